@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The caching allocator as the doors see it: one per process, with one heap per CUDA context.
+ *
+ * It serves requests from memory that is ready, decides when freed memory becomes ready again
+ * (epochs, see epoch.h), gets memory from the driver and gives it back. It does not know CUDA's
+ * symbols, stream captures or the environment: ops.h and policy.h bring what it needs.
+ *
+ * Thread-safe. Results: 0, a driver code > 0 for the program, or a negative errno of ours.
+ */
+#ifndef CM_ALLOCATOR_CACHE_H
+#define CM_ALLOCATOR_CACHE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "allocator/ops.h"
+#include "allocator/policy.h"
+#include "stats/layout.h"
+
+struct cm_cache;
+struct cm_heap;
+struct cm_region;
+
+struct cm_cache_params {
+	const struct cm_driver_ops *ops; /* must outlive the cache */
+	const struct cm_policy *policy;	 /* copied */
+	struct cm_region *region;	 /* holds the tables and books; must outlive the cache */
+};
+
+/* What the driver says of a context; read by the caller when it first sees the context. */
+struct cm_context_info {
+	uint64_t ctx;
+	uint64_t id;   /* cuCtxGetId, 0: unknown */
+	int32_t ordinal;
+	uint32_t can;  /* CM_CAN_* */
+	uint64_t total_bytes;
+	uint8_t uuid[16];
+	char name[64];
+	bool simulated;
+};
+
+/* What an address is to us. */
+enum cm_place {
+	CM_PLACE_FOREIGN,  /* not in memory of ours */
+	CM_PLACE_LIVE,	   /* the start of a block in use */
+	CM_PLACE_INTERIOR, /* inside a block in use */
+	CM_PLACE_IDLE,	   /* in a block that is free or waiting */
+};
+
+struct cm_place_info {
+	enum cm_place place;
+	uint64_t block_addr;
+	uint64_t block_size;
+	uint64_t requested;
+	uint64_t segment_addr;
+	uint64_t segment_size;
+	uint64_t ctx;
+	uint32_t segment_flags;
+};
+
+/* Allocates the cache. -ENOMEM. */
+int cm_cache_create(const struct cm_cache_params *params, struct cm_cache **ret_cache);
+/* Frees our own memory, never the driver's. Tests only: a process leaks its cache on purpose. */
+void cm_cache_destroy(struct cm_cache *cache);
+
+/* The heap of a context, or NULL. Lock-free. */
+struct cm_heap *cm_cache_find_heap(struct cm_cache *cache, uint64_t ctx);
+/* Makes the heap of a context; -EEXIST is never an answer: a heap that stands is returned. -ENOSPC. */
+int cm_cache_add_heap(struct cm_cache *cache, const struct cm_context_info *info,
+		      struct cm_heap **ret_heap);
+/*
+ * The context is about to be destroyed or reset: forgets its heap, blocks and segments without any
+ * driver call. Unknown contexts are ignored.
+ */
+void cm_cache_forget_heap(struct cm_cache *cache, uint64_t ctx);
+
+/*
+ * Device memory of `bytes` in the heap's context, which is current on the calling thread.
+ * 0: *ret_addr is set, 512-byte aligned. > 0: the driver's verdict, for the program. < 0: not our
+ * business, pass the request on (size 0 or beyond 2^60, draining heap, tables full). May call the
+ * driver and wait for it when no ready memory fits. The gate is entered by the callee; while a
+ * capture is active the caller does not come here.
+ */
+int cm_cache_alloc(struct cm_cache *cache, struct cm_heap *heap, uint64_t bytes,
+		   uint64_t *ret_addr);
+
+/*
+ * Frees a block. 0: done. > 0: the driver's verdict. -ENOENT: not ours, pass the address on.
+ * -EFAULT: inside our memory but no block in use; pass on *ret_forward, an address that is never
+ * the start of a driver allocation, so that the driver answers as it does for a stale pointer.
+ * Never waits for the device unless sync=free.
+ */
+int cm_cache_free(struct cm_cache *cache, uint64_t addr, uint64_t *ret_forward);
+
+/* What `addr` is. Takes the device's lock shortly where it is ours. */
+void cm_cache_lookup(struct cm_cache *cache, uint64_t addr, struct cm_place_info *ret_info);
+
+/* Marks the segment that holds addr: its blocks are given back, never recycled. -ENOENT. */
+int cm_cache_mark_exported(struct cm_cache *cache, uint64_t addr);
+/* Something outside the context can reach its memory from now on: no ordered barrier. */
+void cm_cache_mark_shared(struct cm_cache *cache, uint64_t ctx);
+/* Stops caching in the context: frees give back whole segments, requests are passed on. */
+void cm_cache_drain_heap(struct cm_cache *cache, uint64_t ctx);
+
+/*
+ * Called by the doors before work that may run without bound is submitted: closes open epochs that
+ * are worth an event, so that the event captures no more than a cudaFree would have waited for.
+ */
+void cm_cache_before_work(struct cm_cache *cache);
+/* True where cm_cache_before_work has something to do: one relaxed load. */
+bool cm_cache_wants_close(const struct cm_cache *cache);
+
+/*
+ * Waits for freed blocks and returns every wholly free segment of the device row (UINT32_MAX: all)
+ * to the driver. *ret_bytes may be NULL. -EBUSY while a capture is active.
+ */
+int cm_cache_trim(struct cm_cache *cache, uint32_t device, uint64_t *ret_bytes);
+/*
+ * Another allocator of the process failed for memory in this context: as cm_cache_trim, for the
+ * context's device. Returns the bytes given back.
+ */
+uint64_t cm_cache_make_room(struct cm_cache *cache, uint64_t ctx);
+/* Bytes of the context's device that a trim could return now or after a wait. */
+uint64_t cm_cache_returnable(struct cm_cache *cache, uint64_t ctx);
+/* Polls closed epochs, so that the books are fresh. Does nothing while a capture is active. */
+void cm_cache_poll(struct cm_cache *cache);
+
+/* Device row of an ordinal, or UINT32_MAX. */
+uint32_t cm_cache_device_row(struct cm_cache *cache, int32_t ordinal);
+/* Copies a device's books under its lock. -ENOENT. */
+int cm_cache_read_device(struct cm_cache *cache, uint32_t device, struct cm_device_row *ret_row);
+void cm_cache_reset_peak(struct cm_cache *cache, uint32_t device);
+void cm_cache_reset_accumulated(struct cm_cache *cache, uint32_t device);
+
+/* Counts memory of another kind: bytes > 0 adds one, bytes < 0 takes one away. */
+void cm_cache_count_other(struct cm_cache *cache, uint32_t device, enum cm_other kind,
+			  int64_t bytes);
+/* Adds to a scalar counter of the device. */
+void cm_cache_count(struct cm_cache *cache, uint32_t device, enum cm_scalar scalar, int64_t n);
+
+/* fork: take all locks / release them in the parent. The child abandons the cache. */
+void cm_cache_fork_prepare(struct cm_cache *cache);
+void cm_cache_fork_parent(struct cm_cache *cache);
+
+/*
+ * Walks everything and verifies every invariant and identity (check.c). 0, or -EUCLEAN with a
+ * sentence in `why`. Takes all locks. For tests and -Dinvariants=true.
+ */
+int cm_cache_check(struct cm_cache *cache, char *why, size_t why_bytes);
+
+#endif

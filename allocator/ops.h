@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the allocator needs of the world, as a struct of functions: the driver, the clock and the
+ * gate that keeps our own driver calls out of stream captures. interpose/driver_ops.c fills it with
+ * the real driver, tests/unit with a fake. Nothing in allocator/ calls CUDA or the kernel's clock
+ * by another way, so all of it is tested without either.
+ *
+ * Results follow the house rule: 0 is success, > 0 the driver's own code (CUresult), < 0 a negative
+ * errno of ours. No function is called with an allocator lock held, but `tick`. A context is the
+ * driver's handle as an integer; the callee makes it current where the call needs that and puts
+ * back what was current before.
+ */
+#ifndef CM_ALLOCATOR_OPS_H
+#define CM_ALLOCATOR_OPS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Driver codes the allocator tells apart; values of CUresult in cuda.h. */
+#define CM_DRIVER_OUT_OF_MEMORY 2
+#define CM_DRIVER_DEINITIALIZED 4
+#define CM_DRIVER_NOT_READY	600
+
+/* What the driver can do in one context. */
+#define CM_CAN_CTX_EVENTS 1u /* cuCtxRecordEvent and cuCtxWaitEvent, CUDA 12.5 and later */
+
+struct cm_driver_ops {
+	/* Device memory of `bytes` in `ctx`. Blocks. */
+	int (*mem_alloc)(uint64_t ctx, uint64_t bytes, uint64_t *ret_addr);
+	/* Gives device memory back. Blocks, and may wait for the device as cuMemFree may. */
+	int (*mem_free)(uint64_t ctx, uint64_t addr);
+	/* Free and total bytes of the device as the context sees them. */
+	int (*mem_info)(uint64_t ctx, uint64_t *ret_free, uint64_t *ret_total);
+
+	/* Events without timing. */
+	int (*event_create)(uint64_t ctx, uint64_t *ret_event);
+	int (*event_destroy)(uint64_t ctx, uint64_t event);
+	/* Captures all work submitted to the context so far, every stream of it. */
+	int (*event_record)(uint64_t ctx, uint64_t event);
+	/* 0: all captured work is done; CM_DRIVER_NOT_READY: not yet. Never blocks. */
+	int (*event_query)(uint64_t ctx, uint64_t event);
+	/* All future work of the context waits on the device for the event; the host does not. */
+	int (*ctx_wait_event)(uint64_t ctx, uint64_t event);
+	/* The host waits for all work of the context. */
+	int (*ctx_synchronize)(uint64_t ctx);
+
+	/*
+	 * The capture gate. enter() is true when no stream capture is active, and holds back a
+	 * capture that is about to begin until leave(). Where it is false none of the calls above
+	 * may be made.
+	 */
+	bool (*gate_enter)(void);
+	void (*gate_leave)(void);
+
+	/*
+	 * A number that changes with every piece of work that may run without bound (kernels,
+	 * graphs, host functions, waits for values) submitted anywhere in the process. It tells
+	 * whether an event recorded now captures more than a cudaFree would have waited for; it is
+	 * never the proof that memory is idle. A relaxed load.
+	 */
+	uint64_t (*work_number)(void);
+
+	uint64_t (*tick)(void);	  /* cheap monotonic counter, see struct cm_header */
+	uint64_t (*now_ns)(void); /* CLOCK_MONOTONIC */
+	void (*sleep_ns)(uint64_t ns);
+};
+
+#endif

@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The statistics region: the layout that libcudamem writes and cudamemstat reads.
+ *
+ * This file is an ABI between builds of different age. Everything is fixed width and position
+ * independent: rows refer to each other by 32-bit index, never by pointer; row 0 of the block and
+ * segment tables is reserved, so index 0 means "none". tests/unit/test_layout.c pins every offset:
+ * moving a field is a new CM_LAYOUT_MAJOR, adding one at the end of a row or table a new
+ * CM_LAYOUT_MINOR. A reader refuses another major and ignores what it does not know of a minor.
+ *
+ * Writers: the owning process alone, but for the mailbox. The region is foreign data to a reader:
+ * every count and offset is checked against the file before use (stats/reader.h).
+ */
+#ifndef CM_STATS_LAYOUT_H
+#define CM_STATS_LAYOUT_H
+
+#include <stdint.h>
+
+#define CM_LAYOUT_MAJOR 1
+#define CM_LAYOUT_MINOR 0
+/* "cudamem" and a zero byte, little endian; stored last, so that a reader that sees it sees all. */
+#define CM_LAYOUT_MAGIC UINT64_C(0x006d656d61647563)
+
+#define CM_REGION_PREFIX "cudamem." /* /dev/shm/cudamem.<uid>.<pid>.<starttime> */
+#define CM_DEVICES_MAX   64
+
+enum cm_pool { CM_POOL_ALL, CM_POOL_SMALL, CM_POOL_LARGE, CM_POOL_COUNT };
+
+enum cm_stat {
+#define CM_STAT(ENUM, returned, documented, unit, help) CM_STAT_##ENUM,
+#include "stats/counters.def"
+	CM_STAT_COUNT
+};
+
+enum cm_stat1 {
+#define CM_STAT1(ENUM, name, unit, help) CM_STAT1_##ENUM,
+#include "stats/counters.def"
+	CM_STAT1_COUNT
+};
+
+enum cm_scalar {
+#define CM_SCALAR(field, pytorch, help) CM_SCALAR_##field,
+#include "stats/counters.def"
+	CM_SCALAR_COUNT
+};
+
+/* Room for rows to come; a reader takes the smaller of its own count and the header's. */
+#define CM_STAT_ROOM   16
+#define CM_STAT1_ROOM  4
+#define CM_SCALAR_ROOM 64
+
+/* One family: current = allocated - freed since the last accumulated reset, peak >= current. */
+struct cm_stat4 {
+	int64_t current;
+	int64_t peak;
+	int64_t allocated;
+	int64_t freed;
+};
+
+/*
+ * The four values of every family of one pool, value by value, so that one request moves the
+ * first five families of a value with one or two vector instructions.
+ */
+struct cm_stat_pool {
+	int64_t current[CM_STAT_ROOM];
+	int64_t peak[CM_STAT_ROOM];
+	int64_t allocated[CM_STAT_ROOM];
+	int64_t freed[CM_STAT_ROOM];
+};
+
+/* Kinds of memory that pass through to the driver and are only counted. */
+enum cm_other {
+	CM_OTHER_MANAGED,
+	CM_OTHER_PITCH,
+	CM_OTHER_ARRAY,
+	CM_OTHER_ASYNC,
+	CM_OTHER_VMM,
+	CM_OTHER_FORWARDED, /* cuMemAlloc passed on: captures, odd cases */
+	CM_OTHER_COUNT
+};
+#define CM_OTHER_ROOM 12
+
+/* One device. Guarded by `seq`: odd while the owner writes, see stats/books.h. */
+struct cm_device_row {
+	uint32_t seq;
+	uint32_t flags; /* CM_DEVICE_* */
+	int32_t ordinal; /* CUDA's device ordinal in the process */
+	uint32_t heaps;  /* live contexts with a heap */
+	uint8_t uuid[16];
+	char name[64];
+	uint64_t total_bytes; /* of the device, as its context says */
+	uint64_t free_bytes;  /* as last seen, 0 where never asked */
+	uint64_t free_seen_ns;
+	int64_t max_split_size;	   /* -1: unlimited */
+	uint64_t allowed_bytes;	   /* cap by per_process_memory_fraction, 0: none */
+	uint64_t event_next;	   /* number of events ever written to this device's ring */
+	uint64_t event_lost_reset; /* events dropped by a clear */
+	uint64_t reserved0[3];
+	struct cm_stat_pool stat[CM_POOL_COUNT];
+	struct cm_stat4 stat1[CM_STAT1_ROOM];
+	int64_t scalar[CM_SCALAR_ROOM];
+	struct cm_stat4 other_bytes[CM_OTHER_ROOM];
+	struct cm_stat4 other_count[CM_OTHER_ROOM];
+};
+
+#define CM_DEVICE_USED	    1u /* the row is filled */
+#define CM_DEVICE_SIMULATED 2u /* the driver calls itself a simulation */
+
+/* A duration statistic in nanoseconds; min is 0 while count is 0. */
+struct cm_duration {
+	uint64_t total_ns;
+	uint64_t max_ns;
+	uint64_t min_ns;
+	uint64_t count;
+};
+
+/* Pinned host memory of the process. Same seq rule as a device. */
+struct cm_host_row {
+	uint32_t seq;
+	uint32_t flags;
+	struct cm_stat4 allocated;	 /* requests in use */
+	struct cm_stat4 allocated_bytes; /* bytes in use */
+	struct cm_stat4 active;		 /* in use or waiting for the devices */
+	struct cm_stat4 active_bytes;
+	struct cm_stat4 segment;
+	struct cm_stat4 reserved_bytes;
+	struct cm_stat4 registered; /* cuMemHostRegister, passed through */
+	struct cm_stat4 registered_bytes;
+	struct cm_duration alloc_time;
+	struct cm_duration free_time;
+	uint64_t num_host_alloc;
+	uint64_t num_host_free;
+	uint64_t cache_hits;
+	uint64_t reserved[5];
+};
+
+enum cm_block_state {
+	CM_BLOCK_NONE,	  /* the row is not in use */
+	CM_BLOCK_LIVE,	  /* handed out: PyTorch's active_allocated */
+	CM_BLOCK_PENDING, /* freed, its epoch is not complete: active_pending_free */
+	CM_BLOCK_FREE,	  /* inactive */
+};
+
+/*
+ * One block: a piece of a segment. The blocks of a segment tile it without gap, linked by prev and
+ * next in address order. The allocator works on these rows themselves.
+ */
+struct cm_block {
+	uint64_t addr;
+	uint64_t size;	    /* bytes, multiple of 512; sum over a segment = its size */
+	uint64_t requested; /* bytes the program asked for; stale in a free block */
+	uint32_t prev;	    /* neighbours in the segment, by address */
+	uint32_t next;
+	uint32_t segment;
+	uint32_t link_prev; /* list of its bin (free) or of its epoch (pending) */
+	uint32_t link_next;
+	uint32_t stack; /* stack table row of the hand-out, 0: none */
+	uint32_t state; /* enum cm_block_state */
+	uint32_t age;	/* free: request number of its pool when it became free */
+	uint64_t tick;	/* clock tick of the last change of state */
+};
+
+#define CM_SEGMENT_USED	    1u
+#define CM_SEGMENT_SMALL    2u /* belongs to the small pool */
+#define CM_SEGMENT_EXPORTED 4u /* IPC and the like: nothing in it is recycled */
+#define CM_SEGMENT_EXACT    8u /* one block of its own: never split */
+#define CM_SEGMENT_HOST	    16u /* pinned host memory */
+
+/* One piece of memory got from the driver. */
+struct cm_segment {
+	uint64_t addr;
+	uint64_t size;
+	uint64_t context; /* the driver's handle, for information */
+	uint32_t heap;	  /* row in the heap table */
+	uint32_t device;  /* row in the device table */
+	uint32_t first;	  /* its first block */
+	uint32_t blocks;  /* how many */
+	uint32_t flags;	  /* CM_SEGMENT_* */
+	uint32_t stack;
+	uint64_t tick;
+	uint64_t reserved;
+};
+
+/* One context with a heap. */
+struct cm_heap_row {
+	uint64_t context;
+	uint64_t context_id; /* cuCtxGetId, 0 where the driver has none */
+	uint32_t device;
+	uint32_t flags; /* CM_HEAP_* */
+	uint64_t pending_bytes;
+	uint64_t pending_blocks;
+	uint64_t epoch_open;  /* number of the open epoch */
+	uint64_t epoch_ready; /* all epochs up to this one are complete */
+	uint64_t reserved[2];
+};
+
+#define CM_HEAP_USED	 1u
+#define CM_HEAP_DRAINING 2u /* caching has stopped: sticky error or foreign reach */
+#define CM_HEAP_SHARED	 4u /* others can reach its memory: no ordered barrier */
+
+enum cm_action {
+	CM_ACTION_NONE,
+	CM_ACTION_ALLOC,
+	CM_ACTION_FREE_REQUESTED,
+	CM_ACTION_FREE_COMPLETED,
+	CM_ACTION_SEGMENT_ALLOC,
+	CM_ACTION_SEGMENT_FREE,
+	CM_ACTION_SEGMENT_MAP,
+	CM_ACTION_SEGMENT_UNMAP,
+	CM_ACTION_OOM,
+	CM_ACTION_SNAPSHOT,
+	CM_ACTION_COUNT
+};
+
+/*
+ * One event of a device's ring. `number` counts from 1 and is stored last: a row whose number is
+ * not the one expected at its place is being overwritten, the reader drops it.
+ */
+struct cm_event {
+	uint64_t number;
+	uint64_t tick;
+	uint64_t addr;
+	uint64_t size; /* requested bytes; of the segment for segment_*; device_free for oom in addr */
+	uint32_t thread;
+	uint32_t stack;
+	uint8_t action; /* enum cm_action */
+	uint8_t pool;	/* enum cm_pool */
+	uint16_t heap;
+	uint32_t reserved;
+};
+
+/* One option as it is in effect; text, so that a tool of another age can still print it. */
+struct cm_option_row {
+	char name[48];
+	char value[64];
+	char fallback[64]; /* the default */
+	char origin[16];   /* default, environment, program, tool */
+	char help[192];
+};
+
+/* A loaded object, for turning return addresses into names. */
+struct cm_module {
+	uint64_t start;
+	uint64_t end;
+	uint64_t bias; /* load address minus link address */
+	uint8_t build_id[20];
+	uint32_t build_id_bytes;
+	char path[208];
+};
+
+enum cm_command {
+	CM_COMMAND_NONE,
+	CM_COMMAND_EMPTY_CACHE,	      /* arg 0: device row, or ~0 for all; result 0: bytes returned */
+	CM_COMMAND_RESET_PEAK,	      /* arg 0 as above */
+	CM_COMMAND_RESET_ACCUMULATED, /* arg 0 as above */
+	CM_COMMAND_RECORD,	      /* arg 0: 0 off, 1 on */
+	CM_COMMAND_CHECKPOINT,	      /* poll epochs, refresh free bytes, so that the books are fresh */
+	CM_COMMAND_COUNT
+};
+
+enum cm_mail_state { CM_MAIL_IDLE, CM_MAIL_CLAIMED, CM_MAIL_POSTED, CM_MAIL_RUNNING, CM_MAIL_DONE };
+
+/*
+ * One letter at a time. `state` is a futex: a tool takes it from IDLE to CLAIMED, fills in the
+ * letter, stores POSTED and wakes; the owner's helper thread moves it to RUNNING and DONE and
+ * wakes; the tool reads the answer and stores IDLE. A letter that its sender withdrew or left
+ * behind is taken over by the next tool when `sender` is gone.
+ */
+struct cm_mailbox {
+	uint32_t state;
+	uint32_t command;
+	int32_t status; /* 0, or a negative errno */
+	uint32_t sender;
+	uint64_t sender_start; /* start time of the sender, /proc/PID/stat field 22 */
+	uint64_t arg[4];
+	uint64_t result[4];
+};
+
+enum cm_table {
+	CM_TABLE_OPTION,
+	CM_TABLE_DEVICE,
+	CM_TABLE_HEAP,
+	CM_TABLE_SEGMENT,
+	CM_TABLE_BLOCK,
+	CM_TABLE_MODULE,
+	CM_TABLE_STACK, /* 64-bit words: count, then return addresses */
+	CM_TABLE_EVENT, /* one ring a device row, `ring` rows each, one after the other */
+	CM_TABLE_COUNT
+};
+#define CM_TABLE_ROOM 16
+
+/* Where a table lies. offset + capacity * stride lies in the file; only `rows` rows are backed. */
+struct cm_table_row {
+	uint64_t offset;
+	uint32_t stride;
+	uint32_t capacity;
+	uint32_t rows;
+	uint32_t ring; /* CM_TABLE_EVENT: rows of one ring, a power of two; else 0 */
+};
+
+enum cm_region_state { CM_REGION_STARTING, CM_REGION_LIVE, CM_REGION_EXITED };
+
+#define CM_REGION_CONTROL 1u /* a helper thread answers the mailbox */
+
+/* How many times something happened in the process, beside the devices' own counters. */
+enum cm_door {
+	CM_DOOR_SYMBOL,	     /* cu* by symbol: a program linked with -lcuda */
+	CM_DOOR_DLSYM,	     /* looked up by dlsym or dlvsym */
+	CM_DOOR_GETPROC,     /* looked up by cuGetProcAddress */
+	CM_DOOR_UNCOVERED,   /* looked up, ABI unknown to us, handed out unwrapped */
+	CM_DOOR_CONFIG_ERRORS,
+	CM_DOOR_COUNT
+};
+#define CM_DOOR_ROOM 16
+
+struct cm_header {
+	uint64_t magic;
+	uint16_t major;
+	uint16_t minor;
+	uint32_t header_bytes;
+	uint64_t file_bytes;
+	uint32_t stat_count;
+	uint32_t stat1_count;
+	uint32_t scalar_count;
+	uint32_t other_count;
+	uint32_t pid;
+	uint32_t uid;
+	uint64_t start_time; /* /proc/PID/stat field 22: clock ticks since boot */
+	uint64_t pid_namespace;
+	uint32_t state; /* enum cm_region_state */
+	uint32_t flags; /* CM_REGION_* */
+	/* Two readings of the tick counter and of CLOCK_REALTIME turn ticks into time. */
+	uint64_t tick_base;
+	uint64_t time_base_ns;
+	uint64_t tick_last;
+	uint64_t time_last_ns;
+	uint64_t driver_version;
+	char version[32];  /* of the library */
+	char comm[64];	   /* program name */
+	char cmdline[512]; /* arguments, separated by blanks, cut to size */
+	uint64_t door[CM_DOOR_ROOM];
+	struct cm_table_row table[CM_TABLE_ROOM];
+	struct cm_host_row host;
+	struct cm_mailbox mailbox __attribute__((aligned(4096))); /* alone in the second page */
+	uint8_t pad[4096 - sizeof(struct cm_mailbox)];
+};
+
+#endif
