@@ -25,16 +25,16 @@ struct cm_region;
 
 struct cm_cache_params {
 	const struct cm_driver_ops *ops; /* must outlive the cache */
-	const struct cm_policy *policy;	 /* copied */
-	struct cm_region *region;	 /* holds the tables and books; must outlive the cache */
+	const struct cm_policy *policy;  /* copied */
+	struct cm_region *region;        /* holds the tables and books; must outlive the cache */
 };
 
 /* What the driver says of a context; read by the caller when it first sees the context. */
 struct cm_context_info {
 	uint64_t ctx;
-	uint64_t id;   /* cuCtxGetId, 0: unknown */
+	uint64_t id; /* cuCtxGetId, 0: unknown */
 	int32_t ordinal;
-	uint32_t can;  /* CM_CAN_* */
+	uint32_t can; /* CM_CAN_* */
 	uint64_t total_bytes;
 	uint8_t uuid[16];
 	char name[64];
@@ -44,9 +44,9 @@ struct cm_context_info {
 /* What an address is to us. */
 enum cm_place {
 	CM_PLACE_FOREIGN,  /* not in memory of ours */
-	CM_PLACE_LIVE,	   /* the start of a block in use */
+	CM_PLACE_LIVE,     /* the start of a block in use */
 	CM_PLACE_INTERIOR, /* inside a block in use */
-	CM_PLACE_IDLE,	   /* in a block that is free or waiting */
+	CM_PLACE_IDLE,     /* in a block that is free or waiting */
 };
 
 struct cm_place_info {

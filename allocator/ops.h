@@ -19,7 +19,7 @@
 /* Driver codes the allocator tells apart; values of CUresult in cuda.h. */
 #define CM_DRIVER_OUT_OF_MEMORY 2
 #define CM_DRIVER_DEINITIALIZED 4
-#define CM_DRIVER_NOT_READY	600
+#define CM_DRIVER_NOT_READY     600
 
 /* What the driver can do in one context. */
 #define CM_CAN_CTX_EVENTS 1u /* cuCtxRecordEvent and cuCtxWaitEvent, CUDA 12.5 and later */
@@ -60,7 +60,7 @@ struct cm_driver_ops {
 	 */
 	uint64_t (*work_number)(void);
 
-	uint64_t (*tick)(void);	  /* cheap monotonic counter, see struct cm_header */
+	uint64_t (*tick)(void);   /* cheap monotonic counter, see struct cm_header */
 	uint64_t (*now_ns)(void); /* CLOCK_MONOTONIC */
 	void (*sleep_ns)(uint64_t ns);
 };

@@ -16,8 +16,8 @@ enum cm_mode {
 
 enum cm_reuse {
 	CM_REUSE_BARRIER, /* ordered barrier before new memory */
-	CM_REUSE_GROW,	  /* new memory first; no barrier */
-	CM_REUSE_WAIT,	  /* the host waits for the epoch before new memory */
+	CM_REUSE_GROW,    /* new memory first; no barrier */
+	CM_REUSE_WAIT,    /* the host waits for the epoch before new memory */
 };
 
 enum cm_sync {
@@ -26,7 +26,7 @@ enum cm_sync {
 };
 
 enum cm_placement {
-	CM_PLACEMENT_AUTO, /* exact where the process shows signs of sharing memory, else split */
+	CM_PLACEMENT_AUTO,  /* exact where the process shows signs of sharing memory, else split */
 	CM_PLACEMENT_EXACT, /* blocks of 1 MiB and more are driver allocations of their own */
 	CM_PLACEMENT_SPLIT, /* always split */
 };
@@ -39,11 +39,11 @@ struct cm_policy {
 	enum cm_sync sync;
 	enum cm_placement placement; /* never AUTO by the time the allocator sees it */
 
-	uint64_t max_split_size;	 /* bytes, UINT64_MAX: unlimited */
-	uint64_t max_non_split_rounding; /* bytes */
-	uint64_t large_segment_size;	 /* bytes, segments for requests of 1 to 10 MiB */
+	uint64_t max_split_size;             /* bytes, UINT64_MAX: unlimited */
+	uint64_t max_non_split_rounding;     /* bytes */
+	uint64_t large_segment_size;         /* bytes, segments for requests of 1 to 10 MiB */
 	double garbage_collection_threshold; /* of the cap, 0: off */
-	double memory_fraction;		 /* of the device's total, 1: no cap */
+	double memory_fraction;              /* of the device's total, 1: no cap */
 	uint32_t roundup_power2_divisions[CM_ROUNDUP_SLOTS]; /* 0 or 1: off */
 };
 

@@ -83,7 +83,7 @@ enum cm_other {
 /* One device. Guarded by `seq`: odd while the owner writes, see stats/books.h. */
 struct cm_device_row {
 	uint32_t seq;
-	uint32_t flags; /* CM_DEVICE_* */
+	uint32_t flags;  /* CM_DEVICE_* */
 	int32_t ordinal; /* CUDA's device ordinal in the process */
 	uint32_t heaps;  /* live contexts with a heap */
 	uint8_t uuid[16];
@@ -91,9 +91,9 @@ struct cm_device_row {
 	uint64_t total_bytes; /* of the device, as its context says */
 	uint64_t free_bytes;  /* as last seen, 0 where never asked */
 	uint64_t free_seen_ns;
-	int64_t max_split_size;	   /* -1: unlimited */
-	uint64_t allowed_bytes;	   /* cap by per_process_memory_fraction, 0: none */
-	uint64_t event_next;	   /* number of events ever written to this device's ring */
+	int64_t max_split_size;    /* -1: unlimited */
+	uint64_t allowed_bytes;    /* cap by per_process_memory_fraction, 0: none */
+	uint64_t event_next;       /* number of events ever written to this device's ring */
 	uint64_t event_lost_reset; /* events dropped by a clear */
 	uint64_t reserved0[3];
 	struct cm_stat_pool stat[CM_POOL_COUNT];
@@ -103,7 +103,7 @@ struct cm_device_row {
 	struct cm_stat4 other_count[CM_OTHER_ROOM];
 };
 
-#define CM_DEVICE_USED	    1u /* the row is filled */
+#define CM_DEVICE_USED      1u /* the row is filled */
 #define CM_DEVICE_SIMULATED 2u /* the driver calls itself a simulation */
 
 /* A duration statistic in nanoseconds; min is 0 while count is 0. */
@@ -118,9 +118,9 @@ struct cm_duration {
 struct cm_host_row {
 	uint32_t seq;
 	uint32_t flags;
-	struct cm_stat4 allocated;	 /* requests in use */
+	struct cm_stat4 allocated;       /* requests in use */
 	struct cm_stat4 allocated_bytes; /* bytes in use */
-	struct cm_stat4 active;		 /* in use or waiting for the devices */
+	struct cm_stat4 active;          /* in use or waiting for the devices */
 	struct cm_stat4 active_bytes;
 	struct cm_stat4 segment;
 	struct cm_stat4 reserved_bytes;
@@ -135,10 +135,10 @@ struct cm_host_row {
 };
 
 enum cm_block_state {
-	CM_BLOCK_NONE,	  /* the row is not in use */
-	CM_BLOCK_LIVE,	  /* handed out: PyTorch's active_allocated */
+	CM_BLOCK_NONE,    /* the row is not in use */
+	CM_BLOCK_LIVE,    /* handed out: PyTorch's active_allocated */
 	CM_BLOCK_PENDING, /* freed, its epoch is not complete: active_pending_free */
-	CM_BLOCK_FREE,	  /* inactive */
+	CM_BLOCK_FREE,    /* inactive */
 };
 
 /*
@@ -147,35 +147,35 @@ enum cm_block_state {
  */
 struct cm_block {
 	uint64_t addr;
-	uint64_t size;	    /* bytes, multiple of 512; sum over a segment = its size */
+	uint64_t size;      /* bytes, multiple of 512; sum over a segment = its size */
 	uint64_t requested; /* bytes the program asked for; stale in a free block */
-	uint32_t prev;	    /* neighbours in the segment, by address */
+	uint32_t prev;      /* neighbours in the segment, by address */
 	uint32_t next;
 	uint32_t segment;
 	uint32_t link_prev; /* list of its bin (free) or of its epoch (pending) */
 	uint32_t link_next;
 	uint32_t stack; /* stack table row of the hand-out, 0: none */
 	uint32_t state; /* enum cm_block_state */
-	uint32_t age;	/* free: request number of its pool when it became free */
-	uint64_t tick;	/* clock tick of the last change of state */
+	uint32_t age;   /* free: request number of its pool when it became free */
+	uint64_t tick;  /* clock tick of the last change of state */
 };
 
-#define CM_SEGMENT_USED	    1u
-#define CM_SEGMENT_SMALL    2u /* belongs to the small pool */
-#define CM_SEGMENT_EXPORTED 4u /* IPC and the like: nothing in it is recycled */
-#define CM_SEGMENT_EXACT    8u /* one block of its own: never split */
-#define CM_SEGMENT_HOST	    16u /* pinned host memory */
+#define CM_SEGMENT_USED     1u
+#define CM_SEGMENT_SMALL    2u  /* belongs to the small pool */
+#define CM_SEGMENT_EXPORTED 4u  /* IPC and the like: nothing in it is recycled */
+#define CM_SEGMENT_EXACT    8u  /* one block of its own: never split */
+#define CM_SEGMENT_HOST     16u /* pinned host memory */
 
 /* One piece of memory got from the driver. */
 struct cm_segment {
 	uint64_t addr;
 	uint64_t size;
 	uint64_t context; /* the driver's handle, for information */
-	uint32_t heap;	  /* row in the heap table */
+	uint32_t heap;    /* row in the heap table */
 	uint32_t device;  /* row in the device table */
-	uint32_t first;	  /* its first block */
+	uint32_t first;   /* its first block */
 	uint32_t blocks;  /* how many */
-	uint32_t flags;	  /* CM_SEGMENT_* */
+	uint32_t flags;   /* CM_SEGMENT_* */
 	uint32_t stack;
 	uint64_t tick;
 	uint64_t reserved;
@@ -194,9 +194,9 @@ struct cm_heap_row {
 	uint64_t reserved[2];
 };
 
-#define CM_HEAP_USED	 1u
+#define CM_HEAP_USED     1u
 #define CM_HEAP_DRAINING 2u /* caching has stopped: sticky error or foreign reach */
-#define CM_HEAP_SHARED	 4u /* others can reach its memory: no ordered barrier */
+#define CM_HEAP_SHARED   4u /* others can reach its memory: no ordered barrier */
 
 enum cm_action {
 	CM_ACTION_NONE,
@@ -220,11 +220,12 @@ struct cm_event {
 	uint64_t number;
 	uint64_t tick;
 	uint64_t addr;
-	uint64_t size; /* requested bytes; of the segment for segment_*; device_free for oom in addr */
+	uint64_t
+		size; /* requested bytes; of the segment for segment_*; device_free for oom in addr */
 	uint32_t thread;
 	uint32_t stack;
 	uint8_t action; /* enum cm_action */
-	uint8_t pool;	/* enum cm_pool */
+	uint8_t pool;   /* enum cm_pool */
 	uint16_t heap;
 	uint32_t reserved;
 };
@@ -250,11 +251,11 @@ struct cm_module {
 
 enum cm_command {
 	CM_COMMAND_NONE,
-	CM_COMMAND_EMPTY_CACHE,	      /* arg 0: device row, or ~0 for all; result 0: bytes returned */
-	CM_COMMAND_RESET_PEAK,	      /* arg 0 as above */
+	CM_COMMAND_EMPTY_CACHE, /* arg 0: device row, or ~0 for all; result 0: bytes returned */
+	CM_COMMAND_RESET_PEAK,  /* arg 0 as above */
 	CM_COMMAND_RESET_ACCUMULATED, /* arg 0 as above */
-	CM_COMMAND_RECORD,	      /* arg 0: 0 off, 1 on */
-	CM_COMMAND_CHECKPOINT,	      /* poll epochs, refresh free bytes, so that the books are fresh */
+	CM_COMMAND_RECORD,            /* arg 0: 0 off, 1 on */
+	CM_COMMAND_CHECKPOINT, /* poll epochs, refresh free bytes, so that the books are fresh */
 	CM_COMMAND_COUNT
 };
 
@@ -304,10 +305,10 @@ enum cm_region_state { CM_REGION_STARTING, CM_REGION_LIVE, CM_REGION_EXITED };
 
 /* How many times something happened in the process, beside the devices' own counters. */
 enum cm_door {
-	CM_DOOR_SYMBOL,	     /* cu* by symbol: a program linked with -lcuda */
-	CM_DOOR_DLSYM,	     /* looked up by dlsym or dlvsym */
-	CM_DOOR_GETPROC,     /* looked up by cuGetProcAddress */
-	CM_DOOR_UNCOVERED,   /* looked up, ABI unknown to us, handed out unwrapped */
+	CM_DOOR_SYMBOL,    /* cu* by symbol: a program linked with -lcuda */
+	CM_DOOR_DLSYM,     /* looked up by dlsym or dlvsym */
+	CM_DOOR_GETPROC,   /* looked up by cuGetProcAddress */
+	CM_DOOR_UNCOVERED, /* looked up, ABI unknown to us, handed out unwrapped */
 	CM_DOOR_CONFIG_ERRORS,
 	CM_DOOR_COUNT
 };
@@ -336,7 +337,7 @@ struct cm_header {
 	uint64_t time_last_ns;
 	uint64_t driver_version;
 	char version[32];  /* of the library */
-	char comm[64];	   /* program name */
+	char comm[64];     /* program name */
 	char cmdline[512]; /* arguments, separated by blanks, cut to size */
 	uint64_t door[CM_DOOR_ROOM];
 	struct cm_table_row table[CM_TABLE_ROOM];

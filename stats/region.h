@@ -4,7 +4,8 @@
  *
  * The file lies in /dev/shm; where that cannot be, a memfd; where even that cannot be, private
  * memory that nobody else can read. All space is taken with posix_fallocate before it is touched,
- * so a full tmpfs is an error code here and never a SIGBUS. Nothing here prints or changes process
+ * so a full tmpfs is an error code here and never a SIGBUS. The owner holds an open-file-description
+ * lock on the file for as long as it lives (F_OFD_GETLK tells). Nothing here prints or changes process
  * state. cm_region_commit is thread-safe; the rest is called by one thread.
  */
 #ifndef CM_STATS_REGION_H
@@ -21,23 +22,23 @@
 enum cm_backing { CM_BACKING_FILE, CM_BACKING_MEMFD, CM_BACKING_PRIVATE };
 
 struct cm_region_params {
-	const char *dir;	  /* NULL: CM_REGION_DIR */
-	const char *version;	  /* of the library, for the header */
-	uint32_t events;	  /* rows of a device's event ring, rounded up to a power of two; 0: none */
-	enum cm_backing backing;  /* the best kind to try; the next ones follow */
+	const char *dir;     /* NULL: CM_REGION_DIR */
+	const char *version; /* of the library, for the header */
+	uint32_t events; /* rows of a device's event ring, rounded up to a power of two; 0: none */
+	enum cm_backing backing; /* the best kind to try; the next ones follow */
 };
 
 struct cm_region {
 	struct cm_header *header;
 	size_t map_bytes;
 	enum cm_backing backing;
-	int error;	/* why the first kind tried did not serve: negative errno, or 0 */
+	int error;      /* why the first kind tried did not serve: negative errno, or 0 */
 	char path[256]; /* "" where there is no file */
 };
 
 /*
  * Makes the region of this process. -ENOMEM where not even private memory is to be had. The file
- * descriptor is closed for a file; a memfd stays open, since a reader finds it through /proc.
+ * descriptor stays open: tables grow by posix_fallocate, and a reader finds a memfd through /proc.
  */
 int cm_region_create(const struct cm_region_params *params, struct cm_region **ret_region);
 

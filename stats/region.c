@@ -1,0 +1,458 @@
+/* SPDX-License-Identifier: MIT */
+#include "stats/region.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PAGE         UINT64_C(4096)
+#define SWEEP_MAX    4096
+#define SWEEP_REGION 512
+#define BIRTH_NS     UINT64_C(1000000000) /* a file this young may not be locked yet */
+
+/* Rows that a table can ever have. Address space and file length, not memory: see commit. */
+static const struct table_plan {
+	uint32_t stride;
+	uint32_t capacity;
+} table_plan[CM_TABLE_COUNT] = {
+	[CM_TABLE_OPTION] = {sizeof(struct cm_option_row), 64},
+	[CM_TABLE_DEVICE] = {PAGE,
+			     CM_DEVICES_MAX}, /* a page each: a reader fetches one at a time */
+	[CM_TABLE_HEAP] = {sizeof(struct cm_heap_row), 4096},
+	[CM_TABLE_SEGMENT] = {sizeof(struct cm_segment), 1u << 20},
+	[CM_TABLE_BLOCK] = {sizeof(struct cm_block), 1u << 23},
+	[CM_TABLE_MODULE] = {sizeof(struct cm_module), 4096},
+	[CM_TABLE_STACK] = {sizeof(uint64_t), 1u << 23},
+	[CM_TABLE_EVENT] = {sizeof(struct cm_event), 0}, /* by the ring's size */
+};
+
+/* A commit takes at least this much, so that growing row by row costs few system calls. */
+#define COMMIT_STEP UINT64_C(65536)
+
+struct region {
+	struct cm_region public;
+	int fd; /* -1 for private memory */
+	atomic_flag commit_lock;
+	uint64_t committed[CM_TABLE_COUNT]; /* bytes backed; guarded by commit_lock */
+};
+
+static uint64_t round_up(uint64_t n, uint64_t to)
+{
+	return (n + to - 1) & ~(to - 1);
+}
+
+int cm_process_start_time(uint32_t pid, uint64_t *ret_start)
+{
+	char path[32], text[1024], *field;
+	ssize_t n;
+	int fd, i;
+
+	(void)snprintf(path, sizeof(path), "/proc/%u/stat", pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return errno == ENOENT ? -ESRCH : -errno;
+	n = read(fd, text, sizeof(text) - 1);
+	(void)close(fd);
+	if (n <= 0)
+		return -ESRCH;
+	text[n] = '\0';
+	/* The name may hold blanks and parentheses: count fields from the last ')', which ends
+	 * field 2. */
+	field = strrchr(text, ')');
+	for (i = 2; field && i < 22; i++) {
+		field = strchr(field, ' ');
+		field = field ? field + 1 : NULL;
+	}
+	if (!field)
+		return -EPROTO;
+	*ret_start = strtoull(field, NULL, 10);
+	return 0;
+}
+
+static void plan_tables(struct cm_header *header, uint32_t events)
+{
+	uint64_t offset = sizeof(*header);
+	uint32_t ring = 0, t;
+
+	if (events) {
+		ring = 1;
+		while (ring < events && ring < (1u << 24))
+			ring <<= 1;
+	}
+	for (t = 0; t < CM_TABLE_COUNT; t++) {
+		struct cm_table_row *row = &header->table[t];
+
+		row->offset = offset;
+		row->stride = table_plan[t].stride;
+		row->capacity = table_plan[t].capacity;
+		if (t == CM_TABLE_EVENT) {
+			row->ring = ring;
+			row->capacity = ring * CM_DEVICES_MAX;
+		}
+		offset += round_up((uint64_t)row->stride * row->capacity, PAGE);
+	}
+	header->file_bytes = offset;
+}
+
+/* The kernel drops the lock with the process, in every PID namespace: it is what tells a live
+ * region from a leftover. A file system without locks leaves the pid to tell. */
+static void lock_file(int fd)
+{
+	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+
+	(void)fcntl(fd, F_OFD_SETLK, &lock);
+}
+
+static bool is_locked(int dir, const char *name)
+{
+	struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
+	int fd, err;
+
+	fd = openat(dir, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	if (fd < 0)
+		return true; /* can't tell: leave it */
+	err = fcntl(fd, F_OFD_GETLK, &lock);
+	(void)close(fd);
+	return err || lock.l_type != F_UNLCK;
+}
+
+/* Creates the file under a name that no other process uses. A leftover of the same pid and start
+ * time cannot be a live process's: it is removed and tried once more. */
+static int open_file(struct region *region, const char *dir, uint64_t start)
+{
+	char *path = region->public.path;
+	int fd, attempt;
+
+	(void)snprintf(path, sizeof(region->public.path), "%s/" CM_REGION_PREFIX "%u.%u.%llu", dir,
+		       (unsigned)geteuid(), (unsigned)getpid(), (unsigned long long)start);
+	for (attempt = 0;; attempt++) {
+		fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+		if (fd >= 0) {
+			lock_file(fd);
+			return fd;
+		}
+		if (errno != EEXIST || attempt || unlink(path))
+			return -errno;
+	}
+}
+
+/* A file longer than the limit would be a SIGXFSZ, which ends the program. */
+static bool file_size_allowed(uint64_t bytes)
+{
+	struct rlimit limit;
+
+	return !getrlimit(RLIMIT_FSIZE, &limit) &&
+	       (limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= bytes);
+}
+
+/* Gives the file its length and backs the header, then maps the whole of it. */
+static int map_file(struct region *region, int fd, uint64_t bytes)
+{
+	void *map;
+	int err;
+
+	if (!file_size_allowed(bytes))
+		return -EFBIG;
+	if (ftruncate(fd, (off_t)bytes))
+		return -errno;
+	err = posix_fallocate(fd, 0, sizeof(struct cm_header));
+	if (err)
+		return -err;
+	map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+	if (map == MAP_FAILED)
+		return -errno;
+	region->public.header = map;
+	region->public.map_bytes = bytes;
+	region->fd = fd;
+	return 0;
+}
+
+static int back_by_file(struct region *region, const char *dir, uint64_t start, uint64_t bytes)
+{
+	int fd, err;
+
+	fd = open_file(region, dir, start);
+	if (fd < 0) {
+		region->public.path[0] = '\0';
+		return fd;
+	}
+	err = map_file(region, fd, bytes);
+	if (err) {
+		(void)unlink(region->public.path);
+		(void)close(fd);
+		region->public.path[0] = '\0';
+	}
+	return err;
+}
+
+static int back_by_memfd(struct region *region, uint64_t bytes)
+{
+	int fd, err;
+
+	fd = memfd_create("cudamem", MFD_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	err = map_file(region, fd, bytes);
+	if (err)
+		(void)close(fd);
+	return err;
+}
+
+static int back_by_private(struct region *region, uint64_t bytes)
+{
+	void *map;
+
+	map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+		   -1, 0);
+	if (map == MAP_FAILED)
+		return -ENOMEM;
+	region->public.header = map;
+	region->public.map_bytes = bytes;
+	region->fd = -1;
+	return 0;
+}
+
+static int back(struct region *region, const struct cm_region_params *params, uint64_t start,
+		uint64_t bytes)
+{
+	enum cm_backing kind;
+	int err = -ENOMEM;
+
+	for (kind = params->backing; kind <= CM_BACKING_PRIVATE; kind++) {
+		switch (kind) {
+		case CM_BACKING_FILE:
+			err = back_by_file(region, params->dir ? params->dir : CM_REGION_DIR, start,
+					   bytes);
+			break;
+		case CM_BACKING_MEMFD:
+			err = back_by_memfd(region, bytes);
+			break;
+		case CM_BACKING_PRIVATE:
+			err = back_by_private(region, bytes);
+			break;
+		}
+		region->public.backing = kind;
+		if (!err)
+			return 0;
+		if (!region->public.error)
+			region->public.error = err;
+	}
+	return err;
+}
+
+static void fill_identity(struct cm_header *header, uint64_t start, const char *version)
+{
+	struct stat ns;
+	int fd;
+	ssize_t n, i;
+
+	header->major = CM_LAYOUT_MAJOR;
+	header->minor = CM_LAYOUT_MINOR;
+	header->header_bytes = sizeof(*header);
+	header->stat_count = CM_STAT_COUNT;
+	header->stat1_count = CM_STAT1_COUNT;
+	header->scalar_count = CM_SCALAR_COUNT;
+	header->other_count = CM_OTHER_COUNT;
+	header->pid = (uint32_t)getpid();
+	header->uid = (uint32_t)geteuid();
+	header->start_time = start;
+	if (!stat("/proc/self/ns/pid", &ns))
+		header->pid_namespace = ns.st_ino;
+	(void)snprintf(header->version, sizeof(header->version), "%s", version ? version : "");
+	(void)snprintf(header->comm, sizeof(header->comm), "%s", program_invocation_short_name);
+	fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return;
+	n = read(fd, header->cmdline, sizeof(header->cmdline) - 1);
+	(void)close(fd);
+	for (i = 0; i + 1 < n; i++)
+		if (header->cmdline[i] == '\0')
+			header->cmdline[i] = ' ';
+}
+
+int cm_region_create(const struct cm_region_params *params, struct cm_region **ret_region)
+{
+	struct cm_header plan = {0};
+	struct region *region;
+	uint64_t start = 0;
+	int err;
+
+	region = calloc(1, sizeof(*region));
+	if (!region)
+		return -ENOMEM;
+	atomic_flag_clear(&region->commit_lock);
+	(void)cm_process_start_time((uint32_t)getpid(), &start);
+	plan_tables(&plan, params->events);
+	err = back(region, params, start, plan.file_bytes);
+	if (err) {
+		free(region);
+		return err;
+	}
+	*region->public.header = plan;
+	fill_identity(region->public.header, start, params->version);
+	/* Release: a reader that sees the magic sees the whole header. */
+	__atomic_store_n(&region->public.header->magic, CM_LAYOUT_MAGIC, __ATOMIC_RELEASE);
+	*ret_region = &region->public;
+	return 0;
+}
+
+void cm_region_abandon(struct cm_region *public)
+{
+	struct region *region = (struct region *)public;
+
+	if (!region)
+		return;
+	(void)munmap(public->header, public->map_bytes);
+	if (region->fd >= 0)
+		(void)close(region->fd);
+	free(region);
+}
+
+void cm_region_remove(struct cm_region *public)
+{
+	if (!public)
+		return;
+	__atomic_store_n(&public->header->state, CM_REGION_EXITED, __ATOMIC_RELEASE);
+	if (public->path[0])
+		(void)unlink(public->path);
+}
+
+static int back_bytes(struct region *region, uint64_t offset, uint64_t bytes)
+{
+	if (region->fd < 0)
+		return 0;
+	return -posix_fallocate(region->fd, (off_t)offset, (off_t)bytes);
+}
+
+int cm_region_commit(struct cm_region *public, enum cm_table table, uint32_t rows)
+{
+	struct region *region = (struct region *)public;
+	struct cm_table_row *row = &public->header->table[table];
+	uint64_t want, step, limit;
+	int err = 0;
+
+	if (rows > row->capacity)
+		return -ENOSPC;
+	while (atomic_flag_test_and_set_explicit(&region->commit_lock, memory_order_acquire))
+		(void)sched_yield();
+	limit = round_up((uint64_t)row->stride * row->capacity, PAGE);
+	want = (uint64_t)rows * row->stride;
+	if (want > region->committed[table]) {
+		step = round_up(want - region->committed[table], COMMIT_STEP);
+		if (step > limit - region->committed[table])
+			step = limit - region->committed[table];
+		err = back_bytes(region, row->offset + region->committed[table], step);
+		if (!err)
+			region->committed[table] += step;
+	}
+	if (!err && rows > row->rows)
+		/* Release: who sees the count may read the rows. */
+		__atomic_store_n(&row->rows, rows, __ATOMIC_RELEASE);
+	atomic_flag_clear_explicit(&region->commit_lock, memory_order_release);
+	return err;
+}
+
+void *cm_region_row(const struct cm_region *region, enum cm_table table, uint32_t index)
+{
+	const struct cm_table_row *row = &region->header->table[table];
+
+	return (char *)region->header + row->offset + (uint64_t)row->stride * index;
+}
+
+struct leftover {
+	char name[NAME_MAX + 1];
+	uint64_t age_ns;
+};
+
+/* Whether `name` is a region of this user whose process is gone. */
+static bool is_leftover(const char *name)
+{
+	unsigned uid, pid;
+	unsigned long long start;
+	uint64_t now;
+	int end = 0;
+
+	if (sscanf(name, CM_REGION_PREFIX "%u.%u.%llu%n", &uid, &pid, &start, &end) != 3 ||
+	    name[end] != '\0' || uid != (unsigned)geteuid())
+		return false;
+	switch (cm_process_start_time(pid, &now)) {
+	case 0:
+		return now != start;
+	case -ESRCH:
+		return true;
+	default:
+		return false; /* can't tell: leave it */
+	}
+}
+
+static uint64_t age_ns(const struct timespec *now, const struct timespec *then)
+{
+	int64_t ns = (now->tv_sec - then->tv_sec) * INT64_C(1000000000) + now->tv_nsec -
+		     then->tv_nsec;
+
+	return ns > 0 ? (uint64_t)ns : 0;
+}
+
+static int by_age(const void *a, const void *b)
+{
+	const struct leftover *x = a, *y = b;
+
+	return x->age_ns < y->age_ns ? -1 : x->age_ns > y->age_ns;
+}
+
+static size_t find_leftovers(DIR *stream, struct leftover *found, size_t max)
+{
+	struct timespec now;
+	struct dirent *entry;
+	struct stat st;
+	size_t n = 0;
+	int seen;
+
+	(void)clock_gettime(CLOCK_REALTIME, &now);
+	for (seen = 0; n < max && seen < SWEEP_MAX && (entry = readdir(stream)); seen++) {
+		if (!is_leftover(entry->d_name) ||
+		    fstatat(dirfd(stream), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) ||
+		    !S_ISREG(st.st_mode) || st.st_uid != geteuid())
+			continue;
+		found[n].age_ns = age_ns(&now, &st.st_mtim);
+		if (found[n].age_ns < BIRTH_NS || is_locked(dirfd(stream), entry->d_name))
+			continue;
+		(void)snprintf(found[n].name, sizeof(found[n].name), "%s", entry->d_name);
+		n++;
+	}
+	return n;
+}
+
+int cm_region_sweep(const char *dir, uint64_t keep_ns, uint32_t keep_count)
+{
+	struct leftover *found;
+	size_t i, n;
+	DIR *stream;
+	int removed = 0;
+
+	found = calloc(SWEEP_REGION, sizeof(*found));
+	stream = found ? opendir(dir ? dir : CM_REGION_DIR) : NULL;
+	if (!stream) {
+		free(found);
+		return 0;
+	}
+	n = find_leftovers(stream, found, SWEEP_REGION);
+	qsort(found, n, sizeof(*found), by_age);
+	for (i = 0; i < n; i++)
+		if ((i >= keep_count || found[i].age_ns > keep_ns) &&
+		    !unlinkat(dirfd(stream), found[i].name, 0))
+			removed++;
+	(void)closedir(stream);
+	free(found);
+	return removed;
+}
