@@ -1,0 +1,28 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Every header compiles alone and has the guard of its path: headers.py COMPILER ARGUMENT..."""
+
+import re
+import subprocess
+import sys
+
+import tree
+
+
+def complaint_of(path, compiler):
+    wanted = 'CM_' + re.sub(r'[^A-Z0-9]', '_', str(path).upper())
+    if f'#ifndef {wanted}\n#define {wanted}\n' not in tree.text(path):
+        return f'{path}: the guard is not {wanted}'
+    command = compiler + ['-fsyntax-only', '-D_GNU_SOURCE', '-Wall', '-Werror', '-I.', '-x', 'c', '-']
+    run = subprocess.run(command, input=f'#include "{path}"\n', cwd=tree.ROOT, text=True,
+                         capture_output=True, check=False)
+    return f'{path}: does not compile alone\n{run.stderr}' if run.returncode else None
+
+
+def main():
+    found = (complaint_of(path, sys.argv[1:]) for path in tree.files('.h'))
+    return tree.report([complaint for complaint in found if complaint])
+
+
+if __name__ == '__main__':
+    sys.exit(main())

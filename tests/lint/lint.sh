@@ -1,0 +1,60 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# Every lint, one after the other: lint.sh BUILD CLANG_BUILD. A failed one does not stop the rest.
+set -u
+cd "$(dirname "$0")/../.."
+build=$1
+clang_build=$2
+passed=0
+failed=0
+
+# lint NAME COMMAND...
+lint()
+{
+	name=$1
+	shift
+	if output=$("$@" 2>&1); then
+		passed=$((passed + 1))
+		printf 'ok      %s\n' "$name"
+	else
+		failed=$((failed + 1))
+		printf '%s\nFAILED  %s\n' "$output" "$name"
+	fi
+}
+
+tracked()
+{
+	git ls-files -z --cached --others --exclude-standard -- "$@"
+}
+
+formatted()
+{
+	tracked '*.[ch]' | xargs -0 clang-format-14 --dry-run -Werror
+}
+
+spelled()
+{
+	tracked ':!*.txt' ':!tests/fuzz/corpus' ':!tests/golden' |
+		xargs -0 codespell --ignore-words tests/lint/words
+}
+
+tidy()
+{
+	run-clang-tidy-14 -quiet -j "$(nproc)" -p "$clang_build" "$PWD/.*"
+}
+
+check_c()
+{
+	cppcheck --quiet --std=c11 --enable=warning,performance,portability --inline-suppr \
+		--error-exitcode=1 -j "$(nproc)" -D_GNU_SOURCE -I. \
+		stats allocator interpose tools tests
+}
+
+# The suite holds the house's own rules: text, layers, headers, exports, documentation.
+lint 'suite lint' meson test -C "$build" --no-rebuild --print-errorlogs --suite lint
+lint clang-format formatted
+lint codespell spelled
+lint cppcheck check_c
+lint clang-tidy tidy
+printf '%s lints passed, %s failed\n' "$passed" "$failed"
+[ "$failed" -eq 0 ]

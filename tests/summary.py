@@ -1,0 +1,69 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Counts the cases of a meson test run: summary.py BUILD/meson-logs/testlog.json
+
+A program that speaks TAP counts by its cases, any other as one. A program that ends badly although
+no case of it failed (a crash after the last one, a timeout) counts as one more failure. Skipped
+cases are listed with their reasons. Exit status 1 where something failed or nothing ran.
+"""
+
+import json
+import re
+import sys
+
+CASE = re.compile(r'^(not )?ok\b\s*\d*\s*-?\s*(.*?)(?:\s+#\s*SKIP\b\s*(.*))?$', re.IGNORECASE)
+SKIPPED_PLAN = re.compile(r'^1\.\.0\b\s*#\s*SKIP\w*\s*(.*)$', re.IGNORECASE)
+
+
+def last_line(text):
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1] if lines else 'no reason given'
+
+
+def count(run):
+    """Passed and failed cases of one program, and a list of (case, reason) of the skipped ones."""
+    output = run.get('stdout', '')
+    name = run['name'].split(' / ')[-1]
+    passed, failed, skipped = 0, 0, []
+    for line in output.splitlines():
+        case = CASE.match(line)
+        plan = SKIPPED_PLAN.match(line)
+        if plan:
+            skipped.append((name, plan[1]))
+        elif case and case[3] is not None:
+            skipped.append((f'{name}: {case[2]}', case[3]))
+        elif case and case[1]:
+            failed += 1
+        elif case:
+            passed += 1
+    if run['result'] == 'SKIP' and not skipped:
+        skipped.append((name, last_line(output + '\n' + run.get('stderr', ''))))
+    elif run['result'] in ('OK', 'EXPECTEDFAIL'):
+        passed = passed or int(not failed and not skipped)
+    elif run['result'] != 'SKIP':
+        failed = failed or 1
+    return passed, failed, skipped
+
+
+def main():
+    passed, failed, skipped, bad = 0, 0, [], []
+    with open(sys.argv[1], encoding='utf-8') as log:
+        for line in log:
+            run = json.loads(line)
+            counts = count(run)
+            passed += counts[0]
+            failed += counts[1]
+            skipped += counts[2]
+            if counts[1]:
+                bad.append(run)
+    print()
+    for case, reason in skipped:
+        print(f'skipped: {case}: {reason or "no reason given"}')
+    for run in bad:
+        print(f'failed: {run["name"]} ({run["result"].lower()}, status {run["returncode"]})')
+    print(f'{passed} passed, {failed} failed, {len(skipped)} skipped')
+    return 1 if failed or not passed else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())
