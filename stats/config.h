@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The configuration: CUDAMEM_CONF="key:value,key:value", in PyTorch's grammar, read into plain
+ * values. Used by the library at its start and by `cudamemstat conf`. It reads no environment but
+ * through the function it is given, prints nothing, allocates nothing and does not depend on the
+ * locale. One thread per struct.
+ *
+ * A mistake never stops anything: it is told to the caller, counted, and the option keeps its value.
+ */
+#ifndef CM_STATS_CONFIG_H
+#define CM_STATS_CONFIG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "stats/layout.h"
+
+#define CM_CONF_VARIABLE "CUDAMEM_CONF"
+#define CM_CONF_PREFIX   "CUDAMEM_" /* a variable of this beginning that is not known is a mistake */
+
+#define CM_MIB_MAX        (1024.0 * 1024 * 1024 * 1024) /* 2^60 bytes: no request is larger */
+#define CM_EVENTS_MAX     (16.0 * 1024 * 1024)
+#define CM_UNLIMITED      UINT64_MAX
+#define CM_DIVISION_SLOTS 16  /* slot i: sizes of [2^(20+i), 2^(21+i)); the ends are open */
+#define CM_PATH_BYTES     192 /* with the zero byte */
+
+enum cm_option {
+#define CM_OPTION(name, TYPE, fallback, words, min, max, help) CM_OPTION_##name,
+#include "stats/options.def"
+	CM_OPTION_COUNT
+};
+
+/* The words of the CHOICE options, in the order of options.def. */
+enum cm_conf_mode { CM_CONF_MODE_CACHE, CM_CONF_MODE_STATS, CM_CONF_MODE_OFF };
+enum cm_conf_reuse { CM_CONF_REUSE_BARRIER, CM_CONF_REUSE_GROW, CM_CONF_REUSE_WAIT };
+enum cm_conf_sync { CM_CONF_SYNC_EPOCH, CM_CONF_SYNC_FREE };
+enum cm_conf_placement { CM_CONF_PLACEMENT_AUTO, CM_CONF_PLACEMENT_EXACT, CM_CONF_PLACEMENT_SPLIT };
+enum cm_conf_log { CM_CONF_LOG_OFF, CM_CONF_LOG_WARNING, CM_CONF_LOG_INFO };
+
+/* Who chose a value; the library itself where it adapts to the process it is in. */
+enum cm_origin { CM_ORIGIN_DEFAULT, CM_ORIGIN_ENVIRONMENT, CM_ORIGIN_LIBRARY };
+
+#define CM_FIELD_BOOL(name)          bool name;
+#define CM_FIELD_CHOICE(name)        uint32_t name;
+#define CM_FIELD_NUMBER(name)        uint64_t name;
+#define CM_FIELD_MIB(name)           uint64_t name; /* MiB; CM_UNLIMITED: no limit */
+#define CM_FIELD_SEGMENT_MIB(name)   uint64_t name;
+#define CM_FIELD_FRACTION(name)      double name;
+#define CM_FIELD_OPEN_FRACTION(name) double name;
+#define CM_FIELD_DIVISIONS(name)     uint32_t name[CM_DIVISION_SLOTS];
+#define CM_FIELD_PATH(name)          char name[CM_PATH_BYTES];
+
+/* The values in effect, one field an option. */
+struct cm_config {
+#define CM_OPTION(name, TYPE, fallback, words, min, max, help) CM_FIELD_##TYPE(name)
+#include "stats/options.def"
+	uint8_t origin[CM_OPTION_COUNT]; /* enum cm_origin */
+	uint32_t errors;                 /* mistakes found, told or not */
+};
+
+/* secure_getenv, or a test's. */
+typedef char *(*cm_getenv_fn)(const char *name);
+/* One message, without a line end; the text is the callee's only during the call. */
+typedef void (*cm_say_fn)(void *arg, const char *text);
+
+/* All defaults. */
+void cm_config_init(struct cm_config *config);
+
+/*
+ * Reads `text`, as typed in `variable`, on top of what `config` holds; of two settings of one option
+ * the later wins. `say` is called once a mistake, unless warn is off; NULL is fine.
+ */
+void cm_config_parse(struct cm_config *config, const char *variable, const char *text,
+		     cm_say_fn say, void *arg);
+
+/*
+ * Defaults, then CUDAMEM_CONF, then a look through `environment` (NULL-terminated, may be NULL) for
+ * misspelt variables.
+ */
+void cm_config_read(struct cm_config *config, cm_getenv_fn get, char *const *environment,
+		    cm_say_fn say, void *arg);
+
+/* The option as text, for the region and for people. */
+void cm_config_row(const struct cm_config *config, enum cm_option option,
+		   struct cm_option_row *ret_row);
+
+#endif
