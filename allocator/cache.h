@@ -140,10 +140,6 @@ void cm_cache_count_other(struct cm_cache *cache, uint32_t device, enum cm_other
 /* Adds to a scalar counter of the device. */
 void cm_cache_count(struct cm_cache *cache, uint32_t device, enum cm_scalar scalar, int64_t n);
 
-/* fork: take all locks / release them in the parent. The child abandons the cache. */
-void cm_cache_fork_prepare(struct cm_cache *cache);
-void cm_cache_fork_parent(struct cm_cache *cache);
-
 /*
  * Walks everything and verifies every invariant and identity (check.c). 0, or -EUCLEAN with a
  * sentence in `why`. Takes all locks. For tests and -Dinvariants=true.

@@ -141,6 +141,8 @@ enum cm_block_state {
 	CM_BLOCK_FREE,    /* inactive */
 };
 
+#define CM_BLOCK_IN_RING UINT32_MAX /* a free block behind another of its size */
+
 /*
  * One block: a piece of a segment. The blocks of a segment tile it without gap, linked by prev and
  * next in address order. The allocator works on these rows themselves.
@@ -148,13 +150,19 @@ enum cm_block_state {
 struct cm_block {
 	uint64_t addr;
 	uint64_t size;      /* bytes, multiple of 512; sum over a segment = its size */
-	uint64_t requested; /* bytes the program asked for; stale in a free block */
+	union {
+		uint64_t requested; /* live, pending: bytes the program asked for */
+		uint32_t child[2];  /* free: smaller and larger sizes in its bin's tree */
+	};
 	uint32_t prev;      /* neighbours in the segment, by address */
 	uint32_t next;
 	uint32_t segment;
 	uint32_t link_prev; /* list of its bin (free) or of its epoch (pending) */
 	uint32_t link_next;
-	uint32_t stack; /* stack table row of the hand-out, 0: none */
+	union {
+		uint32_t stack;	 /* live, pending: stack table row of the hand-out, 0: none */
+		uint32_t parent; /* free: in its bin's tree; 0 root, CM_BLOCK_IN_RING none */
+	};
 	uint32_t state; /* enum cm_block_state */
 	uint32_t age;   /* free: request number of its pool when it became free */
 	uint64_t tick;  /* clock tick of the last change of state */
@@ -165,6 +173,7 @@ struct cm_block {
 #define CM_SEGMENT_EXPORTED 4u  /* IPC and the like: nothing in it is recycled */
 #define CM_SEGMENT_EXACT    8u  /* one block of its own: never split */
 #define CM_SEGMENT_HOST     16u /* pinned host memory */
+#define CM_SEGMENT_DIRECT   32u /* one request passed on: given back when it is freed */
 
 /* One piece of memory got from the driver. */
 struct cm_segment {

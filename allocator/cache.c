@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: MIT */
+#include "allocator/cache.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "allocator/epoch.h"
+#include "allocator/heap.h"
+#include "allocator/rows.h"
+#include "stats/books.h"
+#include "stats/region.h"
+
+static void *map_zeroed(size_t bytes)
+{
+	void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+			    0);
+
+	return memory == MAP_FAILED ? NULL : memory;
+}
+
+int cm_cache_create(const struct cm_cache_params *params, struct cm_cache **ret_cache)
+{
+	struct cm_cache *cache = map_zeroed(sizeof(*cache));
+
+	if (!cache)
+		return -ENOMEM;
+	cache->ops = params->ops;
+	cache->policy = *params->policy;
+	cache->region = params->region;
+	cache->block = cm_region_row(params->region, CM_TABLE_BLOCK, 0);
+	cache->segment = cm_region_row(params->region, CM_TABLE_SEGMENT, 0);
+	cache->blocks = cache->segments = 1; /* row 0 means none */
+	if (cm_region_commit(cache->region, CM_TABLE_BLOCK, 1) ||
+	    cm_region_commit(cache->region, CM_TABLE_SEGMENT, 1) ||
+	    cm_page_map_init(&cache->pages)) {
+		(void)munmap(cache, sizeof(*cache));
+		return -ENOMEM;
+	}
+	*ret_cache = cache;
+	return 0;
+}
+
+void cm_cache_destroy(struct cm_cache *cache)
+{
+	uint32_t i;
+
+	if (!cache)
+		return;
+	for (i = 0; i < cache->heaps; i++)
+		(void)munmap(cache->heap[i], sizeof(*cache->heap[i]));
+	for (i = 0; i < cache->devices; i++) {
+		cm_ptr_map_fini(&cache->device[i]->map);
+		(void)munmap(cache->device[i], sizeof(*cache->device[i]));
+	}
+	cm_page_map_fini(&cache->pages);
+	(void)munmap(cache, sizeof(*cache));
+}
+
+uint32_t cm_cache_device_row(struct cm_cache *cache, int32_t ordinal)
+{
+	uint32_t i, n = atomic_load_explicit(&cache->devices, memory_order_acquire);
+
+	for (i = 0; i < n; i++)
+		if (cache->device[i]->row->ordinal == ordinal)
+			return i;
+	return UINT32_MAX;
+}
+
+static void fill_device_row(struct cm_cache *cache, struct cm_device_row *row,
+			    const struct cm_context_info *info)
+{
+	row->ordinal = info->ordinal;
+	memcpy(row->uuid, info->uuid, sizeof(row->uuid));
+	memcpy(row->name, info->name, sizeof(row->name));
+	row->name[sizeof(row->name) - 1] = '\0';
+	row->total_bytes = info->total_bytes;
+	row->max_split_size = cache->policy.max_split_size == UINT64_MAX
+				      ? -1
+				      : (int64_t)cache->policy.max_split_size;
+	if (cache->policy.memory_fraction < 1)
+		row->allowed_bytes = (uint64_t)(cache->policy.memory_fraction *
+						(double)info->total_bytes);
+	row->flags = CM_DEVICE_USED | (info->simulated ? CM_DEVICE_SIMULATED : 0);
+}
+
+/* A ring that cannot be backed is no reason to fail: events are then not recorded. */
+static void find_ring(struct cm_cache *cache, struct cm_device *device)
+{
+	uint32_t rows = cache->region->header->table[CM_TABLE_EVENT].ring;
+
+	if (!rows || cm_region_commit(cache->region, CM_TABLE_EVENT, (device->index + 1) * rows))
+		return;
+	device->ring.row = cm_region_row(cache->region, CM_TABLE_EVENT, device->index * rows);
+	device->ring.mask = rows - 1;
+}
+
+/* The turn is held: nobody else adds. */
+static struct cm_device *find_device(struct cm_cache *cache, const struct cm_context_info *info)
+{
+	uint32_t row = cm_cache_device_row(cache, info->ordinal);
+	struct cm_device *device;
+
+	if (row != UINT32_MAX)
+		return cache->device[row];
+	row = atomic_load_explicit(&cache->devices, memory_order_relaxed);
+	if (row == CM_DEVICES_MAX || cm_region_commit(cache->region, CM_TABLE_DEVICE, row + 1))
+		return NULL;
+	device = map_zeroed(sizeof(*device));
+	if (!device)
+		return NULL;
+	device->cache = cache;
+	device->index = row;
+	device->row = cm_region_row(cache->region, CM_TABLE_DEVICE, row);
+	find_ring(cache, device);
+	cm_books_begin(device->row);
+	fill_device_row(cache, device->row, info);
+	cm_books_end(device->row);
+	cache->device[row] = device;
+	/* Release: who sees the count sees the device. */
+	atomic_store_explicit(&cache->devices, row + 1, memory_order_release);
+	return device;
+}
+
+/* A heap that its context has left, of the same device, or a new slot. */
+static struct cm_heap *find_slot(struct cm_cache *cache, struct cm_device *device)
+{
+	uint32_t i, n = atomic_load_explicit(&cache->heaps, memory_order_relaxed);
+	struct cm_heap *heap;
+
+	for (i = 0; i < n; i++) {
+		heap = atomic_load_explicit(&cache->heap[i], memory_order_relaxed);
+		if (!heap->ctx && heap->device == device)
+			return heap;
+	}
+	if (n == CM_HEAPS_MAX || cm_region_commit(cache->region, CM_TABLE_HEAP, n + 1))
+		return NULL;
+	heap = map_zeroed(sizeof(*heap));
+	if (!heap)
+		return NULL;
+	heap->cache = cache;
+	heap->device = device;
+	heap->index = n;
+	heap->row = cm_region_row(cache->region, CM_TABLE_HEAP, n);
+	atomic_store_explicit(&cache->heap[n], heap, memory_order_release);
+	atomic_store_explicit(&cache->heaps, n + 1, memory_order_release);
+	return heap;
+}
+
+static void open_heap(struct cm_heap *heap, const struct cm_context_info *info)
+{
+	uint32_t fit;
+
+	cm_lock_acquire(&heap->device->lock);
+	heap->can = info->can;
+	for (fit = 0; fit < CM_FIT_COUNT; fit++)
+		cm_bins_init(&heap->bins[fit], heap->cache->block);
+	heap->open = (struct cm_epoch){.number = 1};
+	heap->oldest = 1;
+	heap->pending_bytes = heap->live_bytes = 0;
+	memset(heap->row, 0, sizeof(*heap->row));
+	heap->row->context = info->ctx;
+	heap->row->context_id = info->id;
+	heap->row->device = heap->device->index;
+	heap->row->epoch_open = 1;
+	heap->row->flags = CM_HEAP_USED;
+	cm_books_begin(heap->device->row);
+	heap->device->row->heaps++;
+	cm_books_end(heap->device->row);
+	/* Release: who finds the heap by its context finds it ready. */
+	__atomic_store_n(&heap->ctx, info->ctx, __ATOMIC_RELEASE);
+	cm_lock_release(&heap->device->lock);
+}
+
+struct cm_heap *cm_cache_find_heap(struct cm_cache *cache, uint64_t ctx)
+{
+	uint32_t i, n = atomic_load_explicit(&cache->heaps, memory_order_acquire);
+	struct cm_heap *heap;
+
+	for (i = 0; i < n; i++) {
+		heap = atomic_load_explicit(&cache->heap[i], memory_order_acquire);
+		if (__atomic_load_n(&heap->ctx, __ATOMIC_ACQUIRE) == ctx)
+			return heap;
+	}
+	return NULL;
+}
+
+int cm_cache_add_heap(struct cm_cache *cache, const struct cm_context_info *info,
+		      struct cm_heap **ret_heap)
+{
+	struct cm_device *device;
+	struct cm_heap *heap;
+
+	cm_lock_acquire(&cache->turn);
+	heap = cm_cache_find_heap(cache, info->ctx);
+	if (!heap) {
+		device = find_device(cache, info);
+		heap = device ? find_slot(cache, device) : NULL;
+		if (heap) {
+			open_heap(heap, info);
+			atomic_fetch_add_explicit(&cache->contexts, 1, memory_order_relaxed);
+		}
+	}
+	cm_lock_release(&cache->turn);
+	if (!heap)
+		return -ENOSPC;
+	*ret_heap = heap;
+	return 0;
+}
+
+static uint32_t first_live(const struct cm_cache *cache, uint32_t s)
+{
+	uint32_t index = cache->segment[s].first;
+
+	while (index && cache->block[index].state != CM_BLOCK_LIVE)
+		index = cache->block[index].next;
+	return index;
+}
+
+/* The driver has dropped the memory: rows and books follow, as if all had been freed and given
+ * back. The heap drains, so what is freed merges at once and reaches no bin. */
+static void drop_segment(struct cm_heap *heap, uint32_t s)
+{
+	struct cm_cache *cache = heap->cache;
+	uint32_t index;
+
+	while ((index = first_live(cache, s)) != 0) {
+		(void)cm_ptr_map_remove(&heap->device->map, cache->block[index].addr);
+		(void)cm_heap_free_locked(heap, index);
+	}
+	cm_heap_remove_segment_locked(cache, s);
+}
+
+static void drain_locked(struct cm_heap *heap)
+{
+	uint32_t fit;
+
+	if (heap->row->flags & CM_HEAP_DRAINING)
+		return;
+	heap->row->flags |= CM_HEAP_DRAINING;
+	for (fit = 0; fit < CM_FIT_COUNT; fit++)
+		cm_bins_init(&heap->bins[fit], heap->cache->block);
+}
+
+void cm_cache_drain_heap(struct cm_cache *cache, uint64_t ctx)
+{
+	struct cm_heap *heap = cm_cache_find_heap(cache, ctx);
+
+	if (!heap)
+		return;
+	cm_lock_acquire(&heap->device->lock);
+	drain_locked(heap);
+	cm_lock_release(&heap->device->lock);
+}
+
+static void retire_all(struct cm_heap *heap)
+{
+	for (; heap->oldest < heap->open.number; heap->oldest++)
+		cm_heap_retire_locked(heap, &heap->closed[heap->oldest & (CM_EPOCHS_MAX - 1)]);
+	cm_heap_retire_locked(heap, &heap->open);
+}
+
+void cm_cache_forget_heap(struct cm_cache *cache, uint64_t ctx)
+{
+	struct cm_heap *heap;
+	uint32_t s, end;
+
+	cm_lock_acquire(&cache->turn);
+	heap = cm_cache_find_heap(cache, ctx);
+	if (!heap) {
+		cm_lock_release(&cache->turn);
+		return;
+	}
+	cm_epoch_forget_context_turned(cache, heap);
+	cm_lock_acquire(&heap->device->lock);
+	drain_locked(heap);
+	retire_all(heap);
+	end = cm_rows_segments(cache);
+	for (s = 1; s < end; s++)
+		if (cache->segment[s].flags & CM_SEGMENT_USED &&
+		    cm_segment_heap(cache, &cache->segment[s]) == heap)
+			drop_segment(heap, s);
+	heap->row->flags = 0;
+	__atomic_store_n(&heap->ctx, 0, __ATOMIC_RELEASE);
+	cm_books_begin(heap->device->row);
+	heap->device->row->heaps--;
+	cm_books_end(heap->device->row);
+	cm_lock_release(&heap->device->lock);
+	atomic_fetch_sub_explicit(&cache->contexts, 1, memory_order_relaxed);
+	cm_lock_release(&cache->turn);
+}

@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: MIT */
+#include "allocator/epoch.h"
+
+#include <assert.h>
+
+#include "stats/books.h"
+
+#define SLEEP_FIRST_NS UINT64_C(20000)
+#define SLEEP_MOST_NS  UINT64_C(1000000)
+
+static struct cm_epoch *closed(struct cm_heap *heap, uint64_t number)
+{
+	return &heap->closed[number & (CM_EPOCHS_MAX - 1)];
+}
+
+static void count(struct cm_heap *heap, enum cm_scalar scalar, int64_t n)
+{
+	cm_lock_acquire(&heap->device->lock);
+	cm_books_begin(heap->device->row);
+	cm_books_count(heap->device->row, scalar, n);
+	cm_books_end(heap->device->row);
+	cm_lock_release(&heap->device->lock);
+}
+
+/* Events are kept with their context; the turn guards the spare ones. */
+static int take_event(struct cm_heap *heap, uint64_t *ret_event)
+{
+	if (heap->spare_events) {
+		*ret_event = heap->spare_event[--heap->spare_events];
+		return 0;
+	}
+	return heap->cache->ops->event_create(heap->ctx, ret_event);
+}
+
+static void give_event(struct cm_heap *heap, uint64_t event)
+{
+	if (heap->spare_events < CM_EPOCHS_MAX)
+		heap->spare_event[heap->spare_events++] = event;
+	else
+		(void)heap->cache->ops->event_destroy(heap->ctx, event);
+}
+
+static void give_events(struct cm_epoch *epoch)
+{
+	uint32_t i;
+
+	for (i = 0; i < epoch->events; i++)
+		if (epoch->event[i].heap)
+			give_event(epoch->event[i].heap, epoch->event[i].event);
+	epoch->events = 0;
+}
+
+/* A context that answers with an error of its own is left to the program. */
+static void fail(struct cm_heap *heap, int err)
+{
+	if (err > 0 && err != CM_DRIVER_NOT_READY)
+		cm_cache_drain_heap(heap->cache, heap->ctx);
+}
+
+/* Moves the open epoch behind the closed ones. False: it is empty, or they are too many. */
+static bool detach(struct cm_heap *heap)
+{
+	struct cm_device *device = heap->device;
+	uint64_t number;
+	bool moved;
+
+	cm_lock_acquire(&device->lock);
+	number = heap->open.number;
+	moved = heap->open.blocks && number - heap->oldest < CM_EPOCHS_MAX;
+	if (moved) {
+		*closed(heap, number) = heap->open;
+		heap->open = (struct cm_epoch){.number = number + 1};
+		heap->row->epoch_open = number + 1;
+	}
+	cm_lock_release(&device->lock);
+	return moved;
+}
+
+/* The newest closed epoch could not be recorded: its blocks go back before the open ones. */
+static void reattach(struct cm_heap *heap)
+{
+	struct cm_device *device = heap->device;
+	struct cm_epoch *back = closed(heap, heap->open.number - 1), *open = &heap->open;
+
+	cm_lock_acquire(&device->lock);
+	if (open->first)
+		heap->cache->block[back->last].link_next = open->first;
+	else
+		open->last = back->last;
+	open->first = back->first;
+	open->blocks += back->blocks;
+	open->bytes += back->bytes;
+	if (open->blocks == back->blocks)
+		open->work = back->work;
+	open->number--;
+	heap->row->epoch_open = open->number;
+	cm_lock_release(&device->lock);
+}
+
+static int record_one(struct cm_epoch *epoch, struct cm_heap *heap)
+{
+	struct cm_epoch_event *slot = &epoch->event[epoch->events];
+	int err;
+
+	if (epoch->events == CM_EPOCH_CONTEXTS)
+		return -1;
+	err = take_event(heap, &slot->event);
+	if (err)
+		return err;
+	slot->heap = heap;
+	epoch->events++;
+	return heap->cache->ops->event_record(heap->ctx, slot->event);
+}
+
+/* Records an event in every context of the process. */
+static bool record(struct cm_heap *heap, struct cm_epoch *epoch)
+{
+	struct cm_cache *cache = heap->cache;
+	uint32_t i, heaps = atomic_load_explicit(&cache->heaps, memory_order_acquire);
+	struct cm_heap *other;
+	int err;
+
+	for (i = 0; i < heaps; i++) {
+		other = atomic_load_explicit(&cache->heap[i], memory_order_relaxed);
+		if (!other->ctx)
+			continue;
+		err = record_one(epoch, other);
+		if (err) {
+			fail(other, err);
+			return false;
+		}
+	}
+	return true;
+}
+
+bool cm_epoch_close_turned(struct cm_heap *heap)
+{
+	const struct cm_driver_ops *ops = heap->cache->ops;
+	struct cm_epoch *epoch;
+
+	assert(cm_lock_is_held(&heap->cache->turn));
+	if (!(heap->can & CM_CAN_CTX_EVENTS) || !detach(heap))
+		return false;
+	epoch = closed(heap, heap->open.number - 1);
+	if (!record(heap, epoch)) {
+		give_events(epoch);
+		reattach(heap);
+		return false;
+	}
+	/* Read after the record: work counted later was submitted later. */
+	epoch->clean = ops->work_number() == epoch->work;
+	epoch->closed_ns = ops->now_ns();
+	count(heap, CM_SCALAR_epochs_closed, 1);
+	return true;
+}
+
+static bool is_complete(struct cm_heap *heap, struct cm_epoch *epoch)
+{
+	struct cm_epoch_event *slot;
+	uint32_t i;
+	int err;
+
+	for (i = 0; i < epoch->events; i++) {
+		slot = &epoch->event[i];
+		if (!slot->heap)
+			continue;
+		count(heap, CM_SCALAR_event_queries, 1);
+		err = heap->cache->ops->event_query(slot->heap->ctx, slot->event);
+		if (err) {
+			fail(slot->heap, err);
+			return false;
+		}
+		give_event(slot->heap, slot->event);
+		slot->heap = NULL;
+	}
+	return true;
+}
+
+/* Everything up to the closed epoch `last` is ready. */
+static void retire_up_to(struct cm_heap *heap, uint64_t last)
+{
+	for (; heap->oldest <= last; heap->oldest++) {
+		struct cm_epoch *epoch = closed(heap, heap->oldest);
+
+		give_events(epoch);
+		cm_lock_acquire(&heap->device->lock);
+		cm_heap_retire_locked(heap, epoch);
+		heap->row->epoch_ready = heap->oldest;
+		cm_lock_release(&heap->device->lock);
+	}
+}
+
+/*
+ * The newest first, since its completion is that of all; then the oldest, upwards: a device that
+ * lags costs two questions.
+ */
+bool cm_epoch_poll_turned(struct cm_heap *heap)
+{
+	uint64_t before = heap->oldest, end = heap->open.number;
+
+	assert(cm_lock_is_held(&heap->cache->turn));
+	if (before == end)
+		return false;
+	if (is_complete(heap, closed(heap, end - 1))) {
+		retire_up_to(heap, end - 1);
+		return true;
+	}
+	while (heap->oldest < end - 1 && is_complete(heap, closed(heap, heap->oldest)))
+		retire_up_to(heap, heap->oldest);
+	return heap->oldest != before;
+}
+
+/* The newest closed epoch that a barrier may be laid behind, or the number before the oldest. */
+static uint64_t newest_clean(struct cm_heap *heap)
+{
+	uint64_t number;
+
+	for (number = heap->open.number; number > heap->oldest; number--)
+		if (closed(heap, number - 1)->clean)
+			break;
+	return number - 1;
+}
+
+static bool may_lay_barrier(struct cm_heap *heap)
+{
+	struct cm_cache *cache = heap->cache;
+
+	return heap->can & CM_CAN_CTX_EVENTS && !(heap->row->flags & CM_HEAP_SHARED) &&
+	       atomic_load_explicit(&cache->contexts, memory_order_relaxed) == 1;
+}
+
+/* An epoch that hangs: whatever is put behind it may hang too. */
+static bool is_stuck(struct cm_heap *heap)
+{
+	return heap->oldest != heap->open.number &&
+	       heap->cache->ops->now_ns() - closed(heap, heap->oldest)->closed_ns > CM_PATIENCE_NS;
+}
+
+bool cm_epoch_barrier_turned(struct cm_heap *heap)
+{
+	struct cm_epoch *epoch;
+	uint64_t number;
+	uint32_t i;
+	int err = -1;
+
+	assert(cm_lock_is_held(&heap->cache->turn));
+	if (!may_lay_barrier(heap) || is_stuck(heap))
+		return false;
+	if (cm_epoch_open_is_clean(heap))
+		(void)cm_epoch_close_turned(heap);
+	number = newest_clean(heap);
+	if (number + 1 == heap->oldest)
+		return false;
+	epoch = closed(heap, number);
+	for (i = 0; i < epoch->events; i++)
+		if (epoch->event[i].heap == heap)
+			err = heap->cache->ops->ctx_wait_event(heap->ctx, epoch->event[i].event);
+	if (err) {
+		fail(heap, err);
+		return false;
+	}
+	count(heap, CM_SCALAR_barriers, 1);
+	retire_up_to(heap, number);
+	return true;
+}
+
+bool cm_epoch_synchronize_turned(struct cm_heap *heap)
+{
+	struct cm_cache *cache = heap->cache;
+	uint32_t i, heaps = atomic_load_explicit(&cache->heaps, memory_order_acquire);
+	uint64_t start = cache->ops->now_ns(), end;
+	struct cm_heap *other;
+	bool detached;
+	int err;
+
+	assert(cm_lock_is_held(&heap->cache->turn));
+	detached = detach(heap);
+	end = heap->open.number;
+	if (detached)
+		closed(heap, end - 1)->closed_ns = start;
+	for (i = 0; i < heaps; i++) {
+		other = atomic_load_explicit(&cache->heap[i], memory_order_relaxed);
+		err = other->ctx ? cache->ops->ctx_synchronize(other->ctx) : 0;
+		if (err) {
+			fail(other, err);
+			if (detached)
+				reattach(heap);
+			return false;
+		}
+	}
+	count(heap, CM_SCALAR_waits, 1);
+	count(heap, CM_SCALAR_wait_ns, (int64_t)(cache->ops->now_ns() - start));
+	if (heap->oldest != end)
+		retire_up_to(heap, end - 1);
+	return true;
+}
+
+bool cm_epoch_open_is_clean(struct cm_heap *heap)
+{
+	uint64_t work = heap->cache->ops->work_number();
+	bool clean;
+
+	cm_lock_acquire(&heap->device->lock);
+	clean = heap->open.blocks && heap->open.work == work;
+	cm_lock_release(&heap->device->lock);
+	return clean;
+}
+
+/* Whether an epoch has been waited for long enough. */
+static bool is_out_of_patience(struct cm_heap *heap, uint64_t limit_ns)
+{
+	uint64_t number, now = heap->cache->ops->now_ns(), waited;
+
+	for (number = heap->oldest; number < heap->open.number; number++) {
+		waited = now - closed(heap, number)->closed_ns;
+		if (waited >= (closed(heap, number)->clean ? limit_ns : CM_PATIENCE_NS))
+			return true;
+	}
+	return false;
+}
+
+/* One look: 1 nothing is pending, 0 look again, -1 give up. */
+static int wait_step(struct cm_heap *heap, uint64_t limit_ns)
+{
+	int result = 0;
+
+	cm_lock_acquire(&heap->cache->turn);
+	(void)cm_epoch_poll_turned(heap);
+	if (heap->oldest == heap->open.number)
+		result = 1;
+	else if (heap->row->flags & CM_HEAP_DRAINING || is_out_of_patience(heap, limit_ns))
+		result = -1;
+	cm_lock_release(&heap->cache->turn);
+	return result;
+}
+
+bool cm_epoch_wait(struct cm_heap *heap, uint64_t limit_ns)
+{
+	const struct cm_driver_ops *ops = heap->cache->ops;
+	uint64_t start = ops->now_ns(), nap = SLEEP_FIRST_NS;
+	bool ok = true;
+	int step;
+
+	cm_lock_acquire(&heap->cache->turn);
+	if (!(heap->can & CM_CAN_CTX_EVENTS)) {
+		if (heap->pending_bytes)
+			ok = cm_epoch_synchronize_turned(heap);
+		cm_lock_release(&heap->cache->turn);
+		return ok;
+	}
+	(void)cm_epoch_close_turned(heap);
+	cm_lock_release(&heap->cache->turn);
+	while (!(step = wait_step(heap, limit_ns))) {
+		ops->sleep_ns(nap);
+		if (nap < SLEEP_MOST_NS)
+			nap *= 2;
+	}
+	count(heap, CM_SCALAR_waits, 1);
+	count(heap, CM_SCALAR_wait_ns, (int64_t)(ops->now_ns() - start));
+	return step > 0;
+}
+
+void cm_epoch_wait_device(struct cm_device *device, uint64_t limit_ns)
+{
+	struct cm_cache *cache = device->cache;
+	uint32_t i, heaps = atomic_load_explicit(&cache->heaps, memory_order_acquire);
+	struct cm_heap *heap;
+
+	cm_lock_acquire(&device->lock);
+	cm_books_begin(device->row);
+	cm_books_count(device->row, CM_SCALAR_num_sync_all_streams, 1);
+	cm_books_end(device->row);
+	cm_lock_release(&device->lock);
+	for (i = 0; i < heaps; i++) {
+		heap = atomic_load_explicit(&cache->heap[i], memory_order_relaxed);
+		if (heap->ctx && heap->device == device)
+			(void)cm_epoch_wait(heap, limit_ns);
+	}
+}
+
+void cm_epoch_forget_context_turned(struct cm_cache *cache, struct cm_heap *gone)
+{
+	uint32_t i, e, heaps = atomic_load_explicit(&cache->heaps, memory_order_acquire);
+	uint64_t number;
+
+	for (i = 0; i < heaps; i++) {
+		struct cm_heap *heap = atomic_load_explicit(&cache->heap[i], memory_order_relaxed);
+
+		for (number = heap->oldest; number < heap->open.number; number++)
+			for (e = 0; e < closed(heap, number)->events; e++)
+				if (closed(heap, number)->event[e].heap == gone)
+					closed(heap, number)->event[e].heap = NULL;
+	}
+	gone->spare_events = 0;
+}

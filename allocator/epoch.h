@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * When freed memory may be used again (DESIGN: free and reuse).
+ *
+ * A freed block joins its heap's open epoch; nothing is asked of the driver. Closing the epoch
+ * records one event in every context of the process; when all of them are complete, the blocks of
+ * that epoch and of all before it are ready. An ordered barrier makes them ready at once: all
+ * future work of the context is put behind the event, on the device. Drivers without context
+ * events wait for the contexts instead, at reuse and never at free.
+ *
+ * No barrier is laid and nothing waits for long behind work that may never end: an epoch that is
+ * not clean (struct cm_epoch) may have captured a kernel that waits for work yet to be submitted,
+ * and an epoch that has not completed within CM_PATIENCE_NS looks like one.
+ *
+ * All functions call the driver. The caller has entered the capture gate and holds no device lock;
+ * those named *_turned want the cache's turn held, the others take it.
+ */
+#ifndef CM_ALLOCATOR_EPOCH_H
+#define CM_ALLOCATOR_EPOCH_H
+
+#include <stdbool.h>
+
+#include "allocator/heap.h"
+
+#define CM_PATIENCE_NS UINT64_C(100000000)
+
+/* Closes the open epoch. False: it is empty, or it could not be recorded and stays open. */
+bool cm_epoch_close_turned(struct cm_heap *heap);
+
+/* Asks for the closed epochs; true where any became ready. */
+bool cm_epoch_poll_turned(struct cm_heap *heap);
+
+/* Makes freed memory ready by an ordered barrier; false where none may be laid. */
+bool cm_epoch_barrier_turned(struct cm_heap *heap);
+
+/* The host waits for every context; all memory freed before is ready. False on a driver error. */
+bool cm_epoch_synchronize_turned(struct cm_heap *heap);
+
+/* Whether memory freed now would be waited for no longer than a cudaFree would have taken. */
+bool cm_epoch_open_is_clean(struct cm_heap *heap);
+
+/*
+ * Waits until all memory freed before is ready: for no more than `limit_ns` behind what is clean,
+ * CM_PATIENCE_NS behind what is not. True where it is.
+ */
+bool cm_epoch_wait(struct cm_heap *heap, uint64_t limit_ns);
+
+/* The same for every context of the device, counted as PyTorch's synchronize_and_free_events. */
+void cm_epoch_wait_device(struct cm_device *device, uint64_t limit_ns);
+
+/* The context is going away, and its work with it: no epoch waits for it any more. */
+void cm_epoch_forget_context_turned(struct cm_cache *cache, struct cm_heap *gone);
+
+#endif

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The structures of the allocator, and what is done to them under the device's lock.
+ *
+ * A cache holds devices, a device holds the heaps of its contexts. The lock, the books, the pointer
+ * map and the spare rows are the device's, since PyTorch's statistics are kept by device; the free
+ * blocks and the epochs are the heap's, since memory of one context is of no use in another.
+ *
+ * Rows: cm_block and cm_segment live in the region (stats/layout.h) and refer to each other by
+ * index. Equations that hold whenever the lock is free, checked by check.c:
+ *   - the blocks of a segment tile it, in the order of their links; no two neighbours are FREE;
+ *   - a FREE block is in the bins of its heap and pool, unless its segment is exported or its heap
+ *     drains; a PENDING block is on the list of exactly one epoch; a LIVE block is in the map;
+ *   - the books equal the sums over the rows.
+ *
+ * Functions here never call the driver; those named *_locked want the device's lock held.
+ */
+#ifndef CM_ALLOCATOR_HEAP_H
+#define CM_ALLOCATOR_HEAP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "allocator/bins.h"
+#include "allocator/cache.h"
+#include "allocator/lock.h"
+#include "allocator/page_map.h"
+#include "allocator/ptr_map.h"
+#include "stats/events.h"
+
+#define CM_EPOCHS_MAX     32 /* closed at once; a power of two */
+#define CM_EPOCH_CONTEXTS 16 /* contexts whose work an epoch can capture */
+#define CM_HEAPS_MAX      256
+#define CM_SPARE_BATCH    64
+
+enum { CM_FIT_SMALL, CM_FIT_LARGE, CM_FIT_COUNT };
+
+/*
+ * A batch of freed blocks that becomes ready together. It is open while frees join it; closing it
+ * records one event in every context of the process, since a copy between devices touches memory of
+ * a context from a stream of another.
+ */
+struct cm_epoch {
+	uint64_t number;
+	uint32_t first; /* its PENDING blocks, by link_next */
+	uint32_t last;
+	uint64_t blocks;
+	uint64_t bytes;
+	uint64_t work;      /* ops->work_number at its last free */
+	uint64_t closed_ns; /* when its events were recorded */
+	/* No unbounded work between the last free and the record: the events capture no more than a
+	 * cudaFree at that moment would have waited for. */
+	bool clean;
+	uint32_t events;
+	struct cm_epoch_event {
+		struct cm_heap *heap; /* whose context; NULL: the context is gone, and its work */
+		uint64_t event;
+	} event[CM_EPOCH_CONTEXTS];
+};
+
+struct cm_heap {
+	struct cm_cache *cache;
+	struct cm_device *device;
+	struct cm_heap_row *row;
+	uint64_t ctx;   /* 0: not in use */
+	uint32_t index; /* in cache->heap and the heap table */
+	uint32_t can;   /* CM_CAN_* */
+	uint64_t live_bytes;
+
+	struct cm_bins bins[CM_FIT_COUNT];
+	uint32_t searches[CM_FIT_COUNT]; /* requests, the clock of a free block's age */
+
+	/* `open` is guarded by the device's lock, the closed ones by the cache's turn:
+	 * closed[n & (CM_EPOCHS_MAX - 1)] for n in [oldest, open.number). */
+	struct cm_epoch open;
+	struct cm_epoch closed[CM_EPOCHS_MAX];
+	uint64_t oldest;        /* number of the oldest closed epoch */
+	uint64_t pending_bytes; /* open and closed epochs */
+
+	uint64_t spare_event[CM_EPOCHS_MAX]; /* events of this context, not in use */
+	uint32_t spare_events;
+};
+
+struct cm_device {
+	struct cm_lock lock;
+	struct cm_lock slow_lock; /* giving back and asking again after a failure: one at a time */
+	struct cm_cache *cache;
+	struct cm_device_row *row;
+	struct cm_ring ring;
+	uint32_t index;
+	uint32_t spare_block; /* unused block rows, by link_next */
+	struct cm_ptr_map map;
+	bool reset; /* accumulated counters were reset: current != allocated - freed */
+};
+
+struct cm_cache {
+	const struct cm_driver_ops *ops;
+	struct cm_policy policy;
+	struct cm_region *region;
+	struct cm_block *block; /* the tables in the region */
+	struct cm_segment *segment;
+	struct cm_page_map pages;
+
+	/* Held by whoever records, queries or waits for events, or changes the set of contexts. */
+	struct cm_lock turn;
+
+	/* The tables' lock guards what follows, and adding to the page map. */
+	struct cm_lock tables;
+	uint32_t blocks;        /* block rows ever used, row 0 included */
+	uint32_t segments;      /* segment rows ever used, row 0 included */
+	uint32_t spare_segment; /* unused segment rows, by `first` */
+
+	_Atomic uint32_t devices; /* rows in use; they only grow in number */
+	struct cm_device *device[CM_DEVICES_MAX];
+	_Atomic uint32_t heaps;                     /* slots ever used */
+	struct cm_heap *_Atomic heap[CM_HEAPS_MAX]; /* a slot is reused, its heap never freed */
+	_Atomic uint32_t contexts;                  /* heaps in use */
+	_Atomic bool wants_close;
+};
+
+static inline struct cm_device *cm_cache_device(struct cm_cache *cache, uint32_t row)
+{
+	return row < atomic_load_explicit(&cache->devices, memory_order_acquire)
+		       ? cache->device[row]
+		       : NULL;
+}
+
+static inline struct cm_heap *cm_segment_heap(struct cm_cache *cache,
+					      const struct cm_segment *segment)
+{
+	return atomic_load_explicit(&cache->heap[segment->heap], memory_order_relaxed);
+}
+
+/* Freed memory is worth an event of its own, before more work is put on top of it, once it comes to
+ * this share of what is in use. */
+#define CM_CLOSE_SHARE 64
+
+static inline bool cm_heap_is_worth_closing(const struct cm_heap *heap)
+{
+	return heap->open.bytes * CM_CLOSE_SHARE >= heap->live_bytes;
+}
+
+static inline uint32_t cm_segment_fit(const struct cm_segment *segment)
+{
+	return segment->flags & CM_SEGMENT_SMALL ? CM_FIT_SMALL : CM_FIT_LARGE;
+}
+
+static inline enum cm_pool cm_segment_pool(const struct cm_segment *segment)
+{
+	return segment->flags & CM_SEGMENT_SMALL ? CM_POOL_SMALL : CM_POOL_LARGE;
+}
+
+/* Whether a free block of the segment may be handed out, and so stands in the bins. */
+static inline bool cm_segment_is_recycled(struct cm_cache *cache, const struct cm_segment *segment)
+{
+	return !(segment->flags & (CM_SEGMENT_EXPORTED | CM_SEGMENT_DIRECT)) &&
+	       !(cm_segment_heap(cache, segment)->row->flags & CM_HEAP_DRAINING);
+}
+
+/* The kernel's id of the calling thread, kept in a thread-local. */
+uint32_t cm_thread_id(void);
+/* A forked child's only thread has another id than its parent's. */
+void cm_thread_forget(void);
+
+/*
+ * Hands out a ready block for `bytes` rounded to `size`, or returns -ENOENT where none fits.
+ * -ENOMEM: no room for the pointer.
+ */
+int cm_heap_take_locked(struct cm_heap *heap, uint64_t size, uint64_t bytes, uint64_t *ret_addr);
+
+/*
+ * Enters new memory of the driver as a segment and hands out its first `size` bytes. -ENOSPC: no
+ * rows left, -ENOMEM: no room for the pointer; nothing was changed, the memory is the caller's.
+ * `flags`: CM_SEGMENT_SMALL, CM_SEGMENT_EXACT, CM_SEGMENT_DIRECT.
+ */
+int cm_heap_take_new_locked(struct cm_heap *heap, uint64_t addr, uint64_t segment_size,
+			    uint32_t flags, uint64_t size, uint64_t bytes);
+
+/* Takes a wholly free segment out of the books and tables; the caller gives it to the driver.
+ * The device's lock is held. */
+void cm_heap_remove_segment_locked(struct cm_cache *cache, uint32_t segment);
+
+/*
+ * Frees a block that is in use and no longer in the pointer map. It becomes PENDING and joins the
+ * open epoch; true: its segment is not recycled, so it became FREE at once.
+ */
+bool cm_heap_free_locked(struct cm_heap *heap, uint32_t block);
+
+/* All blocks of an epoch become FREE, merge with their neighbours and go to the bins. */
+void cm_heap_retire_locked(struct cm_heap *heap, struct cm_epoch *epoch);
+
+/* Takes a segment's free blocks out of the bins: they are never handed out again. */
+void cm_heap_unbin_segment_locked(struct cm_heap *heap, const struct cm_segment *segment);
+
+/* Whether the segment is one free block. */
+static inline bool cm_segment_is_free(const struct cm_cache *cache,
+				      const struct cm_segment *segment)
+{
+	return segment->flags & CM_SEGMENT_USED && segment->blocks == 1 &&
+	       cache->block[segment->first].state == CM_BLOCK_FREE;
+}
+
+/* Adds an event to the device's ring: see stats/events.h. */
+void cm_device_note_locked(struct cm_device *device, enum cm_action action, enum cm_pool pool,
+			   uint32_t heap, uint64_t addr, uint64_t size);
+
+#endif

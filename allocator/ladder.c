@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: MIT */
+#include "allocator/ladder.h"
+
+#include <errno.h>
+
+#include "allocator/epoch.h"
+#include "allocator/release.h"
+#include "allocator/size_class.h"
+#include "stats/books.h"
+
+/* While no barrier may be laid, freed memory piles up behind a device that lags. Up to this much of
+ * it, or a quarter of what is in use, new memory is taken; beyond, the host waits a little. */
+#define RUN_AHEAD_BYTES (UINT64_C(64) << 20)
+
+struct request {
+	struct cm_heap *heap;
+	uint64_t size;  /* rounded */
+	uint64_t bytes; /* asked for */
+	uint64_t *ret_addr;
+};
+
+static void count(struct cm_device *device, enum cm_scalar scalar, int64_t n)
+{
+	cm_lock_acquire(&device->lock);
+	cm_books_begin(device->row);
+	cm_books_count(device->row, scalar, n);
+	cm_books_end(device->row);
+	cm_lock_release(&device->lock);
+}
+
+/* A ready block, or -ENOENT. */
+static int take(const struct request *request)
+{
+	struct cm_device *device = request->heap->device;
+	int err;
+
+	cm_lock_acquire(&device->lock);
+	err = cm_heap_take_locked(request->heap, request->size, request->bytes, request->ret_addr);
+	cm_lock_release(&device->lock);
+	return err;
+}
+
+static bool runs_too_far_ahead(struct cm_heap *heap)
+{
+	return heap->pending_bytes > heap->live_bytes / 4 + RUN_AHEAD_BYTES;
+}
+
+/* An old driver has no events of a context: waiting is all there is, as in the cudaFree of today. */
+static bool make_ready_by_waiting(struct cm_heap *heap)
+{
+	if (!cm_epoch_open_is_clean(heap) && !runs_too_far_ahead(heap))
+		return false;
+	return cm_epoch_synchronize_turned(heap);
+}
+
+/* Makes freed memory ready, as the policy has it, once the plain question has not. */
+static bool make_ready_turned(struct cm_heap *heap)
+{
+	if (!(heap->can & CM_CAN_CTX_EVENTS))
+		return make_ready_by_waiting(heap);
+	if (heap->cache->policy.reuse == CM_REUSE_BARRIER && cm_epoch_barrier_turned(heap))
+		return true;
+	/* The device may be idle, or done by the next request. */
+	return cm_epoch_close_turned(heap) && cm_epoch_poll_turned(heap);
+}
+
+/* Memory that the program has freed: asked for, ordered, or waited for. -ENOENT: none serves. */
+static int reuse(const struct request *request)
+{
+	struct cm_heap *heap = request->heap;
+	struct cm_cache *cache = heap->cache;
+	int err = -ENOENT;
+
+	if (heap->pending_bytes < request->size)
+		return -ENOENT;
+	cm_lock_acquire(&cache->turn);
+	if (cm_epoch_poll_turned(heap))
+		err = take(request);
+	if (err == -ENOENT && heap->pending_bytes >= request->size && make_ready_turned(heap))
+		err = take(request);
+	cm_lock_release(&cache->turn);
+	if (err == -ENOENT && heap->pending_bytes >= request->size &&
+	    (cache->policy.reuse == CM_REUSE_WAIT || runs_too_far_ahead(heap))) {
+		(void)cm_epoch_wait(heap, CM_PATIENCE_NS);
+		err = take(request);
+	}
+	return err;
+}
+
+/* Whether `bytes` more would exceed the cap of the device. */
+static bool is_capped(struct cm_device *device, uint64_t bytes)
+{
+	const struct cm_stat_pool *all = &device->row->stat[CM_POOL_ALL];
+
+	return device->row->allowed_bytes &&
+	       (uint64_t)all->current[CM_STAT_RESERVED_BYTES] + bytes > device->row->allowed_bytes;
+}
+
+static int driver_alloc(struct cm_heap *heap, uint64_t bytes, uint64_t *ret_addr)
+{
+	const struct cm_driver_ops *ops = heap->cache->ops;
+	uint64_t start;
+	int err;
+
+	if (is_capped(heap->device, bytes)) {
+		count(heap->device, CM_SCALAR_num_oom_rejections, 1);
+		return CM_DRIVER_OUT_OF_MEMORY;
+	}
+	start = ops->now_ns();
+	err = ops->mem_alloc(heap->ctx, bytes, ret_addr);
+	count(heap->device, CM_SCALAR_driver_alloc_ns, (int64_t)(ops->now_ns() - start));
+	return err;
+}
+
+/* New memory of `segment_size`, of which the request gets its part. */
+static int grow_by(const struct request *request, uint64_t segment_size, uint32_t flags)
+{
+	struct cm_heap *heap = request->heap;
+	uint64_t addr = 0;
+	int err;
+
+	err = driver_alloc(heap, segment_size, &addr);
+	if (err)
+		return err;
+	cm_lock_acquire(&heap->device->lock);
+	err = heap->row->flags & CM_HEAP_DRAINING && !(flags & CM_SEGMENT_DIRECT)
+		      ? -EAGAIN
+		      : cm_heap_take_new_locked(heap, addr, segment_size, flags, request->size,
+						request->bytes);
+	cm_lock_release(&heap->device->lock);
+	if (err)
+		(void)cm_release_to_driver(heap->device, heap->ctx, addr);
+	else
+		*request->ret_addr = addr;
+	return err;
+}
+
+static uint32_t segment_flags(const struct request *request)
+{
+	if (request->size <= CM_SMALL_MAX)
+		return CM_SEGMENT_SMALL;
+	return request->heap->cache->policy.placement == CM_PLACEMENT_EXACT ? CM_SEGMENT_EXACT : 0;
+}
+
+static int grow(const struct request *request)
+{
+	return grow_by(request, cm_size_segment(&request->heap->cache->policy, request->size),
+		       segment_flags(request));
+}
+
+static void note_oom(const struct request *request)
+{
+	struct cm_heap *heap = request->heap;
+	struct cm_device *device = heap->device;
+	uint64_t free_bytes = 0, total = 0;
+
+	(void)heap->cache->ops->mem_info(heap->ctx, &free_bytes, &total);
+	cm_lock_acquire(&device->lock);
+	cm_books_begin(device->row);
+	device->row->free_bytes = free_bytes;
+	device->row->free_seen_ns = heap->cache->ops->now_ns();
+	cm_books_count(device->row, CM_SCALAR_num_ooms, 1);
+	cm_device_note_locked(device, CM_ACTION_OOM, cm_size_pool(request->size), heap->index,
+			      free_bytes, request->size);
+	cm_books_end(device->row);
+	cm_lock_release(&device->lock);
+}
+
+/*
+ * The driver has no memory. One thread at a time, so that nobody fails for memory that another is
+ * just giving back. PyTorch's order and counters, and as the last step what the program would have
+ * asked for without us: its own size instead of a whole segment's.
+ */
+static int after_failure(const struct request *request)
+{
+	struct cm_heap *heap = request->heap;
+	struct cm_device *device = heap->device;
+	int err = take(request);
+
+	if (err != -ENOENT)
+		return err;
+	if (cm_release_oversize(heap, request->size)) {
+		err = grow(request);
+		if (err != CM_DRIVER_OUT_OF_MEMORY)
+			return err;
+	}
+	cm_epoch_wait_device(device, UINT64_MAX);
+	err = take(request);
+	if (err != -ENOENT)
+		return err;
+	(void)cm_release_free(device);
+	count(device, CM_SCALAR_num_alloc_retries, 1);
+	err = grow(request);
+	if (err == CM_DRIVER_OUT_OF_MEMORY)
+		err = grow_by(request, request->size, segment_flags(request));
+	if (err == CM_DRIVER_OUT_OF_MEMORY)
+		note_oom(request);
+	return err;
+}
+
+static int serve(const struct request *request)
+{
+	struct cm_device *device = request->heap->device;
+	int err;
+
+	err = reuse(request);
+	if (err != -ENOENT)
+		return err;
+	if (device->row->allowed_bytes)
+		(void)cm_release_aged(request->heap);
+	err = grow(request);
+	if (err != CM_DRIVER_OUT_OF_MEMORY)
+		return err;
+	cm_lock_acquire(&device->slow_lock);
+	err = after_failure(request);
+	cm_lock_release(&device->slow_lock);
+	return err;
+}
+
+int cm_ladder_alloc(struct cm_heap *heap, uint64_t size, uint64_t bytes, uint64_t *ret_addr)
+{
+	const struct request request = {heap, size, bytes, ret_addr};
+	const struct cm_driver_ops *ops = heap->cache->ops;
+	int err;
+
+	if (!ops->gate_enter())
+		return -EBUSY;
+	err = serve(&request);
+	ops->gate_leave();
+	return err;
+}
+
+int cm_ladder_alloc_direct(struct cm_heap *heap, uint64_t bytes, uint64_t *ret_addr)
+{
+	const struct request request = {heap, bytes, bytes, ret_addr};
+
+	return grow_by(&request, bytes,
+		       CM_SEGMENT_DIRECT | CM_SEGMENT_EXACT |
+			       (bytes <= CM_SMALL_MAX ? CM_SEGMENT_SMALL : 0));
+}

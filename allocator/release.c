@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: MIT */
+#include "allocator/release.h"
+
+#include "allocator/rows.h"
+#include "stats/books.h"
+
+#define BATCH 64
+
+/* What to release: a filter over wholly free segments. */
+struct choice {
+	bool (*wants)(const struct choice *choice, const struct cm_segment *segment);
+	struct cm_cache *cache;
+	const struct cm_heap *heap;
+	uint64_t limit;  /* of the filter: an age, a size */
+	uint64_t enough; /* stop when so many bytes are found */
+};
+
+struct piece {
+	uint64_t ctx;
+	uint64_t addr;
+	uint64_t size;
+};
+
+int cm_release_to_driver(struct cm_device *device, uint64_t ctx, uint64_t addr)
+{
+	const struct cm_driver_ops *ops = device->cache->ops;
+	uint64_t start = ops->now_ns();
+	int err;
+
+	err = ops->mem_free(ctx, addr);
+	cm_lock_acquire(&device->lock);
+	cm_books_begin(device->row);
+	cm_books_count(device->row, CM_SCALAR_driver_free_ns, (int64_t)(ops->now_ns() - start));
+	cm_books_end(device->row);
+	cm_lock_release(&device->lock);
+	return err;
+}
+
+/* Takes up to BATCH chosen segments out of the tables, from row *at on. */
+static uint32_t collect(struct cm_device *device, const struct choice *choice, uint32_t *at,
+			uint64_t found, struct piece *piece)
+{
+	struct cm_cache *cache = device->cache;
+	uint32_t n = 0, end;
+
+	cm_lock_acquire(&device->lock);
+	end = cm_rows_segments(cache);
+	for (; *at < end && n < BATCH && found < choice->enough; (*at)++) {
+		const struct cm_segment *segment = &cache->segment[*at];
+
+		if (segment->device != device->index || !cm_segment_is_free(cache, segment) ||
+		    !choice->wants(choice, segment))
+			continue;
+		piece[n].ctx = segment->context;
+		piece[n].addr = segment->addr;
+		piece[n].size = segment->size;
+		found += piece[n++].size;
+		cm_heap_remove_segment_locked(cache, *at);
+	}
+	cm_lock_release(&device->lock);
+	return n;
+}
+
+static uint64_t release(struct cm_device *device, const struct choice *choice)
+{
+	struct piece piece[BATCH];
+	uint64_t bytes = 0;
+	uint32_t at = 1, n, i;
+
+	while ((n = collect(device, choice, &at, bytes, piece)) > 0) {
+		for (i = 0; i < n; i++) {
+			/* A failure is the context's end or its sticky error: nothing to be done. */
+			(void)cm_release_to_driver(device, piece[i].ctx, piece[i].addr);
+			bytes += piece[i].size;
+		}
+	}
+	return bytes;
+}
+
+static bool any(const struct choice *choice, const struct cm_segment *segment)
+{
+	(void)choice;
+	(void)segment;
+	return true;
+}
+
+static bool not_recycled(const struct choice *choice, const struct cm_segment *segment)
+{
+	return !cm_segment_is_recycled(choice->cache, segment);
+}
+
+static uint32_t age_of(const struct choice *choice, const struct cm_segment *segment)
+{
+	return cm_segment_heap(choice->cache, segment)->searches[CM_FIT_LARGE] -
+	       choice->cache->block[segment->first].age;
+}
+
+static bool large_and_aged(const struct choice *choice, const struct cm_segment *segment)
+{
+	return !(segment->flags & CM_SEGMENT_SMALL) && age_of(choice, segment) >= choice->limit;
+}
+
+static bool of_heap_and_size(const struct choice *choice, const struct cm_segment *segment)
+{
+	return cm_segment_heap(choice->cache, segment) == choice->heap &&
+	       segment->size == choice->limit;
+}
+
+uint64_t cm_release_free(struct cm_device *device)
+{
+	const struct choice choice = {.wants = any, .cache = device->cache, .enough = UINT64_MAX};
+
+	return release(device, &choice);
+}
+
+uint64_t cm_release_orphans(struct cm_device *device)
+{
+	const struct choice choice = {
+		.wants = not_recycled, .cache = device->cache, .enough = UINT64_MAX};
+
+	return release(device, &choice);
+}
+
+/* The average age of the large pool's wholly free segments; false where there are none. */
+static bool average_age(struct cm_device *device, uint64_t *ret_age)
+{
+	const struct choice choice = {.cache = device->cache};
+	struct cm_cache *cache = device->cache;
+	uint64_t sum = 0, n = 0;
+	uint32_t s, end;
+
+	cm_lock_acquire(&device->lock);
+	end = cm_rows_segments(cache);
+	for (s = 1; s < end; s++) {
+		const struct cm_segment *segment = &cache->segment[s];
+
+		if (segment->device != device->index || !cm_segment_is_free(cache, segment) ||
+		    segment->flags & CM_SEGMENT_SMALL)
+			continue;
+		sum += age_of(&choice, segment);
+		n++;
+	}
+	cm_lock_release(&device->lock);
+	if (n)
+		*ret_age = sum / n;
+	return n != 0;
+}
+
+uint64_t cm_release_aged(struct cm_heap *heap)
+{
+	struct cm_device *device = heap->device;
+	const struct cm_policy *policy = &device->cache->policy;
+	struct choice choice = {
+		.wants = large_and_aged, .cache = device->cache, .enough = UINT64_MAX};
+	uint64_t limit, reserved, target, freed = 0, pass = 1;
+
+	if (!device->row->allowed_bytes || policy->garbage_collection_threshold <= 0)
+		return 0;
+	limit = (uint64_t)(policy->garbage_collection_threshold *
+			   (double)device->row->allowed_bytes);
+	cm_lock_acquire(&device->lock);
+	reserved = (uint64_t)device->row->stat[CM_POOL_ALL].current[CM_STAT_RESERVED_BYTES];
+	cm_lock_release(&device->lock);
+	if (reserved <= limit)
+		return 0;
+	target = reserved - limit;
+	while (freed < target && pass && average_age(device, &choice.limit))
+		freed += pass = release(device, &choice);
+	cm_lock_acquire(&device->lock);
+	cm_books_begin(device->row);
+	cm_books_count(device->row, CM_SCALAR_gc_bytes, (int64_t)freed);
+	cm_books_end(device->row);
+	cm_lock_release(&device->lock);
+	return freed;
+}
+
+/* The size of the heap's smallest wholly free segment of at least `size`, or of its largest. */
+static uint64_t pick_size(struct cm_heap *heap, uint64_t size)
+{
+	struct cm_cache *cache = heap->cache;
+	uint64_t best = 0;
+	uint32_t s, end;
+
+	cm_lock_acquire(&heap->device->lock);
+	end = cm_rows_segments(cache);
+	for (s = 1; s < end; s++) {
+		const struct cm_segment *segment = &cache->segment[s];
+
+		if (!cm_segment_is_free(cache, segment) || cm_segment_heap(cache, segment) != heap)
+			continue;
+		if (segment->size >= size ? best < size || segment->size < best
+					  : best < size && segment->size > best)
+			best = segment->size;
+	}
+	cm_lock_release(&heap->device->lock);
+	return best;
+}
+
+bool cm_release_oversize(struct cm_heap *heap, uint64_t size)
+{
+	uint64_t least = heap->cache->policy.max_split_size, key = size > least ? size : least;
+	struct choice choice = {
+		.wants = of_heap_and_size, .cache = heap->cache, .heap = heap, .enough = 1};
+	uint64_t freed = 0, pass = 1;
+
+	if (least == UINT64_MAX)
+		return false;
+	while (freed < key && pass) {
+		choice.limit = pick_size(heap, key);
+		if (choice.limit < least)
+			break;
+		freed += pass = release(heap->device, &choice);
+	}
+	return freed >= key;
+}

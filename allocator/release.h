@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Giving segments back to the driver. The books move under the device's lock, the driver is called
+ * without it. Callers that decide by what is left hold the device's slow lock.
+ */
+#ifndef CM_ALLOCATOR_RELEASE_H
+#define CM_ALLOCATOR_RELEASE_H
+
+#include <stdint.h>
+
+#include "allocator/heap.h"
+
+/* All wholly free segments of the device; the bytes given back. */
+uint64_t cm_release_free(struct cm_device *device);
+
+/* Wholly free segments that are not recycled: exported ones, and those of draining heaps. */
+uint64_t cm_release_orphans(struct cm_device *device);
+
+/*
+ * PyTorch's garbage_collection_threshold: when the device's reserved bytes exceed that share of the
+ * cap, frees unsplit blocks of the large pool, the longest unused first, by passes over those not
+ * younger than the average, until the excess is gone or nothing is left.
+ */
+uint64_t cm_release_aged(struct cm_heap *heap);
+
+/*
+ * PyTorch's first answer to a failure where max_split_size is finite: free blocks of that size or
+ * more, the smallest that is enough, else from the largest down. True where they come to at least
+ * max(size, max_split_size).
+ */
+bool cm_release_oversize(struct cm_heap *heap, uint64_t size);
+
+/* Gives one piece of memory, which is in no table, to the driver. The driver's answer. */
+int cm_release_to_driver(struct cm_device *device, uint64_t ctx, uint64_t addr);
+
+#endif

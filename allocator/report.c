@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The books from outside the allocator: copies, resets, counts of what only passes through.
+ */
+#include <errno.h>
+
+#include "allocator/cache.h"
+#include "allocator/heap.h"
+#include "stats/books.h"
+
+int cm_cache_read_device(struct cm_cache *cache, uint32_t row, struct cm_device_row *ret_row)
+{
+	struct cm_device *device = cm_cache_device(cache, row);
+
+	if (!device)
+		return -ENOENT;
+	cm_lock_acquire(&device->lock);
+	*ret_row = *device->row;
+	cm_lock_release(&device->lock);
+	return 0;
+}
+
+void cm_cache_reset_peak(struct cm_cache *cache, uint32_t row)
+{
+	struct cm_device *device = cm_cache_device(cache, row);
+
+	if (!device)
+		return;
+	cm_lock_acquire(&device->lock);
+	cm_books_reset_peak(device->row);
+	cm_lock_release(&device->lock);
+}
+
+void cm_cache_reset_accumulated(struct cm_cache *cache, uint32_t row)
+{
+	struct cm_device *device = cm_cache_device(cache, row);
+
+	if (!device)
+		return;
+	cm_lock_acquire(&device->lock);
+	cm_books_reset_accumulated(device->row);
+	device->reset = true;
+	cm_lock_release(&device->lock);
+}
+
+void cm_cache_count_other(struct cm_cache *cache, uint32_t row, enum cm_other kind, int64_t bytes)
+{
+	struct cm_device *device = cm_cache_device(cache, row);
+
+	if (!device)
+		return;
+	cm_lock_acquire(&device->lock);
+	cm_books_begin(device->row);
+	if (bytes >= 0) {
+		cm_stat4_raise(&device->row->other_count[kind], 1);
+		cm_stat4_raise(&device->row->other_bytes[kind], bytes);
+	} else {
+		cm_stat4_lower(&device->row->other_count[kind], 1);
+		cm_stat4_lower(&device->row->other_bytes[kind], -bytes);
+	}
+	cm_books_end(device->row);
+	cm_lock_release(&device->lock);
+}
+
+void cm_cache_count(struct cm_cache *cache, uint32_t row, enum cm_scalar scalar, int64_t n)
+{
+	struct cm_device *device = cm_cache_device(cache, row);
+
+	if (!device)
+		return;
+	cm_lock_acquire(&device->lock);
+	cm_books_begin(device->row);
+	cm_books_count(device->row, scalar, n);
+	cm_books_end(device->row);
+	cm_lock_release(&device->lock);
+}

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One request and one free, and what an address is.
+ */
+#include <errno.h>
+
+#include "allocator/cache.h"
+#include "allocator/epoch.h"
+#include "allocator/heap.h"
+#include "allocator/ladder.h"
+#include "allocator/release.h"
+#include "allocator/rows.h"
+#include "allocator/size_class.h"
+
+int cm_cache_alloc(struct cm_cache *cache, struct cm_heap *heap, uint64_t bytes, uint64_t *ret_addr)
+{
+	uint64_t size;
+	int err;
+
+	if (CM_UNLIKELY(!bytes || bytes > CM_REQUEST_MAX))
+		return -EINVAL;
+	if (CM_UNLIKELY(cache->policy.mode != CM_MODE_CACHE))
+		return cm_ladder_alloc_direct(heap, bytes, ret_addr);
+	size = cm_size_round(&cache->policy, bytes);
+	cm_lock_acquire(&heap->device->lock);
+	err = CM_UNLIKELY(heap->row->flags & CM_HEAP_DRAINING)
+		      ? -EAGAIN
+		      : cm_heap_take_locked(heap, size, bytes, ret_addr);
+	cm_lock_release(&heap->device->lock);
+	if (CM_LIKELY(err != -ENOENT))
+		return err;
+	return cm_ladder_alloc(heap, size, bytes, ret_addr);
+}
+
+/* An address inside our memory at which no driver allocation starts: the driver refuses it as it
+ * refuses any stale pointer. */
+static uint64_t stale_twin(const struct cm_segment *segment, uint64_t addr)
+{
+	return addr == segment->addr ? addr + 1 : addr;
+}
+
+static uint32_t find_segment_locked(struct cm_device *device, uint64_t addr)
+{
+	struct cm_cache *cache = device->cache;
+	uint32_t s, end;
+
+	end = cm_rows_segments(cache);
+	for (s = 1; s < end; s++)
+		if (cache->segment[s].flags & CM_SEGMENT_USED &&
+		    cache->segment[s].device == device->index && addr >= cache->segment[s].addr &&
+		    addr - cache->segment[s].addr < cache->segment[s].size)
+			return s;
+	return 0;
+}
+
+/* A sync=free program waits here, as it would in cudaFree. */
+static void wait_as_native(struct cm_heap *heap)
+{
+	struct cm_cache *cache = heap->cache;
+
+	if (!cache->ops->gate_enter())
+		return; /* captured work cannot be waited for; the block waits in its epoch */
+	cm_lock_acquire(&cache->turn);
+	(void)cm_epoch_synchronize_turned(heap);
+	cm_lock_release(&cache->turn);
+	cache->ops->gate_leave();
+}
+
+/* Enough has been freed since the last event to be worth one before more work is submitted. */
+static void want_close(struct cm_heap *heap)
+{
+	struct cm_cache *cache = heap->cache;
+
+	if (heap->can & CM_CAN_CTX_EVENTS && cm_heap_is_worth_closing(heap) &&
+	    !cm_cache_wants_close(cache))
+		atomic_store_explicit(&cache->wants_close, true, memory_order_relaxed);
+}
+
+/* What remains to be done for a freed block once the lock is released. */
+struct aftermath {
+	struct cm_heap *heap; /* NULL: nothing was freed */
+	uint64_t give_back;   /* a segment that is wholly free and not recycled, or 0 */
+	uint64_t ctx;
+};
+
+static struct aftermath free_block_locked(struct cm_device *device, uint32_t index)
+{
+	struct cm_cache *cache = device->cache;
+	uint32_t s = cache->block[index].segment;
+	struct cm_segment *segment = &cache->segment[s];
+	struct aftermath after = {.heap = cm_segment_heap(cache, segment)};
+
+	after.ctx = after.heap->ctx;
+	if (!cm_heap_free_locked(after.heap, index)) {
+		want_close(after.heap);
+	} else if (cm_segment_is_free(cache, segment)) {
+		after.give_back = segment->addr;
+		cm_heap_remove_segment_locked(cache, s);
+	}
+	return after;
+}
+
+static int free_on_device(struct cm_device *device, uint64_t addr, uint64_t *ret_forward)
+{
+	struct aftermath after = {0};
+	uint32_t index, s = 0;
+
+	cm_lock_acquire(&device->lock);
+	index = cm_ptr_map_remove(&device->map, addr);
+	if (CM_LIKELY(index))
+		after = free_block_locked(device, index);
+	else if ((s = find_segment_locked(device, addr)) != 0)
+		*ret_forward = stale_twin(&device->cache->segment[s], addr);
+	cm_lock_release(&device->lock);
+	if (CM_UNLIKELY(!index))
+		return s ? -EFAULT : -ENOENT;
+	if (CM_UNLIKELY(after.give_back))
+		return cm_release_to_driver(device, after.ctx, after.give_back);
+	if (CM_UNLIKELY(device->cache->policy.sync == CM_SYNC_FREE))
+		wait_as_native(after.heap);
+	return 0;
+}
+
+/* Calls `each` for the devices that may own addr, until one answers other than -ENOENT. */
+static int on_device_of(struct cm_cache *cache, uint64_t addr,
+			int (*each)(struct cm_device *device, uint64_t addr, void *data),
+			void *data)
+{
+	uint8_t page = cm_page_map_get(&cache->pages, addr);
+	uint32_t i, n = atomic_load_explicit(&cache->devices, memory_order_acquire);
+	int err = -ENOENT;
+
+	if (page == CM_PAGE_NONE)
+		return -ENOENT;
+	if (page != CM_PAGE_MIXED)
+		return each(cache->device[page - 1], addr, data);
+	for (i = 0; i < n && err == -ENOENT; i++)
+		err = each(cache->device[i], addr, data);
+	return err;
+}
+
+static int free_each(struct cm_device *device, uint64_t addr, void *data)
+{
+	return free_on_device(device, addr, data);
+}
+
+int cm_cache_free(struct cm_cache *cache, uint64_t addr, uint64_t *ret_forward)
+{
+	return on_device_of(cache, addr, free_each, ret_forward);
+}
+
+static enum cm_place place_of(const struct cm_block *block, uint64_t addr)
+{
+	if (block->state != CM_BLOCK_LIVE)
+		return CM_PLACE_IDLE;
+	return block->addr == addr ? CM_PLACE_LIVE : CM_PLACE_INTERIOR;
+}
+
+static int lookup_each(struct cm_device *device, uint64_t addr, void *data)
+{
+	struct cm_cache *cache = device->cache;
+	struct cm_place_info *info = data;
+	const struct cm_segment *segment;
+	uint32_t s, b;
+
+	cm_lock_acquire(&device->lock);
+	s = find_segment_locked(device, addr);
+	if (s) {
+		segment = &cache->segment[s];
+		for (b = segment->first; cache->block[b].addr + cache->block[b].size <= addr;)
+			b = cache->block[b].next;
+		info->place = place_of(&cache->block[b], addr);
+		info->block_addr = cache->block[b].addr;
+		info->block_size = cache->block[b].size;
+		info->requested = info->place == CM_PLACE_IDLE ? 0 : cache->block[b].requested;
+		info->segment_addr = segment->addr;
+		info->segment_size = segment->size;
+		info->segment_flags = segment->flags;
+		info->ctx = segment->context;
+	}
+	cm_lock_release(&device->lock);
+	return s ? 0 : -ENOENT;
+}
+
+void cm_cache_lookup(struct cm_cache *cache, uint64_t addr, struct cm_place_info *ret_info)
+{
+	*ret_info = (struct cm_place_info){.place = CM_PLACE_FOREIGN};
+	(void)on_device_of(cache, addr, lookup_each, ret_info);
+}
+
+static int export_each(struct cm_device *device, uint64_t addr, void *data)
+{
+	struct cm_cache *cache = device->cache;
+	struct cm_segment *segment;
+	uint32_t s;
+
+	(void)data;
+	cm_lock_acquire(&device->lock);
+	s = find_segment_locked(device, addr);
+	segment = &cache->segment[s];
+	if (s && cm_segment_is_recycled(cache, segment))
+		cm_heap_unbin_segment_locked(cm_segment_heap(cache, segment), segment);
+	if (s)
+		segment->flags |= CM_SEGMENT_EXPORTED;
+	cm_lock_release(&device->lock);
+	return s ? 0 : -ENOENT;
+}
+
+int cm_cache_mark_exported(struct cm_cache *cache, uint64_t addr)
+{
+	return on_device_of(cache, addr, export_each, NULL);
+}
+
+void cm_cache_mark_shared(struct cm_cache *cache, uint64_t ctx)
+{
+	struct cm_heap *heap = cm_cache_find_heap(cache, ctx);
+
+	if (!heap)
+		return;
+	cm_lock_acquire(&heap->device->lock);
+	heap->row->flags |= CM_HEAP_SHARED;
+	cm_lock_release(&heap->device->lock);
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT */
+#include "allocator/rows.h"
+
+#include <string.h>
+
+#include "stats/region.h"
+
+/* Chains fresh rows into the device's spares. */
+static void fetch_batch(struct cm_device *device)
+{
+	struct cm_cache *cache = device->cache;
+	uint32_t i, first, end;
+
+	cm_lock_acquire(&cache->tables);
+	first = cache->blocks;
+	end = first + CM_SPARE_BATCH;
+	if (cm_region_commit(cache->region, CM_TABLE_BLOCK, end))
+		end = first;
+	cache->blocks = end;
+	cm_lock_release(&cache->tables);
+	for (i = first; i < end; i++)
+		cm_rows_give_block(device, i);
+}
+
+uint32_t cm_rows_take_block(struct cm_device *device)
+{
+	struct cm_block *block = device->cache->block;
+	uint32_t index;
+
+	if (CM_UNLIKELY(!device->spare_block))
+		fetch_batch(device);
+	index = device->spare_block;
+	if (index) {
+		device->spare_block = block[index].link_next;
+		block[index].link_next = 0;
+	}
+	return index;
+}
+
+void cm_rows_give_block(struct cm_device *device, uint32_t index)
+{
+	struct cm_block *block = &device->cache->block[index];
+
+	memset(block, 0, sizeof(*block));
+	block->link_next = device->spare_block;
+	device->spare_block = index;
+}
+
+uint32_t cm_rows_take_segment(struct cm_cache *cache)
+{
+	uint32_t index;
+
+	cm_lock_acquire(&cache->tables);
+	index = cache->spare_segment;
+	if (index) {
+		cache->spare_segment = cache->segment[index].first;
+		cache->segment[index].first = 0;
+	} else if (!cm_region_commit(cache->region, CM_TABLE_SEGMENT, cache->segments + 1)) {
+		index = cache->segments++;
+	}
+	cm_lock_release(&cache->tables);
+	return index;
+}
+
+void cm_rows_give_segment(struct cm_cache *cache, uint32_t index)
+{
+	cm_lock_acquire(&cache->tables);
+	memset(&cache->segment[index], 0, sizeof(cache->segment[index]));
+	cache->segment[index].first = cache->spare_segment;
+	cache->spare_segment = index;
+	cm_lock_release(&cache->tables);
+}
+
+uint32_t cm_rows_segments(struct cm_cache *cache)
+{
+	uint32_t end;
+
+	cm_lock_acquire(&cache->tables);
+	end = cache->segments;
+	cm_lock_release(&cache->tables);
+	return end;
+}

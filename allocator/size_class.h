@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Sizes: what a request is rounded to, which pool serves it, how large a segment a miss asks for.
+ * The rules are those of PyTorch's native allocator (reference: c10/cuda/CUDACachingAllocator.cpp,
+ * constants and round_size), so that its statistics and experience carry over. All in bytes.
+ */
+#ifndef CM_ALLOCATOR_SIZE_CLASS_H
+#define CM_ALLOCATOR_SIZE_CLASS_H
+
+#include <stdint.h>
+
+#include "allocator/policy.h"
+#include "stats/layout.h"
+
+#define CM_GRAIN         UINT64_C(512) /* every block size is a multiple of it */
+#define CM_GRAIN_SHIFT   9
+#define CM_SMALL_MAX     (UINT64_C(1) << 20) /* largest rounded size of the small pool */
+#define CM_SMALL_SEGMENT (UINT64_C(2) << 20)
+#define CM_MEDIUM_MAX    (UINT64_C(10) << 20) /* from here a segment of its own */
+#define CM_SEGMENT_GRAIN (UINT64_C(2) << 20)
+#define CM_REQUEST_MAX   (UINT64_C(1) << 60) /* beyond it the driver answers */
+
+/* The size of the block that serves `bytes` (1 to CM_REQUEST_MAX), never less than it. */
+uint64_t cm_size_round(const struct cm_policy *policy, uint64_t bytes);
+
+/* The pool of a rounded size. */
+static inline enum cm_pool cm_size_pool(uint64_t size)
+{
+	return size <= CM_SMALL_MAX ? CM_POOL_SMALL : CM_POOL_LARGE;
+}
+
+/* The segment that a miss of a rounded size asks the driver for. */
+uint64_t cm_size_segment(const struct cm_policy *policy, uint64_t size);
+
+#endif

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What is done apart from requests: closing epochs before work, polling, giving the cache back.
+ */
+#include <errno.h>
+
+#include "allocator/cache.h"
+#include "allocator/epoch.h"
+#include "allocator/heap.h"
+#include "allocator/release.h"
+#include "allocator/rows.h"
+
+/* How long a trim waits for work that may take its time. */
+#define TRIM_LIMIT_NS UINT64_C(1000000000)
+
+bool cm_cache_wants_close(const struct cm_cache *cache)
+{
+	return atomic_load_explicit(&cache->wants_close, memory_order_relaxed);
+}
+
+/* Calls `each` for every heap in use, with the turn held and the gate entered. */
+static void for_each_heap_turned(struct cm_cache *cache, void (*each)(struct cm_heap *heap))
+{
+	uint32_t i, n = atomic_load_explicit(&cache->heaps, memory_order_acquire);
+	struct cm_heap *heap;
+
+	for (i = 0; i < n; i++) {
+		heap = atomic_load_explicit(&cache->heap[i], memory_order_relaxed);
+		if (heap->ctx)
+			each(heap);
+	}
+}
+
+static void close_worthy(struct cm_heap *heap)
+{
+	if (cm_heap_is_worth_closing(heap))
+		(void)cm_epoch_close_turned(heap);
+}
+
+static void poll_heap(struct cm_heap *heap)
+{
+	(void)cm_epoch_close_turned(heap);
+	(void)cm_epoch_poll_turned(heap);
+}
+
+void cm_cache_before_work(struct cm_cache *cache)
+{
+	/* Another thread at it will do, or the next launch. */
+	if (!cache->ops->gate_enter())
+		return;
+	if (cm_lock_try(&cache->turn)) {
+		atomic_store_explicit(&cache->wants_close, false, memory_order_relaxed);
+		for_each_heap_turned(cache, close_worthy);
+		cm_lock_release(&cache->turn);
+	}
+	cache->ops->gate_leave();
+}
+
+void cm_cache_poll(struct cm_cache *cache)
+{
+	if (!cache->ops->gate_enter())
+		return;
+	cm_lock_acquire(&cache->turn);
+	for_each_heap_turned(cache, poll_heap);
+	cm_lock_release(&cache->turn);
+	cache->ops->gate_leave();
+}
+
+static uint64_t flush_device(struct cm_device *device, uint64_t limit_ns)
+{
+	uint64_t bytes;
+
+	cm_lock_acquire(&device->slow_lock);
+	cm_epoch_wait_device(device, limit_ns);
+	bytes = cm_release_free(device);
+	cm_lock_release(&device->slow_lock);
+	return bytes;
+}
+
+int cm_cache_trim(struct cm_cache *cache, uint32_t device, uint64_t *ret_bytes)
+{
+	uint32_t i, n = atomic_load_explicit(&cache->devices, memory_order_acquire);
+	uint64_t bytes = 0;
+
+	if (!cache->ops->gate_enter())
+		return -EBUSY;
+	for (i = 0; i < n; i++) {
+		if (device != UINT32_MAX && device != i)
+			continue;
+		bytes += flush_device(cache->device[i], TRIM_LIMIT_NS);
+		cm_cache_count(cache, i, CM_SCALAR_trims, 1);
+	}
+	cache->ops->gate_leave();
+	if (ret_bytes)
+		*ret_bytes = bytes;
+	return 0;
+}
+
+uint64_t cm_cache_make_room(struct cm_cache *cache, uint64_t ctx)
+{
+	struct cm_heap *heap = cm_cache_find_heap(cache, ctx);
+	uint64_t bytes;
+
+	if (!heap || !cache->ops->gate_enter())
+		return 0;
+	bytes = flush_device(heap->device, UINT64_MAX);
+	cache->ops->gate_leave();
+	return bytes;
+}
+
+/* A segment all of whose blocks are free or will be. */
+static bool is_returnable(struct cm_cache *cache, const struct cm_segment *segment)
+{
+	uint32_t index;
+
+	for (index = segment->first; index; index = cache->block[index].next)
+		if (cache->block[index].state == CM_BLOCK_LIVE)
+			return false;
+	return true;
+}
+
+uint64_t cm_cache_returnable(struct cm_cache *cache, uint64_t ctx)
+{
+	struct cm_heap *heap = cm_cache_find_heap(cache, ctx);
+	uint64_t bytes = 0;
+	uint32_t s, end;
+
+	if (!heap)
+		return 0;
+	cm_lock_acquire(&heap->device->lock);
+	end = cm_rows_segments(cache);
+	for (s = 1; s < end; s++)
+		if (cache->segment[s].flags & CM_SEGMENT_USED &&
+		    cache->segment[s].device == heap->device->index &&
+		    is_returnable(cache, &cache->segment[s]))
+			bytes += cache->segment[s].size;
+	cm_lock_release(&heap->device->lock);
+	return bytes;
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+#include "stats/books.h"
+
+#include <string.h>
+
+static void reset_peaks(struct cm_stat4 *stat, uint32_t n)
+{
+	uint32_t i;
+
+	for (i = 0; i < n; i++)
+		stat[i].peak = stat[i].current;
+}
+
+static void reset_totals(struct cm_stat4 *stat, uint32_t n)
+{
+	uint32_t i;
+
+	for (i = 0; i < n; i++)
+		stat[i].allocated = stat[i].freed = 0;
+}
+
+void cm_books_reset_peak(struct cm_device_row *row)
+{
+	uint32_t pool;
+
+	cm_books_begin(row);
+	for (pool = 0; pool < CM_POOL_COUNT; pool++)
+		memcpy(row->stat[pool].peak, row->stat[pool].current, sizeof(row->stat[pool].peak));
+	reset_peaks(row->stat1, CM_STAT1_COUNT);
+	reset_peaks(row->other_bytes, CM_OTHER_COUNT);
+	reset_peaks(row->other_count, CM_OTHER_COUNT);
+	cm_books_end(row);
+}
+
+void cm_books_reset_accumulated(struct cm_device_row *row)
+{
+	uint32_t pool;
+
+	cm_books_begin(row);
+	for (pool = 0; pool < CM_POOL_COUNT; pool++) {
+		memset(row->stat[pool].allocated, 0, sizeof(row->stat[pool].allocated));
+		memset(row->stat[pool].freed, 0, sizeof(row->stat[pool].freed));
+	}
+	reset_totals(row->stat1, CM_STAT1_COUNT);
+	reset_totals(row->other_bytes, CM_OTHER_COUNT);
+	reset_totals(row->other_count, CM_OTHER_COUNT);
+	memset(row->scalar, 0, sizeof(row->scalar));
+	cm_books_end(row);
+}

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Keeping a device's books: the writer's side of struct cm_device_row.
+ *
+ * The allocator calls these under the device's lock, between cm_books_begin and cm_books_end, so
+ * there is one writer at a time and plain stores do; a reader in another process takes a copy
+ * between two equal, even values of `seq` (stats/reader.h). The definitions of the families, and
+ * of the moments at which they move, are PyTorch's (reference: torch.cuda.memory_stats).
+ */
+#ifndef CM_STATS_BOOKS_H
+#define CM_STATS_BOOKS_H
+
+#include <stdint.h>
+
+#include "stats/layout.h"
+
+/* Release orders: a reader that sees a changed value also sees seq odd, or moved on. */
+static inline void cm_books_begin(struct cm_device_row *row)
+{
+	__atomic_store_n(&row->seq, row->seq + 1, __ATOMIC_RELAXED);
+#if defined(__x86_64__)
+	/* x86 keeps stores in order: only the compiler has to be held. */
+	__asm__ __volatile__("" ::: "memory");
+#else
+	__atomic_thread_fence(__ATOMIC_RELEASE);
+#endif
+}
+
+static inline void cm_books_end(struct cm_device_row *row)
+{
+	__atomic_store_n(&row->seq, row->seq + 1, __ATOMIC_RELEASE);
+}
+
+static inline void cm_stat_raise(struct cm_stat_pool *pool, uint32_t stat, int64_t n)
+{
+	pool->current[stat] += n;
+	pool->allocated[stat] += n;
+	if (pool->current[stat] > pool->peak[stat])
+		pool->peak[stat] = pool->current[stat];
+}
+
+static inline void cm_stat_lower(struct cm_stat_pool *pool, uint32_t stat, int64_t n)
+{
+	pool->current[stat] -= n;
+	pool->freed[stat] += n;
+}
+
+static inline void cm_books_raise(struct cm_device_row *row, enum cm_pool pool, enum cm_stat stat,
+				  int64_t n)
+{
+	cm_stat_raise(&row->stat[CM_POOL_ALL], stat, n);
+	cm_stat_raise(&row->stat[pool], stat, n);
+}
+
+static inline void cm_books_lower(struct cm_device_row *row, enum cm_pool pool, enum cm_stat stat,
+				  int64_t n)
+{
+	cm_stat_lower(&row->stat[CM_POOL_ALL], stat, n);
+	cm_stat_lower(&row->stat[pool], stat, n);
+}
+
+/* A net change counts as one increase or one decrease, so a peak never sees a value in between. */
+static inline void cm_books_change(struct cm_device_row *row, enum cm_pool pool, enum cm_stat stat,
+				   int64_t n)
+{
+	if (n > 0)
+		cm_books_raise(row, pool, stat, n);
+	else if (n < 0)
+		cm_books_lower(row, pool, stat, -n);
+}
+
+static inline void cm_stat4_raise(struct cm_stat4 *stat, int64_t n)
+{
+	stat->current += n;
+	stat->allocated += n;
+	if (stat->current > stat->peak)
+		stat->peak = stat->current;
+}
+
+static inline void cm_stat4_lower(struct cm_stat4 *stat, int64_t n)
+{
+	stat->current -= n;
+	stat->freed += n;
+}
+
+/* A block of `size` bytes is handed out for a request of `requested`. */
+static inline void cm_books_hand_out(struct cm_device_row *row, enum cm_pool pool, int64_t size,
+				     int64_t requested)
+{
+	const int64_t n[] = {1, size, 1, size, requested};
+	uint32_t i;
+
+	_Static_assert(CM_STAT_ALLOCATION == 0 && CM_STAT_ALLOCATED_BYTES == 1 &&
+			       CM_STAT_ACTIVE == 2 && CM_STAT_ACTIVE_BYTES == 3 &&
+			       CM_STAT_REQUESTED_BYTES == 4,
+		       "the families of a request stand first, in this order");
+	for (i = 0; i < 5; i++) {
+		cm_stat_raise(&row->stat[CM_POOL_ALL], i, n[i]);
+		cm_stat_raise(&row->stat[pool], i, n[i]);
+	}
+}
+
+/* The program frees a block. */
+static inline void cm_books_free(struct cm_device_row *row, enum cm_pool pool, int64_t size)
+{
+	cm_books_lower(row, pool, CM_STAT_ALLOCATION, 1);
+	cm_books_lower(row, pool, CM_STAT_ALLOCATED_BYTES, size);
+}
+
+/* A freed block may be used again. */
+static inline void cm_books_ready(struct cm_device_row *row, enum cm_pool pool, int64_t size,
+				  int64_t requested)
+{
+	cm_books_lower(row, pool, CM_STAT_ACTIVE, 1);
+	cm_books_lower(row, pool, CM_STAT_ACTIVE_BYTES, size);
+	cm_books_lower(row, pool, CM_STAT_REQUESTED_BYTES, requested);
+}
+
+static inline void cm_books_count(struct cm_device_row *row, enum cm_scalar scalar, int64_t n)
+{
+	row->scalar[scalar] += n;
+}
+
+/* torch.cuda.reset_peak_memory_stats: every peak becomes the current value. */
+void cm_books_reset_peak(struct cm_device_row *row);
+/* torch.cuda.reset_accumulated_memory_stats: allocated and freed, and all counters, become 0. */
+void cm_books_reset_accumulated(struct cm_device_row *row);
+
+#endif
