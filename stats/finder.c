@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: MIT */
+#include "stats/finder.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "stats/region.h"
+#include "stats/units.h"
+
+#define FILES_MAX 65536
+#define SEEN_MAX  4096
+#define MEMFD     "/memfd:cudamem "
+
+struct search {
+	cm_find_fn fn;
+	void *data;
+	int found;
+	int files; /* directory entries looked at */
+	struct {
+		dev_t dev;
+		ino_t ino;
+	} seen[SEEN_MAX]; /* what processes hold open */
+	size_t seen_count;
+};
+
+static void report(struct search *search, const struct cm_find *find)
+{
+	search->found++;
+	search->fn(search->data, find);
+}
+
+static bool is_seen(const struct search *search, const struct stat *st)
+{
+	size_t i;
+
+	for (i = 0; i < search->seen_count; i++)
+		if (search->seen[i].ino == st->st_ino && search->seen[i].dev == st->st_dev)
+			return true;
+	return false;
+}
+
+/* The parts of a region's file name. */
+struct name {
+	uint64_t uid, pid, start;
+};
+
+static bool parse_part(const char **text, char end, uint64_t max, uint64_t *ret_part)
+{
+	const size_t length = strcspn(*text, ".");
+	char digits[24];
+
+	if (length >= sizeof(digits) || (*text)[length] != end)
+		return false;
+	memcpy(digits, *text, length);
+	digits[length] = '\0';
+	*text += length + (end != '\0');
+	return !cm_number_parse(digits, max, ret_part);
+}
+
+static bool parse_name(const char *text, struct name *ret_name)
+{
+	const size_t prefix = strlen(CM_REGION_PREFIX);
+	struct name name;
+
+	if (strncmp(text, CM_REGION_PREFIX, prefix))
+		return false;
+	text += prefix;
+	if (!parse_part(&text, '.', UINT32_MAX, &name.uid) ||
+	    !parse_part(&text, '.', INT32_MAX, &name.pid) ||
+	    !parse_part(&text, '\0', UINT64_MAX, &name.start))
+		return false;
+	*ret_name = name;
+	return true;
+}
+
+pid_t cm_process_inner_pid(pid_t pid)
+{
+	char path[32], line[512], *field, *last;
+	uint64_t inner = 0;
+	FILE *status;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+	status = fopen(path, "re");
+	if (!status)
+		return pid;
+	while (fgets(line, sizeof(line), status)) {
+		if (strncmp(line, "NSpid:", 6))
+			continue;
+		line[strcspn(line, "\n")] = '\0';
+		field = strrchr(line, '\t');
+		last = field ? field + 1 : line;
+		if (cm_number_parse(last, INT32_MAX, &inner))
+			inner = 0;
+		break;
+	}
+	(void)fclose(status);
+	return inner ? (pid_t)inner : pid;
+}
+
+/*
+ * Whether the open file behind a link of /proc/PID/fd is this process's own region: a forked child
+ * or another tool can have the same file open.
+ */
+static bool is_own_region(const char *path, pid_t pid)
+{
+	struct cm_header header;
+	uint64_t start;
+	ssize_t n;
+	int fd;
+
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	if (fd < 0)
+		return false;
+	n = pread(fd, &header, offsetof(struct cm_header, state), 0);
+	(void)close(fd);
+	return n == (ssize_t)offsetof(struct cm_header, state) &&
+	       !cm_process_start_time((uint32_t)pid, &start) && header.start_time == start &&
+	       (pid_t)header.pid == cm_process_inner_pid(pid);
+}
+
+static bool links_to_region(const char *target)
+{
+	const char *name = strrchr(target, '/');
+	struct name parts;
+
+	return !strncmp(target, MEMFD, strlen(MEMFD)) || (name && parse_name(name + 1, &parts));
+}
+
+/* The regions that one process holds open. */
+static void search_process(struct search *search, pid_t pid)
+{
+	struct cm_find find = {.pid = pid};
+	char path[64], target[PATH_MAX];
+	struct dirent *entry;
+	struct stat st;
+	ssize_t n;
+	DIR *fds;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
+	fds = opendir(path);
+	if (!fds)
+		return;
+	while (search->files < FILES_MAX && (entry = readdir(fds))) {
+		search->files++;
+		n = readlinkat(dirfd(fds), entry->d_name, target, sizeof(target) - 1);
+		if (n <= 0)
+			continue;
+		target[n] = '\0';
+		if (!links_to_region(target) || fstatat(dirfd(fds), entry->d_name, &st, 0) ||
+		    !S_ISREG(st.st_mode) || is_seen(search, &st))
+			continue;
+		(void)snprintf(find.path, sizeof(find.path), "%s/%s", path, entry->d_name);
+		if (search->seen_count == SEEN_MAX || !is_own_region(find.path, pid))
+			continue;
+		search->seen[search->seen_count].dev = st.st_dev;
+		search->seen[search->seen_count++].ino = st.st_ino;
+		find.uid = st.st_uid;
+		report(search, &find);
+	}
+	(void)closedir(fds);
+}
+
+static void search_processes(struct search *search)
+{
+	struct dirent *entry;
+	uint64_t pid;
+	DIR *proc;
+
+	proc = opendir("/proc");
+	if (!proc)
+		return;
+	while (search->files < FILES_MAX && (entry = readdir(proc)))
+		if (!cm_number_parse(entry->d_name, INT32_MAX, &pid))
+			search_process(search, (pid_t)pid);
+	(void)closedir(proc);
+}
+
+/* A file that belongs to another user than its name says is somebody's trick. */
+static void search_dir(struct search *search, const char *dir, pid_t pid)
+{
+	struct cm_find find = {0};
+	struct dirent *entry;
+	struct name name;
+	struct stat st;
+	DIR *stream;
+	int seen;
+
+	stream = opendir(dir);
+	if (!stream)
+		return;
+	for (seen = 0; seen < FILES_MAX && (entry = readdir(stream)); seen++) {
+		if (!parse_name(entry->d_name, &name) || (pid && (pid_t)name.pid != pid) ||
+		    fstatat(dirfd(stream), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) ||
+		    !S_ISREG(st.st_mode) || st.st_uid != (uid_t)name.uid || is_seen(search, &st))
+			continue;
+		if (snprintf(find.path, sizeof(find.path), "%s/%s", dir, entry->d_name) >=
+		    (int)sizeof(find.path))
+			continue;
+		find.pid = (pid_t)name.pid;
+		find.uid = st.st_uid;
+		report(search, &find);
+	}
+	(void)closedir(stream);
+}
+
+int cm_find_regions(const char *dir, pid_t pid, cm_find_fn fn, void *data)
+{
+	struct search search = {.fn = fn, .data = data};
+
+	if (!dir && pid)
+		search_process(&search, pid);
+	else if (!dir)
+		search_processes(&search);
+	search_dir(&search, dir ? dir : CM_REGION_DIR, pid);
+	return search.found;
+}

@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: MIT */
+#include "stats/reader.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "stats/region.h"
+
+#define STRIDE_MAX 65536
+/*
+ * A busy writer changes a row some 30 times while it is copied, but is interrupted a few hundred
+ * times a second for longer than a copy takes: so many tries meet such a moment almost surely, and
+ * take 20 ms at most. A writer that stands still in the middle of a change will not go on.
+ */
+#define TRIES       40000
+#define TRIES_STILL 2000
+
+__attribute__((format(printf, 2, 3))) static void explain(char *why, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	(void)vsnprintf(why, CM_READER_WHY_BYTES, format, args);
+	va_end(args);
+}
+
+/* Reads all of `bytes` at `offset`; a file that ends before is -EIO. */
+static int read_at(int fd, uint64_t offset, void *to, size_t bytes)
+{
+	char *out = to;
+	ssize_t n;
+
+	while (bytes) {
+		n = pread(fd, out, bytes, (off_t)offset);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return -EIO;
+		out += n;
+		offset += (uint64_t)n;
+		bytes -= (size_t)n;
+	}
+	return 0;
+}
+
+static int check_table(const struct cm_header *header, uint32_t t, uint64_t bytes, char *why)
+{
+	const struct cm_table_row *table = &header->table[t];
+	uint64_t length;
+
+	if (!table->capacity && !table->rows)
+		return 0;
+	/* capacity and stride are 32 bits wide, so the product does not overflow. */
+	length = (uint64_t)table->capacity * table->stride;
+	if (!table->stride || table->stride > STRIDE_MAX || table->rows > table->capacity ||
+	    table->rows > CM_READER_ROWS_MAX) {
+		explain(why, "table %u claims %u of %u rows of %u bytes", t, table->rows,
+			table->capacity, table->stride);
+		return -EBADMSG;
+	}
+	if (table->offset < header->header_bytes || table->offset > bytes ||
+	    length > bytes - table->offset) {
+		explain(why, "table %u lies outside the file", t);
+		return -EBADMSG;
+	}
+	if (t == CM_TABLE_EVENT && (table->ring & (table->ring - 1))) {
+		explain(why, "the event ring has %u rows, no power of two", table->ring);
+		return -EBADMSG;
+	}
+	return 0;
+}
+
+static int check_header(const struct cm_header *header, uint64_t bytes, char *why)
+{
+	uint32_t t;
+	int err;
+
+	if (header->magic != CM_LAYOUT_MAGIC) {
+		explain(why, header->magic ? "not a region of cudamem" : "still being made");
+		return header->magic ? -EBADMSG : -EAGAIN;
+	}
+	if (header->major != CM_LAYOUT_MAJOR) {
+		explain(why, "its layout is version %u.%u, this build reads %u.x", header->major,
+			header->minor, CM_LAYOUT_MAJOR);
+		return -EPROTONOSUPPORT;
+	}
+	if (header->header_bytes < sizeof(*header) || header->header_bytes > bytes) {
+		explain(why, "its header claims %u bytes", header->header_bytes);
+		return -EBADMSG;
+	}
+	if (header->file_bytes > bytes) {
+		explain(why, "cut short: %llu of %llu bytes", (unsigned long long)bytes,
+			(unsigned long long)header->file_bytes);
+		return -EBADMSG;
+	}
+	for (t = 0; t < CM_TABLE_COUNT; t++) {
+		err = check_table(header, t, bytes, why);
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+static int read_header(int fd, uint64_t bytes, struct cm_header *ret_header, char *why)
+{
+	struct cm_header header = {0};
+	int err;
+
+	if (bytes < sizeof(header)) {
+		explain(why, bytes ? "too short for a region of cudamem" : "still being made");
+		return bytes ? -EBADMSG : -EAGAIN;
+	}
+	err = read_at(fd, 0, &header, sizeof(header));
+	if (err) {
+		explain(why, "it cannot be read");
+		return err;
+	}
+	err = check_header(&header, bytes, why);
+	if (err)
+		return err;
+	header.version[sizeof(header.version) - 1] = '\0';
+	header.comm[sizeof(header.comm) - 1] = '\0';
+	header.cmdline[sizeof(header.cmdline) - 1] = '\0';
+	*ret_header = header;
+	return 0;
+}
+
+static bool is_own_namespace(uint64_t pid_namespace)
+{
+	struct stat st;
+
+	return !pid_namespace || stat("/proc/self/ns/pid", &st) || st.st_ino == pid_namespace;
+}
+
+int cm_reader_open_fd(int fd, struct cm_reader **ret_reader, char *why)
+{
+	struct cm_reader *reader;
+	struct stat st;
+	int err;
+
+	reader = calloc(1, sizeof(*reader));
+	if (!reader) {
+		explain(why, "no memory left");
+		err = -ENOMEM;
+		goto err_fd;
+	}
+	if (fstat(fd, &st) || !S_ISREG(st.st_mode)) {
+		explain(why, "not a regular file");
+		err = -EBADMSG;
+		goto err_reader;
+	}
+	reader->fd = fd;
+	reader->owner = st.st_uid;
+	reader->bytes = (uint64_t)st.st_size;
+	err = read_header(fd, reader->bytes, &reader->header, why);
+	if (err)
+		goto err_reader;
+	if (is_own_namespace(reader->header.pid_namespace))
+		reader->pid = (pid_t)reader->header.pid;
+	*ret_reader = reader;
+	return 0;
+
+err_reader:
+	free(reader);
+err_fd:
+	(void)close(fd);
+	return err;
+}
+
+int cm_reader_open(const char *path, struct cm_reader **ret_reader, char *why)
+{
+	/* The links of /proc/PID/fd lead to the open file itself, not to a path. */
+	const bool follow = !strncmp(path, "/proc/", 6);
+	int fd, err;
+
+	/* Not to wait for the other end of a pipe that somebody put there. */
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | (follow ? 0 : O_NOFOLLOW));
+	if (fd < 0) {
+		err = errno;
+		explain(why, "%s", err == ELOOP ? "a symbolic link" : strerror(err));
+		return -err;
+	}
+	return cm_reader_open_fd(fd, ret_reader, why);
+}
+
+void cm_reader_close(struct cm_reader *reader)
+{
+	if (!reader)
+		return;
+	(void)close(reader->fd);
+	free(reader);
+}
+
+int cm_reader_refresh(struct cm_reader *reader)
+{
+	char why[CM_READER_WHY_BYTES];
+
+	return read_header(reader->fd, reader->bytes, &reader->header, why) ? -EBADMSG : 0;
+}
+
+int cm_reader_read(struct cm_reader *reader, enum cm_table table, uint32_t first, uint32_t count,
+		   void *rows, size_t row_bytes)
+{
+	const struct cm_table_row *from = &reader->header.table[table];
+	const size_t copied = row_bytes < from->stride ? row_bytes : from->stride;
+	uint64_t offset = from->offset + (uint64_t)first * from->stride;
+	char *out = rows;
+	uint32_t i;
+	int err;
+
+	if (first > from->rows || count > from->rows - first)
+		return -ERANGE;
+	if (row_bytes == from->stride)
+		return read_at(reader->fd, offset, rows, count * row_bytes);
+	for (i = 0; i < count; i++, out += row_bytes, offset += from->stride) {
+		err = read_at(reader->fd, offset, out, copied);
+		if (err)
+			return err;
+		memset(out + copied, 0, row_bytes - copied);
+	}
+	return 0;
+}
+
+/*
+ * Copies a row that starts with its sequence number, between two equal, even values of it. The
+ * number is the first word of the copy, and pread copies upwards; the system calls keep the two
+ * readings apart.
+ */
+static int read_row(struct cm_reader *reader, uint64_t offset, void *row, size_t bytes,
+		    bool *ret_torn)
+{
+	uint32_t before, after, last = 0, tries, still = 0;
+	int err;
+
+	for (tries = 0; tries < TRIES && still < TRIES_STILL; tries++) {
+		err = read_at(reader->fd, offset, row, bytes);
+		if (err)
+			return err;
+		memcpy(&before, row, sizeof(before));
+		err = read_at(reader->fd, offset, &after, sizeof(after));
+		if (err)
+			return err;
+		if (before == after && !(before & 1)) {
+			*ret_torn = false;
+			return 0;
+		}
+		still = after == last ? still + 1 : 0;
+		last = after;
+		if (still > TRIES_STILL / 2)
+			(void)sched_yield();
+	}
+	*ret_torn = true;
+	return 0;
+}
+
+int cm_reader_read_device(struct cm_reader *reader, uint32_t index, struct cm_device_row *ret_row,
+			  bool *ret_torn)
+{
+	const struct cm_table_row *table = &reader->header.table[CM_TABLE_DEVICE];
+	struct cm_device_row row = {0};
+	bool torn;
+	int err;
+
+	if (index >= table->rows || index >= CM_DEVICES_MAX || table->stride < sizeof(row.seq))
+		return -ERANGE;
+	err = read_row(reader, table->offset + (uint64_t)index * table->stride, &row,
+		       sizeof(row) < table->stride ? sizeof(row) : table->stride, &torn);
+	if (err)
+		return err;
+	if (!(row.flags & CM_DEVICE_USED))
+		return -ENOENT;
+	row.name[sizeof(row.name) - 1] = '\0';
+	*ret_row = row;
+	*ret_torn = torn;
+	return 0;
+}
+
+int cm_reader_read_host(struct cm_reader *reader, struct cm_host_row *ret_row, bool *ret_torn)
+{
+	return read_row(reader, offsetof(struct cm_header, host), ret_row, sizeof(*ret_row),
+			ret_torn);
+}
+
+/* The state letter of /proc/PID/stat, 0 where there is no such process. */
+static char read_state(pid_t pid)
+{
+	char path[32], text[1024], *end;
+	ssize_t n;
+	int fd;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return 0;
+	n = read(fd, text, sizeof(text) - 1);
+	(void)close(fd);
+	text[n > 0 ? n : 0] = '\0';
+	/* The name before it may hold blanks and parentheses. */
+	end = strrchr(text, ')');
+	return end && end[1] == ' ' ? end[2] : '\0';
+}
+
+/* The owner's lock falls with the owner, whatever namespace it lives in. */
+static bool is_locked(int fd)
+{
+	struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
+
+	return !fcntl(fd, F_OFD_GETLK, &lock) && lock.l_type != F_UNLCK;
+}
+
+enum cm_life cm_reader_life(struct cm_reader *reader)
+{
+	const struct cm_header *header = &reader->header;
+	uint64_t start;
+	uint32_t state;
+	char letter;
+
+	if (!read_at(reader->fd, offsetof(struct cm_header, state), &state, sizeof(state)) &&
+	    state == CM_REGION_EXITED)
+		return CM_LIFE_EXITED;
+	if (reader->pid <= 0)
+		return is_locked(reader->fd) ? CM_LIFE_RUNNING : CM_LIFE_CRASHED;
+	letter = read_state(reader->pid);
+	if (!letter || strchr("ZXx", letter) ||
+	    cm_process_start_time((uint32_t)reader->pid, &start) || start != header->start_time)
+		return CM_LIFE_CRASHED;
+	return strchr("Tt", letter) ? CM_LIFE_STOPPED : CM_LIFE_RUNNING;
+}

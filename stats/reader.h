@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The reader's side of the region: foreign data, read by pread into the caller's memory and
+ * checked before use. Nothing of the region is mapped here, so that a file that shrinks or changes
+ * under the reader is an error code and never a signal. Every loop is bounded by what was checked.
+ *
+ * Not thread-safe per reader; two readers are independent. Prints nothing. Blocks for no one: a
+ * row that its writer keeps changing is read for at most some tens of milliseconds.
+ */
+#ifndef CM_STATS_READER_H
+#define CM_STATS_READER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "stats/layout.h"
+
+#define CM_READER_WHY_BYTES 160
+/* More rows than any build of the library makes; a file that claims more is refused. */
+#define CM_READER_ROWS_MAX (UINT32_C(1) << 26)
+
+enum cm_life {
+	CM_LIFE_RUNNING,
+	CM_LIFE_STOPPED, /* by a signal or a debugger */
+	CM_LIFE_EXITED,  /* said good-bye */
+	CM_LIFE_CRASHED, /* gone without it: the region is a flight record */
+	CM_LIFE_COUNT
+};
+
+struct cm_reader {
+	int fd;
+	uid_t owner;    /* of the file, as the kernel says */
+	pid_t pid;      /* as seen from here; 0 where the process is in a namespace unknown here */
+	uint64_t bytes; /* of the file, when it was opened */
+	struct cm_header header; /* checked copy; texts end with a zero byte */
+};
+
+/*
+ * Opens and checks the region in the regular file at `path`; a symbolic link is refused unless it
+ * is one of /proc/PID/fd. On failure `why` (CM_READER_WHY_BYTES) holds the reason as half a
+ * sentence. -ENOENT, -EACCES and other errors of open(2); -EBADMSG: not a region, or damaged;
+ * -EPROTONOSUPPORT: a region of another major version; -EAGAIN: still being made; -ENOMEM.
+ */
+int cm_reader_open(const char *path, struct cm_reader **ret_reader, char *why);
+/* The same with an open file. Takes `fd` over, on failure too. */
+int cm_reader_open_fd(int fd, struct cm_reader **ret_reader, char *why);
+void cm_reader_close(struct cm_reader *reader);
+
+/* Reads the header anew: tables grow. -EBADMSG: it no longer makes sense; the old copy stays. */
+int cm_reader_refresh(struct cm_reader *reader);
+
+/*
+ * Copies rows [first, first + count) of a table into `rows`, an array of elements of `row_bytes`.
+ * What the file's rows lack (an older minor version) is zero, what they have beyond is left out.
+ * -ERANGE: beyond the rows that the header promises. -EIO.
+ */
+int cm_reader_read(struct cm_reader *reader, enum cm_table table, uint32_t first, uint32_t count,
+		   void *rows, size_t row_bytes);
+
+/*
+ * Copies the books of a device, all of one moment. *ret_torn: its writer never paused, or stopped
+ * in the middle of a change, so values may differ by the requests in flight. -ENOENT: the row is
+ * not in use. -ERANGE, -EIO.
+ */
+int cm_reader_read_device(struct cm_reader *reader, uint32_t index, struct cm_device_row *ret_row,
+			  bool *ret_torn);
+int cm_reader_read_host(struct cm_reader *reader, struct cm_host_row *ret_row, bool *ret_torn);
+
+/* What became of the process, asked anew at each call. */
+enum cm_life cm_reader_life(struct cm_reader *reader);
+
+#endif

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: MIT */
+#include "stats/summary.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#define CHUNK_ROWS 1024
+
+/* Foreign numbers: wrap, don't trap. */
+static int64_t add(int64_t a, int64_t b)
+{
+	return (int64_t)((uint64_t)a + (uint64_t)b);
+}
+
+static int64_t sub(int64_t a, int64_t b)
+{
+	return (int64_t)((uint64_t)a - (uint64_t)b);
+}
+
+struct cm_summary cm_summary_pool(const struct cm_device_row *row, enum cm_pool pool)
+{
+	const struct cm_stat_pool *stat = &row->stat[pool];
+	const int64_t active = stat->current[CM_STAT_ACTIVE_BYTES];
+	struct cm_summary sum = {
+		.allocated = stat->current[CM_STAT_ALLOCATED_BYTES],
+		.requested = stat->current[CM_STAT_REQUESTED_BYTES],
+		.reserved = stat->current[CM_STAT_RESERVED_BYTES],
+		.held = stat->current[CM_STAT_INACTIVE_SPLIT_BYTES],
+		.peak_allocated = stat->peak[CM_STAT_ALLOCATED_BYTES],
+		.peak_reserved = stat->peak[CM_STAT_RESERVED_BYTES],
+		.blocks = stat->current[CM_STAT_ALLOCATION],
+		.segments = stat->current[CM_STAT_SEGMENT],
+		.allocs = stat->allocated[CM_STAT_ALLOCATION],
+		.frees = stat->freed[CM_STAT_ALLOCATION],
+	};
+
+	sum.waiting = sub(active, sum.allocated);
+	sum.rounding = sub(active, sum.requested);
+	sum.cached = sub(sum.reserved, sum.allocated);
+	sum.trimmable = sub(sub(sum.cached, sum.held), sum.waiting);
+	return sum;
+}
+
+int64_t cm_summary_other(const struct cm_device_row *row)
+{
+	int64_t sum = 0;
+	uint32_t i;
+
+	for (i = 0; i < CM_OTHER_COUNT; i++)
+		if (i != CM_OTHER_MANAGED)
+			sum = add(sum, row->other_bytes[i].current);
+	return sum;
+}
+
+int64_t cm_summary_outside(const struct cm_device_row *row)
+{
+	const int64_t ours = add(row->stat[CM_POOL_ALL].current[CM_STAT_RESERVED_BYTES],
+				 cm_summary_other(row));
+
+	if (!row->free_seen_ns)
+		return 0;
+	return sub(sub((int64_t)row->total_bytes, (int64_t)row->free_bytes), ours);
+}
+
+double cm_hit_rate(int64_t hits, int64_t misses)
+{
+	const double all = (double)hits + (double)misses;
+
+	return hits < 0 || misses < 0 || all <= 0 ? -1 : (double)hits / all;
+}
+
+double cm_fragmentation(const struct cm_survey_pool *pool)
+{
+	return pool->free_bytes ? 1 - (double)pool->largest_free / (double)pool->free_bytes : -1;
+}
+
+/* What a block has to know of its segment. */
+struct place {
+	uint8_t device; /* CM_DEVICES_MAX: not in use */
+	uint8_t pool;
+};
+
+static int read_places(struct cm_reader *reader, struct place *places)
+{
+	const uint32_t rows = reader->header.table[CM_TABLE_SEGMENT].rows;
+	struct cm_segment chunk[CHUNK_ROWS];
+	uint32_t first, n, i;
+	int err;
+
+	for (first = 0; first < rows; first += n) {
+		n = rows - first < CHUNK_ROWS ? rows - first : CHUNK_ROWS;
+		err = cm_reader_read(reader, CM_TABLE_SEGMENT, first, n, chunk, sizeof(chunk[0]));
+		if (err)
+			return err;
+		for (i = 0; i < n; i++) {
+			const struct cm_segment *segment = &chunk[i];
+			const bool used = (segment->flags & CM_SEGMENT_USED) &&
+					  !(segment->flags & CM_SEGMENT_HOST) &&
+					  segment->device < CM_DEVICES_MAX;
+
+			places[first + i].device = (uint8_t)(used ? segment->device
+								  : CM_DEVICES_MAX);
+			places[first + i].pool = segment->flags & CM_SEGMENT_SMALL ? CM_POOL_SMALL
+										   : CM_POOL_LARGE;
+		}
+	}
+	return 0;
+}
+
+static void survey_block(struct cm_survey_pool *pool, const struct cm_block *block)
+{
+	if (block->state == CM_BLOCK_PENDING)
+		pool->waiting_blocks++;
+	if (block->state != CM_BLOCK_FREE)
+		return;
+	pool->free_blocks++;
+	pool->free_bytes += block->size;
+	if (block->size > pool->largest_free)
+		pool->largest_free = block->size;
+}
+
+static int survey_blocks(struct cm_reader *reader, const struct place *places,
+			 struct cm_survey *survey)
+{
+	const uint32_t segments = reader->header.table[CM_TABLE_SEGMENT].rows;
+	const uint32_t rows = reader->header.table[CM_TABLE_BLOCK].rows;
+	struct cm_block chunk[CHUNK_ROWS];
+	uint32_t first, n, i;
+	int err;
+
+	for (first = 0; first < rows; first += n) {
+		n = rows - first < CHUNK_ROWS ? rows - first : CHUNK_ROWS;
+		err = cm_reader_read(reader, CM_TABLE_BLOCK, first, n, chunk, sizeof(chunk[0]));
+		if (err)
+			return err;
+		for (i = 0; i < n; i++) {
+			const struct cm_block *block = &chunk[i];
+			const struct place *at;
+
+			if (!block->segment || block->segment >= segments)
+				continue;
+			at = &places[block->segment];
+			if (at->device == CM_DEVICES_MAX)
+				continue;
+			survey_block(&survey->pool[at->device][CM_POOL_ALL], block);
+			survey_block(&survey->pool[at->device][at->pool], block);
+		}
+	}
+	return 0;
+}
+
+int cm_survey_create(struct cm_reader *reader, struct cm_survey **ret_survey)
+{
+	struct cm_survey *survey;
+	struct place *places;
+	int err = -ENOMEM;
+
+	survey = calloc(1, sizeof(*survey));
+	places = calloc(reader->header.table[CM_TABLE_SEGMENT].rows + (size_t)1, sizeof(*places));
+	if (survey && places)
+		err = read_places(reader, places);
+	if (!err)
+		err = survey_blocks(reader, places, survey);
+	free(places);
+	if (err) {
+		free(survey);
+		return err;
+	}
+	*ret_survey = survey;
+	return 0;
+}
+
+void cm_survey_destroy(struct cm_survey *survey)
+{
+	free(survey);
+}
+
+int cm_segment_walk(struct cm_reader *reader, const struct cm_segment *segment, cm_block_fn fn,
+		    void *data)
+{
+	uint64_t addr = segment->addr, left = segment->size;
+	uint32_t index = segment->first, n;
+	struct cm_block block;
+
+	/* Bounded by the number of blocks, and by that of rows should it be a lie. */
+	for (n = 0; index && n < segment->blocks && n <= CM_READER_ROWS_MAX; n++) {
+		if (cm_reader_read(reader, CM_TABLE_BLOCK, index, 1, &block, sizeof(block)) ||
+		    block.addr != addr || !block.size || block.size > left)
+			return -EUCLEAN;
+		fn(data, &block);
+		addr += block.size;
+		left -= block.size;
+		index = block.next;
+	}
+	return left ? -EUCLEAN : 0;
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What follows from the books and the tables: the only place where a derived figure is defined.
+ * Pure but for the tables, which are read through the reader. The rows are foreign data: sums wrap
+ * and never trap, and a figure that makes no sense comes out as it is, negative ones included.
+ */
+#ifndef CM_STATS_SUMMARY_H
+#define CM_STATS_SUMMARY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "stats/layout.h"
+#include "stats/reader.h"
+
+/* One pool of one device, in bytes where not said otherwise. */
+struct cm_summary {
+	int64_t allocated; /* in blocks handed out */
+	int64_t requested; /* asked for, in blocks handed out or waiting */
+	int64_t waiting;   /* freed, the device may still use it */
+	int64_t reserved;  /* got from the driver */
+	int64_t cached;    /* reserved - allocated */
+	int64_t held;      /* of cached: a trim can't return it, live blocks share its segments */
+	int64_t trimmable; /* of cached: ready, in segments without a live block */
+	int64_t rounding;  /* block sizes beyond what was asked for */
+	int64_t peak_allocated;
+	int64_t peak_reserved;
+	int64_t blocks; /* handed out */
+	int64_t segments;
+	int64_t allocs; /* requests served, since the last reset */
+	int64_t frees;
+};
+
+struct cm_summary cm_summary_pool(const struct cm_device_row *row, enum cm_pool pool);
+
+/* Device memory of the process that passed by the cache: all kinds but managed memory, whose place
+ * the driver chooses. */
+int64_t cm_summary_other(const struct cm_device_row *row);
+
+/*
+ * Device memory of nobody the row knows: contexts, libraries, other processes. 0 where the free
+ * bytes were never asked for.
+ */
+int64_t cm_summary_outside(const struct cm_device_row *row);
+
+/* Share of requests that needed no driver allocation, 0 to 1; -1 where there was no request. */
+double cm_hit_rate(int64_t hits, int64_t misses);
+
+/* What the block table says of one pool of a device. */
+struct cm_survey_pool {
+	uint64_t largest_free; /* bytes of the largest ready block */
+	uint64_t free_bytes;
+	uint64_t free_blocks;
+	uint64_t waiting_blocks;
+};
+
+struct cm_survey {
+	struct cm_survey_pool pool[CM_DEVICES_MAX][CM_POOL_COUNT];
+};
+
+/*
+ * Walks the block table once, for all devices. A live process goes on meanwhile, so the figures are
+ * of about one moment. -ENOMEM, -EIO.
+ */
+int cm_survey_create(struct cm_reader *reader, struct cm_survey **ret_survey);
+void cm_survey_destroy(struct cm_survey *survey);
+
+/* Share of the free bytes outside the largest piece, 0 to 1; -1 where nothing is free. */
+double cm_fragmentation(const struct cm_survey_pool *pool);
+
+typedef void (*cm_block_fn)(void *data, const struct cm_block *block);
+
+/*
+ * Calls `fn` for each block of a segment in address order. -EUCLEAN: the blocks do not tile the
+ * segment (a live process changed it meanwhile, or it is damaged); `fn` has then seen a part.
+ */
+int cm_segment_walk(struct cm_reader *reader, const struct cm_segment *segment, cm_block_fn fn,
+		    void *data);
+
+#endif

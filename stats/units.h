@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Numbers as people read and type them. Pure, thread-safe, independent of the locale. A format
+ * function writes into the caller's buffer of CM_UNITS_BYTES and returns it.
+ */
+#ifndef CM_STATS_UNITS_H
+#define CM_STATS_UNITS_H
+
+#include <stdint.h>
+
+#define CM_UNITS_BYTES 32
+
+/* Binary units with one decimal: "0", "512B", "78.2G", "-1.5M". */
+char *cm_bytes_format(int64_t bytes, char *text);
+/* Thousands set apart by blanks: "3 114". */
+char *cm_count_format(int64_t count, char *text);
+/* Hours, minutes, seconds: "02:14:07"; from a day on "3d 02:14". */
+char *cm_duration_format(uint64_t ns, char *text);
+
+/*
+ * A decimal number, 0 to 10^9, in thousand-millionths: "0.5" is 500000000. The whole of `text` must
+ * be the number, but for one letter `unit` at its end where that is not 0. -EINVAL, -ERANGE.
+ */
+int cm_decimal_parse(const char *text, char unit, uint64_t *ret_nano);
+/* A whole number without sign, at most `max`; the whole of `text`. -EINVAL, -ERANGE. */
+int cm_number_parse(const char *text, uint64_t max, uint64_t *ret_number);
+
+#endif
