@@ -22,19 +22,14 @@ lint()
 	fi
 }
 
-tracked()
-{
-	git ls-files -z --cached --others --exclude-standard -- "$@"
-}
-
 formatted()
 {
-	tracked '*.[ch]' | xargs -0 clang-format-14 --dry-run -Werror
+	python3 tests/lint/tree.py .c .h | xargs -0 clang-format-14 --dry-run -Werror
 }
 
 spelled()
 {
-	tracked ':!*.txt' ':!tests/fuzz/corpus' ':!tests/golden' |
+	python3 tests/lint/tree.py .c .h .def .S .cu .py .sh .md .scd .build |
 		xargs -0 codespell --ignore-words tests/lint/words
 }
 

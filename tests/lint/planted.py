@@ -1,0 +1,53 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""The rules see what they are there to see: each planted fault is found, each fair twin is not."""
+
+import pathlib
+import sys
+
+import layers
+import text
+import tree
+
+SPDX = '/* SPDX-License-Identifier: MIT */\n'
+
+# rule, path, fault, fair twin
+CASES = (
+    (text, 'stats/a.c', 'int a; \n', 'int a;\n'),
+    (text, 'stats/a.c', 'int a;\r\n', 'int a;\n'),
+    (text, 'stats/a.c', 'int a;', 'int a;\n'),
+    (text, 'stats/a.c', 'int a;\n\n', 'int a;\n'),
+    (text, 'stats/a.c', 'int a; // no\n', 'char *a = "// yes"; /* // yes */\n'),
+    (text, 'stats/a.c', 'char a = \'"\'; // "\n', 'char a = \'"\'; char *b = "//";\n'),
+    (text, 'stats/a.c', 'int a; /* \u200b */\n', 'int a; /* \u00e9 */\n'),
+    (text, 'stats/a.c', 'int\u00a0a;\n', 'int a;\n'),
+    (text, 'docs/a.md', 'see /ho' + 'me/me/notes\n', 'see /usr/local/cuda\n'),
+    (text, 'docs/a.md', 'from py' + 'pi.org\n', 'from a package index\n'),
+    (text, 'docs/a.md', 'TO' + 'DO\n', 'done\n'),
+    (layers, 'stats/a.c', '#include "allocator/heap.h"\n', '#include "stats/layout.h"\n'),
+    (layers, 'allocator/a.c', '#include "interpose/log.h"\n', '#include "stats/layout.h"\n'),
+    (layers, 'tools/a.c', '#include "allocator/heap.h"\n', '#include "stats/layout.h"\n'),
+    (layers, 'interpose/a.c', '#include "tests/unit/x.h"\n', '#include "allocator/heap.h"\n'),
+    (layers, 'stats/a.c', '#include "layout.h"\n', '#include <stdint.h>\n'),
+    (layers, 'allocator/a.c', '#include <cuda.h>\n', '#include <stdio.h>\n'),
+    (layers, 'allocator/a.c', 'x = getenv("A");\n', '/* getenv(x) */ x = ops->exit(1);\n'),
+    (layers, 'stats/a.c', 'fprintf(f, "a");\n', 'snprintf(b, n, "printf(%d)", 1);\n'),
+)
+
+
+def main():
+    complaints = []
+    for rule, path, fault, fair in CASES:
+        path = pathlib.Path(path)
+        top = SPDX if rule is text and path.suffix == '.c' else ''
+        if not list(rule.complaints_of(path, top + fault)):
+            complaints.append(f'{rule.__name__}: overlooks {fault!r} in {path}')
+        for line, what in rule.complaints_of(path, top + fair):
+            complaints.append(f'{rule.__name__}: takes {fair!r} in {path}:{line} for {what}')
+    if not list(text.complaints_of(pathlib.Path('stats/a.c'), 'int a;\n')):
+        complaints.append('text: overlooks a missing SPDX line')
+    return tree.report(complaints)
+
+
+if __name__ == '__main__':
+    sys.exit(main())
