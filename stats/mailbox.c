@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT */
+#include "stats/mailbox.h"
+
+#include <limits.h>
+#include <linux/futex.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+static bool move(struct cm_mailbox *mailbox, uint32_t from, uint32_t to)
+{
+	/* Release: who sees DONE sees the answer. Acquire: who took POSTED sees the letter. */
+	return __atomic_compare_exchange_n(&mailbox->state, &from, to, false, __ATOMIC_ACQ_REL,
+					   __ATOMIC_RELAXED);
+}
+
+bool cm_mailbox_take(struct cm_mailbox *mailbox, struct cm_letter *ret_letter)
+{
+	if (!move(mailbox, CM_MAIL_POSTED, CM_MAIL_RUNNING))
+		return false;
+	memset(ret_letter, 0, sizeof(*ret_letter));
+	ret_letter->command = mailbox->command;
+	memcpy(ret_letter->arg, mailbox->arg, sizeof(ret_letter->arg));
+	return true;
+}
+
+bool cm_mailbox_answer(struct cm_mailbox *mailbox, const struct cm_letter *letter)
+{
+	bool moved;
+
+	mailbox->status = letter->status;
+	memcpy(mailbox->result, letter->result, sizeof(mailbox->result));
+	moved = move(mailbox, CM_MAIL_RUNNING, CM_MAIL_DONE);
+	(void)cm_mailbox_nudge(mailbox);
+	return moved;
+}
+
+void cm_mailbox_wait(struct cm_mailbox *mailbox, int timeout_ms)
+{
+	const struct timespec timeout = {timeout_ms / 1000, timeout_ms % 1000 * 1000000L};
+	uint32_t state = __atomic_load_n(&mailbox->state, __ATOMIC_RELAXED);
+
+	/* Not FUTEX_PRIVATE_FLAG: the other side is another process. */
+	if (state != CM_MAIL_POSTED)
+		(void)syscall(SYS_futex, &mailbox->state, FUTEX_WAIT, state,
+			      timeout_ms == CM_MAIL_FOREVER ? NULL : &timeout, NULL, 0);
+}
+
+int cm_mailbox_nudge(struct cm_mailbox *mailbox)
+{
+	long woken = syscall(SYS_futex, &mailbox->state, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+
+	return woken > 0 ? (int)woken : 0;
+}
