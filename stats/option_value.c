@@ -6,8 +6,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MIB_SHIFT       20
-#define FRACTION_DIGITS 9 /* after the point; more could not change a decision */
+#include "stats/units.h"
+
+#define MIB_SHIFT 20
+#define NANO      1000000000ull
 
 /* Takes the digits at *text. -EINVAL: none; -ERANGE: more than fit. */
 static int take_number(const char **text, uint64_t *ret_number)
@@ -66,28 +68,19 @@ static int parse_size(const char *text, unsigned shift, uint64_t *ret_number)
 	return 0;
 }
 
-/* Digits, with digits after a point: strtod would ask the program's locale for its point. */
+/* As strtod reads it, which also knows ".8", but for exponents and the locale's own point. */
 static int parse_fraction(const char *text, double *ret_fraction)
 {
-	uint64_t whole = 0;
-	double fraction, scale = 1;
+	char typed[40];
+	uint64_t nano;
+	int err;
 
-	if (*text != '.' && take_number(&text, &whole))
+	if (snprintf(typed, sizeof(typed), "0%s", text) >= (int)sizeof(typed))
 		return -EINVAL;
-	fraction = (double)whole;
-	if (*text == '.') {
-		text++;
-		if (*text < '0' || *text > '9')
-			return -EINVAL;
-		for (; *text >= '0' && *text <= '9'; text++) {
-			scale *= 10;
-			fraction += (*text - '0') / scale;
-		}
-	}
-	if (*text)
-		return -EINVAL;
-	*ret_fraction = fraction;
-	return 0;
+	err = cm_decimal_parse(typed, 0, &nano);
+	if (!err)
+		*ret_fraction = (double)nano / NANO;
+	return err;
 }
 
 static bool is_power_of_two(uint64_t number)
@@ -381,19 +374,16 @@ static void format_number(uint64_t number, char *text, size_t bytes)
 /* Only whole numbers are printed, so that the program's locale has no say. */
 static void format_fraction(double fraction, char *text, size_t bytes)
 {
-	uint64_t scale = 1, whole, rest;
+	const uint64_t nano = (uint64_t)(fraction * NANO + 0.5);
 	char digits[24];
 	size_t n;
 
-	for (n = 0; n < FRACTION_DIGITS; n++)
-		scale *= 10;
-	rest = (uint64_t)(fraction * (double)scale + 0.5);
-	whole = rest / scale;
-	rest %= scale;
-	(void)snprintf(digits, sizeof(digits), "%0*llu", FRACTION_DIGITS, (unsigned long long)rest);
-	for (n = FRACTION_DIGITS; n && digits[n - 1] == '0'; n--)
+	/* The 1 before the digits keeps their leading zeros. */
+	(void)snprintf(digits, sizeof(digits), "%llu", NANO + (unsigned long long)(nano % NANO));
+	for (n = strlen(digits); n > 1 && digits[n - 1] == '0'; n--)
 		digits[n - 1] = '\0';
-	(void)snprintf(text, bytes, "%llu%s%s", (unsigned long long)whole, n ? "." : "", digits);
+	(void)snprintf(text, bytes, "%llu%s%s", (unsigned long long)(nano / NANO), n > 1 ? "." : "",
+		       digits + 1);
 }
 
 /* The shortest list that reads back as the same slots, or the scalar. */
