@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT */
+#include "call.h"
+
+#include "clock.h"
+#include "context.h"
+#include "faults.h"
+#include "host_calls.h"
+#include "plan.h"
+#include "state.h"
+#include "work.h"
+
+static void add(_Atomic uint64_t *counter, uint64_t more)
+{
+	/* One thread writes it: no locked instruction is needed. */
+	atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + more,
+			      memory_order_relaxed);
+}
+
+/* Errors that belong to the phase of the process. */
+static CUresult check_phase(const struct sim_call_info *info)
+{
+	if (info->version > (unsigned)sim_plan.version)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	switch (sim_phase()) {
+	case SIM_DEAD:
+		return info->flags & SIM_ANYTIME ? CUDA_SUCCESS : CUDA_ERROR_DEINITIALIZED;
+	case SIM_FRESH:
+	case SIM_FORKED:
+		return info->flags & SIM_ANYTIME ? CUDA_SUCCESS : CUDA_ERROR_NOT_INITIALIZED;
+	case SIM_READY:
+		break;
+	}
+	if (sim_host_calls_is_inside() && !(info->flags & SIM_ANYTIME))
+		return CUDA_ERROR_NOT_PERMITTED;
+	return CUDA_SUCCESS;
+}
+
+static void pass_latency(enum sim_call call)
+{
+	uint64_t ns = sim_plan.latency_ns[call];
+
+	if (ns && sim_plan.real_time)
+		sim_clock_spend(ns);
+	sim_work_run_until(sim_clock_now() + (sim_plan.real_time ? 0 : ns));
+}
+
+CUresult sim_call_enter(struct sim_frame *frame, enum sim_call call)
+{
+	const struct sim_call_info *info = &sim_calls[call];
+	struct sim_thread *self = sim_thread_self();
+	CUresult result;
+
+	frame->call = call;
+	frame->locked = false;
+	frame->began_ns = 0;
+	if (!self)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	add(&self->calls[call], 1);
+	if (!(info->flags & SIM_NOLOCK)) {
+		sim_lock();
+		frame->locked = true;
+		frame->began_ns = sim_clock_now();
+		self->per_thread = info->flags & SIM_PER_THREAD;
+		pass_latency(call);
+	}
+	result = check_phase(info);
+	if (result == CUDA_SUCCESS && sim_faults_armed())
+		result = sim_faults_next(call);
+	if (result == CUDA_SUCCESS && (info->flags & SIM_CTX))
+		result = sim_ctx_check(self);
+	return result;
+}
+
+CUresult sim_call_leave(struct sim_frame *frame, CUresult result)
+{
+	struct sim_thread *self;
+
+	if (!frame->locked)
+		return result;
+	self = sim_thread_self();
+	add(&self->ns[frame->call], sim_clock_now() - frame->began_ns);
+	sim_unlock();
+	return result;
+}

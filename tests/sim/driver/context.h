@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Contexts: what is current on a thread, and what belongs to each. Caller locks.
+ */
+#ifndef CM_SIM_CONTEXT_H
+#define CM_SIM_CONTEXT_H
+
+#include "device.h"
+#include "object.h"
+#include "state.h"
+
+struct sim_event;
+struct sim_mem;
+struct sim_stream;
+struct sim_work;
+
+enum { SIM_LIMIT_COUNT = CU_LIMIT_MAX };
+
+struct sim_ctx {
+	struct sim_object object;
+	struct sim_device *device;
+	struct sim_ctx *next; /* of the device */
+	bool primary;
+	unsigned flags;
+	unsigned version;
+	CUresult error; /* sticky: every later call that needs the context returns it */
+	size_t limits[SIM_LIMIT_COUNT];
+	CUfunc_cache cache;
+	CUsharedconfig shared;
+
+	struct sim_mem *memory;
+	struct sim_event *events;
+	struct sim_stream *streams; /* all, the legacy one included */
+	struct sim_stream *legacy;
+	struct sim_work *running; /* all that is not done */
+	struct sim_work *gate;    /* all future work comes after it: cuCtxWaitEvent */
+	struct sim_work *orphans; /* the last work of destroyed streams */
+};
+
+/* The current context of the calling thread, healthy or not; NULL when none is. */
+struct sim_ctx *sim_ctx_current(void);
+/* The living context that the handle means; 0 means the current one. NULL: none. */
+struct sim_ctx *sim_ctx_of(CUcontext handle);
+static inline CUcontext sim_ctx_handle(struct sim_ctx *ctx)
+{
+	return (CUcontext)(void *)ctx;
+}
+
+/* What a call that needs the calling thread's context has to say of it. */
+CUresult sim_ctx_check(const struct sim_thread *self);
+
+/* A mark after all work of the context so far; a reference. NULL when memory is out. */
+struct sim_work *sim_ctx_mark(struct sim_ctx *ctx);
+/* The host waits for all work of the context so far. Its sticky error, if any. */
+CUresult sim_ctx_synchronize(struct sim_ctx *ctx);
+/* The same for all contexts of the device. */
+void sim_device_synchronize(struct sim_device *device);
+
+#endif

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+/* cuMemAlloc and what belongs to it. */
+#include "context.h"
+#include "memory.h"
+
+enum { PITCH_BYTES = 512 };
+
+CUresult sim_cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize)
+{
+	struct sim_mem *mem;
+
+	if (!dptr || !bytesize)
+		return CUDA_ERROR_INVALID_VALUE;
+	mem = sim_mem_alloc(sim_ctx_current(), SIM_MEM_DEVICE, bytesize);
+	if (!mem)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	*dptr = mem->base;
+	return CUDA_SUCCESS;
+}
+
+CUresult sim_cuMemFree_v2(CUdeviceptr dptr)
+{
+	struct sim_mem *mem = sim_mem_find_base(dptr);
+
+	if (!mem || mem->kind != SIM_MEM_DEVICE)
+		return CUDA_ERROR_INVALID_VALUE;
+	sim_device_synchronize(mem->device);
+	/* Another thread may have freed it, or its context, while this one waited. */
+	mem = sim_mem_find_base(dptr);
+	if (!mem)
+		return CUDA_ERROR_INVALID_VALUE;
+	sim_mem_free(mem);
+	return CUDA_SUCCESS;
+}
+
+CUresult sim_cuMemGetInfo_v2(size_t *free, size_t *total)
+{
+	const struct sim_vram *vram = &sim_ctx_current()->device->vram;
+
+	if (free)
+		*free = vram->limit - vram->used;
+	if (total)
+		*total = vram->limit;
+	return CUDA_SUCCESS;
+}
+
+CUresult sim_cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, CUdeviceptr dptr)
+{
+	const struct sim_mem *mem = sim_mem_find(dptr);
+
+	if (!mem)
+		return CUDA_ERROR_NOT_FOUND;
+	if (pbase)
+		*pbase = mem->base;
+	if (psize)
+		*psize = mem->bytes;
+	return CUDA_SUCCESS;
+}

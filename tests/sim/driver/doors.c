@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+#include "call.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+#define DOOR(exported, name, params, args)                                     \
+	EXPORT CUresult exported params                                        \
+	{                                                                      \
+		struct sim_frame frame;                                        \
+		CUresult result = sim_call_enter(&frame, SIM_CALL_##exported); \
+                                                                               \
+		if (result == CUDA_SUCCESS)                                    \
+			result = sim_##name args;                              \
+		return sim_call_leave(&frame, result);                         \
+	}
+
+#define CALL(name, base, version, flags, params, args) DOOR(name, name, params, args)
+#define TWIN(name, suffix, base, version, twin_version, flags, params, args) \
+	DOOR(name, name, params, args)                                       \
+	DOOR(name##suffix, name, params, args)
+#include "calls.def"
+#undef CALL
+#undef TWIN
+
+/* The short spellings of the flags column. */
+enum {
+	ANYTIME = SIM_ANYTIME,
+	CTX = SIM_CTX,
+	UNSAFE = SIM_UNSAFE,
+	NOLOCK = SIM_NOLOCK,
+	SURE = SIM_SURE,
+};
+
+const struct sim_call_info sim_calls[SIM_CALL_COUNT] = {
+#define CALL(name, base, version, flags, params, args) {#name, #base, version, flags, (void *)name},
+#define TWIN(name, suffix, base, version, twin_version, flags, params, args)   \
+	{#name, #base, version, flags, (void *)name},                          \
+		{#name #suffix, #base, twin_version, (flags) | SIM_PER_THREAD, \
+		 (void *)name##suffix},
+#include "calls.def"
+#undef CALL
+#undef TWIN
+};

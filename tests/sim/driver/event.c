@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: MIT */
+#include "event.h"
+
+#include "context.h"
+#include "stream.h"
+
+static struct sim_event *event_of(CUevent handle)
+{
+	return sim_object_is(handle, SIM_EVENT) ? (struct sim_event *)(void *)handle : NULL;
+}
+
+CUresult sim_cuEventCreate(CUevent *phEvent, unsigned int Flags)
+{
+	const unsigned known = CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING |
+			       CU_EVENT_INTERPROCESS;
+	struct sim_ctx *ctx = sim_ctx_current();
+	struct sim_event *event;
+
+	if (!phEvent || (Flags & ~known) ||
+	    ((Flags & CU_EVENT_INTERPROCESS) && !(Flags & CU_EVENT_DISABLE_TIMING)))
+		return CUDA_ERROR_INVALID_VALUE;
+	event = sim_object_create(SIM_EVENT, sizeof(*event));
+	if (!event)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	event->ctx = ctx;
+	event->flags = Flags;
+	event->next = ctx->events;
+	if (event->next)
+		event->next->prev = event;
+	ctx->events = event;
+	*phEvent = (CUevent)(void *)event;
+	return CUDA_SUCCESS;
+}
+
+void sim_event_destroy(struct sim_event *event)
+{
+	if (event->next)
+		event->next->prev = event->prev;
+	if (event->prev)
+		event->prev->next = event->next;
+	else
+		event->ctx->events = event->next;
+	sim_work_unref(event->work);
+	sim_object_destroy(event);
+}
+
+CUresult sim_cuEventDestroy_v2(CUevent hEvent)
+{
+	struct sim_event *event = event_of(hEvent);
+
+	if (!event)
+		return CUDA_ERROR_INVALID_HANDLE;
+	sim_event_destroy(event);
+	return CUDA_SUCCESS;
+}
+
+CUresult sim_cuEventDestroy(CUevent hEvent)
+{
+	return sim_cuEventDestroy_v2(hEvent);
+}
+
+CUresult sim_cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned int flags)
+{
+	struct sim_op mark = {.kind = SIM_OP_MARK};
+	CUresult result;
+	struct sim_stream *stream = sim_stream_of(hStream, &result);
+	struct sim_event *event = event_of(hEvent);
+	struct sim_work *work;
+
+	if (!stream)
+		return result;
+	if (!event || event->ctx != stream->ctx)
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (flags & ~(unsigned)CU_EVENT_RECORD_EXTERNAL)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = sim_stream_submit(stream, &mark, &work);
+	if (result != CUDA_SUCCESS)
+		return result;
+	sim_work_store(&event->work, work);
+	sim_work_unref(work);
+	return CUDA_SUCCESS;
+}
+
+CUresult sim_cuEventRecord(CUevent hEvent, CUstream hStream)
+{
+	return sim_cuEventRecordWithFlags(hEvent, hStream, 0);
+}
+
+CUresult sim_cuEventQuery(CUevent hEvent)
+{
+	struct sim_event *event = event_of(hEvent);
+
+	if (!event)
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (event->ctx->error)
+		return event->ctx->error;
+	return sim_work_is_done(event->work) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+}
+
+CUresult sim_cuEventSynchronize(CUevent hEvent)
+{
+	struct sim_event *event = event_of(hEvent);
+	struct sim_ctx *ctx;
+
+	if (!event)
+		return CUDA_ERROR_INVALID_HANDLE;
+	ctx = event->ctx;
+	if (event->work)
+		sim_work_wait(event->work);
+	return ctx->error;
+}
+
+CUresult sim_cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUevent hEnd)
+{
+	struct sim_event *start = event_of(hStart);
+	struct sim_event *end = event_of(hEnd);
+
+	if (!pMilliseconds)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!start || !end || !start->work || !end->work ||
+	    ((start->flags | end->flags) & CU_EVENT_DISABLE_TIMING))
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (!sim_work_is_done(start->work) || !sim_work_is_done(end->work))
+		return CUDA_ERROR_NOT_READY;
+	*pMilliseconds = (float)((double)(int64_t)(end->work->end_ns - start->work->end_ns) / 1e6);
+	return CUDA_SUCCESS;
+}
+
+CUresult sim_cuEventElapsedTime(float *pMilliseconds, CUevent hStart, CUevent hEnd)
+{
+	return sim_cuEventElapsedTime_v2(pMilliseconds, hStart, hEnd);
+}
+
+CUresult sim_cuCtxRecordEvent(CUcontext hCtx, CUevent hEvent)
+{
+	struct sim_ctx *ctx = sim_ctx_of(hCtx);
+	struct sim_event *event = event_of(hEvent);
+	struct sim_work *mark;
+
+	if (!ctx)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	if (!event || event->ctx != ctx)
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (ctx->error)
+		return ctx->error;
+	mark = sim_ctx_mark(ctx);
+	if (!mark)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	sim_work_store(&event->work, mark);
+	sim_work_unref(mark);
+	return CUDA_SUCCESS;
+}
+
+CUresult sim_cuCtxWaitEvent(CUcontext hCtx, CUevent hEvent)
+{
+	static const struct sim_op op = {.kind = SIM_OP_MARK};
+	struct sim_ctx *ctx = sim_ctx_of(hCtx);
+	struct sim_event *event = event_of(hEvent);
+	struct sim_work *gate;
+
+	if (!ctx)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	if (!event)
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (ctx->error)
+		return ctx->error;
+	gate = sim_work_create(ctx, &op);
+	if (!gate)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	sim_work_after(gate, ctx->gate);
+	sim_work_after(gate, event->work);
+	sim_work_commit(gate);
+	sim_work_store(&ctx->gate, gate);
+	sim_work_unref(gate);
+	return CUDA_SUCCESS;
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Planned failures: the n-th call of a name, or of any, answers an error and does nothing. Some
+ * errors are sticky, as with the real driver: they break the current context for good. Thread-safe.
+ */
+#ifndef CM_SIM_FAULTS_H
+#define CM_SIM_FAULTS_H
+
+#include "call.h"
+
+/* False while no failure is to come: then nothing is counted. */
+bool sim_faults_armed(void);
+
+/* The failure planned for this call, or CUDA_SUCCESS. */
+CUresult sim_faults_next(enum sim_call call);
+
+/* Plans one more: the n-th from now, of the call (SIM_CALL_COUNT: any that can fail). */
+bool sim_faults_add(enum sim_call call, uint64_t n, CUresult code);
+void sim_faults_clear(void);
+
+/* How many calls that can fail were made since the start or the last clearing. */
+uint64_t sim_faults_seen(void);
+
+#endif

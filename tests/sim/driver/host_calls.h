@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Host functions that are part of a stream's work run on a thread of the driver, never on one of
+ * the program's: a program may hold a lock in a driver call that its host function wants. Caller
+ * locks.
+ */
+#ifndef CM_SIM_HOST_CALLS_H
+#define CM_SIM_HOST_CALLS_H
+
+#include <stdbool.h>
+
+struct sim_work;
+
+/* Hands the work's function over; sim_work_called() is called when it has returned. */
+void sim_host_calls_add(struct sim_work *work);
+
+/* Some function has been handed over and has not returned. */
+bool sim_host_calls_pending(void);
+
+/* The calling thread is inside a host function: it may not call the driver. */
+bool sim_host_calls_is_inside(void);
+
+#endif

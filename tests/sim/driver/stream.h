@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Streams: the legacy one of each context, one for each thread that uses the per-thread default,
+ * and those that the program makes. Caller locks.
+ */
+#ifndef CM_SIM_STREAM_H
+#define CM_SIM_STREAM_H
+
+#include "object.h"
+#include "work.h"
+
+struct sim_stream {
+	struct sim_object object;
+	struct sim_ctx *ctx;
+	struct sim_stream *next; /* of the context */
+	unsigned flags;          /* CU_STREAM_NON_BLOCKING or none */
+	int priority;
+	uint64_t thread; /* whose default stream it is, or 0 */
+	struct sim_work *tail;
+};
+
+/* NULL when memory is out. */
+struct sim_stream *sim_stream_create(struct sim_ctx *ctx, unsigned flags, int priority);
+/* What was submitted goes on. */
+void sim_stream_destroy(struct sim_stream *stream);
+
+/*
+ * The stream that a handle means in the current context: 0 and the special values included. NULL
+ * and the error through ret_error when it is none.
+ */
+struct sim_stream *sim_stream_of(CUstream handle, CUresult *ret_error);
+
+/* Makes `work` come after all that an operation in the stream comes after. */
+void sim_stream_order(const struct sim_stream *stream, struct sim_work *work);
+
+/*
+ * Submits an operation, which it takes over, to the stream. ret_work (may be NULL) gets a
+ * reference.
+ */
+CUresult sim_stream_submit(struct sim_stream *stream, struct sim_op *op,
+			   struct sim_work **ret_work);
+/* The same, and the host waits. */
+CUresult sim_stream_submit_and_wait(struct sim_stream *stream, struct sim_op *op);
+
+#endif
