@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # Every lint, one after the other: lint.sh BUILD CLANG_BUILD. A failed one does not stop the rest.
 set -u
-cd "$(dirname "$0")/../.."
+cd "$(dirname "$0")/../.." || exit
 build=$1
 clang_build=$2
 passed=0
@@ -38,6 +38,11 @@ tidy()
 	run-clang-tidy-14 -quiet -j "$(nproc)" -p "$clang_build" "$PWD/.*"
 }
 
+shell()
+{
+	shellcheck dev .ci/run tests/lint/lint.sh
+}
+
 check_c()
 {
 	cppcheck --quiet --std=c11 --enable=warning,performance,portability --inline-suppr \
@@ -49,6 +54,7 @@ check_c()
 lint 'suite lint' meson test -C "$build" --no-rebuild --print-errorlogs --suite lint
 lint clang-format formatted
 lint codespell spelled
+lint shellcheck shell
 lint cppcheck check_c
 lint clang-tidy tidy
 printf '%s lints passed, %s failed\n' "$passed" "$failed"
