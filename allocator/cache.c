@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "allocator/cache.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -253,6 +254,18 @@ void cm_cache_drain_heap(struct cm_cache *cache, uint64_t ctx)
 	cm_lock_release(&heap->device->lock);
 }
 
+void cm_cache_drain_all(struct cm_cache *cache)
+{
+	uint32_t i, n = atomic_load_explicit(&cache->heaps, memory_order_acquire);
+	uint64_t ctx;
+
+	for (i = 0; i < n; i++) {
+		ctx = atomic_load_explicit(&cache->heap[i], memory_order_relaxed)->ctx;
+		if (ctx)
+			cm_cache_drain_heap(cache, ctx);
+	}
+}
+
 static void retire_all(struct cm_heap *heap)
 {
 	for (; heap->oldest < heap->open.number; heap->oldest++)
@@ -260,17 +273,25 @@ static void retire_all(struct cm_heap *heap)
 	cm_heap_retire_locked(heap, &heap->open);
 }
 
+void cm_cache_lock_contexts(struct cm_cache *cache) CM_ACQUIRES(cache->turn)
+{
+	cm_lock_acquire(&cache->turn);
+}
+
+void cm_cache_unlock_contexts(struct cm_cache *cache) CM_RELEASES(cache->turn)
+{
+	cm_lock_release(&cache->turn);
+}
+
 void cm_cache_forget_heap(struct cm_cache *cache, uint64_t ctx)
 {
 	struct cm_heap *heap;
 	uint32_t s, end;
 
-	cm_lock_acquire(&cache->turn);
+	assert(cm_lock_is_held(&cache->turn));
 	heap = cm_cache_find_heap(cache, ctx);
-	if (!heap) {
-		cm_lock_release(&cache->turn);
+	if (!heap)
 		return;
-	}
 	cm_epoch_forget_context_turned(cache, heap);
 	cm_lock_acquire(&heap->device->lock);
 	drain_locked(heap);
@@ -287,5 +308,4 @@ void cm_cache_forget_heap(struct cm_cache *cache, uint64_t ctx)
 	cm_books_end(heap->device->row);
 	cm_lock_release(&heap->device->lock);
 	atomic_fetch_sub_explicit(&cache->contexts, 1, memory_order_relaxed);
-	cm_lock_release(&cache->turn);
 }

@@ -71,9 +71,12 @@ struct cm_heap *cm_cache_find_heap(struct cm_cache *cache, uint64_t ctx);
 int cm_cache_add_heap(struct cm_cache *cache, const struct cm_context_info *info,
 		      struct cm_heap **ret_heap);
 /*
- * The context is about to be destroyed or reset: forgets its heap, blocks and segments without any
- * driver call. Unknown contexts are ignored.
+ * Holds back all that records or queries events while a context goes away. Between the two, and
+ * nowhere else: cm_cache_forget_heap, which forgets a context's heap, blocks and segments without
+ * any driver call. Unknown contexts are ignored.
  */
+void cm_cache_lock_contexts(struct cm_cache *cache);
+void cm_cache_unlock_contexts(struct cm_cache *cache);
 void cm_cache_forget_heap(struct cm_cache *cache, uint64_t ctx);
 
 /*
@@ -103,6 +106,8 @@ int cm_cache_mark_exported(struct cm_cache *cache, uint64_t addr);
 void cm_cache_mark_shared(struct cm_cache *cache, uint64_t ctx);
 /* Stops caching in the context: frees give back whole segments, requests are passed on. */
 void cm_cache_drain_heap(struct cm_cache *cache, uint64_t ctx);
+/* The same for every context that has a heap now. */
+void cm_cache_drain_all(struct cm_cache *cache);
 
 /*
  * Called by the doors before work that may run without bound is submitted: closes open epochs that
@@ -127,6 +132,8 @@ uint64_t cm_cache_returnable(struct cm_cache *cache, uint64_t ctx);
 /* Polls closed epochs, so that the books are fresh. Does nothing while a capture is active. */
 void cm_cache_poll(struct cm_cache *cache);
 
+/* The device row of a heap. */
+uint32_t cm_heap_device(const struct cm_heap *heap);
 /* Device row of an ordinal, or UINT32_MAX. */
 uint32_t cm_cache_device_row(struct cm_cache *cache, int32_t ordinal);
 /* Copies a device's books under its lock. -ENOENT. */

@@ -334,6 +334,15 @@ static int wait_step(struct cm_heap *heap, uint64_t limit_ns)
 	return result;
 }
 
+/* What we wait for may be about to be captured and launched by another thread. */
+static void sleep_outside_gate(const struct cm_driver_ops *ops, uint64_t ns)
+{
+	ops->gate_leave();
+	do
+		ops->sleep_ns(ns);
+	while (!ops->gate_enter());
+}
+
 bool cm_epoch_wait(struct cm_heap *heap, uint64_t limit_ns)
 {
 	const struct cm_driver_ops *ops = heap->cache->ops;
@@ -351,7 +360,7 @@ bool cm_epoch_wait(struct cm_heap *heap, uint64_t limit_ns)
 	(void)cm_epoch_close_turned(heap);
 	cm_lock_release(&heap->cache->turn);
 	while (!(step = wait_step(heap, limit_ns))) {
-		ops->sleep_ns(nap);
+		sleep_outside_gate(ops, nap);
 		if (nap < SLEEP_MOST_NS)
 			nap *= 2;
 	}

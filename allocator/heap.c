@@ -6,21 +6,8 @@
 
 #include "allocator/rows.h"
 #include "allocator/size_class.h"
+#include "allocator/thread.h"
 #include "stats/books.h"
-
-static __thread uint32_t thread_id;
-
-uint32_t cm_thread_id(void)
-{
-	if (CM_UNLIKELY(!thread_id))
-		thread_id = (uint32_t)syscall(SYS_gettid);
-	return thread_id;
-}
-
-void cm_thread_forget(void)
-{
-	thread_id = 0;
-}
 
 void cm_device_note_locked(struct cm_device *device, enum cm_action action, enum cm_pool pool,
 			   uint32_t heap, uint64_t addr, uint64_t size)

@@ -157,11 +157,6 @@ static inline bool cm_segment_is_recycled(struct cm_cache *cache, const struct c
 	       !(cm_segment_heap(cache, segment)->row->flags & CM_HEAP_DRAINING);
 }
 
-/* The kernel's id of the calling thread, kept in a thread-local. */
-uint32_t cm_thread_id(void);
-/* A forked child's only thread has another id than its parent's. */
-void cm_thread_forget(void);
-
 /*
  * Hands out a ready block for `bytes` rounded to `size`, or returns -ENOENT where none fits.
  * -ENOMEM: no room for the pointer.

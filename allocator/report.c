@@ -8,6 +8,11 @@
 #include "allocator/heap.h"
 #include "stats/books.h"
 
+uint32_t cm_heap_device(const struct cm_heap *heap)
+{
+	return heap->device->index;
+}
+
 int cm_cache_read_device(struct cm_cache *cache, uint32_t row, struct cm_device_row *ret_row)
 {
 	struct cm_device *device = cm_cache_device(cache, row);

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Which streams are being captured. While any is, the library makes no driver call of its own that
+ * a capture forbids: recording an event of the context would end the capture.
+ */
+#ifndef CM_INTERPOSE_CAPTURE_H
+#define CM_INTERPOSE_CAPTURE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Whether any stream of the process is being captured. One load. */
+bool cm_capture_is_active(void);
+
+/*
+ * The gate of allocator/ops.h. enter() is true where no capture is active, and holds back a capture
+ * that is about to begin until leave().
+ */
+bool cm_capture_gate_enter(void);
+void cm_capture_gate_leave(void);
+
+/* A context is gone, and the captures of its streams with it. */
+void cm_capture_forget_context(uint64_t ctx);
+
+/* In a forked child, which has no captures. */
+void cm_capture_forget_all(void);
+
+#endif

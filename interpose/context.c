@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: MIT */
+#include "interpose/context.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+#include "allocator/lock.h"
+#include "interpose/capture.h"
+#include "interpose/hooks.h"
+#include "interpose/log.h"
+#include "interpose/process.h"
+
+#define CONTEXTS_MAX 64
+
+/* Contexts noted before there is a cache to tell; guarded by the lock. */
+static struct cm_lock lock;
+static struct noted {
+	CUcontext ctx;
+	CUdevice device;
+	bool primary;
+} noted[CONTEXTS_MAX];
+static size_t noted_count;
+
+/* Set where an epoch could miss work: a context beyond the table, or a green one, whose events
+ * cover its own share of the device only. Then nothing is cached any more. */
+static _Atomic bool uncountable;
+
+uint64_t cm_context_current(void)
+{
+	CUcontext ctx = NULL;
+
+	if (cm_real.cuCtxGetCurrent(&ctx) != CUDA_SUCCESS)
+		return 0;
+	return (uintptr_t)ctx;
+}
+
+bool cm_context_push(uint64_t ctx, bool *ret_pushed)
+{
+	*ret_pushed = false;
+	if (cm_context_current() == ctx)
+		return true;
+	if (cm_real.cuCtxPushCurrent_v2((CUcontext)(uintptr_t)ctx) != CUDA_SUCCESS)
+		return false;
+	*ret_pushed = true;
+	return true;
+}
+
+void cm_context_pop(bool pushed)
+{
+	CUcontext ctx;
+
+	if (pushed)
+		(void)cm_real.cuCtxPopCurrent_v2(&ctx);
+}
+
+/* What the driver says of the context that is current. */
+static bool read_info(CUcontext ctx, struct cm_context_info *info)
+{
+	unsigned long long id = 0;
+	size_t free_bytes, total;
+	CUdevice device;
+	CUuuid uuid;
+
+	*info = (struct cm_context_info){.ctx = (uintptr_t)ctx};
+	if (cm_real.cuCtxGetDevice(&device) != CUDA_SUCCESS ||
+	    cm_real.cuMemGetInfo_v2(&free_bytes, &total) != CUDA_SUCCESS)
+		return false;
+	info->ordinal = device;
+	/* The context's own total: a part of the device under MIG or MPS. */
+	info->total_bytes = total;
+	if (cm_real.cuCtxGetId(ctx, &id) == CUDA_SUCCESS)
+		info->id = id;
+	if (cm_real.cuDeviceGetUuid_v2(&uuid, device) == CUDA_SUCCESS)
+		memcpy(info->uuid, &uuid, sizeof(info->uuid));
+	if (cm_real.cuDeviceGetName(info->name, sizeof(info->name), device) != CUDA_SUCCESS)
+		info->name[0] = '\0';
+	info->simulated = !strncmp(info->name, "Simulated", strlen("Simulated"));
+	if (cm_real_has(cuCtxRecordEvent) && cm_real_has(cuCtxWaitEvent))
+		info->can = CM_CAN_CTX_EVENTS;
+	return true;
+}
+
+static struct cm_heap *add_heap(struct cm_cache *cache, CUcontext ctx)
+{
+	struct cm_context_info info;
+	struct cm_heap *heap = NULL;
+	bool pushed, ok;
+
+	if (!cm_context_push((uintptr_t)ctx, &pushed))
+		return NULL;
+	ok = read_info(ctx, &info);
+	cm_context_pop(pushed);
+	if (!ok || cm_cache_add_heap(cache, &info, &heap))
+		return NULL;
+	return heap;
+}
+
+/* Every noted context has a heap before the first request of any is served. */
+static bool add_noted(struct cm_cache *cache)
+{
+	struct noted copy[CONTEXTS_MAX];
+	size_t i, n;
+
+	cm_lock_acquire(&lock);
+	n = noted_count;
+	memcpy(copy, noted, n * sizeof(copy[0]));
+	cm_lock_release(&lock);
+	for (i = 0; i < n; i++)
+		if (!cm_cache_find_heap(cache, (uintptr_t)copy[i].ctx) &&
+		    !add_heap(cache, copy[i].ctx))
+			return false;
+	return true;
+}
+
+struct cm_heap *cm_context_heap(struct cm_cache *cache)
+{
+	uint64_t ctx = cm_context_current();
+	struct cm_heap *heap;
+
+	if (CM_UNLIKELY(!ctx || atomic_load_explicit(&uncountable, memory_order_relaxed)))
+		return NULL;
+	heap = cm_cache_find_heap(cache, ctx);
+	if (CM_LIKELY(heap))
+		return heap;
+	return add_noted(cache) ? add_heap(cache, (CUcontext)(uintptr_t)ctx) : NULL;
+}
+
+/* Some work may escape the epochs from now on. What is out stays right: it is given back whole. */
+static void stop_caching(const char *why)
+{
+	struct cm_cache *cache = cm_process_cache_if_made();
+
+	if (atomic_exchange(&uncountable, true))
+		return;
+	cm_log(CM_LOG_WARNING, "%s: nothing is cached from here on", why);
+	if (cache)
+		cm_cache_drain_all(cache);
+}
+
+/* Adds a context that the program made or retained. */
+static void note(CUcontext ctx, CUdevice device, bool primary)
+{
+	bool full = false;
+	size_t i;
+
+	cm_lock_acquire(&lock);
+	for (i = 0; i < noted_count && noted[i].ctx != ctx; i++)
+		;
+	if (i == CONTEXTS_MAX)
+		full = true;
+	else
+		noted[i] = (struct noted){ctx, device, primary};
+	if (i == noted_count && !full)
+		noted_count++;
+	cm_lock_release(&lock);
+	if (full)
+		stop_caching("more contexts than can be watched");
+}
+
+static void unnote(CUcontext ctx)
+{
+	size_t i;
+
+	cm_lock_acquire(&lock);
+	for (i = 0; i < noted_count; i++)
+		if (noted[i].ctx == ctx)
+			noted[i--] = noted[--noted_count];
+	cm_lock_release(&lock);
+}
+
+static CUcontext find_primary(CUdevice device)
+{
+	CUcontext ctx = NULL;
+	size_t i;
+
+	cm_lock_acquire(&lock);
+	for (i = 0; i < noted_count; i++)
+		if (noted[i].primary && noted[i].device == device)
+			ctx = noted[i].ctx;
+	cm_lock_release(&lock);
+	return ctx;
+}
+
+void cm_context_forget_all(void)
+{
+	cm_lock_init(&lock);
+	noted_count = 0;
+	atomic_store(&uncountable, false);
+}
+
+/* The context is about to be destroyed, or has just been; the contexts are locked. */
+static void forget(struct cm_cache *cache, CUcontext ctx)
+{
+	if (cache)
+		cm_cache_forget_heap(cache, (uintptr_t)ctx);
+	cm_capture_forget_context((uintptr_t)ctx);
+	unnote(ctx);
+}
+
+/* A new context is current. Its events must be in every epoch from now on, so where there is a
+ * cache it gets its heap at once. */
+static CUresult created(CUresult res, CUcontext *ctx)
+{
+	struct cm_cache *cache;
+	CUdevice device = 0;
+
+	if (res != CUDA_SUCCESS || !ctx)
+		return res;
+	(void)cm_real.cuCtxGetDevice(&device);
+	note(*ctx, device, false);
+	cache = cm_process_cache_if_made();
+	if (cache && !add_heap(cache, *ctx))
+		stop_caching("a context that can't be watched");
+	return res;
+}
+
+#define CREATE(symbol, params, pass)                     \
+	CUresult cm_wrap_##symbol params                 \
+	{                                                \
+		CUresult res;                            \
+                                                         \
+		if (!cm_hook_enter())                    \
+			return cm_real.symbol pass;      \
+		res = created(cm_real.symbol pass, ctx); \
+		cm_hook_leave();                         \
+		return res;                              \
+	}
+
+/* clang-format off */
+CREATE(cuCtxCreate, (CUcontext *ctx, unsigned int flags, CUdevice device), (ctx, flags, device))
+CREATE(cuCtxCreate_v2, (CUcontext *ctx, unsigned int flags, CUdevice device), (ctx, flags, device))
+CREATE(cuCtxCreate_v3,
+       (CUcontext *ctx, CUexecAffinityParam *params, int n, unsigned int flags, CUdevice device),
+       (ctx, params, n, flags, device))
+CREATE(cuCtxCreate_v4,
+       (CUcontext *ctx, CUctxCreateParams *params, unsigned int flags, CUdevice device),
+       (ctx, params, flags, device))
+/* clang-format on */
+
+/* The primary context may be retained long before it is current on any thread. */
+CUresult cm_wrap_cuDevicePrimaryCtxRetain(CUcontext *ctx, CUdevice device)
+{
+	struct cm_cache *cache;
+	CUresult res;
+
+	if (!cm_hook_enter())
+		return cm_real.cuDevicePrimaryCtxRetain(ctx, device);
+	res = cm_real.cuDevicePrimaryCtxRetain(ctx, device);
+	if (res == CUDA_SUCCESS && ctx) {
+		note(*ctx, device, true);
+		cache = cm_process_cache_if_made();
+		if (cache && !cm_cache_find_heap(cache, (uintptr_t)*ctx) && !add_heap(cache, *ctx))
+			stop_caching("a context that can't be watched");
+	}
+	cm_hook_leave();
+	return res;
+}
+
+/* Forgets first: once the driver has begun, the handle may be another context's. */
+static CUresult destroy(CUcontext ctx, CUresult (*real)(CUcontext ctx))
+{
+	struct cm_cache *cache;
+	CUresult res;
+
+	if (!cm_hook_enter())
+		return real(ctx);
+	cache = cm_process_cache_if_made();
+	if (cache)
+		cm_cache_lock_contexts(cache);
+	forget(cache, ctx);
+	if (cache)
+		cm_cache_unlock_contexts(cache);
+	res = real(ctx);
+	cm_hook_leave();
+	return res;
+}
+
+CUresult cm_wrap_cuCtxDestroy(CUcontext ctx)
+{
+	return destroy(ctx, cm_real.cuCtxDestroy);
+}
+
+CUresult cm_wrap_cuCtxDestroy_v2(CUcontext ctx)
+{
+	return destroy(ctx, cm_real.cuCtxDestroy_v2);
+}
+
+/* A primary context goes with its last release, or with a reset: the driver knows whether. */
+static CUresult leave_primary(CUdevice device, CUresult (*real)(CUdevice device))
+{
+	CUcontext ctx = find_primary(device);
+	struct cm_cache *cache;
+	unsigned int flags;
+	int active = 0;
+	CUresult res;
+
+	cache = cm_process_cache_if_made();
+	if (cache)
+		cm_cache_lock_contexts(cache);
+	res = real(device);
+	if (ctx && res == CUDA_SUCCESS &&
+	    (cm_real.cuDevicePrimaryCtxGetState(device, &flags, &active) != CUDA_SUCCESS ||
+	     !active))
+		forget(cache, ctx);
+	if (cache)
+		cm_cache_unlock_contexts(cache);
+	return res;
+}
+
+/* After a reset the context may be active again under the same handle, with all memory gone. */
+static CUresult reset_primary(CUdevice device, CUresult (*real)(CUdevice device))
+{
+	CUcontext ctx = find_primary(device);
+	struct cm_cache *cache;
+	unsigned int flags;
+	int active = 0;
+	CUresult res;
+
+	cache = cm_process_cache_if_made();
+	if (cache)
+		cm_cache_lock_contexts(cache);
+	if (ctx)
+		forget(cache, ctx);
+	res = real(device);
+	if (ctx && cm_real.cuDevicePrimaryCtxGetState(device, &flags, &active) == CUDA_SUCCESS &&
+	    active)
+		note(ctx, device, true);
+	if (cache)
+		cm_cache_unlock_contexts(cache);
+	return res;
+}
+
+#define ON_PRIMARY(symbol, action)                     \
+	CUresult cm_wrap_##symbol(CUdevice device)     \
+	{                                              \
+		CUresult res;                          \
+                                                       \
+		if (!cm_hook_enter())                  \
+			return cm_real.symbol(device); \
+		res = action(device, cm_real.symbol);  \
+		cm_hook_leave();                       \
+		return res;                            \
+	}
+
+/* clang-format off */
+ON_PRIMARY(cuDevicePrimaryCtxRelease, leave_primary)
+ON_PRIMARY(cuDevicePrimaryCtxRelease_v2, leave_primary)
+ON_PRIMARY(cuDevicePrimaryCtxReset, reset_primary)
+ON_PRIMARY(cuDevicePrimaryCtxReset_v2, reset_primary)
+/* clang-format on */
+
+CUresult cm_wrap_cuGreenCtxCreate(CUgreenCtx *green, CUdevResourceDesc desc, CUdevice device,
+				  unsigned int flags)
+{
+	CUresult res;
+
+	if (!cm_hook_enter())
+		return cm_real.cuGreenCtxCreate(green, desc, device, flags);
+	res = cm_real.cuGreenCtxCreate(green, desc, device, flags);
+	if (res == CUDA_SUCCESS)
+		stop_caching("the program uses green contexts");
+	cm_hook_leave();
+	return res;
+}
+
+CUresult cm_wrap_cuCtxEnablePeerAccess(CUcontext peer, unsigned int flags)
+{
+	struct cm_cache *cache;
+	CUresult res;
+
+	if (!cm_hook_enter())
+		return cm_real.cuCtxEnablePeerAccess(peer, flags);
+	/* Before the call: once it has returned, work that reaches the memory may be under way. */
+	cache = cm_process_cache_if_made();
+	if (cache)
+		cm_cache_mark_shared(cache, (uintptr_t)peer);
+	res = cm_real.cuCtxEnablePeerAccess(peer, flags);
+	cm_hook_leave();
+	return res;
+}

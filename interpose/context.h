@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The CUDA contexts of the process. Every context that is made through our doors is noted, so that
+ * epochs capture the work of all of them; the one that is current at a request gets a heap.
+ */
+#ifndef CM_INTERPOSE_CONTEXT_H
+#define CM_INTERPOSE_CONTEXT_H
+
+#include "allocator/cache.h"
+
+/* The heap of the calling thread's current context, made where it has none yet; NULL where there is
+ * no context, or none that can be cached. One driver call, which reads the thread's own state. */
+struct cm_heap *cm_context_heap(struct cm_cache *cache);
+
+/* The current context, or 0. */
+uint64_t cm_context_current(void);
+
+/* Runs between the two with `ctx` current. False: it can't be made so; no pop then. */
+bool cm_context_push(uint64_t ctx, bool *ret_pushed);
+void cm_context_pop(bool pushed);
+
+/* In a forked child, where no context is usable. */
+void cm_context_forget_all(void);
+
+#endif

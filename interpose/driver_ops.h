@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The real driver and the real clock, as the allocator wants them (allocator/ops.h).
+ */
+#ifndef CM_INTERPOSE_DRIVER_OPS_H
+#define CM_INTERPOSE_DRIVER_OPS_H
+
+#include "allocator/ops.h"
+
+const struct cm_driver_ops *cm_driver_ops(void);
+
+/* The tick counter of the region, and CLOCK_MONOTONIC in nanoseconds. */
+uint64_t cm_clock_tick(void);
+uint64_t cm_clock_now_ns(void);
+
+#endif

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT */
+#include "interpose/work.h"
+
+#include <stdatomic.h>
+
+#include "allocator/cache.h"
+#include "interpose/hooks.h"
+#include "interpose/process.h"
+
+static _Atomic uint64_t number __attribute__((aligned(64)));
+
+uint64_t cm_work_number(void)
+{
+	return atomic_load_explicit(&number, memory_order_relaxed);
+}
+
+/* Work is about to be submitted by this thread. */
+static void announce(void)
+{
+	struct cm_cache *cache;
+
+	if (!cm_hook_enter())
+		return;
+	cache = cm_process_cache_if_made();
+	if (cache && cm_cache_wants_close(cache))
+		cm_cache_before_work(cache);
+	atomic_fetch_add_explicit(&number, 1, memory_order_relaxed);
+	cm_hook_leave();
+}
+
+/* A wrapper that announces and passes on; inside it the driver's own calls count as before. */
+#define WORK(symbol, params, pass)          \
+	CUresult cm_wrap_##symbol params    \
+	{                                   \
+		announce();                 \
+		return cm_real.symbol pass; \
+	}
+#define WORK_BOTH(symbol, params, pass) \
+	WORK(symbol, params, pass)      \
+	WORK(symbol##_ptsz, params, pass)
+
+/* clang-format off */
+WORK_BOTH(cuLaunchKernel,
+	  (CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx,
+	   unsigned int by, unsigned int bz, unsigned int shared, CUstream stream, void **params,
+	   void **extra),
+	  (f, gx, gy, gz, bx, by, bz, shared, stream, params, extra))
+WORK_BOTH(cuLaunchKernelEx,
+	  (const CUlaunchConfig *config, CUfunction f, void **params, void **extra),
+	  (config, f, params, extra))
+WORK_BOTH(cuLaunchCooperativeKernel,
+	  (CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx,
+	   unsigned int by, unsigned int bz, unsigned int shared, CUstream stream, void **params),
+	  (f, gx, gy, gz, bx, by, bz, shared, stream, params))
+WORK_BOTH(cuGraphLaunch, (CUgraphExec graph, CUstream stream), (graph, stream))
+WORK_BOTH(cuLaunchHostFunc, (CUstream stream, CUhostFn fn, void *data), (stream, fn, data))
+WORK_BOTH(cuStreamAddCallback,
+	  (CUstream stream, CUstreamCallback callback, void *data, unsigned int flags),
+	  (stream, callback, data, flags))
+WORK_BOTH(cuStreamWaitValue32,
+	  (CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags),
+	  (stream, addr, value, flags))
+WORK_BOTH(cuStreamWaitValue64,
+	  (CUstream stream, CUdeviceptr addr, cuuint64_t value, unsigned int flags),
+	  (stream, addr, value, flags))
+WORK_BOTH(cuStreamWaitValue32_v2,
+	  (CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags),
+	  (stream, addr, value, flags))
+WORK_BOTH(cuStreamWaitValue64_v2,
+	  (CUstream stream, CUdeviceptr addr, cuuint64_t value, unsigned int flags),
+	  (stream, addr, value, flags))
+WORK_BOTH(cuStreamBatchMemOp,
+	  (CUstream stream, unsigned int count, CUstreamBatchMemOpParams *ops, unsigned int flags),
+	  (stream, count, ops, flags))
+WORK_BOTH(cuStreamBatchMemOp_v2,
+	  (CUstream stream, unsigned int count, CUstreamBatchMemOpParams *ops, unsigned int flags),
+	  (stream, count, ops, flags))
+WORK_BOTH(cuWaitExternalSemaphoresAsync,
+	  (const CUexternalSemaphore *semaphores,
+	   const CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS *params, unsigned int count, CUstream stream),
+	  (semaphores, params, count, stream))
+/* clang-format on */

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Work that may run without bound: kernels, graphs, host functions, waits for values. The doors of
+ * it are watched for one purpose: an event recorded after a free and before such work captures no
+ * more than a cudaFree would have waited for, so an ordered barrier behind it can't hang a program
+ * that runs natively. Whether memory is idle is never judged by it.
+ */
+#ifndef CM_INTERPOSE_WORK_H
+#define CM_INTERPOSE_WORK_H
+
+#include <stdint.h>
+
+/* Changes with every piece of such work; see struct cm_driver_ops. */
+uint64_t cm_work_number(void);
+
+#endif
