@@ -35,6 +35,8 @@
 #define CM_HOOK_PTSZ     1u
 #define CM_HOOK_REQUIRED 2u
 
+#pragma GCC visibility push(hidden)
+
 /*
  * The driver's own functions. A member can be called at any time from a wrapper: where the driver
  * has no such function it answers CUDA_ERROR_NOT_FOUND, and CUDA_ERROR_NOT_INITIALIZED where there
@@ -46,6 +48,10 @@ struct cm_real {
 #include "interpose/hooks.def"
 };
 extern struct cm_real cm_real;
+
+/* What stands in for a function that the driver lacks. */
+CUresult cm_real_missing(void);
+#define cm_real_has(symbol) ((void (*)(void))cm_real.symbol != (void (*)(void))cm_real_missing)
 
 /* The wrappers: written beside what they do, each with the prototype of its original. */
 #define CM_HOOK(symbol, base, version, flags) __typeof__(symbol) cm_wrap_##symbol;
@@ -67,5 +73,7 @@ static inline void cm_hook_leave(void)
 {
 	cm_hook_depth = 0;
 }
+
+#pragma GCC visibility pop
 
 #endif

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * dlsym and dlvsym. The real ones find out who calls from the return address, and give RTLD_NEXT
+ * and RTLD_DEFAULT their meaning by it. So these keep it where it is: they ask the filter, and
+ * where that has no answer they jump to the real function as if they had not been there. A call
+ * from C would do that only as long as a compiler turns it into a jump.
+ */
+#include <cet.h>
+
+	.hidden	cm_doors_pick
+	.hidden	cm_next_dlsym
+	.hidden	cm_next_dlvsym
+
+	/* entry: rdi handle, rsi name, rdx version (dlvsym), (rsp) return address */
+	.macro	cm_lookup symbol, next, has_version
+	.globl	\symbol
+	.type	\symbol, @function
+	.p2align 4
+\symbol:
+	.cfi_startproc
+	endbr64
+	pushq	%rdi
+	.cfi_adjust_cfa_offset 8
+	pushq	%rsi
+	.cfi_adjust_cfa_offset 8
+	pushq	%rdx
+	.cfi_adjust_cfa_offset 8
+	.if	!\has_version
+	xorl	%edx, %edx
+	.endif
+	movq	24(%rsp), %rcx
+	call	cm_doors_pick
+	popq	%rdx
+	.cfi_adjust_cfa_offset -8
+	popq	%rsi
+	.cfi_adjust_cfa_offset -8
+	popq	%rdi
+	.cfi_adjust_cfa_offset -8
+	testq	%rax, %rax
+	jz	1f
+	ret
+1:	jmp	*\next(%rip)
+	.cfi_endproc
+	.size	\symbol, . - \symbol
+	.endm
+
+	.text
+	cm_lookup dlsym, cm_next_dlsym, 0
+	cm_lookup dlvsym, cm_next_dlvsym, 1
+
+	.section .note.GNU-stack, "", @progbits

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: MIT */
+#include "interpose/real.h"
+
+#include "interpose/hooks.h"
+#include "interpose/next_symbol.h"
+
+#include <dlfcn.h>
+#include <string.h>
+
+#define DRIVER_NAME "libcuda.so" /* .1, and on some systems more behind it */
+#define DRIVER_FILE "libcuda.so.1"
+
+/* Functions of the loader, which before glibc 2.34 lie in a library that we don't need by name. */
+typedef void *dlopen_fn(const char *path, int flags);
+typedef int dlinfo_fn(void *handle, int request, void *info);
+
+/* This object, from its first byte to its last. */
+extern const char __ehdr_start[] __attribute__((visibility("hidden")));
+extern const char _end[] __attribute__((visibility("hidden")));
+
+struct cm_real cm_real = {
+#define CM_HOOK(symbol, base, version, flags) \
+	.symbol = (__typeof__(symbol) *)(void (*)(void))cm_real_missing,
+#define CM_USE(symbol, base, version, flags) \
+	.symbol = (__typeof__(symbol) *)(void (*)(void))cm_real_missing,
+#include "interpose/hooks.def"
+};
+
+__thread unsigned int cm_hook_depth;
+
+/* Whether cm_real has been filled from a driver. */
+static bool loaded;
+
+/*
+ * Called with the arguments of whatever it stands in for, as all our ABIs allow: the caller alone
+ * deals with them.
+ */
+CUresult cm_real_missing(void)
+{
+	return __atomic_load_n(&loaded, __ATOMIC_RELAXED) ? CUDA_ERROR_NOT_FOUND
+							  : CUDA_ERROR_NOT_INITIALIZED;
+}
+
+static bool is_driver(const struct cm_object *object)
+{
+	const char *file = strrchr(object->name, '/');
+
+	return cm_text_has_prefix(file ? file + 1 : object->name, DRIVER_NAME) ||
+	       cm_text_has_prefix(cm_object_soname(object), DRIVER_NAME);
+}
+
+/* What to look for among the loaded objects: the one with this address, or the driver. */
+struct search {
+	uintptr_t address; /* 0: the driver */
+	struct cm_object object;
+	bool found;
+};
+
+static int visit_object(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	struct search *search = arg;
+	bool contains = false;
+	ElfW(Half) i;
+
+	(void)size;
+	search->object = (struct cm_object){info->dlpi_addr, NULL, info->dlpi_name};
+	for (i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *header = &info->dlpi_phdr[i];
+		uintptr_t start = info->dlpi_addr + header->p_vaddr;
+
+		if (header->p_type == PT_LOAD && search->address - start < header->p_memsz)
+			contains = true;
+		if (header->p_type == PT_DYNAMIC)
+			search->object.dynamic = (const ElfW(Dyn) *)start;
+	}
+	if (!search->object.dynamic)
+		return 0;
+	search->found = search->address ? contains : is_driver(&search->object);
+	return search->found;
+}
+
+/* The driver's functions keep the loader's list still while it is read, unlike a plain walk. */
+static bool find_object(const void *address, struct cm_object *ret_object)
+{
+	struct search search = {.address = (uintptr_t)address};
+
+	dl_iterate_phdr(visit_object, &search);
+	if (search.found)
+		*ret_object = search.object;
+	return search.found;
+}
+
+static bool find_handle(void *handle, struct cm_object *ret_object)
+{
+	dlinfo_fn *next_dlinfo = (dlinfo_fn *)cm_next_symbol("dlinfo");
+	struct link_map *map;
+
+	if (!next_dlinfo || next_dlinfo(handle, RTLD_DI_LINKMAP, &map))
+		return false;
+	*ret_object = (struct cm_object){map->l_addr, map->l_ld, map->l_name};
+	return true;
+}
+
+bool cm_driver_has_address(const void *address)
+{
+	struct cm_object object;
+
+	return find_object(address, &object) && is_driver(&object);
+}
+
+bool cm_is_ours(const void *address)
+{
+	return (const char *)address >= __ehdr_start && (const char *)address < _end;
+}
+
+void *cm_real_get(const struct cm_hook *hook)
+{
+	void *function = hook->real ? __atomic_load_n(hook->real, __ATOMIC_RELAXED) : NULL;
+
+	return function == (void *)cm_real_missing ? NULL : function;
+}
+
+void cm_real_set(const struct cm_hook *hook, void *function)
+{
+	if (!cm_is_ours(function))
+		__atomic_store_n(hook->real, function, __ATOMIC_RELAXED);
+}
+
+static void set_missing(const struct cm_hook *hook, void *function)
+{
+	void *missing = (void *)cm_real_missing;
+
+	if (function && hook->real && !cm_is_ours(function))
+		__atomic_compare_exchange_n(hook->real, &missing, function, false, __ATOMIC_RELAXED,
+					    __ATOMIC_RELAXED);
+}
+
+/* Once a wrapper is out it holds the driver's addresses, so the driver must not be unloaded. */
+static void *open_driver(const char *name, int flags)
+{
+	dlopen_fn *next_dlopen = (dlopen_fn *)cm_next_symbol("dlopen");
+
+	return next_dlopen ? next_dlopen(name, RTLD_NOW | flags) : NULL;
+}
+
+static void load(const struct cm_object *driver)
+{
+	size_t i;
+
+	if (__atomic_load_n(&loaded, __ATOMIC_ACQUIRE))
+		return;
+	(void)open_driver(driver->name, RTLD_NOLOAD);
+	for (i = 0; i < cm_hook_count; i++)
+		set_missing(&cm_hooks[i], cm_object_symbol(driver, cm_hooks[i].symbol));
+	__atomic_store_n(&loaded, true, __ATOMIC_RELEASE);
+}
+
+bool cm_driver_add_lookup(void *handle, const struct cm_hook *hook, void *found)
+{
+	struct cm_object object;
+
+	/* A library behind us that hooks the driver too may answer for the driver's own handle. */
+	if (cm_is_ours(found) || !((find_handle(handle, &object) && is_driver(&object)) ||
+				   (find_object(found, &object) && is_driver(&object))))
+		return false;
+	load(&object);
+	cm_real_set(hook, found);
+	return true;
+}
+
+bool cm_driver_add_symbol(const struct cm_hook *hook)
+{
+	void *found = cm_next_dlsym(RTLD_NEXT, hook->symbol);
+	struct cm_object object;
+	void *handle;
+
+	if (!find_object(NULL, &object) && !(found && find_object(found, &object))) {
+		handle = open_driver(DRIVER_FILE, 0);
+		if (!handle || !find_handle(handle, &object))
+			return false;
+	}
+	load(&object);
+	if (found)
+		cm_real_set(hook, found);
+	return true;
+}
+
+static void *ask_driver(const struct cm_hook *hook)
+{
+	cuuint64_t flags = hook->flags & CM_HOOK_PTSZ
+				   ? CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM
+				   : CU_GET_PROC_ADDRESS_DEFAULT;
+	void *function = NULL;
+	CUresult res;
+
+	if (cm_real_has(cuGetProcAddress_v2))
+		res = cm_real.cuGetProcAddress_v2(hook->base, &function, hook->version, flags,
+						  NULL);
+	else
+		res = cm_real.cuGetProcAddress(hook->base, &function, hook->version, flags);
+	return res == CUDA_SUCCESS ? function : NULL;
+}
+
+bool cm_real_is_complete(void)
+{
+	bool complete = true;
+	size_t i;
+
+	for (i = 0; i < cm_hook_count; i++) {
+		const struct cm_hook *hook = &cm_hooks[i];
+
+		if (!hook->real || cm_real_get(hook))
+			continue;
+		set_missing(hook, ask_driver(hook));
+		if ((hook->flags & CM_HOOK_REQUIRED) && !cm_real_get(hook))
+			complete = false;
+	}
+	return complete;
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the test programs ask the doors-alone library, by dlsym(RTLD_DEFAULT, "cudamem_doors_...").
+ */
+#include "interpose/doors.h"
+#include "interpose/hooks.h"
+#include "interpose/real.h"
+
+#pragma GCC visibility push(default)
+unsigned int cudamem_doors_calls(const char *symbol);
+uint64_t cudamem_doors_counted(enum cm_door door);
+bool cudamem_doors_complete(void);
+int cudamem_doors_record_event(void);
+#pragma GCC visibility pop
+
+/* Of pass.S, one a row of hooks.def. */
+extern unsigned int calls[] __attribute__((visibility("hidden")));
+
+static uint64_t counted[CM_DOOR_COUNT];
+
+/* How often a hooked function was called through its wrapper. */
+unsigned int cudamem_doors_calls(const char *symbol)
+{
+	const struct cm_hook *hook = cm_hook_find(symbol);
+
+	return __atomic_load_n(&calls[hook - cm_hooks], __ATOMIC_RELAXED);
+}
+
+uint64_t cudamem_doors_counted(enum cm_door door)
+{
+	cm_doors_publish(counted);
+	return __atomic_load_n(&counted[door], __ATOMIC_RELAXED);
+}
+
+bool cudamem_doors_complete(void)
+{
+	return cm_real_is_complete();
+}
+
+/* A function that we only use. */
+int cudamem_doors_record_event(void)
+{
+	return (int)cm_real.cuCtxRecordEvent(NULL, NULL);
+}
