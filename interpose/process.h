@@ -23,4 +23,10 @@ const struct cm_policy *cm_process_policy(void);
 /* The region, or NULL where cm_process_cache() is NULL. */
 struct cm_region *cm_process_region(void);
 
+/* The cache if it is there already; never makes it. For those who only look. */
+struct cm_cache *cm_process_cache_if_made(void);
+
+/* Reads both clocks again into the region's header: two readings turn ticks into time. */
+void cm_process_stamp(void);
+
 #endif

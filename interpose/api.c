@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: MIT */
+#include "interpose/cudamem.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "interpose/driver_ops.h"
+#include "interpose/hooks.h"
+#include "interpose/process.h"
+#include "stats/memory_stats.h"
+
+static int resolve(int device)
+{
+	CUdevice current = 0;
+
+	if (device != CUDAMEM_CURRENT_DEVICE)
+		return device;
+	return cm_real.cuCtxGetDevice(&current) == CUDA_SUCCESS ? current : 0;
+}
+
+/* The row of a device that has been allocated on. False: nothing to tell. */
+static bool find_device(int device, struct cm_cache **ret_cache, uint32_t *ret_row)
+{
+	struct cm_cache *cache = cm_process_cache_if_made();
+	uint32_t row;
+
+	if (!cache)
+		return false;
+	row = cm_cache_device_row(cache, resolve(device));
+	if (row == UINT32_MAX)
+		return false;
+	*ret_cache = cache;
+	*ret_row = row;
+	return true;
+}
+
+static bool read_device(int device, struct cm_device_row *ret_books)
+{
+	struct cm_cache *cache;
+	uint32_t row;
+
+	return find_device(device, &cache, &row) && !cm_cache_read_device(cache, row, ret_books);
+}
+
+void cudamem_empty_cache(void)
+{
+	struct cm_cache *cache = cm_process_cache_if_made();
+
+	if (cache)
+		(void)cm_cache_trim(cache, UINT32_MAX, NULL);
+}
+
+struct visitor {
+	cudamem_stat_fn fn;
+	void *data;
+	size_t count;
+};
+
+static void visit(void *data, const char *key, int64_t value)
+{
+	struct visitor *visitor = data;
+
+	visitor->fn(visitor->data, key, value);
+	visitor->count++;
+}
+
+size_t cudamem_memory_stats(int device, cudamem_stat_fn fn, void *data)
+{
+	struct visitor visitor = {fn, data, 0};
+	struct cm_device_row books;
+
+	if (read_device(device, &books))
+		cm_memory_stats_each(&books, visit, &visitor);
+	return visitor.count;
+}
+
+struct json {
+	char *text;
+	size_t bytes;
+	size_t used; /* of the whole, also where it does not fit */
+};
+
+static void add_entry(void *data, const char *key, int64_t value)
+{
+	struct json *json = data;
+	size_t room = json->used < json->bytes ? json->bytes - json->used : 0;
+	int n;
+
+	n = snprintf(room ? json->text + json->used : NULL, room, "%s\"%s\": %lld",
+		     json->used > 1 ? ", " : "", key, (long long)value);
+	json->used += n > 0 ? (size_t)n : 0;
+}
+
+size_t cudamem_memory_stats_json(int device, char *text, size_t bytes)
+{
+	struct json json = {text, bytes, 1};
+
+	if (bytes)
+		(void)snprintf(text, bytes, "{");
+	(void)cudamem_memory_stats(device, add_entry, &json);
+	if (json.used < bytes)
+		(void)snprintf(text + json.used, bytes - json.used, "}");
+	return json.used + 1;
+}
+
+static uint64_t read_family(int device, enum cm_stat stat, bool peak)
+{
+	struct cm_device_row books;
+	int64_t value;
+
+	if (!read_device(device, &books))
+		return 0;
+	value = peak ? books.stat[CM_POOL_ALL].peak[stat] : books.stat[CM_POOL_ALL].current[stat];
+	return value > 0 ? (uint64_t)value : 0;
+}
+
+uint64_t cudamem_memory_allocated(int device)
+{
+	return read_family(device, CM_STAT_ALLOCATED_BYTES, false);
+}
+
+uint64_t cudamem_max_memory_allocated(int device)
+{
+	return read_family(device, CM_STAT_ALLOCATED_BYTES, true);
+}
+
+uint64_t cudamem_memory_reserved(int device)
+{
+	return read_family(device, CM_STAT_RESERVED_BYTES, false);
+}
+
+uint64_t cudamem_max_memory_reserved(int device)
+{
+	return read_family(device, CM_STAT_RESERVED_BYTES, true);
+}
+
+void cudamem_reset_accumulated_memory_stats(int device)
+{
+	struct cm_cache *cache;
+	uint32_t row;
+
+	if (find_device(device, &cache, &row))
+		cm_cache_reset_accumulated(cache, row);
+}
+
+void cudamem_reset_peak_memory_stats(int device)
+{
+	struct cm_cache *cache;
+	uint32_t row;
+
+	if (find_device(device, &cache, &row))
+		cm_cache_reset_peak(cache, row);
+}
+
+/* A context of the device that has a heap: the current one if it does, else any. 0: none. */
+static uint64_t find_context(struct cm_cache *cache, int ordinal)
+{
+	const struct cm_region *region = cm_process_region();
+	uint32_t row = cm_cache_device_row(cache, ordinal), i;
+	const struct cm_heap_row *heap;
+	CUdevice device;
+	CUcontext ctx;
+
+	if (cm_real.cuCtxGetDevice(&device) == CUDA_SUCCESS && device == ordinal &&
+	    cm_real.cuCtxGetCurrent(&ctx) == CUDA_SUCCESS &&
+	    cm_cache_find_heap(cache, (uint64_t)(uintptr_t)ctx))
+		return (uint64_t)(uintptr_t)ctx;
+	for (i = 0; i < region->header->table[CM_TABLE_HEAP].rows; i++) {
+		heap = cm_region_row(region, CM_TABLE_HEAP, i);
+		if ((heap->flags & CM_HEAP_USED) && heap->device == row)
+			return heap->context;
+	}
+	return 0;
+}
+
+int cudamem_get_memory_info(int device, uint64_t *ret_free, uint64_t *ret_total)
+{
+	struct cm_cache *cache = cm_process_cache_if_made();
+	const struct cm_driver_ops *ops = cm_driver_ops();
+	uint64_t ctx, free_bytes, total_bytes;
+	int err;
+
+	*ret_free = 0;
+	*ret_total = 0;
+	ctx = cache ? find_context(cache, resolve(device)) : 0;
+	if (!ctx)
+		return -ENODEV;
+	if (!ops->gate_enter())
+		return -EBUSY;
+	err = ops->mem_info(ctx, &free_bytes, &total_bytes);
+	ops->gate_leave();
+	if (err)
+		return err;
+	free_bytes += cm_cache_returnable(cache, ctx);
+	*ret_free = free_bytes < total_bytes ? free_bytes : total_bytes;
+	*ret_total = total_bytes;
+	return 0;
+}

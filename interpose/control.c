@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: MIT */
+#include "interpose/control.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "interpose/process.h"
+#include "stats/mailbox.h"
+
+#define STACK_BYTES (256 * 1024) /* driver calls run on it; untouched pages cost nothing */
+#define STOP_NS     200000000L
+#define POLL_MS     1000
+#define NUDGE_TRIES 100
+#define NUDGE_NS    1000000L
+#define ALL_DEVICES UINT64_MAX
+
+static struct {
+	struct cm_region *region;
+	struct cm_cache *cache;
+	pthread_key_t key;
+	atomic_bool stopped;
+	atomic_bool starter_gone;
+	atomic_bool polling;
+} control;
+
+/* Held while a command runs. */
+static pthread_mutex_t running = PTHREAD_MUTEX_INITIALIZER;
+
+/* Rows of the device table. The region's own word for it can be overwritten by others. */
+static uint32_t count_devices(void)
+{
+	uint32_t rows = __atomic_load_n(&control.region->header->table[CM_TABLE_DEVICE].rows,
+					__ATOMIC_ACQUIRE);
+
+	return rows < CM_DEVICES_MAX ? rows : CM_DEVICES_MAX;
+}
+
+/* Does it for the device row that `arg` names, or for all. */
+static int reset_devices(uint64_t arg, void (*reset)(struct cm_cache *cache, uint32_t device))
+{
+	uint32_t device, rows = count_devices();
+
+	if (arg != ALL_DEVICES && arg >= rows)
+		return -ENODEV;
+	for (device = 0; device < rows; device++)
+		if (arg == ALL_DEVICES || arg == device)
+			reset(control.cache, device);
+	return 0;
+}
+
+static int empty_cache(uint64_t arg, uint64_t *ret_bytes)
+{
+	if (arg != ALL_DEVICES && arg >= count_devices())
+		return -ENODEV;
+	return cm_cache_trim(control.cache, (uint32_t)arg, ret_bytes);
+}
+
+static int run(struct cm_letter *letter)
+{
+	switch (letter->command) {
+	case CM_COMMAND_EMPTY_CACHE:
+		return empty_cache(letter->arg[0], &letter->result[0]);
+	case CM_COMMAND_RESET_PEAK:
+		return reset_devices(letter->arg[0], cm_cache_reset_peak);
+	case CM_COMMAND_RESET_ACCUMULATED:
+		return reset_devices(letter->arg[0], cm_cache_reset_accumulated);
+	case CM_COMMAND_CHECKPOINT:
+		cm_cache_poll(control.cache);
+		cm_process_stamp();
+		return 0;
+	default:
+		return -EOPNOTSUPP;
+	}
+}
+
+/* Runs what is posted. False: nothing was. */
+static bool serve(struct cm_mailbox *mailbox)
+{
+	struct cm_letter letter;
+
+	if (!cm_mailbox_take(mailbox, &letter))
+		return false;
+	(void)pthread_mutex_lock(&running);
+	if (atomic_load(&control.stopped)) {
+		letter.status = -ESHUTDOWN;
+	} else {
+		letter.status = run(&letter);
+		/* A tool reads an errno; the driver's own code goes beside it. */
+		if (letter.status > 0) {
+			letter.result[1] = (uint64_t)letter.status;
+			letter.status = -EIO;
+		}
+	}
+	(void)pthread_mutex_unlock(&running);
+	(void)cm_mailbox_answer(mailbox, &letter);
+	return true;
+}
+
+/*
+ * Whether only this thread is left beside a main thread that has ended by pthread_exit. The dead
+ * main thread stays on the list, as a zombie, until all are gone.
+ */
+static bool is_last_thread(void)
+{
+	char text[512], state = 0;
+	unsigned threads = 0;
+	const char *fields;
+	ssize_t n;
+	int fd;
+
+	fd = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	n = read(fd, text, sizeof(text) - 1);
+	(void)close(fd);
+	text[n > 0 ? n : 0] = '\0';
+	/* Fields 3 and 20, after the name in parentheses. */
+	fields = strrchr(text, ')');
+	return fields &&
+	       sscanf(fields + 1,
+		      " %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s"
+		      " %*s %u",
+		      &state, &threads) == 2 &&
+	       state == 'Z' && threads <= 2;
+}
+
+static void *answer_mail(void *arg)
+{
+	struct cm_mailbox *mailbox = arg;
+	bool starter_gone;
+
+	for (;;) {
+		if (serve(mailbox))
+			continue;
+		starter_gone = atomic_load(&control.starter_gone);
+		if (starter_gone) {
+			atomic_store(&control.polling, true);
+			/* The last thread to return ends the process, as it would without us. */
+			if (is_last_thread())
+				return NULL;
+		}
+		cm_mailbox_wait(mailbox, starter_gone ? POLL_MS : CM_MAIL_FOREVER);
+	}
+}
+
+/*
+ * The thread that started us ends, perhaps the main one by pthread_exit: from now on the helper has
+ * to look whether it is the last. A nudge is lost on a helper that is just about to sleep.
+ */
+static void starter_ends(void *arg)
+{
+	const struct timespec pause = {0, NUDGE_NS};
+	int i;
+
+	atomic_store(&control.starter_gone, true);
+	for (i = 0; i < NUDGE_TRIES && !atomic_load(&control.polling); i++)
+		if (!cm_mailbox_nudge(arg))
+			(void)nanosleep(&pause, NULL);
+}
+
+static int create_thread(struct cm_mailbox *mailbox)
+{
+	pthread_attr_t attr;
+	pthread_t thread;
+	int err;
+
+	err = pthread_attr_init(&attr);
+	if (err)
+		return err;
+	(void)pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	(void)pthread_attr_setstacksize(&attr, STACK_BYTES);
+	err = pthread_create(&thread, &attr, answer_mail, mailbox);
+	if (err == EINVAL) {
+		/* The program's thread-local data alone may need more: take the usual size. */
+		(void)pthread_attr_destroy(&attr);
+		(void)pthread_attr_init(&attr);
+		(void)pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+		err = pthread_create(&thread, &attr, answer_mail, mailbox);
+	}
+	if (!err)
+		(void)pthread_setname_np(thread, "cudamem");
+	(void)pthread_attr_destroy(&attr);
+	return err;
+}
+
+int cm_control_start(struct cm_region *region, struct cm_cache *cache)
+{
+	struct cm_mailbox *mailbox = &region->header->mailbox;
+	sigset_t all, old;
+	int err;
+
+	control.region = region;
+	control.cache = cache;
+	err = pthread_key_create(&control.key, starter_ends);
+	if (err)
+		return -err;
+	(void)sigfillset(&all);
+	(void)pthread_sigmask(SIG_SETMASK, &all, &old);
+	err = create_thread(mailbox);
+	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (err)
+		(void)pthread_key_delete(control.key);
+	else
+		(void)pthread_setspecific(control.key, mailbox);
+	return -err;
+}
+
+void cm_control_stop(void)
+{
+	struct timespec until;
+
+	atomic_store(&control.stopped, true);
+	(void)clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_nsec += STOP_NS;
+	if (until.tv_nsec >= 1000000000L) {
+		until.tv_nsec -= 1000000000L;
+		until.tv_sec++;
+	}
+	if (!pthread_mutex_timedlock(&running, &until))
+		(void)pthread_mutex_unlock(&running);
+}
+
+void cm_control_forget(void)
+{
+	static const pthread_mutex_t unlocked = PTHREAD_MUTEX_INITIALIZER;
+
+	if (control.region)
+		(void)pthread_key_delete(control.key);
+	memset(&control, 0, sizeof(control));
+	running = unlocked;
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * cudamem(3): what a program that runs under libcudamem.so can ask it, in C and C++. One function
+ * for each of torch.accelerator.memory, with the same meaning.
+ *
+ * A program does not link with the library, which is preloaded or is not. It looks the functions up:
+ *
+ *	__typeof__(cudamem_memory_allocated) *allocated;
+ *
+ *	allocated = (__typeof__(allocated))dlsym(RTLD_DEFAULT, "cudamem_memory_allocated");
+ *	if (allocated)
+ *		printf("%llu bytes\n", (unsigned long long)allocated(CUDAMEM_CURRENT_DEVICE));
+ *
+ * `device` is CUDA's ordinal, or CUDAMEM_CURRENT_DEVICE for the device of the calling thread's
+ * context (0 where there is none). Sizes are in bytes. Until the program's first allocation, with
+ * mode:off, and for a device without an allocation there is nothing to tell: functions return 0 and
+ * change nothing. All are thread-safe. None makes a context or changes the current one; only
+ * cudamem_empty_cache and cudamem_get_memory_info call the driver.
+ */
+#ifndef CM_INTERPOSE_CUDAMEM_H
+#define CM_INTERPOSE_CUDAMEM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define CUDAMEM_API            __attribute__((visibility("default")))
+#define CUDAMEM_CURRENT_DEVICE (-1)
+
+/* One entry of the statistics; `key` is valid during the call only. */
+typedef void (*cudamem_stat_fn)(void *data, const char *key, int64_t value);
+
+/*
+ * Gives all cached memory that is not in use back to the driver, on all devices. Waits until the
+ * device is done with what has been freed. Does nothing while a stream of the process is captured.
+ */
+CUDAMEM_API void cudamem_empty_cache(void);
+
+/*
+ * Calls `fn` for every entry of the device's statistics, in alphabetical order of the keys: those of
+ * PyTorch ("allocated_bytes.all.current", "num_ooms", ...), then our own between them. Returns how
+ * many there were.
+ */
+CUDAMEM_API size_t cudamem_memory_stats(int device, cudamem_stat_fn fn, void *data);
+
+/*
+ * The same as a JSON object, for languages that call C with difficulty. Writes at most `bytes`, the
+ * zero byte included, and returns the length of the whole, as snprintf does.
+ */
+CUDAMEM_API size_t cudamem_memory_stats_json(int device, char *text, size_t bytes);
+
+/* Bytes in blocks that the program holds: now, and at most since the start or the last reset. */
+CUDAMEM_API uint64_t cudamem_memory_allocated(int device);
+CUDAMEM_API uint64_t cudamem_max_memory_allocated(int device);
+
+/* Bytes got from the driver, in use or cached: now, and at most since the start or the last reset. */
+CUDAMEM_API uint64_t cudamem_memory_reserved(int device);
+CUDAMEM_API uint64_t cudamem_max_memory_reserved(int device);
+
+/* Sets "allocated" and "freed" of all statistics, and the counters "num_...", to 0. */
+CUDAMEM_API void cudamem_reset_accumulated_memory_stats(int device);
+
+/* Sets the peaks to the present values. */
+CUDAMEM_API void cudamem_reset_peak_memory_stats(int device);
+
+/*
+ * Memory of the device as cudaMemGetInfo tells it to the program: what is free, with what the cache
+ * would give back, and the total. 0, a CUresult, -ENODEV where the process has no context there that
+ * has allocated, -EBUSY while a stream is captured; both values are 0 unless the result is 0.
+ */
+CUDAMEM_API int cudamem_get_memory_info(int device, uint64_t *ret_free, uint64_t *ret_total);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: MIT */
+#include "interpose/signs.h"
+
+#include <elf.h>
+#include <link.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
+/* Set by launchers of processes that work together. A size of 1 is a process on its own. */
+static const struct launch_variable {
+	const char *name;
+	bool is_size;
+} launch_variables[] = {
+	{"OMPI_COMM_WORLD_SIZE", true}, {"PMI_SIZE", true},   {"MV2_COMM_WORLD_SIZE", true},
+	{"SLURM_STEP_NUM_TASKS", true}, {"WORLD_SIZE", true}, {"NVSHMEM_BOOTSTRAP", false},
+};
+
+/* Beginnings of the file names of libraries that hand device memory to other processes. */
+static const char *const sharing_libraries[] = {
+	"libmpi", "libnccl", "libucp.", "libuct.", "libucs.", "libnvshmem", "libgdrapi",
+};
+
+/* Who calls these by symbol means to share. */
+static const char *const sharing_calls[] = {
+	"cuIpcGetMemHandle",
+	"cudaIpcGetMemHandle",
+	"cuMemGetHandleForAddressRange",
+};
+
+/*
+ * The driver loads the library that the first names; the others are what compute-sanitizer exports
+ * to the process that it starts (2021 to 2025), its predecessor's, and NVTX's. A pool hides from
+ * such tools what they look for (rapidsai/rmm#1899).
+ */
+static const char *const injection_variables[] = {
+	"CUDA_INJECTION64_PATH",
+	"NV_SANITIZER_INJECTION_PORT_BASE",
+	"NV_SANITIZER_INJECTION_PORT_RANGE_BEGIN",
+	"CUDA_MEMCHECK",
+	"NVTX_INJECTION64_PATH",
+};
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+static bool has_sharing_name(const char *path)
+{
+	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+	size_t i;
+
+	for (i = 0; i < COUNT(sharing_libraries); i++)
+		if (!strncmp(name, sharing_libraries[i], strlen(sharing_libraries[i])))
+			return true;
+	return false;
+}
+
+static bool is_sharing_call(const char *symbol)
+{
+	size_t i;
+
+	for (i = 0; i < COUNT(sharing_calls); i++)
+		if (!strcmp(symbol, sharing_calls[i]))
+			return true;
+	return false;
+}
+
+/* The tables of an object that its imports are found by. */
+struct dynamic {
+	const ElfW(Sym) * symbols;
+	const char *strings;
+	const uint32_t *hash;
+};
+
+/* The loader has added the base to the addresses, except in the kernel's own object. */
+static const void *at(const struct dl_phdr_info *info, ElfW(Addr) address)
+{
+	if (address < info->dlpi_addr)
+		address += info->dlpi_addr;
+	return (const void *)address; /* NOLINT(performance-no-int-to-ptr) */
+}
+
+static bool find_dynamic(const struct dl_phdr_info *info, struct dynamic *ret_dynamic)
+{
+	const ElfW(Dyn) *entry = NULL;
+	ElfW(Half) i;
+
+	for (i = 0; i < info->dlpi_phnum; i++)
+		if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
+			entry = at(info, info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
+	for (; entry && entry->d_tag != DT_NULL; entry++) {
+		if (entry->d_tag == DT_SYMTAB)
+			ret_dynamic->symbols = at(info, entry->d_un.d_ptr);
+		else if (entry->d_tag == DT_STRTAB)
+			ret_dynamic->strings = at(info, entry->d_un.d_ptr);
+		else if (entry->d_tag == DT_GNU_HASH)
+			ret_dynamic->hash = at(info, entry->d_un.d_ptr);
+	}
+	return ret_dynamic->symbols && ret_dynamic->strings && ret_dynamic->hash;
+}
+
+/* The second word of a GNU hash table is the first symbol it covers: imports stand before it. */
+static bool imports_sharing_call(const struct dl_phdr_info *info)
+{
+	struct dynamic dynamic = {0};
+	uint32_t i;
+
+	if (!find_dynamic(info, &dynamic))
+		return false;
+	for (i = 1; i < dynamic.hash[1]; i++)
+		if (dynamic.symbols[i].st_shndx == SHN_UNDEF &&
+		    is_sharing_call(dynamic.strings + dynamic.symbols[i].st_name))
+			return true;
+	return false;
+}
+
+static int look_at_object(struct dl_phdr_info *info, size_t bytes, void *arg)
+{
+	const char **ret_sign = arg;
+
+	(void)bytes;
+	if (!has_sharing_name(info->dlpi_name) && !imports_sharing_call(info))
+		return 0;
+	*ret_sign = *info->dlpi_name ? info->dlpi_name : "the program";
+	return 1;
+}
+
+const char *cm_signs_of_sharing(cm_getenv_fn get)
+{
+	const char *sign = NULL, *value;
+	size_t i;
+
+	for (i = 0; i < COUNT(launch_variables); i++) {
+		value = get(launch_variables[i].name);
+		if (value && !(launch_variables[i].is_size && !strcmp(value, "1")))
+			return launch_variables[i].name;
+	}
+	(void)dl_iterate_phdr(look_at_object, &sign);
+	return sign;
+}
+
+const char *cm_signs_of_injection(cm_getenv_fn get)
+{
+	size_t i;
+
+	for (i = 0; i < COUNT(injection_variables); i++)
+		if (get(injection_variables[i]))
+			return injection_variables[i];
+	return NULL;
+}

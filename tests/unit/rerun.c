@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/unit/rerun.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define ROLE "--role"
+
+_Noreturn void cm_rerun_fail(const char *file, int line, const char *condition)
+{
+	char text[512];
+	int n;
+
+	n = snprintf(text, sizeof(text), "%s:%d: not true: %s\n", file, line, condition);
+	(void)!write(STDERR_FILENO, text, (size_t)n);
+	_exit(99);
+}
+
+void cm_rerun_role(int argc, char **argv, const struct cm_role *roles)
+{
+	if (argc < 3 || strcmp(argv[1], ROLE) != 0)
+		return;
+	for (; roles->name; roles++) {
+		if (!strcmp(roles->name, argv[2])) {
+			roles->play();
+			exit(0);
+		}
+	}
+	cm_rerun_fail(__FILE__, __LINE__, argv[2]);
+}
+
+static _Noreturn void become(const struct cm_rerun *rerun, const int *ends)
+{
+	char *arguments[] = {(char *)"rerun", (char *)ROLE, (char *)rerun->role, NULL};
+	const char *const *entry;
+
+	(void)dup2(ends[1], STDERR_FILENO);
+	(void)close(ends[0]);
+	(void)close(ends[1]);
+	for (entry = rerun->environment; entry && *entry; entry++)
+		(void)putenv((char *)*entry);
+	if (rerun->prepare)
+		rerun->prepare();
+	(void)execv("/proc/self/exe", arguments);
+	_exit(98);
+}
+
+/* Until the last writer has closed its end; what does not fit is dropped. */
+static void read_all(int fd, char *said)
+{
+	size_t used = 0;
+	char rest[256];
+	ssize_t n;
+
+	do {
+		if (used < CM_RERUN_SAID - 1)
+			n = read(fd, said + used, CM_RERUN_SAID - 1 - used);
+		else
+			n = read(fd, rest, sizeof(rest));
+		if (n > 0 && used < CM_RERUN_SAID - 1)
+			used += (size_t)n;
+	} while (n > 0);
+}
+
+int cm_rerun(const struct cm_rerun *rerun, char *said)
+{
+	int ends[2], status;
+	pid_t pid;
+
+	memset(said, 0, CM_RERUN_SAID);
+	if (pipe(ends))
+		return 97;
+	pid = fork();
+	if (pid < 0)
+		return 97;
+	if (!pid)
+		become(rerun, ends);
+	(void)close(ends[1]);
+	if (rerun->reader == CM_RERUN_CLOSED)
+		(void)close(ends[0]);
+	else if (rerun->reader == CM_RERUN_READ)
+		read_all(ends[0], said);
+	if (waitpid(pid, &status, 0) != pid)
+		return 97;
+	if (rerun->reader != CM_RERUN_CLOSED)
+		(void)close(ends[0]);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
