@@ -1,0 +1,90 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""What the built library shows to every process it is loaded into: exports.py LIBRARY."""
+
+import re
+import subprocess
+import sys
+
+import tree
+
+# With newer ones the library would not load where the C library is older than this.
+NEWEST_GLIBC = (2, 34)
+# The compiler's own, and the one that asks which file the standard error is (interpose/log.c).
+CONSTRUCTORS = {'frame_dummy', 'remember_stderr'}
+
+
+def output_of(*command):
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def promised_names():
+    hooks = re.findall(r'^CM_HOOK\((\w+),', tree.text('interpose/hooks.def'), re.MULTILINE)
+    api = re.findall(r'^CUDAMEM_API [^(]*\b(cudamem_\w+)\(', tree.text('interpose/cudamem.h'),
+                     re.MULTILINE)
+    return {'dlsym', 'dlvsym', *hooks, *api}
+
+
+def symbol_complaints(exported):
+    promised = promised_names()
+    for name in sorted(exported - promised):
+        yield f'exports {name}, which neither hooks.def nor cudamem.h names'
+    for name in sorted(promised - exported):
+        yield f'does not export {name}'
+
+
+def dynamic_complaints(dynamic):
+    needed = set(re.findall(r'\(NEEDED\).*\[(.*)\]', dynamic))
+    if needed != {'libc.so.6'}:
+        yield f'needs {", ".join(sorted(needed))}, and may need libc.so.6 alone'
+    if 'TEXTREL' in dynamic:
+        yield 'has relocations in its text'
+    for flag in ('NOW', 'NODELETE'):
+        if not re.search(rf'\(FLAGS_1\).*\b{flag}\b', dynamic):
+            yield f'is not linked with -z {flag.lower()}'
+
+
+def import_complaints(imported):
+    for name, version in re.findall(r'\b(\w+)@GLIBC_([\d.]+)', imported):
+        if tuple(int(part) for part in version.split('.')) > NEWEST_GLIBC:
+            yield f'asks for {name} of glibc {version}'
+    if '__tls_get_addr' in imported:
+        yield 'calls for its thread-local words: not of the initial-exec model'
+
+
+def relocation_complaints(relocations, exported):
+    """A name that we export may be bound to somebody else's function of that name."""
+    named = re.findall(r'R_\w+ +[0-9a-f]+ +(\w+)(?:@\S+)? \+', relocations)
+    for name in sorted(exported.intersection(named)):
+        yield f'binds its own call of {name} by name'
+
+
+def constructor_complaints(sections, relocations, symbols):
+    place = re.search(r' \.init_array +INIT_ARRAY +([0-9a-f]+) [0-9a-f]+ ([0-9a-f]+)', sections)
+    start, size = (int(field, 16) for field in place.groups())
+    functions = {int(address, 16): name
+                 for address, name in re.findall(r'^([0-9a-f]+) [tT] (\S+)$', symbols, re.MULTILINE)}
+    for address, target in re.findall(r'^([0-9a-f]+) .*R_\w+_RELATIVE +([0-9a-f]+)$', relocations,
+                                      re.MULTILINE):
+        if start <= int(address, 16) < start + size:
+            name = functions.get(int(target, 16), target)
+            if name not in CONSTRUCTORS:
+                yield f'runs {name} in every process, before main'
+
+
+def complaints_of(library):
+    exported = set(re.findall(r'^[0-9a-f]+ [A-Z] (\S+)$',
+                              output_of('nm', '-D', '--defined-only', library), re.MULTILINE))
+    relocations = output_of('readelf', '-rW', library)
+    yield from symbol_complaints(exported)
+    yield from dynamic_complaints(output_of('readelf', '-dW', library))
+    yield from import_complaints(output_of('nm', '-D', '--undefined-only', library))
+    yield from relocation_complaints(relocations, exported)
+    yield from constructor_complaints(output_of('readelf', '-SW', library), relocations,
+                                      output_of('nm', library))
+    if re.search(r'GNU_STACK .* RWE ', output_of('readelf', '-lW', library)):
+        yield 'makes the stack executable'
+
+
+if __name__ == '__main__':
+    sys.exit(tree.report([f'{sys.argv[1]} {what}' for what in complaints_of(sys.argv[1])]))

@@ -1,0 +1,49 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""hooks.def against CUDA's own table of names and versions: hooks.py INCLUDE_FOLDER."""
+
+import collections
+import pathlib
+import re
+import sys
+
+import tree
+
+ROW = re.compile(r'^CM_(HOOK|USE|KNOWN)\((\w+), "(\w+)", (\d+), ([\w |]+)\)$', re.MULTILINE)
+TYPE = re.compile(r'\*PFN_(cu\w+?)_v(\d+)(_ptsz|_ptds)?\)')
+
+
+def complaints_of(hooks, typedefs):
+    abis = collections.defaultdict(set)
+    for base, version, twin in TYPE.findall(typedefs):
+        abis[base].add((int(version), bool(twin)))
+    rows = collections.defaultdict(set)
+    hooked = set()
+    for kind, symbol, base, version, flags in ROW.findall(hooks):
+        abi = int(version), 'CM_HOOK_PTSZ' in flags
+        if not re.fullmatch(rf'{base}(_v\d+)?{"_ptsz" if abi[1] else ""}', symbol):
+            yield f'{symbol}: its flags or its base do not fit its name'
+        if abi not in abis[base]:
+            yield f'{symbol}: CUDA has no {base} of version {version}'
+        rows[base].add(abi)
+        if kind == 'HOOK':
+            hooked.add(base)
+    for base in sorted(hooked):
+        for version, twin in sorted(abis[base] - rows[base]):
+            yield f'{base}: no row for version {version}{", per thread" if twin else ""}'
+
+
+def main():
+    typedefs = pathlib.Path(sys.argv[1], 'cudaTypedefs.h')
+    if not typedefs.exists():
+        print(f'skipped: no {typedefs}')
+        return 77
+    hooks = tree.text('interpose/hooks.def')
+    rows = len(re.findall(r'^CM_', hooks, re.MULTILINE))
+    complaints = [] if len(ROW.findall(hooks)) == rows else ['a row that is not of the form']
+    complaints += complaints_of(hooks, typedefs.read_text(encoding='utf-8'))
+    return tree.report([f'interpose/hooks.def: {what}' for what in complaints])
+
+
+if __name__ == '__main__':
+    sys.exit(main())
