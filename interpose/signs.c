@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <string.h>
 
+_Static_assert(sizeof(void *) == 8, "64-bit ELF with RELA relocations");
+
 /* Set by launchers of processes that work together. A size of 1 is a process on its own. */
 static const struct launch_variable {
 	const char *name;
@@ -58,17 +60,25 @@ static bool is_sharing_call(const char *symbol)
 {
 	size_t i;
 
+	if (symbol[0] != 'c' || symbol[1] != 'u')
+		return false; /* almost all */
 	for (i = 0; i < COUNT(sharing_calls); i++)
 		if (!strcmp(symbol, sharing_calls[i]))
 			return true;
 	return false;
 }
 
-/* The tables of an object that its imports are found by. */
+/* Relocations of an object, by which the symbols that it imports are found. */
+struct relocations {
+	const ElfW(Rela) * row;
+	size_t bytes;
+};
+
 struct dynamic {
 	const ElfW(Sym) * symbols;
 	const char *strings;
-	const uint32_t *hash;
+	struct relocations calls; /* through the procedure linkage table */
+	struct relocations data;
 };
 
 /* The loader has added the base to the addresses, except in the kernel's own object. */
@@ -92,25 +102,41 @@ static bool find_dynamic(const struct dl_phdr_info *info, struct dynamic *ret_dy
 			ret_dynamic->symbols = at(info, entry->d_un.d_ptr);
 		else if (entry->d_tag == DT_STRTAB)
 			ret_dynamic->strings = at(info, entry->d_un.d_ptr);
-		else if (entry->d_tag == DT_GNU_HASH)
-			ret_dynamic->hash = at(info, entry->d_un.d_ptr);
+		else if (entry->d_tag == DT_JMPREL)
+			ret_dynamic->calls.row = at(info, entry->d_un.d_ptr);
+		else if (entry->d_tag == DT_PLTRELSZ)
+			ret_dynamic->calls.bytes = entry->d_un.d_val;
+		else if (entry->d_tag == DT_RELA)
+			ret_dynamic->data.row = at(info, entry->d_un.d_ptr);
+		else if (entry->d_tag == DT_RELASZ)
+			ret_dynamic->data.bytes = entry->d_un.d_val;
 	}
-	return ret_dynamic->symbols && ret_dynamic->strings && ret_dynamic->hash;
+	return ret_dynamic->symbols && ret_dynamic->strings;
 }
 
-/* The second word of a GNU hash table is the first symbol it covers: imports stand before it. */
+static bool refer_to_sharing_call(const struct dynamic *dynamic,
+				  const struct relocations *relocations)
+{
+	const size_t rows = relocations->row ? relocations->bytes / sizeof(*relocations->row) : 0;
+	const ElfW(Sym) * symbol;
+	size_t i;
+
+	for (i = 0; i < rows; i++) {
+		symbol = &dynamic->symbols[ELF64_R_SYM(relocations->row[i].r_info)];
+		if (symbol->st_name && symbol->st_shndx == SHN_UNDEF &&
+		    is_sharing_call(dynamic->strings + symbol->st_name))
+			return true;
+	}
+	return false;
+}
+
+/* By relocations, since no table tells how many symbols an object has that exports none. */
 static bool imports_sharing_call(const struct dl_phdr_info *info)
 {
 	struct dynamic dynamic = {0};
-	uint32_t i;
 
-	if (!find_dynamic(info, &dynamic))
-		return false;
-	for (i = 1; i < dynamic.hash[1]; i++)
-		if (dynamic.symbols[i].st_shndx == SHN_UNDEF &&
-		    is_sharing_call(dynamic.strings + dynamic.symbols[i].st_name))
-			return true;
-	return false;
+	return find_dynamic(info, &dynamic) && (refer_to_sharing_call(&dynamic, &dynamic.calls) ||
+						refer_to_sharing_call(&dynamic, &dynamic.data));
 }
 
 static int look_at_object(struct dl_phdr_info *info, size_t bytes, void *arg)
