@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-/* The row that `version` of `base` means by cuda.h, or NULL. */
+/* The row that `version` of `base` means by our list, or NULL. */
 static const struct cm_hook *find_abi(const char *base, int version, bool per_thread)
 {
 	const struct cm_hook *best = NULL;
@@ -48,7 +48,7 @@ static const struct cm_hook *find_function(const char *base, const void *functio
 /*
  * The row that the answer belongs to, or NULL. The function tells which ABI it is, whatever the
  * version; only where it is one we don't know does the version decide, and then no further than
- * our cuda.h goes: a newer ABI must never get an older wrapper.
+ * our list goes: a newer ABI must never get an older wrapper.
  */
 static const struct cm_hook *find_answer(const char *base, const void *function, int version,
 					 bool per_thread)
@@ -62,7 +62,7 @@ static const struct cm_hook *find_answer(const char *base, const void *function,
 	hook = find_function(base, function, &hooked);
 	if (hook)
 		return hook;
-	if (abi && version <= CUDA_VERSION)
+	if (abi && version <= CM_HOOKS_VERSION)
 		return abi->wrapper ? abi : NULL;
 	if (hooked)
 		cm_doors_count(CM_DOOR_UNCOVERED);

@@ -28,7 +28,10 @@
 #include <cuda.h>
 #include <stdbool.h>
 
-#if CUDA_VERSION < 13000
+/* The CUDA version up to which hooks.def has every ABI of what it hooks. */
+#define CM_HOOKS_VERSION 13000
+
+#if CUDA_VERSION < CM_HOOKS_VERSION
 #error "the CUDA headers must be those of 13.0 or later"
 #endif
 

@@ -62,14 +62,13 @@ def relocation_complaints(relocations, exported):
 def constructor_complaints(sections, relocations, symbols):
     place = re.search(r' \.init_array +INIT_ARRAY +([0-9a-f]+) [0-9a-f]+ ([0-9a-f]+)', sections)
     start, size = (int(field, 16) for field in place.groups())
-    functions = {int(address, 16): name
-                 for address, name in re.findall(r'^([0-9a-f]+) [tT] (\S+)$', symbols, re.MULTILINE)}
+    functions = dict(re.findall(r'^0*([0-9a-f]+) [tT] (\S+)$', symbols, re.MULTILINE))
     for address, target in re.findall(r'^([0-9a-f]+) .*R_\w+_RELATIVE +([0-9a-f]+)$', relocations,
                                       re.MULTILINE):
         if start <= int(address, 16) < start + size:
-            name = functions.get(int(target, 16), target)
+            name = functions.get(target.lstrip('0'))
             if name not in CONSTRUCTORS:
-                yield f'runs {name} in every process, before main'
+                yield f'runs {name or target} in every process, before main'
 
 
 def complaints_of(library):

@@ -11,9 +11,9 @@ typedef __typeof__(cuGetProcAddress) old_resolver_fn;
 
 #define PER_THREAD CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM
 
-/* Beyond our cuda.h: at the first the driver's ABIs are those we know, at the second one is new. */
-#define NEWER_VERSION  (CUDA_VERSION + 100)
-#define FUTURE_VERSION (CUDA_VERSION + 500)
+/* Beyond our list: at the first the driver's ABIs are those we know, at the second one is new. */
+#define NEWER_VERSION  (CM_HOOKS_VERSION + 100)
+#define FUTURE_VERSION (CM_HOOKS_VERSION + 500)
 
 static resolver_fn *resolver;
 
@@ -64,7 +64,8 @@ static void other_functions_are_left(void)
 static void the_version_asked_for_decides(void)
 {
 	check(!is_wrapper(ask("cuMemAlloc", 3010, 0)));
-	check_wrapped(ask("cuMemAlloc", CUDA_VERSION, 0), "cuMemAlloc_v2", number_cuMemAlloc_v2);
+	check_wrapped(ask("cuMemAlloc", CM_HOOKS_VERSION, 0), "cuMemAlloc_v2",
+		      number_cuMemAlloc_v2);
 	check_wrapped(ask("cuStreamBeginCapture", 10000, 0), "cuStreamBeginCapture",
 		      number_cuStreamBeginCapture);
 	check_wrapped(ask("cuStreamBeginCapture", 10020, PER_THREAD),
@@ -85,11 +86,11 @@ static void a_newer_abi_is_left_and_counted(bool apart)
 	check(!is_wrapper(function) && ((any_fn *)function)() == 999);
 	check(counted(CM_DOOR_UNCOVERED) == before + 1);
 
-	/* The function of old, which beyond our cuda.h only its address can tell. */
+	/* The function of old, which beyond our list only its address can tell. */
 	function = ask("cuLaunchHostFunc", NEWER_VERSION, 0);
 	check(is_wrapper(function) != apart);
 	check(counted(CM_DOOR_UNCOVERED) == before + 1 + apart);
-	check_wrapped(ask("cuLaunchHostFunc", CUDA_VERSION, 0), "cuLaunchHostFunc",
+	check_wrapped(ask("cuLaunchHostFunc", CM_HOOKS_VERSION, 0), "cuLaunchHostFunc",
 		      number_cuLaunchHostFunc);
 	check_wrapped(ask("cuLaunchHostFunc", NEWER_VERSION, 0), "cuLaunchHostFunc",
 		      number_cuLaunchHostFunc);

@@ -2,7 +2,7 @@
 /*
  * The resolver of the driver of names, for the documented rules: the newest ABI that is not newer
  * than the version asked for, the per-thread twin where there is one and it is asked for. It is of a
- * version that our cuda.h does not know and has one ABI from there.
+ * version that our list does not know and has one ABI from there.
  */
 #include "interpose/hooks.h"
 
@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DRIVER_VERSION  (CUDA_VERSION + 1000)
-#define FUTURE_VERSION  (CUDA_VERSION + 500)
+#define DRIVER_VERSION  (CM_HOOKS_VERSION + 1000)
+#define FUTURE_VERSION  (CM_HOOKS_VERSION + 500)
 #define FUTURE_FUNCTION 999
 
 #define PUBLIC __attribute__((visibility("default")))
