@@ -35,7 +35,7 @@ spelled()
 
 tidy()
 {
-	run-clang-tidy-14 -quiet -j "$(nproc)" -p "$clang_build" "$PWD/.*"
+	run-clang-tidy-14 -quiet -j "$(nproc)" -p "$clang_build" "\.c\$"
 }
 
 shell()
