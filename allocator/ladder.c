@@ -90,10 +90,9 @@ static int reuse(const struct request *request)
 /* Whether `bytes` more would exceed the cap of the device. */
 static bool is_capped(struct cm_device *device, uint64_t bytes)
 {
-	const struct cm_stat_pool *all = &device->row->stat[CM_POOL_ALL];
+	uint64_t reserved = (uint64_t)cm_stat_current(device->row, CM_STAT_RESERVED_BYTES);
 
-	return device->row->allowed_bytes &&
-	       (uint64_t)all->current[CM_STAT_RESERVED_BYTES] + bytes > device->row->allowed_bytes;
+	return device->row->allowed_bytes && reserved + bytes > device->row->allowed_bytes;
 }
 
 static int driver_alloc(struct cm_heap *heap, uint64_t bytes, uint64_t *ret_addr)

@@ -159,7 +159,7 @@ uint64_t cm_release_aged(struct cm_heap *heap)
 	limit = (uint64_t)(policy->garbage_collection_threshold *
 			   (double)device->row->allowed_bytes);
 	cm_lock_acquire(&device->lock);
-	reserved = (uint64_t)device->row->stat[CM_POOL_ALL].current[CM_STAT_RESERVED_BYTES];
+	reserved = (uint64_t)cm_stat_current(device->row, CM_STAT_RESERVED_BYTES);
 	cm_lock_release(&device->lock);
 	if (reserved <= limit)
 		return 0;

@@ -8,6 +8,7 @@
 #include "interpose/driver_ops.h"
 #include "interpose/hooks.h"
 #include "interpose/process.h"
+#include "stats/books.h"
 #include "stats/memory_stats.h"
 
 static int resolve(int device)
@@ -111,7 +112,7 @@ static uint64_t read_family(int device, enum cm_stat stat, bool peak)
 
 	if (!read_device(device, &books))
 		return 0;
-	value = peak ? books.stat[CM_POOL_ALL].peak[stat] : books.stat[CM_POOL_ALL].current[stat];
+	value = peak ? books.stat[CM_POOL_ALL].peak[stat] : cm_stat_current(&books, stat);
 	return value > 0 ? (uint64_t)value : 0;
 }
 

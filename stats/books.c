@@ -21,11 +21,13 @@ static void reset_totals(struct cm_stat4 *stat, uint32_t n)
 
 void cm_books_reset_peak(struct cm_device_row *row)
 {
-	uint32_t pool;
+	uint32_t pool, stat;
 
 	cm_books_begin(row);
 	for (pool = 0; pool < CM_POOL_COUNT; pool++)
-		memcpy(row->stat[pool].peak, row->stat[pool].current, sizeof(row->stat[pool].peak));
+		for (stat = 0; stat < CM_STAT_COUNT; stat++)
+			row->stat[pool].peak[stat] =
+				cm_stat_read(row, (enum cm_pool)pool, stat).current;
 	reset_peaks(row->stat1, CM_STAT1_COUNT);
 	reset_peaks(row->other_bytes, CM_OTHER_COUNT);
 	reset_peaks(row->other_count, CM_OTHER_COUNT);
@@ -37,8 +39,8 @@ void cm_books_reset_accumulated(struct cm_device_row *row)
 	uint32_t pool;
 
 	cm_books_begin(row);
-	for (pool = 0; pool < CM_POOL_COUNT; pool++) {
-		memset(row->stat[pool].allocated, 0, sizeof(row->stat[pool].allocated));
+	for (pool = CM_POOL_SMALL; pool < CM_POOL_COUNT; pool++) {
+		memcpy(row->stat[pool].base, row->stat[pool].current, sizeof(row->stat[pool].base));
 		memset(row->stat[pool].freed, 0, sizeof(row->stat[pool].freed));
 	}
 	reset_totals(row->stat1, CM_STAT1_COUNT);

@@ -31,36 +31,69 @@ static inline void cm_books_end(struct cm_device_row *row)
 	__atomic_store_n(&row->seq, row->seq + 1, __ATOMIC_RELEASE);
 }
 
-static inline void cm_stat_raise(struct cm_stat_pool *pool, uint32_t stat, int64_t n)
+/* Sums that wrap: to a reader the values are foreign, and may be anything. */
+static inline int64_t cm_wrap_add(int64_t a, int64_t b)
 {
-	pool->current[stat] += n;
-	pool->allocated[stat] += n;
-	if (pool->current[stat] > pool->peak[stat])
-		pool->peak[stat] = pool->current[stat];
+	return (int64_t)((uint64_t)a + (uint64_t)b);
 }
 
-static inline void cm_stat_lower(struct cm_stat_pool *pool, uint32_t stat, int64_t n)
+static inline int64_t cm_wrap_sub(int64_t a, int64_t b)
 {
-	pool->current[stat] -= n;
-	pool->freed[stat] += n;
+	return (int64_t)((uint64_t)a - (uint64_t)b);
 }
 
-static inline void cm_books_raise(struct cm_device_row *row, enum cm_pool pool, enum cm_stat stat,
+/* A family of a row, for readers and writers alike. */
+static inline struct cm_stat4 cm_stat_read(const struct cm_device_row *row, enum cm_pool pool,
+					   uint32_t stat)
+{
+	const struct cm_stat_pool *from = &row->stat[pool];
+	const struct cm_stat_pool *small = &row->stat[CM_POOL_SMALL];
+	const struct cm_stat_pool *large = &row->stat[CM_POOL_LARGE];
+	struct cm_stat4 value = {.peak = from->peak[stat]};
+	int64_t base;
+
+	if (pool == CM_POOL_ALL) {
+		value.current = cm_wrap_add(small->current[stat], large->current[stat]);
+		value.freed = cm_wrap_add(small->freed[stat], large->freed[stat]);
+		base = cm_wrap_add(small->base[stat], large->base[stat]);
+	} else {
+		value.current = from->current[stat];
+		value.freed = from->freed[stat];
+		base = from->base[stat];
+	}
+	value.allocated = cm_wrap_sub(cm_wrap_add(value.current, value.freed), base);
+	return value;
+}
+
+static inline int64_t cm_stat_current(const struct cm_device_row *row, enum cm_stat stat)
+{
+	return cm_wrap_add(row->stat[CM_POOL_SMALL].current[stat],
+			   row->stat[CM_POOL_LARGE].current[stat]);
+}
+
+static inline void cm_books_raise(struct cm_device_row *row, enum cm_pool pool, uint32_t stat,
 				  int64_t n)
 {
-	cm_stat_raise(&row->stat[CM_POOL_ALL], stat, n);
-	cm_stat_raise(&row->stat[pool], stat, n);
+	struct cm_stat_pool *to = &row->stat[pool], *all = &row->stat[CM_POOL_ALL];
+	int64_t current = to->current[stat] + n, sum;
+
+	to->current[stat] = current;
+	if (current > to->peak[stat])
+		to->peak[stat] = current;
+	sum = row->stat[CM_POOL_SMALL].current[stat] + row->stat[CM_POOL_LARGE].current[stat];
+	if (sum > all->peak[stat])
+		all->peak[stat] = sum;
 }
 
-static inline void cm_books_lower(struct cm_device_row *row, enum cm_pool pool, enum cm_stat stat,
+static inline void cm_books_lower(struct cm_device_row *row, enum cm_pool pool, uint32_t stat,
 				  int64_t n)
 {
-	cm_stat_lower(&row->stat[CM_POOL_ALL], stat, n);
-	cm_stat_lower(&row->stat[pool], stat, n);
+	row->stat[pool].current[stat] -= n;
+	row->stat[pool].freed[stat] += n;
 }
 
 /* A net change counts as one increase or one decrease, so a peak never sees a value in between. */
-static inline void cm_books_change(struct cm_device_row *row, enum cm_pool pool, enum cm_stat stat,
+static inline void cm_books_change(struct cm_device_row *row, enum cm_pool pool, uint32_t stat,
 				   int64_t n)
 {
 	if (n > 0)
@@ -94,10 +127,8 @@ static inline void cm_books_hand_out(struct cm_device_row *row, enum cm_pool poo
 			       CM_STAT_ACTIVE == 2 && CM_STAT_ACTIVE_BYTES == 3 &&
 			       CM_STAT_REQUESTED_BYTES == 4,
 		       "the families of a request stand first, in this order");
-	for (i = 0; i < 5; i++) {
-		cm_stat_raise(&row->stat[CM_POOL_ALL], i, n[i]);
-		cm_stat_raise(&row->stat[pool], i, n[i]);
-	}
+	for (i = 0; i < 5; i++)
+		cm_books_raise(row, pool, i, n[i]);
 }
 
 /* The program frees a block. */

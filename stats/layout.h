@@ -49,7 +49,7 @@ enum cm_scalar {
 #define CM_STAT1_ROOM  4
 #define CM_SCALAR_ROOM 64
 
-/* One family: current = allocated - freed since the last accumulated reset, peak >= current. */
+/* One family: current <= peak, and current = allocated - freed since the last accumulated reset. */
 struct cm_stat4 {
 	int64_t current;
 	int64_t peak;
@@ -58,14 +58,15 @@ struct cm_stat4 {
 };
 
 /*
- * The four values of every family of one pool, value by value, so that one request moves the
- * first five families of a value with one or two vector instructions.
+ * The families of one pool, value by value, so that a request moves few words: `allocated` follows
+ * from the others (current + freed - base), and everything of CM_POOL_ALL but its peaks is the sum
+ * of the small and the large pool. cm_stat_read (stats/books.h) puts a family together.
  */
 struct cm_stat_pool {
 	int64_t current[CM_STAT_ROOM];
 	int64_t peak[CM_STAT_ROOM];
-	int64_t allocated[CM_STAT_ROOM];
-	int64_t freed[CM_STAT_ROOM];
+	int64_t freed[CM_STAT_ROOM]; /* since the last accumulated reset */
+	int64_t base[CM_STAT_ROOM];  /* current at the last accumulated reset */
 };
 
 /* Kinds of memory that pass through to the driver and are only counted. */
@@ -149,18 +150,18 @@ enum cm_block_state {
  */
 struct cm_block {
 	uint64_t addr;
-	uint64_t size;      /* bytes, multiple of 512; sum over a segment = its size */
+	uint64_t size; /* bytes, multiple of 512; sum over a segment = its size */
 	union {
 		uint64_t requested; /* live, pending: bytes the program asked for */
 		uint32_t child[2];  /* free: smaller and larger sizes in its bin's tree */
 	};
-	uint32_t prev;      /* neighbours in the segment, by address */
+	uint32_t prev; /* neighbours in the segment, by address */
 	uint32_t next;
 	uint32_t segment;
 	uint32_t link_prev; /* list of its bin (free) or of its epoch (pending) */
 	uint32_t link_next;
 	union {
-		uint32_t stack;	 /* live, pending: stack table row of the hand-out, 0: none */
+		uint32_t stack;  /* live, pending: stack table row of the hand-out, 0: none */
 		uint32_t parent; /* free: in its bin's tree; 0 root, CM_BLOCK_IN_RING none */
 	};
 	uint32_t state; /* enum cm_block_state */

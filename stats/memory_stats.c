@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "stats/books.h"
+
 #define KEY_BYTES 96
 
 /* What a name of the dictionary stands for, and where its value lies. */
@@ -74,13 +76,7 @@ static void each_pool(const char *name, const struct cm_device_row *row, uint32_
 	size_t i;
 
 	for (i = 0; i < sizeof(pools) / sizeof(pools[0]); i++) {
-		const struct cm_stat_pool *from = &row->stat[pools[i].pool];
-		const struct cm_stat4 values = {
-			.current = from->current[stat],
-			.peak = from->peak[stat],
-			.allocated = from->allocated[stat],
-			.freed = from->freed[stat],
-		};
+		const struct cm_stat4 values = cm_stat_read(row, pools[i].pool, stat);
 
 		(void)snprintf(key, sizeof(key), "%s.%s", name, pools[i].name);
 		each_value(key, &values, fn, data);

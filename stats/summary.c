@@ -4,40 +4,34 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "stats/books.h"
+
 #define CHUNK_ROWS 1024
 
-/* Foreign numbers: wrap, don't trap. */
-static int64_t add(int64_t a, int64_t b)
-{
-	return (int64_t)((uint64_t)a + (uint64_t)b);
-}
-
-static int64_t sub(int64_t a, int64_t b)
-{
-	return (int64_t)((uint64_t)a - (uint64_t)b);
-}
-
+/* The rows are foreign: differences wrap, they don't trap. */
 struct cm_summary cm_summary_pool(const struct cm_device_row *row, enum cm_pool pool)
 {
-	const struct cm_stat_pool *stat = &row->stat[pool];
-	const int64_t active = stat->current[CM_STAT_ACTIVE_BYTES];
+	const struct cm_stat4 allocation = cm_stat_read(row, pool, CM_STAT_ALLOCATION);
+	const struct cm_stat4 allocated = cm_stat_read(row, pool, CM_STAT_ALLOCATED_BYTES);
+	const struct cm_stat4 reserved = cm_stat_read(row, pool, CM_STAT_RESERVED_BYTES);
+	const int64_t active = cm_stat_read(row, pool, CM_STAT_ACTIVE_BYTES).current;
 	struct cm_summary sum = {
-		.allocated = stat->current[CM_STAT_ALLOCATED_BYTES],
-		.requested = stat->current[CM_STAT_REQUESTED_BYTES],
-		.reserved = stat->current[CM_STAT_RESERVED_BYTES],
-		.held = stat->current[CM_STAT_INACTIVE_SPLIT_BYTES],
-		.peak_allocated = stat->peak[CM_STAT_ALLOCATED_BYTES],
-		.peak_reserved = stat->peak[CM_STAT_RESERVED_BYTES],
-		.blocks = stat->current[CM_STAT_ALLOCATION],
-		.segments = stat->current[CM_STAT_SEGMENT],
-		.allocs = stat->allocated[CM_STAT_ALLOCATION],
-		.frees = stat->freed[CM_STAT_ALLOCATION],
+		.allocated = allocated.current,
+		.requested = cm_stat_read(row, pool, CM_STAT_REQUESTED_BYTES).current,
+		.reserved = reserved.current,
+		.held = cm_stat_read(row, pool, CM_STAT_INACTIVE_SPLIT_BYTES).current,
+		.peak_allocated = allocated.peak,
+		.peak_reserved = reserved.peak,
+		.blocks = allocation.current,
+		.segments = cm_stat_read(row, pool, CM_STAT_SEGMENT).current,
+		.allocs = allocation.allocated,
+		.frees = allocation.freed,
 	};
 
-	sum.waiting = sub(active, sum.allocated);
-	sum.rounding = sub(active, sum.requested);
-	sum.cached = sub(sum.reserved, sum.allocated);
-	sum.trimmable = sub(sub(sum.cached, sum.held), sum.waiting);
+	sum.waiting = cm_wrap_sub(active, sum.allocated);
+	sum.rounding = cm_wrap_sub(active, sum.requested);
+	sum.cached = cm_wrap_sub(sum.reserved, sum.allocated);
+	sum.trimmable = cm_wrap_sub(cm_wrap_sub(sum.cached, sum.held), sum.waiting);
 	return sum;
 }
 
@@ -48,18 +42,20 @@ int64_t cm_summary_other(const struct cm_device_row *row)
 
 	for (i = 0; i < CM_OTHER_COUNT; i++)
 		if (i != CM_OTHER_MANAGED)
-			sum = add(sum, row->other_bytes[i].current);
+			sum = cm_wrap_add(sum, row->other_bytes[i].current);
 	return sum;
 }
 
-int64_t cm_summary_outside(const struct cm_device_row *row)
+bool cm_summary_outside(const struct cm_device_row *row, int64_t *ret_bytes)
 {
-	const int64_t ours = add(row->stat[CM_POOL_ALL].current[CM_STAT_RESERVED_BYTES],
-				 cm_summary_other(row));
+	const int64_t ours = cm_wrap_add(cm_stat_current(row, CM_STAT_RESERVED_BYTES),
+					 cm_summary_other(row));
 
 	if (!row->free_seen_ns)
-		return 0;
-	return sub(sub((int64_t)row->total_bytes, (int64_t)row->free_bytes), ours);
+		return false;
+	*ret_bytes = cm_wrap_sub(cm_wrap_sub((int64_t)row->total_bytes, (int64_t)row->free_bytes),
+				 ours);
+	return true;
 }
 
 double cm_hit_rate(int64_t hits, int64_t misses)
