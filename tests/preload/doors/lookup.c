@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* dlsym and dlvsym: what is replaced, and what is left as it was. Arguments: driver, foreign. */
+/* dlsym and dlvsym: what is replaced, and what is left as it was. Arguments: driver, foreign, kind. */
 #include "tests/preload/doors/check.h"
 
 #include <errno.h>
@@ -49,7 +49,7 @@ static void failed_lookups_keep_their_message(void *driver, void *libc)
 	check(message && strstr(message, "libc.so") &&
 	      strstr(message, "undefined symbol: cuMemAlloc_v2"));
 
-	check(!dlvsym(driver, "cuMemAlloc_v2", "NO_SUCH_VERSION"));
+	check(!dlvsym(libc, "cuMemAlloc_v2", "NO_SUCH_VERSION"));
 	message = dlerror();
 	check(message && strstr(message, "NO_SUCH_VERSION"));
 }
@@ -61,6 +61,14 @@ static void successful_lookups_leave_no_trace(void *driver)
 	check(dlsym(driver, "cuMemFree_v2"));
 	check(errno == EDOM);
 	check(!dlerror());
+}
+
+/* Only a driver that gives its symbols versions can be asked for one. */
+static void versions_are_taken_too(void *driver)
+{
+	check_wrapped(dlvsym(driver, "cuMemAlloc_v2", "DRIVER_1"), "cuMemAlloc_v2",
+		      number_cuMemAlloc_v2);
+	check(!dlvsym(driver, "cuMemAlloc_v2", "DRIVER_2"));
 }
 
 static void names_of_other_libraries_are_left(void *foreign, void *libc)
@@ -104,6 +112,8 @@ int main(int argc, char **argv)
 	driver_functions_are_replaced(driver);
 	a_wrapper_reaches_its_own_original(driver);
 	other_driver_functions_are_left(driver);
+	if (argc > 3 && strcmp(argv[3], "versioned") == 0)
+		versions_are_taken_too(driver);
 	failed_lookups_keep_their_message(driver, libc);
 	the_global_scope_has_our_symbols();
 	a_closed_driver_stays_for_its_wrappers(argv[1], driver);

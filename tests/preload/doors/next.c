@@ -26,10 +26,9 @@ static void default_is_the_callers_scope(const char *path)
 	void *copy = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 	void *(*find_default)(const char *);
 
-	if (!copy) {
-		check(!"the copy opens");
+	check(copy);
+	if (!copy)
 		return;
-	}
 	find_default = (void *(*)(const char *))dlsym(copy, "third_find_default");
 	check(find_default("third_local_only") == dlsym(copy, "third_local_only"));
 	check(!dlsym(RTLD_DEFAULT, "third_local_only"));
