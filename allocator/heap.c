@@ -6,24 +6,7 @@
 
 #include "allocator/rows.h"
 #include "allocator/size_class.h"
-#include "allocator/thread.h"
 #include "stats/books.h"
-
-void cm_device_note_locked(struct cm_device *device, enum cm_action action, enum cm_pool pool,
-			   uint32_t heap, uint64_t addr, uint64_t size)
-{
-	const struct cm_event event = {
-		.tick = device->cache->ops->tick(),
-		.addr = addr,
-		.size = size,
-		.thread = cm_thread_id(),
-		.action = (uint8_t)action,
-		.pool = (uint8_t)pool,
-		.heap = (uint16_t)heap,
-	};
-
-	cm_ring_add(&device->ring, device->row, &event);
-}
 
 static bool is_split(const struct cm_block *block)
 {
@@ -120,6 +103,7 @@ static void hand_out(struct cm_heap *heap, uint32_t index, uint64_t size, uint64
 	block->state = CM_BLOCK_LIVE;
 	block->requested = bytes;
 	block->stack = 0;
+	block->tick = cache->ops->tick();
 	block->link_prev = block->link_next = 0;
 	cm_ptr_map_add(&device->map, block->addr, index);
 	heap->live_bytes += block->size;
@@ -130,7 +114,8 @@ static void hand_out(struct cm_heap *heap, uint32_t index, uint64_t size, uint64
 	cm_books_count(device->row, source, 1);
 	if (CM_UNLIKELY(block->size >= cache->policy.max_split_size))
 		cm_stat4_raise(&device->row->stat1[CM_STAT1_OVERSIZE_ALLOCATIONS], 1);
-	cm_device_note_locked(device, CM_ACTION_ALLOC, pool, heap->index, block->addr, bytes);
+	cm_device_note_locked(device, CM_ACTION_ALLOC, pool, heap->index, block->tick, block->addr,
+			      bytes);
 	cm_books_end(device->row);
 }
 
@@ -207,8 +192,8 @@ static void book_segment(struct cm_heap *heap, const struct cm_segment *segment)
 	if (segment->size >= heap->cache->policy.max_split_size)
 		cm_stat4_raise(&device->row->stat1[CM_STAT1_OVERSIZE_SEGMENTS], 1);
 	cm_books_count(device->row, CM_SCALAR_num_device_alloc, 1);
-	cm_device_note_locked(device, CM_ACTION_SEGMENT_ALLOC, pool, heap->index, segment->addr,
-			      segment->size);
+	cm_device_note_locked(device, CM_ACTION_SEGMENT_ALLOC, pool, heap->index, segment->tick,
+			      segment->addr, segment->size);
 	cm_books_end(device->row);
 }
 
@@ -248,8 +233,8 @@ void cm_heap_remove_segment_locked(struct cm_cache *cache, uint32_t s)
 	if (segment->size >= cache->policy.max_split_size)
 		cm_stat4_lower(&device->row->stat1[CM_STAT1_OVERSIZE_SEGMENTS], 1);
 	cm_books_count(device->row, CM_SCALAR_num_device_free, 1);
-	cm_device_note_locked(device, CM_ACTION_SEGMENT_FREE, pool, heap->index, segment->addr,
-			      segment->size);
+	cm_device_note_locked(device, CM_ACTION_SEGMENT_FREE, pool, heap->index, cache->ops->tick(),
+			      segment->addr, segment->size);
 	cm_books_end(device->row);
 	cm_rows_give_block(device, segment->first);
 	cm_rows_give_segment(cache, s);
@@ -269,7 +254,7 @@ static void join(struct cm_heap *heap, uint32_t left, uint32_t right)
 }
 
 /* One block becomes FREE. `recycled`: it goes to the bins, as its free neighbours are there. */
-static void retire_block(struct cm_heap *heap, uint32_t index)
+static void retire_block(struct cm_heap *heap, uint32_t index, uint64_t tick)
 {
 	struct cm_cache *cache = heap->cache;
 	struct cm_device_row *row = heap->device->row;
@@ -282,9 +267,10 @@ static void retire_block(struct cm_heap *heap, uint32_t index)
 	uint32_t side, other;
 
 	cm_books_ready(row, pool, (int64_t)block->size, (int64_t)block->requested);
-	cm_device_note_locked(heap->device, CM_ACTION_FREE_COMPLETED, pool, heap->index,
+	cm_device_note_locked(heap->device, CM_ACTION_FREE_COMPLETED, pool, heap->index, tick,
 			      block->addr, block->requested);
 	block->state = CM_BLOCK_FREE;
+	block->tick = tick;
 	block->link_prev = block->link_next = 0;
 	block->age = heap->searches[cm_segment_fit(segment)];
 	for (side = 0; side < 2; side++) {
@@ -342,29 +328,31 @@ bool cm_heap_free_locked(struct cm_heap *heap, uint32_t index)
 
 	assert(cm_lock_is_held(&heap->device->lock));
 	heap->live_bytes -= block->size;
+	block->tick = cache->ops->tick();
 	cm_books_begin(device->row);
 	cm_books_free(device->row, pool, (int64_t)block->size);
 	if (CM_UNLIKELY(block->size >= cache->policy.max_split_size))
 		cm_stat4_lower(&device->row->stat1[CM_STAT1_OVERSIZE_ALLOCATIONS], 1);
-	cm_device_note_locked(device, CM_ACTION_FREE_REQUESTED, pool, heap->index, block->addr,
-			      block->requested);
+	cm_device_note_locked(device, CM_ACTION_FREE_REQUESTED, pool, heap->index, block->tick,
+			      block->addr, block->requested);
 	if (recycled)
 		join_open_epoch(heap, index);
 	else
-		retire_block(heap, index);
+		retire_block(heap, index, block->tick);
 	cm_books_end(device->row);
 	return !recycled;
 }
 
 void cm_heap_retire_locked(struct cm_heap *heap, struct cm_epoch *epoch)
 {
+	uint64_t tick = heap->cache->ops->tick();
 	uint32_t index = epoch->first, next;
 
 	assert(cm_lock_is_held(&heap->device->lock));
 	cm_books_begin(heap->device->row);
 	for (; index; index = next) {
 		next = heap->cache->block[index].link_next;
-		retire_block(heap, index);
+		retire_block(heap, index, tick);
 	}
 	cm_books_count(heap->device->row, CM_SCALAR_epochs_ready, 1);
 	cm_books_end(heap->device->row);

@@ -23,22 +23,22 @@
 
 #include "allocator/bins.h"
 #include "allocator/cache.h"
+#include "allocator/fence.h"
 #include "allocator/lock.h"
 #include "allocator/page_map.h"
 #include "allocator/ptr_map.h"
+#include "allocator/thread.h"
 #include "stats/events.h"
 
-#define CM_EPOCHS_MAX     32 /* closed at once; a power of two */
-#define CM_EPOCH_CONTEXTS 16 /* contexts whose work an epoch can capture */
-#define CM_HEAPS_MAX      256
-#define CM_SPARE_BATCH    64
+#define CM_EPOCHS_MAX  32 /* closed at once; a power of two */
+#define CM_HEAPS_MAX   256
+#define CM_SPARE_BATCH 64
 
 enum { CM_FIT_SMALL, CM_FIT_LARGE, CM_FIT_COUNT };
 
 /*
  * A batch of freed blocks that becomes ready together. It is open while frees join it; closing it
- * records one event in every context of the process, since a copy between devices touches memory of
- * a context from a stream of another.
+ * records its fence.
  */
 struct cm_epoch {
 	uint64_t number;
@@ -51,11 +51,7 @@ struct cm_epoch {
 	/* No unbounded work between the last free and the record: the events capture no more than a
 	 * cudaFree at that moment would have waited for. */
 	bool clean;
-	uint32_t events;
-	struct cm_epoch_event {
-		struct cm_heap *heap; /* whose context; NULL: the context is gone, and its work */
-		uint64_t event;
-	} event[CM_EPOCH_CONTEXTS];
+	struct cm_fence fence;
 };
 
 struct cm_heap {
@@ -195,8 +191,13 @@ static inline bool cm_segment_is_free(const struct cm_cache *cache,
 	       cache->block[segment->first].state == CM_BLOCK_FREE;
 }
 
-/* Adds an event to the device's ring: see stats/events.h. */
-void cm_device_note_locked(struct cm_device *device, enum cm_action action, enum cm_pool pool,
-			   uint32_t heap, uint64_t addr, uint64_t size);
+/* Adds an event of `tick` to the device's ring: see stats/events.h. */
+static inline void cm_device_note_locked(struct cm_device *device, enum cm_action action,
+					 enum cm_pool pool, uint32_t heap, uint64_t tick,
+					 uint64_t addr, uint64_t size)
+{
+	cm_ring_add(&device->ring, device->row, action, pool, heap, cm_thread_id(), tick, addr,
+		    size);
+}
 
 #endif

@@ -160,7 +160,7 @@ static void note_oom(const struct request *request)
 	device->row->free_seen_ns = heap->cache->ops->now_ns();
 	cm_books_count(device->row, CM_SCALAR_num_ooms, 1);
 	cm_device_note_locked(device, CM_ACTION_OOM, cm_size_pool(request->size), heap->index,
-			      free_bytes, request->size);
+			      heap->cache->ops->tick(), free_bytes, request->size);
 	cm_books_end(device->row);
 	cm_lock_release(&device->lock);
 }

@@ -4,16 +4,15 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static __thread uint32_t id;
+__thread uint32_t cm_thread_known_id;
 
-uint32_t cm_thread_id(void)
+CM_NOINLINE uint32_t cm_thread_ask_id(void)
 {
-	if (__builtin_expect(!id, 0))
-		id = (uint32_t)syscall(SYS_gettid);
-	return id;
+	cm_thread_known_id = (uint32_t)syscall(SYS_gettid);
+	return cm_thread_known_id;
 }
 
 void cm_thread_forget(void)
 {
-	id = 0;
+	cm_thread_known_id = 0;
 }

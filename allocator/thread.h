@@ -7,7 +7,16 @@
 
 #include <stdint.h>
 
-uint32_t cm_thread_id(void);
+#include "allocator/attr.h"
+
+extern __thread uint32_t cm_thread_known_id __attribute__((visibility("hidden")));
+
+uint32_t cm_thread_ask_id(void);
+
+CM_ALWAYS_INLINE uint32_t cm_thread_id(void)
+{
+	return CM_LIKELY(cm_thread_known_id) ? cm_thread_known_id : cm_thread_ask_id();
+}
 
 /* In a forked child: its thread has another id than the one it inherited. */
 void cm_thread_forget(void);

@@ -14,16 +14,22 @@
 
 #include "stats/layout.h"
 
-/* Release orders: a reader that sees a changed value also sees seq odd, or moved on. */
-static inline void cm_books_begin(struct cm_device_row *row)
+/* Keeps the stores before it before those after it. */
+static inline void cm_books_order(void)
 {
-	__atomic_store_n(&row->seq, row->seq + 1, __ATOMIC_RELAXED);
 #if defined(__x86_64__)
 	/* x86 keeps stores in order: only the compiler has to be held. */
 	__asm__ __volatile__("" ::: "memory");
 #else
 	__atomic_thread_fence(__ATOMIC_RELEASE);
 #endif
+}
+
+/* A reader that sees a changed value also sees seq odd, or moved on. */
+static inline void cm_books_begin(struct cm_device_row *row)
+{
+	__atomic_store_n(&row->seq, row->seq + 1, __ATOMIC_RELAXED);
+	cm_books_order();
 }
 
 static inline void cm_books_end(struct cm_device_row *row)

@@ -7,6 +7,7 @@
 
 #include <stdint.h>
 
+#include "stats/books.h"
 #include "stats/layout.h"
 
 struct cm_ring {
@@ -14,9 +15,10 @@ struct cm_ring {
 	uint32_t mask;        /* rows - 1 */
 };
 
-/* Adds `event` as the next of the device; its number is set here. */
+/* Adds the device's next event; see struct cm_event. */
 static inline void cm_ring_add(const struct cm_ring *ring, struct cm_device_row *device,
-			       const struct cm_event *event)
+			       enum cm_action action, enum cm_pool pool, uint32_t heap,
+			       uint32_t thread, uint64_t tick, uint64_t addr, uint64_t size)
 {
 	uint64_t number = ++device->event_next;
 	struct cm_event *row;
@@ -26,19 +28,15 @@ static inline void cm_ring_add(const struct cm_ring *ring, struct cm_device_row 
 	row = &ring->row[(number - 1) & ring->mask];
 	/* Number 0 first and the true one last, so that a reader can tell a row in the making. */
 	__atomic_store_n(&row->number, 0, __ATOMIC_RELAXED);
-#if defined(__x86_64__)
-	__asm__ __volatile__("" ::: "memory");
-#else
-	__atomic_thread_fence(__ATOMIC_RELEASE);
-#endif
-	row->tick = event->tick;
-	row->addr = event->addr;
-	row->size = event->size;
-	row->thread = event->thread;
-	row->stack = event->stack;
-	row->action = event->action;
-	row->pool = event->pool;
-	row->heap = event->heap;
+	cm_books_order();
+	row->tick = tick;
+	row->addr = addr;
+	row->size = size;
+	row->thread = thread;
+	row->stack = 0;
+	row->action = (uint8_t)action;
+	row->pool = (uint8_t)pool;
+	row->heap = (uint16_t)heap;
 	__atomic_store_n(&row->number, number, __ATOMIC_RELEASE);
 }
 
