@@ -22,41 +22,6 @@ static void count(struct cm_heap *heap, enum cm_scalar scalar, int64_t n)
 	cm_lock_release(&heap->device->lock);
 }
 
-/* Events are kept with their context; the turn guards the spare ones. */
-static int take_event(struct cm_heap *heap, uint64_t *ret_event)
-{
-	if (heap->spare_events) {
-		*ret_event = heap->spare_event[--heap->spare_events];
-		return 0;
-	}
-	return heap->cache->ops->event_create(heap->ctx, ret_event);
-}
-
-static void give_event(struct cm_heap *heap, uint64_t event)
-{
-	if (heap->spare_events < CM_EPOCHS_MAX)
-		heap->spare_event[heap->spare_events++] = event;
-	else
-		(void)heap->cache->ops->event_destroy(heap->ctx, event);
-}
-
-static void give_events(struct cm_epoch *epoch)
-{
-	uint32_t i;
-
-	for (i = 0; i < epoch->events; i++)
-		if (epoch->event[i].heap)
-			give_event(epoch->event[i].heap, epoch->event[i].event);
-	epoch->events = 0;
-}
-
-/* A context that answers with an error of its own is left to the program. */
-static void fail(struct cm_heap *heap, int err)
-{
-	if (err > 0 && err != CM_DRIVER_NOT_READY)
-		cm_cache_drain_heap(heap->cache, heap->ctx);
-}
-
 /* Moves the open epoch behind the closed ones. False: it is empty, or they are too many. */
 static bool detach(struct cm_heap *heap)
 {
@@ -97,42 +62,6 @@ static void reattach(struct cm_heap *heap)
 	cm_lock_release(&device->lock);
 }
 
-static int record_one(struct cm_epoch *epoch, struct cm_heap *heap)
-{
-	struct cm_epoch_event *slot = &epoch->event[epoch->events];
-	int err;
-
-	if (epoch->events == CM_EPOCH_CONTEXTS)
-		return -1;
-	err = take_event(heap, &slot->event);
-	if (err)
-		return err;
-	slot->heap = heap;
-	epoch->events++;
-	return heap->cache->ops->event_record(heap->ctx, slot->event);
-}
-
-/* Records an event in every context of the process. */
-static bool record(struct cm_heap *heap, struct cm_epoch *epoch)
-{
-	struct cm_cache *cache = heap->cache;
-	uint32_t i, heaps = atomic_load_explicit(&cache->heaps, memory_order_acquire);
-	struct cm_heap *other;
-	int err;
-
-	for (i = 0; i < heaps; i++) {
-		other = atomic_load_explicit(&cache->heap[i], memory_order_relaxed);
-		if (!other->ctx)
-			continue;
-		err = record_one(epoch, other);
-		if (err) {
-			fail(other, err);
-			return false;
-		}
-	}
-	return true;
-}
-
 bool cm_epoch_close_turned(struct cm_heap *heap)
 {
 	const struct cm_driver_ops *ops = heap->cache->ops;
@@ -142,8 +71,7 @@ bool cm_epoch_close_turned(struct cm_heap *heap)
 	if (!(heap->can & CM_CAN_CTX_EVENTS) || !detach(heap))
 		return false;
 	epoch = closed(heap, heap->open.number - 1);
-	if (!record(heap, epoch)) {
-		give_events(epoch);
+	if (!cm_fence_record_turned(heap->cache, &epoch->fence)) {
 		reattach(heap);
 		return false;
 	}
@@ -154,26 +82,9 @@ bool cm_epoch_close_turned(struct cm_heap *heap)
 	return true;
 }
 
-static bool is_complete(struct cm_heap *heap, struct cm_epoch *epoch)
+static bool is_complete(struct cm_heap *heap, uint64_t number)
 {
-	struct cm_epoch_event *slot;
-	uint32_t i;
-	int err;
-
-	for (i = 0; i < epoch->events; i++) {
-		slot = &epoch->event[i];
-		if (!slot->heap)
-			continue;
-		count(heap, CM_SCALAR_event_queries, 1);
-		err = heap->cache->ops->event_query(slot->heap->ctx, slot->event);
-		if (err) {
-			fail(slot->heap, err);
-			return false;
-		}
-		give_event(slot->heap, slot->event);
-		slot->heap = NULL;
-	}
-	return true;
+	return cm_fence_is_complete_turned(&closed(heap, number)->fence);
 }
 
 /* Everything up to the closed epoch `last` is ready. */
@@ -182,7 +93,7 @@ static void retire_up_to(struct cm_heap *heap, uint64_t last)
 	for (; heap->oldest <= last; heap->oldest++) {
 		struct cm_epoch *epoch = closed(heap, heap->oldest);
 
-		give_events(epoch);
+		cm_fence_fini_turned(&epoch->fence);
 		cm_lock_acquire(&heap->device->lock);
 		cm_heap_retire_locked(heap, epoch);
 		heap->row->epoch_ready = heap->oldest;
@@ -201,11 +112,11 @@ bool cm_epoch_poll_turned(struct cm_heap *heap)
 	assert(cm_lock_is_held(&heap->cache->turn));
 	if (before == end)
 		return false;
-	if (is_complete(heap, closed(heap, end - 1))) {
+	if (is_complete(heap, end - 1)) {
 		retire_up_to(heap, end - 1);
 		return true;
 	}
-	while (heap->oldest < end - 1 && is_complete(heap, closed(heap, heap->oldest)))
+	while (heap->oldest < end - 1 && is_complete(heap, heap->oldest))
 		retire_up_to(heap, heap->oldest);
 	return heap->oldest != before;
 }
@@ -238,10 +149,7 @@ static bool is_stuck(struct cm_heap *heap)
 
 bool cm_epoch_barrier_turned(struct cm_heap *heap)
 {
-	struct cm_epoch *epoch;
 	uint64_t number;
-	uint32_t i;
-	int err = -1;
 
 	assert(cm_lock_is_held(&heap->cache->turn));
 	if (!may_lay_barrier(heap) || is_stuck(heap))
@@ -251,14 +159,8 @@ bool cm_epoch_barrier_turned(struct cm_heap *heap)
 	number = newest_clean(heap);
 	if (number + 1 == heap->oldest)
 		return false;
-	epoch = closed(heap, number);
-	for (i = 0; i < epoch->events; i++)
-		if (epoch->event[i].heap == heap)
-			err = heap->cache->ops->ctx_wait_event(heap->ctx, epoch->event[i].event);
-	if (err) {
-		fail(heap, err);
+	if (!cm_fence_order_turned(&closed(heap, number)->fence, heap))
 		return false;
-	}
 	count(heap, CM_SCALAR_barriers, 1);
 	retire_up_to(heap, number);
 	return true;
@@ -267,26 +169,18 @@ bool cm_epoch_barrier_turned(struct cm_heap *heap)
 bool cm_epoch_synchronize_turned(struct cm_heap *heap)
 {
 	struct cm_cache *cache = heap->cache;
-	uint32_t i, heaps = atomic_load_explicit(&cache->heaps, memory_order_acquire);
 	uint64_t start = cache->ops->now_ns(), end;
-	struct cm_heap *other;
 	bool detached;
-	int err;
 
 	assert(cm_lock_is_held(&heap->cache->turn));
 	detached = detach(heap);
 	end = heap->open.number;
 	if (detached)
 		closed(heap, end - 1)->closed_ns = start;
-	for (i = 0; i < heaps; i++) {
-		other = atomic_load_explicit(&cache->heap[i], memory_order_relaxed);
-		err = other->ctx ? cache->ops->ctx_synchronize(other->ctx) : 0;
-		if (err) {
-			fail(other, err);
-			if (detached)
-				reattach(heap);
-			return false;
-		}
+	if (!cm_fence_synchronize_turned(cache)) {
+		if (detached)
+			reattach(heap);
+		return false;
 	}
 	count(heap, CM_SCALAR_waits, 1);
 	count(heap, CM_SCALAR_wait_ns, (int64_t)(cache->ops->now_ns() - start));
@@ -389,16 +283,14 @@ void cm_epoch_wait_device(struct cm_device *device, uint64_t limit_ns)
 
 void cm_epoch_forget_context_turned(struct cm_cache *cache, struct cm_heap *gone)
 {
-	uint32_t i, e, heaps = atomic_load_explicit(&cache->heaps, memory_order_acquire);
+	uint32_t i, heaps = atomic_load_explicit(&cache->heaps, memory_order_acquire);
 	uint64_t number;
 
 	for (i = 0; i < heaps; i++) {
 		struct cm_heap *heap = atomic_load_explicit(&cache->heap[i], memory_order_relaxed);
 
 		for (number = heap->oldest; number < heap->open.number; number++)
-			for (e = 0; e < closed(heap, number)->events; e++)
-				if (closed(heap, number)->event[e].heap == gone)
-					closed(heap, number)->event[e].heap = NULL;
+			cm_fence_forget_turned(&closed(heap, number)->fence, gone);
 	}
 	gone->spare_events = 0;
 }

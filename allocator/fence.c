@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: MIT */
+#include "allocator/fence.h"
+
+#include <assert.h>
+
+#include "allocator/heap.h"
+
+/* Events are kept with their context; the turn guards the spare ones. */
+static int take_event(struct cm_heap *heap, uint64_t *ret_event)
+{
+	if (heap->spare_events) {
+		*ret_event = heap->spare_event[--heap->spare_events];
+		return 0;
+	}
+	return heap->cache->ops->event_create(heap->ctx, ret_event);
+}
+
+static void give_event(struct cm_heap *heap, uint64_t event)
+{
+	if (heap->spare_events < CM_EPOCHS_MAX)
+		heap->spare_event[heap->spare_events++] = event;
+	else
+		(void)heap->cache->ops->event_destroy(heap->ctx, event);
+}
+
+static void fail(struct cm_heap *heap, int err)
+{
+	if (err > 0 && err != CM_DRIVER_NOT_READY)
+		cm_cache_drain_heap(heap->cache, heap->ctx);
+}
+
+static int record_one(struct cm_fence *fence, struct cm_heap *heap)
+{
+	struct cm_fence_event *slot = &fence->event[fence->events];
+	int err;
+
+	if (fence->events == CM_FENCE_CONTEXTS)
+		return -1;
+	err = take_event(heap, &slot->event);
+	if (err)
+		return err;
+	slot->heap = heap;
+	fence->events++;
+	return heap->cache->ops->event_record(heap->ctx, slot->event);
+}
+
+bool cm_fence_record_turned(struct cm_cache *cache, struct cm_fence *fence)
+{
+	uint32_t i, heaps = atomic_load_explicit(&cache->heaps, memory_order_acquire);
+	struct cm_heap *heap;
+	int err;
+
+	assert(cm_lock_is_held(&cache->turn));
+	assert(!fence->events);
+	for (i = 0; i < heaps; i++) {
+		heap = atomic_load_explicit(&cache->heap[i], memory_order_relaxed);
+		err = heap->ctx ? record_one(fence, heap) : 0;
+		if (err) {
+			fail(heap, err);
+			cm_fence_fini_turned(fence);
+			return false;
+		}
+	}
+	return true;
+}
+
+bool cm_fence_is_complete_turned(struct cm_fence *fence)
+{
+	struct cm_fence_event *slot;
+	struct cm_cache *cache;
+	uint32_t i;
+	int err;
+
+	for (i = 0; i < fence->events; i++) {
+		slot = &fence->event[i];
+		if (!slot->heap)
+			continue;
+		cache = slot->heap->cache;
+		assert(cm_lock_is_held(&cache->turn));
+		cm_cache_count(cache, slot->heap->device->index, CM_SCALAR_event_queries, 1);
+		err = cache->ops->event_query(slot->heap->ctx, slot->event);
+		if (err) {
+			fail(slot->heap, err);
+			return false;
+		}
+		give_event(slot->heap, slot->event);
+		slot->heap = NULL;
+	}
+	return true;
+}
+
+bool cm_fence_order_turned(const struct cm_fence *fence, struct cm_heap *heap)
+{
+	int err = -1;
+	uint32_t i;
+
+	assert(cm_lock_is_held(&heap->cache->turn));
+	for (i = 0; i < fence->events; i++)
+		if (fence->event[i].heap == heap)
+			err = heap->cache->ops->ctx_wait_event(heap->ctx, fence->event[i].event);
+	if (err)
+		fail(heap, err);
+	return !err;
+}
+
+void cm_fence_fini_turned(struct cm_fence *fence)
+{
+	uint32_t i;
+
+	for (i = 0; i < fence->events; i++)
+		if (fence->event[i].heap)
+			give_event(fence->event[i].heap, fence->event[i].event);
+	fence->events = 0;
+}
+
+void cm_fence_forget_turned(struct cm_fence *fence, const struct cm_heap *gone)
+{
+	uint32_t i;
+
+	for (i = 0; i < fence->events; i++)
+		if (fence->event[i].heap == gone)
+			fence->event[i].heap = NULL;
+}
+
+bool cm_fence_synchronize_turned(struct cm_cache *cache)
+{
+	uint32_t i, heaps = atomic_load_explicit(&cache->heaps, memory_order_acquire);
+	struct cm_heap *heap;
+	int err;
+
+	assert(cm_lock_is_held(&cache->turn));
+	for (i = 0; i < heaps; i++) {
+		heap = atomic_load_explicit(&cache->heap[i], memory_order_relaxed);
+		err = heap->ctx ? cache->ops->ctx_synchronize(heap->ctx) : 0;
+		if (err) {
+			fail(heap, err);
+			return false;
+		}
+	}
+	return true;
+}

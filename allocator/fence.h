@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One event in every context of the process, recorded together: when all of them have completed, so
+ * has all work that was submitted anywhere before. Every context, since a copy between devices, or
+ * to the host, touches memory of one context from a stream of another.
+ *
+ * Events stay with their context and serve one fence after the other. Where a driver has no events
+ * of a context, cm_fence_synchronize_turned is all there is.
+ *
+ * All functions call the driver: the caller has entered the capture gate, holds the cache's turn and
+ * no device's lock. A context that answers with an error of its own is left to the program: its heap
+ * drains. The one that calls no driver is cm_fence_forget_turned.
+ */
+#ifndef CM_ALLOCATOR_FENCE_H
+#define CM_ALLOCATOR_FENCE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define CM_FENCE_CONTEXTS 16 /* contexts whose work a fence can capture */
+
+struct cm_cache;
+struct cm_heap;
+
+struct cm_fence {
+	uint32_t events;
+	struct cm_fence_event {
+		struct cm_heap *heap; /* whose context; NULL: complete, or the context is gone */
+		uint64_t event;
+	} event[CM_FENCE_CONTEXTS];
+};
+
+/* Records a fence that holds no events. False: it could not be, and holds none as before. */
+bool cm_fence_record_turned(struct cm_cache *cache, struct cm_fence *fence);
+
+/* Asks the driver; events that have completed are given back at once. Never blocks. */
+bool cm_fence_is_complete_turned(struct cm_fence *fence);
+
+/* Puts all future work of the context behind its event, on the device. False: it can't be. */
+bool cm_fence_order_turned(const struct cm_fence *fence, struct cm_heap *heap);
+
+/* Gives the events back to their contexts, complete or not; the fence holds none then. */
+void cm_fence_fini_turned(struct cm_fence *fence);
+
+/* The context is gone, and its work and its events with it. */
+void cm_fence_forget_turned(struct cm_fence *fence, const struct cm_heap *gone);
+
+/* The host waits for all work of every context. False on a driver error. */
+bool cm_fence_synchronize_turned(struct cm_cache *cache);
+
+#endif
