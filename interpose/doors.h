@@ -24,6 +24,7 @@ struct cm_hook {
 	int version;
 	unsigned int flags; /* CM_HOOK_* */
 	void *wrapper;      /* NULL but for CM_HOOK: not to be replaced */
+	void *exported;     /* our symbol of this name, NULL but for CM_HOOK */
 	cm_real_slot *real; /* NULL for CM_KNOWN */
 };
 

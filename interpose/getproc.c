@@ -28,18 +28,29 @@ static const struct cm_hook *find_abi(const char *base, int version, bool per_th
 	return best || !per_thread ? best : find_abi(base, version, false);
 }
 
-/* The row of `base` whose original is `function`, or NULL; says whether we hook the base at all. */
+/*
+ * Ours it is already where a driver's own references bind to the symbols that we export, or where
+ * another library has asked before.
+ */
+static bool is_function_of(const struct cm_hook *hook, const void *function)
+{
+	return hook->wrapper && (function == cm_real_get(hook) || function == hook->exported ||
+				 function == hook->wrapper);
+}
+
+/* The row of `base` that is this function, or NULL; says whether we hook the base at all. */
 static const struct cm_hook *find_function(const char *base, const void *function, bool *ret_hooked)
 {
 	size_t i;
 
+	*ret_hooked = false;
 	for (i = 0; i < cm_hook_count; i++) {
 		const struct cm_hook *hook = &cm_hooks[i];
 
 		if (!hook->wrapper || strcmp(hook->base, base) != 0)
 			continue;
 		*ret_hooked = true;
-		if (cm_real_get(hook) == function)
+		if (is_function_of(hook, function))
 			return hook;
 	}
 	return NULL;
@@ -55,9 +66,9 @@ static const struct cm_hook *find_answer(const char *base, const void *function,
 {
 	const struct cm_hook *abi = find_abi(base, version, per_thread);
 	const struct cm_hook *hook;
-	bool hooked = false;
+	bool hooked;
 
-	if (abi && abi->wrapper && cm_real_get(abi) == function)
+	if (abi && is_function_of(abi, function))
 		return abi;
 	hook = find_function(base, function, &hooked);
 	if (hook)
@@ -74,8 +85,7 @@ static void replace(const char *base, void **pfn, int version, cuuint64_t flags,
 	bool per_thread = flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
 	const struct cm_hook *hook;
 
-	/* A driver whose own references bind to our symbols has those to give. */
-	if (!base || !pfn || !*pfn || cm_is_ours(*pfn))
+	if (!base || !pfn || !*pfn)
 		return;
 	hook = find_answer(base, *pfn, version, per_thread);
 	if (!hook || cm_driver_has_address(caller))

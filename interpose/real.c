@@ -108,7 +108,7 @@ bool cm_driver_has_address(const void *address)
 	return find_object(address, &object) && is_driver(&object);
 }
 
-bool cm_is_ours(const void *address)
+static bool is_ours(const void *address)
 {
 	return (const char *)address >= __ehdr_start && (const char *)address < _end;
 }
@@ -122,7 +122,7 @@ void *cm_real_get(const struct cm_hook *hook)
 
 void cm_real_set(const struct cm_hook *hook, void *function)
 {
-	if (!cm_is_ours(function))
+	if (!is_ours(function))
 		__atomic_store_n(hook->real, function, __ATOMIC_RELAXED);
 }
 
@@ -130,7 +130,7 @@ static void set_missing(const struct cm_hook *hook, void *function)
 {
 	void *missing = (void *)cm_real_missing;
 
-	if (function && hook->real && !cm_is_ours(function))
+	if (function && hook->real && !is_ours(function))
 		__atomic_compare_exchange_n(hook->real, &missing, function, false, __ATOMIC_RELAXED,
 					    __ATOMIC_RELAXED);
 }
@@ -160,8 +160,8 @@ bool cm_driver_add_lookup(void *handle, const struct cm_hook *hook, void *found)
 	struct cm_object object;
 
 	/* A library behind us that hooks the driver too may answer for the driver's own handle. */
-	if (cm_is_ours(found) || !((find_handle(handle, &object) && is_driver(&object)) ||
-				   (find_object(found, &object) && is_driver(&object))))
+	if (is_ours(found) || !((find_handle(handle, &object) && is_driver(&object)) ||
+				(find_object(found, &object) && is_driver(&object))))
 		return false;
 	load(&object);
 	cm_real_set(hook, found);

@@ -11,9 +11,6 @@
 
 #include <stdbool.h>
 
-/* Whether the address lies in this library. */
-bool cm_is_ours(const void *address);
-
 /* Whether the address lies in the driver's library. */
 bool cm_driver_has_address(const void *address);
 

@@ -19,8 +19,8 @@ FLAGS = ['-std=gnu11', '-D_GNU_SOURCE', '-fPIC', '-fvisibility=hidden', '-ftls-m
          f'-I{ROOT}', '-isystem', sys.argv[1], sys.argv[2]]
 DOORS = [ROOT / 'interpose' / name for name in (
     'doors.c', 'hooks.c', 'next_symbol.c', 'real.c', 'getproc.c', 'dlsym_aarch64.S', 'exports.S')]
-MODULE_LINK = [f'-Wl,--version-script,{ROOT}/interpose/libcudamem.map', '-Wl,-z,now', '-Wl,-z,defs',
-               '-Wl,-z,text']
+MODULE_LINK = [f'-Wl,--version-script,{ROOT}/interpose/libcudamem.map', '-Wl,-Bsymbolic',
+               '-Wl,-z,now', '-Wl,-z,defs', '-Wl,-z,text']
 
 
 def main():
