@@ -288,6 +288,23 @@ int cm_reader_read_host(struct cm_reader *reader, struct cm_host_row *ret_row, b
 			ret_torn);
 }
 
+int cm_reader_read_option(struct cm_reader *reader, uint32_t index, struct cm_option_row *ret_row)
+{
+	struct cm_option_row row;
+	int err;
+
+	err = cm_reader_read(reader, CM_TABLE_OPTION, index, 1, &row, sizeof(row));
+	if (err)
+		return err;
+	row.name[sizeof(row.name) - 1] = '\0';
+	row.value[sizeof(row.value) - 1] = '\0';
+	row.fallback[sizeof(row.fallback) - 1] = '\0';
+	row.origin[sizeof(row.origin) - 1] = '\0';
+	row.help[sizeof(row.help) - 1] = '\0';
+	*ret_row = row;
+	return 0;
+}
+
 /* The state letter of /proc/PID/stat, 0 where there is no such process. */
 static char read_state(pid_t pid)
 {

@@ -68,6 +68,9 @@ int cm_reader_read_device(struct cm_reader *reader, uint32_t index, struct cm_de
 			  bool *ret_torn);
 int cm_reader_read_host(struct cm_reader *reader, struct cm_host_row *ret_row, bool *ret_torn);
 
+/* A row of the configuration in effect; its texts end with a zero byte. -ERANGE, -EIO. */
+int cm_reader_read_option(struct cm_reader *reader, uint32_t index, struct cm_option_row *ret_row);
+
 /* What became of the process, asked anew at each call. */
 enum cm_life cm_reader_life(struct cm_reader *reader);
 

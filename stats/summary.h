@@ -38,10 +38,10 @@ struct cm_summary cm_summary_pool(const struct cm_device_row *row, enum cm_pool 
 int64_t cm_summary_other(const struct cm_device_row *row);
 
 /*
- * Device memory of nobody the row knows: contexts, libraries, other processes. 0 where the free
- * bytes were never asked for.
+ * Device memory of nobody that the row knows: contexts, libraries, other processes. False where the
+ * driver was never asked how much is free.
  */
-int64_t cm_summary_outside(const struct cm_device_row *row);
+bool cm_summary_outside(const struct cm_device_row *row, int64_t *ret_bytes);
 
 /* Share of requests that needed no driver allocation, 0 to 1; -1 where there was no request. */
 double cm_hit_rate(int64_t hits, int64_t misses);

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: MIT */
+#include "stats/mail_client.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "stats/region.h"
+
+#define NS_PER_S     UINT64_C(1000000000)
+#define LOCK_WAIT_NS 5000000 /* between two tries for the lock */
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
+}
+
+/* The mailbox's page of a file that this user can write. */
+static int map_mailbox(struct cm_reader *reader, struct cm_mailbox **ret_mailbox, int *ret_fd)
+{
+	const off_t offset = offsetof(struct cm_header, mailbox);
+	char path[40];
+	void *page;
+	int fd, err;
+
+	if (reader->owner != geteuid())
+		return -EPERM;
+	/* By the open file, not by name: the name may lead elsewhere by now. */
+	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", reader->fd);
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	/* A page that has no memory yet would be a signal where none is left. */
+	err = -posix_fallocate(fd, offset, sizeof(struct cm_mailbox));
+	if (err)
+		goto err_fd;
+	page = mmap(NULL, sizeof(struct cm_mailbox), PROT_READ | PROT_WRITE, MAP_SHARED, fd,
+		    offset);
+	if (page == MAP_FAILED) {
+		err = -errno;
+		goto err_fd;
+	}
+	*ret_mailbox = page;
+	*ret_fd = fd;
+	return 0;
+
+err_fd:
+	(void)close(fd);
+	return err;
+}
+
+static int lock_mailbox(int fd, uint64_t deadline_ns)
+{
+	const struct timespec wait = {.tv_nsec = LOCK_WAIT_NS};
+
+	while (flock(fd, LOCK_EX | LOCK_NB)) {
+		if (errno != EWOULDBLOCK && errno != EINTR)
+			return -errno;
+		if (now_ns() >= deadline_ns)
+			return -ETIMEDOUT;
+		(void)nanosleep(&wait, NULL);
+	}
+	return 0;
+}
+
+/* Waits until the state is no longer `state`. -ETIMEDOUT. */
+static int wait_change(struct cm_mailbox *mailbox, uint32_t state, uint64_t deadline_ns)
+{
+	struct timespec left;
+	uint64_t now;
+
+	while (__atomic_load_n(&mailbox->state, __ATOMIC_ACQUIRE) == state) {
+		now = now_ns();
+		if (now >= deadline_ns)
+			return -ETIMEDOUT;
+		left.tv_sec = (time_t)((deadline_ns - now) / NS_PER_S);
+		left.tv_nsec = (long)((deadline_ns - now) % NS_PER_S);
+		(void)syscall(SYS_futex, &mailbox->state, FUTEX_WAIT, state, &left, NULL, 0);
+	}
+	return 0;
+}
+
+static bool move_state(struct cm_mailbox *mailbox, uint32_t from, uint32_t to)
+{
+	return __atomic_compare_exchange_n(&mailbox->state, &from, to, false, __ATOMIC_ACQ_REL,
+					   __ATOMIC_ACQUIRE);
+}
+
+/*
+ * Takes the mailbox, and clears away what a tool that died left in it. Only the owner's thread
+ * moves the state beside us, and only from POSTED to RUNNING to DONE.
+ */
+static int claim(struct cm_mailbox *mailbox, uint64_t deadline_ns)
+{
+	uint32_t state;
+	int err = 0;
+
+	do {
+		state = __atomic_load_n(&mailbox->state, __ATOMIC_ACQUIRE);
+		if (state == CM_MAIL_RUNNING) {
+			err = wait_change(mailbox, state, deadline_ns);
+			continue;
+		}
+		if (move_state(mailbox, state, CM_MAIL_CLAIMED))
+			return 0;
+		/* It moved from POSTED meanwhile. */
+		if (now_ns() >= deadline_ns)
+			err = -ETIMEDOUT;
+	} while (!err);
+	return err;
+}
+
+static void post(struct cm_mailbox *mailbox, const struct cm_letter *letter)
+{
+	uint64_t start = 0;
+
+	(void)cm_process_start_time((uint32_t)getpid(), &start);
+	mailbox->sender = (uint32_t)getpid();
+	mailbox->sender_start = start;
+	mailbox->command = letter->command;
+	mailbox->status = 0;
+	memcpy(mailbox->arg, letter->arg, sizeof(mailbox->arg));
+	memset(mailbox->result, 0, sizeof(mailbox->result));
+	/* Release: who sees POSTED sees the letter. */
+	__atomic_store_n(&mailbox->state, CM_MAIL_POSTED, __ATOMIC_RELEASE);
+	(void)cm_mailbox_nudge(mailbox);
+}
+
+/* Waits for DONE. After the deadline the letter is withdrawn, unless work on it has begun. */
+static int wait_answer(struct cm_mailbox *mailbox, uint64_t deadline_ns)
+{
+	uint32_t state;
+
+	for (;;) {
+		state = __atomic_load_n(&mailbox->state, __ATOMIC_ACQUIRE);
+		if (state == CM_MAIL_DONE)
+			return 0;
+		if (state != CM_MAIL_POSTED && state != CM_MAIL_RUNNING)
+			return -EPROTO;
+		if (!wait_change(mailbox, state, deadline_ns))
+			continue;
+		if (state == CM_MAIL_RUNNING || move_state(mailbox, CM_MAIL_POSTED, CM_MAIL_IDLE))
+			return -ETIMEDOUT;
+		/* Work began at the last moment: what is left of the deadline is for the answer. */
+	}
+}
+
+static int exchange(struct cm_mailbox *mailbox, struct cm_letter *letter, uint64_t deadline_ns)
+{
+	int err;
+
+	err = claim(mailbox, deadline_ns);
+	if (err)
+		return err;
+	post(mailbox, letter);
+	err = wait_answer(mailbox, deadline_ns);
+	if (err)
+		return err;
+	letter->status = mailbox->status;
+	memcpy(letter->result, mailbox->result, sizeof(letter->result));
+	__atomic_store_n(&mailbox->state, CM_MAIL_IDLE, __ATOMIC_RELEASE);
+	return letter->status > 0 ? -EPROTO : letter->status;
+}
+
+int cm_mail_send(struct cm_reader *reader, struct cm_letter *letter, uint64_t timeout_ns)
+{
+	const uint64_t deadline_ns = now_ns() + timeout_ns;
+	struct cm_mailbox *mailbox = NULL;
+	int fd = -1, err;
+
+	if (!(reader->header.flags & CM_REGION_CONTROL))
+		return -EOPNOTSUPP;
+	err = map_mailbox(reader, &mailbox, &fd);
+	if (err)
+		return err;
+	err = lock_mailbox(fd, deadline_ns);
+	if (!err)
+		err = exchange(mailbox, letter, deadline_ns);
+	(void)munmap(mailbox, sizeof(*mailbox));
+	(void)close(fd); /* the lock falls with it */
+	return err;
+}

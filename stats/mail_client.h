@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Sending a command to the process that owns a region, by the mailbox of stats/layout.h.
+ *
+ * Tools keep out of each other's way by flock(2) on the file, which the kernel undoes when a tool
+ * dies; the holder clears away what a dead one left. Only the mailbox's page is mapped, and only of
+ * a file of the calling user.
+ */
+#ifndef CM_STATS_MAIL_CLIENT_H
+#define CM_STATS_MAIL_CLIENT_H
+
+#include <stdint.h>
+
+#include "stats/mailbox.h"
+#include "stats/reader.h"
+
+/*
+ * Sends the letter and waits for the answer, at most timeout_ns. 0: done, status and results are
+ * filled in.
+ * -EPERM: the region is another user's. -EOPNOTSUPP: the process answers no commands.
+ * -ETIMEDOUT: no answer; the letter was withdrawn unless it was being worked on. Else the negative
+ * errno that the process answered with, or that of a system call.
+ */
+int cm_mail_send(struct cm_reader *reader, struct cm_letter *letter, uint64_t timeout_ns);
+
+#endif

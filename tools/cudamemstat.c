@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * cudamemstat: what the CUDA programs on this machine do with GPU memory, seen from outside.
+ */
+#include <errno.h>
+#include <locale.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "stats/layout.h"
+#include "tools/exits.h"
+#include "tools/options.h"
+#include "tools/verbs.h"
+
+#define OPTS(...)    ((const enum cm_opt[]){__VA_ARGS__, CM_OPT_COUNT})
+#define WHERE_OPTS   CM_OPT_REGION, CM_OPT_DIR
+#define MACHINE_OPTS CM_OPT_JSON, CM_OPT_NDJSON, CM_OPT_CSV, CM_OPT_PAIRS, CM_OPT_RAW
+#define TABLE_OPTS   CM_OPT_OUTPUT, MACHINE_OPTS, CM_OPT_BYTES, CM_OPT_NOHEADINGS
+#define SORT_OPTS    CM_OPT_SORT, CM_OPT_REVERSE
+
+const struct cm_verb cm_verbs[] = {
+	{"ls", "", "List the processes that use libcudamem and their GPU memory (the default)", 0,
+	 0, false, cm_verb_ls,
+	 OPTS(CM_OPT_PID, CM_OPT_DEVICE, TABLE_OPTS, SORT_OPTS, CM_OPT_COLOR, WHERE_OPTS)},
+	{"show", "PID...", "Show where a process's GPU memory is", 1, -1, false, cm_verb_show,
+	 OPTS(CM_OPT_DEVICE, CM_OPT_MAP, CM_OPT_FRESH, CM_OPT_JSON, CM_OPT_ASCII, WHERE_OPTS)},
+	{"stat", "[SEC [COUNT]]", "Print a line per interval, as vmstat does", 0, 2, false,
+	 cm_verb_stat, OPTS(CM_OPT_PID, CM_OPT_DEVICE, CM_OPT_SKIP_FIRST, TABLE_OPTS, WHERE_OPTS)},
+	{"memory-stats", "PID...", "Print PyTorch's memory statistics of each device", 1, -1, false,
+	 cm_verb_memory_stats, OPTS(CM_OPT_DEVICE, CM_OPT_HOST, CM_OPT_JSON, WHERE_OPTS)},
+	{"trim", "PID...", "Have cached memory returned to the driver", 1, -1, false, cm_verb_trim,
+	 OPTS(CM_OPT_DEVICE, CM_OPT_TIMEOUT, WHERE_OPTS)},
+	{"reset", "PID...", "Reset peaks, or sums and event counters", 1, -1, false, cm_verb_reset,
+	 OPTS(CM_OPT_PEAK, CM_OPT_ACCUMULATED, CM_OPT_DEVICE, CM_OPT_TIMEOUT, WHERE_OPTS)},
+	{"conf", "[PID]", "List the options in effect, here or in a process", 0, 1, false,
+	 cm_verb_conf, OPTS(TABLE_OPTS, SORT_OPTS, WHERE_OPTS)},
+	{"run", "[--] COMMAND [ARGUMENT...]", "Start a program with the caching allocator", 1, -1,
+	 true, cm_verb_run, OPTS(CM_OPT_CONF, CM_OPT_LIMIT, CM_OPT_LIBRARY, CM_OPT_DRY_RUN)},
+	{"completion", "bash|zsh|fish", "Print a completion script for a shell", 1, 1, false,
+	 cm_verb_completion, OPTS(CM_OPT_HELP)},
+	{0},
+};
+
+static void print_help(void)
+{
+	const struct cm_verb *verb;
+	char left[64];
+
+	(void)printf("usage: %s [COMMAND] [options]\n\n"
+		     "Watches and controls the GPU memory of programs that run under "
+		     "libcudamem.\n\n",
+		     CM_PROGRAM);
+	for (verb = cm_verbs; verb->name; verb++) {
+		(void)snprintf(left, sizeof(left), "%s %s", verb->name, verb->args);
+		(void)printf("  %-30s %s\n", left, verb->summary);
+	}
+	(void)printf("\n'%s COMMAND --help' lists the options of a command.\n"
+		     "Exit codes: 0 done, 1 nothing matched, 2 usage, 3 process or file out of "
+		     "reach,\n4 no answer in time, 64 partly done; run: the program's own, 125 to "
+		     "127.\n",
+		     CM_PROGRAM);
+}
+
+static void print_version(void)
+{
+	(void)printf("%s %s (region layout %d.%d)\n", CM_PROGRAM, CM_VERSION, CM_LAYOUT_MAJOR,
+		     CM_LAYOUT_MINOR);
+}
+
+/* What was printed must have arrived; a pipe that was closed is nobody's mistake. */
+static int close_output(int exit)
+{
+	if (!fflush(stdout) && !ferror(stdout))
+		return exit;
+	if (errno == EPIPE)
+		return exit;
+	cm_complain("the output could not be written: %s", strerror(errno));
+	return CM_EXIT_TARGET;
+}
+
+static int run_verb(const struct cm_verb *verb, int argc, char **argv)
+{
+	struct cm_options options;
+	int exit;
+
+	cm_complain_as(verb->name);
+	/* Not for a program that is started: it inherits what this one was given. */
+	if (!verb->command)
+		(void)signal(SIGPIPE, SIG_DFL);
+	if (cm_options_parse(verb, argc, argv, &options, &exit))
+		return exit;
+	return verb->run(&options);
+}
+
+int main(int argc, char **argv)
+{
+	const struct cm_verb *verb = &cm_verbs[0];
+
+	(void)setlocale(LC_CTYPE, "");
+	if (argc > 1 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))) {
+		print_help();
+		return close_output(CM_EXIT_OK);
+	}
+	if (argc > 1 && (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V"))) {
+		print_version();
+		return close_output(CM_EXIT_OK);
+	}
+	if (argc > 1 && argv[1][0] != '-') {
+		verb = cm_verb_find(argv[1]);
+		if (!verb)
+			return CM_EXIT_USAGE;
+		argc--;
+		argv++;
+	}
+	return close_output(run_verb(verb, argc, argv));
+}

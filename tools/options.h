@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The verbs' command lines: one table of options (options.def), parsed into one struct. What is
+ * wrong is told on stderr with the nearest name that there is.
+ */
+#ifndef CM_TOOLS_OPTIONS_H
+#define CM_TOOLS_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define CM_DEVICE_NAMES_MAX 64
+#define CM_PROGRAM          "cudamemstat"
+
+enum cm_opt {
+#define CM_OPT(ID, letter, name, ARGUMENT, argument, help) CM_OPT_##ID,
+#include "tools/options.def"
+	CM_OPT_COUNT
+};
+
+enum cm_form {
+	CM_FORM_TABLE,
+	CM_FORM_JSON,
+	CM_FORM_NDJSON,
+	CM_FORM_CSV,
+	CM_FORM_PAIRS,
+	CM_FORM_RAW,
+};
+
+enum cm_map { CM_MAP_NONE, CM_MAP_LARGEST, CM_MAP_ALL };
+
+struct cm_options {
+	const char *pid;
+	const char *devices[CM_DEVICE_NAMES_MAX];
+	size_t device_count;
+	const char *columns;
+	const char *sort;
+	enum cm_form form;
+	enum cm_map map;
+	bool reverse;
+	bool bytes;
+	bool headings;
+	bool skip_first;
+	bool fresh;
+	bool host;
+	bool peak;
+	bool accumulated;
+	bool dry_run;
+	bool color;
+	bool ascii;
+	uint64_t timeout_ns;
+	const char *conf;
+	const char *limit;
+	const char *library;
+	const char *region;
+	const char *dir;
+	char **args; /* what is no option */
+	int arg_count;
+};
+
+struct cm_verb {
+	const char *name;
+	const char *args; /* for the line of usage */
+	const char *summary;
+	int min_args;
+	int max_args; /* -1: any number */
+	bool command; /* the arguments are a command: options end at the first one */
+	/* Returns an exit code. */
+	int (*run)(const struct cm_options *options);
+	const enum cm_opt *opts; /* the verb's own; ends with CM_OPT_COUNT, --help is understood */
+};
+
+/* All verbs; ends with a row without a name. The first is what is done without a verb. */
+extern const struct cm_verb cm_verbs[];
+
+/* The verb's name, or NULL with a complaint made. */
+const struct cm_verb *cm_verb_find(const char *name);
+
+/*
+ * Parses argv[1..]; argv[0] is skipped. 0: go on. Else *ret_exit is what to exit with: help was
+ * printed, or a complaint made.
+ */
+int cm_options_parse(const struct cm_verb *verb, int argc, char **argv,
+		     struct cm_options *ret_options, int *ret_exit);
+
+struct cm_opt_info {
+	char letter; /* 0: none */
+	const char *name;
+	bool has_argument;
+	bool argument_optional;
+	const char *argument;
+	const char *help;
+};
+
+const struct cm_opt_info *cm_opt_info(enum cm_opt opt);
+
+#endif

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: MIT */
+#include <stdio.h>
+#include <string.h>
+
+#include "tools/exits.h"
+#include "tools/verbs.h"
+
+/* Text inside a shell's single quotes. */
+static void put_quoted(const char *text)
+{
+	for (; *text; text++) {
+		if (*text == '\'')
+			(void)fputs("'\\''", stdout);
+		else
+			(void)putchar(*text);
+	}
+}
+
+static void put_words(const struct cm_verb *verb)
+{
+	size_t i;
+
+	for (i = 0; verb->opts[i] != CM_OPT_COUNT; i++)
+		(void)printf("--%s ", cm_opt_info(verb->opts[i])->name);
+	(void)printf("--help");
+}
+
+static void complete_bash(void)
+{
+	const struct cm_verb *verb;
+
+	(void)printf("# bash completion of %s; made by '%s completion bash'\n"
+		     "_%s()\n{\n\tlocal word=${COMP_WORDS[COMP_CWORD]} words i verb=\n"
+		     "\tfor ((i = 1; i < COMP_CWORD; i++)); do\n"
+		     "\t\tcase ${COMP_WORDS[i]} in\n\t\t-*) ;;\n"
+		     "\t\t*) verb=${COMP_WORDS[i]}; break ;;\n\t\tesac\n\tdone\n"
+		     "\tcase $verb in\n\t'') words='",
+		     CM_PROGRAM, CM_PROGRAM, CM_PROGRAM);
+	for (verb = cm_verbs; verb->name; verb++)
+		(void)printf("%s ", verb->name);
+	(void)printf("--help --version' ;;\n");
+	for (verb = cm_verbs; verb->name; verb++) {
+		(void)printf("\t%s) words='", verb->name);
+		put_words(verb);
+		(void)printf("' ;;\n");
+	}
+	(void)printf("\tesac\n\tif [[ $verb = run && $word != -* ]]; then\n"
+		     "\t\tCOMPREPLY=($(compgen -c -- \"$word\"))\n\telse\n"
+		     "\t\tCOMPREPLY=($(compgen -W \"$words\" -- \"$word\"))\n\tfi\n}\n"
+		     "complete -o default -F _%s %s\n",
+		     CM_PROGRAM, CM_PROGRAM);
+}
+
+/* In a description of _arguments ':' and brackets have a meaning. */
+static void put_zsh_help(const char *text)
+{
+	for (; *text; text++) {
+		if (strchr(":[]\\", *text))
+			(void)putchar('\\');
+		if (*text == '\'')
+			(void)fputs("'\\'", stdout);
+		(void)putchar(*text);
+	}
+}
+
+static void complete_zsh(void)
+{
+	const struct cm_verb *verb;
+	size_t i;
+
+	(void)printf("#compdef %s\n# made by '%s completion zsh'\n_%s() {\n"
+		     "  local -a verbs\n  verbs=(\n",
+		     CM_PROGRAM, CM_PROGRAM, CM_PROGRAM);
+	for (verb = cm_verbs; verb->name; verb++) {
+		(void)printf("    '%s:", verb->name);
+		put_zsh_help(verb->summary);
+		(void)printf("'\n");
+	}
+	(void)printf("  )\n  if ((CURRENT == 2)); then\n    _describe command verbs\n    return\n"
+		     "  fi\n  case $words[2] in\n");
+	for (verb = cm_verbs; verb->name; verb++) {
+		(void)printf("  %s) shift words; ((CURRENT--)); _arguments", verb->name);
+		for (i = 0; verb->opts[i] != CM_OPT_COUNT; i++) {
+			const struct cm_opt_info *info = cm_opt_info(verb->opts[i]);
+
+			(void)printf(" \\\n    '--%s%s[", info->name,
+				     info->has_argument ? info->argument_optional ? "=-" : "="
+							: "");
+			put_zsh_help(info->help);
+			(void)printf("]%s%s%s'", info->has_argument ? ":" : "", info->argument,
+				     info->has_argument ? ":_files" : "");
+		}
+		(void)printf(" \\\n    '--help[print help]'%s ;;\n",
+			     verb->command ? " '*::command:_normal'" : " '*:argument:_files'");
+	}
+	(void)printf("  esac\n}\n_%s \"$@\"\n", CM_PROGRAM);
+}
+
+static void complete_fish(void)
+{
+	const struct cm_verb *verb;
+	size_t i;
+
+	(void)printf("# fish completion of %s; made by '%s completion fish'\n", CM_PROGRAM,
+		     CM_PROGRAM);
+	for (verb = cm_verbs; verb->name; verb++) {
+		(void)printf("complete -c %s -n __fish_use_subcommand -f -a %s -d '", CM_PROGRAM,
+			     verb->name);
+		put_quoted(verb->summary);
+		(void)printf("'\n");
+		for (i = 0; verb->opts[i] != CM_OPT_COUNT; i++) {
+			const struct cm_opt_info *info = cm_opt_info(verb->opts[i]);
+
+			(void)printf("complete -c %s -n '__fish_seen_subcommand_from %s' -l %s",
+				     CM_PROGRAM, verb->name, info->name);
+			if (info->letter)
+				(void)printf(" -s %c", info->letter);
+			if (info->has_argument && !info->argument_optional)
+				(void)printf(" -r");
+			(void)printf(" -d '");
+			put_quoted(info->help);
+			(void)printf("'\n");
+		}
+	}
+}
+
+int cm_verb_completion(const struct cm_options *options)
+{
+	static const struct {
+		const char *shell;
+		void (*complete)(void);
+	} shells[] = {
+		{"bash", complete_bash},
+		{"zsh", complete_zsh},
+		{"fish", complete_fish},
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof(shells) / sizeof(shells[0]); i++) {
+		if (strcmp(options->args[0], shells[i].shell))
+			continue;
+		shells[i].complete();
+		return CM_EXIT_OK;
+	}
+	cm_complain("no completion for '%s', want bash, zsh or fish", options->args[0]);
+	return CM_EXIT_USAGE;
+}

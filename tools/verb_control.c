@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "stats/mail_client.h"
+#include "stats/summary.h"
+#include "stats/units.h"
+#include "tools/collect.h"
+#include "tools/exits.h"
+#include "tools/verbs.h"
+
+static int complain_timeout(const struct cm_options *options, const struct cm_process *process)
+{
+	const int pid = (int)process->pid;
+	const double seconds = (double)options->timeout_ns / 1e9;
+
+	if (cm_reader_life(process->reader) == CM_LIFE_STOPPED)
+		cm_complain("process %d did not answer in %g s: it is stopped", pid, seconds);
+	else
+		cm_complain("process %d did not answer in %g s", pid, seconds);
+	cm_advise("the counters are still readable: %s show %d", CM_PROGRAM, pid);
+	return CM_EXIT_TIMEOUT;
+}
+
+/* Why the letter was not answered, or what the answer was. Returns the exit code. */
+static int complain_mail(const struct cm_options *options, const struct cm_process *process,
+			 const struct cm_letter *letter, int err)
+{
+	const int pid = (int)process->pid;
+
+	switch (err) {
+	case -ETIMEDOUT:
+		return complain_timeout(options, process);
+	case -EPERM:
+	case -EACCES:
+		cm_complain("process %d belongs to %s; you may not control it", pid, process->user);
+		return CM_EXIT_TARGET;
+	case -EOPNOTSUPP:
+		cm_complain("process %d does not take this command (control:off in its "
+			    "configuration, or an older library)",
+			    pid);
+		return CM_EXIT_TARGET;
+	case -EBUSY:
+		cm_complain("process %d is capturing a CUDA graph, during which nothing can be "
+			    "returned; try again later",
+			    pid);
+		return CM_EXIT_NO;
+	case -ESHUTDOWN:
+		cm_complain("process %d is ending", pid);
+		return CM_EXIT_TARGET;
+	case -EIO:
+		cm_complain("process %d: its CUDA driver reported error %" PRIu64, pid,
+			    letter->result[1]);
+		return CM_EXIT_TARGET;
+	default:
+		cm_complain("process %d: %s", pid, strerror(-err));
+		return CM_EXIT_TARGET;
+	}
+}
+
+static int send(const struct cm_options *options, struct cm_process *process,
+		enum cm_command command, uint32_t device)
+{
+	struct cm_letter letter = {.command = command, .arg = {device}};
+	int err;
+
+	if (cm_process_is_dead(process)) {
+		cm_complain("process %d has ended (%s); what is left of it can only be read",
+			    (int)process->pid, cm_life_name(process->life));
+		return CM_EXIT_TARGET;
+	}
+	err = cm_mail_send(process->reader, &letter, options->timeout_ns);
+	return err ? complain_mail(options, process, &letter, err) : CM_EXIT_OK;
+}
+
+/* One device of a process that has something to change, before and after. */
+typedef void (*report_fn)(const struct cm_process *process, const struct cm_device_row *before,
+			  const struct cm_device_row *after);
+
+static int change_devices(const struct cm_options *options, struct cm_process *process,
+			  enum cm_command command, report_fn report)
+{
+	struct cm_device_view before, after;
+	uint32_t index = 0;
+	int exit = -1, sent;
+	bool torn;
+
+	while (cm_process_next_device(options, process, &index, &before)) {
+		sent = send(options, process, command, before.index);
+		exit = cm_exit_join(exit, sent);
+		if (sent)
+			break; /* the next letter would meet the same */
+		if (!cm_reader_read_device(process->reader, before.index, &after.row, &torn))
+			report(process, &before.row, &after.row);
+	}
+	if (exit >= 0)
+		return exit;
+	cm_complain("process %d has no memory on %s", (int)process->pid,
+		    options->device_count ? "the devices named" : "any device yet");
+	return CM_EXIT_NO;
+}
+
+static void report_trim(const struct cm_process *process, const struct cm_device_row *before,
+			const struct cm_device_row *after)
+{
+	const struct cm_summary was = cm_summary_pool(before, CM_POOL_ALL);
+	const struct cm_summary is = cm_summary_pool(after, CM_POOL_ALL);
+	char from[CM_UNITS_BYTES], to[CM_UNITS_BYTES], returned[CM_UNITS_BYTES];
+	char held[CM_UNITS_BYTES];
+	const int64_t frees = after->scalar[CM_SCALAR_num_device_free] -
+			      before->scalar[CM_SCALAR_num_device_free];
+
+	(void)printf("%d GPU %d: reserved %s -> %s, %s returned in %" PRId64
+		     " driver frees, %s still held by live blocks\n",
+		     (int)process->pid, (int)after->ordinal, cm_bytes_format(was.reserved, from),
+		     cm_bytes_format(is.reserved, to),
+		     cm_bytes_format(was.reserved - is.reserved, returned), frees,
+		     cm_bytes_format(is.cached, held));
+}
+
+static void report_peak(const struct cm_process *process, const struct cm_device_row *before,
+			const struct cm_device_row *after)
+{
+	const struct cm_summary was = cm_summary_pool(before, CM_POOL_ALL);
+	const struct cm_summary is = cm_summary_pool(after, CM_POOL_ALL);
+	char from[CM_UNITS_BYTES], to[CM_UNITS_BYTES];
+
+	(void)printf("%d GPU %d: peaks set to the present values (alloc was %s, now %s)\n",
+		     (int)process->pid, (int)after->ordinal,
+		     cm_bytes_format(was.peak_allocated, from),
+		     cm_bytes_format(is.peak_allocated, to));
+}
+
+static void report_accumulated(const struct cm_process *process, const struct cm_device_row *before,
+			       const struct cm_device_row *after)
+{
+	const struct cm_summary was = cm_summary_pool(before, CM_POOL_ALL);
+
+	(void)printf("%d GPU %d: sums and event counters set to 0 (there were %" PRId64
+		     " requests and %" PRId64 " frees)\n",
+		     (int)process->pid, (int)after->ordinal, was.allocs, was.frees);
+}
+
+static int trim(const struct cm_options *options, struct cm_process *process, void *data)
+{
+	(void)data;
+	return change_devices(options, process, CM_COMMAND_EMPTY_CACHE, report_trim);
+}
+
+static int reset(const struct cm_options *options, struct cm_process *process, void *data)
+{
+	int exit = CM_EXIT_OK;
+
+	(void)data;
+	if (options->accumulated)
+		exit = change_devices(options, process, CM_COMMAND_RESET_ACCUMULATED,
+				      report_accumulated);
+	if (!exit && (options->peak || !options->accumulated))
+		exit = change_devices(options, process, CM_COMMAND_RESET_PEAK, report_peak);
+	return exit;
+}
+
+int cm_verb_trim(const struct cm_options *options)
+{
+	return cm_for_processes(options, trim, NULL);
+}
+
+int cm_verb_reset(const struct cm_options *options)
+{
+	return cm_for_processes(options, reset, NULL);
+}

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+#include <string.h>
+
+#include "stats/summary.h"
+#include "tools/collect.h"
+#include "tools/describe.h"
+#include "tools/emit.h"
+#include "tools/exits.h"
+#include "tools/text.h"
+#include "tools/verbs.h"
+
+enum column {
+#define CM_COLUMN(ID, name, key, usual, ALIGN, help) COLUMN_##ID,
+#include "tools/columns.def"
+	COLUMN_COUNT
+};
+
+static const struct cm_column columns[COLUMN_COUNT] = {
+#define CM_COLUMN(ID, name, key, usual, ALIGN, help) \
+	[COLUMN_##ID] = {name, key, usual, CM_ALIGN_##ALIGN, 0, help},
+#include "tools/columns.def"
+};
+
+static const struct cm_sheet sheet = {"ls", "rows", columns, COLUMN_COUNT, false};
+
+static void fill_identity(const struct cm_process *process, struct cm_value *values)
+{
+	values[COLUMN_PID] = cm_value_number(process->pid);
+	values[COLUMN_USER] = cm_value_text(process->user);
+	values[COLUMN_COMMAND] = cm_value_text(process->command);
+	values[COLUMN_REGION] = cm_value_text(process->path);
+	if (!process->reader)
+		return;
+	values[COLUMN_STATE] = cm_value_text(cm_life_name(process->life));
+	values[COLUMN_STATE].alarming = process->life == CM_LIFE_CRASHED;
+	values[COLUMN_COMM] = cm_value_text(process->comm);
+	values[COLUMN_NSPID] = cm_value_number(process->reader->header.pid);
+	values[COLUMN_VERSION] = cm_value_text(process->reader->header.version);
+	if (process->age_ns)
+		values[COLUMN_UP] = cm_value_real((double)process->age_ns / 1e9);
+}
+
+static void fill_books(const struct cm_device_row *row, struct cm_value *values)
+{
+	const struct cm_summary sum = cm_summary_pool(row, CM_POOL_ALL);
+	const double hits = cm_hit_rate(row->scalar[CM_SCALAR_cache_hits],
+					row->scalar[CM_SCALAR_cache_misses]);
+
+	values[COLUMN_ALLOC] = cm_value_bytes(sum.allocated);
+	values[COLUMN_RESERVED] = cm_value_bytes(sum.reserved);
+	values[COLUMN_CACHED] = cm_value_bytes(sum.cached);
+	values[COLUMN_HELD] = cm_value_bytes(sum.held);
+	values[COLUMN_OTHER] = cm_value_bytes(cm_summary_other(row));
+	values[COLUMN_PEAK] = cm_value_bytes(sum.peak_allocated);
+	values[COLUMN_PEAKRSV] = cm_value_bytes(sum.peak_reserved);
+	values[COLUMN_REQ] = cm_value_bytes(sum.requested);
+	values[COLUMN_WAITING] = cm_value_bytes(sum.waiting);
+	values[COLUMN_BLOCKS] = cm_value_number(sum.blocks);
+	values[COLUMN_SEGS] = cm_value_number(sum.segments);
+	values[COLUMN_ALLOCS] = cm_value_number(sum.allocs);
+	values[COLUMN_FREES] = cm_value_number(sum.frees);
+	if (hits >= 0)
+		values[COLUMN_HIT] = cm_value_real(100 * hits);
+	values[COLUMN_DRVALLOC] = cm_value_number(row->scalar[CM_SCALAR_num_device_alloc]);
+	values[COLUMN_DRVFREE] = cm_value_number(row->scalar[CM_SCALAR_num_device_free]);
+	values[COLUMN_RETRIES] = cm_value_number(row->scalar[CM_SCALAR_num_alloc_retries]);
+	values[COLUMN_OOM] = cm_value_number(row->scalar[CM_SCALAR_num_ooms]);
+	values[COLUMN_OOM].alarming = row->scalar[CM_SCALAR_num_ooms] > 0;
+}
+
+static void fill_survey(const struct cm_survey_pool *found, struct cm_value *values)
+{
+	const double fragmentation = cm_fragmentation(found);
+
+	values[COLUMN_LARGEST] = cm_value_bytes((int64_t)found->largest_free);
+	if (fragmentation >= 0)
+		values[COLUMN_FRAG] = cm_value_real(100 * fragmentation);
+}
+
+/* One row a device; a process without one yet, or that can't be read, has a row of its own. */
+static void emit_process(const struct cm_options *options, const struct cm_process *process,
+			 struct cm_emit *emit)
+{
+	const bool surveyed = cm_emit_wants(emit, COLUMN_LARGEST) ||
+			      cm_emit_wants(emit, COLUMN_FRAG);
+	struct cm_value identity[COLUMN_COUNT] = {0}, values[COLUMN_COUNT];
+	struct cm_survey *survey = NULL;
+	char uuid[CM_UUID_TEXT], model[64];
+	struct cm_device_view view;
+	struct cm_host_row host;
+	uint32_t index = 0;
+	bool torn, any = false;
+
+	fill_identity(process, identity);
+	if (process->reader && !cm_reader_read_host(process->reader, &host, &torn))
+		identity[COLUMN_HOST] = cm_value_bytes(host.allocated_bytes.current);
+	if (process->reader && surveyed)
+		(void)cm_survey_create(process->reader, &survey);
+	while (process->reader && cm_process_next_device(options, process, &index, &view)) {
+		memcpy(values, identity, sizeof(values));
+		fill_books(&view.row, values);
+		if (survey)
+			fill_survey(&survey->pool[view.index][CM_POOL_ALL], values);
+		cm_text_clean(model, sizeof(model), view.row.name);
+		values[COLUMN_GPU] = cm_value_number(view.row.ordinal);
+		values[COLUMN_MODEL] = cm_value_text(model);
+		values[COLUMN_UUID] = cm_value_text(cm_uuid_format(view.row.uuid, uuid));
+		values[COLUMN_TOTAL] = cm_value_bytes((int64_t)view.row.total_bytes);
+		cm_emit_row(emit, values);
+		any = true;
+	}
+	if (!any && !options->device_count)
+		cm_emit_row(emit, identity);
+	cm_survey_destroy(survey);
+}
+
+static void put_document(const struct cm_options *options, const struct cm_processes *processes)
+{
+	struct cm_json json;
+	size_t i;
+
+	cm_json_open_document(&json, "ls");
+	cm_json_array(&json, "processes");
+	for (i = 0; i < processes->count; i++) {
+		const struct cm_process *process = &processes->item[i];
+		struct cm_survey *survey = NULL;
+
+		if (process->reader)
+			(void)cm_survey_create(process->reader, &survey);
+		cm_json_object(&json, NULL);
+		cm_json_identity(&json, process);
+		if (process->reader)
+			cm_json_host(&json, process);
+		cm_json_devices(&json, options, process, survey);
+		cm_json_end(&json);
+		cm_survey_destroy(survey);
+	}
+	cm_json_end(&json);
+	cm_json_end(&json);
+}
+
+/* A region of another user is shown as far as it can be; one that is damaged is a failure. */
+static int complain_damaged(const struct cm_processes *processes)
+{
+	int exit = -1;
+	size_t i;
+
+	for (i = 0; i < processes->count; i++) {
+		const struct cm_process *process = &processes->item[i];
+
+		if (process->reader || process->error == -EACCES)
+			exit = cm_exit_join(exit, CM_EXIT_OK);
+		else
+			exit = cm_exit_join(exit, cm_process_complain(process));
+	}
+	return exit;
+}
+
+static int list(const struct cm_options *options, const struct cm_processes *processes)
+{
+	struct cm_emit *emit;
+	int exit;
+	size_t i;
+
+	if (options->form == CM_FORM_JSON) {
+		put_document(options, processes);
+		return CM_EXIT_OK;
+	}
+	if (cm_emit_open(&sheet, options, &emit, &exit))
+		return exit;
+	for (i = 0; i < processes->count; i++)
+		if (processes->item[i].reader || processes->item[i].error == -EACCES)
+			emit_process(options, &processes->item[i], emit);
+	cm_emit_close(emit);
+	return CM_EXIT_OK;
+}
+
+static bool is_help(const struct cm_options *options)
+{
+	return options->columns && !strcmp(options->columns, "help");
+}
+
+int cm_verb_ls(const struct cm_options *options)
+{
+	struct cm_processes processes = {0};
+	int exit;
+
+	if (options->form == CM_FORM_JSON && (options->columns || options->sort)) {
+		cm_complain("--json prints all there is; for columns or an order take --ndjson");
+		return CM_EXIT_USAGE;
+	}
+	exit = cm_collect(options, options->pid, &processes);
+	if (exit)
+		return exit;
+	exit = list(options, &processes);
+	if (!exit && !processes.count && !is_help(options)) {
+		cm_complain("no process uses libcudamem");
+		cm_advise("start one with '%s run -- COMMAND'", CM_PROGRAM);
+		exit = CM_EXIT_NO;
+	} else if (!exit) {
+		exit = complain_damaged(&processes);
+	}
+	cm_processes_free(&processes);
+	return exit;
+}

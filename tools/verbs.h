@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the verbs do. Each takes the parsed command line and returns an exit code.
+ */
+#ifndef CM_TOOLS_VERBS_H
+#define CM_TOOLS_VERBS_H
+
+#include "tools/options.h"
+
+int cm_verb_ls(const struct cm_options *options);
+int cm_verb_show(const struct cm_options *options);
+int cm_verb_stat(const struct cm_options *options);
+int cm_verb_memory_stats(const struct cm_options *options);
+int cm_verb_trim(const struct cm_options *options);
+int cm_verb_reset(const struct cm_options *options);
+int cm_verb_conf(const struct cm_options *options);
+int cm_verb_run(const struct cm_options *options);
+int cm_verb_completion(const struct cm_options *options);
+
+#endif
