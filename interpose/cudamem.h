@@ -68,8 +68,9 @@ CUDAMEM_API void cudamem_reset_peak_memory_stats(int device);
 
 /*
  * Memory of the device as cudaMemGetInfo tells it to the program: what is free, with what the cache
- * would give back, and the total. 0, a CUresult, -ENODEV where the process has no context there that
- * has allocated, -EBUSY while a stream is captured; both values are 0 unless the result is 0.
+ * would give back, and the total. 0, a CUresult, -ENODEV where the process has no context on the
+ * device or has not allocated at all, -EBUSY while a stream is captured; both values are 0 unless
+ * the result is 0.
  */
 CUDAMEM_API int cudamem_get_memory_info(int device, uint64_t *ret_free, uint64_t *ret_total);
 

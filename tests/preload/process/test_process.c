@@ -1,0 +1,586 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The life of a process under the whole library and the simulated driver. Each case plays a role of
+ * this program with the library preloaded; paths come in as MODULE and DRIVER.
+ */
+#include <cuda.h>
+#include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "interpose/cudamem.h"
+#include "tests/unit/cmocka_all.h"
+#include "tests/unit/rerun.h"
+
+#define MIB UINT64_C(1048576)
+
+/* ---- what a role works with ---- */
+
+#define LOOK_UP(handle, name, pointer)                                             \
+	((void)memcpy(&(pointer), &(void *){dlsym(handle, name)}, sizeof(void *)), \
+	 (pointer) != NULL)
+
+static struct {
+	__typeof__(cuInit) *init;
+	__typeof__(cuDevicePrimaryCtxRetain) *retain;
+	__typeof__(cuCtxSetCurrent) *set_current;
+	__typeof__(cuMemAlloc) *alloc;
+	__typeof__(cuMemFree) *free;
+	__typeof__(cuMemGetInfo) *info;
+} cuda;
+
+static CUcontext contexts[2];
+
+static void open_cuda(int devices)
+{
+	void *driver = dlopen(getenv("DRIVER"), RTLD_NOW);
+	int i;
+
+	CM_MUST(driver);
+	CM_MUST(LOOK_UP(driver, "cuInit", cuda.init));
+	CM_MUST(LOOK_UP(driver, "cuDevicePrimaryCtxRetain", cuda.retain));
+	CM_MUST(LOOK_UP(driver, "cuCtxSetCurrent", cuda.set_current));
+	CM_MUST(LOOK_UP(driver, "cuMemAlloc_v2", cuda.alloc));
+	CM_MUST(LOOK_UP(driver, "cuMemFree_v2", cuda.free));
+	CM_MUST(LOOK_UP(driver, "cuMemGetInfo_v2", cuda.info));
+	CM_MUST(cuda.init(0) == CUDA_SUCCESS);
+	for (i = 0; i < devices; i++)
+		CM_MUST(cuda.retain(&contexts[i], i) == CUDA_SUCCESS);
+	CM_MUST(cuda.set_current(contexts[0]) == CUDA_SUCCESS);
+}
+
+static CUdeviceptr alloc(uint64_t bytes)
+{
+	CUdeviceptr address = 0;
+
+	CM_MUST(cuda.alloc(&address, bytes) == CUDA_SUCCESS);
+	return address;
+}
+
+static struct {
+	__typeof__(cudamem_empty_cache) *empty;
+	__typeof__(cudamem_memory_stats) *stats;
+	__typeof__(cudamem_memory_stats_json) *json;
+	__typeof__(cudamem_memory_allocated) *allocated;
+	__typeof__(cudamem_max_memory_allocated) *max_allocated;
+	__typeof__(cudamem_memory_reserved) *reserved;
+	__typeof__(cudamem_max_memory_reserved) *max_reserved;
+	__typeof__(cudamem_reset_accumulated_memory_stats) *reset_accumulated;
+	__typeof__(cudamem_reset_peak_memory_stats) *reset_peak;
+	__typeof__(cudamem_get_memory_info) *info;
+} api;
+
+static void open_api(void)
+{
+	CM_MUST(LOOK_UP(RTLD_DEFAULT, "cudamem_empty_cache", api.empty));
+	CM_MUST(LOOK_UP(RTLD_DEFAULT, "cudamem_memory_stats", api.stats));
+	CM_MUST(LOOK_UP(RTLD_DEFAULT, "cudamem_memory_stats_json", api.json));
+	CM_MUST(LOOK_UP(RTLD_DEFAULT, "cudamem_memory_allocated", api.allocated));
+	CM_MUST(LOOK_UP(RTLD_DEFAULT, "cudamem_max_memory_allocated", api.max_allocated));
+	CM_MUST(LOOK_UP(RTLD_DEFAULT, "cudamem_memory_reserved", api.reserved));
+	CM_MUST(LOOK_UP(RTLD_DEFAULT, "cudamem_max_memory_reserved", api.max_reserved));
+	CM_MUST(LOOK_UP(RTLD_DEFAULT, "cudamem_reset_accumulated_memory_stats",
+			api.reset_accumulated));
+	CM_MUST(LOOK_UP(RTLD_DEFAULT, "cudamem_reset_peak_memory_stats", api.reset_peak));
+	CM_MUST(LOOK_UP(RTLD_DEFAULT, "cudamem_get_memory_info", api.info));
+}
+
+static unsigned count_entries(const char *path, const char *beginning)
+{
+	DIR *stream = opendir(path);
+	struct dirent *entry;
+	unsigned n = 0;
+
+	CM_MUST(stream);
+	while ((entry = readdir(stream)))
+		n += entry->d_name[0] != '.' &&
+		     !strncmp(entry->d_name, beginning, strlen(beginning));
+	(void)closedir(stream);
+	return n;
+}
+
+static unsigned count_regions(void)
+{
+	return count_entries(getenv("REGIONS"), "cudamem.");
+}
+
+static void wait_for_child(pid_t pid)
+{
+	int status;
+
+	CM_MUST(waitpid(pid, &status, 0) == pid);
+	CM_MUST(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+/* ---- roles ---- */
+
+static bool is_mapped(const char *name)
+{
+	char line[PATH_MAX + 128];
+	bool found = false;
+	FILE *maps = fopen("/proc/self/maps", "r");
+
+	CM_MUST(maps);
+	while (!found && fgets(line, sizeof(line), maps))
+		found = strstr(line, name) != NULL;
+	(void)fclose(maps);
+	return found;
+}
+
+/* Among the open files, those that it was started with included. */
+static bool has_file_of_ours(void)
+{
+	char name[32], target[PATH_MAX];
+	bool found = false;
+	ssize_t n;
+	int fd;
+
+	for (fd = 0; fd < 1024 && !found; fd++) {
+		(void)snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
+		n = readlink(name, target, sizeof(target) - 1);
+		target[n > 0 ? n : 0] = '\0';
+		found = strstr(target, "/cudamem.") || strstr(target, "memfd:cudamem");
+	}
+	return found;
+}
+
+static void play_idle(void)
+{
+	CM_MUST(is_mapped("libcudamem.so"));
+	CM_MUST(!is_mapped("libcuda.so"));
+	CM_MUST(count_regions() == 0);
+	CM_MUST(count_entries("/proc/self/task", "") == 1);
+	CM_MUST(!has_file_of_ours());
+}
+
+static void play_first_allocation(void)
+{
+	CUdeviceptr block;
+
+	open_cuda(1);
+	block = alloc(MIB);
+	CM_MUST(has_file_of_ours());
+	CM_MUST(count_regions() == 1);
+	CM_MUST(cuda.free(block) == CUDA_SUCCESS);
+}
+
+static unsigned visits;
+static char last_key[128];
+static int64_t allocated_current, num_device_alloc, forwarded_allocs;
+
+static void visit(void *data, const char *key, int64_t value)
+{
+	CM_MUST(data == &visits);
+	CM_MUST(strcmp(last_key, key) < 0);
+	(void)snprintf(last_key, sizeof(last_key), "%s", key);
+	if (!strcmp(key, "allocated_bytes.all.current"))
+		allocated_current = value;
+	if (!strcmp(key, "num_device_alloc"))
+		num_device_alloc = value;
+	if (!strcmp(key, "forwarded_allocs"))
+		forwarded_allocs = value;
+	visits++;
+}
+
+static void play_api_before(void)
+{
+	uint64_t free_bytes = 1, total_bytes = 1;
+	char text[8] = "";
+
+	open_api();
+	api.empty();
+	api.reset_peak(0);
+	api.reset_accumulated(CUDAMEM_CURRENT_DEVICE);
+	CM_MUST(api.allocated(0) == 0 && api.max_allocated(-1) == 0);
+	CM_MUST(api.reserved(0) == 0 && api.max_reserved(12345) == 0);
+	CM_MUST(api.stats(0, visit, &visits) == 0 && visits == 0);
+	CM_MUST(api.json(0, text, sizeof(text)) == 2 && !strcmp(text, "{}"));
+	CM_MUST(api.info(0, &free_bytes, &total_bytes) == -ENODEV);
+	CM_MUST(free_bytes == 0 && total_bytes == 0);
+	CM_MUST(count_regions() == 0);
+}
+
+static void check_json(void)
+{
+	const size_t length = api.json(0, NULL, 0);
+	char *text = malloc(length + 1), small[16];
+
+	CM_MUST(text && length > 1000);
+	CM_MUST(api.json(0, text, length + 1) == length);
+	CM_MUST(strlen(text) == length && text[0] == '{' && text[length - 1] == '}');
+	CM_MUST(strstr(text, "\"allocated_bytes.all.current\": 3145728"));
+	CM_MUST(api.json(0, small, sizeof(small)) == length);
+	CM_MUST(strlen(small) == sizeof(small) - 1 && !strncmp(small, text, sizeof(small) - 1));
+	free(text);
+}
+
+static void play_api(void)
+{
+	size_t native_free, native_total;
+	uint64_t free_bytes, total_bytes;
+	CUdeviceptr large, block;
+
+	open_api();
+	open_cuda(1);
+	large = alloc(48 * MIB);
+	block = alloc(3 * MIB);
+	CM_MUST(api.allocated(CUDAMEM_CURRENT_DEVICE) == 51 * MIB);
+	CM_MUST(api.reserved(0) == 68 * MIB);
+	CM_MUST(cuda.free(large) == CUDA_SUCCESS);
+	CM_MUST(api.allocated(0) == 3 * MIB && api.max_allocated(0) == 51 * MIB);
+	CM_MUST(api.reserved(0) == 68 * MIB);
+
+	CM_MUST(api.stats(0, visit, &visits) == visits && visits > 100);
+	CM_MUST(allocated_current == (int64_t)(3 * MIB) && num_device_alloc == 2);
+	check_json();
+
+	CM_MUST(cuda.info(&native_free, &native_total) == CUDA_SUCCESS);
+	CM_MUST(api.info(CUDAMEM_CURRENT_DEVICE, &free_bytes, &total_bytes) == 0);
+	CM_MUST(free_bytes == native_free && total_bytes == native_total);
+
+	api.empty();
+	CM_MUST(api.reserved(0) == 20 * MIB && api.max_reserved(0) == 68 * MIB);
+	api.reset_peak(0);
+	CM_MUST(api.max_allocated(0) == 3 * MIB && api.max_reserved(0) == 20 * MIB);
+	api.reset_accumulated(0);
+	visits = 0;
+	last_key[0] = '\0';
+	(void)api.stats(0, visit, &visits);
+	CM_MUST(num_device_alloc == 0 && allocated_current == (int64_t)(3 * MIB));
+	CM_MUST(cuda.free(block) == CUDA_SUCCESS);
+}
+
+static void play_two_devices(void)
+{
+	uint64_t free_bytes, total_bytes;
+
+	open_api();
+	open_cuda(2);
+	(void)alloc(2 * MIB);
+	CM_MUST(api.allocated(1) == 0);
+	/* Of a device that is not current, by its own context. */
+	CM_MUST(api.info(1, &free_bytes, &total_bytes) == 0);
+	CM_MUST(free_bytes == total_bytes && total_bytes > 0);
+	CM_MUST(cuda.set_current(contexts[1]) == CUDA_SUCCESS);
+	(void)alloc(4 * MIB);
+	CM_MUST(api.allocated(CUDAMEM_CURRENT_DEVICE) == 4 * MIB);
+	CM_MUST(api.allocated(0) == 2 * MIB && api.allocated(1) == 4 * MIB);
+	CM_MUST(api.info(0, &free_bytes, &total_bytes) == 0);
+	CM_MUST(free_bytes && free_bytes < total_bytes);
+	/* No context at all: device 0. */
+	CM_MUST(cuda.set_current(NULL) == CUDA_SUCCESS);
+	CM_MUST(api.allocated(CUDAMEM_CURRENT_DEVICE) == 2 * MIB);
+	CM_MUST(api.allocated(2) == 0 && api.allocated(-7) == 0);
+	CM_MUST(api.info(2, &free_bytes, &total_bytes) == -ENODEV);
+	CM_MUST(free_bytes == 0 && total_bytes == 0);
+}
+
+static CUdeviceptr last_block;
+
+static void free_last(void)
+{
+	CM_MUST(count_regions() == 0); /* the library has said good-bye */
+	(void)cuda.free(last_block);
+}
+
+/* As a static object does that was made before the first CUDA call. */
+static void play_late_free(void)
+{
+	CM_MUST(!atexit(free_last));
+	open_cuda(1);
+	last_block = alloc(MIB);
+}
+
+static atomic_uint rounds;
+
+static void *allocate_for_ever(void *arg)
+{
+	CUdeviceptr block;
+
+	(void)arg;
+	(void)cuda.set_current(contexts[0]);
+	for (;;) {
+		if (cuda.alloc(&block, MIB) == CUDA_SUCCESS)
+			(void)cuda.free(block);
+		atomic_fetch_add(&rounds, 1);
+	}
+	return NULL;
+}
+
+static void play_busy_exit(void)
+{
+	pthread_t thread;
+	int i;
+
+	open_cuda(1);
+	for (i = 0; i < 4; i++)
+		CM_MUST(!pthread_create(&thread, NULL, allocate_for_ever, NULL));
+	while (atomic_load(&rounds) < 1000)
+		(void)sched_yield();
+}
+
+/* CUDA does not work in a child that was forked after its start: what it answers is the driver's. */
+static void play_fork(void)
+{
+	CUdeviceptr block, other = 0;
+	pid_t pid;
+
+	open_cuda(1);
+	block = alloc(MIB);
+	pid = fork();
+	if (!pid) {
+		CM_MUST(cuda.alloc(&other, MIB) != CUDA_SUCCESS);
+		CM_MUST(cuda.free(block) != CUDA_SUCCESS);
+		exit(0);
+	}
+	wait_for_child(pid);
+	CM_MUST(count_regions() == 1);
+	CM_MUST(cuda.free(block) == CUDA_SUCCESS);
+	CM_MUST(cuda.free(alloc(MIB)) == CUDA_SUCCESS);
+}
+
+static void play_fork_before(void)
+{
+	pid_t pid = fork();
+
+	if (!pid) {
+		play_first_allocation();
+		exit(0);
+	}
+	wait_for_child(pid);
+	play_first_allocation();
+}
+
+static void play_exec(void)
+{
+	char *arguments[] = {(char *)"rerun", (char *)"--role", (char *)"first_allocation", NULL};
+
+	play_first_allocation();
+	(void)execv("/proc/self/exe", arguments);
+	CM_MUST(!"executed");
+}
+
+static void play_child_of_another_kind(void)
+{
+	play_first_allocation();
+	CM_MUST(system("exec true") == 0);
+	CM_MUST(count_regions() == 1);
+}
+
+static void play_thread_end(void)
+{
+	play_first_allocation();
+	pthread_exit(NULL);
+}
+
+/* A folder with no room, and no file of ours in it at the end. */
+static void play_full_folder(void)
+{
+	open_api();
+	open_cuda(1);
+	(void)alloc(3 * MIB);
+	CM_MUST(api.allocated(0) == 3 * MIB);
+	CM_MUST(count_regions() == 0);
+}
+
+/* Room for the header and the first tables only: what grows later finds none, and is passed on. */
+static void play_filling_folder(void)
+{
+	CUdeviceptr *blocks = calloc(20000, sizeof(*blocks));
+	int i;
+
+	CM_MUST(blocks);
+	open_api();
+	open_cuda(1);
+	for (i = 0; i < 20000; i++)
+		blocks[i] = alloc(512);
+	(void)api.stats(0, visit, &visits);
+	CM_MUST(forwarded_allocs > 0);
+	for (i = 0; i < 20000; i++)
+		CM_MUST(cuda.free(blocks[i]) == CUDA_SUCCESS);
+	CM_MUST(api.allocated(0) == 0);
+	free(blocks);
+}
+
+static const struct cm_role roles[] = {
+	{"idle", play_idle},
+	{"first_allocation", play_first_allocation},
+	{"api_before", play_api_before},
+	{"api", play_api},
+	{"two_devices", play_two_devices},
+	{"late_free", play_late_free},
+	{"busy_exit", play_busy_exit},
+	{"fork", play_fork},
+	{"fork_before", play_fork_before},
+	{"exec", play_exec},
+	{"child_of_another_kind", play_child_of_another_kind},
+	{"thread_end", play_thread_end},
+	{"full_folder", play_full_folder},
+	{"filling_folder", play_filling_folder},
+	{NULL, NULL},
+};
+
+/* ---- the tests ---- */
+
+struct fixture {
+	char dir[PATH_MAX];
+	char said[CM_RERUN_SAID];
+};
+
+static int setup(void **state)
+{
+	struct fixture *fixture = calloc(1, sizeof(*fixture));
+	char here[PATH_MAX - 32];
+
+	if (!fixture || !getcwd(here, sizeof(here)))
+		return -1;
+	(void)snprintf(fixture->dir, sizeof(fixture->dir), "%s/regions.XXXXXX", here);
+	if (!mkdtemp(fixture->dir))
+		return -1;
+	*state = fixture;
+	return 0;
+}
+
+/* What a clean exit leaves in the folder is nothing, so that it can be removed. */
+static int teardown(void **state)
+{
+	struct fixture *fixture = *state;
+	int err = rmdir(fixture->dir);
+
+	free(fixture);
+	return err;
+}
+
+static void play_under(struct fixture *fixture, const char *role, const char *conf,
+		       const char *more, void (*prepare)(void))
+{
+	char preload[PATH_MAX + 16], conf_text[PATH_MAX + 256], regions[PATH_MAX + 16];
+	const char *environment[] = {
+		preload, conf_text, regions, "ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0",
+		more,    NULL};
+	const struct cm_rerun rerun = {
+		.role = role, .environment = environment, .prepare = prepare};
+	int status;
+
+	(void)snprintf(preload, sizeof(preload), "LD_PRELOAD=%s", getenv("MODULE"));
+	(void)snprintf(conf_text, sizeof(conf_text), "CUDAMEM_CONF=region_dir:%s,%s", fixture->dir,
+		       conf);
+	(void)snprintf(regions, sizeof(regions), "REGIONS=%s", fixture->dir);
+	status = cm_rerun(&rerun, fixture->said);
+	if (status)
+		fail_msg("%s: ended with %d; said: %s", role, status, fixture->said);
+}
+
+static void play(void **state, const char *role, const char *conf, const char *more)
+{
+	struct fixture *fixture = *state;
+
+	play_under(fixture, role, conf, more, NULL);
+	assert_string_equal(fixture->said, "");
+}
+
+#define SIMPLE_TEST(test, role, conf, more)    \
+	static void test(void **state)         \
+	{                                      \
+		play(state, role, conf, more); \
+	}
+
+SIMPLE_TEST(a_process_without_cuda_has_nothing_more, "idle", "nonsense:1", NULL)
+SIMPLE_TEST(an_allocation_makes_the_region_and_exit_removes_it, "first_allocation", "", NULL)
+SIMPLE_TEST(the_api_has_nothing_to_tell_before_the_first_call, "api_before", "", NULL)
+SIMPLE_TEST(the_api_tells_what_pytorch_tells, "api", "", NULL)
+SIMPLE_TEST(the_api_knows_its_devices, "two_devices", "", "CUDASIM=devices:2")
+SIMPLE_TEST(a_free_after_our_exit_is_harmless, "late_free", "", NULL)
+SIMPLE_TEST(a_forked_child_hears_the_driver, "fork", "", NULL)
+SIMPLE_TEST(a_fork_before_cuda_changes_nothing, "fork_before", "", NULL)
+SIMPLE_TEST(the_next_program_of_the_process_starts_anew, "exec", "", NULL)
+SIMPLE_TEST(a_child_without_cuda_leaves_the_region_alone, "child_of_another_kind", "", NULL)
+SIMPLE_TEST(the_last_thread_ends_the_process, "thread_end", "", NULL)
+
+static void exit_is_clean_while_threads_allocate(void **state)
+{
+	int i;
+
+	for (i = 0; i < 20; i++)
+		play(state, "busy_exit", "", NULL);
+}
+
+static const char *mount_size;
+
+/* A small tmpfs on the folder, seen by the role alone. */
+static void mount_small_folder(void)
+{
+	const char *dir = getenv("REGIONS");
+
+	if (unshare(CLONE_NEWNS) || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
+	    mount("tmpfs", dir, "tmpfs", 0, mount_size))
+		_exit(77);
+}
+
+static bool can_mount(void)
+{
+	pid_t pid = fork();
+	int status = 1;
+
+	if (!pid)
+		_exit(unshare(CLONE_NEWNS) || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL));
+	return waitpid(pid, &status, 0) == pid && status == 0;
+}
+
+static void a_full_dev_shm_stops_nothing(void **state)
+{
+	struct fixture *fixture = *state;
+
+	if (!can_mount())
+		skip();
+	mount_size = "size=4k";
+	play_under(fixture, "full_folder", "", NULL, mount_small_folder);
+	assert_non_null(strstr(fixture->said, "(No space left on device); kept in memory"));
+}
+
+static void a_dev_shm_that_fills_up_stops_nothing(void **state)
+{
+	struct fixture *fixture = *state;
+
+	if (!can_mount())
+		skip();
+	mount_size = "size=800k";
+	play_under(fixture, "filling_folder", "", NULL, mount_small_folder);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(a_process_without_cuda_has_nothing_more),
+		TEST(an_allocation_makes_the_region_and_exit_removes_it),
+		TEST(the_api_has_nothing_to_tell_before_the_first_call),
+		TEST(the_api_tells_what_pytorch_tells),
+		TEST(the_api_knows_its_devices),
+		TEST(a_free_after_our_exit_is_harmless),
+		TEST(exit_is_clean_while_threads_allocate),
+		TEST(a_forked_child_hears_the_driver),
+		TEST(a_fork_before_cuda_changes_nothing),
+		TEST(the_next_program_of_the_process_starts_anew),
+		TEST(a_child_without_cuda_leaves_the_region_alone),
+		TEST(the_last_thread_ends_the_process),
+		TEST(a_full_dev_shm_stops_nothing),
+		TEST(a_dev_shm_that_fills_up_stops_nothing),
+	};
+
+	cm_rerun_role(argc, argv, roles);
+	return cmocka_run_group_tests_name("preload_process", tests, NULL, NULL);
+}
