@@ -3,7 +3,6 @@
 """hooks.def against CUDA's own table of names and versions: hooks.py INCLUDE_FOLDER."""
 
 import collections
-import pathlib
 import re
 import sys
 
@@ -35,7 +34,7 @@ def complaints_of(hooks, typedefs, newest):
 
 
 def main():
-    typedefs = pathlib.Path(sys.argv[1], 'cudaTypedefs.h')
+    typedefs = tree.ROOT / sys.argv[1] / 'cudaTypedefs.h'
     if not typedefs.exists():
         print(f'skipped: no {typedefs}')
         return 77
