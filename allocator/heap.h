@@ -196,8 +196,8 @@ static inline void cm_device_note_locked(struct cm_device *device, enum cm_actio
 					 enum cm_pool pool, uint32_t heap, uint64_t tick,
 					 uint64_t addr, uint64_t size)
 {
-	cm_ring_add(&device->ring, device->row, action, pool, heap, cm_thread_id(), tick, addr,
-		    size);
+	cm_ring_add(&device->ring, &device->row->event_next, action, pool, heap, cm_thread_id(),
+		    tick, addr, size);
 }
 
 #endif

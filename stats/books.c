@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "stats/books.h"
 
+#include <stddef.h>
 #include <string.h>
 
 static void reset_peaks(struct cm_stat4 *stat, uint32_t n)
@@ -48,4 +49,28 @@ void cm_books_reset_accumulated(struct cm_device_row *row)
 	reset_totals(row->other_count, CM_OTHER_COUNT);
 	memset(row->scalar, 0, sizeof(row->scalar));
 	cm_books_end(row);
+}
+
+/* The families of a host row stand one after the other. */
+static const uint32_t host_stats = (offsetof(struct cm_host_row, alloc_time) -
+				    offsetof(struct cm_host_row, allocated)) /
+				   sizeof(struct cm_stat4);
+
+void cm_host_reset_peak(struct cm_host_row *row)
+{
+	cm_seq_begin(&row->seq);
+	reset_peaks(&row->allocated, host_stats);
+	row->alloc_time.max_ns = row->alloc_time.min_ns = 0;
+	row->free_time.max_ns = row->free_time.min_ns = 0;
+	cm_seq_end(&row->seq);
+}
+
+void cm_host_reset_accumulated(struct cm_host_row *row)
+{
+	cm_seq_begin(&row->seq);
+	reset_totals(&row->allocated, host_stats);
+	row->alloc_time.total_ns = row->alloc_time.count = 0;
+	row->free_time.total_ns = row->free_time.count = 0;
+	row->num_host_alloc = row->num_host_free = row->cache_hits = 0;
+	cm_seq_end(&row->seq);
 }

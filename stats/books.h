@@ -26,15 +26,25 @@ static inline void cm_books_order(void)
 }
 
 /* A reader that sees a changed value also sees seq odd, or moved on. */
+static inline void cm_seq_begin(uint32_t *seq)
+{
+	__atomic_store_n(seq, *seq + 1, __ATOMIC_RELAXED);
+	cm_books_order();
+}
+
+static inline void cm_seq_end(uint32_t *seq)
+{
+	__atomic_store_n(seq, *seq + 1, __ATOMIC_RELEASE);
+}
+
 static inline void cm_books_begin(struct cm_device_row *row)
 {
-	__atomic_store_n(&row->seq, row->seq + 1, __ATOMIC_RELAXED);
-	cm_books_order();
+	cm_seq_begin(&row->seq);
 }
 
 static inline void cm_books_end(struct cm_device_row *row)
 {
-	__atomic_store_n(&row->seq, row->seq + 1, __ATOMIC_RELEASE);
+	cm_seq_end(&row->seq);
 }
 
 /* Sums that wrap: to a reader the values are foreign, and may be anything. */
@@ -158,9 +168,22 @@ static inline void cm_books_count(struct cm_device_row *row, enum cm_scalar scal
 	row->scalar[scalar] += n;
 }
 
+static inline void cm_duration_add(struct cm_duration *time, uint64_t ns)
+{
+	if (!time->min_ns || ns < time->min_ns)
+		time->min_ns = ns;
+	if (ns > time->max_ns)
+		time->max_ns = ns;
+	time->total_ns += ns;
+	time->count++;
+}
+
 /* torch.cuda.reset_peak_memory_stats: every peak becomes the current value. */
 void cm_books_reset_peak(struct cm_device_row *row);
 /* torch.cuda.reset_accumulated_memory_stats: allocated and freed, and all counters, become 0. */
 void cm_books_reset_accumulated(struct cm_device_row *row);
+/* The same for pinned host memory. A peak reset forgets the longest and shortest time too. */
+void cm_host_reset_peak(struct cm_host_row *row);
+void cm_host_reset_accumulated(struct cm_host_row *row);
 
 #endif

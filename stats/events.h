@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Writing a device's event ring. Under the device's lock, between cm_books_begin and cm_books_end.
+ * Writing a ring of events: a device's, under its lock, or that of pinned memory, under its own; in
+ * both cases between the begin and the end of the row's change.
  */
 #ifndef CM_STATS_EVENTS_H
 #define CM_STATS_EVENTS_H
@@ -15,12 +16,12 @@ struct cm_ring {
 	uint32_t mask;        /* rows - 1 */
 };
 
-/* Adds the device's next event; see struct cm_event. */
-static inline void cm_ring_add(const struct cm_ring *ring, struct cm_device_row *device,
-			       enum cm_action action, enum cm_pool pool, uint32_t heap,
-			       uint32_t thread, uint64_t tick, uint64_t addr, uint64_t size)
+/* Adds the next event, whose number it takes from *next; see struct cm_event. */
+static inline void cm_ring_add(const struct cm_ring *ring, uint64_t *next, enum cm_action action,
+			       enum cm_pool pool, uint32_t heap, uint32_t thread, uint64_t tick,
+			       uint64_t addr, uint64_t size)
 {
-	uint64_t number = ++device->event_next;
+	uint64_t number = ++*next;
 	struct cm_event *row;
 
 	if (!ring->row)

@@ -23,6 +23,7 @@
 
 #define CM_REGION_PREFIX "cudamem." /* /dev/shm/cudamem.<uid>.<pid>.<starttime> */
 #define CM_DEVICES_MAX   64
+#define CM_DEVICE_NONE   UINT32_MAX
 
 enum cm_pool { CM_POOL_ALL, CM_POOL_SMALL, CM_POOL_LARGE, CM_POOL_COUNT };
 
@@ -107,7 +108,7 @@ struct cm_device_row {
 #define CM_DEVICE_USED      1u /* the row is filled */
 #define CM_DEVICE_SIMULATED 2u /* the driver calls itself a simulation */
 
-/* A duration statistic in nanoseconds; min is 0 while count is 0. */
+/* A duration statistic in nanoseconds; min and max are 0 where there was none since their reset. */
 struct cm_duration {
 	uint64_t total_ns;
 	uint64_t max_ns;
@@ -129,10 +130,11 @@ struct cm_host_row {
 	struct cm_stat4 registered_bytes;
 	struct cm_duration alloc_time;
 	struct cm_duration free_time;
-	uint64_t num_host_alloc;
+	uint64_t num_host_alloc; /* driver calls that pinned memory: allocated or registered */
 	uint64_t num_host_free;
 	uint64_t cache_hits;
-	uint64_t reserved[5];
+	uint64_t event_next; /* number of events ever written to CM_TABLE_HOST_EVENT */
+	uint64_t reserved[4];
 };
 
 enum cm_block_state {
@@ -153,7 +155,8 @@ struct cm_block {
 	uint64_t size; /* bytes, multiple of 512; sum over a segment = its size */
 	union {
 		uint64_t requested; /* live, pending: bytes the program asked for */
-		uint32_t child[2];  /* free: smaller and larger sizes in its bin's tree */
+		uint32_t child[2];  /* free: smaller and larger sizes in its bin's tree; of host
+				     * memory: freed before and after it */
 	};
 	uint32_t prev; /* neighbours in the segment, by address */
 	uint32_t next;
@@ -173,8 +176,14 @@ struct cm_block {
 #define CM_SEGMENT_SMALL    2u  /* belongs to the small pool */
 #define CM_SEGMENT_EXPORTED 4u  /* IPC and the like: nothing in it is recycled */
 #define CM_SEGMENT_EXACT    8u  /* one block of its own: never split */
-#define CM_SEGMENT_HOST     16u /* pinned host memory */
+#define CM_SEGMENT_HOST     16u /* pinned host memory: always one block */
 #define CM_SEGMENT_DIRECT   32u /* one request passed on: given back when it is freed */
+#define CM_SEGMENT_REGISTERED \
+	64u /* with HOST: the program's own pages, of any address and size, cuMemHostRegister */
+
+/* Four bits, with HOST: the flags of cuMemHostAlloc (portable 1, mapped 2, write-combined 4), or 8 for
+ * memory of cuMemAllocHost. */
+#define CM_SEGMENT_KIND_SHIFT 8
 
 /* One piece of memory got from the driver. */
 struct cm_segment {
@@ -182,7 +191,7 @@ struct cm_segment {
 	uint64_t size;
 	uint64_t context; /* the driver's handle, for information */
 	uint32_t heap;    /* row in the heap table */
-	uint32_t device;  /* row in the device table */
+	uint32_t device;  /* row in the device table; CM_DEVICE_NONE: host memory */
 	uint32_t first;   /* its first block */
 	uint32_t blocks;  /* how many */
 	uint32_t flags;   /* CM_SEGMENT_* */
@@ -294,8 +303,9 @@ enum cm_table {
 	CM_TABLE_SEGMENT,
 	CM_TABLE_BLOCK,
 	CM_TABLE_MODULE,
-	CM_TABLE_STACK, /* 64-bit words: count, then return addresses */
-	CM_TABLE_EVENT, /* one ring a device row, `ring` rows each, one after the other */
+	CM_TABLE_STACK,      /* 64-bit words: count, then return addresses */
+	CM_TABLE_EVENT,      /* one ring a device row, `ring` rows each, one after the other */
+	CM_TABLE_HOST_EVENT, /* one ring of `ring` rows, for pinned memory */
 	CM_TABLE_COUNT
 };
 #define CM_TABLE_ROOM 16
@@ -306,7 +316,7 @@ struct cm_table_row {
 	uint32_t stride;
 	uint32_t capacity;
 	uint32_t rows;
-	uint32_t ring; /* CM_TABLE_EVENT: rows of one ring, a power of two; else 0 */
+	uint32_t ring; /* of events: rows of one ring, a power of two; else 0 */
 };
 
 enum cm_region_state { CM_REGION_STARTING, CM_REGION_LIVE, CM_REGION_EXITED };

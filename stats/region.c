@@ -34,6 +34,7 @@ static const struct table_plan {
 	[CM_TABLE_MODULE] = {sizeof(struct cm_module), 4096},
 	[CM_TABLE_STACK] = {sizeof(uint64_t), 1u << 23},
 	[CM_TABLE_EVENT] = {sizeof(struct cm_event), 0}, /* by the ring's size */
+	[CM_TABLE_HOST_EVENT] = {sizeof(struct cm_event), 0},
 };
 
 /* A commit takes at least this much, so that growing row by row costs few system calls. */
@@ -95,9 +96,9 @@ static void plan_tables(struct cm_header *header, uint32_t events)
 		row->offset = offset;
 		row->stride = table_plan[t].stride;
 		row->capacity = table_plan[t].capacity;
-		if (t == CM_TABLE_EVENT) {
+		if (t == CM_TABLE_EVENT || t == CM_TABLE_HOST_EVENT) {
 			row->ring = ring;
-			row->capacity = ring * CM_DEVICES_MAX;
+			row->capacity = t == CM_TABLE_EVENT ? ring * CM_DEVICES_MAX : ring;
 		}
 		offset += round_up((uint64_t)row->stride * row->capacity, PAGE);
 	}
