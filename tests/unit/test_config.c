@@ -366,6 +366,34 @@ static void defaults_read_back_as_themselves(void **state)
 	}
 }
 
+/* Each option has a line "*name* (..., default *value*)" in libcudamem(7), and no other has. */
+static void the_manual_knows_every_option_and_default(void **state)
+{
+	struct cm_config config;
+	struct cm_option_row row;
+	char line[1024], name[64], fallback[80];
+	unsigned found = 0;
+	FILE *manual = fopen(MANUAL, "r");
+
+	(void)state;
+	cm_config_init(&config);
+	assert_non_null(manual);
+	while (fgets(line, sizeof(line), manual)) {
+		if (sscanf(line, "*%63[a-z0-9_]* (%*[^\n]", name) != 1 ||
+		    !strstr(line, "; default "))
+			continue;
+		found++;
+		if (find(name) == CM_OPTION_COUNT)
+			fail_msg("%s is in the manual, but no option", name);
+		cm_config_row(&config, find(name), &row);
+		(void)snprintf(fallback, sizeof(fallback), "; default *%s*", row.fallback);
+		if (!strstr(line, fallback))
+			fail_msg("the manual says not \"%s\" but %s", fallback, line);
+	}
+	(void)fclose(manual);
+	assert_int_equal(found, CM_OPTION_COUNT);
+}
+
 static void warn_off_silences_wherever_it_stands(void **state)
 {
 	struct cm_config config;
@@ -458,6 +486,7 @@ int main(void)
 		cmocka_unit_test(divisions_fill_the_slots_that_pytorch_fills),
 		cmocka_unit_test(a_printed_list_reads_back_as_itself),
 		cmocka_unit_test(defaults_read_back_as_themselves),
+		cmocka_unit_test(the_manual_knows_every_option_and_default),
 		cmocka_unit_test(warn_off_silences_wherever_it_stands),
 		cmocka_unit_test(a_misspelt_variable_is_told),
 		cmocka_unit_test(no_variable_means_defaults),
