@@ -53,10 +53,10 @@ class Watched:
         return found
 
     def memory_stats(self):
-        """PyTorch's dictionary of the first device, brought up to date, by cudamemstat."""
-        command = [self.tool, 'memory-stats', str(self.process.pid), '--fresh', '--json']
-        run = subprocess.run(command, capture_output=True, text=True, check=True)
-        return json.loads(run.stdout)['devices'][0]
+        """PyTorch's dictionary of the first device, as cudamemstat reads it from outside."""
+        command = [self.tool, 'memory-stats', str(self.process.pid), '--json']
+        run = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+        return json.loads(run.stdout)['processes'][0]['devices'][0]['stats']
 
 
 class Stage:

@@ -46,7 +46,8 @@ shell()
 check_c()
 {
 	cppcheck --quiet --std=c11 --enable=warning,performance,portability --inline-suppr \
-		--error-exitcode=1 -j "$(nproc)" -D_GNU_SOURCE -I. \
+		--error-exitcode=1 -j "$(nproc)" -I. \
+		-D_GNU_SOURCE -DCUDA_VERSION=13000 '-DElfW(type)=Elf64_##type' \
 		stats allocator interpose tools tests
 }
 

@@ -1,6 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""The rules see what they are there to see: each planted fault is found, each fair twin is not."""
+"""The rules see what they are there to see: each planted fault is found, each fair twin is not.
+
+So does the count of the tests: it is what tells a good run from a bad one.
+"""
 
 import pathlib
 import sys
@@ -8,6 +11,10 @@ import sys
 import layers
 import text
 import tree
+
+sys.path.insert(0, str(tree.ROOT / 'tests'))
+
+import summary  # noqa: E402
 
 SPDX = '/* SPDX-License-Identifier: MIT */\n'
 
@@ -34,9 +41,32 @@ CASES = (
     (layers, 'stats/a.c', 'fprintf(f, "a");\n', 'snprintf(b, n, "printf(%d)", 1);\n'),
 )
 
+# what meson says of a program, what it printed; passed, failed, skipped
+RUNS = (
+    ('OK', '', (1, 0, 0)),
+    ('FAIL', '', (0, 1, 0)),
+    ('TIMEOUT', '', (0, 1, 0)),
+    ('SKIP', 'no card here\n', (0, 0, 1)),
+    ('OK', '1..2\nok 1 - a\nok 2 - b\n', (2, 0, 0)),
+    ('FAIL', '1..2\nok 1 - a\nnot ok 2 - b\n', (1, 1, 0)),
+    ('OK', '1..2\nok 1 - a\nok 2 - b # SKIP no card\n', (1, 0, 1)),
+    ('ERROR', '1..1\nok 1 - a\n', (1, 1, 0)),
+    ('TIMEOUT', '1..2\nok 1 - a\n', (1, 1, 0)),
+    ('SKIP', '1..0 # SKIP no card\n', (0, 0, 1)),
+    ('UNEXPECTEDPASS', '', (0, 1, 0)),
+)
+
+
+def miscounted():
+    for result, output, wanted in RUNS:
+        run = {'name': 'cudamem:unit / a', 'result': result, 'stdout': output, 'returncode': 0}
+        passed, failed, skipped = summary.count(run)
+        if (passed, failed, len(skipped)) != wanted:
+            yield f'summary: counts {result} {output!r} as {passed}, {failed}, {skipped}'
+
 
 def main():
-    complaints = []
+    complaints = list(miscounted())
     for rule, path, fault, fair in CASES:
         path = pathlib.Path(path)
         top = SPDX if rule is text and path.suffix == '.c' else ''
