@@ -7,7 +7,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -15,7 +15,7 @@
 #include "interpose/process.h"
 #include "stats/mailbox.h"
 
-#define STACK_BYTES (256 * 1024) /* driver calls run on it; untouched pages cost nothing */
+#define STACK_BYTES 262144ul /* driver calls run on it; untouched pages cost nothing */
 #define STOP_NS     200000000L
 #define POLL_MS     1000
 #define NUDGE_TRIES 100
@@ -110,11 +110,9 @@ static bool serve(struct cm_mailbox *mailbox)
  */
 static bool is_last_thread(void)
 {
-	char text[512], state = 0;
-	unsigned threads = 0;
-	const char *fields;
+	char text[512], *field;
 	ssize_t n;
-	int fd;
+	int fd, i;
 
 	fd = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
@@ -122,14 +120,13 @@ static bool is_last_thread(void)
 	n = read(fd, text, sizeof(text) - 1);
 	(void)close(fd);
 	text[n > 0 ? n : 0] = '\0';
-	/* Fields 3 and 20, after the name in parentheses. */
-	fields = strrchr(text, ')');
-	return fields &&
-	       sscanf(fields + 1,
-		      " %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s"
-		      " %*s %u",
-		      &state, &threads) == 2 &&
-	       state == 'Z' && threads <= 2;
+	/* Field 2 is a name in parentheses that may hold any; 3 is the state, 20 the threads. */
+	field = strrchr(text, ')');
+	if (!field || strncmp(field, ") Z ", 4) != 0)
+		return false;
+	for (i = 2; field && i < 20; i++)
+		field = strchr(field + 1, ' ');
+	return field && strtoul(field, NULL, 10) <= 2;
 }
 
 static void *answer_mail(void *arg)

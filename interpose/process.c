@@ -20,6 +20,7 @@
 #include "interpose/control.h"
 #include "interpose/doors.h"
 #include "interpose/driver_ops.h"
+#include "interpose/hooks.h"
 #include "interpose/log.h"
 #include "interpose/real.h"
 #include "interpose/signs.h"
@@ -231,7 +232,10 @@ static void fill_region(struct cm_region *region, const struct cm_config *config
 {
 	struct cm_header *header = region->header;
 	uint32_t i;
+	int version;
 
+	if (cm_real.cuDriverGetVersion(&version) == CUDA_SUCCESS)
+		header->driver_version = (uint64_t)version;
 	if (!cm_region_commit(region, CM_TABLE_OPTION, CM_OPTION_COUNT))
 		for (i = 0; i < CM_OPTION_COUNT; i++)
 			cm_config_row(config, i, cm_region_row(region, CM_TABLE_OPTION, i));

@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "interpose/driver_ops.h"
+#include "interpose/hooks.h"
 #include "stats/config.h"
 #include "stats/mailbox.h"
 #include "tests/unit/cmocka_all.h"
@@ -37,6 +38,14 @@ void __wrap_cm_capture_forget_all(void);
 void __wrap_cm_context_forget_all(void);
 int __wrap_posix_fallocate64(int fd, off_t offset, off_t bytes);
 int __real_posix_fallocate64(int fd, off_t offset, off_t bytes);
+
+static CUresult get_version(int *version)
+{
+	*version = 13000;
+	return CUDA_SUCCESS;
+}
+
+struct cm_real cm_real = {.cuDriverGetVersion = get_version};
 
 static void (*during_start)(void);
 static bool driver_is_complete = true;
@@ -204,6 +213,7 @@ static void play_first_call(void)
 	CM_MUST(cm_process_region()->header->flags & CM_REGION_CONTROL);
 	CM_MUST(cm_process_region()->header->tick_base);
 	CM_MUST(cm_process_region()->header->time_base_ns);
+	CM_MUST(cm_process_region()->header->driver_version == 13000);
 	CM_MUST(published == cm_process_region()->header->door);
 	CM_MUST(!strcmp(find_option("mode")->value, "cache"));
 	CM_MUST(!strcmp(find_option("region_dir")->origin, "environment"));

@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Runs a client bare and under the preload, on the simulated device, and compares.
+
+Exit status 77: the client's packages cannot be had here.
+"""
+
+import argparse
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+
+from watched import Stage, Watched, read_sim_report  # noqa: E402
+
+SKIPPED = 77
+
+
+def install(venv, requirements):
+    """The Python of an environment that holds the requirements; made once, then only checked."""
+    python = venv / 'bin/python'
+    done = venv / 'requirements'
+    wanted = requirements.read_text(encoding='utf-8')
+    if done.exists() and done.read_text(encoding='utf-8') == wanted:
+        return python
+    steps = ([sys.executable, '-m', 'venv', venv],
+             [python, '-m', 'pip', 'install', '--quiet', '--no-input', '-r', requirements])
+    for step in steps:
+        run = subprocess.run([str(word) for word in step], capture_output=True, text=True,
+                             check=False)
+        if run.returncode:
+            lines = (run.stdout + run.stderr).strip().splitlines()
+            print(f'the packages of {requirements.name} cannot be installed:',
+                  lines[-1] if lines else f'{step[0]} failed')
+            sys.exit(SKIPPED)
+    done.write_text(wanted, encoding='utf-8')
+    return python
+
+
+def run_once(stage, command, preloaded, report):
+    with Watched(command, stage.environment(preloaded, report), stage.tool) as run:
+        figures = run.results()
+        stats = run.memory_stats() if preloaded and 'wrong' in figures else {}
+    return run.process.returncode, figures, stats, read_sim_report(report)[0]
+
+
+def complaints(bare, cached):
+    """What is not as it should be; each line says it."""
+    for name, (status, figures, _, _) in (('bare', bare), ('under the preload', cached)):
+        if status or figures.get('wrong') != 0:
+            yield f'{name}: the client failed: status {status}, {figures}'
+            return
+    asked = bare[3]['cuMemAlloc_v2']
+    stats, driver_allocs = cached[2], cached[3]['cuMemAlloc_v2']
+    print(f'{asked} requests; {driver_allocs} driver allocations under the preload, '
+          f'{stats["cache_hits"]} served by the cache')
+    if stats['cache_hits'] + stats['cache_misses'] != asked:
+        yield 'not every request was counted once'
+    if stats['num_device_alloc'] != driver_allocs:
+        yield f'the books say {stats["num_device_alloc"]} driver allocations'
+    if driver_allocs * 2 > asked:
+        yield 'the cache hardly served anything'
+    if stats['allocation.all.current'] != 0:
+        yield f'{stats["allocation.all.current"]} blocks are still handed out'
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument('--library', required=True)
+    parser.add_argument('--tool', required=True)
+    parser.add_argument('--simulation', required=True)
+    parser.add_argument('--venv', type=pathlib.Path, help='a Python client: its environment')
+    parser.add_argument('--requirements', type=pathlib.Path)
+    parser.add_argument('client')
+    options = parser.parse_args()
+    command = [options.client]
+    if options.venv:
+        command.insert(0, install(options.venv, options.requirements))
+    stage = Stage(options.library, options.tool, options.simulation)
+    with tempfile.TemporaryDirectory() as folder:
+        report = pathlib.Path(folder) / 'calls'
+        bare = run_once(stage, command, False, report)
+        cached = run_once(stage, command, True, report)
+    found = list(complaints(bare, cached))
+    for complaint in found:
+        print(complaint)
+    return int(bool(found))
+
+
+if __name__ == '__main__':
+    sys.exit(main())
