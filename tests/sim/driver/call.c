@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "call.h"
 
+#include "capture.h"
 #include "clock.h"
 #include "context.h"
 #include "faults.h"
@@ -68,6 +69,8 @@ CUresult sim_call_enter(struct sim_frame *frame, enum sim_call call)
 		result = sim_faults_next(call);
 	if (result == CUDA_SUCCESS && (info->flags & SIM_CTX))
 		result = sim_ctx_check(self);
+	if (result == CUDA_SUCCESS && (info->flags & SIM_UNSAFE))
+		result = sim_capture_check(self);
 	return result;
 }
 

@@ -3,6 +3,7 @@
 
 #include "event.h"
 #include "memory.h"
+#include "module.h"
 #include "plan.h"
 #include "stream.h"
 
@@ -115,6 +116,8 @@ static void destroy(struct sim_ctx *ctx)
 		sim_stream_destroy(ctx->streams);
 	sim_work_unref(ctx->gate);
 	sim_work_unref(ctx->orphans);
+	while (ctx->modules)
+		sim_module_destroy(ctx->modules);
 	while (ctx->memory)
 		sim_mem_free(ctx->memory);
 	while (*link != ctx)

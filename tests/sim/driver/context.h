@@ -11,10 +11,11 @@
 
 struct sim_event;
 struct sim_mem;
+struct sim_module;
 struct sim_stream;
 struct sim_work;
 
-enum { SIM_LIMIT_COUNT = CU_LIMIT_MAX };
+enum { SIM_LIMIT_COUNT = CU_LIMIT_MAX, SIM_PEERS = 32 };
 
 struct sim_ctx {
 	struct sim_object object;
@@ -27,9 +28,11 @@ struct sim_ctx {
 	size_t limits[SIM_LIMIT_COUNT];
 	CUfunc_cache cache;
 	CUsharedconfig shared;
+	struct sim_current peers[SIM_PEERS]; /* whose memory its work may touch */
 
 	struct sim_mem *memory;
 	struct sim_event *events;
+	struct sim_module *modules;
 	struct sim_stream *streams; /* all, the legacy one included */
 	struct sim_stream *legacy;
 	struct sim_work *running; /* all that is not done */
@@ -55,5 +58,8 @@ struct sim_work *sim_ctx_mark(struct sim_ctx *ctx);
 CUresult sim_ctx_synchronize(struct sim_ctx *ctx);
 /* The same for all contexts of the device. */
 void sim_device_synchronize(struct sim_device *device);
+
+/* True when the context's own work may touch the memory: it is on its device, or a peer's. */
+bool sim_ctx_can_reach(struct sim_ctx *ctx, const struct sim_mem *mem);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What can be asked of a context, and set in it. */
+#include "capture.h"
 #include "context.h"
 
 CUresult sim_cuCtxGetDevice(CUdevice *device)
@@ -113,14 +114,21 @@ CUresult sim_cuCtxResetPersistingL2Cache(void)
 	return CUDA_SUCCESS;
 }
 
+static CUresult synchronize(struct sim_ctx *ctx)
+{
+	CUresult result = sim_capture_check_context(ctx);
+
+	return result == CUDA_SUCCESS ? sim_ctx_synchronize(ctx) : result;
+}
+
 CUresult sim_cuCtxSynchronize(void)
 {
-	return sim_ctx_synchronize(sim_ctx_current());
+	return synchronize(sim_ctx_current());
 }
 
 CUresult sim_cuCtxSynchronize_v2(CUcontext ctx)
 {
 	struct sim_ctx *asked = sim_ctx_of(ctx);
 
-	return asked ? sim_ctx_synchronize(asked) : CUDA_ERROR_INVALID_CONTEXT;
+	return asked ? synchronize(asked) : CUDA_ERROR_INVALID_CONTEXT;
 }

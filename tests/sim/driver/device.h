@@ -9,6 +9,7 @@
 #include "vram.h"
 
 struct sim_ctx;
+struct sim_pool;
 
 struct sim_device {
 	int ordinal;
@@ -17,6 +18,8 @@ struct sim_device {
 	struct sim_ctx *primary;  /* NULL while nobody retains it */
 	unsigned primary_refs;
 	unsigned primary_flags;
+	struct sim_pool *default_pool; /* made when first asked for */
+	struct sim_pool *current_pool; /* NULL: the default one */
 };
 
 CUresult sim_devices_init(void);

@@ -18,15 +18,44 @@ CUresult sim_cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize)
 	return CUDA_SUCCESS;
 }
 
-CUresult sim_cuMemFree_v2(CUdeviceptr dptr)
+CUresult sim_cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t WidthInBytes,
+				size_t Height, unsigned int ElementSizeBytes)
+{
+	size_t pitch = (WidthInBytes + PITCH_BYTES - 1) & ~(size_t)(PITCH_BYTES - 1);
+	size_t bytes;
+	CUresult result;
+
+	if (!pPitch || pitch < WidthInBytes || __builtin_mul_overflow(pitch, Height, &bytes) ||
+	    (ElementSizeBytes != 4 && ElementSizeBytes != 8 && ElementSizeBytes != 16))
+		return CUDA_ERROR_INVALID_VALUE;
+	result = sim_cuMemAlloc_v2(dptr, bytes);
+	if (result == CUDA_SUCCESS)
+		*pPitch = pitch;
+	return result;
+}
+
+/* What cuMemFree takes: it may have been allocated in any context. */
+static struct sim_mem *find_freeable(CUdeviceptr dptr)
 {
 	struct sim_mem *mem = sim_mem_find_base(dptr);
 
-	if (!mem || mem->kind != SIM_MEM_DEVICE)
+	if (!mem || mem->going)
+		return NULL;
+	return mem->kind == SIM_MEM_DEVICE || mem->kind == SIM_MEM_ASYNC ||
+			       mem->kind == SIM_MEM_MANAGED
+		       ? mem
+		       : NULL;
+}
+
+CUresult sim_cuMemFree_v2(CUdeviceptr dptr)
+{
+	struct sim_mem *mem = find_freeable(dptr);
+
+	if (!mem)
 		return CUDA_ERROR_INVALID_VALUE;
 	sim_device_synchronize(mem->device);
 	/* Another thread may have freed it, or its context, while this one waited. */
-	mem = sim_mem_find_base(dptr);
+	mem = find_freeable(dptr);
 	if (!mem)
 		return CUDA_ERROR_INVALID_VALUE;
 	sim_mem_free(mem);

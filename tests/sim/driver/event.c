@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "event.h"
 
+#include "capture.h"
 #include "context.h"
 #include "stream.h"
 
@@ -40,6 +41,7 @@ void sim_event_destroy(struct sim_event *event)
 		event->prev->next = event->next;
 	else
 		event->ctx->events = event->next;
+	sim_capture_forget_event(event);
 	sim_work_unref(event->work);
 	sim_object_destroy(event);
 }
@@ -59,6 +61,23 @@ CUresult sim_cuEventDestroy(CUevent hEvent)
 	return sim_cuEventDestroy_v2(hEvent);
 }
 
+/* An external record is a node that records when the graph runs. */
+static CUresult capture_record(struct sim_stream *stream, struct sim_event *event, bool external)
+{
+	struct sim_op mark = {.kind = SIM_OP_MARK};
+	struct sim_node *node;
+	CUresult result;
+
+	if (!external)
+		return sim_capture_record(stream, event);
+	result = sim_capture_add(stream, &mark, &node);
+	if (result == CUDA_SUCCESS) {
+		node->type = CU_GRAPH_NODE_TYPE_EVENT_RECORD;
+		node->event = event;
+	}
+	return result;
+}
+
 CUresult sim_cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned int flags)
 {
 	struct sim_op mark = {.kind = SIM_OP_MARK};
@@ -73,9 +92,12 @@ CUresult sim_cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned i
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (flags & ~(unsigned)CU_EVENT_RECORD_EXTERNAL)
 		return CUDA_ERROR_INVALID_VALUE;
+	if (stream->capture)
+		return capture_record(stream, event, flags & CU_EVENT_RECORD_EXTERNAL);
 	result = sim_stream_submit(stream, &mark, &work);
 	if (result != CUDA_SUCCESS)
 		return result;
+	sim_capture_forget_event(event);
 	sim_work_store(&event->work, work);
 	sim_work_unref(work);
 	return CUDA_SUCCESS;
@@ -94,6 +116,8 @@ CUresult sim_cuEventQuery(CUevent hEvent)
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (event->ctx->error)
 		return event->ctx->error;
+	if (event->capture)
+		return sim_capture_check_event(event);
 	return sim_work_is_done(event->work) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
@@ -104,6 +128,8 @@ CUresult sim_cuEventSynchronize(CUevent hEvent)
 
 	if (!event)
 		return CUDA_ERROR_INVALID_HANDLE;
+	if (event->capture)
+		return sim_capture_check_event(event);
 	ctx = event->ctx;
 	if (event->work)
 		sim_work_wait(event->work);
@@ -136,16 +162,19 @@ CUresult sim_cuCtxRecordEvent(CUcontext hCtx, CUevent hEvent)
 	struct sim_ctx *ctx = sim_ctx_of(hCtx);
 	struct sim_event *event = event_of(hEvent);
 	struct sim_work *mark;
+	CUresult result;
 
 	if (!ctx)
 		return CUDA_ERROR_INVALID_CONTEXT;
 	if (!event || event->ctx != ctx)
 		return CUDA_ERROR_INVALID_HANDLE;
-	if (ctx->error)
-		return ctx->error;
+	result = ctx->error ? ctx->error : sim_capture_check_context(ctx);
+	if (result != CUDA_SUCCESS)
+		return result;
 	mark = sim_ctx_mark(ctx);
 	if (!mark)
 		return CUDA_ERROR_OUT_OF_MEMORY;
+	sim_capture_forget_event(event);
 	sim_work_store(&event->work, mark);
 	sim_work_unref(mark);
 	return CUDA_SUCCESS;
@@ -157,13 +186,17 @@ CUresult sim_cuCtxWaitEvent(CUcontext hCtx, CUevent hEvent)
 	struct sim_ctx *ctx = sim_ctx_of(hCtx);
 	struct sim_event *event = event_of(hEvent);
 	struct sim_work *gate;
+	CUresult result;
 
 	if (!ctx)
 		return CUDA_ERROR_INVALID_CONTEXT;
 	if (!event)
 		return CUDA_ERROR_INVALID_HANDLE;
-	if (ctx->error)
-		return ctx->error;
+	result = ctx->error ? ctx->error : sim_capture_check_context(ctx);
+	if (result == CUDA_SUCCESS)
+		result = sim_capture_check_event(event);
+	if (result != CUDA_SUCCESS)
+		return result;
 	gate = sim_work_create(ctx, &op);
 	if (!gate)
 		return CUDA_ERROR_OUT_OF_MEMORY;

@@ -33,7 +33,10 @@ static void *serve(void *unused)
 		call = work->op.u.host;
 		sim_unlock();
 		inside = true;
-		call.function(call.data);
+		if (call.function)
+			call.function(call.data);
+		else
+			call.callback(call.stream, CUDA_SUCCESS, call.data);
 		inside = false;
 		sim_lock();
 		running--;

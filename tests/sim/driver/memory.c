@@ -2,6 +2,7 @@
 #include "memory.h"
 
 #include <stdlib.h>
+#include <sys/mman.h>
 
 #include "context.h"
 #include "device.h"
@@ -91,14 +92,31 @@ struct sim_mem *sim_mem_add(struct sim_ctx *ctx, enum sim_mem_kind kind, uint64_
 	return mem;
 }
 
+struct sim_mem *sim_mem_map(struct sim_ctx *ctx, enum sim_mem_kind kind, uint64_t bytes)
+{
+	void *pages = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct sim_mem *mem;
+
+	if (pages == MAP_FAILED)
+		return NULL;
+	mem = sim_mem_add(ctx, kind, (uint64_t)(uintptr_t)pages, bytes);
+	if (!mem)
+		munmap(pages, bytes);
+	return mem;
+}
+
 void sim_mem_free(struct sim_mem *mem)
 {
+	if (mem->dispose)
+		mem->dispose(mem);
 	if (mem->ctx)
 		unlink_from(mem->ctx, mem);
 	if (mem->kind <= SIM_MEM_GLOBAL)
 		sim_vram_free(&mem->device->vram, mem->base, mem->bytes);
 	else
 		sim_ranges_remove(mem);
+	if (mem->kind == SIM_MEM_HOST || mem->kind == SIM_MEM_MANAGED)
+		munmap((void *)(uintptr_t)mem->base, mem->bytes);
 	destroy(mem);
 }
 
@@ -114,6 +132,11 @@ struct sim_mem *sim_mem_find_base(uint64_t addr)
 	struct sim_mem *mem = sim_mem_find(addr);
 
 	return mem && mem->base == addr ? mem : NULL;
+}
+
+bool sim_mem_overlaps(uint64_t addr, uint64_t bytes)
+{
+	return sim_mem_find(addr) || sim_mem_find(addr + bytes - 1) || sim_ranges_any(addr, bytes);
 }
 
 bool sim_mem_is_live(uint64_t addr, uint64_t bytes)

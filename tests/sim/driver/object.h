@@ -25,6 +25,7 @@ enum sim_type {
 	SIM_POOL,
 	SIM_PHYSICAL,
 	SIM_ARRAY,
+	SIM_MIPMAP,
 	SIM_TYPE_COUNT
 };
 

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "context.h"
+#include "kernel.h"
 #include "memory.h"
 #include "plan.h"
 
@@ -70,8 +72,11 @@ bool sim_op_visit(const struct sim_op *op, bool (*see)(const struct sim_touch *t
 	case SIM_OP_WAIT_VALUE:
 	case SIM_OP_WRITE_VALUE:
 		return visit_word(op, see, data);
+	case SIM_OP_KERNEL:
+		return sim_kernel_visit(op->u.kernel, see, data);
 	case SIM_OP_MARK:
 	case SIM_OP_HOST:
+	case SIM_OP_FREE:
 		break;
 	}
 	return true;
@@ -129,9 +134,17 @@ static void run_write(const struct sim_word *word)
 		__atomic_store_n((uint64_t *)at, word->value, __ATOMIC_RELEASE);
 }
 
-CUresult sim_op_run(const struct sim_op *op)
+/* Copies between devices find their way without peer access; kernels do not. */
+static bool is_reachable(const struct sim_touch *touch, void *ctx)
 {
-	if (!sim_op_visit(op, is_live, NULL))
+	const struct sim_mem *mem = sim_mem_find(touch->addr);
+
+	return mem && sim_mem_is_live(touch->addr, touch->bytes) && sim_ctx_can_reach(ctx, mem);
+}
+
+CUresult sim_op_run(struct sim_op *op, struct sim_ctx *ctx)
+{
+	if (!sim_op_visit(op, op->kind == SIM_OP_KERNEL ? is_reachable : is_live, ctx))
 		return CUDA_ERROR_ILLEGAL_ADDRESS;
 	switch (op->kind) {
 	case SIM_OP_COPY:
@@ -142,6 +155,12 @@ CUresult sim_op_run(const struct sim_op *op)
 		break;
 	case SIM_OP_WRITE_VALUE:
 		run_write(&op->u.word);
+		break;
+	case SIM_OP_KERNEL:
+		sim_kernel_execute(op->u.kernel);
+		break;
+	case SIM_OP_FREE:
+		sim_op_release(op);
 		break;
 	case SIM_OP_MARK:
 	case SIM_OP_HOST:
@@ -171,22 +190,35 @@ static bool word_holds(const struct sim_word *word)
 
 bool sim_op_polls(const struct sim_op *op)
 {
-	return op->kind == SIM_OP_WAIT_VALUE;
+	return op->kind == SIM_OP_WAIT_VALUE ||
+	       (op->kind == SIM_OP_KERNEL && op->u.kernel->kernel.until >= 0);
 }
 
 bool sim_op_is_over(const struct sim_op *op)
 {
-	return !sim_op_visit(op, is_live, NULL) || word_holds(&op->u.word);
+	/* What touches memory that is gone ends at once, with an error. */
+	if (!sim_op_visit(op, is_live, NULL))
+		return true;
+	return op->kind == SIM_OP_KERNEL ? sim_kernel_is_over(op->u.kernel)
+					 : word_holds(&op->u.word);
 }
 
 bool sim_op_clone(const struct sim_op *op, struct sim_op *ret_op)
 {
 	*ret_op = *op;
+	if (op->kind == SIM_OP_KERNEL) {
+		ret_op->u.kernel = malloc(sizeof(*op->u.kernel));
+		if (!ret_op->u.kernel)
+			return false;
+		*ret_op->u.kernel = *op->u.kernel;
+	}
 	if (op->kind == SIM_OP_COPY && op->u.copy.staged) {
-		ret_op->u.copy.staged = malloc(op->u.copy.width);
+		size_t bytes = op->u.copy.width * op->u.copy.height * op->u.copy.depth;
+
+		ret_op->u.copy.staged = malloc(bytes);
 		if (!ret_op->u.copy.staged)
 			return false;
-		memcpy(ret_op->u.copy.staged, op->u.copy.staged, op->u.copy.width);
+		memcpy(ret_op->u.copy.staged, op->u.copy.staged, bytes);
 	}
 	return true;
 }
@@ -195,4 +227,10 @@ void sim_op_release(struct sim_op *op)
 {
 	if (op->kind == SIM_OP_COPY)
 		free(op->u.copy.staged);
+	if (op->kind == SIM_OP_KERNEL)
+		free(op->u.kernel);
+	if (op->kind == SIM_OP_FREE && op->u.freed) {
+		sim_mem_free(op->u.freed);
+		op->u.freed = NULL;
+	}
 }

@@ -8,13 +8,19 @@
 
 #include "call.h"
 
+struct sim_ctx;
+struct sim_kernel_run;
+struct sim_mem;
+
 enum sim_op_kind {
 	SIM_OP_MARK, /* nothing: an event, a wait, a join */
 	SIM_OP_COPY,
 	SIM_OP_FILL,
 	SIM_OP_HOST,
+	SIM_OP_KERNEL,
 	SIM_OP_WAIT_VALUE,
 	SIM_OP_WRITE_VALUE,
+	SIM_OP_FREE, /* of stream-ordered memory */
 };
 
 /* Bytes of a box of rows; a plain copy is one row. */
@@ -40,8 +46,11 @@ struct sim_fill {
 	unsigned element; /* bytes: 1, 2 or 4 */
 };
 
+/* A function of cuLaunchHostFunc, or, where there is none, a callback of cuStreamAddCallback. */
 struct sim_host_call {
 	CUhostFn function;
+	CUstreamCallback callback;
+	CUstream stream; /* the handle, for the callback */
 	void *data;
 };
 
@@ -61,6 +70,8 @@ struct sim_op {
 		struct sim_fill fill;
 		struct sim_host_call host;
 		struct sim_word word;
+		struct sim_kernel_run *kernel; /* malloc'd */
+		struct sim_mem *freed;         /* NULL once it is */
 	} u;
 };
 
@@ -75,8 +86,11 @@ struct sim_touch {
 bool sim_op_visit(const struct sim_op *op, bool (*see)(const struct sim_touch *touch, void *data),
 		  void *data);
 
-/* Carries it out. CUDA_ERROR_ILLEGAL_ADDRESS when it touches memory that is not there. */
-CUresult sim_op_run(const struct sim_op *op);
+/*
+ * Carries it out for the context. CUDA_ERROR_ILLEGAL_ADDRESS when it touches memory that is not
+ * there, or, being a kernel, that the context cannot reach.
+ */
+CUresult sim_op_run(struct sim_op *op, struct sim_ctx *ctx);
 
 /* False while the operation must go on whatever time has passed. */
 bool sim_op_is_over(const struct sim_op *op);

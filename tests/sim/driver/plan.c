@@ -52,7 +52,7 @@ static bool parse_bytes(const char *text, uint64_t *ret_bytes)
 	return parse_unit(text, units, ret_bytes);
 }
 
-static bool parse_time(const char *text, uint64_t *ret_ns)
+bool sim_plan_parse_time(const char *text, uint64_t *ret_ns)
 {
 	static const struct unit units[] = {
 		{"ns", 1}, {"", 1}, {"us", 1000}, {"ms", 1000000}, {"s", 1000000000}, {NULL, 0},
@@ -139,7 +139,7 @@ static bool set_latency(const char *name, size_t length, const char *value)
 	unsigned count = find_calls(name, length, calls);
 	uint64_t ns;
 
-	if (!count || !parse_time(value, &ns))
+	if (!count || !sim_plan_parse_time(value, &ns))
 		return false;
 	for (unsigned i = 0; i < count; i++)
 		sim_plan.latency_ns[calls[i]] = ns;
@@ -150,7 +150,7 @@ static bool set_all_latencies(const char *value)
 {
 	uint64_t ns;
 
-	if (!parse_time(value, &ns))
+	if (!sim_plan_parse_time(value, &ns))
 		return false;
 	for (unsigned i = 0; i < SIM_CALL_COUNT; i++)
 		sim_plan.latency_ns[i] = ns;
@@ -193,9 +193,9 @@ bool sim_plan_set(const char *word)
 	if (name_is("seed", length, word))
 		return parse_number(value, &end, &sim_plan.seed) && !*end;
 	if (name_is("kernel", length, word))
-		return parse_time(value, &sim_plan.kernel_ns);
+		return sim_plan_parse_time(value, &sim_plan.kernel_ns);
 	if (name_is("copy", length, word))
-		return parse_time(value, &sim_plan.copy_ns);
+		return sim_plan_parse_time(value, &sim_plan.copy_ns);
 	if (name_is("bandwidth", length, word))
 		return parse_bytes(value, &sim_plan.copy_bandwidth);
 	if (name_is("latency", length, word))

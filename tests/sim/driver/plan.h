@@ -45,4 +45,7 @@ void sim_plan_read(const char *text);
 /* One word of the plan, "key:value". False, and nothing changed, when it is not understood. */
 bool sim_plan_set(const char *word);
 
+/* "20us", "5ms", "100" (nanoseconds). */
+bool sim_plan_parse_time(const char *text, uint64_t *ret_ns);
+
 #endif

@@ -97,3 +97,10 @@ struct sim_mem *sim_ranges_find(uint64_t addr)
 	}
 	return NULL;
 }
+
+bool sim_ranges_any(uint64_t addr, uint64_t bytes)
+{
+	size_t place = last_below(addr + bytes - 1);
+
+	return place && ranges[place - 1]->base >= addr;
+}

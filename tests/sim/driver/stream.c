@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "stream.h"
 
+#include "capture.h"
 #include "context.h"
 #include "event.h"
 
@@ -47,6 +48,7 @@ void sim_stream_destroy(struct sim_stream *stream)
 {
 	struct sim_stream **link = &stream->ctx->streams;
 
+	sim_capture_leave(stream);
 	leave_orphan(stream);
 	while (*link != stream)
 		link = &(*link)->next;
@@ -116,11 +118,17 @@ void sim_stream_order(const struct sim_stream *stream, struct sim_work *work)
 
 CUresult sim_stream_submit(struct sim_stream *stream, struct sim_op *op, struct sim_work **ret_work)
 {
-	struct sim_work *work = sim_work_create(stream->ctx, op);
+	CUresult result = sim_capture_check_stream(stream);
+	struct sim_work *work;
 
+	if (stream->capture && !ret_work)
+		return sim_capture_add(stream, op, NULL);
+	if (stream->capture)
+		result = sim_capture_refuse(stream);
+	work = result == CUDA_SUCCESS ? sim_work_create(stream->ctx, op) : NULL;
 	if (!work) {
 		sim_op_release(op);
-		return CUDA_ERROR_OUT_OF_MEMORY;
+		return result == CUDA_SUCCESS ? CUDA_ERROR_OUT_OF_MEMORY : result;
 	}
 	sim_stream_order(stream, work);
 	sim_work_commit(work);
@@ -223,6 +231,11 @@ CUresult sim_cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Fl
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (Flags & ~(unsigned)CU_EVENT_WAIT_EXTERNAL)
 		return CUDA_ERROR_INVALID_VALUE;
+	if (stream->capture || event->capture)
+		return sim_capture_wait(stream, event, Flags & CU_EVENT_WAIT_EXTERNAL);
+	error = sim_capture_check_stream(stream);
+	if (error != CUDA_SUCCESS)
+		return error;
 	work = sim_work_create(stream->ctx, &mark);
 	if (!work)
 		return CUDA_ERROR_OUT_OF_MEMORY;

@@ -6,8 +6,13 @@
 #ifndef CM_SIM_STREAM_H
 #define CM_SIM_STREAM_H
 
+#include "graph.h"
 #include "object.h"
 #include "work.h"
+
+struct sim_capture;
+
+enum { SIM_STREAM_ATTRIBUTES = CU_LAUNCH_ATTRIBUTE_MAX };
 
 struct sim_stream {
 	struct sim_object object;
@@ -17,6 +22,9 @@ struct sim_stream {
 	int priority;
 	uint64_t thread; /* whose default stream it is, or 0 */
 	struct sim_work *tail;
+	struct sim_capture *capture; /* NULL: work is carried out */
+	struct sim_nodes frontier;   /* what the next captured node comes after */
+	CUstreamAttrValue attributes[SIM_STREAM_ATTRIBUTES];
 };
 
 /* NULL when memory is out. */
@@ -34,8 +42,9 @@ struct sim_stream *sim_stream_of(CUstream handle, CUresult *ret_error);
 void sim_stream_order(const struct sim_stream *stream, struct sim_work *work);
 
 /*
- * Submits an operation, which it takes over, to the stream. ret_work (may be NULL) gets a
- * reference.
+ * Submits an operation, which it takes over, to the stream; when the stream is capturing it becomes
+ * a node. ret_work (may be NULL) gets a reference: what waits, or asks, is refused for a stream that
+ * is capturing.
  */
 CUresult sim_stream_submit(struct sim_stream *stream, struct sim_op *op,
 			   struct sim_work **ret_work);

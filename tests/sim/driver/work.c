@@ -144,7 +144,7 @@ static void finish(struct sim_work *work)
 		return;
 	}
 	if (!work->ctx->error)
-		result = sim_op_run(&work->op);
+		result = sim_op_run(&work->op, work->ctx);
 	if (result != CUDA_SUCCESS)
 		work->ctx->error = result;
 	complete(work);
