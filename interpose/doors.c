@@ -102,8 +102,7 @@ void *cm_doors_pick(void *handle, const char *name, const char *version, const v
 
 	if (!__atomic_load_n(&cm_next_dlsym, __ATOMIC_ACQUIRE))
 		find_next();
-	if (!name || name[0] != 'c' || name[1] != 'u' || handle == RTLD_NEXT ||
-	    handle == RTLD_DEFAULT)
+	if (!name || handle == RTLD_NEXT || handle == RTLD_DEFAULT)
 		return NULL;
 	hook = cm_hook_find(name);
 	if (!hook || !hook->wrapper)

@@ -79,7 +79,7 @@ static int visit_object(struct dl_phdr_info *info, size_t size, void *arg)
 	return search->found;
 }
 
-/* The driver's functions keep the loader's list still while it is read, unlike a plain walk. */
+/* dl_iterate_phdr keeps the loader's list still while it is read; a plain walk would race dlclose. */
 static bool find_object(const void *address, struct cm_object *ret_object)
 {
 	struct search search = {.address = (uintptr_t)address};

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The whole library before the simulated driver: a call of the program is counted once, whichever
+ * door it came by, and what one door gave another takes back.
+ */
+#include "tests/preload/doors/check.h"
+
+#include "interpose/cudamem.h"
+
+enum { BYTES = 1 << 20, DOORS = 5 };
+
+typedef __typeof__(cuMemAlloc_v2) alloc_fn;
+typedef __typeof__(cuMemFree_v2) free_fn;
+typedef __typeof__(cuGetProcAddress) old_resolver_fn;
+typedef __typeof__(cuGetProcAddress_v2) resolver_fn;
+
+struct door {
+	const char *name;
+	alloc_fn *alloc;
+	free_fn *free;
+};
+
+struct wanted {
+	const char *key;
+	int64_t value;
+};
+
+static void take(void *data, const char *key, int64_t value)
+{
+	struct wanted *wanted = data;
+
+	if (strcmp(key, wanted->key) == 0)
+		wanted->value = value;
+}
+
+static int64_t statistic(const char *key)
+{
+	__typeof__(cudamem_memory_stats) *stats = (__typeof__(stats))dlsym(RTLD_DEFAULT,
+									   "cudamem_memory_stats");
+	struct wanted wanted = {key, -1};
+
+	(void)stats(0, take, &wanted);
+	return wanted.value;
+}
+
+static void check_pair(const struct door *alloc, const struct door *release)
+{
+	int64_t allocated = statistic("allocation.all.allocated");
+	int64_t freed = statistic("allocation.all.freed");
+	CUdeviceptr address = 0;
+
+	if (alloc->alloc(&address, BYTES) != CUDA_SUCCESS ||
+	    statistic("allocation.all.allocated") != allocated + 1 ||
+	    release->free(address) != CUDA_SUCCESS ||
+	    statistic("allocation.all.freed") != freed + 1 ||
+	    statistic("allocation.all.current") != 0) {
+		fprintf(stderr, "by %s, and back by %s: not once\n", alloc->name, release->name);
+		check_failed = 1;
+	}
+}
+
+static void *by_resolver(resolver_fn *resolver, const char *base)
+{
+	void *function = NULL;
+
+	check(resolver(base, &function, CM_HOOKS_VERSION, 0, NULL) == CUDA_SUCCESS);
+	return function;
+}
+
+static void *by_old_resolver(old_resolver_fn *resolver, const char *base)
+{
+	void *function = NULL;
+
+	check(resolver(base, &function, 11030, 0) == CUDA_SUCCESS);
+	return function;
+}
+
+static void open_doors(struct door *doors)
+{
+	void *driver = dlopen("libcuda.so.1", RTLD_NOW);
+	resolver_fn *resolver = (resolver_fn *)dlsym(driver, "cuGetProcAddress_v2");
+	resolver_fn *again = (resolver_fn *)by_resolver(resolver, "cuGetProcAddress");
+	old_resolver_fn *old = (old_resolver_fn *)dlsym(driver, "cuGetProcAddress");
+
+	doors[0] = (struct door){"symbol", cuMemAlloc_v2, cuMemFree_v2};
+	doors[1] = (struct door){"dlsym", (alloc_fn *)dlsym(driver, "cuMemAlloc_v2"),
+				 (free_fn *)dlsym(driver, "cuMemFree_v2")};
+	doors[2] = (struct door){"cuGetProcAddress_v2",
+				 (alloc_fn *)by_resolver(resolver, "cuMemAlloc"),
+				 (free_fn *)by_resolver(resolver, "cuMemFree")};
+	doors[3] = (struct door){"its own cuGetProcAddress",
+				 (alloc_fn *)by_resolver(again, "cuMemAlloc"),
+				 (free_fn *)by_resolver(again, "cuMemFree")};
+	doors[4] = (struct door){"the old cuGetProcAddress",
+				 (alloc_fn *)by_old_resolver(old, "cuMemAlloc"),
+				 (free_fn *)by_old_resolver(old, "cuMemFree")};
+}
+
+int main(void)
+{
+	struct door doors[DOORS];
+	CUcontext context = NULL;
+	CUdeviceptr first = 0;
+	size_t i, j;
+
+	check(cuInit(0) == CUDA_SUCCESS);
+	check(cuDevicePrimaryCtxRetain(&context, 0) == CUDA_SUCCESS);
+	check(cuCtxSetCurrent(context) == CUDA_SUCCESS);
+	/* Before the first allocation there are no statistics. */
+	check(cuMemAlloc_v2(&first, BYTES) == CUDA_SUCCESS);
+	check(cuMemFree_v2(first) == CUDA_SUCCESS);
+	open_doors(doors);
+	for (i = 0; i < DOORS; i++) {
+		for (j = 0; j < DOORS; j++)
+			check_pair(&doors[i], &doors[j]);
+	}
+	return check_failed;
+}
