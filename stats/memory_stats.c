@@ -131,9 +131,11 @@ void cm_host_memory_stats_each(const struct cm_host_row *row, cm_memory_stats_fn
 {
 	each_value("active", &row->active, fn, data);
 	each_value("active_bytes", &row->active_bytes, fn, data);
+	each_value("active_requests", &row->active, fn, data);
 	each_value("allocated", &row->allocated, fn, data);
 	each_value("allocated_bytes", &row->allocated_bytes, fn, data);
 	each_value("allocation", &row->allocated, fn, data);
+	each_value("allocations", &row->segment, fn, data);
 	fn(data, "cache_hits", (int64_t)row->cache_hits);
 	each_time("host_alloc_time", &row->alloc_time, fn, data);
 	each_time("host_free_time", &row->free_time, fn, data);

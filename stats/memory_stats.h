@@ -18,8 +18,9 @@ typedef void (*cm_memory_stats_fn)(void *data, const char *key, int64_t value);
 void cm_memory_stats_each(const struct cm_device_row *row, cm_memory_stats_fn fn, void *data);
 
 /*
- * The same for pinned host memory: torch.cuda.host_memory_stats. Times are in microseconds, as
- * PyTorch's are.
+ * The same for pinned host memory: torch.cuda.host_memory_stats as documented, and the names that
+ * PyTorch has since 2.10, "allocations" (blocks owned) and "active_requests", beside it. Times are
+ * in microseconds, as PyTorch's are.
  */
 void cm_host_memory_stats_each(const struct cm_host_row *row, cm_memory_stats_fn fn, void *data);
 

@@ -61,17 +61,18 @@ static int check_table(const struct cm_header *header, uint32_t t, uint64_t byte
 	length = (uint64_t)table->capacity * table->stride;
 	if (!table->stride || table->stride > STRIDE_MAX || table->rows > table->capacity ||
 	    table->rows > CM_READER_ROWS_MAX) {
-		explain(why, "table %u claims %u of %u rows of %u bytes", t, table->rows,
+		explain(why, "damaged: table %u claims %u of %u rows of %u bytes", t, table->rows,
 			table->capacity, table->stride);
 		return -EBADMSG;
 	}
 	if (table->offset < header->header_bytes || table->offset > bytes ||
 	    length > bytes - table->offset) {
-		explain(why, "table %u lies outside the file", t);
+		explain(why, "damaged: table %u lies outside the file", t);
 		return -EBADMSG;
 	}
-	if (t == CM_TABLE_EVENT && (table->ring & (table->ring - 1))) {
-		explain(why, "the event ring has %u rows, no power of two", table->ring);
+	if (table->ring & (table->ring - 1)) {
+		explain(why, "damaged: a ring of table %u has %u rows, no power of two", t,
+			table->ring);
 		return -EBADMSG;
 	}
 	return 0;
@@ -92,7 +93,7 @@ static int check_header(const struct cm_header *header, uint64_t bytes, char *wh
 		return -EPROTONOSUPPORT;
 	}
 	if (header->header_bytes < sizeof(*header) || header->header_bytes > bytes) {
-		explain(why, "its header claims %u bytes", header->header_bytes);
+		explain(why, "damaged: its header claims %u bytes", header->header_bytes);
 		return -EBADMSG;
 	}
 	if (header->file_bytes > bytes) {
@@ -184,7 +185,7 @@ int cm_reader_open(const char *path, struct cm_reader **ret_reader, char *why)
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | (follow ? 0 : O_NOFOLLOW));
 	if (fd < 0) {
 		err = errno;
-		explain(why, "%s", err == ELOOP ? "a symbolic link" : strerror(err));
+		explain(why, "%s", err == ELOOP ? "a symbolic link, not followed" : strerror(err));
 		return -err;
 	}
 	return cm_reader_open_fd(fd, ret_reader, why);

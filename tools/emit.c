@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <libsmartcols.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -140,7 +141,9 @@ static const char *spell(const struct cm_emit *emit, const struct cm_value *valu
 		(void)snprintf(cell, CELL_BYTES, "%lld", (long long)value->number);
 		return cell;
 	case CM_VALUE_REAL:
-		(void)snprintf(cell, CELL_BYTES, exact ? "%.3f" : "%.1f", value->real);
+		/* For people cut, not rounded: 99.99 % is not 100.0 %. */
+		(void)snprintf(cell, CELL_BYTES, exact ? "%.3f" : "%.1f",
+			       exact ? value->real : floor(10 * value->real) / 10);
 		return cell;
 	}
 	return "";

@@ -168,11 +168,9 @@ static int parse_color(const char *word, bool *ret_color)
 	return 0;
 }
 
-static int complain_value(enum cm_opt opt, const char *value)
+static int complain_value(enum cm_opt opt, const char *value, const char *want)
 {
-	const struct cm_opt_info *info = &infos[opt];
-
-	cm_complain("--%s '%s' is not understood, want %s", info->name, value, info->argument);
+	cm_complain("--%s '%s' is not understood, want %s", infos[opt].name, value, want);
 	return CM_EXIT_USAGE;
 }
 
@@ -235,7 +233,7 @@ static int take(struct cm_options *options, enum cm_opt opt, const char *value)
 		break;
 	case CM_OPT_MAP:
 		if (value && strcmp(value, "all"))
-			return complain_value(opt, value);
+			return complain_value(opt, value, "all or nothing");
 		options->map = value ? CM_MAP_ALL : CM_MAP_LARGEST;
 		break;
 	case CM_OPT_FRESH:
@@ -252,7 +250,7 @@ static int take(struct cm_options *options, enum cm_opt opt, const char *value)
 		break;
 	case CM_OPT_TIMEOUT:
 		if (cm_decimal_parse(value, 's', &options->timeout_ns) || !options->timeout_ns)
-			return complain_value(opt, value);
+			return complain_value(opt, value, "a number of seconds above 0");
 		break;
 	case CM_OPT_CONF:
 		options->conf = value;
@@ -274,7 +272,7 @@ static int take(struct cm_options *options, enum cm_opt opt, const char *value)
 		break;
 	case CM_OPT_COLOR:
 		if (parse_color(value, &options->color))
-			return complain_value(opt, value);
+			return complain_value(opt, value, infos[opt].argument);
 		break;
 	case CM_OPT_ASCII:
 		options->ascii = true;

@@ -76,9 +76,8 @@ static int spell_limit(const char *limit, char *text, size_t bytes)
 			limit);
 		return CM_EXIT_USAGE;
 	}
-	(void)snprintf(text, bytes, "per_process_memory_fraction:%llu.%011llu",
-		       (unsigned long long)(nano / (100 * NANO)),
-		       (unsigned long long)(nano % (100 * NANO)));
+	(void)snprintf(text, bytes, "per_process_memory_fraction:%.11g",
+		       (double)nano / (double)(100 * NANO));
 	return 0;
 }
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -128,7 +129,7 @@ static void print_counters(const struct cm_device_row *row)
 		     cm_count_format(scalar[CM_SCALAR_num_device_alloc], allocs),
 		     cm_count_format(scalar[CM_SCALAR_num_device_free], frees));
 	if (hits >= 0)
-		(void)printf("; %.1f%% of the requests needed no call", 100 * hits);
+		(void)printf("; %.1f%% of the requests needed no call", floor(1000 * hits) / 10);
 	(void)putchar('\n');
 	if (scalar[CM_SCALAR_num_ooms] || scalar[CM_SCALAR_num_alloc_retries])
 		(void)printf("out of memory: requests that failed: %s; times that the cache was "

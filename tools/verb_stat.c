@@ -265,10 +265,11 @@ static int sample_loop(const struct cm_options *options, const struct plan *plan
 	size_t alive;
 	int exit = CM_EXIT_OK;
 
-	for (lines = 0;;) {
+	/* What -y leaves out is no line. */
+	for (lines = options->skip_first ? -UINT64_C(1) : 0;;) {
 		alive = sample_all(options, processes, &last, emit);
 		lines++;
-		if (!plan->interval_ns || lines == plan->count || ferror(stdout))
+		if (!plan->interval_ns || (plan->count && lines == plan->count) || ferror(stdout))
 			break;
 		if (named && !alive) {
 			cm_complain("the process has ended");
