@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Makes a region as a process would leave it, for testing the tool without the library:
+ *
+ *   make_region KIND DIR [PID]
+ *
+ * writes DIR/cudamem.<uid>.<PID>.<start> and prints its path. Without PID the region is this
+ * process's own, which then stays until its standard input ends. The books are computed from the
+ * blocks, so that they balance.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "stats/books.h"
+#include "stats/region.h"
+
+#define MIB       UINT64_C(1048576)
+#define GIB       (UINT64_C(1024) * MIB)
+#define FAKE_TIME 4242 /* start time of a process that is not there */
+
+struct piece {
+	uint64_t size;
+	enum cm_block_state state;
+	uint64_t requested;
+};
+
+struct maker {
+	struct cm_region *region;
+	uint32_t segments;
+	uint32_t blocks;
+};
+
+static void fail(const char *what)
+{
+	(void)fprintf(stderr, "make_region: %s: %s\n", what, strerror(errno));
+	exit(1);
+}
+
+static void *row_at(struct maker *maker, enum cm_table table, uint32_t index)
+{
+	if (cm_region_commit(maker->region, table, index + 1))
+		fail("no space");
+	return cm_region_row(maker->region, table, index);
+}
+
+static struct cm_device_row *add_device(struct maker *maker, uint32_t index, const char *name,
+					uint64_t total)
+{
+	struct cm_device_row *row = row_at(maker, CM_TABLE_DEVICE, index);
+	size_t i;
+
+	row->flags = CM_DEVICE_USED;
+	row->ordinal = (int32_t)index;
+	row->heaps = 1;
+	for (i = 0; i < sizeof(row->uuid); i++)
+		row->uuid[i] = (uint8_t)(16 * index + i);
+	(void)snprintf(row->name, sizeof(row->name), "%s", name);
+	row->total_bytes = total;
+	row->max_split_size = -1;
+	return row;
+}
+
+/* What the books say when this block came into being, and what became of it. */
+static void count_block(struct cm_device_row *row, enum cm_pool pool, const struct piece *piece)
+{
+	const int64_t size = (int64_t)piece->size, requested = (int64_t)piece->requested;
+
+	if (piece->state == CM_BLOCK_FREE)
+		return;
+	cm_books_hand_out(row, pool, size, requested);
+	if (piece->state == CM_BLOCK_PENDING)
+		cm_books_free(row, pool, size);
+}
+
+/* A segment that is tiled by `pieces`; a piece of size 0 ends them. */
+static void add_segment(struct maker *maker, uint32_t device, bool small, uint64_t addr,
+			const struct piece *pieces)
+{
+	struct cm_device_row *row = row_at(maker, CM_TABLE_DEVICE, device);
+	const enum cm_pool pool = small ? CM_POOL_SMALL : CM_POOL_LARGE;
+	const uint32_t index = ++maker->segments;
+	struct cm_segment segment = {.addr = addr, .device = device, .heap = device};
+	bool split = pieces[0].size && pieces[1].size;
+	size_t i;
+
+	segment.flags = CM_SEGMENT_USED | (small ? CM_SEGMENT_SMALL : 0);
+	segment.first = maker->blocks + 1;
+	for (i = 0; pieces[i].size; i++) {
+		struct cm_block *block = row_at(maker, CM_TABLE_BLOCK, ++maker->blocks);
+
+		block->addr = addr + segment.size;
+		block->size = pieces[i].size;
+		block->state = pieces[i].state;
+		if (block->state != CM_BLOCK_FREE)
+			block->requested = pieces[i].requested;
+		block->segment = index;
+		block->prev = i ? maker->blocks - 1 : 0;
+		block->next = pieces[i + 1].size ? maker->blocks + 1 : 0;
+		segment.size += block->size;
+		segment.blocks++;
+		count_block(row, pool, &pieces[i]);
+		if (block->state == CM_BLOCK_FREE && split) {
+			cm_books_change(row, pool, CM_STAT_INACTIVE_SPLIT, 1);
+			cm_books_change(row, pool, CM_STAT_INACTIVE_SPLIT_BYTES,
+					(int64_t)block->size);
+		}
+	}
+	cm_books_raise(row, pool, CM_STAT_SEGMENT, 1);
+	cm_books_raise(row, pool, CM_STAT_RESERVED_BYTES, (int64_t)segment.size);
+	cm_books_count(row, CM_SCALAR_num_device_alloc, 1);
+	memcpy(row_at(maker, CM_TABLE_SEGMENT, index), &segment, sizeof(segment));
+}
+
+/* Requests that came and went, so that sums differ from what is there now. */
+static void add_traffic(struct cm_device_row *row, uint32_t n)
+{
+	uint32_t i;
+
+	for (i = 0; i < n; i++) {
+		cm_books_hand_out(row, CM_POOL_LARGE, (int64_t)(32 * MIB), (int64_t)(31 * MIB));
+		cm_books_free(row, CM_POOL_LARGE, (int64_t)(32 * MIB));
+		cm_books_ready(row, CM_POOL_LARGE, (int64_t)(32 * MIB), (int64_t)(31 * MIB));
+	}
+	cm_books_count(row, CM_SCALAR_cache_hits, n);
+	cm_books_count(row, CM_SCALAR_cache_misses, row->scalar[CM_SCALAR_num_device_alloc]);
+}
+
+static void add_option(struct maker *maker, uint32_t index, const char *name, const char *value,
+		       const char *fallback, const char *origin)
+{
+	struct cm_option_row *row = row_at(maker, CM_TABLE_OPTION, index);
+
+	(void)snprintf(row->name, sizeof(row->name), "%s", name);
+	(void)snprintf(row->value, sizeof(row->value), "%s", value);
+	(void)snprintf(row->fallback, sizeof(row->fallback), "%s", fallback);
+	(void)snprintf(row->origin, sizeof(row->origin), "%s", origin);
+	(void)snprintf(row->help, sizeof(row->help), "what %s does", name);
+}
+
+static void add_host(struct cm_header *header)
+{
+	struct cm_host_row *host = &header->host;
+
+	cm_stat4_raise(&host->allocated, 2);
+	cm_stat4_raise(&host->allocated_bytes, (int64_t)(48 * MIB));
+	cm_stat4_raise(&host->active, 2);
+	cm_stat4_raise(&host->active_bytes, (int64_t)(48 * MIB));
+	cm_stat4_raise(&host->segment, 3);
+	cm_stat4_raise(&host->reserved_bytes, (int64_t)(64 * MIB));
+	host->alloc_time = (struct cm_duration){9000000, 5000000, 1000000, 3};
+	host->num_host_alloc = 3;
+}
+
+/* Two devices: one with all kinds of blocks, one nearly idle. */
+static void fill(struct maker *maker)
+{
+	struct cm_device_row *row;
+
+	add_option(maker, 0, "mode", "cache", "cache", "default");
+	add_option(maker, 1, "max_split_size_mb", "512", "unlimited", "environment");
+	row = add_device(maker, 0, "Test Device 80G", 80 * GIB);
+	add_segment(maker, 0, true, UINT64_C(0x7f0000000000),
+		    (struct piece[]){{512, CM_BLOCK_LIVE, 100},
+				     {1536, CM_BLOCK_FREE, 0},
+				     {MIB, CM_BLOCK_LIVE, MIB - 24},
+				     {MIB - 2048, CM_BLOCK_FREE, 0},
+				     {0}});
+	add_segment(maker, 0, false, UINT64_C(0x7f1000000000),
+		    (struct piece[]){{4 * GIB, CM_BLOCK_LIVE, 4 * GIB},
+				     {GIB, CM_BLOCK_PENDING, GIB - 512},
+				     {2 * GIB, CM_BLOCK_FREE, 0},
+				     {GIB, CM_BLOCK_LIVE, GIB},
+				     {0}});
+	add_segment(maker, 0, false, UINT64_C(0x7f2000000000),
+		    (struct piece[]){{512 * MIB, CM_BLOCK_FREE, 0}, {0}});
+	row->other_bytes[CM_OTHER_ARRAY].current = (int64_t)(256 * MIB);
+	row->free_bytes = 60 * GIB;
+	row->free_seen_ns = 1;
+	row->scalar[CM_SCALAR_num_ooms] = 1;
+	row->scalar[CM_SCALAR_num_alloc_retries] = 2;
+	row->scalar[CM_SCALAR_wait_ns] = 1840000;
+	add_traffic(row, 1000);
+	row = add_device(maker, 1, "Test Device 24G", 24 * GIB);
+	add_segment(maker, 1, false, UINT64_C(0x7f8000000000),
+		    (struct piece[]){{20 * MIB, CM_BLOCK_LIVE, 20 * MIB}, {0}});
+	add_traffic(row, 3);
+	add_host(maker->region->header);
+}
+
+/* What a later version may do: longer rows, more tables, more counters. */
+static void lengthen_rows(struct cm_header *header)
+{
+	struct cm_table_row *blocks = &header->table[CM_TABLE_BLOCK];
+
+	header->minor = CM_LAYOUT_MINOR + 1;
+	header->stat_count = CM_STAT_COUNT + 1;
+	header->scalar_count = CM_SCALAR_COUNT + 3;
+	blocks->stride = sizeof(struct cm_block) + 24;
+	blocks->capacity /= 2;
+	header->table[CM_TABLE_COUNT] = (struct cm_table_row){.offset = 12345, .stride = 1};
+}
+
+static void spoil(struct maker *maker, const char *kind)
+{
+	struct cm_header *header = maker->region->header;
+	struct cm_device_row *row = cm_region_row(maker->region, CM_TABLE_DEVICE, 0);
+	struct cm_block *block = cm_region_row(maker->region, CM_TABLE_BLOCK, 2);
+	uint32_t i;
+
+	if (!strcmp(kind, "torn")) {
+		row->seq |= 1;
+	} else if (!strcmp(kind, "exited")) {
+		header->state = CM_REGION_EXITED;
+	} else if (!strcmp(kind, "other-major")) {
+		header->major = CM_LAYOUT_MAJOR + 1;
+	} else if (!strcmp(kind, "starting")) {
+		header->magic = 0;
+	} else if (!strcmp(kind, "wild-table")) {
+		header->table[CM_TABLE_BLOCK].offset = UINT64_MAX - 100;
+	} else if (!strcmp(kind, "hostile")) {
+		(void)strcpy(header->cmdline, "evil \033[31mred\007 \xff\xfe \"quoted\", $(x)");
+		(void)strcpy(row->name, "\033]0;title\007 name");
+		row->total_bytes = UINT64_MAX;
+		for (i = 0; i < CM_STAT_COUNT; i++)
+			row->stat[CM_POOL_LARGE].current[i] = i % 2 ? INT64_MIN : INT64_MAX;
+		row->scalar[CM_SCALAR_cache_hits] = INT64_MAX;
+		row->scalar[CM_SCALAR_cache_misses] = INT64_MAX;
+		block->next = 2; /* a ring */
+		block->segment = UINT32_MAX;
+	}
+}
+
+/* Gives the region the identity of a process that is not there. */
+static void rename_region(struct cm_region *region, const char *dir, const char *pid)
+{
+	struct cm_header *header = region->header;
+	char path[sizeof(region->path)];
+
+	header->pid = (uint32_t)strtoul(pid, NULL, 10);
+	header->start_time = FAKE_TIME;
+	header->flags |= CM_REGION_CONTROL;
+	(void)snprintf(path, sizeof(path), "%s/" CM_REGION_PREFIX "%u.%s.%d", dir,
+		       (unsigned)geteuid(), pid, FAKE_TIME);
+	if (rename(region->path, path))
+		fail(path);
+	(void)strcpy(region->path, path);
+}
+
+int main(int argc, char **argv)
+{
+	struct cm_region_params params = {.version = "0.1.0"};
+	struct maker maker = {0};
+
+	if (argc < 3) {
+		(void)fprintf(stderr, "usage: make_region KIND DIR [PID]\n");
+		return 2;
+	}
+	params.dir = argv[2];
+	if (cm_region_create(&params, &maker.region) || !maker.region->path[0])
+		fail(argv[2]);
+	(void)strcpy(maker.region->header->comm, "train");
+	(void)strcpy(maker.region->header->cmdline, "./train --config 7b.yaml");
+	maker.region->header->state = CM_REGION_LIVE;
+	if (!strcmp(argv[1], "future-minor"))
+		lengthen_rows(maker.region->header);
+	if (strcmp(argv[1], "empty"))
+		fill(&maker);
+	if (argc > 3)
+		rename_region(maker.region, argv[2], argv[3]);
+	spoil(&maker, argv[1]);
+	if (!strcmp(argv[1], "truncated") && truncate(maker.region->path, 100000))
+		fail("truncate");
+	(void)printf("%s\n", maker.region->path);
+	(void)fflush(stdout);
+	if (argc > 3)
+		return 0;
+	while (getchar() != EOF)
+		continue;
+	cm_region_remove(maker.region);
+	return 0;
+}

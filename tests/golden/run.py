@@ -1,0 +1,267 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Compares what cudamemstat prints about made-up regions with what it printed when a person read it.
+
+  run.py TOOL MAKE_REGION LIBRARY [--update]
+
+Each case is a command line with its exit code; expected/NAME.txt holds command, output, complaints
+and exit code as one transcript. --update writes the transcripts anew and shows what changed.
+JSON is compared as data, and CSV and NDJSON must be read by Python's own modules.
+"""
+
+import contextlib
+import csv
+import difflib
+import io
+import json
+import os
+import pathlib
+import pwd
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+
+EXPECTED = pathlib.Path(__file__).resolve().parent / 'expected'
+# Beyond the largest pid that Linux gives out: processes that are surely not there.
+PIDS = {'healthy': 5000001, 'torn': 5000002, 'future-minor': 5000003, 'hostile': 5000004,
+        'empty': 5000005, 'exited': 5000006, 'other-major': 5000007, 'truncated': 5000008,
+        'wild-table': 5000009, 'starting': 5000010}
+
+# name, command line. {good}: folder with one region; {all}: one of each kind; {none}: empty folder;
+# {KIND}: a region's file; {live}: folder of a process that runs.
+CASES = [
+    ('ls', 'ls --dir {good}'),
+    ('ls-default', '--dir {good}'),
+    ('ls-columns', 'ls --dir {good} -o pid,GPU,LARGEST,frag%,HIT%,UUID'),
+    ('ls-more-columns', 'ls --dir {good} -o +HOST,MODEL -n -b'),
+    ('ls-column-help', 'ls -o help'),
+    ('ls-column-unknown', 'ls --dir {good} -o PID,ALOC'),
+    ('ls-sort', 'ls --dir {all} -o PID,STATE,GPU,ALLOC --sort alloc --reverse'),
+    ('ls-csv', 'ls --dir {all} --csv'),
+    ('ls-pairs', 'ls --dir {hostile_dir} --pairs'),
+    ('ls-raw', 'ls --dir {hostile_dir} --raw'),
+    ('ls-ndjson', 'ls --dir {good} --ndjson'),
+    ('ls-json', 'ls --dir {good} --json'),
+    ('ls-json-columns', 'ls --dir {good} --json -o PID'),
+    ('ls-json-csv', 'ls --dir {good} --json --csv'),
+    ('ls-all', 'ls --dir {all} -o PID,STATE,GPU,ALLOC,COMMAND'),
+    ('ls-none', 'ls --dir {none}'),
+    ('ls-none-json', 'ls --dir {none} --json'),
+    ('ls-pattern', 'ls --dir {good} -p config -o PID,GPU'),
+    ('ls-pattern-none', 'ls --dir {good} -p solver'),
+    ('ls-device', 'ls --dir {good} -d 1 -o PID,GPU,ALLOC'),
+    ('ls-device-uuid', 'ls --dir {good} -d GPU-00010203 -o PID,GPU,ALLOC'),
+    ('ls-color', 'ls --dir {good} -o PID,STATE,OOM --color always'),
+    ('show', 'show --dir {good} 5000001'),
+    ('show-map', 'show --dir {good} 5000001 -d 0 --map --ascii'),
+    ('show-json', 'show --region {healthy} --json'),
+    ('show-torn', 'show --region {torn} -d 0'),
+    ('show-future-minor', 'show --region {future-minor} -d 0'),
+    ('show-hostile', 'show --region {hostile} --map'),
+    ('show-empty', 'show --region {empty}'),
+    ('show-exited', 'show --region {exited} -d 1'),
+    ('show-two', 'show --dir {good} 5000001 77 -d 1'),
+    ('show-nobody', 'show 4294967'),
+    ('show-not-there', 'show --dir {good} 77'),
+    ('show-other-major', 'show --region {other-major}'),
+    ('show-truncated', 'show --region {truncated}'),
+    ('show-wild-table', 'show --region {wild-table}'),
+    ('show-starting', 'show --region {starting}'),
+    ('show-link', 'show --region {link}'),
+    ('show-pipe', 'show --region {pipe}'),
+    ('show-folder', 'show --region {none}'),
+    ('show-missing', 'show --region {none}/nothing'),
+    ('show-no-argument', 'show'),
+    ('memory-stats', 'memory-stats --dir {good} 5000001 -d 0'),
+    ('memory-stats-json', 'memory-stats --dir {good} 5000001 --json'),
+    ('memory-stats-host', 'memory-stats --dir {good} 5000001 --host'),
+    ('stat-csv', 'stat --region {healthy} --csv'),
+    ('stat-short', 'stat -p 5000001 0.05'),
+    ('stat-no-number', 'stat 5x'),
+    ('stat-count', 'stat 1 0'),
+    ('stat-none', 'stat --dir {none}'),
+    ('stat-live', 'stat --dir {live} -y -o GPU,ALLOC,RESERVED,ALLOC/S,FREE/S,HIT%,OOMS 0.1 2'),
+    ('conf', 'conf --dir {good} 5000001'),
+    ('conf-json', 'conf --dir {good} 5000001 --json'),
+    ('conf-mistakes', 'CUDAMEM_CONF=max_splt:512,reuse:now conf -o OPTION,VALUE,FROM'),
+    ('trim-dead', 'trim --dir {good} 5000001'),
+    ('trim-no-control', 'trim --region {live_file}'),
+    ('reset-dead', 'reset --dir {good} 5000001 --accumulated'),
+    ('run-dry', 'CUDAMEM_CONF=events:0 run -c sync:free --limit 12.5% --dry-run -- ./a.out "b c"'),
+    ('run-limit', 'run --limit 2G ./a.out'),
+    ('run-strict', 'run -c strict:on,reuse:now true'),
+    ('run-missing', 'run -- ./no/such/program'),
+    ('run-not-executable', 'run {healthy}'),
+    ('run-status', 'run -- sh -c "exit 42"'),
+    ('run-library', 'run --library ./no/such/library.so true'),
+    ('run-options-end', 'run sh -c "exit 7" --json'),
+    ('help', '--help'),
+    ('help-ls', 'ls --help'),
+    ('version', '--version'),
+    ('no-verb', '5000001'),
+    ('verb-unknown', 'stats'),
+    ('verb-strange', 'frobnicate'),
+    ('option-unknown', 'ls --jsn'),
+    ('option-letter', 'ls -Z'),
+    ('option-no-value', 'ls --dir'),
+    ('option-bad-value', 'trim 1 --timeout never'),
+    ('argument-unexpected', 'ls 5000001'),
+    ('completion-shell', 'completion tcsh'),
+]
+COLLAPSED = {'ls', 'ls-default', 'ls-more-columns', 'show', 'show-map'}  # widths follow the user's name
+
+
+def make(make_region, kind, folder, pid):
+    run = subprocess.run([make_region, kind, folder, str(pid)], stdout=subprocess.PIPE, text=True,
+                         check=True)
+    return run.stdout.strip()
+
+
+def make_all(make_region, root):
+    places = {}
+    for name in ('good', 'all', 'none', 'hostile_dir', 'live'):
+        places[name] = str(root / name)
+        os.mkdir(places[name])
+    for kind, pid in PIDS.items():
+        places[kind] = make(make_region, kind, places['all'], pid)
+    places['healthy'] = make(make_region, 'healthy', places['good'], PIDS['healthy'])
+    make(make_region, 'hostile', places['hostile_dir'], PIDS['hostile'])
+    places['link'] = str(root / 'link')
+    os.symlink(places['healthy'], places['link'])
+    places['pipe'] = str(root / 'pipe')
+    os.mkfifo(places['pipe'])
+    return places
+
+
+def tidy(text, places, library):
+    """Takes out what differs from machine to machine and from time to time."""
+    for word, path in sorted(places.items(), key=lambda item: -len(item[1])):
+        if path.startswith('/'):
+            text = text.replace(path, word.upper())
+    text = text.replace(str(library), 'LIBRARY')
+    text = text.replace(f"process {places['live_pid']} ", 'process PID ')
+    text = re.sub(rf'\b{re.escape(pwd.getpwuid(os.getuid()).pw_name)}\b', 'USER', text)
+    text = re.sub(rf'cudamem\.{os.getuid()}\.', 'cudamem.UID.', text)
+    return re.sub(r'\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z', 'TIME', text)
+
+
+def tidy_data(data):
+    """The same for JSON: objects of any depth."""
+    if isinstance(data, list):
+        return [tidy_data(item) for item in data]
+    if not isinstance(data, dict):
+        return data
+    unstable = {'time': 'TIME', 'host': 'HOST', 'uid': 'UID', 'user': 'USER'}
+    return {key: unstable[key] if key in unstable else tidy_data(value)
+            for key, value in data.items()}
+
+
+def read_machine_form(words, text):
+    """Output for programs must be what it says it is."""
+    if '--json' in words and text.startswith('{'):
+        return json.dumps(tidy_data(json.loads(text)), indent=1) + '\n'
+    if '--ndjson' in words:
+        return ''.join(json.dumps(tidy_data(json.loads(line))) + '\n'
+                       for line in text.splitlines())
+    if '--csv' in words and text:
+        rows = list(csv.reader(io.StringIO(text)))
+        assert len({len(row) for row in rows}) == 1, f'rows of different lengths: {rows}'
+    return text
+
+
+def transcribe(tool, command, places, library, collapsed):
+    words = shlex.split(command)
+    environment = {'PATH': os.environ['PATH'], 'LC_ALL': 'C.UTF-8', 'TZ': 'UTC'}
+    while '=' in words[0] and not words[0].startswith('-'):
+        name, _, value = words.pop(0).partition('=')
+        environment[name] = value
+    run = subprocess.run([tool, *(word.format(**places) for word in words)], env=environment,
+                         capture_output=True, timeout=60, check=False)
+    out = read_machine_form(words, run.stdout.decode())
+    text = f'$ {command}\n{tidy(out, places, library)}'
+    if run.stderr:
+        text += f'--- complaints\n{tidy(run.stderr.decode(), places, library)}'
+    if collapsed:
+        text = re.sub(r' +', ' ', text)
+    return f'{text}--- exit {run.returncode}\n'
+
+
+@contextlib.contextmanager
+def live_process(make_region, folder):
+    """A process that has a region and runs until the tests are done."""
+    with subprocess.Popen([make_region, 'healthy', folder], stdin=subprocess.PIPE,
+                          stdout=subprocess.PIPE, text=True) as process:
+        yield {'live_file': process.stdout.readline().strip(), 'live_pid': str(process.pid)}
+        process.stdin.close()
+
+
+def check_streams(tool, places):
+    """What can't be written is an error; a reader that goes away is none."""
+    listing = [tool, 'ls', '--dir', places['good']]
+    with open('/dev/full', 'w', encoding='utf-8') as full:
+        run = subprocess.run(listing, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert run.returncode == 3 and 'could not be written' in run.stderr, run
+    read, write = os.pipe()
+    os.close(read)
+    run = subprocess.run([tool, 'memory-stats', '--dir', places['good'], '5000001'], stdout=write,
+                         stderr=subprocess.PIPE, text=True, check=False)
+    os.close(write)
+    assert run.stderr == '', run
+
+
+def check_no_color(tool, places):
+    run = subprocess.run([tool, 'ls', '--dir', places['good']], stdout=subprocess.PIPE, text=True,
+                         env={**os.environ, 'NO_COLOR': '1'}, check=False)
+    assert '\033' not in run.stdout, run
+
+
+def check_completions(tool):
+    """Each shell that is there must accept its script; every verb must be in it."""
+    for shell, check in (('bash', ['bash', '-n']), ('zsh', ['zsh', '-n']),
+                         ('fish', ['fish', '--no-execute'])):
+        script = subprocess.run([tool, 'completion', shell], stdout=subprocess.PIPE, check=True)
+        assert b'memory-stats' in script.stdout and b'accumulated' in script.stdout, shell
+        with contextlib.suppress(FileNotFoundError):
+            subprocess.run([*check, '/dev/stdin'], input=script.stdout, check=True)
+
+
+def compare(name, text, update):
+    path = EXPECTED / f'{name}.txt'
+    expected = path.read_text(encoding='utf-8') if path.exists() else ''
+    if text == expected:
+        return True
+    sys.stdout.writelines(difflib.unified_diff(
+        expected.splitlines(True), text.splitlines(True), f'expected/{name}.txt', 'now'))
+    if update:
+        EXPECTED.mkdir(exist_ok=True)
+        path.write_text(text, encoding='utf-8')
+    return update
+
+
+def main():
+    tool, make_region, library = sys.argv[1:4]
+    update = '--update' in sys.argv[4:]
+    failures = []
+    with tempfile.TemporaryDirectory(prefix='cudamem-golden-') as root:
+        places = make_all(make_region, pathlib.Path(root))
+        with live_process(make_region, places['live']) as live:
+            places.update(live)
+            for name, command in CASES:
+                text = transcribe(tool, command, places, pathlib.Path(library).resolve(),
+                                  name in COLLAPSED)
+                if not compare(name, text, update):
+                    failures.append(name)
+        check_streams(tool, places)
+        check_no_color(tool, places)
+        check_completions(tool)
+    stale = {path.stem for path in EXPECTED.glob('*.txt')} - {name for name, _ in CASES}
+    if stale:
+        failures.append(f'no case for {sorted(stale)}')
+    print(f'{len(CASES) - len(failures)} of {len(CASES)} transcripts as expected', *failures)
+    return 1 if failures else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,515 @@
+/* SPDX-License-Identifier: MIT */
+#include "stats/reader.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "stats/finder.h"
+#include "stats/region.h"
+#include "tests/unit/cmocka_all.h"
+
+struct fixture {
+	char dir[32];
+	struct cm_region *region;
+	struct cm_reader *reader;
+	char why[CM_READER_WHY_BYTES];
+};
+
+static int setup(void **state)
+{
+	struct fixture *f = calloc(1, sizeof(*f));
+	const struct cm_region_params params = {.dir = f ? f->dir : NULL, .version = "1.2.3"};
+
+	if (!f)
+		return -1;
+	(void)strcpy(f->dir, "cudamem-test-XXXXXX");
+	if (!mkdtemp(f->dir) || cm_region_create(&params, &f->region) || !f->region->path[0])
+		return -1;
+	f->region->header->state = CM_REGION_LIVE;
+	*state = f;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct fixture *f = *state;
+
+	cm_reader_close(f->reader);
+	cm_region_remove(f->region);
+	cm_region_abandon(f->region);
+	(void)rmdir(f->dir);
+	free(f);
+	return 0;
+}
+
+static void open_region(struct fixture *f)
+{
+	assert_int_equal(cm_reader_open(f->region->path, &f->reader, f->why), 0);
+}
+
+static struct cm_device_row *add_device(struct fixture *f, uint32_t index)
+{
+	struct cm_device_row *row;
+
+	assert_int_equal(cm_region_commit(f->region, CM_TABLE_DEVICE, index + 1), 0);
+	row = cm_region_row(f->region, CM_TABLE_DEVICE, index);
+	row->flags = CM_DEVICE_USED;
+	row->scalar[0] = 41 + (int64_t)index;
+	return row;
+}
+
+static void a_row_reads_as_it_was_written(void **state)
+{
+	struct fixture *f = *state;
+	struct cm_device_row row;
+	bool torn = true;
+
+	memset(add_device(f, 1)->name, 'x', sizeof(row.name));
+	open_region(f);
+	assert_string_equal(f->reader->header.version, "1.2.3");
+	assert_int_equal(f->reader->header.pid, getpid());
+	assert_int_equal(cm_reader_read_device(f->reader, 1, &row, &torn), 0);
+	assert_false(torn);
+	assert_int_equal(row.scalar[0], 42);
+	/* A text that fills its field ends all the same. */
+	assert_int_equal(strlen(row.name), sizeof(row.name) - 1);
+	assert_int_equal(cm_reader_read_device(f->reader, 0, &row, &torn), -ENOENT);
+	assert_int_equal(cm_reader_read_device(f->reader, 2, &row, &torn), -ERANGE);
+}
+
+static void rows_added_later_are_seen_after_a_refresh(void **state)
+{
+	struct fixture *f = *state;
+	struct cm_device_row row;
+	bool torn;
+
+	open_region(f);
+	(void)add_device(f, 0);
+	assert_int_equal(cm_reader_read_device(f->reader, 0, &row, &torn), -ERANGE);
+	assert_int_equal(cm_reader_refresh(f->reader), 0);
+	assert_int_equal(cm_reader_read_device(f->reader, 0, &row, &torn), 0);
+}
+
+static void a_writer_that_died_in_a_change_is_read_and_marked(void **state)
+{
+	struct fixture *f = *state;
+	struct cm_device_row row;
+	bool torn = false;
+
+	add_device(f, 0)->seq = 7;
+	open_region(f);
+	assert_int_equal(cm_reader_read_device(f->reader, 0, &row, &torn), 0);
+	assert_true(torn);
+	assert_int_equal(row.scalar[0], 41);
+}
+
+/* A reader that finds two values equal in all its copies has seen no half of a change. */
+static void a_busy_writer_is_never_seen_in_the_middle(void **state)
+{
+	struct fixture *f = *state;
+	struct cm_device_row *to = add_device(f, 0), row = {0};
+	bool torn;
+	pid_t child;
+	int i;
+
+	to->scalar[1] = to->scalar[CM_SCALAR_COUNT - 1] = 0;
+	child = fork();
+	if (!child) {
+		for (;;) {
+			__atomic_store_n(&to->seq, to->seq + 1, __ATOMIC_SEQ_CST);
+			__atomic_fetch_add(&to->scalar[1], 1, __ATOMIC_SEQ_CST);
+			__atomic_fetch_add(&to->scalar[CM_SCALAR_COUNT - 1], 1, __ATOMIC_SEQ_CST);
+			__atomic_store_n(&to->seq, to->seq + 1, __ATOMIC_SEQ_CST);
+		}
+	}
+	open_region(f);
+	for (i = 0; i < 200; i++) {
+		assert_int_equal(cm_reader_read_device(f->reader, 0, &row, &torn), 0);
+		if (!torn && row.scalar[1] != row.scalar[CM_SCALAR_COUNT - 1])
+			break;
+	}
+	(void)kill(child, SIGKILL);
+	(void)waitpid(child, NULL, 0);
+	assert_int_equal(i, 200);
+}
+
+/* A later minor version: rows are longer than ours. An older one: they are shorter. */
+static void rows_of_other_lengths_are_read_as_far_as_they_go(void **state)
+{
+	struct fixture *f = *state;
+	struct cm_table_row *table = &f->region->header->table[CM_TABLE_SEGMENT];
+	struct cm_segment rows[2];
+	char *at;
+
+	assert_int_equal(cm_region_commit(f->region, CM_TABLE_SEGMENT, 4), 0);
+	at = cm_region_row(f->region, CM_TABLE_SEGMENT, 0);
+	table->capacity = 2;
+	table->rows = 2;
+	table->stride = sizeof(rows[0]) + 8;
+	memset(at, 0xff, 2 * (size_t)table->stride);
+	(void)memset(at + table->stride, 1, 8);
+	open_region(f);
+	memset(rows, 0x55, sizeof(rows));
+	assert_int_equal(cm_reader_read(f->reader, CM_TABLE_SEGMENT, 0, 2, rows, sizeof(rows[0])),
+			 0);
+	assert_int_equal(rows[1].addr, UINT64_C(0x0101010101010101));
+	cm_reader_close(f->reader);
+	f->reader = NULL;
+
+	table->stride = 8;
+	open_region(f);
+	assert_int_equal(cm_reader_read(f->reader, CM_TABLE_SEGMENT, 0, 2, rows, sizeof(rows[0])),
+			 0);
+	assert_int_equal(rows[1].addr, UINT64_MAX);
+	assert_int_equal(rows[1].size, 0);
+	assert_int_equal(rows[1].reserved, 0);
+	assert_int_equal(cm_reader_read(f->reader, CM_TABLE_SEGMENT, 1, 2, rows, sizeof(rows[0])),
+			 -ERANGE);
+	assert_int_equal(
+		cm_reader_read(f->reader, CM_TABLE_SEGMENT, UINT32_MAX, 1, rows, sizeof(rows[0])),
+		-ERANGE);
+}
+
+static void spoil_magic(struct cm_header *header)
+{
+	header->magic ^= 1;
+}
+
+static void drop_magic(struct cm_header *header)
+{
+	header->magic = 0;
+}
+
+static void raise_major(struct cm_header *header)
+{
+	header->major++;
+}
+
+static void shorten_header(struct cm_header *header)
+{
+	header->header_bytes = sizeof(*header) - 1;
+}
+
+static void lengthen_header(struct cm_header *header)
+{
+	header->header_bytes = UINT32_MAX;
+}
+
+static void lengthen_file(struct cm_header *header)
+{
+	header->file_bytes++;
+}
+
+static void drop_stride(struct cm_header *header)
+{
+	header->table[CM_TABLE_BLOCK].stride = 0;
+}
+
+static void raise_stride(struct cm_header *header)
+{
+	header->table[CM_TABLE_BLOCK].stride = UINT32_MAX;
+}
+
+static void raise_rows(struct cm_header *header)
+{
+	header->table[CM_TABLE_BLOCK].rows = header->table[CM_TABLE_BLOCK].capacity + 1;
+}
+
+static void raise_capacity(struct cm_header *header)
+{
+	header->table[CM_TABLE_BLOCK].capacity = UINT32_MAX;
+}
+
+static void move_table_far(struct cm_header *header)
+{
+	header->table[CM_TABLE_BLOCK].offset = UINT64_MAX - 1;
+}
+
+static void move_table_to_the_end(struct cm_header *header)
+{
+	header->table[CM_TABLE_BLOCK].offset = header->file_bytes - 1;
+}
+
+static void move_table_into_the_header(struct cm_header *header)
+{
+	header->table[CM_TABLE_BLOCK].offset = 0;
+}
+
+static void spoil_ring(struct cm_header *header)
+{
+	header->table[CM_TABLE_EVENT].ring = 3;
+	header->table[CM_TABLE_EVENT].capacity = 3;
+}
+
+/* One damage at a time; what is not damaged stays readable. */
+static void damaged_headers_are_refused_with_a_reason(void **state)
+{
+#define CASE(spoil, result)           \
+	{                             \
+#spoil, spoil, result \
+	}
+	static const struct {
+		const char *name;
+		void (*spoil)(struct cm_header *header);
+		int result;
+	} cases[] = {
+		CASE(spoil_magic, -EBADMSG),
+		CASE(drop_magic, -EAGAIN),
+		CASE(raise_major, -EPROTONOSUPPORT),
+		CASE(shorten_header, -EBADMSG),
+		CASE(lengthen_header, -EBADMSG),
+		CASE(lengthen_file, -EBADMSG),
+		CASE(drop_stride, -EBADMSG),
+		CASE(raise_stride, -EBADMSG),
+		CASE(raise_rows, -EBADMSG),
+		CASE(raise_capacity, -EBADMSG),
+		CASE(move_table_far, -EBADMSG),
+		CASE(move_table_to_the_end, -EBADMSG),
+		CASE(move_table_into_the_header, -EBADMSG),
+		CASE(spoil_ring, -EBADMSG),
+	};
+	struct fixture *f = *state;
+	const struct cm_header good = *f->region->header;
+	size_t i;
+	int err;
+
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		*f->region->header = good;
+		cases[i].spoil(f->region->header);
+		f->why[0] = '\0';
+		err = cm_reader_open(f->region->path, &f->reader, f->why);
+		if (err != cases[i].result || !f->why[0])
+			fail_msg("%s: result %d, reason '%s'", cases[i].name, err, f->why);
+		assert_null(f->reader);
+	}
+	*f->region->header = good;
+	open_region(f);
+}
+
+static void a_file_that_shrinks_is_an_error_not_a_signal(void **state)
+{
+	struct fixture *f = *state;
+	struct cm_device_row row;
+	bool torn;
+
+	(void)add_device(f, 0);
+	open_region(f);
+	assert_int_equal(truncate(f->region->path, sizeof(struct cm_header)), 0);
+	assert_int_equal(cm_reader_read_device(f->reader, 0, &row, &torn), -EIO);
+	assert_int_equal(truncate(f->region->path, 0), 0);
+	assert_int_equal(cm_reader_refresh(f->reader), -EBADMSG);
+	assert_int_equal(cm_reader_life(f->reader), CM_LIFE_RUNNING);
+	/* The owner here has it mapped still. */
+	assert_int_equal(truncate(f->region->path, sizeof(struct cm_header)), 0);
+}
+
+static void what_is_no_regular_file_is_refused(void **state)
+{
+	struct fixture *f = *state;
+	char path[64];
+
+	assert_int_equal(cm_reader_open(f->dir, &f->reader, f->why), -EBADMSG);
+	(void)snprintf(path, sizeof(path), "%s/other", f->dir);
+	assert_int_equal(symlink(f->region->path, path), 0);
+	assert_int_equal(cm_reader_open(path, &f->reader, f->why), -ELOOP);
+	(void)unlink(path);
+	assert_int_equal(mkfifo(path, 0600), 0);
+	assert_int_equal(cm_reader_open(path, &f->reader, f->why), -EBADMSG);
+	(void)unlink(path);
+	assert_int_equal(cm_reader_open(path, &f->reader, f->why), -ENOENT);
+	assert_null(f->reader);
+}
+
+/* A child that makes a region of its own, says so, and waits. */
+static pid_t start_owner(const struct fixture *f, enum cm_backing backing, char *ret_path)
+{
+	const struct cm_region_params params = {.dir = f->dir, .backing = backing};
+	struct cm_region *region;
+	int ends[2];
+	pid_t child;
+
+	assert_int_equal(pipe(ends), 0);
+	child = fork();
+	if (!child) {
+		if (cm_region_create(&params, &region))
+			_exit(1);
+		region->header->state = CM_REGION_LIVE;
+		if (write(ends[1], region->path, sizeof(region->path)) < 0)
+			_exit(1);
+		for (;;)
+			(void)pause();
+	}
+	(void)close(ends[1]);
+	assert_int_equal(read(ends[0], ret_path, sizeof(f->region->path)), sizeof(f->region->path));
+	(void)close(ends[0]);
+	return child;
+}
+
+static void a_process_is_running_then_stopped_then_crashed(void **state)
+{
+	struct fixture *f = *state;
+	char path[sizeof(f->region->path)];
+	siginfo_t info;
+	pid_t child;
+
+	child = start_owner(f, CM_BACKING_FILE, path);
+	assert_int_equal(cm_reader_open(path, &f->reader, f->why), 0);
+	assert_int_equal(f->reader->pid, child);
+	assert_int_equal(cm_reader_life(f->reader), CM_LIFE_RUNNING);
+	(void)kill(child, SIGSTOP);
+	assert_int_equal(waitid(P_PID, (id_t)child, &info, WSTOPPED), 0);
+	assert_int_equal(cm_reader_life(f->reader), CM_LIFE_STOPPED);
+	(void)kill(child, SIGKILL);
+	assert_int_equal(waitid(P_PID, (id_t)child, &info, WEXITED | WNOWAIT), 0);
+	/* A zombie has lost its memory already. */
+	assert_int_equal(cm_reader_life(f->reader), CM_LIFE_CRASHED);
+	assert_int_equal(waitpid(child, NULL, 0), child);
+	assert_int_equal(cm_reader_life(f->reader), CM_LIFE_CRASHED);
+	(void)unlink(path);
+}
+
+static void a_pid_used_again_is_not_the_process(void **state)
+{
+	struct fixture *f = *state;
+
+	open_region(f);
+	assert_int_equal(cm_reader_life(f->reader), CM_LIFE_RUNNING);
+	f->reader->header.start_time--;
+	assert_int_equal(cm_reader_life(f->reader), CM_LIFE_CRASHED);
+}
+
+static void a_region_said_good_bye_to_is_exited(void **state)
+{
+	struct fixture *f = *state;
+
+	open_region(f);
+	cm_region_remove(f->region);
+	assert_int_equal(cm_reader_life(f->reader), CM_LIFE_EXITED);
+}
+
+/* The owner's lock tells where its pid can't. */
+static void the_lock_tells_of_a_process_in_another_namespace(void **state)
+{
+	struct fixture *f = *state;
+	char path[sizeof(f->region->path)];
+	pid_t child;
+
+	child = start_owner(f, CM_BACKING_FILE, path);
+	assert_int_equal(cm_reader_open(path, &f->reader, f->why), 0);
+	f->reader->pid = 0;
+	assert_int_equal(cm_reader_life(f->reader), CM_LIFE_RUNNING);
+	(void)kill(child, SIGKILL);
+	(void)waitpid(child, NULL, 0);
+	assert_int_equal(cm_reader_life(f->reader), CM_LIFE_CRASHED);
+	(void)unlink(path);
+}
+
+struct finds {
+	struct cm_find item[8];
+	size_t count;
+};
+
+static void keep(void *data, const struct cm_find *find)
+{
+	struct finds *finds = data;
+
+	assert_true(finds->count < 8);
+	finds->item[finds->count++] = *find;
+}
+
+static void files_are_found_by_their_names_alone(void **state)
+{
+	struct fixture *f = *state;
+	static const char *const strange[] = {
+		"cudamem.",        "cudamem.1.2",    "cudamem.1.2.3.4",
+		"cudamem.0x1.2.3", "cudamem.1.2.3x", "cudamem.99999999999.2.3",
+		"other.0.2.3",
+	};
+	struct finds finds = {0};
+	char path[96];
+	size_t i;
+	int fd;
+
+	for (i = 0; i < sizeof(strange) / sizeof(strange[0]); i++) {
+		(void)snprintf(path, sizeof(path), "%s/%s", f->dir, strange[i]);
+		fd = open(path, O_CREAT | O_WRONLY, 0600);
+		assert_true(fd >= 0);
+		(void)close(fd);
+	}
+	assert_int_equal(cm_find_regions(f->dir, 0, keep, &finds), 1);
+	assert_string_equal(finds.item[0].path, f->region->path);
+	assert_int_equal(finds.item[0].pid, getpid());
+	assert_int_equal(cm_find_regions(f->dir, 1, keep, &finds), 0);
+	assert_int_equal(cm_find_regions(f->dir, getpid(), keep, &finds), 1);
+	for (i = 0; i < sizeof(strange) / sizeof(strange[0]); i++) {
+		(void)snprintf(path, sizeof(path), "%s/%s", f->dir, strange[i]);
+		(void)unlink(path);
+	}
+}
+
+static void a_memfd_is_found_through_its_process(void **state)
+{
+	struct fixture *f = *state;
+	char path[sizeof(f->region->path)];
+	struct finds finds = {0};
+	pid_t child;
+
+	child = start_owner(f, CM_BACKING_MEMFD, path);
+	assert_string_equal(path, "");
+	assert_int_equal(cm_find_regions(NULL, child, keep, &finds), 1);
+	assert_int_equal(cm_reader_open(finds.item[0].path, &f->reader, f->why), 0);
+	assert_int_equal(f->reader->header.pid, child);
+	assert_int_equal(cm_reader_life(f->reader), CM_LIFE_RUNNING);
+	(void)kill(child, SIGKILL);
+	(void)waitpid(child, NULL, 0);
+	assert_int_equal(cm_reader_life(f->reader), CM_LIFE_CRASHED);
+}
+
+/* A child, or another tool, has the file open as well: the region is not theirs. */
+static void only_the_owner_of_an_open_region_is_found(void **state)
+{
+	struct fixture *f = *state;
+	struct finds finds = {0};
+	pid_t child;
+
+	child = fork();
+	if (!child)
+		for (;;)
+			(void)pause();
+	assert_int_equal(cm_find_regions(NULL, child, keep, &finds), 0);
+	assert_int_equal(cm_find_regions(NULL, getpid(), keep, &finds), 1);
+	(void)kill(child, SIGKILL);
+	(void)waitpid(child, NULL, 0);
+	open_region(f);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		TEST(a_row_reads_as_it_was_written),
+		TEST(rows_added_later_are_seen_after_a_refresh),
+		TEST(a_writer_that_died_in_a_change_is_read_and_marked),
+		TEST(a_busy_writer_is_never_seen_in_the_middle),
+		TEST(rows_of_other_lengths_are_read_as_far_as_they_go),
+		TEST(damaged_headers_are_refused_with_a_reason),
+		TEST(a_file_that_shrinks_is_an_error_not_a_signal),
+		TEST(what_is_no_regular_file_is_refused),
+		TEST(a_process_is_running_then_stopped_then_crashed),
+		TEST(a_pid_used_again_is_not_the_process),
+		TEST(a_region_said_good_bye_to_is_exited),
+		TEST(the_lock_tells_of_a_process_in_another_namespace),
+		TEST(files_are_found_by_their_names_alone),
+		TEST(a_memfd_is_found_through_its_process),
+		TEST(only_the_owner_of_an_open_region_is_found),
+	};
+
+	return cmocka_run_group_tests_name("reader", tests, NULL, NULL);
+}
