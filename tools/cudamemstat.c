@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "stats/layout.h"
 #include "tools/exits.h"
 #include "tools/options.h"
 #include "tools/verbs.h"
@@ -62,12 +61,6 @@ static void print_help(void)
 		     CM_PROGRAM);
 }
 
-static void print_version(void)
-{
-	(void)printf("%s %s (region layout %d.%d)\n", CM_PROGRAM, CM_VERSION, CM_LAYOUT_MAJOR,
-		     CM_LAYOUT_MINOR);
-}
-
 /* What was printed must have arrived; a pipe that was closed is nobody's mistake. */
 static int close_output(int exit)
 {
@@ -103,7 +96,7 @@ int main(int argc, char **argv)
 		return close_output(CM_EXIT_OK);
 	}
 	if (argc > 1 && (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V"))) {
-		print_version();
+		cm_version_print();
 		return close_output(CM_EXIT_OK);
 	}
 	if (argc > 1 && argv[1][0] != '-') {

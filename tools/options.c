@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "stats/layout.h"
 #include "stats/nearest.h"
 #include "stats/units.h"
 #include "tools/exits.h"
@@ -66,8 +67,8 @@ static void print_help(const struct cm_verb *verb)
 
 /* getopt's two descriptions of a verb's options. */
 struct description {
-	char letters[2 + 3 * (CM_OPT_COUNT + 1)];
-	struct option longs[CM_OPT_COUNT + 2];
+	char letters[2 + 3 * (CM_OPT_COUNT + 2)];
+	struct option longs[CM_OPT_COUNT + 3];
 };
 
 static void describe_option(struct description *to, size_t row, enum cm_opt opt)
@@ -101,6 +102,13 @@ static void describe(const struct cm_verb *verb, struct description *to)
 	for (i = 0; i < n; i++)
 		describe_option(to, i, verb->opts[i]);
 	describe_option(to, n, CM_OPT_HELP);
+	describe_option(to, n + 1, CM_OPT_VERSION);
+}
+
+void cm_version_print(void)
+{
+	(void)printf("%s %s (region layout %d.%d)\n", CM_PROGRAM, CM_VERSION, CM_LAYOUT_MAJOR,
+		     CM_LAYOUT_MINOR);
 }
 
 static enum cm_opt find_opt(const struct cm_verb *verb, int value)
@@ -112,7 +120,7 @@ static enum cm_opt find_opt(const struct cm_verb *verb, int value)
 	for (i = 0; verb->opts[i] != CM_OPT_COUNT; i++)
 		if (infos[verb->opts[i]].letter == value)
 			return verb->opts[i];
-	return CM_OPT_HELP;
+	return infos[CM_OPT_VERSION].letter == value ? CM_OPT_VERSION : CM_OPT_HELP;
 }
 
 static void complain_unknown(const struct cm_verb *verb, const char *word)
@@ -308,6 +316,7 @@ int cm_options_parse(const struct cm_verb *verb, int argc, char **argv,
 {
 	struct cm_options options = {.headings = true, .timeout_ns = DEFAULT_TIMEOUT_NS};
 	struct description how;
+	enum cm_opt opt;
 	int result, err;
 
 	describe(verb, &how);
@@ -315,19 +324,18 @@ int cm_options_parse(const struct cm_verb *verb, int argc, char **argv,
 	optind = 0;
 	opterr = 0;
 	while ((result = getopt_long(argc, argv, how.letters, how.longs, NULL)) != -1) {
-		enum cm_opt opt = CM_OPT_HELP;
-
-		err = result == '?' || result == ':' ? complain_option(verb, result, argv) : 0;
-		if (!err) {
-			opt = find_opt(verb, result);
-			err = take(&options, opt, optarg);
-		}
-		if (!err && opt == CM_OPT_HELP)
-			print_help(verb);
-		if (err || opt == CM_OPT_HELP) {
-			*ret_exit = err;
+		if (result == '?' || result == ':') {
+			*ret_exit = complain_option(verb, result, argv);
 			return -1;
 		}
+		opt = find_opt(verb, result);
+		*ret_exit = take(&options, opt, optarg);
+		if (opt == CM_OPT_HELP)
+			print_help(verb);
+		if (opt == CM_OPT_VERSION)
+			cm_version_print();
+		if (*ret_exit || opt == CM_OPT_HELP || opt == CM_OPT_VERSION)
+			return -1;
 	}
 	options.args = argv + optind;
 	options.arg_count = argc - optind;

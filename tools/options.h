@@ -68,7 +68,8 @@ struct cm_verb {
 	bool command; /* the arguments are a command: options end at the first one */
 	/* Returns an exit code. */
 	int (*run)(const struct cm_options *options);
-	const enum cm_opt *opts; /* the verb's own; ends with CM_OPT_COUNT, --help is understood */
+	const enum cm_opt *
+		opts; /* the verb's own; ends with CM_OPT_COUNT; --help and --version come with all */
 };
 
 /* All verbs; ends with a row without a name. The first is what is done without a verb. */
@@ -83,6 +84,8 @@ const struct cm_verb *cm_verb_find(const char *name);
  */
 int cm_options_parse(const struct cm_verb *verb, int argc, char **argv,
 		     struct cm_options *ret_options, int *ret_exit);
+
+void cm_version_print(void);
 
 struct cm_opt_info {
 	char letter; /* 0: none */

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Compares what cudamemstat prints about made-up regions with what it printed when a person read it.
 
-  run.py TOOL MAKE_REGION LIBRARY [--update]
+  run.py TOOL MAKE_REGION LIBRARY MANUAL [--update]
 
 Each case is a command line with its exit code; expected/NAME.txt holds command, output, complaints
 and exit code as one transcript. --update writes the transcripts anew and shows what changed.
@@ -100,6 +100,7 @@ CASES = [
     ('help', '--help'),
     ('help-ls', 'ls --help'),
     ('version', '--version'),
+    ('version-of-verb', 'show -V'),
     ('no-verb', '5000001'),
     ('verb-unknown', 'stats'),
     ('verb-strange', 'frobnicate'),
@@ -227,6 +228,23 @@ def check_completions(tool):
             subprocess.run([*check, '/dev/stdin'], input=script.stdout, check=True)
 
 
+def check_manual(tool, manual):
+    """Every command, option and column must be in the page."""
+    def ask(*words):
+        return subprocess.run([tool, *words], stdout=subprocess.PIPE, text=True, check=True).stdout
+    page = pathlib.Path(manual).read_text(encoding='utf-8')
+    verbs = re.findall(r'^  ([a-z][a-z-]+)', ask('--help'), re.MULTILINE)
+    words = {f'*{verb}*' for verb in verbs}
+    for verb in verbs:
+        words |= {f'*{name}*' for name in re.findall(r'--[a-z-]+', ask(verb, '--help'))}
+    for verb in ('ls', 'stat', 'conf'):
+        words |= {f'*{name}*' for name in re.findall(r'^[* ] (\S+)', ask(verb, '-o', 'help'),
+                                                     re.MULTILINE)}
+    assert len(verbs) >= 9 and '*--json*' in words and '*FRAG%*' in words, words
+    missing = sorted(word for word in words if word not in page)
+    assert not missing, f'not in the manual page: {missing}'
+
+
 def compare(name, text, update):
     path = EXPECTED / f'{name}.txt'
     expected = path.read_text(encoding='utf-8') if path.exists() else ''
@@ -241,8 +259,8 @@ def compare(name, text, update):
 
 
 def main():
-    tool, make_region, library = sys.argv[1:4]
-    update = '--update' in sys.argv[4:]
+    tool, make_region, library, manual = sys.argv[1:5]
+    update = '--update' in sys.argv[5:]
     failures = []
     with tempfile.TemporaryDirectory(prefix='cudamem-golden-') as root:
         places = make_all(make_region, pathlib.Path(root))
@@ -256,6 +274,7 @@ def main():
         check_streams(tool, places)
         check_no_color(tool, places)
         check_completions(tool)
+        check_manual(tool, manual)
     stale = {path.stem for path in EXPECTED.glob('*.txt')} - {name for name, _ in CASES}
     if stale:
         failures.append(f'no case for {sorted(stale)}')
