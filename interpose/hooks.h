@@ -31,9 +31,7 @@
 /* The CUDA version up to which hooks.def has every ABI of what it hooks. */
 #define CM_HOOKS_VERSION 13000
 
-#if CUDA_VERSION < CM_HOOKS_VERSION
-#error "the CUDA headers must be those of 13.0 or later"
-#endif
+_Static_assert(CUDA_VERSION >= CM_HOOKS_VERSION, "these CUDA headers are older than the list");
 
 #define CM_HOOK_PTSZ     1u
 #define CM_HOOK_REQUIRED 2u

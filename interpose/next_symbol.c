@@ -7,9 +7,6 @@
 /* Weak, so that the loader does not become a library that we need by name. */
 #pragma weak _r_debug
 
-/* This object's own dynamic section, by which it finds itself in the loader's list. */
-extern ElfW(Dyn) _DYNAMIC[] __attribute__((visibility("hidden")));
-
 #define VERSYM_HIDDEN 0x8000u /* not the default version of its name */
 
 struct symbol_table {
@@ -148,7 +145,7 @@ const char *cm_object_soname(const struct cm_object *object)
 /*
  * Onward from our own object and round to it, for the case that we were not preloaded. What was
  * loaded with the program stands first in the list and never leaves it, so that no lock is needed
- * for names that the C library has.
+ * for names that the C library has. _DYNAMIC is each object's own, by which it finds itself.
  */
 void *cm_next_symbol(const char *name)
 {

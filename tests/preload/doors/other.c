@@ -9,10 +9,9 @@
 #include <stddef.h>
 #include <string.h>
 
-#pragma GCC visibility push(default)
-void *dlsym(void *restrict handle, const char *restrict name);
-unsigned int other_calls(void);
-#pragma GCC visibility pop
+#define PUBLIC __attribute__((visibility("default")))
+
+PUBLIC unsigned int other_calls(void);
 
 typedef void *dlsym_fn(void *handle, const char *name);
 
@@ -30,7 +29,7 @@ unsigned int other_calls(void)
 	return count;
 }
 
-void *dlsym(void *restrict handle, const char *restrict name)
+PUBLIC void *dlsym(void *restrict handle, const char *restrict name)
 {
 	dlsym_fn *real = (dlsym_fn *)dlvsym(RTLD_NEXT, "dlsym", LIBC_VERSION);
 	void *function = real(handle, name);
