@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Measures one allocator on one workload in this process, and prints what it found as lines of a
+ * name and a number. `run` calls it for all of them in turn.
+ */
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "player.h"
+
+#define SEED 20240607
+
+enum mode { MODE_PAIRS, MODE_LATENCIES, MODE_FIRST };
+
+struct options {
+	const char *door;
+	const char *workload;
+	unsigned threads;
+	unsigned share; /* of the timed part that is played, in 1/1000 */
+	bool remote;
+	enum mode mode;
+};
+
+static int usage(void)
+{
+	size_t i;
+
+	fprintf(stderr, "usage: bench [-t THREADS] [-r] [-l | -f] [-s SHARE] DOOR WORKLOAD\n\n"
+			"  -t  threads, each with a workload of its own\n"
+			"  -r  what a thread takes its neighbour frees\n"
+			"  -l  latencies of single calls instead of the time of a pair\n"
+			"  -f  the first request of the process alone\n"
+			"  -s  thousandths of the timed part that are played\n\ndoors:\n");
+	for (i = 0; door_at(i); i++)
+		fprintf(stderr, "  %-9s %s\n", door_at(i)->name, door_at(i)->help);
+	fprintf(stderr, "workloads: same:SIZE, mixed, ramps, random:COUNT:SIZE, flat:COUNT\n");
+	return 2;
+}
+
+static int parse(int argc, char **argv, struct options *options)
+{
+	int opt;
+
+	*options = (struct options){.threads = 1, .share = 1000};
+	while ((opt = getopt(argc, argv, "t:rlfs:")) != -1) {
+		switch (opt) {
+		case 't':
+			options->threads = (unsigned)strtoul(optarg, NULL, 10);
+			break;
+		case 'r':
+			options->remote = true;
+			break;
+		case 'l':
+			options->mode = MODE_LATENCIES;
+			break;
+		case 'f':
+			options->mode = MODE_FIRST;
+			break;
+		case 's':
+			options->share = (unsigned)strtoul(optarg, NULL, 10);
+			break;
+		default:
+			return -1;
+		}
+	}
+	if (argc - optind != 2 || !options->threads || options->threads > PLAYERS_MAX)
+		return -1;
+	options->door = argv[optind];
+	options->workload = argv[optind + 1];
+	return 0;
+}
+
+/* Shortens the timed part. A sequence of one round is cut where its slots are as at its start. */
+static void shorten(struct sequence *sequence, unsigned share)
+{
+	size_t timed = sequence->ops - sequence->warm;
+
+	if (sequence->rounds > 1)
+		sequence->rounds = sequence->rounds * share / 1000 + 1;
+	else
+		sequence->ops = sequence->warm + timed * share / 1000 / 2 * 2;
+}
+
+static double since_ns(const struct timespec *start)
+{
+	struct timespec now;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)(now.tv_sec - start->tv_sec) * 1e9 + (double)(now.tv_nsec - start->tv_nsec);
+}
+
+/* What an allocator does at its first request, it does once. */
+static int print_first(const struct door *door, const struct sequence *sequence)
+{
+	struct timespec start;
+	void *block;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &start);
+	block = door->alloc(sequence->op[0].bytes, 0);
+	printf("first_ns %.0f\n", since_ns(&start));
+	if (!block)
+		return -1;
+	door->free(block);
+	return 0;
+}
+
+static int print_pairs(const struct play *what)
+{
+	struct played played;
+
+	if (play(what, &played))
+		return -1;
+	printf("pairs %llu\n", (unsigned long long)played.pairs);
+	printf("ns %.3f\n", played.ns);
+	printf("driver_calls %llu\n", (unsigned long long)played.calls.all);
+	printf("current_calls %llu\n", (unsigned long long)played.calls.current);
+	printf("runtime_calls %llu\n", (unsigned long long)played.runtime_calls);
+	printf("peak_reserved_bytes %llu\n", (unsigned long long)device_peak_bytes());
+	return 0;
+}
+
+static int measure(const struct play *what, enum mode mode)
+{
+	switch (mode) {
+	case MODE_PAIRS:
+		return print_pairs(what);
+	case MODE_LATENCIES:
+		return play_latencies(what);
+	case MODE_FIRST:
+		return print_first(what->door, what->sequence);
+	}
+	return -1;
+}
+
+int main(int argc, char **argv)
+{
+	struct sequence sequence[PLAYERS_MAX] = {0};
+	struct options options;
+	struct play what;
+	int status = 0;
+	unsigned i;
+
+	if (parse(argc, argv, &options))
+		return usage();
+	what = (struct play){
+		.door = door_find(options.door),
+		.sequence = sequence,
+		.threads = options.threads,
+		.remote = options.remote,
+	};
+	if (!what.door)
+		return usage();
+	for (i = 0; i < options.threads && !status; i++) {
+		status = sequence_make(options.workload, SEED + i, &sequence[i]);
+		if (!status)
+			shorten(&sequence[i], options.share);
+	}
+	if (!status && what.door->open)
+		status = what.door->open();
+	if (!status)
+		status = measure(&what, options.mode);
+	for (i = 0; i < options.threads; i++)
+		sequence_free(&sequence[i]);
+	return status ? 1 : 0;
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The device that is measured on: the simulated one, whose counters say what reached the driver, or
+ * a real one, where nothing does. One thread, but for device_calls.
+ */
+#ifndef CM_BENCH_DEVICE_H
+#define CM_BENCH_DEVICE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Calls of the program or the library that reached the driver, or 0 where nobody counts. */
+struct device_calls {
+	uint64_t all;     /* but for those below */
+	uint64_t current; /* cuCtxGetCurrent: reads a variable of the calling thread */
+};
+
+/*
+ * Starts the driver, with the primary context of device 0 current on the calling thread; does
+ * nothing when it has been done. The simulated driver follows the plan in CUDASIM, or one with
+ * memory for every workload. 0, or -1 after a message.
+ */
+int device_open(void);
+/* Makes that context current on another thread. */
+void device_attach(void);
+
+bool device_is_simulated(void);
+struct device_calls device_count(void);
+/* Bytes of the card in use at most so far. */
+uint64_t device_peak_bytes(void);
+
+#endif

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The allocators that are measured, all behind the same two functions, so that the way to each of
+ * them costs the same. One thread opens a door; its functions are as thread-safe as the allocator.
+ */
+#ifndef CM_BENCH_DOOR_H
+#define CM_BENCH_DOOR_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct door {
+	const char *name;
+	const char *help;
+	/* 0, or -1 after a message; NULL: nothing is to be prepared. */
+	int (*open)(void);
+	/* NULL where there is no memory. `bytes` > 0; most take no notice of the stream. */
+	void *(*alloc)(size_t bytes, unsigned stream);
+	void (*free)(void *block);
+	/* Requests to the CUDA runtime so far, for doors that count them themselves; NULL: none. */
+	uint64_t (*calls)(void);
+};
+
+/* The door of that name, or NULL. */
+const struct door *door_find(const char *name);
+/* The i-th door, or NULL behind the last. */
+const struct door *door_at(size_t i);
+
+#endif

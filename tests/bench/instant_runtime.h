@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef CM_BENCH_INSTANT_RUNTIME_H
+#define CM_BENCH_INSTANT_RUNTIME_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Calls so far; nearly, where several threads call at once. */
+uint64_t instant_runtime_calls(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

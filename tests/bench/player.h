@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Plays sequences through a door, by one thread or several at once, and measures. The threads share
+ * the allocator and nothing else, unless blocks are freed by another thread than took them.
+ */
+#ifndef CM_BENCH_PLAYER_H
+#define CM_BENCH_PLAYER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "device.h"
+#include "door.h"
+#include "sequence.h"
+
+#define PLAYERS_MAX 64
+
+struct play {
+	const struct door *door;
+	const struct sequence *sequence; /* one a thread */
+	unsigned threads;
+	bool remote; /* each thread frees what its neighbour took */
+};
+
+struct played {
+	uint64_t pairs; /* of all threads */
+	/* A pair, of one thread: its processor time where there is one thread, else time on the
+	 * wall, so that waiting for locks is in it. */
+	double ns;
+	struct device_calls calls; /* in the timed part */
+	uint64_t runtime_calls;    /* to the CUDA runtime, where the door counts them */
+};
+
+/* 0, or -1 after a message: the allocator refused. */
+int play(const struct play *play, struct played *ret_played);
+
+/* Plays the timed part of the first sequence and prints the percentiles of single calls. */
+int play_latencies(const struct play *play);
+
+#endif

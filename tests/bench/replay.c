@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Replays a recorded sequence of requests through an allocator, and prints what it found as lines of
+ * a name and a number: what is asked for and live, what is taken from the driver, the time of an
+ * operation, the driver calls.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "device.h"
+#include "door.h"
+#include "sequence.h"
+#include "trace.h"
+
+#define MIB           ((uint64_t)1 << 20)
+#define PASSES        5         /* timed ones, the allocator warm; the median counts */
+#define SMALLEST_STEP (2 * MIB) /* what the simulated card hands out at a time */
+
+struct options {
+	const struct door *door;
+	const char *path;
+	uint64_t memory; /* bytes of the simulated device, 0: plenty */
+	bool streams;    /* honour them */
+	bool smallest;
+	int passes;
+};
+
+static int usage(void)
+{
+	size_t i;
+
+	fprintf(stderr,
+		"usage: replay [-s] [-m MIB | --smallest] [-n PASSES] DOOR FILE.ops\n\n"
+		"  -s           honour streams: a block is reused on its own only\n"
+		"  -m MIB       memory of the simulated device\n"
+		"  --smallest   find the smallest one on which no request is refused\n"
+		"  -n PASSES    timed passes behind the first (%d)\n\ndoors:\n",
+		PASSES);
+	for (i = 0; door_at(i); i++)
+		fprintf(stderr, "  %-9s %s\n", door_at(i)->name, door_at(i)->help);
+	return 2;
+}
+
+static int parse(int argc, char **argv, struct options *options)
+{
+	static const struct option names[] = {
+		{"streams", no_argument, NULL, 's'},
+		{"memory", required_argument, NULL, 'm'},
+		{"smallest", no_argument, NULL, 'S'},
+		{"passes", required_argument, NULL, 'n'},
+		{NULL, 0, NULL, 0},
+	};
+	int opt;
+
+	*options = (struct options){.passes = PASSES};
+	while ((opt = getopt_long(argc, argv, "sm:n:", names, NULL)) != -1) {
+		switch (opt) {
+		case 's':
+			options->streams = true;
+			break;
+		case 'm':
+			options->memory = strtoull(optarg, NULL, 10) * MIB;
+			break;
+		case 'S':
+			options->smallest = true;
+			break;
+		case 'n':
+			options->passes = atoi(optarg);
+			break;
+		default:
+			return -1;
+		}
+	}
+	if (argc - optind != 2 || options->passes < 0)
+		return -1;
+	options->door = door_find(argv[optind]);
+	options->path = argv[optind + 1];
+	return options->door ? 0 : -1;
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	(void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+/* True unless a request was refused. */
+static bool pass(const struct door *door, const struct sequence *sequence, bool streams,
+		 void **slot)
+{
+	const struct op *op = sequence->op, *end = op + sequence->ops;
+
+	for (; op < end; op++) {
+		if (op->bytes) {
+			slot[op->slot] = door->alloc(op->bytes, streams ? op->stream : 0);
+			if (!slot[op->slot])
+				return false;
+		} else {
+			door->free(slot[op->slot]);
+			slot[op->slot] = NULL;
+		}
+	}
+	return true;
+}
+
+static void clear(const struct door *door, const struct sequence *sequence, void **slot)
+{
+	size_t i;
+
+	for (i = 0; i < sequence->slots; i++) {
+		if (slot[i])
+			door->free(slot[i]);
+		slot[i] = NULL;
+	}
+}
+
+static int compare(const void *a, const void *b)
+{
+	const double *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+/* The first pass shows the memory, the others, which find the allocator warm, the time. */
+static bool run(const struct options *options, const struct sequence *sequence, void **slot)
+{
+	const struct door *door = options->door;
+	struct device_calls before, after;
+	double ns[64];
+	uint64_t start, live;
+	int i, n = options->passes < 64 ? options->passes : 64;
+
+	live = trace_peak_bytes(sequence);
+	if (!pass(door, sequence, options->streams, slot))
+		return false;
+	printf("operations %zu\n", sequence->ops);
+	printf("live_bytes %llu\n", (unsigned long long)live);
+	printf("reserved_bytes %llu\n", (unsigned long long)device_peak_bytes());
+	printf("ratio %.4f\n", (double)device_peak_bytes() / (double)live);
+	before = device_count();
+	printf("first_driver_calls %llu\n", (unsigned long long)before.all);
+	for (i = 0; i < n; i++) {
+		clear(door, sequence, slot);
+		start = now_ns();
+		if (!pass(door, sequence, options->streams, slot))
+			return false;
+		ns[i] = (double)(now_ns() - start) / (double)sequence->ops;
+	}
+	after = device_count();
+	if (!n)
+		return true;
+	qsort(ns, (size_t)n, sizeof(ns[0]), compare);
+	printf("ns %.2f\n", ns[n / 2]);
+	printf("driver_calls %.1f\n", (double)(after.all - before.all) / n);
+	return true;
+}
+
+/* 0, 1: a request was refused, 2: it did not come to that. */
+static int replay(const struct options *options, const struct sequence *sequence)
+{
+	void **slot = calloc(sequence->slots, sizeof(*slot));
+	char plan[64];
+	bool ok;
+
+	if (!slot)
+		return 2;
+	if (options->memory) {
+		snprintf(plan, sizeof(plan), "guard:off,memory:%llu",
+			 (unsigned long long)options->memory);
+		(void)setenv("CUDASIM", plan, 1);
+	}
+	if (options->door->open && options->door->open())
+		return 2;
+	ok = run(options, sequence, slot);
+	free(slot);
+	return ok ? 0 : 1;
+}
+
+/* Whether a device of so many bytes will do. A process of its own, since a device is made once. */
+static int try(const struct options *options, const struct sequence *sequence, uint64_t memory)
+{
+	struct options with = *options;
+	int status = 0;
+	pid_t child;
+
+	with.memory = memory;
+	with.passes = 0;
+	(void)fflush(stdout);
+	child = fork();
+	if (!child) {
+		if (!freopen("/dev/null", "w", stdout))
+			_exit(2);
+		_exit(replay(&with, sequence));
+	}
+	if (child < 0 || waitpid(child, &status, 0) != child || !WIFEXITED(status))
+		return 2;
+	return WEXITSTATUS(status);
+}
+
+static int find_smallest(const struct options *options, const struct sequence *sequence)
+{
+	uint64_t live = trace_peak_bytes(sequence), low = live / SMALLEST_STEP, high = low + 1, at;
+	int status;
+
+	/* What fits in low chunks is not known to fit; what fits in high ones is, after this. */
+	while ((status = try(options, sequence, high * SMALLEST_STEP)) == 1) {
+		low = high;
+		high += high / 4 + 1;
+	}
+	if (status)
+		return status;
+	while (high - low > 1) {
+		at = low + (high - low) / 2;
+		status = try(options, sequence, at * SMALLEST_STEP);
+		if (status == 2)
+			return 2;
+		if (status)
+			low = at;
+		else
+			high = at;
+	}
+	printf("live_bytes %llu\n", (unsigned long long)live);
+	printf("smallest_bytes %llu\n", (unsigned long long)(high * SMALLEST_STEP));
+	printf("ratio %.4f\n", (double)(high * SMALLEST_STEP) / (double)live);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	struct sequence sequence;
+	struct options options;
+	int status;
+
+	if (parse(argc, argv, &options))
+		return usage();
+	if (trace_read(options.path, &sequence))
+		return 1;
+	status = options.smallest ? find_smallest(&options, &sequence)
+				  : replay(&options, &sequence);
+	if (status == 1)
+		fprintf(stderr, "replay: %s: the allocator refused a request\n", options.path);
+	sequence_free(&sequence);
+	return status ? 1 : 0;
+}
