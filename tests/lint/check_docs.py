@@ -1,60 +1,43 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""The manual pages name what the tables hold, and no command-line option that they do not."""
+"""The section COUNTERS of cudamemstat(1) names the counters of the table, and no others.
+
+Options are held to libcudamem(7) by tests/unit/test_config.c; commands, columns and options of the
+tool to cudamemstat(1) by tests/golden.
+"""
 
 import re
 import sys
 
 import tree
 
-STRING = r'"((?:[^"\\]|\\.)*)"'
-# Which row of which table names what, how it is written, and the pages that must say it.
-TABLES = (
-    ('stats/options.def', rf'CM_OPTION\((\w+), \w+, {STRING}', '{}', ['libcudamem.7']),
-    ('stats/counters.def', rf'CM_STAT\(\w+, {STRING}', '{}', ['cudamemstat.1']),
-    ('stats/counters.def', rf'CM_STAT\(\w+, {STRING}, "(\w+)"', '{1}', ['cudamemstat.1']),
-    ('stats/counters.def', rf'CM_STAT1\(\w+, {STRING}', '{}', ['cudamemstat.1']),
-    ('stats/counters.def', r'CM_SCALAR\((\w+)', '{}', ['cudamemstat.1']),
-    ('tools/columns.def', rf'CM_COLUMN\(\w+, {STRING}', '{}', ['cudamemstat.1']),
-    ('tools/options.def', rf'CM_OPT\(\w+, [^,]+, {STRING}', '--{}', ['cudamemstat.1']),
-    ('tools/verbs.h', r'^int cm_verb_(\w+)\(', '{}', ['cudamemstat.1']),
-)
-COMMENT = re.compile(r'/\*.*?\*/', re.DOTALL)
+TABLE = 'stats/counters.def'
+PAGE = 'docs/cudamemstat.1.scd'
+ROWS = (r'CM_STAT\(\w+, "(\w+)", "(\w*)"', r'CM_STAT1\(\w+, "(\w+)"', r'CM_SCALAR\((\w+)')
 
 
-def page_text(page):
-    """The source of a page without scdoc's escapes and emphasis."""
-    source = tree.text(f'docs/{page}.scd')
-    return re.sub(r'\\(.)', r'\1', source).replace('*', ' ')
+def counters():
+    content = re.sub(r'/\*.*?\*/', '', tree.text(TABLE), flags=re.DOTALL)
+    content = '\n'.join(line for line in content.splitlines() if not line.startswith('#'))
+    for row in ROWS:
+        for match in re.finditer(row, content):
+            yield from filter(None, match.groups())
 
 
-def says(text, word):
-    return re.search(rf'(?<![\w-]){re.escape(word)}(?![\w-])', text) is not None
-
-
-def names_of(table, row, form):
-    content = COMMENT.sub('', tree.text(table))
-    for match in re.finditer(row, content, re.MULTILINE):
-        name = form.format(*match.groups())
-        yield name.replace('_', '-') if table == 'tools/verbs.h' else name
+def documented():
+    """The names in bold at the start of a table's row."""
+    page = tree.text(PAGE).replace('\\_', '_')
+    section = page[page.index('\n# COUNTERS\n'):page.index('\n# EXIT STATUS\n')]
+    for row in re.findall(r'^\|[\[ ] (.*)$', section, re.MULTILINE):
+        yield from re.findall(r'\*(\w+)\*', row)
 
 
 def main():
-    complaints = []
-    options = set()
-    for table, row, form, pages in TABLES:
-        names = list(names_of(table, row, form))
-        if not names:
-            complaints.append(f'{table}: no row looks like {row}')
-        if table == 'tools/options.def':
-            options.update(names)
-        for page in pages:
-            text = page_text(page)
-            complaints += [f'docs/{page}.scd: does not name {name} of {table}'
-                           for name in names if not says(text, name)]
-    for option in sorted(set(re.findall(r'(?<![\w-])--[a-z][a-z-]*', page_text('cudamemstat.1')))):
-        if option not in options:
-            complaints.append(f'docs/cudamemstat.1.scd: {option} is not in tools/options.def')
+    there, wanted = set(documented()), set(counters())
+    complaints = [f'{PAGE}: {name} of {TABLE} is missing' for name in sorted(wanted - there)]
+    complaints += [f'{PAGE}: {name} is not in {TABLE}' for name in sorted(there - wanted)]
+    if not wanted:
+        complaints.append(f'{TABLE}: no row found')
     return tree.report(complaints)
 
 
