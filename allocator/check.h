@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The pieces of cm_cache_check (cache.h): each verifies one structure of a device and adds up what
+ * the next one compares. Caller holds the device's lock. False: the first contradiction is in `why`.
+ */
+#ifndef CM_ALLOCATOR_CHECK_H
+#define CM_ALLOCATOR_CHECK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "allocator/heap.h"
+
+/* Where the sentence goes. */
+struct cm_why {
+	char *text;
+	size_t bytes;
+};
+
+/* Writes the sentence; always false, so that a check can return it. */
+bool cm_why_say(const struct cm_why *why, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/* The bins of one pool: bitmap, lists and tries agree, every block is FREE and recycled, and its
+ * segment is the heap's and the pool's. Their number and bytes are those that the bins state. */
+bool cm_check_bins(const struct cm_heap *heap, uint32_t fit, const struct cm_why *why);
+
+/* Pinned memory: its rows, lists, map and books. Every row is host memory's own; the caller has met
+ * the rows in the tables. Its lock and the turn are held. */
+bool cm_check_pinned(const struct cm_cache *cache, const struct cm_why *why);
+
+#endif
