@@ -15,8 +15,9 @@
 
 #include "stats/region.h"
 
-#define NS_PER_S     UINT64_C(1000000000)
-#define LOCK_WAIT_NS 5000000 /* between two tries for the lock */
+#define NS_PER_S       UINT64_C(1000000000)
+#define MAILBOX_OFFSET ((off_t)offsetof(struct cm_header, mailbox))
+#define LOCK_WAIT_NS   5000000 /* between two tries for the lock */
 
 static uint64_t now_ns(void)
 {
@@ -26,12 +27,10 @@ static uint64_t now_ns(void)
 	return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
 }
 
-/* The mailbox's page of a file that this user can write. */
-static int map_mailbox(struct cm_reader *reader, struct cm_mailbox **ret_mailbox, int *ret_fd)
+/* The file again, so that it can be written and locked. */
+static int reopen(const struct cm_reader *reader, int *ret_fd)
 {
-	const off_t offset = offsetof(struct cm_header, mailbox);
 	char path[40];
-	void *page;
 	int fd, err;
 
 	if (reader->owner != geteuid())
@@ -42,22 +41,13 @@ static int map_mailbox(struct cm_reader *reader, struct cm_mailbox **ret_mailbox
 	if (fd < 0)
 		return -errno;
 	/* A page that has no memory yet would be a signal where none is left. */
-	err = -posix_fallocate(fd, offset, sizeof(struct cm_mailbox));
-	if (err)
-		goto err_fd;
-	page = mmap(NULL, sizeof(struct cm_mailbox), PROT_READ | PROT_WRITE, MAP_SHARED, fd,
-		    offset);
-	if (page == MAP_FAILED) {
-		err = -errno;
-		goto err_fd;
+	err = posix_fallocate(fd, MAILBOX_OFFSET, sizeof(struct cm_mailbox));
+	if (err) {
+		(void)close(fd);
+		return -err;
 	}
-	*ret_mailbox = page;
 	*ret_fd = fd;
 	return 0;
-
-err_fd:
-	(void)close(fd);
-	return err;
 }
 
 static int lock_mailbox(int fd, uint64_t deadline_ns)
@@ -176,18 +166,25 @@ static int exchange(struct cm_mailbox *mailbox, struct cm_letter *letter, uint64
 int cm_mail_send(struct cm_reader *reader, struct cm_letter *letter, uint64_t timeout_ns)
 {
 	const uint64_t deadline_ns = now_ns() + timeout_ns;
-	struct cm_mailbox *mailbox = NULL;
+	void *mailbox;
 	int fd = -1, err;
 
 	if (!(reader->header.flags & CM_REGION_CONTROL))
 		return -EOPNOTSUPP;
-	err = map_mailbox(reader, &mailbox, &fd);
+	err = reopen(reader, &fd);
 	if (err)
 		return err;
+	mailbox = mmap(NULL, sizeof(struct cm_mailbox), PROT_READ | PROT_WRITE, MAP_SHARED, fd,
+		       MAILBOX_OFFSET);
+	if (mailbox == MAP_FAILED) {
+		err = -errno;
+		goto out;
+	}
 	err = lock_mailbox(fd, deadline_ns);
 	if (!err)
 		err = exchange(mailbox, letter, deadline_ns);
-	(void)munmap(mailbox, sizeof(*mailbox));
+	(void)munmap(mailbox, sizeof(struct cm_mailbox));
+out:
 	(void)close(fd); /* the lock falls with it */
 	return err;
 }

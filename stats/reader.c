@@ -146,7 +146,8 @@ int cm_reader_open_fd(int fd, struct cm_reader **ret_reader, char *why)
 	struct stat st;
 	int err;
 
-	reader = calloc(1, sizeof(*reader));
+	/* The header's type is aligned to a page: calloc would not do. */
+	reader = aligned_alloc(_Alignof(struct cm_reader), sizeof(*reader));
 	if (!reader) {
 		explain(why, "no memory left");
 		err = -ENOMEM;
@@ -157,6 +158,7 @@ int cm_reader_open_fd(int fd, struct cm_reader **ret_reader, char *why)
 		err = -EBADMSG;
 		goto err_reader;
 	}
+	memset(reader, 0, sizeof(*reader));
 	reader->fd = fd;
 	reader->owner = st.st_uid;
 	reader->bytes = (uint64_t)st.st_size;

@@ -179,8 +179,9 @@ static void drop(struct cm_processes *processes, size_t from, size_t to)
 
 	for (i = from; i < to; i++)
 		cm_reader_close(processes->item[i].reader);
-	memmove(&processes->item[from], &processes->item[to],
-		(processes->count - to) * sizeof(*processes->item));
+	if (to < processes->count)
+		memmove(&processes->item[from], &processes->item[to],
+			(processes->count - to) * sizeof(*processes->item));
 	processes->count -= to - from;
 }
 

@@ -134,10 +134,9 @@ static const char *spell(const struct cm_emit *emit, const struct cm_value *valu
 	case CM_VALUE_TEXT:
 		return value->text;
 	case CM_VALUE_BYTES:
-		if (!exact && !emit->options->bytes)
-			return cm_bytes_format(value->number, cell);
-		/* fall through */
 	case CM_VALUE_NUMBER:
+		if (value->kind == CM_VALUE_BYTES && !exact && !emit->options->bytes)
+			return cm_bytes_format(value->number, cell);
 		(void)snprintf(cell, CELL_BYTES, "%lld", (long long)value->number);
 		return cell;
 	case CM_VALUE_REAL:

@@ -8,7 +8,7 @@
 #include "stats/summary.h"
 #include "stats/units.h"
 
-#define LINE_CELLS   48
+#define LINE_CELLS   ((size_t)48)
 #define LARGEST_ROWS 12 /* segments drawn without =all */
 #define CELLS_MAX    (LINE_CELLS * 64)
 #define CHUNK_ROWS   256

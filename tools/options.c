@@ -14,6 +14,7 @@
 
 #define DEFAULT_TIMEOUT_NS UINT64_C(5000000000)
 #define LONG_BASE          256 /* getopt's value of a long option: beyond every letter */
+#define VERBS_MAX          32
 #define HELP_COLUMN        28
 
 static const struct cm_opt_info infos[CM_OPT_COUNT] = {
@@ -21,7 +22,7 @@ static const struct cm_opt_info infos[CM_OPT_COUNT] = {
 #define ARG_REQUIRED true, false
 #define ARG_OPTIONAL true, true
 #define CM_OPT(ID, letter, name, ARGUMENT, argument, help) \
-	[CM_OPT_##ID] = {letter, name, ARG_##ARGUMENT, argument, help},
+	[CM_OPT_##ID] = {name, argument, help, letter, ARG_##ARGUMENT},
 #include "tools/options.def"
 };
 
@@ -98,7 +99,7 @@ static void describe(const struct cm_verb *verb, struct description *to)
 
 	memset(to, 0, sizeof(*to));
 	/* '+': options end at the first argument; ':': we complain ourselves. */
-	(void)strcpy(to->letters, verb->command ? "+:" : ":");
+	(void)snprintf(to->letters, sizeof(to->letters), "%s", verb->command ? "+:" : ":");
 	for (i = 0; i < n; i++)
 		describe_option(to, i, verb->opts[i]);
 	describe_option(to, n, CM_OPT_HELP);
@@ -350,11 +351,11 @@ int cm_options_parse(const struct cm_verb *verb, int argc, char **argv,
 
 const struct cm_verb *cm_verb_find(const char *name)
 {
-	const char *names[32], *nearest;
+	const char *names[VERBS_MAX], *nearest;
 	uint64_t pid;
 	size_t n;
 
-	for (n = 0; cm_verbs[n].name && n < sizeof(names) / sizeof(names[0]); n++) {
+	for (n = 0; n < VERBS_MAX && cm_verbs[n].name; n++) {
 		if (!strcmp(cm_verbs[n].name, name))
 			return &cm_verbs[n];
 		names[n] = cm_verbs[n].name;

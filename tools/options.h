@@ -88,12 +88,12 @@ int cm_options_parse(const struct cm_verb *verb, int argc, char **argv,
 void cm_version_print(void);
 
 struct cm_opt_info {
-	char letter; /* 0: none */
 	const char *name;
-	bool has_argument;
-	bool argument_optional;
 	const char *argument;
 	const char *help;
+	char letter; /* 0: none */
+	bool has_argument;
+	bool argument_optional;
 };
 
 const struct cm_opt_info *cm_opt_info(enum cm_opt opt);

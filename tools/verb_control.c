@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "stats/books.h"
 #include "stats/mail_client.h"
 #include "stats/summary.h"
 #include "stats/units.h"
@@ -109,14 +110,14 @@ static void report_trim(const struct cm_process *process, const struct cm_device
 	const struct cm_summary is = cm_summary_pool(after, CM_POOL_ALL);
 	char from[CM_UNITS_BYTES], to[CM_UNITS_BYTES], returned[CM_UNITS_BYTES];
 	char held[CM_UNITS_BYTES];
-	const int64_t frees = after->scalar[CM_SCALAR_num_device_free] -
-			      before->scalar[CM_SCALAR_num_device_free];
+	const int64_t frees = cm_wrap_sub(after->scalar[CM_SCALAR_num_device_free],
+					  before->scalar[CM_SCALAR_num_device_free]);
 
 	(void)printf("%d GPU %d: reserved %s -> %s, %s returned in %" PRId64
 		     " driver frees, %s still held by live blocks\n",
 		     (int)process->pid, (int)after->ordinal, cm_bytes_format(was.reserved, from),
 		     cm_bytes_format(is.reserved, to),
-		     cm_bytes_format(was.reserved - is.reserved, returned), frees,
+		     cm_bytes_format(cm_wrap_sub(was.reserved, is.reserved), returned), frees,
 		     cm_bytes_format(is.cached, held));
 }
 

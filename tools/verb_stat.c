@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "stats/books.h"
 #include "stats/summary.h"
 #include "stats/units.h"
 #include "tools/collect.h"
@@ -144,22 +145,23 @@ static bool add_sample(struct samples *samples, const struct sample *sample)
 static void set_growth(struct cm_value *value, int64_t before, int64_t after, int64_t per)
 {
 	if (after >= before)
-		*value = cm_value_number((int64_t)((uint64_t)after - (uint64_t)before) / per);
+		*value = cm_value_number(cm_wrap_sub(after, before) / per);
 }
 
 static void set_rate(struct cm_value *value, int64_t before, int64_t after, uint64_t ns)
 {
-	if (after >= before && ns)
-		*value = cm_value_number(
-			(int64_t)(((double)after - (double)before) * 1e9 / (double)ns + 0.5));
+	const double rate = ((double)after - (double)before) * 1e9 / (double)ns;
+
+	if (ns && rate >= 0 && rate < (double)INT64_MAX)
+		*value = cm_value_number((int64_t)(rate + 0.5));
 }
 
 static void fill_growth(const struct sample *before, const struct sample *after, uint64_t ns,
 			struct cm_value *values)
 {
 	const double hits = before->hits <= after->hits && before->misses <= after->misses
-				    ? cm_hit_rate(after->hits - before->hits,
-						  after->misses - before->misses)
+				    ? cm_hit_rate(cm_wrap_sub(after->hits, before->hits),
+						  cm_wrap_sub(after->misses, before->misses))
 				    : -1;
 
 	set_rate(&values[COLUMN_ALLOC_RATE], before->allocs, after->allocs, ns);

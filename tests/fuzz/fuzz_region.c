@@ -160,13 +160,14 @@ static void read_tables(struct cm_reader *reader)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
 	struct cm_letter letter = {.command = CM_COMMAND_CHECKPOINT};
-	uint8_t *file = calloc(1, FILE_BYTES);
+	uint8_t *file = aligned_alloc(PAGE, FILE_BYTES);
 	char why[CM_READER_WHY_BYTES] = "";
 	struct cm_reader *reader;
 	size_t length;
 	int fd;
 
 	MUST(file);
+	memset(file, 0, FILE_BYTES);
 	make_healthy(file);
 	length = patch(file, data, bytes);
 	fd = memfd_create("fuzz", MFD_CLOEXEC);

@@ -39,6 +39,11 @@ static void fail(const char *what)
 	exit(1);
 }
 
+static void set_text(char *to, size_t bytes, const char *text)
+{
+	(void)snprintf(to, bytes, "%s", text);
+}
+
 static void *row_at(struct maker *maker, enum cm_table table, uint32_t index)
 {
 	if (cm_region_commit(maker->region, table, index + 1))
@@ -56,7 +61,7 @@ static struct cm_device_row *add_device(struct maker *maker, uint32_t index, con
 	row->ordinal = (int32_t)index;
 	row->heaps = 1;
 	for (i = 0; i < sizeof(row->uuid); i++)
-		row->uuid[i] = (uint8_t)(16 * index + i);
+		row->uuid[i] = (uint8_t)((size_t)index * 16 + i);
 	(void)snprintf(row->name, sizeof(row->name), "%s", name);
 	row->total_bytes = total;
 	row->max_split_size = -1;
@@ -221,8 +226,9 @@ static void spoil(struct maker *maker, const char *kind)
 	} else if (!strcmp(kind, "wild-table")) {
 		header->table[CM_TABLE_BLOCK].offset = UINT64_MAX - 100;
 	} else if (!strcmp(kind, "hostile")) {
-		(void)strcpy(header->cmdline, "evil \033[31mred\007 \xff\xfe \"quoted\", $(x)");
-		(void)strcpy(row->name, "\033]0;title\007 name");
+		set_text(header->cmdline, sizeof(header->cmdline),
+			 "evil \033[31mred\007 \xff\xfe \"quoted\", $(x)");
+		set_text(row->name, sizeof(row->name), "\033]0;title\007 name");
 		row->total_bytes = UINT64_MAX;
 		for (i = 0; i < CM_STAT_COUNT; i++)
 			row->stat[CM_POOL_LARGE].current[i] = i % 2 ? INT64_MIN : INT64_MAX;
@@ -237,7 +243,7 @@ static void spoil(struct maker *maker, const char *kind)
 static void rename_region(struct cm_region *region, const char *dir, const char *pid)
 {
 	struct cm_header *header = region->header;
-	char path[sizeof(region->path)];
+	char path[sizeof(region->path)] = "";
 
 	header->pid = (uint32_t)strtoul(pid, NULL, 10);
 	header->start_time = FAKE_TIME;
@@ -246,7 +252,7 @@ static void rename_region(struct cm_region *region, const char *dir, const char 
 		       (unsigned)geteuid(), pid, FAKE_TIME);
 	if (rename(region->path, path))
 		fail(path);
-	(void)strcpy(region->path, path);
+	memcpy(region->path, path, sizeof(path));
 }
 
 int main(int argc, char **argv)
@@ -261,8 +267,9 @@ int main(int argc, char **argv)
 	params.dir = argv[2];
 	if (cm_region_create(&params, &maker.region) || !maker.region->path[0])
 		fail(argv[2]);
-	(void)strcpy(maker.region->header->comm, "train");
-	(void)strcpy(maker.region->header->cmdline, "./train --config 7b.yaml");
+	set_text(maker.region->header->comm, sizeof(maker.region->header->comm), "train");
+	set_text(maker.region->header->cmdline, sizeof(maker.region->header->cmdline),
+		 "./train --config 7b.yaml");
 	maker.region->header->state = CM_REGION_LIVE;
 	if (!strcmp(argv[1], "future-minor"))
 		lengthen_rows(maker.region->header);
@@ -275,10 +282,11 @@ int main(int argc, char **argv)
 		fail("truncate");
 	(void)printf("%s\n", maker.region->path);
 	(void)fflush(stdout);
-	if (argc > 3)
-		return 0;
-	while (getchar() != EOF)
-		continue;
-	cm_region_remove(maker.region);
+	if (argc <= 3) {
+		while (getchar() != EOF)
+			continue;
+		cm_region_remove(maker.region);
+	}
+	cm_region_abandon(maker.region);
 	return 0;
 }

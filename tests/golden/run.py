@@ -174,7 +174,9 @@ def read_machine_form(words, text):
 
 def transcribe(tool, command, places, library, collapsed):
     words = shlex.split(command)
-    environment = {'PATH': os.environ['PATH'], 'LC_ALL': 'C.UTF-8', 'TZ': 'UTC'}
+    environment = {'PATH': os.environ['PATH'], 'LC_ALL': 'C.UTF-8', 'TZ': 'UTC',
+                   # A sanitized library comes second into a program that is not.
+                   'ASAN_OPTIONS': 'verify_asan_link_order=0'}
     while '=' in words[0] and not words[0].startswith('-'):
         name, _, value = words.pop(0).partition('=')
         environment[name] = value

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -33,7 +34,7 @@ static int setup(void **state)
 
 	if (!f)
 		return -1;
-	(void)strcpy(f->dir, "cudamem-test-XXXXXX");
+	(void)snprintf(f->dir, sizeof(f->dir), "cudamem-test-XXXXXX");
 	if (!mkdtemp(f->dir) || cm_region_create(&params, &f->region) || !f->region->path[0])
 		return -1;
 	f->region->header->flags |= CM_REGION_CONTROL;

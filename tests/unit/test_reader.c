@@ -29,7 +29,7 @@ static int setup(void **state)
 
 	if (!f)
 		return -1;
-	(void)strcpy(f->dir, "cudamem-test-XXXXXX");
+	(void)snprintf(f->dir, sizeof(f->dir), "cudamem-test-XXXXXX");
 	if (!mkdtemp(f->dir) || cm_region_create(&params, &f->region) || !f->region->path[0])
 		return -1;
 	f->region->header->state = CM_REGION_LIVE;

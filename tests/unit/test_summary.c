@@ -2,6 +2,7 @@
 #include "stats/summary.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -23,7 +24,7 @@ static int setup(void **state)
 
 	if (!f)
 		return -1;
-	(void)strcpy(f->dir, "cudamem-test-XXXXXX");
+	(void)snprintf(f->dir, sizeof(f->dir), "cudamem-test-XXXXXX");
 	if (!mkdtemp(f->dir) || cm_region_create(&params, &f->region) || !f->region->path[0])
 		return -1;
 	*state = f;
@@ -56,8 +57,9 @@ static struct cm_segment *add_segment(struct fixture *f, uint32_t index, uint32_
 
 	assert_int_equal(cm_region_commit(f->region, CM_TABLE_SEGMENT, index + 1), 0);
 	segment = cm_region_row(f->region, CM_TABLE_SEGMENT, index);
-	*segment = (struct cm_segment){
-		.addr = 0x1000000 * index, .device = device, .flags = CM_SEGMENT_USED | flags};
+	*segment = (struct cm_segment){.addr = UINT64_C(0x1000000) * index,
+				       .device = device,
+				       .flags = CM_SEGMENT_USED | flags};
 	return segment;
 }
 
