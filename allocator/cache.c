@@ -38,6 +38,7 @@ int cm_cache_create(const struct cm_cache_params *params, struct cm_cache **ret_
 		(void)munmap(cache, sizeof(*cache));
 		return -ENOMEM;
 	}
+	cm_pinned_init(cache);
 	*ret_cache = cache;
 	return 0;
 }
@@ -54,6 +55,7 @@ void cm_cache_destroy(struct cm_cache *cache)
 		cm_ptr_map_fini(&cache->device[i]->map);
 		(void)munmap(cache->device[i], sizeof(*cache->device[i]));
 	}
+	cm_ptr_map_fini(&cache->pinned.map);
 	cm_page_map_fini(&cache->pages);
 	(void)munmap(cache, sizeof(*cache));
 }
@@ -292,6 +294,7 @@ void cm_cache_forget_heap(struct cm_cache *cache, uint64_t ctx)
 	heap = cm_cache_find_heap(cache, ctx);
 	if (!heap)
 		return;
+	cm_pinned_forget_turned(cache, heap);
 	cm_epoch_forget_context_turned(cache, heap);
 	cm_lock_acquire(&heap->device->lock);
 	drain_locked(heap);

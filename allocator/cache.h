@@ -97,6 +97,22 @@ int cm_cache_alloc(struct cm_cache *cache, struct cm_heap *heap, uint64_t bytes,
  */
 int cm_cache_free(struct cm_cache *cache, uint64_t addr, uint64_t *ret_forward);
 
+/*
+ * Pinned host memory, made in the heap's context and of a kind of ops.h (CM_HOST_*). As
+ * cm_cache_alloc, but that the driver's out of memory has been answered by giving back what is idle
+ * and asking once more for just what the program wants. -EINVAL too for flags unknown here.
+ */
+int cm_cache_host_alloc(struct cm_cache *cache, struct cm_heap *heap, uint32_t kind, uint64_t bytes,
+			uint64_t *ret_addr);
+/* As cm_cache_free. Calls the driver where more is idle than may be (pinned.h). An address inside a
+ * block is -ENOENT: it is inside a driver allocation, and the driver knows what to say. */
+int cm_cache_host_free(struct cm_cache *cache, uint64_t addr, uint64_t *ret_forward);
+
+/* The program has registered memory of its own, or given that up; `ns`: what the driver took. */
+void cm_cache_host_add_registered(struct cm_cache *cache, struct cm_heap *heap, uint64_t addr,
+				  uint64_t bytes, uint64_t ns);
+void cm_cache_host_remove_registered(struct cm_cache *cache, uint64_t addr, uint64_t ns);
+
 /* What `addr` is. Takes the device's lock shortly where it is ours. */
 void cm_cache_lookup(struct cm_cache *cache, uint64_t addr, struct cm_place_info *ret_info);
 
@@ -118,8 +134,9 @@ void cm_cache_before_work(struct cm_cache *cache);
 bool cm_cache_wants_close(const struct cm_cache *cache);
 
 /*
- * Waits for freed blocks and returns every wholly free segment of the device row (UINT32_MAX: all)
- * to the driver. *ret_bytes may be NULL. -EBUSY while a capture is active.
+ * Waits for freed blocks and returns every wholly free segment of the device row to the driver;
+ * UINT32_MAX: of all devices, and idle pinned host memory. *ret_bytes may be NULL. -EBUSY while a
+ * capture is active.
  */
 int cm_cache_trim(struct cm_cache *cache, uint32_t device, uint64_t *ret_bytes);
 /*
@@ -140,6 +157,11 @@ uint32_t cm_cache_device_row(struct cm_cache *cache, int32_t ordinal);
 int cm_cache_read_device(struct cm_cache *cache, uint32_t device, struct cm_device_row *ret_row);
 void cm_cache_reset_peak(struct cm_cache *cache, uint32_t device);
 void cm_cache_reset_accumulated(struct cm_cache *cache, uint32_t device);
+
+/* The same for pinned host memory. */
+void cm_cache_read_host(struct cm_cache *cache, struct cm_host_row *ret_row);
+void cm_cache_host_reset_peak(struct cm_cache *cache);
+void cm_cache_host_reset_accumulated(struct cm_cache *cache);
 
 /* Counts memory of another kind: bytes > 0 adds one, bytes < 0 takes one away. */
 void cm_cache_count_other(struct cm_cache *cache, uint32_t device, enum cm_other kind,

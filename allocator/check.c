@@ -158,6 +158,22 @@ static bool check_segment_row(struct walk *walk, uint32_t s)
 	return check_pages(walk, s);
 }
 
+/* The row and its one block are accounted for; the rest is cm_check_pinned's. Registered memory is
+ * the program's and may overlap. */
+static bool meet_host_segment(struct walk *walk, uint32_t s)
+{
+	const struct cm_segment *segment = &walk->cache->segment[s];
+	uint32_t index = segment->first;
+
+	if (!index || index >= walk->cache->blocks || walk->seen[index] != SEEN_NOWHERE)
+		return cm_why_say(&walk->why, "host segment %u: block %u is not its own", s, index);
+	walk->seen[index] = SEEN_IN_SEGMENT;
+	walk->range[walk->ranges++] = segment->flags & CM_SEGMENT_REGISTERED
+					      ? (struct range){0, 0}
+					      : (struct range){segment->addr, segment->size};
+	return true;
+}
+
 static bool check_segment(struct walk *walk, uint32_t s)
 {
 	struct cm_cache *cache = walk->cache;
@@ -201,7 +217,9 @@ static bool check_segments(struct walk *walk)
 	uint32_t s, spares = 0, i;
 
 	for (s = 1; s < cache->segments; s++)
-		if (cache->segment[s].flags & CM_SEGMENT_USED && !check_segment(walk, s))
+		if (cache->segment[s].flags & CM_SEGMENT_USED &&
+		    !(cache->segment[s].flags & CM_SEGMENT_HOST ? meet_host_segment(walk, s)
+								: check_segment(walk, s)))
 			return false;
 	qsort(walk->range, walk->ranges, sizeof(walk->range[0]), by_addr);
 	for (i = 1; i < walk->ranges; i++)
@@ -436,7 +454,7 @@ static bool check_all(struct walk *walk)
 	for (i = 0; i < n; i++)
 		if (!check_map(walk, cache->device[i]) || !check_books(walk, cache->device[i]))
 			return false;
-	return true;
+	return cm_check_pinned(cache, &walk->why);
 }
 
 /* With all locks held but the slow ones, which guard no data. */
@@ -465,6 +483,7 @@ int cm_cache_check(struct cm_cache *cache, char *why, size_t why_bytes) CM_UNCHE
 	int err;
 
 	cm_lock_acquire(&cache->turn);
+	cm_lock_acquire(&cache->pinned.lock);
 	n = atomic_load(&cache->devices);
 	for (i = 0; i < n; i++)
 		cm_lock_acquire(&cache->device[i]->lock);
@@ -473,6 +492,7 @@ int cm_cache_check(struct cm_cache *cache, char *why, size_t why_bytes) CM_UNCHE
 	cm_lock_release(&cache->tables);
 	for (i = n; i-- > 0;)
 		cm_lock_release(&cache->device[i]->lock);
+	cm_lock_release(&cache->pinned.lock);
 	cm_lock_release(&cache->turn);
 	return err;
 }

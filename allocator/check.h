@@ -26,4 +26,8 @@ bool cm_why_say(const struct cm_why *why, const char *format, ...)
  * segment is the heap's and the pool's. Their number and bytes are those that the bins state. */
 bool cm_check_bins(const struct cm_heap *heap, uint32_t fit, const struct cm_why *why);
 
+/* Pinned memory: its rows, lists, map and books. Every row is host memory's own; the caller has met
+ * the rows in the tables. Its lock and the turn are held. */
+bool cm_check_pinned(const struct cm_cache *cache, const struct cm_why *why);
+
 #endif

@@ -5,9 +5,6 @@
 
 #include "stats/books.h"
 
-#define SLEEP_FIRST_NS UINT64_C(20000)
-#define SLEEP_MOST_NS  UINT64_C(1000000)
-
 static struct cm_epoch *closed(struct cm_heap *heap, uint64_t number)
 {
 	return &heap->closed[number & (CM_EPOCHS_MAX - 1)];
@@ -228,19 +225,10 @@ static int wait_step(struct cm_heap *heap, uint64_t limit_ns)
 	return result;
 }
 
-/* What we wait for may be about to be captured and launched by another thread. */
-static void sleep_outside_gate(const struct cm_driver_ops *ops, uint64_t ns)
-{
-	ops->gate_leave();
-	do
-		ops->sleep_ns(ns);
-	while (!ops->gate_enter());
-}
-
 bool cm_epoch_wait(struct cm_heap *heap, uint64_t limit_ns)
 {
 	const struct cm_driver_ops *ops = heap->cache->ops;
-	uint64_t start = ops->now_ns(), nap = SLEEP_FIRST_NS;
+	uint64_t start = ops->now_ns(), nap = CM_FENCE_NAP_NS;
 	bool ok = true;
 	int step;
 
@@ -253,11 +241,8 @@ bool cm_epoch_wait(struct cm_heap *heap, uint64_t limit_ns)
 	}
 	(void)cm_epoch_close_turned(heap);
 	cm_lock_release(&heap->cache->turn);
-	while (!(step = wait_step(heap, limit_ns))) {
-		sleep_outside_gate(ops, nap);
-		if (nap < SLEEP_MOST_NS)
-			nap *= 2;
-	}
+	while (!(step = wait_step(heap, limit_ns)))
+		cm_fence_nap(ops, &nap);
 	count(heap, CM_SCALAR_waits, 1);
 	count(heap, CM_SCALAR_wait_ns, (int64_t)(ops->now_ns() - start));
 	return step > 0;

@@ -5,6 +5,21 @@
 
 #include "allocator/heap.h"
 
+#define NAP_MOST_NS UINT64_C(1000000)
+
+bool cm_fence_is_possible(const struct cm_cache *cache)
+{
+	uint32_t i, heaps = atomic_load_explicit(&cache->heaps, memory_order_acquire);
+	const struct cm_heap *heap;
+
+	for (i = 0; i < heaps; i++) {
+		heap = atomic_load_explicit(&cache->heap[i], memory_order_relaxed);
+		if (heap->ctx && !(heap->can & CM_CAN_CTX_EVENTS))
+			return false;
+	}
+	return true;
+}
+
 /* Events are kept with their context; the turn guards the spare ones. */
 static int take_event(struct cm_heap *heap, uint64_t *ret_event)
 {
@@ -80,6 +95,7 @@ bool cm_fence_is_complete_turned(struct cm_fence *fence)
 		cm_cache_count(cache, slot->heap->device->index, CM_SCALAR_event_queries, 1);
 		err = cache->ops->event_query(slot->heap->ctx, slot->event);
 		if (err) {
+			fence->broken = err != CM_DRIVER_NOT_READY;
 			fail(slot->heap, err);
 			return false;
 		}
@@ -110,7 +126,7 @@ void cm_fence_fini_turned(struct cm_fence *fence)
 	for (i = 0; i < fence->events; i++)
 		if (fence->event[i].heap)
 			give_event(fence->event[i].heap, fence->event[i].event);
-	fence->events = 0;
+	*fence = (struct cm_fence){0};
 }
 
 void cm_fence_forget_turned(struct cm_fence *fence, const struct cm_heap *gone)
@@ -120,6 +136,16 @@ void cm_fence_forget_turned(struct cm_fence *fence, const struct cm_heap *gone)
 	for (i = 0; i < fence->events; i++)
 		if (fence->event[i].heap == gone)
 			fence->event[i].heap = NULL;
+}
+
+void cm_fence_nap(const struct cm_driver_ops *ops, uint64_t *nap_ns)
+{
+	ops->gate_leave();
+	do
+		ops->sleep_ns(*nap_ns);
+	while (!ops->gate_enter());
+	if (*nap_ns < NAP_MOST_NS)
+		*nap_ns *= 2;
 }
 
 bool cm_fence_synchronize_turned(struct cm_cache *cache)

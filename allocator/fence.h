@@ -17,18 +17,25 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define CM_FENCE_CONTEXTS 16 /* contexts whose work a fence can capture */
+#include "allocator/ops.h"
+
+#define CM_FENCE_CONTEXTS 16              /* contexts whose work a fence can capture */
+#define CM_FENCE_NAP_NS   UINT64_C(20000) /* the first nap; the next ones are longer */
 
 struct cm_cache;
 struct cm_heap;
 
 struct cm_fence {
 	uint32_t events;
+	bool broken; /* a context answered with an error: it may never be complete */
 	struct cm_fence_event {
 		struct cm_heap *heap; /* whose context; NULL: complete, or the context is gone */
 		uint64_t event;
 	} event[CM_FENCE_CONTEXTS];
 };
+
+/* Whether the driver has what a fence needs. */
+bool cm_fence_is_possible(const struct cm_cache *cache);
 
 /* Records a fence that holds no events. False: it could not be, and holds none as before. */
 bool cm_fence_record_turned(struct cm_cache *cache, struct cm_fence *fence);
@@ -44,6 +51,12 @@ void cm_fence_fini_turned(struct cm_fence *fence);
 
 /* The context is gone, and its work and its events with it. */
 void cm_fence_forget_turned(struct cm_fence *fence, const struct cm_heap *gone);
+
+/*
+ * Between two questions: sleeps outside of the gate, for what is waited for may be about to be
+ * captured and launched by another thread. *nap_ns is for how long, and grows. No lock is held.
+ */
+void cm_fence_nap(const struct cm_driver_ops *ops, uint64_t *nap_ns);
 
 /* The host waits for all work of every context. False on a driver error. */
 bool cm_fence_synchronize_turned(struct cm_cache *cache);

@@ -26,6 +26,7 @@
 #include "allocator/fence.h"
 #include "allocator/lock.h"
 #include "allocator/page_map.h"
+#include "allocator/pinned.h"
 #include "allocator/ptr_map.h"
 #include "allocator/thread.h"
 #include "stats/events.h"
@@ -64,6 +65,7 @@ struct cm_heap {
 	uint64_t live_bytes;
 
 	struct cm_bins bins[CM_FIT_COUNT];
+	uint32_t pinned[CM_HOST_KINDS][CM_PINNED_CLASSES]; /* ready, the youngest first */
 	uint32_t searches[CM_FIT_COUNT]; /* requests, the clock of a free block's age */
 
 	/* `open` is guarded by the device's lock, the closed ones by the cache's turn:
@@ -72,6 +74,7 @@ struct cm_heap {
 	struct cm_epoch closed[CM_EPOCHS_MAX];
 	uint64_t oldest;        /* number of the oldest closed epoch */
 	uint64_t pending_bytes; /* open and closed epochs */
+	struct cm_fence ordered; /* of the last barrier: what is handed out behind it may not be idle */
 
 	uint64_t spare_event[CM_EPOCHS_MAX]; /* events of this context, not in use */
 	uint32_t spare_events;
@@ -87,6 +90,8 @@ struct cm_device {
 	uint32_t spare_block; /* unused block rows, by link_next */
 	struct cm_ptr_map map;
 	bool reset; /* accumulated counters were reset: current != allocated - freed */
+	_Atomic bool
+		orphans; /* a free segment that is not recycled may be waiting, see release.h */
 };
 
 struct cm_cache {
@@ -96,6 +101,7 @@ struct cm_cache {
 	struct cm_block *block; /* the tables in the region */
 	struct cm_segment *segment;
 	struct cm_page_map pages;
+	struct cm_pinned pinned;
 
 	/* Held by whoever records, queries or waits for events, or changes the set of contexts. */
 	struct cm_lock turn;
@@ -183,12 +189,18 @@ void cm_heap_retire_locked(struct cm_heap *heap, struct cm_epoch *epoch);
 /* Takes a segment's free blocks out of the bins: they are never handed out again. */
 void cm_heap_unbin_segment_locked(struct cm_heap *heap, const struct cm_segment *segment);
 
-/* Whether the segment is one free block. */
+/* A segment that is not recycled may have become free without anybody giving it back. */
+static inline void cm_device_note_orphan(struct cm_device *device)
+{
+	atomic_store_explicit(&device->orphans, true, memory_order_relaxed);
+}
+
+/* Whether the segment is one free block of a device. */
 static inline bool cm_segment_is_free(const struct cm_cache *cache,
 				      const struct cm_segment *segment)
 {
-	return segment->flags & CM_SEGMENT_USED && segment->blocks == 1 &&
-	       cache->block[segment->first].state == CM_BLOCK_FREE;
+	return (segment->flags & (CM_SEGMENT_USED | CM_SEGMENT_HOST)) == CM_SEGMENT_USED &&
+	       segment->blocks == 1 && cache->block[segment->first].state == CM_BLOCK_FREE;
 }
 
 /* Adds an event of `tick` to the device's ring: see stats/events.h. */

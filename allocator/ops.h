@@ -24,6 +24,13 @@
 /* What the driver can do in one context. */
 #define CM_CAN_CTX_EVENTS 1u /* cuCtxRecordEvent and cuCtxWaitEvent, CUDA 12.5 and later */
 
+/* Kinds of pinned host memory: the flags of cuMemHostAlloc, or what cuMemAllocHost makes. */
+#define CM_HOST_PORTABLE      1u
+#define CM_HOST_MAPPED        2u
+#define CM_HOST_WRITECOMBINED 4u
+#define CM_HOST_PLAIN         8u
+#define CM_HOST_KINDS         9u
+
 struct cm_driver_ops {
 	/* Device memory of `bytes` in `ctx`. Blocks. */
 	int (*mem_alloc)(uint64_t ctx, uint64_t bytes, uint64_t *ret_addr);
@@ -31,6 +38,11 @@ struct cm_driver_ops {
 	int (*mem_free)(uint64_t ctx, uint64_t addr);
 	/* Free and total bytes of the device as the context sees them. */
 	int (*mem_info)(uint64_t ctx, uint64_t *ret_free, uint64_t *ret_total);
+
+	/* Pinned host memory of a kind (CM_HOST_*), made in `ctx`. Blocks. */
+	int (*host_alloc)(uint64_t ctx, uint64_t bytes, uint32_t kind, uint64_t *ret_addr);
+	/* Gives it back. Blocks, and may wait for the device. */
+	int (*host_free)(uint64_t ctx, uint64_t addr);
 
 	/* Events without timing. */
 	int (*event_create)(uint64_t ctx, uint64_t *ret_event);

@@ -48,6 +48,28 @@ void cm_cache_reset_accumulated(struct cm_cache *cache, uint32_t row)
 	cm_lock_release(&device->lock);
 }
 
+void cm_cache_read_host(struct cm_cache *cache, struct cm_host_row *ret_row)
+{
+	cm_lock_acquire(&cache->pinned.lock);
+	*ret_row = *cache->pinned.row;
+	cm_lock_release(&cache->pinned.lock);
+}
+
+void cm_cache_host_reset_peak(struct cm_cache *cache)
+{
+	cm_lock_acquire(&cache->pinned.lock);
+	cm_host_reset_peak(cache->pinned.row);
+	cm_lock_release(&cache->pinned.lock);
+}
+
+void cm_cache_host_reset_accumulated(struct cm_cache *cache)
+{
+	cm_lock_acquire(&cache->pinned.lock);
+	cm_host_reset_accumulated(cache->pinned.row);
+	cache->pinned.reset = true;
+	cm_lock_release(&cache->pinned.lock);
+}
+
 void cm_cache_count_other(struct cm_cache *cache, uint32_t row, enum cm_other kind, int64_t bytes)
 {
 	struct cm_device *device = cm_cache_device(cache, row);

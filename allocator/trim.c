@@ -51,6 +51,7 @@ void cm_cache_before_work(struct cm_cache *cache)
 	if (cm_lock_try(&cache->turn)) {
 		atomic_store_explicit(&cache->wants_close, false, memory_order_relaxed);
 		for_each_heap_turned(cache, close_worthy);
+		cm_pinned_close_worthy_turned(cache);
 		cm_lock_release(&cache->turn);
 	}
 	cache->ops->gate_leave();
@@ -58,11 +59,17 @@ void cm_cache_before_work(struct cm_cache *cache)
 
 void cm_cache_poll(struct cm_cache *cache)
 {
+	uint32_t i, n = atomic_load_explicit(&cache->devices, memory_order_acquire);
+
 	if (!cache->ops->gate_enter())
 		return;
 	cm_lock_acquire(&cache->turn);
 	for_each_heap_turned(cache, poll_heap);
+	(void)cm_pinned_close_turned(cache);
+	(void)cm_pinned_poll_turned(cache);
 	cm_lock_release(&cache->turn);
+	for (i = 0; i < n; i++)
+		(void)cm_release_orphans(cache->device[i]);
 	cache->ops->gate_leave();
 }
 
@@ -90,6 +97,8 @@ int cm_cache_trim(struct cm_cache *cache, uint32_t device, uint64_t *ret_bytes)
 		bytes += flush_device(cache->device[i], TRIM_LIMIT_NS);
 		cm_cache_count(cache, i, CM_SCALAR_trims, 1);
 	}
+	if (device == UINT32_MAX)
+		bytes += cm_pinned_flush(cache, TRIM_LIMIT_NS);
 	cache->ops->gate_leave();
 	if (ret_bytes)
 		*ret_bytes = bytes;

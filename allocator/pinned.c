@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One request for pinned memory and one free.
+ */
+#include "allocator/pinned.h"
+
+#include <errno.h>
+
+#include "allocator/cache.h"
+#include "allocator/epoch.h"
+#include "allocator/heap.h"
+#include "allocator/size_class.h"
+
+struct request {
+	struct cm_heap *heap;
+	uint32_t kind;
+	uint64_t bytes;
+	uint64_t *ret_addr;
+};
+
+static bool take(const struct request *request)
+{
+	struct cm_pinned *pinned = &request->heap->cache->pinned;
+	bool taken;
+
+	cm_lock_acquire(&pinned->lock);
+	taken = cm_pinned_take_locked(request->heap, request->kind, request->bytes,
+				      request->ret_addr);
+	cm_lock_release(&pinned->lock);
+	return taken;
+}
+
+static int give_back(struct cm_cache *cache, const struct cm_pinned_piece *piece)
+{
+	uint64_t start = cache->ops->now_ns(), ns;
+	int err;
+
+	err = cache->ops->host_free(piece->ctx, piece->addr);
+	ns = cache->ops->now_ns() - start;
+	if (err)
+		return err;
+	cm_lock_acquire(&cache->pinned.lock);
+	cm_pinned_book_release_locked(&cache->pinned, ns);
+	cm_lock_release(&cache->pinned.lock);
+	return 0;
+}
+
+/* New memory of `size`, of which the request gets all. */
+static int grow(const struct request *request, uint64_t size, uint32_t flags)
+{
+	struct cm_heap *heap = request->heap;
+	struct cm_cache *cache = heap->cache;
+	struct cm_pinned_piece piece = {.ctx = heap->ctx};
+	uint64_t start = cache->ops->now_ns(), ns;
+	int err;
+
+	err = cache->ops->host_alloc(heap->ctx, size, request->kind, &piece.addr);
+	ns = cache->ops->now_ns() - start;
+	if (err)
+		return err;
+	cm_lock_acquire(&cache->pinned.lock);
+	err = cm_pinned_enter_locked(heap, piece.addr, size, request->kind, flags, request->bytes,
+				     ns);
+	cm_lock_release(&cache->pinned.lock);
+	if (err)
+		(void)give_back(cache, &piece);
+	else
+		*request->ret_addr = piece.addr;
+	return err;
+}
+
+static uint64_t pending(struct cm_pinned *pinned)
+{
+	uint64_t bytes;
+
+	cm_lock_acquire(&pinned->lock);
+	bytes = cm_pinned_pending_locked(pinned);
+	cm_lock_release(&pinned->lock);
+	return bytes;
+}
+
+/* An old driver is waited for only where the cudaFreeHost of today would have waited as long. */
+static bool open_is_clean(struct cm_cache *cache)
+{
+	bool clean;
+
+	cm_lock_acquire(&cache->pinned.lock);
+	clean = cache->pinned.open.work == cache->ops->work_number();
+	cm_lock_release(&cache->pinned.lock);
+	return clean;
+}
+
+static bool make_ready_turned(struct cm_cache *cache)
+{
+	if (!cm_fence_is_possible(cache))
+		return open_is_clean(cache) && cm_pinned_synchronize_turned(cache);
+	/* The device may be idle, or done by the next request. */
+	return cm_pinned_close_turned(cache) && cm_pinned_poll_turned(cache);
+}
+
+/* Memory that the program has freed, if the devices are done with it. */
+static bool reuse(const struct request *request)
+{
+	struct cm_cache *cache = request->heap->cache;
+	bool taken;
+
+	if (pending(&cache->pinned) < request->bytes)
+		return false;
+	cm_lock_acquire(&cache->turn);
+	taken = (cm_pinned_poll_turned(cache) && take(request)) ||
+		(make_ready_turned(cache) && take(request));
+	cm_lock_release(&cache->turn);
+	return taken;
+}
+
+static int serve(const struct request *request)
+{
+	if (reuse(request))
+		return 0;
+	return grow(request, cm_pinned_class_bytes(cm_pinned_class(request->bytes)), 0);
+}
+
+/*
+ * The driver has no memory: what is idle goes back to it, and the program's own size is asked for,
+ * which without us would perhaps have been granted.
+ */
+static int serve_again(const struct request *request)
+{
+	struct cm_heap *heap = request->heap;
+	struct cm_cache *cache = heap->cache;
+	int err;
+
+	(void)cm_cache_make_room(cache, heap->ctx);
+	if (!cache->ops->gate_enter())
+		return -EBUSY;
+	(void)cm_pinned_flush(cache, CM_PATIENCE_NS);
+	err = grow(request, (request->bytes + CM_GRAIN - 1) & ~(CM_GRAIN - 1), 0);
+	cache->ops->gate_leave();
+	return err;
+}
+
+static bool drains(const struct cm_heap *heap)
+{
+	return __atomic_load_n(&heap->row->flags, __ATOMIC_RELAXED) & CM_HEAP_DRAINING;
+}
+
+int cm_cache_host_alloc(struct cm_cache *cache, struct cm_heap *heap, uint32_t kind, uint64_t bytes,
+			uint64_t *ret_addr)
+{
+	const struct request request = {heap, kind, bytes, ret_addr};
+	bool direct = cache->policy.mode != CM_MODE_CACHE;
+	int err;
+
+	if (!bytes || bytes > CM_PINNED_MAX || kind >= CM_HOST_KINDS)
+		return -EINVAL;
+	if (drains(heap))
+		return -EAGAIN;
+	if (!direct && take(&request))
+		return 0;
+	if (!cache->ops->gate_enter())
+		return -EBUSY;
+	err = direct ? grow(&request, bytes, CM_SEGMENT_DIRECT) : serve(&request);
+	cache->ops->gate_leave();
+	return err == CM_DRIVER_OUT_OF_MEMORY && !direct ? serve_again(&request) : err;
+}
+
+/* The idle block to give back first: the longest ready, else the last one freed, as the program has
+ * just asked for that. */
+static uint32_t pick_idle_locked(struct cm_pinned *pinned)
+{
+	uint64_t number;
+
+	if (pinned->aged.first)
+		return pinned->aged.first;
+	if (pinned->open.blocks.last)
+		return pinned->open.blocks.last;
+	for (number = pinned->open.number; number > pinned->oldest; number--)
+		if (pinned->closed[(number - 1) & (CM_BATCHES_MAX - 1)].blocks.last)
+			return pinned->closed[(number - 1) & (CM_BATCHES_MAX - 1)].blocks.last;
+	return 0;
+}
+
+/* Takes an idle block out of the books if more is idle than may be. */
+static bool pop_excess(struct cm_cache *cache, bool all, struct cm_pinned_piece *ret_piece)
+{
+	struct cm_pinned *pinned = &cache->pinned;
+	uint32_t index = 0;
+
+	cm_lock_acquire(&pinned->lock);
+	if (cm_pinned_idle_locked(pinned) > (all ? 0 : cm_pinned_limit_locked(pinned)))
+		index = pick_idle_locked(pinned);
+	if (index)
+		*ret_piece = cm_pinned_remove_locked(cache, index);
+	cm_lock_release(&pinned->lock);
+	return index != 0;
+}
+
+/* Gives back what is idle beyond the limit, or all of it. The driver's first error. */
+static int shrink(struct cm_cache *cache, bool all)
+{
+	struct cm_pinned_piece piece;
+	int err = 0, one;
+
+	if (!cache->ops->gate_enter())
+		return 0; /* the next free will see to it */
+	if (!all) {
+		cm_lock_acquire(&cache->turn);
+		(void)cm_pinned_close_turned(cache);
+		(void)cm_pinned_poll_turned(cache);
+		cm_lock_release(&cache->turn);
+	}
+	while (pop_excess(cache, all, &piece)) {
+		one = give_back(cache, &piece);
+		err = err ? err : one;
+	}
+	cache->ops->gate_leave();
+	return err;
+}
+
+uint64_t cm_pinned_flush(struct cm_cache *cache, uint64_t limit_ns)
+{
+	struct cm_pinned *pinned = &cache->pinned;
+	struct cm_pinned_piece piece = {.addr = 1};
+	uint64_t bytes = 0;
+
+	cm_pinned_wait(cache, limit_ns);
+	while (piece.addr) {
+		piece.addr = 0;
+		cm_lock_acquire(&pinned->lock);
+		if (pinned->aged.first)
+			piece = cm_pinned_remove_locked(cache, pinned->aged.first);
+		cm_lock_release(&pinned->lock);
+		if (piece.addr && !give_back(cache, &piece))
+			bytes += piece.size;
+	}
+	return bytes;
+}
+
+/* A sync=free program waits here. */
+static void wait_as_native(struct cm_cache *cache)
+{
+	if (!cache->ops->gate_enter())
+		return; /* captured work cannot be waited for; the block waits in its batch */
+	cm_lock_acquire(&cache->turn);
+	(void)cm_pinned_synchronize_turned(cache);
+	cm_lock_release(&cache->turn);
+	cache->ops->gate_leave();
+}
+
+/* What the lock found out about an address to be freed. */
+struct verdict {
+	int err;
+	bool passed_on; /* not cached */
+	bool excess;
+	bool worth_closing;
+};
+
+static struct verdict free_locked(struct cm_cache *cache, uint64_t addr, uint64_t *ret_forward)
+{
+	struct cm_pinned *pinned = &cache->pinned;
+	uint32_t index = cm_ptr_map_find(&pinned->map, addr);
+	const struct cm_block *block = &cache->block[index];
+	const struct cm_segment *segment = &cache->segment[block->segment];
+
+	if (!index || segment->flags & CM_SEGMENT_REGISTERED)
+		return (struct verdict){.err = -ENOENT};
+	if (block->state != CM_BLOCK_LIVE) {
+		*ret_forward = addr + 1;
+		return (struct verdict){.err = -EFAULT};
+	}
+	cm_pinned_free_locked(cache, index);
+	return (struct verdict){
+		.passed_on = segment->flags & CM_SEGMENT_DIRECT ||
+			     drains(cm_segment_heap(cache, segment)),
+		.excess = cm_pinned_idle_locked(pinned) > cm_pinned_limit_locked(pinned),
+		.worth_closing = cm_pinned_is_worth_closing_locked(pinned),
+	};
+}
+
+int cm_cache_host_free(struct cm_cache *cache, uint64_t addr, uint64_t *ret_forward)
+{
+	struct verdict verdict;
+
+	cm_lock_acquire(&cache->pinned.lock);
+	verdict = free_locked(cache, addr, ret_forward);
+	cm_lock_release(&cache->pinned.lock);
+	if (verdict.err)
+		return verdict.err;
+	if (verdict.passed_on)
+		return shrink(cache, true);
+	if (cache->policy.sync == CM_SYNC_FREE)
+		wait_as_native(cache);
+	if (verdict.excess)
+		return shrink(cache, false);
+	if (verdict.worth_closing && !cm_cache_wants_close(cache))
+		atomic_store_explicit(&cache->wants_close, true, memory_order_relaxed);
+	return 0;
+}
+
+/* What is registered leaves the books; false where nothing is at that address. */
+static bool drop_registered_locked(struct cm_cache *cache, uint64_t addr)
+{
+	uint32_t index = cm_ptr_map_find(&cache->pinned.map, addr);
+
+	if (!index || !(cache->segment[cache->block[index].segment].flags & CM_SEGMENT_REGISTERED))
+		return false;
+	(void)cm_pinned_remove_locked(cache, index);
+	return true;
+}
+
+void cm_cache_host_add_registered(struct cm_cache *cache, struct cm_heap *heap, uint64_t addr,
+				  uint64_t bytes, uint64_t ns)
+{
+	cm_lock_acquire(&cache->pinned.lock);
+	/* The pages were unmapped without a word, and others lie there now. */
+	(void)drop_registered_locked(cache, addr);
+	(void)cm_pinned_enter_locked(heap, addr, bytes, 0, CM_SEGMENT_REGISTERED, bytes, ns);
+	cm_lock_release(&cache->pinned.lock);
+}
+
+void cm_cache_host_remove_registered(struct cm_cache *cache, uint64_t addr, uint64_t ns)
+{
+	cm_lock_acquire(&cache->pinned.lock);
+	if (drop_registered_locked(cache, addr))
+		cm_pinned_book_release_locked(&cache->pinned, ns);
+	cm_lock_release(&cache->pinned.lock);
+}
