@@ -205,6 +205,7 @@ static void search_dir(struct search *search, const char *dir, pid_t pid)
 			continue;
 		find.pid = (pid_t)name.pid;
 		find.uid = st.st_uid;
+		find.start = name.start;
 		report(search, &find);
 	}
 	(void)closedir(stream);

@@ -6,12 +6,14 @@
 #ifndef CM_STATS_FINDER_H
 #define CM_STATS_FINDER_H
 
+#include <stdint.h>
 #include <sys/types.h>
 
 struct cm_find {
 	char path[320]; /* for cm_reader_open */
 	pid_t pid; /* as seen from here: of the process that has it open, or by the file's name */
 	uid_t uid; /* owner of the file */
+	uint64_t start; /* of the process, by the file's name; 0 where its open file was found */
 };
 
 typedef void (*cm_find_fn)(void *data, const struct cm_find *find);

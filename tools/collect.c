@@ -80,21 +80,27 @@ static uint64_t read_age(uint64_t start_ticks)
 	return now_ns > start_ns ? now_ns - start_ns : 0;
 }
 
+/* What can be said of a process whose region can't be read, by the name of the file. */
+static void describe_unread(struct cm_process *process, uint64_t start)
+{
+	uint64_t now;
+
+	if (cm_process_start_time((uint32_t)process->pid, &now) || now != start)
+		process->life = CM_LIFE_CRASHED;
+	else
+		read_command(process->pid, process->command, sizeof(process->command));
+}
+
 static void describe(struct cm_process *process)
 {
 	const struct cm_header *header;
 
-	name_user(process);
-	if (!process->reader) {
-		read_command(process->pid, process->command, sizeof(process->command));
-		return;
-	}
 	header = &process->reader->header;
 	cm_text_clean(process->comm, sizeof(process->comm), header->comm);
 	cm_text_clean(process->command, sizeof(process->command),
 		      header->cmdline[0] ? header->cmdline : header->comm);
 	process->life = cm_reader_life(process->reader);
-	if (!cm_process_is_dead(process))
+	if (!cm_process_is_dead(process) && process->reader->pid > 0)
 		process->age_ns = read_age(header->start_time);
 }
 
@@ -129,11 +135,15 @@ static void gather(void *data, const struct cm_find *find)
 	(void)snprintf(process->path, sizeof(process->path), "%s", find->path);
 	process->pid = find->pid;
 	process->uid = find->uid;
+	name_user(process);
 	process->error = cm_reader_open(find->path, &process->reader, process->why);
 	/* Found as an open file of a process: that is its pid here, in whatever namespace it is. */
 	if (!process->error && !strncmp(find->path, "/proc/", 6))
 		process->reader->pid = find->pid;
-	describe(process);
+	if (process->reader)
+		describe(process);
+	else
+		describe_unread(process, find->start);
 }
 
 static int open_file(const char *path, struct cm_processes *all)
@@ -151,6 +161,7 @@ static int open_file(const char *path, struct cm_processes *all)
 	process->pid = process->reader->pid ? process->reader->pid
 					    : (pid_t)process->reader->header.pid;
 	process->uid = process->reader->owner;
+	name_user(process);
 	describe(process);
 	return 0;
 }

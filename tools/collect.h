@@ -24,8 +24,8 @@ struct cm_process {
 	char user[64];
 	char comm[64]; /* clean, like all text here */
 	char command[512];
-	enum cm_life life;
-	uint64_t age_ns; /* since the process started; 0: dead, or it can't be told */
+	enum cm_life life; /* where the region can't be read, running or crashed by its name */
+	uint64_t age_ns;   /* since the process started; 0: dead, or it can't be told */
 };
 
 struct cm_processes {

@@ -29,6 +29,7 @@ void cm_json_identity(struct cm_json *json, const struct cm_process *process)
 	cm_json_text(json, "user", process->user);
 	cm_json_text(json, "command", process->command);
 	cm_json_text(json, "region", process->path);
+	cm_json_text(json, "state", cm_life_name(process->life));
 	if (!process->reader) {
 		cm_json_text(json, "error", process->why);
 		return;
@@ -36,7 +37,6 @@ void cm_json_identity(struct cm_json *json, const struct cm_process *process)
 	header = &process->reader->header;
 	cm_json_number(json, "ns_pid", header->pid);
 	cm_json_text(json, "comm", process->comm);
-	cm_json_text(json, "state", cm_life_name(process->life));
 	cm_json_text(json, "version", header->version);
 	(void)snprintf(text, sizeof(text), "%u.%u", header->major, header->minor);
 	cm_json_text(json, "layout", text);

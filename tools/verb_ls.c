@@ -30,10 +30,10 @@ static void fill_identity(const struct cm_process *process, struct cm_value *val
 	values[COLUMN_USER] = cm_value_text(process->user);
 	values[COLUMN_COMMAND] = cm_value_text(process->command);
 	values[COLUMN_REGION] = cm_value_text(process->path);
-	if (!process->reader)
-		return;
 	values[COLUMN_STATE] = cm_value_text(cm_life_name(process->life));
 	values[COLUMN_STATE].alarming = process->life == CM_LIFE_CRASHED;
+	if (!process->reader)
+		return;
 	values[COLUMN_COMM] = cm_value_text(process->comm);
 	values[COLUMN_NSPID] = cm_value_number(process->reader->header.pid);
 	values[COLUMN_VERSION] = cm_value_text(process->reader->header.version);
