@@ -243,6 +243,7 @@ static void drain_locked(struct cm_heap *heap)
 	heap->row->flags |= CM_HEAP_DRAINING;
 	for (fit = 0; fit < CM_FIT_COUNT; fit++)
 		cm_bins_init(&heap->bins[fit], heap->cache->block);
+	cm_device_note_orphan(heap->device);
 }
 
 void cm_cache_drain_heap(struct cm_cache *cache, uint64_t ctx)

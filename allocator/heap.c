@@ -253,8 +253,9 @@ static void join(struct cm_heap *heap, uint32_t left, uint32_t right)
 	cm_rows_give_block(heap->device, right);
 }
 
-/* One block becomes FREE. `recycled`: it goes to the bins, as its free neighbours are there. */
-static void retire_block(struct cm_heap *heap, uint32_t index, uint64_t tick)
+/* One block becomes FREE. True where its segment is recycled: it goes to the bins, as its free
+ * neighbours are there. */
+static bool retire_block(struct cm_heap *heap, uint32_t index, uint64_t tick)
 {
 	struct cm_cache *cache = heap->cache;
 	struct cm_device_row *row = heap->device->row;
@@ -270,9 +271,7 @@ static void retire_block(struct cm_heap *heap, uint32_t index, uint64_t tick)
 	cm_device_note_locked(heap->device, CM_ACTION_FREE_COMPLETED, pool, heap->index, tick,
 			      block->addr, block->requested);
 	block->state = CM_BLOCK_FREE;
-	block->tick = tick;
 	block->link_prev = block->link_next = 0;
-	block->age = heap->searches[cm_segment_fit(segment)];
 	for (side = 0; side < 2; side++) {
 		other = side ? block->next : block->prev;
 		if (!other || cache->block[other].state != CM_BLOCK_FREE)
@@ -289,6 +288,8 @@ static void retire_block(struct cm_heap *heap, uint32_t index, uint64_t tick)
 			block = &cache->block[index];
 		}
 	}
+	block->tick = tick;
+	block->age = heap->searches[cm_segment_fit(segment)];
 	if (recycled)
 		cm_bins_insert(bins, index);
 	if (is_split(block)) {
@@ -297,6 +298,7 @@ static void retire_block(struct cm_heap *heap, uint32_t index, uint64_t tick)
 	}
 	cm_books_change(row, pool, CM_STAT_INACTIVE_SPLIT, count);
 	cm_books_change(row, pool, CM_STAT_INACTIVE_SPLIT_BYTES, bytes);
+	return recycled;
 }
 
 static void join_open_epoch(struct cm_heap *heap, uint32_t index)
@@ -338,7 +340,7 @@ bool cm_heap_free_locked(struct cm_heap *heap, uint32_t index)
 	if (recycled)
 		join_open_epoch(heap, index);
 	else
-		retire_block(heap, index, block->tick);
+		(void)retire_block(heap, index, block->tick);
 	cm_books_end(device->row);
 	return !recycled;
 }
@@ -352,7 +354,8 @@ void cm_heap_retire_locked(struct cm_heap *heap, struct cm_epoch *epoch)
 	cm_books_begin(heap->device->row);
 	for (; index; index = next) {
 		next = heap->cache->block[index].link_next;
-		retire_block(heap, index, tick);
+		if (!retire_block(heap, index, tick))
+			cm_device_note_orphan(heap->device);
 	}
 	cm_books_count(heap->device->row, CM_SCALAR_epochs_ready, 1);
 	cm_books_end(heap->device->row);

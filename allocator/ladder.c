@@ -224,6 +224,7 @@ int cm_ladder_alloc(struct cm_heap *heap, uint64_t size, uint64_t bytes, uint64_
 
 	if (!ops->gate_enter())
 		return -EBUSY;
+	(void)cm_release_orphans(heap->device);
 	err = serve(&request);
 	ops->gate_leave();
 	return err;
@@ -232,8 +233,15 @@ int cm_ladder_alloc(struct cm_heap *heap, uint64_t size, uint64_t bytes, uint64_
 int cm_ladder_alloc_direct(struct cm_heap *heap, uint64_t bytes, uint64_t *ret_addr)
 {
 	const struct request request = {heap, bytes, bytes, ret_addr};
+	const struct cm_driver_ops *ops = heap->cache->ops;
+	int err;
 
-	return grow_by(&request, bytes,
-		       CM_SEGMENT_DIRECT | CM_SEGMENT_EXACT |
-			       (bytes <= CM_SMALL_MAX ? CM_SEGMENT_SMALL : 0));
+	if (!ops->gate_enter())
+		return -EBUSY;
+	(void)cm_release_orphans(heap->device);
+	err = grow_by(&request, bytes,
+		      CM_SEGMENT_DIRECT | CM_SEGMENT_EXACT |
+			      (bytes <= CM_SMALL_MAX ? CM_SEGMENT_SMALL : 0));
+	ops->gate_leave();
+	return err;
 }

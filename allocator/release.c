@@ -118,7 +118,27 @@ uint64_t cm_release_orphans(struct cm_device *device)
 	const struct choice choice = {
 		.wants = not_recycled, .cache = device->cache, .enough = UINT64_MAX};
 
+	if (!atomic_load_explicit(&device->orphans, memory_order_relaxed))
+		return 0;
+	atomic_store_explicit(&device->orphans, false, memory_order_relaxed);
 	return release(device, &choice);
+}
+
+int cm_release_orphan(struct cm_device *device, uint32_t s)
+{
+	struct cm_cache *cache = device->cache;
+	const struct cm_segment *segment = &cache->segment[s];
+	uint64_t addr = 0, ctx = 0;
+
+	cm_lock_acquire(&device->lock);
+	if (segment->device == device->index && cm_segment_is_free(cache, segment) &&
+	    !cm_segment_is_recycled(cache, segment)) {
+		addr = segment->addr;
+		ctx = segment->context;
+		cm_heap_remove_segment_locked(cache, s);
+	}
+	cm_lock_release(&device->lock);
+	return addr ? cm_release_to_driver(device, ctx, addr) : 0;
 }
 
 /* The average age of the large pool's wholly free segments; false where there are none. */

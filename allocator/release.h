@@ -16,6 +16,9 @@ uint64_t cm_release_free(struct cm_device *device);
 /* Wholly free segments that are not recycled: exported ones, and those of draining heaps. */
 uint64_t cm_release_orphans(struct cm_device *device);
 
+/* The same for one segment, unless somebody else was faster; the driver's answer. */
+int cm_release_orphan(struct cm_device *device, uint32_t segment);
+
 /*
  * PyTorch's garbage_collection_threshold: when the device's reserved bytes exceed that share of the
  * cap, frees unsplit blocks of the large pool, the longest unused first, by passes over those not

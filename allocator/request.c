@@ -79,25 +79,35 @@ static void want_close(struct cm_heap *heap)
 /* What remains to be done for a freed block once the lock is released. */
 struct aftermath {
 	struct cm_heap *heap; /* NULL: nothing was freed */
-	uint64_t give_back;   /* a segment that is wholly free and not recycled, or 0 */
-	uint64_t ctx;
+	uint32_t orphan;      /* a segment that is wholly free and not recycled, or 0 */
 };
 
 static struct aftermath free_block_locked(struct cm_device *device, uint32_t index)
 {
 	struct cm_cache *cache = device->cache;
 	uint32_t s = cache->block[index].segment;
-	struct cm_segment *segment = &cache->segment[s];
-	struct aftermath after = {.heap = cm_segment_heap(cache, segment)};
+	struct aftermath after = {.heap = cm_segment_heap(cache, &cache->segment[s])};
 
-	after.ctx = after.heap->ctx;
-	if (!cm_heap_free_locked(after.heap, index)) {
+	if (!cm_heap_free_locked(after.heap, index))
 		want_close(after.heap);
-	} else if (cm_segment_is_free(cache, segment)) {
-		after.give_back = segment->addr;
-		cm_heap_remove_segment_locked(cache, s);
-	}
+	else if (cm_segment_is_free(cache, &cache->segment[s]))
+		after.orphan = s;
 	return after;
+}
+
+/* While a capture is active the segment waits for the next one who gives orphans back. */
+static int give_back(struct cm_device *device, uint32_t segment)
+{
+	const struct cm_driver_ops *ops = device->cache->ops;
+	int err;
+
+	if (!ops->gate_enter()) {
+		cm_device_note_orphan(device);
+		return 0;
+	}
+	err = cm_release_orphan(device, segment);
+	ops->gate_leave();
+	return err;
 }
 
 static int free_on_device(struct cm_device *device, uint64_t addr, uint64_t *ret_forward)
@@ -114,8 +124,8 @@ static int free_on_device(struct cm_device *device, uint64_t addr, uint64_t *ret
 	cm_lock_release(&device->lock);
 	if (CM_UNLIKELY(!index))
 		return s ? -EFAULT : -ENOENT;
-	if (CM_UNLIKELY(after.give_back))
-		return cm_release_to_driver(device, after.ctx, after.give_back);
+	if (CM_UNLIKELY(after.orphan))
+		return give_back(device, after.orphan);
 	if (CM_UNLIKELY(device->cache->policy.sync == CM_SYNC_FREE))
 		wait_as_native(after.heap);
 	return 0;
