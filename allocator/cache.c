@@ -161,6 +161,7 @@ static void open_heap(struct cm_heap *heap, const struct cm_context_info *info)
 	heap->open = (struct cm_epoch){.number = 1};
 	heap->oldest = 1;
 	heap->pending_bytes = heap->live_bytes = 0;
+	heap->ordered = (struct cm_fence){0};
 	memset(heap->row, 0, sizeof(*heap->row));
 	heap->row->context = info->ctx;
 	heap->row->context_id = info->id;
@@ -188,25 +189,40 @@ struct cm_heap *cm_cache_find_heap(struct cm_cache *cache, uint64_t ctx)
 	return NULL;
 }
 
+/* Work of a second context can reach the memory of the first, whatever barrier was laid there. */
+static void settle_others(struct cm_cache *cache, const struct cm_heap *added)
+{
+	uint32_t i, n = atomic_load_explicit(&cache->heaps, memory_order_acquire);
+	struct cm_heap *heap;
+
+	for (i = 0; i < n; i++) {
+		heap = atomic_load_explicit(&cache->heap[i], memory_order_relaxed);
+		if (heap != added)
+			cm_epoch_settle(heap);
+	}
+}
+
 int cm_cache_add_heap(struct cm_cache *cache, const struct cm_context_info *info,
 		      struct cm_heap **ret_heap)
 {
+	struct cm_heap *heap, *added = NULL;
 	struct cm_device *device;
-	struct cm_heap *heap;
 
 	cm_lock_acquire(&cache->turn);
 	heap = cm_cache_find_heap(cache, info->ctx);
 	if (!heap) {
 		device = find_device(cache, info);
-		heap = device ? find_slot(cache, device) : NULL;
-		if (heap) {
-			open_heap(heap, info);
+		heap = added = device ? find_slot(cache, device) : NULL;
+		if (added) {
+			open_heap(added, info);
 			atomic_fetch_add_explicit(&cache->contexts, 1, memory_order_relaxed);
 		}
 	}
 	cm_lock_release(&cache->turn);
 	if (!heap)
 		return -ENOSPC;
+	if (added)
+		settle_others(cache, added);
 	*ret_heap = heap;
 	return 0;
 }

@@ -67,7 +67,8 @@ void cm_cache_destroy(struct cm_cache *cache);
 
 /* The heap of a context, or NULL. Lock-free. */
 struct cm_heap *cm_cache_find_heap(struct cm_cache *cache, uint64_t ctx);
-/* Makes the heap of a context; -EEXIST is never an answer: a heap that stands is returned. -ENOSPC. */
+/* Makes the heap of a context; a heap that stands is returned. Waits until no other context can
+ * find work of old on what it was given behind a barrier. -ENOSPC. */
 int cm_cache_add_heap(struct cm_cache *cache, const struct cm_context_info *info,
 		      struct cm_heap **ret_heap);
 /*

@@ -146,6 +146,7 @@ static bool is_stuck(struct cm_heap *heap)
 
 bool cm_epoch_barrier_turned(struct cm_heap *heap)
 {
+	struct cm_fence *fence;
 	uint64_t number;
 
 	assert(cm_lock_is_held(&heap->cache->turn));
@@ -156,8 +157,12 @@ bool cm_epoch_barrier_turned(struct cm_heap *heap)
 	number = newest_clean(heap);
 	if (number + 1 == heap->oldest)
 		return false;
-	if (!cm_fence_order_turned(&closed(heap, number)->fence, heap))
+	fence = &closed(heap, number)->fence;
+	if (!cm_fence_order_turned(fence, heap))
 		return false;
+	cm_fence_fini_turned(&heap->ordered);
+	heap->ordered = *fence;
+	*fence = (struct cm_fence){0};
 	count(heap, CM_SCALAR_barriers, 1);
 	retire_up_to(heap, number);
 	return true;
@@ -201,10 +206,12 @@ bool cm_epoch_open_is_clean(struct cm_heap *heap)
 static bool is_out_of_patience(struct cm_heap *heap, uint64_t limit_ns)
 {
 	uint64_t number, now = heap->cache->ops->now_ns(), waited;
+	const struct cm_epoch *epoch;
 
 	for (number = heap->oldest; number < heap->open.number; number++) {
-		waited = now - closed(heap, number)->closed_ns;
-		if (waited >= (closed(heap, number)->clean ? limit_ns : CM_PATIENCE_NS))
+		epoch = closed(heap, number);
+		waited = now - epoch->closed_ns;
+		if (epoch->fence.broken || waited >= (epoch->clean ? limit_ns : CM_PATIENCE_NS))
 			return true;
 	}
 	return false;
@@ -266,6 +273,34 @@ void cm_epoch_wait_device(struct cm_device *device, uint64_t limit_ns)
 	}
 }
 
+static bool is_settled(struct cm_heap *heap)
+{
+	bool settled;
+
+	cm_lock_acquire(&heap->cache->turn);
+	settled = cm_fence_is_complete_turned(&heap->ordered);
+	if (heap->ordered.broken) {
+		/* Asked another way; work of a context that is beyond an answer is over. */
+		(void)cm_fence_synchronize_turned(heap->cache);
+		cm_fence_fini_turned(&heap->ordered);
+		settled = true;
+	}
+	cm_lock_release(&heap->cache->turn);
+	return settled;
+}
+
+void cm_epoch_settle(struct cm_heap *heap)
+{
+	const struct cm_driver_ops *ops = heap->cache->ops;
+	uint64_t nap = CM_FENCE_NAP_NS;
+
+	if (!ops->gate_enter())
+		return;
+	while (!is_settled(heap))
+		cm_fence_nap(ops, &nap);
+	ops->gate_leave();
+}
+
 void cm_epoch_forget_context_turned(struct cm_cache *cache, struct cm_heap *gone)
 {
 	uint32_t i, heaps = atomic_load_explicit(&cache->heaps, memory_order_acquire);
@@ -276,6 +311,7 @@ void cm_epoch_forget_context_turned(struct cm_cache *cache, struct cm_heap *gone
 
 		for (number = heap->oldest; number < heap->open.number; number++)
 			cm_fence_forget_turned(&closed(heap, number)->fence, gone);
+		cm_fence_forget_turned(&heap->ordered, gone);
 	}
 	gone->spare_events = 0;
 }

@@ -48,6 +48,13 @@ bool cm_epoch_wait(struct cm_heap *heap, uint64_t limit_ns);
 /* The same for every context of the device, counted as PyTorch's synchronize_and_free_events. */
 void cm_epoch_wait_device(struct cm_device *device, uint64_t limit_ns);
 
+/*
+ * Others than the context's own future work are about to reach its memory, and no barrier holds
+ * them back: waits until what was handed out behind one is idle, for which a cudaFree would have
+ * waited. Enters the gate; while a capture is active nothing can be asked, and nothing is.
+ */
+void cm_epoch_settle(struct cm_heap *heap);
+
 /* The context is going away, and its work with it: no epoch waits for it any more. */
 void cm_epoch_forget_context_turned(struct cm_cache *cache, struct cm_heap *gone);
 

@@ -201,24 +201,31 @@ void cm_cache_lookup(struct cm_cache *cache, uint64_t addr, struct cm_place_info
 static int export_each(struct cm_device *device, uint64_t addr, void *data)
 {
 	struct cm_cache *cache = device->cache;
+	struct cm_heap **heap = data;
 	struct cm_segment *segment;
 	uint32_t s;
 
-	(void)data;
 	cm_lock_acquire(&device->lock);
 	s = find_segment_locked(device, addr);
-	segment = &cache->segment[s];
-	if (s && cm_segment_is_recycled(cache, segment))
-		cm_heap_unbin_segment_locked(cm_segment_heap(cache, segment), segment);
-	if (s)
+	if (s) {
+		segment = &cache->segment[s];
+		*heap = cm_segment_heap(cache, segment);
+		if (cm_segment_is_recycled(cache, segment))
+			cm_heap_unbin_segment_locked(*heap, segment);
 		segment->flags |= CM_SEGMENT_EXPORTED;
+	}
 	cm_lock_release(&device->lock);
 	return s ? 0 : -ENOENT;
 }
 
 int cm_cache_mark_exported(struct cm_cache *cache, uint64_t addr)
 {
-	return on_device_of(cache, addr, export_each, NULL);
+	struct cm_heap *heap;
+	int err = on_device_of(cache, addr, export_each, &heap);
+
+	if (!err)
+		cm_epoch_settle(heap);
+	return err;
 }
 
 void cm_cache_mark_shared(struct cm_cache *cache, uint64_t ctx)
@@ -227,7 +234,11 @@ void cm_cache_mark_shared(struct cm_cache *cache, uint64_t ctx)
 
 	if (!heap)
 		return;
+	/* The turn: no barrier is laid from here on. */
+	cm_lock_acquire(&cache->turn);
 	cm_lock_acquire(&heap->device->lock);
 	heap->row->flags |= CM_HEAP_SHARED;
 	cm_lock_release(&heap->device->lock);
+	cm_lock_release(&cache->turn);
+	cm_epoch_settle(heap);
 }
