@@ -13,6 +13,7 @@
 #include "tools/verbs.h"
 
 #define OPTS(...)    ((const enum cm_opt[]){__VA_ARGS__, CM_OPT_COUNT})
+#define NO_OPTS      ((const enum cm_opt[]){CM_OPT_COUNT})
 #define WHERE_OPTS   CM_OPT_REGION, CM_OPT_DIR
 #define MACHINE_OPTS CM_OPT_JSON, CM_OPT_NDJSON, CM_OPT_CSV, CM_OPT_PAIRS, CM_OPT_RAW
 #define TABLE_OPTS   CM_OPT_OUTPUT, MACHINE_OPTS, CM_OPT_BYTES, CM_OPT_NOHEADINGS
@@ -29,15 +30,16 @@ const struct cm_verb cm_verbs[] = {
 	{"memory-stats", "PID...", "Print PyTorch's memory statistics of each device", 1, -1, false,
 	 cm_verb_memory_stats, OPTS(CM_OPT_DEVICE, CM_OPT_HOST, CM_OPT_JSON, WHERE_OPTS)},
 	{"trim", "PID...", "Have cached memory returned to the driver", 1, -1, false, cm_verb_trim,
-	 OPTS(CM_OPT_DEVICE, CM_OPT_TIMEOUT, WHERE_OPTS)},
+	 OPTS(CM_OPT_DEVICE, CM_OPT_TIMEOUT, CM_OPT_JSON, WHERE_OPTS)},
 	{"reset", "PID...", "Reset peaks, or sums and event counters", 1, -1, false, cm_verb_reset,
-	 OPTS(CM_OPT_PEAK, CM_OPT_ACCUMULATED, CM_OPT_DEVICE, CM_OPT_TIMEOUT, WHERE_OPTS)},
+	 OPTS(CM_OPT_PEAK, CM_OPT_ACCUMULATED, CM_OPT_DEVICE, CM_OPT_TIMEOUT, CM_OPT_JSON,
+	      WHERE_OPTS)},
 	{"conf", "[PID]", "List the options in effect, here or in a process", 0, 1, false,
 	 cm_verb_conf, OPTS(TABLE_OPTS, SORT_OPTS, WHERE_OPTS)},
 	{"run", "[--] COMMAND [ARGUMENT...]", "Start a program with the caching allocator", 1, -1,
 	 true, cm_verb_run, OPTS(CM_OPT_CONF, CM_OPT_LIMIT, CM_OPT_LIBRARY, CM_OPT_DRY_RUN)},
 	{"completion", "bash|zsh|fish", "Print a completion script for a shell", 1, 1, false,
-	 cm_verb_completion, OPTS(CM_OPT_HELP)},
+	 cm_verb_completion, NO_OPTS},
 	{0},
 };
 

@@ -1,9 +1,18 @@
 /* SPDX-License-Identifier: MIT */
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "tools/exits.h"
 #include "tools/verbs.h"
+
+/* The shell's command for the processes that there are. */
+#define LIST_PIDS CM_PROGRAM " ls --raw -n -o PID 2>/dev/null"
+
+static bool takes_pid(const struct cm_verb *verb)
+{
+	return strstr(verb->args, "PID");
+}
 
 /* Text inside a shell's single quotes. */
 static void put_quoted(const char *text)
@@ -44,11 +53,16 @@ static void complete_bash(void)
 		put_words(verb);
 		(void)printf("' ;;\n");
 	}
-	(void)printf("\tesac\n\tif [[ $verb = run && $word != -* ]]; then\n"
-		     "\t\tCOMPREPLY=($(compgen -c -- \"$word\"))\n\telse\n"
-		     "\t\tCOMPREPLY=($(compgen -W \"$words\" -- \"$word\"))\n\tfi\n}\n"
-		     "complete -o default -F _%s %s\n",
-		     CM_PROGRAM, CM_PROGRAM);
+	(void)printf("\tesac\n\tcase $verb:$word in\n"
+		     "\t*:-* | :*) COMPREPLY=($(compgen -W \"$words\" -- \"$word\")) ;;\n"
+		     "\trun:*) COMPREPLY=($(compgen -c -- \"$word\")) ;;\n"
+		     "\tcompletion:*) COMPREPLY=($(compgen -W 'bash zsh fish' -- \"$word\")) ;;\n");
+	for (verb = cm_verbs; verb->name; verb++)
+		if (takes_pid(verb))
+			(void)printf(
+				"\t%s:*) COMPREPLY=($(compgen -W \"$(%s)\" -- \"$word\")) ;;\n",
+				verb->name, LIST_PIDS);
+	(void)printf("\tesac\n}\ncomplete -o default -F _%s %s\n", CM_PROGRAM, CM_PROGRAM);
 }
 
 /* In a description of _arguments ':' and brackets have a meaning. */
@@ -61,6 +75,18 @@ static void put_zsh_help(const char *text)
 			(void)fputs("'\\'", stdout);
 		(void)putchar(*text);
 	}
+}
+
+/* What zsh offers for the argument of an option. */
+static const char *complete_argument(const struct cm_opt_info *info)
+{
+	if (!info->has_argument)
+		return "";
+	if (!strcmp(info->argument, "FILE") || !strcmp(info->argument, "DIR"))
+		return ":_files";
+	if (!strcmp(info->argument, "PID|PATTERN"))
+		return ":($(" LIST_PIDS "))";
+	return ":";
 }
 
 static void complete_zsh(void)
@@ -88,10 +114,12 @@ static void complete_zsh(void)
 							: "");
 			put_zsh_help(info->help);
 			(void)printf("]%s%s%s'", info->has_argument ? ":" : "", info->argument,
-				     info->has_argument ? ":_files" : "");
+				     complete_argument(info));
 		}
 		(void)printf(" \\\n    '--help[print help]'%s ;;\n",
-			     verb->command ? " '*::command:_normal'" : " '*:argument:_files'");
+			     verb->command     ? " '*::command:_normal'"
+			     : takes_pid(verb) ? " '*:process:($(" LIST_PIDS "))'"
+					       : "");
 	}
 	(void)printf("  esac\n}\n_%s \"$@\"\n", CM_PROGRAM);
 }
@@ -108,6 +136,10 @@ static void complete_fish(void)
 			     verb->name);
 		put_quoted(verb->summary);
 		(void)printf("'\n");
+		if (takes_pid(verb))
+			(void)printf("complete -c %s -n '__fish_seen_subcommand_from %s' -f "
+				     "-a '(" LIST_PIDS ")'\n",
+				     CM_PROGRAM, verb->name);
 		for (i = 0; verb->opts[i] != CM_OPT_COUNT; i++) {
 			const struct cm_opt_info *info = cm_opt_info(verb->opts[i]);
 

@@ -9,7 +9,9 @@
 #include "stats/summary.h"
 #include "stats/units.h"
 #include "tools/collect.h"
+#include "tools/describe.h"
 #include "tools/exits.h"
+#include "tools/text.h"
 #include "tools/verbs.h"
 
 static int complain_timeout(const struct cm_options *options, const struct cm_process *process)
@@ -76,12 +78,12 @@ static int send(const struct cm_options *options, struct cm_process *process,
 	return err ? complain_mail(options, process, &letter, err) : CM_EXIT_OK;
 }
 
-/* One device of a process that has something to change, before and after. */
-typedef void (*report_fn)(const struct cm_process *process, const struct cm_device_row *before,
-			  const struct cm_device_row *after);
+/* What a command changed on one device. `json` NULL: a sentence. */
+typedef void (*report_fn)(struct cm_json *json, const struct cm_process *process,
+			  const struct cm_device_row *before, const struct cm_device_row *after);
 
 static int change_devices(const struct cm_options *options, struct cm_process *process,
-			  enum cm_command command, report_fn report)
+			  enum cm_command command, report_fn report, struct cm_json *json)
 {
 	struct cm_device_view before, after;
 	uint32_t index = 0;
@@ -94,7 +96,7 @@ static int change_devices(const struct cm_options *options, struct cm_process *p
 		if (sent)
 			break; /* the next letter would meet the same */
 		if (!cm_reader_read_device(process->reader, before.index, &after.row, &torn))
-			report(process, &before.row, &after.row);
+			report(json, process, &before.row, &after.row);
 	}
 	if (exit >= 0)
 		return exit;
@@ -103,42 +105,80 @@ static int change_devices(const struct cm_options *options, struct cm_process *p
 	return CM_EXIT_NO;
 }
 
-static void report_trim(const struct cm_process *process, const struct cm_device_row *before,
-			const struct cm_device_row *after)
+static void put_identity(struct cm_json *json, const char *command,
+			 const struct cm_process *process, const struct cm_device_row *row)
+{
+	char uuid[CM_UUID_TEXT];
+
+	cm_json_object(json, NULL);
+	cm_json_text(json, "done", command);
+	cm_json_number(json, "pid", process->pid);
+	cm_json_number(json, "gpu", row->ordinal);
+	cm_json_text(json, "uuid", cm_uuid_format(row->uuid, uuid));
+}
+
+static void report_trim(struct cm_json *json, const struct cm_process *process,
+			const struct cm_device_row *before, const struct cm_device_row *after)
 {
 	const struct cm_summary was = cm_summary_pool(before, CM_POOL_ALL);
 	const struct cm_summary is = cm_summary_pool(after, CM_POOL_ALL);
-	char from[CM_UNITS_BYTES], to[CM_UNITS_BYTES], returned[CM_UNITS_BYTES];
-	char held[CM_UNITS_BYTES];
+	const int64_t returned = cm_wrap_sub(was.reserved, is.reserved);
 	const int64_t frees = cm_wrap_sub(after->scalar[CM_SCALAR_num_device_free],
 					  before->scalar[CM_SCALAR_num_device_free]);
+	char from[CM_UNITS_BYTES], to[CM_UNITS_BYTES], gone[CM_UNITS_BYTES], left[CM_UNITS_BYTES];
 
+	if (json) {
+		put_identity(json, "trim", process, after);
+		cm_json_number(json, "reserved_bytes_before", was.reserved);
+		cm_json_number(json, "reserved_bytes", is.reserved);
+		cm_json_number(json, "returned_bytes", returned);
+		cm_json_number(json, "driver_frees", frees);
+		cm_json_number(json, "cached_bytes", is.cached);
+		cm_json_end(json);
+		return;
+	}
 	(void)printf("%d GPU %d: reserved %s -> %s, %s returned in %" PRId64
-		     " driver frees, %s still held by live blocks\n",
+		     " driver frees, %s still cached beside live blocks\n",
 		     (int)process->pid, (int)after->ordinal, cm_bytes_format(was.reserved, from),
-		     cm_bytes_format(is.reserved, to),
-		     cm_bytes_format(cm_wrap_sub(was.reserved, is.reserved), returned), frees,
-		     cm_bytes_format(is.cached, held));
+		     cm_bytes_format(is.reserved, to), cm_bytes_format(returned, gone), frees,
+		     cm_bytes_format(is.cached, left));
 }
 
-static void report_peak(const struct cm_process *process, const struct cm_device_row *before,
-			const struct cm_device_row *after)
+static void report_peak(struct cm_json *json, const struct cm_process *process,
+			const struct cm_device_row *before, const struct cm_device_row *after)
 {
 	const struct cm_summary was = cm_summary_pool(before, CM_POOL_ALL);
 	const struct cm_summary is = cm_summary_pool(after, CM_POOL_ALL);
 	char from[CM_UNITS_BYTES], to[CM_UNITS_BYTES];
 
+	if (json) {
+		put_identity(json, "reset peak", process, after);
+		cm_json_number(json, "peak_allocated_bytes_before", was.peak_allocated);
+		cm_json_number(json, "peak_allocated_bytes", is.peak_allocated);
+		cm_json_number(json, "peak_reserved_bytes_before", was.peak_reserved);
+		cm_json_number(json, "peak_reserved_bytes", is.peak_reserved);
+		cm_json_end(json);
+		return;
+	}
 	(void)printf("%d GPU %d: peaks set to the present values (alloc was %s, now %s)\n",
 		     (int)process->pid, (int)after->ordinal,
 		     cm_bytes_format(was.peak_allocated, from),
 		     cm_bytes_format(is.peak_allocated, to));
 }
 
-static void report_accumulated(const struct cm_process *process, const struct cm_device_row *before,
+static void report_accumulated(struct cm_json *json, const struct cm_process *process,
+			       const struct cm_device_row *before,
 			       const struct cm_device_row *after)
 {
 	const struct cm_summary was = cm_summary_pool(before, CM_POOL_ALL);
 
+	if (json) {
+		put_identity(json, "reset accumulated", process, after);
+		cm_json_number(json, "allocs_total_before", was.allocs);
+		cm_json_number(json, "frees_total_before", was.frees);
+		cm_json_end(json);
+		return;
+	}
 	(void)printf("%d GPU %d: sums and event counters set to 0 (there were %" PRId64
 		     " requests and %" PRId64 " frees)\n",
 		     (int)process->pid, (int)after->ordinal, was.allocs, was.frees);
@@ -146,29 +186,44 @@ static void report_accumulated(const struct cm_process *process, const struct cm
 
 static int trim(const struct cm_options *options, struct cm_process *process, void *data)
 {
-	(void)data;
-	return change_devices(options, process, CM_COMMAND_EMPTY_CACHE, report_trim);
+	return change_devices(options, process, CM_COMMAND_EMPTY_CACHE, report_trim, data);
 }
 
 static int reset(const struct cm_options *options, struct cm_process *process, void *data)
 {
 	int exit = CM_EXIT_OK;
 
-	(void)data;
 	if (options->accumulated)
 		exit = change_devices(options, process, CM_COMMAND_RESET_ACCUMULATED,
-				      report_accumulated);
+				      report_accumulated, data);
 	if (!exit && (options->peak || !options->accumulated))
-		exit = change_devices(options, process, CM_COMMAND_RESET_PEAK, report_peak);
+		exit = change_devices(options, process, CM_COMMAND_RESET_PEAK, report_peak, data);
+	return exit;
+}
+
+static int change_processes(const struct cm_options *options, const char *name,
+			    int (*work)(const struct cm_options *options,
+					struct cm_process *process, void *data))
+{
+	struct cm_json json;
+	int exit;
+
+	if (options->form != CM_FORM_JSON)
+		return cm_for_processes(options, work, NULL);
+	cm_json_open_document(&json, name);
+	cm_json_array(&json, "changes");
+	exit = cm_for_processes(options, work, &json);
+	cm_json_end(&json);
+	cm_json_end(&json);
 	return exit;
 }
 
 int cm_verb_trim(const struct cm_options *options)
 {
-	return cm_for_processes(options, trim, NULL);
+	return change_processes(options, "trim", trim);
 }
 
 int cm_verb_reset(const struct cm_options *options)
 {
-	return cm_for_processes(options, reset, NULL);
+	return change_processes(options, "reset", reset);
 }

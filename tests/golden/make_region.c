@@ -5,16 +5,19 @@
  *   make_region KIND DIR [PID]
  *
  * writes DIR/cudamem.<uid>.<PID>.<start> and prints its path. Without PID the region is this
- * process's own, which then stays until its standard input ends. The books are computed from the
- * blocks, so that they balance.
+ * process's own, which then answers letters until its standard input ends; but KIND "deaf" takes
+ * none, and "mute" takes them and never answers. The books are computed from the blocks, so that
+ * they balance.
  */
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "stats/books.h"
+#include "stats/mailbox.h"
 #include "stats/region.h"
 
 #define MIB       UINT64_C(1048576)
@@ -255,6 +258,62 @@ static void rename_region(struct cm_region *region, const char *dir, const char 
 	memcpy(region->path, path, sizeof(path));
 }
 
+/* The only segment that holds no live block goes back to the driver. */
+static void trim(struct maker *maker)
+{
+	struct cm_device_row *row = cm_region_row(maker->region, CM_TABLE_DEVICE, 0);
+	struct cm_segment *segment = cm_region_row(maker->region, CM_TABLE_SEGMENT, 3);
+
+	if (!(segment->flags & CM_SEGMENT_USED))
+		return;
+	segment->flags = 0;
+	cm_books_lower(row, CM_POOL_LARGE, CM_STAT_SEGMENT, 1);
+	cm_books_lower(row, CM_POOL_LARGE, CM_STAT_RESERVED_BYTES, (int64_t)segment->size);
+	cm_books_count(row, CM_SCALAR_num_device_free, 1);
+}
+
+static void serve(struct maker *maker)
+{
+	struct cm_mailbox *mailbox = &maker->region->header->mailbox;
+	struct cm_device_row *row;
+	struct cm_letter letter;
+
+	if (!cm_mailbox_take(mailbox, &letter)) {
+		cm_mailbox_wait(mailbox, 10);
+		return;
+	}
+	row = cm_region_row(maker->region, CM_TABLE_DEVICE, (uint32_t)letter.arg[0]);
+	if (letter.command == CM_COMMAND_EMPTY_CACHE && letter.arg[0] == 1)
+		letter.status = -EBUSY; /* as while a graph is captured */
+	else if (letter.command == CM_COMMAND_EMPTY_CACHE)
+		trim(maker);
+	else if (letter.command == CM_COMMAND_RESET_PEAK)
+		cm_books_reset_peak(row);
+	else if (letter.command == CM_COMMAND_RESET_ACCUMULATED)
+		cm_books_reset_accumulated(row);
+	(void)cm_mailbox_answer(mailbox, &letter);
+}
+
+static bool input_has_ended(void)
+{
+	struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
+
+	return poll(&input, 1, 0) > 0 && getchar() == EOF;
+}
+
+static void live(struct maker *maker, const char *kind)
+{
+	const bool deaf = !strcmp(kind, "deaf"), mute = !strcmp(kind, "mute");
+
+	while (!input_has_ended()) {
+		if (deaf || mute)
+			(void)poll(NULL, 0, 10);
+		else
+			serve(maker);
+	}
+	cm_region_remove(maker->region);
+}
+
 int main(int argc, char **argv)
 {
 	struct cm_region_params params = {.version = "0.1.0"};
@@ -280,13 +339,12 @@ int main(int argc, char **argv)
 	spoil(&maker, argv[1]);
 	if (!strcmp(argv[1], "truncated") && truncate(maker.region->path, 100000))
 		fail("truncate");
+	if (argc <= 3 && strcmp(argv[1], "deaf"))
+		maker.region->header->flags |= CM_REGION_CONTROL;
 	(void)printf("%s\n", maker.region->path);
 	(void)fflush(stdout);
-	if (argc <= 3) {
-		while (getchar() != EOF)
-			continue;
-		cm_region_remove(maker.region);
-	}
+	if (argc <= 3)
+		live(&maker, argv[1]);
 	cm_region_abandon(maker.region);
 	return 0;
 }

@@ -29,8 +29,10 @@ PIDS = {'healthy': 5000001, 'torn': 5000002, 'future-minor': 5000003, 'hostile':
         'empty': 5000005, 'exited': 5000006, 'other-major': 5000007, 'truncated': 5000008,
         'wild-table': 5000009, 'starting': 5000010}
 
+LIVE = {'live': 'healthy', 'deaf': 'deaf', 'mute': 'mute'}
+
 # name, command line. {good}: folder with one region; {all}: one of each kind; {none}: empty folder;
-# {KIND}: a region's file; {live}: folder of a process that runs.
+# {KIND}: a region's file; {live}, {deaf}, {mute}: folders of processes that run.
 CASES = [
     ('ls', 'ls --dir {good}'),
     ('ls-default', '--dir {good}'),
@@ -87,7 +89,18 @@ CASES = [
     ('conf-json', 'conf --dir {good} 5000001 --json'),
     ('conf-mistakes', 'CUDAMEM_CONF=max_splt:512,reuse:now conf -o OPTION,VALUE,FROM'),
     ('trim-dead', 'trim --dir {good} 5000001'),
-    ('trim-no-control', 'trim --region {live_file}'),
+    ('trim-dead-json', 'trim --dir {good} 5000001 --json'),
+    ('trim-live', 'trim --region {live_file} -d 0'),
+    ('trim-live-busy', 'trim --region {live_file}'),
+    ('trim-live-json', 'trim --region {live_file} -d 0 --json'),
+    ('trim-deaf', 'trim --region {deaf_file}'),
+    ('trim-mute', 'trim --region {mute_file} --timeout 0.2'),
+    ('trim-no-device', 'trim --region {live_file} -d 7'),
+    ('reset-live', 'reset --region {live_file} -d 0'),
+    ('reset-both', 'reset --region {live_file} -d 1 --peak --accumulated'),
+    ('reset-json', 'reset --region {live_file} -d 1 --peak --accumulated --json'),
+    ('show-fresh', 'show --region {live_file} -d 1 --fresh'),
+    ('show-fresh-mute', 'show --region {mute_file} -d 1 --fresh'),
     ('reset-dead', 'reset --dir {good} 5000001 --accumulated'),
     ('run-dry', 'CUDAMEM_CONF=events:0 run -c sync:free --limit 12.5% --dry-run -- ./a.out "b c"'),
     ('run-limit', 'run --limit 2G ./a.out'),
@@ -122,7 +135,7 @@ def make(make_region, kind, folder, pid):
 
 def make_all(make_region, root):
     places = {}
-    for name in ('good', 'all', 'none', 'hostile_dir', 'live'):
+    for name in ('good', 'all', 'none', 'hostile_dir', 'live', 'deaf', 'mute'):
         places[name] = str(root / name)
         os.mkdir(places[name])
     for kind, pid in PIDS.items():
@@ -142,7 +155,9 @@ def tidy(text, places, library):
         if path.startswith('/'):
             text = text.replace(path, word.upper())
     text = text.replace(str(library), 'LIBRARY')
-    text = text.replace(f"process {places['live_pid']} ", 'process PID ')
+    for pid in (places[kind + '_pid'] for kind in LIVE):
+        text = re.sub(rf'\b{pid}\b', 'PID', text)
+    text = re.sub(r'up \d\d:\d\d:\d\d', 'up TIME', text)
     text = re.sub(rf'\b{re.escape(pwd.getpwuid(os.getuid()).pw_name)}\b', 'USER', text)
     text = re.sub(rf'cudamem\.{os.getuid()}\.', 'cudamem.UID.', text)
     return re.sub(r'\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z', 'TIME', text)
@@ -192,12 +207,17 @@ def transcribe(tool, command, places, library, collapsed):
 
 
 @contextlib.contextmanager
-def live_process(make_region, folder):
-    """A process that has a region and runs until the tests are done."""
-    with subprocess.Popen([make_region, 'healthy', folder], stdin=subprocess.PIPE,
-                          stdout=subprocess.PIPE, text=True) as process:
-        yield {'live_file': process.stdout.readline().strip(), 'live_pid': str(process.pid)}
-        process.stdin.close()
+def live_processes(make_region, places):
+    """Processes that have a region and run until the tests are done."""
+    with contextlib.ExitStack() as stack:
+        for name, kind in LIVE.items():
+            process = stack.enter_context(subprocess.Popen(
+                [make_region, kind, places[name]], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                text=True))
+            stack.callback(process.stdin.close)
+            places[name + '_file'] = process.stdout.readline().strip()
+            places[name + '_pid'] = str(process.pid)
+        yield
 
 
 def check_streams(tool, places):
@@ -212,6 +232,21 @@ def check_streams(tool, places):
                          stderr=subprocess.PIPE, text=True, check=False)
     os.close(write)
     assert run.stderr == '', run
+
+
+def check_stat_ends(tool, make_region, places):
+    """stat -p goes on until the process ends, and says so."""
+    with subprocess.Popen([make_region, 'healthy', places['none']], stdin=subprocess.PIPE,
+                          stdout=subprocess.PIPE, text=True) as process:
+        process.stdout.readline()
+        command = [tool, 'stat', '--dir', places['none'], '-p', str(process.pid), '--ndjson', '0.1']
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              text=True) as stat:
+            first = json.loads(stat.stdout.readline())
+            assert first['pid'] == process.pid and first['gpu'] == 0, first
+            process.stdin.close()
+            _, complaints = stat.communicate(timeout=30)
+    assert stat.returncode == 0 and 'has ended' in complaints, (stat.returncode, complaints)
 
 
 def check_no_color(tool, places):
@@ -266,14 +301,14 @@ def main():
     failures = []
     with tempfile.TemporaryDirectory(prefix='cudamem-golden-') as root:
         places = make_all(make_region, pathlib.Path(root))
-        with live_process(make_region, places['live']) as live:
-            places.update(live)
+        with live_processes(make_region, places):
             for name, command in CASES:
                 text = transcribe(tool, command, places, pathlib.Path(library).resolve(),
                                   name in COLLAPSED)
                 if not compare(name, text, update):
                     failures.append(name)
         check_streams(tool, places)
+        check_stat_ends(tool, make_region, places)
         check_no_color(tool, places)
         check_completions(tool)
         check_manual(tool, manual)
