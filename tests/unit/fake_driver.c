@@ -1,0 +1,709 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/unit/fake_driver.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MIB          (UINT64_C(1) << 20)
+#define PAGE         (2 * MIB)
+#define DEVICE_BASE  UINT64_C(0x700000000000)
+#define DEVICE_BYTES (UINT64_C(1) << 40)
+#define HANG_NS      UINT64_C(100000000000) /* nobody sleeps for so long on purpose */
+
+static struct fake_driver *fake;
+static __thread uint32_t gates; /* entered by this thread */
+
+static void complain(const char *what, uint64_t a, uint64_t b)
+{
+	if (!fake->complaint[0])
+		(void)snprintf(fake->complaint, sizeof(fake->complaint), "%s (%#llx, %#llx)", what,
+			       (unsigned long long)a, (unsigned long long)b);
+}
+
+static void *grow(void *rows, size_t *room, size_t want, size_t size)
+{
+	if (want <= *room)
+		return rows;
+	*room = want * 2;
+	rows = realloc(rows, *room * size);
+	if (!rows)
+		abort();
+	return rows;
+}
+
+void fake_driver_init(struct fake_driver *driver, uint64_t limit_bytes)
+{
+	memset(driver, 0, sizeof(*driver));
+	(void)pthread_mutex_init(&driver->lock, NULL);
+	(void)pthread_cond_init(&driver->gate_moved, NULL);
+	driver->limit_bytes = limit_bytes;
+	driver->call_ns = 1000;
+	driver->next_work = 1;
+	fake = driver;
+}
+
+void fake_driver_fini(struct fake_driver *driver)
+{
+	free(driver->memory);
+	free(driver->work);
+	free(driver->event);
+	(void)pthread_cond_destroy(&driver->gate_moved);
+	(void)pthread_mutex_destroy(&driver->lock);
+	fake = NULL;
+}
+
+static struct fake_context *find_context(uint64_t ctx)
+{
+	return ctx && ctx <= FAKE_CONTEXTS_MAX && fake->context[ctx - 1].handle
+		       ? &fake->context[ctx - 1]
+		       : NULL;
+}
+
+/* --- work and time ------------------------------------------------------------------------ */
+
+static bool is_over(const struct fake_work *work)
+{
+	return work->end_ns != FAKE_FOREVER && work->end_ns <= fake->now_ns;
+}
+
+static void drop_ended(void)
+{
+	size_t i, n = 0;
+
+	for (i = 0; i < fake->works; i++)
+		if (!is_over(&fake->work[i]))
+			fake->work[n++] = fake->work[i];
+	fake->works = n;
+}
+
+/* Work that has ended is not in the table: what remains decides, and the present. */
+static uint64_t end_of(const struct fake_work *work)
+{
+	uint64_t start = fake->now_ns;
+	size_t i;
+
+	for (i = 0; i < fake->works && fake->work[i].number < work->number; i++)
+		if (fake->work[i].ctx == work->ctx &&
+		    (fake->work[i].stream == work->stream || fake->work[i].number < work->floor) &&
+		    fake->work[i].end_ns > start)
+			start = fake->work[i].end_ns;
+	return start == FAKE_FOREVER || work->duration_ns == FAKE_FOREVER
+		       ? FAKE_FOREVER
+		       : start + work->duration_ns;
+}
+
+static uint64_t submit(uint64_t ctx, uint64_t stream, uint64_t addr, uint64_t bytes,
+		       uint64_t duration_ns, bool counted)
+{
+	struct fake_work work = {.ctx = ctx,
+				 .stream = stream,
+				 .addr = addr,
+				 .bytes = bytes,
+				 .duration_ns = duration_ns};
+
+	(void)pthread_mutex_lock(&fake->lock);
+	drop_ended();
+	if (!find_context(ctx))
+		complain("work in no context", ctx, addr);
+	else
+		work.floor = find_context(ctx)->floor;
+	work.number = fake->next_work++;
+	work.end_ns = end_of(&work);
+	fake->work = grow(fake->work, &fake->work_room, fake->works + 1, sizeof(work));
+	if (find_context(ctx) && !find_context(ctx)->error)
+		fake->work[fake->works++] = work;
+	fake->work_number += counted;
+	(void)pthread_mutex_unlock(&fake->lock);
+	return work.number;
+}
+
+uint64_t fake_submit(uint64_t ctx, uint64_t stream, uint64_t addr, uint64_t bytes,
+		     uint64_t duration_ns)
+{
+	return submit(ctx, stream, addr, bytes, duration_ns, true);
+}
+
+uint64_t fake_copy(uint64_t ctx, uint64_t stream, uint64_t addr, uint64_t bytes,
+		   uint64_t duration_ns)
+{
+	return submit(ctx, stream, addr, bytes, duration_ns, false);
+}
+
+/* What waited for work that has just ended gets an end of its own. */
+static void reckon_again(void)
+{
+	size_t i;
+
+	for (i = 0; i < fake->works; i++)
+		if (fake->work[i].end_ns == FAKE_FOREVER)
+			fake->work[i].end_ns = end_of(&fake->work[i]);
+}
+
+static struct fake_work *find_work(uint64_t number)
+{
+	size_t i;
+
+	for (i = 0; i < fake->works; i++)
+		if (fake->work[i].number == number)
+			return &fake->work[i];
+	return NULL;
+}
+
+void fake_finish(uint64_t number)
+{
+	struct fake_work *work;
+
+	(void)pthread_mutex_lock(&fake->lock);
+	work = find_work(number);
+	if (work && work->duration_ns == FAKE_FOREVER) {
+		work->duration_ns = 0;
+		reckon_again();
+	}
+	drop_ended();
+	(void)pthread_mutex_unlock(&fake->lock);
+}
+
+bool fake_is_done(uint64_t number)
+{
+	bool done;
+
+	(void)pthread_mutex_lock(&fake->lock);
+	drop_ended();
+	done = !find_work(number);
+	(void)pthread_mutex_unlock(&fake->lock);
+	return done;
+}
+
+bool fake_is_blocked(uint64_t number)
+{
+	const struct fake_work *work;
+	bool blocked;
+
+	(void)pthread_mutex_lock(&fake->lock);
+	work = find_work(number);
+	blocked = work && work->duration_ns != FAKE_FOREVER && work->end_ns == FAKE_FOREVER;
+	(void)pthread_mutex_unlock(&fake->lock);
+	return blocked;
+}
+
+void fake_advance(uint64_t ns)
+{
+	(void)pthread_mutex_lock(&fake->lock);
+	fake->now_ns += ns;
+	drop_ended();
+	(void)pthread_mutex_unlock(&fake->lock);
+}
+
+static void end_forever(void)
+{
+	size_t i;
+
+	for (i = 0; i < fake->works; i++)
+		if (fake->work[i].duration_ns == FAKE_FOREVER)
+			fake->work[i].duration_ns = 0;
+	fake->slept_ns = 0;
+	reckon_again();
+}
+
+/* The host waits until the context's work with a smaller number has ended. */
+static void wait_for(uint64_t ctx, uint64_t mark)
+{
+	size_t i;
+
+	for (i = 0; i < fake->works; i++) {
+		if (fake->work[i].ctx != ctx || fake->work[i].number >= mark)
+			continue;
+		if (fake->work[i].end_ns == FAKE_FOREVER) {
+			if (!fake->forgiving)
+				complain("the host hangs", ctx, fake->work[i].number);
+			end_forever();
+		}
+		if (fake->work[i].end_ns > fake->now_ns)
+			fake->now_ns = fake->work[i].end_ns;
+	}
+	drop_ended();
+}
+
+void fake_finish_all(void)
+{
+	size_t i;
+
+	(void)pthread_mutex_lock(&fake->lock);
+	end_forever();
+	for (i = 0; i < fake->works; i++)
+		if (fake->work[i].end_ns > fake->now_ns)
+			fake->now_ns = fake->work[i].end_ns;
+	drop_ended();
+	(void)pthread_mutex_unlock(&fake->lock);
+}
+
+/* --- the referee -------------------------------------------------------------------------- */
+
+static bool touches(const struct fake_work *work, uint64_t addr, uint64_t bytes)
+{
+	return work->bytes && work->addr < addr + bytes && addr < work->addr + work->bytes;
+}
+
+static uint32_t contexts_alive(void)
+{
+	uint32_t i, n = 0;
+
+	for (i = 0; i < FAKE_CONTEXTS_MAX; i++)
+		n += fake->context[i].handle != 0;
+	return n;
+}
+
+void fake_hand_out(uint64_t ctx, uint64_t addr, uint64_t bytes)
+{
+	const struct fake_context *context;
+	struct fake_memory memory = fake_memory_of(addr);
+	size_t i;
+
+	(void)pthread_mutex_lock(&fake->lock);
+	context = find_context(ctx);
+	if (!context || memory.ctx != ctx || addr + bytes > memory.addr + memory.bytes)
+		complain("memory that the driver has not given", addr, bytes);
+	for (i = 0; context && i < fake->works; i++) {
+		struct fake_work *work = &fake->work[i];
+
+		if (is_over(work) || !touches(work, addr, bytes))
+			continue;
+		/* Behind a barrier, but the CPU could touch host memory before it. */
+		if (memory.device != FAKE_HOST && work->ctx == ctx &&
+		    work->number < context->floor && !context->reached && contexts_alive() == 1)
+			work->stale = true;
+		else
+			complain("handed out while work may touch it", addr, work->number);
+	}
+	(void)pthread_mutex_unlock(&fake->lock);
+}
+
+void fake_judge_reach(uint64_t ctx)
+{
+	size_t i;
+
+	(void)pthread_mutex_lock(&fake->lock);
+	for (i = 0; i < fake->works; i++)
+		if (fake->work[i].ctx == ctx && fake->work[i].stale && !is_over(&fake->work[i]))
+			complain("others reach memory that old work touches", fake->work[i].addr,
+				 fake->work[i].number);
+	(void)pthread_mutex_unlock(&fake->lock);
+}
+
+void fake_reach(uint64_t ctx)
+{
+	(void)pthread_mutex_lock(&fake->lock);
+	if (find_context(ctx))
+		find_context(ctx)->reached = true;
+	(void)pthread_mutex_unlock(&fake->lock);
+	fake_judge_reach(ctx);
+}
+
+/* --- contexts ----------------------------------------------------------------------------- */
+
+uint64_t fake_context_create(uint32_t device)
+{
+	uint64_t ctx = 0;
+	uint32_t i;
+
+	(void)pthread_mutex_lock(&fake->lock);
+	for (i = 0; i < FAKE_CONTEXTS_MAX && !ctx; i++)
+		if (!fake->context[i].handle) {
+			ctx = i + 1;
+			fake->context[i] = (struct fake_context){.handle = ctx, .device = device};
+		}
+	(void)pthread_mutex_unlock(&fake->lock);
+	return ctx;
+}
+
+static void end_work_of(uint64_t ctx)
+{
+	size_t i, n = 0;
+
+	for (i = 0; i < fake->works; i++)
+		if (fake->work[i].ctx != ctx)
+			fake->work[n++] = fake->work[i];
+	fake->works = n;
+}
+
+static void break_context(struct fake_context *context, int error)
+{
+	context->error = error;
+	end_work_of(context->handle);
+}
+
+/* Who gives memory to the driver while work of another context touches it has the driver to blame:
+ * that work touches nothing of ours any more. */
+static void remove_memory(size_t at)
+{
+	size_t i;
+
+	for (i = 0; i < fake->works; i++)
+		if (touches(&fake->work[i], fake->memory[at].addr, fake->memory[at].bytes))
+			fake->work[i].bytes = 0;
+	fake->used_bytes[fake->memory[at].device] -= fake->memory[at].bytes;
+	fake->memories--;
+	memmove(&fake->memory[at], &fake->memory[at + 1],
+		(fake->memories - at) * sizeof(fake->memory[0]));
+}
+
+void fake_context_destroy(uint64_t ctx)
+{
+	size_t i;
+
+	(void)pthread_mutex_lock(&fake->lock);
+	if (find_context(ctx))
+		find_context(ctx)->handle = 0;
+	end_work_of(ctx);
+	for (i = fake->memories; i-- > 0;)
+		if (fake->memory[i].ctx == ctx)
+			remove_memory(i);
+	for (i = 0; i < fake->events; i++)
+		if (fake->event[i].ctx == ctx)
+			fake->event[i].ctx = 0;
+	(void)pthread_mutex_unlock(&fake->lock);
+}
+
+void fake_context_break(uint64_t ctx, int error)
+{
+	(void)pthread_mutex_lock(&fake->lock);
+	if (find_context(ctx))
+		break_context(find_context(ctx), error);
+	(void)pthread_mutex_unlock(&fake->lock);
+}
+
+/* --- the operations ----------------------------------------------------------------------- */
+
+/* Begins a call with the lock taken: 0, or what it answers at once. */
+static int begin(enum fake_call call, uint64_t ctx)
+{
+	struct fake_context *context;
+
+	(void)pthread_mutex_lock(&fake->lock);
+	fake->calls++;
+	fake->called[call]++;
+	fake->now_ns += fake->call_ns;
+	if (call != FAKE_EVENT_QUERY)
+		fake->slept_ns = 0;
+	drop_ended();
+	if (fake->capturing)
+		complain("a driver call while a capture is active", call, ctx);
+	else if (!gates)
+		complain("a driver call outside the gate", call, ctx);
+	context = find_context(ctx);
+	if (!context) {
+		complain("a driver call in no context", call, ctx);
+		return FAKE_INVALID_VALUE;
+	}
+	if (fake->calls == fake->fail_call) {
+		fake->failed = true;
+		if (fake->fail_code == FAKE_STICKY_ERROR)
+			break_context(context, FAKE_STICKY_ERROR);
+		return fake->fail_code;
+	}
+	return context->error;
+}
+
+static int end(int result)
+{
+	(void)pthread_mutex_unlock(&fake->lock);
+	return result;
+}
+
+/* Where `bytes` fit between the device's memories; *ret_at is where they go in the table. */
+static uint64_t find_gap(uint32_t device, uint64_t bytes, size_t *ret_at)
+{
+	uint64_t grain = bytes >= PAGE ? PAGE : 512, addr = DEVICE_BASE + device * DEVICE_BYTES;
+	size_t i;
+
+	for (i = 0; i < fake->memories; i++) {
+		if (fake->memory[i].device < device)
+			continue;
+		if (fake->memory[i].device > device || addr + bytes <= fake->memory[i].addr)
+			break;
+		addr = (fake->memory[i].addr + fake->memory[i].bytes + grain - 1) / grain * grain;
+	}
+	*ret_at = i;
+	return addr;
+}
+
+/* Memory of a device, or of the host; with the lock taken. */
+static int take_memory(uint64_t ctx, uint32_t device, uint32_t kind, uint64_t bytes,
+		       uint64_t *ret_addr)
+{
+	size_t at;
+
+	if (bytes > fake->limit_bytes - fake->used_bytes[device])
+		return CM_DRIVER_OUT_OF_MEMORY;
+	*ret_addr = find_gap(device, bytes, &at);
+	fake->memory = grow(fake->memory, &fake->memory_room, fake->memories + 1,
+			    sizeof(fake->memory[0]));
+	memmove(&fake->memory[at + 1], &fake->memory[at],
+		(fake->memories - at) * sizeof(fake->memory[0]));
+	fake->memory[at] = (struct fake_memory){*ret_addr, bytes, ctx, device, kind};
+	fake->memories++;
+	fake->used_bytes[device] += bytes;
+	return 0;
+}
+
+static int mem_alloc(uint64_t ctx, uint64_t bytes, uint64_t *ret_addr)
+{
+	int err = begin(FAKE_MEM_ALLOC, ctx);
+
+	return end(err ? err : take_memory(ctx, find_context(ctx)->device, 0, bytes, ret_addr));
+}
+
+static int host_alloc(uint64_t ctx, uint64_t bytes, uint32_t kind, uint64_t *ret_addr)
+{
+	int err = begin(FAKE_HOST_ALLOC, ctx);
+
+	return end(err ? err : take_memory(ctx, FAKE_HOST, kind, bytes, ret_addr));
+}
+
+/* As cuMemFree is seen to do, it waits for the context; for cuMemFreeHost it is the worst case. */
+static int give_memory(uint64_t ctx, bool host, uint64_t addr)
+{
+	size_t i;
+
+	for (i = 0; i < fake->memories; i++)
+		if (fake->memory[i].addr == addr && fake->memory[i].ctx == ctx &&
+		    (fake->memory[i].device == FAKE_HOST) == host)
+			break;
+	if (i == fake->memories) {
+		complain("a free of what the driver has not given", ctx, addr);
+		return FAKE_INVALID_VALUE;
+	}
+	wait_for(ctx, UINT64_MAX);
+	remove_memory(i);
+	return 0;
+}
+
+static int mem_free(uint64_t ctx, uint64_t addr)
+{
+	int err = begin(FAKE_MEM_FREE, ctx);
+
+	return end(err ? err : give_memory(ctx, false, addr));
+}
+
+static int host_free(uint64_t ctx, uint64_t addr)
+{
+	int err = begin(FAKE_HOST_FREE, ctx);
+
+	return end(err ? err : give_memory(ctx, true, addr));
+}
+
+static int mem_info(uint64_t ctx, uint64_t *ret_free, uint64_t *ret_total)
+{
+	int err = begin(FAKE_MEM_INFO, ctx);
+
+	if (err)
+		return end(err);
+	*ret_total = fake->limit_bytes;
+	*ret_free = fake->limit_bytes - fake->used_bytes[find_context(ctx)->device];
+	return end(0);
+}
+
+static struct fake_event *find_event(uint64_t ctx, uint64_t event)
+{
+	if (event && event <= fake->events && fake->event[event - 1].ctx == ctx)
+		return &fake->event[event - 1];
+	complain("an event of another context, or of none", ctx, event);
+	return NULL;
+}
+
+static int event_create(uint64_t ctx, uint64_t *ret_event)
+{
+	int err = begin(FAKE_EVENT_CREATE, ctx);
+
+	if (err)
+		return end(err);
+	fake->event = grow(fake->event, &fake->event_room, fake->events + 1,
+			   sizeof(fake->event[0]));
+	fake->event[fake->events++] = (struct fake_event){.ctx = ctx};
+	*ret_event = fake->events;
+	return end(0);
+}
+
+static int event_destroy(uint64_t ctx, uint64_t event)
+{
+	int err = begin(FAKE_EVENT_DESTROY, ctx);
+
+	if (!err && find_event(ctx, event))
+		fake->event[event - 1].ctx = 0;
+	return end(err);
+}
+
+static int event_record(uint64_t ctx, uint64_t event)
+{
+	int err = begin(FAKE_EVENT_RECORD, ctx);
+
+	if (!err && find_event(ctx, event))
+		fake->event[event - 1].mark = fake->next_work;
+	return end(err);
+}
+
+static bool is_complete(uint64_t ctx, uint64_t mark)
+{
+	size_t i;
+
+	for (i = 0; i < fake->works; i++)
+		if (fake->work[i].ctx == ctx && fake->work[i].number < mark)
+			return false;
+	return true;
+}
+
+static int event_query(uint64_t ctx, uint64_t event)
+{
+	int err = begin(FAKE_EVENT_QUERY, ctx);
+
+	if (!err && find_event(ctx, event) && !is_complete(ctx, fake->event[event - 1].mark))
+		err = CM_DRIVER_NOT_READY;
+	return end(err);
+}
+
+static int ctx_wait_event(uint64_t ctx, uint64_t event)
+{
+	int err = begin(FAKE_CTX_WAIT_EVENT, ctx);
+	struct fake_context *context;
+
+	if (!err && find_event(ctx, event)) {
+		context = find_context(ctx);
+		if (fake->event[event - 1].mark > context->floor)
+			context->floor = fake->event[event - 1].mark;
+	}
+	return end(err);
+}
+
+static int ctx_synchronize(uint64_t ctx)
+{
+	int err = begin(FAKE_CTX_SYNCHRONIZE, ctx);
+
+	if (!err)
+		wait_for(ctx, UINT64_MAX);
+	return end(err);
+}
+
+static bool gate_enter(void)
+{
+	bool open;
+
+	(void)pthread_mutex_lock(&fake->lock);
+	open = !fake->capturing;
+	if (open) {
+		fake->inside_gate++;
+		gates++;
+	}
+	(void)pthread_mutex_unlock(&fake->lock);
+	return open;
+}
+
+static void gate_leave(void)
+{
+	(void)pthread_mutex_lock(&fake->lock);
+	if (!gates)
+		complain("the gate is left, but was not entered", 0, 0);
+	else
+		gates--;
+	fake->inside_gate--;
+	(void)pthread_cond_broadcast(&fake->gate_moved);
+	(void)pthread_mutex_unlock(&fake->lock);
+}
+
+void fake_capture(bool active)
+{
+	(void)pthread_mutex_lock(&fake->lock);
+	while (active && fake->inside_gate)
+		(void)pthread_cond_wait(&fake->gate_moved, &fake->lock);
+	fake->capturing = active;
+	(void)pthread_mutex_unlock(&fake->lock);
+}
+
+static uint64_t work_number(void)
+{
+	uint64_t number;
+
+	(void)pthread_mutex_lock(&fake->lock);
+	number = fake->work_number;
+	(void)pthread_mutex_unlock(&fake->lock);
+	return number;
+}
+
+static uint64_t tick(void)
+{
+	return __atomic_add_fetch(&fake->ticks, 1, __ATOMIC_RELAXED);
+}
+
+static uint64_t now_ns(void)
+{
+	uint64_t now;
+
+	(void)pthread_mutex_lock(&fake->lock);
+	now = fake->now_ns;
+	(void)pthread_mutex_unlock(&fake->lock);
+	return now;
+}
+
+static void sleep_ns(uint64_t ns)
+{
+	(void)pthread_mutex_lock(&fake->lock);
+	fake->now_ns += ns;
+	fake->slept_ns += ns;
+	if (fake->slept_ns > HANG_NS) {
+		if (!fake->forgiving)
+			complain("the host waits without end", ns, fake->slept_ns);
+		end_forever();
+	}
+	drop_ended();
+	(void)pthread_mutex_unlock(&fake->lock);
+}
+
+const struct cm_driver_ops *fake_driver_ops(void)
+{
+	static const struct cm_driver_ops ops = {
+		.mem_alloc = mem_alloc,
+		.mem_free = mem_free,
+		.mem_info = mem_info,
+		.host_alloc = host_alloc,
+		.host_free = host_free,
+		.event_create = event_create,
+		.event_destroy = event_destroy,
+		.event_record = event_record,
+		.event_query = event_query,
+		.ctx_wait_event = ctx_wait_event,
+		.ctx_synchronize = ctx_synchronize,
+		.gate_enter = gate_enter,
+		.gate_leave = gate_leave,
+		.work_number = work_number,
+		.tick = tick,
+		.now_ns = now_ns,
+		.sleep_ns = sleep_ns,
+	};
+
+	return &ops;
+}
+
+struct fake_memory fake_memory_of(uint64_t addr)
+{
+	struct fake_memory found = {0};
+	size_t i;
+
+	(void)pthread_mutex_lock(&fake->lock);
+	for (i = 0; i < fake->memories; i++)
+		if (addr >= fake->memory[i].addr &&
+		    addr - fake->memory[i].addr < fake->memory[i].bytes)
+			found = fake->memory[i];
+	(void)pthread_mutex_unlock(&fake->lock);
+	return found;
+}
+
+size_t fake_events_alive(void)
+{
+	size_t i, n = 0;
+
+	(void)pthread_mutex_lock(&fake->lock);
+	for (i = 0; i < fake->events; i++)
+		n += fake->event[i].ctx != 0;
+	(void)pthread_mutex_unlock(&fake->lock);
+	return n;
+}

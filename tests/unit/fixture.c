@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/unit/fixture.h"
+
+#include <string.h>
+
+#include "stats/books.h"
+#include "stats/region.h"
+
+static struct cm_context_info info_of(const struct fixture *fixture, uint64_t ctx, uint32_t device)
+{
+	return (struct cm_context_info){
+		.ctx = ctx,
+		.ordinal = (int32_t)device,
+		.can = fixture->old_driver ? 0 : CM_CAN_CTX_EVENTS,
+		.total_bytes = fixture->driver.limit_bytes,
+		.name = "fake",
+	};
+}
+
+bool fixture_open(struct fixture *fixture, const struct fixture_params *params)
+{
+	const struct cm_region_params region_params = {.backing = CM_BACKING_PRIVATE,
+						       .events = params->events};
+	struct cm_cache_params cache_params = {.ops = fake_driver_ops()};
+	struct cm_policy policy;
+
+	memset(fixture, 0, sizeof(*fixture));
+	fake_driver_init(&fixture->driver, params->limit_bytes ? params->limit_bytes : 64 * GIB);
+	fixture->old_driver = params->old_driver;
+	cm_policy_init(&policy);
+	cache_params.policy = params->policy ? params->policy : &policy;
+	if (cm_region_create(&region_params, &fixture->region))
+		return false;
+	cache_params.region = fixture->region;
+	if (cm_cache_create(&cache_params, &fixture->cache))
+		return false;
+	fixture->ctx = fixture_add_context(fixture, 0, &fixture->heap);
+	return fixture->ctx != 0;
+}
+
+void fixture_close(struct fixture *fixture)
+{
+	cm_cache_destroy(fixture->cache);
+	cm_region_abandon(fixture->region);
+	fake_driver_fini(&fixture->driver);
+}
+
+uint64_t fixture_add_context(struct fixture *fixture, uint32_t device, struct cm_heap **ret_heap)
+{
+	uint64_t ctx = fake_context_create(device), other;
+	struct cm_context_info info = info_of(fixture, ctx, device);
+
+	if (!ctx)
+		return 0;
+	if (cm_cache_add_heap(fixture->cache, &info, ret_heap)) {
+		fake_context_destroy(ctx);
+		return 0;
+	}
+	/* A copy can touch memory of any context from any other. */
+	for (other = 1; other <= FAKE_CONTEXTS_MAX; other++)
+		if (other != ctx)
+			fake_judge_reach(other);
+	return ctx;
+}
+
+void fixture_remove_context(struct fixture *fixture, uint64_t ctx)
+{
+	cm_cache_lock_contexts(fixture->cache);
+	cm_cache_forget_heap(fixture->cache, ctx);
+	cm_cache_unlock_contexts(fixture->cache);
+	fake_context_destroy(ctx);
+}
+
+int fixture_alloc(struct fixture *fixture, struct cm_heap *heap, uint64_t bytes, uint64_t *ret_addr)
+{
+	int err = cm_cache_alloc(fixture->cache, heap, bytes, ret_addr);
+	struct cm_place_info place;
+
+	if (err)
+		return err;
+	cm_cache_lookup(fixture->cache, *ret_addr, &place);
+	fake_hand_out(place.ctx, *ret_addr, bytes);
+	return 0;
+}
+
+uint64_t fixture_get(struct fixture *fixture, uint64_t bytes)
+{
+	uint64_t addr = 0;
+
+	return fixture_alloc(fixture, fixture->heap, bytes, &addr) ? 0 : addr;
+}
+
+int fixture_put(struct fixture *fixture, uint64_t addr)
+{
+	uint64_t forward;
+
+	return cm_cache_free(fixture->cache, addr, &forward);
+}
+
+uint64_t fixture_launch(struct fixture *fixture, uint64_t ctx, uint64_t stream, uint64_t addr,
+			uint64_t bytes, uint64_t duration_ns)
+{
+	if (cm_cache_wants_close(fixture->cache))
+		cm_cache_before_work(fixture->cache);
+	return fake_submit(ctx, stream, addr, bytes, duration_ns);
+}
+
+const char *fixture_complaint(struct fixture *fixture)
+{
+	if (cm_cache_check(fixture->cache, fixture->why, sizeof(fixture->why)))
+		return fixture->why;
+	return fixture->driver.complaint[0] ? fixture->driver.complaint : NULL;
+}
+
+struct cm_stat4 fixture_stat(struct fixture *fixture, enum cm_pool pool, enum cm_stat stat)
+{
+	struct cm_device_row row;
+
+	if (cm_cache_read_device(fixture->cache, 0, &row))
+		return (struct cm_stat4){0};
+	return cm_stat_read(&row, pool, stat);
+}
+
+struct cm_stat4 fixture_stat1(struct fixture *fixture, enum cm_stat1 stat)
+{
+	struct cm_device_row row;
+
+	if (cm_cache_read_device(fixture->cache, 0, &row))
+		return (struct cm_stat4){0};
+	return row.stat1[stat];
+}
+
+int64_t fixture_scalar(struct fixture *fixture, enum cm_scalar scalar)
+{
+	struct cm_device_row row;
+
+	if (cm_cache_read_device(fixture->cache, 0, &row))
+		return 0;
+	return row.scalar[scalar];
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "tests/unit/ops.h"
+#include "tests/unit/cmocka_all.h"
+
+#define PROGRAMS 40
+#define BYTES    4000
+
+static uint64_t next_random(uint64_t *state)
+{
+	*state ^= *state << 13;
+	*state ^= *state >> 7;
+	*state ^= *state << 17;
+	return *state;
+}
+
+/* CM_SEED runs the one program of that seed. */
+static void random_operations_keep_every_invariant(void **state)
+{
+	const char *text = getenv("CM_SEED");
+	uint64_t first = text ? strtoull(text, NULL, 10) : 1, seed, random;
+	uint8_t program[BYTES];
+	char why[OPS_WHY_BYTES];
+	size_t i;
+
+	(void)state;
+	for (seed = first; seed < first + (text ? 1 : PROGRAMS); seed++) {
+		random = seed * UINT64_C(0x9e3779b97f4a7c15);
+		for (i = 0; i < BYTES; i++)
+			program[i] = (uint8_t)(next_random(&random) >> 32);
+		if (ops_run(program, BYTES, why))
+			fail_msg("CM_SEED=%llu: %s", (unsigned long long)seed, why);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(random_operations_keep_every_invariant),
+	};
+
+	return cmocka_run_group_tests_name("random", tests, NULL, NULL);
+}
