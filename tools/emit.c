@@ -13,6 +13,7 @@
 #include "stats/units.h"
 #include "tools/exits.h"
 #include "tools/json.h"
+#include "tools/quote.h"
 #include "tools/text.h"
 
 #define CELL_BYTES 64
@@ -78,47 +79,6 @@ static size_t screen_lines(void)
 	if (!isatty(STDOUT_FILENO) || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) || size.ws_row < 4)
 		return 0;
 	return size.ws_row - (size_t)1;
-}
-
-static void put_csv(const char *text)
-{
-	if (!text[strcspn(text, ",\"\r\n")]) {
-		(void)fputs(text, stdout);
-		return;
-	}
-	(void)putchar('"');
-	for (; *text; text++) {
-		if (*text == '"')
-			(void)putchar('"');
-		(void)putchar(*text);
-	}
-	(void)putchar('"');
-}
-
-/* As a shell's double quotes want it; what could act inside them is written \xHH. */
-static void put_quoted(const char *text)
-{
-	(void)putchar('"');
-	for (; *text; text++) {
-		if (strchr("\"\\`$", *text) || (unsigned char)*text < 0x20)
-			(void)printf("\\x%02x", (unsigned char)*text);
-		else
-			(void)putchar(*text);
-	}
-	(void)putchar('"');
-}
-
-/* A word of a raw line: blanks would end it. */
-static void put_raw(const char *text)
-{
-	if (!*text)
-		(void)putchar('-');
-	for (; *text; text++) {
-		if (*text == '\\' || (unsigned char)*text <= 0x20)
-			(void)printf("\\x%02x", (unsigned char)*text);
-		else
-			(void)putchar(*text);
-	}
 }
 
 /* A number as text: exact for programs and with --bytes, else as people read it. */
@@ -205,12 +165,12 @@ static void put_line(struct cm_emit *emit, const struct cm_value *values)
 		if (i)
 			(void)putchar(form == CM_FORM_CSV ? ',' : ' ');
 		if (form == CM_FORM_CSV)
-			put_csv(text);
+			cm_quote_csv(stdout, text);
 		else if (form == CM_FORM_RAW)
-			put_raw(text);
+			cm_quote_raw(stdout, text);
 		else if (form == CM_FORM_PAIRS) {
 			(void)printf("%s=", column->key);
-			put_quoted(text);
+			cm_quote_pair(stdout, text);
 		} else
 			(void)printf("%*s", pad(column), text);
 	}

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "tools/exits.h"
+#include "tools/quote.h"
 #include "tools/verbs.h"
 
 /* The shell's command for the processes that there are. */
@@ -12,17 +13,6 @@
 static bool takes_pid(const struct cm_verb *verb)
 {
 	return strstr(verb->args, "PID");
-}
-
-/* Text inside a shell's single quotes. */
-static void put_quoted(const char *text)
-{
-	for (; *text; text++) {
-		if (*text == '\'')
-			(void)fputs("'\\''", stdout);
-		else
-			(void)putchar(*text);
-	}
 }
 
 static void put_words(const struct cm_verb *verb)
@@ -132,10 +122,10 @@ static void complete_fish(void)
 	(void)printf("# fish completion of %s; made by '%s completion fish'\n", CM_PROGRAM,
 		     CM_PROGRAM);
 	for (verb = cm_verbs; verb->name; verb++) {
-		(void)printf("complete -c %s -n __fish_use_subcommand -f -a %s -d '", CM_PROGRAM,
+		(void)printf("complete -c %s -n __fish_use_subcommand -f -a %s -d ", CM_PROGRAM,
 			     verb->name);
-		put_quoted(verb->summary);
-		(void)printf("'\n");
+		cm_quote_shell(stdout, verb->summary);
+		(void)putchar('\n');
 		if (takes_pid(verb))
 			(void)printf("complete -c %s -n '__fish_seen_subcommand_from %s' -f "
 				     "-a '(" LIST_PIDS ")'\n",
@@ -149,9 +139,9 @@ static void complete_fish(void)
 				(void)printf(" -s %c", info->letter);
 			if (info->has_argument && !info->argument_optional)
 				(void)printf(" -r");
-			(void)printf(" -d '");
-			put_quoted(info->help);
-			(void)printf("'\n");
+			(void)printf(" -d ");
+			cm_quote_shell(stdout, info->help);
+			(void)putchar('\n');
 		}
 	}
 }

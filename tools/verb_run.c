@@ -9,6 +9,7 @@
 #include "stats/config.h"
 #include "stats/units.h"
 #include "tools/exits.h"
+#include "tools/quote.h"
 #include "tools/verbs.h"
 
 #define PRELOAD_VARIABLE "LD_PRELOAD"
@@ -102,37 +103,17 @@ static int check_conf(const char *conf)
 	return CM_EXIT_RUN;
 }
 
-/* One word as a shell would have to be given it. */
-static void print_word(const char *word)
-{
-	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-				    "@%+=:,./_-";
-
-	if (*word && !word[strspn(word, plain)]) {
-		(void)fputs(word, stdout);
-		return;
-	}
-	(void)putchar('\'');
-	for (; *word; word++) {
-		if (*word == '\'')
-			(void)fputs("'\\''", stdout);
-		else
-			(void)putchar(*word);
-	}
-	(void)putchar('\'');
-}
-
 static void print_command(const char *preload, const char *conf, char **args)
 {
 	(void)fputs(PRELOAD_VARIABLE "=", stdout);
-	print_word(preload);
+	cm_quote_shell(stdout, preload);
 	if (*conf) {
 		(void)fputs(" " CM_CONF_VARIABLE "=", stdout);
-		print_word(conf);
+		cm_quote_shell(stdout, conf);
 	}
 	for (; *args; args++) {
 		(void)putchar(' ');
-		print_word(*args);
+		cm_quote_shell(stdout, *args);
 	}
 	(void)putchar('\n');
 }
