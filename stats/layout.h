@@ -283,8 +283,9 @@ enum cm_mail_state { CM_MAIL_IDLE, CM_MAIL_CLAIMED, CM_MAIL_POSTED, CM_MAIL_RUNN
 /*
  * One letter at a time. `state` is a futex: a tool takes it from IDLE to CLAIMED, fills in the
  * letter, stores POSTED and wakes; the owner's helper thread moves it to RUNNING and DONE and
- * wakes; the tool reads the answer and stores IDLE. A letter that its sender withdrew or left
- * behind is taken over by the next tool when `sender` is gone.
+ * wakes; the tool reads the answer and stores IDLE. Tools take turns by flock(2) on the file, which
+ * falls with a tool that dies; the next one clears away the letter that it left. `sender` is for
+ * information.
  */
 struct cm_mailbox {
 	uint32_t state;
