@@ -149,6 +149,14 @@ def make_all(make_region, root):
     return places
 
 
+def user_name():
+    """As cudamemstat has it: the number where there is no name."""
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return str(os.getuid())
+
+
 def tidy(text, places, library):
     """Takes out what differs from machine to machine and from time to time."""
     for word, path in sorted(places.items(), key=lambda item: -len(item[1])):
@@ -158,7 +166,7 @@ def tidy(text, places, library):
     for pid in (places[kind + '_pid'] for kind in LIVE):
         text = re.sub(rf'\b{pid}\b', 'PID', text)
     text = re.sub(r'up \d\d:\d\d:\d\d', 'up TIME', text)
-    text = re.sub(rf'\b{re.escape(pwd.getpwuid(os.getuid()).pw_name)}\b', 'USER', text)
+    text = re.sub(rf'\b{re.escape(user_name())}\b', 'USER', text)
     text = re.sub(rf'cudamem\.{os.getuid()}\.', 'cudamem.UID.', text)
     return re.sub(r'\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z', 'TIME', text)
 
