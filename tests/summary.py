@@ -37,7 +37,8 @@ def count(run):
         elif case:
             passed += 1
     if run['result'] == 'SKIP' and not skipped:
-        skipped.append((name, last_line(output + '\n' + run.get('stderr', ''))))
+        reason = last_line(output + '\n' + run.get('stderr', ''))
+        skipped.append((name, reason.removeprefix('skipped: ')))
     elif run['result'] in ('OK', 'EXPECTEDFAIL'):
         passed = passed or int(not failed and not skipped)
     elif run['result'] != 'SKIP':
