@@ -24,11 +24,11 @@ int cm_page_map_init(struct cm_page_map *map)
 
 void cm_page_map_fini(struct cm_page_map *map)
 {
-	size_t i;
+	uint64_t i;
 
 	if (!map->top)
 		return;
-	for (i = 0; i < (size_t)1 << CM_PAGE_TOP_BITS; i++)
+	for (i = map->low; i < map->high; i++)
 		if (map->top[i])
 			(void)munmap(map->top[i], LEAF_BYTES);
 	(void)munmap(map->top, TOP_BYTES);
@@ -37,7 +37,8 @@ void cm_page_map_fini(struct cm_page_map *map)
 
 static uint8_t *leaf_of(struct cm_page_map *map, uint64_t page)
 {
-	uint8_t **slot = &map->top[page >> CM_PAGE_LEAF_BITS];
+	uint64_t at = page >> CM_PAGE_LEAF_BITS;
+	uint8_t **slot = &map->top[at];
 
 	if (!*slot) {
 		uint8_t *leaf = map_memory(LEAF_BYTES);
@@ -46,6 +47,12 @@ static uint8_t *leaf_of(struct cm_page_map *map, uint64_t page)
 			return NULL;
 		/* Release: pairs with the acquire in cm_page_map_get. */
 		__atomic_store_n(slot, leaf, __ATOMIC_RELEASE);
+		if (map->low == map->high)
+			map->low = map->high = at;
+		if (at < map->low)
+			map->low = at;
+		if (at >= map->high)
+			map->high = at + 1;
 	}
 	return *slot;
 }

@@ -19,6 +19,8 @@
 
 struct cm_page_map {
 	uint8_t **top; /* CM_PAGE_TOP_BITS, mapped on demand by the kernel */
+	uint64_t low;  /* leaves stand at [low, high) of it */
+	uint64_t high;
 };
 
 /* 0 or -ENOMEM. */
