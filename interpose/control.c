@@ -43,8 +43,9 @@ static uint32_t count_devices(void)
 	return rows < CM_DEVICES_MAX ? rows : CM_DEVICES_MAX;
 }
 
-/* Does it for the device row that `arg` names, or for all. */
-static int reset_devices(uint64_t arg, void (*reset)(struct cm_cache *cache, uint32_t device))
+/* Does it for the device row that `arg` names, or for all and pinned host memory. */
+static int reset_books(uint64_t arg, void (*reset)(struct cm_cache *cache, uint32_t device),
+		       void (*reset_host)(struct cm_cache *cache))
 {
 	uint32_t device, rows = count_devices();
 
@@ -53,6 +54,8 @@ static int reset_devices(uint64_t arg, void (*reset)(struct cm_cache *cache, uin
 	for (device = 0; device < rows; device++)
 		if (arg == ALL_DEVICES || arg == device)
 			reset(control.cache, device);
+	if (arg == ALL_DEVICES)
+		reset_host(control.cache);
 	return 0;
 }
 
@@ -69,9 +72,10 @@ static int run(struct cm_letter *letter)
 	case CM_COMMAND_EMPTY_CACHE:
 		return empty_cache(letter->arg[0], &letter->result[0]);
 	case CM_COMMAND_RESET_PEAK:
-		return reset_devices(letter->arg[0], cm_cache_reset_peak);
+		return reset_books(letter->arg[0], cm_cache_reset_peak, cm_cache_host_reset_peak);
 	case CM_COMMAND_RESET_ACCUMULATED:
-		return reset_devices(letter->arg[0], cm_cache_reset_accumulated);
+		return reset_books(letter->arg[0], cm_cache_reset_accumulated,
+				   cm_cache_host_reset_accumulated);
 	case CM_COMMAND_CHECKPOINT:
 		cm_cache_poll(control.cache);
 		cm_process_stamp();

@@ -64,6 +64,28 @@ static int mem_info(uint64_t ctx, uint64_t *ret_free, uint64_t *ret_total)
 	return (int)res;
 }
 
+static int host_alloc(uint64_t ctx, uint64_t bytes, uint32_t kind, uint64_t *ret_addr)
+{
+	void *ptr = NULL;
+	CUresult res;
+
+	if (kind == CM_HOST_PLAIN)
+		IN_CONTEXT(ctx, res, cm_real.cuMemAllocHost_v2(&ptr, bytes));
+	else
+		IN_CONTEXT(ctx, res, cm_real.cuMemHostAlloc(&ptr, bytes, kind));
+	if (res == CUDA_SUCCESS)
+		*ret_addr = (uintptr_t)ptr;
+	return (int)res;
+}
+
+static int host_free(uint64_t ctx, uint64_t addr)
+{
+	CUresult res;
+
+	IN_CONTEXT(ctx, res, cm_real.cuMemFreeHost((void *)(uintptr_t)addr));
+	return (int)res;
+}
+
 static int event_create(uint64_t ctx, uint64_t *ret_event)
 {
 	CUevent event = NULL;
@@ -146,6 +168,8 @@ const struct cm_driver_ops *cm_driver_ops(void)
 		.mem_alloc = mem_alloc,
 		.mem_free = mem_free,
 		.mem_info = mem_info,
+		.host_alloc = host_alloc,
+		.host_free = host_free,
 		.event_create = event_create,
 		.event_destroy = event_destroy,
 		.event_record = event_record,
