@@ -5,7 +5,6 @@
 #include "clock.h"
 #include "context.h"
 #include "faults.h"
-#include "host_calls.h"
 #include "plan.h"
 #include "state.h"
 #include "work.h"
@@ -18,7 +17,7 @@ static void add(_Atomic uint64_t *counter, uint64_t more)
 }
 
 /* Errors that belong to the phase of the process. */
-static CUresult check_phase(const struct sim_call_info *info)
+static CUresult check_phase(const struct sim_thread *self, const struct sim_call_info *info)
 {
 	if (info->version > (unsigned)sim_plan.version)
 		return CUDA_ERROR_NOT_SUPPORTED;
@@ -31,7 +30,7 @@ static CUresult check_phase(const struct sim_call_info *info)
 	case SIM_READY:
 		break;
 	}
-	if (sim_host_calls_is_inside() && !(info->flags & SIM_ANYTIME))
+	if (self->in_host_call && !(info->flags & SIM_ANYTIME))
 		return CUDA_ERROR_NOT_PERMITTED;
 	return CUDA_SUCCESS;
 }
@@ -64,7 +63,7 @@ CUresult sim_call_enter(struct sim_frame *frame, enum sim_call call)
 		self->per_thread = info->flags & SIM_PER_THREAD;
 		pass_latency(call);
 	}
-	result = check_phase(info);
+	result = check_phase(self, info);
 	if (result == CUDA_SUCCESS && sim_faults_armed())
 		result = sim_faults_next(call);
 	if (result == CUDA_SUCCESS && (info->flags & SIM_CTX))

@@ -146,6 +146,7 @@ EXPORT int cudasim_plan(const char *word)
 	sim_start();
 	sim_lock();
 	ok = sim_plan_set(word);
+	sim_faults_start();
 	sim_unlock();
 	return ok ? 0 : -1;
 }

@@ -9,11 +9,13 @@
 
 static pthread_mutex_t faults_lock = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t seen[SIM_CALL_COUNT + 1]; /* the last: of any kind */
-static _Atomic bool counting;
 
-bool sim_faults_armed(void)
+_Atomic bool sim_faults_counting;
+
+void sim_faults_start(void)
 {
-	return sim_plan.fault_count || atomic_load_explicit(&counting, memory_order_relaxed);
+	if (sim_plan.fault_count)
+		atomic_store_explicit(&sim_faults_counting, true, memory_order_relaxed);
 }
 
 /* Errors after which the real driver refuses to work on in the context. */
@@ -66,6 +68,7 @@ bool sim_faults_add(enum sim_call call, uint64_t n, CUresult code)
 	if (ok)
 		sim_plan.faults[sim_plan.fault_count++] = (struct sim_fault){
 			.call = call, .at = seen[call] + n, .code = code};
+	sim_faults_start();
 	pthread_mutex_unlock(&faults_lock);
 	return ok;
 }
@@ -77,7 +80,7 @@ void sim_faults_clear(void)
 	for (unsigned i = 0; i <= SIM_CALL_COUNT; i++)
 		seen[i] = 0;
 	pthread_mutex_unlock(&faults_lock);
-	atomic_store_explicit(&counting, true, memory_order_relaxed);
+	atomic_store_explicit(&sim_faults_counting, true, memory_order_relaxed);
 }
 
 uint64_t sim_faults_seen(void)

@@ -14,11 +14,13 @@ static unsigned first;
 static unsigned waiting;
 static unsigned running;
 static bool started;
-static __thread bool inside;
 
 static void *serve(void *unused)
 {
 	(void)unused;
+	/* Only for its own sake: what a host function calls of the driver is refused. */
+	if (sim_thread_self())
+		sim_self->in_host_call = true;
 	sim_lock();
 	for (;;) {
 		struct sim_work *work;
@@ -32,12 +34,10 @@ static void *serve(void *unused)
 		running++;
 		call = work->op.u.host;
 		sim_unlock();
-		inside = true;
 		if (call.function)
 			call.function(call.data);
 		else
 			call.callback(call.stream, CUDA_SUCCESS, call.data);
-		inside = false;
 		sim_lock();
 		running--;
 		sim_work_called(work);
@@ -83,9 +83,4 @@ void sim_host_calls_add(struct sim_work *work)
 bool sim_host_calls_pending(void)
 {
 	return waiting || running;
-}
-
-bool sim_host_calls_is_inside(void)
-{
-	return inside;
 }

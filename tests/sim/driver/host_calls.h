@@ -17,7 +17,4 @@ void sim_host_calls_add(struct sim_work *work);
 /* Some function has been handed over and has not returned. */
 bool sim_host_calls_pending(void);
 
-/* The calling thread is inside a host function: it may not call the driver. */
-bool sim_host_calls_is_inside(void);
-
 #endif

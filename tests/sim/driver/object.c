@@ -4,13 +4,11 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { SLOT_BYTES = 64 };
-
 /* Address space only; a page costs memory when its first object is made. */
 #define RANGE_BYTES ((size_t)4 << 30)
 
-static char *range;
-static size_t range_used;
+struct sim_slots sim_slots;
+
 static struct sim_object *free_slots[SIM_TYPE_COUNT];
 static uint64_t last_id;
 
@@ -18,19 +16,19 @@ static struct sim_object *take_slot(size_t bytes)
 {
 	struct sim_object *object;
 
-	if (!range) {
+	if (!sim_slots.first) {
 		void *map = mmap(NULL, RANGE_BYTES, PROT_READ | PROT_WRITE,
 				 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 		if (map == MAP_FAILED)
 			return NULL;
-		range = map;
+		sim_slots.first = map;
 	}
-	bytes = (bytes + SLOT_BYTES - 1) & ~(size_t)(SLOT_BYTES - 1);
-	if (range_used + bytes > RANGE_BYTES)
+	bytes = (bytes + SIM_SLOT_BYTES - 1) & ~(size_t)(SIM_SLOT_BYTES - 1);
+	if (sim_slots.bytes + bytes > RANGE_BYTES)
 		return NULL;
-	object = (struct sim_object *)(void *)(range + range_used);
-	range_used += bytes;
+	object = (struct sim_object *)(void *)(sim_slots.first + sim_slots.bytes);
+	sim_slots.bytes += bytes;
 	return object;
 }
 
@@ -59,15 +57,4 @@ void sim_object_destroy(void *object)
 	slot->next = free_slots[slot->type];
 	free_slots[slot->type] = slot;
 	slot->type = SIM_FREE_SLOT;
-}
-
-bool sim_object_is(const void *handle, enum sim_type type)
-{
-	const struct sim_object *object = handle;
-	uintptr_t offset = (uintptr_t)handle - (uintptr_t)range;
-
-	if (!range || (uintptr_t)handle < (uintptr_t)range || offset >= range_used ||
-	    offset % SLOT_BYTES)
-		return false;
-	return object->type == type;
 }

@@ -40,7 +40,22 @@ struct sim_object {
 void *sim_object_create(enum sim_type type, size_t bytes);
 void sim_object_destroy(void *object);
 
+enum { SIM_SLOT_BYTES = 64 };
+
+/* The slots handed out so far. */
+struct sim_slots {
+	char *first;
+	size_t bytes;
+};
+extern struct sim_slots sim_slots;
+
 /* True when the handle is a living object of that type. Safe with any pointer. */
-bool sim_object_is(const void *handle, enum sim_type type);
+static inline bool sim_object_is(const void *handle, enum sim_type type)
+{
+	size_t offset = (size_t)((uintptr_t)handle - (uintptr_t)sim_slots.first);
+
+	return offset < sim_slots.bytes && offset % SIM_SLOT_BYTES == 0 &&
+	       ((const struct sim_object *)handle)->type == type;
+}
 
 #endif

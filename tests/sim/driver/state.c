@@ -6,15 +6,17 @@
 
 #include "clock.h"
 #include "device.h"
+#include "faults.h"
 #include "plan.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t change = PTHREAD_COND_INITIALIZER;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t key;
-static _Atomic enum sim_phase phase;
 
-static __thread struct sim_thread *self;
+_Atomic enum sim_phase sim_phase_now;
+__thread struct sim_thread *sim_self;
+
 static struct sim_thread *_Atomic threads;
 static pthread_mutex_t threads_lock = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t last_thread;
@@ -45,19 +47,14 @@ void sim_wake(void)
 	pthread_cond_broadcast(&change);
 }
 
-enum sim_phase sim_phase(void)
-{
-	return atomic_load_explicit(&phase, memory_order_relaxed);
-}
-
 /* A forked child has the parent's memory but no device: the driver refuses to work in it. */
 static void after_fork_in_child(void)
 {
 	lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 	change = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
 	threads_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
-	if (phase == SIM_READY)
-		phase = SIM_FORKED;
+	if (sim_phase_now == SIM_READY)
+		sim_phase_now = SIM_FORKED;
 }
 
 static void release_thread(void *thread)
@@ -72,6 +69,7 @@ static void release_thread(void *thread)
 static void start_once(void)
 {
 	sim_plan_read(secure_getenv("CUDASIM"));
+	sim_faults_start();
 	sim_clock_start();
 	pthread_key_create(&key, release_thread);
 	pthread_atfork(sim_lock, sim_unlock, after_fork_in_child);
@@ -85,21 +83,21 @@ void sim_start(void)
 static void tear_down(void)
 {
 	if (sim_plan.teardown)
-		phase = SIM_DEAD;
+		sim_phase_now = SIM_DEAD;
 }
 
 CUresult sim_initialise(void)
 {
 	CUresult result;
 
-	if (phase != SIM_FRESH)
+	if (sim_phase_now != SIM_FRESH)
 		return CUDA_SUCCESS;
 	if (sim_plan.devices == 0)
 		return CUDA_ERROR_NO_DEVICE;
 	result = sim_devices_init();
 	if (result != CUDA_SUCCESS)
 		return result;
-	phase = SIM_READY;
+	sim_phase_now = SIM_READY;
 	return atexit(tear_down) ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
 }
 
@@ -119,7 +117,7 @@ static struct sim_thread *find_free_thread(void)
 	return thread;
 }
 
-static struct sim_thread *join_thread(void)
+struct sim_thread *sim_thread_join(void)
 {
 	struct sim_thread *thread;
 
@@ -135,13 +133,8 @@ static struct sim_thread *join_thread(void)
 	pthread_mutex_unlock(&threads_lock);
 	if (thread)
 		pthread_setspecific(key, thread);
-	self = thread;
+	sim_self = thread;
 	return thread;
-}
-
-struct sim_thread *sim_thread_self(void)
-{
-	return self ? self : join_thread();
 }
 
 uint64_t sim_calls_made(enum sim_call call)

@@ -25,8 +25,9 @@ struct sim_current {
 struct sim_thread {
 	struct sim_thread *next; /* all that ever were; a dead thread's is given to a new one */
 	bool taken;
-	bool per_thread; /* stream 0 of the running call is the thread's own */
-	uint64_t id;     /* never used twice */
+	bool per_thread;   /* stream 0 of the running call is the thread's own */
+	bool in_host_call; /* it runs a host function for a stream */
+	uint64_t id;       /* never used twice */
 	CUstreamCaptureMode capture_mode;
 	unsigned depth;
 	struct sim_current stack[SIM_STACK_DEPTH];
@@ -41,6 +42,10 @@ enum sim_phase {
 	SIM_DEAD,   /* exit handlers have run */
 };
 
+/* Read as they are by what is hot; written by state.c alone. */
+extern __thread struct sim_thread *sim_self;
+extern _Atomic enum sim_phase sim_phase_now;
+
 void sim_lock(void);
 void sim_unlock(void);
 
@@ -48,14 +53,22 @@ void sim_unlock(void);
 void sim_wait(uint64_t ns);
 void sim_wake(void);
 
-enum sim_phase sim_phase(void);
+static inline enum sim_phase sim_phase(void)
+{
+	return atomic_load_explicit(&sim_phase_now, memory_order_relaxed);
+}
+
 /* Reads the plan and starts the clock at the first call of the process; then nothing. */
 void sim_start(void);
 /* cuInit: devices exist from here on. */
 CUresult sim_initialise(void);
 
+struct sim_thread *sim_thread_join(void);
 /* The calling thread's state; NULL when memory is out. */
-struct sim_thread *sim_thread_self(void);
+static inline struct sim_thread *sim_thread_self(void)
+{
+	return sim_self ? sim_self : sim_thread_join();
+}
 
 /* Calls and nanoseconds of all threads so far. */
 uint64_t sim_calls_made(enum sim_call call);
