@@ -234,25 +234,40 @@ static void pass_real_time(uint64_t ns)
 		sim_clock_spend(ns);
 }
 
+/*
+ * Nothing is known to end: host functions run, or a condition is to come true by another's hand.
+ * True when real time has brought something about.
+ */
+static bool wait_for_others(void)
+{
+	if (sim_host_calls_pending()) {
+		sim_wait(HOST_CALL_NS);
+		return !sim_host_calls_pending();
+	}
+	if (!sim_timeline_first())
+		sim_wait(POLL_NS);
+	return sim_timeline_first() != NULL;
+}
+
 /* Lets time pass until something happens. */
 static void step(void)
 {
-	const struct sim_work *first = sim_timeline_first();
+	const struct sim_work *first;
 	uint64_t now;
 
-	if (sim_host_calls_pending())
-		sim_wait(HOST_CALL_NS);
-	else if (!first)
-		sim_wait(POLL_NS);
+	if ((sim_host_calls_pending() || !sim_timeline_first()) && wait_for_others()) {
+		sim_work_run_until(sim_clock_now());
+		return;
+	}
 	now = sim_clock_now();
 	first = sim_timeline_first();
-	if (!first && !sim_plan.real_time)
-		now += POLL_VIRTUAL_NS;
-	else if (first && !sim_plan.real_time)
-		now = first->end_ns;
-	else if (first && first->end_ns > now)
+	if (sim_plan.real_time && first && first->end_ns > now)
 		pass_real_time(first->end_ns - now);
-	sim_work_run_until(sim_plan.real_time ? sim_clock_now() : now);
+	if (sim_plan.real_time)
+		now = sim_clock_now();
+	else
+		now = first ? first->end_ns : now + POLL_VIRTUAL_NS;
+	sim_work_run_until(now);
 }
 
 void sim_work_wait(struct sim_work *work)
