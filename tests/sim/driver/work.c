@@ -11,9 +11,9 @@
 #include "timeline.h"
 
 /* How long a wait sleeps for when it does not know for how long: the flag is set elsewhere. */
-enum { POLL_NS = 20000, POLL_VIRTUAL_NS = 1000 };
+enum { POLL_NS = 20000 };
 /* A wait gives a host function that long of real time before time goes on without its end. */
-enum { HOST_CALL_NS = 1000000 };
+enum { HOST_CALL_NS = 100000000 };
 /* Sleeping is exact to about that much; the rest is spun. */
 enum { SLEEP_SLACK_NS = 100000 };
 
@@ -266,7 +266,7 @@ static void step(void)
 	if (sim_plan.real_time)
 		now = sim_clock_now();
 	else
-		now = first ? first->end_ns : now + POLL_VIRTUAL_NS;
+		now = first ? first->end_ns : now;
 	sim_work_run_until(now);
 }
 
