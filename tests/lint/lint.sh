@@ -51,12 +51,19 @@ check_c()
 		stats allocator interpose tools tests
 }
 
+# clang's own warnings, its thread-safety analysis among them.
+clang_builds()
+{
+	ninja -k 0 -C "$clang_build"
+}
+
 # The suite holds the house's own rules: text, layers, headers, exports, documentation.
 lint 'suite lint' meson test -C "$build" --no-rebuild --print-errorlogs --suite lint
 lint clang-format formatted
 lint codespell spelled
 lint shellcheck shell
 lint cppcheck check_c
+lint 'build with clang' clang_builds
 lint clang-tidy tidy
 printf '%s lints passed, %s failed\n' "$passed" "$failed"
 [ "$failed" -eq 0 ]
