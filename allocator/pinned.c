@@ -69,16 +69,6 @@ static int grow(const struct request *request, uint64_t size, uint32_t flags)
 	return err;
 }
 
-static uint64_t pending(struct cm_pinned *pinned)
-{
-	uint64_t bytes;
-
-	cm_lock_acquire(&pinned->lock);
-	bytes = cm_pinned_pending_locked(pinned);
-	cm_lock_release(&pinned->lock);
-	return bytes;
-}
-
 /* An old driver is waited for only where the cudaFreeHost of today would have waited as long. */
 static bool open_is_clean(struct cm_cache *cache)
 {
@@ -104,7 +94,7 @@ static bool reuse(const struct request *request)
 	struct cm_cache *cache = request->heap->cache;
 	bool taken;
 
-	if (pending(&cache->pinned) < request->bytes)
+	if (cm_pinned_pending(cache) < request->bytes)
 		return false;
 	cm_lock_acquire(&cache->turn);
 	taken = (cm_pinned_poll_turned(cache) && take(request)) ||

@@ -87,7 +87,6 @@ void cm_pinned_init(struct cm_cache *cache);
 
 /* Freed memory, ready or not, and what may be kept of it. */
 uint64_t cm_pinned_idle_locked(const struct cm_pinned *pinned);
-uint64_t cm_pinned_pending_locked(const struct cm_pinned *pinned);
 uint64_t cm_pinned_limit_locked(const struct cm_pinned *pinned);
 
 /* Hands out a ready block of the heap, or returns false. */
@@ -125,6 +124,9 @@ bool cm_pinned_poll_turned(struct cm_cache *cache);
 bool cm_pinned_synchronize_turned(struct cm_cache *cache);
 /* The context is going away, and its memory and work with it. No driver call. */
 void cm_pinned_forget_turned(struct cm_cache *cache, const struct cm_heap *gone);
+
+/* Bytes that are freed and not ready. */
+uint64_t cm_pinned_pending(struct cm_cache *cache);
 
 /* Waits until all that was freed before is ready, `limit_ns` at most. The gate is entered. */
 void cm_pinned_wait(struct cm_cache *cache, uint64_t limit_ns);

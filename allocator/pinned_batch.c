@@ -135,6 +135,17 @@ void cm_pinned_forget_turned(struct cm_cache *cache, const struct cm_heap *gone)
 	cm_lock_release(&pinned->lock);
 }
 
+uint64_t cm_pinned_pending(struct cm_cache *cache)
+{
+	const struct cm_host_row *row = cache->pinned.row;
+	int64_t bytes;
+
+	cm_lock_acquire(&cache->pinned.lock);
+	bytes = row->active_bytes.current - row->allocated_bytes.current;
+	cm_lock_release(&cache->pinned.lock);
+	return (uint64_t)bytes;
+}
+
 /* One look: whether all that was closed is ready. */
 static bool is_all_ready(struct cm_cache *cache)
 {
@@ -151,8 +162,11 @@ static bool is_all_ready(struct cm_cache *cache)
 void cm_pinned_wait(struct cm_cache *cache, uint64_t limit_ns)
 {
 	const struct cm_driver_ops *ops = cache->ops;
-	uint64_t start = ops->now_ns(), nap = CM_FENCE_NAP_NS;
+	uint64_t start, nap = CM_FENCE_NAP_NS;
 
+	if (!cm_pinned_pending(cache))
+		return;
+	start = ops->now_ns();
 	cm_lock_acquire(&cache->turn);
 	if (!cm_fence_is_possible(cache))
 		(void)cm_pinned_synchronize_turned(cache);

@@ -141,11 +141,6 @@ uint64_t cm_pinned_idle_locked(const struct cm_pinned *pinned)
 	return current(&pinned->row->reserved_bytes) - current(&pinned->row->allocated_bytes);
 }
 
-uint64_t cm_pinned_pending_locked(const struct cm_pinned *pinned)
-{
-	return current(&pinned->row->active_bytes) - current(&pinned->row->allocated_bytes);
-}
-
 uint64_t cm_pinned_limit_locked(const struct cm_pinned *pinned)
 {
 	return current(&pinned->row->allocated_bytes) + CM_PINNED_IDLE_BYTES;

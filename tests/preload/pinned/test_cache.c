@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the library does with pinned host memory, by the driver's calls and by its own statistics,
+ * which are in the folder REGION_DIR.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "stats/reader.h"
+#include "stats/region.h"
+#include "tests/preload/pinned/pinned.h"
+
+#define FREE   "cuMemFreeHost"
+#define RECORD "cuCtxRecordEvent"
+
+static struct cm_reader *reader;
+
+static void open_region(void)
+{
+	char path[512], why[CM_READER_WHY_BYTES];
+	uint64_t start;
+
+	assert_int_equal(cm_process_start_time((uint32_t)getpid(), &start), 0);
+	(void)snprintf(path, sizeof(path), "%s/" CM_REGION_PREFIX "%u.%u.%llu",
+		       getenv("REGION_DIR"), (unsigned)geteuid(), (unsigned)getpid(),
+		       (unsigned long long)start);
+	if (cm_reader_open(path, &reader, why))
+		fail_msg("%s: %s", path, why);
+}
+
+static struct cm_host_row host(void)
+{
+	struct cm_host_row row;
+	bool torn;
+
+	if (!reader)
+		open_region();
+	assert_int_equal(cm_reader_read_host(reader, &row, &torn), 0);
+	assert_false(torn);
+	return row;
+}
+
+static void same_request_again_asks_no_driver(void **state)
+{
+	uint64_t allocs, frees;
+	void *ptr;
+
+	(void)state;
+	ptr = get(200 * KIB);
+	put(ptr);
+	allocs = cudasim_calls(ALLOC);
+	frees = cudasim_calls(FREE);
+	assert_ptr_equal(get(200 * KIB), ptr);
+	put(ptr);
+	assert_int_equal(cudasim_calls(ALLOC), allocs);
+	assert_int_equal(cudasim_calls(FREE), frees);
+}
+
+static void books_tell_what_the_program_did(void **state)
+{
+	struct cm_host_row before, row;
+	char *pages;
+	void *ptr;
+
+	(void)state;
+	before = host();
+	pages = aligned_alloc(4096, 8 * KIB);
+	ptr = get_kind(CU_MEMHOSTALLOC_WRITECOMBINED, 300 * KIB);
+	row = host();
+	assert_int_equal(row.allocated.current, before.allocated.current + 1);
+	assert_int_equal(row.allocated_bytes.current,
+			 before.allocated_bytes.current + (int64_t)(320 * KIB));
+	assert_int_equal(row.segment.current, before.segment.current + 1);
+	assert_int_equal(row.num_host_alloc, before.num_host_alloc + 1);
+	assert_int_equal(row.alloc_time.count, before.alloc_time.count + 1);
+	assert_true(row.alloc_time.total_ns > before.alloc_time.total_ns);
+	put(ptr);
+	row = host();
+	assert_int_equal(row.allocated.freed, before.allocated.freed + 1);
+	assert_int_equal(row.segment.current, before.segment.current + 1);
+	assert_int_equal(cuMemHostRegister(pages, 5000, 0), CUDA_SUCCESS);
+	row = host();
+	assert_int_equal(row.registered.current, 1);
+	assert_int_equal(row.registered_bytes.current, 5000);
+	assert_int_equal(cuMemHostUnregister(pages), CUDA_SUCCESS);
+	row = host();
+	assert_int_equal(row.registered.current, 0);
+	assert_int_equal(row.num_host_alloc, before.num_host_alloc + 2);
+	assert_int_equal(row.num_host_free, before.num_host_free + 1);
+	free(pages);
+}
+
+static void device_books_know_nothing_of_it(void **state)
+{
+	struct cm_device_row before, after;
+	CUdeviceptr device;
+	bool torn;
+
+	(void)state;
+	assert_int_equal(cuMemAlloc(&device, 4096), CUDA_SUCCESS);
+	assert_int_equal(cuMemFree(device), CUDA_SUCCESS);
+	(void)host();
+	assert_int_equal(cm_reader_refresh(reader), 0);
+	assert_int_equal(cm_reader_read_device(reader, 0, &before, &torn), 0);
+	put(get(3 * MIB));
+	assert_int_equal(cm_reader_read_device(reader, 0, &after, &torn), 0);
+	assert_memory_equal(before.stat, after.stat, sizeof(before.stat));
+}
+
+static void failure_is_answered_by_giving_back(void **state)
+{
+	uint64_t frees;
+	void *ptr;
+
+	(void)state;
+	put(get(400 * KIB));
+	frees = cudasim_calls(FREE);
+	assert_int_equal(cudasim_fail(ALLOC, 1, CUDA_ERROR_OUT_OF_MEMORY), 0);
+	ptr = get(700 * KIB);
+	assert_int_equal(cudasim_calls(FREE), frees + 1);
+	put(ptr);
+}
+
+static void nothing_is_recorded_while_a_capture_is_active(void **state)
+{
+	uint64_t records;
+	CUgraph graph;
+	CUstream stream;
+	void *ptr;
+
+	(void)state;
+	ptr = get(96 * KIB);
+	assert_int_equal(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+	assert_int_equal(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL), CUDA_SUCCESS);
+	records = cudasim_calls(RECORD);
+	put(ptr);
+	assert_int_equal(cudasim_calls(RECORD), records);
+	assert_int_equal(cuStreamEndCapture(stream, &graph), CUDA_SUCCESS);
+	assert_ptr_equal(get(96 * KIB), ptr);
+	put(ptr);
+	assert_int_equal(cuGraphDestroy(graph), CUDA_SUCCESS);
+	assert_int_equal(cuStreamDestroy(stream), CUDA_SUCCESS);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CASE(same_request_again_asks_no_driver),
+		CASE(books_tell_what_the_program_did),
+		CASE(device_books_know_nothing_of_it),
+		CASE(failure_is_answered_by_giving_back),
+		CASE(nothing_is_recorded_while_a_capture_is_active),
+	};
+
+	return cmocka_run_group_tests_name("pinned_cache", tests, NULL, NULL);
+}

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Pinned host memory as CUDA documents it: passes without the library, under it, and under each of
+ * its options.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/preload/pinned/pinned.h"
+
+static void every_block_answers_for_its_kind(void **state)
+{
+	unsigned kind, round, flags;
+	CUmemorytype type;
+	CUdeviceptr device;
+	void *ptr;
+
+	(void)state;
+	for (round = 0; round < 3; round++)
+		for (kind = 0; kind < KINDS; kind++) {
+			ptr = get_kind(kind, 5 * KIB);
+			flags = 77;
+			assert_int_equal(cuMemHostGetFlags(&flags, ptr), CUDA_SUCCESS);
+			assert_int_equal(flags, kind == KINDS - 1 ? 0 : kind);
+			assert_int_equal(cuMemHostGetDevicePointer(&device, ptr, 0), CUDA_SUCCESS);
+			assert_int_equal(cuPointerGetAttribute(&type,
+							       CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+							       (CUdeviceptr)(uintptr_t)ptr),
+					 CUDA_SUCCESS);
+			assert_int_equal(type, CU_MEMORYTYPE_HOST);
+			put(ptr);
+		}
+}
+
+static void block_can_be_used_to_its_last_byte(void **state)
+{
+	static const size_t sizes[] = {1, 511, 513, 4096, 4097, 100000, MIB + 1, 9 * MIB + 513};
+	size_t i, round;
+	char *ptr;
+
+	(void)state;
+	for (round = 0; round < 2; round++)
+		for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+			ptr = get(sizes[i]);
+			memset(ptr, 0x5a, sizes[i]);
+			assert_int_equal((uintptr_t)ptr % 512, 0);
+			put(ptr);
+		}
+}
+
+static void odd_requests_get_the_drivers_answer(void **state)
+{
+	void *ptr = &ptr;
+
+	(void)state;
+	assert_int_equal(cuMemHostAlloc(NULL, 4096, 0), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cuMemHostAlloc(&ptr, 0, 0), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cuMemHostAlloc(&ptr, 4096, 8), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cuMemHostAlloc(&ptr, 4096, ~0u), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cuMemHostAlloc(&ptr, (size_t)1 << 62, 0), CUDA_ERROR_OUT_OF_MEMORY);
+	assert_int_equal(cuMemAllocHost(&ptr, 0), CUDA_ERROR_INVALID_VALUE);
+	assert_ptr_equal(ptr, &ptr);
+}
+
+static void bad_free_gets_the_drivers_answer(void **state)
+{
+	char local, *ptr = get(8 * KIB), *other = get(8 * KIB);
+	CUdeviceptr device;
+
+	(void)state;
+	assert_int_equal(cuMemAlloc(&device, 4096), CUDA_SUCCESS);
+	assert_int_equal(cuMemFreeHost(NULL), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cuMemFreeHost(&local), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cuMemFreeHost(ptr + 512), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cuMemFreeHost((void *)(uintptr_t)device), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cuMemFree((CUdeviceptr)(uintptr_t)ptr), CUDA_ERROR_INVALID_VALUE);
+	put(ptr);
+	assert_int_equal(cuMemFreeHost(ptr), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cuMemFreeHost(ptr), CUDA_ERROR_INVALID_VALUE);
+	put(other);
+	assert_int_equal(cuMemFree(device), CUDA_SUCCESS);
+}
+
+static void copy_on_its_way_reaches_no_later_block(void **state)
+{
+	CUdeviceptr device;
+	CUstream stream;
+	char *ptr, *later;
+	size_t i;
+
+	(void)state;
+	assert_int_equal(cuMemAlloc(&device, MIB), CUDA_SUCCESS);
+	assert_int_equal(cuMemsetD8(device, 0xdd, MIB), CUDA_SUCCESS);
+	assert_int_equal(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+	ptr = get(MIB);
+	assert_int_equal(cudasim_plan("copy:50ms"), 0);
+	assert_int_equal(cuMemcpyDtoHAsync(ptr, device, MIB, stream), CUDA_SUCCESS);
+	put(ptr);
+	later = get(MIB);
+	memset(later, 0x11, MIB);
+	cudasim_complete_all();
+	for (i = 0; i < MIB && later[i] == 0x11; i++)
+		;
+	assert_int_equal(i, MIB);
+	put(later);
+	assert_int_equal(cudasim_plan("copy:0ns"), 0);
+	assert_int_equal(cuStreamDestroy(stream), CUDA_SUCCESS);
+	assert_int_equal(cuMemFree(device), CUDA_SUCCESS);
+}
+
+static void destroyed_context_frees_what_it_made(void **state)
+{
+	void *ptr, *portable, *kept = get(64 * KIB);
+	CUcontext other;
+
+	(void)state;
+	assert_int_equal(cuCtxCreate(&other, NULL, 0, 0), CUDA_SUCCESS);
+	ptr = get(64 * KIB);
+	portable = get_kind(CU_MEMHOSTALLOC_PORTABLE, 64 * KIB);
+	put(get(64 * KIB));
+	assert_int_equal(cuCtxDestroy(other), CUDA_SUCCESS);
+	assert_int_equal(cuCtxSetCurrent(context), CUDA_SUCCESS);
+	assert_int_equal(cuMemFreeHost(ptr), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cuMemFreeHost(portable), CUDA_ERROR_INVALID_VALUE);
+	memset(get(64 * KIB), 0x22, 64 * KIB);
+	put(kept);
+}
+
+static void registering_passes(void **state)
+{
+	char *pages = aligned_alloc(4096, 16 * KIB);
+	unsigned flags = 0;
+
+	(void)state;
+	assert_int_equal(cuMemHostRegister(pages, 12 * KIB, CU_MEMHOSTREGISTER_PORTABLE),
+			 CUDA_SUCCESS);
+	assert_int_equal(cuMemHostRegister(pages, 4 * KIB, 0),
+			 CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
+	assert_int_equal(cuMemFreeHost(pages), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cuMemHostUnregister(pages), CUDA_SUCCESS);
+	assert_int_equal(cuMemHostUnregister(pages), CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
+	assert_int_not_equal(cuMemHostGetFlags(&flags, pages), CUDA_SUCCESS);
+	free(pages);
+}
+
+static void driver_without_memory_is_heard(void **state)
+{
+	void *ptr = &ptr;
+
+	(void)state;
+	assert_int_equal(cudasim_fail(ALLOC, 1, CUDA_ERROR_OUT_OF_MEMORY), 0);
+	assert_int_equal(cudasim_fail(ALLOC, 2, CUDA_ERROR_OUT_OF_MEMORY), 0);
+	assert_int_equal(cuMemHostAlloc(&ptr, 48 * KIB, 0), CUDA_ERROR_OUT_OF_MEMORY);
+	assert_ptr_equal(ptr, &ptr);
+}
+
+static void free_during_a_capture_is_harmless(void **state)
+{
+	void *ptr = get(96 * KIB);
+	CUgraph graph = NULL;
+	CUstream stream;
+
+	(void)state;
+	assert_int_equal(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+	assert_int_equal(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED),
+			 CUDA_SUCCESS);
+	put(ptr);
+	put(get(96 * KIB));
+	assert_int_equal(cuStreamEndCapture(stream, &graph), CUDA_SUCCESS);
+	assert_non_null(graph);
+	assert_int_equal(cuGraphDestroy(graph), CUDA_SUCCESS);
+	assert_int_equal(cuStreamDestroy(stream), CUDA_SUCCESS);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CASE(every_block_answers_for_its_kind),
+		CASE(block_can_be_used_to_its_last_byte),
+		CASE(odd_requests_get_the_drivers_answer),
+		CASE(bad_free_gets_the_drivers_answer),
+		CASE(copy_on_its_way_reaches_no_later_block),
+		CASE(destroyed_context_frees_what_it_made),
+		CASE(registering_passes),
+		CASE(driver_without_memory_is_heard),
+		CASE(free_during_a_capture_is_harmless),
+	};
+
+	return cmocka_run_group_tests_name("pinned", tests, NULL, NULL);
+}
