@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT */
+/* The fixture as cmocka's cases use it: fixture_setup and fixture_teardown around a case with the
+ * defaults, case_open and case_close where a case wants other settings. */
+#ifndef CM_TESTS_UNIT_FIXTURE_CASE_H
+#define CM_TESTS_UNIT_FIXTURE_CASE_H
+
+#include <stdlib.h>
+
+#include "tests/unit/cmocka_all.h"
+#include "tests/unit/fixture.h"
+
+#define MS UINT64_C(1000000)
+
+#define assert_sound(fixture)                                        \
+	do {                                                         \
+		const char *complaint_ = fixture_complaint(fixture); \
+		if (complaint_)                                      \
+			fail_msg("%s", complaint_);                  \
+	} while (0)
+
+#define assert_current(fixture, pool, stat, value) \
+	assert_int_equal(fixture_stat(fixture, pool, stat).current, value)
+
+static inline struct fixture *case_open(const struct fixture_params *params)
+{
+	struct fixture *fixture = malloc(sizeof(*fixture));
+
+	assert_non_null(fixture);
+	assert_true(fixture_open(fixture, params));
+	return fixture;
+}
+
+static inline void case_close(struct fixture *fixture)
+{
+	assert_sound(fixture);
+	fixture_close(fixture);
+	free(fixture);
+}
+
+static inline int fixture_setup(void **state)
+{
+	*state = case_open(&(struct fixture_params){.events = 64});
+	return 0;
+}
+
+static inline int fixture_teardown(void **state)
+{
+	case_close(*state);
+	return 0;
+}
+
+#define fixture_case(test) cmocka_unit_test_setup_teardown(test, fixture_setup, fixture_teardown)
+
+/* All work ends, and what was freed becomes ready. */
+static inline void case_settle(struct fixture *fixture)
+{
+	fake_finish_all();
+	cm_cache_poll(fixture->cache);
+}
+
+/* A block that must be had, and freed at once or later. */
+static inline uint64_t case_get(struct fixture *fixture, uint64_t bytes)
+{
+	uint64_t addr = fixture_get(fixture, bytes);
+
+	assert_true(addr != 0);
+	assert_sound(fixture);
+	return addr;
+}
+
+static inline void case_put(struct fixture *fixture, uint64_t addr)
+{
+	assert_int_equal(fixture_put(fixture, addr), 0);
+	assert_sound(fixture);
+}
+
+#endif
