@@ -4,7 +4,6 @@
  * this program with the library preloaded; paths come in as MODULE and DRIVER.
  */
 #include <cuda.h>
-#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
@@ -21,8 +20,8 @@
 #include <unistd.h>
 
 #include "interpose/cudamem.h"
+#include "tests/preload/play.h"
 #include "tests/unit/cmocka_all.h"
-#include "tests/unit/rerun.h"
 
 #define MIB UINT64_C(1048576)
 
@@ -97,33 +96,6 @@ static void open_api(void)
 	CM_MUST(LOOK_UP(RTLD_DEFAULT, "cudamem_get_memory_info", api.info));
 }
 
-static unsigned count_entries(const char *path, const char *beginning)
-{
-	DIR *stream = opendir(path);
-	struct dirent *entry;
-	unsigned n = 0;
-
-	CM_MUST(stream);
-	while ((entry = readdir(stream)))
-		n += entry->d_name[0] != '.' &&
-		     !strncmp(entry->d_name, beginning, strlen(beginning));
-	(void)closedir(stream);
-	return n;
-}
-
-static unsigned count_regions(void)
-{
-	return count_entries(getenv("REGIONS"), "cudamem.");
-}
-
-static void wait_for_child(pid_t pid)
-{
-	int status;
-
-	CM_MUST(waitpid(pid, &status, 0) == pid);
-	CM_MUST(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-}
-
 /* ---- roles ---- */
 
 static bool is_mapped(const char *name)
@@ -160,8 +132,8 @@ static void play_idle(void)
 {
 	CM_MUST(is_mapped("libcudamem.so"));
 	CM_MUST(!is_mapped("libcuda.so"));
-	CM_MUST(count_regions() == 0);
-	CM_MUST(count_entries("/proc/self/task", "") == 1);
+	CM_MUST(cm_count_regions() == 0);
+	CM_MUST(cm_count_entries("/proc/self/task", "") == 1);
 	CM_MUST(!has_file_of_ours());
 }
 
@@ -172,7 +144,7 @@ static void play_first_allocation(void)
 	open_cuda(1);
 	block = alloc(MIB);
 	CM_MUST(has_file_of_ours());
-	CM_MUST(count_regions() == 1);
+	CM_MUST(cm_count_regions() == 1);
 	CM_MUST(cuda.free(block) == CUDA_SUCCESS);
 }
 
@@ -209,7 +181,7 @@ static void play_api_before(void)
 	CM_MUST(api.json(0, text, sizeof(text)) == 2 && !strcmp(text, "{}"));
 	CM_MUST(api.info(0, &free_bytes, &total_bytes) == -ENODEV);
 	CM_MUST(free_bytes == 0 && total_bytes == 0);
-	CM_MUST(count_regions() == 0);
+	CM_MUST(cm_count_regions() == 0);
 }
 
 static void check_json(void)
@@ -291,7 +263,7 @@ static CUdeviceptr last_block;
 
 static void free_last(void)
 {
-	CM_MUST(count_regions() == 0); /* the library has said good-bye */
+	CM_MUST(cm_count_regions() == 0); /* the library has said good-bye */
 	(void)cuda.free(last_block);
 }
 
@@ -345,8 +317,8 @@ static void play_fork(void)
 		CM_MUST(cuda.free(block) != CUDA_SUCCESS);
 		exit(0);
 	}
-	wait_for_child(pid);
-	CM_MUST(count_regions() == 1);
+	cm_wait_for_child(pid);
+	CM_MUST(cm_count_regions() == 1);
 	CM_MUST(cuda.free(block) == CUDA_SUCCESS);
 	CM_MUST(cuda.free(alloc(MIB)) == CUDA_SUCCESS);
 }
@@ -359,7 +331,7 @@ static void play_fork_before(void)
 		play_first_allocation();
 		exit(0);
 	}
-	wait_for_child(pid);
+	cm_wait_for_child(pid);
 	play_first_allocation();
 }
 
@@ -376,7 +348,7 @@ static void play_child_of_another_kind(void)
 {
 	play_first_allocation();
 	CM_MUST(system("exec true") == 0);
-	CM_MUST(count_regions() == 1);
+	CM_MUST(cm_count_regions() == 1);
 }
 
 static void play_thread_end(void)
@@ -392,7 +364,7 @@ static void play_full_folder(void)
 	open_cuda(1);
 	(void)alloc(3 * MIB);
 	CM_MUST(api.allocated(0) == 3 * MIB);
-	CM_MUST(count_regions() == 0);
+	CM_MUST(cm_count_regions() == 0);
 }
 
 /* Room for the header and the first tables only: what grows later finds none, and is passed on. */
@@ -434,87 +406,24 @@ static const struct cm_role roles[] = {
 
 /* ---- the tests ---- */
 
-struct fixture {
-	char dir[PATH_MAX];
-	char said[CM_RERUN_SAID];
-};
-
-static int setup(void **state)
-{
-	struct fixture *fixture = calloc(1, sizeof(*fixture));
-	char here[PATH_MAX - 32];
-
-	if (!fixture || !getcwd(here, sizeof(here)))
-		return -1;
-	(void)snprintf(fixture->dir, sizeof(fixture->dir), "%s/regions.XXXXXX", here);
-	if (!mkdtemp(fixture->dir))
-		return -1;
-	*state = fixture;
-	return 0;
-}
-
-/* What a clean exit leaves in the folder is nothing, so that it can be removed. */
-static int teardown(void **state)
-{
-	struct fixture *fixture = *state;
-	int err = rmdir(fixture->dir);
-
-	free(fixture);
-	return err;
-}
-
-static void play_under(struct fixture *fixture, const char *role, const char *conf,
-		       const char *more, void (*prepare)(void))
-{
-	char preload[PATH_MAX + 16], conf_text[PATH_MAX + 256], regions[PATH_MAX + 16];
-	const char *environment[] = {
-		preload, conf_text, regions, "ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0",
-		more,    NULL};
-	const struct cm_rerun rerun = {
-		.role = role, .environment = environment, .prepare = prepare};
-	int status;
-
-	(void)snprintf(preload, sizeof(preload), "LD_PRELOAD=%s", getenv("MODULE"));
-	(void)snprintf(conf_text, sizeof(conf_text), "CUDAMEM_CONF=region_dir:%s,%s", fixture->dir,
-		       conf);
-	(void)snprintf(regions, sizeof(regions), "REGIONS=%s", fixture->dir);
-	status = cm_rerun(&rerun, fixture->said);
-	if (status)
-		fail_msg("%s: ended with %d; said: %s", role, status, fixture->said);
-}
-
-static void play(void **state, const char *role, const char *conf, const char *more)
-{
-	struct fixture *fixture = *state;
-
-	play_under(fixture, role, conf, more, NULL);
-	assert_string_equal(fixture->said, "");
-}
-
-#define SIMPLE_TEST(test, role, conf, more)    \
-	static void test(void **state)         \
-	{                                      \
-		play(state, role, conf, more); \
-	}
-
-SIMPLE_TEST(a_process_without_cuda_has_nothing_more, "idle", "nonsense:1", NULL)
-SIMPLE_TEST(an_allocation_makes_the_region_and_exit_removes_it, "first_allocation", "", NULL)
-SIMPLE_TEST(the_api_has_nothing_to_tell_before_the_first_call, "api_before", "", NULL)
-SIMPLE_TEST(the_api_tells_what_pytorch_tells, "api", "", NULL)
-SIMPLE_TEST(the_api_knows_its_devices, "two_devices", "", "CUDASIM=devices:2")
-SIMPLE_TEST(a_free_after_our_exit_is_harmless, "late_free", "", NULL)
-SIMPLE_TEST(a_forked_child_hears_the_driver, "fork", "", NULL)
-SIMPLE_TEST(a_fork_before_cuda_changes_nothing, "fork_before", "", NULL)
-SIMPLE_TEST(the_next_program_of_the_process_starts_anew, "exec", "", NULL)
-SIMPLE_TEST(a_child_without_cuda_leaves_the_region_alone, "child_of_another_kind", "", NULL)
-SIMPLE_TEST(the_last_thread_ends_the_process, "thread_end", "", NULL)
+CM_PLAY(a_process_without_cuda_has_nothing_more, "idle", "nonsense:1", NULL)
+CM_PLAY(an_allocation_makes_the_region_and_exit_removes_it, "first_allocation", "", NULL)
+CM_PLAY(the_api_has_nothing_to_tell_before_the_first_call, "api_before", "", NULL)
+CM_PLAY(the_api_tells_what_pytorch_tells, "api", "", NULL)
+CM_PLAY(the_api_knows_its_devices, "two_devices", "", "CUDASIM=devices:2")
+CM_PLAY(a_free_after_our_exit_is_harmless, "late_free", "", NULL)
+CM_PLAY(a_forked_child_hears_the_driver, "fork", "", NULL)
+CM_PLAY(a_fork_before_cuda_changes_nothing, "fork_before", "", NULL)
+CM_PLAY(the_next_program_of_the_process_starts_anew, "exec", "", NULL)
+CM_PLAY(a_child_without_cuda_leaves_the_region_alone, "child_of_another_kind", "", NULL)
+CM_PLAY(the_last_thread_ends_the_process, "thread_end", "", NULL)
 
 static void exit_is_clean_while_threads_allocate(void **state)
 {
 	int i;
 
 	for (i = 0; i < 20; i++)
-		play(state, "busy_exit", "", NULL);
+		cm_play(state, "busy_exit", "", NULL);
 }
 
 static const char *mount_size;
@@ -541,44 +450,42 @@ static bool can_mount(void)
 
 static void a_full_dev_shm_stops_nothing(void **state)
 {
-	struct fixture *fixture = *state;
+	struct cm_play *play = *state;
 
 	if (!can_mount())
 		skip();
 	mount_size = "size=4k";
-	play_under(fixture, "full_folder", "", NULL, mount_small_folder);
-	assert_non_null(strstr(fixture->said, "(No space left on device); kept in memory"));
+	cm_play_under(play, "full_folder", "", NULL, mount_small_folder);
+	assert_non_null(strstr(play->said, "(No space left on device); kept in memory"));
 }
 
 static void a_dev_shm_that_fills_up_stops_nothing(void **state)
 {
-	struct fixture *fixture = *state;
+	struct cm_play *play = *state;
 
 	if (!can_mount())
 		skip();
 	mount_size = "size=800k";
-	play_under(fixture, "filling_folder", "", NULL, mount_small_folder);
+	cm_play_under(play, "filling_folder", "", NULL, mount_small_folder);
 }
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(a_process_without_cuda_has_nothing_more),
-		TEST(an_allocation_makes_the_region_and_exit_removes_it),
-		TEST(the_api_has_nothing_to_tell_before_the_first_call),
-		TEST(the_api_tells_what_pytorch_tells),
-		TEST(the_api_knows_its_devices),
-		TEST(a_free_after_our_exit_is_harmless),
-		TEST(exit_is_clean_while_threads_allocate),
-		TEST(a_forked_child_hears_the_driver),
-		TEST(a_fork_before_cuda_changes_nothing),
-		TEST(the_next_program_of_the_process_starts_anew),
-		TEST(a_child_without_cuda_leaves_the_region_alone),
-		TEST(the_last_thread_ends_the_process),
-		TEST(a_full_dev_shm_stops_nothing),
-		TEST(a_dev_shm_that_fills_up_stops_nothing),
+		CM_PLAY_TEST(a_process_without_cuda_has_nothing_more),
+		CM_PLAY_TEST(an_allocation_makes_the_region_and_exit_removes_it),
+		CM_PLAY_TEST(the_api_has_nothing_to_tell_before_the_first_call),
+		CM_PLAY_TEST(the_api_tells_what_pytorch_tells),
+		CM_PLAY_TEST(the_api_knows_its_devices),
+		CM_PLAY_TEST(a_free_after_our_exit_is_harmless),
+		CM_PLAY_TEST(exit_is_clean_while_threads_allocate),
+		CM_PLAY_TEST(a_forked_child_hears_the_driver),
+		CM_PLAY_TEST(a_fork_before_cuda_changes_nothing),
+		CM_PLAY_TEST(the_next_program_of_the_process_starts_anew),
+		CM_PLAY_TEST(a_child_without_cuda_leaves_the_region_alone),
+		CM_PLAY_TEST(the_last_thread_ends_the_process),
+		CM_PLAY_TEST(a_full_dev_shm_stops_nothing),
+		CM_PLAY_TEST(a_dev_shm_that_fills_up_stops_nothing),
 	};
 
 	cm_rerun_role(argc, argv, roles);

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/preload/play.h"
+
+#include <dirent.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "stats/reader.h"
+#include "tests/unit/cmocka_all.h"
+
+int cm_play_setup(void **state)
+{
+	struct cm_play *play = calloc(1, sizeof(*play));
+	char here[PATH_MAX - 32];
+
+	if (!play || !getcwd(here, sizeof(here)))
+		return -1;
+	(void)snprintf(play->dir, sizeof(play->dir), "%s/regions.XXXXXX", here);
+	if (!mkdtemp(play->dir))
+		return -1;
+	*state = play;
+	return 0;
+}
+
+int cm_play_teardown(void **state)
+{
+	struct cm_play *play = *state;
+	int err = rmdir(play->dir);
+
+	free(play);
+	return err;
+}
+
+void cm_play_under(struct cm_play *play, const char *role, const char *conf, const char *more,
+		   void (*prepare)(void))
+{
+	char preload[PATH_MAX + 16], conf_text[PATH_MAX + 256], regions[PATH_MAX + 16];
+	const char *environment[] = {
+		preload, conf_text, regions, "ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0",
+		more,    NULL};
+	const struct cm_rerun rerun = {
+		.role = role, .environment = environment, .prepare = prepare};
+	int status;
+
+	(void)snprintf(preload, sizeof(preload), "LD_PRELOAD=%s", getenv("MODULE"));
+	(void)snprintf(conf_text, sizeof(conf_text), "CUDAMEM_CONF=region_dir:%s,%s", play->dir,
+		       conf);
+	(void)snprintf(regions, sizeof(regions), "REGIONS=%s", play->dir);
+	status = cm_rerun(&rerun, play->said);
+	if (status)
+		fail_msg("%s: ended with %d; said: %s", role, status, play->said);
+}
+
+void cm_play(void **state, const char *role, const char *conf, const char *more)
+{
+	struct cm_play *play = *state;
+
+	cm_play_under(play, role, conf, more, NULL);
+	assert_string_equal(play->said, "");
+}
+
+unsigned cm_count_entries(const char *path, const char *beginning)
+{
+	DIR *stream = opendir(path);
+	struct dirent *entry;
+	unsigned n = 0;
+
+	CM_MUST(stream);
+	while ((entry = readdir(stream)))
+		n += entry->d_name[0] != '.' &&
+		     !strncmp(entry->d_name, beginning, strlen(beginning));
+	(void)closedir(stream);
+	return n;
+}
+
+unsigned cm_count_regions(void)
+{
+	return cm_count_entries(getenv("REGIONS"), CM_REGION_PREFIX);
+}
+
+void cm_wait_for_child(pid_t pid)
+{
+	int status;
+
+	CM_MUST(waitpid(pid, &status, 0) == pid);
+	CM_MUST(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+static void find_own_region(char path[PATH_MAX])
+{
+	DIR *stream = opendir(getenv("REGIONS"));
+	struct dirent *entry;
+	char beginning[64];
+
+	CM_MUST(stream);
+	(void)snprintf(beginning, sizeof(beginning), CM_REGION_PREFIX "%u.%d.", getuid(),
+		       (int)getpid());
+	do
+		entry = readdir(stream);
+	while (entry && strncmp(entry->d_name, beginning, strlen(beginning)) != 0);
+	CM_MUST(entry);
+	(void)snprintf(path, PATH_MAX, "%s/%s", getenv("REGIONS"), entry->d_name);
+	(void)closedir(stream);
+}
+
+struct cm_device_row cm_own_books(uint32_t device)
+{
+	char path[PATH_MAX], why[CM_READER_WHY_BYTES];
+	struct cm_reader *reader;
+	struct cm_device_row row;
+	bool torn;
+
+	find_own_region(path);
+	CM_MUST(!cm_reader_open(path, &reader, why));
+	CM_MUST(!cm_reader_read_device(reader, device, &row, &torn) && !torn);
+	cm_reader_close(reader);
+	return row;
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Test programs that are their own subject: each case plays a role of the program (tests/unit/rerun.h)
+ * in another process, with the library preloaded and a folder of its own for the regions. The paths
+ * come in as MODULE and DRIVER; a role finds its folder as REGIONS.
+ */
+#ifndef CM_TESTS_PRELOAD_PLAY_H
+#define CM_TESTS_PRELOAD_PLAY_H
+
+#include <limits.h>
+#include <sys/types.h>
+
+#include "stats/layout.h"
+#include "tests/unit/rerun.h"
+
+/* ---- for the cases ---- */
+
+struct cm_play {
+	char dir[PATH_MAX];
+	char said[CM_RERUN_SAID];
+};
+
+int cm_play_setup(void **state);
+/* Fails where something was left in the folder: a clean exit leaves nothing. */
+int cm_play_teardown(void **state);
+
+#define CM_PLAY_TEST(name) cmocka_unit_test_setup_teardown(name, cm_play_setup, cm_play_teardown)
+
+/* Plays the role, which must end well. `conf`: of CUDAMEM_CONF; `more`: NAME=value or NULL, as a
+ * rule CUDASIM; `prepare`: see struct cm_rerun. What it said is in the fixture. */
+void cm_play_under(struct cm_play *play, const char *role, const char *conf, const char *more,
+		   void (*prepare)(void));
+/* The same for a role that must say nothing. */
+void cm_play(void **state, const char *role, const char *conf, const char *more);
+
+#define CM_PLAY(test, role, conf, more)           \
+	static void test(void **state)            \
+	{                                         \
+		cm_play(state, role, conf, more); \
+	}
+
+/* ---- for the roles ---- */
+
+/* Entries of a folder whose names begin so, hidden ones left out. */
+unsigned cm_count_entries(const char *path, const char *beginning);
+unsigned cm_count_regions(void);
+
+/* The child must end with status 0. */
+void cm_wait_for_child(pid_t pid);
+
+/* The books of one device of this process, as its region has them. */
+struct cm_device_row cm_own_books(uint32_t device);
+
+#endif
