@@ -56,6 +56,7 @@ void cm_cache_destroy(struct cm_cache *cache)
 		(void)munmap(cache->device[i], sizeof(*cache->device[i]));
 	}
 	cm_ptr_map_fini(&cache->pinned.map);
+	cm_others_fini(&cache->others);
 	cm_page_map_fini(&cache->pages);
 	(void)munmap(cache, sizeof(*cache));
 }
@@ -308,6 +309,7 @@ void cm_cache_forget_heap(struct cm_cache *cache, uint64_t ctx)
 	uint32_t s, end;
 
 	assert(cm_lock_is_held(&cache->turn));
+	cm_others_forget_context(cache, ctx);
 	heap = cm_cache_find_heap(cache, ctx);
 	if (!heap)
 		return;

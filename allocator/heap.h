@@ -25,6 +25,7 @@
 #include "allocator/cache.h"
 #include "allocator/fence.h"
 #include "allocator/lock.h"
+#include "allocator/others.h"
 #include "allocator/page_map.h"
 #include "allocator/pinned.h"
 #include "allocator/ptr_map.h"
@@ -102,6 +103,7 @@ struct cm_cache {
 	struct cm_segment *segment;
 	struct cm_page_map pages;
 	struct cm_pinned pinned;
+	struct cm_others others;
 
 	/* Held by whoever records, queries or waits for events, or changes the set of contexts. */
 	struct cm_lock turn;

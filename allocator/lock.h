@@ -6,8 +6,8 @@
  * call. Two locks are: a device's slow lock, which orders those that give memory back and those that
  * ask again after a failure, and the cache's turn, which orders those that record and query events.
  *
- * Order: slow lock, turn, the pinned memory's lock, lock of a device (by rising row), the tables'
- * lock.
+ * Order: slow lock, turn, the pinned memory's lock or that of other memory, lock of a device (by
+ * rising row), the tables' lock.
  */
 #ifndef CM_ALLOCATOR_LOCK_H
 #define CM_ALLOCATOR_LOCK_H

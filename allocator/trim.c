@@ -105,16 +105,23 @@ int cm_cache_trim(struct cm_cache *cache, uint32_t device, uint64_t *ret_bytes)
 	return 0;
 }
 
+uint64_t cm_cache_make_room_on(struct cm_cache *cache, uint32_t row)
+{
+	struct cm_device *device = cm_cache_device(cache, row);
+	uint64_t bytes;
+
+	if (!device || !cache->ops->gate_enter())
+		return 0;
+	bytes = flush_device(device, UINT64_MAX);
+	cache->ops->gate_leave();
+	return bytes;
+}
+
 uint64_t cm_cache_make_room(struct cm_cache *cache, uint64_t ctx)
 {
 	struct cm_heap *heap = cm_cache_find_heap(cache, ctx);
-	uint64_t bytes;
 
-	if (!heap || !cache->ops->gate_enter())
-		return 0;
-	bytes = flush_device(heap->device, UINT64_MAX);
-	cache->ops->gate_leave();
-	return bytes;
+	return heap ? cm_cache_make_room_on(cache, heap->device->index) : 0;
 }
 
 /* A segment all of whose blocks are free or will be. */
