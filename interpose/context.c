@@ -9,6 +9,7 @@
 #include "interpose/hooks.h"
 #include "interpose/log.h"
 #include "interpose/process.h"
+#include "interpose/room.h"
 
 #define CONTEXTS_MAX 64
 
@@ -112,6 +113,11 @@ static bool add_noted(struct cm_cache *cache)
 	return true;
 }
 
+static struct cm_heap *make_heap(struct cm_cache *cache, CUcontext ctx)
+{
+	return add_noted(cache) ? add_heap(cache, ctx) : NULL;
+}
+
 struct cm_heap *cm_context_heap(struct cm_cache *cache)
 {
 	uint64_t ctx = cm_context_current();
@@ -122,7 +128,19 @@ struct cm_heap *cm_context_heap(struct cm_cache *cache)
 	heap = cm_cache_find_heap(cache, ctx);
 	if (CM_LIKELY(heap))
 		return heap;
-	return add_noted(cache) ? add_heap(cache, (CUcontext)(uintptr_t)ctx) : NULL;
+	return make_heap(cache, (CUcontext)(uintptr_t)ctx);
+}
+
+bool cm_context_find_row(struct cm_cache *cache, uint32_t *ret_row)
+{
+	uint64_t ctx = cm_context_current();
+	struct cm_heap *heap = ctx ? cm_cache_find_heap(cache, ctx) : NULL;
+
+	if (ctx && !heap && !cm_capture_is_active())
+		heap = make_heap(cache, (CUcontext)(uintptr_t)ctx);
+	if (heap)
+		*ret_row = cm_heap_device(heap);
+	return heap;
 }
 
 /* Some work may escape the epochs from now on. What is out stays right: it is given back whole. */
@@ -168,17 +186,35 @@ static void unnote(CUcontext ctx)
 	cm_lock_release(&lock);
 }
 
-static CUcontext find_primary(CUdevice device)
+/* A noted context of the device: the primary one, or the last of any kind. */
+static CUcontext find_noted(CUdevice device, bool primary)
 {
 	CUcontext ctx = NULL;
 	size_t i;
 
 	cm_lock_acquire(&lock);
 	for (i = 0; i < noted_count; i++)
-		if (noted[i].primary && noted[i].device == device)
+		if (noted[i].device == device && (noted[i].primary || !primary))
 			ctx = noted[i].ctx;
 	cm_lock_release(&lock);
 	return ctx;
+}
+
+bool cm_context_find_row_of(struct cm_cache *cache, int ordinal, uint32_t *ret_row)
+{
+	uint32_t row = cm_cache_device_row(cache, ordinal);
+	struct cm_heap *heap = NULL;
+	CUcontext ctx;
+
+	if (row == UINT32_MAX && !cm_capture_is_active()) {
+		ctx = find_noted(ordinal, false);
+		heap = ctx ? make_heap(cache, ctx) : NULL;
+		if (heap)
+			row = cm_heap_device(heap);
+	}
+	if (row != UINT32_MAX)
+		*ret_row = row;
+	return row != UINT32_MAX;
 }
 
 void cm_context_forget_all(void)
@@ -214,16 +250,17 @@ static CUresult created(CUresult res, CUcontext *ctx)
 	return res;
 }
 
-#define CREATE(symbol, params, pass)                     \
-	CUresult cm_wrap_##symbol params                 \
-	{                                                \
-		CUresult res;                            \
-                                                         \
-		if (!cm_hook_enter())                    \
-			return cm_real.symbol pass;      \
-		res = created(cm_real.symbol pass, ctx); \
-		cm_hook_leave();                         \
-		return res;                              \
+#define CREATE(symbol, params, pass)                               \
+	CUresult cm_wrap_##symbol params                           \
+	{                                                          \
+		CUresult res;                                      \
+                                                                   \
+		if (!cm_hook_enter())                              \
+			return cm_real.symbol pass;                \
+		CM_WITH_ROOM_ON(device, res, cm_real.symbol pass); \
+		res = created(res, ctx);                           \
+		cm_hook_leave();                                   \
+		return res;                                        \
 	}
 
 /* clang-format off */
@@ -245,7 +282,7 @@ CUresult cm_wrap_cuDevicePrimaryCtxRetain(CUcontext *ctx, CUdevice device)
 
 	if (!cm_hook_enter())
 		return cm_real.cuDevicePrimaryCtxRetain(ctx, device);
-	res = cm_real.cuDevicePrimaryCtxRetain(ctx, device);
+	CM_WITH_ROOM_ON(device, res, cm_real.cuDevicePrimaryCtxRetain(ctx, device));
 	if (res == CUDA_SUCCESS && ctx) {
 		note(*ctx, device, true);
 		cache = cm_process_cache_if_made();
@@ -288,7 +325,7 @@ CUresult cm_wrap_cuCtxDestroy_v2(CUcontext ctx)
 /* A primary context goes with its last release, or with a reset: the driver knows whether. */
 static CUresult leave_primary(CUdevice device, CUresult (*real)(CUdevice device))
 {
-	CUcontext ctx = find_primary(device);
+	CUcontext ctx = find_noted(device, true);
 	struct cm_cache *cache;
 	unsigned int flags;
 	int active = 0;
@@ -310,7 +347,7 @@ static CUresult leave_primary(CUdevice device, CUresult (*real)(CUdevice device)
 /* After a reset the context may be active again under the same handle, with all memory gone. */
 static CUresult reset_primary(CUdevice device, CUresult (*real)(CUdevice device))
 {
-	CUcontext ctx = find_primary(device);
+	CUcontext ctx = find_noted(device, true);
 	struct cm_cache *cache;
 	unsigned int flags;
 	int active = 0;

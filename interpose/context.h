@@ -15,6 +15,14 @@ struct cm_heap *cm_context_heap(struct cm_cache *cache);
 /* The current context, or 0. */
 uint64_t cm_context_current(void);
 
+/*
+ * The device row of the current context, or of a device by its ordinal: for those who count what
+ * passes, also where nothing is cached. False: there is none, and while a capture is active none is
+ * made, since to ask of a context may spoil the capture.
+ */
+bool cm_context_find_row(struct cm_cache *cache, uint32_t *ret_row);
+bool cm_context_find_row_of(struct cm_cache *cache, int ordinal, uint32_t *ret_row);
+
 /* Runs between the two with `ctx` current. False: it can't be made so; no pop then. */
 bool cm_context_push(uint64_t ctx, bool *ret_pushed);
 void cm_context_pop(bool pushed);

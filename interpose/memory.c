@@ -1,31 +1,33 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The doors of device memory: cuMemAlloc, cuMemFree, cuMemGetInfo, cuIpcGetMemHandle. Whatever the
- * cache does not take goes to the driver with the program's own arguments.
+ * The doors of device memory: cuMemAlloc, cuMemFree, cuMemGetInfo. Whatever the cache does not take
+ * goes to the driver with the program's own arguments.
  */
 #include "allocator/cache.h"
 #include "interpose/capture.h"
 #include "interpose/context.h"
 #include "interpose/hooks.h"
-#include "interpose/log.h"
+#include "interpose/other_memory.h"
 #include "interpose/process.h"
+#include "interpose/room.h"
 
-/* Counts on the device of the current context, if that is known to the cache. */
+/* Counts on the device of the current context. */
 static void count(struct cm_cache *cache, enum cm_scalar scalar)
 {
-	struct cm_heap *heap = cm_cache_find_heap(cache, cm_context_current());
+	uint32_t device;
 
-	if (heap)
-		cm_cache_count(cache, cm_heap_device(heap), scalar, 1);
+	if (cm_context_find_row(cache, &device))
+		cm_cache_count(cache, device, scalar, 1);
 }
 
-/* The program's own call; where it fails for memory that we hold, once more without that. */
+/* The program's own call. */
 static CUresult forward_alloc(struct cm_cache *cache, CUdeviceptr *addr, size_t bytes)
 {
-	CUresult res = cm_real.cuMemAlloc_v2(addr, bytes);
+	CUresult res;
 
-	if (res == CUDA_ERROR_OUT_OF_MEMORY && cm_cache_make_room(cache, cm_context_current()))
-		res = cm_real.cuMemAlloc_v2(addr, bytes);
+	CM_WITH_ROOM(res, cm_real.cuMemAlloc_v2(addr, bytes));
+	if (res == CUDA_SUCCESS)
+		cm_other_note(CM_OTHER_FORWARDED, CM_NAME_ADDRESS, *addr, bytes);
 	count(cache, CM_SCALAR_forwarded_allocs);
 	return res;
 }
@@ -67,16 +69,18 @@ CUresult cm_wrap_cuMemAlloc_v2(CUdeviceptr *addr, size_t bytes)
 static CUresult release(CUdeviceptr addr)
 {
 	struct cm_cache *cache = cm_process_cache_if_made();
-	uint64_t stale = addr;
+	uint64_t forward = addr;
+	uint32_t taken;
 	int err;
 
 	if (!cache || !addr)
 		return cm_real.cuMemFree_v2(addr);
-	err = cm_cache_free(cache, addr, &stale);
+	err = cm_cache_free(cache, addr, &forward);
 	if (err >= 0)
 		return (CUresult)err;
 	count(cache, CM_SCALAR_forwarded_frees);
-	return cm_real.cuMemFree_v2(stale);
+	taken = cm_other_take(CM_NAME_ADDRESS, forward);
+	return cm_other_settle(taken, cm_real.cuMemFree_v2(forward));
 }
 
 CUresult cm_wrap_cuMemFree_v2(CUdeviceptr addr)
@@ -105,42 +109,6 @@ CUresult cm_wrap_cuMemGetInfo_v2(size_t *free_bytes, size_t *total)
 		sum = *free_bytes + cm_cache_returnable(cache, cm_context_current());
 		*free_bytes = sum < *total ? sum : *total;
 	}
-	cm_hook_leave();
-	return res;
-}
-
-/*
- * A handle names a whole driver allocation. A block that begins one can be exported, and is not
- * recycled any more; for another the importer would get the wrong address, so it is refused.
- */
-static CUresult export(CUipcMemHandle *handle, CUdeviceptr addr)
-{
-	struct cm_cache *cache = cm_process_cache_if_made();
-	struct cm_place_info info;
-
-	if (!cache)
-		return cm_real.cuIpcGetMemHandle(handle, addr);
-	cm_cache_lookup(cache, addr, &info);
-	if (info.place == CM_PLACE_LIVE || info.place == CM_PLACE_INTERIOR) {
-		if (info.block_addr != info.segment_addr) {
-			cm_log(CM_LOG_WARNING,
-			       "cuIpcGetMemHandle(0x%llx): this memory is part of a larger "
-			       "allocation and can't be shared; set CUDAMEM_CONF=placement:exact",
-			       (unsigned long long)addr);
-			return CUDA_ERROR_INVALID_VALUE;
-		}
-		(void)cm_cache_mark_exported(cache, addr);
-	}
-	return cm_real.cuIpcGetMemHandle(handle, addr);
-}
-
-CUresult cm_wrap_cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr addr)
-{
-	CUresult res;
-
-	if (!cm_hook_enter())
-		return cm_real.cuIpcGetMemHandle(handle, addr);
-	res = export(handle, addr);
 	cm_hook_leave();
 	return res;
 }

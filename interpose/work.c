@@ -3,15 +3,22 @@
 
 #include <stdatomic.h>
 
+#include "allocator/attr.h"
 #include "allocator/cache.h"
 #include "interpose/hooks.h"
 #include "interpose/process.h"
+#include "interpose/room.h"
 
 static _Atomic uint64_t number __attribute__((aligned(64)));
 
 uint64_t cm_work_number(void)
 {
 	return atomic_load_explicit(&number, memory_order_relaxed);
+}
+
+void cm_work_note(void)
+{
+	atomic_fetch_add_explicit(&number, 1, memory_order_relaxed);
 }
 
 /* Work is about to be submitted by this thread. */
@@ -24,16 +31,33 @@ static void announce(void)
 	cache = cm_process_cache_if_made();
 	if (cache && cm_cache_wants_close(cache))
 		cm_cache_before_work(cache);
-	atomic_fetch_add_explicit(&number, 1, memory_order_relaxed);
+	cm_work_note();
 	cm_hook_leave();
 }
 
+/* The first launch of a kernel may have to load it, and take memory for its stacks. */
+static bool make_room(void)
+{
+	bool made;
+
+	if (!cm_hook_enter())
+		return false;
+	made = cm_room_make();
+	cm_hook_leave();
+	return made;
+}
+
 /* A wrapper that announces and passes on; inside it the driver's own calls count as before. */
-#define WORK(symbol, params, pass)          \
-	CUresult cm_wrap_##symbol params    \
-	{                                   \
-		announce();                 \
-		return cm_real.symbol pass; \
+#define WORK(symbol, params, pass)                                               \
+	CUresult cm_wrap_##symbol params                                         \
+	{                                                                        \
+		CUresult res;                                                    \
+                                                                                 \
+		announce();                                                      \
+		res = cm_real.symbol pass;                                       \
+		if (CM_UNLIKELY(res == CUDA_ERROR_OUT_OF_MEMORY) && make_room()) \
+			res = cm_real.symbol pass;                               \
+		return res;                                                      \
 	}
 #define WORK_BOTH(symbol, params, pass) \
 	WORK(symbol, params, pass)      \

@@ -13,4 +13,8 @@
 /* Changes with every piece of such work; see struct cm_driver_ops. */
 uint64_t cm_work_number(void);
 
+/* Changes it: what has been freed until now may lie behind such work, for which the program's own
+ * call did not wait. */
+void cm_work_note(void);
+
 #endif

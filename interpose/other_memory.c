@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The doors of managed and pitched memory, arrays and mipmaps: passed on, and counted.
+ */
+#include "interpose/other_memory.h"
+
+#include "allocator/cache.h"
+#include "interpose/array_size.h"
+#include "interpose/context.h"
+#include "interpose/process.h"
+#include "interpose/room.h"
+
+void cm_other_note(enum cm_other kind, enum cm_other_name name, uint64_t key, uint64_t bytes)
+{
+	struct cm_cache *cache = cm_process_cache();
+	struct cm_other_memory memory = {.kind = kind, .bytes = bytes};
+
+	if (!cache || !cm_context_find_row(cache, &memory.device))
+		return;
+	memory.ctx = cm_context_current();
+	cm_others_add(cache, name, key, &memory);
+}
+
+uint32_t cm_other_take(enum cm_other_name name, uint64_t key)
+{
+	struct cm_cache *cache = cm_process_cache_if_made();
+
+	return cache ? cm_others_take(cache, name, key) : 0;
+}
+
+CUresult cm_other_settle(uint32_t taken, CUresult res)
+{
+	struct cm_cache *cache = cm_process_cache_if_made();
+
+	if (!taken || !cache)
+		return res;
+	if (res == CUDA_SUCCESS)
+		cm_others_drop(cache, taken);
+	else
+		cm_others_put_back(cache, taken);
+	return res;
+}
+
+/* A wrapper that gets memory, with room, and counts it where `got` (its answer is a success). */
+#define GET(symbol, params, pass, count)                \
+	CUresult cm_wrap_##symbol params                \
+	{                                               \
+		CUresult res;                           \
+                                                        \
+		if (!cm_hook_enter())                   \
+			return cm_real.symbol pass;     \
+		CM_WITH_ROOM(res, cm_real.symbol pass); \
+		if (res == CUDA_SUCCESS)                \
+			count;                          \
+		cm_hook_leave();                        \
+		return res;                             \
+	}
+
+/* A wrapper that gives memory up. */
+#define GIVE(symbol, type, name)                                      \
+	CUresult cm_wrap_##symbol(type handle)                        \
+	{                                                             \
+		uint32_t taken;                                       \
+		CUresult res;                                         \
+                                                                      \
+		if (!cm_hook_enter())                                 \
+			return cm_real.symbol(handle);                \
+		taken = cm_other_take(name, (uintptr_t)handle);       \
+		res = cm_other_settle(taken, cm_real.symbol(handle)); \
+		cm_hook_leave();                                      \
+		return res;                                           \
+	}
+
+/* clang-format off */
+GET(cuMemAllocManaged,
+    (CUdeviceptr *addr, size_t bytes, unsigned int flags), (addr, bytes, flags),
+    cm_other_note(CM_OTHER_MANAGED, CM_NAME_ADDRESS, *addr, bytes))
+GET(cuMemAllocPitch_v2,
+    (CUdeviceptr *addr, size_t *pitch, size_t width, size_t height, unsigned int element),
+    (addr, pitch, width, height, element),
+    cm_other_note(CM_OTHER_PITCH, CM_NAME_ADDRESS, *addr, *pitch * height))
+GET(cuArrayCreate_v2, (CUarray *array, const CUDA_ARRAY_DESCRIPTOR *shape), (array, shape),
+    cm_other_note(CM_OTHER_ARRAY, CM_NAME_ARRAY, (uintptr_t)*array, cm_array_size_2d(shape)))
+GET(cuArray3DCreate_v2, (CUarray *array, const CUDA_ARRAY3D_DESCRIPTOR *shape), (array, shape),
+    cm_other_note(CM_OTHER_ARRAY, CM_NAME_ARRAY, (uintptr_t)*array, cm_array_size(shape, 1)))
+GET(cuMipmappedArrayCreate,
+    (CUmipmappedArray *array, const CUDA_ARRAY3D_DESCRIPTOR *shape, unsigned int levels),
+    (array, shape, levels),
+    cm_other_note(CM_OTHER_ARRAY, CM_NAME_MIPMAP, (uintptr_t)*array,
+		  cm_array_size(shape, levels)))
+GIVE(cuArrayDestroy, CUarray, CM_NAME_ARRAY)
+GIVE(cuMipmappedArrayDestroy, CUmipmappedArray, CM_NAME_MIPMAP)
+/* clang-format on */

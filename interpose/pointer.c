@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The doors of pointer attributes. Answers are the driver's own; two attributes bind the driver
+ * allocation to something outside, and memory so bound is not recycled: SYNC_MEMOPS, set for network
+ * cards and sticky, and the tokens of P2P_TOKENS, which set it too (cuda.h).
+ */
+#include "allocator/cache.h"
+#include "interpose/hooks.h"
+#include "interpose/process.h"
+
+static void mark_shown(CUdeviceptr addr)
+{
+	struct cm_cache *cache = cm_process_cache_if_made();
+
+	if (!cache || !cm_hook_enter())
+		return;
+	(void)cm_cache_mark_exported(cache, addr);
+	cm_hook_leave();
+}
+
+CUresult cm_wrap_cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr addr)
+{
+	if (attribute == CU_POINTER_ATTRIBUTE_P2P_TOKENS)
+		mark_shown(addr);
+	return cm_real.cuPointerGetAttribute(data, attribute, addr);
+}
+
+CUresult cm_wrap_cuPointerGetAttributes(unsigned int n, CUpointer_attribute *attributes,
+					void **data, CUdeviceptr addr)
+{
+	unsigned int i;
+
+	for (i = 0; attributes && i < n; i++)
+		if (attributes[i] == CU_POINTER_ATTRIBUTE_P2P_TOKENS)
+			mark_shown(addr);
+	return cm_real.cuPointerGetAttributes(n, attributes, data, addr);
+}
+
+CUresult cm_wrap_cuPointerSetAttribute(const void *value, CUpointer_attribute attribute,
+				       CUdeviceptr addr)
+{
+	if (attribute == CU_POINTER_ATTRIBUTE_SYNC_MEMOPS)
+		mark_shown(addr);
+	return cm_real.cuPointerSetAttribute(value, attribute, addr);
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The doors of what needs device memory but does not give the program any to free: code, graphs,
+ * the heap and the stacks of a context.
+ */
+#include "interpose/room.h"
+
+#include "interpose/context.h"
+#include "interpose/process.h"
+
+bool cm_room_make(void)
+{
+	struct cm_cache *cache = cm_process_cache_if_made();
+	uint64_t ctx = cm_context_current();
+
+	return cache && ctx && cm_cache_make_room(cache, ctx);
+}
+
+bool cm_room_make_on(CUdevice device)
+{
+	struct cm_cache *cache = cm_process_cache_if_made();
+
+	return cache && cm_cache_make_room_on(cache, cm_cache_device_row(cache, device));
+}
+
+/* A wrapper that passes on, with room; `pass` are its arguments' names. */
+#define NEEDS_ROOM(symbol, params, pass)                \
+	CUresult cm_wrap_##symbol params                \
+	{                                               \
+		CUresult res;                           \
+                                                        \
+		if (!cm_hook_enter())                   \
+			return cm_real.symbol pass;     \
+		CM_WITH_ROOM(res, cm_real.symbol pass); \
+		cm_hook_leave();                        \
+		return res;                             \
+	}
+
+/* clang-format off */
+NEEDS_ROOM(cuModuleLoad, (CUmodule *module, const char *path), (module, path))
+NEEDS_ROOM(cuModuleLoadData, (CUmodule *module, const void *image), (module, image))
+NEEDS_ROOM(cuModuleLoadDataEx,
+	   (CUmodule *module, const void *image, unsigned int n, CUjit_option *options,
+	    void **values),
+	   (module, image, n, options, values))
+NEEDS_ROOM(cuModuleLoadFatBinary, (CUmodule *module, const void *image), (module, image))
+NEEDS_ROOM(cuLibraryLoadData,
+	   (CUlibrary *library, const void *code, CUjit_option *jit_options, void **jit_values,
+	    unsigned int jit_n, CUlibraryOption *options, void **values, unsigned int n),
+	   (library, code, jit_options, jit_values, jit_n, options, values, n))
+NEEDS_ROOM(cuLibraryLoadFromFile,
+	   (CUlibrary *library, const char *path, CUjit_option *jit_options, void **jit_values,
+	    unsigned int jit_n, CUlibraryOption *options, void **values, unsigned int n),
+	   (library, path, jit_options, jit_values, jit_n, options, values, n))
+NEEDS_ROOM(cuFuncLoad, (CUfunction function), (function))
+NEEDS_ROOM(cuGraphInstantiateWithFlags,
+	   (CUgraphExec *exec, CUgraph graph, unsigned long long flags), (exec, graph, flags))
+NEEDS_ROOM(cuGraphInstantiateWithParams,
+	   (CUgraphExec *exec, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *params),
+	   (exec, graph, params))
+NEEDS_ROOM(cuGraphInstantiateWithParams_ptsz,
+	   (CUgraphExec *exec, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *params),
+	   (exec, graph, params))
+NEEDS_ROOM(cuCtxSetLimit, (CUlimit limit, size_t value), (limit, value))
+/* clang-format on */

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Room for what passes by the cache. Driver calls that need device memory of their own fail where
+ * the cache holds it; then it is given back and the call is made once more. To be used inside the
+ * hook (hooks.h); while a capture is active nothing is given back.
+ */
+#ifndef CM_INTERPOSE_ROOM_H
+#define CM_INTERPOSE_ROOM_H
+
+#include <stdbool.h>
+
+#include "interpose/hooks.h"
+
+/* Gives cached memory of a device back, that of the current context or a named one. Waits for what
+ * was freed. False: there was none. */
+bool cm_room_make(void);
+bool cm_room_make_on(CUdevice device);
+
+/* `res` is the answer of the driver call `call`, which is made again where room could be made. */
+#define CM_WITH_ROOM(res, call)                                        \
+	do {                                                           \
+		res = (call);                                          \
+		if (res == CUDA_ERROR_OUT_OF_MEMORY && cm_room_make()) \
+			res = (call);                                  \
+	} while (0)
+
+#define CM_WITH_ROOM_ON(device, res, call)                                      \
+	do {                                                                    \
+		res = (call);                                                   \
+		if (res == CUDA_ERROR_OUT_OF_MEMORY && cm_room_make_on(device)) \
+			res = (call);                                           \
+	} while (0)
+
+#endif

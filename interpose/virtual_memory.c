@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The doors of memory without an address of its own: cuMemCreate and what maps it. Passed on, and
+ * counted by handle, until the last handle is released and the last mapping is gone. It belongs to
+ * no context.
+ */
+#include "interpose/context.h"
+#include "interpose/hooks.h"
+#include "interpose/other_memory.h"
+#include "interpose/process.h"
+#include "interpose/room.h"
+
+static bool is_on_device(const CUmemAllocationProp *prop)
+{
+	return prop && prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
+}
+
+static CUresult create(CUmemGenericAllocationHandle *handle, size_t bytes,
+		       const CUmemAllocationProp *prop, unsigned long long flags)
+{
+	struct cm_other_memory memory = {.kind = CM_OTHER_VMM, .bytes = bytes};
+	struct cm_cache *cache;
+	CUresult res;
+
+	if (!is_on_device(prop))
+		return cm_real.cuMemCreate(handle, bytes, prop, flags);
+	CM_WITH_ROOM_ON(prop->location.id, res, cm_real.cuMemCreate(handle, bytes, prop, flags));
+	cache = cm_process_cache();
+	if (res == CUDA_SUCCESS && cache &&
+	    cm_context_find_row_of(cache, prop->location.id, &memory.device))
+		cm_others_add(cache, CM_NAME_HANDLE, *handle, &memory);
+	return res;
+}
+
+CUresult cm_wrap_cuMemCreate(CUmemGenericAllocationHandle *handle, size_t bytes,
+			     const CUmemAllocationProp *prop, unsigned long long flags)
+{
+	CUresult res;
+
+	if (!cm_hook_enter())
+		return cm_real.cuMemCreate(handle, bytes, prop, flags);
+	res = create(handle, bytes, prop, flags);
+	cm_hook_leave();
+	return res;
+}
+
+CUresult cm_wrap_cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *addr)
+{
+	struct cm_cache *cache = cm_process_cache_if_made();
+	CUresult res = cm_real.cuMemRetainAllocationHandle(handle, addr);
+
+	if (res == CUDA_SUCCESS && cache && cm_hook_enter()) {
+		cm_others_retain(cache, *handle);
+		cm_hook_leave();
+	}
+	return res;
+}
+
+CUresult cm_wrap_cuMemRelease(CUmemGenericAllocationHandle handle)
+{
+	uint32_t taken;
+	CUresult res;
+
+	if (!cm_hook_enter())
+		return cm_real.cuMemRelease(handle);
+	taken = cm_other_take(CM_NAME_HANDLE, handle);
+	res = cm_other_settle(taken, cm_real.cuMemRelease(handle));
+	cm_hook_leave();
+	return res;
+}
+
+CUresult cm_wrap_cuMemMap(CUdeviceptr addr, size_t bytes, size_t offset,
+			  CUmemGenericAllocationHandle handle, unsigned long long flags)
+{
+	struct cm_cache *cache = cm_process_cache_if_made();
+	CUresult res;
+
+	if (!cache || !cm_hook_enter())
+		return cm_real.cuMemMap(addr, bytes, offset, handle, flags);
+	CM_WITH_ROOM(res, cm_real.cuMemMap(addr, bytes, offset, handle, flags));
+	if (res == CUDA_SUCCESS)
+		cm_others_map(cache, addr, bytes, handle);
+	cm_hook_leave();
+	return res;
+}
+
+CUresult cm_wrap_cuMemUnmap(CUdeviceptr addr, size_t bytes)
+{
+	struct cm_cache *cache = cm_process_cache_if_made();
+	uint32_t taken;
+	CUresult res;
+
+	if (!cache || !cm_hook_enter())
+		return cm_real.cuMemUnmap(addr, bytes);
+	taken = cm_others_take_mapped(cache, addr, bytes);
+	res = cm_other_settle(taken, cm_real.cuMemUnmap(addr, bytes));
+	cm_hook_leave();
+	return res;
+}

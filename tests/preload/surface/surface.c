@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/preload/surface/surface.h"
+
+#include "stats/books.h"
+
+CUcontext cm_open(CUdevice device)
+{
+	CUcontext ctx;
+
+	OK(cuInit(0));
+	OK(cuDevicePrimaryCtxRetain(&ctx, device));
+	OK(cuCtxSetCurrent(ctx));
+	return ctx;
+}
+
+CUdeviceptr cm_get(uint64_t bytes)
+{
+	CUdeviceptr addr = 0;
+
+	OK(cuMemAlloc_v2(&addr, bytes));
+	return addr;
+}
+
+int64_t cm_other_bytes(enum cm_other kind)
+{
+	return cm_own_books(0).other_bytes[kind].current;
+}
+
+int64_t cm_other_count(enum cm_other kind)
+{
+	return cm_own_books(0).other_count[kind].current;
+}
+
+int64_t cm_reserved(void)
+{
+	const struct cm_device_row row = cm_own_books(0);
+
+	return cm_stat_current(&row, CM_STAT_RESERVED_BYTES);
+}
+
+int64_t cm_allocated(void)
+{
+	const struct cm_device_row row = cm_own_books(0);
+
+	return cm_stat_current(&row, CM_STAT_ALLOCATED_BYTES);
+}
+
+CUfunction cm_load_hold(void)
+{
+	static const char text[] = "cudasim-module\n"
+				   "kernel hold\n"
+				   " params ptr u64 ptr\n"
+				   " writes p0 p1\n"
+				   " until p2\n"
+				   "end\n";
+	CUfunction hold;
+	CUmodule module;
+
+	OK(cuModuleLoadData(&module, text));
+	OK(cuModuleGetFunction(&hold, module, "hold"));
+	return hold;
+}
+
+void cm_launch_hold(CUfunction hold, CUstream stream, CUdeviceptr addr, uint64_t bytes,
+		    const volatile uint32_t *flag)
+{
+	CUdeviceptr word = (uintptr_t)flag;
+	void *params[] = {&addr, &bytes, &word};
+
+	OK(cuLaunchKernel(hold, 1, 1, 1, 1, 1, 1, 0, stream, params, NULL));
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the roles of this folder share. They are linked with the simulated driver, as programs are
+ * with -lcuda, and call its functions by the names that it exports.
+ */
+#ifndef CM_TESTS_PRELOAD_SURFACE_SURFACE_H
+#define CM_TESTS_PRELOAD_SURFACE_SURFACE_H
+
+#define __CUDA_API_VERSION_INTERNAL
+#include <cuda.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "tests/preload/play.h"
+#include "tests/sim/cudasim.h"
+
+#define MIB UINT64_C(1048576)
+
+#define OK(call) CM_MUST((call) == CUDA_SUCCESS)
+
+/* Starts CUDA with the primary context of a device, which is current then. */
+CUcontext cm_open(CUdevice device);
+
+/* A device block; a failure ends the role. */
+CUdeviceptr cm_get(uint64_t bytes);
+
+/* What the books say of one kind: bytes and pieces that live now. */
+int64_t cm_other_bytes(enum cm_other kind);
+int64_t cm_other_count(enum cm_other kind);
+
+/* Bytes of device 0 that the cache holds or has handed out, and that it has handed out. */
+int64_t cm_reserved(void);
+int64_t cm_allocated(void);
+
+/* A kernel "hold" that touches `bytes` at an address and runs until the word at `flag` is not 0. */
+CUfunction cm_load_hold(void);
+void cm_launch_hold(CUfunction hold, CUstream stream, CUdeviceptr addr, uint64_t bytes,
+		    const volatile uint32_t *flag);
+
+#endif
