@@ -60,12 +60,6 @@ static void complete_place(struct place *place, const CUDA_MEMCPY3D *params, siz
 	place->addr += x + y * place->pitch + z * place->slice;
 }
 
-static bool is_live(const struct sim_touch *touch, void *unused)
-{
-	(void)unused;
-	return sim_mem_is_live(touch->addr, touch->bytes);
-}
-
 CUresult sim_copy_describe(const CUDA_MEMCPY3D *params, struct sim_op *ret_op)
 {
 	struct place src;
@@ -99,7 +93,7 @@ CUresult sim_copy_describe(const CUDA_MEMCPY3D *params, struct sim_op *ret_op)
 				.src_slice = src.slice,
 			},
 	};
-	return sim_op_visit(ret_op, is_live, NULL) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+	return sim_op_is_possible(ret_op) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 static bool is_pageable(uint64_t addr)

@@ -25,7 +25,7 @@ static CUresult fill(CUstream handle, const struct sim_fill *what, bool wait)
 	if (!mem || what->dst % what->element ||
 	    (what->height > 1 && what->pitch < what->width * what->element) ||
 	    !sim_mem_is_live(what->dst,
-			     (what->height - 1) * what->pitch + what->width * what->element))
+			     (what->height - 1) * what->pitch + what->width * what->element, true))
 		return CUDA_ERROR_INVALID_VALUE;
 	if (wait && !sim_mem_is_on_device(mem))
 		return sim_stream_submit_and_wait(stream, &op);

@@ -134,7 +134,7 @@ static CUresult check_managed(CUdeviceptr addr, size_t count)
 {
 	const struct sim_mem *mem = sim_mem_find(addr);
 
-	return count && mem && mem->kind == SIM_MEM_MANAGED && sim_mem_is_live(addr, count)
+	return count && mem && mem->kind == SIM_MEM_MANAGED && sim_mem_is_live(addr, count, false)
 		       ? CUDA_SUCCESS
 		       : CUDA_ERROR_INVALID_VALUE;
 }

@@ -154,7 +154,8 @@ CUresult sim_cuMemGetHandleForAddressRange(void *handle, CUdeviceptr dptr, size_
 	int fd;
 
 	if (!handle || !mem || mem->kind != SIM_MEM_DEVICE || flags || dptr % page || size % page ||
-	    handleType != CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD || !sim_mem_is_live(dptr, size))
+	    handleType != CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD ||
+	    !sim_mem_is_live(dptr, size, false))
 		return CUDA_ERROR_INVALID_VALUE;
 	sim_shared_describe(&shared, mem->device,
 			    dptr - (uint64_t)(uintptr_t)mem->device->vram.base, size);

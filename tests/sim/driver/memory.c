@@ -7,6 +7,7 @@
 #include "context.h"
 #include "device.h"
 #include "ranges.h"
+#include "vmm.h"
 
 static struct sim_mem *spare;
 static uint64_t last_id;
@@ -139,7 +140,7 @@ bool sim_mem_overlaps(uint64_t addr, uint64_t bytes)
 	return sim_mem_find(addr) || sim_mem_find(addr + bytes - 1) || sim_ranges_any(addr, bytes);
 }
 
-bool sim_mem_is_live(uint64_t addr, uint64_t bytes)
+bool sim_mem_is_live(uint64_t addr, uint64_t bytes, bool write)
 {
 	struct sim_mem *mem;
 
@@ -149,7 +150,8 @@ bool sim_mem_is_live(uint64_t addr, uint64_t bytes)
 		mem = sim_mem_find(addr);
 		if (!mem)
 			return !sim_device_of_address(addr);
-		if (mem->kind == SIM_MEM_RESERVED)
+		if (mem->kind == SIM_MEM_RESERVED ||
+		    (mem->kind == SIM_MEM_MAPPED && !sim_vmm_is_open(mem, write)))
 			return false;
 		rest = mem->bytes - (addr - mem->base);
 		if (bytes <= rest)

@@ -63,8 +63,11 @@ struct sim_mem *sim_mem_find(uint64_t addr);
 struct sim_mem *sim_mem_find_base(uint64_t addr);
 /* True when any known memory lies in the range. */
 bool sim_mem_overlaps(uint64_t addr, uint64_t bytes);
-/* True when all of the range belongs to live memory; host memory unknown to us counts as live. */
-bool sim_mem_is_live(uint64_t addr, uint64_t bytes);
+/*
+ * True when all of the range belongs to live memory that a device may read, or write; host memory
+ * unknown to us counts as such.
+ */
+bool sim_mem_is_live(uint64_t addr, uint64_t bytes, bool write);
 
 static inline bool sim_mem_is_on_device(const struct sim_mem *mem)
 {

@@ -85,7 +85,7 @@ bool sim_op_visit(const struct sim_op *op, bool (*see)(const struct sim_touch *t
 static bool is_live(const struct sim_touch *touch, void *unused)
 {
 	(void)unused;
-	return sim_mem_is_live(touch->addr, touch->bytes);
+	return sim_mem_is_live(touch->addr, touch->bytes, touch->write);
 }
 
 static void run_copy(const struct sim_copy *copy)
@@ -134,12 +134,18 @@ static void run_write(const struct sim_word *word)
 		__atomic_store_n((uint64_t *)at, word->value, __ATOMIC_RELEASE);
 }
 
+bool sim_op_is_possible(const struct sim_op *op)
+{
+	return sim_op_visit(op, is_live, NULL);
+}
+
 /* Copies between devices find their way without peer access; kernels do not. */
 static bool is_reachable(const struct sim_touch *touch, void *ctx)
 {
 	const struct sim_mem *mem = sim_mem_find(touch->addr);
 
-	return mem && sim_mem_is_live(touch->addr, touch->bytes) && sim_ctx_can_reach(ctx, mem);
+	return mem && sim_mem_is_live(touch->addr, touch->bytes, touch->write) &&
+	       sim_ctx_can_reach(ctx, mem);
 }
 
 CUresult sim_op_run(struct sim_op *op, struct sim_ctx *ctx)
@@ -197,7 +203,7 @@ bool sim_op_polls(const struct sim_op *op)
 bool sim_op_is_over(const struct sim_op *op)
 {
 	/* What touches memory that is gone ends at once, with an error. */
-	if (!sim_op_visit(op, is_live, NULL))
+	if (!sim_op_is_possible(op))
 		return true;
 	return op->kind == SIM_OP_KERNEL ? sim_kernel_is_over(op->u.kernel)
 					 : word_holds(&op->u.word);

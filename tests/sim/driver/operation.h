@@ -86,6 +86,9 @@ struct sim_touch {
 bool sim_op_visit(const struct sim_op *op, bool (*see)(const struct sim_touch *touch, void *data),
 		  void *data);
 
+/* True when all that it touches is there. */
+bool sim_op_is_possible(const struct sim_op *op);
+
 /*
  * Carries it out for the context. CUDA_ERROR_ILLEGAL_ADDRESS when it touches memory that is not
  * there, or, being a kernel, that the context cannot reach.

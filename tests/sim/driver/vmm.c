@@ -20,6 +20,13 @@ const struct sim_mem *sim_vmm_range_of(const struct sim_mem *mapped)
 	return mapping->range;
 }
 
+bool sim_vmm_is_open(const struct sim_mem *mapped, bool write)
+{
+	const struct sim_mapping *mapping = mapped->extra;
+
+	return (write ? mapping->writable : mapping->readable) != 0;
+}
+
 uint64_t sim_vmm_handle_types(const struct sim_mem *mem)
 {
 	const struct sim_mapping *mapping = mem->kind == SIM_MEM_MAPPED ? mem->extra : NULL;

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: MIT */
+#include "sim_test.h"
+
+#define GRAIN (2 * MIB)
+
+static const CUmemAllocationProp ON_DEVICE = {
+	.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+	.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0},
+};
+
+static CUdeviceptr reserve(size_t bytes)
+{
+	CUdeviceptr addr = 0;
+
+	assert_ok(cuMemAddressReserve(&addr, bytes, 0, 0, 0));
+	assert_int_equal(addr % GRAIN, 0);
+	return addr;
+}
+
+static CUmemGenericAllocationHandle create(size_t bytes)
+{
+	CUmemGenericAllocationHandle handle = 0;
+
+	assert_ok(cuMemCreate(&handle, bytes, &ON_DEVICE, 0));
+	return handle;
+}
+
+static CUresult grant(CUdeviceptr addr, size_t bytes, CUmemAccess_flags flags)
+{
+	const CUmemAccessDesc access = {.location = ON_DEVICE.location, .flags = flags};
+
+	return cuMemSetAccess(addr, bytes, &access, 1);
+}
+
+static void everything_comes_in_whole_grains(void **state)
+{
+	CUmemGenericAllocationHandle handle;
+	CUdeviceptr addr;
+	size_t grain;
+
+	(void)state;
+	assert_ok(cuMemGetAllocationGranularity(&grain, &ON_DEVICE,
+						CU_MEM_ALLOC_GRANULARITY_MINIMUM));
+	assert_int_equal(grain, GRAIN);
+	assert_error(cuMemCreate(&handle, GRAIN + 4096, &ON_DEVICE, 0), CUDA_ERROR_INVALID_VALUE);
+	assert_error(cuMemCreate(&handle, 0, &ON_DEVICE, 0), CUDA_ERROR_INVALID_VALUE);
+	assert_error(cuMemAddressReserve(&addr, 4096, 0, 0, 0), CUDA_ERROR_INVALID_VALUE);
+	assert_error(cuMemAddressReserve(&addr, GRAIN, 3, 0, 0), CUDA_ERROR_INVALID_VALUE);
+	addr = reserve(2 * GRAIN);
+	handle = create(GRAIN);
+	assert_error(cuMemMap(addr + 4096, GRAIN, 0, handle, 0), CUDA_ERROR_INVALID_VALUE);
+	assert_error(cuMemMap(addr, GRAIN, GRAIN, handle, 0), CUDA_ERROR_INVALID_VALUE);
+	assert_error(cuMemMap(addr, 2 * GRAIN, 0, handle, 0), CUDA_ERROR_INVALID_VALUE);
+	assert_error(cuMemMap(addr + 2 * GRAIN, GRAIN, 0, handle, 0), CUDA_ERROR_INVALID_VALUE);
+	assert_ok(cuMemRelease(handle));
+	assert_ok(cuMemAddressFree(addr, 2 * GRAIN));
+}
+
+static void addresses_cost_nothing_and_memory_counts(void **state)
+{
+	uint64_t before = cudasim_used_bytes(0);
+	CUdeviceptr addr = reserve((size_t)1 << 40);
+	CUmemGenericAllocationHandle handle;
+
+	(void)state;
+	assert_int_equal(cudasim_used_bytes(0), before);
+	handle = create(4 * GRAIN);
+	assert_int_equal(cudasim_used_bytes(0), before + 4 * GRAIN);
+	assert_error(cuMemCreate(&handle, (size_t)1 << 30, &ON_DEVICE, 0),
+		     CUDA_ERROR_OUT_OF_MEMORY);
+	assert_ok(cuMemRelease(handle));
+	assert_int_equal(cudasim_used_bytes(0), before);
+	assert_ok(cuMemAddressFree(addr, (size_t)1 << 40));
+}
+
+static void a_place_is_mapped_once(void **state)
+{
+	CUdeviceptr addr = reserve(4 * GRAIN);
+	CUmemGenericAllocationHandle handle = create(2 * GRAIN);
+
+	(void)state;
+	assert_ok(cuMemMap(addr + GRAIN, 2 * GRAIN, 0, handle, 0));
+	assert_error(cuMemMap(addr, 2 * GRAIN, 0, handle, 0), CUDA_ERROR_INVALID_VALUE);
+	assert_error(cuMemMap(addr + 2 * GRAIN, GRAIN, 0, handle, 0), CUDA_ERROR_INVALID_VALUE);
+	assert_ok(cuMemMap(addr + 3 * GRAIN, GRAIN, 0, handle, 0));
+	assert_error(cuMemUnmap(addr + GRAIN, GRAIN), CUDA_ERROR_INVALID_VALUE);
+	assert_error(cuMemUnmap(addr, 4 * GRAIN), CUDA_ERROR_INVALID_VALUE);
+	assert_error(cuMemAddressFree(addr, 4 * GRAIN), CUDA_ERROR_INVALID_VALUE);
+	assert_ok(cuMemUnmap(addr + GRAIN, 3 * GRAIN));
+	assert_ok(cuMemRelease(handle));
+	assert_error(cuMemRelease(handle), CUDA_ERROR_INVALID_VALUE);
+	assert_error(cuMemAddressFree(addr, GRAIN), CUDA_ERROR_INVALID_VALUE);
+	assert_ok(cuMemAddressFree(addr, 4 * GRAIN));
+}
+
+static void memory_lives_as_long_as_anybody_has_it(void **state)
+{
+	uint64_t before = cudasim_used_bytes(0);
+	CUdeviceptr addr = reserve(GRAIN);
+	CUmemGenericAllocationHandle handle = create(GRAIN);
+
+	(void)state;
+	assert_ok(cuMemMap(addr, GRAIN, 0, handle, 0));
+	assert_ok(cuMemRelease(handle));
+	assert_int_equal(cudasim_used_bytes(0), before + GRAIN);
+	assert_ok(cuMemRetainAllocationHandle(&handle, (void *)(addr + 5)));
+	assert_ok(cuMemUnmap(addr, GRAIN));
+	assert_int_equal(cudasim_used_bytes(0), before + GRAIN);
+	assert_ok(cuMemRelease(handle));
+	assert_int_equal(cudasim_used_bytes(0), before);
+	assert_ok(cuMemAddressFree(addr, GRAIN));
+}
+
+static void access_is_given_to_whole_mappings(void **state)
+{
+	CUdeviceptr addr = reserve(4 * GRAIN);
+	CUmemGenericAllocationHandle first = create(2 * GRAIN);
+	CUmemGenericAllocationHandle second = create(GRAIN);
+	unsigned long long flags;
+
+	(void)state;
+	assert_ok(cuMemMap(addr, 2 * GRAIN, 0, first, 0));
+	assert_ok(cuMemMap(addr + 2 * GRAIN, GRAIN, 0, second, 0));
+	assert_ok(cuMemGetAccess(&flags, &ON_DEVICE.location, addr));
+	assert_int_equal(flags, CU_MEM_ACCESS_FLAGS_PROT_NONE);
+	assert_error(grant(addr, GRAIN, CU_MEM_ACCESS_FLAGS_PROT_READWRITE),
+		     CUDA_ERROR_INVALID_VALUE);
+	assert_error(grant(addr, 4 * GRAIN, CU_MEM_ACCESS_FLAGS_PROT_READWRITE),
+		     CUDA_ERROR_INVALID_VALUE);
+	assert_ok(grant(addr, 3 * GRAIN, CU_MEM_ACCESS_FLAGS_PROT_READWRITE));
+	assert_ok(cuMemGetAccess(&flags, &ON_DEVICE.location, addr + 2 * GRAIN));
+	assert_int_equal(flags, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+	/* A new mapping begins without. */
+	assert_ok(cuMemUnmap(addr + 2 * GRAIN, GRAIN));
+	assert_ok(cuMemMap(addr + 2 * GRAIN, GRAIN, 0, second, 0));
+	assert_ok(cuMemGetAccess(&flags, &ON_DEVICE.location, addr + 2 * GRAIN));
+	assert_int_equal(flags, CU_MEM_ACCESS_FLAGS_PROT_NONE);
+}
+
+static void work_crosses_neighbours_but_not_holes(void **state)
+{
+	CUdeviceptr addr = reserve(3 * GRAIN);
+	CUmemGenericAllocationHandle first = create(GRAIN);
+	CUmemGenericAllocationHandle second = create(GRAIN);
+	uint32_t word = 0;
+
+	(void)state;
+	assert_error(cuMemsetD32(addr, 1, 1), CUDA_ERROR_INVALID_VALUE);
+	assert_ok(cuMemMap(addr, GRAIN, 0, first, 0));
+	assert_ok(cuMemMap(addr + GRAIN, GRAIN, 0, second, 0));
+	assert_error(cuMemsetD32(addr, 1, 1), CUDA_ERROR_INVALID_VALUE);
+	assert_ok(grant(addr, 2 * GRAIN, CU_MEM_ACCESS_FLAGS_PROT_READWRITE));
+	assert_ok(cuMemsetD32(addr + GRAIN - 4, 6, 2));
+	assert_ok(cuMemcpyDtoH(&word, addr + GRAIN, 4));
+	assert_int_equal(word, 6);
+	assert_error(cuMemsetD32(addr + 2 * GRAIN - 4, 6, 2), CUDA_ERROR_INVALID_VALUE);
+	/* The same memory at another address. */
+	assert_ok(cuMemMap(addr + 2 * GRAIN, GRAIN, 0, second, 0));
+	assert_ok(grant(addr + 2 * GRAIN, GRAIN, CU_MEM_ACCESS_FLAGS_PROT_READ));
+	assert_ok(cuMemcpyDtoH(&word, addr + 2 * GRAIN, 4));
+	assert_int_equal(word, 6);
+}
+
+static void unmapping_under_work_is_an_error_of_the_program(void **state)
+{
+	CUfunction kernel = load_kernel("cudasim-module\nkernel k\n params ptr\n time 50us\n"
+					" writes p0 4\nend\n",
+					"k");
+	CUdeviceptr addr = reserve(GRAIN);
+	CUmemGenericAllocationHandle handle = create(GRAIN);
+	void *params[] = {&addr};
+
+	(void)state;
+	assert_ok(cuMemMap(addr, GRAIN, 0, handle, 0));
+	assert_ok(grant(addr, GRAIN, CU_MEM_ACCESS_FLAGS_PROT_READWRITE));
+	launch(kernel, NULL, params);
+	assert_ok(cuMemUnmap(addr, GRAIN));
+	assert_error(cuCtxSynchronize(), CUDA_ERROR_ILLEGAL_ADDRESS);
+}
+
+static void a_mapping_and_its_range_are_told_apart(void **state)
+{
+	CUdeviceptr addr = reserve(4 * GRAIN);
+	CUmemGenericAllocationHandle handle = create(GRAIN);
+	CUdeviceptr base;
+	size_t bytes;
+	uint64_t range;
+
+	(void)state;
+	assert_ok(cuMemMap(addr + GRAIN, GRAIN, 0, handle, 0));
+	assert_ok(cuMemGetAddressRange(&base, &bytes, addr + GRAIN + 7));
+	assert_int_equal(base, addr + GRAIN);
+	assert_int_equal(bytes, GRAIN);
+	assert_ok(cuPointerGetAttribute(&range, CU_POINTER_ATTRIBUTE_RANGE_SIZE, addr + GRAIN));
+	assert_int_equal(range, 4 * GRAIN);
+	assert_error(cuMemFree(addr + GRAIN), CUDA_ERROR_INVALID_VALUE);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		with_context(everything_comes_in_whole_grains),
+		with_context(addresses_cost_nothing_and_memory_counts),
+		with_context(a_place_is_mapped_once),
+		with_context(memory_lives_as_long_as_anybody_has_it),
+		with_context(access_is_given_to_whole_mappings),
+		with_context(work_crosses_neighbours_but_not_holes),
+		with_context(unmapping_under_work_is_an_error_of_the_program),
+		with_context(a_mapping_and_its_range_are_told_apart),
+	};
+
+	setenv("CUDASIM", "memory:512M", 1);
+	return cmocka_run_group_tests_name("sim_vmm", tests, NULL, NULL);
+}
