@@ -20,14 +20,16 @@ static bool is_split(const struct cm_block *block)
  */
 static bool is_fit(const struct cm_cache *cache, const struct cm_block *block, uint64_t size)
 {
+	const struct cm_segment *segment = &cache->segment[block->segment];
 	const struct cm_policy *policy = &cache->policy;
 
 	if (size < policy->max_split_size && block->size >= policy->max_split_size)
 		return false;
 	if (size >= policy->max_split_size && block->size >= size + policy->max_non_split_rounding)
 		return false;
-	if (cache->segment[block->segment].flags & CM_SEGMENT_EXACT)
-		return block->size - size <= size / 8 + CM_SEGMENT_GRAIN;
+	if (segment->flags & CM_SEGMENT_EXACT)
+		return block->size - size <=
+		       size / 8 + (segment->flags & CM_SEGMENT_SMALL ? 0 : CM_SEGMENT_GRAIN);
 	return true;
 }
 

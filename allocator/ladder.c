@@ -81,7 +81,7 @@ static int reuse(const struct request *request)
 	cm_lock_release(&cache->turn);
 	if (err == -ENOENT && heap->pending_bytes >= request->size &&
 	    (cache->policy.reuse == CM_REUSE_WAIT || runs_too_far_ahead(heap))) {
-		(void)cm_epoch_wait(heap, CM_PATIENCE_NS);
+		cm_epoch_wait(heap, CM_PATIENCE_NS);
 		err = take(request);
 	}
 	return err;
@@ -136,9 +136,10 @@ static int grow_by(const struct request *request, uint64_t segment_size, uint32_
 
 static uint32_t segment_flags(const struct request *request)
 {
-	if (request->size <= CM_SMALL_MAX)
-		return CM_SEGMENT_SMALL;
-	return request->heap->cache->policy.placement == CM_PLACEMENT_EXACT ? CM_SEGMENT_EXACT : 0;
+	const enum cm_placement placement = request->heap->cache->policy.placement;
+
+	return (placement == CM_PLACEMENT_EXACT ? CM_SEGMENT_EXACT : 0) |
+	       (request->size <= CM_SMALL_MAX ? CM_SEGMENT_SMALL : 0);
 }
 
 static int grow(const struct request *request)

@@ -27,7 +27,7 @@ enum cm_sync {
 
 enum cm_placement {
 	CM_PLACEMENT_AUTO,  /* exact where the process shows signs of sharing memory, else split */
-	CM_PLACEMENT_EXACT, /* blocks of 1 MiB and more are driver allocations of their own */
+	CM_PLACEMENT_EXACT, /* every block is a driver allocation of its own */
 	CM_PLACEMENT_SPLIT, /* always split */
 };
 

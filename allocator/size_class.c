@@ -42,9 +42,12 @@ uint64_t cm_size_round(const struct cm_policy *policy, uint64_t bytes)
 
 uint64_t cm_size_segment(const struct cm_policy *policy, uint64_t size)
 {
+	const bool exact = policy->placement == CM_PLACEMENT_EXACT;
+
+	/* The driver itself puts small allocations together. */
 	if (size <= CM_SMALL_MAX)
-		return CM_SMALL_SEGMENT;
-	if (size < CM_MEDIUM_MAX && policy->placement != CM_PLACEMENT_EXACT)
+		return exact ? size : CM_SMALL_SEGMENT;
+	if (size < CM_MEDIUM_MAX && !exact)
 		return policy->large_segment_size;
 	return round_up(size, CM_SEGMENT_GRAIN);
 }

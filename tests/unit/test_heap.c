@@ -279,9 +279,9 @@ static struct fixture *open_exact(void)
 	return case_open(&(struct fixture_params){.policy = &policy});
 }
 
-static void exact_placement_gives_each_large_block_a_segment(void **state)
+static void exact_placement_gives_each_block_a_segment(void **state)
 {
-	static const uint64_t sizes[] = {MIB + 1, 3 * MIB, 9 * MIB, 64 * MIB};
+	static const uint64_t sizes[] = {1, 512, 5000, MIB, MIB + 1, 3 * MIB, 9 * MIB, 64 * MIB};
 	struct fixture *f = open_exact();
 	uint64_t addr, small;
 	size_t i;
@@ -291,10 +291,14 @@ static void exact_placement_gives_each_large_block_a_segment(void **state)
 		addr = case_get(f, sizes[i]);
 		assert_int_equal(fake_memory_of(addr).addr, addr);
 	}
+	assert_current(f, SMALL, CM_STAT_SEGMENT, 4);
 	assert_current(f, LARGE, CM_STAT_SEGMENT, 4);
-	assert_current(f, LARGE, CM_STAT_INACTIVE_SPLIT, 0);
-	small = case_get(f, MIB / 2);
-	assert_int_equal(case_get(f, MIB / 2), small + MIB / 2);
+	assert_current(f, ALL, CM_STAT_INACTIVE_SPLIT, 0);
+	small = case_get(f, 9 * 512);
+	case_put(f, small);
+	case_settle(f);
+	assert_int_not_equal(case_get(f, 7 * 512), small);
+	assert_int_equal(case_get(f, 8 * 512), small);
 	/* An eighth may be wasted when it serves again. */
 	case_put(f, addr);
 	case_settle(f);
@@ -593,7 +597,7 @@ int main(void)
 		fixture_case(a_pending_block_does_not_merge),
 		cmocka_unit_test(oversize_blocks_serve_oversize_requests_only),
 		cmocka_unit_test(an_oversize_block_serves_what_is_not_much_smaller),
-		cmocka_unit_test(exact_placement_gives_each_large_block_a_segment),
+		cmocka_unit_test(exact_placement_gives_each_block_a_segment),
 		fixture_case(what_is_no_block_is_refused_and_nothing_moves),
 		fixture_case(a_second_free_is_refused_at_every_stage),
 		fixture_case(sizes_that_are_none_of_ours_are_passed_on),
