@@ -79,6 +79,7 @@ const struct cm_driver_ops *__wrap_cm_driver_ops(void)
 {
 	static const struct cm_driver_ops ops = {
 		.tick = count_ticks,
+		.now_ns = count_ticks,
 		.gate_enter = gate_enter,
 		.gate_leave = gate_leave,
 	};
