@@ -202,13 +202,13 @@ bool cm_epoch_open_is_clean(struct cm_heap *heap)
 	return clean;
 }
 
-/* Whether an epoch has been waited for long enough. */
-static bool is_out_of_patience(struct cm_heap *heap, uint64_t limit_ns)
+/* Whether an epoch before `end` has been waited for long enough. */
+static bool is_out_of_patience(struct cm_heap *heap, uint64_t end, uint64_t limit_ns)
 {
 	uint64_t number, now = heap->cache->ops->now_ns(), waited;
 	const struct cm_epoch *epoch;
 
-	for (number = heap->oldest; number < heap->open.number; number++) {
+	for (number = heap->oldest; number < end; number++) {
 		epoch = closed(heap, number);
 		waited = now - epoch->closed_ns;
 		if (epoch->fence.broken || waited >= (epoch->clean ? limit_ns : CM_PATIENCE_NS))
@@ -217,42 +217,43 @@ static bool is_out_of_patience(struct cm_heap *heap, uint64_t limit_ns)
 	return false;
 }
 
-/* One look: 1 nothing is pending, 0 look again, -1 give up. */
-static int wait_step(struct cm_heap *heap, uint64_t limit_ns)
+/* One look: whether to look again for the epochs before `end`. */
+static bool has_to_wait(struct cm_heap *heap, uint64_t end, uint64_t limit_ns)
 {
-	int result = 0;
+	bool again;
 
 	cm_lock_acquire(&heap->cache->turn);
 	(void)cm_epoch_poll_turned(heap);
-	if (heap->oldest == heap->open.number)
-		result = 1;
-	else if (heap->row->flags & CM_HEAP_DRAINING || is_out_of_patience(heap, limit_ns))
-		result = -1;
+	if (end > heap->open.number)
+		end = heap->open.number; /* another context has the heap by now */
+	again = heap->oldest < end && !is_out_of_patience(heap, end, limit_ns);
 	cm_lock_release(&heap->cache->turn);
-	return result;
+	return again;
 }
 
-bool cm_epoch_wait(struct cm_heap *heap, uint64_t limit_ns)
+void cm_epoch_wait(struct cm_heap *heap, uint64_t limit_ns)
 {
 	const struct cm_driver_ops *ops = heap->cache->ops;
-	uint64_t start = ops->now_ns(), nap = CM_FENCE_NAP_NS;
-	bool ok = true;
-	int step;
+	uint64_t start = ops->now_ns(), nap = CM_FENCE_NAP_NS, end;
 
 	cm_lock_acquire(&heap->cache->turn);
 	if (!(heap->can & CM_CAN_CTX_EVENTS)) {
 		if (heap->pending_bytes)
-			ok = cm_epoch_synchronize_turned(heap);
+			(void)cm_epoch_synchronize_turned(heap);
 		cm_lock_release(&heap->cache->turn);
-		return ok;
+		return;
 	}
 	(void)cm_epoch_close_turned(heap);
+	/* What others free and close meanwhile is not waited for. */
+	end = heap->open.number;
 	cm_lock_release(&heap->cache->turn);
-	while (!(step = wait_step(heap, limit_ns)))
+	if (!has_to_wait(heap, end, limit_ns))
+		return;
+	do
 		cm_fence_nap(ops, &nap);
+	while (has_to_wait(heap, end, limit_ns));
 	count(heap, CM_SCALAR_waits, 1);
 	count(heap, CM_SCALAR_wait_ns, (int64_t)(ops->now_ns() - start));
-	return step > 0;
 }
 
 void cm_epoch_wait_device(struct cm_device *device, uint64_t limit_ns)
@@ -269,7 +270,7 @@ void cm_epoch_wait_device(struct cm_device *device, uint64_t limit_ns)
 	for (i = 0; i < heaps; i++) {
 		heap = atomic_load_explicit(&cache->heap[i], memory_order_relaxed);
 		if (heap->ctx && heap->device == device)
-			(void)cm_epoch_wait(heap, limit_ns);
+			cm_epoch_wait(heap, limit_ns);
 	}
 }
 

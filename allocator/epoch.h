@@ -41,9 +41,9 @@ bool cm_epoch_open_is_clean(struct cm_heap *heap);
 
 /*
  * Waits until all memory freed before is ready: for no more than `limit_ns` behind what is clean,
- * CM_PATIENCE_NS behind what is not. True where it is.
+ * CM_PATIENCE_NS behind what is not, and not where the driver gives no answer.
  */
-bool cm_epoch_wait(struct cm_heap *heap, uint64_t limit_ns);
+void cm_epoch_wait(struct cm_heap *heap, uint64_t limit_ns);
 
 /* The same for every context of the device, counted as PyTorch's synchronize_and_free_events. */
 void cm_epoch_wait_device(struct cm_device *device, uint64_t limit_ns);

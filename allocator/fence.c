@@ -38,9 +38,10 @@ static void give_event(struct cm_heap *heap, uint64_t event)
 		(void)heap->cache->ops->event_destroy(heap->ctx, event);
 }
 
+/* Want of memory is the one error that may pass. */
 static void fail(struct cm_heap *heap, int err)
 {
-	if (err > 0 && err != CM_DRIVER_NOT_READY)
+	if (err > 0 && err != CM_DRIVER_NOT_READY && err != CM_DRIVER_OUT_OF_MEMORY)
 		cm_cache_drain_heap(heap->cache, heap->ctx);
 }
 
