@@ -13,7 +13,7 @@
 
 #define SEED 20240607
 
-enum mode { MODE_PAIRS, MODE_LATENCIES, MODE_FIRST };
+enum mode { MODE_PAIRS, MODE_LATENCIES, MODE_FIRST, MODE_BUSY };
 
 struct options {
 	const char *door;
@@ -28,11 +28,12 @@ static int usage(void)
 {
 	size_t i;
 
-	fprintf(stderr, "usage: bench [-t THREADS] [-r] [-l | -f] [-s SHARE] DOOR WORKLOAD\n\n"
+	fprintf(stderr, "usage: bench [-t THREADS] [-r] [-l | -f | -b] [-s SHARE] DOOR WORKLOAD\n\n"
 			"  -t  threads, each with a workload of its own\n"
 			"  -r  what a thread takes its neighbour frees\n"
 			"  -l  latencies of single calls instead of the time of a pair\n"
 			"  -f  the first request of the process alone\n"
+			"  -b  a kernel behind every request; counts calls, takes no time\n"
 			"  -s  thousandths of the timed part that are played\n\ndoors:\n");
 	for (i = 0; door_at(i); i++)
 		fprintf(stderr, "  %-9s %s\n", door_at(i)->name, door_at(i)->help);
@@ -45,7 +46,7 @@ static int parse(int argc, char **argv, struct options *options)
 	int opt;
 
 	*options = (struct options){.threads = 1, .share = 1000};
-	while ((opt = getopt(argc, argv, "t:rlfs:")) != -1) {
+	while ((opt = getopt(argc, argv, "t:rlfbs:")) != -1) {
 		switch (opt) {
 		case 't':
 			options->threads = (unsigned)strtoul(optarg, NULL, 10);
@@ -58,6 +59,9 @@ static int parse(int argc, char **argv, struct options *options)
 			break;
 		case 'f':
 			options->mode = MODE_FIRST;
+			break;
+		case 'b':
+			options->mode = MODE_BUSY;
 			break;
 		case 's':
 			options->share = (unsigned)strtoul(optarg, NULL, 10);
@@ -117,6 +121,7 @@ static int print_pairs(const struct play *what)
 	printf("ns %.3f\n", played.ns);
 	printf("driver_calls %llu\n", (unsigned long long)played.calls.all);
 	printf("current_calls %llu\n", (unsigned long long)played.calls.current);
+	printf("simulated_ns %.3f\n", (double)played.calls.ns / (double)played.pairs);
 	printf("runtime_calls %llu\n", (unsigned long long)played.runtime_calls);
 	printf("peak_reserved_bytes %llu\n", (unsigned long long)device_peak_bytes());
 	return 0;
@@ -131,6 +136,8 @@ static int measure(const struct play *what, enum mode mode)
 		return play_latencies(what);
 	case MODE_FIRST:
 		return print_first(what->door, what->sequence);
+	case MODE_BUSY:
+		return play_busy(what);
 	}
 	return -1;
 }

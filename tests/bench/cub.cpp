@@ -22,6 +22,9 @@ EXPORT int bench_cub_open(const char *config)
 	else if (!std::strcmp(config, "2,9,38,unlimited"))
 		allocator = new CachingDeviceAllocator(2, 9, 38,
 						       CachingDeviceAllocator::INVALID_SIZE);
+	else if (!std::strcmp(config, "8,3,12,unlimited"))
+		allocator = new CachingDeviceAllocator(8, 3, 12,
+						       CachingDeviceAllocator::INVALID_SIZE);
 	return allocator ? 0 : -1;
 }
 

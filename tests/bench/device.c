@@ -10,11 +10,18 @@
 /* Absent where the driver is a real one. */
 #pragma weak cudasim_calls
 #pragma weak cudasim_peak_bytes
+#pragma weak cudasim_advance
+#pragma weak cudasim_now
 
 /* Time is virtual and no call takes any; freed memory is not guarded, which costs system calls. */
 #define PLAN "memory:500G,guard:off"
 
+#define KERNEL  "cudasim-module\nkernel work\n time 10us\nend\n"
+#define STEP_NS 12000
+
 static CUcontext context;
+static CUfunction kernel;
+static uint64_t launches;
 
 bool device_is_simulated(void)
 {
@@ -49,9 +56,31 @@ struct device_calls device_count(void)
 
 	if (device_is_simulated()) {
 		calls.current = cudasim_calls("cuCtxGetCurrent");
-		calls.all = cudasim_calls(NULL) - calls.current;
+		calls.all = cudasim_calls(NULL) - calls.current - launches;
+		calls.ns = cudasim_now();
 	}
 	return calls;
+}
+
+int device_work_open(void)
+{
+	CUmodule module;
+
+	if (device_open())
+		return -1;
+	if (!device_is_simulated() || cuModuleLoadData(&module, KERNEL) != CUDA_SUCCESS ||
+	    cuModuleGetFunction(&kernel, module, "work") != CUDA_SUCCESS) {
+		fprintf(stderr, "bench: the device is not the simulated one\n");
+		return -1;
+	}
+	return 0;
+}
+
+void device_work(void)
+{
+	launches++;
+	(void)cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL);
+	cudasim_advance(STEP_NS);
 }
 
 uint64_t device_peak_bytes(void)

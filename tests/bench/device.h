@@ -13,6 +13,7 @@
 struct device_calls {
 	uint64_t all;     /* but for those below */
 	uint64_t current; /* cuCtxGetCurrent: reads a variable of the calling thread */
+	uint64_t ns;      /* simulated time that has passed: what the plan says of the calls */
 };
 
 /*
@@ -26,6 +27,14 @@ void device_attach(void);
 
 bool device_is_simulated(void);
 struct device_calls device_count(void);
+
+/* Makes device_work ready. 0, or -1 after a message: only the simulated device does it. */
+int device_work_open(void);
+/*
+ * Submits a kernel, and lets as much time pass as a program takes until the next one: somewhat more
+ * than the kernel runs, so that the device is busy but does not fall behind. Not counted as calls.
+ */
+void device_work(void);
 /* Bytes of the card in use at most so far. */
 uint64_t device_peak_bytes(void);
 

@@ -104,6 +104,11 @@ static int cub_pow2_open(void)
 	return open_cub("2,9,38,unlimited");
 }
 
+static int cub_8x_open(void)
+{
+	return open_cub("8,3,12,unlimited");
+}
+
 static void *cub_alloc(size_t bytes, unsigned stream)
 {
 	return cub.alloc(bytes, stream);
@@ -128,6 +133,8 @@ static const struct door doors[] = {
 	{"cub", "CUB's caching allocator as it comes", cub_default_open, cub_alloc, cub_free,
 	 cub_calls},
 	{"cub-pow2", "CUB with bins of powers of two and no limit", cub_pow2_open, cub_alloc,
+	 cub_free, cub_calls},
+	{"cub-8x", "CUB with bins of powers of eight and no limit", cub_8x_open, cub_alloc,
 	 cub_free, cub_calls},
 	{"torch", "PyTorch's rules, for the memory they reserve", device_open, torch_rules_alloc,
 	 torch_rules_free, NULL},

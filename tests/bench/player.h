@@ -38,4 +38,7 @@ int play(const struct play *play, struct played *ret_played);
 /* Plays the timed part of the first sequence and prints the percentiles of single calls. */
 int play_latencies(const struct play *play);
 
+/* Plays the first sequence on a device that is at work, and prints what reached the driver. */
+int play_busy(const struct play *play);
+
 #endif

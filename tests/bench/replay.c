@@ -14,8 +14,7 @@
 #include <unistd.h>
 
 #include "device.h"
-#include "door.h"
-#include "sequence.h"
+#include "player.h"
 #include "trace.h"
 
 #define MIB           ((uint64_t)1 << 20)
@@ -29,6 +28,7 @@ struct options {
 	bool streams;    /* honour them */
 	bool smallest;
 	int passes;
+	unsigned threads; /* each with blocks of its own */
 };
 
 static int usage(void)
@@ -36,11 +36,13 @@ static int usage(void)
 	size_t i;
 
 	fprintf(stderr,
-		"usage: replay [-s] [-m MIB | --smallest] [-n PASSES] DOOR FILE.ops\n\n"
+		"usage: replay [-s] [-m MIB | --smallest] [-n PASSES] [-t THREADS] DOOR FILE.ops\n\n"
 		"  -s           honour streams: a block is reused on its own only\n"
 		"  -m MIB       memory of the simulated device\n"
 		"  --smallest   find the smallest one on which no request is refused\n"
-		"  -n PASSES    timed passes behind the first (%d)\n\ndoors:\n",
+		"  -n PASSES    timed passes behind the first (%d)\n"
+		"  -t THREADS   play it by several threads at once, and measure the time alone\n\n"
+		"doors:\n",
 		PASSES);
 	for (i = 0; door_at(i); i++)
 		fprintf(stderr, "  %-9s %s\n", door_at(i)->name, door_at(i)->help);
@@ -50,16 +52,14 @@ static int usage(void)
 static int parse(int argc, char **argv, struct options *options)
 {
 	static const struct option names[] = {
-		{"streams", no_argument, NULL, 's'},
-		{"memory", required_argument, NULL, 'm'},
-		{"smallest", no_argument, NULL, 'S'},
-		{"passes", required_argument, NULL, 'n'},
-		{NULL, 0, NULL, 0},
+		{"streams", no_argument, NULL, 's'},       {"memory", required_argument, NULL, 'm'},
+		{"smallest", no_argument, NULL, 'S'},      {"passes", required_argument, NULL, 'n'},
+		{"threads", required_argument, NULL, 't'}, {NULL, 0, NULL, 0},
 	};
 	int opt;
 
-	*options = (struct options){.passes = PASSES};
-	while ((opt = getopt_long(argc, argv, "sm:n:", names, NULL)) != -1) {
+	*options = (struct options){.passes = PASSES, .threads = 1};
+	while ((opt = getopt_long(argc, argv, "sm:n:t:", names, NULL)) != -1) {
 		switch (opt) {
 		case 's':
 			options->streams = true;
@@ -73,11 +73,15 @@ static int parse(int argc, char **argv, struct options *options)
 		case 'n':
 			options->passes = atoi(optarg);
 			break;
+		case 't':
+			options->threads = (unsigned)strtoul(optarg, NULL, 10);
+			break;
 		default:
 			return -1;
 		}
 	}
-	if (argc - optind != 2 || options->passes < 0)
+	if (argc - optind != 2 || options->passes < 0 || !options->threads ||
+	    options->threads > PLAYERS_MAX)
 		return -1;
 	options->door = door_find(argv[optind]);
 	options->path = argv[optind + 1];
@@ -109,6 +113,61 @@ static bool pass(const struct door *door, const struct sequence *sequence, bool 
 		}
 	}
 	return true;
+}
+
+/*
+ * The trace, and frees of what it leaves behind, twice: once to warm up, once to be timed as often
+ * as asked. Its slots are empty at the end, as a sequence of several rounds must leave them.
+ */
+static int repeat(const struct sequence *trace, size_t rounds, struct sequence *ret_sequence)
+{
+	struct sequence twice = {.slots = trace->slots, .rounds = rounds};
+	bool *live = calloc(trace->slots, sizeof(*live));
+	size_t i;
+
+	twice.op = calloc(2 * (trace->ops + trace->slots), sizeof(*twice.op));
+	if (!live || !twice.op) {
+		free(live);
+		free(twice.op);
+		return -1;
+	}
+	for (i = 0; i < trace->ops; i++) {
+		twice.op[twice.ops++] = trace->op[i];
+		live[trace->op[i].slot] = trace->op[i].bytes != 0;
+	}
+	for (i = 0; i < trace->slots; i++)
+		if (live[i])
+			twice.op[twice.ops++] = (struct op){.slot = (uint32_t)i};
+	free(live);
+	memcpy(&twice.op[twice.ops], twice.op, twice.ops * sizeof(*twice.op));
+	twice.warm = twice.ops;
+	twice.ops *= 2;
+	*ret_sequence = twice;
+	return 0;
+}
+
+/* 0, 1: a request was refused, 2: it did not come to that. */
+static int replay_threads(const struct options *options, const struct sequence *trace)
+{
+	struct sequence sequence[PLAYERS_MAX], twice;
+	const struct play what = {options->door, sequence, options->threads, false};
+	struct played played;
+	unsigned i;
+	int status;
+
+	if ((options->door->open && options->door->open()) ||
+	    repeat(trace, options->passes ? (size_t)options->passes : 1, &twice))
+		return 2;
+	for (i = 0; i < options->threads; i++)
+		sequence[i] = twice;
+	status = play(&what, &played) ? 1 : 0;
+	sequence_free(&twice);
+	if (status)
+		return status;
+	printf("operations %zu\n", trace->ops);
+	printf("ns %.2f\n", played.ns / 2);
+	printf("driver_calls %.1f\n", (double)played.calls.all);
+	return 0;
 }
 
 static void clear(const struct door *door, const struct sequence *sequence, void **slot)
@@ -243,8 +302,12 @@ int main(int argc, char **argv)
 		return usage();
 	if (trace_read(options.path, &sequence))
 		return 1;
-	status = options.smallest ? find_smallest(&options, &sequence)
-				  : replay(&options, &sequence);
+	if (options.smallest)
+		status = find_smallest(&options, &sequence);
+	else if (options.threads > 1)
+		status = replay_threads(&options, &sequence);
+	else
+		status = replay(&options, &sequence);
 	if (status == 1)
 		fprintf(stderr, "replay: %s: the allocator refused a request\n", options.path);
 	sequence_free(&sequence);

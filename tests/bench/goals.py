@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: MIT
+"""From the figures of a run to the goals, each with what was measured and whether it is met."""
+
+import math
+import statistics
+
+from measure import Series
+from workloads import CUBS, OURS, UNIT
+
+
+def verdict(value, most):
+    """A goal is a limit from above; what could not be measured is no success."""
+    if value is None:
+        return 'not measured'
+    return 'met' if value <= most else 'missed'
+
+
+def geomean(values):
+    values = list(values)
+    return math.exp(statistics.fmean(map(math.log, values))) if values else None
+
+
+def divide(a, b):
+    return a / b if a is not None and b else None
+
+
+class Results:
+    """Figures by row, column and repetition."""
+
+    def __init__(self):
+        self.figures = {}
+        self.failed = []
+
+    def add(self, job, figures):
+        self.figures.setdefault((job.row, job.column), []).append(figures)
+
+    def has(self, row, column=OURS):
+        return (row, column) in self.figures
+
+    def all(self, row, column, name):
+        return [figures[name] for figures in self.figures.get((row, column), ()) if name in figures]
+
+    def series(self, row, column, name='ns'):
+        values = self.all(row, column, name)
+        return Series(values) if values else None
+
+    def median(self, row, column, name='ns'):
+        series = self.series(row, column, name)
+        return series.median if series else None
+
+    def per_pair(self, row, column, name):
+        values = self.figures.get((row, column), ())
+        return Series(figures[name] / figures['pairs'] for figures in values).median if values else None
+
+    def ratio(self, row, column, other, other_row=None):
+        """Of one column to another, repetition by repetition: what slows one slows the other."""
+        pairs = zip(self.all(row, column, 'ns'), self.all(other_row or row, other, 'ns'))
+        ratios = [a / b for a, b in pairs]
+        return Series(ratios) if ratios else None
+
+    def units(self, row):
+        """In glibc's 1 MiB pairs."""
+        ratios = self.ratio(row, OURS, UNIT)
+        return ratios.median if ratios else None
+
+    def best_cub(self, row):
+        """The fastest of CUB's configurations, in times of ours."""
+        ratios = [self.ratio(row, cub, OURS) for cub in CUBS]
+        return min((ratio.median for ratio in ratios if ratio), default=None)
+
+
+def goal(name, value, most, unit):
+    return {'name': name, 'value': value, 'most': most, 'unit': unit,
+            'verdict': verdict(value, most)}
+
+
+def at_least(name, value, least, unit):
+    """A limit from below, told as one from above of the inverse."""
+    found = verdict(divide(1, value), 1 / least)
+    return {'name': name, 'value': value, 'least': least, 'unit': unit, 'verdict': found}
+
+
+def speed_goals(results):
+    mixed, two = results.units('log-uniform, 1000 live'), results.units('log-uniform, 2 threads')
+    flat = divide(results.units('100 000 free blocks'), results.units('100 free blocks'))
+    yield goal('100 000 free blocks, to 100', flat, 1.3, 'x')
+    for call in ('alloc', 'free'):
+        tail = divide(results.median('latencies', OURS, f'{call}_p999_ns'),
+                      results.median('latencies', OURS, f'{call}_p50_ns'))
+        yield goal(f'p99.9 of {call}, to p50', tail, 5, 'x')
+    yield at_least('throughput of two threads, to one', divide(2 * (mixed or 0), two), 1.6, 'x')
+    yield goal('remote frees, to local ones',
+               divide(results.units('  2 threads, remote frees'), two), 2, 'x')
+    for row in ('log-uniform, 1000 live', 'training-step ramps', 'log-uniform, 2 threads'):
+        yield at_least(f'faster than the fastest CUB: {row}', results.best_cub(row), 5, 'x')
+    for row in ('busy device, log-uniform', 'busy device, ramps'):
+        yield goal(f'waiting, to live bytes: {row}', results.median(row, OURS, 'pending_share'), 0.03,
+                   '')
+
+
+def startup_goals(results):
+    """A process that never calls CUDA."""
+    more = None
+    if results.has('startup'):
+        more = (results.median('startup', OURS, 'with_us') -
+                results.median('startup', OURS, 'without_us')) / 1000
+    yield goal('no CUDA: time more', more, 2, 'ms')
+    for name, text in (('threads', 'threads'), ('open_files', 'open files'),
+                       ('shared_files', 'files in /dev/shm'), ('stderr_bytes', 'bytes of messages')):
+        extra = None
+        if results.has('look'):
+            extra = results.median('look', OURS, name) - results.median('look', 'without', name)
+        yield goal(f'no CUDA: {text} more', extra, 0, '')
+
+
+def trace_rows(results, traces):
+    """What is told of each trace."""
+    for path in traces:
+        if not results.has(path):
+            continue
+        yield {
+            'path': path,
+            'operations': results.median(path, OURS, 'operations'),
+            'ns': {column: results.median(path, column)
+                   for column in (OURS, 'glibc', 'cub-pow2', 'cub-8x', '2 threads')},
+            'driver_calls': results.median(path, OURS, 'driver_calls'),
+            'live_bytes': results.median(path, OURS, 'live_bytes'),
+            'reserved': {column: results.median(path, column, 'ratio')
+                         for column in (OURS, 'torch', 'cub-pow2', 'cub-8x')},
+            'smallest': results.median(path, 'smallest', 'ratio'),
+        }
+
+
+def trace_goals(rows):
+    def total(column):
+        times = [(row['ns'][column], row['operations']) for row in rows]
+        return sum(ns * n for ns, n in times) if times and None not in times[0] else None
+
+    cubs = [time for time in (total('cub-pow2'), total('cub-8x')) if time]
+    yield goal('time over the traces, to the fastest CUB', divide(total(OURS), min(cubs, default=0)),
+               1 / 3, 'x')
+    yield goal('reserved to live over the traces, geomean',
+               geomean(row['reserved'][OURS] for row in rows), 1.10, 'x')
+    worst = [row['reserved'][OURS] / row['reserved']['torch'] for row in rows
+             if row['reserved']['torch']]
+    yield goal("reserved, to PyTorch's rules, the worst trace", max(worst, default=None), 1.01, 'x')
+    smallest = [row['smallest'] for row in rows if row['smallest']]
+    if smallest:
+        yield goal('smallest device, to live peak, geomean', geomean(smallest), 1.03, 'x')
+        yield goal('smallest device, to live peak, the worst trace', max(smallest), 1.10, 'x')
+
+
+def workload_rows(results, rows):
+    """What is told of each workload."""
+    for row in rows:
+        if not results.has(row.name):
+            continue
+        ours = results.series(row.name, OURS)
+        units = results.units(row.name)
+        calls = results.per_pair(row.name, OURS, 'driver_calls')
+        found = ([verdict(units, row.most)] if row.most else []) + (
+            [verdict(calls, row.calls)] if row.calls is not None else [])
+        yield {
+            'name': row.name.strip(),
+            'indent': row.name.startswith(' '),
+            'ns': ours.median if ours else None,
+            'spread': ours.spread if ours else None,
+            'values_ns': ours.values if ours else [],
+            'glibc_pairs': units,
+            'most_glibc_pairs': row.most,
+            'driver_calls': calls,
+            'most_driver_calls': row.calls,
+            'current_calls': results.per_pair(row.name, OURS, 'current_calls'),
+            'simulated_ns': {column: results.median(row.name, column, 'simulated_ns')
+                             for column in (OURS, *row.rivals)},
+            'verdict': next((v for v in found if v != 'met'), found[0] if found else ''),
+            'rivals_ns': {column: results.median(row.name, column) for column in row.rivals},
+        }

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: MIT
+"""Runs the programs of this folder: a process for each figure, on one core, all of them by turns."""
+
+import glob
+import os
+import resource
+import statistics
+import subprocess
+
+# The heaps of host memory that a distribution packages; glibc's needs no library.
+HEAPS = {
+    'jemalloc': ('libjemalloc.so.2', 'libjemalloc2'),
+    'tcmalloc': ('libtcmalloc_minimal.so.4', 'libtcmalloc-minimal4'),
+    'mimalloc': ('libmimalloc.so.2', 'libmimalloc2.0'),
+}
+FOLDERS = ('/usr/lib/*-linux-gnu', '/usr/lib64', '/usr/lib', '/usr/local/lib')
+
+
+class Failed(Exception):
+    """A program ended badly; the text says which and how."""
+
+
+def parse(text):
+    """Lines of a name and a number, as the programs print them."""
+    figures = {}
+    for line in text.splitlines():
+        words = line.split()
+        if len(words) != 2 or words[0] in figures:
+            raise Failed(f'not a name and a number: {line!r}')
+        try:
+            figures[words[0]] = float(words[1])
+        except ValueError:
+            raise Failed(f'not a number: {line!r}') from None
+    if not figures:
+        raise Failed('printed nothing')
+    return figures
+
+
+def find_heap(name):
+    """Path of the library, or None."""
+    found = (path for folder in FOLDERS for path in sorted(glob.glob(f'{folder}/{HEAPS[name][0]}')))
+    return next(found, None)
+
+
+class Programs:
+    """What has been built, and how it is called."""
+
+    def __init__(self, build, limit=120):
+        self.build = os.path.abspath(build)
+        self.library = os.path.join(self.build, 'interpose', 'libcudamem.so')
+        self.limit = limit
+        # The last core: the first one has the interrupts more often, and this script.
+        self.cores = sorted(os.sched_getaffinity(0))
+
+    def path(self, name):
+        return os.path.join(self.build, 'tests', 'bench', name)
+
+    def run(self, name, arguments, preload=None, plan=None, conf=None, cores=1):
+        """The figures that one process prints."""
+        command = [self.path(name), *map(str, arguments)]
+        env = {key: value for key, value in os.environ.items()
+               if key not in ('LD_PRELOAD', 'CUDASIM') and not key.startswith('CUDAMEM')}
+        env.update({key: value for key, value in (
+            ('LD_PRELOAD', preload), ('CUDASIM', plan), ('CUDAMEM_CONF', conf)) if value})
+        allowed = self.cores[-cores:]
+        try:
+            done = subprocess.run(
+                command, env=env, capture_output=True, text=True, timeout=self.limit, check=False,
+                preexec_fn=lambda: os.sched_setaffinity(0, allowed))
+        except subprocess.TimeoutExpired:
+            raise Failed(f'{" ".join(command)}: not over after {self.limit} s') from None
+        if done.returncode:
+            raise Failed(f'{" ".join(command)}: status {done.returncode}: {done.stderr.strip()}')
+        return {**parse(done.stdout), 'stderr_bytes': float(len(done.stderr))}
+
+
+class Series:
+    """One figure's values, of all repetitions."""
+
+    def __init__(self, values):
+        self.values = list(values)
+
+    @property
+    def median(self):
+        return statistics.median(self.values)
+
+    @property
+    def spread(self):
+        """Half the distance between the quartiles, as a share of the median."""
+        if len(self.values) < 2 or not self.median:
+            return 0.0
+        low, _, high = statistics.quantiles(self.values, n=4, method='inclusive')
+        return (high - low) / 2 / self.median
+
+
+def turns(jobs, repetitions):
+    """A-B-B-A: all jobs, then all of them the other way round."""
+    for repetition in range(repetitions):
+        yield from ((repetition, job) for job in (jobs if repetition % 2 == 0 else jobs[::-1]))
+
+
+class Disturbance:
+    """What others took of the machine meanwhile."""
+
+    def __init__(self):
+        self.began = self.read()
+
+    @staticmethod
+    def read():
+        with open('/proc/stat', encoding='ascii') as stat:
+            fields = [int(field) for field in stat.readline().split()[1:]]
+        user, nice, system, idle, wait, irq, softirq, steal = fields[:8]
+        ours = sum(usage.ru_utime + usage.ru_stime for usage in (
+            resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)))
+        tick = os.sysconf('SC_CLK_TCK')
+        busy = (user + nice + system + irq + softirq) / tick
+        return busy, steal / tick, (idle + wait) / tick, ours
+
+    def end(self):
+        """Shares of the whole machine: other processes', and what its host kept for others."""
+        busy, steal, idle, ours = (after - before for after, before in zip(self.read(), self.began))
+        whole = busy + steal + idle
+        if not whole:
+            return 0.0, 0.0
+        return max(0.0, busy - ours) / whole, steal / whole

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: MIT
+"""Text tables, as for a terminal and for Markdown."""
+
+
+def number(value, digits=1):
+    """Three digits or so; '-' where there is none."""
+    if value is None:
+        return '-'
+    if abs(value) >= 100:
+        return f'{value:.0f}'
+    return f'{value:.{digits}f}'
+
+
+def percent(value):
+    return '-' if value is None else f'{100 * value:.0f} %'
+
+
+def table(heads, rows, markdown=False):
+    """The first column stands left, the others right."""
+    rows = [[str(cell) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(heads, *rows)]
+
+    def line(cells):
+        first, *others = cells
+        padded = [first.ljust(widths[0]), *(cell.rjust(width)
+                                            for cell, width in zip(others, widths[1:]))]
+        return f'| {" | ".join(padded)} |' if markdown else '  '.join(padded).rstrip()
+
+    rule = ['-' * width for width in widths]
+    if markdown:
+        rule[1:] = [mark[:-1] + ':' for mark in rule[1:]]
+    return '\n'.join(line(cells) for cells in (heads, rule, *rows))
+
+
+def limit(row):
+    parts = []
+    if row['most_glibc_pairs']:
+        parts.append(f'{row["most_glibc_pairs"]:g} x')
+    if row['most_driver_calls'] is not None:
+        parts.append(f'{row["most_driver_calls"]:g} calls')
+    return ', '.join(parts)
+
+
+def workloads(rows, columns, markdown=False):
+    heads = ['workload', 'ours ns', 'spread', 'x glibc', 'calls', 'current', 'goal', '', *columns]
+    return table(heads, [[
+        ('  ' if row['indent'] and not markdown else '') + row['name'],
+        number(row['ns']), percent(row['spread']), number(row['glibc_pairs'], 2),
+        number(row['driver_calls'], 4), number(row['current_calls'], 2), limit(row), row['verdict'],
+        *(number(row['rivals_ns'].get(column)) for column in columns),
+    ] for row in rows], markdown)
+
+
+def goals(rows, markdown=False):
+    def bound(row):
+        return f'>= {row["least"]:.3g}' if 'least' in row else f'<= {row["most"]:.3g}'
+
+    return table(['goal', 'limit', 'measured', 'unit', ''],
+                 [[row['name'], bound(row), number(row['value'], 3), row['unit'], row['verdict']]
+                  for row in rows], markdown)
+
+
+def traces(rows, markdown=False):
+    heads = ['trace', 'operations', 'ours ns', '2 threads', 'glibc', 'cub-pow2', 'cub-8x', 'calls',
+             'live MiB', 'reserved', 'torch', 'cub-pow2', 'cub-8x']
+    with_smallest = any(row['smallest'] for row in rows)
+    body = []
+    for row in rows:
+        ns, reserved = row['ns'], row['reserved']
+        body.append([
+            row['name'], number(row['operations'], 0),
+            *(number(ns[column]) for column in ('ours', '2 threads', 'glibc', 'cub-pow2', 'cub-8x')),
+            number(row['driver_calls'], 0), number(row['live_bytes'] / 2**20),
+            *(number(reserved[column], 3) for column in ('ours', 'torch', 'cub-pow2', 'cub-8x')),
+            *([number(row['smallest'], 3)] if with_smallest else []),
+        ])
+    return table(heads + (['smallest'] if with_smallest else []), body, markdown)

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: MIT
+"""What is measured: the workloads, who plays them, and what is asked of us."""
+
+import dataclasses
+import shutil
+
+UNIT = 'unit'
+OURS = 'ours'
+CUBS = ('cub', 'cub-pow2', 'cub-8x')
+# glibc and the heaps that are put in front of it: they are asked for size / 512 bytes.
+HEAPS = ('glibc', 'jemalloc', 'tcmalloc', 'mimalloc')
+
+# What a call takes where the plan gives times; the order of magnitude of real drivers, no more.
+LATENCIES = ('cuMemAlloc:20us,cuMemFree:20us,cuCtxRecordEvent:2us,cuEventQuery:500ns,'
+             'cuCtxWaitEvent:2us,cuCtxSynchronize:10us')
+PLAN = 'memory:500G,guard:off'
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """A workload. `most` is in glibc's 1 MiB pairs, `calls` the driver calls a pair."""
+    name: str
+    what: tuple
+    threads: int = 1
+    rivals: tuple = ()
+    most: float = None
+    calls: float = None
+    conf: str = None
+    plan: str = None
+    quick: bool = False
+    count: bool = False  # only counts: the same in every repetition, so it is run once
+
+
+ALL = CUBS + HEAPS
+
+ROWS = (
+    Row('same size, 1 KiB', ('same:1K',), rivals=ALL, most=2),
+    Row('same size, 64 KiB', ('same:64K',), rivals=ALL, most=2),
+    Row('same size, 1 MiB', ('same:1M',), rivals=ALL, most=2, quick=True),
+    Row('same size, 16 MiB', ('same:16M',), rivals=ALL, most=2),
+    Row('same size, 64 MiB', ('same:64M',), rivals=ALL, most=2, calls=3, quick=True),
+    Row('log-uniform, 1000 live', ('mixed',), rivals=ALL, most=3, calls=0.2, quick=True),
+    Row('  without event ring', ('mixed',), conf='events:0', quick=True),
+    Row('training-step ramps', ('ramps',), rivals=ALL, most=3.5, quick=True),
+    Row('random 1 000, 1 MiB', ('random:1000:1M',), rivals=ALL),
+    Row('random 1 000, 1 GiB', ('random:1000:1G',), rivals=ALL),
+    Row('random 10 000, 1 MiB', ('random:10000:1M',), rivals=ALL),
+    Row('random 10 000, 1 GiB', ('random:10000:1G',), rivals=ALL),
+    Row('random 100 000, 1 MiB', ('random:100000:1M',), rivals=ALL),
+    Row('random 100 000, 1 GiB', ('random:100000:1G',), rivals=ALL),
+    Row('100 free blocks', ('flat:100',), quick=True),
+    Row('1 000 free blocks', ('flat:1000',)),
+    Row('10 000 free blocks', ('flat:10000',)),
+    Row('100 000 free blocks', ('flat:100000',), quick=True),
+    Row('log-uniform, 2 threads', ('mixed',), threads=2, rivals=ALL, most=7, quick=True),
+    Row('log-uniform, 4 threads', ('mixed',), threads=4, rivals=('cub-8x', 'glibc', 'mimalloc')),
+    Row('log-uniform, 8 threads', ('mixed',), threads=8, rivals=('cub-8x', 'glibc', 'mimalloc')),
+    Row('log-uniform, 16 threads', ('mixed',), threads=16, rivals=('cub-8x', 'glibc', 'mimalloc')),
+    Row('  2 threads, remote frees', ('-r', 'mixed'), threads=2, rivals=('cub-8x', 'glibc', 'mimalloc'),
+        quick=True),
+    Row('planned driver latencies', ('mixed',), plan=f'{PLAN},{LATENCIES}', rivals=('driver',),
+        quick=True),
+    Row('busy device, log-uniform', ('-b', 'mixed'), rivals=('cub-8x',), calls=0.05, quick=True,
+        count=True),
+    Row('busy device, ramps', ('-b', 'ramps'), rivals=('cub-8x',), calls=0.05, quick=True,
+        count=True),
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """One process: whose figure of which row, and how to get it."""
+    row: str
+    column: str
+    program: str
+    arguments: tuple
+    preload: str = None
+    plan: str = None
+    conf: str = None
+    cores: int = 1
+    once: bool = False
+
+    def run(self, programs):
+        return programs.run(self.program, self.arguments, self.preload, self.plan, self.conf,
+                            self.cores)
+
+
+def door_of(column):
+    if column == OURS:
+        return 'driver'
+    return 'units' if column in HEAPS else column
+
+
+def shares(row, column, share):
+    """Thousandths of the workload: less where it is played by many threads or only counted."""
+    if row.count:
+        return min(share, 100)
+    return max(1, share // row.threads)
+
+
+def row_jobs(row, preloads, share):
+    """The row's jobs: the unit stands beside what is compared with it, in every repetition."""
+    columns = [OURS] + [column for column in row.rivals if column in preloads]
+    if not row.count:
+        yield Job(row.name, UNIT, 'bench', ('-s', max(10, share // 2), 'malloc', 'same:1M'))
+    for column in columns:
+        *options, workload = row.what
+        arguments = (*options, '-t', row.threads, '-s', shares(row, column, share),
+                     door_of(column), workload)
+        yield Job(row.name, column, 'bench', arguments, preloads[column], row.plan,
+                  row.conf if column == OURS else None, row.threads, row.count)
+
+
+def latency_job(preloads, share):
+    return Job('latencies', OURS, 'bench', ('-l', '-s', share, 'driver', 'mixed'), preloads[OURS])
+
+
+TRACE_COLUMNS = ('glibc', 'cub-pow2', 'cub-8x', 'torch')
+
+
+def trace_jobs(path, preloads, passes):
+    for column in (OURS, *TRACE_COLUMNS):
+        if column == 'torch' or column in preloads:
+            yield Job(path, column, 'replay', ('-n', passes, door_of(column), path),
+                      preloads.get(column))
+    yield Job(path, '2 threads', 'replay', ('-n', passes, '-t', 2, 'driver', path), preloads[OURS],
+              cores=2)
+
+
+def startup_job(programs, turns):
+    return Job('startup', OURS, 'startup', (turns, programs.library, shutil.which('true')))
