@@ -15,6 +15,7 @@ struct held {
 	uint64_t addr;
 	uint64_t bytes;
 	uint64_t ctx;
+	bool host; /* pinned */
 };
 
 struct ops {
@@ -124,18 +125,42 @@ static int do_alloc(struct ops *ops)
 		return 0;
 	if (check_new(ops, addr, bytes))
 		return -1;
-	ops->held[ops->count++] = (struct held){addr, bytes, ctx};
+	ops->held[ops->count++] = (struct held){addr, bytes, ctx, false};
+	return 0;
+}
+
+static int do_host_alloc(struct ops *ops)
+{
+	uint64_t ctx = pick_context(ops), bytes = pick_size(ops), addr = 0;
+	uint32_t kind = next(ops) % CM_HOST_KINDS;
+	int err;
+
+	if (!ctx || ops->fixture.driver.capturing || ops->count == BLOCKS_MAX)
+		return 0;
+	err = cm_cache_host_alloc(ops->fixture.cache, ops->heap[ctx - 1], kind, bytes, &addr);
+	if (err > 0 && err != CM_DRIVER_OUT_OF_MEMORY && !ops->failing)
+		return say(ops, "an error that the driver did not give", bytes, err);
+	if (err)
+		return 0;
+	fake_hand_out(ctx, addr, bytes);
+	if (fake_memory_of(addr).kind != kind)
+		return say(ops, "pinned memory of another kind", addr, (int64_t)kind);
+	if (check_new(ops, addr, bytes))
+		return -1;
+	ops->held[ops->count++] = (struct held){addr, bytes, ctx, true};
 	return 0;
 }
 
 static int do_free(struct ops *ops)
 {
 	struct held *held = pick_block(ops);
+	uint64_t forward;
 	int err;
 
 	if (!held)
 		return 0;
-	err = fixture_put(&ops->fixture, held->addr);
+	err = held->host ? cm_cache_host_free(ops->fixture.cache, held->addr, &forward)
+			 : fixture_put(&ops->fixture, held->addr);
 	if (err < 0 || (err && !ops->failing))
 		return say(ops, "a block that could not be freed", held->addr, err);
 	ops->gone = *held;
@@ -159,7 +184,8 @@ static int do_bad_free(struct ops *ops)
 	for (i = 0; i < ops->count; i++)
 		if (ops->held[i].addr == addr)
 			return 0;
-	err = cm_cache_free(ops->fixture.cache, addr, &forward);
+	err = kind & 0x40 ? cm_cache_host_free(ops->fixture.cache, addr, &forward)
+			  : cm_cache_free(ops->fixture.cache, addr, &forward);
 	if (err != -ENOENT && err != -EFAULT)
 		return say(ops, "a bad free was not refused", addr, err);
 	if (err == -EFAULT)
@@ -275,7 +301,7 @@ static int do_mark(struct ops *ops)
 		return 0;
 	switch (how % 4) {
 	case 0:
-		if (!held)
+		if (!held || held->host)
 			break;
 		(void)cm_cache_mark_exported(ops->fixture.cache, held->addr);
 		fake_judge_reach(held->ctx);
@@ -288,10 +314,13 @@ static int do_mark(struct ops *ops)
 		cm_cache_drain_heap(ops->fixture.cache, ctx);
 		break;
 	default:
-		if (how & 4)
+		if (how & 4) {
 			cm_cache_reset_peak(ops->fixture.cache, 0);
-		else
+			cm_cache_host_reset_peak(ops->fixture.cache);
+		} else {
 			cm_cache_reset_accumulated(ops->fixture.cache, 0);
+			cm_cache_host_reset_accumulated(ops->fixture.cache);
+		}
 	}
 	return 0;
 }
@@ -302,7 +331,7 @@ static int do_lookup(struct ops *ops)
 	struct cm_place_info place;
 	uint64_t into;
 
-	if (!held)
+	if (!held || held->host)
 		return 0;
 	into = next_wide(ops) % held->bytes;
 	cm_cache_lookup(ops->fixture.cache, held->addr + into, &place);
@@ -325,9 +354,9 @@ static const struct operation {
 	uint8_t times; /* of 64 */
 	uint8_t upset; /* bit of ops->without, 0: always done */
 } operations[] = {
-	{do_alloc, 20, 0},   {do_free, 16, 0},   {do_work, 10, 0},     {do_time, 4, 0},
-	{do_bad_free, 2, 0}, {do_lookup, 2, 0},  {do_give_back, 2, 0}, {do_capture, 2, 1},
-	{do_context, 2, 2},  {do_failure, 2, 4}, {do_mark, 2, 8},
+	{do_alloc, 16, 0},  {do_host_alloc, 4, 0}, {do_free, 16, 0},   {do_work, 10, 0},
+	{do_time, 4, 0},    {do_bad_free, 2, 0},   {do_lookup, 2, 0},  {do_give_back, 2, 0},
+	{do_capture, 2, 1}, {do_context, 2, 2},    {do_failure, 2, 4}, {do_mark, 2, 8},
 };
 
 static int run_one(struct ops *ops)
