@@ -48,8 +48,10 @@ void cudamem_empty_cache(void)
 {
 	struct cm_cache *cache = cm_process_cache_if_made();
 
-	if (cache)
-		(void)cm_cache_trim(cache, UINT32_MAX, NULL);
+	if (!cache || !cm_hook_enter())
+		return;
+	(void)cm_cache_trim(cache, UINT32_MAX, NULL);
+	cm_hook_leave();
 }
 
 struct visitor {
@@ -180,6 +182,7 @@ int cudamem_get_memory_info(int device, uint64_t *ret_free, uint64_t *ret_total)
 	struct cm_cache *cache = cm_process_cache_if_made();
 	const struct cm_driver_ops *ops = cm_driver_ops();
 	uint64_t ctx, free_bytes, total_bytes;
+	bool entered;
 	int err;
 
 	*ret_free = 0;
@@ -189,7 +192,10 @@ int cudamem_get_memory_info(int device, uint64_t *ret_free, uint64_t *ret_total)
 		return -ENODEV;
 	if (!ops->gate_enter())
 		return -EBUSY;
+	entered = cm_hook_enter();
 	err = ops->mem_info(ctx, &free_bytes, &total_bytes);
+	if (entered)
+		cm_hook_leave();
 	ops->gate_leave();
 	if (err)
 		return err;

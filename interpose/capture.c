@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "allocator/lock.h"
+#include "interpose/context.h"
 #include "interpose/hooks.h"
 
 #define STREAMS_MAX 256
@@ -27,7 +28,6 @@ static struct cm_lock lock;
 static struct capture {
 	CUstream stream;
 	uint64_t ctx;
-	bool per_thread; /* the handle is to be read as the _ptsz functions do */
 	bool used;
 } captures[STREAMS_MAX];
 
@@ -75,43 +75,41 @@ static void withdraw(void)
 	atomic_fetch_sub(&active, 1);
 }
 
-static struct capture *find(CUstream stream, bool per_thread)
+/* The handle that names the stream in both kinds of functions: only 0 means two things. The default
+ * stream of a thread is one name for as many streams as there are threads, each counted. */
+static CUstream name_of(CUstream stream, bool per_thread)
 {
-	size_t i;
-
-	for (i = 0; i < STREAMS_MAX; i++)
-		if (captures[i].used && captures[i].stream == stream &&
-		    captures[i].per_thread == per_thread)
-			return &captures[i];
-	return NULL;
+	return !stream && per_thread ? CU_STREAM_PER_THREAD : stream;
 }
 
-static void add(CUstream stream, bool per_thread)
+static void put(const struct capture *capture)
 {
-	CUcontext ctx = NULL;
 	size_t i;
 
-	(void)cm_real.cuCtxGetCurrent(&ctx);
 	cm_lock_acquire(&lock);
 	for (i = 0; i < STREAMS_MAX && captures[i].used; i++)
 		;
 	if (i < STREAMS_MAX)
-		captures[i] = (struct capture){stream, (uintptr_t)ctx, per_thread, true};
+		captures[i] = *capture;
 	cm_lock_release(&lock);
 }
 
-/* The stream is no longer being captured; nothing where it was not. */
-static void drop(CUstream stream, bool per_thread)
+/* Takes a capture of the stream out of the table; false where it has none. */
+static bool take(CUstream stream, struct capture *ret_capture)
 {
-	struct capture *capture;
+	bool found = false;
+	size_t i;
 
 	cm_lock_acquire(&lock);
-	capture = find(stream, per_thread);
-	if (capture)
-		capture->used = false;
+	for (i = 0; i < STREAMS_MAX && !found; i++) {
+		found = captures[i].used && captures[i].stream == stream;
+		if (found) {
+			*ret_capture = captures[i];
+			captures[i].used = false;
+		}
+	}
 	cm_lock_release(&lock);
-	if (capture)
-		withdraw();
+	return found;
 }
 
 void cm_capture_forget_context(uint64_t ctx)
@@ -140,10 +138,14 @@ void cm_capture_forget_all(void)
 
 static CUresult begun(CUresult res, CUstream stream, bool per_thread)
 {
-	if (res == CUDA_SUCCESS)
-		add(stream, per_thread);
-	else
+	struct capture capture = {.stream = name_of(stream, per_thread), .used = true};
+
+	if (res != CUDA_SUCCESS) {
 		withdraw();
+		return res;
+	}
+	capture.ctx = cm_context_current();
+	put(&capture);
 	return res;
 }
 
@@ -152,12 +154,33 @@ static CUresult begun(CUresult res, CUstream stream, bool per_thread)
 static CUresult ended(CUresult res, CUstream stream, bool per_thread)
 {
 	CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+	struct capture capture;
 
 	if (res != CUDA_SUCCESS)
 		(void)(per_thread ? cm_real.cuStreamIsCapturing_ptsz(stream, &status)
 				  : cm_real.cuStreamIsCapturing(stream, &status));
-	if (status == CU_STREAM_CAPTURE_STATUS_NONE)
-		drop(stream, per_thread);
+	if (status == CU_STREAM_CAPTURE_STATUS_NONE && take(name_of(stream, per_thread), &capture))
+		withdraw();
+	return res;
+}
+
+/* A stream takes its capture with it. Looked for before: once the driver has begun, the handle may be
+ * that of a new stream, which another thread captures. */
+static CUresult destroy(CUstream stream, CUresult (*real)(CUstream stream))
+{
+	struct capture capture;
+	bool taken;
+	CUresult res;
+
+	if (!cm_hook_enter())
+		return real(stream);
+	taken = take(stream, &capture);
+	res = real(stream);
+	if (taken && res == CUDA_SUCCESS)
+		withdraw();
+	else if (taken)
+		put(&capture);
+	cm_hook_leave();
 	return res;
 }
 
@@ -187,20 +210,6 @@ static CUresult ended(CUresult res, CUstream stream, bool per_thread)
 		return res;                                                     \
 	}
 
-#define DESTROY(symbol)                                \
-	CUresult cm_wrap_##symbol(CUstream stream)     \
-	{                                              \
-		CUresult res;                          \
-                                                       \
-		if (!cm_hook_enter())                  \
-			return cm_real.symbol(stream); \
-		res = cm_real.symbol(stream);          \
-		if (res == CUDA_SUCCESS)               \
-			drop(stream, false);           \
-		cm_hook_leave();                       \
-		return res;                            \
-	}
-
 /* clang-format off */
 BEGIN(cuStreamBeginCapture, false, (CUstream stream), (stream))
 BEGIN(cuStreamBeginCapture_ptsz, true, (CUstream stream), (stream))
@@ -217,6 +226,14 @@ BEGIN(cuStreamBeginCaptureToGraph_ptsz, true,
       (stream, graph, nodes, edges, n, mode))
 END(cuStreamEndCapture, false)
 END(cuStreamEndCapture_ptsz, true)
-DESTROY(cuStreamDestroy)
-DESTROY(cuStreamDestroy_v2)
 /* clang-format on */
+
+CUresult cm_wrap_cuStreamDestroy(CUstream stream)
+{
+	return destroy(stream, cm_real.cuStreamDestroy);
+}
+
+CUresult cm_wrap_cuStreamDestroy_v2(CUstream stream)
+{
+	return destroy(stream, cm_real.cuStreamDestroy_v2);
+}

@@ -46,6 +46,7 @@ static CUresult get_version(int *version)
 }
 
 struct cm_real cm_real = {.cuDriverGetVersion = get_version};
+__thread unsigned int cm_hook_depth;
 
 static void (*during_start)(void);
 static bool driver_is_complete = true;
