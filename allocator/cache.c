@@ -82,9 +82,12 @@ static void fill_device_row(struct cm_cache *cache, struct cm_device_row *row,
 	row->max_split_size = cache->policy.max_split_size == UINT64_MAX
 				      ? -1
 				      : (int64_t)cache->policy.max_split_size;
-	if (cache->policy.memory_fraction < 1)
+	if (cache->policy.memory_fraction < 1) {
 		row->allowed_bytes = (uint64_t)(cache->policy.memory_fraction *
 						(double)info->total_bytes);
+		if (!row->allowed_bytes)
+			row->allowed_bytes = 1; /* 0 is no cap at all */
+	}
 	row->flags = CM_DEVICE_USED | (info->simulated ? CM_DEVICE_SIMULATED : 0);
 }
 
@@ -161,7 +164,7 @@ static void open_heap(struct cm_heap *heap, const struct cm_context_info *info)
 		cm_bins_init(&heap->bins[fit], heap->cache->block);
 	heap->open = (struct cm_epoch){.number = 1};
 	heap->oldest = 1;
-	heap->pending_bytes = heap->live_bytes = 0;
+	heap->live_bytes = 0;
 	heap->ordered = (struct cm_fence){0};
 	memset(heap->row, 0, sizeof(*heap->row));
 	heap->row->context = info->ctx;
@@ -182,9 +185,9 @@ struct cm_heap *cm_cache_find_heap(struct cm_cache *cache, uint64_t ctx)
 	uint32_t i, n = atomic_load_explicit(&cache->heaps, memory_order_acquire);
 	struct cm_heap *heap;
 
-	for (i = 0; i < n; i++) {
+	for (i = 0; ctx && i < n; i++) {
 		heap = atomic_load_explicit(&cache->heap[i], memory_order_acquire);
-		if (__atomic_load_n(&heap->ctx, __ATOMIC_ACQUIRE) == ctx)
+		if (cm_heap_ctx(heap) == ctx)
 			return heap;
 	}
 	return NULL;
@@ -255,9 +258,9 @@ static void drain_locked(struct cm_heap *heap)
 {
 	uint32_t fit;
 
-	if (heap->row->flags & CM_HEAP_DRAINING)
+	if (cm_heap_flags(heap) & CM_HEAP_DRAINING)
 		return;
-	heap->row->flags |= CM_HEAP_DRAINING;
+	__atomic_fetch_or(&heap->row->flags, CM_HEAP_DRAINING, __ATOMIC_RELAXED);
 	for (fit = 0; fit < CM_FIT_COUNT; fit++)
 		cm_bins_init(&heap->bins[fit], heap->cache->block);
 	cm_device_note_orphan(heap->device);
@@ -280,7 +283,7 @@ void cm_cache_drain_all(struct cm_cache *cache)
 	uint64_t ctx;
 
 	for (i = 0; i < n; i++) {
-		ctx = atomic_load_explicit(&cache->heap[i], memory_order_relaxed)->ctx;
+		ctx = cm_heap_ctx(atomic_load_explicit(&cache->heap[i], memory_order_relaxed));
 		if (ctx)
 			cm_cache_drain_heap(cache, ctx);
 	}
@@ -320,10 +323,10 @@ void cm_cache_forget_heap(struct cm_cache *cache, uint64_t ctx)
 	retire_all(heap);
 	end = cm_rows_segments(cache);
 	for (s = 1; s < end; s++)
-		if (cache->segment[s].flags & CM_SEGMENT_USED &&
+		if (cm_segment_is_of(&cache->segment[s], heap->device) &&
 		    cm_segment_heap(cache, &cache->segment[s]) == heap)
 			drop_segment(heap, s);
-	heap->row->flags = 0;
+	__atomic_store_n(&heap->row->flags, 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&heap->ctx, 0, __ATOMIC_RELEASE);
 	cm_books_begin(heap->device->row);
 	heap->device->row->heaps--;

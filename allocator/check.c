@@ -304,12 +304,13 @@ static bool check_epochs(struct walk *walk, const struct cm_heap *heap)
 	}
 	if (!check_epoch(walk, heap, &heap->open))
 		return false;
-	if (blocks != sum->pending_blocks || heap->pending_bytes != sum->pending_bytes)
+	if (blocks != sum->pending_blocks || heap->row->pending_blocks != sum->pending_blocks ||
+	    heap->row->pending_bytes != sum->pending_bytes)
 		return cm_why_say(&walk->why,
 				  "heap %u: %llu blocks of %llu bytes wait, its epochs hold %llu "
 				  "of %llu",
 				  heap->index, (ull)sum->pending_blocks, (ull)sum->pending_bytes,
-				  (ull)blocks, (ull)heap->pending_bytes);
+				  (ull)blocks, (ull)heap->row->pending_bytes);
 	return true;
 }
 

@@ -133,7 +133,7 @@ static bool may_lay_barrier(struct cm_heap *heap)
 {
 	struct cm_cache *cache = heap->cache;
 
-	return heap->can & CM_CAN_CTX_EVENTS && !(heap->row->flags & CM_HEAP_SHARED) &&
+	return heap->can & CM_CAN_CTX_EVENTS && !(cm_heap_flags(heap) & CM_HEAP_SHARED) &&
 	       atomic_load_explicit(&cache->contexts, memory_order_relaxed) == 1;
 }
 
@@ -238,7 +238,7 @@ void cm_epoch_wait(struct cm_heap *heap, uint64_t limit_ns)
 
 	cm_lock_acquire(&heap->cache->turn);
 	if (!(heap->can & CM_CAN_CTX_EVENTS)) {
-		if (heap->pending_bytes)
+		if (cm_heap_pending_bytes(heap))
 			(void)cm_epoch_synchronize_turned(heap);
 		cm_lock_release(&heap->cache->turn);
 		return;
@@ -269,7 +269,7 @@ void cm_epoch_wait_device(struct cm_device *device, uint64_t limit_ns)
 	cm_lock_release(&device->lock);
 	for (i = 0; i < heaps; i++) {
 		heap = atomic_load_explicit(&cache->heap[i], memory_order_relaxed);
-		if (heap->ctx && heap->device == device)
+		if (cm_heap_ctx(heap) && heap->device == device)
 			cm_epoch_wait(heap, limit_ns);
 	}
 }

@@ -148,14 +148,16 @@ static void fill_segment(struct cm_heap *heap, uint32_t s, uint32_t b, uint64_t 
 	segment->size = block->size = size;
 	segment->context = heap->ctx;
 	segment->heap = heap->index;
-	segment->device = heap->device->index;
+	__atomic_store_n(&segment->device, heap->device->index, __ATOMIC_RELAXED);
 	segment->first = b;
 	segment->blocks = 1;
+	segment->stack = 0;
 	segment->tick = block->tick = cache->ops->tick();
 	block->segment = s;
 	block->state = CM_BLOCK_FREE;
 	block->age = heap->searches[flags & CM_SEGMENT_SMALL ? CM_FIT_SMALL : CM_FIT_LARGE];
-	segment->flags = flags | CM_SEGMENT_USED;
+	/* Release: who sees that the row is in use sees whose. */
+	__atomic_store_n(&segment->flags, flags | CM_SEGMENT_USED, __ATOMIC_RELEASE);
 }
 
 /* Rows for a segment and its block, and its place in the page map; all or nothing. */
@@ -318,7 +320,8 @@ static void join_open_epoch(struct cm_heap *heap, uint32_t index)
 	open->blocks++;
 	open->bytes += block[index].size;
 	open->work = heap->cache->ops->work_number();
-	heap->pending_bytes += block[index].size;
+	heap->row->pending_blocks++;
+	heap->row->pending_bytes += block[index].size;
 }
 
 bool cm_heap_free_locked(struct cm_heap *heap, uint32_t index)
@@ -359,9 +362,10 @@ void cm_heap_retire_locked(struct cm_heap *heap, struct cm_epoch *epoch)
 		if (!retire_block(heap, index, tick))
 			cm_device_note_orphan(heap->device);
 	}
-	cm_books_count(heap->device->row, CM_SCALAR_epochs_ready, 1);
+	cm_books_count(heap->device->row, CM_SCALAR_epochs_ready, epoch->first != 0);
 	cm_books_end(heap->device->row);
-	heap->pending_bytes -= epoch->bytes;
+	heap->row->pending_blocks -= epoch->blocks;
+	heap->row->pending_bytes -= epoch->bytes;
 	epoch->first = epoch->last = 0;
 	epoch->blocks = epoch->bytes = 0;
 }

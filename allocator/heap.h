@@ -73,9 +73,9 @@ struct cm_heap {
 	 * closed[n & (CM_EPOCHS_MAX - 1)] for n in [oldest, open.number). */
 	struct cm_epoch open;
 	struct cm_epoch closed[CM_EPOCHS_MAX];
-	uint64_t oldest;        /* number of the oldest closed epoch */
-	uint64_t pending_bytes; /* open and closed epochs */
-	struct cm_fence ordered; /* of the last barrier: what is handed out behind it may not be idle */
+	uint64_t oldest; /* number of the oldest closed epoch */
+	struct cm_fence
+		ordered; /* of the last barrier: what is handed out behind it may not be idle */
 
 	uint64_t spare_event[CM_EPOCHS_MAX]; /* events of this context, not in use */
 	uint32_t spare_events;
@@ -129,6 +129,37 @@ static inline struct cm_device *cm_cache_device(struct cm_cache *cache, uint32_t
 		       : NULL;
 }
 
+/* Whether the row is a segment of the device, whose lock the caller holds. It may be another's, who
+ * fills or empties it at this moment: device is stored before flags, and never emptied. */
+static inline bool cm_segment_is_of(const struct cm_segment *segment,
+				    const struct cm_device *device)
+{
+	return __atomic_load_n(&segment->flags, __ATOMIC_ACQUIRE) & CM_SEGMENT_USED &&
+	       __atomic_load_n(&segment->device, __ATOMIC_RELAXED) == device->index;
+}
+
+/* The context of the heap, 0: it has gone; CM_HEAP_*. Without a lock both may be of the past. */
+static inline uint64_t cm_heap_ctx(const struct cm_heap *heap)
+{
+	return __atomic_load_n(&heap->ctx, __ATOMIC_ACQUIRE);
+}
+
+static inline uint32_t cm_heap_flags(const struct cm_heap *heap)
+{
+	return __atomic_load_n(&heap->row->flags, __ATOMIC_RELAXED);
+}
+
+/* Freed and not ready as yet, in open and closed epochs. */
+static inline uint64_t cm_heap_pending_bytes(struct cm_heap *heap)
+{
+	uint64_t bytes;
+
+	cm_lock_acquire(&heap->device->lock);
+	bytes = heap->row->pending_bytes;
+	cm_lock_release(&heap->device->lock);
+	return bytes;
+}
+
 static inline struct cm_heap *cm_segment_heap(struct cm_cache *cache,
 					      const struct cm_segment *segment)
 {
@@ -158,7 +189,7 @@ static inline enum cm_pool cm_segment_pool(const struct cm_segment *segment)
 static inline bool cm_segment_is_recycled(struct cm_cache *cache, const struct cm_segment *segment)
 {
 	return !(segment->flags & (CM_SEGMENT_EXPORTED | CM_SEGMENT_DIRECT)) &&
-	       !(cm_segment_heap(cache, segment)->row->flags & CM_HEAP_DRAINING);
+	       !(cm_heap_flags(cm_segment_heap(cache, segment)) & CM_HEAP_DRAINING);
 }
 
 /*

@@ -42,7 +42,12 @@ static int take(const struct request *request)
 
 static bool runs_too_far_ahead(struct cm_heap *heap)
 {
-	return heap->pending_bytes > heap->live_bytes / 4 + RUN_AHEAD_BYTES;
+	bool far;
+
+	cm_lock_acquire(&heap->device->lock);
+	far = heap->row->pending_bytes > heap->live_bytes / 4 + RUN_AHEAD_BYTES;
+	cm_lock_release(&heap->device->lock);
+	return far;
 }
 
 /* An old driver has no events of a context: waiting is all there is, as in the cudaFree of today. */
@@ -64,6 +69,12 @@ static bool make_ready_turned(struct cm_heap *heap)
 	return cm_epoch_close_turned(heap) && cm_epoch_poll_turned(heap);
 }
 
+/* Whether enough is waiting for the device to serve the request. */
+static bool is_pending_enough(const struct request *request)
+{
+	return cm_heap_pending_bytes(request->heap) >= request->size;
+}
+
 /* Memory that the program has freed: asked for, ordered, or waited for. -ENOENT: none serves. */
 static int reuse(const struct request *request)
 {
@@ -71,15 +82,15 @@ static int reuse(const struct request *request)
 	struct cm_cache *cache = heap->cache;
 	int err = -ENOENT;
 
-	if (heap->pending_bytes < request->size)
+	if (!is_pending_enough(request))
 		return -ENOENT;
 	cm_lock_acquire(&cache->turn);
 	if (cm_epoch_poll_turned(heap))
 		err = take(request);
-	if (err == -ENOENT && heap->pending_bytes >= request->size && make_ready_turned(heap))
+	if (err == -ENOENT && is_pending_enough(request) && make_ready_turned(heap))
 		err = take(request);
 	cm_lock_release(&cache->turn);
-	if (err == -ENOENT && heap->pending_bytes >= request->size &&
+	if (err == -ENOENT && is_pending_enough(request) &&
 	    (cache->policy.reuse == CM_REUSE_WAIT || runs_too_far_ahead(heap))) {
 		cm_epoch_wait(heap, CM_PATIENCE_NS);
 		err = take(request);
@@ -90,45 +101,60 @@ static int reuse(const struct request *request)
 /* Whether `bytes` more would exceed the cap of the device. */
 static bool is_capped(struct cm_device *device, uint64_t bytes)
 {
-	uint64_t reserved = (uint64_t)cm_stat_current(device->row, CM_STAT_RESERVED_BYTES);
+	uint64_t reserved;
 
-	return device->row->allowed_bytes && reserved + bytes > device->row->allowed_bytes;
+	if (!device->row->allowed_bytes)
+		return false;
+	cm_lock_acquire(&device->lock);
+	reserved = (uint64_t)cm_stat_current(device->row, CM_STAT_RESERVED_BYTES);
+	cm_lock_release(&device->lock);
+	return reserved + bytes > device->row->allowed_bytes;
 }
 
-static int driver_alloc(struct cm_heap *heap, uint64_t bytes, uint64_t *ret_addr)
+static int driver_alloc(struct cm_heap *heap, uint64_t ctx, uint64_t bytes, uint64_t *ret_addr)
 {
 	const struct cm_driver_ops *ops = heap->cache->ops;
 	uint64_t start;
 	int err;
 
-	if (is_capped(heap->device, bytes)) {
-		count(heap->device, CM_SCALAR_num_oom_rejections, 1);
+	if (is_capped(heap->device, bytes))
 		return CM_DRIVER_OUT_OF_MEMORY;
-	}
 	start = ops->now_ns();
-	err = ops->mem_alloc(heap->ctx, bytes, ret_addr);
+	err = ops->mem_alloc(ctx, bytes, ret_addr);
 	count(heap->device, CM_SCALAR_driver_alloc_ns, (int64_t)(ops->now_ns() - start));
 	return err;
+}
+
+/* Enters what the driver gave. -EAGAIN: caching has stopped meanwhile, or the context has gone. */
+static int enter_locked(const struct request *request, uint64_t ctx, uint64_t addr,
+			uint64_t segment_size, uint32_t flags)
+{
+	struct cm_heap *heap = request->heap;
+
+	if (cm_heap_ctx(heap) != ctx ||
+	    (cm_heap_flags(heap) & CM_HEAP_DRAINING && !(flags & CM_SEGMENT_DIRECT)))
+		return -EAGAIN;
+	return cm_heap_take_new_locked(heap, addr, segment_size, flags, request->size,
+				       request->bytes);
 }
 
 /* New memory of `segment_size`, of which the request gets its part. */
 static int grow_by(const struct request *request, uint64_t segment_size, uint32_t flags)
 {
 	struct cm_heap *heap = request->heap;
-	uint64_t addr = 0;
+	uint64_t addr = 0, ctx = cm_heap_ctx(heap);
 	int err;
 
-	err = driver_alloc(heap, segment_size, &addr);
+	if (!ctx)
+		return -EAGAIN;
+	err = driver_alloc(heap, ctx, segment_size, &addr);
 	if (err)
 		return err;
 	cm_lock_acquire(&heap->device->lock);
-	err = heap->row->flags & CM_HEAP_DRAINING && !(flags & CM_SEGMENT_DIRECT)
-		      ? -EAGAIN
-		      : cm_heap_take_new_locked(heap, addr, segment_size, flags, request->size,
-						request->bytes);
+	err = enter_locked(request, ctx, addr, segment_size, flags);
 	cm_lock_release(&heap->device->lock);
 	if (err)
-		(void)cm_release_to_driver(heap->device, heap->ctx, addr);
+		(void)cm_release_to_driver(heap->device, ctx, addr);
 	else
 		*request->ret_addr = addr;
 	return err;
@@ -154,12 +180,15 @@ static void note_oom(const struct request *request)
 	struct cm_device *device = heap->device;
 	uint64_t free_bytes = 0, total = 0;
 
-	(void)heap->cache->ops->mem_info(heap->ctx, &free_bytes, &total);
+	bool capped = is_capped(device, request->size);
+
+	(void)heap->cache->ops->mem_info(cm_heap_ctx(heap), &free_bytes, &total);
 	cm_lock_acquire(&device->lock);
 	cm_books_begin(device->row);
 	device->row->free_bytes = free_bytes;
 	device->row->free_seen_ns = heap->cache->ops->now_ns();
 	cm_books_count(device->row, CM_SCALAR_num_ooms, 1);
+	cm_books_count(device->row, CM_SCALAR_num_oom_rejections, capped);
 	cm_device_note_locked(device, CM_ACTION_OOM, cm_size_pool(request->size), heap->index,
 			      heap->cache->ops->tick(), free_bytes, request->size);
 	cm_books_end(device->row);

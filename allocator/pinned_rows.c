@@ -262,7 +262,7 @@ static void fill_rows(struct cm_heap *heap, uint32_t s, uint32_t b, uint64_t add
 	segment->size = block->size = size;
 	segment->context = heap->ctx;
 	segment->heap = heap->index;
-	segment->device = CM_DEVICE_NONE;
+	__atomic_store_n(&segment->device, CM_DEVICE_NONE, __ATOMIC_RELAXED);
 	segment->first = b;
 	segment->blocks = 1;
 	segment->tick = cache->ops->tick();

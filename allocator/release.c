@@ -48,7 +48,7 @@ static uint32_t collect(struct cm_device *device, const struct choice *choice, u
 	for (; *at < end && n < BATCH && found < choice->enough; (*at)++) {
 		const struct cm_segment *segment = &cache->segment[*at];
 
-		if (segment->device != device->index || !cm_segment_is_free(cache, segment) ||
+		if (!cm_segment_is_of(segment, device) || !cm_segment_is_free(cache, segment) ||
 		    !choice->wants(choice, segment))
 			continue;
 		piece[n].ctx = segment->context;
@@ -131,7 +131,7 @@ int cm_release_orphan(struct cm_device *device, uint32_t s)
 	uint64_t addr = 0, ctx = 0;
 
 	cm_lock_acquire(&device->lock);
-	if (segment->device == device->index && cm_segment_is_free(cache, segment) &&
+	if (cm_segment_is_of(segment, device) && cm_segment_is_free(cache, segment) &&
 	    !cm_segment_is_recycled(cache, segment)) {
 		addr = segment->addr;
 		ctx = segment->context;
@@ -154,7 +154,7 @@ static bool average_age(struct cm_device *device, uint64_t *ret_age)
 	for (s = 1; s < end; s++) {
 		const struct cm_segment *segment = &cache->segment[s];
 
-		if (segment->device != device->index || !cm_segment_is_free(cache, segment) ||
+		if (!cm_segment_is_of(segment, device) || !cm_segment_is_free(cache, segment) ||
 		    segment->flags & CM_SEGMENT_SMALL)
 			continue;
 		sum += age_of(&choice, segment);
@@ -206,7 +206,8 @@ static uint64_t pick_size(struct cm_heap *heap, uint64_t size)
 	for (s = 1; s < end; s++) {
 		const struct cm_segment *segment = &cache->segment[s];
 
-		if (!cm_segment_is_free(cache, segment) || cm_segment_heap(cache, segment) != heap)
+		if (!cm_segment_is_of(segment, heap->device) ||
+		    !cm_segment_is_free(cache, segment) || cm_segment_heap(cache, segment) != heap)
 			continue;
 		if (segment->size >= size ? best < size || segment->size < best
 					  : best < size && segment->size > best)

@@ -23,7 +23,7 @@ int cm_cache_alloc(struct cm_cache *cache, struct cm_heap *heap, uint64_t bytes,
 		return cm_ladder_alloc_direct(heap, bytes, ret_addr);
 	size = cm_size_round(&cache->policy, bytes);
 	cm_lock_acquire(&heap->device->lock);
-	err = CM_UNLIKELY(heap->row->flags & CM_HEAP_DRAINING)
+	err = CM_UNLIKELY(cm_heap_flags(heap) & CM_HEAP_DRAINING)
 		      ? -EAGAIN
 		      : cm_heap_take_locked(heap, size, bytes, ret_addr);
 	cm_lock_release(&heap->device->lock);
@@ -46,8 +46,8 @@ static uint32_t find_segment_locked(struct cm_device *device, uint64_t addr)
 
 	end = cm_rows_segments(cache);
 	for (s = 1; s < end; s++)
-		if (cache->segment[s].flags & CM_SEGMENT_USED &&
-		    cache->segment[s].device == device->index && addr >= cache->segment[s].addr &&
+		if (cm_segment_is_of(&cache->segment[s], device) &&
+		    addr >= cache->segment[s].addr &&
 		    addr - cache->segment[s].addr < cache->segment[s].size)
 			return s;
 	return 0;
@@ -212,7 +212,7 @@ static int export_each(struct cm_device *device, uint64_t addr, void *data)
 		*heap = cm_segment_heap(cache, segment);
 		if (cm_segment_is_recycled(cache, segment))
 			cm_heap_unbin_segment_locked(*heap, segment);
-		segment->flags |= CM_SEGMENT_EXPORTED;
+		__atomic_fetch_or(&segment->flags, CM_SEGMENT_EXPORTED, __ATOMIC_RELAXED);
 	}
 	cm_lock_release(&device->lock);
 	return s ? 0 : -ENOENT;
@@ -237,7 +237,7 @@ void cm_cache_mark_shared(struct cm_cache *cache, uint64_t ctx)
 	/* The turn: no barrier is laid from here on. */
 	cm_lock_acquire(&cache->turn);
 	cm_lock_acquire(&heap->device->lock);
-	heap->row->flags |= CM_HEAP_SHARED;
+	__atomic_fetch_or(&heap->row->flags, CM_HEAP_SHARED, __ATOMIC_RELAXED);
 	cm_lock_release(&heap->device->lock);
 	cm_lock_release(&cache->turn);
 	cm_epoch_settle(heap);

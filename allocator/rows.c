@@ -65,7 +65,7 @@ uint32_t cm_rows_take_segment(struct cm_cache *cache)
 void cm_rows_give_segment(struct cm_cache *cache, uint32_t index)
 {
 	cm_lock_acquire(&cache->tables);
-	memset(&cache->segment[index], 0, sizeof(cache->segment[index]));
+	__atomic_store_n(&cache->segment[index].flags, 0, __ATOMIC_RELEASE);
 	cache->segment[index].first = cache->spare_segment;
 	cache->spare_segment = index;
 	cm_lock_release(&cache->tables);

@@ -14,7 +14,7 @@
 uint32_t cm_rows_take_block(struct cm_device *device);
 void cm_rows_give_block(struct cm_device *device, uint32_t index);
 
-/* A segment row, zeroed; 0 where the table is full or cannot be backed. */
+/* A segment row, all of which the caller fills; 0 where the table is full or cannot be backed. */
 uint32_t cm_rows_take_segment(struct cm_cache *cache);
 void cm_rows_give_segment(struct cm_cache *cache, uint32_t index);
 

@@ -33,7 +33,12 @@ static void for_each_heap_turned(struct cm_cache *cache, void (*each)(struct cm_
 
 static void close_worthy(struct cm_heap *heap)
 {
-	if (cm_heap_is_worth_closing(heap))
+	bool worthy;
+
+	cm_lock_acquire(&heap->device->lock);
+	worthy = cm_heap_is_worth_closing(heap);
+	cm_lock_release(&heap->device->lock);
+	if (worthy)
 		(void)cm_epoch_close_turned(heap);
 }
 
@@ -146,8 +151,7 @@ uint64_t cm_cache_returnable(struct cm_cache *cache, uint64_t ctx)
 	cm_lock_acquire(&heap->device->lock);
 	end = cm_rows_segments(cache);
 	for (s = 1; s < end; s++)
-		if (cache->segment[s].flags & CM_SEGMENT_USED &&
-		    cache->segment[s].device == heap->device->index &&
+		if (cm_segment_is_of(&cache->segment[s], heap->device) &&
 		    is_returnable(cache, &cache->segment[s]))
 			bytes += cache->segment[s].size;
 	cm_lock_release(&heap->device->lock);

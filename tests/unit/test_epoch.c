@@ -34,7 +34,7 @@ static void a_free_calls_no_driver(void **state)
 	for (i = 0; i < 100; i++)
 		case_put(f, addr[i]);
 	assert_int_equal(f->driver.calls, calls);
-	assert_true(f->heap->pending_bytes > 0);
+	assert_true(f->heap->row->pending_bytes > 0);
 }
 
 static void memory_of_idle_work_is_ready_by_one_event_for_all(void **state)
@@ -50,7 +50,7 @@ static void memory_of_idle_work_is_ready_by_one_event_for_all(void **state)
 	cm_cache_poll(f->cache);
 	assert_int_equal(f->driver.called[FAKE_EVENT_RECORD], 1);
 	assert_int_equal(f->driver.called[FAKE_EVENT_QUERY], 1);
-	assert_int_equal(f->heap->pending_bytes, 0);
+	assert_int_equal(f->heap->row->pending_bytes, 0);
 	assert_int_equal(fixture_scalar(f, CM_SCALAR_epochs_closed), 1);
 	assert_int_equal(fixture_scalar(f, CM_SCALAR_epochs_ready), 1);
 }
@@ -356,9 +356,9 @@ static void more_epochs_than_places_lose_nothing(void **state)
 	assert_int_equal(fixture_scalar(f, CM_SCALAR_epochs_closed), CM_EPOCHS_MAX);
 	assert_int_equal(f->heap->open.blocks, 8);
 	case_settle(f);
-	assert_int_equal(f->heap->pending_bytes, 8 * 2 * MIB);
+	assert_int_equal(f->heap->row->pending_bytes, 8 * 2 * MIB);
 	cm_cache_poll(f->cache);
-	assert_int_equal(f->heap->pending_bytes, 0);
+	assert_int_equal(f->heap->row->pending_bytes, 0);
 }
 
 /* The newest of many epochs that are done is one question. */
@@ -380,7 +380,7 @@ static void epochs_that_are_done_cost_one_question(void **state)
 	f->driver.called[FAKE_EVENT_QUERY] = 0;
 	cm_cache_poll(f->cache);
 	assert_int_equal(f->driver.called[FAKE_EVENT_QUERY], 1);
-	assert_int_equal(f->heap->pending_bytes, 0);
+	assert_int_equal(f->heap->row->pending_bytes, 0);
 }
 
 static void an_epoch_that_cannot_be_recorded_stays_open(void **state)
@@ -398,7 +398,7 @@ static void an_epoch_that_cannot_be_recorded_stays_open(void **state)
 	assert_int_equal(fixture_scalar(f, CM_SCALAR_epochs_closed), 0);
 	case_put(f, b);
 	cm_cache_poll(f->cache);
-	assert_int_equal(f->heap->pending_bytes, 0);
+	assert_int_equal(f->heap->row->pending_bytes, 0);
 	/* For want of memory an event was not made: that is no reason to stop caching. */
 	assert_int_equal(case_get(f, MIB), a);
 }
@@ -485,7 +485,7 @@ static void sync_free_waits_in_the_free_as_cuda_does(void **state)
 		work = launch(f, addr, 10 * MS);
 		case_put(f, addr);
 		assert_true(fake_is_done(work));
-		assert_int_equal(f->heap->pending_bytes, 0);
+		assert_int_equal(f->heap->row->pending_bytes, 0);
 		assert_int_equal(case_get(f, 64 * MIB), addr);
 		assert_int_equal(f->driver.called[FAKE_EVENT_RECORD], 0);
 		case_close(f);
