@@ -59,18 +59,17 @@ static void everything_comes_in_whole_grains(void **state)
 static void addresses_cost_nothing_and_memory_counts(void **state)
 {
 	uint64_t before = cudasim_used_bytes(0);
-	CUdeviceptr addr = reserve((size_t)1 << 40);
+	CUdeviceptr addr = reserve(64 * GIB);
 	CUmemGenericAllocationHandle handle;
 
 	(void)state;
 	assert_int_equal(cudasim_used_bytes(0), before);
 	handle = create(4 * GRAIN);
 	assert_int_equal(cudasim_used_bytes(0), before + 4 * GRAIN);
-	assert_error(cuMemCreate(&handle, (size_t)1 << 30, &ON_DEVICE, 0),
-		     CUDA_ERROR_OUT_OF_MEMORY);
+	assert_error(cuMemCreate(&handle, GIB, &ON_DEVICE, 0), CUDA_ERROR_OUT_OF_MEMORY);
 	assert_ok(cuMemRelease(handle));
 	assert_int_equal(cudasim_used_bytes(0), before);
-	assert_ok(cuMemAddressFree(addr, (size_t)1 << 40));
+	assert_ok(cuMemAddressFree(addr, 64 * GIB));
 }
 
 static void a_place_is_mapped_once(void **state)

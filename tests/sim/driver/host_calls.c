@@ -14,6 +14,8 @@ static unsigned first;
 static unsigned waiting;
 static unsigned running;
 static bool started;
+static bool stopping;
+static pthread_t server;
 
 static void *serve(void *unused)
 {
@@ -26,8 +28,10 @@ static void *serve(void *unused)
 		struct sim_work *work;
 		struct sim_host_call call;
 
-		while (!waiting)
+		while (!waiting && !stopping)
 			sim_wait(IDLE_NS);
+		if (stopping)
+			break;
 		work = queue[first];
 		first = (first + 1) % ROOM;
 		waiting--;
@@ -43,6 +47,7 @@ static void *serve(void *unused)
 		sim_work_called(work);
 		sim_wake();
 	}
+	sim_unlock();
 	return NULL;
 }
 
@@ -51,16 +56,11 @@ static bool start_thread(void)
 {
 	sigset_t all;
 	sigset_t old;
-	pthread_attr_t attributes;
-	pthread_t thread;
 	bool ok;
 
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	pthread_attr_init(&attributes);
-	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-	ok = pthread_create(&thread, &attributes, serve, NULL) == 0;
-	pthread_attr_destroy(&attributes);
+	ok = pthread_create(&server, NULL, serve, NULL) == 0;
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	return ok;
 }
@@ -83,4 +83,17 @@ void sim_host_calls_add(struct sim_work *work)
 bool sim_host_calls_pending(void)
 {
 	return waiting || running;
+}
+
+void sim_host_calls_stop(void)
+{
+	bool idle;
+
+	sim_lock();
+	stopping = true;
+	idle = started && !running;
+	sim_wake();
+	sim_unlock();
+	if (idle)
+		pthread_join(server, NULL);
 }

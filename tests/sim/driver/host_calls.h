@@ -17,4 +17,7 @@ void sim_host_calls_add(struct sim_work *work);
 /* Some function has been handed over and has not returned. */
 bool sim_host_calls_pending(void);
 
+/* At the end of the process: the thread goes, unless a function holds it up. */
+void sim_host_calls_stop(void);
+
 #endif

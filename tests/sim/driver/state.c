@@ -7,6 +7,7 @@
 #include "clock.h"
 #include "device.h"
 #include "faults.h"
+#include "host_calls.h"
 #include "plan.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -82,8 +83,10 @@ void sim_start(void)
 
 static void tear_down(void)
 {
-	if (sim_plan.teardown)
-		sim_phase_now = SIM_DEAD;
+	if (!sim_plan.teardown)
+		return;
+	sim_host_calls_stop();
+	sim_phase_now = SIM_DEAD;
 }
 
 CUresult sim_initialise(void)
