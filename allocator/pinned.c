@@ -18,6 +18,11 @@ struct request {
 	uint64_t *ret_addr;
 };
 
+static bool drains(const struct cm_heap *heap)
+{
+	return cm_heap_flags(heap) & CM_HEAP_DRAINING;
+}
+
 static bool take(const struct request *request)
 {
 	struct cm_pinned *pinned = &request->heap->cache->pinned;
@@ -50,17 +55,20 @@ static int grow(const struct request *request, uint64_t size, uint32_t flags)
 {
 	struct cm_heap *heap = request->heap;
 	struct cm_cache *cache = heap->cache;
-	struct cm_pinned_piece piece = {.ctx = heap->ctx};
+	struct cm_pinned_piece piece = {.ctx = cm_heap_ctx(heap)};
 	uint64_t start = cache->ops->now_ns(), ns;
 	int err;
 
-	err = cache->ops->host_alloc(heap->ctx, size, request->kind, &piece.addr);
+	err = cache->ops->host_alloc(piece.ctx, size, request->kind, &piece.addr);
 	ns = cache->ops->now_ns() - start;
 	if (err)
 		return err;
 	cm_lock_acquire(&cache->pinned.lock);
-	err = cm_pinned_enter_locked(heap, piece.addr, size, request->kind, flags, request->bytes,
-				     ns);
+	/* The context may have gone or stopped caching meanwhile. */
+	err = cm_heap_ctx(heap) != piece.ctx || drains(heap)
+		      ? -EAGAIN
+		      : cm_pinned_enter_locked(heap, piece.addr, size, request->kind, flags,
+					       request->bytes, ns);
 	cm_lock_release(&cache->pinned.lock);
 	if (err)
 		(void)give_back(cache, &piece);
@@ -127,11 +135,6 @@ static int serve_again(const struct request *request)
 	err = grow(request, (request->bytes + CM_GRAIN - 1) & ~(CM_GRAIN - 1), 0);
 	cache->ops->gate_leave();
 	return err;
-}
-
-static bool drains(const struct cm_heap *heap)
-{
-	return __atomic_load_n(&heap->row->flags, __ATOMIC_RELAXED) & CM_HEAP_DRAINING;
 }
 
 int cm_cache_host_alloc(struct cm_cache *cache, struct cm_heap *heap, uint32_t kind, uint64_t bytes,

@@ -265,6 +265,7 @@ static void fill_rows(struct cm_heap *heap, uint32_t s, uint32_t b, uint64_t add
 	__atomic_store_n(&segment->device, CM_DEVICE_NONE, __ATOMIC_RELAXED);
 	segment->first = b;
 	segment->blocks = 1;
+	segment->stack = 0;
 	segment->tick = cache->ops->tick();
 	block->segment = s;
 }
