@@ -165,6 +165,8 @@ int main(int argc, char **argv)
 		if (!status)
 			shorten(&sequence[i], options.share);
 	}
+	if (options.mode == MODE_LATENCIES)
+		(void)setenv("CUDASIM", DEVICE_TICKS, 1);
 	if (!status && what.door->open)
 		status = what.door->open();
 	if (!status)

@@ -57,9 +57,14 @@ struct device_calls device_count(void)
 	if (device_is_simulated()) {
 		calls.current = cudasim_calls("cuCtxGetCurrent");
 		calls.all = cudasim_calls(NULL) - calls.current - launches;
-		calls.ns = cudasim_now();
+		calls.ns = device_now();
 	}
 	return calls;
+}
+
+uint64_t device_now(void)
+{
+	return device_is_simulated() ? cudasim_now() : 0;
 }
 
 int device_work_open(void)

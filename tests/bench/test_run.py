@@ -1,0 +1,112 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Tests of `run`: its parts alone, and all of it on a build, with tiny counts: test_run.py BUILD.
+
+No time is judged here.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import unittest
+
+sys.dont_write_bytecode = True  # the tree stays as it was
+
+import goals
+import measure
+import tables
+import workloads
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+BUILD = None
+
+
+class Parts(unittest.TestCase):
+    def test_figures_are_read_from_lines_of_a_name_and_a_number(self):
+        self.assertEqual(measure.parse('pairs 3\nns 1.50\n'), {'pairs': 3.0, 'ns': 1.5})
+
+    def test_anything_else_is_refused(self):
+        for text in ('', 'pairs', 'pairs x', 'pairs 1 2', 'pairs 1\npairs 2'):
+            with self.subTest(text), self.assertRaises(measure.Failed):
+                measure.parse(text)
+
+    def test_every_second_repetition_goes_backwards(self):
+        self.assertEqual([job for _, job in measure.turns(['A', 'B'], 3)], list('ABBAAB'))
+
+    def test_spread_is_half_the_quartiles_distance(self):
+        series = measure.Series([8, 9, 10, 11, 12])
+        self.assertEqual((series.median, series.spread), (10, 0.1))
+
+    def test_a_goal_is_met_at_its_limit_and_not_beyond(self):
+        self.assertEqual(goals.verdict(2.0, 2), 'met')
+        self.assertEqual(goals.verdict(2.001, 2), 'missed')
+        self.assertEqual(goals.verdict(None, 2), 'not measured')
+        self.assertEqual(goals.at_least('', 5.0, 5, '')['verdict'], 'met')
+        self.assertEqual(goals.at_least('', 4.99, 5, '')['verdict'], 'missed')
+        self.assertEqual(goals.at_least('', None, 5, '')['verdict'], 'not measured')
+
+    def test_a_ratio_is_that_of_one_repetition(self):
+        results = goals.Results()
+        for ours, unit in ((60, 20), (600, 200), (90, 30)):
+            results.add(workloads.Job('row', workloads.OURS, '', ()), {'ns': ours})
+            results.add(workloads.Job('row', workloads.UNIT, '', ()), {'ns': unit})
+        self.assertEqual(results.units('row'), 3)
+
+    def test_one_missed_limit_of_a_row_is_its_verdict(self):
+        row = workloads.Row('row', ('mixed',), most=3, calls=0.2)
+        results = goals.Results()
+        results.add(workloads.Job('row', workloads.UNIT, '', ()), {'ns': 20})
+        results.add(workloads.Job('row', workloads.OURS, '', ()),
+                    {'ns': 30, 'pairs': 10, 'driver_calls': 3, 'current_calls': 10})
+        told, = goals.workload_rows(results, [row])
+        self.assertEqual((told['driver_calls'], told['verdict']), (0.3, 'missed'))
+
+    def test_a_table_is_as_wide_as_its_cells(self):
+        self.assertEqual(tables.table(['a', 'bb'], [['long', 1]]), 'a     bb\n----  --\nlong   1')
+        self.assertEqual(tables.table(['a', 'bb'], [['c', 1]], True),
+                         '| a | bb |\n| - | -: |\n| c |  1 |')
+
+
+class Whole(unittest.TestCase):
+    ROWS = ('same size, 1 MiB', '2 threads, remote frees', 'busy device, ramps')
+
+    def run_it(self, *arguments):
+        return subprocess.run(
+            [os.path.join(HERE, 'run'), BUILD, '--quick', '--share', '1', '--repetitions', '1',
+             '--only', '|'.join(self.ROWS), *arguments],
+            capture_output=True, text=True, check=False)
+
+    def test_rows_and_the_trace_are_measured(self):
+        done = self.run_it('--smallest', '--traces', os.path.join(HERE, 'traces'), '--json', '-')
+        self.assertEqual(done.returncode, 0, done.stderr + done.stdout[-2000:])
+        told = json.loads(done.stdout)
+        same, remote, busy = told['workloads']
+        self.assertEqual((same['name'], remote['name'], busy['name']), self.ROWS)
+        for row in (same, remote):
+            self.assertGreater(row['ns'], 0)
+            self.assertGreater(row['glibc_pairs'], 0)
+        self.assertIsNone(busy['ns'])
+        self.assertGreater(busy['driver_calls'], 0)
+        self.assertGreater(same['rivals_ns']['glibc'], 0)
+        found = {goal['name']: goal for goal in told['goals']}
+        self.assertIsNotNone(found['waiting, to live bytes: busy device, ramps']['value'])
+        self.assertIsNotNone(found['no CUDA: time more']['value'])
+        self.assertEqual(found['no CUDA: threads more']['verdict'], 'met')
+        trace, = told['traces']
+        self.assertEqual(trace['operations'], 21)
+        # What was live at most: 4 + 1 + 8 + 8 + 32 + 16 MiB and 512 bytes.
+        self.assertEqual(trace['live_bytes'], (69 << 20) + 512)
+        self.assertGreaterEqual(trace['reserved']['ours'], 1)
+        self.assertGreaterEqual(trace['smallest'], 1)
+
+    def test_a_program_that_fails_is_told_and_not_counted(self):
+        done = self.run_it('--quick', '--share', '1', '--repetitions', '1', '--traces', __file__)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn('test_run.py', done.stdout)
+        self.assertIn('failed ', done.stdout)
+
+
+if __name__ == '__main__':
+    BUILD = sys.argv.pop(1)
+    unittest.main()
