@@ -158,9 +158,9 @@ uint32_t cm_heap_device(const struct cm_heap *heap);
 /* Device row of an ordinal, or UINT32_MAX. */
 uint32_t cm_cache_device_row(struct cm_cache *cache, int32_t ordinal);
 /* Copies a device's books under its lock. -ENOENT. */
-int cm_cache_read_device(struct cm_cache *cache, uint32_t device, struct cm_device_row *ret_row);
-void cm_cache_reset_peak(struct cm_cache *cache, uint32_t device);
-void cm_cache_reset_accumulated(struct cm_cache *cache, uint32_t device);
+int cm_cache_read_device(struct cm_cache *cache, uint32_t row, struct cm_device_row *ret_row);
+void cm_cache_reset_peak(struct cm_cache *cache, uint32_t row);
+void cm_cache_reset_accumulated(struct cm_cache *cache, uint32_t row);
 
 /* The same for pinned host memory. */
 void cm_cache_read_host(struct cm_cache *cache, struct cm_host_row *ret_row);
@@ -168,10 +168,9 @@ void cm_cache_host_reset_peak(struct cm_cache *cache);
 void cm_cache_host_reset_accumulated(struct cm_cache *cache);
 
 /* Counts memory of another kind: bytes > 0 adds one, bytes < 0 takes one away. */
-void cm_cache_count_other(struct cm_cache *cache, uint32_t device, enum cm_other kind,
-			  int64_t bytes);
+void cm_cache_count_other(struct cm_cache *cache, uint32_t row, enum cm_other kind, int64_t bytes);
 /* Adds to a scalar counter of the device. */
-void cm_cache_count(struct cm_cache *cache, uint32_t device, enum cm_scalar scalar, int64_t n);
+void cm_cache_count(struct cm_cache *cache, uint32_t row, enum cm_scalar scalar, int64_t n);
 
 /*
  * Walks everything and verifies every invariant and identity (check.c). 0, or -EUCLEAN with a

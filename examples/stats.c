@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MIB (1024 * 1024)
+#define MIB (1024 * 1024ul)
 
 /* dlsym for functions: their addresses are copied, since ISO C does not convert them. */
 #define LOOK_UP(handle, name, pointer)                                             \

@@ -380,9 +380,10 @@ static bool is_leftover(const char *name)
 {
 	unsigned uid, pid;
 	unsigned long long start;
-	uint64_t now;
+	uint64_t now = 0;
 	int end = 0;
 
+	/* NOLINTNEXTLINE(cert-err34-c): a name with other numbers than ours is not ours */
 	if (sscanf(name, CM_REGION_PREFIX "%u.%u.%llu%n", &uid, &pid, &start, &end) != 3 ||
 	    name[end] != '\0' || uid != (unsigned)geteuid())
 		return false;

@@ -43,12 +43,12 @@ struct cm_region {
 int cm_region_create(const struct cm_region_params *params, struct cm_region **ret_region);
 
 /* Unmaps without removing the file (a forked child: the region is its parent's). NULL is fine. */
-void cm_region_abandon(struct cm_region *region);
+void cm_region_abandon(struct cm_region *public);
 /* Marks the region exited and removes its file. The mapping stays: other threads may still write. */
-void cm_region_remove(struct cm_region *region);
+void cm_region_remove(struct cm_region *public);
 
 /* Backs the first `rows` rows of a table. -ENOSPC: no space, the rows before stay usable. */
-int cm_region_commit(struct cm_region *region, enum cm_table table, uint32_t rows);
+int cm_region_commit(struct cm_region *public, enum cm_table table, uint32_t rows);
 
 /* Row `index` of a table; the caller has committed it. */
 void *cm_region_row(const struct cm_region *region, enum cm_table table, uint32_t index);

@@ -48,7 +48,7 @@ check_c()
 	cppcheck --quiet --std=c11 --enable=warning,performance,portability --inline-suppr \
 		--error-exitcode=1 -j "$(nproc)" -I. \
 		-D_GNU_SOURCE -DCUDA_VERSION=13000 '-DElfW(type)=Elf64_##type' \
-		stats allocator interpose tools tests
+		stats allocator interpose tools tests/sim
 }
 
 # clang's own warnings, its thread-safety analysis among them.

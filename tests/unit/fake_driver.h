@@ -110,8 +110,8 @@ struct fake_driver {
 	size_t events, event_room;
 };
 
-void fake_driver_init(struct fake_driver *fake, uint64_t limit_bytes);
-void fake_driver_fini(struct fake_driver *fake);
+void fake_driver_init(struct fake_driver *driver, uint64_t limit_bytes);
+void fake_driver_fini(struct fake_driver *driver);
 const struct cm_driver_ops *fake_driver_ops(void);
 
 /* The lowest free handle, so that handles are used again. 0: too many. */
@@ -128,7 +128,7 @@ uint64_t fake_submit(uint64_t ctx, uint64_t stream, uint64_t addr, uint64_t byte
 uint64_t fake_copy(uint64_t ctx, uint64_t stream, uint64_t addr, uint64_t bytes,
 		   uint64_t duration_ns);
 /* Ends work that lasts forever. */
-void fake_finish(uint64_t work);
+void fake_finish(uint64_t number);
 /* Whether the work has ended. */
 bool fake_is_done(uint64_t work);
 /* Whether the work waits, as things are, for work that lasts forever. */

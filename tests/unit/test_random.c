@@ -2,8 +2,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "tests/unit/ops.h"
 #include "tests/unit/cmocka_all.h"
+#include "tests/unit/ops.h"
 
 #define PROGRAMS 40
 #define BYTES    4000

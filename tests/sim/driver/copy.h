@@ -18,6 +18,6 @@ CUresult sim_copy_describe(const CUDA_MEMCPY3D *params, struct sim_op *ret_op);
  * Pageable memory is treated as "API synchronization behavior" of the driver's manual says: read
  * at once where it is the source, waited for where it is the destination.
  */
-CUresult sim_copy_submit(CUstream stream, struct sim_op *op, bool wait);
+CUresult sim_copy_submit(CUstream handle, struct sim_op *op, bool wait);
 
 #endif

@@ -169,7 +169,7 @@ bool sim_plan_set(const char *word)
 {
 	const char *colon = strchr(word, ':');
 	size_t length = colon ? (size_t)(colon - word) : 0;
-	const char *value = colon + 1;
+	const char *value = colon ? colon + 1 : NULL;
 	const char *end;
 
 	if (!colon)
