@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Threads that allocate, free their own and each other's blocks, launch, poll and trim, with the
+ * referee watching: in one context, where barriers are laid, and over two devices, while a third
+ * context comes and goes. A plain program, since an assertion of the framework may not fail on
+ * another thread. TSan is its best reader.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/unit/fixture.h"
+
+#define THREADS 6
+#define TURNS   3000
+#define PLACES  256
+
+/* Where threads leave blocks for each other. */
+static uint64_t place[PLACES];
+static struct fixture fixture;
+static struct cm_heap *heap[2];
+static uint64_t ctx[2];
+static uint32_t devices;
+static bool bare; /* no work and no referee, whose lock would order the threads */
+static int failures;
+
+static uint64_t next_random(uint64_t *state)
+{
+	*state = *state * UINT64_C(6364136223846793005) + 1442695040888963407u;
+	return *state >> 33;
+}
+
+static uint64_t random_size(uint64_t *random)
+{
+	return (UINT64_C(512) << next_random(random) % 15) + next_random(random) % 5000;
+}
+
+static void fail(const char *what, int err)
+{
+	(void)fprintf(stderr, "%s: %d\n", what, err);
+	__atomic_fetch_add(&failures, 1, __ATOMIC_RELAXED);
+}
+
+static void free_block(uint64_t addr)
+{
+	int err = addr ? fixture_put(&fixture, addr) : 0;
+
+	if (err)
+		fail("a block could not be freed", err);
+}
+
+/* Allocates on one of the devices, works on it, and leaves it for whoever comes by. */
+static void turn(uint64_t *random)
+{
+	uint32_t on = (uint32_t)next_random(random) % devices;
+	uint64_t bytes = random_size(random), addr = 0;
+	int err = bare ? cm_cache_alloc(fixture.cache, heap[on], bytes, &addr)
+		       : fixture_alloc(&fixture, heap[on], bytes, &addr);
+
+	if (err && err != CM_DRIVER_OUT_OF_MEMORY && err != -EBUSY)
+		fail("a request failed", err);
+	if (err)
+		return;
+	if (!bare)
+		(void)fixture_launch(&fixture, ctx[on], next_random(random) % 4, addr, bytes,
+				     next_random(random) % 50000);
+	free_block(
+		__atomic_exchange_n(&place[next_random(random) % PLACES], addr, __ATOMIC_ACQ_REL));
+}
+
+static void *work(void *arg)
+{
+	uint64_t random = (uintptr_t)arg;
+	int i;
+
+	for (i = 0; i < TURNS; i++) {
+		turn(&random);
+		switch (next_random(&random) % 64) {
+		case 0:
+			cm_cache_poll(fixture.cache);
+			break;
+		case 1:
+			(void)cm_cache_trim(fixture.cache, i % 2, NULL);
+			break;
+		case 2:
+			(void)cm_cache_returnable(fixture.cache, ctx[0]);
+			break;
+		case 3:
+			cm_cache_reset_peak(fixture.cache, 0);
+			break;
+		case 4:
+			fake_advance(1000000);
+			break;
+		default:
+			break;
+		}
+	}
+	return NULL;
+}
+
+/* A third context comes and goes, and captures with it. */
+static void *stir(void *arg)
+{
+	uint64_t random = (uintptr_t)arg, addr = 0, other;
+	struct cm_heap *third;
+	int i;
+
+	for (i = 0; i < TURNS / 30; i++) {
+		other = fixture_add_context(&fixture, 0, &third);
+		if (!other) {
+			fail("a context has no heap", 0);
+			break;
+		}
+		if (!fixture_alloc(&fixture, third, random_size(&random), &addr))
+			(void)fixture_launch(&fixture, other, 0, addr, 512, 20000);
+		if (i % 2)
+			free_block(addr);
+		fake_capture(true);
+		fake_capture(false);
+		fixture_remove_context(&fixture, other);
+	}
+	return NULL;
+}
+
+/* Thread 0 stirs, where there is something to stir. */
+static void run_threads(uintptr_t first)
+{
+	pthread_t thread[THREADS + 1];
+	uintptr_t i;
+
+	for (i = first; i <= THREADS; i++)
+		if (pthread_create(&thread[i], NULL, i ? work : stir, (void *)(i + 1)))
+			abort();
+	for (i = first; i <= THREADS; i++)
+		(void)pthread_join(thread[i], NULL);
+}
+
+static void complain(void)
+{
+	const char *complaint = fixture_complaint(&fixture);
+
+	if (complaint)
+		fail(complaint, 0);
+}
+
+static void run(uint32_t on_devices)
+{
+	size_t i;
+
+	if (!fixture_open(&fixture,
+			  &(struct fixture_params){.limit_bytes = 512 * MIB, .events = 1024}))
+		abort();
+	devices = on_devices;
+	heap[0] = fixture.heap;
+	ctx[0] = fixture.ctx;
+	if (devices > 1)
+		ctx[1] = fixture_add_context(&fixture, 1, &heap[1]);
+	run_threads(devices > 1 ? 0 : 1);
+	complain();
+	for (i = 0; i < PLACES; i++) {
+		free_block(place[i]);
+		place[i] = 0;
+	}
+	fake_finish_all();
+	if (cm_cache_trim(fixture.cache, UINT32_MAX, NULL))
+		fail("a trim failed", 0);
+	complain();
+	if (fixture.driver.used_bytes[0] || fixture.driver.used_bytes[1])
+		fail("memory is lost", 0);
+	fixture_close(&fixture);
+}
+
+int main(void)
+{
+	run(1);
+	run(2);
+	bare = true;
+	run(2);
+	return failures != 0;
+}
