@@ -9,6 +9,7 @@
 #include "allocator/heap.h"
 #include "allocator/release.h"
 #include "allocator/rows.h"
+#include "stats/books.h"
 
 /* How long a trim waits for work that may take its time. */
 #define TRIM_LIMIT_NS UINT64_C(1000000000)
@@ -42,10 +43,27 @@ static void close_worthy(struct cm_heap *heap)
 		(void)cm_epoch_close_turned(heap);
 }
 
+/* What the driver has left, for the books: the program and its neighbours take from it too. */
+static void ask_free_bytes(struct cm_heap *heap)
+{
+	struct cm_device_row *row = heap->device->row;
+	uint64_t free_bytes, total;
+
+	if (heap->cache->ops->mem_info(heap->ctx, &free_bytes, &total))
+		return;
+	cm_lock_acquire(&heap->device->lock);
+	cm_books_begin(row);
+	row->free_bytes = free_bytes;
+	row->free_seen_ns = heap->cache->ops->now_ns();
+	cm_books_end(row);
+	cm_lock_release(&heap->device->lock);
+}
+
 static void poll_heap(struct cm_heap *heap)
 {
 	(void)cm_epoch_close_turned(heap);
 	(void)cm_epoch_poll_turned(heap);
+	ask_free_bytes(heap);
 }
 
 void cm_cache_before_work(struct cm_cache *cache)
