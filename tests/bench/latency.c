@@ -25,6 +25,8 @@ static uint64_t tick(void)
 
 	__asm__ __volatile__("isb; mrs %0, cntvct_el0" : "=r"(ticks));
 	return ticks;
+#else
+#error "no counter known on this machine"
 #endif
 }
 

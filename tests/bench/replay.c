@@ -18,7 +18,8 @@
 #include "trace.h"
 
 #define MIB           ((uint64_t)1 << 20)
-#define PASSES        5         /* timed ones, the allocator warm; the median counts */
+#define PASSES        5 /* timed ones, the allocator warm; the median counts */
+#define PASSES_MAX    64
 #define SMALLEST_STEP (2 * MIB) /* what the simulated card hands out at a time */
 
 struct options {
@@ -27,7 +28,7 @@ struct options {
 	uint64_t memory; /* bytes of the simulated device, 0: plenty */
 	bool streams;    /* honour them */
 	bool smallest;
-	int passes;
+	unsigned passes;
 	unsigned threads; /* each with blocks of its own */
 };
 
@@ -71,7 +72,7 @@ static int parse(int argc, char **argv, struct options *options)
 			options->smallest = true;
 			break;
 		case 'n':
-			options->passes = atoi(optarg);
+			options->passes = (unsigned)strtoul(optarg, NULL, 10);
 			break;
 		case 't':
 			options->threads = (unsigned)strtoul(optarg, NULL, 10);
@@ -80,8 +81,7 @@ static int parse(int argc, char **argv, struct options *options)
 			return -1;
 		}
 	}
-	if (argc - optind != 2 || options->passes < 0 || !options->threads ||
-	    options->threads > PLAYERS_MAX)
+	if (argc - optind != 2 || !options->threads || options->threads > PLAYERS_MAX)
 		return -1;
 	options->door = door_find(argv[optind]);
 	options->path = argv[optind + 1];
@@ -156,7 +156,7 @@ static int replay_threads(const struct options *options, const struct sequence *
 	int status;
 
 	if ((options->door->open && options->door->open()) ||
-	    repeat(trace, options->passes ? (size_t)options->passes : 1, &twice))
+	    repeat(trace, options->passes ? options->passes : 1, &twice))
 		return 2;
 	for (i = 0; i < options->threads; i++)
 		sequence[i] = twice;
@@ -193,9 +193,9 @@ static bool run(const struct options *options, const struct sequence *sequence, 
 {
 	const struct door *door = options->door;
 	struct device_calls before, after;
-	double ns[64];
+	double ns[PASSES_MAX];
 	uint64_t start, live;
-	int i, n = options->passes < 64 ? options->passes : 64;
+	unsigned i, n = options->passes < PASSES_MAX ? options->passes : PASSES_MAX;
 
 	live = trace_peak_bytes(sequence);
 	if (!pass(door, sequence, options->streams, slot))
@@ -227,7 +227,7 @@ static int replay(const struct options *options, const struct sequence *sequence
 {
 	void **slot = calloc(sequence->slots, sizeof(*slot));
 	char plan[64];
-	bool ok;
+	int status;
 
 	if (!slot)
 		return 2;
@@ -237,10 +237,11 @@ static int replay(const struct options *options, const struct sequence *sequence
 		(void)setenv("CUDASIM", plan, 1);
 	}
 	if (options->door->open && options->door->open())
-		return 2;
-	ok = run(options, sequence, slot);
+		status = 2;
+	else
+		status = run(options, sequence, slot) ? 0 : 1;
 	free(slot);
-	return ok ? 0 : 1;
+	return status;
 }
 
 /* Whether a device of so many bytes will do. A process of its own, since a device is made once. */
@@ -287,7 +288,7 @@ static int find_smallest(const struct options *options, const struct sequence *s
 			high = at;
 	}
 	printf("live_bytes %llu\n", (unsigned long long)live);
-	printf("smallest_bytes %llu\n", (unsigned long long)(high * SMALLEST_STEP));
+	printf("smallest_bytes %llu\n", (unsigned long long)high * SMALLEST_STEP);
 	printf("ratio %.4f\n", (double)(high * SMALLEST_STEP) / (double)live);
 	return 0;
 }

@@ -16,8 +16,6 @@
 
 #define TURNS_MAX 10000
 
-extern char **environ;
-
 static double now_us(void)
 {
 	struct timespec now;

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: MIT
+"""What a run found, as text for a terminal or as a document in Markdown."""
+
+import tables
+
+LEGEND = (
+    ('ours ns', "a pair of cuMemAlloc and cuMemFree through the library's exported symbols, with "
+     'statistics, region and events: processor time; with several threads time on the wall, of one '
+     'thread.'),
+    ('spread', "half the distance between the repetitions' quartiles."),
+    ('x glibc', "in pairs of glibc's malloc and free of 1 MiB, measured just before."),
+    ('calls', 'driver calls a pair, without cuCtxGetCurrent.'),
+    ('current', 'calls of cuCtxGetCurrent a pair: it reads a variable of the calling thread and never '
+     'comes to the device.'),
+    ('cub, cub-pow2, cub-8x', "CUB's allocator as it comes, and with unbounded bins of powers of 2 "
+     'and of 8, over a runtime that answers at once.'),
+    ('glibc, jemalloc, tcmalloc, mimalloc', 'heaps of host memory, asked for size / 512 bytes: a limit '
+     'rather than rivals.'),
+    ('busy device', 'a kernel of 10 us behind every request, the next one 12 us later: what is freed '
+     'is still in use.'),
+)
+
+INTRODUCTION = """\
+# Measured on a processor, without a card
+
+Printed by `./dev bench --smallest --markdown`, and not edited.
+Every figure comes from a process of its own on one core; all are run by turns, forwards and backwards, and the median counts.
+The device is the simulated one, which answers at once: what is measured is the allocators' own work, and what they ask of the driver.
+What a driver's call costs, only a graphics card can tell.
+"""
+
+
+def machine(told):
+    there, disturbance = told['machine'], told['disturbance']
+    lines = [
+        f'{there["processor"]}, {there["cores"]} cores, {there["memory_bytes"] / 2**30:.0f} GiB; '
+        f'{there["system"]}, Linux {there["kernel"]}, {there["libc"]}; simulated device.',
+        f'{told["repetitions"]} repetitions, {told["seconds"]:.0f} s; other processes took '
+        f'{tables.percent(disturbance["others"])} of the machine, its host '
+        f'{tables.percent(disturbance["steal"])}; load {disturbance["load"]:.1f}.']
+    if disturbance['others'] + disturbance['steal'] > 0.05:
+        lines.append('The machine was disturbed: mind the ratios, not the times; those of several '
+                     'threads and of the slowest calls say little.')
+    return lines
+
+
+def legend(markdown):
+    if markdown:
+        return [f'* `{name}`: {text}' for name, text in LEGEND]
+    return [f'{name}: {text}' for name, text in LEGEND]
+
+
+def simulated(told):
+    """What the plan's latencies add, where it has any."""
+    return [f'{row["name"]}: simulated time a pair, beside the time above: ' + ', '.join(
+        f'{column} {tables.number(ns)} ns' for column, ns in row['simulated_ns'].items()) + '.'
+        for row in told['workloads'] if any(row['simulated_ns'].values())]
+
+
+def verdicts(told):
+    found = [row['verdict'] for row in (*told['workloads'], *told['goals']) if row['verdict']]
+    return ', '.join(f'{found.count(name)} {name}' for name in ('met', 'missed', 'not measured')
+                     if name in found) + '.'
+
+
+def sections(told, columns, markdown):
+    """Titles and what stands below each."""
+    yield 'Machine', machine(told)
+    yield 'Workloads', [tables.workloads(told['workloads'], columns, markdown), '',
+                        *legend(markdown), *([''] + simulated(told) if simulated(told) else [])]
+    yield 'Goals', ['Of these and those of the workloads: ' + verdicts(told), '',
+                    tables.goals(told['goals'], markdown)]
+    if told['traces']:
+        yield 'Traces', ['ns an operation; driver calls a pass once warm; reserved and smallest device '
+                         'to the peak of live bytes.', '', tables.traces(told['traces'], markdown)]
+    missing = [f'{entry["name"]}: {entry["reason"]}' for entry in told['skipped']]
+    missing += [f'failed {entry["row"].strip()}, {entry["column"]}: {entry["reason"]}'
+                for entry in told['failed']]
+    if missing:
+        yield 'Not measured', missing
+
+
+def text(told, columns, markdown):
+    parts = [INTRODUCTION] if markdown else []
+    for title, lines in sections(told, columns, markdown):
+        head = f'## {title}\n\n' if markdown else ''
+        parts.append(head + '\n'.join(lines) + '\n')
+    return '\n'.join(parts)
