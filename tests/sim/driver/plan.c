@@ -170,7 +170,6 @@ bool sim_plan_set(const char *word)
 	const char *colon = strchr(word, ':');
 	size_t length = colon ? (size_t)(colon - word) : 0;
 	const char *value = colon ? colon + 1 : NULL;
-	const char *end;
 
 	if (!colon)
 		return false;
@@ -190,8 +189,6 @@ bool sim_plan_set(const char *word)
 		return parse_switch(value, &sim_plan.teardown);
 	if (name_is("peers", length, word))
 		return parse_switch(value, &sim_plan.peers);
-	if (name_is("seed", length, word))
-		return parse_number(value, &end, &sim_plan.seed) && !*end;
 	if (name_is("kernel", length, word))
 		return sim_plan_parse_time(value, &sim_plan.kernel_ns);
 	if (name_is("copy", length, word))

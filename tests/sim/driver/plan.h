@@ -26,7 +26,6 @@ struct sim_plan {
 	bool guard;    /* freed device memory faults; costs system calls */
 	bool teardown; /* calls answer DEINITIALIZED once exit handlers ran */
 	bool peers;    /* devices can access each other */
-	uint64_t seed;
 
 	uint64_t latency_ns[SIM_CALL_COUNT];
 	uint64_t kernel_ns;      /* a kernel that does not say */
