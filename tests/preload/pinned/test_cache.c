@@ -5,6 +5,7 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "stats/reader.h"
@@ -13,6 +14,7 @@
 
 #define FREE   "cuMemFreeHost"
 #define RECORD "cuCtxRecordEvent"
+#define NS_MS  UINT64_C(1000000)
 
 static struct cm_reader *reader;
 
@@ -143,6 +145,83 @@ static void nothing_is_recorded_while_a_capture_is_active(void **state)
 	assert_int_equal(cuStreamDestroy(stream), CUDA_SUCCESS);
 }
 
+static void free_does_not_wait_for_the_device(void **state)
+{
+	const char *conf = getenv("CUDAMEM_CONF");
+	const bool waits = conf && strstr(conf, "sync:free");
+	CUdeviceptr device;
+	CUstream stream;
+	uint64_t start;
+	void *ptr;
+
+	(void)state;
+	assert_int_equal(cuMemAlloc(&device, MIB), CUDA_SUCCESS);
+	assert_int_equal(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+	ptr = get(MIB);
+	assert_int_equal(cudasim_plan("copy:50ms"), 0);
+	assert_int_equal(cuMemcpyDtoHAsync(ptr, device, MIB, stream), CUDA_SUCCESS);
+	start = cudasim_now();
+	put(ptr);
+	assert_int_equal(cudasim_now() - start >= 40 * NS_MS, waits);
+	assert_int_equal(cudasim_plan("copy:0ns"), 0);
+	assert_int_equal(cuStreamDestroy(stream), CUDA_SUCCESS);
+	assert_int_equal(cuMemFree(device), CUDA_SUCCESS);
+}
+
+static void block_is_as_large_as_its_class(void **state)
+{
+	size_t bytes = 0;
+	void *ptr = get(9 * MIB);
+
+	(void)state;
+	assert_int_equal(cuMemGetAddressRange(NULL, &bytes, (CUdeviceptr)(uintptr_t)ptr),
+			 CUDA_SUCCESS);
+	assert_int_equal(bytes, 9 * MIB);
+	put(ptr);
+	ptr = get(9 * MIB + 1);
+	assert_int_equal(cuMemGetAddressRange(NULL, &bytes, (CUdeviceptr)(uintptr_t)ptr),
+			 CUDA_SUCCESS);
+	assert_int_equal(bytes, 10 * MIB);
+	put(ptr);
+}
+
+static void block_comes_with_its_last_contents(void **state)
+{
+	char *ptr = get(600 * KIB);
+
+	(void)state;
+	memset(ptr, 0x33, 600 * KIB);
+	put(ptr);
+	ptr = get(600 * KIB);
+	assert_int_equal(ptr[12345], 0x33);
+	put(ptr);
+}
+
+static void freed_block_still_has_flags(void **state)
+{
+	unsigned flags;
+	void *ptr = get_kind(CU_MEMHOSTALLOC_PORTABLE, 700 * KIB);
+
+	(void)state;
+	put(ptr);
+	assert_int_equal(cuMemHostGetFlags(&flags, ptr), CUDA_SUCCESS);
+	assert_int_equal(cuMemFreeHost(ptr), CUDA_ERROR_INVALID_VALUE);
+}
+
+static void idle_memory_stays_with_the_process_up_to_a_limit(void **state)
+{
+	void *ptr[12];
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < 12; i++)
+		ptr[i] = get(64 * MIB);
+	for (i = 0; i < 12; i++)
+		put(ptr[i]);
+	assert_int_equal(host().reserved_bytes.current, 256 * MIB);
+	assert_int_equal(host().allocated_bytes.current, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -151,6 +230,11 @@ int main(void)
 		CASE(device_books_know_nothing_of_it),
 		CASE(failure_is_answered_by_giving_back),
 		CASE(nothing_is_recorded_while_a_capture_is_active),
+		CASE(free_does_not_wait_for_the_device),
+		CASE(block_is_as_large_as_its_class),
+		CASE(block_comes_with_its_last_contents),
+		CASE(freed_block_still_has_flags),
+		CASE(idle_memory_stays_with_the_process_up_to_a_limit),
 	};
 
 	return cmocka_run_group_tests_name("pinned_cache", tests, NULL, NULL);
