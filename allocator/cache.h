@@ -137,7 +137,7 @@ bool cm_cache_wants_close(const struct cm_cache *cache);
 /*
  * Waits for freed blocks and returns every wholly free segment of the device row to the driver;
  * UINT32_MAX: of all devices, and idle pinned host memory. *ret_bytes may be NULL. -EBUSY while a
- * capture is active.
+ * capture is active; -ETIME where work is under way that does not end within a second.
  */
 int cm_cache_trim(struct cm_cache *cache, uint32_t device, uint64_t *ret_bytes);
 /*

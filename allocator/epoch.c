@@ -274,6 +274,52 @@ void cm_epoch_wait_device(struct cm_device *device, uint64_t limit_ns)
 	}
 }
 
+static bool is_on_its_way(struct cm_device *device)
+{
+	bool runs;
+
+	cm_lock_acquire(&device->cache->turn);
+	runs = !cm_fence_is_complete_turned(&device->probe) && !device->probe.broken;
+	cm_lock_release(&device->cache->turn);
+	return runs;
+}
+
+static void send_probe(struct cm_device *device)
+{
+	struct cm_cache *cache = device->cache;
+
+	cm_lock_acquire(&cache->turn);
+	cm_fence_fini_turned(&device->probe);
+	if (cm_fence_is_possible(cache))
+		(void)cm_fence_record_turned(cache, &device->probe);
+	device->probe_ns = cache->ops->now_ns();
+	cm_lock_release(&cache->turn);
+}
+
+/* Waits for the probe until it is older than the limit. */
+static bool arrives(struct cm_device *device, uint64_t limit_ns)
+{
+	const struct cm_driver_ops *ops = device->cache->ops;
+	uint64_t nap = CM_FENCE_NAP_NS;
+
+	while (is_on_its_way(device)) {
+		if (ops->now_ns() - device->probe_ns >= limit_ns)
+			return false;
+		cm_fence_nap(ops, &nap);
+	}
+	return true;
+}
+
+bool cm_epoch_quiesces(struct cm_device *device, uint64_t limit_ns)
+{
+	assert(cm_lock_is_held(&device->slow_lock));
+	/* One that is still on its way from before. */
+	if (!arrives(device, limit_ns))
+		return false;
+	send_probe(device);
+	return arrives(device, limit_ns);
+}
+
 static bool is_settled(struct cm_heap *heap)
 {
 	bool settled;
@@ -305,6 +351,7 @@ void cm_epoch_settle(struct cm_heap *heap)
 void cm_epoch_forget_context_turned(struct cm_cache *cache, struct cm_heap *gone)
 {
 	uint32_t i, heaps = atomic_load_explicit(&cache->heaps, memory_order_acquire);
+	uint32_t devices = atomic_load_explicit(&cache->devices, memory_order_acquire);
 	uint64_t number;
 
 	for (i = 0; i < heaps; i++) {
@@ -314,5 +361,7 @@ void cm_epoch_forget_context_turned(struct cm_cache *cache, struct cm_heap *gone
 			cm_fence_forget_turned(&closed(heap, number)->fence, gone);
 		cm_fence_forget_turned(&heap->ordered, gone);
 	}
+	for (i = 0; i < devices; i++)
+		cm_fence_forget_turned(&cache->device[i]->probe, gone);
 	gone->spare_events = 0;
 }

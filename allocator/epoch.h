@@ -23,6 +23,8 @@
 #include "allocator/heap.h"
 
 #define CM_PATIENCE_NS UINT64_C(100000000)
+/* So long work may take before memory that could be given back is kept rather than waited for. */
+#define CM_STUCK_NS UINT64_C(10000000000)
 
 /* Closes the open epoch. False: it is empty, or it could not be recorded and stays open. */
 bool cm_epoch_close_turned(struct cm_heap *heap);
@@ -47,6 +49,14 @@ void cm_epoch_wait(struct cm_heap *heap, uint64_t limit_ns);
 
 /* The same for every context of the device, counted as PyTorch's synchronize_and_free_events. */
 void cm_epoch_wait_device(struct cm_device *device, uint64_t limit_ns);
+
+/*
+ * Whether all work submitted before ends within `limit_ns`. Cached memory is given to the driver
+ * only where it does: cuMemFree waits for the device, and a program whose kernel never ends would
+ * hang in a request that natively has nothing to do with it. Work that has been waited for is not
+ * waited for anew. The device's slow lock is held. Where no fence is possible: always true.
+ */
+bool cm_epoch_quiesces(struct cm_device *device, uint64_t limit_ns);
 
 /*
  * Others than the context's own future work are about to reach its memory, and no barrier holds

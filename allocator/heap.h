@@ -90,7 +90,9 @@ struct cm_device {
 	uint32_t index;
 	uint32_t spare_block; /* unused block rows, by link_next */
 	struct cm_ptr_map map;
-	bool reset; /* accumulated counters were reset: current != allocated - freed */
+	struct cm_fence probe; /* see cm_epoch_quiesces; guarded by the turn and the slow lock */
+	uint64_t probe_ns;     /* when it was recorded */
+	bool reset;            /* accumulated counters were reset: current != allocated - freed */
 	_Atomic bool
 		orphans; /* a free segment that is not recycled may be waiting, see release.h */
 };

@@ -195,31 +195,40 @@ static void note_oom(const struct request *request)
 	cm_lock_release(&device->lock);
 }
 
-/*
- * The driver has no memory. One thread at a time, so that nobody fails for memory that another is
- * just giving back. PyTorch's order and counters, and as the last step what the program would have
- * asked for without us: its own size instead of a whole segment's.
- */
-static int after_failure(const struct request *request)
+/* PyTorch's order and counters. */
+static int give_back_and_retry(const struct request *request)
 {
 	struct cm_heap *heap = request->heap;
 	struct cm_device *device = heap->device;
-	int err = take(request);
+	int err;
 
-	if (err != -ENOENT)
-		return err;
 	if (cm_release_oversize(heap, request->size)) {
 		err = grow(request);
 		if (err != CM_DRIVER_OUT_OF_MEMORY)
 			return err;
 	}
-	cm_epoch_wait_device(device, UINT64_MAX);
+	cm_epoch_wait_device(device, CM_STUCK_NS);
 	err = take(request);
 	if (err != -ENOENT)
 		return err;
 	(void)cm_release_free(device);
 	count(device, CM_SCALAR_num_alloc_retries, 1);
-	err = grow(request);
+	return grow(request);
+}
+
+/*
+ * The driver has no memory. One thread at a time, so that nobody fails for memory that another is
+ * just giving back. The last step is what the program would have asked for without us: its own size
+ * instead of a whole segment's.
+ */
+static int after_failure(const struct request *request)
+{
+	int err = take(request);
+
+	if (err != -ENOENT)
+		return err;
+	err = cm_epoch_quiesces(request->heap->device, CM_STUCK_NS) ? give_back_and_retry(request)
+								    : CM_DRIVER_OUT_OF_MEMORY;
 	if (err == CM_DRIVER_OUT_OF_MEMORY)
 		err = grow_by(request, request->size, segment_flags(request));
 	if (err == CM_DRIVER_OUT_OF_MEMORY)
@@ -235,8 +244,11 @@ static int serve(const struct request *request)
 	err = reuse(request);
 	if (err != -ENOENT)
 		return err;
-	if (device->row->allowed_bytes)
+	if (device->row->allowed_bytes) {
+		cm_lock_acquire(&device->slow_lock);
 		(void)cm_release_aged(request->heap);
+		cm_lock_release(&device->slow_lock);
+	}
 	err = grow(request);
 	if (err != CM_DRIVER_OUT_OF_MEMORY)
 		return err;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "allocator/release.h"
 
+#include "allocator/epoch.h"
 #include "allocator/rows.h"
 #include "stats/books.h"
 
@@ -181,7 +182,7 @@ uint64_t cm_release_aged(struct cm_heap *heap)
 	cm_lock_acquire(&device->lock);
 	reserved = (uint64_t)cm_stat_current(device->row, CM_STAT_RESERVED_BYTES);
 	cm_lock_release(&device->lock);
-	if (reserved <= limit)
+	if (reserved <= limit || !cm_epoch_quiesces(device, CM_PATIENCE_NS))
 		return 0;
 	target = reserved - limit;
 	while (freed < target && pass && average_age(device, &choice.limit))

@@ -96,33 +96,51 @@ void cm_cache_poll(struct cm_cache *cache)
 	cache->ops->gate_leave();
 }
 
-static uint64_t flush_device(struct cm_device *device, uint64_t limit_ns)
+static bool has_cached(struct cm_device *device)
 {
-	uint64_t bytes;
+	bool cached;
+
+	cm_lock_acquire(&device->lock);
+	cached = cm_stat_current(device->row, CM_STAT_RESERVED_BYTES) >
+		 cm_stat_current(device->row, CM_STAT_ALLOCATED_BYTES);
+	cm_lock_release(&device->lock);
+	return cached;
+}
+
+/* False: work is under way that does not end within the limit, and nothing was given back. */
+static bool flush_device(struct cm_device *device, uint64_t limit_ns, uint64_t *bytes)
+{
+	bool idle;
 
 	cm_lock_acquire(&device->slow_lock);
-	cm_epoch_wait_device(device, limit_ns);
-	bytes = cm_release_free(device);
+	idle = !has_cached(device) || cm_epoch_quiesces(device, limit_ns);
+	if (idle) {
+		cm_epoch_wait_device(device, limit_ns);
+		*bytes += cm_release_free(device);
+	}
 	cm_lock_release(&device->slow_lock);
-	return bytes;
+	return idle;
 }
 
 int cm_cache_trim(struct cm_cache *cache, uint32_t device, uint64_t *ret_bytes)
 {
 	uint32_t i, n = atomic_load_explicit(&cache->devices, memory_order_acquire);
 	uint64_t bytes = 0;
+	bool idle = true;
 
 	if (!cache->ops->gate_enter())
 		return -EBUSY;
 	for (i = 0; i < n; i++) {
 		if (device != UINT32_MAX && device != i)
 			continue;
-		bytes += flush_device(cache->device[i], TRIM_LIMIT_NS);
+		idle &= flush_device(cache->device[i], TRIM_LIMIT_NS, &bytes);
 		cm_cache_count(cache, i, CM_SCALAR_trims, 1);
 	}
-	if (device == UINT32_MAX)
+	if (device == UINT32_MAX && idle)
 		bytes += cm_pinned_flush(cache, TRIM_LIMIT_NS);
 	cache->ops->gate_leave();
+	if (!idle && !bytes)
+		return -ETIME;
 	if (ret_bytes)
 		*ret_bytes = bytes;
 	return 0;
@@ -131,11 +149,11 @@ int cm_cache_trim(struct cm_cache *cache, uint32_t device, uint64_t *ret_bytes)
 uint64_t cm_cache_make_room_on(struct cm_cache *cache, uint32_t row)
 {
 	struct cm_device *device = cm_cache_device(cache, row);
-	uint64_t bytes;
+	uint64_t bytes = 0;
 
 	if (!device || !cache->ops->gate_enter())
 		return 0;
-	bytes = flush_device(device, UINT64_MAX);
+	(void)flush_device(device, CM_STUCK_NS, &bytes);
 	cache->ops->gate_leave();
 	return bytes;
 }

@@ -50,6 +50,11 @@ static int complain_mail(const struct cm_options *options, const struct cm_proce
 			    "returned; try again later",
 			    pid);
 		return CM_EXIT_NO;
+	case -ETIME:
+		cm_complain("process %d has work on the device that does not end, and giving "
+			    "memory back would wait for it; try again later",
+			    pid);
+		return CM_EXIT_NO;
 	case -ESHUTDOWN:
 		cm_complain("process %d is ending", pid);
 		return CM_EXIT_TARGET;

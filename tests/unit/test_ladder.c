@@ -1,0 +1,444 @@
+/* SPDX-License-Identifier: MIT */
+/* What happens to a request that no ready memory serves, down to the last step. */
+#include "allocator/ladder.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "allocator/epoch.h"
+#include "stats/region.h"
+#include "tests/unit/fixture_case.h"
+
+/* How many rows of a table may still be committed; negative: any number. */
+static int rows_left[CM_TABLE_COUNT];
+
+int __real_cm_region_commit(struct cm_region *region, enum cm_table table, uint32_t rows);
+int __wrap_cm_region_commit(struct cm_region *region, enum cm_table table, uint32_t rows);
+
+int __wrap_cm_region_commit(struct cm_region *region, enum cm_table table, uint32_t rows)
+{
+	if (!rows_left[table])
+		return -ENOSPC;
+	if (rows_left[table] > 0)
+		rows_left[table]--;
+	return __real_cm_region_commit(region, table, rows);
+}
+
+static void allow_rows(void)
+{
+	memset(rows_left, 0xff, sizeof(rows_left));
+}
+
+static struct fixture *open_limit(const struct cm_policy *policy, uint64_t limit_bytes)
+{
+	return case_open(&(struct fixture_params){
+		.policy = policy, .limit_bytes = limit_bytes, .events = 64});
+}
+
+static int try_get(struct fixture *f, uint64_t bytes)
+{
+	uint64_t addr = 0;
+
+	return fixture_alloc(f, f->heap, bytes, &addr);
+}
+
+static void assert_counters(struct fixture *f, int64_t syncs, int64_t retries, int64_t ooms)
+{
+	assert_int_equal(fixture_scalar(f, CM_SCALAR_num_sync_all_streams), syncs);
+	assert_int_equal(fixture_scalar(f, CM_SCALAR_num_alloc_retries), retries);
+	assert_int_equal(fixture_scalar(f, CM_SCALAR_num_ooms), ooms);
+}
+
+static void a_failure_is_answered_by_waiting_giving_back_and_asking_again(void **state)
+{
+	struct fixture *f = open_limit(NULL, 100 * MIB);
+	uint64_t a, b, work;
+
+	(void)state;
+	a = case_get(f, 30 * MIB);
+	b = case_get(f, 40 * MIB);
+	case_put(f, a);
+	case_settle(f);
+	work = fixture_launch(f, f->ctx, 1, b, 512, 20 * MS);
+	case_put(f, b);
+	/* Neither fits, and together with what is free at the driver they are enough. */
+	(void)case_get(f, 90 * MIB);
+	assert_true(fake_is_done(work));
+	assert_counters(f, 1, 1, 0);
+	assert_int_equal(f->driver.called[FAKE_MEM_ALLOC], 4);
+	assert_int_equal(f->driver.called[FAKE_MEM_FREE], 2);
+	assert_current(f, CM_POOL_ALL, CM_STAT_SEGMENT, 1);
+	assert_current(f, CM_POOL_ALL, CM_STAT_RESERVED_BYTES, 90 * MIB);
+	case_close(f);
+}
+
+static void a_block_that_gets_ready_by_the_wait_serves_without_a_retry(void **state)
+{
+	struct cm_policy policy;
+	struct fixture *f;
+	uint64_t a;
+
+	(void)state;
+	cm_policy_init(&policy);
+	policy.reuse = CM_REUSE_GROW;
+	f = open_limit(&policy, 50 * MIB);
+	a = case_get(f, 40 * MIB);
+	(void)fixture_launch(f, f->ctx, 1, a, 512, 20 * MS);
+	case_put(f, a);
+	assert_int_equal(case_get(f, 40 * MIB), a);
+	assert_counters(f, 1, 0, 0);
+	assert_int_equal(f->driver.called[FAKE_MEM_FREE], 0);
+	case_close(f);
+}
+
+static void the_program_hears_of_it_when_nothing_is_left_to_give_back(void **state)
+{
+	struct fixture *f = open_limit(NULL, 100 * MIB);
+	const struct cm_device *device;
+	const struct cm_event *event;
+
+	(void)state;
+	(void)case_get(f, 64 * MIB);
+	assert_int_equal(try_get(f, 64 * MIB), CM_DRIVER_OUT_OF_MEMORY);
+	assert_sound(f);
+	assert_counters(f, 1, 1, 1);
+	device = f->heap->device;
+	event = &device->ring.row[device->row->event_next - 1];
+	assert_int_equal(event->action, CM_ACTION_OOM);
+	assert_int_equal(event->addr, 36 * MIB); /* free at the driver */
+	assert_int_equal(event->size, 64 * MIB);
+	assert_int_equal(device->row->free_bytes, 36 * MIB);
+	(void)case_get(f, 36 * MIB);
+	case_close(f);
+}
+
+/* A program that could have its 3 MiB without us must not fail for the 20 of a segment. */
+static void a_request_gets_its_own_size_where_a_segment_cannot_be_had(void **state)
+{
+	struct fixture *f = open_limit(NULL, 70 * MIB);
+	uint64_t addr;
+
+	(void)state;
+	(void)case_get(f, 64 * MIB);
+	addr = case_get(f, 3 * MIB);
+	assert_int_equal(fake_memory_of(addr).bytes, 3 * MIB);
+	assert_int_equal(fake_memory_of(case_get(f, MIB)).bytes, 2 * MIB);
+	assert_int_equal(fake_memory_of(case_get(f, MIB)).bytes, 2 * MIB);
+	assert_int_equal(fake_memory_of(case_get(f, MIB)).bytes, MIB);
+	assert_int_equal(try_get(f, 512), CM_DRIVER_OUT_OF_MEMORY);
+	assert_int_equal(fixture_scalar(f, CM_SCALAR_num_ooms), 1);
+	case_close(f);
+}
+
+static struct fixture *open_oversize(void)
+{
+	struct cm_policy policy;
+
+	cm_policy_init(&policy);
+	policy.max_split_size = 32 * MIB;
+	return open_limit(&policy, 200 * MIB);
+}
+
+static void an_oversize_block_that_is_enough_is_given_back_first(void **state)
+{
+	struct fixture *f = open_oversize();
+	uint64_t a, b;
+
+	(void)state;
+	a = case_get(f, 40 * MIB);
+	b = case_get(f, 100 * MIB);
+	case_put(f, a);
+	case_put(f, b);
+	case_settle(f);
+	/* 60 MiB are left at the driver, and 100 are too many to be wasted on 62. */
+	(void)case_get(f, 62 * MIB);
+	assert_counters(f, 0, 0, 0);
+	assert_int_equal(f->driver.called[FAKE_MEM_FREE], 1);
+	assert_int_equal(f->driver.used_bytes[0], 102 * MIB);
+	case_close(f);
+}
+
+static void oversize_blocks_go_from_the_largest_down(void **state)
+{
+	struct fixture *f = open_oversize();
+	uint64_t a, b, c;
+
+	(void)state;
+	a = case_get(f, 40 * MIB);
+	b = case_get(f, 50 * MIB);
+	c = case_get(f, 70 * MIB);
+	case_put(f, a);
+	case_put(f, b);
+	case_put(f, c);
+	case_settle(f);
+	(void)case_get(f, 110 * MIB); /* 70, then 50 */
+	assert_counters(f, 0, 0, 0);
+	assert_int_equal(f->driver.called[FAKE_MEM_FREE], 2);
+	assert_int_equal(f->driver.used_bytes[0], 150 * MIB);
+	case_close(f);
+}
+
+static struct fixture *open_fraction(double fraction, double threshold, uint64_t limit_bytes)
+{
+	struct cm_policy policy;
+
+	cm_policy_init(&policy);
+	policy.memory_fraction = fraction;
+	policy.garbage_collection_threshold = threshold;
+	return open_limit(&policy, limit_bytes);
+}
+
+static void the_cap_is_kept_without_asking_the_driver(void **state)
+{
+	struct fixture *f = open_fraction(0.5, 0, 200 * MIB);
+
+	(void)state;
+	(void)case_get(f, 60 * MIB);
+	assert_int_equal(try_get(f, 60 * MIB), CM_DRIVER_OUT_OF_MEMORY);
+	assert_sound(f);
+	assert_int_equal(f->driver.called[FAKE_MEM_ALLOC], 1);
+	assert_int_equal(fixture_scalar(f, CM_SCALAR_num_oom_rejections), 1);
+	assert_counters(f, 1, 1, 1);
+	(void)case_get(f, 40 * MIB);
+	assert_int_equal(f->driver.used_bytes[0], 100 * MIB);
+	assert_int_equal(fixture_scalar(f, CM_SCALAR_num_oom_rejections), 1);
+	case_close(f);
+}
+
+static void below_the_cap_cached_memory_makes_room(void **state)
+{
+	struct fixture *f = open_fraction(0.5, 0, 200 * MIB);
+
+	(void)state;
+	case_put(f, case_get(f, 60 * MIB));
+	case_settle(f);
+	(void)case_get(f, 80 * MIB);
+	assert_int_equal(f->driver.used_bytes[0], 80 * MIB);
+	assert_counters(f, 1, 1, 0);
+	assert_int_equal(fixture_scalar(f, CM_SCALAR_num_oom_rejections), 0);
+	case_close(f);
+}
+
+static void a_fraction_of_nothing_allows_nothing(void **state)
+{
+	struct fixture *f = open_fraction(0, 0, 200 * MIB);
+
+	(void)state;
+	assert_int_equal(try_get(f, 512), CM_DRIVER_OUT_OF_MEMORY);
+	assert_int_equal(f->driver.called[FAKE_MEM_ALLOC], 0);
+	case_close(f);
+}
+
+/* The cap is 400 MiB, the threshold 160. */
+static void garbage_collection_takes_what_was_idle_longest(void **state)
+{
+	struct fixture *f = open_fraction(0.5, 0.4, 800 * MIB);
+	uint64_t old, young;
+	int i;
+
+	(void)state;
+	old = case_get(f, 90 * MIB);
+	young = case_get(f, 100 * MIB);
+	case_put(f, old);
+	case_put(f, young);
+	case_settle(f);
+	for (i = 0; i < 20; i++) {
+		assert_int_equal(case_get(f, 95 * MIB), young);
+		case_put(f, young);
+		case_settle(f);
+	}
+	assert_int_equal(f->driver.called[FAKE_MEM_FREE], 0);
+	(void)case_get(f, 120 * MIB); /* a miss above the threshold */
+	assert_int_equal(f->driver.called[FAKE_MEM_FREE], 1);
+	assert_int_equal(fixture_scalar(f, CM_SCALAR_gc_bytes), 90 * MIB);
+	assert_int_equal(fake_memory_of(young).bytes, 100 * MIB);
+	assert_counters(f, 0, 0, 0);
+	case_close(f);
+}
+
+static void garbage_collection_needs_a_cap_and_an_excess(void **state)
+{
+	struct fixture *f = open_fraction(1, 0.5, 400 * MIB);
+
+	(void)state;
+	case_put(f, case_get(f, 150 * MIB));
+	case_settle(f);
+	(void)case_get(f, 160 * MIB);
+	assert_int_equal(f->driver.called[FAKE_MEM_FREE], 0);
+	case_close(f);
+	f = open_fraction(0.5, 0.5, 800 * MIB);
+	case_put(f, case_get(f, 150 * MIB));
+	case_settle(f);
+	(void)case_get(f, 160 * MIB);
+	assert_int_equal(f->driver.called[FAKE_MEM_FREE], 0);
+	case_close(f);
+}
+
+static void an_error_that_is_not_want_of_memory_goes_to_the_program(void **state)
+{
+	struct fixture *f = *state;
+
+	f->driver.fail_call = 1;
+	f->driver.fail_code = 999;
+	assert_int_equal(try_get(f, MIB), 999);
+	assert_sound(f);
+	assert_counters(f, 0, 0, 0);
+	assert_int_equal(f->driver.calls, 1);
+	(void)case_get(f, MIB);
+}
+
+static void full_tables_pass_the_request_on(void **state)
+{
+	static const enum cm_table tables[] = {CM_TABLE_BLOCK, CM_TABLE_SEGMENT};
+	struct fixture *f;
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < 2; i++) {
+		allow_rows();
+		f = open_limit(NULL, 0);
+		rows_left[tables[i]] = 0;
+		assert_int_equal(try_get(f, MIB), -ENOSPC);
+		assert_sound(f);
+		assert_int_equal(f->driver.used_bytes[0], 0);
+		assert_current(f, CM_POOL_ALL, CM_STAT_SEGMENT, 0);
+		allow_rows();
+		(void)case_get(f, MIB);
+		case_close(f);
+	}
+}
+
+/* Where no row is left for the remainder, the block is handed out whole. */
+static void without_a_row_for_the_rest_a_block_is_not_cut(void **state)
+{
+	struct fixture *f = open_limit(NULL, 0);
+	uint64_t addr;
+	int i;
+
+	(void)state;
+	allow_rows();
+	rows_left[CM_TABLE_BLOCK] = 1;
+	for (i = 0; i < CM_SPARE_BATCH - 1; i++)
+		(void)case_get(f, 512);
+	addr = case_get(f, 512);
+	assert_current(f, CM_POOL_ALL, CM_STAT_ALLOCATED_BYTES, 2 * MIB);
+	assert_int_equal(try_get(f, 512), -ENOSPC);
+	case_put(f, addr);
+	case_settle(f);
+	assert_int_equal(case_get(f, 512), addr);
+	allow_rows();
+	case_close(f);
+}
+
+/* Natively the kernel and the request have nothing to do with each other. */
+static void a_kernel_without_end_does_not_hang_a_request(void **state)
+{
+	struct fixture *f = open_limit(NULL, 200 * MIB);
+	uint64_t keep = case_get(f, 512), kernel;
+
+	(void)state;
+	case_put(f, case_get(f, 150 * MIB));
+	case_settle(f);
+	kernel = fixture_launch(f, f->ctx, 1, keep, 512, FAKE_FOREVER);
+	/* To give 150 MiB back would wait for the kernel. */
+	assert_int_equal(try_get(f, 180 * MIB), CM_DRIVER_OUT_OF_MEMORY);
+	assert_sound(f);
+	assert_false(fake_is_done(kernel));
+	assert_int_equal(cm_cache_trim(f->cache, 0, NULL), -ETIME);
+	assert_int_equal(cm_cache_make_room(f->cache, f->ctx), 0);
+	assert_sound(f);
+	fake_finish(kernel);
+	(void)case_get(f, 180 * MIB);
+	case_close(f);
+}
+
+static void a_kernel_that_takes_its_time_is_waited_for(void **state)
+{
+	struct fixture *f = open_limit(NULL, 200 * MIB);
+	uint64_t keep = case_get(f, 512);
+
+	(void)state;
+	case_put(f, case_get(f, 150 * MIB));
+	case_settle(f);
+	(void)fixture_launch(f, f->ctx, 1, keep, 512, 5000 * MS);
+	(void)case_get(f, 180 * MIB);
+	case_close(f);
+}
+
+static void run_program(struct fixture *f)
+{
+	uint64_t addr[12] = {0};
+	size_t i;
+
+	for (i = 0; i < 12; i++) {
+		addr[i] = fixture_get(f, (i % 4 ? 3 * MIB : 30 * MIB) + i * 700);
+		if (addr[i])
+			(void)fixture_launch(f, f->ctx, i % 3, addr[i], 512, MS);
+		if (i % 3 == 2 && addr[i - 1]) {
+			(void)fixture_put(f, addr[i - 1]);
+			addr[i - 1] = 0;
+		}
+	}
+	cm_cache_poll(f->cache);
+	for (i = 0; i < 12; i++)
+		if (addr[i])
+			(void)fixture_put(f, addr[i]);
+	(void)fixture_get(f, 90 * MIB);
+	(void)cm_cache_trim(f->cache, 0, NULL);
+}
+
+/* The 1st, the 2nd, ... call of the driver fails, until a run meets no failure. */
+static void whatever_call_fails_the_books_balance(void **state)
+{
+	static const int codes[] = {CM_DRIVER_OUT_OF_MEMORY, FAKE_INVALID_VALUE, FAKE_STICKY_ERROR,
+				    CM_DRIVER_DEINITIALIZED};
+	struct fixture *f;
+	uint64_t call;
+	size_t i;
+	bool met;
+	int old;
+
+	(void)state;
+	for (i = 0; i < sizeof(codes) / sizeof(codes[0]) * 2; i++) {
+		old = i % 2;
+		for (call = 1, met = true; met; call++) {
+			f = case_open(&(struct fixture_params){.limit_bytes = 100 * MIB,
+							       .old_driver = old});
+			f->driver.fail_call = call;
+			f->driver.fail_code = codes[i / 2];
+			run_program(f);
+			if (fixture_complaint(f))
+				fail_msg("call %llu fails with %d: %s", (unsigned long long)call,
+					 codes[i / 2], fixture_complaint(f));
+			met = f->driver.failed;
+			case_close(f);
+		}
+		assert_true(call > 20);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_failure_is_answered_by_waiting_giving_back_and_asking_again),
+		cmocka_unit_test(a_block_that_gets_ready_by_the_wait_serves_without_a_retry),
+		cmocka_unit_test(the_program_hears_of_it_when_nothing_is_left_to_give_back),
+		cmocka_unit_test(a_request_gets_its_own_size_where_a_segment_cannot_be_had),
+		cmocka_unit_test(an_oversize_block_that_is_enough_is_given_back_first),
+		cmocka_unit_test(oversize_blocks_go_from_the_largest_down),
+		cmocka_unit_test(the_cap_is_kept_without_asking_the_driver),
+		cmocka_unit_test(below_the_cap_cached_memory_makes_room),
+		cmocka_unit_test(a_fraction_of_nothing_allows_nothing),
+		cmocka_unit_test(garbage_collection_takes_what_was_idle_longest),
+		cmocka_unit_test(garbage_collection_needs_a_cap_and_an_excess),
+		fixture_case(an_error_that_is_not_want_of_memory_goes_to_the_program),
+		cmocka_unit_test(full_tables_pass_the_request_on),
+		cmocka_unit_test(without_a_row_for_the_rest_a_block_is_not_cut),
+		cmocka_unit_test(a_kernel_without_end_does_not_hang_a_request),
+		cmocka_unit_test(a_kernel_that_takes_its_time_is_waited_for),
+		cmocka_unit_test(whatever_call_fails_the_books_balance),
+	};
+
+	allow_rows();
+	return cmocka_run_group_tests_name("ladder", tests, NULL, NULL);
+}
