@@ -20,6 +20,13 @@ LEGEND = (
      'is still in use.'),
 )
 
+TRACES = (
+    'ns an operation, half a pair, once warm; calls: driver calls of a whole pass, once warm.',
+    'reserved: the most that was taken from the driver, to the most that was live, of the first pass; '
+    "torch: PyTorch's rules. smallest: the smallest device on which the trace runs, likewise.",
+    'Where little is live, a segment of 2 MiB is much: the goals look at traces of 1 GiB and more.',
+)
+
 INTRODUCTION = """\
 # Measured on a processor, without a card
 
@@ -71,8 +78,7 @@ def sections(told, columns, markdown):
     yield 'Goals', ['Of these and those of the workloads: ' + verdicts(told), '',
                     tables.goals(told['goals'], markdown)]
     if told['traces']:
-        yield 'Traces', ['ns an operation; driver calls a pass once warm; reserved and smallest device '
-                         'to the peak of live bytes.', '', tables.traces(told['traces'], markdown)]
+        yield 'Traces', [*TRACES, '', tables.traces(told['traces'], markdown)]
     missing = [f'{entry["name"]}: {entry["reason"]}' for entry in told['skipped']]
     missing += [f'failed {entry["row"].strip()}, {entry["column"]}: {entry["reason"]}'
                 for entry in told['failed']]

@@ -62,7 +62,7 @@ def goals(rows, markdown=False):
 
 def traces(rows, markdown=False):
     heads = ['trace', 'operations', 'ours ns', '2 threads', 'glibc', 'cub-pow2', 'cub-8x', 'calls',
-             'live MiB', 'reserved', 'torch', 'cub-pow2', 'cub-8x']
+             'live MiB', 'reserved', 'by torch', 'by cub-pow2', 'by cub-8x']
     with_smallest = any(row['smallest'] for row in rows)
     body = []
     for row in rows:
