@@ -16,9 +16,8 @@
 
 static _Atomic enum cm_log_level level_now;
 
-/* The file that was the standard error when the library was loaded. */
+/* The file that was the standard error when the library was loaded; inode 0, which no file has: none. */
 static struct {
-	bool open;
 	dev_t device;
 	ino_t inode;
 } at_load;
@@ -35,7 +34,6 @@ __attribute__((constructor)) static void remember_stderr(void)
 	if (!fstat(STDERR_FILENO, &st)) {
 		at_load.device = st.st_dev;
 		at_load.inode = st.st_ino;
-		at_load.open = true;
 	}
 	errno = saved;
 }
@@ -46,7 +44,7 @@ static bool can_write(void)
 	struct pollfd ask = {.fd = STDERR_FILENO, .events = POLLOUT};
 	struct stat st;
 
-	return at_load.open && !fstat(STDERR_FILENO, &st) && st.st_dev == at_load.device &&
+	return !fstat(STDERR_FILENO, &st) && st.st_dev == at_load.device &&
 	       st.st_ino == at_load.inode && poll(&ask, 1, 0) == 1 &&
 	       (ask.revents & (POLLOUT | POLLERR | POLLHUP)) == POLLOUT;
 }

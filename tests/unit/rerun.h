@@ -18,6 +18,9 @@ struct cm_role {
 	void (*play)(void);
 };
 
+/* Becomes this program in another role, as the same process. */
+_Noreturn void cm_rerun_exec(const char *role);
+
 /* Plays the role that the command line names, and ends; returns where it names none. */
 void cm_rerun_role(int argc, char **argv, const struct cm_role *roles);
 

@@ -337,11 +337,8 @@ static void play_fork_before(void)
 
 static void play_exec(void)
 {
-	char *arguments[] = {(char *)"rerun", (char *)"--role", (char *)"first_allocation", NULL};
-
 	play_first_allocation();
-	(void)execv("/proc/self/exe", arguments);
-	CM_MUST(!"executed");
+	cm_rerun_exec("first_allocation");
 }
 
 static void play_child_of_another_kind(void)
