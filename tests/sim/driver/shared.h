@@ -16,7 +16,7 @@ struct sim_shared {
 	pid_t pid;
 	int fd; /* the memory file in that process */
 	int device;
-	int unused; /* no padding: handles are compared as bytes */
+	int unused;     /* no padding: handles are compared as bytes */
 	uint64_t inode; /* of the file, so that a number used again is noticed */
 	uint64_t offset;
 	uint64_t bytes;
