@@ -71,7 +71,7 @@ static int grow(const struct request *request, uint64_t size, uint32_t flags)
 					       request->bytes, ns);
 	cm_lock_release(&cache->pinned.lock);
 	if (err)
-		(void)give_back(cache, &piece);
+		(void)cache->ops->host_free(piece.ctx, piece.addr);
 	else
 		*request->ret_addr = piece.addr;
 	return err;
@@ -118,22 +118,29 @@ static int serve(const struct request *request)
 	return grow(request, cm_pinned_class_bytes(cm_pinned_class(request->bytes)), 0);
 }
 
-/*
- * The driver has no memory: what is idle goes back to it, and the program's own size is asked for,
- * which without us would perhaps have been granted.
- */
-static int serve_again(const struct request *request)
+/* What is idle goes back to the driver, and the program's own size is asked for, which without us
+ * would perhaps have been granted. */
+static int serve_flushed(const struct request *request)
 {
-	struct cm_heap *heap = request->heap;
-	struct cm_cache *cache = heap->cache;
+	struct cm_cache *cache = request->heap->cache;
 	int err;
 
-	(void)cm_cache_make_room(cache, heap->ctx);
 	if (!cache->ops->gate_enter())
 		return -EBUSY;
 	(void)cm_pinned_flush(cache, CM_PATIENCE_NS);
 	err = grow(request, (request->bytes + CM_GRAIN - 1) & ~(CM_GRAIN - 1), 0);
 	cache->ops->gate_leave();
+	return err;
+}
+
+/* The driver has no memory; it may be the device's that it lacks to map the pages. */
+static int serve_again(const struct request *request)
+{
+	struct cm_heap *heap = request->heap;
+	int err = serve_flushed(request);
+
+	if (err == CM_DRIVER_OUT_OF_MEMORY && cm_cache_make_room(heap->cache, cm_heap_ctx(heap)))
+		err = serve_flushed(request);
 	return err;
 }
 
