@@ -118,9 +118,12 @@ CUresult sim_cuArrayDestroy(CUarray hArray)
 {
 	struct sim_array *array = sim_array_of(hArray);
 
+	if (array && array->mem)
+		sim_device_synchronize(array->mem->device);
+	/* Another thread may have been quicker. */
+	array = sim_array_of(hArray);
 	if (!array || !array->mem)
 		return CUDA_ERROR_INVALID_HANDLE;
-	sim_device_synchronize(array->mem->device);
 	sim_mem_free(array->mem);
 	return CUDA_SUCCESS;
 }
@@ -222,9 +225,10 @@ CUresult sim_cuMipmappedArrayDestroy(CUmipmappedArray hMipmappedArray)
 {
 	struct sim_mipmap *mipmap = (struct sim_mipmap *)(void *)hMipmappedArray;
 
+	if (sim_object_is(hMipmappedArray, SIM_MIPMAP))
+		sim_device_synchronize(mipmap->mem->device);
 	if (!sim_object_is(hMipmappedArray, SIM_MIPMAP))
 		return CUDA_ERROR_INVALID_HANDLE;
-	sim_device_synchronize(mipmap->mem->device);
 	sim_mem_free(mipmap->mem);
 	return CUDA_SUCCESS;
 }

@@ -43,16 +43,22 @@ CUresult sim_ctx_check(const struct sim_thread *self)
 	return is_alive(current) ? current->ctx->error : CUDA_ERROR_CONTEXT_IS_DESTROYED;
 }
 
+static void come_after_all(struct sim_work *work, const struct sim_ctx *ctx)
+{
+	for (struct sim_stream *stream = ctx->streams; stream; stream = stream->next)
+		sim_work_after(work, stream->tail);
+	sim_work_after(work, ctx->orphans);
+}
+
+static const struct sim_op mark_op = {.kind = SIM_OP_MARK};
+
 struct sim_work *sim_ctx_mark(struct sim_ctx *ctx)
 {
-	static const struct sim_op op = {.kind = SIM_OP_MARK};
-	struct sim_work *mark = sim_work_create(ctx, &op);
+	struct sim_work *mark = sim_work_create(ctx, &mark_op);
 
 	if (!mark)
 		return NULL;
-	for (struct sim_stream *stream = ctx->streams; stream; stream = stream->next)
-		sim_work_after(mark, stream->tail);
-	sim_work_after(mark, ctx->orphans);
+	come_after_all(mark, ctx);
 	sim_work_commit(mark);
 	return mark;
 }
@@ -68,12 +74,24 @@ CUresult sim_ctx_synchronize(struct sim_ctx *ctx)
 	return ctx->error;
 }
 
+/* One mark for all contexts: while it is waited for, contexts may come and go. */
 void sim_device_synchronize(struct sim_device *device)
 {
+	struct sim_work *mark = NULL;
+
 	for (struct sim_ctx *ctx = device->contexts; ctx; ctx = ctx->next) {
-		if (ctx->running)
-			(void)sim_ctx_synchronize(ctx);
+		if (!ctx->running)
+			continue;
+		if (!mark)
+			mark = sim_work_create(ctx, &mark_op);
+		if (mark)
+			come_after_all(mark, ctx);
 	}
+	if (!mark)
+		return;
+	sim_work_commit(mark);
+	sim_work_wait(mark);
+	sim_work_unref(mark);
 }
 
 static struct sim_ctx *create(struct sim_device *device, unsigned flags)

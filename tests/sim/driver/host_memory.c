@@ -32,15 +32,26 @@ CUresult sim_cuMemAllocHost_v2(void **pp, size_t bytesize)
 	return sim_cuMemHostAlloc(pp, bytesize, 0);
 }
 
-CUresult sim_cuMemFreeHost(void *p)
+/*
+ * Memory of a kind that begins there, once the device does nothing any more; NULL when there is
+ * none, or another thread took it away meanwhile.
+ */
+static struct sim_mem *find_idle(const void *p, enum sim_mem_kind kind)
 {
 	struct sim_mem *mem = sim_mem_find_base((uint64_t)(uintptr_t)p);
 
-	if (!mem || mem->kind != SIM_MEM_HOST)
-		return CUDA_ERROR_INVALID_VALUE;
+	if (!mem || mem->kind != kind)
+		return NULL;
 	sim_device_synchronize(mem->device);
 	mem = sim_mem_find_base((uint64_t)(uintptr_t)p);
-	if (!mem || mem->kind != SIM_MEM_HOST)
+	return mem && mem->kind == kind ? mem : NULL;
+}
+
+CUresult sim_cuMemFreeHost(void *p)
+{
+	struct sim_mem *mem = find_idle(p, SIM_MEM_HOST);
+
+	if (!mem)
 		return CUDA_ERROR_INVALID_VALUE;
 	sim_mem_free(mem);
 	return CUDA_SUCCESS;
@@ -69,13 +80,10 @@ CUresult sim_cuMemHostRegister(void *p, size_t bytesize, unsigned int Flags)
 
 CUresult sim_cuMemHostUnregister(void *p)
 {
-	struct sim_mem *mem = sim_mem_find_base((uint64_t)(uintptr_t)p);
+	struct sim_mem *mem = find_idle(p, SIM_MEM_REGISTERED);
 
-	if (!p)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (!mem || mem->kind != SIM_MEM_REGISTERED)
-		return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
-	sim_device_synchronize(mem->device);
+	if (!mem)
+		return p ? CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED : CUDA_ERROR_INVALID_VALUE;
 	sim_mem_free(mem);
 	return CUDA_SUCCESS;
 }

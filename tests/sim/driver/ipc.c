@@ -128,18 +128,25 @@ CUresult sim_cuIpcOpenMemHandle(CUdeviceptr *pdptr, CUipcMemHandle handle, unsig
 	return sim_cuIpcOpenMemHandle_v2(pdptr, handle, Flags);
 }
 
-CUresult sim_cuIpcCloseMemHandle(CUdeviceptr dptr)
+static struct window *find_opened(CUdeviceptr dptr)
 {
 	struct sim_mem *mem = sim_mem_find_base(dptr);
-	struct window *window;
 
-	if (!mem || mem->kind != SIM_MEM_IMPORTED)
+	return mem && mem->kind == SIM_MEM_IMPORTED ? mem->extra : NULL;
+}
+
+CUresult sim_cuIpcCloseMemHandle(CUdeviceptr dptr)
+{
+	struct window *window = find_opened(dptr);
+
+	if (window)
+		sim_device_synchronize(window->mem->device);
+	/* Another thread may have been quicker. */
+	window = find_opened(dptr);
+	if (!window)
 		return CUDA_ERROR_INVALID_VALUE;
-	window = mem->extra;
-	if (--window->opened == 0) {
-		sim_device_synchronize(mem->device);
-		sim_mem_free(mem);
-	}
+	if (--window->opened == 0)
+		sim_mem_free(window->mem);
 	return CUDA_SUCCESS;
 }
 

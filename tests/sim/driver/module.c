@@ -167,9 +167,12 @@ CUresult sim_cuModuleUnload(CUmodule hmod)
 {
 	struct sim_module *module = module_of(hmod);
 
+	if (module)
+		sim_device_synchronize(module->ctx->device);
+	/* Another thread may have been quicker. */
+	module = module_of(hmod);
 	if (!module)
 		return CUDA_ERROR_INVALID_HANDLE;
-	sim_device_synchronize(module->ctx->device);
 	sim_module_destroy(module);
 	return CUDA_SUCCESS;
 }
