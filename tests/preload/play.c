@@ -2,6 +2,7 @@
 #include "tests/preload/play.h"
 
 #include <dirent.h>
+#include <dlfcn.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,15 +41,16 @@ void cm_play_under(struct cm_play *play, const char *role, const char *conf, con
 {
 	char preload[PATH_MAX + 16], conf_text[PATH_MAX + 256], regions[PATH_MAX + 16];
 	const char *environment[] = {
-		preload, conf_text, regions, "ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0",
+		regions, "ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0",
+		preload, conf_text,
 		more,    NULL};
 	const struct cm_rerun rerun = {
 		.role = role, .environment = environment, .prepare = prepare};
 	int status;
 
-	(void)snprintf(preload, sizeof(preload), "LD_PRELOAD=%s", getenv("MODULE"));
+	(void)snprintf(preload, sizeof(preload), "LD_PRELOAD=%s", conf ? getenv("MODULE") : "");
 	(void)snprintf(conf_text, sizeof(conf_text), "CUDAMEM_CONF=region_dir:%s,%s", play->dir,
-		       conf);
+		       conf ? conf : "");
 	(void)snprintf(regions, sizeof(regions), "REGIONS=%s", play->dir);
 	status = cm_rerun(&rerun, play->said);
 	if (status)
@@ -61,6 +63,22 @@ void cm_play(void **state, const char *role, const char *conf, const char *more)
 
 	cm_play_under(play, role, conf, more, NULL);
 	assert_string_equal(play->said, "");
+}
+
+void cm_play_everywhere(void **state, const char *role, const char *more)
+{
+	static const char *const confs[] = {
+		NULL, "", "placement:exact", "reuse:grow", "sync:free", "mode:stats", "mode:off",
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof(confs) / sizeof(confs[0]); i++)
+		cm_play(state, role, confs[i], more);
+}
+
+bool cm_is_here(void)
+{
+	return dlsym(RTLD_DEFAULT, "cudamem_memory_allocated") != NULL;
 }
 
 unsigned cm_count_entries(const char *path, const char *beginning)

@@ -8,6 +8,7 @@
 #define CM_TESTS_PRELOAD_PLAY_H
 
 #include <limits.h>
+#include <stdbool.h>
 #include <sys/types.h>
 
 #include "stats/layout.h"
@@ -26,12 +27,16 @@ int cm_play_teardown(void **state);
 
 #define CM_PLAY_TEST(name) cmocka_unit_test_setup_teardown(name, cm_play_setup, cm_play_teardown)
 
-/* Plays the role, which must end well. `conf`: of CUDAMEM_CONF; `more`: NAME=value or NULL, as a
- * rule CUDASIM; `prepare`: see struct cm_rerun. What it said is in the fixture. */
+/* Plays the role, which must end well. `conf`: of CUDAMEM_CONF, NULL: without the library; `more`:
+ * NAME=value or NULL, as a rule CUDASIM; `prepare`: see struct cm_rerun. What it said is in the
+ * fixture. */
 void cm_play_under(struct cm_play *play, const char *role, const char *conf, const char *more,
 		   void (*prepare)(void));
 /* The same for a role that must say nothing. */
 void cm_play(void **state, const char *role, const char *conf, const char *more);
+
+/* The same without the library and in each of its modes: the program can't tell them apart. */
+void cm_play_everywhere(void **state, const char *role, const char *more);
 
 #define CM_PLAY(test, role, conf, more)           \
 	static void test(void **state)            \
@@ -39,7 +44,16 @@ void cm_play(void **state, const char *role, const char *conf, const char *more)
 		cm_play(state, role, conf, more); \
 	}
 
+#define CM_PLAY_EVERYWHERE(test, role, more)           \
+	static void test(void **state)                 \
+	{                                              \
+		cm_play_everywhere(state, role, more); \
+	}
+
 /* ---- for the roles ---- */
+
+/* Whether the library is here: for the few lines of a role played everywhere that look at it. */
+bool cm_is_here(void);
 
 /* Entries of a folder whose names begin so, hidden ones left out. */
 unsigned cm_count_entries(const char *path, const char *beginning);

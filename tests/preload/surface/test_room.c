@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the cache holds is the program's: whoever else needs memory of the device gets it, and hears
+ * of a shortage only where there is one.
+ */
+#include "tests/preload/surface/surface.h"
+#include "tests/unit/cmocka_all.h"
+
+static CUgraph graph;
+static CUfunction function;
+
+static const CUmemAllocationProp on_device_0 = {
+	.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+	.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0},
+};
+
+static const char image[] = "cudasim-module\nkernel nothing\nend\nglobal word 4\n";
+
+static CUresult get_managed(void)
+{
+	CUdeviceptr addr;
+
+	return cuMemAllocManaged(&addr, MIB, CU_MEM_ATTACH_GLOBAL);
+}
+
+static CUresult get_pitched(void)
+{
+	CUdeviceptr addr;
+	size_t pitch;
+
+	return cuMemAllocPitch_v2(&addr, &pitch, 512, 4, 4);
+}
+
+static CUresult get_plane(void)
+{
+	const CUDA_ARRAY_DESCRIPTOR shape = {
+		.Width = 64, .Format = CU_AD_FORMAT_FLOAT, .NumChannels = 1};
+	CUarray array;
+
+	return cuArrayCreate_v2(&array, &shape);
+}
+
+static const CUDA_ARRAY3D_DESCRIPTOR cube = {
+	.Width = 8, .Height = 8, .Depth = 8, .Format = CU_AD_FORMAT_HALF, .NumChannels = 1};
+
+static CUresult get_array(void)
+{
+	CUarray array;
+
+	return cuArray3DCreate_v2(&array, &cube);
+}
+
+static CUresult get_mipmap(void)
+{
+	CUmipmappedArray array;
+
+	return cuMipmappedArrayCreate(&array, &cube, 2);
+}
+
+static CUresult get_async(void)
+{
+	CUdeviceptr addr;
+
+	return cuMemAllocAsync(&addr, MIB, NULL);
+}
+
+static CUresult get_async_per_thread(void)
+{
+	CUdeviceptr addr;
+
+	return cuMemAllocAsync_ptsz(&addr, MIB, NULL);
+}
+
+static CUresult get_from_pool(void)
+{
+	CUdeviceptr addr;
+	CUmemoryPool pool;
+
+	OK(cuDeviceGetDefaultMemPool(&pool, 0));
+	return cuMemAllocFromPoolAsync(&addr, MIB, pool, NULL);
+}
+
+static CUresult get_from_pool_per_thread(void)
+{
+	CUdeviceptr addr;
+	CUmemoryPool pool;
+
+	OK(cuDeviceGetDefaultMemPool(&pool, 0));
+	return cuMemAllocFromPoolAsync_ptsz(&addr, MIB, pool, NULL);
+}
+
+static CUresult create_memory(void)
+{
+	CUmemGenericAllocationHandle handle;
+
+	return cuMemCreate(&handle, 2 * MIB, &on_device_0, 0);
+}
+
+/* On a thread without a context, as some libraries do. */
+static CUresult create_memory_elsewhere(void)
+{
+	CUcontext ctx;
+	CUresult res;
+
+	OK(cuCtxGetCurrent(&ctx));
+	OK(cuCtxSetCurrent(NULL));
+	res = create_memory();
+	OK(cuCtxSetCurrent(ctx));
+	return res;
+}
+
+static CUresult map_memory(void)
+{
+	CUmemGenericAllocationHandle handle;
+	CUdeviceptr range;
+
+	OK(cuMemCreate(&handle, 2 * MIB, &on_device_0, 0));
+	OK(cuMemAddressReserve(&range, 2 * MIB, 0, 0, 0));
+	return cuMemMap(range, 2 * MIB, 0, handle, 0);
+}
+
+static CUresult load_data(void)
+{
+	CUmodule module;
+
+	return cuModuleLoadData(&module, image);
+}
+
+static CUresult load_data_with_options(void)
+{
+	CUmodule module;
+
+	return cuModuleLoadDataEx(&module, image, 0, NULL, NULL);
+}
+
+static CUresult load_fat_binary(void)
+{
+	CUmodule module;
+
+	return cuModuleLoadFatBinary(&module, image);
+}
+
+static CUresult load_library(void)
+{
+	CUlibrary library;
+
+	return cuLibraryLoadData(&library, image, NULL, NULL, 0, NULL, NULL, 0);
+}
+
+static CUresult instantiate(void)
+{
+	CUgraphExec exec;
+
+	return cuGraphInstantiateWithFlags(&exec, graph, 0);
+}
+
+static CUresult instantiate_with_params(void)
+{
+	CUDA_GRAPH_INSTANTIATE_PARAMS params = {0};
+	CUgraphExec exec;
+
+	return cuGraphInstantiateWithParams(&exec, graph, &params);
+}
+
+static CUresult instantiate_per_thread(void)
+{
+	CUDA_GRAPH_INSTANTIATE_PARAMS params = {0};
+	CUgraphExec exec;
+
+	return cuGraphInstantiateWithParams_ptsz(&exec, graph, &params);
+}
+
+static CUresult set_limit(void)
+{
+	return cuCtxSetLimit(CU_LIMIT_MALLOC_HEAP_SIZE, 8 * MIB);
+}
+
+static CUresult launch(void)
+{
+	return cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL);
+}
+
+/* A new context is current; its memory is not what the cache of the old one has to give. */
+static CUresult and_back(CUresult res)
+{
+	CUcontext ctx;
+
+	if (res == CUDA_SUCCESS)
+		OK(cuCtxPopCurrent_v2(&ctx));
+	return res;
+}
+
+static CUresult create_context(void)
+{
+	CUcontext ctx;
+
+	return and_back(cuCtxCreate_v2(&ctx, 0, 0));
+}
+
+static CUresult create_context_4(void)
+{
+	CUcontext ctx;
+
+	return and_back(cuCtxCreate_v4(&ctx, NULL, 0, 0));
+}
+
+static CUresult retain_primary(void)
+{
+	CUcontext ctx;
+
+	return cuDevicePrimaryCtxRetain(&ctx, 0);
+}
+
+static const struct {
+	const char *name;
+	CUresult (*call)(void);
+} needy[] = {
+	{"cuMemAllocManaged", get_managed},
+	{"cuMemAllocPitch_v2", get_pitched},
+	{"cuArrayCreate_v2", get_plane},
+	{"cuArray3DCreate_v2", get_array},
+	{"cuMipmappedArrayCreate", get_mipmap},
+	{"cuMemAllocAsync", get_async},
+	{"cuMemAllocAsync_ptsz", get_async_per_thread},
+	{"cuMemAllocFromPoolAsync", get_from_pool},
+	{"cuMemAllocFromPoolAsync_ptsz", get_from_pool_per_thread},
+	{"cuMemCreate", create_memory},
+	{"cuMemCreate", create_memory_elsewhere},
+	{"cuMemMap", map_memory},
+	{"cuModuleLoadData", load_data},
+	{"cuModuleLoadDataEx", load_data_with_options},
+	{"cuModuleLoadFatBinary", load_fat_binary},
+	{"cuLibraryLoadData", load_library},
+	{"cuGraphInstantiateWithFlags", instantiate},
+	{"cuGraphInstantiateWithParams", instantiate_with_params},
+	{"cuGraphInstantiateWithParams_ptsz", instantiate_per_thread},
+	{"cuCtxSetLimit", set_limit},
+	{"cuLaunchKernel", launch},
+	{"cuCtxCreate_v2", create_context},
+	{"cuCtxCreate_v4", create_context_4},
+	{"cuDevicePrimaryCtxRetain", retain_primary},
+};
+
+#define NEEDY (sizeof(needy) / sizeof(needy[0]))
+
+static void open_all(void)
+{
+	CUmodule module;
+
+	cm_open(0);
+	OK(cuModuleLoadData(&module, image));
+	OK(cuModuleGetFunction(&function, module, "nothing"));
+	OK(cuGraphCreate(&graph, 0));
+}
+
+static void must(bool condition, const char *name)
+{
+	if (!condition)
+		cm_rerun_fail(__FILE__, __LINE__, name);
+}
+
+/* The first answer is out of memory: the cache is given back and the call made again. */
+static void play_needy(void)
+{
+	uint64_t before;
+	size_t i;
+
+	open_all();
+	for (i = 0; i < NEEDY; i++) {
+		OK(cuMemFree_v2(cm_get(40 * MIB)));
+		must(cm_reserved() == (int64_t)(40 * MIB), needy[i].name);
+		before = cudasim_calls(needy[i].name);
+		must(!cudasim_fail(needy[i].name, 1, CUDA_ERROR_OUT_OF_MEMORY), needy[i].name);
+		must(needy[i].call() == CUDA_SUCCESS, needy[i].name);
+		must(cudasim_calls(needy[i].name) == before + 2, needy[i].name);
+		must(cm_reserved() == 0, needy[i].name);
+		OK(cuCtxSynchronize()); /* nothing but a wait lets virtual time pass */
+	}
+}
+
+/* Nothing is cached: once is enough. */
+static void play_nothing_to_give(void)
+{
+	CUdeviceptr block;
+	uint64_t before;
+	size_t i;
+
+	open_all();
+	block = cm_get(40 * MIB);
+	for (i = 0; i < NEEDY; i++) {
+		before = cudasim_calls(needy[i].name);
+		must(!cudasim_fail(needy[i].name, 1, CUDA_ERROR_OUT_OF_MEMORY), needy[i].name);
+		must(needy[i].call() == CUDA_ERROR_OUT_OF_MEMORY, needy[i].name);
+		must(cudasim_calls(needy[i].name) == before + 1, needy[i].name);
+	}
+	OK(cuMemFree_v2(block));
+}
+
+/* Other errors are none of our business, whatever the cache holds. */
+static void play_other_error(void)
+{
+	size_t i;
+
+	open_all();
+	OK(cuMemFree_v2(cm_get(40 * MIB)));
+	for (i = 0; i < NEEDY; i++) {
+		must(!cudasim_fail(needy[i].name, 1, CUDA_ERROR_INVALID_VALUE), needy[i].name);
+		must(needy[i].call() == CUDA_ERROR_INVALID_VALUE, needy[i].name);
+	}
+	CM_MUST(cm_reserved() == (int64_t)(40 * MIB));
+}
+
+/* A card that is really full of what nobody uses: 64 MiB, of which the cache holds 40. */
+static void play_full_card(void)
+{
+	CUmemGenericAllocationHandle handle;
+	CUdeviceptr addr;
+
+	cm_open(0);
+	OK(cuMemFree_v2(cm_get(40 * MIB)));
+	OK(cuMemAllocAsync(&addr, 50 * MIB, NULL));
+	OK(cuMemFree_v2(addr));
+	OK(cuMemFree_v2(cm_get(40 * MIB)));
+	OK(cuMemCreate(&handle, 50 * MIB, &on_device_0, 0));
+	OK(cuMemRelease(handle));
+	OK(cuMemFree_v2(cm_get(40 * MIB)));
+	addr = cm_get(60 * MIB);
+	CM_MUST(cuMemAllocAsync(&addr, 50 * MIB, NULL) == CUDA_ERROR_OUT_OF_MEMORY);
+}
+
+/* What is free to the program is what it could get; a NULL for either is allowed. */
+static void play_memory_info(void)
+{
+	size_t free_bytes, total, only;
+
+	cm_open(0);
+	OK(cuMemGetInfo_v2(&free_bytes, &total));
+	CM_MUST(free_bytes == 64 * MIB && total == 64 * MIB);
+	(void)cm_get(8 * MIB);
+	OK(cuMemFree_v2(cm_get(40 * MIB)));
+	OK(cuMemGetInfo_v2(&free_bytes, &total));
+	CM_MUST(free_bytes <= 56 * MIB && free_bytes >= 40 * MIB && total == 64 * MIB);
+	(void)cm_get(free_bytes);
+	OK(cuMemGetInfo_v2(NULL, &only));
+	CM_MUST(only == total);
+	OK(cuMemGetInfo_v2(&only, NULL));
+	CM_MUST(only < 24 * MIB);
+	CM_MUST(cuMemGetInfo_v2(NULL, NULL) == CUDA_SUCCESS);
+}
+
+static const struct cm_role roles[] = {
+	{"needy", play_needy},
+	{"nothing_to_give", play_nothing_to_give},
+	{"other_error", play_other_error},
+	{"full_card", play_full_card},
+	{"memory_info", play_memory_info},
+	{NULL, NULL},
+};
+
+#define CARD "CUDASIM=memory:64M,context:0"
+
+CM_PLAY(who_fails_for_memory_gets_what_is_cached, "needy", "", NULL)
+CM_PLAY(who_fails_with_nothing_cached_hears_it_at_once, "nothing_to_give", "", NULL)
+CM_PLAY(another_error_costs_no_cache, "other_error", "", NULL)
+CM_PLAY_EVERYWHERE(a_full_card_serves_whoever_asks, "full_card", CARD)
+CM_PLAY_EVERYWHERE(memory_info_is_what_the_program_can_get, "memory_info", CARD)
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		CM_PLAY_TEST(who_fails_for_memory_gets_what_is_cached),
+		CM_PLAY_TEST(who_fails_with_nothing_cached_hears_it_at_once),
+		CM_PLAY_TEST(another_error_costs_no_cache),
+		CM_PLAY_TEST(a_full_card_serves_whoever_asks),
+		CM_PLAY_TEST(memory_info_is_what_the_program_can_get),
+	};
+
+	cm_rerun_role(argc, argv, roles);
+	return cmocka_run_group_tests_name("surface_room", tests, NULL, NULL);
+}
