@@ -24,7 +24,8 @@ TRACES = (
     'ns an operation, half a pair, once warm; calls: driver calls of a whole pass, once warm.',
     'reserved: the most that was taken from the driver, to the most that was live, of the first pass; '
     "torch: PyTorch's rules. smallest: the smallest device on which the trace runs, likewise.",
-    'Where little is live, a segment of 2 MiB is much: the goals look at traces of 1 GiB and more.',
+    'Where little is live, a segment of 2 MiB is much: means and smallest devices are judged on '
+    'traces of 1 GiB and more.',
 )
 
 INTRODUCTION = """\
