@@ -71,7 +71,7 @@ static const char *quote(const char *typed, char *text)
 {
 	size_t i;
 
-	for (i = 0; typed[i] && i < QUOTE_LETTERS; i++)
+	for (i = 0; i < QUOTE_LETTERS && typed[i]; i++)
 		text[i] = typed[i] >= ' ' && typed[i] <= '~' ? typed[i] : '?';
 	memcpy(text + i, typed[i] ? "..." : "", typed[i] ? 4 : 1);
 	return text;
