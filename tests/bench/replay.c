@@ -193,7 +193,7 @@ static bool run(const struct options *options, const struct sequence *sequence, 
 {
 	const struct door *door = options->door;
 	struct device_calls before, after;
-	double ns[PASSES_MAX];
+	double ns[PASSES_MAX] = {0};
 	uint64_t start, live;
 	unsigned i, n = options->passes < PASSES_MAX ? options->passes : PASSES_MAX;
 
