@@ -109,6 +109,7 @@ static void register_once(void)
 	registered = true;
 	(void)pthread_atfork(NULL, NULL, after_fork);
 	(void)atexit(at_exit);
+	(void)at_quick_exit(at_exit);
 	(void)madvise(&process, sizeof(process), MADV_WIPEONFORK);
 }
 

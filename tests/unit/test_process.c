@@ -610,6 +610,12 @@ static void play_exit(void)
 	region_after_exit = cm_process_region();
 }
 
+static void play_quick_exit(void)
+{
+	CM_MUST(cm_process_cache());
+	quick_exit(0);
+}
+
 static void play_killed(void)
 {
 	CM_MUST(cm_process_cache());
@@ -685,6 +691,7 @@ static const struct cm_role roles[] = {
 	{"blocked_signals", play_blocked_signals},
 	{"mail", play_mail},
 	{"exit", play_exit},
+	{"quick_exit", play_quick_exit},
 	{"killed", play_killed},
 	{"closed_stderr", play_closed_stderr},
 	{"replaced_stderr", play_replaced_stderr},
@@ -796,6 +803,8 @@ SIMPLE_TEST(the_helper_does_not_keep_the_process_alive, "thread_end", "")
 SIMPLE_TEST(the_helper_takes_no_signals, "blocked_signals", "")
 SIMPLE_TEST(the_helper_answers_the_mail, "mail", "")
 SIMPLE_TEST(no_command_runs_once_exit_has_begun, "exit", "")
+
+SIMPLE_TEST(a_quick_exit_removes_the_region_too, "quick_exit", "")
 
 static void mistakes_are_told_once(void **state)
 {
@@ -1005,6 +1014,7 @@ int main(int argc, char **argv)
 		TEST(the_helper_takes_no_signals),
 		TEST(the_helper_answers_the_mail),
 		TEST(no_command_runs_once_exit_has_begun),
+		TEST(a_quick_exit_removes_the_region_too),
 		TEST(mistakes_are_told_once),
 		TEST(many_mistakes_are_cut_short),
 		TEST(log_levels_are_kept),
