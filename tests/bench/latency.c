@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Single calls, by the processor's own counter, where it is known, around each. Calls that reached the driver are left
- * out: what they take is the driver's.
+ * Single calls, by the processor's own counter, where it is known, around each. Calls that reached
+ * the driver are left out: what they take is the driver's.
  */
 #include <stdio.h>
 #include <stdlib.h>
