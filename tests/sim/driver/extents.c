@@ -39,16 +39,36 @@ static void *reserve(size_t bytes)
 	return map == MAP_FAILED ? NULL : map;
 }
 
+static size_t unit_bytes(uint32_t count)
+{
+	return ((size_t)count + 1) * sizeof(struct sim_extent);
+}
+
+static size_t start_bytes(uint32_t count)
+{
+	return ((size_t)count / 64 + 1) * sizeof(uint64_t);
+}
+
 int sim_extents_init(struct sim_extents *extents, uint32_t count, uint32_t page)
 {
 	*extents = (struct sim_extents){.count = count, .page = page};
-	extents->units = reserve(((size_t)count + 1) * sizeof(extents->units[0]));
-	extents->starts = reserve(((size_t)count / 64 + 1) * sizeof(extents->starts[0]));
+	extents->units = reserve(unit_bytes(count));
+	extents->starts = reserve(start_bytes(count));
 	if (!extents->units || !extents->starts)
 		return -ENOMEM;
 	for (unsigned i = 0; i < SIM_EXTENT_BINS; i++)
 		extents->first[i] = SIM_NO_UNIT;
 	return 0;
+}
+
+void sim_extents_fini(struct sim_extents *extents)
+{
+	if (extents->units)
+		munmap(extents->units, unit_bytes(extents->count));
+	if (extents->starts)
+		munmap(extents->starts, start_bytes(extents->count));
+	extents->units = NULL;
+	extents->starts = NULL;
 }
 
 static void mark(struct sim_extents *extents, uint32_t unit, uint32_t length, bool used)

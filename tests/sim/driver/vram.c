@@ -12,50 +12,87 @@ enum { UNITS_PER_CHUNK = SIM_CHUNK_BYTES / SIM_UNIT_BYTES };
 /* Of the address range, to the card's memory; see the head of vram.h. */
 enum { SPAN_FACTOR = 4 };
 
-static char *reserve(int fd, uint64_t bytes, bool guard)
+/* Address space of whole chunks, not to be touched yet; NULL when there is not that much. */
+static char *reserve(uint64_t bytes)
 {
-	int access = guard ? PROT_NONE : PROT_READ | PROT_WRITE;
 	uint64_t slack = SIM_CHUNK_BYTES;
 	char *hole = mmap(NULL, bytes + slack, PROT_NONE,
 			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	char *base;
+	uint64_t lead;
 
 	if (hole == MAP_FAILED)
 		return NULL;
-	base = (char *)(((uintptr_t)hole + slack - 1) & ~(uintptr_t)(slack - 1));
-	base = mmap(base, bytes, access, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, fd, 0);
-	if (base == MAP_FAILED)
-		return NULL;
+	lead = -(uint64_t)(uintptr_t)hole % SIM_CHUNK_BYTES;
+	munmap(hole + lead + bytes, slack - lead);
+	if (lead)
+		munmap(hole, lead);
+	return hole + lead;
+}
+
+static int map_file(struct sim_vram *vram)
+{
+	int access = vram->guard ? PROT_NONE : PROT_READ | PROT_WRITE;
+
+	vram->fd = memfd_create("cudasim", MFD_CLOEXEC);
+	if (vram->fd < 0 || ftruncate(vram->fd, (off_t)(2 * vram->span)))
+		return -errno;
+	if (mmap(vram->base, vram->span, access, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, vram->fd,
+		 0) == MAP_FAILED)
+		return -errno;
 	/* A forked child has no device, and must not write to its parent's. */
-	madvise(base, bytes, MADV_DONTFORK);
-	return base;
+	madvise(vram->base, vram->span, MADV_DONTFORK);
+	return 0;
+}
+
+static void give_up(struct sim_vram *vram)
+{
+	sim_extents_fini(&vram->chunks);
+	sim_extents_fini(&vram->units);
+	sim_extents_fini(&vram->physical);
+	if (vram->base)
+		munmap(vram->base, vram->span);
+	if (vram->fd >= 0)
+		close(vram->fd);
+}
+
+/* With addresses for so many chunks. */
+static int init_chunks(struct sim_vram *vram, uint64_t chunks)
+{
+	int err = 0;
+
+	/* Units are counted in 32 bits. */
+	if (!chunks || chunks * UNITS_PER_CHUNK >= SIM_NO_UNIT)
+		return -EINVAL;
+	vram->fd = -1;
+	vram->span = chunks * SIM_CHUNK_BYTES;
+	vram->base = reserve(vram->span);
+	if (!vram->base)
+		return -ENOMEM;
+	if (sim_extents_init(&vram->chunks, (uint32_t)chunks, 0) ||
+	    sim_extents_init(&vram->units, (uint32_t)chunks * UNITS_PER_CHUNK, UNITS_PER_CHUNK) ||
+	    sim_extents_init(&vram->physical, (uint32_t)chunks, 0))
+		err = -ENOMEM;
+	if (!err)
+		err = map_file(vram);
+	if (err) {
+		give_up(vram);
+		return err;
+	}
+	sim_extents_add(&vram->chunks, 0, (uint32_t)chunks);
+	sim_extents_add(&vram->physical, 0, (uint32_t)chunks);
+	return 0;
 }
 
 int sim_vram_init(struct sim_vram *vram, uint64_t limit, bool guard)
 {
-	uint32_t chunks = (uint32_t)(limit / SIM_CHUNK_BYTES) * SPAN_FACTOR;
-	int err;
+	int err = -EINVAL;
 
-	*vram = (struct sim_vram){.limit = limit, .guard = guard};
-	vram->span = chunks * SIM_CHUNK_BYTES;
-	vram->fd = memfd_create("cudasim", MFD_CLOEXEC);
-	if (vram->fd < 0)
-		return -errno;
-	if (ftruncate(vram->fd, (off_t)(2 * vram->span)))
-		return -errno;
-	vram->base = reserve(vram->fd, vram->span, guard);
-	if (!vram->base)
-		return -ENOMEM;
-	err = sim_extents_init(&vram->chunks, chunks, 0);
-	if (!err)
-		err = sim_extents_init(&vram->units, chunks * UNITS_PER_CHUNK, UNITS_PER_CHUNK);
-	if (!err)
-		err = sim_extents_init(&vram->physical, chunks, 0);
-	if (err || !chunks)
-		return err ? err : -EINVAL;
-	sim_extents_add(&vram->chunks, 0, chunks);
-	sim_extents_add(&vram->physical, 0, chunks);
-	return 0;
+	/* Where address space is short, as under some checkers, less of it has to do. */
+	for (unsigned factor = SPAN_FACTOR; err && factor; factor /= 2) {
+		*vram = (struct sim_vram){.limit = limit, .guard = guard};
+		err = init_chunks(vram, limit / SIM_CHUNK_BYTES * factor);
+	}
+	return err;
 }
 
 bool sim_vram_charge(struct sim_vram *vram, uint64_t bytes)
