@@ -121,6 +121,24 @@ static void hand_out(struct cm_heap *heap, uint32_t index, uint64_t size, uint64
 	cm_books_end(device->row);
 }
 
+/* Cutting a large block while much waits for the device: a block that has just been freed may fit
+ * better, or join others, once the driver has been asked. */
+static bool is_hasty(const struct cm_heap *heap, const struct cm_block *block, uint64_t size)
+{
+	return size > CM_SMALL_MAX && block->size - size > CM_SMALL_MAX &&
+	       heap->row->pending_bytes * CM_PENDING_SHARE > heap->live_bytes;
+}
+
+int cm_heap_try_locked(struct cm_heap *heap, uint64_t size, uint64_t bytes, uint64_t *ret_addr)
+{
+	uint32_t fit = size <= CM_SMALL_MAX ? CM_FIT_SMALL : CM_FIT_LARGE;
+	uint32_t index = cm_bins_find(&heap->bins[fit], size);
+
+	if (CM_UNLIKELY(index && is_hasty(heap, &heap->cache->block[index], size)))
+		return -ENOENT;
+	return cm_heap_take_locked(heap, size, bytes, ret_addr);
+}
+
 int cm_heap_take_locked(struct cm_heap *heap, uint64_t size, uint64_t bytes, uint64_t *ret_addr)
 {
 	uint32_t fit = size <= CM_SMALL_MAX ? CM_FIT_SMALL : CM_FIT_LARGE;

@@ -172,6 +172,9 @@ static inline struct cm_heap *cm_segment_heap(struct cm_cache *cache,
  * this share of what is in use. */
 #define CM_CLOSE_SHARE 64
 
+/* No large block is cut while more than this share of what is in use waits for the device. */
+#define CM_PENDING_SHARE 24
+
 static inline bool cm_heap_is_worth_closing(const struct cm_heap *heap)
 {
 	return heap->open.bytes * CM_CLOSE_SHARE >= heap->live_bytes;
@@ -199,6 +202,10 @@ static inline bool cm_segment_is_recycled(struct cm_cache *cache, const struct c
  * -ENOMEM: no room for the pointer.
  */
 int cm_heap_take_locked(struct cm_heap *heap, uint64_t size, uint64_t bytes, uint64_t *ret_addr);
+
+/* The same for a first try: also -ENOENT where it would cut a large block while as much waits for
+ * the device as is worth asking for first. */
+int cm_heap_try_locked(struct cm_heap *heap, uint64_t size, uint64_t bytes, uint64_t *ret_addr);
 
 /*
  * Enters new memory of the driver as a segment and hands out its first `size` bytes. -ENOSPC: no

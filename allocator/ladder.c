@@ -69,10 +69,11 @@ static bool make_ready_turned(struct cm_heap *heap)
 	return cm_epoch_close_turned(heap) && cm_epoch_poll_turned(heap);
 }
 
-/* Whether enough is waiting for the device to serve the request. */
-static bool is_pending_enough(const struct request *request)
+/* Whether anything waits for the device: even a little may join free neighbours into what fits, and
+ * asking for it costs less than new memory. */
+static bool is_anything_pending(const struct request *request)
 {
-	return cm_heap_pending_bytes(request->heap) >= request->size;
+	return cm_heap_pending_bytes(request->heap) > 0;
 }
 
 /* Memory that the program has freed: asked for, ordered, or waited for. -ENOENT: none serves. */
@@ -82,20 +83,20 @@ static int reuse(const struct request *request)
 	struct cm_cache *cache = heap->cache;
 	int err = -ENOENT;
 
-	if (!is_pending_enough(request))
-		return -ENOENT;
+	if (!is_anything_pending(request))
+		return take(request);
 	cm_lock_acquire(&cache->turn);
 	if (cm_epoch_poll_turned(heap))
 		err = take(request);
-	if (err == -ENOENT && is_pending_enough(request) && make_ready_turned(heap))
+	if (err == -ENOENT && is_anything_pending(request) && make_ready_turned(heap))
 		err = take(request);
 	cm_lock_release(&cache->turn);
-	if (err == -ENOENT && is_pending_enough(request) &&
+	if (err == -ENOENT && is_anything_pending(request) &&
 	    (cache->policy.reuse == CM_REUSE_WAIT || runs_too_far_ahead(heap))) {
 		cm_epoch_wait(heap, CM_PATIENCE_NS);
 		err = take(request);
 	}
-	return err;
+	return err == -ENOENT ? take(request) : err;
 }
 
 /* Whether `bytes` more would exceed the cap of the device. */

@@ -5,6 +5,7 @@
 #include <errno.h>
 
 #include "allocator/cache.h"
+#include "allocator/check.h"
 #include "allocator/epoch.h"
 #include "allocator/heap.h"
 #include "allocator/ladder.h"
@@ -12,7 +13,7 @@
 #include "allocator/rows.h"
 #include "allocator/size_class.h"
 
-int cm_cache_alloc(struct cm_cache *cache, struct cm_heap *heap, uint64_t bytes, uint64_t *ret_addr)
+static int alloc(struct cm_cache *cache, struct cm_heap *heap, uint64_t bytes, uint64_t *ret_addr)
 {
 	uint64_t size;
 	int err;
@@ -25,11 +26,19 @@ int cm_cache_alloc(struct cm_cache *cache, struct cm_heap *heap, uint64_t bytes,
 	cm_lock_acquire(&heap->device->lock);
 	err = CM_UNLIKELY(cm_heap_flags(heap) & CM_HEAP_DRAINING)
 		      ? -EAGAIN
-		      : cm_heap_take_locked(heap, size, bytes, ret_addr);
+		      : cm_heap_try_locked(heap, size, bytes, ret_addr);
 	cm_lock_release(&heap->device->lock);
 	if (CM_LIKELY(err != -ENOENT))
 		return err;
 	return cm_ladder_alloc(heap, size, bytes, ret_addr);
+}
+
+int cm_cache_alloc(struct cm_cache *cache, struct cm_heap *heap, uint64_t bytes, uint64_t *ret_addr)
+{
+	int err = alloc(cache, heap, bytes, ret_addr);
+
+	cm_check_after(cache);
+	return err;
 }
 
 /* An address inside our memory at which no driver allocation starts: the driver refuses it as it
@@ -156,7 +165,10 @@ static int free_each(struct cm_device *device, uint64_t addr, void *data)
 
 int cm_cache_free(struct cm_cache *cache, uint64_t addr, uint64_t *ret_forward)
 {
-	return on_device_of(cache, addr, free_each, ret_forward);
+	int err = on_device_of(cache, addr, free_each, ret_forward);
+
+	cm_check_after(cache);
+	return err;
 }
 
 static enum cm_place place_of(const struct cm_block *block, uint64_t addr)
