@@ -42,7 +42,9 @@ static const struct table_plan {
 
 struct region {
 	struct cm_region public;
-	int fd; /* -1 for private memory */
+	int fd;       /* -1 for private memory */
+	dev_t device; /* of the file behind fd: the program may close what is not its own */
+	ino_t inode;
 	atomic_flag commit_lock;
 	uint64_t committed[CM_TABLE_COUNT]; /* bytes backed; guarded by commit_lock */
 };
@@ -127,6 +129,27 @@ static bool is_locked(int dir, const char *name)
 	return err || lock.l_type != F_UNLCK;
 }
 
+/* Away from the standard ones, which a program that was started without them takes for its own. */
+static int move_up(int fd)
+{
+	int moved;
+
+	if (fd < 0 || fd > STDERR_FILENO)
+		return fd;
+	moved = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+	(void)close(fd);
+	return moved;
+}
+
+/* Whether the number still means our file, and not one that the program has opened since. */
+static bool has_file(const struct region *region)
+{
+	struct stat st;
+
+	return region->fd >= 0 && !fstat(region->fd, &st) && st.st_dev == region->device &&
+	       st.st_ino == region->inode;
+}
+
 /* Creates the file under a name that no other process uses. A leftover of the same pid and start
  * time cannot be a live process's: it is removed and tried once more. */
 static int open_file(struct region *region, const char *dir, uint64_t start)
@@ -137,7 +160,7 @@ static int open_file(struct region *region, const char *dir, uint64_t start)
 	(void)snprintf(path, sizeof(region->public.path), "%s/" CM_REGION_PREFIX "%u.%u.%llu", dir,
 		       (unsigned)geteuid(), (unsigned)getpid(), (unsigned long long)start);
 	for (attempt = 0;; attempt++) {
-		fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+		fd = move_up(open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
 		if (fd >= 0) {
 			lock_file(fd);
 			return fd;
@@ -159,12 +182,13 @@ static bool file_size_allowed(uint64_t bytes)
 /* Gives the file its length and backs the header, then maps the whole of it. */
 static int map_file(struct region *region, int fd, uint64_t bytes)
 {
+	struct stat st;
 	void *map;
 	int err;
 
 	if (!file_size_allowed(bytes))
 		return -EFBIG;
-	if (ftruncate(fd, (off_t)bytes))
+	if (ftruncate(fd, (off_t)bytes) || fstat(fd, &st))
 		return -errno;
 	err = posix_fallocate(fd, 0, sizeof(struct cm_header));
 	if (err)
@@ -175,6 +199,8 @@ static int map_file(struct region *region, int fd, uint64_t bytes)
 	region->public.header = map;
 	region->public.map_bytes = bytes;
 	region->fd = fd;
+	region->device = st.st_dev;
+	region->inode = st.st_ino;
 	return 0;
 }
 
@@ -200,7 +226,7 @@ static int back_by_memfd(struct region *region, uint64_t bytes)
 {
 	int fd, err;
 
-	fd = memfd_create("cudamem", MFD_CLOEXEC);
+	fd = move_up(memfd_create("cudamem", MFD_CLOEXEC));
 	if (fd < 0)
 		return -errno;
 	err = map_file(region, fd, bytes);
@@ -314,7 +340,7 @@ void cm_region_abandon(struct cm_region *public)
 	if (!region)
 		return;
 	(void)munmap(public->header, public->map_bytes);
-	if (region->fd >= 0)
+	if (has_file(region))
 		(void)close(region->fd);
 	free(region);
 }
@@ -332,6 +358,8 @@ static int back_bytes(struct region *region, uint64_t offset, uint64_t bytes)
 {
 	if (region->fd < 0)
 		return 0;
+	if (!has_file(region))
+		return -EBADF;
 	return -posix_fallocate(region->fd, (off_t)offset, (off_t)bytes);
 }
 

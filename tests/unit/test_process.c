@@ -644,6 +644,40 @@ static void play_replaced_stderr(void)
 	play_closed_stderr();
 }
 
+/* The program has closed all that it knows nothing of, and opened a file under each number. */
+static void play_taken_fd(void)
+{
+	char path[PATH_MAX];
+	struct stat st;
+	pid_t pid;
+	int fd;
+
+	CM_MUST(cm_process_cache());
+	(void)snprintf(path, sizeof(path), "%s/own_file", getenv("REGIONS"));
+	for (fd = 3; fd < 64; fd++)
+		(void)close(fd);
+	for (fd = 3; fd < 64; fd++)
+		CM_MUST(open(path, O_RDWR | O_CREAT, 0600) == fd);
+	CM_MUST(cm_region_commit(cm_process_region(), CM_TABLE_STACK, 1u << 20) == -EBADF);
+	CM_MUST(!fstat(3, &st) && st.st_size == 0);
+	pid = fork();
+	if (!pid) {
+		for (fd = 3; fd < 64; fd++)
+			CM_MUST(!fstat(fd, &st));
+		_exit(0);
+	}
+	wait_for_child(pid);
+	(void)unlink(path);
+}
+
+static void play_no_standard_files(void)
+{
+	CM_MUST(!close(STDIN_FILENO) && !close(STDOUT_FILENO));
+	CM_MUST(cm_process_cache());
+	CM_MUST(dup(STDERR_FILENO) == STDIN_FILENO);
+	CM_MUST(dup(STDERR_FILENO) == STDOUT_FILENO);
+}
+
 static void play_full_pipe(void)
 {
 	char block[4096] = {0};
@@ -695,6 +729,8 @@ static const struct cm_role roles[] = {
 	{"killed", play_killed},
 	{"closed_stderr", play_closed_stderr},
 	{"replaced_stderr", play_replaced_stderr},
+	{"taken_fd", play_taken_fd},
+	{"no_standard_files", play_no_standard_files},
 	{"full_pipe", play_full_pipe},
 	{NULL, NULL},
 };
@@ -798,6 +834,8 @@ SIMPLE_TEST(a_cloned_child_starts_anew, "clone", "")
 SIMPLE_TEST(a_forked_child_without_cuda_leaves_the_region_alone, "idle_fork", "")
 SIMPLE_TEST(a_cloned_child_without_cuda_leaves_the_region_alone, "idle_clone", "")
 SIMPLE_TEST(a_forked_child_unmaps_the_region_at_once, "giving_up", "")
+SIMPLE_TEST(a_file_of_the_program_is_not_taken_for_ours, "taken_fd", "")
+SIMPLE_TEST(standard_files_stay_the_programs, "no_standard_files", "")
 SIMPLE_TEST(exec_makes_room_for_the_next_program, "exec", "")
 SIMPLE_TEST(the_helper_does_not_keep_the_process_alive, "thread_end", "")
 SIMPLE_TEST(the_helper_takes_no_signals, "blocked_signals", "")
@@ -1009,6 +1047,8 @@ int main(int argc, char **argv)
 		TEST(a_forked_child_without_cuda_leaves_the_region_alone),
 		TEST(a_cloned_child_without_cuda_leaves_the_region_alone),
 		TEST(a_forked_child_unmaps_the_region_at_once),
+		TEST(a_file_of_the_program_is_not_taken_for_ours),
+		TEST(standard_files_stay_the_programs),
 		TEST(exec_makes_room_for_the_next_program),
 		TEST(the_helper_does_not_keep_the_process_alive),
 		TEST(the_helper_takes_no_signals),
