@@ -6,6 +6,8 @@
 #ifndef CM_ALLOCATOR_CHECK_H
 #define CM_ALLOCATOR_CHECK_H
 
+#include <assert.h>
+#include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -25,6 +27,18 @@ bool cm_why_say(const struct cm_why *why, const char *format, ...)
 /* The bins of one pool: bitmap, lists and tries agree, every block is FREE and recycled, and its
  * segment is the heap's and the pool's. Their number and bytes are those that the bins state. */
 bool cm_check_bins(const struct cm_heap *heap, uint32_t fit, const struct cm_why *why);
+
+/* With the build option `invariants`: the operation that has just ended is the one to blame. */
+static inline void cm_check_after(struct cm_cache *cache)
+{
+#if CM_INVARIANTS
+	char why[200];
+
+	assert(cm_cache_check(cache, why, sizeof(why)) != -EUCLEAN);
+#else
+	(void)cache;
+#endif
+}
 
 /* Pinned memory: its rows, lists, map and books. Every row is host memory's own; the caller has met
  * the rows in the tables. Its lock and the turn are held. */

@@ -5,6 +5,7 @@
 #include <errno.h>
 
 #include "allocator/cache.h"
+#include "allocator/check.h"
 #include "allocator/epoch.h"
 #include "allocator/heap.h"
 #include "allocator/release.h"
@@ -139,6 +140,7 @@ int cm_cache_trim(struct cm_cache *cache, uint32_t device, uint64_t *ret_bytes)
 	if (device == UINT32_MAX && idle)
 		bytes += cm_pinned_flush(cache, TRIM_LIMIT_NS);
 	cache->ops->gate_leave();
+	cm_check_after(cache);
 	if (!idle && !bytes)
 		return -ETIME;
 	if (ret_bytes)
