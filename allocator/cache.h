@@ -146,7 +146,7 @@ int cm_cache_trim(struct cm_cache *cache, uint32_t device, uint64_t *ret_bytes);
  */
 uint64_t cm_cache_make_room(struct cm_cache *cache, uint64_t ctx);
 /* The same for a device row. */
-uint64_t cm_cache_make_room_on(struct cm_cache *cache, uint32_t device);
+uint64_t cm_cache_make_room_on(struct cm_cache *cache, uint32_t row);
 /* Bytes of the context's device that a trim could return now or after a wait. */
 uint64_t cm_cache_returnable(struct cm_cache *cache, uint64_t ctx);
 /* Polls closed epochs and gives back what is not recycled, so that the books are fresh. Does

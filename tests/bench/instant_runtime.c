@@ -27,22 +27,22 @@ uint64_t instant_runtime_calls(void)
 	return atomic_load_explicit(&calls, memory_order_relaxed);
 }
 
-cudaError_t cudaMalloc(void **ret_block, size_t bytes)
+cudaError_t cudaMalloc(void **devPtr, size_t size)
 {
 	CUdeviceptr addr;
 
 	(void)answer();
-	if (cuMemAlloc(&addr, bytes) != CUDA_SUCCESS)
+	if (cuMemAlloc(&addr, size) != CUDA_SUCCESS)
 		return cudaErrorMemoryAllocation;
-	*ret_block = (void *)(uintptr_t)addr;
+	*devPtr = (void *)(uintptr_t)addr;
 	return cudaSuccess;
 }
 
-cudaError_t cudaFree(void *block)
+cudaError_t cudaFree(void *devPtr)
 {
 	(void)answer();
-	return cuMemFree((CUdeviceptr)(uintptr_t)block) == CUDA_SUCCESS ? cudaSuccess
-									: cudaErrorInvalidValue;
+	return cuMemFree((CUdeviceptr)(uintptr_t)devPtr) == CUDA_SUCCESS ? cudaSuccess
+									 : cudaErrorInvalidValue;
 }
 
 cudaError_t cudaGetDevice(int *ret_device)
