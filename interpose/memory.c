@@ -66,15 +66,35 @@ CUresult cm_wrap_cuMemAlloc_v2(CUdeviceptr *addr, size_t bytes)
 	return res;
 }
 
+/*
+ * While a capture is active the driver may forbid a free, and give the capture up for it. It is asked
+ * with an address at which nothing starts, which it refuses for that reason alone where it allows.
+ */
+static CUresult ask_to_free(struct cm_cache *cache, CUdeviceptr addr)
+{
+	struct cm_place_info info;
+	CUresult res;
+
+	cm_cache_lookup(cache, addr, &info);
+	if (info.place != CM_PLACE_LIVE)
+		return CUDA_SUCCESS;
+	res = cm_real.cuMemFree_v2(info.segment_addr + 1);
+	return res == CUDA_ERROR_INVALID_VALUE ? CUDA_SUCCESS : res;
+}
+
 static CUresult release(CUdeviceptr addr)
 {
 	struct cm_cache *cache = cm_process_cache_if_made();
 	uint64_t forward = addr;
 	uint32_t taken;
+	CUresult res;
 	int err;
 
 	if (!cache || !addr)
 		return cm_real.cuMemFree_v2(addr);
+	res = cm_capture_is_active() ? ask_to_free(cache, addr) : CUDA_SUCCESS;
+	if (res != CUDA_SUCCESS)
+		return res;
 	err = cm_cache_free(cache, addr, &forward);
 	if (err >= 0)
 		return (CUresult)err;

@@ -1,0 +1,479 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Memory shown to others: what the driver says of an address, handles for other processes, files for
+ * the kernel, the marks that network cards leave. The importer is a real second process, forked
+ * before CUDA starts.
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/preload/surface/surface.h"
+#include "tests/unit/cmocka_all.h"
+
+#define KIB UINT64_C(1024)
+
+/* ---- two processes ---- */
+
+struct letter {
+	CUipcMemHandle handle;
+	uint64_t offset; /* 0 from an exporter who knows of none */
+	uint64_t words;
+	uint32_t value;
+};
+
+struct pair {
+	int to_importer[2];
+	int to_exporter[2];
+	pid_t importer;
+};
+
+static void send(const int *ends, const void *data, size_t bytes)
+{
+	CM_MUST(write(ends[1], data, bytes) == (ssize_t)bytes);
+}
+
+/* False: the other end is closed. */
+static bool receive(const int *ends, void *data, size_t bytes)
+{
+	ssize_t n = read(ends[0], data, bytes);
+
+	CM_MUST(!n || n == (ssize_t)bytes);
+	return n;
+}
+
+static uint32_t read_word(CUdeviceptr addr)
+{
+	uint32_t word;
+
+	OK(cuMemcpyDtoH_v2(&word, addr, sizeof(word)));
+	return word;
+}
+
+/* Checks the first and the last word, and writes others over all. */
+static void import(const struct letter *letter)
+{
+	CUdeviceptr base, at;
+
+	OK(cuIpcOpenMemHandle_v2(&base, letter->handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
+	at = base + letter->offset;
+	CM_MUST(read_word(at) == letter->value);
+	CM_MUST(read_word(at + 4 * (letter->words - 1)) == letter->value);
+	OK(cuMemsetD32_v2(at, letter->value + 1, letter->words));
+	OK(cuIpcCloseMemHandle(base));
+}
+
+static _Noreturn void be_importer(struct pair *pair)
+{
+	struct letter letter;
+
+	(void)close(pair->to_importer[1]);
+	(void)close(pair->to_exporter[0]);
+	cm_open(0);
+	while (receive(pair->to_importer, &letter, sizeof(letter))) {
+		import(&letter);
+		send(pair->to_exporter, "", 1);
+	}
+	exit(0);
+}
+
+static void begin(struct pair *pair)
+{
+	CM_MUST(!pipe(pair->to_importer) && !pipe(pair->to_exporter));
+	pair->importer = fork();
+	if (!pair->importer)
+		be_importer(pair);
+	(void)close(pair->to_importer[0]);
+	(void)close(pair->to_exporter[1]);
+	cm_open(0);
+}
+
+static void end(struct pair *pair)
+{
+	(void)close(pair->to_importer[1]);
+	cm_wait_for_child(pair->importer);
+}
+
+/* What the importer wrote is in the block. */
+static void exchange(struct pair *pair, const struct letter *letter, CUdeviceptr addr)
+{
+	char done;
+
+	send(pair->to_importer, letter, sizeof(*letter));
+	CM_MUST(receive(pair->to_exporter, &done, 1));
+	CM_MUST(read_word(addr) == letter->value + 1);
+	CM_MUST(read_word(addr + 4 * (letter->words - 1)) == letter->value + 1);
+}
+
+static struct letter fill(CUdeviceptr addr, uint64_t bytes, uint32_t value)
+{
+	OK(cuMemsetD32_v2(addr, value, bytes / 4));
+	OK(cuCtxSynchronize());
+	return (struct letter){.words = bytes / 4, .value = value};
+}
+
+/* By the base of the allocation and the offset in it, as NCCL, UCX and Open MPI do it. */
+static void export_aware(struct pair *pair, CUdeviceptr addr, uint64_t bytes, uint32_t value)
+{
+	struct letter letter = fill(addr, bytes, value);
+	CUdeviceptr base;
+	size_t size;
+
+	OK(cuMemGetAddressRange_v2(&base, &size, addr));
+	CM_MUST(base <= addr && addr + bytes <= base + size);
+	OK(cuIpcGetMemHandle(&letter.handle, base));
+	letter.offset = addr - base;
+	exchange(pair, &letter, addr);
+}
+
+/* As if the handle were that of the pointer, as most programs do it. */
+static void export_unaware(struct pair *pair, CUdeviceptr addr, uint64_t bytes, uint32_t value)
+{
+	struct letter letter = fill(addr, bytes, value);
+
+	OK(cuIpcGetMemHandle(&letter.handle, addr));
+	exchange(pair, &letter, addr);
+}
+
+static const uint64_t sizes[] = {3 * MIB, 4 * KIB, 3 * MIB, 512 * KIB, 64 * KIB, 20 * MIB, 4 * KIB};
+
+#define SIZES (sizeof(sizes) / sizeof(sizes[0]))
+
+static void play_exchange(void (*export)(struct pair *pair, CUdeviceptr addr, uint64_t bytes,
+					 uint32_t value))
+{
+	CUdeviceptr block[SIZES];
+	struct pair pair;
+	uint32_t i, j;
+
+	begin(&pair);
+	for (i = 0; i < SIZES; i++) {
+		block[i] = cm_get(sizes[i]);
+		OK(cuMemsetD32_v2(block[i], 1000 * i, sizes[i] / 4));
+	}
+	for (i = 0; i < SIZES; i++) {
+		export(&pair, block[i], sizes[i], 1000 * i + 7);
+		/* The neighbours are as they were. */
+		for (j = i + 1; j < SIZES; j++) {
+			CM_MUST(read_word(block[j]) == 1000 * j);
+			CM_MUST(read_word(block[j] + sizes[j] - 4) == 1000 * j);
+		}
+	}
+	for (i = 0; i < SIZES; i++)
+		OK(cuMemFree_v2(block[i]));
+	end(&pair);
+}
+
+static void play_aware(void)
+{
+	play_exchange(export_aware);
+}
+
+static void play_unaware(void)
+{
+	play_exchange(export_unaware);
+}
+
+/* Where blocks are pieces of larger allocations, an importer that knows of no offset would get the
+ * wrong address: no handle, and a word why. */
+static void play_refused(void)
+{
+	CUipcMemHandle handle;
+	CUdeviceptr first, second;
+
+	cm_open(0);
+	first = cm_get(3 * MIB);
+	second = cm_get(3 * MIB);
+	CM_MUST(cuIpcGetMemHandle(&handle, second) == CUDA_ERROR_INVALID_VALUE);
+	OK(cuIpcGetMemHandle(&handle, first));
+}
+
+/* ---- memory once shown is not used again ---- */
+
+static void show_by_handle(CUdeviceptr addr)
+{
+	CUipcMemHandle handle;
+
+	OK(cuIpcGetMemHandle(&handle, addr));
+}
+
+static void show_by_file(CUdeviceptr addr)
+{
+	int fd = -1;
+
+	OK(cuMemGetHandleForAddressRange(&fd, addr, MIB, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0));
+	CM_MUST(fd >= 0);
+	(void)close(fd);
+}
+
+static void show_by_memops(CUdeviceptr addr)
+{
+	unsigned int on = 1;
+	bool is_on;
+
+	OK(cuPointerSetAttribute(&on, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, addr));
+	OK(cuPointerGetAttribute(&is_on, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, addr));
+	CM_MUST(is_on);
+}
+
+static void show_by_tokens(CUdeviceptr addr)
+{
+	CUDA_POINTER_ATTRIBUTE_P2P_TOKENS tokens;
+
+	OK(cuPointerGetAttribute(&tokens, CU_POINTER_ATTRIBUTE_P2P_TOKENS, addr));
+	CM_MUST(tokens.p2pToken);
+}
+
+static void show_by_tokens_among_others(CUdeviceptr addr)
+{
+	CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+					    CU_POINTER_ATTRIBUTE_P2P_TOKENS};
+	CUDA_POINTER_ATTRIBUTE_P2P_TOKENS tokens;
+	unsigned int type;
+	void *data[] = {&type, &tokens};
+
+	OK(cuPointerGetAttributes(2, attributes, data, addr));
+	CM_MUST(type == CU_MEMORYTYPE_DEVICE && tokens.p2pToken);
+}
+
+static void (*const ways[])(CUdeviceptr addr) = {
+	show_by_handle, show_by_file, show_by_memops, show_by_tokens, show_by_tokens_among_others,
+};
+
+static void play_shown(void)
+{
+	uint64_t frees;
+	CUdeviceptr addr;
+	size_t i;
+
+	cm_open(0);
+	for (i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
+		addr = cm_get(3 * MIB);
+		ways[i](addr);
+		frees = cudasim_calls("cuMemFree_v2");
+		OK(cuMemFree_v2(addr));
+		CM_MUST(cudasim_calls("cuMemFree_v2") == frees + 1);
+		CM_MUST(cm_reserved() == 0);
+	}
+}
+
+/* The pieces of one allocation go together, when the last is freed; none is handed out again. */
+static void play_shown_in_pieces(void)
+{
+	CUdeviceptr first, second, third;
+	unsigned int on = 1;
+
+	cm_open(0);
+	first = cm_get(3 * MIB);
+	second = cm_get(3 * MIB);
+	OK(cuPointerSetAttribute(&on, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, second));
+	OK(cuMemFree_v2(first));
+	OK(cuCtxSynchronize());
+	third = cm_get(3 * MIB);
+	CM_MUST(third < first || third >= first + 20 * MIB);
+	CM_MUST(cm_reserved() == (int64_t)(40 * MIB));
+	OK(cuMemFree_v2(second));
+	CM_MUST(cm_reserved() == (int64_t)(20 * MIB));
+	OK(cuMemFree_v2(third));
+}
+
+/* A block that was handed out behind a barrier may still be written to by who had it before. Nobody
+ * outside the context is held back by that barrier, so showing it waits. */
+static void play_settled(void)
+{
+	static const char text[] = "cudasim-module\n"
+				   "kernel slow\n params ptr\n time 20ms\n writes p0 4096\nend\n";
+	CUdeviceptr block, again;
+	CUfunction slow;
+	CUmodule module;
+	void *params[] = {&block};
+
+	cm_open(0);
+	OK(cuModuleLoadData(&module, text));
+	OK(cuModuleGetFunction(&slow, module, "slow"));
+	block = cm_get(3 * MIB);
+	OK(cuLaunchKernel(slow, 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL));
+	OK(cuMemFree_v2(block));
+	again = cm_get(3 * MIB);
+	CM_MUST(again == block);
+	CM_MUST(cuStreamQuery(NULL) == CUDA_ERROR_NOT_READY);
+	show_by_handle(again);
+	OK(cuStreamQuery(NULL));
+	OK(cuMemFree_v2(again));
+}
+
+/* ---- what the driver says of an address ---- */
+
+static uint64_t ask(CUpointer_attribute attribute, CUdeviceptr addr)
+{
+	uint64_t answer = 0;
+
+	OK(cuPointerGetAttribute(&answer, attribute, addr));
+	return answer;
+}
+
+static void check_place(CUdeviceptr addr, uint64_t bytes, CUcontext ctx)
+{
+	CUdeviceptr base, start = ask(CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, addr);
+	size_t size;
+
+	CM_MUST(ask(CU_POINTER_ATTRIBUTE_CONTEXT, addr) == (uintptr_t)ctx);
+	CM_MUST(ask(CU_POINTER_ATTRIBUTE_MEMORY_TYPE, addr) == CU_MEMORYTYPE_DEVICE);
+	CM_MUST(ask(CU_POINTER_ATTRIBUTE_DEVICE_POINTER, addr) == addr);
+	CM_MUST(ask(CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, addr) == 0);
+	CM_MUST(ask(CU_POINTER_ATTRIBUTE_IS_MANAGED, addr) == 0);
+	CM_MUST(ask(CU_POINTER_ATTRIBUTE_MAPPED, addr) == 1);
+	CM_MUST(ask(CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE, addr) == 1);
+	CM_MUST(ask(CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, addr) == 0);
+	/* Both tell of the driver's allocation, and agree. */
+	OK(cuMemGetAddressRange_v2(&base, &size, addr));
+	CM_MUST(base == start && size == ask(CU_POINTER_ATTRIBUTE_RANGE_SIZE, addr));
+	CM_MUST(base <= addr && addr + bytes <= base + size);
+	OK(cuMemGetAddressRange_v2(NULL, &size, addr));
+	OK(cuMemGetAddressRange_v2(&base, NULL, addr + bytes - 1));
+	CM_MUST(base == start);
+}
+
+static void play_place(void)
+{
+	CUcontext ctx = cm_open(0);
+	CUdeviceptr block[SIZES];
+	size_t i;
+
+	for (i = 0; i < SIZES; i++) {
+		block[i] = cm_get(sizes[i]);
+		CM_MUST(block[i] % 512 == 0);
+	}
+	for (i = 0; i < SIZES; i++)
+		check_place(block[i], sizes[i], ctx);
+}
+
+/* One allocation each: its own base and its own identity, which no other live block has. */
+static void play_own_place(void)
+{
+	CUdeviceptr block[SIZES], base;
+	uint64_t id[SIZES];
+	size_t i, j, size;
+
+	cm_open(0);
+	for (i = 0; i < SIZES; i++) {
+		block[i] = cm_get(sizes[i]);
+		OK(cuMemGetAddressRange_v2(&base, &size, block[i]));
+		CM_MUST(base == block[i] && size >= sizes[i]);
+		id[i] = ask(CU_POINTER_ATTRIBUTE_BUFFER_ID, block[i]);
+		for (j = 0; j < i; j++)
+			CM_MUST(id[j] != id[i]);
+	}
+}
+
+/* In pieces of one allocation its base and its identity are those of all. */
+static void play_pieces(void)
+{
+	CUdeviceptr first, second, base;
+	size_t size;
+
+	cm_open(0);
+	first = cm_get(3 * MIB);
+	second = cm_get(3 * MIB);
+	CM_MUST(second == first + 3 * MIB);
+	OK(cuMemGetAddressRange_v2(&base, &size, second));
+	CM_MUST(base == first && size == 20 * MIB);
+	CM_MUST(ask(CU_POINTER_ATTRIBUTE_BUFFER_ID, first) ==
+		ask(CU_POINTER_ATTRIBUTE_BUFFER_ID, second));
+}
+
+/* A file is of just the range, a piece or not, as long as the host's pages allow. */
+static void play_file_of_a_piece(void)
+{
+	CUdeviceptr odd, even;
+	int fd = -1;
+
+	cm_open(0);
+	(void)cm_get(4 * KIB);
+	even = cm_get(4 * KIB);
+	(void)cm_get(512);
+	odd = cm_get(4 * KIB);
+	OK(cuMemGetHandleForAddressRange(&fd, even, 4 * KIB, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD,
+					 0));
+	(void)close(fd);
+	CM_MUST(cuMemGetHandleForAddressRange(&fd, odd, 4 * KIB,
+					      CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD,
+					      0) == CUDA_ERROR_INVALID_VALUE);
+}
+
+static const struct cm_role roles[] = {
+	{"aware", play_aware},
+	{"unaware", play_unaware},
+	{"refused", play_refused},
+	{"shown", play_shown},
+	{"shown_in_pieces", play_shown_in_pieces},
+	{"settled", play_settled},
+	{"place", play_place},
+	{"own_place", play_own_place},
+	{"pieces", play_pieces},
+	{"file_of_a_piece", play_file_of_a_piece},
+	{NULL, NULL},
+};
+
+/* This program imports cuIpcGetMemHandle, which is a sign of sharing: auto is exact for it. */
+CM_PLAY_EVERYWHERE(an_importer_with_the_offset_reads_what_was_written, "aware", NULL)
+CM_PLAY(an_importer_with_the_offset_reads_pieces_too, "aware", "placement:split", NULL)
+CM_PLAY_EVERYWHERE(an_importer_without_offset_reads_what_was_written, "unaware", NULL)
+CM_PLAY(a_sign_of_sharing_makes_placement_exact, "own_place", "placement:auto", NULL)
+CM_PLAY(exact_placement_is_native, "own_place", "placement:exact", NULL)
+CM_PLAY(native_placement_is_exact, "own_place", NULL, NULL)
+CM_PLAY(stats_mode_places_as_natively, "own_place", "mode:stats", NULL)
+CM_PLAY(pieces_share_base_and_identity, "pieces", "placement:split", NULL)
+CM_PLAY_EVERYWHERE(an_address_is_what_the_driver_says, "place", NULL)
+CM_PLAY(an_address_in_a_piece_is_what_the_driver_says, "place", "placement:split", NULL)
+CM_PLAY(memory_once_shown_is_freed_for_good, "shown", "placement:exact", NULL)
+CM_PLAY(memory_once_shown_is_freed_for_good_in_pieces, "shown_in_pieces", "placement:split", NULL)
+
+CM_PLAY(memory_is_idle_before_it_is_shown, "settled", "", "CUDASIM=time:real")
+
+static void must_say(void **state, const char *role, const char *function)
+{
+	struct cm_play *play = *state;
+
+	cm_play_under(play, role, "placement:split", NULL, NULL);
+	assert_non_null(strstr(play->said, function));
+	assert_non_null(strstr(play->said, "CUDAMEM_CONF=placement:exact"));
+	/* One line. */
+	assert_ptr_equal(strchr(play->said, '\n') + 1, play->said + strlen(play->said));
+}
+
+static void a_handle_of_a_piece_is_refused_with_a_word(void **state)
+{
+	must_say(state, "refused", "cuIpcGetMemHandle(");
+}
+
+static void a_file_of_an_odd_piece_is_refused_with_a_word(void **state)
+{
+	must_say(state, "file_of_a_piece", "cuMemGetHandleForAddressRange(");
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		CM_PLAY_TEST(an_importer_with_the_offset_reads_what_was_written),
+		CM_PLAY_TEST(an_importer_with_the_offset_reads_pieces_too),
+		CM_PLAY_TEST(an_importer_without_offset_reads_what_was_written),
+		CM_PLAY_TEST(a_handle_of_a_piece_is_refused_with_a_word),
+		CM_PLAY_TEST(a_file_of_an_odd_piece_is_refused_with_a_word),
+		CM_PLAY_TEST(a_sign_of_sharing_makes_placement_exact),
+		CM_PLAY_TEST(exact_placement_is_native),
+		CM_PLAY_TEST(native_placement_is_exact),
+		CM_PLAY_TEST(stats_mode_places_as_natively),
+		CM_PLAY_TEST(pieces_share_base_and_identity),
+		CM_PLAY_TEST(an_address_is_what_the_driver_says),
+		CM_PLAY_TEST(an_address_in_a_piece_is_what_the_driver_says),
+		CM_PLAY_TEST(memory_once_shown_is_freed_for_good),
+		CM_PLAY_TEST(memory_once_shown_is_freed_for_good_in_pieces),
+		CM_PLAY_TEST(memory_is_idle_before_it_is_shown),
+	};
+
+	cm_rerun_role(argc, argv, roles);
+	return cmocka_run_group_tests_name("surface_sharing", tests, NULL, NULL);
+}
