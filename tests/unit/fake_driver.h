@@ -20,7 +20,7 @@
 
 #define FAKE_DEVICES_MAX  4
 #define FAKE_HOST         FAKE_DEVICES_MAX /* where a device is asked for */
-#define FAKE_CONTEXTS_MAX 8
+#define FAKE_CONTEXTS_MAX 20
 #define FAKE_FOREVER      UINT64_MAX /* how long work lasts that fake_finish ends */
 
 #define FAKE_INVALID_VALUE 1

@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: MIT */
+/* Contexts that come and go, memory that leaves the cache, and what a trim returns. */
+#include <errno.h>
+
+#include "allocator/heap.h"
+#include "stats/region.h"
+#include "tests/unit/fixture_case.h"
+
+static void assert_no_memory(struct fixture *f)
+{
+	assert_current(f, CM_POOL_ALL, CM_STAT_ALLOCATION, 0);
+	assert_current(f, CM_POOL_ALL, CM_STAT_ACTIVE_BYTES, 0);
+	assert_current(f, CM_POOL_ALL, CM_STAT_REQUESTED_BYTES, 0);
+	assert_current(f, CM_POOL_ALL, CM_STAT_RESERVED_BYTES, 0);
+	assert_current(f, CM_POOL_ALL, CM_STAT_SEGMENT, 0);
+	assert_current(f, CM_POOL_ALL, CM_STAT_INACTIVE_SPLIT_BYTES, 0);
+}
+
+/* Live, pending in an open and in a closed epoch, and ready. */
+static void fill(struct fixture *f)
+{
+	uint64_t a, b, c;
+
+	(void)case_get(f, 5 * MIB);
+	(void)case_get(f, 700);
+	a = case_get(f, 3 * MIB);
+	b = case_get(f, 64 * MIB);
+	c = case_get(f, 4000);
+	case_put(f, a);
+	cm_cache_poll(f->cache);
+	(void)fixture_launch(f, f->ctx, 1, b, 512, FAKE_FOREVER);
+	case_put(f, b);
+	cm_cache_poll(f->cache);
+	case_put(f, c);
+}
+
+static void a_context_that_goes_takes_its_memory_out_of_the_books(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t calls;
+
+	fill(f);
+	calls = f->driver.calls;
+	fixture_remove_context(f, f->ctx);
+	assert_sound(f);
+	assert_int_equal(f->driver.calls, calls);
+	assert_no_memory(f);
+	assert_null(cm_cache_find_heap(f->cache, f->ctx));
+	assert_int_equal(f->heap->device->row->heaps, 0);
+}
+
+static void a_stranger_that_goes_changes_nothing(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t addr = case_get(f, MIB);
+
+	cm_cache_lock_contexts(f->cache);
+	cm_cache_forget_heap(f->cache, 77);
+	cm_cache_forget_heap(f->cache, 0);
+	cm_cache_unlock_contexts(f->cache);
+	cm_cache_mark_shared(f->cache, 77);
+	cm_cache_drain_heap(f->cache, 0);
+	assert_int_equal(cm_cache_make_room(f->cache, 77), 0);
+	assert_int_equal(cm_cache_returnable(f->cache, 77), 0);
+	assert_int_equal(cm_cache_mark_exported(f->cache, 77), -ENOENT);
+	case_put(f, addr);
+}
+
+static void a_handle_that_is_used_again_begins_anew(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t old = f->ctx, addr;
+	struct cm_heap *heap;
+	int i;
+
+	for (i = 0; i < 5; i++) {
+		fill(f);
+		cm_cache_mark_shared(f->cache, f->ctx);
+		fixture_remove_context(f, f->ctx);
+		f->ctx = fixture_add_context(f, 0, &heap);
+		assert_int_equal(f->ctx, old);
+		assert_ptr_equal(heap, f->heap);
+		assert_no_memory(f);
+		assert_int_equal(heap->row->flags, CM_HEAP_USED);
+		assert_int_equal(heap->row->pending_bytes, 0);
+	}
+	/* It is not shared any more: a barrier may be laid. */
+	addr = case_get(f, 64 * MIB);
+	(void)fixture_launch(f, f->ctx, 1, addr, 512, MS);
+	case_put(f, addr);
+	assert_int_equal(case_get(f, 64 * MIB), addr);
+	assert_int_equal(fixture_scalar(f, CM_SCALAR_barriers), 1);
+}
+
+/* Freed memory of the one that stays waited for work of the one that goes. */
+static void work_goes_with_its_context(void **state)
+{
+	struct fixture *f = *state;
+	struct cm_heap *heap;
+	uint64_t ctx = fixture_add_context(f, 1, &heap), addr = case_get(f, 64 * MIB);
+
+	(void)fixture_launch(f, ctx, 1, addr, 512, FAKE_FOREVER);
+	case_put(f, addr);
+	cm_cache_poll(f->cache);
+	cm_cache_poll(f->cache);
+	assert_int_equal(f->heap->row->pending_bytes, 64 * MIB);
+	fixture_remove_context(f, ctx);
+	cm_cache_poll(f->cache);
+	assert_int_equal(f->heap->row->pending_bytes, 0);
+	assert_int_equal(case_get(f, 64 * MIB), addr);
+}
+
+static void a_slot_is_used_again_by_its_device_only(void **state)
+{
+	struct fixture *f = *state;
+	struct cm_heap *first, *second, *third;
+	uint64_t ctx;
+
+	ctx = fixture_add_context(f, 1, &first);
+	fixture_remove_context(f, ctx);
+	ctx = fixture_add_context(f, 2, &second);
+	assert_ptr_not_equal(first, second);
+	(void)fixture_add_context(f, 1, &third);
+	assert_ptr_equal(first, third);
+	assert_sound(f);
+	assert_int_equal(cm_cache_device_row(f->cache, 1), 1);
+	assert_int_equal(cm_cache_device_row(f->cache, 2), 2);
+}
+
+static void a_heap_that_stands_is_found(void **state)
+{
+	struct fixture *f = *state;
+	const struct cm_context_info info = {.ctx = f->ctx, .ordinal = 0};
+	struct cm_heap *heap = NULL;
+
+	assert_int_equal(cm_cache_add_heap(f->cache, &info, &heap), 0);
+	assert_ptr_equal(heap, f->heap);
+	assert_ptr_equal(cm_cache_find_heap(f->cache, f->ctx), f->heap);
+	assert_int_equal(f->heap->device->row->heaps, 1);
+}
+
+/* More contexts than a fence holds: nothing that was freed can be known to be idle. */
+static void beyond_sixteen_contexts_nothing_is_taken_for_idle(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t ctx[CM_FENCE_CONTEXTS], addr = case_get(f, 64 * MIB);
+	struct cm_heap *heap;
+	size_t i;
+
+	for (i = 0; i < CM_FENCE_CONTEXTS; i++)
+		ctx[i] = fixture_add_context(f, 0, &heap);
+	case_put(f, addr);
+	case_settle(f);
+	assert_sound(f);
+	assert_int_not_equal(case_get(f, 64 * MIB), addr);
+	fixture_remove_context(f, ctx[0]);
+	case_settle(f);
+	assert_int_equal(case_get(f, 64 * MIB), addr);
+}
+
+static void a_trim_returns_what_is_wholly_free(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t small = case_get(f, 512), large = case_get(f, 30 * MIB), bytes = 0;
+
+	case_put(f, case_get(f, 5 * MIB));
+	case_put(f, large);
+	assert_int_equal(cm_cache_returnable(f->cache, f->ctx), 50 * MIB);
+	assert_int_equal(cm_cache_trim(f->cache, 7, &bytes), 0); /* no such device */
+	assert_int_equal(bytes, 0);
+	assert_int_equal(cm_cache_trim(f->cache, 0, &bytes), 0);
+	assert_sound(f);
+	assert_int_equal(bytes, 50 * MIB);
+	assert_int_equal(f->driver.used_bytes[0], 2 * MIB);
+	assert_int_equal(cm_cache_returnable(f->cache, f->ctx), 0);
+	assert_int_equal(fixture_scalar(f, CM_SCALAR_trims), 1);
+	assert_int_equal(fixture_scalar(f, CM_SCALAR_num_sync_all_streams), 1);
+	assert_int_equal(fixture_scalar(f, CM_SCALAR_num_device_free), 2);
+	case_put(f, small);
+	assert_int_equal(cm_cache_trim(f->cache, UINT32_MAX, &bytes), 0);
+	assert_int_equal(f->driver.used_bytes[0], 0);
+	assert_no_memory(f);
+}
+
+static void a_trim_of_all_devices_returns_everything(void **state)
+{
+	struct fixture *f = *state;
+	struct cm_heap *heap[3];
+	uint64_t addr, bytes, i;
+
+	for (i = 0; i < 3; i++) {
+		assert_true(fixture_add_context(f, (uint32_t)i, &heap[i]) != 0);
+		assert_int_equal(fixture_alloc(f, heap[i], 10 * MIB * (i + 1), &addr), 0);
+		case_put(f, addr);
+	}
+	assert_int_equal(cm_cache_trim(f->cache, 1, &bytes), 0);
+	assert_int_equal(bytes, 20 * MIB);
+	assert_int_equal(cm_cache_trim(f->cache, UINT32_MAX, &bytes), 0);
+	assert_int_equal(bytes, 40 * MIB);
+}
+
+/* More segments than are given back at a time. */
+static void a_trim_returns_any_number_of_segments(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t addr[200], bytes;
+	size_t i;
+
+	for (i = 0; i < 200; i++)
+		addr[i] = case_get(f, 10 * MIB);
+	for (i = 0; i < 200; i += 2)
+		case_put(f, addr[i]);
+	assert_int_equal(cm_cache_trim(f->cache, 0, &bytes), 0);
+	assert_int_equal(bytes, 100 * 10 * MIB);
+	assert_sound(f);
+}
+
+static void room_is_made_on_the_device_of_the_context(void **state)
+{
+	struct fixture *f = *state;
+	struct cm_heap *heap;
+	uint64_t addr, ctx = fixture_add_context(f, 1, &heap);
+
+	case_put(f, case_get(f, 30 * MIB));
+	assert_int_equal(fixture_alloc(f, heap, 20 * MIB, &addr), 0);
+	case_put(f, addr);
+	assert_int_equal(cm_cache_make_room(f->cache, ctx), 20 * MIB);
+	assert_int_equal(cm_cache_make_room(f->cache, f->ctx), 30 * MIB);
+	assert_int_equal(cm_cache_make_room(f->cache, f->ctx), 0);
+}
+
+static void an_exported_block_is_given_back_and_never_recycled(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t addr = case_get(f, 64 * MIB);
+
+	assert_int_equal(cm_cache_mark_exported(f->cache, addr + 5), 0);
+	case_put(f, addr);
+	assert_int_equal(fake_memory_of(addr).bytes, 0);
+	assert_int_equal(f->driver.called[FAKE_MEM_FREE], 1);
+	assert_no_memory(f);
+}
+
+static void an_exported_segment_serves_nobody_else(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t addr = case_get(f, 2 * MIB);
+
+	assert_int_equal(cm_cache_mark_exported(f->cache, addr), 0);
+	assert_sound(f);
+	assert_int_not_equal(fake_memory_of(case_get(f, 2 * MIB)).addr, addr);
+	case_put(f, addr);
+	assert_current(f, CM_POOL_ALL, CM_STAT_SEGMENT, 1);
+}
+
+/* One block was freed before, and waits for the device. */
+static void an_exported_segment_goes_with_its_last_block(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t a = case_get(f, 2 * MIB), b = case_get(f, 2 * MIB), c = case_get(f, 2 * MIB);
+
+	case_put(f, c);
+	assert_int_equal(cm_cache_mark_exported(f->cache, a), 0);
+	case_put(f, a);
+	case_put(f, b);
+	assert_int_equal(f->driver.called[FAKE_MEM_FREE], 0);
+	case_settle(f);
+	assert_sound(f);
+	assert_int_equal(f->driver.called[FAKE_MEM_FREE], 1);
+	assert_no_memory(f);
+}
+
+static void a_draining_heap_gives_back_and_passes_on(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t a = case_get(f, 64 * MIB), b = case_get(f, 64 * MIB), c = case_get(f, 64 * MIB);
+	uint64_t addr;
+
+	case_put(f, a);
+	case_settle(f);
+	case_put(f, b);
+	cm_cache_drain_heap(f->cache, f->ctx);
+	assert_sound(f);
+	assert_int_equal(cm_cache_alloc(f->cache, f->heap, 512, &addr), -EAGAIN);
+	case_put(f, c);
+	assert_int_equal(f->driver.used_bytes[0], 128 * MIB);
+	case_settle(f);
+	assert_sound(f);
+	assert_int_equal(f->driver.used_bytes[0], 0);
+	assert_no_memory(f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		fixture_case(a_context_that_goes_takes_its_memory_out_of_the_books),
+		fixture_case(a_stranger_that_goes_changes_nothing),
+		fixture_case(a_handle_that_is_used_again_begins_anew),
+		fixture_case(work_goes_with_its_context),
+		fixture_case(a_slot_is_used_again_by_its_device_only),
+		fixture_case(a_heap_that_stands_is_found),
+		fixture_case(beyond_sixteen_contexts_nothing_is_taken_for_idle),
+		fixture_case(a_trim_returns_what_is_wholly_free),
+		fixture_case(a_trim_of_all_devices_returns_everything),
+		fixture_case(a_trim_returns_any_number_of_segments),
+		fixture_case(room_is_made_on_the_device_of_the_context),
+		fixture_case(an_exported_block_is_given_back_and_never_recycled),
+		fixture_case(an_exported_segment_serves_nobody_else),
+		fixture_case(an_exported_segment_goes_with_its_last_block),
+		fixture_case(a_draining_heap_gives_back_and_passes_on),
+	};
+
+	return cmocka_run_group_tests_name("contexts", tests, NULL, NULL);
+}
