@@ -165,8 +165,14 @@ static int free_each(struct cm_device *device, uint64_t addr, void *data)
 
 int cm_cache_free(struct cm_cache *cache, uint64_t addr, uint64_t *ret_forward)
 {
-	int err = on_device_of(cache, addr, free_each, ret_forward);
+	uint8_t page = cm_page_map_get(&cache->pages, addr);
+	int err;
 
+	/* One device owns most pages: no need to go round them all. */
+	if (CM_LIKELY(page != CM_PAGE_NONE && page != CM_PAGE_MIXED))
+		err = free_on_device(cache->device[page - 1], addr, ret_forward);
+	else
+		err = on_device_of(cache, addr, free_each, ret_forward);
 	cm_check_after(cache);
 	return err;
 }

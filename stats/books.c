@@ -4,6 +4,15 @@
 #include <stddef.h>
 #include <string.h>
 
+void cm_books_lift_peaks(struct cm_device_row *row, enum cm_pool pool)
+{
+	uint32_t stat;
+
+	/* Raised by nothing: what is compared is the present value. */
+	for (stat = CM_STAT_ALLOCATION; stat <= CM_STAT_REQUESTED_BYTES; stat++)
+		cm_books_raise(row, pool, stat, 0);
+}
+
 static void reset_peaks(struct cm_stat4 *stat, uint32_t n)
 {
 	uint32_t i;

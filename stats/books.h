@@ -10,6 +10,7 @@
 #ifndef CM_STATS_BOOKS_H
 #define CM_STATS_BOOKS_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "stats/layout.h"
@@ -132,19 +133,39 @@ static inline void cm_stat4_lower(struct cm_stat4 *stat, int64_t n)
 	stat->freed += n;
 }
 
+/* Lifts the peaks of the five families of a request to their current values. */
+void cm_books_lift_peaks(struct cm_device_row *row, enum cm_pool pool);
+
+/* Two families at once; `may_alias` since they are stored as plain numbers. */
+typedef int64_t cm_books_pair __attribute__((vector_size(16), may_alias));
+
 /* A block of `size` bytes is handed out for a request of `requested`. */
 static inline void cm_books_hand_out(struct cm_device_row *row, enum cm_pool pool, int64_t size,
 				     int64_t requested)
 {
-	const int64_t n[] = {1, size, 1, size, requested};
+	/* The third pair ends in a family that does not move. */
+	const cm_books_pair n[] = {{1, size}, {1, size}, {requested, 0}};
+	const enum cm_pool other = pool == CM_POOL_SMALL ? CM_POOL_LARGE : CM_POOL_SMALL;
+	cm_books_pair *current = (void *)row->stat[pool].current;
+	const cm_books_pair *rest = (const void *)row->stat[other].current;
+	const cm_books_pair *peak = (const void *)row->stat[pool].peak;
+	const cm_books_pair *peak_all = (const void *)row->stat[CM_POOL_ALL].peak;
+	cm_books_pair over = {0, 0};
 	uint32_t i;
 
 	_Static_assert(CM_STAT_ALLOCATION == 0 && CM_STAT_ALLOCATED_BYTES == 1 &&
 			       CM_STAT_ACTIVE == 2 && CM_STAT_ACTIVE_BYTES == 3 &&
 			       CM_STAT_REQUESTED_BYTES == 4,
 		       "the families of a request stand first, in this order");
-	for (i = 0; i < 5; i++)
-		cm_books_raise(row, pool, i, n[i]);
+	_Static_assert(offsetof(struct cm_device_row, stat) % sizeof(cm_books_pair) == 0,
+		       "pairs are aligned");
+	for (i = 0; i < 3; i++) {
+		current[i] += n[i];
+		/* Negative where a peak is passed. */
+		over |= (peak[i] - current[i]) | (peak_all[i] - (current[i] + rest[i]));
+	}
+	if (__builtin_expect((over[0] | over[1]) < 0, 0))
+		cm_books_lift_peaks(row, pool);
 }
 
 /* The program frees a block. */
