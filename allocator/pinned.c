@@ -7,6 +7,7 @@
 #include <errno.h>
 
 #include "allocator/cache.h"
+#include "allocator/check.h"
 #include "allocator/epoch.h"
 #include "allocator/heap.h"
 #include "allocator/size_class.h"
@@ -144,8 +145,8 @@ static int serve_again(const struct request *request)
 	return err;
 }
 
-int cm_cache_host_alloc(struct cm_cache *cache, struct cm_heap *heap, uint32_t kind, uint64_t bytes,
-			uint64_t *ret_addr)
+static int alloc(struct cm_cache *cache, struct cm_heap *heap, uint32_t kind, uint64_t bytes,
+		 uint64_t *ret_addr)
 {
 	const struct request request = {heap, kind, bytes, ret_addr};
 	bool direct = cache->policy.mode != CM_MODE_CACHE;
@@ -162,6 +163,15 @@ int cm_cache_host_alloc(struct cm_cache *cache, struct cm_heap *heap, uint32_t k
 	err = direct ? grow(&request, bytes, CM_SEGMENT_DIRECT) : serve(&request);
 	cache->ops->gate_leave();
 	return err == CM_DRIVER_OUT_OF_MEMORY && !direct ? serve_again(&request) : err;
+}
+
+int cm_cache_host_alloc(struct cm_cache *cache, struct cm_heap *heap, uint32_t kind, uint64_t bytes,
+			uint64_t *ret_addr)
+{
+	int err = alloc(cache, heap, kind, bytes, ret_addr);
+
+	cm_check_after(cache);
+	return err;
 }
 
 /* The idle block to give back first: the longest ready, else the last one freed, as the program has
@@ -277,7 +287,7 @@ static struct verdict free_locked(struct cm_cache *cache, uint64_t addr, uint64_
 	};
 }
 
-int cm_cache_host_free(struct cm_cache *cache, uint64_t addr, uint64_t *ret_forward)
+static int release(struct cm_cache *cache, uint64_t addr, uint64_t *ret_forward)
 {
 	struct verdict verdict;
 
@@ -295,6 +305,14 @@ int cm_cache_host_free(struct cm_cache *cache, uint64_t addr, uint64_t *ret_forw
 	if (verdict.worth_closing && !cm_cache_wants_close(cache))
 		atomic_store_explicit(&cache->wants_close, true, memory_order_relaxed);
 	return 0;
+}
+
+int cm_cache_host_free(struct cm_cache *cache, uint64_t addr, uint64_t *ret_forward)
+{
+	int err = release(cache, addr, ret_forward);
+
+	cm_check_after(cache);
+	return err;
 }
 
 /* What is registered leaves the books; false where nothing is at that address. */
