@@ -188,6 +188,11 @@ CUresult sim_cuCtxCreate_v2(CUcontext *pctx, unsigned int flags, CUdevice dev)
 	return CUDA_SUCCESS;
 }
 
+CUresult sim_cuCtxCreate(CUcontext *pctx, unsigned int flags, CUdevice dev)
+{
+	return sim_cuCtxCreate_v2(pctx, flags, dev);
+}
+
 CUresult sim_cuCtxCreate_v3(CUcontext *pctx, CUexecAffinityParam *paramsArray, int numParams,
 			    unsigned int flags, CUdevice dev)
 {

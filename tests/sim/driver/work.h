@@ -3,8 +3,9 @@
  * Submitted work and the order it runs in. A piece of work starts when all work it comes after has
  * ended, lasts as long as its operation says, and takes effect at its end; pieces that nothing
  * orders overlap. Streams, events and barriers (stream.h, event.h, context.h) say what comes after
- * what, all of it through sim_work_after(): these edges, and the host's waits, are the whole
- * happens-before relation.
+ * what, all of it through sim_work_after(), also where the earlier work has long ended: these
+ * edges, the host's waits (sim_work_wait()), and what it is told is done (sim_work_is_done(), by
+ * the queries of streams and events) are the whole happens-before relation.
  *
  * Work is counted: whoever keeps a pointer holds a reference. Caller locks.
  */
