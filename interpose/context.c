@@ -35,23 +35,18 @@ uint64_t cm_context_current(void)
 	return (uintptr_t)ctx;
 }
 
-bool cm_context_push(uint64_t ctx, bool *ret_pushed)
+/* Also where it is current by its handle: that may be a context that is gone, whose handle a new one
+ * has. */
+int cm_context_push(uint64_t ctx)
 {
-	*ret_pushed = false;
-	if (cm_context_current() == ctx)
-		return true;
-	if (cm_real.cuCtxPushCurrent_v2((CUcontext)(uintptr_t)ctx) != CUDA_SUCCESS)
-		return false;
-	*ret_pushed = true;
-	return true;
+	return (int)cm_real.cuCtxPushCurrent_v2((CUcontext)(uintptr_t)ctx);
 }
 
-void cm_context_pop(bool pushed)
+void cm_context_pop(void)
 {
 	CUcontext ctx;
 
-	if (pushed)
-		(void)cm_real.cuCtxPopCurrent_v2(&ctx);
+	(void)cm_real.cuCtxPopCurrent_v2(&ctx);
 }
 
 /* What the driver says of the context that is current. */
@@ -85,12 +80,12 @@ static struct cm_heap *add_heap(struct cm_cache *cache, CUcontext ctx)
 {
 	struct cm_context_info info;
 	struct cm_heap *heap = NULL;
-	bool pushed, ok;
+	bool ok;
 
-	if (!cm_context_push((uintptr_t)ctx, &pushed))
+	if (cm_context_push((uintptr_t)ctx))
 		return NULL;
 	ok = read_info(ctx, &info);
-	cm_context_pop(pushed);
+	cm_context_pop();
 	if (!ok || cm_cache_add_heap(cache, &info, &heap))
 		return NULL;
 	return heap;

@@ -23,9 +23,9 @@ uint64_t cm_context_current(void);
 bool cm_context_find_row(struct cm_cache *cache, uint32_t *ret_row);
 bool cm_context_find_row_of(struct cm_cache *cache, int ordinal, uint32_t *ret_row);
 
-/* Runs between the two with `ctx` current. False: it can't be made so; no pop then. */
-bool cm_context_push(uint64_t ctx, bool *ret_pushed);
-void cm_context_pop(bool pushed);
+/* Between the two `ctx` is current. 0, or the driver's answer where it can't be; no pop then. */
+int cm_context_push(uint64_t ctx);
+void cm_context_pop(void);
 
 /* In a forked child, where no context is usable. */
 void cm_context_forget_all(void);

@@ -10,16 +10,13 @@
 #include "interpose/work.h"
 
 /* Runs `call` with ctx current; `res` is its answer. */
-#define IN_CONTEXT(ctx, res, call)                        \
-	do {                                              \
-		bool pushed_;                             \
-                                                          \
-		if (cm_context_push(ctx, &pushed_)) {     \
-			res = (call);                     \
-			cm_context_pop(pushed_);          \
-		} else {                                  \
-			res = CUDA_ERROR_INVALID_CONTEXT; \
-		}                                         \
+#define IN_CONTEXT(ctx, res, call)                    \
+	do {                                          \
+		res = (CUresult)cm_context_push(ctx); \
+		if (res == CUDA_SUCCESS) {            \
+			res = (call);                 \
+			cm_context_pop();             \
+		}                                     \
 	} while (0)
 
 static CUcontext context_of(uint64_t ctx)

@@ -1,0 +1,407 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Contexts come, go, come back under the same handle, break, reach into each other: each has its own
+ * memory, and takes it along.
+ */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "stats/books.h"
+#include "tests/preload/surface/surface.h"
+#include "tests/unit/cmocka_all.h"
+
+static CUcontext context_of(CUdeviceptr addr)
+{
+	CUcontext ctx;
+
+	OK(cuPointerGetAttribute(&ctx, CU_POINTER_ATTRIBUTE_CONTEXT, addr));
+	return ctx;
+}
+
+/* Blocks in use, waiting and ready; some of them. */
+static void use_memory(CUdeviceptr block[8])
+{
+	int i;
+
+	for (i = 0; i < 8; i++) {
+		block[i] = cm_get((uint64_t)(i + 1) * MIB / 2);
+		OK(cuMemsetD8Async(block[i], (unsigned char)i, MIB / 2, NULL));
+	}
+	for (i = 0; i < 4; i++)
+		OK(cuMemFree_v2(block[i]));
+	OK(cuCtxSynchronize());
+	OK(cuMemFree_v2(block[4]));
+}
+
+static void must_be_gone(const CUdeviceptr block[8])
+{
+	int i;
+
+	for (i = 0; i < 8; i++)
+		CM_MUST(cuMemFree_v2(block[i]) == CUDA_ERROR_INVALID_VALUE);
+}
+
+static void must_be_empty(void)
+{
+	if (!cm_is_here())
+		return;
+	CM_MUST(cudasim_live_allocations(0) == 0);
+}
+
+/* The same handle may be the next context's. */
+static void play_destroyed(void)
+{
+	CUcontext ctx, last = NULL;
+	CUdeviceptr block[8];
+	int i, again = 0;
+
+	cm_open(0);
+	for (i = 0; i < 20; i++) {
+		OK(cuCtxCreate_v2(&ctx, 0, 0));
+		again += ctx == last;
+		last = ctx;
+		use_memory(block);
+		CM_MUST(context_of(block[7]) == ctx);
+		if (i % 2)
+			OK(cuCtxDestroy_v2(ctx));
+		else
+			OK(cuCtxDestroy(ctx));
+		cm_open(0);
+		must_be_gone(block);
+		must_be_empty();
+	}
+	CM_MUST(again > 0);
+}
+
+static void play_reset(void)
+{
+	CUdeviceptr block[8];
+	CUcontext ctx;
+	int i;
+
+	for (i = 0; i < 6; i++) {
+		ctx = cm_open(0);
+		use_memory(block);
+		CM_MUST(context_of(block[7]) == ctx);
+		if (i % 2)
+			OK(cuDevicePrimaryCtxReset(0));
+		else
+			OK(cuDevicePrimaryCtxReset_v2(0));
+		must_be_empty();
+		(void)cm_open(0);
+		must_be_gone(block);
+	}
+}
+
+/* The last release takes the memory, no other. */
+static void play_released(void)
+{
+	CUdeviceptr block[8];
+	CUcontext ctx;
+	int i;
+
+	for (i = 0; i < 6; i++) {
+		ctx = cm_open(0);
+		OK(cuDevicePrimaryCtxRetain(&ctx, 0));
+		use_memory(block);
+		OK(cuDevicePrimaryCtxRelease_v2(0));
+		OK(cuMemsetD8_v2(block[7], 1, MIB));
+		OK(cuMemFree_v2(block[7]));
+		if (i % 2)
+			OK(cuDevicePrimaryCtxRelease(0));
+		else
+			OK(cuDevicePrimaryCtxRelease_v2(0));
+		must_be_empty();
+		(void)cm_open(0);
+		must_be_gone(block);
+		OK(cuDevicePrimaryCtxRelease_v2(0));
+	}
+}
+
+/* None of it is given back by us: the driver has done so. */
+static void play_no_frees(void)
+{
+	CUdeviceptr block[8];
+	CUcontext ctx;
+	uint64_t frees;
+
+	cm_open(0);
+	OK(cuMemFree_v2(cm_get(MIB)));
+	OK(cuCtxCreate_v2(&ctx, 0, 0));
+	use_memory(block);
+	frees = cudasim_calls("cuMemFree_v2");
+	OK(cuCtxDestroy_v2(ctx));
+	CM_MUST(cudasim_calls("cuMemFree_v2") == frees);
+	CM_MUST(cm_allocated() == 0);
+	CM_MUST(cm_reserved() == (int64_t)(2 * MIB));
+	CM_MUST(cm_own_books(0).heaps == 1);
+}
+
+/* ---- several contexts ---- */
+
+/* A thread whose current context is another one frees, as natively, and the memory goes home. */
+static void play_freed_elsewhere(void)
+{
+	CUcontext first = cm_open(0), second;
+	CUdeviceptr block, other;
+
+	block = cm_get(30 * MIB);
+	OK(cuCtxCreate_v2(&second, 0, 0));
+	OK(cuMemFree_v2(block));
+	OK(cuCtxSynchronize());
+	other = cm_get(30 * MIB);
+	CM_MUST(context_of(other) == second);
+	OK(cuCtxSetCurrent(first));
+	block = cm_get(30 * MIB);
+	CM_MUST(context_of(block) == first);
+	OK(cuMemFree_v2(block));
+	OK(cuMemFree_v2(other));
+	OK(cuCtxDestroy_v2(second));
+}
+
+/* The books and the memory info are the device's, of all its contexts. */
+static void play_totals(void)
+{
+	CUcontext first = cm_open(0), second;
+	size_t free_bytes, total;
+
+	(void)cm_get(4 * MIB);
+	OK(cuCtxCreate_v2(&second, 0, 0));
+	(void)cm_get(4 * MIB);
+	OK(cuMemFree_v2(cm_get(30 * MIB)));
+	CM_MUST(cm_own_books(0).heaps == 2);
+	CM_MUST(cm_allocated() == (int64_t)(8 * MIB));
+	CM_MUST(cm_reserved() == (int64_t)(70 * MIB));
+	CM_MUST(cm_own_books(0).total_bytes == 128 * MIB);
+	OK(cuCtxSetCurrent(first));
+	OK(cuMemGetInfo_v2(&free_bytes, &total));
+	CM_MUST(total == 128 * MIB && free_bytes == 128 * MIB - 40 * MIB);
+}
+
+/* A context goes whose events others wait for. */
+static void play_last_of_two(void)
+{
+	static volatile uint32_t flag;
+	CUcontext first = cm_open(0), second;
+	CUdeviceptr block, scratch;
+	CUfunction hold;
+
+	block = cm_get(30 * MIB);
+	OK(cuCtxCreate_v2(&second, 0, 0));
+	hold = cm_load_hold();
+	scratch = cm_get(MIB);
+	cm_launch_hold(hold, NULL, scratch, MIB, &flag);
+	OK(cuCtxSetCurrent(first));
+	OK(cuMemFree_v2(block));
+	CM_MUST(cm_get(30 * MIB) != block);
+	flag = 1;
+	OK(cuCtxDestroy_v2(second));
+	CM_MUST(cm_get(30 * MIB) == block);
+}
+
+static atomic_bool stop;
+
+static void *work_in_the_primary(void *arg)
+{
+	CUdeviceptr block[4];
+	int i;
+
+	OK(cuCtxSetCurrent(arg));
+	while (!atomic_load(&stop)) {
+		for (i = 0; i < 4; i++)
+			block[i] = cm_get(MIB * (uint64_t)(i + 1));
+		for (i = 0; i < 4; i++) {
+			OK(cuMemsetD8Async(block[i], 1, MIB, NULL));
+			OK(cuMemFree_v2(block[i]));
+		}
+	}
+	return NULL;
+}
+
+static void play_coming_and_going(void)
+{
+	CUcontext primary = cm_open(0), ctx;
+	CUdeviceptr block[8];
+	pthread_t thread[2];
+	int i;
+
+	for (i = 0; i < 2; i++)
+		CM_MUST(!pthread_create(&thread[i], NULL, work_in_the_primary, primary));
+	for (i = 0; i < 200; i++) {
+		OK(cuCtxCreate_v2(&ctx, 0, 0));
+		use_memory(block);
+		OK(cuCtxDestroy_v2(ctx));
+	}
+	atomic_store(&stop, true);
+	for (i = 0; i < 2; i++)
+		CM_MUST(!pthread_join(thread[i], NULL));
+}
+
+/* ---- two devices ---- */
+
+/* What device 1 still writes to is not handed out on device 0. */
+static void play_peers(void)
+{
+	static volatile uint32_t flag;
+	CUcontext first, second;
+	CUdeviceptr block, next;
+	CUfunction hold;
+	int can;
+
+	OK(cuInit(0));
+	OK(cuDeviceCanAccessPeer(&can, 1, 0));
+	CM_MUST(can);
+	second = cm_open(1);
+	first = cm_open(0);
+	block = cm_get(30 * MIB);
+	OK(cuCtxSetCurrent(second));
+	OK(cuCtxEnablePeerAccess(first, 0));
+	CM_MUST(cuCtxEnablePeerAccess(first, 0) == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED);
+	hold = cm_load_hold();
+	cm_launch_hold(hold, NULL, block, 30 * MIB, &flag);
+	OK(cuCtxSetCurrent(first));
+	OK(cuMemFree_v2(block));
+	next = cm_get(30 * MIB);
+	CM_MUST(next != block);
+	flag = 1;
+	OK(cuCtxSetCurrent(second));
+	OK(cuCtxSynchronize());
+	OK(cuCtxSetCurrent(first));
+	CM_MUST(cm_get(30 * MIB) == block);
+}
+
+/* A copy between devices needs no peer access, and holds both ends back. */
+static void play_peer_copy(void)
+{
+	CUcontext first, second;
+	CUdeviceptr from, to;
+	unsigned char byte = 0;
+	int i;
+
+	second = cm_open(1);
+	first = cm_open(0);
+	for (i = 0; i < 50; i++) {
+		OK(cuCtxSetCurrent(first));
+		from = cm_get(MIB);
+		OK(cuMemsetD8_v2(from, (unsigned char)i, MIB));
+		OK(cuCtxSetCurrent(second));
+		to = cm_get(MIB);
+		OK(cuMemcpyPeerAsync(to, second, from, first, MIB, NULL));
+		OK(cuMemFree_v2(from));
+		OK(cuMemcpyDtoH_v2(&byte, to + MIB - 1, 1));
+		CM_MUST(byte == i);
+		OK(cuMemFree_v2(to));
+	}
+}
+
+/* ---- contexts that are left alone ---- */
+
+/* Its error is the program's to hear, from the driver, as natively; another context is not hurt. */
+static void play_broken(void)
+{
+	CUdeviceptr block, addr;
+	CUcontext ctx, other;
+	CUfunction hold;
+	uint32_t flag = 1;
+
+	cm_open(0);
+	OK(cuCtxCreate_v2(&other, 0, 0));
+	OK(cuCtxCreate_v2(&ctx, 0, 0));
+	hold = cm_load_hold();
+	block = cm_get(30 * MIB);
+	addr = cm_get(30 * MIB);
+	CM_MUST(!cudasim_fail("cuMemsetD8_v2", 1, CUDA_ERROR_ILLEGAL_ADDRESS));
+	cm_launch_hold(hold, NULL, block, MIB, &flag);
+	CM_MUST(cuMemsetD8_v2(block, 1, MIB) == CUDA_ERROR_ILLEGAL_ADDRESS);
+	CM_MUST(cuCtxSynchronize() == CUDA_ERROR_ILLEGAL_ADDRESS);
+	(void)cuMemFree_v2(block);
+	(void)cuMemFree_v2(addr);
+	CM_MUST(cuMemAlloc_v2(&addr, 60 * MIB) == CUDA_ERROR_ILLEGAL_ADDRESS);
+	CM_MUST(cuMemAlloc_v2(&addr, 30 * MIB) == CUDA_ERROR_ILLEGAL_ADDRESS);
+	CM_MUST(cuMemAllocManaged(&addr, MIB, 1) == CUDA_ERROR_ILLEGAL_ADDRESS);
+	OK(cuCtxSetCurrent(other));
+	OK(cuMemFree_v2(cm_get(30 * MIB)));
+	OK(cuCtxDestroy_v2(ctx));
+	OK(cuMemFree_v2(cm_get(30 * MIB)));
+}
+
+/* Events of a context do not cover what is done in a green one: nothing is cached any more. */
+static void play_green(void)
+{
+	CUdevResourceDesc desc = NULL;
+	CUdeviceptr block, other;
+	CUgreenCtx green;
+	uint64_t frees;
+
+	cm_open(0);
+	block = cm_get(30 * MIB);
+	other = cm_get(3 * MIB);
+	OK(cuMemFree_v2(cm_get(MIB)));
+	OK(cuGreenCtxCreate(&green, desc, 0, 0));
+	OK(cuMemFree_v2(other));
+	frees = cudasim_calls("cuMemFree_v2");
+	OK(cuMemFree_v2(block));
+	CM_MUST(cudasim_calls("cuMemFree_v2") == frees + 1);
+	OK(cuMemFree_v2(cm_get(MIB)));
+	OK(cuMemFree_v2(cm_get(30 * MIB)));
+	CM_MUST(cm_other_count(CM_OTHER_FORWARDED) == 0);
+	CM_MUST(cudasim_calls("cuMemFree_v2") == frees + 3);
+}
+
+static const struct cm_role roles[] = {
+	{"destroyed", play_destroyed},
+	{"reset", play_reset},
+	{"released", play_released},
+	{"no_frees", play_no_frees},
+	{"freed_elsewhere", play_freed_elsewhere},
+	{"totals", play_totals},
+	{"last_of_two", play_last_of_two},
+	{"coming_and_going", play_coming_and_going},
+	{"peers", play_peers},
+	{"peer_copy", play_peer_copy},
+	{"broken", play_broken},
+	{"green", play_green},
+	{NULL, NULL},
+};
+
+CM_PLAY_EVERYWHERE(a_destroyed_context_takes_its_memory, "destroyed", NULL)
+CM_PLAY_EVERYWHERE(a_reset_takes_all_memory, "reset", NULL)
+CM_PLAY_EVERYWHERE(the_last_release_takes_all_memory, "released", NULL)
+CM_PLAY(memory_of_a_dead_context_is_not_freed_again, "no_frees", "", NULL)
+CM_PLAY_EVERYWHERE(a_block_freed_in_another_context_goes_home, "freed_elsewhere", NULL)
+CM_PLAY(the_books_are_of_all_contexts_of_a_device, "totals", "", "CUDASIM=memory:128M,context:0")
+CM_PLAY(an_epoch_survives_the_context_it_waits_for, "last_of_two", "reuse:grow", NULL)
+CM_PLAY_EVERYWHERE(contexts_come_and_go_beside_others, "coming_and_going", NULL)
+CM_PLAY(work_of_a_peer_holds_a_block_back, "peers", "", "CUDASIM=devices:2")
+CM_PLAY_EVERYWHERE(a_copy_between_devices_is_safe, "peer_copy", "CUDASIM=devices:2")
+CM_PLAY_EVERYWHERE(a_broken_context_tells_its_error, "broken", NULL)
+static void green_contexts_end_the_caching(void **state)
+{
+	struct cm_play *play = *state;
+
+	cm_play_under(play, "green", "", NULL, NULL);
+	assert_string_equal(play->said, "cudamem: the program uses green contexts: nothing is "
+					"cached from here on\n");
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		CM_PLAY_TEST(a_destroyed_context_takes_its_memory),
+		CM_PLAY_TEST(a_reset_takes_all_memory),
+		CM_PLAY_TEST(the_last_release_takes_all_memory),
+		CM_PLAY_TEST(memory_of_a_dead_context_is_not_freed_again),
+		CM_PLAY_TEST(a_block_freed_in_another_context_goes_home),
+		CM_PLAY_TEST(the_books_are_of_all_contexts_of_a_device),
+		CM_PLAY_TEST(an_epoch_survives_the_context_it_waits_for),
+		CM_PLAY_TEST(contexts_come_and_go_beside_others),
+		CM_PLAY_TEST(work_of_a_peer_holds_a_block_back),
+		CM_PLAY_TEST(a_copy_between_devices_is_safe),
+		CM_PLAY_TEST(a_broken_context_tells_its_error),
+		CM_PLAY_TEST(green_contexts_end_the_caching),
+	};
+
+	cm_rerun_role(argc, argv, roles);
+	return cmocka_run_group_tests_name("surface_contexts", tests, NULL, NULL);
+}
