@@ -12,6 +12,8 @@ import re
 import sys
 
 CASE = re.compile(r'^(not )?ok\b\s*\d*\s*-?\s*(.*?)(?:\s+#\s*SKIP\b\s*(.*))?$', re.IGNORECASE)
+# A test that left early says why just before its own line: tests/unit/cmocka_all.h.
+REASON = re.compile(r'^#\s*SKIP\s+(.*)$')
 SKIPPED_PLAN = re.compile(r'^1\.\.0\b\s*#\s*SKIP\w*\s*(.*)$', re.IGNORECASE)
 
 
@@ -25,17 +27,22 @@ def count(run):
     output = run.get('stdout', '')
     name = run['name'].split(' / ')[-1]
     passed, failed, skipped = 0, 0, []
+    left_early = None
     for line in output.splitlines():
         case = CASE.match(line)
         plan = SKIPPED_PLAN.match(line)
+        left_early = REASON.match(line) or left_early
         if plan:
             skipped.append((name, plan[1]))
+        elif case and left_early and not case[1]:
+            skipped.append((f'{name}: {case[2]}', left_early[1]))
         elif case and case[3] is not None:
             skipped.append((f'{name}: {case[2]}', case[3]))
         elif case and case[1]:
             failed += 1
         elif case:
             passed += 1
+        left_early = None if case else left_early
     if run['result'] == 'SKIP' and not skipped:
         reason = last_line(output + '\n' + run.get('stderr', ''))
         skipped.append((name, reason.removeprefix('skipped: ')))
