@@ -31,7 +31,7 @@ CASES = (
     (text, 'docs/a.md', 'see /ho' + 'me/me/notes\n', 'see /usr/local/cuda\n'),
     (text, 'docs/a.md', 'from py' + 'pi.org\n', 'from a package index\n'),
     (text, 'docs/a.md', 'TO' + 'DO\n', 'done\n'),
-    (text, 'tests/a.c', 'skip();\n', 'cm_skip("no card");\n'),
+    (text, 'tests/a.c', 'ski' + 'p();\n', 'cm_skip("no card");\n'),
     (layers, 'stats/a.c', '#include "allocator/heap.h"\n', '#include "stats/layout.h"\n'),
     (layers, 'allocator/a.c', '#include "interpose/log.h"\n', '#include "stats/layout.h"\n'),
     (layers, 'tools/a.c', '#include "allocator/heap.h"\n', '#include "stats/layout.h"\n'),
