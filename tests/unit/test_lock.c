@@ -57,7 +57,8 @@ static void one_thread_at_a_time_and_errno_stays(void **state)
 	assert_false(cm_lock_is_held(&lock));
 }
 
-static void a_held_lock_is_not_had_by_trying(void **state)
+/* Takes what it holds on purpose, which the analysis would refuse. */
+static void CM_UNCHECKED a_held_lock_is_not_had_by_trying(void **state)
 {
 	(void)state;
 	cm_lock_init(&lock);
