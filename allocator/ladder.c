@@ -154,11 +154,11 @@ static int grow_by(const struct request *request, uint64_t segment_size, uint32_
 	cm_lock_acquire(&heap->device->lock);
 	err = enter_locked(request, ctx, addr, segment_size, flags);
 	cm_lock_release(&heap->device->lock);
-	if (err)
-		(void)cm_release_to_driver(heap->device, ctx, addr);
-	else
+	if (!err)
 		*request->ret_addr = addr;
-	return err;
+	else if (cm_heap_ctx(heap) == ctx)
+		(void)cm_release_to_driver(heap->device, ctx, addr);
+	return err; /* a context that has gone took its memory along */
 }
 
 static uint32_t segment_flags(const struct request *request)

@@ -110,6 +110,61 @@ static void work_goes_with_its_context(void **state)
 	assert_int_equal(case_get(f, 64 * MIB), addr);
 }
 
+static void remove_context(void *arg)
+{
+	struct fixture *f = arg;
+
+	fixture_remove_context(f, f->ctx);
+}
+
+static void replace_context(void *arg)
+{
+	struct fixture *f = arg;
+	struct cm_heap *heap;
+
+	fixture_remove_context(f, f->ctx);
+	(void)fixture_add_context(f, 1, &heap); /* the old handle */
+	f->ctx = fixture_add_context(f, 0, &heap);
+}
+
+/* The context goes while the driver is about to answer: what it gave is not ours to keep. */
+static void a_context_may_go_while_the_driver_is_asked(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t addr = 0;
+
+	(void)case_get(f, 512);
+	f->driver.meanwhile = remove_context;
+	f->driver.meanwhile_arg = f;
+	assert_int_equal(cm_cache_alloc(f->cache, f->heap, 64 * MIB, &addr), -EAGAIN);
+	assert_sound(f);
+	assert_no_memory(f);
+	f->ctx = fixture_add_context(f, 0, &f->heap);
+	f->driver.meanwhile = replace_context;
+	assert_int_equal(cm_cache_alloc(f->cache, f->heap, 64 * MIB, &addr), -EAGAIN);
+	assert_sound(f);
+	assert_no_memory(f);
+}
+
+static void free_another(void *arg)
+{
+	struct fixture *f = arg;
+
+	assert_int_equal(fixture_put(f, f->driver.memory[0].addr), 0);
+	cm_cache_poll(f->cache);
+}
+
+static void a_block_may_be_freed_while_the_driver_is_asked(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t first = case_get(f, 64 * MIB);
+
+	f->driver.meanwhile = free_another;
+	f->driver.meanwhile_arg = f;
+	assert_int_not_equal(case_get(f, 64 * MIB), first);
+	assert_int_equal(case_get(f, 64 * MIB), first);
+}
+
 static void a_slot_is_used_again_by_its_device_only(void **state)
 {
 	struct fixture *f = *state;
@@ -297,6 +352,8 @@ int main(void)
 		fixture_case(a_stranger_that_goes_changes_nothing),
 		fixture_case(a_handle_that_is_used_again_begins_anew),
 		fixture_case(work_goes_with_its_context),
+		fixture_case(a_context_may_go_while_the_driver_is_asked),
+		fixture_case(a_block_may_be_freed_while_the_driver_is_asked),
 		fixture_case(a_slot_is_used_again_by_its_device_only),
 		fixture_case(a_heap_that_stands_is_found),
 		fixture_case(beyond_sixteen_contexts_nothing_is_taken_for_idle),

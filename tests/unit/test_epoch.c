@@ -238,6 +238,8 @@ static void work_launched_after_a_free_is_never_waited_for(void **state)
 	assert_int_equal(f->driver.called[FAKE_CTX_WAIT_EVENT], 0);
 	work = launch(f, small, MS);
 	assert_false(fake_is_blocked(work));
+	assert_int_not_equal(case_get(f, 64 * MIB), addr);
+	assert_int_equal(f->driver.called[FAKE_CTX_WAIT_EVENT], 0);
 	fake_advance(500 * MS);
 	assert_int_not_equal(case_get(f, 64 * MIB), addr);
 	work = launch(f, small, MS);

@@ -334,7 +334,7 @@ static void without_a_row_for_the_rest_a_block_is_not_cut(void **state)
 static void a_kernel_without_end_does_not_hang_a_request(void **state)
 {
 	struct fixture *f = open_limit(NULL, 200 * MIB);
-	uint64_t keep = case_get(f, 512), kernel;
+	uint64_t keep = case_get(f, 512), kernel, now;
 
 	(void)state;
 	case_put(f, case_get(f, 150 * MIB));
@@ -344,6 +344,10 @@ static void a_kernel_without_end_does_not_hang_a_request(void **state)
 	assert_int_equal(try_get(f, 180 * MIB), CM_DRIVER_OUT_OF_MEMORY);
 	assert_sound(f);
 	assert_false(fake_is_done(kernel));
+	/* It is waited for once. */
+	now = f->driver.now_ns;
+	assert_int_equal(try_get(f, 180 * MIB), CM_DRIVER_OUT_OF_MEMORY);
+	assert_true(f->driver.now_ns - now < MS);
 	assert_int_equal(cm_cache_trim(f->cache, 0, NULL), -ETIME);
 	assert_int_equal(cm_cache_make_room(f->cache, f->ctx), 0);
 	assert_sound(f);
