@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -338,14 +339,16 @@ static void removing_marks_the_region_and_keeps_the_mapping(void **state)
 static void a_child_that_abandons_leaves_its_parents_file(void **state)
 {
 	struct fixture *f = *state;
+	char path[PATH_MAX];
 	int status;
 	pid_t child;
 
 	assert_int_equal(create(f, 0), 0);
+	(void)snprintf(path, sizeof(path), "%s", f->region->path);
 	child = fork();
 	if (!child) {
 		cm_region_abandon(f->region);
-		_exit(access(f->region->path, F_OK) == 0 ? 0 : 1);
+		_exit(access(path, F_OK) == 0 ? 0 : 1);
 	}
 	assert_int_equal(waitpid(child, &status, 0), child);
 	assert_int_equal(status, 0);
