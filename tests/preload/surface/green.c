@@ -6,16 +6,15 @@
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>
 
-__attribute__((visibility("default"))) CUresult cuGreenCtxCreate(CUgreenCtx *green,
+__attribute__((visibility("default"))) CUresult cuGreenCtxCreate(CUgreenCtx *phCtx,
 								 CUdevResourceDesc desc,
-								 CUdevice device,
-								 unsigned int flags)
+								 CUdevice dev, unsigned int flags)
 {
 	static int any;
 
 	(void)desc;
-	(void)device;
+	(void)dev;
 	(void)flags;
-	*green = (CUgreenCtx)(void *)&any;
+	*phCtx = (CUgreenCtx)(void *)&any;
 	return CUDA_SUCCESS;
 }
