@@ -7,6 +7,7 @@
 #ifndef CM_SIM_CUDASIM_H
 #define CM_SIM_CUDASIM_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -47,8 +48,69 @@ void cudasim_clear_failures(void);
 /* Calls that a failure of any function could have hit, since the start or the last clearing. */
 uint64_t cudasim_failable_calls(void);
 
+/*
+ * Once, before the n-th call of any function that the calling thread makes from now on (1: the next),
+ * whoever in the process makes it: runs `meanwhile`, which may let another thread go on, and then the
+ * call. 0 takes it back.
+ */
+void cudasim_interrupt(uint64_t n, void (*meanwhile)(void *data), void *data);
+
 /* One word of the plan, "key:value", as in CUDASIM. 0, or -1 when it is not understood. */
 int cudasim_plan(const char *word);
+
+/*
+ * The checker: memory that had an owner before must not be touched by the new one while work of the
+ * old one can still run, in any schedule that CUDA's rules allow. README.md says what orders what.
+ * It is on where the plan says check:stop or check:record; otherwise all of this does nothing and
+ * answers 0.
+ */
+
+/* Whether it is on. */
+int cudasim_checking(void);
+
+/*
+ * The calling thread reads or writes pinned, managed or registered memory by itself. Device memory
+ * too, for one who reaches it through a mapping of his own; other memory of the host is ignored.
+ */
+void cudasim_host_read(const void *addr, size_t bytes);
+void cudasim_host_write(const void *addr, size_t bytes);
+
+/* What has been found so far, and the n-th of it (from 0) as text: as snprintf() answers. */
+uint64_t cudasim_violations(void);
+size_t cudasim_violation(uint64_t n, char *text, size_t room);
+
+/* What it has looked at. */
+struct cudasim_checked {
+	uint64_t hand_outs;   /* of memory to an owner, by the driver or an allocator */
+	uint64_t accesses;    /* by works and by the host, of memory that has an owner */
+	uint64_t strays;      /* of memory that has none: the program's own mistake */
+	uint64_t comparisons; /* of an access with one of an earlier owner */
+	uint64_t lines;       /* clocks kept: streams, threads, branches of graphs */
+	uint64_t forgotten;   /* clocks given up to keep them few, their order taken for granted */
+};
+void cudasim_checked(struct cudasim_checked *ret_checked);
+
+/*
+ * For an allocator over the driver's memory: the checker has to know who owns what as the program
+ * sees it. tests/checked tells it of libcudamem.so, and a program with a heap of its own may.
+ */
+
+/* The calling thread got this memory. `on_host`: its owner's CPU may touch it from now on. */
+void cudasim_handed_out(const void *addr, size_t bytes, int on_host);
+/* The calling thread is about to give back what was handed out there; 0 when nothing lives there. */
+int cudasim_taken_back(const void *addr);
+/* What was taken back was not after all, and nobody else can have got it: the owner has it still. */
+void cudasim_not_taken_back(const void *addr);
+
+/*
+ * Between these the calling thread works for the allocator: what the driver tells it (an event has
+ * completed, the context is idle) is known to the allocator, and holds for what it hands out from
+ * then on to any thread; the program itself has learnt nothing. They nest.
+ */
+void cudasim_allocator_enter(void);
+void cudasim_allocator_leave(void);
+/* What the allocator knows holds for all that it has handed out so far, too. */
+void cudasim_allocator_settles(void);
 
 #ifdef __cplusplus
 }

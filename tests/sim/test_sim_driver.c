@@ -273,6 +273,30 @@ static void nothing_works_before_the_start(void **state)
 	assert_error(cuInit(1), CUDA_ERROR_INVALID_VALUE);
 }
 
+static void note_call(void *calls)
+{
+	*(uint64_t *)calls = cudasim_calls("cuCtxGetId") + 1;
+}
+
+static void a_call_can_be_held_up(void **state)
+{
+	const uint64_t before = cudasim_calls("cuCtxGetId");
+	unsigned long long id;
+	uint64_t at = 0;
+
+	cudasim_interrupt(2, note_call, &at);
+	assert_ok(cuCtxGetId(*state, &id));
+	assert_int_equal(at, 0);
+	assert_ok(cuCtxGetId(*state, &id));
+	assert_int_equal(at, before + 2);
+	at = 0;
+	assert_ok(cuCtxGetId(*state, &id));
+	cudasim_interrupt(1, note_call, &at);
+	cudasim_interrupt(0, NULL, NULL);
+	assert_ok(cuCtxGetId(*state, &id));
+	assert_int_equal(at, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -286,6 +310,7 @@ int main(void)
 		with_context(the_nth_call_fails_once),
 		with_context(some_failures_stay),
 		with_context(calls_are_counted_with_their_time),
+		with_context(a_call_can_be_held_up),
 		with_context(kernels_reach_peers_only_when_allowed),
 		with_context(a_forked_child_has_no_device),
 	};

@@ -2,13 +2,17 @@
 /* Machines of different plans: each case is a process of its own, as the plan is read once. */
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "sim_test.h"
+
+#define PATH_BYTES 64
 
 /* In the child: what must hold; the line of what does not is its exit status. */
 #define MUST(condition)                        \
@@ -177,6 +181,7 @@ static int wrong_words(void)
 					    "fail:cuMemAlloc@0",
 					    "guard:maybe",
 					    "memory:99999999999999999999",
+					    "memory:2T",
 					    "fail:cuMemAlloc@1=0"};
 
 	for (unsigned i = 0; i < sizeof(words) / sizeof(words[0]); i++)
@@ -207,10 +212,63 @@ static int a_large_card(void)
 	return 0;
 }
 
+static int a_huge_card(void)
+{
+	CUdeviceptr addr;
+
+	MUST(start() == CUDA_SUCCESS);
+	MUST(cuMemAlloc(&addr, 500 * GIB) == CUDA_SUCCESS);
+	MUST(cuMemsetD32(addr + 500 * GIB - 4, 7, 1) == CUDA_SUCCESS);
+	MUST(cuCtxSynchronize() == CUDA_SUCCESS);
+	MUST(*(uint32_t *)(addr + 500 * GIB - 4) == 7);
+	return 0;
+}
+
 static void a_card_may_be_larger_than_the_machine(void **state)
 {
 	(void)state;
 	run("memory:80G", a_large_card);
+	run("memory:512G", a_huge_card);
+	run("memory:1536G", a_huge_card);
+}
+
+static void go_on(int signal)
+{
+	(void)signal;
+	_exit(0);
+}
+
+static int an_early_reuse(void)
+{
+	CUdeviceptr addr;
+	CUstream stream;
+
+	MUST(start() == CUDA_SUCCESS && cudasim_checking());
+	MUST(signal(SIGABRT, go_on) != SIG_ERR);
+	MUST(cuMemAlloc(&addr, 4096) == CUDA_SUCCESS);
+	MUST(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
+	cudasim_handed_out((void *)(uintptr_t)addr, 4096, 0);
+	MUST(cuMemsetD8Async(addr, 1, 4096, stream) == CUDA_SUCCESS);
+	MUST(cudasim_taken_back((void *)(uintptr_t)addr));
+	cudasim_handed_out((void *)(uintptr_t)addr, 4096, 0);
+	MUST(cuMemsetD8Async(addr, 1, 4096, CU_STREAM_LEGACY) == CUDA_SUCCESS);
+	return cudasim_violations() == 1 ? 0 : 1;
+}
+
+/* Also where the program would not have it so. */
+static void checker_stops_or_records(void **state)
+{
+	int status = 0;
+	pid_t child;
+
+	(void)state;
+	run("check:record,frames:0", an_early_reuse);
+	setenv("CUDASIM", "check:stop", 1);
+	child = fork();
+	if (child == 0)
+		exit(an_early_reuse());
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
 }
 
 static const char *dead_path;
@@ -247,15 +305,22 @@ static bool find_line(const char *path, const char *words, char *ret_line, int r
 	return found;
 }
 
+/* A file that a child can open by its path, and that is gone with this process, however it ends. */
+static int open_shared(char path[PATH_BYTES])
+{
+	int fd = memfd_create("sim_plan", 0);
+
+	assert_true(fd >= 0);
+	(void)snprintf(path, PATH_BYTES, "/proc/%d/fd/%d", (int)getpid(), fd);
+	return fd;
+}
+
 static void calls_after_the_end_are_told_so(void **state)
 {
-	char path[] = "sim_plan_XXXXXX";
-	char line[64] = "";
-	int fd = mkstemp(path);
+	char path[PATH_BYTES], line[64] = "";
+	int fd = open_shared(path);
 
 	(void)state;
-	assert_true(fd >= 0);
-	close(fd);
 	dead_path = path;
 	run("", an_exit);
 	assert_true(find_line(path, "", line, sizeof(line)));
@@ -263,7 +328,7 @@ static void calls_after_the_end_are_told_so(void **state)
 	run("teardown:off", an_exit);
 	assert_true(find_line(path, "", line, sizeof(line)));
 	assert_string_equal(line, "0");
-	unlink(path);
+	close(fd);
 }
 
 static int some_calls(void)
@@ -278,13 +343,10 @@ static int some_calls(void)
 
 static void a_report_is_left_behind(void **state)
 {
-	char path[] = "sim_plan_XXXXXX";
-	char line[128];
-	int fd = mkstemp(path);
+	char path[PATH_BYTES], line[128];
+	int fd = open_shared(path);
 
 	(void)state;
-	assert_true(fd >= 0);
-	close(fd);
 	setenv("CUDASIM_REPORT", path, 1);
 	run("cuMemAlloc:2us", some_calls);
 	unsetenv("CUDASIM_REPORT");
@@ -292,6 +354,55 @@ static void a_report_is_left_behind(void **state)
 	assert_string_equal(line, "cuMemAlloc_v2 3 6000\n");
 	assert_true(find_line(path, "device 0", line, sizeof(line)));
 	assert_string_equal(line, "device 0 peak_bytes 18874368 used_bytes 18874368\n");
+	close(fd);
+}
+
+/* Takes most of the card, says so and waits to be killed. */
+static int hold_most(int told)
+{
+	CUdeviceptr addr;
+
+	MUST(start() == CUDA_SUCCESS && cuMemAlloc(&addr, 40 * MIB) == CUDA_SUCCESS);
+	MUST(write(told, "", 1) == 1);
+	for (;;)
+		(void)pause();
+}
+
+static int a_shared_card(void)
+{
+	size_t left, total;
+	CUdeviceptr addr;
+	int ends[2];
+	pid_t other;
+	char byte;
+
+	MUST(!pipe(ends));
+	other = fork();
+	if (other == 0)
+		exit(hold_most(ends[1]));
+	MUST(read(ends[0], &byte, 1) == 1);
+	MUST(start() == CUDA_SUCCESS);
+	MUST(cuMemGetInfo(&left, &total) == CUDA_SUCCESS && left == 24 * MIB && total == 64 * MIB);
+	MUST(cuMemAlloc(&addr, 40 * MIB) == CUDA_ERROR_OUT_OF_MEMORY);
+	MUST(cuMemAlloc(&addr, 20 * MIB) == CUDA_SUCCESS);
+	/* Stopped it keeps what it has, killed it does not. */
+	MUST(!kill(other, SIGSTOP) && cuMemAlloc(&addr, 20 * MIB) == CUDA_ERROR_OUT_OF_MEMORY);
+	MUST(!kill(other, SIGKILL) && waitpid(other, NULL, 0) == other);
+	MUST(cuMemAlloc(&addr, 44 * MIB) == CUDA_SUCCESS);
+	MUST(cuMemAlloc(&addr, 2 * MIB) == CUDA_ERROR_OUT_OF_MEMORY);
+	return 0;
+}
+
+static void processes_can_share_a_card(void **state)
+{
+	char path[] = "sim_card_XXXXXX", plan[64];
+	int fd = mkstemp(path);
+
+	(void)state;
+	assert_true(fd >= 0);
+	close(fd);
+	(void)snprintf(plan, sizeof(plan), "memory:64M,card:%s", path);
+	run(plan, a_shared_card);
 	unlink(path);
 }
 
@@ -305,6 +416,8 @@ int main(void)
 		cmocka_unit_test(virtual_time_costs_none),
 		cmocka_unit_test(wrong_words_change_nothing),
 		cmocka_unit_test(a_card_may_be_larger_than_the_machine),
+		cmocka_unit_test(checker_stops_or_records),
+		cmocka_unit_test(processes_can_share_a_card),
 		cmocka_unit_test(calls_after_the_end_are_told_so),
 		cmocka_unit_test(a_report_is_left_behind),
 	};

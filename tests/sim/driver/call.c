@@ -55,6 +55,8 @@ CUresult sim_call_enter(struct sim_frame *frame, enum sim_call call)
 	frame->began_ns = 0;
 	if (!self)
 		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (self->interrupt && --self->interrupt == 0)
+		self->meanwhile(self->meanwhile_data);
 	add(&self->calls[call], 1);
 	if (!(info->flags & SIM_NOLOCK)) {
 		sim_lock();
@@ -73,12 +75,32 @@ CUresult sim_call_enter(struct sim_frame *frame, enum sim_call call)
 	return result;
 }
 
+/*
+ * A program that asks until something is ready would ask for ever if asking took no time. The first
+ * answer in a row, with no other call and no time between, takes none, each next one twice as long.
+ */
+static void pass_poll(CUresult result)
+{
+	static uint64_t step_ns, asked_ns;
+
+	if (sim_plan.real_time)
+		return;
+	if (result != CUDA_ERROR_NOT_READY || sim_clock_now() != asked_ns)
+		step_ns = 0;
+	if (result != CUDA_ERROR_NOT_READY)
+		return;
+	sim_work_run_until(sim_clock_now() + step_ns);
+	step_ns = step_ns ? step_ns * 2 : sim_plan.poll_ns;
+	asked_ns = sim_clock_now();
+}
+
 CUresult sim_call_leave(struct sim_frame *frame, CUresult result)
 {
 	struct sim_thread *self;
 
 	if (!frame->locked)
 		return result;
+	pass_poll(result);
 	self = sim_thread_self();
 	add(&self->ns[frame->call], sim_clock_now() - frame->began_ns);
 	sim_unlock();

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "context.h"
 
+#include "checker.h"
 #include "event.h"
 #include "memory.h"
 #include "module.h"
 #include "plan.h"
 #include "stream.h"
+#include "vector.h"
 
 /* CUcontext versions as cuCtxGetApiVersion tells them. */
 enum { API_VERSION = 3020 };
@@ -48,6 +50,7 @@ static void come_after_all(struct sim_work *work, const struct sim_ctx *ctx)
 	for (struct sim_stream *stream = ctx->streams; stream; stream = stream->next)
 		sim_work_after(work, stream->tail);
 	sim_work_after(work, ctx->orphans);
+	sim_vector_join(&work->vector, ctx->left);
 }
 
 static const struct sim_op mark_op = {.kind = SIM_OP_MARK};
@@ -74,23 +77,39 @@ CUresult sim_ctx_synchronize(struct sim_ctx *ctx)
 	return ctx->error;
 }
 
-/* One mark for all contexts: while it is waited for, contexts may come and go. */
-void sim_device_synchronize(struct sim_device *device)
+/* One mark for all contexts: while it is waited for, contexts may come and go. NULL: none. */
+static struct sim_work *device_mark(struct sim_device *device)
 {
 	struct sim_work *mark = NULL;
 
 	for (struct sim_ctx *ctx = device->contexts; ctx; ctx = ctx->next) {
-		if (!ctx->running)
+		if (!ctx->running && !sim_checking)
 			continue;
 		if (!mark)
 			mark = sim_work_create(ctx, &mark_op);
 		if (mark)
 			come_after_all(mark, ctx);
 	}
-	if (!mark)
-		return;
-	sim_work_commit(mark);
-	sim_work_wait(mark);
+	if (mark)
+		sim_work_commit(mark);
+	return mark;
+}
+
+void sim_device_synchronize(struct sim_device *device)
+{
+	struct sim_work *mark = device_mark(device);
+
+	if (mark)
+		sim_work_wait(mark);
+	sim_work_unref(mark);
+}
+
+void sim_device_drain(struct sim_device *device)
+{
+	struct sim_work *mark = device_mark(device);
+
+	if (mark)
+		sim_work_await(mark);
 	sim_work_unref(mark);
 }
 
@@ -123,17 +142,33 @@ err_uncharge:
 	return NULL;
 }
 
+/* All work of the context is over, and the thread that ended it knows. */
+static void tell_end(struct sim_ctx *ctx)
+{
+	struct sim_vector *works = NULL;
+
+	for (struct sim_stream *stream = ctx->streams; stream; stream = stream->next) {
+		if (stream->tail)
+			sim_vector_join(&works, stream->tail->vector);
+	}
+	sim_vector_join(&works, ctx->left);
+	sim_checker_ended(works);
+	sim_vector_unref(works);
+}
+
 static void destroy(struct sim_ctx *ctx)
 {
 	struct sim_ctx **link = &ctx->device->contexts;
 
 	sim_work_end_context(ctx);
+	tell_end(ctx);
 	while (ctx->events)
 		sim_event_destroy(ctx->events);
 	while (ctx->streams)
 		sim_stream_destroy(ctx->streams);
 	sim_work_unref(ctx->gate);
 	sim_work_unref(ctx->orphans);
+	sim_vector_unref(ctx->left);
 	while (ctx->modules)
 		sim_module_destroy(ctx->modules);
 	while (ctx->memory)
@@ -231,6 +266,30 @@ CUresult sim_cuCtxDestroy_v2(CUcontext ctx)
 CUresult sim_cuCtxDestroy(CUcontext ctx)
 {
 	return sim_cuCtxDestroy_v2(ctx);
+}
+
+CUresult sim_cuCtxAttach(CUcontext *pctx, unsigned int flags)
+{
+	struct sim_ctx *ctx = sim_ctx_current();
+
+	if (!pctx || flags)
+		return CUDA_ERROR_INVALID_VALUE;
+	ctx->users++;
+	*pctx = sim_ctx_handle(ctx);
+	return CUDA_SUCCESS;
+}
+
+/* The last one ends the context. It must be current. */
+CUresult sim_cuCtxDetach(CUcontext ctx)
+{
+	struct sim_ctx *left = ctx ? sim_ctx_of(ctx) : NULL;
+
+	if (!left || left != sim_ctx_current() || left->primary)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	if (!left->users)
+		return sim_cuCtxDestroy_v2(ctx);
+	left->users--;
+	return CUDA_SUCCESS;
 }
 
 CUresult sim_cuCtxPushCurrent_v2(CUcontext ctx)

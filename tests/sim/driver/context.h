@@ -13,6 +13,7 @@ struct sim_event;
 struct sim_mem;
 struct sim_module;
 struct sim_stream;
+struct sim_vector;
 struct sim_work;
 
 enum { SIM_LIMIT_COUNT = CU_LIMIT_MAX, SIM_PEERS = 32 };
@@ -22,6 +23,7 @@ struct sim_ctx {
 	struct sim_device *device;
 	struct sim_ctx *next; /* of the device */
 	bool primary;
+	unsigned users; /* beyond its maker: cuCtxAttach */
 	unsigned flags;
 	unsigned version;
 	CUresult error; /* sticky: every later call that needs the context returns it */
@@ -38,6 +40,7 @@ struct sim_ctx {
 	struct sim_work *running; /* all that is not done */
 	struct sim_work *gate;    /* all future work comes after it: cuCtxWaitEvent */
 	struct sim_work *orphans; /* the last work of destroyed streams */
+	struct sim_vector *left;  /* what the work of destroyed streams came after */
 };
 
 /* The current context of the calling thread, healthy or not; NULL when none is. */
@@ -58,6 +61,8 @@ struct sim_work *sim_ctx_mark(struct sim_ctx *ctx);
 CUresult sim_ctx_synchronize(struct sim_ctx *ctx);
 /* The same for all contexts of the device. */
 void sim_device_synchronize(struct sim_device *device);
+/* The same for the driver's own ends: the caller of the call can't count on it. */
+void sim_device_drain(struct sim_device *device);
 
 /* True when the context's own work may touch the memory: it is on its device, or a peer's. */
 bool sim_ctx_can_reach(struct sim_ctx *ctx, const struct sim_mem *mem);

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "checker.h"
 #include "clock.h"
 #include "device.h"
 #include "faults.h"
@@ -139,6 +140,17 @@ EXPORT uint64_t cudasim_failable_calls(void)
 	return sim_faults_seen();
 }
 
+EXPORT void cudasim_interrupt(uint64_t n, void (*meanwhile)(void *data), void *data)
+{
+	struct sim_thread *self = sim_thread_self();
+
+	if (!self)
+		return;
+	self->meanwhile = meanwhile;
+	self->meanwhile_data = data;
+	self->interrupt = n;
+}
+
 EXPORT int cudasim_plan(const char *word)
 {
 	bool ok;
@@ -148,5 +160,6 @@ EXPORT int cudasim_plan(const char *word)
 	ok = sim_plan_set(word);
 	sim_faults_start();
 	sim_unlock();
+	sim_checker_start();
 	return ok ? 0 : -1;
 }

@@ -139,9 +139,7 @@ CUresult sim_copy_submit(CUstream handle, struct sim_op *op, bool wait)
 	if (stream->capture)
 		return sim_stream_submit(stream, op, NULL);
 	if (is_pageable(copy->src)) {
-		struct sim_op mark = {.kind = SIM_OP_MARK};
-
-		result = wait ? sim_stream_submit_and_wait(stream, &mark) : CUDA_SUCCESS;
+		result = wait ? sim_stream_wait(stream) : CUDA_SUCCESS;
 		if (result == CUDA_SUCCESS && !stage(copy))
 			result = CUDA_ERROR_OUT_OF_MEMORY;
 		if (result != CUDA_SUCCESS)

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "card.h"
 #include "plan.h"
 
 static struct sim_device devices[SIM_MAX_DEVICES];
@@ -11,10 +12,12 @@ static int device_count;
 
 CUresult sim_devices_init(void)
 {
+	if (!device_count && sim_plan.card[0] && sim_card_join(sim_plan.card))
+		return CUDA_ERROR_OPERATING_SYSTEM;
 	while (device_count < sim_plan.devices) {
 		struct sim_device *device = &devices[device_count];
 
-		if (sim_vram_init(&device->vram, sim_plan.memory, sim_plan.guard))
+		if (sim_vram_init(&device->vram, device_count, sim_plan.memory, sim_plan.guard))
 			return CUDA_ERROR_OUT_OF_MEMORY;
 		device->ordinal = device_count++;
 		device->primary_flags = CU_CTX_SCHED_AUTO;
@@ -71,14 +74,15 @@ CUresult sim_cuDeviceGetName(char *name, int len, CUdevice dev)
 
 CUresult sim_cuDeviceGetUuid(CUuuid *uuid, CUdevice dev)
 {
-	char bytes[sizeof(uuid->bytes) + 1];
+	const uint64_t identity = sim_card_identity();
 
 	if (!uuid)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!sim_device_get(dev))
 		return CUDA_ERROR_INVALID_DEVICE;
-	snprintf(bytes, sizeof(bytes), "cudasim-%08x", (unsigned)dev);
-	memcpy(uuid->bytes, bytes, sizeof(uuid->bytes));
+	memcpy(uuid->bytes, "cudasim", 7);
+	uuid->bytes[7] = (char)dev;
+	memcpy(uuid->bytes + 8, &identity, sizeof(identity));
 	return CUDA_SUCCESS;
 }
 

@@ -50,10 +50,15 @@ static struct sim_mem *find_freeable(CUdeviceptr dptr)
 CUresult sim_cuMemFree_v2(CUdeviceptr dptr)
 {
 	struct sim_mem *mem = find_freeable(dptr);
+	CUresult result;
 
 	if (!mem)
 		return CUDA_ERROR_INVALID_VALUE;
 	sim_device_synchronize(mem->device);
+	/* What it has waited for may have failed. */
+	result = sim_ctx_check(sim_thread_self());
+	if (result != CUDA_SUCCESS)
+		return result;
 	/* Another thread may have freed it, or its context, while this one waited. */
 	mem = find_freeable(dptr);
 	if (!mem)
@@ -67,7 +72,7 @@ CUresult sim_cuMemGetInfo_v2(size_t *free, size_t *total)
 	const struct sim_vram *vram = &sim_ctx_current()->device->vram;
 
 	if (free)
-		*free = vram->limit - vram->used;
+		*free = sim_vram_left(vram);
 	if (total)
 		*total = vram->limit;
 	return CUDA_SUCCESS;

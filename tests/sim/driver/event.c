@@ -118,7 +118,7 @@ CUresult sim_cuEventQuery(CUevent hEvent)
 		return event->ctx->error;
 	if (event->capture)
 		return sim_capture_check_event(event);
-	return sim_work_is_done(event->work) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+	return sim_work_is_seen_done(event->work) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
 CUresult sim_cuEventSynchronize(CUevent hEvent)
@@ -146,7 +146,7 @@ CUresult sim_cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUevent
 	if (!start || !end || !start->work || !end->work ||
 	    ((start->flags | end->flags) & CU_EVENT_DISABLE_TIMING))
 		return CUDA_ERROR_INVALID_HANDLE;
-	if (!sim_work_is_done(start->work) || !sim_work_is_done(end->work))
+	if (!sim_work_is_seen_done(start->work) || !sim_work_is_seen_done(end->work))
 		return CUDA_ERROR_NOT_READY;
 	*pMilliseconds = (float)((double)(int64_t)(end->work->end_ns - start->work->end_ns) / 1e6);
 	return CUDA_SUCCESS;

@@ -3,7 +3,10 @@
 
 #include <stdlib.h>
 
+#include "checker.h"
 #include "memory.h"
+#include "vector.h"
+#include "work.h"
 
 bool sim_nodes_has(const struct sim_nodes *nodes, const struct sim_node *node)
 {
@@ -69,10 +72,59 @@ struct sim_node *sim_node_of(CUgraphNode handle)
 	return sim_object_is(handle, SIM_GRAPH_NODE) ? (struct sim_node *)(void *)handle : NULL;
 }
 
-static void destroy_node(struct sim_node *node)
+/* Work that is over may have been of a context that is gone: then only its order is left of it. */
+static void put_away(struct sim_graph *graph, const struct sim_work *work)
+{
+	sim_vector_join(&graph->ended, work->vector);
+}
+
+void sim_graph_launched(struct sim_graph *graph, struct sim_work *work)
+{
+	static const struct sim_op mark = {.kind = SIM_OP_MARK};
+	struct sim_work *join;
+
+	if (!work)
+		return;
+	if (sim_work_is_done(work)) {
+		put_away(graph, work);
+		return;
+	}
+	join = sim_work_create(work->ctx, &mark);
+	if (!join)
+		return;
+	sim_work_after(join, graph->launched);
+	sim_work_after(join, work);
+	sim_work_commit(join);
+	sim_work_store(&graph->launched, join);
+	sim_work_unref(join);
+}
+
+/* At once when no launch is under way. */
+static void free_memory(struct sim_graph *graph, struct sim_mem *mem)
+{
+	struct sim_op op = {.kind = SIM_OP_FREE, .u.freed = mem};
+	struct sim_work *work = NULL;
+
+	if (!sim_work_is_done(graph->launched))
+		work = sim_work_create(graph->launched->ctx, &op);
+	if (work) {
+		sim_work_after(work, graph->launched);
+		sim_vector_join(&work->vector, graph->ended);
+		sim_work_commit(work);
+		sim_work_unref(work);
+		return;
+	}
+	if (graph->launched)
+		put_away(graph, graph->launched);
+	sim_checker_acts(graph->ended);
+	sim_mem_free(mem);
+	sim_checker_acted();
+}
+
+static void destroy_node(struct sim_graph *graph, struct sim_node *node)
 {
 	if (node->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC && node->mem)
-		sim_mem_free(node->mem);
+		free_memory(graph, node->mem);
 	sim_op_release(&node->op);
 	sim_nodes_clear(&node->before);
 	sim_object_destroy(node);
@@ -91,8 +143,10 @@ void sim_graph_unref(struct sim_graph *graph)
 		struct sim_node *node = graph->first;
 
 		graph->first = node->next;
-		destroy_node(node);
+		destroy_node(graph, node);
 	}
+	sim_work_unref(graph->launched);
+	sim_vector_unref(graph->ended);
 	sim_object_destroy(graph);
 }
 

@@ -11,6 +11,8 @@
 struct sim_event;
 struct sim_graph;
 struct sim_mem;
+struct sim_vector;
+struct sim_work;
 
 /* A set of nodes, malloc'd; all zero is an empty one. */
 struct sim_nodes {
@@ -34,7 +36,7 @@ struct sim_node {
 
 /*
  * Counted: the handle holds one reference, each executable graph one. Memory that allocation nodes
- * made lives as long.
+ * made lives as long, and until the last launch has ended.
  */
 struct sim_graph {
 	struct sim_object object;
@@ -43,6 +45,8 @@ struct sim_graph {
 	struct sim_node *first;
 	struct sim_node **end;
 	size_t count;
+	struct sim_work *launched; /* by executables that are gone: it may still run */
+	struct sim_vector *ended;  /* of such launches, what is over */
 };
 
 /* False when memory is out. A node that is there already is not added again. */
@@ -64,6 +68,8 @@ static inline CUgraphNode sim_node_handle(struct sim_node *node)
 }
 void sim_graph_ref(struct sim_graph *graph);
 void sim_graph_unref(struct sim_graph *graph);
+/* Its memory lives until that work has ended, too; NULL: nothing. */
+void sim_graph_launched(struct sim_graph *graph, struct sim_work *work);
 
 /* A node after all of `before`; takes the operation over. NULL when memory is out. */
 struct sim_node *sim_graph_add(struct sim_graph *graph, CUgraphNodeType type,

@@ -3,9 +3,11 @@
 #include <stdlib.h>
 
 #include "capture.h"
+#include "checker.h"
 #include "context.h"
 #include "event.h"
 #include "graph.h"
+#include "line.h"
 #include "stream.h"
 
 struct step {
@@ -15,6 +17,8 @@ struct step {
 	unsigned before_count;
 	unsigned *before; /* indices of earlier steps */
 	bool has_after;
+	unsigned branch;  /* which of the graph's it is on: each step of one follows the last */
+	bool is_followed; /* on its branch */
 };
 
 struct sim_exec {
@@ -22,6 +26,8 @@ struct sim_exec {
 	struct sim_graph *graph;
 	struct step *steps;
 	unsigned count;
+	unsigned branches;
+	uint32_t *lines;       /* of the checker, one for each branch */
 	struct sim_work *last; /* an executable does not overlap itself */
 };
 
@@ -37,12 +43,31 @@ static void destroy_exec(struct sim_exec *exec)
 		free(exec->steps[i].before);
 	}
 	free(exec->steps);
+	for (unsigned i = 0; exec->lines && i < exec->branches; i++)
+		sim_line_leave(&exec->lines[i]);
+	free(exec->lines);
+	sim_graph_launched(exec->graph, exec->last);
 	sim_work_unref(exec->last);
 	sim_graph_unref(exec->graph);
 	sim_object_destroy(exec);
 }
 
-static bool make_step(struct step *step, const struct sim_node *node)
+/* A step goes on with the branch of one that it comes after, or begins a new one. */
+static void find_branch(struct sim_exec *exec, struct step *step)
+{
+	for (unsigned i = 0; i < step->before_count; i++) {
+		struct step *before = &exec->steps[step->before[i]];
+
+		if (before->is_followed)
+			continue;
+		before->is_followed = true;
+		step->branch = before->branch;
+		return;
+	}
+	step->branch = exec->branches++;
+}
+
+static bool make_step(struct sim_exec *exec, struct step *step, const struct sim_node *node)
 {
 	step->before = calloc(node->before.count + 1, sizeof(step->before[0]));
 	if (!step->before || !sim_op_clone(&node->op, &step->op)) {
@@ -54,6 +79,7 @@ static bool make_step(struct step *step, const struct sim_node *node)
 	step->has_after = node->has_after;
 	for (size_t i = 0; i < node->before.count; i++)
 		step->before[step->before_count++] = node->before.items[i]->index;
+	find_branch(exec, step);
 	return true;
 }
 
@@ -82,7 +108,7 @@ static CUresult place_all(struct sim_exec *exec)
 		for (struct sim_node *node = exec->graph->first; node; node = node->next) {
 			if (!is_due(node))
 				continue;
-			if (!make_step(&exec->steps[exec->count], node))
+			if (!make_step(exec, &exec->steps[exec->count], node))
 				return CUDA_ERROR_OUT_OF_MEMORY;
 			node->index = exec->count++;
 			progress = true;
@@ -110,6 +136,10 @@ CUresult sim_cuGraphInstantiateWithFlags(CUgraphExec *phGraphExec, CUgraph hGrap
 	sim_graph_ref(graph);
 	exec->steps = calloc(graph->count + 1, sizeof(exec->steps[0]));
 	result = exec->steps ? place_all(exec) : CUDA_ERROR_OUT_OF_MEMORY;
+	if (result == CUDA_SUCCESS) {
+		exec->lines = calloc(exec->branches + 1, sizeof(exec->lines[0]));
+		result = exec->lines ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+	}
 	if (result != CUDA_SUCCESS) {
 		destroy_exec(exec);
 		return result;
@@ -182,6 +212,7 @@ static struct sim_work *submit_step(const struct sim_exec *exec, const struct st
 		sim_work_after(work, works[step->before[i]]);
 	if (step->type == CU_GRAPH_NODE_TYPE_WAIT_EVENT)
 		sim_work_after(work, step->event->work);
+	sim_checker_submitted(work, stream, &exec->lines[step->branch], true);
 	sim_work_commit(work);
 	if (step->type == CU_GRAPH_NODE_TYPE_EVENT_RECORD)
 		sim_work_store(&step->event->work, work);

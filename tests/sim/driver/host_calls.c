@@ -37,12 +37,16 @@ static void *serve(void *unused)
 		waiting--;
 		running++;
 		call = work->op.u.host;
+		if (sim_self)
+			sim_self->host_call = work;
 		sim_unlock();
 		if (call.function)
 			call.function(call.data);
 		else
 			call.callback(call.stream, CUDA_SUCCESS, call.data);
 		sim_lock();
+		if (sim_self)
+			sim_self->host_call = NULL;
 		running--;
 		sim_work_called(work);
 		sim_wake();

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#include "checker.h"
 #include "context.h"
 #include "device.h"
 #include "ranges.h"
@@ -62,6 +63,7 @@ struct sim_mem *sim_mem_alloc_on(struct sim_device *device, enum sim_mem_kind ki
 		destroy(mem);
 		return NULL;
 	}
+	sim_checker_allocated(mem);
 	return mem;
 }
 
@@ -90,6 +92,7 @@ struct sim_mem *sim_mem_add(struct sim_ctx *ctx, enum sim_mem_kind kind, uint64_
 		mem->device = ctx->device;
 		link_to(ctx, mem);
 	}
+	sim_checker_allocated(mem);
 	return mem;
 }
 
@@ -108,6 +111,7 @@ struct sim_mem *sim_mem_map(struct sim_ctx *ctx, enum sim_mem_kind kind, uint64_
 
 void sim_mem_free(struct sim_mem *mem)
 {
+	sim_checker_freed(mem);
 	if (mem->dispose)
 		mem->dispose(mem);
 	if (mem->ctx)

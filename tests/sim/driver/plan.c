@@ -61,6 +61,19 @@ bool sim_plan_parse_time(const char *text, uint64_t *ret_ns)
 	return parse_unit(text, units, ret_ns);
 }
 
+/* Beyond it the units of a card could not be counted: vram.c. */
+#define MEMORY_MAX ((uint64_t)2 << 40)
+
+static bool set_memory(const char *value)
+{
+	uint64_t bytes;
+
+	if (!parse_bytes(value, &bytes) || bytes >= MEMORY_MAX)
+		return false;
+	sim_plan.memory = bytes;
+	return true;
+}
+
 static bool parse_switch(const char *text, bool *ret_on)
 {
 	if (strcmp(text, "on") && strcmp(text, "off"))
@@ -165,6 +178,31 @@ static bool set_time(const char *value)
 	return true;
 }
 
+static bool set_card(const char *value)
+{
+	if (!*value || strlen(value) >= sizeof(sim_plan.card))
+		return false;
+	strcpy(sim_plan.card, value);
+	return true;
+}
+
+static bool set_check(const char *value)
+{
+	static const char *const names[] = {
+		[SIM_CHECK_OFF] = "off",
+		[SIM_CHECK_RECORD] = "record",
+		[SIM_CHECK_STOP] = "stop",
+	};
+
+	for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		if (strcmp(value, names[i]) == 0) {
+			sim_plan.check = (enum sim_check)i;
+			return true;
+		}
+	}
+	return false;
+}
+
 bool sim_plan_set(const char *word)
 {
 	const char *colon = strchr(word, ':');
@@ -176,9 +214,11 @@ bool sim_plan_set(const char *word)
 	if (name_is("devices", length, word))
 		return parse_int(value, 0, SIM_MAX_DEVICES, &sim_plan.devices);
 	if (name_is("memory", length, word))
-		return parse_bytes(value, &sim_plan.memory);
+		return set_memory(value);
 	if (name_is("context", length, word))
 		return parse_bytes(value, &sim_plan.context);
+	if (name_is("card", length, word))
+		return set_card(value);
 	if (name_is("version", length, word))
 		return parse_int(value, 1000, 999999, &sim_plan.version);
 	if (name_is("time", length, word))
@@ -189,10 +229,16 @@ bool sim_plan_set(const char *word)
 		return parse_switch(value, &sim_plan.teardown);
 	if (name_is("peers", length, word))
 		return parse_switch(value, &sim_plan.peers);
+	if (name_is("check", length, word))
+		return set_check(value);
+	if (name_is("frames", length, word))
+		return parse_int(value, 0, SIM_MAX_FRAMES, &sim_plan.frames);
 	if (name_is("kernel", length, word))
 		return sim_plan_parse_time(value, &sim_plan.kernel_ns);
 	if (name_is("copy", length, word))
 		return sim_plan_parse_time(value, &sim_plan.copy_ns);
+	if (name_is("poll", length, word))
+		return sim_plan_parse_time(value, &sim_plan.poll_ns);
 	if (name_is("bandwidth", length, word))
 		return parse_bytes(value, &sim_plan.copy_bandwidth);
 	if (name_is("latency", length, word))
@@ -213,12 +259,14 @@ void sim_plan_read(const char *text)
 		.guard = true,
 		.teardown = true,
 		.peers = true,
+		.frames = 8,
 		.kernel_ns = 10000,
 		.copy_ns = 1000,
+		.poll_ns = 1000,
 		.copy_bandwidth = (uint64_t)20 << 30,
 	};
 	while (text && *text) {
-		char word[128];
+		char word[512];
 		size_t length = strcspn(text, ",");
 
 		if (length >= sizeof(word))

@@ -8,7 +8,9 @@
 
 #include "call.h"
 
-enum { SIM_MAX_DEVICES = 16, SIM_MAX_FAULTS = 32 };
+enum { SIM_MAX_DEVICES = 16, SIM_MAX_FAULTS = 32, SIM_MAX_FRAMES = 32 };
+
+enum sim_check { SIM_CHECK_OFF, SIM_CHECK_RECORD, SIM_CHECK_STOP };
 
 /* Makes one call fail. */
 struct sim_fault {
@@ -21,15 +23,19 @@ struct sim_plan {
 	int devices;
 	uint64_t memory;  /* bytes of each device */
 	uint64_t context; /* bytes of its device that a context takes */
+	char card[256];   /* path of the ledger that processes share; "": none */
 	int version;      /* of the driver, as cuDriverGetVersion says it */
 	bool real_time;
 	bool guard;    /* freed device memory faults; costs system calls */
 	bool teardown; /* calls answer DEINITIALIZED once exit handlers ran */
 	bool peers;    /* devices can access each other */
+	enum sim_check check;
+	int frames; /* that the checker keeps of a stack */
 
 	uint64_t latency_ns[SIM_CALL_COUNT];
 	uint64_t kernel_ns;      /* a kernel that does not say */
 	uint64_t copy_ns;        /* every copy and fill, before its bytes */
+	uint64_t poll_ns;        /* virtual time of the second answer NOT_READY in a row */
 	uint64_t copy_bandwidth; /* bytes a second; 0: no time for bytes */
 
 	struct sim_fault faults[SIM_MAX_FAULTS];

@@ -61,7 +61,7 @@ static struct sim_mem *alloc(struct sim_pool *pool, uint64_t bytes)
 
 	if (!mem) {
 		/* Frees that have been submitted may still give some back. */
-		sim_device_synchronize(pool->device);
+		sim_device_drain(pool->device);
 		mem = sim_mem_alloc_on(pool->device, SIM_MEM_ASYNC, bytes);
 	}
 	if (!mem)

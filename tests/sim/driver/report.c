@@ -3,11 +3,14 @@
  * With CUDASIM_REPORT=path in the environment, a process that used the driver leaves its counters
  * there as it ends; "%p" in the path is the process's number.
  */
+#include "../cudasim.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "checker.h"
 #include "device.h"
 #include "state.h"
 
@@ -20,6 +23,20 @@ static void expand(const char *path, char *ret_text, size_t room)
 			 mark + 2);
 	else
 		snprintf(ret_text, room, "%s", path);
+}
+
+static void write_checked(FILE *file)
+{
+	struct cudasim_checked checked;
+
+	cudasim_checked(&checked);
+	fprintf(file,
+		"checked hand_outs %llu accesses %llu strays %llu comparisons %llu lines %llu "
+		"forgotten %llu violations %llu\n",
+		(unsigned long long)checked.hand_outs, (unsigned long long)checked.accesses,
+		(unsigned long long)checked.strays, (unsigned long long)checked.comparisons,
+		(unsigned long long)checked.lines, (unsigned long long)checked.forgotten,
+		(unsigned long long)cudasim_violations());
 }
 
 static void write_report(FILE *file)
@@ -39,6 +56,8 @@ static void write_report(FILE *file)
 		fprintf(file, "device %d peak_bytes %llu used_bytes %llu\n", i,
 			(unsigned long long)sim_device_get(i)->vram.peak,
 			(unsigned long long)sim_device_get(i)->vram.used);
+	if (sim_checking)
+		write_checked(file);
 }
 
 __attribute__((destructor)) static void report_at_exit(void)

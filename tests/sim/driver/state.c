@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "checker.h"
 #include "clock.h"
 #include "device.h"
 #include "faults.h"
@@ -71,6 +72,7 @@ static void start_once(void)
 {
 	sim_plan_read(secure_getenv("CUDASIM"));
 	sim_faults_start();
+	sim_checker_start();
 	sim_clock_start();
 	pthread_key_create(&key, release_thread);
 	pthread_atfork(sim_lock, sim_unlock, after_fork_in_child);
@@ -131,6 +133,8 @@ struct sim_thread *sim_thread_join(void)
 		thread->taken = true;
 		thread->id = ++last_thread;
 		thread->depth = 0;
+		thread->for_allocator = 0;
+		thread->interrupt = 0;
 		thread->capture_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
 	}
 	pthread_mutex_unlock(&threads_lock);
@@ -138,6 +142,14 @@ struct sim_thread *sim_thread_join(void)
 		pthread_setspecific(key, thread);
 	sim_self = thread;
 	return thread;
+}
+
+void sim_threads_visit(void (*see)(struct sim_thread *thread, void *data), void *data)
+{
+	pthread_mutex_lock(&threads_lock);
+	for (struct sim_thread *thread = threads; thread; thread = thread->next)
+		see(thread, data);
+	pthread_mutex_unlock(&threads_lock);
 }
 
 uint64_t sim_calls_made(enum sim_call call)

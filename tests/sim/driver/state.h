@@ -14,6 +14,8 @@
 enum { SIM_STACK_DEPTH = 64 };
 
 struct sim_ctx;
+struct sim_vector;
+struct sim_work;
 
 /* A context on a thread's stack; the id tells when the handle has been given to another one. */
 struct sim_current {
@@ -26,11 +28,18 @@ struct sim_thread {
 	struct sim_thread *next; /* all that ever were; a dead thread's is given to a new one */
 	bool taken;
 	bool per_thread;   /* stream 0 of the running call is the thread's own */
-	bool in_host_call; /* it runs a host function for a stream */
+	bool in_host_call; /* it runs host functions for streams */
 	uint64_t id;       /* never used twice */
 	CUstreamCaptureMode capture_mode;
 	unsigned depth;
 	struct sim_current stack[SIM_STACK_DEPTH];
+	const struct sim_work *host_call; /* the function that it runs now */
+	struct sim_vector *known;         /* work that it knows to be done: checker.c */
+	uint64_t known_by;                /* the id of the thread that knows it */
+	unsigned for_allocator;           /* > 0: it works for an allocator */
+	uint64_t interrupt;               /* calls until then, 0: never */
+	void (*meanwhile)(void *data);
+	void *meanwhile_data;
 	_Atomic uint64_t calls[SIM_CALL_COUNT];
 	_Atomic uint64_t ns[SIM_CALL_COUNT];
 };
@@ -69,6 +78,9 @@ static inline struct sim_thread *sim_thread_self(void)
 {
 	return sim_self ? sim_self : sim_thread_join();
 }
+
+/* Calls `see` for every thread that ever was. The lock is held. */
+void sim_threads_visit(void (*see)(struct sim_thread *thread, void *data), void *data);
 
 /* Calls and nanoseconds of all threads so far. */
 uint64_t sim_calls_made(enum sim_call call);

@@ -2,8 +2,10 @@
 #include "stream.h"
 
 #include "capture.h"
+#include "checker.h"
 #include "context.h"
 #include "event.h"
+#include "vector.h"
 
 enum { LEAST_PRIORITY = 0, GREATEST_PRIORITY = -5 };
 
@@ -28,6 +30,9 @@ static void leave_orphan(struct sim_stream *stream)
 	struct sim_ctx *ctx = stream->ctx;
 	struct sim_work *join;
 
+	/* Also what is done by now: it may be the clock alone that knows. */
+	if (stream->tail)
+		sim_vector_join(&ctx->left, stream->tail->vector);
 	if (sim_work_is_done(stream->tail))
 		return;
 	if (sim_work_is_done(ctx->orphans)) {
@@ -54,6 +59,7 @@ void sim_stream_destroy(struct sim_stream *stream)
 		link = &(*link)->next;
 	*link = stream->next;
 	sim_work_unref(stream->tail);
+	sim_line_leave(&stream->line);
 	sim_object_destroy(stream);
 }
 
@@ -131,6 +137,7 @@ CUresult sim_stream_submit(struct sim_stream *stream, struct sim_op *op, struct 
 		return result == CUDA_SUCCESS ? CUDA_ERROR_OUT_OF_MEMORY : result;
 	}
 	sim_stream_order(stream, work);
+	sim_checker_submitted(work, stream, &stream->line, false);
 	sim_work_commit(work);
 	sim_work_store(&stream->tail, work);
 	if (ret_work)
@@ -150,6 +157,36 @@ CUresult sim_stream_submit_and_wait(struct sim_stream *stream, struct sim_op *op
 		return result;
 	sim_work_wait(work);
 	sim_work_unref(work);
+	return ctx->error;
+}
+
+CUresult sim_stream_mark(struct sim_stream *stream, struct sim_work **ret_mark)
+{
+	static const struct sim_op mark = {.kind = SIM_OP_MARK};
+	CUresult result = sim_capture_refuse(stream);
+	struct sim_work *work;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	work = sim_work_create(stream->ctx, &mark);
+	if (!work)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	sim_stream_order(stream, work);
+	sim_work_commit(work);
+	*ret_mark = work;
+	return CUDA_SUCCESS;
+}
+
+CUresult sim_stream_wait(struct sim_stream *stream)
+{
+	struct sim_ctx *ctx = stream->ctx;
+	struct sim_work *mark;
+	CUresult result = sim_stream_mark(stream, &mark);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	sim_work_wait(mark);
+	sim_work_unref(mark);
 	return ctx->error;
 }
 
@@ -190,28 +227,26 @@ CUresult sim_cuStreamDestroy(CUstream hStream)
 
 CUresult sim_cuStreamSynchronize(CUstream hStream)
 {
-	struct sim_op mark = {.kind = SIM_OP_MARK};
 	CUresult error;
 	struct sim_stream *stream = sim_stream_of(hStream, &error);
 
-	return stream ? sim_stream_submit_and_wait(stream, &mark) : error;
+	return stream ? sim_stream_wait(stream) : error;
 }
 
 CUresult sim_cuStreamQuery(CUstream hStream)
 {
-	struct sim_op mark = {.kind = SIM_OP_MARK};
-	struct sim_work *work;
+	struct sim_work *mark;
 	CUresult error;
 	struct sim_stream *stream = sim_stream_of(hStream, &error);
 	bool done;
 
 	if (!stream)
 		return error;
-	error = sim_stream_submit(stream, &mark, &work);
+	error = sim_stream_mark(stream, &mark);
 	if (error != CUDA_SUCCESS)
 		return error;
-	done = sim_work_is_done(work);
-	sim_work_unref(work);
+	done = sim_work_is_seen_done(mark);
+	sim_work_unref(mark);
 	if (stream->ctx->error)
 		return stream->ctx->error;
 	return done ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;

@@ -7,6 +7,7 @@
 #define CM_SIM_STREAM_H
 
 #include "graph.h"
+#include "line.h"
 #include "object.h"
 #include "work.h"
 
@@ -22,6 +23,7 @@ struct sim_stream {
 	int priority;
 	uint64_t thread; /* whose default stream it is, or 0 */
 	struct sim_work *tail;
+	uint32_t line;               /* of the checker */
 	struct sim_capture *capture; /* NULL: work is carried out */
 	struct sim_nodes frontier;   /* what the next captured node comes after */
 	CUstreamAttrValue attributes[SIM_STREAM_ATTRIBUTES];
@@ -50,5 +52,13 @@ CUresult sim_stream_submit(struct sim_stream *stream, struct sim_op *op,
 			   struct sim_work **ret_work);
 /* The same, and the host waits. */
 CUresult sim_stream_submit_and_wait(struct sim_stream *stream, struct sim_op *op);
+
+/*
+ * A mark after all of the stream, a reference, that is no work of the stream itself: nothing comes
+ * after it. Refused for a stream that is capturing.
+ */
+CUresult sim_stream_mark(struct sim_stream *stream, struct sim_work **ret_mark);
+/* The host waits for all of the stream. */
+CUresult sim_stream_wait(struct sim_stream *stream);
 
 #endif

@@ -7,6 +7,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "card.h"
+
 enum { UNITS_PER_CHUNK = SIM_CHUNK_BYTES / SIM_UNIT_BYTES };
 
 /* Of the address range, to the card's memory; see the head of vram.h. */
@@ -83,13 +85,13 @@ static int init_chunks(struct sim_vram *vram, uint64_t chunks)
 	return 0;
 }
 
-int sim_vram_init(struct sim_vram *vram, uint64_t limit, bool guard)
+int sim_vram_init(struct sim_vram *vram, int device, uint64_t limit, bool guard)
 {
 	int err = -EINVAL;
 
 	/* Where address space is short, as under some checkers, less of it has to do. */
 	for (unsigned factor = SPAN_FACTOR; err && factor; factor /= 2) {
-		*vram = (struct sim_vram){.limit = limit, .guard = guard};
+		*vram = (struct sim_vram){.device = device, .limit = limit, .guard = guard};
 		err = init_chunks(vram, limit / SIM_CHUNK_BYTES * factor);
 	}
 	return err;
@@ -97,7 +99,8 @@ int sim_vram_init(struct sim_vram *vram, uint64_t limit, bool guard)
 
 bool sim_vram_charge(struct sim_vram *vram, uint64_t bytes)
 {
-	if (bytes > vram->limit - vram->used)
+	if (bytes > vram->limit - vram->used ||
+	    !sim_card_enter(vram->device, vram->used + bytes, vram->limit))
 		return false;
 	vram->used += bytes;
 	if (vram->used > vram->peak)
@@ -108,6 +111,14 @@ bool sim_vram_charge(struct sim_vram *vram, uint64_t bytes)
 void sim_vram_uncharge(struct sim_vram *vram, uint64_t bytes)
 {
 	vram->used -= bytes;
+	(void)sim_card_enter(vram->device, vram->used, vram->limit);
+}
+
+uint64_t sim_vram_left(const struct sim_vram *vram)
+{
+	const uint64_t used = vram->used + sim_card_others(vram->device);
+
+	return used < vram->limit ? vram->limit - used : 0;
 }
 
 static uint32_t chunks_of(uint64_t bytes)

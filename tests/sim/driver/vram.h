@@ -28,6 +28,7 @@
 
 struct sim_vram {
 	int fd;
+	int device; /* its number, in the ledger of cards */
 	bool guard;
 	char *base;
 	uint64_t span;  /* bytes of address range, and of the lower part of the file */
@@ -41,7 +42,7 @@ struct sim_vram {
 };
 
 /* 0 or a negative errno. */
-int sim_vram_init(struct sim_vram *vram, uint64_t limit, bool guard);
+int sim_vram_init(struct sim_vram *vram, int device, uint64_t limit, bool guard);
 
 /* The address, or 0 when the card has not that much left. */
 uint64_t sim_vram_alloc(struct sim_vram *vram, uint64_t bytes, void *owner);
@@ -55,6 +56,9 @@ void sim_vram_give(struct sim_vram *vram, uint64_t offset, uint64_t bytes);
 /* Memory that no address stands for, such as a context's own. False when there is not enough. */
 bool sim_vram_charge(struct sim_vram *vram, uint64_t bytes);
 void sim_vram_uncharge(struct sim_vram *vram, uint64_t bytes);
+
+/* What is left of the card, by other processes too. */
+uint64_t sim_vram_left(const struct sim_vram *vram);
 
 static inline bool sim_vram_has(const struct sim_vram *vram, uint64_t addr)
 {

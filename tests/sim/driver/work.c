@@ -3,12 +3,14 @@
 
 #include <stdlib.h>
 
+#include "checker.h"
 #include "clock.h"
 #include "context.h"
 #include "host_calls.h"
 #include "plan.h"
 #include "state.h"
 #include "timeline.h"
+#include "vector.h"
 
 /* How long a wait sleeps for when it does not know for how long: the flag is set elsewhere. */
 enum { POLL_NS = 20000 };
@@ -45,6 +47,7 @@ struct sim_work *sim_work_create(struct sim_ctx *ctx, const struct sim_op *op)
 		.op = *op,
 		.sequence = ++last_sequence,
 	};
+	sim_checker_created(work);
 	return work;
 }
 
@@ -59,6 +62,7 @@ void sim_work_unref(struct sim_work *work)
 	if (!work || --work->refs)
 		return;
 	sim_op_release(&work->op);
+	sim_vector_unref(work->vector);
 	work->next = spare_work;
 	spare_work = work;
 }
@@ -75,6 +79,8 @@ void sim_work_after(struct sim_work *work, struct sim_work *earlier)
 {
 	struct sim_edge *edge = spare_edges;
 
+	if (earlier)
+		sim_checker_after(work, earlier);
 	if (sim_work_is_done(earlier))
 		return;
 	if (edge)
@@ -87,6 +93,14 @@ void sim_work_after(struct sim_work *work, struct sim_work *earlier)
 	edge->next = earlier->followers;
 	earlier->followers = edge;
 	work->blockers++;
+}
+
+bool sim_work_is_seen_done(const struct sim_work *work)
+{
+	if (!sim_work_is_done(work))
+		return false;
+	sim_checker_learnt(work);
+	return true;
 }
 
 static void link_running(struct sim_work *work)
@@ -143,8 +157,10 @@ static void finish(struct sim_work *work)
 		sim_host_calls_add(work);
 		return;
 	}
+	sim_checker_acts(work->vector);
 	if (!work->ctx->error)
 		result = sim_op_run(&work->op, work->ctx);
+	sim_checker_acted();
 	if (result != CUDA_SUCCESS)
 		work->ctx->error = result;
 	complete(work);
@@ -270,11 +286,19 @@ static void step(void)
 	sim_work_run_until(now);
 }
 
-void sim_work_wait(struct sim_work *work)
+void sim_work_await(struct sim_work *work)
 {
 	sim_work_ref(work);
 	while (work->state != SIM_WORK_DONE)
 		step();
+	sim_work_unref(work);
+}
+
+void sim_work_wait(struct sim_work *work)
+{
+	sim_work_ref(work);
+	sim_work_await(work);
+	sim_checker_learnt(work);
 	sim_work_unref(work);
 }
 

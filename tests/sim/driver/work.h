@@ -4,8 +4,8 @@
  * ended, lasts as long as its operation says, and takes effect at its end; pieces that nothing
  * orders overlap. Streams, events and barriers (stream.h, event.h, context.h) say what comes after
  * what, all of it through sim_work_after(), also where the earlier work has long ended: these
- * edges, the host's waits (sim_work_wait()), and what it is told is done (sim_work_is_done(), by
- * the queries of streams and events) are the whole happens-before relation.
+ * edges, the host's waits (sim_work_wait()), and what it is told is done (sim_work_is_seen_done())
+ * are the whole happens-before relation, which checker.h keeps.
  *
  * Work is counted: whoever keeps a pointer holds a reference. Caller locks.
  */
@@ -16,6 +16,7 @@
 
 struct sim_ctx;
 struct sim_edge;
+struct sim_vector;
 
 enum sim_work_state {
 	SIM_WORK_NEW,     /* not committed */
@@ -38,6 +39,7 @@ struct sim_work {
 	struct sim_work *next; /* of the context's unfinished work, or of spare structs */
 	struct sim_work *prev;
 	struct sim_work *next_polling;
+	struct sim_vector *vector; /* what it comes after: checker.h */
 	struct sim_op op;
 };
 
@@ -58,11 +60,16 @@ static inline bool sim_work_is_done(const struct sim_work *work)
 	return !work || work->state == SIM_WORK_DONE;
 }
 
+/* The same, and the host has been told so. */
+bool sim_work_is_seen_done(const struct sim_work *work);
+
 /* Lets everything happen that happens by then; moves the virtual clock there. */
 void sim_work_run_until(uint64_t ns);
 
 /* The host waits for the end of the work; the lock is released where real time must pass. */
 void sim_work_wait(struct sim_work *work);
+/* The same for the driver's own ends: the caller of the call can't count on it. */
+void sim_work_await(struct sim_work *work);
 
 /* Lets time pass until all work has ended that ends by itself. */
 void sim_work_settle(void);
