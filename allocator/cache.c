@@ -9,6 +9,7 @@
 #include "allocator/epoch.h"
 #include "allocator/heap.h"
 #include "allocator/rows.h"
+#include "allocator/size_class.h"
 #include "stats/books.h"
 #include "stats/region.h"
 
@@ -28,7 +29,11 @@ int cm_cache_create(const struct cm_cache_params *params, struct cm_cache **ret_
 		return -ENOMEM;
 	cache->ops = params->ops;
 	cache->policy = *params->policy;
+	cache->rounds = cm_size_is_rounded_up(&cache->policy);
+	cache->plain = cache->policy.max_split_size == UINT64_MAX &&
+		       cache->policy.placement == CM_PLACEMENT_SPLIT;
 	cache->region = params->region;
+	cache->events = params->region->header->table[CM_TABLE_EVENT].ring != 0;
 	cache->block = cm_region_row(params->region, CM_TABLE_BLOCK, 0);
 	cache->segment = cm_region_row(params->region, CM_TABLE_SEGMENT, 0);
 	cache->blocks = cache->segments = 1; /* row 0 means none */
@@ -91,17 +96,6 @@ static void fill_device_row(struct cm_cache *cache, struct cm_device_row *row,
 	row->flags = CM_DEVICE_USED | (info->simulated ? CM_DEVICE_SIMULATED : 0);
 }
 
-/* A ring that cannot be backed is no reason to fail: events are then not recorded. */
-static void find_ring(struct cm_cache *cache, struct cm_device *device)
-{
-	uint32_t rows = cache->region->header->table[CM_TABLE_EVENT].ring;
-
-	if (!rows || cm_region_commit(cache->region, CM_TABLE_EVENT, (device->index + 1) * rows))
-		return;
-	device->ring.row = cm_region_row(cache->region, CM_TABLE_EVENT, device->index * rows);
-	device->ring.mask = rows - 1;
-}
-
 /* The turn is held: nobody else adds. */
 static struct cm_device *find_device(struct cm_cache *cache, const struct cm_context_info *info)
 {
@@ -119,7 +113,7 @@ static struct cm_device *find_device(struct cm_cache *cache, const struct cm_con
 	device->cache = cache;
 	device->index = row;
 	device->row = cm_region_row(cache->region, CM_TABLE_DEVICE, row);
-	find_ring(cache, device);
+	cm_cache_open_ring(cache, CM_TABLE_EVENT, row, &device->ring);
 	cm_books_begin(device->row);
 	fill_device_row(cache, device->row, info);
 	cm_books_end(device->row);
@@ -164,7 +158,8 @@ static void open_heap(struct cm_heap *heap, const struct cm_context_info *info)
 		cm_bins_init(&heap->bins[fit], heap->cache->block);
 	heap->open = (struct cm_epoch){.number = 1};
 	heap->oldest = 1;
-	heap->live_bytes = 0;
+	heap->live_bytes = heap->pending_sizes = 0;
+	heap->ask_again = heap->searches[CM_FIT_LARGE];
 	heap->ordered = (struct cm_fence){0};
 	memset(heap->row, 0, sizeof(*heap->row));
 	heap->row->context = info->ctx;
@@ -180,17 +175,29 @@ static void open_heap(struct cm_heap *heap, const struct cm_context_info *info)
 	cm_lock_release(&heap->device->lock);
 }
 
-struct cm_heap *cm_cache_find_heap(struct cm_cache *cache, uint64_t ctx)
+CM_ALWAYS_INLINE struct cm_heap *find_heap(struct cm_cache *cache, uint64_t ctx)
 {
 	uint32_t i, n = atomic_load_explicit(&cache->heaps, memory_order_acquire);
 	struct cm_heap *heap;
 
 	for (i = 0; ctx && i < n; i++) {
 		heap = atomic_load_explicit(&cache->heap[i], memory_order_acquire);
-		if (cm_heap_ctx(heap) == ctx)
+		if (CM_LIKELY(cm_heap_ctx(heap) == ctx))
 			return heap;
 	}
 	return NULL;
+}
+
+struct cm_heap *cm_cache_find_heap(struct cm_cache *cache, uint64_t ctx)
+{
+	return find_heap(cache, ctx);
+}
+
+bool cm_cache_serves(struct cm_cache *cache, uint64_t ctx)
+{
+	const struct cm_heap *heap = find_heap(cache, ctx);
+
+	return heap && !(cm_heap_flags(heap) & CM_HEAP_DRAINING);
 }
 
 /* Work of a second context can reach the memory of the first, whatever barrier was laid there. */
@@ -304,6 +311,18 @@ void cm_cache_lock_contexts(struct cm_cache *cache) CM_ACQUIRES(cache->turn)
 void cm_cache_unlock_contexts(struct cm_cache *cache) CM_RELEASES(cache->turn)
 {
 	cm_lock_release(&cache->turn);
+}
+
+void cm_cache_context_is_ending(struct cm_cache *cache)
+{
+	assert(cm_lock_is_held(&cache->turn));
+	cache->ending++;
+}
+
+void cm_cache_context_has_ended(struct cm_cache *cache)
+{
+	assert(cm_lock_is_held(&cache->turn));
+	cache->ending--;
 }
 
 void cm_cache_forget_heap(struct cm_cache *cache, uint64_t ctx)

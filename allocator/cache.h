@@ -67,6 +67,9 @@ void cm_cache_destroy(struct cm_cache *cache);
 
 /* The heap of a context, or NULL. Lock-free. */
 struct cm_heap *cm_cache_find_heap(struct cm_cache *cache, uint64_t ctx);
+/* Whether the context has a heap, and caching has not stopped in it, by cm_cache_drain_heap or since
+ * the driver answered with an error of the context. Lock-free. */
+bool cm_cache_serves(struct cm_cache *cache, uint64_t ctx);
 /* Makes the heap of a context; a heap that stands is returned. Waits until no other context can
  * find work of old on what it was given behind a barrier. -ENOSPC. */
 int cm_cache_add_heap(struct cm_cache *cache, const struct cm_context_info *info,
@@ -79,6 +82,13 @@ int cm_cache_add_heap(struct cm_cache *cache, const struct cm_context_info *info
 void cm_cache_lock_contexts(struct cm_cache *cache);
 void cm_cache_unlock_contexts(struct cm_cache *cache);
 void cm_cache_forget_heap(struct cm_cache *cache, uint64_t ctx);
+/*
+ * The driver is about to destroy a context that has been forgotten, and has done so. Its work may run
+ * until then and touch what other contexts free, and no event of it can be asked any more: meanwhile
+ * no memory becomes ready. For both calls the contexts are locked.
+ */
+void cm_cache_context_is_ending(struct cm_cache *cache);
+void cm_cache_context_has_ended(struct cm_cache *cache);
 
 /*
  * Device memory of `bytes` in the heap's context, which is current on the calling thread.
@@ -166,6 +176,14 @@ void cm_cache_reset_accumulated(struct cm_cache *cache, uint32_t row);
 void cm_cache_read_host(struct cm_cache *cache, struct cm_host_row *ret_row);
 void cm_cache_host_reset_peak(struct cm_cache *cache);
 void cm_cache_host_reset_accumulated(struct cm_cache *cache);
+
+/*
+ * Holds every lock that guards rows, books and rings, so that they can be copied as of one moment;
+ * whoever wants memory meanwhile waits. Nothing else of the cache may be called meanwhile. For
+ * at most a millisecond, by the caller's care.
+ */
+void cm_cache_hold(struct cm_cache *cache);
+void cm_cache_resume(struct cm_cache *cache);
 
 /* Counts memory of another kind: bytes > 0 adds one, bytes < 0 takes one away. */
 void cm_cache_count_other(struct cm_cache *cache, uint32_t row, enum cm_other kind, int64_t bytes);

@@ -270,6 +270,11 @@ static bool check_epoch(struct walk *walk, const struct cm_heap *heap, const str
 			return cm_why_say(&walk->why,
 					  "block %u is in epoch %llu of heap %u by mistake", index,
 					  (ull)epoch->number, heap->index);
+		if (!(heap->pending_sizes >> cm_size_class(block[index].size) & 1))
+			return cm_why_say(&walk->why,
+					  "block %u of %llu bytes waits, of heap %u none of its "
+					  "size class",
+					  index, (ull)block[index].size, heap->index);
 		walk->seen[index] = SEEN_IN_EPOCH;
 		blocks++;
 		bytes += block[index].size;
@@ -317,6 +322,7 @@ static bool check_epochs(struct walk *walk, const struct cm_heap *heap)
 static bool check_heap(struct walk *walk, const struct cm_heap *heap)
 {
 	const struct heap_sum *sum = &walk->heap[heap->index];
+	uint64_t blocks;
 	uint32_t fit;
 
 	if (heap->ctx)
@@ -327,13 +333,12 @@ static bool check_heap(struct walk *walk, const struct cm_heap *heap)
 		return cm_why_say(&walk->why, "heap %u: %llu bytes are live, not %llu", heap->index,
 				  (ull)sum->live_bytes, (ull)heap->live_bytes);
 	for (fit = 0; fit < CM_FIT_COUNT; fit++) {
-		if (!cm_check_bins(heap, fit, &walk->why))
+		if (!cm_check_bins(heap, fit, &walk->why, &blocks))
 			return false;
-		if (heap->bins[fit].blocks != sum->free_blocks[fit])
+		if (blocks != sum->free_blocks[fit])
 			return cm_why_say(&walk->why,
 					  "heap %u: %llu blocks are free, its bins hold %llu",
-					  heap->index, (ull)sum->free_blocks[fit],
-					  (ull)heap->bins[fit].blocks);
+					  heap->index, (ull)sum->free_blocks[fit], (ull)blocks);
 	}
 	return check_epochs(walk, heap);
 }
@@ -480,20 +485,12 @@ static int check_locked(struct cm_cache *cache, char *why, size_t why_bytes)
 
 int cm_cache_check(struct cm_cache *cache, char *why, size_t why_bytes) CM_UNCHECKED
 {
-	uint32_t i, n;
 	int err;
 
 	cm_lock_acquire(&cache->turn);
-	cm_lock_acquire(&cache->pinned.lock);
-	n = atomic_load(&cache->devices);
-	for (i = 0; i < n; i++)
-		cm_lock_acquire(&cache->device[i]->lock);
-	cm_lock_acquire(&cache->tables);
+	cm_cache_hold(cache);
 	err = check_locked(cache, why, why_bytes);
-	cm_lock_release(&cache->tables);
-	for (i = n; i-- > 0;)
-		cm_lock_release(&cache->device[i]->lock);
-	cm_lock_release(&cache->pinned.lock);
+	cm_cache_resume(cache);
 	cm_lock_release(&cache->turn);
 	return err;
 }

@@ -24,9 +24,10 @@ struct cm_why {
 bool cm_why_say(const struct cm_why *why, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* The bins of one pool: bitmap, lists and tries agree, every block is FREE and recycled, and its
- * segment is the heap's and the pool's. Their number and bytes are those that the bins state. */
-bool cm_check_bins(const struct cm_heap *heap, uint32_t fit, const struct cm_why *why);
+/* The bins of one pool: bitmaps and lists agree, every block is FREE and recycled, and its segment is
+ * the heap's and the pool's. Counts them. */
+bool cm_check_bins(const struct cm_heap *heap, uint32_t fit, const struct cm_why *why,
+		   uint64_t *ret_blocks);
 
 /* With the build option `invariants`: the operation that has just ended is the one to blame. */
 static inline void cm_check_after(struct cm_cache *cache)

@@ -152,9 +152,9 @@ static bool check_lists(const struct cm_cache *cache, const struct pinned_sum *s
 			for (class = 0; class < CM_PINNED_CLASSES; class ++)
 				if (!check_ready(cache, heap, kind, class, &ready, why))
 					return false;
-	for (index = cache->pinned.aged.first; index; index = cache->block[index].child[1]) {
+	for (index = cache->pinned.aged.first; index; index = cache->block[index].aged[1]) {
 		if (cache->block[index].state != CM_BLOCK_FREE ||
-		    cache->block[index].child[0] != older)
+		    cache->block[index].aged[0] != older)
 			return cm_why_say(why, "host block %u is out of order", index);
 		older = index;
 		aged++;

@@ -73,7 +73,7 @@ bool cm_epoch_close_turned(struct cm_heap *heap)
 		return false;
 	}
 	/* Read after the record: work counted later was submitted later. */
-	epoch->clean = ops->work_number() == epoch->work;
+	epoch->clean = cm_ops_work(ops) == epoch->work;
 	epoch->closed_ns = ops->now_ns();
 	count(heap, CM_SCALAR_epochs_closed, 1);
 	return true;
@@ -81,7 +81,7 @@ bool cm_epoch_close_turned(struct cm_heap *heap)
 
 static bool is_complete(struct cm_heap *heap, uint64_t number)
 {
-	return cm_fence_is_complete_turned(&closed(heap, number)->fence);
+	return !heap->cache->ending && cm_fence_is_complete_turned(&closed(heap, number)->fence);
 }
 
 /* Everything up to the closed epoch `last` is ready. */
@@ -134,7 +134,7 @@ static bool may_lay_barrier(struct cm_heap *heap)
 	struct cm_cache *cache = heap->cache;
 
 	return heap->can & CM_CAN_CTX_EVENTS && !(cm_heap_flags(heap) & CM_HEAP_SHARED) &&
-	       atomic_load_explicit(&cache->contexts, memory_order_relaxed) == 1;
+	       !cache->ending && atomic_load_explicit(&cache->contexts, memory_order_relaxed) == 1;
 }
 
 /* An epoch that hangs: whatever is put behind it may hang too. */
@@ -191,9 +191,19 @@ bool cm_epoch_synchronize_turned(struct cm_heap *heap)
 	return true;
 }
 
+bool cm_epoch_can_ask(struct cm_cache *cache)
+{
+	bool can;
+
+	cm_lock_acquire(&cache->turn);
+	can = cm_fence_is_possible(cache);
+	cm_lock_release(&cache->turn);
+	return can;
+}
+
 bool cm_epoch_open_is_clean(struct cm_heap *heap)
 {
-	uint64_t work = heap->cache->ops->work_number();
+	uint64_t work = cm_ops_work(heap->cache->ops);
 	bool clean;
 
 	cm_lock_acquire(&heap->device->lock);
@@ -202,19 +212,23 @@ bool cm_epoch_open_is_clean(struct cm_heap *heap)
 	return clean;
 }
 
-/* Whether an epoch before `end` has been waited for long enough. */
+/*
+ * Whether the epochs before `end` have been waited for long enough. A clean one, whatever lies before
+ * it, is what a cudaFree would have waited for.
+ */
 static bool is_out_of_patience(struct cm_heap *heap, uint64_t end, uint64_t limit_ns)
 {
-	uint64_t number, now = heap->cache->ops->now_ns(), waited;
+	uint64_t number, now = heap->cache->ops->now_ns();
 	const struct cm_epoch *epoch;
 
 	for (number = heap->oldest; number < end; number++) {
 		epoch = closed(heap, number);
-		waited = now - epoch->closed_ns;
-		if (epoch->fence.broken || waited >= (epoch->clean ? limit_ns : CM_PATIENCE_NS))
+		if (epoch->fence.broken)
 			return true;
+		if (epoch->clean)
+			return now - epoch->closed_ns >= limit_ns;
 	}
-	return false;
+	return now - closed(heap, heap->oldest)->closed_ns >= CM_PATIENCE_NS;
 }
 
 /* One look: whether to look again for the epochs before `end`. */
@@ -320,15 +334,18 @@ bool cm_epoch_quiesces(struct cm_device *device, uint64_t limit_ns)
 	return arrives(device, limit_ns);
 }
 
-static bool is_settled(struct cm_heap *heap)
+static bool is_settled(struct cm_heap *heap, bool gated)
 {
 	bool settled;
 
 	cm_lock_acquire(&heap->cache->turn);
-	settled = cm_fence_is_complete_turned(&heap->ordered);
+	settled = gated ? cm_fence_is_complete_turned(&heap->ordered)
+			: cm_fence_is_complete_ungated_turned(&heap->ordered);
 	if (heap->ordered.broken) {
-		/* Asked another way; work of a context that is beyond an answer is over. */
-		(void)cm_fence_synchronize_turned(heap->cache);
+		/* Asked another way, where it may be; work of a context that is beyond an answer is
+		 * over. */
+		if (gated)
+			(void)cm_fence_synchronize_turned(heap->cache);
 		cm_fence_fini_turned(&heap->ordered);
 		settled = true;
 	}
@@ -340,12 +357,18 @@ void cm_epoch_settle(struct cm_heap *heap)
 {
 	const struct cm_driver_ops *ops = heap->cache->ops;
 	uint64_t nap = CM_FENCE_NAP_NS;
+	bool gated, settled;
 
-	if (!ops->gate_enter())
-		return;
-	while (!is_settled(heap))
-		cm_fence_nap(ops, &nap);
-	ops->gate_leave();
+	do {
+		gated = ops->gate_enter();
+		settled = is_settled(heap, gated);
+		if (gated)
+			ops->gate_leave();
+		if (!settled)
+			ops->sleep_ns(nap);
+		if (nap < CM_FENCE_NAP_MOST_NS)
+			nap *= 2;
+	} while (!settled);
 }
 
 void cm_epoch_forget_context_turned(struct cm_cache *cache, struct cm_heap *gone)

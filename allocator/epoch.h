@@ -38,12 +38,16 @@ bool cm_epoch_barrier_turned(struct cm_heap *heap);
 /* The host waits for every context; all memory freed before is ready. False on a driver error. */
 bool cm_epoch_synchronize_turned(struct cm_heap *heap);
 
+/* Whether the state of work can be asked for at all; else the host can only wait for it. */
+bool cm_epoch_can_ask(struct cm_cache *cache);
+
 /* Whether memory freed now would be waited for no longer than a cudaFree would have taken. */
 bool cm_epoch_open_is_clean(struct cm_heap *heap);
 
 /*
  * Waits until all memory freed before is ready: for no more than `limit_ns` behind what is clean,
- * CM_PATIENCE_NS behind what is not, and not where the driver gives no answer.
+ * whatever lies before that, CM_PATIENCE_NS behind what is not, and not where the driver gives no
+ * answer.
  */
 void cm_epoch_wait(struct cm_heap *heap, uint64_t limit_ns);
 
@@ -61,7 +65,7 @@ bool cm_epoch_quiesces(struct cm_device *device, uint64_t limit_ns);
 /*
  * Others than the context's own future work are about to reach its memory, and no barrier holds
  * them back: waits until what was handed out behind one is idle, for which a cudaFree would have
- * waited. Enters the gate; while a capture is active nothing can be asked, and nothing is.
+ * waited. Outside of the gate, and also while a capture is active.
  */
 void cm_epoch_settle(struct cm_heap *heap);
 

@@ -5,8 +5,6 @@
 
 #include "allocator/heap.h"
 
-#define NAP_MOST_NS UINT64_C(1000000)
-
 bool cm_fence_is_possible(const struct cm_cache *cache)
 {
 	uint32_t i, heaps = atomic_load_explicit(&cache->heaps, memory_order_acquire);
@@ -80,7 +78,7 @@ bool cm_fence_record_turned(struct cm_cache *cache, struct cm_fence *fence)
 	return true;
 }
 
-bool cm_fence_is_complete_turned(struct cm_fence *fence)
+static bool is_complete(struct cm_fence *fence, bool gated)
 {
 	struct cm_fence_event *slot;
 	struct cm_cache *cache;
@@ -94,7 +92,8 @@ bool cm_fence_is_complete_turned(struct cm_fence *fence)
 		cache = slot->heap->cache;
 		assert(cm_lock_is_held(&cache->turn));
 		cm_cache_count(cache, slot->heap->device->index, CM_SCALAR_event_queries, 1);
-		err = cache->ops->event_query(slot->heap->ctx, slot->event);
+		err = gated ? cache->ops->event_query(slot->heap->ctx, slot->event)
+			    : cache->ops->event_query_ungated(slot->heap->ctx, slot->event);
 		if (err) {
 			fence->broken = err != CM_DRIVER_NOT_READY;
 			fail(slot->heap, err);
@@ -104,6 +103,16 @@ bool cm_fence_is_complete_turned(struct cm_fence *fence)
 		slot->heap = NULL;
 	}
 	return true;
+}
+
+bool cm_fence_is_complete_turned(struct cm_fence *fence)
+{
+	return is_complete(fence, true);
+}
+
+bool cm_fence_is_complete_ungated_turned(struct cm_fence *fence)
+{
+	return is_complete(fence, false);
 }
 
 bool cm_fence_order_turned(const struct cm_fence *fence, struct cm_heap *heap)
@@ -127,7 +136,9 @@ void cm_fence_fini_turned(struct cm_fence *fence)
 	for (i = 0; i < fence->events; i++)
 		if (fence->event[i].heap)
 			give_event(fence->event[i].heap, fence->event[i].event);
-	*fence = (struct cm_fence){0};
+	/* The slots behind the last event mean nothing: they are many, and left as they are. */
+	fence->events = 0;
+	fence->broken = false;
 }
 
 void cm_fence_forget_turned(struct cm_fence *fence, const struct cm_heap *gone)
@@ -145,8 +156,16 @@ void cm_fence_nap(const struct cm_driver_ops *ops, uint64_t *nap_ns)
 	do
 		ops->sleep_ns(*nap_ns);
 	while (!ops->gate_enter());
-	if (*nap_ns < NAP_MOST_NS)
+	if (*nap_ns < CM_FENCE_NAP_MOST_NS)
 		*nap_ns *= 2;
+}
+
+void cm_fence_lock(const struct cm_driver_ops *ops, struct cm_lock *lock)
+{
+	uint64_t nap = CM_FENCE_NAP_NS;
+
+	while (!cm_lock_try(lock))
+		cm_fence_nap(ops, &nap);
 }
 
 bool cm_fence_synchronize_turned(struct cm_cache *cache)
@@ -156,6 +175,8 @@ bool cm_fence_synchronize_turned(struct cm_cache *cache)
 	int err;
 
 	assert(cm_lock_is_held(&cache->turn));
+	if (cache->ending)
+		return false;
 	for (i = 0; i < heaps; i++) {
 		heap = atomic_load_explicit(&cache->heap[i], memory_order_relaxed);
 		err = heap->ctx ? cache->ops->ctx_synchronize(heap->ctx) : 0;

@@ -7,8 +7,8 @@
  * Events stay with their context and serve one fence after the other. Where a driver has no events
  * of a context, cm_fence_synchronize_turned is all there is.
  *
- * All functions call the driver: the caller has entered the capture gate, holds the cache's turn and
- * no device's lock. A context that answers with an error of its own is left to the program: its heap
+ * All functions call the driver: the caller has entered the capture gate (but for *_ungated), holds
+ * the cache's turn and no device's lock. A context that answers with an error of its own is left to the program: its heap
  * drains. The one that calls no driver is cm_fence_forget_turned.
  */
 #ifndef CM_ALLOCATOR_FENCE_H
@@ -17,10 +17,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "allocator/lock.h"
 #include "allocator/ops.h"
 
-#define CM_FENCE_CONTEXTS 16              /* contexts whose work a fence can capture */
-#define CM_FENCE_NAP_NS   UINT64_C(20000) /* the first nap; the next ones are longer */
+#define CM_FENCE_CONTEXTS    16                /* contexts whose work a fence can capture */
+#define CM_FENCE_NAP_NS      UINT64_C(20000)   /* the first nap; the next ones are longer, */
+#define CM_FENCE_NAP_MOST_NS UINT64_C(1000000) /* up to this */
 
 struct cm_cache;
 struct cm_heap;
@@ -43,6 +45,9 @@ bool cm_fence_record_turned(struct cm_cache *cache, struct cm_fence *fence);
 /* Asks the driver; events that have completed are given back at once. Never blocks. */
 bool cm_fence_is_complete_turned(struct cm_fence *fence);
 
+/* The same outside of the gate, also while a capture is active. */
+bool cm_fence_is_complete_ungated_turned(struct cm_fence *fence);
+
 /* Puts all future work of the context behind its event, on the device. False: it can't be. */
 bool cm_fence_order_turned(const struct cm_fence *fence, struct cm_heap *heap);
 
@@ -58,7 +63,13 @@ void cm_fence_forget_turned(struct cm_fence *fence, const struct cm_heap *gone);
  */
 void cm_fence_nap(const struct cm_driver_ops *ops, uint64_t *nap_ns);
 
-/* The host waits for all work of every context. False on a driver error. */
+/*
+ * Takes a lock whose holder naps, from inside the gate. Who waited for it inside would hold back a
+ * capture that is about to begin, and the capture would hold the napping holder outside.
+ */
+void cm_fence_lock(const struct cm_driver_ops *ops, struct cm_lock *lock) CM_ACQUIRES(lock);
+
+/* The host waits for all work of every context. False on a driver error, or while one is ending. */
 bool cm_fence_synchronize_turned(struct cm_cache *cache);
 
 #endif

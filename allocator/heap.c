@@ -18,7 +18,8 @@ static bool is_split(const struct cm_block *block)
  * requests only, and those take no block much larger than they need. A segment that is exact serves
  * what wastes at most an eighth of it.
  */
-static bool is_fit(const struct cm_cache *cache, const struct cm_block *block, uint64_t size)
+static bool is_fit_by_policy(const struct cm_cache *cache, const struct cm_block *block,
+			     uint64_t size)
 {
 	const struct cm_segment *segment = &cache->segment[block->segment];
 	const struct cm_policy *policy = &cache->policy;
@@ -33,44 +34,70 @@ static bool is_fit(const struct cm_cache *cache, const struct cm_block *block, u
 	return true;
 }
 
-static bool is_worth_splitting(const struct cm_cache *cache, const struct cm_segment *segment,
-			       uint64_t size, uint64_t remainder)
+CM_ALWAYS_INLINE bool is_rest_of_use(uint32_t fit, uint64_t rest)
 {
-	if (segment->flags & CM_SEGMENT_EXACT)
-		return false;
-	if (segment->flags & CM_SEGMENT_SMALL)
-		return remainder >= CM_GRAIN;
-	return size < cache->policy.max_split_size && remainder > CM_SMALL_MAX;
+	return fit == CM_FIT_SMALL ? rest >= CM_GRAIN : rest > CM_SMALL_MAX;
 }
 
-/* Cuts what lies behind the first `size` bytes off as a free block of its own; 0: no row left. */
-static uint32_t split(struct cm_heap *heap, struct cm_block *block, uint32_t index, uint64_t size)
+static bool is_cut_by_policy(const struct cm_cache *cache, uint32_t fit,
+			     const struct cm_block *block, uint64_t size)
+{
+	const uint32_t flags = cache->segment[block->segment].flags;
+
+	return is_rest_of_use(fit, block->size - size) && size < cache->policy.max_split_size &&
+	       !(flags & CM_SEGMENT_EXACT);
+}
+
+/* Most processes have configured nothing: then a block that is large enough fits, and no look at
+ * its segment is needed. */
+CM_ALWAYS_INLINE bool is_fit(const struct cm_cache *cache, const struct cm_block *block,
+			     uint64_t size)
+{
+	return CM_LIKELY(cache->plain) || is_fit_by_policy(cache, block, size);
+}
+
+CM_ALWAYS_INLINE bool is_worth_splitting(const struct cm_cache *cache, uint32_t fit,
+					 const struct cm_block *block, uint64_t size)
+{
+	if (CM_LIKELY(cache->plain))
+		return is_rest_of_use(fit, block->size - size);
+	return block->size > size && is_cut_by_policy(cache, fit, block, size);
+}
+
+/* Cuts what lies behind the first `size` bytes off as a free block of its own, and puts it in the
+ * bins; 0: no row left. */
+CM_ALWAYS_INLINE uint32_t split(struct cm_heap *heap, struct cm_bins *bins, uint32_t index,
+				uint64_t size)
 {
 	struct cm_cache *cache = heap->cache;
-	uint32_t rest = cm_rows_take_block(heap->device);
-	struct cm_block *tail = &cache->block[rest];
+	struct cm_block *block = &cache->block[index], *tail;
+	uint32_t rest = cm_rows_take_block(heap->device), next = block->next;
 
-	if (!rest)
+	if (CM_UNLIKELY(!rest))
 		return 0;
+	tail = &cache->block[rest];
 	tail->addr = block->addr + size;
 	tail->size = block->size - size;
+	tail->requested = 0;
+	tail->prev = index;
+	tail->next = next;
 	tail->segment = block->segment;
+	tail->stack = 0;
 	tail->state = CM_BLOCK_FREE;
 	tail->age = block->age;
 	tail->tick = block->tick;
-	tail->prev = index;
-	tail->next = block->next;
-	if (block->next)
-		cache->block[block->next].prev = rest;
+	if (next)
+		cache->block[next].prev = rest;
 	block->next = rest;
 	block->size = size;
 	cache->segment[block->segment].blocks++;
+	cm_bins_insert(bins, rest);
 	return rest;
 }
 
 /* What a hand-out does to the free pieces of segments in use (PyTorch's inactive_split). */
-static void book_split(struct cm_device_row *row, enum cm_pool pool, bool was_split, bool rest,
-		       uint64_t size, uint64_t rest_size)
+CM_ALWAYS_INLINE void book_split(struct cm_device_row *row, enum cm_pool pool, bool was_split,
+				 bool rest, uint64_t size, uint64_t rest_size)
 {
 	if (was_split) {
 		cm_books_lower(row, pool, CM_STAT_INACTIVE_SPLIT_BYTES, (int64_t)size);
@@ -82,77 +109,119 @@ static void book_split(struct cm_device_row *row, enum cm_pool pool, bool was_sp
 	}
 }
 
-/* Hands out a free block, cut to size where that is worth it. Room for the pointer was reserved. */
-static void hand_out(struct cm_heap *heap, uint32_t index, uint64_t size, uint64_t bytes,
-		     enum cm_scalar source)
+/* Hands out a free block that is in no bin, cut to size where that is worth it. Room for the
+ * pointer was reserved. */
+CM_ALWAYS_INLINE void hand_out(struct cm_heap *heap, uint32_t fit, uint32_t index, uint64_t size,
+			       uint64_t bytes, bool worth_splitting, enum cm_scalar source)
 {
+	const enum cm_pool pool = cm_fit_pool(fit);
 	struct cm_cache *cache = heap->cache;
 	struct cm_device *device = heap->device;
+	struct cm_device_row *row = device->row;
 	struct cm_block *block = &cache->block[index];
-	const struct cm_segment *segment = &cache->segment[block->segment];
-	struct cm_bins *bins = &heap->bins[cm_segment_fit(segment)];
-	enum cm_pool pool = cm_segment_pool(segment);
 	bool was_split = is_split(block);
-	uint64_t remainder = block->size - size;
+	uint64_t tick = cm_ops_tick(cache->ops), remainder = block->size - size;
 	uint32_t rest = 0;
 
-	if (cm_segment_is_recycled(cache, segment))
-		cm_bins_remove(bins, index);
-	if (is_worth_splitting(cache, segment, size, remainder))
-		rest = split(heap, block, index, size);
-	if (rest)
-		cm_bins_insert(bins, rest);
+	if (worth_splitting)
+		rest = split(heap, &heap->bins[fit], index, size);
+	size = block->size;
 	block->state = CM_BLOCK_LIVE;
 	block->requested = bytes;
-	block->stack = 0;
-	block->tick = cache->ops->tick();
-	block->link_prev = block->link_next = 0;
+	block->stack = cm_thread.stack;
+	block->tick = tick;
 	cm_ptr_map_add(&device->map, block->addr, index);
-	heap->live_bytes += block->size;
+	heap->live_bytes += size;
 
-	cm_books_begin(device->row);
-	book_split(device->row, pool, was_split, rest != 0, block->size, remainder);
-	cm_books_hand_out(device->row, pool, (int64_t)block->size, (int64_t)bytes);
-	cm_books_count(device->row, source, 1);
-	if (CM_UNLIKELY(block->size >= cache->policy.max_split_size))
-		cm_stat4_raise(&device->row->stat1[CM_STAT1_OVERSIZE_ALLOCATIONS], 1);
-	cm_device_note_locked(device, CM_ACTION_ALLOC, pool, heap->index, block->tick, block->addr,
-			      bytes);
-	cm_books_end(device->row);
+	cm_books_begin(row);
+	book_split(row, pool, was_split, rest != 0, size, remainder);
+	cm_books_hand_out(row, pool, (int64_t)size, (int64_t)bytes);
+	cm_books_count(row, source, 1);
+	if (CM_UNLIKELY(size >= cache->policy.max_split_size))
+		cm_stat4_raise(&row->stat1[CM_STAT1_OVERSIZE_ALLOCATIONS], 1);
+	cm_device_note_locked(device, CM_ACTION_ALLOC, pool, heap->index, block->stack, tick,
+			      block->addr, bytes);
+	cm_books_end(row);
 }
 
-/* Cutting a large block while much waits for the device: a block that has just been freed may fit
- * better, or join others, once the driver has been asked. */
-static bool is_hasty(const struct cm_heap *heap, const struct cm_block *block, uint64_t size)
+/* Whether a block waits that may be of a size from `least` to `most`. */
+CM_ALWAYS_INLINE bool has_pending_between(const struct cm_heap *heap, uint64_t least, uint64_t most)
 {
-	return size > CM_SMALL_MAX && block->size - size > CM_SMALL_MAX &&
-	       heap->row->pending_bytes * CM_PENDING_SHARE > heap->live_bytes;
+	const uint64_t above = ~UINT64_C(0) << cm_size_class(least);
+	const uint64_t below = ~UINT64_C(0) >> (63 - cm_size_class(most));
+
+	return heap->pending_sizes & above & below;
 }
 
-int cm_heap_try_locked(struct cm_heap *heap, uint64_t size, uint64_t bytes, uint64_t *ret_addr)
+/*
+ * Whether the driver is to be asked first although there is a block that fits. Cutting a large block
+ * while one waits that would do: what has just been freed may fit better, or join others; so what is
+ * reserved follows PyTorch, for which freed memory is ready at once. And now and then where many
+ * blocks wait: while their rows are in the caches they are soon dealt with.
+ */
+CM_ALWAYS_INLINE bool is_hasty(const struct cm_heap *heap, uint32_t fit,
+			       const struct cm_block *block, uint64_t size)
 {
-	uint32_t fit = size <= CM_SMALL_MAX ? CM_FIT_SMALL : CM_FIT_LARGE;
-	uint32_t index = cm_bins_find(&heap->bins[fit], size);
+	const struct cm_heap_row *row = heap->row;
 
-	if (CM_UNLIKELY(index && is_hasty(heap, &heap->cache->block[index], size)))
+	if (CM_UNLIKELY(heap->searches[fit] % CM_PENDING_BLOCKS == 0 &&
+			row->pending_blocks >= CM_PENDING_BLOCKS))
+		return true;
+	return fit == CM_FIT_LARGE && block->size - size > CM_SMALL_MAX &&
+	       has_pending_between(heap, size, block->size) &&
+	       (int32_t)(heap->searches[CM_FIT_LARGE] - heap->ask_again) >= 0;
+}
+
+/* The one way by which ready memory is handed out; `first`: see cm_heap_try. */
+CM_ALWAYS_INLINE int take_of(struct cm_heap *heap, uint32_t fit, uint64_t size, uint64_t bytes,
+			     bool first, enum cm_scalar source, uint64_t *ret_addr)
+{
+	struct cm_cache *cache = heap->cache;
+	struct cm_bins *bins = &heap->bins[fit];
+	uint32_t index = cm_bins_find(bins, size);
+	const struct cm_block *block = &cache->block[index];
+	bool worth;
+
+	if (first && CM_UNLIKELY(index && is_hasty(heap, fit, block, size)))
 		return -ENOENT;
-	return cm_heap_take_locked(heap, size, bytes, ret_addr);
+	heap->searches[fit]++;
+	if (CM_UNLIKELY(!index || !is_fit(cache, block, size)))
+		return -ENOENT;
+	if (CM_UNLIKELY(cm_ptr_map_reserve(&heap->device->map)))
+		return -ENOMEM;
+	worth = is_worth_splitting(cache, fit, block, size);
+	cm_bins_remove(bins, index);
+	hand_out(heap, fit, index, size, bytes, worth, source);
+	*ret_addr = block->addr;
+	return 0;
+}
+
+/* Each pool has code of its own, in which the places of its books are constants. */
+CM_ALWAYS_INLINE int take(struct cm_heap *heap, uint64_t size, uint64_t bytes, bool first,
+			  enum cm_scalar source, uint64_t *ret_addr)
+{
+	assert(cm_lock_is_held(&heap->device->lock));
+	return size <= CM_SMALL_MAX
+		       ? take_of(heap, CM_FIT_SMALL, size, bytes, first, source, ret_addr)
+		       : take_of(heap, CM_FIT_LARGE, size, bytes, first, source, ret_addr);
+}
+
+int cm_heap_try(struct cm_heap *heap, uint64_t size, uint64_t bytes, uint64_t *ret_addr)
+{
+	struct cm_device *device = heap->device;
+	int err;
+
+	cm_lock_acquire(&device->lock);
+	err = CM_UNLIKELY(cm_heap_flags(heap) & CM_HEAP_DRAINING)
+		      ? -EAGAIN
+		      : take(heap, size, bytes, true, CM_SCALAR_cache_hits, ret_addr);
+	cm_lock_release(&device->lock);
+	return err;
 }
 
 int cm_heap_take_locked(struct cm_heap *heap, uint64_t size, uint64_t bytes, uint64_t *ret_addr)
 {
-	uint32_t fit = size <= CM_SMALL_MAX ? CM_FIT_SMALL : CM_FIT_LARGE;
-	uint32_t index = cm_bins_find(&heap->bins[fit], size);
-
-	assert(cm_lock_is_held(&heap->device->lock));
-	heap->searches[fit]++;
-	if (!index || !is_fit(heap->cache, &heap->cache->block[index], size))
-		return -ENOENT;
-	if (CM_UNLIKELY(cm_ptr_map_reserve(&heap->device->map)))
-		return -ENOMEM;
-	hand_out(heap, index, size, bytes, CM_SCALAR_cache_hits);
-	*ret_addr = heap->cache->block[index].addr;
-	return 0;
+	return take(heap, size, bytes, false, CM_SCALAR_cache_hits, ret_addr);
 }
 
 static void fill_segment(struct cm_heap *heap, uint32_t s, uint32_t b, uint64_t addr, uint64_t size,
@@ -162,6 +231,7 @@ static void fill_segment(struct cm_heap *heap, uint32_t s, uint32_t b, uint64_t 
 	struct cm_segment *segment = &cache->segment[s];
 	struct cm_block *block = &cache->block[b];
 
+	*block = (struct cm_block){.segment = s, .state = CM_BLOCK_FREE};
 	segment->addr = block->addr = addr;
 	segment->size = block->size = size;
 	segment->context = heap->ctx;
@@ -169,10 +239,8 @@ static void fill_segment(struct cm_heap *heap, uint32_t s, uint32_t b, uint64_t 
 	__atomic_store_n(&segment->device, heap->device->index, __ATOMIC_RELAXED);
 	segment->first = b;
 	segment->blocks = 1;
-	segment->stack = 0;
-	segment->tick = block->tick = cache->ops->tick();
-	block->segment = s;
-	block->state = CM_BLOCK_FREE;
+	segment->stack = cm_thread.stack;
+	segment->tick = block->tick = cm_ops_tick(cache->ops);
 	block->age = heap->searches[flags & CM_SEGMENT_SMALL ? CM_FIT_SMALL : CM_FIT_LARGE];
 	/* Release: who sees that the row is in use sees whose. */
 	__atomic_store_n(&segment->flags, flags | CM_SEGMENT_USED, __ATOMIC_RELEASE);
@@ -214,8 +282,8 @@ static void book_segment(struct cm_heap *heap, const struct cm_segment *segment)
 	if (segment->size >= heap->cache->policy.max_split_size)
 		cm_stat4_raise(&device->row->stat1[CM_STAT1_OVERSIZE_SEGMENTS], 1);
 	cm_books_count(device->row, CM_SCALAR_num_device_alloc, 1);
-	cm_device_note_locked(device, CM_ACTION_SEGMENT_ALLOC, pool, heap->index, segment->tick,
-			      segment->addr, segment->size);
+	cm_device_note_locked(device, CM_ACTION_SEGMENT_ALLOC, pool, heap->index, segment->stack,
+			      segment->tick, segment->addr, segment->size);
 	cm_books_end(device->row);
 }
 
@@ -223,7 +291,7 @@ int cm_heap_take_new_locked(struct cm_heap *heap, uint64_t addr, uint64_t segmen
 			    uint32_t flags, uint64_t size, uint64_t bytes)
 {
 	struct cm_cache *cache = heap->cache;
-	uint32_t s, b;
+	uint32_t s, b, fit;
 	int err;
 
 	assert(cm_lock_is_held(&heap->device->lock));
@@ -233,10 +301,12 @@ int cm_heap_take_new_locked(struct cm_heap *heap, uint64_t addr, uint64_t segmen
 	if (err)
 		return err;
 	fill_segment(heap, s, b, addr, segment_size, flags);
-	if (cm_segment_is_recycled(cache, &cache->segment[s]))
-		cm_bins_insert(&heap->bins[cm_segment_fit(&cache->segment[s])], b);
 	book_segment(heap, &cache->segment[s]);
-	hand_out(heap, b, size, bytes, CM_SCALAR_cache_misses);
+	fit = cm_segment_fit(&cache->segment[s]);
+	hand_out(heap, fit, b, size, bytes,
+		 !(flags & CM_SEGMENT_EXACT) &&
+			 is_worth_splitting(cache, fit, &cache->block[b], size),
+		 CM_SCALAR_cache_misses);
 	return 0;
 }
 
@@ -255,65 +325,82 @@ void cm_heap_remove_segment_locked(struct cm_cache *cache, uint32_t s)
 	if (segment->size >= cache->policy.max_split_size)
 		cm_stat4_lower(&device->row->stat1[CM_STAT1_OVERSIZE_SEGMENTS], 1);
 	cm_books_count(device->row, CM_SCALAR_num_device_free, 1);
-	cm_device_note_locked(device, CM_ACTION_SEGMENT_FREE, pool, heap->index, cache->ops->tick(),
-			      segment->addr, segment->size);
+	cm_device_note_locked(device, CM_ACTION_SEGMENT_FREE, pool, heap->index, cm_thread.stack,
+			      cm_ops_tick(cache->ops), segment->addr, segment->size);
 	cm_books_end(device->row);
 	cm_rows_give_block(device, segment->first);
 	cm_rows_give_segment(cache, s);
 }
 
-/* Joins `right` to its left neighbour `left`; the row of `right` becomes spare. */
-static void join(struct cm_heap *heap, uint32_t left, uint32_t right)
+/* Joins a block with its free neighbours, whose rows become spare; what it did to the number of
+ * free pieces and their bytes. Returns the row of the whole. */
+CM_ALWAYS_INLINE uint32_t join(struct cm_heap *heap, struct cm_bins *bins, bool recycled,
+			       uint32_t index, int64_t *ret_count, int64_t *ret_bytes)
 {
-	struct cm_block *a = &heap->cache->block[left], *b = &heap->cache->block[right];
+	struct cm_block *table = heap->cache->block, *block = &table[index];
+	uint32_t left = block->prev, right = block->next, gone = 0;
 
-	a->size += b->size;
-	a->next = b->next;
-	if (b->next)
-		heap->cache->block[b->next].prev = left;
-	heap->cache->segment[a->segment].blocks--;
-	cm_rows_give_block(heap->device, right);
+	if (right && table[right].state == CM_BLOCK_FREE) {
+		if (recycled)
+			cm_bins_remove(bins, right);
+		*ret_bytes -= (int64_t)table[right].size;
+		block->size += table[right].size;
+		block->next = table[right].next;
+		cm_rows_give_block(heap->device, right);
+		gone++;
+	}
+	if (left && table[left].state == CM_BLOCK_FREE) {
+		if (recycled)
+			cm_bins_remove(bins, left);
+		*ret_bytes -= (int64_t)table[left].size;
+		table[left].size += block->size;
+		table[left].next = block->next;
+		cm_rows_give_block(heap->device, index);
+		index = left;
+		block = &table[left];
+		gone++;
+	}
+	if (gone) {
+		if (block->next)
+			table[block->next].prev = index;
+		heap->cache->segment[block->segment].blocks -= gone;
+		*ret_count -= gone;
+	}
+	return index;
 }
+
+/* What the blocks that became ready make together, by pool. */
+struct retired {
+	int64_t blocks;
+	int64_t bytes;
+	int64_t requested;
+};
 
 /* One block becomes FREE. True where its segment is recycled: it goes to the bins, as its free
  * neighbours are there. */
-static bool retire_block(struct cm_heap *heap, uint32_t index, uint64_t tick)
+CM_ALWAYS_INLINE bool retire_of(struct cm_heap *heap, uint32_t fit, uint32_t index,
+				const struct cm_segment *segment, uint64_t tick,
+				struct retired *retired)
 {
+	const enum cm_pool pool = cm_fit_pool(fit);
 	struct cm_cache *cache = heap->cache;
 	struct cm_device_row *row = heap->device->row;
 	struct cm_block *block = &cache->block[index];
-	const struct cm_segment *segment = &cache->segment[block->segment];
-	struct cm_bins *bins = &heap->bins[cm_segment_fit(segment)];
-	enum cm_pool pool = cm_segment_pool(segment);
-	bool recycled = cm_segment_is_recycled(cache, segment);
+	const bool recycled = cm_segment_is_recycled(cache, segment);
 	int64_t count = 0, bytes = 0;
-	uint32_t side, other;
 
-	cm_books_ready(row, pool, (int64_t)block->size, (int64_t)block->requested);
-	cm_device_note_locked(heap->device, CM_ACTION_FREE_COMPLETED, pool, heap->index, tick,
-			      block->addr, block->requested);
+	retired[pool].blocks++;
+	retired[pool].bytes += (int64_t)block->size;
+	retired[pool].requested += (int64_t)block->requested;
+	cm_device_note_locked(heap->device, CM_ACTION_FREE_COMPLETED, pool, heap->index,
+			      block->free_stack, tick, block->addr, block->requested);
+	index = join(heap, &heap->bins[fit], recycled, index, &count, &bytes);
+	block = &cache->block[index];
 	block->state = CM_BLOCK_FREE;
-	block->link_prev = block->link_next = 0;
-	for (side = 0; side < 2; side++) {
-		other = side ? block->next : block->prev;
-		if (!other || cache->block[other].state != CM_BLOCK_FREE)
-			continue;
-		count--;
-		bytes -= (int64_t)cache->block[other].size;
-		if (recycled)
-			cm_bins_remove(bins, other);
-		if (side) {
-			join(heap, index, other);
-		} else {
-			join(heap, other, index);
-			index = other;
-			block = &cache->block[index];
-		}
-	}
 	block->tick = tick;
-	block->age = heap->searches[cm_segment_fit(segment)];
+	block->age = heap->searches[fit];
 	if (recycled)
-		cm_bins_insert(bins, index);
+		cm_bins_insert(&heap->bins[fit], index);
 	if (is_split(block)) {
 		count++;
 		bytes += (int64_t)block->size;
@@ -323,7 +410,28 @@ static bool retire_block(struct cm_heap *heap, uint32_t index, uint64_t tick)
 	return recycled;
 }
 
-static void join_open_epoch(struct cm_heap *heap, uint32_t index)
+CM_ALWAYS_INLINE bool retire_block(struct cm_heap *heap, uint32_t index, uint64_t tick,
+				   struct retired *retired)
+{
+	struct cm_cache *cache = heap->cache;
+	const struct cm_segment *segment = &cache->segment[cache->block[index].segment];
+
+	return cm_segment_fit(segment) == CM_FIT_SMALL
+		       ? retire_of(heap, CM_FIT_SMALL, index, segment, tick, retired)
+		       : retire_of(heap, CM_FIT_LARGE, index, segment, tick, retired);
+}
+
+static void book_retired(struct cm_device_row *row, const struct retired *retired)
+{
+	uint32_t pool;
+
+	for (pool = CM_POOL_SMALL; pool < CM_POOL_COUNT; pool++)
+		if (retired[pool].blocks)
+			cm_books_ready(row, (enum cm_pool)pool, retired[pool].blocks,
+				       retired[pool].bytes, retired[pool].requested);
+}
+
+CM_ALWAYS_INLINE void join_open_epoch(struct cm_heap *heap, uint32_t index, uint64_t size)
 {
 	struct cm_block *block = heap->cache->block;
 	struct cm_epoch *open = &heap->open;
@@ -336,54 +444,109 @@ static void join_open_epoch(struct cm_heap *heap, uint32_t index)
 		open->first = index;
 	open->last = index;
 	open->blocks++;
-	open->bytes += block[index].size;
-	open->work = heap->cache->ops->work_number();
+	open->bytes += size;
+	open->work = cm_ops_work(heap->cache->ops);
 	heap->row->pending_blocks++;
-	heap->row->pending_bytes += block[index].size;
+	heap->row->pending_bytes += size;
+	heap->pending_sizes |= UINT64_C(1) << cm_size_class(size);
+}
+
+static void retire_at_once(struct cm_heap *heap, uint32_t index, uint64_t tick)
+{
+	struct retired retired[CM_POOL_COUNT] = {0};
+
+	(void)retire_block(heap, index, tick, retired);
+	book_retired(heap->device->row, retired);
+}
+
+/* Enough has been freed since the last event to be worth one before more work is submitted. */
+CM_ALWAYS_INLINE void want_close(struct cm_heap *heap)
+{
+	struct cm_cache *cache = heap->cache;
+
+	if (cm_heap_is_worth_closing(heap) && heap->can & CM_CAN_CTX_EVENTS &&
+	    !atomic_load_explicit(&cache->wants_close, memory_order_relaxed))
+		atomic_store_explicit(&cache->wants_close, true, memory_order_relaxed);
+}
+
+CM_ALWAYS_INLINE bool free_block(struct cm_heap *heap, uint32_t index,
+				 const struct cm_segment *segment)
+{
+	struct cm_cache *cache = heap->cache;
+	struct cm_device *device = heap->device;
+	struct cm_device_row *row = device->row;
+	struct cm_block *block = &cache->block[index];
+	const enum cm_pool pool = cm_segment_pool(segment);
+	const bool recycled = cm_segment_is_recycled(cache, segment);
+	const uint64_t size = block->size, tick = cm_ops_tick(cache->ops);
+
+	assert(cm_lock_is_held(&device->lock));
+	heap->live_bytes -= size;
+	block->tick = tick;
+	block->free_stack = cm_block_free_stack(block);
+	cm_books_begin(row);
+	cm_books_free(row, pool, (int64_t)size);
+	if (CM_UNLIKELY(size >= cache->policy.max_split_size))
+		cm_stat4_lower(&row->stat1[CM_STAT1_OVERSIZE_ALLOCATIONS], 1);
+	cm_device_note_locked(device, CM_ACTION_FREE_REQUESTED, pool, heap->index,
+			      block->free_stack, tick, block->addr, block->requested);
+	if (CM_LIKELY(recycled))
+		join_open_epoch(heap, index, size);
+	else
+		retire_at_once(heap, index, tick);
+	cm_books_end(row);
+	return !recycled;
 }
 
 bool cm_heap_free_locked(struct cm_heap *heap, uint32_t index)
 {
 	struct cm_cache *cache = heap->cache;
-	struct cm_device *device = heap->device;
-	struct cm_block *block = &cache->block[index];
-	const struct cm_segment *segment = &cache->segment[block->segment];
-	enum cm_pool pool = cm_segment_pool(segment);
-	bool recycled = cm_segment_is_recycled(cache, segment);
 
-	assert(cm_lock_is_held(&heap->device->lock));
-	heap->live_bytes -= block->size;
-	block->tick = cache->ops->tick();
-	cm_books_begin(device->row);
-	cm_books_free(device->row, pool, (int64_t)block->size);
-	if (CM_UNLIKELY(block->size >= cache->policy.max_split_size))
-		cm_stat4_lower(&device->row->stat1[CM_STAT1_OVERSIZE_ALLOCATIONS], 1);
-	cm_device_note_locked(device, CM_ACTION_FREE_REQUESTED, pool, heap->index, block->tick,
-			      block->addr, block->requested);
-	if (recycled)
-		join_open_epoch(heap, index);
-	else
-		(void)retire_block(heap, index, block->tick);
-	cm_books_end(device->row);
-	return !recycled;
+	return free_block(heap, index, &cache->segment[cache->block[index].segment]);
+}
+
+struct cm_freed cm_device_free(struct cm_device *device, uint64_t addr)
+{
+	struct cm_cache *cache = device->cache;
+	struct cm_freed freed = {0};
+	const struct cm_segment *segment;
+	uint32_t index;
+
+	cm_lock_acquire(&device->lock);
+	index = cm_ptr_map_remove(&device->map, addr);
+	if (CM_LIKELY(index)) {
+		segment = &cache->segment[cache->block[index].segment];
+		freed.heap = cm_segment_heap(cache, segment);
+		if (CM_LIKELY(!free_block(freed.heap, index, segment)))
+			want_close(freed.heap);
+		else if (cm_segment_is_free(cache, segment))
+			freed.orphan = (uint32_t)(segment - cache->segment);
+	}
+	cm_lock_release(&device->lock);
+	return freed;
 }
 
 void cm_heap_retire_locked(struct cm_heap *heap, struct cm_epoch *epoch)
 {
-	uint64_t tick = heap->cache->ops->tick();
+	struct retired retired[CM_POOL_COUNT] = {0};
+	struct cm_device_row *row = heap->device->row;
+	uint64_t tick = cm_ops_tick(heap->cache->ops);
 	uint32_t index = epoch->first, next;
 
 	assert(cm_lock_is_held(&heap->device->lock));
-	cm_books_begin(heap->device->row);
+	cm_books_begin(row);
 	for (; index; index = next) {
 		next = heap->cache->block[index].link_next;
-		if (!retire_block(heap, index, tick))
+		if (CM_UNLIKELY(!retire_block(heap, index, tick, retired)))
 			cm_device_note_orphan(heap->device);
 	}
-	cm_books_count(heap->device->row, CM_SCALAR_epochs_ready, epoch->first != 0);
-	cm_books_end(heap->device->row);
+	book_retired(row, retired);
+	cm_books_count(row, CM_SCALAR_epochs_ready, epoch->first != 0);
+	cm_books_end(row);
 	heap->row->pending_blocks -= epoch->blocks;
 	heap->row->pending_bytes -= epoch->bytes;
+	if (!heap->row->pending_blocks)
+		heap->pending_sizes = 0;
 	epoch->first = epoch->last = 0;
 	epoch->blocks = epoch->bytes = 0;
 }
@@ -396,4 +559,27 @@ void cm_heap_unbin_segment_locked(struct cm_heap *heap, const struct cm_segment 
 	for (index = segment->first; index; index = heap->cache->block[index].next)
 		if (heap->cache->block[index].state == CM_BLOCK_FREE)
 			cm_bins_remove(&heap->bins[cm_segment_fit(segment)], index);
+}
+
+bool cm_device_is_capped(struct cm_device *device, uint64_t bytes)
+{
+	uint64_t reserved;
+
+	if (!device->row->allowed_bytes)
+		return false;
+	cm_lock_acquire(&device->lock);
+	reserved = (uint64_t)cm_stat_current(device->row, CM_STAT_RESERVED_BYTES);
+	cm_lock_release(&device->lock);
+	return reserved + bytes > device->row->allowed_bytes;
+}
+
+bool cm_device_has_cached(struct cm_device *device)
+{
+	bool cached;
+
+	cm_lock_acquire(&device->lock);
+	cached = cm_stat_current(device->row, CM_STAT_RESERVED_BYTES) >
+		 cm_stat_current(device->row, CM_STAT_ALLOCATED_BYTES);
+	cm_lock_release(&device->lock);
+	return cached;
 }

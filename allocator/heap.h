@@ -64,10 +64,12 @@ struct cm_heap {
 	uint32_t index; /* in cache->heap and the heap table */
 	uint32_t can;   /* CM_CAN_* */
 	uint64_t live_bytes;
+	uint64_t pending_sizes; /* bit c: a block of cm_size_class c may wait */
 
 	struct cm_bins bins[CM_FIT_COUNT];
 	uint32_t pinned[CM_HOST_KINDS][CM_PINNED_CLASSES]; /* ready, the youngest first */
 	uint32_t searches[CM_FIT_COUNT]; /* requests, the clock of a free block's age */
+	uint32_t ask_again;              /* of the large pool: see cm_heap_pause_locked */
 
 	/* `open` is guarded by the device's lock, the closed ones by the cache's turn:
 	 * closed[n & (CM_EPOCHS_MAX - 1)] for n in [oldest, open.number). */
@@ -100,6 +102,8 @@ struct cm_device {
 struct cm_cache {
 	const struct cm_driver_ops *ops;
 	struct cm_policy policy;
+	bool plain;  /* by the policy every ready block fits, and may be cut */
+	bool rounds; /* by the policy sizes are rounded to more than CM_GRAIN */
 	struct cm_region *region;
 	struct cm_block *block; /* the tables in the region */
 	struct cm_segment *segment;
@@ -109,6 +113,7 @@ struct cm_cache {
 
 	/* Held by whoever records, queries or waits for events, or changes the set of contexts. */
 	struct cm_lock turn;
+	uint32_t ending; /* contexts that the driver is destroying; guarded by the turn */
 
 	/* The tables' lock guards what follows, and adding to the page map. */
 	struct cm_lock tables;
@@ -118,10 +123,12 @@ struct cm_cache {
 
 	_Atomic uint32_t devices; /* rows in use; they only grow in number */
 	struct cm_device *device[CM_DEVICES_MAX];
-	_Atomic uint32_t heaps;                     /* slots ever used */
+	uint32_t held;          /* devices of cm_cache_hold; guarded by the pinned memory's lock */
+	_Atomic uint32_t heaps; /* slots ever used */
 	struct cm_heap *_Atomic heap[CM_HEAPS_MAX]; /* a slot is reused, its heap never freed */
 	_Atomic uint32_t contexts;                  /* heaps in use */
 	_Atomic bool wants_close;
+	_Atomic bool events;   /* the rings are written */
 };
 
 static inline struct cm_device *cm_cache_device(struct cm_cache *cache, uint32_t row)
@@ -172,8 +179,19 @@ static inline struct cm_heap *cm_segment_heap(struct cm_cache *cache,
  * this share of what is in use. */
 #define CM_CLOSE_SHARE 64
 
-/* No large block is cut while more than this share of what is in use waits for the device. */
-#define CM_PENDING_SHARE 24
+/* Where the device lags, so many requests of the large pool pass before it is asked once more whether
+ * a large block has to be cut. */
+#define CM_ASK_PAUSE 32
+
+/* No more blocks than that wait unasked for, but for that alone the driver is not asked more often than
+ * once in so many requests. */
+#define CM_PENDING_BLOCKS 256
+
+/* The device lags: no request asks for freed memory in order not to cut a block, for a while. */
+static inline void cm_heap_pause_locked(struct cm_heap *heap)
+{
+	heap->ask_again = heap->searches[CM_FIT_LARGE] + CM_ASK_PAUSE;
+}
 
 static inline bool cm_heap_is_worth_closing(const struct cm_heap *heap)
 {
@@ -185,9 +203,16 @@ static inline uint32_t cm_segment_fit(const struct cm_segment *segment)
 	return segment->flags & CM_SEGMENT_SMALL ? CM_FIT_SMALL : CM_FIT_LARGE;
 }
 
+static inline enum cm_pool cm_fit_pool(uint32_t fit)
+{
+	_Static_assert(CM_POOL_SMALL == CM_FIT_SMALL + 1 && CM_POOL_LARGE == CM_FIT_LARGE + 1,
+		       "the pools are in the order of the fits, behind the sum of both");
+	return (enum cm_pool)(fit + 1);
+}
+
 static inline enum cm_pool cm_segment_pool(const struct cm_segment *segment)
 {
-	return segment->flags & CM_SEGMENT_SMALL ? CM_POOL_SMALL : CM_POOL_LARGE;
+	return cm_fit_pool(cm_segment_fit(segment));
 }
 
 /* Whether a free block of the segment may be handed out, and so stands in the bins. */
@@ -197,15 +222,20 @@ static inline bool cm_segment_is_recycled(struct cm_cache *cache, const struct c
 	       !(cm_heap_flags(cm_segment_heap(cache, segment)) & CM_HEAP_DRAINING);
 }
 
+/* Opens a ring where events are recorded. One that cannot be backed is no reason to fail: its events
+ * are then not recorded. */
+void cm_cache_open_ring(struct cm_cache *cache, enum cm_table table, uint32_t index,
+			struct cm_ring *ret_ring);
+
 /*
  * Hands out a ready block for `bytes` rounded to `size`, or returns -ENOENT where none fits.
  * -ENOMEM: no room for the pointer.
  */
 int cm_heap_take_locked(struct cm_heap *heap, uint64_t size, uint64_t bytes, uint64_t *ret_addr);
 
-/* The same for a first try: also -ENOENT where it would cut a large block while as much waits for
- * the device as is worth asking for first. */
-int cm_heap_try_locked(struct cm_heap *heap, uint64_t size, uint64_t bytes, uint64_t *ret_addr);
+/* The same for a first try, which takes the device's lock: also -ENOENT where it would cut a large
+ * block while as much waits for the device as is worth asking for first. -EAGAIN: the heap drains. */
+int cm_heap_try(struct cm_heap *heap, uint64_t size, uint64_t bytes, uint64_t *ret_addr);
 
 /*
  * Enters new memory of the driver as a segment and hands out its first `size` bytes. -ENOSPC: no
@@ -219,10 +249,19 @@ int cm_heap_take_new_locked(struct cm_heap *heap, uint64_t addr, uint64_t segmen
  * The device's lock is held. */
 void cm_heap_remove_segment_locked(struct cm_cache *cache, uint32_t segment);
 
+/* What was freed, and what remains to be done for it without the lock. */
+struct cm_freed {
+	struct cm_heap *heap; /* NULL: nothing */
+	uint32_t orphan;      /* its segment, that is wholly free and not recycled; or 0 */
+};
+
 /*
- * Frees a block that is in use and no longer in the pointer map. It becomes PENDING and joins the
- * open epoch; true: its segment is not recycled, so it became FREE at once.
+ * Frees the block in use that starts at the address, if there is one; takes the device's lock. It
+ * becomes PENDING and joins the open epoch, or FREE at once where its segment is not recycled.
  */
+struct cm_freed cm_device_free(struct cm_device *device, uint64_t addr);
+
+/* The same for a block that is no longer in the pointer map. True: it became FREE at once. */
 bool cm_heap_free_locked(struct cm_heap *heap, uint32_t block);
 
 /* All blocks of an epoch become FREE, merge with their neighbours and go to the bins. */
@@ -245,13 +284,31 @@ static inline bool cm_segment_is_free(const struct cm_cache *cache,
 	       segment->blocks == 1 && cache->block[segment->first].state == CM_BLOCK_FREE;
 }
 
+/* The calling thread with a stack: cm_thread.stack, or that of a block. */
+static inline struct cm_origin cm_origin_of(uint32_t stack)
+{
+	return (struct cm_origin){cm_thread_id(), stack, cm_thread.annotation};
+}
+
+/* The stack of a free: its own where frees are recorded, else that of the hand-out. */
+static inline uint32_t cm_block_free_stack(const struct cm_block *block)
+{
+	return CM_UNLIKELY(cm_thread.stack) ? cm_thread.stack : block->stack;
+}
+
+/* Whether `bytes` more would exceed the device's cap, where it has one. Takes its lock. */
+bool cm_device_is_capped(struct cm_device *device, uint64_t bytes);
+
+/* Whether more is reserved than handed out. Takes the lock, too. */
+bool cm_device_has_cached(struct cm_device *device);
+
 /* Adds an event of `tick` to the device's ring: see stats/events.h. */
 static inline void cm_device_note_locked(struct cm_device *device, enum cm_action action,
-					 enum cm_pool pool, uint32_t heap, uint64_t tick,
-					 uint64_t addr, uint64_t size)
+					 enum cm_pool pool, uint32_t heap, uint32_t stack,
+					 uint64_t tick, uint64_t addr, uint64_t size)
 {
-	cm_ring_add(&device->ring, &device->row->event_next, action, pool, heap, cm_thread_id(),
-		    tick, addr, size);
+	cm_ring_add(&device->ring, &device->row->event_next, action, pool, heap,
+		    cm_origin_of(stack), tick, addr, size);
 }
 
 #endif

@@ -4,12 +4,13 @@
 #include <errno.h>
 
 #include "allocator/epoch.h"
+#include "allocator/fence.h"
 #include "allocator/release.h"
 #include "allocator/size_class.h"
 #include "stats/books.h"
 
 /* While no barrier may be laid, freed memory piles up behind a device that lags. Up to this much of
- * it, or a quarter of what is in use, new memory is taken; beyond, the host waits a little. */
+ * it, or a quarter of what is in use, new memory is taken; beyond, the host waits as a cudaFree would. */
 #define RUN_AHEAD_BYTES (UINT64_C(64) << 20)
 
 struct request {
@@ -76,40 +77,42 @@ static bool is_anything_pending(const struct request *request)
 	return cm_heap_pending_bytes(request->heap) > 0;
 }
 
+static void pause_asking(struct cm_heap *heap)
+{
+	cm_lock_acquire(&heap->device->lock);
+	cm_heap_pause_locked(heap);
+	cm_lock_release(&heap->device->lock);
+}
+
 /* Memory that the program has freed: asked for, ordered, or waited for. -ENOENT: none serves. */
 static int reuse(const struct request *request)
 {
 	struct cm_heap *heap = request->heap;
 	struct cm_cache *cache = heap->cache;
 	int err = -ENOENT;
+	bool ready;
 
 	if (!is_anything_pending(request))
 		return take(request);
 	cm_lock_acquire(&cache->turn);
-	if (cm_epoch_poll_turned(heap))
+	ready = cm_epoch_poll_turned(heap);
+	if (ready)
 		err = take(request);
-	if (err == -ENOENT && is_anything_pending(request) && make_ready_turned(heap))
-		err = take(request);
-	cm_lock_release(&cache->turn);
-	if (err == -ENOENT && is_anything_pending(request) &&
-	    (cache->policy.reuse == CM_REUSE_WAIT || runs_too_far_ahead(heap))) {
-		cm_epoch_wait(heap, CM_PATIENCE_NS);
+	if (err == -ENOENT && is_anything_pending(request) && make_ready_turned(heap)) {
+		ready = true;
 		err = take(request);
 	}
-	return err == -ENOENT ? take(request) : err;
-}
-
-/* Whether `bytes` more would exceed the cap of the device. */
-static bool is_capped(struct cm_device *device, uint64_t bytes)
-{
-	uint64_t reserved;
-
-	if (!device->row->allowed_bytes)
-		return false;
-	cm_lock_acquire(&device->lock);
-	reserved = (uint64_t)cm_stat_current(device->row, CM_STAT_RESERVED_BYTES);
-	cm_lock_release(&device->lock);
-	return reserved + bytes > device->row->allowed_bytes;
+	cm_lock_release(&cache->turn);
+	if (!ready)
+		pause_asking(heap);
+	if (err == -ENOENT)
+		err = take(request);
+	if (err == -ENOENT && is_anything_pending(request) &&
+	    (cache->policy.reuse == CM_REUSE_WAIT || runs_too_far_ahead(heap))) {
+		cm_epoch_wait(heap, CM_STUCK_NS);
+		err = take(request);
+	}
+	return err;
 }
 
 static int driver_alloc(struct cm_heap *heap, uint64_t ctx, uint64_t bytes, uint64_t *ret_addr)
@@ -118,7 +121,7 @@ static int driver_alloc(struct cm_heap *heap, uint64_t ctx, uint64_t bytes, uint
 	uint64_t start;
 	int err;
 
-	if (is_capped(heap->device, bytes))
+	if (cm_device_is_capped(heap->device, bytes))
 		return CM_DRIVER_OUT_OF_MEMORY;
 	start = ops->now_ns();
 	err = ops->mem_alloc(ctx, bytes, ret_addr);
@@ -181,7 +184,7 @@ static void note_oom(const struct request *request)
 	struct cm_device *device = heap->device;
 	uint64_t free_bytes = 0, total = 0;
 
-	bool capped = is_capped(device, request->size);
+	bool capped = cm_device_is_capped(device, request->size);
 
 	(void)heap->cache->ops->mem_info(cm_heap_ctx(heap), &free_bytes, &total);
 	cm_lock_acquire(&device->lock);
@@ -191,7 +194,8 @@ static void note_oom(const struct request *request)
 	cm_books_count(device->row, CM_SCALAR_num_ooms, 1);
 	cm_books_count(device->row, CM_SCALAR_num_oom_rejections, capped);
 	cm_device_note_locked(device, CM_ACTION_OOM, cm_size_pool(request->size), heap->index,
-			      heap->cache->ops->tick(), free_bytes, request->size);
+			      cm_thread.stack, cm_ops_tick(heap->cache->ops), free_bytes,
+			      request->size);
 	cm_books_end(device->row);
 	cm_lock_release(&device->lock);
 }
@@ -246,14 +250,14 @@ static int serve(const struct request *request)
 	if (err != -ENOENT)
 		return err;
 	if (device->row->allowed_bytes) {
-		cm_lock_acquire(&device->slow_lock);
+		cm_fence_lock(device->cache->ops, &device->slow_lock);
 		(void)cm_release_aged(request->heap);
 		cm_lock_release(&device->slow_lock);
 	}
 	err = grow(request);
 	if (err != CM_DRIVER_OUT_OF_MEMORY)
 		return err;
-	cm_lock_acquire(&device->slow_lock);
+	cm_fence_lock(device->cache->ops, &device->slow_lock);
 	err = after_failure(request);
 	cm_lock_release(&device->slow_lock);
 	return err;
@@ -285,6 +289,8 @@ int cm_ladder_alloc_direct(struct cm_heap *heap, uint64_t bytes, uint64_t *ret_a
 	err = grow_by(&request, bytes,
 		      CM_SEGMENT_DIRECT | CM_SEGMENT_EXACT |
 			      (bytes <= CM_SMALL_MAX ? CM_SEGMENT_SMALL : 0));
+	if (err == CM_DRIVER_OUT_OF_MEMORY)
+		note_oom(&request);
 	ops->gate_leave();
 	return err;
 }

@@ -16,6 +16,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "allocator/attr.h"
+#include "stats/tick.h"
+
 /* Driver codes the allocator tells apart; values of CUresult in cuda.h. */
 #define CM_DRIVER_OUT_OF_MEMORY 2
 #define CM_DRIVER_DEINITIALIZED 4
@@ -51,6 +54,9 @@ struct cm_driver_ops {
 	int (*event_record)(uint64_t ctx, uint64_t event);
 	/* 0: all captured work is done; CM_DRIVER_NOT_READY: not yet. Never blocks. */
 	int (*event_query)(uint64_t ctx, uint64_t event);
+	/* The same, outside of the gate and also while a capture is active, of an event that was
+	 * recorded before. */
+	int (*event_query_ungated)(uint64_t ctx, uint64_t event);
 	/* All future work of the context waits on the device for the event; the host does not. */
 	int (*ctx_wait_event)(uint64_t ctx, uint64_t event);
 	/* The host waits for all work of the context. */
@@ -59,22 +65,35 @@ struct cm_driver_ops {
 	/*
 	 * The capture gate. enter() is true when no stream capture is active, and holds back a
 	 * capture that is about to begin until leave(). Where it is false none of the calls above
-	 * may be made.
+	 * may be made but event_query_ungated.
 	 */
 	bool (*gate_enter)(void);
 	void (*gate_leave)(void);
 
 	/*
 	 * A number that changes with every piece of work that may run without bound (kernels,
-	 * graphs, host functions, waits for values) submitted anywhere in the process. It tells
-	 * whether an event recorded now captures more than a cudaFree would have waited for; it is
-	 * never the proof that memory is idle. A relaxed load.
+	 * graphs, host functions, waits for values) submitted anywhere in the process: where it
+	 * stands, for cm_ops_work. It tells whether an event recorded now captures more than a
+	 * cudaFree would have waited for; it is never the proof that memory is idle.
 	 */
-	uint64_t (*work_number)(void);
+	const uint64_t *work_number;
 
-	uint64_t (*tick)(void);   /* cheap monotonic counter, see struct cm_header */
+	/* Cheap monotonic counter, see struct cm_header; NULL: cm_tick. For cm_ops_tick. */
+	uint64_t (*tick)(void);
 	uint64_t (*now_ns)(void); /* CLOCK_MONOTONIC */
 	void (*sleep_ns)(uint64_t ns);
 };
+
+/* Never blocks. */
+static inline uint64_t cm_ops_work(const struct cm_driver_ops *ops)
+{
+	return __atomic_load_n(ops->work_number, __ATOMIC_RELAXED);
+}
+
+/* Never blocks. The processor's counter is read in place, since every request and every free does. */
+static inline uint64_t cm_ops_tick(const struct cm_driver_ops *ops)
+{
+	return CM_LIKELY(!ops->tick) ? cm_tick() : ops->tick();
+}
 
 #endif

@@ -84,7 +84,7 @@ static bool open_is_clean(struct cm_cache *cache)
 	bool clean;
 
 	cm_lock_acquire(&cache->pinned.lock);
-	clean = cache->pinned.open.work == cache->ops->work_number();
+	clean = cache->pinned.open.work == cm_ops_work(cache->ops);
 	cm_lock_release(&cache->pinned.lock);
 	return clean;
 }
@@ -170,6 +170,8 @@ int cm_cache_host_alloc(struct cm_cache *cache, struct cm_heap *heap, uint32_t k
 {
 	int err = alloc(cache, heap, kind, bytes, ret_addr);
 
+	if (CM_UNLIKELY(err == CM_DRIVER_OUT_OF_MEMORY))
+		cm_pinned_note_oom(heap, bytes);
 	cm_check_after(cache);
 	return err;
 }

@@ -67,7 +67,7 @@ struct cm_pinned {
 	struct cm_pinned_batch closed[CM_BATCHES_MAX]; /* of numbers [oldest, open.number) */
 	uint64_t oldest;
 
-	/* Ready blocks of all contexts, the longest idle first, by child[0] and child[1]. Those of
+	/* Ready blocks of all contexts, the longest idle first, by aged[0] and aged[1]. Those of
 	 * a context, kind and class are on a list of its heap too. */
 	struct cm_pinned_list aged;
 };
@@ -104,6 +104,9 @@ void cm_pinned_free_locked(struct cm_cache *cache, uint32_t index);
 
 /* The blocks of a batch become ready. */
 void cm_pinned_retire_locked(struct cm_cache *cache, struct cm_pinned_batch *batch);
+
+/* Adds an event: a request of the heap's failed for want of memory. */
+void cm_pinned_note_oom(struct cm_heap *heap, uint64_t bytes);
 
 /* Takes a block out of lists, books and tables, whatever its state. */
 struct cm_pinned_piece cm_pinned_remove_locked(struct cm_cache *cache, uint32_t index);

@@ -35,7 +35,7 @@ static bool is_complete(struct cm_cache *cache, uint64_t number)
 
 	if (!batch->recorded)
 		batch->recorded = cm_fence_record_turned(cache, &batch->fence);
-	return batch->recorded && cm_fence_is_complete_turned(&batch->fence);
+	return batch->recorded && !cache->ending && cm_fence_is_complete_turned(&batch->fence);
 }
 
 /* Everything up to the closed batch `last` is ready. */

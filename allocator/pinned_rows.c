@@ -84,10 +84,10 @@ static void link_ready(struct cm_cache *cache, uint32_t index)
 	if (*first)
 		block[*first].link_prev = index;
 	*first = index;
-	block[index].child[0] = aged->last;
-	block[index].child[1] = 0;
+	block[index].aged[0] = aged->last;
+	block[index].aged[1] = 0;
 	if (aged->last)
-		block[aged->last].child[1] = index;
+		block[aged->last].aged[1] = index;
 	else
 		aged->first = index;
 	aged->last = index;
@@ -98,7 +98,7 @@ static void unlink_ready(struct cm_cache *cache, uint32_t index)
 	struct cm_block *block = cache->block;
 	struct cm_pinned_list *aged = &cache->pinned.aged;
 	uint32_t prev = block[index].link_prev, next = block[index].link_next;
-	uint32_t older = block[index].child[0], younger = block[index].child[1];
+	uint32_t older = block[index].aged[0], younger = block[index].aged[1];
 
 	if (prev)
 		block[prev].link_next = next;
@@ -107,11 +107,11 @@ static void unlink_ready(struct cm_cache *cache, uint32_t index)
 	if (next)
 		block[next].link_prev = prev;
 	if (older)
-		block[older].child[1] = younger;
+		block[older].aged[1] = younger;
 	else
 		aged->first = younger;
 	if (younger)
-		block[younger].child[0] = older;
+		block[younger].aged[0] = older;
 	else
 		aged->last = older;
 }
@@ -153,24 +153,28 @@ bool cm_pinned_is_worth_closing_locked(const struct cm_pinned *pinned)
 }
 
 static void note(struct cm_cache *cache, enum cm_action action, const struct cm_segment *segment,
-		 uint64_t tick, uint64_t size)
+		 uint32_t stack, uint64_t tick, uint64_t size)
 {
 	struct cm_pinned *pinned = &cache->pinned;
 
 	cm_ring_add(&pinned->ring, &pinned->row->event_next, action, cm_segment_pool(segment),
-		    segment->heap, cm_thread_id(), tick, segment->addr, size);
+		    segment->heap, cm_origin_of(stack), tick, segment->addr, size);
 }
 
-/* A ring that cannot be backed is no reason to fail: events are then not recorded. */
-static void find_ring(struct cm_cache *cache)
+void cm_pinned_note_oom(struct cm_heap *heap, uint64_t bytes)
 {
-	struct cm_ring *ring = &cache->pinned.ring;
-	uint32_t rows = cache->region->header->table[CM_TABLE_HOST_EVENT].ring;
+	struct cm_cache *cache = heap->cache;
+	struct cm_pinned *pinned = &cache->pinned;
 
-	if (ring->row || !rows || cm_region_commit(cache->region, CM_TABLE_HOST_EVENT, rows))
-		return;
-	ring->row = cm_region_row(cache->region, CM_TABLE_HOST_EVENT, 0);
-	ring->mask = rows - 1;
+	cm_lock_acquire(&pinned->lock);
+	if (!pinned->ring.row)
+		cm_cache_open_ring(cache, CM_TABLE_HOST_EVENT, 0, &pinned->ring);
+	cm_seq_begin(&pinned->row->seq);
+	/* How much the driver could still pin nobody can tell. */
+	cm_ring_add(&pinned->ring, &pinned->row->event_next, CM_ACTION_OOM, CM_POOL_ALL,
+		    heap->index, cm_origin_of(cm_thread.stack), cm_ops_tick(cache->ops), 0, bytes);
+	cm_seq_end(&pinned->row->seq);
+	cm_lock_release(&pinned->lock);
 }
 
 static void book_hand_out(struct cm_cache *cache, uint32_t index, uint64_t bytes)
@@ -180,13 +184,14 @@ static void book_hand_out(struct cm_cache *cache, uint32_t index, uint64_t bytes
 
 	block->state = CM_BLOCK_LIVE;
 	block->requested = bytes;
-	block->stack = 0;
-	block->tick = cache->ops->tick();
+	block->stack = cm_thread.stack;
+	block->tick = cm_ops_tick(cache->ops);
 	cm_stat4_raise(&row->allocated, 1);
 	cm_stat4_raise(&row->allocated_bytes, (int64_t)block->size);
 	cm_stat4_raise(&row->active, 1);
 	cm_stat4_raise(&row->active_bytes, (int64_t)block->size);
-	note(cache, CM_ACTION_ALLOC, &cache->segment[block->segment], block->tick, bytes);
+	note(cache, CM_ACTION_ALLOC, &cache->segment[block->segment], block->stack, block->tick,
+	     bytes);
 }
 
 static void book_free(struct cm_cache *cache, uint32_t index)
@@ -195,11 +200,12 @@ static void book_free(struct cm_cache *cache, uint32_t index)
 	struct cm_host_row *row = cache->pinned.row;
 
 	block->state = CM_BLOCK_PENDING;
-	block->tick = cache->ops->tick();
+	block->tick = cm_ops_tick(cache->ops);
+	block->stack = cm_block_free_stack(block);
 	cm_stat4_lower(&row->allocated, 1);
 	cm_stat4_lower(&row->allocated_bytes, (int64_t)block->size);
-	note(cache, CM_ACTION_FREE_REQUESTED, &cache->segment[block->segment], block->tick,
-	     block->requested);
+	note(cache, CM_ACTION_FREE_REQUESTED, &cache->segment[block->segment], block->stack,
+	     block->tick, block->requested);
 }
 
 static void book_ready(struct cm_cache *cache, uint32_t index, uint64_t tick)
@@ -211,7 +217,7 @@ static void book_ready(struct cm_cache *cache, uint32_t index, uint64_t tick)
 	block->tick = tick;
 	cm_stat4_lower(&row->active, 1);
 	cm_stat4_lower(&row->active_bytes, (int64_t)block->size);
-	note(cache, CM_ACTION_FREE_COMPLETED, &cache->segment[block->segment], tick,
+	note(cache, CM_ACTION_FREE_COMPLETED, &cache->segment[block->segment], block->stack, tick,
 	     block->requested);
 }
 
@@ -258,6 +264,7 @@ static void fill_rows(struct cm_heap *heap, uint32_t s, uint32_t b, uint64_t add
 	struct cm_segment *segment = &cache->segment[s];
 	struct cm_block *block = &cache->block[b];
 
+	*block = (struct cm_block){.segment = s};
 	segment->addr = block->addr = addr;
 	segment->size = block->size = size;
 	segment->context = heap->ctx;
@@ -265,9 +272,8 @@ static void fill_rows(struct cm_heap *heap, uint32_t s, uint32_t b, uint64_t add
 	__atomic_store_n(&segment->device, CM_DEVICE_NONE, __ATOMIC_RELAXED);
 	segment->first = b;
 	segment->blocks = 1;
-	segment->stack = 0;
-	segment->tick = cache->ops->tick();
-	block->segment = s;
+	segment->stack = cm_thread.stack;
+	segment->tick = cm_ops_tick(cache->ops);
 }
 
 static void book_enter(struct cm_cache *cache, const struct cm_segment *segment, uint64_t bytes,
@@ -284,7 +290,8 @@ static void book_enter(struct cm_cache *cache, const struct cm_segment *segment,
 	} else {
 		cm_stat4_raise(&row->segment, 1);
 		cm_stat4_raise(&row->reserved_bytes, (int64_t)segment->size);
-		note(cache, CM_ACTION_SEGMENT_ALLOC, segment, segment->tick, segment->size);
+		note(cache, CM_ACTION_SEGMENT_ALLOC, segment, segment->stack, segment->tick,
+		     segment->size);
 		book_hand_out(cache, segment->first, bytes);
 	}
 	cm_seq_end(&row->seq);
@@ -304,7 +311,8 @@ int cm_pinned_enter_locked(struct cm_heap *heap, uint64_t addr, uint64_t size, u
 		err = take_rows(heap, &s, &b);
 	if (err)
 		return err;
-	find_ring(cache);
+	if (!cache->pinned.ring.row)
+		cm_cache_open_ring(cache, CM_TABLE_HOST_EVENT, 0, &cache->pinned.ring);
 	fill_rows(heap, s, b, addr, size);
 	segment = &cache->segment[s];
 	flags |= CM_SEGMENT_HOST | CM_SEGMENT_EXACT | kind << CM_SEGMENT_KIND_SHIFT |
@@ -330,12 +338,12 @@ void cm_pinned_free_locked(struct cm_cache *cache, uint32_t index)
 	block->age = (uint32_t)open->number;
 	append(cache->block, &open->blocks, index);
 	open->bytes += block->size;
-	open->work = cache->ops->work_number();
+	open->work = cm_ops_work(cache->ops);
 }
 
 void cm_pinned_retire_locked(struct cm_cache *cache, struct cm_pinned_batch *batch)
 {
-	uint64_t tick = cache->ops->tick();
+	uint64_t tick = cm_ops_tick(cache->ops);
 	uint32_t index = batch->blocks.first, next;
 
 	assert(cm_lock_is_held(&cache->pinned.lock));
@@ -353,7 +361,7 @@ void cm_pinned_retire_locked(struct cm_cache *cache, struct cm_pinned_batch *bat
 static void book_leave(struct cm_cache *cache, const struct cm_segment *segment)
 {
 	struct cm_host_row *row = cache->pinned.row;
-	uint64_t tick = cache->ops->tick();
+	uint64_t tick = cm_ops_tick(cache->ops);
 	enum cm_block_state state = cache->block[segment->first].state;
 
 	cm_seq_begin(&row->seq);
@@ -367,7 +375,7 @@ static void book_leave(struct cm_cache *cache, const struct cm_segment *segment)
 			book_ready(cache, segment->first, tick);
 		cm_stat4_lower(&row->segment, 1);
 		cm_stat4_lower(&row->reserved_bytes, (int64_t)segment->size);
-		note(cache, CM_ACTION_SEGMENT_FREE, segment, tick, segment->size);
+		note(cache, CM_ACTION_SEGMENT_FREE, segment, cm_thread.stack, tick, segment->size);
 	}
 	cm_seq_end(&row->seq);
 }

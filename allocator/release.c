@@ -37,6 +37,12 @@ int cm_release_to_driver(struct cm_device *device, uint64_t ctx, uint64_t addr)
 	return err;
 }
 
+/* Whether the segment is a free driver allocation of the device. */
+static bool is_returnable(const struct cm_device *device, const struct cm_segment *segment)
+{
+	return cm_segment_is_of(segment, device) && cm_segment_is_free(device->cache, segment);
+}
+
 /* Takes up to BATCH chosen segments out of the tables, from row *at on. */
 static uint32_t collect(struct cm_device *device, const struct choice *choice, uint32_t *at,
 			uint64_t found, struct piece *piece)
@@ -49,8 +55,7 @@ static uint32_t collect(struct cm_device *device, const struct choice *choice, u
 	for (; *at < end && n < BATCH && found < choice->enough; (*at)++) {
 		const struct cm_segment *segment = &cache->segment[*at];
 
-		if (!cm_segment_is_of(segment, device) || !cm_segment_is_free(cache, segment) ||
-		    !choice->wants(choice, segment))
+		if (!is_returnable(device, segment) || !choice->wants(choice, segment))
 			continue;
 		piece[n].ctx = segment->context;
 		piece[n].addr = segment->addr;
@@ -132,8 +137,7 @@ int cm_release_orphan(struct cm_device *device, uint32_t s)
 	uint64_t addr = 0, ctx = 0;
 
 	cm_lock_acquire(&device->lock);
-	if (cm_segment_is_of(segment, device) && cm_segment_is_free(cache, segment) &&
-	    !cm_segment_is_recycled(cache, segment)) {
+	if (is_returnable(device, segment) && !cm_segment_is_recycled(cache, segment)) {
 		addr = segment->addr;
 		ctx = segment->context;
 		cm_heap_remove_segment_locked(cache, s);
@@ -155,8 +159,7 @@ static bool average_age(struct cm_device *device, uint64_t *ret_age)
 	for (s = 1; s < end; s++) {
 		const struct cm_segment *segment = &cache->segment[s];
 
-		if (!cm_segment_is_of(segment, device) || !cm_segment_is_free(cache, segment) ||
-		    segment->flags & CM_SEGMENT_SMALL)
+		if (!is_returnable(device, segment) || segment->flags & CM_SEGMENT_SMALL)
 			continue;
 		sum += age_of(&choice, segment);
 		n++;
@@ -207,8 +210,8 @@ static uint64_t pick_size(struct cm_heap *heap, uint64_t size)
 	for (s = 1; s < end; s++) {
 		const struct cm_segment *segment = &cache->segment[s];
 
-		if (!cm_segment_is_of(segment, heap->device) ||
-		    !cm_segment_is_free(cache, segment) || cm_segment_heap(cache, segment) != heap)
+		if (!is_returnable(heap->device, segment) ||
+		    cm_segment_heap(cache, segment) != heap)
 			continue;
 		if (segment->size >= size ? best < size || segment->size < best
 					  : best < size && segment->size > best)

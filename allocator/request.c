@@ -22,12 +22,9 @@ static int alloc(struct cm_cache *cache, struct cm_heap *heap, uint64_t bytes, u
 		return -EINVAL;
 	if (CM_UNLIKELY(cache->policy.mode != CM_MODE_CACHE))
 		return cm_ladder_alloc_direct(heap, bytes, ret_addr);
-	size = cm_size_round(&cache->policy, bytes);
-	cm_lock_acquire(&heap->device->lock);
-	err = CM_UNLIKELY(cm_heap_flags(heap) & CM_HEAP_DRAINING)
-		      ? -EAGAIN
-		      : cm_heap_try_locked(heap, size, bytes, ret_addr);
-	cm_lock_release(&heap->device->lock);
+	size = CM_UNLIKELY(cache->rounds) ? cm_size_round(&cache->policy, bytes)
+					  : cm_size_grains(bytes);
+	err = cm_heap_try(heap, size, bytes, ret_addr);
 	if (CM_LIKELY(err != -ENOENT))
 		return err;
 	return cm_ladder_alloc(heap, size, bytes, ret_addr);
@@ -62,46 +59,20 @@ static uint32_t find_segment_locked(struct cm_device *device, uint64_t addr)
 	return 0;
 }
 
-/* A sync=free program waits here, as it would in cudaFree. */
-static void wait_as_native(struct cm_heap *heap)
+/* A sync=free program waits here, as it would in cudaFree, and hears what went wrong meanwhile. */
+static int wait_as_native(struct cm_heap *heap)
 {
 	struct cm_cache *cache = heap->cache;
+	int err = 0;
 
 	if (!cache->ops->gate_enter())
-		return; /* captured work cannot be waited for; the block waits in its epoch */
+		return 0; /* captured work cannot be waited for; the block waits in its epoch */
 	cm_lock_acquire(&cache->turn);
-	(void)cm_epoch_synchronize_turned(heap);
+	if (!cm_epoch_synchronize_turned(heap) && cm_heap_ctx(heap))
+		err = cache->ops->ctx_synchronize(heap->ctx); /* what stays is told again */
 	cm_lock_release(&cache->turn);
 	cache->ops->gate_leave();
-}
-
-/* Enough has been freed since the last event to be worth one before more work is submitted. */
-static void want_close(struct cm_heap *heap)
-{
-	struct cm_cache *cache = heap->cache;
-
-	if (heap->can & CM_CAN_CTX_EVENTS && cm_heap_is_worth_closing(heap) &&
-	    !cm_cache_wants_close(cache))
-		atomic_store_explicit(&cache->wants_close, true, memory_order_relaxed);
-}
-
-/* What remains to be done for a freed block once the lock is released. */
-struct aftermath {
-	struct cm_heap *heap; /* NULL: nothing was freed */
-	uint32_t orphan;      /* a segment that is wholly free and not recycled, or 0 */
-};
-
-static struct aftermath free_block_locked(struct cm_device *device, uint32_t index)
-{
-	struct cm_cache *cache = device->cache;
-	uint32_t s = cache->block[index].segment;
-	struct aftermath after = {.heap = cm_segment_heap(cache, &cache->segment[s])};
-
-	if (!cm_heap_free_locked(after.heap, index))
-		want_close(after.heap);
-	else if (cm_segment_is_free(cache, &cache->segment[s]))
-		after.orphan = s;
-	return after;
+	return err;
 }
 
 /* While a capture is active the segment waits for the next one who gives orphans back. */
@@ -119,25 +90,37 @@ static int give_back(struct cm_device *device, uint32_t segment)
 	return err;
 }
 
-static int free_on_device(struct cm_device *device, uint64_t addr, uint64_t *ret_forward)
+/* No block in use starts there, but it may be in memory of ours. */
+static int refuse(struct cm_device *device, uint64_t addr, uint64_t *ret_forward)
 {
-	struct aftermath after = {0};
-	uint32_t index, s = 0;
+	uint32_t s;
 
 	cm_lock_acquire(&device->lock);
-	index = cm_ptr_map_remove(&device->map, addr);
-	if (CM_LIKELY(index))
-		after = free_block_locked(device, index);
-	else if ((s = find_segment_locked(device, addr)) != 0)
+	s = find_segment_locked(device, addr);
+	if (s)
 		*ret_forward = stale_twin(&device->cache->segment[s], addr);
 	cm_lock_release(&device->lock);
-	if (CM_UNLIKELY(!index))
-		return s ? -EFAULT : -ENOENT;
-	if (CM_UNLIKELY(after.orphan))
-		return give_back(device, after.orphan);
-	if (CM_UNLIKELY(device->cache->policy.sync == CM_SYNC_FREE))
-		wait_as_native(after.heap);
-	return 0;
+	return s ? -EFAULT : -ENOENT;
+}
+
+/* What remains to be done for what was freed, and for what was not. */
+static CM_NOINLINE int finish_free(struct cm_device *device, uint64_t addr,
+				   const struct cm_freed *freed, uint64_t *ret_forward)
+{
+	if (!freed->heap)
+		return refuse(device, addr, ret_forward);
+	if (freed->orphan)
+		return give_back(device, freed->orphan);
+	return wait_as_native(freed->heap);
+}
+
+CM_ALWAYS_INLINE int free_on_device(struct cm_device *device, uint64_t addr, uint64_t *ret_forward)
+{
+	const struct cm_freed freed = cm_device_free(device, addr);
+
+	if (CM_LIKELY(freed.heap && !freed.orphan && device->cache->policy.sync != CM_SYNC_FREE))
+		return 0;
+	return finish_free(device, addr, &freed, ret_forward);
 }
 
 /* Calls `each` for the devices that may own addr, until one answers other than -ENOENT. */

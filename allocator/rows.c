@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "allocator/rows.h"
 
-#include <string.h>
-
 #include "stats/region.h"
 
-/* Chains fresh rows into the device's spares. */
-static void fetch_batch(struct cm_device *device)
+void cm_rows_fetch_blocks(struct cm_device *device)
 {
 	struct cm_cache *cache = device->cache;
 	uint32_t i, first, end;
@@ -18,32 +15,9 @@ static void fetch_batch(struct cm_device *device)
 		end = first;
 	cache->blocks = end;
 	cm_lock_release(&cache->tables);
-	for (i = first; i < end; i++)
-		cm_rows_give_block(device, i);
-}
-
-uint32_t cm_rows_take_block(struct cm_device *device)
-{
-	struct cm_block *block = device->cache->block;
-	uint32_t index;
-
-	if (CM_UNLIKELY(!device->spare_block))
-		fetch_batch(device);
-	index = device->spare_block;
-	if (index) {
-		device->spare_block = block[index].link_next;
-		block[index].link_next = 0;
-	}
-	return index;
-}
-
-void cm_rows_give_block(struct cm_device *device, uint32_t index)
-{
-	struct cm_block *block = &device->cache->block[index];
-
-	memset(block, 0, sizeof(*block));
-	block->link_next = device->spare_block;
-	device->spare_block = index;
+	/* The lowest row is on top, so that neighbours in time are neighbours in memory. */
+	for (i = end; i > first; i--)
+		cm_rows_give_block(device, i - 1);
 }
 
 uint32_t cm_rows_take_segment(struct cm_cache *cache)

@@ -10,9 +10,31 @@
 
 #include "allocator/heap.h"
 
-/* A block row for the device, zeroed; 0 where the table is full or cannot be backed. */
-uint32_t cm_rows_take_block(struct cm_device *device);
-void cm_rows_give_block(struct cm_device *device, uint32_t index);
+/* Adds a batch of fresh block rows to the device's spare ones, or nothing where there are none. */
+void cm_rows_fetch_blocks(struct cm_device *device);
+
+/* A block row for the device, all of which the caller fills; 0 where the table is full or cannot be
+ * backed. */
+CM_ALWAYS_INLINE uint32_t cm_rows_take_block(struct cm_device *device)
+{
+	uint32_t index;
+
+	if (CM_UNLIKELY(!device->spare_block))
+		cm_rows_fetch_blocks(device);
+	index = device->spare_block;
+	if (CM_LIKELY(index))
+		device->spare_block = device->cache->block[index].link_next;
+	return index;
+}
+
+CM_ALWAYS_INLINE void cm_rows_give_block(struct cm_device *device, uint32_t index)
+{
+	struct cm_block *block = &device->cache->block[index];
+
+	block->state = CM_BLOCK_NONE;
+	block->link_next = device->spare_block;
+	device->spare_block = index;
+}
 
 /* A segment row, all of which the caller fills; 0 where the table is full or cannot be backed. */
 uint32_t cm_rows_take_segment(struct cm_cache *cache);

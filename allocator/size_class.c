@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "allocator/size_class.h"
 
+#include <stddef.h>
+
 static uint64_t round_up(uint64_t n, uint64_t to)
 {
 	return (n + to - 1) / to * to;
@@ -28,16 +30,23 @@ static uint64_t round_to_division(uint64_t bytes, uint32_t divisions)
 	return step ? round_up(bytes, step) : power << 1;
 }
 
+bool cm_size_is_rounded_up(const struct cm_policy *policy)
+{
+	size_t slot;
+
+	for (slot = 0; slot < CM_ROUNDUP_SLOTS; slot++)
+		if (policy->roundup_power2_divisions[slot] > 1)
+			return true;
+	return false;
+}
+
 uint64_t cm_size_round(const struct cm_policy *policy, uint64_t bytes)
 {
-	uint32_t divisions;
+	uint32_t divisions = divisions_of(policy, bytes);
 
-	if (bytes < CM_GRAIN)
-		return CM_GRAIN;
-	divisions = divisions_of(policy, bytes);
 	if (divisions > 1 && bytes > CM_GRAIN * divisions)
-		return round_up(round_to_division(bytes, divisions), CM_GRAIN);
-	return round_up(bytes, CM_GRAIN);
+		bytes = round_to_division(bytes, divisions);
+	return cm_size_grains(bytes);
 }
 
 uint64_t cm_size_segment(const struct cm_policy *policy, uint64_t size)

@@ -7,6 +7,7 @@
 #ifndef CM_ALLOCATOR_SIZE_CLASS_H
 #define CM_ALLOCATOR_SIZE_CLASS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "allocator/policy.h"
@@ -20,8 +21,34 @@
 #define CM_SEGMENT_GRAIN (UINT64_C(2) << 20)
 #define CM_REQUEST_MAX   (UINT64_C(1) << 60) /* beyond it the driver answers */
 
+/* Whether sizes are rounded to more than CM_GRAIN. */
+bool cm_size_is_rounded_up(const struct cm_policy *policy);
+
+/* What cm_size_round makes of `bytes` where they are not. */
+static inline uint64_t cm_size_grains(uint64_t bytes)
+{
+	return (bytes + CM_GRAIN - 1) & ~(CM_GRAIN - 1);
+}
+
 /* The size of the block that serves `bytes` (1 to CM_REQUEST_MAX), never less than it. */
 uint64_t cm_size_round(const struct cm_policy *policy, uint64_t bytes);
+
+/*
+ * One of 64 classes of sizes, which rise with the size: 0 for those of the small pool, four to a power
+ * of two above, 63 for all from 48 GiB on.
+ */
+#define CM_SIZE_CLASSES 64u
+
+static inline uint32_t cm_size_class(uint64_t size)
+{
+	const uint32_t exponent = 63u - (uint32_t)__builtin_clzll(size | CM_SMALL_MAX);
+	const uint32_t quarter = (uint32_t)(size >> (exponent - 2)) & 3;
+	const uint32_t class = (exponent - 20) * 4 + quarter + 1;
+
+	if (size <= CM_SMALL_MAX)
+		return 0;
+	return class < CM_SIZE_CLASSES ? class : CM_SIZE_CLASSES - 1;
+}
 
 /* The pool of a rounded size. */
 static inline enum cm_pool cm_size_pool(uint64_t size)

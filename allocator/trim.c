@@ -97,24 +97,13 @@ void cm_cache_poll(struct cm_cache *cache)
 	cache->ops->gate_leave();
 }
 
-static bool has_cached(struct cm_device *device)
-{
-	bool cached;
-
-	cm_lock_acquire(&device->lock);
-	cached = cm_stat_current(device->row, CM_STAT_RESERVED_BYTES) >
-		 cm_stat_current(device->row, CM_STAT_ALLOCATED_BYTES);
-	cm_lock_release(&device->lock);
-	return cached;
-}
-
 /* False: work is under way that does not end within the limit, and nothing was given back. */
 static bool flush_device(struct cm_device *device, uint64_t limit_ns, uint64_t *bytes)
 {
 	bool idle;
 
-	cm_lock_acquire(&device->slow_lock);
-	idle = !has_cached(device) || cm_epoch_quiesces(device, limit_ns);
+	cm_fence_lock(device->cache->ops, &device->slow_lock);
+	idle = !cm_device_has_cached(device) || cm_epoch_quiesces(device, limit_ns);
 	if (idle) {
 		cm_epoch_wait_device(device, limit_ns);
 		*bytes += cm_release_free(device);

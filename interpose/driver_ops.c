@@ -8,6 +8,7 @@
 #include "interpose/context.h"
 #include "interpose/hooks.h"
 #include "interpose/work.h"
+#include "stats/tick.h"
 
 /* Runs `call` with ctx current; `res` is its answer. */
 #define IN_CONTEXT(ctx, res, call)                    \
@@ -114,6 +115,18 @@ static int event_query(uint64_t ctx, uint64_t event)
 	return (int)cm_real.cuEventQuery(event_of(event));
 }
 
+/* A query is unsafe to a capture of a thread that is not relaxed, whatever it asks about. */
+static int event_query_ungated(uint64_t ctx, uint64_t event)
+{
+	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+	int err;
+
+	(void)cm_real.cuThreadExchangeStreamCaptureMode(&mode);
+	err = event_query(ctx, event);
+	(void)cm_real.cuThreadExchangeStreamCaptureMode(&mode);
+	return err;
+}
+
 static int ctx_wait_event(uint64_t ctx, uint64_t event)
 {
 	return (int)cm_real.cuCtxWaitEvent(context_of(ctx), event_of(event));
@@ -133,21 +146,6 @@ uint64_t cm_clock_now_ns(void)
 
 	(void)clock_gettime(CLOCK_MONOTONIC, &now);
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
-/* The processor's own counter where it has one that runs evenly: 10 ns, clock_gettime takes 22. */
-uint64_t cm_clock_tick(void)
-{
-#if defined(__x86_64__)
-	return __builtin_ia32_rdtsc();
-#elif defined(__aarch64__)
-	uint64_t ticks;
-
-	__asm__ __volatile__("mrs %0, cntvct_el0" : "=r"(ticks));
-	return ticks;
-#else
-	return cm_clock_now_ns();
-#endif
 }
 
 static void sleep_ns(uint64_t ns)
@@ -171,12 +169,12 @@ const struct cm_driver_ops *cm_driver_ops(void)
 		.event_destroy = event_destroy,
 		.event_record = event_record,
 		.event_query = event_query,
+		.event_query_ungated = event_query_ungated,
 		.ctx_wait_event = ctx_wait_event,
 		.ctx_synchronize = ctx_synchronize,
 		.gate_enter = cm_capture_gate_enter,
 		.gate_leave = cm_capture_gate_leave,
-		.work_number = cm_work_number,
-		.tick = cm_clock_tick,
+		.work_number = &cm_work_number,
 		.now_ns = cm_clock_now_ns,
 		.sleep_ns = sleep_ns,
 	};

@@ -9,8 +9,7 @@
 
 const struct cm_driver_ops *cm_driver_ops(void);
 
-/* The tick counter of the region, and CLOCK_MONOTONIC in nanoseconds. */
-uint64_t cm_clock_tick(void);
+/* CLOCK_MONOTONIC in nanoseconds. */
 uint64_t cm_clock_now_ns(void);
 
 #endif

@@ -26,7 +26,6 @@
 #include "interpose/signs.h"
 #include "stats/config.h"
 
-#define PAGE_BYTES    4096
 #define WAIT_NS       100000000L /* for another thread's start; then the call is passed on */
 #define MISTAKES_TOLD 8          /* of the configuration; a long one must not flood the program */
 #define MIB_SHIFT     20
@@ -43,15 +42,7 @@ enum phase { PHASE_NEW, PHASE_STARTING, PHASE_MADE, PHASE_OFF };
  * cost of no look at its pid. Where the kernel is older than 4.14 or its pages are larger,
  * pthread_atfork does the same for fork(3) alone.
  */
-static union {
-	struct {
-		_Atomic(struct cm_cache *) cache;
-		struct cm_region *region;
-		_Atomic uint32_t phase; /* enum phase, a futex */
-		_Atomic pid_t starter;  /* the thread that starts */
-	};
-	char page[PAGE_BYTES];
-} process __attribute__((aligned(PAGE_BYTES)));
+union cm_process cm_process __attribute__((aligned(CM_PROCESS_PAGE)));
 
 /* Survives into a child, which gives it up there. Guarded by PHASE_STARTING. */
 static struct cm_region *mapped;
@@ -59,7 +50,7 @@ static struct cm_policy policy;
 
 static void clear(void)
 {
-	memset(&process, 0, sizeof(process));
+	memset(&cm_process, 0, sizeof(cm_process));
 }
 
 /* Gives up what a parent has made: its region is the parent's, its thread and heap do not work here. */
@@ -91,7 +82,7 @@ static void after_fork(void)
  */
 static void at_exit(void)
 {
-	struct cm_region *region = process.region;
+	struct cm_region *region = cm_process.region;
 
 	if (!region || region->header->pid != (uint32_t)getpid())
 		return;
@@ -110,7 +101,7 @@ static void register_once(void)
 	(void)pthread_atfork(NULL, NULL, after_fork);
 	(void)atexit(at_exit);
 	(void)at_quick_exit(at_exit);
-	(void)madvise(&process, sizeof(process), MADV_WIPEONFORK);
+	(void)madvise(&cm_process, sizeof(cm_process), MADV_WIPEONFORK);
 }
 
 static void tell_mistake(void *arg, const char *text)
@@ -267,14 +258,14 @@ static void read_clocks(uint64_t *ret_tick, uint64_t *ret_time_ns)
 {
 	struct timespec now;
 
-	*ret_tick = cm_driver_ops()->tick();
+	*ret_tick = cm_ops_tick(cm_driver_ops());
 	(void)clock_gettime(CLOCK_REALTIME, &now);
 	*ret_time_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
 void cm_process_stamp(void)
 {
-	struct cm_header *header = process.region->header;
+	struct cm_header *header = cm_process.region->header;
 
 	read_clocks(&header->tick_last, &header->time_last_ns);
 }
@@ -318,7 +309,7 @@ static struct cm_cache *make(void)
 	err = cm_cache_create(&params, &cache);
 	if (err)
 		goto err_region;
-	process.region = params.region;
+	cm_process.region = params.region;
 	__atomic_store_n(&params.region->header->state, CM_REGION_LIVE, __ATOMIC_RELEASE);
 	start_control(&config, params.region, cache);
 	return cache;
@@ -336,20 +327,20 @@ out:
 
 static void set_phase(enum phase phase)
 {
-	atomic_store_explicit(&process.phase, phase, memory_order_release);
-	(void)syscall(SYS_futex, &process.phase, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+	atomic_store_explicit(&cm_process.phase, phase, memory_order_release);
+	(void)syscall(SYS_futex, &cm_process.phase, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
 static void start(void)
 {
 	struct cm_cache *cache;
 
-	atomic_store(&process.starter, (pid_t)syscall(SYS_gettid));
+	atomic_store(&cm_process.starter, (pid_t)syscall(SYS_gettid));
 	register_once();
 	if (mapped)
 		forget_parent(); /* a child that pthread_atfork did not hear of */
 	cache = make();
-	atomic_store_explicit(&process.cache, cache, memory_order_release);
+	atomic_store_explicit(&cm_process.cache, cache, memory_order_release);
 	set_phase(cache ? PHASE_MADE : PHASE_OFF);
 }
 
@@ -361,36 +352,24 @@ static void wait_for_start(void)
 {
 	const struct timespec timeout = {0, WAIT_NS};
 
-	if (atomic_load(&process.starter) == (pid_t)syscall(SYS_gettid))
+	if (atomic_load(&cm_process.starter) == (pid_t)syscall(SYS_gettid))
 		return; /* the call comes from inside the start, or from a signal handler in it */
-	(void)syscall(SYS_futex, &process.phase, FUTEX_WAIT_PRIVATE, PHASE_STARTING, &timeout, NULL,
-		      0);
+	(void)syscall(SYS_futex, &cm_process.phase, FUTEX_WAIT_PRIVATE, PHASE_STARTING, &timeout,
+		      NULL, 0);
 }
 
-static struct cm_cache *start_or_wait(void)
+struct cm_cache *cm_process_start(void)
 {
-	uint32_t phase = atomic_load_explicit(&process.phase, memory_order_acquire);
+	uint32_t phase = atomic_load_explicit(&cm_process.phase, memory_order_acquire);
 	int saved = errno;
 
 	if (phase == PHASE_NEW &&
-	    atomic_compare_exchange_strong(&process.phase, &phase, PHASE_STARTING))
+	    atomic_compare_exchange_strong(&cm_process.phase, &phase, PHASE_STARTING))
 		start();
 	else if (phase == PHASE_STARTING)
 		wait_for_start();
 	errno = saved;
 	return cm_process_cache_if_made();
-}
-
-struct cm_cache *cm_process_cache_if_made(void)
-{
-	return atomic_load_explicit(&process.cache, memory_order_acquire);
-}
-
-struct cm_cache *cm_process_cache(void)
-{
-	struct cm_cache *cache = cm_process_cache_if_made();
-
-	return __builtin_expect(cache != NULL, 1) ? cache : start_or_wait();
 }
 
 const struct cm_policy *cm_process_policy(void)
@@ -400,5 +379,5 @@ const struct cm_policy *cm_process_policy(void)
 
 struct cm_region *cm_process_region(void)
 {
-	return cm_process_cache() ? process.region : NULL;
+	return cm_process_cache() ? cm_process.region : NULL;
 }

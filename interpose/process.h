@@ -6,25 +6,53 @@
 #ifndef CM_INTERPOSE_PROCESS_H
 #define CM_INTERPOSE_PROCESS_H
 
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "allocator/attr.h"
 #include "allocator/cache.h"
 #include "allocator/policy.h"
 #include "stats/region.h"
+
+/* What a forked child must not inherit: see process.c. For the functions below alone. */
+#define CM_PROCESS_PAGE 4096
+extern union cm_process {
+	struct {
+		_Atomic(struct cm_cache *) cache;
+		struct cm_region *region;
+		_Atomic uint32_t phase;  /* of process.c, a futex */
+		_Atomic int32_t starter; /* the thread that starts */
+	};
+	char page[CM_PROCESS_PAGE];
+} cm_process __attribute__((visibility("hidden")));
+
+/* The cache if it is there already; never makes it. For those who only look. */
+static inline struct cm_cache *cm_process_cache_if_made(void)
+{
+	return atomic_load_explicit(&cm_process.cache, memory_order_acquire);
+}
+
+/* Makes it, or waits for another thread that does. */
+struct cm_cache *cm_process_start(void);
 
 /*
  * The cache, made at the first call; NULL where everything is to be passed on: mode off, a failed
  * start, or a call that arrives from inside the start itself. After the first call one load.
  * errno is preserved.
  */
-struct cm_cache *cm_process_cache(void);
+static inline struct cm_cache *cm_process_cache(void)
+{
+	struct cm_cache *cache = cm_process_cache_if_made();
+
+	return CM_LIKELY(cache != NULL) ? cache : cm_process_start();
+}
 
 /* The settings in effect, or NULL where cm_process_cache() is NULL. */
 const struct cm_policy *cm_process_policy(void);
 
 /* The region, or NULL where cm_process_cache() is NULL. */
 struct cm_region *cm_process_region(void);
-
-/* The cache if it is there already; never makes it. For those who only look. */
-struct cm_cache *cm_process_cache_if_made(void);
 
 /* Reads both clocks again into the region's header: two readings turn ticks into time. */
 void cm_process_stamp(void);

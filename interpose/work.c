@@ -1,24 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 #include "interpose/work.h"
 
-#include <stdatomic.h>
-
 #include "allocator/attr.h"
 #include "allocator/cache.h"
 #include "interpose/hooks.h"
 #include "interpose/process.h"
 #include "interpose/room.h"
 
-static _Atomic uint64_t number __attribute__((aligned(64)));
-
-uint64_t cm_work_number(void)
-{
-	return atomic_load_explicit(&number, memory_order_relaxed);
-}
+uint64_t cm_work_number __attribute__((aligned(64)));
 
 void cm_work_note(void)
 {
-	atomic_fetch_add_explicit(&number, 1, memory_order_relaxed);
+	(void)__atomic_fetch_add(&cm_work_number, 1, __ATOMIC_RELAXED);
 }
 
 /* Work is about to be submitted by this thread. */

@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 /* Changes with every piece of such work; see struct cm_driver_ops. */
-uint64_t cm_work_number(void);
+extern uint64_t cm_work_number __attribute__((visibility("hidden")));
 
 /* Changes it: what has been freed until now may lie behind such work, for which the program's own
  * call did not wait. */

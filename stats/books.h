@@ -171,15 +171,17 @@ static inline void cm_books_hand_out(struct cm_device_row *row, enum cm_pool poo
 /* The program frees a block. */
 static inline void cm_books_free(struct cm_device_row *row, enum cm_pool pool, int64_t size)
 {
-	cm_books_lower(row, pool, CM_STAT_ALLOCATION, 1);
-	cm_books_lower(row, pool, CM_STAT_ALLOCATED_BYTES, size);
+	const cm_books_pair n = {1, size};
+
+	*(cm_books_pair *)(void *)row->stat[pool].current -= n;
+	*(cm_books_pair *)(void *)row->stat[pool].freed += n;
 }
 
-/* A freed block may be used again. */
-static inline void cm_books_ready(struct cm_device_row *row, enum cm_pool pool, int64_t size,
-				  int64_t requested)
+/* Freed blocks, so many of so many bytes together, may be used again. */
+static inline void cm_books_ready(struct cm_device_row *row, enum cm_pool pool, int64_t blocks,
+				  int64_t size, int64_t requested)
 {
-	cm_books_lower(row, pool, CM_STAT_ACTIVE, 1);
+	cm_books_lower(row, pool, CM_STAT_ACTIVE, blocks);
 	cm_books_lower(row, pool, CM_STAT_ACTIVE_BYTES, size);
 	cm_books_lower(row, pool, CM_STAT_REQUESTED_BYTES, requested);
 }

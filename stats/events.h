@@ -16,16 +16,24 @@ struct cm_ring {
 	uint32_t mask;        /* rows - 1 */
 };
 
+/* Who does it, and from where: all 0 but the thread where it is not recorded. */
+struct cm_origin {
+	uint32_t thread;
+	uint32_t stack;
+	uint32_t annotation;
+};
+
 /* Adds the next event, whose number it takes from *next; see struct cm_event. */
 static inline void cm_ring_add(const struct cm_ring *ring, uint64_t *next, enum cm_action action,
-			       enum cm_pool pool, uint32_t heap, uint32_t thread, uint64_t tick,
-			       uint64_t addr, uint64_t size)
+			       enum cm_pool pool, uint32_t heap, struct cm_origin origin,
+			       uint64_t tick, uint64_t addr, uint64_t size)
 {
-	uint64_t number = ++*next;
 	struct cm_event *row;
+	uint64_t number;
 
 	if (!ring->row)
 		return;
+	number = ++*next;
 	row = &ring->row[(number - 1) & ring->mask];
 	/* Number 0 first and the true one last, so that a reader can tell a row in the making. */
 	__atomic_store_n(&row->number, 0, __ATOMIC_RELAXED);
@@ -33,8 +41,9 @@ static inline void cm_ring_add(const struct cm_ring *ring, uint64_t *next, enum 
 	row->tick = tick;
 	row->addr = addr;
 	row->size = size;
-	row->thread = thread;
-	row->stack = 0;
+	row->thread = origin.thread;
+	row->stack = origin.stack;
+	row->annotation = origin.annotation;
 	row->action = (uint8_t)action;
 	row->pool = (uint8_t)pool;
 	row->heap = (uint16_t)heap;

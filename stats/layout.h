@@ -93,10 +93,10 @@ struct cm_device_row {
 	uint64_t total_bytes; /* of the device, as its context says */
 	uint64_t free_bytes;  /* as last seen, 0 where never asked */
 	uint64_t free_seen_ns;
-	int64_t max_split_size;    /* -1: unlimited */
-	uint64_t allowed_bytes;    /* cap by per_process_memory_fraction, 0: none */
-	uint64_t event_next;       /* number of events ever written to this device's ring */
-	uint64_t event_lost_reset; /* events dropped by a clear */
+	int64_t max_split_size; /* -1: unlimited */
+	uint64_t allowed_bytes; /* cap by configuration, 0: none */
+	uint64_t event_next;    /* number of events ever written to this device's ring */
+	uint64_t event_cleared; /* events up to this number were cleared away */
 	uint64_t reserved0[3];
 	struct cm_stat_pool stat[CM_POOL_COUNT];
 	struct cm_stat4 stat1[CM_STAT1_ROOM];
@@ -133,8 +133,9 @@ struct cm_host_row {
 	uint64_t num_host_alloc; /* driver calls that pinned memory: allocated or registered */
 	uint64_t num_host_free;
 	uint64_t cache_hits;
-	uint64_t event_next; /* number of events ever written to CM_TABLE_HOST_EVENT */
-	uint64_t reserved[4];
+	uint64_t event_next;    /* number of events ever written to CM_TABLE_HOST_EVENT */
+	uint64_t event_cleared; /* events up to this number were cleared away */
+	uint64_t reserved[3];
 };
 
 enum cm_block_state {
@@ -143,8 +144,6 @@ enum cm_block_state {
 	CM_BLOCK_PENDING, /* freed, its epoch is not complete: active_pending_free */
 	CM_BLOCK_FREE,    /* inactive */
 };
-
-#define CM_BLOCK_IN_RING UINT32_MAX /* a free block behind another of its size */
 
 /*
  * One block: a piece of a segment. The blocks of a segment tile it without gap, linked by prev and
@@ -155,29 +154,30 @@ struct cm_block {
 	uint64_t size; /* bytes, multiple of 512; sum over a segment = its size */
 	union {
 		uint64_t requested; /* live, pending: bytes the program asked for */
-		uint32_t child[2];  /* free: smaller and larger sizes in its bin's tree; of host
-				     * memory: freed before and after it */
+		uint32_t aged[2];   /* free host memory: freed before and after it */
 	};
 	uint32_t prev; /* neighbours in the segment, by address */
 	uint32_t next;
 	uint32_t segment;
 	uint32_t link_prev; /* list of its bin (free) or of its epoch (pending) */
 	uint32_t link_next;
-	union {
-		uint32_t stack;  /* live, pending: stack table row of the hand-out, 0: none */
-		uint32_t parent; /* free: in its bin's tree; 0 root, CM_BLOCK_IN_RING none */
-	};
+	uint32_t stack; /* live, pending: of the hand-out, in CM_TABLE_STACK; 0: none; pending host
+			 * memory: of the free */
 	uint32_t state; /* enum cm_block_state */
-	uint32_t age;   /* free: request number of its pool when it became free */
-	uint64_t tick;  /* clock tick of the last change of state */
+	union {
+		uint32_t age; /* free: request number of its pool when it became free; pending host
+			       * memory: number of its batch */
+		uint32_t free_stack; /* pending device memory: of the free, 0: none */
+	};
+	uint64_t tick; /* clock tick of the last change of state */
 };
 
 #define CM_SEGMENT_USED     1u
-#define CM_SEGMENT_SMALL    2u  /* belongs to the small pool */
-#define CM_SEGMENT_EXPORTED 4u  /* IPC and the like: nothing in it is recycled */
-#define CM_SEGMENT_EXACT    8u  /* one block of its own: never split */
-#define CM_SEGMENT_HOST     16u /* pinned host memory: always one block */
-#define CM_SEGMENT_DIRECT   32u /* one request passed on: given back when it is freed */
+#define CM_SEGMENT_SMALL    2u    /* belongs to the small pool */
+#define CM_SEGMENT_EXPORTED 4u    /* IPC and the like: nothing in it is recycled */
+#define CM_SEGMENT_EXACT    8u    /* one block of its own: never split */
+#define CM_SEGMENT_HOST     16u   /* pinned host memory: always one block */
+#define CM_SEGMENT_DIRECT   32u   /* one request passed on: given back when it is freed */
 #define CM_SEGMENT_REGISTERED \
 	64u /* with HOST: the program's own pages, of any address and size, cuMemHostRegister */
 
@@ -195,7 +195,7 @@ struct cm_segment {
 	uint32_t first;   /* its first block */
 	uint32_t blocks;  /* how many */
 	uint32_t flags;   /* CM_SEGMENT_* */
-	uint32_t stack;
+	uint32_t stack;   /* of the request that it was got for, 0: none */
 	uint64_t tick;
 	uint64_t reserved;
 };
@@ -232,21 +232,24 @@ enum cm_action {
 };
 
 /*
- * One event of a device's ring. `number` counts from 1 and is stored last: a row whose number is
- * not the one expected at its place is being overwritten, the reader drops it.
+ * One event of a device's ring, or of that of pinned memory. `number` counts from 1 and is stored
+ * last: a row whose number is not the one expected at its place, row (number - 1) mod ring, is being
+ * overwritten, the reader drops it. What can be read are the numbers from cm_event_first to
+ * event_next; those below, down to event_cleared, were lost to younger ones.
  */
 struct cm_event {
 	uint64_t number;
 	uint64_t tick;
-	uint64_t addr;
 	uint64_t
-		size; /* requested bytes; of the segment for segment_*; device_free for oom in addr */
+		addr; /* of the block or segment; oom: free bytes of the device, 0 of pinned memory;
+			* snapshot: 0 */
+	uint64_t size; /* requested bytes; segment_*: of the segment; snapshot: bytes in use */
 	uint32_t thread;
-	uint32_t stack;
+	uint32_t stack; /* in CM_TABLE_STACK, 0: none */
 	uint8_t action; /* enum cm_action */
 	uint8_t pool;   /* enum cm_pool */
 	uint16_t heap;
-	uint32_t reserved;
+	uint32_t annotation; /* in CM_TABLE_TEXT: the thread's innermost range or name, 0: none */
 };
 
 /* One option as it is in effect; text, so that a tool of another age can still print it. */

@@ -130,7 +130,7 @@ static void add_traffic(struct cm_device_row *row, uint32_t n)
 	for (i = 0; i < n; i++) {
 		cm_books_hand_out(row, CM_POOL_LARGE, (int64_t)(32 * MIB), (int64_t)(31 * MIB));
 		cm_books_free(row, CM_POOL_LARGE, (int64_t)(32 * MIB));
-		cm_books_ready(row, CM_POOL_LARGE, (int64_t)(32 * MIB), (int64_t)(31 * MIB));
+		cm_books_ready(row, CM_POOL_LARGE, 1, (int64_t)(32 * MIB), (int64_t)(31 * MIB));
 	}
 	cm_books_count(row, CM_SCALAR_cache_hits, n);
 	cm_books_count(row, CM_SCALAR_cache_misses, row->scalar[CM_SCALAR_num_device_alloc]);

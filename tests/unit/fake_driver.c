@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/unit/fake_driver.h"
 
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 #define DEVICE_BYTES (UINT64_C(1) << 40)
 #define HANG_NS      UINT64_C(100000000000) /* nobody sleeps for so long on purpose */
 
+static uint64_t work_number; /* of all drivers: it only has to move */
 static struct fake_driver *fake;
 static __thread uint32_t gates; /* entered by this thread */
 
@@ -19,6 +21,12 @@ static void complain(const char *what, uint64_t a, uint64_t b)
 	if (!fake->complaint[0])
 		(void)snprintf(fake->complaint, sizeof(fake->complaint), "%s (%#llx, %#llx)", what,
 			       (unsigned long long)a, (unsigned long long)b);
+}
+
+/* The lock is held, but for who asks for ticks. */
+static void set_now(uint64_t now_ns)
+{
+	__atomic_store_n(&fake->now_ns, now_ns, __ATOMIC_RELAXED);
 }
 
 static void *grow(void *rows, size_t *room, size_t want, size_t size)
@@ -113,7 +121,7 @@ static uint64_t submit(uint64_t ctx, uint64_t stream, uint64_t addr, uint64_t by
 	fake->work = grow(fake->work, &fake->work_room, fake->works + 1, sizeof(work));
 	if (find_context(ctx) && !find_context(ctx)->error)
 		fake->work[fake->works++] = work;
-	(void)__atomic_fetch_add(&fake->work_number, counted, __ATOMIC_RELAXED);
+	(void)__atomic_fetch_add(&work_number, counted, __ATOMIC_RELAXED);
 	(void)pthread_mutex_unlock(&fake->lock);
 	return work.number;
 }
@@ -190,7 +198,7 @@ bool fake_is_blocked(uint64_t number)
 void fake_advance(uint64_t ns)
 {
 	(void)pthread_mutex_lock(&fake->lock);
-	fake->now_ns += ns;
+	set_now(fake->now_ns + ns);
 	drop_ended();
 	(void)pthread_mutex_unlock(&fake->lock);
 }
@@ -220,7 +228,7 @@ static void wait_for(uint64_t ctx, uint64_t mark)
 			end_forever();
 		}
 		if (fake->work[i].end_ns > fake->now_ns)
-			fake->now_ns = fake->work[i].end_ns;
+			set_now(fake->work[i].end_ns);
 	}
 	drop_ended();
 }
@@ -233,7 +241,7 @@ void fake_finish_all(void)
 	end_forever();
 	for (i = 0; i < fake->works; i++)
 		if (fake->work[i].end_ns > fake->now_ns)
-			fake->now_ns = fake->work[i].end_ns;
+			set_now(fake->work[i].end_ns);
 	drop_ended();
 	(void)pthread_mutex_unlock(&fake->lock);
 }
@@ -254,6 +262,18 @@ static uint32_t contexts_alive(void)
 	return n;
 }
 
+/* Whether the context may use all of the range. */
+static bool is_given(const struct fake_context *context, uint64_t addr, uint64_t bytes)
+{
+	size_t i;
+
+	for (i = 0; i < fake->memories; i++)
+		if (addr >= fake->memory[i].addr &&
+		    addr + bytes <= fake->memory[i].addr + fake->memory[i].bytes)
+			return fake->memory[i].ctx == context->handle;
+	return false;
+}
+
 void fake_hand_out(uint64_t ctx, uint64_t addr, uint64_t bytes)
 {
 	const struct fake_context *context;
@@ -262,7 +282,7 @@ void fake_hand_out(uint64_t ctx, uint64_t addr, uint64_t bytes)
 
 	(void)pthread_mutex_lock(&fake->lock);
 	context = find_context(ctx);
-	if (!context || memory.ctx != ctx || addr + bytes > memory.addr + memory.bytes)
+	if (!context || !is_given(context, addr, bytes))
 		complain("memory that the driver has not given", addr, bytes);
 	for (i = 0; context && i < fake->works; i++) {
 		struct fake_work *work = &fake->work[i];
@@ -335,13 +355,18 @@ static void break_context(struct fake_context *context, int error)
 
 /* Who gives memory to the driver while work of another context touches it has the driver to blame:
  * that work touches nothing of ours any more. */
-static void remove_memory(size_t at)
+static void forgive(uint64_t addr, uint64_t bytes)
 {
 	size_t i;
 
 	for (i = 0; i < fake->works; i++)
-		if (touches(&fake->work[i], fake->memory[at].addr, fake->memory[at].bytes))
+		if (touches(&fake->work[i], addr, bytes))
 			fake->work[i].bytes = 0;
+}
+
+static void remove_memory(size_t at)
+{
+	forgive(fake->memory[at].addr, fake->memory[at].bytes);
 	fake->used_bytes[fake->memory[at].device] -= fake->memory[at].bytes;
 	fake->memories--;
 	memmove(&fake->memory[at], &fake->memory[at + 1],
@@ -375,6 +400,14 @@ void fake_context_break(uint64_t ctx, int error)
 
 /* --- the operations ----------------------------------------------------------------------- */
 
+static void judge_gate(enum fake_call call, uint64_t ctx)
+{
+	if (fake->capturing)
+		complain("a driver call while a capture is active", call, ctx);
+	else if (!gates)
+		complain("a driver call outside the gate", call, ctx);
+}
+
 /* Begins a call with the lock taken: 0, or what it answers at once. */
 static int begin(enum fake_call call, uint64_t ctx)
 {
@@ -383,14 +416,12 @@ static int begin(enum fake_call call, uint64_t ctx)
 	(void)pthread_mutex_lock(&fake->lock);
 	fake->calls++;
 	fake->called[call]++;
-	fake->now_ns += fake->call_ns;
-	if (call != FAKE_EVENT_QUERY)
+	set_now(fake->now_ns + fake->call_ns);
+	if (call != FAKE_EVENT_QUERY && call != FAKE_EVENT_QUERY_UNGATED)
 		fake->slept_ns = 0;
 	drop_ended();
-	if (fake->capturing)
-		complain("a driver call while a capture is active", call, ctx);
-	else if (!gates)
-		complain("a driver call outside the gate", call, ctx);
+	if (call != FAKE_EVENT_QUERY_UNGATED)
+		judge_gate(call, ctx);
 	context = find_context(ctx);
 	if (!context) {
 		complain("a driver call in no context", call, ctx);
@@ -561,13 +592,23 @@ static bool is_complete(uint64_t ctx, uint64_t mark)
 	return true;
 }
 
-static int event_query(uint64_t ctx, uint64_t event)
+static int query(enum fake_call call, uint64_t ctx, uint64_t event)
 {
-	int err = begin(FAKE_EVENT_QUERY, ctx);
+	int err = begin(call, ctx);
 
 	if (!err && find_event(ctx, event) && !is_complete(ctx, fake->event[event - 1].mark))
 		err = CM_DRIVER_NOT_READY;
 	return end(err);
+}
+
+static int event_query(uint64_t ctx, uint64_t event)
+{
+	return query(FAKE_EVENT_QUERY, ctx, event);
+}
+
+static int event_query_ungated(uint64_t ctx, uint64_t event)
+{
+	return query(FAKE_EVENT_QUERY_UNGATED, ctx, event);
 }
 
 static int ctx_wait_event(uint64_t ctx, uint64_t event)
@@ -628,14 +669,11 @@ void fake_capture(bool active)
 }
 
 /* Without the lock, which would order threads that nothing else does, and hide that from TSan. */
-static uint64_t work_number(void)
-{
-	return __atomic_load_n(&fake->work_number, __ATOMIC_RELAXED);
-}
-
 static uint64_t tick(void)
 {
-	return __atomic_add_fetch(&fake->ticks, 1, __ATOMIC_RELAXED);
+	/* Goes with the time, and never stands still. Asked for under locks of the allocator. */
+	return __atomic_add_fetch(&fake->ticks, 1, __ATOMIC_RELAXED) +
+	       __atomic_load_n(&fake->now_ns, __ATOMIC_RELAXED);
 }
 
 static uint64_t now_ns(void)
@@ -650,8 +688,10 @@ static uint64_t now_ns(void)
 
 static void sleep_ns(uint64_t ns)
 {
+	/* Who sleeps lets others run: what is waited for may be another thread. */
+	(void)sched_yield();
 	(void)pthread_mutex_lock(&fake->lock);
-	fake->now_ns += ns;
+	set_now(fake->now_ns + ns);
 	fake->slept_ns += ns;
 	if (fake->slept_ns > HANG_NS) {
 		if (!fake->forgiving)
@@ -674,11 +714,12 @@ const struct cm_driver_ops *fake_driver_ops(void)
 		.event_destroy = event_destroy,
 		.event_record = event_record,
 		.event_query = event_query,
+		.event_query_ungated = event_query_ungated,
 		.ctx_wait_event = ctx_wait_event,
 		.ctx_synchronize = ctx_synchronize,
 		.gate_enter = gate_enter,
 		.gate_leave = gate_leave,
-		.work_number = work_number,
+		.work_number = &work_number,
 		.tick = tick,
 		.now_ns = now_ns,
 		.sleep_ns = sleep_ns,

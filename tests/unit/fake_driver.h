@@ -36,6 +36,7 @@ enum fake_call {
 	FAKE_EVENT_DESTROY,
 	FAKE_EVENT_RECORD,
 	FAKE_EVENT_QUERY,
+	FAKE_EVENT_QUERY_UNGATED,
 	FAKE_CTX_WAIT_EVENT,
 	FAKE_CTX_SYNCHRONIZE,
 	FAKE_CALL_COUNT
@@ -92,7 +93,7 @@ struct fake_driver {
 	bool forgiving; /* where the host would hang, what lasts forever ends */
 
 	/* What it reads. */
-	uint64_t calls; /* all together */
+	uint64_t calls;            /* all together */
 	uint64_t called[FAKE_CALL_COUNT];
 	uint64_t used_bytes[FAKE_DEVICES_MAX + 1];
 	bool failed;         /* the planned failure has happened */
@@ -103,7 +104,6 @@ struct fake_driver {
 	uint64_t now_ns;
 	uint64_t slept_ns; /* by the host, with nothing but queries between */
 	uint64_t ticks;
-	uint64_t work_number;
 	uint64_t next_work;
 	struct fake_context context[FAKE_CONTEXTS_MAX];
 	struct fake_memory *memory; /* by rising address */
@@ -128,7 +128,7 @@ void fake_context_break(uint64_t ctx, int error);
 /* Submits a kernel that touches the range; its number. */
 uint64_t fake_submit(uint64_t ctx, uint64_t stream, uint64_t addr, uint64_t bytes,
 		     uint64_t duration_ns);
-/* The same for work that cannot last without bound, as a copy: it does not move work_number. */
+/* The same for work that cannot last without bound, as a copy: it does not move the work number. */
 uint64_t fake_copy(uint64_t ctx, uint64_t stream, uint64_t addr, uint64_t bytes,
 		   uint64_t duration_ns);
 /* Ends work that lasts forever. */

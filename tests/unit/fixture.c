@@ -67,8 +67,12 @@ void fixture_remove_context(struct fixture *fixture, uint64_t ctx)
 {
 	cm_cache_lock_contexts(fixture->cache);
 	cm_cache_forget_heap(fixture->cache, ctx);
+	cm_cache_context_is_ending(fixture->cache);
 	cm_cache_unlock_contexts(fixture->cache);
 	fake_context_destroy(ctx);
+	cm_cache_lock_contexts(fixture->cache);
+	cm_cache_context_has_ended(fixture->cache);
+	cm_cache_unlock_contexts(fixture->cache);
 }
 
 int fixture_alloc(struct fixture *fixture, struct cm_heap *heap, uint64_t bytes, uint64_t *ret_addr)

@@ -55,7 +55,7 @@ static void a_hand_out_moves_five_families(void **state)
 	assert_family(CM_POOL_ALL, CM_STAT_ALLOCATION, 0, 1, 1, 1);
 	assert_family(CM_POOL_ALL, CM_STAT_ALLOCATED_BYTES, 0, 1024, 1024, 1024);
 	assert_family(CM_POOL_ALL, CM_STAT_ACTIVE, 1, 1, 1, 0);
-	cm_books_ready(&row, CM_POOL_LARGE, 1024, 1000);
+	cm_books_ready(&row, CM_POOL_LARGE, 1, 1024, 1000);
 	assert_family(CM_POOL_ALL, CM_STAT_ACTIVE, 0, 1, 1, 1);
 	assert_family(CM_POOL_ALL, CM_STAT_ACTIVE_BYTES, 0, 1024, 1024, 1024);
 	assert_family(CM_POOL_ALL, CM_STAT_REQUESTED_BYTES, 0, 1000, 1000, 1000);

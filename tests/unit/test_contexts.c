@@ -128,6 +128,30 @@ static void replace_context(void *arg)
 }
 
 /* The context goes while the driver is about to answer: what it gave is not ours to keep. */
+/* Its work may still touch what others have freed, and can't be asked for any more. */
+static void nothing_becomes_ready_while_a_context_ends(void **state)
+{
+	struct fixture *f = *state;
+	struct cm_heap *heap;
+	uint64_t other = fixture_add_context(f, 0, &heap), addr = case_get(f, 32 * MIB);
+
+	(void)fixture_launch(f, other, 1, addr, 512, FAKE_FOREVER);
+	case_put(f, addr);
+	cm_cache_lock_contexts(f->cache);
+	cm_cache_forget_heap(f->cache, other);
+	cm_cache_context_is_ending(f->cache);
+	cm_cache_unlock_contexts(f->cache);
+	cm_cache_poll(f->cache);
+	assert_current(f, CM_POOL_ALL, CM_STAT_ACTIVE_BYTES, 32 * MIB);
+	(void)case_get(f, 32 * MIB);
+	fake_context_destroy(other);
+	cm_cache_lock_contexts(f->cache);
+	cm_cache_context_has_ended(f->cache);
+	cm_cache_unlock_contexts(f->cache);
+	cm_cache_poll(f->cache);
+	assert_current(f, CM_POOL_ALL, CM_STAT_ACTIVE_BYTES, 32 * MIB);
+}
+
 static void a_context_may_go_while_the_driver_is_asked(void **state)
 {
 	struct fixture *f = *state;
@@ -352,6 +376,7 @@ int main(void)
 		fixture_case(a_stranger_that_goes_changes_nothing),
 		fixture_case(a_handle_that_is_used_again_begins_anew),
 		fixture_case(work_goes_with_its_context),
+		fixture_case(nothing_becomes_ready_while_a_context_ends),
 		fixture_case(a_context_may_go_while_the_driver_is_asked),
 		fixture_case(a_block_may_be_freed_while_the_driver_is_asked),
 		fixture_case(a_slot_is_used_again_by_its_device_only),

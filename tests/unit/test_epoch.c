@@ -205,21 +205,24 @@ static void behind_a_barrier_nothing_is_let_in_before_old_work_is_done(void **st
 	int i;
 
 	(void)state;
-	for (i = 0; i < 3; i++) {
+	/* Without a capture, and during one. */
+	for (i = 0; i < 6; i++) {
 		f = case_open(&(struct fixture_params){0});
 		addr = case_get(f, 64 * MIB);
 		work = launch(f, addr, 300 * MS);
 		case_put(f, addr);
 		assert_int_equal(case_get(f, 64 * MIB), addr);
 		assert_false(fake_is_done(work));
-		if (i == 0)
+		fake_capture(i >= 3);
+		if (i % 3 == 0)
 			(void)fixture_add_context(f, 1, &heap);
-		else if (i == 1)
+		else if (i % 3 == 1)
 			cm_cache_mark_shared(f->cache, f->ctx);
 		else
 			assert_int_equal(cm_cache_mark_exported(f->cache, addr), 0);
 		if (!fake_is_done(work))
-			fail_msg("%s is let in", who[i]);
+			fail_msg("%s is let in", who[i % 3]);
+		fake_capture(false);
 		case_close(f);
 	}
 }
@@ -325,20 +328,32 @@ static void reuse_wait_waits_and_takes_no_new_memory(void **state)
 }
 
 /* The host must not run ahead of the device without bound: it waits in the end. */
-static void growth_by_running_ahead_is_bounded(void **state)
+static void run_ahead_of(uint64_t kernel_ns)
 {
 	struct fixture *f = open_reuse(CM_REUSE_GROW);
 	uint64_t addr;
 	int i;
 
-	(void)state;
 	for (i = 0; i < 200; i++) {
 		addr = case_get(f, 16 * MIB);
-		(void)launch(f, addr, 5 * MS);
+		(void)launch(f, addr, kernel_ns);
 		case_put(f, addr);
 	}
 	assert_in_range(fixture_stat(f, CM_POOL_ALL, CM_STAT_RESERVED_BYTES).peak, 0, 128 * MIB);
 	case_close(f);
+}
+
+static void growth_by_running_ahead_is_bounded(void **state)
+{
+	(void)state;
+	run_ahead_of(5 * MS);
+}
+
+/* Longer than the patience with what may never end: a cudaFree would have waited all the same. */
+static void growth_behind_long_kernels_is_bounded(void **state)
+{
+	(void)state;
+	run_ahead_of(300 * MS);
 }
 
 static void more_epochs_than_places_lose_nothing(void **state)
@@ -549,6 +564,62 @@ static void a_wait_is_for_what_was_freed_before_it(void **state)
 	assert_true(f->driver.now_ns - now < 30 * MS);
 }
 
+/* A free block of 40 MiB, and one of 12 MiB that waits for work of so long. */
+static uint64_t keep_a_large_one_and_free_a_better_one(struct fixture *f, uint64_t work_ns)
+{
+	uint64_t large = case_get(f, 40 * MIB), better = case_get(f, 12 * MIB);
+
+	case_put(f, large);
+	case_settle(f);
+	(void)launch(f, better, work_ns);
+	case_put(f, better);
+	return better;
+}
+
+static void no_large_block_is_cut_while_a_better_one_waits(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t better = keep_a_large_one_and_free_a_better_one(f, MS);
+
+	assert_int_equal(case_get(f, 12 * MIB), better);
+	assert_int_equal(f->driver.called[FAKE_MEM_ALLOC], 2);
+}
+
+/* Pieces of the large block are handed out; each time the one that waits might have been better. */
+static void a_device_that_lags_is_not_asked_for_every_piece(void **state)
+{
+	struct fixture *f = open_reuse(CM_REUSE_GROW);
+	uint64_t queries;
+	uint32_t i;
+
+	(void)state;
+	(void)keep_a_large_one_and_free_a_better_one(f, 1000 * MS);
+	(void)case_get(f, 2 * MIB);
+	queries = f->driver.called[FAKE_EVENT_QUERY];
+	for (i = 0; i < 10; i++)
+		(void)case_get(f, 2 * MIB);
+	assert_int_equal(f->driver.called[FAKE_EVENT_QUERY], queries);
+	assert_int_equal(f->driver.called[FAKE_MEM_ALLOC], 2);
+	assert_int_equal(f->heap->row->pending_bytes, 12 * MIB);
+	for (i = 0; i < CM_ASK_PAUSE; i++)
+		case_put(f, case_get(f, 2 * MIB));
+	assert_true(f->driver.called[FAKE_EVENT_QUERY] > queries);
+	case_close(f);
+}
+
+static void many_blocks_that_wait_are_asked_for(void **state)
+{
+	struct fixture *f = *state;
+	uint32_t i;
+
+	/* A segment holds far more of them, so that none is ever wanted back. */
+	for (i = 0; i < 3 * CM_PENDING_BLOCKS; i++)
+		case_put(f, case_get(f, 512));
+	assert_int_equal(f->driver.called[FAKE_MEM_ALLOC], 1);
+	assert_true(f->heap->row->pending_blocks <= 2 * CM_PENDING_BLOCKS);
+	assert_true(fixture_scalar(f, CM_SCALAR_epochs_ready) > 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -568,6 +639,7 @@ int main(void)
 		cmocka_unit_test(reuse_grow_takes_new_memory_and_lays_no_barrier),
 		cmocka_unit_test(reuse_wait_waits_and_takes_no_new_memory),
 		cmocka_unit_test(growth_by_running_ahead_is_bounded),
+		cmocka_unit_test(growth_behind_long_kernels_is_bounded),
 		fixture_case(more_epochs_than_places_lose_nothing),
 		fixture_case(epochs_that_are_done_cost_one_question),
 		fixture_case(an_epoch_that_cannot_be_recorded_stays_open),
@@ -579,6 +651,9 @@ int main(void)
 		fixture_case(while_a_capture_is_active_the_driver_is_left_alone),
 		cmocka_unit_test(a_segment_freed_while_a_capture_is_active_is_given_back_later),
 		fixture_case(a_wait_is_for_what_was_freed_before_it),
+		fixture_case(no_large_block_is_cut_while_a_better_one_waits),
+		cmocka_unit_test(a_device_that_lags_is_not_asked_for_every_piece),
+		fixture_case(many_blocks_that_wait_are_asked_for),
 	};
 
 	return cmocka_run_group_tests_name("epoch", tests, NULL, NULL);

@@ -186,6 +186,7 @@ static void neighbours_merge_in_any_order(void **state)
 	static const uint8_t orders[][4] = {{0, 1, 2, 3}, {3, 2, 1, 0}, {0, 2, 1, 3},
 					    {1, 3, 0, 2}, {2, 0, 3, 1}, {1, 2, 0, 3}};
 	struct fixture *f = *state;
+	const struct cm_block *whole;
 	uint64_t addr[4];
 	size_t i, k;
 
@@ -198,8 +199,9 @@ static void neighbours_merge_in_any_order(void **state)
 			case_settle(f);
 		}
 		assert_split(f, 0, 0);
-		assert_int_equal(f->heap->bins[CM_FIT_SMALL].blocks, 1);
-		assert_int_equal(f->heap->bins[CM_FIT_SMALL].bytes, 2 * MIB);
+		whole = &f->cache->block[cm_bins_find(&f->heap->bins[CM_FIT_SMALL], 1)];
+		assert_int_equal(whole->size, 2 * MIB);
+		assert_int_equal(whole->link_next, 0);
 	}
 	assert_int_equal(f->driver.called[FAKE_MEM_ALLOC], 1);
 }

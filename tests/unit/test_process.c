@@ -745,11 +745,13 @@ struct fixture {
 static int setup(void **state)
 {
 	struct fixture *fixture = calloc(1, sizeof(*fixture));
-	char here[PATH_MAX - 32];
+	char here[PATH_MAX - 64];
 
 	if (!fixture || !getcwd(here, sizeof(here)))
 		return -1;
-	(void)snprintf(fixture->dir, sizeof(fixture->dir), "%s/regions.XXXXXX", here);
+	/* As the whole-program tests name theirs, which sweep those of processes that are gone. */
+	(void)snprintf(fixture->dir, sizeof(fixture->dir), "%s/regions.%d.XXXXXX", here,
+		       (int)getpid());
 	if (!mkdtemp(fixture->dir))
 		return -1;
 	*state = fixture;
