@@ -33,7 +33,7 @@ int cm_cache_create(const struct cm_cache_params *params, struct cm_cache **ret_
 	cache->plain = cache->policy.max_split_size == UINT64_MAX &&
 		       cache->policy.placement == CM_PLACEMENT_SPLIT;
 	cache->region = params->region;
-	cache->events = params->region->header->table[CM_TABLE_EVENT].ring != 0;
+	cache->events = params->region->header->record.events;
 	cache->block = cm_region_row(params->region, CM_TABLE_BLOCK, 0);
 	cache->segment = cm_region_row(params->region, CM_TABLE_SEGMENT, 0);
 	cache->blocks = cache->segments = 1; /* row 0 means none */

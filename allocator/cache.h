@@ -185,6 +185,13 @@ void cm_cache_host_reset_accumulated(struct cm_cache *cache);
 void cm_cache_hold(struct cm_cache *cache);
 void cm_cache_resume(struct cm_cache *cache);
 
+/*
+ * The rings of events: written or not from now on; emptied. -ENOSPC: a ring has no space, its events
+ * are not recorded.
+ */
+int cm_cache_record_events(struct cm_cache *cache, bool on);
+void cm_cache_clear_events(struct cm_cache *cache);
+
 /* Counts memory of another kind: bytes > 0 adds one, bytes < 0 takes one away. */
 void cm_cache_count_other(struct cm_cache *cache, uint32_t row, enum cm_other kind, int64_t bytes);
 /* Adds to a scalar counter of the device. */

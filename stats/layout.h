@@ -252,6 +252,70 @@ struct cm_event {
 	uint32_t annotation; /* in CM_TABLE_TEXT: the thread's innermost range or name, 0: none */
 };
 
+/* Number of the oldest event of a ring that can still be there; event_next + 1 where none is. */
+static inline uint64_t cm_event_first(uint64_t event_next, uint64_t event_cleared, uint32_t ring,
+				      uint64_t max_entries)
+{
+	const uint64_t kept = ring < max_entries ? ring : max_entries;
+	uint64_t lost = event_next > kept ? event_next - kept : 0;
+
+	if (lost < event_cleared)
+		lost = event_cleared;
+	return (lost < event_next ? lost : event_next) + 1;
+}
+
+/*
+ * CM_TABLE_STACK holds 64-bit words. A stack's id is the index of its first word, which says how many
+ * frames follow, innermost first; equal stacks are there once. Word 0 belongs to nobody.
+ */
+#define CM_STACK_FRAMES_MAX 1024u
+#define CM_STACK_CUT        1u /* flag: the stack was deeper than the record */
+
+static inline uint32_t cm_stack_frames(uint64_t word)
+{
+	return (uint32_t)(word & 0xffff);
+}
+
+static inline uint32_t cm_stack_flags(uint64_t word)
+{
+	return (uint32_t)(word >> 16 & 0xffff);
+}
+
+/* Of the module map at the time: a frame's module is the row that held its address then. */
+static inline uint32_t cm_stack_generation(uint64_t word)
+{
+	return (uint32_t)(word >> 32);
+}
+
+static inline uint64_t cm_stack_word(uint32_t frames, uint32_t flags, uint32_t generation)
+{
+	return frames | (uint64_t)flags << 16 | (uint64_t)generation << 32;
+}
+
+/*
+ * A frame is a return address (one more than the last byte of the call), or a Python frame: bit 63, the
+ * line number in 31 bits, and a text "FUNCTION\nFILE" in CM_TABLE_TEXT. Return addresses come first
+ * and Python frames after them, each innermost first.
+ */
+#define CM_FRAME_PYTHON     (UINT64_C(1) << 63)
+#define CM_FRAME_LINE_MAX   INT32_MAX
+#define CM_FRAME_TEXT_SPLIT '\n'
+
+static inline uint64_t cm_frame_python(uint32_t line, uint32_t text)
+{
+	return CM_FRAME_PYTHON | (uint64_t)line << 32 | text;
+}
+
+static inline uint32_t cm_frame_line(uint64_t frame)
+{
+	return (uint32_t)(frame >> 32 & CM_FRAME_LINE_MAX);
+}
+
+static inline uint32_t cm_frame_text(uint64_t frame)
+{
+	return (uint32_t)frame;
+}
+
 /* One option as it is in effect; text, so that a tool of another age can still print it. */
 struct cm_option_row {
 	char name[48];
@@ -261,14 +325,54 @@ struct cm_option_row {
 	char help[192];
 };
 
-/* A loaded object, for turning return addresses into names. */
+/*
+ * A loaded object, for turning return addresses into names. One that is unloaded keeps its row; only
+ * where another then takes its addresses does a new generation begin, so within one a row is found by
+ * address alone: start <= address < end and first <= generation <= last.
+ */
 struct cm_module {
-	uint64_t start;
-	uint64_t end;
-	uint64_t bias; /* load address minus link address */
+	uint64_t start; /* of its lowest loaded segment */
+	uint64_t end;   /* of its highest */
+	uint64_t bias;  /* load address minus link address */
 	uint8_t build_id[20];
-	uint32_t build_id_bytes;
-	char path[208];
+	uint32_t build_id_bytes; /* 0: it has none */
+	uint32_t path;           /* in CM_TABLE_TEXT; 0: unknown */
+	uint32_t flags;          /* CM_MODULE_* */
+	uint32_t first;          /* generations in which the addresses are its own */
+	uint32_t last;           /* UINT32_MAX: to this day */
+};
+
+#define CM_MODULE_UNLOADED   1u
+#define CM_MODULE_EXECUTABLE 2u /* the program itself */
+
+/* What PyTorch's _record_memory_history takes as `context`: whose stacks are captured. */
+enum cm_context {
+	CM_CONTEXT_NONE,
+	CM_CONTEXT_STATE, /* of the blocks and segments that are there */
+	CM_CONTEXT_ALLOC, /* of the events too; a free bears the stack of its hand-out */
+	CM_CONTEXT_ALL,   /* frees have stacks of their own */
+	CM_CONTEXT_COUNT
+};
+
+/* What it takes as `stacks`: which frames a stack consists of. */
+enum cm_stacks { CM_STACKS_ALL, CM_STACKS_PYTHON, CM_STACKS_COUNT };
+
+/* What is being recorded, and how much of it is there. Changed by CM_COMMAND_RECORD. */
+struct cm_record {
+	uint32_t events;      /* 1: the rings are written */
+	uint32_t context;     /* enum cm_context */
+	uint32_t stacks;      /* enum cm_stacks */
+	uint32_t depth;       /* frames kept of a stack, of each kind */
+	uint64_t max_entries; /* of a ring that are to be shown, the youngest */
+	uint64_t stack_words; /* of CM_TABLE_STACK in use, word 0 included */
+	uint64_t text_bytes;  /* of CM_TABLE_TEXT in use, byte 0 included */
+	uint64_t stack_count; /* different stacks in the table */
+	uint64_t stacks_lost; /* not recorded since a table was full */
+	uint64_t texts_lost;
+	uint64_t modules_lost;
+	uint32_t generation; /* of the module map */
+	uint32_t reserved0;
+	uint64_t reserved[8];
 };
 
 enum cm_command {
@@ -276,10 +380,45 @@ enum cm_command {
 	CM_COMMAND_EMPTY_CACHE, /* arg 0: device row, or ~0 for all; result 0: bytes returned */
 	CM_COMMAND_RESET_PEAK,  /* arg 0 as above */
 	CM_COMMAND_RESET_ACCUMULATED, /* arg 0 as above */
-	CM_COMMAND_RECORD,            /* arg 0: 0 off, 1 on */
+	/* arg 0: CM_RECORD_SET_*, what to change; arg 1: to what, cm_record_pack; arg 2: max_entries.
+	 * result 0: as arg 1, what is in effect now; result 1: max_entries. -EINVAL: a value makes no
+	 * sense, nothing was changed; -ENOSPC: no space for a ring of events. */
+	CM_COMMAND_RECORD,
 	CM_COMMAND_CHECKPOINT, /* poll epochs, refresh free bytes, so that the books are fresh */
+	/* arg 0: hold the process at its next request while the tool copies the tables, for so many
+	 * ns at most (0: not at all); then an event in every ring. result 0: ns held. -ETIME: it
+	 * went on before the tool was done. See `hold` below. */
+	CM_COMMAND_SNAPSHOT,
 	CM_COMMAND_COUNT
 };
+
+#define CM_RECORD_SET_EVENTS      1u
+#define CM_RECORD_SET_CONTEXT     2u
+#define CM_RECORD_SET_STACKS      4u
+#define CM_RECORD_SET_MAX_ENTRIES 8u
+#define CM_RECORD_CLEAR           16u /* forget the events up to now */
+#define CM_RECORD_ALL             31u
+
+/* Fields of struct cm_record in one argument. */
+static inline uint64_t cm_record_pack(uint32_t events, uint32_t context, uint32_t stacks)
+{
+	return (events & 0xff) | (context & 0xff) << 8 | (stacks & 0xff) << 16;
+}
+
+static inline uint32_t cm_record_packed_events(uint64_t packed)
+{
+	return packed & 0xff;
+}
+
+static inline uint32_t cm_record_packed_context(uint64_t packed)
+{
+	return packed >> 8 & 0xff;
+}
+
+static inline uint32_t cm_record_packed_stacks(uint64_t packed)
+{
+	return packed >> 16 & 0xff;
+}
 
 enum cm_mail_state { CM_MAIL_IDLE, CM_MAIL_CLAIMED, CM_MAIL_POSTED, CM_MAIL_RUNNING, CM_MAIL_DONE };
 
@@ -298,7 +437,16 @@ struct cm_mailbox {
 	uint64_t sender_start; /* start time of the sender, /proc/PID/stat field 22 */
 	uint64_t arg[4];
 	uint64_t result[4];
+	uint32_t hold; /* enum cm_hold, a futex */
+	uint32_t reserved;
 };
+
+/*
+ * During CM_COMMAND_SNAPSHOT: the owner stores HELD once nobody can change a table, the tool copies
+ * and stores COPIED, and the owner lets go; or it stores OVER when the time has run out.
+ */
+#define CM_HOLD_NS_MAX 1000000 /* nobody is held for longer, whatever is asked for */
+enum cm_hold { CM_HOLD_NONE, CM_HOLD_HELD, CM_HOLD_COPIED, CM_HOLD_OVER };
 
 enum cm_table {
 	CM_TABLE_OPTION,
@@ -307,12 +455,63 @@ enum cm_table {
 	CM_TABLE_SEGMENT,
 	CM_TABLE_BLOCK,
 	CM_TABLE_MODULE,
-	CM_TABLE_STACK,      /* 64-bit words: count, then return addresses */
+	CM_TABLE_STACK,      /* 64-bit words, see cm_stack_frames */
 	CM_TABLE_EVENT,      /* one ring a device row, `ring` rows each, one after the other */
 	CM_TABLE_HOST_EVENT, /* one ring of `ring` rows, for pinned memory */
+	CM_TABLE_TEXT, /* rows of 1 byte: texts that end in a zero byte, each there once; a text's id is
+			* the index of its first byte, 0: none */
+	/* Those below are filled by the tool where it saves a region, never by the owner. */
+	CM_TABLE_SAVED, /* one row */
+	CM_TABLE_SITE,  /* what return addresses mean, by generation, then address */
+	CM_TABLE_FRAME,
+	CM_TABLE_NAME, /* texts as in CM_TABLE_TEXT, for the frames */
 	CM_TABLE_COUNT
 };
 #define CM_TABLE_ROOM 16
+
+/* How a copy of a region came to be of one moment. */
+enum cm_moment {
+	CM_MOMENT_STILL, /* nobody changed anything meanwhile, or the process was dead or stopped */
+	CM_MOMENT_HELD,  /* the process was held */
+	CM_MOMENT_TORN,  /* it did not: rows may be of different moments */
+	CM_MOMENT_COUNT
+};
+
+/* Why a region was saved. */
+enum cm_reason {
+	CM_REASON_ASKED,
+	CM_REASON_OOM,  /* a request had just failed for want of memory */
+	CM_REASON_PEAK, /* more was in use than ever before */
+	CM_REASON_EXIT, /* the process was about to end, or had ended */
+	CM_REASON_COUNT
+};
+
+struct cm_saved {
+	uint64_t time_ns; /* CLOCK_REALTIME */
+	uint64_t hold_ns; /* for how long the process was held */
+	uint32_t moment;  /* enum cm_moment */
+	uint32_t reason;  /* enum cm_reason */
+	uint32_t life;    /* of the process then: enum cm_life of stats/reader.h */
+	uint32_t named;   /* 1: symbols were looked for; those without a site have none */
+	char tool[32];    /* version of cudamemstat */
+	uint64_t reserved[8];
+};
+
+/* A return address, and the frames that it stands for: inlined functions come first. */
+struct cm_site {
+	uint64_t address;
+	uint32_t generation; /* of the module map */
+	uint32_t first;      /* row of CM_TABLE_FRAME */
+	uint32_t count;
+	uint32_t reserved;
+};
+
+struct cm_frame {
+	uint32_t function; /* in CM_TABLE_NAME, like the file; 0: unknown */
+	uint32_t file;
+	uint32_t line;
+	uint32_t reserved;
+};
 
 /* Where a table lies. offset + capacity * stride lies in the file; only `rows` rows are backed. */
 struct cm_table_row {
@@ -323,7 +522,12 @@ struct cm_table_row {
 	uint32_t ring; /* of events: rows of one ring, a power of two; else 0 */
 };
 
-enum cm_region_state { CM_REGION_STARTING, CM_REGION_LIVE, CM_REGION_EXITED };
+enum cm_region_state {
+	CM_REGION_STARTING,
+	CM_REGION_LIVE,
+	CM_REGION_EXITED,
+	CM_REGION_SAVED, /* a copy that the tool made, see CM_TABLE_SAVED */
+};
 
 #define CM_REGION_CONTROL 1u /* a helper thread answers the mailbox */
 
@@ -366,6 +570,7 @@ struct cm_header {
 	uint64_t door[CM_DOOR_ROOM];
 	struct cm_table_row table[CM_TABLE_ROOM];
 	struct cm_host_row host;
+	struct cm_record record;
 	struct cm_mailbox mailbox __attribute__((aligned(4096))); /* alone in the second page */
 	uint8_t pad[4096 - sizeof(struct cm_mailbox)];
 };

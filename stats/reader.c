@@ -109,6 +109,11 @@ static int check_header(const struct cm_header *header, uint64_t bytes, char *wh
 	return 0;
 }
 
+static uint64_t smaller(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
 static int read_header(int fd, uint64_t bytes, struct cm_header *ret_header, char *why)
 {
 	struct cm_header header = {0};
@@ -129,6 +134,11 @@ static int read_header(int fd, uint64_t bytes, struct cm_header *ret_header, cha
 	header.version[sizeof(header.version) - 1] = '\0';
 	header.comm[sizeof(header.comm) - 1] = '\0';
 	header.cmdline[sizeof(header.cmdline) - 1] = '\0';
+	/* They may have grown since the row counts were read. */
+	header.record.stack_words = smaller(header.record.stack_words,
+					    header.table[CM_TABLE_STACK].rows);
+	header.record.text_bytes = smaller(header.record.text_bytes,
+					   header.table[CM_TABLE_TEXT].rows);
 	*ret_header = header;
 	return 0;
 }

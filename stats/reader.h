@@ -34,7 +34,8 @@ struct cm_reader {
 	uid_t owner;    /* of the file, as the kernel says */
 	pid_t pid;      /* as seen from here; 0 where the process is in a namespace unknown here */
 	uint64_t bytes; /* of the file, when it was opened */
-	struct cm_header header; /* checked copy; texts end with a zero byte */
+	struct cm_header header; /* checked copy; texts end with a zero byte, and what the record
+				  * says of tables in use is no more than their rows */
 };
 
 /*

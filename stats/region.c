@@ -32,9 +32,10 @@ static const struct table_plan {
 	[CM_TABLE_SEGMENT] = {sizeof(struct cm_segment), 1u << 20},
 	[CM_TABLE_BLOCK] = {sizeof(struct cm_block), 1u << 23},
 	[CM_TABLE_MODULE] = {sizeof(struct cm_module), 4096},
-	[CM_TABLE_STACK] = {sizeof(uint64_t), 1u << 23},
+	[CM_TABLE_STACK] = {sizeof(uint64_t), 1u << 23}, /* unless the maker says */
 	[CM_TABLE_EVENT] = {sizeof(struct cm_event), 0}, /* by the ring's size */
 	[CM_TABLE_HOST_EVENT] = {sizeof(struct cm_event), 0},
+	[CM_TABLE_TEXT] = {1, 1u << 24},
 };
 
 /* A commit takes at least this much, so that growing row by row costs few system calls. */
@@ -82,29 +83,44 @@ int cm_process_start_time(uint32_t pid, uint64_t *ret_start)
 	return 0;
 }
 
-static void plan_tables(struct cm_header *header, uint32_t events)
-{
-	uint64_t offset = sizeof(*header);
-	uint32_t ring = 0, t;
+#define RING_DEFAULT (1u << 16)
 
-	if (events) {
-		ring = 1;
-		while (ring < events && ring < (1u << 24))
-			ring <<= 1;
-	}
+static uint32_t plan_capacity(const struct cm_region_params *params, uint32_t table, uint32_t ring)
+{
+	uint64_t rows = table_plan[table].capacity;
+
+	if (table == CM_TABLE_EVENT)
+		rows = (uint64_t)ring * CM_DEVICES_MAX;
+	else if (table == CM_TABLE_HOST_EVENT)
+		rows = ring;
+	else if (table == CM_TABLE_STACK && params->stack_bytes)
+		rows = params->stack_bytes / sizeof(uint64_t);
+	else if (table == CM_TABLE_TEXT && params->text_bytes)
+		rows = params->text_bytes;
+	return rows < UINT32_MAX ? (uint32_t)rows : UINT32_MAX;
+}
+
+static void plan_tables(struct cm_header *header, const struct cm_region_params *params)
+{
+	const uint32_t events = params->events ? params->events : RING_DEFAULT;
+	uint64_t offset = sizeof(*header);
+	uint32_t ring = 1, t;
+
+	while (ring < events && ring < (1u << 24))
+		ring <<= 1;
 	for (t = 0; t < CM_TABLE_COUNT; t++) {
 		struct cm_table_row *row = &header->table[t];
 
 		row->offset = offset;
 		row->stride = table_plan[t].stride;
-		row->capacity = table_plan[t].capacity;
-		if (t == CM_TABLE_EVENT || t == CM_TABLE_HOST_EVENT) {
+		row->capacity = plan_capacity(params, t, ring);
+		if (t == CM_TABLE_EVENT || t == CM_TABLE_HOST_EVENT)
 			row->ring = ring;
-			row->capacity = t == CM_TABLE_EVENT ? ring * CM_DEVICES_MAX : ring;
-		}
 		offset += round_up((uint64_t)row->stride * row->capacity, PAGE);
 	}
 	header->file_bytes = offset;
+	header->record.events = params->events != 0;
+	header->record.max_entries = UINT64_MAX;
 }
 
 /* The kernel drops the lock with the process, in every PID namespace: it is what tells a live
@@ -319,7 +335,7 @@ int cm_region_create(const struct cm_region_params *params, struct cm_region **r
 		return -ENOMEM;
 	atomic_flag_clear(&region->commit_lock);
 	(void)cm_process_start_time((uint32_t)getpid(), &start);
-	plan_tables(&plan, params->events);
+	plan_tables(&plan, params);
 	err = back(region, params, start, plan.file_bytes);
 	if (err) {
 		free(region);

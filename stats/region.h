@@ -24,7 +24,10 @@ enum cm_backing { CM_BACKING_FILE, CM_BACKING_MEMFD, CM_BACKING_PRIVATE };
 struct cm_region_params {
 	const char *dir;     /* NULL: CM_REGION_DIR */
 	const char *version; /* of the library, for the header */
-	uint32_t events; /* rows of a device's event ring, rounded up to a power of two; 0: none */
+	uint32_t events; /* rows of a ring of events, rounded up to a power of two; 0: as many as by
+			  * default, but nothing is recorded at first */
+	uint64_t stack_bytes;    /* that stacks may take, 0: the default */
+	uint64_t text_bytes;     /* and texts */
 	enum cm_backing backing; /* the best kind to try; the next ones follow */
 };
 

@@ -39,6 +39,11 @@ static void plan_tables(struct cm_header *header)
 		[CM_TABLE_STACK] = sizeof(uint64_t),
 		[CM_TABLE_EVENT] = sizeof(struct cm_event),
 		[CM_TABLE_HOST_EVENT] = sizeof(struct cm_event),
+		[CM_TABLE_TEXT] = 1,
+		[CM_TABLE_SAVED] = sizeof(struct cm_saved),
+		[CM_TABLE_SITE] = sizeof(struct cm_site),
+		[CM_TABLE_FRAME] = sizeof(struct cm_frame),
+		[CM_TABLE_NAME] = 1,
 	};
 	uint64_t offset = sizeof(*header);
 	uint32_t t;

@@ -168,6 +168,7 @@ def tidy(text, places, library):
     text = re.sub(r'up \d\d:\d\d:\d\d', 'up TIME', text)
     text = re.sub(rf'\b{re.escape(user_name())}\b', 'USER', text)
     text = re.sub(rf'cudamem\.{os.getuid()}\.', 'cudamem.UID.', text)
+    text = re.sub(r'(cut short: \d+) of \d+ bytes', r'\1 of WHOLE bytes', text)
     return re.sub(r'\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z', 'TIME', text)
 
 

@@ -132,14 +132,49 @@ static const struct pin pins[] = {
 	FIELD(cm_option_row, fallback, 112, 64),
 	FIELD(cm_option_row, origin, 176, 16),
 	FIELD(cm_option_row, help, 192, 192),
-	SIZE(cm_module, 256),
+	SIZE(cm_module, 64),
 	FIELD(cm_module, start, 0, 8),
 	FIELD(cm_module, end, 8, 8),
 	FIELD(cm_module, bias, 16, 8),
 	FIELD(cm_module, build_id, 24, 20),
 	FIELD(cm_module, build_id_bytes, 44, 4),
-	FIELD(cm_module, path, 48, 208),
-	SIZE(cm_mailbox, 88),
+	FIELD(cm_module, path, 48, 4),
+	FIELD(cm_module, flags, 52, 4),
+	FIELD(cm_module, first, 56, 4),
+	FIELD(cm_module, last, 60, 4),
+	SIZE(cm_record, 144),
+	FIELD(cm_record, events, 0, 4),
+	FIELD(cm_record, context, 4, 4),
+	FIELD(cm_record, stacks, 8, 4),
+	FIELD(cm_record, depth, 12, 4),
+	FIELD(cm_record, max_entries, 16, 8),
+	FIELD(cm_record, stack_words, 24, 8),
+	FIELD(cm_record, text_bytes, 32, 8),
+	FIELD(cm_record, stack_count, 40, 8),
+	FIELD(cm_record, stacks_lost, 48, 8),
+	FIELD(cm_record, texts_lost, 56, 8),
+	FIELD(cm_record, modules_lost, 64, 8),
+	FIELD(cm_record, generation, 72, 4),
+	FIELD(cm_record, reserved0, 76, 4),
+	FIELD(cm_record, reserved, 80, 64),
+	SIZE(cm_saved, 128),
+	FIELD(cm_saved, time_ns, 0, 8),
+	FIELD(cm_saved, hold_ns, 8, 8),
+	FIELD(cm_saved, moment, 16, 4),
+	FIELD(cm_saved, reason, 20, 4),
+	FIELD(cm_saved, life, 24, 4),
+	FIELD(cm_saved, named, 28, 4),
+	FIELD(cm_saved, tool, 32, 32),
+	SIZE(cm_site, 24),
+	FIELD(cm_site, address, 0, 8),
+	FIELD(cm_site, generation, 8, 4),
+	FIELD(cm_site, first, 12, 4),
+	FIELD(cm_site, count, 16, 4),
+	SIZE(cm_frame, 16),
+	FIELD(cm_frame, function, 0, 4),
+	FIELD(cm_frame, file, 4, 4),
+	FIELD(cm_frame, line, 8, 4),
+	SIZE(cm_mailbox, 96),
 	FIELD(cm_mailbox, state, 0, 4),
 	FIELD(cm_mailbox, command, 4, 4),
 	FIELD(cm_mailbox, status, 8, 4),
@@ -147,6 +182,8 @@ static const struct pin pins[] = {
 	FIELD(cm_mailbox, sender_start, 16, 8),
 	FIELD(cm_mailbox, arg, 24, 32),
 	FIELD(cm_mailbox, result, 56, 32),
+	FIELD(cm_mailbox, hold, 88, 4),
+	FIELD(cm_mailbox, reserved, 92, 4),
 	SIZE(cm_table_row, 24),
 	FIELD(cm_table_row, offset, 0, 8),
 	FIELD(cm_table_row, stride, 8, 4),
@@ -180,7 +217,9 @@ static const struct pin pins[] = {
 	FIELD(cm_header, door, 720, 128),
 	FIELD(cm_header, table, 848, 384),
 	FIELD(cm_header, host, 1232, 392),
-	FIELD(cm_header, pad, 4184, 4008),
+	FIELD(cm_header, record, 1624, 144),
+	FIELD(cm_header, mailbox, 4096, 96),
+	FIELD(cm_header, pad, 4192, 4000),
 };
 /* clang-format on */
 
@@ -248,6 +287,27 @@ static const struct value values[] = {
 	VALUE(CM_COMMAND_RESET_ACCUMULATED, 3),
 	VALUE(CM_COMMAND_RECORD, 4),
 	VALUE(CM_COMMAND_CHECKPOINT, 5),
+	VALUE(CM_COMMAND_SNAPSHOT, 6),
+	VALUE(CM_RECORD_SET_EVENTS, 1),
+	VALUE(CM_RECORD_SET_CONTEXT, 2),
+	VALUE(CM_RECORD_SET_STACKS, 4),
+	VALUE(CM_RECORD_SET_MAX_ENTRIES, 8),
+	VALUE(CM_RECORD_CLEAR, 16),
+	VALUE(CM_CONTEXT_NONE, 0),
+	VALUE(CM_CONTEXT_STATE, 1),
+	VALUE(CM_CONTEXT_ALLOC, 2),
+	VALUE(CM_CONTEXT_ALL, 3),
+	VALUE(CM_STACKS_ALL, 0),
+	VALUE(CM_STACKS_PYTHON, 1),
+	VALUE(CM_STACK_CUT, 1),
+	VALUE(CM_STACK_FRAMES_MAX, 1024),
+	VALUE(CM_FRAME_PYTHON, UINT64_C(1) << 63),
+	VALUE(CM_MODULE_UNLOADED, 1),
+	VALUE(CM_MODULE_EXECUTABLE, 2),
+	VALUE(CM_HOLD_NONE, 0),
+	VALUE(CM_HOLD_HELD, 1),
+	VALUE(CM_HOLD_COPIED, 2),
+	VALUE(CM_HOLD_OVER, 3),
 	VALUE(CM_MAIL_IDLE, 0),
 	VALUE(CM_MAIL_CLAIMED, 1),
 	VALUE(CM_MAIL_POSTED, 2),
@@ -262,6 +322,14 @@ static const struct value values[] = {
 	VALUE(CM_TABLE_STACK, 6),
 	VALUE(CM_TABLE_EVENT, 7),
 	VALUE(CM_TABLE_HOST_EVENT, 8),
+	VALUE(CM_TABLE_TEXT, 9),
+	VALUE(CM_TABLE_SAVED, 10),
+	VALUE(CM_TABLE_SITE, 11),
+	VALUE(CM_TABLE_FRAME, 12),
+	VALUE(CM_TABLE_NAME, 13),
+	VALUE(CM_REGION_SAVED, 3),
+	VALUE(CM_MOMENT_TORN, 2),
+	VALUE(CM_REASON_EXIT, 3),
 	VALUE(CM_REGION_STARTING, 0),
 	VALUE(CM_REGION_LIVE, 1),
 	VALUE(CM_REGION_EXITED, 2),
@@ -299,6 +367,43 @@ static void every_value_means_what_it_meant(void **state)
 				 (unsigned long long)values[i].is,
 				 (unsigned long long)values[i].want);
 	assert_memory_equal(&values[0].is, "cudamem", 8);
+}
+
+/* A stack's first word, a Python frame, and a command's arguments: bits are an ABI as well. */
+static void every_bit_means_what_it_meant(void **state)
+{
+	const uint64_t word = cm_stack_word(0x1234, CM_STACK_CUT, 0xdeadbeef);
+	const uint64_t frame = cm_frame_python(CM_FRAME_LINE_MAX, 0xcafe);
+
+	(void)state;
+	assert_true(word == UINT64_C(0xdeadbeef00011234));
+	assert_int_equal(cm_stack_frames(word), 0x1234);
+	assert_int_equal(cm_stack_generation(word), 0xdeadbeef);
+	assert_int_equal(cm_stack_flags(word), CM_STACK_CUT);
+	assert_true(frame == UINT64_C(0xffffffff0000cafe));
+	assert_int_equal(cm_frame_line(frame), INT32_MAX);
+	assert_int_equal(cm_frame_text(frame), 0xcafe);
+	assert_true(cm_record_pack(1, CM_CONTEXT_ALL, CM_STACKS_PYTHON) == 0x010301);
+}
+
+static void the_oldest_event_follows_from_the_numbers(void **state)
+{
+	static const struct {
+		uint64_t next, cleared;
+		uint32_t ring;
+		uint64_t max_entries, want;
+	} cases[] = {
+		{0, 0, 8, UINT64_MAX, 1}, {8, 0, 8, UINT64_MAX, 1},  {9, 0, 8, UINT64_MAX, 2},
+		{9, 5, 8, UINT64_MAX, 6}, {9, 9, 8, UINT64_MAX, 10}, {9, 0, 8, 3, 7},
+		{9, 0, 8, 0, 10},         {9, 0, 0, UINT64_MAX, 10}, {9, 77, 8, UINT64_MAX, 10},
+	};
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		if (cm_event_first(cases[i].next, cases[i].cleared, cases[i].ring,
+				   cases[i].max_entries) != cases[i].want)
+			fail_msg("case %zu", i);
 }
 
 /* Readers of another age know a counter by its place. */
@@ -359,6 +464,8 @@ int main(void)
 		cmocka_unit_test(every_field_stands_where_it_was),
 		cmocka_unit_test(a_device_row_fits_its_page),
 		cmocka_unit_test(every_value_means_what_it_meant),
+		cmocka_unit_test(every_bit_means_what_it_meant),
+		cmocka_unit_test(the_oldest_event_follows_from_the_numbers),
 		cmocka_unit_test(counters_stand_in_their_order),
 	};
 

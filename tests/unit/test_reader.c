@@ -97,6 +97,18 @@ static void rows_added_later_are_seen_after_a_refresh(void **state)
 	assert_int_equal(cm_reader_read_device(f->reader, 0, &row, &torn), 0);
 }
 
+static void the_record_claims_no_more_than_the_tables_hold(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_int_equal(cm_region_commit(f->region, CM_TABLE_STACK, 10), 0);
+	f->region->header->record.stack_words = 11;
+	f->region->header->record.text_bytes = UINT64_MAX;
+	open_region(f);
+	assert_int_equal(f->reader->header.record.stack_words, 10);
+	assert_int_equal(f->reader->header.record.text_bytes, 0);
+}
+
 static void a_writer_that_died_in_a_change_is_read_and_marked(void **state)
 {
 	struct fixture *f = *state;
@@ -496,6 +508,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(a_row_reads_as_it_was_written),
 		TEST(rows_added_later_are_seen_after_a_refresh),
+		TEST(the_record_claims_no_more_than_the_tables_hold),
 		TEST(a_writer_that_died_in_a_change_is_read_and_marked),
 		TEST(a_busy_writer_is_never_seen_in_the_middle),
 		TEST(rows_of_other_lengths_are_read_as_far_as_they_go),

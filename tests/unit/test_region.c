@@ -166,14 +166,27 @@ static void tables_follow_each_other_and_lie_in_the_file(void **state)
 	assert_int_equal(table[CM_TABLE_DEVICE].stride, 4096);
 }
 
-static void without_events_there_is_no_ring(void **state)
+/* So that recording can begin later. */
+static void without_events_there_is_a_ring_of_the_usual_size(void **state)
 {
 	struct fixture *f = *state;
 
 	assert_int_equal(create(f, 0), 0);
-	assert_int_equal(f->region->header->table[CM_TABLE_EVENT].ring, 0);
-	assert_int_equal(f->region->header->table[CM_TABLE_EVENT].capacity, 0);
-	assert_int_equal(cm_region_commit(f->region, CM_TABLE_EVENT, 1), -ENOSPC);
+	assert_int_equal(f->region->header->record.events, 0);
+	assert_int_equal(f->region->header->table[CM_TABLE_EVENT].ring, 65536);
+	assert_int_equal(f->region->header->table[CM_TABLE_EVENT].rows, 0);
+}
+
+static void tables_are_as_large_as_they_are_asked_for(void **state)
+{
+	struct fixture *f = *state;
+	const struct cm_region_params params = {
+		.dir = f->dir, .events = 1, .stack_bytes = 100 * 8, .text_bytes = 77};
+
+	assert_int_equal(cm_region_create(&params, &f->region), 0);
+	assert_int_equal(f->region->header->table[CM_TABLE_STACK].capacity, 100);
+	assert_int_equal(f->region->header->table[CM_TABLE_TEXT].capacity, 77);
+	assert_int_equal(f->region->header->record.events, 1);
 }
 
 static uint64_t blocks_of(const struct fixture *f)
@@ -506,7 +519,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		REGION(a_region_says_whose_it_is),
 		REGION(tables_follow_each_other_and_lie_in_the_file),
-		REGION(without_events_there_is_no_ring),
+		REGION(without_events_there_is_a_ring_of_the_usual_size),
+		REGION(tables_are_as_large_as_they_are_asked_for),
 		REGION(a_committed_row_has_memory_behind_it),
 		REGION(a_table_is_bounded_by_its_capacity),
 		REGION(a_full_file_system_is_an_error_and_keeps_what_is_there),
