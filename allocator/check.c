@@ -363,21 +363,21 @@ static bool check_heaps(struct walk *walk)
 
 static bool check_map(struct walk *walk, const struct cm_device *device)
 {
+	uint64_t i, places = cm_ptr_map_places(&device->map), addr = 0, n = 0;
 	const struct cm_block *block;
-	uint64_t i, n = 0;
 	uint32_t index;
 
-	for (i = 0; device->map.slot && i <= device->map.mask; i++) {
-		if (!device->map.slot[i].addr)
+	for (i = 0; i < places; i++) {
+		index = cm_ptr_map_at(&device->map, i, &addr);
+		if (!index)
 			continue;
-		index = device->map.slot[i].index;
 		block = &walk->cache->block[index];
 		if (index >= walk->cache->blocks || block->state != CM_BLOCK_LIVE ||
-		    block->addr != device->map.slot[i].addr ||
+		    block->addr != addr ||
 		    walk->cache->segment[block->segment].device != device->index ||
-		    cm_ptr_map_find(&device->map, block->addr) != index)
+		    cm_ptr_map_find(&device->map, addr) != index)
 			return cm_why_say(&walk->why, "the pointer map is wrong about %#llx",
-					  (ull)device->map.slot[i].addr);
+					  (ull)addr);
 		n++;
 	}
 	if (n != device->map.count || n != walk->device[device->index].live)

@@ -121,17 +121,18 @@ void cm_pinned_forget_turned(struct cm_cache *cache, const struct cm_heap *gone)
 {
 	struct cm_pinned *pinned = &cache->pinned;
 	struct cm_ptr_map *map = &pinned->map;
-	uint64_t number, i;
+	uint64_t number, i, addr;
+	uint32_t index;
 
 	assert(cm_lock_is_held(&cache->turn));
 	for (number = pinned->oldest; number < pinned->open.number; number++)
 		cm_fence_forget_turned(&closed(pinned, number)->fence, gone);
 	cm_lock_acquire(&pinned->lock);
-	/* A removal moves a later entry up, so the same place is looked at again. At most half of
-	 * the places are taken, so none moves from behind to before where we are. */
-	for (i = 0; map->slot && i <= map->mask; i++)
-		while (map->slot[i].addr && is_of(cache, map->slot[i].index, gone))
-			(void)cm_pinned_remove_locked(cache, map->slot[i].index);
+	for (i = 0; i < cm_ptr_map_places(map); i++) {
+		index = cm_ptr_map_at(map, i, &addr);
+		if (index && is_of(cache, index, gone))
+			(void)cm_pinned_remove_locked(cache, index);
+	}
 	cm_lock_release(&pinned->lock);
 }
 

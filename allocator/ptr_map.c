@@ -5,11 +5,11 @@
 #include <stddef.h>
 #include <sys/mman.h>
 
-#define FIRST_SLOTS 4096
+#define FIRST_BUCKETS 1024
 
-static struct cm_ptr_slot *map_slots(uint64_t slots)
+static struct cm_ptr_bucket *map_buckets(uint64_t n)
 {
-	void *memory = mmap(NULL, slots * sizeof(struct cm_ptr_slot), PROT_READ | PROT_WRITE,
+	void *memory = mmap(NULL, n * sizeof(struct cm_ptr_bucket), PROT_READ | PROT_WRITE,
 			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	return memory == MAP_FAILED ? NULL : memory;
@@ -18,24 +18,26 @@ static struct cm_ptr_slot *map_slots(uint64_t slots)
 CM_NOINLINE int cm_ptr_map_grow(struct cm_ptr_map *map)
 {
 	struct cm_ptr_map old = *map;
-	uint64_t slots = old.slot ? (old.mask + 1) * 2 : FIRST_SLOTS, i;
-	struct cm_ptr_slot *slot = map_slots(slots);
+	uint64_t n = old.bucket ? (old.mask + 1) * 2 : FIRST_BUCKETS, i, addr;
+	struct cm_ptr_bucket *bucket = map_buckets(n);
+	uint32_t index;
 
-	if (!slot)
+	if (!bucket)
 		return -ENOMEM;
-	map->slot = slot;
-	map->mask = slots - 1;
-	map->count = 0;
-	for (i = 0; old.slot && i <= old.mask; i++)
-		if (old.slot[i].addr)
-			cm_ptr_map_add(map, old.slot[i].addr, old.slot[i].index);
+	*map = (struct cm_ptr_map){
+		.bucket = bucket, .mask = n - 1, .most = n * CM_PTR_BUCKET * 3 / 8};
+	for (i = 0; i < cm_ptr_map_places(&old); i++) {
+		index = cm_ptr_map_at(&old, i, &addr);
+		if (index)
+			cm_ptr_map_add(map, addr, index);
+	}
 	cm_ptr_map_fini(&old);
 	return 0;
 }
 
 void cm_ptr_map_fini(struct cm_ptr_map *map)
 {
-	if (map->slot)
-		(void)munmap(map->slot, (map->mask + 1) * sizeof(*map->slot));
-	map->slot = NULL;
+	if (map->bucket)
+		(void)munmap(map->bucket, (map->mask + 1) * sizeof(*map->bucket));
+	*map = (struct cm_ptr_map){0};
 }

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Address to block index, for the blocks in use of one device: open addressing with linear
- * probing, at most half full, removal by shifting back. Memory comes from mmap, so that a program
- * that ruins its own heap does not ruin ours. Caller locks.
+ * Address to block index, for the blocks in use of one device: a hash table of buckets of three, each
+ * a cache line. 32 bits of the three hashes are compared at once, with no branch that depends on where
+ * an address stands. Where a bucket is full an address goes to the next one that is not, and each
+ * bucket on the way counts it, so that a search goes on only where somebody had to. At most three of
+ * eight places are taken. Memory comes from mmap, so that a program that ruins its own heap does not
+ * ruin ours. Caller locks.
  */
 #ifndef CM_ALLOCATOR_PTR_MAP_H
 #define CM_ALLOCATOR_PTR_MAP_H
@@ -11,16 +14,30 @@
 
 #include "allocator/attr.h"
 
-struct cm_ptr_slot {
-	uint64_t addr; /* 0: empty; device memory never starts there */
-	uint32_t index;
+#define CM_PTR_BUCKET 3u
+
+typedef uint32_t cm_ptr_keys __attribute__((vector_size(16)));
+
+struct cm_ptr_bucket {
+	uint32_t key[CM_PTR_BUCKET]; /* of the hash; 0: empty */
+	uint32_t passed;             /* addresses that are further on since this one was full */
+	uint32_t index[CM_PTR_BUCKET];
 	uint32_t pad;
+	uint64_t addr[CM_PTR_BUCKET];
+	uint64_t pad1;
 };
 
 struct cm_ptr_map {
-	struct cm_ptr_slot *slot;
-	uint64_t mask;  /* slots - 1, a power of two */
-	uint64_t count; /* in use, at most half of the slots */
+	struct cm_ptr_bucket *bucket;
+	uint64_t mask;  /* buckets - 1, a power of two */
+	uint64_t count; /* in use */
+	uint64_t most;  /* as many as there is room for */
+};
+
+/* Where an address stands. */
+struct cm_ptr_place {
+	struct cm_ptr_bucket *bucket; /* NULL: it is not there */
+	uint32_t at;
 };
 
 /* Makes room for one more where there is none left. 0 or -ENOMEM; the map stays as it was. */
@@ -30,71 +47,124 @@ void cm_ptr_map_fini(struct cm_ptr_map *map);
 /* 0 or -ENOMEM. */
 CM_ALWAYS_INLINE int cm_ptr_map_reserve(struct cm_ptr_map *map)
 {
-	return CM_LIKELY(map->slot && map->count * 2 <= map->mask) ? 0 : cm_ptr_map_grow(map);
+	return CM_LIKELY(map->count < map->most) ? 0 : cm_ptr_map_grow(map);
 }
 
-/* Addresses are multiples of 512: the bits above, spread by a multiplication (Fibonacci hashing). */
-CM_ALWAYS_INLINE uint64_t cm_ptr_map_home(const struct cm_ptr_map *map, uint64_t addr)
+/* Addresses on the device are multiples of 512: the bits above come first, spread by a multiplication
+ * (Fibonacci hashing). */
+CM_ALWAYS_INLINE uint64_t cm_ptr_hash(uint64_t addr)
 {
-	return ((addr >> 9) * UINT64_C(0x9e3779b97f4a7c15) >> 20) & map->mask;
+	return (addr >> 9 | addr << 55) * UINT64_C(0x9e3779b97f4a7c15);
+}
+
+CM_ALWAYS_INLINE uint64_t cm_ptr_home(const struct cm_ptr_map *map, uint64_t hash)
+{
+	return hash >> 32 & map->mask;
+}
+
+CM_ALWAYS_INLINE uint32_t cm_ptr_key(uint64_t hash)
+{
+	return (uint32_t)hash | 1;
+}
+
+/* Bit i: place i of the bucket has that key. */
+CM_ALWAYS_INLINE uint32_t cm_ptr_bucket_match(const struct cm_ptr_bucket *bucket, uint32_t key)
+{
+#if defined(__SSE2__)
+	const cm_ptr_keys *keys = (const void *)bucket;
+	typedef float floats __attribute__((vector_size(16)));
+
+	return (uint32_t)__builtin_ia32_movmskps((floats)(*keys == key)) & 7;
+#else
+	return (uint32_t)(bucket->key[0] == key) | (uint32_t)(bucket->key[1] == key) << 1 |
+	       (uint32_t)(bucket->key[2] == key) << 2;
+#endif
 }
 
 /* Adds an address that is not in the map; room was reserved. */
 CM_ALWAYS_INLINE void cm_ptr_map_add(struct cm_ptr_map *map, uint64_t addr, uint32_t index)
 {
-	uint64_t i = cm_ptr_map_home(map, addr);
+	const uint64_t hash = cm_ptr_hash(addr);
+	uint64_t i = cm_ptr_home(map, hash);
+	struct cm_ptr_bucket *bucket = &map->bucket[i];
+	uint32_t empty = cm_ptr_bucket_match(bucket, 0), at;
 
-	while (map->slot[i].addr)
+	while (CM_UNLIKELY(!empty)) {
+		bucket->passed++;
 		i = (i + 1) & map->mask;
-	map->slot[i].addr = addr;
-	map->slot[i].index = index;
+		bucket = &map->bucket[i];
+		empty = cm_ptr_bucket_match(bucket, 0);
+	}
+	at = (uint32_t)__builtin_ctz(empty);
+	bucket->key[at] = cm_ptr_key(hash);
+	bucket->index[at] = index;
+	bucket->addr[at] = addr;
 	map->count++;
 }
 
-/* The slot of an address; an empty one where it is not there. */
-CM_ALWAYS_INLINE uint64_t cm_ptr_map_slot(const struct cm_ptr_map *map, uint64_t addr)
+CM_ALWAYS_INLINE struct cm_ptr_place cm_ptr_map_look(const struct cm_ptr_map *map, uint64_t addr)
 {
-	uint64_t i = cm_ptr_map_home(map, addr);
+	const uint64_t hash = cm_ptr_hash(addr);
+	const uint32_t key = cm_ptr_key(hash);
+	uint64_t i = cm_ptr_home(map, hash);
+	struct cm_ptr_bucket *bucket;
+	uint32_t match, at;
 
-	while (map->slot[i].addr != addr && map->slot[i].addr)
-		i = (i + 1) & map->mask;
-	return i;
+	if (CM_UNLIKELY(!map->bucket))
+		return (struct cm_ptr_place){0};
+	for (;; i = (i + 1) & map->mask) {
+		bucket = &map->bucket[i];
+		/* Another address with that key is as rare as it is possible. */
+		for (match = cm_ptr_bucket_match(bucket, key); match; match &= match - 1) {
+			at = (uint32_t)__builtin_ctz(match);
+			if (CM_LIKELY(bucket->addr[at] == addr))
+				return (struct cm_ptr_place){bucket, at};
+		}
+		if (CM_LIKELY(!bucket->passed))
+			return (struct cm_ptr_place){0};
+	}
 }
 
 /* The index of an address, or 0. */
 static inline uint32_t cm_ptr_map_find(const struct cm_ptr_map *map, uint64_t addr)
 {
-	uint64_t i;
+	struct cm_ptr_place place = cm_ptr_map_look(map, addr);
 
-	if (!map->slot)
-		return 0;
-	i = cm_ptr_map_slot(map, addr);
-	return map->slot[i].addr ? map->slot[i].index : 0;
+	return place.bucket ? place.bucket->index[place.at] : 0;
 }
 
 /* Removes an address and returns its index; 0 where it was not there. */
 CM_ALWAYS_INLINE uint32_t cm_ptr_map_remove(struct cm_ptr_map *map, uint64_t addr)
 {
-	uint64_t hole, i, wish;
-	uint32_t index;
+	struct cm_ptr_place place = cm_ptr_map_look(map, addr);
+	uint64_t i;
 
-	if (CM_UNLIKELY(!map->slot))
+	if (CM_UNLIKELY(!place.bucket))
 		return 0;
-	hole = cm_ptr_map_slot(map, addr);
-	if (CM_UNLIKELY(!map->slot[hole].addr))
-		return 0;
-	index = map->slot[hole].index;
-	/* Whatever stands behind and would have liked to stand at the hole or before moves up. */
-	for (i = (hole + 1) & map->mask; map->slot[i].addr; i = (i + 1) & map->mask) {
-		wish = cm_ptr_map_home(map, map->slot[i].addr);
-		if (((i - wish) & map->mask) >= ((i - hole) & map->mask)) {
-			map->slot[hole] = map->slot[i];
-			hole = i;
-		}
-	}
-	map->slot[hole].addr = 0;
+	for (i = cm_ptr_home(map, cm_ptr_hash(addr)); CM_UNLIKELY(&map->bucket[i] != place.bucket);
+	     i = (i + 1) & map->mask)
+		map->bucket[i].passed--;
+	place.bucket->key[place.at] = 0;
 	map->count--;
-	return index;
+	return place.bucket->index[place.at];
+}
+
+/* For those who walk the map: the number of its places, and what stands at one, index 0: nothing.
+ * Removing what has been walked over, or is at hand, moves nothing. */
+static inline uint64_t cm_ptr_map_places(const struct cm_ptr_map *map)
+{
+	return map->bucket ? (map->mask + 1) * CM_PTR_BUCKET : 0;
+}
+
+static inline uint32_t cm_ptr_map_at(const struct cm_ptr_map *map, uint64_t place,
+				     uint64_t *ret_addr)
+{
+	const struct cm_ptr_bucket *bucket = &map->bucket[place / CM_PTR_BUCKET];
+
+	if (!bucket->key[place % CM_PTR_BUCKET])
+		return 0;
+	*ret_addr = bucket->addr[place % CM_PTR_BUCKET];
+	return bucket->index[place % CM_PTR_BUCKET];
 }
 
 #endif
