@@ -2,7 +2,12 @@
 #include "allocator/lock.h"
 
 #include <errno.h>
+#include <linux/futex.h>
+#include <linux/membarrier.h>
 #include <stddef.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 /* The critical sections are shorter than a system call: look again this often before sleeping. */
 #define SPINS 100
@@ -16,28 +21,165 @@ static void relax(void)
 #endif
 }
 
-CM_NOINLINE void cm_lock_wait(struct cm_lock *lock)
+static void sleep_while(_Atomic uint32_t *word, uint32_t value)
 {
-	int i, expected, saved = errno;
+	(void)syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
+}
+
+static void wake_one(_Atomic uint32_t *word)
+{
+	int saved = errno;
+
+	(void)syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+	errno = saved;
+}
+
+void cm_lock_init(struct cm_lock *lock)
+{
+	uint32_t i;
+
+	atomic_init(&lock->word, 0);
+	atomic_init(&lock->favourite, 0);
+	lock->by_flag = false;
+	lock->last = lock->streak = 0;
+	for (i = 0; i < CM_LOCK_FLAGS; i++) {
+		atomic_init(&lock->flag[i], 0);
+		lock->owner[i] = 0;
+	}
+}
+
+/* --- the favour ------------------------------------------------------------------------------ */
+
+/*
+ * A full barrier on every processor that runs a thread of the process. Where the kernel has come to
+ * refuse it since it was agreed upon (a filter, laid later), taking a right to a page away does the
+ * same: the kernel has to interrupt those processors for it.
+ */
+static void barrier_everywhere(void)
+{
+	const size_t bytes = 4096;
+	volatile char *page;
+
+	if (!syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0))
+		return;
+	page = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (page == MAP_FAILED)
+		return;
+	*page = 1;
+	(void)mprotect((void *)page, bytes, PROT_READ);
+	(void)munmap((void *)page, bytes);
+}
+
+/* Asked for once; a forked child has its parent's agreement. */
+static bool has_barrier(void)
+{
+	static _Atomic int known; /* -1: no, 1: yes */
+	int is = atomic_load_explicit(&known, memory_order_relaxed);
+
+	if (!is) {
+		is = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) ? -1
+											      : 1;
+		atomic_store_explicit(&known, is, memory_order_relaxed);
+	}
+	return is > 0;
+}
+
+/* The holder of the word becomes the favourite, if its flag is free or its own. */
+static void favour(struct cm_lock *lock, uint32_t self)
+{
+	uint32_t *owner = &lock->owner[self % CM_LOCK_FLAGS];
+
+	if ((*owner && *owner != self) || !has_barrier())
+		return;
+	*owner = self;
+	atomic_store_explicit(&lock->favourite, self, memory_order_relaxed);
+}
+
+/* The holder of the word waits until the favourite is out, for good. */
+static void end_favour(struct cm_lock *lock, uint32_t favourite)
+{
+	_Atomic uint32_t *flag = &lock->flag[favourite % CM_LOCK_FLAGS];
+	int i;
+
+	atomic_store(&lock->favourite, 0);
+	barrier_everywhere();
+	for (i = 0; i < SPINS && atomic_load(flag); i++)
+		relax();
+	while (atomic_load(flag))
+		sleep_while(flag, 1);
+}
+
+void cm_lock_lower(struct cm_lock *lock, uint32_t self)
+{
+	_Atomic uint32_t *flag = &lock->flag[self % CM_LOCK_FLAGS];
+
+	atomic_store(flag, 0);
+	wake_one(flag);
+}
+
+/* --- the word -------------------------------------------------------------------------------- */
+
+static bool try_word(struct cm_lock *lock)
+{
+	uint32_t expected = 0;
+
+	return atomic_compare_exchange_strong_explicit(&lock->word, &expected, 1,
+						       memory_order_acquire, memory_order_relaxed);
+}
+
+static CM_NOINLINE void wait_for_word(struct cm_lock *lock)
+{
+	int i;
 
 	for (i = 0; i < SPINS; i++) {
-		expected = 0;
-		if (atomic_load_explicit(&lock->word, memory_order_relaxed) == 0 &&
-		    atomic_compare_exchange_weak_explicit(
-			    &lock->word, &expected, 1, memory_order_acquire, memory_order_relaxed))
+		if (!atomic_load_explicit(&lock->word, memory_order_relaxed) && try_word(lock))
 			return;
 		relax();
 	}
 	/* From here the word is 2 while we hold it: one wake too many, never one too few. */
 	while (atomic_exchange_explicit(&lock->word, 2, memory_order_acquire) != 0)
-		(void)syscall(SYS_futex, &lock->word, FUTEX_WAIT_PRIVATE, 2, NULL, NULL, 0);
-	errno = saved;
+		sleep_while(&lock->word, 2);
 }
 
-CM_NOINLINE void cm_lock_wake(struct cm_lock *lock)
+/* The word has been had: ends another's favour, and may earn one. */
+static void enter(struct cm_lock *lock, uint32_t self)
+{
+	uint32_t favourite = atomic_load_explicit(&lock->favourite, memory_order_relaxed);
+
+	if (CM_UNLIKELY(favourite))
+		end_favour(lock, favourite);
+	lock->by_flag = false;
+	if (lock->last != self) {
+		lock->last = self;
+		lock->streak = 0;
+	}
+	if (CM_UNLIKELY(++lock->streak == CM_LOCK_STREAK))
+		favour(lock, self);
+}
+
+void cm_lock_acquire_word(struct cm_lock *lock, uint32_t self)
 {
 	int saved = errno;
 
-	(void)syscall(SYS_futex, &lock->word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+	if (CM_UNLIKELY(!try_word(lock)))
+		wait_for_word(lock);
+	enter(lock, self);
 	errno = saved;
+}
+
+bool cm_lock_try_word(struct cm_lock *lock, uint32_t self)
+{
+	int saved = errno;
+
+	if (!try_word(lock))
+		return false;
+	enter(lock, self);
+	errno = saved;
+	return true;
+}
+
+void cm_lock_release_word(struct cm_lock *lock)
+{
+	if (CM_UNLIKELY(atomic_exchange_explicit(&lock->word, 0, memory_order_release) == 2))
+		wake_one(&lock->word);
 }

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "tests/unit/cmocka_all.h"
@@ -57,6 +58,130 @@ static void one_thread_at_a_time_and_errno_stays(void **state)
 	assert_false(cm_lock_is_held(&lock));
 }
 
+static void take_often(uint32_t times)
+{
+	while (times--) {
+		cm_lock_acquire(&lock);
+		counter++;
+		cm_lock_release(&lock);
+	}
+}
+
+static bool has_favourite(void)
+{
+	return atomic_load(&lock.favourite) != 0;
+}
+
+static void *take_once(void *arg)
+{
+	(void)arg;
+	take_often(1);
+	return NULL;
+}
+
+static void in_another_thread(void *(*function)(void *arg))
+{
+	pthread_t thread;
+
+	assert_int_equal(pthread_create(&thread, NULL, function, NULL), 0);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+}
+
+static void who_takes_it_often_is_favoured_until_another_comes(void **state)
+{
+	(void)state;
+	cm_lock_init(&lock);
+	counter = 0;
+	take_often(CM_LOCK_STREAK - 1);
+	assert_false(has_favourite());
+	take_often(2);
+	if (!has_favourite())
+		cm_skip("no membarrier(2) here");
+	assert_false(cm_lock_is_held(&lock));
+	take_often(10);
+	assert_int_equal(atomic_load(&lock.favourite), cm_thread_id());
+	in_another_thread(take_once);
+	assert_false(has_favourite());
+	/* The way back takes as long as the way there. */
+	take_often(CM_LOCK_STREAK - 1);
+	assert_false(has_favourite());
+	take_often(1);
+	assert_true(has_favourite());
+	assert_int_equal(counter, 2 * CM_LOCK_STREAK + 12);
+}
+
+static bool was_had;
+
+static void *CM_UNCHECKED try_once(void *arg)
+{
+	(void)arg;
+	was_had = cm_lock_try(&lock);
+	if (was_had)
+		cm_lock_release(&lock);
+	return NULL;
+}
+
+static void CM_UNCHECKED a_favourite_that_is_inside_has_it_alone(void **state)
+{
+	(void)state;
+	cm_lock_init(&lock);
+	take_often(CM_LOCK_STREAK + 1);
+	if (!has_favourite())
+		cm_skip("no membarrier(2) here");
+	cm_lock_acquire(&lock);
+	assert_true(cm_lock_is_held(&lock));
+	assert_false(cm_lock_try(&lock));
+	cm_lock_release(&lock);
+	assert_true(cm_lock_try(&lock));
+	cm_lock_release(&lock);
+	in_another_thread(try_once);
+	assert_true(was_had);
+}
+
+/* More threads than flags, and streaks that are long enough for favours to come and go; the yields let
+ * a favourite be met inside. */
+#define CROWD  (2 * CM_LOCK_FLAGS + 1)
+#define BURSTS 20
+
+static void *take_in_bursts(void *arg)
+{
+	uint64_t before;
+	uint32_t i, burst;
+
+	(void)arg;
+	for (burst = 0; burst < BURSTS; burst++) {
+		for (i = 0; i < 2 * CM_LOCK_STREAK; i++) {
+			cm_lock_acquire(&lock);
+			before = counter;
+			if (i % 512 == 511)
+				(void)sched_yield();
+			if (counter != before)
+				overlaps++;
+			counter = before + 1;
+			cm_lock_release(&lock);
+		}
+		(void)sched_yield();
+	}
+	return NULL;
+}
+
+static void favours_that_come_and_go_let_one_in_at_a_time(void **state)
+{
+	pthread_t thread[CROWD];
+	size_t i;
+
+	(void)state;
+	cm_lock_init(&lock);
+	counter = overlaps = 0;
+	for (i = 0; i < CROWD; i++)
+		assert_int_equal(pthread_create(&thread[i], NULL, take_in_bursts, NULL), 0);
+	for (i = 0; i < CROWD; i++)
+		assert_int_equal(pthread_join(thread[i], NULL), 0);
+	assert_int_equal(counter, CROWD * BURSTS * 2 * CM_LOCK_STREAK);
+	assert_int_equal(overlaps, 0);
+	assert_false(cm_lock_is_held(&lock));
+}
+
 /* Takes what it holds on purpose, which the analysis would refuse. */
 static void CM_UNCHECKED a_held_lock_is_not_had_by_trying(void **state)
 {
@@ -75,6 +200,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(one_thread_at_a_time_and_errno_stays),
 		cmocka_unit_test(a_held_lock_is_not_had_by_trying),
+		cmocka_unit_test(who_takes_it_often_is_favoured_until_another_comes),
+		cmocka_unit_test(a_favourite_that_is_inside_has_it_alone),
+		cmocka_unit_test(favours_that_come_and_go_let_one_in_at_a_time),
 	};
 
 	return cmocka_run_group_tests_name("lock", tests, NULL, NULL);
