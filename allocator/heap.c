@@ -287,6 +287,24 @@ static void book_segment(struct cm_heap *heap, const struct cm_segment *segment)
 	cm_books_end(device->row);
 }
 
+/* A block in use at the address that the driver has just given: it was freed past us, as a library can
+ * that our doors do not reach. Its row goes the way that it would have gone with us. */
+static void forget_lost(struct cm_device *device, uint64_t addr)
+{
+	struct cm_cache *cache = device->cache;
+	uint32_t index = cm_ptr_map_find(&device->map, addr), s;
+
+	if (CM_LIKELY(!index))
+		return;
+	s = cache->block[index].segment;
+	if (cache->segment[s].blocks != 1)
+		return; /* a piece: what the driver has taken back with it is beyond help */
+	__atomic_fetch_or(&cache->segment[s].flags, CM_SEGMENT_EXPORTED, __ATOMIC_RELAXED);
+	(void)cm_ptr_map_remove(&device->map, addr);
+	(void)cm_heap_free_locked(cm_segment_heap(cache, &cache->segment[s]), index);
+	cm_heap_remove_segment_locked(cache, s);
+}
+
 int cm_heap_take_new_locked(struct cm_heap *heap, uint64_t addr, uint64_t segment_size,
 			    uint32_t flags, uint64_t size, uint64_t bytes)
 {
@@ -295,6 +313,7 @@ int cm_heap_take_new_locked(struct cm_heap *heap, uint64_t addr, uint64_t segmen
 	int err;
 
 	assert(cm_lock_is_held(&heap->device->lock));
+	forget_lost(heap->device, addr);
 	err = cm_ptr_map_reserve(&heap->device->map);
 	if (!err)
 		err = take_rows(heap, addr, segment_size, &s, &b);

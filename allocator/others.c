@@ -47,25 +47,6 @@ void cm_others_fini(struct cm_others *others)
 	others->row = NULL;
 }
 
-/* A row under its name; 0: no memory of our own. */
-static uint32_t enter_locked(struct cm_others *others, enum cm_other_name name, uint64_t key,
-			     const struct cm_other_memory *memory)
-{
-	uint32_t index = others->spare;
-
-	if (!key || cm_ptr_map_reserve(&others->map[name]) ||
-	    (!index && others->rows == others->room && !grow(others)))
-		return 0;
-	if (index)
-		others->spare = others->row[index].link;
-	else
-		index = others->rows++;
-	others->row[index] = (struct cm_other_row){
-		.memory = *memory, .key = key_of(name, key), .name = name, .times = 1};
-	cm_ptr_map_add(&others->map[name], others->row[index].key, index);
-	return index;
-}
-
 static uint32_t find_locked(const struct cm_others *others, enum cm_other_name name, uint64_t key)
 {
 	return cm_ptr_map_find(&others->map[name], key_of(name, key));
@@ -92,6 +73,44 @@ static void let_go_locked(struct cm_cache *cache, uint32_t index)
 	leave_locked(cache, index);
 }
 
+/* What the driver has just given has that name: what had it was given up past us. */
+static void forget_lost_locked(struct cm_cache *cache, enum cm_other_name name, uint64_t key)
+{
+	struct cm_others *others = &cache->others;
+	uint32_t index = find_locked(others, name, key), target;
+
+	if (!index)
+		return;
+	(void)cm_ptr_map_remove(&others->map[name], others->row[index].key);
+	target = others->row[index].target;
+	others->row[index].times = 0;
+	leave_locked(cache, index);
+	if (target)
+		let_go_locked(cache, target);
+}
+
+/* A row under its name; 0: no memory of our own. */
+static uint32_t enter_locked(struct cm_cache *cache, enum cm_other_name name, uint64_t key,
+			     const struct cm_other_memory *memory)
+{
+	struct cm_others *others = &cache->others;
+	uint32_t index;
+
+	forget_lost_locked(cache, name, key);
+	index = others->spare;
+	if (!key || cm_ptr_map_reserve(&others->map[name]) ||
+	    (!index && others->rows == others->room && !grow(others)))
+		return 0;
+	if (index)
+		others->spare = others->row[index].link;
+	else
+		index = others->rows++;
+	others->row[index] = (struct cm_other_row){
+		.memory = *memory, .key = key_of(name, key), .name = name, .times = 1};
+	cm_ptr_map_add(&others->map[name], others->row[index].key, index);
+	return index;
+}
+
 void cm_others_add(struct cm_cache *cache, enum cm_other_name name, uint64_t key,
 		   const struct cm_other_memory *memory)
 {
@@ -100,7 +119,7 @@ void cm_others_add(struct cm_cache *cache, enum cm_other_name name, uint64_t key
 	if (!memory->bytes)
 		return;
 	cm_lock_acquire(&others->lock);
-	if (enter_locked(others, name, key, memory))
+	if (enter_locked(cache, name, key, memory))
 		cm_cache_count_other(cache, memory->device, memory->kind, (int64_t)memory->bytes);
 	cm_lock_release(&others->lock);
 }
@@ -125,7 +144,7 @@ void cm_others_map(struct cm_cache *cache, uint64_t addr, uint64_t bytes, uint64
 
 	cm_lock_acquire(&others->lock);
 	target = find_locked(others, CM_NAME_HANDLE, handle);
-	index = target ? enter_locked(others, CM_NAME_MAPPING, addr, &memory) : 0;
+	index = target ? enter_locked(cache, CM_NAME_MAPPING, addr, &memory) : 0;
 	if (index) {
 		others->row[index].target = target;
 		others->row[target].held++;
