@@ -4,6 +4,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "allocator/fence.h"
 #include "allocator/lock.h"
 #include "interpose/capture.h"
 #include "interpose/hooks.h"
@@ -11,15 +12,14 @@
 #include "interpose/process.h"
 #include "interpose/room.h"
 
-#define CONTEXTS_MAX 64
-
-/* Contexts noted before there is a cache to tell; guarded by the lock. */
+/* The contexts of the process, as many as a fence captures; guarded by the lock. */
 static struct cm_lock lock;
 static struct noted {
 	CUcontext ctx;
 	CUdevice device;
 	bool primary;
-} noted[CONTEXTS_MAX];
+	unsigned users; /* beyond its maker: cuCtxAttach */
+} noted[CM_FENCE_CONTEXTS];
 static size_t noted_count;
 
 /* Set where an epoch could miss work: a context beyond the table, or a green one, whose events
@@ -47,6 +47,28 @@ void cm_context_pop(void)
 	CUcontext ctx;
 
 	(void)cm_real.cuCtxPopCurrent_v2(&ctx);
+}
+
+/* Those of which cuda.h says that any further work will return the same error. */
+static bool is_lasting(CUresult res)
+{
+	return res == CUDA_ERROR_ECC_UNCORRECTABLE || res == CUDA_ERROR_CONTAINED ||
+	       res == CUDA_ERROR_ILLEGAL_ADDRESS || res == CUDA_ERROR_LAUNCH_TIMEOUT ||
+	       res == CUDA_ERROR_ASSERT || res == CUDA_ERROR_EXTERNAL_DEVICE ||
+	       (res >= CUDA_ERROR_HARDWARE_STACK_ERROR && res <= CUDA_ERROR_LAUNCH_FAILED);
+}
+
+void cm_context_hear(CUresult res)
+{
+	struct cm_cache *cache = cm_process_cache_if_made();
+
+	if (cache && is_lasting(res))
+		cm_cache_drain_heap(cache, cm_context_current());
+}
+
+bool cm_context_may_forbid(struct cm_cache *cache)
+{
+	return CM_UNLIKELY(!cm_cache_serves(cache, cm_context_current()) || cm_capture_is_active());
 }
 
 /* What the driver says of the context that is current. */
@@ -94,7 +116,7 @@ static struct cm_heap *add_heap(struct cm_cache *cache, CUcontext ctx)
 /* Every noted context has a heap before the first request of any is served. */
 static bool add_noted(struct cm_cache *cache)
 {
-	struct noted copy[CONTEXTS_MAX];
+	struct noted copy[CM_FENCE_CONTEXTS];
 	size_t i, n;
 
 	cm_lock_acquire(&lock);
@@ -113,31 +135,6 @@ static struct cm_heap *make_heap(struct cm_cache *cache, CUcontext ctx)
 	return add_noted(cache) ? add_heap(cache, ctx) : NULL;
 }
 
-struct cm_heap *cm_context_heap(struct cm_cache *cache)
-{
-	uint64_t ctx = cm_context_current();
-	struct cm_heap *heap;
-
-	if (CM_UNLIKELY(!ctx || atomic_load_explicit(&uncountable, memory_order_relaxed)))
-		return NULL;
-	heap = cm_cache_find_heap(cache, ctx);
-	if (CM_LIKELY(heap))
-		return heap;
-	return make_heap(cache, (CUcontext)(uintptr_t)ctx);
-}
-
-bool cm_context_find_row(struct cm_cache *cache, uint32_t *ret_row)
-{
-	uint64_t ctx = cm_context_current();
-	struct cm_heap *heap = ctx ? cm_cache_find_heap(cache, ctx) : NULL;
-
-	if (ctx && !heap && !cm_capture_is_active())
-		heap = make_heap(cache, (CUcontext)(uintptr_t)ctx);
-	if (heap)
-		*ret_row = cm_heap_device(heap);
-	return heap;
-}
-
 /* Some work may escape the epochs from now on. What is out stays right: it is given back whole. */
 static void stop_caching(const char *why)
 {
@@ -150,24 +147,61 @@ static void stop_caching(const char *why)
 		cm_cache_drain_all(cache);
 }
 
-/* Adds a context that the program made or retained. */
-static void note(CUcontext ctx, CUdevice device, bool primary)
+/* Adds a context that the program has. False: there are too many, and nothing is cached any more. */
+static bool note(CUcontext ctx, CUdevice device, bool primary)
 {
-	bool full = false;
+	bool full;
 	size_t i;
 
 	cm_lock_acquire(&lock);
 	for (i = 0; i < noted_count && noted[i].ctx != ctx; i++)
 		;
-	if (i == CONTEXTS_MAX)
-		full = true;
-	else
-		noted[i] = (struct noted){ctx, device, primary};
+	full = i == CM_FENCE_CONTEXTS;
 	if (i == noted_count && !full)
-		noted_count++;
+		noted[noted_count++] = (struct noted){.ctx = ctx};
+	if (!full) {
+		noted[i].device = device;
+		noted[i].primary |= primary;
+	}
 	cm_lock_release(&lock);
 	if (full)
 		stop_caching("more contexts than can be watched");
+	return !full;
+}
+
+/* A current context may have been made past our doors. */
+static struct cm_heap *note_and_make_heap(struct cm_cache *cache, CUcontext ctx)
+{
+	CUdevice device;
+
+	if (cm_real.cuCtxGetDevice(&device) != CUDA_SUCCESS || !note(ctx, device, false))
+		return NULL;
+	return make_heap(cache, ctx);
+}
+
+struct cm_heap *cm_context_heap(struct cm_cache *cache)
+{
+	uint64_t ctx = cm_context_current();
+	struct cm_heap *heap;
+
+	if (CM_UNLIKELY(!ctx || atomic_load_explicit(&uncountable, memory_order_relaxed)))
+		return NULL;
+	heap = cm_cache_find_heap(cache, ctx);
+	if (CM_LIKELY(heap))
+		return heap;
+	return note_and_make_heap(cache, (CUcontext)(uintptr_t)ctx);
+}
+
+bool cm_context_find_row(struct cm_cache *cache, uint32_t *ret_row)
+{
+	uint64_t ctx = cm_context_current();
+	struct cm_heap *heap = ctx ? cm_cache_find_heap(cache, ctx) : NULL;
+
+	if (ctx && !heap && !cm_capture_is_active())
+		heap = make_heap(cache, (CUcontext)(uintptr_t)ctx);
+	if (heap)
+		*ret_row = cm_heap_device(heap);
+	return heap;
 }
 
 static void unnote(CUcontext ctx)
@@ -238,7 +272,7 @@ static CUresult created(CUresult res, CUcontext *ctx)
 	if (res != CUDA_SUCCESS || !ctx)
 		return res;
 	(void)cm_real.cuCtxGetDevice(&device);
-	note(*ctx, device, false);
+	(void)note(*ctx, device, false);
 	cache = cm_process_cache_if_made();
 	if (cache && !add_heap(cache, *ctx))
 		stop_caching("a context that can't be watched");
@@ -279,7 +313,7 @@ CUresult cm_wrap_cuDevicePrimaryCtxRetain(CUcontext *ctx, CUdevice device)
 		return cm_real.cuDevicePrimaryCtxRetain(ctx, device);
 	CM_WITH_ROOM_ON(device, res, cm_real.cuDevicePrimaryCtxRetain(ctx, device));
 	if (res == CUDA_SUCCESS && ctx) {
-		note(*ctx, device, true);
+		(void)note(*ctx, device, true);
 		cache = cm_process_cache_if_made();
 		if (cache && !cm_cache_find_heap(cache, (uintptr_t)*ctx) && !add_heap(cache, *ctx))
 			stop_caching("a context that can't be watched");
@@ -288,7 +322,25 @@ CUresult cm_wrap_cuDevicePrimaryCtxRetain(CUcontext *ctx, CUdevice device)
 	return res;
 }
 
-/* Forgets first: once the driver has begun, the handle may be another context's. */
+/*
+ * Forgets first: once the driver has begun, the handle may be another context's. The call may take as
+ * long as the context's work, for which others need not wait with their requests.
+ */
+static CUresult destroy_in(struct cm_cache *cache, CUcontext ctx, CUresult (*real)(CUcontext ctx))
+{
+	CUresult res;
+
+	cm_cache_lock_contexts(cache);
+	forget(cache, ctx);
+	cm_cache_context_is_ending(cache);
+	cm_cache_unlock_contexts(cache);
+	res = real(ctx);
+	cm_cache_lock_contexts(cache);
+	cm_cache_context_has_ended(cache);
+	cm_cache_unlock_contexts(cache);
+	return res;
+}
+
 static CUresult destroy(CUcontext ctx, CUresult (*real)(CUcontext ctx))
 {
 	struct cm_cache *cache;
@@ -297,12 +349,9 @@ static CUresult destroy(CUcontext ctx, CUresult (*real)(CUcontext ctx))
 	if (!cm_hook_enter())
 		return real(ctx);
 	cache = cm_process_cache_if_made();
-	if (cache)
-		cm_cache_lock_contexts(cache);
-	forget(cache, ctx);
-	if (cache)
-		cm_cache_unlock_contexts(cache);
-	res = real(ctx);
+	if (!cache)
+		forget(NULL, ctx);
+	res = cache ? destroy_in(cache, ctx, real) : real(ctx);
 	cm_hook_leave();
 	return res;
 }
@@ -315,6 +364,63 @@ CUresult cm_wrap_cuCtxDestroy(CUcontext ctx)
 CUresult cm_wrap_cuCtxDestroy_v2(CUcontext ctx)
 {
 	return destroy(ctx, cm_real.cuCtxDestroy_v2);
+}
+
+/* A primary context is not counted so: the driver refuses to detach it. NULL: not noted. The caller
+ * locks. */
+static struct noted *find_counted(CUcontext ctx)
+{
+	size_t i;
+
+	for (i = 0; i < noted_count; i++)
+		if (noted[i].ctx == ctx)
+			return noted[i].primary ? NULL : &noted[i];
+	return NULL;
+}
+
+static void count_users(CUcontext ctx, int change)
+{
+	struct noted *found;
+
+	cm_lock_acquire(&lock);
+	found = find_counted(ctx);
+	if (found)
+		found->users += (unsigned)change;
+	cm_lock_release(&lock);
+}
+
+/* Will the driver let the context go with its next detach? It must be current. */
+static bool is_last_user(CUcontext ctx)
+{
+	const struct noted *found;
+	bool last;
+
+	cm_lock_acquire(&lock);
+	found = find_counted(ctx);
+	last = found && !found->users;
+	cm_lock_release(&lock);
+	return last && cm_context_current() == (uintptr_t)ctx;
+}
+
+CUresult cm_wrap_cuCtxAttach(CUcontext *ctx, unsigned int flags)
+{
+	CUresult res = cm_real.cuCtxAttach(ctx, flags);
+
+	if (res == CUDA_SUCCESS)
+		count_users(*ctx, 1);
+	return res;
+}
+
+CUresult cm_wrap_cuCtxDetach(CUcontext ctx)
+{
+	CUresult res;
+
+	if (is_last_user(ctx))
+		return destroy(ctx, cm_real.cuCtxDetach);
+	res = cm_real.cuCtxDetach(ctx);
+	if (res == CUDA_SUCCESS)
+		count_users(ctx, -1);
+	return res;
 }
 
 /* A primary context goes with its last release, or with a reset: the driver knows whether. */
@@ -356,7 +462,7 @@ static CUresult reset_primary(CUdevice device, CUresult (*real)(CUdevice device)
 	res = real(device);
 	if (ctx && cm_real.cuDevicePrimaryCtxGetState(device, &flags, &active) == CUDA_SUCCESS &&
 	    active)
-		note(ctx, device, true);
+		(void)note(ctx, device, true);
 	if (cache)
 		cm_cache_unlock_contexts(cache);
 	return res;

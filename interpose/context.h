@@ -7,6 +7,7 @@
 #define CM_INTERPOSE_CONTEXT_H
 
 #include "allocator/cache.h"
+#include "interpose/hooks.h"
 
 /* The heap of the calling thread's current context, made where it has none yet; NULL where there is
  * no context, or none that can be cached. One driver call, which reads the thread's own state. */
@@ -14,6 +15,15 @@ struct cm_heap *cm_context_heap(struct cm_cache *cache);
 
 /* The current context, or 0. */
 uint64_t cm_context_current(void);
+
+/* A call in the current context was answered so: after an error that stays with a context nothing
+ * more is cached in it, and the program hears it from the driver in every call. */
+void cm_context_hear(CUresult res);
+
+/* Whether the driver may refuse to take memory back at this moment: a capture is active, no context
+ * that is known is current, or it has answered with an error of its own. Costs what
+ * cm_context_current costs. */
+bool cm_context_may_forbid(struct cm_cache *cache);
 
 /*
  * The device row of the current context, or of a device by its ordinal: for those who count what

@@ -61,14 +61,26 @@ CUresult cm_wrap_cuMemAllocHost_v2(void **ptr, size_t bytes)
 	return (CUresult)err;
 }
 
+/* See memory.c: inside a block nothing starts. */
+static CUresult ask_to_free(void *ptr)
+{
+	CUresult res = cm_real.cuMemFreeHost((char *)ptr + 1);
+
+	return res == CUDA_ERROR_INVALID_VALUE ? CUDA_SUCCESS : res;
+}
+
 static CUresult release(void *ptr)
 {
 	struct cm_cache *cache = cm_process_cache_if_made();
 	uint64_t forward = (uintptr_t)ptr;
+	CUresult res;
 	int err;
 
 	if (!cache || !ptr)
 		return cm_real.cuMemFreeHost(ptr);
+	res = cm_context_may_forbid(cache) ? ask_to_free(ptr) : CUDA_SUCCESS;
+	if (res != CUDA_SUCCESS)
+		return res;
 	err = cm_cache_host_free(cache, (uintptr_t)ptr, &forward);
 	if (err >= 0)
 		return (CUresult)err;

@@ -29,6 +29,7 @@ static CUresult forward_alloc(struct cm_cache *cache, CUdeviceptr *addr, size_t 
 	if (res == CUDA_SUCCESS && addr)
 		cm_other_note(CM_OTHER_FORWARDED, CM_NAME_ADDRESS, *addr, bytes);
 	count(cache, CM_SCALAR_forwarded_allocs);
+	cm_context_hear(res);
 	return res;
 }
 
@@ -49,8 +50,10 @@ static CUresult alloc(CUdeviceptr *addr, size_t bytes)
 	err = cm_cache_alloc(cache, heap, bytes, &got);
 	if (err < 0)
 		return forward_alloc(cache, addr, bytes);
-	if (err > 0)
+	if (err > 0) {
+		cm_context_hear((CUresult)err);
 		return (CUresult)err;
+	}
 	*addr = got;
 	return CUDA_SUCCESS;
 }
@@ -67,8 +70,8 @@ CUresult cm_wrap_cuMemAlloc_v2(CUdeviceptr *addr, size_t bytes)
 }
 
 /*
- * While a capture is active the driver may forbid a free, and give the capture up for it. It is asked
- * with an address at which nothing starts, which it refuses for that reason alone where it allows.
+ * Where the driver may forbid a free it is asked, with an address at which nothing starts: it refuses
+ * that for this reason alone where it would have allowed the free.
  */
 static CUresult ask_to_free(struct cm_cache *cache, CUdeviceptr addr)
 {
@@ -92,7 +95,7 @@ static CUresult release(CUdeviceptr addr)
 
 	if (!cache || !addr)
 		return cm_real.cuMemFree_v2(addr);
-	res = cm_capture_is_active() ? ask_to_free(cache, addr) : CUDA_SUCCESS;
+	res = cm_context_may_forbid(cache) ? ask_to_free(cache, addr) : CUDA_SUCCESS;
 	if (res != CUDA_SUCCESS)
 		return res;
 	err = cm_cache_free(cache, addr, &forward);

@@ -3,6 +3,7 @@
 
 #include "allocator/attr.h"
 #include "allocator/cache.h"
+#include "interpose/context.h"
 #include "interpose/hooks.h"
 #include "interpose/process.h"
 #include "interpose/room.h"
@@ -28,29 +29,33 @@ static void announce(void)
 	cm_hook_leave();
 }
 
-/* The first launch of a kernel may have to load it, and take memory for its stacks. */
-static bool make_room(void)
+/* Whether it may be submitted again. The first launch of a kernel may have to load it, and take memory
+ * for its stacks; of work that has failed before, a launch is the first to hear. */
+static bool is_worth_another_try(CUresult res)
 {
-	bool made;
+	bool made = false;
 
 	if (!cm_hook_enter())
 		return false;
-	made = cm_room_make();
+	if (res == CUDA_ERROR_OUT_OF_MEMORY)
+		made = cm_room_make();
+	else
+		cm_context_hear(res);
 	cm_hook_leave();
 	return made;
 }
 
 /* A wrapper that announces and passes on; inside it the driver's own calls count as before. */
-#define WORK(symbol, params, pass)                                               \
-	CUresult cm_wrap_##symbol params                                         \
-	{                                                                        \
-		CUresult res;                                                    \
-                                                                                 \
-		announce();                                                      \
-		res = cm_real.symbol pass;                                       \
-		if (CM_UNLIKELY(res == CUDA_ERROR_OUT_OF_MEMORY) && make_room()) \
-			res = cm_real.symbol pass;                               \
-		return res;                                                      \
+#define WORK(symbol, params, pass)                                                 \
+	CUresult cm_wrap_##symbol params                                           \
+	{                                                                          \
+		CUresult res;                                                      \
+                                                                                   \
+		announce();                                                        \
+		res = cm_real.symbol pass;                                         \
+		if (CM_UNLIKELY(res != CUDA_SUCCESS) && is_worth_another_try(res)) \
+			res = cm_real.symbol pass;                                 \
+		return res;                                                        \
 	}
 #define WORK_BOTH(symbol, params, pass) \
 	WORK(symbol, params, pass)      \

@@ -3,25 +3,61 @@
 
 #include <dirent.h>
 #include <dlfcn.h>
+#include <errno.h>
+#include <ftw.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "stats/reader.h"
 #include "tests/unit/cmocka_all.h"
 
+#define FOLDER_PREFIX "regions."
+
+static int remove_entry(const char *path, const struct stat *status, int type, struct FTW *place)
+{
+	(void)status;
+	(void)type;
+	(void)place;
+	return remove(path);
+}
+
+/* Folders of tests that were killed: each is named after its process. */
+static void sweep(void)
+{
+	DIR *stream = opendir(".");
+	struct dirent *entry;
+	long pid;
+
+	while (stream && (entry = readdir(stream))) {
+		if (strncmp(entry->d_name, FOLDER_PREFIX, strlen(FOLDER_PREFIX)) != 0)
+			continue;
+		pid = strtol(entry->d_name + strlen(FOLDER_PREFIX), NULL, 10);
+		if (pid > 0 && kill((pid_t)pid, 0) && errno == ESRCH)
+			(void)nftw(entry->d_name, remove_entry, 4, FTW_DEPTH | FTW_PHYS);
+	}
+	if (stream)
+		(void)closedir(stream);
+}
+
 int cm_play_setup(void **state)
 {
 	struct cm_play *play = calloc(1, sizeof(*play));
-	char here[PATH_MAX - 32];
+	static unsigned count;
+	char here[PATH_MAX - 64];
 
+	sweep();
 	if (!play || !getcwd(here, sizeof(here)))
 		return -1;
-	(void)snprintf(play->dir, sizeof(play->dir), "%s/regions.XXXXXX", here);
-	if (!mkdtemp(play->dir))
+	/* Each case has one: a case that fails leaves something in its own. */
+	(void)snprintf(play->dir, sizeof(play->dir), "%s/" FOLDER_PREFIX "%d.%u", here,
+		       (int)getpid(), count++);
+	if (mkdir(play->dir, 0700))
 		return -1;
 	*state = play;
 	return 0;
@@ -36,14 +72,28 @@ int cm_play_teardown(void **state)
 	return err;
 }
 
+/* The plan of a role adds to the one that all of them are given from outside. */
+static const char *add_plan(const char *more, char text[PATH_MAX])
+{
+	const char *given = getenv("CUDASIM");
+
+	if (!more || !given || strncmp(more, "CUDASIM=", strlen("CUDASIM=")) != 0)
+		return more;
+	(void)snprintf(text, PATH_MAX, "%s,%s", more, given);
+	return text;
+}
+
 void cm_play_under(struct cm_play *play, const char *role, const char *conf, const char *more,
 		   void (*prepare)(void))
 {
 	char preload[PATH_MAX + 16], conf_text[PATH_MAX + 256], regions[PATH_MAX + 16];
-	const char *environment[] = {
-		regions, "ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0",
-		preload, conf_text,
-		more,    NULL};
+	char plan[PATH_MAX];
+	const char *environment[] = {regions,
+				     "ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0",
+				     preload,
+				     conf_text,
+				     add_plan(more, plan),
+				     NULL};
 	const struct cm_rerun rerun = {
 		.role = role, .environment = environment, .prepare = prepare};
 	int status;
@@ -54,7 +104,8 @@ void cm_play_under(struct cm_play *play, const char *role, const char *conf, con
 	(void)snprintf(regions, sizeof(regions), "REGIONS=%s", play->dir);
 	status = cm_rerun(&rerun, play->said);
 	if (status)
-		fail_msg("%s: ended with %d; said: %s", role, status, play->said);
+		fail_msg("%s (%s): ended with %d; said: %s", role, conf ? conf : "alone", status,
+			 play->said);
 }
 
 void cm_play(void **state, const char *role, const char *conf, const char *more)
@@ -68,7 +119,13 @@ void cm_play(void **state, const char *role, const char *conf, const char *more)
 void cm_play_everywhere(void **state, const char *role, const char *more)
 {
 	static const char *const confs[] = {
-		NULL, "", "placement:exact", "reuse:grow", "sync:free", "mode:stats", "mode:off",
+		NULL,
+		"",
+		"placement:exact",
+		"reuse:grow",
+		"sync:free",
+		"mode:stats",
+		"mode:off",
 	};
 	size_t i;
 

@@ -172,6 +172,25 @@ static void free_during_a_capture_is_harmless(void **state)
 	assert_int_equal(cuStreamDestroy(stream), CUDA_SUCCESS);
 }
 
+/* As natively, and the block stays. */
+static void free_in_a_global_capture_is_forbidden(void **state)
+{
+	void *ptr = get(96 * KIB), *other = NULL;
+	CUgraph graph = NULL;
+	CUstream stream;
+
+	(void)state;
+	assert_int_equal(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+	assert_int_equal(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL), CUDA_SUCCESS);
+	assert_int_equal(cuMemFreeHost(ptr), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+	assert_int_equal(cuStreamEndCapture(stream, &graph), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+	assert_int_equal(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL), CUDA_SUCCESS);
+	assert_int_equal(cuMemAllocHost(&other, 96 * KIB), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+	assert_int_equal(cuStreamEndCapture(stream, &graph), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+	put(ptr);
+	assert_int_equal(cuStreamDestroy(stream), CUDA_SUCCESS);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -184,6 +203,7 @@ int main(void)
 		CASE(registering_passes),
 		CASE(driver_without_memory_is_heard),
 		CASE(free_during_a_capture_is_harmless),
+		CASE(free_in_a_global_capture_is_forbidden),
 	};
 
 	return cmocka_run_group_tests_name("pinned", tests, NULL, NULL);

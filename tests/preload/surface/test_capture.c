@@ -5,6 +5,7 @@
  */
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdlib.h>
 
 #include "interpose/cudamem.h"
 #include "tests/preload/surface/surface.h"
@@ -410,6 +411,33 @@ static void play_several(void)
 	CM_MUST(is_cached());
 }
 
+/* One inside the other, on one thread: as a library captures for a part of its caller's graph. */
+static void play_nested(void)
+{
+	CUgraph inner_graph, outer_graph;
+	CUstream outer, inner;
+	CUdeviceptr addr;
+
+	open_and_warm();
+	addr = cm_get(MIB);
+	outer = new_stream();
+	inner = new_stream();
+	OK(cuStreamBeginCapture_v2(outer, CU_STREAM_CAPTURE_MODE_RELAXED));
+	OK(cuMemsetD8Async(addr, 1, MIB, outer));
+	OK(cuStreamBeginCapture_v2(inner, CU_STREAM_CAPTURE_MODE_RELAXED));
+	OK(cuMemsetD8Async(addr, 2, MIB, inner));
+	if (getenv("CACHED"))
+		CM_MUST(!is_cached());
+	OK(cuStreamEndCapture(inner, &inner_graph));
+	if (getenv("CACHED"))
+		CM_MUST(!is_cached());
+	OK(cuMemsetD8Async(addr, 3, MIB, outer));
+	OK(cuStreamEndCapture(outer, &outer_graph));
+	if (getenv("CACHED"))
+		CM_MUST(is_cached());
+	OK(cuMemFree_v2(addr));
+}
+
 static void play_context_end(void)
 {
 	CUcontext primary, ctx;
@@ -461,6 +489,7 @@ static const struct cm_role roles[] = {
 	{"wrong_thread", play_wrong_thread},
 	{"forked", play_forked},
 	{"several", play_several},
+	{"nested", play_nested},
 	{"context_end", play_context_end},
 	{"memory_nodes", play_memory_nodes},
 	{NULL, NULL},
@@ -477,6 +506,8 @@ CM_PLAY(what_fails_around_a_capture_counts_for_nothing, "failed", "", NULL)
 CM_PLAY(an_end_by_the_wrong_thread_is_none, "wrong_thread", "", NULL)
 CM_PLAY_EVERYWHERE(a_capture_of_two_streams_is_one, "forked", NULL)
 CM_PLAY(the_cache_rests_until_the_last_of_several_ends, "several", "", NULL)
+CM_PLAY_EVERYWHERE(captures_may_be_nested, "nested", NULL)
+CM_PLAY(the_cache_rests_until_the_outer_capture_ends, "nested", "", "CACHED=1")
 CM_PLAY(a_capture_ends_with_its_context, "context_end", "", NULL)
 CM_PLAY_EVERYWHERE(memory_nodes_are_the_graphs, "memory_nodes", NULL)
 
@@ -494,6 +525,8 @@ int main(int argc, char **argv)
 		CM_PLAY_TEST(an_end_by_the_wrong_thread_is_none),
 		CM_PLAY_TEST(a_capture_of_two_streams_is_one),
 		CM_PLAY_TEST(the_cache_rests_until_the_last_of_several_ends),
+		CM_PLAY_TEST(captures_may_be_nested),
+		CM_PLAY_TEST(the_cache_rests_until_the_outer_capture_ends),
 		CM_PLAY_TEST(a_capture_ends_with_its_context),
 		CM_PLAY_TEST(memory_nodes_are_the_graphs),
 	};

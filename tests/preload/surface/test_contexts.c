@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "allocator/fence.h"
 #include "stats/books.h"
 #include "tests/preload/surface/surface.h"
 #include "tests/unit/cmocka_all.h"
@@ -72,6 +73,33 @@ static void play_destroyed(void)
 		must_be_empty();
 	}
 	CM_MUST(again > 0);
+}
+
+/* As PyCUDA leaves its contexts: the last user takes the memory, no other. */
+static void play_detached(void)
+{
+	CUcontext ctx, same;
+	CUdeviceptr block[8];
+	int i;
+
+	cm_open(0);
+	for (i = 0; i < 6; i++) {
+		OK(cuCtxCreate_v2(&ctx, 0, 0));
+		OK(cuCtxAttach(&same, 0));
+		CM_MUST(same == ctx);
+		use_memory(block);
+		OK(cuCtxDetach(ctx));
+		OK(cuMemsetD8_v2(block[7], 1, MIB));
+		OK(cuMemFree_v2(block[7]));
+		cm_open(0);
+		CM_MUST(cuCtxDetach(ctx) == CUDA_ERROR_INVALID_CONTEXT);
+		OK(cuMemFree_v2(block[6]));
+		OK(cuCtxSetCurrent(ctx));
+		OK(cuCtxDetach(ctx));
+		cm_open(0);
+		must_be_gone(block);
+		must_be_empty();
+	}
 }
 
 static void play_reset(void)
@@ -160,6 +188,25 @@ static void play_freed_elsewhere(void)
 	OK(cuCtxDestroy_v2(second));
 }
 
+/* Without a current context the driver takes nothing back, and the block is what it was. */
+static void play_no_context(void)
+{
+	CUcontext ctx = cm_open(0);
+	CUdeviceptr block = cm_get(3 * MIB);
+	void *pinned;
+
+	OK(cuMemAllocHost_v2(&pinned, MIB));
+	OK(cuCtxSetCurrent(NULL));
+	CM_MUST(cuMemFree_v2(block) == CUDA_ERROR_INVALID_CONTEXT);
+	CM_MUST(cuMemFreeHost(pinned) == CUDA_ERROR_INVALID_CONTEXT);
+	OK(cuCtxSetCurrent(ctx));
+	OK(cuMemcpyHtoDAsync_v2(block, pinned, MIB, NULL));
+	OK(cuCtxSynchronize());
+	OK(cuMemFree_v2(block));
+	OK(cuMemFreeHost(pinned));
+	CM_MUST(cuMemFree_v2(block) == CUDA_ERROR_INVALID_VALUE);
+}
+
 /* The books and the memory info are the device's, of all its contexts. */
 static void play_totals(void)
 {
@@ -215,6 +262,8 @@ static void *work_in_the_primary(void *arg)
 			OK(cuMemsetD8Async(block[i], 1, MIB, NULL));
 			OK(cuMemFree_v2(block[i]));
 		}
+		/* A card's queue is bounded, the simulated one's is not. */
+		OK(cuCtxSynchronize());
 	}
 	return NULL;
 }
@@ -326,13 +375,55 @@ static void play_broken(void)
 	OK(cuMemFree_v2(cm_get(30 * MIB)));
 }
 
+/* A launch hears first that a kernel before it has failed; then a free hears it too. */
+static void play_broken_launch(void)
+{
+	CUdeviceptr block[3], pair[2];
+	CUfunction hold;
+	uint32_t flag = 1;
+
+	cm_open(0);
+	hold = cm_load_hold();
+	block[0] = cm_get(30 * MIB);
+	pair[0] = cm_get(3 * MIB);
+	pair[1] = cm_get(3 * MIB);
+	CM_MUST(!cudasim_fail("cuLaunchKernel", 1, CUDA_ERROR_LAUNCH_FAILED));
+	{
+		CUdeviceptr addr = block[0], word = (uintptr_t)&flag;
+		uint64_t bytes = MIB;
+		void *params[] = {&addr, &bytes, &word};
+
+		CM_MUST(cuLaunchKernel(hold, 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL) ==
+			CUDA_ERROR_LAUNCH_FAILED);
+	}
+	CM_MUST(cuMemFree_v2(block[0]) == CUDA_ERROR_LAUNCH_FAILED);
+	CM_MUST(cuMemFree_v2(pair[0]) == CUDA_ERROR_LAUNCH_FAILED);
+	CM_MUST(cuMemAlloc_v2(&block[1], MIB) == CUDA_ERROR_LAUNCH_FAILED);
+	CM_MUST(cuMemFree_v2(pair[1]) == CUDA_ERROR_LAUNCH_FAILED);
+}
+
+/* A kernel that fails unseen: a free that waits hears it, as natively; one that does not, and is the
+ * first call since, can't. */
+static void play_broken_unseen(void)
+{
+	uint32_t flag = 1;
+	CUdeviceptr block;
+	CUfunction hold;
+
+	cm_open(0);
+	hold = cm_load_hold();
+	block = cm_get(30 * MIB);
+	cm_launch_hold(hold, NULL, block, 300 * MIB, &flag);
+	CM_MUST(cuMemFree_v2(block) == CUDA_ERROR_ILLEGAL_ADDRESS);
+}
+
 /* Events of a context do not cover what is done in a green one: nothing is cached any more. */
 static void play_green(void)
 {
 	CUdevResourceDesc desc = NULL;
 	CUdeviceptr block, other;
 	CUgreenCtx green;
-	uint64_t frees;
+	uint64_t live;
 
 	cm_open(0);
 	block = cm_get(30 * MIB);
@@ -340,17 +431,49 @@ static void play_green(void)
 	OK(cuMemFree_v2(cm_get(MIB)));
 	OK(cuGreenCtxCreate(&green, desc, 0, 0));
 	OK(cuMemFree_v2(other));
-	frees = cudasim_calls("cuMemFree_v2");
+	live = cudasim_live_allocations(0);
 	OK(cuMemFree_v2(block));
-	CM_MUST(cudasim_calls("cuMemFree_v2") == frees + 1);
+	CM_MUST(cudasim_live_allocations(0) == live - 1);
 	OK(cuMemFree_v2(cm_get(MIB)));
 	OK(cuMemFree_v2(cm_get(30 * MIB)));
 	CM_MUST(cm_other_count(CM_OTHER_FORWARDED) == 0);
-	CM_MUST(cudasim_calls("cuMemFree_v2") == frees + 3);
+	CM_MUST(cudasim_live_allocations(0) == live - 1);
+}
+
+/* As many contexts as an epoch can wait for are served, each of them; one more, and none is. */
+static void play_too_many(void)
+{
+	CUcontext ctx[CM_FENCE_CONTEXTS];
+	uint64_t calls, live;
+	CUdeviceptr block;
+	size_t i;
+
+	ctx[0] = cm_open(0);
+	for (i = 1; i < CM_FENCE_CONTEXTS; i++)
+		OK(cuCtxCreate_v2(&ctx[i], 0, 0));
+	for (i = 0; i < CM_FENCE_CONTEXTS; i++) {
+		OK(cuCtxSetCurrent(ctx[i]));
+		block = cm_get(3 * MIB);
+		OK(cuMemFree_v2(block));
+		OK(cuCtxSynchronize());
+		CM_MUST(cm_get(3 * MIB) == block);
+		OK(cuMemFree_v2(block));
+	}
+	OK(cuCtxCreate_v2(&ctx[0], 0, 0));
+	calls = cudasim_calls("cuMemAlloc_v2");
+	live = cudasim_live_allocations(0);
+	for (i = 0; i < CM_FENCE_CONTEXTS; i++) {
+		OK(cuCtxSetCurrent(ctx[i]));
+		OK(cuMemFree_v2(cm_get(3 * MIB)));
+		OK(cuMemFree_v2(cm_get(3 * MIB)));
+	}
+	CM_MUST(cudasim_calls("cuMemAlloc_v2") == calls + 2 * CM_FENCE_CONTEXTS);
+	CM_MUST(cudasim_live_allocations(0) == live);
 }
 
 static const struct cm_role roles[] = {
 	{"destroyed", play_destroyed},
+	{"detached", play_detached},
 	{"reset", play_reset},
 	{"released", play_released},
 	{"no_frees", play_no_frees},
@@ -361,11 +484,16 @@ static const struct cm_role roles[] = {
 	{"peers", play_peers},
 	{"peer_copy", play_peer_copy},
 	{"broken", play_broken},
+	{"no_context", play_no_context},
+	{"broken_launch", play_broken_launch},
+	{"broken_unseen", play_broken_unseen},
 	{"green", play_green},
+	{"too_many", play_too_many},
 	{NULL, NULL},
 };
 
 CM_PLAY_EVERYWHERE(a_destroyed_context_takes_its_memory, "destroyed", NULL)
+CM_PLAY_EVERYWHERE(the_last_detach_takes_all_memory, "detached", NULL)
 CM_PLAY_EVERYWHERE(a_reset_takes_all_memory, "reset", NULL)
 CM_PLAY_EVERYWHERE(the_last_release_takes_all_memory, "released", NULL)
 CM_PLAY(memory_of_a_dead_context_is_not_freed_again, "no_frees", "", NULL)
@@ -375,20 +503,37 @@ CM_PLAY(an_epoch_survives_the_context_it_waits_for, "last_of_two", "reuse:grow",
 CM_PLAY_EVERYWHERE(contexts_come_and_go_beside_others, "coming_and_going", "CUDASIM=time:real")
 CM_PLAY(work_of_a_peer_holds_a_block_back, "peers", "", "CUDASIM=devices:2")
 CM_PLAY_EVERYWHERE(a_copy_between_devices_is_safe, "peer_copy", "CUDASIM=devices:2")
+CM_PLAY_EVERYWHERE(a_free_without_a_context_is_refused, "no_context", NULL)
 CM_PLAY_EVERYWHERE(a_broken_context_tells_its_error, "broken", NULL)
-static void green_contexts_end_the_caching(void **state)
+CM_PLAY_EVERYWHERE(a_free_tells_what_a_launch_has_heard, "broken_launch", NULL)
+CM_PLAY(a_native_free_tells_what_has_failed, "broken_unseen", NULL, NULL)
+CM_PLAY(a_free_that_waits_tells_what_has_failed, "broken_unseen", "sync:free", NULL)
+
+static void must_say(void **state, const char *role, const char *text)
 {
 	struct cm_play *play = *state;
 
-	cm_play_under(play, "green", "", NULL, NULL);
-	assert_string_equal(play->said, "cudamem: the program uses green contexts: nothing is "
-					"cached from here on\n");
+	cm_play_under(play, role, "", NULL, NULL);
+	assert_string_equal(play->said, text);
+}
+
+static void green_contexts_end_the_caching(void **state)
+{
+	must_say(state, "green",
+		 "cudamem: the program uses green contexts: nothing is cached from here on\n");
+}
+
+static void more_contexts_than_an_epoch_has_end_the_caching(void **state)
+{
+	must_say(state, "too_many",
+		 "cudamem: more contexts than can be watched: nothing is cached from here on\n");
 }
 
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		CM_PLAY_TEST(a_destroyed_context_takes_its_memory),
+		CM_PLAY_TEST(the_last_detach_takes_all_memory),
 		CM_PLAY_TEST(a_reset_takes_all_memory),
 		CM_PLAY_TEST(the_last_release_takes_all_memory),
 		CM_PLAY_TEST(memory_of_a_dead_context_is_not_freed_again),
@@ -398,8 +543,13 @@ int main(int argc, char **argv)
 		CM_PLAY_TEST(contexts_come_and_go_beside_others),
 		CM_PLAY_TEST(work_of_a_peer_holds_a_block_back),
 		CM_PLAY_TEST(a_copy_between_devices_is_safe),
+		CM_PLAY_TEST(a_free_without_a_context_is_refused),
 		CM_PLAY_TEST(a_broken_context_tells_its_error),
+		CM_PLAY_TEST(a_free_tells_what_a_launch_has_heard),
+		CM_PLAY_TEST(a_native_free_tells_what_has_failed),
+		CM_PLAY_TEST(a_free_that_waits_tells_what_has_failed),
 		CM_PLAY_TEST(green_contexts_end_the_caching),
+		CM_PLAY_TEST(more_contexts_than_an_epoch_has_end_the_caching),
 	};
 
 	cm_rerun_role(argc, argv, roles);

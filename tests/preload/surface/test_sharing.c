@@ -281,7 +281,7 @@ static void play_shown_in_pieces(void)
 
 /* A block that was handed out behind a barrier may still be written to by who had it before. Nobody
  * outside the context is held back by that barrier, so showing it waits. */
-static void play_settled(void)
+static void play_settled_as(void (*show)(CUdeviceptr addr))
 {
 	static const char text[] = "cudasim-module\n"
 				   "kernel slow\n params ptr\n time 20ms\n writes p0 4096\nend\n";
@@ -299,9 +299,31 @@ static void play_settled(void)
 	again = cm_get(3 * MIB);
 	CM_MUST(again == block);
 	CM_MUST(cuStreamQuery(NULL) == CUDA_ERROR_NOT_READY);
-	show_by_handle(again);
+	show(again);
 	OK(cuStreamQuery(NULL));
 	OK(cuMemFree_v2(again));
+}
+
+static void play_settled(void)
+{
+	play_settled_as(show_by_handle);
+}
+
+/* The strictest mode, and it is not harmed. */
+static void show_during_a_capture(CUdeviceptr addr)
+{
+	CUstream stream;
+	CUgraph graph;
+
+	OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	OK(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+	show_by_handle(addr);
+	OK(cuStreamEndCapture(stream, &graph));
+}
+
+static void play_settled_in_a_capture(void)
+{
+	play_settled_as(show_during_a_capture);
 }
 
 /* ---- what the driver says of an address ---- */
@@ -410,6 +432,7 @@ static const struct cm_role roles[] = {
 	{"shown", play_shown},
 	{"shown_in_pieces", play_shown_in_pieces},
 	{"settled", play_settled},
+	{"settled_in_a_capture", play_settled_in_a_capture},
 	{"place", play_place},
 	{"own_place", play_own_place},
 	{"pieces", play_pieces},
@@ -432,12 +455,14 @@ CM_PLAY(memory_once_shown_is_freed_for_good, "shown", "placement:exact", NULL)
 CM_PLAY(memory_once_shown_is_freed_for_good_in_pieces, "shown_in_pieces", "placement:split", NULL)
 
 CM_PLAY(memory_is_idle_before_it_is_shown, "settled", "", "CUDASIM=time:real")
+CM_PLAY(memory_is_idle_before_it_is_shown_in_a_capture, "settled_in_a_capture", "",
+	"CUDASIM=time:real")
 
-static void must_say(void **state, const char *role, const char *function)
+static void must_say(void **state, const char *role, const char *conf, const char *function)
 {
 	struct cm_play *play = *state;
 
-	cm_play_under(play, role, "placement:split", NULL, NULL);
+	cm_play_under(play, role, conf, NULL, NULL);
 	assert_non_null(strstr(play->said, function));
 	assert_non_null(strstr(play->said, "CUDAMEM_CONF=placement:exact"));
 	/* One line. */
@@ -446,12 +471,12 @@ static void must_say(void **state, const char *role, const char *function)
 
 static void a_handle_of_a_piece_is_refused_with_a_word(void **state)
 {
-	must_say(state, "refused", "cuIpcGetMemHandle(");
+	must_say(state, "refused", "placement:split", "cuIpcGetMemHandle(");
 }
 
 static void a_file_of_an_odd_piece_is_refused_with_a_word(void **state)
 {
-	must_say(state, "file_of_a_piece", "cuMemGetHandleForAddressRange(");
+	must_say(state, "file_of_a_piece", "placement:split", "cuMemGetHandleForAddressRange(");
 }
 
 int main(int argc, char **argv)
@@ -472,6 +497,7 @@ int main(int argc, char **argv)
 		CM_PLAY_TEST(memory_once_shown_is_freed_for_good),
 		CM_PLAY_TEST(memory_once_shown_is_freed_for_good_in_pieces),
 		CM_PLAY_TEST(memory_is_idle_before_it_is_shown),
+		CM_PLAY_TEST(memory_is_idle_before_it_is_shown_in_a_capture),
 	};
 
 	cm_rerun_role(argc, argv, roles);
