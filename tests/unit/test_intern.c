@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: MIT */
+#include "stats/intern.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "tests/unit/cmocka_all.h"
+
+static bool no_memory; /* for the index */
+
+void *__real_mmap64(void *addr, size_t bytes, int prot, int flags, int fd, off_t offset);
+void *__wrap_mmap64(void *addr, size_t bytes, int prot, int flags, int fd, off_t offset);
+
+void *__wrap_mmap64(void *addr, size_t bytes, int prot, int flags, int fd, off_t offset)
+{
+	if (no_memory) {
+		errno = ENOMEM;
+		return MAP_FAILED;
+	}
+	return __real_mmap64(addr, bytes, prot, flags, fd, offset);
+}
+
+struct fixture {
+	struct cm_region *region;
+	struct cm_record *record;
+	struct cm_intern stacks;
+	struct cm_intern texts;
+};
+
+static void init(struct fixture *f, uint32_t words, uint32_t bytes)
+{
+	cm_intern_init(&f->stacks, f->region, CM_TABLE_STACK, words, &f->record->stack_words,
+		       &f->record->stacks_lost);
+	cm_intern_init(&f->texts, f->region, CM_TABLE_TEXT, bytes, &f->record->text_bytes,
+		       &f->record->texts_lost);
+}
+
+static int setup(void **state)
+{
+	const struct cm_region_params params = {.version = "1", .backing = CM_BACKING_MEMFD};
+	struct fixture *f = calloc(1, sizeof(*f));
+
+	*state = f;
+	no_memory = false;
+	if (!f || cm_region_create(&params, &f->region))
+		return -1;
+	f->record = &f->region->header->record;
+	init(f, 0, 0);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct fixture *f = *state;
+
+	cm_intern_fini(&f->stacks);
+	cm_intern_fini(&f->texts);
+	cm_region_remove(f->region);
+	cm_region_abandon(f->region);
+	free(f);
+	return 0;
+}
+
+static uint32_t add_text(struct fixture *f, const char *text)
+{
+	return cm_intern_add(&f->texts, text, strlen(text) + 1);
+}
+
+static const char *text_at(struct fixture *f, uint32_t id)
+{
+	return cm_region_row(f->region, CM_TABLE_TEXT, id);
+}
+
+/* A stack of three frames that tell its number. */
+static uint32_t add_stack(struct fixture *f, uint64_t number)
+{
+	const uint64_t words[] = {cm_stack_word(3, 0, 0), number, number * 7, 1};
+
+	return cm_intern_add(&f->stacks, words, sizeof(words));
+}
+
+static void equal_things_are_there_once(void **state)
+{
+	struct fixture *f = *state;
+	const uint32_t one = add_text(f, "one"), two = add_text(f, "two");
+
+	assert_int_equal(one, 1);
+	assert_int_equal(two, 5);
+	assert_int_equal(add_text(f, "one"), one);
+	assert_int_equal(add_text(f, "two"), two);
+	assert_string_equal(text_at(f, one), "one");
+	assert_string_equal(text_at(f, two), "two");
+	assert_int_equal(f->record->text_bytes, 9);
+	assert_int_equal(f->record->texts_lost, 0);
+}
+
+/* A text that another begins or ends with is another; so are stacks that differ in one word. */
+static void parts_are_things_of_their_own(void **state)
+{
+	static const char *const texts[] = {"", "a", "ab", "abcdefgh", "abcdefghi", "bcdefgh", "h"};
+	uint32_t ids[7];
+	struct fixture *f = *state;
+	size_t i, j;
+
+	for (i = 0; i < 7; i++)
+		ids[i] = add_text(f, texts[i]);
+	for (i = 0; i < 7; i++) {
+		assert_string_equal(text_at(f, ids[i]), texts[i]);
+		assert_int_equal(add_text(f, texts[i]), ids[i]);
+		for (j = 0; j < i; j++)
+			assert_int_not_equal(ids[i], ids[j]);
+	}
+}
+
+static void many_things_are_found_again(void **state)
+{
+	struct fixture *f = *state;
+	const uint64_t *words;
+	uint64_t i;
+	uint32_t id;
+
+	/* More than the first index holds, several times over. */
+	for (i = 0; i < 50000; i++)
+		assert_int_equal(add_stack(f, i), 1 + 4 * i);
+	for (i = 0; i < 50000; i++) {
+		id = add_stack(f, i);
+		assert_int_equal(id, 1 + 4 * i);
+		words = cm_region_row(f->region, CM_TABLE_STACK, id);
+		assert_true(cm_stack_frames(words[0]) == 3 && words[1] == i && words[2] == i * 7);
+	}
+	assert_int_equal(f->record->stack_words, 1 + 4 * 50000);
+	assert_int_equal(f->record->stacks_lost, 0);
+}
+
+static void a_full_table_keeps_what_it_has_and_counts_the_rest(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t i;
+
+	cm_intern_fini(&f->stacks);
+	cm_intern_fini(&f->texts);
+	init(f, 100, 8);
+	for (i = 0; i < 24; i++)
+		assert_int_equal(add_stack(f, i), 1 + 4 * i);
+	for (i = 24; i < 30; i++)
+		assert_int_equal(add_stack(f, i), 0);
+	assert_int_equal(add_stack(f, 23), 1 + 4 * 23);
+	assert_int_equal(f->record->stacks_lost, 6);
+	assert_int_equal(f->record->stack_words, 97);
+	assert_int_equal(add_text(f, "1234567"), 0);
+	assert_int_equal(add_text(f, "123456"), 1);
+	assert_int_equal(add_text(f, ""), 0);
+	assert_int_equal(f->record->texts_lost, 2);
+}
+
+static void a_table_that_cannot_grow_loses_but_does_not_fail(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t i;
+
+	no_memory = true;
+	for (i = 0; i < 4096; i++)
+		(void)add_stack(f, i);
+	assert_int_equal(f->record->stacks_lost, 4096 - 2048);
+	assert_int_equal(add_stack(f, 2047), 1 + 4 * 2047);
+	no_memory = false;
+	assert_int_equal(add_stack(f, 2048), 1 + 4 * 2048);
+}
+
+static void without_an_index_everything_is_lost(void **state)
+{
+	struct fixture *f = *state;
+
+	cm_intern_fini(&f->texts);
+	no_memory = true;
+	cm_intern_init(&f->texts, f->region, CM_TABLE_TEXT, 0, &f->record->text_bytes,
+		       &f->record->texts_lost);
+	assert_int_equal(add_text(f, "x"), 0);
+	assert_int_equal(f->record->texts_lost, 1);
+}
+
+#define THREADS 4
+#define NUMBERS 20000
+
+struct worker {
+	pthread_t thread;
+	struct fixture *f;
+	uint32_t seed;
+	uint32_t id[NUMBERS];
+};
+
+static void *add_all(void *arg)
+{
+	struct worker *worker = arg;
+	uint32_t i;
+
+	/* Each in an order of its own. */
+	for (i = 0; i < NUMBERS; i++)
+		worker->id[(i * 7919 + worker->seed) % NUMBERS] = add_stack(
+			worker->f, (i * 7919 + worker->seed) % NUMBERS);
+	return NULL;
+}
+
+static void threads_agree_on_every_id(void **state)
+{
+	struct fixture *f = *state;
+	struct worker *worker = calloc(THREADS, sizeof(*worker));
+	uint32_t i, t;
+
+	assert_non_null(worker);
+	for (t = 0; t < THREADS; t++) {
+		worker[t].f = f;
+		worker[t].seed = t * 5003;
+		assert_int_equal(pthread_create(&worker[t].thread, NULL, add_all, &worker[t]), 0);
+	}
+	for (t = 0; t < THREADS; t++)
+		(void)pthread_join(worker[t].thread, NULL);
+	for (i = 0; i < NUMBERS; i++)
+		for (t = 0; t < THREADS; t++)
+			if (!worker[0].id[i] || worker[t].id[i] != worker[0].id[i])
+				fail_msg("stack %u is %u and %u", i, worker[0].id[i],
+					 worker[t].id[i]);
+	assert_int_equal(f->record->stack_words, 1 + 4 * NUMBERS);
+	free(worker);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		TEST(equal_things_are_there_once),
+		TEST(parts_are_things_of_their_own),
+		TEST(many_things_are_found_again),
+		TEST(a_full_table_keeps_what_it_has_and_counts_the_rest),
+		TEST(a_table_that_cannot_grow_loses_but_does_not_fail),
+		TEST(without_an_index_everything_is_lost),
+		TEST(threads_agree_on_every_id),
+	};
+
+	return cmocka_run_group_tests_name("intern", tests, NULL, NULL);
+}
