@@ -4,10 +4,12 @@
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "interpose/driver_ops.h"
 #include "interpose/hooks.h"
 #include "interpose/process.h"
+#include "interpose/record.h"
 #include "stats/books.h"
 #include "stats/memory_stats.h"
 
@@ -95,16 +97,26 @@ static void add_entry(void *data, const char *key, int64_t value)
 	json->used += n > 0 ? (size_t)n : 0;
 }
 
-size_t cudamem_memory_stats_json(int device, char *text, size_t bytes)
+static struct json open_json(char *text, size_t bytes)
 {
-	struct json json = {text, bytes, 1};
-
 	if (bytes)
 		(void)snprintf(text, bytes, "{");
+	return (struct json){text, bytes, 1};
+}
+
+static size_t close_json(const struct json *json)
+{
+	if (json->used < json->bytes)
+		(void)snprintf(json->text + json->used, json->bytes - json->used, "}");
+	return json->used + 1;
+}
+
+size_t cudamem_memory_stats_json(int device, char *text, size_t bytes)
+{
+	struct json json = open_json(text, bytes);
+
 	(void)cudamem_memory_stats(device, add_entry, &json);
-	if (json.used < bytes)
-		(void)snprintf(text + json.used, bytes - json.used, "}");
-	return json.used + 1;
+	return close_json(&json);
 }
 
 static uint64_t read_family(int device, enum cm_stat stat, bool peak)
@@ -154,6 +166,51 @@ void cudamem_reset_peak_memory_stats(int device)
 
 	if (find_device(device, &cache, &row))
 		cm_cache_reset_peak(cache, row);
+}
+
+/* The place of a word in a list, where NULL is the first; -1: it is not there. */
+static int find_word(const char *word, const char *const *words, int count)
+{
+	int i;
+
+	if (!word)
+		return words[0] ? -1 : 0;
+	for (i = 0; i < count; i++)
+		if (words[i] && !strcmp(words[i], word))
+			return i;
+	return -1;
+}
+
+int cudamem_record_memory_history(const char *enabled, const char *context, const char *stacks,
+				  uint64_t max_entries, int clear_history)
+{
+	static const char *const enabled_words[] = {NULL, "state", "all"};
+	static const char *const context_words[] = {
+		[CM_CONTEXT_NONE] = NULL,
+		[CM_CONTEXT_STATE] = "state",
+		[CM_CONTEXT_ALLOC] = "alloc",
+		[CM_CONTEXT_ALL] = "all",
+	};
+	static const char *const stacks_words[] = {
+		[CM_STACKS_ALL] = "all",
+		[CM_STACKS_PYTHON] = "python",
+	};
+	const int enabled_place = find_word(enabled, enabled_words, 3);
+	const int context_place = find_word(context, context_words, CM_CONTEXT_COUNT);
+	const int stacks_place = find_word(stacks, stacks_words, CM_STACKS_COUNT);
+	const struct cm_record_wish wish = {
+		.set = CM_RECORD_SET_EVENTS | CM_RECORD_SET_CONTEXT | CM_RECORD_SET_STACKS |
+		       CM_RECORD_SET_MAX_ENTRIES | (clear_history ? CM_RECORD_CLEAR : 0),
+		.events = enabled_place == 2,
+		.context = enabled_place ? (uint32_t)context_place : CM_CONTEXT_NONE,
+		.stacks = (uint32_t)stacks_place,
+		.max_entries = max_entries,
+	};
+
+	if (enabled_place < 0 || context_place < 0 || stacks_place < 0 || !max_entries)
+		return -EINVAL;
+	/* The first function that may be asked for before anything is allocated. */
+	return cm_process_cache() ? cm_record_change(&wish) : -ENODEV;
 }
 
 /* A context of the device that has a heap: the current one if it does, else any. 0: none. */

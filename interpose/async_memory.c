@@ -11,6 +11,7 @@
 #include "interpose/hooks.h"
 #include "interpose/other_memory.h"
 #include "interpose/process.h"
+#include "interpose/record.h"
 #include "interpose/room.h"
 #include "interpose/work.h"
 
@@ -50,6 +51,7 @@ static CUresult free_ours(struct cm_cache *cache, const struct cm_place_info *in
 	CUstreamCaptureStatus status;
 	uint64_t forward = addr;
 	CUresult res;
+	bool recorded;
 	int err;
 
 	res = is_capturing(stream, &status);
@@ -58,7 +60,9 @@ static CUresult free_ours(struct cm_cache *cache, const struct cm_place_info *in
 	/* A graph frees what a graph has allocated: the driver refuses, as it does without us. */
 	if (status != CU_STREAM_CAPTURE_STATUS_NONE)
 		return real(info->segment_addr + 1, stream);
+	recorded = cm_record_begin(CM_CONTEXT_ALL);
 	err = cm_cache_free(cache, addr, &forward);
+	cm_record_end(recorded);
 	if (err < 0)
 		return real(forward, stream);
 	/* Other than cuMemFree this call waits for nothing, so nothing may be put behind the work

@@ -14,6 +14,7 @@
 
 #include "interpose/hooks.h"
 #include "interpose/process.h"
+#include "interpose/record.h"
 #include "stats/mailbox.h"
 
 #define STACK_BYTES 262144ul /* driver calls run on it; untouched pages cost nothing */
@@ -67,6 +68,24 @@ static int empty_cache(uint64_t arg, uint64_t *ret_bytes)
 	return cm_cache_trim(control.cache, (uint32_t)arg, ret_bytes);
 }
 
+/* Any number may come in: what makes no sense is refused as a whole. */
+static int change_record(struct cm_letter *letter)
+{
+	const struct cm_record *record = &control.region->header->record;
+	const struct cm_record_wish wish = {
+		.set = (uint32_t)letter->arg[0],
+		.events = cm_record_packed_events(letter->arg[1]),
+		.context = cm_record_packed_context(letter->arg[1]),
+		.stacks = cm_record_packed_stacks(letter->arg[1]),
+		.max_entries = letter->arg[2],
+	};
+	int err = letter->arg[0] > CM_RECORD_ALL ? -EINVAL : cm_record_change(&wish);
+
+	letter->result[0] = cm_record_pack(record->events, record->context, record->stacks);
+	letter->result[1] = record->max_entries;
+	return err;
+}
+
 static int run(struct cm_letter *letter)
 {
 	switch (letter->command) {
@@ -77,6 +96,8 @@ static int run(struct cm_letter *letter)
 	case CM_COMMAND_RESET_ACCUMULATED:
 		return reset_books(letter->arg[0], cm_cache_reset_accumulated,
 				   cm_cache_host_reset_accumulated);
+	case CM_COMMAND_RECORD:
+		return change_record(letter);
 	case CM_COMMAND_CHECKPOINT:
 		cm_cache_poll(control.cache);
 		cm_process_stamp();

@@ -74,6 +74,19 @@ CUDAMEM_API void cudamem_reset_peak_memory_stats(int device);
  */
 CUDAMEM_API int cudamem_get_memory_info(int device, uint64_t *ret_free, uint64_t *ret_total);
 
+/*
+ * As torch.cuda.memory._record_memory_history: what is recorded from now on. `enabled`: NULL nothing,
+ * "state" what blocks in use need, "all" events as well; `context`: whose stacks, NULL nobody's,
+ * "state" those of blocks in use, "alloc" of requests, "all" of frees too; `stacks`: "python" Python's
+ * frames alone, "all" those of C too. At most `max_entries` events of a device are shown, the youngest
+ * (UINT64_MAX: as many as the option `events` has room for). `clear_history` forgets the events so far;
+ * they stay otherwise, with NULL too. 0; -EINVAL: a word that is none of these, nothing was changed;
+ * -ENODEV: the library does nothing in this process (mode:off); -ENOSPC: no space for the events.
+ */
+CUDAMEM_API int cudamem_record_memory_history(const char *enabled, const char *context,
+					      const char *stacks, uint64_t max_entries,
+					      int clear_history);
+
 #ifdef __cplusplus
 }
 #endif

@@ -10,6 +10,7 @@
 #include "interpose/driver_ops.h"
 #include "interpose/hooks.h"
 #include "interpose/process.h"
+#include "interpose/record.h"
 
 _Static_assert(CM_HOST_PORTABLE == CU_MEMHOSTALLOC_PORTABLE &&
 		       CM_HOST_MAPPED == CU_MEMHOSTALLOC_DEVICEMAP &&
@@ -22,6 +23,7 @@ static int alloc(void **ptr, size_t bytes, uint32_t kind)
 	struct cm_cache *cache = cm_process_cache();
 	struct cm_heap *heap;
 	uint64_t addr;
+	bool recorded;
 	int err;
 
 	if (!cache || !ptr || cm_capture_is_active())
@@ -29,7 +31,9 @@ static int alloc(void **ptr, size_t bytes, uint32_t kind)
 	heap = cm_context_heap(cache);
 	if (!heap)
 		return -1;
+	recorded = cm_record_begin(CM_CONTEXT_STATE);
 	err = cm_cache_host_alloc(cache, heap, kind, bytes, &addr);
+	cm_record_end(recorded);
 	if (!err)
 		*ptr = (void *)(uintptr_t)addr;
 	return err;
@@ -74,6 +78,7 @@ static CUresult release(void *ptr)
 	struct cm_cache *cache = cm_process_cache_if_made();
 	uint64_t forward = (uintptr_t)ptr;
 	CUresult res;
+	bool recorded;
 	int err;
 
 	if (!cache || !ptr)
@@ -81,7 +86,9 @@ static CUresult release(void *ptr)
 	res = cm_context_may_forbid(cache) ? ask_to_free(ptr) : CUDA_SUCCESS;
 	if (res != CUDA_SUCCESS)
 		return res;
+	recorded = cm_record_begin(CM_CONTEXT_ALL);
 	err = cm_cache_host_free(cache, (uintptr_t)ptr, &forward);
+	cm_record_end(recorded);
 	if (err >= 0)
 		return (CUresult)err;
 	return cm_real.cuMemFreeHost((void *)(uintptr_t)forward);

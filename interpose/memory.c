@@ -9,6 +9,7 @@
 #include "interpose/hooks.h"
 #include "interpose/other_memory.h"
 #include "interpose/process.h"
+#include "interpose/record.h"
 #include "interpose/room.h"
 
 /* Counts on the device of the current context. */
@@ -37,6 +38,7 @@ static CUresult alloc(CUdeviceptr *addr, size_t bytes)
 {
 	struct cm_cache *cache = cm_process_cache();
 	struct cm_heap *heap;
+	bool recorded;
 	uint64_t got;
 	int err;
 
@@ -47,7 +49,9 @@ static CUresult alloc(CUdeviceptr *addr, size_t bytes)
 	heap = cm_context_heap(cache);
 	if (!heap)
 		return forward_alloc(cache, addr, bytes);
+	recorded = cm_record_begin(CM_CONTEXT_STATE);
 	err = cm_cache_alloc(cache, heap, bytes, &got);
+	cm_record_end(recorded);
 	if (err < 0)
 		return forward_alloc(cache, addr, bytes);
 	if (err > 0) {
@@ -91,6 +95,7 @@ static CUresult release(CUdeviceptr addr)
 	uint64_t forward = addr;
 	uint32_t taken;
 	CUresult res;
+	bool recorded;
 	int err;
 
 	if (!cache || !addr)
@@ -98,7 +103,9 @@ static CUresult release(CUdeviceptr addr)
 	res = cm_context_may_forbid(cache) ? ask_to_free(cache, addr) : CUDA_SUCCESS;
 	if (res != CUDA_SUCCESS)
 		return res;
+	recorded = cm_record_begin(CM_CONTEXT_ALL);
 	err = cm_cache_free(cache, addr, &forward);
+	cm_record_end(recorded);
 	if (err >= 0)
 		return (CUresult)err;
 	count(cache, CM_SCALAR_forwarded_frees);

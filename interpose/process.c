@@ -23,6 +23,7 @@
 #include "interpose/hooks.h"
 #include "interpose/log.h"
 #include "interpose/real.h"
+#include "interpose/record.h"
 #include "interpose/signs.h"
 #include "stats/config.h"
 
@@ -64,6 +65,7 @@ static void forget_parent(void)
 	cm_capture_forget_all();
 	cm_context_forget_all();
 	cm_thread_forget();
+	cm_record_forget();
 	cm_region_abandon(region);
 }
 
@@ -241,6 +243,8 @@ static int make_region(const struct cm_config *config, struct cm_region **ret_re
 		.dir = config->region_dir,
 		.version = CM_VERSION,
 		.events = (uint32_t)config->events,
+		.stack_bytes = mib_to_bytes(config->stack_table_mb),
+		.text_bytes = mib_to_bytes(config->text_table_mb),
 		.backing = CM_BACKING_FILE,
 	};
 	int err;
@@ -305,10 +309,12 @@ static struct cm_cache *make(void)
 	if (err)
 		goto out;
 	mapped = params.region;
+	cm_record_start(params.region, &config);
 	read_clocks(&params.region->header->tick_base, &params.region->header->time_base_ns);
 	err = cm_cache_create(&params, &cache);
 	if (err)
 		goto err_region;
+	cm_record_attach(cache);
 	cm_process.region = params.region;
 	__atomic_store_n(&params.region->header->state, CM_REGION_LIVE, __ATOMIC_RELEASE);
 	start_control(&config, params.region, cache);
@@ -316,6 +322,7 @@ static struct cm_cache *make(void)
 
 err_region:
 	mapped = NULL;
+	cm_record_forget();
 	cm_doors_publish(NULL);
 	cm_region_remove(params.region);
 	cm_region_abandon(params.region);

@@ -18,11 +18,14 @@
 #define CM_CONF_VARIABLE "CUDAMEM_CONF"
 #define CM_CONF_PREFIX   "CUDAMEM_" /* a variable of this beginning that is not known is a mistake */
 
-#define CM_MIB_MAX        (1024.0 * 1024 * 1024 * 1024) /* 2^60 bytes: no request is larger */
-#define CM_EVENTS_MAX     (16.0 * 1024 * 1024)
-#define CM_UNLIMITED      UINT64_MAX
-#define CM_DIVISION_SLOTS 16  /* slot i: sizes of [2^(20+i), 2^(21+i)); the ends are open */
-#define CM_PATH_BYTES     192 /* with the zero byte */
+#define CM_MIB_MAX         (1024.0 * 1024 * 1024 * 1024) /* 2^60 bytes: no request is larger */
+#define CM_EVENTS_MAX      (16.0 * 1024 * 1024)
+#define CM_STACK_DEPTH_MAX 256           /* frames of a stack, of each kind */
+#define CM_STACK_MIB_MAX   (32.0 * 1024) /* an id is 32 bits wide, and counts words of 8 bytes */
+#define CM_TEXT_MIB_MAX    4095
+#define CM_UNLIMITED       UINT64_MAX
+#define CM_DIVISION_SLOTS  16  /* slot i: sizes of [2^(20+i), 2^(21+i)); the ends are open */
+#define CM_PATH_BYTES      192 /* with the zero byte */
 
 enum cm_option {
 #define CM_OPTION(name, TYPE, fallback, words, min, max, help) CM_OPTION_##name,
@@ -36,6 +39,8 @@ enum cm_conf_reuse { CM_CONF_REUSE_BARRIER, CM_CONF_REUSE_GROW, CM_CONF_REUSE_WA
 enum cm_conf_sync { CM_CONF_SYNC_EPOCH, CM_CONF_SYNC_FREE };
 enum cm_conf_placement { CM_CONF_PLACEMENT_AUTO, CM_CONF_PLACEMENT_EXACT, CM_CONF_PLACEMENT_SPLIT };
 enum cm_conf_log { CM_CONF_LOG_OFF, CM_CONF_LOG_WARNING, CM_CONF_LOG_INFO };
+
+/* Those of `stacks` and `stack_frames` stand with the region: enum cm_context, enum cm_stacks. */
 
 /* Who chose a value; the library itself where it adapts to the process it is in. */
 enum cm_origin { CM_ORIGIN_DEFAULT, CM_ORIGIN_ENVIRONMENT, CM_ORIGIN_LIBRARY };

@@ -65,6 +65,8 @@ static void defaults_are_pytorchs(void **state)
 	assert_int_equal(config.sync, CM_CONF_SYNC_EPOCH);
 	assert_int_equal(config.placement, CM_CONF_PLACEMENT_AUTO);
 	assert_int_equal(config.events, 65536);
+	assert_int_equal(config.stacks, CM_CONTEXT_NONE);
+	assert_int_equal(config.stack_depth, 64);
 	assert_true(config.control);
 	assert_true(config.warn);
 	assert_false(config.strict);
@@ -127,6 +129,12 @@ static const struct accepted {
 	{"events:1000", "events", "1000"},
 	{"events:64Ki", "events", "64Ki"},
 	{"events:16777216", "events", "16Mi"},
+	{"stacks:state", "stacks", "state"},
+	{"stacks:alloc", "stacks", "alloc"},
+	{"stack_depth:1", "stack_depth", "1"},
+	{"stack_depth:256", "stack_depth", "256"},
+	{"stack_table_mb:32768", "stack_table_mb", "32768"},
+	{"text_table_mb:1", "text_table_mb", "1"},
 	{"roundup_power2_divisions:1", "roundup_power2_divisions", "1"},
 	{"roundup_power2_divisions:2147483648", "roundup_power2_divisions", "2147483648"},
 	{"roundup_power2_divisions:[256:0]", "roundup_power2_divisions", "off"},
@@ -215,6 +223,12 @@ static const struct refused {
 					     "understood, want 0 to 1; keeping 1"},
 	{"per_process_memory_fraction:.", "\"per_process_memory_fraction:.\" is not understood, "
 					  "want 0 to 1; keeping 1"},
+	{"stacks:some", "\"stacks:some\" is not understood, want off|state|alloc|all; "
+			"keeping off"},
+	{"stack_depth:0", "\"stack_depth:0\" is out of range, want 1 to 256; keeping 64"},
+	{"stack_depth:257", "\"stack_depth:257\" is out of range, want 1 to 256; keeping 64"},
+	{"text_table_mb:4096",
+	 "\"text_table_mb:4096\" is out of range, want 1 to 4095 MiB; keeping 16"},
 	{"events:16777217",
 	 "\"events:16777217\" is out of range, want 0 to 16777216; keeping 64Ki"},
 	{"roundup_power2_divisions:0",
