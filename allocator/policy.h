@@ -38,6 +38,10 @@ struct cm_policy {
 	enum cm_reuse reuse;
 	enum cm_sync sync;
 	enum cm_placement placement; /* never AUTO by the time the allocator sees it */
+	/* Cards other than the GPU touch memory whenever the program has it, no matter what its
+	 * streams wait for: every heap is shared. */
+	bool reached;
+
 	uint64_t max_split_size;             /* bytes, UINT64_MAX: unlimited */
 	uint64_t max_non_split_rounding;     /* bytes */
 	uint64_t large_segment_size;         /* bytes, segments for requests of 1 to 10 MiB */

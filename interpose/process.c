@@ -137,8 +137,14 @@ static void read_config(struct cm_config *config)
 	}
 }
 
+/* Whether other cards than the GPU have to be reckoned with; who asks for barriers knows better. */
+static bool is_reached(const struct cm_config *config, const struct cm_signs *signs)
+{
+	return signs->reaches && config->origin[CM_OPTION_reuse] == CM_ORIGIN_DEFAULT;
+}
+
 /* Where the configuration leaves it to us: what fits the process we are in. */
-static void adapt(struct cm_config *config)
+static void adapt(struct cm_config *config, const struct cm_signs *signs)
 {
 	const char *sign;
 
@@ -151,12 +157,18 @@ static void adapt(struct cm_config *config)
 		}
 	}
 	if (config->placement == CM_CONF_PLACEMENT_AUTO) {
-		sign = cm_signs_of_sharing(secure_getenv);
-		config->placement = sign ? CM_CONF_PLACEMENT_EXACT : CM_CONF_PLACEMENT_SPLIT;
+		config->placement = signs->exports ? CM_CONF_PLACEMENT_EXACT
+						   : CM_CONF_PLACEMENT_SPLIT;
 		config->origin[CM_OPTION_placement] = CM_ORIGIN_LIBRARY;
-		if (sign)
-			cm_log(CM_LOG_INFO, "%s: memory may be shared (placement:exact)", sign);
+		if (signs->exports)
+			cm_log(CM_LOG_INFO, "%s: memory may be shared (placement:exact)",
+			       signs->exports);
 	}
+	if (is_reached(config, signs))
+		cm_log(CM_LOG_INFO,
+		       "%s: other cards may touch memory; freed memory is used again only once the "
+		       "device is done with it",
+		       signs->reaches);
 }
 
 static uint64_t mib_to_bytes(uint64_t mib)
@@ -164,7 +176,7 @@ static uint64_t mib_to_bytes(uint64_t mib)
 	return mib == CM_UNLIMITED ? UINT64_MAX : mib << MIB_SHIFT;
 }
 
-static void fill_policy(const struct cm_config *config)
+static void fill_policy(const struct cm_config *config, const struct cm_signs *signs)
 {
 	static const enum cm_mode modes[] = {
 		[CM_CONF_MODE_CACHE] = CM_MODE_CACHE,
@@ -190,6 +202,7 @@ static void fill_policy(const struct cm_config *config)
 	policy.sync = syncs[config->sync];
 	policy.placement = config->placement == CM_CONF_PLACEMENT_EXACT ? CM_PLACEMENT_EXACT
 									: CM_PLACEMENT_SPLIT;
+	policy.reached = is_reached(config, signs);
 	policy.max_split_size = mib_to_bytes(config->max_split_size_mb);
 	policy.max_non_split_rounding = mib_to_bytes(config->max_non_split_rounding_mb);
 	policy.large_segment_size = mib_to_bytes(config->large_segment_size_mb);
@@ -294,6 +307,7 @@ static struct cm_cache *make(void)
 	const bool complete = cm_real_is_complete();
 	struct cm_cache *cache = NULL;
 	struct cm_config config;
+	struct cm_signs signs;
 	int err;
 
 	read_config(&config);
@@ -303,8 +317,9 @@ static struct cm_cache *make(void)
 		cm_log(CM_LOG_WARNING, "the driver lacks functions that are needed; doing nothing");
 		return NULL;
 	}
-	adapt(&config);
-	fill_policy(&config);
+	cm_signs_of_sharing(secure_getenv, &signs);
+	adapt(&config, &signs);
+	fill_policy(&config, &signs);
 	err = make_region(&config, &params.region);
 	if (err)
 		goto out;

@@ -18,9 +18,17 @@ static const struct launch_variable {
 	{"SLURM_STEP_NUM_TASKS", true}, {"WORLD_SIZE", true}, {"NVSHMEM_BOOTSTRAP", false},
 };
 
-/* Beginnings of the file names of libraries that hand device memory to other processes. */
-static const char *const sharing_libraries[] = {
-	"libmpi", "libnccl", "libucp.", "libuct.", "libucs.", "libnvshmem", "libgdrapi",
+/* Beginnings of the file names of libraries that hand device memory to other processes, or to the
+ * cards that they drive. NCCL is none of either: whoever has PyTorch has it, alone in one process it
+ * does neither, and with others there are launchers. */
+static const struct sharing_library {
+	const char *name;
+	bool exports; /* to processes */
+	bool reaches; /* past the driver */
+} sharing_libraries[] = {
+	{"libmpi", true, true},       {"libucp.", true, true},     {"libuct.", true, true},
+	{"libucs.", true, true},      {"libnvshmem", true, true},  {"libgdrapi.", false, true},
+	{"libibverbs.", false, true}, {"libfabric.", false, true}, {"libcufile.", false, true},
 };
 
 /* Who calls these by symbol means to share. */
@@ -45,15 +53,21 @@ static const char *const injection_variables[] = {
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-static bool has_sharing_name(const char *path)
+static const char *name_of(const struct dl_phdr_info *info)
 {
-	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+	const char *slash = strrchr(info->dlpi_name, '/');
+
+	return slash ? slash + 1 : info->dlpi_name;
+}
+
+static const struct sharing_library *find_library(const char *name)
+{
 	size_t i;
 
 	for (i = 0; i < COUNT(sharing_libraries); i++)
-		if (!strncmp(name, sharing_libraries[i], strlen(sharing_libraries[i])))
-			return true;
-	return false;
+		if (!strncmp(name, sharing_libraries[i].name, strlen(sharing_libraries[i].name)))
+			return &sharing_libraries[i];
+	return NULL;
 }
 
 static bool is_sharing_call(const char *symbol)
@@ -141,18 +155,21 @@ static bool imports_sharing_call(const struct dl_phdr_info *info)
 
 static int look_at_object(struct dl_phdr_info *info, size_t bytes, void *arg)
 {
-	const char **ret_sign = arg;
+	const struct sharing_library *library = find_library(name_of(info));
+	const char *object = *info->dlpi_name ? info->dlpi_name : "the program";
+	struct cm_signs *signs = arg;
 
 	(void)bytes;
-	if (!has_sharing_name(info->dlpi_name) && !imports_sharing_call(info))
-		return 0;
-	*ret_sign = *info->dlpi_name ? info->dlpi_name : "the program";
-	return 1;
+	if (!signs->exports && ((library && library->exports) || imports_sharing_call(info)))
+		signs->exports = object;
+	if (!signs->reaches && library && library->reaches)
+		signs->reaches = object;
+	return signs->exports && signs->reaches;
 }
 
-const char *cm_signs_of_sharing(cm_getenv_fn get)
+static const char *find_launch_variable(cm_getenv_fn get)
 {
-	const char *sign = NULL, *value;
+	const char *value;
 	size_t i;
 
 	for (i = 0; i < COUNT(launch_variables); i++) {
@@ -160,8 +177,16 @@ const char *cm_signs_of_sharing(cm_getenv_fn get)
 		if (value && !(launch_variables[i].is_size && !strcmp(value, "1")))
 			return launch_variables[i].name;
 	}
-	(void)dl_iterate_phdr(look_at_object, &sign);
-	return sign;
+	return NULL;
+}
+
+void cm_signs_of_sharing(cm_getenv_fn get, struct cm_signs *ret_signs)
+{
+	const char *variable = find_launch_variable(get);
+
+	*ret_signs = (struct cm_signs){variable, variable};
+	if (!variable)
+		(void)dl_iterate_phdr(look_at_object, ret_signs);
 }
 
 const char *cm_signs_of_injection(cm_getenv_fn get)

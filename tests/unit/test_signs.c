@@ -2,6 +2,7 @@
 #include "interpose/signs.h"
 
 #include <dlfcn.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "tests/unit/cmocka_all.h"
@@ -35,49 +36,72 @@ static const struct launch {
 
 static void launchers_of_several_processes_are_noticed(void **state)
 {
-	const char *sign;
+	struct cm_signs signs;
 	size_t i;
 
 	(void)state;
 	for (i = 0; i < sizeof(launches) / sizeof(launches[0]); i++) {
 		set_name = launches[i].name;
 		set_value = launches[i].value;
-		sign = cm_signs_of_sharing(get);
-		if ((sign != NULL) != launches[i].shares)
-			fail_msg("%s=%s: %s", set_name, set_value, sign ? sign : "no sign");
+		cm_signs_of_sharing(get, &signs);
+		if ((signs.exports != NULL) != launches[i].shares ||
+		    (signs.reaches != NULL) != launches[i].shares)
+			fail_msg("%s=%s: %s", set_name, set_value,
+				 signs.exports ? signs.exports : "no sign");
 	}
 }
 
-static void check_module(const char *path, const char *want_in_name)
+/* A sign that is not wanted is there, or one that is does not name the library. */
+static void check_sign(const char *file, const char *what, const char *sign, bool wanted)
 {
-	void *module = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
-	const char *sign;
+	if ((sign && strstr(sign, file)) != wanted || (sign && !wanted))
+		fail_msg("%s %s: %s", file, what, sign ? sign : "no sign");
+}
+
+static void check_module(const char *file, bool exports, bool reaches)
+{
+	struct cm_signs signs;
+	char path[sizeof(MODULES) + 64];
+	void *module;
 
 	set_name = NULL;
+	(void)snprintf(path, sizeof(path), MODULES "/%s", file);
+	module = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
 	if (!module)
 		fail_msg("%s", dlerror());
-	sign = cm_signs_of_sharing(get);
-	if (want_in_name) {
-		assert_non_null(sign);
-		assert_non_null(strstr(sign, want_in_name));
-	} else {
-		assert_null(sign);
-	}
+	cm_signs_of_sharing(get, &signs);
+	check_sign(file, "exports", signs.exports, exports);
+	check_sign(file, "reaches", signs.reaches, reaches);
 	(void)dlclose(module);
-	assert_null(cm_signs_of_sharing(get));
+	cm_signs_of_sharing(get, &signs);
+	assert_null(signs.exports);
+	assert_null(signs.reaches);
 }
 
 static void a_library_that_shares_is_known_by_its_name(void **state)
 {
 	(void)state;
-	check_module(MODULES "/libmpi_plain.so", "libmpi_plain.so");
-	check_module(MODULES "/libempi.so", NULL);
+	check_module("libmpi_plain.so", true, true);
+	check_module("libempi.so", false, false);
+}
+
+/* Every process with PyTorch has it. */
+static void nccl_alone_is_no_sign(void **state)
+{
+	(void)state;
+	check_module("libnccl.so", false, false);
+}
+
+static void a_library_of_cards_that_write_is_known_by_its_name(void **state)
+{
+	(void)state;
+	check_module("libibverbs.so", false, true);
 }
 
 static void a_library_that_shares_is_known_by_its_imports(void **state)
 {
 	(void)state;
-	check_module(MODULES "/libipc_caller.so", "libipc_caller.so");
+	check_module("libipc_caller.so", true, false);
 }
 
 static void injected_tools_are_noticed(void **state)
@@ -110,6 +134,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(launchers_of_several_processes_are_noticed),
 		cmocka_unit_test(a_library_that_shares_is_known_by_its_name),
+		cmocka_unit_test(nccl_alone_is_no_sign),
+		cmocka_unit_test(a_library_of_cards_that_write_is_known_by_its_name),
 		cmocka_unit_test(a_library_that_shares_is_known_by_its_imports),
 		cmocka_unit_test(injected_tools_are_noticed),
 	};

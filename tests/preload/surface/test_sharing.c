@@ -326,6 +326,47 @@ static void play_settled_in_a_capture(void)
 	play_settled_as(show_during_a_capture);
 }
 
+/* A network card writes where it is told to as soon as the program has the memory, no matter what
+ * the streams wait for. With signs of such cards a block is not handed out behind a barrier. */
+static void play_reached(void)
+{
+	static volatile uint32_t flag;
+	CUdeviceptr block, next;
+	CUfunction hold;
+
+	cm_open(0);
+	hold = cm_load_hold();
+	block = cm_get(3 * MIB);
+	cm_launch_hold(hold, NULL, block, 3 * MIB, &flag);
+	OK(cuMemFree_v2(block));
+	next = cm_get(3 * MIB);
+	CM_MUST(next != block);
+	CM_MUST(cudasim_calls("cuCtxWaitEvent") == 0);
+	flag = 1;
+	OK(cuCtxSynchronize());
+	CM_MUST(cm_get(3 * MIB) == block);
+}
+
+/* Who says by hand that barriers are wanted gets them, whatever the signs. */
+static void play_ordered(void)
+{
+	static const char text[] = "cudasim-module\n"
+				   "kernel slow\n params ptr\n time 20ms\n writes p0 4096\nend\n";
+	CUdeviceptr block;
+	CUfunction slow;
+	CUmodule module;
+	void *params[] = {&block};
+
+	cm_open(0);
+	OK(cuModuleLoadData(&module, text));
+	OK(cuModuleGetFunction(&slow, module, "slow"));
+	block = cm_get(3 * MIB);
+	OK(cuLaunchKernel(slow, 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL));
+	OK(cuMemFree_v2(block));
+	CM_MUST(cm_get(3 * MIB) == block);
+	CM_MUST(cuStreamQuery(NULL) == CUDA_ERROR_NOT_READY);
+}
+
 /* ---- what the driver says of an address ---- */
 
 static uint64_t ask(CUpointer_attribute attribute, CUdeviceptr addr)
@@ -433,6 +474,8 @@ static const struct cm_role roles[] = {
 	{"shown_in_pieces", play_shown_in_pieces},
 	{"settled", play_settled},
 	{"settled_in_a_capture", play_settled_in_a_capture},
+	{"reached", play_reached},
+	{"ordered", play_ordered},
 	{"place", play_place},
 	{"own_place", play_own_place},
 	{"pieces", play_pieces},
@@ -457,6 +500,8 @@ CM_PLAY(memory_once_shown_is_freed_for_good_in_pieces, "shown_in_pieces", "place
 CM_PLAY(memory_is_idle_before_it_is_shown, "settled", "", "CUDASIM=time:real")
 CM_PLAY(memory_is_idle_before_it_is_shown_in_a_capture, "settled_in_a_capture", "",
 	"CUDASIM=time:real")
+CM_PLAY(no_barrier_where_network_cards_may_write, "reached", "", "WORLD_SIZE=2")
+CM_PLAY(a_barrier_that_is_asked_for_is_laid, "ordered", "reuse:barrier", "WORLD_SIZE=2")
 
 static void must_say(void **state, const char *role, const char *conf, const char *function)
 {
@@ -498,6 +543,8 @@ int main(int argc, char **argv)
 		CM_PLAY_TEST(memory_once_shown_is_freed_for_good_in_pieces),
 		CM_PLAY_TEST(memory_is_idle_before_it_is_shown),
 		CM_PLAY_TEST(memory_is_idle_before_it_is_shown_in_a_capture),
+		CM_PLAY_TEST(no_barrier_where_network_cards_may_write),
+		CM_PLAY_TEST(a_barrier_that_is_asked_for_is_laid),
 	};
 
 	cm_rerun_role(argc, argv, roles);
