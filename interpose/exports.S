@@ -137,6 +137,7 @@ enter:
 #define CM_HOOK(symbol, base, version, flags)  cm_export symbol
 #define CM_USE(symbol, base, version, flags)   .set row, row + 1
 #define CM_KNOWN(symbol, base, version, flags) .set row, row + 1
+#define CM_ALIAS(symbol, base, version, flags) .set row, row + 1
 #include "interpose/hooks.def"
 
 	.section .note.GNU-stack, "", %progbits

@@ -38,7 +38,8 @@ static bool is_function_of(const struct cm_hook *hook, const void *function)
 				 function == hook->wrapper);
 }
 
-/* The row of `base` that is this function, or NULL; says whether we hook the base at all. */
+/* The row that is this function, or NULL, whatever its base: a name may have come to mean another
+ * one's function. Says whether we hook the base at all. */
 static const struct cm_hook *find_function(const char *base, const void *function, bool *ret_hooked)
 {
 	size_t i;
@@ -47,11 +48,11 @@ static const struct cm_hook *find_function(const char *base, const void *functio
 	for (i = 0; i < cm_hook_count; i++) {
 		const struct cm_hook *hook = &cm_hooks[i];
 
-		if (!hook->wrapper || strcmp(hook->base, base) != 0)
+		if (!hook->wrapper)
 			continue;
-		*ret_hooked = true;
 		if (is_function_of(hook, function))
 			return hook;
+		*ret_hooked |= !strcmp(hook->base, base);
 	}
 	return NULL;
 }

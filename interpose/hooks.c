@@ -16,6 +16,7 @@ const struct cm_hook cm_hooks[] = {
 #define CM_USE(symbol, base, version, flags) \
 	{#symbol, base, version, flags, NULL, NULL, (cm_real_slot *)&cm_real.symbol},
 #define CM_KNOWN(symbol, base, version, flags) {#symbol, base, version, flags, NULL, NULL, NULL},
+#define CM_ALIAS(symbol, base, version, flags) {#symbol, base, version, flags, NULL, NULL, NULL},
 #include "interpose/hooks.def"
 };
 const size_t cm_hook_count = sizeof(cm_hooks) / sizeof(cm_hooks[0]);

@@ -143,15 +143,30 @@ static void *open_driver(const char *name, int flags)
 	return next_dlopen ? next_dlopen(name, RTLD_NOW | flags) : NULL;
 }
 
-static void load(const struct cm_object *driver)
+/*
+ * Of a program that is linked with the driver, or with a layer on top of it, each function is whatever
+ * comes next after us: the one that a call of the program's own would have reached.
+ */
+static void *find_original(const struct cm_object *driver, const char *symbol, bool is_linked)
 {
+	void *function = cm_object_symbol(driver, symbol);
+	void *next = function && is_linked ? cm_next_dlsym(RTLD_NEXT, symbol) : NULL;
+
+	return next ? next : function;
+}
+
+static void load(const struct cm_object *driver, bool is_linked)
+{
+	const char *symbol;
 	size_t i;
 
 	if (__atomic_load_n(&loaded, __ATOMIC_ACQUIRE))
 		return;
 	(void)open_driver(driver->name, RTLD_NOLOAD);
-	for (i = 0; i < cm_hook_count; i++)
-		set_missing(&cm_hooks[i], cm_object_symbol(driver, cm_hooks[i].symbol));
+	for (i = 0; i < cm_hook_count; i++) {
+		symbol = cm_hooks[i].symbol;
+		set_missing(&cm_hooks[i], find_original(driver, symbol, is_linked));
+	}
 	__atomic_store_n(&loaded, true, __ATOMIC_RELEASE);
 }
 
@@ -163,7 +178,7 @@ bool cm_driver_add_lookup(void *handle, const struct cm_hook *hook, void *found)
 	if (is_ours(found) || !((find_handle(handle, &object) && is_driver(&object)) ||
 				(find_object(found, &object) && is_driver(&object))))
 		return false;
-	load(&object);
+	load(&object, false);
 	cm_real_set(hook, found);
 	return true;
 }
@@ -179,7 +194,7 @@ bool cm_driver_add_symbol(const struct cm_hook *hook)
 		if (!handle || !find_handle(handle, &object))
 			return false;
 	}
-	load(&object);
+	load(&object, found != NULL);
 	if (found)
 		cm_real_set(hook, found);
 	return true;

@@ -53,6 +53,12 @@ NEEDS_ROOM(cuLibraryLoadFromFile,
 	    unsigned int jit_n, CUlibraryOption *options, void **values, unsigned int n),
 	   (library, path, jit_options, jit_values, jit_n, options, values, n))
 NEEDS_ROOM(cuFuncLoad, (CUfunction function), (function))
+NEEDS_ROOM(cuGraphInstantiate,
+	   (CUgraphExec *exec, CUgraph graph, CUgraphNode *node, char *log, size_t log_bytes),
+	   (exec, graph, node, log, log_bytes))
+NEEDS_ROOM(cuGraphInstantiate_v2,
+	   (CUgraphExec *exec, CUgraph graph, CUgraphNode *node, char *log, size_t log_bytes),
+	   (exec, graph, node, log, log_bytes))
 NEEDS_ROOM(cuGraphInstantiateWithFlags,
 	   (CUgraphExec *exec, CUgraph graph, unsigned long long flags), (exec, graph, flags))
 NEEDS_ROOM(cuGraphInstantiateWithParams,

@@ -8,7 +8,7 @@ import sys
 
 import tree
 
-ROW = re.compile(r'^CM_(HOOK|USE|KNOWN)\((\w+), "(\w+)", (\d+), ([\w |]+)\)$', re.MULTILINE)
+ROW = re.compile(r'^CM_(HOOK|USE|KNOWN|ALIAS)\((\w+), "(\w+)", (\d+), ([\w |]+)\)$', re.MULTILINE)
 TYPE = re.compile(r'\*PFN_(cu\w+?)_v(\d+)(_ptsz|_ptds)?\)')
 
 
@@ -21,6 +21,10 @@ def complaints_of(hooks, typedefs, newest):
     hooked = set()
     for kind, symbol, base, version, flags in ROW.findall(hooks):
         abi = int(version), 'CM_HOOK_PTSZ' in flags
+        if kind == 'ALIAS':
+            if f'CM_HOOK({symbol},' not in hooks or symbol.split('_')[0] == base:
+                yield f'{symbol}: an alias is another base\'s hook'
+            continue
         if not re.fullmatch(rf'{base}(_v\d+)?{"_ptsz" if abi[1] else ""}', symbol):
             yield f'{symbol}: its flags or its base do not fit its name'
         if abi not in abis[base]:

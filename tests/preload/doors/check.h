@@ -26,6 +26,7 @@ enum {
 #define CM_HOOK(symbol, base, version, flags)  number_##symbol,
 #define CM_USE(symbol, base, version, flags)   number_##symbol,
 #define CM_KNOWN(symbol, base, version, flags) number_##symbol,
+#define CM_ALIAS(symbol, base, version, flags) number_alias_##symbol,
 #include "interpose/hooks.def"
 };
 

@@ -47,6 +47,7 @@ static void every_abi_gets_its_own_wrapper(void)
 	if (strcmp(base, "cuGetProcAddress") != 0)                                                \
 		check_wrapped(ask(base, version, (flags)&CM_HOOK_PTSZ ? PER_THREAD : 0), #symbol, \
 			      number_##symbol);
+#define CM_ALIAS(symbol, base, version, flags) CM_HOOK(symbol, base, version, flags)
 #include "interpose/hooks.def"
 }
 

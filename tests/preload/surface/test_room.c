@@ -3,6 +3,10 @@
  * What the cache holds is the program's: whoever else needs memory of the device gets it, and hears
  * of a shortage only where there is one.
  */
+#include <stdio.h>
+#include <unistd.h>
+
+#include "tests/preload/surface/more.h"
 #include "tests/preload/surface/surface.h"
 #include "tests/unit/cmocka_all.h"
 
@@ -133,6 +137,21 @@ static CUresult load_data_with_options(void)
 	return cuModuleLoadDataEx(&module, image, 0, NULL, NULL);
 }
 
+static CUresult load_file(void)
+{
+	char path[64];
+	CUmodule module;
+	CUresult res;
+	FILE *file;
+
+	(void)snprintf(path, sizeof(path), "surface_room.%d", (int)getpid());
+	file = fopen(path, "w");
+	CM_MUST(file && fputs(image, file) >= 0 && !fclose(file));
+	res = cuModuleLoad(&module, path);
+	CM_MUST(!unlink(path));
+	return res;
+}
+
 static CUresult load_fat_binary(void)
 {
 	CUmodule module;
@@ -152,6 +171,13 @@ static CUresult instantiate(void)
 	CUgraphExec exec;
 
 	return cuGraphInstantiateWithFlags(&exec, graph, 0);
+}
+
+static CUresult instantiate_as_of_old(void)
+{
+	CUgraphExec exec;
+
+	return cuGraphInstantiate_v2(&exec, graph, NULL, NULL, 0);
 }
 
 static CUresult instantiate_with_params(void)
@@ -229,8 +255,10 @@ static const struct {
 	{"cuMemMap", map_memory},
 	{"cuModuleLoadData", load_data},
 	{"cuModuleLoadDataEx", load_data_with_options},
+	{"cuModuleLoad", load_file},
 	{"cuModuleLoadFatBinary", load_fat_binary},
 	{"cuLibraryLoadData", load_library},
+	{"cuGraphInstantiate_v2", instantiate_as_of_old},
 	{"cuGraphInstantiateWithFlags", instantiate},
 	{"cuGraphInstantiateWithParams", instantiate_with_params},
 	{"cuGraphInstantiateWithParams_ptsz", instantiate_per_thread},
@@ -348,8 +376,70 @@ static void play_memory_info(void)
 	CM_MUST(cuMemGetInfo_v2(NULL, NULL) == CUDA_SUCCESS);
 }
 
+/* ---- functions that the simulated driver has not ---- */
+
+#define AT(value) ((void *)(uintptr_t)(value))
+
+static CUresult load_function(void)
+{
+	return cuFuncLoad(AT(8));
+}
+
+static CUresult load_library_file(void)
+{
+	return cuLibraryLoadFromFile(AT(8), "file", NULL, NULL, 0, NULL, NULL, 8);
+}
+
+static CUresult instantiate_first_form(void)
+{
+	return cuGraphInstantiate(AT(8), AT(1), NULL, NULL, 8);
+}
+
+static CUresult submit_batch(void)
+{
+	return cuStreamBatchMemOp(AT(8), 0, NULL, 8);
+}
+
+static CUresult submit_batch_per_thread(void)
+{
+	return cuStreamBatchMemOp_ptsz(AT(8), 0, NULL, 8);
+}
+
+static CUresult wait_for_semaphores(void)
+{
+	return cuWaitExternalSemaphoresAsync(AT(8), NULL, 0, AT(8));
+}
+
+static CUresult wait_for_semaphores_per_thread(void)
+{
+	return cuWaitExternalSemaphoresAsync_ptsz(AT(8), NULL, 0, AT(8));
+}
+
+static CUresult (*const more_needy[])(void) = {
+	load_function,           load_library_file,   instantiate_first_form,         submit_batch,
+	submit_batch_per_thread, wait_for_semaphores, wait_for_semaphores_per_thread,
+};
+
+static void play_more(void)
+{
+	size_t i;
+
+	cm_open(0);
+	for (i = 0; i < sizeof(more_needy) / sizeof(more_needy[0]); i++) {
+		OK(cuMemFree_v2(cm_get(40 * MIB)));
+		more = (struct more){.failures = 1};
+		OK(more_needy[i]());
+		CM_MUST(more.calls == 2 && more.first == 8 && more.last == 8);
+		CM_MUST(cm_reserved() == 0);
+		more = (struct more){.failures = 2};
+		CM_MUST(more_needy[i]() == CUDA_ERROR_OUT_OF_MEMORY);
+		CM_MUST(more.calls == 1);
+	}
+}
+
 static const struct cm_role roles[] = {
 	{"needy", play_needy},
+	{"more", play_more},
 	{"nothing_to_give", play_nothing_to_give},
 	{"other_error", play_other_error},
 	{"full_card", play_full_card},
@@ -360,6 +450,7 @@ static const struct cm_role roles[] = {
 #define CARD "CUDASIM=memory:64M,context:0"
 
 CM_PLAY(who_fails_for_memory_gets_what_is_cached, "needy", "", NULL)
+CM_PLAY(so_does_what_the_simulation_has_not, "more", "", NULL)
 CM_PLAY(who_fails_with_nothing_cached_hears_it_at_once, "nothing_to_give", "", NULL)
 CM_PLAY(another_error_costs_no_cache, "other_error", "", NULL)
 CM_PLAY_EVERYWHERE(a_full_card_serves_whoever_asks, "full_card", CARD)
@@ -369,6 +460,7 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		CM_PLAY_TEST(who_fails_for_memory_gets_what_is_cached),
+		CM_PLAY_TEST(so_does_what_the_simulation_has_not),
 		CM_PLAY_TEST(who_fails_with_nothing_cached_hears_it_at_once),
 		CM_PLAY_TEST(another_error_costs_no_cache),
 		CM_PLAY_TEST(a_full_card_serves_whoever_asks),

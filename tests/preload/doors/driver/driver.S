@@ -84,6 +84,7 @@
 #define CM_HOOK(symbol, base, version, flags)  function symbol
 #define CM_USE(symbol, base, version, flags)   function symbol
 #define CM_KNOWN(symbol, base, version, flags) function symbol
+#define CM_ALIAS(symbol, base, version, flags) .set row, row + 1
 #include "interpose/hooks.def"
 
 	.bss

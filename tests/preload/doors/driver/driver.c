@@ -44,6 +44,7 @@ static const struct function functions[] = {
 #define CM_HOOK(symbol, base, version, flags)  {base, version, flags, (void *)ADDRESS(symbol)},
 #define CM_USE(symbol, base, version, flags)   {base, version, flags, (void *)ADDRESS(symbol)},
 #define CM_KNOWN(symbol, base, version, flags) {base, version, flags, (void *)symbol},
+#define CM_ALIAS(symbol, base, version, flags) {base, version, flags, (void *)ADDRESS(symbol)},
 #include "interpose/hooks.def"
 	{"cuMemAlloc", FUTURE_VERSION, 0, (void *)answer_future},
 };

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Functions of a driver that the simulated one has not, as far as a caller can tell that they are
+ * there: each answers what is planned, and keeps its first and last argument. Behind the library in
+ * the search order, like the driver itself.
+ */
+#include "tests/preload/surface/more.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define PUBLIC __attribute__((visibility("default")))
+
+PUBLIC struct more more;
+
+static CUresult answer(uintptr_t first, uintptr_t last)
+{
+	more.calls++;
+	more.first = first;
+	more.last = last;
+	if (!more.failures)
+		return CUDA_SUCCESS;
+	more.failures--;
+	return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+PUBLIC CUresult cuGreenCtxCreate(CUgreenCtx *phCtx, CUdevResourceDesc desc, CUdevice dev,
+				 unsigned int flags)
+{
+	static int any;
+
+	(void)desc;
+	(void)dev;
+	*phCtx = (CUgreenCtx)(void *)&any;
+	return answer((uintptr_t)phCtx, flags);
+}
+
+PUBLIC CUresult cuFuncLoad(CUfunction function)
+{
+	return answer((uintptr_t)function, (uintptr_t)function);
+}
+
+PUBLIC CUresult cuLibraryLoadFromFile(CUlibrary *library, const char *fileName,
+				      CUjit_option *jitOptions, void **jitOptionsValues,
+				      unsigned int numJitOptions, CUlibraryOption *libraryOptions,
+				      void **libraryOptionValues, unsigned int numLibraryOptions)
+{
+	(void)fileName;
+	(void)jitOptions;
+	(void)jitOptionsValues;
+	(void)numJitOptions;
+	(void)libraryOptions;
+	(void)libraryOptionValues;
+	return answer((uintptr_t)library, numLibraryOptions);
+}
+
+PUBLIC CUresult cuGraphInstantiate(CUgraphExec *phGraphExec, CUgraph hGraph,
+				   CUgraphNode *phErrorNode, char *logBuffer, size_t bufferSize)
+{
+	(void)hGraph;
+	(void)phErrorNode;
+	(void)logBuffer;
+	return answer((uintptr_t)phGraphExec, bufferSize);
+}
+
+#define BATCH(name)                                                                    \
+	PUBLIC CUresult name(CUstream stream, unsigned int count,                      \
+			     CUstreamBatchMemOpParams *paramArray, unsigned int flags) \
+	{                                                                              \
+		(void)count;                                                           \
+		(void)paramArray;                                                      \
+		return answer((uintptr_t)stream, flags);                               \
+	}
+BATCH(cuStreamBatchMemOp)
+BATCH(cuStreamBatchMemOp_ptsz)
+
+#define SEMAPHORES(name)                                                             \
+	PUBLIC CUresult name(const CUexternalSemaphore *extSemArray,                 \
+			     const CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS *paramsArray, \
+			     unsigned int numExtSems, CUstream stream)               \
+	{                                                                            \
+		(void)paramsArray;                                                   \
+		(void)numExtSems;                                                    \
+		return answer((uintptr_t)extSemArray, (uintptr_t)stream);            \
+	}
+SEMAPHORES(cuWaitExternalSemaphoresAsync)
+SEMAPHORES(cuWaitExternalSemaphoresAsync_ptsz)
