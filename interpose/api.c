@@ -80,6 +80,19 @@ size_t cudamem_memory_stats(int device, cudamem_stat_fn fn, void *data)
 	return visitor.count;
 }
 
+size_t cudamem_host_memory_stats(cudamem_stat_fn fn, void *data)
+{
+	struct cm_cache *cache = cm_process_cache_if_made();
+	struct visitor visitor = {fn, data, 0};
+	struct cm_host_row books;
+
+	if (cache) {
+		cm_cache_read_host(cache, &books);
+		cm_host_memory_stats_each(&books, visit, &visitor);
+	}
+	return visitor.count;
+}
+
 struct json {
 	char *text;
 	size_t bytes;
@@ -116,6 +129,14 @@ size_t cudamem_memory_stats_json(int device, char *text, size_t bytes)
 	struct json json = open_json(text, bytes);
 
 	(void)cudamem_memory_stats(device, add_entry, &json);
+	return close_json(&json);
+}
+
+size_t cudamem_host_memory_stats_json(char *text, size_t bytes)
+{
+	struct json json = open_json(text, bytes);
+
+	(void)cudamem_host_memory_stats(add_entry, &json);
 	return close_json(&json);
 }
 
@@ -166,6 +187,22 @@ void cudamem_reset_peak_memory_stats(int device)
 
 	if (find_device(device, &cache, &row))
 		cm_cache_reset_peak(cache, row);
+}
+
+void cudamem_reset_accumulated_host_memory_stats(void)
+{
+	struct cm_cache *cache = cm_process_cache_if_made();
+
+	if (cache)
+		cm_cache_host_reset_accumulated(cache);
+}
+
+void cudamem_reset_peak_host_memory_stats(void)
+{
+	struct cm_cache *cache = cm_process_cache_if_made();
+
+	if (cache)
+		cm_cache_host_reset_peak(cache);
 }
 
 /* The place of a word in a list, where NULL is the first; -1: it is not there. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * cudamem(3): what a program that runs under libcudamem.so can ask it, in C and C++. One function
- * for each of torch.accelerator.memory, with the same meaning.
+ * for each of torch.accelerator.memory, with the same meaning, and those of torch.cuda.memory for
+ * pinned host memory.
  *
  * A program does not link with the library, which is preloaded or is not. It looks the functions up:
  *
@@ -52,6 +53,11 @@ CUDAMEM_API size_t cudamem_memory_stats(int device, cudamem_stat_fn fn, void *da
  */
 CUDAMEM_API size_t cudamem_memory_stats_json(int device, char *text, size_t bytes);
 
+/* The same of pinned host memory, all of the process: torch.cuda.host_memory_stats. Times are in
+ * microseconds. */
+CUDAMEM_API size_t cudamem_host_memory_stats(cudamem_stat_fn fn, void *data);
+CUDAMEM_API size_t cudamem_host_memory_stats_json(char *text, size_t bytes);
+
 /* Bytes in blocks that the program holds: now, and at most since the start or the last reset. */
 CUDAMEM_API uint64_t cudamem_memory_allocated(int device);
 CUDAMEM_API uint64_t cudamem_max_memory_allocated(int device);
@@ -65,6 +71,10 @@ CUDAMEM_API void cudamem_reset_accumulated_memory_stats(int device);
 
 /* Sets the peaks to the present values. */
 CUDAMEM_API void cudamem_reset_peak_memory_stats(int device);
+
+/* Both for pinned host memory. */
+CUDAMEM_API void cudamem_reset_accumulated_host_memory_stats(void);
+CUDAMEM_API void cudamem_reset_peak_host_memory_stats(void);
 
 /*
  * Memory of the device as cudaMemGetInfo tells it to the program: what is free, with what the cache

@@ -38,6 +38,8 @@ static struct {
 	__typeof__(cuMemAlloc) *alloc;
 	__typeof__(cuMemFree) *free;
 	__typeof__(cuMemGetInfo) *info;
+	__typeof__(cuMemHostAlloc) *host_alloc;
+	__typeof__(cuMemFreeHost) *host_free;
 } cuda;
 
 static CUcontext contexts[2];
@@ -54,6 +56,8 @@ static void open_cuda(int devices)
 	CM_MUST(LOOK_UP(driver, "cuMemAlloc_v2", cuda.alloc));
 	CM_MUST(LOOK_UP(driver, "cuMemFree_v2", cuda.free));
 	CM_MUST(LOOK_UP(driver, "cuMemGetInfo_v2", cuda.info));
+	CM_MUST(LOOK_UP(driver, "cuMemHostAlloc", cuda.host_alloc));
+	CM_MUST(LOOK_UP(driver, "cuMemFreeHost", cuda.host_free));
 	CM_MUST(cuda.init(0) == CUDA_SUCCESS);
 	for (i = 0; i < devices; i++)
 		CM_MUST(cuda.retain(&contexts[i], i) == CUDA_SUCCESS);
@@ -72,6 +76,10 @@ static struct {
 	__typeof__(cudamem_empty_cache) *empty;
 	__typeof__(cudamem_memory_stats) *stats;
 	__typeof__(cudamem_memory_stats_json) *json;
+	__typeof__(cudamem_host_memory_stats) *host_stats;
+	__typeof__(cudamem_host_memory_stats_json) *host_json;
+	__typeof__(cudamem_reset_accumulated_host_memory_stats) *host_reset_accumulated;
+	__typeof__(cudamem_reset_peak_host_memory_stats) *host_reset_peak;
 	__typeof__(cudamem_memory_allocated) *allocated;
 	__typeof__(cudamem_max_memory_allocated) *max_allocated;
 	__typeof__(cudamem_memory_reserved) *reserved;
@@ -94,6 +102,11 @@ static void open_api(void)
 			api.reset_accumulated));
 	CM_MUST(LOOK_UP(RTLD_DEFAULT, "cudamem_reset_peak_memory_stats", api.reset_peak));
 	CM_MUST(LOOK_UP(RTLD_DEFAULT, "cudamem_get_memory_info", api.info));
+	CM_MUST(LOOK_UP(RTLD_DEFAULT, "cudamem_host_memory_stats", api.host_stats));
+	CM_MUST(LOOK_UP(RTLD_DEFAULT, "cudamem_host_memory_stats_json", api.host_json));
+	CM_MUST(LOOK_UP(RTLD_DEFAULT, "cudamem_reset_accumulated_host_memory_stats",
+			api.host_reset_accumulated));
+	CM_MUST(LOOK_UP(RTLD_DEFAULT, "cudamem_reset_peak_host_memory_stats", api.host_reset_peak));
 }
 
 /* ---- roles ---- */
@@ -181,6 +194,10 @@ static void play_api_before(void)
 	CM_MUST(api.json(0, text, sizeof(text)) == 2 && !strcmp(text, "{}"));
 	CM_MUST(api.info(0, &free_bytes, &total_bytes) == -ENODEV);
 	CM_MUST(free_bytes == 0 && total_bytes == 0);
+	api.host_reset_peak();
+	api.host_reset_accumulated();
+	CM_MUST(api.host_stats(visit, &visits) == 0 && visits == 0);
+	CM_MUST(api.host_json(text, sizeof(text)) == 2 && !strcmp(text, "{}"));
 	CM_MUST(cm_count_regions() == 0);
 }
 
@@ -232,6 +249,53 @@ static void play_api(void)
 	(void)api.stats(0, visit, &visits);
 	CM_MUST(num_device_alloc == 0 && allocated_current == (int64_t)(3 * MIB));
 	CM_MUST(cuda.free(block) == CUDA_SUCCESS);
+}
+
+static struct {
+	int64_t current, peak, requests, driver_calls;
+} host;
+
+static void visit_host(void *data, const char *key, int64_t value)
+{
+	CM_MUST(data == &host);
+	if (!strcmp(key, "allocated_bytes.current"))
+		host.current = value;
+	if (!strcmp(key, "allocated_bytes.peak"))
+		host.peak = value;
+	if (!strcmp(key, "allocated.allocated"))
+		host.requests = value;
+	if (!strcmp(key, "num_host_alloc"))
+		host.driver_calls = value;
+}
+
+static void read_host(void)
+{
+	CM_MUST(api.host_stats(visit_host, &host) > 20);
+}
+
+static void play_host_api(void)
+{
+	void *small, *large;
+	char text[4096];
+
+	open_api();
+	open_cuda(1);
+	CM_MUST(cuda.host_alloc(&small, MIB, 0) == CUDA_SUCCESS);
+	CM_MUST(cuda.host_alloc(&large, 4 * MIB, 0) == CUDA_SUCCESS);
+	CM_MUST(cuda.host_free(large) == CUDA_SUCCESS);
+	CM_MUST(cuda.host_alloc(&large, 4 * MIB, 0) == CUDA_SUCCESS);
+	read_host();
+	CM_MUST(host.current == (int64_t)(5 * MIB) && host.peak == (int64_t)(5 * MIB));
+	CM_MUST(host.requests == 3 && host.driver_calls == 2);
+	CM_MUST(api.host_json(text, sizeof(text)) == strlen(text));
+	CM_MUST(strstr(text, "\"allocated_bytes.current\": 5242880"));
+	CM_MUST(cuda.host_free(large) == CUDA_SUCCESS);
+	api.host_reset_peak();
+	api.host_reset_accumulated();
+	read_host();
+	CM_MUST(host.current == (int64_t)MIB && host.peak == (int64_t)MIB);
+	CM_MUST(host.requests == 0 && host.driver_calls == 0);
+	CM_MUST(cuda.host_free(small) == CUDA_SUCCESS);
 }
 
 static void play_two_devices(void)
@@ -392,6 +456,7 @@ static const struct cm_role roles[] = {
 	{"first_allocation", play_first_allocation},
 	{"api_before", play_api_before},
 	{"api", play_api},
+	{"host_api", play_host_api},
 	{"two_devices", play_two_devices},
 	{"late_free", play_late_free},
 	{"busy_exit", play_busy_exit},
@@ -411,6 +476,7 @@ CM_PLAY(a_process_without_cuda_has_nothing_more, "idle", "nonsense:1", NULL)
 CM_PLAY(an_allocation_makes_the_region_and_exit_removes_it, "first_allocation", "", NULL)
 CM_PLAY(the_api_has_nothing_to_tell_before_the_first_call, "api_before", "", NULL)
 CM_PLAY(the_api_tells_what_pytorch_tells, "api", "", NULL)
+CM_PLAY(the_api_tells_of_pinned_memory, "host_api", "", NULL)
 CM_PLAY(the_api_knows_its_devices, "two_devices", "", "CUDASIM=devices:2")
 CM_PLAY(a_free_after_our_exit_is_harmless, "late_free", "", NULL)
 CM_PLAY(a_forked_child_hears_the_driver, "fork", "", NULL)
@@ -477,6 +543,7 @@ int main(int argc, char **argv)
 		CM_PLAY_TEST(an_allocation_makes_the_region_and_exit_removes_it),
 		CM_PLAY_TEST(the_api_has_nothing_to_tell_before_the_first_call),
 		CM_PLAY_TEST(the_api_tells_what_pytorch_tells),
+		CM_PLAY_TEST(the_api_tells_of_pinned_memory),
 		CM_PLAY_TEST(the_api_knows_its_devices),
 		CM_PLAY_TEST(a_free_after_our_exit_is_harmless),
 		CM_PLAY_TEST(exit_is_clean_while_threads_allocate),
