@@ -31,7 +31,8 @@ int cm_cache_create(const struct cm_cache_params *params, struct cm_cache **ret_
 	cache->policy = *params->policy;
 	cache->rounds = cm_size_is_rounded_up(&cache->policy);
 	cache->plain = cache->policy.max_split_size == UINT64_MAX &&
-		       cache->policy.placement == CM_PLACEMENT_SPLIT;
+		       cache->policy.placement == CM_PLACEMENT_SPLIT &&
+		       !cache->policy.expandable_segments;
 	cache->region = params->region;
 	cache->events = params->region->header->record.events;
 	cache->block = cm_region_row(params->region, CM_TABLE_BLOCK, 0);
@@ -345,6 +346,7 @@ void cm_cache_forget_heap(struct cm_cache *cache, uint64_t ctx)
 		if (cm_segment_is_of(&cache->segment[s], heap->device) &&
 		    cm_segment_heap(cache, &cache->segment[s]) == heap)
 			drop_segment(heap, s);
+	cm_paged_forget_locked(heap);
 	__atomic_store_n(&heap->row->flags, 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&heap->ctx, 0, __ATOMIC_RELEASE);
 	cm_books_begin(heap->device->row);

@@ -90,6 +90,10 @@ void cm_cache_forget_heap(struct cm_cache *cache, uint64_t ctx);
 void cm_cache_context_is_ending(struct cm_cache *cache);
 void cm_cache_context_has_ended(struct cm_cache *cache);
 
+/* After contexts have gone: gives the driver what belonged to them without being freed with them.
+ * While a capture is active that waits for cm_cache_poll. */
+void cm_cache_forgotten(struct cm_cache *cache);
+
 /*
  * Device memory of `bytes` in the heap's context, which is current on the calling thread.
  * 0: *ret_addr is set, 512-byte aligned. > 0: the driver's verdict, for the program. < 0: not our
@@ -131,6 +135,9 @@ void cm_cache_lookup(struct cm_cache *cache, uint64_t addr, struct cm_place_info
 int cm_cache_mark_exported(struct cm_cache *cache, uint64_t addr);
 /* Something outside the context can reach its memory from now on: no ordered barrier. */
 void cm_cache_mark_shared(struct cm_cache *cache, uint64_t ctx);
+/* A device by its ordinal was given access to the context's memory: to its pages too, which want
+ * access of their own; not to those that stand while a capture is active. The driver's answer. */
+int cm_cache_open_to(struct cm_cache *cache, uint64_t ctx, int32_t ordinal);
 /* Stops caching in the context: frees give back whole segments, requests are passed on. */
 void cm_cache_drain_heap(struct cm_cache *cache, uint64_t ctx);
 /* The same for every context that has a heap now. */

@@ -21,6 +21,7 @@ struct heap_sum {
 	uint64_t pending_blocks;
 	uint64_t pending_bytes;
 	uint64_t free_blocks[CM_FIT_COUNT]; /* in recycled segments */
+	uint64_t paged_bytes[CM_FIT_COUNT]; /* of the runs */
 };
 
 struct device_sum {
@@ -196,9 +197,11 @@ static bool check_segment(struct walk *walk, uint32_t s)
 		return cm_why_say(
 			&walk->why, "segment %u: %u blocks of %llu bytes stand for %u of %llu", s,
 			blocks, (ull)(addr - segment->addr), segment->blocks, (ull)segment->size);
+	if (segment->flags & CM_SEGMENT_PAGED)
+		walk->heap[segment->heap].paged_bytes[cm_segment_fit(segment)] += segment->size;
 	add(sum, cm_segment_pool(segment), CM_STAT_SEGMENT, 1);
 	add(sum, cm_segment_pool(segment), CM_STAT_RESERVED_BYTES, segment->size);
-	if (segment->size >= cache->policy.max_split_size)
+	if (segment->size >= cache->policy.max_split_size && !(segment->flags & CM_SEGMENT_PAGED))
 		sum->stat1[CM_STAT1_OVERSIZE_SEGMENTS]++;
 	walk->range[walk->ranges++] = (struct range){segment->addr, segment->size};
 	return true;
@@ -339,6 +342,8 @@ static bool check_heap(struct walk *walk, const struct cm_heap *heap)
 			return cm_why_say(&walk->why,
 					  "heap %u: %llu blocks are free, its bins hold %llu",
 					  heap->index, (ull)sum->free_blocks[fit], (ull)blocks);
+		if (!cm_check_paged(heap, fit, sum->paged_bytes[fit], &walk->why))
+			return false;
 	}
 	return check_epochs(walk, heap);
 }
@@ -483,14 +488,32 @@ static int check_locked(struct cm_cache *cache, char *why, size_t why_bytes)
 	return ok ? 0 : -EUCLEAN;
 }
 
+/* The locks of who moves pages, before all others. */
+static void hold_pages(struct cm_cache *cache, uint32_t devices) CM_UNCHECKED
+{
+	uint32_t i;
+
+	for (i = 0; i < devices; i++)
+		cm_lock_acquire(&cache->device[i]->paging);
+}
+
+static void let_pages_go(struct cm_cache *cache, uint32_t devices) CM_UNCHECKED
+{
+	while (devices-- > 0)
+		cm_lock_release(&cache->device[devices]->paging);
+}
+
 int cm_cache_check(struct cm_cache *cache, char *why, size_t why_bytes) CM_UNCHECKED
 {
+	const uint32_t devices = atomic_load(&cache->devices);
 	int err;
 
+	hold_pages(cache, devices);
 	cm_lock_acquire(&cache->turn);
 	cm_cache_hold(cache);
 	err = check_locked(cache, why, why_bytes);
 	cm_cache_resume(cache);
 	cm_lock_release(&cache->turn);
+	let_pages_go(cache, devices);
 	return err;
 }

@@ -29,6 +29,10 @@ bool cm_why_say(const struct cm_why *why, const char *format, ...)
 bool cm_check_bins(const struct cm_heap *heap, uint32_t fit, const struct cm_why *why,
 		   uint64_t *ret_blocks);
 
+/* The pages of one pool: they are those of its runs, whose bytes the caller has summed up. */
+bool cm_check_paged(const struct cm_heap *heap, uint32_t fit, uint64_t bytes,
+		    const struct cm_why *why);
+
 /* With the build option `invariants`: the operation that has just ended is the one to blame. */
 static inline void cm_check_after(struct cm_cache *cache)
 {

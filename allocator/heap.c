@@ -24,6 +24,9 @@ static bool is_fit_by_policy(const struct cm_cache *cache, const struct cm_block
 	const struct cm_segment *segment = &cache->segment[block->segment];
 	const struct cm_policy *policy = &cache->policy;
 
+	/* Such a block is as large as chance has it, and no driver allocation. */
+	if (segment->flags & CM_SEGMENT_PAGED)
+		return true;
 	if (size < policy->max_split_size && block->size >= policy->max_split_size)
 		return false;
 	if (size >= policy->max_split_size && block->size >= size + policy->max_non_split_rounding)
@@ -44,8 +47,10 @@ static bool is_cut_by_policy(const struct cm_cache *cache, uint32_t fit,
 {
 	const uint32_t flags = cache->segment[block->segment].flags;
 
-	return is_rest_of_use(fit, block->size - size) && size < cache->policy.max_split_size &&
-	       !(flags & CM_SEGMENT_EXACT);
+	/* The rest of a run is cut however little it is: pages want to be full. */
+	return flags & CM_SEGMENT_PAGED ||
+	       (is_rest_of_use(fit, block->size - size) && size < cache->policy.max_split_size &&
+		!(flags & CM_SEGMENT_EXACT));
 }
 
 /* Most processes have configured nothing: then a block that is large enough fits, and no look at
@@ -224,6 +229,12 @@ int cm_heap_take_locked(struct cm_heap *heap, uint64_t size, uint64_t bytes, uin
 	return take(heap, size, bytes, false, CM_SCALAR_cache_hits, ret_addr);
 }
 
+int cm_heap_take_grown_locked(struct cm_heap *heap, uint64_t size, uint64_t bytes,
+			      uint64_t *ret_addr)
+{
+	return take(heap, size, bytes, false, CM_SCALAR_cache_misses, ret_addr);
+}
+
 static void fill_segment(struct cm_heap *heap, uint32_t s, uint32_t b, uint64_t addr, uint64_t size,
 			 uint32_t flags)
 {
@@ -341,7 +352,7 @@ void cm_heap_remove_segment_locked(struct cm_cache *cache, uint32_t s)
 	cm_books_begin(device->row);
 	cm_books_lower(device->row, pool, CM_STAT_SEGMENT, 1);
 	cm_books_lower(device->row, pool, CM_STAT_RESERVED_BYTES, (int64_t)segment->size);
-	if (segment->size >= cache->policy.max_split_size)
+	if (segment->size >= cache->policy.max_split_size && !(segment->flags & CM_SEGMENT_PAGED))
 		cm_stat4_lower(&device->row->stat1[CM_STAT1_OVERSIZE_SEGMENTS], 1);
 	cm_books_count(device->row, CM_SCALAR_num_device_free, 1);
 	cm_device_note_locked(device, CM_ACTION_SEGMENT_FREE, pool, heap->index, cm_thread.stack,

@@ -27,6 +27,7 @@
 #include "allocator/lock.h"
 #include "allocator/others.h"
 #include "allocator/page_map.h"
+#include "allocator/paged.h"
 #include "allocator/pinned.h"
 #include "allocator/ptr_map.h"
 #include "allocator/thread.h"
@@ -79,6 +80,9 @@ struct cm_heap {
 	struct cm_fence
 		ordered; /* of the last barrier: what is handed out behind it may not be idle */
 
+	struct cm_paged *paged[CM_FIT_COUNT]; /* NULL: no range is reserved */
+	uint64_t open_to; /* ordinals of other devices that reach the heap's pages */
+
 	uint64_t spare_event[CM_EPOCHS_MAX]; /* events of this context, not in use */
 	uint32_t spare_events;
 };
@@ -86,6 +90,8 @@ struct cm_heap {
 struct cm_device {
 	struct cm_lock lock;
 	struct cm_lock slow_lock; /* giving back and asking again after a failure: one at a time */
+	struct cm_lock paging;    /* see paged.h */
+	struct cm_paged *forgotten; /* ranges whose context has gone */
 	struct cm_cache *cache;
 	struct cm_device_row *row;
 	struct cm_ring ring;
@@ -236,6 +242,10 @@ int cm_heap_take_locked(struct cm_heap *heap, uint64_t size, uint64_t bytes, uin
 /* The same for a first try, which takes the device's lock: also -ENOENT where it would cut a large
  * block while as much waits for the device as is worth asking for first. -EAGAIN: the heap drains. */
 int cm_heap_try(struct cm_heap *heap, uint64_t size, uint64_t bytes, uint64_t *ret_addr);
+
+/* The same right after the heap has grown: it counts as a miss, and as no search of its own. */
+int cm_heap_take_grown_locked(struct cm_heap *heap, uint64_t size, uint64_t bytes,
+			      uint64_t *ret_addr);
 
 /*
  * Enters new memory of the driver as a segment and hands out its first `size` bytes. -ENOSPC: no

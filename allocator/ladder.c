@@ -174,6 +174,13 @@ static uint32_t segment_flags(const struct request *request)
 
 static int grow(const struct request *request)
 {
+	int err = -ENOENT;
+
+	if (cm_paged_serves(request->heap))
+		err = cm_paged_alloc(request->heap, request->size, request->bytes,
+				     request->ret_addr);
+	if (err != -ENOENT)
+		return err;
 	return grow_by(request, cm_size_segment(&request->heap->cache->policy, request->size),
 		       segment_flags(request));
 }

@@ -26,6 +26,7 @@
 
 /* What the driver can do in one context. */
 #define CM_CAN_CTX_EVENTS 1u /* cuCtxRecordEvent and cuCtxWaitEvent, CUDA 12.5 and later */
+#define CM_CAN_PAGES      2u /* virtual memory management, in units of 2 MiB */
 
 /* Kinds of pinned host memory: the flags of cuMemHostAlloc, or what cuMemAllocHost makes. */
 #define CM_HOST_PORTABLE      1u
@@ -41,6 +42,18 @@ struct cm_driver_ops {
 	int (*mem_free)(uint64_t ctx, uint64_t addr);
 	/* Free and total bytes of the device as the context sees them. */
 	int (*mem_info)(uint64_t ctx, uint64_t *ret_free, uint64_t *ret_total);
+
+	/* Addresses without memory, of the process. Multiples of 2 MiB, as all of the next ones. */
+	int (*range_reserve)(uint64_t bytes, uint64_t *ret_addr);
+	int (*range_free)(uint64_t addr, uint64_t bytes);
+	/* Memory without an address, of a device by its ordinal, until it is released and unmapped. */
+	int (*page_create)(int32_t ordinal, uint64_t bytes, uint64_t *ret_page);
+	int (*page_release)(uint64_t page);
+	/* Puts a whole page at addresses where none is, or takes it away again. */
+	int (*page_map)(uint64_t addr, uint64_t bytes, uint64_t page);
+	int (*page_unmap)(uint64_t addr, uint64_t bytes);
+	/* Lets a device read and write all pages mapped in the addresses. */
+	int (*range_open)(int32_t ordinal, uint64_t addr, uint64_t bytes);
 
 	/* Pinned host memory of a kind (CM_HOST_*), made in `ctx`. Blocks. */
 	int (*host_alloc)(uint64_t ctx, uint64_t bytes, uint32_t kind, uint64_t *ret_addr);

@@ -42,6 +42,8 @@ struct cm_policy {
 	 * streams wait for: every heap is shared. */
 	bool reached;
 
+	bool expandable_segments; /* page-backed memory, where the driver and the placement allow */
+
 	uint64_t max_split_size;             /* bytes, UINT64_MAX: unlimited */
 	uint64_t max_non_split_rounding;     /* bytes */
 	uint64_t large_segment_size;         /* bytes, segments for requests of 1 to 10 MiB */

@@ -37,10 +37,11 @@ int cm_release_to_driver(struct cm_device *device, uint64_t ctx, uint64_t addr)
 	return err;
 }
 
-/* Whether the segment is a free driver allocation of the device. */
+/* Whether the segment is a free driver allocation of the device; pages go another way (paged.h). */
 static bool is_returnable(const struct cm_device *device, const struct cm_segment *segment)
 {
-	return cm_segment_is_of(segment, device) && cm_segment_is_free(device->cache, segment);
+	return cm_segment_is_of(segment, device) && cm_segment_is_free(device->cache, segment) &&
+	       !(segment->flags & CM_SEGMENT_PAGED);
 }
 
 /* Takes up to BATCH chosen segments out of the tables, from row *at on. */
@@ -116,7 +117,7 @@ uint64_t cm_release_free(struct cm_device *device)
 {
 	const struct choice choice = {.wants = any, .cache = device->cache, .enough = UINT64_MAX};
 
-	return release(device, &choice);
+	return release(device, &choice) + cm_paged_release(device);
 }
 
 uint64_t cm_release_orphans(struct cm_device *device)
@@ -127,7 +128,7 @@ uint64_t cm_release_orphans(struct cm_device *device)
 	if (!atomic_load_explicit(&device->orphans, memory_order_relaxed))
 		return 0;
 	atomic_store_explicit(&device->orphans, false, memory_order_relaxed);
-	return release(device, &choice);
+	return release(device, &choice) + cm_paged_release_orphans(device);
 }
 
 int cm_release_orphan(struct cm_device *device, uint32_t s)
@@ -137,7 +138,9 @@ int cm_release_orphan(struct cm_device *device, uint32_t s)
 	uint64_t addr = 0, ctx = 0;
 
 	cm_lock_acquire(&device->lock);
-	if (is_returnable(device, segment) && !cm_segment_is_recycled(cache, segment)) {
+	if (cm_segment_is_of(segment, device) && segment->flags & CM_SEGMENT_PAGED)
+		cm_device_note_orphan(device);
+	else if (is_returnable(device, segment) && !cm_segment_is_recycled(cache, segment)) {
 		addr = segment->addr;
 		ctx = segment->context;
 		cm_heap_remove_segment_locked(cache, s);

@@ -229,6 +229,20 @@ int cm_cache_mark_exported(struct cm_cache *cache, uint64_t addr)
 	return err;
 }
 
+int cm_cache_open_to(struct cm_cache *cache, uint64_t ctx, int32_t ordinal)
+{
+	struct cm_heap *heap = cm_cache_find_heap(cache, ctx);
+
+	int err;
+
+	/* While a capture is active the driver may not be asked: what is mapped now stays closed. */
+	if (!heap || !cache->ops->gate_enter())
+		return 0;
+	err = cm_paged_open_to(heap, ordinal);
+	cache->ops->gate_leave();
+	return err;
+}
+
 void cm_cache_mark_shared(struct cm_cache *cache, uint64_t ctx)
 {
 	struct cm_heap *heap = cm_cache_find_heap(cache, ctx);

@@ -94,6 +94,15 @@ void cm_cache_poll(struct cm_cache *cache)
 	cm_lock_release(&cache->turn);
 	for (i = 0; i < n; i++)
 		(void)cm_release_orphans(cache->device[i]);
+	cm_paged_return_forgotten(cache);
+	cache->ops->gate_leave();
+}
+
+void cm_cache_forgotten(struct cm_cache *cache)
+{
+	if (!cache->ops->gate_enter())
+		return;
+	cm_paged_return_forgotten(cache);
 	cache->ops->gate_leave();
 }
 
@@ -177,10 +186,16 @@ uint64_t cm_cache_returnable(struct cm_cache *cache, uint64_t ctx)
 		return 0;
 	cm_lock_acquire(&heap->device->lock);
 	end = cm_rows_segments(cache);
-	for (s = 1; s < end; s++)
-		if (cm_segment_is_of(&cache->segment[s], heap->device) &&
-		    is_returnable(cache, &cache->segment[s]))
-			bytes += cache->segment[s].size;
+	for (s = 1; s < end; s++) {
+		const struct cm_segment *segment = &cache->segment[s];
+
+		if (!cm_segment_is_of(segment, heap->device))
+			continue;
+		if (segment->flags & CM_SEGMENT_PAGED)
+			bytes += cm_paged_returnable_locked(cache, s);
+		else if (is_returnable(cache, segment))
+			bytes += segment->size;
+	}
 	cm_lock_release(&heap->device->lock);
 	return bytes;
 }

@@ -6,7 +6,9 @@
 
 #include "allocator/fence.h"
 #include "allocator/lock.h"
+#include "allocator/paged.h"
 #include "interpose/capture.h"
+#include "interpose/driver_ops.h"
 #include "interpose/hooks.h"
 #include "interpose/log.h"
 #include "interpose/process.h"
@@ -95,6 +97,8 @@ static bool read_info(CUcontext ctx, struct cm_context_info *info)
 	info->simulated = !strncmp(info->name, "Simulated", strlen("Simulated"));
 	if (cm_real_has(cuCtxRecordEvent) && cm_real_has(cuCtxWaitEvent))
 		info->can = CM_CAN_CTX_EVENTS;
+	if (cm_process_policy()->expandable_segments && cm_driver_has_pages(device, CM_PAGED_PAGE))
+		info->can |= CM_CAN_PAGES;
 	return true;
 }
 
@@ -352,6 +356,8 @@ static CUresult destroy(CUcontext ctx, CUresult (*real)(CUcontext ctx))
 	if (!cache)
 		forget(NULL, ctx);
 	res = cache ? destroy_in(cache, ctx, real) : real(ctx);
+	if (cache)
+		cm_cache_forgotten(cache);
 	cm_hook_leave();
 	return res;
 }
@@ -440,8 +446,10 @@ static CUresult leave_primary(CUdevice device, CUresult (*real)(CUdevice device)
 	    (cm_real.cuDevicePrimaryCtxGetState(device, &flags, &active) != CUDA_SUCCESS ||
 	     !active))
 		forget(cache, ctx);
-	if (cache)
+	if (cache) {
 		cm_cache_unlock_contexts(cache);
+		cm_cache_forgotten(cache);
+	}
 	return res;
 }
 
@@ -463,8 +471,10 @@ static CUresult reset_primary(CUdevice device, CUresult (*real)(CUdevice device)
 	if (ctx && cm_real.cuDevicePrimaryCtxGetState(device, &flags, &active) == CUDA_SUCCESS &&
 	    active)
 		(void)note(ctx, device, true);
-	if (cache)
+	if (cache) {
 		cm_cache_unlock_contexts(cache);
+		cm_cache_forgotten(cache);
+	}
 	return res;
 }
 
@@ -504,6 +514,7 @@ CUresult cm_wrap_cuGreenCtxCreate(CUgreenCtx *green, CUdevResourceDesc desc, CUd
 CUresult cm_wrap_cuCtxEnablePeerAccess(CUcontext peer, unsigned int flags)
 {
 	struct cm_cache *cache;
+	CUdevice device;
 	CUresult res;
 
 	if (!cm_hook_enter())
@@ -513,6 +524,8 @@ CUresult cm_wrap_cuCtxEnablePeerAccess(CUcontext peer, unsigned int flags)
 	if (cache)
 		cm_cache_mark_shared(cache, (uintptr_t)peer);
 	res = cm_real.cuCtxEnablePeerAccess(peer, flags);
+	if (cache && res == CUDA_SUCCESS && cm_real.cuCtxGetDevice(&device) == CUDA_SUCCESS)
+		(void)cm_cache_open_to(cache, (uintptr_t)peer, device);
 	cm_hook_leave();
 	return res;
 }

@@ -62,6 +62,85 @@ static int mem_info(uint64_t ctx, uint64_t *ret_free, uint64_t *ret_total)
 	return (int)res;
 }
 
+static CUmemAllocationProp on_device(int32_t ordinal)
+{
+	return (CUmemAllocationProp){
+		.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+		.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = ordinal},
+	};
+}
+
+/* These are of the process, and want no context (cuda.h, Virtual Memory Management). */
+static int range_reserve(uint64_t bytes, uint64_t *ret_addr)
+{
+	CUdeviceptr addr = 0;
+	CUresult res = cm_real.cuMemAddressReserve(&addr, bytes, 0, 0, 0);
+
+	if (res == CUDA_SUCCESS)
+		*ret_addr = addr;
+	return (int)res;
+}
+
+static int range_free(uint64_t addr, uint64_t bytes)
+{
+	return (int)cm_real.cuMemAddressFree(addr, bytes);
+}
+
+static int page_create(int32_t ordinal, uint64_t bytes, uint64_t *ret_page)
+{
+	const CUmemAllocationProp prop = on_device(ordinal);
+	CUmemGenericAllocationHandle page = 0;
+	CUresult res = cm_real.cuMemCreate(&page, bytes, &prop, 0);
+
+	if (res == CUDA_SUCCESS)
+		*ret_page = page;
+	return (int)res;
+}
+
+static int page_release(uint64_t page)
+{
+	return (int)cm_real.cuMemRelease(page);
+}
+
+static int page_map(uint64_t addr, uint64_t bytes, uint64_t page)
+{
+	return (int)cm_real.cuMemMap(addr, bytes, 0, page, 0);
+}
+
+static int page_unmap(uint64_t addr, uint64_t bytes)
+{
+	return (int)cm_real.cuMemUnmap(addr, bytes);
+}
+
+static int range_open(int32_t ordinal, uint64_t addr, uint64_t bytes)
+{
+	const CUmemAccessDesc access = {
+		.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = ordinal},
+		.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+	};
+
+	return (int)cm_real.cuMemSetAccess(addr, bytes, &access, 1);
+}
+
+bool cm_driver_has_pages(int32_t ordinal, uint64_t bytes)
+{
+	const CUmemAllocationProp prop = on_device(ordinal);
+	size_t grain = 0;
+	int has = 0;
+
+	return cm_real_has(cuMemCreate) && cm_real_has(cuMemRelease) && cm_real_has(cuMemMap) &&
+	       cm_real_has(cuMemUnmap) && cm_real_has(cuMemAddressReserve) &&
+	       cm_real_has(cuMemAddressFree) && cm_real_has(cuMemSetAccess) &&
+	       cm_real_has(cuMemGetAllocationGranularity) && cm_real_has(cuDeviceGetAttribute) &&
+	       cm_real.cuDeviceGetAttribute(&has,
+					    CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED,
+					    ordinal) == CUDA_SUCCESS &&
+	       has &&
+	       cm_real.cuMemGetAllocationGranularity(
+		       &grain, &prop, CU_MEM_ALLOC_GRANULARITY_MINIMUM) == CUDA_SUCCESS &&
+	       grain && bytes % grain == 0;
+}
+
 static int host_alloc(uint64_t ctx, uint64_t bytes, uint32_t kind, uint64_t *ret_addr)
 {
 	void *ptr = NULL;
@@ -163,6 +242,13 @@ const struct cm_driver_ops *cm_driver_ops(void)
 		.mem_alloc = mem_alloc,
 		.mem_free = mem_free,
 		.mem_info = mem_info,
+		.range_reserve = range_reserve,
+		.range_free = range_free,
+		.page_create = page_create,
+		.page_release = page_release,
+		.page_map = page_map,
+		.page_unmap = page_unmap,
+		.range_open = range_open,
 		.host_alloc = host_alloc,
 		.host_free = host_free,
 		.event_create = event_create,

@@ -203,6 +203,9 @@ static void fill_policy(const struct cm_config *config, const struct cm_signs *s
 	policy.placement = config->placement == CM_CONF_PLACEMENT_EXACT ? CM_PLACEMENT_EXACT
 									: CM_PLACEMENT_SPLIT;
 	policy.reached = is_reached(config, signs);
+	/* Handles for other processes want driver allocations. */
+	policy.expandable_segments = config->expandable_segments &&
+				     policy.placement != CM_PLACEMENT_EXACT;
 	policy.max_split_size = mib_to_bytes(config->max_split_size_mb);
 	policy.max_non_split_rounding = mib_to_bytes(config->max_non_split_rounding_mb);
 	policy.large_segment_size = mib_to_bytes(config->large_segment_size_mb);

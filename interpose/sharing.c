@@ -39,6 +39,12 @@ static void tell(const char *function, CUdeviceptr addr)
 	       function, (unsigned long long)addr);
 }
 
+/* Pages have no handles of this kind, and a piece has none of its own. */
+static bool is_exportable(const struct cm_place_info *info)
+{
+	return info->block_addr == info->segment_addr && !(info->segment_flags & CM_SEGMENT_PAGED);
+}
+
 /* A handle names a whole driver allocation, and an importer gets its base. */
 static CUresult export(CUipcMemHandle *handle, CUdeviceptr addr)
 {
@@ -46,7 +52,7 @@ static CUresult export(CUipcMemHandle *handle, CUdeviceptr addr)
 
 	if (!find(addr, &info))
 		return cm_real.cuIpcGetMemHandle(handle, addr);
-	if (info.block_addr != info.segment_addr) {
+	if (!is_exportable(&info)) {
 		if (info.place != CM_PLACE_IDLE)
 			tell("cuIpcGetMemHandle", addr);
 		return CUDA_ERROR_INVALID_VALUE;

@@ -178,6 +178,7 @@ struct cm_block {
 #define CM_SEGMENT_EXACT    8u    /* one block of its own: never split */
 #define CM_SEGMENT_HOST     16u   /* pinned host memory: always one block */
 #define CM_SEGMENT_DIRECT   32u   /* one request passed on: given back when it is freed */
+#define CM_SEGMENT_PAGED    4096u /* grows and shrinks by pages of 2 MiB: expandable_segments */
 #define CM_SEGMENT_REGISTERED \
 	64u /* with HOST: the program's own pages, of any address and size, cuMemHostRegister */
 

@@ -122,6 +122,7 @@ void cm_play_everywhere(void **state, const char *role, const char *more)
 		NULL,
 		"",
 		"placement:exact",
+		"expandable_segments:True",
 		"reuse:grow",
 		"sync:free",
 		"mode:stats",

@@ -10,6 +10,7 @@
 #define PAGE         (2 * MIB)
 #define DEVICE_BASE  UINT64_C(0x700000000000)
 #define DEVICE_BYTES (UINT64_C(1) << 40)
+#define RANGE_BASE   UINT64_C(0x600000000000)
 #define HANG_NS      UINT64_C(100000000000) /* nobody sleeps for so long on purpose */
 
 static uint64_t work_number; /* of all drivers: it only has to move */
@@ -48,12 +49,14 @@ void fake_driver_init(struct fake_driver *driver, uint64_t limit_bytes)
 	driver->limit_bytes = limit_bytes;
 	driver->call_ns = 1000;
 	driver->next_work = 1;
+	driver->next_range = RANGE_BASE;
 	fake = driver;
 }
 
 void fake_driver_fini(struct fake_driver *driver)
 {
 	free(driver->memory);
+	free(driver->page);
 	free(driver->work);
 	free(driver->event);
 	(void)pthread_cond_destroy(&driver->gate_moved);
@@ -262,11 +265,33 @@ static uint32_t contexts_alive(void)
 	return n;
 }
 
-/* Whether the context may use all of the range. */
-static bool is_given(const struct fake_context *context, uint64_t addr, uint64_t bytes)
+static struct fake_page *find_page(uint64_t addr)
 {
 	size_t i;
 
+	for (i = 0; i < fake->pages; i++)
+		if (fake->page[i].addr && addr >= fake->page[i].addr &&
+		    addr - fake->page[i].addr < fake->page[i].bytes)
+			return &fake->page[i];
+	return NULL;
+}
+
+/* Whether the context may use all of the range. */
+static bool is_given(const struct fake_context *context, uint64_t addr, uint64_t bytes)
+{
+	struct fake_page *page;
+	size_t i;
+
+	while (addr >= RANGE_BASE && addr < fake->next_range) {
+		page = find_page(addr);
+		if (!page || !page->open || page->device != context->device)
+			return false;
+		page->user = context->handle;
+		if (addr + bytes <= page->addr + page->bytes)
+			return true;
+		bytes -= page->addr + page->bytes - addr;
+		addr = page->addr + page->bytes;
+	}
 	for (i = 0; i < fake->memories; i++)
 		if (addr >= fake->memory[i].addr &&
 		    addr + bytes <= fake->memory[i].addr + fake->memory[i].bytes)
@@ -384,6 +409,9 @@ void fake_context_destroy(uint64_t ctx)
 	for (i = fake->memories; i-- > 0;)
 		if (fake->memory[i].ctx == ctx)
 			remove_memory(i);
+	for (i = 0; i < fake->pages; i++)
+		if (fake->page[i].addr && fake->page[i].user == ctx)
+			forgive(fake->page[i].addr, fake->page[i].bytes);
 	for (i = 0; i < fake->events; i++)
 		if (fake->event[i].ctx == ctx)
 			fake->event[i].ctx = 0;
@@ -530,6 +558,132 @@ static int host_free(uint64_t ctx, uint64_t addr)
 	int err = begin(FAKE_HOST_FREE, ctx);
 
 	return end(err ? err : give_memory(ctx, true, addr));
+}
+
+/* As begin, for what is of the process and no context's. */
+static int begin_of_process(enum fake_call call)
+{
+	(void)pthread_mutex_lock(&fake->lock);
+	fake->calls++;
+	fake->called[call]++;
+	set_now(fake->now_ns + fake->call_ns);
+	fake->slept_ns = 0;
+	drop_ended();
+	judge_gate(call, 0);
+	if (fake->calls == fake->fail_call) {
+		fake->failed = true;
+		return fake->fail_code;
+	}
+	return 0;
+}
+
+static int range_reserve(uint64_t bytes, uint64_t *ret_addr)
+{
+	int err = begin_of_process(FAKE_RANGE_RESERVE);
+
+	if (err)
+		return end(err);
+	if (!bytes || bytes % PAGE)
+		complain("a range that is no pages", bytes, 0);
+	*ret_addr = fake->next_range;
+	fake->next_range += bytes;
+	return end(0);
+}
+
+static int range_free(uint64_t addr, uint64_t bytes)
+{
+	int err = begin_of_process(FAKE_RANGE_FREE);
+	size_t i;
+
+	for (i = 0; !err && i < fake->pages; i++)
+		if (fake->page[i].addr >= addr && fake->page[i].addr < addr + bytes)
+			complain("a range is freed with a page in it", addr, fake->page[i].addr);
+	return end(err);
+}
+
+static int page_create(int32_t ordinal, uint64_t bytes, uint64_t *ret_page)
+{
+	int err = begin_of_process(FAKE_PAGE_CREATE);
+
+	if (!err && bytes > fake->limit_bytes - fake->used_bytes[ordinal])
+		err = CM_DRIVER_OUT_OF_MEMORY;
+	if (err)
+		return end(err);
+	fake->page = grow(fake->page, &fake->page_room, fake->pages + 1, sizeof(fake->page[0]));
+	fake->page[fake->pages++] = (struct fake_page){.bytes = bytes, .device = (uint32_t)ordinal};
+	fake->used_bytes[ordinal] += bytes;
+	*ret_page = fake->pages;
+	return end(0);
+}
+
+static struct fake_page *page_of(uint64_t handle)
+{
+	if (handle && handle <= fake->pages && fake->page[handle - 1].bytes)
+		return &fake->page[handle - 1];
+	complain("a page that the driver has not given", handle, 0);
+	return NULL;
+}
+
+static int page_release(uint64_t handle)
+{
+	int err = begin_of_process(FAKE_PAGE_RELEASE);
+	struct fake_page *page = err ? NULL : page_of(handle);
+
+	if (!page)
+		return end(err ? err : FAKE_INVALID_VALUE);
+	if (page->addr)
+		complain("a page is released while it is mapped", handle, page->addr);
+	fake->used_bytes[page->device] -= page->bytes;
+	*page = (struct fake_page){0};
+	return end(0);
+}
+
+static int page_map(uint64_t addr, uint64_t bytes, uint64_t handle)
+{
+	int err = begin_of_process(FAKE_PAGE_MAP);
+	struct fake_page *page = err ? NULL : page_of(handle);
+
+	if (!page)
+		return end(err ? err : FAKE_INVALID_VALUE);
+	if (addr % PAGE || bytes != page->bytes || addr < RANGE_BASE ||
+	    addr + bytes > fake->next_range || find_page(addr) || page->addr)
+		complain("a page is mapped where it can't be", addr, handle);
+	page->addr = addr;
+	return end(0);
+}
+
+static int page_unmap(uint64_t addr, uint64_t bytes)
+{
+	int err = begin_of_process(FAKE_PAGE_UNMAP);
+	struct fake_page *page = err ? NULL : find_page(addr);
+	size_t i;
+
+	if (!page)
+		return end(err ? err : FAKE_INVALID_VALUE);
+	if (page->addr != addr || page->bytes != bytes)
+		complain("not a whole page is unmapped", addr, bytes);
+	for (i = 0; i < fake->works; i++)
+		if (!is_over(&fake->work[i]) && touches(&fake->work[i], addr, bytes))
+			complain("unmapped while work may touch it", addr, fake->work[i].number);
+	page->addr = 0;
+	page->open = false;
+	return end(0);
+}
+
+static int range_open(int32_t ordinal, uint64_t addr, uint64_t bytes)
+{
+	int err = begin_of_process(FAKE_RANGE_OPEN);
+	struct fake_page *page;
+	uint64_t at;
+
+	for (at = addr; !err && at < addr + bytes; at += PAGE) {
+		page = find_page(at);
+		if (!page)
+			complain("access to where no page is", at, 0);
+		else if (page->device == (uint32_t)ordinal)
+			page->open = true;
+	}
+	return end(err);
 }
 
 static int mem_info(uint64_t ctx, uint64_t *ret_free, uint64_t *ret_total)
@@ -708,6 +862,13 @@ const struct cm_driver_ops *fake_driver_ops(void)
 		.mem_alloc = mem_alloc,
 		.mem_free = mem_free,
 		.mem_info = mem_info,
+		.range_reserve = range_reserve,
+		.range_free = range_free,
+		.page_create = page_create,
+		.page_release = page_release,
+		.page_map = page_map,
+		.page_unmap = page_unmap,
+		.range_open = range_open,
 		.host_alloc = host_alloc,
 		.host_free = host_free,
 		.event_create = event_create,

@@ -30,6 +30,13 @@ enum fake_call {
 	FAKE_MEM_ALLOC,
 	FAKE_MEM_FREE,
 	FAKE_MEM_INFO,
+	FAKE_RANGE_RESERVE,
+	FAKE_RANGE_FREE,
+	FAKE_PAGE_CREATE,
+	FAKE_PAGE_RELEASE,
+	FAKE_PAGE_MAP,
+	FAKE_PAGE_UNMAP,
+	FAKE_RANGE_OPEN,
 	FAKE_HOST_ALLOC,
 	FAKE_HOST_FREE,
 	FAKE_EVENT_CREATE,
@@ -62,6 +69,15 @@ struct fake_memory {
 	uint64_t ctx;
 	uint32_t device; /* FAKE_HOST: pinned host memory */
 	uint32_t kind;   /* of host memory */
+};
+
+/* Memory without an address, named by its place in the table. */
+struct fake_page {
+	uint64_t bytes; /* 0: it has been released */
+	uint64_t addr;  /* where it is mapped, 0: nowhere */
+	uint32_t device;
+	bool open;     /* its device may use it */
+	uint64_t user; /* the context that it was handed out in last */
 };
 
 struct fake_event {
@@ -108,6 +124,9 @@ struct fake_driver {
 	struct fake_context context[FAKE_CONTEXTS_MAX];
 	struct fake_memory *memory; /* by rising address */
 	size_t memories, memory_room;
+	uint64_t next_range; /* addresses from here on are not reserved */
+	struct fake_page *page;
+	size_t pages, page_room;
 	struct fake_work *work; /* not ended, by rising number */
 	size_t works, work_room;
 	struct fake_event *event;

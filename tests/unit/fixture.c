@@ -11,7 +11,7 @@ static struct cm_context_info info_of(const struct fixture *fixture, uint64_t ct
 	return (struct cm_context_info){
 		.ctx = ctx,
 		.ordinal = (int32_t)device,
-		.can = fixture->old_driver ? 0 : CM_CAN_CTX_EVENTS,
+		.can = CM_CAN_PAGES | (fixture->old_driver ? 0 : CM_CAN_CTX_EVENTS),
 		.total_bytes = fixture->driver.limit_bytes,
 		.name = "fake",
 	};
@@ -73,6 +73,7 @@ void fixture_remove_context(struct fixture *fixture, uint64_t ctx)
 	cm_cache_lock_contexts(fixture->cache);
 	cm_cache_context_has_ended(fixture->cache);
 	cm_cache_unlock_contexts(fixture->cache);
+	cm_cache_forgotten(fixture->cache);
 }
 
 int fixture_alloc(struct fixture *fixture, struct cm_heap *heap, uint64_t bytes, uint64_t *ret_addr)

@@ -392,6 +392,7 @@ static void read_policy(struct ops *ops, struct cm_policy *policy)
 	policy->sync = how & 4 ? CM_SYNC_FREE : CM_SYNC_EPOCH;
 	policy->placement = how & 8 ? CM_PLACEMENT_EXACT : CM_PLACEMENT_SPLIT;
 	policy->mode = how % 64 == 63 ? CM_MODE_STATS : CM_MODE_CACHE;
+	policy->expandable_segments = how & 64 && policy->placement == CM_PLACEMENT_SPLIT;
 	if (more & 1)
 		policy->max_split_size = 20 * MIB + (more >> 4) * 4 * MIB;
 	if (more & 2)

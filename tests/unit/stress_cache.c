@@ -2,7 +2,7 @@
 /*
  * Threads that allocate, free their own and each other's blocks, launch, poll and trim, with the
  * referee watching: in one context, where barriers are laid, and over two devices, while a third
- * context comes and goes. A plain program, since an assertion of the framework may not fail on
+ * context comes and goes; with driver allocations and with pages. A plain program, since an assertion of the framework may not fail on
  * another thread. TSan is its best reader.
  */
 #include <errno.h>
@@ -145,12 +145,16 @@ static void complain(void)
 		fail(complaint, 0);
 }
 
-static void run(uint32_t on_devices)
+static void run(uint32_t on_devices, bool on_pages)
 {
+	struct cm_policy policy;
 	size_t i;
 
-	if (!fixture_open(&fixture,
-			  &(struct fixture_params){.limit_bytes = 512 * MIB, .events = 1024}))
+	cm_policy_init(&policy);
+	policy.expandable_segments = on_pages;
+	if (!fixture_open(&fixture, &(struct fixture_params){.policy = &policy,
+							     .limit_bytes = 512 * MIB,
+							     .events = 1024}))
 		abort();
 	devices = on_devices;
 	heap[0] = fixture.heap;
@@ -174,9 +178,12 @@ static void run(uint32_t on_devices)
 
 int main(void)
 {
-	run(1);
-	run(2);
+	run(1, false);
+	run(2, false);
+	run(1, true);
+	run(2, true);
 	bare = true;
-	run(2);
+	run(2, false);
+	run(2, true);
 	return failures != 0;
 }

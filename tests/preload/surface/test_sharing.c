@@ -448,6 +448,21 @@ static void play_pieces(void)
 }
 
 /* A file is of just the range, a piece or not, as long as the host's pages allow. */
+/* Not even for the first block of a run of pages; and nothing is lost by asking. */
+static void play_pages(void)
+{
+	CUipcMemHandle handle;
+	CUdeviceptr first, second;
+
+	cm_open(0);
+	first = cm_get(3 * MIB);
+	second = cm_get(3 * MIB);
+	CM_MUST(ask(CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE, first) == 0);
+	CM_MUST(cuIpcGetMemHandle(&handle, first) == CUDA_ERROR_INVALID_VALUE);
+	OK(cuMemFree_v2(second));
+	CM_MUST(cm_get(3 * MIB) == second);
+}
+
 static void play_file_of_a_piece(void)
 {
 	CUdeviceptr odd, even;
@@ -480,6 +495,7 @@ static const struct cm_role roles[] = {
 	{"own_place", play_own_place},
 	{"pieces", play_pieces},
 	{"file_of_a_piece", play_file_of_a_piece},
+	{"pages", play_pages},
 	{NULL, NULL},
 };
 
@@ -524,6 +540,11 @@ static void a_file_of_an_odd_piece_is_refused_with_a_word(void **state)
 	must_say(state, "file_of_a_piece", "placement:split", "cuMemGetHandleForAddressRange(");
 }
 
+static void a_handle_of_pages_is_refused_with_a_word(void **state)
+{
+	must_say(state, "pages", "placement:split,expandable_segments:True", "cuIpcGetMemHandle(");
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -532,6 +553,7 @@ int main(int argc, char **argv)
 		CM_PLAY_TEST(an_importer_without_offset_reads_what_was_written),
 		CM_PLAY_TEST(a_handle_of_a_piece_is_refused_with_a_word),
 		CM_PLAY_TEST(a_file_of_an_odd_piece_is_refused_with_a_word),
+		CM_PLAY_TEST(a_handle_of_pages_is_refused_with_a_word),
 		CM_PLAY_TEST(a_sign_of_sharing_makes_placement_exact),
 		CM_PLAY_TEST(exact_placement_is_native),
 		CM_PLAY_TEST(native_placement_is_exact),

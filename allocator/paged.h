@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The page-backed heap (expandable_segments): one reserved range of addresses for each pool of a
+ * context, and pages of the card only where it holds blocks. A request that no ready block serves is
+ * placed where the fewest pages are missing; pages that lie wholly in free blocks are taken from there
+ * before the driver is asked for new ones.
+ *
+ * A page is taken away only when nothing that was submitted before can still touch it: its block is
+ * free, and the last ordered barrier has been passed. Nothing here waits for the device.
+ *
+ * One thread of a device at a time moves pages (cm_device.paging); that lock is taken before the
+ * cache's turn and the device's lock, and held while the driver is called.
+ */
+#ifndef CM_ALLOCATOR_PAGED_H
+#define CM_ALLOCATOR_PAGED_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct cm_cache;
+struct cm_device;
+struct cm_heap;
+
+/* The least that cuMemCreate gives on every card with these calls. */
+#define CM_PAGED_PAGE (UINT64_C(2) << 20)
+
+/* In place of a handle: the driver has not let the page go, nothing can be mapped there any more. */
+#define CM_PAGED_LOST UINT64_MAX
+
+/* One reserved range. Its pages are guarded by the paging lock, and their runs by the device's, too. */
+struct cm_paged {
+	uint64_t base;
+	uint64_t bytes;
+	uint32_t top;          /* no page from here on was ever in a run */
+	struct cm_paged *next; /* of those put aside */
+	struct cm_paged_page {
+		uint64_t handle; /* of the driver, 0: no page is mapped here */
+		uint32_t run;    /* of the first and the last page of a run: its segment */
+		uint32_t hint;   /* of the last page of a run: see cm_runs_last_block */
+	} page[];
+};
+
+/* Whether the heap's memory is paged. */
+bool cm_paged_serves(const struct cm_heap *heap);
+
+/*
+ * Memory for `bytes` rounded to `size`, by adding pages. -ENOENT: it can't be had this way, ask for a
+ * segment; another errno, or the driver's code, as cm_cache_alloc has them. The gate is entered, the
+ * turn and the device's lock are not held.
+ */
+int cm_paged_alloc(struct cm_heap *heap, uint64_t size, uint64_t bytes, uint64_t *ret_addr);
+
+/* Gives the driver all pages that lie wholly in free blocks and that no work can touch; the bytes. */
+uint64_t cm_paged_release(struct cm_device *device);
+
+/* The same of wholly free runs that are not recycled alone. */
+uint64_t cm_paged_release_orphans(struct cm_device *device);
+
+/* The context is going away: its ranges are put aside, without any call. The turn and the device's
+ * lock are held. */
+void cm_paged_forget_locked(struct cm_heap *heap);
+
+/* Gives the driver what was put aside, once the context has gone. */
+void cm_paged_return_forgotten(struct cm_cache *cache);
+
+/* Bytes of whole pages in a run that hold no block in use. The device's lock is held. */
+uint64_t cm_paged_returnable_locked(const struct cm_cache *cache, uint32_t run);
+
+/* `ordinal`, another device, can reach the heap's memory from now on, that to come included. 0 or the
+ * driver's code. */
+int cm_paged_open_to(struct cm_heap *heap, int32_t ordinal);
+
+#endif

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: MIT */
+/* Memory backed by pages: where they are added, from where they are taken, and where they stay. */
+#include "allocator/paged.h"
+
+#include "allocator/heap.h"
+#include "tests/unit/fixture_case.h"
+
+#define PAGE CM_PAGED_PAGE
+
+static struct fixture *open_paged(uint64_t limit_bytes)
+{
+	struct cm_policy policy;
+
+	cm_policy_init(&policy);
+	policy.expandable_segments = true;
+	return case_open(&(struct fixture_params){
+		.policy = &policy, .limit_bytes = limit_bytes, .events = 64});
+}
+
+static int setup(void **state)
+{
+	*state = open_paged(0);
+	return 0;
+}
+
+static void assert_pages(struct fixture *f, uint64_t pages)
+{
+	assert_current(f, CM_POOL_ALL, CM_STAT_RESERVED_BYTES, (int64_t)(pages * PAGE));
+	assert_int_equal(f->driver.used_bytes[0], pages * PAGE);
+}
+
+static void pages_stand_only_under_blocks(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t first = case_get(f, 5 * MIB), second = case_get(f, 5 * MIB);
+
+	/* Two blocks of 5 MiB in five pages of 2 MiB, side by side in one growing segment. */
+	assert_int_equal(second, first + 5 * MIB);
+	assert_pages(f, 5);
+	assert_current(f, CM_POOL_ALL, CM_STAT_SEGMENT, 1);
+	assert_int_equal(f->driver.called[FAKE_MEM_ALLOC], 0);
+	/* Small blocks have a range of their own. */
+	(void)case_get(f, 512);
+	assert_pages(f, 6);
+	assert_current(f, CM_POOL_SMALL, CM_STAT_RESERVED_BYTES, PAGE);
+}
+
+static void free_pages_are_moved_before_new_ones_are_made(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t hole = case_get(f, 20 * MIB), wall = case_get(f, 2 * MIB);
+
+	case_put(f, hole);
+	case_settle(f);
+	/* It does not fit the hole; ten of its pages come from there. */
+	(void)case_get(f, 24 * MIB);
+	assert_pages(f, 13);
+	assert_int_equal(f->driver.called[FAKE_PAGE_CREATE], 13);
+	assert_int_equal(f->driver.called[FAKE_PAGE_UNMAP], 10);
+	/* And the hole can be filled again. */
+	assert_int_equal(case_get(f, 20 * MIB), hole);
+	assert_pages(f, 23);
+	case_put(f, wall);
+}
+
+static void a_page_with_a_block_on_it_stays(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t hole = case_get(f, 20 * MIB - 512), wall = case_get(f, 512 + 1024 * KIB);
+
+	case_put(f, hole);
+	case_settle(f);
+	(void)case_get(f, 24 * MIB);
+	/* The last page of the hole holds the first bytes of the wall. */
+	assert_int_equal(f->driver.called[FAKE_PAGE_UNMAP], 9);
+	case_put(f, wall);
+}
+
+static void pages_behind_a_barrier_are_not_moved_until_it_is_passed(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t hole = case_get(f, 20 * MIB), wall = case_get(f, 2 * MIB), work;
+
+	work = fixture_launch(f, f->ctx, 1, hole, 20 * MIB, 10 * MS);
+	case_put(f, hole);
+	/* The barrier makes the hole ready, not idle: its pages stay, and new ones are made. */
+	(void)case_get(f, 24 * MIB);
+	assert_false(fake_is_done(work));
+	assert_int_equal(fixture_scalar(f, CM_SCALAR_barriers), 1);
+	assert_int_equal(f->driver.called[FAKE_PAGE_UNMAP], 0);
+	assert_pages(f, 23);
+	case_settle(f);
+	(void)case_get(f, 30 * MIB);
+	assert_int_equal(f->driver.called[FAKE_PAGE_UNMAP], 10);
+	case_put(f, wall);
+}
+
+static void a_trim_gives_back_every_whole_page(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t hole = case_get(f, 20 * MIB), wall = case_get(f, 3 * MIB), bytes;
+
+	case_put(f, hole);
+	assert_int_equal(cm_cache_returnable(f->cache, f->ctx), 20 * MIB);
+	assert_int_equal(cm_cache_trim(f->cache, UINT32_MAX, &bytes), 0);
+	assert_int_equal(bytes, 20 * MIB);
+	assert_pages(f, 2);
+	case_put(f, wall);
+	assert_int_equal(cm_cache_trim(f->cache, UINT32_MAX, &bytes), 0);
+	assert_pages(f, 0);
+	assert_current(f, CM_POOL_ALL, CM_STAT_SEGMENT, 0);
+}
+
+static void a_full_card_serves_by_moving(void **state)
+{
+	struct fixture *f = open_paged(64 * MIB);
+	uint64_t block[8];
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < 8; i++)
+		block[i] = case_get(f, 8 * MIB);
+	for (i = 0; i < 8; i += 2)
+		case_put(f, block[i]);
+	case_settle(f);
+	/* Four holes of 8 MiB make one block of 32. */
+	(void)case_get(f, 32 * MIB);
+	assert_pages(f, 32);
+	assert_int_equal(fixture_scalar(f, CM_SCALAR_num_alloc_retries), 0);
+	assert_int_equal(fixture_get(f, 2 * MIB), 0);
+	assert_int_equal(fixture_scalar(f, CM_SCALAR_num_ooms), 1);
+	case_close(f);
+}
+
+static void a_failure_in_the_middle_leaves_nothing(void **state)
+{
+	uint64_t n, addr;
+
+	(void)state;
+	for (n = 1; n < 40; n++) {
+		struct fixture *f = open_paged(0);
+
+		f->driver.fail_call = n;
+		f->driver.fail_code = CM_DRIVER_OUT_OF_MEMORY;
+		addr = fixture_get(f, 16 * MIB);
+		assert_sound(f);
+		f->driver.fail_call = 0;
+		if (addr)
+			case_put(f, addr);
+		case_put(f, case_get(f, 16 * MIB));
+		case_close(f);
+	}
+}
+
+static void a_context_takes_its_pages_along(void **state)
+{
+	struct fixture *f = *state;
+	struct cm_heap *heap;
+	uint64_t ctx = fixture_add_context(f, 0, &heap), addr;
+
+	assert_int_equal(fixture_alloc(f, heap, 30 * MIB, &addr), 0);
+	assert_int_equal(f->driver.used_bytes[0], 30 * MIB);
+	fixture_remove_context(f, ctx);
+	assert_int_equal(f->driver.used_bytes[0], 0);
+	assert_int_equal(f->driver.called[FAKE_RANGE_FREE], 1);
+	assert_sound(f);
+}
+
+static void shown_memory_is_not_moved(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t shown = case_get(f, 20 * MIB), bytes;
+
+	assert_int_equal(cm_cache_mark_exported(f->cache, shown), 0);
+	(void)case_get(f, 20 * MIB);
+	case_put(f, shown);
+	case_settle(f);
+	/* What was shown has gone back to the driver, and nothing was recycled. */
+	assert_pages(f, 10);
+	assert_int_equal(f->driver.called[FAKE_PAGE_CREATE], 20);
+	assert_int_equal(cm_cache_trim(f->cache, UINT32_MAX, &bytes), 0);
+	assert_pages(f, 10);
+}
+
+static void a_peer_can_use_pages_made_before_and_after(void **state)
+{
+	struct fixture *f = *state;
+	uint32_t before;
+
+	(void)case_get(f, 4 * MIB);
+	before = (uint32_t)f->driver.called[FAKE_RANGE_OPEN];
+	assert_int_equal(cm_cache_open_to(f->cache, f->ctx, 1), 0);
+	assert_int_equal(f->driver.called[FAKE_RANGE_OPEN] - before, 2);
+	(void)case_get(f, 4 * MIB);
+	/* Of the new pages for the card itself and for its peer. */
+	assert_int_equal(f->driver.called[FAKE_RANGE_OPEN] - before, 4);
+}
+
+#define CASE(test) cmocka_unit_test_setup_teardown(test, setup, fixture_teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CASE(pages_stand_only_under_blocks),
+		CASE(free_pages_are_moved_before_new_ones_are_made),
+		CASE(a_page_with_a_block_on_it_stays),
+		CASE(pages_behind_a_barrier_are_not_moved_until_it_is_passed),
+		CASE(a_trim_gives_back_every_whole_page),
+		cmocka_unit_test(a_full_card_serves_by_moving),
+		cmocka_unit_test(a_failure_in_the_middle_leaves_nothing),
+		CASE(a_context_takes_its_pages_along),
+		CASE(shown_memory_is_not_moved),
+		CASE(a_peer_can_use_pages_made_before_and_after),
+	};
+
+	return cmocka_run_group_tests_name("paged", tests, NULL, NULL);
+}
