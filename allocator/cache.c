@@ -13,6 +13,9 @@
 #include "stats/books.h"
 #include "stats/region.h"
 
+/* CUDA's contexts and its libraries' own memory take some 300 to 700 MiB on the cards of today. */
+#define CONTEXT_BYTES_MAX (UINT64_C(1) << 30)
+
 static void *map_zeroed(size_t bytes)
 {
 	void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
@@ -77,6 +80,18 @@ uint32_t cm_cache_device_row(struct cm_cache *cache, int32_t ordinal)
 	return UINT32_MAX;
 }
 
+/* The lower of the two caps; 0: none. */
+static uint64_t cap(const struct cm_policy *policy, uint64_t total)
+{
+	uint64_t bytes = policy->memory_limit;
+
+	if (policy->memory_fraction < 1 && (double)total * policy->memory_fraction < (double)bytes)
+		bytes = (uint64_t)((double)total * policy->memory_fraction);
+	if (bytes == UINT64_MAX)
+		return 0;
+	return bytes ? bytes : 1;
+}
+
 static void fill_device_row(struct cm_cache *cache, struct cm_device_row *row,
 			    const struct cm_context_info *info)
 {
@@ -88,13 +103,17 @@ static void fill_device_row(struct cm_cache *cache, struct cm_device_row *row,
 	row->max_split_size = cache->policy.max_split_size == UINT64_MAX
 				      ? -1
 				      : (int64_t)cache->policy.max_split_size;
-	if (cache->policy.memory_fraction < 1) {
-		row->allowed_bytes = (uint64_t)(cache->policy.memory_fraction *
-						(double)info->total_bytes);
-		if (!row->allowed_bytes)
-			row->allowed_bytes = 1; /* 0 is no cap at all */
-	}
+	row->allowed_bytes = cap(&cache->policy, info->total_bytes);
 	row->flags = CM_DEVICE_USED | (info->simulated ? CM_DEVICE_SIMULATED : 0);
+}
+
+/* What is missing before anything was asked for: other processes may have it as well as this one's
+ * contexts, but those take no more than so much. */
+static uint64_t context_bytes(const struct cm_context_info *info)
+{
+	uint64_t missing = info->total_bytes - info->free_bytes;
+
+	return missing < CONTEXT_BYTES_MAX ? missing : CONTEXT_BYTES_MAX;
 }
 
 /* The turn is held: nobody else adds. */
@@ -115,6 +134,7 @@ static struct cm_device *find_device(struct cm_cache *cache, const struct cm_con
 	device->index = row;
 	device->row = cm_region_row(cache->region, CM_TABLE_DEVICE, row);
 	cm_cache_open_ring(cache, CM_TABLE_EVENT, row, &device->ring);
+	device->context_bytes = context_bytes(info);
 	cm_books_begin(device->row);
 	fill_device_row(cache, device->row, info);
 	cm_books_end(device->row);

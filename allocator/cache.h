@@ -36,6 +36,7 @@ struct cm_context_info {
 	int32_t ordinal;
 	uint32_t can; /* CM_CAN_* */
 	uint64_t total_bytes;
+	uint64_t free_bytes;
 	uint8_t uuid[16];
 	char name[64];
 	bool simulated;
@@ -164,6 +165,14 @@ int cm_cache_trim(struct cm_cache *cache, uint32_t device, uint64_t *ret_bytes);
 uint64_t cm_cache_make_room(struct cm_cache *cache, uint64_t ctx);
 /* The same for a device row. */
 uint64_t cm_cache_make_room_on(struct cm_cache *cache, uint32_t row);
+/*
+ * Another process wants memory of the device: gives back what is idle, the longest idle first, up to
+ * `wanted` bytes and for about `limit_ns`. -ENODEV; -EBUSY while a capture is active, or while a
+ * request of this process fails for memory itself and has given back all there was.
+ */
+int cm_cache_give_back(struct cm_cache *cache, uint32_t row, uint64_t wanted, uint64_t limit_ns,
+		       uint64_t *ret_bytes);
+
 /* Bytes of the context's device that a trim could return now or after a wait. */
 uint64_t cm_cache_returnable(struct cm_cache *cache, uint64_t ctx);
 /* Polls closed epochs and gives back what is not recycled, so that the books are fresh. Does

@@ -101,6 +101,8 @@ struct cm_device {
 	struct cm_fence probe; /* see cm_epoch_quiesces; guarded by the turn and the slow lock */
 	uint64_t probe_ns;     /* when it was recorded */
 	bool reset;            /* accumulated counters were reset: current != allocated - freed */
+	uint64_t context_bytes;                /* see struct cm_oom_figures */
+	_Atomic uint64_t failed_size; /* of the last request that failed for want of memory */
 	_Atomic bool
 		orphans; /* a free segment that is not recycled may be waiting, see release.h */
 };
@@ -135,6 +137,7 @@ struct cm_cache {
 	_Atomic uint32_t contexts;                  /* heaps in use */
 	_Atomic bool wants_close;
 	_Atomic bool events;   /* the rings are written */
+	_Atomic uint64_t ooms; /* requests that failed for want of memory */
 };
 
 static inline struct cm_device *cm_cache_device(struct cm_cache *cache, uint32_t row)

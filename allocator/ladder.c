@@ -5,6 +5,7 @@
 
 #include "allocator/epoch.h"
 #include "allocator/fence.h"
+#include "allocator/oom.h"
 #include "allocator/release.h"
 #include "allocator/size_class.h"
 #include "stats/books.h"
@@ -18,6 +19,7 @@ struct request {
 	uint64_t size;  /* rounded */
 	uint64_t bytes; /* asked for */
 	uint64_t *ret_addr;
+	struct cm_oom *oom; /* filled in where it fails for want of memory */
 };
 
 static void count(struct cm_device *device, enum cm_scalar scalar, int64_t n)
@@ -185,36 +187,22 @@ static int grow(const struct request *request)
 		       segment_flags(request));
 }
 
-static void note_oom(const struct request *request)
+static void note_oom(const struct request *request, struct cm_oom_attempt *attempt)
 {
-	struct cm_heap *heap = request->heap;
-	struct cm_device *device = heap->device;
-	uint64_t free_bytes = 0, total = 0;
-
-	bool capped = cm_device_is_capped(device, request->size);
-
-	(void)heap->cache->ops->mem_info(cm_heap_ctx(heap), &free_bytes, &total);
-	cm_lock_acquire(&device->lock);
-	cm_books_begin(device->row);
-	device->row->free_bytes = free_bytes;
-	device->row->free_seen_ns = heap->cache->ops->now_ns();
-	cm_books_count(device->row, CM_SCALAR_num_ooms, 1);
-	cm_books_count(device->row, CM_SCALAR_num_oom_rejections, capped);
-	cm_device_note_locked(device, CM_ACTION_OOM, cm_size_pool(request->size), heap->index,
-			      cm_thread.stack, cm_ops_tick(heap->cache->ops), free_bytes,
-			      request->size);
-	cm_books_end(device->row);
-	cm_lock_release(&device->lock);
+	attempt->bytes = request->bytes;
+	attempt->size = request->size;
+	attempt->capped = cm_device_is_capped(request->heap->device, request->size);
+	cm_oom_note(request->heap, attempt, request->oom);
 }
 
 /* PyTorch's order and counters. */
-static int give_back_and_retry(const struct request *request)
+static int give_back_and_retry(const struct request *request, struct cm_oom_attempt *attempt)
 {
 	struct cm_heap *heap = request->heap;
 	struct cm_device *device = heap->device;
 	int err;
 
-	if (cm_release_oversize(heap, request->size)) {
+	if (cm_release_oversize(heap, request->size, &attempt->given_back)) {
 		err = grow(request);
 		if (err != CM_DRIVER_OUT_OF_MEMORY)
 			return err;
@@ -223,9 +211,34 @@ static int give_back_and_retry(const struct request *request)
 	err = take(request);
 	if (err != -ENOENT)
 		return err;
-	(void)cm_release_free(device);
+	attempt->given_back += cm_release_free(device);
 	count(device, CM_SCALAR_num_alloc_retries, 1);
 	return grow(request);
+}
+
+/* Other processes may hold idle what this one lacks. Outside of the gate: it takes its time. */
+static int ask_and_retry(const struct request *request, struct cm_oom_attempt *attempt)
+{
+	struct cm_device *device = request->heap->device;
+	const struct cm_driver_ops *ops = device->cache->ops;
+	uint64_t free_bytes = 0, total, wanted;
+
+	if (!ops->ask_neighbours || !device->cache->policy.neighbours ||
+	    ops->mem_info(cm_heap_ctx(request->heap), &free_bytes, &total))
+		return CM_DRIVER_OUT_OF_MEMORY;
+	/* What nobody can give is not asked for, but who has what is told. */
+	wanted = cm_device_is_capped(device, request->size) || request->size > total
+			 ? 0
+			 : request->size;
+	if (wanted && free_bytes < wanted)
+		wanted += CM_SEGMENT_GRAIN - free_bytes;
+	ops->gate_leave();
+	ops->ask_neighbours(device->row->uuid, wanted, &attempt->neighbours);
+	while (!ops->gate_enter())
+		ops->sleep_ns(CM_FENCE_NAP_NS);
+	count(device, CM_SCALAR_neighbour_asks, attempt->neighbours.asked != 0);
+	count(device, CM_SCALAR_neighbour_bytes_got, (int64_t)attempt->neighbours.given_bytes);
+	return attempt->neighbours.given_bytes ? grow(request) : CM_DRIVER_OUT_OF_MEMORY;
 }
 
 /*
@@ -235,16 +248,19 @@ static int give_back_and_retry(const struct request *request)
  */
 static int after_failure(const struct request *request)
 {
+	struct cm_oom_attempt attempt = {0};
 	int err = take(request);
 
 	if (err != -ENOENT)
 		return err;
-	err = cm_epoch_quiesces(request->heap->device, CM_STUCK_NS) ? give_back_and_retry(request)
-								    : CM_DRIVER_OUT_OF_MEMORY;
+	attempt.busy = !cm_epoch_quiesces(request->heap->device, CM_STUCK_NS);
+	err = attempt.busy ? CM_DRIVER_OUT_OF_MEMORY : give_back_and_retry(request, &attempt);
+	if (err == CM_DRIVER_OUT_OF_MEMORY)
+		err = ask_and_retry(request, &attempt);
 	if (err == CM_DRIVER_OUT_OF_MEMORY)
 		err = grow_by(request, request->size, segment_flags(request));
 	if (err == CM_DRIVER_OUT_OF_MEMORY)
-		note_oom(request);
+		note_oom(request, &attempt);
 	return err;
 }
 
@@ -272,7 +288,8 @@ static int serve(const struct request *request)
 
 int cm_ladder_alloc(struct cm_heap *heap, uint64_t size, uint64_t bytes, uint64_t *ret_addr)
 {
-	const struct request request = {heap, size, bytes, ret_addr};
+	struct cm_oom oom = {0};
+	const struct request request = {heap, size, bytes, ret_addr, &oom};
 	const struct cm_driver_ops *ops = heap->cache->ops;
 	int err;
 
@@ -281,12 +298,17 @@ int cm_ladder_alloc(struct cm_heap *heap, uint64_t size, uint64_t bytes, uint64_
 	(void)cm_release_orphans(heap->device);
 	err = serve(&request);
 	ops->gate_leave();
+	if (!err)
+		cm_oom_note_served(heap, size, bytes, &oom);
+	cm_oom_tell(heap, &oom);
 	return err;
 }
 
 int cm_ladder_alloc_direct(struct cm_heap *heap, uint64_t bytes, uint64_t *ret_addr)
 {
-	const struct request request = {heap, bytes, bytes, ret_addr};
+	struct cm_oom oom = {0};
+	struct cm_oom_attempt attempt = {0};
+	const struct request request = {heap, bytes, bytes, ret_addr, &oom};
 	const struct cm_driver_ops *ops = heap->cache->ops;
 	int err;
 
@@ -297,7 +319,10 @@ int cm_ladder_alloc_direct(struct cm_heap *heap, uint64_t bytes, uint64_t *ret_a
 		      CM_SEGMENT_DIRECT | CM_SEGMENT_EXACT |
 			      (bytes <= CM_SMALL_MAX ? CM_SEGMENT_SMALL : 0));
 	if (err == CM_DRIVER_OUT_OF_MEMORY)
-		note_oom(&request);
+		note_oom(&request, &attempt);
 	ops->gate_leave();
+	if (!err)
+		cm_oom_note_served(heap, bytes, bytes, &oom);
+	cm_oom_tell(heap, &oom);
 	return err;
 }

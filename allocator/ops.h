@@ -35,6 +35,9 @@
 #define CM_HOST_PLAIN         8u
 #define CM_HOST_KINDS         9u
 
+struct cm_neighbours; /* stats/neighbours.h */
+struct cm_oom;        /* allocator/oom.h */
+
 struct cm_driver_ops {
 	/* Device memory of `bytes` in `ctx`. Blocks. */
 	int (*mem_alloc)(uint64_t ctx, uint64_t bytes, uint64_t *ret_addr);
@@ -90,6 +93,18 @@ struct cm_driver_ops {
 	 * cudaFree would have waited for; it is never the proof that memory is idle.
 	 */
 	const uint64_t *work_number;
+
+	/*
+	 * Other processes are asked to give back `wanted` bytes of the device to the driver; 0:
+	 * they are only looked at. NULL: nobody is to be asked. Takes a tenth of a second at most.
+	 * Called outside the gate, while the device's slow lock is held.
+	 */
+	void (*ask_neighbours)(const uint8_t uuid[16], uint64_t wanted,
+			       struct cm_neighbours *ret_neighbours);
+
+	/* A request has failed for want of memory, or has been served after all. NULL: nobody wants
+	 * to know. Called outside the gate; no allocator lock is held. */
+	void (*tell_oom)(const struct cm_oom *oom);
 
 	/* Cheap monotonic counter, see struct cm_header; NULL: cm_tick. For cm_ops_tick. */
 	uint64_t (*tick)(void);

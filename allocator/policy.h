@@ -31,6 +31,12 @@ enum cm_placement {
 	CM_PLACEMENT_SPLIT, /* always split */
 };
 
+enum cm_oom_report {
+	CM_OOM_REPORT_FULL, /* the first failure in full, one line for each later one */
+	CM_OOM_REPORT_LINE, /* one line each */
+	CM_OOM_REPORT_OFF,
+};
+
 #define CM_ROUNDUP_SLOTS 16 /* slot i: sizes of [2^(20+i), 2^(21+i)); the ends are open */
 
 struct cm_policy {
@@ -42,6 +48,9 @@ struct cm_policy {
 	 * streams wait for: every heap is shared. */
 	bool reached;
 
+	enum cm_oom_report oom_report;
+	bool neighbours;   /* ask other processes for memory, and answer them */
+
 	bool expandable_segments; /* page-backed memory, where the driver and the placement allow */
 
 	uint64_t max_split_size;             /* bytes, UINT64_MAX: unlimited */
@@ -49,6 +58,7 @@ struct cm_policy {
 	uint64_t large_segment_size;         /* bytes, segments for requests of 1 to 10 MiB */
 	double garbage_collection_threshold; /* of the cap, 0: off */
 	double memory_fraction;              /* of the device's total, 1: no cap */
+	uint64_t memory_limit;               /* bytes of a device, UINT64_MAX: no cap */
 	uint32_t roundup_power2_divisions[CM_ROUNDUP_SLOTS]; /* 0 or 1: off */
 };
 

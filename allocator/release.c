@@ -120,6 +120,39 @@ uint64_t cm_release_free(struct cm_device *device)
 	return release(device, &choice) + cm_paged_release(device);
 }
 
+/* Takes the idlest segment out of the tables. */
+static struct piece take_idlest_locked(struct cm_device *device, uint64_t most)
+{
+	struct cm_cache *cache = device->cache;
+	uint32_t s, best = 0, end = cm_rows_segments(cache);
+	struct piece piece = {0};
+
+	for (s = 1; s < end; s++)
+		if (is_returnable(device, &cache->segment[s]) && cache->segment[s].size <= most &&
+		    (!best || cache->block[cache->segment[s].first].tick <
+				      cache->block[cache->segment[best].first].tick))
+			best = s;
+	if (best) {
+		piece.ctx = cache->segment[best].context;
+		piece.addr = cache->segment[best].addr;
+		piece.size = cache->segment[best].size;
+		cm_heap_remove_segment_locked(cache, best);
+	}
+	return piece;
+}
+
+uint64_t cm_release_idlest(struct cm_device *device, uint64_t most)
+{
+	struct piece piece;
+
+	cm_lock_acquire(&device->lock);
+	piece = take_idlest_locked(device, most);
+	cm_lock_release(&device->lock);
+	if (piece.size)
+		(void)cm_release_to_driver(device, piece.ctx, piece.addr);
+	return piece.size;
+}
+
 uint64_t cm_release_orphans(struct cm_device *device)
 {
 	const struct choice choice = {
@@ -224,7 +257,7 @@ static uint64_t pick_size(struct cm_heap *heap, uint64_t size)
 	return best;
 }
 
-bool cm_release_oversize(struct cm_heap *heap, uint64_t size)
+bool cm_release_oversize(struct cm_heap *heap, uint64_t size, uint64_t *bytes)
 {
 	uint64_t least = heap->cache->policy.max_split_size, key = size > least ? size : least;
 	struct choice choice = {
@@ -239,5 +272,6 @@ bool cm_release_oversize(struct cm_heap *heap, uint64_t size)
 			break;
 		freed += pass = release(heap->device, &choice);
 	}
+	*bytes += freed;
 	return freed >= key;
 }

@@ -13,6 +13,12 @@
 /* All wholly free segments of the device; the bytes given back. */
 uint64_t cm_release_free(struct cm_device *device);
 
+/*
+ * Of the wholly free segments of at most `most` bytes the one that has been idle longest; pages are
+ * not among them. The bytes given back, 0: there is none.
+ */
+uint64_t cm_release_idlest(struct cm_device *device, uint64_t most);
+
 /* Wholly free segments that are not recycled: exported ones, and those of draining heaps. */
 uint64_t cm_release_orphans(struct cm_device *device);
 
@@ -29,9 +35,9 @@ uint64_t cm_release_aged(struct cm_heap *heap);
 /*
  * PyTorch's first answer to a failure where max_split_size is finite: free blocks of that size or
  * more, the smallest that is enough, else from the largest down. True where they come to at least
- * max(size, max_split_size).
+ * max(size, max_split_size); what was freed is added to *bytes.
  */
-bool cm_release_oversize(struct cm_heap *heap, uint64_t size);
+bool cm_release_oversize(struct cm_heap *heap, uint64_t size, uint64_t *bytes);
 
 /* Gives one piece of memory, which is in no table, to the driver. The driver's answer. */
 int cm_release_to_driver(struct cm_device *device, uint64_t ctx, uint64_t addr);

@@ -165,6 +165,49 @@ uint64_t cm_cache_make_room(struct cm_cache *cache, uint64_t ctx)
 	return heap ? cm_cache_make_room_on(cache, heap->device->index) : 0;
 }
 
+/* The slow lock is held. */
+static uint64_t give_idle(struct cm_device *device, uint64_t wanted, uint64_t limit_ns)
+{
+	const struct cm_driver_ops *ops = device->cache->ops;
+	const uint64_t end = ops->now_ns() + limit_ns;
+	uint64_t bytes = 0, pass = 1;
+
+	if (!cm_device_has_cached(device) || !cm_epoch_quiesces(device, limit_ns / 4))
+		return 0;
+	/* An old driver can only be waited for without a limit. */
+	if (cm_epoch_can_ask(device->cache))
+		cm_epoch_wait_device(device, limit_ns / 4);
+	while (bytes < wanted && pass && ops->now_ns() < end)
+		bytes += pass = cm_release_idlest(device, UINT64_MAX);
+	return bytes < wanted ? bytes + cm_paged_release(device) : bytes;
+}
+
+int cm_cache_give_back(struct cm_cache *cache, uint32_t row, uint64_t wanted, uint64_t limit_ns,
+		       uint64_t *ret_bytes)
+{
+	struct cm_device *device = cm_cache_device(cache, row);
+	uint64_t bytes;
+
+	*ret_bytes = 0;
+	if (!device)
+		return -ENODEV;
+	if (!cache->ops->gate_enter())
+		return -EBUSY;
+	/* Never waited for: who holds it may be waiting for the process that asks. */
+	if (!cm_lock_try(&device->slow_lock)) {
+		cache->ops->gate_leave();
+		return -EBUSY;
+	}
+	bytes = give_idle(device, wanted, limit_ns);
+	cm_lock_release(&device->slow_lock);
+	cache->ops->gate_leave();
+	cm_cache_count(cache, row, CM_SCALAR_neighbour_gives, bytes != 0);
+	cm_cache_count(cache, row, CM_SCALAR_neighbour_bytes_given, (int64_t)bytes);
+	cm_check_after(cache);
+	*ret_bytes = bytes;
+	return 0;
+}
+
 /* A segment all of whose blocks are free or will be. */
 static bool is_returnable(struct cm_cache *cache, const struct cm_segment *segment)
 {

@@ -88,6 +88,7 @@ static bool read_info(CUcontext ctx, struct cm_context_info *info)
 	info->ordinal = device;
 	/* The context's own total: a part of the device under MIG or MPS. */
 	info->total_bytes = total;
+	info->free_bytes = free_bytes;
 	if (cm_real.cuCtxGetId(ctx, &id) == CUDA_SUCCESS)
 		info->id = id;
 	if (cm_real.cuDeviceGetUuid_v2(&uuid, device) == CUDA_SUCCESS)

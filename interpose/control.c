@@ -20,6 +20,7 @@
 #define STACK_BYTES 262144ul /* driver calls run on it; untouched pages cost nothing */
 #define STOP_NS     200000000L
 #define POLL_MS     1000
+#define GIVE_NS_MAX UINT64_C(100000000)
 #define NUDGE_TRIES 100
 #define NUDGE_NS    1000000L
 #define ALL_DEVICES UINT64_MAX
@@ -86,6 +87,17 @@ static int change_record(struct cm_letter *letter)
 	return err;
 }
 
+/* For another process, which waits a tenth of a second at most. */
+static int give_back(const uint64_t arg[4], uint64_t *ret_bytes)
+{
+	if (!cm_process_policy()->neighbours)
+		return -EOPNOTSUPP;
+	return arg[0] < count_devices()
+		       ? cm_cache_give_back(control.cache, (uint32_t)arg[0], arg[1],
+					    arg[2] < GIVE_NS_MAX ? arg[2] : GIVE_NS_MAX, ret_bytes)
+		       : -ENODEV;
+}
+
 static int run(struct cm_letter *letter)
 {
 	switch (letter->command) {
@@ -98,6 +110,8 @@ static int run(struct cm_letter *letter)
 				   cm_cache_host_reset_accumulated);
 	case CM_COMMAND_RECORD:
 		return change_record(letter);
+	case CM_COMMAND_GIVE_BACK:
+		return give_back(letter->arg, &letter->result[0]);
 	case CM_COMMAND_CHECKPOINT:
 		cm_cache_poll(control.cache);
 		cm_process_stamp();

@@ -7,6 +7,8 @@
 #include "interpose/capture.h"
 #include "interpose/context.h"
 #include "interpose/hooks.h"
+#include "interpose/neighbours.h"
+#include "interpose/say_oom.h"
 #include "interpose/work.h"
 #include "stats/tick.h"
 
@@ -261,6 +263,8 @@ const struct cm_driver_ops *cm_driver_ops(void)
 		.gate_enter = cm_capture_gate_enter,
 		.gate_leave = cm_capture_gate_leave,
 		.work_number = &cm_work_number,
+		.ask_neighbours = cm_neighbours_of_process,
+		.tell_oom = cm_oom_say,
 		.now_ns = cm_clock_now_ns,
 		.sleep_ns = sleep_ns,
 	};

@@ -2,6 +2,7 @@
 #include "interpose/log.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -73,6 +74,15 @@ static void write_quietly(const char *line, size_t bytes)
 void cm_log_set_level(enum cm_log_level level)
 {
 	atomic_store_explicit(&level_now, level, memory_order_relaxed);
+}
+
+void cm_log_text(enum cm_log_level level, const char *text, size_t bytes)
+{
+	int saved = errno;
+
+	if (level <= atomic_load_explicit(&level_now, memory_order_relaxed) && can_write())
+		write_quietly(text, bytes < PIPE_BUF ? bytes : PIPE_BUF);
+	errno = saved;
 }
 
 void cm_log(enum cm_log_level level, const char *format, ...)

@@ -9,11 +9,16 @@
 #define CM_INTERPOSE_LOG_H
 
 #include <stdatomic.h>
+#include <stddef.h>
 
 enum cm_log_level { CM_LOG_OFF, CM_LOG_WARNING, CM_LOG_INFO };
 
 /* Says messages up to this level from now on. */
 void cm_log_set_level(enum cm_log_level level);
+
+/* Says lines that the caller has made, line ends included, as they are: in one write, so that they
+ * stay together. More than 4096 bytes might block, and are cut. */
+void cm_log_text(enum cm_log_level level, const char *text, size_t bytes);
 
 /* The text needs no line end; it is cut at about 1000 bytes. */
 void cm_log(enum cm_log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -135,6 +135,45 @@ void *cm_object_symbol(const struct cm_object *object, const char *name)
 	return index ? (void *)(object->bias + table.symbols[index].st_value) : NULL;
 }
 
+/* How many symbols there are: the hash table's last chain ends with the last one. */
+static size_t count_symbols(const struct symbol_table *table)
+{
+	const uint32_t *header = table->gnu_hash, *buckets, *chain;
+	size_t i, last = 0;
+
+	if (!header)
+		return table->sysv_hash ? table->sysv_hash[1] : 0;
+	buckets = header + 4 + header[2] * (sizeof(ElfW(Addr)) / sizeof(uint32_t));
+	chain = buckets + header[0] - header[1];
+	for (i = 0; i < header[0]; i++)
+		if (buckets[i] > last)
+			last = buckets[i];
+	if (!last)
+		return header[1];
+	while (!(chain[last] & 1))
+		last++;
+	return last + 1;
+}
+
+const char *cm_object_function_at(const struct cm_object *object, uintptr_t address)
+{
+	struct symbol_table table = read_dynamic(object);
+	uintptr_t offset = address - object->bias;
+	size_t i, count;
+
+	if (!table.symbols || !table.strings)
+		return NULL;
+	count = count_symbols(&table);
+	for (i = 1; i < count; i++) {
+		const ElfW(Sym) *symbol = &table.symbols[i];
+
+		if (ELF64_ST_TYPE(symbol->st_info) == STT_FUNC && symbol->st_shndx != SHN_UNDEF &&
+		    offset >= symbol->st_value && offset - symbol->st_value < symbol->st_size)
+			return table.strings + symbol->st_name;
+	}
+	return NULL;
+}
+
 const char *cm_object_soname(const struct cm_object *object)
 {
 	struct symbol_table table = read_dynamic(object);

@@ -24,6 +24,10 @@ bool cm_text_has_prefix(const char *text, const char *prefix);
 /* The function that the object itself defines by this name in its default version, or NULL. */
 void *cm_object_symbol(const struct cm_object *object, const char *name);
 
+/* The name of the function that holds the address, as far as the object exports it; NULL. Looks at
+ * all of its symbols. */
+const char *cm_object_function_at(const struct cm_object *object, uintptr_t address);
+
 /* The object's DT_SONAME, or "". */
 const char *cm_object_soname(const struct cm_object *object);
 

@@ -192,6 +192,11 @@ static void fill_policy(const struct cm_config *config, const struct cm_signs *s
 		[CM_CONF_SYNC_EPOCH] = CM_SYNC_EPOCH,
 		[CM_CONF_SYNC_FREE] = CM_SYNC_FREE,
 	};
+	static const enum cm_oom_report reports[] = {
+		[CM_CONF_OOM_REPORT_FULL] = CM_OOM_REPORT_FULL,
+		[CM_CONF_OOM_REPORT_LINE] = CM_OOM_REPORT_LINE,
+		[CM_CONF_OOM_REPORT_OFF] = CM_OOM_REPORT_OFF,
+	};
 	_Static_assert(sizeof(policy.roundup_power2_divisions) ==
 			       sizeof(config->roundup_power2_divisions),
 		       "the slots are the same");
@@ -200,6 +205,7 @@ static void fill_policy(const struct cm_config *config, const struct cm_signs *s
 	policy.mode = modes[config->mode];
 	policy.reuse = reuses[config->reuse];
 	policy.sync = syncs[config->sync];
+	policy.oom_report = reports[config->oom_report];
 	policy.placement = config->placement == CM_CONF_PLACEMENT_EXACT ? CM_PLACEMENT_EXACT
 									: CM_PLACEMENT_SPLIT;
 	policy.reached = is_reached(config, signs);
@@ -210,7 +216,9 @@ static void fill_policy(const struct cm_config *config, const struct cm_signs *s
 	policy.max_non_split_rounding = mib_to_bytes(config->max_non_split_rounding_mb);
 	policy.large_segment_size = mib_to_bytes(config->large_segment_size_mb);
 	policy.garbage_collection_threshold = config->garbage_collection_threshold;
+	policy.neighbours = config->neighbours;
 	policy.memory_fraction = config->per_process_memory_fraction;
+	policy.memory_limit = mib_to_bytes(config->memory_limit_mb);
 	memcpy(policy.roundup_power2_divisions, config->roundup_power2_divisions,
 	       sizeof(policy.roundup_power2_divisions));
 }

@@ -154,3 +154,16 @@ CM_NOINLINE void cm_record_capture(void)
 	}
 	errno = saved;
 }
+
+uint32_t cm_record_capture_now(void)
+{
+	const uint32_t before = cm_thread.stack;
+	uint32_t stack = before;
+
+	if (!stack && atomic_load_explicit(&recorder.started, memory_order_acquire)) {
+		cm_record_capture();
+		stack = cm_thread.stack;
+	}
+	cm_thread.stack = before;
+	return stack;
+}

@@ -49,6 +49,9 @@ uint32_t cm_record_text(const char *text);
 
 void cm_record_capture(void);
 
+/* The id of the calling thread's stack, whatever is being recorded; 0: none is to be had. No lock is held. */
+uint32_t cm_record_capture_now(void);
+
 /*
  * Captures the stack for the events of the call under way, where stacks are recorded from `context`
  * on; true: cm_record_end() belongs behind the call.

@@ -38,6 +38,11 @@ enum cm_conf_mode { CM_CONF_MODE_CACHE, CM_CONF_MODE_STATS, CM_CONF_MODE_OFF };
 enum cm_conf_reuse { CM_CONF_REUSE_BARRIER, CM_CONF_REUSE_GROW, CM_CONF_REUSE_WAIT };
 enum cm_conf_sync { CM_CONF_SYNC_EPOCH, CM_CONF_SYNC_FREE };
 enum cm_conf_placement { CM_CONF_PLACEMENT_AUTO, CM_CONF_PLACEMENT_EXACT, CM_CONF_PLACEMENT_SPLIT };
+enum cm_conf_oom_report {
+	CM_CONF_OOM_REPORT_FULL,
+	CM_CONF_OOM_REPORT_LINE,
+	CM_CONF_OOM_REPORT_OFF
+};
 enum cm_conf_log { CM_CONF_LOG_OFF, CM_CONF_LOG_WARNING, CM_CONF_LOG_INFO };
 
 /* Those of `stacks` and `stack_frames` stand with the region: enum cm_context, enum cm_stacks. */

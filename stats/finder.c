@@ -18,15 +18,18 @@
 #define SEEN_MAX  4096
 #define MEMFD     "/memfd:cudamem "
 
+struct seen {
+	dev_t dev;
+	ino_t ino;
+};
+
 struct search {
 	cm_find_fn fn;
 	void *data;
 	int found;
 	int files; /* directory entries looked at */
-	struct {
-		dev_t dev;
-		ino_t ino;
-	} seen[SEEN_MAX]; /* what processes hold open */
+	struct seen *
+		seen; /* SEEN_MAX of them, what processes hold open; NULL: they are not looked at */
 	size_t seen_count;
 };
 
@@ -211,14 +214,27 @@ static void search_dir(struct search *search, const char *dir, pid_t pid)
 	(void)closedir(stream);
 }
 
+/* Apart, since it takes 64 KiB of stack. */
+static void __attribute__((noinline)) search_everywhere(struct search *search, pid_t pid)
+{
+	struct seen seen[SEEN_MAX];
+
+	search->seen = seen;
+	if (pid)
+		search_process(search, pid);
+	else
+		search_processes(search);
+	search_dir(search, CM_REGION_DIR, pid);
+	search->seen = NULL;
+}
+
 int cm_find_regions(const char *dir, pid_t pid, cm_find_fn fn, void *data)
 {
 	struct search search = {.fn = fn, .data = data};
 
-	if (!dir && pid)
-		search_process(&search, pid);
-	else if (!dir)
-		search_processes(&search);
-	search_dir(&search, dir ? dir : CM_REGION_DIR, pid);
+	if (dir)
+		search_dir(&search, dir, pid);
+	else
+		search_everywhere(&search, pid);
 	return search.found;
 }

@@ -390,6 +390,9 @@ enum cm_command {
 	 * ns at most (0: not at all); then an event in every ring. result 0: ns held. -ETIME: it
 	 * went on before the tool was done. See `hold` below. */
 	CM_COMMAND_SNAPSHOT,
+	/* From a process that is short of memory. arg 0: device row; arg 1: bytes wanted; arg 2: ns
+	 * to take for it at most; result 0: bytes returned to the driver. -EBUSY: not now. */
+	CM_COMMAND_GIVE_BACK,
 	CM_COMMAND_COUNT
 };
 

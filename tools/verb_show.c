@@ -138,6 +138,19 @@ static void print_counters(const struct cm_device_row *row)
 			     cm_count_format(scalar[CM_SCALAR_num_alloc_retries], retries));
 }
 
+/* What went to other processes, and came from them; nothing where nothing did. */
+static void print_giving(const struct cm_device_row *row)
+{
+	const int64_t *scalar = row->scalar;
+	char given[CM_UNITS_BYTES], got[CM_UNITS_BYTES];
+
+	if (!scalar[CM_SCALAR_neighbour_bytes_given] && !scalar[CM_SCALAR_neighbour_asks])
+		return;
+	(void)printf("returned to the driver: %s for other processes; by others for this one: %s\n",
+		     cm_bytes_format(scalar[CM_SCALAR_neighbour_bytes_given], given),
+		     cm_bytes_format(scalar[CM_SCALAR_neighbour_bytes_got], got));
+}
+
 static void print_device(const struct cm_options *options, const struct cm_process *process,
 			 const struct cm_device_view *view, const struct cm_survey *survey)
 {
@@ -161,6 +174,7 @@ static void print_device(const struct cm_options *options, const struct cm_proce
 			     cm_bytes_format(sum.rounding, size));
 	print_pools(view, survey);
 	print_counters(&view->row);
+	print_giving(&view->row);
 	if (options->map != CM_MAP_NONE)
 		cm_map_print(process->reader, view->index, options->map == CM_MAP_ALL);
 }

@@ -856,6 +856,34 @@ static void sleep_ns(uint64_t ns)
 	(void)pthread_mutex_unlock(&fake->lock);
 }
 
+/* Somebody else on device 0 gives what the test has planned. */
+static void ask_neighbours(const uint8_t uuid[16], uint64_t wanted, struct cm_neighbours *ret)
+{
+	(void)uuid;
+	*ret = (struct cm_neighbours){0};
+	(void)pthread_mutex_lock(&fake->lock);
+	if (fake->inside_gate)
+		complain("others are asked inside the gate", wanted, fake->inside_gate);
+	fake->neighbour_wanted = wanted;
+	if (wanted && fake->neighbour_bytes) {
+		ret->asked = 1;
+		ret->given_bytes = fake->neighbour_gives;
+		fake->limit_bytes += fake->neighbour_gives;
+		fake->neighbour_bytes -= fake->neighbour_gives;
+	}
+	ret->count = fake->neighbour_bytes != 0;
+	ret->held_bytes = (int64_t)fake->neighbour_bytes;
+	(void)pthread_mutex_unlock(&fake->lock);
+}
+
+static void tell_oom(const struct cm_oom *oom)
+{
+	(void)pthread_mutex_lock(&fake->lock);
+	fake->ooms_told++;
+	fake->last_oom = *oom;
+	(void)pthread_mutex_unlock(&fake->lock);
+}
+
 const struct cm_driver_ops *fake_driver_ops(void)
 {
 	static const struct cm_driver_ops ops = {
@@ -881,6 +909,8 @@ const struct cm_driver_ops *fake_driver_ops(void)
 		.gate_enter = gate_enter,
 		.gate_leave = gate_leave,
 		.work_number = &work_number,
+		.ask_neighbours = ask_neighbours,
+		.tell_oom = tell_oom,
 		.tick = tick,
 		.now_ns = now_ns,
 		.sleep_ns = sleep_ns,

@@ -16,6 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "allocator/oom.h"
 #include "allocator/ops.h"
 
 #define FAKE_DEVICES_MAX  4
@@ -108,12 +109,20 @@ struct fake_driver {
 	void *meanwhile_arg;
 	bool forgiving; /* where the host would hang, what lasts forever ends */
 
+	/* What another process has of device 0, beside the limit, and gives of it when it is asked. */
+	uint64_t neighbour_bytes;
+	uint64_t neighbour_gives;
+
 	/* What it reads. */
+	uint64_t neighbour_wanted; /* when it was asked last */
 	uint64_t calls;            /* all together */
 	uint64_t called[FAKE_CALL_COUNT];
 	uint64_t used_bytes[FAKE_DEVICES_MAX + 1];
 	bool failed;         /* the planned failure has happened */
 	char complaint[160]; /* the first of the referee's, or "" */
+
+	uint64_t ooms_told; /* how often, and what the last time */
+	struct cm_oom last_oom;
 
 	bool capturing;
 	uint32_t inside_gate;

@@ -6,13 +6,24 @@
 #include "stats/books.h"
 #include "stats/region.h"
 
-static struct cm_context_info info_of(const struct fixture *fixture, uint64_t ctx, uint32_t device)
+static uint64_t used_bytes(struct fixture *fixture, uint32_t device)
+{
+	uint64_t bytes;
+
+	(void)pthread_mutex_lock(&fixture->driver.lock);
+	bytes = fixture->driver.used_bytes[device];
+	(void)pthread_mutex_unlock(&fixture->driver.lock);
+	return bytes;
+}
+
+static struct cm_context_info info_of(struct fixture *fixture, uint64_t ctx, uint32_t device)
 {
 	return (struct cm_context_info){
 		.ctx = ctx,
 		.ordinal = (int32_t)device,
 		.can = CM_CAN_PAGES | (fixture->old_driver ? 0 : CM_CAN_CTX_EVENTS),
 		.total_bytes = fixture->driver.limit_bytes,
+		.free_bytes = fixture->driver.limit_bytes - used_bytes(fixture, device),
 		.name = "fake",
 	};
 }

@@ -230,7 +230,7 @@ static int do_give_back(struct ops *ops)
 	uint8_t how = next(ops);
 	uint64_t ctx = pick_context(ops), bytes = 0;
 
-	switch (how % 4) {
+	switch (how % 6) {
 	case 0:
 		(void)cm_cache_trim(ops->fixture.cache, UINT32_MAX, &bytes);
 		break;
@@ -239,6 +239,10 @@ static int do_give_back(struct ops *ops)
 		break;
 	case 2:
 		(void)cm_cache_make_room(ops->fixture.cache, ctx);
+		break;
+	case 3:
+		(void)cm_cache_give_back(ops->fixture.cache, how >> 6, (how >> 2) * MIB, 40 * MS,
+					 &bytes);
 		break;
 	default:
 		(void)cm_cache_returnable(ops->fixture.cache, ctx);

@@ -72,7 +72,7 @@ static void turn(uint64_t *random)
 
 static void *work(void *arg)
 {
-	uint64_t random = (uintptr_t)arg;
+	uint64_t random = (uintptr_t)arg, bytes;
 	int i;
 
 	for (i = 0; i < TURNS; i++) {
@@ -92,6 +92,9 @@ static void *work(void *arg)
 			break;
 		case 4:
 			fake_advance(1000000);
+			break;
+		case 5:
+			(void)cm_cache_give_back(fixture.cache, i % 2, 8 * MIB, 1000000, &bytes);
 			break;
 		default:
 			break;

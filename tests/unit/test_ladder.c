@@ -112,6 +112,130 @@ static void the_program_hears_of_it_when_nothing_is_left_to_give_back(void **sta
 	case_close(f);
 }
 
+static void what_failed_is_told_with_all_that_holds_the_device(void **state)
+{
+	struct fixture *f = open_limit(NULL, 100 * MIB);
+	const struct cm_oom *oom = &f->driver.last_oom;
+	uint64_t small, large;
+
+	(void)state;
+	small = case_get(f, 15 * MIB);
+	(void)case_get(f, 3 * MIB); /* of 20 */
+	(void)case_get(f, 18 * MIB);
+	large = case_get(f, 30 * MIB);
+	case_put(f, large);
+	case_put(f, small);
+	case_settle(f);
+	assert_int_equal(try_get(f, 77 * MIB), CM_DRIVER_OUT_OF_MEMORY);
+	assert_int_equal(f->driver.ooms_told, 1);
+	assert_int_equal(oom->nth, 1);
+	assert_int_equal(oom->bytes, 77 * MIB);
+	assert_int_equal(oom->given_back, 46 * MIB);
+	assert_int_equal(oom->blocks, 2);
+	assert_int_equal(oom->largest, 17 * MIB);
+	assert_int_equal(oom->figures.live, 21 * MIB);
+	assert_int_equal(oom->figures.split, 17 * MIB);
+	assert_int_equal(oom->figures.free, 62 * MIB);
+	assert_true(oom->has_holders);
+	assert_int_equal(oom->holders.top[0].key, 18 * MIB);
+	assert_int_equal(oom->holders.top[1].key, 3 * MIB);
+	/* The next time no more walks than one. */
+	assert_int_equal(try_get(f, 78 * MIB), CM_DRIVER_OUT_OF_MEMORY);
+	assert_int_equal(oom->nth, 2);
+	assert_false(oom->has_holders);
+	case_close(f);
+}
+
+static void a_neighbour_is_asked_for_what_is_missing(void **state)
+{
+	struct fixture *f = open_limit(NULL, 100 * MIB);
+	const struct cm_oom *oom = &f->driver.last_oom;
+
+	(void)state;
+	(void)case_get(f, 60 * MIB);
+	f->driver.neighbour_bytes = 50 * MIB;
+	f->driver.neighbour_gives = 20 * MIB;
+	(void)case_get(f, 60 * MIB);
+	assert_int_equal(f->driver.neighbour_wanted, 22 * MIB);
+	assert_counters(f, 1, 1, 0);
+	assert_int_equal(fixture_scalar(f, CM_SCALAR_neighbour_asks), 1);
+	assert_int_equal(fixture_scalar(f, CM_SCALAR_neighbour_bytes_got), 20 * MIB);
+	/* What it gives is not always enough, and the report knows what it has left. */
+	f->driver.neighbour_gives = 10 * MIB;
+	assert_int_equal(try_get(f, 30 * MIB), CM_DRIVER_OUT_OF_MEMORY);
+	assert_int_equal(oom->neighbours.given_bytes, 10 * MIB);
+	assert_int_equal(oom->figures.neighbours, 20 * MIB);
+	assert_int_equal(fixture_scalar(f, CM_SCALAR_neighbour_asks), 2);
+	case_close(f);
+}
+
+static void nobody_is_asked_where_nobody_can_help(void **state)
+{
+	struct cm_policy policy;
+	struct fixture *f;
+
+	(void)state;
+	cm_policy_init(&policy);
+	policy.memory_limit = 50 * MIB;
+	f = open_limit(&policy, 100 * MIB);
+	f->driver.neighbour_bytes = f->driver.neighbour_gives = 50 * MIB;
+	f->driver.neighbour_wanted = 77;
+	/* More than the limit, and more than the device has. */
+	assert_int_equal(try_get(f, 60 * MIB), CM_DRIVER_OUT_OF_MEMORY);
+	assert_int_equal(f->driver.neighbour_wanted, 0);
+	assert_int_equal(f->driver.last_oom.figures.neighbours, 50 * MIB);
+	case_close(f);
+	policy.memory_limit = UINT64_MAX;
+	f = open_limit(&policy, 100 * MIB);
+	f->driver.neighbour_bytes = f->driver.neighbour_gives = 50 * MIB;
+	assert_int_equal(try_get(f, 120 * MIB), CM_DRIVER_OUT_OF_MEMORY);
+	assert_int_equal(f->driver.neighbour_wanted, 0);
+	case_close(f);
+	policy.neighbours = false;
+	f = open_limit(&policy, 100 * MIB);
+	f->driver.neighbour_bytes = f->driver.neighbour_gives = 50 * MIB;
+	(void)case_get(f, 60 * MIB);
+	f->driver.neighbour_wanted = 77;
+	assert_int_equal(try_get(f, 60 * MIB), CM_DRIVER_OUT_OF_MEMORY);
+	assert_int_equal(f->driver.neighbour_wanted, 77);
+	case_close(f);
+}
+
+static void good_news_is_told_once_and_of_the_same_size(void **state)
+{
+	struct fixture *f = open_limit(NULL, 100 * MIB);
+	uint64_t keep;
+
+	(void)state;
+	keep = case_get(f, 64 * MIB);
+	assert_int_equal(try_get(f, 64 * MIB), CM_DRIVER_OUT_OF_MEMORY);
+	(void)case_get(f, 30 * MIB);
+	assert_int_equal(f->driver.ooms_told, 1);
+	case_put(f, keep);
+	keep = case_get(f, 64 * MIB);
+	assert_int_equal(f->driver.ooms_told, 2);
+	assert_true(f->driver.last_oom.served);
+	case_put(f, keep);
+	(void)case_get(f, 64 * MIB);
+	assert_int_equal(f->driver.ooms_told, 2);
+	case_close(f);
+}
+
+static void nothing_is_told_where_the_policy_says_so(void **state)
+{
+	struct cm_policy policy;
+	struct fixture *f;
+
+	(void)state;
+	cm_policy_init(&policy);
+	policy.oom_report = CM_OOM_REPORT_OFF;
+	f = open_limit(&policy, 100 * MIB);
+	assert_int_equal(try_get(f, 200 * MIB), CM_DRIVER_OUT_OF_MEMORY);
+	assert_int_equal(fixture_scalar(f, CM_SCALAR_num_ooms), 1);
+	assert_int_equal(f->driver.ooms_told, 0);
+	case_close(f);
+}
+
 /* A program that could have its 3 MiB without us must not fail for the 20 of a segment. */
 static void a_request_gets_its_own_size_where_a_segment_cannot_be_had(void **state)
 {
@@ -186,6 +310,31 @@ static struct fixture *open_fraction(double fraction, double threshold, uint64_t
 	policy.memory_fraction = fraction;
 	policy.garbage_collection_threshold = threshold;
 	return open_limit(&policy, limit_bytes);
+}
+
+static void the_lower_of_two_caps_holds(void **state)
+{
+	static const struct {
+		double fraction;
+		uint64_t limit, allowed;
+	} caps[] = {
+		{1, UINT64_MAX, 0},        {0.5, UINT64_MAX, 100 * MIB}, {1, 60 * MIB, 60 * MIB},
+		{0.5, 60 * MIB, 60 * MIB}, {0.5, 120 * MIB, 100 * MIB},  {0, 120 * MIB, 1},
+		{1, 900 * MIB, 900 * MIB},
+	};
+	struct cm_policy policy;
+	struct fixture *f;
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < sizeof(caps) / sizeof(caps[0]); i++) {
+		cm_policy_init(&policy);
+		policy.memory_fraction = caps[i].fraction;
+		policy.memory_limit = caps[i].limit;
+		f = open_limit(&policy, 200 * MIB);
+		assert_int_equal(f->heap->device->row->allowed_bytes, caps[i].allowed);
+		case_close(f);
+	}
 }
 
 static void the_cap_is_kept_without_asking_the_driver(void **state)
@@ -342,6 +491,8 @@ static void a_kernel_without_end_does_not_hang_a_request(void **state)
 	kernel = fixture_launch(f, f->ctx, 1, keep, 512, FAKE_FOREVER);
 	/* To give 150 MiB back would wait for the kernel. */
 	assert_int_equal(try_get(f, 180 * MIB), CM_DRIVER_OUT_OF_MEMORY);
+	assert_true(f->driver.last_oom.busy);
+	assert_int_equal(f->driver.last_oom.figures.whole, 150 * MIB);
 	assert_sound(f);
 	assert_false(fake_is_done(kernel));
 	/* It is waited for once. */
@@ -427,9 +578,15 @@ int main(void)
 		cmocka_unit_test(a_failure_is_answered_by_waiting_giving_back_and_asking_again),
 		cmocka_unit_test(a_block_that_gets_ready_by_the_wait_serves_without_a_retry),
 		cmocka_unit_test(the_program_hears_of_it_when_nothing_is_left_to_give_back),
+		cmocka_unit_test(what_failed_is_told_with_all_that_holds_the_device),
+		cmocka_unit_test(a_neighbour_is_asked_for_what_is_missing),
+		cmocka_unit_test(nobody_is_asked_where_nobody_can_help),
+		cmocka_unit_test(good_news_is_told_once_and_of_the_same_size),
+		cmocka_unit_test(nothing_is_told_where_the_policy_says_so),
 		cmocka_unit_test(a_request_gets_its_own_size_where_a_segment_cannot_be_had),
 		cmocka_unit_test(an_oversize_block_that_is_enough_is_given_back_first),
 		cmocka_unit_test(oversize_blocks_go_from_the_largest_down),
+		cmocka_unit_test(the_lower_of_two_caps_holds),
 		cmocka_unit_test(the_cap_is_kept_without_asking_the_driver),
 		cmocka_unit_test(below_the_cap_cached_memory_makes_room),
 		cmocka_unit_test(a_fraction_of_nothing_allows_nothing),

@@ -447,6 +447,10 @@ static void counters_stand_in_their_order(void **state)
 		"forwarded_frees",
 		"trims",
 		"gc_bytes",
+		"neighbour_asks",
+		"neighbour_bytes_got",
+		"neighbour_gives",
+		"neighbour_bytes_given",
 	};
 	size_t i;
 

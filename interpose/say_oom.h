@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the user is told when device memory is out, and is there again. The first failure of the
+ * process is described in a report of fixed length, later ones in a line each, up to a number.
+ * Allocates nothing, takes no lock, writes once. Thread-safe.
+ */
+#ifndef CM_INTERPOSE_SAY_OOM_H
+#define CM_INTERPOSE_SAY_OOM_H
+
+#include "allocator/oom.h"
+
+void cm_oom_say(const struct cm_oom *oom);
+
+#endif

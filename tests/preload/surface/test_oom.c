@@ -1,0 +1,421 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the user is told when device memory is out: for each verdict a program that earns it, on a
+ * card of its own or, for OTHERS, on one that it shares.
+ */
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "tests/preload/surface/surface.h"
+#include "tests/unit/cmocka_all.h"
+
+#define REPORT_LINES 38
+
+static void must_fail(uint64_t bytes)
+{
+	CUdeviceptr addr = 77;
+
+	CM_MUST(cuMemAlloc_v2(&addr, bytes) == CUDA_ERROR_OUT_OF_MEMORY);
+	CM_MUST(addr == 77);
+}
+
+/* 64 MiB in blocks of 9: every other one is freed. */
+static void play_fragmented(void)
+{
+	CUdeviceptr addr[6];
+	unsigned i;
+
+	cm_open(0);
+	for (i = 0; i < 6; i++)
+		addr[i] = cm_get(9 * MIB);
+	(void)cm_get(MIB - 100);
+	for (i = 0; i < 6; i += 2)
+		OK(cuMemFree_v2(addr[i]));
+	must_fail(30 * MIB);
+}
+
+static void play_full(void)
+{
+	cm_open(0);
+	(void)cm_get(40 * MIB);
+	must_fail(30 * MIB);
+}
+
+/* Functions that the program exports have names. */
+__attribute__((visibility("default"), noinline)) void hold_two(CUdeviceptr *addr);
+__attribute__((visibility("default"), noinline)) CUresult want_much(CUdeviceptr *addr);
+
+void hold_two(CUdeviceptr *addr)
+{
+	OK(cuMemAlloc_v2(&addr[0], 20 * MIB));
+	OK(cuMemAlloc_v2(&addr[1], 12 * MIB));
+}
+
+CUresult want_much(CUdeviceptr *addr)
+{
+	CUresult res = cuMemAlloc_v2(addr, 60 * MIB);
+
+	addr[1] = 0;
+	return res;
+}
+
+static void play_stacks(void)
+{
+	CUdeviceptr addr[2];
+
+	cm_open(0);
+	(void)cm_get(8 * MIB);
+	hold_two(addr);
+	CM_MUST(want_much(addr) == CUDA_ERROR_OUT_OF_MEMORY);
+}
+
+static void play_too_big(void)
+{
+	cm_open(0);
+	must_fail(65 * MIB);
+}
+
+/* The driver's own, however often it is asked. */
+static void play_driver(void)
+{
+	unsigned i;
+
+	cm_open(0);
+	for (i = 1; i <= 3; i++)
+		CM_MUST(!cudasim_fail("cuMemAlloc_v2", i, CUDA_ERROR_OUT_OF_MEMORY));
+	must_fail(30 * MIB);
+	(void)cm_get(29 * MIB);
+}
+
+/* As above, and the driver does not answer the question either. */
+static void play_driver_is_mute(void)
+{
+	unsigned i;
+
+	cm_open(0);
+	(void)cm_get(MIB);
+	for (i = 1; i <= 3; i++)
+		CM_MUST(!cudasim_fail("cuMemAlloc_v2", i, CUDA_ERROR_OUT_OF_MEMORY));
+	for (i = 1; i <= 2; i++)
+		CM_MUST(!cudasim_fail("cuMemGetInfo_v2", i, CUDA_ERROR_NOT_PERMITTED));
+	must_fail(30 * MIB);
+}
+
+/* Another process has most of the card, from after this one started. */
+static void play_others(void)
+{
+	int ready[2], go[2];
+	pid_t other;
+	char byte;
+
+	CM_MUST(!pipe(ready) && !pipe(go));
+	other = fork();
+	CM_MUST(other >= 0);
+	if (!other) {
+		/* Should the other side fail. */
+		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+		(void)close(go[1]);
+		CM_MUST(read(go[0], &byte, 1) == 1);
+		cm_open(0);
+		(void)cm_get(40 * MIB);
+		CM_MUST(write(ready[1], "", 1) == 1);
+		CM_MUST(read(go[0], &byte, 1) == 0);
+		exit(0);
+	}
+	cm_open(0);
+	(void)cm_get(10 * MIB);
+	CM_MUST(write(go[1], "", 1) == 1 && read(ready[0], &byte, 1) == 1);
+	must_fail(30 * MIB);
+	(void)close(go[1]);
+	cm_wait_for_child(other);
+}
+
+/* The report comes once, and what was short may be there later. */
+static void play_again(void)
+{
+	CUdeviceptr addr;
+
+	cm_open(0);
+	addr = cm_get(40 * MIB);
+	must_fail(30 * MIB);
+	must_fail(31 * MIB);
+	OK(cuMemFree_v2(addr));
+	(void)cm_get(31 * MIB);
+	(void)cm_get(8 * MIB);
+}
+
+static void play_probing(void)
+{
+	unsigned i;
+
+	cm_open(0);
+	for (i = 0; i < 150; i++)
+		must_fail(65 * MIB);
+	CM_MUST(cm_own_books(0).scalar[CM_SCALAR_num_ooms] == 150);
+}
+
+/* What is counted and recorded beside the report. */
+static void play_books(void)
+{
+	struct cm_device_row row;
+
+	cm_open(0);
+	(void)cm_get(40 * MIB);
+	must_fail(30 * MIB);
+	row = cm_own_books(0);
+	CM_MUST(row.scalar[CM_SCALAR_num_ooms] == 1);
+	CM_MUST(row.free_bytes == 24 * MIB);
+}
+
+static const struct cm_role roles[] = {
+	{"fragmented", play_fragmented},
+	{"full", play_full},
+	{"stacks", play_stacks},
+	{"too_big", play_too_big},
+	{"driver", play_driver},
+	{"driver_is_mute", play_driver_is_mute},
+	{"others", play_others},
+	{"again", play_again},
+	{"probing", play_probing},
+	{"books", play_books},
+	{NULL, NULL},
+};
+
+#define CARD "CUDASIM=memory:64M,context:0"
+
+/* The pid varies: its digits become P. */
+static void hide_pid(char *text)
+{
+	char *at = text;
+
+	while ((at = strpbrk(at, "[="))) {
+		at += strspn(at, "[=");
+		while (*at >= '0' && *at <= '9')
+			memmove(at, at + 1, strlen(at));
+	}
+	at = strstr(text, "cudamemstat show ");
+	for (at = at ? at + strlen("cudamemstat show ") : NULL; at && *at != ' ';)
+		memmove(at, at + 1, strlen(at));
+	at = strstr(text, "   at ");
+	for (at = at ? at + strlen("   at ") : NULL; at && *at != '\n';)
+		memmove(at, at + 1, strlen(at));
+	at = strstr(text, "in thread ");
+	for (at = at ? at + strlen("in thread ") : NULL; at && *at != ';';)
+		memmove(at, at + 1, strlen(at));
+}
+
+static unsigned count_lines(const char *text)
+{
+	unsigned n = 0;
+
+	for (; (text = strchr(text, '\n')); text++)
+		n++;
+	return n;
+}
+
+static void play_on(void **state, const char *role, const char *conf, const char *card)
+{
+	struct cm_play *play = *state;
+
+	cm_play_under(play, role, conf, card, NULL);
+	hide_pid(play->said);
+}
+
+/* Every report is as long, and says first and again why. */
+static void assert_report(void **state, const char *role, const char *conf, const char *card,
+			  const char *verdict, const char *reason)
+{
+	struct cm_play *play = *state;
+	char first[64];
+	const char *end;
+
+	play_on(state, role, conf, card);
+	(void)snprintf(first, sizeof(first), " (%s)\n", verdict);
+	end = strchr(play->said, '\n');
+	if (count_lines(play->said) != REPORT_LINES || !end ||
+	    strncmp(end + 1 - strlen(first), first, strlen(first)) != 0 ||
+	    !strstr(play->said, reason))
+		fail_msg("%s, %u lines:\n%s", verdict, count_lines(play->said), play->said);
+}
+
+static void the_whole_report(void **state)
+{
+	static const char want[] =
+		"cudamem[]: out of memory on GPU 0: asked 30.00 MiB, largest piece 9.00, free in "
+		"all 36.00 (FRAGMENTED)\n"
+		"==== 31457280 bytes in thread ; the program is told CUDA_ERROR_OUT_OF_MEMORY (2)\n"
+		"====   at \n"
+		"====\n"
+		"==== Why it failed: FRAGMENTED: 36.00 MiB is free or cached, but not in one "
+		"piece\n"
+		"====   Tried: the cache, waiting for freed memory, giving back (0.00), the driver "
+		"again\n"
+		"====   Asked no other process\n"
+		"====\n"
+		"==== Where GPU 0 went: Simulated CUDA device, 64.00 MiB\n"
+		"====     28.00  in use by this program, 4 blocks (rounding of sizes 0.00)\n"
+		"====     34.00  cached by this program, in pieces too small (largest 9.00)\n"
+		"====      0.00  this program past the cache (pools, arrays, mapped memory ...)\n"
+		"====      0.00  other processes under cudamem\n"
+		"====      0.00  contexts and libraries, processes without cudamem\n"
+		"====      2.00  free\n"
+		"====\n"
+		"==== What is cached\n"
+		"====     34.00  between blocks in use\n"
+		"====      0.00  in segments of which nothing is in use\n"
+		"====      0.00  freed, and the GPU may still use it\n"
+		"====\n"
+		"==== Who holds the 28.00 MiB in use, by size of block\n"
+		"====     27.00       3 of 9.0M\n"
+		"====      1.00       1 of 1.0M\n"
+		"====         -\n"
+		"====         -\n"
+		"====         -\n"
+		"====      0.00       0 of other sizes\n"
+		"====\n"
+		"==== What would have made it fit\n"
+		"====   no   no limit on this process                     2.00 for it\n"
+		"====   yes  what is free and cached, in one piece       36.00 for it\n"
+		"====   yes  free pages joined (expandable_segments)     32.00 for it\n"
+		"====   no   no other process on the GPU                  2.00 for it\n"
+		"====   no   less in use by this program: the amount was enough\n"
+		"====\n"
+		"==== Look at it while it runs: cudamemstat show  --map\n"
+		"==== Further failures are told in one line each; "
+		"CUDAMEM_CONF=oom_report:full|line|off\n";
+	struct cm_play *play = *state;
+
+	play_on(state, "fragmented", "", CARD);
+	assert_string_equal(play->said, want);
+}
+
+static void each_verdict_is_told(void **state)
+{
+	char card[PATH_MAX + 64];
+	struct cm_play *play = *state;
+
+	assert_report(state, "fragmented", "", CARD, "FRAGMENTED",
+		      "yes  what is free and cached, in one piece");
+	assert_report(state, "full", "", CARD, "FULL",
+		      "FULL: this program holds 40.00 MiB, only 24.00 is free or cached");
+	assert_report(state, "too_big", "", CARD, "TOO BIG", "TOO BIG: the GPU has 64.00 MiB");
+	assert_report(state, "driver", "", CARD, "DRIVER", "64.00 MiB is free, and the driver");
+	assert_report(state, "driver_is_mute", "", CARD, "DRIVER", "(error 800)");
+	assert_report(state, "full", "per_process_memory_fraction:0.75", CARD, "LIMIT",
+		      "LIMIT: this process may reserve 48.00 MiB, and has reserved 40.00");
+	(void)snprintf(card, sizeof(card), "%s,card:%s.card", CARD, play->dir);
+	assert_report(state, "others", "", card, "OTHERS",
+		      "OTHERS: other processes hold 40.00 MiB, without which it would fit");
+	assert_non_null(strstr(play->said, "40.00  other processes under cudamem: 1 (most has "));
+	/* Where nobody looks for them they are known all the same. */
+	assert_report(state, "others", "neighbours:off", card, "OTHERS",
+		      "OTHERS: other processes hold 40.00 MiB, without which it would fit");
+	assert_non_null(strstr(play->said, "40.00  contexts and libraries, processes without"));
+	(void)unlink(strrchr(card, ':') + 1);
+}
+
+/* Who asked, and who holds: by stack where stacks are recorded, the place alone where they are not. */
+static void stacks_are_told(void **state)
+{
+	struct cm_play *play = *state;
+	const char *first;
+
+	cm_play_under(play, "stacks", "stacks:alloc", CARD, NULL);
+	assert_non_null(strstr(play->said, "==   at want_much < "));
+	assert_non_null(strstr(play->said, "Who holds the 40.00 MiB in use, by stack\n"));
+	first = strstr(play->said, "==     20.00       1 hold_two < ");
+	assert_non_null(first);
+	/* One line a call, not a function. */
+	assert_non_null(strstr(first, "==     12.00       1 hold_two < "));
+	assert_int_equal(count_lines(play->said), REPORT_LINES);
+	cm_play_under(play, "stacks", "", CARD, NULL);
+	assert_non_null(strstr(play->said, "==   at want_much < "));
+	assert_non_null(strstr(play->said, "Who holds the 40.00 MiB in use, by size of block\n"));
+}
+
+static void later_failures_take_a_line(void **state)
+{
+	struct cm_play *play = *state;
+	const char *rest;
+
+	play_on(state, "again", "", CARD);
+	assert_int_equal(count_lines(play->said), REPORT_LINES + 2);
+	rest = strstr(play->said, "oom_report:full|line|off\n");
+	assert_non_null(rest);
+	assert_string_equal(strchr(rest, '\n') + 1,
+			    "cudamem[]: out of memory on GPU 0: asked 31.00 MiB, largest piece "
+			    "24.00, free in all 24.00 (FULL)\n"
+			    "cudamem[]: the 31.00 MiB on GPU 0 were to be had when asked for "
+			    "again\n");
+}
+
+static void every_failure_can_take_a_line(void **state)
+{
+	struct cm_play *play = *state;
+
+	play_on(state, "full", "oom_report:line", CARD);
+	assert_string_equal(play->said,
+			    "cudamem[]: out of memory on GPU 0: asked 30.00 MiB, largest piece "
+			    "24.00, free in all 24.00 (FULL)\n");
+}
+
+#define LOG "surface_oom.log"
+
+/* More than a pipe's reader keeps. */
+static void write_to_a_file(void)
+{
+	int fd = open(LOG, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+
+	if (fd < 0 || dup2(fd, STDERR_FILENO) < 0)
+		_exit(98);
+}
+
+static void a_program_that_probes_does_not_fill_its_log(void **state)
+{
+	static const char last[] = "(TOO BIG); no further one is told\n";
+	char text[32768];
+	ssize_t n;
+	int fd;
+
+	cm_play_under(*state, "probing", "oom_report:line", CARD, write_to_a_file);
+	fd = open(LOG, O_RDONLY);
+	assert_true(fd >= 0);
+	n = read(fd, text, sizeof(text) - 1);
+	(void)close(fd);
+	(void)unlink(LOG);
+	assert_true(n > (ssize_t)strlen(last));
+	text[n] = '\0';
+	assert_int_equal(count_lines(text), 100);
+	assert_string_equal(text + n - strlen(last), last);
+}
+
+CM_PLAY(nothing_is_said_where_nothing_is_wanted, "books", "oom_report:off", CARD)
+CM_PLAY(nothing_is_said_where_the_log_is_off, "books", "log:off", CARD)
+
+static void requests_that_pass_are_told_of_too(void **state)
+{
+	assert_report(state, "full", "mode:stats", CARD, "FULL", "FULL: this program holds 40.00");
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		CM_PLAY_TEST(the_whole_report),
+		CM_PLAY_TEST(each_verdict_is_told),
+		CM_PLAY_TEST(stacks_are_told),
+		CM_PLAY_TEST(later_failures_take_a_line),
+		CM_PLAY_TEST(every_failure_can_take_a_line),
+		CM_PLAY_TEST(a_program_that_probes_does_not_fill_its_log),
+		CM_PLAY_TEST(nothing_is_said_where_nothing_is_wanted),
+		CM_PLAY_TEST(nothing_is_said_where_the_log_is_off),
+		CM_PLAY_TEST(requests_that_pass_are_told_of_too),
+	};
+
+	cm_rerun_role(argc, argv, roles);
+	return cmocka_run_group_tests_name("surface_oom", tests, NULL, NULL);
+}
