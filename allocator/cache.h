@@ -173,6 +173,13 @@ uint64_t cm_cache_make_room_on(struct cm_cache *cache, uint32_t row);
 int cm_cache_give_back(struct cm_cache *cache, uint32_t row, uint64_t wanted, uint64_t limit_ns,
 		       uint64_t *ret_bytes);
 
+/*
+ * A step of the decay of idle memory (decay.h), for the one thread that has the time: at most one
+ * piece of memory a device goes back, and none while the device works or others need the locks.
+ * Returns the ns after which the next step is due, UINT64_MAX: never.
+ */
+uint64_t cm_cache_decay(struct cm_cache *cache);
+
 /* Bytes of the context's device that a trim could return now or after a wait. */
 uint64_t cm_cache_returnable(struct cm_cache *cache, uint64_t ctx);
 /* Polls closed epochs and gives back what is not recycled, so that the books are fresh. Does

@@ -36,6 +36,7 @@
 #define CM_EPOCHS_MAX  32 /* closed at once; a power of two */
 #define CM_HEAPS_MAX   256
 #define CM_SPARE_BATCH 64
+#define CM_DECAY_SPANS 64
 
 enum { CM_FIT_SMALL, CM_FIT_LARGE, CM_FIT_COUNT };
 
@@ -87,6 +88,12 @@ struct cm_heap {
 	uint32_t spare_events;
 };
 
+/* Memory that became idle in one span of time and has gone back, see decay.c. */
+struct cm_given {
+	uint64_t span;
+	uint64_t bytes;
+};
+
 struct cm_device {
 	struct cm_lock lock;
 	struct cm_lock slow_lock; /* giving back and asking again after a failure: one at a time */
@@ -101,6 +108,9 @@ struct cm_device {
 	struct cm_fence probe; /* see cm_epoch_quiesces; guarded by the turn and the slow lock */
 	uint64_t probe_ns;     /* when it was recorded */
 	bool reset;            /* accumulated counters were reset: current != allocated - freed */
+	uint64_t decay_tick;   /* the clock's ticks at decay_ns, to tell how fast it goes */
+	uint64_t decay_ns;
+	struct cm_given given[CM_DECAY_SPANS]; /* guarded by the slow lock */
 	uint64_t context_bytes;                /* see struct cm_oom_figures */
 	_Atomic uint64_t failed_size; /* of the last request that failed for want of memory */
 	_Atomic bool

@@ -50,6 +50,7 @@ struct cm_policy {
 
 	enum cm_oom_report oom_report;
 	bool neighbours;   /* ask other processes for memory, and answer them */
+	uint64_t decay_ns; /* how long memory may be idle; 0: for ever */
 
 	bool expandable_segments; /* page-backed memory, where the driver and the placement allow */
 

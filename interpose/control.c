@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "interpose/driver_ops.h"
 #include "interpose/hooks.h"
 #include "interpose/process.h"
 #include "interpose/record.h"
@@ -21,6 +22,7 @@
 #define STOP_NS     200000000L
 #define POLL_MS     1000
 #define GIVE_NS_MAX UINT64_C(100000000)
+#define NS_PER_MS   1000000
 #define NUDGE_TRIES 100
 #define NUDGE_NS    1000000L
 #define ALL_DEVICES UINT64_MAX
@@ -29,6 +31,7 @@ static struct {
 	struct cm_region *region;
 	struct cm_cache *cache;
 	pthread_key_t key;
+	uint64_t decay_due_ns; /* the helper's own */
 	atomic_bool stopped;
 	atomic_bool starter_gone;
 	atomic_bool polling;
@@ -169,6 +172,32 @@ static bool is_last_thread(void)
 	return field && strtoul(field, NULL, 10) <= 2;
 }
 
+/* Lets idle memory decay where it is time. The ms until the next step, or CM_MAIL_FOREVER. */
+static int decay(void)
+{
+	const uint64_t now = cm_driver_ops()->now_ns();
+	uint64_t wait_ns = 0;
+
+	if (control.decay_due_ns == UINT64_MAX)
+		return CM_MAIL_FOREVER;
+	if (now >= control.decay_due_ns) {
+		(void)pthread_mutex_lock(&running);
+		if (!atomic_load(&control.stopped))
+			wait_ns = cm_cache_decay(control.cache);
+		(void)pthread_mutex_unlock(&running);
+		control.decay_due_ns = wait_ns == UINT64_MAX ? UINT64_MAX : now + wait_ns;
+	}
+	return wait_ns == UINT64_MAX ? CM_MAIL_FOREVER
+				     : (int)((control.decay_due_ns - now) / NS_PER_MS) + 1;
+}
+
+static int sooner(int a_ms, int b_ms)
+{
+	if (a_ms == CM_MAIL_FOREVER || b_ms == CM_MAIL_FOREVER)
+		return a_ms == CM_MAIL_FOREVER ? b_ms : a_ms;
+	return a_ms < b_ms ? a_ms : b_ms;
+}
+
 static void *answer_mail(void *arg)
 {
 	struct cm_mailbox *mailbox = arg;
@@ -187,7 +216,7 @@ static void *answer_mail(void *arg)
 			if (is_last_thread())
 				return NULL;
 		}
-		cm_mailbox_wait(mailbox, starter_gone ? POLL_MS : CM_MAIL_FOREVER);
+		cm_mailbox_wait(mailbox, sooner(decay(), starter_gone ? POLL_MS : CM_MAIL_FOREVER));
 	}
 }
 

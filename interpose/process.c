@@ -217,6 +217,7 @@ static void fill_policy(const struct cm_config *config, const struct cm_signs *s
 	policy.large_segment_size = mib_to_bytes(config->large_segment_size_mb);
 	policy.garbage_collection_threshold = config->garbage_collection_threshold;
 	policy.neighbours = config->neighbours;
+	policy.decay_ns = config->decay_seconds * 1000000000;
 	policy.memory_fraction = config->per_process_memory_fraction;
 	policy.memory_limit = mib_to_bytes(config->memory_limit_mb);
 	memcpy(policy.roundup_power2_divisions, config->roundup_power2_divisions,

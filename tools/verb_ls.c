@@ -65,6 +65,7 @@ static void fill_books(const struct cm_device_row *row, struct cm_value *values)
 	values[COLUMN_DRVALLOC] = cm_value_number(row->scalar[CM_SCALAR_num_device_alloc]);
 	values[COLUMN_DRVFREE] = cm_value_number(row->scalar[CM_SCALAR_num_device_free]);
 	values[COLUMN_RETRIES] = cm_value_number(row->scalar[CM_SCALAR_num_alloc_retries]);
+	values[COLUMN_DECAYED] = cm_value_bytes(row->scalar[CM_SCALAR_decay_bytes]);
 	values[COLUMN_GIVEN] = cm_value_bytes(row->scalar[CM_SCALAR_neighbour_bytes_given]);
 	values[COLUMN_GOT] = cm_value_bytes(row->scalar[CM_SCALAR_neighbour_bytes_got]);
 	values[COLUMN_OOM] = cm_value_number(row->scalar[CM_SCALAR_num_ooms]);

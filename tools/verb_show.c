@@ -138,15 +138,18 @@ static void print_counters(const struct cm_device_row *row)
 			     cm_count_format(scalar[CM_SCALAR_num_alloc_retries], retries));
 }
 
-/* What went to other processes, and came from them; nothing where nothing did. */
+/* What went back to the driver by itself, and between processes; nothing where nothing did. */
 static void print_giving(const struct cm_device_row *row)
 {
 	const int64_t *scalar = row->scalar;
-	char given[CM_UNITS_BYTES], got[CM_UNITS_BYTES];
+	char decayed[CM_UNITS_BYTES], given[CM_UNITS_BYTES], got[CM_UNITS_BYTES];
 
-	if (!scalar[CM_SCALAR_neighbour_bytes_given] && !scalar[CM_SCALAR_neighbour_asks])
+	if (!scalar[CM_SCALAR_decay_bytes] && !scalar[CM_SCALAR_neighbour_bytes_given] &&
+	    !scalar[CM_SCALAR_neighbour_asks])
 		return;
-	(void)printf("returned to the driver: %s for other processes; by others for this one: %s\n",
+	(void)printf("returned to the driver: %s idle for long, %s for other processes; by others "
+		     "for this one: %s\n",
+		     cm_bytes_format(scalar[CM_SCALAR_decay_bytes], decayed),
 		     cm_bytes_format(scalar[CM_SCALAR_neighbour_bytes_given], given),
 		     cm_bytes_format(scalar[CM_SCALAR_neighbour_bytes_got], got));
 }

@@ -194,6 +194,7 @@ static void fill(struct maker *maker)
 	row->scalar[CM_SCALAR_neighbour_bytes_got] = (int64_t)24 << 20;
 	row->scalar[CM_SCALAR_neighbour_gives] = 2;
 	row->scalar[CM_SCALAR_neighbour_bytes_given] = (int64_t)52 << 20;
+	row->scalar[CM_SCALAR_decay_bytes] = (int64_t)1536 << 20;
 	add_traffic(row, 1000);
 	row = add_device(maker, 1, "Test Device 24G", 24 * GIB);
 	add_segment(maker, 1, false, UINT64_C(0x7f8000000000),

@@ -55,7 +55,7 @@ CASES = [
     ('ls-pattern-none', 'ls --dir {good} -p solver'),
     ('ls-device', 'ls --dir {good} -d 1 -o PID,GPU,ALLOC'),
     ('ls-device-uuid', 'ls --dir {good} -d GPU-00010203 -o PID,GPU,ALLOC'),
-    ('ls-giving', 'ls --dir {good} --csv -o PID,GPU,GIVEN,GOT'),
+    ('ls-giving', 'ls --dir {good} --csv -o PID,GPU,DECAYED,GIVEN,GOT'),
     ('ls-color', 'ls --dir {good} -o PID,STATE,OOM --color always'),
     ('show', 'show --dir {good} 5000001'),
     ('show-map', 'show --dir {good} 5000001 -d 0 --map --ascii'),

@@ -244,6 +244,9 @@ static int do_give_back(struct ops *ops)
 		(void)cm_cache_give_back(ops->fixture.cache, how >> 6, (how >> 2) * MIB, 40 * MS,
 					 &bytes);
 		break;
+	case 4:
+		(void)cm_cache_decay(ops->fixture.cache);
+		break;
 	default:
 		(void)cm_cache_returnable(ops->fixture.cache, ctx);
 		cm_cache_poll(ops->fixture.cache);
@@ -403,6 +406,7 @@ static void read_policy(struct ops *ops, struct cm_policy *policy)
 		policy->memory_fraction = 0.5;
 	if (more & 4)
 		policy->garbage_collection_threshold = 0.5;
+	policy->decay_ns = more & 16 ? 50 * MS : 0;
 	for (i = 0; more & 8 && i < CM_ROUNDUP_SLOTS; i++)
 		policy->roundup_power2_divisions[i] = 1u << more % 5;
 }

@@ -72,6 +72,7 @@ static void turn(uint64_t *random)
 
 static void *work(void *arg)
 {
+	const bool decays = (uintptr_t)arg == 2; /* one thread does */
 	uint64_t random = (uintptr_t)arg, bytes;
 	int i;
 
@@ -95,6 +96,10 @@ static void *work(void *arg)
 			break;
 		case 5:
 			(void)cm_cache_give_back(fixture.cache, i % 2, 8 * MIB, 1000000, &bytes);
+			break;
+		case 6:
+			if (decays)
+				(void)cm_cache_decay(fixture.cache);
 			break;
 		default:
 			break;
@@ -155,6 +160,7 @@ static void run(uint32_t on_devices, bool on_pages)
 
 	cm_policy_init(&policy);
 	policy.expandable_segments = on_pages;
+	policy.decay_ns = 20000000;
 	if (!fixture_open(&fixture, &(struct fixture_params){.policy = &policy,
 							     .limit_bytes = 512 * MIB,
 							     .events = 1024}))

@@ -451,6 +451,7 @@ static void counters_stand_in_their_order(void **state)
 		"neighbour_bytes_got",
 		"neighbour_gives",
 		"neighbour_bytes_given",
+		"decay_bytes",
 	};
 	size_t i;
 

@@ -311,6 +311,17 @@ static void play_crashed(void)
 	CM_MUST(scalar(CM_SCALAR_neighbour_asks) == 0);
 }
 
+/* Nothing is done any more: the thread that does it has the time. */
+static void play_idle(void)
+{
+	const struct timespec moment = {.tv_nsec = 5000000};
+
+	hold_idle(10 * MIB + 1, 4);
+	while (cm_reserved())
+		(void)nanosleep(&moment, NULL);
+	CM_MUST(scalar(CM_SCALAR_decay_bytes) == (int64_t)(48 * MIB));
+}
+
 static const struct cm_role roles[] = {
 	{"two", play_two},
 	{"eight", play_eight},
@@ -321,6 +332,7 @@ static const struct cm_role roles[] = {
 	{"working", play_working},
 	{"not_asking", play_not_asking},
 	{"crashed", play_crashed},
+	{"idle", play_idle},
 	{NULL, NULL},
 };
 
@@ -350,6 +362,7 @@ ON_CARD(one_that_will_not_give_keeps_what_it_has, "refused", "", "64M")
 ON_CARD(one_that_captures_keeps_what_it_has, "capturing", "", "64M")
 ON_CARD(one_whose_device_works_keeps_what_it_has, "working", "", "64M")
 ON_CARD(one_that_shall_not_ask_does_not, "not_asking", "neighbours:off", "64M")
+ON_CARD(idle_memory_decays, "idle", "decay_seconds:1", "64M")
 
 static void one_that_has_crashed_is_not_waited_for(void **state)
 {
@@ -375,6 +388,7 @@ int main(int argc, char **argv)
 		CM_PLAY_TEST(one_whose_device_works_keeps_what_it_has),
 		CM_PLAY_TEST(one_that_shall_not_ask_does_not),
 		CM_PLAY_TEST(one_that_has_crashed_is_not_waited_for),
+		CM_PLAY_TEST(idle_memory_decays),
 	};
 
 	cm_rerun_role(argc, argv, roles);

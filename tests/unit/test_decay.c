@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: MIT */
+/* What is idle for long goes back, gradually, and never while the device works. */
+#include "allocator/decay.h"
+
+#include <errno.h>
+
+#include "allocator/heap.h"
+#include "tests/unit/fixture_case.h"
+
+#define DECAY_NS (60000 * MS)
+#define PIECES   20
+#define PIECE    (30 * MIB)
+
+static void the_curve_falls_from_all_to_nothing(void **state)
+{
+	uint64_t age, kept, before = GIB;
+
+	(void)state;
+	assert_int_equal(cm_decay_keep(GIB, 0, DECAY_NS), GIB);
+	assert_int_equal(cm_decay_keep(GIB, DECAY_NS / 2, DECAY_NS), GIB / 2);
+	assert_int_equal(cm_decay_keep(GIB, DECAY_NS, DECAY_NS), 0);
+	assert_int_equal(cm_decay_keep(GIB, UINT64_MAX, DECAY_NS), 0);
+	assert_int_equal(cm_decay_keep(UINT64_MAX, 0, 1), UINT64_MAX);
+	for (age = 0; age <= DECAY_NS; age += DECAY_NS / 1000) {
+		kept = cm_decay_keep(GIB, age, DECAY_NS);
+		assert_true(kept <= before);
+		/* Nowhere steeper than twice the straight line. */
+		assert_true(before - kept <= 2 * GIB / 1000);
+		before = kept;
+	}
+	/* Slow at both ends. */
+	assert_true(cm_decay_keep(GIB, DECAY_NS / 10, DECAY_NS) > GIB / 100 * 98);
+	assert_true(cm_decay_keep(GIB, DECAY_NS / 10 * 9, DECAY_NS) < GIB / 100 * 2);
+}
+
+static struct fixture *open_decaying(uint64_t decay_ns)
+{
+	struct cm_policy policy;
+
+	cm_policy_init(&policy);
+	policy.decay_ns = decay_ns;
+	return case_open(&(struct fixture_params){.policy = &policy});
+}
+
+static uint64_t reserved(struct fixture *f)
+{
+	return (uint64_t)fixture_stat(f, CM_POOL_ALL, CM_STAT_RESERVED_BYTES).current;
+}
+
+static void fill_and_free(struct fixture *f)
+{
+	uint64_t addr[PIECES];
+	unsigned i;
+
+	for (i = 0; i < PIECES; i++)
+		addr[i] = case_get(f, PIECE);
+	for (i = 0; i < PIECES; i++)
+		case_put(f, addr[i]);
+	case_settle(f);
+}
+
+/* Lets the time pass as the thread that decays does; where it stands still nothing is due. */
+static void pass(struct fixture *f, uint64_t ns)
+{
+	const uint64_t end = f->driver.now_ns + ns;
+	uint64_t wait;
+
+	while (f->driver.now_ns < end) {
+		wait = cm_cache_decay(f->cache);
+		assert_sound(f);
+		assert_true(wait > 0 && wait <= DECAY_NS / 10);
+		fake_advance(f->driver.now_ns + wait < end ? wait : end - f->driver.now_ns);
+	}
+}
+
+static void idle_memory_goes_back_along_the_curve(void **state)
+{
+	struct fixture *f = open_decaying(DECAY_NS);
+	uint64_t left, want;
+	unsigned i;
+
+	(void)state;
+	fill_and_free(f);
+	assert_int_equal(reserved(f), PIECES * PIECE);
+	for (i = 1; i < 10; i++) {
+		pass(f, DECAY_NS / 10);
+		left = reserved(f);
+		want = cm_decay_keep(PIECES * PIECE, i * DECAY_NS / 10, DECAY_NS);
+		/* Whole pieces, and a step late at most. */
+		assert_true(left + PIECE / 2 >= want);
+		assert_true(left <= cm_decay_keep(PIECES * PIECE, i * DECAY_NS / 10 - DECAY_NS / 25,
+						  DECAY_NS) +
+					    PIECE);
+	}
+	pass(f, DECAY_NS / 10 + DECAY_NS / 25);
+	assert_int_equal(reserved(f), 0);
+	assert_int_equal(fixture_scalar(f, CM_SCALAR_decay_bytes), PIECES * PIECE);
+	case_close(f);
+}
+
+static void memory_in_use_and_what_shares_its_segment_stays(void **state)
+{
+	struct fixture *f = open_decaying(DECAY_NS);
+	uint64_t small, keep;
+
+	(void)state;
+	keep = case_get(f, 3 * MIB);
+	small = case_get(f, 3 * MIB);
+	case_put(f, small);
+	fill_and_free(f);
+	pass(f, 2 * DECAY_NS);
+	assert_int_equal(reserved(f), 20 * MIB);
+	case_put(f, keep);
+	case_settle(f);
+	pass(f, 2 * DECAY_NS);
+	assert_int_equal(reserved(f), 0);
+	case_close(f);
+}
+
+static void a_cache_that_is_used_again_and_again_stays(void **state)
+{
+	struct fixture *f = open_decaying(DECAY_NS);
+	unsigned i;
+
+	(void)state;
+	for (i = 0; i < 20; i++) {
+		fill_and_free(f);
+		pass(f, DECAY_NS / 20);
+	}
+	assert_int_equal(reserved(f), PIECES * PIECE);
+	assert_int_equal(f->driver.called[FAKE_MEM_ALLOC], PIECES);
+	case_close(f);
+}
+
+/* Freed and forgotten: nobody asks whether the device is done with it. */
+static void what_waits_for_an_idle_device_decays_too(void **state)
+{
+	struct fixture *f = open_decaying(DECAY_NS);
+
+	(void)state;
+	case_put(f, case_get(f, PIECE));
+	pass(f, 2 * DECAY_NS);
+	assert_int_equal(reserved(f), 0);
+	case_close(f);
+}
+
+static void nothing_goes_back_while_the_device_works(void **state)
+{
+	struct fixture *f = open_decaying(DECAY_NS);
+	uint64_t keep = case_get(f, 512), work;
+
+	(void)state;
+	fill_and_free(f);
+	pass(f, DECAY_NS / 100);
+	work = fixture_launch(f, f->ctx, 1, keep, 512, FAKE_FOREVER);
+	pass(f, 2 * DECAY_NS);
+	assert_int_equal(f->driver.called[FAKE_MEM_FREE], 0);
+	fake_finish(work);
+	pass(f, DECAY_NS);
+	assert_int_equal(reserved(f), 2 * MIB);
+	case_close(f);
+}
+
+static void nothing_goes_back_in_a_capture(void **state)
+{
+	struct fixture *f = open_decaying(DECAY_NS);
+
+	(void)state;
+	fill_and_free(f);
+	pass(f, DECAY_NS / 100);
+	fake_capture(true);
+	pass(f, 2 * DECAY_NS);
+	assert_int_equal(reserved(f), PIECES * PIECE);
+	fake_capture(false);
+	pass(f, DECAY_NS);
+	assert_int_equal(reserved(f), 0);
+	case_close(f);
+}
+
+static void decay_can_be_off(void **state)
+{
+	struct fixture *f = open_decaying(0);
+
+	(void)state;
+	fill_and_free(f);
+	assert_true(cm_cache_decay(f->cache) == UINT64_MAX);
+	assert_int_equal(reserved(f), PIECES * PIECE);
+	case_close(f);
+}
+
+/* There the host can only wait, and nobody shall wait for this. */
+static void an_old_driver_is_left_alone(void **state)
+{
+	struct cm_policy policy;
+	struct fixture *f;
+	uint64_t given;
+
+	(void)state;
+	cm_policy_init(&policy);
+	policy.decay_ns = DECAY_NS;
+	f = case_open(&(struct fixture_params){.policy = &policy, .old_driver = true});
+	case_put(f, case_get(f, PIECE));
+	pass(f, 2 * DECAY_NS);
+	assert_int_equal(cm_cache_give_back(f->cache, 0, GIB, 50 * MS, &given), 0);
+	assert_int_equal(given, 0);
+	assert_int_equal(f->driver.called[FAKE_CTX_SYNCHRONIZE], 0);
+	case_close(f);
+}
+
+/* What another process asks for: the idlest first, and no more than it wants. */
+static void a_neighbour_gets_what_is_idle_and_no_more(void **state)
+{
+	struct fixture *f = open_decaying(0);
+	uint64_t given, old, keep;
+
+	(void)state;
+	old = case_get(f, 40 * MIB);
+	keep = case_get(f, 50 * MIB);
+	case_put(f, old);
+	case_settle(f);
+	case_put(f, case_get(f, 60 * MIB));
+	case_settle(f);
+	assert_int_equal(cm_cache_give_back(f->cache, 0, 30 * MIB, 50 * MS, &given), 0);
+	assert_int_equal(given, 40 * MIB);
+	assert_int_equal(reserved(f), 110 * MIB);
+	assert_int_equal(cm_cache_give_back(f->cache, 0, GIB, 50 * MS, &given), 0);
+	assert_int_equal(given, 60 * MIB);
+	assert_int_equal(cm_cache_give_back(f->cache, 0, GIB, 50 * MS, &given), 0);
+	assert_int_equal(given, 0);
+	assert_int_equal(cm_cache_give_back(f->cache, 1, GIB, 50 * MS, &given), -ENODEV);
+	assert_int_equal(fixture_scalar(f, CM_SCALAR_neighbour_gives), 2);
+	assert_int_equal(fixture_scalar(f, CM_SCALAR_neighbour_bytes_given), 100 * MIB);
+	case_put(f, keep);
+	case_close(f);
+}
+
+static void a_neighbour_is_not_waited_for(void **state)
+{
+	struct fixture *f = open_decaying(0);
+	uint64_t keep = case_get(f, 512), given, work, before;
+
+	(void)state;
+	fill_and_free(f);
+	work = fixture_launch(f, f->ctx, 1, keep, 512, FAKE_FOREVER);
+	before = f->driver.now_ns;
+	assert_int_equal(cm_cache_give_back(f->cache, 0, GIB, 40 * MS, &given), 0);
+	assert_int_equal(given, 0);
+	assert_true(f->driver.now_ns - before <= 40 * MS);
+	fake_finish(work);
+	fake_capture(true);
+	assert_int_equal(cm_cache_give_back(f->cache, 0, GIB, 40 * MS, &given), -EBUSY);
+	fake_capture(false);
+	/* A request that fails here at the same time waits for the one who asks. */
+	cm_lock_acquire(&f->heap->device->slow_lock);
+	assert_int_equal(cm_cache_give_back(f->cache, 0, GIB, 40 * MS, &given), -EBUSY);
+	cm_lock_release(&f->heap->device->slow_lock);
+	assert_int_equal(reserved(f), PIECES * PIECE + 2 * MIB);
+	case_close(f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_curve_falls_from_all_to_nothing),
+		cmocka_unit_test(idle_memory_goes_back_along_the_curve),
+		cmocka_unit_test(memory_in_use_and_what_shares_its_segment_stays),
+		cmocka_unit_test(a_cache_that_is_used_again_and_again_stays),
+		cmocka_unit_test(what_waits_for_an_idle_device_decays_too),
+		cmocka_unit_test(nothing_goes_back_while_the_device_works),
+		cmocka_unit_test(nothing_goes_back_in_a_capture),
+		cmocka_unit_test(decay_can_be_off),
+		cmocka_unit_test(an_old_driver_is_left_alone),
+		cmocka_unit_test(a_neighbour_gets_what_is_idle_and_no_more),
+		cmocka_unit_test(a_neighbour_is_not_waited_for),
+	};
+
+	return cmocka_run_group_tests_name("decay", tests, NULL, NULL);
+}
