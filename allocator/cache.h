@@ -207,6 +207,8 @@ void cm_cache_host_reset_accumulated(struct cm_cache *cache);
  */
 void cm_cache_hold(struct cm_cache *cache);
 void cm_cache_resume(struct cm_cache *cache);
+/* Between the two: an event in every ring that says that a snapshot was taken. */
+void cm_cache_note_snapshot(struct cm_cache *cache);
 
 /*
  * The rings of events: written or not from now on; emptied. -ENOSPC: a ring has no space, its events

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The rings of events from outside the allocator: on and off, emptied; and all tables at rest for a
- * moment.
+ * The rings of events from outside the allocator: on and off, emptied, marked; and all tables at rest
+ * for a moment, so that a tool can copy them.
  */
 #include <errno.h>
 
@@ -94,4 +94,24 @@ void cm_cache_resume(struct cm_cache *cache) CM_UNCHECKED
 	for (i = cache->held; i-- > 0;)
 		cm_lock_release(&cache->device[i]->lock);
 	cm_lock_release(&cache->pinned.lock);
+}
+
+void cm_cache_note_snapshot(struct cm_cache *cache)
+{
+	const uint64_t tick = cm_ops_tick(cache->ops);
+	struct cm_host_row *host = cache->pinned.row;
+	struct cm_device *device;
+	uint32_t i;
+
+	for (i = 0; i < cache->held; i++) {
+		device = cache->device[i];
+		cm_books_begin(device->row);
+		cm_device_note_locked(device, CM_ACTION_SNAPSHOT, CM_POOL_ALL, 0, 0, tick, 0,
+				      (uint64_t)cm_stat_current(device->row, CM_STAT_ACTIVE_BYTES));
+		cm_books_end(device->row);
+	}
+	cm_seq_begin(&host->seq);
+	cm_ring_add(&cache->pinned.ring, &host->event_next, CM_ACTION_SNAPSHOT, CM_POOL_ALL, 0,
+		    cm_origin_of(0), tick, 0, (uint64_t)host->active_bytes.current);
+	cm_seq_end(&host->seq);
 }

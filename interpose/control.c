@@ -72,6 +72,24 @@ static int empty_cache(uint64_t arg, uint64_t *ret_bytes)
 	return cm_cache_trim(control.cache, (uint32_t)arg, ret_bytes);
 }
 
+/* Stands still until the tool has copied what it wants, or for too long, and notes that it did. */
+static int hold(uint64_t most_ns, uint64_t *ret_ns)
+{
+	bool copied;
+
+	*ret_ns = 0;
+
+	cm_process_stamp();
+	cm_cache_hold(control.cache);
+	copied = !most_ns ||
+		 cm_mailbox_hold(&control.region->header->mailbox,
+				 most_ns < CM_HOLD_NS_MAX ? most_ns : CM_HOLD_NS_MAX, ret_ns);
+	if (copied)
+		cm_cache_note_snapshot(control.cache);
+	cm_cache_resume(control.cache);
+	return copied ? 0 : -ETIME;
+}
+
 /* Any number may come in: what makes no sense is refused as a whole. */
 static int change_record(struct cm_letter *letter)
 {
@@ -115,6 +133,8 @@ static int run(struct cm_letter *letter)
 		return change_record(letter);
 	case CM_COMMAND_GIVE_BACK:
 		return give_back(letter->arg, &letter->result[0]);
+	case CM_COMMAND_SNAPSHOT:
+		return hold(letter->arg[0], &letter->result[0]);
 	case CM_COMMAND_CHECKPOINT:
 		cm_cache_poll(control.cache);
 		cm_process_stamp();

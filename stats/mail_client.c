@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/futex.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -18,6 +19,7 @@
 #define NS_PER_S       UINT64_C(1000000000)
 #define MAILBOX_OFFSET ((off_t)offsetof(struct cm_header, mailbox))
 #define LOCK_WAIT_NS   5000000 /* between two tries for the lock */
+#define HOLD_LOOK_NS   5000000 /* between two looks whether an answer came in place of the hold */
 
 static uint64_t now_ns(void)
 {
@@ -146,14 +148,48 @@ static int wait_answer(struct cm_mailbox *mailbox, uint64_t deadline_ns)
 	}
 }
 
-static int exchange(struct cm_mailbox *mailbox, struct cm_letter *letter, uint64_t deadline_ns)
+/* What is done while the process stands still. */
+struct holding {
+	void (*copy)(void *data);
+	void *data;
+	bool copied;
+};
+
+/* Waits until the process stands still, copies, and lets it go on. An answer means it never did, or
+ * does no longer. */
+static void copy_while_held(struct cm_mailbox *mailbox, struct holding *holding,
+			    uint64_t deadline_ns)
+{
+	const struct timespec look = {.tv_nsec = HOLD_LOOK_NS};
+	uint32_t held = CM_HOLD_HELD, state;
+
+	while (__atomic_load_n(&mailbox->hold, __ATOMIC_ACQUIRE) != CM_HOLD_HELD) {
+		state = __atomic_load_n(&mailbox->state, __ATOMIC_ACQUIRE);
+		if ((state != CM_MAIL_POSTED && state != CM_MAIL_RUNNING) ||
+		    now_ns() >= deadline_ns)
+			return;
+		(void)syscall(SYS_futex, &mailbox->hold, FUTEX_WAIT, CM_HOLD_NONE, &look, NULL, 0);
+	}
+	holding->copy(holding->data);
+	holding->copied = __atomic_compare_exchange_n(&mailbox->hold, &held, CM_HOLD_COPIED, false,
+						      __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+	if (holding->copied)
+		(void)syscall(SYS_futex, &mailbox->hold, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+static int exchange(struct cm_mailbox *mailbox, struct cm_letter *letter, struct holding *holding,
+		    uint64_t deadline_ns)
 {
 	int err;
 
 	err = claim(mailbox, deadline_ns);
 	if (err)
 		return err;
+	if (holding) /* what a damaged file or a dead process left */
+		__atomic_store_n(&mailbox->hold, CM_HOLD_NONE, __ATOMIC_RELEASE);
 	post(mailbox, letter);
+	if (holding)
+		copy_while_held(mailbox, holding, deadline_ns);
 	err = wait_answer(mailbox, deadline_ns);
 	if (err)
 		return err;
@@ -163,7 +199,8 @@ static int exchange(struct cm_mailbox *mailbox, struct cm_letter *letter, uint64
 	return letter->status > 0 ? -EPROTO : letter->status;
 }
 
-int cm_mail_send(struct cm_reader *reader, struct cm_letter *letter, uint64_t timeout_ns)
+static int send(struct cm_reader *reader, struct cm_letter *letter, struct holding *holding,
+		uint64_t timeout_ns)
 {
 	const uint64_t deadline_ns = now_ns() + timeout_ns;
 	void *mailbox;
@@ -182,9 +219,29 @@ int cm_mail_send(struct cm_reader *reader, struct cm_letter *letter, uint64_t ti
 	}
 	err = lock_mailbox(fd, deadline_ns);
 	if (!err)
-		err = exchange(mailbox, letter, deadline_ns);
+		err = exchange(mailbox, letter, holding, deadline_ns);
 	(void)munmap(mailbox, sizeof(struct cm_mailbox));
 out:
 	(void)close(fd); /* the lock falls with it */
+	return err;
+}
+
+int cm_mail_send(struct cm_reader *reader, struct cm_letter *letter, uint64_t timeout_ns)
+{
+	return send(reader, letter, NULL, timeout_ns);
+}
+
+int cm_mail_hold(struct cm_reader *reader, void (*copy)(void *data), void *data,
+		 uint64_t timeout_ns, uint64_t *ret_ns)
+{
+	struct cm_letter letter = {.command = CM_COMMAND_SNAPSHOT, .arg = {CM_HOLD_NS_MAX}};
+	struct holding holding = {.copy = copy, .data = data};
+	int err;
+
+	err = send(reader, &letter, &holding, timeout_ns);
+	if (!err && !holding.copied)
+		err = -EPROTO;
+	if (!err)
+		*ret_ns = letter.result[0];
 	return err;
 }

@@ -53,3 +53,33 @@ int cm_mailbox_nudge(struct cm_mailbox *mailbox)
 
 	return woken > 0 ? (int)woken : 0;
 }
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
+}
+
+bool cm_mailbox_hold(struct cm_mailbox *mailbox, uint64_t most_ns, uint64_t *ret_ns)
+{
+	const uint64_t start = now_ns();
+	struct timespec left = {0};
+	uint32_t seen = CM_HOLD_HELD;
+	uint64_t ns;
+	bool over;
+
+	__atomic_store_n(&mailbox->hold, CM_HOLD_HELD, __ATOMIC_RELEASE);
+	(void)syscall(SYS_futex, &mailbox->hold, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+	while ((ns = now_ns() - start) < most_ns &&
+	       __atomic_load_n(&mailbox->hold, __ATOMIC_ACQUIRE) == CM_HOLD_HELD) {
+		left.tv_nsec = (long)(most_ns - ns);
+		(void)syscall(SYS_futex, &mailbox->hold, FUTEX_WAIT, CM_HOLD_HELD, &left, NULL, 0);
+	}
+	/* Before anything changes: a tool that finds it so has copied more than one moment. */
+	over = __atomic_compare_exchange_n(&mailbox->hold, &seen, CM_HOLD_OVER, false,
+					   __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+	*ret_ns = now_ns() - start;
+	return !over && seen == CM_HOLD_COPIED;
+}

@@ -35,6 +35,12 @@ bool cm_mailbox_answer(struct cm_mailbox *mailbox, const struct cm_letter *lette
  */
 void cm_mailbox_wait(struct cm_mailbox *mailbox, int timeout_ms);
 
+/*
+ * While everything is held: tells the tool so and waits until it has copied, for at most `most_ns`.
+ * *ret_ns is how long it was. False: the tool was too slow, its copy is of no use.
+ */
+bool cm_mailbox_hold(struct cm_mailbox *mailbox, uint64_t most_ns, uint64_t *ret_ns);
+
 /* Wakes who sleeps on the mailbox; returns how many did. */
 int cm_mailbox_nudge(struct cm_mailbox *mailbox);
 

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +25,9 @@ struct fixture {
 	struct cm_reader *reader;
 	pthread_t owner;
 	bool stop;
+	bool moved; /* the owner has gone on */
+	bool moved_at_copy;
+	bool slow;
 };
 
 static int setup(void **state)
@@ -68,6 +72,31 @@ static void *answer(void *arg)
 		}
 		letter.result[0] = 2 * letter.arg[0];
 		letter.status = letter.command == CM_COMMAND_RECORD ? -EBUSY : 0;
+		(void)cm_mailbox_answer(f->mailbox, &letter);
+	}
+	return NULL;
+}
+
+/* What the owner stands still for, and how far it has counted. */
+static void answer_hold(struct fixture *f, struct cm_letter *letter)
+{
+	letter->status = -ETIME;
+	if (cm_mailbox_hold(f->mailbox, letter->arg[0], &letter->result[0]))
+		letter->status = 0;
+	__atomic_store_n(&f->moved, true, __ATOMIC_RELEASE);
+}
+
+static void *hold(void *arg)
+{
+	struct fixture *f = arg;
+	struct cm_letter letter;
+
+	while (!__atomic_load_n(&f->stop, __ATOMIC_ACQUIRE)) {
+		if (!cm_mailbox_take(f->mailbox, &letter)) {
+			cm_mailbox_wait(f->mailbox, 10);
+			continue;
+		}
+		answer_hold(f, &letter);
 		(void)cm_mailbox_answer(f->mailbox, &letter);
 	}
 	return NULL;
@@ -229,6 +258,61 @@ static void a_region_of_another_user_is_not_written_to(void **state)
 	assert_int_equal(f->mailbox->command, CM_COMMAND_NONE);
 }
 
+static void copy(void *data)
+{
+	struct fixture *f = data;
+
+	/* Longer than the owner stands still for anybody. */
+	while (f->slow && !__atomic_load_n(&f->moved, __ATOMIC_ACQUIRE))
+		(void)sched_yield();
+	f->moved_at_copy = __atomic_load_n(&f->moved, __ATOMIC_ACQUIRE);
+}
+
+static void a_process_stands_still_while_it_is_copied(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t ns = 0;
+	int err, tries = 0;
+
+	assert_int_equal(pthread_create(&f->owner, NULL, hold, f), 0);
+	do {
+		f->moved = false;
+		err = cm_mail_hold(f->reader, copy, f, 10 * SECOND, &ns);
+	} while (err == -ETIME && ++tries < 100); /* a machine that is busy with other things */
+	stop_owner(f);
+	assert_int_equal(err, 0);
+	assert_false(f->moved_at_copy);
+	assert_in_range(ns, 1, 10 * SECOND);
+	assert_int_equal(f->mailbox->hold, CM_HOLD_COPIED);
+}
+
+static void a_copy_that_takes_too_long_is_refused(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t ns = 77;
+	int err;
+
+	f->slow = true;
+	assert_int_equal(pthread_create(&f->owner, NULL, hold, f), 0);
+	err = cm_mail_hold(f->reader, copy, f, 10 * SECOND, &ns);
+	stop_owner(f);
+	assert_int_equal(err, -ETIME);
+	assert_int_equal(ns, 77);
+	assert_int_equal(f->mailbox->hold, CM_HOLD_OVER);
+}
+
+static void an_owner_that_knows_no_hold_is_not_waited_for(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t ns;
+	int err;
+
+	start_owner(f);
+	err = cm_mail_hold(f->reader, copy, f, 10 * SECOND, &ns);
+	stop_owner(f);
+	assert_int_equal(err, -EPROTO); /* this owner says yes to anything */
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -238,6 +322,9 @@ int main(void)
 		TEST(a_letter_without_an_answer_is_withdrawn),
 		TEST(a_letter_in_work_is_waited_for),
 		TEST(what_a_dead_tool_left_is_cleared_away),
+		TEST(a_process_stands_still_while_it_is_copied),
+		TEST(a_copy_that_takes_too_long_is_refused),
+		TEST(an_owner_that_knows_no_hold_is_not_waited_for),
 		TEST(another_tool_at_work_is_waited_for),
 		TEST(tools_at_one_time_each_get_their_own_answer),
 		TEST(a_process_without_a_helper_is_not_written_to),
