@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "interpose/python.h"
 #include "interpose/unwind.h"
 #include "stats/intern.h"
 #include "stats/modules.h"
@@ -40,12 +41,15 @@ void cm_record_start(struct cm_region *region, const struct cm_config *config)
 	recorder.depth = (uint32_t)config->stack_depth;
 	record->depth = recorder.depth;
 	record->context = config->stacks;
+	record->stacks = config->stack_frames;
 	cm_intern_init(&recorder.stack_table, region, CM_TABLE_STACK, 0, &record->stack_words,
 		       &record->stacks_lost);
 	cm_intern_init(&recorder.text_table, region, CM_TABLE_TEXT, 0, &record->text_bytes,
 		       &record->texts_lost);
 	cm_modules_init(&recorder.modules, region, &recorder.text_table);
-	atomic_store(&recorder.stacks, CM_STACKS_ALL);
+	if (config->stacks != CM_CONTEXT_NONE)
+		cm_python_find();
+	atomic_store(&recorder.stacks, config->stack_frames);
 	atomic_store(&recorder.started, true);
 	/* Release: who is to capture finds the tables made. */
 	atomic_store_explicit(&cm_record_context, config->stacks, memory_order_release);
@@ -68,6 +72,7 @@ void cm_record_forget(void)
 	recorder.record = NULL;
 	recorder.cache = NULL;
 	changing = unlocked;
+	cm_python_forget();
 }
 
 static bool is_sensible(const struct cm_record_wish *wish)
@@ -95,6 +100,8 @@ static int change_locked(const struct cm_record_wish *wish)
 		record->events = wish->events;
 	}
 	if (wish->set & CM_RECORD_SET_CONTEXT) {
+		if (wish->context != CM_CONTEXT_NONE)
+			cm_python_find();
 		record->context = wish->context;
 		atomic_store(&cm_record_context, wish->context);
 	}
@@ -124,12 +131,13 @@ uint32_t cm_record_text(const char *text)
 static size_t collect(uint64_t unloads, uint64_t *words, bool *ret_cut)
 {
 	const struct cm_unwind_skip own = {(uintptr_t)__ehdr_start, (uintptr_t)_end};
-	bool cut = false;
+	bool cut = false, cut_python = false;
 	size_t count = 0;
 
 	if (atomic_load_explicit(&recorder.stacks, memory_order_relaxed) == CM_STACKS_ALL)
 		count = cm_unwind(&own, unloads, words + 1, recorder.depth, &cut);
-	*ret_cut = cut;
+	count += cm_python_stack(words + 1 + count, recorder.depth, cm_record_text, &cut_python);
+	*ret_cut = cut || cut_python;
 	return count;
 }
 

@@ -66,6 +66,7 @@ static void defaults_are_pytorchs(void **state)
 	assert_int_equal(config.placement, CM_CONF_PLACEMENT_AUTO);
 	assert_int_equal(config.events, 65536);
 	assert_int_equal(config.stacks, CM_CONTEXT_NONE);
+	assert_int_equal(config.stack_frames, CM_STACKS_ALL);
 	assert_int_equal(config.stack_depth, 64);
 	assert_true(config.control);
 	assert_true(config.warn);
@@ -130,7 +131,7 @@ static const struct accepted {
 	{"events:64Ki", "events", "64Ki"},
 	{"events:16777216", "events", "16Mi"},
 	{"stacks:state", "stacks", "state"},
-	{"stacks:alloc", "stacks", "alloc"},
+	{"stacks:alloc,stack_frames:python", "stack_frames", "python"},
 	{"stack_depth:1", "stack_depth", "1"},
 	{"stack_depth:256", "stack_depth", "256"},
 	{"stack_table_mb:32768", "stack_table_mb", "32768"},

@@ -262,6 +262,16 @@ static void play_full(void)
 	CM_MUST(!history_last(reader, CM_TABLE_EVENT, CM_ACTION_ALLOC).stack);
 }
 
+/* A program in C has no frames of Python. */
+static void play_no_python(void)
+{
+	begin();
+	call(chain_O2, get);
+	CM_MUST(!history_last(reader, CM_TABLE_EVENT, CM_ACTION_ALLOC).stack);
+	CM_MUST(reader->header.record.stacks == CM_STACKS_PYTHON);
+	CM_MUST(!reader->header.record.stack_words);
+}
+
 static void play_small_texts(void)
 {
 	begin();
@@ -389,6 +399,7 @@ CM_PLAY(equal_stacks_are_kept_once, "again", "stacks:alloc,stack_depth:10", NULL
 CM_PLAY(without_the_option_no_stack_is_kept, "off", "", NULL)
 CM_PLAY(a_stack_is_cut_where_the_depth_says, "shallow", "stacks:alloc,stack_depth:3", NULL)
 CM_PLAY(a_full_table_harms_nothing, "full", "stacks:alloc,stack_table_mb:1,stack_depth:256", NULL)
+CM_PLAY(stacks_of_python_alone_are_none_in_c, "no_python", "stacks:all,stack_frames:python", NULL)
 CM_PLAY(the_table_of_texts_is_as_large_as_asked_for, "small_texts", "text_table_mb:1", NULL)
 CM_PLAY(threads_record_their_own_stacks, "threads", "stacks:all", NULL)
 /* The child starts a thread, which the thread sanitizer refuses by itself. */
@@ -408,6 +419,7 @@ int main(int argc, char **argv)
 		{"threads", play_threads},
 		{"fork", play_fork},
 		{"plugins", play_plugins},
+		{"no_python", play_no_python},
 		{"small_texts", play_small_texts},
 		{NULL, NULL},
 	};
@@ -419,6 +431,7 @@ int main(int argc, char **argv)
 		CM_PLAY_TEST(without_the_option_no_stack_is_kept),
 		CM_PLAY_TEST(a_stack_is_cut_where_the_depth_says),
 		CM_PLAY_TEST(a_full_table_harms_nothing),
+		CM_PLAY_TEST(stacks_of_python_alone_are_none_in_c),
 		CM_PLAY_TEST(the_table_of_texts_is_as_large_as_asked_for),
 		CM_PLAY_TEST(threads_record_their_own_stacks),
 		CM_PLAY_TEST(a_child_leaves_its_parents_record_alone),
