@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "interpose/annotation.h"
 #include "interpose/driver_ops.h"
 #include "interpose/hooks.h"
 #include "interpose/process.h"
@@ -248,6 +249,19 @@ int cudamem_record_memory_history(const char *enabled, const char *context, cons
 		return -EINVAL;
 	/* The first function that may be asked for before anything is allocated. */
 	return cm_process_cache() ? cm_record_change(&wish) : -ENODEV;
+}
+
+/* Names of the program's own, apart from NVTX's domains. */
+#define OWN_DOMAIN ((uintptr_t)1)
+
+void cudamem_annotation_push(const char *name)
+{
+	(void)cm_annotation_push(OWN_DOMAIN, name);
+}
+
+int cudamem_annotation_pop(void)
+{
+	return cm_annotation_pop(OWN_DOMAIN);
 }
 
 /* A context of the device that has a heap: the current one if it does, else any. 0: none. */

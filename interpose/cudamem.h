@@ -97,6 +97,15 @@ CUDAMEM_API int cudamem_record_memory_history(const char *enabled, const char *c
 					      const char *stacks, uint64_t max_entries,
 					      int clear_history);
 
+/*
+ * A name for what the calling thread does until the pop that belongs to it. Its events bear the
+ * innermost name, as they do with NVTX's ranges where these are heard of (cudamemstat run --nvtx).
+ * The text is copied; at most 32 names nest. Before the program's first allocation a name is not
+ * kept. A pop returns -1 where there is no name.
+ */
+CUDAMEM_API void cudamem_annotation_push(const char *name);
+CUDAMEM_API int cudamem_annotation_pop(void);
+
 #ifdef __cplusplus
 }
 #endif

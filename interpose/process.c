@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "allocator/thread.h"
+#include "interpose/annotation.h"
 #include "interpose/capture.h"
 #include "interpose/context.h"
 #include "interpose/control.h"
@@ -66,6 +67,7 @@ static void forget_parent(void)
 	cm_context_forget_all();
 	cm_thread_forget();
 	cm_record_forget();
+	cm_annotation_forget();
 	cm_region_abandon(region);
 }
 

@@ -51,6 +51,9 @@ static const char *const injection_variables[] = {
 	"NVTX_INJECTION64_PATH",
 };
 
+/* NVTX's variable may name this library, which hears of ranges by it and is no tool to hide from. */
+#define OWN_NAME "libcudamem"
+
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 static const char *name_of(const struct dl_phdr_info *info)
@@ -189,12 +192,22 @@ void cm_signs_of_sharing(cm_getenv_fn get, struct cm_signs *ret_signs)
 		(void)dl_iterate_phdr(look_at_object, ret_signs);
 }
 
+static bool is_own(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return !strncmp(slash ? slash + 1 : path, OWN_NAME, strlen(OWN_NAME));
+}
+
 const char *cm_signs_of_injection(cm_getenv_fn get)
 {
+	const char *value;
 	size_t i;
 
-	for (i = 0; i < COUNT(injection_variables); i++)
-		if (get(injection_variables[i]))
+	for (i = 0; i < COUNT(injection_variables); i++) {
+		value = get(injection_variables[i]);
+		if (value && !is_own(value))
 			return injection_variables[i];
+	}
 	return NULL;
 }

@@ -20,15 +20,15 @@ def output_of(*command):
 
 def promised_names():
     hooks = re.findall(r'^CM_HOOK\((\w+),', tree.text('interpose/hooks.def'), re.MULTILINE)
-    api = re.findall(r'^CUDAMEM_API [^(]*\b(cudamem_\w+)\(', tree.text('interpose/cudamem.h'),
-                     re.MULTILINE)
+    api = [name for header in ('interpose/cudamem.h', 'interpose/nvtx.h')
+           for name in re.findall(r'^CUDAMEM_API [^(]*?\b(\w+)\(', tree.text(header), re.MULTILINE)]
     return {'dlsym', 'dlvsym', *hooks, *api}
 
 
 def symbol_complaints(exported):
     promised = promised_names()
     for name in sorted(exported - promised):
-        yield f'exports {name}, which neither hooks.def nor cudamem.h names'
+        yield f'exports {name}, which neither hooks.def nor a header names'
     for name in sorted(promised - exported):
         yield f'does not export {name}'
 
@@ -48,6 +48,8 @@ def import_complaints(imported):
     for name, version in re.findall(r'\b(\w+)@GLIBC_([\d.]+)', imported):
         if tuple(int(part) for part in version.split('.')) > NEWEST_GLIBC:
             yield f'asks for {name} of glibc {version}'
+    for name in re.findall(r'\b(\w+)@GLIBC_PRIVATE', imported):
+        yield f'asks for {name}, which the C library keeps to itself'
     if '__tls_get_addr' in imported:
         yield 'calls for its thread-local words: not of the initial-exec model'
 

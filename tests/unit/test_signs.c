@@ -104,6 +104,19 @@ static void a_library_that_shares_is_known_by_its_imports(void **state)
 	check_module("libipc_caller.so", true, false);
 }
 
+/* This library hears of ranges by that variable; it does not hide from itself. */
+static void this_library_is_no_injected_tool(void **state)
+{
+	(void)state;
+	set_name = "NVTX_INJECTION64_PATH";
+	set_value = "/usr/lib/cudamem/libcudamem.so";
+	assert_null(cm_signs_of_injection(get));
+	set_value = "libcudamem.so";
+	assert_null(cm_signs_of_injection(get));
+	set_value = "/opt/libcudamem/tool.so";
+	assert_string_equal(cm_signs_of_injection(get), set_name);
+}
+
 static void injected_tools_are_noticed(void **state)
 {
 	static const struct {
@@ -138,6 +151,7 @@ int main(void)
 		cmocka_unit_test(a_library_of_cards_that_write_is_known_by_its_name),
 		cmocka_unit_test(a_library_that_shares_is_known_by_its_imports),
 		cmocka_unit_test(injected_tools_are_noticed),
+		cmocka_unit_test(this_library_is_no_injected_tool),
 	};
 
 	return cmocka_run_group_tests_name("signs", tests, NULL, NULL);

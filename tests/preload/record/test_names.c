@@ -1,0 +1,371 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Names that events bear, and recording as the program itself switches it: cudamem.h, and NVTX as its
+ * own header calls it.
+ */
+#include <cuda.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "interpose/cudamem.h"
+#include "tests/preload/play.h"
+#include "tests/preload/record/history.h"
+#include "tests/unit/cmocka_all.h"
+
+#if CM_HAVE_NVTX
+#include <nvtx3/nvToolsExt.h>
+#endif
+
+static CUcontext context;
+static struct cm_reader *reader;
+
+static struct {
+	__typeof__(cuInit) *init;
+	__typeof__(cuDevicePrimaryCtxRetain) *retain;
+	__typeof__(cuCtxSetCurrent) *set_current;
+	__typeof__(cuMemAlloc) *alloc;
+	__typeof__(cuMemFree) *free;
+	__typeof__(cudamem_annotation_push) *push;
+	__typeof__(cudamem_annotation_pop) *pop;
+	__typeof__(cudamem_record_memory_history) *record;
+} cuda;
+
+#define LOOK_UP(handle, name, pointer) CM_MUST(*(void **)(void *)&(pointer) = dlsym(handle, name))
+
+static void look_up(void)
+{
+	void *driver = dlopen(getenv("DRIVER"), RTLD_NOW);
+
+	CM_MUST(driver);
+	LOOK_UP(driver, "cuInit", cuda.init);
+	LOOK_UP(driver, "cuDevicePrimaryCtxRetain", cuda.retain);
+	LOOK_UP(driver, "cuCtxSetCurrent", cuda.set_current);
+	LOOK_UP(driver, "cuMemAlloc_v2", cuda.alloc);
+	LOOK_UP(driver, "cuMemFree_v2", cuda.free);
+	LOOK_UP(RTLD_DEFAULT, "cudamem_annotation_push", cuda.push);
+	LOOK_UP(RTLD_DEFAULT, "cudamem_annotation_pop", cuda.pop);
+	LOOK_UP(RTLD_DEFAULT, "cudamem_record_memory_history", cuda.record);
+	CM_MUST(!cuda.init(0) && !cuda.retain(&context, 0) && !cuda.set_current(context));
+}
+
+static void touch(void)
+{
+	CUdeviceptr block;
+
+	CM_MUST(!cuda.alloc(&block, 1000) && !cuda.free(block));
+}
+
+static void begin(void)
+{
+	look_up();
+	touch();
+	reader = history_open(getenv("REGIONS"), (unsigned)getpid());
+}
+
+/* The name that an event bears now. */
+static void must_be_named(const char *want)
+{
+	struct cm_event event;
+	char text[2000];
+
+	touch();
+	event = history_last(reader, CM_TABLE_EVENT, CM_ACTION_ALLOC);
+	history_text(reader, event.annotation, text, sizeof(text));
+	if (strcmp(text, want) != 0)
+		(void)fprintf(stderr, "is \"%s\", want \"%s\"\n", text, want);
+	CM_MUST(!strcmp(text, want));
+	/* A free is named by where it is freed. */
+	event = history_last(reader, CM_TABLE_EVENT, CM_ACTION_FREE_REQUESTED);
+	history_text(reader, event.annotation, text, sizeof(text));
+	CM_MUST(!strcmp(text, want));
+}
+
+static void play_own(void)
+{
+	begin();
+	must_be_named("");
+	CM_MUST(cuda.pop() == -1);
+	cuda.push("outer");
+	must_be_named("outer");
+	cuda.push("inner");
+	must_be_named("inner");
+	CM_MUST(cuda.pop() == 1);
+	must_be_named("outer");
+	CM_MUST(cuda.pop() == 0);
+	must_be_named("");
+	cuda.push(NULL);
+	must_be_named("");
+	CM_MUST(cuda.pop() == 0 && cuda.pop() == -1);
+}
+
+/* Beyond what is kept the last kept name stays, and every pop finds its push. */
+static void play_deep(void)
+{
+	char name[16];
+	int i;
+
+	begin();
+	for (i = 0; i < 50; i++) {
+		(void)snprintf(name, sizeof(name), "level %d", i);
+		cuda.push(name);
+	}
+	must_be_named("level 31");
+	for (i = 49; i >= 0; i--) {
+		CM_MUST(cuda.pop() == i);
+		(void)snprintf(name, sizeof(name), "level %d", i > 32 ? 31 : i - 1);
+		must_be_named(i ? name : "");
+	}
+	CM_MUST(cuda.pop() == -1);
+}
+
+static void *name_in_thread(void *arg)
+{
+	CM_MUST(!cuda.set_current(context));
+	must_be_named("");
+	cuda.push(arg);
+	must_be_named(arg);
+	return NULL;
+}
+
+static void play_threads(void)
+{
+	char name[] = "the other's";
+	pthread_t thread;
+
+	begin();
+	cuda.push("main's");
+	CM_MUST(!pthread_create(&thread, NULL, name_in_thread, name));
+	(void)pthread_join(thread, NULL);
+	must_be_named("main's");
+}
+
+static void play_fork(void)
+{
+	pid_t child;
+
+	begin();
+	cuda.push("before");
+	child = fork();
+	if (!child) {
+		cuda.push("child");
+		CM_MUST(cuda.pop() == 1 && cuda.pop() == 0 && cuda.pop() == -1);
+		exit(0);
+	}
+	cm_wait_for_child(child);
+	must_be_named("before");
+}
+
+static const struct cm_record *settings(void)
+{
+	CM_MUST(!cm_reader_refresh(reader));
+	return &reader->header.record;
+}
+
+static uint64_t count_events(void)
+{
+	struct cm_device_row row;
+	bool torn;
+
+	CM_MUST(!cm_reader_read_device(reader, 0, &row, &torn));
+	return row.event_next - row.event_cleared;
+}
+
+/* Every parameter of PyTorch's function. */
+static void play_switch(void)
+{
+	uint64_t count;
+
+	begin();
+	CM_MUST(settings()->events == 1 && settings()->context == CM_CONTEXT_NONE);
+	CM_MUST(!history_last(reader, CM_TABLE_EVENT, CM_ACTION_ALLOC).stack);
+
+	CM_MUST(!cuda.record("all", "all", "all", UINT64_MAX, 0));
+	touch();
+	CM_MUST(settings()->context == CM_CONTEXT_ALL);
+	CM_MUST(history_last(reader, CM_TABLE_EVENT, CM_ACTION_ALLOC).stack);
+	CM_MUST(history_last(reader, CM_TABLE_EVENT, CM_ACTION_FREE_REQUESTED).stack !=
+		history_last(reader, CM_TABLE_EVENT, CM_ACTION_ALLOC).stack);
+
+	CM_MUST(!cuda.record("all", "alloc", "python", 5, 1));
+	CM_MUST(count_events() == 0);
+	CM_MUST(settings()->max_entries == 5 && settings()->stacks == CM_STACKS_PYTHON);
+	touch();
+	CM_MUST(!history_last(reader, CM_TABLE_EVENT, CM_ACTION_ALLOC).stack);
+
+	count = count_events();
+	CM_MUST(count > 0);
+	CM_MUST(!cuda.record("state", "state", "all", UINT64_MAX, 0));
+	touch();
+	CM_MUST(count_events() == count && !settings()->events);
+
+	CM_MUST(!cuda.record(NULL, "all", "all", UINT64_MAX, 0));
+	touch();
+	CM_MUST(count_events() == count && settings()->context == CM_CONTEXT_NONE);
+}
+
+static void play_refuse(void)
+{
+	begin();
+	CM_MUST(cuda.record("some", "all", "all", UINT64_MAX, 1) == -EINVAL);
+	CM_MUST(cuda.record("all", "allocs", "all", UINT64_MAX, 1) == -EINVAL);
+	CM_MUST(cuda.record("all", "all", "c++", UINT64_MAX, 1) == -EINVAL);
+	CM_MUST(cuda.record("all", "all", NULL, UINT64_MAX, 1) == -EINVAL);
+	CM_MUST(cuda.record("all", "all", "all", 0, 1) == -EINVAL);
+	/* Nothing was changed. */
+	CM_MUST(settings()->context == CM_CONTEXT_NONE && count_events() > 0);
+}
+
+/* It is the one function that is of use before the first allocation. */
+static void play_early(void)
+{
+	look_up();
+	CM_MUST(!cuda.record("all", "alloc", "all", UINT64_MAX, 0));
+	touch();
+	reader = history_open(getenv("REGIONS"), (unsigned)getpid());
+	CM_MUST(history_last(reader, CM_TABLE_EVENT, CM_ACTION_ALLOC).stack);
+}
+
+static void play_off(void)
+{
+	look_up();
+	CM_MUST(cuda.record("all", "alloc", "all", UINT64_MAX, 0) == -ENODEV);
+	cuda.push("name");
+	touch();
+	CM_MUST(cuda.pop() == 0);
+}
+
+#if CM_HAVE_NVTX
+
+static nvtxEventAttributes_t attributes_of(const char *text)
+{
+	nvtxEventAttributes_t attributes = {0};
+
+	attributes.version = NVTX_VERSION;
+	attributes.size = NVTX_EVENT_ATTRIB_STRUCT_SIZE;
+	attributes.messageType = NVTX_MESSAGE_TYPE_ASCII;
+	attributes.message.ascii = text;
+	return attributes;
+}
+
+static void play_nvtx(void)
+{
+	nvtxEventAttributes_t attributes = attributes_of("with attributes");
+	nvtxDomainHandle_t one, two;
+
+	begin();
+	CM_MUST(nvtxRangePushA("step") == 0);
+	must_be_named("step");
+	CM_MUST(nvtxRangePushEx(&attributes) == 1);
+	must_be_named("with attributes");
+	/* In an order that no stack has: each domain ends its own. */
+	one = nvtxDomainCreateA("one");
+	two = nvtxDomainCreateA("two");
+	CM_MUST(one && two && one != two);
+	CM_MUST(nvtxDomainRangePushEx(one, &attributes) == 0);
+	attributes = attributes_of("two's");
+	CM_MUST(nvtxDomainRangePushEx(two, &attributes) == 0);
+	must_be_named("two's");
+	CM_MUST(nvtxDomainRangePop(one) == 0);
+	must_be_named("two's");
+	CM_MUST(nvtxDomainRangePop(two) == 0);
+	must_be_named("with attributes");
+	attributes.messageType = NVTX_MESSAGE_TYPE_REGISTERED;
+	attributes.message.registered = nvtxDomainRegisterStringA(one, "registered");
+	CM_MUST(nvtxDomainRangePushEx(one, &attributes) == 0);
+	must_be_named("registered");
+	CM_MUST(nvtxDomainRangePop(one) == 0);
+	CM_MUST(nvtxRangePushW(L"\u00fcber \u20ac \U0001f600") == 2);
+	must_be_named("\u00fcber \u20ac \U0001f600");
+	CM_MUST(nvtxRangePop() == 2 && nvtxRangePop() == 1 && nvtxRangePop() == 0);
+	must_be_named("");
+	/* What is not asked for passes. */
+	nvtxMarkA("mark");
+	nvtxRangeEnd(nvtxRangeStartA("across threads"));
+	must_be_named("");
+	nvtxDomainDestroy(one);
+	nvtxDomainDestroy(two);
+}
+
+/* Without the variable NVTX finds no tool, and nothing is named. */
+static void play_nvtx_alone(void)
+{
+	begin();
+	(void)nvtxRangePushA("step");
+	must_be_named("");
+	(void)nvtxRangePop();
+}
+
+static void ranges_of_nvtx_name_what_is_done_in_them(void **state)
+{
+	char more[PATH_MAX + 32];
+
+	(void)snprintf(more, sizeof(more), "NVTX_INJECTION64_PATH=%s", getenv("MODULE"));
+	cm_play(state, "nvtx", "", more);
+}
+
+CM_PLAY(without_its_variable_nvtx_is_left_alone, "nvtx_alone", "", NULL)
+
+#else
+
+static void ranges_of_nvtx_name_what_is_done_in_them(void **state)
+{
+	(void)state;
+	cm_skip("the CUDA headers here have no nvtx3/nvToolsExt.h");
+}
+
+static void without_its_variable_nvtx_is_left_alone(void **state)
+{
+	(void)state;
+	cm_skip("the CUDA headers here have no nvtx3/nvToolsExt.h");
+}
+
+#endif
+
+CM_PLAY(names_of_the_program_nest, "own", "", NULL)
+CM_PLAY(names_nest_deeper_than_is_kept, "deep", "", NULL)
+CM_PLAY(threads_have_names_of_their_own, "threads", "", NULL)
+CM_PLAY(a_child_ends_what_its_parent_began, "fork", "", NULL)
+CM_PLAY(the_program_switches_what_is_recorded, "switch", "", NULL)
+CM_PLAY(words_that_are_none_change_nothing, "refuse", "", NULL)
+CM_PLAY(recording_can_begin_before_the_first_allocation, "early", "", NULL)
+CM_PLAY(a_library_that_does_nothing_says_so, "off", "mode:off", NULL)
+
+int main(int argc, char **argv)
+{
+	static const struct cm_role roles[] = {
+		{"own", play_own},
+		{"deep", play_deep},
+		{"threads", play_threads},
+		{"fork", play_fork},
+		{"switch", play_switch},
+		{"refuse", play_refuse},
+		{"early", play_early},
+		{"off", play_off},
+#if CM_HAVE_NVTX
+		{"nvtx", play_nvtx},
+		{"nvtx_alone", play_nvtx_alone},
+#endif
+		{NULL, NULL},
+	};
+	const struct CMUnitTest tests[] = {
+		CM_PLAY_TEST(names_of_the_program_nest),
+		CM_PLAY_TEST(names_nest_deeper_than_is_kept),
+		CM_PLAY_TEST(threads_have_names_of_their_own),
+		CM_PLAY_TEST(a_child_ends_what_its_parent_began),
+		CM_PLAY_TEST(the_program_switches_what_is_recorded),
+		CM_PLAY_TEST(words_that_are_none_change_nothing),
+		CM_PLAY_TEST(recording_can_begin_before_the_first_allocation),
+		CM_PLAY_TEST(a_library_that_does_nothing_says_so),
+		CM_PLAY_TEST(ranges_of_nvtx_name_what_is_done_in_them),
+		CM_PLAY_TEST(without_its_variable_nvtx_is_left_alone),
+	};
+
+	cm_rerun_role(argc, argv, roles);
+	return cmocka_run_group_tests_name("names", tests, NULL, NULL);
+}
