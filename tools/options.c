@@ -267,6 +267,9 @@ static int take(struct cm_options *options, enum cm_opt opt, const char *value)
 	case CM_OPT_LIMIT:
 		options->limit = value;
 		break;
+	case CM_OPT_NVTX:
+		options->nvtx = true;
+		break;
 	case CM_OPT_LIBRARY:
 		options->library = value;
 		break;

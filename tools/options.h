@@ -49,6 +49,7 @@ struct cm_options {
 	bool dry_run;
 	bool color;
 	bool ascii;
+	bool nvtx;
 	uint64_t timeout_ns;
 	const char *conf;
 	const char *limit;

@@ -13,6 +13,7 @@
 #include "tools/verbs.h"
 
 #define PRELOAD_VARIABLE "LD_PRELOAD"
+#define NVTX_VARIABLE    "NVTX_INJECTION64_PATH" /* NVTX loads the library that it names */
 #define LIBRARY_NAME     "libcudamem.so"
 #define NANO             UINT64_C(1000000000)
 
@@ -62,24 +63,37 @@ static char *join(const char *first, const char *separator, const char *second)
 	return asprintf(&text, "%s%s%s", first, separator, second) < 0 ? NULL : text;
 }
 
-/* --limit 50% as an option of CUDAMEM_CONF. */
+static int complain_limit(const char *limit)
+{
+	cm_complain("--limit '%s' is not understood, want a size such as 2G, from 1M up, or a "
+		    "share of the device such as 50%%",
+		    limit);
+	return CM_EXIT_USAGE;
+}
+
+/* --limit 50% or 2G as an option of CUDAMEM_CONF. */
 static int spell_limit(const char *limit, char *text, size_t bytes)
 {
+	struct cm_config config;
 	uint64_t nano;
 
 	*text = '\0';
 	if (!limit)
 		return 0;
-	if (!strchr(limit, '%') || cm_decimal_parse(limit, '%', &nano) || !nano ||
-	    nano > 100 * NANO) {
-		cm_complain(
-			"--limit '%s' is not understood, want a share of the device such as 50%%",
-			limit);
-		return CM_EXIT_USAGE;
+	if (strchr(limit, '%')) {
+		if (cm_decimal_parse(limit, '%', &nano) || !nano || nano > 100 * NANO)
+			return complain_limit(limit);
+		(void)snprintf(text, bytes, "per_process_memory_fraction:%.11g",
+			       (double)nano / (double)(100 * NANO));
+		return 0;
 	}
-	(void)snprintf(text, bytes, "per_process_memory_fraction:%.11g",
-		       (double)nano / (double)(100 * NANO));
-	return 0;
+	/* The unit has to be there: 50 may have been meant as a share. */
+	if (!*limit || !strpbrk(limit, "KMGT") ||
+	    snprintf(text, bytes, "memory_limit_mb:%s", limit) >= (int)bytes)
+		return complain_limit(limit);
+	cm_config_init(&config);
+	cm_config_parse(&config, "", text, NULL, NULL);
+	return config.errors ? complain_limit(limit) : 0;
 }
 
 static void say(void *arg, const char *text)
@@ -88,50 +102,92 @@ static void say(void *arg, const char *text)
 	(void)fprintf(stderr, "%s\n", text);
 }
 
+/* What the program will find as CUDAMEM_CONF; the other variables are as they are here. */
+static const char *conf_of_program;
+
+static char *get_of_program(const char *name)
+{
+	return strcmp(name, CM_CONF_VARIABLE) ? getenv(name) : (char *)conf_of_program;
+}
+
 /* strict:on makes a configuration with mistakes an error before anything is started. */
 static int check_conf(const char *conf)
 {
 	struct cm_config config;
 
-	cm_config_init(&config);
-	cm_config_parse(&config, CM_CONF_VARIABLE, conf, NULL, NULL);
+	conf_of_program = conf;
+	cm_config_read(&config, get_of_program, environ, NULL, NULL);
 	if (!config.strict || !config.errors)
 		return 0;
-	cm_config_init(&config);
-	cm_config_parse(&config, CM_CONF_VARIABLE, conf, say, NULL);
+	cm_config_read(&config, get_of_program, environ, say, NULL);
 	cm_complain("the configuration has mistakes and strict is on: nothing was started");
 	return CM_EXIT_RUN;
 }
 
-static void print_command(const char *preload, const char *conf, char **args)
+/* What is added to the environment; a variable without a value is left as it is. */
+struct variable {
+	const char *name;
+	const char *value;
+};
+
+static void print_command(const struct variable *variables, char **args)
 {
-	(void)fputs(PRELOAD_VARIABLE "=", stdout);
-	cm_quote_shell(stdout, preload);
-	if (*conf) {
-		(void)fputs(" " CM_CONF_VARIABLE "=", stdout);
-		cm_quote_shell(stdout, conf);
+	for (; variables->name; variables++) {
+		if (!variables->value || !*variables->value)
+			continue;
+		(void)printf("%s=", variables->name);
+		cm_quote_shell(stdout, variables->value);
+		(void)putchar(' ');
 	}
 	for (; *args; args++) {
-		(void)putchar(' ');
 		cm_quote_shell(stdout, *args);
+		(void)putchar(args[1] ? ' ' : '\n');
 	}
-	(void)putchar('\n');
 }
 
-static int start(const char *preload, const char *conf, char **args)
+static int start(const struct variable *variables, char **args)
 {
-	if (setenv(PRELOAD_VARIABLE, preload, 1) || (*conf && setenv(CM_CONF_VARIABLE, conf, 1))) {
-		cm_complain("no memory left");
-		return CM_EXIT_RUN;
+	for (; variables->name; variables++) {
+		if (!variables->value || !*variables->value)
+			continue;
+		if (setenv(variables->name, variables->value, 1)) {
+			cm_complain("no memory left");
+			return CM_EXIT_RUN;
+		}
 	}
 	(void)execvp(args[0], args);
 	cm_complain("%s: %s", args[0], errno == ENOENT ? "command not found" : strerror(errno));
 	return errno == ENOENT ? CM_EXIT_NOT_FOUND : CM_EXIT_NOT_EXECUTABLE;
 }
 
+/* A program has one tool that hears of its ranges: who was there first stays. */
+static const char *find_nvtx(const struct cm_options *options, const char *library)
+{
+	const char *other = getenv(NVTX_VARIABLE);
+
+	if (!options->nvtx)
+		return NULL;
+	if (!other || !*other || !strcmp(other, library))
+		return library;
+	(void)fprintf(stderr, "%s: run: %s is set already: ranges go to %s, not to --nvtx\n",
+		      CM_PROGRAM, NVTX_VARIABLE, other);
+	return NULL;
+}
+
+/* Of two settings of one option the later wins: what is given here stands last. */
+static char *join_conf(const struct cm_options *options, const char *limit)
+{
+	char *added = join(options->conf, ",", limit);
+	char *conf = added ? join(getenv(CM_CONF_VARIABLE), ",", added) : NULL;
+
+	free(added);
+	return conf;
+}
+
 int cm_verb_run(const struct cm_options *options)
 {
-	char library[PATH_MAX], limit[64], *added = NULL, *conf = NULL, *preload = NULL;
+	struct variable variables[4] = {{NULL, NULL}};
+	char library[PATH_MAX], limit[64], *conf = NULL, *preload = NULL;
 	int exit;
 
 	exit = spell_limit(options->limit, limit, sizeof(limit));
@@ -139,9 +195,7 @@ int cm_verb_run(const struct cm_options *options)
 		exit = find_library(options->library, library);
 	if (exit)
 		return exit;
-	/* Of two settings of one option the later wins: what is given here stands last. */
-	added = join(options->conf, ",", limit);
-	conf = added ? join(getenv(CM_CONF_VARIABLE), ",", added) : NULL;
+	conf = join_conf(options, limit);
 	preload = join(library, ":", getenv(PRELOAD_VARIABLE));
 	if (!conf || !preload) {
 		cm_complain("no memory left");
@@ -149,11 +203,13 @@ int cm_verb_run(const struct cm_options *options)
 	} else {
 		exit = check_conf(conf);
 	}
+	variables[0] = (struct variable){PRELOAD_VARIABLE, preload};
+	variables[1] = (struct variable){CM_CONF_VARIABLE, conf};
+	variables[2] = (struct variable){NVTX_VARIABLE, find_nvtx(options, library)};
 	if (!exit && options->dry_run)
-		print_command(preload, conf, options->args);
+		print_command(variables, options->args);
 	else if (!exit)
-		exit = start(preload, conf, options->args);
-	free(added);
+		exit = start(variables, options->args);
 	free(conf);
 	free(preload);
 	return exit;
