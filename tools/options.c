@@ -203,6 +203,32 @@ static int add_device(struct cm_options *options, const char *name)
 	return 0;
 }
 
+/* PyTorch's words, by the values that they stand for. */
+static const char *const enabled_words[] = {"state", "all", NULL};
+static const char *const context_words[] = {
+	[CM_CONTEXT_NONE] = "none", [CM_CONTEXT_STATE] = "state", [CM_CONTEXT_ALLOC] = "alloc",
+	[CM_CONTEXT_ALL] = "all",   [CM_CONTEXT_COUNT] = NULL,
+};
+static const char *const stacks_words[] = {
+	[CM_STACKS_ALL] = "all",
+	[CM_STACKS_PYTHON] = "python",
+	[CM_STACKS_COUNT] = NULL,
+};
+
+static int parse_word(enum cm_opt opt, const char *value, const char *const *words,
+		      uint32_t *ret_index)
+{
+	uint32_t i;
+
+	for (i = 0; words[i]; i++) {
+		if (!strcmp(words[i], value)) {
+			*ret_index = i;
+			return 0;
+		}
+	}
+	return complain_value(opt, value, infos[opt].argument);
+}
+
 /* Takes one option in; a switch, so that a new row of options.def is a warning here. */
 static int take(struct cm_options *options, enum cm_opt opt, const char *value)
 {
@@ -256,6 +282,20 @@ static int take(struct cm_options *options, enum cm_opt opt, const char *value)
 		break;
 	case CM_OPT_ACCUMULATED:
 		options->accumulated = true;
+		break;
+	case CM_OPT_ENABLED:
+		return parse_word(opt, value, enabled_words, &options->events);
+	case CM_OPT_CONTEXT:
+		return parse_word(opt, value, context_words, &options->context);
+	case CM_OPT_STACKS:
+		return parse_word(opt, value, stacks_words, &options->stacks);
+	case CM_OPT_MAX_ENTRIES:
+		if (cm_number_parse(value, UINT64_MAX, &options->max_entries) ||
+		    !options->max_entries)
+			return complain_value(opt, value, "a whole number of 1 or more");
+		break;
+	case CM_OPT_CLEAR:
+		options->clear = true;
 		break;
 	case CM_OPT_TIMEOUT:
 		if (cm_decimal_parse(value, 's', &options->timeout_ns) || !options->timeout_ns)
@@ -318,7 +358,11 @@ static int check_args(const struct cm_verb *verb, const struct cm_options *optio
 int cm_options_parse(const struct cm_verb *verb, int argc, char **argv,
 		     struct cm_options *ret_options, int *ret_exit)
 {
-	struct cm_options options = {.headings = true, .timeout_ns = DEFAULT_TIMEOUT_NS};
+	struct cm_options options = {.headings = true,
+				     .events = 1,
+				     .context = CM_CONTEXT_ALL,
+				     .max_entries = UINT64_MAX,
+				     .timeout_ns = DEFAULT_TIMEOUT_NS};
 	struct description how;
 	enum cm_opt opt;
 	int result, err;

@@ -49,7 +49,12 @@ struct cm_options {
 	bool dry_run;
 	bool color;
 	bool ascii;
+	bool clear;
 	bool nvtx;
+	uint32_t events;      /* history: 1: events too, 0: state alone */
+	uint32_t context;     /* enum cm_context */
+	uint32_t stacks;      /* enum cm_stacks */
+	uint64_t max_entries; /* UINT64_MAX: all */
 	uint64_t timeout_ns;
 	const char *conf;
 	const char *limit;

@@ -162,6 +162,30 @@ static void add_host(struct cm_header *header)
 	host->num_host_alloc = 3;
 }
 
+/* Rings of 64 events, of which one has been filled twice; a few stacks. */
+static void add_record(struct maker *maker)
+{
+	struct cm_header *header = maker->region->header;
+	struct cm_record *record = &header->record;
+	struct cm_device_row *row = cm_region_row(maker->region, CM_TABLE_DEVICE, 0);
+
+	(void)row_at(maker, CM_TABLE_EVENT, 2 * header->table[CM_TABLE_EVENT].ring - 1);
+	(void)row_at(maker, CM_TABLE_HOST_EVENT, header->table[CM_TABLE_HOST_EVENT].ring - 1);
+	(void)row_at(maker, CM_TABLE_STACK, 999);
+	(void)row_at(maker, CM_TABLE_TEXT, 99);
+	(void)row_at(maker, CM_TABLE_MODULE, 2);
+	row->event_next = 130;
+	row->event_cleared = 2;
+	row = cm_region_row(maker->region, CM_TABLE_DEVICE, 1);
+	row->event_next = 7;
+	header->host.event_next = 5;
+	record->context = CM_CONTEXT_ALLOC;
+	record->depth = 64;
+	record->stack_words = 1000;
+	record->text_bytes = 100;
+	record->stacks_lost = 3;
+}
+
 /* Two devices: one with all kinds of blocks, one nearly idle. */
 static void fill(struct maker *maker)
 {
@@ -201,6 +225,7 @@ static void fill(struct maker *maker)
 		    (struct piece[]){{20 * MIB, CM_BLOCK_LIVE, 20 * MIB}, {0}});
 	add_traffic(row, 3);
 	add_host(maker->region->header);
+	add_record(maker);
 }
 
 /* What a later version may do: longer rows, more tables, more counters. */
@@ -277,6 +302,22 @@ static void trim(struct maker *maker)
 	cm_books_count(row, CM_SCALAR_num_device_free, 1);
 }
 
+static void change_record(struct cm_header *header, const struct cm_letter *letter)
+{
+	struct cm_record *record = &header->record;
+
+	if (letter->arg[0] & CM_RECORD_SET_EVENTS)
+		record->events = cm_record_packed_events(letter->arg[1]);
+	if (letter->arg[0] & CM_RECORD_SET_CONTEXT)
+		record->context = cm_record_packed_context(letter->arg[1]);
+	if (letter->arg[0] & CM_RECORD_SET_STACKS)
+		record->stacks = cm_record_packed_stacks(letter->arg[1]);
+	if (letter->arg[0] & CM_RECORD_SET_MAX_ENTRIES)
+		record->max_entries = letter->arg[2];
+	if (letter->arg[0] & CM_RECORD_CLEAR)
+		header->host.event_cleared = header->host.event_next;
+}
+
 static void serve(struct maker *maker)
 {
 	struct cm_mailbox *mailbox = &maker->region->header->mailbox;
@@ -288,7 +329,9 @@ static void serve(struct maker *maker)
 		return;
 	}
 	row = cm_region_row(maker->region, CM_TABLE_DEVICE, (uint32_t)letter.arg[0]);
-	if (letter.command == CM_COMMAND_EMPTY_CACHE && letter.arg[0] == 1)
+	if (letter.command == CM_COMMAND_RECORD)
+		change_record(maker->region->header, &letter);
+	else if (letter.command == CM_COMMAND_EMPTY_CACHE && letter.arg[0] == 1)
 		letter.status = -EBUSY; /* as while a graph is captured */
 	else if (letter.command == CM_COMMAND_EMPTY_CACHE)
 		trim(maker);
@@ -321,7 +364,7 @@ static void live(struct maker *maker, const char *kind)
 
 int main(int argc, char **argv)
 {
-	struct cm_region_params params = {.version = "0.1.0"};
+	struct cm_region_params params = {.version = "0.1.0", .events = 64};
 	struct maker maker = {0};
 
 	if (argc < 3) {
