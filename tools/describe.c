@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "tools/others.h"
 #include "tools/text.h"
 
 void cm_json_open_document(struct cm_json *json, const char *name)
@@ -80,20 +81,6 @@ static void put_pool(struct cm_json *json, const struct cm_device_row *row, enum
 	put_rate(json, "fragmentation_percent", cm_fragmentation(found));
 }
 
-static void put_other(struct cm_json *json, const struct cm_device_row *row)
-{
-	static const char *const names[CM_OTHER_COUNT] = {
-		[CM_OTHER_MANAGED] = "managed_bytes", [CM_OTHER_PITCH] = "pitch_bytes",
-		[CM_OTHER_ARRAY] = "array_bytes",     [CM_OTHER_ASYNC] = "async_bytes",
-		[CM_OTHER_VMM] = "vmm_bytes",         [CM_OTHER_FORWARDED] = "forwarded_bytes",
-	};
-	uint32_t i;
-
-	cm_json_number(json, "other_bytes", cm_summary_other(row));
-	for (i = 0; i < CM_OTHER_COUNT; i++)
-		cm_json_number(json, names[i], row->other_bytes[i].current);
-}
-
 static void put_device(struct cm_json *json, const struct cm_device_view *view,
 		       const struct cm_survey *survey)
 {
@@ -118,7 +105,8 @@ static void put_device(struct cm_json *json, const struct cm_device_view *view,
 	else
 		cm_json_null(json, "free_bytes");
 	put_pool(json, row, CM_POOL_ALL, found ? &found[CM_POOL_ALL] : NULL);
-	put_other(json, row);
+	cm_json_number(json, "other_bytes", cm_summary_other(row));
+	cm_others_json(json, row);
 	put_rate(json, "hit_percent",
 		 cm_hit_rate(row->scalar[CM_SCALAR_cache_hits],
 			     row->scalar[CM_SCALAR_cache_misses]));
@@ -162,6 +150,8 @@ void cm_json_host(struct cm_json *json, const struct cm_process *process)
 	cm_json_number(json, "reserved_bytes", row.reserved_bytes.current);
 	cm_json_number(json, "peak_allocated_bytes", row.allocated_bytes.peak);
 	cm_json_number(json, "registered_bytes", row.registered_bytes.current);
+	cm_json_number(json, "peak_registered_bytes", row.registered_bytes.peak);
+	cm_json_number(json, "registered_count", row.registered.current);
 	cm_json_number(json, "blocks", row.allocated.current);
 	cm_json_number(json, "segments", row.segment.current);
 	cm_json_end(json);

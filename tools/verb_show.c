@@ -11,6 +11,7 @@
 #include "tools/describe.h"
 #include "tools/exits.h"
 #include "tools/map.h"
+#include "tools/others.h"
 #include "tools/text.h"
 #include "tools/verbs.h"
 
@@ -176,6 +177,7 @@ static void print_device(const struct cm_options *options, const struct cm_proce
 		(void)printf("\nThe blocks are %s larger than what was asked for.\n",
 			     cm_bytes_format(sum.rounding, size));
 	print_pools(view, survey);
+	cm_others_print(&view->row);
 	print_counters(&view->row);
 	print_giving(&view->row);
 	if (options->map != CM_MAP_NONE)
@@ -185,16 +187,20 @@ static void print_device(const struct cm_options *options, const struct cm_proce
 static void print_host(const struct cm_process *process)
 {
 	char use[CM_UNITS_BYTES], reserved[CM_UNITS_BYTES], registered[CM_UNITS_BYTES];
+	char pieces[CM_UNITS_BYTES];
 	struct cm_host_row row;
 	bool torn;
 
 	if (cm_reader_read_host(process->reader, &row, &torn) ||
 	    (!row.reserved_bytes.current && !row.registered_bytes.current))
 		return;
-	(void)printf("\npinned host memory: %s in use, %s reserved, %s registered by the program\n",
+	(void)printf("\npinned host memory: %s in use, %s reserved, %s registered by the program",
 		     cm_bytes_format(row.allocated_bytes.current, use),
 		     cm_bytes_format(row.reserved_bytes.current, reserved),
 		     cm_bytes_format(row.registered_bytes.current, registered));
+	if (row.registered.current)
+		(void)printf(" (pieces: %s)", cm_count_format(row.registered.current, pieces));
+	(void)putchar('\n');
 }
 
 static void print_process(const struct cm_options *options, const struct cm_process *process,

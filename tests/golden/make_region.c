@@ -158,6 +158,8 @@ static void add_host(struct cm_header *header)
 	cm_stat4_raise(&host->active_bytes, (int64_t)(48 * MIB));
 	cm_stat4_raise(&host->segment, 3);
 	cm_stat4_raise(&host->reserved_bytes, (int64_t)(64 * MIB));
+	cm_stat4_raise(&host->registered, 2);
+	cm_stat4_raise(&host->registered_bytes, (int64_t)(3 * MIB));
 	host->alloc_time = (struct cm_duration){9000000, 5000000, 1000000, 3};
 	host->num_host_alloc = 3;
 }
@@ -186,6 +188,17 @@ static void add_record(struct maker *maker)
 	record->stacks_lost = 3;
 }
 
+/* Arrays that are there, managed memory that was, and nothing of the other kinds. */
+static void add_others(struct cm_device_row *row)
+{
+	cm_stat4_raise(&row->other_count[CM_OTHER_ARRAY], 3);
+	cm_stat4_raise(&row->other_bytes[CM_OTHER_ARRAY], (int64_t)(256 * MIB));
+	cm_stat4_raise(&row->other_count[CM_OTHER_MANAGED], 1);
+	cm_stat4_raise(&row->other_bytes[CM_OTHER_MANAGED], (int64_t)(12 * MIB));
+	cm_stat4_lower(&row->other_count[CM_OTHER_MANAGED], 1);
+	cm_stat4_lower(&row->other_bytes[CM_OTHER_MANAGED], (int64_t)(12 * MIB));
+}
+
 /* Two devices: one with all kinds of blocks, one nearly idle. */
 static void fill(struct maker *maker)
 {
@@ -208,7 +221,7 @@ static void fill(struct maker *maker)
 				     {0}});
 	add_segment(maker, 0, false, UINT64_C(0x7f2000000000),
 		    (struct piece[]){{512 * MIB, CM_BLOCK_FREE, 0}, {0}});
-	row->other_bytes[CM_OTHER_ARRAY].current = (int64_t)(256 * MIB);
+	add_others(row);
 	row->free_bytes = 60 * GIB;
 	row->free_seen_ns = 1;
 	row->scalar[CM_SCALAR_num_ooms] = 1;
