@@ -100,6 +100,29 @@ def speed_goals(results):
                    '')
 
 
+RECORDING = {
+    'event_ns': 'an event in the ring',
+    'stack_5_ns': 'a stack of 5 calls, seen before',
+    'stack_20_ns': 'a stack of 20 calls, seen before',
+    'stack_50_ns': 'a stack of 50 calls, seen before',
+    'new_20_ns': 'a new stack of 20 calls',
+}
+
+
+def recording_rows(results):
+    """What each kind of recording adds to a request."""
+    if results.has('stacks'):
+        return [{'name': text, 'ns': results.median('stacks', OURS, name)}
+                for name, text in RECORDING.items()]
+    return []
+
+
+def recording_goals(results):
+    for name, most in (('event_ns', 20), ('stack_20_ns', 1000)):
+        value = results.median('stacks', OURS, name) if results.has('stacks') else None
+        yield goal(f'recording: {RECORDING[name]}', value, most, 'ns')
+
+
 def startup_goals(results):
     """A process that never calls CUDA."""
     more = None

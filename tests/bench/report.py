@@ -78,6 +78,10 @@ def sections(told, columns, markdown):
                         *legend(markdown), *([''] + simulated(told) if simulated(told) else [])]
     yield 'Goals', ['Of these and those of the workloads: ' + verdicts(told), '',
                     tables.goals(told['goals'], markdown)]
+    if told['recording']:
+        yield 'Recording', ['What is added to the time of a request, switched while the program '
+                            'runs:', *(f'{"* " if markdown else ""}{row["name"]}: '
+                                       f'{tables.number(row["ns"])} ns' for row in told['recording'])]
     if told['traces']:
         yield 'Traces', [*TRACES, '', tables.traces(told['traces'], markdown)]
     missing = [f'{entry["name"]}: {entry["reason"]}' for entry in told['skipped']]

@@ -231,12 +231,12 @@ static int make_random(struct sequence *sequence, struct random *random, uint32_
  */
 static int make_flat(struct sequence *sequence, struct random *random, uint32_t n)
 {
-	const uint32_t timed = 200000, moving = 100, sizes = n < 8192 ? n : 8192;
+	const uint32_t warm = 10000, timed = 200000, moving = 100, sizes = n < 8192 ? n : 8192;
 	const uint64_t step = 4 * MIB / sizes / 512 * 512;
 	uint64_t bytes;
 	uint32_t i, slot;
 
-	if (!reserve(sequence, 3 * (size_t)n + moving + 2 * (size_t)timed))
+	if (!reserve(sequence, 3 * (size_t)n + moving + 2 * ((size_t)warm + timed)))
 		return -1;
 	sequence->slots = 2 * (size_t)n + moving;
 	for (i = 0; i < n; i++) {
@@ -248,8 +248,10 @@ static int make_flat(struct sequence *sequence, struct random *random, uint32_t 
 		add(sequence, 2 * n + i, (1 + random_below(random, sizes)) * step);
 	for (i = 0; i < n; i++)
 		add(sequence, 2 * i, 0);
-	sequence->warm = sequence->ops;
-	for (i = 0; i < timed; i++) {
+	/* What was freed may wait for the device, and is free only once it has been asked for. */
+	for (i = 0; i < warm + timed; i++) {
+		if (i == warm)
+			sequence->warm = sequence->ops;
 		slot = 2 * n + (uint32_t)random_below(random, moving);
 		add(sequence, slot, 0);
 		add(sequence, slot, (1 + random_below(random, sizes)) * step);

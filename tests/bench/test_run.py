@@ -93,6 +93,8 @@ class Whole(unittest.TestCase):
         self.assertIsNotNone(found['waiting, to live bytes: busy device, ramps']['value'])
         self.assertIsNotNone(found['no CUDA: time more']['value'])
         self.assertEqual(found['no CUDA: threads more']['verdict'], 'met')
+        self.assertIsNotNone(found['recording: an event in the ring']['value'])
+        self.assertEqual(len(told['recording']), 5)
         trace, = told['traces']
         self.assertEqual(trace['operations'], 21)
         # What was live at most: 4 + 1 + 8 + 8 + 32 + 16 MiB and 512 bytes.

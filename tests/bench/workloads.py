@@ -127,5 +127,9 @@ def trace_jobs(path, preloads, passes):
               cores=2)
 
 
+def stacks_job(preloads, share):
+    return Job('stacks', OURS, 'stacks', (max(5, share // 10),), preloads[OURS])
+
+
 def startup_job(programs, turns):
     return Job('startup', OURS, 'startup', (turns, programs.library, shutil.which('true')))
