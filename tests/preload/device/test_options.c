@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What each option of CUDAMEM_CONF changes, seen by a whole program: every role is played without
+ * the option and with it, and both must show. The list is held against stats/options.def.
+ */
+#include <string.h>
+
+#include "stats/books.h"
+#include "tests/preload/surface/surface.h"
+#include "tests/unit/cmocka_all.h"
+
+#define MS UINT64_C(1000000)
+
+/* Whether the option under test is set. */
+static bool is_set(void)
+{
+	return getenv("IS_SET") != NULL;
+}
+
+static void get_and_free(uint64_t bytes)
+{
+	OK(cuMemFree_v2(cm_get(bytes)));
+}
+
+/* A kernel on the block that takes 10 ms of the device. */
+static void use(CUdeviceptr block)
+{
+	static const char text[] = "cudasim-module\n"
+				   "kernel slow\n"
+				   " params ptr\n"
+				   " time 10ms\n"
+				   " writes p0 4096\n"
+				   "end\n";
+	void *params[] = {&block};
+	CUfunction slow;
+	CUmodule module;
+
+	OK(cuModuleLoadData(&module, text));
+	OK(cuModuleGetFunction(&slow, module, "slow"));
+	OK(cuLaunchKernel(slow, 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL));
+}
+
+static void play_max_split_size(void)
+{
+	cm_open(0);
+	get_and_free(40 * MIB);
+	(void)cm_get(24 * MIB);
+	CM_MUST(cm_reserved() == (int64_t)((is_set() ? 64 : 40) * MIB));
+}
+
+/* Blocks of 32 MiB and more are not split here; 64 MiB for 40 wastes 24. */
+static void play_max_non_split_rounding(void)
+{
+	cm_open(0);
+	get_and_free(64 * MIB);
+	(void)cm_get(40 * MIB);
+	CM_MUST(cm_reserved() == (int64_t)((is_set() ? 64 : 104) * MIB));
+}
+
+static void play_large_segment_size(void)
+{
+	cm_open(0);
+	(void)cm_get(5 * MIB);
+	CM_MUST(cm_reserved() == (int64_t)((is_set() ? 64 : 20) * MIB));
+}
+
+/* The cap is 0.9 GiB; what was idle longest goes back once 0.3 of it are reserved. */
+static void play_garbage_collection(void)
+{
+	cm_open(0);
+	get_and_free(200 * MIB);
+	get_and_free(220 * MIB);
+	get_and_free(230 * MIB);
+	CM_MUST((cudasim_calls("cuMemFree_v2") > 0) == is_set());
+}
+
+static void play_roundup(void)
+{
+	cm_open(0);
+	(void)cm_get(MIB + 1000);
+	CM_MUST(cm_allocated() == (int64_t)(is_set() ? MIB + MIB / 4 : MIB + 1024));
+}
+
+static void play_memory_fraction(void)
+{
+	CUdeviceptr addr;
+
+	cm_open(0);
+	CM_MUST(cuMemAlloc_v2(&addr, 600 * MIB) ==
+		(is_set() ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS));
+}
+
+/* By default the block is handed out at once, behind a barrier. */
+static void play_reuse_grow(void)
+{
+	CUdeviceptr block, next;
+
+	cm_open(0);
+	block = cm_get(30 * MIB);
+	use(block);
+	OK(cuMemFree_v2(block));
+	next = cm_get(30 * MIB);
+	CM_MUST((next == block) == !is_set());
+	CM_MUST((cudasim_calls("cuCtxWaitEvent") > 0) == !is_set());
+	CM_MUST(cudasim_now() < 10 * MS);
+}
+
+static void play_reuse_wait(void)
+{
+	CUdeviceptr block;
+
+	cm_open(0);
+	block = cm_get(30 * MIB);
+	use(block);
+	OK(cuMemFree_v2(block));
+	CM_MUST(cudasim_now() < 10 * MS);
+	CM_MUST(cm_get(30 * MIB) == block);
+	CM_MUST((cudasim_calls("cuCtxWaitEvent") > 0) == !is_set());
+	CM_MUST((cudasim_now() >= 10 * MS) == is_set());
+}
+
+static void play_sync_free(void)
+{
+	CUdeviceptr block;
+
+	cm_open(0);
+	block = cm_get(30 * MIB);
+	use(block);
+	OK(cuMemFree_v2(block));
+	CM_MUST((cudasim_now() >= 10 * MS) == is_set());
+}
+
+static void play_placement(void)
+{
+	CUdeviceptr first, second, base;
+	size_t bytes;
+
+	cm_open(0);
+	first = cm_get(2 * MIB);
+	second = cm_get(2 * MIB);
+	OK(cuMemGetAddressRange_v2(&base, &bytes, second));
+	CM_MUST(base == (is_set() ? second : first));
+	CM_MUST(cm_reserved() == (int64_t)((is_set() ? 4 : 20) * MIB));
+}
+
+/* Pages stand under the two blocks alone, side by side. */
+static void play_expandable_segments(void)
+{
+	CUdeviceptr first, second;
+
+	cm_open(0);
+	first = cm_get(3 * MIB);
+	second = cm_get(3 * MIB);
+	CM_MUST(second == first + 3 * MIB);
+	CM_MUST(cm_reserved() == (int64_t)((is_set() ? 6 : 20) * MIB));
+	CM_MUST(cudasim_calls("cuMemCreate") == (is_set() ? 3 : 0));
+}
+
+static void play_control(void)
+{
+	cm_open(0);
+	get_and_free(MIB);
+	CM_MUST(cm_count_entries("/proc/self/task", "") == (is_set() ? 1 : 2));
+}
+
+/* The driver is asked each time, and the books are kept all the same. */
+static void play_mode_stats(void)
+{
+	struct cm_device_row row;
+	int i;
+
+	cm_open(0);
+	for (i = 0; i < 3; i++)
+		get_and_free(2 * MIB);
+	CM_MUST(cudasim_calls("cuMemAlloc_v2") == (is_set() ? 3 : 1));
+	row = cm_own_books(0);
+	CM_MUST(cm_stat_read(&row, CM_POOL_ALL, CM_STAT_ALLOCATION).allocated == 3);
+}
+
+static void play_mode_off(void)
+{
+	cm_open(0);
+	get_and_free(2 * MIB);
+	CM_MUST(cm_count_regions() == (is_set() ? 0 : 1));
+}
+
+static const struct cm_role roles[] = {
+	{"max_split_size", play_max_split_size},
+	{"max_non_split_rounding", play_max_non_split_rounding},
+	{"large_segment_size", play_large_segment_size},
+	{"garbage_collection", play_garbage_collection},
+	{"roundup", play_roundup},
+	{"memory_fraction", play_memory_fraction},
+	{"reuse_grow", play_reuse_grow},
+	{"reuse_wait", play_reuse_wait},
+	{"sync_free", play_sync_free},
+	{"placement", play_placement},
+	{"expandable_segments", play_expandable_segments},
+	{"control", play_control},
+	{"mode_stats", play_mode_stats},
+	{"mode_off", play_mode_off},
+	{NULL, NULL},
+};
+
+/* The role under `with`, and under `without` in its place; a smaller card where it says so. */
+static const struct effect {
+	const char *option;
+	const char *role;
+	const char *without;
+	const char *with;
+	const char *card;
+} effects[] = {
+	{"max_split_size_mb", "max_split_size", "", "max_split_size_mb:32", NULL},
+	{"max_non_split_rounding_mb", "max_non_split_rounding", "max_split_size_mb:32",
+	 "max_split_size_mb:32,max_non_split_rounding_mb:32", NULL},
+	{"large_segment_size_mb", "large_segment_size", "", "large_segment_size_mb:64", NULL},
+	{"garbage_collection_threshold", "garbage_collection", "per_process_memory_fraction:0.9",
+	 "per_process_memory_fraction:0.9,garbage_collection_threshold:0.3", "CUDASIM=memory:1G"},
+	{"roundup_power2_divisions", "roundup", "", "roundup_power2_divisions:4", NULL},
+	{"per_process_memory_fraction", "memory_fraction", "",
+	 "per_process_memory_fraction:0.5,oom_report:off", "CUDASIM=memory:1G"},
+	{"memory_limit_mb", "memory_fraction", "", "memory_limit_mb:512,oom_report:off",
+	 "CUDASIM=memory:1G"},
+	{"reuse", "reuse_grow", "", "reuse:grow", NULL},
+	{"reuse", "reuse_wait", "", "reuse:wait", NULL},
+	{"sync", "sync_free", "", "sync:free", NULL},
+	{"placement", "placement", "", "placement:exact", NULL},
+	{"expandable_segments", "expandable_segments", "", "expandable_segments:True", NULL},
+	{"control", "control", "", "control:off", NULL},
+	{"mode", "mode_stats", "", "mode:stats", NULL},
+	{"mode", "mode_off", "", "mode:off", NULL},
+};
+
+/* What these change is not seen by the program, but by its user: where it is tested. */
+static const char *const elsewhere[][2] = {
+	{"stacks", "record_stacks"},
+	{"stack_frames", "record_stacks"},
+	{"stack_depth", "record_stacks"},
+	{"stack_table_mb", "record_stacks"},
+	{"text_table_mb", "record_stacks"},
+	{"events", "process"},
+	{"region_dir", "process"},
+	{"warn", "process"},
+	{"log", "process"},
+	{"strict", "golden"},
+	{"oom_report", "surface_oom"},
+	{"neighbours", "surface_neighbours"},
+	{"decay_seconds", "surface_neighbours"},
+};
+
+static const struct effect *find_effect(const char *option)
+{
+	size_t i;
+
+	for (i = 0; i < sizeof(effects) / sizeof(effects[0]); i++)
+		if (!strcmp(effects[i].option, option))
+			return &effects[i];
+	return NULL;
+}
+
+static void mark_as_set(void)
+{
+	CM_MUST(!setenv("IS_SET", "1", 1));
+}
+
+static void each_option_has_its_effect(void **state)
+{
+	struct cm_play *play = *state;
+	size_t i;
+
+	for (i = 0; i < sizeof(effects) / sizeof(effects[0]); i++) {
+		const struct effect *effect = &effects[i];
+
+		cm_play_under(play, effect->role, effect->without, effect->card, NULL);
+		assert_string_equal(play->said, "");
+		cm_play_under(play, effect->role, effect->with, effect->card, mark_as_set);
+		assert_string_equal(play->said, "");
+	}
+}
+
+static void no_option_is_forgotten(void **state)
+{
+	static const char *const options[] = {
+#define CM_OPTION(name, TYPE, fallback, words, min, max, help) #name,
+#include "stats/options.def"
+	};
+	size_t i, k;
+	bool found;
+
+	(void)state;
+	for (i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
+		found = find_effect(options[i]) != NULL;
+		for (k = 0; k < sizeof(elsewhere) / sizeof(elsewhere[0]); k++)
+			found |= !strcmp(elsewhere[k][0], options[i]);
+		if (!found)
+			fail_msg("no test of the effect of %s", options[i]);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		CM_PLAY_TEST(each_option_has_its_effect),
+		cmocka_unit_test(no_option_is_forgotten),
+	};
+
+	cm_rerun_role(argc, argv, roles);
+	return cmocka_run_group_tests_name("options", tests, NULL, NULL);
+}

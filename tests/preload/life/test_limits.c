@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the doors do not reach, and what is different for that. A program must run on there too: what
+ * goes past us is the driver's, as natively. CALLER in the environment is a library that finds the
+ * driver by itself.
+ */
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "stats/books.h"
+#include "tests/preload/surface/surface.h"
+#include "tests/unit/cmocka_all.h"
+
+static struct {
+	int (*open)(const char *path);
+	int (*start)(void);
+	CUresult (*alloc)(CUdeviceptr *addr, size_t bytes);
+	CUresult (*free)(CUdeviceptr addr);
+} caller;
+
+static void *find(void *library, const char *name)
+{
+	void *function = dlsym(library, name);
+
+	CM_MUST(function);
+	return function;
+}
+
+static void load_caller(void *library)
+{
+	CM_MUST(library);
+	caller.open = (__typeof__(caller.open))find(library, "caller_open");
+	caller.start = (__typeof__(caller.start))find(library, "caller_start");
+	caller.alloc = (__typeof__(caller.alloc))find(library, "caller_alloc");
+	caller.free = (__typeof__(caller.free))find(library, "caller_free");
+	CM_MUST(caller.open(getenv("DRIVER")));
+}
+
+static void load_deep(void)
+{
+	load_caller(dlopen(getenv("CALLER"), RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND));
+}
+
+/* Of the same driver, so it is seen from outside that it was not served by the cache. */
+static void play_deep(void)
+{
+	CUdeviceptr block, ours;
+	uint64_t calls;
+	int i;
+
+	cm_open(0);
+	ours = cm_get(3 * MIB);
+	load_deep();
+	for (i = 0; i < 3; i++) {
+		calls = cudasim_calls("cuMemAlloc_v2") + cudasim_calls("cuMemFree_v2");
+		OK(caller.alloc(&block, 3 * MIB));
+		OK(cuMemsetD8_v2(block, 1, 3 * MIB));
+		OK(caller.free(block));
+		CM_MUST(cudasim_calls("cuMemAlloc_v2") + cudasim_calls("cuMemFree_v2") ==
+			calls + 2);
+	}
+	/* What it has got, others can give back. */
+	OK(caller.alloc(&block, 3 * MIB));
+	OK(cuMemFree_v2(block));
+	CM_MUST(caller.free(block) == CUDA_ERROR_INVALID_VALUE);
+	OK(cuMemFree_v2(ours));
+}
+
+/* The other way round the driver gets the address of a block of ours, and knows it only where the block
+ * is an allocation of its own. */
+static void play_deep_free(void)
+{
+	CUdeviceptr block[4];
+	int i, round;
+
+	cm_open(0);
+	load_deep();
+	for (round = 0; round < 5; round++) {
+		for (i = 0; i < 4; i++) {
+			block[i] = cm_get(3 * MIB);
+			OK(cuMemsetD8_v2(block[i], (unsigned char)i, 3 * MIB));
+		}
+		for (i = 0; i < 4; i++) {
+			unsigned char byte = 77;
+
+			OK(cuMemcpyDtoH_v2(&byte, block[i] + 5, 1));
+			CM_MUST(byte == i);
+			OK(caller.free(block[i]));
+		}
+	}
+	/* The driver gives the addresses again, and so the books learn of it. */
+	for (i = 0; i < 4; i++)
+		block[i] = cm_get(3 * MIB);
+	if (cm_is_here()) {
+		const struct cm_device_row row = cm_own_books(0);
+
+		CM_MUST(cm_stat_current(&row, CM_STAT_ALLOCATION) == 4);
+	}
+	for (i = 0; i < 4; i++)
+		OK(cuMemFree_v2(block[i]));
+	for (i = 0; i < 4; i++)
+		CM_MUST(cuMemFree_v2(block[i]) == CUDA_ERROR_INVALID_VALUE);
+}
+
+/* A namespace of its own has a driver of its own, and neither sees the other. */
+static void play_namespace(void)
+{
+	CUdeviceptr block;
+	uint64_t calls;
+
+	cm_open(0);
+	OK(cuMemFree_v2(cm_get(3 * MIB)));
+	load_caller(dlmopen(LM_ID_NEWLM, getenv("CALLER"), RTLD_NOW | RTLD_LOCAL));
+	CM_MUST(caller.start());
+	calls = cudasim_calls(NULL);
+	OK(caller.alloc(&block, 3 * MIB));
+	OK(caller.free(block));
+	CM_MUST(cudasim_calls(NULL) == calls);
+	OK(cuMemFree_v2(cm_get(3 * MIB)));
+}
+
+static const struct cm_role roles[] = {
+	{"deep", play_deep},
+	{"deep_free", play_deep_free},
+	{"namespace", play_namespace},
+	{NULL, NULL},
+};
+
+CM_PLAY_EVERYWHERE(a_deeply_bound_library_talks_to_the_driver, "deep", NULL)
+CM_PLAY(a_deeply_bound_library_frees_what_others_took, "deep_free", NULL, NULL)
+CM_PLAY(a_deeply_bound_library_frees_exact_blocks_too, "deep_free", "placement:exact", NULL)
+CM_PLAY(a_deeply_bound_library_frees_in_stats_mode_too, "deep_free", "mode:stats", NULL)
+CM_PLAY_EVERYWHERE(a_namespace_has_a_driver_of_its_own, "namespace", NULL)
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		CM_PLAY_TEST(a_deeply_bound_library_talks_to_the_driver),
+		CM_PLAY_TEST(a_deeply_bound_library_frees_what_others_took),
+		CM_PLAY_TEST(a_deeply_bound_library_frees_exact_blocks_too),
+		CM_PLAY_TEST(a_deeply_bound_library_frees_in_stats_mode_too),
+		CM_PLAY_TEST(a_namespace_has_a_driver_of_its_own),
+	};
+
+	cm_rerun_role(argc, argv, roles);
+	return cmocka_run_group_tests_name("preload_limits", tests, NULL, NULL);
+}

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What is different with the library, and what makes it go away. Each role is played without the
+ * library, with it (DIFFERS in the environment), and with it and the option: only the second may tell
+ * them apart, and must.
+ */
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/preload/surface/surface.h"
+#include "tests/unit/cmocka_all.h"
+
+static void must_differ(bool does)
+{
+	CM_MUST(does == (getenv("DIFFERS") != NULL));
+}
+
+static CUdeviceptr freed_block(void)
+{
+	CUdeviceptr block;
+
+	cm_open(0);
+	block = cm_get(3 * MIB);
+	OK(cuMemsetD32_v2(block, 0x5eed, 3 * MIB / 4));
+	OK(cuMemFree_v2(block));
+	OK(cuCtxSynchronize());
+	return block;
+}
+
+static void play_contents(void)
+{
+	CUdeviceptr block = freed_block(), again = cm_get(3 * MIB);
+	uint32_t word = 0;
+
+	if (again == block)
+		OK(cuMemcpyDtoH_v2(&word, again, 4));
+	must_differ(word == 0x5eed);
+}
+
+static void play_use_after_free(void)
+{
+	must_differ(cuMemsetD8_v2(freed_block(), 1, 1) == CUDA_SUCCESS);
+}
+
+static void play_questions_after_free(void)
+{
+	unsigned int type;
+
+	must_differ(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, freed_block()) ==
+		    CUDA_SUCCESS);
+}
+
+static void play_beyond_the_end(void)
+{
+	CUdeviceptr block;
+
+	cm_open(0);
+	block = cm_get(3 * MIB);
+	must_differ(cuMemsetD8_v2(block + 3 * MIB, 1, 1) == CUDA_SUCCESS);
+}
+
+static void play_size(void)
+{
+	CUdeviceptr block, base;
+	size_t size;
+
+	cm_open(0);
+	block = cm_get(3 * MIB);
+	OK(cuMemGetAddressRange_v2(&base, &size, block));
+	CM_MUST(base <= block && block + 3 * MIB <= base + size);
+	must_differ(size != 3 * MIB);
+}
+
+/* Natively an identity is never used again, nor its registrations. */
+static void play_identity(void)
+{
+	uint64_t first, second;
+	CUdeviceptr block;
+
+	cm_open(0);
+	block = cm_get(3 * MIB);
+	OK(cuPointerGetAttribute(&first, CU_POINTER_ATTRIBUTE_BUFFER_ID, block));
+	OK(cuMemFree_v2(block));
+	OK(cuCtxSynchronize());
+	OK(cuPointerGetAttribute(&second, CU_POINTER_ATTRIBUTE_BUFFER_ID, cm_get(3 * MIB)));
+	must_differ(first == second);
+}
+
+/* As nvidia-smi and other processes have it; cuMemGetInfo of the process itself does not differ. */
+static void play_card(void)
+{
+	size_t free_before, free_after, total;
+	uint64_t used;
+
+	cm_open(0);
+	OK(cuMemGetInfo_v2(&free_before, &total));
+	used = cudasim_used_bytes(0);
+	(void)freed_block();
+	OK(cuMemGetInfo_v2(&free_after, &total));
+	CM_MUST(free_after == free_before);
+	must_differ(cudasim_used_bytes(0) != used);
+}
+
+static void play_wait(void)
+{
+	static const char text[] = "cudasim-module\n"
+				   "kernel slow\n params ptr\n time 20ms\n writes p0 4096\nend\n";
+	CUdeviceptr block;
+	CUfunction slow;
+	CUmodule module;
+	void *params[] = {&block};
+
+	cm_open(0);
+	OK(cuModuleLoadData(&module, text));
+	OK(cuModuleGetFunction(&slow, module, "slow"));
+	block = cm_get(3 * MIB);
+	OK(cuLaunchKernel(slow, 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL));
+	OK(cuMemFree_v2(block));
+	must_differ(cuStreamQuery(NULL) == CUDA_ERROR_NOT_READY);
+}
+
+static void play_thread(void)
+{
+	unsigned before = cm_count_entries("/proc/self/task", "");
+
+	(void)freed_block();
+	must_differ(cm_count_entries("/proc/self/task", "") == before + 1);
+}
+
+static void play_file(void)
+{
+	(void)freed_block();
+	must_differ(cm_count_regions() == 1);
+}
+
+/* Looked up at run time, as the runtime does: no sign of sharing, so there are pieces. */
+static void play_handle(void)
+{
+	__typeof__(cuIpcGetMemHandle) *get_handle;
+	CUipcMemHandle handle;
+
+	get_handle = (__typeof__(get_handle))dlsym(RTLD_DEFAULT, "cuIpcGetMemHandle");
+	CM_MUST(get_handle);
+	cm_open(0);
+	OK(get_handle(&handle, cm_get(3 * MIB)));
+	(void)cm_get(3 * MIB);
+	must_differ(get_handle(&handle, cm_get(3 * MIB)) == CUDA_ERROR_INVALID_VALUE);
+}
+
+static const struct cm_role roles[] = {
+	{"contents", play_contents},
+	{"use_after_free", play_use_after_free},
+	{"questions_after_free", play_questions_after_free},
+	{"beyond_the_end", play_beyond_the_end},
+	{"size", play_size},
+	{"identity", play_identity},
+	{"card", play_card},
+	{"wait", play_wait},
+	{"thread", play_thread},
+	{"file", play_file},
+	{"handle", play_handle},
+	{NULL, NULL},
+};
+
+#define DIFFERENCE(test, role, option)                  \
+	static void test(void **state)                  \
+	{                                               \
+		cm_play(state, role, NULL, NULL);       \
+		cm_play(state, role, "", "DIFFERS=1");  \
+		cm_play(state, role, option, NULL);     \
+		cm_play(state, role, "mode:off", NULL); \
+	}
+
+/* clang-format off */
+DIFFERENCE(a_block_comes_with_its_last_contents, "contents", "mode:stats")
+DIFFERENCE(a_use_after_free_is_not_noticed, "use_after_free", "mode:stats")
+DIFFERENCE(a_freed_block_still_answers, "questions_after_free", "mode:stats")
+DIFFERENCE(a_use_beyond_the_end_may_not_be_noticed, "beyond_the_end", "mode:stats")
+DIFFERENCE(a_block_may_be_part_of_a_larger_allocation, "size", "mode:stats")
+DIFFERENCE(an_identity_is_used_again, "identity", "mode:stats")
+DIFFERENCE(the_card_shows_what_is_cached_as_used, "card", "mode:stats")
+DIFFERENCE(a_free_does_not_wait_for_the_device, "wait", "sync:free")
+DIFFERENCE(a_thread_answers_the_tool, "thread", "control:off")
+DIFFERENCE(a_file_holds_the_statistics, "file", "mode:off")
+/* clang-format on */
+
+/* With a word why, which other cases look at. */
+static void a_piece_of_an_allocation_has_no_handle(void **state)
+{
+	cm_play(state, "handle", NULL, NULL);
+	cm_play(state, "handle", "placement:auto,log:off", "DIFFERS=1");
+	cm_play(state, "handle", "placement:exact", NULL);
+	cm_play(state, "handle", "placement:auto", "WORLD_SIZE=2");
+	cm_play(state, "handle", "mode:off", NULL);
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		CM_PLAY_TEST(a_block_comes_with_its_last_contents),
+		CM_PLAY_TEST(a_use_after_free_is_not_noticed),
+		CM_PLAY_TEST(a_freed_block_still_answers),
+		CM_PLAY_TEST(a_use_beyond_the_end_may_not_be_noticed),
+		CM_PLAY_TEST(a_block_may_be_part_of_a_larger_allocation),
+		CM_PLAY_TEST(an_identity_is_used_again),
+		CM_PLAY_TEST(the_card_shows_what_is_cached_as_used),
+		CM_PLAY_TEST(a_free_does_not_wait_for_the_device),
+		CM_PLAY_TEST(a_thread_answers_the_tool),
+		CM_PLAY_TEST(a_file_holds_the_statistics),
+		CM_PLAY_TEST(a_piece_of_an_allocation_has_no_handle),
+	};
+
+	cm_rerun_role(argc, argv, roles);
+	return cmocka_run_group_tests_name("surface_differences", tests, NULL, NULL);
+}
