@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -282,6 +283,24 @@ void cm_processes_free(struct cm_processes *processes)
 	drop(processes, 0, processes->count);
 	free(processes->item);
 	processes->item = NULL;
+}
+
+void cm_process_describe(pid_t pid, struct cm_process *ret_process)
+{
+	struct cm_process process = {.pid = pid};
+	uint64_t start;
+	struct stat st;
+	char path[32];
+
+	(void)snprintf(path, sizeof(path), "/proc/%d", (int)pid);
+	if (!stat(path, &st)) {
+		process.uid = st.st_uid;
+		name_user(&process);
+		read_command(pid, process.command, sizeof(process.command));
+		if (!cm_process_start_time((uint32_t)pid, &start))
+			process.age_ns = read_age(start);
+	}
+	*ret_process = process;
 }
 
 int cm_process_complain(const struct cm_process *process)

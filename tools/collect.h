@@ -46,6 +46,9 @@ int cm_collect(const struct cm_options *options, const char *target,
 	       struct cm_processes *ret_processes);
 void cm_processes_free(struct cm_processes *processes);
 
+/* What /proc says of a process that has no region. */
+void cm_process_describe(pid_t pid, struct cm_process *ret_process);
+
 /* Complains that the region can't be read. Returns the exit code. */
 int cm_process_complain(const struct cm_process *process);
 

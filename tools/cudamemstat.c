@@ -17,16 +17,19 @@
 #define WHERE_OPTS   CM_OPT_REGION, CM_OPT_DIR
 #define MACHINE_OPTS CM_OPT_JSON, CM_OPT_NDJSON, CM_OPT_CSV, CM_OPT_PAIRS, CM_OPT_RAW
 #define TABLE_OPTS   CM_OPT_OUTPUT, MACHINE_OPTS, CM_OPT_BYTES, CM_OPT_NOHEADINGS
-#define SORT_OPTS    CM_OPT_SORT, CM_OPT_REVERSE
+#define SORT_OPTS    CM_OPT_SORT, CM_OPT_REVERSE, CM_OPT_TOP, CM_OPT_WHERE
 
 const struct cm_verb cm_verbs[] = {
 	{"ls", "", "List the processes that use libcudamem and their GPU memory (the default)", 0,
 	 0, false, cm_verb_ls,
-	 OPTS(CM_OPT_PID, CM_OPT_DEVICE, TABLE_OPTS, SORT_OPTS, CM_OPT_COLOR, WHERE_OPTS)},
+	 OPTS(CM_OPT_PID, CM_OPT_DEVICE, CM_OPT_ALL, CM_OPT_WATCH, TABLE_OPTS, SORT_OPTS,
+	      CM_OPT_COLOR, WHERE_OPTS)},
 	{"show", "PID...", "Show where a process's GPU memory is", 1, -1, false, cm_verb_show,
 	 OPTS(CM_OPT_DEVICE, CM_OPT_MAP, CM_OPT_FRESH, CM_OPT_JSON, CM_OPT_ASCII, WHERE_OPTS)},
 	{"stat", "[SEC [COUNT]]", "Print a line per interval, as vmstat does", 0, 2, false,
-	 cm_verb_stat, OPTS(CM_OPT_PID, CM_OPT_DEVICE, CM_OPT_SKIP_FIRST, TABLE_OPTS, WHERE_OPTS)},
+	 cm_verb_stat,
+	 OPTS(CM_OPT_PID, CM_OPT_DEVICE, CM_OPT_SKIP_FIRST, CM_OPT_WHERE, CM_OPT_UNTIL, TABLE_OPTS,
+	      WHERE_OPTS)},
 	{"memory-stats", "PID...", "Print PyTorch's memory statistics of each device", 1, -1, false,
 	 cm_verb_memory_stats, OPTS(CM_OPT_DEVICE, CM_OPT_HOST, CM_OPT_JSON, WHERE_OPTS)},
 	{"trim", "PID...", "Have cached memory returned to the driver", 1, -1, false, cm_verb_trim,

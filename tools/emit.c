@@ -15,6 +15,7 @@
 #include "tools/json.h"
 #include "tools/quote.h"
 #include "tools/text.h"
+#include "tools/where.h"
 
 #define CELL_BYTES 64
 
@@ -25,7 +26,9 @@ struct cm_emit {
 	size_t picked_count;
 	size_t sort;             /* sheet->count: as they come */
 	struct cm_value *values; /* rows kept until the end, sheet->count each; texts are owned */
+	struct cm_where *where;  /* NULL: all rows */
 	size_t rows;
+	size_t matched; /* rows that were wanted, printed or kept */
 	size_t printed;
 	size_t screen; /* lines between two headings of a live table; 0: one heading */
 };
@@ -211,7 +214,7 @@ bool cm_emit_wants(const struct cm_emit *emit, size_t column)
 {
 	size_t i;
 
-	if (emit->sort == column)
+	if (emit->sort == column || cm_where_wants(emit->where, column))
 		return true;
 	for (i = 0; i < emit->picked_count; i++)
 		if (emit->picked[i] == column)
@@ -244,6 +247,8 @@ int cm_emit_open(const struct cm_sheet *sheet, const struct cm_options *options,
 	err = pick_columns(emit, options->columns);
 	if (!err && options->sort)
 		err = cm_sheet_find(sheet, options->sort, &emit->sort);
+	if (!err && options->where)
+		err = cm_where_parse(sheet, "where", options->where, &emit->where);
 	if (err) {
 		free(emit);
 		*ret_exit = err;
@@ -281,6 +286,9 @@ static bool keep_row(struct cm_emit *emit, const struct cm_value *values)
 
 void cm_emit_row(struct cm_emit *emit, const struct cm_value *values)
 {
+	if (!cm_where_holds(emit->where, values))
+		return;
+	emit->matched++;
 	if (emit->sheet->live)
 		put_live(emit, values);
 	else if (!keep_row(emit, values))
@@ -381,11 +389,26 @@ static void put_document(struct cm_emit *emit)
 	cm_json_end(&json);
 }
 
+/* Rows beyond --top are dropped. */
+static void cut_rows(struct cm_emit *emit)
+{
+	const size_t count = emit->sheet->count;
+	size_t i, top = emit->options->top;
+
+	if (!top || emit->rows <= top)
+		return;
+	for (i = top * count; i < emit->rows * count; i++)
+		if (emit->values[i].kind == CM_VALUE_TEXT)
+			free((char *)emit->values[i].text);
+	emit->rows = top;
+}
+
 static void put_kept(struct cm_emit *emit)
 {
 	size_t row;
 
 	sort_rows(emit);
+	cut_rows(emit);
 	if (is_json_document(emit)) {
 		put_document(emit);
 	} else if (emit->options->form == CM_FORM_TABLE) {
@@ -396,6 +419,11 @@ static void put_kept(struct cm_emit *emit)
 		for (row = 0; row < emit->rows; row++)
 			put_line(emit, &emit->values[row * emit->sheet->count]);
 	}
+}
+
+size_t cm_emit_matched(const struct cm_emit *emit)
+{
+	return emit->matched;
 }
 
 void cm_emit_close(struct cm_emit *emit)
@@ -409,6 +437,7 @@ void cm_emit_close(struct cm_emit *emit)
 	for (i = 0; i < emit->rows * emit->sheet->count; i++)
 		if (emit->values[i].kind == CM_VALUE_TEXT)
 			free((char *)emit->values[i].text);
+	cm_where_free(emit->where);
 	free(emit->values);
 	free(emit);
 }

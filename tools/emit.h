@@ -42,8 +42,12 @@ int cm_emit_open(const struct cm_sheet *sheet, const struct cm_options *options,
 /* Whether a column is wanted, by -o or --sort: what is costly to find out need not be otherwise. */
 bool cm_emit_wants(const struct cm_emit *emit, size_t column);
 
-/* One value a column of the sheet, in its order. Texts are copied. */
+/* One value a column of the sheet, in its order. Texts are copied. Dropped where --where does not
+ * hold. */
 void cm_emit_row(struct cm_emit *emit, const struct cm_value *values);
+
+/* Rows for which --where held. */
+size_t cm_emit_matched(const struct cm_emit *emit);
 
 /* Prints what is left and frees. */
 void cm_emit_close(struct cm_emit *emit);

@@ -13,6 +13,8 @@
 #include "tools/exits.h"
 
 #define DEFAULT_TIMEOUT_NS UINT64_C(5000000000)
+#define DEFAULT_WATCH      "2"
+#define WATCH_MIN_NS       UINT64_C(100000000)
 #define LONG_BASE          256 /* getopt's value of a long option: beyond every letter */
 #define VERBS_MAX          32
 #define HELP_COLUMN        28
@@ -203,6 +205,16 @@ static int add_device(struct cm_options *options, const char *name)
 	return 0;
 }
 
+static int parse_top(const char *value, size_t *ret_top)
+{
+	uint64_t top;
+
+	if (cm_number_parse(value, UINT32_MAX, &top) || !top)
+		return complain_value(CM_OPT_TOP, value, "a whole number of 1 or more");
+	*ret_top = top;
+	return 0;
+}
+
 /* PyTorch's words, by the values that they stand for. */
 static const char *const enabled_words[] = {"state", "all", NULL};
 static const char *const context_words[] = {
@@ -246,6 +258,22 @@ static int take(struct cm_options *options, enum cm_opt opt, const char *value)
 		break;
 	case CM_OPT_REVERSE:
 		options->reverse = true;
+		break;
+	case CM_OPT_TOP:
+		return parse_top(value, &options->top);
+	case CM_OPT_WHERE:
+		options->where = value;
+		break;
+	case CM_OPT_UNTIL:
+		options->until = value;
+		break;
+	case CM_OPT_WATCH:
+		if (cm_decimal_parse(value ? value : DEFAULT_WATCH, 's', &options->watch_ns) ||
+		    options->watch_ns < WATCH_MIN_NS)
+			return complain_value(opt, value, "0.1 seconds or more");
+		break;
+	case CM_OPT_ALL:
+		options->all = true;
 		break;
 	case CM_OPT_JSON:
 		return set_form(options, CM_FORM_JSON);

@@ -34,8 +34,12 @@ struct cm_options {
 	const char *pid;
 	const char *devices[CM_DEVICE_NAMES_MAX];
 	size_t device_count;
+	size_t top;        /* lines to print, 0: all */
+	uint64_t watch_ns; /* between two listings, 0: one is all */
 	const char *columns;
 	const char *sort;
+	const char *where;
+	const char *until;
 	enum cm_form form;
 	enum cm_map map;
 	bool reverse;
@@ -49,6 +53,7 @@ struct cm_options {
 	bool dry_run;
 	bool color;
 	bool ascii;
+	bool all;
 	bool clear;
 	bool nvtx;
 	uint32_t events;      /* history: 1: events too, 0: state alone */

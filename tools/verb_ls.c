@@ -1,14 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "stats/summary.h"
+#include "stats/units.h"
 #include "tools/collect.h"
 #include "tools/describe.h"
 #include "tools/emit.h"
 #include "tools/exits.h"
+#include "tools/nvml.h"
 #include "tools/text.h"
 #include "tools/verbs.h"
+
+#define NS_PER_S UINT64_C(1000000000)
 
 enum column {
 #define CM_COLUMN(ID, name, key, usual, ALIGN, help) COLUMN_##ID,
@@ -118,29 +125,130 @@ static void emit_process(const struct cm_options *options, const struct cm_proce
 	cm_survey_destroy(survey);
 }
 
-static void put_document(const struct cm_options *options, const struct cm_processes *processes)
+static bool is_managed(const struct cm_processes *processes, pid_t pid)
 {
-	struct cm_json json;
 	size_t i;
 
-	cm_json_open_document(&json, "ls");
-	cm_json_array(&json, "processes");
+	for (i = 0; i < processes->count; i++)
+		if (processes->item[i].pid == pid && !cm_process_is_dead(&processes->item[i]))
+			return true;
+	return false;
+}
+
+/* What is done with the processes that do not use the library. */
+struct others {
+	const struct cm_options *options;
+	const struct cm_processes *processes;
+	struct cm_emit *emit; /* or the document, where this is NULL */
+	struct cm_json json;
+	size_t count; /* of those that were added */
+};
+
+static bool is_wanted(const struct others *others, const struct cm_process *process)
+{
+	const char *target = others->options->pid;
+	uint64_t pid;
+
+	if (!target)
+		return true;
+	if (!cm_number_parse(target, INT32_MAX, &pid))
+		return process->pid == (pid_t)pid;
+	return strstr(process->command, target) != NULL;
+}
+
+static void emit_other(struct cm_emit *emit, const struct cm_process *process,
+		       const struct cm_nvml_process *found)
+{
+	struct cm_value values[COLUMN_COUNT] = {0};
+
+	values[COLUMN_PID] = cm_value_number(process->pid);
+	values[COLUMN_USER] = cm_value_text(*process->user ? process->user : "-");
+	values[COLUMN_COMMAND] = cm_value_text(process->command);
+	values[COLUMN_STATE] = cm_value_text("unmanaged");
+	values[COLUMN_GPU] = cm_value_number(found->device);
+	if (found->bytes >= 0)
+		values[COLUMN_OTHER] = cm_value_bytes(found->bytes);
+	values[COLUMN_TOTAL] = cm_value_bytes(found->total_bytes);
+	values[COLUMN_MODEL] = cm_value_text(found->model);
+	values[COLUMN_UUID] = cm_value_text(found->uuid);
+	if (process->age_ns)
+		values[COLUMN_UP] = cm_value_real((double)process->age_ns / 1e9);
+	cm_emit_row(emit, values);
+}
+
+static void put_other(struct cm_json *json, const struct cm_process *process,
+		      const struct cm_nvml_process *found)
+{
+	cm_json_object(json, NULL);
+	cm_json_number(json, "pid", process->pid);
+	cm_json_text(json, "user", process->user);
+	cm_json_text(json, "command", process->command);
+	cm_json_number(json, "index", found->device);
+	cm_json_text(json, "uuid", found->uuid);
+	if (found->bytes >= 0)
+		cm_json_number(json, "other_bytes", found->bytes);
+	else
+		cm_json_null(json, "other_bytes");
+	cm_json_end(json);
+}
+
+static void add_other(void *data, const struct cm_nvml_process *found)
+{
+	struct others *others = data;
+	struct cm_process process;
+
+	if (is_managed(others->processes, found->pid))
+		return;
+	cm_process_describe(found->pid, &process);
+	if (!is_wanted(others, &process))
+		return;
+	others->count++;
+	if (others->emit)
+		emit_other(others->emit, &process, found);
+	else
+		put_other(&others->json, &process, found);
+}
+
+/* --all. A machine where nobody can tell is no reason to fail. */
+static void add_others(struct others *others)
+{
+	const char *why;
+
+	if (others->options->all && cm_nvml_processes(add_other, others, &why))
+		cm_complain("--all: %s; only processes that use libcudamem are listed", why);
+}
+
+/* How many processes it lists. */
+static size_t put_document(const struct cm_options *options, const struct cm_processes *processes)
+{
+	struct others others = {.options = options, .processes = processes};
+	struct cm_json *json = &others.json;
+	size_t i;
+
+	cm_json_open_document(json, "ls");
+	cm_json_array(json, "processes");
 	for (i = 0; i < processes->count; i++) {
 		const struct cm_process *process = &processes->item[i];
 		struct cm_survey *survey = NULL;
 
 		if (process->reader)
 			(void)cm_survey_create(process->reader, &survey);
-		cm_json_object(&json, NULL);
-		cm_json_identity(&json, process);
+		cm_json_object(json, NULL);
+		cm_json_identity(json, process);
 		if (process->reader)
-			cm_json_host(&json, process);
-		cm_json_devices(&json, options, process, survey);
-		cm_json_end(&json);
+			cm_json_host(json, process);
+		cm_json_devices(json, options, process, survey);
+		cm_json_end(json);
 		cm_survey_destroy(survey);
 	}
-	cm_json_end(&json);
-	cm_json_end(&json);
+	cm_json_end(json);
+	if (options->all) {
+		cm_json_array(json, "not_managed");
+		add_others(&others);
+		cm_json_end(json);
+	}
+	cm_json_end(json);
+	return processes->count + others.count;
 }
 
 /* A region of another user is shown as far as it can be; one that is damaged is a failure. */
@@ -157,25 +265,30 @@ static int complain_damaged(const struct cm_processes *processes)
 		else
 			exit = cm_exit_join(exit, cm_process_complain(process));
 	}
-	return exit;
+	return exit < 0 ? CM_EXIT_OK : exit;
 }
 
-static int list(const struct cm_options *options, const struct cm_processes *processes)
+/* Prints all that there is; *ret_rows of them. */
+static int list(const struct cm_options *options, const struct cm_processes *processes,
+		size_t *ret_rows)
 {
-	struct cm_emit *emit;
+	struct others others = {.options = options, .processes = processes};
 	int exit;
 	size_t i;
 
 	if (options->form == CM_FORM_JSON) {
-		put_document(options, processes);
+		*ret_rows = put_document(options, processes);
 		return CM_EXIT_OK;
 	}
-	if (cm_emit_open(&sheet, options, &emit, &exit))
+	*ret_rows = 0;
+	if (cm_emit_open(&sheet, options, &others.emit, &exit))
 		return exit;
 	for (i = 0; i < processes->count; i++)
 		if (processes->item[i].reader || processes->item[i].error == -EACCES)
-			emit_process(options, &processes->item[i], emit);
-	cm_emit_close(emit);
+			emit_process(options, &processes->item[i], others.emit);
+	add_others(&others);
+	*ret_rows = cm_emit_matched(others.emit);
+	cm_emit_close(others.emit);
 	return CM_EXIT_OK;
 }
 
@@ -184,26 +297,72 @@ static bool is_help(const struct cm_options *options)
 	return options->columns && !strcmp(options->columns, "help");
 }
 
-int cm_verb_ls(const struct cm_options *options)
+static int complain_nobody(const struct cm_options *options)
+{
+	if (options->where) {
+		cm_complain("no line for which '%s' holds", options->where);
+	} else {
+		cm_complain("no process uses libcudamem");
+		cm_advise("start one with '%s run -- COMMAND'", CM_PROGRAM);
+	}
+	return CM_EXIT_NO;
+}
+
+static int list_once(const struct cm_options *options)
 {
 	struct cm_processes processes = {0};
+	size_t rows;
 	int exit;
 
-	if (options->form == CM_FORM_JSON && (options->columns || options->sort)) {
-		cm_complain("--json prints all there is; for columns or an order take --ndjson");
-		return CM_EXIT_USAGE;
-	}
 	exit = cm_collect(options, options->pid, &processes);
 	if (exit)
 		return exit;
-	exit = list(options, &processes);
-	if (!exit && !processes.count && !is_help(options)) {
-		cm_complain("no process uses libcudamem");
-		cm_advise("start one with '%s run -- COMMAND'", CM_PROGRAM);
-		exit = CM_EXIT_NO;
-	} else if (!exit) {
+	exit = list(options, &processes, &rows);
+	if (!exit && !rows && !is_help(options) && (options->where || !processes.count))
+		exit = complain_nobody(options);
+	else if (!exit)
 		exit = complain_damaged(&processes);
-	}
 	cm_processes_free(&processes);
 	return exit;
+}
+
+/* The screen anew on a terminal, else one listing after the other, with one line of headings. */
+static int list_again_and_again(const struct cm_options *options)
+{
+	const struct timespec pause = {
+		.tv_sec = (time_t)(options->watch_ns / NS_PER_S),
+		.tv_nsec = (long)(options->watch_ns % NS_PER_S),
+	};
+	struct cm_options next = *options;
+	const bool screen = isatty(STDOUT_FILENO) && options->form == CM_FORM_TABLE;
+	int exit;
+
+	for (;;) {
+		if (screen)
+			(void)fputs("\033[H\033[J", stdout);
+		exit = list_once(&next);
+		if (exit == CM_EXIT_USAGE || fflush(stdout) || ferror(stdout))
+			return exit;
+		if (options->form != CM_FORM_TABLE)
+			next.headings = false;
+		else if (!screen)
+			(void)putchar('\n');
+		(void)nanosleep(&pause, NULL);
+	}
+}
+
+int cm_verb_ls(const struct cm_options *options)
+{
+	if (options->form == CM_FORM_JSON &&
+	    (options->columns || options->sort || options->where || options->top)) {
+		cm_complain("--json prints all there is; for columns, an order or a choice take "
+			    "--ndjson");
+		return CM_EXIT_USAGE;
+	}
+	if (options->form == CM_FORM_JSON && options->watch_ns) {
+		cm_complain("--json prints one document; with --watch take --ndjson");
+		return CM_EXIT_USAGE;
+	}
+	return options->watch_ns && !is_help(options) ? list_again_and_again(options)
+						      : list_once(options);
 }

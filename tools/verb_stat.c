@@ -13,6 +13,7 @@
 #include "tools/exits.h"
 #include "tools/text.h"
 #include "tools/verbs.h"
+#include "tools/where.h"
 
 #define NS_PER_S        UINT64_C(1000000000)
 #define INTERVAL_MIN_NS (NS_PER_S / 10)
@@ -198,14 +199,17 @@ static void fill_present(const struct cm_options *options, const struct cm_proce
 	values[COLUMN_WAITING] = cm_value_bytes(sum.waiting);
 }
 
-/* Prints a line a device of one process and keeps its samples for the next time. */
-static void sample_process(const struct cm_options *options, const struct cm_process *process,
-			   const struct samples *last, struct samples *next, struct cm_emit *emit)
+/* Prints a line a device of one process and keeps its samples for the next time. True where --until
+ * holds for one. */
+static bool sample_process(const struct cm_options *options, const struct cm_process *process,
+			   const struct samples *last, struct samples *next,
+			   const struct cm_where *until, struct cm_emit *emit)
 {
 	static const struct sample nothing;
 	struct cm_device_view view;
 	char time[CM_TIME_TEXT];
 	uint32_t index = 0;
+	bool reached = false;
 
 	while (cm_process_next_device(options, process, &index, &view)) {
 		const struct sample sample = take_sample(process, &view);
@@ -218,15 +222,19 @@ static void sample_process(const struct cm_options *options, const struct cm_pro
 		else
 			fill_growth(&nothing, &sample, process->age_ns, values);
 		/* The means since the start are of a device's first line alone. */
-		if (before || !options->skip_first)
+		if (before || !options->skip_first) {
 			cm_emit_row(emit, values);
+			reached |= until && cm_where_holds(until, values);
+		}
 		if (!add_sample(next, &sample))
 			cm_complain("no memory left for the samples");
 	}
+	return reached;
 }
 
 static size_t sample_all(const struct cm_options *options, struct cm_processes *processes,
-			 struct samples *last, struct cm_emit *emit)
+			 struct samples *last, const struct cm_where *until, struct cm_emit *emit,
+			 bool *ret_reached)
 {
 	struct samples next = {0};
 	size_t alive = 0, i;
@@ -242,7 +250,7 @@ static size_t sample_all(const struct cm_options *options, struct cm_processes *
 			alive++;
 		else if (!options->pid && !options->region)
 			continue; /* without a name only what lives is meant */
-		sample_process(options, process, last, &next, emit);
+		*ret_reached |= sample_process(options, process, last, &next, until, emit);
 	}
 	free(last->item);
 	*last = next;
@@ -259,19 +267,22 @@ static void sleep_until(uint64_t ns)
 
 /* Prints until the count is reached, or all that was named has ended. */
 static int sample_loop(const struct cm_options *options, const struct plan *plan,
-		       struct cm_processes *processes, struct cm_emit *emit)
+		       struct cm_processes *processes, const struct cm_where *until,
+		       struct cm_emit *emit)
 {
 	const bool named = options->pid || options->region;
 	struct samples last = {0};
 	uint64_t next_ns = now_ns(), lines;
 	size_t alive;
+	bool reached = false;
 	int exit = CM_EXIT_OK;
 
 	/* What -y leaves out is no line. */
 	for (lines = options->skip_first ? -UINT64_C(1) : 0;;) {
-		alive = sample_all(options, processes, &last, emit);
+		alive = sample_all(options, processes, &last, until, emit, &reached);
 		lines++;
-		if (!plan->interval_ns || (plan->count && lines == plan->count) || ferror(stdout))
+		if (reached || !plan->interval_ns || (plan->count && lines == plan->count) ||
+		    ferror(stdout))
 			break;
 		if (named && !alive) {
 			cm_complain("the process has ended");
@@ -332,6 +343,7 @@ static int complain_unreadable(const struct cm_processes *processes)
 int cm_verb_stat(const struct cm_options *options)
 {
 	struct cm_processes processes = {0};
+	struct cm_where *until = NULL;
 	struct cm_emit *emit;
 	struct plan plan;
 	int exit;
@@ -341,11 +353,15 @@ int cm_verb_stat(const struct cm_options *options)
 		return exit;
 	if (cm_emit_open(&sheet, options, &emit, &exit))
 		return exit;
-	exit = cm_collect(options, options->pid, &processes);
+	if (options->until)
+		exit = cm_where_parse(&sheet, "until", options->until, &until);
+	if (!exit)
+		exit = cm_collect(options, options->pid, &processes);
 	if (!exit)
 		exit = complain_unreadable(&processes);
 	if (!exit)
-		exit = sample_loop(options, &plan, &processes, emit);
+		exit = sample_loop(options, &plan, &processes, until, emit);
+	cm_where_free(until);
 	cm_processes_free(&processes);
 	cm_emit_close(emit);
 	return exit;

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Compares what cudamemstat prints about made-up regions with what it printed when a person read it.
 
-  run.py TOOL MAKE_REGION LIBRARY MANUAL [--update]
+  run.py TOOL MAKE_REGION LIBRARY NVML MANUAL [--update]
 
 Each case is a command line with its exit code; expected/NAME.txt holds command, output, complaints
 and exit code as one transcript. --update writes the transcripts anew and shows what changed.
@@ -19,6 +19,7 @@ import pathlib
 import pwd
 import re
 import shlex
+import signal
 import subprocess
 import sys
 import tempfile
@@ -55,7 +56,26 @@ CASES = [
     ('ls-pattern-none', 'ls --dir {good} -p solver'),
     ('ls-device', 'ls --dir {good} -d 1 -o PID,GPU,ALLOC'),
     ('ls-device-uuid', 'ls --dir {good} -d GPU-00010203 -o PID,GPU,ALLOC'),
+    ('ls-where', 'ls --dir {all} -o PID,GPU,ALLOC --where "(ALLOC > 1.5G || GPU == 7) && STATE != running"'),
+    ('ls-where-text', 'ls --dir {all} -o PID,STATE --where "command =~ \\"config|nobody\\" && !(STATE == exited)"'),
+    ('ls-where-costly', 'ls --dir {good} --raw -o PID,GPU --where "LARGEST >= 1M && FRAG% < 99.5"'),
+    ('ls-where-none', 'ls --dir {good} --where "PEAK > 100T"'),
+    ('ls-where-column', 'ls --dir {good} --where "ALOC > 0"'),
+    ('ls-where-number', 'ls --dir {good} --where "PID == python"'),
+    ('ls-where-regex', 'ls --dir {good} --where \'USER =~ "["\''),
+    ('ls-where-short', 'ls --dir {good} --where "(PID > 4 && "'),
+    ('ls-where-long', 'ls --dir {good} --where "PID > 4 OOM"'),
+    ('ls-where-sign', 'ls --dir {good} --where "PID = 4"'),
+    ('ls-where-quote', 'ls --dir {good} --where \'USER == "alice\''),
+    ('ls-where-json', 'ls --dir {good} --json --where "PID > 4"'),
     ('ls-giving', 'ls --dir {good} --csv -o PID,GPU,DECAYED,GIVEN,GOT'),
+    ('ls-top', 'ls --dir {all} -o PID,ALLOC --sort alloc --reverse --top 2'),
+    ('ls-top-none', 'ls --dir {good} --top 0'),
+    ('ls-watch-json', 'ls --dir {good} --watch --json'),
+    ('ls-watch-short', 'ls --dir {good} --watch=0.01'),
+    ('ls-unmanaged', 'LD_LIBRARY_PATH={nvml} NVML_PIDS="5000021:3072 {live_pid}:77 5000022" ls --all --dir {live} -o PID,STATE,GPU,ALLOC,OTHER,TOTAL'),
+    ('ls-unmanaged-json', 'LD_LIBRARY_PATH={nvml} NVML_PIDS=5000021:3072 ls --all --dir {none} --json'),
+    ('ls-unmanaged-where', 'LD_LIBRARY_PATH={nvml} NVML_PIDS=5000021:3072 ls --all --dir {none} -n -o PID,OTHER --where "OTHER > 3G"'),
     ('ls-color', 'ls --dir {good} -o PID,STATE,OOM --color always'),
     ('show', 'show --dir {good} 5000001'),
     ('show-map', 'show --dir {good} 5000001 -d 0 --map --ascii'),
@@ -86,6 +106,9 @@ CASES = [
     ('stat-count', 'stat 1 0'),
     ('stat-none', 'stat --dir {none}'),
     ('stat-live', 'stat --dir {live} -y -o GPU,ALLOC,RESERVED,ALLOC/S,FREE/S,HIT%,OOMS 0.1 2'),
+    ('stat-until', 'stat --dir {live} --until "GPU == 1" -o GPU,RESERVED 0.1'),
+    ('stat-until-never', 'stat --dir {live} --until "OOMS ++ 1" 0.1'),
+    ('stat-where', 'stat --dir {live} --where "GPU == 1" -o GPU,RESERVED 0.1 1'),
     ('history-status', 'history status --dir {good} 5000001'),
     ('history-status-json', 'history status --dir {good} 5000001 --json'),
     ('history-status-hostile', 'history status --region {hostile}'),
@@ -145,7 +168,7 @@ CASES = [
     ('argument-unexpected', 'ls 5000001'),
     ('completion-shell', 'completion tcsh'),
 ]
-COLLAPSED = {'ls', 'ls-default', 'ls-more-columns', 'show', 'show-map'}  # widths follow the user's name
+COLLAPSED = {'ls', 'ls-unmanaged', 'ls-default', 'ls-more-columns', 'show', 'show-map'}  # widths follow the user's name
 
 
 def make(make_region, kind, folder, pid):
@@ -224,7 +247,7 @@ def transcribe(tool, command, places, library, collapsed):
                    'ASAN_OPTIONS': 'verify_asan_link_order=0'}
     while '=' in words[0] and not words[0].startswith('-'):
         name, _, value = words.pop(0).partition('=')
-        environment[name] = value
+        environment[name] = value.format(**places)
     run = subprocess.run([tool, *(word.format(**places) for word in words)], env=environment,
                          capture_output=True, timeout=60, check=False)
     out = read_machine_form(words, run.stdout.decode())
@@ -279,6 +302,21 @@ def check_stat_ends(tool, make_region, places):
     assert stat.returncode == 0 and 'has ended' in complaints, (stat.returncode, complaints)
 
 
+def check_watch(tool, places):
+    """ls --watch lists again and again until its reader goes away; CSV has one line of headings."""
+    def first_lines(number, *words):
+        command = [tool, 'ls', '--dir', places['good'], '-o', 'PID,GPU', '--watch=0.1', *words]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as watch:
+            lines = [watch.stdout.readline().strip() for _ in range(number)]
+            watch.stdout.close()
+        assert watch.returncode == -signal.SIGPIPE, watch.returncode
+        return lines
+    rows = ['5000001,0', '5000001,1']
+    assert first_lines(7, '--csv') == ['pid,gpu', *rows, *rows, *rows]
+    listing = ['PID GPU', '5000001   0', '5000001   1', '']
+    assert first_lines(8) == listing + listing
+
+
 def check_no_color(tool, places):
     run = subprocess.run([tool, 'ls', '--dir', places['good']], stdout=subprocess.PIPE, text=True,
                          env={**os.environ, 'NO_COLOR': '1'}, check=False)
@@ -326,11 +364,12 @@ def compare(name, text, update):
 
 
 def main():
-    tool, make_region, library, manual = sys.argv[1:5]
-    update = '--update' in sys.argv[5:]
+    tool, make_region, library, nvml, manual = sys.argv[1:6]
+    update = '--update' in sys.argv[6:]
     failures = []
     with tempfile.TemporaryDirectory(prefix='cudamem-golden-') as root:
         places = make_all(make_region, pathlib.Path(root))
+        places['nvml'] = str(pathlib.Path(nvml).resolve().parent)
         with live_processes(make_region, places):
             for name, command in CASES:
                 text = transcribe(tool, command, places, pathlib.Path(library).resolve(),
@@ -339,6 +378,7 @@ def main():
                     failures.append(name)
         check_streams(tool, places)
         check_stat_ends(tool, make_region, places)
+        check_watch(tool, places)
         check_no_color(tool, places)
         check_completions(tool)
         check_manual(tool, manual)
