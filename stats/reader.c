@@ -353,8 +353,8 @@ enum cm_life cm_reader_life(struct cm_reader *reader)
 	char letter;
 
 	if (!read_at(reader->fd, offsetof(struct cm_header, state), &state, sizeof(state)) &&
-	    state == CM_REGION_EXITED)
-		return CM_LIFE_EXITED;
+	    (state == CM_REGION_EXITED || state == CM_REGION_SAVED))
+		return state == CM_REGION_SAVED ? CM_LIFE_SAVED : CM_LIFE_EXITED;
 	if (reader->pid <= 0)
 		return is_locked(reader->fd) ? CM_LIFE_RUNNING : CM_LIFE_CRASHED;
 	letter = read_state(reader->pid);

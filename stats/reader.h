@@ -26,6 +26,7 @@ enum cm_life {
 	CM_LIFE_STOPPED, /* by a signal or a debugger */
 	CM_LIFE_EXITED,  /* said good-bye */
 	CM_LIFE_CRASHED, /* gone without it: the region is a flight record */
+	CM_LIFE_SAVED,   /* a copy that the tool made */
 	CM_LIFE_COUNT
 };
 

@@ -13,15 +13,14 @@
 #include "stats/region.h"
 #include "stats/units.h"
 #include "tools/exits.h"
+#include "tools/saved.h"
 #include "tools/text.h"
 
 #define NS_PER_S UINT64_C(1000000000)
 
 static const char *const life_names[CM_LIFE_COUNT] = {
-	[CM_LIFE_RUNNING] = "running",
-	[CM_LIFE_STOPPED] = "stopped",
-	[CM_LIFE_EXITED] = "exited",
-	[CM_LIFE_CRASHED] = "crashed",
+	[CM_LIFE_RUNNING] = "running", [CM_LIFE_STOPPED] = "stopped", [CM_LIFE_EXITED] = "exited",
+	[CM_LIFE_CRASHED] = "crashed", [CM_LIFE_SAVED] = "saved",
 };
 
 const char *cm_life_name(enum cm_life life)
@@ -31,7 +30,8 @@ const char *cm_life_name(enum cm_life life)
 
 bool cm_process_is_dead(const struct cm_process *process)
 {
-	return process->life == CM_LIFE_EXITED || process->life == CM_LIFE_CRASHED;
+	return process->life == CM_LIFE_EXITED || process->life == CM_LIFE_CRASHED ||
+	       process->life == CM_LIFE_SAVED;
 }
 
 static void name_user(struct cm_process *process)
@@ -156,7 +156,7 @@ static int open_file(const char *path, struct cm_processes *all)
 		return CM_EXIT_TARGET;
 	}
 	(void)snprintf(process->path, sizeof(process->path), "%s", path);
-	process->error = cm_reader_open(path, &process->reader, process->why);
+	process->error = cm_saved_open(path, &process->reader, process->why);
 	if (process->error)
 		return cm_process_complain(process);
 	process->pid = process->reader->pid ? process->reader->pid
@@ -252,6 +252,15 @@ static int collect_pattern(const struct cm_options *options, const char *pattern
 	return 0;
 }
 
+/* A path, or a saved snapshot beside us; anything else is a pid or a part of a command line. */
+static bool is_file(const char *target)
+{
+	const size_t length = strlen(target), suffix = strlen(CM_SAVED_SUFFIX);
+
+	return strchr(target, '/') ||
+	       (length > suffix && !strcmp(target + length - suffix, CM_SAVED_SUFFIX));
+}
+
 int cm_collect(const struct cm_options *options, const char *target,
 	       struct cm_processes *ret_processes)
 {
@@ -262,6 +271,8 @@ int cm_collect(const struct cm_options *options, const char *target,
 
 	if (options->region)
 		err = open_file(options->region, &all);
+	else if (target && is_file(target))
+		err = open_file(target, &all);
 	else if (target && !cm_number_parse(target, INT32_MAX, &pid))
 		err = collect_pid(options, target, (pid_t)pid, &gathering);
 	else

@@ -33,7 +33,7 @@ struct cm_processes {
 	size_t count;
 };
 
-/* "running", "stopped", "exited", "crashed". */
+/* "running", "stopped", "exited", "crashed", "saved". */
 const char *cm_life_name(enum cm_life life);
 bool cm_process_is_dead(const struct cm_process *process);
 

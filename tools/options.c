@@ -344,6 +344,12 @@ static int take(struct cm_options *options, enum cm_opt opt, const char *value)
 	case CM_OPT_DRY_RUN:
 		options->dry_run = true;
 		break;
+	case CM_OPT_OUT:
+		options->out = value;
+		break;
+	case CM_OPT_FORCE:
+		options->force = true;
+		break;
 	case CM_OPT_REGION:
 		options->region = value;
 		break;

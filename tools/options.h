@@ -56,6 +56,7 @@ struct cm_options {
 	bool all;
 	bool clear;
 	bool nvtx;
+	bool force;
 	uint32_t events;      /* history: 1: events too, 0: state alone */
 	uint32_t context;     /* enum cm_context */
 	uint32_t stacks;      /* enum cm_stacks */
@@ -64,6 +65,7 @@ struct cm_options {
 	const char *conf;
 	const char *limit;
 	const char *library;
+	const char *out;
 	const char *region;
 	const char *dir;
 	char **args; /* what is no option */

@@ -14,6 +14,7 @@ int cm_verb_memory_stats(const struct cm_options *options);
 int cm_verb_trim(const struct cm_options *options);
 int cm_verb_reset(const struct cm_options *options);
 int cm_verb_history(const struct cm_options *options);
+int cm_verb_snapshot(const struct cm_options *options);
 int cm_verb_conf(const struct cm_options *options);
 int cm_verb_run(const struct cm_options *options);
 int cm_verb_completion(const struct cm_options *options);

@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/image.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "stats/mail_client.h"
+#include "stats/tick.h"
+#include "tools/text.h"
+
+#define STILL_TRIES 3
+#define HOLD_TRIES  5
+/* Rows that may come between the size of a table being known and its copy. */
+#define MORE_ROWS 4096
+#define TEN_MS    UINT64_C(10000000)
+
+static const size_t row_bytes[CM_TABLE_COUNT] = {
+	[CM_TABLE_OPTION] = sizeof(struct cm_option_row),
+	[CM_TABLE_DEVICE] = sizeof(struct cm_device_row),
+	[CM_TABLE_HEAP] = sizeof(struct cm_heap_row),
+	[CM_TABLE_SEGMENT] = sizeof(struct cm_segment),
+	[CM_TABLE_BLOCK] = sizeof(struct cm_block),
+	[CM_TABLE_MODULE] = sizeof(struct cm_module),
+	[CM_TABLE_STACK] = sizeof(uint64_t),
+	[CM_TABLE_EVENT] = sizeof(struct cm_event),
+	[CM_TABLE_HOST_EVENT] = sizeof(struct cm_event),
+	[CM_TABLE_TEXT] = 1,
+	[CM_TABLE_SAVED] = sizeof(struct cm_saved),
+	[CM_TABLE_SITE] = sizeof(struct cm_site),
+	[CM_TABLE_FRAME] = sizeof(struct cm_frame),
+	[CM_TABLE_NAME] = 1,
+};
+
+/* Those that must be of one moment. */
+static const enum cm_table core[] = {CM_TABLE_DEVICE, CM_TABLE_HEAP, CM_TABLE_SEGMENT,
+				     CM_TABLE_BLOCK};
+/* The rings before the rest: a busy process writes over their oldest rows. */
+static const enum cm_table rings[] = {CM_TABLE_EVENT, CM_TABLE_HOST_EVENT};
+static const enum cm_table rest[] = {CM_TABLE_OPTION, CM_TABLE_STACK, CM_TABLE_TEXT,
+				     CM_TABLE_MODULE, CM_TABLE_SAVED, CM_TABLE_SITE,
+				     CM_TABLE_FRAME,  CM_TABLE_NAME};
+#define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
+
+size_t cm_image_row_bytes(enum cm_table table)
+{
+	return row_bytes[table];
+}
+
+/* A copy under way. */
+struct copy {
+	struct cm_reader *reader;
+	struct cm_image *image;
+	uint32_t room[CM_TABLE_COUNT]; /* rows that there is memory for */
+	int err;
+};
+
+static int make_room(struct copy *copy, enum cm_table table, uint32_t more)
+{
+	const uint32_t rows = copy->reader->header.table[table].rows;
+	const uint64_t bytes = ((uint64_t)rows + more) * row_bytes[table];
+
+	if (bytes > CM_IMAGE_TABLE_BYTES)
+		return -EFBIG;
+	free(copy->image->table[table].rows);
+	copy->image->table[table].rows = bytes ? malloc(bytes) : NULL;
+	copy->room[table] = bytes ? rows + more : 0;
+	if (bytes && !copy->image->table[table].rows)
+		return -ENOMEM;
+	/* Touched now, not while somebody waits. */
+	if (bytes && more)
+		memset(copy->image->table[table].rows, 0, bytes);
+	return 0;
+}
+
+static int read_table(struct copy *copy, enum cm_table table)
+{
+	struct cm_image_table *to = &copy->image->table[table];
+	uint32_t rows = copy->reader->header.table[table].rows;
+
+	if (rows > copy->room[table])
+		rows = copy->room[table];
+	to->count = rows;
+	return rows ? cm_reader_read(copy->reader, table, 0, rows, to->rows, row_bytes[table]) : 0;
+}
+
+/* Copies what must be of one moment. */
+static void read_core(void *data)
+{
+	struct copy *copy = data;
+	size_t i;
+
+	copy->err = cm_reader_refresh(copy->reader);
+	for (i = 0; i < COUNT_OF(core) && !copy->err; i++)
+		copy->err = read_table(copy, core[i]);
+	copy->image->header = copy->reader->header;
+}
+
+/* The sequence numbers of all books: what stands still has equal, even ones before and after. */
+struct numbers {
+	uint32_t seq[CM_DEVICES_MAX + 1];
+	uint32_t count;
+};
+
+static int read_numbers(struct cm_reader *reader, struct numbers *ret_numbers)
+{
+	const uint32_t rows = reader->header.table[CM_TABLE_DEVICE].rows;
+	struct numbers numbers = {0};
+	uint32_t i;
+	int err;
+
+	for (i = 0; i < rows && i < CM_DEVICES_MAX; i++) {
+		/* The number is the first word of its row. */
+		err = cm_reader_read(reader, CM_TABLE_DEVICE, i, 1, &numbers.seq[i],
+				     sizeof(numbers.seq[i]));
+		if (err)
+			return err;
+	}
+	if (pread(reader->fd, &numbers.seq[CM_DEVICES_MAX], sizeof(numbers.seq[0]),
+		  (off_t)offsetof(struct cm_header, host.seq)) != sizeof(numbers.seq[0]))
+		return -EIO;
+	numbers.count = rows;
+	*ret_numbers = numbers;
+	return 0;
+}
+
+static bool are_even(const struct numbers *numbers)
+{
+	size_t i;
+
+	for (i = 0; i < COUNT_OF(numbers->seq); i++)
+		if (numbers->seq[i] & 1)
+			return false;
+	return true;
+}
+
+/*
+ * Copies without anybody's help. 1: somebody changed something meanwhile. A change in the making, of
+ * whose rows some are written and the books not yet, does not show in the numbers: what it has spoilt
+ * shows when the rows are put together.
+ */
+static int read_still(struct copy *copy)
+{
+	struct numbers before, after;
+	int err;
+
+	err = read_numbers(copy->reader, &before);
+	if (err)
+		return err;
+	read_core(copy);
+	err = copy->err ? copy->err : read_numbers(copy->reader, &after);
+	if (err)
+		return err;
+	return memcmp(&before, &after, sizeof(before)) || !are_even(&before);
+}
+
+static int read_held(struct copy *copy, uint64_t timeout_ns)
+{
+	int err, i;
+
+	for (i = 0; i < HOLD_TRIES; i++) {
+		err = cm_mail_hold(copy->reader, read_core, copy, timeout_ns,
+				   &copy->image->saved.hold_ns);
+		if (!err)
+			return copy->err;
+		if (err != -ETIME)
+			break;
+	}
+	return 1;
+}
+
+static int make_core_room(struct copy *copy)
+{
+	size_t i;
+	int err = cm_reader_refresh(copy->reader);
+
+	for (i = 0; i < COUNT_OF(core) && !err; i++)
+		err = make_room(copy, core[i], MORE_ROWS);
+	for (i = 0; i < COUNT_OF(rings) && !err; i++)
+		err = make_room(copy, rings[i], 1);
+	return err;
+}
+
+static int take_core(struct copy *copy, uint64_t timeout_ns)
+{
+	struct cm_saved *saved = &copy->image->saved;
+	int err, i;
+
+	err = make_core_room(copy);
+	if (err)
+		return err;
+	saved->moment = CM_MOMENT_HELD;
+	if (saved->life == CM_LIFE_RUNNING) {
+		err = read_held(copy, timeout_ns);
+		if (err <= 0)
+			return err;
+	}
+	saved->moment = CM_MOMENT_STILL;
+	for (i = 0; i < STILL_TRIES; i++) {
+		err = read_still(copy);
+		if (err <= 0)
+			return err;
+	}
+	saved->moment = CM_MOMENT_TORN;
+	read_core(copy);
+	return copy->err;
+}
+
+static int take_rest(struct copy *copy)
+{
+	size_t i;
+	int err = cm_reader_refresh(copy->reader);
+
+	for (i = 0; i < COUNT_OF(rings) && !err; i++)
+		err = read_table(copy, rings[i]);
+	for (i = 0; i < COUNT_OF(rest) && !err; i++) {
+		err = make_room(copy, rest[i], 0);
+		if (!err)
+			err = read_table(copy, rest[i]);
+	}
+	/* What the tables hold by now, which is no less than what the core refers to. */
+	copy->image->header.record = copy->reader->header.record;
+	return err;
+}
+
+/* A text that does not end would be read past its table. */
+static void end_texts(struct cm_image *image, enum cm_table table)
+{
+	struct cm_image_table *texts = &image->table[table];
+
+	if (texts->count)
+		((char *)texts->rows)[texts->count - 1] = '\0';
+}
+
+/*
+ * Two readings of both clocks turn ticks into time. The library reads them seldom; where its last
+ * reading is too near the first, ours serves, if the region is of this machine's present boot.
+ */
+static void set_clock(struct cm_image *image)
+{
+	struct cm_header *header = &image->header;
+	const uint64_t tick = cm_tick(), now = cm_time_now();
+
+	if (header->tick_last > header->tick_base &&
+	    header->time_last_ns > header->time_base_ns + TEN_MS)
+		return;
+	if (tick <= header->tick_base || now <= header->time_base_ns + TEN_MS)
+		return;
+	header->tick_last = tick;
+	header->time_last_ns = now;
+}
+
+static void mark(struct copy *copy)
+{
+	struct cm_saved *saved = &copy->image->saved;
+	const struct cm_image_table *old = &copy->image->table[CM_TABLE_SAVED];
+
+	if (old->count) { /* a copy of a copy is of the moment of the first */
+		memcpy(saved, old->rows, sizeof(*saved));
+		saved->tool[sizeof(saved->tool) - 1] = '\0';
+		return;
+	}
+	set_clock(copy->image);
+	saved->time_ns = cm_time_now();
+	(void)snprintf(saved->tool, sizeof(saved->tool), "%s", CM_VERSION);
+}
+
+int cm_image_take(struct cm_reader *reader, uint64_t timeout_ns, struct cm_image **ret_image,
+		  char *why)
+{
+	struct copy copy = {.reader = reader};
+	int err = -ENOMEM;
+
+	/* The header's type is aligned to a page: calloc would not do. */
+	copy.image = aligned_alloc(_Alignof(struct cm_image), sizeof(*copy.image));
+	if (!copy.image)
+		goto err_image;
+	memset(copy.image, 0, sizeof(*copy.image));
+	copy.image->saved.life = (uint32_t)cm_reader_life(reader);
+	err = take_core(&copy, timeout_ns);
+	if (!err)
+		err = take_rest(&copy);
+	if (err)
+		goto err_image;
+	end_texts(copy.image, CM_TABLE_TEXT);
+	end_texts(copy.image, CM_TABLE_NAME);
+	mark(&copy);
+	*ret_image = copy.image;
+	return 0;
+
+err_image:
+	(void)snprintf(why, CM_READER_WHY_BYTES, "%s",
+		       err == -EFBIG     ? "damaged: a table is larger than any library makes"
+		       : err == -EBADMSG ? "damaged: its header no longer makes sense"
+					 : strerror(-err));
+	cm_image_free(copy.image);
+	return err;
+}
+
+void cm_image_free(struct cm_image *image)
+{
+	size_t i;
+
+	if (!image)
+		return;
+	for (i = 0; i < CM_TABLE_COUNT; i++)
+		free(image->table[i].rows);
+	free(image);
+}
+
+uint64_t cm_image_time(const struct cm_image *image, uint64_t tick)
+{
+	const struct cm_header *header = &image->header;
+	const bool before = tick < header->tick_base;
+	const uint64_t ticks = before ? header->tick_base - tick : tick - header->tick_base;
+	double ns;
+
+	if (header->tick_last <= header->tick_base || header->time_last_ns <= header->time_base_ns)
+		return 0;
+	ns = (double)ticks * (double)(header->time_last_ns - header->time_base_ns) /
+	     (double)(header->tick_last - header->tick_base);
+	/* Beyond all calendars: a damaged row. */
+	if (!(ns < 9e18) || (before ? header->time_base_ns < (uint64_t)ns
+				    : header->time_base_ns > UINT64_MAX - (uint64_t)ns))
+		return 0;
+	return before ? header->time_base_ns - (uint64_t)ns : header->time_base_ns + (uint64_t)ns;
+}
+
+const char *cm_image_text(const struct cm_image *image, enum cm_table table, uint32_t id)
+{
+	const struct cm_image_table *texts = &image->table[table];
+
+	return id && id < texts->count ? (const char *)texts->rows + id : "";
+}

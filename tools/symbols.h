@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What return addresses mean, by elfutils: from the objects where they lie, if they still have the
+ * build-id that the program ran with; from separate debug files; from a debuginfod where
+ * DEBUGINFOD_URLS names one. What is not found costs names and nothing else.
+ */
+#ifndef CM_TOOLS_SYMBOLS_H
+#define CM_TOOLS_SYMBOLS_H
+
+#include <stdint.h>
+
+#include "tools/image.h"
+
+/* What could not be found out, for the person who wonders about missing names. */
+struct cm_symbols_report {
+	uint32_t modules;  /* that stacks pass through */
+	uint32_t missing;  /* objects that are gone or have changed */
+	uint32_t sites;    /* different return addresses */
+	uint32_t unnamed;  /* of those */
+	const char *lacks; /* what this build has not, NULL: nothing */
+};
+
+/*
+ * Fills CM_TABLE_SITE, CM_TABLE_FRAME and CM_TABLE_NAME of an image, unless somebody has before.
+ * Reads files, and may wait for a debuginfod. -ENOMEM.
+ */
+int cm_symbols_add(struct cm_image *image, struct cm_symbols_report *ret_report);
+
+#endif
