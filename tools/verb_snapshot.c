@@ -75,6 +75,9 @@ static void report(const struct cm_options *options, const struct cm_source *sou
 	(void)fprintf(out, ", %zu stacks (%s, %.2f s)\n  %s\n", snapshot->stacks - 1,
 		      cm_bytes_format(bytes, size), (double)ns / 1e9,
 		      spell_moment(saved, moment, sizeof(moment)));
+	if (strcmp(path, "-"))
+		(void)fprintf(out, "  see it: %s report %s\n",
+			      CM_PROGRAM, path);
 }
 
 /* COMM-PID.cudamem, then COMM-PID-2.cudamem and so on. */

@@ -1,0 +1,86 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""What report and diff say of a region that is known: test_report.py TOOL MAKER"""
+
+import json
+import re
+import sys
+
+import kit
+from kit import MIB
+
+LIVE = 38 * MIB + 600015
+PEAK = 44 * MIB + 300 * 1024 + 500010
+
+
+def device(kit_, index, *words):
+    data = json.loads(kit_.ok('report', '--json', *(words or (kit_.saved,))))
+    assert data['schema'] == 'cudamemstat/report/1'
+    return data['devices'][index]
+
+
+def the_parts_add_up_to_what_is_reserved(kit_):
+    for index, reserved in ((0, 128 * MIB), (1, 2 * MIB), (2, 4 * MIB)):
+        found = device(kit_, index)
+        parts = sum(found[key] for key in ('in_use_bytes', 'rounding_bytes', 'pending_bytes',
+                                           'free_hard_bytes', 'free_soft_bytes'))
+        assert parts == found['reserved_bytes'] == reserved, found
+    found = device(kit_, 0)
+    assert found['in_use_bytes'] == LIVE and found['pending_bytes'] == 6 * MIB
+    assert found['free_soft_bytes'] == 0  # live blocks share the only segment
+    assert found['peak_in_use_bytes'] == PEAK
+
+
+def stacks_add_up_to_what_is_in_use(kit_):
+    found = device(kit_, 0)
+    assert sum(row['bytes'] for row in found['stacks_in_use']) == LIVE
+    assert sum(row['bytes'] for row in found['stacks_at_peak']) == PEAK
+    names = [[frame['function'] for frame in row['frames']] for row in found['stacks_in_use']]
+    assert ['cuda_get', 'load_weights', 'play', 'main'] == names[0][:4], names[0]
+    # Four calls on one line are one place.
+    assert found['stacks_in_use'][0]['blocks'] == 4
+
+
+def the_text_says_who_and_why(kit_):
+    text = kit_.ok('report', kit_.saved).decode()
+    for pattern in (r'in use by the program\s+38\.57 MiB', r'38\.00 MiB\s+4 blocks\s+load_weights',
+                    r'6\.00 MiB\s+1 block\s+inlined_get maker\.c:\d+ < solver_step',
+                    r'90\.00 GiB\s+asked for, 3\.00 GiB free.*fail_for_memory',
+                    r'pinned host memory', r'44\.77 MiB in use, 128\.00 MiB reserved'):
+        assert re.search(pattern, text), (pattern, text)
+
+
+def temporaries_are_named(kit_):
+    many = kit_.make(1000, 10)
+    text = kit_.ok('report', '--region', many).decode()
+    assert re.search(r'temporary: .*\n\s+1\.00 MiB\s+329 times', text), text
+
+
+def a_region_says_what_its_snapshot_says(kit_):
+    assert device(kit_, 0, '--region', kit_.region) == device(kit_, 0)
+
+
+def a_snapshot_equals_itself(kit_):
+    run = kit_.run('diff', kit_.saved, kit_.saved)
+    assert run.returncode == 0 and b'CHANGE' not in run.stdout, run
+
+
+def a_difference_is_told_by_stack(kit_):
+    other = kit_.make(100, 10)
+    run = kit_.run('diff', kit_.saved, other)
+    text = run.stdout.decode()
+    assert run.returncode == 1, run
+    for pattern in (r'-38\.00 MiB\s+-4\s+load_weights', r'\+1\.00 MiB\s+\+11\s+\(no stack recorded\)',
+                    r'in use\s+38\.57 MiB\s+1\.00 MiB\s+-37\.5\d MiB'):
+        assert re.search(pattern, text), (pattern, text)
+    data = json.loads(kit_.run('diff', '--json', kit_.saved, other).stdout)
+    first = data['devices'][0]
+    assert sum(row['bytes'] for row in first['changes']) == \
+        first['after']['in_use_bytes'] - first['before']['in_use_bytes']
+
+
+if __name__ == '__main__':
+    sys.exit(kit.with_kit([
+        the_parts_add_up_to_what_is_reserved, stacks_add_up_to_what_is_in_use,
+        the_text_says_who_and_why, temporaries_are_named, a_region_says_what_its_snapshot_says,
+        a_snapshot_equals_itself, a_difference_is_told_by_stack]))

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/figures.h"
+
+#include <string.h>
+
+#include "stats/units.h"
+#include "tools/text.h"
+
+#define LINE_CALLERS 3
+
+void cm_figures_get(const struct cm_snapshot *snapshot, const struct cm_snap_device *device,
+		    struct cm_figures *ret_figures)
+{
+	struct cm_figures figures = {0};
+	uint64_t free_bytes;
+	size_t s, b;
+
+	for (s = 0; s < device->segments; s++) {
+		const struct cm_snap_segment *segment =
+			&snapshot->segment[device->first_segment + s];
+
+		free_bytes = 0;
+		for (b = segment->first; b < segment->first + segment->count; b++) {
+			const struct cm_block *block = &snapshot->block[b];
+
+			if (block->state == CM_BLOCK_FREE) {
+				free_bytes += block->size;
+				if (block->size > figures.largest_free)
+					figures.largest_free = block->size;
+			} else if (block->state == CM_BLOCK_PENDING) {
+				figures.pending += block->size;
+			} else {
+				figures.blocks++;
+				figures.in_use += block->requested;
+				/* A damaged row must not turn the sum over. */
+				if (block->size > block->requested)
+					figures.rounding += block->size - block->requested;
+			}
+		}
+		*(segment->active ? &figures.hard : &figures.soft) += free_bytes;
+		figures.reserved += segment->row->size;
+	}
+	figures.segments = device->segments;
+	*ret_figures = figures;
+}
+
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+static size_t add_frame(char *text, size_t bytes, size_t used, const struct cm_snap_frame *frame)
+{
+	int n;
+
+	if (used >= bytes)
+		return used;
+	if (frame->line)
+		n = snprintf(text + used, bytes - used, "%s%s %s:%u", used ? " < " : "",
+			     frame->function, base_name(frame->file), frame->line);
+	else
+		n = snprintf(text + used, bytes - used, "%s%s", used ? " < " : "", frame->function);
+	return n > 0 ? used + (size_t)n : used;
+}
+
+char *cm_stack_line(const struct cm_snapshot *snapshot, const struct cm_snap_stack *stack,
+		    char *text, size_t bytes)
+{
+	const struct cm_snap_frame *caller = cm_stack_caller(snapshot, stack);
+	size_t used = add_frame(text, bytes, 0, caller);
+	uint32_t i, shown = 0;
+
+	for (i = 0; i < stack->count && cm_stack_frame(snapshot, stack, i) != caller; i++)
+		;
+	for (i++; i < stack->count && shown < LINE_CALLERS - 1; i++, shown++) {
+		const struct cm_snap_frame *frame = cm_stack_frame(snapshot, stack, i);
+
+		/* What is outside of main says nothing. */
+		if (!strcmp(cm_stack_frame(snapshot, stack, i - 1)->function, "main"))
+			break;
+		used = add_frame(text, bytes, used, frame);
+	}
+	return text;
+}
+
+char *cm_device_title(const struct cm_snap_device *device, char *text, size_t bytes)
+{
+	char model[sizeof(device->row->name)];
+
+	if (!device->row) {
+		(void)snprintf(text, bytes, "pinned host memory");
+		return text;
+	}
+	cm_text_clean(model, sizeof(model), device->row->name);
+	(void)snprintf(text, bytes, "GPU %d  %s", (int)device->ordinal, model);
+	return text;
+}
+
+char *cm_size_format(int64_t bytes, char *text)
+{
+	static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+	double value = bytes < 0 ? -(double)bytes : (double)bytes;
+	size_t unit = 0;
+
+	while (value >= 1024 && unit + 1 < sizeof(units) / sizeof(units[0])) {
+		value /= 1024;
+		unit++;
+	}
+	(void)snprintf(text, CM_UNITS_BYTES, "%s%.*f %s", bytes < 0 ? "-" : "", unit ? 2 : 0, value,
+		       units[unit]);
+	return text;
+}
