@@ -344,6 +344,7 @@ static struct cm_cache *make(void)
 	if (err)
 		goto err_region;
 	cm_record_attach(cache);
+	params.region->keep = config.region_keep;
 	cm_process.region = params.region;
 	__atomic_store_n(&params.region->header->state, CM_REGION_LIVE, __ATOMIC_RELEASE);
 	start_control(&config, params.region, cache);

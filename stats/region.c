@@ -366,7 +366,7 @@ void cm_region_remove(struct cm_region *public)
 	if (!public)
 		return;
 	__atomic_store_n(&public->header->state, CM_REGION_EXITED, __ATOMIC_RELEASE);
-	if (public->path[0])
+	if (public->path[0] && !public->keep)
 		(void)unlink(public->path);
 }
 

@@ -37,6 +37,7 @@ struct cm_region {
 	enum cm_backing backing;
 	int error;      /* why the first kind tried did not serve: negative errno, or 0 */
 	char path[256]; /* "" where there is no file */
+	bool keep;      /* cm_region_remove leaves the file */
 };
 
 /*
@@ -47,7 +48,7 @@ int cm_region_create(const struct cm_region_params *params, struct cm_region **r
 
 /* Unmaps without removing the file (a forked child: the region is its parent's). NULL is fine. */
 void cm_region_abandon(struct cm_region *public);
-/* Marks the region exited and removes its file. The mapping stays: other threads may still write. */
+/* Marks the region exited and removes its file, unless it is to be kept. The mapping stays: other threads may still write. */
 void cm_region_remove(struct cm_region *public);
 
 /* Backs the first `rows` rows of a table. -ENOSPC: no space, the rows before stay usable. */

@@ -241,6 +241,16 @@ static int parse_word(enum cm_opt opt, const char *value, const char *const *wor
 	return complain_value(opt, value, infos[opt].argument);
 }
 
+static int take_exit_code(enum cm_opt opt, const char *value, int *ret_code)
+{
+	uint64_t code;
+
+	if (cm_number_parse(value, 255, &code) || !code)
+		return complain_value(opt, value, "a number from 1 to 255");
+	*ret_code = (int)code;
+	return 0;
+}
+
 /* Takes one option in; a switch, so that a new row of options.def is a warning here. */
 static int take(struct cm_options *options, enum cm_opt opt, const char *value)
 {
@@ -334,6 +344,20 @@ static int take(struct cm_options *options, enum cm_opt opt, const char *value)
 		break;
 	case CM_OPT_LIMIT:
 		options->limit = value;
+		break;
+	case CM_OPT_LEAKS:
+		options->leaks = true;
+		break;
+	case CM_OPT_LEAK_EXIT:
+		return take_exit_code(opt, value, &options->leak_exit);
+	case CM_OPT_SUPPRESSIONS:
+		options->suppressions = value;
+		break;
+	case CM_OPT_OOM:
+		options->oom = value;
+		break;
+	case CM_OPT_SAVE_PEAK:
+		options->save_peak = value;
 		break;
 	case CM_OPT_NVTX:
 		options->nvtx = true;

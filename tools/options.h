@@ -65,6 +65,11 @@ struct cm_options {
 	const char *conf;
 	const char *limit;
 	const char *library;
+	bool leaks;
+	int leak_exit; /* 0: as the program */
+	const char *suppressions;
+	const char *oom;
+	const char *save_peak;
 	const char *out;
 	const char *region;
 	const char *dir;

@@ -9,6 +9,7 @@
 #include "stats/config.h"
 #include "stats/units.h"
 #include "tools/exits.h"
+#include "tools/guard.h"
 #include "tools/quote.h"
 #include "tools/verbs.h"
 
@@ -174,13 +175,47 @@ static const char *find_nvtx(const struct cm_options *options, const char *libra
 	return NULL;
 }
 
-/* Of two settings of one option the later wins: what is given here stands last. */
-static char *join_conf(const struct cm_options *options, const char *limit)
-{
-	char *added = join(options->conf, ",", limit);
-	char *conf = added ? join(getenv(CM_CONF_VARIABLE), ",", added) : NULL;
+/* What the child needs to become the program. */
+struct command {
+	const struct variable *variables;
+	char **args;
+};
 
-	free(added);
+static int start_command(void *data)
+{
+	const struct command *command = data;
+
+	return start(command->variables, command->args);
+}
+
+/* The program, or a look at how it would be started. */
+static int run(const struct cm_options *options, const struct variable *variables,
+	       struct cm_guard *guard)
+{
+	struct command command = {variables, options->args};
+
+	if (options->dry_run) {
+		print_command(variables, options->args);
+		return CM_EXIT_OK;
+	}
+	return guard ? cm_guard_run(guard, start_command, &command)
+		     : start(variables, options->args);
+}
+
+/* Of two settings of one option the later wins: what is given here stands last, and what is only of
+ * use with stacks has them, unless somebody says otherwise. */
+static char *join_conf(const struct cm_options *options, const char *limit, const char *guard)
+{
+	char *present, *given, *own, *conf = NULL;
+
+	present = join(guard ? "stacks:alloc" : NULL, ",", getenv(CM_CONF_VARIABLE));
+	given = join(options->conf, ",", limit);
+	own = given ? join(given, ",", guard) : NULL;
+	if (present && own)
+		conf = join(present, ",", own);
+	free(present);
+	free(given);
+	free(own);
 	return conf;
 }
 
@@ -188,14 +223,18 @@ int cm_verb_run(const struct cm_options *options)
 {
 	struct variable variables[4] = {{NULL, NULL}};
 	char library[PATH_MAX], limit[64], *conf = NULL, *preload = NULL;
+	struct cm_guard *guard = NULL;
+	const char *of_guard = NULL;
 	int exit;
 
 	exit = spell_limit(options->limit, limit, sizeof(limit));
 	if (!exit)
 		exit = find_library(options->library, library);
+	if (!exit && (options->leaks || options->oom || options->save_peak))
+		exit = cm_guard_create(options, &guard, &of_guard);
 	if (exit)
 		return exit;
-	conf = join_conf(options, limit);
+	conf = join_conf(options, limit, of_guard);
 	preload = join(library, ":", getenv(PRELOAD_VARIABLE));
 	if (!conf || !preload) {
 		cm_complain("no memory left");
@@ -206,10 +245,9 @@ int cm_verb_run(const struct cm_options *options)
 	variables[0] = (struct variable){PRELOAD_VARIABLE, preload};
 	variables[1] = (struct variable){CM_CONF_VARIABLE, conf};
 	variables[2] = (struct variable){NVTX_VARIABLE, find_nvtx(options, library)};
-	if (!exit && options->dry_run)
-		print_command(variables, options->args);
-	else if (!exit)
-		exit = start(variables, options->args);
+	if (!exit)
+		exit = run(options, variables, guard);
+	cm_guard_destroy(guard);
 	free(conf);
 	free(preload);
 	return exit;

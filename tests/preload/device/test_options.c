@@ -240,6 +240,7 @@ static const char *const elsewhere[][2] = {
 	{"text_table_mb", "record_stacks"},
 	{"events", "process"},
 	{"region_dir", "process"},
+	{"region_keep", "snapshot_guard"},
 	{"warn", "process"},
 	{"log", "process"},
 	{"strict", "golden"},

@@ -1,0 +1,103 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""run with an eye on the program: leaks at exit, out of memory, the peak.
+
+  test_guard.py TOOL MAKER PROGRAM LIBRARY SIMULATION
+"""
+
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+
+import kit
+import test_export
+
+PROGRAM, LIBRARY, SIMULATION = map(os.path.abspath, sys.argv[3:6])
+
+
+def start(kit_, *words, program=(PROGRAM,), conf='oom_report:off'):
+    environment = {**os.environ, 'LD_LIBRARY_PATH': str(pathlib.Path(SIMULATION).parent),
+                   'ASAN_OPTIONS': 'verify_asan_link_order=0', 'CUDAMEM_CONF': conf}
+    command = [kit_.tool, 'run', '--library', LIBRARY, *words, '--', *program]
+    return subprocess.Popen(list(map(str, command)), env=environment, text=True,
+                            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def run(kit_, *words, program, **more):
+    with start(kit_, *words, program=program, **more) as process:
+        out, err = process.communicate(timeout=120)
+    assert not list(pathlib.Path('/dev/shm').glob(f'cudamem-run.*/cudamem.*.{process.pid}.*'))
+    return process.returncode, out, err
+
+
+def a_growing_stack_is_told_first(kit_):
+    status, _, err = run(kit_, '--leaks', program=(PROGRAM, 'leak', 60))
+    assert status == 0, err
+    assert re.search(r'1 stack still holds memory at exit: 9\.38 MiB in 60 blocks', err), err
+    assert re.search(r'9\.38 MiB  60 blocks .* GROWING', err), err
+    assert re.search(r'#\d+ remember  .*program\.c:\d+', err), err
+
+
+def what_is_there_from_the_beginning_does_not_grow(kit_):
+    status, _, err = run(kit_, '--leaks', program=(PROGRAM, 'oom'))
+    assert status == 0 and 'GROWING' not in err.split('28.00 MiB')[1].split('\n')[0], err
+    assert re.search(r'28\.00 MiB  4 blocks .*since the beginning', err), err
+
+
+def a_leak_may_change_the_exit_code(kit_):
+    assert run(kit_, '--leaks', '--leak-exit-code', 23, program=(PROGRAM, 'leak', 60))[0] == 23
+    assert run(kit_, '--leaks', '--leak-exit-code', 23, program=('sh', '-c', 'exit 5'))[0] == 5
+
+
+def a_suppressed_stack_is_not_told(kit_):
+    rules = kit_.folder / 'rules'
+    rules.write_text('# ours\nleak:reme*ber\n', encoding='utf-8')
+    status, _, err = run(kit_, '--leaks', '--leak-exit-code', 23, '--suppressions', rules,
+                         program=(PROGRAM, 'leak', 60))
+    assert status == 0 and 'nothing is held' in err and 'suppressed: 1 stack, 9.38 MiB' in err, err
+    rules.write_text('reme*ber\n', encoding='utf-8')
+    status, _, err = run(kit_, '--leaks', '--suppressions', rules, program=(PROGRAM, 'leak', 60))
+    assert status == 125 and 'line 1: want leak:PATTERN' in err, err
+
+
+def a_snapshot_is_saved_when_memory_is_out(kit_):
+    status, _, err = run(kit_, '--oom', kit_.folder / 'oom-%p.cudamem', program=(PROGRAM, 'oom'))
+    saved = list(kit_.folder.glob('oom-*.cudamem'))
+    assert status == 0 and len(saved) == 1 and saved[0].name in err, (err, saved)
+    data = test_export.unpickle(kit_.export('pickle', saved[0]))
+    test_export.check_viewer_rules(data)
+    assert [event['size'] for event in data['device_traces'][0] if event['action'] == 'oom'] \
+        == [1 << 45]
+    assert b'when memory was out' in kit_.ok('report', saved[0])
+
+
+def the_highest_use_is_saved(kit_):
+    path = kit_.folder / 'peak.cudamem'
+    status, _, err = run(kit_, '--save-peak', path, program=(PROGRAM, 'leak', 60))
+    assert status == 0 and path.exists() and 'in use' in err, err
+    # What was in use then is in the file, or in its events.
+    assert b'highest in the time of the events' in kit_.ok('report', path)
+
+
+def the_program_is_as_without_us(kit_):
+    assert run(kit_, '--leaks', program=('sh', '-c', 'echo out; exit 3'))[:2] == (3, 'out\n')
+    assert run(kit_, '--leaks', program=('sh', '-c', 'kill -9 $$'))[0] == 128 + signal.SIGKILL
+    assert run(kit_, '--leaks', program=('./no/such/program',))[0] == 127
+    with start(kit_, '--leaks', program=(PROGRAM, 'plain')) as process:
+        assert process.stdout.readline() == 'ready\n'
+        process.send_signal(signal.SIGTERM)  # goes on to the program
+        process.wait(timeout=60)  # with its input still open: it would end by that too
+        err = process.stderr.read()
+    assert process.returncode == 128 + signal.SIGTERM, process.returncode
+    assert '29.25 MiB in 8 blocks' in err, err  # and what it left is told
+
+
+if __name__ == '__main__':
+    sys.exit(kit.with_kit([
+        a_growing_stack_is_told_first, what_is_there_from_the_beginning_does_not_grow,
+        a_leak_may_change_the_exit_code, a_suppressed_stack_is_not_told,
+        a_snapshot_is_saved_when_memory_is_out, the_highest_use_is_saved,
+        the_program_is_as_without_us]))

@@ -1,0 +1,405 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/guard.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "stats/books.h"
+#include "stats/region.h"
+#include "stats/units.h"
+#include "tools/exits.h"
+#include "tools/figures.h"
+#include "tools/leaks.h"
+#include "tools/source.h"
+#include "tools/text.h"
+
+#define REGIONS_MAX   64
+#define LOOK_MS       20
+#define HOLD_NS       UINT64_C(100000000) /* a program that ends does not answer */
+#define PEAK_STEP     64                  /* a new peak is higher by this part */
+#define PEAK_LOOKS    10                  /* between two copies for it */
+#define OOM_FILES_MAX 10
+#define PATH_BYTES    512
+
+/* One process that has a region. */
+struct watched {
+	char name[64];
+	struct cm_reader *reader;
+	int64_t ooms;          /* as last seen */
+	int64_t highest;       /* bytes in use in `peak` */
+	struct cm_image *peak; /* NULL: none so far */
+	unsigned since;        /* looks since then */
+};
+
+struct cm_guard {
+	const struct cm_options *options;
+	struct cm_suppressions *suppressions;
+	char dir[64];
+	char conf[128];
+	struct watched watched[REGIONS_MAX];
+	size_t count;
+	unsigned oom_files;
+	bool leaks;
+};
+
+/* Who the signal goes to. */
+static volatile sig_atomic_t child_pid;
+
+static void pass_on(int number)
+{
+	if (child_pid > 0)
+		(void)kill((pid_t)child_pid, number);
+}
+
+int cm_guard_create(const struct cm_options *options, struct cm_guard **ret_guard,
+		    const char **ret_conf)
+{
+	struct cm_guard *guard = calloc(1, sizeof(*guard));
+	int exit;
+
+	if (!guard) {
+		cm_complain("no memory left");
+		return CM_EXIT_RUN;
+	}
+	guard->options = options;
+	exit = cm_suppressions_read(options->suppressions, &guard->suppressions);
+	if (exit) {
+		free(guard);
+		return exit;
+	}
+	(void)snprintf(guard->dir, sizeof(guard->dir), CM_REGION_DIR "/cudamem-run.XXXXXX");
+	if (!mkdtemp(guard->dir)) {
+		cm_complain("%s: %s", guard->dir, strerror(errno));
+		cm_suppressions_free(guard->suppressions);
+		free(guard);
+		return CM_EXIT_RUN;
+	}
+	(void)snprintf(guard->conf, sizeof(guard->conf), "region_dir:%s,region_keep:on",
+		       guard->dir);
+	*ret_guard = guard;
+	*ret_conf = guard->conf;
+	return 0;
+}
+
+void cm_guard_destroy(struct cm_guard *guard)
+{
+	char path[PATH_BYTES];
+	struct dirent *entry;
+	DIR *dir;
+	size_t i;
+
+	if (!guard)
+		return;
+	for (i = 0; i < guard->count; i++) {
+		cm_reader_close(guard->watched[i].reader);
+		cm_image_free(guard->watched[i].peak);
+	}
+	dir = opendir(guard->dir);
+	while (dir && (entry = readdir(dir))) {
+		(void)snprintf(path, sizeof(path), "%s/%s", guard->dir, entry->d_name);
+		if (!strncmp(entry->d_name, CM_REGION_PREFIX, strlen(CM_REGION_PREFIX)))
+			(void)unlink(path);
+	}
+	if (dir)
+		(void)closedir(dir);
+	(void)rmdir(guard->dir); /* stays while something else is in it */
+	cm_suppressions_free(guard->suppressions);
+	free(guard);
+}
+
+static bool is_known(const struct cm_guard *guard, const char *name)
+{
+	size_t i;
+
+	for (i = 0; i < guard->count; i++)
+		if (!strcmp(guard->watched[i].name, name))
+			return true;
+	return false;
+}
+
+static void find_regions(struct cm_guard *guard)
+{
+	char path[PATH_BYTES], why[CM_READER_WHY_BYTES];
+	DIR *dir = opendir(guard->dir);
+	struct dirent *entry;
+	struct watched *watched;
+
+	while (dir && guard->count < REGIONS_MAX && (entry = readdir(dir))) {
+		if (strncmp(entry->d_name, CM_REGION_PREFIX, strlen(CM_REGION_PREFIX)) != 0 ||
+		    strlen(entry->d_name) >= sizeof(watched->name) ||
+		    is_known(guard, entry->d_name))
+			continue;
+		watched = &guard->watched[guard->count];
+		(void)snprintf(path, sizeof(path), "%s/%s", guard->dir, entry->d_name);
+		/* One in the making is met again at the next look. */
+		if (cm_reader_open(path, &watched->reader, why))
+			continue;
+		(void)snprintf(watched->name, sizeof(watched->name), "%s", entry->d_name);
+		guard->count++;
+	}
+	if (dir)
+		(void)closedir(dir);
+}
+
+/* Sums over the devices of a process. */
+struct state {
+	int64_t ooms;
+	int64_t in_use;
+	int64_t peak; /* of one device at a time: no less than any moment's sum */
+};
+
+static void read_state(struct cm_reader *reader, struct state *ret_state)
+{
+	struct cm_device_row row;
+	struct state state = {0};
+	uint32_t i;
+	bool torn;
+
+	(void)cm_reader_refresh(reader);
+	for (i = 0; i < reader->header.table[CM_TABLE_DEVICE].rows; i++) {
+		if (cm_reader_read_device(reader, i, &row, &torn))
+			continue;
+		state.ooms = cm_wrap_add(state.ooms, row.scalar[CM_SCALAR_num_ooms]);
+		state.in_use = cm_wrap_add(
+			state.in_use,
+			cm_stat_read(&row, CM_POOL_ALL, CM_STAT_ALLOCATED_BYTES).current);
+		state.peak = cm_wrap_add(
+			state.peak, cm_stat_read(&row, CM_POOL_ALL, CM_STAT_ALLOCATED_BYTES).peak);
+	}
+	*ret_state = state;
+}
+
+/* A program's own words about a file that could not be written go out by cm_save. */
+static struct cm_image *take(const struct watched *watched, enum cm_reason reason)
+{
+	char why[CM_READER_WHY_BYTES];
+	struct cm_image *image;
+
+	if (cm_image_take(watched->reader, HOLD_NS, &image, why)) {
+		cm_complain("%s: %s", watched->name, why);
+		return NULL;
+	}
+	image->saved.reason = reason;
+	return image;
+}
+
+/* %p is the pid; a second file gets its number before its suffix. */
+static void spell_path(const char *pattern, unsigned pid, unsigned number, char *path, size_t bytes)
+{
+	const char *suffix = strrchr(pattern, '.');
+	size_t used = 0;
+	const char *at;
+	int n;
+
+	if (!suffix || strchr(suffix, '/'))
+		suffix = pattern + strlen(pattern);
+	for (at = pattern; *at && used + 1 < bytes; at++) {
+		n = 0;
+		if (at == suffix && number > 1)
+			n = snprintf(path + used, bytes - used, "-%u", number);
+		used += n > 0 ? (size_t)n : 0;
+		if (used + 1 >= bytes)
+			break;
+		if (at[0] == '%' && at[1] == 'p') {
+			n = snprintf(path + used, bytes - used, "%u", pid);
+			used += n > 0 ? (size_t)n : 0;
+			at++;
+		} else {
+			path[used++] = *at;
+		}
+	}
+	if (!*suffix && number > 1 && used < bytes)
+		(void)snprintf(path + used, bytes - used, "-%u", number);
+	else
+		path[used < bytes ? used : bytes - 1] = '\0';
+}
+
+static void save(struct cm_image *image, const char *pattern, unsigned number, const char *what)
+{
+	const unsigned pid = image->header.pid;
+	struct cm_symbols_report report;
+	char path[PATH_BYTES];
+	int64_t bytes;
+
+	(void)cm_symbols_add(image, &report);
+	spell_path(pattern, pid, number, path, sizeof(path));
+	/* The name was given for this: what an earlier run left there gives way. */
+	if (!cm_save(image, path, true, &bytes))
+		(void)fprintf(stderr, "==%u== cudamem: %s, saved %s\n", pid, what, path);
+}
+
+static void look_for_oom(struct cm_guard *guard, struct watched *watched, const struct state *state)
+{
+	struct cm_image *image;
+
+	if (!guard->options->oom || state->ooms <= watched->ooms)
+		return;
+	watched->ooms = state->ooms;
+	if (guard->oom_files == OOM_FILES_MAX)
+		return;
+	image = take(watched, CM_REASON_OOM);
+	if (image)
+		save(image, guard->options->oom, ++guard->oom_files, "memory was out");
+	cm_image_free(image);
+}
+
+static void look_for_peak(struct cm_guard *guard, struct watched *watched,
+			  const struct state *state, bool last)
+{
+	struct cm_image *image;
+
+	watched->since++;
+	if (!guard->options->save_peak || state->in_use <= watched->highest)
+		return;
+	if (!last && watched->peak &&
+	    (watched->since < PEAK_LOOKS ||
+	     state->in_use - watched->highest < watched->highest / PEAK_STEP))
+		return;
+	image = take(watched, CM_REASON_PEAK);
+	if (!image)
+		return;
+	cm_image_free(watched->peak);
+	watched->peak = image;
+	watched->highest = state->in_use;
+	watched->since = 0;
+}
+
+static void look(struct cm_guard *guard, bool last)
+{
+	struct state state;
+	size_t i;
+
+	find_regions(guard);
+	for (i = 0; i < guard->count; i++) {
+		read_state(guard->watched[i].reader, &state);
+		look_for_oom(guard, &guard->watched[i], &state);
+		look_for_peak(guard, &guard->watched[i], &state, last);
+	}
+}
+
+static void save_peak(struct cm_guard *guard, struct watched *watched, unsigned number)
+{
+	char what[128], seen[CM_UNITS_BYTES], peak[CM_UNITS_BYTES];
+	struct state state;
+
+	if (!watched->peak)
+		return;
+	read_state(watched->reader, &state);
+	(void)cm_size_format(watched->highest, seen);
+	if (state.peak > watched->highest)
+		(void)snprintf(what, sizeof(what), "highest seen %s in use (the peak was %s)", seen,
+			       cm_size_format(state.peak, peak));
+	else
+		(void)snprintf(what, sizeof(what), "peak of %s in use", seen);
+	save(watched->peak, guard->options->save_peak, number, what);
+}
+
+static void report_leaks(struct cm_guard *guard, struct watched *watched)
+{
+	struct cm_symbols_report report;
+	struct cm_source source = {0};
+	size_t leaks = 0;
+	int err;
+
+	source.image = take(watched, CM_REASON_EXIT);
+	if (!source.image)
+		return;
+	source.pid = (pid_t)source.image->header.pid;
+	err = cm_symbols_add(source.image, &report);
+	if (!err)
+		err = cm_snapshot_create(source.image, &source.snapshot);
+	if (!err)
+		err = cm_leaks_print(&source, guard->suppressions, stderr, &leaks);
+	if (err)
+		cm_complain("%s: %s", watched->name, strerror(-err));
+	guard->leaks |= leaks > 0;
+	cm_source_close(&source);
+}
+
+static void report(struct cm_guard *guard)
+{
+	unsigned peaks = 0;
+	size_t i;
+
+	for (i = 0; i < guard->count; i++) {
+		if (guard->options->save_peak)
+			save_peak(guard, &guard->watched[i], ++peaks);
+		if (guard->options->leaks)
+			report_leaks(guard, &guard->watched[i]);
+	}
+	if (!guard->count)
+		cm_advise("the program has used no GPU memory: there is nothing to report");
+}
+
+/* Waits for the child and looks meanwhile; its status. */
+static int watch(struct cm_guard *guard, pid_t child)
+{
+	struct pollfd end = {.fd = (int)syscall(SYS_pidfd_open, child, 0), .events = POLLIN};
+	int status = 0;
+
+	while (!waitpid(child, &status, WNOHANG)) {
+		look(guard, false);
+		/* Without a pidfd (Linux before 5.3) it is only a pause. */
+		(void)poll(&end, end.fd >= 0, LOOK_MS);
+	}
+	if (end.fd >= 0)
+		(void)close(end.fd);
+	look(guard, true);
+	return status;
+}
+
+/* The terminal's signals reach the child too; the others come to us alone. */
+static void set_signals(void)
+{
+	static const int passed[] = {SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGCONT};
+	struct sigaction action = {.sa_handler = pass_on, .sa_flags = SA_RESTART};
+	size_t i;
+
+	(void)signal(SIGINT, SIG_IGN);
+	(void)signal(SIGQUIT, SIG_IGN);
+	for (i = 0; i < sizeof(passed) / sizeof(passed[0]); i++)
+		(void)sigaction(passed[i], &action, NULL);
+}
+
+int cm_guard_run(struct cm_guard *guard, int (*start)(void *data), void *data)
+{
+	sigset_t all, before;
+	int status, exit;
+	pid_t child;
+
+	(void)fflush(NULL);
+	/* A signal that comes before we know whom to pass it to waits. */
+	(void)sigfillset(&all);
+	(void)sigprocmask(SIG_BLOCK, &all, &before);
+	child = fork();
+	if (child < 0) {
+		cm_complain("%s", strerror(errno));
+		(void)sigprocmask(SIG_SETMASK, &before, NULL);
+		return CM_EXIT_RUN;
+	}
+	if (!child) {
+		(void)sigprocmask(SIG_SETMASK, &before, NULL);
+		_exit(start(data));
+	}
+	child_pid = child;
+	set_signals();
+	(void)sigprocmask(SIG_SETMASK, &before, NULL);
+	status = watch(guard, child);
+	child_pid = 0;
+	report(guard);
+	exit = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+	if (!exit && guard->leaks && guard->options->leak_exit) {
+		(void)fprintf(stderr, "==%d== cudamem: exit 0 changed to %d by --leak-exit-code\n",
+			      (int)child, guard->options->leak_exit);
+		exit = guard->options->leak_exit;
+	}
+	return exit;
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * run with an eye on the program: it is started as a child, its regions (and those of its children) lie
+ * in a folder of its own and stay when they end, and are looked at 50 times a second while it runs.
+ *
+ * What that means: a peak that lasts for less than a look is not met, but the highest that was; when
+ * memory is out the picture is of up to a look later, and its events tell what was before.
+ */
+#ifndef CM_TOOLS_GUARD_H
+#define CM_TOOLS_GUARD_H
+
+#include "tools/options.h"
+
+struct cm_guard;
+
+/*
+ * Makes the folder and reads the suppressions. 0, or an exit code after a complaint. *ret_conf: what
+ * the program's CUDAMEM_CONF is to have behind all else; lives as long as the guard.
+ */
+int cm_guard_create(const struct cm_options *options, struct cm_guard **ret_guard,
+		    const char **ret_conf);
+void cm_guard_destroy(struct cm_guard *guard);
+
+/*
+ * Runs start(data) in a child, which does not return but on failure, with an exit code. Waits for the
+ * child, passes signals on, and reports. Returns the exit code of run.
+ */
+int cm_guard_run(struct cm_guard *guard, int (*start)(void *data), void *data);
+
+#endif
