@@ -49,6 +49,8 @@ const struct cm_verb cm_verbs[] = {
 	 1, false, cm_verb_report, OPTS(CM_OPT_TIMEOUT, CM_OPT_JSON, WHERE_OPTS)},
 	{"diff", "FIRST SECOND", "Compare two snapshots", 2, 2, false, cm_verb_diff,
 	 OPTS(CM_OPT_TIMEOUT, CM_OPT_JSON, WHERE_OPTS)},
+	{"export", "PID|FILE", "Write a snapshot in the format of another tool", 1, 1, false,
+	 cm_verb_export, OPTS(CM_OPT_TO, CM_OPT_OUT, CM_OPT_FORCE, CM_OPT_TIMEOUT, WHERE_OPTS)},
 	{"conf", "[PID]", "List the options in effect, here or in a process", 0, 1, false,
 	 cm_verb_conf, OPTS(TABLE_OPTS, SORT_OPTS, WHERE_OPTS)},
 	{"run", "[--] COMMAND [ARGUMENT...]", "Start a program with the caching allocator", 1, -1,

@@ -371,6 +371,9 @@ static int take(struct cm_options *options, enum cm_opt opt, const char *value)
 	case CM_OPT_OUT:
 		options->out = value;
 		break;
+	case CM_OPT_TO:
+		options->to = value;
+		break;
 	case CM_OPT_FORCE:
 		options->force = true;
 		break;

@@ -71,6 +71,7 @@ struct cm_options {
 	const char *oom;
 	const char *save_peak;
 	const char *out;
+	const char *to;
 	const char *region;
 	const char *dir;
 	char **args; /* what is no option */

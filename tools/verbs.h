@@ -15,6 +15,7 @@ int cm_verb_trim(const struct cm_options *options);
 int cm_verb_reset(const struct cm_options *options);
 int cm_verb_history(const struct cm_options *options);
 int cm_verb_snapshot(const struct cm_options *options);
+int cm_verb_export(const struct cm_options *options);
 int cm_verb_report(const struct cm_options *options);
 int cm_verb_diff(const struct cm_options *options);
 int cm_verb_conf(const struct cm_options *options);

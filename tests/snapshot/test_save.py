@@ -1,0 +1,258 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Saving and reading back, of processes that work, stand, have died, and of files that are not right.
+
+  test_save.py TOOL MAKER PROGRAM LIBRARY SIMULATION
+"""
+
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+
+import kit
+import test_export
+
+
+
+PROGRAM, LIBRARY, SIMULATION = map(os.path.abspath, sys.argv[3:6])
+
+
+class Running:
+    """The program of this folder under the library, on the simulated device."""
+
+    def __init__(self, kit_, *words, conf='', program=PROGRAM):
+        self.regions = kit_.folder / 'regions'
+        self.regions.mkdir(exist_ok=True)
+        # A sanitized library comes second into a program that is not.
+        environment = {**os.environ, 'LD_LIBRARY_PATH': str(pathlib.Path(SIMULATION).parent),
+                       'LD_PRELOAD': LIBRARY, 'ASAN_OPTIONS': 'verify_asan_link_order=0',
+                       'CUDAMEM_CONF': f'region_dir:{self.regions}' + (',' + conf if conf else '')}
+        self.process = subprocess.Popen([str(program), *words], env=environment, text=True,
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.pid = self.process.pid
+
+    def __enter__(self):
+        line = self.process.stdout.readline()
+        assert line == 'ready\n', line
+        return self
+
+    def __exit__(self, *_):
+        self.process.send_signal(signal.SIGCONT)
+        self.process.stdin.close()
+        self.process.stdout.close()
+        self.process.wait(timeout=60)
+
+
+def save(kit_, running, name='live.cudamem', *more):
+    path = kit_.folder / name
+    said = json.loads(kit_.ok('snapshot', '--dir', running.regions, running.pid, '-f', '--json',
+                              '-O', path, *more))
+    return path, said
+
+
+def check(kit_, path):
+    """It holds together, by the rules of PyTorch's viewer."""
+    data = test_export.unpickle(kit_.export('pickle', path))
+    test_export.check_viewer_rules(data)
+    return data
+
+
+def a_live_process_is_saved_with_names(kit_):
+    with Running(kit_, 'plain', conf='stacks:all') as running:
+        path, said = save(kit_, running)
+        assert said['of_one_moment'] and said['events_lost'] == 0, said
+    data = check(kit_, path)
+    text = kit_.ok('report', path).decode()
+    assert re.search(r'28\.00 MiB\s+4 blocks\s+.*load_weights', text), text
+    names = {frame['name'] for event in data['device_traces'][0] for frame in event['frames']}
+    assert {'load_weights', 'inlined_buffer', 'make_activation', 'remember'} <= names, names
+    live = sum(segment['allocated_size'] for segment in data['segments'])
+    assert live == (5 + 6 + 8 + 9) * kit.MIB + 20 * 64 * 1024, live
+
+
+def a_busy_process_stands_still_for_a_moment(kit_):
+    held = []
+    with Running(kit_, 'busy') as running:
+        for _ in range(5):
+            path, said = save(kit_, running)
+            if said['of_one_moment']:
+                check(kit_, path)
+                held.append(said['held_ms'])
+    # A machine that has better to do than to run the copy gets a copy that says so.
+    assert held, 'no copy was of one moment'
+    assert all(ms < 50 for ms in held), held
+
+
+def a_stopped_process_is_saved(kit_):
+    with Running(kit_, 'plain') as running:
+        running.process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, running.pid, os.WSTOPPED | os.WNOWAIT)
+        path, said = save(kit_, running)
+        assert said['of_one_moment'] and said['held_ms'] == 0, said
+    check(kit_, path)
+
+
+def a_killed_process_is_read_from_what_it_left(kit_):
+    running = Running(kit_, 'crash', conf='stacks:alloc')
+    assert running.process.wait(timeout=60) == -signal.SIGKILL
+    running.process.stdin.close()
+    running.process.stdout.close()
+    path, said = save(kit_, running)
+    assert said['of_one_moment'], said
+    data = check(kit_, path)
+    assert any(frame['name'] == 'load_weights' for event in data['device_traces'][0]
+               for frame in event['frames'])
+    times = [event['time_us'] for event in data['device_traces'][0]]
+    assert times[0] > 10 ** 15, times[0]  # the clock of a dead process is still told
+
+
+def a_missing_binary_costs_names_alone(kit_):
+    other = kit_.folder / 'copy_of_the_program'
+    shutil.copy(PROGRAM, other)
+    with Running(kit_, 'plain', conf='stacks:all', program=other) as running:
+        other.unlink()
+        path, _ = save(kit_, running)
+    data = check(kit_, path)
+    names = {frame['name'] for event in data['device_traces'][0] for frame in event['frames']}
+    assert 'load_weights' not in names
+    assert any(re.fullmatch(r'copy_of_the_program\+0x[0-9a-f]+', name) for name in names), names
+    assert any(name.startswith('cudaMalloc') for name in names), names
+
+
+def another_file_in_its_place_gives_no_wrong_names(kit_):
+    other = kit_.folder / 'replaced'
+    shutil.copy(PROGRAM, other)
+    with Running(kit_, 'plain', conf='stacks:all', program=other) as running:
+        other.unlink()
+        shutil.copy(kit_.maker, other)  # has a build-id of its own
+        path, _ = save(kit_, running)
+    names = {frame['name'] for event in check(kit_, path)['device_traces'][0]
+             for frame in event['frames']}
+    assert any(name.startswith('replaced+0x') for name in names), names
+
+
+def what_reads_regions_reads_snapshots(kit_):
+    for words in (('show', '--region', kit_.saved), ('memory-stats', '--region', kit_.saved),
+                  ('ls', '--region', kit_.saved)):
+        assert b'Test Device' in kit_.ok(*words) or words[0] != 'show'
+    # A process is not asked for what a file can't do.
+    run = kit_.run('trim', '--region', kit_.saved)
+    assert run.returncode == 3 and b'can only be read' in run.stderr, run
+
+
+def a_copy_of_a_copy_is_the_same(kit_):
+    again = kit_.folder / 'again.cudamem'
+    kit_.ok('snapshot', '--region', kit_.saved, '-f', '-O', again)
+    assert kit_.run('diff', kit_.saved, again).returncode == 0
+    assert kit_.export('csv', again) == kit_.export('csv')
+
+
+def damaged(kit_, name, change):
+    path = kit_.folder / name
+    data = bytearray(kit_.saved.read_bytes())
+    path.write_bytes(bytes(change(data) or data))
+    return path
+
+
+def flip(data, at, bit=0x10):
+    data[at] ^= bit
+
+
+def put(data, at, form, value):
+    struct.pack_into(form, data, at, value)
+
+
+def files_that_are_not_right_are_refused_in_one_line(kit_):
+    size = kit_.saved.stat().st_size
+    cases = {
+        'empty.cudamem': (lambda data: b'\0', 'too short'),
+        'half.cudamem': (lambda data: data[:size // 2], 'cut short: '),
+        'head.cudamem': (lambda data: data[:80], 'cut short: '),
+        'tail.cudamem': (lambda data: data + b'more', 'length'),
+        'future.cudamem': (lambda data: put(data, 8, '<I', 2), 'format version 2; this build reads'),
+        'bomb.cudamem': (lambda data: put(data, 16, '<Q', 1 << 32), 'claims to hold'),
+        'short.cudamem': (lambda data: put(data, 16, '<Q', 100), 'damaged'),
+        'header.cudamem': (lambda data: put(data, 12, '<I', 4096), 'header claims'),
+        'text.cudamem': (lambda data: b'no snapshot at all\n' * 1000, 'not a region'),
+    }
+    for place in range(64, size, max(1, size // 40)):
+        cases[f'bit{place}.cudamem'] = (lambda data, at=place: flip(data, at), 'damaged')
+    whole = kit_.run('export', '--to', 'pickle', kit_.saved).stdout
+    for name, (change, words) in cases.items():
+        path = damaged(kit_, name, change)
+        if name.startswith('bit') and kit_.run('export', '--to', 'pickle', path).stdout == whole:
+            continue  # a bit that zstd does not use
+        for verb in (('report',), ('export', '--to', 'pickle')):
+            run = kit_.run(*verb, path)
+            said = run.stderr.decode()
+            assert run.returncode == 3, (name, verb, run)
+            assert words in said and said.count('\n') == 1 and str(path) in said, (name, said)
+            assert not run.stdout, (name, verb)
+
+
+def a_full_disk_leaves_nothing_behind(kit_):
+    """Under a limit on the size of files, which fails as a full disk does."""
+    target = kit_.folder / 'full'
+    target.mkdir()
+    many = kit_.make(20000, 5000)
+    for words in (('snapshot', '--region', many, '-O', target / 'a.cudamem'),
+                  ('export', '--to', 'csv', '-O', target / 'a.csv', many)):
+        command = ' '.join(map(str, words))
+        run = subprocess.run(['sh', '-c', f"trap '' XFSZ; ulimit -f 8; exec '{kit_.tool}' {command}"],
+                             capture_output=True, text=True, check=False)
+        assert run.returncode == 3 and run.stderr.count('\n') == 1, (words, run)
+        assert not list(target.iterdir()), list(target.iterdir())
+    with open('/dev/full', 'w', encoding='utf-8') as full:
+        run = subprocess.run([kit_.tool, 'export', '--to', 'csv', str(kit_.saved)], stdout=full,
+                             stderr=subprocess.PIPE, text=True, check=False)
+    assert run.returncode == 3 and run.stderr.count('\n') == 1, run
+
+
+def what_stands_there_stays_unless_forced(kit_):
+    path = kit_.folder / 'mine.cudamem'
+    path.write_text('mine', encoding='utf-8')
+    run = kit_.run('snapshot', '--region', kit_.region, '-O', path)
+    assert run.returncode == 3 and b'--force' in run.stderr, run
+    assert path.read_text(encoding='utf-8') == 'mine'
+    # A failure with --force leaves it too.
+    run = kit_.run('snapshot', '--region', kit_.folder / 'nothing', '-f', '-O', path)
+    assert run.returncode == 3 and path.read_text(encoding='utf-8') == 'mine', run
+    kit_.ok('snapshot', '--region', kit_.region, '-f', '-O', path)
+    assert path.read_bytes()[:8] == b'\x93cudam\r\n'
+    if os.geteuid() == 0:
+        return
+    closed = kit_.folder / 'closed'
+    closed.mkdir(mode=0o500)
+    run = kit_.run('snapshot', '--region', kit_.region, '-O', closed / 'x.cudamem')
+    assert run.returncode == 3 and run.stderr.count(b'\n') == 1, run
+
+
+def a_process_that_is_not_there_is_told(kit_):
+    run = kit_.run('snapshot', '4194999')
+    assert run.returncode == 3 and b'no process' in run.stderr, run
+    run = kit_.run('report', './nothing.cudamem')
+    assert run.returncode == 3 and b'No such file' in run.stderr, run
+
+
+def a_pipe_takes_a_snapshot(kit_):
+    data = kit_.run('snapshot', '--region', kit_.region, '-O', '-').stdout
+    path = kit_.folder / 'piped.cudamem'
+    path.write_bytes(data)
+    assert kit_.export('csv', path) == kit_.export('csv')
+
+
+if __name__ == '__main__':
+    sys.exit(kit.with_kit([
+        a_live_process_is_saved_with_names, a_busy_process_stands_still_for_a_moment,
+        a_stopped_process_is_saved, a_killed_process_is_read_from_what_it_left,
+        a_missing_binary_costs_names_alone, another_file_in_its_place_gives_no_wrong_names,
+        what_reads_regions_reads_snapshots, a_copy_of_a_copy_is_the_same,
+        files_that_are_not_right_are_refused_in_one_line, a_full_disk_leaves_nothing_behind,
+        what_stands_there_stays_unless_forced, a_process_that_is_not_there_is_told,
+        a_pipe_takes_a_snapshot]))
