@@ -49,6 +49,8 @@ const struct cm_verb cm_verbs[] = {
 	 1, false, cm_verb_report, OPTS(CM_OPT_TIMEOUT, CM_OPT_JSON, WHERE_OPTS)},
 	{"diff", "FIRST SECOND", "Compare two snapshots", 2, 2, false, cm_verb_diff,
 	 OPTS(CM_OPT_TIMEOUT, CM_OPT_JSON, WHERE_OPTS)},
+	{"plot", "KIND PID|FILE", "Draw a snapshot as one page: timeline, blocks, flame or sizes",
+	 1, 2, false, cm_verb_plot, OPTS(CM_OPT_OUT, CM_OPT_FORCE, CM_OPT_TIMEOUT, WHERE_OPTS)},
 	{"export", "PID|FILE", "Write a snapshot in the format of another tool", 1, 1, false,
 	 cm_verb_export, OPTS(CM_OPT_TO, CM_OPT_OUT, CM_OPT_FORCE, CM_OPT_TIMEOUT, WHERE_OPTS)},
 	{"conf", "[PID]", "List the options in effect, here or in a process", 0, 1, false,

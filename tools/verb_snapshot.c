@@ -76,8 +76,8 @@ static void report(const struct cm_options *options, const struct cm_source *sou
 		      cm_bytes_format(bytes, size), (double)ns / 1e9,
 		      spell_moment(saved, moment, sizeof(moment)));
 	if (strcmp(path, "-"))
-		(void)fprintf(out, "  see it: %s report %s\n",
-			      CM_PROGRAM, path);
+		(void)fprintf(out, "  see it: %s report %s; %s plot timeline %s -O memory.html\n",
+			      CM_PROGRAM, path, CM_PROGRAM, path);
 }
 
 /* COMM-PID.cudamem, then COMM-PID-2.cudamem and so on. */

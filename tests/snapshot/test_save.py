@@ -188,12 +188,13 @@ def files_that_are_not_right_are_refused_in_one_line(kit_):
         path = damaged(kit_, name, change)
         if name.startswith('bit') and kit_.run('export', '--to', 'pickle', path).stdout == whole:
             continue  # a bit that zstd does not use
-        for verb in (('report',), ('export', '--to', 'pickle')):
+        for verb in (('report',), ('export', '--to', 'pickle'), ('plot', 'timeline', '-fO', 'x.html')):
             run = kit_.run(*verb, path)
             said = run.stderr.decode()
             assert run.returncode == 3, (name, verb, run)
             assert words in said and said.count('\n') == 1 and str(path) in said, (name, said)
             assert not run.stdout, (name, verb)
+    assert not (kit_.folder / 'x.html').exists()
 
 
 def a_full_disk_leaves_nothing_behind(kit_):
@@ -202,7 +203,8 @@ def a_full_disk_leaves_nothing_behind(kit_):
     target.mkdir()
     many = kit_.make(20000, 5000)
     for words in (('snapshot', '--region', many, '-O', target / 'a.cudamem'),
-                  ('export', '--to', 'csv', '-O', target / 'a.csv', many)):
+                  ('export', '--to', 'csv', '-O', target / 'a.csv', many),
+                  ('plot', 'blocks', '-O', target / 'a.html', many)):
         command = ' '.join(map(str, words))
         run = subprocess.run(['sh', '-c', f"trap '' XFSZ; ulimit -f 8; exec '{kit_.tool}' {command}"],
                              capture_output=True, text=True, check=False)

@@ -1,0 +1,162 @@
+/*
+ * Histograms by size, in powers of two: requests, what is in use, what rounding adds, and the free
+ * pieces that are left between.
+ */
+const TITLE = "sizes and waste";
+const PANELS = [
+  { name: "Requests in the time of the events", bars: [["asked", "asked_bytes"]], color: 0 },
+  { name: "In use now", bars: [["live", "live_bytes"]], color: 2 },
+  { name: "Lost to rounding, by size asked for", bars: [["live", "waste_bytes"]], color: 3 },
+  { name: "Free pieces in reserved memory", bars: [["free", "free_bytes"]], color: 4 },
+];
+
+class View {
+  constructor(world) {
+    Object.assign(this, world);
+    this.unit = "bytes";
+    this.canvas = new Canvas(this.stage, (context, w, h) => this.draw(context, w, h));
+    this.controls.append(buttonGroup([["bytes", "Bytes"], ["count", "Number"]], "bytes", (value) => {
+      this.unit = value;
+      this.canvas.draw();
+    }));
+    this.canvas.node.addEventListener("pointermove", (event) => this.hover(event));
+    this.canvas.node.addEventListener("pointerleave", () => this.tip.hide());
+    this.canvas.node.addEventListener("click", (event) => {
+      const hit = this.hit(event);
+      this.held = hit ? hit.k : undefined;
+      this.showSide();
+      this.canvas.draw();
+    });
+    this.footer.append(
+      element("span", {}, "a bar: the sizes from one power of two up to the next"),
+      element("span", {}, "click: all figures of a size"));
+    this.showSide();
+  }
+
+  column(name) {
+    return this.device["class_" + name];
+  }
+
+  /* From the smallest class that has anything to the largest. */
+  range() {
+    let first = 48, last = 0;
+    for (const name of ["asked", "live", "free"]) {
+      this.column(name).forEach((value, k) => {
+        if (value) {
+          first = Math.min(first, k);
+          last = Math.max(last, k);
+        }
+      });
+    }
+    return first > last ? [9, 21] : [first, Math.max(last, first + 7)];
+  }
+
+  values(panel) {
+    const [count, bytes] = panel.bars[0];
+    return this.column(this.unit === "bytes" || bytes === "waste_bytes" ? bytes : count);
+  }
+
+  isBytes(panel) {
+    return this.unit === "bytes" || panel.bars[0][1] === "waste_bytes";
+  }
+
+  draw(context, width, height) {
+    context.fillStyle = cssColor("--back");
+    context.fillRect(0, 0, width, height);
+    const [first, last] = this.shown = this.range();
+    const h = height / 2, w = width / 2;
+    this.places = PANELS.map((panel, i) => ({
+      panel, x: (i % 2) * w + 76, y: Math.floor(i / 2) * h + 40, w: w - 100, h: h - 84,
+    }));
+    for (const place of this.places)
+      this.drawPanel(context, place, first, last);
+  }
+
+  drawPanel(context, { panel, x, y, w, h }, first, last) {
+    const values = this.values(panel), bytes = this.isBytes(panel);
+    const format = bytes ? formatTick : formatCount;
+    const most = Math.max(1, ...values) * 1.08, step = bytes ? byteStep(most, 5) : Math.max(1, decimalStep(most, 5));
+    const total = values.reduce((sum, value) => sum + value, 0);
+    context.textBaseline = "middle";
+    context.textAlign = "left";
+    context.fillStyle = cssColor("--ink");
+    context.font = "600 13px system-ui, sans-serif";
+    context.fillText(panel.name, x - 58, y - 20);
+    const after = context.measureText(panel.name).width;
+    context.font = "12px system-ui, sans-serif";
+    context.fillStyle = cssColor("--faint");
+    context.fillText(format(total) + (bytes ? "" : " in all"), x - 58 + after + 12, y - 20);
+    context.textAlign = "right";
+    for (let v = 0; v <= most; v += step) {
+      const at = Math.round(y + h - v / most * h);
+      context.fillStyle = cssColor("--grid");
+      context.fillRect(x, at, w, 1);
+      context.fillStyle = cssColor("--faint");
+      context.fillText(format(v), x - 8, at);
+    }
+    const cell = w / (last - first + 1);
+    context.textAlign = "center";
+    context.textBaseline = "top";
+    for (let k = first; k <= last; k++) {
+      const top = values[k] / most * h, left = x + (k - first) * cell;
+      context.fillStyle = `rgb(${PALETTE[panel.color].join()})`;
+      context.globalAlpha = this.held === undefined || this.held === k ? 1 : 0.35;
+      context.fillRect(left + cell * 0.12, y + h - top, cell * 0.76, values[k] ? Math.max(1, top) : 0);
+      context.globalAlpha = 1;
+      context.fillStyle = cssColor("--faint");
+      if (cell > 52 || (k - first) % Math.ceil(52 / cell) === 0)
+        context.fillText(formatTick(2 ** k), left + cell / 2, y + h + 7);
+    }
+    context.fillStyle = cssColor("--line");
+    context.fillRect(x, y + h, w, 1);
+  }
+
+  hit(event) {
+    const box = this.canvas.node.getBoundingClientRect();
+    const px = event.clientX - box.left, py = event.clientY - box.top;
+    for (const { panel, x, y, w, h } of this.places || []) {
+      if (px >= x && px < x + w && py >= y - 10 && py <= y + h + 24) {
+        const [first, last] = this.shown;
+        return { panel, k: first + Math.floor((px - x) / w * (last - first + 1)) };
+      }
+    }
+    return null;
+  }
+
+  describe(k) {
+    const c = (name) => this.column(name)[k];
+    return facts([
+      ["size", `${formatBytes(2 ** k)} to ${formatBytes(2 ** (k + 1))}`],
+      ["requests", `${formatCount(c("asked"))}, ${formatBytes(c("asked_bytes"))}`],
+      ["in use", `${formatCount(c("live"))}, ${formatBytes(c("live_bytes"))}`],
+      ["lost to rounding", formatBytes(c("waste_bytes")) + (c("live_bytes")
+        ? `, ${(100 * c("waste_bytes") / (c("live_bytes") + c("waste_bytes"))).toFixed(1)}%` : "")],
+      ["free pieces", `${formatCount(c("free"))}, ${formatBytes(c("free_bytes"))}`],
+    ]);
+  }
+
+  hover(event) {
+    const hit = this.hit(event);
+    if (hit)
+      this.tip.show(event.clientX, event.clientY, this.describe(hit.k));
+    else
+      this.tip.hide();
+  }
+
+  showSide() {
+    const total = (name) => this.column(name).reduce((sum, value) => sum + value, 0);
+    const live = total("live_bytes"), waste = total("waste_bytes"), free = total("free_bytes");
+    const parts = [element("h2", {}, "In all"), facts([
+      ["requests", `${formatCount(total("asked"))}, ${formatBytes(total("asked_bytes"))}`],
+      ["in use", `${formatCount(total("live"))} blocks, ${formatBytes(live)}`],
+      ["lost to rounding", `${formatBytes(waste)}${live ? `, ${(100 * waste / (live + waste)).toFixed(1)}%` : ""}`],
+      ["free pieces", `${formatCount(total("free"))}, ${formatBytes(free)}`]])];
+    if (this.held !== undefined)
+      parts.push(element("h2", {}, "Clicked"), this.describe(this.held));
+    this.side.replaceChildren(...parts);
+  }
+
+  searched() {
+    $("found").textContent = this.search.active ? "sizes have no names" : "";
+  }
+}
