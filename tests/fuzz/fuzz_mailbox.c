@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Any bytes in the mailbox of a living cache: tools of the same user write there. Each piece of the
+ * input is one letter, in whatever state; between two letters the program goes on. The owner's side
+ * is that of interpose/control.c, with its thread's work done by this one.
+ */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* clang-format off: the functions that are static there */
+#include "interpose/control.c" /* NOLINT(bugprone-suspicious-include) */
+/* clang-format on */
+#include "tests/unit/fixture.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#define MUST(condition) ((condition) ? (void)0 : abort())
+
+#define BLOCKS 8
+
+/* What control.c calls of its neighbours, and what no letter comes to. */
+__thread unsigned int cm_hook_depth;
+
+void cm_process_stamp(void)
+{
+}
+
+const struct cm_policy *cm_process_policy(void)
+{
+	static struct cm_policy policy;
+
+	cm_policy_init(&policy);
+	policy.neighbours = true;
+	return &policy;
+}
+
+int cm_record_change(const struct cm_record_wish *wish)
+{
+	(void)wish;
+	return 0;
+}
+
+const struct cm_driver_ops *cm_driver_ops(void)
+{
+	return NULL; /* of what is done between letters */
+}
+
+static void live(struct fixture *fixture, uint64_t *block, uint8_t how)
+{
+	uint64_t *at = &block[how % BLOCKS];
+
+	if (*at)
+		MUST(!fixture_put(fixture, *at));
+	*at = *at ? 0 : fixture_get(fixture, (UINT64_C(1) << how % 26) + how);
+	if (how & 128)
+		fake_advance(how * UINT64_C(100000));
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	const struct fixture_params params = {.limit_bytes = 256 * MIB, .events = 16};
+	uint64_t block[BLOCKS] = {0};
+	struct cm_mailbox *mailbox;
+	struct fixture fixture;
+	const char *complaint;
+	size_t n;
+
+	MUST(fixture_open(&fixture, &params));
+	control.region = fixture.region;
+	control.cache = fixture.cache;
+	mailbox = &fixture.region->header->mailbox;
+	while (size) {
+		live(&fixture, block, data[0]);
+		data++;
+		n = --size < sizeof(*mailbox) ? size : sizeof(*mailbox);
+		memcpy(mailbox, data, n);
+		data += n;
+		size -= n;
+		/* Most letters would never be taken: the state is not left to luck alone. */
+		if (n && data[-1] & 1)
+			mailbox->state = CM_MAIL_POSTED;
+		/* Nobody copies: the wait for it would be all that is tried. */
+		if (mailbox->command == CM_COMMAND_SNAPSHOT)
+			mailbox->arg[0] %= 1000;
+		(void)serve(mailbox);
+		complaint = fixture_complaint(&fixture);
+		if (complaint) {
+			(void)fprintf(stderr, "%s\n", complaint);
+			abort();
+		}
+	}
+	fixture_close(&fixture);
+	return 0;
+}
