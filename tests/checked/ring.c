@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The library with a ring around it, for the checker of the simulated driver (tests/sim/README.md):
+ * the same archives, linked once more so that calls of a few functions come here first (--wrap). By
+ * whatever door a program comes, it comes through this, and the checker hears what memory the
+ * program owns; what the allocator asks of the driver on its own behalf is marked as such.
+ */
+#include "tests/checked/ring.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+
+#include "allocator/epoch.h"
+#include "allocator/paged.h"
+#include "interpose/driver_ops.h"
+#include "interpose/hooks.h"
+
+#define WRAPPED(symbol)                     \
+	__typeof__(symbol) __wrap_##symbol; \
+	extern __typeof__(symbol) __real_##symbol __attribute__((visibility("hidden")))
+
+WRAPPED(cm_wrap_cuMemAlloc_v2);
+WRAPPED(cm_wrap_cuMemFree_v2);
+WRAPPED(cm_wrap_cuMemFreeAsync);
+WRAPPED(cm_wrap_cuMemFreeAsync_ptsz);
+WRAPPED(cm_wrap_cuMemHostAlloc);
+WRAPPED(cm_wrap_cuMemAllocHost_v2);
+WRAPPED(cm_wrap_cuMemFreeHost);
+WRAPPED(cm_driver_ops);
+WRAPPED(cm_epoch_settle);
+WRAPPED(cm_paged_return_forgotten);
+
+/* The checker's functions, or ones that do nothing where another driver is there. */
+static struct {
+	void (*handed_out)(const void *addr, size_t bytes, int on_host);
+	int (*taken_back)(const void *addr);
+	void (*not_taken_back)(const void *addr);
+	void (*allocator_enter)(void);
+	void (*allocator_leave)(void);
+	void (*allocator_settles)(void);
+} checker;
+
+static int do_nothing(void)
+{
+	return 0;
+}
+
+static void *find(void *driver, const char *name)
+{
+	void *found = driver ? dlsym(driver, name) : NULL;
+
+	return found ? found : (void *)do_nothing;
+}
+
+/* The originals are known before a wrapper first runs; the object that they are in has the rest. */
+static void find_checker(void)
+{
+	void *driver = NULL;
+	Dl_info info;
+
+	if (dladdr((void *)cm_real.cuMemAlloc_v2, &info) && info.dli_fname)
+		driver = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+	*(void **)&checker.handed_out = find(driver, "cudasim_handed_out");
+	*(void **)&checker.taken_back = find(driver, "cudasim_taken_back");
+	*(void **)&checker.not_taken_back = find(driver, "cudasim_not_taken_back");
+	*(void **)&checker.allocator_enter = find(driver, "cudasim_allocator_enter");
+	*(void **)&checker.allocator_leave = find(driver, "cudasim_allocator_leave");
+	*(void **)&checker.allocator_settles = find(driver, "cudasim_allocator_settles");
+}
+
+static void prepare(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	(void)pthread_once(&once, find_checker);
+}
+
+/* A call from within the library is not the program's. */
+static bool is_outermost(void)
+{
+	if (cm_hook_depth)
+		return false;
+	prepare();
+	return true;
+}
+
+static void *pointer(CUdeviceptr addr)
+{
+	return (void *)(uintptr_t)addr;
+}
+
+/* ---- what the program owns ---- */
+
+CUresult __wrap_cm_wrap_cuMemAlloc_v2(CUdeviceptr *addr, size_t bytes)
+{
+	bool outermost = is_outermost();
+	CUresult res = __real_cm_wrap_cuMemAlloc_v2(addr, bytes);
+
+	if (outermost && res == CUDA_SUCCESS)
+		checker.handed_out(pointer(*addr), bytes, 0);
+	return res;
+}
+
+/* Before the call: from within it somebody else may be given the memory. */
+#define FREE(symbol, params, pass, addr)                                 \
+	CUresult __wrap_cm_wrap_##symbol params                          \
+	{                                                                \
+		bool taken = is_outermost() && checker.taken_back(addr); \
+		CUresult res = __real_cm_wrap_##symbol pass;             \
+                                                                         \
+		if (taken && res != CUDA_SUCCESS)                        \
+			checker.not_taken_back(addr);                    \
+		return res;                                              \
+	}
+
+/* clang-format off */
+FREE(cuMemFree_v2, (CUdeviceptr addr), (addr), pointer(addr))
+FREE(cuMemFreeAsync, (CUdeviceptr addr, CUstream stream), (addr, stream), pointer(addr))
+FREE(cuMemFreeAsync_ptsz, (CUdeviceptr addr, CUstream stream), (addr, stream), pointer(addr))
+FREE(cuMemFreeHost, (void *ptr), (ptr), ptr)
+/* clang-format on */
+
+CUresult __wrap_cm_wrap_cuMemHostAlloc(void **ptr, size_t bytes, unsigned int flags)
+{
+	bool outermost = is_outermost();
+	CUresult res = __real_cm_wrap_cuMemHostAlloc(ptr, bytes, flags);
+
+	if (outermost && res == CUDA_SUCCESS)
+		checker.handed_out(*ptr, bytes, 1);
+	return res;
+}
+
+CUresult __wrap_cm_wrap_cuMemAllocHost_v2(void **ptr, size_t bytes)
+{
+	bool outermost = is_outermost();
+	CUresult res = __real_cm_wrap_cuMemAllocHost_v2(ptr, bytes);
+
+	if (outermost && res == CUDA_SUCCESS)
+		checker.handed_out(*ptr, bytes, 1);
+	return res;
+}
+
+/* ---- what the allocator is told ---- */
+
+static const struct cm_driver_ops *inner;
+
+#define MARKED(name, params, pass)         \
+	static int name params             \
+	{                                  \
+		int err;                   \
+                                           \
+		prepare();                 \
+		checker.allocator_enter(); \
+		err = inner->name pass;    \
+		checker.allocator_leave(); \
+		return err;                \
+	}
+
+/* clang-format off */
+MARKED(mem_alloc, (uint64_t ctx, uint64_t bytes, uint64_t *ret_addr), (ctx, bytes, ret_addr))
+MARKED(mem_free, (uint64_t ctx, uint64_t addr), (ctx, addr))
+MARKED(host_alloc, (uint64_t ctx, uint64_t bytes, uint32_t kind, uint64_t *ret_addr),
+       (ctx, bytes, kind, ret_addr))
+MARKED(host_free, (uint64_t ctx, uint64_t addr), (ctx, addr))
+MARKED(event_query, (uint64_t ctx, uint64_t event), (ctx, event))
+MARKED(event_query_ungated, (uint64_t ctx, uint64_t event), (ctx, event))
+MARKED(ctx_synchronize, (uint64_t ctx), (ctx))
+MARKED(page_map, (uint64_t addr, uint64_t bytes, uint64_t page), (addr, bytes, page))
+MARKED(page_unmap, (uint64_t addr, uint64_t bytes), (addr, bytes))
+/* clang-format on */
+
+/* What goes after its context takes the program's blocks along, as it does natively. */
+static __thread bool context_is_gone;
+
+static int page_unmap_of_any(uint64_t addr, uint64_t bytes)
+{
+	return context_is_gone ? inner->page_unmap(addr, bytes) : page_unmap(addr, bytes);
+}
+
+/* The other tools of this folder put themselves between the allocator and its driver. */
+__attribute__((weak)) void cm_ring_break(struct cm_driver_ops *ops)
+{
+	(void)ops;
+}
+
+const struct cm_driver_ops *__wrap_cm_driver_ops(void)
+{
+	static struct cm_driver_ops ops;
+
+	if (!inner) {
+		inner = __real_cm_driver_ops();
+		ops = *inner;
+		ops.mem_alloc = mem_alloc;
+		ops.mem_free = mem_free;
+		ops.host_alloc = host_alloc;
+		ops.host_free = host_free;
+		ops.event_query = event_query;
+		ops.event_query_ungated = event_query_ungated;
+		ops.ctx_synchronize = ctx_synchronize;
+		ops.page_map = page_map;
+		ops.page_unmap = page_unmap_of_any;
+		cm_ring_break(&ops);
+	}
+	return &ops;
+}
+
+__attribute__((weak)) void __wrap_cm_epoch_settle(struct cm_heap *heap)
+{
+	__real_cm_epoch_settle(heap);
+	prepare();
+	checker.allocator_settles();
+}
+
+void __wrap_cm_paged_return_forgotten(struct cm_cache *cache)
+{
+	context_is_gone = true;
+	__real_cm_paged_return_forgotten(cache);
+	context_is_gone = false;
+}

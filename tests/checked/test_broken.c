@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The checker against heaps that are broken on purpose (broken_*.c): each breaks the law in one way,
+ * and a program that gets into its way is stopped. Under the library as it is every one of these
+ * programs ends well, so it is the heap that is found, and not the program.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/preload/surface/surface.h"
+#include "tests/unit/cmocka_all.h"
+
+#define BLOCK (4 * MIB)
+
+/* ---- the programs ---- */
+
+static CUfunction load_touch(void)
+{
+	static const char text[] = "cudasim-module\n"
+				   "kernel touch\n params ptr u64\n time 5ms\n writes p0 p1\nend\n";
+	CUmodule module;
+	CUfunction touch;
+
+	OK(cuModuleLoadData(&module, text));
+	OK(cuModuleGetFunction(&touch, module, "touch"));
+	return touch;
+}
+
+static void launch(CUfunction kernel, CUstream stream, CUdeviceptr addr)
+{
+	uint64_t bytes = BLOCK;
+	void *params[] = {&addr, &bytes};
+
+	OK(cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, stream, params, NULL));
+}
+
+static CUstream make_stream(unsigned int flags)
+{
+	CUstream stream;
+
+	OK(cuStreamCreate(&stream, flags));
+	return stream;
+}
+
+/* Frees and gets the same again, if the heap thinks that it may. */
+static CUdeviceptr turn_over(CUdeviceptr addr)
+{
+	OK(cuMemFree_v2(addr));
+	return cm_get(BLOCK);
+}
+
+static void reuse_across(unsigned int flags)
+{
+	CUstream old, new;
+	CUdeviceptr addr;
+	CUfunction touch;
+	int i;
+
+	cm_open(0);
+	touch = load_touch();
+	old = make_stream(flags);
+	new = make_stream(flags);
+	addr = cm_get(BLOCK);
+	for (i = 0; i < 10; i++) {
+		launch(touch, old, addr);
+		addr = turn_over(addr);
+		launch(touch, new, addr);
+		addr = turn_over(addr);
+	}
+	OK(cuCtxSynchronize());
+}
+
+static void play_streams(void)
+{
+	reuse_across(CU_STREAM_DEFAULT);
+}
+
+static void play_non_blocking(void)
+{
+	reuse_across(CU_STREAM_NON_BLOCKING);
+}
+
+/* A copy made by one context in the memory of another needs no leave. */
+static void play_contexts(void)
+{
+	CUdeviceptr addr, source;
+	CUstream copies, stream;
+	CUcontext other, ctx = cm_open(0);
+	CUfunction touch = load_touch();
+	int i;
+
+	stream = make_stream(CU_STREAM_DEFAULT);
+	addr = cm_get(BLOCK);
+	OK(cuCtxCreate_v2(&other, 0, 0));
+	copies = make_stream(CU_STREAM_DEFAULT);
+	source = cm_get(BLOCK);
+	for (i = 0; i < 10; i++) {
+		OK(cuMemcpyDtoDAsync_v2(addr, source, BLOCK, copies));
+		OK(cuCtxPushCurrent_v2(ctx));
+		addr = turn_over(addr);
+		launch(touch, stream, addr);
+		OK(cuCtxPopCurrent_v2(&ctx));
+		OK(cuCtxSynchronize());
+	}
+}
+
+/* Two streams of a context that reaches the memory of another device. */
+static void play_peer(void)
+{
+	CUcontext owner = cm_open(0), peer;
+	CUdeviceptr addr = cm_get(BLOCK);
+	CUstream first, second;
+	CUfunction touch;
+	int i;
+
+	OK(cuCtxCreate_v2(&peer, 0, 1));
+	OK(cuCtxEnablePeerAccess(owner, 0));
+	touch = load_touch();
+	first = make_stream(CU_STREAM_DEFAULT);
+	second = make_stream(CU_STREAM_DEFAULT);
+	for (i = 0; i < 10; i++) {
+		launch(touch, i % 2 ? second : first, addr);
+		OK(cuCtxPushCurrent_v2(owner));
+		addr = turn_over(addr);
+		OK(cuCtxPopCurrent_v2(&owner));
+	}
+	OK(cuCtxSynchronize());
+}
+
+/* The memory was handed out behind a barrier of its own context before others could reach it. */
+static void play_late_peer(void)
+{
+	CUcontext owner = cm_open(0), peer;
+	CUstream stream = make_stream(CU_STREAM_DEFAULT);
+	CUdeviceptr addr = cm_get(BLOCK);
+
+	launch(load_touch(), stream, addr);
+	addr = turn_over(addr);
+	OK(cuCtxCreate_v2(&peer, 0, 1));
+	OK(cuCtxEnablePeerAccess(owner, 0));
+	launch(load_touch(), make_stream(CU_STREAM_DEFAULT), addr);
+	OK(cuCtxSynchronize());
+}
+
+static void play_pinned(void)
+{
+	CUdeviceptr addr;
+	CUstream stream;
+	void *ptr;
+	int i;
+
+	cm_open(0);
+	stream = make_stream(CU_STREAM_DEFAULT);
+	addr = cm_get(BLOCK);
+	OK(cuMemHostAlloc(&ptr, BLOCK, 0));
+	for (i = 0; i < 10; i++) {
+		OK(cuMemcpyDtoHAsync_v2(ptr, addr, BLOCK, stream));
+		OK(cuMemFreeHost(ptr));
+		OK(cuMemHostAlloc(&ptr, BLOCK, 0));
+		cudasim_host_write(ptr, BLOCK);
+		memset(ptr, i, BLOCK);
+	}
+	OK(cuCtxSynchronize());
+}
+
+/* Memory comes and goes while another stream is being captured. */
+static void play_capture(void)
+{
+	CUstream captured, old, new;
+	CUdeviceptr addr;
+	CUfunction touch;
+	CUgraph graph;
+	int i;
+
+	cm_open(0);
+	touch = load_touch();
+	captured = make_stream(CU_STREAM_NON_BLOCKING);
+	old = make_stream(CU_STREAM_NON_BLOCKING);
+	new = make_stream(CU_STREAM_NON_BLOCKING);
+	addr = cm_get(BLOCK);
+	OK(cuStreamBeginCapture_v2(captured, CU_STREAM_CAPTURE_MODE_RELAXED));
+	for (i = 0; i < 4; i++) {
+		launch(touch, i % 2 ? new : old, addr);
+		addr = turn_over(addr);
+	}
+	OK(cuStreamEndCapture(captured, &graph));
+	OK(cuCtxSynchronize());
+}
+
+/* Every access was of memory that the program owns: the ring misses no door. */
+static void play_all_owned(void)
+{
+	struct cudasim_checked checked;
+	void *host[2];
+
+	reuse_across(CU_STREAM_DEFAULT);
+	OK(cuMemAllocHost_v2(&host[0], BLOCK));
+	OK(cuMemHostAlloc(&host[1], BLOCK, 0));
+	cudasim_host_write(host[0], BLOCK);
+	cudasim_host_write(host[1], BLOCK);
+	cudasim_checked(&checked);
+	CM_MUST(checked.accesses == 22 && checked.strays == 0);
+}
+
+static const struct cm_role roles[] = {
+	{"streams", play_streams}, {"non_blocking", play_non_blocking}, {"contexts", play_contexts},
+	{"peer", play_peer},       {"late_peer", play_late_peer},       {"pinned", play_pinned},
+	{"capture", play_capture}, {"all_owned", play_all_owned},       {NULL, NULL},
+};
+
+/* ---- the cases ---- */
+
+enum { ABORTED = 128 + 6 };
+
+static int play(struct cm_play *play, const char *module, const char *role, const char *options)
+{
+	char preload[PATH_MAX + 64], conf[PATH_MAX + 64];
+	const char *environment[] = {"CUDASIM=check:stop,devices:2,time:virtual", preload, conf,
+				     "ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0", NULL};
+	const struct cm_rerun rerun = {.role = role, .environment = environment};
+
+	(void)snprintf(preload, sizeof(preload), "LD_PRELOAD=%s/lib%s.so", getenv("MODULES"),
+		       module);
+	(void)snprintf(conf, sizeof(conf), "CUDAMEM_CONF=region_dir:%s,%s", play->dir, options);
+	return cm_rerun(&rerun, play->said);
+}
+
+static void library_passes(void **state)
+{
+	static const char *const options[] = {
+		"",           "reuse:wait",
+		"reuse:grow", "placement:exact",
+		"sync:free",  "expandable_segments:on",
+	};
+	const struct cm_role *role;
+	int status;
+	size_t i;
+
+	for (role = roles; role->name; role++) {
+		for (i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
+			status = play(*state, "cudamem_checked", role->name, options[i]);
+			if (status)
+				fail_msg("%s, %s: ended with %d; said: %s", role->name, options[i],
+					 status, ((struct cm_play *)*state)->said);
+		}
+	}
+}
+
+/* The first program that is stopped, and why; what it leaves is a region. */
+static void must_be_found(void **state, const char *module, const char *role, const char *options)
+{
+	struct cm_play *fixture = *state;
+	char command[PATH_MAX + 16];
+	int status = play(fixture, module, role, options);
+
+	if (status != ABORTED)
+		fail_msg("%s: ended with %d; said: %s", module, status, fixture->said);
+	if (!strstr(fixture->said, "memory is reused too early") ||
+	    !strstr(fixture->said, "the old owner's: "))
+		fail_msg("%s: said: %s", module, fixture->said);
+	(void)snprintf(command, sizeof(command), "rm -f %s/*", fixture->dir);
+	assert_int_equal(system(command), 0);
+}
+
+#define FOUND(name, role, options)                                            \
+	static void name##_is_found(void **state)                             \
+	{                                                                     \
+		must_be_found(state, "cudamem_broken_" #name, role, options); \
+	}
+
+FOUND(at_once, "streams", "reuse:wait")
+FOUND(no_wait, "streams", "")
+FOUND(one_stream, "non_blocking", "")
+FOUND(one_context, "contexts", "")
+FOUND(peer, "peer", "")
+FOUND(settle, "late_peer", "")
+FOUND(pinned, "pinned", "")
+FOUND(capture, "capture", "")
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		CM_PLAY_TEST(library_passes),       CM_PLAY_TEST(at_once_is_found),
+		CM_PLAY_TEST(no_wait_is_found),     CM_PLAY_TEST(one_stream_is_found),
+		CM_PLAY_TEST(one_context_is_found), CM_PLAY_TEST(peer_is_found),
+		CM_PLAY_TEST(settle_is_found),      CM_PLAY_TEST(pinned_is_found),
+		CM_PLAY_TEST(capture_is_found),
+	};
+
+	cm_rerun_role(argc, argv, roles);
+	return cmocka_run_group_tests_name("checked_broken", tests, NULL, NULL);
+}

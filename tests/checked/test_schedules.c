@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Two threads, and every place where the first one can be held up between two calls of the driver:
+ * there the second one does all that it has to do, as far as it is not held up by the first. The
+ * calls that the library makes by itself count, so that the second thread comes in between the parts
+ * of one call of the program. Each schedule is a process, stopped where the checker finds anything.
+ */
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/preload/surface/surface.h"
+#include "tests/unit/cmocka_all.h"
+
+#define BLOCK (4 * MIB)
+
+enum { NOT_REACHED = 77, SCHEDULES_MAX = 2000 };
+
+/* ---- what both threads share ---- */
+
+static CUcontext first_ctx;
+static CUcontext second_ctx;
+static CUdeviceptr block[4]; /* of the first context */
+static void *pinned[2];
+static CUfunction touch;
+
+static void launch(CUstream stream, CUdeviceptr addr)
+{
+	uint64_t bytes = BLOCK;
+	void *params[] = {&addr, &bytes};
+
+	OK(cuLaunchKernel(touch, 1, 1, 1, 1, 1, 1, 0, stream, params, NULL));
+}
+
+static CUstream make_stream(void)
+{
+	CUstream stream;
+
+	OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	return stream;
+}
+
+static void *get_pinned(void)
+{
+	void *ptr;
+
+	OK(cuMemHostAlloc(&ptr, BLOCK, 0));
+	return ptr;
+}
+
+/* Work on the block, then another owner for it, and work of that one. */
+static CUdeviceptr turn_over(CUdeviceptr addr, CUstream stream)
+{
+	launch(stream, addr);
+	OK(cuMemFree_v2(addr));
+	addr = cm_get(BLOCK);
+	OK(cuMemsetD8Async(addr, 1, BLOCK, make_stream()));
+	return addr;
+}
+
+static void *turn_over_pinned(void *ptr, CUstream stream)
+{
+	OK(cuMemcpyHtoDAsync_v2(block[3], ptr, BLOCK, stream));
+	OK(cuMemFreeHost(ptr));
+	ptr = get_pinned();
+	memset(ptr, 1, BLOCK);
+	return ptr;
+}
+
+/* A second context of the device, its copies under way in memory of the first, which is then free. */
+static void copy_into_first(void)
+{
+	CUstream copies = make_stream();
+	CUdeviceptr source = cm_get(BLOCK);
+
+	OK(cuMemcpyDtoDAsync_v2(block[0], source, BLOCK, copies));
+	OK(cuMemcpyDtoHAsync_v2(pinned[0], source, BLOCK, copies));
+	OK(cuMemFree_v2(block[0]));
+	OK(cuMemFreeHost(pinned[0]));
+}
+
+/* ---- what the first thread does ---- */
+
+static void churn(void)
+{
+	CUstream stream = make_stream();
+
+	block[0] = turn_over(block[0], stream);
+	pinned[0] = turn_over_pinned(pinned[0], stream);
+	block[0] = turn_over(block[0], stream);
+}
+
+static void destroy(void)
+{
+	OK(cuCtxPushCurrent_v2(second_ctx));
+	copy_into_first();
+	OK(cuCtxDestroy_v2(second_ctx));
+	block[0] = turn_over(cm_get(BLOCK), make_stream());
+	pinned[0] = turn_over_pinned(get_pinned(), make_stream());
+}
+
+/* The memory has just been handed out behind a barrier of its own context. */
+static void create(void)
+{
+	CUcontext ctx;
+
+	block[0] = turn_over(block[0], make_stream());
+	OK(cuCtxCreate_v2(&ctx, 0, 0));
+	OK(cuMemsetD8Async(block[0], 2, BLOCK, make_stream()));
+	OK(cuCtxDestroy_v2(ctx));
+}
+
+static void let_peer_in(void)
+{
+	CUcontext ctx;
+
+	OK(cuCtxCreate_v2(&ctx, 0, 1));
+	OK(cuCtxEnablePeerAccess(first_ctx, 0));
+	OK(cuMemsetD8Async(block[0], 2, BLOCK, make_stream()));
+	OK(cuCtxPopCurrent_v2(&ctx));
+	block[0] = turn_over(block[0], make_stream());
+}
+
+static void capture(void)
+{
+	CUstream stream = make_stream();
+	CUgraph graph;
+	CUgraphExec exec;
+
+	OK(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+	launch(stream, block[0]);
+	block[1] = turn_over(block[1], make_stream());
+	OK(cuStreamEndCapture(stream, &graph));
+	OK(cuGraphInstantiateWithFlags(&exec, graph, 0));
+	OK(cuGraphLaunch(exec, stream));
+	OK(cuMemFree_v2(block[0]));
+	block[0] = turn_over(cm_get(BLOCK), stream);
+}
+
+static void reset_other_device(void)
+{
+	CUcontext ctx;
+
+	OK(cuDevicePrimaryCtxRetain(&ctx, 1));
+	OK(cuCtxPushCurrent_v2(ctx));
+	copy_into_first();
+	OK(cuCtxPopCurrent_v2(&ctx));
+	OK(cuDevicePrimaryCtxReset_v2(1));
+	block[0] = turn_over(cm_get(BLOCK), make_stream());
+	pinned[0] = turn_over_pinned(get_pinned(), make_stream());
+}
+
+/* ---- what the second one does ---- */
+
+static void use_memory(void)
+{
+	CUstream stream = make_stream();
+
+	block[2] = turn_over(block[2], stream);
+	pinned[1] = turn_over_pinned(pinned[1], stream);
+	block[2] = turn_over(cm_get(BLOCK), stream);
+}
+
+/* A context that comes, copies into the first one, and goes. */
+static void come_and_go(void)
+{
+	CUcontext ctx;
+
+	OK(cuCtxCreate_v2(&ctx, 0, 0));
+	OK(cuMemcpyDtoDAsync_v2(block[2], cm_get(BLOCK), BLOCK, make_stream()));
+	OK(cuMemFree_v2(block[2]));
+	OK(cuCtxDestroy_v2(ctx));
+	block[2] = turn_over(cm_get(BLOCK), make_stream());
+}
+
+static void capture_meanwhile(void)
+{
+	CUstream stream = make_stream();
+	CUgraph graph;
+
+	OK(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+	launch(stream, block[2]);
+	OK(cuStreamEndCapture(stream, &graph));
+	block[2] = turn_over(block[2], stream);
+}
+
+static const struct script {
+	const char *name;
+	void (*run)(void);
+} seconds[] = {
+	{"use_memory", use_memory},
+	{"come_and_go", come_and_go},
+	{"capture", capture_meanwhile},
+};
+static const struct script *run_second;
+
+/* ---- a schedule ---- */
+
+static pthread_t second;
+static _Atomic pid_t second_id;
+static _Atomic bool second_done;
+static bool started;
+
+static void *begin_second(void *unused)
+{
+	(void)unused;
+	atomic_store(&second_id, (pid_t)syscall(SYS_gettid));
+	OK(cuCtxSetCurrent(first_ctx));
+	run_second->run();
+	atomic_store(&second_done, true);
+	return NULL;
+}
+
+/* A thread that sleeps waits for the one that is held up here, or naps. */
+static bool second_sleeps(void)
+{
+	char path[64], text[256] = "";
+	const char *state;
+	int fd;
+
+	(void)snprintf(path, sizeof(path), "/proc/self/task/%d/stat", (int)second_id);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	(void)!read(fd, text, sizeof(text) - 1);
+	(void)close(fd);
+	state = strrchr(text, ')');
+	return state && state[1] && state[2] == 'S';
+}
+
+static void let_second_go(void *unused)
+{
+	(void)unused;
+	started = true;
+	CM_MUST(!pthread_create(&second, NULL, begin_second, NULL));
+	while (!atomic_load(&second_done) && !(atomic_load(&second_id) && second_sleeps()))
+		(void)sched_yield();
+}
+
+static const struct script scripts[] = {
+	{"churn", churn},     {"destroy", destroy},
+	{"create", create},   {"let_peer_in", let_peer_in},
+	{"capture", capture}, {"reset_other_device", reset_other_device},
+};
+
+static void play(const struct script *script, uint64_t n)
+{
+	static const char text[] = "cudasim-module\n"
+				   "kernel touch\n params ptr u64\n time 5ms\n writes p0 p1\nend\n";
+	CUmodule module;
+	size_t i;
+
+	first_ctx = cm_open(0);
+	OK(cuModuleLoadData(&module, text));
+	OK(cuModuleGetFunction(&touch, module, "touch"));
+	for (i = 0; i < 4; i++)
+		block[i] = cm_get(BLOCK);
+	for (i = 0; i < 2; i++)
+		pinned[i] = get_pinned();
+	if (script->run == destroy) {
+		OK(cuCtxCreate_v2(&second_ctx, 0, 0));
+		OK(cuCtxPopCurrent_v2(&second_ctx));
+	}
+	cudasim_interrupt(n, let_second_go, NULL);
+	script->run();
+	cudasim_interrupt(0, NULL, NULL);
+	if (started)
+		CM_MUST(!pthread_join(second, NULL));
+	OK(cuCtxSynchronize());
+	exit(started ? 0 : NOT_REACHED);
+}
+
+/* ---- the cases ---- */
+
+/* From the first call on, until there are no more. */
+static void no_schedule_reuses_too_early(void **state)
+{
+	const struct script *script = *state;
+	int status = 0;
+	uint64_t n;
+	pid_t child;
+
+	for (n = 1; n < SCHEDULES_MAX; n++) {
+		child = fork();
+		if (!child)
+			play(script, n);
+		assert_int_equal(waitpid(child, &status, 0), child);
+		if (WIFEXITED(status) && WEXITSTATUS(status) == NOT_REACHED)
+			break;
+		if (status)
+			fail_msg("%s: held up at call %llu, it ended with %d", script->name,
+				 (unsigned long long)n, status);
+	}
+	printf("# %s: %llu schedules\n", script->name, (unsigned long long)n - 1);
+	assert_in_range(n, 10, SCHEDULES_MAX - 1);
+}
+
+/* The one argument names what the second thread does. */
+int main(int argc, char **argv)
+{
+	enum { SCRIPTS = sizeof(scripts) / sizeof(scripts[0]) };
+	struct CMUnitTest tests[SCRIPTS];
+	size_t i;
+
+	for (i = 0; i < sizeof(seconds) / sizeof(seconds[0]); i++) {
+		if (argc == 2 && !strcmp(argv[1], seconds[i].name))
+			run_second = &seconds[i];
+	}
+	if (!run_second)
+		return 2;
+	memset(tests, 0, sizeof(tests));
+	for (i = 0; i < SCRIPTS; i++) {
+		tests[i].name = scripts[i].name;
+		tests[i].test_func = no_schedule_reuses_too_early;
+		tests[i].initial_state = (void *)&scripts[i];
+	}
+	return cmocka_run_group_tests_name("checked_schedules", tests, NULL, NULL);
+}
