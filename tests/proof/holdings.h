@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a random program sees of the library beside CUDA: its API and its region, where it is loaded.
+ * All but cm_holdings_cpu_* are for one thread at a time.
+ */
+#ifndef CM_TESTS_PROOF_HOLDINGS_H
+#define CM_TESTS_PROOF_HOLDINGS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Whether the library is loaded; whether the driver is the simulated one. */
+bool cm_holdings_are_here(void);
+bool cm_holdings_driver_is_simulated(void);
+
+/* One of the things that a program can ask of the library. Nothing where it is not here. */
+void cm_holdings_trim(unsigned what);
+
+/* Tells the simulated driver that the CPU touches pinned memory, which it can't see. */
+void cm_holdings_cpu_writes(const volatile void *addr, size_t bytes);
+void cm_holdings_cpu_reads(const volatile void *addr, size_t bytes);
+
+/* What the program has of cuMemAlloc. */
+struct cm_holdings {
+	uint64_t blocks;
+	uint64_t bytes;
+};
+
+/*
+ * Compares the process's own region with itself and with what the program has (NULL: nobody knows).
+ * NULL, or a complaint that stands until the next call.
+ */
+const char *cm_holdings_compare(const struct cm_holdings *held);
+
+#endif

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * proof play FILE [TRANSCRIPT]     plays a program that is written down
+ * proof write SEED COUNT           writes one down
+ * proof run SEED COUNT FLAGS [TRANSCRIPT]  plays what it would write down
+ *
+ * FLAGS: c1 to c3 the contexts that are used, f for free-running threads. A written program has them
+ * in a line "flags c1f".
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/proof/program.h"
+
+static int usage(void)
+{
+	(void)fputs(
+		"usage: proof play FILE [TRANSCRIPT] | write SEED COUNT | run SEED COUNT FLAGS\n",
+		stderr);
+	return 2;
+}
+
+static void set_flags(struct proof_run *run, const char *flags)
+{
+	const char *contexts = strchr(flags, 'c');
+
+	run->contexts = contexts ? (unsigned)(contexts[1] - '0') : PROOF_CONTEXTS;
+	if (!run->contexts || run->contexts > PROOF_CONTEXTS)
+		run->contexts = PROOF_CONTEXTS;
+	run->free_running = strchr(flags, 'f') != NULL;
+}
+
+static struct proof_op *make_room(size_t count)
+{
+	struct proof_op *ops = calloc(count ? count : 1, sizeof(*ops));
+
+	if (!ops)
+		exit(2);
+	return ops;
+}
+
+/* Lines that do not begin with a number are for whoever starts us, but for the flags. */
+static int read_program(const char *path, struct proof_run *run, struct proof_op **ret_ops)
+{
+	FILE *file = fopen(path, "r");
+	size_t room = 1024, number = 0;
+	struct proof_op *ops = make_room(room);
+	char line[256];
+	int n;
+
+	if (!file) {
+		perror(path);
+		return 2;
+	}
+	while (fgets(line, sizeof(line), file)) {
+		number++;
+		if (!strncmp(line, "flags ", 6))
+			set_flags(run, line + 6);
+		if (line[0] < '0' || line[0] > '9')
+			continue;
+		if (run->count == room) {
+			room *= 2;
+			ops = realloc(ops, room * sizeof(*ops));
+			if (!ops)
+				exit(2);
+		}
+		n = proof_parse(line, &ops[run->count]);
+		if (n < 0) {
+			(void)fprintf(stderr, "%s:%zu: not understood: %s", path, number, line);
+			return 2;
+		}
+		run->count += (size_t)n;
+	}
+	(void)fclose(file);
+	run->ops = *ret_ops = ops;
+	return 0;
+}
+
+static int play(struct proof_run *run, const char *transcript)
+{
+	run->transcript = transcript ? fopen(transcript, "w") : NULL;
+	if (transcript && !run->transcript) {
+		perror(transcript);
+		return 2;
+	}
+	proof_play(run);
+	return run->transcript && fclose(run->transcript) ? 2 : 0;
+}
+
+int main(int argc, char **argv)
+{
+	struct proof_run run = {.contexts = PROOF_CONTEXTS};
+	struct proof_op *ops = NULL;
+	int err;
+	size_t i;
+
+	if (argc >= 3 && !strcmp(argv[1], "play")) {
+		err = read_program(argv[2], &run, &ops);
+		if (!err)
+			err = play(&run, argv[3]);
+		free(ops);
+		return err;
+	}
+	if (argc < 4)
+		return usage();
+	run.count = strtoull(argv[3], NULL, 10);
+	run.ops = ops = make_room(run.count);
+	proof_generate(strtoull(argv[2], NULL, 10), ops, run.count);
+	if (!strcmp(argv[1], "write")) {
+		for (i = 0; i < run.count; i++)
+			proof_print(stdout, &ops[i]);
+		err = 0;
+	} else if (!strcmp(argv[1], "run") && argc > 4) {
+		set_flags(&run, argv[4]);
+		err = play(&run, argv[5]);
+	} else {
+		err = usage();
+	}
+	free(ops);
+	return err;
+}
