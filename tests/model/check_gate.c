@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The gate between captures and the library's own driver calls: interpose/capture.c, and what waits
+ * beside it: cm_fence_nap and cm_fence_lock of allocator/fence.c. A capture and a call of ours touch
+ * each other's plain words, so that both at once are a race.
+ */
+#include <string.h>
+
+#include "allocator/thread.h"
+#include "tests/model/model.h"
+
+#define cm_thread_id model_thread
+/* clang-format off: after the name is another, and the functions that are static there */
+#include "allocator/fence.c" /* NOLINT(bugprone-suspicious-include) */
+#include "allocator/lock.c"  /* NOLINT(bugprone-suspicious-include) */
+#include "allocator/lock.h"
+#undef fail
+#include "interpose/capture.c" /* NOLINT(bugprone-suspicious-include) */
+/* clang-format on */
+
+/* What the two files refer to beside, and what no thread here comes to. */
+struct cm_real cm_real;
+__thread unsigned int cm_hook_depth;
+
+uint64_t cm_context_current(void)
+{
+	return 0;
+}
+
+void cm_cache_drain_heap(struct cm_cache *cache, uint64_t ctx)
+{
+	(void)cache;
+	(void)ctx;
+}
+
+void cm_cache_count(struct cm_cache *cache, uint32_t device, enum cm_scalar scalar, int64_t n)
+{
+	(void)cache;
+	(void)device;
+	(void)scalar;
+	(void)n;
+}
+
+static void sleep_ns(uint64_t ns)
+{
+	(void)ns;
+	model_yield();
+}
+
+static const struct cm_driver_ops ops = {
+	.gate_enter = cm_capture_gate_enter,
+	.gate_leave = cm_capture_gate_leave,
+	.sleep_ns = sleep_ns,
+};
+
+static struct cm_lock slow;
+
+/* Each writes its own word and reads those of the others, which must not be there meanwhile. */
+static uint64_t capturing[MODEL_THREADS], calling[MODEL_THREADS];
+static _Atomic unsigned looks;
+
+static void setup(void)
+{
+	cm_capture_forget_all();
+	cm_lock_init(&slow);
+	memset(capturing, 0, sizeof(capturing));
+	memset(calling, 0, sizeof(calling));
+	atomic_store(&looks, 0);
+}
+
+static void be_apart(uint64_t *own, const uint64_t *others)
+{
+	unsigned i;
+
+	own[model_thread() - 1] = 1;
+	for (i = 0; i < MODEL_THREADS; i++)
+		MODEL_MUST(!others[i]);
+	own[model_thread() - 1] = 0;
+}
+
+static void capture_once(void)
+{
+	announce();
+	be_apart(capturing, calling);
+	withdraw();
+}
+
+static void call(void)
+{
+	if (!cm_capture_gate_enter())
+		return;
+	be_apart(calling, capturing);
+	cm_capture_gate_leave();
+}
+
+/* A request whose memory is out: one at a time looks, and naps between two looks. */
+static void look_until_found(void (*acquire)(const struct cm_driver_ops *with,
+					     struct cm_lock *what))
+{
+	uint64_t nap = CM_FENCE_NAP_NS;
+
+	if (!cm_capture_gate_enter())
+		return;
+	acquire(&ops, &slow);
+	while (atomic_fetch_add(&looks, 1) == 0)
+		cm_fence_nap(&ops, &nap);
+	cm_lock_release(&slow);
+	cm_capture_gate_leave();
+}
+
+static void look(void)
+{
+	look_until_found(cm_fence_lock);
+}
+
+static void lock_inside(const struct cm_driver_ops *with, struct cm_lock *what)
+{
+	(void)with;
+	cm_lock_acquire(what);
+}
+
+static void look_with_the_gate_held(void)
+{
+	look_until_found(lock_inside);
+}
+
+/* The reading before the raising: what the gate must not do. */
+static void enter_late(void)
+{
+	if (atomic_load(&active))
+		return;
+	atomic_fetch_add(&inside, 1);
+	be_apart(calling, capturing);
+	cm_capture_gate_leave();
+}
+
+int main(void)
+{
+	static const struct model_scenario scenarios[] = {
+		{"a capture and a call", setup, {capture_once, call}, NULL, ~0u, NULL},
+		{"two captures and a call",
+		 setup,
+		 {capture_once, capture_once, call},
+		 NULL,
+		 3,
+		 NULL},
+		{"a capture and two calls", setup, {capture_once, call, call}, NULL, 3, NULL},
+		{"a capture beside requests that wait",
+		 setup,
+		 {capture_once, look, look},
+		 NULL,
+		 2,
+		 NULL},
+		{"a gate that is raised too late",
+		 setup,
+		 {capture_once, enter_late},
+		 NULL,
+		 ~0u,
+		 "race"},
+		{"a lock that is waited for inside the gate",
+		 setup,
+		 {capture_once, look_with_the_gate_held, look_with_the_gate_held},
+		 NULL,
+		 2,
+		 "spins for ever"},
+	};
+
+	return model_explore(scenarios, sizeof(scenarios) / sizeof(scenarios[0]));
+}

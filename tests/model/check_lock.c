@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The allocator's lock, which is biased to the thread that takes it most: allocator/lock.c. What it
+ * guards is plain memory, so two that hold it at once are a race, here as for ThreadSanitizer; but
+ * that one does not know membarrier(2), and is shown stronger orders.
+ */
+#undef __SANITIZE_THREAD__
+#include "allocator/thread.h"
+
+#include "tests/model/model.h"
+
+/* Threads of the model are one thread to the C library. */
+#define cm_thread_id model_thread
+/* clang-format off: after the name is another */
+#include "allocator/lock.h"
+#undef CM_LOCK_STREAK
+#define CM_LOCK_STREAK 1u
+#include "allocator/lock.c" /* NOLINT(bugprone-suspicious-include) */
+/* clang-format on */
+
+static struct cm_lock lock;
+static unsigned guarded;
+
+static void setup(void)
+{
+	cm_lock_init(&lock);
+	guarded = 0;
+	model_without_membarrier = false;
+}
+
+static void setup_without_barrier(void)
+{
+	setup();
+	model_without_membarrier = true;
+}
+
+static void take(void)
+{
+	cm_lock_acquire(&lock);
+	guarded++;
+	cm_lock_release(&lock);
+}
+
+/* The second time by its flag. */
+static void take_twice(void)
+{
+	take();
+	take();
+}
+
+static void take_or_not(void)
+{
+	if (!cm_lock_try(&lock))
+		return;
+	guarded++;
+	cm_lock_release(&lock);
+}
+
+static void three_were_in(void)
+{
+	MODEL_MUST(guarded == 3 && !cm_lock_is_held(&lock));
+}
+
+static void four_were_in(void)
+{
+	MODEL_MUST(guarded == 4 && !cm_lock_is_held(&lock));
+}
+
+static void nobody_is_in(void)
+{
+	MODEL_MUST(guarded >= 2 && !cm_lock_is_held(&lock));
+}
+
+int main(void)
+{
+	static const struct model_scenario scenarios[] = {
+		{"a favourite and another", setup, {take_twice, take}, three_were_in, 3, NULL},
+		{"two that both may be the favourite",
+		 setup,
+		 {take_twice, take_twice},
+		 four_were_in,
+		 2,
+		 NULL},
+		{"a favourite and one that tries",
+		 setup,
+		 {take_twice, take_or_not},
+		 nobody_is_in,
+		 3,
+		 NULL},
+		{"a favourite and two others",
+		 setup,
+		 {take_twice, take, take},
+		 four_were_in,
+		 2,
+		 NULL},
+		{"without the barrier on every processor",
+		 setup_without_barrier,
+		 {take_twice, take},
+		 NULL,
+		 3,
+		 "deadlock"},
+	};
+
+	return model_explore(scenarios, sizeof(scenarios) / sizeof(scenarios[0]));
+}

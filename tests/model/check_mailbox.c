@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The mailbox between the library's thread and tools: stats/mailbox.c and the inner half of
+ * stats/mail_client.c. Tools take turns by flock, so two tools are one thread after the other.
+ */
+/* clang-format off: the functions that are static there */
+#include "stats/mail_client.c" /* NOLINT(bugprone-suspicious-include) */
+/* clang-format on */
+
+#include "tests/model/model.h"
+
+#define NEVER UINT64_MAX
+
+static struct cm_mailbox mailbox;
+
+/* Of stats/region.c, which is not in the model. */
+int cm_process_start_time(uint32_t pid, uint64_t *ret_start)
+{
+	(void)pid;
+	*ret_start = 1;
+	return 0;
+}
+
+static void setup(void)
+{
+	memset(&mailbox, 0, sizeof(mailbox));
+}
+
+/* As answer_mail() of interpose/control.c, up to a letter that ends it. */
+static void own(void)
+{
+	struct cm_letter letter;
+
+	for (;;) {
+		if (!cm_mailbox_take(&mailbox, &letter)) {
+			cm_mailbox_wait(&mailbox, CM_MAIL_FOREVER);
+			continue;
+		}
+		letter.result[0] = letter.arg[0] + 1;
+		(void)cm_mailbox_answer(&mailbox, &letter);
+		if (letter.command == CM_COMMAND_NONE)
+			return;
+	}
+}
+
+static int ask(uint32_t command, uint64_t arg, uint64_t deadline_ns)
+{
+	struct cm_letter letter = {.command = command, .arg = {arg}};
+	int err = exchange(&mailbox, &letter, NULL, deadline_ns);
+
+	/* An answer is that of the letter, and of no other. */
+	MODEL_MUST(err || letter.result[0] == arg + 1);
+	return err;
+}
+
+static void ask_two(void)
+{
+	MODEL_MUST(!ask(CM_COMMAND_CHECKPOINT, 10, NEVER));
+	MODEL_MUST(!ask(CM_COMMAND_NONE, 20, NEVER));
+}
+
+/* The first gives up at any moment, and the letter is withdrawn or answered late. */
+static void give_up_then_ask(void)
+{
+	(void)ask(CM_COMMAND_CHECKPOINT, 10, 1);
+	MODEL_MUST(!ask(CM_COMMAND_NONE, 20, NEVER));
+}
+
+/* A tool dies with its letter in the box, in any of its states; the next one clears it away. */
+static void die_then_ask(void)
+{
+	static const uint32_t left[] = {CM_MAIL_CLAIMED, CM_MAIL_POSTED, CM_MAIL_DONE};
+
+	mailbox.command = CM_COMMAND_CHECKPOINT;
+	__atomic_store_n(&mailbox.state, left[model_choose(3)], __ATOMIC_RELEASE);
+	MODEL_MUST(!ask(CM_COMMAND_NONE, 20, NEVER));
+}
+
+/* What a test once did: it waited for the answer as the owner waits for a letter. */
+static void wait_as_the_owner_does(void)
+{
+	uint32_t seen;
+
+	mailbox.command = CM_COMMAND_NONE;
+	__atomic_store_n(&mailbox.state, CM_MAIL_POSTED, __ATOMIC_RELEASE);
+	(void)cm_mailbox_nudge(&mailbox);
+	while ((seen = __atomic_load_n(&mailbox.state, __ATOMIC_ACQUIRE)) != CM_MAIL_DONE)
+		cm_mailbox_wait(&mailbox, CM_MAIL_FOREVER);
+}
+
+/* A letter posted without waking. */
+static void forget_to_nudge(void)
+{
+	mailbox.command = CM_COMMAND_NONE;
+	__atomic_store_n(&mailbox.state, CM_MAIL_POSTED, __ATOMIC_RELEASE);
+	(void)wait_answer(&mailbox, NEVER);
+}
+
+/* A letter posted before it is written. */
+static void post_relaxed(void)
+{
+	mailbox.command = CM_COMMAND_NONE;
+	__atomic_store_n(&mailbox.state, CM_MAIL_POSTED, __ATOMIC_RELAXED);
+	(void)cm_mailbox_nudge(&mailbox);
+	(void)wait_answer(&mailbox, NEVER);
+}
+
+int main(void)
+{
+	static const struct model_scenario scenarios[] = {
+		{"two letters are answered", setup, {own, ask_two}, NULL, 3, NULL},
+		{"a letter is withdrawn or answered",
+		 setup,
+		 {own, give_up_then_ask},
+		 NULL,
+		 3,
+		 NULL},
+		{"a dead tool's letter is cleared away", setup, {own, die_then_ask}, NULL, 4, NULL},
+		{"waiting as the owner does",
+		 setup,
+		 {own, wait_as_the_owner_does},
+		 NULL,
+		 ~0u,
+		 "deadlock"},
+		{"a letter without a nudge", setup, {own, forget_to_nudge}, NULL, ~0u, "deadlock"},
+		{"a letter without release", setup, {own, post_relaxed}, NULL, ~0u, "race"},
+	};
+
+	return model_explore(scenarios, sizeof(scenarios) / sizeof(scenarios[0]));
+}
