@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a capture does to each call that the library makes on its own behalf, and each call does to
+ * the capture: by the mode of the capture, with the calling thread's mode as it is and relaxed.
+ */
+#include <stdio.h>
+
+#include "tests/gpu/kit/device.h"
+#include "tests/gpu/kit/library.h"
+
+static CUcontext context;
+static CUstream stream, other;
+static CUevent event; /* recorded, and complete, before the capture */
+static CUdeviceptr spare;
+static void *spare_host;
+
+static CUresult get_current(void)
+{
+	CUcontext current;
+
+	return cuCtxGetCurrent(&current);
+}
+
+static CUresult create_event(void)
+{
+	CUevent made;
+	CUresult result = cuEventCreate(&made, CU_EVENT_DISABLE_TIMING);
+
+	return result == CUDA_SUCCESS ? cuEventDestroy(made) : result;
+}
+
+static CUresult query_event(void)
+{
+	return cuEventQuery(event);
+}
+
+static CUresult record_context(void)
+{
+	return cuCtxRecordEvent(context, event);
+}
+
+static CUresult wait_in_context(void)
+{
+	return cuCtxWaitEvent(context, event);
+}
+
+static CUresult synchronize(void)
+{
+	return cuCtxSynchronize();
+}
+
+static CUresult alloc(void)
+{
+	return cuMemAlloc(&spare, MIB);
+}
+
+static CUresult free_spare(void)
+{
+	return cuMemFree(spare);
+}
+
+static CUresult host_alloc(void)
+{
+	return cuMemHostAlloc(&spare_host, MIB, 0);
+}
+
+static CUresult host_free(void)
+{
+	return cuMemFreeHost(spare_host);
+}
+
+static CUresult get_info(void)
+{
+	size_t left, total;
+
+	return cuMemGetInfo(&left, &total);
+}
+
+static CUresult is_capturing(void)
+{
+	CUstreamCaptureStatus status;
+
+	return cuStreamIsCapturing(other, &status);
+}
+
+static const struct call {
+	const char *name;
+	CUresult (*call)(void);
+} calls[] = {
+	{"cuCtxGetCurrent", get_current},
+	{"cuEventCreate", create_event},
+	{"cuEventQuery", query_event},
+	{"cuCtxRecordEvent", record_context},
+	{"cuCtxWaitEvent", wait_in_context},
+	{"cuCtxSynchronize", synchronize},
+	{"cuMemAlloc", alloc},
+	{"cuMemFree", free_spare},
+	{"cuMemHostAlloc", host_alloc},
+	{"cuMemFreeHost", host_free},
+	{"cuMemGetInfo", get_info},
+	{"cuStreamIsCapturing", is_capturing},
+};
+
+static const struct mode {
+	const char *name;
+	CUstreamCaptureMode mode;
+} modes[] = {
+	{"global", CU_STREAM_CAPTURE_MODE_GLOBAL},
+	{"thread local", CU_STREAM_CAPTURE_MODE_THREAD_LOCAL},
+	{"relaxed", CU_STREAM_CAPTURE_MODE_RELAXED},
+};
+
+static void measure(const struct call *call, const struct mode *mode, bool relaxed)
+{
+	CUstreamCaptureMode exchanged = CU_STREAM_CAPTURE_MODE_RELAXED;
+	CUdeviceptr scratch = device_alloc(MIB);
+	CUgraph graph = NULL;
+	CUresult result, end;
+	char text[160];
+
+	CHECK(cuMemAlloc(&spare, MIB));
+	CHECK(cuMemHostAlloc(&spare_host, MIB, 0));
+	CHECK(cuCtxRecordEvent(context, event));
+	CHECK(cuCtxSynchronize());
+	CHECK(cuStreamBeginCapture(stream, mode->mode));
+	device_fill(scratch, 1, 100, stream);
+	if (relaxed)
+		CHECK(cuThreadExchangeStreamCaptureMode(&exchanged));
+	result = call->call();
+	if (relaxed)
+		CHECK(cuThreadExchangeStreamCaptureMode(&exchanged));
+	end = cuStreamEndCapture(stream, &graph);
+	(void)snprintf(text, sizeof(text), "%s; the capture: %s", device_error(result),
+		       device_error(end));
+	tell_text(call->name, text, "%s%s", mode->name, relaxed ? ", thread relaxed" : "");
+	if (end == CUDA_SUCCESS && graph)
+		CHECK(cuGraphDestroy(graph));
+	/* What the calls have left is the driver's at exit. */
+	(void)cuMemFree(scratch);
+	(void)cuCtxSynchronize();
+}
+
+int main(void)
+{
+	size_t i, j;
+
+	device_open();
+	CHECK(cuCtxGetCurrent(&context));
+	stream = device_stream();
+	other = device_stream();
+	CHECK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+	for (i = 0; i < sizeof(modes) / sizeof(modes[0]); i++)
+		for (j = 0; j < sizeof(calls) / sizeof(calls[0]); j++) {
+			measure(&calls[j], &modes[i], false);
+			measure(&calls[j], &modes[i], true);
+		}
+	library_leave_figures();
+	return 0;
+}
