@@ -16,6 +16,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from watched import Stage, Watched, read_sim_report  # noqa: E402
 
 SKIPPED = 77
+# For what pip must compile; a machine that takes longer goes without.
+INSTALL_SECONDS = 600
 
 
 def install(venv, requirements):
@@ -28,12 +30,14 @@ def install(venv, requirements):
     steps = ([sys.executable, '-m', 'venv', venv],
              [python, '-m', 'pip', 'install', '--quiet', '--no-input', '-r', requirements])
     for step in steps:
-        run = subprocess.run([str(word) for word in step], capture_output=True, text=True,
-                             check=False)
-        if run.returncode:
-            lines = (run.stdout + run.stderr).strip().splitlines()
-            print(f'the packages of {requirements.name} cannot be installed:',
-                  lines[-1] if lines else f'{step[0]} failed')
+        try:
+            run = subprocess.run([str(word) for word in step], capture_output=True, text=True,
+                                 check=False, timeout=INSTALL_SECONDS)
+            lines = (run.stdout + run.stderr).strip().splitlines() or [f'{step[0]} failed']
+        except subprocess.TimeoutExpired:
+            run, lines = None, [f'not over after {INSTALL_SECONDS} s']
+        if not run or run.returncode:
+            print(f'the packages of {requirements.name} cannot be installed: {lines[-1]}')
             sys.exit(SKIPPED)
     done.write_text(wanted, encoding='utf-8')
     return python
