@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Counts the cases of a meson test run: summary.py BUILD/meson-logs/testlog.json
+"""Counts the cases of a meson test run: summary.py BUILD/meson-logs/testlog.json...
 
 A program that speaks TAP counts by its cases, any other as one. A program that ends badly although
 no case of it failed (a crash after the last one, a timeout) counts as one more failure. Skipped
@@ -55,15 +55,16 @@ def count(run):
 
 def main():
     passed, failed, skipped, bad = 0, 0, [], []
-    with open(sys.argv[1], encoding='utf-8') as log:
-        for line in log:
-            run = json.loads(line)
-            counts = count(run)
-            passed += counts[0]
-            failed += counts[1]
-            skipped += counts[2]
-            if counts[1]:
-                bad.append(run)
+    for path in sys.argv[1:]:
+        with open(path, encoding='utf-8') as log:
+            for line in log:
+                run = json.loads(line)
+                counts = count(run)
+                passed += counts[0]
+                failed += counts[1]
+                skipped += counts[2]
+                if counts[1]:
+                    bad.append(run)
     print()
     for case, reason in skipped:
         print(f'skipped: {case}: {reason or "no reason given"}')

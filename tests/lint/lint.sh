@@ -35,20 +35,22 @@ spelled()
 
 tidy()
 {
-	run-clang-tidy-14 -quiet -j "$(nproc)" -p "$clang_build" "\.c\$"
+	python3 tests/lint/tidy.py "$clang_build"
 }
 
 shell()
 {
-	shellcheck dev .ci/run tests/lint/lint.sh
+	shellcheck dev .ci/run tests/clean_root.sh tests/coverage.sh tests/lint/lint.sh \
+		tests/proof/long.sh
 }
 
 check_c()
 {
-	cppcheck --quiet --std=c11 --enable=warning,performance,portability --inline-suppr \
+	mkdir -p .cache/cppcheck
+	cppcheck --cppcheck-build-dir=.cache/cppcheck --quiet --std=c11 --enable=warning,performance,portability --inline-suppr \
 		--error-exitcode=1 -j "$(nproc)" -I. \
 		-D_GNU_SOURCE -DCUDA_VERSION=13000 '-DElfW(type)=Elf64_##type' \
-		stats allocator interpose tools tests/sim
+		stats allocator interpose tools tests/sim tests/model tests/proof
 }
 
 # clang's own warnings, its thread-safety analysis among them.
