@@ -10,6 +10,7 @@ import sys
 
 import layers
 import text
+import transparency
 import tree
 
 sys.path.insert(0, str(tree.ROOT / 'tests'))
@@ -42,6 +43,19 @@ CASES = (
     (layers, 'stats/a.c', 'fprintf(f, "a");\n', 'snprintf(b, n, "printf(%d)", 1);\n'),
 )
 
+# rows of the table of docs/transparency.md, with one hooked function, cuA, and one test, signs, in
+# which this is a case
+A_CASE = 'nccl_alone_is_no_sign'
+FAIR_ROW = f'| `cuA` | a | b | | `signs`: {A_CASE} |\n'
+FAULTY_ROWS = (
+    '| `cuA` | a | b | | |\n',
+    '| `cuA` | a | b | | `sings` |\n',
+    f'| `cuA` | a | b | | `signs`: {A_CASE}, {A_CASE}_of_all |\n',
+    f'| `cuA` | a | b | `signs`: {A_CASE} |\n',
+    f'| `cuB` | a | b | | `signs`: {A_CASE} |\n',
+    '',
+)
+
 # what meson says of a program, what it printed; passed, failed, skipped
 RUNS = (
     ('OK', '', (1, 0, 0)),
@@ -69,8 +83,18 @@ def miscounted():
             yield f'summary: counts {result} {output!r} as {passed}, {failed}, {skipped}'
 
 
+def mistabled():
+    known = ('CM_HOOK(cuA_v2, "cuA", 3020, 0)\n',
+             {'signs': [tree.ROOT / 'tests/unit/test_signs.c']})
+    for row in FAULTY_ROWS:
+        if not list(transparency.complaints_of(row, *known)):
+            yield f'transparency: overlooks {row!r}'
+    for complaint in transparency.complaints_of(FAIR_ROW, *known):
+        yield f'transparency: takes {FAIR_ROW!r} for {complaint}'
+
+
 def main():
-    complaints = list(miscounted())
+    complaints = [*miscounted(), *mistabled()]
     for rule, path, fault, fair in CASES:
         path = pathlib.Path(path)
         top = SPDX if rule is text and path.suffix == '.c' else ''
