@@ -14,6 +14,7 @@ import sys
 CASE = re.compile(r'^(not )?ok\b\s*\d*\s*-?\s*(.*?)(?:\s+#\s*SKIP\b\s*(.*))?$', re.IGNORECASE)
 # A test that left early says why just before its own line: tests/unit/cmocka_all.h.
 REASON = re.compile(r'^#\s*SKIP\s+(.*)$')
+TOLD = 40  # lines of each failed program
 SKIPPED_PLAN = re.compile(r'^1\.\.0\b\s*#\s*SKIP\w*\s*(.*)$', re.IGNORECASE)
 
 
@@ -53,6 +54,20 @@ def count(run):
     return passed, failed, skipped
 
 
+def tell(run):
+    """What failed and what it said: often the log of a build machine is all that is left of it."""
+    for line in what_it_said(run):
+        print(f'    {line}')
+    print(f'failed: {run["name"]} ({run["result"].lower()}, status {run["returncode"]})')
+
+
+def what_it_said(run):
+    """All lines but those of cases that passed; the last ones, where they are many."""
+    lines = run.get('stdout', '').splitlines() + run.get('stderr', '').splitlines()
+    lines = [line for line in lines if line.strip() and not line.startswith('ok ')]
+    return lines[-TOLD:]
+
+
 def main():
     passed, failed, skipped, bad = 0, 0, [], []
     for path in sys.argv[1:]:
@@ -69,7 +84,7 @@ def main():
     for case, reason in skipped:
         print(f'skipped: {case}: {reason or "no reason given"}')
     for run in bad:
-        print(f'failed: {run["name"]} ({run["result"].lower()}, status {run["returncode"]})')
+        tell(run)
     print(f'{passed} passed, {failed} failed, {len(skipped)} skipped')
     return 1 if failed or not passed else 0
 

@@ -5,6 +5,7 @@ import base64
 import json
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -21,7 +22,8 @@ class Browser:
         program = next(filter(None, map(shutil.which, NAMES)), None)
         if not program:
             raise Skip('chromium is not installed')
-        self.folder = tempfile.TemporaryDirectory(prefix='cudamem-browser-')
+        self.folder = tempfile.TemporaryDirectory(prefix='cudamem-browser-',
+                                                  ignore_cleanup_errors=True)
         to_read, self.to = os.pipe()
         self.frm, from_write = os.pipe()
         command = [program, '--headless', '--disable-gpu', '--hide-scrollbars', '--no-first-run',
@@ -37,7 +39,8 @@ class Browser:
             script = f'exec 13<&{to_read} 14>&{from_write}; exec 3<&13 4>&14 13<&- 14>&-; exec "$@"'
         self.process = subprocess.Popen(['bash', '-c', script, 'bash', *command],
                                         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                                        stderr=subprocess.DEVNULL, pass_fds=(to_read, from_write))
+                                        stderr=subprocess.DEVNULL, pass_fds=(to_read, from_write),
+                                        start_new_session=True)
         os.close(to_read)
         os.close(from_write)
         self.buffer = b''
@@ -58,10 +61,18 @@ class Browser:
         return self
 
     def __exit__(self, *_):
+        # Its helpers outlive it by a moment and still write into the folder.
         self.process.terminate()
         self.process.wait()
+        try:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
         os.close(self.to)
         os.close(self.frm)
+        end = time.monotonic() + 10
+        while os.path.exists(self.folder.name) and time.monotonic() < end:
+            shutil.rmtree(self.folder.name, ignore_errors=True)
         self.folder.cleanup()
 
     def read(self):
