@@ -82,6 +82,10 @@ def sections(told, columns, markdown):
         yield 'Recording', ['What is added to the time of a request, switched while the program '
                             'runs:', *(f'{"* " if markdown else ""}{row["name"]}: '
                                        f'{tables.number(row["ns"])} ns' for row in told['recording'])]
+    if told['saving']:
+        yield 'Snapshots', ['Of 100 000 events and 10 000 blocks, whole processes of the tool:',
+                            *(f'{"* " if markdown else ""}{row["name"]}: {tables.number(row["ms"])} '
+                              'ms' for row in told['saving'])]
     if told['traces']:
         yield 'Traces', [*TRACES, '', tables.traces(told['traces'], markdown)]
     missing = [f'{entry["name"]}: {entry["reason"]}' for entry in told['skipped']]

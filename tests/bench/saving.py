@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: MIT
+"""What a snapshot takes: in the tool, in the program that stands still for it, and to write it out.
+
+The program plays on one core and then waits; the tool works on another, where there is one. A turn
+gives one value of each figure, of whole processes of the tool, from their start to their end.
+"""
+
+import contextlib
+import dataclasses
+import json
+import os
+import subprocess
+import tempfile
+import time
+
+from measure import Failed
+from workloads import OURS
+
+# More than are recorded by default, so that none of the events is lost.
+RING = 131072
+TIMEOUT = 60
+
+
+def run_tool(programs, *words):
+    """Milliseconds that the tool takes, and what it prints."""
+    command = [os.path.join(programs.build, 'tools', 'cudamemstat'), *map(str, words)]
+    began = time.perf_counter()
+    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT, check=False,
+                          env={**os.environ, 'DEBUGINFOD_URLS': ''},
+                          preexec_fn=lambda: os.sched_setaffinity(0, programs.cores[-1:]))
+    took = 1e3 * (time.perf_counter() - began)
+    if done.returncode:
+        raise Failed(f'{" ".join(command)}: status {done.returncode}: {done.stderr.strip()}')
+    return took, done.stdout
+
+
+@contextlib.contextmanager
+def playing(programs, job, folder):
+    """The program that snapshots are taken of, once it has done its work; its process number."""
+    command = [os.path.join(programs.build, 'tests', 'snapshot', 'snapshot_program'), 'many',
+               str(job.events), str(job.blocks)]
+    env = {**os.environ, 'LD_PRELOAD': programs.library, 'CUDASIM': 'memory:500G,guard:off',
+           'LD_LIBRARY_PATH': os.path.join(programs.build, 'tests', 'sim'),
+           'CUDAMEM_CONF': f'region_dir:{folder},events:{RING},stacks:{job.stacks}'}
+    with subprocess.Popen(command, env=env, text=True, stdin=subprocess.PIPE,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        os.sched_setaffinity(process.pid, programs.cores[:1])
+        if process.stdout.readline() != 'ready\n':
+            process.kill()
+            raise Failed(f'{" ".join(command)}: {process.communicate()[1].strip()}')
+        yield process.pid
+        process.stdin.close()
+
+
+@dataclasses.dataclass(frozen=True)
+class Saving:
+    """One turn: a program of so many events and blocks is looked at, and the copy written out."""
+    row: str
+    events: int
+    blocks: int
+    stacks: str = 'off'
+    column: str = OURS
+    once: bool = False
+
+    def run(self, programs):
+        with tempfile.TemporaryDirectory(dir='/dev/shm', prefix='cudamem-bench-') as folder, \
+                playing(programs, self, folder) as pid:
+            saved = os.path.join(folder, 'bench.cudamem')
+            snapshot_ms, said = run_tool(programs, 'snapshot', '--dir', folder, pid, '--json', '-O',
+                                         saved)
+            pickle_ms, _ = run_tool(programs, 'export', '--to', 'pickle', '-O',
+                                    os.path.join(folder, 'bench.pickle'), saved)
+        told = json.loads(said)
+        found = {'snapshot_ms': snapshot_ms, 'pickle_ms': pickle_ms}
+        if told['held_ms']:  # 0: it did not answer in time, and was copied without its help
+            found['held_ms'] = told['held_ms']
+        return found
+
+
+JOBS = (
+    Saving('snapshot', 100000, 10000),
+    Saving('snapshot, stacks', 100000, 10000, 'alloc'),
+    Saving('snapshot, many blocks', 100000, 100000),
+)
