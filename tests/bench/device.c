@@ -88,6 +88,11 @@ void device_work(void)
 	cudasim_advance(STEP_NS);
 }
 
+uint64_t device_mappings(void)
+{
+	return device_is_simulated() ? cudasim_calls("cuMemMap") : 0;
+}
+
 uint64_t device_peak_bytes(void)
 {
 	return device_is_simulated() ? cudasim_peak_bytes(0) : 0;

@@ -41,6 +41,8 @@ int device_work_open(void);
  * than the kernel runs, so that the device is busy but does not fall behind. Not counted as calls.
  */
 void device_work(void);
+/* Pages that the driver was asked to map so far. */
+uint64_t device_mappings(void);
 /* Bytes of the card in use at most so far. */
 uint64_t device_peak_bytes(void);
 

@@ -5,7 +5,7 @@ import math
 import statistics
 
 from measure import Series
-from workloads import CUBS, OURS, UNIT
+from workloads import CUBS, OURS, PAGED, UNIT
 
 LARGE_BYTES = 1 << 30
 
@@ -171,6 +171,13 @@ def trace_rows(results, traces):
             'reserved': {column: results.median(path, column, 'ratio')
                          for column in (OURS, 'torch', 'cub-pow2', 'cub-8x')},
             'smallest': results.median(path, 'smallest', 'ratio'),
+            'paged': {
+                'ns': results.median(path, PAGED),
+                'driver_calls': results.median(path, PAGED, 'driver_calls'),
+                'mapping_share': results.median(path, PAGED, 'mapping_share'),
+                'reserved': results.median(path, PAGED, 'ratio'),
+                'smallest': results.median(path, f'smallest {PAGED}', 'ratio'),
+            },
         }
 
 
@@ -193,6 +200,23 @@ def trace_goals(rows):
     if smallest:
         yield goal('smallest device, to live peak, geomean', geomean(smallest), 1.03, 'x')
         yield goal('smallest device, to live peak, the worst trace', max(smallest), 1.10, 'x')
+    yield from paged_goals(large)
+
+
+def paged_goals(rows):
+    """Of expandable_segments, over the traces of 1 GiB and more."""
+    def values(name):
+        return [row['paged'][name] for row in rows if row['paged'][name] is not None]
+
+    reserved, mapping, smallest = values('reserved'), values('mapping_share'), values('smallest')
+    yield goal('paged: reserved to live, geomean', geomean(reserved), 1.015, 'x')
+    yield goal('paged: reserved to live, the worst trace', max(reserved, default=None), 1.10, 'x')
+    yield goal('paged: share of requests that map pages, the median trace',
+               statistics.median(mapping) if mapping else None, 0.03, '')
+    if smallest:
+        yield goal('paged: smallest device, to live peak, geomean', geomean(smallest), 1.006, 'x')
+        yield goal('paged: smallest device, to live peak, the worst trace', max(smallest), 1.03,
+                   'x')
 
 
 def workload_rows(results, rows):

@@ -188,6 +188,27 @@ static int compare(const void *a, const void *b)
 	return (*x > *y) - (*x < *y);
 }
 
+/* A pass that counts the requests for which the driver was asked to map pages. */
+static bool first_pass(const struct door *door, const struct sequence *sequence, bool streams,
+		       void **slot)
+{
+	struct op *op = sequence->op;
+	const struct op *end = op + sequence->ops;
+	uint64_t requests = 0, mapping = 0, before;
+
+	for (; op < end; op++) {
+		const struct sequence one = {.op = op, .ops = 1};
+
+		before = device_mappings();
+		if (!pass(door, &one, streams, slot))
+			return false;
+		requests += op->bytes != 0;
+		mapping += device_mappings() != before;
+	}
+	printf("mapping_share %.5f\n", requests ? (double)mapping / (double)requests : 0.0);
+	return true;
+}
+
 /* The first pass shows the memory, the others, which find the allocator warm, the time. */
 static bool run(const struct options *options, const struct sequence *sequence, void **slot)
 {
@@ -198,7 +219,7 @@ static bool run(const struct options *options, const struct sequence *sequence, 
 	unsigned i, n = options->passes < PASSES_MAX ? options->passes : PASSES_MAX;
 
 	live = trace_peak_bytes(sequence);
-	if (!pass(door, sequence, options->streams, slot))
+	if (!first_pass(door, sequence, options->streams, slot))
 		return false;
 	printf("operations %zu\n", sequence->ops);
 	printf("live_bytes %llu\n", (unsigned long long)live);

@@ -28,6 +28,12 @@ TRACES = (
     'traces of 1 GiB and more.',
 )
 
+PAGED = (
+    'The same traces with expandable_segments: pages of 2 MiB in place of segments; to ours: the time, '
+    'to that above.',
+    'mapping: requests of the first pass for which pages were mapped, of all its requests.',
+)
+
 INTRODUCTION = """\
 # Measured on a processor, without a card
 
@@ -88,6 +94,7 @@ def sections(told, columns, markdown):
                               'ms' for row in told['saving'])]
     if told['traces']:
         yield 'Traces', [*TRACES, '', tables.traces(told['traces'], markdown)]
+        yield 'Traces on pages', [*PAGED, '', tables.paged_traces(told['traces'], markdown)]
     missing = [f'{entry["name"]}: {entry["reason"]}' for entry in told['skipped']]
     missing += [f'failed {entry["row"].strip()}, {entry["column"]}: {entry["reason"]}'
                 for entry in told['failed']]

@@ -53,7 +53,7 @@ def workloads(rows, columns, markdown=False):
 
 def goals(rows, markdown=False):
     def bound(row):
-        return f'>= {row["least"]:.3g}' if 'least' in row else f'<= {row["most"]:.3g}'
+        return f'>= {row["least"]:.4g}' if 'least' in row else f'<= {row["most"]:.4g}'
 
     return table(['goal', 'limit', 'measured', 'unit', ''],
                  [[row['name'], bound(row), number(row['value'], 3), row['unit'], row['verdict']]
@@ -75,3 +75,18 @@ def traces(rows, markdown=False):
             *([number(row['smallest'], 3)] if with_smallest else []),
         ])
     return table(heads + (['smallest'] if with_smallest else []), body, markdown)
+
+
+def paged_traces(rows, markdown=False):
+    heads = ['trace', 'ns', 'to ours', 'calls', 'mapping', 'reserved', 'smallest']
+    body = []
+    for row in rows:
+        paged, ours = row['paged'], row['ns']['ours']
+        slower = paged['ns'] / ours if paged['ns'] and ours else None
+        mapping = paged['mapping_share']
+        body.append([
+            row['name'], number(paged['ns']), number(slower, 2), number(paged['driver_calls'], 0),
+            '-' if mapping is None else f'{100 * mapping:.1f} %', number(paged['reserved'], 3),
+            number(paged['smallest'], 3),
+        ])
+    return table(heads, body, markdown)

@@ -104,6 +104,11 @@ class Whole(unittest.TestCase):
         self.assertEqual(trace['live_bytes'], (69 << 20) + 512)
         self.assertGreaterEqual(trace['reserved']['ours'], 1)
         self.assertGreaterEqual(trace['smallest'], 1)
+        paged = trace['paged']
+        self.assertGreaterEqual(paged['smallest'], 1)
+        self.assertLessEqual(paged['reserved'], trace['reserved']['ours'])
+        # Pages are there for the first request at least, and not for every one.
+        self.assertTrue(0 < paged['mapping_share'] < 1)
 
     def test_a_program_that_fails_is_told_and_not_counted(self):
         done = self.run_it('--quick', '--share', '1', '--repetitions', '1', '--traces', __file__)

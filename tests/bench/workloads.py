@@ -6,6 +6,7 @@ import shutil
 
 UNIT = 'unit'
 OURS = 'ours'
+PAGED = 'paged'  # the same library, on pages instead of segments
 CUBS = ('cub', 'cub-pow2', 'cub-8x')
 # glibc and the heaps that are put in front of it: they are asked for size / 512 bytes.
 HEAPS = ('glibc', 'jemalloc', 'tcmalloc', 'mimalloc')
@@ -115,6 +116,7 @@ def latency_job(preloads, share):
     return Job('latencies', OURS, 'bench', ('-l', '-s', share, 'driver', 'mixed'), preloads[OURS])
 
 
+PAGED_CONF = 'expandable_segments:True'
 TRACE_COLUMNS = ('glibc', 'cub-pow2', 'cub-8x', 'torch')
 
 
@@ -123,8 +125,17 @@ def trace_jobs(path, preloads, passes):
         if column == 'torch' or column in preloads:
             yield Job(path, column, 'replay', ('-n', passes, door_of(column), path),
                       preloads.get(column))
+    yield Job(path, PAGED, 'replay', ('-n', passes, door_of(OURS), path), preloads[OURS],
+              conf=PAGED_CONF)
     yield Job(path, '2 threads', 'replay', ('-n', passes, '-t', 2, 'driver', path), preloads[OURS],
               cores=2)
+
+
+def smallest_jobs(path, preloads):
+    """The smallest device on which the trace runs, in both modes."""
+    for column, conf in (('smallest', None), (f'smallest {PAGED}', PAGED_CONF)):
+        yield Job(path, column, 'replay', ('--smallest', door_of(OURS), path), preloads[OURS],
+                  conf=conf, once=True)
 
 
 def stacks_job(preloads, share):
