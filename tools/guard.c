@@ -222,14 +222,15 @@ static void spell_path(const char *pattern, unsigned pid, unsigned number, char 
 		path[used < bytes ? used : bytes - 1] = '\0';
 }
 
-static void save(struct cm_image *image, const char *pattern, unsigned number, const char *what)
+static void save(const struct cm_guard *guard, struct cm_image *image, const char *pattern,
+		 unsigned number, const char *what)
 {
 	const unsigned pid = image->header.pid;
 	struct cm_symbols_report report;
 	char path[PATH_BYTES];
 	int64_t bytes;
 
-	(void)cm_symbols_add(image, &report);
+	(void)cm_symbols_add(image, guard->options->debug_path, &report);
 	spell_path(pattern, pid, number, path, sizeof(path));
 	/* The name was given for this: what an earlier run left there gives way. */
 	if (!cm_save(image, path, true, &bytes))
@@ -247,7 +248,7 @@ static void look_for_oom(struct cm_guard *guard, struct watched *watched, const 
 		return;
 	image = take(watched, CM_REASON_OOM);
 	if (image)
-		save(image, guard->options->oom, ++guard->oom_files, "memory was out");
+		save(guard, image, guard->options->oom, ++guard->oom_files, "memory was out");
 	cm_image_free(image);
 }
 
@@ -299,7 +300,7 @@ static void save_peak(struct cm_guard *guard, struct watched *watched, unsigned 
 			       cm_size_format(state.peak, peak));
 	else
 		(void)snprintf(what, sizeof(what), "peak of %s in use", seen);
-	save(watched->peak, guard->options->save_peak, number, what);
+	save(guard, watched->peak, guard->options->save_peak, number, what);
 }
 
 static void report_leaks(struct cm_guard *guard, struct watched *watched)
@@ -313,7 +314,7 @@ static void report_leaks(struct cm_guard *guard, struct watched *watched)
 	if (!source.image)
 		return;
 	source.pid = (pid_t)source.image->header.pid;
-	err = cm_symbols_add(source.image, &report);
+	err = cm_symbols_add(source.image, guard->options->debug_path, &report);
 	if (!err)
 		err = cm_snapshot_create(source.image, &source.snapshot);
 	if (!err)

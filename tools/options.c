@@ -383,6 +383,9 @@ static int take(struct cm_options *options, enum cm_opt opt, const char *value)
 	case CM_OPT_DIR:
 		options->dir = value;
 		break;
+	case CM_OPT_DEBUG_PATH:
+		options->debug_path = value;
+		break;
 	case CM_OPT_COLOR:
 		if (parse_color(value, &options->color))
 			return complain_value(opt, value, infos[opt].argument);

@@ -74,7 +74,8 @@ struct cm_options {
 	const char *to;
 	const char *region;
 	const char *dir;
-	char **args; /* what is no option */
+	const char *debug_path; /* NULL: the usual folders alone */
+	char **args;            /* what is no option */
 	int arg_count;
 };
 

@@ -27,6 +27,11 @@ static void warn(const struct cm_source *source)
 	if (source->snapshot->broken_segments)
 		cm_advise("%zu segments are left out: their blocks do not fit together",
 			  source->snapshot->broken_segments);
+	if (source->symbols.missing)
+		cm_advise(
+			"gone or changed: %u of %u objects that stacks pass through; functions in "
+			"there have no names",
+			source->symbols.missing, source->symbols.modules);
 	if (source->symbols.lacks)
 		cm_advise("functions have no names: this build lacks %s", source->symbols.lacks);
 }
@@ -40,7 +45,7 @@ static int load(const struct cm_options *options, const struct cm_process *proce
 	err = cm_image_take(process->reader, options->timeout_ns, &source->image, why);
 	if (err)
 		return complain(process, why);
-	err = cm_symbols_add(source->image, &source->symbols);
+	err = cm_symbols_add(source->image, options->debug_path, &source->symbols);
 	if (!err)
 		err = cm_snapshot_create(source->image, &source->snapshot);
 	if (err) {

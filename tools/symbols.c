@@ -212,7 +212,8 @@ out:
 }
 #endif
 
-int cm_symbols_add(struct cm_image *image, struct cm_symbols_report *ret_report)
+int cm_symbols_add(struct cm_image *image, const char *debug_path,
+		   struct cm_symbols_report *ret_report)
 {
 	struct cm_symbols_report report = {0};
 	struct places places = {.image = image};
@@ -224,9 +225,12 @@ int cm_symbols_add(struct cm_image *image, struct cm_symbols_report *ret_report)
 		report.sites = (uint32_t)places.count;
 		err = places.failed ? -ENOMEM : 0;
 #if CM_HAVE_LIBDW
+		if (!err)
+			err = cm_dw_look_in(debug_path);
 		if (!err && places.count)
 			err = name_places(image, &places, &report);
 #else
+		(void)debug_path;
 		report.unnamed = report.sites;
 		report.lacks = places.count ? "libdw (elfutils)" : NULL;
 #endif

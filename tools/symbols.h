@@ -22,8 +22,10 @@ struct cm_symbols_report {
 
 /*
  * Fills CM_TABLE_SITE, CM_TABLE_FRAME and CM_TABLE_NAME of an image, unless somebody has before.
- * Reads files, and may wait for a debuginfod. -ENOMEM.
+ * Reads files, and may wait for a debuginfod. Separate debug files are looked for in the folders of
+ * `debug_path`, a list with colons, before the usual places; NULL: there alone. -ENOMEM.
  */
-int cm_symbols_add(struct cm_image *image, struct cm_symbols_report *ret_report);
+int cm_symbols_add(struct cm_image *image, const char *debug_path,
+		   struct cm_symbols_report *ret_report);
 
 #endif

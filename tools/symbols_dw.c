@@ -4,8 +4,10 @@
 #include <dwarf.h>
 #include <elfutils/libdw.h>
 #include <elfutils/libdwfl.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -19,7 +21,10 @@ struct cm_dw {
 	Dwfl_Module *module;
 };
 
-/* Separate debug files where distributions put them, and beside the object. */
+/* Beside the object, in a folder there, and where distributions put them; elfutils' own default. */
+#define USUAL_PLACES ":.debug:/usr/lib/debug"
+
+/* NULL: the usual places. Read at each use, so it may change between two objects. */
 static char *debug_path;
 
 static const Dwfl_Callbacks callbacks = {
@@ -28,6 +33,43 @@ static const Dwfl_Callbacks callbacks = {
 	.section_address = dwfl_offline_section_address,
 	.debuginfo_path = &debug_path,
 };
+
+/* Each folder as seen from here: elfutils takes a relative one as seen from the object. */
+static char *spell_path(const char *folders)
+{
+	char *path = NULL, *folder, *whole;
+	size_t length, bytes;
+	FILE *out;
+
+	out = open_memstream(&path, &bytes);
+	if (!out)
+		return NULL;
+	for (; *folders; folders += length + (folders[length] == ':')) {
+		length = strcspn(folders, ":");
+		folder = strndup(folders, length);
+		whole = folder ? realpath(folder, NULL) : NULL;
+		if (whole)
+			(void)fprintf(out, "%s:", whole);
+		free(whole);
+		free(folder);
+	}
+	(void)fputs(USUAL_PLACES, out);
+	if (!fclose(out))
+		return path;
+	free(path);
+	return NULL;
+}
+
+int cm_dw_look_in(const char *folders)
+{
+	char *path = folders ? spell_path(folders) : NULL;
+
+	if (folders && !path)
+		return -ENOMEM;
+	free(debug_path);
+	debug_path = path;
+	return 0;
+}
 
 static bool has_build_id(Dwfl_Module *found, const struct cm_module *module)
 {
@@ -141,13 +183,24 @@ static bool is_function(Dwarf_Die *die)
 	       tag == DW_TAG_entry_point;
 }
 
+/* The name that the table of symbols has, if it is one of C++ or Rust. */
+static const char *mangled_symbol(Dwfl_Module *module, uint64_t address)
+{
+	const char *symbol = dwfl_module_addrname(module, address);
+
+	return symbol && (!strncmp(symbol, "_Z", 2) || !strncmp(symbol, "_R", 2)) ? symbol : NULL;
+}
+
 /* The linkage name has the parameters and the namespaces; C has none. */
-static char *name_die(Dwarf_Die *die)
+static char *name_die(Dwarf_Die *die, Dwfl_Module *module, uint64_t address)
 {
 	const char *name = attribute_text(die, DW_AT_linkage_name);
 
 	if (!name)
 		name = attribute_text(die, DW_AT_MIPS_linkage_name);
+	/* Nor have the functions that one file alone sees, in any language. */
+	if (!name && dwarf_tag(die) == DW_TAG_subprogram)
+		name = mangled_symbol(module, address);
 	if (!name)
 		name = dwarf_diename(die);
 	return name ? demangle(name) : NULL;
@@ -212,7 +265,7 @@ static bool name_scopes(struct cm_dw *dw, uint64_t address, cm_dw_fn fn, void *d
 	for (i = 0; i < count; i++) {
 		if (!is_function(&scopes[i]))
 			continue;
-		name = name_die(&scopes[i]);
+		name = name_die(&scopes[i], dw->module, address);
 		if (!name)
 			break;
 		fn(data, name, file, line);

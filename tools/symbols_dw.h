@@ -14,6 +14,12 @@ struct cm_dw;
 typedef void (*cm_dw_fn)(void *data, const char *function, const char *file, uint32_t line);
 
 /*
+ * From here on separate debug files are looked for in these folders too, a list with colons; NULL:
+ * in the usual places alone. -ENOMEM.
+ */
+int cm_dw_look_in(const char *folders);
+
+/*
  * Finds the object of a module: the file at `path` if its build-id is the one recorded, else by the
  * build-id alone (debug files, debuginfod). NULL: nowhere.
  */

@@ -32,10 +32,11 @@ class Kit:
                              stdout=subprocess.PIPE, check=True)
         return pathlib.Path(run.stdout.strip())
 
-    def run(self, *words, **more):
+    def run(self, *words, environment=None, **more):
         return subprocess.run([self.tool, *map(str, words)], capture_output=True, check=False,
                               timeout=120, cwd=self.folder,
-                              env={**os.environ, 'DEBUGINFOD_URLS': ''}, **more)
+                              env={**os.environ, 'DEBUGINFOD_URLS': '', **(environment or {})},
+                              **more)
 
     def ok(self, *words):
         run = self.run(*words)
