@@ -38,6 +38,8 @@ static struct {
 	void (*allocator_enter)(void);
 	void (*allocator_leave)(void);
 	void (*allocator_settles)(void);
+	uint64_t (*now)(void);
+	void (*advance)(uint64_t ns);
 } checker;
 
 static int do_nothing(void)
@@ -66,6 +68,10 @@ static void find_checker(void)
 	*(void **)&checker.allocator_enter = find(driver, "cudasim_allocator_enter");
 	*(void **)&checker.allocator_leave = find(driver, "cudasim_allocator_leave");
 	*(void **)&checker.allocator_settles = find(driver, "cudasim_allocator_settles");
+	if (driver) {
+		*(void **)&checker.now = dlsym(driver, "cudasim_now");
+		*(void **)&checker.advance = dlsym(driver, "cudasim_advance");
+	}
 }
 
 static void prepare(void)
@@ -169,6 +175,25 @@ MARKED(page_map, (uint64_t addr, uint64_t bytes, uint64_t page), (addr, bytes, p
 MARKED(page_unmap, (uint64_t addr, uint64_t bytes), (addr, bytes))
 /* clang-format on */
 
+/*
+ * The library's clock is the machine's: work goes on while it naps, however short the nap is for the
+ * tester, and how often it asks before its patience is out does not hang on who else uses the
+ * processor.
+ */
+static uint64_t now_ns(void)
+{
+	prepare();
+	return checker.now ? checker.now() : inner->now_ns();
+}
+
+static void sleep_ns(uint64_t ns)
+{
+	prepare();
+	if (checker.advance)
+		checker.advance(ns);
+	inner->sleep_ns(checker.advance ? 0 : ns);
+}
+
 /* What goes after its context takes the program's blocks along, as it does natively. */
 static __thread bool context_is_gone;
 
@@ -199,6 +224,8 @@ const struct cm_driver_ops *__wrap_cm_driver_ops(void)
 		ops.ctx_synchronize = ctx_synchronize;
 		ops.page_map = page_map;
 		ops.page_unmap = page_unmap_of_any;
+		ops.now_ns = now_ns;
+		ops.sleep_ns = sleep_ns;
 		cm_ring_break(&ops);
 	}
 	return &ops;
