@@ -163,7 +163,7 @@ def main():
     chosen = spread(cases, int(runs))
     began = time.monotonic()
     complaints = []
-    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+    with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         work = [pool.submit(judge, machine, case) for case in chosen]
         for one in concurrent.futures.as_completed(work):
             if one.result():

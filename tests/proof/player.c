@@ -10,6 +10,7 @@
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -122,9 +123,7 @@ static struct {
 	bool simulated;
 } play;
 
-static pthread_mutex_t baton = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t passed = PTHREAD_COND_INITIALIZER;
-static size_t turn; /* the operation whose turn it is; guarded by the baton */
+static sem_t baton[PROOF_THREADS]; /* one of them is up, or its thread is at work */
 
 /* ---- answers ---- */
 
@@ -1220,21 +1219,19 @@ static void perform(struct hand *hand, size_t i)
 	hand->done++;
 }
 
-static void take_baton(size_t i)
+static void take_baton(const struct hand *hand)
 {
-	(void)pthread_mutex_lock(&baton);
-	while (turn != i)
-		(void)pthread_cond_wait(&passed, &baton);
-	(void)pthread_mutex_unlock(&baton);
+	while (sem_wait(&baton[hand->number]))
+		;
 }
 
-/* Up to the next operation of another thread. */
+/* To whom the operation belongs; behind the last one, the threads end in turn. */
 static void pass_baton(size_t i)
 {
-	(void)pthread_mutex_lock(&baton);
-	turn = i;
-	(void)pthread_cond_broadcast(&passed);
-	(void)pthread_mutex_unlock(&baton);
+	size_t to = i < play.run.count ? play.run.ops[i].thread : i - play.run.count;
+
+	if (to < PROOF_THREADS)
+		(void)sem_post(&baton[to]);
 }
 
 static size_t next_of(uint8_t thread, size_t i)
@@ -1251,7 +1248,7 @@ static void *live(void *arg)
 
 	while (i < play.run.count) {
 		if (!play.run.free_running)
-			take_baton(i);
+			take_baton(hand);
 		do
 			perform(hand, i++);
 		while (!play.run.free_running && i < play.run.count &&
@@ -1262,7 +1259,7 @@ static void *live(void *arg)
 	}
 	/* Nobody else may end these. */
 	if (!play.run.free_running)
-		take_baton(play.run.count + hand->number);
+		take_baton(hand);
 	end_captures(hand, false);
 	if (!play.run.free_running)
 		pass_baton(play.run.count + hand->number + 1u);
@@ -1323,6 +1320,10 @@ void proof_play(const struct proof_run *run)
 	play.hand[0].generation = 0; /* to be entered by the hand's own thread */
 	for (t = 0; t < PROOF_THREADS; t++) {
 		play.hand[t].number = (uint8_t)t;
+		(void)sem_init(&baton[t], 0, 0);
+	}
+	pass_baton(0);
+	for (t = 0; t < PROOF_THREADS; t++) {
 		if (pthread_create(&thread[t], NULL, live, &play.hand[t]))
 			wrong(&play.hand[t], "no thread");
 	}

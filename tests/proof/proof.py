@@ -62,6 +62,7 @@ class Player:
         self.proof = str(proof)
         self.library = str(library)
         self.out = pathlib.Path(out)
+        self.asking = []  # of each program, how many operations came to a call of the driver
 
     def run(self, arguments, plan, conf):
         """Plays; conf None is without the library. Returns the transcript."""
@@ -88,6 +89,7 @@ class Player:
 
     def judge(self, arguments, plan, conf, flags):
         answers = self.run(arguments, plan, conf)
+        self.asking.append(len({line.split(' ', 1)[0] for line in answers}))
         if not is_comparable(plan, flags):
             return
         native = self.run(arguments, plan, None)
@@ -165,7 +167,7 @@ def main():
     parser.add_argument('--programs', type=int, default=0)
     parser.add_argument('--length', type=int, default=2000)
     parser.add_argument('--first', type=int, default=0)
-    parser.add_argument('--jobs', type=int, default=os.cpu_count())
+    parser.add_argument('--jobs', type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument('--replay', type=pathlib.Path, nargs='*')
     parser.add_argument('--broken', type=pathlib.Path, nargs='*')
     options = parser.parse_args()
@@ -190,8 +192,8 @@ def main():
     for complaint in complaints:
         print(complaint, file=sys.stderr)
     if options.replay is None and options.broken is None:
-        print(f'{options.programs} programs, {options.programs * options.length} operations, '
-              f'{len(complaints)} failed, {time.monotonic() - began:.0f} s')
+        print(f'{options.programs} programs, {options.programs * options.length} operations, of '
+              f'which {sum(player.asking)} called the driver, {len(complaints)} failed, {time.monotonic() - began:.0f} s')
     return 1 if complaints else 0
 
 
