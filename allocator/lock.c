@@ -4,13 +4,17 @@
 #include <errno.h>
 #include <linux/futex.h>
 #include <linux/membarrier.h>
+#include <sched.h>
 #include <stddef.h>
-#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 /* The critical sections are shorter than a system call: look again this often before sleeping. */
 #define SPINS 100
+/* So many system calls, refused ones too, last a thousand times what a store takes to be seen. */
+#ifndef SETTLING_CALLS
+#define SETTLING_CALLS 100000
+#endif
 
 static void relax(void)
 {
@@ -50,38 +54,44 @@ void cm_lock_init(struct cm_lock *lock)
 
 /* --- the favour ------------------------------------------------------------------------------ */
 
+/* 0: not asked yet, 1: the kernel has the barrier, -1: not, or no longer. */
+static _Atomic int agreed;
+
+static bool barrier(void)
+{
+	return !syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
+}
+
+/* Asked for once, and tried; a forked child has its parent's agreement. */
+static bool has_barrier(void)
+{
+	int is = atomic_load_explicit(&agreed, memory_order_relaxed);
+
+	if (!is) {
+		is = !syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) &&
+				     barrier()
+			     ? 1
+			     : -1;
+		atomic_store_explicit(&agreed, is, memory_order_relaxed);
+	}
+	return is > 0;
+}
+
 /*
- * A full barrier on every processor that runs a thread of the process. Where the kernel has come to
- * refuse it since it was agreed upon (a filter, laid later), taking a right to a page away does the
- * same: the kernel has to interrupt those processors for it.
+ * A full barrier on every processor that runs a thread of the process. A kernel that has come to
+ * refuse it (a filter, laid later) may refuse anything, so what is left is time: a processor's
+ * stores reach memory by themselves, within microseconds, and a thread that is interrupted between
+ * its store and its look looks anew. From then on nobody is favoured.
  */
 static void barrier_everywhere(void)
 {
-	const size_t bytes = 4096;
-	volatile char *page;
+	uint32_t i;
 
-	if (!syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0))
+	if (barrier())
 		return;
-	page = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (page == MAP_FAILED)
-		return;
-	*page = 1;
-	(void)mprotect((void *)page, bytes, PROT_READ);
-	(void)munmap((void *)page, bytes);
-}
-
-/* Asked for once; a forked child has its parent's agreement. */
-static bool has_barrier(void)
-{
-	static _Atomic int known; /* -1: no, 1: yes */
-	int is = atomic_load_explicit(&known, memory_order_relaxed);
-
-	if (!is) {
-		is = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) ? -1
-											      : 1;
-		atomic_store_explicit(&known, is, memory_order_relaxed);
-	}
-	return is > 0;
+	atomic_store_explicit(&agreed, -1, memory_order_relaxed);
+	for (i = 0; i < SETTLING_CALLS; i++)
+		(void)sched_yield();
 }
 
 /* The holder of the word becomes the favourite, if its flag is free or its own. */

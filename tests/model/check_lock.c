@@ -5,16 +5,30 @@
  * that one does not know membarrier(2), and is shown stronger orders.
  */
 #undef __SANITIZE_THREAD__
+#include <sched.h>
+
 #include "allocator/thread.h"
 
 #include "tests/model/model.h"
 
 /* Threads of the model are one thread to the C library. */
 #define cm_thread_id model_thread
+/* However often it yields for it. */
+static bool time_settles;
+
+static int yield_until_stores_are_seen(void)
+{
+	if (time_settles)
+		model_settle();
+	return 0;
+}
+#define sched_yield yield_until_stores_are_seen
+
 /* clang-format off: after the name is another */
 #include "allocator/lock.h"
 #undef CM_LOCK_STREAK
 #define CM_LOCK_STREAK 1u
+#define SETTLING_CALLS 1
 #include "allocator/lock.c" /* NOLINT(bugprone-suspicious-include) */
 /* clang-format on */
 
@@ -25,13 +39,21 @@ static void setup(void)
 {
 	cm_lock_init(&lock);
 	guarded = 0;
-	model_without_membarrier = false;
+	model_without_membarrier = model_refuses_membarrier = false;
+	time_settles = true;
+	atomic_store(&agreed, 0);
 }
 
 static void setup_without_barrier(void)
 {
 	setup();
 	model_without_membarrier = true;
+}
+
+static void setup_without_time(void)
+{
+	setup();
+	time_settles = false;
 }
 
 static void take(void)
@@ -54,6 +76,19 @@ static void take_or_not(void)
 		return;
 	guarded++;
 	cm_lock_release(&lock);
+}
+
+/* A filter is laid when there is a favourite, and the lock is one as ever from then on. */
+static void take_behind_filter(void)
+{
+	model_refuses_membarrier = true;
+	take();
+}
+
+static void three_were_in_unfavoured(void)
+{
+	MODEL_MUST(guarded == 3 && !cm_lock_is_held(&lock));
+	MODEL_MUST(!atomic_load(&lock.favourite) || atomic_load(&agreed) == 1);
 }
 
 static void three_were_in(void)
@@ -93,6 +128,18 @@ int main(void)
 		 four_were_in,
 		 2,
 		 NULL},
+		{"a barrier that is refused of late",
+		 setup,
+		 {take_twice, take_behind_filter},
+		 three_were_in_unfavoured,
+		 3,
+		 NULL},
+		{"refused, and no time for stores to arrive",
+		 setup_without_time,
+		 {take_twice, take_behind_filter},
+		 NULL,
+		 3,
+		 "deadlock"},
 		{"without the barrier on every processor",
 		 setup_without_barrier,
 		 {take_twice, take},

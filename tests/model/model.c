@@ -699,6 +699,7 @@ static long futex_wake(const void *addr, unsigned n)
 }
 
 bool model_without_membarrier;
+bool model_refuses_membarrier;
 
 /* Every processor of the process orders its accesses, at some moment of the call. */
 static long membarrier(void)
@@ -713,6 +714,11 @@ static long membarrier(void)
 	return 0;
 }
 
+void model_settle(void)
+{
+	(void)membarrier();
+}
+
 long __wrap_syscall(long number, ...);
 long __wrap_syscall(long number, ...)
 {
@@ -722,6 +728,8 @@ long __wrap_syscall(long number, ...)
 	int what;
 	unsigned value;
 
+	if (number == SYS_membarrier && model_refuses_membarrier)
+		return -1;
 	if (number == SYS_membarrier)
 		return run.running && !model_without_membarrier ? membarrier() : 0;
 	if (number != SYS_futex)

@@ -50,6 +50,10 @@ unsigned model_choose(unsigned n);
 
 /* A planted fault: membarrier(2) does nothing. */
 extern bool model_without_membarrier;
+/* It answers with an error, from when this is set. */
+extern bool model_refuses_membarrier;
+/* As much time as any store takes to be seen: what processors keep to, if not C. */
+void model_settle(void);
 
 /* A word as another process reads it, by a system call: any value that it may see. */
 uint64_t model_peek(const void *addr, size_t bytes);

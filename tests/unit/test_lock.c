@@ -5,8 +5,10 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/syscall.h>
 
 #include "tests/unit/cmocka_all.h"
 
@@ -65,6 +67,31 @@ static void take_often(uint32_t times)
 		counter++;
 		cm_lock_release(&lock);
 	}
+}
+
+/* The kernel, which may come to refuse the barrier, as a filter makes it. */
+static bool barrier_is_refused;
+static unsigned refused;
+
+long __real_syscall(long number, ...);
+long __wrap_syscall(long number, ...);
+
+long __wrap_syscall(long number, ...)
+{
+	long arg[6];
+	va_list args;
+	size_t i;
+
+	if (number == SYS_membarrier && barrier_is_refused) {
+		refused++;
+		errno = EPERM;
+		return -1;
+	}
+	va_start(args, number);
+	for (i = 0; i < 6; i++)
+		arg[i] = va_arg(args, long);
+	va_end(args);
+	return __real_syscall(number, arg[0], arg[1], arg[2], arg[3], arg[4], arg[5]);
 }
 
 static bool has_favourite(void)
@@ -182,6 +209,26 @@ static void favours_that_come_and_go_let_one_in_at_a_time(void **state)
 	assert_false(cm_lock_is_held(&lock));
 }
 
+/* The last one: the process is without a barrier for good. */
+static void nobody_is_favoured_once_the_barrier_is_refused(void **state)
+{
+	(void)state;
+	cm_lock_init(&lock);
+	take_often(CM_LOCK_STREAK + 1);
+	if (!has_favourite())
+		cm_skip("no membarrier(2) here");
+	barrier_is_refused = true;
+	refused = 0;
+	in_another_thread(take_once);
+	assert_int_equal(refused, 1);
+	assert_false(has_favourite());
+	take_often(2 * CM_LOCK_STREAK);
+	barrier_is_refused = false;
+	take_often(2 * CM_LOCK_STREAK);
+	assert_false(has_favourite());
+	assert_false(cm_lock_is_held(&lock));
+}
+
 /* Takes what it holds on purpose, which the analysis would refuse. */
 static void CM_UNCHECKED a_held_lock_is_not_had_by_trying(void **state)
 {
@@ -203,6 +250,7 @@ int main(void)
 		cmocka_unit_test(who_takes_it_often_is_favoured_until_another_comes),
 		cmocka_unit_test(a_favourite_that_is_inside_has_it_alone),
 		cmocka_unit_test(favours_that_come_and_go_let_one_in_at_a_time),
+		cmocka_unit_test(nobody_is_favoured_once_the_barrier_is_refused),
 	};
 
 	return cmocka_run_group_tests_name("lock", tests, NULL, NULL);
