@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The page-backed heap gives pages back to the driver.
+ */
+#include <sys/mman.h>
+
+#include "allocator/fence.h"
+#include "allocator/paged_moves.h"
+#include "allocator/rows.h"
+
+#define PAGE CM_PAGED_PAGE
+#define LOST CM_PAGED_LOST
+
+/* The next free block of a run that holds whole pages: of one that is not recycled, all or none. */
+static bool find_idle(struct cm_heap *heap, const struct cm_paged *paged, uint32_t run,
+		      uint32_t *ret_block, struct cm_paged_span *ret_pages)
+{
+	struct cm_cache *cache = heap->cache;
+	const bool whole = !cm_segment_is_recycled(cache, &cache->segment[run]);
+	uint32_t index;
+
+	if (whole && !cm_segment_is_free(cache, &cache->segment[run]))
+		return false;
+	for (index = cache->segment[run].first; index; index = cache->block[index].next) {
+		if (cache->block[index].state != CM_BLOCK_FREE)
+			continue;
+		*ret_pages = cm_paged_whole_pages(paged, &cache->block[index], UINT32_MAX);
+		*ret_block = index;
+		if (ret_pages->count)
+			return true;
+	}
+	return false;
+}
+
+/* Takes idle pages of a heap out of the tables until there are none or too many parts. `orphans`: of
+ * runs that are not recycled alone. */
+static void collect_locked(struct cm_heap *heap, bool orphans, struct cm_paged_victims *victims)
+{
+	struct cm_cache *cache = heap->cache;
+	uint32_t s, end = cm_rows_segments(cache), index;
+	struct cm_paged *paged;
+	struct cm_paged_span pages;
+
+	for (s = 1; s < end; s++) {
+		const struct cm_segment *run = &cache->segment[s];
+
+		/* Where a run is cut in two, one of them may be another row: seen below or at the
+		 * next call. */
+		while (cm_segment_is_of(run, heap->device) && run->flags & CM_SEGMENT_PAGED &&
+		       run->heap == heap->index) {
+			paged = heap->paged[cm_segment_fit(run)];
+			if (!paged || (orphans && cm_segment_is_recycled(cache, run)) ||
+			    !find_idle(heap, paged, s, &index, &pages))
+				break;
+			/* Freed without waiting for the device, as it was to go back at once. */
+			victims->busy |= !cm_segment_is_recycled(cache, run);
+			if (!cm_paged_cut_locked(heap, paged, index, pages, victims))
+				return;
+		}
+	}
+}
+
+/* Of all contexts: work of each may touch what the others have. */
+static void wait_for_contexts(struct cm_cache *cache)
+{
+	uint32_t i, n = atomic_load_explicit(&cache->heaps, memory_order_acquire);
+	uint64_t ctx;
+
+	for (i = 0; i < n; i++) {
+		ctx = cm_heap_ctx(atomic_load_explicit(&cache->heap[i], memory_order_relaxed));
+		if (ctx)
+			(void)cache->ops->ctx_synchronize(ctx);
+	}
+}
+
+static uint64_t release_of(struct cm_heap *heap, bool orphans)
+{
+	struct cm_cache *cache = heap->cache;
+	struct cm_paged_victims victims = {.parts = 0};
+	uint64_t bytes = 0;
+
+	do {
+		cm_lock_acquire(&cache->turn);
+		if (cm_fence_is_complete_turned(&heap->ordered)) {
+			cm_lock_acquire(&heap->device->lock);
+			collect_locked(heap, orphans, &victims);
+			cm_lock_release(&heap->device->lock);
+		}
+		cm_lock_release(&cache->turn);
+		if (!victims.pages)
+			return bytes;
+		/* As cuMemFree waits. In a context that is broken no work is left. */
+		if (victims.busy)
+			wait_for_contexts(cache);
+		victims.busy = false;
+		bytes += cm_paged_give_back(cache->ops, &victims);
+	} while (true);
+}
+
+static uint64_t release(struct cm_device *device, bool orphans)
+{
+	struct cm_cache *cache = device->cache;
+	uint32_t i, n = atomic_load_explicit(&cache->heaps, memory_order_acquire);
+	struct cm_heap *heap;
+	uint64_t bytes = 0;
+
+	if (!cache->policy.expandable_segments)
+		return 0;
+	cm_lock_acquire(&device->paging);
+	for (i = 0; i < n; i++) {
+		heap = atomic_load_explicit(&cache->heap[i], memory_order_relaxed);
+		if (cm_heap_ctx(heap) && heap->device == device)
+			bytes += release_of(heap, orphans);
+	}
+	cm_lock_release(&device->paging);
+	return bytes;
+}
+
+uint64_t cm_paged_release(struct cm_device *device)
+{
+	return release(device, false);
+}
+
+uint64_t cm_paged_release_orphans(struct cm_device *device)
+{
+	return release(device, true);
+}
+
+uint64_t cm_paged_returnable_locked(const struct cm_cache *cache, uint32_t run)
+{
+	uint64_t from = 0, first, end, bytes = 0;
+	const struct cm_block *block;
+	uint32_t index = cache->segment[run].first;
+
+	do {
+		block = index ? &cache->block[index] : NULL;
+		if (block && block->state != CM_BLOCK_LIVE) {
+			from = from ? from : block->addr;
+		} else if (from) {
+			first = (from + PAGE - 1) / PAGE;
+			end = (block ? block->addr : cm_paged_end_of(&cache->segment[run])) / PAGE;
+			bytes += end > first ? (end - first) * PAGE : 0;
+			from = 0;
+		}
+		index = block ? block->next : 0;
+	} while (block);
+	return bytes;
+}
+
+void cm_paged_forget_locked(struct cm_heap *heap)
+{
+	uint32_t fit;
+
+	for (fit = 0; fit < CM_FIT_COUNT; fit++) {
+		struct cm_paged *paged = heap->paged[fit];
+
+		if (!paged)
+			continue;
+		heap->paged[fit] = NULL;
+		paged->next = heap->device->forgotten;
+		heap->device->forgotten = paged;
+	}
+	heap->open_to = 0;
+}
+
+/* None while a context is ending: its work may run until the driver has done with it. */
+static struct cm_paged *take_forgotten(struct cm_device *device)
+{
+	struct cm_cache *cache = device->cache;
+	struct cm_paged *paged;
+
+	cm_lock_acquire(&cache->turn);
+	cm_lock_acquire(&device->lock);
+	paged = cache->ending ? NULL : device->forgotten;
+	if (paged)
+		device->forgotten = paged->next;
+	cm_lock_release(&device->lock);
+	cm_lock_release(&cache->turn);
+	return paged;
+}
+
+/* The range itself stays reserved where a page of it is lost. */
+static void return_range(const struct cm_driver_ops *ops, struct cm_paged *paged)
+{
+	bool all = true;
+	uint32_t at;
+
+	for (at = 0; at < paged->top; at++) {
+		if (paged->page[at].handle)
+			cm_paged_unmap(ops, paged, (struct cm_paged_span){at, 1});
+		all &= paged->page[at].handle != LOST;
+	}
+	if (all)
+		(void)ops->range_free(paged->base, paged->bytes);
+	(void)munmap(paged, cm_paged_table_bytes(paged->bytes));
+}
+
+void cm_paged_return_forgotten(struct cm_cache *cache)
+{
+	uint32_t i, n = atomic_load_explicit(&cache->devices, memory_order_acquire);
+	struct cm_paged *paged;
+
+	for (i = 0; cache->policy.expandable_segments && i < n; i++) {
+		cm_lock_acquire(&cache->device[i]->paging);
+		while ((paged = take_forgotten(cache->device[i])))
+			return_range(cache->ops, paged);
+		cm_lock_release(&cache->device[i]->paging);
+	}
+}
