@@ -15,6 +15,10 @@
 /* An idle device answers at once; a program's request may have to wait for so long. */
 #define LOOK_NS UINT64_C(200000)
 
+/* Pages go back in a step until it has taken so long, and so many of them at once. */
+#define PAGES_NS    UINT64_C(500000)
+#define PAGES_BYTES (8 * CM_PAGED_PAGE)
+
 #define ONE_BITS 32 /* of fixed-point numbers below 1 */
 
 /* 6x^5 - 15x^4 + 10x^3, upside down. */
@@ -80,32 +84,67 @@ static void note_given(struct cm_device *device, uint64_t idle_since_ns, uint64_
 
 /* What is idle on a device. */
 struct idle {
+	const struct cm_device *device;
+	uint64_t now_tick;
+	uint64_t now_ns;
 	uint64_t bytes;
 	uint64_t kept;     /* so much of it may be */
 	uint64_t since_ns; /* since when the idlest piece is */
+	bool pages;        /* which consists of pages */
 };
+
+static void count_piece(struct idle *idle, uint64_t bytes, uint64_t tick, bool pages)
+{
+	const uint64_t age_ns = ticks_to_ns(idle->device, idle->now_tick - tick, idle->now_tick,
+					    idle->now_ns);
+
+	idle->bytes += bytes;
+	idle->kept += cm_decay_keep(bytes, age_ns, idle->device->cache->policy.decay_ns);
+	if (idle->now_ns > age_ns && idle->now_ns - age_ns < idle->since_ns) {
+		idle->since_ns = idle->now_ns - age_ns;
+		idle->pages = pages;
+	}
+}
+
+static void count_pages(void *data, const struct cm_paged_idle *pages)
+{
+	count_piece(data, pages->pages * CM_PAGED_PAGE, pages->tick, true);
+}
+
+static void count_all_pages_locked(struct cm_device *device, struct idle *idle)
+{
+	struct cm_cache *cache = device->cache;
+	uint32_t i, heaps = atomic_load_explicit(&cache->heaps, memory_order_acquire);
+	struct cm_heap *heap;
+
+	for (i = 0; cache->policy.expandable_segments && i < heaps; i++) {
+		heap = atomic_load_explicit(&cache->heap[i], memory_order_relaxed);
+		if (cm_heap_ctx(heap) && heap->device == device)
+			cm_paged_each_idle_locked(heap, count_pages, idle);
+	}
+}
 
 static struct idle count_idle_locked(struct cm_device *device)
 {
 	struct cm_cache *cache = device->cache;
-	const uint64_t tick = cm_ops_tick(cache->ops), now_ns = cache->ops->now_ns();
-	struct idle idle = {.kept = count_given(device, now_ns), .since_ns = now_ns};
+	const uint64_t now_ns = cache->ops->now_ns();
+	struct idle idle = {
+		.device = device,
+		.now_tick = cm_ops_tick(cache->ops),
+		.now_ns = now_ns,
+		.kept = count_given(device, now_ns),
+		.since_ns = now_ns,
+	};
 	uint32_t s, end = cm_rows_segments(cache);
-	uint64_t age_ns;
 
 	for (s = 1; s < end; s++) {
 		const struct cm_segment *segment = &cache->segment[s];
 
-		if (!cm_segment_is_of(segment, device) || !cm_segment_is_free(cache, segment) ||
-		    segment->flags & CM_SEGMENT_PAGED)
-			continue;
-		age_ns = ticks_to_ns(device, tick - cache->block[segment->first].tick, tick,
-				     now_ns);
-		idle.bytes += segment->size;
-		idle.kept += cm_decay_keep(segment->size, age_ns, cache->policy.decay_ns);
-		if (now_ns > age_ns && now_ns - age_ns < idle.since_ns)
-			idle.since_ns = now_ns - age_ns;
+		if (cm_segment_is_of(segment, device) && cm_segment_is_free(cache, segment) &&
+		    !(segment->flags & CM_SEGMENT_PAGED))
+			count_piece(&idle, segment->size, cache->block[segment->first].tick, false);
 	}
+	count_all_pages_locked(device, &idle);
 	return idle;
 }
 
@@ -127,6 +166,20 @@ static void poll_device(struct cm_device *device)
 	cm_lock_release(&cache->turn);
 }
 
+/* Pages, a few at a time, so that nobody who wants to map some waits for long. */
+static uint64_t give_pages(struct cm_device *device, uint64_t most)
+{
+	const struct cm_driver_ops *ops = device->cache->ops;
+	const uint64_t start = ops->now_ns();
+	uint64_t bytes = 0, pass = 1, want;
+
+	while (pass && bytes < most && ops->now_ns() - start < PAGES_NS) {
+		want = most - bytes < PAGES_BYTES ? most - bytes : PAGES_BYTES;
+		bytes += pass = cm_paged_release_idlest(device, want);
+	}
+	return bytes;
+}
+
 /* The slow lock is held, and the device has nothing to do. The bytes given back. */
 static uint64_t give_excess(struct cm_device *device)
 {
@@ -139,7 +192,8 @@ static uint64_t give_excess(struct cm_device *device)
 	cm_lock_release(&device->lock);
 	if (idle.bytes <= idle.kept)
 		return 0;
-	bytes = cm_release_idlest(device, idle.bytes - idle.kept);
+	bytes = idle.pages ? give_pages(device, idle.bytes - idle.kept)
+			   : cm_release_idlest(device, idle.bytes - idle.kept);
 	note_given(device, idle.since_ns, bytes);
 	cm_lock_acquire(&device->lock);
 	cm_books_begin(device->row);

@@ -424,6 +424,8 @@ CM_ALWAYS_INLINE bool retire_of(struct cm_heap *heap, uint32_t fit, uint32_t ind
 	retired[pool].requested += (int64_t)block->requested;
 	cm_device_note_locked(heap->device, CM_ACTION_FREE_COMPLETED, pool, heap->index,
 			      block->free_stack, tick, block->addr, block->requested);
+	if (CM_UNLIKELY(segment->flags & CM_SEGMENT_PAGED))
+		cm_paged_note_use_locked(heap->paged[fit], block->addr, block->size, tick);
 	index = join(heap, &heap->bins[fit], recycled, index, &count, &bytes);
 	block = &cache->block[index];
 	block->state = CM_BLOCK_FREE;

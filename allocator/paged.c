@@ -269,6 +269,7 @@ static int enter_locked(struct cm_heap *heap, struct cm_paged *paged, const stru
 	if (paged->top < end)
 		paged->top = end;
 	cm_paged_tag_run_locked(heap, paged, run);
+	cm_paged_note_use_locked(paged, addr, bytes, cm_ops_tick(cache->ops));
 	return 0;
 }
 

@@ -37,6 +37,7 @@ struct cm_paged {
 		uint64_t handle; /* of the driver, 0: no page is mapped here */
 		uint32_t run;    /* of the first and the last page of a run: its segment */
 		uint32_t hint;   /* of the last page of a run: see cm_runs_last_block */
+		uint64_t tick;   /* of a page in a run: when a block on it was last in use */
 	} page[];
 };
 
@@ -55,6 +56,34 @@ uint64_t cm_paged_release(struct cm_device *device);
 
 /* The same of wholly free runs that are not recycled alone. */
 uint64_t cm_paged_release_orphans(struct cm_device *device);
+
+/*
+ * Pages that lie wholly in free blocks, in a row, and that have not been used since the same moment.
+ * Whoever uses a part of a free block and frees it again joins it anew, so a block's own tick says
+ * little: pages have ticks of their own.
+ */
+struct cm_paged_idle {
+	struct cm_heap *heap;
+	struct cm_paged *paged;
+	uint32_t block;
+	uint32_t page; /* the first one */
+	uint32_t pages;
+	uint64_t tick;
+};
+
+/* Calls `each` for all idle pages of the heap. The device's lock is held. */
+void cm_paged_each_idle_locked(struct cm_heap *heap,
+			       void (*each)(void *data, const struct cm_paged_idle *idle),
+			       void *data);
+
+/*
+ * Gives the driver up to `most` bytes of the idle pages that have been so longest and that no work can
+ * touch: one row of them. The bytes given back, 0: there are none.
+ */
+uint64_t cm_paged_release_idlest(struct cm_device *device, uint64_t most);
+
+/* The block at these addresses was in use until now, by the clock's tick. The device's lock is held. */
+void cm_paged_note_use_locked(struct cm_paged *paged, uint64_t addr, uint64_t bytes, uint64_t tick);
 
 /* The context is going away: its ranges are put aside, without any call. The turn and the device's
  * lock are held. */

@@ -11,6 +11,103 @@
 #define PAGE CM_PAGED_PAGE
 #define LOST CM_PAGED_LOST
 
+/* --- what is idle ------------------------------------------------------------------------- */
+
+void cm_paged_note_use_locked(struct cm_paged *paged, uint64_t addr, uint64_t bytes, uint64_t tick)
+{
+	const uint32_t end = cm_paged_page_at(paged, addr + bytes + PAGE - 1);
+	uint32_t at;
+
+	for (at = cm_paged_page_at(paged, addr); at < end; at++)
+		paged->page[at].tick = tick;
+}
+
+/* The rows of pages of equal ticks in a free block. */
+static void each_idle_of(struct cm_heap *heap, struct cm_paged *paged, uint32_t index,
+			 void (*each)(void *data, const struct cm_paged_idle *idle), void *data)
+{
+	const struct cm_paged_span pages = cm_paged_whole_pages(paged, &heap->cache->block[index],
+								UINT32_MAX);
+	const uint32_t end = pages.first + pages.count;
+	struct cm_paged_idle idle = {.heap = heap, .paged = paged, .block = index};
+	uint32_t at = pages.first;
+
+	while (at < end) {
+		idle.page = at;
+		idle.tick = paged->page[at].tick;
+		while (at < end && paged->page[at].tick == idle.tick)
+			at++;
+		idle.pages = at - idle.page;
+		each(data, &idle);
+	}
+}
+
+void cm_paged_each_idle_locked(struct cm_heap *heap,
+			       void (*each)(void *data, const struct cm_paged_idle *idle),
+			       void *data)
+{
+	const struct cm_cache *cache = heap->cache;
+	uint32_t fit, bin, index;
+
+	for (fit = 0; fit < CM_FIT_COUNT; fit++) {
+		const struct cm_bins *bins = &heap->bins[fit];
+
+		bin = heap->paged[fit] ? cm_bins_next(bins, cm_bins_of(PAGE >> CM_GRAIN_SHIFT))
+				       : CM_BINS_COUNT;
+		for (; bin < CM_BINS_COUNT; bin = cm_bins_next(bins, bin + 1))
+			for (index = bins->head[bin]; index; index = cache->block[index].link_next)
+				if (cache->segment[cache->block[index].segment].flags &
+				    CM_SEGMENT_PAGED)
+					each_idle_of(heap, heap->paged[fit], index, each, data);
+	}
+}
+
+static void keep_older(void *data, const struct cm_paged_idle *idle)
+{
+	struct cm_paged_idle *oldest = data;
+
+	if (!oldest->pages || idle->tick < oldest->tick)
+		*oldest = *idle;
+}
+
+/* The heaps of a device that no barrier on its way holds back from giving pages; how many. */
+static uint32_t list_heaps_turned(struct cm_device *device, struct cm_heap *ret_heap[CM_HEAPS_MAX])
+{
+	struct cm_cache *cache = device->cache;
+	uint32_t i, n = atomic_load_explicit(&cache->heaps, memory_order_acquire), found = 0;
+	struct cm_heap *heap;
+
+	for (i = 0; i < n; i++) {
+		heap = atomic_load_explicit(&cache->heap[i], memory_order_relaxed);
+		if (cm_heap_ctx(heap) && heap->device == device &&
+		    cm_fence_is_complete_turned(&heap->ordered))
+			ret_heap[found++] = heap;
+	}
+	return found;
+}
+
+/* Makes the idlest pages victims, from the end of their row. */
+static void cut_idlest_turned(struct cm_device *device, uint32_t most,
+			      struct cm_paged_victims *victims)
+{
+	struct cm_paged_idle oldest = {.pages = 0};
+	struct cm_heap *heap[CM_HEAPS_MAX];
+	uint32_t i, n = list_heaps_turned(device, heap);
+	struct cm_paged_span pages;
+
+	cm_lock_acquire(&device->lock);
+	for (i = 0; i < n; i++)
+		cm_paged_each_idle_locked(heap[i], keep_older, &oldest);
+	if (oldest.pages) {
+		pages.count = oldest.pages < most ? oldest.pages : most;
+		pages.first = oldest.page + oldest.pages - pages.count;
+		(void)cm_paged_cut_locked(oldest.heap, oldest.paged, oldest.block, pages, victims);
+	}
+	cm_lock_release(&device->lock);
+}
+
+/* --- giving it back ----------------------------------------------------------------------- */
+
 /* The next free block of a run that holds whole pages: of one that is not recycled, all or none. */
 static bool find_idle(struct cm_heap *heap, const struct cm_paged *paged, uint32_t run,
 		      uint32_t *ret_block, struct cm_paged_span *ret_pages)
@@ -119,6 +216,24 @@ static uint64_t release(struct cm_device *device, bool orphans)
 uint64_t cm_paged_release(struct cm_device *device)
 {
 	return release(device, false);
+}
+
+uint64_t cm_paged_release_idlest(struct cm_device *device, uint64_t most)
+{
+	struct cm_cache *cache = device->cache;
+	struct cm_paged_victims victims = {.parts = 0};
+	const uint64_t pages = most / PAGE;
+	uint64_t bytes;
+
+	if (!cache->policy.expandable_segments || !pages)
+		return 0;
+	cm_lock_acquire(&device->paging);
+	cm_lock_acquire(&cache->turn);
+	cut_idlest_turned(device, pages < UINT32_MAX ? (uint32_t)pages : UINT32_MAX, &victims);
+	cm_lock_release(&cache->turn);
+	bytes = cm_paged_give_back(cache->ops, &victims);
+	cm_lock_release(&device->paging);
+	return bytes;
 }
 
 uint64_t cm_paged_release_orphans(struct cm_device *device)

@@ -165,6 +165,14 @@ uint64_t cm_cache_make_room(struct cm_cache *cache, uint64_t ctx)
 	return heap ? cm_cache_make_room_on(cache, heap->device->index) : 0;
 }
 
+/* Whole pages, and not so many at once that the end of the time is missed. */
+static uint64_t pages_for(uint64_t bytes)
+{
+	const uint64_t most = 64 * CM_PAGED_PAGE;
+
+	return bytes < most ? (bytes + CM_PAGED_PAGE - 1) / CM_PAGED_PAGE * CM_PAGED_PAGE : most;
+}
+
 /* The slow lock is held. */
 static uint64_t give_idle(struct cm_device *device, uint64_t wanted, uint64_t limit_ns)
 {
@@ -179,7 +187,9 @@ static uint64_t give_idle(struct cm_device *device, uint64_t wanted, uint64_t li
 		cm_epoch_wait_device(device, limit_ns / 4);
 	while (bytes < wanted && pass && ops->now_ns() < end)
 		bytes += pass = cm_release_idlest(device, UINT64_MAX);
-	return bytes < wanted ? bytes + cm_paged_release(device) : bytes;
+	for (pass = 1; bytes < wanted && pass && ops->now_ns() < end; bytes += pass)
+		pass = cm_paged_release_idlest(device, pages_for(wanted - bytes));
+	return bytes;
 }
 
 int cm_cache_give_back(struct cm_cache *cache, uint32_t row, uint64_t wanted, uint64_t limit_ns,

@@ -42,6 +42,16 @@ static struct fixture *open_decaying(uint64_t decay_ns)
 	return case_open(&(struct fixture_params){.policy = &policy});
 }
 
+static struct fixture *open_paged(uint64_t decay_ns)
+{
+	struct cm_policy policy;
+
+	cm_policy_init(&policy);
+	policy.decay_ns = decay_ns;
+	policy.expandable_segments = true;
+	return case_open(&(struct fixture_params){.policy = &policy});
+}
+
 static uint64_t reserved(struct fixture *f)
 {
 	return (uint64_t)fixture_stat(f, CM_POOL_ALL, CM_STAT_RESERVED_BYTES).current;
@@ -258,6 +268,115 @@ static void a_neighbour_is_not_waited_for(void **state)
 	case_close(f);
 }
 
+static void idle_pages_go_back_along_the_curve(void **state)
+{
+	struct fixture *f = open_paged(DECAY_NS);
+	uint64_t left;
+	unsigned i;
+
+	(void)state;
+	fill_and_free(f);
+	assert_int_equal(reserved(f), PIECES * PIECE);
+	for (i = 1; i < 10; i++) {
+		pass(f, DECAY_NS / 10);
+		left = reserved(f);
+		assert_int_equal(left, f->driver.used_bytes[0]);
+		/* Whole pages, and a step late at most. */
+		assert_true(left + CM_PAGED_PAGE >=
+			    cm_decay_keep(PIECES * PIECE, i * DECAY_NS / 10, DECAY_NS));
+		assert_true(left <= cm_decay_keep(PIECES * PIECE, i * DECAY_NS / 10 - DECAY_NS / 25,
+						  DECAY_NS) +
+					    CM_PAGED_PAGE);
+	}
+	pass(f, DECAY_NS / 10 + DECAY_NS / 25);
+	assert_int_equal(reserved(f), 0);
+	assert_int_equal(fixture_scalar(f, CM_SCALAR_decay_bytes), PIECES * PIECE);
+	case_close(f);
+}
+
+/* All of it is one free block each time: what was not used of it does not look as if it had been. */
+static void pages_in_use_now_and_then_stay_and_those_beside_them_go(void **state)
+{
+	struct fixture *f = open_paged(DECAY_NS);
+	unsigned i;
+
+	(void)state;
+	case_put(f, case_get(f, PIECES * PIECE));
+	case_settle(f);
+	for (i = 0; i < 30; i++) {
+		case_put(f, case_get(f, PIECE));
+		case_settle(f);
+		pass(f, DECAY_NS / 20);
+	}
+	assert_int_equal(reserved(f), PIECE);
+	assert_int_equal(f->driver.called[FAKE_PAGE_CREATE], PIECES * PIECE / CM_PAGED_PAGE);
+	case_close(f);
+}
+
+static void a_page_with_a_block_on_it_stays(void **state)
+{
+	struct fixture *f = open_paged(DECAY_NS);
+	uint64_t before = case_get(f, 3 * MIB), keep = case_get(f, 3 * MIB), hole;
+
+	(void)state;
+	hole = case_get(f, 8 * MIB);
+	(void)case_get(f, 4 * MIB);
+	case_put(f, before);
+	case_put(f, hole);
+	case_settle(f);
+	pass(f, 2 * DECAY_NS);
+	/* `keep` has a part of two pages, 3 to 6 MiB; the hole behind it, 6 to 14, had four. */
+	assert_int_equal(reserved(f), 4 * MIB + 4 * MIB);
+	case_put(f, keep);
+	case_close(f);
+}
+
+static void pages_go_back_a_few_at_a_time(void **state)
+{
+	struct fixture *f = open_paged(DECAY_NS);
+	uint64_t start, before;
+
+	(void)state;
+	fill_and_free(f);
+	pass(f, DECAY_NS / 100);
+	fake_advance(2 * DECAY_NS);
+	/* A driver that takes its time: a step ends, and the next one goes on. */
+	f->driver.call_ns = 20000;
+	while (reserved(f)) {
+		start = f->driver.now_ns;
+		before = reserved(f);
+		(void)cm_cache_decay(f->cache);
+		assert_true(reserved(f) < before);
+		assert_true(f->driver.now_ns - start < MS);
+	}
+	case_close(f);
+}
+
+static void a_neighbour_gets_the_pages_it_wants_and_no_more(void **state)
+{
+	struct fixture *f = open_paged(0);
+	uint64_t given, old, keep;
+
+	(void)state;
+	old = case_get(f, 40 * MIB);
+	keep = case_get(f, 2 * MIB);
+	case_put(f, old);
+	case_settle(f);
+	fake_advance(MS);
+	case_put(f, case_get(f, 60 * MIB));
+	case_settle(f);
+	/* The larger one came of the pages of the smaller one, and of ten more. */
+	assert_int_equal(reserved(f), 62 * MIB);
+	assert_int_equal(cm_cache_give_back(f->cache, 0, 31 * MIB, 50 * MS, &given), 0);
+	assert_int_equal(given, 32 * MIB);
+	assert_int_equal(reserved(f), 30 * MIB);
+	assert_int_equal(cm_cache_give_back(f->cache, 0, GIB, 50 * MS, &given), 0);
+	assert_int_equal(given, 28 * MIB);
+	assert_int_equal(reserved(f), 2 * MIB);
+	case_put(f, keep);
+	case_close(f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -272,6 +391,11 @@ int main(void)
 		cmocka_unit_test(an_old_driver_is_left_alone),
 		cmocka_unit_test(a_neighbour_gets_what_is_idle_and_no_more),
 		cmocka_unit_test(a_neighbour_is_not_waited_for),
+		cmocka_unit_test(idle_pages_go_back_along_the_curve),
+		cmocka_unit_test(pages_in_use_now_and_then_stay_and_those_beside_them_go),
+		cmocka_unit_test(a_page_with_a_block_on_it_stays),
+		cmocka_unit_test(pages_go_back_a_few_at_a_time),
+		cmocka_unit_test(a_neighbour_gets_the_pages_it_wants_and_no_more),
 	};
 
 	return cmocka_run_group_tests_name("decay", tests, NULL, NULL);

@@ -312,28 +312,32 @@ static void play_crashed(void)
 }
 
 /* Nothing is done any more: the thread that does it has the time. */
-static void play_idle(void)
+static void decay_all(uint64_t bytes)
 {
 	const struct timespec moment = {.tv_nsec = 5000000};
 
 	hold_idle(10 * MIB + 1, 4);
 	while (cm_reserved())
 		(void)nanosleep(&moment, NULL);
-	CM_MUST(scalar(CM_SCALAR_decay_bytes) == (int64_t)(48 * MIB));
+	CM_MUST(scalar(CM_SCALAR_decay_bytes) == (int64_t)bytes);
+}
+
+static void play_idle(void)
+{
+	decay_all(48 * MIB);
+}
+
+/* In one row, so that half a page is lost in all, and not one and a half with each. */
+static void play_idle_pages(void)
+{
+	decay_all(42 * MIB);
 }
 
 static const struct cm_role roles[] = {
-	{"two", play_two},
-	{"eight", play_eight},
-	{"each_other", play_each_other},
-	{"stopped", play_stopped},
-	{"refused", play_refused},
-	{"capturing", play_capturing},
-	{"working", play_working},
-	{"not_asking", play_not_asking},
-	{"crashed", play_crashed},
-	{"idle", play_idle},
-	{NULL, NULL},
+	{"two", play_two},         {"eight", play_eight},           {"each_other", play_each_other},
+	{"stopped", play_stopped}, {"refused", play_refused},       {"capturing", play_capturing},
+	{"working", play_working}, {"not_asking", play_not_asking}, {"crashed", play_crashed},
+	{"idle", play_idle},       {"idle_pages", play_idle_pages}, {NULL, NULL},
 };
 
 /* On a card that is the case's own. */
@@ -363,6 +367,7 @@ ON_CARD(one_that_captures_keeps_what_it_has, "capturing", "", "64M")
 ON_CARD(one_whose_device_works_keeps_what_it_has, "working", "", "64M")
 ON_CARD(one_that_shall_not_ask_does_not, "not_asking", "neighbours:off", "64M")
 ON_CARD(idle_memory_decays, "idle", "decay_seconds:1", "64M")
+ON_CARD(idle_pages_decay, "idle_pages", "decay_seconds:1,expandable_segments:True", "64M")
 
 static void one_that_has_crashed_is_not_waited_for(void **state)
 {
@@ -389,6 +394,7 @@ int main(int argc, char **argv)
 		CM_PLAY_TEST(one_that_shall_not_ask_does_not),
 		CM_PLAY_TEST(one_that_has_crashed_is_not_waited_for),
 		CM_PLAY_TEST(idle_memory_decays),
+		CM_PLAY_TEST(idle_pages_decay),
 	};
 
 	cm_rerun_role(argc, argv, roles);
