@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "instant_driver.h"
 #include "tests/sim/cudasim.h"
 
 /* Absent where the driver is a real one. */
@@ -12,6 +13,9 @@
 #pragma weak cudasim_peak_bytes
 #pragma weak cudasim_advance
 #pragma weak cudasim_now
+/* Absent where no instant driver stands before it. */
+#pragma weak instant_driver_calls
+#pragma weak instant_driver_current_calls
 
 /* Time is virtual and no call takes any; freed memory is not guarded, which costs system calls. */
 #define PLAN "memory:500G,guard:off"
@@ -58,6 +62,10 @@ struct device_calls device_count(void)
 		calls.current = cudasim_calls("cuCtxGetCurrent");
 		calls.all = cudasim_calls(NULL) - calls.current - launches;
 		calls.ns = device_now();
+	}
+	if (instant_driver_calls) {
+		calls.current += instant_driver_current_calls();
+		calls.all += instant_driver_calls();
 	}
 	return calls;
 }

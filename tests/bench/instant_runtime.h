@@ -8,7 +8,7 @@
 extern "C" {
 #endif
 
-/* Calls so far; nearly, where several threads call at once. */
+/* Calls so far. */
 uint64_t instant_runtime_calls(void);
 
 #ifdef __cplusplus

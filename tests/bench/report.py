@@ -6,7 +6,8 @@ import tables
 LEGEND = (
     ('ours ns', "a pair of cuMemAlloc and cuMemFree through the library's exported symbols, with "
      'statistics, region and events: processor time; with several threads time on the wall, of one '
-     'thread.'),
+     'thread. Over calls of the driver that answer at once; rows with a plan or a busy device are '
+     'over the whole simulated driver.'),
     ('spread', "half the distance between the repetitions' quartiles."),
     ('x glibc', "in pairs of glibc's malloc and free of 1 MiB, measured just before."),
     ('calls', 'driver calls a pair, without cuCtxGetCurrent.'),

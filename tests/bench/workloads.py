@@ -7,6 +7,8 @@ import shutil
 UNIT = 'unit'
 OURS = 'ours'
 PAGED = 'paged'  # the same library, on pages instead of segments
+# Its preload where the device has nothing to do: a driver that answers at once, as CUB's runtime does.
+IDLE = 'ours on an idle device'
 CUBS = ('cub', 'cub-pow2', 'cub-8x')
 # glibc and the heaps that are put in front of it: they are asked for size / 512 bytes.
 HEAPS = ('glibc', 'jemalloc', 'tcmalloc', 'mimalloc')
@@ -30,6 +32,10 @@ class Row:
     plan: str = None
     quick: bool = False
     count: bool = False  # only counts: the same in every repetition, so it is run once
+
+    def preload_of(self, column):
+        """What column's preload is wanted: a plan and a busy device need the whole simulator."""
+        return IDLE if column == OURS and not self.plan and not self.count else column
 
 
 ALL = CUBS + HEAPS
@@ -108,7 +114,7 @@ def row_jobs(row, preloads, share):
         *options, workload = row.what
         arguments = (*options, '-t', row.threads, '-s', shares(row, column, share),
                      door_of(column), workload)
-        yield Job(row.name, column, 'bench', arguments, preloads[column], row.plan,
+        yield Job(row.name, column, 'bench', arguments, preloads[row.preload_of(column)], row.plan,
                   row.conf if column == OURS else None, row.threads, row.count)
 
 
@@ -124,10 +130,10 @@ def trace_jobs(path, preloads, passes):
     for column in (OURS, *TRACE_COLUMNS):
         if column == 'torch' or column in preloads:
             yield Job(path, column, 'replay', ('-n', passes, door_of(column), path),
-                      preloads.get(column))
-    yield Job(path, PAGED, 'replay', ('-n', passes, door_of(OURS), path), preloads[OURS],
+                      preloads[IDLE] if column == OURS else preloads.get(column))
+    yield Job(path, PAGED, 'replay', ('-n', passes, door_of(OURS), path), preloads[IDLE],
               conf=PAGED_CONF)
-    yield Job(path, '2 threads', 'replay', ('-n', passes, '-t', 2, 'driver', path), preloads[OURS],
+    yield Job(path, '2 threads', 'replay', ('-n', passes, '-t', 2, 'driver', path), preloads[IDLE],
               cores=2)
 
 

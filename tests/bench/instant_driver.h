@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef CM_BENCH_INSTANT_DRIVER_H
+#define CM_BENCH_INSTANT_DRIVER_H
+
+#include <stdint.h>
+
+/* Calls so far that the simulated driver has not seen: but for cuCtxGetCurrent, and of that alone. */
+uint64_t instant_driver_calls(void);
+uint64_t instant_driver_current_calls(void);
+
+#endif
