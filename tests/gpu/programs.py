@@ -34,6 +34,15 @@ PAGED = (BARE, PRELOADED, PAGES)
 
 
 @dataclasses.dataclass(frozen=True)
+class Rehearsal:
+    """How a client is gone through without a card: shorter, and on the CPU, where the library has
+    nothing to serve."""
+
+    arguments: tuple = ()
+    environment: tuple = ()
+
+
+@dataclasses.dataclass(frozen=True)
 class Program:
     part: str
     name: str
@@ -44,6 +53,7 @@ class Program:
     served: bool = False  # the library must have served requests from its cache
     nvcc: bool = False  # made by nvcc, which a machine without a card may lack
     card_only: str = ''  # why there is nothing for it on the simulated device
+    rehearsal: Rehearsal = None  # in place of the simulated device
     plan: str = ''  # of the simulated device
     seconds: float = PROGRAM_SECONDS
 
@@ -55,6 +65,13 @@ class Program:
     def path(self):
         return self.file or f'gpu_{self.part}_{self.name}'
 
+    def rehearsed(self):
+        """The same program without a card."""
+        runs = tuple(dataclasses.replace(run, environment=run.environment + self.rehearsal.environment)
+                     for run in self.runs)
+        return dataclasses.replace(self, arguments=self.arguments + self.rehearsal.arguments,
+                                   runs=runs, served=False, rehearsal=None)
+
 
 def probe(name, **how):
     return Program('probe', name, **how)
@@ -64,7 +81,6 @@ def compat(name, served=True, **how):
     return Program('compat', name, same=True, served=served, **how)
 
 
-KERNELS = 'its kernels need a card'
 STATIC = "NVIDIA's static runtime runs on cards only"
 # Sizes of the benchmarks go up to a gibibyte; nothing there is looked at.
 ROOM = 'memory:64G,guard:off'
@@ -130,9 +146,13 @@ TORCH_RUNS = (
 )
 
 
+ON_CPU = Rehearsal(('--device', 'cpu'))
+
+
 def torch(model):
     return Program('torch', f'torch {model}', file='clients/torch_train.py', arguments=(model,),
-                   runs=TORCH_RUNS, same=True, served=True, card_only=KERNELS)
+                   runs=TORCH_RUNS, same=True, served=True,
+                   rehearsal=Rehearsal((*ON_CPU.arguments, '--warm', '0', '--steps', '2')))
 
 
 JAX = (('XLA_PYTHON_CLIENT_ALLOCATOR', 'platform'), ('XLA_PYTHON_CLIENT_PREALLOCATE', 'false'),
@@ -141,14 +161,15 @@ JAX = (('XLA_PYTHON_CLIENT_ALLOCATOR', 'platform'), ('XLA_PYTHON_CLIENT_PREALLOC
 CLIENTS = (
     torch('conv'),
     torch('transformer'),
-    Program('torch', 'torch pairs', file='clients/torch_pairs.py', runs=TORCH_RUNS[:1], card_only=KERNELS),
-    Program('torch', 'cupy', file='clients/cupy_client.py', same=True, served=True,
-            card_only=KERNELS),
+    Program('torch', 'torch pairs', file='clients/torch_pairs.py', runs=TORCH_RUNS[:1],
+            rehearsal=ON_CPU),
+    Program('torch', 'cupy', file='clients/cupy_client.py', same=True, served=True, rehearsal=ON_CPU),
     Program('torch', 'jax', file='clients/jax_client.py', same=True, served=True,
             runs=(Run('bare', environment=JAX), Run('cudamem', preloaded=True, environment=JAX)),
-            card_only=KERNELS),
+            rehearsal=Rehearsal(('--steps', '12'), (('JAX_PLATFORMS', 'cpu'),))),
+    # Numba has a simulator of its own, which plays each thread in Python.
     Program('torch', 'numba', file='clients/numba_client.py', same=True, served=True,
-            card_only=KERNELS),
+            rehearsal=Rehearsal(('--turns', '1'), (('NUMBA_ENABLE_CUDASIM', '1'),))),
 )
 
 ALL = PROBES + COMPATIBILITY + BENCHES + CLIENTS

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""How the clients tell what they found: as the programs in C do (kit/tell.h, kit/library.h)."""
+"""How the clients are told what to do, and tell what they found: as the programs in C do
+(kit/tell.h, kit/library.h)."""
 
+import argparse
 import ctypes
 import hashlib
 import importlib
@@ -18,6 +20,16 @@ def need(module):
     except ImportError as error:
         print(f'{module} is not here: {error}', file=sys.stderr)
         sys.exit(SKIPPED)
+
+
+def arguments_of(description, **defaults):
+    """A parser of --device and of whole numbers by their names: less of them is quicker."""
+    parser = argparse.ArgumentParser(description=description.splitlines()[0])
+    parser.add_argument('--device', default='cuda', choices=('cuda', 'cpu'),
+                        help='cpu goes through the same without a card')
+    for name, value in defaults.items():
+        parser.add_argument(f'--{name}', type=int, default=value)
+    return parser
 
 
 def skip(reason):

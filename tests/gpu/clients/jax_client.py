@@ -4,12 +4,12 @@
 import sys
 import time
 
-from common import fact, leave_figures, need, result
+from common import arguments_of, fact, leave_figures, need, result
 
 numpy = need('numpy')
 jax = need('jax')
 
-STEPS = 200
+WARM = 10
 
 
 def init(sizes):
@@ -33,11 +33,12 @@ def step(parameters, inputs, wanted):
 
 
 def main():
+    options = arguments_of(__doc__, steps=200).parse_args()
     parameters = init((256, 1024, 1024, 64))
     generator = numpy.random.default_rng(2)
     began = 0.0
-    for number in range(STEPS):
-        if number == 10:
+    for number in range(options.steps):
+        if number == WARM:
             value.block_until_ready()
             began = time.monotonic()
         # Two sizes, each compiled once.
@@ -49,7 +50,7 @@ def main():
     result('last loss', float(value))
     seconds = time.monotonic() - began
     leave_figures()
-    fact('steps a second', (STEPS - 10) / seconds, '1/s', 'training')
+    fact('steps a second', (options.steps - WARM) / seconds, '1/s', 'training')
     fact('version', jax.__version__, '', 'jax')
     fact('device', str(jax.devices()[0]), '', 'jax')
     return 0

@@ -5,15 +5,13 @@ import os
 import sys
 import time
 
-from common import fact, leave_figures, need, result, skip
+from common import arguments_of, fact, leave_figures, need, result, skip
 
 # Frees happen when an array dies, not when ten of them have.
 os.environ['NUMBA_CUDA_MAX_PENDING_DEALLOCS_COUNT'] = '0'
 numpy = need('numpy')
 numba = need('numba')
 cuda = need('numba.cuda')
-
-TURNS = 300
 
 
 def make_kernel():
@@ -27,12 +25,13 @@ def make_kernel():
 
 
 def main():
+    options = arguments_of(__doc__, turns=300).parse_args()
     if not cuda.is_available():
         skip('Numba sees no card')
     axpy = make_kernel()
     digest = numpy.zeros(1)
     began = time.monotonic()
-    for number in range(TURNS):
+    for number in range(options.turns):
         count = 1000 + 997 * (number % 64)
         x = cuda.to_device(numpy.arange(count, dtype=numpy.float64))
         y = cuda.to_device(numpy.full(count, float(number)))
@@ -41,7 +40,7 @@ def main():
     seconds = time.monotonic() - began
     result('digest', digest)
     leave_figures()
-    fact('turns a second', TURNS / seconds, '1/s', 'loop')
+    fact('turns a second', options.turns / seconds, '1/s', 'loop')
     fact('version', numba.__version__, '', 'numba')
     return 0
 

@@ -4,21 +4,31 @@
 import sys
 import time
 
-from common import fact_times, need, skip
+from common import arguments_of, fact_times, need, skip
 
 torch = need('torch')
 
 PAIRS = 2000
 
 
+def pair_on_card(size):
+    torch.cuda.caching_allocator_delete(torch.cuda.caching_allocator_alloc(size))
+
+
+def pair_on_cpu(size):
+    torch.empty(size, dtype=torch.uint8)
+
+
 def main():
-    if not torch.cuda.is_available():
+    options = arguments_of(__doc__).parse_args()
+    pair = pair_on_card if options.device == 'cuda' else pair_on_cpu
+    if options.device == 'cuda' and not torch.cuda.is_available():
         skip('PyTorch sees no card')
     for kib in (1, 64, 1024, 16384, 65536, 1048576):
         times = []
         for _ in range(PAIRS + 20):
             began = time.perf_counter_ns()
-            torch.cuda.caching_allocator_delete(torch.cuda.caching_allocator_alloc(kib * 1024))
+            pair(kib * 1024)
             times.append(time.perf_counter_ns() - began)
         fact_times('pair', times[20:], f'PyTorch, {kib} KiB')
     return 0

@@ -5,15 +5,12 @@ With PYTORCH_NO_CUDA_MEMORY_CACHING=1 every tensor is a request to the driver, a
 to its cache; without, PyTorch's own allocator serves them.
 """
 
-import argparse
 import sys
 import time
 
-from common import fact, leave_figures, need, result
+from common import arguments_of, fact, leave_figures, need, result
 
 torch = need('torch')
-
-WARM = 5
 
 
 def conv_net():
@@ -74,12 +71,12 @@ def transformer_batch(step, device):
 MODELS = {'conv': (conv_net, conv_batch), 'transformer': (transformer_net, transformer_batch)}
 
 
-def train(model, batch, steps, device):
-    """Losses, and samples and seconds of the steps behind the first ones."""
+def train(model, batch, warm, steps, device):
+    """Losses, and samples and seconds of the steps behind the first, warm ones."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, foreach=True)
     losses, samples, began = [], 0, 0.0
-    for step in range(WARM + steps):
-        if step == WARM:
+    for step in range(warm + steps):
+        if step == warm:
             wait(device)
             began = time.monotonic()
         inputs, wanted = batch(step, device)
@@ -88,7 +85,7 @@ def train(model, batch, steps, device):
         loss.backward()
         optimizer.step()
         losses.append(loss.detach())
-        samples += len(inputs) if step >= WARM else 0
+        samples += len(inputs) if step >= warm else 0
     wait(device)
     return [loss.item() for loss in losses], samples, time.monotonic() - began
 
@@ -99,10 +96,8 @@ def wait(device):
 
 
 def main():
-    parser = argparse.ArgumentParser()
+    parser = arguments_of(__doc__, warm=5, steps=60)
     parser.add_argument('model', choices=MODELS)
-    parser.add_argument('--device', default='cuda', help='cpu goes through the same without a card')
-    parser.add_argument('--steps', type=int, default=60)
     options = parser.parse_args()
     torch.manual_seed(1)
     # Errors where an operation has no form that always gives the same.
@@ -111,8 +106,8 @@ def main():
     torch.backends.cudnn.benchmark = False
     make, batch = MODELS[options.model]
     with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
-        losses, samples, seconds = train(make().to(options.device), batch, options.steps,
-                                         options.device)
+        losses, samples, seconds = train(make().to(options.device), batch, options.warm,
+                                         options.steps, options.device)
     for step in range(0, len(losses), 5):
         result(f'loss {step}', losses[step])
     result('last loss', losses[-1])
