@@ -5,7 +5,7 @@ import math
 import statistics
 
 from measure import Series
-from workloads import CUBS, OURS, PAGED, UNIT
+from workloads import CUBS, NEIGHBOURS, OURS, PAGED, UNIT
 
 LARGE_BYTES = 1 << 30
 
@@ -139,6 +139,13 @@ def saving_goals(results):
             ('snapshot, many blocks', 'held_ms', 'it stands still with 100 000 blocks', 1),
             ('snapshot', 'pickle_ms', 'its pickle', 300)):
         yield goal(f'snapshot: {text}', results.median(row, OURS, name), most, 'ms')
+
+
+def neighbour_goals(results):
+    """Time of a request that is served with what the others give back."""
+    for processes in NEIGHBOURS:
+        yield goal(f'given by neighbours: {processes} processes',
+                   results.median(f'neighbours, {processes}', OURS, 'ms'), 100, 'ms')
 
 
 def startup_goals(results):

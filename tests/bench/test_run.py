@@ -70,11 +70,12 @@ class Parts(unittest.TestCase):
 
 class Whole(unittest.TestCase):
     ROWS = ('same size, 1 MiB', '2 threads, remote frees', 'busy device, ramps')
+    ONLY = '|'.join((*ROWS, 'neighbours'))
 
     def run_it(self, *arguments):
         return subprocess.run(
             [os.path.join(HERE, 'run'), BUILD, '--quick', '--share', '1', '--repetitions', '1',
-             '--only', '|'.join(self.ROWS), *arguments],
+             '--only', self.ONLY, *arguments],
             capture_output=True, text=True, check=False)
 
     def test_rows_and_the_trace_are_measured(self):
@@ -92,6 +93,7 @@ class Whole(unittest.TestCase):
         found = {goal['name']: goal for goal in told['goals']}
         self.assertIsNotNone(found['waiting, to live bytes: busy device, ramps']['value'])
         self.assertIsNotNone(found['no CUDA: time more']['value'])
+        self.assertGreater(found['given by neighbours: 8 processes']['value'], 0)
         self.assertEqual(found['no CUDA: threads more']['verdict'], 'met')
         self.assertIsNotNone(found['recording: an event in the ring']['value'])
         self.assertEqual(len(told['recording']), 5)

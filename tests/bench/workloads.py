@@ -144,6 +144,16 @@ def smallest_jobs(path, preloads):
                   conf=conf, once=True)
 
 
+NEIGHBOURS = (2, 8)
+
+
+def neighbour_jobs(preloads):
+    """What is missing comes from the caches of the other processes."""
+    for processes in NEIGHBOURS:
+        yield Job(f'neighbours, {processes}', OURS, 'neighbours', (processes,), preloads[OURS],
+                  cores=2)
+
+
 def stacks_job(preloads, share):
     return Job('stacks', OURS, 'stacks', (max(5, share // 10),), preloads[OURS])
 
