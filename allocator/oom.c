@@ -179,10 +179,20 @@ void cm_oom_note_served(struct cm_heap *heap, uint64_t size, uint64_t bytes, str
 	};
 }
 
+void cm_oom_show(const struct cm_heap *heap)
+{
+	const struct cm_driver_ops *ops = heap->cache->ops;
+
+	if (ops->show_oom)
+		ops->show_oom();
+}
+
 void cm_oom_tell(struct cm_heap *heap, const struct cm_oom *oom)
 {
 	const struct cm_cache *cache = heap->cache;
 
+	if (oom->nth && !oom->served)
+		cm_oom_show(heap);
 	if (oom->nth && cache->ops->tell_oom && cache->policy.oom_report != CM_OOM_REPORT_OFF)
 		cache->ops->tell_oom(oom);
 }

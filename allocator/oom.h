@@ -53,7 +53,10 @@ void cm_oom_note(struct cm_heap *heap, const struct cm_oom_attempt *attempt,
 void cm_oom_note_served(struct cm_heap *heap, uint64_t size, uint64_t bytes,
 			struct cm_oom *ret_oom);
 
-/* Tells what has been noted, if anything. No lock is held, no driver call is made. */
+/* Lets whoever watches the process see it, its event being written. No lock is held. */
+void cm_oom_show(const struct cm_heap *heap);
+
+/* Shows and tells what has been noted, if anything. No lock is held, no driver call is made. */
 void cm_oom_tell(struct cm_heap *heap, const struct cm_oom *oom);
 
 #endif

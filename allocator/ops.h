@@ -106,6 +106,10 @@ struct cm_driver_ops {
 	 * to know. Called outside the gate; no allocator lock is held. */
 	void (*tell_oom)(const struct cm_oom *oom);
 
+	/* The same failure, before it is told: whoever watches the process sees the state it failed in.
+	 * NULL: nobody does. Bounded; called outside the gate, no allocator lock is held. */
+	void (*show_oom)(void);
+
 	/* Cheap monotonic counter, see struct cm_header; NULL: cm_tick. For cm_ops_tick. */
 	uint64_t (*tick)(void);
 	uint64_t (*now_ns)(void); /* CLOCK_MONOTONIC */

@@ -10,6 +10,7 @@
 #include "allocator/check.h"
 #include "allocator/epoch.h"
 #include "allocator/heap.h"
+#include "allocator/oom.h"
 #include "allocator/size_class.h"
 
 struct request {
@@ -170,8 +171,10 @@ int cm_cache_host_alloc(struct cm_cache *cache, struct cm_heap *heap, uint32_t k
 {
 	int err = alloc(cache, heap, kind, bytes, ret_addr);
 
-	if (CM_UNLIKELY(err == CM_DRIVER_OUT_OF_MEMORY))
+	if (CM_UNLIKELY(err == CM_DRIVER_OUT_OF_MEMORY)) {
 		cm_pinned_note_oom(heap, bytes);
+		cm_oom_show(heap);
+	}
 	cm_check_after(cache);
 	return err;
 }

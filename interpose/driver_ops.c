@@ -9,6 +9,7 @@
 #include "interpose/hooks.h"
 #include "interpose/neighbours.h"
 #include "interpose/say_oom.h"
+#include "interpose/watch.h"
 #include "interpose/work.h"
 #include "stats/tick.h"
 
@@ -265,6 +266,7 @@ const struct cm_driver_ops *cm_driver_ops(void)
 		.work_number = &cm_work_number,
 		.ask_neighbours = cm_neighbours_of_process,
 		.tell_oom = cm_oom_say,
+		.show_oom = cm_watch_show_oom,
 		.now_ns = cm_clock_now_ns,
 		.sleep_ns = sleep_ns,
 	};

@@ -26,6 +26,7 @@
 #include "interpose/real.h"
 #include "interpose/record.h"
 #include "interpose/signs.h"
+#include "interpose/watch.h"
 #include "stats/config.h"
 
 #define WAIT_NS       100000000L /* for another thread's start; then the call is passed on */
@@ -339,6 +340,7 @@ static struct cm_cache *make(void)
 		goto out;
 	mapped = params.region;
 	cm_record_start(params.region, &config);
+	cm_watch_start(&config);
 	read_clocks(&params.region->header->tick_base, &params.region->header->time_base_ns);
 	err = cm_cache_create(&params, &cache);
 	if (err)

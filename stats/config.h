@@ -21,6 +21,7 @@
 #define CM_MIB_MAX         (1024.0 * 1024 * 1024 * 1024) /* 2^60 bytes: no request is larger */
 #define CM_EVENTS_MAX      (16.0 * 1024 * 1024)
 #define CM_DECAY_MAX       86400.0
+#define CM_OOM_WAIT_MAX    60000.0
 #define CM_STACK_DEPTH_MAX 256           /* frames of a stack, of each kind */
 #define CM_STACK_MIB_MAX   (32.0 * 1024) /* an id is 32 bits wide, and counts words of 8 bytes */
 #define CM_TEXT_MIB_MAX    4095

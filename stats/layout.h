@@ -442,6 +442,10 @@ struct cm_mailbox {
 	uint64_t arg[4];
 	uint64_t result[4];
 	uint32_t hold; /* enum cm_hold, a futex */
+	/* Requests that failed for want of memory while a tool watches: the owner counts, and waits
+	 * until the tool has seen so many. */
+	uint32_t ooms;
+	uint32_t ooms_seen; /* a futex */
 	uint32_t reserved;
 };
 

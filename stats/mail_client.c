@@ -199,15 +199,13 @@ static int exchange(struct cm_mailbox *mailbox, struct cm_letter *letter, struct
 	return letter->status > 0 ? -EPROTO : letter->status;
 }
 
-static int send(struct cm_reader *reader, struct cm_letter *letter, struct holding *holding,
-		uint64_t timeout_ns)
+/* Maps the mailbox, to be written; close_mailbox gives it back. */
+static int open_mailbox(const struct cm_reader *reader, int *ret_fd,
+			struct cm_mailbox **ret_mailbox)
 {
-	const uint64_t deadline_ns = now_ns() + timeout_ns;
 	void *mailbox;
 	int fd = -1, err;
 
-	if (!(reader->header.flags & CM_REGION_CONTROL))
-		return -EOPNOTSUPP;
 	err = reopen(reader, &fd);
 	if (err)
 		return err;
@@ -215,14 +213,36 @@ static int send(struct cm_reader *reader, struct cm_letter *letter, struct holdi
 		       MAILBOX_OFFSET);
 	if (mailbox == MAP_FAILED) {
 		err = -errno;
-		goto out;
+		(void)close(fd);
+		return err;
 	}
+	*ret_fd = fd;
+	*ret_mailbox = mailbox;
+	return 0;
+}
+
+static void close_mailbox(int fd, struct cm_mailbox *mailbox)
+{
+	(void)munmap(mailbox, sizeof(*mailbox));
+	(void)close(fd); /* a lock falls with it */
+}
+
+static int send(struct cm_reader *reader, struct cm_letter *letter, struct holding *holding,
+		uint64_t timeout_ns)
+{
+	const uint64_t deadline_ns = now_ns() + timeout_ns;
+	struct cm_mailbox *mailbox;
+	int fd, err;
+
+	if (!(reader->header.flags & CM_REGION_CONTROL))
+		return -EOPNOTSUPP;
+	err = open_mailbox(reader, &fd, &mailbox);
+	if (err)
+		return err;
 	err = lock_mailbox(fd, deadline_ns);
 	if (!err)
 		err = exchange(mailbox, letter, holding, deadline_ns);
-	(void)munmap(mailbox, sizeof(struct cm_mailbox));
-out:
-	(void)close(fd); /* the lock falls with it */
+	close_mailbox(fd, mailbox);
 	return err;
 }
 
@@ -244,4 +264,18 @@ int cm_mail_hold(struct cm_reader *reader, void (*copy)(void *data), void *data,
 	if (!err)
 		*ret_ns = letter.result[0];
 	return err;
+}
+
+int cm_mail_oom_seen(struct cm_reader *reader, uint32_t count)
+{
+	struct cm_mailbox *mailbox;
+	int fd, err;
+
+	err = open_mailbox(reader, &fd, &mailbox);
+	if (err)
+		return err;
+	__atomic_store_n(&mailbox->ooms_seen, count, __ATOMIC_RELEASE);
+	(void)syscall(SYS_futex, &mailbox->ooms_seen, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+	close_mailbox(fd, mailbox);
+	return 0;
 }

@@ -31,4 +31,11 @@ int cm_mail_send(struct cm_reader *reader, struct cm_letter *letter, uint64_t ti
 int cm_mail_hold(struct cm_reader *reader, void (*copy)(void *data), void *data,
 		 uint64_t timeout_ns, uint64_t *ret_ns);
 
+/*
+ * Lets go on whose requests failed for want of memory, up to number `count` (cm_mailbox, ooms);
+ * CM_OOMS_ALL: and those to come for a long time. -EPERM, and what system calls give.
+ */
+#define CM_OOMS_ALL(count) ((count) + (uint32_t)INT32_MAX)
+int cm_mail_oom_seen(struct cm_reader *reader, uint32_t count);
+
 #endif

@@ -8,6 +8,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#define NS_PER_S UINT64_C(1000000000)
+
 static bool move(struct cm_mailbox *mailbox, uint32_t from, uint32_t to)
 {
 	/* Release: who sees DONE sees the answer. Acquire: who took POSTED sees the letter. */
@@ -59,7 +61,30 @@ static uint64_t now_ns(void)
 	struct timespec now;
 
 	(void)clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
+	return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
+}
+
+bool cm_mailbox_show_oom(struct cm_mailbox *mailbox, uint64_t most_ns)
+{
+	/* Release: who sees the number sees what the request left. */
+	const uint32_t mine = __atomic_add_fetch(&mailbox->ooms, 1, __ATOMIC_RELEASE);
+	const uint64_t start = now_ns();
+	struct timespec left;
+	uint32_t seen;
+	uint64_t ns;
+
+	for (;;) {
+		seen = __atomic_load_n(&mailbox->ooms_seen, __ATOMIC_ACQUIRE);
+		/* Numbers that may wrap: those up to `seen` are behind it. */
+		if (seen - mine <= INT32_MAX)
+			return true;
+		ns = now_ns() - start;
+		if (ns >= most_ns)
+			return false;
+		left.tv_sec = (time_t)((most_ns - ns) / NS_PER_S);
+		left.tv_nsec = (long)((most_ns - ns) % NS_PER_S);
+		(void)syscall(SYS_futex, &mailbox->ooms_seen, FUTEX_WAIT, seen, &left, NULL, 0);
+	}
 }
 
 bool cm_mailbox_hold(struct cm_mailbox *mailbox, uint64_t most_ns, uint64_t *ret_ns)

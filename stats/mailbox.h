@@ -41,6 +41,12 @@ void cm_mailbox_wait(struct cm_mailbox *mailbox, int timeout_ms);
  */
 bool cm_mailbox_hold(struct cm_mailbox *mailbox, uint64_t most_ns, uint64_t *ret_ns);
 
+/*
+ * Says that a request has failed for want of memory, and waits until a tool has seen the state that it
+ * failed in, for at most `most_ns`. False: none has. Several threads may do so at once.
+ */
+bool cm_mailbox_show_oom(struct cm_mailbox *mailbox, uint64_t most_ns);
+
 /* Wakes who sleeps on the mailbox; returns how many did. */
 int cm_mailbox_nudge(struct cm_mailbox *mailbox);
 

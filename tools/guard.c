@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "stats/books.h"
+#include "stats/mail_client.h"
 #include "stats/region.h"
 #include "stats/units.h"
 #include "tools/exits.h"
@@ -24,8 +25,9 @@
 #define REGIONS_MAX   64
 #define LOOK_MS       20
 #define HOLD_NS       UINT64_C(100000000) /* a program that ends does not answer */
-#define PEAK_STEP     64                  /* a new peak is higher by this part */
-#define PEAK_LOOKS    10                  /* between two copies for it */
+#define OOM_WAIT      "1000"              /* ms that a failing request waits to be looked at */
+#define PEAK_LOOKS    10                  /* between two copies for a peak ... */
+#define PEAK_SHARE    4                   /* ... unless so much of the ring is new already */
 #define OOM_FILES_MAX 10
 #define PATH_BYTES    512
 
@@ -33,10 +35,14 @@
 struct watched {
 	char name[64];
 	struct cm_reader *reader;
-	int64_t ooms;          /* as last seen */
-	int64_t highest;       /* bytes in use in `peak` */
+	uint32_t ooms; /* as last seen */
+	/* Of the highest use: a copy that was made when it was over, so that it is in the events. */
 	struct cm_image *peak; /* NULL: none so far */
-	unsigned since;        /* looks since then */
+	int64_t highest;       /* what it is a copy of, in bytes */
+	int64_t in_use;        /* in it */
+	bool whole;            /* its events reach back to the peak */
+	unsigned since;        /* looks since it was made */
+	uint64_t before;       /* number of events when there was no higher use than in it */
 };
 
 struct cm_guard {
@@ -82,8 +88,8 @@ int cm_guard_create(const struct cm_options *options, struct cm_guard **ret_guar
 		free(guard);
 		return CM_EXIT_RUN;
 	}
-	(void)snprintf(guard->conf, sizeof(guard->conf), "region_dir:%s,region_keep:on",
-		       guard->dir);
+	(void)snprintf(guard->conf, sizeof(guard->conf), "region_dir:%s,region_keep:on%s",
+		       guard->dir, options->oom ? ",oom_wait_ms:" OOM_WAIT : "");
 	*ret_guard = guard;
 	*ret_conf = guard->conf;
 	return 0;
@@ -151,9 +157,8 @@ static void find_regions(struct cm_guard *guard)
 
 /* Sums over the devices of a process. */
 struct state {
-	int64_t ooms;
-	int64_t in_use;
-	int64_t peak; /* of one device at a time: no less than any moment's sum */
+	int64_t peak;    /* of one device at a time: no less than any moment's sum */
+	uint64_t events; /* ever written */
 };
 
 static void read_state(struct cm_reader *reader, struct state *ret_state)
@@ -167,10 +172,7 @@ static void read_state(struct cm_reader *reader, struct state *ret_state)
 	for (i = 0; i < reader->header.table[CM_TABLE_DEVICE].rows; i++) {
 		if (cm_reader_read_device(reader, i, &row, &torn))
 			continue;
-		state.ooms = cm_wrap_add(state.ooms, row.scalar[CM_SCALAR_num_ooms]);
-		state.in_use = cm_wrap_add(
-			state.in_use,
-			cm_stat_read(&row, CM_POOL_ALL, CM_STAT_ALLOCATED_BYTES).current);
+		state.events += row.event_next;
 		state.peak = cm_wrap_add(
 			state.peak, cm_stat_read(&row, CM_POOL_ALL, CM_STAT_ALLOCATED_BYTES).peak);
 	}
@@ -237,19 +239,43 @@ static void save(const struct cm_guard *guard, struct cm_image *image, const cha
 		(void)fprintf(stderr, "==%u== cudamem: %s, saved %s\n", pid, what, path);
 }
 
-static void look_for_oom(struct cm_guard *guard, struct watched *watched, const struct state *state)
+/* Who waits for it goes on once the copy is there; that it gets names can be had later. */
+static void look_for_oom(struct cm_guard *guard, struct watched *watched)
 {
+	const uint32_t ooms = watched->reader->header.mailbox.ooms;
 	struct cm_image *image;
 
-	if (!guard->options->oom || state->ooms <= watched->ooms)
+	if (!guard->options->oom || ooms == watched->ooms)
 		return;
-	watched->ooms = state->ooms;
-	if (guard->oom_files == OOM_FILES_MAX)
-		return;
+	watched->ooms = ooms;
 	image = take(watched, CM_REASON_OOM);
-	if (image)
-		save(guard, image, guard->options->oom, ++guard->oom_files, "memory was out");
+	guard->oom_files++;
+	(void)cm_mail_oom_seen(watched->reader,
+			       guard->oom_files < OOM_FILES_MAX ? ooms : CM_OOMS_ALL(ooms));
+	if (image && guard->oom_files <= OOM_FILES_MAX)
+		save(guard, image, guard->options->oom, guard->oom_files, "memory was out");
 	cm_image_free(image);
+}
+
+/* Rows of all rings together that are new since there was no higher use than in the copy. */
+static bool is_much_new(const struct watched *watched, const struct state *state, uint32_t share)
+{
+	const uint32_t ring = watched->reader->header.table[CM_TABLE_EVENT].ring;
+
+	return state->events - watched->before > ring / share;
+}
+
+static int64_t count_in_use(const struct cm_image *image)
+{
+	const struct cm_device_row *row = image->table[CM_TABLE_DEVICE].rows;
+	int64_t bytes = 0;
+	uint32_t i;
+
+	for (i = 0; i < image->table[CM_TABLE_DEVICE].count; i++)
+		if (row[i].flags & CM_DEVICE_USED)
+			bytes = cm_wrap_add(bytes,
+					    cm_stat_current(&row[i], CM_STAT_ALLOCATED_BYTES));
+	return bytes;
 }
 
 static void look_for_peak(struct cm_guard *guard, struct watched *watched,
@@ -257,20 +283,26 @@ static void look_for_peak(struct cm_guard *guard, struct watched *watched,
 {
 	struct cm_image *image;
 
-	watched->since++;
-	if (!guard->options->save_peak || state->in_use <= watched->highest)
+	if (!guard->options->save_peak)
 		return;
-	if (!last && watched->peak &&
-	    (watched->since < PEAK_LOOKS ||
-	     state->in_use - watched->highest < watched->highest / PEAK_STEP))
+	watched->since++;
+	if (state->peak <= watched->highest) {
+		watched->before = state->events;
+		return;
+	}
+	if (!last && watched->peak && watched->since < PEAK_LOOKS &&
+	    !is_much_new(watched, state, PEAK_SHARE))
 		return;
 	image = take(watched, CM_REASON_PEAK);
 	if (!image)
 		return;
 	cm_image_free(watched->peak);
 	watched->peak = image;
-	watched->highest = state->in_use;
+	watched->highest = state->peak;
+	watched->in_use = count_in_use(image);
+	watched->whole = !is_much_new(watched, state, 1);
 	watched->since = 0;
+	watched->before = state->events;
 }
 
 static void look(struct cm_guard *guard, bool last)
@@ -281,25 +313,30 @@ static void look(struct cm_guard *guard, bool last)
 	find_regions(guard);
 	for (i = 0; i < guard->count; i++) {
 		read_state(guard->watched[i].reader, &state);
-		look_for_oom(guard, &guard->watched[i], &state);
+		/* Who waits to be seen goes on after this: first what wants it standing. */
 		look_for_peak(guard, &guard->watched[i], &state, last);
+		look_for_oom(guard, &guard->watched[i]);
 	}
 }
 
 static void save_peak(struct cm_guard *guard, struct watched *watched, unsigned number)
 {
-	char what[128], seen[CM_UNITS_BYTES], peak[CM_UNITS_BYTES];
-	struct state state;
+	char what[160], in_use[CM_UNITS_BYTES], peak[CM_UNITS_BYTES];
 
 	if (!watched->peak)
 		return;
-	read_state(watched->reader, &state);
-	(void)cm_size_format(watched->highest, seen);
-	if (state.peak > watched->highest)
-		(void)snprintf(what, sizeof(what), "highest seen %s in use (the peak was %s)", seen,
-			       cm_size_format(state.peak, peak));
+	(void)cm_size_format(watched->highest, peak);
+	if (watched->in_use >= watched->highest)
+		(void)snprintf(what, sizeof(what), "peak of %s in use", peak);
+	else if (watched->whole)
+		(void)snprintf(what, sizeof(what),
+			       "peak of %s in use, in the events; at the end of the file %s", peak,
+			       cm_size_format(watched->in_use, in_use));
 	else
-		(void)snprintf(what, sizeof(what), "peak of %s in use", seen);
+		(void)snprintf(what, sizeof(what),
+			       "peak of %s in use, which a longer ring (events:N) would hold; at "
+			       "the end of the file %s",
+			       peak, cm_size_format(watched->in_use, in_use));
 	save(guard, watched->peak, guard->options->save_peak, number, what);
 }
 

@@ -3,8 +3,9 @@
  * run with an eye on the program: it is started as a child, its regions (and those of its children) lie
  * in a folder of its own and stay when they end, and are looked at 50 times a second while it runs.
  *
- * What that means: a peak that lasts for less than a look is not met, but the highest that was; when
- * memory is out the picture is of up to a look later, and its events tell what was before.
+ * What that means: a request that fails for want of memory waits until the look that sees it is over
+ * (oom_wait_ms), so the copy is of what it failed in. A peak that lasts for less than a look is not met
+ * itself, but a copy is made right after it, whose events reach back to it.
  */
 #ifndef CM_TOOLS_GUARD_H
 #define CM_TOOLS_GUARD_H

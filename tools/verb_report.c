@@ -329,7 +329,7 @@ static void print_head(const struct cm_source *source)
 	static const char *const reasons[CM_REASON_COUNT] = {
 		[CM_REASON_ASKED] = "",
 		[CM_REASON_OOM] = ", when memory was out",
-		[CM_REASON_PEAK] = ", at the peak",
+		[CM_REASON_PEAK] = ", after the highest use",
 		[CM_REASON_EXIT] = ", at exit",
 	};
 	const struct cm_saved *saved = &source->image->saved;

@@ -8,8 +8,10 @@
  *   program oom            asks for more than there is, after the work of `plain`
  *   program leak STEPS     one buffer a step is forgotten
  *   program crash          the work of `plain`, then SIGKILL from itself
+ *   program give-up        asks for more than there is, frees all it has, and ends by SIGKILL
+ *   program spike          holds much for a moment between little, and ends
  *
- * Prints "ready" and waits for the end of its standard input, but for the last three, which end.
+ * Prints "ready" and waits for the end of its standard input, but for those from `oom` on, which end.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -109,6 +111,39 @@ static void leak(int steps)
 	}
 }
 
+__attribute__((noinline)) static void give_up(void)
+{
+	void *memory[3], *more;
+	int i;
+
+	for (i = 0; i < 3; i++)
+		memory[i] = get(8 * MIB);
+	if (cudaMalloc(&more, (size_t)1 << 45) == cudaSuccess)
+		exit(1);
+	for (i = 0; i < 3; i++)
+		put(memory[i]);
+	(void)kill(getpid(), SIGKILL);
+}
+
+__attribute__((noinline)) static void burst(void)
+{
+	void *memory[4];
+	int i;
+
+	for (i = 0; i < 4; i++)
+		memory[i] = get(32 * MIB);
+	for (i = 0; i < 4; i++)
+		put(memory[i]);
+}
+
+static void spike(void)
+{
+	void *weight = get(MIB);
+
+	burst();
+	put(weight);
+}
+
 static void *be_busy(void *arg)
 {
 	unsigned seed = 1 + (unsigned)(uintptr_t)arg;
@@ -180,6 +215,10 @@ int main(int argc, char **argv)
 		many(strtol(argv[2], NULL, 10), strtol(argv[3], NULL, 10));
 	else if (!strcmp(mode, "leak") && argc > 2)
 		leak((int)strtol(argv[2], NULL, 10));
+	else if (!strcmp(mode, "give-up"))
+		give_up();
+	else if (!strcmp(mode, "spike"))
+		spike();
 	else
 		plain();
 	if (!strcmp(mode, "oom") && cudaMalloc(&memory, (size_t)1 << 45) == cudaSuccess)

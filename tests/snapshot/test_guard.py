@@ -5,9 +5,11 @@
   test_guard.py TOOL MAKER PROGRAM LIBRARY SIMULATION
 """
 
+import json
 import os
 import pathlib
 import re
+import select
 import signal
 import subprocess
 import sys
@@ -74,6 +76,54 @@ def a_snapshot_is_saved_when_memory_is_out(kit_):
     assert b'when memory was out' in kit_.ok('report', saved[0])
 
 
+def what_was_there_when_memory_was_out_is_saved(kit_):
+    """The program frees all of it the moment that it hears of the failure, and dies."""
+    path = kit_.folder / 'gave-up.cudamem'
+    status, _, err = run(kit_, '--oom', path, program=(PROGRAM, 'give-up'))
+    assert status == 128 + signal.SIGKILL and path.exists(), err
+    data = test_export.unpickle(kit_.export('pickle', path))
+    assert data['device_traces'][0][-1]['action'] == 'oom', data['device_traces'][0][-1]
+    assert sum(segment['allocated_size'] for segment in data['segments']) == 24 * kit.MIB
+    assert b'24.00 MiB' in kit_.ok('report', path)
+
+
+def nobody_waits_for_an_eye_that_is_not_there(kit_):
+    assert run(kit_, '--conf', 'oom_wait_ms:1', program=(PROGRAM, 'oom'))[0] == 0
+    for words in (('--leaks',), ('--save-peak', kit_.folder / 'no-oom.cudamem')):
+        out = run(kit_, *words, program=('sh', '-c', 'echo "$CUDAMEM_CONF"'))[1]
+        assert 'oom_wait_ms' not in out, out
+    assert 'oom_wait_ms:' in run(kit_, '--oom', kit_.folder / 'x.cudamem',
+                                 program=('sh', '-c', 'echo "$CUDAMEM_CONF"'))[1]
+
+
+def a_peak_of_a_moment_is_in_the_file(kit_):
+    path = kit_.folder / 'spike.cudamem'
+    status, _, err = run(kit_, '--save-peak', path, program=(PROGRAM, 'spike'))
+    assert status == 0 and 'peak of 129.00 MiB in use, in the events' in err, err
+    found = json.loads(kit_.ok('report', '--json', path))['devices'][0]
+    assert found['peak_in_use_bytes'] == 129 * kit.MIB, found
+    stacks = [[frame['function'] for frame in row['frames']] for row in found['stacks_at_peak']]
+    assert any('burst' in stack for stack in stacks), stacks
+
+
+def a_peak_that_the_ring_has_lost_is_told(kit_):
+    """The tool is stopped while the program works, so it looks when all is over."""
+    path = kit_.folder / 'lost.cudamem'
+    with start(kit_, '--save-peak', path, '--conf', 'events:16',
+               program=('sh', '-c', f'echo $$; read go; exec "{PROGRAM}" many 3000 100')) as process:
+        child = os.pidfd_open(int(process.stdout.readline()))
+        process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT)
+        process.stdin.write('go\n')
+        process.stdin.close()
+        select.select([child], [], [])
+        os.close(child)
+        process.send_signal(signal.SIGCONT)
+        process.wait(timeout=60)
+        err = process.stderr.read()
+    assert process.returncode == 0 and 'which a longer ring (events:N) would hold' in err, err
+
+
 def the_highest_use_is_saved(kit_):
     path = kit_.folder / 'peak.cudamem'
     status, _, err = run(kit_, '--save-peak', path, program=(PROGRAM, 'leak', 60))
@@ -99,5 +149,7 @@ if __name__ == '__main__':
     sys.exit(kit.with_kit([
         a_growing_stack_is_told_first, what_is_there_from_the_beginning_does_not_grow,
         a_leak_may_change_the_exit_code, a_suppressed_stack_is_not_told,
-        a_snapshot_is_saved_when_memory_is_out, the_highest_use_is_saved,
+        a_snapshot_is_saved_when_memory_is_out, what_was_there_when_memory_was_out_is_saved,
+        nobody_waits_for_an_eye_that_is_not_there, the_highest_use_is_saved,
+        a_peak_of_a_moment_is_in_the_file, a_peak_that_the_ring_has_lost_is_told,
         the_program_is_as_without_us]))

@@ -876,6 +876,15 @@ static void ask_neighbours(const uint8_t uuid[16], uint64_t wanted, struct cm_ne
 	(void)pthread_mutex_unlock(&fake->lock);
 }
 
+static void show_oom(void)
+{
+	(void)pthread_mutex_lock(&fake->lock);
+	if (fake->inside_gate)
+		complain("a failure is shown inside the gate", 0, fake->inside_gate);
+	fake->ooms_shown++;
+	(void)pthread_mutex_unlock(&fake->lock);
+}
+
 static void tell_oom(const struct cm_oom *oom)
 {
 	(void)pthread_mutex_lock(&fake->lock);
@@ -911,6 +920,7 @@ const struct cm_driver_ops *fake_driver_ops(void)
 		.work_number = &work_number,
 		.ask_neighbours = ask_neighbours,
 		.tell_oom = tell_oom,
+		.show_oom = show_oom,
 		.tick = tick,
 		.now_ns = now_ns,
 		.sleep_ns = sleep_ns,

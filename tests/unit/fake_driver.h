@@ -121,6 +121,7 @@ struct fake_driver {
 	bool failed;         /* the planned failure has happened */
 	char complaint[160]; /* the first of the referee's, or "" */
 
+	uint64_t ooms_shown;
 	uint64_t ooms_told; /* how often, and what the last time */
 	struct cm_oom last_oom;
 

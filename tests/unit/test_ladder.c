@@ -127,6 +127,7 @@ static void what_failed_is_told_with_all_that_holds_the_device(void **state)
 	case_put(f, small);
 	case_settle(f);
 	assert_int_equal(try_get(f, 77 * MIB), CM_DRIVER_OUT_OF_MEMORY);
+	assert_int_equal(f->driver.ooms_shown, 1);
 	assert_int_equal(f->driver.ooms_told, 1);
 	assert_int_equal(oom->nth, 1);
 	assert_int_equal(oom->bytes, 77 * MIB);
@@ -215,6 +216,7 @@ static void good_news_is_told_once_and_of_the_same_size(void **state)
 	keep = case_get(f, 64 * MIB);
 	assert_int_equal(f->driver.ooms_told, 2);
 	assert_true(f->driver.last_oom.served);
+	assert_int_equal(f->driver.ooms_shown, 1); /* it is no failure */
 	case_put(f, keep);
 	(void)case_get(f, 64 * MIB);
 	assert_int_equal(f->driver.ooms_told, 2);
@@ -233,6 +235,7 @@ static void nothing_is_told_where_the_policy_says_so(void **state)
 	assert_int_equal(try_get(f, 200 * MIB), CM_DRIVER_OUT_OF_MEMORY);
 	assert_int_equal(fixture_scalar(f, CM_SCALAR_num_ooms), 1);
 	assert_int_equal(f->driver.ooms_told, 0);
+	assert_int_equal(f->driver.ooms_shown, 1); /* who watches is no reader of reports */
 	case_close(f);
 }
 

@@ -174,7 +174,7 @@ static const struct pin pins[] = {
 	FIELD(cm_frame, function, 0, 4),
 	FIELD(cm_frame, file, 4, 4),
 	FIELD(cm_frame, line, 8, 4),
-	SIZE(cm_mailbox, 96),
+	SIZE(cm_mailbox, 104),
 	FIELD(cm_mailbox, state, 0, 4),
 	FIELD(cm_mailbox, command, 4, 4),
 	FIELD(cm_mailbox, status, 8, 4),
@@ -183,7 +183,9 @@ static const struct pin pins[] = {
 	FIELD(cm_mailbox, arg, 24, 32),
 	FIELD(cm_mailbox, result, 56, 32),
 	FIELD(cm_mailbox, hold, 88, 4),
-	FIELD(cm_mailbox, reserved, 92, 4),
+	FIELD(cm_mailbox, ooms, 92, 4),
+	FIELD(cm_mailbox, ooms_seen, 96, 4),
+	FIELD(cm_mailbox, reserved, 100, 4),
 	SIZE(cm_table_row, 24),
 	FIELD(cm_table_row, offset, 0, 8),
 	FIELD(cm_table_row, stride, 8, 4),
@@ -218,8 +220,8 @@ static const struct pin pins[] = {
 	FIELD(cm_header, table, 848, 384),
 	FIELD(cm_header, host, 1232, 392),
 	FIELD(cm_header, record, 1624, 144),
-	FIELD(cm_header, mailbox, 4096, 96),
-	FIELD(cm_header, pad, 4192, 4000),
+	FIELD(cm_header, mailbox, 4096, 104),
+	FIELD(cm_header, pad, 4200, 3992),
 };
 /* clang-format on */
 

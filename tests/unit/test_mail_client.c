@@ -313,6 +313,26 @@ static void an_owner_that_knows_no_hold_is_not_waited_for(void **state)
 	assert_int_equal(err, -EPROTO); /* this owner says yes to anything */
 }
 
+static void *fail_for_memory(void *arg)
+{
+	struct fixture *f = arg;
+
+	f->moved = cm_mailbox_show_oom(f->mailbox, 600 * SECOND);
+	return NULL;
+}
+
+static void a_request_that_failed_goes_on_when_it_was_seen(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_int_equal(pthread_create(&f->owner, NULL, fail_for_memory, f), 0);
+	while (!__atomic_load_n(&f->mailbox->ooms, __ATOMIC_ACQUIRE))
+		(void)sched_yield();
+	assert_int_equal(cm_mail_oom_seen(f->reader, 1), 0);
+	assert_int_equal(pthread_join(f->owner, NULL), 0);
+	assert_true(f->moved);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -325,6 +345,7 @@ int main(void)
 		TEST(a_process_stands_still_while_it_is_copied),
 		TEST(a_copy_that_takes_too_long_is_refused),
 		TEST(an_owner_that_knows_no_hold_is_not_waited_for),
+		TEST(a_request_that_failed_goes_on_when_it_was_seen),
 		TEST(another_tool_at_work_is_waited_for),
 		TEST(tools_at_one_time_each_get_their_own_answer),
 		TEST(a_process_without_a_helper_is_not_written_to),

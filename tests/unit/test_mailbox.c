@@ -2,11 +2,16 @@
 #include "stats/mailbox.h"
 
 #include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
+#include "stats/mail_client.h"
 #include "tests/unit/cmocka_all.h"
 
 static void post(struct cm_mailbox *mailbox, uint32_t command)
@@ -154,6 +159,69 @@ static void no_letter_is_lost_on_a_sleeping_owner(void **state)
 	assert_int_equal(pthread_join(owner, NULL), 0);
 }
 
+#define FAILURES 500
+
+/* The tool's loop: sees all that there are. */
+static void *see(void *arg)
+{
+	struct cm_mailbox *mailbox = arg;
+	uint32_t ooms = 0;
+
+	while (ooms != FAILURES) {
+		ooms = __atomic_load_n(&mailbox->ooms, __ATOMIC_ACQUIRE);
+		__atomic_store_n(&mailbox->ooms_seen, ooms, __ATOMIC_RELEASE);
+		(void)syscall(SYS_futex, &mailbox->ooms_seen, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+		(void)sched_yield();
+	}
+	return NULL;
+}
+
+static void a_failure_is_over_when_it_was_seen(void **state)
+{
+	static struct cm_mailbox mailbox;
+	pthread_t tool;
+	int i;
+
+	(void)state;
+	assert_int_equal(pthread_create(&tool, NULL, see, &mailbox), 0);
+	for (i = 1; i <= FAILURES; i++) {
+		/* Minutes: a lost wake-up would be a time-out of the test. */
+		assert_true(cm_mailbox_show_oom(&mailbox, UINT64_C(600000000000)));
+		assert_int_equal(mailbox.ooms, i);
+	}
+	assert_int_equal(pthread_join(tool, NULL), 0);
+}
+
+static void a_failure_that_nobody_sees_waits_for_its_time(void **state)
+{
+	struct cm_mailbox mailbox = {.ooms = UINT32_MAX, .ooms_seen = UINT32_MAX};
+	struct timespec before, after;
+	int64_t ms;
+
+	(void)state;
+	(void)clock_gettime(CLOCK_MONOTONIC, &before);
+	assert_false(cm_mailbox_show_oom(&mailbox, 20000000));
+	(void)clock_gettime(CLOCK_MONOTONIC, &after);
+	ms = (after.tv_sec - before.tv_sec) * 1000 + (after.tv_nsec - before.tv_nsec) / 1000000;
+	assert_true(ms >= 19);
+	assert_int_equal(mailbox.ooms, 0); /* the numbers wrap */
+}
+
+static void a_failure_seen_in_advance_waits_for_nobody(void **state)
+{
+	static const uint32_t starts[] = {0, 7, INT32_MAX, UINT32_MAX - 2};
+	struct cm_mailbox mailbox = {0};
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < sizeof(starts) / sizeof(starts[0]); i++) {
+		mailbox.ooms = starts[i];
+		mailbox.ooms_seen = CM_OOMS_ALL(starts[i]);
+		assert_true(cm_mailbox_show_oom(&mailbox, 0));
+		assert_true(cm_mailbox_show_oom(&mailbox, 0));
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -164,6 +232,9 @@ int main(void)
 		cmocka_unit_test(waiting_ends_with_the_time),
 		cmocka_unit_test(waiting_does_not_begin_when_a_letter_is_there),
 		cmocka_unit_test(no_letter_is_lost_on_a_sleeping_owner),
+		cmocka_unit_test(a_failure_is_over_when_it_was_seen),
+		cmocka_unit_test(a_failure_that_nobody_sees_waits_for_its_time),
+		cmocka_unit_test(a_failure_seen_in_advance_waits_for_nobody),
 	};
 
 	return cmocka_run_group_tests_name("mailbox", tests, NULL, NULL);

@@ -241,6 +241,7 @@ static const char *const elsewhere[][2] = {
 	{"events", "process"},
 	{"region_dir", "process"},
 	{"region_keep", "snapshot_guard"},
+	{"oom_wait_ms", "snapshot_guard"},
 	{"warn", "process"},
 	{"log", "process"},
 	{"strict", "golden"},
