@@ -3,11 +3,16 @@
  * What torch.cuda.memory._snapshot() returns, key by key and in its order. Rules that PyTorch's viewer
  * leans on: the blocks of a segment tile it; every event has a size; an event of an out-of-memory has
  * device_free in place of addr; frames have name and filename; there is one trace a device index.
+ *
+ * Memory here belongs to a context and not to a stream: the first of a device stands as stream 0, the
+ * next as 1.
  */
 #include <errno.h>
+#include <stdlib.h>
 
 #include "stats/config.h"
 #include "tools/export.h"
+#include "tools/ranges.h"
 #include "tools/text.h"
 #include "tools/tree.h"
 
@@ -76,7 +81,7 @@ static void put_segment(struct cm_tree *tree, const struct cm_snapshot *snapshot
 	cm_tree_unsigned(tree, "allocated_size", segment->allocated);
 	cm_tree_unsigned(tree, "active_size", segment->active);
 	cm_tree_unsigned(tree, "requested_size", segment->requested);
-	cm_tree_number(tree, "stream", 0); /* memory here belongs to a context, not to a stream */
+	cm_tree_unsigned(tree, "stream", cm_snapshot_context(snapshot, segment->row->heap));
 	cm_tree_text(tree, "segment_type", cm_segment_pool_name(segment->row));
 	cm_tree_pair(tree, "segment_pool_id", 0, 0);
 	cm_tree_flag(tree, "is_expandable", segment->row->flags & CM_SEGMENT_PAGED);
@@ -98,7 +103,7 @@ static void put_event(struct cm_tree *tree, const struct cm_snapshot *snapshot,
 	cm_tree_unsigned(tree, event->action == CM_ACTION_OOM ? "device_free" : "addr",
 			 event->addr);
 	cm_tree_unsigned(tree, "size", event->size);
-	cm_tree_number(tree, "stream", 0);
+	cm_tree_unsigned(tree, "stream", cm_snapshot_context(snapshot, event->heap));
 	cm_tree_unsigned(tree, "time_us", cm_image_time(snapshot->image, event->tick) / NS_PER_US);
 	cm_tree_text(tree, "compile_context", "N/A");
 	if (event->annotation) {
@@ -207,18 +212,46 @@ static void put_settings(struct cm_tree *tree, const struct cm_snapshot *snapsho
 	cm_tree_end(tree);
 }
 
+static int put_ranges(struct cm_tree *tree, const struct cm_snapshot *snapshot)
+{
+	struct cm_edge *edge;
+	char name[TEXT_BYTES];
+	size_t count, i;
+	int err;
+
+	err = cm_ranges_find(snapshot, &edge, &count);
+	if (err)
+		return err;
+	cm_tree_list(tree, "external_annotations");
+	for (i = 0; i < count; i++) {
+		cm_text_clean(name, sizeof(name),
+			      cm_image_text(snapshot->image, CM_TABLE_TEXT, edge[i].text));
+		cm_tree_dict(tree, NULL);
+		cm_tree_text(tree, "name", name);
+		cm_tree_text(tree, "stage", edge[i].end ? "END" : "START");
+		cm_tree_number(tree, "device", edge[i].ordinal);
+		cm_tree_unsigned(tree, "time_us", edge[i].time_ns / NS_PER_US);
+		cm_tree_end(tree);
+	}
+	cm_tree_end(tree);
+	free(edge);
+	return 0;
+}
+
 static int put_all(struct cm_tree *tree, const struct cm_source *source)
 {
+	int err, end;
+
 	if (!tree)
 		return -ENOMEM;
 	cm_tree_dict(tree, NULL);
 	put_segments(tree, source->snapshot);
 	put_traces(tree, source->snapshot);
 	put_settings(tree, source->snapshot);
-	cm_tree_list(tree, "external_annotations");
+	err = put_ranges(tree, source->snapshot);
 	cm_tree_end(tree);
-	cm_tree_end(tree);
-	return cm_tree_close(tree);
+	end = cm_tree_close(tree);
+	return err ? err : end;
 }
 
 int cm_export_pickle(const struct cm_source *source, FILE *file)

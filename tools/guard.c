@@ -25,7 +25,7 @@
 #define REGIONS_MAX   64
 #define LOOK_MS       20
 #define HOLD_NS       UINT64_C(100000000) /* a program that ends does not answer */
-#define OOM_WAIT      "1000"              /* ms that a failing request waits to be looked at */
+#define OOM_WAIT      "5000"              /* ms that a failing request waits to be looked at */
 #define PEAK_LOOKS    10                  /* between two copies for a peak ... */
 #define PEAK_SHARE    4                   /* ... unless so much of the ring is new already */
 #define OOM_FILES_MAX 10

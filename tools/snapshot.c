@@ -249,6 +249,23 @@ static int build_events(struct cm_snapshot *snapshot)
 	return 0;
 }
 
+/* In the order of their rows; those that are gone count too, as their events may be there. */
+static int build_contexts(struct cm_snapshot *snapshot)
+{
+	const struct cm_image_table *table = &snapshot->image->table[CM_TABLE_HEAP];
+	const struct cm_heap_row *row = table->rows;
+	uint32_t of_device[CM_DEVICES_MAX] = {0}, i;
+
+	snapshot->context = calloc((size_t)table->count + 1, sizeof(*snapshot->context));
+	if (!snapshot->context)
+		return -ENOMEM;
+	for (i = 0; i < table->count; i++)
+		if (row[i].context && row[i].device < CM_DEVICES_MAX)
+			snapshot->context[i] = of_device[row[i].device]++;
+	snapshot->contexts = table->count;
+	return 0;
+}
+
 int cm_snapshot_create(const struct cm_image *image, struct cm_snapshot **ret_snapshot)
 {
 	struct cm_snapshot *snapshot = calloc(1, sizeof(*snapshot));
@@ -258,6 +275,8 @@ int cm_snapshot_create(const struct cm_image *image, struct cm_snapshot **ret_sn
 		return -ENOMEM;
 	snapshot->image = image;
 	err = build_devices(snapshot);
+	if (!err)
+		err = build_contexts(snapshot);
 	if (!err)
 		err = build_segments(snapshot);
 	if (!err)
@@ -279,6 +298,7 @@ void cm_snapshot_destroy(struct cm_snapshot *snapshot)
 	cm_intern_fini(&snapshot->texts);
 	cm_intern_fini(&snapshot->keys);
 	free(snapshot->device);
+	free(snapshot->context);
 	free(snapshot->segment);
 	free(snapshot->block);
 	free(snapshot->event);

@@ -72,6 +72,8 @@ struct cm_snapshot {
 	size_t stacks;
 	uint32_t *stack_at;     /* word of CM_TABLE_STACK -> index of its stack */
 	size_t broken_segments; /* left out: their blocks do not tile them */
+	uint32_t *context;      /* by row of the heap table: its number among its device's */
+	uint32_t contexts;      /* rows */
 	struct cm_intern texts; /* what frames are called */
 	struct cm_intern keys;  /* of the frames */
 };
@@ -82,6 +84,12 @@ void cm_snapshot_destroy(struct cm_snapshot *snapshot);
 
 /* The stack of an id as rows have it; the empty one where there is none. Never NULL. */
 const struct cm_snap_stack *cm_snapshot_stack(const struct cm_snapshot *snapshot, uint32_t id);
+
+/* Which of its device's contexts a row of the heap table is, from 0 on. */
+static inline uint32_t cm_snapshot_context(const struct cm_snapshot *snapshot, uint32_t heap)
+{
+	return heap < snapshot->contexts ? snapshot->context[heap] : 0;
+}
 
 /* The stack of the hand-out of a block or of the request a segment was got for. */
 static inline uint32_t cm_block_stack(const struct cm_block *block)

@@ -47,6 +47,7 @@ static struct {
 	uint32_t texts;
 	uint32_t words;
 	uint32_t annotation;
+	uint32_t heap; /* of what comes next */
 	struct place place[3];
 	bool plain; /* no stacks */
 } maker;
@@ -135,6 +136,7 @@ static void note(const struct place *place, enum cm_action action, uint64_t addr
 		.thread = THREAD,
 		.stack = stack,
 		.action = (uint8_t)action,
+		.heap = (uint16_t)maker.heap,
 		.pool = CM_POOL_LARGE,
 		.annotation = maker.annotation,
 	};
@@ -154,7 +156,7 @@ static void open_place(struct place *place, uint32_t device, uint64_t addr, uint
 	*segment = (struct cm_segment){.addr = addr,
 				       .size = size,
 				       .device = device,
-				       .heap = 0,
+				       .heap = maker.heap,
 				       .flags = CM_SEGMENT_USED | flags,
 				       .stack = capture()};
 	note(place, CM_ACTION_SEGMENT_ALLOC, addr, size, segment->stack);
@@ -264,15 +266,21 @@ static void play(void)
 	int step;
 
 	open_place(&maker.place[0], 0, UINT64_C(0x7f0000000000), 128 * MIB, 0);
+	maker.heap = 1;
 	open_place(&maker.place[1], 1, UINT64_C(0x7f8000000000), 2 * MIB, CM_SEGMENT_SMALL);
+	maker.heap = 0;
 	open_place(&maker.place[2], CM_DEVICE_NONE, UINT64_C(0x7e0000000000), 4 * MIB,
 		   CM_SEGMENT_HOST);
 	load_weights();
+	maker.heap = 1;
 	(void)cuda_get(&maker.place[1], 1000);
+	maker.heap = 0;
 	(void)cuda_get(&maker.place[2], 4 * MIB);
 	for (step = 0; step < STEPS; step++)
 		solver_step(step);
+	maker.heap = 2;
 	fail_for_memory();
+	maker.heap = 0;
 }
 
 __attribute__((noinline)) static void play_many(uint64_t events, uint64_t blocks)
@@ -303,6 +311,17 @@ static void add_device(uint32_t device, const char *name)
 	row->total_bytes = 80 * GIB;
 	row->max_split_size = -1;
 	(void)snprintf(row->name, sizeof(row->name), "%s", name);
+}
+
+/* Contexts of the first device, of the second, and of the first again. */
+static void add_heaps(void)
+{
+	static const uint32_t devices[] = {0, 1, 0};
+	uint32_t i;
+
+	for (i = 0; i < sizeof(devices) / sizeof(devices[0]); i++)
+		*(struct cm_heap_row *)row_at(CM_TABLE_HEAP, i) = (struct cm_heap_row){
+			.context = 0x1000 + i, .device = devices[i], .flags = CM_HEAP_USED};
 }
 
 /* The build-id of an object's notes, if it has one. */
@@ -401,6 +420,7 @@ int main(int argc, char **argv)
 		.events = 1, .context = CM_CONTEXT_ALL, .depth = FRAMES, .max_entries = UINT64_MAX};
 	add_device(0, "Test Device 80G");
 	add_device(1, "Test Device 80G");
+	add_heaps();
 	if (many)
 		play_many(events, strtoull(argv[3], NULL, 10));
 	else

@@ -132,6 +132,7 @@ def shapes(data):
         found.setdefault('event ' + event['action'], set()).add(shape(plain))
         found['frame'] |= {shape(frame) for frame in event['frames']}
     found['settings'].add(shape(data['allocator_settings']))
+    found['annotation'] = {shape(item) for item in data['external_annotations']}
     return found
 
 
@@ -209,6 +210,28 @@ def annotations_come_along(kit_):
     trace = unpickle(kit_.export('pickle'))['device_traces'][0]
     named = {event.get('user_metadata') for event in trace}
     assert named == {None, 'even step', 'odd step'}, named
+
+
+def ranges_begin_and_end_with_their_events(kit_):
+    data = unpickle(kit_.export('pickle'))
+    edges = [(item['name'], item['stage'], item['device'], item['time_us'])
+             for item in data['external_annotations']]
+    expected = []
+    for name, run in itertools.groupby(data['device_traces'][0],
+                                       key=lambda event: event.get('user_metadata')):
+        times = [event['time_us'] for event in run]
+        if name:
+            expected += [(name, 'START', 0, times[0]), (name, 'END', 0, times[-1])]
+    assert edges == expected and len(edges) == 12, edges
+
+
+def a_context_stands_as_a_stream(kit_):
+    data = unpickle(kit_.export('pickle'))
+    first, second = data['device_traces']
+    assert {event['stream'] for event in first} == {0, 1}
+    assert all((event['stream'] == 1) == (event['action'] == 'oom') for event in first)
+    assert {event['stream'] for event in second} == {0}  # the first context of its device
+    assert {segment['stream'] for segment in data['segments']} == {0}
 
 
 def perfetto_decodes_with_counters_and_stacks(kit_):
@@ -336,6 +359,7 @@ if __name__ == '__main__':
         a_pickle_is_data_alone, a_pickle_has_only_what_the_viewer_reads,
         json_is_the_same_as_the_pickle, stacks_are_shared_as_pytorch_shares_them,
         the_structure_is_that_of_pytorch, the_viewer_can_draw_it, annotations_come_along,
+        ranges_begin_and_end_with_their_events, a_context_stands_as_a_stream,
         perfetto_decodes_with_counters_and_stacks, pprof_decodes_with_gos_four_names,
         pprofs_own_tool_reads_it, speedscope_obeys_its_schema, folded_stacks_add_up,
         csv_has_every_event, a_format_that_is_not_there_is_named]))
