@@ -21,11 +21,17 @@ struct instant_counts {
 	struct instant_count place[INSTANT_PLACES];
 };
 
+static __attribute__((noinline, unused)) struct instant_count *instant_count_place(
+	struct instant_counts *counts)
+{
+	return &counts->place[atomic_fetch_add(&counts->threads, 1) % INSTANT_PLACES];
+}
+
 /* One more; `*mine` is the calling thread's, NULL at its first call. */
 static inline void instant_count_add(struct instant_counts *counts, struct instant_count **mine)
 {
 	if (__builtin_expect(!*mine, 0))
-		*mine = &counts->place[atomic_fetch_add(&counts->threads, 1) % INSTANT_PLACES];
+		*mine = instant_count_place(counts);
 	/* No locked instruction: nobody else writes there. */
 	atomic_store_explicit(&(*mine)->calls,
 			      atomic_load_explicit(&(*mine)->calls, memory_order_relaxed) + 1,

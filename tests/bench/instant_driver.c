@@ -47,19 +47,24 @@ static void find(const char *name, void *ret_function)
 	memcpy(ret_function, &found, sizeof(found));
 }
 
-EXPORT CUresult cuCtxGetCurrent(CUcontext *pctx)
+static __attribute__((noinline)) CUresult ask_current(void)
 {
 	__typeof__(cuCtxGetCurrent) *next;
+	CUresult result;
 
-	if (__builtin_expect(!is_known, 0)) {
-		find("cuCtxGetCurrent", &next);
-		if (next(&current) != CUDA_SUCCESS)
-			return next(pctx);
-		is_known = true;
-	}
+	find("cuCtxGetCurrent", &next);
+	result = next(&current);
+	is_known = result == CUDA_SUCCESS;
+	return result;
+}
+
+EXPORT CUresult cuCtxGetCurrent(CUcontext *pctx)
+{
+	CUresult result = __builtin_expect(is_known, 1) ? CUDA_SUCCESS : ask_current();
+
 	instant_count_add(&current_calls, &my_current_calls);
 	*pctx = current;
-	return CUDA_SUCCESS;
+	return result;
 }
 
 EXPORT CUresult cuCtxSetCurrent(CUcontext ctx)
