@@ -308,9 +308,9 @@ static inline bool cm_segment_is_free(const struct cm_cache *cache,
 }
 
 /* The calling thread with a stack: cm_thread.stack, or that of a block. */
-static inline struct cm_origin cm_origin_of(uint32_t stack)
+static inline struct cm_event_origin cm_origin_of(uint32_t stack)
 {
-	return (struct cm_origin){cm_thread_id(), stack, cm_thread.annotation};
+	return (struct cm_event_origin){cm_thread_id(), stack, cm_thread.annotation};
 }
 
 /* The stack of a free: its own where frees are recorded, else that of the hand-out. */

@@ -15,14 +15,13 @@
 #define STREAMS_MAX 256
 
 /*
- * `active` counts captures from before the driver's begin until after its end, `inside` our own
- * calls. Each side first raises its own number and then reads the other's, both sequentially
+ * `cm_captures` counts those of the program, `inside` our own calls. Each side first raises its own number and then reads the other's, both sequentially
  * consistent, so at least one of two that meet sees the other.
  */
-static _Atomic int active;
+_Atomic int cm_captures;
 static _Atomic int inside;
 
-/* The streams behind `active`, guarded by the lock. Those that find no room are active for ever:
+/* The streams behind `cm_captures`, guarded by the lock. Those that find no room are active for ever:
  * the library then only passes on, which is always right. */
 static struct cm_lock lock;
 static struct capture {
@@ -31,16 +30,11 @@ static struct capture {
 	bool used;
 } captures[STREAMS_MAX];
 
-bool cm_capture_is_active(void)
-{
-	return atomic_load_explicit(&active, memory_order_acquire) != 0;
-}
-
 static void leave(void)
 {
 	int saved = errno;
 
-	if (atomic_fetch_sub(&inside, 1) == 1 && atomic_load(&active))
+	if (atomic_fetch_sub(&inside, 1) == 1 && atomic_load(&cm_captures))
 		(void)syscall(SYS_futex, &inside, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
 	errno = saved;
 }
@@ -48,7 +42,7 @@ static void leave(void)
 bool cm_capture_gate_enter(void)
 {
 	atomic_fetch_add(&inside, 1);
-	if (!atomic_load(&active))
+	if (!atomic_load(&cm_captures))
 		return true;
 	leave();
 	return false;
@@ -64,7 +58,7 @@ static void announce(void)
 {
 	int saved = errno, n;
 
-	atomic_fetch_add(&active, 1);
+	atomic_fetch_add(&cm_captures, 1);
 	while ((n = atomic_load(&inside)) != 0)
 		(void)syscall(SYS_futex, &inside, FUTEX_WAIT_PRIVATE, n, NULL, NULL, 0);
 	errno = saved;
@@ -72,7 +66,7 @@ static void announce(void)
 
 static void withdraw(void)
 {
-	atomic_fetch_sub(&active, 1);
+	atomic_fetch_sub(&cm_captures, 1);
 }
 
 /* The handle that names the stream in both kinds of functions: only 0 means two things. The default
@@ -132,7 +126,7 @@ void cm_capture_forget_all(void)
 	cm_lock_init(&lock);
 	for (i = 0; i < STREAMS_MAX; i++)
 		captures[i].used = false;
-	atomic_store(&active, 0);
+	atomic_store(&cm_captures, 0);
 	atomic_store(&inside, 0);
 }
 

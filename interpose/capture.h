@@ -6,11 +6,18 @@
 #ifndef CM_INTERPOSE_CAPTURE_H
 #define CM_INTERPOSE_CAPTURE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
+/* Captures from before the driver's begin until after its end. For the function below alone. */
+extern _Atomic int cm_captures __attribute__((visibility("hidden")));
+
 /* Whether any stream of the process is being captured. One load. */
-bool cm_capture_is_active(void);
+static inline bool cm_capture_is_active(void)
+{
+	return atomic_load_explicit(&cm_captures, memory_order_acquire) != 0;
+}
 
 /*
  * The gate of allocator/ops.h. enter() is true where no capture is active, and holds back a capture

@@ -24,18 +24,7 @@ static struct noted {
 } noted[CM_FENCE_CONTEXTS];
 static size_t noted_count;
 
-/* Set where an epoch could miss work: a context beyond the table, or a green one, whose events
- * cover its own share of the device only. Then nothing is cached any more. */
-static _Atomic bool uncountable;
-
-uint64_t cm_context_current(void)
-{
-	CUcontext ctx = NULL;
-
-	if (cm_real.cuCtxGetCurrent(&ctx) != CUDA_SUCCESS)
-		return 0;
-	return (uintptr_t)ctx;
-}
+_Atomic bool cm_context_uncountable;
 
 /* Also where it is current by its handle: that may be a context that is gone, whose handle a new one
  * has. */
@@ -68,9 +57,10 @@ void cm_context_hear(CUresult res)
 		cm_cache_drain_heap(cache, cm_context_current());
 }
 
-bool cm_context_may_forbid(struct cm_cache *cache)
+bool cm_context_serves(struct cm_cache *cache, uint64_t ctx)
 {
-	return CM_UNLIKELY(!cm_cache_serves(cache, cm_context_current()) || cm_capture_is_active());
+	cm_thread.heap = cm_cache_find_heap(cache, ctx);
+	return cm_cache_serves(cache, ctx);
 }
 
 /* What the driver says of the context that is current. */
@@ -145,7 +135,7 @@ static void stop_caching(const char *why)
 {
 	struct cm_cache *cache = cm_process_cache_if_made();
 
-	if (atomic_exchange(&uncountable, true))
+	if (atomic_exchange(&cm_context_uncountable, true))
 		return;
 	cm_log(CM_LOG_WARNING, "%s: nothing is cached from here on", why);
 	if (cache)
@@ -184,17 +174,17 @@ static struct cm_heap *note_and_make_heap(struct cm_cache *cache, CUcontext ctx)
 	return make_heap(cache, ctx);
 }
 
-struct cm_heap *cm_context_heap(struct cm_cache *cache)
+CM_NOINLINE struct cm_heap *cm_context_find_heap(struct cm_cache *cache, uint64_t ctx)
 {
-	uint64_t ctx = cm_context_current();
 	struct cm_heap *heap;
 
-	if (CM_UNLIKELY(!ctx || atomic_load_explicit(&uncountable, memory_order_relaxed)))
+	if (!ctx || atomic_load_explicit(&cm_context_uncountable, memory_order_relaxed))
 		return NULL;
 	heap = cm_cache_find_heap(cache, ctx);
-	if (CM_LIKELY(heap))
-		return heap;
-	return note_and_make_heap(cache, (CUcontext)(uintptr_t)ctx);
+	if (!heap)
+		heap = note_and_make_heap(cache, (CUcontext)(uintptr_t)ctx);
+	cm_thread.heap = heap;
+	return heap;
 }
 
 bool cm_context_find_row(struct cm_cache *cache, uint32_t *ret_row)
@@ -255,7 +245,7 @@ void cm_context_forget_all(void)
 {
 	cm_lock_init(&lock);
 	noted_count = 0;
-	atomic_store(&uncountable, false);
+	atomic_store(&cm_context_uncountable, false);
 }
 
 /* The context is about to be destroyed, or has just been; the contexts are locked. */

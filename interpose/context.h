@@ -6,15 +6,48 @@
 #ifndef CM_INTERPOSE_CONTEXT_H
 #define CM_INTERPOSE_CONTEXT_H
 
-#include "allocator/cache.h"
+#include "allocator/heap.h"
+#include "interpose/capture.h"
 #include "interpose/hooks.h"
+
+/* Set where an epoch could miss work: a context beyond the table, or a green one, whose events
+ * cover its own share of the device only. Then nothing is cached any more. */
+extern _Atomic bool cm_context_uncountable __attribute__((visibility("hidden")));
+
+/* The current context, or 0. */
+static inline uint64_t cm_context_current(void)
+{
+	CUcontext ctx = NULL;
+
+	if (CM_UNLIKELY(cm_real.cuCtxGetCurrent(&ctx) != CUDA_SUCCESS))
+		return 0;
+	return (uintptr_t)ctx;
+}
+
+/* The context's heap where it is the one that the thread has met last, else NULL: a look in place of
+ * a search. A heap is never freed, and says whose it is. */
+static inline struct cm_heap *cm_context_last_heap(uint64_t ctx)
+{
+	struct cm_heap *heap = cm_thread.heap;
+
+	return CM_LIKELY(ctx && heap && cm_heap_ctx(heap) == ctx) ? heap : NULL;
+}
+
+/* The rest of the two below. */
+struct cm_heap *cm_context_find_heap(struct cm_cache *cache, uint64_t ctx);
+bool cm_context_serves(struct cm_cache *cache, uint64_t ctx);
 
 /* The heap of the calling thread's current context, made where it has none yet; NULL where there is
  * no context, or none that can be cached. One driver call, which reads the thread's own state. */
-struct cm_heap *cm_context_heap(struct cm_cache *cache);
+static inline struct cm_heap *cm_context_heap(struct cm_cache *cache)
+{
+	const uint64_t ctx = cm_context_current();
+	struct cm_heap *heap = cm_context_last_heap(ctx);
 
-/* The current context, or 0. */
-uint64_t cm_context_current(void);
+	if (CM_LIKELY(heap && !atomic_load_explicit(&cm_context_uncountable, memory_order_relaxed)))
+		return heap;
+	return cm_context_find_heap(cache, ctx);
+}
 
 /* A call in the current context was answered so: after an error that stays with a context nothing
  * more is cached in it, and the program hears it from the driver in every call. */
@@ -23,7 +56,17 @@ void cm_context_hear(CUresult res);
 /* Whether the driver may refuse to take memory back at this moment: a capture is active, no context
  * that is known is current, or it has answered with an error of its own. Costs what
  * cm_context_current costs. */
-bool cm_context_may_forbid(struct cm_cache *cache);
+static inline bool cm_context_may_forbid(struct cm_cache *cache)
+{
+	const uint64_t ctx = cm_context_current();
+	const struct cm_heap *heap = cm_context_last_heap(ctx);
+
+	if (CM_UNLIKELY(cm_capture_is_active()))
+		return true;
+	if (CM_LIKELY(heap && !(cm_heap_flags(heap) & CM_HEAP_DRAINING)))
+		return false;
+	return !cm_context_serves(cache, ctx);
+}
 
 /*
  * The device row of the current context, or of a device by its ordinal: for those who count what

@@ -22,7 +22,7 @@ static void count(struct cm_cache *cache, enum cm_scalar scalar)
 }
 
 /* The program's own call. */
-static CUresult forward_alloc(struct cm_cache *cache, CUdeviceptr *addr, size_t bytes)
+static CM_NOINLINE CUresult forward_alloc(struct cm_cache *cache, CUdeviceptr *addr, size_t bytes)
 {
 	CUresult res;
 
@@ -42,24 +42,21 @@ static CUresult alloc(CUdeviceptr *addr, size_t bytes)
 	uint64_t got;
 	int err;
 
-	if (!cache)
+	if (CM_UNLIKELY(!cache))
 		return cm_real.cuMemAlloc_v2(addr, bytes);
-	if (!addr || cm_capture_is_active())
-		return forward_alloc(cache, addr, bytes);
-	heap = cm_context_heap(cache);
-	if (!heap)
+	heap = CM_UNLIKELY(!addr || cm_capture_is_active()) ? NULL : cm_context_heap(cache);
+	if (CM_UNLIKELY(!heap))
 		return forward_alloc(cache, addr, bytes);
 	recorded = cm_record_begin(CM_CONTEXT_STATE);
 	err = cm_cache_alloc(cache, heap, bytes, &got);
 	cm_record_end(recorded);
-	if (err < 0)
+	if (CM_UNLIKELY(err < 0))
 		return forward_alloc(cache, addr, bytes);
-	if (err > 0) {
+	if (CM_LIKELY(!err))
+		*addr = got;
+	else
 		cm_context_hear((CUresult)err);
-		return (CUresult)err;
-	}
-	*addr = got;
-	return CUDA_SUCCESS;
+	return (CUresult)err;
 }
 
 CUresult cm_wrap_cuMemAlloc_v2(CUdeviceptr *addr, size_t bytes)
@@ -77,7 +74,7 @@ CUresult cm_wrap_cuMemAlloc_v2(CUdeviceptr *addr, size_t bytes)
  * Where the driver may forbid a free it is asked, with an address at which nothing starts: it refuses
  * that for this reason alone where it would have allowed the free.
  */
-static CUresult ask_to_free(struct cm_cache *cache, CUdeviceptr addr)
+static CM_NOINLINE CUresult ask_to_free(struct cm_cache *cache, CUdeviceptr addr)
 {
 	struct cm_place_info info;
 	CUresult res;
@@ -89,28 +86,33 @@ static CUresult ask_to_free(struct cm_cache *cache, CUdeviceptr addr)
 	return res == CUDA_ERROR_INVALID_VALUE ? CUDA_SUCCESS : res;
 }
 
+/* The program's own call. */
+static CM_NOINLINE CUresult forward_free(struct cm_cache *cache, CUdeviceptr addr)
+{
+	uint32_t taken;
+
+	count(cache, CM_SCALAR_forwarded_frees);
+	taken = cm_other_take(CM_NAME_ADDRESS, addr);
+	return cm_other_settle(taken, cm_real.cuMemFree_v2(addr));
+}
+
 static CUresult release(CUdeviceptr addr)
 {
 	struct cm_cache *cache = cm_process_cache_if_made();
 	uint64_t forward = addr;
-	uint32_t taken;
 	CUresult res;
 	bool recorded;
 	int err;
 
-	if (!cache || !addr)
+	if (CM_UNLIKELY(!cache || !addr))
 		return cm_real.cuMemFree_v2(addr);
-	res = cm_context_may_forbid(cache) ? ask_to_free(cache, addr) : CUDA_SUCCESS;
-	if (res != CUDA_SUCCESS)
+	res = CM_UNLIKELY(cm_context_may_forbid(cache)) ? ask_to_free(cache, addr) : CUDA_SUCCESS;
+	if (CM_UNLIKELY(res != CUDA_SUCCESS))
 		return res;
 	recorded = cm_record_begin(CM_CONTEXT_ALL);
 	err = cm_cache_free(cache, addr, &forward);
 	cm_record_end(recorded);
-	if (err >= 0)
-		return (CUresult)err;
-	count(cache, CM_SCALAR_forwarded_frees);
-	taken = cm_other_take(CM_NAME_ADDRESS, forward);
-	return cm_other_settle(taken, cm_real.cuMemFree_v2(forward));
+	return CM_LIKELY(err >= 0) ? (CUresult)err : forward_free(cache, forward);
 }
 
 CUresult cm_wrap_cuMemFree_v2(CUdeviceptr addr)

@@ -17,7 +17,7 @@ struct cm_ring {
 };
 
 /* Who does it, and from where: all 0 but the thread where it is not recorded. */
-struct cm_origin {
+struct cm_event_origin {
 	uint32_t thread;
 	uint32_t stack;
 	uint32_t annotation;
@@ -25,7 +25,7 @@ struct cm_origin {
 
 /* Adds the next event, whose number it takes from *next; see struct cm_event. */
 static inline void cm_ring_add(const struct cm_ring *ring, uint64_t *next, enum cm_action action,
-			       enum cm_pool pool, uint32_t heap, struct cm_origin origin,
+			       enum cm_pool pool, uint32_t heap, struct cm_event_origin origin,
 			       uint64_t tick, uint64_t addr, uint64_t size)
 {
 	struct cm_event *row;

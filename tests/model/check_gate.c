@@ -22,11 +22,6 @@
 struct cm_real cm_real;
 __thread unsigned int cm_hook_depth;
 
-uint64_t cm_context_current(void)
-{
-	return 0;
-}
-
 void cm_cache_drain_heap(struct cm_cache *cache, uint64_t ctx)
 {
 	(void)cache;
@@ -127,7 +122,7 @@ static void look_with_the_gate_held(void)
 /* The reading before the raising: what the gate must not do. */
 static void enter_late(void)
 {
-	if (atomic_load(&active))
+	if (atomic_load(&cm_captures))
 		return;
 	atomic_fetch_add(&inside, 1);
 	be_apart(calling, capturing);
