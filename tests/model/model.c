@@ -245,6 +245,11 @@ static void step(void)
 	step_at(NULL);
 }
 
+void model_step(void)
+{
+	step();
+}
+
 void model_yield(void)
 {
 	self()->behind = bits_of_others();

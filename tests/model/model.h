@@ -38,6 +38,8 @@ _Noreturn void model_fail(const char *why);
 
 /* The number of the thread that calls, from 1. */
 uint32_t model_thread(void);
+/* Before what others can see and the runtime can't: any thread may go on. Nothing out of a run. */
+void model_step(void);
 /* Another thread goes on, if one can. */
 void model_yield(void);
 /* Waits until `condition` holds: a thread that spins. */
