@@ -77,6 +77,7 @@ class Machine:
             environment = dict(os.environ, CUDASIM=plan + ',check:stop', REGIONS=folder,
                                LD_PRELOAD=(preload + ' ' + self.library).strip(),
                                CUDAMEM_CONF=f'region_dir:{folder},log:off',
+                               CM_RING_CLOCK='machine',
                                ASAN_OPTIONS='verify_asan_link_order=0:detect_leaks=0', **more)
             try:
                 run = subprocess.run([self.proof, *program], env=environment, capture_output=True,

@@ -74,6 +74,7 @@ class Player:
                 environment['LD_PRELOAD'] = self.library
                 environment['CUDAMEM_CONF'] = f'region_dir:{folder},log:off,{conf}'.rstrip(',')
                 environment['CUDASIM'] = f'{plan},check:stop'
+                environment['CM_RING_CLOCK'] = 'machine'
             try:
                 run = subprocess.run([self.proof, *arguments, str(transcript)],
                                      env=environment, capture_output=True, timeout=SECONDS)
