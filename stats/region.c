@@ -18,7 +18,9 @@
 #define PAGE         UINT64_C(4096)
 #define SWEEP_MAX    4096
 #define SWEEP_REGION 512
-#define BIRTH_NS     UINT64_C(1000000000) /* a file this young may not be locked yet */
+/* This young, one of an older library may not have been locked yet. */
+#define BIRTH_NS   UINT64_C(1000000000)
+#define NAME_TRIES 4
 
 /* Rows that a table can ever have. Address space and file length, not memory: see commit. */
 static const struct table_plan {
@@ -123,13 +125,46 @@ static void plan_tables(struct cm_header *header, const struct cm_region_params 
 	header->record.max_entries = UINT64_MAX;
 }
 
-/* The kernel drops the lock with the process, in every PID namespace: it is what tells a live
- * region from a leftover. A file system without locks leaves the pid to tell. */
-static void lock_file(int fd)
+/*
+ * The kernel drops the lock with the process, in every PID namespace: it is what tells a live region
+ * from a leftover. Whoever takes a name away has locked its file before, and found that it still is
+ * the name's; whoever makes a file locks it, and then looks whether it has the name as yet. So a name
+ * is never taken from a live process, however they meet. -EAGAIN: another has the lock. A file system
+ * without locks leaves the pid to tell.
+ */
+static int lock_file(int fd)
 {
 	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
 
-	(void)fcntl(fd, F_OFD_SETLK, &lock);
+	return fcntl(fd, F_OFD_SETLK, &lock) && (errno == EAGAIN || errno == EACCES) ? -EAGAIN : 0;
+}
+
+static bool is_named(int dir, const char *name, int fd)
+{
+	struct stat file, named;
+
+	return !fstat(fd, &file) && !fstatat(dir, name, &named, AT_SYMLINK_NOFOLLOW) &&
+	       file.st_ino == named.st_ino && file.st_dev == named.st_dev;
+}
+
+/* Removes a file that nobody holds. -ESTALE: the name has come to mean another's meanwhile. */
+static int remove_leftover(int dir, const char *name)
+{
+	int fd, err;
+
+	fd = openat(dir, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	/* A link is nobody's region. */
+	if (fd < 0 && errno == ELOOP)
+		return unlinkat(dir, name, 0) ? -errno : 0;
+	if (fd < 0)
+		return -errno;
+	err = lock_file(fd);
+	if (!err && !is_named(dir, name, fd))
+		err = -ESTALE;
+	if (!err && unlinkat(dir, name, 0))
+		err = -errno;
+	(void)close(fd);
+	return err;
 }
 
 static bool is_locked(int dir, const char *name)
@@ -166,24 +201,28 @@ static bool has_file(const struct region *region)
 	       st.st_ino == region->inode;
 }
 
-/* Creates the file under a name that no other process uses. A leftover of the same pid and start
- * time cannot be a live process's: it is removed and tried once more. */
+/* Creates the file under the process's name, in place of a leftover: a process that was replaced by
+ * exec(2) has the name of its past. -EAGAIN: one in another PID namespace has that name, too. */
 static int open_file(struct region *region, const char *dir, uint64_t start)
 {
 	char *path = region->public.path;
-	int fd, attempt;
+	int fd, tries, err = 0;
 
 	(void)snprintf(path, sizeof(region->public.path), "%s/" CM_REGION_PREFIX "%u.%u.%llu", dir,
 		       (unsigned)geteuid(), (unsigned)getpid(), (unsigned long long)start);
-	for (attempt = 0;; attempt++) {
+	for (tries = 0; tries < NAME_TRIES; tries++) {
 		fd = move_up(open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
-		if (fd >= 0) {
-			lock_file(fd);
+		if (fd >= 0 && !lock_file(fd) && is_named(AT_FDCWD, path, fd))
 			return fd;
+		if (fd >= 0) {
+			(void)close(fd);
+			continue;
 		}
-		if (errno != EEXIST || attempt || unlink(path))
-			return -errno;
+		err = errno == EEXIST ? remove_leftover(AT_FDCWD, path) : -errno;
+		if (err && err != -ENOENT && err != -ESTALE)
+			return err;
 	}
+	return err ? err : -EEXIST;
 }
 
 /* A file longer than the limit would be a SIGXFSZ, which ends the program. */
@@ -496,7 +535,7 @@ int cm_region_sweep(const char *dir, uint64_t keep_ns, uint32_t keep_count)
 	qsort(found, n, sizeof(*found), by_age);
 	for (i = 0; i < n; i++)
 		if ((i >= keep_count || found[i].age_ns > keep_ns) &&
-		    !unlinkat(dirfd(stream), found[i].name, 0))
+		    !remove_leftover(dirfd(stream), found[i].name))
 			removed++;
 	(void)closedir(stream);
 	free(found);
