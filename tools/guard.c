@@ -76,6 +76,13 @@ int cm_guard_create(const struct cm_options *options, struct cm_guard **ret_guar
 		return CM_EXIT_RUN;
 	}
 	guard->options = options;
+	/* Better now than when there is something to be saved. */
+	if (!CM_HAVE_ZSTD && (options->oom || options->save_peak)) {
+		cm_complain("this build has no zstd, which snapshots are saved with; --leaks does "
+			    "without it");
+		free(guard);
+		return CM_EXIT_RUN;
+	}
 	exit = cm_suppressions_read(options->suppressions, &guard->suppressions);
 	if (exit) {
 		free(guard);

@@ -108,10 +108,36 @@ static void describe(const struct cm_verb *verb, struct description *to)
 	describe_option(to, n + 1, CM_OPT_VERSION);
 }
 
+/* What the commands about snapshots lean on and this build has not. */
+static void print_lacks(void)
+{
+	static const struct {
+		const char *name;
+		bool there;
+	} parts[] = {
+		{"zstd", CM_HAVE_ZSTD},
+		{"zlib", CM_HAVE_ZLIB},
+		{"libdw", CM_HAVE_LIBDW},
+		{"libiberty", CM_HAVE_IBERTY},
+	};
+	const char *before = "built without ";
+	size_t i;
+
+	for (i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+		if (parts[i].there)
+			continue;
+		(void)printf("%s%s", before, parts[i].name);
+		before = ", ";
+	}
+	if (*before == ',')
+		(void)putchar('\n');
+}
+
 void cm_version_print(void)
 {
 	(void)printf("%s %s (region layout %d.%d)\n", CM_PROGRAM, CM_VERSION, CM_LAYOUT_MAJOR,
 		     CM_LAYOUT_MINOR);
+	print_lacks();
 }
 
 static enum cm_opt find_opt(const struct cm_verb *verb, int value)

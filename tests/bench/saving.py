@@ -9,6 +9,7 @@ import contextlib
 import dataclasses
 import json
 import os
+import re
 import subprocess
 import tempfile
 import time
@@ -77,8 +78,18 @@ class Saving:
         return found
 
 
-JOBS = (
+ROWS = (
     Saving('snapshot', 100000, 10000),
     Saving('snapshot, stacks', 100000, 10000, 'alloc'),
     Saving('snapshot, many blocks', 100000, 100000),
 )
+
+
+def jobs(programs, skipped):
+    """All of them, or none where the tool cannot save."""
+    tool = os.path.join(programs.build, 'tools', 'cudamemstat')
+    version = subprocess.run([tool, '--version'], capture_output=True, text=True, check=False).stdout
+    lacks = re.search('^built without .*zstd', version, re.MULTILINE)
+    if lacks:
+        skipped.append({'name': 'snapshots', 'reason': f'the tool is {lacks[0]}'})
+    return () if lacks else ROWS

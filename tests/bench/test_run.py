@@ -97,9 +97,10 @@ class Whole(unittest.TestCase):
         self.assertEqual(found['no CUDA: threads more']['verdict'], 'met')
         self.assertIsNotNone(found['recording: an event in the ring']['value'])
         self.assertEqual(len(told['recording']), 5)
-        for what in ('the tool', 'its pickle'):
-            self.assertGreater(found[f'snapshot: {what}']['value'], 0)
-        self.assertEqual(len(told['saving']), 1)
+        if 'snapshots' not in {entry['name'] for entry in told['skipped']}:
+            for what in ('the tool', 'its pickle'):
+                self.assertGreater(found[f'snapshot: {what}']['value'], 0)
+            self.assertEqual(len(told['saving']), 1)
         trace, = told['traces']
         self.assertEqual(trace['operations'], 21)
         # What was live at most: 4 + 1 + 8 + 8 + 32 + 16 MiB and 512 bytes.

@@ -70,6 +70,11 @@ def run_cases(cases, *arguments):
 def with_kit(cases):
     """Entry of a test program: TOOL MAKER ..."""
     import sys
+    version = subprocess.run([sys.argv[1], '--version'], capture_output=True, text=True, check=True)
+    lacks = re.search('^built without .*', version.stdout, re.MULTILINE)
+    if lacks:
+        print(f'1..0 # SKIP {lacks[0]}')
+        return 0
     with tempfile.TemporaryDirectory(prefix='cudamem-snapshot-') as folder:
         return run_cases(cases, Kit(sys.argv[1], sys.argv[2], folder))
 
