@@ -7,6 +7,7 @@ The region is the one that maker.c plays; what it did is repeated here as plain 
 
 import csv
 import gzip
+import importlib.util
 import io
 import itertools
 import json
@@ -206,6 +207,21 @@ def the_viewer_can_draw_it(kit_):
     assert [(event['size'], event['device_free']) for event in ooms] == [(90 * GIB, 3 * GIB)]
 
 
+def pytorchs_own_tool_reads_it(kit_):
+    """_memory_viz.py runs without the rest of PyTorch."""
+    found = importlib.util.find_spec('torch')
+    tools = [path for folder in (found.submodule_search_locations if found else ())
+             for path in pathlib.Path(folder).glob('cuda/_memory_viz.py')]
+    if not tools:
+        raise Skip('PyTorch is not installed')
+    path = kit_.folder / 'made.pickle'
+    path.write_bytes(kit_.export('pickle'))
+    for verb, words in (('stats', 'total_reserved: 130.0MiB'), ('trace', 'b = a[0:8.0MiB]')):
+        run = subprocess.run([sys.executable, tools[0], verb, path], capture_output=True, text=True,
+                             check=False)
+        assert run.returncode == 0 and words in run.stdout, run
+
+
 def annotations_come_along(kit_):
     trace = unpickle(kit_.export('pickle'))['device_traces'][0]
     named = {event.get('user_metadata') for event in trace}
@@ -262,6 +278,27 @@ def perfetto_decodes_with_counters_and_stacks(kit_):
     inlined = [stack for stack in stacks if 'inlined_get' in stack]
     assert inlined and inlined[0][-2:] == ['inlined_get', 'cuda_get'], inlined[:1]
     assert inlined[0][-3] == 'solver_step'
+
+
+def unknown_fields_of(message, path=''):
+    from google.protobuf import unknown_fields
+    found = [f'{path}/{field.field_number}' for field in unknown_fields.UnknownFieldSet(message)]
+    for field, value in message.ListFields():
+        if field.message_type:
+            items = [value] if hasattr(value, 'ListFields') else value
+            for item in items:
+                found += unknown_fields_of(item, f'{path}/{field.name}')
+    return found
+
+
+def perfettos_own_description_knows_every_field(kit_):
+    try:
+        from perfetto.protos.perfetto.trace import perfetto_trace_pb2
+    except ImportError:
+        raise Skip("Perfetto's Python package is not installed (pip install perfetto)") from None
+    trace = perfetto_trace_pb2.Trace.FromString(kit_.export('perfetto'))
+    assert len(trace.packet) > 100 and trace.IsInitialized()
+    assert not unknown_fields_of(trace), unknown_fields_of(trace)
 
 
 def read_pprof(data):
@@ -358,8 +395,10 @@ if __name__ == '__main__':
     sys.exit(kit.with_kit([
         a_pickle_is_data_alone, a_pickle_has_only_what_the_viewer_reads,
         json_is_the_same_as_the_pickle, stacks_are_shared_as_pytorch_shares_them,
-        the_structure_is_that_of_pytorch, the_viewer_can_draw_it, annotations_come_along,
+        the_structure_is_that_of_pytorch, the_viewer_can_draw_it,
+        pytorchs_own_tool_reads_it, annotations_come_along,
         ranges_begin_and_end_with_their_events, a_context_stands_as_a_stream,
-        perfetto_decodes_with_counters_and_stacks, pprof_decodes_with_gos_four_names,
+        perfetto_decodes_with_counters_and_stacks, perfettos_own_description_knows_every_field,
+        pprof_decodes_with_gos_four_names,
         pprofs_own_tool_reads_it, speedscope_obeys_its_schema, folded_stacks_add_up,
         csv_has_every_event, a_format_that_is_not_there_is_named]))
