@@ -51,6 +51,25 @@ static struct cm_span *add_span(struct building *building, uint64_t addr)
 	return more;
 }
 
+/*
+ * What an event tells of the hand-out of a piece of memory. A free bears the stack of the hand-out
+ * where frees have none of their own; who did it, and in which range, is the free's in any case.
+ */
+static void describe(const struct building *building, const struct cm_event *event,
+		     struct cm_span *span)
+{
+	const uint32_t context = building->history->snapshot->image->header.record.context;
+
+	span->size = event->size;
+	if (event->action == CM_ACTION_ALLOC) {
+		span->thread = event->thread;
+		span->annotation = event->annotation;
+	}
+	if (event->action == CM_ACTION_ALLOC || context == CM_CONTEXT_STATE ||
+	    context == CM_CONTEXT_ALLOC)
+		span->stack = event->stack;
+}
+
 /* The next event of an address, whose span is open or NULL. False: no memory. */
 static bool follow(struct building *building, const struct cm_event *event, uint32_t number,
 		   size_t *open)
@@ -69,10 +88,7 @@ static bool follow(struct building *building, const struct cm_event *event, uint
 		if (!span)
 			return false;
 		*open = building->history->spans - 1;
-		span->size = event->size;
-		span->stack = event->stack;
-		span->thread = event->thread;
-		span->annotation = event->annotation;
+		describe(building, event, span);
 	}
 	if (event->action == CM_ACTION_ALLOC) {
 		span->begin = number;

@@ -26,7 +26,7 @@ struct cm_span {
 	uint32_t freed; /* its free_requested; CM_BEFORE, CM_NEVER */
 	uint32_t ready; /* its free_completed; CM_NEVER */
 	uint32_t stack; /* of its hand-out, an id; 0: none is known */
-	uint32_t thread;
+	uint32_t thread;     /* that asked for it; 0: not known */
 	uint32_t annotation; /* a text of CM_TABLE_TEXT */
 };
 

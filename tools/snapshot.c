@@ -315,3 +315,13 @@ const struct cm_snap_stack *cm_snapshot_stack(const struct cm_snapshot *snapshot
 		id = 0;
 	return &snapshot->stack[id ? snapshot->stack_at[id] : 0];
 }
+
+bool cm_snap_device_is_used(const struct cm_snapshot *snapshot, const struct cm_snap_device *device)
+{
+	size_t i;
+
+	for (i = 0; i < device->events; i++)
+		if (snapshot->event[device->first_event + i].action != CM_ACTION_SNAPSHOT)
+			return true;
+	return device->segments;
+}

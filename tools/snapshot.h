@@ -104,6 +104,10 @@ static inline const struct cm_snap_frame *cm_stack_frame(const struct cm_snapsho
 	return &snapshot->frame[snapshot->frame_list[stack->first + i]];
 }
 
+/* Whether there is anything to be told of a device: that snapshots were taken is nothing. */
+bool cm_snap_device_is_used(const struct cm_snapshot *snapshot,
+			    const struct cm_snap_device *device);
+
 /* "alloc", "free_requested" and the other words of PyTorch's. */
 const char *cm_action_name(uint32_t action);
 /* "small", "large", "host". */

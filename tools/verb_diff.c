@@ -267,9 +267,9 @@ static int diff_device(const struct cm_snapshot *snapshots[2],
 	return err;
 }
 
-static bool has_anything(const struct cm_snap_device *device)
+static bool is_used(const struct cm_snapshot *snapshot, const struct cm_snap_device *device)
 {
-	return device->segments || device->events;
+	return device && cm_snap_device_is_used(snapshot, device);
 }
 
 static int diff_all(const struct cm_snapshot *snapshots[2], struct cm_json *json, bool *ret_changed)
@@ -281,13 +281,13 @@ static int diff_all(const struct cm_snapshot *snapshots[2], struct cm_json *json
 	for (i = 0; i < snapshots[0]->devices && !err; i++) {
 		devices[0] = &snapshots[0]->device[i];
 		devices[1] = find_device(snapshots[1], devices[0]);
-		if (has_anything(devices[0]) || (devices[1] && has_anything(devices[1])))
+		if (is_used(snapshots[0], devices[0]) || is_used(snapshots[1], devices[1]))
 			err = diff_device(snapshots, devices, json, ret_changed);
 	}
 	devices[0] = NULL;
 	for (i = 0; i < snapshots[1]->devices && !err; i++) {
 		devices[1] = &snapshots[1]->device[i];
-		if (!find_device(snapshots[0], devices[1]) && has_anything(devices[1]))
+		if (!find_device(snapshots[0], devices[1]) && is_used(snapshots[1], devices[1]))
 			err = diff_device(snapshots, devices, json, ret_changed);
 	}
 	return err;

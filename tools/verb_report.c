@@ -332,12 +332,20 @@ static void print_head(const struct cm_source *source)
 		[CM_REASON_PEAK] = ", after the highest use",
 		[CM_REASON_EXIT] = ", at exit",
 	};
+	static const char *const lives[CM_LIFE_COUNT] = {
+		[CM_LIFE_RUNNING] = "",
+		[CM_LIFE_STOPPED] = ", while it was stopped",
+		[CM_LIFE_EXITED] = ", after it had exited",
+		[CM_LIFE_CRASHED] = ", of what a process that was killed or crashed has left",
+		[CM_LIFE_SAVED] = "",
+	};
 	const struct cm_saved *saved = &source->image->saved;
 	char time[CM_TIME_TEXT];
 
 	(void)printf("pid %d  %s  %s\n", (int)source->pid, source->user, source->command);
-	(void)printf("taken %s%s%s\n", cm_time_format(saved->time_ns, time),
+	(void)printf("taken %s%s%s%s\n", cm_time_format(saved->time_ns, time),
 		     saved->reason < CM_REASON_COUNT ? reasons[saved->reason] : "",
+		     saved->life < CM_LIFE_COUNT ? lives[saved->life] : "",
 		     saved->moment == CM_MOMENT_TORN ? ", not of one moment" : "");
 }
 
@@ -361,7 +369,7 @@ int cm_verb_report(const struct cm_options *options)
 		print_head(&source);
 	}
 	for (i = 0; i < source.snapshot->devices && !err; i++)
-		if (source.snapshot->device[i].segments || source.snapshot->device[i].events)
+		if (cm_snap_device_is_used(source.snapshot, &source.snapshot->device[i]))
 			err = report_device(source.snapshot, &source.snapshot->device[i], to);
 	if (to) {
 		cm_json_end(to);

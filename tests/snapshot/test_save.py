@@ -112,6 +112,19 @@ def a_killed_process_is_read_from_what_it_left(kit_):
     assert times[0] > 10 ** 15, times[0]  # the clock of a dead process is still told
 
 
+def who_freed_memory_did_not_ask_for_it(kit_):
+    """Frees have stacks of their own, and the requests before them are lost to the ring."""
+    with Running(kit_, 'plain', conf='stacks:all,events:16') as running:
+        path, said = save(kit_, running)
+    assert said['events_lost'] > 10, said
+    report = json.loads(kit_.ok('report', '--json', path))['devices'][0]
+    rows = {'/'.join(frame['function'] for frame in row['frames']): row['blocks']
+            for row in report['stacks_at_peak']}
+    assert not any('cudaFree' in stack for stack in rows), rows
+    # Two of the six weights are freed at the end, and wait: their blocks know who asked.
+    assert sum(blocks for stack, blocks in rows.items() if 'load_weights' in stack) == 6, rows
+
+
 def a_missing_binary_costs_names_alone(kit_):
     other = kit_.folder / 'copy_of_the_program'
     shutil.copy(PROGRAM, other)
@@ -253,7 +266,7 @@ if __name__ == '__main__':
     sys.exit(kit.with_kit([
         a_live_process_is_saved_with_names, a_busy_process_stands_still_for_a_moment,
         a_stopped_process_is_saved, a_killed_process_is_read_from_what_it_left,
-        a_missing_binary_costs_names_alone, another_file_in_its_place_gives_no_wrong_names,
+        who_freed_memory_did_not_ask_for_it, a_missing_binary_costs_names_alone, another_file_in_its_place_gives_no_wrong_names,
         what_reads_regions_reads_snapshots, a_copy_of_a_copy_is_the_same,
         files_that_are_not_right_are_refused_in_one_line, a_full_disk_leaves_nothing_behind,
         what_stands_there_stays_unless_forced, a_process_that_is_not_there_is_told,
