@@ -105,10 +105,11 @@ struct cm_device {
 	uint32_t index;
 	uint32_t spare_block; /* unused block rows, by link_next */
 	struct cm_ptr_map map;
-	struct cm_fence probe; /* see cm_epoch_quiesces; guarded by the turn and the slow lock */
-	uint64_t probe_ns;     /* when it was recorded */
-	bool reset;            /* accumulated counters were reset: current != allocated - freed */
-	uint64_t decay_tick;   /* the clock's ticks at decay_ns, to tell how fast it goes */
+	struct cm_fence probe;  /* see cm_epoch_quiesces; guarded by the turn and the slow lock */
+	uint64_t probe_ns;      /* when it was recorded */
+	bool reset;             /* accumulated counters were reset: current != allocated - freed */
+	uint64_t most_reserved; /* when a segment was made; see exchange.h */
+	uint64_t decay_tick;    /* the clock's ticks at decay_ns, to tell how fast it goes */
 	uint64_t decay_ns;
 	struct cm_given given[CM_DECAY_SPANS]; /* guarded by the slow lock */
 	uint64_t context_bytes;                /* see struct cm_oom_figures */

@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "allocator/epoch.h"
+#include "allocator/exchange.h"
 #include "allocator/fence.h"
 #include "allocator/oom.h"
 #include "allocator/release.h"
@@ -277,6 +278,8 @@ static int serve(const struct request *request)
 		(void)cm_release_aged(request->heap);
 		cm_lock_release(&device->slow_lock);
 	}
+	if (request->size > CM_SMALL_MAX)
+		cm_exchange(request->heap, cm_size_segment(&device->cache->policy, request->size));
 	err = grow(request);
 	if (err != CM_DRIVER_OUT_OF_MEMORY)
 		return err;

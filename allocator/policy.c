@@ -14,6 +14,7 @@ void cm_policy_init(struct cm_policy *policy)
 		.max_non_split_rounding = 20 * MIB,
 		.large_segment_size = 20 * MIB,
 		.garbage_collection_threshold = 0,
+		.exchange = true,
 		.neighbours = true,
 		.memory_fraction = 1,
 		.memory_limit = UINT64_MAX,

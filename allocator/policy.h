@@ -52,6 +52,8 @@ struct cm_policy {
 	bool neighbours;   /* ask other processes for memory, and answer them */
 	uint64_t decay_ns; /* how long memory may be idle; 0: for ever */
 
+	bool exchange; /* idle segments go back when a larger one is made */
+
 	bool expandable_segments; /* page-backed memory, where the driver and the placement allow */
 
 	uint64_t max_split_size;             /* bytes, UINT64_MAX: unlimited */

@@ -37,8 +37,7 @@ int cm_release_to_driver(struct cm_device *device, uint64_t ctx, uint64_t addr)
 	return err;
 }
 
-/* Whether the segment is a free driver allocation of the device; pages go another way (paged.h). */
-static bool is_returnable(const struct cm_device *device, const struct cm_segment *segment)
+bool cm_release_can(const struct cm_device *device, const struct cm_segment *segment)
 {
 	return cm_segment_is_of(segment, device) && cm_segment_is_free(device->cache, segment) &&
 	       !(segment->flags & CM_SEGMENT_PAGED);
@@ -56,7 +55,7 @@ static uint32_t collect(struct cm_device *device, const struct choice *choice, u
 	for (; *at < end && n < BATCH && found < choice->enough; (*at)++) {
 		const struct cm_segment *segment = &cache->segment[*at];
 
-		if (!is_returnable(device, segment) || !choice->wants(choice, segment))
+		if (!cm_release_can(device, segment) || !choice->wants(choice, segment))
 			continue;
 		piece[n].ctx = segment->context;
 		piece[n].addr = segment->addr;
@@ -128,7 +127,7 @@ static struct piece take_idlest_locked(struct cm_device *device, uint64_t most)
 	struct piece piece = {0};
 
 	for (s = 1; s < end; s++)
-		if (is_returnable(device, &cache->segment[s]) && cache->segment[s].size <= most &&
+		if (cm_release_can(device, &cache->segment[s]) && cache->segment[s].size <= most &&
 		    (!best || cache->block[cache->segment[s].first].tick <
 				      cache->block[cache->segment[best].first].tick))
 			best = s;
@@ -173,7 +172,7 @@ int cm_release_orphan(struct cm_device *device, uint32_t s)
 	cm_lock_acquire(&device->lock);
 	if (cm_segment_is_of(segment, device) && segment->flags & CM_SEGMENT_PAGED)
 		cm_device_note_orphan(device);
-	else if (is_returnable(device, segment) && !cm_segment_is_recycled(cache, segment)) {
+	else if (cm_release_can(device, segment) && !cm_segment_is_recycled(cache, segment)) {
 		addr = segment->addr;
 		ctx = segment->context;
 		cm_heap_remove_segment_locked(cache, s);
@@ -195,7 +194,7 @@ static bool average_age(struct cm_device *device, uint64_t *ret_age)
 	for (s = 1; s < end; s++) {
 		const struct cm_segment *segment = &cache->segment[s];
 
-		if (!is_returnable(device, segment) || segment->flags & CM_SEGMENT_SMALL)
+		if (!cm_release_can(device, segment) || segment->flags & CM_SEGMENT_SMALL)
 			continue;
 		sum += age_of(&choice, segment);
 		n++;
@@ -246,7 +245,7 @@ static uint64_t pick_size(struct cm_heap *heap, uint64_t size)
 	for (s = 1; s < end; s++) {
 		const struct cm_segment *segment = &cache->segment[s];
 
-		if (!is_returnable(heap->device, segment) ||
+		if (!cm_release_can(heap->device, segment) ||
 		    cm_segment_heap(cache, segment) != heap)
 			continue;
 		if (segment->size >= size ? best < size || segment->size < best

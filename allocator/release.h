@@ -6,9 +6,14 @@
 #ifndef CM_ALLOCATOR_RELEASE_H
 #define CM_ALLOCATOR_RELEASE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "allocator/heap.h"
+
+/* Whether the segment is a free driver allocation of the device, whose lock is held; pages go another
+ * way (paged.h). */
+bool cm_release_can(const struct cm_device *device, const struct cm_segment *segment);
 
 /* All wholly free segments of the device; the bytes given back. */
 uint64_t cm_release_free(struct cm_device *device);

@@ -219,6 +219,7 @@ static void fill_policy(const struct cm_config *config, const struct cm_signs *s
 	policy.max_non_split_rounding = mib_to_bytes(config->max_non_split_rounding_mb);
 	policy.large_segment_size = mib_to_bytes(config->large_segment_size_mb);
 	policy.garbage_collection_threshold = config->garbage_collection_threshold;
+	policy.exchange = config->exchange;
 	policy.neighbours = config->neighbours;
 	policy.decay_ns = config->decay_seconds * 1000000000;
 	policy.memory_fraction = config->per_process_memory_fraction;

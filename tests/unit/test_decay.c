@@ -39,6 +39,7 @@ static struct fixture *open_decaying(uint64_t decay_ns)
 
 	cm_policy_init(&policy);
 	policy.decay_ns = decay_ns;
+	policy.exchange = false;
 	return case_open(&(struct fixture_params){.policy = &policy});
 }
 

@@ -454,6 +454,7 @@ static void counters_stand_in_their_order(void **state)
 		"neighbour_gives",
 		"neighbour_bytes_given",
 		"decay_bytes",
+		"exchange_bytes",
 	};
 	size_t i;
 

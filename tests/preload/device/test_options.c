@@ -177,6 +177,14 @@ static void play_mode_stats(void)
 	CM_MUST(cm_stat_read(&row, CM_POOL_ALL, CM_STAT_ALLOCATION).allocated == 3);
 }
 
+static void play_exchange(void)
+{
+	cm_open(0);
+	get_and_free(30 * MIB);
+	(void)cm_get(40 * MIB);
+	CM_MUST(cm_reserved() == (int64_t)((is_set() ? 70 : 40) * MIB));
+}
+
 static void play_mode_off(void)
 {
 	cm_open(0);
@@ -189,6 +197,7 @@ static const struct cm_role roles[] = {
 	{"max_non_split_rounding", play_max_non_split_rounding},
 	{"large_segment_size", play_large_segment_size},
 	{"garbage_collection", play_garbage_collection},
+	{"exchange", play_exchange},
 	{"roundup", play_roundup},
 	{"memory_fraction", play_memory_fraction},
 	{"reuse_grow", play_reuse_grow},
@@ -214,8 +223,11 @@ static const struct effect {
 	{"max_non_split_rounding_mb", "max_non_split_rounding", "max_split_size_mb:32",
 	 "max_split_size_mb:32,max_non_split_rounding_mb:32", NULL},
 	{"large_segment_size_mb", "large_segment_size", "", "large_segment_size_mb:64", NULL},
-	{"garbage_collection_threshold", "garbage_collection", "per_process_memory_fraction:0.9",
-	 "per_process_memory_fraction:0.9,garbage_collection_threshold:0.3", "CUDASIM=memory:1G"},
+	{"garbage_collection_threshold", "garbage_collection",
+	 "per_process_memory_fraction:0.9,exchange:off",
+	 "per_process_memory_fraction:0.9,exchange:off,garbage_collection_threshold:0.3",
+	 "CUDASIM=memory:1G"},
+	{"exchange", "exchange", "", "exchange:off", NULL},
 	{"roundup_power2_divisions", "roundup", "", "roundup_power2_divisions:4", NULL},
 	{"per_process_memory_fraction", "memory_fraction", "",
 	 "per_process_memory_fraction:0.5,oom_report:off", "CUDASIM=memory:1G"},
