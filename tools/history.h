@@ -21,11 +21,11 @@
 /* One piece of memory from hand-out to readiness; numbers of events are within the device's. */
 struct cm_span {
 	uint64_t addr;
-	uint64_t size;  /* asked for */
-	uint32_t begin; /* its alloc; CM_BEFORE */
-	uint32_t freed; /* its free_requested; CM_BEFORE, CM_NEVER */
-	uint32_t ready; /* its free_completed; CM_NEVER */
-	uint32_t stack; /* of its hand-out, an id; 0: none is known */
+	uint64_t size;       /* asked for */
+	uint32_t begin;      /* its alloc; CM_BEFORE */
+	uint32_t freed;      /* its free_requested; CM_BEFORE, CM_NEVER */
+	uint32_t ready;      /* its free_completed; CM_NEVER */
+	uint32_t stack;      /* of its hand-out, an id; 0: none is known */
 	uint32_t thread;     /* that asked for it; 0: not known */
 	uint32_t annotation; /* a text of CM_TABLE_TEXT */
 };
