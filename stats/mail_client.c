@@ -199,26 +199,26 @@ static int exchange(struct cm_mailbox *mailbox, struct cm_letter *letter, struct
 	return letter->status > 0 ? -EPROTO : letter->status;
 }
 
-/* Maps the mailbox, to be written; close_mailbox gives it back. */
-static int open_mailbox(const struct cm_reader *reader, int *ret_fd,
-			struct cm_mailbox **ret_mailbox)
+/* Maps the mailbox, to be written; close_mailbox gives it back. NULL: *ret_err says why. */
+static struct cm_mailbox *open_mailbox(const struct cm_reader *reader, int *ret_fd, int *ret_err)
 {
 	void *mailbox;
 	int fd = -1, err;
 
 	err = reopen(reader, &fd);
-	if (err)
-		return err;
+	if (err) {
+		*ret_err = err;
+		return NULL;
+	}
 	mailbox = mmap(NULL, sizeof(struct cm_mailbox), PROT_READ | PROT_WRITE, MAP_SHARED, fd,
 		       MAILBOX_OFFSET);
 	if (mailbox == MAP_FAILED) {
-		err = -errno;
+		*ret_err = -errno;
 		(void)close(fd);
-		return err;
+		return NULL;
 	}
 	*ret_fd = fd;
-	*ret_mailbox = mailbox;
-	return 0;
+	return mailbox;
 }
 
 static void close_mailbox(int fd, struct cm_mailbox *mailbox)
@@ -232,12 +232,12 @@ static int send(struct cm_reader *reader, struct cm_letter *letter, struct holdi
 {
 	const uint64_t deadline_ns = now_ns() + timeout_ns;
 	struct cm_mailbox *mailbox;
-	int fd, err;
+	int fd = -1, err = 0;
 
 	if (!(reader->header.flags & CM_REGION_CONTROL))
 		return -EOPNOTSUPP;
-	err = open_mailbox(reader, &fd, &mailbox);
-	if (err)
+	mailbox = open_mailbox(reader, &fd, &err);
+	if (!mailbox)
 		return err;
 	err = lock_mailbox(fd, deadline_ns);
 	if (!err)
@@ -269,10 +269,10 @@ int cm_mail_hold(struct cm_reader *reader, void (*copy)(void *data), void *data,
 int cm_mail_oom_seen(struct cm_reader *reader, uint32_t count)
 {
 	struct cm_mailbox *mailbox;
-	int fd, err;
+	int fd = -1, err = 0;
 
-	err = open_mailbox(reader, &fd, &mailbox);
-	if (err)
+	mailbox = open_mailbox(reader, &fd, &err);
+	if (!mailbox)
 		return err;
 	__atomic_store_n(&mailbox->ooms_seen, count, __ATOMIC_RELEASE);
 	(void)syscall(SYS_futex, &mailbox->ooms_seen, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
