@@ -19,6 +19,7 @@
 
 #include "interpose/cudamem.h"
 #include "tests/proof/holdings.h"
+#include "tests/proof/importer.h"
 #include "tests/proof/program.h"
 #include "tests/sim/cudasim.h"
 
@@ -1010,13 +1011,34 @@ static void do_ask(struct hand *hand, const uint64_t *arg)
 	leave(hand, slot->ctx);
 }
 
+/* The other process reads and writes the block, whose work is through. */
+static void be_imported(struct hand *hand, struct slot *slot, const CUipcMemHandle *handle,
+			uint32_t value)
+{
+	const struct cm_import import = {.handle = *handle,
+					 .device = play.context[slot->ctx].device,
+					 .expected = slot->value,
+					 .written = value,
+					 .words = words_of(slot),
+					 .tail = tail_of(slot) - slot->addr};
+	int res = cm_importer_ask(&import);
+
+	if (res)
+		wrong(hand, "what another process opened: %d", res);
+	slot->value = value;
+}
+
 static void do_export(struct hand *hand, const uint64_t *arg)
 {
 	struct slot *slot = slot_of(hand, arg[0]);
+	uint32_t value = next_value(hand);
 	CUipcMemHandle handle;
 	CUresult res;
 
-	if (slot->kind != DEVICE || !visit(hand, slot->ctx))
+	if (slot->kind != DEVICE)
+		return;
+	wait_stream(hand, slot->ctx, slot->stream);
+	if (!visit(hand, slot->ctx))
 		return;
 	/* A block inside an allocation can't be exported: docs/transparency.md. */
 	res = cuIpcGetMemHandle(&handle, slot->addr);
@@ -1024,6 +1046,9 @@ static void do_export(struct hand *hand, const uint64_t *arg)
 	    !is_of_captures(res))
 		wrong(hand, "cuIpcGetMemHandle answered %d", (int)res);
 	leave(hand, slot->ctx);
+	if (res == CUDA_SUCCESS && play.run.imports && slot->known && words_of(slot) &&
+	    !stream_of(slot)->capturing)
+		be_imported(hand, slot, &handle, value);
 }
 
 static void do_mark(struct hand *hand, const uint64_t *arg)
@@ -1316,6 +1341,8 @@ void proof_play(const struct proof_run *run)
 
 	play.run = *run;
 	read_tolerated();
+	if (run->imports && !cm_importer_start())
+		wrong(&play.hand[0], "no process");
 	open_all(&play.hand[0]);
 	play.hand[0].generation = 0; /* to be entered by the hand's own thread */
 	for (t = 0; t < PROOF_THREADS; t++) {
@@ -1330,4 +1357,6 @@ void proof_play(const struct proof_run *run)
 	for (t = 0; t < PROOF_THREADS; t++)
 		(void)pthread_join(thread[t], NULL);
 	close_all(&play.hand[0]);
+	if (!cm_importer_stop())
+		wrong(&play.hand[0], "the other process ended badly");
 }

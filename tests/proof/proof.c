@@ -4,8 +4,8 @@
  * proof write SEED COUNT           writes one down
  * proof run SEED COUNT FLAGS [TRANSCRIPT]  plays what it would write down
  *
- * FLAGS: c1 to c3 the contexts that are used, f for free-running threads. A written program has them
- * in a line "flags c1f".
+ * FLAGS: c1 to c3 the contexts that are used, f for free-running threads, i for another process that
+ * opens what is exported. A written program has them in a line "flags c1f".
  */
 #include <stdlib.h>
 #include <string.h>
@@ -28,6 +28,7 @@ static void set_flags(struct proof_run *run, const char *flags)
 	if (!run->contexts || run->contexts > PROOF_CONTEXTS)
 		run->contexts = PROOF_CONTEXTS;
 	run->free_running = strchr(flags, 'f') != NULL;
+	run->imports = strchr(flags, 'i') != NULL;
 }
 
 static struct proof_op *make_room(size_t count)

@@ -27,16 +27,16 @@ import shrink
 # the clock of the machine moves with calls alone.
 MACHINE = 'devices:2,cuEventQuery:100us'
 VARIANTS = (
-    ('', MACHINE, 'c3'),
+    ('', MACHINE, 'c3i'),
     ('', MACHINE, 'c1'),
     ('', MACHINE, 'c2'),
-    ('placement:exact', MACHINE, 'c1'),
+    ('placement:exact', MACHINE, 'c1i'),
     ('reuse:grow', MACHINE, 'c1'),
     ('reuse:wait', MACHINE, 'c3'),
     ('sync:free', MACHINE, 'c3'),
-    ('mode:stats', MACHINE, 'c3'),
+    ('mode:stats', MACHINE, 'c3i'),
     ('', f'{MACHINE},memory:96M', 'c1'),
-    ('placement:exact', f'{MACHINE},memory:128M', 'c3'),
+    ('placement:exact', f'{MACHINE},memory:128M', 'c3i'),
     ('max_split_size_mb:20,garbage_collection_threshold:0.5,per_process_memory_fraction:0.5',
      f'{MACHINE},memory:256M', 'c3'),
     ('', f'{MACHINE},version:12040', 'c3'),
