@@ -2,6 +2,8 @@
 #include "allocator/epoch.h"
 
 #include <assert.h>
+#include <stddef.h>
+#include <string.h>
 
 #include "stats/books.h"
 
@@ -30,8 +32,10 @@ static bool detach(struct cm_heap *heap)
 	number = heap->open.number;
 	moved = heap->open.blocks && number - heap->oldest < CM_EPOCHS_MAX;
 	if (moved) {
-		*closed(heap, number) = heap->open;
-		heap->open = (struct cm_epoch){.number = number + 1};
+		/* An open epoch has no events, and their many slots are left as they are. */
+		memcpy(closed(heap, number), &heap->open, offsetof(struct cm_epoch, fence.event));
+		memset(&heap->open, 0, offsetof(struct cm_epoch, fence.event));
+		heap->open.number = number + 1;
 		heap->row->epoch_open = number + 1;
 	}
 	cm_lock_release(&device->lock);
@@ -161,8 +165,7 @@ bool cm_epoch_barrier_turned(struct cm_heap *heap)
 	if (!cm_fence_order_turned(fence, heap))
 		return false;
 	cm_fence_fini_turned(&heap->ordered);
-	heap->ordered = *fence;
-	*fence = (struct cm_fence){0};
+	cm_fence_move_turned(fence, &heap->ordered);
 	count(heap, CM_SCALAR_barriers, 1);
 	retire_up_to(heap, number);
 	return true;

@@ -141,6 +141,19 @@ void cm_fence_fini_turned(struct cm_fence *fence)
 	fence->broken = false;
 }
 
+void cm_fence_move_turned(struct cm_fence *fence, struct cm_fence *to)
+{
+	uint32_t i;
+
+	assert(!to->events);
+	for (i = 0; i < fence->events; i++)
+		to->event[i] = fence->event[i];
+	to->events = fence->events;
+	to->broken = fence->broken;
+	fence->events = 0;
+	fence->broken = false;
+}
+
 void cm_fence_forget_turned(struct cm_fence *fence, const struct cm_heap *gone)
 {
 	uint32_t i;

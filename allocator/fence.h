@@ -54,6 +54,9 @@ bool cm_fence_order_turned(const struct cm_fence *fence, struct cm_heap *heap);
 /* Gives the events back to their contexts, complete or not; the fence holds none then. */
 void cm_fence_fini_turned(struct cm_fence *fence);
 
+/* Hands the events on to a fence that holds none; the first one holds none then. */
+void cm_fence_move_turned(struct cm_fence *fence, struct cm_fence *to);
+
 /* The context is gone, and its work and its events with it. */
 void cm_fence_forget_turned(struct cm_fence *fence, const struct cm_heap *gone);
 

@@ -291,11 +291,12 @@ static int serve(const struct request *request)
 
 int cm_ladder_alloc(struct cm_heap *heap, uint64_t size, uint64_t bytes, uint64_t *ret_addr)
 {
-	struct cm_oom oom = {0};
+	struct cm_oom oom; /* half a kilobyte, which means nothing while nothing is noted */
 	const struct request request = {heap, size, bytes, ret_addr, &oom};
 	const struct cm_driver_ops *ops = heap->cache->ops;
 	int err;
 
+	oom.nth = 0;
 	if (!ops->gate_enter())
 		return -EBUSY;
 	(void)cm_release_orphans(heap->device);
