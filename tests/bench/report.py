@@ -90,7 +90,7 @@ def sections(told, columns, markdown):
                             'runs:', *(f'{"* " if markdown else ""}{row["name"]}: '
                                        f'{tables.number(row["ns"])} ns' for row in told['recording'])]
     if told['saving']:
-        yield 'Snapshots', ['Of 100 000 events and 10 000 blocks, whole processes of the tool:',
+        yield 'Snapshots', ['Of 100 000 events and 10 000 blocks, processor time of the whole tool:',
                             *(f'{"* " if markdown else ""}{row["name"]}: {tables.number(row["ms"])} '
                               'ms' for row in told['saving'])]
     if told['traces']:
