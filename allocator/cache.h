@@ -168,7 +168,8 @@ uint64_t cm_cache_make_room_on(struct cm_cache *cache, uint32_t row);
 /*
  * Another process wants memory of the device: gives back what is idle, the longest idle first, up to
  * `wanted` bytes and for about `limit_ns`. -ENODEV; -EBUSY while a capture is active, or while a
- * request of this process fails for memory itself and has given back all there was.
+ * request of this process fails for memory itself and has given back all there was, or gives some back
+ * for a larger segment.
  */
 int cm_cache_give_back(struct cm_cache *cache, uint32_t row, uint64_t wanted, uint64_t limit_ns,
 		       uint64_t *ret_bytes);
