@@ -846,6 +846,21 @@ static void do_stream(struct hand *hand, const uint64_t *arg)
 	leave(hand, c);
 }
 
+/* Each thread has one graph at most that grows; and so has the program, where it is in one order. */
+static bool has_capture(const struct hand *hand)
+{
+	unsigned c, s;
+
+	if (!play.run.free_running)
+		return play.captures;
+	for (c = 0; c < play.opened; c++)
+		for (s = 1; s < STREAMS; s++)
+			if (play.context[c].stream[s].capturing &&
+			    play.context[c].stream[s].thread == hand->number)
+				return true;
+	return false;
+}
+
 static void do_capture(struct hand *hand, const uint64_t *arg)
 {
 	static const CUstreamCaptureMode modes[] = {CU_STREAM_CAPTURE_MODE_RELAXED,
@@ -858,7 +873,7 @@ static void do_capture(struct hand *hand, const uint64_t *arg)
 
 	g = play.run.free_running ? PROOF_GRAPHS + hand->number : (unsigned)arg[2] % PROOF_GRAPHS;
 	graph = &play.graph[g];
-	if (stream->capturing || (play.captures && !play.run.free_running) || !visit(hand, c))
+	if (stream->capturing || has_capture(hand) || !visit(hand, c))
 		return;
 	if (graph->exec && graph->generation == play.context[graph->ctx].generation)
 		(void)CALL(hand, cuGraphExecDestroy, graph->exec);
