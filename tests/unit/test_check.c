@@ -270,6 +270,7 @@ static void wrong_pinned_memory_is_named(void **state)
 	(void)state;
 	open_stage(&stage, false);
 	leave_epochs(&stage);
+	cm_cache_host_add_registered(stage.cache, stage.heap, 0x1000, 4096, 0);
 	block = stage.cache->block;
 	pinned = &stage.cache->pinned;
 	segment = segment_of(&stage, stage.host_live);
