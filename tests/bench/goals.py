@@ -106,6 +106,7 @@ RECORDING = {
     'stack_20_ns': 'a stack of 20 calls, seen before',
     'stack_50_ns': 'a stack of 50 calls, seen before',
     'new_20_ns': 'a new stack of 20 calls',
+    'new_50_ns': 'a new stack of 50 calls',
 }
 
 

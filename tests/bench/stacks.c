@@ -33,6 +33,7 @@ static const struct turn {
 	{"off", KIND_OFF, 1},         {"events", KIND_EVENTS, 1},    {"stack_5", KIND_STACK, 5},
 	{"plain_5", KIND_EVENTS, 5},  {"stack_20", KIND_STACK, 20},  {"plain_20", KIND_EVENTS, 20},
 	{"stack_50", KIND_STACK, 50}, {"plain_50", KIND_EVENTS, 50}, {"new_20", KIND_NEW, 20},
+	{"new_50", KIND_NEW, 50},
 };
 #define TURNS (sizeof(turns) / sizeof(turns[0]))
 
@@ -150,5 +151,6 @@ int main(int argc, char **argv)
 	printf("stack_20_ns %.1f\n", median("stack_20", rounds) - median("plain_20", rounds));
 	printf("stack_50_ns %.1f\n", median("stack_50", rounds) - median("plain_50", rounds));
 	printf("new_20_ns %.1f\n", median("new_20", rounds) - median("plain_20", rounds));
+	printf("new_50_ns %.1f\n", median("new_50", rounds) - median("plain_50", rounds));
 	return 0;
 }

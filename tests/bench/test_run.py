@@ -96,7 +96,7 @@ class Whole(unittest.TestCase):
         self.assertGreater(found['given by neighbours: 8 processes']['value'], 0)
         self.assertEqual(found['no CUDA: threads more']['verdict'], 'met')
         self.assertIsNotNone(found['recording: an event in the ring']['value'])
-        self.assertEqual(len(told['recording']), 5)
+        self.assertEqual(len(told['recording']), 6)
         if 'snapshots' not in {entry['name'] for entry in told['skipped']}:
             for what in ('the tool', 'its pickle'):
                 self.assertGreater(found[f'snapshot: {what}']['value'], 0)
