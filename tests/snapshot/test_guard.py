@@ -82,7 +82,9 @@ def what_was_there_when_memory_was_out_is_saved(kit_):
     status, _, err = run(kit_, '--oom', path, program=(PROGRAM, 'give-up'))
     assert status == 128 + signal.SIGKILL and path.exists(), err
     data = test_export.unpickle(kit_.export('pickle', path))
-    assert data['device_traces'][0][-1]['action'] == 'oom', data['device_traces'][0][-1]
+    # A copy that took too long was made again, and the first one is an event, too.
+    events = [event for event in data['device_traces'][0] if event['action'] != 'snapshot']
+    assert events[-1]['action'] == 'oom', events[-1]
     assert sum(segment['allocated_size'] for segment in data['segments']) == 24 * kit.MIB
     assert b'24.00 MiB' in kit_.ok('report', path)
 
@@ -99,7 +101,8 @@ def nobody_waits_for_an_eye_that_is_not_there(kit_):
 def a_peak_of_a_moment_is_in_the_file(kit_):
     path = kit_.folder / 'spike.cudamem'
     status, _, err = run(kit_, '--save-peak', path, program=(PROGRAM, 'spike'))
-    assert status == 0 and 'peak of 129.00 MiB in use, in the events' in err, err
+    # A look may fall into the moment, if seldom.
+    assert status == 0 and re.search(r'peak of 129\.00 MiB in use,( in the events| saved)', err), err
     found = json.loads(kit_.ok('report', '--json', path))['devices'][0]
     assert found['peak_in_use_bytes'] == 129 * kit.MIB, found
     stacks = [[frame['function'] for frame in row['frames']] for row in found['stacks_at_peak']]
