@@ -27,6 +27,7 @@
 #define ENDS      (2 * WORDS * sizeof(uint32_t))
 #define CHECKS    64
 #define STREAMS   (PROOF_STREAMS + PROOF_THREADS) /* the last: for free-running threads' captures */
+#define GONE      STREAMS /* a stream that was destroyed with work under way */
 #define PER_GRAPH 4
 #define TOLERATED 8
 
@@ -360,22 +361,53 @@ static void settle_all(unsigned c, int stream)
 		settle(&play.hand[t], c, stream);
 }
 
-/* Answers for what a wait for a stream has brought. */
-static void wait_stream(struct hand *hand, unsigned c, unsigned s)
+/* Answers for what a wait for a stream has brought; false where it could not be waited for. */
+static bool wait_stream(struct hand *hand, unsigned c, unsigned s)
 {
 	struct stream *stream = &play.context[c].stream[s];
 	bool ok;
 
 	if (stream->capturing || !visit(hand, c))
-		return;
+		return false;
 	ok = CALL(hand, cuStreamSynchronize, stream->handle);
 	leave(hand, c);
-	if (!ok)
-		return;
-	if (play.run.free_running)
+	if (ok && play.run.free_running)
 		settle(hand, c, (int)s);
-	else
+	else if (ok)
 		settle_all(c, (int)s);
+	return ok;
+}
+
+/* Its work goes on, and only a wait for the whole context tells when it is through. */
+static void forget_stream(unsigned c, unsigned s)
+{
+	unsigned t;
+	uint32_t i;
+
+	for (t = 0; t < PROOF_THREADS; t++)
+		for (i = 0; i < play.hand[t].checks; i++)
+			if (play.hand[t].check[i].ctx == c && play.hand[t].check[i].stream == s)
+				play.hand[t].check[i].stream = GONE;
+}
+
+static void finish(struct hand *hand, unsigned c)
+{
+	if (play.captures || play.run.free_running || !visit(hand, c))
+		return;
+	if (CALL(hand, cuCtxSynchronize))
+		settle_all(c, -1);
+	leave(hand, c);
+}
+
+/* What was fetched first has arrived. */
+static void wait_for_first(struct hand *hand)
+{
+	const struct fetched *first = &hand->check[0];
+
+	if (first->stream == GONE)
+		finish(hand, first->ctx);
+	else
+		(void)wait_stream(hand, first->ctx, first->stream);
 }
 
 /* Words that no fetch under way goes to. NULL: none is free. */
@@ -409,7 +441,7 @@ static void fetch(struct hand *hand, struct slot *slot)
 	if (!slot->known || !n || slot->kind == ARRAY || stream->capturing)
 		return;
 	if (hand->checks == CHECKS)
-		wait_stream(hand, hand->check[0].ctx, hand->check[0].stream);
+		wait_for_first(hand);
 	if (hand->checks == CHECKS || !visit(hand, slot->ctx))
 		return;
 	words = find_room(hand, slot->ctx);
@@ -603,7 +635,7 @@ static bool free_kind(struct hand *hand, struct slot *slot)
 	case ASYNC:
 		return CALL(hand, cuMemFreeAsync, slot->addr, stream_of(slot)->handle);
 	case REGISTERED:
-		wait_stream(hand, slot->ctx, slot->stream);
+		(void)wait_stream(hand, slot->ctx, slot->stream);
 		ok = CALL(hand, cuMemHostUnregister, slot->extra);
 		if (ok)
 			(void)munmap(slot->extra, slot->bytes);
@@ -751,22 +783,13 @@ static void do_host(struct hand *hand, const uint64_t *arg)
 
 	if (!slot || !is_hosts(slot))
 		return;
-	wait_stream(hand, slot->ctx, slot->stream);
-	write_by_cpu(hand, slot);
+	if (wait_stream(hand, slot->ctx, slot->stream))
+		write_by_cpu(hand, slot);
 }
 
 static void do_sync(struct hand *hand, const uint64_t *arg)
 {
-	wait_stream(hand, (unsigned)arg[0], stream_number(hand, arg[1]));
-}
-
-static void finish(struct hand *hand, unsigned c)
-{
-	if (play.captures || play.run.free_running || !visit(hand, c))
-		return;
-	if (CALL(hand, cuCtxSynchronize))
-		settle_all(c, -1);
-	leave(hand, c);
+	(void)wait_stream(hand, (unsigned)arg[0], stream_number(hand, arg[1]));
 }
 
 static void do_finish(struct hand *hand, const uint64_t *arg)
@@ -836,13 +859,14 @@ static void do_stream(struct hand *hand, const uint64_t *arg)
 
 	if (!s || stream->capturing || play.run.free_running || is_home(c, s))
 		return;
-	wait_stream(hand, c, arg[2] % 2 ? s : 0);
+	(void)wait_stream(hand, c, arg[2] % 2 ? s : 0);
 	if (!visit(hand, c))
 		return;
-	/* What is still fetched by it is compared when the context is waited for. */
 	if (CALL(hand, cuStreamDestroy_v2, stream->handle) &&
-	    CALL(hand, cuEventDestroy_v2, stream->event))
+	    CALL(hand, cuEventDestroy_v2, stream->event)) {
+		forget_stream(c, s);
 		(void)make_stream(hand, &play.context[c], s);
+	}
 	leave(hand, c);
 }
 
@@ -1049,10 +1073,11 @@ static void do_export(struct hand *hand, const uint64_t *arg)
 	uint32_t value = next_value(hand);
 	CUipcMemHandle handle;
 	CUresult res;
+	bool waited;
 
 	if (slot->kind != DEVICE)
 		return;
-	wait_stream(hand, slot->ctx, slot->stream);
+	waited = wait_stream(hand, slot->ctx, slot->stream);
 	if (!visit(hand, slot->ctx))
 		return;
 	/* A block inside an allocation can't be exported: docs/transparency.md. */
@@ -1061,8 +1086,7 @@ static void do_export(struct hand *hand, const uint64_t *arg)
 	    !is_of_captures(res))
 		wrong(hand, "cuIpcGetMemHandle answered %d", (int)res);
 	leave(hand, slot->ctx);
-	if (res == CUDA_SUCCESS && play.run.imports && slot->known && words_of(slot) &&
-	    !stream_of(slot)->capturing)
+	if (res == CUDA_SUCCESS && play.run.imports && waited && slot->known && words_of(slot))
 		be_imported(hand, slot, &handle, value);
 }
 
