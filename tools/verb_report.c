@@ -243,7 +243,7 @@ static void put_json_stacks(struct cm_json *json, const char *key, const struct 
 }
 
 static void put_json(struct cm_json *json, const struct cm_history *history,
-		     const struct cm_figures *figures, const struct cm_sum *sums, size_t count)
+		     const struct cm_figures *figures, struct cm_sum *sums, size_t count)
 {
 	const struct cm_snap_device *device = history->device;
 	const struct cm_level *peak = cm_history_level(history, history->peak);
@@ -269,6 +269,7 @@ static void put_json(struct cm_json *json, const struct cm_history *history,
 	cm_json_unsigned(json, "peak_in_use_bytes", peak->allocated);
 	cm_json_unsigned(json, "peak_reserved_bytes", peak->reserved);
 	put_json_stacks(json, "stacks_in_use", history, sums, count, CM_MEASURE_LIVE);
+	qsort(sums, count, sizeof(*sums), by_peak);
 	put_json_stacks(json, "stacks_at_peak", history, sums, count, CM_MEASURE_PEAK);
 	cm_json_end(json);
 }
@@ -349,6 +350,27 @@ static void print_head(const struct cm_source *source)
 		     saved->moment == CM_MOMENT_TORN ? ", not of one moment" : "");
 }
 
+static void put_head(struct cm_json *json, const struct cm_source *source)
+{
+	static const char *const reasons[CM_REASON_COUNT] = {
+		[CM_REASON_ASKED] = "asked",
+		[CM_REASON_OOM] = "oom",
+		[CM_REASON_PEAK] = "peak",
+		[CM_REASON_EXIT] = "exit",
+	};
+	const struct cm_saved *saved = &source->image->saved;
+
+	cm_json_number(json, "pid", source->pid);
+	cm_json_text(json, "command", source->command);
+	cm_json_unsigned(json, "taken_ns", saved->time_ns);
+	cm_json_text(json, "reason",
+		     saved->reason < CM_REASON_COUNT ? reasons[saved->reason] : "unknown");
+	cm_json_text(json, "state",
+		     saved->life < CM_LIFE_COUNT ? cm_life_name((enum cm_life)saved->life)
+						 : "unknown");
+	cm_json_bool(json, "of_one_moment", saved->moment != CM_MOMENT_TORN);
+}
+
 int cm_verb_report(const struct cm_options *options)
 {
 	struct cm_source source;
@@ -362,8 +384,7 @@ int cm_verb_report(const struct cm_options *options)
 	if (options->form == CM_FORM_JSON) {
 		to = &json;
 		cm_json_open_document(to, "report");
-		cm_json_number(to, "pid", source.pid);
-		cm_json_text(to, "command", source.command);
+		put_head(to, &source);
 		cm_json_array(to, "devices");
 	} else {
 		print_head(&source);

@@ -86,7 +86,9 @@ def what_was_there_when_memory_was_out_is_saved(kit_):
     events = [event for event in data['device_traces'][0] if event['action'] != 'snapshot']
     assert events[-1]['action'] == 'oom', events[-1]
     assert sum(segment['allocated_size'] for segment in data['segments']) == 24 * kit.MIB
-    assert b'24.00 MiB' in kit_.ok('report', path)
+    report = json.loads(kit_.ok('report', '--json', path))
+    assert (report['reason'], report['state']) == ('oom', 'running'), report
+    assert report['devices'][0]['in_use_bytes'] == 24 * kit.MIB
 
 
 def nobody_waits_for_an_eye_that_is_not_there(kit_):

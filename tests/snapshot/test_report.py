@@ -35,6 +35,9 @@ def stacks_add_up_to_what_is_in_use(kit_):
     found = device(kit_, 0)
     assert sum(row['bytes'] for row in found['stacks_in_use']) == LIVE
     assert sum(row['bytes'] for row in found['stacks_at_peak']) == PEAK
+    for kind in ('stacks_in_use', 'stacks_at_peak'):
+        sizes = [row['bytes'] for row in found[kind]]
+        assert sizes == sorted(sizes, reverse=True) and len(sizes) > 1, (kind, sizes)
     names = [[frame['function'] for frame in row['frames']] for row in found['stacks_in_use']]
     assert ['cuda_get', 'load_weights', 'play', 'main'] == names[0][:4], names[0]
     # Four calls on one line are one place.

@@ -96,6 +96,9 @@ def a_stopped_process_is_saved(kit_):
         path, said = save(kit_, running)
         assert said['of_one_moment'] and said['held_ms'] == 0, said
     check(kit_, path)
+    report = json.loads(kit_.ok('report', '--json', path))
+    assert (report['reason'], report['state']) == ('asked', 'stopped'), report
+    assert 'while it was stopped' in kit_.ok('report', path).decode()
 
 
 def a_killed_process_is_read_from_what_it_left(kit_):
