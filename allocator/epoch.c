@@ -63,9 +63,9 @@ static void reattach(struct cm_heap *heap)
 	cm_lock_release(&device->lock);
 }
 
-bool cm_epoch_close_turned(struct cm_heap *heap)
+/* Closes the open epoch; the caller sees to its time. */
+static bool close_epoch(struct cm_heap *heap)
 {
-	const struct cm_driver_ops *ops = heap->cache->ops;
 	struct cm_epoch *epoch;
 
 	assert(cm_lock_is_held(&heap->cache->turn));
@@ -77,9 +77,22 @@ bool cm_epoch_close_turned(struct cm_heap *heap)
 		return false;
 	}
 	/* Read after the record: work counted later was submitted later. */
-	epoch->clean = cm_ops_work(ops) == epoch->work;
-	epoch->closed_ns = ops->now_ns();
+	epoch->clean = cm_ops_work(heap->cache->ops) == epoch->work;
 	count(heap, CM_SCALAR_epochs_closed, 1);
+	return true;
+}
+
+/* When the newest closed epoch was recorded: now. */
+static void note_time(struct cm_heap *heap)
+{
+	closed(heap, heap->open.number - 1)->closed_ns = heap->cache->ops->now_ns();
+}
+
+bool cm_epoch_close_turned(struct cm_heap *heap)
+{
+	if (!close_epoch(heap))
+		return false;
+	note_time(heap);
 	return true;
 }
 
@@ -148,27 +161,34 @@ static bool is_stuck(struct cm_heap *heap)
 	       heap->cache->ops->now_ns() - closed(heap, heap->oldest)->closed_ns > CM_PATIENCE_NS;
 }
 
-bool cm_epoch_barrier_turned(struct cm_heap *heap)
+/* Lays a barrier behind the newest clean epoch, where there is one: it is ready, and all before it. */
+static bool order_behind_clean(struct cm_heap *heap)
 {
-	struct cm_fence *fence;
-	uint64_t number;
+	uint64_t number = newest_clean(heap);
+	struct cm_fence *fence = &closed(heap, number)->fence;
 
-	assert(cm_lock_is_held(&heap->cache->turn));
-	if (!may_lay_barrier(heap) || is_stuck(heap))
-		return false;
-	if (cm_epoch_open_is_clean(heap))
-		(void)cm_epoch_close_turned(heap);
-	number = newest_clean(heap);
-	if (number + 1 == heap->oldest)
-		return false;
-	fence = &closed(heap, number)->fence;
-	if (!cm_fence_order_turned(fence, heap))
+	if (number + 1 == heap->oldest || !cm_fence_order_turned(fence, heap))
 		return false;
 	cm_fence_fini_turned(&heap->ordered);
 	cm_fence_move_turned(fence, &heap->ordered);
 	count(heap, CM_SCALAR_barriers, 1);
 	retire_up_to(heap, number);
 	return true;
+}
+
+bool cm_epoch_barrier_turned(struct cm_heap *heap)
+{
+	bool has_closed, laid;
+
+	assert(cm_lock_is_held(&heap->cache->turn));
+	if (!may_lay_barrier(heap) || is_stuck(heap))
+		return false;
+	has_closed = cm_epoch_open_is_clean(heap) && close_epoch(heap);
+	laid = order_behind_clean(heap);
+	/* One that is ready at once has no need of its time, and to ask for that takes a while. */
+	if (has_closed && heap->oldest != heap->open.number)
+		note_time(heap);
+	return laid;
 }
 
 bool cm_epoch_synchronize_turned(struct cm_heap *heap)

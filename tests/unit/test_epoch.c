@@ -296,6 +296,24 @@ static void behind_an_epoch_that_hangs_no_barrier_is_laid(void **state)
 	fake_finish(kernel);
 }
 
+/* Its time counts from its event. */
+static void an_epoch_whose_barrier_failed_does_not_hang_for_that(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t addr = case_get(f, 64 * MIB);
+
+	fake_advance(10 * CM_PATIENCE_NS);
+	(void)launch(f, addr, MS);
+	case_put(f, addr);
+	f->driver.fail_call = f->driver.calls + 3; /* an event is made and recorded before */
+	f->driver.fail_code = CM_DRIVER_OUT_OF_MEMORY;
+	assert_int_not_equal(case_get(f, 64 * MIB), addr);
+	assert_true(f->driver.failed);
+	assert_int_equal(f->driver.called[FAKE_CTX_WAIT_EVENT], 1);
+	assert_int_equal(case_get(f, 64 * MIB), addr);
+	assert_int_equal(f->driver.called[FAKE_CTX_WAIT_EVENT], 2);
+}
+
 static void reuse_grow_takes_new_memory_and_lays_no_barrier(void **state)
 {
 	struct fixture *f = open_reuse(CM_REUSE_GROW);
@@ -636,6 +654,7 @@ int main(void)
 		fixture_case(an_epoch_closed_before_the_work_is_clean_of_it),
 		fixture_case(a_small_share_is_not_worth_an_event),
 		fixture_case(behind_an_epoch_that_hangs_no_barrier_is_laid),
+		fixture_case(an_epoch_whose_barrier_failed_does_not_hang_for_that),
 		cmocka_unit_test(reuse_grow_takes_new_memory_and_lays_no_barrier),
 		cmocka_unit_test(reuse_wait_waits_and_takes_no_new_memory),
 		cmocka_unit_test(growth_by_running_ahead_is_bounded),
