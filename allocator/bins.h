@@ -89,33 +89,44 @@ CM_ALWAYS_INLINE uint32_t cm_bins_next(const struct cm_bins *bins, uint32_t bin)
 	return word * 64 + (uint32_t)__builtin_ctzll(bins->map[word]);
 }
 
+/* Puts a block into a bin behind those that are smaller, or as large and lower, within some steps. */
+CM_ALWAYS_INLINE void cm_bins_insert_among(struct cm_bins *bins, uint32_t bin, uint32_t index)
+{
+	struct cm_block *block = &bins->block[index];
+	const uint64_t size = block->size, addr = block->addr;
+	uint32_t steps = CM_LIKELY(bin < CM_BINS_EXACT) ? CM_BINS_LOOK : CM_BINS_LOOK_WIDE;
+	uint32_t before = 0, next = bins->head[bin], *slot = &bins->head[bin];
+
+	for (; next && steps; steps--) {
+		const struct cm_block *at = &bins->block[next];
+
+		if (at->size > size || (at->size == size && at->addr > addr))
+			break;
+		before = next;
+		slot = &bins->block[before].link_next;
+		next = *slot;
+	}
+	*slot = index;
+	block->link_prev = before;
+	block->link_next = next;
+	if (next)
+		bins->block[next].link_prev = index;
+}
+
 /* Puts a block in. */
 CM_ALWAYS_INLINE void cm_bins_insert(struct cm_bins *bins, uint32_t index)
 {
 	struct cm_block *block = &bins->block[index];
-	const uint64_t size = block->size, addr = block->addr;
-	uint32_t bin = cm_bins_of(size >> CM_GRAIN_SHIFT), word = bin >> 6, before = 0, next;
-	uint32_t *slot = &bins->head[bin];
-	uint32_t steps = CM_LIKELY(bin < CM_BINS_EXACT) ? CM_BINS_LOOK : CM_BINS_LOOK_WIDE;
+	const uint32_t bin = cm_bins_of(block->size >> CM_GRAIN_SHIFT), word = bin >> 6;
 
-	for (; steps; steps--) {
-		const struct cm_block *at = &bins->block[*slot];
-
-		if (!*slot || at->size > size || (at->size == size && at->addr > addr))
-			break;
-		before = *slot;
-		slot = &bins->block[before].link_next;
-	}
-	next = *slot;
-	*slot = index;
-	block->link_prev = before;
-	block->link_next = next;
-	if (next) {
-		bins->block[next].link_prev = index;
+	if (bins->head[bin]) {
+		cm_bins_insert_among(bins, bin, index);
 		return;
 	}
 	bins->map[word] |= UINT64_C(1) << (bin & 63);
 	bins->top[word >> 6] |= UINT64_C(1) << (word & 63);
+	bins->head[bin] = index;
+	block->link_prev = block->link_next = 0;
 }
 
 /* The last block of a bin has gone. */

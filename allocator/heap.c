@@ -104,7 +104,7 @@ CM_ALWAYS_INLINE uint32_t split(struct cm_heap *heap, struct cm_bins *bins, uint
 CM_ALWAYS_INLINE void book_split(struct cm_device_row *row, enum cm_pool pool, bool was_split,
 				 bool rest, uint64_t size, uint64_t rest_size)
 {
-	if (was_split) {
+	if (CM_LIKELY(was_split)) {
 		cm_books_lower(row, pool, CM_STAT_INACTIVE_SPLIT_BYTES, (int64_t)size);
 		if (!rest)
 			cm_books_lower(row, pool, CM_STAT_INACTIVE_SPLIT, 1);
@@ -370,7 +370,8 @@ CM_ALWAYS_INLINE uint32_t join(struct cm_heap *heap, struct cm_bins *bins, bool 
 	struct cm_block *table = heap->cache->block, *block = &table[index];
 	uint32_t left = block->prev, right = block->next, gone = 0;
 
-	if (right && table[right].state == CM_BLOCK_FREE) {
+	/* Row 0, which stands for no neighbour, is never FREE: one question in place of two. */
+	if (table[right].state == CM_BLOCK_FREE) {
 		if (recycled)
 			cm_bins_remove(bins, right);
 		*ret_bytes -= (int64_t)table[right].size;
@@ -379,7 +380,7 @@ CM_ALWAYS_INLINE uint32_t join(struct cm_heap *heap, struct cm_bins *bins, bool 
 		cm_rows_give_block(heap->device, right);
 		gone++;
 	}
-	if (left && table[left].state == CM_BLOCK_FREE) {
+	if (table[left].state == CM_BLOCK_FREE) {
 		if (recycled)
 			cm_bins_remove(bins, left);
 		*ret_bytes -= (int64_t)table[left].size;
@@ -470,7 +471,7 @@ CM_ALWAYS_INLINE void join_open_epoch(struct cm_heap *heap, uint32_t index, uint
 
 	block[index].state = CM_BLOCK_PENDING;
 	block[index].link_next = 0;
-	if (open->last)
+	if (CM_LIKELY(open->last))
 		block[open->last].link_next = index;
 	else
 		open->first = index;
@@ -496,8 +497,8 @@ CM_ALWAYS_INLINE void want_close(struct cm_heap *heap)
 {
 	struct cm_cache *cache = heap->cache;
 
-	if (cm_heap_is_worth_closing(heap) && heap->can & CM_CAN_CTX_EVENTS &&
-	    !atomic_load_explicit(&cache->wants_close, memory_order_relaxed))
+	if (CM_UNLIKELY(cm_heap_is_worth_closing(heap) && heap->can & CM_CAN_CTX_EVENTS &&
+			!atomic_load_explicit(&cache->wants_close, memory_order_relaxed)))
 		atomic_store_explicit(&cache->wants_close, true, memory_order_relaxed);
 }
 

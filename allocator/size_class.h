@@ -42,12 +42,12 @@ uint64_t cm_size_round(const struct cm_policy *policy, uint64_t bytes);
 static inline uint32_t cm_size_class(uint64_t size)
 {
 	const uint32_t exponent = 63u - (uint32_t)__builtin_clzll(size | CM_SMALL_MAX);
-	const uint32_t quarter = (uint32_t)(size >> (exponent - 2)) & 3;
-	const uint32_t class = (exponent - 20) * 4 + quarter + 1;
+	/* The two bits below the highest one, and that one, which counts for four. */
+	const uint32_t class = (exponent - 21) * 4 + (uint32_t)(size >> (exponent - 2)) + 1;
+	/* Without a branch: which pool a size belongs to is as good as chance. */
+	const uint32_t large = 0u - (size > CM_SMALL_MAX);
 
-	if (size <= CM_SMALL_MAX)
-		return 0;
-	return class < CM_SIZE_CLASSES ? class : CM_SIZE_CLASSES - 1;
+	return (class < CM_SIZE_CLASSES ? class : CM_SIZE_CLASSES - 1) & large;
 }
 
 /* The pool of a rounded size. */
