@@ -307,7 +307,7 @@ static void look_for_peak(struct cm_guard *guard, struct watched *watched,
 	watched->peak = image;
 	watched->highest = state->peak;
 	watched->in_use = count_in_use(image);
-	watched->whole = !is_much_new(watched, state, 1);
+	watched->whole = watched->reader->header.record.events && !is_much_new(watched, state, 1);
 	watched->since = 0;
 	watched->before = state->events;
 }

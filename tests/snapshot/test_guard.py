@@ -109,6 +109,8 @@ def a_peak_of_a_moment_is_in_the_file(kit_):
     assert found['peak_in_use_bytes'] == 129 * kit.MIB, found
     stacks = [[frame['function'] for frame in row['frames']] for row in found['stacks_at_peak']]
     assert any('burst' in stack for stack in stacks), stacks
+    _, _, err = run(kit_, '--save-peak', path, '--conf', 'events:0', program=(PROGRAM, 'spike'))
+    assert 'peak of 129.00 MiB in use' in err and 'in the events' not in err, err
 
 
 def a_peak_that_the_ring_has_lost_is_told(kit_):
