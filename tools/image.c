@@ -2,10 +2,13 @@
 #include "tools/image.h"
 
 #include <errno.h>
+#include <setjmp.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "stats/mail_client.h"
@@ -50,11 +53,21 @@ size_t cm_image_row_bytes(enum cm_table table)
 	return row_bytes[table];
 }
 
+/* The blocks of a process that runs, all but those that come meanwhile: see map_blocks. */
+struct mapped {
+	void *map; /* NULL: not mapped */
+	size_t bytes;
+	const char *from;
+	uint64_t offset; /* of the table */
+	uint32_t rows;
+};
+
 /* A copy under way. */
 struct copy {
 	struct cm_reader *reader;
 	struct cm_image *image;
 	uint32_t room[CM_TABLE_COUNT]; /* rows that there is memory for */
+	struct mapped mapped;
 	int err;
 };
 
@@ -76,15 +89,87 @@ static int make_room(struct copy *copy, enum cm_table table, uint32_t more)
 	return 0;
 }
 
+static sigjmp_buf way_out;
+
+static void leave(int number)
+{
+	(void)number;
+	siglongjmp(way_out, 1);
+}
+
+/* False: a part of the file is no longer there. */
+static bool copy_mapped(void *to, const void *from, size_t bytes)
+{
+	const struct sigaction action = {.sa_handler = leave};
+	struct sigaction before;
+	volatile bool whole = false;
+
+	if (sigaction(SIGBUS, &action, &before))
+		return false;
+	if (!sigsetjmp(way_out, 1)) {
+		memcpy(to, from, bytes);
+		whole = true;
+	}
+	(void)sigaction(SIGBUS, &before, NULL);
+	return whole;
+}
+
+/*
+ * Maps the table of blocks beforehand, the largest by far: while a process stands still for it, a copy
+ * from a mapping takes a third of the time of one by pread. A file that shrinks is a signal then, which
+ * copy_mapped survives.
+ */
+static void map_blocks(struct copy *copy)
+{
+	const struct cm_table_row *table = &copy->reader->header.table[CM_TABLE_BLOCK];
+	const uint64_t within = table->offset & ((uint64_t)sysconf(_SC_PAGESIZE) - 1);
+	const size_t bytes = (size_t)table->rows * table->stride + within;
+	void *map;
+
+	/* Rows of another size are put right by the reader. */
+	if (!table->rows || table->stride != row_bytes[CM_TABLE_BLOCK])
+		return;
+	map = mmap(NULL, bytes, PROT_READ, MAP_SHARED | MAP_POPULATE, copy->reader->fd,
+		   (off_t)(table->offset - within));
+	if (map == MAP_FAILED)
+		return;
+	copy->mapped = (struct mapped){map, bytes, (const char *)map + within, table->offset,
+				       table->rows};
+}
+
+static void unmap_blocks(struct copy *copy)
+{
+	if (copy->mapped.map)
+		(void)munmap(copy->mapped.map, copy->mapped.bytes);
+	copy->mapped.map = NULL;
+}
+
+/* How many rows of a table have been copied from the mapping, 0 where that is not the way. */
+static uint32_t read_mapped(struct copy *copy, enum cm_table table, uint32_t rows, void *to)
+{
+	const struct mapped *mapped = &copy->mapped;
+
+	if (!rows || table != CM_TABLE_BLOCK || !mapped->map ||
+	    copy->reader->header.table[table].offset != mapped->offset)
+		return 0;
+	if (rows > mapped->rows)
+		rows = mapped->rows;
+	return copy_mapped(to, mapped->from, (size_t)rows * row_bytes[table]) ? rows : 0;
+}
+
 static int read_table(struct copy *copy, enum cm_table table)
 {
 	struct cm_image_table *to = &copy->image->table[table];
-	uint32_t rows = copy->reader->header.table[table].rows;
+	uint32_t rows = copy->reader->header.table[table].rows, done;
 
 	if (rows > copy->room[table])
 		rows = copy->room[table];
 	to->count = rows;
-	return rows ? cm_reader_read(copy->reader, table, 0, rows, to->rows, row_bytes[table]) : 0;
+	done = read_mapped(copy, table, rows, to->rows);
+	if (done == rows)
+		return 0;
+	return cm_reader_read(copy->reader, table, done, rows - done,
+			      (char *)to->rows + (size_t)done * row_bytes[table], row_bytes[table]);
 }
 
 /* Copies what must be of one moment. */
@@ -194,6 +279,7 @@ static int take_core(struct copy *copy, uint64_t timeout_ns)
 		return err;
 	saved->moment = CM_MOMENT_HELD;
 	if (saved->life == CM_LIFE_RUNNING) {
+		map_blocks(copy);
 		err = read_held(copy, timeout_ns);
 		if (err <= 0)
 			return err;
@@ -281,6 +367,7 @@ int cm_image_take(struct cm_reader *reader, uint64_t timeout_ns, struct cm_image
 	memset(copy.image, 0, sizeof(*copy.image));
 	copy.image->saved.life = (uint32_t)cm_reader_life(reader);
 	err = take_core(&copy, timeout_ns);
+	unmap_blocks(&copy);
 	if (!err)
 		err = take_rest(&copy);
 	if (err)

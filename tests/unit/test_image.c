@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: MIT */
+/* Copies of a region whose process runs, one whose file shrinks among them. */
+#include "tools/image.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "stats/region.h"
+#include "tests/unit/cmocka_all.h"
+
+#define BLOCKS 20000u
+#define SECOND UINT64_C(1000000000)
+
+struct fixture {
+	char dir[32];
+	struct cm_region *region;
+	struct cm_reader *reader;
+};
+
+static int setup(void **state)
+{
+	struct fixture *f = calloc(1, sizeof(*f));
+	const struct cm_region_params params = {.dir = f ? f->dir : NULL};
+	char why[CM_READER_WHY_BYTES];
+	struct cm_block *block;
+	uint32_t i;
+
+	if (!f)
+		return -1;
+	*state = f;
+	(void)snprintf(f->dir, sizeof(f->dir), "cudamem-test-XXXXXX");
+	if (!mkdtemp(f->dir) || cm_region_create(&params, &f->region) || !f->region->path[0] ||
+	    cm_region_commit(f->region, CM_TABLE_BLOCK, BLOCKS))
+		return -1;
+	for (i = 1; i < BLOCKS; i++) {
+		block = cm_region_row(f->region, CM_TABLE_BLOCK, i);
+		block->addr = UINT64_C(512) * i;
+	}
+	return cm_reader_open(f->region->path, &f->reader, why);
+}
+
+static int teardown(void **state)
+{
+	struct fixture *f = *state;
+
+	cm_reader_close(f->reader);
+	cm_region_remove(f->region);
+	cm_region_abandon(f->region);
+	(void)rmdir(f->dir);
+	free(f);
+	return 0;
+}
+
+static void a_copy_has_every_row(void **state)
+{
+	struct fixture *f = *state;
+	char why[CM_READER_WHY_BYTES];
+	const struct cm_block *block;
+	struct cm_image *image;
+	uint32_t i;
+
+	/* One that comes after the file was opened. */
+	assert_int_equal(cm_region_commit(f->region, CM_TABLE_BLOCK, BLOCKS + 1), 0);
+	((struct cm_block *)cm_region_row(f->region, CM_TABLE_BLOCK, BLOCKS))->addr = 77;
+	assert_int_equal(cm_image_take(f->reader, SECOND, &image, why), 0);
+	assert_int_equal(image->saved.life, CM_LIFE_RUNNING);
+	assert_true(image->table[CM_TABLE_BLOCK].count > BLOCKS);
+	block = image->table[CM_TABLE_BLOCK].rows;
+	for (i = 1; i < BLOCKS; i++)
+		assert_int_equal(block[i].addr, 512 * (uint64_t)i);
+	assert_int_equal(block[BLOCKS].addr, 77);
+	cm_image_free(image);
+}
+
+static void a_file_that_shrinks_is_an_error_and_no_signal(void **state)
+{
+	struct fixture *f = *state;
+	const uint64_t offset = f->reader->header.table[CM_TABLE_BLOCK].offset;
+	struct cm_image *image = NULL;
+	char why[CM_READER_WHY_BYTES];
+
+	assert_int_equal(truncate(f->region->path, (off_t)(offset + 65536)), 0);
+	assert_true(cm_image_take(f->reader, SECOND, &image, why) < 0);
+	assert_null(image);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		TEST(a_copy_has_every_row),
+		TEST(a_file_that_shrinks_is_an_error_and_no_signal),
+	};
+
+	return cmocka_run_group_tests_name("image", tests, NULL, NULL);
+}
