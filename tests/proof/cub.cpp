@@ -50,13 +50,13 @@ extern "C" cudaError_t __wrap_cudaEventRecord(cudaEvent_t event, cudaStream_t st
 	return __real_cudaEventRecord(event, stream);
 }
 
-/* Memory that two have goes wrong in any way: what follows a violation is none of the program's. */
+/* Where CUB is known to go wrong, work on memory that is gone is a way of it; in order there is none. */
 static void must(cudaError_t error, const char *what)
 {
 	if (error == cudaSuccess)
 		return;
 	std::fprintf(stderr, "%s: %s\n", what, cudaGetErrorString(error));
-	std::_Exit(cudasim_violations() && (slow || !tidy) ? 0 : 2);
+	std::_Exit(error == cudaErrorIllegalAddress && (slow || !tidy) ? 0 : 2);
 }
 
 /* What CUB asks the driver is the allocator's knowledge, not the program's. */
