@@ -157,18 +157,31 @@ static struct name *find_name(const char *path)
 	return NULL;
 }
 
-static struct name *add_name(const char *path)
+static struct name *free_name(void)
 {
 	unsigned i;
 
-	for (i = 0; i < NAMES && kernel.name[i].used; i++)
-		;
-	if (i == NAMES || kernel.files == FILES)
-		model_fail("too many files for the model");
-	kernel.name[i].used = true;
-	kernel.name[i].file = kernel.files++;
-	(void)snprintf(kernel.name[i].text, sizeof(kernel.name[i].text), "%s", plain(path));
-	return &kernel.name[i];
+	for (i = 0; i < NAMES; i++)
+		if (!kernel.name[i].used)
+			return &kernel.name[i];
+	model_fail("too many names for the model");
+}
+
+static unsigned new_file(void)
+{
+	if (kernel.files < FILES)
+		return kernel.files++;
+	model_fail("too many files for the model");
+}
+
+static struct name *add_name(const char *path)
+{
+	struct name *name = free_name();
+
+	name->used = true;
+	name->file = new_file();
+	(void)snprintf(name->text, sizeof(name->text), "%s", plain(path));
+	return name;
 }
 
 void kernel_leave_file(uint32_t pid, uint64_t start)
@@ -213,12 +226,13 @@ static int open_as(enum kind kind, unsigned file)
 {
 	unsigned i;
 
-	for (i = 0; i < OPEN && kernel.open[i].kind != CLOSED; i++)
-		;
-	if (i == OPEN)
-		model_fail("too many open files for the model");
-	kernel.open[i] = (struct description){.kind = kind, .owner = self(), .file = file};
-	return FD_FIRST + (int)i;
+	for (i = 0; i < OPEN; i++) {
+		if (kernel.open[i].kind != CLOSED)
+			continue;
+		kernel.open[i] = (struct description){.kind = kind, .owner = self(), .file = file};
+		return FD_FIRST + (int)i;
+	}
+	model_fail("too many open files for the model");
 }
 
 /* What /proc/PID/stat says of a process that the caller can see. */
@@ -390,9 +404,7 @@ int kernel_memfd_create(const char *name, unsigned flags)
 {
 	(void)name;
 	(void)flags;
-	if (kernel.files == FILES)
-		model_fail("too many files for the model");
-	return open_as(REGULAR, kernel.files++);
+	return open_as(REGULAR, new_file());
 }
 
 void *kernel_mmap(void *at, size_t bytes, int protection, int flags, int fd, off_t from)
