@@ -4,6 +4,7 @@
 #include "tests/checked/ring.h"
 
 extern _Atomic int __real_cm_captures __attribute__((visibility("hidden")));
+extern _Atomic int __wrap_cm_captures;
 /* What all but capture.c take for the number of captures. */
 _Atomic int __wrap_cm_captures;
 bool __wrap_cm_capture_gate_enter(void);
