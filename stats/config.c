@@ -135,13 +135,14 @@ static bool is_early(enum cm_option option)
 	return option == CM_OPTION_warn || option == CM_OPTION_large_segment_size_mb;
 }
 
-static void apply(const struct reading *reading, enum cm_option option, const char *pair)
+/* The option's name takes so many letters of the pair. */
+static void apply(const struct reading *reading, enum cm_option option, const char *pair,
+		  size_t letters)
 {
-	const char *value = pair + strlen(names[option]);
+	const char *value = pair + letters;
 	union cm_option_value parsed = {0};
 	int err;
 
-	/* NOLINTNEXTLINE(clang-analyzer-core.*): `pair` begins with the name, find_option saw it */
 	if (*value != ':' || value[1] == '\0') {
 		tell_bad_value(reading, option, pair, "has no :value");
 		return;
@@ -194,7 +195,7 @@ static void read_pair(const struct reading *reading, char *pair, bool fits, bool
 	if (!fits) {
 		tell_too_long(reading, pair);
 	} else if (option < CM_OPTION_COUNT) {
-		apply(reading, option, pair);
+		apply(reading, option, pair, letters);
 	} else {
 		pair[letters] = '\0';
 		tell_unknown(reading, pair);
@@ -205,7 +206,7 @@ void cm_config_parse(struct cm_config *config, const char *variable, const char 
 		     cm_say_fn say, void *arg)
 {
 	const struct reading reading = {config, variable, say, arg};
-	char pair[PAIR_BYTES];
+	char pair[PAIR_BYTES] = "";
 	const char *next;
 	int round;
 	bool fits;
