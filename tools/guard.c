@@ -155,7 +155,7 @@ static void find_regions(struct cm_guard *guard)
 		/* One in the making is met again at the next look. */
 		if (cm_reader_open(path, &watched->reader, why))
 			continue;
-		(void)snprintf(watched->name, sizeof(watched->name), "%s", entry->d_name);
+		memcpy(watched->name, entry->d_name, strlen(entry->d_name) + 1);
 		guard->count++;
 	}
 	if (dir)
