@@ -8,6 +8,7 @@
 
 #include "tools/collect.h"
 #include "tools/exits.h"
+#include "tools/settled.h"
 
 static int complain(const struct cm_process *process, const char *why)
 {
@@ -52,6 +53,9 @@ static int load(const struct cm_options *options, const struct cm_process *proce
 		cm_image_free(source->image);
 		return complain(process, strerror(-err));
 	}
+	if (source->image->saved.moment == CM_MOMENT_STILL &&
+	    !cm_snapshot_is_settled(source->snapshot))
+		source->image->saved.moment = CM_MOMENT_TORN;
 	source->pid = process->pid;
 	(void)snprintf(source->comm, sizeof(source->comm), "%s", process->comm);
 	(void)snprintf(source->command, sizeof(source->command), "%s", process->command);

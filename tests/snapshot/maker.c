@@ -160,8 +160,11 @@ static void open_place(struct place *place, uint32_t device, uint64_t addr, uint
 				       .flags = CM_SEGMENT_USED | flags,
 				       .stack = capture()};
 	note(place, CM_ACTION_SEGMENT_ALLOC, addr, size, segment->stack);
-	if (device == CM_DEVICE_NONE)
+	if (device == CM_DEVICE_NONE) {
+		cm_stat4_raise(&maker.region->header->host.segment, 1);
+		cm_stat4_raise(&maker.region->header->host.reserved_bytes, (int64_t)size);
 		return;
+	}
 	cm_books_raise(device_row(device), CM_POOL_LARGE, CM_STAT_SEGMENT, 1);
 	cm_books_raise(device_row(device), CM_POOL_LARGE, CM_STAT_RESERVED_BYTES, (int64_t)size);
 }
@@ -185,6 +188,16 @@ static struct cm_block *append(struct place *place, uint64_t size)
 	return block;
 }
 
+static void book_host(int64_t size)
+{
+	struct cm_host_row *host = &maker.region->header->host;
+
+	cm_stat4_raise(&host->allocated, 1);
+	cm_stat4_raise(&host->allocated_bytes, size);
+	cm_stat4_raise(&host->active, 1);
+	cm_stat4_raise(&host->active_bytes, size);
+}
+
 __attribute__((noinline)) static struct cm_block *cuda_get(struct place *place, uint64_t requested)
 {
 	const uint64_t size = (requested + 511) & ~UINT64_C(511);
@@ -198,7 +211,9 @@ __attribute__((noinline)) static struct cm_block *cuda_get(struct place *place, 
 	block->stack = capture();
 	note(place, CM_ACTION_ALLOC, block->addr, requested, block->stack);
 	block->tick = maker.tick;
-	if (place->device != CM_DEVICE_NONE)
+	if (place->device == CM_DEVICE_NONE)
+		book_host((int64_t)size);
+	else
 		cm_books_hand_out(device_row(place->device), CM_POOL_LARGE, (int64_t)size,
 				  (int64_t)requested);
 	return block;
