@@ -224,8 +224,8 @@ static bool are_even(const struct numbers *numbers)
 
 /*
  * Copies without anybody's help. 1: somebody changed something meanwhile. A change in the making, of
- * whose rows some are written and the books not yet, does not show in the numbers: what it has spoilt
- * shows when the rows are put together.
+ * whose rows some are written and the books not yet, does not show in the numbers: it shows when the
+ * rows are put together, see tools/settled.h.
  */
 static int read_still(struct copy *copy)
 {
@@ -295,13 +295,55 @@ static int take_core(struct copy *copy, uint64_t timeout_ns)
 	return copy->err;
 }
 
+/*
+ * Takes out what the process has begun to write over by now: some of these rows were copied as a younger
+ * event writes them, with the older one's number still there. So what remains has no gap. Pairs with
+ * cm_ring_add, which counts an event before it writes its row.
+ */
+static void drop_overwritten(struct copy *copy, enum cm_table table, uint64_t first_row,
+			     uint64_t next)
+{
+	const uint32_t ring = copy->image->header.table[table].ring;
+	struct cm_event *row = copy->image->table[table].rows;
+	uint64_t i;
+
+	if (first_row + ring > copy->image->table[table].count || next <= ring)
+		return;
+	for (i = first_row; i < first_row + ring; i++)
+		if (row[i].number <= next - ring)
+			row[i].number = 0;
+}
+
+static int take_rings(struct copy *copy)
+{
+	const struct cm_image *image = copy->image;
+	const uint64_t ring = image->header.table[CM_TABLE_EVENT].ring;
+	struct cm_device_row now;
+	uint32_t i;
+	int err = 0;
+
+	for (i = 0; i < COUNT_OF(rings) && !err; i++)
+		err = read_table(copy, rings[i]);
+	for (i = 0; i < image->table[CM_TABLE_DEVICE].count && !err; i++) {
+		err = cm_reader_read(copy->reader, CM_TABLE_DEVICE, i, 1, &now, sizeof(now));
+		if (!err)
+			drop_overwritten(copy, CM_TABLE_EVENT, i * ring, now.event_next);
+	}
+	if (!err)
+		err = cm_reader_refresh(copy->reader);
+	if (!err)
+		drop_overwritten(copy, CM_TABLE_HOST_EVENT, 0,
+				 copy->reader->header.host.event_next);
+	return err;
+}
+
 static int take_rest(struct copy *copy)
 {
 	size_t i;
 	int err = cm_reader_refresh(copy->reader);
 
-	for (i = 0; i < COUNT_OF(rings) && !err; i++)
-		err = read_table(copy, rings[i]);
+	if (!err)
+		err = take_rings(copy);
 	for (i = 0; i < COUNT_OF(rest) && !err; i++) {
 		err = make_room(copy, rest[i], 0);
 		if (!err)
