@@ -129,6 +129,22 @@ static void end_favour(struct cm_lock *lock, uint32_t favourite)
 		sleep_while(flag, 1);
 }
 
+/* The same, but that a favourite that is inside stays the favourite, and is not waited for. */
+static bool try_end_favour(struct cm_lock *lock, uint32_t favourite)
+{
+	_Atomic uint32_t *flag = &lock->flag[favourite % CM_LOCK_FLAGS];
+
+	if (atomic_load(flag))
+		return false; /* which spares the barrier */
+	atomic_store(&lock->favourite, 0);
+	barrier_everywhere();
+	if (!atomic_load(flag))
+		return true;
+	/* Before the word is free: who has it next has to look at the flag. */
+	atomic_store(&lock->favourite, favourite);
+	return false;
+}
+
 void cm_lock_lower(struct cm_lock *lock, uint32_t self)
 {
 	_Atomic uint32_t *flag = &lock->flag[self % CM_LOCK_FLAGS];
@@ -169,13 +185,15 @@ static CM_NOINLINE void wait_for_word(struct cm_lock *lock)
 		sleep_while(&lock->word, 2);
 }
 
-/* The word has been had: ends another's favour, and may earn one. */
+/* Of the holder of the word: nobody else can change it. */
+static uint32_t favourite_of(const struct cm_lock *lock)
+{
+	return atomic_load_explicit(&lock->favourite, memory_order_relaxed);
+}
+
+/* The word has been had, and another's favour has ended: this may earn one. */
 static void enter(struct cm_lock *lock, uint32_t self)
 {
-	uint32_t favourite = atomic_load_explicit(&lock->favourite, memory_order_relaxed);
-
-	if (CM_UNLIKELY(favourite))
-		end_favour(lock, favourite);
 	lock->by_flag = false;
 	if (lock->last != self) {
 		lock->last = self;
@@ -191,6 +209,8 @@ void cm_lock_acquire_word(struct cm_lock *lock, uint32_t self)
 
 	if (CM_UNLIKELY(!try_word(lock)))
 		wait_for_word(lock);
+	if (CM_UNLIKELY(favourite_of(lock)))
+		end_favour(lock, favourite_of(lock));
 	enter(lock, self);
 	errno = saved;
 }
@@ -198,12 +218,17 @@ void cm_lock_acquire_word(struct cm_lock *lock, uint32_t self)
 bool cm_lock_try_word(struct cm_lock *lock, uint32_t self)
 {
 	int saved = errno;
+	bool had;
 
 	if (!try_word(lock))
 		return false;
-	enter(lock, self);
+	had = !favourite_of(lock) || try_end_favour(lock, favourite_of(lock));
+	if (had)
+		enter(lock, self);
+	else
+		cm_lock_release_word(lock);
 	errno = saved;
-	return true;
+	return had;
 }
 
 void cm_lock_release_word(struct cm_lock *lock)

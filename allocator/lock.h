@@ -15,10 +15,11 @@
  * favour: it clears `favourite`, lets membarrier(2) run a full barrier on every processor that runs
  * a thread of the process, and waits until the flag is down. Either the favourite's look came before
  * that barrier, then its flag is seen; or after it, then it sees that the favour is gone, lowers the
- * flag and takes the word. (The asymmetric form of Dekker's algorithm; Kawachiya, Koseki and
- * Onodera, "Lock reservation", OOPSLA 2002, for the idea.) A thread may raise its flag long after it
- * has lost the favour, so a flag is one thread's for good: a later thread whose id leads to the same
- * flag never becomes the favourite.
+ * flag and takes the word. One that only tries waits for no flag: where it sees one, the favour
+ * stands, and it lets go of the word. (The asymmetric form of Dekker's algorithm; Kawachiya, Koseki
+ * and Onodera, "Lock reservation", OOPSLA 2002, for the idea.) A thread may raise its flag long
+ * after it has lost the favour, so a flag is one thread's for good: a later thread whose id leads to
+ * the same flag never becomes the favourite.
  */
 #ifndef CM_ALLOCATOR_LOCK_H
 #define CM_ALLOCATOR_LOCK_H
@@ -51,7 +52,7 @@ void cm_lock_init(struct cm_lock *lock);
 
 /* The rest of the three below, where the caller is not the favourite. */
 void cm_lock_acquire_word(struct cm_lock *lock, uint32_t self);
-bool cm_lock_try_word(struct cm_lock *lock, uint32_t self);
+bool cm_lock_try_word(struct cm_lock *lock, uint32_t self); /* waits for nobody */
 void cm_lock_release_word(struct cm_lock *lock);
 /* Lowers the caller's flag where its favour has ended. */
 void cm_lock_lower(struct cm_lock *lock, uint32_t self);

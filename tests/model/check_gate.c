@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The gate between captures and the library's own driver calls: interpose/capture.c, and what waits
- * beside it: cm_fence_nap and cm_fence_lock of allocator/fence.c. A capture and a call of ours touch
- * each other's plain words, so that both at once are a race.
+ * beside it: cm_fence_nap and cm_fence_lock of allocator/fence.c, whose lock may have a favourite
+ * (allocator/lock.h). A capture and a call of ours touch each other's plain words, so that both at
+ * once are a race.
  */
 #include <string.h>
 
@@ -61,6 +62,16 @@ static void setup(void)
 	memset(capturing, 0, sizeof(capturing));
 	memset(calling, 0, sizeof(calling));
 	atomic_store(&looks, 0);
+}
+
+/* The second thread has had the lock so often that it enters by its flag. */
+static void setup_with_favourite(void)
+{
+	const uint32_t favourite = 2;
+
+	setup();
+	slow.owner[favourite % CM_LOCK_FLAGS] = favourite;
+	atomic_store(&slow.favourite, favourite);
 }
 
 static void be_apart(uint64_t *own, const uint64_t *others)
@@ -142,6 +153,12 @@ int main(void)
 		{"a capture and two calls", setup, {capture_once, call, call}, NULL, 3, NULL},
 		{"a capture beside requests that wait",
 		 setup,
+		 {capture_once, look, look},
+		 NULL,
+		 2,
+		 NULL},
+		{"a capture beside requests that wait for a favourite",
+		 setup_with_favourite,
 		 {capture_once, look, look},
 		 NULL,
 		 2,

@@ -34,11 +34,13 @@ static int yield_until_stores_are_seen(void)
 
 static struct cm_lock lock;
 static unsigned guarded;
+static _Atomic bool has_tried;
 
 static void setup(void)
 {
 	cm_lock_init(&lock);
 	guarded = 0;
+	atomic_store(&has_tried, false);
 	model_without_membarrier = model_refuses_membarrier = false;
 	time_settles = true;
 	atomic_store(&agreed, 0);
@@ -54,6 +56,16 @@ static void setup_without_time(void)
 {
 	setup();
 	time_settles = false;
+}
+
+/* The first thread has been there so often that it enters by its flag. */
+static void setup_with_favourite(void)
+{
+	const uint32_t favourite = 1;
+
+	setup();
+	lock.owner[favourite % CM_LOCK_FLAGS] = favourite;
+	atomic_store(&lock.favourite, favourite);
 }
 
 static void take(void)
@@ -74,6 +86,21 @@ static void take_or_not(void)
 {
 	if (!cm_lock_try(&lock))
 		return;
+	guarded++;
+	cm_lock_release(&lock);
+}
+
+static void try_for_another(void)
+{
+	take_or_not();
+	atomic_store(&has_tried, true);
+}
+
+/* What tries meanwhile does not wait until it is out. */
+static void stay_until_another_has_tried(void)
+{
+	cm_lock_acquire(&lock);
+	MODEL_SPIN_UNTIL(atomic_load(&has_tried));
 	guarded++;
 	cm_lock_release(&lock);
 }
@@ -103,7 +130,7 @@ static void four_were_in(void)
 
 static void nobody_is_in(void)
 {
-	MODEL_MUST(guarded >= 2 && !cm_lock_is_held(&lock));
+	MODEL_MUST(guarded >= 1 && !cm_lock_is_held(&lock));
 }
 
 int main(void)
@@ -121,6 +148,18 @@ int main(void)
 		 {take_twice, take_or_not},
 		 nobody_is_in,
 		 3,
+		 NULL},
+		{"a favourite that stays inside and one that tries",
+		 setup_with_favourite,
+		 {stay_until_another_has_tried, try_for_another},
+		 nobody_is_in,
+		 3,
+		 NULL},
+		{"the same beside another",
+		 setup_with_favourite,
+		 {stay_until_another_has_tried, try_for_another, take},
+		 nobody_is_in,
+		 2,
 		 NULL},
 		{"a favourite and two others",
 		 setup,

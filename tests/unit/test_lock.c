@@ -158,11 +158,17 @@ static void CM_UNCHECKED a_favourite_that_is_inside_has_it_alone(void **state)
 	cm_lock_acquire(&lock);
 	assert_true(cm_lock_is_held(&lock));
 	assert_false(cm_lock_try(&lock));
+	/* Who waited would wait for ever: the favourite waits for it. */
+	in_another_thread(try_once);
+	assert_false(was_had);
+	assert_int_equal(atomic_load(&lock.favourite), cm_thread_id());
 	cm_lock_release(&lock);
+	assert_false(cm_lock_is_held(&lock));
 	assert_true(cm_lock_try(&lock));
 	cm_lock_release(&lock);
 	in_another_thread(try_once);
 	assert_true(was_had);
+	assert_false(has_favourite());
 }
 
 /* More threads than flags, and streaks that are long enough for favours to come and go; the yields let
