@@ -429,8 +429,8 @@ static int take(struct cm_options *options, enum cm_opt opt, const char *value)
 
 static int check_args(const struct cm_verb *verb, const struct cm_options *options)
 {
-	/* A region file stands in for the process that would be named. */
-	const int min = options->region ? 0 : verb->min_args;
+	/* A region file stands in for the process that would be named last. */
+	const int min = verb->min_args - (options->region && verb->min_args);
 
 	if (options->arg_count < min) {
 		cm_complain("missing argument: want '%s %s %s'", CM_PROGRAM, verb->name,

@@ -83,7 +83,7 @@ struct cm_verb {
 	const char *name;
 	const char *args; /* for the line of usage */
 	const char *summary;
-	int min_args;
+	int min_args; /* one fewer where --region stands in for the process */
 	int max_args; /* -1: any number */
 	bool command; /* the arguments are a command: options end at the first one */
 	/* Returns an exit code. */
