@@ -329,11 +329,12 @@ int cm_for_processes(const struct cm_options *options,
 				 void *data),
 		     void *data)
 {
+	const int count = options->region ? 1 : options->arg_count;
 	struct cm_processes found;
 	int exit = -1, i, err;
 	size_t p;
 
-	for (i = 0; i < options->arg_count || (options->region && i == 0); i++) {
+	for (i = 0; i < count; i++) {
 		err = cm_collect(options, options->region ? NULL : options->args[i], &found);
 		if (err) {
 			exit = cm_exit_join(exit, err);

@@ -86,6 +86,7 @@ CASES = [
     ('show-empty', 'show --region {empty}'),
     ('show-exited', 'show --region {exited} -d 1'),
     ('show-two', 'show --dir {good} 5000001 77 -d 1'),
+    ('show-region-once', 'show --region {healthy} 77 78 -d 1'),
     ('show-nobody', 'show 4294967'),
     ('show-not-there', 'show --dir {good} 77'),
     ('show-other-major', 'show --region {other-major}'),
