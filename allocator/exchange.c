@@ -117,20 +117,6 @@ static uint32_t take_outgrown(struct cm_heap *heap, uint64_t bytes, struct piece
 	return outgrown.segments;
 }
 
-static void note_exchange(struct cm_device *device, uint64_t made, uint64_t given)
-{
-	uint64_t reserved;
-
-	cm_lock_acquire(&device->lock);
-	reserved = (uint64_t)cm_stat_current(device->row, CM_STAT_RESERVED_BYTES);
-	if (device->most_reserved < reserved + made)
-		device->most_reserved = reserved + made;
-	cm_books_begin(device->row);
-	cm_books_count(device->row, CM_SCALAR_exchange_bytes, (int64_t)given);
-	cm_books_end(device->row);
-	cm_lock_release(&device->lock);
-}
-
 /* The slow lock is held. */
 static void exchange(struct cm_heap *heap, uint64_t bytes)
 {
@@ -145,7 +131,9 @@ static void exchange(struct cm_heap *heap, uint64_t bytes)
 		(void)cm_release_to_driver(device, piece[i].ctx, piece[i].addr);
 		given += piece[i].size;
 	}
-	note_exchange(device, bytes, given);
+	if (given)
+		cm_cache_count(device->cache, device->index, CM_SCALAR_exchange_bytes,
+			       (int64_t)given);
 }
 
 void cm_exchange(struct cm_heap *heap, uint64_t bytes)

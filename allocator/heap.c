@@ -286,10 +286,15 @@ static void book_segment(struct cm_heap *heap, const struct cm_segment *segment)
 {
 	struct cm_device *device = heap->device;
 	enum cm_pool pool = cm_segment_pool(segment);
+	uint64_t reserved;
 
 	cm_books_begin(device->row);
 	cm_books_raise(device->row, pool, CM_STAT_SEGMENT, 1);
 	cm_books_raise(device->row, pool, CM_STAT_RESERVED_BYTES, (int64_t)segment->size);
+	reserved = (uint64_t)cm_stat_current(device->row, CM_STAT_RESERVED_BYTES);
+	if (!(segment->flags & (CM_SEGMENT_SMALL | CM_SEGMENT_DIRECT)) &&
+	    device->most_reserved < reserved)
+		device->most_reserved = reserved;
 	if (segment->size >= heap->cache->policy.max_split_size)
 		cm_stat4_raise(&device->row->stat1[CM_STAT1_OVERSIZE_SEGMENTS], 1);
 	cm_books_count(device->row, CM_SCALAR_num_device_alloc, 1);

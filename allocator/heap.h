@@ -108,7 +108,7 @@ struct cm_device {
 	struct cm_fence probe;  /* see cm_epoch_quiesces; guarded by the turn and the slow lock */
 	uint64_t probe_ns;      /* when it was recorded */
 	bool reset;             /* accumulated counters were reset: current != allocated - freed */
-	uint64_t most_reserved; /* when a segment was made; see exchange.h */
+	uint64_t most_reserved; /* when a large segment was made; see exchange.h */
 	uint64_t decay_tick;    /* the clock's ticks at decay_ns, to tell how fast it goes */
 	uint64_t decay_ns;
 	struct cm_given given[CM_DECAY_SPANS]; /* guarded by the slow lock */

@@ -72,6 +72,18 @@ static void the_smallest_that_is_enough_goes(void **state)
 	assert_int_equal(reserved(f), 30 * MIB + 72 * MIB);
 }
 
+static void a_request_that_fails_raises_nothing(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t addr;
+
+	assert_int_equal(fixture_alloc(f, f->heap, 65 * GIB, &addr), CM_DRIVER_OUT_OF_MEMORY);
+	USE(f, 30 * MIB);
+	(void)case_get(f, 40 * MIB);
+	assert_int_equal(reserved(f), 40 * MIB);
+	assert_int_equal(fixture_scalar(f, CM_SCALAR_exchange_bytes), 30 * MIB);
+}
+
 static void what_is_in_use_stays_with_all_of_its_segment(void **state)
 {
 	struct fixture *f = *state;
@@ -169,6 +181,7 @@ int main(void)
 		fixture_case(an_idle_segment_goes_when_a_larger_one_comes),
 		fixture_case(nothing_goes_where_the_reserve_was_higher_before),
 		fixture_case(the_smallest_that_is_enough_goes),
+		fixture_case(a_request_that_fails_raises_nothing),
 		fixture_case(what_is_in_use_stays_with_all_of_its_segment),
 		fixture_case(a_crumb_is_not_waited_for),
 		fixture_case(a_small_request_asks_for_nothing),
