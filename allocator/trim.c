@@ -180,11 +180,11 @@ static uint64_t give_idle(struct cm_device *device, uint64_t wanted, uint64_t li
 	const uint64_t end = ops->now_ns() + limit_ns;
 	uint64_t bytes = 0, pass = 1;
 
-	if (!cm_device_has_cached(device) || !cm_epoch_quiesces(device, limit_ns / 4))
+	/* An old driver can only be waited for without a limit, and cuMemFree waits too. */
+	if (!cm_device_has_cached(device) || !cm_epoch_can_ask(device->cache) ||
+	    !cm_epoch_quiesces(device, limit_ns / 4))
 		return 0;
-	/* An old driver can only be waited for without a limit. */
-	if (cm_epoch_can_ask(device->cache))
-		cm_epoch_wait_device(device, limit_ns / 4);
+	cm_epoch_wait_device(device, limit_ns / 4);
 	while (bytes < wanted && pass && ops->now_ns() < end)
 		bytes += pass = cm_release_idlest(device, UINT64_MAX);
 	for (pass = 1; bytes < wanted && pass && ops->now_ns() < end; bytes += pass)

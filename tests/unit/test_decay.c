@@ -204,7 +204,7 @@ static void an_old_driver_is_left_alone(void **state)
 {
 	struct cm_policy policy;
 	struct fixture *f;
-	uint64_t given;
+	uint64_t given, keep, work;
 
 	(void)state;
 	cm_policy_init(&policy);
@@ -215,6 +215,13 @@ static void an_old_driver_is_left_alone(void **state)
 	assert_int_equal(cm_cache_give_back(f->cache, 0, GIB, 50 * MS, &given), 0);
 	assert_int_equal(given, 0);
 	assert_int_equal(f->driver.called[FAKE_CTX_SYNCHRONIZE], 0);
+	/* For a larger one the program waits itself; then the first is idle, and the device busy. */
+	keep = case_get(f, 2 * PIECE);
+	work = fixture_launch(f, f->ctx, 1, keep, PIECE, FAKE_FOREVER);
+	assert_int_equal(cm_cache_give_back(f->cache, 0, GIB, 50 * MS, &given), 0);
+	assert_int_equal(given, 0);
+	assert_int_equal(f->driver.called[FAKE_MEM_FREE], 0);
+	fake_finish(work);
 	case_close(f);
 }
 
