@@ -16,8 +16,9 @@
 
 /* Fast: 300 MB/s and more; the next levels save a tenth and take twice the time. */
 #define LEVEL 1
-/* More than this no snapshot shrinks; a file that claims more is not one. */
-#define SHRINKS_MOST UINT64_C(4096)
+/* A block of zstd holds 128 KiB at most and takes 4 bytes at least, which is what rings without an
+ * event come near to; a file that claims more is none of ours. */
+#define SHRINKS_MOST UINT64_C(32768)
 
 __attribute__((format(printf, 2, 3))) static void explain(char *why, const char *format, ...)
 {

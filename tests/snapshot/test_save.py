@@ -148,6 +148,15 @@ def who_freed_memory_did_not_ask_for_it(kit_):
     assert sum(blocks for stack, blocks in rows.items() if 'load_weights' in stack) == 6, rows
 
 
+def a_long_ring_that_is_all_but_empty_is_read_back(kit_):
+    with Running(kit_, 'plain', conf='events:1Mi') as running:
+        path, _ = save(kit_, running, 'empty-ring.cudamem')
+    with path.open('rb') as file:
+        image_bytes = struct.unpack_from('<Q', file.read(64), 16)[0]
+    assert image_bytes > 4096 * path.stat().st_size, (image_bytes, path.stat().st_size)
+    check(kit_, path)
+
+
 def a_missing_binary_costs_names_alone(kit_):
     other = kit_.folder / 'copy_of_the_program'
     shutil.copy(PROGRAM, other)
@@ -290,7 +299,8 @@ if __name__ == '__main__':
         a_live_process_is_saved_with_names, a_busy_process_stands_still_for_a_moment,
         a_stopped_process_is_saved, a_process_that_ended_in_a_change_is_not_of_one_moment,
         a_killed_process_is_read_from_what_it_left,
-        who_freed_memory_did_not_ask_for_it, a_missing_binary_costs_names_alone, another_file_in_its_place_gives_no_wrong_names,
+        who_freed_memory_did_not_ask_for_it, a_long_ring_that_is_all_but_empty_is_read_back,
+        a_missing_binary_costs_names_alone, another_file_in_its_place_gives_no_wrong_names,
         what_reads_regions_reads_snapshots, a_copy_of_a_copy_is_the_same,
         files_that_are_not_right_are_refused_in_one_line, a_full_disk_leaves_nothing_behind,
         what_stands_there_stays_unless_forced, a_process_that_is_not_there_is_told,
