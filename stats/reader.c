@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "stats/config.h"
 #include "stats/region.h"
 
 #define STRIDE_MAX 65536
@@ -21,6 +22,29 @@
  */
 #define TRIES       40000
 #define TRIES_STILL 2000
+
+/* What options size is bounded as they are; for the others there is room for builds to come. */
+static const uint32_t rows_max[CM_TABLE_COUNT] = {
+	[CM_TABLE_OPTION] = 1u << 10,
+	[CM_TABLE_DEVICE] = 1u << 10,
+	[CM_TABLE_HEAP] = 1u << 16,
+	[CM_TABLE_SEGMENT] = 1u << 24,
+	[CM_TABLE_BLOCK] = 1u << 26,
+	[CM_TABLE_MODULE] = 1u << 16,
+	[CM_TABLE_STACK] = UINT32_MAX,
+	[CM_TABLE_EVENT] = (uint32_t)CM_EVENTS_MAX * CM_DEVICES_MAX,
+	[CM_TABLE_HOST_EVENT] = (uint32_t)CM_EVENTS_MAX,
+	[CM_TABLE_TEXT] = UINT32_MAX,
+	[CM_TABLE_SAVED] = 1,
+	[CM_TABLE_SITE] = 1u << 28,
+	[CM_TABLE_FRAME] = 1u << 28,
+	[CM_TABLE_NAME] = UINT32_MAX,
+};
+
+uint32_t cm_reader_rows_max(enum cm_table table)
+{
+	return rows_max[table];
+}
 
 __attribute__((format(printf, 2, 3))) static void explain(char *why, const char *format, ...)
 {
@@ -60,7 +84,7 @@ static int check_table(const struct cm_header *header, uint32_t t, uint64_t byte
 	/* capacity and stride are 32 bits wide, so the product does not overflow. */
 	length = (uint64_t)table->capacity * table->stride;
 	if (!table->stride || table->stride > STRIDE_MAX || table->rows > table->capacity ||
-	    table->rows > CM_READER_ROWS_MAX) {
+	    table->rows > rows_max[t]) {
 		explain(why, "damaged: table %u claims %u of %u rows of %u bytes", t, table->rows,
 			table->capacity, table->stride);
 		return -EBADMSG;

@@ -18,8 +18,6 @@
 #include "stats/layout.h"
 
 #define CM_READER_WHY_BYTES 160
-/* More rows than any build of the library makes; a file that claims more is refused. */
-#define CM_READER_ROWS_MAX (UINT32_C(1) << 26)
 
 enum cm_life {
 	CM_LIFE_RUNNING,
@@ -49,6 +47,9 @@ int cm_reader_open(const char *path, struct cm_reader **ret_reader, char *why);
 /* The same with an open file. Takes `fd` over, on failure too. */
 int cm_reader_open_fd(int fd, struct cm_reader **ret_reader, char *why);
 void cm_reader_close(struct cm_reader *reader);
+
+/* More rows than any build of the library or of the tool makes; a file that claims more is refused. */
+uint32_t cm_reader_rows_max(enum cm_table table);
 
 /* Reads the header anew: tables grow. -EBADMSG: it no longer makes sense; the old copy stays. */
 int cm_reader_refresh(struct cm_reader *reader);

@@ -179,7 +179,7 @@ int cm_segment_walk(struct cm_reader *reader, const struct cm_segment *segment, 
 	struct cm_block block;
 
 	/* Bounded by the number of blocks, and by that of rows should it be a lie. */
-	for (n = 0; index && n < segment->blocks && n <= CM_READER_ROWS_MAX; n++) {
+	for (n = 0; index && n < segment->blocks && n <= cm_reader_rows_max(CM_TABLE_BLOCK); n++) {
 		if (cm_reader_read(reader, CM_TABLE_BLOCK, index, 1, &block, sizeof(block)) ||
 		    block.addr != addr || !block.size || block.size > left)
 			return -EUCLEAN;

@@ -76,8 +76,6 @@ static int make_room(struct copy *copy, enum cm_table table, uint32_t more)
 	const uint32_t rows = copy->reader->header.table[table].rows;
 	const uint64_t bytes = ((uint64_t)rows + more) * row_bytes[table];
 
-	if (bytes > CM_IMAGE_TABLE_BYTES)
-		return -EFBIG;
 	free(copy->image->table[table].rows);
 	copy->image->table[table].rows = bytes ? malloc(bytes) : NULL;
 	copy->room[table] = bytes ? rows + more : 0;
@@ -422,9 +420,8 @@ int cm_image_take(struct cm_reader *reader, uint64_t timeout_ns, struct cm_image
 
 err_image:
 	(void)snprintf(why, CM_READER_WHY_BYTES, "%s",
-		       err == -EFBIG     ? "damaged: a table is larger than any library makes"
-		       : err == -EBADMSG ? "damaged: its header no longer makes sense"
-					 : strerror(-err));
+		       err == -EBADMSG ? "damaged: its header no longer makes sense"
+				       : strerror(-err));
 	cm_image_free(copy.image);
 	return err;
 }

@@ -31,7 +31,7 @@ size_t cm_image_row_bytes(enum cm_table table);
 
 /*
  * Copies the region. Waits for at most `timeout_ns` for a process that is to stand still. -ENOMEM,
- * -EIO; -EFBIG: a table of more than CM_IMAGE_TABLE_BYTES. `why` (CM_READER_WHY_BYTES) says it.
+ * -EIO, -EBADMSG; `why` (CM_READER_WHY_BYTES) says it.
  */
 int cm_image_take(struct cm_reader *reader, uint64_t timeout_ns, struct cm_image **ret_image,
 		  char *why);
@@ -42,7 +42,5 @@ uint64_t cm_image_time(const struct cm_image *image, uint64_t tick);
 
 /* The text with this id in CM_TABLE_TEXT or CM_TABLE_NAME; "" where there is none. */
 const char *cm_image_text(const struct cm_image *image, enum cm_table table, uint32_t id);
-
-#define CM_IMAGE_TABLE_BYTES (UINT64_C(1) << 31)
 
 #endif

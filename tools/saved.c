@@ -209,6 +209,23 @@ static int unpack(int from, int to, uint64_t bytes, char *why)
 }
 #endif
 
+/* Of all tables, as long as the reader lets them be. */
+static uint64_t image_bytes_max(void)
+{
+	uint64_t bytes = sizeof(struct cm_header);
+	uint32_t t;
+
+	for (t = 0; t < CM_TABLE_COUNT; t++)
+		bytes += (uint64_t)cm_reader_rows_max((enum cm_table)t) *
+			 cm_image_row_bytes((enum cm_table)t);
+	return bytes;
+}
+
+static uint64_t memory_bytes(void)
+{
+	return (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
 static int check(const struct cm_saved_header *top, uint64_t bytes, char *why)
 {
 	if (top->version != CM_SAVED_VERSION) {
@@ -225,10 +242,16 @@ static int check(const struct cm_saved_header *top, uint64_t bytes, char *why)
 			(unsigned long long)top->file_bytes);
 		return -EBADMSG;
 	}
-	if (top->image_bytes > CM_SAVED_IMAGE_MAX || top->image_bytes / SHRINKS_MOST > bytes) {
+	if (top->image_bytes > image_bytes_max() || top->image_bytes / SHRINKS_MOST > bytes) {
 		explain(why, "damaged: it claims to hold %llu bytes",
 			(unsigned long long)top->image_bytes);
 		return -EBADMSG;
+	}
+	/* Better refused than unpacked until the kernel ends us, or somebody else. */
+	if (top->image_bytes > memory_bytes()) {
+		explain(why, "it holds %llu bytes, more than this machine has memory",
+			(unsigned long long)top->image_bytes);
+		return -ENOMEM;
 	}
 	return 0;
 }

@@ -15,8 +15,6 @@
 
 #define CM_SAVED_SUFFIX  ".cudamem"
 #define CM_SAVED_VERSION 1
-/* What no library and no tool writes; a file that says so is refused before memory is taken. */
-#define CM_SAVED_IMAGE_MAX (UINT64_C(1) << 33)
 
 struct cm_saved_header {
 	char magic[8];         /* CM_SAVED_MAGIC */

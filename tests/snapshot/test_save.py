@@ -242,6 +242,18 @@ def files_that_are_not_right_are_refused_in_one_line(kit_):
     assert not (kit_.folder / 'x.html').exists()
 
 
+def what_no_memory_holds_is_not_unpacked(kit_):
+    path = kit_.folder / 'large.cudamem'
+    memory = os.sysconf('SC_PHYS_PAGES') * os.sysconf('SC_PAGE_SIZE')
+    data = bytearray(kit_.saved.read_bytes())
+    put(data, 16, '<Q', memory + 1)
+    path.write_bytes(data)
+    os.truncate(path, memory // 32768 + 1)
+    run = kit_.run('report', path)
+    said = run.stderr.decode()
+    assert run.returncode == 3 and said.count('\n') == 1 and str(memory + 1) in said, run
+
+
 def a_full_disk_leaves_nothing_behind(kit_):
     """Under a limit on the size of files, which fails as a full disk does."""
     target = kit_.folder / 'full'
@@ -302,6 +314,7 @@ if __name__ == '__main__':
         who_freed_memory_did_not_ask_for_it, a_long_ring_that_is_all_but_empty_is_read_back,
         a_missing_binary_costs_names_alone, another_file_in_its_place_gives_no_wrong_names,
         what_reads_regions_reads_snapshots, a_copy_of_a_copy_is_the_same,
-        files_that_are_not_right_are_refused_in_one_line, a_full_disk_leaves_nothing_behind,
+        files_that_are_not_right_are_refused_in_one_line, what_no_memory_holds_is_not_unpacked,
+        a_full_disk_leaves_nothing_behind,
         what_stands_there_stays_unless_forced, a_process_that_is_not_there_is_told,
         a_pipe_takes_a_snapshot]))

@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "stats/config.h"
 #include "stats/finder.h"
 #include "stats/region.h"
 #include "tests/unit/cmocka_all.h"
@@ -305,6 +306,45 @@ static void damaged_headers_are_refused_with_a_reason(void **state)
 	open_region(f);
 }
 
+/* The file is as long as they say, and holds nothing. */
+static void tables_are_as_long_as_the_options_let_them_be(void **state)
+{
+	static const struct {
+		enum cm_table table;
+		uint32_t rows;
+		int result;
+	} cases[] = {
+		{CM_TABLE_EVENT, (uint32_t)CM_EVENTS_MAX * CM_DEVICES_MAX, 0},
+		{CM_TABLE_EVENT, (uint32_t)CM_EVENTS_MAX * CM_DEVICES_MAX + 1, -EBADMSG},
+		{CM_TABLE_HOST_EVENT, (uint32_t)CM_EVENTS_MAX, 0},
+		{CM_TABLE_STACK, UINT32_MAX, 0}, /* CM_STACK_MIB_MAX, but for a word */
+		{CM_TABLE_TEXT, CM_TEXT_MIB_MAX * (1u << 20), 0},
+		{CM_TABLE_DEVICE, 1u << 26, -EBADMSG},
+	};
+	struct fixture *f = *state;
+	const struct cm_header good = *f->region->header;
+	struct cm_table_row *row;
+	uint64_t end;
+	size_t i;
+	int err;
+
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		*f->region->header = good;
+		row = &f->region->header->table[cases[i].table];
+		row->capacity = row->rows = cases[i].rows;
+		end = row->offset + (uint64_t)row->stride * row->capacity;
+		if (end > good.file_bytes)
+			assert_int_equal(truncate(f->region->path, (off_t)end), 0);
+		err = cm_reader_open(f->region->path, &f->reader, f->why);
+		if (err != cases[i].result)
+			fail_msg("table %d, %u rows: result %d, reason '%s'", cases[i].table,
+				 cases[i].rows, err, f->why);
+		cm_reader_close(f->reader);
+		f->reader = NULL;
+	}
+	*f->region->header = good;
+}
+
 static void a_file_that_shrinks_is_an_error_not_a_signal(void **state)
 {
 	struct fixture *f = *state;
@@ -513,6 +553,7 @@ int main(void)
 		TEST(a_busy_writer_is_never_seen_in_the_middle),
 		TEST(rows_of_other_lengths_are_read_as_far_as_they_go),
 		TEST(damaged_headers_are_refused_with_a_reason),
+		TEST(tables_are_as_long_as_the_options_let_them_be),
 		TEST(a_file_that_shrinks_is_an_error_not_a_signal),
 		TEST(what_is_no_regular_file_is_refused),
 		TEST(a_process_is_running_then_stopped_then_crashed),
