@@ -12,16 +12,6 @@
 #include "tests/preload/surface/surface.h"
 #include "tests/unit/cmocka_all.h"
 
-static CUfunction load(const char *text, const char *name)
-{
-	CUfunction function;
-	CUmodule module;
-
-	OK(cuModuleLoadData(&module, text));
-	OK(cuModuleGetFunction(&function, module, name));
-	return function;
-}
-
 static void launch(CUfunction function, CUstream stream, void **params)
 {
 	OK(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, stream, params, NULL));
@@ -64,7 +54,7 @@ static void play_vector_add(void)
 
 	CM_MUST(a && b && c);
 	cm_open(0);
-	add = load(vector_add, "add");
+	add = cm_load(vector_add, "add");
 	for (i = 1; i < 20; i++) {
 		fill(a, 1);
 		fill(b, (float)i);
@@ -135,7 +125,7 @@ static void play_migration(void)
 	for (i = 0; i < 3; i++) {
 		CM_MUST(!pthread_mutex_init(&migrant[i].lock, NULL));
 		OK(cuCtxCreate_v2(&migrant[i].ctx, 0, 0));
-		migrant[i].add = load(vector_add, "add");
+		migrant[i].add = cm_load(vector_add, "add");
 		OK(cuCtxPopCurrent_v2(&popped));
 	}
 	for (i = 0; i < 9; i++)

@@ -9,8 +9,6 @@
 #include "tests/preload/surface/surface.h"
 #include "tests/unit/cmocka_all.h"
 
-#define MS UINT64_C(1000000)
-
 /* Whether the option under test is set. */
 static bool is_set(void)
 {
@@ -20,24 +18,6 @@ static bool is_set(void)
 static void get_and_free(uint64_t bytes)
 {
 	OK(cuMemFree_v2(cm_get(bytes)));
-}
-
-/* A kernel on the block that takes 10 ms of the device. */
-static void use(CUdeviceptr block)
-{
-	static const char text[] = "cudasim-module\n"
-				   "kernel slow\n"
-				   " params ptr\n"
-				   " time 10ms\n"
-				   " writes p0 4096\n"
-				   "end\n";
-	void *params[] = {&block};
-	CUfunction slow;
-	CUmodule module;
-
-	OK(cuModuleLoadData(&module, text));
-	OK(cuModuleGetFunction(&slow, module, "slow"));
-	OK(cuLaunchKernel(slow, 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL));
 }
 
 static void play_max_split_size(void)
@@ -97,12 +77,12 @@ static void play_reuse_grow(void)
 
 	cm_open(0);
 	block = cm_get(30 * MIB);
-	use(block);
+	cm_launch_slow(block);
 	OK(cuMemFree_v2(block));
 	next = cm_get(30 * MIB);
 	CM_MUST((next == block) == !is_set());
 	CM_MUST((cudasim_calls("cuCtxWaitEvent") > 0) == !is_set());
-	CM_MUST(cudasim_now() < 10 * MS);
+	CM_MUST(cudasim_now() < CM_SLOW_NS);
 }
 
 static void play_reuse_wait(void)
@@ -111,12 +91,12 @@ static void play_reuse_wait(void)
 
 	cm_open(0);
 	block = cm_get(30 * MIB);
-	use(block);
+	cm_launch_slow(block);
 	OK(cuMemFree_v2(block));
-	CM_MUST(cudasim_now() < 10 * MS);
+	CM_MUST(cudasim_now() < CM_SLOW_NS);
 	CM_MUST(cm_get(30 * MIB) == block);
 	CM_MUST((cudasim_calls("cuCtxWaitEvent") > 0) == !is_set());
-	CM_MUST((cudasim_now() >= 10 * MS) == is_set());
+	CM_MUST((cudasim_now() >= CM_SLOW_NS) == is_set());
 }
 
 static void play_sync_free(void)
@@ -125,9 +105,9 @@ static void play_sync_free(void)
 
 	cm_open(0);
 	block = cm_get(30 * MIB);
-	use(block);
+	cm_launch_slow(block);
 	OK(cuMemFree_v2(block));
-	CM_MUST((cudasim_now() >= 10 * MS) == is_set());
+	CM_MUST((cudasim_now() >= CM_SLOW_NS) == is_set());
 }
 
 static void play_placement(void)

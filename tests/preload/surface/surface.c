@@ -45,6 +45,29 @@ int64_t cm_allocated(void)
 	return cm_stat_current(&row, CM_STAT_ALLOCATED_BYTES);
 }
 
+CUfunction cm_load(const char *text, const char *name)
+{
+	CUfunction function;
+	CUmodule module;
+
+	OK(cuModuleLoadData(&module, text));
+	OK(cuModuleGetFunction(&function, module, name));
+	return function;
+}
+
+void cm_launch_slow(CUdeviceptr block)
+{
+	static const char text[] = "cudasim-module\n"
+				   "kernel slow\n"
+				   " params ptr\n"
+				   " time 20ms\n"
+				   " writes p0 4096\n"
+				   "end\n";
+	void *params[] = {&block};
+
+	OK(cuLaunchKernel(cm_load(text, "slow"), 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL));
+}
+
 CUfunction cm_load_hold(void)
 {
 	static const char text[] = "cudasim-module\n"
@@ -53,12 +76,8 @@ CUfunction cm_load_hold(void)
 				   " writes p0 p1\n"
 				   " until p2\n"
 				   "end\n";
-	CUfunction hold;
-	CUmodule module;
 
-	OK(cuModuleLoadData(&module, text));
-	OK(cuModuleGetFunction(&hold, module, "hold"));
-	return hold;
+	return cm_load(text, "hold");
 }
 
 void cm_launch_hold(CUfunction hold, CUstream stream, CUdeviceptr addr, uint64_t bytes,

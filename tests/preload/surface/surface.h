@@ -32,6 +32,13 @@ int64_t cm_other_count(enum cm_other kind);
 int64_t cm_reserved(void);
 int64_t cm_allocated(void);
 
+/* The kernel of that name in a module of this text. */
+CUfunction cm_load(const char *text, const char *name);
+
+/* Work on a block, on the default stream, that takes so long of the device's time. */
+#define CM_SLOW_NS UINT64_C(20000000)
+void cm_launch_slow(CUdeviceptr block);
+
 /* A kernel "hold" that touches `bytes` at an address and runs until the word at `flag` is not 0. */
 CUfunction cm_load_hold(void);
 void cm_launch_hold(CUfunction hold, CUstream stream, CUdeviceptr addr, uint64_t bytes,

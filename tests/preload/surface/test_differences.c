@@ -104,18 +104,11 @@ static void play_card(void)
 
 static void play_wait(void)
 {
-	static const char text[] = "cudasim-module\n"
-				   "kernel slow\n params ptr\n time 20ms\n writes p0 4096\nend\n";
 	CUdeviceptr block;
-	CUfunction slow;
-	CUmodule module;
-	void *params[] = {&block};
 
 	cm_open(0);
-	OK(cuModuleLoadData(&module, text));
-	OK(cuModuleGetFunction(&slow, module, "slow"));
 	block = cm_get(3 * MIB);
-	OK(cuLaunchKernel(slow, 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL));
+	cm_launch_slow(block);
 	OK(cuMemFree_v2(block));
 	must_differ(cuStreamQuery(NULL) == CUDA_ERROR_NOT_READY);
 }

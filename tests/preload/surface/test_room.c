@@ -273,11 +273,8 @@ static const struct {
 
 static void open_all(void)
 {
-	CUmodule module;
-
 	cm_open(0);
-	OK(cuModuleLoadData(&module, image));
-	OK(cuModuleGetFunction(&function, module, "nothing"));
+	function = cm_load(image, "nothing");
 	OK(cuGraphCreate(&graph, 0));
 }
 

@@ -283,18 +283,11 @@ static void play_shown_in_pieces(void)
  * outside the context is held back by that barrier, so showing it waits. */
 static void play_settled_as(void (*show)(CUdeviceptr addr))
 {
-	static const char text[] = "cudasim-module\n"
-				   "kernel slow\n params ptr\n time 20ms\n writes p0 4096\nend\n";
 	CUdeviceptr block, again;
-	CUfunction slow;
-	CUmodule module;
-	void *params[] = {&block};
 
 	cm_open(0);
-	OK(cuModuleLoadData(&module, text));
-	OK(cuModuleGetFunction(&slow, module, "slow"));
 	block = cm_get(3 * MIB);
-	OK(cuLaunchKernel(slow, 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL));
+	cm_launch_slow(block);
 	OK(cuMemFree_v2(block));
 	again = cm_get(3 * MIB);
 	CM_MUST(again == block);
@@ -350,18 +343,11 @@ static void play_reached(void)
 /* Who says by hand that barriers are wanted gets them, whatever the signs. */
 static void play_ordered(void)
 {
-	static const char text[] = "cudasim-module\n"
-				   "kernel slow\n params ptr\n time 20ms\n writes p0 4096\nend\n";
 	CUdeviceptr block;
-	CUfunction slow;
-	CUmodule module;
-	void *params[] = {&block};
 
 	cm_open(0);
-	OK(cuModuleLoadData(&module, text));
-	OK(cuModuleGetFunction(&slow, module, "slow"));
 	block = cm_get(3 * MIB);
-	OK(cuLaunchKernel(slow, 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL));
+	cm_launch_slow(block);
 	OK(cuMemFree_v2(block));
 	CM_MUST(cm_get(3 * MIB) == block);
 	CM_MUST(cuStreamQuery(NULL) == CUDA_ERROR_NOT_READY);

@@ -27,11 +27,8 @@ static void must_be(uint32_t wanted)
 
 static void open_all(void)
 {
-	CUmodule module;
-
 	cm_open(0);
-	OK(cuModuleLoadData(&module, text));
-	OK(cuModuleGetFunction(&fill, module, "fill"));
+	fill = cm_load(text, "fill");
 	block = cm_get(MIB);
 }
 
