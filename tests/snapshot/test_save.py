@@ -137,7 +137,8 @@ def a_killed_process_is_read_from_what_it_left(kit_):
 
 def who_freed_memory_did_not_ask_for_it(kit_):
     """Frees have stacks of their own, and the requests before them are lost to the ring."""
-    with Running(kit_, 'plain', conf='stacks:all,events:16') as running:
+    # Without decay, whose look at what is freed would end the wait.
+    with Running(kit_, 'plain', conf='stacks:all,events:16,decay_seconds:off') as running:
         path, said = save(kit_, running)
     assert said['events_lost'] > 10, said
     report = json.loads(kit_.ok('report', '--json', path))['devices'][0]

@@ -207,8 +207,7 @@ static const struct effect {
 	 "per_process_memory_fraction:0.9,exchange:off",
 	 "per_process_memory_fraction:0.9,exchange:off,garbage_collection_threshold:0.3",
 	 "CUDASIM=memory:1G"},
-	/* Without decay, whose first look may come in between: then nothing is exchanged. */
-	{"exchange", "exchange", "decay_seconds:off", "decay_seconds:off,exchange:off", NULL},
+	{"exchange", "exchange", "", "exchange:off", NULL},
 	{"roundup_power2_divisions", "roundup", "", "roundup_power2_divisions:4", NULL},
 	{"per_process_memory_fraction", "memory_fraction", "",
 	 "per_process_memory_fraction:0.5,oom_report:off", "CUDASIM=memory:1G"},

@@ -86,7 +86,9 @@ def main():
         return program(sys.argv[2])
     module, driver, tool, print_history = sys.argv[1:]
     with tempfile.TemporaryDirectory() as folder:
-        environment = {**os.environ, 'LD_PRELOAD': module, 'CUDAMEM_CONF': f'region_dir:{folder}'}
+        # Without decay, whose look at what is freed may add an event at any time.
+        environment = {**os.environ, 'LD_PRELOAD': module,
+                       'CUDAMEM_CONF': f'region_dir:{folder},decay_seconds:off'}
         with subprocess.Popen([sys.executable, __file__, '--program', driver], env=environment,
                               stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
             check(Running(folder, tool, print_history, process))
