@@ -196,7 +196,10 @@ struct cm_device_row cm_own_books(uint32_t device)
 
 	find_own_region(path);
 	CM_MUST(!cm_reader_open(path, &reader, why));
-	CM_MUST(!cm_reader_read_device(reader, device, &row, &torn) && !torn);
+	/* A thread of the library's own may be held up while it writes. */
+	do
+		CM_MUST(!cm_reader_read_device(reader, device, &row, &torn));
+	while (torn);
 	cm_reader_close(reader);
 	return row;
 }

@@ -39,10 +39,14 @@ static uint64_t count_events(struct cm_reader *reader, enum cm_table table)
 	bool torn;
 
 	if (table == CM_TABLE_HOST_EVENT) {
-		CM_MUST(!cm_reader_read_host(reader, &host, &torn));
+		do
+			CM_MUST(!cm_reader_read_host(reader, &host, &torn));
+		while (torn);
 		return host.event_next;
 	}
-	CM_MUST(!cm_reader_read_device(reader, 0, &device, &torn));
+	do
+		CM_MUST(!cm_reader_read_device(reader, 0, &device, &torn));
+	while (torn);
 	return device.event_next;
 }
 

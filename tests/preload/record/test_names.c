@@ -172,7 +172,9 @@ static uint64_t count_events(void)
 	struct cm_device_row row;
 	bool torn;
 
-	CM_MUST(!cm_reader_read_device(reader, 0, &row, &torn));
+	do
+		CM_MUST(!cm_reader_read_device(reader, 0, &row, &torn));
+	while (torn);
 	return row.event_next - row.event_cleared;
 }
 
