@@ -123,20 +123,28 @@ static int real_latency(void)
 	return 0;
 }
 
+/* So often in a row nobody holds the program up for longer than its kernel takes. */
+#define TURNS 100
+
 static int real_work(void)
 {
+	CUresult result = CUDA_SUCCESS;
 	CUmodule module;
 	CUfunction kernel;
 	uint64_t begin;
+	int turn;
 
 	MUST(start() == CUDA_SUCCESS);
 	MUST(cuModuleLoadData(&module, "cudasim-module\nkernel k\nend\n") == CUDA_SUCCESS);
 	MUST(cuModuleGetFunction(&kernel, module, "k") == CUDA_SUCCESS);
-	begin = monotonic_ns();
-	MUST(cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL) == CUDA_SUCCESS);
-	MUST(cuStreamQuery(NULL) == CUDA_ERROR_NOT_READY);
-	MUST(cuCtxSynchronize() == CUDA_SUCCESS);
-	MUST(monotonic_ns() - begin >= 20 * MS);
+	for (turn = 0; turn < TURNS && result == CUDA_SUCCESS; turn++) {
+		begin = monotonic_ns();
+		MUST(cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL) == CUDA_SUCCESS);
+		result = cuStreamQuery(NULL);
+		MUST(cuCtxSynchronize() == CUDA_SUCCESS);
+		MUST(monotonic_ns() - begin >= 20 * MS);
+	}
+	MUST(result == CUDA_ERROR_NOT_READY);
 	return 0;
 }
 
