@@ -2,8 +2,10 @@
 #include "tests/unit/rerun.h"
 
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -51,6 +53,8 @@ static _Noreturn void become(const struct cm_rerun *rerun, const int *ends)
 {
 	const char *const *entry;
 
+	/* A role may wait for ever: it goes with the test, however that ends. */
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 	(void)dup2(ends[1], STDERR_FILENO);
 	(void)close(ends[0]);
 	(void)close(ends[1]);
