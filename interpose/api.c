@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "interpose/annotation.h"
+#include "interpose/doors.h"
 #include "interpose/driver_ops.h"
 #include "interpose/hooks.h"
 #include "interpose/process.h"
@@ -247,8 +248,11 @@ int cudamem_record_memory_history(const char *enabled, const char *context, cons
 
 	if (enabled_place < 0 || context_place < 0 || stacks_place < 0 || !max_entries)
 		return -EINVAL;
-	/* The first function that may be asked for before anything is allocated. */
-	return cm_process_cache() ? cm_record_change(&wish) : -ENODEV;
+	/* The one function that may be asked for before the program has reached the driver. To start
+	 * without one would be to give up for good; so nothing is started, and the next call asks. */
+	if (!cm_doors_find_driver() || !cm_process_cache())
+		return -ENODEV;
+	return cm_record_change(&wish);
 }
 
 /* Names of the program's own, apart from NVTX's domains. */

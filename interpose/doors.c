@@ -113,6 +113,19 @@ void *cm_doors_pick(void *handle, const char *name, const char *version, const v
 	return wrapper;
 }
 
+bool cm_doors_find_driver(void)
+{
+	int error = errno;
+	bool found = cm_real_is_loaded();
+
+	if (!__atomic_load_n(&cm_next_dlsym, __ATOMIC_ACQUIRE))
+		find_next();
+	if (!found)
+		found = cm_driver_add_symbol(cm_hook_find("cuMemAlloc_v2"));
+	errno = error;
+	return found;
+}
+
 /*
  * The first call of an exported symbol: says where it goes from now on. Without a driver it goes
  * the same way, to be told so by the wrapper, and the next call looks again.

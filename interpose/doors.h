@@ -12,6 +12,7 @@
 
 #include "stats/layout.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* A member of struct cm_real, whatever its type. */
@@ -40,6 +41,12 @@ typedef void *cm_dlsym_fn(void *handle, const char *name);
 typedef void *cm_dlvsym_fn(void *handle, const char *name, const char *version);
 extern cm_dlsym_fn *cm_next_dlsym;
 extern cm_dlvsym_fn *cm_next_dlvsym;
+
+/*
+ * Whether the originals are known; where no door has been used yet the driver is looked for as a
+ * call by symbol would. For those who start the library without having come through a door.
+ */
+bool cm_doors_find_driver(void);
 
 /* One more went through this door. */
 void cm_doors_count(enum cm_door door);

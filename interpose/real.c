@@ -160,7 +160,7 @@ static void load(const struct cm_object *driver, bool is_linked)
 	const char *symbol;
 	size_t i;
 
-	if (__atomic_load_n(&loaded, __ATOMIC_ACQUIRE))
+	if (cm_real_is_loaded())
 		return;
 	(void)open_driver(driver->name, RTLD_NOLOAD);
 	for (i = 0; i < cm_hook_count; i++) {
@@ -168,6 +168,11 @@ static void load(const struct cm_object *driver, bool is_linked)
 		set_missing(&cm_hooks[i], find_original(driver, symbol, is_linked));
 	}
 	__atomic_store_n(&loaded, true, __ATOMIC_RELEASE);
+}
+
+bool cm_real_is_loaded(void)
+{
+	return __atomic_load_n(&loaded, __ATOMIC_ACQUIRE);
 }
 
 bool cm_driver_add_lookup(void *handle, const struct cm_hook *hook, void *found)

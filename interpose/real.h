@@ -26,6 +26,9 @@ bool cm_driver_add_lookup(void *handle, const struct cm_hook *hook, void *found)
  */
 bool cm_driver_add_symbol(const struct cm_hook *hook);
 
+/* Whether a driver has been brought in: until then every original is cm_real_missing. */
+bool cm_real_is_loaded(void);
+
 /* The original in effect, or NULL. */
 void *cm_real_get(const struct cm_hook *hook);
 

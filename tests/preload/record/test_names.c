@@ -223,14 +223,30 @@ static void play_refuse(void)
 	CM_MUST(settings()->context == CM_CONTEXT_NONE && count_events() > 0);
 }
 
-/* It is the one function that is of use before the first allocation. */
+static int record_first(void)
+{
+	LOOK_UP(RTLD_DEFAULT, "cudamem_record_memory_history", cuda.record);
+	return cuda.record("all", "alloc", "all", UINT64_MAX, 0);
+}
+
+/* It is the one function that is of use before the program has asked for any of the driver's. */
 static void play_early(void)
 {
+	CM_MUST(dlopen(getenv("DRIVER"), RTLD_NOW));
+	CM_MUST(!record_first());
 	look_up();
-	CM_MUST(!cuda.record("all", "alloc", "all", UINT64_MAX, 0));
 	touch();
 	reader = history_open(getenv("REGIONS"), (unsigned)getpid());
 	CM_MUST(history_last(reader, CM_TABLE_EVENT, CM_ACTION_ALLOC).stack);
+}
+
+/* Too early for a machine without a driver; but one that comes later is not missed. */
+static void play_too_early(void)
+{
+	if (dlopen("libcuda.so.1", RTLD_NOW))
+		return; /* no such machine */
+	CM_MUST(record_first() == -ENODEV && !cm_count_regions());
+	play_early();
 }
 
 static void play_off(void)
@@ -336,6 +352,7 @@ CM_PLAY(a_child_ends_what_its_parent_began, "fork", "", NULL)
 CM_PLAY(the_program_switches_what_is_recorded, "switch", "", NULL)
 CM_PLAY(words_that_are_none_change_nothing, "refuse", "", NULL)
 CM_PLAY(recording_can_begin_before_the_first_allocation, "early", "", NULL)
+CM_PLAY(recording_can_be_asked_for_before_there_is_a_driver, "too_early", "", "LD_LIBRARY_PATH=")
 CM_PLAY(a_library_that_does_nothing_says_so, "off", "mode:off", NULL)
 
 int main(int argc, char **argv)
@@ -348,6 +365,7 @@ int main(int argc, char **argv)
 		{"switch", play_switch},
 		{"refuse", play_refuse},
 		{"early", play_early},
+		{"too_early", play_too_early},
 		{"off", play_off},
 #if CM_HAVE_NVTX
 		{"nvtx", play_nvtx},
@@ -363,6 +381,7 @@ int main(int argc, char **argv)
 		CM_PLAY_TEST(the_program_switches_what_is_recorded),
 		CM_PLAY_TEST(words_that_are_none_change_nothing),
 		CM_PLAY_TEST(recording_can_begin_before_the_first_allocation),
+		CM_PLAY_TEST(recording_can_be_asked_for_before_there_is_a_driver),
 		CM_PLAY_TEST(a_library_that_does_nothing_says_so),
 		CM_PLAY_TEST(ranges_of_nvtx_name_what_is_done_in_them),
 		CM_PLAY_TEST(without_its_variable_nvtx_is_left_alone),
