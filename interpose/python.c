@@ -13,8 +13,11 @@ typedef void py_object;
 typedef void py_frame;
 typedef void py_state;
 
-static struct {
-	atomic_bool found;
+enum { NOT_FOUND, BEING_STORED, FOUND };
+
+/* Written once, by one of those who looked, and read where `found` says FOUND. */
+static atomic_int found;
+static struct python {
 	py_state *(*this_thread)(void);
 	py_state *(*current)(void);
 	py_frame *(*frame)(void);
@@ -53,28 +56,38 @@ static void *look(const char *name)
 	return dlsym(RTLD_DEFAULT, name);
 }
 
-#define LOOK(slot, name) (*(void **)(void *)&py.slot = look(name))
+#define LOOK(slot, name) (*(void **)(void *)&python->slot = look(name))
 
-void cm_python_find(void)
+static bool look_for_all(struct python *python)
 {
-	if (atomic_load(&py.found))
-		return;
 	/* The program's own word for it first: most have no Python at all. */
 	if (!LOOK(this_thread, "PyGILState_GetThisThreadState"))
-		return;
+		return false;
 	/* The public name came with 3.13. */
 	if (!LOOK(current, "PyThreadState_GetUnchecked"))
 		(void)LOOK(current, "_PyThreadState_UncheckedGet");
 	(void)LOOK(lasti, "PyFrame_GetLasti");
 	(void)LOOK(gc_disable, "PyGC_Disable");
 	(void)LOOK(gc_enable, "PyGC_Enable");
-	if (py.current && LOOK(frame, "PyEval_GetFrame") && LOOK(back, "PyFrame_GetBack") &&
-	    LOOK(code, "PyFrame_GetCode") && LOOK(line, "PyFrame_GetLineNumber") &&
-	    LOOK(attribute, "PyObject_GetAttrString") && LOOK(utf8, "PyUnicode_AsUTF8") &&
-	    LOOK(hold, "Py_IncRef") && LOOK(drop, "Py_DecRef") &&
-	    LOOK(fetch_error, "PyErr_Fetch") && LOOK(restore_error, "PyErr_Restore") &&
-	    LOOK(clear_error, "PyErr_Clear"))
-		atomic_store(&py.found, true);
+	return python->current && LOOK(frame, "PyEval_GetFrame") && LOOK(back, "PyFrame_GetBack") &&
+	       LOOK(code, "PyFrame_GetCode") && LOOK(line, "PyFrame_GetLineNumber") &&
+	       LOOK(attribute, "PyObject_GetAttrString") && LOOK(utf8, "PyUnicode_AsUTF8") &&
+	       LOOK(hold, "Py_IncRef") && LOOK(drop, "Py_DecRef") &&
+	       LOOK(fetch_error, "PyErr_Fetch") && LOOK(restore_error, "PyErr_Restore") &&
+	       LOOK(clear_error, "PyErr_Clear");
+}
+
+void cm_python_find(void)
+{
+	struct python looked_for = {0};
+	int expected = NOT_FOUND;
+
+	if (atomic_load(&found) != NOT_FOUND || !look_for_all(&looked_for) ||
+	    !atomic_compare_exchange_strong(&found, &expected, BEING_STORED))
+		return;
+	py = looked_for;
+	/* Release: who sees it sees the functions. */
+	atomic_store_explicit(&found, FOUND, memory_order_release);
 }
 
 /* PyGILState_Check says yes to everybody once a program has made a second interpreter. */
@@ -188,7 +201,7 @@ size_t cm_python_stack(uint64_t *frames, size_t max, cm_python_text_fn *add_text
 	size_t count;
 
 	*ret_cut = false;
-	if (!atomic_load_explicit(&py.found, memory_order_acquire) || !holds_gil())
+	if (atomic_load_explicit(&found, memory_order_acquire) != FOUND || !holds_gil())
 		return 0;
 	collects = py.gc_disable && py.gc_enable && py.gc_disable();
 	py.fetch_error(&type, &value, &trace);
@@ -201,8 +214,11 @@ size_t cm_python_stack(uint64_t *frames, size_t max, cm_python_text_fn *add_text
 
 void cm_python_forget(void)
 {
+	int expected = BEING_STORED;
 	size_t i;
 
+	/* The thread that was storing is not in this process. */
+	(void)atomic_compare_exchange_strong(&found, &expected, NOT_FOUND);
 	for (i = 0; i < SLOTS; i++)
 		atomic_store_explicit(&slots[i].code, 0, memory_order_relaxed);
 }

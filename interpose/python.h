@@ -13,8 +13,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Looks for Python. Uses dlsym, which may wait for another thread's dlopen: not while a request is
- * under way. */
+/* Looks for Python, where it has not been found. Uses dlsym, which may wait for another thread's
+ * dlopen, whose constructors may wait for what we hold: not under a lock, nor in a request. */
 void cm_python_find(void);
 
 /* Adds `text` to the region and returns its id, or 0. */

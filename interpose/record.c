@@ -100,8 +100,6 @@ static int change_locked(const struct cm_record_wish *wish)
 		record->events = wish->events;
 	}
 	if (wish->set & CM_RECORD_SET_CONTEXT) {
-		if (wish->context != CM_CONTEXT_NONE)
-			cm_python_find();
 		record->context = wish->context;
 		atomic_store(&cm_record_context, wish->context);
 	}
@@ -114,6 +112,8 @@ int cm_record_change(const struct cm_record_wish *wish)
 
 	if (!is_sensible(wish))
 		return -EINVAL;
+	if ((wish->set & CM_RECORD_SET_CONTEXT) && wish->context != CM_CONTEXT_NONE)
+		cm_python_find();
 	(void)pthread_mutex_lock(&changing);
 	err = recorder.cache ? change_locked(wish) : -ENODEV;
 	(void)pthread_mutex_unlock(&changing);

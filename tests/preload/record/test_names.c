@@ -249,6 +249,24 @@ static void play_too_early(void)
 	play_early();
 }
 
+/* Neither the loader nor what is recorded is waited for by who holds the other. */
+static void play_while_opened(void)
+{
+	pthread_t *thread;
+	void *library;
+	int *result;
+
+	begin();
+	library = dlopen(getenv("OPENED"), RTLD_NOW);
+	CM_MUST(library);
+	LOOK_UP(library, "opened_thread", thread);
+	LOOK_UP(library, "opened_result", result);
+	CM_MUST(!pthread_join(*thread, NULL));
+	CM_MUST(result[0] == 0 && result[1] == 0);
+	touch();
+	CM_MUST(history_last(reader, CM_TABLE_EVENT, CM_ACTION_ALLOC).stack);
+}
+
 static void play_off(void)
 {
 	look_up();
@@ -353,6 +371,7 @@ CM_PLAY(the_program_switches_what_is_recorded, "switch", "", NULL)
 CM_PLAY(words_that_are_none_change_nothing, "refuse", "", NULL)
 CM_PLAY(recording_can_begin_before_the_first_allocation, "early", "", NULL)
 CM_PLAY(recording_can_be_asked_for_before_there_is_a_driver, "too_early", "", "LD_LIBRARY_PATH=")
+CM_PLAY(a_library_can_switch_it_while_it_is_opened, "while_opened", "", NULL)
 CM_PLAY(a_library_that_does_nothing_says_so, "off", "mode:off", NULL)
 
 int main(int argc, char **argv)
@@ -366,6 +385,7 @@ int main(int argc, char **argv)
 		{"refuse", play_refuse},
 		{"early", play_early},
 		{"too_early", play_too_early},
+		{"while_opened", play_while_opened},
 		{"off", play_off},
 #if CM_HAVE_NVTX
 		{"nvtx", play_nvtx},
@@ -382,6 +402,7 @@ int main(int argc, char **argv)
 		CM_PLAY_TEST(words_that_are_none_change_nothing),
 		CM_PLAY_TEST(recording_can_begin_before_the_first_allocation),
 		CM_PLAY_TEST(recording_can_be_asked_for_before_there_is_a_driver),
+		CM_PLAY_TEST(a_library_can_switch_it_while_it_is_opened),
 		CM_PLAY_TEST(a_library_that_does_nothing_says_so),
 		CM_PLAY_TEST(ranges_of_nvtx_name_what_is_done_in_them),
 		CM_PLAY_TEST(without_its_variable_nvtx_is_left_alone),
