@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "interpose/annotation.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 #include "allocator/thread.h"
+#include "interpose/hooks.h"
 #include "interpose/record.h"
 
 /* Names kept of a thread. Deeper ones are counted, so that their ends find them, but the innermost
@@ -38,6 +40,17 @@ static void show_innermost(void)
 	cm_thread.annotation = names.count ? names.level[names.count - 1].text : 0;
 }
 
+/* As from inside the library: the text's lock is not for a signal handler that asks for memory. */
+static uint32_t record_text(const char *name)
+{
+	const bool entered = cm_hook_enter();
+	const uint32_t text = cm_record_text(name);
+
+	if (entered)
+		cm_hook_leave();
+	return text;
+}
+
 int cm_annotation_push(uintptr_t domain, const char *name)
 {
 	const uint32_t hash = hash_domain(domain);
@@ -46,7 +59,7 @@ int cm_annotation_push(uintptr_t domain, const char *name)
 	if (names.count == LEVELS_MAX)
 		return level + (int)names.beyond++;
 	names.level[names.count].domain = hash;
-	names.level[names.count].text = name ? cm_record_text(name) : 0;
+	names.level[names.count].text = name ? record_text(name) : 0;
 	names.count++;
 	show_innermost();
 	return level;

@@ -15,6 +15,16 @@
 #include "stats/books.h"
 #include "stats/memory_stats.h"
 
+/*
+ * Who takes a lock of the allocator's enters first, as wrappers do: a signal handler that asks for
+ * memory meanwhile is sent to the driver, and does not wait for its own thread.
+ */
+static void leave(bool entered)
+{
+	if (entered)
+		cm_hook_leave();
+}
+
 static int resolve(int device)
 {
 	CUdevice current = 0;
@@ -44,8 +54,14 @@ static bool read_device(int device, struct cm_device_row *ret_books)
 {
 	struct cm_cache *cache;
 	uint32_t row;
+	bool entered, read;
 
-	return find_device(device, &cache, &row) && !cm_cache_read_device(cache, row, ret_books);
+	if (!find_device(device, &cache, &row))
+		return false;
+	entered = cm_hook_enter();
+	read = !cm_cache_read_device(cache, row, ret_books);
+	leave(entered);
+	return read;
 }
 
 void cudamem_empty_cache(void)
@@ -87,9 +103,12 @@ size_t cudamem_host_memory_stats(cudamem_stat_fn fn, void *data)
 	struct cm_cache *cache = cm_process_cache_if_made();
 	struct visitor visitor = {fn, data, 0};
 	struct cm_host_row books;
+	bool entered;
 
 	if (cache) {
+		entered = cm_hook_enter();
 		cm_cache_read_host(cache, &books);
+		leave(entered);
 		cm_host_memory_stats_each(&books, visit, &visitor);
 	}
 	return visitor.count;
@@ -173,38 +192,49 @@ uint64_t cudamem_max_memory_reserved(int device)
 	return read_family(device, CM_STAT_RESERVED_BYTES, true);
 }
 
-void cudamem_reset_accumulated_memory_stats(int device)
+static void reset_device(int device, void (*reset)(struct cm_cache *cache, uint32_t row))
 {
 	struct cm_cache *cache;
 	uint32_t row;
+	bool entered;
 
-	if (find_device(device, &cache, &row))
-		cm_cache_reset_accumulated(cache, row);
+	if (!find_device(device, &cache, &row))
+		return;
+	entered = cm_hook_enter();
+	reset(cache, row);
+	leave(entered);
+}
+
+void cudamem_reset_accumulated_memory_stats(int device)
+{
+	reset_device(device, cm_cache_reset_accumulated);
 }
 
 void cudamem_reset_peak_memory_stats(int device)
 {
-	struct cm_cache *cache;
-	uint32_t row;
+	reset_device(device, cm_cache_reset_peak);
+}
 
-	if (find_device(device, &cache, &row))
-		cm_cache_reset_peak(cache, row);
+static void reset_host(void (*reset)(struct cm_cache *cache))
+{
+	struct cm_cache *cache = cm_process_cache_if_made();
+	bool entered;
+
+	if (!cache)
+		return;
+	entered = cm_hook_enter();
+	reset(cache);
+	leave(entered);
 }
 
 void cudamem_reset_accumulated_host_memory_stats(void)
 {
-	struct cm_cache *cache = cm_process_cache_if_made();
-
-	if (cache)
-		cm_cache_host_reset_accumulated(cache);
+	reset_host(cm_cache_host_reset_accumulated);
 }
 
 void cudamem_reset_peak_host_memory_stats(void)
 {
-	struct cm_cache *cache = cm_process_cache_if_made();
-
-	if (cache)
-		cm_cache_host_reset_peak(cache);
+	reset_host(cm_cache_host_reset_peak);
 }
 
 /* The place of a word in a list, where NULL is the first; -1: it is not there. */
@@ -245,6 +275,8 @@ int cudamem_record_memory_history(const char *enabled, const char *context, cons
 		.stacks = (uint32_t)stacks_place,
 		.max_entries = max_entries,
 	};
+	bool entered;
+	int err;
 
 	if (enabled_place < 0 || context_place < 0 || stacks_place < 0 || !max_entries)
 		return -EINVAL;
@@ -252,7 +284,10 @@ int cudamem_record_memory_history(const char *enabled, const char *context, cons
 	 * without one would be to give up for good; so nothing is started, and the next call asks. */
 	if (!cm_doors_find_driver() || !cm_process_cache())
 		return -ENODEV;
-	return cm_record_change(&wish);
+	entered = cm_hook_enter();
+	err = cm_record_change(&wish);
+	leave(entered);
+	return err;
 }
 
 /* Names of the program's own, apart from NVTX's domains. */
@@ -306,12 +341,12 @@ int cudamem_get_memory_info(int device, uint64_t *ret_free, uint64_t *ret_total)
 		return -EBUSY;
 	entered = cm_hook_enter();
 	err = ops->mem_info(ctx, &free_bytes, &total_bytes);
-	if (entered)
-		cm_hook_leave();
 	ops->gate_leave();
+	if (!err)
+		free_bytes += cm_cache_returnable(cache, ctx);
+	leave(entered);
 	if (err)
 		return err;
-	free_bytes += cm_cache_returnable(cache, ctx);
 	*ret_free = free_bytes < total_bytes ? free_bytes : total_bytes;
 	*ret_total = total_bytes;
 	return 0;

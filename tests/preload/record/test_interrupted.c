@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A program whose signal handler asks for memory, interrupted at every single instruction that the
+ * library executes for cudamem.h: the handler must never wait for what its own thread holds.
+ */
+#include <cuda.h>
+#include <dlfcn.h>
+#include <link.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <ucontext.h>
+
+#include "interpose/cudamem.h"
+#include "tests/preload/play.h"
+#include "tests/unit/cmocka_all.h"
+
+#define TRAP_FLAG 0x100 /* of the processor: a SIGTRAP behind each instruction */
+#define STEPS_MIN 1000u /* fewer can't have been the library's */
+
+static struct {
+	__typeof__(cuInit) *init;
+	__typeof__(cuDevicePrimaryCtxRetain) *retain;
+	__typeof__(cuCtxSetCurrent) *set_current;
+	__typeof__(cuMemAlloc) *alloc;
+	__typeof__(cuMemFree) *free;
+	__typeof__(cuMemHostAlloc) *host_alloc;
+	__typeof__(cuMemFreeHost) *host_free;
+} cuda;
+
+static struct {
+	__typeof__(cudamem_annotation_push) *push;
+	__typeof__(cudamem_annotation_pop) *pop;
+	__typeof__(cudamem_memory_allocated) *allocated;
+	__typeof__(cudamem_host_memory_stats) *host_stats;
+	__typeof__(cudamem_reset_peak_memory_stats) *reset_peak;
+	__typeof__(cudamem_reset_accumulated_memory_stats) *reset_accumulated;
+	__typeof__(cudamem_reset_peak_host_memory_stats) *reset_host_peak;
+	__typeof__(cudamem_reset_accumulated_host_memory_stats) *reset_host_accumulated;
+	__typeof__(cudamem_get_memory_info) *info;
+	__typeof__(cudamem_record_memory_history) *record;
+} own;
+
+static uintptr_t library, library_bytes; /* where its code lies */
+static volatile bool stepping;
+static volatile unsigned steps;
+
+#define LOOK_UP(handle, name, pointer) CM_MUST(*(void **)(void *)&(pointer) = dlsym(handle, name))
+
+static int find_code(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	const uintptr_t address = (uintptr_t)own.push;
+	ElfW(Half) i;
+
+	(void)size;
+	(void)arg;
+	for (i = 0; i < info->dlpi_phnum; i++) {
+		library = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
+		library_bytes = info->dlpi_phdr[i].p_memsz;
+		if (info->dlpi_phdr[i].p_type == PT_LOAD && address - library < library_bytes)
+			return 1;
+	}
+	return 0;
+}
+
+static void begin(void)
+{
+	void *driver = dlopen(getenv("DRIVER"), RTLD_NOW);
+	CUcontext context;
+
+	CM_MUST(driver);
+	LOOK_UP(driver, "cuInit", cuda.init);
+	LOOK_UP(driver, "cuDevicePrimaryCtxRetain", cuda.retain);
+	LOOK_UP(driver, "cuCtxSetCurrent", cuda.set_current);
+	LOOK_UP(driver, "cuMemAlloc_v2", cuda.alloc);
+	LOOK_UP(driver, "cuMemFree_v2", cuda.free);
+	LOOK_UP(driver, "cuMemHostAlloc", cuda.host_alloc);
+	LOOK_UP(driver, "cuMemFreeHost", cuda.host_free);
+	LOOK_UP(RTLD_DEFAULT, "cudamem_annotation_push", own.push);
+	LOOK_UP(RTLD_DEFAULT, "cudamem_annotation_pop", own.pop);
+	LOOK_UP(RTLD_DEFAULT, "cudamem_memory_allocated", own.allocated);
+	LOOK_UP(RTLD_DEFAULT, "cudamem_host_memory_stats", own.host_stats);
+	LOOK_UP(RTLD_DEFAULT, "cudamem_reset_peak_memory_stats", own.reset_peak);
+	LOOK_UP(RTLD_DEFAULT, "cudamem_reset_accumulated_memory_stats", own.reset_accumulated);
+	LOOK_UP(RTLD_DEFAULT, "cudamem_reset_peak_host_memory_stats", own.reset_host_peak);
+	LOOK_UP(RTLD_DEFAULT, "cudamem_reset_accumulated_host_memory_stats",
+		own.reset_host_accumulated);
+	LOOK_UP(RTLD_DEFAULT, "cudamem_get_memory_info", own.info);
+	LOOK_UP(RTLD_DEFAULT, "cudamem_record_memory_history", own.record);
+	CM_MUST(dl_iterate_phdr(find_code, NULL));
+	CM_MUST(!cuda.init(0) && !cuda.retain(&context, 0) && !cuda.set_current(context));
+}
+
+static void touch(void)
+{
+	CUdeviceptr block;
+	void *pinned;
+
+	CM_MUST(!cuda.alloc(&block, 1000) && !cuda.free(block));
+	CM_MUST(!cuda.host_alloc(&pinned, 1000, 0) && !cuda.host_free(pinned));
+}
+
+/* The driver and the C library are left alone: they have locks of their own. */
+static void interrupt(int number, siginfo_t *info, void *arg)
+{
+	greg_t *registers = ((ucontext_t *)arg)->uc_mcontext.gregs;
+
+	(void)number;
+	(void)info;
+	registers[REG_EFL] &= ~(greg_t)TRAP_FLAG;
+	if (!stepping)
+		return;
+	registers[REG_EFL] |= TRAP_FLAG;
+	if ((uintptr_t)registers[REG_RIP] - library >= library_bytes)
+		return;
+	steps = steps + 1;
+	touch();
+}
+
+static void ignore(void *data, const char *key, int64_t value)
+{
+	(void)data;
+	(void)key;
+	(void)value;
+}
+
+static void call_all(void)
+{
+	uint64_t free_bytes, total_bytes;
+
+	own.push("a name");
+	(void)own.pop();
+	(void)own.allocated(0);
+	(void)own.host_stats(ignore, NULL);
+	own.reset_peak(0);
+	own.reset_accumulated(0);
+	own.reset_host_peak();
+	own.reset_host_accumulated();
+	(void)own.info(0, &free_bytes, &total_bytes);
+	(void)own.record("all", "state", "all", UINT64_MAX, 1);
+}
+
+static void play_interrupted(void)
+{
+	const struct sigaction action = {.sa_sigaction = interrupt, .sa_flags = SA_SIGINFO};
+
+	begin();
+	touch();
+	CM_MUST(!sigaction(SIGTRAP, &action, NULL));
+	stepping = true;
+	CM_MUST(!raise(SIGTRAP));
+	call_all();
+	stepping = false;
+	CM_MUST(steps > STEPS_MIN);
+}
+
+CM_PLAY(a_handler_can_ask_for_memory_at_every_moment, "interrupted", "stacks:state", NULL)
+
+int main(int argc, char **argv)
+{
+	static const struct cm_role roles[] = {
+		{"interrupted", play_interrupted},
+		{NULL, NULL},
+	};
+	const struct CMUnitTest tests[] = {
+		CM_PLAY_TEST(a_handler_can_ask_for_memory_at_every_moment),
+	};
+
+	cm_rerun_role(argc, argv, roles);
+	return cmocka_run_group_tests_name("interrupted", tests, NULL, NULL);
+}
