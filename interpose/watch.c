@@ -20,7 +20,7 @@ void cm_watch_start(const struct cm_config *config)
 void cm_watch_show_oom(void)
 {
 	const uint64_t ns = atomic_load_explicit(&patience_ns, memory_order_relaxed);
-	struct cm_region *region = cm_process.region;
+	struct cm_region *region = cm_process_region();
 	const int saved = errno;
 
 	if (!ns || !region || region->backing == CM_BACKING_PRIVATE)
