@@ -214,11 +214,14 @@ size_t cm_python_stack(uint64_t *frames, size_t max, cm_python_text_fn *add_text
 
 void cm_python_forget(void)
 {
-	int expected = BEING_STORED;
 	size_t i;
 
-	/* The thread that was storing is not in this process. */
-	(void)atomic_compare_exchange_strong(&found, &expected, NOT_FOUND);
+	/* Then nothing was remembered, and every page of the slots is still nobody's. */
+	if (atomic_load(&found) != FOUND) {
+		/* A thread that was storing is not in this process. */
+		atomic_store(&found, NOT_FOUND);
+		return;
+	}
 	for (i = 0; i < SLOTS; i++)
 		atomic_store_explicit(&slots[i].code, 0, memory_order_relaxed);
 }
