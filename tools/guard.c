@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -22,7 +24,6 @@
 #include "tools/source.h"
 #include "tools/text.h"
 
-#define REGIONS_MAX   64
 #define LOOK_MS       20
 #define HOLD_NS       UINT64_C(100000000) /* a program that ends does not answer */
 #define OOM_WAIT      "5000"              /* ms that a failing request waits to be looked at */
@@ -31,9 +32,10 @@
 #define OOM_FILES_MAX 10
 #define PATH_BYTES    512
 
-/* One process that has a region. */
+/* One process that has a region; a program that becomes another by exec(2) counts as two. */
 struct watched {
 	char name[64];
+	ino_t inode; /* of the region, which stays its own as long as the reader has it open */
 	struct cm_reader *reader;
 	uint32_t ooms; /* as last seen */
 	/* Of the highest use: a copy that was made when it was over, so that it is in the events. */
@@ -50,10 +52,11 @@ struct cm_guard {
 	struct cm_suppressions *suppressions;
 	char dir[64];
 	char conf[128];
-	struct watched watched[REGIONS_MAX];
+	struct watched *watched;
 	size_t count;
 	unsigned oom_files;
 	bool leaks;
+	bool blind; /* a region could not be opened, and that was said */
 };
 
 /* Who the signal goes to. */
@@ -115,6 +118,7 @@ void cm_guard_destroy(struct cm_guard *guard)
 		cm_reader_close(guard->watched[i].reader);
 		cm_image_free(guard->watched[i].peak);
 	}
+	free(guard->watched);
 	dir = opendir(guard->dir);
 	while (dir && (entry = readdir(dir))) {
 		(void)snprintf(path, sizeof(path), "%s/%s", guard->dir, entry->d_name);
@@ -128,36 +132,63 @@ void cm_guard_destroy(struct cm_guard *guard)
 	free(guard);
 }
 
-static bool is_known(const struct cm_guard *guard, const char *name)
+/* After exec(2) a process has another region under the name of its old one. */
+static bool is_known(const struct cm_guard *guard, const char *name, ino_t inode)
 {
 	size_t i;
 
 	for (i = 0; i < guard->count; i++)
-		if (!strcmp(guard->watched[i].name, name))
+		if (guard->watched[i].inode == inode && !strcmp(guard->watched[i].name, name))
 			return true;
 	return false;
 }
 
-static void find_regions(struct cm_guard *guard)
+static void complain_blind(struct cm_guard *guard, const char *name, const char *why)
+{
+	if (!guard->blind)
+		cm_complain("%s: %s; this process is not watched", name, why);
+	guard->blind = true;
+}
+
+static void watch_region(struct cm_guard *guard, const char *name)
 {
 	char path[PATH_BYTES], why[CM_READER_WHY_BYTES];
+	struct watched watched = {0}, *more;
+	struct stat st;
+	int err;
+
+	(void)snprintf(path, sizeof(path), "%s/%s", guard->dir, name);
+	if (stat(path, &st) || is_known(guard, name, st.st_ino))
+		return;
+	err = cm_reader_open(path, &watched.reader, why);
+	if (err) {
+		/* One in the making, or just replaced, is met again at the next look. */
+		if (err != -EAGAIN && err != -ENOENT)
+			complain_blind(guard, name, why);
+		return;
+	}
+	more = reallocarray(guard->watched, guard->count + 1, sizeof(*more));
+	if (!more) {
+		cm_reader_close(watched.reader);
+		complain_blind(guard, name, "no memory left");
+		return;
+	}
+	/* What was opened may be another by now than what was looked at. */
+	watched.inode = fstat(watched.reader->fd, &st) ? 0 : st.st_ino;
+	(void)snprintf(watched.name, sizeof(watched.name), "%s", name);
+	guard->watched = more;
+	guard->watched[guard->count++] = watched;
+}
+
+static void find_regions(struct cm_guard *guard)
+{
 	DIR *dir = opendir(guard->dir);
 	struct dirent *entry;
-	struct watched *watched;
 
-	while (dir && guard->count < REGIONS_MAX && (entry = readdir(dir))) {
-		if (strncmp(entry->d_name, CM_REGION_PREFIX, strlen(CM_REGION_PREFIX)) != 0 ||
-		    strlen(entry->d_name) >= sizeof(watched->name) ||
-		    is_known(guard, entry->d_name))
-			continue;
-		watched = &guard->watched[guard->count];
-		(void)snprintf(path, sizeof(path), "%s/%s", guard->dir, entry->d_name);
-		/* One in the making is met again at the next look. */
-		if (cm_reader_open(path, &watched->reader, why))
-			continue;
-		memcpy(watched->name, entry->d_name, strlen(entry->d_name) + 1);
-		guard->count++;
-	}
+	while (dir && (entry = readdir(dir)))
+		if (!strncmp(entry->d_name, CM_REGION_PREFIX, strlen(CM_REGION_PREFIX)) &&
+		    strlen(entry->d_name) < sizeof(guard->watched->name))
+			watch_region(guard, entry->d_name);
 	if (dir)
 		(void)closedir(dir);
 }
@@ -414,6 +445,17 @@ static void set_signals(void)
 		(void)sigaction(passed[i], &action, NULL);
 }
 
+/* Every region that is watched is an open file; the program keeps the limit that it was given. */
+static void allow_files(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit))
+		return;
+	limit.rlim_cur = limit.rlim_max;
+	(void)setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 int cm_guard_run(struct cm_guard *guard, int (*start)(void *data), void *data)
 {
 	sigset_t all, before;
@@ -436,6 +478,7 @@ int cm_guard_run(struct cm_guard *guard, int (*start)(void *data), void *data)
 	}
 	child_pid = child;
 	set_signals();
+	allow_files();
 	(void)sigprocmask(SIG_SETMASK, &before, NULL);
 	status = watch(guard, child);
 	child_pid = 0;

@@ -10,6 +10,8 @@
  *   program crash          the work of `plain`, then SIGKILL from itself
  *   program give-up        asks for more than there is, frees all it has, and ends by SIGKILL
  *   program spike          holds much for a moment between little, and ends
+ *   program exec MODE      the work of `plain`, then becomes `program MODE`
+ *   program ooms COUNT     asks for more than there is so many times
  *
  * Prints "ready" and waits for the end of its standard input, but for those from `oom` on, which end.
  */
@@ -144,6 +146,15 @@ static void spike(void)
 	put(weight);
 }
 
+static void fail_for_memory(int count)
+{
+	void *memory;
+
+	for (; count > 0; count--)
+		if (cudaMalloc(&memory, (size_t)1 << 45) == cudaSuccess)
+			exit(1);
+}
+
 static void *be_busy(void *arg)
 {
 	unsigned seed = 1 + (unsigned)(uintptr_t)arg;
@@ -204,7 +215,6 @@ static void wait_for_end(void)
 int main(int argc, char **argv)
 {
 	const char *mode = argc > 1 ? argv[1] : "plain";
-	void *memory;
 
 	(void)setvbuf(stdout, NULL, _IOLBF, 0);
 	if (!strcmp(mode, "busy")) {
@@ -219,10 +229,14 @@ int main(int argc, char **argv)
 		give_up();
 	else if (!strcmp(mode, "spike"))
 		spike();
+	else if (!strcmp(mode, "ooms") && argc > 2)
+		fail_for_memory((int)strtol(argv[2], NULL, 10));
 	else
 		plain();
-	if (!strcmp(mode, "oom") && cudaMalloc(&memory, (size_t)1 << 45) == cudaSuccess)
-		return 1;
+	if (!strcmp(mode, "oom"))
+		fail_for_memory(1);
+	if (!strcmp(mode, "exec") && argc > 2)
+		return execl("/proc/self/exe", argv[0], argv[2], NULL);
 	if (!strcmp(mode, "crash"))
 		(void)kill(getpid(), SIGKILL);
 	if (!strcmp(mode, "plain") || !strcmp(mode, "many"))

@@ -91,6 +91,20 @@ def what_was_there_when_memory_was_out_is_saved(kit_):
     assert report['devices'][0]['in_use_bytes'] == 24 * kit.MIB
 
 
+def a_program_that_becomes_another_is_watched(kit_):
+    """Its region is another one then, with the name of the first."""
+    path = kit_.folder / 'became.cudamem'
+    status, _, err = run(kit_, '--oom', path, program=(PROGRAM, 'exec', 'oom'))
+    assert status == 0 and 'memory was out' in err and path.exists(), err
+
+
+def every_process_is_watched_however_many_were_before(kit_):
+    path = kit_.folder / 'last.cudamem'
+    script = f'for i in $(seq 64); do "{PROGRAM}" leak 1; done; exec "{PROGRAM}" oom'
+    status, _, err = run(kit_, '--oom', path, program=('sh', '-c', script))
+    assert status == 0 and 'memory was out' in err and path.exists(), err
+
+
 def nobody_waits_for_an_eye_that_is_not_there(kit_):
     assert run(kit_, '--conf', 'oom_wait_ms:1', program=(PROGRAM, 'oom'))[0] == 0
     for words in (('--leaks',), ('--save-peak', kit_.folder / 'no-oom.cudamem')):
@@ -157,6 +171,7 @@ if __name__ == '__main__':
         a_growing_stack_is_told_first, what_is_there_from_the_beginning_does_not_grow,
         a_leak_may_change_the_exit_code, a_suppressed_stack_is_not_told,
         a_snapshot_is_saved_when_memory_is_out, what_was_there_when_memory_was_out_is_saved,
+        a_program_that_becomes_another_is_watched, every_process_is_watched_however_many_were_before,
         nobody_waits_for_an_eye_that_is_not_there, the_highest_use_is_saved,
         a_peak_of_a_moment_is_in_the_file, a_peak_that_the_ring_has_lost_is_told,
         the_program_is_as_without_us]))
