@@ -207,7 +207,7 @@ static void read_state(struct cm_reader *reader, struct state *ret_state)
 	bool torn;
 
 	(void)cm_reader_refresh(reader);
-	for (i = 0; i < reader->header.table[CM_TABLE_DEVICE].rows; i++) {
+	for (i = 0; i < CM_DEVICES_MAX && i < reader->header.table[CM_TABLE_DEVICE].rows; i++) {
 		if (cm_reader_read_device(reader, i, &row, &torn))
 			continue;
 		state.events += row.event_next;
