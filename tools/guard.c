@@ -92,7 +92,8 @@ int cm_guard_create(const struct cm_options *options, struct cm_guard **ret_guar
 		return exit;
 	}
 	(void)snprintf(guard->dir, sizeof(guard->dir), CM_REGION_DIR "/cudamem-run.XXXXXX");
-	if (!mkdtemp(guard->dir)) {
+	/* Of a dry run the name is all that is wanted. */
+	if (!options->dry_run && !mkdtemp(guard->dir)) {
 		cm_complain("%s: %s", guard->dir, strerror(errno));
 		cm_suppressions_free(guard->suppressions);
 		free(guard);
@@ -119,7 +120,7 @@ void cm_guard_destroy(struct cm_guard *guard)
 		cm_image_free(guard->watched[i].peak);
 	}
 	free(guard->watched);
-	dir = opendir(guard->dir);
+	dir = guard->options->dry_run ? NULL : opendir(guard->dir);
 	while (dir && (entry = readdir(dir))) {
 		(void)snprintf(path, sizeof(path), "%s/%s", guard->dir, entry->d_name);
 		if (!strncmp(entry->d_name, CM_REGION_PREFIX, strlen(CM_REGION_PREFIX)))
@@ -127,7 +128,8 @@ void cm_guard_destroy(struct cm_guard *guard)
 	}
 	if (dir)
 		(void)closedir(dir);
-	(void)rmdir(guard->dir); /* stays while something else is in it */
+	if (!guard->options->dry_run)
+		(void)rmdir(guard->dir); /* stays while something else is in it */
 	cm_suppressions_free(guard->suppressions);
 	free(guard);
 }

@@ -15,8 +15,9 @@
 struct cm_guard;
 
 /*
- * Makes the folder and reads the suppressions. 0, or an exit code after a complaint. *ret_conf: what
- * the program's CUDAMEM_CONF is to have behind all else; lives as long as the guard.
+ * Makes the folder, but for a dry run, and reads the suppressions. 0, or an exit code after a
+ * complaint. *ret_conf: what the program's CUDAMEM_CONF is to have behind all else; lives as long as
+ * the guard.
  */
 int cm_guard_create(const struct cm_options *options, struct cm_guard **ret_guard,
 		    const char **ret_conf);

@@ -151,6 +151,7 @@ CASES = [
     ('show-fresh-mute', 'show --region {mute_file} -d 1 --fresh'),
     ('reset-dead', 'reset --dir {good} 5000001 --accumulated'),
     ('run-dry', 'CUDAMEM_CONF=events:0 run -c sync:free --limit 12.5% --dry-run -- ./a.out "b c"'),
+    ('run-dry-leaks', 'run --leaks --dry-run ./a.out'),
     ('run-limit', 'run --limit 2G --dry-run ./a.out'),
     ('run-limit-no-unit', 'run --limit 50 ./a.out'),
     ('run-limit-too-small', 'run --limit 512K ./a.out'),
