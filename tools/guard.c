@@ -288,11 +288,15 @@ static void look_for_oom(struct cm_guard *guard, struct watched *watched)
 	if (!guard->options->oom || ooms == watched->ooms)
 		return;
 	watched->ooms = ooms;
+	if (guard->oom_files == OOM_FILES_MAX) {
+		(void)cm_mail_oom_seen(watched->reader, CM_OOMS_ALL(ooms));
+		return;
+	}
 	image = take(watched, CM_REASON_OOM);
 	guard->oom_files++;
 	(void)cm_mail_oom_seen(watched->reader,
 			       guard->oom_files < OOM_FILES_MAX ? ooms : CM_OOMS_ALL(ooms));
-	if (image && guard->oom_files <= OOM_FILES_MAX)
+	if (image)
 		save(guard, image, guard->options->oom, guard->oom_files, "memory was out");
 	cm_image_free(image);
 }
@@ -363,8 +367,6 @@ static void save_peak(struct cm_guard *guard, struct watched *watched, unsigned 
 {
 	char what[160], in_use[CM_UNITS_BYTES], peak[CM_UNITS_BYTES];
 
-	if (!watched->peak)
-		return;
 	(void)cm_size_format(watched->highest, peak);
 	if (watched->in_use >= watched->highest)
 		(void)snprintf(what, sizeof(what), "peak of %s in use", peak);
@@ -408,7 +410,7 @@ static void report(struct cm_guard *guard)
 	size_t i;
 
 	for (i = 0; i < guard->count; i++) {
-		if (guard->options->save_peak)
+		if (guard->watched[i].peak)
 			save_peak(guard, &guard->watched[i], ++peaks);
 		if (guard->options->leaks)
 			report_leaks(guard, &guard->watched[i]);

@@ -11,7 +11,7 @@
  *   program give-up        asks for more than there is, frees all it has, and ends by SIGKILL
  *   program spike          holds much for a moment between little, and ends
  *   program exec MODE      the work of `plain`, then becomes `program MODE`
- *   program ooms COUNT     asks for more than there is so many times
+ *   program fail           asks for more than there is, and nothing else
  *
  * Prints "ready" and waits for the end of its standard input, but for those from `oom` on, which end.
  */
@@ -146,13 +146,12 @@ static void spike(void)
 	put(weight);
 }
 
-static void fail_for_memory(int count)
+static void fail_for_memory(void)
 {
 	void *memory;
 
-	for (; count > 0; count--)
-		if (cudaMalloc(&memory, (size_t)1 << 45) == cudaSuccess)
-			exit(1);
+	if (cudaMalloc(&memory, (size_t)1 << 45) == cudaSuccess)
+		exit(1);
 }
 
 static void *be_busy(void *arg)
@@ -229,12 +228,10 @@ int main(int argc, char **argv)
 		give_up();
 	else if (!strcmp(mode, "spike"))
 		spike();
-	else if (!strcmp(mode, "ooms") && argc > 2)
-		fail_for_memory((int)strtol(argv[2], NULL, 10));
-	else
+	else if (strcmp(mode, "fail"))
 		plain();
-	if (!strcmp(mode, "oom"))
-		fail_for_memory(1);
+	if (!strcmp(mode, "oom") || !strcmp(mode, "fail"))
+		fail_for_memory();
 	if (!strcmp(mode, "exec") && argc > 2)
 		return execl("/proc/self/exe", argv[0], argv[2], NULL);
 	if (!strcmp(mode, "crash"))

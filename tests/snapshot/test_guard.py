@@ -105,6 +105,26 @@ def every_process_is_watched_however_many_were_before(kit_):
     assert status == 0 and 'memory was out' in err and path.exists(), err
 
 
+def after_ten_files_nobody_is_copied(kit_):
+    """Who fails then leaves its region behind, with no event of a copy in it."""
+    path, left = kit_.folder / 'many.cudamem', kit_.folder / 'left'
+    script = (f'while [ ! -e "{kit_.folder}/many-10.cudamem" ]; do "{PROGRAM}" fail; done; '
+              'regions=${CUDAMEM_CONF##*region_dir:}; '
+              f'"{PROGRAM}" oom & wait $!; mv "${{regions%%,*}}"/cudamem.*.$!.* "{left}"')
+    status, _, err = run(kit_, '--oom', path, program=('sh', '-c', script))
+    assert status == 0 and err.count('memory was out') == 10, err
+    actions = [line.split(',')[3] for line in kit_.export('csv', './left').decode().splitlines()]
+    assert 'oom' in actions and 'snapshot' not in actions, actions
+
+
+def files_are_numbered_as_they_are_written(kit_):
+    """Who has used no memory has no peak."""
+    path = kit_.folder / 'first.cudamem'
+    script = f'"{PROGRAM}" fail; exec "{PROGRAM}" leak 3'
+    status, _, err = run(kit_, '--save-peak', path, program=('sh', '-c', script))
+    assert status == 0 and path.exists(), err
+
+
 def nobody_waits_for_an_eye_that_is_not_there(kit_):
     assert run(kit_, '--conf', 'oom_wait_ms:1', program=(PROGRAM, 'oom'))[0] == 0
     for words in (('--leaks',), ('--save-peak', kit_.folder / 'no-oom.cudamem')):
@@ -172,6 +192,7 @@ if __name__ == '__main__':
         a_leak_may_change_the_exit_code, a_suppressed_stack_is_not_told,
         a_snapshot_is_saved_when_memory_is_out, what_was_there_when_memory_was_out_is_saved,
         a_program_that_becomes_another_is_watched, every_process_is_watched_however_many_were_before,
+        after_ten_files_nobody_is_copied, files_are_numbered_as_they_are_written,
         nobody_waits_for_an_eye_that_is_not_there, the_highest_use_is_saved,
         a_peak_of_a_moment_is_in_the_file, a_peak_that_the_ring_has_lost_is_told,
         the_program_is_as_without_us]))
