@@ -6,6 +6,7 @@
 
 #include "tools/history.h"
 #include "tools/plot.h"
+#include "tools/stretches.h"
 #include "tools/text.h"
 
 #define BINS_MAX   65536 /* stretches of events with a level each */
@@ -198,124 +199,25 @@ static int put_largest(struct cm_columns *columns, const struct cm_history *hist
 	return 0;
 }
 
-/* A stretch of reserved memory, from when to when. */
-struct stretch {
-	uint64_t addr, size;
-	uint32_t begin, end, stack;
-	bool small, paged;
-};
-
-struct stretches {
-	struct stretch *item;
-	size_t count, room;
-	bool failed;
-};
-
-static void add_stretch(struct stretches *all, const struct stretch *stretch)
-{
-	struct stretch *more;
-
-	if (all->count == all->room) {
-		more = reallocarray(all->item, all->room * 2 + 64, sizeof(*more));
-		if (!more) {
-			all->failed = true;
-			return;
-		}
-		all->item = more;
-		all->room = all->room * 2 + 64;
-	}
-	all->item[all->count++] = *stretch;
-}
-
-/* Going back in time: what of [addr, addr + size) has no beginning as yet began now. */
-static void begin_stretch(struct stretches *all, uint64_t addr, uint64_t size, uint32_t event)
-{
-	const size_t count = all->count;
-	struct stretch part;
-	size_t i;
-
-	for (i = 0; i < count && !all->failed; i++) {
-		struct stretch *item = &all->item[i];
-
-		if (item->begin != CM_BEFORE || item->addr >= addr + size ||
-		    item->addr + item->size <= addr)
-			continue;
-		part = *item;
-		if (part.addr < addr) { /* what lies before it is older */
-			part.size = addr - part.addr;
-			all->item[i].size -= part.size;
-			all->item[i].addr = addr;
-			add_stretch(all, &part);
-		}
-		part = all->item[i];
-		if (part.addr + part.size > addr + size) {
-			part.size = part.addr + part.size - (addr + size);
-			part.addr = addr + size;
-			all->item[i].size -= part.size;
-			add_stretch(all, &part);
-		}
-		all->item[i].begin = event;
-	}
-}
-
-/* Those of the end first; backwards, an end is met before its beginning. */
-static void find_stretches(const struct cm_history *history, struct stretches *all)
-{
-	const struct cm_snapshot *snapshot = history->snapshot;
-	const struct cm_snap_device *device = history->device;
-	size_t i;
-
-	for (i = 0; i < device->segments; i++) {
-		const struct cm_segment *row = snapshot->segment[device->first_segment + i].row;
-
-		add_stretch(all, &(struct stretch){.addr = row->addr,
-						   .size = row->size,
-						   .begin = CM_BEFORE,
-						   .end = CM_NEVER,
-						   .stack = stack_of(snapshot, row->stack),
-						   .small = row->flags & CM_SEGMENT_SMALL,
-						   .paged = row->flags & CM_SEGMENT_PAGED});
-	}
-	for (i = history->events; i-- > 0;) {
-		const struct cm_event *event = &history->event[i];
-
-		if (event->size > UINT64_MAX - event->addr)
-			continue;
-		if (event->action == CM_ACTION_SEGMENT_FREE ||
-		    event->action == CM_ACTION_SEGMENT_UNMAP)
-			add_stretch(all,
-				    &(struct stretch){.addr = event->addr,
-						      .size = event->size,
-						      .begin = CM_BEFORE,
-						      .end = (uint32_t)i,
-						      .stack = stack_of(snapshot, event->stack),
-						      .small = event->pool == CM_POOL_SMALL,
-						      .paged = event->action ==
-							       CM_ACTION_SEGMENT_UNMAP});
-		else if (event->action == CM_ACTION_SEGMENT_ALLOC ||
-			 event->action == CM_ACTION_SEGMENT_MAP)
-			begin_stretch(all, event->addr, event->size, (uint32_t)i);
-	}
-}
-
 static int put_segments(struct cm_columns *columns, const struct cm_history *history)
 {
-	struct stretches all = {0};
-	const struct stretch *item;
+	struct cm_stretch *item;
 	size_t count;
+	int err;
 
-	find_stretches(history, &all);
-	item = all.item;
-	count = all.count;
+	err = cm_stretches_find(history, &item, &count);
+	if (err)
+		return err;
 	PUT_COLUMN(columns, "seg_addr", "f64", put_real, count, (double)item[i].addr);
 	PUT_COLUMN(columns, "seg_size", "f64", put_real, count, (double)item[i].size);
 	PUT_COLUMN(columns, "seg_begin", "u32", put_word, count, item[i].begin);
 	PUT_COLUMN(columns, "seg_end", "u32", put_word, count, item[i].end);
-	PUT_COLUMN(columns, "seg_stack", "u32", put_word, count, item[i].stack);
+	PUT_COLUMN(columns, "seg_stack", "u32", put_word, count,
+		   stack_of(history->snapshot, item[i].stack));
 	PUT_COLUMN(columns, "seg_small", "u8", put_byte, count, item[i].small);
 	PUT_COLUMN(columns, "seg_paged", "u8", put_byte, count, item[i].paged);
-	free(all.item);
-	return all.failed ? -ENOMEM : 0;
+	free(item);
+	return 0;
 }
 
 static void put_events(struct cm_columns *columns, const struct cm_history *history)
