@@ -186,7 +186,7 @@ static int put_device(struct writer *writer, const struct cm_snap_device *device
 	char text[64];
 	size_t i;
 
-	if (!device->events)
+	if (!device->events || !cm_snap_device_is_used(writer->snapshot, device))
 		return 0;
 	if (cm_history_create(writer->snapshot, device, &history))
 		return -ENOMEM;

@@ -463,7 +463,7 @@ int cm_plot_collect(const struct cm_source *source, enum cm_plot plot, struct cm
 	put_texts(json, snapshot);
 	cm_json_array(json, "devices");
 	for (i = 0; i < snapshot->devices && !err; i++)
-		if (snapshot->device[i].events || snapshot->device[i].segments)
+		if (cm_snap_device_is_used(snapshot, &snapshot->device[i]))
 			err = put_device(columns, plot, snapshot, &snapshot->device[i], report);
 	cm_json_end(json);
 	cm_json_end(json);

@@ -5,6 +5,8 @@
   test_save.py TOOL MAKER PROGRAM LIBRARY SIMULATION
 """
 
+import base64
+import gzip
 import json
 import os
 import pathlib
@@ -18,7 +20,6 @@ import time
 
 import kit
 import test_export
-
 
 
 PROGRAM, LIBRARY, SIMULATION = map(os.path.abspath, sys.argv[3:6])
@@ -119,6 +120,29 @@ def a_process_that_ended_in_a_change_is_not_of_one_moment(kit_):
     run = kit_.run('snapshot', '--region', path, '--json', '-O', kit_.folder / 'change.cudamem')
     assert run.returncode == 0 and b'had stopped in a change' in run.stderr, run
     assert json.loads(run.stdout)['of_one_moment'] is False, run
+
+
+def page_devices(path):
+    """The names that a page offers."""
+    packed = re.search('id="data" data-packing="gzip">([^<]*)<', path.read_text(encoding='utf-8'))
+    data = gzip.decompress(base64.b64decode(packed[1]))
+    length, = struct.unpack_from('<I', data)
+    return [device['name'] for device in json.loads(data[4:4 + length])['devices']]
+
+
+def memory_that_is_not_there_is_not_drawn(kit_):
+    """The copy before this one is an event of pinned memory too."""
+    with Running(kit_, 'plain') as running:
+        kit_.ok('history', 'start', '--dir', running.regions, running.pid)
+        save(kit_, running)
+        path, _ = save(kit_, running)
+    assert re.search(rb'^host,1,\d+,snapshot,', kit_.export('csv', path), re.MULTILINE)
+    for kind in ('timeline', 'blocks', 'flame', 'sizes'):
+        page = kit_.folder / f'{kind}.html'
+        kit_.ok('plot', kind, path, '-f', '-O', page)
+        names = page_devices(page)
+        assert len(names) == 1 and names[0].startswith('GPU 0'), (kind, names)
+    assert b'pinned' not in kit_.export('perfetto', path)
 
 
 def a_killed_process_is_read_from_what_it_left(kit_):
@@ -311,7 +335,7 @@ if __name__ == '__main__':
     sys.exit(kit.with_kit([
         a_live_process_is_saved_with_names, a_busy_process_stands_still_for_a_moment,
         a_stopped_process_is_saved, a_process_that_ended_in_a_change_is_not_of_one_moment,
-        a_killed_process_is_read_from_what_it_left,
+        memory_that_is_not_there_is_not_drawn, a_killed_process_is_read_from_what_it_left,
         who_freed_memory_did_not_ask_for_it, a_long_ring_that_is_all_but_empty_is_read_back,
         a_missing_binary_costs_names_alone, another_file_in_its_place_gives_no_wrong_names,
         what_reads_regions_reads_snapshots, a_copy_of_a_copy_is_the_same,
