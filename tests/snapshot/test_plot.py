@@ -4,6 +4,7 @@
 
 import pathlib
 import re
+import struct
 import sys
 
 import kit
@@ -100,6 +101,26 @@ def the_state_history_steps_through_events(kit_):
         finish(browser)
 
 
+def what_was_freed_before_the_first_event_says_so(kit_):
+    path = kit_.folder / 'end.region'
+    data = bytearray(kit_.region.read_bytes())
+    struct.pack_into('<Q', data, 1624 + 16, 4)  # cm_record.max_entries
+    path.write_bytes(data)
+    with Browser() as browser:
+        browser.open(page(kit_, 'blocks', path))
+        browser.evaluate('view.go(-1)')
+        browser.settle()
+        x, y, _, _ = browser.box('#map canvas')
+        addr = browser.evaluate('view.device.event_addr[0] + view.device.event_size[0] / 2')
+        at = browser.evaluate(f'({addr} - view.segments[0].addr) * view.scale(view.segments[0])')
+        browser.click(x + 212 + at, y + 16)
+        side = browser.text('#side')
+        assert 'freed, waiting for the device' in side, side
+        assert re.search(r'handed out\s+before the first event\s+freed\s+before the first event',
+                         side), side
+        finish(browser)
+
+
 def the_flame_graph_turns_and_zooms(kit_):
     with Browser() as browser:
         browser.open(page(kit_, 'flame'))
@@ -154,5 +175,6 @@ if __name__ == '__main__':
     sys.exit(kit.with_kit([
         a_page_names_nothing_outside_itself, the_timeline_tells_who_holds_what,
         a_search_finds_functions_and_ranges, the_state_history_steps_through_events,
+        what_was_freed_before_the_first_event_says_so,
         the_flame_graph_turns_and_zooms, the_histogram_counts_sizes, a_million_events_stay_usable,
         a_program_without_stacks_is_told_how_to_have_them]))

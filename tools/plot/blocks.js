@@ -274,12 +274,13 @@ class View {
 
   describeBlock(i) {
     const d = this.device;
+    const when = (event) => event < 0 ? "before the first event" : `event ${formatCount(event)}`;
     return facts([
       ["block", formatAddress(d.span_addr[i])],
       ["size", `${formatBytes(d.span_size[i])}  (${formatCount(d.span_size[i])} bytes)`],
       ["state", this.freed[i] <= this.event ? "freed, waiting for the device" : "in use"],
-      ["handed out", this.begin[i] < 0 ? "before the first event" : `event ${formatCount(this.begin[i])}`],
-      ["freed", this.freed[i] === Infinity ? null : `event ${formatCount(this.freed[i])}`],
+      ["handed out", when(this.begin[i])],
+      ["freed", this.freed[i] === Infinity ? null : when(this.freed[i])],
       ["range", this.about.texts[d.span_annotation[i]]],
     ]);
   }
