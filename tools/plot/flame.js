@@ -139,11 +139,12 @@ class View {
     const wide = this.wide = width - 2 * PAD, dark = matchMedia("(prefers-color-scheme: dark)").matches;
     context.font = "12px system-ui, sans-serif";
     context.textBaseline = "middle";
+    const zoomedDepth = this.path(this.zoomed).length;
     for (const box of this.boxes) {
       const x = PAD + box.from * wide, w = (box.to - box.from) * wide, y = PAD + box.depth * CELL;
       if (w < 0.4)
         continue;
-      const above = box.way.length < this.path(this.zoomed).length && box.node !== this.zoomed;
+      const above = box.way.length < zoomedDepth && box.node !== this.zoomed;
       const dim = this.search.active && !this.matches(box.node);
       let rgb = box.node === this.root ? [150, 158, 170] : this.color(box.node.name);
       rgb = rgb.map((c) => Math.round(dark ? c * 0.82 : c * 0.86 + 35));
