@@ -210,40 +210,84 @@ static void print_ooms(const struct cm_history *history)
 		(void)printf("  and %zu more\n", shown - TOP_ROWS);
 }
 
+static void put_json_frames(struct cm_json *json, const struct cm_snapshot *snapshot,
+			    const struct cm_snap_stack *stack)
+{
+	uint32_t i;
+
+	cm_json_array(json, "frames");
+	for (i = 0; i < stack->count; i++) {
+		const struct cm_snap_frame *frame = cm_stack_frame(snapshot, stack, i);
+
+		cm_json_object(json, NULL);
+		cm_json_text(json, "function", frame->function);
+		cm_json_text(json, "file", frame->file);
+		cm_json_unsigned(json, "line", frame->line);
+		cm_json_end(json);
+	}
+	cm_json_end(json);
+}
+
 static void put_json_stacks(struct cm_json *json, const char *key, const struct cm_history *history,
 			    const struct cm_sum *sums, size_t count, enum cm_measure measure)
 {
 	const struct cm_snapshot *snapshot = history->snapshot;
-	uint32_t f;
 	size_t i;
 
 	cm_json_array(json, key);
 	for (i = 0; i < count; i++) {
-		const struct cm_snap_stack *stack = &snapshot->stack[sums[i].stack];
-
 		if (!sums[i].count[measure])
 			continue;
 		cm_json_object(json, NULL);
 		cm_json_unsigned(json, "bytes", sums[i].bytes[measure]);
 		cm_json_unsigned(json, "blocks", sums[i].count[measure]);
-		cm_json_array(json, "frames");
-		for (f = 0; f < stack->count; f++) {
-			const struct cm_snap_frame *frame = cm_stack_frame(snapshot, stack, f);
-
-			cm_json_object(json, NULL);
-			cm_json_text(json, "function", frame->function);
-			cm_json_text(json, "file", frame->file);
-			cm_json_unsigned(json, "line", frame->line);
-			cm_json_end(json);
-		}
+		put_json_frames(json, snapshot, &snapshot->stack[sums[i].stack]);
 		cm_json_end(json);
+	}
+	cm_json_end(json);
+}
+
+static void put_json_passing(struct cm_json *json, const struct cm_history *history,
+			     const struct passing *passing, size_t count)
+{
+	const struct cm_snapshot *snapshot = history->snapshot;
+	size_t i;
+
+	cm_json_array(json, "stacks_temporary");
+	for (i = 0; i < count; i++) {
+		cm_json_object(json, NULL);
+		cm_json_unsigned(json, "bytes", passing[i].bytes);
+		cm_json_unsigned(json, "blocks", passing[i].count);
+		put_json_frames(json, snapshot, &snapshot->stack[passing[i].stack]);
+		cm_json_end(json);
+	}
+	cm_json_end(json);
+}
+
+static void put_json_ooms(struct cm_json *json, const struct cm_history *history)
+{
+	const struct cm_snapshot *snapshot = history->snapshot;
+	size_t i;
+
+	cm_json_array(json, "out_of_memory");
+	for (i = 0; i < history->events; i++) {
+		const struct cm_event *event = &history->event[i];
+
+		if (event->action != CM_ACTION_OOM)
+			continue;
+		cm_json_object(json, NULL);
+		cm_json_unsigned(json, "time_ns", cm_image_time(snapshot->image, event->tick));
+		cm_json_unsigned(json, "asked_bytes", event->size);
+		cm_json_unsigned(json, "device_free_bytes", event->addr);
+		put_json_frames(json, snapshot, cm_snapshot_stack(snapshot, event->stack));
 		cm_json_end(json);
 	}
 	cm_json_end(json);
 }
 
 static void put_json(struct cm_json *json, const struct cm_history *history,
-		     const struct cm_figures *figures, struct cm_sum *sums, size_t count)
+		     const struct cm_figures *figures, struct cm_sum *sums, size_t count,
+		     const struct passing *passing, size_t passing_count)
 {
 	const struct cm_snap_device *device = history->device;
 	const struct cm_level *peak = cm_history_level(history, history->peak);
@@ -271,6 +315,8 @@ static void put_json(struct cm_json *json, const struct cm_history *history,
 	put_json_stacks(json, "stacks_in_use", history, sums, count, CM_MEASURE_LIVE);
 	qsort(sums, count, sizeof(*sums), by_peak);
 	put_json_stacks(json, "stacks_at_peak", history, sums, count, CM_MEASURE_PEAK);
+	put_json_passing(json, history, passing, passing_count);
+	put_json_ooms(json, history);
 	cm_json_end(json);
 }
 
@@ -316,7 +362,7 @@ static int report_device(const struct cm_snapshot *snapshot, const struct cm_sna
 	if (!err)
 		err = find_passing(history, &passing, &passing_count);
 	if (!err && json)
-		put_json(json, history, &figures, sums, count);
+		put_json(json, history, &figures, sums, count, passing, passing_count);
 	else if (!err)
 		print_device(history, &figures, sums, count, passing, passing_count);
 	free(passing);

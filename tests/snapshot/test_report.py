@@ -7,7 +7,7 @@ import re
 import sys
 
 import kit
-from kit import MIB
+from kit import GIB, MIB
 
 LIVE = 38 * MIB + 600015
 PEAK = 44 * MIB + 300 * 1024 + 500010
@@ -57,6 +57,17 @@ def temporaries_are_named(kit_):
     many = kit_.make(1000, 10)
     text = kit_.ok('report', '--region', many).decode()
     assert re.search(r'temporary: .*\n\s+1\.00 MiB\s+329 times', text), text
+    found, = device(kit_, 0, '--region', many)['stacks_temporary']
+    assert (found['bytes'], found['blocks'], found['frames']) == (329 * MIB, 329, []), found
+
+
+def requests_that_failed_are_named(kit_):
+    failed, = device(kit_, 0)['out_of_memory']
+    assert (failed['asked_bytes'], failed['device_free_bytes']) == (90 * GIB, 3 * GIB), failed
+    assert failed['frames'][0]['function'] == 'fail_for_memory', failed
+    # In nanoseconds, when the other events of the region were.
+    assert 0 <= failed['time_ns'] - 1700000000 * 10 ** 9 < 10 ** 9, failed
+    assert device(kit_, 1)['out_of_memory'] == [] == device(kit_, 1)['stacks_temporary']
 
 
 def a_region_says_what_its_snapshot_says(kit_):
@@ -85,5 +96,5 @@ def a_difference_is_told_by_stack(kit_):
 if __name__ == '__main__':
     sys.exit(kit.with_kit([
         the_parts_add_up_to_what_is_reserved, stacks_add_up_to_what_is_in_use,
-        the_text_says_who_and_why, temporaries_are_named, a_region_says_what_its_snapshot_says,
-        a_snapshot_equals_itself, a_difference_is_told_by_stack]))
+        the_text_says_who_and_why, temporaries_are_named, requests_that_failed_are_named,
+        a_region_says_what_its_snapshot_says, a_snapshot_equals_itself, a_difference_is_told_by_stack]))
