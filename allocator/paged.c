@@ -63,18 +63,41 @@ static struct cm_paged *reserve(struct cm_heap *heap)
 	return paged;
 }
 
-/* The heap's range, reserved where there is none; NULL: there is none to be had. */
-static struct cm_paged *range_of(struct cm_heap *heap, uint32_t fit)
+/*
+ * The heap's range; `fresh`, where it is not NULL and there is none, becomes it. False: the context
+ * has gone, and the heap is nobody's or another's.
+ */
+static bool find_range(struct cm_heap *heap, uint64_t ctx, uint32_t fit, struct cm_paged *fresh,
+		       struct cm_paged **ret_paged)
 {
-	struct cm_paged *paged = heap->paged[fit];
+	bool stands;
 
-	if (paged)
-		return paged;
-	paged = reserve(heap);
 	cm_lock_acquire(&heap->device->lock);
-	heap->paged[fit] = paged;
+	stands = heap->ctx == ctx;
+	if (stands && fresh)
+		heap->paged[fit] = fresh;
+	if (stands)
+		*ret_paged = heap->paged[fit];
 	cm_lock_release(&heap->device->lock);
-	return paged;
+	return stands;
+}
+
+/* The same, reserved where there is none. -EAGAIN: the context has gone; -ENOENT: none can be had. */
+static int range_of(struct cm_heap *heap, uint64_t ctx, uint32_t fit, struct cm_paged **ret_paged)
+{
+	struct cm_paged *fresh;
+
+	if (!find_range(heap, ctx, fit, NULL, ret_paged))
+		return -EAGAIN;
+	if (*ret_paged)
+		return 0;
+	fresh = reserve(heap);
+	if (!fresh)
+		return -ENOENT;
+	if (find_range(heap, ctx, fit, fresh, ret_paged))
+		return 0;
+	cm_paged_return_range(heap->cache->ops, fresh);
+	return -EAGAIN;
 }
 
 /* --- where -------------------------------------------------------------------------------- */
@@ -305,17 +328,20 @@ static int grow(struct cm_heap *heap, struct cm_paged *paged, uint64_t size, uin
 int cm_paged_alloc(struct cm_heap *heap, uint64_t size, uint64_t bytes, uint64_t *ret_addr)
 {
 	const uint32_t fit = size <= CM_SMALL_MAX ? CM_FIT_SMALL : CM_FIT_LARGE;
+	const uint64_t ctx = cm_heap_ctx(heap);
 	struct cm_device *device = heap->device;
-	struct cm_paged *paged;
-	int err = -ENOENT, tries = TRIES;
+	struct cm_paged *paged = NULL;
+	int err, tries = TRIES;
 
+	if (!ctx)
+		return -EAGAIN;
 	cm_lock_acquire(&device->paging);
-	paged = range_of(heap, fit);
-	while (paged && tries--) {
+	err = range_of(heap, ctx, fit, &paged);
+	while (!err && tries--) {
 		err = grow(heap, paged, size, bytes, ret_addr);
 		if (err != -EBUSY)
 			break;
-		err = -ENOENT;
+		err = tries ? 0 : -ENOENT;
 	}
 	cm_lock_release(&device->paging);
 	return err;

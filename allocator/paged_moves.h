@@ -89,4 +89,7 @@ void cm_paged_unmap(const struct cm_driver_ops *ops, struct cm_paged *paged,
 /* All victims go to the driver; the bytes. */
 uint64_t cm_paged_give_back(const struct cm_driver_ops *ops, struct cm_paged_victims *victims);
 
+/* Gives the driver a range that no heap has, with the pages in it, and its table to the kernel. */
+void cm_paged_return_range(const struct cm_driver_ops *ops, struct cm_paged *paged);
+
 #endif

@@ -294,8 +294,7 @@ static struct cm_paged *take_forgotten(struct cm_device *device)
 	return paged;
 }
 
-/* The range itself stays reserved where a page of it is lost. */
-static void return_range(const struct cm_driver_ops *ops, struct cm_paged *paged)
+void cm_paged_return_range(const struct cm_driver_ops *ops, struct cm_paged *paged)
 {
 	bool all = true;
 	uint32_t at;
@@ -305,6 +304,7 @@ static void return_range(const struct cm_driver_ops *ops, struct cm_paged *paged
 			cm_paged_unmap(ops, paged, (struct cm_paged_span){at, 1});
 		all &= paged->page[at].handle != LOST;
 	}
+	/* The addresses stay reserved where a page of them is lost. */
 	if (all)
 		(void)ops->range_free(paged->base, paged->bytes);
 	(void)munmap(paged, cm_paged_table_bytes(paged->bytes));
@@ -318,7 +318,7 @@ void cm_paged_return_forgotten(struct cm_cache *cache)
 	for (i = 0; cache->policy.expandable_segments && i < n; i++) {
 		cm_lock_acquire(&cache->device[i]->paging);
 		while ((paged = take_forgotten(cache->device[i])))
-			return_range(cache->ops, paged);
+			cm_paged_return_range(cache->ops, paged);
 		cm_lock_release(&cache->device[i]->paging);
 	}
 }

@@ -506,19 +506,24 @@ static int take_memory(uint64_t ctx, uint32_t device, uint32_t kind, uint64_t by
 	return 0;
 }
 
-static int mem_alloc(uint64_t ctx, uint64_t bytes, uint64_t *ret_addr)
+/* As end, after what another thread does. */
+static int end_later(int result)
 {
-	void (*meanwhile)(void *arg);
-	int err = begin(FAKE_MEM_ALLOC, ctx);
+	void (*meanwhile)(void *arg) = fake->meanwhile;
 
-	if (!err)
-		err = take_memory(ctx, find_context(ctx)->device, 0, bytes, ret_addr);
-	meanwhile = fake->meanwhile;
 	fake->meanwhile = NULL;
-	(void)end(0);
+	(void)end(result);
 	if (meanwhile)
 		meanwhile(fake->meanwhile_arg);
-	return err;
+	return result;
+}
+
+static int mem_alloc(uint64_t ctx, uint64_t bytes, uint64_t *ret_addr)
+{
+	int err = begin(FAKE_MEM_ALLOC, ctx);
+
+	return end_later(err ? err
+			     : take_memory(ctx, find_context(ctx)->device, 0, bytes, ret_addr));
 }
 
 static int host_alloc(uint64_t ctx, uint64_t bytes, uint32_t kind, uint64_t *ret_addr)
@@ -587,7 +592,7 @@ static int range_reserve(uint64_t bytes, uint64_t *ret_addr)
 		complain("a range that is no pages", bytes, 0);
 	*ret_addr = fake->next_range;
 	fake->next_range += bytes;
-	return end(0);
+	return end_later(0);
 }
 
 static int range_free(uint64_t addr, uint64_t bytes)

@@ -2,6 +2,8 @@
 /* Memory backed by pages: where they are added, from where they are taken, and where they stay. */
 #include "allocator/paged.h"
 
+#include <errno.h>
+
 #include "allocator/heap.h"
 #include "tests/unit/fixture_case.h"
 
@@ -166,6 +168,62 @@ static void a_context_takes_its_pages_along(void **state)
 	assert_sound(f);
 }
 
+static void a_heap_without_a_context_gets_no_pages(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t addr = 0;
+
+	(void)case_get(f, 2 * MIB);
+	/* As a thread that has found the heap, and comes to ask for memory now. */
+	fixture_remove_context(f, f->ctx);
+	assert_int_equal(cm_cache_alloc(f->cache, f->heap, 30 * MIB, &addr), -EAGAIN);
+	assert_sound(f);
+	assert_pages(f, 0);
+	assert_current(f, CM_POOL_ALL, CM_STAT_SEGMENT, 0);
+}
+
+/* What another thread can do of it while this one moves pages. */
+static void end_context(void *arg)
+{
+	struct fixture *f = arg;
+
+	cm_cache_lock_contexts(f->cache);
+	cm_cache_forget_heap(f->cache, f->ctx);
+	cm_cache_unlock_contexts(f->cache);
+	fake_context_destroy(f->ctx);
+}
+
+static void replace_context(void *arg)
+{
+	struct fixture *f = arg;
+	struct cm_heap *heap;
+
+	end_context(f);
+	(void)fixture_add_context(f, 1, &heap); /* the old handle */
+	f->ctx = fixture_add_context(f, 0, &heap);
+	assert_ptr_equal(heap, f->heap);
+}
+
+static void a_range_is_not_given_to_the_next_context(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t addr = 0;
+
+	f->driver.meanwhile_arg = f;
+	f->driver.meanwhile = replace_context;
+	assert_int_equal(cm_cache_alloc(f->cache, f->heap, 30 * MIB, &addr), -EAGAIN);
+	assert_sound(f);
+	assert_int_equal(f->driver.called[FAKE_RANGE_FREE], 1);
+	(void)case_get(f, 30 * MIB);
+	f->driver.meanwhile = end_context;
+	assert_int_equal(cm_cache_alloc(f->cache, f->heap, 512, &addr), -EAGAIN);
+	assert_sound(f);
+	assert_current(f, CM_POOL_ALL, CM_STAT_SEGMENT, 0);
+	cm_cache_forgotten(f->cache);
+	assert_pages(f, 0);
+	assert_int_equal(f->driver.called[FAKE_RANGE_FREE], 3);
+}
+
 static void shown_memory_is_not_moved(void **state)
 {
 	struct fixture *f = *state;
@@ -209,6 +267,8 @@ int main(void)
 		cmocka_unit_test(a_full_card_serves_by_moving),
 		cmocka_unit_test(a_failure_in_the_middle_leaves_nothing),
 		CASE(a_context_takes_its_pages_along),
+		CASE(a_heap_without_a_context_gets_no_pages),
+		CASE(a_range_is_not_given_to_the_next_context),
 		CASE(shown_memory_is_not_moved),
 		CASE(a_peer_can_use_pages_made_before_and_after),
 	};
