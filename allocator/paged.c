@@ -344,5 +344,7 @@ int cm_paged_alloc(struct cm_heap *heap, uint64_t size, uint64_t bytes, uint64_t
 		err = tries ? 0 : -ENOENT;
 	}
 	cm_lock_release(&device->paging);
-	return err;
+	/* What the driver has against a page is not its answer to the program: asked for a segment,
+	 * it gives what it has, or says what the program would have heard. */
+	return err > 0 && err != CM_DRIVER_OUT_OF_MEMORY ? -ENOENT : err;
 }

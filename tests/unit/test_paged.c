@@ -154,6 +154,27 @@ static void a_failure_in_the_middle_leaves_nothing(void **state)
 	}
 }
 
+/* Whatever the driver has against pages: without us the program would not have asked for any. */
+static void what_is_refused_as_pages_is_had_as_a_segment(void **state)
+{
+	bool failed = true;
+	uint64_t n;
+
+	(void)state;
+	for (n = 1; failed; n++) {
+		struct fixture *f = open_paged(0);
+
+		f->driver.fail_call = n;
+		f->driver.fail_code = FAKE_INVALID_VALUE;
+		(void)case_get(f, 16 * MIB);
+		(void)case_get(f, 3 * MIB);
+		failed = f->driver.failed;
+		assert_int_equal(f->driver.called[FAKE_MEM_ALLOC], failed ? 1 : 0);
+		case_close(f);
+	}
+	assert_true(n > 16);
+}
+
 static void a_context_takes_its_pages_along(void **state)
 {
 	struct fixture *f = *state;
@@ -266,6 +287,7 @@ int main(void)
 		CASE(a_trim_gives_back_every_whole_page),
 		cmocka_unit_test(a_full_card_serves_by_moving),
 		cmocka_unit_test(a_failure_in_the_middle_leaves_nothing),
+		cmocka_unit_test(what_is_refused_as_pages_is_had_as_a_segment),
 		CASE(a_context_takes_its_pages_along),
 		CASE(a_heap_without_a_context_gets_no_pages),
 		CASE(a_range_is_not_given_to_the_next_context),
