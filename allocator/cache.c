@@ -187,7 +187,9 @@ static void open_heap(struct cm_heap *heap, const struct cm_context_info *info)
 	heap->row->context_id = info->id;
 	heap->row->device = heap->device->index;
 	heap->row->epoch_open = 1;
-	heap->row->flags = CM_HEAP_USED | (heap->cache->policy.reached ? CM_HEAP_SHARED : 0);
+	heap->row->flags = CM_HEAP_USED |
+			   (heap->cache->policy.reached || info->open_to ? CM_HEAP_SHARED : 0);
+	heap->open_to = info->open_to;
 	cm_books_begin(heap->device->row);
 	heap->device->row->heaps++;
 	cm_books_end(heap->device->row);

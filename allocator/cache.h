@@ -37,6 +37,7 @@ struct cm_context_info {
 	uint32_t can; /* CM_CAN_* */
 	uint64_t total_bytes;
 	uint64_t free_bytes;
+	uint64_t open_to; /* devices that have access to its memory: see cm_cache_open_to */
 	uint8_t uuid[16];
 	char name[64];
 	bool simulated;
@@ -136,9 +137,12 @@ void cm_cache_lookup(struct cm_cache *cache, uint64_t addr, struct cm_place_info
 int cm_cache_mark_exported(struct cm_cache *cache, uint64_t addr);
 /* Something outside the context can reach its memory from now on: no ordered barrier. */
 void cm_cache_mark_shared(struct cm_cache *cache, uint64_t ctx);
-/* A device by its ordinal was given access to the context's memory: to its pages too, which want
- * access of their own; not to those that stand while a capture is active. The driver's answer. */
-int cm_cache_open_to(struct cm_cache *cache, uint64_t ctx, int32_t ordinal);
+/*
+ * Devices have been given access to the context's memory, bit n: of ordinal n. Marks it as shared, and
+ * gives them access to its pages, which want it each, and to those to come. 0, also where it has no
+ * heap; or the driver's answer: not all pages are open then.
+ */
+int cm_cache_open_to(struct cm_cache *cache, uint64_t ctx, uint64_t ordinals);
 /* Stops caching in the context: frees give back whole segments, requests are passed on. */
 void cm_cache_drain_heap(struct cm_cache *cache, uint64_t ctx);
 /* The same for every context that has a heap now. */

@@ -82,7 +82,7 @@ struct cm_heap {
 		ordered; /* of the last barrier: what is handed out behind it may not be idle */
 
 	struct cm_paged *paged[CM_FIT_COUNT]; /* NULL: no range is reserved */
-	uint64_t open_to; /* ordinals of other devices that reach the heap's pages */
+	uint64_t open_to; /* ordinals of the devices that reach the heap's pages beside its own */
 
 	uint64_t spare_event[CM_EPOCHS_MAX]; /* events of this context, not in use */
 	uint32_t spare_events;

@@ -57,6 +57,8 @@ struct cm_driver_ops {
 	int (*page_unmap)(uint64_t addr, uint64_t bytes);
 	/* Lets a device read and write all pages mapped in the addresses. */
 	int (*range_open)(int32_t ordinal, uint64_t addr, uint64_t bytes);
+	/* The same outside of the gate, also while a capture is active. */
+	int (*range_open_ungated)(int32_t ordinal, uint64_t addr, uint64_t bytes);
 
 	/* Pinned host memory of a kind (CM_HOST_*), made in `ctx`. Blocks. */
 	int (*host_alloc)(uint64_t ctx, uint64_t bytes, uint32_t kind, uint64_t *ret_addr);
@@ -81,7 +83,7 @@ struct cm_driver_ops {
 	/*
 	 * The capture gate. enter() is true when no stream capture is active, and holds back a
 	 * capture that is about to begin until leave(). Where it is false none of the calls above
-	 * may be made but event_query_ungated.
+	 * may be made but those named *_ungated.
 	 */
 	bool (*gate_enter)(void);
 	void (*gate_leave)(void);

@@ -96,8 +96,8 @@ void cm_paged_return_forgotten(struct cm_cache *cache);
 /* Bytes of whole pages in a run that hold no block in use. The device's lock is held. */
 uint64_t cm_paged_returnable_locked(const struct cm_cache *cache, uint32_t run);
 
-/* `ordinal`, another device, can reach the heap's memory from now on, that to come included. 0 or the
- * driver's code. */
-int cm_paged_open_to(struct cm_heap *heap, int32_t ordinal);
+/* The devices of these bits (see cm_cache_open_to) reach the pages of the context's heap from now on,
+ * those to come included. 0 or the driver's code. The gate need not be entered. */
+int cm_paged_open_to(struct cm_heap *heap, uint64_t ctx, uint64_t ordinals);
 
 #endif

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "allocator/paged_moves.h"
 
+#include <string.h>
+
 #include "allocator/runs.h"
 
 #define PAGE CM_PAGED_PAGE
@@ -131,15 +133,25 @@ static int map_one(struct cm_heap *heap, struct cm_paged *paged, uint32_t at,
 	return err;
 }
 
+/* Which devices reach the heap's pages beside its own. */
+static uint64_t read_open_to(struct cm_heap *heap)
+{
+	uint64_t open_to;
+
+	cm_lock_acquire(&heap->device->lock);
+	open_to = heap->open_to;
+	cm_lock_release(&heap->device->lock);
+	return open_to;
+}
+
 static int open_to_all(struct cm_heap *heap, uint64_t addr, uint64_t bytes)
 {
 	const struct cm_driver_ops *ops = heap->cache->ops;
 	int err = ops->range_open(heap->device->row->ordinal, addr, bytes);
-	int32_t other;
+	uint64_t others = read_open_to(heap);
 
-	for (other = 0; !err && other < CM_DEVICES_MAX; other++)
-		if (heap->open_to >> other & 1)
-			err = ops->range_open(other, addr, bytes);
+	for (; !err && others; others &= others - 1)
+		err = ops->range_open(__builtin_ctzll(others), addr, bytes);
 	return err;
 }
 
@@ -164,23 +176,39 @@ int cm_paged_map(struct cm_heap *heap, struct cm_paged *paged, struct cm_paged_s
 	return err;
 }
 
-int cm_paged_open_to(struct cm_heap *heap, int32_t ordinal)
+/* Opens every page of a range to one more device. */
+static int open_range_to(const struct cm_driver_ops *ops, const struct cm_paged *paged,
+			 int32_t ordinal)
 {
-	const struct cm_driver_ops *ops = heap->cache->ops;
-	const struct cm_paged *paged;
-	uint32_t fit, at;
+	uint32_t at;
 	int err = 0;
 
-	if (!heap->cache->policy.expandable_segments || ordinal < 0 || ordinal >= CM_DEVICES_MAX)
-		return 0;
-	cm_lock_acquire(&heap->device->paging);
-	heap->open_to |= UINT64_C(1) << ordinal;
-	for (fit = 0; fit < CM_FIT_COUNT; fit++) {
-		paged = heap->paged[fit];
-		for (at = 0; paged && !err && at < paged->top; at++)
-			if (paged->page[at].handle && paged->page[at].handle != LOST)
-				err = ops->range_open(ordinal, cm_paged_addr_of(paged, at), PAGE);
+	for (at = 0; !err && at < paged->top; at++)
+		if (paged->page[at].handle && paged->page[at].handle != LOST)
+			err = ops->range_open_ungated(ordinal, cm_paged_addr_of(paged, at), PAGE);
+	return err;
+}
+
+int cm_paged_open_to(struct cm_heap *heap, uint64_t ctx, uint64_t ordinals)
+{
+	struct cm_device *device = heap->device;
+	struct cm_paged *paged[CM_FIT_COUNT] = {NULL};
+	uint32_t fit;
+	int err = 0;
+
+	/* Nobody maps pages between the note and the calls. */
+	cm_lock_acquire(&device->paging);
+	cm_lock_acquire(&device->lock);
+	if (heap->ctx == ctx) {
+		heap->open_to |= ordinals;
+		memcpy(paged, heap->paged, sizeof(paged));
 	}
-	cm_lock_release(&heap->device->paging);
+	cm_lock_release(&device->lock);
+	for (; !err && ordinals; ordinals &= ordinals - 1)
+		for (fit = 0; !err && fit < CM_FIT_COUNT; fit++)
+			if (paged[fit])
+				err = open_range_to(heap->cache->ops, paged[fit],
+						    __builtin_ctzll(ordinals));
+	cm_lock_release(&device->paging);
 	return err;
 }

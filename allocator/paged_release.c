@@ -275,7 +275,6 @@ void cm_paged_forget_locked(struct cm_heap *heap)
 		paged->next = heap->device->forgotten;
 		heap->device->forgotten = paged;
 	}
-	heap->open_to = 0;
 }
 
 /* None while a context is ending: its work may run until the driver has done with it. */

@@ -229,20 +229,6 @@ int cm_cache_mark_exported(struct cm_cache *cache, uint64_t addr)
 	return err;
 }
 
-int cm_cache_open_to(struct cm_cache *cache, uint64_t ctx, int32_t ordinal)
-{
-	struct cm_heap *heap = cm_cache_find_heap(cache, ctx);
-
-	int err;
-
-	/* While a capture is active the driver may not be asked: what is mapped now stays closed. */
-	if (!heap || !cache->ops->gate_enter())
-		return 0;
-	err = cm_paged_open_to(heap, ordinal);
-	cache->ops->gate_leave();
-	return err;
-}
-
 void cm_cache_mark_shared(struct cm_cache *cache, uint64_t ctx)
 {
 	struct cm_heap *heap = cm_cache_find_heap(cache, ctx);
@@ -256,4 +242,14 @@ void cm_cache_mark_shared(struct cm_cache *cache, uint64_t ctx)
 	cm_lock_release(&heap->device->lock);
 	cm_lock_release(&cache->turn);
 	cm_epoch_settle(heap);
+}
+
+int cm_cache_open_to(struct cm_cache *cache, uint64_t ctx, uint64_t ordinals)
+{
+	struct cm_heap *heap = cm_cache_find_heap(cache, ctx);
+
+	if (!heap || !ordinals)
+		return 0;
+	cm_cache_mark_shared(cache, ctx);
+	return cm_paged_open_to(heap, ctx, ordinals);
 }

@@ -20,7 +20,8 @@ static struct noted {
 	CUcontext ctx;
 	CUdevice device;
 	bool primary;
-	unsigned users; /* beyond its maker: cuCtxAttach */
+	unsigned users;   /* beyond its maker: cuCtxAttach */
+	uint64_t open_to; /* devices that have access to its memory, bit n: of ordinal n */
 } noted[CM_FENCE_CONTEXTS];
 static size_t noted_count;
 
@@ -63,6 +64,20 @@ bool cm_context_serves(struct cm_cache *cache, uint64_t ctx)
 	return cm_cache_serves(cache, ctx);
 }
 
+/* The devices that have access to the context's memory. */
+static uint64_t read_open_to(CUcontext ctx)
+{
+	uint64_t open_to = 0;
+	size_t i;
+
+	cm_lock_acquire(&lock);
+	for (i = 0; i < noted_count; i++)
+		if (noted[i].ctx == ctx)
+			open_to = noted[i].open_to;
+	cm_lock_release(&lock);
+	return open_to;
+}
+
 /* What the driver says of the context that is current. */
 static bool read_info(CUcontext ctx, struct cm_context_info *info)
 {
@@ -71,7 +86,7 @@ static bool read_info(CUcontext ctx, struct cm_context_info *info)
 	CUdevice device;
 	CUuuid uuid;
 
-	*info = (struct cm_context_info){.ctx = (uintptr_t)ctx};
+	*info = (struct cm_context_info){.ctx = (uintptr_t)ctx, .open_to = read_open_to(ctx)};
 	if (cm_real.cuCtxGetDevice(&device) != CUDA_SUCCESS ||
 	    cm_real.cuMemGetInfo_v2(&free_bytes, &total) != CUDA_SUCCESS)
 		return false;
@@ -105,7 +120,8 @@ static struct cm_heap *add_heap(struct cm_cache *cache, CUcontext ctx)
 	cm_context_pop();
 	if (!ok || cm_cache_add_heap(cache, &info, &heap))
 		return NULL;
-	return heap;
+	/* Who was given access since has not found the heap, and is noted by now; else it finds it. */
+	return cm_cache_open_to(cache, info.ctx, read_open_to(ctx) & ~info.open_to) ? NULL : heap;
 }
 
 /* Every noted context has a heap before the first request of any is served. */
@@ -502,6 +518,39 @@ CUresult cm_wrap_cuGreenCtxCreate(CUgreenCtx *green, CUdevResourceDesc desc, CUd
 	return res;
 }
 
+/* Notes that the device has access to the context's memory, which may have been made past our doors. */
+static void note_open_to(CUcontext ctx, CUdevice device)
+{
+	CUdevice own;
+	bool ok;
+	size_t i;
+
+	if (cm_context_push((uintptr_t)ctx))
+		return;
+	ok = cm_real.cuCtxGetDevice(&own) == CUDA_SUCCESS;
+	cm_context_pop();
+	if (!ok || !note(ctx, own, false))
+		return;
+	cm_lock_acquire(&lock);
+	for (i = 0; i < noted_count; i++)
+		if (noted[i].ctx == ctx)
+			noted[i].open_to |= UINT64_C(1) << device;
+	cm_lock_release(&lock);
+}
+
+/* The current context was given access to the peer's memory. Pages want access of their own, those that
+ * the heap has and is to get. */
+static void open_pages(CUcontext peer, CUdevice device)
+{
+	struct cm_cache *cache;
+
+	note_open_to(peer, device);
+	/* After the note: who makes cache or heap meanwhile finds it. */
+	cache = cm_process_cache_if_made();
+	if (cache)
+		(void)cm_cache_open_to(cache, (uintptr_t)peer, UINT64_C(1) << device);
+}
+
 CUresult cm_wrap_cuCtxEnablePeerAccess(CUcontext peer, unsigned int flags)
 {
 	struct cm_cache *cache;
@@ -515,8 +564,9 @@ CUresult cm_wrap_cuCtxEnablePeerAccess(CUcontext peer, unsigned int flags)
 	if (cache)
 		cm_cache_mark_shared(cache, (uintptr_t)peer);
 	res = cm_real.cuCtxEnablePeerAccess(peer, flags);
-	if (cache && res == CUDA_SUCCESS && cm_real.cuCtxGetDevice(&device) == CUDA_SUCCESS)
-		(void)cm_cache_open_to(cache, (uintptr_t)peer, device);
+	if (res == CUDA_SUCCESS && cm_real.cuCtxGetDevice(&device) == CUDA_SUCCESS &&
+	    device < CM_DEVICES_MAX)
+		open_pages(peer, device);
 	cm_hook_leave();
 	return res;
 }

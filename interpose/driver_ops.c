@@ -125,6 +125,18 @@ static int range_open(int32_t ordinal, uint64_t addr, uint64_t bytes)
 	return (int)cm_real.cuMemSetAccess(addr, bytes, &access, 1);
 }
 
+/* For a capture of a thread that is not relaxed it is a call that may be unsafe, as any allocation. */
+static int range_open_ungated(int32_t ordinal, uint64_t addr, uint64_t bytes)
+{
+	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+	int err;
+
+	(void)cm_real.cuThreadExchangeStreamCaptureMode(&mode);
+	err = range_open(ordinal, addr, bytes);
+	(void)cm_real.cuThreadExchangeStreamCaptureMode(&mode);
+	return err;
+}
+
 bool cm_driver_has_pages(int32_t ordinal, uint64_t bytes)
 {
 	const CUmemAllocationProp prop = on_device(ordinal);
@@ -252,6 +264,7 @@ const struct cm_driver_ops *cm_driver_ops(void)
 		.page_map = page_map,
 		.page_unmap = page_unmap,
 		.range_open = range_open,
+		.range_open_ungated = range_open_ungated,
 		.host_alloc = host_alloc,
 		.host_free = host_free,
 		.event_create = event_create,

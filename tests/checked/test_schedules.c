@@ -276,18 +276,49 @@ static void play(const struct script *script, uint64_t n)
 	exit(started ? 0 : NOT_REACHED);
 }
 
+/* The peer, which asks for access while the first thread gets the first memory of all. */
+static void reach(void)
+{
+	OK(cuCtxSetCurrent(second_ctx));
+	OK(cuCtxEnablePeerAccess(first_ctx, 0));
+}
+
+static const struct script reach_script = {"reach", reach};
+
+static void play_reach(uint64_t n)
+{
+	static const uint32_t flag = 1;
+
+	run_second = &reach_script;
+	second_ctx = cm_open(1);
+	first_ctx = cm_open(0);
+	cudasim_interrupt(n, let_second_go, NULL);
+	block[0] = cm_get(BLOCK);
+	cudasim_interrupt(0, NULL, NULL);
+	if (!started)
+		exit(NOT_REACHED);
+	CM_MUST(!pthread_join(second, NULL));
+	block[1] = cm_get(BLOCK);
+	OK(cuCtxSetCurrent(second_ctx));
+	cm_launch_hold(cm_load_hold(), NULL, block[0], BLOCK, &flag);
+	cm_launch_hold(cm_load_hold(), NULL, block[1], BLOCK, &flag);
+	OK(cuCtxSynchronize());
+	exit(0);
+}
+
 /* ---- the cases ---- */
 
 /* From the first call on, until there are no more. */
-static void no_schedule_reuses_too_early(void **state)
+static void play_all(const struct script *script)
 {
-	const struct script *script = *state;
 	int status = 0;
 	uint64_t n;
 	pid_t child;
 
 	for (n = 1; n < SCHEDULES_MAX; n++) {
 		child = fork();
+		if (!child && script == &reach_script)
+			play_reach(n);
 		if (!child)
 			play(script, n);
 		assert_int_equal(waitpid(child, &status, 0), child);
@@ -301,13 +332,27 @@ static void no_schedule_reuses_too_early(void **state)
 	assert_in_range(n, 10, SCHEDULES_MAX - 1);
 }
 
+static void no_schedule_reuses_too_early(void **state)
+{
+	play_all(*state);
+}
+
+static void no_schedule_keeps_a_peer_out(void **state)
+{
+	(void)state;
+	play_all(&reach_script);
+}
+
 /* The one argument names what the second thread does. */
 int main(int argc, char **argv)
 {
 	enum { SCRIPTS = sizeof(scripts) / sizeof(scripts[0]) };
 	struct CMUnitTest tests[SCRIPTS];
+	const struct CMUnitTest reach_tests[] = {cmocka_unit_test(no_schedule_keeps_a_peer_out)};
 	size_t i;
 
+	if (argc == 2 && !strcmp(argv[1], reach_script.name))
+		return cmocka_run_group_tests_name("checked_schedules", reach_tests, NULL, NULL);
 	for (i = 0; i < sizeof(seconds) / sizeof(seconds[0]); i++) {
 		if (argc == 2 && !strcmp(argv[1], seconds[i].name))
 			run_second = &seconds[i];

@@ -284,7 +284,7 @@ static bool is_given(const struct fake_context *context, uint64_t addr, uint64_t
 
 	while (addr >= RANGE_BASE && addr < fake->next_range) {
 		page = find_page(addr);
-		if (!page || !page->open || page->device != context->device)
+		if (!page || !(page->open >> page->device & 1) || page->device != context->device)
 			return false;
 		page->user = context->handle;
 		if (addr + bytes <= page->addr + page->bytes)
@@ -566,7 +566,7 @@ static int host_free(uint64_t ctx, uint64_t addr)
 }
 
 /* As begin, for what is of the process and no context's. */
-static int begin_of_process(enum fake_call call)
+static int begin_of_process_ungated(enum fake_call call)
 {
 	(void)pthread_mutex_lock(&fake->lock);
 	fake->calls++;
@@ -574,12 +574,19 @@ static int begin_of_process(enum fake_call call)
 	set_now(fake->now_ns + fake->call_ns);
 	fake->slept_ns = 0;
 	drop_ended();
-	judge_gate(call, 0);
 	if (fake->calls == fake->fail_call) {
 		fake->failed = true;
 		return fake->fail_code;
 	}
 	return 0;
+}
+
+static int begin_of_process(enum fake_call call)
+{
+	int err = begin_of_process_ungated(call);
+
+	judge_gate(call, 0);
+	return err;
 }
 
 static int range_reserve(uint64_t bytes, uint64_t *ret_addr)
@@ -671,24 +678,53 @@ static int page_unmap(uint64_t addr, uint64_t bytes)
 		if (!is_over(&fake->work[i]) && touches(&fake->work[i], addr, bytes))
 			complain("unmapped while work may touch it", addr, fake->work[i].number);
 	page->addr = 0;
-	page->open = false;
+	page->open = 0;
 	return end(0);
+}
+
+/* With the lock taken. */
+static void open_pages(int32_t ordinal, uint64_t addr, uint64_t bytes)
+{
+	struct fake_page *page;
+	uint64_t at;
+
+	for (at = addr; at < addr + bytes; at += PAGE) {
+		page = find_page(at);
+		if (!page)
+			complain("access to where no page is", at, 0);
+		else
+			page->open |= 1u << ordinal;
+	}
 }
 
 static int range_open(int32_t ordinal, uint64_t addr, uint64_t bytes)
 {
 	int err = begin_of_process(FAKE_RANGE_OPEN);
-	struct fake_page *page;
-	uint64_t at;
 
-	for (at = addr; !err && at < addr + bytes; at += PAGE) {
-		page = find_page(at);
-		if (!page)
-			complain("access to where no page is", at, 0);
-		else if (page->device == (uint32_t)ordinal)
-			page->open = true;
-	}
+	if (!err)
+		open_pages(ordinal, addr, bytes);
 	return end(err);
+}
+
+static int range_open_ungated(int32_t ordinal, uint64_t addr, uint64_t bytes)
+{
+	int err = begin_of_process_ungated(FAKE_RANGE_OPEN);
+
+	if (!err)
+		open_pages(ordinal, addr, bytes);
+	return end(err);
+}
+
+bool fake_is_open_to(uint32_t device, uint64_t addr)
+{
+	const struct fake_page *page;
+	bool is;
+
+	(void)pthread_mutex_lock(&fake->lock);
+	page = find_page(addr);
+	is = page && page->open >> device & 1;
+	(void)pthread_mutex_unlock(&fake->lock);
+	return is;
 }
 
 static int mem_info(uint64_t ctx, uint64_t *ret_free, uint64_t *ret_total)
@@ -911,6 +947,7 @@ const struct cm_driver_ops *fake_driver_ops(void)
 		.page_map = page_map,
 		.page_unmap = page_unmap,
 		.range_open = range_open,
+		.range_open_ungated = range_open_ungated,
 		.host_alloc = host_alloc,
 		.host_free = host_free,
 		.event_create = event_create,

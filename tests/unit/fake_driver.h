@@ -77,7 +77,7 @@ struct fake_page {
 	uint64_t bytes; /* 0: it has been released */
 	uint64_t addr;  /* where it is mapped, 0: nowhere */
 	uint32_t device;
-	bool open;     /* its device may use it */
+	uint32_t open; /* devices that may use it, a bit for each */
 	uint64_t user; /* the context that it was handed out in last */
 };
 
@@ -183,6 +183,8 @@ void fake_reach(uint64_t ctx);
 
 /* The piece of the driver's memory that holds addr, or zeros. */
 struct fake_memory fake_memory_of(uint64_t addr);
+/* Whether the device may use the page that is mapped at addr. */
+bool fake_is_open_to(uint32_t device, uint64_t addr);
 size_t fake_events_alive(void);
 
 #endif

@@ -264,15 +264,63 @@ static void shown_memory_is_not_moved(void **state)
 static void a_peer_can_use_pages_made_before_and_after(void **state)
 {
 	struct fixture *f = *state;
-	uint32_t before;
+	uint64_t before = case_get(f, 4 * MIB), after;
 
-	(void)case_get(f, 4 * MIB);
-	before = (uint32_t)f->driver.called[FAKE_RANGE_OPEN];
-	assert_int_equal(cm_cache_open_to(f->cache, f->ctx, 1), 0);
-	assert_int_equal(f->driver.called[FAKE_RANGE_OPEN] - before, 2);
-	(void)case_get(f, 4 * MIB);
-	/* Of the new pages for the card itself and for its peer. */
-	assert_int_equal(f->driver.called[FAKE_RANGE_OPEN] - before, 4);
+	assert_int_equal(cm_cache_open_to(f->cache, f->ctx, 1 << 1 | 1 << 3), 0);
+	after = case_get(f, 4 * MIB);
+	assert_true(fake_is_open_to(1, before + 2 * MIB) && fake_is_open_to(3, before));
+	assert_true(fake_is_open_to(1, after) && fake_is_open_to(3, after + 2 * MIB));
+	assert_false(fake_is_open_to(2, before) || fake_is_open_to(2, after));
+	assert_true(cm_heap_flags(f->heap) & CM_HEAP_SHARED);
+}
+
+static void a_peer_is_let_in_while_a_capture_is_active(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t addr = case_get(f, 4 * MIB);
+
+	fake_capture(true);
+	assert_int_equal(cm_cache_open_to(f->cache, f->ctx, 1 << 1), 0);
+	assert_true(fake_is_open_to(1, addr) && fake_is_open_to(1, addr + 2 * MIB));
+	fake_capture(false);
+	assert_true(fake_is_open_to(1, case_get(f, 4 * MIB)));
+}
+
+static void a_heap_begins_open_to_who_had_access_before(void **state)
+{
+	struct fixture *f = *state;
+	const struct cm_context_info info = {.ctx = fake_context_create(0),
+					     .can = CM_CAN_PAGES | CM_CAN_CTX_EVENTS,
+					     .open_to = 1 << 2};
+	struct cm_heap *heap;
+	uint64_t addr, ctx;
+
+	assert_int_equal(cm_cache_add_heap(f->cache, &info, &heap), 0);
+	assert_true(cm_heap_flags(heap) & CM_HEAP_SHARED);
+	assert_int_equal(fixture_alloc(f, heap, 4 * MIB, &addr), 0);
+	assert_true(fake_is_open_to(2, addr) && !fake_is_open_to(1, addr));
+	/* Who has its slot next does not. */
+	fixture_remove_context(f, info.ctx);
+	ctx = fixture_add_context(f, 0, &heap);
+	assert_int_equal(fixture_alloc(f, heap, 4 * MIB, &addr), 0);
+	assert_false(fake_is_open_to(2, addr));
+	assert_false(cm_heap_flags(heap) & CM_HEAP_SHARED);
+	fixture_remove_context(f, ctx);
+}
+
+static void a_page_that_stays_closed_is_told(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t addr = case_get(f, 4 * MIB);
+
+	f->driver.fail_call = f->driver.calls + 2; /* of the second page */
+	f->driver.fail_code = FAKE_INVALID_VALUE;
+	assert_int_equal(cm_cache_open_to(f->cache, f->ctx, 1 << 1), FAKE_INVALID_VALUE);
+	assert_true(f->driver.failed);
+	/* The next time all are asked for again. */
+	f->driver.fail_call = 0;
+	assert_int_equal(cm_cache_open_to(f->cache, f->ctx, 1 << 1), 0);
+	assert_true(fake_is_open_to(1, addr) && fake_is_open_to(1, addr + 2 * MIB));
 }
 
 #define CASE(test) cmocka_unit_test_setup_teardown(test, setup, fixture_teardown)
@@ -293,6 +341,9 @@ int main(void)
 		CASE(a_range_is_not_given_to_the_next_context),
 		CASE(shown_memory_is_not_moved),
 		CASE(a_peer_can_use_pages_made_before_and_after),
+		CASE(a_peer_is_let_in_while_a_capture_is_active),
+		CASE(a_heap_begins_open_to_who_had_access_before),
+		CASE(a_page_that_stays_closed_is_told),
 	};
 
 	return cmocka_run_group_tests_name("paged", tests, NULL, NULL);

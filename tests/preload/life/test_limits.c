@@ -125,8 +125,36 @@ static void play_namespace(void)
 	OK(cuMemFree_v2(cm_get(3 * MIB)));
 }
 
+/* A context of the library's making, on device 0; it is current. */
+static CUcontext make_past_the_doors(void)
+{
+	CUcontext ctx;
+
+	load_deep();
+	CM_MUST(caller.start());
+	OK(cuCtxGetCurrent(&ctx));
+	return ctx;
+}
+
+/* The other device is let in before there is any memory of ours. */
+static void play_deep_peer(void)
+{
+	static const uint32_t flag = 1;
+	CUcontext second = cm_open(1), first = make_past_the_doors();
+	CUdeviceptr block;
+
+	OK(cuCtxSetCurrent(second));
+	OK(cuCtxEnablePeerAccess(first, 0));
+	OK(cuCtxSetCurrent(first));
+	block = cm_get(3 * MIB);
+	OK(cuCtxSetCurrent(second));
+	cm_launch_hold(cm_load_hold(), NULL, block, 3 * MIB, &flag);
+	OK(cuCtxSynchronize());
+}
+
 static const struct cm_role roles[] = {
 	{"deep", play_deep},
+	{"deep_peer", play_deep_peer},
 	{"deep_free", play_deep_free},
 	{"namespace", play_namespace},
 	{NULL, NULL},
@@ -136,6 +164,7 @@ CM_PLAY_EVERYWHERE(a_deeply_bound_library_talks_to_the_driver, "deep", NULL)
 CM_PLAY(a_deeply_bound_library_frees_what_others_took, "deep_free", NULL, NULL)
 CM_PLAY(a_deeply_bound_library_frees_exact_blocks_too, "deep_free", "placement:exact", NULL)
 CM_PLAY(a_deeply_bound_library_frees_in_stats_mode_too, "deep_free", "mode:stats", NULL)
+CM_PLAY_EVERYWHERE(a_context_made_past_the_doors_is_reached, "deep_peer", "CUDASIM=devices:2")
 CM_PLAY_EVERYWHERE(a_namespace_has_a_driver_of_its_own, "namespace", NULL)
 
 int main(int argc, char **argv)
@@ -145,6 +174,7 @@ int main(int argc, char **argv)
 		CM_PLAY_TEST(a_deeply_bound_library_frees_what_others_took),
 		CM_PLAY_TEST(a_deeply_bound_library_frees_exact_blocks_too),
 		CM_PLAY_TEST(a_deeply_bound_library_frees_in_stats_mode_too),
+		CM_PLAY_TEST(a_context_made_past_the_doors_is_reached),
 		CM_PLAY_TEST(a_namespace_has_a_driver_of_its_own),
 	};
 

@@ -320,6 +320,78 @@ static void play_peers(void)
 	CM_MUST(cm_get(30 * MIB) == block);
 }
 
+/* A kernel of the current context writes the block, and may. */
+static void must_reach(CUdeviceptr block)
+{
+	static const uint32_t flag = 1;
+
+	cm_launch_hold(cm_load_hold(), NULL, block, MIB, &flag);
+	OK(cuCtxSynchronize());
+}
+
+/* Access is asked for before there is any memory, as programs do. */
+static void play_peers_first(void)
+{
+	CUcontext first = cm_open(0), second = cm_open(1);
+	CUdeviceptr block[3];
+	int i;
+
+	OK(cuCtxEnablePeerAccess(first, 0));
+	OK(cuCtxSetCurrent(first));
+	for (i = 0; i < 3; i++)
+		block[i] = cm_get((uint64_t)(i + 1) * MIB);
+	OK(cuCtxSetCurrent(second));
+	for (i = 0; i < 3; i++)
+		must_reach(block[i]);
+	OK(cuCtxDisablePeerAccess(first));
+	OK(cuCtxEnablePeerAccess(first, 0));
+	for (i = 0; i < 3; i++)
+		must_reach(block[i]);
+}
+
+/* A capture in another context does not keep the memory that stands from being reached. */
+static void play_peers_in_a_capture(void)
+{
+	CUcontext first = cm_open(0), second = cm_open(1);
+	CUdeviceptr block;
+	CUstream stream;
+	CUgraph graph;
+
+	OK(cuCtxSetCurrent(first));
+	block = cm_get(3 * MIB);
+	OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	OK(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+	OK(cuCtxSetCurrent(second));
+	OK(cuCtxEnablePeerAccess(first, 0));
+	OK(cuCtxSetCurrent(first));
+	OK(cuStreamEndCapture(stream, &graph));
+	OK(cuCtxSetCurrent(second));
+	must_reach(block);
+}
+
+static bool is_open_to(CUdevice device, CUdeviceptr addr)
+{
+	const CUmemLocation location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device};
+	unsigned long long flags = 0;
+
+	OK(cuMemGetAccess(&flags, &location, addr));
+	return flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+}
+
+/* Pages are left as they are: work that was submitted before may be on its way. */
+static void play_pages_stay_open(void)
+{
+	CUcontext first = cm_open(0), second = cm_open(1);
+	CUdeviceptr block;
+
+	OK(cuCtxEnablePeerAccess(first, 0));
+	OK(cuCtxSetCurrent(first));
+	block = cm_get(3 * MIB);
+	OK(cuCtxSetCurrent(second));
+	OK(cuCtxDisablePeerAccess(first));
+	CM_MUST(is_open_to(1, block));
+}
+
 /* A copy between devices needs no peer access, and holds both ends back. */
 static void play_peer_copy(void)
 {
@@ -482,6 +554,9 @@ static const struct cm_role roles[] = {
 	{"last_of_two", play_last_of_two},
 	{"coming_and_going", play_coming_and_going},
 	{"peers", play_peers},
+	{"peers_first", play_peers_first},
+	{"peers_in_a_capture", play_peers_in_a_capture},
+	{"pages_stay_open", play_pages_stay_open},
 	{"peer_copy", play_peer_copy},
 	{"broken", play_broken},
 	{"no_context", play_no_context},
@@ -502,6 +577,10 @@ CM_PLAY(the_books_are_of_all_contexts_of_a_device, "totals", "", "CUDASIM=memory
 CM_PLAY(an_epoch_survives_the_context_it_waits_for, "last_of_two", "reuse:grow", NULL)
 CM_PLAY_EVERYWHERE(contexts_come_and_go_beside_others, "coming_and_going", "CUDASIM=time:real")
 CM_PLAY(work_of_a_peer_holds_a_block_back, "peers", "", "CUDASIM=devices:2")
+CM_PLAY_EVERYWHERE(memory_is_reached_by_who_was_let_in_before, "peers_first", "CUDASIM=devices:2")
+CM_PLAY_EVERYWHERE(a_capture_keeps_no_peer_out, "peers_in_a_capture", "CUDASIM=devices:2")
+CM_PLAY(pages_stay_open_to_a_peer, "pages_stay_open", "expandable_segments:True",
+	"CUDASIM=devices:2")
 CM_PLAY_EVERYWHERE(a_copy_between_devices_is_safe, "peer_copy", "CUDASIM=devices:2")
 CM_PLAY_EVERYWHERE(a_free_without_a_context_is_refused, "no_context", NULL)
 CM_PLAY_EVERYWHERE(a_broken_context_tells_its_error, "broken", NULL)
@@ -542,6 +621,9 @@ int main(int argc, char **argv)
 		CM_PLAY_TEST(an_epoch_survives_the_context_it_waits_for),
 		CM_PLAY_TEST(contexts_come_and_go_beside_others),
 		CM_PLAY_TEST(work_of_a_peer_holds_a_block_back),
+		CM_PLAY_TEST(memory_is_reached_by_who_was_let_in_before),
+		CM_PLAY_TEST(a_capture_keeps_no_peer_out),
+		CM_PLAY_TEST(pages_stay_open_to_a_peer),
 		CM_PLAY_TEST(a_copy_between_devices_is_safe),
 		CM_PLAY_TEST(a_free_without_a_context_is_refused),
 		CM_PLAY_TEST(a_broken_context_tells_its_error),
