@@ -538,17 +538,24 @@ static void note_open_to(CUcontext ctx, CUdevice device)
 	cm_lock_release(&lock);
 }
 
-/* The current context was given access to the peer's memory. Pages want access of their own, those that
- * the heap has and is to get. */
-static void open_pages(CUcontext peer, CUdevice device)
+/*
+ * The current context was given access to the peer's memory, for which the program hears success. Pages
+ * want access of their own, those that the heap has and is to get. Where the driver refuses that, the
+ * program hears so and has no access, as on cards that can't: it has another way then, and a kernel
+ * that touches a closed page has none.
+ */
+static CUresult open_pages(CUcontext peer, CUdevice device)
 {
 	struct cm_cache *cache;
+	int err;
 
 	note_open_to(peer, device);
 	/* After the note: who makes cache or heap meanwhile finds it. */
 	cache = cm_process_cache_if_made();
-	if (cache)
-		(void)cm_cache_open_to(cache, (uintptr_t)peer, UINT64_C(1) << device);
+	err = cache ? cm_cache_open_to(cache, (uintptr_t)peer, UINT64_C(1) << device) : 0;
+	if (err)
+		(void)cm_real.cuCtxDisablePeerAccess(peer);
+	return (CUresult)err;
 }
 
 CUresult cm_wrap_cuCtxEnablePeerAccess(CUcontext peer, unsigned int flags)
@@ -566,7 +573,7 @@ CUresult cm_wrap_cuCtxEnablePeerAccess(CUcontext peer, unsigned int flags)
 	res = cm_real.cuCtxEnablePeerAccess(peer, flags);
 	if (res == CUDA_SUCCESS && cm_real.cuCtxGetDevice(&device) == CUDA_SUCCESS &&
 	    device < CM_DEVICES_MAX)
-		open_pages(peer, device);
+		res = open_pages(peer, device);
 	cm_hook_leave();
 	return res;
 }

@@ -378,6 +378,22 @@ static bool is_open_to(CUdevice device, CUdeviceptr addr)
 	return flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
 }
 
+/* What is said under a program that has no need to know of pages. */
+static void play_closed_pages(void)
+{
+	CUcontext first = cm_open(0), second = cm_open(1);
+	CUdeviceptr block;
+
+	OK(cuCtxSetCurrent(first));
+	block = cm_get(30 * MIB);
+	OK(cuCtxSetCurrent(second));
+	CM_MUST(!cudasim_fail("cuMemSetAccess", 3, CUDA_ERROR_OUT_OF_MEMORY));
+	CM_MUST(cuCtxEnablePeerAccess(first, 0) == CUDA_ERROR_OUT_OF_MEMORY);
+	CM_MUST(cuCtxDisablePeerAccess(first) == CUDA_ERROR_PEER_ACCESS_NOT_ENABLED);
+	OK(cuCtxEnablePeerAccess(first, 0));
+	CM_MUST(is_open_to(1, block) && is_open_to(1, block + 30 * MIB - 1));
+}
+
 /* Pages are left as they are: work that was submitted before may be on its way. */
 static void play_pages_stay_open(void)
 {
@@ -556,6 +572,7 @@ static const struct cm_role roles[] = {
 	{"peers", play_peers},
 	{"peers_first", play_peers_first},
 	{"peers_in_a_capture", play_peers_in_a_capture},
+	{"closed_pages", play_closed_pages},
 	{"pages_stay_open", play_pages_stay_open},
 	{"peer_copy", play_peer_copy},
 	{"broken", play_broken},
@@ -579,6 +596,8 @@ CM_PLAY_EVERYWHERE(contexts_come_and_go_beside_others, "coming_and_going", "CUDA
 CM_PLAY(work_of_a_peer_holds_a_block_back, "peers", "", "CUDASIM=devices:2")
 CM_PLAY_EVERYWHERE(memory_is_reached_by_who_was_let_in_before, "peers_first", "CUDASIM=devices:2")
 CM_PLAY_EVERYWHERE(a_capture_keeps_no_peer_out, "peers_in_a_capture", "CUDASIM=devices:2")
+CM_PLAY(a_page_that_stays_closed_is_heard_of, "closed_pages", "expandable_segments:True",
+	"CUDASIM=devices:2")
 CM_PLAY(pages_stay_open_to_a_peer, "pages_stay_open", "expandable_segments:True",
 	"CUDASIM=devices:2")
 CM_PLAY_EVERYWHERE(a_copy_between_devices_is_safe, "peer_copy", "CUDASIM=devices:2")
@@ -623,6 +642,7 @@ int main(int argc, char **argv)
 		CM_PLAY_TEST(work_of_a_peer_holds_a_block_back),
 		CM_PLAY_TEST(memory_is_reached_by_who_was_let_in_before),
 		CM_PLAY_TEST(a_capture_keeps_no_peer_out),
+		CM_PLAY_TEST(a_page_that_stays_closed_is_heard_of),
 		CM_PLAY_TEST(pages_stay_open_to_a_peer),
 		CM_PLAY_TEST(a_copy_between_devices_is_safe),
 		CM_PLAY_TEST(a_free_without_a_context_is_refused),
