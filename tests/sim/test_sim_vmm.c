@@ -25,11 +25,17 @@ static CUmemGenericAllocationHandle create(size_t bytes)
 	return handle;
 }
 
-static CUresult grant(CUdeviceptr addr, size_t bytes, CUmemAccess_flags flags)
+static CUresult grant_to(CUdevice device, CUdeviceptr addr, size_t bytes, CUmemAccess_flags flags)
 {
-	const CUmemAccessDesc access = {.location = ON_DEVICE.location, .flags = flags};
+	const CUmemAccessDesc access = {
+		.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device}, .flags = flags};
 
 	return cuMemSetAccess(addr, bytes, &access, 1);
+}
+
+static CUresult grant(CUdeviceptr addr, size_t bytes, CUmemAccess_flags flags)
+{
+	return grant_to(0, addr, bytes, flags);
 }
 
 static void everything_comes_in_whole_grains(void **state)
@@ -177,6 +183,34 @@ static void unmapping_under_work_is_an_error_of_the_program(void **state)
 	assert_error(cuCtxSynchronize(), CUDA_ERROR_ILLEGAL_ADDRESS);
 }
 
+/* Peer access is to what cuMemAlloc gives; every page has access of its own. */
+static void a_device_reaches_the_pages_that_are_open_to_it(void **state)
+{
+	CUdeviceptr addr = reserve(2 * GRAIN), across = addr + GRAIN - 4;
+	CUmemGenericAllocationHandle first = create(GRAIN), second = create(GRAIN);
+	void *params[] = {&across};
+	CUfunction kernel;
+	CUcontext owner, other;
+
+	(void)state;
+	assert_ok(cuCtxGetCurrent(&owner));
+	assert_ok(cuMemMap(addr, GRAIN, 0, first, 0));
+	assert_ok(cuMemMap(addr + GRAIN, GRAIN, 0, second, 0));
+	assert_ok(grant(addr, 2 * GRAIN, CU_MEM_ACCESS_FLAGS_PROT_READWRITE));
+	assert_ok(grant_to(1, addr, GRAIN, CU_MEM_ACCESS_FLAGS_PROT_READWRITE));
+	assert_ok(grant_to(1, addr + GRAIN, GRAIN, CU_MEM_ACCESS_FLAGS_PROT_READWRITE));
+	assert_ok(cuCtxCreate(&other, NULL, 0, 1));
+	assert_ok(cuCtxEnablePeerAccess(owner, 0));
+	kernel = load_kernel("cudasim-module\nkernel k\n params ptr\n writes p0 8\nend\n", "k");
+	launch(kernel, NULL, params);
+	assert_ok(cuCtxSynchronize());
+	assert_ok(grant_to(1, addr + GRAIN, GRAIN, CU_MEM_ACCESS_FLAGS_PROT_READ));
+	launch(kernel, NULL, params);
+	assert_error(cuCtxSynchronize(), CUDA_ERROR_ILLEGAL_ADDRESS);
+	assert_ok(cuCtxDestroy(other));
+	assert_ok(cuCtxSetCurrent(owner));
+}
+
 static void a_mapping_and_its_range_are_told_apart(void **state)
 {
 	CUdeviceptr addr = reserve(4 * GRAIN);
@@ -205,9 +239,10 @@ int main(void)
 		with_context(access_is_given_to_whole_mappings),
 		with_context(work_crosses_neighbours_but_not_holes),
 		with_context(unmapping_under_work_is_an_error_of_the_program),
+		with_context(a_device_reaches_the_pages_that_are_open_to_it),
 		with_context(a_mapping_and_its_range_are_told_apart),
 	};
 
-	setenv("CUDASIM", "memory:512M", 1);
+	setenv("CUDASIM", "memory:512M,devices:2", 1);
 	return cmocka_run_group_tests_name("sim_vmm", tests, NULL, NULL);
 }

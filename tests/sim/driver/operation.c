@@ -142,10 +142,18 @@ bool sim_op_is_possible(const struct sim_op *op)
 /* Copies between devices find their way without peer access; kernels do not. */
 static bool is_reachable(const struct sim_touch *touch, void *ctx)
 {
-	const struct sim_mem *mem = sim_mem_find(touch->addr);
+	const struct sim_mem *mem;
+	uint64_t at;
 
-	return mem && sim_mem_is_live(touch->addr, touch->bytes, touch->write) &&
-	       sim_ctx_can_reach(ctx, mem);
+	if (!is_live(touch, NULL))
+		return false;
+	for (at = touch->addr; at == touch->addr || at < touch->addr + touch->bytes;
+	     at = mem->base + mem->bytes) {
+		mem = sim_mem_find(at);
+		if (!mem || !sim_ctx_can_reach(ctx, mem, touch->write))
+			return false;
+	}
+	return true;
 }
 
 CUresult sim_op_run(struct sim_op *op, struct sim_ctx *ctx)

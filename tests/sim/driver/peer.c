@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Access of devices to each other's memory: of a context to all that another one allocated. */
+/* Access of devices to each other's memory: of a context to all that another one allocated. Mapped
+ * pages are no context's: there each device has access of its own. */
 #include "context.h"
 #include "memory.h"
 #include "plan.h"
+#include "vmm.h"
 
 CUresult sim_cuDeviceCanAccessPeer(int *canAccessPeer, CUdevice dev, CUdevice peerDev)
 {
@@ -49,8 +51,10 @@ static bool is_gone(const struct sim_current *peer)
 	return !sim_object_is(peer->ctx, SIM_CONTEXT) || peer->ctx->object.id != peer->id;
 }
 
-bool sim_ctx_can_reach(struct sim_ctx *ctx, const struct sim_mem *mem)
+bool sim_ctx_can_reach(struct sim_ctx *ctx, const struct sim_mem *mem, bool write)
 {
+	if (mem->kind == SIM_MEM_MAPPED)
+		return sim_vmm_is_open_to(mem, ctx->device->ordinal, write);
 	return !mem->ctx || mem->ctx->device == ctx->device || !sim_mem_is_on_device(mem) ||
 	       find_peer(ctx, mem->ctx);
 }

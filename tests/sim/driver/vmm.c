@@ -27,6 +27,13 @@ bool sim_vmm_is_open(const struct sim_mem *mapped, bool write)
 	return (write ? mapping->writable : mapping->readable) != 0;
 }
 
+bool sim_vmm_is_open_to(const struct sim_mem *mapped, CUdevice device, bool write)
+{
+	const struct sim_mapping *mapping = mapped->extra;
+
+	return (write ? mapping->writable : mapping->readable) >> device & 1;
+}
+
 uint64_t sim_vmm_handle_types(const struct sim_mem *mem)
 {
 	const struct sim_mapping *mapping = mem->kind == SIM_MEM_MAPPED ? mem->extra : NULL;

@@ -36,6 +36,8 @@ struct sim_mapping {
 const struct sim_mem *sim_vmm_range_of(const struct sim_mem *mapped);
 /* Some device may read, or write, the mapping. */
 bool sim_vmm_is_open(const struct sim_mem *mapped, bool write);
+/* This one may. */
+bool sim_vmm_is_open_to(const struct sim_mem *mapped, CUdevice device, bool write);
 /* CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES. */
 uint64_t sim_vmm_handle_types(const struct sim_mem *mem);
 
