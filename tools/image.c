@@ -17,9 +17,10 @@
 
 #define STILL_TRIES 3
 #define HOLD_TRIES  5
-/* Rows that may come between the size of a table being known and its copy. */
-#define MORE_ROWS 4096
-#define TEN_MS    UINT64_C(10000000)
+/* Rows that may come between the size of a table being known and its copy; more of them at each try. */
+#define MORE_ROWS  4096
+#define ROOM_TRIES 3
+#define TEN_MS     UINT64_C(10000000)
 
 static const size_t row_bytes[CM_TABLE_COUNT] = {
 	[CM_TABLE_OPTION] = sizeof(struct cm_option_row),
@@ -73,12 +74,13 @@ struct copy {
 
 static int make_room(struct copy *copy, enum cm_table table, uint32_t more)
 {
-	const uint32_t rows = copy->reader->header.table[table].rows;
-	const uint64_t bytes = ((uint64_t)rows + more) * row_bytes[table];
+	const struct cm_table_row *row = &copy->reader->header.table[table];
+	const uint32_t rows = more < row->capacity - row->rows ? row->rows + more : row->capacity;
+	const uint64_t bytes = (uint64_t)rows * row_bytes[table];
 
 	free(copy->image->table[table].rows);
 	copy->image->table[table].rows = bytes ? malloc(bytes) : NULL;
-	copy->room[table] = bytes ? rows + more : 0;
+	copy->room[table] = rows;
 	if (bytes && !copy->image->table[table].rows)
 		return -ENOMEM;
 	/* Touched now, not while somebody waits. */
@@ -155,13 +157,15 @@ static uint32_t read_mapped(struct copy *copy, enum cm_table table, uint32_t row
 	return copy_mapped(to, mapped->from, (size_t)rows * row_bytes[table]) ? rows : 0;
 }
 
+/* -EAGAIN: it has outgrown the room that was made. */
 static int read_table(struct copy *copy, enum cm_table table)
 {
 	struct cm_image_table *to = &copy->image->table[table];
-	uint32_t rows = copy->reader->header.table[table].rows, done;
+	const uint32_t rows = copy->reader->header.table[table].rows;
+	uint32_t done;
 
 	if (rows > copy->room[table])
-		rows = copy->room[table];
+		return -EAGAIN;
 	to->count = rows;
 	done = read_mapped(copy, table, rows, to->rows);
 	if (done == rows)
@@ -255,26 +259,24 @@ static int read_held(struct copy *copy, uint64_t timeout_ns)
 	return 1;
 }
 
-static int make_core_room(struct copy *copy)
+static int make_core_room(struct copy *copy, uint32_t more)
 {
 	size_t i;
 	int err = cm_reader_refresh(copy->reader);
 
 	for (i = 0; i < COUNT_OF(core) && !err; i++)
-		err = make_room(copy, core[i], MORE_ROWS);
+		err = make_room(copy, core[i], more);
 	for (i = 0; i < COUNT_OF(rings) && !err; i++)
 		err = make_room(copy, rings[i], 1);
 	return err;
 }
 
-static int take_core(struct copy *copy, uint64_t timeout_ns)
+/* -EAGAIN: a table has outgrown its room. */
+static int try_core(struct copy *copy, uint64_t timeout_ns)
 {
 	struct cm_saved *saved = &copy->image->saved;
 	int err, i;
 
-	err = make_core_room(copy);
-	if (err)
-		return err;
 	saved->moment = CM_MOMENT_HELD;
 	if (saved->life == CM_LIFE_RUNNING) {
 		map_blocks(copy);
@@ -291,6 +293,22 @@ static int take_core(struct copy *copy, uint64_t timeout_ns)
 	saved->moment = CM_MOMENT_TORN;
 	read_core(copy);
 	return copy->err;
+}
+
+static int take_core(struct copy *copy, uint64_t timeout_ns)
+{
+	uint32_t more = MORE_ROWS;
+	int tries, err = -EAGAIN;
+
+	for (tries = 0; tries < ROOM_TRIES && err == -EAGAIN; tries++) {
+		err = make_core_room(copy, more);
+		if (!err)
+			err = try_core(copy, timeout_ns);
+		unmap_blocks(copy);
+		/* The last room is for any table that there can be: it ends at the capacity. */
+		more <<= 8;
+	}
+	return err;
 }
 
 /*
@@ -320,8 +338,13 @@ static int take_rings(struct copy *copy)
 	uint32_t i;
 	int err = 0;
 
-	for (i = 0; i < COUNT_OF(rings) && !err; i++)
-		err = read_table(copy, rings[i]);
+	for (i = 0; i < COUNT_OF(rings) && !err; i++) {
+		/* A device may have got its ring after the room was made. */
+		if (copy->reader->header.table[rings[i]].rows > copy->room[rings[i]])
+			err = make_room(copy, rings[i], 0);
+		if (!err)
+			err = read_table(copy, rings[i]);
+	}
 	for (i = 0; i < image->table[CM_TABLE_DEVICE].count && !err; i++) {
 		err = cm_reader_read(copy->reader, CM_TABLE_DEVICE, i, 1, &now, sizeof(now));
 		if (!err)
@@ -407,7 +430,6 @@ int cm_image_take(struct cm_reader *reader, uint64_t timeout_ns, struct cm_image
 	memset(copy.image, 0, sizeof(*copy.image));
 	copy.image->saved.life = (uint32_t)cm_reader_life(reader);
 	err = take_core(&copy, timeout_ns);
-	unmap_blocks(&copy);
 	if (!err)
 		err = take_rest(&copy);
 	if (err)

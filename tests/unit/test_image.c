@@ -11,14 +11,33 @@
 #include "stats/region.h"
 #include "tests/unit/cmocka_all.h"
 
-#define BLOCKS 20000u
-#define SECOND UINT64_C(1000000000)
+#define BLOCKS   20000u
+#define MANY     (BLOCKS + 100000u) /* more than there is room for at first */
+#define SECOND   UINT64_C(1000000000)
+#define RING_ROW 4u
 
 struct fixture {
 	char dir[32];
 	struct cm_region *region;
 	struct cm_reader *reader;
 };
+
+/* Called before the header is read for the nth time, as by a process that works meanwhile. */
+static struct {
+	struct cm_region *region;
+	void (*work)(struct cm_region *region);
+	int left;
+} meanwhile;
+
+int __real_cm_reader_refresh(struct cm_reader *reader);
+int __wrap_cm_reader_refresh(struct cm_reader *reader);
+
+int __wrap_cm_reader_refresh(struct cm_reader *reader)
+{
+	if (meanwhile.left && !--meanwhile.left)
+		meanwhile.work(meanwhile.region);
+	return __real_cm_reader_refresh(reader);
+}
 
 static int setup(void **state)
 {
@@ -75,6 +94,56 @@ static void a_copy_has_every_row(void **state)
 	cm_image_free(image);
 }
 
+static void add_many_blocks(struct cm_region *region)
+{
+	assert_int_equal(cm_region_commit(region, CM_TABLE_BLOCK, MANY), 0);
+	((struct cm_block *)cm_region_row(region, CM_TABLE_BLOCK, MANY - 1))->addr = 78;
+}
+
+static void a_table_that_outgrows_its_room_gets_more(void **state)
+{
+	struct fixture *f = *state;
+	char why[CM_READER_WHY_BYTES];
+	const struct cm_image_table *table;
+	struct cm_image *image;
+
+	meanwhile.region = f->region;
+	meanwhile.work = add_many_blocks;
+	meanwhile.left = 2;
+	assert_int_equal(cm_image_take(f->reader, SECOND, &image, why), 0);
+	table = &image->table[CM_TABLE_BLOCK];
+	assert_int_equal(image->saved.moment, CM_MOMENT_STILL);
+	assert_int_equal(table->count, image->header.table[CM_TABLE_BLOCK].rows);
+	assert_true(table->count >= MANY);
+	assert_int_equal(((const struct cm_block *)table->rows)[MANY - 1].addr, 78);
+	cm_image_free(image);
+}
+
+static void begin_ring(struct cm_region *region)
+{
+	assert_int_equal(cm_region_commit(region, CM_TABLE_EVENT,
+					  region->header->table[CM_TABLE_EVENT].ring),
+			 0);
+	((struct cm_event *)cm_region_row(region, CM_TABLE_EVENT, RING_ROW))->number = RING_ROW + 1;
+}
+
+static void a_ring_that_began_meanwhile_is_copied(void **state)
+{
+	struct fixture *f = *state;
+	char why[CM_READER_WHY_BYTES];
+	const struct cm_image_table *table;
+	struct cm_image *image;
+
+	meanwhile.region = f->region;
+	meanwhile.work = begin_ring;
+	meanwhile.left = 3;
+	assert_int_equal(cm_image_take(f->reader, SECOND, &image, why), 0);
+	table = &image->table[CM_TABLE_EVENT];
+	assert_true(table->count >= image->header.table[CM_TABLE_EVENT].ring);
+	assert_int_equal(((const struct cm_event *)table->rows)[RING_ROW].number, RING_ROW + 1);
+	cm_image_free(image);
+}
+
 static void a_file_that_shrinks_is_an_error_and_no_signal(void **state)
 {
 	struct fixture *f = *state;
@@ -92,6 +161,8 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(a_copy_has_every_row),
+		TEST(a_table_that_outgrows_its_room_gets_more),
+		TEST(a_ring_that_began_meanwhile_is_copied),
 		TEST(a_file_that_shrinks_is_an_error_and_no_signal),
 	};
 
