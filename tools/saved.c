@@ -63,7 +63,16 @@ struct writer {
 	ZSTD_CCtx *zstd;
 	void *buffer;
 	size_t room;
+	uint64_t bytes; /* that went into the file */
 };
+
+static int put_plain(struct writer *writer, const void *bytes, size_t count)
+{
+	if (count && fwrite(bytes, 1, count, writer->file) != count)
+		return -EIO;
+	writer->bytes += count;
+	return 0;
+}
 
 static int put(struct writer *writer, const void *bytes, size_t count, ZSTD_EndDirective end)
 {
@@ -76,7 +85,7 @@ static int put(struct writer *writer, const void *bytes, size_t count, ZSTD_EndD
 		left = ZSTD_compressStream2(writer->zstd, &out, &in, end);
 		if (ZSTD_isError(left))
 			return -ENOMEM;
-		if (out.pos && fwrite(out.dst, 1, out.pos, writer->file) != out.pos)
+		if (put_plain(writer, out.dst, out.pos))
 			return -EIO;
 	} while (in.pos < in.size || (end == ZSTD_e_end && left));
 	return 0;
@@ -99,20 +108,16 @@ static int put_image(struct writer *writer, const struct cm_image *image,
 	return err ? err : put(writer, NULL, 0, ZSTD_e_end);
 }
 
-/* The header again, now that the length of the file is known; a pipe keeps the 0. */
-static int put_length(FILE *file, struct cm_saved_header *top)
+/* The header again, now that the length of the file is known. */
+static int put_length(struct writer *writer, struct cm_saved_header *top)
 {
-	const long end = ftell(file);
-
-	if (end <= 0 || fseek(file, 0, SEEK_SET))
-		return 0;
-	top->file_bytes = (uint64_t)end;
-	if (fwrite(top, sizeof(*top), 1, file) != 1 || fseek(file, 0, SEEK_END))
+	top->file_bytes = writer->bytes;
+	if (fseek(writer->file, 0, SEEK_SET) || fwrite(top, sizeof(*top), 1, writer->file) != 1)
 		return -EIO;
 	return 0;
 }
 
-int cm_saved_write(const struct cm_image *image, FILE *file)
+int cm_saved_write(const struct cm_image *image, FILE *file, bool own, int64_t *ret_bytes)
 {
 	struct cm_saved_header top = {
 		.magic = CM_SAVED_MAGIC, .version = CM_SAVED_VERSION, .header_bytes = sizeof(top)};
@@ -130,11 +135,13 @@ int cm_saved_write(const struct cm_image *image, FILE *file)
 	(void)ZSTD_CCtx_setParameter(writer.zstd, ZSTD_c_compressionLevel, LEVEL);
 	(void)ZSTD_CCtx_setParameter(writer.zstd, ZSTD_c_checksumFlag, 1);
 	(void)ZSTD_CCtx_setPledgedSrcSize(writer.zstd, header->file_bytes);
-	err = fwrite(&top, sizeof(top), 1, file) == 1 ? 0 : -EIO;
+	err = put_plain(&writer, &top, sizeof(top));
 	if (!err)
 		err = put_image(&writer, image, header);
+	if (!err && own)
+		err = put_length(&writer, &top);
 	if (!err)
-		err = put_length(file, &top);
+		*ret_bytes = (int64_t)writer.bytes;
 out:
 	free(writer.buffer);
 	(void)ZSTD_freeCCtx(writer.zstd);
@@ -192,10 +199,12 @@ out:
 	return err;
 }
 #else
-int cm_saved_write(const struct cm_image *image, FILE *file)
+int cm_saved_write(const struct cm_image *image, FILE *file, bool own, int64_t *ret_bytes)
 {
 	(void)image;
 	(void)file;
+	(void)own;
+	(void)ret_bytes;
 	return -ENOSYS;
 }
 

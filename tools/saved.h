@@ -21,7 +21,7 @@ struct cm_saved_header {
 	uint32_t version;      /* CM_SAVED_VERSION */
 	uint32_t header_bytes; /* where the compressed region begins */
 	uint64_t image_bytes;  /* of the region */
-	uint64_t file_bytes;   /* of this file */
+	uint64_t file_bytes;   /* of this file; 0: written to what others write to as well */
 	uint64_t reserved[4];
 };
 
@@ -30,8 +30,12 @@ struct cm_saved_header {
 	"\x93"         \
 	"cudam\r\n"
 
-/* Writes the image. 0; -ENOMEM, -EIO; -ENOSYS: this build has no zstd. */
-int cm_saved_write(const struct cm_image *image, FILE *file);
+/*
+ * Writes the image, from where the file stands; *ret_bytes is how much that was. `own`: the file is
+ * empty and nobody else's, so that its beginning can be written again with its length. 0; -ENOMEM,
+ * -EIO; -ENOSYS: this build has no zstd.
+ */
+int cm_saved_write(const struct cm_image *image, FILE *file, bool own, int64_t *ret_bytes);
 
 /*
  * Opens a region file or a saved one, whatever is at `path`. Results as cm_reader_open; beside them

@@ -113,8 +113,8 @@ int cm_save(const struct cm_image *image, const char *path, bool force, int64_t 
 	exit = cm_output_open(&output, path, 0666, force);
 	if (exit)
 		return exit;
-	err = cm_saved_write(image, output.file);
-	*ret_bytes = ftell(output.file);
+	/* What has no path here is standard output, a pipe or a device. */
+	err = cm_saved_write(image, output.file, output.path != NULL, ret_bytes);
 	/* What could not be written is told of when it is closed. */
 	if (err && err != -EIO) {
 		(void)cm_output_close(&output, false);

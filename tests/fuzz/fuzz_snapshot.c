@@ -190,6 +190,7 @@ static void write_one(const struct cm_source *source, unsigned way)
 	struct cm_plot_report report;
 	char *text = NULL;
 	size_t bytes = 0, formats = 0;
+	int64_t written;
 	FILE *file = open_memstream(&text, &bytes);
 
 	MUST(file);
@@ -201,7 +202,7 @@ static void write_one(const struct cm_source *source, unsigned way)
 	else if (way < formats + CM_PLOT_COUNT)
 		(void)cm_plot_write(source, (enum cm_plot)(way - formats), file, &report);
 	else
-		(void)cm_saved_write(source->image, file);
+		(void)cm_saved_write(source->image, file, true, &written);
 	(void)fclose(file);
 	free(text);
 }

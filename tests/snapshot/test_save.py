@@ -331,6 +331,23 @@ def a_pipe_takes_a_snapshot(kit_):
     assert kit_.export('csv', path) == kit_.export('csv')
 
 
+def what_is_appended_to_stays_as_it_is(kit_):
+    """Standard output may have begun before us; what it has is not ours to write over."""
+    path = kit_.folder / 'appended'
+    for flags in (os.O_APPEND, 0):
+        path.write_bytes(b'before\n')
+        to = os.open(path, os.O_WRONLY | flags)
+        os.lseek(to, 0, os.SEEK_END)
+        run = subprocess.run([kit_.tool, 'snapshot', '--region', kit_.region, '--json', '-O', '-'],
+                             stdout=to, stderr=subprocess.PIPE, check=False)
+        os.close(to)
+        assert run.returncode == 0, run
+        data = path.read_bytes()
+        assert data[:7] == b'before\n' and json.loads(run.stderr)['file_bytes'] == len(data) - 7
+        (kit_.folder / 'behind.cudamem').write_bytes(data[7:])
+        assert kit_.export('csv', './behind.cudamem') == kit_.export('csv')
+
+
 if __name__ == '__main__':
     sys.exit(kit.with_kit([
         a_live_process_is_saved_with_names, a_busy_process_stands_still_for_a_moment,
@@ -342,4 +359,4 @@ if __name__ == '__main__':
         files_that_are_not_right_are_refused_in_one_line, what_no_memory_holds_is_not_unpacked,
         a_full_disk_leaves_nothing_behind,
         what_stands_there_stays_unless_forced, a_process_that_is_not_there_is_told,
-        a_pipe_takes_a_snapshot]))
+        a_pipe_takes_a_snapshot, what_is_appended_to_stays_as_it_is]))
