@@ -252,11 +252,14 @@ static int collect_pattern(const struct cm_options *options, const char *pattern
 	return 0;
 }
 
-/* A path, or a saved snapshot beside us; anything else is a pid or a part of a command line. */
-static bool is_file(const char *target)
+/* An argument that is a path, or a saved snapshot beside us. Any other, and what -p has, is a pid or a
+ * part of a command line. */
+static bool is_file(const struct cm_options *options, const char *target)
 {
 	const size_t length = strlen(target), suffix = strlen(CM_SAVED_SUFFIX);
 
+	if (target == options->pid)
+		return false;
 	return strchr(target, '/') ||
 	       (length > suffix && !strcmp(target + length - suffix, CM_SAVED_SUFFIX));
 }
@@ -271,7 +274,7 @@ int cm_collect(const struct cm_options *options, const char *target,
 
 	if (options->region)
 		err = open_file(options->region, &all);
-	else if (target && is_file(target))
+	else if (target && is_file(options, target))
 		err = open_file(target, &all);
 	else if (target && !cm_number_parse(target, INT32_MAX, &pid))
 		err = collect_pid(options, target, (pid_t)pid, &gathering);

@@ -39,7 +39,8 @@ bool cm_process_is_dead(const struct cm_process *process);
 
 /*
  * Every process with a region that `target` means: digits a pid, other text a part of the command
- * line, NULL all. --region and --dir are followed. Unreadable regions are among them.
+ * line, NULL all; an argument (not what -p has) that is a path or ends in .cudamem is a file.
+ * --region and --dir are followed. Unreadable regions are among them.
  * 0, or an exit code after a complaint: nothing to be found is one only where a target was named.
  */
 int cm_collect(const struct cm_options *options, const char *target,

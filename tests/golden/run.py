@@ -53,6 +53,8 @@ CASES = [
     ('ls-none', 'ls --dir {none}'),
     ('ls-none-json', 'ls --dir {none} --json'),
     ('ls-pattern', 'ls --dir {good} -p config -o PID,GPU'),
+    ('ls-pattern-slash', 'ls --dir {good} -p ./train -o PID,GPU'),
+    ('ls-pattern-suffix', 'ls --dir {good} -p .cudamem -o PID,GPU'),
     ('ls-pattern-none', 'ls --dir {good} -p solver'),
     ('ls-device', 'ls --dir {good} -d 1 -o PID,GPU,ALLOC'),
     ('ls-device-uuid', 'ls --dir {good} -d GPU-00010203 -o PID,GPU,ALLOC'),
