@@ -114,6 +114,7 @@ struct hand {
 
 static struct {
 	struct proof_run run;
+	size_t end; /* of the operations that are played */
 	struct context context[PROOF_CONTEXTS];
 	struct slot slot[PROOF_SLOTS];
 	struct graph graph[PROOF_GRAPHS + PROOF_THREADS];
@@ -1272,14 +1273,19 @@ static void fold_contexts(const struct proof_op *op, uint64_t *arg)
 	}
 }
 
+static const struct proof_op *op_at(size_t i)
+{
+	return &play.run.ops[i % play.run.count];
+}
+
 static void perform(struct hand *hand, size_t i)
 {
 	uint64_t arg[PROOF_ARGS];
 
 	hand->op = i;
 	enter(hand);
-	fold_contexts(&play.run.ops[i], arg);
-	operations[play.run.ops[i].kind](hand, arg);
+	fold_contexts(op_at(i), arg);
+	operations[op_at(i)->kind](hand, arg);
 	hand->done++;
 }
 
@@ -1292,7 +1298,7 @@ static void take_baton(const struct hand *hand)
 /* To whom the operation belongs; behind the last one, the threads end in turn. */
 static void pass_baton(size_t i)
 {
-	size_t to = i < play.run.count ? play.run.ops[i].thread : i - play.run.count;
+	size_t to = i < play.end ? op_at(i)->thread : i - play.end;
 
 	if (to < PROOF_THREADS)
 		(void)sem_post(&baton[to]);
@@ -1300,7 +1306,7 @@ static void pass_baton(size_t i)
 
 static size_t next_of(uint8_t thread, size_t i)
 {
-	while (i < play.run.count && play.run.ops[i].thread != thread)
+	while (i < play.end && op_at(i)->thread != thread)
 		i++;
 	return i;
 }
@@ -1310,13 +1316,12 @@ static void *live(void *arg)
 	struct hand *hand = arg;
 	size_t i = next_of(hand->number, 0);
 
-	while (i < play.run.count) {
+	while (i < play.end) {
 		if (!play.run.free_running)
 			take_baton(hand);
 		do
 			perform(hand, i++);
-		while (!play.run.free_running && i < play.run.count &&
-		       play.run.ops[i].thread == hand->number);
+		while (!play.run.free_running && i < play.end && op_at(i)->thread == hand->number);
 		if (!play.run.free_running)
 			pass_baton(i);
 		i = next_of(hand->number, i);
@@ -1326,7 +1331,7 @@ static void *live(void *arg)
 		take_baton(hand);
 	end_captures(hand, false);
 	if (!play.run.free_running)
-		pass_baton(play.run.count + hand->number + 1u);
+		pass_baton(play.end + hand->number + 1u);
 	return NULL;
 }
 
@@ -1379,6 +1384,7 @@ void proof_play(const struct proof_run *run)
 	unsigned t;
 
 	play.run = *run;
+	play.end = run->endless ? SIZE_MAX : run->count;
 	read_tolerated();
 	if (run->imports && !cm_importer_start())
 		wrong(&play.hand[0], "no process");

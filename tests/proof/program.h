@@ -52,6 +52,7 @@ struct proof_run {
 	unsigned contexts; /* that are used; a barrier is only laid where there is one */
 	bool free_running; /* the threads run side by side; else each operation follows the last */
 	bool imports;      /* another process opens what is exported */
+	bool endless;      /* behind the last operation comes the first again */
 	FILE *transcript;  /* each answer that must not depend on the library; may be NULL */
 };
 

@@ -5,10 +5,13 @@
  * proof run SEED COUNT FLAGS [TRANSCRIPT]  plays what it would write down
  *
  * FLAGS: c1 to c3 the contexts that are used, f for free-running threads, i for another process that
- * opens what is exported. A written program has them in a line "flags c1f".
+ * opens what is exported, e for a program without an end. A written program has them in a line
+ * "flags c1f".
  */
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 
 #include "tests/proof/program.h"
 
@@ -29,6 +32,7 @@ static void set_flags(struct proof_run *run, const char *flags)
 		run->contexts = PROOF_CONTEXTS;
 	run->free_running = strchr(flags, 'f') != NULL;
 	run->imports = strchr(flags, 'i') != NULL;
+	run->endless = strchr(flags, 'e') != NULL;
 }
 
 static struct proof_op *make_room(size_t count)
@@ -84,6 +88,9 @@ static int play(struct proof_run *run, const char *transcript)
 		perror(transcript);
 		return 2;
 	}
+	/* It ends with whoever started it, however that happens. */
+	if (run->endless)
+		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 	proof_play(run);
 	return run->transcript && fclose(run->transcript) ? 2 : 0;
 }

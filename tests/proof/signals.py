@@ -19,18 +19,22 @@ import tempfile
 import time
 
 SECONDS = 60
-SHORT, LONG = '100000', '4000000'  # operations: more than are ever played
+LENGTH = '100000'  # operations, which are played again and again
+
+
+def read_said(process):
+    return process.stderr.read().decode()
 
 
 class Stage:
     def __init__(self, proof, library, tool, folder):
         self.proof, self.library, self.tool, self.folder = proof, library, tool, folder
 
-    def program(self, *arguments, plan='devices:2,cuEventQuery:100us'):
+    def program(self, seed, length, flags, plan='devices:2,cuEventQuery:100us'):
         environment = dict(os.environ, LD_PRELOAD=self.library, CUDASIM=plan, REGIONS='',
                            CUDAMEM_CONF=f'region_dir:{self.folder},log:off',
                            ASAN_OPTIONS='verify_asan_link_order=0:detect_leaks=0')
-        return subprocess.Popen([self.proof, 'run', *arguments], env=environment,
+        return subprocess.Popen([self.proof, 'run', seed, length, flags], env=environment,
                                 stderr=subprocess.PIPE)
 
     def region_of(self, pid):
@@ -40,7 +44,7 @@ class Stage:
     def wait_for_region(self, process):
         while not self.region_of(process.pid):
             if process.poll() is not None:
-                raise SystemExit(f'the program ended: {process.stderr.read().decode()}')
+                raise SystemExit(f'the program ended: {read_said(process)}')
             time.sleep(0)
         return self.region_of(process.pid)
 
@@ -59,10 +63,11 @@ def is_well(process):
 def kill_often(stage, kills, dice):
     """How many of the killed left something, and of how many the tool could read it."""
     left = readable = 0
-    bystander = stage.program('1', LONG, 'c1')
+    bystander = stage.program('1', LENGTH, 'c1e')
     stage.wait_for_region(bystander)
     for _ in range(kills):
-        victim = stage.program(str(dice.randrange(1000)), SHORT, dice.choice(('c1', 'c3', 'c1f')))
+        victim = stage.program(str(dice.randrange(1000)), LENGTH,
+                               dice.choice(('c1e', 'c3e', 'c1fe')))
         # From before the region is there until the program is in its stride.
         if dice.randrange(8):
             stage.wait_for_region(victim)
@@ -77,7 +82,7 @@ def kill_often(stage, kills, dice):
             left += 1
             readable += stage.tell('show', str(path)).returncode == 0
         if not is_well(bystander):
-            raise SystemExit(f'the bystander ended: {bystander.stderr.read().decode()}')
+            raise SystemExit(f'the bystander ended: {read_said(bystander)}')
     stage.tell('ls', '--all')
     bystander.kill()
     bystander.wait()
@@ -98,8 +103,12 @@ def sweep(stage):
 
 def stop_readers(stage, times, dice):
     """A tool that stands still holds nobody up."""
-    process = stage.program('2', LONG, 'c1')
+    process = stage.program('2', LENGTH, 'c1e')
     path = stage.wait_for_region(process)
+    # It has a name before it can be read.
+    while stage.tell('show', str(path)).returncode:
+        if not is_well(process):
+            raise SystemExit(f'the program ended: {read_said(process)}')
     for _ in range(times):
         arguments = dice.choice((['show', str(path)], ['reset', str(process.pid)],
                                  ['trim', str(process.pid)]))
