@@ -31,7 +31,9 @@ def start(kit_, *words, program=(PROGRAM,), conf='oom_report:off'):
 def run(kit_, *words, program, **more):
     with start(kit_, *words, program=program, **more) as process:
         out, err = process.communicate(timeout=120)
-    assert not list(pathlib.Path('/dev/shm').glob(f'cudamem-run.*/cudamem.*.{process.pid}.*'))
+    # A region bears the pid of the program, which is in what is said of it.
+    for pid in set(re.findall(r'^==(\d+)== ', err, re.MULTILINE)):
+        assert not list(pathlib.Path('/dev/shm').glob(f'cudamem-run.*/cudamem.*.{pid}.*'))
     return process.returncode, out, err
 
 
