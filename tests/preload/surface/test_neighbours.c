@@ -268,13 +268,19 @@ static void play_stopped(void)
 	end(&other, true);
 }
 
-static void be_idle_and_refuse(void)
+/* For this process alone, before it starts CUDA. */
+static void configure(const char *more)
 {
 	char conf[PATH_MAX + 64];
 
-	(void)snprintf(conf, sizeof(conf), "region_dir:%s,decay_seconds:off,neighbours:off",
-		       getenv("REGIONS"));
+	(void)snprintf(conf, sizeof(conf), "region_dir:%s,decay_seconds:off,%s", getenv("REGIONS"),
+		       more);
 	CM_MUST(!setenv("CUDAMEM_CONF", conf, 1));
+}
+
+static void be_idle_and_refuse(void)
+{
+	configure("neighbours:off");
 	be_idle_for_long();
 	CM_MUST(scalar(CM_SCALAR_neighbour_gives) == 0);
 	CM_MUST(cm_reserved() == (int64_t)(48 * MIB));
@@ -335,10 +341,16 @@ static void play_working(void)
 	fail_beside(be_idle_beside_work);
 }
 
+static void be_idle_and_give(void)
+{
+	configure("neighbours:on");
+	be_idle_for_long();
+}
+
 /* This one does not ask; the other would give. */
 static void play_not_asking(void)
 {
-	fail_beside(be_idle_for_long);
+	fail_beside(be_idle_and_give);
 	CM_MUST(scalar(CM_SCALAR_neighbour_asks) == 0);
 }
 
