@@ -8,10 +8,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "stats/books.h"
 #include "stats/reader.h"
+
+#define LOOKS 10000 /* at books that are being written, a millisecond apart */
 
 static char complaint[256];
 
@@ -122,6 +125,23 @@ static const char *compare_device(const struct cm_device_row *row, uint32_t devi
 	return NULL;
 }
 
+/* Once more while it is written: a thread of the library's own may be held up in the middle. */
+static bool read_device(struct cm_reader *reader, uint32_t device, struct cm_device_row *ret_row,
+			bool *ret_torn)
+{
+	const struct timespec moment = {.tv_nsec = 1000000};
+	int i;
+
+	for (i = 0; i < LOOKS; i++) {
+		if (cm_reader_read_device(reader, device, ret_row, ret_torn))
+			return false;
+		if (!*ret_torn)
+			break;
+		(void)nanosleep(&moment, NULL);
+	}
+	return true;
+}
+
 static const char *compare_region(struct cm_reader *reader, const struct cm_holdings *held)
 {
 	int64_t blocks = 0, bytes = 0;
@@ -131,7 +151,7 @@ static const char *compare_region(struct cm_reader *reader, const struct cm_hold
 	bool torn;
 
 	for (i = 0; i < CM_DEVICES_MAX; i++) {
-		if (cm_reader_read_device(reader, i, &row, &torn))
+		if (!read_device(reader, i, &row, &torn))
 			continue;
 		if (torn)
 			return complain("device %u is torn", i);
