@@ -15,6 +15,10 @@ from kit import Skip
 NAMES = ('chromium', 'chromium-browser', 'google-chrome', 'chrome')
 
 
+class Refused(AssertionError):
+    """What the browser answers where it can't do what it is asked."""
+
+
 class Browser:
     """One page. Use as a context manager."""
 
@@ -50,11 +54,10 @@ class Browser:
 
     def __enter__(self):
         try:
-            pages = self.ask('Target.getTargets')['targetInfos']
+            page = self.find_page()
         except EOFError:
             self.__exit__()
             raise Skip('chromium does not start here') from None
-        page = next(info['targetId'] for info in pages if info['type'] == 'page')
         self.session = self.ask('Target.attachToTarget', targetId=page, flatten=True)['sessionId']
         for domain in ('Page', 'Runtime', 'Log'):
             self.ask(f'{domain}.enable')
@@ -75,6 +78,15 @@ class Browser:
             shutil.rmtree(self.folder.name, ignore_errors=True)
         self.folder.cleanup()
 
+    def find_page(self):
+        """The first one may not be there yet when the pipes are."""
+        end = time.monotonic() + 60
+        while time.monotonic() < end:
+            for info in self.ask('Target.getTargets')['targetInfos']:
+                if info['type'] == 'page':
+                    return info['targetId']
+        raise AssertionError('the browser never had a page')
+
     def read(self):
         while b'\0' not in self.buffer:
             part = os.read(self.frm, 1 << 16)
@@ -93,7 +105,8 @@ class Browser:
         while True:
             answer = self.read()
             if answer.get('id') == self.number:
-                assert 'error' not in answer, (method, answer)
+                if 'error' in answer:
+                    raise Refused(method, answer)
                 return answer['result']
             self.note(answer)
 
@@ -120,8 +133,11 @@ class Browser:
         self.ask('Page.navigate', url=url)
         end = time.monotonic() + 60
         while time.monotonic() < end:
-            ready = self.evaluate(f'location.href === {json.dumps(url)} &&'
-                                  ' document.documentElement?.dataset.ready || ""')
+            try:
+                ready = self.evaluate(f'location.href === {json.dumps(url)} &&'
+                                      ' document.documentElement?.dataset.ready || ""')
+            except Refused:
+                continue  # between the old page and the new one there is none
             if ready:
                 assert ready == 'yes', self.complaints
                 self.settle()
