@@ -18,6 +18,7 @@ LINES = (
     (re.compile(r'(?<![\w.>])/(?:home|root|work|Users|mnt)/'), 'a path of one machine'),
     (re.compile(r'pypi\.org|python[h]osted|deb\.debian\.org'), 'the name of a package host'),
     (re.compile(r'(?<!\w)skip\(\);'), 'skip(), where cm_skip(reason) is meant'),
+    (re.compile(r'^(?:dev|clean root): '), 'what a command said of its work'),
     (re.compile(r'\bTO[D]O\b|\bFI[X]ME\b(?!: #\d)'), 'work left undone'),
 )
 # Strings, characters and block comments come first, so that what they hold is no comment.
