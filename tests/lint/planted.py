@@ -8,6 +8,7 @@ So does the count of the tests: it is what tells a good run from a bad one.
 import pathlib
 import sys
 
+import dev
 import layers
 import text
 import transparency
@@ -103,6 +104,10 @@ def main():
             complaints.append(f'{rule.__name__}: overlooks {fault!r} in {path}')
         for line, what in rule.complaints_of(path, top + fair):
             complaints.append(f'{rule.__name__}: takes {fair!r} in {path}:{line} for {what}')
+    for clean, wanted in (('build', 1), ('build build-b', 0)):
+        script = f'configure build-b -Dx\nverb_clean()\n{{\n\trm -rf {clean}\n}}\n'
+        if len(list(dev.complaints_of(script))) != wanted:
+            complaints.append(f'dev: takes {clean!r} for what is to be removed')
     if not list(text.complaints_of(pathlib.Path('stats/a.c'), 'int a;\n')):
         complaints.append('text: overlooks a missing SPDX line')
     return tree.report(complaints)
