@@ -7,7 +7,12 @@ set -eu
 build=$1 seconds=$2
 shift 2
 here=$(dirname "$0")
-[ $# -gt 0 ] || set -- $(cd "$here" && ls fuzz_*.c | sed 's/^fuzz_\(.*\)\.c$/\1/')
+if [ $# -eq 0 ]; then
+	for source in "$here"/fuzz_*.c; do
+		target=$(basename "$source" .c)
+		set -- "$@" "${target#fuzz_}"
+	done
+fi
 
 for target; do
 	found=$build/corpus/$target crashes=$build/crashes/$target

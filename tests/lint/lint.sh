@@ -41,8 +41,7 @@ tidy()
 
 shell()
 {
-	shellcheck dev .ci/run tests/clean_root.sh tests/coverage.sh tests/lint/lint.sh \
-		tests/proof/long.sh
+	python3 tests/lint/tree.py .sh | xargs -0 shellcheck dev .ci/run
 }
 
 check_c()
