@@ -32,6 +32,7 @@ CASES = (
     (text, 'stats/a.c', 'int\u00a0a;\n', 'int a;\n'),
     (text, 'docs/a.md', 'see /ho' + 'me/me/notes\n', 'see /usr/local/cuda\n'),
     (text, 'docs/a.md', 'from py' + 'pi.org\n', 'from a package index\n'),
+    (text, 'docs/a.md', 'a Py' + 'PI package\n', 'a Python package\n'),
     (text, 'docs/a.md', 'dev' + ': installing\n', 'see `dev: installing`\n'),
     (text, 'docs/a.md', 'TO' + 'DO\n', 'done\n'),
     (text, 'tests/a.c', 'ski' + 'p();\n', 'cm_skip("no card");\n'),

@@ -16,7 +16,7 @@ DATA = re.compile(r'^(tests/fuzz/corpus|tests/golden)/')
 LINES = (
     (re.compile(r'[ \t\r]+$'), 'blanks at the end of the line'),
     (re.compile(r'(?<![\w.>])/(?:home|root|work|Users|mnt)/'), 'a path of one machine'),
-    (re.compile(r'pypi\.org|python[h]osted|deb\.debian\.org'), 'the name of a package host'),
+    (re.compile(r'(?i)py[p]i(?!\w)|python[h]osted|deb\.debian\.org'), 'the name of a package host'),
     (re.compile(r'(?<!\w)skip\(\);'), 'skip(), where cm_skip(reason) is meant'),
     (re.compile(r'^(?:dev|clean root): '), 'what a command said of its work'),
     (re.compile(r'\bTO[D]O\b|\bFI[X]ME\b(?!: #\d)'), 'work left undone'),
