@@ -380,6 +380,11 @@ def check_manual(tool, manual):
     assert len(verbs) >= 9 and '*--json*' in words and '*FRAG%*' in words, words
     missing = sorted(word for word in words if word not in page)
     assert not missing, f'not in the manual page: {missing}'
+    synopsis = page[page.index('\n# SYNOPSIS\n'):page.index('\n# DESCRIPTION\n')]
+    missing = [verb for verb in verbs if f'*{verb}*' not in synopsis]
+    assert not missing, f'not in its synopsis: {missing}'
+    states = re.search(r'^\* STATE +\S+ +(.*)$', ask('ls', '-o', 'help'), re.MULTILINE)
+    assert f':  {states[1]}' in page, f'not what the manual page says of a state: {states[1]}'
 
 
 def compare(name, text, update):
