@@ -44,7 +44,7 @@ static bool is_own(const struct cm_reader *reader)
 	return reader->pid == getpid();
 }
 
-/* Its row of the device. What a row says is foreign: nothing of it is added up unchecked. */
+/* Its row of the device. */
 static bool find_device(struct cm_reader *reader, const uint8_t *uuid, uint32_t *ret_index,
 			struct cm_device_row *ret_row)
 {
@@ -61,8 +61,13 @@ static bool find_device(struct cm_reader *reader, const uint8_t *uuid, uint32_t 
 	return false;
 }
 
+/* More than any device has; so much of two kinds of everybody can be added up. */
+#define BYTES_MAX (INT64_MAX / 2 / COUNT_MAX)
+
+/* An amount that a row gives, also as what the device has in all, is foreign: it can be any. */
 static int64_t within(int64_t bytes, uint64_t most)
 {
+	most = most < BYTES_MAX ? most : BYTES_MAX;
 	return bytes < 0 ? 0 : (uint64_t)bytes > most ? (int64_t)most : bytes;
 }
 
