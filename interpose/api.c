@@ -278,7 +278,7 @@ int cudamem_record_memory_history(const char *enabled, const char *context, cons
 	bool entered;
 	int err;
 
-	if (enabled_place < 0 || context_place < 0 || stacks_place < 0 || !max_entries)
+	if (enabled_place < 0 || context_place < 0 || stacks_place < 0)
 		return -EINVAL;
 	/* The one function that may be asked for before the program has reached the driver. To start
 	 * without one would be to give up for good; so nothing is started, and the next call asks. */

@@ -90,9 +90,9 @@ CUDAMEM_API int cudamem_get_memory_info(int device, uint64_t *ret_free, uint64_t
  * "state" those of blocks in use, "alloc" of requests, "all" of frees too; `stacks`: "python" Python's
  * frames alone, "all" those of C too. At most `max_entries` events of a device are shown, the youngest
  * (UINT64_MAX: as many as the option `events` has room for). `clear_history` forgets the events so far;
- * they stay otherwise, with NULL too. 0; -EINVAL: a word that is none of these, nothing was changed;
- * -ENODEV: the library does nothing in this process (mode:off), or there is no driver; -ENOSPC: no
- * space for the events.
+ * they stay otherwise, with NULL too. 0; -EINVAL: a word that is none of these, or no entries, nothing
+ * was changed; -ENODEV: the library does nothing in this process (mode:off), or there is no driver;
+ * -ENOSPC: no space for the events.
  */
 CUDAMEM_API int cudamem_record_memory_history(const char *enabled, const char *context,
 					      const char *stacks, uint64_t max_entries,

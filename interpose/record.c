@@ -79,7 +79,8 @@ static bool is_sensible(const struct cm_record_wish *wish)
 {
 	return (!(wish->set & CM_RECORD_SET_EVENTS) || wish->events <= 1) &&
 	       (!(wish->set & CM_RECORD_SET_CONTEXT) || wish->context < CM_CONTEXT_COUNT) &&
-	       (!(wish->set & CM_RECORD_SET_STACKS) || wish->stacks < CM_STACKS_COUNT);
+	       (!(wish->set & CM_RECORD_SET_STACKS) || wish->stacks < CM_STACKS_COUNT) &&
+	       (!(wish->set & CM_RECORD_SET_MAX_ENTRIES) || wish->max_entries);
 }
 
 static int change_locked(const struct cm_record_wish *wish)

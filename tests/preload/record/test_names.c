@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "interpose/cudamem.h"
+#include "stats/mail_client.h"
 #include "tests/preload/play.h"
 #include "tests/preload/record/history.h"
 #include "tests/unit/cmocka_all.h"
@@ -21,6 +22,8 @@
 #if CM_HAVE_NVTX
 #include <nvtx3/nvToolsExt.h>
 #endif
+
+#define SECOND UINT64_C(1000000000)
 
 static CUcontext context;
 static struct cm_reader *reader;
@@ -211,14 +214,30 @@ static void play_switch(void)
 	CM_MUST(count_events() == count && settings()->context == CM_CONTEXT_NONE);
 }
 
+/* What a tool's letter is answered. */
+static int ask_by_letter(uint64_t set, uint64_t values, uint64_t max_entries)
+{
+	struct cm_letter letter = {.command = CM_COMMAND_RECORD, .arg = {set, values, max_entries}};
+
+	return cm_mail_send(reader, &letter, 60 * SECOND);
+}
+
 static void play_refuse(void)
 {
+	const uint64_t all = CM_RECORD_SET_EVENTS | CM_RECORD_SET_CONTEXT | CM_RECORD_SET_STACKS |
+			     CM_RECORD_SET_MAX_ENTRIES | CM_RECORD_CLEAR;
+
 	begin();
 	CM_MUST(cuda.record("some", "all", "all", UINT64_MAX, 1) == -EINVAL);
 	CM_MUST(cuda.record("all", "allocs", "all", UINT64_MAX, 1) == -EINVAL);
 	CM_MUST(cuda.record("all", "all", "c++", UINT64_MAX, 1) == -EINVAL);
 	CM_MUST(cuda.record("all", "all", NULL, UINT64_MAX, 1) == -EINVAL);
 	CM_MUST(cuda.record("all", "all", "all", 0, 1) == -EINVAL);
+	CM_MUST(ask_by_letter(all, cm_record_pack(2, CM_CONTEXT_ALL, 0), 1) == -EINVAL);
+	CM_MUST(ask_by_letter(all, cm_record_pack(1, CM_CONTEXT_COUNT, 0), 1) == -EINVAL);
+	CM_MUST(ask_by_letter(all, cm_record_pack(1, CM_CONTEXT_ALL, CM_STACKS_COUNT), 1) ==
+		-EINVAL);
+	CM_MUST(ask_by_letter(all, cm_record_pack(1, CM_CONTEXT_ALL, 0), 0) == -EINVAL);
 	/* Nothing was changed. */
 	CM_MUST(settings()->context == CM_CONTEXT_NONE && count_events() > 0);
 }
