@@ -13,10 +13,12 @@
  *		printf("%llu bytes\n", (unsigned long long)allocated(CUDAMEM_CURRENT_DEVICE));
  *
  * `device` is CUDA's ordinal, or CUDAMEM_CURRENT_DEVICE for the device of the calling thread's
- * context (0 where there is none). Sizes are in bytes. Until the program's first allocation, with
- * mode:off, and for a device without an allocation there is nothing to tell: functions return 0 and
- * change nothing. All are thread-safe. None makes a context or changes the current one; only
- * cudamem_empty_cache and cudamem_get_memory_info call the driver.
+ * context (0 where there is none), which the driver is asked for. Sizes are in bytes. Until the
+ * program's first allocation, with mode:off, and for a device without an allocation there is nothing to
+ * tell: functions that return amounts return 0, and nothing is changed; but recording can be switched
+ * and names nest from the start. All are thread-safe, and none is for signal handlers. None makes a
+ * context or changes the current one. cudamem_empty_cache and cudamem_get_memory_info call the driver,
+ * and cudamem_record_memory_history loads it where the program has not.
  */
 #ifndef CM_INTERPOSE_CUDAMEM_H
 #define CM_INTERPOSE_CUDAMEM_H
