@@ -43,9 +43,9 @@ void cm_record_start(struct cm_region *region, const struct cm_config *config)
 	record->context = config->stacks;
 	record->stacks = config->stack_frames;
 	cm_intern_init(&recorder.stack_table, region, CM_TABLE_STACK, 0, &record->stack_words,
-		       &record->stacks_lost);
+		       &record->stacks_lost, &record->stack_count);
 	cm_intern_init(&recorder.text_table, region, CM_TABLE_TEXT, 0, &record->text_bytes,
-		       &record->texts_lost);
+		       &record->texts_lost, NULL);
 	cm_modules_init(&recorder.modules, region, &recorder.text_table);
 	if (config->stacks != CM_CONTEXT_NONE)
 		cm_python_find();

@@ -37,7 +37,7 @@ static struct cm_intern_index *map_index(uint32_t slots, struct cm_intern_index 
 }
 
 void cm_intern_init(struct cm_intern *intern, struct cm_region *region, enum cm_table table,
-		    uint32_t capacity, uint64_t *used, uint64_t *lost)
+		    uint32_t capacity, uint64_t *used, uint64_t *lost, uint64_t *count)
 {
 	const uint32_t rows = region->header->table[table].capacity;
 
@@ -47,6 +47,7 @@ void cm_intern_init(struct cm_intern *intern, struct cm_region *region, enum cm_
 	intern->capacity = capacity && capacity < rows ? capacity : rows;
 	intern->used = used;
 	intern->lost = lost;
+	intern->told_count = count;
 	intern->count = 0;
 	atomic_store(&intern->rows, 1);
 	(void)pthread_mutex_init(&intern->lock, NULL);
@@ -162,6 +163,8 @@ static uint32_t add_locked(struct cm_intern *intern, uint32_t hash, const void *
 	if (!id)
 		return 0;
 	intern->count++;
+	if (intern->told_count)
+		__atomic_store_n(intern->told_count, intern->count, __ATOMIC_RELAXED);
 	atomic_store_explicit(slot, (uint64_t)hash << 32 | id, memory_order_release);
 	return id;
 }

@@ -29,6 +29,7 @@ struct cm_intern {
 	uint32_t capacity;     /* rows that may be used, at least 1 */
 	uint64_t *used;        /* rows in use, for readers of the region */
 	uint64_t *lost;        /* things that found no room, likewise */
+	uint64_t *told_count;  /* the same as count, likewise; NULL: nobody wants to know */
 	_Atomic uint32_t rows; /* the same as *used; written under the lock */
 	uint32_t count;        /* guarded by lock */
 	pthread_mutex_t lock;
@@ -36,11 +37,11 @@ struct cm_intern {
 };
 
 /*
- * Empty. `capacity` in rows, 0: all that the table has. `used` and `lost` lie in the region's header.
- * Fails never: where memory for the index is missing every add is lost.
+ * Empty. `capacity` in rows, 0: all that the table has. `used`, `lost` and `count` lie in the region's
+ * header; `count` may be NULL. Fails never: where memory for the index is missing every add is lost.
  */
 void cm_intern_init(struct cm_intern *intern, struct cm_region *region, enum cm_table table,
-		    uint32_t capacity, uint64_t *used, uint64_t *lost);
+		    uint32_t capacity, uint64_t *used, uint64_t *lost, uint64_t *count);
 /* Unmaps the index. The table stays as it is. */
 void cm_intern_fini(struct cm_intern *intern);
 

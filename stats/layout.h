@@ -368,7 +368,7 @@ struct cm_record {
 	uint64_t stack_words; /* of CM_TABLE_STACK in use, word 0 included */
 	uint64_t text_bytes;  /* of CM_TABLE_TEXT in use, byte 0 included */
 	uint64_t stack_count; /* different stacks in the table */
-	uint64_t stacks_lost; /* not recorded since a table was full */
+	uint64_t stacks_lost; /* not recorded: the table was full, the module map not to be had */
 	uint64_t texts_lost;
 	uint64_t modules_lost;
 	uint32_t generation; /* of the module map */

@@ -35,9 +35,9 @@ struct fixture {
 static void init(struct fixture *f, uint32_t words, uint32_t bytes)
 {
 	cm_intern_init(&f->stacks, f->region, CM_TABLE_STACK, words, &f->record->stack_words,
-		       &f->record->stacks_lost);
+		       &f->record->stacks_lost, &f->record->stack_count);
 	cm_intern_init(&f->texts, f->region, CM_TABLE_TEXT, bytes, &f->record->text_bytes,
-		       &f->record->texts_lost);
+		       &f->record->texts_lost, NULL);
 }
 
 static int setup(void **state)
@@ -134,6 +134,7 @@ static void many_things_are_found_again(void **state)
 		assert_true(cm_stack_frames(words[0]) == 3 && words[1] == i && words[2] == i * 7);
 	}
 	assert_int_equal(f->record->stack_words, 1 + 4 * 50000);
+	assert_int_equal(f->record->stack_count, 50000);
 	assert_int_equal(f->record->stacks_lost, 0);
 }
 
@@ -152,6 +153,7 @@ static void a_full_table_keeps_what_it_has_and_counts_the_rest(void **state)
 	assert_int_equal(add_stack(f, 23), 1 + 4 * 23);
 	assert_int_equal(f->record->stacks_lost, 6);
 	assert_int_equal(f->record->stack_words, 97);
+	assert_int_equal(f->record->stack_count, 24);
 	assert_int_equal(add_text(f, "1234567"), 0);
 	assert_int_equal(add_text(f, "123456"), 1);
 	assert_int_equal(add_text(f, ""), 0);
@@ -179,7 +181,7 @@ static void without_an_index_everything_is_lost(void **state)
 	cm_intern_fini(&f->texts);
 	no_memory = true;
 	cm_intern_init(&f->texts, f->region, CM_TABLE_TEXT, 0, &f->record->text_bytes,
-		       &f->record->texts_lost);
+		       &f->record->texts_lost, NULL);
 	assert_int_equal(add_text(f, "x"), 0);
 	assert_int_equal(f->record->texts_lost, 1);
 }

@@ -69,7 +69,7 @@ static int setup(void **state)
 		return -1;
 	record = &f->region->header->record;
 	cm_intern_init(&f->texts, f->region, CM_TABLE_TEXT, 0, &record->text_bytes,
-		       &record->texts_lost);
+		       &record->texts_lost, NULL);
 	cm_modules_init(&f->modules, f->region, &f->texts);
 	return 0;
 }

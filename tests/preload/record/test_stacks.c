@@ -189,7 +189,7 @@ static void play_all(void)
 /* Equal stacks are there once: the table does not grow. So short that all of it is the chain's. */
 static void play_again(void)
 {
-	uint64_t words = 0;
+	uint64_t words = 0, count = 0;
 	uint32_t id = 0;
 	int i;
 
@@ -200,10 +200,12 @@ static void play_again(void)
 		if (!i) {
 			id = history_last(reader, CM_TABLE_EVENT, CM_ACTION_ALLOC).stack;
 			words = reader->header.record.stack_words;
+			count = reader->header.record.stack_count;
 		}
 	}
 	CM_MUST(id && history_last(reader, CM_TABLE_EVENT, CM_ACTION_ALLOC).stack == id);
 	CM_MUST(reader->header.record.stack_words == words);
+	CM_MUST(count && reader->header.record.stack_count == count);
 	CM_MUST(!reader->header.record.stacks_lost && !reader->header.record.texts_lost);
 }
 
