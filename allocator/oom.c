@@ -89,19 +89,22 @@ static void rank_holders_locked(struct cm_device *device, struct cm_oom_holders 
 	ret_holders->by_stack = ranking.by_stack;
 }
 
-static void enter_locked(struct cm_heap *heap, const struct cm_oom_attempt *attempt,
+static void enter_locked(struct cm_heap *heap, const struct cm_oom_attempt *attempt, bool free_seen,
 			 uint64_t free_bytes)
 {
 	const struct cm_driver_ops *ops = heap->cache->ops;
 	struct cm_device *device = heap->device;
 
 	cm_books_begin(device->row);
-	device->row->free_bytes = free_bytes;
-	device->row->free_seen_ns = ops->now_ns();
+	if (free_seen) {
+		device->row->free_bytes = free_bytes;
+		device->row->free_seen_ns = ops->now_ns();
+	}
 	cm_books_count(device->row, CM_SCALAR_num_ooms, 1);
 	cm_books_count(device->row, CM_SCALAR_num_oom_rejections, attempt->capped);
 	cm_device_note_locked(device, CM_ACTION_OOM, cm_size_pool(attempt->size), heap->index,
-			      cm_thread.stack, cm_ops_tick(ops), free_bytes, attempt->size);
+			      cm_thread.stack, cm_ops_tick(ops),
+			      free_seen ? free_bytes : CM_FREE_UNKNOWN, attempt->size);
 	cm_books_end(device->row);
 }
 
@@ -146,7 +149,7 @@ void cm_oom_note(struct cm_heap *heap, const struct cm_oom_attempt *attempt, str
 	oom.nth = 1 + atomic_fetch_add_explicit(&cache->ooms, 1, memory_order_relaxed);
 	oom.has_holders = oom.nth == 1 && cache->policy.oom_report == CM_OOM_REPORT_FULL;
 	cm_lock_acquire(&device->lock);
-	enter_locked(heap, attempt, free_bytes);
+	enter_locked(heap, attempt, !oom.info_error, free_bytes);
 	fill_figures(device, attempt, free_bytes, &oom.figures);
 	oom.blocks = cm_summary_pool(device->row, CM_POOL_ALL).blocks;
 	oom.rounding = cm_summary_pool(device->row, CM_POOL_ALL).rounding;

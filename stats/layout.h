@@ -232,6 +232,9 @@ enum cm_action {
 	CM_ACTION_COUNT
 };
 
+/* In an event of CM_ACTION_OOM: the driver did not say what is free. */
+#define CM_FREE_UNKNOWN UINT64_MAX
+
 /*
  * One event of a device's ring, or of that of pinned memory. `number` counts from 1 and is stored
  * last: a row whose number is not the one expected at its place, row (number - 1) mod ring, is being
@@ -241,9 +244,8 @@ enum cm_action {
 struct cm_event {
 	uint64_t number;
 	uint64_t tick;
-	uint64_t
-		addr; /* of the block or segment; oom: free bytes of the device, 0 of pinned memory;
-			* snapshot: 0 */
+	uint64_t addr; /* of the block or segment; oom: free bytes of the device or
+			* CM_FREE_UNKNOWN, 0 of pinned memory; snapshot: 0 */
 	uint64_t size; /* requested bytes; segment_*: of the segment; snapshot: bytes in use */
 	uint32_t thread;
 	uint32_t stack; /* in CM_TABLE_STACK, 0: none */

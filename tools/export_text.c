@@ -243,7 +243,7 @@ static void put_csv_event(FILE *file, const struct cm_snapshot *snapshot,
 		      cm_action_name(event->action),
 		      event->action == CM_ACTION_OOM ? UINT64_C(0) : event->addr, event->size,
 		      event->thread, (unsigned)event->heap);
-	if (event->action == CM_ACTION_OOM)
+	if (event->action == CM_ACTION_OOM && event->addr != CM_FREE_UNKNOWN)
 		(void)fprintf(file, "%" PRIu64, event->addr);
 	(void)putc(',', file);
 	cm_text_clean(annotation, sizeof(annotation),

@@ -100,8 +100,12 @@ static void put_event(struct cm_tree *tree, const struct cm_snapshot *snapshot,
 
 	cm_tree_dict(tree, NULL);
 	cm_tree_text(tree, "action", cm_action_name(event->action));
-	cm_tree_unsigned(tree, event->action == CM_ACTION_OOM ? "device_free" : "addr",
-			 event->addr);
+	/* Its readers want a number in any case. */
+	if (event->action == CM_ACTION_OOM)
+		cm_tree_unsigned(tree, "device_free",
+				 event->addr == CM_FREE_UNKNOWN ? 0 : event->addr);
+	else
+		cm_tree_unsigned(tree, "addr", event->addr);
 	cm_tree_unsigned(tree, "size", event->size);
 	cm_tree_unsigned(tree, "stream", cm_snapshot_context(snapshot, event->heap));
 	cm_tree_unsigned(tree, "time_us", cm_image_time(snapshot->image, event->tick) / NS_PER_US);

@@ -202,7 +202,9 @@ static void print_ooms(const struct cm_history *history)
 			continue;
 		(void)printf("  %12s  asked for, %s free on the device  %s\n",
 			     cm_size_format((int64_t)event->size, asked),
-			     cm_size_format((int64_t)event->addr, left),
+			     event->addr == CM_FREE_UNKNOWN
+				     ? "unknown what is"
+				     : cm_size_format((int64_t)event->addr, left),
 			     cm_stack_line(snapshot, cm_snapshot_stack(snapshot, event->stack),
 					   line, sizeof(line)));
 	}
@@ -278,7 +280,10 @@ static void put_json_ooms(struct cm_json *json, const struct cm_history *history
 		cm_json_object(json, NULL);
 		cm_json_unsigned(json, "time_ns", cm_image_time(snapshot->image, event->tick));
 		cm_json_unsigned(json, "asked_bytes", event->size);
-		cm_json_unsigned(json, "device_free_bytes", event->addr);
+		if (event->addr == CM_FREE_UNKNOWN)
+			cm_json_null(json, "device_free_bytes");
+		else
+			cm_json_unsigned(json, "device_free_bytes", event->addr);
 		put_json_frames(json, snapshot, cm_snapshot_stack(snapshot, event->stack));
 		cm_json_end(json);
 	}

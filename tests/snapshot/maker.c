@@ -273,7 +273,10 @@ __attribute__((noinline)) static void solver_step(int step)
 __attribute__((noinline)) static void fail_for_memory(void)
 {
 	note(&maker.place[0], CM_ACTION_OOM, 3 * GIB, 90 * GIB, capture());
+	maker.heap = 1;
+	note(&maker.place[1], CM_ACTION_OOM, CM_FREE_UNKNOWN, 91 * GIB, capture());
 	cm_books_count(device_row(0), CM_SCALAR_num_ooms, 1);
+	cm_books_count(device_row(1), CM_SCALAR_num_ooms, 1);
 }
 
 static void play(void)

@@ -54,7 +54,7 @@ def a_pickle_is_data_alone(kit_):
     live = sorted(block['requested_size'] for segment in data['segments']
                   for block in segment['blocks'] if block['state'] == 'active_allocated')
     assert live == sorted(WEIGHTS + KEPT + [1000]), live
-    assert [len(trace) for trace in data['device_traces']] == [47, 2]
+    assert [len(trace) for trace in data['device_traces']] == [47, 3]
 
 
 def a_pickle_has_only_what_the_viewer_reads(kit_):
@@ -203,8 +203,10 @@ def check_trace(trace, device, live, segments):
 def the_viewer_can_draw_it(kit_):
     data = unpickle(kit_.export('pickle'))
     check_viewer_rules(data)
-    ooms = [event for event in data['device_traces'][0] if event['action'] == 'oom']
-    assert [(event['size'], event['device_free']) for event in ooms] == [(90 * GIB, 3 * GIB)]
+    ooms = [event for trace in data['device_traces'] for event in trace
+            if event['action'] == 'oom']
+    assert [(event['size'], event['device_free']) for event in ooms] == \
+        [(90 * GIB, 3 * GIB), (91 * GIB, 0)]
 
 
 def pytorchs_own_tool_reads_it(kit_):
@@ -378,9 +380,10 @@ def folded_stacks_add_up(kit_):
 
 def csv_has_every_event(kit_):
     rows = list(csv.DictReader(io.StringIO(kit_.export('csv').decode(), newline='')))
-    assert len(rows) == 47 + 2 + 2, len(rows)
+    assert len(rows) == 47 + 3 + 2, len(rows)
     assert {row['device'] for row in rows} == {'0', '1', 'host'}
-    oom = next(row for row in rows if row['action'] == 'oom')
+    oom, other = (row for row in rows if row['action'] == 'oom')
+    assert (int(other['size_bytes']), other['device_free_bytes']) == (91 * GIB, '')
     assert (int(oom['size_bytes']), int(oom['device_free_bytes'])) == (90 * GIB, 3 * GIB)
     assert oom['stack'].startswith('fail_for_memory;') and oom['stack'].endswith('train.py;31')
     assert [int(row['number']) for row in rows[:47]] == list(range(1, 48))

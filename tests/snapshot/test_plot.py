@@ -98,6 +98,12 @@ def the_state_history_steps_through_events(kit_):
         x, y, _, _ = browser.box('#events .event:nth-child(12)')
         browser.click(x + 40, y + 10)
         assert browser.evaluate('view.event') < 46
+        # The driver did not say what was free on the other device.
+        browser.evaluate('(() => { const d = document.getElementById("device"); d.value = "1";'
+                         'd.dispatchEvent(new Event("change")); })()')
+        browser.settle()
+        side = browser.text('#side')
+        assert 'oom' in side and re.search(r'free on the device\s+unknown', side), side
         finish(browser)
 
 

@@ -119,6 +119,34 @@ static void the_program_hears_of_it_when_nothing_is_left_to_give_back(void **sta
 	case_close(f);
 }
 
+/* To say what is free is the last call that a request makes which fails. */
+static void what_the_driver_does_not_say_is_not_entered_as_full(void **state)
+{
+	const struct cm_event *event;
+	struct cm_policy policy;
+	struct fixture *f;
+	uint64_t calls;
+
+	(void)state;
+	cm_policy_init(&policy);
+	policy.neighbours = false;
+	f = open_limit(&policy, 100 * MIB);
+	assert_int_equal(try_get(f, 101 * MIB), CM_DRIVER_OUT_OF_MEMORY);
+	calls = f->driver.calls;
+	case_close(f);
+	f = open_limit(&policy, 100 * MIB);
+	f->driver.fail_call = calls;
+	f->driver.fail_code = 999;
+	assert_int_equal(try_get(f, 101 * MIB), CM_DRIVER_OUT_OF_MEMORY);
+	assert_int_equal(f->driver.called[FAKE_MEM_INFO], 1);
+	assert_int_equal(f->driver.last_oom.info_error, 999);
+	assert_int_equal(f->heap->device->row->free_seen_ns, 0);
+	event = &f->heap->device->ring.row[f->heap->device->row->event_next - 1];
+	assert_int_equal(event->action, CM_ACTION_OOM);
+	assert_true(event->addr == CM_FREE_UNKNOWN);
+	case_close(f);
+}
+
 static void what_failed_is_told_with_all_that_holds_the_device(void **state)
 {
 	struct fixture *f = open_limit(NULL, 100 * MIB);
@@ -588,6 +616,7 @@ int main(void)
 		cmocka_unit_test(a_failure_is_answered_by_waiting_giving_back_and_asking_again),
 		cmocka_unit_test(a_block_that_gets_ready_by_the_wait_serves_without_a_retry),
 		cmocka_unit_test(the_program_hears_of_it_when_nothing_is_left_to_give_back),
+		cmocka_unit_test(what_the_driver_does_not_say_is_not_entered_as_full),
 		cmocka_unit_test(what_failed_is_told_with_all_that_holds_the_device),
 		cmocka_unit_test(a_neighbour_is_asked_for_what_is_missing),
 		cmocka_unit_test(nobody_is_asked_where_nobody_can_help),

@@ -164,7 +164,8 @@ class View {
       ["event", `${formatCount(e)}: ${ACTIONS[d.event_action[e]]}`],
       ["size", `${formatBytes(d.event_size[e])}  (${formatCount(d.event_size[e])} bytes)`],
       [oom ? "free on the device" : "address",
-        oom ? formatBytes(d.event_addr[e]) : formatAddress(d.event_addr[e])],
+        !oom ? formatAddress(d.event_addr[e])
+          : d.event_addr[e] === FREE_UNKNOWN ? "unknown" : formatBytes(d.event_addr[e])],
       ["time", formatTime(d.event_time[e])],
       ["range", this.about.texts[d.event_annotation[e]]],
       ["thread", d.event_thread[e] || null],
