@@ -367,9 +367,10 @@ static bool is_settled(struct cm_heap *heap, bool gated)
 	if (heap->ordered.broken) {
 		/* Asked another way, where it may be; work of a context that is beyond an answer is
 		 * over. */
-		if (gated)
+		if (gated) {
 			(void)cm_fence_synchronize_turned(heap->cache);
-		cm_fence_fini_turned(&heap->ordered);
+			cm_fence_fini_turned(&heap->ordered);
+		}
 		settled = true;
 	}
 	cm_lock_release(&heap->cache->turn);

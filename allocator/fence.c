@@ -99,8 +99,11 @@ static bool is_complete(struct cm_fence *fence, bool gated)
 			fail(slot->heap, err);
 			return false;
 		}
-		give_event(slot->heap, slot->event);
-		slot->heap = NULL;
+		/* What is given back may have to be destroyed. */
+		if (gated) {
+			give_event(slot->heap, slot->event);
+			slot->heap = NULL;
+		}
 	}
 	return true;
 }

@@ -8,8 +8,8 @@
  * of a context, cm_fence_synchronize_turned is all there is.
  *
  * All functions call the driver: the caller has entered the capture gate (but for *_ungated), holds
- * the cache's turn and no device's lock. A context that answers with an error of its own is left to the program: its heap
- * drains. The one that calls no driver is cm_fence_forget_turned.
+ * the cache's turn and no device's lock. A context that answers with an error of its own is left to
+ * the program: its heap drains. The one that calls no driver is cm_fence_forget_turned.
  */
 #ifndef CM_ALLOCATOR_FENCE_H
 #define CM_ALLOCATOR_FENCE_H
@@ -45,7 +45,7 @@ bool cm_fence_record_turned(struct cm_cache *cache, struct cm_fence *fence);
 /* Asks the driver; events that have completed are given back at once. Never blocks. */
 bool cm_fence_is_complete_turned(struct cm_fence *fence);
 
-/* The same outside of the gate, also while a capture is active. */
+/* The same outside of the gate, also while a capture is active; the fence keeps its events. */
 bool cm_fence_is_complete_ungated_turned(struct cm_fence *fence);
 
 /* Puts all future work of the context behind its event, on the device. False: it can't be. */

@@ -227,6 +227,43 @@ static void behind_a_barrier_nothing_is_let_in_before_old_work_is_done(void **st
 	}
 }
 
+/* As many events are kept as there may be, and one more would have to be destroyed. */
+static void settling_during_a_capture_gives_no_event_back(void **state)
+{
+	const struct cm_driver_ops *ops = fake_driver_ops();
+	struct cm_heap *heap;
+	struct fixture *f;
+	uint64_t addr;
+	int breaks;
+
+	(void)state;
+	for (breaks = 0; breaks < 2; breaks++) {
+		f = case_open(&(struct fixture_params){0});
+		heap = f->heap;
+		addr = case_get(f, 64 * MIB);
+		(void)launch(f, addr, 10 * MS);
+		case_put(f, addr);
+		assert_int_equal(case_get(f, 64 * MIB), addr);
+		assert_int_equal(heap->ordered.events, 1);
+		assert_true(ops->gate_enter());
+		for (; heap->spare_events < CM_EPOCHS_MAX; heap->spare_events++)
+			assert_int_equal(
+				ops->event_create(f->ctx, &heap->spare_event[heap->spare_events]),
+				0);
+		ops->gate_leave();
+		fake_capture(true);
+		if (breaks)
+			fake_context_break(f->ctx, FAKE_STICKY_ERROR);
+		cm_epoch_settle(heap);
+		assert_sound(f);
+		assert_int_equal(heap->ordered.events, 1);
+		fake_capture(false);
+		cm_epoch_settle(heap);
+		assert_int_equal(f->driver.called[FAKE_EVENT_DESTROY], 1);
+		case_close(f);
+	}
+}
+
 /* Natively the free would not have waited for a kernel that was launched after it. */
 static void work_launched_after_a_free_is_never_waited_for(void **state)
 {
@@ -650,6 +687,7 @@ int main(void)
 		fixture_case(no_barrier_is_laid_where_others_reach_the_memory),
 		fixture_case(work_of_another_context_holds_a_block_back),
 		cmocka_unit_test(behind_a_barrier_nothing_is_let_in_before_old_work_is_done),
+		cmocka_unit_test(settling_during_a_capture_gives_no_event_back),
 		fixture_case(work_launched_after_a_free_is_never_waited_for),
 		fixture_case(an_epoch_closed_before_the_work_is_clean_of_it),
 		fixture_case(a_small_share_is_not_worth_an_event),
