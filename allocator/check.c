@@ -488,7 +488,7 @@ static int check_locked(struct cm_cache *cache, char *why, size_t why_bytes)
 	return ok ? 0 : -EUCLEAN;
 }
 
-/* The locks of who moves pages, before all others. */
+/* The locks of who moves pages: of those that are taken here the first in order. */
 static void hold_pages(struct cm_cache *cache, uint32_t devices) CM_UNCHECKED
 {
 	uint32_t i;

@@ -97,7 +97,7 @@ struct cm_given {
 struct cm_device {
 	struct cm_lock lock;
 	struct cm_lock slow_lock; /* giving back and asking again after a failure: one at a time */
-	struct cm_lock paging;    /* see paged.h */
+	struct cm_lock paging;    /* who moves pages, see paged.h; also one at a time */
 	struct cm_paged *forgotten; /* ranges whose context has gone */
 	struct cm_cache *cache;
 	struct cm_device_row *row;

@@ -2,11 +2,12 @@
 /*
  * A small lock: one word, a futex when contended, biased towards the thread that takes it most. Not
  * recursive, not fair. The device's lock is held for tens of nanoseconds and never across a driver
- * call. Two locks are: a device's slow lock, which orders those that give memory back and those that
- * ask again after a failure, and the cache's turn, which orders those that record and query events.
+ * call. Three locks are: a device's slow lock, which orders those that give memory back and those
+ * that ask again after a failure; its paging lock, which orders those that move pages; and the
+ * cache's turn, which orders those that record and query events.
  *
- * Order: slow lock, turn, the pinned memory's lock or that of other memory, lock of a device (by
- * rising row), the tables' lock.
+ * Order: slow lock, paging lock (by rising row), turn, the pinned memory's lock or that of other
+ * memory, lock of a device (by rising row), the tables' lock.
  *
  * Bias. Most programs allocate from one thread, and a locked instruction each way is then a good
  * part of a request. A thread that has had the word CM_LOCK_STREAK times in a row becomes the

@@ -6,9 +6,10 @@
  * by another way, so all of it is tested without either.
  *
  * Results follow the house rule: 0 is success, > 0 the driver's own code (CUresult), < 0 a negative
- * errno of ours. No function is called with an allocator lock held, but `tick`. A context is the
- * driver's handle as an integer; the callee makes it current where the call needs that and puts
- * back what was current before.
+ * errno of ours. No function but the clocks is called with a lock held that guards rows, books or
+ * rings; those that order the callers (lock.h) may be. A context is the driver's handle as an
+ * integer; the callee makes it current where the call needs that and puts back what was current
+ * before.
  */
 #ifndef CM_ALLOCATOR_OPS_H
 #define CM_ALLOCATOR_OPS_H
