@@ -74,6 +74,7 @@ struct cm_snapshot {
 	size_t broken_segments; /* left out: their blocks do not tile them */
 	uint32_t *context;      /* by row of the heap table: its number among its device's */
 	uint32_t contexts;      /* rows */
+	size_t broken_stacks;   /* left out: more frames than a table of that length can mean */
 	struct cm_intern texts; /* what frames are called */
 	struct cm_intern keys;  /* of the frames */
 };

@@ -28,6 +28,9 @@ static void warn(const struct cm_source *source)
 	if (source->snapshot->broken_segments)
 		cm_advise("%zu segments are left out: their blocks do not fit together",
 			  source->snapshot->broken_segments);
+	if (source->snapshot->broken_stacks)
+		cm_advise("%zu stacks are left out: they have more frames than can be",
+			  source->snapshot->broken_stacks);
 	if (source->symbols.missing)
 		cm_advise(
 			"gone or changed: %u of %u objects that stacks pass through; functions in "

@@ -11,6 +11,11 @@
 
 #define UNKNOWN    "??"
 #define TEXT_BYTES 4096
+/* Frames of all stacks together, by the words of the table: an address stands for a function and for
+ * those that were inlined into it, seldom for ten. What claims more is damaged. */
+#define FRAMES_A_WORD 64
+#define FRAMES_FEW    ((size_t)1 << 16)
+#define FRAMES_MAX    ((size_t)1 << 28)
 
 void cm_stacks_each(const struct cm_image *image,
 		    void (*fn)(void *data, uint32_t id, uint64_t word, const uint64_t *frames),
@@ -45,6 +50,12 @@ const struct cm_module *cm_module_find(const struct cm_image *image, uint64_t ad
 	return found;
 }
 
+/* What one word of a stack stands for, in building.number. */
+struct piece {
+	uint32_t first;
+	uint32_t count;
+};
+
 /* What the building needs beside the snapshot. */
 struct building {
 	struct cm_snapshot *snapshot;
@@ -52,7 +63,22 @@ struct building {
 	size_t list_room;
 	size_t stack_room;
 	struct cm_intern lists; /* frames of each stack: what looks alike is one */
+	struct cm_intern words; /* of stacks, with their generation: each is looked up once */
+	struct piece *piece;    /* by number of the word */
+	size_t pieces;
+	size_t piece_room;
+	uint32_t *number; /* of frames */
+	size_t numbers;
+	size_t number_room;
+	size_t most;   /* frames, of the words and of the stacks */
+	size_t listed; /* of the stacks so far, those that look alike included */
 	bool failed;
+};
+
+/* No padding: the bytes are compared. */
+struct word_key {
+	uint64_t word;
+	uint64_t generation;
 };
 
 struct frame_key {
@@ -110,8 +136,8 @@ static void add_frame(struct building *building, const char *function, const cha
 	    key.module == CM_INTERN_NONE || number == CM_INTERN_NONE ||
 	    !reserve((void **)&snapshot->frame, &building->frame_room, number + (size_t)1,
 		     sizeof(*snapshot->frame)) ||
-	    !reserve((void **)&snapshot->frame_list, &building->list_room,
-		     snapshot->frame_list_count + 1, sizeof(*snapshot->frame_list))) {
+	    !reserve((void **)&building->number, &building->number_room, building->numbers + 1,
+		     sizeof(*building->number))) {
 		building->failed = true;
 		return;
 	}
@@ -125,7 +151,7 @@ static void add_frame(struct building *building, const char *function, const cha
 		};
 		snapshot->frames++;
 	}
-	snapshot->frame_list[snapshot->frame_list_count++] = number;
+	building->number[building->numbers++] = number;
 }
 
 static void add_python(struct building *building, uint64_t frame)
@@ -192,7 +218,8 @@ static void add_native(struct building *building, uint64_t address, uint32_t gen
 	uint32_t i;
 
 	if (!site || !site->count || site->first >= frames->count ||
-	    site->count > frames->count - site->first) {
+	    site->count > frames->count - site->first ||
+	    site->count > building->most - building->numbers) {
 		add_unnamed(building, address, module, path);
 		return;
 	}
@@ -201,6 +228,51 @@ static void add_native(struct building *building, uint64_t address, uint32_t gen
 		add_frame(building, cm_image_text(image, CM_TABLE_NAME, row->function),
 			  cm_image_text(image, CM_TABLE_NAME, row->file), path, row->line, false);
 	}
+}
+
+/* The frames of a word; NULL: no memory left. */
+static const struct piece *find_piece(struct building *building, uint64_t word, uint32_t generation)
+{
+	const bool python = word & CM_FRAME_PYTHON;
+	const struct word_key key = {word, python ? 0 : generation};
+	const uint32_t number = cm_intern_add(&building->words, &key, sizeof(key));
+	struct piece *piece;
+
+	if (number == CM_INTERN_NONE || !reserve((void **)&building->piece, &building->piece_room,
+						 number + (size_t)1, sizeof(*building->piece)))
+		return NULL;
+	piece = &building->piece[number];
+	if (number < building->pieces)
+		return piece;
+	building->pieces++;
+	piece->first = (uint32_t)building->numbers;
+	if (python)
+		add_python(building, word);
+	else
+		add_native(building, word, generation);
+	piece->count = (uint32_t)(building->numbers - piece->first);
+	return building->failed ? NULL : piece;
+}
+
+/* Puts the frames of a word behind the list. False: no memory left, or too many of them. */
+static bool list_word(struct building *building, uint64_t word, uint32_t generation)
+{
+	struct cm_snapshot *snapshot = building->snapshot;
+	const struct piece *piece = find_piece(building, word, generation);
+
+	if (!piece ||
+	    !reserve((void **)&snapshot->frame_list, &building->list_room,
+		     snapshot->frame_list_count + piece->count, sizeof(*snapshot->frame_list))) {
+		building->failed = true;
+		return false;
+	}
+	if (piece->count > building->most - building->listed)
+		return false;
+	memcpy(&snapshot->frame_list[snapshot->frame_list_count], &building->number[piece->first],
+	       piece->count * sizeof(*snapshot->frame_list));
+	snapshot->frame_list_count += piece->count;
+	building->listed += piece->count;
+	return true;
 }
 
 static void add_stack(void *data, uint32_t id, uint64_t word, const uint64_t *frames)
@@ -219,17 +291,16 @@ static void add_stack(void *data, uint32_t id, uint64_t word, const uint64_t *fr
 	stack->id = id;
 	stack->first = (uint32_t)snapshot->frame_list_count;
 	for (i = 0; i < cm_stack_frames(word); i++) {
-		if (frames[i] & CM_FRAME_PYTHON)
-			add_python(building, frames[i]);
-		else
-			add_native(building, frames[i], cm_stack_generation(word));
+		if (list_word(building, frames[i], cm_stack_generation(word)))
+			continue;
+		snapshot->broken_stacks++;
+		snapshot->frame_list_count = stack->first;
+		return;
 	}
 	stack->count = (uint32_t)snapshot->frame_list_count - stack->first;
 	/* Two calls on one line are two addresses and one place to look at. */
-	number = building->failed
-			 ? CM_INTERN_NONE
-			 : cm_intern_add(&building->lists, &snapshot->frame_list[stack->first],
-					 stack->count * sizeof(*snapshot->frame_list));
+	number = cm_intern_add(&building->lists, &snapshot->frame_list[stack->first],
+			       stack->count * sizeof(*snapshot->frame_list));
 	if (number == CM_INTERN_NONE) {
 		building->failed = true;
 		return;
@@ -241,21 +312,34 @@ static void add_stack(void *data, uint32_t id, uint64_t word, const uint64_t *fr
 		snapshot->frame_list_count = stack->first;
 }
 
+/* As many frames as a table of so many words may have. */
+static size_t count_most(uint32_t words)
+{
+	const size_t most = FRAMES_FEW + (size_t)words * FRAMES_A_WORD;
+
+	return most < FRAMES_MAX ? most : FRAMES_MAX;
+}
+
 int cm_stacks_build(struct cm_snapshot *snapshot)
 {
-	struct building building = {.snapshot = snapshot, .stack_room = 64};
+	const uint32_t words = snapshot->image->table[CM_TABLE_STACK].count;
+	struct building building = {
+		.snapshot = snapshot, .stack_room = 64, .most = count_most(words)};
 
 	cm_intern_init(&snapshot->texts);
 	cm_intern_init(&snapshot->keys);
 	snapshot->stack = calloc(building.stack_room, sizeof(*snapshot->stack));
-	snapshot->stack_at = calloc(snapshot->image->table[CM_TABLE_STACK].count + (size_t)1,
-				    sizeof(*snapshot->stack_at));
+	snapshot->stack_at = calloc(words + (size_t)1, sizeof(*snapshot->stack_at));
 	if (!snapshot->stack || !snapshot->stack_at)
 		return -ENOMEM;
 	snapshot->stacks = 1; /* the empty one */
 	cm_intern_init(&building.lists);
+	cm_intern_init(&building.words);
 	cm_stacks_each(snapshot->image, add_stack, &building);
 	cm_intern_fini(&building.lists);
+	cm_intern_fini(&building.words);
+	free(building.piece);
+	free(building.number);
 	return building.failed ? -ENOMEM : 0;
 }
 
