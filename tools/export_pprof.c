@@ -10,12 +10,9 @@
 #include <string.h>
 
 #include "tools/export.h"
+#include "tools/gzip.h"
 #include "tools/history.h"
 #include "tools/protobuf.h"
-
-#if CM_HAVE_ZLIB
-#include <zlib.h>
-#endif
 
 #if CM_HAVE_ZLIB
 enum {
@@ -186,26 +183,21 @@ static int put_profile(struct writer *writer)
 	return writer->failed || writer->profile.failed ? -ENOMEM : err;
 }
 
+static void put_packed(void *to, const void *bytes, size_t count)
+{
+	(void)fwrite(bytes, 1, count, to);
+}
+
 /* As gzip, which is how profiles are passed about. */
 static int compress_to(const struct cm_protobuf *profile, FILE *file)
 {
-	z_stream zlib = {0};
-	uint8_t out[16384];
-	int result;
+	struct cm_gzip *gzip = cm_gzip_open(CM_GZIP_FAIR, put_packed, file);
 
-	if (profile->count > UINT32_MAX || deflateInit2(&zlib, Z_DEFAULT_COMPRESSION, Z_DEFLATED,
-							15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK)
+	if (!gzip)
 		return -ENOMEM;
-	zlib.next_in = profile->bytes;
-	zlib.avail_in = (uInt)profile->count;
-	do {
-		zlib.next_out = out;
-		zlib.avail_out = sizeof(out);
-		result = deflate(&zlib, Z_FINISH);
-		(void)fwrite(out, 1, sizeof(out) - zlib.avail_out, file);
-	} while (result == Z_OK);
-	(void)deflateEnd(&zlib);
-	return result == Z_STREAM_END ? 0 : -ENOMEM;
+	cm_gzip_add(gzip, profile->bytes, profile->count);
+	cm_gzip_close(gzip);
+	return 0;
 }
 
 int cm_export_pprof(const struct cm_source *source, FILE *file)

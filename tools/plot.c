@@ -8,13 +8,10 @@
 
 #include "stats/units.h"
 #include "tools/exits.h"
+#include "tools/gzip.h"
 #include "tools/output.h"
 #include "tools/plot_files.h"
 #include "tools/verbs.h"
-
-#if CM_HAVE_ZLIB
-#include <zlib.h>
-#endif
 
 static const char *const names[CM_PLOT_COUNT] = {
 	[CM_PLOT_TIMELINE] = "timeline",
@@ -67,6 +64,12 @@ static int end_columns(struct cm_columns *columns)
 	return err;
 }
 
+/* Of the data of a page. */
+struct part {
+	const void *bytes;
+	size_t count;
+};
+
 /* Base64 as it comes: three bytes are four letters. */
 struct base64 {
 	FILE *file;
@@ -109,74 +112,35 @@ static void end_base64(struct base64 *base64)
 #if CM_HAVE_ZLIB
 #define PACKING "gzip"
 
-struct packer {
-	struct base64 base64;
-	z_stream zlib;
-};
-
-static int open_packer(struct packer *packer, FILE *file)
+static void put_packed(void *to, const void *bytes, size_t count)
 {
-	memset(packer, 0, sizeof(*packer));
-	packer->base64.file = file;
+	put_base64(to, bytes, count);
+}
+
+/* 0, -ENOMEM. */
+static int pack(const struct part *part, size_t parts, struct base64 *base64)
+{
 	/* Fast: the page is read once. */
-	return deflateInit2(&packer->zlib, 3, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) == Z_OK
-		       ? 0
-		       : -ENOMEM;
-}
+	struct cm_gzip *gzip = cm_gzip_open(CM_GZIP_FAST, put_packed, base64);
+	size_t i;
 
-static void pack_part(struct packer *packer, const void *bytes, size_t count, int flush)
-{
-	uint8_t out[16384];
-
-	packer->zlib.next_in = (void *)bytes;
-	packer->zlib.avail_in = (uInt)count;
-	do {
-		packer->zlib.next_out = out;
-		packer->zlib.avail_out = sizeof(out);
-		(void)deflate(&packer->zlib, flush);
-		put_base64(&packer->base64, out, sizeof(out) - packer->zlib.avail_out);
-	} while (!packer->zlib.avail_out);
-}
-
-static void pack(struct packer *packer, const void *bytes, size_t count)
-{
-	const char *at = bytes;
-	size_t part;
-
-	for (; count; count -= part, at += part) {
-		part = count < (1u << 30) ? count : 1u << 30;
-		pack_part(packer, at, part, Z_NO_FLUSH);
-	}
-}
-
-static void close_packer(struct packer *packer)
-{
-	pack_part(packer, NULL, 0, Z_FINISH);
-	(void)deflateEnd(&packer->zlib);
-	end_base64(&packer->base64);
+	if (!gzip)
+		return -ENOMEM;
+	for (i = 0; i < parts; i++)
+		cm_gzip_add(gzip, part[i].bytes, part[i].count);
+	cm_gzip_close(gzip);
+	return 0;
 }
 #else
 #define PACKING "none"
 
-struct packer {
-	struct base64 base64;
-};
-
-static int open_packer(struct packer *packer, FILE *file)
+static int pack(const struct part *part, size_t parts, struct base64 *base64)
 {
-	memset(packer, 0, sizeof(*packer));
-	packer->base64.file = file;
+	size_t i;
+
+	for (i = 0; i < parts; i++)
+		put_base64(base64, part[i].bytes, part[i].count);
 	return 0;
-}
-
-static void pack(struct packer *packer, const void *bytes, size_t count)
-{
-	put_base64(&packer->base64, bytes, count);
-}
-
-static void close_packer(struct packer *packer)
-{
-	end_base64(&packer->base64);
 }
 #endif
 
@@ -185,18 +149,19 @@ static int put_data(const struct cm_columns *columns, FILE *file)
 {
 	static const char zeros[8];
 	const uint32_t length = htole32((uint32_t)columns->text_count);
-	struct packer packer;
+	const struct part parts[] = {
+		{&length, sizeof(length)},
+		{columns->text, columns->text_count},
+		{zeros, (8 - (sizeof(length) + columns->text_count) % 8) % 8},
+		{columns->bytes, columns->count},
+	};
+	struct base64 base64 = {.file = file};
 	int err;
 
-	err = open_packer(&packer, file);
-	if (err)
-		return err;
-	pack(&packer, &length, sizeof(length));
-	pack(&packer, columns->text, columns->text_count);
-	pack(&packer, zeros, (8 - (sizeof(length) + columns->text_count) % 8) % 8);
-	pack(&packer, columns->bytes, columns->count);
-	close_packer(&packer);
-	return 0;
+	err = pack(parts, sizeof(parts) / sizeof(parts[0]), &base64);
+	if (!err)
+		end_base64(&base64);
+	return err;
 }
 
 static int put_page(const struct cm_columns *columns, enum cm_plot plot, FILE *file)
