@@ -130,28 +130,27 @@ static void put_counter(struct writer *writer, uint64_t time, uint64_t track, ui
 	end_event(writer);
 }
 
+static void put_frame(struct writer *writer, const struct cm_snap_frame *frame)
+{
+	cm_protobuf_clear(&writer->frame);
+	cm_protobuf_text(&writer->frame, FRAME_FUNCTION, frame->function);
+	if (frame->line) {
+		cm_protobuf_text(&writer->frame, FRAME_FILE, frame->file);
+		cm_protobuf_number(&writer->frame, FRAME_LINE, frame->line);
+	}
+	cm_protobuf_message(&writer->stack, STACK_FRAME, &writer->frame);
+}
+
 /* Outermost first. */
 static void put_stack(struct writer *writer, const struct cm_snap_stack *stack)
 {
-	const struct cm_snap_frame *frame;
 	uint32_t i;
 
 	cm_protobuf_clear(&writer->stack);
-	for (i = stack->count; i-- > 0;) {
-		frame = cm_stack_frame(writer->snapshot, stack, i);
-		cm_protobuf_clear(&writer->frame);
-		cm_protobuf_text(&writer->frame, FRAME_FUNCTION, frame->function);
-		if (frame->line) {
-			cm_protobuf_text(&writer->frame, FRAME_FILE, frame->file);
-			cm_protobuf_number(&writer->frame, FRAME_LINE, frame->line);
-		}
-		cm_protobuf_message(&writer->stack, STACK_FRAME, &writer->frame);
-	}
-	if (!stack->count) { /* a weight on all events of a track, or on none */
-		cm_protobuf_clear(&writer->frame);
-		cm_protobuf_text(&writer->frame, FRAME_FUNCTION, "(no stack recorded)");
-		cm_protobuf_message(&writer->stack, STACK_FRAME, &writer->frame);
-	}
+	for (i = stack->count; i-- > 0;)
+		put_frame(writer, cm_stack_frame(writer->snapshot, stack, i));
+	if (!stack->count) /* a weight on all events of a track, or on none */
+		put_frame(writer, cm_stack_caller(writer->snapshot, stack));
 	cm_protobuf_message(&writer->event, EVENT_STACK, &writer->stack);
 }
 

@@ -159,7 +159,6 @@ static void put_strings(struct writer *writer)
 
 static int put_profile(struct writer *writer)
 {
-	static const struct cm_snap_frame unknown = {"(no stack recorded)", "", "", 0, false};
 	const struct cm_snapshot *snapshot = writer->snapshot;
 	int err = 0;
 	size_t i;
@@ -173,7 +172,8 @@ static int put_profile(struct writer *writer)
 		err = put_device(writer, &snapshot->device[i]);
 	for (i = 0; i < snapshot->frames; i++)
 		put_location(writer, i + 1, &snapshot->frame[i]);
-	put_location(writer, location_unknown(writer), &unknown);
+	put_location(writer, location_unknown(writer),
+		     cm_stack_caller(snapshot, &snapshot->stack[0]));
 	cm_protobuf_number(&writer->profile, PROFILE_TIME_NS, snapshot->image->saved.time_ns);
 	put_type(writer, PROFILE_PERIOD_TYPE, "space", "bytes");
 	cm_protobuf_number(&writer->profile, PROFILE_PERIOD, 1);

@@ -13,7 +13,6 @@
 #include "tools/quote.h"
 #include "tools/text.h"
 
-#define NO_STACK   "(no stack recorded)"
 #define TEXT_BYTES 4096
 
 /* A device's name where several stand side by side. */
@@ -86,7 +85,8 @@ static void put_folded(void *data, const struct cm_snap_device *device, const st
 					cm_stack_frame(writer->snapshot, stack, f)->function);
 		}
 		if (!stack->count)
-			(void)fputs(";" NO_STACK, writer->file);
+			(void)fprintf(writer->file, ";%s",
+				      cm_stack_caller(writer->snapshot, stack)->function);
 		(void)fprintf(writer->file, " %" PRIu64 "\n", sums[i].bytes[CM_MEASURE_LIVE]);
 	}
 }
@@ -181,7 +181,7 @@ static void put_scope_frames(struct cm_json *json, const struct cm_snapshot *sna
 		cm_json_end(json);
 	}
 	cm_json_object(json, NULL);
-	cm_json_text(json, "name", NO_STACK);
+	cm_json_text(json, "name", cm_stack_caller(snapshot, &snapshot->stack[0])->function);
 	cm_json_end(json);
 	cm_json_end(json);
 	cm_json_end(json);

@@ -44,13 +44,6 @@ void cm_figures_get(const struct cm_snapshot *snapshot, const struct cm_snap_dev
 	*ret_figures = figures;
 }
 
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
-
 static size_t add_frame(char *text, size_t bytes, size_t used, const struct cm_snap_frame *frame)
 {
 	int n;
@@ -59,7 +52,7 @@ static size_t add_frame(char *text, size_t bytes, size_t used, const struct cm_s
 		return used;
 	if (frame->line)
 		n = snprintf(text + used, bytes - used, "%s%s %s:%u", used ? " < " : "",
-			     frame->function, base_name(frame->file), frame->line);
+			     frame->function, basename(frame->file), frame->line);
 	else
 		n = snprintf(text + used, bytes - used, "%s%s", used ? " < " : "", frame->function);
 	return n > 0 ? used + (size_t)n : used;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/figures.h"
 #include "tools/history.h"
 #include "tools/plot.h"
 #include "tools/stretches.h"
@@ -363,17 +364,14 @@ static int put_device(struct cm_columns *columns, enum cm_plot plot,
 {
 	struct cm_json *json = &columns->json;
 	struct cm_history *history;
-	char name[96], model[sizeof(device->row->name)];
+	char name[96];
 	int err;
 
 	err = cm_history_create(snapshot, device, &history);
 	if (err)
 		return err;
-	cm_text_clean(model, sizeof(model), device->row ? device->row->name : "");
-	(void)snprintf(name, sizeof(name), device->row ? "GPU %d  %s" : "Pinned host memory",
-		       (int)device->ordinal, model);
 	cm_json_object(json, NULL);
-	cm_json_text(json, "name", name);
+	cm_json_text(json, "name", cm_device_title(device, name, sizeof(name)));
 	cm_json_unsigned(json, "total", device->row ? device->row->total_bytes : 0);
 	cm_json_unsigned(json, "events", history->events);
 	cm_json_unsigned(json, "lost", device->lost);

@@ -187,13 +187,6 @@ static const struct cm_site *find_site(const struct cm_image *image, uint64_t ad
 		       : NULL;
 }
 
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
-
 static void add_unnamed(struct building *building, uint64_t address, const struct cm_module *module,
 			const char *path)
 {
@@ -201,7 +194,7 @@ static void add_unnamed(struct building *building, uint64_t address, const struc
 
 	if (module)
 		(void)snprintf(name, sizeof(name), "%s+0x%" PRIx64,
-			       *path ? base_name(path) : "program", address - 1 - module->bias);
+			       *path ? basename(path) : "program", address - 1 - module->bias);
 	else
 		(void)snprintf(name, sizeof(name), "0x%" PRIx64, address - 1);
 	add_frame(building, name, "", path, 0, false);
@@ -350,7 +343,7 @@ static bool is_plumbing(const struct cm_snap_frame *frame)
 						"cub::",  "rmm::", "std::", "operator new",
 						"__cuda", "c10::", "at::"};
 	static const char *const modules[] = {"libcudamem.so", "libcudart", "libcuda.so"};
-	const char *module = base_name(frame->module);
+	const char *module = basename(frame->module);
 	size_t i;
 
 	if (frame->python)

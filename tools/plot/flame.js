@@ -63,7 +63,7 @@ class View {
       root.value += values[i];
       for (const number of frames.length ? frames : [-1]) {
         /* One box a function, wherever in it the call was. */
-        const name = number < 0 ? "(no stack recorded)" : about.frames[number][0];
+        const name = number < 0 ? about.callers[0] : about.frames[number][0];
         if (!at.children.has(name))
           at.children.set(name, this.node(name, number < 0 ? null : number));
         at = at.children.get(name);
