@@ -174,7 +174,7 @@ CM_ALWAYS_INLINE bool is_hasty(const struct cm_heap *heap, uint32_t fit,
 		return true;
 	return fit == CM_FIT_LARGE && block->size - size > CM_SMALL_MAX &&
 	       has_pending_between(heap, size, block->size) &&
-	       (int32_t)(heap->searches[CM_FIT_LARGE] - heap->ask_again) >= 0;
+	       heap->searches[CM_FIT_LARGE] - heap->paused_at >= CM_ASK_PAUSE;
 }
 
 /* The one way by which ready memory is handed out; `first`: see cm_heap_try. */

@@ -71,7 +71,7 @@ struct cm_heap {
 	struct cm_bins bins[CM_FIT_COUNT];
 	uint32_t pinned[CM_HOST_KINDS][CM_PINNED_CLASSES]; /* ready, the youngest first */
 	uint32_t searches[CM_FIT_COUNT]; /* requests, the clock of a free block's age */
-	uint32_t ask_again;              /* of the large pool: see cm_heap_pause_locked */
+	uint32_t paused_at; /* of the large pool's requests: see cm_heap_pause_locked */
 
 	/* `open` is guarded by the device's lock, the closed ones by the cache's turn:
 	 * closed[n & (CM_EPOCHS_MAX - 1)] for n in [oldest, open.number). */
@@ -210,7 +210,7 @@ static inline struct cm_heap *cm_segment_heap(struct cm_cache *cache,
 /* The device lags: no request asks for freed memory in order not to cut a block, for a while. */
 static inline void cm_heap_pause_locked(struct cm_heap *heap)
 {
-	heap->ask_again = heap->searches[CM_FIT_LARGE] + CM_ASK_PAUSE;
+	heap->paused_at = heap->searches[CM_FIT_LARGE];
 }
 
 static inline bool cm_heap_is_worth_closing(const struct cm_heap *heap)

@@ -662,6 +662,22 @@ static void a_device_that_lags_is_not_asked_for_every_piece(void **state)
 	case_close(f);
 }
 
+static void a_pause_does_not_come_back_after_ever_so_many_requests(void **state)
+{
+	struct fixture *f = open_reuse(CM_REUSE_GROW);
+	uint64_t queries;
+
+	(void)state;
+	(void)keep_a_large_one_and_free_a_better_one(f, 1000 * MS);
+	(void)case_get(f, 2 * MIB);
+	queries = f->driver.called[FAKE_EVENT_QUERY];
+	/* None of them had anything to ask for. */
+	f->heap->searches[CM_FIT_LARGE] += (UINT32_C(1) << 31) + CM_ASK_PAUSE;
+	(void)case_get(f, 2 * MIB);
+	assert_true(f->driver.called[FAKE_EVENT_QUERY] > queries);
+	case_close(f);
+}
+
 static void many_blocks_that_wait_are_asked_for(void **state)
 {
 	struct fixture *f = *state;
@@ -710,6 +726,7 @@ int main(void)
 		fixture_case(a_wait_is_for_what_was_freed_before_it),
 		fixture_case(no_large_block_is_cut_while_a_better_one_waits),
 		cmocka_unit_test(a_device_that_lags_is_not_asked_for_every_piece),
+		cmocka_unit_test(a_pause_does_not_come_back_after_ever_so_many_requests),
 		fixture_case(many_blocks_that_wait_are_asked_for),
 	};
 
