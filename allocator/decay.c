@@ -6,7 +6,6 @@
 #include "allocator/heap.h"
 #include "allocator/release.h"
 #include "allocator/rows.h"
-#include "stats/books.h"
 
 /* Steps in the decay time, while there is something idle and while there is not. */
 #define STEPS      50
@@ -195,11 +194,7 @@ static uint64_t give_excess(struct cm_device *device)
 	bytes = idle.pages ? give_pages(device, idle.bytes - idle.kept)
 			   : cm_release_idlest(device, idle.bytes - idle.kept);
 	note_given(device, idle.since_ns, bytes);
-	cm_lock_acquire(&device->lock);
-	cm_books_begin(device->row);
-	cm_books_count(device->row, CM_SCALAR_decay_bytes, (int64_t)bytes);
-	cm_books_end(device->row);
-	cm_lock_release(&device->lock);
+	cm_device_count(device, CM_SCALAR_decay_bytes, (int64_t)bytes);
 	return bytes;
 }
 

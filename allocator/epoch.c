@@ -5,20 +5,9 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "stats/books.h"
-
 static struct cm_epoch *closed(struct cm_heap *heap, uint64_t number)
 {
 	return &heap->closed[number & (CM_EPOCHS_MAX - 1)];
-}
-
-static void count(struct cm_heap *heap, enum cm_scalar scalar, int64_t n)
-{
-	cm_lock_acquire(&heap->device->lock);
-	cm_books_begin(heap->device->row);
-	cm_books_count(heap->device->row, scalar, n);
-	cm_books_end(heap->device->row);
-	cm_lock_release(&heap->device->lock);
 }
 
 /* Moves the open epoch behind the closed ones. False: it is empty, or they are too many. */
@@ -78,7 +67,7 @@ static bool close_epoch(struct cm_heap *heap)
 	}
 	/* Read after the record: work counted later was submitted later. */
 	epoch->clean = cm_ops_work(heap->cache->ops) == epoch->work;
-	count(heap, CM_SCALAR_epochs_closed, 1);
+	cm_device_count(heap->device, CM_SCALAR_epochs_closed, 1);
 	return true;
 }
 
@@ -171,7 +160,7 @@ static bool order_behind_clean(struct cm_heap *heap)
 		return false;
 	cm_fence_fini_turned(&heap->ordered);
 	cm_fence_move_turned(fence, &heap->ordered);
-	count(heap, CM_SCALAR_barriers, 1);
+	cm_device_count(heap->device, CM_SCALAR_barriers, 1);
 	retire_up_to(heap, number);
 	return true;
 }
@@ -207,8 +196,8 @@ bool cm_epoch_synchronize_turned(struct cm_heap *heap)
 			reattach(heap);
 		return false;
 	}
-	count(heap, CM_SCALAR_waits, 1);
-	count(heap, CM_SCALAR_wait_ns, (int64_t)(cache->ops->now_ns() - start));
+	cm_device_count(heap->device, CM_SCALAR_waits, 1);
+	cm_device_count(heap->device, CM_SCALAR_wait_ns, (int64_t)(cache->ops->now_ns() - start));
 	if (heap->oldest != end)
 		retire_up_to(heap, end - 1);
 	return true;
@@ -289,8 +278,8 @@ void cm_epoch_wait(struct cm_heap *heap, uint64_t limit_ns)
 	do
 		cm_fence_nap(ops, &nap);
 	while (has_to_wait(heap, end, limit_ns));
-	count(heap, CM_SCALAR_waits, 1);
-	count(heap, CM_SCALAR_wait_ns, (int64_t)(ops->now_ns() - start));
+	cm_device_count(heap->device, CM_SCALAR_waits, 1);
+	cm_device_count(heap->device, CM_SCALAR_wait_ns, (int64_t)(ops->now_ns() - start));
 }
 
 void cm_epoch_wait_device(struct cm_device *device, uint64_t limit_ns)
@@ -299,11 +288,7 @@ void cm_epoch_wait_device(struct cm_device *device, uint64_t limit_ns)
 	uint32_t i, heaps = atomic_load_explicit(&cache->heaps, memory_order_acquire);
 	struct cm_heap *heap;
 
-	cm_lock_acquire(&device->lock);
-	cm_books_begin(device->row);
-	cm_books_count(device->row, CM_SCALAR_num_sync_all_streams, 1);
-	cm_books_end(device->row);
-	cm_lock_release(&device->lock);
+	cm_device_count(device, CM_SCALAR_num_sync_all_streams, 1);
 	for (i = 0; i < heaps; i++) {
 		heap = atomic_load_explicit(&cache->heap[i], memory_order_relaxed);
 		if (cm_heap_ctx(heap) && heap->device == device)

@@ -132,8 +132,7 @@ static void exchange(struct cm_heap *heap, uint64_t bytes)
 		given += piece[i].size;
 	}
 	if (given)
-		cm_cache_count(device->cache, device->index, CM_SCALAR_exchange_bytes,
-			       (int64_t)given);
+		cm_device_count(device, CM_SCALAR_exchange_bytes, (int64_t)given);
 }
 
 void cm_exchange(struct cm_heap *heap, uint64_t bytes)

@@ -91,7 +91,7 @@ static bool is_complete(struct cm_fence *fence, bool gated)
 			continue;
 		cache = slot->heap->cache;
 		assert(cm_lock_is_held(&cache->turn));
-		cm_cache_count(cache, slot->heap->device->index, CM_SCALAR_event_queries, 1);
+		cm_device_count(slot->heap->device, CM_SCALAR_event_queries, 1);
 		err = gated ? cache->ops->event_query(slot->heap->ctx, slot->event)
 			    : cache->ops->event_query_ungated(slot->heap->ctx, slot->event);
 		if (err) {

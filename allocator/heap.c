@@ -611,6 +611,15 @@ bool cm_device_is_capped(struct cm_device *device, uint64_t bytes)
 	return reserved + bytes > device->row->allowed_bytes;
 }
 
+void cm_device_count(struct cm_device *device, enum cm_scalar scalar, int64_t n)
+{
+	cm_lock_acquire(&device->lock);
+	cm_books_begin(device->row);
+	cm_books_count(device->row, scalar, n);
+	cm_books_end(device->row);
+	cm_lock_release(&device->lock);
+}
+
 bool cm_device_has_cached(struct cm_device *device)
 {
 	bool cached;

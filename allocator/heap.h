@@ -323,6 +323,9 @@ static inline uint32_t cm_block_free_stack(const struct cm_block *block)
 /* Whether `bytes` more would exceed the device's cap, where it has one. Takes its lock. */
 bool cm_device_is_capped(struct cm_device *device, uint64_t bytes);
 
+/* Adds to a scalar counter of the device. Takes the lock, too. */
+void cm_device_count(struct cm_device *device, enum cm_scalar scalar, int64_t n);
+
 /* Whether more is reserved than handed out. Takes the lock, too. */
 bool cm_device_has_cached(struct cm_device *device);
 

@@ -9,7 +9,6 @@
 #include "allocator/oom.h"
 #include "allocator/release.h"
 #include "allocator/size_class.h"
-#include "stats/books.h"
 
 /* While no barrier may be laid, freed memory piles up behind a device that lags. Up to this much of
  * it, or a quarter of what is in use, new memory is taken; beyond, the host waits as a cudaFree would. */
@@ -22,15 +21,6 @@ struct request {
 	uint64_t *ret_addr;
 	struct cm_oom *oom; /* filled in where it fails for want of memory */
 };
-
-static void count(struct cm_device *device, enum cm_scalar scalar, int64_t n)
-{
-	cm_lock_acquire(&device->lock);
-	cm_books_begin(device->row);
-	cm_books_count(device->row, scalar, n);
-	cm_books_end(device->row);
-	cm_lock_release(&device->lock);
-}
 
 /* A ready block, or -ENOENT. */
 static int take(const struct request *request)
@@ -128,7 +118,7 @@ static int driver_alloc(struct cm_heap *heap, uint64_t ctx, uint64_t bytes, uint
 		return CM_DRIVER_OUT_OF_MEMORY;
 	start = ops->now_ns();
 	err = ops->mem_alloc(ctx, bytes, ret_addr);
-	count(heap->device, CM_SCALAR_driver_alloc_ns, (int64_t)(ops->now_ns() - start));
+	cm_device_count(heap->device, CM_SCALAR_driver_alloc_ns, (int64_t)(ops->now_ns() - start));
 	return err;
 }
 
@@ -213,7 +203,7 @@ static int give_back_and_retry(const struct request *request, struct cm_oom_atte
 	if (err != -ENOENT)
 		return err;
 	attempt->given_back += cm_release_free(device);
-	count(device, CM_SCALAR_num_alloc_retries, 1);
+	cm_device_count(device, CM_SCALAR_num_alloc_retries, 1);
 	return grow(request);
 }
 
@@ -237,8 +227,9 @@ static int ask_and_retry(const struct request *request, struct cm_oom_attempt *a
 	ops->ask_neighbours(device->row->uuid, wanted, &attempt->neighbours);
 	while (!ops->gate_enter())
 		ops->sleep_ns(CM_FENCE_NAP_NS);
-	count(device, CM_SCALAR_neighbour_asks, attempt->neighbours.asked != 0);
-	count(device, CM_SCALAR_neighbour_bytes_got, (int64_t)attempt->neighbours.given_bytes);
+	cm_device_count(device, CM_SCALAR_neighbour_asks, attempt->neighbours.asked != 0);
+	cm_device_count(device, CM_SCALAR_neighbour_bytes_got,
+			(int64_t)attempt->neighbours.given_bytes);
 	return attempt->neighbours.given_bytes ? grow(request) : CM_DRIVER_OUT_OF_MEMORY;
 }
 

@@ -10,7 +10,6 @@
 #include "allocator/rows.h"
 #include "allocator/runs.h"
 #include "allocator/size_class.h"
-#include "stats/books.h"
 
 #define PAGE CM_PAGED_PAGE
 /* Addresses are plenty: gaps that nothing fits may stay gaps. */
@@ -257,16 +256,6 @@ static void rob(struct cm_heap *heap, struct cm_paged *paged, const struct place
 
 /* --- growing ------------------------------------------------------------------------------ */
 
-static void count_time(struct cm_device *device, uint64_t start)
-{
-	cm_lock_acquire(&device->lock);
-	cm_books_begin(device->row);
-	cm_books_count(device->row, CM_SCALAR_driver_alloc_ns,
-		       (int64_t)(device->cache->ops->now_ns() - start));
-	cm_books_end(device->row);
-	cm_lock_release(&device->lock);
-}
-
 /* Enters what was mapped. -EAGAIN: the context has gone, or caching has stopped meanwhile. */
 static int enter_locked(struct cm_heap *heap, struct cm_paged *paged, const struct place *place)
 {
@@ -312,7 +301,8 @@ static int grow(struct cm_heap *heap, struct cm_paged *paged, uint64_t size, uin
 	err = choose(heap, paged, size, &place) ? cm_paged_map(heap, paged, place.pages, &victims)
 						: -ENOENT;
 	(void)cm_paged_give_back(heap->cache->ops, &victims);
-	count_time(heap->device, start);
+	cm_device_count(heap->device, CM_SCALAR_driver_alloc_ns,
+			(int64_t)(heap->cache->ops->now_ns() - start));
 	if (err)
 		return err;
 	cm_lock_acquire(&heap->device->lock);

@@ -29,11 +29,7 @@ int cm_release_to_driver(struct cm_device *device, uint64_t ctx, uint64_t addr)
 	int err;
 
 	err = ops->mem_free(ctx, addr);
-	cm_lock_acquire(&device->lock);
-	cm_books_begin(device->row);
-	cm_books_count(device->row, CM_SCALAR_driver_free_ns, (int64_t)(ops->now_ns() - start));
-	cm_books_end(device->row);
-	cm_lock_release(&device->lock);
+	cm_device_count(device, CM_SCALAR_driver_free_ns, (int64_t)(ops->now_ns() - start));
 	return err;
 }
 
@@ -225,11 +221,7 @@ uint64_t cm_release_aged(struct cm_heap *heap)
 	target = reserved - limit;
 	while (freed < target && pass && average_age(device, &choice.limit))
 		freed += pass = release(device, &choice);
-	cm_lock_acquire(&device->lock);
-	cm_books_begin(device->row);
-	cm_books_count(device->row, CM_SCALAR_gc_bytes, (int64_t)freed);
-	cm_books_end(device->row);
-	cm_lock_release(&device->lock);
+	cm_device_count(device, CM_SCALAR_gc_bytes, (int64_t)freed);
 	return freed;
 }
 

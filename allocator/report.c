@@ -93,11 +93,6 @@ void cm_cache_count(struct cm_cache *cache, uint32_t row, enum cm_scalar scalar,
 {
 	struct cm_device *device = cm_cache_device(cache, row);
 
-	if (!device)
-		return;
-	cm_lock_acquire(&device->lock);
-	cm_books_begin(device->row);
-	cm_books_count(device->row, scalar, n);
-	cm_books_end(device->row);
-	cm_lock_release(&device->lock);
+	if (device)
+		cm_device_count(device, scalar, n);
 }

@@ -133,7 +133,7 @@ int cm_cache_trim(struct cm_cache *cache, uint32_t device, uint64_t *ret_bytes)
 		if (device != UINT32_MAX && device != i)
 			continue;
 		idle &= flush_device(cache->device[i], TRIM_LIMIT_NS, &bytes);
-		cm_cache_count(cache, i, CM_SCALAR_trims, 1);
+		cm_device_count(cache->device[i], CM_SCALAR_trims, 1);
 	}
 	if (device == UINT32_MAX && idle)
 		bytes += cm_pinned_flush(cache, TRIM_LIMIT_NS);
@@ -211,8 +211,8 @@ int cm_cache_give_back(struct cm_cache *cache, uint32_t row, uint64_t wanted, ui
 	bytes = give_idle(device, wanted, limit_ns);
 	cm_lock_release(&device->slow_lock);
 	cache->ops->gate_leave();
-	cm_cache_count(cache, row, CM_SCALAR_neighbour_gives, bytes != 0);
-	cm_cache_count(cache, row, CM_SCALAR_neighbour_bytes_given, (int64_t)bytes);
+	cm_device_count(device, CM_SCALAR_neighbour_gives, bytes != 0);
+	cm_device_count(device, CM_SCALAR_neighbour_bytes_given, (int64_t)bytes);
 	cm_check_after(cache);
 	*ret_bytes = bytes;
 	return 0;

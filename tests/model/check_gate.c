@@ -29,9 +29,8 @@ void cm_cache_drain_heap(struct cm_cache *cache, uint64_t ctx)
 	(void)ctx;
 }
 
-void cm_cache_count(struct cm_cache *cache, uint32_t device, enum cm_scalar scalar, int64_t n)
+void cm_device_count(struct cm_device *device, enum cm_scalar scalar, int64_t n)
 {
-	(void)cache;
 	(void)device;
 	(void)scalar;
 	(void)n;
