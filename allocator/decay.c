@@ -139,8 +139,7 @@ static struct idle count_idle_locked(struct cm_device *device)
 	for (s = 1; s < end; s++) {
 		const struct cm_segment *segment = &cache->segment[s];
 
-		if (cm_segment_is_of(segment, device) && cm_segment_is_free(cache, segment) &&
-		    !(segment->flags & CM_SEGMENT_PAGED))
+		if (cm_release_can(device, segment))
 			count_piece(&idle, segment->size, cache->block[segment->first].tick, false);
 	}
 	count_all_pages_locked(device, &idle);

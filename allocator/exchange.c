@@ -11,12 +11,6 @@
 /* Less than such a part of a new segment is not waited for. */
 #define LEAST_SHARE 8
 
-struct piece {
-	uint64_t ctx;
-	uint64_t addr;
-	uint64_t size;
-};
-
 /* Wholly free segments, the largest first. */
 struct outgrown {
 	uint32_t segment[SEGMENTS_MAX];
@@ -98,21 +92,16 @@ static bool has_outgrown(struct cm_heap *heap, uint64_t bytes)
 }
 
 /* Takes them out of the tables; how many. */
-static uint32_t take_outgrown(struct cm_heap *heap, uint64_t bytes, struct piece *piece)
+static uint32_t take_outgrown(struct cm_heap *heap, uint64_t bytes, struct cm_release_piece *piece)
 {
-	struct cm_cache *cache = heap->cache;
 	struct outgrown outgrown;
 	uint32_t i;
 
 	cm_lock_acquire(&heap->device->lock);
 	if (!find_outgrown_locked(heap, bytes, &outgrown))
 		outgrown.segments = 0;
-	for (i = 0; i < outgrown.segments; i++) {
-		const struct cm_segment *segment = &cache->segment[outgrown.segment[i]];
-
-		piece[i] = (struct piece){segment->context, segment->addr, segment->size};
-		cm_heap_remove_segment_locked(cache, outgrown.segment[i]);
-	}
+	for (i = 0; i < outgrown.segments; i++)
+		piece[i] = cm_release_take_locked(heap->device, outgrown.segment[i]);
 	cm_lock_release(&heap->device->lock);
 	return outgrown.segments;
 }
@@ -121,7 +110,7 @@ static uint32_t take_outgrown(struct cm_heap *heap, uint64_t bytes, struct piece
 static void exchange(struct cm_heap *heap, uint64_t bytes)
 {
 	struct cm_device *device = heap->device;
-	struct piece piece[SEGMENTS_MAX];
+	struct cm_release_piece piece[SEGMENTS_MAX];
 	uint64_t given = 0;
 	uint32_t i, n = 0;
 

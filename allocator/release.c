@@ -16,12 +16,6 @@ struct choice {
 	uint64_t enough; /* stop when so many bytes are found */
 };
 
-struct piece {
-	uint64_t ctx;
-	uint64_t addr;
-	uint64_t size;
-};
-
 int cm_release_to_driver(struct cm_device *device, uint64_t ctx, uint64_t addr)
 {
 	const struct cm_driver_ops *ops = device->cache->ops;
@@ -39,9 +33,18 @@ bool cm_release_can(const struct cm_device *device, const struct cm_segment *seg
 	       !(segment->flags & CM_SEGMENT_PAGED);
 }
 
+struct cm_release_piece cm_release_take_locked(struct cm_device *device, uint32_t s)
+{
+	const struct cm_segment *segment = &device->cache->segment[s];
+	const struct cm_release_piece piece = {segment->context, segment->addr, segment->size};
+
+	cm_heap_remove_segment_locked(device->cache, s);
+	return piece;
+}
+
 /* Takes up to BATCH chosen segments out of the tables, from row *at on. */
 static uint32_t collect(struct cm_device *device, const struct choice *choice, uint32_t *at,
-			uint64_t found, struct piece *piece)
+			uint64_t found, struct cm_release_piece *piece)
 {
 	struct cm_cache *cache = device->cache;
 	uint32_t n = 0, end;
@@ -53,11 +56,8 @@ static uint32_t collect(struct cm_device *device, const struct choice *choice, u
 
 		if (!cm_release_can(device, segment) || !choice->wants(choice, segment))
 			continue;
-		piece[n].ctx = segment->context;
-		piece[n].addr = segment->addr;
-		piece[n].size = segment->size;
+		piece[n] = cm_release_take_locked(device, *at);
 		found += piece[n++].size;
-		cm_heap_remove_segment_locked(cache, *at);
 	}
 	cm_lock_release(&device->lock);
 	return n;
@@ -65,7 +65,7 @@ static uint32_t collect(struct cm_device *device, const struct choice *choice, u
 
 static uint64_t release(struct cm_device *device, const struct choice *choice)
 {
-	struct piece piece[BATCH];
+	struct cm_release_piece piece[BATCH];
 	uint64_t bytes = 0;
 	uint32_t at = 1, n, i;
 
@@ -116,29 +116,22 @@ uint64_t cm_release_free(struct cm_device *device)
 }
 
 /* Takes the idlest segment out of the tables. */
-static struct piece take_idlest_locked(struct cm_device *device, uint64_t most)
+static struct cm_release_piece take_idlest_locked(struct cm_device *device, uint64_t most)
 {
 	struct cm_cache *cache = device->cache;
 	uint32_t s, best = 0, end = cm_rows_segments(cache);
-	struct piece piece = {0};
 
 	for (s = 1; s < end; s++)
 		if (cm_release_can(device, &cache->segment[s]) && cache->segment[s].size <= most &&
 		    (!best || cache->block[cache->segment[s].first].tick <
 				      cache->block[cache->segment[best].first].tick))
 			best = s;
-	if (best) {
-		piece.ctx = cache->segment[best].context;
-		piece.addr = cache->segment[best].addr;
-		piece.size = cache->segment[best].size;
-		cm_heap_remove_segment_locked(cache, best);
-	}
-	return piece;
+	return best ? cm_release_take_locked(device, best) : (struct cm_release_piece){0};
 }
 
 uint64_t cm_release_idlest(struct cm_device *device, uint64_t most)
 {
-	struct piece piece;
+	struct cm_release_piece piece;
 
 	cm_lock_acquire(&device->lock);
 	piece = take_idlest_locked(device, most);
@@ -163,18 +156,15 @@ int cm_release_orphan(struct cm_device *device, uint32_t s)
 {
 	struct cm_cache *cache = device->cache;
 	const struct cm_segment *segment = &cache->segment[s];
-	uint64_t addr = 0, ctx = 0;
+	struct cm_release_piece piece = {0};
 
 	cm_lock_acquire(&device->lock);
 	if (cm_segment_is_of(segment, device) && segment->flags & CM_SEGMENT_PAGED)
 		cm_device_note_orphan(device);
-	else if (cm_release_can(device, segment) && !cm_segment_is_recycled(cache, segment)) {
-		addr = segment->addr;
-		ctx = segment->context;
-		cm_heap_remove_segment_locked(cache, s);
-	}
+	else if (cm_release_can(device, segment) && !cm_segment_is_recycled(cache, segment))
+		piece = cm_release_take_locked(device, s);
 	cm_lock_release(&device->lock);
-	return addr ? cm_release_to_driver(device, ctx, addr) : 0;
+	return piece.addr ? cm_release_to_driver(device, piece.ctx, piece.addr) : 0;
 }
 
 /* The average age of the large pool's wholly free segments; false where there are none. */

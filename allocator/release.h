@@ -15,6 +15,16 @@
  * way (paged.h). */
 bool cm_release_can(const struct cm_device *device, const struct cm_segment *segment);
 
+/* Memory of the driver that is in no table. */
+struct cm_release_piece {
+	uint64_t ctx;
+	uint64_t addr;
+	uint64_t size;
+};
+
+/* Takes such a segment out of the tables, for cm_release_to_driver without the lock. */
+struct cm_release_piece cm_release_take_locked(struct cm_device *device, uint32_t segment);
+
 /* All wholly free segments of the device; the bytes given back. */
 uint64_t cm_release_free(struct cm_device *device);
 
