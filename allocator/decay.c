@@ -112,15 +112,12 @@ static void count_pages(void *data, const struct cm_paged_idle *pages)
 
 static void count_all_pages_locked(struct cm_device *device, struct idle *idle)
 {
-	struct cm_cache *cache = device->cache;
-	uint32_t i, heaps = atomic_load_explicit(&cache->heaps, memory_order_acquire);
 	struct cm_heap *heap;
+	uint32_t at = 0;
 
-	for (i = 0; cache->policy.expandable_segments && i < heaps; i++) {
-		heap = atomic_load_explicit(&cache->heap[i], memory_order_relaxed);
-		if (cm_heap_ctx(heap) && heap->device == device)
-			cm_paged_each_idle_locked(heap, count_pages, idle);
-	}
+	while (device->cache->policy.expandable_segments &&
+	       (heap = cm_device_next_heap(device, &at)))
+		cm_paged_each_idle_locked(heap, count_pages, idle);
 }
 
 static struct idle count_idle_locked(struct cm_device *device)
@@ -149,19 +146,15 @@ static struct idle count_idle_locked(struct cm_device *device)
 /* Blocks that wait although the device is done with them are idle too. */
 static void poll_device(struct cm_device *device)
 {
-	struct cm_cache *cache = device->cache;
-	uint32_t i, heaps = atomic_load_explicit(&cache->heaps, memory_order_acquire);
 	struct cm_heap *heap;
+	uint32_t at = 0;
 
-	cm_lock_acquire(&cache->turn);
-	for (i = 0; i < heaps; i++) {
-		heap = atomic_load_explicit(&cache->heap[i], memory_order_relaxed);
-		if (cm_heap_ctx(heap) && heap->device == device) {
-			(void)cm_epoch_close_turned(heap);
-			(void)cm_epoch_poll_turned(heap);
-		}
+	cm_lock_acquire(&device->cache->turn);
+	while ((heap = cm_device_next_heap(device, &at))) {
+		(void)cm_epoch_close_turned(heap);
+		(void)cm_epoch_poll_turned(heap);
 	}
-	cm_lock_release(&cache->turn);
+	cm_lock_release(&device->cache->turn);
 }
 
 /* Pages, a few at a time, so that nobody who wants to map some waits for long. */

@@ -284,16 +284,12 @@ void cm_epoch_wait(struct cm_heap *heap, uint64_t limit_ns)
 
 void cm_epoch_wait_device(struct cm_device *device, uint64_t limit_ns)
 {
-	struct cm_cache *cache = device->cache;
-	uint32_t i, heaps = atomic_load_explicit(&cache->heaps, memory_order_acquire);
 	struct cm_heap *heap;
+	uint32_t at = 0;
 
 	cm_device_count(device, CM_SCALAR_num_sync_all_streams, 1);
-	for (i = 0; i < heaps; i++) {
-		heap = atomic_load_explicit(&cache->heap[i], memory_order_relaxed);
-		if (cm_heap_ctx(heap) && heap->device == device)
-			cm_epoch_wait(heap, limit_ns);
-	}
+	while ((heap = cm_device_next_heap(device, &at)))
+		cm_epoch_wait(heap, limit_ns);
 }
 
 static bool is_on_its_way(struct cm_device *device)

@@ -178,6 +178,22 @@ static inline uint32_t cm_heap_flags(const struct cm_heap *heap)
 	return __atomic_load_n(&heap->row->flags, __ATOMIC_RELAXED);
 }
 
+/* The next heap of the device that is in use, from slot *at on, NULL: there is none. Heaps come and go
+ * unless the turn is held. */
+static inline struct cm_heap *cm_device_next_heap(const struct cm_device *device, uint32_t *at)
+{
+	const struct cm_cache *cache = device->cache;
+	const uint32_t heaps = atomic_load_explicit(&cache->heaps, memory_order_acquire);
+	struct cm_heap *heap;
+
+	while (*at < heaps) {
+		heap = atomic_load_explicit(&cache->heap[(*at)++], memory_order_relaxed);
+		if (cm_heap_ctx(heap) && heap->device == device)
+			return heap;
+	}
+	return NULL;
+}
+
 /* Freed and not ready as yet, in open and closed epochs. */
 static inline uint64_t cm_heap_pending_bytes(struct cm_heap *heap)
 {

@@ -73,16 +73,12 @@ static void keep_older(void *data, const struct cm_paged_idle *idle)
 /* The heaps of a device that no barrier on its way holds back from giving pages; how many. */
 static uint32_t list_heaps_turned(struct cm_device *device, struct cm_heap *ret_heap[CM_HEAPS_MAX])
 {
-	struct cm_cache *cache = device->cache;
-	uint32_t i, n = atomic_load_explicit(&cache->heaps, memory_order_acquire), found = 0;
+	uint32_t at = 0, found = 0;
 	struct cm_heap *heap;
 
-	for (i = 0; i < n; i++) {
-		heap = atomic_load_explicit(&cache->heap[i], memory_order_relaxed);
-		if (cm_heap_ctx(heap) && heap->device == device &&
-		    cm_fence_is_complete_turned(&heap->ordered))
+	while ((heap = cm_device_next_heap(device, &at)))
+		if (cm_fence_is_complete_turned(&heap->ordered))
 			ret_heap[found++] = heap;
-	}
 	return found;
 }
 
@@ -196,19 +192,15 @@ static uint64_t release_of(struct cm_heap *heap, bool orphans)
 
 static uint64_t release(struct cm_device *device, bool orphans)
 {
-	struct cm_cache *cache = device->cache;
-	uint32_t i, n = atomic_load_explicit(&cache->heaps, memory_order_acquire);
 	struct cm_heap *heap;
 	uint64_t bytes = 0;
+	uint32_t at = 0;
 
-	if (!cache->policy.expandable_segments)
+	if (!device->cache->policy.expandable_segments)
 		return 0;
 	cm_lock_acquire(&device->paging);
-	for (i = 0; i < n; i++) {
-		heap = atomic_load_explicit(&cache->heap[i], memory_order_relaxed);
-		if (cm_heap_ctx(heap) && heap->device == device)
-			bytes += release_of(heap, orphans);
-	}
+	while ((heap = cm_device_next_heap(device, &at)))
+		bytes += release_of(heap, orphans);
 	cm_lock_release(&device->paging);
 	return bytes;
 }
