@@ -130,7 +130,7 @@ static int serve_flushed(const struct request *request)
 	if (!cache->ops->gate_enter())
 		return -EBUSY;
 	(void)cm_pinned_flush(cache, CM_PATIENCE_NS);
-	err = grow(request, (request->bytes + CM_GRAIN - 1) & ~(CM_GRAIN - 1), 0);
+	err = grow(request, cm_size_grains(request->bytes), 0);
 	cache->ops->gate_leave();
 	return err;
 }
