@@ -391,5 +391,9 @@ void cm_epoch_forget_context_turned(struct cm_cache *cache, struct cm_heap *gone
 	}
 	for (i = 0; i < devices; i++)
 		cm_fence_forget_turned(&cache->device[i]->probe, gone);
+	/* What is left in its own are events of others. */
+	for (number = gone->oldest; number < gone->open.number; number++)
+		cm_fence_drop_turned(&closed(gone, number)->fence);
+	cm_fence_drop_turned(&gone->ordered);
 	gone->spare_events = 0;
 }

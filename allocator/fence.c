@@ -28,11 +28,17 @@ static int take_event(struct cm_heap *heap, uint64_t *ret_event)
 	return heap->cache->ops->event_create(heap->ctx, ret_event);
 }
 
+static bool keep_event(struct cm_heap *heap, uint64_t event)
+{
+	if (heap->spare_events == CM_EPOCHS_MAX)
+		return false;
+	heap->spare_event[heap->spare_events++] = event;
+	return true;
+}
+
 static void give_event(struct cm_heap *heap, uint64_t event)
 {
-	if (heap->spare_events < CM_EPOCHS_MAX)
-		heap->spare_event[heap->spare_events++] = event;
-	else
+	if (!keep_event(heap, event))
 		(void)heap->cache->ops->event_destroy(heap->ctx, event);
 }
 
@@ -140,6 +146,17 @@ void cm_fence_fini_turned(struct cm_fence *fence)
 		if (fence->event[i].heap)
 			give_event(fence->event[i].heap, fence->event[i].event);
 	/* The slots behind the last event mean nothing: they are many, and left as they are. */
+	fence->events = 0;
+	fence->broken = false;
+}
+
+void cm_fence_drop_turned(struct cm_fence *fence)
+{
+	uint32_t i;
+
+	for (i = 0; i < fence->events; i++)
+		if (fence->event[i].heap)
+			(void)keep_event(fence->event[i].heap, fence->event[i].event);
 	fence->events = 0;
 	fence->broken = false;
 }

@@ -9,7 +9,7 @@
  *
  * All functions call the driver: the caller has entered the capture gate (but for *_ungated), holds
  * the cache's turn and no device's lock. A context that answers with an error of its own is left to
- * the program: its heap drains. The one that calls no driver is cm_fence_forget_turned.
+ * the program: its heap drains. Those named *_drop and *_forget call no driver.
  */
 #ifndef CM_ALLOCATOR_FENCE_H
 #define CM_ALLOCATOR_FENCE_H
@@ -53,6 +53,9 @@ bool cm_fence_order_turned(const struct cm_fence *fence, struct cm_heap *heap);
 
 /* Gives the events back to their contexts, complete or not; the fence holds none then. */
 void cm_fence_fini_turned(struct cm_fence *fence);
+
+/* The same without any call of the driver: what can't be kept lasts as long as its context. */
+void cm_fence_drop_turned(struct cm_fence *fence);
 
 /* Hands the events on to a fence that holds none; the first one holds none then. */
 void cm_fence_move_turned(struct cm_fence *fence, struct cm_fence *to);

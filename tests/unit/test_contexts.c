@@ -129,6 +129,31 @@ static void replace_context(void *arg)
 
 /* The context goes while the driver is about to answer: what it gave is not ours to keep. */
 /* Its work may still touch what others have freed, and can't be asked for any more. */
+/* Each closes an epoch with an event of the one that stays, whose work it waits for. */
+static void contexts_that_go_leave_the_events_of_others(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t keep = case_get(f, 512), work, ctx, addr;
+	struct cm_heap *heap;
+	size_t alive = 0;
+	int i;
+
+	work = fixture_launch(f, f->ctx, 1, keep, 512, FAKE_FOREVER);
+	for (i = 0; i < 10; i++) {
+		ctx = fixture_add_context(f, 1, &heap);
+		assert_int_equal(fixture_alloc(f, heap, MIB, &addr), 0);
+		case_put(f, addr);
+		cm_cache_poll(f->cache);
+		assert_int_equal(heap->open.number - heap->oldest, 1);
+		fixture_remove_context(f, ctx);
+		if (!alive)
+			alive = fake_events_alive();
+		assert_int_equal(fake_events_alive(), alive);
+	}
+	assert_true(alive > 0);
+	fake_finish(work);
+}
+
 static void nothing_becomes_ready_while_a_context_ends(void **state)
 {
 	struct fixture *f = *state;
@@ -376,6 +401,7 @@ int main(void)
 		fixture_case(a_stranger_that_goes_changes_nothing),
 		fixture_case(a_handle_that_is_used_again_begins_anew),
 		fixture_case(work_goes_with_its_context),
+		fixture_case(contexts_that_go_leave_the_events_of_others),
 		fixture_case(nothing_becomes_ready_while_a_context_ends),
 		fixture_case(a_context_may_go_while_the_driver_is_asked),
 		fixture_case(a_block_may_be_freed_while_the_driver_is_asked),
