@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: MIT */
+/* Blocks of all kinds come and go. */
+#include <sys/mman.h>
+
+#include "tests/proof/answers.h"
+#include "tests/proof/contents.h"
+#include "tests/proof/contexts.h"
+#include "tests/proof/operations.h"
+
+#define PAGE UINT64_C(4096)
+
+/* What a program asks for, of PROOF_KINDS: the last ones each once, what comes before the rest. */
+static enum proof_kind kind_of(uint64_t arg)
+{
+	static const enum proof_kind rare[] = {PROOF_MANAGED, PROOF_PITCH, PROOF_ASYNC,
+					       PROOF_REGISTERED, PROOF_ARRAY};
+	const uint64_t n = sizeof(rare) / sizeof(rare[0]), at = arg % PROOF_KINDS;
+
+	if (at >= PROOF_KINDS - n)
+		return rare[PROOF_KINDS - 1 - at];
+	return at % 16 == 0 ? PROOF_PINNED : at % 16 == 1 ? PROOF_HOST : PROOF_DEVICE;
+}
+
+static bool alloc_array(struct proof_hand *hand, struct proof_slot *slot, uint64_t bytes)
+{
+	const CUDA_ARRAY_DESCRIPTOR array = {.Width = bytes % 4096 + 1,
+					     .Height = 16,
+					     .Format = CU_AD_FORMAT_UNSIGNED_INT8,
+					     .NumChannels = 1};
+
+	return MEMORY(hand, cuArrayCreate_v2, (CUarray *)&slot->extra, &array);
+}
+
+static bool alloc_registered(struct proof_hand *hand, struct proof_slot *slot)
+{
+	slot->bytes = (slot->bytes % (64 * PAGE) + PAGE) & ~(PAGE - 1);
+	slot->extra = mmap(NULL, slot->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+			   -1, 0);
+	if (slot->extra == MAP_FAILED)
+		proof_wrong(hand, "no memory for the test itself");
+	if (MEMORY(hand, cuMemHostRegister_v2, slot->extra, slot->bytes,
+		   CU_MEMHOSTREGISTER_PORTABLE)) {
+		slot->addr = (uintptr_t)slot->extra;
+		return true;
+	}
+	(void)munmap(slot->extra, slot->bytes);
+	return false;
+}
+
+static bool alloc_kind(struct proof_hand *hand, struct proof_slot *slot)
+{
+	size_t pitch;
+	void *host;
+	bool ok;
+
+	switch (slot->kind) {
+	case PROOF_DEVICE:
+		return MEMORY(hand, cuMemAlloc_v2, &slot->addr, slot->bytes);
+	case PROOF_PINNED:
+		ok = MEMORY(hand, cuMemAllocHost_v2, &host, slot->bytes);
+		slot->addr = (uintptr_t)host;
+		return ok;
+	case PROOF_HOST:
+		ok = MEMORY(hand, cuMemHostAlloc, &host, slot->bytes, CU_MEMHOSTALLOC_PORTABLE);
+		slot->addr = (uintptr_t)host;
+		return ok;
+	case PROOF_MANAGED:
+		return MEMORY(hand, cuMemAllocManaged, &slot->addr, slot->bytes,
+			      CU_MEM_ATTACH_GLOBAL);
+	case PROOF_PITCH:
+		ok = MEMORY(hand, cuMemAllocPitch_v2, &slot->addr, &pitch, slot->bytes % 2000 + 4,
+			    slot->bytes / 2000 + 1, 4);
+		slot->bytes = slot->bytes % 2000 + 4;
+		return ok;
+	case PROOF_ASYNC:
+		return MEMORY(hand, cuMemAllocAsync, &slot->addr, slot->bytes,
+			      proof_stream_of(slot)->handle);
+	case PROOF_REGISTERED:
+		return alloc_registered(hand, slot);
+	case PROOF_ARRAY:
+		return alloc_array(hand, slot, slot->bytes);
+	case PROOF_NONE:
+		break;
+	}
+	return false;
+}
+
+static void must_be_apart(struct proof_hand *hand, const struct proof_slot *made)
+{
+	unsigned i;
+
+	for (i = 0; i < PROOF_SLOTS && made->kind != PROOF_ARRAY; i++) {
+		const struct proof_slot *slot = &proof_state.slot[i];
+
+		if (slot != made && slot->kind != PROOF_NONE && slot->kind != PROOF_ARRAY &&
+		    made->addr < slot->addr + slot->bytes && slot->addr < made->addr + made->bytes)
+			proof_wrong(hand, "a block at %#llx lies in one that is in use",
+				    (unsigned long long)made->addr);
+	}
+	if (made->kind == PROOF_DEVICE && made->addr % 256)
+		proof_wrong(hand, "a block at %#llx, out of line", (unsigned long long)made->addr);
+}
+
+void proof_do_alloc(struct proof_hand *hand, const uint64_t *arg)
+{
+	struct proof_slot *slot = proof_slot_of(hand, arg[0]),
+			  made = {.kind = kind_of(arg[2]),
+				  .fresh = true,
+				  .bytes = arg[1] ? arg[1] : 1,
+				  .ctx = hand->ctx,
+				  .stream = proof_stream_number(hand, arg[0] / PROOF_THREADS % 2 +
+									      arg[2] % 2)};
+
+	if (slot->kind != PROOF_NONE ||
+	    (made.kind == PROOF_ASYNC && proof_stream_of(&made)->capturing))
+		return;
+	made.serial = ++hand->serial * PROOF_THREADS + hand->number;
+	if (!alloc_kind(hand, &made))
+		return;
+	*slot = made;
+	if (!proof_state.run.free_running)
+		must_be_apart(hand, slot);
+	/* At once, as a program may that has just been given memory of its own. */
+	if (proof_is_hosts(slot))
+		proof_write_by_cpu(hand, slot);
+}
+
+bool proof_free_kind(struct proof_hand *hand, struct proof_slot *slot)
+{
+	bool ok;
+
+	switch (slot->kind) {
+	case PROOF_DEVICE:
+	case PROOF_MANAGED:
+	case PROOF_PITCH:
+		return CALL(hand, cuMemFree_v2, slot->addr);
+	case PROOF_PINNED:
+	case PROOF_HOST:
+		return CALL(hand, cuMemFreeHost, (void *)(uintptr_t)slot->addr);
+	case PROOF_ASYNC:
+		return CALL(hand, cuMemFreeAsync, slot->addr, proof_stream_of(slot)->handle);
+	case PROOF_REGISTERED:
+		(void)proof_wait_stream(hand, slot->ctx, slot->stream);
+		ok = CALL(hand, cuMemHostUnregister, slot->extra);
+		if (ok)
+			(void)munmap(slot->extra, slot->bytes);
+		return ok;
+	case PROOF_ARRAY:
+		return CALL(hand, cuArrayDestroy, slot->extra);
+	case PROOF_NONE:
+		break;
+	}
+	return false;
+}
+
+void proof_do_free(struct proof_hand *hand, const uint64_t *arg)
+{
+	struct proof_slot *slot = proof_slot_of(hand, arg[0]);
+
+	if (slot->kind == PROOF_NONE ||
+	    ((slot->kind == PROOF_ASYNC || slot->kind == PROOF_REGISTERED) &&
+	     proof_stream_of(slot)->capturing))
+		return;
+	/* Where the driver forbids it the library waits: docs/transparency.md. */
+	if ((slot->kind == PROOF_PINNED || slot->kind == PROOF_HOST) && proof_state.captures)
+		return;
+	if (arg[0] % 2)
+		proof_fetch(hand, slot);
+	/* The CUDA calls that free arrays and the like want the context itself. */
+	if (slot->kind != PROOF_DEVICE && !proof_visit(hand, slot->ctx))
+		return;
+	if (proof_free_kind(hand, slot)) {
+		if (slot->kind == PROOF_DEVICE)
+			hand->gone = slot->addr;
+		proof_leave(hand, slot->kind == PROOF_DEVICE ? hand->ctx : slot->ctx);
+		slot->kind = PROOF_NONE;
+		return;
+	}
+	proof_leave(hand, slot->kind == PROOF_DEVICE ? hand->ctx : slot->ctx);
+	/* An error may stand for an earlier one: the block is as good as lost. */
+	if (proof_state.broken)
+		slot->kind = PROOF_NONE;
+}

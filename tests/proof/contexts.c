@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/proof/contexts.h"
+
+#include <string.h>
+
+#include "tests/proof/answers.h"
+#include "tests/proof/contents.h"
+#include "tests/proof/operations.h"
+
+#define MIB UINT64_C(1048576)
+
+/* A kernel writes the whole block as far as order goes, and the words at its beginning in truth;
+ * a fill and a copy behind it do so at the end. */
+static const char module_text[] = "cudasim-module\n"
+				  "kernel touch\n"
+				  " params ptr u64 u32 u64 u64\n"
+				  " time 1us 1ns p4\n"
+				  " writes p0 p1\n"
+				  " do fill p0 p2 p3\n"
+				  "end\n"
+				  "kernel copy\n"
+				  " params ptr u64 ptr u64 u64 u64\n"
+				  " time 1us 1ns p5\n"
+				  " reads p2 p3\n"
+				  " writes p0 p1\n"
+				  " do copy p0 p2 p4\n"
+				  "end\n";
+
+static bool make_stream(struct proof_hand *hand, struct proof_context *ctx, unsigned i)
+{
+	struct proof_stream *stream = &ctx->stream[i];
+	unsigned flags = i == 2 ? CU_STREAM_DEFAULT : CU_STREAM_NON_BLOCKING;
+
+	*stream = (struct proof_stream){0};
+	return (!i || CALL(hand, cuStreamCreate, &stream->handle, flags)) &&
+	       CALL(hand, cuEventCreate, &stream->event, CU_EVENT_DISABLE_TIMING);
+}
+
+static bool fill_context(struct proof_hand *hand, unsigned c)
+{
+	struct proof_context *ctx = &proof_state.context[c];
+	CUmodule module;
+	unsigned i;
+
+	ctx->generation++;
+	memset(ctx->peer, 0, sizeof(ctx->peer));
+	memset(ctx->stream, 0, sizeof(ctx->stream));
+	for (i = 0; i < PROOF_ALL_STREAMS; i++)
+		if (!make_stream(hand, ctx, i))
+			return false;
+	ctx->fetched = NULL;
+	if (!MEMORY(hand, cuMemAllocHost_v2, (void **)&ctx->fetched,
+		    PROOF_THREADS * (PROOF_CHECKS + 1) * PROOF_ENDS))
+		return false;
+	return CALL(hand, cuModuleLoadData, &module, module_text) &&
+	       CALL(hand, cuModuleGetFunction, &ctx->touch, module, "touch") &&
+	       CALL(hand, cuModuleGetFunction, &ctx->copy, module, "copy");
+}
+
+static bool open_context(struct proof_hand *hand, unsigned c)
+{
+	struct proof_context *ctx = &proof_state.context[c];
+
+	ctx->device = c == 1;
+	if (c < 2) {
+		if (!CALL(hand, cuDevicePrimaryCtxRetain, &ctx->handle, ctx->device) ||
+		    !CALL(hand, cuCtxSetCurrent, ctx->handle))
+			return false;
+		ctx->refs++;
+	} else if (!MEMORY(hand, cuCtxCreate_v2, &ctx->handle, 0, ctx->device)) {
+		return false;
+	}
+	return fill_context(hand, c);
+}
+
+void proof_enter(struct proof_hand *hand)
+{
+	struct proof_context *ctx = &proof_state.context[hand->ctx];
+
+	if (hand->generation == ctx->generation)
+		return;
+	(void)CALL(hand, cuCtxSetCurrent, ctx->handle);
+	hand->generation = ctx->generation;
+}
+
+bool proof_visit(struct proof_hand *hand, unsigned c)
+{
+	return c == hand->ctx || CALL(hand, cuCtxPushCurrent_v2, proof_state.context[c].handle);
+}
+
+void proof_leave(struct proof_hand *hand, unsigned c)
+{
+	CUcontext popped;
+
+	if (c != hand->ctx)
+		(void)CALL(hand, cuCtxPopCurrent_v2, &popped);
+}
+
+struct proof_stream *proof_stream_of(const struct proof_slot *slot)
+{
+	return &proof_state.context[slot->ctx].stream[slot->stream];
+}
+
+unsigned proof_stream_number(const struct proof_hand *hand, uint64_t arg)
+{
+	unsigned i = (unsigned)arg % PROOF_STREAMS;
+
+	return proof_state.run.free_running && i == PROOF_STREAMS - 1 ? PROOF_STREAMS + hand->number
+								      : i;
+}
+
+bool proof_order(struct proof_hand *hand, unsigned from_ctx, struct proof_stream *from,
+		 unsigned to_ctx, struct proof_stream *to)
+{
+	bool ok;
+
+	if (from == to)
+		return true;
+	if (!proof_visit(hand, from_ctx))
+		return false;
+	ok = CALL(hand, cuEventRecord, from->event, from->handle);
+	proof_leave(hand, from_ctx);
+	if (!ok || !proof_visit(hand, to_ctx))
+		return false;
+	ok = CALL(hand, cuStreamWaitEvent, to->handle, from->event, 0);
+	proof_leave(hand, to_ctx);
+	return ok;
+}
+
+void proof_open_next(struct proof_hand *hand)
+{
+	if (!open_context(hand, proof_state.opened) && !proof_state.broken)
+		proof_wrong(hand, "no context");
+	proof_state.opened++;
+	hand->generation = 0;
+	proof_enter(hand);
+}
+
+void proof_do_open(struct proof_hand *hand, const uint64_t *arg)
+{
+	(void)arg;
+	if (proof_state.opened < proof_state.run.contexts && !proof_state.captures)
+		proof_open_next(hand);
+}
+
+void proof_do_context(struct proof_hand *hand, const uint64_t *arg)
+{
+	hand->ctx = (unsigned)arg[0];
+	hand->generation = 0;
+	proof_enter(hand);
+}
+
+/* Whether blocks are at home in it: then it stays. */
+static bool is_home(unsigned c, unsigned s)
+{
+	unsigned i;
+
+	for (i = 0; i < PROOF_SLOTS; i++)
+		if (proof_state.slot[i].kind != PROOF_NONE && proof_state.slot[i].ctx == c &&
+		    proof_state.slot[i].stream == s)
+			return true;
+	return false;
+}
+
+/* With its work still under way, and blocks that were freed behind it. */
+void proof_do_stream(struct proof_hand *hand, const uint64_t *arg)
+{
+	unsigned c = (unsigned)arg[0], s = proof_stream_number(hand, arg[1]);
+	struct proof_stream *stream = &proof_state.context[c].stream[s];
+
+	if (!s || stream->capturing || proof_state.run.free_running || is_home(c, s))
+		return;
+	(void)proof_wait_stream(hand, c, arg[2] % 2 ? s : 0);
+	if (!proof_visit(hand, c))
+		return;
+	if (CALL(hand, cuStreamDestroy_v2, stream->handle) &&
+	    CALL(hand, cuEventDestroy_v2, stream->event)) {
+		proof_forget_stream(c, s);
+		(void)make_stream(hand, &proof_state.context[c], s);
+	}
+	proof_leave(hand, c);
+}
+
+void proof_do_peer(struct proof_hand *hand, const uint64_t *arg)
+{
+	unsigned from = (unsigned)arg[0], to = (unsigned)arg[1];
+	struct proof_context *ctx = &proof_state.context[from];
+	CUresult res;
+
+	if (ctx->device == proof_state.context[to].device || !proof_visit(hand, from))
+		return;
+	res = cuCtxEnablePeerAccess(proof_state.context[to].handle, 0);
+	if (res == CUDA_SUCCESS || res == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED)
+		ctx->peer[to] = true;
+	else
+		(void)proof_heard(hand, "cuCtxEnablePeerAccess", res);
+	proof_leave(hand, from);
+}
+
+void proof_do_limit(struct proof_hand *hand, const uint64_t *arg)
+{
+	(void)MEMORY(hand, cuCtxSetLimit, CU_LIMIT_MALLOC_HEAP_SIZE, (arg[0] % 8 + 1) * MIB);
+}
+
+/* What is in the context goes with it; the program's own pages are taken back before. */
+static void forget_context(struct proof_hand *self, unsigned c)
+{
+	unsigned i, t;
+	uint32_t k, left;
+
+	for (i = 0; i < PROOF_SLOTS; i++) {
+		struct proof_slot *slot = &proof_state.slot[i];
+
+		if (slot->kind == PROOF_NONE || slot->ctx != c)
+			continue;
+		if (slot->kind == PROOF_REGISTERED && proof_visit(self, c)) {
+			(void)proof_free_kind(self, slot);
+			proof_leave(self, c);
+		}
+		slot->kind = PROOF_NONE;
+	}
+	for (t = 0; t < PROOF_THREADS; t++) {
+		struct proof_hand *hand = &proof_state.hand[t];
+
+		hand->gone = 0;
+		for (k = left = 0; k < hand->checks; k++)
+			if (hand->check[k].ctx != c)
+				hand->check[left++] = hand->check[k];
+		hand->checks = left;
+	}
+}
+
+/* With work under way, which the driver ends. Others may have it current. */
+void proof_do_reset(struct proof_hand *hand, const uint64_t *arg)
+{
+	unsigned c = (unsigned)arg[0], i;
+	struct proof_context *ctx = &proof_state.context[c];
+	bool ok = true;
+
+	if (proof_state.captures || proof_state.run.free_running)
+		return;
+	forget_context(hand, c);
+	if (c == 2)
+		ok = CALL(hand, cuCtxDestroy_v2, ctx->handle);
+	else if (ctx->generation % 2)
+		ok = CALL(hand, cuDevicePrimaryCtxReset_v2, ctx->device);
+	else
+		for (; ctx->refs && ok; ctx->refs--)
+			ok = CALL(hand, cuDevicePrimaryCtxRelease_v2, ctx->device);
+	for (i = 0; i < proof_state.opened; i++)
+		proof_state.context[i].peer[c] = false;
+	if (ok)
+		(void)open_context(hand, c);
+	hand->ctx = c;
+	hand->generation = 0;
+	proof_enter(hand);
+}

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: MIT */
+/* What a program asks, of the driver and of the library, and what must be refused. */
+#include "tests/proof/answers.h"
+#include "tests/proof/contents.h"
+#include "tests/proof/contexts.h"
+#include "tests/proof/holdings.h"
+#include "tests/proof/importer.h"
+#include "tests/proof/operations.h"
+
+static void must_refuse(struct proof_hand *hand, CUdeviceptr addr)
+{
+	CUresult res = cuMemFree_v2(addr);
+
+	if (res == CUDA_SUCCESS)
+		proof_wrong(hand, "a free of %#llx, where nothing starts, succeeded",
+			    (unsigned long long)addr);
+	if (res != CUDA_ERROR_INVALID_VALUE && !proof_is_of_captures(res) &&
+	    !proof_is_tolerated(res))
+		proof_wrong(hand, "cuMemFree_v2 answered %d", (int)res);
+}
+
+void proof_do_misfree(struct proof_hand *hand, const uint64_t *arg)
+{
+	const struct proof_slot *slot = proof_slot_of(hand, arg[0]);
+
+	if (slot->kind == PROOF_DEVICE && slot->bytes > 1 + arg[1])
+		must_refuse(hand, slot->addr + 1 + arg[1]);
+}
+
+void proof_do_twice(struct proof_hand *hand, const uint64_t *arg)
+{
+	unsigned i;
+
+	(void)arg;
+	/* Another thread may have got it by now. A capture is told apart by what is asked in it, and
+	 * without the library another block may be there. */
+	if (!hand->gone || proof_state.captures || proof_state.run.free_running)
+		return;
+	for (i = 0; i < PROOF_SLOTS; i++)
+		if (proof_state.slot[i].kind != PROOF_NONE &&
+		    proof_state.slot[i].addr == hand->gone)
+			return;
+	must_refuse(hand, hand->gone);
+}
+
+void proof_do_ask(struct proof_hand *hand, const uint64_t *arg)
+{
+	struct proof_slot *slot = proof_slot_of(hand, arg[0]);
+	CUcontext owner = NULL;
+	CUdeviceptr base = 0;
+	size_t size = 0;
+
+	if (slot->kind != PROOF_DEVICE || !proof_visit(hand, slot->ctx))
+		return;
+	if (CALL(hand, cuMemGetAddressRange_v2, &base, &size, slot->addr) &&
+	    (base > slot->addr || slot->addr + slot->bytes > base + size))
+		proof_wrong(hand, "the address range of a block does not hold it");
+	if (CALL(hand, cuPointerGetAttribute, &owner, CU_POINTER_ATTRIBUTE_CONTEXT, slot->addr) &&
+	    owner != proof_state.context[slot->ctx].handle)
+		proof_wrong(hand, "a block of another context");
+	proof_leave(hand, slot->ctx);
+}
+
+/* The other process reads and writes the block, whose work is through. */
+static void be_imported(struct proof_hand *hand, struct proof_slot *slot,
+			const CUipcMemHandle *handle, uint32_t value)
+{
+	const struct cm_import import = {.handle = *handle,
+					 .device = proof_state.context[slot->ctx].device,
+					 .expected = slot->value,
+					 .written = value,
+					 .words = proof_words_of(slot),
+					 .tail = proof_tail_of(slot) - slot->addr};
+	int res = cm_importer_ask(&import);
+
+	if (res)
+		proof_wrong(hand, "what another process opened: %d", res);
+	slot->value = value;
+}
+
+void proof_do_export(struct proof_hand *hand, const uint64_t *arg)
+{
+	struct proof_slot *slot = proof_slot_of(hand, arg[0]);
+	uint32_t value = proof_next_value(hand);
+	CUipcMemHandle handle;
+	CUresult res;
+	bool waited;
+
+	if (slot->kind != PROOF_DEVICE)
+		return;
+	waited = proof_wait_stream(hand, slot->ctx, slot->stream);
+	if (!proof_visit(hand, slot->ctx))
+		return;
+	/* A block inside an allocation can't be exported: docs/transparency.md. */
+	res = cuIpcGetMemHandle(&handle, slot->addr);
+	if (res != CUDA_SUCCESS && !cm_holdings_are_here() && !proof_is_tolerated(res) &&
+	    !proof_is_of_captures(res))
+		proof_wrong(hand, "cuIpcGetMemHandle answered %d", (int)res);
+	proof_leave(hand, slot->ctx);
+	if (res == CUDA_SUCCESS && proof_state.run.imports && waited && slot->known &&
+	    proof_words_of(slot))
+		be_imported(hand, slot, &handle, value);
+}
+
+void proof_do_mark(struct proof_hand *hand, const uint64_t *arg)
+{
+	struct proof_slot *slot = proof_slot_of(hand, arg[0]);
+	unsigned on = 1;
+
+	if (slot->kind != PROOF_DEVICE || !proof_visit(hand, slot->ctx))
+		return;
+	(void)CALL(hand, cuPointerSetAttribute, &on, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, slot->addr);
+	proof_leave(hand, slot->ctx);
+}
+
+void proof_do_info(struct proof_hand *hand, const uint64_t *arg)
+{
+	size_t free_bytes = 0, total = 0;
+
+	(void)arg;
+	if (CALL(hand, cuMemGetInfo_v2, &free_bytes, &total) && free_bytes > total)
+		proof_wrong(hand, "more memory is free than there is");
+}
+
+void proof_do_trim(struct proof_hand *hand, const uint64_t *arg)
+{
+	(void)hand;
+	cm_holdings_trim((unsigned)arg[0]);
+}
+
+void proof_check_books(struct proof_hand *hand)
+{
+	struct cm_holdings held = {0};
+	const char *complaint;
+	unsigned i;
+
+	for (i = 0; i < PROOF_SLOTS; i++)
+		if (proof_state.slot[i].kind == PROOF_DEVICE) {
+			held.blocks++;
+			held.bytes += proof_state.slot[i].bytes;
+		}
+	/* What a driver that fails has given past the cache nobody can count for sure. */
+	complaint = cm_holdings_compare(proof_state.broken || proof_state.tolerated[0] ? NULL
+										       : &held);
+
+	if (complaint)
+		proof_wrong(hand, "books: %s", complaint);
+}
+
+void proof_do_books(struct proof_hand *hand, const uint64_t *arg)
+{
+	(void)arg;
+	if (!proof_state.run.free_running)
+		proof_check_books(hand);
+}
