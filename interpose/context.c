@@ -180,14 +180,12 @@ static bool note(CUcontext ctx, CUdevice device, bool primary)
 	return !full;
 }
 
-/* A current context may have been made past our doors. */
-static struct cm_heap *note_and_make_heap(struct cm_cache *cache, CUcontext ctx)
+/* The current context may have been made past our doors. False: it can't be watched. */
+static bool note_current(CUcontext ctx)
 {
 	CUdevice device;
 
-	if (cm_real.cuCtxGetDevice(&device) != CUDA_SUCCESS || !note(ctx, device, false))
-		return NULL;
-	return make_heap(cache, ctx);
+	return cm_real.cuCtxGetDevice(&device) == CUDA_SUCCESS && note(ctx, device, false);
 }
 
 CM_NOINLINE struct cm_heap *cm_context_find_heap(struct cm_cache *cache, uint64_t ctx)
@@ -197,8 +195,8 @@ CM_NOINLINE struct cm_heap *cm_context_find_heap(struct cm_cache *cache, uint64_
 	if (!ctx || atomic_load_explicit(&cm_context_uncountable, memory_order_relaxed))
 		return NULL;
 	heap = cm_cache_find_heap(cache, ctx);
-	if (!heap)
-		heap = note_and_make_heap(cache, (CUcontext)(uintptr_t)ctx);
+	if (!heap && note_current((CUcontext)(uintptr_t)ctx))
+		heap = make_heap(cache, (CUcontext)(uintptr_t)ctx);
 	cm_thread.heap = heap;
 	return heap;
 }
@@ -208,8 +206,11 @@ bool cm_context_find_row(struct cm_cache *cache, uint32_t *ret_row)
 	uint64_t ctx = cm_context_current();
 	struct cm_heap *heap = ctx ? cm_cache_find_heap(cache, ctx) : NULL;
 
-	if (ctx && !heap && !cm_capture_is_active())
+	if (ctx && !heap && !cm_capture_is_active()) {
+		/* Counted is also what can't be watched. */
+		(void)note_current((CUcontext)(uintptr_t)ctx);
 		heap = make_heap(cache, (CUcontext)(uintptr_t)ctx);
+	}
 	if (heap)
 		*ret_row = cm_heap_device(heap);
 	return heap;

@@ -152,9 +152,25 @@ static void play_deep_peer(void)
 	OK(cuCtxSynchronize());
 }
 
+/* Memory that is passed on and counted is the first that we hear of the context. */
+static void play_deep_detach(void)
+{
+	CUcontext first = cm_open(0), ctx;
+	CUdeviceptr managed, block;
+
+	OK(cuMemFree_v2(cm_get(MIB)));
+	ctx = make_past_the_doors();
+	OK(cuMemAllocManaged(&managed, MIB, CU_MEM_ATTACH_GLOBAL));
+	block = cm_get(3 * MIB);
+	OK(cuCtxDetach(ctx));
+	OK(cuCtxSetCurrent(first));
+	CM_MUST(cuMemFree_v2(block) == CUDA_ERROR_INVALID_VALUE);
+}
+
 static const struct cm_role roles[] = {
 	{"deep", play_deep},
 	{"deep_peer", play_deep_peer},
+	{"deep_detach", play_deep_detach},
 	{"deep_free", play_deep_free},
 	{"namespace", play_namespace},
 	{NULL, NULL},
@@ -165,6 +181,7 @@ CM_PLAY(a_deeply_bound_library_frees_what_others_took, "deep_free", NULL, NULL)
 CM_PLAY(a_deeply_bound_library_frees_exact_blocks_too, "deep_free", "placement:exact", NULL)
 CM_PLAY(a_deeply_bound_library_frees_in_stats_mode_too, "deep_free", "mode:stats", NULL)
 CM_PLAY_EVERYWHERE(a_context_made_past_the_doors_is_reached, "deep_peer", "CUDASIM=devices:2")
+CM_PLAY_EVERYWHERE(a_context_made_past_the_doors_takes_its_memory, "deep_detach", NULL)
 CM_PLAY_EVERYWHERE(a_namespace_has_a_driver_of_its_own, "namespace", NULL)
 
 int main(int argc, char **argv)
@@ -175,6 +192,7 @@ int main(int argc, char **argv)
 		CM_PLAY_TEST(a_deeply_bound_library_frees_exact_blocks_too),
 		CM_PLAY_TEST(a_deeply_bound_library_frees_in_stats_mode_too),
 		CM_PLAY_TEST(a_context_made_past_the_doors_is_reached),
+		CM_PLAY_TEST(a_context_made_past_the_doors_takes_its_memory),
 		CM_PLAY_TEST(a_namespace_has_a_driver_of_its_own),
 	};
 
