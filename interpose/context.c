@@ -41,13 +41,18 @@ void cm_context_pop(void)
 	(void)cm_real.cuCtxPopCurrent_v2(&ctx);
 }
 
-/* Those of which cuda.h says that any further work will return the same error. */
+/*
+ * Those after which, as cuda.h has it, any further work returns the same error, or the context or the
+ * process can't go on; and two kinds of broken memory, of which it says nothing and nothing is hoped.
+ */
 static bool is_lasting(CUresult res)
 {
-	return res == CUDA_ERROR_ECC_UNCORRECTABLE || res == CUDA_ERROR_CONTAINED ||
-	       res == CUDA_ERROR_ILLEGAL_ADDRESS || res == CUDA_ERROR_LAUNCH_TIMEOUT ||
-	       res == CUDA_ERROR_ASSERT || res == CUDA_ERROR_EXTERNAL_DEVICE ||
-	       (res >= CUDA_ERROR_HARDWARE_STACK_ERROR && res <= CUDA_ERROR_LAUNCH_FAILED);
+	return res == CUDA_ERROR_ECC_UNCORRECTABLE || res == CUDA_ERROR_NVLINK_UNCORRECTABLE ||
+	       res == CUDA_ERROR_CONTAINED || res == CUDA_ERROR_ILLEGAL_ADDRESS ||
+	       res == CUDA_ERROR_LAUNCH_TIMEOUT || res == CUDA_ERROR_ASSERT ||
+	       (res >= CUDA_ERROR_HARDWARE_STACK_ERROR && res <= CUDA_ERROR_LAUNCH_FAILED) ||
+	       res == CUDA_ERROR_TENSOR_MEMORY_LEAK || res == CUDA_ERROR_MPS_CLIENT_TERMINATED ||
+	       res == CUDA_ERROR_EXTERNAL_DEVICE;
 }
 
 void cm_context_hear(CUresult res)

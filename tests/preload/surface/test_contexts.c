@@ -505,6 +505,46 @@ static void play_broken_unseen(void)
 	CM_MUST(cuMemFree_v2(block) == CUDA_ERROR_ILLEGAL_ADDRESS);
 }
 
+/* After each of them a request that ready memory could serve goes to the driver. */
+static void play_lasting(void)
+{
+	static const CUresult lasting[] = {
+		CUDA_ERROR_ECC_UNCORRECTABLE,
+		CUDA_ERROR_NVLINK_UNCORRECTABLE,
+		CUDA_ERROR_CONTAINED,
+		CUDA_ERROR_ILLEGAL_ADDRESS,
+		CUDA_ERROR_LAUNCH_TIMEOUT,
+		CUDA_ERROR_ASSERT,
+		CUDA_ERROR_HARDWARE_STACK_ERROR,
+		CUDA_ERROR_ILLEGAL_INSTRUCTION,
+		CUDA_ERROR_MISALIGNED_ADDRESS,
+		CUDA_ERROR_INVALID_ADDRESS_SPACE,
+		CUDA_ERROR_INVALID_PC,
+		CUDA_ERROR_LAUNCH_FAILED,
+		CUDA_ERROR_TENSOR_MEMORY_LEAK,
+		CUDA_ERROR_MPS_CLIENT_TERMINATED,
+		CUDA_ERROR_EXTERNAL_DEVICE,
+	};
+	CUdeviceptr block, addr;
+	uint64_t calls;
+	CUcontext ctx;
+	size_t i;
+
+	cm_open(0);
+	for (i = 0; i < sizeof(lasting) / sizeof(lasting[0]); i++) {
+		OK(cuCtxCreate_v2(&ctx, 0, 0));
+		block = cm_get(30 * MIB);
+		CM_MUST(!cudasim_fail("cuMemAlloc_v2", 1, lasting[i]));
+		CM_MUST(cuMemAlloc_v2(&addr, 60 * MIB) == lasting[i]);
+		(void)cuMemFree_v2(block);
+		(void)cuCtxSynchronize();
+		calls = cudasim_calls("cuMemAlloc_v2");
+		(void)cuMemAlloc_v2(&addr, 30 * MIB);
+		CM_MUST(cudasim_calls("cuMemAlloc_v2") == calls + 1);
+		OK(cuCtxDestroy_v2(ctx));
+	}
+}
+
 /* Events of a context do not cover what is done in a green one: nothing is cached any more. */
 static void play_green(void)
 {
@@ -576,6 +616,7 @@ static const struct cm_role roles[] = {
 	{"pages_stay_open", play_pages_stay_open},
 	{"peer_copy", play_peer_copy},
 	{"broken", play_broken},
+	{"lasting", play_lasting},
 	{"no_context", play_no_context},
 	{"broken_launch", play_broken_launch},
 	{"broken_unseen", play_broken_unseen},
@@ -603,6 +644,7 @@ CM_PLAY(pages_stay_open_to_a_peer, "pages_stay_open", "expandable_segments:True"
 CM_PLAY_EVERYWHERE(a_copy_between_devices_is_safe, "peer_copy", "CUDASIM=devices:2")
 CM_PLAY_EVERYWHERE(a_free_without_a_context_is_refused, "no_context", NULL)
 CM_PLAY_EVERYWHERE(a_broken_context_tells_its_error, "broken", NULL)
+CM_PLAY(nothing_is_cached_after_an_error_that_lasts, "lasting", "", NULL)
 CM_PLAY_EVERYWHERE(a_free_tells_what_a_launch_has_heard, "broken_launch", NULL)
 CM_PLAY(a_native_free_tells_what_has_failed, "broken_unseen", NULL, NULL)
 CM_PLAY(a_free_that_waits_tells_what_has_failed, "broken_unseen", "sync:free", NULL)
@@ -647,6 +689,7 @@ int main(int argc, char **argv)
 		CM_PLAY_TEST(a_copy_between_devices_is_safe),
 		CM_PLAY_TEST(a_free_without_a_context_is_refused),
 		CM_PLAY_TEST(a_broken_context_tells_its_error),
+		CM_PLAY_TEST(nothing_is_cached_after_an_error_that_lasts),
 		CM_PLAY_TEST(a_free_tells_what_a_launch_has_heard),
 		CM_PLAY_TEST(a_native_free_tells_what_has_failed),
 		CM_PLAY_TEST(a_free_that_waits_tells_what_has_failed),
