@@ -189,7 +189,7 @@ CM_ALWAYS_INLINE int take_of(struct cm_heap *heap, uint32_t fit, uint64_t size, 
 
 	if (first && CM_UNLIKELY(index && is_hasty(heap, fit, block, size)))
 		return -ENOENT;
-	heap->searches[fit]++;
+	heap->searches[fit] += source == CM_SCALAR_cache_hits;
 	if (CM_UNLIKELY(!index || !is_fit(cache, block, size)))
 		return -ENOENT;
 	if (CM_UNLIKELY(cm_ptr_map_reserve(&heap->device->map)))

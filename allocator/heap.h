@@ -269,11 +269,12 @@ void cm_cache_open_ring(struct cm_cache *cache, enum cm_table table, uint32_t in
  */
 int cm_heap_take_locked(struct cm_heap *heap, uint64_t size, uint64_t bytes, uint64_t *ret_addr);
 
-/* The same for a first try, which takes the device's lock: also -ENOENT where it would cut a large
- * block while as much waits for the device as is worth asking for first. -EAGAIN: the heap drains. */
+/* The same for a first try, which takes the device's lock: also -ENOENT where the driver is worth asking
+ * first, as a large block would be cut while one waits that may do, or as CM_PENDING_BLOCKS of any size
+ * wait. -EAGAIN: the heap drains. */
 int cm_heap_try(struct cm_heap *heap, uint64_t size, uint64_t bytes, uint64_t *ret_addr);
 
-/* The same right after the heap has grown: it counts as a miss, and as no search of its own. */
+/* As cm_heap_take_locked, right after the heap has grown: it counts as a miss, and as no search. */
 int cm_heap_take_grown_locked(struct cm_heap *heap, uint64_t size, uint64_t bytes,
 			      uint64_t *ret_addr);
 

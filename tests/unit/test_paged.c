@@ -47,6 +47,26 @@ static void pages_stand_only_under_blocks(void **state)
 	assert_current(f, CM_POOL_SMALL, CM_STAT_RESERVED_BYTES, PAGE);
 }
 
+/* Searches are the clock by which free blocks grow old. */
+static void new_pages_make_no_block_older_than_a_segment_does(void **state)
+{
+	struct fixture *f = case_open(&(struct fixture_params){.events = 64});
+	uint32_t small, large;
+
+	(void)state;
+	(void)case_get(f, 512);
+	(void)case_get(f, 5 * MIB);
+	small = f->heap->searches[CM_FIT_SMALL];
+	large = f->heap->searches[CM_FIT_LARGE];
+	case_close(f);
+	f = open_paged(0);
+	(void)case_get(f, 512);
+	(void)case_get(f, 5 * MIB);
+	assert_int_equal(f->heap->searches[CM_FIT_SMALL], small);
+	assert_int_equal(f->heap->searches[CM_FIT_LARGE], large);
+	case_close(f);
+}
+
 static void free_pages_are_moved_before_new_ones_are_made(void **state)
 {
 	struct fixture *f = *state;
@@ -329,6 +349,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		CASE(pages_stand_only_under_blocks),
+		cmocka_unit_test(new_pages_make_no_block_older_than_a_segment_does),
 		CASE(free_pages_are_moved_before_new_ones_are_made),
 		CASE(a_page_with_a_block_on_it_stays),
 		CASE(pages_behind_a_barrier_are_not_moved_until_it_is_passed),
