@@ -113,8 +113,8 @@ static uint32_t joinable(struct cm_cache *cache, uint32_t run)
 	return run && cm_segment_is_recycled(cache, &cache->segment[run]) ? run : 0;
 }
 
-/* The free block at the end of a run, or at its beginning; 0: none. */
-static uint32_t free_tail(struct cm_heap *heap, struct cm_paged *paged, uint32_t run)
+/* The last block of a run, or its first one; 0: of none. */
+static uint32_t tail_of(struct cm_heap *heap, struct cm_paged *paged, uint32_t run)
 {
 	struct cm_paged_page *last;
 
@@ -123,14 +123,27 @@ static uint32_t free_tail(struct cm_heap *heap, struct cm_paged *paged, uint32_t
 	last = &paged->page[cm_paged_page_at(paged, cm_paged_end_of(&heap->cache->segment[run])) -
 			    1];
 	last->hint = cm_runs_last_block(heap->cache, run, last->hint);
-	return heap->cache->block[last->hint].state == CM_BLOCK_FREE ? last->hint : 0;
+	return last->hint;
+}
+
+static uint32_t head_of(struct cm_heap *heap, uint32_t run)
+{
+	return run ? heap->cache->segment[run].first : 0;
+}
+
+/* The same where it is free, else 0. */
+static uint32_t free_tail(struct cm_heap *heap, struct cm_paged *paged, uint32_t run)
+{
+	const uint32_t tail = tail_of(heap, paged, run);
+
+	return heap->cache->block[tail].state == CM_BLOCK_FREE ? tail : 0;
 }
 
 static uint32_t free_head(struct cm_heap *heap, uint32_t run)
 {
-	const uint32_t first = run ? heap->cache->segment[run].first : 0;
+	const uint32_t head = head_of(heap, run);
 
-	return first && heap->cache->block[first].state == CM_BLOCK_FREE ? first : 0;
+	return heap->cache->block[head].state == CM_BLOCK_FREE ? head : 0;
 }
 
 /* How `size` bytes fit a gap and the free ends around it; false: they don't. */
@@ -263,7 +276,7 @@ static int enter_locked(struct cm_heap *heap, struct cm_paged *paged, const stru
 	struct cm_cache *cache = heap->cache;
 	uint64_t addr = cm_paged_addr_of(paged, place->pages.first),
 		 bytes = place->pages.count * PAGE;
-	uint32_t run, end = place->pages.first + place->pages.count;
+	uint32_t block, end = place->pages.first + place->pages.count;
 	int err;
 
 	if (!cm_paged_is_standing_locked(heap, paged) || cm_heap_flags(heap) & CM_HEAP_DRAINING)
@@ -274,13 +287,14 @@ static int enter_locked(struct cm_heap *heap, struct cm_paged *paged, const stru
 	if (err)
 		return -ENOSPC;
 	/* A run may have been shown to others since the place was chosen. */
-	err = cm_runs_add_locked(heap, flags, addr, bytes, joinable(cache, place->left),
-				 joinable(cache, place->right), &run);
+	err = cm_runs_add_locked(heap, flags, addr, bytes,
+				 tail_of(heap, paged, joinable(cache, place->left)),
+				 head_of(heap, joinable(cache, place->right)), &block);
 	if (err)
 		return err;
 	if (paged->top < end)
 		paged->top = end;
-	cm_paged_tag_run_locked(heap, paged, run);
+	cm_paged_tag_run_locked(heap, paged, block);
 	cm_paged_note_use_locked(paged, addr, bytes, cm_ops_tick(cache->ops));
 	return 0;
 }

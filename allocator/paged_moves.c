@@ -8,17 +8,21 @@
 #define PAGE CM_PAGED_PAGE
 #define LOST CM_PAGED_LOST
 
-void cm_paged_tag_run_locked(struct cm_heap *heap, struct cm_paged *paged, uint32_t run)
+void cm_paged_tag_run_locked(struct cm_heap *heap, struct cm_paged *paged, uint32_t block)
 {
-	const struct cm_segment *segment = &heap->cache->segment[run];
+	const struct cm_cache *cache = heap->cache;
+	const uint32_t run = cache->block[block].segment;
+	const struct cm_segment *segment = &cache->segment[run];
 	struct cm_paged_page *first, *last;
 
-	if (!run)
+	if (!block)
 		return;
 	first = &paged->page[cm_paged_page_at(paged, segment->addr)];
 	last = &paged->page[cm_paged_page_at(paged, cm_paged_end_of(segment)) - 1];
 	first->run = last->run = run;
-	last->hint = cm_runs_last_block(heap->cache, run, last->hint ? last->hint : first->hint);
+	/* What is noted there already is nearer to the end than the first block of a run. */
+	if (!cache->block[block].next || !cm_runs_has_block(cache, run, last->hint))
+		last->hint = block;
 }
 
 struct cm_paged_span cm_paged_whole_pages(const struct cm_paged *paged,
@@ -46,8 +50,8 @@ bool cm_paged_cut_locked(struct cm_heap *heap, struct cm_paged *paged, uint32_t 
 		return false;
 	for (i = 0; i < pages.count; i++)
 		paged->page[pages.first + i].run = 0;
-	cm_paged_tag_run_locked(heap, paged, cut.left);
-	cm_paged_tag_run_locked(heap, paged, cut.right);
+	cm_paged_tag_run_locked(heap, paged, cut.before);
+	cm_paged_tag_run_locked(heap, paged, cut.behind);
 	victims->part[victims->parts].from = paged;
 	victims->part[victims->parts++].pages = pages;
 	victims->pages += pages.count;

@@ -66,8 +66,9 @@ static inline bool cm_paged_is_standing_locked(const struct cm_heap *heap,
 	return heap->paged[CM_FIT_SMALL] == paged || heap->paged[CM_FIT_LARGE] == paged;
 }
 
-/* Notes at the ends of a run which segment it is; 0: none. */
-void cm_paged_tag_run_locked(struct cm_heap *heap, struct cm_paged *paged, uint32_t run);
+/* Notes at the ends of a run which segment it is, and where its last block is to be looked for: from
+ * `block` on, any of its blocks; 0: there is no run. */
+void cm_paged_tag_run_locked(struct cm_heap *heap, struct cm_paged *paged, uint32_t block);
 
 /* The whole pages of a free block, from its end and at most `most`; count 0: none. */
 struct cm_paged_span cm_paged_whole_pages(const struct cm_paged *paged,

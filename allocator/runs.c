@@ -118,19 +118,29 @@ uint32_t cm_runs_last_block(const struct cm_cache *cache, uint32_t run, uint32_t
 	const struct cm_block *block = cache->block;
 	uint32_t index = hint;
 
-	if (!index || block[index].state == CM_BLOCK_NONE || block[index].segment != run)
+	if (!cm_runs_has_block(cache, run, index))
 		index = cache->segment[run].first;
 	while (block[index].next)
 		index = block[index].next;
 	return index;
 }
 
+/* A neighbour of new memory comes out of the books of free pieces, and out of the bins. */
+static void take_neighbour(struct cm_heap *heap, uint32_t index, struct split_change *split)
+{
+	const struct cm_block *block = &heap->cache->block[index];
+
+	count_split(split, block, -1);
+	if (block->state == CM_BLOCK_FREE)
+		take_from_bins(heap, index);
+}
+
 int cm_runs_add_locked(struct cm_heap *heap, uint32_t flags, uint64_t addr, uint64_t bytes,
-		       uint32_t left, uint32_t right, uint32_t *ret_run)
+		       uint32_t before, uint32_t behind, uint32_t *ret_block)
 {
 	struct cm_cache *cache = heap->cache;
 	uint32_t index = cm_rows_take_block(heap->device);
-	uint32_t run = index ? cm_rows_take_segment(cache) : 0, other;
+	uint32_t run = index ? cm_rows_take_segment(cache) : 0;
 	struct cm_block *block = &cache->block[index];
 	struct split_change split = {0, 0};
 
@@ -147,29 +157,23 @@ int cm_runs_add_locked(struct cm_heap *heap, uint32_t flags, uint64_t addr, uint
 	fill_run(heap, run, flags, cm_thread.stack);
 	block->age = heap->searches[flags & CM_SEGMENT_SMALL ? CM_FIT_SMALL : CM_FIT_LARGE];
 	block->tick = cache->segment[run].tick;
-	if (left) {
-		other = cm_runs_last_block(cache, left, 0);
-		count_split(&split, &cache->block[other], -1);
-		if (cache->block[other].state == CM_BLOCK_FREE)
-			take_from_bins(heap, other);
-		run = join_runs(heap, left, run, other);
-		if (cache->block[other].state == CM_BLOCK_FREE)
-			index = join_blocks(heap, other, index);
+	if (before) {
+		take_neighbour(heap, before, &split);
+		run = join_runs(heap, cache->block[before].segment, run, before);
+		if (cache->block[before].state == CM_BLOCK_FREE)
+			index = join_blocks(heap, before, index);
 	}
-	if (right) {
-		other = cache->segment[right].first;
-		count_split(&split, &cache->block[other], -1);
-		if (cache->block[other].state == CM_BLOCK_FREE)
-			take_from_bins(heap, other);
-		run = join_runs(heap, run, right, index);
-		if (cache->block[other].state == CM_BLOCK_FREE)
-			index = join_blocks(heap, index, other);
+	if (behind) {
+		take_neighbour(heap, behind, &split);
+		run = join_runs(heap, run, cache->block[behind].segment, index);
+		if (cache->block[behind].state == CM_BLOCK_FREE)
+			index = join_blocks(heap, index, behind);
 	}
 	put_in_bins(heap, index);
 	count_split(&split, &cache->block[index], 1);
 	book(heap, cm_segment_pool(&cache->segment[run]), CM_ACTION_SEGMENT_MAP, addr, bytes,
-	     1 - (left != 0) - (right != 0), &split);
-	*ret_run = run;
+	     1 - (before != 0) - (behind != 0), &split);
+	*ret_block = index;
 	return 0;
 }
 
@@ -206,7 +210,7 @@ static int take_rows(struct cm_heap *heap, bool wants_block, bool wants_run, uin
 
 /* Both sides of a cut become runs: the smaller one gets the new row. */
 static void part(struct cm_heap *heap, uint32_t run, uint32_t other, uint32_t last, uint32_t first,
-		 uint64_t addr, uint64_t end, struct cm_runs_cut *cut)
+		 uint64_t addr, uint64_t end)
 {
 	struct cm_cache *cache = heap->cache;
 	struct cm_segment *kept = &cache->segment[run], *made = &cache->segment[other];
@@ -225,8 +229,6 @@ static void part(struct cm_heap *heap, uint32_t run, uint32_t other, uint32_t la
 	kept->size = left_moves ? run_end - end : addr - kept->addr;
 	kept->first = left_moves ? first : left_first;
 	kept->blocks -= n;
-	cut->left = left_moves ? other : run;
-	cut->right = left_moves ? run : other;
 }
 
 int cm_runs_cut_locked(struct cm_heap *heap, uint32_t index, uint64_t addr, uint64_t bytes,
@@ -269,9 +271,9 @@ int cm_runs_cut_locked(struct cm_heap *heap, uint32_t index, uint64_t addr, uint
 		cache->block[behind].prev = tail ? first : 0;
 	/* Blocks of both sides together. */
 	row->blocks += (uint32_t)head + (uint32_t)tail - 1;
-	*ret_cut = (struct cm_runs_cut){left ? run : 0, right ? run : 0};
+	*ret_cut = (struct cm_runs_cut){last, first};
 	if (left && right) {
-		part(heap, run, spare_run, last, first, addr, end, ret_cut);
+		part(heap, run, spare_run, last, first, addr, end);
 	} else if (left) {
 		row->size = addr - row->addr;
 	} else if (right) {

@@ -15,21 +15,30 @@
 
 /*
  * Enters [addr, addr + bytes) as free memory of the pool that `flags` name (CM_SEGMENT_SMALL or 0),
- * joined with the run `left` that ends at addr and the run `right` that begins behind it; 0: neither.
- * The page map knows the addresses. -ENOSPC: no rows left, nothing was changed.
+ * joined with the run whose last block `before` ends at addr and the run whose first block `behind`
+ * begins behind it; 0: neither. The page map knows the addresses. *ret_block is the free block that
+ * they are in. -ENOSPC: no rows left, nothing was changed.
  */
 int cm_runs_add_locked(struct cm_heap *heap, uint32_t flags, uint64_t addr, uint64_t bytes,
-		       uint32_t left, uint32_t right, uint32_t *ret_run);
+		       uint32_t before, uint32_t behind, uint32_t *ret_block);
 
-/* What is left of a run that was cut: the parts before and behind, 0 where there is none. */
+/* What is left of a run that was cut, 0 where there is nothing: the blocks before and behind, each of a
+ * run of its own. */
 struct cm_runs_cut {
-	uint32_t left;
-	uint32_t right;
+	uint32_t before;
+	uint32_t behind;
 };
 
 /* Takes [addr, addr + bytes), which the free block `index` covers, out of its run. -ENOSPC as above. */
 int cm_runs_cut_locked(struct cm_heap *heap, uint32_t index, uint64_t addr, uint64_t bytes,
 		       struct cm_runs_cut *ret_cut);
+
+/* Whether the block is in use as a row, and of the run. */
+static inline bool cm_runs_has_block(const struct cm_cache *cache, uint32_t run, uint32_t block)
+{
+	return block && cache->block[block].state != CM_BLOCK_NONE &&
+	       cache->block[block].segment == run;
+}
 
 /* The last block of a run. `hint` is a block that was in it once, or 0; the nearer, the faster. */
 uint32_t cm_runs_last_block(const struct cm_cache *cache, uint32_t run, uint32_t hint);
