@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "stats/mail_client.h"
@@ -21,6 +22,9 @@
 #define MORE_ROWS  4096
 #define ROOM_TRIES 3
 #define TEN_MS     UINT64_C(10000000)
+/* A pause of 5 ms is measured to a thousandth. */
+#define FIVE_US     5000
+#define CLOCK_TRIES 1000
 
 static const size_t row_bytes[CM_TABLE_COUNT] = {
 	[CM_TABLE_OPTION] = sizeof(struct cm_option_row),
@@ -384,22 +388,69 @@ static void end_texts(struct cm_image *image, enum cm_table table)
 		((char *)texts->rows)[texts->count - 1] = '\0';
 }
 
+struct clocks {
+	uint64_t tick;
+	uint64_t time_ns;
+};
+
+/* Both of one moment. False: somebody else had the processor in between, every time. */
+static bool read_clocks(struct clocks *ret_clocks)
+{
+	struct clocks clocks;
+	int tries;
+
+	for (tries = 0; tries < CLOCK_TRIES; tries++) {
+		clocks.time_ns = cm_time_now();
+		clocks.tick = cm_tick();
+		if (cm_time_now() - clocks.time_ns < FIVE_US) {
+			*ret_clocks = clocks;
+			return true;
+		}
+	}
+	return false;
+}
+
+static double speed(const struct clocks *from, const struct clocks *to)
+{
+	return (double)(to->tick - from->tick) / (double)(to->time_ns - from->time_ns);
+}
+
+/*
+ * Whether the counter has been running since the region's reading as fast as it runs here, which that
+ * of another machine or of an earlier boot has not. The library may have been interrupted between its
+ * two clocks.
+ */
+static bool is_same_counter(const struct clocks *base, const struct clocks *now)
+{
+	const struct timespec pause = {.tv_nsec = TEN_MS / 2};
+	struct clocks later;
+	double ratio;
+
+	(void)nanosleep(&pause, NULL);
+	if (!read_clocks(&later) || later.tick <= now->tick || later.time_ns <= now->time_ns)
+		return true; /* cannot be told */
+	ratio = speed(base, now) / speed(now, &later);
+	return ratio > 0.9 && ratio < 1.1;
+}
+
 /*
  * Two readings of both clocks turn ticks into time. The library reads them seldom; where its last
- * reading is too near the first, ours serves, if the region is of this machine's present boot.
+ * reading is too near the first, ours serves, if it is of the same counter.
  */
 static void set_clock(struct cm_image *image)
 {
 	struct cm_header *header = &image->header;
-	const uint64_t tick = cm_tick(), now = cm_time_now();
+	const struct clocks base = {header->tick_base, header->time_base_ns};
+	struct clocks now;
 
 	if (header->tick_last > header->tick_base &&
 	    header->time_last_ns > header->time_base_ns + TEN_MS)
 		return;
-	if (tick <= header->tick_base || now <= header->time_base_ns + TEN_MS)
+	if (!read_clocks(&now) || now.tick <= base.tick || now.time_ns <= base.time_ns + TEN_MS ||
+	    !is_same_counter(&base, &now))
 		return;
-	header->tick_last = tick;
-	header->time_last_ns = now;
+	header->tick_last = now.tick;
+	header->time_last_ns = now.time_ns;
 }
 
 static void mark(struct copy *copy)

@@ -31,6 +31,10 @@ static void warn(const struct cm_source *source)
 	if (source->snapshot->broken_stacks)
 		cm_advise("%zu stacks are left out: they have more frames than can be",
 			  source->snapshot->broken_stacks);
+	if (source->snapshot->events &&
+	    !cm_image_time(source->image, source->image->header.tick_base))
+		cm_advise("when things happened is not known: the clock of another machine or "
+			  "boot cannot be told");
 	if (source->symbols.missing)
 		cm_advise(
 			"gone or changed: %u of %u objects that stacks pass through; functions in "

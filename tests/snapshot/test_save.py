@@ -66,6 +66,7 @@ def check(kit_, path):
 
 
 def a_live_process_is_saved_with_names(kit_):
+    before = time.time()
     with Running(kit_, 'plain', conf='stacks:all') as running:
         path, said = save(kit_, running)
         assert said['of_one_moment'] and said['events_lost'] == 0, said
@@ -74,6 +75,8 @@ def a_live_process_is_saved_with_names(kit_):
     assert re.search(r'28\.00 MiB\s+4 blocks\s+.*load_weights', text), text
     names = {frame['name'] for event in data['device_traces'][0] for frame in event['frames']}
     assert {'load_weights', 'inlined_buffer', 'make_activation', 'remember'} <= names, names
+    times = [event['time_us'] / 1e6 for event in data['device_traces'][0]]
+    assert before - 1 < times[0] <= times[-1] < time.time() + 1, (before, times[0], times[-1])
     live = sum(segment['allocated_size'] for segment in data['segments'])
     assert live == (5 + 6 + 8 + 9) * kit.MIB + 20 * 64 * 1024, live
 
@@ -157,6 +160,21 @@ def a_killed_process_is_read_from_what_it_left(kit_):
                for frame in event['frames'])
     times = [event['time_us'] for event in data['device_traces'][0]]
     assert times[0] > 10 ** 15, times[0]  # the clock of a dead process is still told
+
+
+def a_foreign_clock_tells_no_times(kit_):
+    """A region that was brought here before its library had read the clocks a second time."""
+    path = kit_.make()
+    region = bytearray(path.read_bytes())
+    base = 1700000000 * 10 ** 9
+    clocks = struct.pack('<4Q', 0, base, 10 ** 10, base + 10 ** 10)
+    assert region.count(clocks) == 1
+    at = region.index(clocks)
+    region[at + 16:at + 32] = region[at:at + 16]
+    path.write_bytes(region)
+    run = kit_.run('export', '--to', 'csv', path)
+    assert run.returncode == 0 and b'when things happened is not known' in run.stderr, run.stderr
+    assert {line.split(',')[2] for line in run.stdout.decode().splitlines()[1:]} == {'0'}
 
 
 def who_freed_memory_did_not_ask_for_it(kit_):
@@ -353,9 +371,10 @@ if __name__ == '__main__':
         a_live_process_is_saved_with_names, a_busy_process_stands_still_for_a_moment,
         a_stopped_process_is_saved, a_process_that_ended_in_a_change_is_not_of_one_moment,
         memory_that_is_not_there_is_not_drawn, a_killed_process_is_read_from_what_it_left,
-        who_freed_memory_did_not_ask_for_it, a_long_ring_that_is_all_but_empty_is_read_back,
-        a_missing_binary_costs_names_alone, another_file_in_its_place_gives_no_wrong_names,
-        what_reads_regions_reads_snapshots, a_copy_of_a_copy_is_the_same,
+        a_foreign_clock_tells_no_times, who_freed_memory_did_not_ask_for_it,
+        a_long_ring_that_is_all_but_empty_is_read_back, a_missing_binary_costs_names_alone,
+        another_file_in_its_place_gives_no_wrong_names, what_reads_regions_reads_snapshots,
+        a_copy_of_a_copy_is_the_same,
         files_that_are_not_right_are_refused_in_one_line, what_no_memory_holds_is_not_unpacked,
         a_full_disk_leaves_nothing_behind,
         what_stands_there_stays_unless_forced, a_process_that_is_not_there_is_told,
