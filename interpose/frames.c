@@ -10,6 +10,7 @@
 #include "interpose/next_symbol.h"
 #include "interpose/process.h"
 #include "stats/region.h"
+#include "stats/text.h"
 
 #define FRAMES_SAID 4 /* more do not fit in a line */
 #define FRAME_BYTES 64
@@ -21,11 +22,15 @@ struct line {
 	unsigned frames;
 };
 
+/* Others wrote the names, of files and of objects' functions too: they may hold anything. */
 static void add_frame(struct line *line, const char *frame)
 {
 	const char *before = line->frames++ ? " < " : "";
-	int n = snprintf(line->text + line->length, line->bytes - line->length, "%s%s", before,
-			 frame);
+	char clean[2 * FRAME_BYTES];
+	int n;
+
+	(void)cm_text_clean(clean, sizeof(clean), frame);
+	n = snprintf(line->text + line->length, line->bytes - line->length, "%s%s", before, clean);
 
 	line->length += n > 0 ? (size_t)n : 0;
 	if (line->length >= line->bytes) {
@@ -47,20 +52,16 @@ static const char *base_of(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-/* "FUNCTION\nFILE" and a line number. The program wrote the names: they may hold anything. */
+/* "FUNCTION\nFILE" and a line number. */
 static void add_python(struct line *line, const struct cm_region *region, uint64_t frame)
 {
 	const char *text = cm_region_row(region, CM_TABLE_TEXT, cm_frame_text(frame)), *split;
 	char said[FRAME_BYTES];
-	size_t i;
 
 	split = strchr(text, CM_FRAME_TEXT_SPLIT);
 	(void)snprintf(said, sizeof(said), "%.*s %s:%u",
 		       split ? (int)(split - text) : (int)strlen(text), text,
 		       split ? base_of(split + 1) : "?", cm_frame_line(frame));
-	for (i = 0; said[i]; i++)
-		if ((unsigned char)said[i] < ' ' || said[i] == 127)
-			said[i] = '?';
 	add_frame(line, said);
 }
 

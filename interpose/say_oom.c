@@ -9,6 +9,7 @@
 #include "interpose/frames.h"
 #include "interpose/log.h"
 #include "interpose/record.h"
+#include "stats/text.h"
 #include "stats/units.h"
 
 /* A program that probes for what it can get must not fill its log. */
@@ -184,22 +185,12 @@ static void add_attempt(struct text *text, const struct cm_oom *oom)
 		     oom->neighbours.count ? ": none has anything to give" : "");
 }
 
-/* Others wrote the name: what could command a terminal is left out. */
-static void clean(char *to, size_t bytes, const char *from)
-{
-	size_t i;
-
-	for (i = 0; i + 1 < bytes && from[i]; i++)
-		to[i] = from[i] > ' ' && from[i] <= '~' ? from[i] : '?';
-	to[i] = '\0';
-}
-
 static void add_neighbours(struct text *text, const struct cm_oom *oom)
 {
 	const struct cm_neighbours *neighbours = &oom->neighbours;
 	char name[24];
 
-	clean(name, sizeof(name), neighbours->most_comm);
+	(void)cm_text_clean(name, sizeof(name), neighbours->most_comm);
 	if (neighbours->most_pid)
 		LINE(text, " %9s  other processes under cudamem: %u (most has %d %s, %s)",
 		     amount_of(text->part[NEIGHBOURS]).text, neighbours->count,

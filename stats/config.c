@@ -8,9 +8,10 @@
 
 #include "stats/nearest.h"
 #include "stats/option_value.h"
+#include "stats/text.h"
 
 #define PAIR_BYTES    256 /* the longest "key:value", with the zero byte */
-#define QUOTE_LETTERS 80  /* of a text, in a message */
+#define QUOTE_BYTES   80  /* of a text, in a message */
 #define MESSAGE_BYTES 512
 
 static const struct cm_option_info infos[CM_OPTION_COUNT] = {
@@ -69,11 +70,10 @@ void cm_config_init(struct cm_config *config)
 /* Text as typed, for a message: cut, and without what could confuse a terminal. */
 static const char *quote(const char *typed, char *text)
 {
-	size_t i;
+	const size_t used = cm_text_clean(text, QUOTE_BYTES + 1, typed);
 
-	for (i = 0; i < QUOTE_LETTERS && typed[i]; i++)
-		text[i] = typed[i] >= ' ' && typed[i] <= '~' ? typed[i] : '?';
-	memcpy(text + i, typed[i] ? "..." : "", typed[i] ? 4 : 1);
+	if (typed[used])
+		memcpy(text + strlen(text), "...", 4);
 	return text;
 }
 
@@ -87,7 +87,7 @@ static void tell(const struct reading *reading, const char *text)
 static void tell_unknown(const struct reading *reading, const char *key)
 {
 	const char *nearest = cm_nearest_name(key, names, CM_OPTION_COUNT);
-	char text[MESSAGE_BYTES], quoted[QUOTE_LETTERS + 4];
+	char text[MESSAGE_BYTES], quoted[QUOTE_BYTES + 4];
 
 	(void)snprintf(text, sizeof(text), "%s: unknown option \"%s\"%s%s%s; ignored",
 		       reading->variable, quote(key, quoted), nearest ? " (did you mean \"" : "",
@@ -98,7 +98,7 @@ static void tell_unknown(const struct reading *reading, const char *key)
 static void tell_bad_value(const struct reading *reading, enum cm_option option, const char *pair,
 			   const char *wrong)
 {
-	char text[MESSAGE_BYTES], quoted[QUOTE_LETTERS + 4], want[160];
+	char text[MESSAGE_BYTES], quoted[QUOTE_BYTES + 4], want[160];
 	struct cm_option_row row;
 
 	cm_option_value_format_want(&infos[option], reading->config->large_segment_size_mb, want,
@@ -111,7 +111,7 @@ static void tell_bad_value(const struct reading *reading, enum cm_option option,
 
 static void tell_too_long(const struct reading *reading, const char *pair)
 {
-	char text[MESSAGE_BYTES], quoted[QUOTE_LETTERS + 4];
+	char text[MESSAGE_BYTES], quoted[QUOTE_BYTES + 4];
 
 	(void)snprintf(text, sizeof(text),
 		       "%s: \"%s\" is too long, want at most %d letters; ignored",
@@ -226,7 +226,7 @@ static void look_for_misspelt(struct cm_config *config, char *const *environment
 {
 	const struct reading reading = {config, CM_CONF_VARIABLE, say, arg};
 	const size_t known = sizeof(variables) / sizeof(variables[0]);
-	char name[QUOTE_LETTERS + 4], text[MESSAGE_BYTES];
+	char name[QUOTE_BYTES + 4], text[MESSAGE_BYTES];
 	const char *nearest;
 	size_t letters;
 

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "stats/region.h"
+#include "stats/text.h"
 #include "stats/units.h"
 #include "tools/exits.h"
 #include "tools/saved.h"

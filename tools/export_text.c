@@ -7,11 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "stats/text.h"
 #include "tools/export.h"
 #include "tools/history.h"
 #include "tools/json.h"
 #include "tools/quote.h"
-#include "tools/text.h"
 
 #define TEXT_BYTES 4096
 

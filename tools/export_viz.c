@@ -11,9 +11,9 @@
 #include <stdlib.h>
 
 #include "stats/config.h"
+#include "stats/text.h"
 #include "tools/export.h"
 #include "tools/ranges.h"
-#include "tools/text.h"
 #include "tools/tree.h"
 
 #define NS_PER_US  1000

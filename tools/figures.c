@@ -3,8 +3,8 @@
 
 #include <string.h>
 
+#include "stats/text.h"
 #include "stats/units.h"
-#include "tools/text.h"
 
 #define LINE_CALLERS 3
 

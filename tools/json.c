@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "tools/text.h"
+#include "stats/text.h"
 
 void cm_json_init(struct cm_json *json, FILE *out)
 {

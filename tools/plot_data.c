@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "stats/text.h"
 #include "tools/figures.h"
 #include "tools/history.h"
 #include "tools/plot.h"

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/text.h"
+#include "stats/text.h"
 
 #define UNKNOWN    "??"
 #define TEXT_BYTES 4096

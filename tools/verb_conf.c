@@ -4,10 +4,10 @@
 #include <unistd.h>
 
 #include "stats/config.h"
+#include "stats/text.h"
 #include "tools/collect.h"
 #include "tools/emit.h"
 #include "tools/exits.h"
-#include "tools/text.h"
 #include "tools/verbs.h"
 
 enum column {

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "stats/summary.h"
+#include "stats/text.h"
 #include "stats/units.h"
 #include "tools/collect.h"
 #include "tools/describe.h"

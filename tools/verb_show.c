@@ -5,6 +5,7 @@
 
 #include "stats/mail_client.h"
 #include "stats/summary.h"
+#include "stats/text.h"
 #include "stats/units.h"
 #include "tools/bars.h"
 #include "tools/collect.h"

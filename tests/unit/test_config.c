@@ -253,6 +253,8 @@ static const struct refused {
 	{"region_dir:shm", "\"region_dir:shm\" is not understood, want an absolute path of at "
 			   "most 191 letters; keeping /dev/shm"},
 	{"mode:\x1b[2J", "\"mode:?[2J\" is not understood, want cache|stats|off; keeping cache"},
+	{"mode:\xc2\x9b\x9b\xc3\xa4",
+	 "\"mode:??\xc3\xa4\" is not understood, want cache|stats|off; keeping cache"},
 };
 
 static void a_mistake_says_what_is_wanted_and_what_is_kept(void **state)

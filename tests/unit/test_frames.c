@@ -52,9 +52,13 @@ static void names_that_the_program_wrote_can_hold_anything(void **state)
 {
 	const uint64_t frame[] = {cm_frame_python(7, add_text(200, "a\tb\x7f\nc\x1b.py")),
 				  cm_frame_python(8, add_text(300, "no file"))};
+	/* Controls of eight bits too, alone and as UTF-8; but letters of any language are none. */
+	const uint64_t other = cm_frame_python(9,
+					       add_text(400, "\x9b\xc2\x9b\n\xc3\xa9t\xc3\xa9.py"));
 
 	(void)state;
 	assert_string_equal(describe(frame, 2, 200), "a?b? c?.py:7 < no file ?:8");
+	assert_string_equal(describe(&other, 1, 200), "?? \xc3\xa9t\xc3\xa9.py:9");
 }
 
 static void a_line_is_cut_where_it_ends(void **state)
