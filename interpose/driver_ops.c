@@ -2,7 +2,9 @@
 #include "interpose/driver_ops.h"
 
 #include <errno.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "interpose/capture.h"
 #include "interpose/context.h"
@@ -247,7 +249,8 @@ static void sleep_ns(uint64_t ns)
 	struct timespec wait = {(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
 	int saved = errno;
 
-	(void)nanosleep(&wait, NULL);
+	/* Not nanosleep(3), in which a thread can be cancelled: it may hold a lock of the allocator. */
+	(void)syscall(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, &wait, NULL);
 	errno = saved;
 }
 
