@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "allocator/decay.h"
 
+#include <errno.h>
+
 #include "allocator/check.h"
 #include "allocator/epoch.h"
 #include "allocator/heap.h"
@@ -190,11 +192,11 @@ static uint64_t give_excess(struct cm_device *device)
 	return bytes;
 }
 
-/* Where nothing can be asked of the device it is not known to be idle. */
-static uint64_t step(struct cm_device *device)
+/* Where nothing can be asked of the device it is not known to be idle. -EBUSY: outside of the gate. */
+static int step(struct cm_device *device, bool *given)
 {
 	struct cm_cache *cache = device->cache;
-	uint64_t bytes = 0;
+	int err = -ENODATA;
 
 	if (!device->decay_ns) {
 		device->decay_tick = cm_ops_tick(cache->ops);
@@ -202,10 +204,12 @@ static uint64_t step(struct cm_device *device)
 	}
 	if (!cm_lock_try(&device->slow_lock))
 		return 0;
-	if (cm_epoch_can_ask(cache) && cm_epoch_quiesces(device, LOOK_NS))
-		bytes = give_excess(device);
+	if (cm_epoch_can_ask(cache))
+		err = cm_epoch_quiesces(device, LOOK_NS);
+	if (!err)
+		*given |= give_excess(device) != 0;
 	cm_lock_release(&device->slow_lock);
-	return bytes;
+	return err;
 }
 
 uint64_t cm_cache_decay(struct cm_cache *cache)
@@ -219,8 +223,8 @@ uint64_t cm_cache_decay(struct cm_cache *cache)
 		if (!cm_device_has_cached(cache->device[i]) || !cache->ops->gate_enter())
 			continue;
 		cached = true;
-		given |= step(cache->device[i]) != 0;
-		cache->ops->gate_leave();
+		if (step(cache->device[i], &given) != -EBUSY)
+			cache->ops->gate_leave();
 	}
 	cm_check_after(cache);
 	/* There may be more of the same age: after a moment for who waits for the driver. */

@@ -2,6 +2,7 @@
 #include "allocator/epoch.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -257,39 +258,43 @@ static bool has_to_wait(struct cm_heap *heap, uint64_t end, uint64_t limit_ns)
 	return again;
 }
 
-void cm_epoch_wait(struct cm_heap *heap, uint64_t limit_ns)
+bool cm_epoch_wait(struct cm_heap *heap, uint64_t limit_ns)
 {
 	const struct cm_driver_ops *ops = heap->cache->ops;
 	uint64_t start = ops->now_ns(), nap = CM_FENCE_NAP_NS, end;
+	bool inside;
 
 	cm_lock_acquire(&heap->cache->turn);
 	if (!(heap->can & CM_CAN_CTX_EVENTS)) {
 		if (cm_heap_pending_bytes(heap))
 			(void)cm_epoch_synchronize_turned(heap);
 		cm_lock_release(&heap->cache->turn);
-		return;
+		return true;
 	}
 	(void)cm_epoch_close_turned(heap);
 	/* What others free and close meanwhile is not waited for. */
 	end = heap->open.number;
 	cm_lock_release(&heap->cache->turn);
 	if (!has_to_wait(heap, end, limit_ns))
-		return;
+		return true;
 	do
-		cm_fence_nap(ops, &nap);
-	while (has_to_wait(heap, end, limit_ns));
+		inside = cm_fence_nap(ops, &nap);
+	while (inside && has_to_wait(heap, end, limit_ns));
 	cm_device_count(heap->device, CM_SCALAR_waits, 1);
 	cm_device_count(heap->device, CM_SCALAR_wait_ns, (int64_t)(ops->now_ns() - start));
+	return inside;
 }
 
-void cm_epoch_wait_device(struct cm_device *device, uint64_t limit_ns)
+bool cm_epoch_wait_device(struct cm_device *device, uint64_t limit_ns)
 {
 	struct cm_heap *heap;
 	uint32_t at = 0;
 
 	cm_device_count(device, CM_SCALAR_num_sync_all_streams, 1);
 	while ((heap = cm_device_next_heap(device, &at)))
-		cm_epoch_wait(heap, limit_ns);
+		if (!cm_epoch_wait(heap, limit_ns))
+			return false;
+	return true;
 }
 
 static bool is_on_its_way(struct cm_device *device)
@@ -314,28 +319,32 @@ static void send_probe(struct cm_device *device)
 	cm_lock_release(&cache->turn);
 }
 
-/* Waits for the probe until it is older than the limit. */
-static bool arrives(struct cm_device *device, uint64_t limit_ns)
+/* Waits for the probe until it is older than the limit: -ETIME. -EBUSY: outside of the gate. */
+static int await_probe(struct cm_device *device, uint64_t limit_ns)
 {
 	const struct cm_driver_ops *ops = device->cache->ops;
 	uint64_t nap = CM_FENCE_NAP_NS;
 
 	while (is_on_its_way(device)) {
 		if (ops->now_ns() - device->probe_ns >= limit_ns)
-			return false;
-		cm_fence_nap(ops, &nap);
+			return -ETIME;
+		if (!cm_fence_nap(ops, &nap))
+			return -EBUSY;
 	}
-	return true;
+	return 0;
 }
 
-bool cm_epoch_quiesces(struct cm_device *device, uint64_t limit_ns)
+int cm_epoch_quiesces(struct cm_device *device, uint64_t limit_ns)
 {
+	int err;
+
 	assert(cm_lock_is_held(&device->slow_lock));
 	/* One that is still on its way from before. */
-	if (!arrives(device, limit_ns))
-		return false;
+	err = await_probe(device, limit_ns);
+	if (err)
+		return err;
 	send_probe(device);
-	return arrives(device, limit_ns);
+	return await_probe(device, limit_ns);
 }
 
 static bool is_settled(struct cm_heap *heap, bool gated)

@@ -47,20 +47,20 @@ bool cm_epoch_open_is_clean(struct cm_heap *heap);
 /*
  * Waits until all memory freed before is ready: for no more than `limit_ns` behind what is clean,
  * whatever lies before that, CM_PATIENCE_NS behind what is not, and not where the driver gives no
- * answer.
+ * answer. False: a capture is active, and the caller outside of the gate (cm_fence_enter).
  */
-void cm_epoch_wait(struct cm_heap *heap, uint64_t limit_ns);
+CM_NODISCARD bool cm_epoch_wait(struct cm_heap *heap, uint64_t limit_ns);
 
 /* The same for every context of the device, counted as PyTorch's synchronize_and_free_events. */
-void cm_epoch_wait_device(struct cm_device *device, uint64_t limit_ns);
+CM_NODISCARD bool cm_epoch_wait_device(struct cm_device *device, uint64_t limit_ns);
 
 /*
- * Whether all work submitted before ends within `limit_ns`. Cached memory is given to the driver
- * only where it does: cuMemFree waits for the device, and a program whose kernel never ends would
+ * 0: all work submitted before ends within `limit_ns`; -ETIME: it does not. -EBUSY: a capture is active,
+ * and the caller outside of the gate (cm_fence_enter). Cached memory is given to the driver only at 0: cuMemFree waits for the device, and a program whose kernel never ends would
  * hang in a request that natively has nothing to do with it. Work that has been waited for is not
- * waited for anew. The device's slow lock is held. Where no fence is possible: always true.
+ * waited for anew. The device's slow lock is held. Where no fence is possible: always 0.
  */
-bool cm_epoch_quiesces(struct cm_device *device, uint64_t limit_ns);
+CM_NODISCARD int cm_epoch_quiesces(struct cm_device *device, uint64_t limit_ns);
 
 /*
  * Others than the context's own future work are about to reach its memory, and no barrier holds

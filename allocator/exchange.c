@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "allocator/exchange.h"
 
+#include <errno.h>
+
 #include "allocator/epoch.h"
 #include "allocator/heap.h"
 #include "allocator/release.h"
@@ -106,15 +108,18 @@ static uint32_t take_outgrown(struct cm_heap *heap, uint64_t bytes, struct cm_re
 	return outgrown.segments;
 }
 
-/* The slow lock is held. */
-static void exchange(struct cm_heap *heap, uint64_t bytes)
+/* The slow lock is held. -EBUSY: outside of the gate. */
+static int exchange(struct cm_heap *heap, uint64_t bytes)
 {
 	struct cm_device *device = heap->device;
 	struct cm_release_piece piece[SEGMENTS_MAX];
 	uint64_t given = 0;
 	uint32_t i, n = 0;
+	int err = -ENOENT;
 
-	if (has_outgrown(heap, bytes) && cm_epoch_quiesces(device, CM_PATIENCE_NS))
+	if (has_outgrown(heap, bytes))
+		err = cm_epoch_quiesces(device, CM_PATIENCE_NS);
+	if (!err)
 		n = take_outgrown(heap, bytes, piece);
 	for (i = 0; i < n; i++) {
 		(void)cm_release_to_driver(device, piece[i].ctx, piece[i].addr);
@@ -122,16 +127,19 @@ static void exchange(struct cm_heap *heap, uint64_t bytes)
 	}
 	if (given)
 		cm_device_count(device, CM_SCALAR_exchange_bytes, (int64_t)given);
+	return err == -EBUSY ? err : 0;
 }
 
-void cm_exchange(struct cm_heap *heap, uint64_t bytes)
+int cm_exchange(struct cm_heap *heap, uint64_t bytes)
 {
 	struct cm_cache *cache = heap->cache;
+	int err;
 
 	/* An old driver can only be waited for without a limit. */
 	if (!cache->plain || !cache->policy.exchange || !cm_epoch_can_ask(cache) ||
 	    !cm_lock_try(&heap->device->slow_lock))
-		return;
-	exchange(heap, bytes);
+		return 0;
+	err = exchange(heap, bytes);
 	cm_lock_release(&heap->device->slow_lock);
+	return err;
 }

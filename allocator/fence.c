@@ -183,22 +183,35 @@ void cm_fence_forget_turned(struct cm_fence *fence, const struct cm_heap *gone)
 			fence->event[i].heap = NULL;
 }
 
-void cm_fence_nap(const struct cm_driver_ops *ops, uint64_t *nap_ns)
+bool cm_fence_enter(const struct cm_driver_ops *ops)
 {
-	ops->gate_leave();
-	do
-		ops->sleep_ns(*nap_ns);
-	while (!ops->gate_enter());
-	if (*nap_ns < CM_FENCE_NAP_MOST_NS)
-		*nap_ns *= 2;
+	const uint64_t end = ops->now_ns() + CM_FENCE_CAPTURE_NS;
+
+	while (!ops->gate_enter()) {
+		if (ops->now_ns() >= end)
+			return false;
+		ops->sleep_ns(CM_FENCE_NAP_NS);
+	}
+	return true;
 }
 
-void cm_fence_lock(const struct cm_driver_ops *ops, struct cm_lock *lock)
+bool cm_fence_nap(const struct cm_driver_ops *ops, uint64_t *nap_ns)
+{
+	ops->gate_leave();
+	ops->sleep_ns(*nap_ns);
+	if (*nap_ns < CM_FENCE_NAP_MOST_NS)
+		*nap_ns *= 2;
+	return cm_fence_enter(ops);
+}
+
+bool cm_fence_lock(const struct cm_driver_ops *ops, struct cm_lock *lock)
 {
 	uint64_t nap = CM_FENCE_NAP_NS;
 
 	while (!cm_lock_try(lock))
-		cm_fence_nap(ops, &nap);
+		if (!cm_fence_nap(ops, &nap))
+			return false;
+	return true;
 }
 
 bool cm_fence_synchronize_turned(struct cm_cache *cache)

@@ -20,9 +20,10 @@
 #include "allocator/lock.h"
 #include "allocator/ops.h"
 
-#define CM_FENCE_CONTEXTS    16                /* contexts whose work a fence can capture */
-#define CM_FENCE_NAP_NS      UINT64_C(20000)   /* the first nap; the next ones are longer, */
-#define CM_FENCE_NAP_MOST_NS UINT64_C(1000000) /* up to this */
+#define CM_FENCE_CONTEXTS    16                 /* contexts whose work a fence can capture */
+#define CM_FENCE_NAP_NS      UINT64_C(20000)    /* the first nap; the next ones are longer, */
+#define CM_FENCE_NAP_MOST_NS UINT64_C(1000000)  /* up to this */
+#define CM_FENCE_CAPTURE_NS  UINT64_C(20000000) /* a capture of a training step takes milliseconds */
 
 struct cm_cache;
 struct cm_heap;
@@ -64,16 +65,26 @@ void cm_fence_move_turned(struct cm_fence *fence, struct cm_fence *to);
 void cm_fence_forget_turned(struct cm_fence *fence, const struct cm_heap *gone);
 
 /*
- * Between two questions: sleeps outside of the gate, for what is waited for may be about to be
- * captured and launched by another thread. *nap_ns is for how long, and grows. No lock is held.
+ * Enters the gate, for a thread that has been inside before. A capture that is active is waited for, but
+ * for CM_FENCE_CAPTURE_NS at most: it may end only when this thread goes on, whose program holds a lock
+ * that the capturing thread wants. False: the caller is outside, and makes no driver call any more.
  */
-void cm_fence_nap(const struct cm_driver_ops *ops, uint64_t *nap_ns);
+CM_NODISCARD bool cm_fence_enter(const struct cm_driver_ops *ops);
+
+/*
+ * Between two questions: sleeps outside of the gate, for what is waited for may be about to be
+ * captured and launched by another thread. *nap_ns is for how long, and grows. No lock is held but
+ * those that are taken by cm_fence_lock or tried. False: as cm_fence_enter.
+ */
+CM_NODISCARD bool cm_fence_nap(const struct cm_driver_ops *ops, uint64_t *nap_ns);
 
 /*
  * Takes a lock whose holder naps, from inside the gate. Who waited for it inside would hold back a
- * capture that is about to begin, and the capture would hold the napping holder outside.
+ * capture that is about to begin, and that the napping holder until it gives up. False: as
+ * cm_fence_enter, and the lock is not taken.
  */
-void cm_fence_lock(const struct cm_driver_ops *ops, struct cm_lock *lock) CM_ACQUIRES(lock);
+CM_NODISCARD bool cm_fence_lock(const struct cm_driver_ops *ops, struct cm_lock *lock)
+	CM_TRIES(true, lock);
 
 /* The host waits for all work of every context. False on a driver error, or while one is ending. */
 bool cm_fence_synchronize_turned(struct cm_cache *cache);

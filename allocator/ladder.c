@@ -102,8 +102,7 @@ static int reuse(const struct request *request)
 		err = take(request);
 	if (err == -ENOENT && is_anything_pending(request) &&
 	    (cache->policy.reuse == CM_REUSE_WAIT || runs_too_far_ahead(heap))) {
-		cm_epoch_wait(heap, CM_STUCK_NS);
-		err = take(request);
+		err = cm_epoch_wait(heap, CM_STUCK_NS) ? take(request) : -EBUSY;
 	}
 	return err;
 }
@@ -198,7 +197,8 @@ static int give_back_and_retry(const struct request *request, struct cm_oom_atte
 		if (err != CM_DRIVER_OUT_OF_MEMORY)
 			return err;
 	}
-	cm_epoch_wait_device(device, CM_STUCK_NS);
+	if (!cm_epoch_wait_device(device, CM_STUCK_NS))
+		return -EBUSY;
 	err = take(request);
 	if (err != -ENOENT)
 		return err;
@@ -225,11 +225,11 @@ static int ask_and_retry(const struct request *request, struct cm_oom_attempt *a
 		wanted += CM_SEGMENT_GRAIN - free_bytes;
 	ops->gate_leave();
 	ops->ask_neighbours(device->row->uuid, wanted, &attempt->neighbours);
-	while (!ops->gate_enter())
-		ops->sleep_ns(CM_FENCE_NAP_NS);
 	cm_device_count(device, CM_SCALAR_neighbour_asks, attempt->neighbours.asked != 0);
 	cm_device_count(device, CM_SCALAR_neighbour_bytes_got,
 			(int64_t)attempt->neighbours.given_bytes);
+	if (!cm_fence_enter(ops))
+		return -EBUSY;
 	return attempt->neighbours.given_bytes ? grow(request) : CM_DRIVER_OUT_OF_MEMORY;
 }
 
@@ -245,7 +245,10 @@ static int after_failure(const struct request *request)
 
 	if (err != -ENOENT)
 		return err;
-	attempt.busy = !cm_epoch_quiesces(request->heap->device, CM_STUCK_NS);
+	err = cm_epoch_quiesces(request->heap->device, CM_STUCK_NS);
+	if (err == -EBUSY)
+		return err;
+	attempt.busy = err != 0;
 	err = attempt.busy ? CM_DRIVER_OUT_OF_MEMORY : give_back_and_retry(request, &attempt);
 	if (err == CM_DRIVER_OUT_OF_MEMORY)
 		err = ask_and_retry(request, &attempt);
@@ -256,6 +259,26 @@ static int after_failure(const struct request *request)
 	return err;
 }
 
+/* What goes back to the driver before more is taken from it. -EBUSY: outside of the gate. */
+static int make_way(const struct request *request)
+{
+	struct cm_device *device = request->heap->device;
+	int err = 0;
+
+	if (device->row->allowed_bytes) {
+		if (!cm_fence_lock(device->cache->ops, &device->slow_lock))
+			return -EBUSY;
+		err = cm_release_aged(request->heap);
+		cm_lock_release(&device->slow_lock);
+	}
+	if (!err && request->size > CM_SMALL_MAX)
+		err = cm_exchange(request->heap,
+				  cm_size_segment(&device->cache->policy, request->size));
+	return err;
+}
+
+/* -EBUSY: a capture has begun meanwhile, and the caller is outside of the gate; nothing else in here
+ * answers so. */
 static int serve(const struct request *request)
 {
 	struct cm_device *device = request->heap->device;
@@ -264,17 +287,13 @@ static int serve(const struct request *request)
 	err = reuse(request);
 	if (err != -ENOENT)
 		return err;
-	if (device->row->allowed_bytes) {
-		cm_fence_lock(device->cache->ops, &device->slow_lock);
-		(void)cm_release_aged(request->heap);
-		cm_lock_release(&device->slow_lock);
-	}
-	if (request->size > CM_SMALL_MAX)
-		cm_exchange(request->heap, cm_size_segment(&device->cache->policy, request->size));
-	err = grow(request);
+	err = make_way(request);
+	if (!err)
+		err = grow(request);
 	if (err != CM_DRIVER_OUT_OF_MEMORY)
 		return err;
-	cm_fence_lock(device->cache->ops, &device->slow_lock);
+	if (!cm_fence_lock(device->cache->ops, &device->slow_lock))
+		return -EBUSY;
 	err = after_failure(request);
 	cm_lock_release(&device->slow_lock);
 	return err;
@@ -292,7 +311,8 @@ int cm_ladder_alloc(struct cm_heap *heap, uint64_t size, uint64_t bytes, uint64_
 		return -EBUSY;
 	(void)cm_release_orphans(heap->device);
 	err = serve(&request);
-	ops->gate_leave();
+	if (err != -EBUSY)
+		ops->gate_leave();
 	if (!err)
 		cm_oom_note_served(heap, size, bytes, &oom);
 	cm_oom_tell(heap, &oom);

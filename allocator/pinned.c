@@ -125,11 +125,14 @@ static int serve(const struct request *request)
 static int serve_flushed(const struct request *request)
 {
 	struct cm_cache *cache = request->heap->cache;
+	uint64_t bytes = 0;
 	int err;
 
 	if (!cache->ops->gate_enter())
 		return -EBUSY;
-	(void)cm_pinned_flush(cache, CM_PATIENCE_NS);
+	err = cm_pinned_flush(cache, CM_PATIENCE_NS, &bytes);
+	if (err)
+		return err;
 	err = grow(request, cm_size_grains(request->bytes), 0);
 	cache->ops->gate_leave();
 	return err;
@@ -232,13 +235,13 @@ static int shrink(struct cm_cache *cache, bool all)
 	return err;
 }
 
-uint64_t cm_pinned_flush(struct cm_cache *cache, uint64_t limit_ns)
+int cm_pinned_flush(struct cm_cache *cache, uint64_t limit_ns, uint64_t *bytes)
 {
 	struct cm_pinned *pinned = &cache->pinned;
 	struct cm_pinned_piece piece = {.addr = 1};
-	uint64_t bytes = 0;
 
-	cm_pinned_wait(cache, limit_ns);
+	if (!cm_pinned_wait(cache, limit_ns))
+		return -EBUSY;
 	while (piece.addr) {
 		piece.addr = 0;
 		cm_lock_acquire(&pinned->lock);
@@ -246,9 +249,9 @@ uint64_t cm_pinned_flush(struct cm_cache *cache, uint64_t limit_ns)
 			piece = cm_pinned_remove_locked(cache, pinned->aged.first);
 		cm_lock_release(&pinned->lock);
 		if (piece.addr && !give_back(cache, &piece))
-			bytes += piece.size;
+			*bytes += piece.size;
 	}
-	return bytes;
+	return 0;
 }
 
 /* A sync=free program waits here. */

@@ -131,10 +131,12 @@ void cm_pinned_forget_turned(struct cm_cache *cache, const struct cm_heap *gone)
 /* Bytes that are freed and not ready. */
 uint64_t cm_pinned_pending(struct cm_cache *cache);
 
-/* Waits until all that was freed before is ready, `limit_ns` at most. The gate is entered. */
-void cm_pinned_wait(struct cm_cache *cache, uint64_t limit_ns);
+/* Waits until all that was freed before is ready, `limit_ns` at most. The gate is entered; false: a
+ * capture is active, and the caller outside of it (cm_fence_enter). */
+CM_NODISCARD bool cm_pinned_wait(struct cm_cache *cache, uint64_t limit_ns);
 
-/* The same, and gives all that is ready back to the driver. The bytes given back. */
-uint64_t cm_pinned_flush(struct cm_cache *cache, uint64_t limit_ns);
+/* The same, and gives all that is ready back to the driver: so much is added to *bytes. -EBUSY: outside of
+ * the gate. */
+CM_NODISCARD int cm_pinned_flush(struct cm_cache *cache, uint64_t limit_ns, uint64_t *bytes);
 
 #endif

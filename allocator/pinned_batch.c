@@ -160,13 +160,13 @@ static bool is_all_ready(struct cm_cache *cache)
 	return ready;
 }
 
-void cm_pinned_wait(struct cm_cache *cache, uint64_t limit_ns)
+bool cm_pinned_wait(struct cm_cache *cache, uint64_t limit_ns)
 {
 	const struct cm_driver_ops *ops = cache->ops;
 	uint64_t start, nap = CM_FENCE_NAP_NS;
 
 	if (!cm_pinned_pending(cache))
-		return;
+		return true;
 	start = ops->now_ns();
 	cm_lock_acquire(&cache->turn);
 	if (!cm_fence_is_possible(cache))
@@ -175,5 +175,7 @@ void cm_pinned_wait(struct cm_cache *cache, uint64_t limit_ns)
 		(void)cm_pinned_close_turned(cache);
 	cm_lock_release(&cache->turn);
 	while (!is_all_ready(cache) && ops->now_ns() - start < limit_ns)
-		cm_fence_nap(ops, &nap);
+		if (!cm_fence_nap(ops, &nap))
+			return false;
+	return true;
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "allocator/release.h"
 
+#include <errno.h>
+
 #include "allocator/epoch.h"
 #include "allocator/rows.h"
 #include "stats/books.h"
@@ -191,13 +193,14 @@ static bool average_age(struct cm_device *device, uint64_t *ret_age)
 	return n != 0;
 }
 
-uint64_t cm_release_aged(struct cm_heap *heap)
+int cm_release_aged(struct cm_heap *heap)
 {
 	struct cm_device *device = heap->device;
 	const struct cm_policy *policy = &device->cache->policy;
 	struct choice choice = {
 		.wants = large_and_aged, .cache = device->cache, .enough = UINT64_MAX};
 	uint64_t limit, reserved, target, freed = 0, pass = 1;
+	int err;
 
 	if (!device->row->allowed_bytes || policy->garbage_collection_threshold <= 0)
 		return 0;
@@ -206,13 +209,16 @@ uint64_t cm_release_aged(struct cm_heap *heap)
 	cm_lock_acquire(&device->lock);
 	reserved = (uint64_t)cm_stat_current(device->row, CM_STAT_RESERVED_BYTES);
 	cm_lock_release(&device->lock);
-	if (reserved <= limit || !cm_epoch_quiesces(device, CM_PATIENCE_NS))
+	if (reserved <= limit)
 		return 0;
+	err = cm_epoch_quiesces(device, CM_PATIENCE_NS);
+	if (err)
+		return err == -EBUSY ? err : 0;
 	target = reserved - limit;
 	while (freed < target && pass && average_age(device, &choice.limit))
 		freed += pass = release(device, &choice);
 	cm_device_count(device, CM_SCALAR_gc_bytes, (int64_t)freed);
-	return freed;
+	return 0;
 }
 
 /* The size of the heap's smallest wholly free segment of at least `size`, or of its largest. */

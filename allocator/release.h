@@ -43,9 +43,10 @@ int cm_release_orphan(struct cm_device *device, uint32_t segment);
 /*
  * PyTorch's garbage_collection_threshold: when the device's reserved bytes exceed that share of the
  * cap, frees unsplit blocks of the large pool, the longest unused first, by passes over those not
- * younger than the average, until the excess is gone or nothing is left.
+ * younger than the average, until the excess is gone or nothing is left. -EBUSY: a capture is active, and
+ * the caller outside of the gate (cm_fence_enter).
  */
-uint64_t cm_release_aged(struct cm_heap *heap);
+CM_NODISCARD int cm_release_aged(struct cm_heap *heap);
 
 /*
  * PyTorch's first answer to a failure where max_split_size is finite: free blocks of that size or

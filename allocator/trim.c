@@ -106,41 +106,55 @@ void cm_cache_forgotten(struct cm_cache *cache)
 	cache->ops->gate_leave();
 }
 
-/* False: work is under way that does not end within the limit, and nothing was given back. */
-static bool flush_device(struct cm_device *device, uint64_t limit_ns, uint64_t *bytes)
+/* -ETIME: work is under way that does not end within the limit, and nothing was given back. -EBUSY: a
+ * capture has begun meanwhile, and the caller is outside of the gate. */
+static int flush_device(struct cm_device *device, uint64_t limit_ns, uint64_t *bytes)
 {
-	bool idle;
+	int err;
 
-	cm_fence_lock(device->cache->ops, &device->slow_lock);
-	idle = !cm_device_has_cached(device) || cm_epoch_quiesces(device, limit_ns);
-	if (idle) {
-		cm_epoch_wait_device(device, limit_ns);
+	if (!cm_fence_lock(device->cache->ops, &device->slow_lock))
+		return -EBUSY;
+	err = cm_device_has_cached(device) ? cm_epoch_quiesces(device, limit_ns) : 0;
+	if (!err && !cm_epoch_wait_device(device, limit_ns))
+		err = -EBUSY;
+	if (!err)
 		*bytes += cm_release_free(device);
-	}
 	cm_lock_release(&device->slow_lock);
-	return idle;
+	return err;
+}
+
+static int flush(struct cm_cache *cache, uint32_t device, uint64_t *bytes)
+{
+	uint32_t i, n = atomic_load_explicit(&cache->devices, memory_order_acquire);
+	int err = 0, one;
+
+	for (i = 0; i < n; i++) {
+		if (device != UINT32_MAX && device != i)
+			continue;
+		one = flush_device(cache->device[i], TRIM_LIMIT_NS, bytes);
+		cm_device_count(cache->device[i], CM_SCALAR_trims, 1);
+		if (one == -EBUSY)
+			return one;
+		err = err ? err : one;
+	}
+	if (device == UINT32_MAX && !err)
+		err = cm_pinned_flush(cache, TRIM_LIMIT_NS, bytes);
+	return err;
 }
 
 int cm_cache_trim(struct cm_cache *cache, uint32_t device, uint64_t *ret_bytes)
 {
-	uint32_t i, n = atomic_load_explicit(&cache->devices, memory_order_acquire);
 	uint64_t bytes = 0;
-	bool idle = true;
+	int err;
 
 	if (!cache->ops->gate_enter())
 		return -EBUSY;
-	for (i = 0; i < n; i++) {
-		if (device != UINT32_MAX && device != i)
-			continue;
-		idle &= flush_device(cache->device[i], TRIM_LIMIT_NS, &bytes);
-		cm_device_count(cache->device[i], CM_SCALAR_trims, 1);
-	}
-	if (device == UINT32_MAX && idle)
-		bytes += cm_pinned_flush(cache, TRIM_LIMIT_NS);
-	cache->ops->gate_leave();
+	err = flush(cache, device, &bytes);
+	if (err != -EBUSY)
+		cache->ops->gate_leave();
 	cm_check_after(cache);
-	if (!idle && !bytes)
-		return -ETIME;
+	if (err && !bytes)
+		return err;
 	if (ret_bytes)
 		*ret_bytes = bytes;
 	return 0;
@@ -153,8 +167,8 @@ uint64_t cm_cache_make_room_on(struct cm_cache *cache, uint32_t row)
 
 	if (!device || !cache->ops->gate_enter())
 		return 0;
-	(void)flush_device(device, CM_STUCK_NS, &bytes);
-	cache->ops->gate_leave();
+	if (flush_device(device, CM_STUCK_NS, &bytes) != -EBUSY)
+		cache->ops->gate_leave();
 	return bytes;
 }
 
@@ -173,30 +187,36 @@ static uint64_t pages_for(uint64_t bytes)
 	return bytes < most ? (bytes + CM_PAGED_PAGE - 1) / CM_PAGED_PAGE * CM_PAGED_PAGE : most;
 }
 
-/* The slow lock is held. */
-static uint64_t give_idle(struct cm_device *device, uint64_t wanted, uint64_t limit_ns)
+/* The slow lock is held. -EBUSY: outside of the gate. */
+static int give_idle(struct cm_device *device, uint64_t wanted, uint64_t limit_ns,
+		     uint64_t *ret_bytes)
 {
 	const struct cm_driver_ops *ops = device->cache->ops;
 	const uint64_t end = ops->now_ns() + limit_ns;
 	uint64_t bytes = 0, pass = 1;
+	int err;
 
 	/* An old driver can only be waited for without a limit, and cuMemFree waits too. */
-	if (!cm_device_has_cached(device) || !cm_epoch_can_ask(device->cache) ||
-	    !cm_epoch_quiesces(device, limit_ns / 4))
+	if (!cm_device_has_cached(device) || !cm_epoch_can_ask(device->cache))
 		return 0;
-	cm_epoch_wait_device(device, limit_ns / 4);
+	err = cm_epoch_quiesces(device, limit_ns / 4);
+	if (err)
+		return err == -EBUSY ? err : 0;
+	if (!cm_epoch_wait_device(device, limit_ns / 4))
+		return -EBUSY;
 	while (bytes < wanted && pass && ops->now_ns() < end)
 		bytes += pass = cm_release_idlest(device, UINT64_MAX);
 	for (pass = 1; bytes < wanted && pass && ops->now_ns() < end; bytes += pass)
 		pass = cm_paged_release_idlest(device, pages_for(wanted - bytes));
-	return bytes;
+	*ret_bytes = bytes;
+	return 0;
 }
 
 int cm_cache_give_back(struct cm_cache *cache, uint32_t row, uint64_t wanted, uint64_t limit_ns,
 		       uint64_t *ret_bytes)
 {
 	struct cm_device *device = cm_cache_device(cache, row);
-	uint64_t bytes;
+	int err;
 
 	*ret_bytes = 0;
 	if (!device)
@@ -208,13 +228,14 @@ int cm_cache_give_back(struct cm_cache *cache, uint32_t row, uint64_t wanted, ui
 		cache->ops->gate_leave();
 		return -EBUSY;
 	}
-	bytes = give_idle(device, wanted, limit_ns);
+	err = give_idle(device, wanted, limit_ns, ret_bytes);
 	cm_lock_release(&device->slow_lock);
+	if (err)
+		return err;
 	cache->ops->gate_leave();
-	cm_device_count(device, CM_SCALAR_neighbour_gives, bytes != 0);
-	cm_device_count(device, CM_SCALAR_neighbour_bytes_given, (int64_t)bytes);
+	cm_device_count(device, CM_SCALAR_neighbour_gives, *ret_bytes != 0);
+	cm_device_count(device, CM_SCALAR_neighbour_bytes_given, (int64_t)*ret_bytes);
 	cm_check_after(cache);
-	*ret_bytes = bytes;
 	return 0;
 }
 

@@ -27,6 +27,7 @@ static struct cm_lock lock;
 static struct capture {
 	CUstream stream;
 	uint64_t ctx;
+	uint32_t thread; /* that began it */
 	bool used;
 } captures[STREAMS_MAX];
 
@@ -106,6 +107,19 @@ static bool take(CUstream stream, struct capture *ret_capture)
 	return found;
 }
 
+bool cm_capture_is_own(void)
+{
+	const uint32_t self = cm_thread_id();
+	bool own = false;
+	size_t i;
+
+	cm_lock_acquire(&lock);
+	for (i = 0; i < STREAMS_MAX && !own; i++)
+		own = captures[i].used && captures[i].thread == self;
+	cm_lock_release(&lock);
+	return own;
+}
+
 void cm_capture_forget_context(uint64_t ctx)
 {
 	size_t i;
@@ -132,7 +146,8 @@ void cm_capture_forget_all(void)
 
 static CUresult begun(CUresult res, CUstream stream, bool per_thread)
 {
-	struct capture capture = {.stream = name_of(stream, per_thread), .used = true};
+	struct capture capture = {
+		.stream = name_of(stream, per_thread), .thread = cm_thread_id(), .used = true};
 
 	if (res != CUDA_SUCCESS) {
 		withdraw();

@@ -5,22 +5,44 @@
  */
 #include "interpose/room.h"
 
+#include "interpose/capture.h"
 #include "interpose/context.h"
+#include "interpose/driver_ops.h"
 #include "interpose/process.h"
+
+#define CAPTURE_NS UINT64_C(10000000000) /* as long as freed memory is waited for, CM_STUCK_NS */
+#define NAP_NS     UINT64_C(100000)
+
+/* While a stream is captured nothing can be given back: its end is waited for, but not for ever, as it
+ * may come only when this thread goes on. */
+static void await_captures(void)
+{
+	const struct cm_driver_ops *ops = cm_driver_ops();
+	const uint64_t end = ops->now_ns() + CAPTURE_NS;
+
+	while (cm_capture_is_active() && !cm_capture_is_own() && ops->now_ns() < end)
+		ops->sleep_ns(NAP_NS);
+}
 
 bool cm_room_make(void)
 {
 	struct cm_cache *cache = cm_process_cache_if_made();
 	uint64_t ctx = cm_context_current();
 
-	return cache && ctx && cm_cache_make_room(cache, ctx);
+	if (!cache || !ctx)
+		return false;
+	await_captures();
+	return cm_cache_make_room(cache, ctx);
 }
 
 bool cm_room_make_on(CUdevice device)
 {
 	struct cm_cache *cache = cm_process_cache_if_made();
 
-	return cache && cm_cache_make_room_on(cache, cm_cache_device_row(cache, device));
+	if (!cache)
+		return false;
+	await_captures();
+	return cm_cache_make_room_on(cache, cm_cache_device_row(cache, device));
 }
 
 /* A wrapper that passes on, with room; `pass` are its arguments' names. */

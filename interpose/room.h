@@ -2,7 +2,8 @@
 /*
  * Room for what passes by the cache. Driver calls that need device memory of their own fail where
  * the cache holds it; then it is given back and the call is made once more. To be used inside the
- * hook (hooks.h); while a capture is active nothing is given back.
+ * hook (hooks.h); nothing is given back while a capture is active, whose end is waited for where
+ * another thread has begun it.
  */
 #ifndef CM_INTERPOSE_ROOM_H
 #define CM_INTERPOSE_ROOM_H

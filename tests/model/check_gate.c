@@ -42,13 +42,23 @@ static void sleep_ns(uint64_t ns)
 	model_yield();
 }
 
+/* Patience comes to an end after a few looks; no business of the schedules. */
+__attribute__((no_sanitize("thread"))) static uint64_t now_ns(void)
+{
+	static uint64_t now;
+
+	return now += CM_FENCE_CAPTURE_NS / 2;
+}
+
 static const struct cm_driver_ops ops = {
+	.now_ns = now_ns,
 	.gate_enter = cm_capture_gate_enter,
 	.gate_leave = cm_capture_gate_leave,
 	.sleep_ns = sleep_ns,
 };
 
 static struct cm_lock slow;
+static struct cm_lock program; /* one of the program's own */
 
 /* Each writes its own word and reads those of the others, which must not be there meanwhile. */
 static uint64_t capturing[MODEL_THREADS], calling[MODEL_THREADS];
@@ -58,6 +68,7 @@ static void setup(void)
 {
 	cm_capture_forget_all();
 	cm_lock_init(&slow);
+	cm_lock_init(&program);
 	memset(capturing, 0, sizeof(capturing));
 	memset(calling, 0, sizeof(calling));
 	atomic_store(&looks, 0);
@@ -99,18 +110,19 @@ static void call(void)
 }
 
 /* A request whose memory is out: one at a time looks, and naps between two looks. */
-static void look_until_found(void (*acquire)(const struct cm_driver_ops *with,
+static void look_until_found(bool (*acquire)(const struct cm_driver_ops *with,
 					     struct cm_lock *what))
 {
 	uint64_t nap = CM_FENCE_NAP_NS;
+	bool entered = true;
 
-	if (!cm_capture_gate_enter())
+	if (!cm_capture_gate_enter() || !acquire(&ops, &slow))
 		return;
-	acquire(&ops, &slow);
-	while (atomic_fetch_add(&looks, 1) == 0)
-		cm_fence_nap(&ops, &nap);
+	while (entered && atomic_fetch_add(&looks, 1) == 0)
+		entered = cm_fence_nap(&ops, &nap);
 	cm_lock_release(&slow);
-	cm_capture_gate_leave();
+	if (entered)
+		cm_capture_gate_leave();
 }
 
 static void look(void)
@@ -118,15 +130,38 @@ static void look(void)
 	look_until_found(cm_fence_lock);
 }
 
-static void lock_inside(const struct cm_driver_ops *with, struct cm_lock *what)
+static void look_with_a_lock(void)
 {
-	(void)with;
-	cm_lock_acquire(what);
+	cm_lock_acquire(&program);
+	look();
+	cm_lock_release(&program);
 }
 
-static void look_with_the_gate_held(void)
+/* Back inside, however long the capture takes: what a nap must not do. */
+static bool lock_for_ever(const struct cm_driver_ops *with, struct cm_lock *what)
 {
-	look_until_found(lock_inside);
+	cm_lock_acquire(what);
+	with->gate_leave();
+	do
+		with->sleep_ns(CM_FENCE_NAP_NS);
+	while (!with->gate_enter());
+	return true;
+}
+
+static void look_for_ever_with_a_lock(void)
+{
+	cm_lock_acquire(&program);
+	look_until_found(lock_for_ever);
+	cm_lock_release(&program);
+}
+
+/* The capture goes on only once the request beside it has. */
+static void capture_and_lock(void)
+{
+	announce();
+	cm_lock_acquire(&program);
+	cm_lock_release(&program);
+	withdraw();
 }
 
 /* The reading before the raising: what the gate must not do. */
@@ -162,17 +197,23 @@ int main(void)
 		 NULL,
 		 2,
 		 NULL},
+		{"a capture that wants a waiting request's lock",
+		 setup,
+		 {capture_and_lock, look_with_a_lock},
+		 NULL,
+		 3,
+		 NULL},
 		{"a gate that is raised too late",
 		 setup,
 		 {capture_once, enter_late},
 		 NULL,
 		 ~0u,
 		 "race"},
-		{"a lock that is waited for inside the gate",
+		{"a request that waits for a capture's end",
 		 setup,
-		 {capture_once, look_with_the_gate_held, look_with_the_gate_held},
+		 {capture_and_lock, look_for_ever_with_a_lock},
 		 NULL,
-		 2,
+		 3,
 		 "spins for ever"},
 	};
 

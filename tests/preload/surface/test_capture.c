@@ -5,7 +5,10 @@
  */
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "interpose/cudamem.h"
 #include "tests/preload/surface/surface.h"
@@ -477,6 +480,81 @@ static void play_memory_nodes(void)
 	CM_MUST(cuMemFree_v2(params.dptr) != CUDA_SUCCESS);
 }
 
+/* ---- requests of other threads ---- */
+
+static pthread_mutex_t program = PTHREAD_MUTEX_INITIALIZER;
+static _Atomic bool has_lock;
+
+/* As PyTorch's allocator, and an interpreter: with a lock of the program's held. */
+static void *get_with_a_lock(void *arg)
+{
+	OK(cuCtxSetCurrent(arg));
+	CM_MUST(!pthread_mutex_lock(&program));
+	has_lock = true;
+	(void)cm_get(40 * MIB);
+	CM_MUST(!pthread_mutex_unlock(&program));
+	return NULL;
+}
+
+/* The request waits for work that ends only after the capture, which wants the lock. */
+static void play_wanted_lock(void)
+{
+	static volatile uint32_t flag;
+	CUdeviceptr addr;
+	pthread_t thread;
+	CUstream stream;
+	CUcontext ctx;
+	uint64_t asked;
+
+	open_and_warm();
+	OK(cuCtxGetCurrent(&ctx));
+	stream = new_stream();
+	addr = cm_get(40 * MIB);
+	cm_launch_hold(cm_load_hold(), new_stream(), addr, MIB, &flag);
+	OK(cuMemFree_v2(addr));
+	CM_MUST(!pthread_create(&thread, NULL, get_with_a_lock, ctx));
+	while (!has_lock)
+		(void)usleep(100);
+	/* It has begun to wait once it has asked again. */
+	for (asked = cudasim_calls("cuEventQuery"); cudasim_calls("cuEventQuery") < asked + 3;)
+		(void)usleep(100);
+	OK(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+	CM_MUST(!pthread_mutex_lock(&program));
+	CM_MUST(!pthread_mutex_unlock(&program));
+	OK(end(stream));
+	flag = 1;
+	CM_MUST(!pthread_join(thread, NULL));
+}
+
+static void *get_the_most(void *arg)
+{
+	OK(cuCtxSetCurrent(arg));
+	OK(cuMemFree_v2(cm_get(40 * MIB)));
+	return NULL;
+}
+
+/* What the cache holds is in the way of a request until the capture has ended. */
+static void play_full_card(void)
+{
+	uint64_t refused;
+	pthread_t thread;
+	CUstream stream;
+	CUcontext ctx;
+
+	open_and_warm();
+	OK(cuCtxGetCurrent(&ctx));
+	OK(cuMemFree_v2(cm_get(30 * MIB)));
+	OK(cuCtxSynchronize());
+	stream = new_stream();
+	OK(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+	refused = cudasim_calls("cuMemAlloc_v2");
+	CM_MUST(!pthread_create(&thread, NULL, get_the_most, ctx));
+	while (cudasim_calls("cuMemAlloc_v2") == refused)
+		(void)usleep(100);
+	OK(end(stream));
+	CM_MUST(!pthread_join(thread, NULL));
+}
+
 static const struct cm_role roles[] = {
 	{"global", play_global},
 	{"thread_local", play_thread_local},
@@ -492,6 +570,8 @@ static const struct cm_role roles[] = {
 	{"nested", play_nested},
 	{"context_end", play_context_end},
 	{"memory_nodes", play_memory_nodes},
+	{"wanted_lock", play_wanted_lock},
+	{"full_card", play_full_card},
 	{NULL, NULL},
 };
 
@@ -510,6 +590,8 @@ CM_PLAY_EVERYWHERE(captures_may_be_nested, "nested", NULL)
 CM_PLAY(the_cache_rests_until_the_outer_capture_ends, "nested", "", "CACHED=1")
 CM_PLAY(a_capture_ends_with_its_context, "context_end", "", NULL)
 CM_PLAY_EVERYWHERE(memory_nodes_are_the_graphs, "memory_nodes", NULL)
+CM_PLAY(a_request_that_waits_holds_no_capture_up, "wanted_lock", "reuse:wait", "CUDASIM=time:real")
+CM_PLAY(a_capture_on_a_full_card_is_waited_for, "full_card", "", "CUDASIM=time:real,memory:64M")
 
 int main(int argc, char **argv)
 {
@@ -529,6 +611,8 @@ int main(int argc, char **argv)
 		CM_PLAY_TEST(the_cache_rests_until_the_outer_capture_ends),
 		CM_PLAY_TEST(a_capture_ends_with_its_context),
 		CM_PLAY_TEST(memory_nodes_are_the_graphs),
+		CM_PLAY_TEST(a_request_that_waits_holds_no_capture_up),
+		CM_PLAY_TEST(a_capture_on_a_full_card_is_waited_for),
 	};
 
 	cm_rerun_role(argc, argv, roles);
