@@ -152,7 +152,8 @@ static struct cm_heap *find_slot(struct cm_cache *cache, struct cm_device *devic
 
 	for (i = 0; i < n; i++) {
 		heap = atomic_load_explicit(&cache->heap[i], memory_order_relaxed);
-		if (!heap->ctx && heap->device == device)
+		/* The calls of a context that has gone are waited for by who destroys it. */
+		if (!heap->ctx && heap->device == device && !cm_heap_has_calls(heap))
 			return heap;
 	}
 	if (n == CM_HEAPS_MAX || cm_region_commit(cache->region, CM_TABLE_HEAP, n + 1))
@@ -348,7 +349,42 @@ void cm_cache_context_has_ended(struct cm_cache *cache)
 	cache->ending--;
 }
 
-void cm_cache_forget_heap(struct cm_cache *cache, uint64_t ctx)
+bool cm_heap_begin_call(struct cm_heap *heap, uint64_t ctx)
+{
+	bool stands;
+
+	cm_lock_acquire(&heap->device->lock);
+	stands = heap->ctx == ctx;
+	if (stands)
+		cm_heap_begin_call_locked(heap);
+	cm_lock_release(&heap->device->lock);
+	return stands;
+}
+
+void cm_heap_await_calls(const struct cm_heap *heap)
+{
+	uint64_t nap = CM_FENCE_NAP_NS;
+
+	while (heap && cm_heap_has_calls(heap)) {
+		heap->cache->ops->sleep_ns(nap);
+		if (nap < CM_FENCE_NAP_MOST_NS)
+			nap *= 2;
+	}
+}
+
+int cm_cache_mem_info(struct cm_cache *cache, uint64_t ctx, uint64_t *ret_free, uint64_t *ret_total)
+{
+	struct cm_heap *heap = cm_cache_find_heap(cache, ctx);
+	int err;
+
+	if (!heap || !cm_heap_begin_call(heap, ctx))
+		return -ENODEV;
+	err = cache->ops->mem_info(ctx, ret_free, ret_total);
+	cm_heap_end_call(heap);
+	return err;
+}
+
+struct cm_heap *cm_cache_forget_heap(struct cm_cache *cache, uint64_t ctx)
 {
 	struct cm_heap *heap;
 	uint32_t s, end;
@@ -357,7 +393,7 @@ void cm_cache_forget_heap(struct cm_cache *cache, uint64_t ctx)
 	cm_others_forget_context(cache, ctx);
 	heap = cm_cache_find_heap(cache, ctx);
 	if (!heap)
-		return;
+		return NULL;
 	cm_pinned_forget_turned(cache, heap);
 	cm_epoch_forget_context_turned(cache, heap);
 	cm_lock_acquire(&heap->device->lock);
@@ -376,4 +412,5 @@ void cm_cache_forget_heap(struct cm_cache *cache, uint64_t ctx)
 	cm_books_end(heap->device->row);
 	cm_lock_release(&heap->device->lock);
 	atomic_fetch_sub_explicit(&cache->contexts, 1, memory_order_relaxed);
+	return heap;
 }

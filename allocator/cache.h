@@ -79,11 +79,18 @@ int cm_cache_add_heap(struct cm_cache *cache, const struct cm_context_info *info
 /*
  * Holds back all that records or queries events while a context goes away. Between the two, and
  * nowhere else: cm_cache_forget_heap, which forgets a context's heap, blocks and segments without
- * any driver call. Unknown contexts are ignored.
+ * any driver call. Returns the heap, NULL for unknown contexts.
  */
 void cm_cache_lock_contexts(struct cm_cache *cache);
 void cm_cache_unlock_contexts(struct cm_cache *cache);
-void cm_cache_forget_heap(struct cm_cache *cache, uint64_t ctx);
+struct cm_heap *cm_cache_forget_heap(struct cm_cache *cache, uint64_t ctx);
+/* Waits until no call that this library makes in the context of the heap, which is forgotten, is under
+ * way: before the driver destroys it. No lock is held. NULL: nothing is waited for. */
+void cm_heap_await_calls(const struct cm_heap *heap);
+/* The driver's answer of how much memory the context's device has left; -ENODEV: it has no heap. The
+ * gate is entered. */
+int cm_cache_mem_info(struct cm_cache *cache, uint64_t ctx, uint64_t *ret_free,
+		      uint64_t *ret_total);
 /*
  * The driver is about to destroy a context that has been forgotten, and has done so. Its work may run
  * until then and touch what other contexts free, and no event of it can be asked any more: meanwhile

@@ -122,7 +122,7 @@ static int exchange(struct cm_heap *heap, uint64_t bytes)
 	if (!err)
 		n = take_outgrown(heap, bytes, piece);
 	for (i = 0; i < n; i++) {
-		(void)cm_release_to_driver(device, piece[i].ctx, piece[i].addr);
+		(void)cm_release_give(&piece[i]);
 		given += piece[i].size;
 	}
 	if (given)

@@ -86,6 +86,8 @@ struct cm_heap {
 
 	uint64_t spare_event[CM_EPOCHS_MAX]; /* events of this context, not in use */
 	uint32_t spare_events;
+
+	_Atomic uint32_t calls; /* see cm_heap_begin_call_locked */
 };
 
 /* Memory that became idle in one span of time and has gone back, see decay.c. */
@@ -176,6 +178,32 @@ static inline uint64_t cm_heap_ctx(const struct cm_heap *heap)
 static inline uint32_t cm_heap_flags(const struct cm_heap *heap)
 {
 	return __atomic_load_n(&heap->row->flags, __ATOMIC_RELAXED);
+}
+
+/*
+ * A call of the driver that names the heap's context is about to be made without the turn: the context's
+ * end waits for cm_heap_end_call, since cuda.h wants no call in a context that is being destroyed.
+ * For calls that the program knows nothing of; in what it asks for itself it sees to that. The heap is
+ * in use, and a lock is held that forgetting it takes: the turn, the device's or the pinned memory's.
+ */
+static inline void cm_heap_begin_call_locked(struct cm_heap *heap)
+{
+	atomic_fetch_add_explicit(&heap->calls, 1, memory_order_relaxed);
+}
+
+/* The same where the context still has the heap, else false. Takes the device's lock. */
+bool cm_heap_begin_call(struct cm_heap *heap, uint64_t ctx);
+
+/* Release: who sees that no call is left, in cm_heap_await_calls or before the slot is used again,
+ * comes after the calls. */
+static inline void cm_heap_end_call(struct cm_heap *heap)
+{
+	atomic_fetch_sub_explicit(&heap->calls, 1, memory_order_release);
+}
+
+static inline bool cm_heap_has_calls(const struct cm_heap *heap)
+{
+	return atomic_load_explicit(&heap->calls, memory_order_acquire) != 0;
 }
 
 /* The next heap of the device that is in use, from slot *at on, NULL: there is none. Heaps come and go

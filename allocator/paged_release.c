@@ -157,12 +157,16 @@ static void collect_locked(struct cm_heap *heap, bool orphans, struct cm_paged_v
 static void wait_for_contexts(struct cm_cache *cache)
 {
 	uint32_t i, n = atomic_load_explicit(&cache->heaps, memory_order_acquire);
+	struct cm_heap *heap;
 	uint64_t ctx;
 
 	for (i = 0; i < n; i++) {
-		ctx = cm_heap_ctx(atomic_load_explicit(&cache->heap[i], memory_order_relaxed));
-		if (ctx)
-			(void)cache->ops->ctx_synchronize(ctx);
+		heap = atomic_load_explicit(&cache->heap[i], memory_order_relaxed);
+		ctx = cm_heap_ctx(heap);
+		if (!ctx || !cm_heap_begin_call(heap, ctx))
+			continue;
+		(void)cache->ops->ctx_synchronize(ctx);
+		cm_heap_end_call(heap);
 	}
 }
 

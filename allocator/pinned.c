@@ -37,12 +37,22 @@ static bool take(const struct request *request)
 	return taken;
 }
 
+/* Takes an idle block out of the books, for give_back. */
+static struct cm_pinned_piece pop_locked(struct cm_cache *cache, uint32_t index)
+{
+	const struct cm_pinned_piece piece = cm_pinned_remove_locked(cache, index);
+
+	cm_heap_begin_call_locked(piece.heap);
+	return piece;
+}
+
 static int give_back(struct cm_cache *cache, const struct cm_pinned_piece *piece)
 {
 	uint64_t start = cache->ops->now_ns(), ns;
 	int err;
 
 	err = cache->ops->host_free(piece->ctx, piece->addr);
+	cm_heap_end_call(piece->heap);
 	ns = cache->ops->now_ns() - start;
 	if (err)
 		return err;
@@ -208,7 +218,7 @@ static bool pop_excess(struct cm_cache *cache, bool all, struct cm_pinned_piece 
 	if (cm_pinned_idle_locked(pinned) > (all ? 0 : cm_pinned_limit_locked(pinned)))
 		index = pick_idle_locked(pinned);
 	if (index)
-		*ret_piece = cm_pinned_remove_locked(cache, index);
+		*ret_piece = pop_locked(cache, index);
 	cm_lock_release(&pinned->lock);
 	return index != 0;
 }
@@ -246,7 +256,7 @@ int cm_pinned_flush(struct cm_cache *cache, uint64_t limit_ns, uint64_t *bytes)
 		piece.addr = 0;
 		cm_lock_acquire(&pinned->lock);
 		if (pinned->aged.first)
-			piece = cm_pinned_remove_locked(cache, pinned->aged.first);
+			piece = pop_locked(cache, pinned->aged.first);
 		cm_lock_release(&pinned->lock);
 		if (piece.addr && !give_back(cache, &piece))
 			*bytes += piece.size;

@@ -74,6 +74,7 @@ struct cm_pinned {
 
 /* A driver allocation that has left the books, to be given back. */
 struct cm_pinned_piece {
+	struct cm_heap *heap;
 	uint64_t ctx;
 	uint64_t addr; /* 0: none */
 	uint64_t size;

@@ -386,8 +386,9 @@ struct cm_pinned_piece cm_pinned_remove_locked(struct cm_cache *cache, uint32_t 
 	struct cm_block *block = &cache->block[index];
 	uint32_t s = block->segment;
 	struct cm_segment *segment = &cache->segment[s];
-	struct cm_device *device = cm_segment_heap(cache, segment)->device;
-	struct cm_pinned_piece piece = {segment->context, segment->addr, segment->size};
+	struct cm_heap *heap = cm_segment_heap(cache, segment);
+	struct cm_device *device = heap->device;
+	struct cm_pinned_piece piece = {heap, segment->context, segment->addr, segment->size};
 
 	assert(cm_lock_is_held(&pinned->lock));
 	if (block->state == CM_BLOCK_PENDING)

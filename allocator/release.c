@@ -38,10 +38,24 @@ bool cm_release_can(const struct cm_device *device, const struct cm_segment *seg
 struct cm_release_piece cm_release_take_locked(struct cm_device *device, uint32_t s)
 {
 	const struct cm_segment *segment = &device->cache->segment[s];
-	const struct cm_release_piece piece = {segment->context, segment->addr, segment->size};
+	const struct cm_release_piece piece = {
+		.heap = cm_segment_heap(device->cache, segment),
+		.ctx = segment->context,
+		.addr = segment->addr,
+		.size = segment->size,
+	};
 
+	cm_heap_begin_call_locked(piece.heap);
 	cm_heap_remove_segment_locked(device->cache, s);
 	return piece;
+}
+
+int cm_release_give(const struct cm_release_piece *piece)
+{
+	int err = cm_release_to_driver(piece->heap->device, piece->ctx, piece->addr);
+
+	cm_heap_end_call(piece->heap);
+	return err;
 }
 
 /* Takes up to BATCH chosen segments out of the tables, from row *at on. */
@@ -74,7 +88,7 @@ static uint64_t release(struct cm_device *device, const struct choice *choice)
 	while ((n = collect(device, choice, &at, bytes, piece)) > 0) {
 		for (i = 0; i < n; i++) {
 			/* A failure is the context's end or its sticky error: nothing to be done. */
-			(void)cm_release_to_driver(device, piece[i].ctx, piece[i].addr);
+			(void)cm_release_give(&piece[i]);
 			bytes += piece[i].size;
 		}
 	}
@@ -139,7 +153,7 @@ uint64_t cm_release_idlest(struct cm_device *device, uint64_t most)
 	piece = take_idlest_locked(device, most);
 	cm_lock_release(&device->lock);
 	if (piece.size)
-		(void)cm_release_to_driver(device, piece.ctx, piece.addr);
+		(void)cm_release_give(&piece);
 	return piece.size;
 }
 
@@ -166,7 +180,7 @@ int cm_release_orphan(struct cm_device *device, uint32_t s)
 	else if (cm_release_can(device, segment) && !cm_segment_is_recycled(cache, segment))
 		piece = cm_release_take_locked(device, s);
 	cm_lock_release(&device->lock);
-	return piece.addr ? cm_release_to_driver(device, piece.ctx, piece.addr) : 0;
+	return piece.addr ? cm_release_give(&piece) : 0;
 }
 
 /* The average age of the large pool's wholly free segments; false where there are none. */

@@ -17,13 +17,16 @@ bool cm_release_can(const struct cm_device *device, const struct cm_segment *seg
 
 /* Memory of the driver that is in no table. */
 struct cm_release_piece {
+	struct cm_heap *heap;
 	uint64_t ctx;
 	uint64_t addr;
 	uint64_t size;
 };
 
-/* Takes such a segment out of the tables, for cm_release_to_driver without the lock. */
+/* Takes such a segment out of the tables. The context's end waits until it is given to the driver,
+ * without the lock. */
 struct cm_release_piece cm_release_take_locked(struct cm_device *device, uint32_t segment);
+int cm_release_give(const struct cm_release_piece *piece); /* the driver's answer */
 
 /* All wholly free segments of the device; the bytes given back. */
 uint64_t cm_release_free(struct cm_device *device);
@@ -55,7 +58,8 @@ CM_NODISCARD int cm_release_aged(struct cm_heap *heap);
  */
 bool cm_release_oversize(struct cm_heap *heap, uint64_t size, uint64_t *bytes);
 
-/* Gives one piece of memory, which is in no table, to the driver. The driver's answer. */
+/* Gives memory of the calling thread's context, which is in no table, to the driver. The driver's
+ * answer. */
 int cm_release_to_driver(struct cm_device *device, uint64_t ctx, uint64_t addr);
 
 #endif

@@ -340,7 +340,7 @@ int cudamem_get_memory_info(int device, uint64_t *ret_free, uint64_t *ret_total)
 	if (!ops->gate_enter())
 		return -EBUSY;
 	entered = cm_hook_enter();
-	err = ops->mem_info(ctx, &free_bytes, &total_bytes);
+	err = cm_cache_mem_info(cache, ctx, &free_bytes, &total_bytes);
 	ops->gate_leave();
 	if (!err)
 		free_bytes += cm_cache_returnable(cache, ctx);

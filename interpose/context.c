@@ -271,12 +271,15 @@ void cm_context_forget_all(void)
 }
 
 /* The context is about to be destroyed, or has just been; the contexts are locked. */
-static void forget(struct cm_cache *cache, CUcontext ctx)
+static struct cm_heap *forget(struct cm_cache *cache, CUcontext ctx)
 {
+	struct cm_heap *heap = NULL;
+
 	if (cache)
-		cm_cache_forget_heap(cache, (uintptr_t)ctx);
+		heap = cm_cache_forget_heap(cache, (uintptr_t)ctx);
 	cm_capture_forget_context((uintptr_t)ctx);
 	unnote(ctx);
+	return heap;
 }
 
 /* A new context is current. Its events must be in every epoch from now on, so where there is a
@@ -345,12 +348,14 @@ CUresult cm_wrap_cuDevicePrimaryCtxRetain(CUcontext *ctx, CUdevice device)
  */
 static CUresult destroy_in(struct cm_cache *cache, CUcontext ctx, CUresult (*real)(CUcontext ctx))
 {
+	struct cm_heap *heap;
 	CUresult res;
 
 	cm_cache_lock_contexts(cache);
-	forget(cache, ctx);
+	heap = forget(cache, ctx);
 	cm_cache_context_is_ending(cache);
 	cm_cache_unlock_contexts(cache);
+	cm_heap_await_calls(heap);
 	res = real(ctx);
 	cm_cache_lock_contexts(cache);
 	cm_cache_context_has_ended(cache);
@@ -367,7 +372,7 @@ static CUresult destroy(CUcontext ctx, CUresult (*real)(CUcontext ctx))
 		return real(ctx);
 	cache = cm_process_cache_if_made();
 	if (!cache)
-		forget(NULL, ctx);
+		(void)forget(NULL, ctx);
 	res = cache ? destroy_in(cache, ctx, real) : real(ctx);
 	if (cache)
 		cm_cache_forgotten(cache);
@@ -458,7 +463,7 @@ static CUresult leave_primary(CUdevice device, CUresult (*real)(CUdevice device)
 	if (ctx && res == CUDA_SUCCESS &&
 	    (cm_real.cuDevicePrimaryCtxGetState(device, &flags, &active) != CUDA_SUCCESS ||
 	     !active))
-		forget(cache, ctx);
+		(void)forget(cache, ctx);
 	if (cache) {
 		cm_cache_unlock_contexts(cache);
 		cm_cache_forgotten(cache);
@@ -478,8 +483,9 @@ static CUresult reset_primary(CUdevice device, CUresult (*real)(CUdevice device)
 	cache = cm_process_cache_if_made();
 	if (cache)
 		cm_cache_lock_contexts(cache);
+	/* A call that is waited for needs no more than the driver and a device's lock. */
 	if (ctx)
-		forget(cache, ctx);
+		cm_heap_await_calls(forget(cache, ctx));
 	res = real(device);
 	if (ctx && cm_real.cuDevicePrimaryCtxGetState(device, &flags, &active) == CUDA_SUCCESS &&
 	    active)

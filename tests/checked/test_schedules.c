@@ -306,7 +306,86 @@ static void play_reach(uint64_t n)
 	exit(0);
 }
 
+/* So little that its place is the next one's. */
+static void *get_little_pinned(void)
+{
+	void *ptr;
+
+	OK(cuMemHostAlloc(&ptr, MIB, 0));
+	return ptr;
+}
+
+/* Its context goes, and another one of the same device has the same memory and lives on. */
+static void replace(void)
+{
+	OK(cuCtxDestroy_v2(second_ctx));
+	OK(cuCtxCreate_v2(&second_ctx, 0, 0));
+	pinned[0] = get_little_pinned();
+	block[0] = cm_get(BLOCK);
+}
+
+static void replace_primary(CUresult (*end)(CUdevice device))
+{
+	OK(end(0));
+	(void)cm_open(0);
+	pinned[0] = get_little_pinned();
+	block[0] = cm_get(BLOCK);
+}
+
+static void replace_reset(void)
+{
+	replace_primary(cuDevicePrimaryCtxReset_v2);
+}
+
+static void replace_released(void)
+{
+	replace_primary(cuDevicePrimaryCtxRelease_v2);
+}
+
+static const struct script replace_scripts[] = {
+	{"replace", replace},
+	{"replace_reset", replace_reset},
+	{"replace_released", replace_released},
+};
+
+/* The first thread gives back what lies idle in a context that the second one ends meanwhile. */
+static void play_give_back(uint64_t n)
+{
+	unsigned int flags;
+
+	OK(cuInit(0));
+	if (run_second->run == replace)
+		OK(cuCtxCreate_v2(&second_ctx, 0, 0));
+	else
+		second_ctx = cm_open(0);
+	OK(cuMemFree_v2(cm_get(BLOCK)));
+	OK(cuMemFreeHost(get_little_pinned()));
+	OK(cuCtxCreate_v2(&first_ctx, 0, 0));
+	CM_MUST(!cudasim_fail("cuMemAlloc_v2", 1, CUDA_ERROR_OUT_OF_MEMORY));
+	CM_MUST(!cudasim_fail("cuMemHostAlloc", 1, CUDA_ERROR_OUT_OF_MEMORY));
+	cudasim_interrupt(n, let_second_go, NULL);
+	block[1] = cm_get(BLOCK);
+	pinned[1] = get_little_pinned();
+	cudasim_interrupt(0, NULL, NULL);
+	if (!started)
+		exit(NOT_REACHED);
+	CM_MUST(!pthread_join(second, NULL));
+	OK(cuMemsetD8_v2(block[0], 1, BLOCK));
+	OK(cuMemHostGetFlags(&flags, pinned[0]));
+	memset(pinned[0], 1, MIB);
+	exit(0);
+}
+
 /* ---- the cases ---- */
+
+static void play_one(const struct script *script, uint64_t n)
+{
+	if (script == &reach_script)
+		play_reach(n);
+	if (script == run_second)
+		play_give_back(n);
+	play(script, n);
+}
 
 /* From the first call on, until there are no more. */
 static void play_all(const struct script *script)
@@ -317,10 +396,8 @@ static void play_all(const struct script *script)
 
 	for (n = 1; n < SCHEDULES_MAX; n++) {
 		child = fork();
-		if (!child && script == &reach_script)
-			play_reach(n);
 		if (!child)
-			play(script, n);
+			play_one(script, n);
 		assert_int_equal(waitpid(child, &status, 0), child);
 		if (WIFEXITED(status) && WEXITSTATUS(status) == NOT_REACHED)
 			break;
@@ -343,16 +420,30 @@ static void no_schedule_keeps_a_peer_out(void **state)
 	play_all(&reach_script);
 }
 
+static void no_schedule_frees_for_another_context(void **state)
+{
+	(void)state;
+	play_all(run_second);
+}
+
 /* The one argument names what the second thread does. */
 int main(int argc, char **argv)
 {
 	enum { SCRIPTS = sizeof(scripts) / sizeof(scripts[0]) };
 	struct CMUnitTest tests[SCRIPTS];
 	const struct CMUnitTest reach_tests[] = {cmocka_unit_test(no_schedule_keeps_a_peer_out)};
+	const struct CMUnitTest replace_tests[] = {
+		cmocka_unit_test(no_schedule_frees_for_another_context)};
 	size_t i;
 
 	if (argc == 2 && !strcmp(argv[1], reach_script.name))
 		return cmocka_run_group_tests_name("checked_schedules", reach_tests, NULL, NULL);
+	for (i = 0; i < sizeof(replace_scripts) / sizeof(replace_scripts[0]); i++) {
+		if (argc == 2 && !strcmp(argv[1], replace_scripts[i].name))
+			run_second = &replace_scripts[i];
+	}
+	if (run_second)
+		return cmocka_run_group_tests_name("checked_schedules", replace_tests, NULL, NULL);
 	for (i = 0; i < sizeof(seconds) / sizeof(seconds[0]); i++) {
 		if (argc == 2 && !strcmp(argv[1], seconds[i].name))
 			run_second = &seconds[i];

@@ -76,10 +76,13 @@ uint64_t fixture_add_context(struct fixture *fixture, uint32_t device, struct cm
 
 void fixture_remove_context(struct fixture *fixture, uint64_t ctx)
 {
+	struct cm_heap *heap;
+
 	cm_cache_lock_contexts(fixture->cache);
-	cm_cache_forget_heap(fixture->cache, ctx);
+	heap = cm_cache_forget_heap(fixture->cache, ctx);
 	cm_cache_context_is_ending(fixture->cache);
 	cm_cache_unlock_contexts(fixture->cache);
+	cm_heap_await_calls(heap);
 	fake_context_destroy(ctx);
 	cm_cache_lock_contexts(fixture->cache);
 	cm_cache_context_has_ended(fixture->cache);
