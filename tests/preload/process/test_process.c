@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "interpose/cudamem.h"
+#include "tests/preload/driver.h"
 #include "tests/preload/play.h"
 #include "tests/unit/cmocka_all.h"
 
@@ -27,42 +28,7 @@
 
 /* ---- what a role works with ---- */
 
-#define LOOK_UP(handle, name, pointer)                                             \
-	((void)memcpy(&(pointer), &(void *){dlsym(handle, name)}, sizeof(void *)), \
-	 (pointer) != NULL)
-
-static struct {
-	__typeof__(cuInit) *init;
-	__typeof__(cuDevicePrimaryCtxRetain) *retain;
-	__typeof__(cuCtxSetCurrent) *set_current;
-	__typeof__(cuMemAlloc) *alloc;
-	__typeof__(cuMemFree) *free;
-	__typeof__(cuMemGetInfo) *info;
-	__typeof__(cuMemHostAlloc) *host_alloc;
-	__typeof__(cuMemFreeHost) *host_free;
-} cuda;
-
-static CUcontext contexts[2];
-
-static void open_cuda(int devices)
-{
-	void *driver = dlopen(getenv("DRIVER"), RTLD_NOW);
-	int i;
-
-	CM_MUST(driver);
-	CM_MUST(LOOK_UP(driver, "cuInit", cuda.init));
-	CM_MUST(LOOK_UP(driver, "cuDevicePrimaryCtxRetain", cuda.retain));
-	CM_MUST(LOOK_UP(driver, "cuCtxSetCurrent", cuda.set_current));
-	CM_MUST(LOOK_UP(driver, "cuMemAlloc_v2", cuda.alloc));
-	CM_MUST(LOOK_UP(driver, "cuMemFree_v2", cuda.free));
-	CM_MUST(LOOK_UP(driver, "cuMemGetInfo_v2", cuda.info));
-	CM_MUST(LOOK_UP(driver, "cuMemHostAlloc", cuda.host_alloc));
-	CM_MUST(LOOK_UP(driver, "cuMemFreeHost", cuda.host_free));
-	CM_MUST(cuda.init(0) == CUDA_SUCCESS);
-	for (i = 0; i < devices; i++)
-		CM_MUST(cuda.retain(&contexts[i], i) == CUDA_SUCCESS);
-	CM_MUST(cuda.set_current(contexts[0]) == CUDA_SUCCESS);
-}
+static struct cm_driver cuda;
 
 static CUdeviceptr alloc(uint64_t bytes)
 {
@@ -91,22 +57,21 @@ static struct {
 
 static void open_api(void)
 {
-	CM_MUST(LOOK_UP(RTLD_DEFAULT, "cudamem_empty_cache", api.empty));
-	CM_MUST(LOOK_UP(RTLD_DEFAULT, "cudamem_memory_stats", api.stats));
-	CM_MUST(LOOK_UP(RTLD_DEFAULT, "cudamem_memory_stats_json", api.json));
-	CM_MUST(LOOK_UP(RTLD_DEFAULT, "cudamem_memory_allocated", api.allocated));
-	CM_MUST(LOOK_UP(RTLD_DEFAULT, "cudamem_max_memory_allocated", api.max_allocated));
-	CM_MUST(LOOK_UP(RTLD_DEFAULT, "cudamem_memory_reserved", api.reserved));
-	CM_MUST(LOOK_UP(RTLD_DEFAULT, "cudamem_max_memory_reserved", api.max_reserved));
-	CM_MUST(LOOK_UP(RTLD_DEFAULT, "cudamem_reset_accumulated_memory_stats",
-			api.reset_accumulated));
-	CM_MUST(LOOK_UP(RTLD_DEFAULT, "cudamem_reset_peak_memory_stats", api.reset_peak));
-	CM_MUST(LOOK_UP(RTLD_DEFAULT, "cudamem_get_memory_info", api.info));
-	CM_MUST(LOOK_UP(RTLD_DEFAULT, "cudamem_host_memory_stats", api.host_stats));
-	CM_MUST(LOOK_UP(RTLD_DEFAULT, "cudamem_host_memory_stats_json", api.host_json));
-	CM_MUST(LOOK_UP(RTLD_DEFAULT, "cudamem_reset_accumulated_host_memory_stats",
-			api.host_reset_accumulated));
-	CM_MUST(LOOK_UP(RTLD_DEFAULT, "cudamem_reset_peak_host_memory_stats", api.host_reset_peak));
+	CM_LOOK_UP(RTLD_DEFAULT, "cudamem_empty_cache", api.empty);
+	CM_LOOK_UP(RTLD_DEFAULT, "cudamem_memory_stats", api.stats);
+	CM_LOOK_UP(RTLD_DEFAULT, "cudamem_memory_stats_json", api.json);
+	CM_LOOK_UP(RTLD_DEFAULT, "cudamem_memory_allocated", api.allocated);
+	CM_LOOK_UP(RTLD_DEFAULT, "cudamem_max_memory_allocated", api.max_allocated);
+	CM_LOOK_UP(RTLD_DEFAULT, "cudamem_memory_reserved", api.reserved);
+	CM_LOOK_UP(RTLD_DEFAULT, "cudamem_max_memory_reserved", api.max_reserved);
+	CM_LOOK_UP(RTLD_DEFAULT, "cudamem_reset_accumulated_memory_stats", api.reset_accumulated);
+	CM_LOOK_UP(RTLD_DEFAULT, "cudamem_reset_peak_memory_stats", api.reset_peak);
+	CM_LOOK_UP(RTLD_DEFAULT, "cudamem_get_memory_info", api.info);
+	CM_LOOK_UP(RTLD_DEFAULT, "cudamem_host_memory_stats", api.host_stats);
+	CM_LOOK_UP(RTLD_DEFAULT, "cudamem_host_memory_stats_json", api.host_json);
+	CM_LOOK_UP(RTLD_DEFAULT, "cudamem_reset_accumulated_host_memory_stats",
+		   api.host_reset_accumulated);
+	CM_LOOK_UP(RTLD_DEFAULT, "cudamem_reset_peak_host_memory_stats", api.host_reset_peak);
 }
 
 /* ---- roles ---- */
@@ -154,7 +119,7 @@ static void play_first_allocation(void)
 {
 	CUdeviceptr block;
 
-	open_cuda(1);
+	cm_driver_open(&cuda, 1);
 	block = alloc(MIB);
 	CM_MUST(has_file_of_ours());
 	CM_MUST(cm_count_regions() == 1);
@@ -222,7 +187,7 @@ static void play_api(void)
 	CUdeviceptr large, block;
 
 	open_api();
-	open_cuda(1);
+	cm_driver_open(&cuda, 1);
 	large = alloc(48 * MIB);
 	block = alloc(3 * MIB);
 	CM_MUST(api.allocated(CUDAMEM_CURRENT_DEVICE) == 51 * MIB);
@@ -279,7 +244,7 @@ static void play_host_api(void)
 	char text[4096];
 
 	open_api();
-	open_cuda(1);
+	cm_driver_open(&cuda, 1);
 	CM_MUST(cuda.host_alloc(&small, MIB, 0) == CUDA_SUCCESS);
 	CM_MUST(cuda.host_alloc(&large, 4 * MIB, 0) == CUDA_SUCCESS);
 	CM_MUST(cuda.host_free(large) == CUDA_SUCCESS);
@@ -303,13 +268,13 @@ static void play_two_devices(void)
 	uint64_t free_bytes, total_bytes;
 
 	open_api();
-	open_cuda(2);
+	cm_driver_open(&cuda, 2);
 	(void)alloc(2 * MIB);
 	CM_MUST(api.allocated(1) == 0);
 	/* Of a device that is not current, by its own context. */
 	CM_MUST(api.info(1, &free_bytes, &total_bytes) == 0);
 	CM_MUST(free_bytes == total_bytes && total_bytes > 0);
-	CM_MUST(cuda.set_current(contexts[1]) == CUDA_SUCCESS);
+	CM_MUST(cuda.set_current(cuda.context[1]) == CUDA_SUCCESS);
 	(void)alloc(4 * MIB);
 	CM_MUST(api.allocated(CUDAMEM_CURRENT_DEVICE) == 4 * MIB);
 	CM_MUST(api.allocated(0) == 2 * MIB && api.allocated(1) == 4 * MIB);
@@ -335,7 +300,7 @@ static void free_last(void)
 static void play_late_free(void)
 {
 	CM_MUST(!atexit(free_last));
-	open_cuda(1);
+	cm_driver_open(&cuda, 1);
 	last_block = alloc(MIB);
 }
 
@@ -346,7 +311,7 @@ static void *allocate_for_ever(void *arg)
 	CUdeviceptr block;
 
 	(void)arg;
-	(void)cuda.set_current(contexts[0]);
+	(void)cuda.set_current(cuda.context[0]);
 	for (;;) {
 		if (cuda.alloc(&block, MIB) == CUDA_SUCCESS)
 			(void)cuda.free(block);
@@ -360,7 +325,7 @@ static void play_busy_exit(void)
 	pthread_t thread;
 	int i;
 
-	open_cuda(1);
+	cm_driver_open(&cuda, 1);
 	for (i = 0; i < 4; i++)
 		CM_MUST(!pthread_create(&thread, NULL, allocate_for_ever, NULL));
 	while (atomic_load(&rounds) < 1000)
@@ -373,7 +338,7 @@ static void play_fork(void)
 	CUdeviceptr block, other = 0;
 	pid_t pid;
 
-	open_cuda(1);
+	cm_driver_open(&cuda, 1);
 	block = alloc(MIB);
 	pid = fork();
 	if (!pid) {
@@ -422,7 +387,7 @@ static void play_thread_end(void)
 static void play_full_folder(void)
 {
 	open_api();
-	open_cuda(1);
+	cm_driver_open(&cuda, 1);
 	(void)alloc(3 * MIB);
 	CM_MUST(api.allocated(0) == 3 * MIB);
 	CM_MUST(cm_count_regions() == 0);
@@ -437,7 +402,7 @@ static void play_filling_folder(void)
 
 	CM_MUST(blocks);
 	open_api();
-	open_cuda(1);
+	cm_driver_open(&cuda, 1);
 	while (!forwarded_allocs && n < MOST) {
 		for (i = 0; i < BATCH; i++)
 			blocks[n++] = alloc(512);

@@ -13,21 +13,14 @@
 #include <ucontext.h>
 
 #include "interpose/cudamem.h"
+#include "tests/preload/driver.h"
 #include "tests/preload/play.h"
 #include "tests/unit/cmocka_all.h"
 
 #define TRAP_FLAG 0x100 /* of the processor: a SIGTRAP behind each instruction */
 #define STEPS_MIN 1000u /* fewer can't have been the library's */
 
-static struct {
-	__typeof__(cuInit) *init;
-	__typeof__(cuDevicePrimaryCtxRetain) *retain;
-	__typeof__(cuCtxSetCurrent) *set_current;
-	__typeof__(cuMemAlloc) *alloc;
-	__typeof__(cuMemFree) *free;
-	__typeof__(cuMemHostAlloc) *host_alloc;
-	__typeof__(cuMemFreeHost) *host_free;
-} cuda;
+static struct cm_driver cuda;
 
 static struct {
 	__typeof__(cudamem_annotation_push) *push;
@@ -45,8 +38,6 @@ static struct {
 static uintptr_t library, library_bytes; /* where its code lies */
 static volatile bool stepping;
 static volatile unsigned steps;
-
-#define LOOK_UP(handle, name, pointer) CM_MUST(*(void **)(void *)&(pointer) = dlsym(handle, name))
 
 static int find_code(struct dl_phdr_info *info, size_t size, void *arg)
 {
@@ -66,30 +57,19 @@ static int find_code(struct dl_phdr_info *info, size_t size, void *arg)
 
 static void begin(void)
 {
-	void *driver = dlopen(getenv("DRIVER"), RTLD_NOW);
-	CUcontext context;
-
-	CM_MUST(driver);
-	LOOK_UP(driver, "cuInit", cuda.init);
-	LOOK_UP(driver, "cuDevicePrimaryCtxRetain", cuda.retain);
-	LOOK_UP(driver, "cuCtxSetCurrent", cuda.set_current);
-	LOOK_UP(driver, "cuMemAlloc_v2", cuda.alloc);
-	LOOK_UP(driver, "cuMemFree_v2", cuda.free);
-	LOOK_UP(driver, "cuMemHostAlloc", cuda.host_alloc);
-	LOOK_UP(driver, "cuMemFreeHost", cuda.host_free);
-	LOOK_UP(RTLD_DEFAULT, "cudamem_annotation_push", own.push);
-	LOOK_UP(RTLD_DEFAULT, "cudamem_annotation_pop", own.pop);
-	LOOK_UP(RTLD_DEFAULT, "cudamem_memory_allocated", own.allocated);
-	LOOK_UP(RTLD_DEFAULT, "cudamem_host_memory_stats", own.host_stats);
-	LOOK_UP(RTLD_DEFAULT, "cudamem_reset_peak_memory_stats", own.reset_peak);
-	LOOK_UP(RTLD_DEFAULT, "cudamem_reset_accumulated_memory_stats", own.reset_accumulated);
-	LOOK_UP(RTLD_DEFAULT, "cudamem_reset_peak_host_memory_stats", own.reset_host_peak);
-	LOOK_UP(RTLD_DEFAULT, "cudamem_reset_accumulated_host_memory_stats",
-		own.reset_host_accumulated);
-	LOOK_UP(RTLD_DEFAULT, "cudamem_get_memory_info", own.info);
-	LOOK_UP(RTLD_DEFAULT, "cudamem_record_memory_history", own.record);
+	CM_LOOK_UP(RTLD_DEFAULT, "cudamem_annotation_push", own.push);
+	CM_LOOK_UP(RTLD_DEFAULT, "cudamem_annotation_pop", own.pop);
+	CM_LOOK_UP(RTLD_DEFAULT, "cudamem_memory_allocated", own.allocated);
+	CM_LOOK_UP(RTLD_DEFAULT, "cudamem_host_memory_stats", own.host_stats);
+	CM_LOOK_UP(RTLD_DEFAULT, "cudamem_reset_peak_memory_stats", own.reset_peak);
+	CM_LOOK_UP(RTLD_DEFAULT, "cudamem_reset_accumulated_memory_stats", own.reset_accumulated);
+	CM_LOOK_UP(RTLD_DEFAULT, "cudamem_reset_peak_host_memory_stats", own.reset_host_peak);
+	CM_LOOK_UP(RTLD_DEFAULT, "cudamem_reset_accumulated_host_memory_stats",
+		   own.reset_host_accumulated);
+	CM_LOOK_UP(RTLD_DEFAULT, "cudamem_get_memory_info", own.info);
+	CM_LOOK_UP(RTLD_DEFAULT, "cudamem_record_memory_history", own.record);
 	CM_MUST(dl_iterate_phdr(find_code, NULL));
-	CM_MUST(!cuda.init(0) && !cuda.retain(&context, 0) && !cuda.set_current(context));
+	cm_driver_open(&cuda, 1);
 }
 
 static void touch(void)

@@ -15,6 +15,7 @@
 
 #include "interpose/cudamem.h"
 #include "stats/mail_client.h"
+#include "tests/preload/driver.h"
 #include "tests/preload/play.h"
 #include "tests/preload/record/history.h"
 #include "tests/unit/cmocka_all.h"
@@ -25,36 +26,22 @@
 
 #define SECOND UINT64_C(1000000000)
 
-static CUcontext context;
 static struct cm_reader *reader;
 
+static struct cm_driver cuda;
+
 static struct {
-	__typeof__(cuInit) *init;
-	__typeof__(cuDevicePrimaryCtxRetain) *retain;
-	__typeof__(cuCtxSetCurrent) *set_current;
-	__typeof__(cuMemAlloc) *alloc;
-	__typeof__(cuMemFree) *free;
 	__typeof__(cudamem_annotation_push) *push;
 	__typeof__(cudamem_annotation_pop) *pop;
 	__typeof__(cudamem_record_memory_history) *record;
-} cuda;
-
-#define LOOK_UP(handle, name, pointer) CM_MUST(*(void **)(void *)&(pointer) = dlsym(handle, name))
+} own;
 
 static void look_up(void)
 {
-	void *driver = dlopen(getenv("DRIVER"), RTLD_NOW);
-
-	CM_MUST(driver);
-	LOOK_UP(driver, "cuInit", cuda.init);
-	LOOK_UP(driver, "cuDevicePrimaryCtxRetain", cuda.retain);
-	LOOK_UP(driver, "cuCtxSetCurrent", cuda.set_current);
-	LOOK_UP(driver, "cuMemAlloc_v2", cuda.alloc);
-	LOOK_UP(driver, "cuMemFree_v2", cuda.free);
-	LOOK_UP(RTLD_DEFAULT, "cudamem_annotation_push", cuda.push);
-	LOOK_UP(RTLD_DEFAULT, "cudamem_annotation_pop", cuda.pop);
-	LOOK_UP(RTLD_DEFAULT, "cudamem_record_memory_history", cuda.record);
-	CM_MUST(!cuda.init(0) && !cuda.retain(&context, 0) && !cuda.set_current(context));
+	CM_LOOK_UP(RTLD_DEFAULT, "cudamem_annotation_push", own.push);
+	CM_LOOK_UP(RTLD_DEFAULT, "cudamem_annotation_pop", own.pop);
+	CM_LOOK_UP(RTLD_DEFAULT, "cudamem_record_memory_history", own.record);
+	cm_driver_open(&cuda, 1);
 }
 
 static void touch(void)
@@ -93,18 +80,18 @@ static void play_own(void)
 {
 	begin();
 	must_be_named("");
-	CM_MUST(cuda.pop() == -1);
-	cuda.push("outer");
+	CM_MUST(own.pop() == -1);
+	own.push("outer");
 	must_be_named("outer");
-	cuda.push("inner");
+	own.push("inner");
 	must_be_named("inner");
-	CM_MUST(cuda.pop() == 1);
+	CM_MUST(own.pop() == 1);
 	must_be_named("outer");
-	CM_MUST(cuda.pop() == 0);
+	CM_MUST(own.pop() == 0);
 	must_be_named("");
-	cuda.push(NULL);
+	own.push(NULL);
 	must_be_named("");
-	CM_MUST(cuda.pop() == 0 && cuda.pop() == -1);
+	CM_MUST(own.pop() == 0 && own.pop() == -1);
 }
 
 /* Beyond what is kept the last kept name stays, and every pop finds its push. */
@@ -116,22 +103,22 @@ static void play_deep(void)
 	begin();
 	for (i = 0; i < 50; i++) {
 		(void)snprintf(name, sizeof(name), "level %d", i);
-		cuda.push(name);
+		own.push(name);
 	}
 	must_be_named("level 31");
 	for (i = 49; i >= 0; i--) {
-		CM_MUST(cuda.pop() == i);
+		CM_MUST(own.pop() == i);
 		(void)snprintf(name, sizeof(name), "level %d", i > 32 ? 31 : i - 1);
 		must_be_named(i ? name : "");
 	}
-	CM_MUST(cuda.pop() == -1);
+	CM_MUST(own.pop() == -1);
 }
 
 static void *name_in_thread(void *arg)
 {
-	CM_MUST(!cuda.set_current(context));
+	CM_MUST(!cuda.set_current(cuda.context[0]));
 	must_be_named("");
-	cuda.push(arg);
+	own.push(arg);
 	must_be_named(arg);
 	return NULL;
 }
@@ -142,7 +129,7 @@ static void play_threads(void)
 	pthread_t thread;
 
 	begin();
-	cuda.push("main's");
+	own.push("main's");
 	CM_MUST(!pthread_create(&thread, NULL, name_in_thread, name));
 	(void)pthread_join(thread, NULL);
 	must_be_named("main's");
@@ -153,11 +140,11 @@ static void play_fork(void)
 	pid_t child;
 
 	begin();
-	cuda.push("before");
+	own.push("before");
 	child = fork();
 	if (!child) {
-		cuda.push("child");
-		CM_MUST(cuda.pop() == 1 && cuda.pop() == 0 && cuda.pop() == -1);
+		own.push("child");
+		CM_MUST(own.pop() == 1 && own.pop() == 0 && own.pop() == -1);
 		exit(0);
 	}
 	cm_wait_for_child(child);
@@ -190,14 +177,14 @@ static void play_switch(void)
 	CM_MUST(settings()->events == 1 && settings()->context == CM_CONTEXT_NONE);
 	CM_MUST(!history_last(reader, CM_TABLE_EVENT, CM_ACTION_ALLOC).stack);
 
-	CM_MUST(!cuda.record("all", "all", "all", UINT64_MAX, 0));
+	CM_MUST(!own.record("all", "all", "all", UINT64_MAX, 0));
 	touch();
 	CM_MUST(settings()->context == CM_CONTEXT_ALL);
 	CM_MUST(history_last(reader, CM_TABLE_EVENT, CM_ACTION_ALLOC).stack);
 	CM_MUST(history_last(reader, CM_TABLE_EVENT, CM_ACTION_FREE_REQUESTED).stack !=
 		history_last(reader, CM_TABLE_EVENT, CM_ACTION_ALLOC).stack);
 
-	CM_MUST(!cuda.record("all", "alloc", "python", 5, 1));
+	CM_MUST(!own.record("all", "alloc", "python", 5, 1));
 	CM_MUST(count_events() == 0);
 	CM_MUST(settings()->max_entries == 5 && settings()->stacks == CM_STACKS_PYTHON);
 	touch();
@@ -205,11 +192,11 @@ static void play_switch(void)
 
 	count = count_events();
 	CM_MUST(count > 0);
-	CM_MUST(!cuda.record("state", "state", "all", UINT64_MAX, 0));
+	CM_MUST(!own.record("state", "state", "all", UINT64_MAX, 0));
 	touch();
 	CM_MUST(count_events() == count && !settings()->events);
 
-	CM_MUST(!cuda.record(NULL, "all", "all", UINT64_MAX, 0));
+	CM_MUST(!own.record(NULL, "all", "all", UINT64_MAX, 0));
 	touch();
 	CM_MUST(count_events() == count && settings()->context == CM_CONTEXT_NONE);
 }
@@ -228,11 +215,11 @@ static void play_refuse(void)
 			     CM_RECORD_SET_MAX_ENTRIES | CM_RECORD_CLEAR;
 
 	begin();
-	CM_MUST(cuda.record("some", "all", "all", UINT64_MAX, 1) == -EINVAL);
-	CM_MUST(cuda.record("all", "allocs", "all", UINT64_MAX, 1) == -EINVAL);
-	CM_MUST(cuda.record("all", "all", "c++", UINT64_MAX, 1) == -EINVAL);
-	CM_MUST(cuda.record("all", "all", NULL, UINT64_MAX, 1) == -EINVAL);
-	CM_MUST(cuda.record("all", "all", "all", 0, 1) == -EINVAL);
+	CM_MUST(own.record("some", "all", "all", UINT64_MAX, 1) == -EINVAL);
+	CM_MUST(own.record("all", "allocs", "all", UINT64_MAX, 1) == -EINVAL);
+	CM_MUST(own.record("all", "all", "c++", UINT64_MAX, 1) == -EINVAL);
+	CM_MUST(own.record("all", "all", NULL, UINT64_MAX, 1) == -EINVAL);
+	CM_MUST(own.record("all", "all", "all", 0, 1) == -EINVAL);
 	CM_MUST(ask_by_letter(all, cm_record_pack(2, CM_CONTEXT_ALL, 0), 1) == -EINVAL);
 	CM_MUST(ask_by_letter(all, cm_record_pack(1, CM_CONTEXT_COUNT, 0), 1) == -EINVAL);
 	CM_MUST(ask_by_letter(all, cm_record_pack(1, CM_CONTEXT_ALL, CM_STACKS_COUNT), 1) ==
@@ -244,8 +231,8 @@ static void play_refuse(void)
 
 static int record_first(void)
 {
-	LOOK_UP(RTLD_DEFAULT, "cudamem_record_memory_history", cuda.record);
-	return cuda.record("all", "alloc", "all", UINT64_MAX, 0);
+	CM_LOOK_UP(RTLD_DEFAULT, "cudamem_record_memory_history", own.record);
+	return own.record("all", "alloc", "all", UINT64_MAX, 0);
 }
 
 /* It is the one function that is of use before the program has asked for any of the driver's. */
@@ -278,8 +265,8 @@ static void play_while_opened(void)
 	begin();
 	library = dlopen(getenv("OPENED"), RTLD_NOW);
 	CM_MUST(library);
-	LOOK_UP(library, "opened_thread", thread);
-	LOOK_UP(library, "opened_result", result);
+	CM_LOOK_UP(library, "opened_thread", thread);
+	CM_LOOK_UP(library, "opened_result", result);
 	CM_MUST(!pthread_join(*thread, NULL));
 	CM_MUST(result[0] == 0 && result[1] == 0);
 	touch();
@@ -289,10 +276,10 @@ static void play_while_opened(void)
 static void play_off(void)
 {
 	look_up();
-	CM_MUST(cuda.record("all", "alloc", "all", UINT64_MAX, 0) == -ENODEV);
-	cuda.push("name");
+	CM_MUST(own.record("all", "alloc", "all", UINT64_MAX, 0) == -ENODEV);
+	own.push("name");
 	touch();
-	CM_MUST(cuda.pop() == 0);
+	CM_MUST(own.pop() == 0);
 }
 
 #if CM_HAVE_NVTX

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "stats/reader.h"
+#include "tests/preload/driver.h"
 #include "tests/preload/play.h"
 #include "tests/preload/record/history.h"
 #include "tests/unit/chain.h"
@@ -21,36 +22,15 @@
 uint64_t trail[TRAIL_MAX];
 size_t trail_count;
 
-static CUcontext context;
 static CUdeviceptr block;
 static void *pinned;
 static struct cm_reader *reader;
 
-static struct {
-	__typeof__(cuInit) *init;
-	__typeof__(cuDevicePrimaryCtxRetain) *retain;
-	__typeof__(cuCtxSetCurrent) *set_current;
-	__typeof__(cuMemAlloc) *alloc;
-	__typeof__(cuMemFree) *free;
-	__typeof__(cuMemHostAlloc) *host_alloc;
-	__typeof__(cuMemFreeHost) *host_free;
-} cuda;
-
-#define LOOK_UP(handle, name, pointer) CM_MUST(*(void **)(void *)&(pointer) = dlsym(handle, name))
+static struct cm_driver cuda;
 
 static void begin(void)
 {
-	void *driver = dlopen(getenv("DRIVER"), RTLD_NOW);
-
-	CM_MUST(driver);
-	LOOK_UP(driver, "cuInit", cuda.init);
-	LOOK_UP(driver, "cuDevicePrimaryCtxRetain", cuda.retain);
-	LOOK_UP(driver, "cuCtxSetCurrent", cuda.set_current);
-	LOOK_UP(driver, "cuMemAlloc_v2", cuda.alloc);
-	LOOK_UP(driver, "cuMemFree_v2", cuda.free);
-	LOOK_UP(driver, "cuMemHostAlloc", cuda.host_alloc);
-	LOOK_UP(driver, "cuMemFreeHost", cuda.host_free);
-	CM_MUST(!cuda.init(0) && !cuda.retain(&context, 0) && !cuda.set_current(context));
+	cm_driver_open(&cuda, 1);
 	CM_MUST(!cuda.alloc(&block, 1000) && !cuda.free(block));
 	reader = history_open(getenv("REGIONS"), (unsigned)getpid());
 }
@@ -285,7 +265,7 @@ static void *allocate_in_thread(void *arg)
 	CUdeviceptr *mine = arg;
 	int i;
 
-	CM_MUST(!cuda.set_current(context));
+	CM_MUST(!cuda.set_current(cuda.context[0]));
 	for (i = 0; i < 300; i++) {
 		CM_MUST(!cuda.alloc(mine, 1000 + (size_t)i));
 		CM_MUST(!cuda.free(*mine));
@@ -357,7 +337,7 @@ static uint32_t allocate_through(const char *path)
 	uint32_t id;
 
 	CM_MUST(library);
-	LOOK_UP(library, "plugin_call", through);
+	CM_LOOK_UP(library, "plugin_call", through);
 	trail_count = 0;
 	through(get);
 	CM_MUST(!cuda.free(block));
