@@ -3,8 +3,7 @@
  * Any bytes as a region: the reader refuses them or reads them, in bounded time and without harm.
  *
  * A region has large holes, and a fuzzer wants small inputs: the input is a list of patches on a
- * small healthy region, each of two bytes of place, one of length and the bytes themselves. The
- * last byte says how much of the file is left.
+ * small healthy region (patch.h). The last byte says how much of the file is left.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -15,6 +14,8 @@
 #include "stats/mail_client.h"
 #include "stats/memory_stats.h"
 #include "stats/summary.h"
+#include "tests/fuzz/patch.h"
+#include "tools/image.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 
@@ -29,31 +30,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 
 static void plan_tables(struct cm_header *header)
 {
-	static const uint32_t strides[CM_TABLE_COUNT] = {
-		[CM_TABLE_OPTION] = sizeof(struct cm_option_row),
-		[CM_TABLE_DEVICE] = PAGE,
-		[CM_TABLE_HEAP] = sizeof(struct cm_heap_row),
-		[CM_TABLE_SEGMENT] = sizeof(struct cm_segment),
-		[CM_TABLE_BLOCK] = sizeof(struct cm_block),
-		[CM_TABLE_MODULE] = sizeof(struct cm_module),
-		[CM_TABLE_STACK] = sizeof(uint64_t),
-		[CM_TABLE_EVENT] = sizeof(struct cm_event),
-		[CM_TABLE_HOST_EVENT] = sizeof(struct cm_event),
-		[CM_TABLE_TEXT] = 1,
-		[CM_TABLE_SAVED] = sizeof(struct cm_saved),
-		[CM_TABLE_SITE] = sizeof(struct cm_site),
-		[CM_TABLE_FRAME] = sizeof(struct cm_frame),
-		[CM_TABLE_NAME] = 1,
-	};
 	uint64_t offset = sizeof(*header);
+	size_t stride;
 	uint32_t t;
 
 	for (t = 0; t < CM_TABLE_COUNT; t++) {
 		struct cm_table_row *table = &header->table[t];
 
 		table->offset = offset;
-		table->stride = strides[t];
-		table->capacity = PAGE / strides[t] < ROWS ? PAGE / strides[t] : ROWS;
+		/* A reader takes a row that is longer than it knows. */
+		stride = t == CM_TABLE_DEVICE ? PAGE : cm_image_row_bytes((enum cm_table)t);
+		table->stride = (uint32_t)stride;
+		table->capacity = (uint32_t)(PAGE / stride < ROWS ? PAGE / stride : ROWS);
 		table->rows = table->capacity;
 		offset += PAGE;
 	}
@@ -86,24 +74,12 @@ static void make_healthy(uint8_t *file)
 		.addr = 0x1200, .size = 1024, .segment = 1, .state = CM_BLOCK_FREE};
 }
 
+/* How much of the file is left: the last byte says it, where it is no part of a patch. */
 static size_t patch(uint8_t *file, const uint8_t *data, size_t bytes)
 {
-	size_t at, length;
+	const size_t left = fuzz_patch(file, FILE_BYTES, data, bytes);
 
-	while (bytes > 3) {
-		at = (data[0] | (size_t)data[1] << 8) % FILE_BYTES;
-		length = data[2];
-		data += 3;
-		bytes -= 3;
-		if (length > bytes)
-			length = bytes;
-		if (length > FILE_BYTES - at)
-			length = FILE_BYTES - at;
-		memcpy(file + at, data, length);
-		data += length;
-		bytes -= length;
-	}
-	return bytes ? FILE_BYTES * (data[0] + (size_t)1) / 256 : FILE_BYTES;
+	return left ? FILE_BYTES * (data[bytes - left] + (size_t)1) / 256 : FILE_BYTES;
 }
 
 static void count_key(void *data, const char *key, int64_t value)

@@ -3,9 +3,8 @@
  * Any bytes as a snapshot: it is refused, or read and written in every format, without harm.
  *
  * The first byte chooses what is written, and by its lowest bit what is read. 0: what follows is a
- * saved file. 1: it is a list of patches on a small healthy region with events, stacks and names, each
- * of two bytes of place, one of length and the bytes themselves. Symbols are not looked for: that would
- * open files that the input names.
+ * saved file. 1: it is a list of patches on a small healthy region with events, stacks and names
+ * (patch.h). Symbols are not looked for: that would open files that the input names.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -14,6 +13,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "tests/fuzz/patch.h"
 #include "tools/export.h"
 #include "tools/figures.h"
 #include "tools/history.h"
@@ -144,25 +144,6 @@ static void make_healthy(uint8_t *file)
 	add_names(file, header);
 }
 
-static void patch(uint8_t *file, const uint8_t *data, size_t bytes)
-{
-	size_t at, length;
-
-	while (bytes > 3) {
-		at = (data[0] | (size_t)data[1] << 8) % FILE_BYTES;
-		length = data[2];
-		data += 3;
-		bytes -= 3;
-		if (length > bytes)
-			length = bytes;
-		if (length > FILE_BYTES - at)
-			length = FILE_BYTES - at;
-		memcpy(file + at, data, length);
-		data += length;
-		bytes -= length;
-	}
-}
-
 static int make_file(const uint8_t *data, size_t bytes)
 {
 	const int fd = memfd_create("fuzz", MFD_CLOEXEC);
@@ -178,7 +159,7 @@ static int make_file(const uint8_t *data, size_t bytes)
 	memset(file, 0, FILE_BYTES);
 	make_healthy(file);
 	if (bytes)
-		patch(file, data + 1, bytes - 1);
+		(void)fuzz_patch(file, FILE_BYTES, data + 1, bytes - 1);
 	MUST(write(fd, file, FILE_BYTES) == (ssize_t)FILE_BYTES);
 	free(file);
 	return fd;
