@@ -194,16 +194,21 @@ static void *query_for_allocator(void *data)
 	return NULL;
 }
 
+static void tell_allocator_and_reuse(struct scene *scene, unsigned faults)
+{
+	cudasim_complete_all();
+	in_another_thread(query_for_allocator, scene);
+	use_as_new(scene);
+	expect_found(faults);
+}
+
 static void what_the_allocator_is_told_holds_for_all(void **state)
 {
 	struct scene *scene = *state;
 
 	use_and_free(scene);
 	ctx_record(scene);
-	cudasim_complete_all();
-	in_another_thread(query_for_allocator, scene);
-	use_as_new(scene);
-	expect_found(0);
+	tell_allocator_and_reuse(scene, 0);
 }
 
 static void what_the_allocator_was_told_too_early_does_not(void **state)
@@ -212,10 +217,7 @@ static void what_the_allocator_was_told_too_early_does_not(void **state)
 
 	ctx_record(scene);
 	use_and_free(scene);
-	cudasim_complete_all();
-	in_another_thread(query_for_allocator, scene);
-	use_as_new(scene);
-	expect_found(1);
+	tell_allocator_and_reuse(scene, 1);
 }
 
 static void what_the_allocator_is_told_later_does_not(void **state)

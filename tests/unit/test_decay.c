@@ -225,19 +225,26 @@ static void an_old_driver_is_left_alone(void **state)
 	case_close(f);
 }
 
+/* 40 MiB that were freed, and 60 MiB that were freed later; the block between them that stays. */
+static uint64_t leave_two_ages(struct fixture *f, uint64_t keep_bytes)
+{
+	uint64_t old = case_get(f, 40 * MIB), keep = case_get(f, keep_bytes);
+
+	case_put(f, old);
+	case_settle(f);
+	fake_advance(MS);
+	case_put(f, case_get(f, 60 * MIB));
+	case_settle(f);
+	return keep;
+}
+
 /* What another process asks for: the idlest first, and no more than it wants. */
 static void a_neighbour_gets_what_is_idle_and_no_more(void **state)
 {
 	struct fixture *f = open_decaying(0);
-	uint64_t given, old, keep;
+	uint64_t keep = leave_two_ages(f, 50 * MIB), given;
 
 	(void)state;
-	old = case_get(f, 40 * MIB);
-	keep = case_get(f, 50 * MIB);
-	case_put(f, old);
-	case_settle(f);
-	case_put(f, case_get(f, 60 * MIB));
-	case_settle(f);
 	assert_int_equal(cm_cache_give_back(f->cache, 0, 30 * MIB, 50 * MS, &given), 0);
 	assert_int_equal(given, 40 * MIB);
 	assert_int_equal(reserved(f), 110 * MIB);
@@ -363,16 +370,9 @@ static void pages_go_back_a_few_at_a_time(void **state)
 static void a_neighbour_gets_the_pages_it_wants_and_no_more(void **state)
 {
 	struct fixture *f = open_paged(0);
-	uint64_t given, old, keep;
+	uint64_t keep = leave_two_ages(f, 2 * MIB), given;
 
 	(void)state;
-	old = case_get(f, 40 * MIB);
-	keep = case_get(f, 2 * MIB);
-	case_put(f, old);
-	case_settle(f);
-	fake_advance(MS);
-	case_put(f, case_get(f, 60 * MIB));
-	case_settle(f);
 	/* The larger one came of the pages of the smaller one, and of ten more. */
 	assert_int_equal(reserved(f), 62 * MIB);
 	assert_int_equal(cm_cache_give_back(f->cache, 0, 31 * MIB, 50 * MS, &given), 0);
