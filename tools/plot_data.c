@@ -391,6 +391,20 @@ static int put_device(struct cm_columns *columns, enum cm_plot plot,
 	return err;
 }
 
+/* Who called whoever asked: a function that all memory comes through tells nothing. "": main did. */
+static const char *name_behind(const struct cm_snapshot *snapshot,
+			       const struct cm_snap_stack *stack)
+{
+	const struct cm_snap_frame *caller = cm_stack_caller(snapshot, stack);
+	uint32_t i;
+
+	for (i = 0; i < stack->count && cm_stack_frame(snapshot, stack, i) != caller; i++)
+		;
+	if (i + 1 >= stack->count || !strcmp(caller->function, "main"))
+		return "";
+	return cm_stack_frame(snapshot, stack, i + 1)->function;
+}
+
 static void put_stacks(struct cm_json *json, const struct cm_snapshot *snapshot)
 {
 	size_t i;
@@ -418,6 +432,10 @@ static void put_stacks(struct cm_json *json, const struct cm_snapshot *snapshot)
 	cm_json_array(json, "callers");
 	for (i = 0; i < snapshot->stacks; i++)
 		cm_json_text(json, NULL, cm_stack_caller(snapshot, &snapshot->stack[i])->function);
+	cm_json_end(json);
+	cm_json_array(json, "behind");
+	for (i = 0; i < snapshot->stacks; i++)
+		cm_json_text(json, NULL, name_behind(snapshot, &snapshot->stack[i]));
 	cm_json_end(json);
 }
 

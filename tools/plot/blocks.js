@@ -150,7 +150,7 @@ class View {
       },
       element("span", { class: "what" }, ACTIONS[action].replace("_", " ")),
       element("span", { class: "size" }, formatBytes(d.event_size[e])),
-      element("span", { class: "name" }, stack ? this.about.callers[stack]
+      element("span", { class: "name" }, stack ? this.about.labels[stack]
         : action === OOM ? "" : formatAddress(d.event_addr[e])),
       element("span", { class: "count" }, formatCount(e)));
       lines.push(line);

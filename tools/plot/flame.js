@@ -221,12 +221,12 @@ class View {
     const list = element("div", { id: "breakdown" });
     for (const [value, count, stack] of rows.slice(0, 30)) {
       list.append(element("div", {
-        class: "row" + (this.held === stack ? " on" : ""), title: about.callers[stack],
+        class: "row" + (this.held === stack ? " on" : ""), title: about.labels[stack],
         onclick: () => {
           this.held = this.held === stack ? undefined : stack;
           this.showSide();
         },
-      }, element("span", { class: "name" }, about.callers[stack]),
+      }, element("span", { class: "name" }, about.labels[stack]),
       element("span", { class: "count" }, "\u00d7" + formatCount(count)),
       element("span", { class: "bytes" }, this.unit === "bytes" ? formatBytes(value) : formatCount(value))));
       if (this.held === stack)

@@ -71,6 +71,9 @@ async function unpackData() {
     for (const [name, type, at, count] of device.columns)
       device[name] = new types[type](bytes.buffer, start + at, count);
   }
+  /* What a stack is called where there is room for a line. */
+  about.labels = about.callers.map((caller, i) =>
+    about.behind[i] ? `${caller} < ${about.behind[i]}` : caller);
   return about;
 }
 
@@ -85,14 +88,14 @@ class Colors {
   constructor(about, weights) {
     const byCaller = new Map();
     for (const [stack, bytes] of weights) {
-      const caller = about.callers[stack];
+      const caller = about.labels[stack];
       byCaller.set(caller, (byCaller.get(caller) || 0) + bytes);
     }
     const order = [...byCaller].sort((a, b) => b[1] - a[1]).map(([caller]) => caller);
     const rank = new Map(order.map((caller, i) => [caller, i]));
     /* Stacks of one caller are shades of one colour. */
     const shade = new Map();
-    this.rgb = about.callers.map((caller) => {
+    this.rgb = about.labels.map((caller) => {
       const base = PALETTE[(rank.has(caller) ? rank.get(caller) : 0) % PALETTE.length];
       const n = shade.get(caller) || 0;
       shade.set(caller, n + 1);

@@ -248,7 +248,7 @@ class View {
   }
 
   isPicked(i) {
-    return this.about.callers[this.device.span_stack[i]] === this.picked;
+    return this.about.labels[this.device.span_stack[i]] === this.picked;
   }
 
   /* Where a band keeps its place long enough to bear a name. */
@@ -272,12 +272,11 @@ class View {
       const dim = (this.search.active && !this.isFound(i)) || (this.picked !== null && !this.isPicked(i));
       if (dim)
         continue;
-      let text = this.about.callers[this.device.span_stack[i]] + "  " + formatBytes(this.device.span_size[i]);
-      if (!this.about.stacks[this.device.span_stack[i]].length)
-        text = formatBytes(this.device.span_size[i]);
-      if (context.measureText(text).width > w)
-        text = formatBytes(this.device.span_size[i]);
-      if (context.measureText(text).width > w)
+      const stack = this.device.span_stack[i], size = formatBytes(this.device.span_size[i]);
+      const names = this.about.stacks[stack].length ? [this.about.labels[stack], this.about.callers[stack]] : [];
+      const text = [...names.map((name) => name + "  " + size), size].find(
+        (each) => context.measureText(each).width <= w);
+      if (!text)
         continue;
       context.fillStyle = rgb[0] * 0.3 + rgb[1] * 0.59 + rgb[2] * 0.11 > 140 ? "#16181d" : "#ffffff";
       const y = plot.y + plot.h - (run.from + run.to) / 2 / ratio;
@@ -571,7 +570,7 @@ class View {
     for (let i = 0; i < this.begin.length && this.begin[i] <= this.cursor; i++) {
       if (this.freed[i] <= this.cursor)
         continue;
-      const caller = about.callers[d.span_stack[i]];
+      const caller = about.labels[d.span_stack[i]];
       const sum = sums.get(caller) || { bytes: 0, count: 0, stack: d.span_stack[i] };
       sum.bytes += d.span_size[i];
       sum.count++;
