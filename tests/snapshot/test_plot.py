@@ -99,6 +99,11 @@ def the_state_history_steps_through_events(kit_):
         x, y, _, _ = browser.box('#events .event:nth-child(12)')
         browser.click(x + 40, y + 10)
         assert browser.evaluate('view.event') < 46
+        # A copy has no address.
+        browser.evaluate('view.device.event_action[20] = 9; view.go(20)')
+        browser.settle()
+        side = browser.text('#side')
+        assert 'a copy was taken' in side and 'address' not in side, side
         # The driver did not say what was free on the other device.
         browser.evaluate('(() => { const d = document.getElementById("device"); d.value = "1";'
                          'd.dispatchEvent(new Event("change")); })()')

@@ -145,13 +145,13 @@ class View {
         style: `top:${e * EVENT}px`,
         onclick: () => this.go(e),
         onpointermove: (event) => this.tip.show(event.clientX, event.clientY, this.describeEvent(e),
-          frameList(this.about, stack, 14)),
+          ...(action === SNAPSHOT ? [] : [frameList(this.about, stack, 14)])),
         onpointerleave: () => this.tip.hide(),
       },
       element("span", { class: "what" }, ACTIONS[action].replace("_", " ")),
       element("span", { class: "size" }, formatBytes(d.event_size[e])),
       element("span", { class: "name" }, stack ? this.about.labels[stack]
-        : action === OOM ? "" : formatAddress(d.event_addr[e])),
+        : action === OOM || action === SNAPSHOT ? "" : formatAddress(d.event_addr[e])),
       element("span", { class: "count" }, formatCount(e)));
       lines.push(line);
     }
@@ -160,6 +160,12 @@ class View {
 
   describeEvent(e) {
     const d = this.device, oom = d.event_action[e] === OOM;
+    if (d.event_action[e] === SNAPSHOT)
+      return facts([
+        ["event", `${formatCount(e)}: a copy was taken`],
+        ["in use or waiting", formatBytes(d.event_size[e])],
+        ["time", formatTime(d.event_time[e])],
+      ]);
     return facts([
       ["event", `${formatCount(e)}: ${ACTIONS[d.event_action[e]]}`],
       ["size", `${formatBytes(d.event_size[e])}  (${formatCount(d.event_size[e])} bytes)`],
@@ -327,7 +333,8 @@ class View {
       ["free, reserved", formatBytes(Math.max(0, this.reserved - this.live - this.wait))],
       ["reserved", formatBytes(this.reserved)], ["segments", formatCount(this.segments.length)]]));
     if (e >= 0)
-      parts.push(element("h2", {}, "Event"), this.describeEvent(e), frameList(this.about, d.event_stack[e]));
+      parts.push(element("h2", {}, "Event"), this.describeEvent(e),
+        ...(d.event_action[e] === SNAPSHOT ? [] : [frameList(this.about, d.event_stack[e])]));
     if (this.held !== undefined && this.held !== null)
       parts.push(element("h2", {}, "Block"), this.describeBlock(this.held),
         frameList(this.about, d.span_stack[this.held]));

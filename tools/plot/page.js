@@ -2,7 +2,7 @@
 const BEFORE = 0xffffffff, NEVER = 0xfffffffe;
 const ACTIONS = ["none", "alloc", "free_requested", "free_completed", "segment_alloc",
   "segment_free", "segment_map", "segment_unmap", "oom", "snapshot"];
-const OOM = 8, FREE_UNKNOWN = 2 ** 64 - 1;
+const OOM = 8, SNAPSHOT = 9, FREE_UNKNOWN = 2 ** 64 - 1;
 const $ = (id) => document.getElementById(id);
 
 function formatBytes(bytes) {
