@@ -72,7 +72,7 @@ static bool find_range(struct cm_heap *heap, uint64_t ctx, uint32_t fit, struct 
 	bool stands;
 
 	cm_lock_acquire(&heap->device->lock);
-	stands = heap->ctx == ctx;
+	stands = ctx && heap->ctx == ctx;
 	if (stands && fresh)
 		heap->paged[fit] = fresh;
 	if (stands)
@@ -337,8 +337,6 @@ int cm_paged_alloc(struct cm_heap *heap, uint64_t size, uint64_t bytes, uint64_t
 	struct cm_paged *paged = NULL;
 	int err, tries = TRIES;
 
-	if (!ctx)
-		return -EAGAIN;
 	cm_lock_acquire(&device->paging);
 	err = range_of(heap, ctx, fit, &paged);
 	while (!err && tries--) {
