@@ -534,15 +534,13 @@ CUresult cm_wrap_cuGreenCtxCreate(CUgreenCtx *green, CUdevResourceDesc desc, CUd
 static void note_open_to(CUcontext ctx, CUdevice device)
 {
 	CUdevice own;
-	bool ok;
 	size_t i;
 
-	if (cm_context_push((uintptr_t)ctx))
-		return;
-	ok = cm_real.cuCtxGetDevice(&own) == CUDA_SUCCESS;
-	cm_context_pop();
-	if (!ok || !note(ctx, own, false))
-		return;
+	if (!cm_context_push((uintptr_t)ctx)) {
+		if (cm_real.cuCtxGetDevice(&own) == CUDA_SUCCESS)
+			(void)note(ctx, own, false);
+		cm_context_pop();
+	}
 	cm_lock_acquire(&lock);
 	for (i = 0; i < noted_count; i++)
 		if (noted[i].ctx == ctx)
