@@ -513,7 +513,7 @@ static struct cm_rule read_fde(const struct cm_object *object, const uint8_t *at
 	if (!open_entry(object, at, &cursor))
 		return none;
 	place = cursor.at;
-	if (!read_cie(object, place - read_u32(&cursor), &cie) || cie.signal)
+	if (!read_cie(object, place - read_u32(&cursor), &cie))
 		return none;
 	run.cie = &cie;
 	run.location = read_encoded(&cursor, cie.encoding);
@@ -522,6 +522,9 @@ static struct cm_rule read_fde(const struct cm_object *object, const uint8_t *at
 		skip_bytes(&cursor, read_uleb(&cursor));
 	if (cursor.bad || pc < run.location || pc - run.location >= bytes)
 		return none;
+	/* What was interrupted need not have a frame pointer to go on by. */
+	if (cie.signal)
+		return (struct cm_rule){.kind = CM_RULE_END};
 	execute(&run, cie.program);
 	run.initial = run.row;
 	execute(&run, cursor);

@@ -17,7 +17,7 @@
  * return address is always at CFA - 8. */
 enum cm_rule_kind {
 	CM_RULE_NONE,  /* not known */
-	CM_RULE_END,   /* the outermost frame: there is no caller */
+	CM_RULE_END,   /* the outermost frame: there is no caller; or the kernel's own */
 	CM_RULE_SP,    /* CFA = stack pointer + cfa; frame pointer as it is */
 	CM_RULE_SP_FP, /* the same; frame pointer saved at CFA - fp */
 	CM_RULE_FP,    /* CFA = frame pointer + cfa; it is saved at CFA - fp */

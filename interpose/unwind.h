@@ -8,7 +8,8 @@
  * frame pointer leads on, if it points to readable memory of the stack.
  *
  * Thread-safe. Allocates nothing. For an address seen for the first time it asks the loader
- * (dl_iterate_phdr), so no lock may be held. Not for signal handlers: a walk ends at one's frame.
+ * (dl_iterate_phdr), so no lock may be held. Of a thread in a signal handler it tells the handler's
+ * frames: on x86-64 a walk ends where the kernel called it.
  */
 #ifndef CM_INTERPOSE_UNWIND_H
 #define CM_INTERPOSE_UNWIND_H

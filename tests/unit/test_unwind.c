@@ -194,13 +194,16 @@ static void a_fibre_has_its_own_stack(void **state)
 	(void)munmap(stack, bytes + 2 * page);
 }
 
+static uint64_t caller_of_handler;
+
 static void handle(int signal)
 {
 	(void)signal;
+	caller_of_handler = (uintptr_t)__builtin_return_address(0);
 	(void)chain_O2(3, look);
 }
 
-/* The kernel's frame has no rule that we know: what was interrupted is left out, and nothing else. */
+/* What was interrupted need not have a frame pointer: it is left out, and nothing else. */
 static void a_walk_ends_at_a_signal(void **state)
 {
 	struct sigaction action = {.sa_handler = handle}, old;
@@ -212,6 +215,9 @@ static void a_walk_ends_at_a_signal(void **state)
 	(void)sigaction(SIGUSR1, &old, NULL);
 	assert_like_the_trail();
 	assert_true(frame_count < (size_t)expected_count);
+#if defined(__x86_64__)
+	assert_int_equal(frames[frame_count - 1], caller_of_handler);
+#endif
 }
 
 static void frames_of_ones_own_are_left_out(void **state)
