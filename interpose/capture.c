@@ -15,8 +15,9 @@
 #define STREAMS_MAX 256
 
 /*
- * `cm_captures` counts those of the program, `inside` our own calls. Each side first raises its own number and then reads the other's, both sequentially
- * consistent, so at least one of two that meet sees the other.
+ * `cm_captures` counts the program's captures, `inside` our own calls that must not meet one. Each
+ * side first raises its own number and then reads the other's, both sequentially consistent, so at
+ * least one of two that meet sees the other.
  */
 _Atomic int cm_captures;
 static _Atomic int inside;
