@@ -45,13 +45,6 @@ static bool is_full(const struct line *line)
 	return line->frames == FRAMES_SAID || line->length == line->bytes - 1;
 }
 
-static const char *base_of(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
-
 /* "FUNCTION\nFILE" and a line number. */
 static void add_python(struct line *line, const struct cm_region *region, uint64_t frame)
 {
@@ -61,7 +54,7 @@ static void add_python(struct line *line, const struct cm_region *region, uint64
 	split = strchr(text, CM_FRAME_TEXT_SPLIT);
 	(void)snprintf(said, sizeof(said), "%.*s %s:%u",
 		       split ? (int)(split - text) : (int)strlen(text), text,
-		       split ? base_of(split + 1) : "?", cm_frame_line(frame));
+		       split ? cm_text_file_name(split + 1) : "?", cm_frame_line(frame));
 	add_frame(line, said);
 }
 
@@ -95,7 +88,8 @@ static int find_place(struct dl_phdr_info *info, size_t size, void *data)
 		return 0;
 	place->offset = place->address - info->dlpi_addr;
 	(void)snprintf(place->object, sizeof(place->object), "%s",
-		       *info->dlpi_name ? base_of(info->dlpi_name) : program_invocation_short_name);
+		       *info->dlpi_name ? cm_text_file_name(info->dlpi_name)
+					: program_invocation_short_name);
 	function = object.dynamic ? cm_object_function_at(&object, place->address) : NULL;
 	if (function)
 		(void)snprintf(place->function, sizeof(place->function), "%s", function);

@@ -21,6 +21,17 @@ struct cm_object {
 bool cm_text_is_equal(const char *a, const char *b);
 bool cm_text_has_prefix(const char *text, const char *prefix);
 
+/* The last part of a path, its file's name. */
+static inline const char *cm_text_file_name(const char *path)
+{
+	const char *name = path;
+
+	for (; *path; path++)
+		if (*path == '/')
+			name = path + 1;
+	return name;
+}
+
 /* The function that the object itself defines by this name in its default version, or NULL. */
 void *cm_object_symbol(const struct cm_object *object, const char *name);
 

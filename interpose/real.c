@@ -5,7 +5,6 @@
 #include "interpose/next_symbol.h"
 
 #include <dlfcn.h>
-#include <string.h>
 
 #define DRIVER_NAME "libcuda.so" /* .1, and on some systems more behind it */
 #define DRIVER_FILE "libcuda.so.1"
@@ -43,9 +42,7 @@ CUresult cm_real_missing(void)
 
 static bool is_driver(const struct cm_object *object)
 {
-	const char *file = strrchr(object->name, '/');
-
-	return cm_text_has_prefix(file ? file + 1 : object->name, DRIVER_NAME) ||
+	return cm_text_has_prefix(cm_text_file_name(object->name), DRIVER_NAME) ||
 	       cm_text_has_prefix(cm_object_soname(object), DRIVER_NAME);
 }
 

@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "interpose/next_symbol.h"
+
 _Static_assert(sizeof(void *) == 8, "64-bit ELF with RELA relocations");
 
 /* Set by launchers of processes that work together. A size of 1 is a process on its own. */
@@ -55,13 +57,6 @@ static const char *const injection_variables[] = {
 #define OWN_NAME "libcudamem"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
-
-static const char *name_of(const struct dl_phdr_info *info)
-{
-	const char *slash = strrchr(info->dlpi_name, '/');
-
-	return slash ? slash + 1 : info->dlpi_name;
-}
 
 static const struct sharing_library *find_library(const char *name)
 {
@@ -158,7 +153,7 @@ static bool imports_sharing_call(const struct dl_phdr_info *info)
 
 static int look_at_object(struct dl_phdr_info *info, size_t bytes, void *arg)
 {
-	const struct sharing_library *library = find_library(name_of(info));
+	const struct sharing_library *library = find_library(cm_text_file_name(info->dlpi_name));
 	const char *object = *info->dlpi_name ? info->dlpi_name : "the program";
 	struct cm_signs *signs = arg;
 
@@ -194,9 +189,7 @@ void cm_signs_of_sharing(cm_getenv_fn get, struct cm_signs *ret_signs)
 
 static bool is_own(const char *path)
 {
-	const char *slash = strrchr(path, '/');
-
-	return !strncmp(slash ? slash + 1 : path, OWN_NAME, strlen(OWN_NAME));
+	return !strncmp(cm_text_file_name(path), OWN_NAME, strlen(OWN_NAME));
 }
 
 const char *cm_signs_of_injection(cm_getenv_fn get)
