@@ -68,23 +68,12 @@ struct place {
 
 static int find_place(struct dl_phdr_info *info, size_t size, void *data)
 {
-	struct cm_object object = {.bias = info->dlpi_addr};
 	struct place *place = data;
+	struct cm_object object;
 	const char *function;
-	bool inside = false;
-	int i;
 
 	(void)size;
-	for (i = 0; i < info->dlpi_phnum; i++) {
-		const ElfW(Phdr) *part = &info->dlpi_phdr[i];
-
-		if (part->p_type == PT_LOAD &&
-		    place->address - info->dlpi_addr - part->p_vaddr < part->p_memsz)
-			inside = true;
-		if (part->p_type == PT_DYNAMIC)
-			object.dynamic = (const void *)(info->dlpi_addr + part->p_vaddr);
-	}
-	if (!inside)
+	if (!cm_object_read(info, place->address, &object))
 		return 0;
 	place->offset = place->address - info->dlpi_addr;
 	(void)snprintf(place->object, sizeof(place->object), "%s",

@@ -32,6 +32,25 @@ bool cm_text_has_prefix(const char *text, const char *prefix)
 	return !*prefix;
 }
 
+bool cm_object_read(const struct dl_phdr_info *info, uintptr_t address,
+		    struct cm_object *ret_object)
+{
+	bool contains = false;
+	ElfW(Half) i;
+
+	*ret_object = (struct cm_object){info->dlpi_addr, NULL, info->dlpi_name};
+	for (i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *header = &info->dlpi_phdr[i];
+		uintptr_t start = info->dlpi_addr + header->p_vaddr;
+
+		if (header->p_type == PT_LOAD && address - start < header->p_memsz)
+			contains = true;
+		if (header->p_type == PT_DYNAMIC)
+			ret_object->dynamic = (const ElfW(Dyn) *)start;
+	}
+	return contains;
+}
+
 /* glibc relocates the addresses in most objects' dynamic sections, but not in the vDSO's. */
 static const void *dynamic_address(const struct cm_object *object, const ElfW(Dyn) * entry)
 {

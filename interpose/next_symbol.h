@@ -32,6 +32,11 @@ static inline const char *cm_text_file_name(const char *path)
 	return name;
 }
 
+/* The object that dl_iterate_phdr describes, in any case; `dynamic` is NULL where it has no such
+ * section. Returns whether the address lies in it. */
+bool cm_object_read(const struct dl_phdr_info *info, uintptr_t address,
+		    struct cm_object *ret_object);
+
 /* The function that the object itself defines by this name in its default version, or NULL. */
 void *cm_object_symbol(const struct cm_object *object, const char *name);
 

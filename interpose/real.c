@@ -56,20 +56,9 @@ struct search {
 static int visit_object(struct dl_phdr_info *info, size_t size, void *arg)
 {
 	struct search *search = arg;
-	bool contains = false;
-	ElfW(Half) i;
+	bool contains = cm_object_read(info, search->address, &search->object);
 
 	(void)size;
-	search->object = (struct cm_object){info->dlpi_addr, NULL, info->dlpi_name};
-	for (i = 0; i < info->dlpi_phnum; i++) {
-		const ElfW(Phdr) *header = &info->dlpi_phdr[i];
-		uintptr_t start = info->dlpi_addr + header->p_vaddr;
-
-		if (header->p_type == PT_LOAD && search->address - start < header->p_memsz)
-			contains = true;
-		if (header->p_type == PT_DYNAMIC)
-			search->object.dynamic = (const ElfW(Dyn) *)start;
-	}
 	if (!search->object.dynamic)
 		return 0;
 	search->found = search->address ? contains : is_driver(&search->object);
