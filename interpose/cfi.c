@@ -194,7 +194,8 @@ static void read_augmentation(struct cie *cie, struct cursor *cursor, const char
 }
 
 /* The bounds of the entry whose length stands at `at`. False: none, or one of 64 bits. */
-static bool open_entry(const struct cm_object *object, const uint8_t *at, struct cursor *ret_entry)
+static bool open_entry(const struct cm_cfi_object *object, const uint8_t *at,
+		       struct cursor *ret_entry)
 {
 	struct cursor cursor = {at, object->end, false};
 	uint32_t bytes;
@@ -210,7 +211,7 @@ static bool open_entry(const struct cm_object *object, const uint8_t *at, struct
 	return true;
 }
 
-static bool read_cie(const struct cm_object *object, const uint8_t *at, struct cie *ret_cie)
+static bool read_cie(const struct cm_cfi_object *object, const uint8_t *at, struct cie *ret_cie)
 {
 	struct cie cie = {0};
 	struct cursor cursor;
@@ -501,7 +502,7 @@ static struct cm_rule make_rule(const struct row *row)
 	return rule.kind == CM_RULE_NONE ? none : rule;
 }
 
-static struct cm_rule read_fde(const struct cm_object *object, const uint8_t *at, uint64_t pc)
+static struct cm_rule read_fde(const struct cm_cfi_object *object, const uint8_t *at, uint64_t pc)
 {
 	const struct cm_rule none = {.kind = CM_RULE_NONE};
 	struct run run = {.target = pc};
@@ -537,7 +538,7 @@ struct table {
 	uint32_t count;
 };
 
-static bool find_table(const struct cm_object *object, struct table *ret_table)
+static bool find_table(const struct cm_cfi_object *object, struct table *ret_table)
 {
 	struct cursor cursor = {object->header, object->header + object->header_bytes, false};
 	uint8_t version = read_u8(&cursor), frame = read_u8(&cursor), count = read_u8(&cursor);
@@ -553,8 +554,8 @@ static bool find_table(const struct cm_object *object, struct table *ret_table)
 }
 
 /* One half of a pair, as an address. */
-static uint64_t read_pair(const struct cm_object *object, const struct table *table, uint32_t index,
-			  unsigned half)
+static uint64_t read_pair(const struct cm_cfi_object *object, const struct table *table,
+			  uint32_t index, unsigned half)
 {
 	int32_t offset;
 
@@ -562,7 +563,7 @@ static uint64_t read_pair(const struct cm_object *object, const struct table *ta
 	return (uintptr_t)object->header + (uint64_t)(int64_t)offset;
 }
 
-struct cm_rule cm_cfi_find(const struct cm_object *object, uint64_t pc)
+struct cm_rule cm_cfi_find(const struct cm_cfi_object *object, uint64_t pc)
 {
 	const struct cm_rule none = {.kind = CM_RULE_NONE};
 	uint32_t low = 0, high, middle;

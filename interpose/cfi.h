@@ -32,7 +32,7 @@ struct cm_rule {
 };
 
 /* A loaded object. */
-struct cm_object {
+struct cm_cfi_object {
 	const uint8_t *start; /* of its loaded segments; all between is mapped or is never read */
 	const uint8_t *end;
 	const uint8_t *header; /* .eh_frame_hdr, inside; NULL: it has none */
@@ -40,6 +40,6 @@ struct cm_object {
 };
 
 /* The rule at `pc`, an address inside the instruction that called. */
-struct cm_rule cm_cfi_find(const struct cm_object *object, uint64_t pc);
+struct cm_rule cm_cfi_find(const struct cm_cfi_object *object, uint64_t pc);
 
 #endif

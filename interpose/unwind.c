@@ -134,7 +134,7 @@ static struct cm_rule unpack(uint64_t bits)
 
 struct search {
 	uint64_t pc;
-	struct cm_object object;
+	struct cm_cfi_object object;
 	bool found;
 };
 
@@ -142,7 +142,7 @@ static int match_object(struct dl_phdr_info *info, size_t bytes, void *data)
 {
 	struct search *search = data;
 	const uint8_t *base = (const uint8_t *)info->dlpi_addr;
-	struct cm_object object = {.start = (const uint8_t *)UINTPTR_MAX};
+	struct cm_cfi_object object = {.start = (const uint8_t *)UINTPTR_MAX};
 	ElfW(Half) i;
 
 	(void)bytes;

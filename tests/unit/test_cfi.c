@@ -138,7 +138,7 @@ static void put_header(void)
 	put_u32(&writer, FDE - HEADER);
 }
 
-static struct cm_object make(const struct entry *entry)
+static struct cm_cfi_object make(const struct entry *entry)
 {
 	const uint8_t encoding = entry->encoding ? entry->encoding : PCREL_SDATA4;
 
@@ -146,10 +146,10 @@ static struct cm_object make(const struct entry *entry)
 	put_header();
 	put_cie(entry, encoding);
 	put_fde(entry, encoding);
-	return (struct cm_object){memory, memory + BYTES, &memory[HEADER], 20};
+	return (struct cm_cfi_object){memory, memory + BYTES, &memory[HEADER], 20};
 }
 
-static struct cm_rule find(const struct cm_object *object, uint32_t pc)
+static struct cm_rule find(const struct cm_cfi_object *object, uint32_t pc)
 {
 	return cm_cfi_find(object, (uintptr_t)&memory[CODE] + pc);
 }
@@ -238,7 +238,7 @@ static void each_is_read(void **state)
 	(void)state;
 	for (i = 0; i < sizeof(entries) / sizeof(entries[0]); i++) {
 		const struct cm_rule *expected = &entries[i].expected;
-		const struct cm_object object = make(&entries[i]);
+		const struct cm_cfi_object object = make(&entries[i]);
 		const struct cm_rule rule = find(&object, entries[i].pc);
 
 		if (rule.kind != expected->kind || rule.cfa != expected->cfa ||
@@ -271,7 +271,7 @@ static void damaged_tables_say_nothing(void **state)
 		{"a common entry that is none", CIE + 4, 7},
 	};
 	const struct entry plain = {"plain", PROGRAM(""), 0, SP(8)};
-	struct cm_object object;
+	struct cm_cfi_object object;
 	size_t i;
 
 	(void)state;
