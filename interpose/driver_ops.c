@@ -238,10 +238,7 @@ static int ctx_synchronize(uint64_t ctx)
 
 uint64_t cm_clock_now_ns(void)
 {
-	struct timespec now;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+	return cm_monotonic_ns();
 }
 
 static void sleep_ns(uint64_t ns)

@@ -15,19 +15,11 @@
 #include <unistd.h>
 
 #include "stats/region.h"
+#include "stats/tick.h"
 
-#define NS_PER_S       UINT64_C(1000000000)
 #define MAILBOX_OFFSET ((off_t)offsetof(struct cm_header, mailbox))
 #define LOCK_WAIT_NS   5000000 /* between two tries for the lock */
 #define HOLD_LOOK_NS   5000000 /* between two looks whether an answer came in place of the hold */
-
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
-}
 
 /* The file again, so that it can be written and locked. */
 static int reopen(const struct cm_reader *reader, int *ret_fd)
@@ -59,7 +51,7 @@ static int lock_mailbox(int fd, uint64_t deadline_ns)
 	while (flock(fd, LOCK_EX | LOCK_NB)) {
 		if (errno != EWOULDBLOCK && errno != EINTR)
 			return -errno;
-		if (now_ns() >= deadline_ns)
+		if (cm_monotonic_ns() >= deadline_ns)
 			return -ETIMEDOUT;
 		(void)nanosleep(&wait, NULL);
 	}
@@ -73,11 +65,11 @@ static int wait_change(struct cm_mailbox *mailbox, uint32_t state, uint64_t dead
 	uint64_t now;
 
 	while (__atomic_load_n(&mailbox->state, __ATOMIC_ACQUIRE) == state) {
-		now = now_ns();
+		now = cm_monotonic_ns();
 		if (now >= deadline_ns)
 			return -ETIMEDOUT;
-		left.tv_sec = (time_t)((deadline_ns - now) / NS_PER_S);
-		left.tv_nsec = (long)((deadline_ns - now) % NS_PER_S);
+		left.tv_sec = (time_t)((deadline_ns - now) / CM_NS_PER_S);
+		left.tv_nsec = (long)((deadline_ns - now) % CM_NS_PER_S);
 		(void)syscall(SYS_futex, &mailbox->state, FUTEX_WAIT, state, &left, NULL, 0);
 	}
 	return 0;
@@ -107,7 +99,7 @@ static int claim(struct cm_mailbox *mailbox, uint64_t deadline_ns)
 		if (move_state(mailbox, state, CM_MAIL_CLAIMED))
 			return 0;
 		/* It moved from POSTED meanwhile. */
-		if (now_ns() >= deadline_ns)
+		if (cm_monotonic_ns() >= deadline_ns)
 			err = -ETIMEDOUT;
 	} while (!err);
 	return err;
@@ -166,7 +158,7 @@ static void copy_while_held(struct cm_mailbox *mailbox, struct holding *holding,
 	while (__atomic_load_n(&mailbox->hold, __ATOMIC_ACQUIRE) != CM_HOLD_HELD) {
 		state = __atomic_load_n(&mailbox->state, __ATOMIC_ACQUIRE);
 		if ((state != CM_MAIL_POSTED && state != CM_MAIL_RUNNING) ||
-		    now_ns() >= deadline_ns)
+		    cm_monotonic_ns() >= deadline_ns)
 			return;
 		(void)syscall(SYS_futex, &mailbox->hold, FUTEX_WAIT, CM_HOLD_NONE, &look, NULL, 0);
 	}
@@ -230,7 +222,7 @@ static void close_mailbox(int fd, struct cm_mailbox *mailbox)
 static int send(struct cm_reader *reader, struct cm_letter *letter, struct holding *holding,
 		uint64_t timeout_ns)
 {
-	const uint64_t deadline_ns = now_ns() + timeout_ns;
+	const uint64_t deadline_ns = cm_monotonic_ns() + timeout_ns;
 	struct cm_mailbox *mailbox;
 	int fd = -1, err = 0;
 

@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define NS_PER_S UINT64_C(1000000000)
+#include "stats/tick.h"
 
 static bool move(struct cm_mailbox *mailbox, uint32_t from, uint32_t to)
 {
@@ -56,19 +56,11 @@ int cm_mailbox_nudge(struct cm_mailbox *mailbox)
 	return woken > 0 ? (int)woken : 0;
 }
 
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
-}
-
 bool cm_mailbox_show_oom(struct cm_mailbox *mailbox, uint64_t most_ns)
 {
 	/* Release: who sees the number sees what the request left. */
 	const uint32_t mine = __atomic_add_fetch(&mailbox->ooms, 1, __ATOMIC_RELEASE);
-	const uint64_t start = now_ns();
+	const uint64_t start = cm_monotonic_ns();
 	struct timespec left;
 	uint32_t seen;
 	uint64_t ns;
@@ -78,18 +70,18 @@ bool cm_mailbox_show_oom(struct cm_mailbox *mailbox, uint64_t most_ns)
 		/* Numbers that may wrap: those up to `seen` are behind it. */
 		if (seen - mine <= INT32_MAX)
 			return true;
-		ns = now_ns() - start;
+		ns = cm_monotonic_ns() - start;
 		if (ns >= most_ns)
 			return false;
-		left.tv_sec = (time_t)((most_ns - ns) / NS_PER_S);
-		left.tv_nsec = (long)((most_ns - ns) % NS_PER_S);
+		left.tv_sec = (time_t)((most_ns - ns) / CM_NS_PER_S);
+		left.tv_nsec = (long)((most_ns - ns) % CM_NS_PER_S);
 		(void)syscall(SYS_futex, &mailbox->ooms_seen, FUTEX_WAIT, seen, &left, NULL, 0);
 	}
 }
 
 bool cm_mailbox_hold(struct cm_mailbox *mailbox, uint64_t most_ns, uint64_t *ret_ns)
 {
-	const uint64_t start = now_ns();
+	const uint64_t start = cm_monotonic_ns();
 	struct timespec left = {0};
 	uint32_t seen = CM_HOLD_HELD;
 	uint64_t ns;
@@ -97,7 +89,7 @@ bool cm_mailbox_hold(struct cm_mailbox *mailbox, uint64_t most_ns, uint64_t *ret
 
 	__atomic_store_n(&mailbox->hold, CM_HOLD_HELD, __ATOMIC_RELEASE);
 	(void)syscall(SYS_futex, &mailbox->hold, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
-	while ((ns = now_ns() - start) < most_ns &&
+	while ((ns = cm_monotonic_ns() - start) < most_ns &&
 	       __atomic_load_n(&mailbox->hold, __ATOMIC_ACQUIRE) == CM_HOLD_HELD) {
 		left.tv_nsec = (long)(most_ns - ns);
 		(void)syscall(SYS_futex, &mailbox->hold, FUTEX_WAIT, CM_HOLD_HELD, &left, NULL, 0);
@@ -105,6 +97,6 @@ bool cm_mailbox_hold(struct cm_mailbox *mailbox, uint64_t most_ns, uint64_t *ret
 	/* Before anything changes: a tool that finds it so has copied more than one moment. */
 	over = __atomic_compare_exchange_n(&mailbox->hold, &seen, CM_HOLD_OVER, false,
 					   __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
-	*ret_ns = now_ns() - start;
+	*ret_ns = cm_monotonic_ns() - start;
 	return !over && seen == CM_HOLD_COPIED;
 }

@@ -4,18 +4,17 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "stats/finder.h"
 #include "stats/mail_client.h"
 #include "stats/reader.h"
 #include "stats/summary.h"
+#include "stats/tick.h"
 
 #define ASKED_MAX 16                /* more are not asked in one go */
 #define COUNT_MAX 256               /* more are not looked at */
 #define LEAST_NS  UINT64_C(2000000) /* nobody is asked for less than this */
-#define NS_PER_S  UINT64_C(1000000000)
 
 /* One that may have something to give. */
 struct giver {
@@ -30,14 +29,6 @@ struct search {
 	struct giver giver[ASKED_MAX]; /* the largest first */
 	uint32_t givers;
 };
-
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
-}
 
 static bool is_own(const struct cm_reader *reader)
 {
@@ -154,7 +145,7 @@ void cm_neighbours_ask(const char *dir, const uint8_t uuid[16], uint64_t wanted,
 		       uint64_t timeout_ns, struct cm_neighbours *ret_neighbours)
 {
 	static const uint8_t nobody[16];
-	const uint64_t end = now_ns() + timeout_ns;
+	const uint64_t end = cm_monotonic_ns() + timeout_ns;
 	struct search search = {.uuid = uuid, .found = ret_neighbours};
 	uint64_t given, now;
 	uint32_t i;
@@ -164,7 +155,7 @@ void cm_neighbours_ask(const char *dir, const uint8_t uuid[16], uint64_t wanted,
 		return;
 	(void)cm_find_regions(dir, 0, visit, &search);
 	for (i = 0; i < search.givers && ret_neighbours->given_bytes < wanted; i++) {
-		now = now_ns();
+		now = cm_monotonic_ns();
 		if (now >= end || (end - now) / 2 < LEAST_NS)
 			break;
 		ret_neighbours->asked++;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The counter that stamps rows and events: cheap, even, and the same for all processes of a machine,
+ * Clocks. The counter that stamps rows and events: cheap, even, and the same for all processes of a machine,
  * so that a tool can find out how fast it runs where the header does not say.
  */
 #ifndef CM_STATS_TICK_H
@@ -8,6 +8,17 @@
 
 #include <stdint.h>
 #include <time.h>
+
+#define CM_NS_PER_S UINT64_C(1000000000)
+
+/* CLOCK_MONOTONIC in nanoseconds. */
+static inline uint64_t cm_monotonic_ns(void)
+{
+	struct timespec now;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * CM_NS_PER_S + (uint64_t)now.tv_nsec;
+}
 
 /* The processor's own counter where it has one that runs evenly: 10 ns, clock_gettime takes 22. */
 static inline uint64_t cm_tick(void)
@@ -20,10 +31,7 @@ static inline uint64_t cm_tick(void)
 	__asm__ __volatile__("mrs %0, cntvct_el0" : "=r"(ticks));
 	return ticks;
 #else
-	struct timespec now;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+	return cm_monotonic_ns();
 #endif
 }
 

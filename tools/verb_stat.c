@@ -7,6 +7,7 @@
 
 #include "stats/books.h"
 #include "stats/summary.h"
+#include "stats/tick.h"
 #include "stats/units.h"
 #include "tools/collect.h"
 #include "tools/emit.h"
@@ -15,8 +16,7 @@
 #include "tools/verbs.h"
 #include "tools/where.h"
 
-#define NS_PER_S        UINT64_C(1000000000)
-#define INTERVAL_MIN_NS (NS_PER_S / 10)
+#define INTERVAL_MIN_NS (CM_NS_PER_S / 10)
 #define COUNT_MAX       UINT32_MAX
 
 enum column {
@@ -89,14 +89,6 @@ struct plan {
 	uint64_t count;       /* 0: for ever */
 };
 
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
-}
-
 static struct sample take_sample(const struct cm_process *process,
 				 const struct cm_device_view *view)
 {
@@ -107,7 +99,7 @@ static struct sample take_sample(const struct cm_process *process,
 		.pid = process->pid,
 		.start = process->reader->header.start_time,
 		.device = view->index,
-		.taken_ns = now_ns(),
+		.taken_ns = cm_monotonic_ns(),
 		.allocs = sum.allocs,
 		.frees = sum.frees,
 		.hits = scalar[CM_SCALAR_cache_hits],
@@ -180,7 +172,7 @@ static void fill_present(const struct cm_options *options, const struct cm_proce
 			 const struct cm_device_row *row, char *time, struct cm_value *values)
 {
 	const struct cm_summary sum = cm_summary_pool(row, CM_POOL_ALL);
-	const time_t seconds = (time_t)(cm_time_now() / NS_PER_S);
+	const time_t seconds = (time_t)(cm_time_now() / CM_NS_PER_S);
 	struct tm tm = {0};
 
 	if (options->form == CM_FORM_TABLE) {
@@ -259,7 +251,7 @@ static size_t sample_all(const struct cm_options *options, struct cm_processes *
 
 static void sleep_until(uint64_t ns)
 {
-	const struct timespec until = {(time_t)(ns / NS_PER_S), (long)(ns % NS_PER_S)};
+	const struct timespec until = {(time_t)(ns / CM_NS_PER_S), (long)(ns % CM_NS_PER_S)};
 
 	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR)
 		continue;
@@ -272,7 +264,7 @@ static int sample_loop(const struct cm_options *options, const struct plan *plan
 {
 	const bool named = options->pid || options->region;
 	struct samples last = {0};
-	uint64_t next_ns = now_ns(), lines;
+	uint64_t next_ns = cm_monotonic_ns(), lines;
 	size_t alive;
 	bool reached = false;
 	int exit = CM_EXIT_OK;
