@@ -28,7 +28,6 @@ struct changes {
 	struct cm_intern keys;
 	struct change *item;
 	size_t room;
-	bool failed;
 };
 
 static char *spell_stack(const struct cm_snapshot *snapshot, const struct cm_snap_stack *stack)
@@ -76,8 +75,14 @@ static struct change *find_change(struct changes *changes, const struct cm_snaps
 	return &changes->item[number];
 }
 
-static int add_side(struct changes *changes, const struct cm_snapshot *snapshot,
-		    const struct cm_snap_device *device, int side)
+/* What is in use behind each stack of a snapshot. */
+struct sum {
+	uint64_t bytes;
+	uint64_t blocks;
+};
+
+static void sum_blocks(const struct cm_snapshot *snapshot, const struct cm_snap_device *device,
+		       struct sum *sums)
 {
 	size_t s, b;
 
@@ -87,19 +92,40 @@ static int add_side(struct changes *changes, const struct cm_snapshot *snapshot,
 
 		for (b = segment->first; b < segment->first + segment->count; b++) {
 			const struct cm_block *block = &snapshot->block[b];
-			struct change *change;
+			struct sum *sum;
 
 			if (block->state != CM_BLOCK_LIVE)
 				continue;
-			change = find_change(changes, snapshot,
-					     cm_snapshot_stack(snapshot, block->stack));
-			if (!change)
-				return -ENOMEM;
-			change->bytes[side] += block->requested;
-			change->blocks[side]++;
+			sum = &sums[cm_snapshot_stack(snapshot, block->stack) - snapshot->stack];
+			sum->bytes += block->requested;
+			sum->blocks++;
 		}
 	}
-	return 0;
+}
+
+static int add_side(struct changes *changes, const struct cm_snapshot *snapshot,
+		    const struct cm_snap_device *device, int side)
+{
+	struct sum *sums = calloc(snapshot->stacks, sizeof(*sums));
+	struct change *change;
+	int err = sums ? 0 : -ENOMEM;
+	size_t i;
+
+	if (sums)
+		sum_blocks(snapshot, device, sums);
+	for (i = 0; i < snapshot->stacks && !err; i++) {
+		if (!sums[i].blocks)
+			continue;
+		change = find_change(changes, snapshot, &snapshot->stack[i]);
+		if (!change) {
+			err = -ENOMEM;
+			break;
+		}
+		change->bytes[side] += sums[i].bytes;
+		change->blocks[side] += sums[i].blocks;
+	}
+	free(sums);
+	return err;
 }
 
 static int64_t change_of(const uint64_t value[2])
@@ -245,7 +271,7 @@ static int diff_device(const struct cm_snapshot *snapshots[2],
 		cm_figures_get(snapshots[side], devices[side], &figures[side]);
 		err = add_side(&changes, snapshots[side], devices[side], side);
 	}
-	for (i = 0; i < changes.keys.count; i++)
+	for (i = 0; i < changes.keys.count && !err; i++)
 		*ret_changed |= is_changed(&changes.item[i]);
 	*ret_changed |= figures[0].reserved != figures[1].reserved;
 	if (!err && json) {
