@@ -208,31 +208,35 @@ int cm_export_speedscope(const struct cm_source *source, FILE *file)
 }
 
 /* "function;file;line" of each frame, innermost first, divided by '|'. */
-static void put_csv_stack(FILE *file, const struct cm_snapshot *snapshot,
-			  const struct cm_snap_stack *stack)
+static int put_csv_stack(FILE *file, const struct cm_snapshot *snapshot,
+			 const struct cm_snap_stack *stack)
 {
 	char *text = NULL;
 	size_t bytes = 0;
 	FILE *memory = open_memstream(&text, &bytes);
 	uint32_t i;
+	int err;
 
 	if (!memory)
-		return;
+		return -ENOMEM;
 	for (i = 0; i < stack->count; i++) {
 		const struct cm_snap_frame *frame = cm_stack_frame(snapshot, stack, i);
 
 		(void)fprintf(memory, "%s%s;%s;%u", i ? "|" : "", frame->function, frame->file,
 			      frame->line);
 	}
-	if (!fclose(memory))
+	err = fclose(memory) ? -ENOMEM : 0;
+	if (!err)
 		cm_quote_csv(file, text);
 	free(text);
+	return err;
 }
 
-static void put_csv_event(FILE *file, const struct cm_snapshot *snapshot,
-			  const struct cm_snap_device *device, const struct cm_event *event)
+static int put_csv_event(FILE *file, const struct cm_snapshot *snapshot,
+			 const struct cm_snap_device *device, const struct cm_event *event)
 {
 	char annotation[TEXT_BYTES];
+	int err;
 
 	if (device->row)
 		(void)fprintf(file, "%d", (int)device->ordinal);
@@ -250,21 +254,23 @@ static void put_csv_event(FILE *file, const struct cm_snapshot *snapshot,
 		      cm_image_text(snapshot->image, CM_TABLE_TEXT, event->annotation));
 	cm_quote_csv(file, annotation);
 	(void)putc(',', file);
-	put_csv_stack(file, snapshot, cm_snapshot_stack(snapshot, event->stack));
+	err = put_csv_stack(file, snapshot, cm_snapshot_stack(snapshot, event->stack));
 	(void)fputs("\r\n", file);
+	return err;
 }
 
 int cm_export_csv(const struct cm_source *source, FILE *file)
 {
 	const struct cm_snapshot *snapshot = source->snapshot;
 	size_t d, i;
+	int err = 0;
 
 	(void)fputs("device,number,time_ns,action,address,size_bytes,thread,context,"
 		    "device_free_bytes,annotation,stack\r\n",
 		    file);
-	for (d = 0; d < snapshot->devices; d++)
-		for (i = 0; i < snapshot->device[d].events; i++)
-			put_csv_event(file, snapshot, &snapshot->device[d],
-				      &snapshot->event[snapshot->device[d].first_event + i]);
-	return 0;
+	for (d = 0; d < snapshot->devices && !err; d++)
+		for (i = 0; i < snapshot->device[d].events && !err; i++)
+			err = put_csv_event(file, snapshot, &snapshot->device[d],
+					    &snapshot->event[snapshot->device[d].first_event + i]);
+	return err;
 }

@@ -100,7 +100,7 @@ static double time_of(const struct cm_history *history, size_t event)
 }
 
 /* Each stretch of events is told by the event after which most was allocated. */
-static void put_bins(struct cm_columns *columns, const struct cm_history *history)
+static int put_bins(struct cm_columns *columns, const struct cm_history *history)
 {
 	const size_t step = history->events / BINS_MAX + 1;
 	const size_t count = (history->events + step - 1) / step;
@@ -108,7 +108,7 @@ static void put_bins(struct cm_columns *columns, const struct cm_history *histor
 	size_t bin, e;
 
 	if (!best)
-		return;
+		return -ENOMEM;
 	for (bin = 0; bin < count; bin++) {
 		best[bin] = (uint32_t)(bin * step);
 		for (e = bin * step; e < (bin + 1) * step && e < history->events; e++)
@@ -124,6 +124,7 @@ static void put_bins(struct cm_columns *columns, const struct cm_history *histor
 	PUT_COLUMN(columns, "bin_reserved", "f64", put_real, count,
 		   (double)history->level[best[i]].reserved);
 	free(best);
+	return 0;
 }
 
 /* Of the order in which memory was handed out. */
@@ -321,8 +322,9 @@ static int put_kind(struct cm_columns *columns, enum cm_plot plot, const struct 
 	int err = 0;
 
 	if (plot == CM_PLOT_TIMELINE) {
-		put_bins(columns, history);
-		err = put_largest(columns, history, report);
+		err = put_bins(columns, history);
+		if (!err)
+			err = put_largest(columns, history, report);
 	} else if (plot == CM_PLOT_BLOCKS) {
 		put_events(columns, history);
 		put_spans(columns, history, history->span, history->spans);
@@ -440,15 +442,17 @@ static void put_stacks(struct cm_json *json, const struct cm_snapshot *snapshot)
 }
 
 /* The texts of annotations, by the place in their table. */
-static void put_texts(struct cm_json *json, const struct cm_snapshot *snapshot)
+static int put_texts(struct cm_json *json, const struct cm_snapshot *snapshot)
 {
 	const uint32_t bytes = snapshot->image->table[CM_TABLE_TEXT].count;
 	uint8_t *used = calloc(bytes + (size_t)1, 1);
 	char clean[TEXT_BYTES], key[16];
 	size_t i;
 
+	if (!used)
+		return -ENOMEM;
 	cm_json_object(json, "texts");
-	for (i = 0; used && i < snapshot->events; i++) {
+	for (i = 0; i < snapshot->events; i++) {
 		const uint32_t id = snapshot->event[i].annotation;
 
 		if (!id || id >= bytes || used[id]++)
@@ -460,6 +464,7 @@ static void put_texts(struct cm_json *json, const struct cm_snapshot *snapshot)
 	}
 	cm_json_end(json);
 	free(used);
+	return 0;
 }
 
 int cm_plot_collect(const struct cm_source *source, enum cm_plot plot, struct cm_columns *columns,
@@ -468,8 +473,8 @@ int cm_plot_collect(const struct cm_source *source, enum cm_plot plot, struct cm
 	const struct cm_snapshot *snapshot = source->snapshot;
 	struct cm_json *json = &columns->json;
 	char time[CM_TIME_TEXT];
-	int err = 0;
 	size_t i;
+	int err;
 
 	cm_json_object(json, NULL);
 	cm_json_text(json, "kind", cm_plot_name(plot));
@@ -480,7 +485,7 @@ int cm_plot_collect(const struct cm_source *source, enum cm_plot plot, struct cm
 	cm_json_text(json, "tool", CM_PROGRAM " " CM_VERSION);
 	cm_json_bool(json, "torn", snapshot->image->saved.moment == CM_MOMENT_TORN);
 	put_stacks(json, snapshot);
-	put_texts(json, snapshot);
+	err = put_texts(json, snapshot);
 	cm_json_array(json, "devices");
 	for (i = 0; i < snapshot->devices && !err; i++)
 		if (cm_snap_device_is_used(snapshot, &snapshot->device[i]))
