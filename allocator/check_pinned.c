@@ -11,6 +11,7 @@ typedef unsigned long long ull;
 struct pinned_sum {
 	int64_t blocks[CM_BLOCK_FREE + 1]; /* by state, registered ones left out */
 	int64_t bytes[CM_BLOCK_FREE + 1];
+	int64_t passed_on; /* of the ready ones */
 	int64_t registered;
 	int64_t registered_bytes;
 };
@@ -64,6 +65,8 @@ static bool sum_segments(const struct cm_cache *cache, struct pinned_sum *sum,
 		} else {
 			sum->blocks[cache->block[segment->first].state]++;
 			sum->bytes[cache->block[segment->first].state] += (int64_t)segment->size;
+			sum->passed_on += cache->block[segment->first].state == CM_BLOCK_FREE &&
+					  segment->flags & CM_SEGMENT_DIRECT;
 		}
 	}
 	if (n != cache->pinned.map.count)
@@ -130,6 +133,7 @@ static bool check_ready(const struct cm_cache *cache, uint32_t heap, uint32_t ki
 
 		if (index >= cache->blocks || block[index].state != CM_BLOCK_FREE ||
 		    block[index].link_prev != prev || segment->heap != heap ||
+		    segment->flags & CM_SEGMENT_DIRECT ||
 		    segment->flags >> CM_SEGMENT_KIND_SHIFT != kind ||
 		    block[index].size < cm_pinned_class_bytes(class) ||
 		    cm_pinned_class(block[index].size + 1) <= class)
@@ -159,8 +163,8 @@ static bool check_lists(const struct cm_cache *cache, const struct pinned_sum *s
 		older = index;
 		aged++;
 	}
-	if (older != cache->pinned.aged.last || ready != aged ||
-	    ready != sum->blocks[CM_BLOCK_FREE])
+	if (older != cache->pinned.aged.last || ready != aged - sum->passed_on ||
+	    aged != sum->blocks[CM_BLOCK_FREE])
 		return cm_why_say(why, "%lld host blocks are ready, %lld are listed, %lld by age",
 				  (long long)sum->blocks[CM_BLOCK_FREE], (long long)ready,
 				  (long long)aged);

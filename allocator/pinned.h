@@ -68,7 +68,8 @@ struct cm_pinned {
 	uint64_t oldest;
 
 	/* Ready blocks of all contexts, the longest idle first, by aged[0] and aged[1]. Those of
-	 * a context, kind and class are on a list of its heap too. */
+	 * a context, kind and class are on a list of its heap too, but for what was passed on
+	 * (CM_SEGMENT_DIRECT): that only waits to be given back. */
 	struct cm_pinned_list aged;
 };
 

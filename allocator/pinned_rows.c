@@ -39,10 +39,13 @@ static uint32_t kind_of(const struct cm_segment *segment)
 	return segment->flags >> CM_SEGMENT_KIND_SHIFT;
 }
 
+/* NULL: what was passed on is of the program's own size, and of no class. */
 static uint32_t *ready_list(struct cm_cache *cache, const struct cm_block *block)
 {
 	const struct cm_segment *segment = &cache->segment[block->segment];
 
+	if (segment->flags & CM_SEGMENT_DIRECT)
+		return NULL;
 	return &cm_segment_heap(cache, segment)->pinned[kind_of(segment)][class_below(block->size)];
 }
 
@@ -80,10 +83,11 @@ static void link_ready(struct cm_cache *cache, uint32_t index)
 	uint32_t *first = ready_list(cache, &block[index]);
 
 	block[index].link_prev = 0;
-	block[index].link_next = *first;
-	if (*first)
-		block[*first].link_prev = index;
-	*first = index;
+	block[index].link_next = first ? *first : 0;
+	if (block[index].link_next)
+		block[block[index].link_next].link_prev = index;
+	if (first)
+		*first = index;
 	block[index].aged[0] = aged->last;
 	block[index].aged[1] = 0;
 	if (aged->last)
@@ -99,11 +103,12 @@ static void unlink_ready(struct cm_cache *cache, uint32_t index)
 	struct cm_pinned_list *aged = &cache->pinned.aged;
 	uint32_t prev = block[index].link_prev, next = block[index].link_next;
 	uint32_t older = block[index].aged[0], younger = block[index].aged[1];
+	uint32_t *first = ready_list(cache, &block[index]);
 
 	if (prev)
 		block[prev].link_next = next;
-	else
-		*ready_list(cache, &block[index]) = next;
+	else if (first)
+		*first = next;
 	if (next)
 		block[next].link_prev = prev;
 	if (older)

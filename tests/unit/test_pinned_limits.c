@@ -226,6 +226,37 @@ static void stats_mode_passes_on_and_counts(void **state)
 	close_well();
 }
 
+/* What a capture kept from the driver waits for its end; a block of no class is on no list of one. */
+static void stats_mode_reuses_nothing_that_a_capture_kept(void **state)
+{
+	static const uint64_t sizes[] = {1, 100, 511, 512, 700, MIB + 3};
+	struct cm_policy policy;
+	uint64_t addr[sizeof(sizes) / sizeof(sizes[0])], bytes;
+	size_t i;
+
+	(void)state;
+	cm_policy_init(&policy);
+	policy.mode = CM_MODE_STATS;
+	open_with(&(struct fixture_params){.policy = &policy});
+	for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
+		addr[i] = get(sizes[i]);
+	fake_capture(true);
+	for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
+		assert_int_equal(put(addr[i]), 0);
+	fake_capture(false);
+	assert_int_equal(called(FAKE_HOST_FREE), 0);
+	cm_cache_poll(fixture.cache);
+	assert_int_equal(host().active.current, 0);
+	assert_null(fixture_complaint(&fixture));
+	bytes = (uint64_t)host().reserved_bytes.current;
+	assert_int_not_equal(get(100), addr[1]);
+	assert_int_equal(host().reserved_bytes.current, bytes + 100);
+	assert_int_equal(cm_cache_trim(fixture.cache, UINT32_MAX, &bytes), 0);
+	assert_int_equal(called(FAKE_HOST_FREE), i);
+	assert_int_equal(host().reserved_bytes.current, 100);
+	close_well();
+}
+
 static void sync_free_waits_for_every_context(void **state)
 {
 	struct cm_policy policy;
@@ -341,6 +372,7 @@ int main(void)
 		cmocka_unit_test(destroyed_context_takes_its_blocks_along),
 		cmocka_unit_test(forgetting_many_blocks_misses_none),
 		cmocka_unit_test(stats_mode_passes_on_and_counts),
+		cmocka_unit_test(stats_mode_reuses_nothing_that_a_capture_kept),
 		cmocka_unit_test(sync_free_waits_for_every_context),
 		cmocka_unit_test(old_driver_waits_at_reuse_and_not_at_free),
 		cmocka_unit_test(broken_context_gets_nothing_from_the_cache),
