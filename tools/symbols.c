@@ -192,8 +192,6 @@ static int name_places(struct cm_image *image, const struct places *places,
 		if (!seen[row]++)
 			name_module(places, places->place[i].module, &tables, report);
 	}
-	for (i = 0; i < places->count; i++)
-		report->unnamed += !tables.site[i].count;
 	err = tables.failed ? -ENOMEM : place_texts(&tables, &image->table[CM_TABLE_NAME]);
 	if (err)
 		goto out;
@@ -222,7 +220,6 @@ int cm_symbols_add(struct cm_image *image, const char *debug_path,
 	if (!image->saved.named && !image->table[CM_TABLE_SITE].count) {
 		cm_stacks_each(image, add_places, &places);
 		sort(&places);
-		report.sites = (uint32_t)places.count;
 		err = places.failed ? -ENOMEM : 0;
 #if CM_HAVE_LIBDW
 		if (!err)
@@ -231,7 +228,6 @@ int cm_symbols_add(struct cm_image *image, const char *debug_path,
 			err = name_places(image, &places, &report);
 #else
 		(void)debug_path;
-		report.unnamed = report.sites;
 		report.lacks = places.count ? "libdw (elfutils)" : NULL;
 #endif
 	}

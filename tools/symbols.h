@@ -15,8 +15,6 @@
 struct cm_symbols_report {
 	uint32_t modules;  /* that stacks pass through */
 	uint32_t missing;  /* objects that are gone or have changed */
-	uint32_t sites;    /* different return addresses */
-	uint32_t unnamed;  /* of those */
 	const char *lacks; /* what this build has not, NULL: nothing */
 };
 

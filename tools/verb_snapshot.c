@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -127,21 +126,21 @@ int cm_verb_snapshot(const struct cm_options *options)
 {
 	const uint64_t start = cm_time_now();
 	struct cm_source source;
-	char path[512];
+	char chosen[512];
+	const char *path = options->out;
 	int64_t bytes = 0;
 	int exit;
 
 	exit = cm_source_open(options, options->args[0], &source);
 	if (exit)
 		return exit;
-	if (options->out)
-		(void)snprintf(path, sizeof(path), "%s", options->out);
-	else
-		choose_name(&source, path, sizeof(path));
-	exit = cm_save(source.image, options->out ? options->out : path, options->force, &bytes);
+	if (!path) {
+		choose_name(&source, chosen, sizeof(chosen));
+		path = chosen;
+	}
+	exit = cm_save(source.image, path, options->force, &bytes);
 	if (!exit)
-		report(options, &source, options->out ? options->out : path, bytes,
-		       cm_time_now() - start);
+		report(options, &source, path, bytes, cm_time_now() - start);
 	cm_source_close(&source);
 	return exit;
 }
