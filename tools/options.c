@@ -253,6 +253,16 @@ static const char *const stacks_words[] = {
 	[CM_STACKS_COUNT] = NULL,
 };
 
+const char *cm_context_name(uint32_t context)
+{
+	return context < CM_CONTEXT_COUNT ? context_words[context] : "unknown";
+}
+
+const char *cm_stacks_name(uint32_t stacks)
+{
+	return stacks < CM_STACKS_COUNT ? stacks_words[stacks] : "unknown";
+}
+
 static int parse_word(enum cm_opt opt, const char *value, const char *const *words,
 		      uint32_t *ret_index)
 {

@@ -118,4 +118,8 @@ struct cm_opt_info {
 
 const struct cm_opt_info *cm_opt_info(enum cm_opt opt);
 
+/* The words of --context and --stacks, as enum cm_context and enum cm_stacks have them; "unknown". */
+const char *cm_context_name(uint32_t context);
+const char *cm_stacks_name(uint32_t stacks);
+
 #endif

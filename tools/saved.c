@@ -290,14 +290,19 @@ static int open_saved(int fd, const struct cm_saved_header *top, uint64_t bytes,
 	return cm_reader_open_fd(to, ret_reader, why);
 }
 
+static bool is_saved(int fd, struct cm_saved_header *top)
+{
+	return pread(fd, top, sizeof(*top), 0) == sizeof(*top) &&
+	       !memcmp(top->magic, CM_SAVED_MAGIC, sizeof(top->magic));
+}
+
 int cm_saved_open_fd(int fd, struct cm_reader **ret_reader, char *why)
 {
 	struct cm_saved_header top;
 	struct stat st;
 	int err;
 
-	if (pread(fd, &top, sizeof(top), 0) != sizeof(top) ||
-	    memcmp(top.magic, CM_SAVED_MAGIC, sizeof(top.magic)) || fstat(fd, &st))
+	if (!is_saved(fd, &top) || fstat(fd, &st))
 		return cm_reader_open_fd(fd, ret_reader, why);
 	err = open_saved(fd, &top, (uint64_t)st.st_size, ret_reader, why);
 	(void)close(fd);
@@ -310,8 +315,7 @@ int cm_saved_open(const char *path, struct cm_reader **ret_reader, char *why)
 	int fd;
 
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	if (fd >= 0 && pread(fd, &top, sizeof(top), 0) == sizeof(top) &&
-	    !memcmp(top.magic, CM_SAVED_MAGIC, sizeof(top.magic)))
+	if (fd >= 0 && is_saved(fd, &top))
 		return cm_saved_open_fd(fd, ret_reader, why);
 	if (fd >= 0)
 		(void)close(fd);

@@ -31,20 +31,6 @@ struct tally {
 	uint64_t lost; /* overwritten, or beyond --max-entries */
 };
 
-static const char *context_name(uint32_t context)
-{
-	static const char *const names[] = {"none", "state", "alloc", "all"};
-
-	return context < CM_CONTEXT_COUNT ? names[context] : "unknown";
-}
-
-static const char *stacks_name(uint32_t stacks)
-{
-	static const char *const names[] = {"all", "python"};
-
-	return stacks < CM_STACKS_COUNT ? names[stacks] : "unknown";
-}
-
 /* In the words of a sentence. */
 static const char *context_means(uint32_t context)
 {
@@ -142,8 +128,8 @@ static void print_tables(const struct cm_header *header)
 static void put_settings(struct cm_json *json, const struct cm_record *record)
 {
 	cm_json_bool(json, "events", record->events);
-	cm_json_text(json, "context", context_name(record->context));
-	cm_json_text(json, "stacks", stacks_name(record->stacks));
+	cm_json_text(json, "context", cm_context_name(record->context));
+	cm_json_text(json, "stacks", cm_stacks_name(record->stacks));
 	cm_json_unsigned(json, "stack_depth", record->depth);
 	if (record->max_entries == UINT64_MAX)
 		cm_json_null(json, "max_entries");

@@ -170,8 +170,7 @@ static const char *find_nvtx(const struct cm_options *options, const char *libra
 		return NULL;
 	if (!other || !*other || !strcmp(other, library))
 		return library;
-	(void)fprintf(stderr, "%s: run: %s is set already: ranges go to %s, not to --nvtx\n",
-		      CM_PROGRAM, NVTX_VARIABLE, other);
+	cm_complain("%s is set already: ranges go to %s, not to --nvtx", NVTX_VARIABLE, other);
 	return NULL;
 }
 
