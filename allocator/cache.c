@@ -349,27 +349,67 @@ void cm_cache_context_has_ended(struct cm_cache *cache)
 	cache->ending--;
 }
 
+/* Between two looks at what is not waited for in any other way. */
+static void nap(const struct cm_cache *cache, uint64_t *nap_ns)
+{
+	cache->ops->sleep_ns(*nap_ns);
+	if (*nap_ns < CM_FENCE_NAP_MOST_NS)
+		*nap_ns *= 2;
+}
+
 bool cm_heap_begin_call(struct cm_heap *heap, uint64_t ctx)
 {
-	bool stands;
+	uint64_t nap_ns = CM_FENCE_NAP_NS;
+	bool stands, begins;
 
-	cm_lock_acquire(&heap->device->lock);
-	stands = heap->ctx == ctx;
-	if (stands)
-		cm_heap_begin_call_locked(heap);
-	cm_lock_release(&heap->device->lock);
-	return stands;
+	while (true) {
+		cm_lock_acquire(&heap->device->lock);
+		stands = heap->ctx == ctx;
+		begins = stands && !heap->suspended;
+		if (begins)
+			cm_heap_begin_call_locked(heap);
+		cm_lock_release(&heap->device->lock);
+		if (begins || !stands)
+			return begins;
+		nap(heap->cache, &nap_ns);
+	}
 }
 
 void cm_heap_await_calls(const struct cm_heap *heap)
 {
-	uint64_t nap = CM_FENCE_NAP_NS;
+	uint64_t nap_ns = CM_FENCE_NAP_NS;
 
-	while (heap && cm_heap_has_calls(heap)) {
-		heap->cache->ops->sleep_ns(nap);
-		if (nap < CM_FENCE_NAP_MOST_NS)
-			nap *= 2;
-	}
+	while (heap && cm_heap_has_calls(heap))
+		nap(heap->cache, &nap_ns);
+}
+
+static void set_suspended(struct cm_heap *heap, bool suspended)
+{
+	struct cm_cache *cache = heap->cache;
+
+	assert(cm_lock_is_held(&cache->turn));
+	cm_lock_acquire(&cache->pinned.lock);
+	cm_lock_acquire(&heap->device->lock);
+	heap->suspended = suspended;
+	cm_lock_release(&heap->device->lock);
+	cm_lock_release(&cache->pinned.lock);
+}
+
+struct cm_heap *cm_cache_suspend_heap(struct cm_cache *cache, uint64_t ctx)
+{
+	struct cm_heap *heap = cm_cache_find_heap(cache, ctx);
+
+	if (!heap)
+		return NULL;
+	set_suspended(heap, true);
+	cm_epoch_suspend_turned(cache, heap);
+	return heap;
+}
+
+void cm_cache_resume_heap(struct cm_heap *heap)
+{
+	set_suspended(heap, false);
+	cm_device_note_orphan(heap->device);
 }
 
 int cm_cache_mem_info(struct cm_cache *cache, uint64_t ctx, uint64_t *ret_free, uint64_t *ret_total)
@@ -406,6 +446,7 @@ struct cm_heap *cm_cache_forget_heap(struct cm_cache *cache, uint64_t ctx)
 			drop_segment(heap, s);
 	cm_paged_forget_locked(heap);
 	__atomic_store_n(&heap->row->flags, 0, __ATOMIC_RELAXED);
+	heap->suspended = false;
 	__atomic_store_n(&heap->ctx, 0, __ATOMIC_RELEASE);
 	cm_books_begin(heap->device->row);
 	heap->device->row->heaps--;

@@ -84,17 +84,24 @@ int cm_cache_add_heap(struct cm_cache *cache, const struct cm_context_info *info
 void cm_cache_lock_contexts(struct cm_cache *cache);
 void cm_cache_unlock_contexts(struct cm_cache *cache);
 struct cm_heap *cm_cache_forget_heap(struct cm_cache *cache, uint64_t ctx);
-/* Waits until no call that this library makes in the context of the heap, which is forgotten, is under
- * way: before the driver destroys it. No lock is held. NULL: nothing is waited for. */
+/*
+ * The same where only the driver knows whether it is going to destroy the context: from here on it is not
+ * asked for that heap. Once it has answered, the heap is forgotten or resumed, under another lock of
+ * the contexts; in between the context is_ending, as below. NULL: unknown.
+ */
+struct cm_heap *cm_cache_suspend_heap(struct cm_cache *cache, uint64_t ctx);
+void cm_cache_resume_heap(struct cm_heap *heap);
+/* Waits until no call that this library makes in the context of the heap is under way, which is forgotten
+ * or suspended: before the driver destroys it. No lock is held. NULL: nothing is waited for. */
 void cm_heap_await_calls(const struct cm_heap *heap);
 /* The driver's answer of how much memory the context's device has left; -ENODEV: it has no heap. The
  * gate is entered. */
 int cm_cache_mem_info(struct cm_cache *cache, uint64_t ctx, uint64_t *ret_free,
 		      uint64_t *ret_total);
 /*
- * The driver is about to destroy a context that has been forgotten, and has done so. Its work may run
- * until then and touch what other contexts free, and no event of it can be asked any more: meanwhile
- * no memory becomes ready. For both calls the contexts are locked.
+ * The driver is about to destroy a context that has been forgotten or suspended, and has answered. Its
+ * work may run until then and touch what other contexts free, and no event of it can be asked any
+ * more: meanwhile no memory becomes ready. For both calls the contexts are locked.
  */
 void cm_cache_context_is_ending(struct cm_cache *cache);
 void cm_cache_context_has_ended(struct cm_cache *cache);

@@ -314,7 +314,7 @@ static void send_probe(struct cm_device *device)
 	cm_lock_acquire(&cache->turn);
 	cm_fence_fini_turned(&device->probe);
 	if (cm_fence_is_possible(cache))
-		(void)cm_fence_record_turned(cache, &device->probe);
+		(void)cm_fence_record_others_turned(cache, &device->probe);
 	device->probe_ns = cache->ops->now_ns();
 	cm_lock_release(&cache->turn);
 }
@@ -383,6 +383,14 @@ void cm_epoch_settle(struct cm_heap *heap)
 		if (nap < CM_FENCE_NAP_MOST_NS)
 			nap *= 2;
 	} while (!settled);
+}
+
+void cm_epoch_suspend_turned(struct cm_cache *cache, struct cm_heap *heap)
+{
+	uint32_t i, devices = atomic_load_explicit(&cache->devices, memory_order_acquire);
+
+	for (i = 0; i < devices; i++)
+		cm_fence_leave_out_turned(&cache->device[i]->probe, heap);
 }
 
 void cm_epoch_forget_context_turned(struct cm_cache *cache, struct cm_heap *gone)

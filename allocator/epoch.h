@@ -69,6 +69,9 @@ CM_NODISCARD int cm_epoch_quiesces(struct cm_device *device, uint64_t limit_ns);
  */
 void cm_epoch_settle(struct cm_heap *heap);
 
+/* The context is suspended: no probe waits for it. Memory does, by cm_cache.ending. No driver call. */
+void cm_epoch_suspend_turned(struct cm_cache *cache, struct cm_heap *heap);
+
 /* The context is going away, and its work with it: no epoch waits for it any more. */
 void cm_epoch_forget_context_turned(struct cm_cache *cache, struct cm_heap *gone);
 

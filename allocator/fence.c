@@ -2,6 +2,7 @@
 #include "allocator/fence.h"
 
 #include <assert.h>
+#include <errno.h>
 
 #include "allocator/heap.h"
 
@@ -64,7 +65,8 @@ static int record_one(struct cm_fence *fence, struct cm_heap *heap)
 	return heap->cache->ops->event_record(heap->ctx, slot->event);
 }
 
-bool cm_fence_record_turned(struct cm_cache *cache, struct cm_fence *fence)
+/* Nothing is recorded in a suspended context: without it, or not at all. */
+static bool record(struct cm_cache *cache, struct cm_fence *fence, bool without_suspended)
 {
 	uint32_t i, heaps = atomic_load_explicit(&cache->heaps, memory_order_acquire);
 	struct cm_heap *heap;
@@ -74,7 +76,9 @@ bool cm_fence_record_turned(struct cm_cache *cache, struct cm_fence *fence)
 	assert(!fence->events);
 	for (i = 0; i < heaps; i++) {
 		heap = atomic_load_explicit(&cache->heap[i], memory_order_relaxed);
-		err = heap->ctx ? record_one(fence, heap) : 0;
+		if (!heap->ctx || (heap->suspended && without_suspended))
+			continue;
+		err = heap->suspended ? -EAGAIN : record_one(fence, heap);
 		if (err) {
 			fail(heap, err);
 			cm_fence_fini_turned(fence);
@@ -82,6 +86,16 @@ bool cm_fence_record_turned(struct cm_cache *cache, struct cm_fence *fence)
 		}
 	}
 	return true;
+}
+
+bool cm_fence_record_turned(struct cm_cache *cache, struct cm_fence *fence)
+{
+	return record(cache, fence, false);
+}
+
+bool cm_fence_record_others_turned(struct cm_cache *cache, struct cm_fence *fence)
+{
+	return record(cache, fence, true);
 }
 
 static bool is_complete(struct cm_fence *fence, bool gated)
@@ -97,6 +111,8 @@ static bool is_complete(struct cm_fence *fence, bool gated)
 			continue;
 		cache = slot->heap->cache;
 		assert(cm_lock_is_held(&cache->turn));
+		if (slot->heap->suspended)
+			return false;
 		cm_device_count(slot->heap->device, CM_SCALAR_event_queries, 1);
 		err = gated ? cache->ops->event_query(slot->heap->ctx, slot->event)
 			    : cache->ops->event_query_ungated(slot->heap->ctx, slot->event);
@@ -181,6 +197,17 @@ void cm_fence_forget_turned(struct cm_fence *fence, const struct cm_heap *gone)
 	for (i = 0; i < fence->events; i++)
 		if (fence->event[i].heap == gone)
 			fence->event[i].heap = NULL;
+}
+
+void cm_fence_leave_out_turned(struct cm_fence *fence, struct cm_heap *heap)
+{
+	uint32_t i;
+
+	for (i = 0; i < fence->events; i++)
+		if (fence->event[i].heap == heap) {
+			(void)keep_event(heap, fence->event[i].event);
+			fence->event[i].heap = NULL;
+		}
 }
 
 bool cm_fence_enter(const struct cm_driver_ops *ops)

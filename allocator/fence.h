@@ -40,8 +40,13 @@ struct cm_fence {
 /* Whether the driver has what a fence needs. */
 bool cm_fence_is_possible(const struct cm_cache *cache);
 
-/* Records a fence that holds no events. False: it could not be, and holds none as before. */
+/* Records a fence that holds no events. False: it could not be, as while a context is suspended, and holds
+ * none as before. */
 bool cm_fence_record_turned(struct cm_cache *cache, struct cm_fence *fence);
+
+/* The same without the work of suspended contexts, which end by themselves or go on: no proof that memory
+ * is idle. */
+bool cm_fence_record_others_turned(struct cm_cache *cache, struct cm_fence *fence);
 
 /* Asks the driver; events that have completed are given back at once. Never blocks. */
 bool cm_fence_is_complete_turned(struct cm_fence *fence);
@@ -63,6 +68,9 @@ void cm_fence_move_turned(struct cm_fence *fence, struct cm_fence *to);
 
 /* The context is gone, and its work and its events with it. */
 void cm_fence_forget_turned(struct cm_fence *fence, const struct cm_heap *gone);
+
+/* Waits for the context no longer, which stands; its event is given back without any call. */
+void cm_fence_leave_out_turned(struct cm_fence *fence, struct cm_heap *heap);
 
 /*
  * Enters the gate, for a thread that has been inside before. A capture that is active is waited for, but

@@ -88,6 +88,9 @@ struct cm_heap {
 	uint32_t spare_events;
 
 	_Atomic uint32_t calls; /* see cm_heap_begin_call_locked */
+	/* See cm_cache_suspend_heap: the driver is not called for it, but by its own threads. Changed
+	 * under all locks that forgetting takes, read under one. */
+	bool suspended;
 };
 
 /* Memory that became idle in one span of time and has gone back, see decay.c. */
@@ -184,14 +187,16 @@ static inline uint32_t cm_heap_flags(const struct cm_heap *heap)
  * A call of the driver that names the heap's context is about to be made without the turn: the context's
  * end waits for cm_heap_end_call, since cuda.h wants no call in a context that is being destroyed.
  * For calls that the program knows nothing of; in what it asks for itself it sees to that. The heap is
- * in use, and a lock is held that forgetting it takes: the turn, the device's or the pinned memory's.
+ * in use and not suspended, and a lock is held that forgetting it takes: the turn, the device's or the
+ * pinned memory's.
  */
 static inline void cm_heap_begin_call_locked(struct cm_heap *heap)
 {
 	atomic_fetch_add_explicit(&heap->calls, 1, memory_order_relaxed);
 }
 
-/* The same where the context still has the heap, else false. Takes the device's lock. */
+/* The same where the context still has the heap, else false; waits while it is suspended. Takes the
+ * device's lock. */
 bool cm_heap_begin_call(struct cm_heap *heap, uint64_t ctx);
 
 /* Release: who sees that no call is left, in cm_heap_await_calls or before the slot is used again,

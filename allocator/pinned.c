@@ -192,14 +192,34 @@ int cm_cache_host_alloc(struct cm_cache *cache, struct cm_heap *heap, uint32_t k
 	return err;
 }
 
+/* Whether the block's context may be named in a call. */
+static bool may_go(struct cm_cache *cache, uint32_t index)
+{
+	const struct cm_segment *segment = &cache->segment[cache->block[index].segment];
+
+	return !cm_segment_heap(cache, segment)->suspended;
+}
+
+/* The longest ready block that may go back; 0: none. */
+static uint32_t pick_ready_locked(struct cm_cache *cache)
+{
+	uint32_t index = cache->pinned.aged.first;
+
+	while (index && !may_go(cache, index))
+		index = cache->block[index].aged[1];
+	return index;
+}
+
 /* The idle block to give back first: the longest ready, else the last one freed, as the program has
  * just asked for that. */
-static uint32_t pick_idle_locked(struct cm_pinned *pinned)
+static uint32_t pick_idle_locked(struct cm_cache *cache)
 {
+	struct cm_pinned *pinned = &cache->pinned;
+	uint32_t ready = pick_ready_locked(cache);
 	uint64_t number;
 
-	if (pinned->aged.first)
-		return pinned->aged.first;
+	if (ready)
+		return ready;
 	if (pinned->open.blocks.last)
 		return pinned->open.blocks.last;
 	for (number = pinned->open.number; number > pinned->oldest; number--)
@@ -216,7 +236,9 @@ static bool pop_excess(struct cm_cache *cache, bool all, struct cm_pinned_piece 
 
 	cm_lock_acquire(&pinned->lock);
 	if (cm_pinned_idle_locked(pinned) > (all ? 0 : cm_pinned_limit_locked(pinned)))
-		index = pick_idle_locked(pinned);
+		index = pick_idle_locked(cache);
+	if (index && !may_go(cache, index))
+		index = 0; /* the next free will see to it */
 	if (index)
 		*ret_piece = pop_locked(cache, index);
 	cm_lock_release(&pinned->lock);
@@ -248,19 +270,20 @@ static int shrink(struct cm_cache *cache, bool all)
 int cm_pinned_flush(struct cm_cache *cache, uint64_t limit_ns, uint64_t *bytes)
 {
 	struct cm_pinned *pinned = &cache->pinned;
-	struct cm_pinned_piece piece = {.addr = 1};
+	struct cm_pinned_piece piece;
+	uint32_t index;
 
 	if (!cm_pinned_wait(cache, limit_ns))
 		return -EBUSY;
-	while (piece.addr) {
-		piece.addr = 0;
+	do {
 		cm_lock_acquire(&pinned->lock);
-		if (pinned->aged.first)
-			piece = pop_locked(cache, pinned->aged.first);
+		index = pick_ready_locked(cache);
+		if (index)
+			piece = pop_locked(cache, index);
 		cm_lock_release(&pinned->lock);
-		if (piece.addr && !give_back(cache, &piece))
+		if (index && !give_back(cache, &piece))
 			*bytes += piece.size;
-	}
+	} while (index);
 	return 0;
 }
 

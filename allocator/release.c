@@ -32,7 +32,8 @@ int cm_release_to_driver(struct cm_device *device, uint64_t ctx, uint64_t addr)
 bool cm_release_can(const struct cm_device *device, const struct cm_segment *segment)
 {
 	return cm_segment_is_of(segment, device) && cm_segment_is_free(device->cache, segment) &&
-	       !(segment->flags & CM_SEGMENT_PAGED);
+	       !(segment->flags & CM_SEGMENT_PAGED) &&
+	       !cm_segment_heap(device->cache, segment)->suspended;
 }
 
 struct cm_release_piece cm_release_take_locked(struct cm_device *device, uint32_t s)

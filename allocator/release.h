@@ -11,8 +11,8 @@
 
 #include "allocator/heap.h"
 
-/* Whether the segment is a free driver allocation of the device, whose lock is held; pages go another
- * way (paged.h). */
+/* Whether the segment is a free driver allocation of the device, whose lock is held, and its heap is not
+ * suspended; pages go another way (paged.h). */
 bool cm_release_can(const struct cm_device *device, const struct cm_segment *segment);
 
 /* Memory of the driver that is in no table. */

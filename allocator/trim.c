@@ -20,7 +20,7 @@ bool cm_cache_wants_close(const struct cm_cache *cache)
 	return atomic_load_explicit(&cache->wants_close, memory_order_relaxed);
 }
 
-/* Calls `each` for every heap in use, with the turn held and the gate entered. */
+/* Calls `each` for every heap in use that is not suspended, with the turn held and the gate entered. */
 static void for_each_heap_turned(struct cm_cache *cache, void (*each)(struct cm_heap *heap))
 {
 	uint32_t i, n = atomic_load_explicit(&cache->heaps, memory_order_acquire);
@@ -28,7 +28,7 @@ static void for_each_heap_turned(struct cm_cache *cache, void (*each)(struct cm_
 
 	for (i = 0; i < n; i++) {
 		heap = atomic_load_explicit(&cache->heap[i], memory_order_relaxed);
-		if (heap->ctx)
+		if (heap->ctx && !heap->suspended)
 			each(heap);
 	}
 }

@@ -127,8 +127,6 @@ static void replace_context(void *arg)
 	f->ctx = fixture_add_context(f, 0, &heap);
 }
 
-/* The context goes while the driver is about to answer: what it gave is not ours to keep. */
-/* Its work may still touch what others have freed, and can't be asked for any more. */
 /* Each closes an epoch with an event of the one that stays, whose work it waits for. */
 static void contexts_that_go_leave_the_events_of_others(void **state)
 {
@@ -154,6 +152,7 @@ static void contexts_that_go_leave_the_events_of_others(void **state)
 	fake_finish(work);
 }
 
+/* Its work may still touch what others have freed, and can't be asked for any more. */
 static void nothing_becomes_ready_while_a_context_ends(void **state)
 {
 	struct fixture *f = *state;
@@ -177,6 +176,40 @@ static void nothing_becomes_ready_while_a_context_ends(void **state)
 	assert_current(f, CM_POOL_ALL, CM_STAT_ACTIVE_BYTES, 32 * MIB);
 }
 
+/* Ready, in an open epoch, and of the host; the probe of a trim is under way in it. */
+static void a_suspended_context_is_named_in_no_call(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t calls, work, forward, host, addr = case_get(f, 32 * MIB);
+	struct cm_heap *heap;
+
+	assert_int_equal(cm_cache_host_alloc(f->cache, f->heap, CM_HOST_PLAIN, MIB, &host), 0);
+	case_put(f, case_get(f, 64 * MIB));
+	assert_int_equal(cm_cache_host_free(f->cache, host, &forward), 0);
+	cm_cache_poll(f->cache);
+	work = fixture_launch(f, f->ctx, 1, addr, 512, FAKE_FOREVER);
+	assert_int_equal(cm_cache_trim(f->cache, UINT32_MAX, NULL), -ETIME);
+	case_put(f, addr);
+	cm_cache_lock_contexts(f->cache);
+	heap = cm_cache_suspend_heap(f->cache, f->ctx);
+	cm_cache_context_is_ending(f->cache);
+	cm_cache_unlock_contexts(f->cache);
+	assert_ptr_equal(heap, f->heap);
+	calls = f->driver.calls;
+	cm_cache_poll(f->cache);
+	assert_int_equal(cm_cache_trim(f->cache, UINT32_MAX, NULL), 0);
+	assert_int_equal(f->driver.calls, calls);
+	fake_finish(work);
+	cm_cache_lock_contexts(f->cache);
+	cm_cache_resume_heap(heap);
+	cm_cache_context_has_ended(f->cache);
+	cm_cache_unlock_contexts(f->cache);
+	assert_int_equal(cm_cache_trim(f->cache, UINT32_MAX, NULL), 0);
+	assert_no_memory(f);
+	assert_int_equal(f->region->header->host.reserved_bytes.current, 0);
+}
+
+/* The context goes while the driver is about to answer: what it gave is not ours to keep. */
 static void a_context_may_go_while_the_driver_is_asked(void **state)
 {
 	struct fixture *f = *state;
@@ -403,6 +436,7 @@ int main(void)
 		fixture_case(work_goes_with_its_context),
 		fixture_case(contexts_that_go_leave_the_events_of_others),
 		fixture_case(nothing_becomes_ready_while_a_context_ends),
+		fixture_case(a_suspended_context_is_named_in_no_call),
 		fixture_case(a_context_may_go_while_the_driver_is_asked),
 		fixture_case(a_block_may_be_freed_while_the_driver_is_asked),
 		fixture_case(a_slot_is_used_again_by_its_device_only),
