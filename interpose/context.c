@@ -20,10 +20,18 @@ static struct noted {
 	CUcontext ctx;
 	CUdevice device;
 	bool primary;
+	bool leaving;     /* the driver may be destroying it; the handle may be a new one's */
 	unsigned users;   /* beyond its maker: cuCtxAttach */
 	uint64_t open_to; /* devices that have access to its memory, bit n: of ordinal n */
 } noted[CM_FENCE_CONTEXTS];
 static size_t noted_count;
+
+/*
+ * One thread at a time retains, releases or resets the primary context of a device, by its ordinal. Else
+ * a release that destroys it could find it active again, under the same handle. Held across the
+ * driver's call, and taken before every other lock.
+ */
+static struct cm_lock primary_lock[CM_DEVICES_MAX];
 
 _Atomic bool cm_context_uncountable;
 
@@ -265,9 +273,49 @@ bool cm_context_find_row_of(struct cm_cache *cache, int ordinal, uint32_t *ret_r
 
 void cm_context_forget_all(void)
 {
+	size_t i;
+
 	cm_lock_init(&lock);
+	for (i = 0; i < CM_DEVICES_MAX; i++)
+		cm_lock_init(&primary_lock[i]);
 	noted_count = 0;
 	atomic_store(&cm_context_uncountable, false);
+}
+
+static struct cm_lock *primary_lock_of(CUdevice device)
+{
+	return &primary_lock[(unsigned)device % CM_DEVICES_MAX];
+}
+
+static void set_leaving(CUcontext ctx, bool leaving)
+{
+	size_t i;
+
+	cm_lock_acquire(&lock);
+	for (i = 0; i < noted_count; i++)
+		if (noted[i].ctx == ctx)
+			noted[i].leaving = leaving;
+	cm_lock_release(&lock);
+}
+
+static bool is_leaving(CUcontext ctx)
+{
+	bool leaving = false;
+	size_t i;
+
+	cm_lock_acquire(&lock);
+	for (i = 0; i < noted_count; i++)
+		leaving |= noted[i].ctx == ctx && noted[i].leaving;
+	cm_lock_release(&lock);
+	return leaving;
+}
+
+/* The driver has just made the context: where another one of this handle is leaving, that one is gone, and
+ * about to be forgotten. */
+static void await_forgotten(CUcontext ctx)
+{
+	while (is_leaving(ctx))
+		cm_driver_ops()->sleep_ns(CM_FENCE_NAP_NS);
 }
 
 /* The context is about to be destroyed, or has just been; the contexts are locked. */
@@ -292,6 +340,7 @@ static CUresult created(CUresult res, CUcontext *ctx)
 	if (res != CUDA_SUCCESS || !ctx)
 		return res;
 	(void)cm_real.cuCtxGetDevice(&device);
+	await_forgotten(*ctx);
 	(void)note(*ctx, device, false);
 	cache = cm_process_cache_if_made();
 	if (cache && !add_heap(cache, *ctx))
@@ -331,9 +380,14 @@ CUresult cm_wrap_cuDevicePrimaryCtxRetain(CUcontext *ctx, CUdevice device)
 
 	if (!cm_hook_enter())
 		return cm_real.cuDevicePrimaryCtxRetain(ctx, device);
+	cm_lock_acquire(primary_lock_of(device));
 	CM_WITH_ROOM_ON(device, res, cm_real.cuDevicePrimaryCtxRetain(ctx, device));
 	if (res == CUDA_SUCCESS && ctx) {
+		await_forgotten(*ctx);
 		(void)note(*ctx, device, true);
+	}
+	cm_lock_release(primary_lock_of(device));
+	if (res == CUDA_SUCCESS && ctx) {
 		cache = cm_process_cache_if_made();
 		if (cache && !cm_cache_find_heap(cache, (uintptr_t)*ctx) && !add_heap(cache, *ctx))
 			stop_caching("a context that can't be watched");
@@ -363,17 +417,94 @@ static CUresult destroy_in(struct cm_cache *cache, CUcontext ctx, CUresult (*rea
 	return res;
 }
 
+/* A context that goes or stays by the driver's word. */
+struct leave {
+	struct cm_cache *cache; /* NULL: there was none */
+	struct cm_heap *heap;
+	CUcontext ctx;
+};
+
+static struct leave begin_leave(CUcontext ctx)
+{
+	struct leave leave = {.cache = cm_process_cache_if_made(), .ctx = ctx};
+
+	set_leaving(ctx, true);
+	if (!leave.cache)
+		return leave;
+	cm_cache_lock_contexts(leave.cache);
+	leave.heap = cm_cache_suspend_heap(leave.cache, (uintptr_t)ctx);
+	cm_cache_context_is_ending(leave.cache);
+	cm_cache_unlock_contexts(leave.cache);
+	cm_heap_await_calls(leave.heap);
+	return leave;
+}
+
+/* `res`: the driver's answer. After an error that lasts nothing is cached in what has stayed. */
+static void end_leave(const struct leave *leave, bool gone, CUresult res)
+{
+	struct cm_cache *cache = leave->cache;
+
+	if (cache)
+		cm_cache_lock_contexts(cache);
+	if (gone)
+		(void)forget(cache, leave->ctx);
+	else if (leave->heap)
+		cm_cache_resume_heap(leave->heap);
+	if (cache) {
+		cm_cache_context_has_ended(cache);
+		cm_cache_unlock_contexts(cache);
+	}
+	if (cache && !gone && is_lasting(res))
+		cm_cache_drain_heap(cache, (uintptr_t)leave->ctx);
+	set_leaving(leave->ctx, false);
+}
+
+/* Of a primary context, which the driver refuses to destroy. */
+static CUresult destroy_primary(CUcontext ctx, CUdevice device, CUresult (*real)(CUcontext ctx))
+{
+	struct leave leave;
+	CUresult res;
+
+	cm_lock_acquire(primary_lock_of(device));
+	leave = begin_leave(ctx);
+	res = real(ctx);
+	end_leave(&leave, res == CUDA_SUCCESS, res);
+	cm_lock_release(primary_lock_of(device));
+	return res;
+}
+
+static bool find_primary(CUcontext ctx, CUdevice *ret_device)
+{
+	bool found = false;
+	size_t i;
+
+	cm_lock_acquire(&lock);
+	for (i = 0; i < noted_count && !found; i++) {
+		found = noted[i].ctx == ctx && noted[i].primary;
+		if (found)
+			*ret_device = noted[i].device;
+	}
+	cm_lock_release(&lock);
+	return found;
+}
+
 static CUresult destroy(CUcontext ctx, CUresult (*real)(CUcontext ctx))
 {
 	struct cm_cache *cache;
+	CUdevice device;
 	CUresult res;
 
 	if (!cm_hook_enter())
 		return real(ctx);
 	cache = cm_process_cache_if_made();
-	if (!cache)
+	if (find_primary(ctx, &device)) {
+		res = destroy_primary(ctx, device, real);
+	} else if (cache) {
+		res = destroy_in(cache, ctx, real);
+	} else {
 		(void)forget(NULL, ctx);
-	res = cache ? destroy_in(cache, ctx, real) : real(ctx);
+		res = real(ctx);
+	}
 	if (cache)
 		cm_cache_forgotten(cache);
 	cm_hook_leave();
@@ -447,73 +578,73 @@ CUresult cm_wrap_cuCtxDetach(CUcontext ctx)
 	return res;
 }
 
+static bool is_active(CUdevice device, bool unless_told)
+{
+	unsigned int flags;
+	int active;
+
+	return cm_real.cuDevicePrimaryCtxGetState(device, &flags, &active) == CUDA_SUCCESS
+		       ? active
+		       : unless_told;
+}
+
+/* Whether it has gone by a call that was answered so. After a reset it may be active again under the same
+ * handle, with all memory gone. */
+static bool has_gone(CUdevice device, bool reset, CUresult res)
+{
+	return (reset && res == CUDA_SUCCESS) || !is_active(device, res != CUDA_SUCCESS);
+}
+
 /* A primary context goes with its last release, or with a reset: the driver knows whether. */
-static CUresult leave_primary(CUdevice device, CUresult (*real)(CUdevice device))
+static CUresult end_primary(CUdevice device, bool reset, CUresult (*real)(CUdevice device))
 {
 	CUcontext ctx = find_noted(device, true);
-	struct cm_cache *cache;
-	unsigned int flags;
-	int active = 0;
+	struct leave leave;
 	CUresult res;
+	bool gone;
 
-	cache = cm_process_cache_if_made();
-	if (cache)
-		cm_cache_lock_contexts(cache);
+	if (!ctx)
+		return real(device);
+	leave = begin_leave(ctx);
 	res = real(device);
-	if (ctx && res == CUDA_SUCCESS &&
-	    (cm_real.cuDevicePrimaryCtxGetState(device, &flags, &active) != CUDA_SUCCESS ||
-	     !active))
-		(void)forget(cache, ctx);
-	if (cache) {
-		cm_cache_unlock_contexts(cache);
-		cm_cache_forgotten(cache);
-	}
-	return res;
-}
-
-/* After a reset the context may be active again under the same handle, with all memory gone. */
-static CUresult reset_primary(CUdevice device, CUresult (*real)(CUdevice device))
-{
-	CUcontext ctx = find_noted(device, true);
-	struct cm_cache *cache;
-	unsigned int flags;
-	int active = 0;
-	CUresult res;
-
-	cache = cm_process_cache_if_made();
-	if (cache)
-		cm_cache_lock_contexts(cache);
-	/* A call that is waited for needs no more than the driver and a device's lock. */
-	if (ctx)
-		cm_heap_await_calls(forget(cache, ctx));
-	res = real(device);
-	if (ctx && cm_real.cuDevicePrimaryCtxGetState(device, &flags, &active) == CUDA_SUCCESS &&
-	    active)
+	gone = has_gone(device, reset, res);
+	end_leave(&leave, gone, res);
+	if (gone && is_active(device, false))
 		(void)note(ctx, device, true);
-	if (cache) {
-		cm_cache_unlock_contexts(cache);
-		cm_cache_forgotten(cache);
-	}
 	return res;
 }
 
-#define ON_PRIMARY(symbol, action)                     \
-	CUresult cm_wrap_##symbol(CUdevice device)     \
-	{                                              \
-		CUresult res;                          \
-                                                       \
-		if (!cm_hook_enter())                  \
-			return cm_real.symbol(device); \
-		res = action(device, cm_real.symbol);  \
-		cm_hook_leave();                       \
-		return res;                            \
+static CUresult end_primary_alone(CUdevice device, bool reset, CUresult (*real)(CUdevice device))
+{
+	struct cm_cache *cache;
+	CUresult res;
+
+	cm_lock_acquire(primary_lock_of(device));
+	res = end_primary(device, reset, real);
+	cm_lock_release(primary_lock_of(device));
+	cache = cm_process_cache_if_made();
+	if (cache)
+		cm_cache_forgotten(cache);
+	return res;
+}
+
+#define ON_PRIMARY(symbol, reset)                                       \
+	CUresult cm_wrap_##symbol(CUdevice device)                      \
+	{                                                               \
+		CUresult res;                                           \
+                                                                        \
+		if (!cm_hook_enter())                                   \
+			return cm_real.symbol(device);                  \
+		res = end_primary_alone(device, reset, cm_real.symbol); \
+		cm_hook_leave();                                        \
+		return res;                                             \
 	}
 
 /* clang-format off */
-ON_PRIMARY(cuDevicePrimaryCtxRelease, leave_primary)
-ON_PRIMARY(cuDevicePrimaryCtxRelease_v2, leave_primary)
-ON_PRIMARY(cuDevicePrimaryCtxReset, reset_primary)
-ON_PRIMARY(cuDevicePrimaryCtxReset_v2, reset_primary)
+ON_PRIMARY(cuDevicePrimaryCtxRelease, false)
+ON_PRIMARY(cuDevicePrimaryCtxRelease_v2, false)
+ON_PRIMARY(cuDevicePrimaryCtxReset, true)
+ON_PRIMARY(cuDevicePrimaryCtxReset_v2, true)
 /* clang-format on */
 
 CUresult cm_wrap_cuGreenCtxCreate(CUgreenCtx *green, CUdevResourceDesc desc, CUdevice device,

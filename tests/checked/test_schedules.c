@@ -193,10 +193,11 @@ static void capture_meanwhile(void)
 static const struct script {
 	const char *name;
 	void (*run)(void);
+	void (*play)(uint64_t n); /* NULL: beside each of the scripts for the first thread */
 } seconds[] = {
-	{"use_memory", use_memory},
-	{"come_and_go", come_and_go},
-	{"capture", capture_meanwhile},
+	{"use_memory", use_memory, NULL},
+	{"come_and_go", come_and_go, NULL},
+	{"capture", capture_meanwhile, NULL},
 };
 static const struct script *run_second;
 
@@ -244,9 +245,9 @@ static void let_second_go(void *unused)
 }
 
 static const struct script scripts[] = {
-	{"churn", churn},     {"destroy", destroy},
-	{"create", create},   {"let_peer_in", let_peer_in},
-	{"capture", capture}, {"reset_other_device", reset_other_device},
+	{"churn", churn, NULL},     {"destroy", destroy, NULL},
+	{"create", create, NULL},   {"let_peer_in", let_peer_in, NULL},
+	{"capture", capture, NULL}, {"reset_other_device", reset_other_device, NULL},
 };
 
 static void play(const struct script *script, uint64_t n)
@@ -283,13 +284,10 @@ static void reach(void)
 	OK(cuCtxEnablePeerAccess(first_ctx, 0));
 }
 
-static const struct script reach_script = {"reach", reach};
-
 static void play_reach(uint64_t n)
 {
 	static const uint32_t flag = 1;
 
-	run_second = &reach_script;
 	second_ctx = cm_open(1);
 	first_ctx = cm_open(0);
 	cudasim_interrupt(n, let_second_go, NULL);
@@ -342,12 +340,6 @@ static void replace_released(void)
 	replace_primary(cuDevicePrimaryCtxRelease_v2);
 }
 
-static const struct script replace_scripts[] = {
-	{"replace", replace},
-	{"replace_reset", replace_reset},
-	{"replace_released", replace_released},
-};
-
 /* The first thread gives back what lies idle in a context that the second one ends meanwhile. */
 static void play_give_back(uint64_t n)
 {
@@ -376,16 +368,46 @@ static void play_give_back(uint64_t n)
 	exit(0);
 }
 
-/* ---- the cases ---- */
-
-static void play_one(const struct script *script, uint64_t n)
+/* The primary context of the device, which may have gone a moment ago. */
+static void retain(void)
 {
-	if (script == &reach_script)
-		play_reach(n);
-	if (script == run_second)
-		play_give_back(n);
-	play(script, n);
+	second_ctx = cm_open(0);
+	block[0] = cm_get(BLOCK);
 }
+
+/* The first thread leaves the primary context that the second one retains meanwhile. */
+static void play_release(uint64_t n)
+{
+	CUcontext ctx;
+
+	(void)cm_open(0);
+	OK(cuMemFree_v2(cm_get(BLOCK)));
+	OK(cuCtxCreate_v2(&first_ctx, 0, 0));
+	cudasim_interrupt(n, let_second_go, NULL);
+	OK(cuDevicePrimaryCtxRelease_v2(0));
+	OK(cuDevicePrimaryCtxRetain(&ctx, 0));
+	OK(cuCtxPushCurrent_v2(ctx));
+	OK(cuMemFree_v2(cm_get(BLOCK)));
+	OK(cuDevicePrimaryCtxRelease_v2(0));
+	cudasim_interrupt(0, NULL, NULL);
+	if (!started)
+		exit(NOT_REACHED);
+	CM_MUST(!pthread_join(second, NULL));
+	OK(cuCtxSetCurrent(second_ctx));
+	OK(cuMemsetD8_v2(block[0], 1, BLOCK));
+	OK(cuMemFree_v2(block[0]));
+	exit(0);
+}
+
+static const struct script pairs[] = {
+	{"reach", reach, play_reach},
+	{"replace", replace, play_give_back},
+	{"replace_reset", replace_reset, play_give_back},
+	{"replace_released", replace_released, play_give_back},
+	{"retain", retain, play_release},
+};
+
+/* ---- the cases ---- */
 
 /* From the first call on, until there are no more. */
 static void play_all(const struct script *script)
@@ -396,8 +418,10 @@ static void play_all(const struct script *script)
 
 	for (n = 1; n < SCHEDULES_MAX; n++) {
 		child = fork();
+		if (!child && script->play)
+			script->play(n);
 		if (!child)
-			play_one(script, n);
+			play(script, n);
 		assert_int_equal(waitpid(child, &status, 0), child);
 		if (WIFEXITED(status) && WEXITSTATUS(status) == NOT_REACHED)
 			break;
@@ -414,13 +438,7 @@ static void no_schedule_reuses_too_early(void **state)
 	play_all(*state);
 }
 
-static void no_schedule_keeps_a_peer_out(void **state)
-{
-	(void)state;
-	play_all(&reach_script);
-}
-
-static void no_schedule_frees_for_another_context(void **state)
+static void no_schedule_is_bad_for_the_second(void **state)
 {
 	(void)state;
 	play_all(run_second);
@@ -431,19 +449,15 @@ int main(int argc, char **argv)
 {
 	enum { SCRIPTS = sizeof(scripts) / sizeof(scripts[0]) };
 	struct CMUnitTest tests[SCRIPTS];
-	const struct CMUnitTest reach_tests[] = {cmocka_unit_test(no_schedule_keeps_a_peer_out)};
-	const struct CMUnitTest replace_tests[] = {
-		cmocka_unit_test(no_schedule_frees_for_another_context)};
+	const struct CMUnitTest pair[] = {cmocka_unit_test(no_schedule_is_bad_for_the_second)};
 	size_t i;
 
-	if (argc == 2 && !strcmp(argv[1], reach_script.name))
-		return cmocka_run_group_tests_name("checked_schedules", reach_tests, NULL, NULL);
-	for (i = 0; i < sizeof(replace_scripts) / sizeof(replace_scripts[0]); i++) {
-		if (argc == 2 && !strcmp(argv[1], replace_scripts[i].name))
-			run_second = &replace_scripts[i];
+	for (i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
+		if (argc == 2 && !strcmp(argv[1], pairs[i].name))
+			run_second = &pairs[i];
 	}
 	if (run_second)
-		return cmocka_run_group_tests_name("checked_schedules", replace_tests, NULL, NULL);
+		return cmocka_run_group_tests_name("checked_schedules", pair, NULL, NULL);
 	for (i = 0; i < sizeof(seconds) / sizeof(seconds[0]); i++) {
 		if (argc == 2 && !strcmp(argv[1], seconds[i].name))
 			run_second = &seconds[i];

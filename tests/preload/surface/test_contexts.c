@@ -147,6 +147,69 @@ static void play_released(void)
 	}
 }
 
+/* A primary context is not destroyed so, and keeps all it has. */
+static void play_refused(void)
+{
+	CUcontext ctx = cm_open(0);
+	CUdeviceptr block[8];
+	unsigned char byte;
+	void *pinned;
+	int i;
+
+	use_memory(block);
+	OK(cuMemAllocHost_v2(&pinned, MIB));
+	CM_MUST(cuCtxDestroy(ctx) == CUDA_ERROR_INVALID_CONTEXT);
+	CM_MUST(cuCtxDestroy_v2(ctx) == CUDA_ERROR_INVALID_CONTEXT);
+	OK(cuMemFree_v2(block[5]));
+	OK(cuMemcpyDtoH_v2(&byte, block[7], 1));
+	CM_MUST(byte == 7);
+	OK(cuMemFree_v2(block[6]));
+	OK(cuMemFree_v2(block[7]));
+	OK(cuMemFreeHost(pinned));
+	for (i = 0; i < 4; i++)
+		OK(cuMemFree_v2(cm_get(30 * MIB)));
+}
+
+/* A request that memory of the driver serves, with some in wait. */
+static void *use_other_device(void *arg)
+{
+	CUdeviceptr block[8];
+
+	OK(cuCtxSetCurrent(arg));
+	use_memory(block);
+	(void)cm_get(70 * MIB);
+	return NULL;
+}
+
+/* Another thread, for as long as it takes, while the calling one is inside of the driver. */
+static void let_other_device_go(void *arg)
+{
+	pthread_t thread;
+
+	CM_MUST(!pthread_create(&thread, NULL, use_other_device, arg));
+	CM_MUST(!pthread_join(thread, NULL));
+}
+
+static void hold_up(CUresult (*end)(CUdevice device), CUcontext other)
+{
+	CUdeviceptr block[8];
+
+	(void)cm_open(0);
+	use_memory(block);
+	cudasim_interrupt(1, let_other_device_go, other);
+	OK(end(0));
+}
+
+static void play_one_device_ends(void)
+{
+	CUcontext other = cm_open(1);
+	CUdeviceptr block[8];
+
+	use_memory(block);
+	hold_up(cuDevicePrimaryCtxRelease_v2, other);
+	hold_up(cuDevicePrimaryCtxReset_v2, other);
+}
+
 /* None of it is given back by us: the driver has done so. */
 static void play_no_frees(void)
 {
@@ -604,6 +667,8 @@ static const struct cm_role roles[] = {
 	{"detached", play_detached},
 	{"reset", play_reset},
 	{"released", play_released},
+	{"refused", play_refused},
+	{"one_device_ends", play_one_device_ends},
 	{"no_frees", play_no_frees},
 	{"freed_elsewhere", play_freed_elsewhere},
 	{"totals", play_totals},
@@ -629,6 +694,8 @@ CM_PLAY_EVERYWHERE(a_destroyed_context_takes_its_memory, "destroyed", NULL)
 CM_PLAY_EVERYWHERE(the_last_detach_takes_all_memory, "detached", NULL)
 CM_PLAY_EVERYWHERE(a_reset_takes_all_memory, "reset", NULL)
 CM_PLAY_EVERYWHERE(the_last_release_takes_all_memory, "released", NULL)
+CM_PLAY_EVERYWHERE(a_refused_destroy_takes_nothing, "refused", NULL)
+CM_PLAY_EVERYWHERE(the_end_of_one_device_stops_no_other, "one_device_ends", "CUDASIM=devices:2")
 CM_PLAY(memory_of_a_dead_context_is_not_freed_again, "no_frees", "", NULL)
 CM_PLAY_EVERYWHERE(a_block_freed_in_another_context_goes_home, "freed_elsewhere", NULL)
 CM_PLAY(the_books_are_of_all_contexts_of_a_device, "totals", "", "CUDASIM=memory:128M,context:0")
@@ -676,6 +743,8 @@ int main(int argc, char **argv)
 		CM_PLAY_TEST(the_last_detach_takes_all_memory),
 		CM_PLAY_TEST(a_reset_takes_all_memory),
 		CM_PLAY_TEST(the_last_release_takes_all_memory),
+		CM_PLAY_TEST(a_refused_destroy_takes_nothing),
+		CM_PLAY_TEST(the_end_of_one_device_stops_no_other),
 		CM_PLAY_TEST(memory_of_a_dead_context_is_not_freed_again),
 		CM_PLAY_TEST(a_block_freed_in_another_context_goes_home),
 		CM_PLAY_TEST(the_books_are_of_all_contexts_of_a_device),
