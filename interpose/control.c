@@ -21,6 +21,7 @@
 #define STACK_BYTES 262144ul /* driver calls run on it; untouched pages cost nothing */
 #define STOP_NS     200000000L
 #define POLL_MS     1000
+#define LOOK_MS     60000
 #define GIVE_NS_MAX UINT64_C(100000000)
 #define NS_PER_MS   1000000
 #define NUDGE_TRIES 100
@@ -236,13 +237,14 @@ static void *answer_mail(void *arg)
 			if (is_last_thread())
 				return NULL;
 		}
-		cm_mailbox_wait(mailbox, sooner(decay(), starter_gone ? POLL_MS : CM_MAIL_FOREVER));
+		cm_mailbox_wait(mailbox, sooner(decay(), starter_gone ? POLL_MS : LOOK_MS));
 	}
 }
 
 /*
  * The thread that started us ends, perhaps the main one by pthread_exit: from now on the helper has
- * to look whether it is the last. A nudge is lost on a helper that is just about to sleep.
+ * to look whether it is the last. A nudge is lost on a helper that is just about to sleep; one that is
+ * held up there until the last of them looks by itself within LOOK_MS.
  */
 static void starter_ends(void *arg)
 {

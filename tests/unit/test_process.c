@@ -8,6 +8,7 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -43,6 +44,10 @@ const struct cm_driver_ops *__wrap_cm_driver_ops(void);
 void __wrap_cm_doors_publish(uint64_t *door);
 void __wrap_cm_capture_forget_all(void);
 void __wrap_cm_context_forget_all(void);
+int __wrap_cm_mailbox_nudge(struct cm_mailbox *mailbox);
+int __real_cm_mailbox_nudge(struct cm_mailbox *mailbox);
+void __wrap_cm_mailbox_wait(struct cm_mailbox *mailbox, int timeout_ms);
+void __real_cm_mailbox_wait(struct cm_mailbox *mailbox, int timeout_ms);
 int __wrap_posix_fallocate64(int fd, off_t offset, off_t bytes);
 int __real_posix_fallocate64(int fd, off_t offset, off_t bytes);
 
@@ -112,6 +117,27 @@ void __wrap_cm_capture_forget_all(void)
 void __wrap_cm_context_forget_all(void)
 {
 	forgotten++;
+}
+
+static _Atomic unsigned sleeps;
+
+/* NUDGES=lost: each comes just before a sleep, which does not last as long as it says for that. */
+static bool nudges_are_lost(void)
+{
+	return getenv("NUDGES") != NULL;
+}
+
+int __wrap_cm_mailbox_nudge(struct cm_mailbox *mailbox)
+{
+	return nudges_are_lost() ? 0 : __real_cm_mailbox_nudge(mailbox);
+}
+
+void __wrap_cm_mailbox_wait(struct cm_mailbox *mailbox, int timeout_ms)
+{
+	atomic_fetch_add(&sleeps, 1);
+	__real_cm_mailbox_wait(mailbox, nudges_are_lost() && timeout_ms != CM_MAIL_FOREVER
+						? timeout_ms / 100
+						: timeout_ms);
 }
 
 /* FULL=n: the first n files have no space. */
@@ -530,6 +556,14 @@ static void play_thread_end(void)
 	pthread_exit(NULL);
 }
 
+static void play_late_thread_end(void)
+{
+	CM_MUST(cm_process_cache());
+	while (!atomic_load(&sleeps))
+		(void)sched_yield();
+	pthread_exit(NULL);
+}
+
 static void play_blocked_signals(void)
 {
 	unsigned long long blocked = 0;
@@ -722,6 +756,7 @@ static const struct cm_role roles[] = {
 	{"giving_up", forked_child_gives_up_at_once},
 	{"exec", play_exec},
 	{"thread_end", play_thread_end},
+	{"late_thread_end", play_late_thread_end},
 	{"blocked_signals", play_blocked_signals},
 	{"mail", play_mail},
 	{"exit", play_exit},
@@ -845,6 +880,12 @@ SIMPLE_TEST(the_helper_answers_the_mail, "mail", "")
 SIMPLE_TEST(no_command_runs_once_exit_has_begun, "exit", "")
 
 SIMPLE_TEST(a_quick_exit_removes_the_region_too, "quick_exit", "")
+
+/* A helper that slept on would be a time-out of the test. */
+static void a_helper_that_was_not_woken_looks_by_itself(void **state)
+{
+	play(state, "late_thread_end", "decay_seconds:off", "NUDGES=lost", "");
+}
 
 static void mistakes_are_told_once(void **state)
 {
@@ -1065,6 +1106,7 @@ int main(int argc, char **argv)
 		TEST(standard_files_stay_the_programs),
 		TEST(exec_makes_room_for_the_next_program),
 		TEST(the_helper_does_not_keep_the_process_alive),
+		TEST(a_helper_that_was_not_woken_looks_by_itself),
 		TEST(the_helper_takes_no_signals),
 		TEST(the_helper_answers_the_mail),
 		TEST(no_command_runs_once_exit_has_begun),
