@@ -25,6 +25,7 @@
 #define CM_LIKELY(x)     __builtin_expect(!!(x), 1)
 #define CM_UNLIKELY(x)   __builtin_expect(!!(x), 0)
 #define CM_NOINLINE      __attribute__((noinline))
+#define CM_COLD          __attribute__((cold)) /* the way there is moved out of the way */
 #define CM_ALWAYS_INLINE __attribute__((always_inline)) static inline
 
 #endif

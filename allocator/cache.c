@@ -181,6 +181,8 @@ static void open_heap(struct cm_heap *heap, const struct cm_context_info *info)
 	heap->open = (struct cm_epoch){.number = 1};
 	heap->oldest = 1;
 	heap->live_bytes = heap->pending_sizes = 0;
+	heap->wary = false;
+	heap->spared_at = 0;
 	heap->paused_at = heap->searches[CM_FIT_LARGE] - CM_ASK_PAUSE;
 	heap->ordered = (struct cm_fence){0};
 	memset(heap->row, 0, sizeof(*heap->row));

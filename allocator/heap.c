@@ -6,6 +6,7 @@
 
 #include "allocator/rows.h"
 #include "allocator/size_class.h"
+#include "allocator/thrift.h"
 #include "stats/books.h"
 
 static bool is_split(const struct cm_block *block)
@@ -149,7 +150,7 @@ CM_ALWAYS_INLINE void hand_out(struct cm_heap *heap, uint32_t fit, uint32_t inde
 	cm_books_end(row);
 }
 
-/* Whether a block waits that may be of a size from `least` to `most`. */
+/* Whether a block waits that may be of a size from `least` to `most`, or the heap is wary. */
 CM_ALWAYS_INLINE bool has_pending_between(const struct cm_heap *heap, uint64_t least, uint64_t most)
 {
 	const uint64_t above = ~UINT64_C(0) << cm_size_class(least);
@@ -164,8 +165,8 @@ CM_ALWAYS_INLINE bool has_pending_between(const struct cm_heap *heap, uint64_t l
  * reserved follows PyTorch, for which freed memory is ready at once. And now and then where many
  * blocks wait: while their rows are in the caches they are soon dealt with.
  */
-CM_ALWAYS_INLINE bool is_hasty(const struct cm_heap *heap, uint32_t fit,
-			       const struct cm_block *block, uint64_t size)
+CM_ALWAYS_INLINE bool is_hasty(struct cm_heap *heap, uint32_t fit, const struct cm_block *block,
+			       uint64_t size)
 {
 	const struct cm_heap_row *row = heap->row;
 
@@ -174,20 +175,29 @@ CM_ALWAYS_INLINE bool is_hasty(const struct cm_heap *heap, uint32_t fit,
 		return true;
 	return fit == CM_FIT_LARGE && block->size - size > CM_SMALL_MAX &&
 	       has_pending_between(heap, size, block->size) &&
-	       heap->searches[CM_FIT_LARGE] - heap->paused_at >= CM_ASK_PAUSE;
+	       heap->searches[CM_FIT_LARGE] - heap->paused_at >= CM_ASK_PAUSE &&
+	       (CM_LIKELY(!heap->wary) || cm_thrift_is_hasty_locked(heap, block, size));
 }
 
-/* The one way by which ready memory is handed out; `first`: see cm_heap_try. */
+enum way {
+	WAY_FIRST,   /* see cm_heap_try */
+	WAY_SPARING, /* see thrift.h */
+	WAY_ANY,
+};
+
+/* The one way by which ready memory is handed out. */
 CM_ALWAYS_INLINE int take_of(struct cm_heap *heap, uint32_t fit, uint64_t size, uint64_t bytes,
-			     bool first, enum cm_scalar source, uint64_t *ret_addr)
+			     enum way way, enum cm_scalar source, uint64_t *ret_addr)
 {
 	struct cm_cache *cache = heap->cache;
 	struct cm_bins *bins = &heap->bins[fit];
-	uint32_t index = cm_bins_find(bins, size);
+	uint32_t index = way == WAY_SPARING && fit == CM_FIT_LARGE && CM_UNLIKELY(heap->wary)
+				 ? cm_thrift_find_locked(heap, size)
+				 : cm_bins_find(bins, size);
 	const struct cm_block *block = &cache->block[index];
 	bool worth;
 
-	if (first && CM_UNLIKELY(index && is_hasty(heap, fit, block, size)))
+	if (way == WAY_FIRST && CM_UNLIKELY(index && is_hasty(heap, fit, block, size)))
 		return -ENOENT;
 	heap->searches[fit] += source == CM_SCALAR_cache_hits;
 	if (CM_UNLIKELY(!index || !is_fit(cache, block, size)))
@@ -202,13 +212,13 @@ CM_ALWAYS_INLINE int take_of(struct cm_heap *heap, uint32_t fit, uint64_t size, 
 }
 
 /* Each pool has code of its own, in which the places of its books are constants. */
-CM_ALWAYS_INLINE int take(struct cm_heap *heap, uint64_t size, uint64_t bytes, bool first,
+CM_ALWAYS_INLINE int take(struct cm_heap *heap, uint64_t size, uint64_t bytes, enum way way,
 			  enum cm_scalar source, uint64_t *ret_addr)
 {
 	assert(cm_lock_is_held(&heap->device->lock));
 	return size <= CM_SMALL_MAX
-		       ? take_of(heap, CM_FIT_SMALL, size, bytes, first, source, ret_addr)
-		       : take_of(heap, CM_FIT_LARGE, size, bytes, first, source, ret_addr);
+		       ? take_of(heap, CM_FIT_SMALL, size, bytes, way, source, ret_addr)
+		       : take_of(heap, CM_FIT_LARGE, size, bytes, way, source, ret_addr);
 }
 
 int cm_heap_try(struct cm_heap *heap, uint64_t size, uint64_t bytes, uint64_t *ret_addr)
@@ -219,20 +229,26 @@ int cm_heap_try(struct cm_heap *heap, uint64_t size, uint64_t bytes, uint64_t *r
 	cm_lock_acquire(&device->lock);
 	err = CM_UNLIKELY(cm_heap_flags(heap) & CM_HEAP_DRAINING)
 		      ? -EAGAIN
-		      : take(heap, size, bytes, true, CM_SCALAR_cache_hits, ret_addr);
+		      : take(heap, size, bytes, WAY_FIRST, CM_SCALAR_cache_hits, ret_addr);
 	cm_lock_release(&device->lock);
 	return err;
 }
 
 int cm_heap_take_locked(struct cm_heap *heap, uint64_t size, uint64_t bytes, uint64_t *ret_addr)
 {
-	return take(heap, size, bytes, false, CM_SCALAR_cache_hits, ret_addr);
+	return take(heap, size, bytes, WAY_ANY, CM_SCALAR_cache_hits, ret_addr);
+}
+
+int cm_heap_take_sparing_locked(struct cm_heap *heap, uint64_t size, uint64_t bytes,
+				uint64_t *ret_addr)
+{
+	return take(heap, size, bytes, WAY_SPARING, CM_SCALAR_cache_hits, ret_addr);
 }
 
 int cm_heap_take_grown_locked(struct cm_heap *heap, uint64_t size, uint64_t bytes,
 			      uint64_t *ret_addr)
 {
-	return take(heap, size, bytes, false, CM_SCALAR_cache_misses, ret_addr);
+	return take(heap, size, bytes, WAY_ANY, CM_SCALAR_cache_misses, ret_addr);
 }
 
 static void fill_segment(struct cm_heap *heap, uint32_t s, uint32_t b, uint64_t addr, uint64_t size,
@@ -301,6 +317,7 @@ static void book_segment(struct cm_heap *heap, const struct cm_segment *segment)
 	cm_device_note_locked(device, CM_ACTION_SEGMENT_ALLOC, pool, heap->index, segment->stack,
 			      segment->tick, segment->addr, segment->size);
 	cm_books_end(device->row);
+	cm_thrift_note_locked(heap);
 }
 
 /* A block in use at the address that the driver has just given: it was freed past us, as a library can
@@ -363,6 +380,7 @@ void cm_heap_remove_segment_locked(struct cm_cache *cache, uint32_t s)
 	cm_device_note_locked(device, CM_ACTION_SEGMENT_FREE, pool, heap->index, cm_thread.stack,
 			      cm_ops_tick(cache->ops), segment->addr, segment->size);
 	cm_books_end(device->row);
+	cm_thrift_note_locked(heap);
 	cm_rows_give_block(device, segment->first);
 	cm_rows_give_segment(cache, s);
 }
@@ -584,7 +602,7 @@ void cm_heap_retire_locked(struct cm_heap *heap, struct cm_epoch *epoch)
 	heap->row->pending_blocks -= epoch->blocks;
 	heap->row->pending_bytes -= epoch->bytes;
 	if (!heap->row->pending_blocks)
-		heap->pending_sizes = 0;
+		heap->pending_sizes = heap->wary ? ~UINT64_C(0) : 0;
 	epoch->first = epoch->last = 0;
 	epoch->blocks = epoch->bytes = 0;
 }

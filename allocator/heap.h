@@ -66,7 +66,11 @@ struct cm_heap {
 	uint32_t index; /* in cache->heap and the heap table */
 	uint32_t can;   /* CM_CAN_* */
 	uint64_t live_bytes;
-	uint64_t pending_sizes; /* bit c: a block of cm_size_class c may wait */
+	uint64_t pending_sizes;    /* bit c: a block of cm_size_class c may wait; all: wary */
+	bool wary;                 /* the card fills up, see thrift.h */
+	uint32_t spared_questions; /* and what was done for it */
+	uint32_t spared_segments;
+	uint64_t spared_at; /* in use on the device when these were counted anew */
 
 	struct cm_bins bins[CM_FIT_COUNT];
 	uint32_t pinned[CM_HOST_KINDS][CM_PINNED_CLASSES]; /* ready, the youngest first */
@@ -113,8 +117,9 @@ struct cm_device {
 	struct cm_fence probe;  /* see cm_epoch_quiesces; guarded by the turn and the slow lock */
 	uint64_t probe_ns;      /* when it was recorded */
 	bool reset;             /* accumulated counters were reset: current != allocated - freed */
-	uint64_t most_reserved; /* when a large segment was made; see exchange.h */
-	uint64_t decay_tick;    /* the clock's ticks at decay_ns, to tell how fast it goes */
+	uint64_t most_reserved; /* with a large segment; see exchange.h, trade in ladder.c */
+	uint64_t refused_at; /* reserved, and asked for, when the driver refused; 0: it does not */
+	uint64_t decay_tick; /* the clock's ticks at decay_ns, to tell how fast it goes */
 	uint64_t decay_ns;
 	struct cm_given given[CM_DECAY_SPANS]; /* guarded by the slow lock */
 	uint64_t context_bytes;                /* see struct cm_oom_figures */
@@ -302,9 +307,13 @@ void cm_cache_open_ring(struct cm_cache *cache, enum cm_table table, uint32_t in
  */
 int cm_heap_take_locked(struct cm_heap *heap, uint64_t size, uint64_t bytes, uint64_t *ret_addr);
 
+/* The same, past blocks that are spared (thrift.h). */
+int cm_heap_take_sparing_locked(struct cm_heap *heap, uint64_t size, uint64_t bytes,
+				uint64_t *ret_addr);
+
 /* The same for a first try, which takes the device's lock: also -ENOENT where the driver is worth asking
- * first, as a large block would be cut while one waits that may do, or as CM_PENDING_BLOCKS of any size
- * wait. -EAGAIN: the heap drains. */
+ * first, as a large block would be cut while one waits that may do, or one that is spared, or as
+ * CM_PENDING_BLOCKS of any size wait. -EAGAIN: the heap drains. */
 int cm_heap_try(struct cm_heap *heap, uint64_t size, uint64_t bytes, uint64_t *ret_addr);
 
 /* As cm_heap_take_locked, right after the heap has grown: it counts as a miss, and as no search. */

@@ -9,6 +9,7 @@
 #include "allocator/oom.h"
 #include "allocator/release.h"
 #include "allocator/size_class.h"
+#include "allocator/thrift.h"
 
 /* While no barrier may be laid, freed memory piles up behind a device that lags. Up to this much of
  * it, or a quarter of what is in use, new memory is taken; beyond, the host waits as a cudaFree would. */
@@ -30,6 +31,19 @@ static int take(const struct request *request)
 
 	cm_lock_acquire(&device->lock);
 	err = cm_heap_take_locked(request->heap, request->size, request->bytes, request->ret_addr);
+	cm_lock_release(&device->lock);
+	return err;
+}
+
+/* The same but for what is spared. */
+static int take_sparing(const struct request *request)
+{
+	struct cm_device *device = request->heap->device;
+	int err;
+
+	cm_lock_acquire(&device->lock);
+	err = cm_heap_take_sparing_locked(request->heap, request->size, request->bytes,
+					  request->ret_addr);
 	cm_lock_release(&device->lock);
 	return err;
 }
@@ -86,25 +100,35 @@ static int reuse(const struct request *request)
 	bool ready;
 
 	if (!is_anything_pending(request))
-		return take(request);
+		return take_sparing(request);
 	cm_lock_acquire(&cache->turn);
 	ready = cm_epoch_poll_turned(heap);
 	if (ready)
-		err = take(request);
+		err = take_sparing(request);
 	if (err == -ENOENT && is_anything_pending(request) && make_ready_turned(heap)) {
 		ready = true;
-		err = take(request);
+		err = take_sparing(request);
 	}
 	cm_lock_release(&cache->turn);
 	if (!ready)
 		pause_asking(heap);
 	if (err == -ENOENT)
-		err = take(request);
+		err = take_sparing(request);
 	if (err == -ENOENT && is_anything_pending(request) &&
 	    (cache->policy.reuse == CM_REUSE_WAIT || runs_too_far_ahead(heap))) {
-		err = cm_epoch_wait(heap, CM_STUCK_NS) ? take(request) : -EBUSY;
+		/* Nothing is spared at the price of a wait. */
+		err = take(request);
+		if (err == -ENOENT)
+			err = cm_epoch_wait(heap, CM_STUCK_NS) ? take_sparing(request) : -EBUSY;
 	}
 	return err;
+}
+
+static void note_refusal(struct cm_heap *heap, uint64_t bytes)
+{
+	cm_lock_acquire(&heap->device->lock);
+	cm_thrift_note_refusal_locked(heap, bytes);
+	cm_lock_release(&heap->device->lock);
 }
 
 static int driver_alloc(struct cm_heap *heap, uint64_t ctx, uint64_t bytes, uint64_t *ret_addr)
@@ -118,6 +142,8 @@ static int driver_alloc(struct cm_heap *heap, uint64_t ctx, uint64_t bytes, uint
 	start = ops->now_ns();
 	err = ops->mem_alloc(ctx, bytes, ret_addr);
 	cm_device_count(heap->device, CM_SCALAR_driver_alloc_ns, (int64_t)(ops->now_ns() - start));
+	if (err == CM_DRIVER_OUT_OF_MEMORY)
+		note_refusal(heap, bytes);
 	return err;
 }
 
@@ -164,6 +190,17 @@ static uint32_t segment_flags(const struct request *request)
 	       (request->size <= CM_SMALL_MAX ? CM_SEGMENT_SMALL : 0);
 }
 
+static uint64_t segment_bytes(const struct request *request)
+{
+	struct cm_device *device = request->heap->device;
+	uint64_t bytes;
+
+	cm_lock_acquire(&device->lock);
+	bytes = cm_thrift_segment_locked(request->heap, request->size);
+	cm_lock_release(&device->lock);
+	return bytes;
+}
+
 static int grow(const struct request *request)
 {
 	int err = -ENOENT;
@@ -173,8 +210,7 @@ static int grow(const struct request *request)
 				     request->ret_addr);
 	if (err != -ENOENT)
 		return err;
-	return grow_by(request, cm_size_segment(&request->heap->cache->policy, request->size),
-		       segment_flags(request));
+	return grow_by(request, segment_bytes(request), segment_flags(request));
 }
 
 static void note_oom(const struct request *request, struct cm_oom_attempt *attempt)
@@ -272,9 +308,79 @@ static int make_way(const struct request *request)
 		cm_lock_release(&device->slow_lock);
 	}
 	if (!err && request->size > CM_SMALL_MAX)
-		err = cm_exchange(request->heap,
-				  cm_size_segment(&device->cache->policy, request->size));
+		err = cm_exchange(request->heap, segment_bytes(request));
 	return err;
+}
+
+/* Whether there is a block that was spared. It will have been at the price of a driver call. */
+static bool has_spared(const struct request *request)
+{
+	struct cm_heap *heap = request->heap;
+	bool spared;
+
+	if (request->size <= CM_SMALL_MAX)
+		return false;
+	cm_lock_acquire(&heap->device->lock);
+	spared = heap->wary && cm_bins_find(&heap->bins[CM_FIT_LARGE], request->size);
+	if (spared)
+		cm_thrift_spend_locked(heap, 1);
+	cm_lock_release(&heap->device->lock);
+	return spared;
+}
+
+/* The card is full, and what is reserved cannot rise: no more is exchanged to keep it from rising. */
+static uint64_t begin_trade(const struct request *request)
+{
+	struct cm_device *device = request->heap->device;
+	uint64_t reserved, segments;
+
+	cm_lock_acquire(&device->lock);
+	reserved = (uint64_t)cm_stat_current(device->row, CM_STAT_RESERVED_BYTES) +
+		   cm_thrift_segment_locked(request->heap, request->size);
+	if (device->most_reserved < reserved)
+		device->most_reserved = reserved;
+	segments = (uint64_t)cm_stat_current(device->row, CM_STAT_SEGMENT);
+	cm_lock_release(&device->lock);
+	return segments;
+}
+
+static void end_trade(struct cm_heap *heap, uint64_t segments, uint64_t bytes)
+{
+	struct cm_device *device = heap->device;
+
+	cm_lock_acquire(&device->lock);
+	segments -= (uint64_t)cm_stat_current(device->row, CM_STAT_SEGMENT);
+	cm_thrift_spend_locked(heap, segments);
+	cm_lock_release(&device->lock);
+	cm_device_count(device, CM_SCALAR_exchange_bytes, (int64_t)bytes);
+}
+
+/* What was spared, since the device is not soon done: it is not waited for again. */
+static int stop_sparing(const struct request *request)
+{
+	struct cm_device *device = request->heap->device;
+	int err;
+
+	cm_lock_acquire(&device->lock);
+	cm_thrift_stop_locked(request->heap);
+	cm_lock_release(&device->lock);
+	err = take(request);
+	return err == -ENOENT ? CM_DRIVER_OUT_OF_MEMORY : err;
+}
+
+/* All idle segments for one of just the size. The slow lock is held. -EBUSY: outside of the gate. */
+static int trade(const struct request *request)
+{
+	struct cm_device *device = request->heap->device;
+	uint64_t segments;
+	int err;
+
+	err = cm_epoch_quiesces(device, CM_PATIENCE_NS);
+	if (err)
+		return err == -EBUSY ? err : stop_sparing(request);
+	segments = begin_trade(request);
+	end_trade(request->heap, segments, cm_release_free(device));
+	return grow(request);
 }
 
 /* -EBUSY: a capture has begun meanwhile, and the caller is outside of the gate; nothing else in here
@@ -282,11 +388,13 @@ static int make_way(const struct request *request)
 static int serve(const struct request *request)
 {
 	struct cm_device *device = request->heap->device;
+	bool spared;
 	int err;
 
 	err = reuse(request);
 	if (err != -ENOENT)
 		return err;
+	spared = has_spared(request);
 	err = make_way(request);
 	if (!err)
 		err = grow(request);
@@ -294,7 +402,10 @@ static int serve(const struct request *request)
 		return err;
 	if (!cm_fence_lock(device->cache->ops, &device->slow_lock))
 		return -EBUSY;
-	err = after_failure(request);
+	if (spared)
+		err = trade(request);
+	if (err == CM_DRIVER_OUT_OF_MEMORY)
+		err = after_failure(request);
 	cm_lock_release(&device->slow_lock);
 	return err;
 }
@@ -313,6 +424,8 @@ int cm_ladder_alloc(struct cm_heap *heap, uint64_t size, uint64_t bytes, uint64_
 	err = serve(&request);
 	if (err != -EBUSY)
 		ops->gate_leave();
+	else if (!take(&request))
+		err = 0; /* what was spared, before the capture began */
 	if (!err)
 		cm_oom_note_served(heap, size, bytes, &oom);
 	cm_oom_tell(heap, &oom);

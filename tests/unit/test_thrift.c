@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: MIT */
+/* How memory is laid out where a card fills up, and that it is not where it doesn't. */
+#include "allocator/thrift.h"
+
+#include "allocator/epoch.h"
+#include "tests/unit/fixture_case.h"
+
+#define CARD (200 * MIB)
+
+static struct fixture *open_card(uint64_t bytes)
+{
+	return case_open(&(struct fixture_params){.limit_bytes = bytes, .events = 64});
+}
+
+static int setup(void **state)
+{
+	*state = open_card(CARD);
+	return 0;
+}
+
+#define card_case(test) cmocka_unit_test_setup_teardown(test, setup, fixture_teardown)
+
+static uint64_t reserved(struct fixture *f)
+{
+	return (uint64_t)fixture_stat(f, CM_POOL_ALL, CM_STAT_RESERVED_BYTES).current;
+}
+
+/* Takes a block, and frees it: it is all of its segment. */
+static void use(struct fixture *f, uint64_t bytes)
+{
+	case_put(f, case_get(f, bytes));
+	case_settle(f);
+}
+
+static uint64_t segment_calls(const struct fixture *f)
+{
+	return f->driver.called[FAKE_MEM_ALLOC] + f->driver.called[FAKE_MEM_FREE];
+}
+
+static void an_idle_segment_is_not_cut_for_a_small_part_of_it(void **state)
+{
+	struct fixture *f = *state;
+
+	(void)case_get(f, 120 * MIB);
+	use(f, 60 * MIB);
+	(void)case_get(f, 4 * MIB);
+	assert_int_equal(reserved(f), 184 * MIB);
+	/* It is there for the one that needs it whole. */
+	(void)case_get(f, 60 * MIB);
+	assert_int_equal(reserved(f), 184 * MIB);
+}
+
+static void it_goes_back_where_there_is_no_room_beside_it(void **state)
+{
+	struct fixture *f = *state;
+
+	(void)case_get(f, 140 * MIB);
+	use(f, 54 * MIB);
+	(void)case_get(f, 8 * MIB);
+	assert_int_equal(reserved(f), 148 * MIB);
+	assert_int_equal(fixture_scalar(f, CM_SCALAR_exchange_bytes), 54 * MIB);
+	/* Cut, it would have left 46. */
+	(void)case_get(f, 50 * MIB);
+}
+
+static void on_a_tight_card_none_is_cut(void **state)
+{
+	struct fixture *f = *state;
+
+	(void)case_get(f, 164 * MIB);
+	use(f, 30 * MIB);
+	(void)case_get(f, 20 * MIB);
+	assert_int_equal(reserved(f), 184 * MIB);
+	(void)case_get(f, 16 * MIB);
+}
+
+static void what_fits_its_segment_is_served_from_it(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t calls;
+
+	(void)case_get(f, 164 * MIB);
+	use(f, 30 * MIB);
+	calls = segment_calls(f);
+	(void)case_get(f, 28 * MIB + 512);
+	assert_int_equal(segment_calls(f), calls);
+}
+
+static void a_piece_beside_one_in_use_is_cut(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t keep, calls;
+
+	(void)case_get(f, 120 * MIB);
+	use(f, 12 * MIB);
+	keep = case_get(f, 4 * MIB);
+	use(f, 60 * MIB);
+	calls = segment_calls(f);
+	/* The tighter of the two, and not spared. */
+	(void)case_get(f, 4 * MIB);
+	assert_int_equal(segment_calls(f), calls);
+	case_put(f, keep);
+}
+
+static void an_empty_card_is_used_as_ever(void **state)
+{
+	struct fixture *f = open_card(1024 * MIB);
+
+	(void)state;
+	(void)case_get(f, 120 * MIB);
+	use(f, 60 * MIB);
+	(void)case_get(f, 4 * MIB);
+	assert_int_equal(reserved(f), 180 * MIB);
+	case_close(f);
+}
+
+static void segments_for_several_blocks_are_made_to_measure(void **state)
+{
+	static const struct {
+		uint64_t full, bytes, segment;
+	} cases[] = {
+		{20 * MIB, 9 * MIB, 20 * MIB}, /* the card is not full enough */
+		{120 * MIB, 9 * MIB, 18 * MIB},        {120 * MIB, 2 * MIB, 2 * MIB},
+		{120 * MIB, 3 * MIB, 6 * MIB},         {120 * MIB, 2304 * KIB, 18 * MIB},
+		{120 * MIB, 10 * MIB - 512, 10 * MIB}, {120 * MIB, 10 * MIB, 10 * MIB},
+		{120 * MIB, 11 * MIB, 12 * MIB},       {120 * MIB, MIB, 2 * MIB},
+	};
+	struct fixture *f;
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		f = open_card(CARD);
+		(void)case_get(f, cases[i].full);
+		(void)case_get(f, cases[i].bytes);
+		if (reserved(f) != cases[i].full + cases[i].segment)
+			fail_msg("case %zu: %llu bytes", i,
+				 (unsigned long long)(reserved(f) - cases[i].full));
+		case_close(f);
+	}
+}
+
+static void nothing_is_exchanged_on_a_card_that_is_full(void **state)
+{
+	struct fixture *f = *state;
+
+	(void)case_get(f, 164 * MIB);
+	use(f, 30 * MIB);
+	(void)case_get(f, 20 * MIB);
+	assert_int_equal(fixture_scalar(f, CM_SCALAR_exchange_bytes), 30 * MIB);
+	use(f, 12 * MIB);
+	/* There is no room for 14 beside the 12, which go as ever when memory is out. */
+	(void)case_get(f, 14 * MIB);
+	assert_int_equal(reserved(f), 198 * MIB);
+	assert_int_equal(fixture_scalar(f, CM_SCALAR_exchange_bytes), 30 * MIB);
+	assert_int_equal(fixture_scalar(f, CM_SCALAR_num_alloc_retries), 1);
+}
+
+static void a_device_that_is_busy_is_not_waited_for_twice(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t keep = case_get(f, 164 * MIB), work, before;
+
+	use(f, 30 * MIB);
+	work = fixture_launch(f, f->ctx, 1, keep, 512, FAKE_FOREVER);
+	before = f->driver.now_ns;
+	(void)case_get(f, 12 * MIB);
+	assert_int_equal(reserved(f), 194 * MIB);
+	assert_true(f->driver.now_ns - before <= 2 * CM_PATIENCE_NS);
+	before = f->driver.now_ns;
+	(void)case_get(f, 12 * MIB);
+	assert_int_equal(reserved(f), 194 * MIB);
+	assert_true(f->driver.now_ns - before < CM_PATIENCE_NS / 10);
+	fake_finish(work);
+}
+
+static void a_program_that_repeats_itself_comes_to_an_end_of_it(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t calls = 0, first = 0;
+	int i;
+
+	(void)case_get(f, 164 * MIB);
+	for (i = 0; i < 700; i++) {
+		if (i == 10)
+			first = segment_calls(f);
+		if (i == 690)
+			calls = segment_calls(f);
+		use(f, 30 * MIB);
+		use(f, 20 * MIB);
+	}
+	assert_true(first >= 10); /* it is one that would go on */
+	assert_int_equal(segment_calls(f), calls);
+}
+
+static void more_in_use_than_ever_begins_it_anew(void **state)
+{
+	struct fixture *f = open_card(2 * CARD);
+	uint64_t calls;
+	int i;
+
+	(void)state;
+	(void)case_get(f, 330 * MIB);
+	for (i = 0; i < 700; i++) {
+		use(f, 50 * MIB);
+		use(f, 20 * MIB);
+	}
+	(void)case_get(f, 20 * MIB);
+	calls = segment_calls(f);
+	use(f, 30 * MIB);
+	use(f, 20 * MIB);
+	assert_true(segment_calls(f) > calls);
+	case_close(f);
+}
+
+static void a_card_that_others_fill_is_known_by_what_it_refused(void **state)
+{
+	struct fixture *f = open_card(2048 * MIB);
+	uint64_t addr;
+
+	(void)state;
+	f->driver.limit_bytes = CARD;
+	(void)case_get(f, 120 * MIB);
+	assert_int_not_equal(fixture_alloc(f, f->heap, 100 * MIB, &addr), 0);
+	use(f, 60 * MIB);
+	(void)case_get(f, 4 * MIB);
+	assert_int_equal(reserved(f), 184 * MIB);
+	/* The others have gone. */
+	f->driver.limit_bytes = 2048 * MIB;
+	(void)case_get(f, 110 * MIB);
+	use(f, 60 * MIB);
+	(void)case_get(f, 4 * MIB);
+	assert_int_equal(reserved(f), 294 * MIB);
+	case_close(f);
+}
+
+static void it_is_done_where_blocks_may_be_cut_and_the_policy_wants_it(void **state)
+{
+	struct cm_policy policy[4];
+	struct fixture *f;
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < 4; i++)
+		cm_policy_init(&policy[i]);
+	policy[0].exchange = false;
+	policy[1].placement = CM_PLACEMENT_EXACT;
+	policy[2].max_split_size = 100 * MIB;
+	for (i = 0; i < 4; i++) {
+		f = case_open(&(struct fixture_params){
+			.policy = &policy[i], .limit_bytes = CARD, .old_driver = i == 3});
+		(void)case_get(f, 120 * MIB);
+		use(f, 60 * MIB);
+		(void)case_get(f, 9 * MIB);
+		assert_int_equal(reserved(f), (i == 1 ? 190 : 180) * MIB);
+		case_close(f);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		card_case(an_idle_segment_is_not_cut_for_a_small_part_of_it),
+		card_case(it_goes_back_where_there_is_no_room_beside_it),
+		card_case(on_a_tight_card_none_is_cut),
+		card_case(what_fits_its_segment_is_served_from_it),
+		card_case(a_piece_beside_one_in_use_is_cut),
+		cmocka_unit_test(an_empty_card_is_used_as_ever),
+		cmocka_unit_test(segments_for_several_blocks_are_made_to_measure),
+		card_case(nothing_is_exchanged_on_a_card_that_is_full),
+		card_case(a_device_that_is_busy_is_not_waited_for_twice),
+		card_case(a_program_that_repeats_itself_comes_to_an_end_of_it),
+		cmocka_unit_test(more_in_use_than_ever_begins_it_anew),
+		cmocka_unit_test(a_card_that_others_fill_is_known_by_what_it_refused),
+		cmocka_unit_test(it_is_done_where_blocks_may_be_cut_and_the_policy_wants_it),
+	};
+
+	return cmocka_run_group_tests_name("thrift", tests, NULL, NULL);
+}
