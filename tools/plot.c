@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "stats/nearest.h"
 #include "stats/units.h"
 #include "tools/exits.h"
 #include "tools/gzip.h"
@@ -205,6 +206,7 @@ int cm_plot_write(const struct cm_source *source, enum cm_plot plot, FILE *file,
 
 static int find_plot(const char *word, enum cm_plot *ret_plot)
 {
+	const char *nearest;
 	int i;
 
 	for (i = 0; i < CM_PLOT_COUNT; i++) {
@@ -213,7 +215,11 @@ static int find_plot(const char *word, enum cm_plot *ret_plot)
 		*ret_plot = (enum cm_plot)i;
 		return 0;
 	}
-	cm_complain("'%s' is no plot; there are timeline, blocks, flame and sizes", word);
+	nearest = cm_nearest_name(word, names, CM_PLOT_COUNT);
+	if (nearest)
+		cm_complain("'%s' is no plot (did you mean %s?)", word, nearest);
+	else
+		cm_complain("'%s' is no plot; there are timeline, blocks, flame and sizes", word);
 	return CM_EXIT_USAGE;
 }
 

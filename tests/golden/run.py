@@ -176,6 +176,8 @@ CASES = [
     ('option-unknown', 'ls --jsn'),
     ('option-letter', 'ls -Z'),
     ('option-no-value', 'ls --dir'),
+    ('plot-unknown', 'plot timelin {healthy} -O x.html'),
+    ('plot-strange', 'plot {healthy} timeline -O x.html'),
     ('option-bad-value', 'trim 1 --timeout never'),
     ('argument-unexpected', 'ls 5000001'),
     ('completion-shell', 'completion tcsh'),
