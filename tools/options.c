@@ -477,6 +477,13 @@ int cm_options_parse(const struct cm_verb *verb, int argc, char **argv,
 			return -1;
 		}
 		opt = find_opt(verb, result);
+		/* The end of the options, where a value was forgotten before it. */
+		if (optarg && !strcmp(optarg, "--")) {
+			cm_complain("option '--%s' needs a value: %s", infos[opt].name,
+				    infos[opt].argument);
+			*ret_exit = CM_EXIT_USAGE;
+			return -1;
+		}
 		*ret_exit = take(&options, opt, optarg);
 		if (opt == CM_OPT_HELP)
 			print_help(verb);

@@ -176,6 +176,7 @@ CASES = [
     ('option-unknown', 'ls --jsn'),
     ('option-letter', 'ls -Z'),
     ('option-no-value', 'ls --dir'),
+    ('option-end-for-value', 'run --oom -- true'),
     ('plot-unknown', 'plot timelin {healthy} -O x.html'),
     ('plot-strange', 'plot {healthy} timeline -O x.html'),
     ('option-bad-value', 'trim 1 --timeout never'),
