@@ -5,6 +5,7 @@
 
 #include "stats/text.h"
 #include "stats/units.h"
+#include "tools/collect.h"
 
 #define LINE_CALLERS 3
 
@@ -76,6 +77,29 @@ char *cm_stack_line(const struct cm_snapshot *snapshot, const struct cm_snap_sta
 		used = add_frame(text, bytes, used, frame);
 	}
 	return text;
+}
+
+size_t cm_saved_remark(const struct cm_saved *saved, const char *ret_remarks[CM_REMARKS_MAX])
+{
+	static const char *const reasons[CM_REASON_COUNT] = {
+		[CM_REASON_OOM] = "when memory was out",
+		[CM_REASON_PEAK] = "after the highest use",
+		[CM_REASON_EXIT] = "at exit",
+	};
+	static const char *const lives[CM_LIFE_COUNT] = {
+		[CM_LIFE_STOPPED] = "while it was stopped",
+		[CM_LIFE_EXITED] = "after it had exited",
+		[CM_LIFE_CRASHED] = "of what a process that was killed or crashed has left",
+	};
+	size_t count = 0;
+
+	if (saved->reason < CM_REASON_COUNT && reasons[saved->reason])
+		ret_remarks[count++] = reasons[saved->reason];
+	if (saved->life < CM_LIFE_COUNT && lives[saved->life])
+		ret_remarks[count++] = lives[saved->life];
+	if (saved->moment == CM_MOMENT_TORN)
+		ret_remarks[count++] = "not of one moment";
+	return count;
 }
 
 char *cm_device_title(const struct cm_snap_device *device, char *text, size_t bytes)

@@ -33,6 +33,12 @@ void cm_figures_get(const struct cm_snapshot *snapshot, const struct cm_snap_dev
 char *cm_stack_line(const struct cm_snapshot *snapshot, const struct cm_snap_stack *stack,
 		    char *text, size_t bytes);
 
+#define CM_REMARKS_MAX 3
+
+/* When a copy was taken, in what state the process was, and whether it is of one moment, where that is
+ * worth a word. Returns how many there are. */
+size_t cm_saved_remark(const struct cm_saved *saved, const char *ret_remarks[CM_REMARKS_MAX]);
+
 /* "GPU 0  NVIDIA H200" or "pinned host memory". */
 char *cm_device_title(const struct cm_snap_device *device, char *text, size_t bytes);
 

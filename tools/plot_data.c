@@ -472,8 +472,9 @@ int cm_plot_collect(const struct cm_source *source, enum cm_plot plot, struct cm
 {
 	const struct cm_snapshot *snapshot = source->snapshot;
 	struct cm_json *json = &columns->json;
+	const char *remark[CM_REMARKS_MAX];
 	char time[CM_TIME_TEXT];
-	size_t i;
+	size_t remarks, i;
 	int err;
 
 	cm_json_object(json, NULL);
@@ -483,7 +484,11 @@ int cm_plot_collect(const struct cm_source *source, enum cm_plot plot, struct cm
 	cm_json_number(json, "pid", source->pid);
 	cm_json_text(json, "time", cm_time_format(snapshot->image->saved.time_ns, time));
 	cm_json_text(json, "tool", CM_PROGRAM " " CM_VERSION);
-	cm_json_bool(json, "torn", snapshot->image->saved.moment == CM_MOMENT_TORN);
+	remarks = cm_saved_remark(&snapshot->image->saved, remark);
+	cm_json_array(json, "remarks");
+	for (i = 0; i < remarks; i++)
+		cm_json_text(json, NULL, remark[i]);
+	cm_json_end(json);
 	put_stacks(json, snapshot);
 	err = put_texts(json, snapshot);
 	cm_json_array(json, "devices");

@@ -378,27 +378,17 @@ static int report_device(const struct cm_snapshot *snapshot, const struct cm_sna
 
 static void print_head(const struct cm_source *source)
 {
-	static const char *const reasons[CM_REASON_COUNT] = {
-		[CM_REASON_ASKED] = "",
-		[CM_REASON_OOM] = ", when memory was out",
-		[CM_REASON_PEAK] = ", after the highest use",
-		[CM_REASON_EXIT] = ", at exit",
-	};
-	static const char *const lives[CM_LIFE_COUNT] = {
-		[CM_LIFE_RUNNING] = "",
-		[CM_LIFE_STOPPED] = ", while it was stopped",
-		[CM_LIFE_EXITED] = ", after it had exited",
-		[CM_LIFE_CRASHED] = ", of what a process that was killed or crashed has left",
-		[CM_LIFE_SAVED] = "",
-	};
 	const struct cm_saved *saved = &source->image->saved;
+	const char *remarks[CM_REMARKS_MAX];
 	char time[CM_TIME_TEXT];
+	size_t count, i;
 
 	(void)printf("pid %d  %s  %s\n", (int)source->pid, source->user, source->command);
-	(void)printf("taken %s%s%s%s\n", cm_time_format(saved->time_ns, time),
-		     saved->reason < CM_REASON_COUNT ? reasons[saved->reason] : "",
-		     saved->life < CM_LIFE_COUNT ? lives[saved->life] : "",
-		     saved->moment == CM_MOMENT_TORN ? ", not of one moment" : "");
+	(void)printf("taken %s", cm_time_format(saved->time_ns, time));
+	count = cm_saved_remark(saved, remarks);
+	for (i = 0; i < count; i++)
+		(void)printf(", %s", remarks[i]);
+	(void)putchar('\n');
 }
 
 static void put_head(struct cm_json *json, const struct cm_source *source)

@@ -7,8 +7,8 @@ async function start() {
   $("kind").textContent = TITLE;
   document.title = `${about.program}: ${TITLE}`;
   $("facts").textContent = [about.command, `process ${about.pid}`,
-    about.time.replace("T", " ").replace(/\.\d+Z/, " UTC"), about.tool,
-    ...(about.torn ? ["not of one moment"] : [])].join("  \u00b7  ");
+    ["taken " + about.time.replace("T", " ").replace(/\.\d+Z/, " UTC"), ...about.remarks].join(", "),
+    about.tool].join("  \u00b7  ");
   $("facts").title = about.command;
   about.devices.forEach((device, i) =>
     $("device").append(element("option", { value: i }, device.name)));
