@@ -10,8 +10,9 @@
 #include "interpose/driver_ops.h"
 #include "interpose/process.h"
 
-#define CAPTURE_NS UINT64_C(10000000000) /* as long as freed memory is waited for, CM_STUCK_NS */
-#define NAP_NS     UINT64_C(100000)
+#define CAPTURE_NS  UINT64_C(10000000000) /* as long as freed memory is waited for, CM_STUCK_NS */
+#define NAP_NS      UINT64_C(100000)      /* the first nap; the next ones are longer, */
+#define NAP_MOST_NS UINT64_C(20000000)    /* up to about this */
 
 /* While a stream is captured nothing can be given back: its end is waited for, but not for ever, as it
  * may come only when this thread goes on. */
@@ -19,9 +20,13 @@ static void await_captures(void)
 {
 	const struct cm_driver_ops *ops = cm_driver_ops();
 	const uint64_t end = ops->now_ns() + CAPTURE_NS;
+	uint64_t nap = NAP_NS;
 
-	while (cm_capture_is_active() && !cm_capture_is_own() && ops->now_ns() < end)
-		ops->sleep_ns(NAP_NS);
+	while (cm_capture_is_active() && !cm_capture_is_own() && ops->now_ns() < end) {
+		ops->sleep_ns(nap);
+		if (nap < NAP_MOST_NS)
+			nap *= 2;
+	}
 }
 
 bool cm_room_make(void)
