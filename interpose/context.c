@@ -21,6 +21,7 @@ static struct noted {
 	CUdevice device;
 	bool primary;
 	bool leaving;     /* the driver may be destroying it; the handle may be a new one's */
+	unsigned visits;  /* threads that make it current for a while, see begin_visit */
 	unsigned users;   /* beyond its maker: cuCtxAttach */
 	uint64_t open_to; /* devices that have access to its memory, bit n: of ordinal n */
 } noted[CM_FENCE_CONTEXTS];
@@ -75,6 +76,101 @@ bool cm_context_serves(struct cm_cache *cache, uint64_t ctx)
 {
 	cm_thread.heap = cm_cache_find_heap(cache, ctx);
 	return cm_cache_serves(cache, ctx);
+}
+
+static struct noted *find_noted_locked(CUcontext ctx)
+{
+	size_t i;
+
+	for (i = 0; i < noted_count; i++)
+		if (noted[i].ctx == ctx)
+			return &noted[i];
+	return NULL;
+}
+
+static void nap(void)
+{
+	cm_driver_ops()->sleep_ns(CM_FENCE_NAP_NS);
+}
+
+/*
+ * A noted context that need not be current anywhere is about to be named in calls that the program knows
+ * nothing of: who ends it waits for end_visit. Waits while it is leaving. False: it has gone.
+ */
+static bool begin_visit(CUcontext ctx)
+{
+	struct noted *found;
+	bool begins;
+
+	while (true) {
+		cm_lock_acquire(&lock);
+		found = find_noted_locked(ctx);
+		begins = found && !found->leaving;
+		if (begins)
+			found->visits++;
+		cm_lock_release(&lock);
+		if (begins || !found)
+			return begins;
+		nap();
+	}
+}
+
+static void end_visit(CUcontext ctx)
+{
+	cm_lock_acquire(&lock);
+	find_noted_locked(ctx)->visits--;
+	cm_lock_release(&lock);
+}
+
+static bool has_visits(CUcontext ctx)
+{
+	const struct noted *found;
+	bool has;
+
+	cm_lock_acquire(&lock);
+	found = find_noted_locked(ctx);
+	has = found && found->visits;
+	cm_lock_release(&lock);
+	return has;
+}
+
+static void set_leaving(CUcontext ctx, bool leaving)
+{
+	struct noted *found;
+
+	cm_lock_acquire(&lock);
+	found = find_noted_locked(ctx);
+	if (found)
+		found->leaving = leaving;
+	cm_lock_release(&lock);
+}
+
+/* From here on nobody visits the context. No lock is held that a visitor may want. */
+static void bid_leave(CUcontext ctx)
+{
+	set_leaving(ctx, true);
+	while (has_visits(ctx))
+		nap();
+}
+
+static bool is_leaving(CUcontext ctx)
+{
+	const struct noted *found;
+	bool leaving;
+
+	cm_lock_acquire(&lock);
+	found = find_noted_locked(ctx);
+	leaving = found && found->leaving;
+	cm_lock_release(&lock);
+	return leaving;
+}
+
+/* The driver has just made the context: where another one of this handle is leaving, that one is gone, and
+ * about to be forgotten. */
+static void await_forgotten(CUcontext ctx)
+{
+	while (is_leaving(ctx))
+		nap();
 }
 
 /* The devices that have access to the context's memory. */
@@ -137,6 +233,18 @@ static struct cm_heap *add_heap(struct cm_cache *cache, CUcontext ctx)
 	return cm_cache_open_to(cache, info.ctx, read_open_to(ctx) & ~info.open_to) ? NULL : heap;
 }
 
+/* False: it stands, and can have no heap. */
+static bool visit(struct cm_cache *cache, CUcontext ctx)
+{
+	bool added;
+
+	if (!begin_visit(ctx))
+		return true;
+	added = add_heap(cache, ctx);
+	end_visit(ctx);
+	return added;
+}
+
 /* Every noted context has a heap before the first request of any is served. */
 static bool add_noted(struct cm_cache *cache)
 {
@@ -149,11 +257,12 @@ static bool add_noted(struct cm_cache *cache)
 	cm_lock_release(&lock);
 	for (i = 0; i < n; i++)
 		if (!cm_cache_find_heap(cache, (uintptr_t)copy[i].ctx) &&
-		    !add_heap(cache, copy[i].ctx))
+		    !visit(cache, copy[i].ctx))
 			return false;
 	return true;
 }
 
+/* Of the calling thread's context. */
 static struct cm_heap *make_heap(struct cm_cache *cache, CUcontext ctx)
 {
 	return add_noted(cache) ? add_heap(cache, ctx) : NULL;
@@ -262,7 +371,8 @@ bool cm_context_find_row_of(struct cm_cache *cache, int ordinal, uint32_t *ret_r
 
 	if (row == UINT32_MAX && !cm_capture_is_active()) {
 		ctx = find_noted(ordinal, false);
-		heap = ctx ? make_heap(cache, ctx) : NULL;
+		if (ctx && add_noted(cache))
+			heap = cm_cache_find_heap(cache, (uintptr_t)ctx);
 		if (heap)
 			row = cm_heap_device(heap);
 	}
@@ -285,37 +395,6 @@ void cm_context_forget_all(void)
 static struct cm_lock *primary_lock_of(CUdevice device)
 {
 	return &primary_lock[(unsigned)device % CM_DEVICES_MAX];
-}
-
-static void set_leaving(CUcontext ctx, bool leaving)
-{
-	size_t i;
-
-	cm_lock_acquire(&lock);
-	for (i = 0; i < noted_count; i++)
-		if (noted[i].ctx == ctx)
-			noted[i].leaving = leaving;
-	cm_lock_release(&lock);
-}
-
-static bool is_leaving(CUcontext ctx)
-{
-	bool leaving = false;
-	size_t i;
-
-	cm_lock_acquire(&lock);
-	for (i = 0; i < noted_count; i++)
-		leaving |= noted[i].ctx == ctx && noted[i].leaving;
-	cm_lock_release(&lock);
-	return leaving;
-}
-
-/* The driver has just made the context: where another one of this handle is leaving, that one is gone, and
- * about to be forgotten. */
-static void await_forgotten(CUcontext ctx)
-{
-	while (is_leaving(ctx))
-		cm_driver_ops()->sleep_ns(CM_FENCE_NAP_NS);
 }
 
 /* The context is about to be destroyed, or has just been; the contexts are locked. */
@@ -400,11 +479,19 @@ CUresult cm_wrap_cuDevicePrimaryCtxRetain(CUcontext *ctx, CUdevice device)
  * Forgets first: once the driver has begun, the handle may be another context's. The call may take as
  * long as the context's work, for which others need not wait with their requests.
  */
-static CUresult destroy_in(struct cm_cache *cache, CUcontext ctx, CUresult (*real)(CUcontext ctx))
+static CUresult destroy_made(CUcontext ctx, CUresult (*real)(CUcontext ctx))
 {
+	struct cm_cache *cache;
 	struct cm_heap *heap;
 	CUresult res;
 
+	bid_leave(ctx);
+	/* The last visitor may have made it. */
+	cache = cm_process_cache_if_made();
+	if (!cache) {
+		(void)forget(NULL, ctx);
+		return real(ctx);
+	}
 	cm_cache_lock_contexts(cache);
 	heap = forget(cache, ctx);
 	cm_cache_context_is_ending(cache);
@@ -426,9 +513,10 @@ struct leave {
 
 static struct leave begin_leave(CUcontext ctx)
 {
-	struct leave leave = {.cache = cm_process_cache_if_made(), .ctx = ctx};
+	struct leave leave = {.ctx = ctx};
 
-	set_leaving(ctx, true);
+	bid_leave(ctx);
+	leave.cache = cm_process_cache_if_made();
 	if (!leave.cache)
 		return leave;
 	cm_cache_lock_contexts(leave.cache);
@@ -496,15 +584,11 @@ static CUresult destroy(CUcontext ctx, CUresult (*real)(CUcontext ctx))
 
 	if (!cm_hook_enter())
 		return real(ctx);
-	cache = cm_process_cache_if_made();
-	if (find_primary(ctx, &device)) {
+	if (find_primary(ctx, &device))
 		res = destroy_primary(ctx, device, real);
-	} else if (cache) {
-		res = destroy_in(cache, ctx, real);
-	} else {
-		(void)forget(NULL, ctx);
-		res = real(ctx);
-	}
+	else
+		res = destroy_made(ctx, real);
+	cache = cm_process_cache_if_made();
 	if (cache)
 		cm_cache_forgotten(cache);
 	cm_hook_leave();
@@ -525,12 +609,9 @@ CUresult cm_wrap_cuCtxDestroy_v2(CUcontext ctx)
  * locks. */
 static struct noted *find_counted(CUcontext ctx)
 {
-	size_t i;
+	struct noted *found = find_noted_locked(ctx);
 
-	for (i = 0; i < noted_count; i++)
-		if (noted[i].ctx == ctx)
-			return noted[i].primary ? NULL : &noted[i];
-	return NULL;
+	return found && !found->primary ? found : NULL;
 }
 
 static void count_users(CUcontext ctx, int change)

@@ -399,12 +399,37 @@ static void play_release(uint64_t n)
 	exit(0);
 }
 
+static void end_second(void)
+{
+	OK(cuCtxDestroy_v2(second_ctx));
+}
+
+/* The first request of all makes what belongs to each context, and another context is ended meanwhile. */
+static void play_first_request(uint64_t n)
+{
+	OK(cuInit(0));
+	OK(cuCtxCreate_v2(&second_ctx, 0, 0));
+	OK(cuCtxCreate_v2(&first_ctx, 0, 0));
+	cudasim_interrupt(n, let_second_go, NULL);
+	block[0] = cm_get(BLOCK);
+	cudasim_interrupt(0, NULL, NULL);
+	if (!started)
+		exit(NOT_REACHED);
+	CM_MUST(!pthread_join(second, NULL));
+	/* What is left of it would be waited for in vain. */
+	OK(cuMemFree_v2(block[0]));
+	OK(cuCtxSynchronize());
+	CM_MUST(cm_get(BLOCK) == block[0]);
+	exit(0);
+}
+
 static const struct script pairs[] = {
 	{"reach", reach, play_reach},
 	{"replace", replace, play_give_back},
 	{"replace_reset", replace_reset, play_give_back},
 	{"replace_released", replace_released, play_give_back},
 	{"retain", retain, play_release},
+	{"end", end_second, play_first_request},
 };
 
 /* ---- the cases ---- */
