@@ -145,6 +145,18 @@ void cm_capture_forget_all(void)
 	atomic_store(&inside, 0);
 }
 
+/* The context that takes the capture along: the stream's, which the special ones have of their thread. */
+static uint64_t context_of(CUstream stream)
+{
+	const bool special = !stream || stream == CU_STREAM_LEGACY ||
+			     stream == CU_STREAM_PER_THREAD;
+	CUcontext ctx;
+
+	if (special || cm_real.cuStreamGetCtx(stream, &ctx) != CUDA_SUCCESS)
+		return cm_context_current();
+	return (uintptr_t)ctx;
+}
+
 static CUresult begun(CUresult res, CUstream stream, bool per_thread)
 {
 	struct capture capture = {
@@ -154,7 +166,7 @@ static CUresult begun(CUresult res, CUstream stream, bool per_thread)
 		withdraw();
 		return res;
 	}
-	capture.ctx = cm_context_current();
+	capture.ctx = context_of(stream);
 	put(&capture);
 	return res;
 }

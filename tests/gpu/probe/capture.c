@@ -83,6 +83,13 @@ static CUresult is_capturing(void)
 	return cuStreamIsCapturing(other, &status);
 }
 
+static CUresult get_context(void)
+{
+	CUcontext of_stream;
+
+	return cuStreamGetCtx(stream, &of_stream);
+}
+
 static const struct call {
 	const char *name;
 	CUresult (*call)(void);
@@ -99,6 +106,7 @@ static const struct call {
 	{"cuMemFreeHost", host_free},
 	{"cuMemGetInfo", get_info},
 	{"cuStreamIsCapturing", is_capturing},
+	{"cuStreamGetCtx", get_context},
 };
 
 static const struct mode {

@@ -454,6 +454,23 @@ static void play_context_end(void)
 	CM_MUST(is_cached());
 }
 
+/* A stream is captured where another context than its own is current. */
+static void play_other_context_end(void)
+{
+	CUcontext primary, ctx;
+	CUstream stream;
+
+	open_and_warm();
+	OK(cuCtxGetCurrent(&primary));
+	OK(cuCtxCreate_v2(&ctx, 0, 0));
+	stream = new_stream();
+	OK(cuCtxSetCurrent(primary));
+	OK(begin_2(stream));
+	CM_MUST(!is_cached());
+	OK(cuCtxDestroy_v2(ctx));
+	CM_MUST(is_cached());
+}
+
 /* ---- memory nodes ---- */
 
 static void play_memory_nodes(void)
@@ -569,6 +586,7 @@ static const struct cm_role roles[] = {
 	{"several", play_several},
 	{"nested", play_nested},
 	{"context_end", play_context_end},
+	{"other_context_end", play_other_context_end},
 	{"memory_nodes", play_memory_nodes},
 	{"wanted_lock", play_wanted_lock},
 	{"full_card", play_full_card},
@@ -589,6 +607,7 @@ CM_PLAY(the_cache_rests_until_the_last_of_several_ends, "several", "", NULL)
 CM_PLAY_EVERYWHERE(captures_may_be_nested, "nested", NULL)
 CM_PLAY(the_cache_rests_until_the_outer_capture_ends, "nested", "", "CACHED=1")
 CM_PLAY(a_capture_ends_with_its_context, "context_end", "", NULL)
+CM_PLAY(a_capture_ends_with_the_context_of_its_stream, "other_context_end", "", NULL)
 CM_PLAY_EVERYWHERE(memory_nodes_are_the_graphs, "memory_nodes", NULL)
 CM_PLAY(a_request_that_waits_holds_no_capture_up, "wanted_lock", "reuse:wait", "CUDASIM=time:real")
 CM_PLAY(a_capture_on_a_full_card_is_waited_for, "full_card", "", "CUDASIM=time:real,memory:64M")
@@ -610,6 +629,7 @@ int main(int argc, char **argv)
 		CM_PLAY_TEST(captures_may_be_nested),
 		CM_PLAY_TEST(the_cache_rests_until_the_outer_capture_ends),
 		CM_PLAY_TEST(a_capture_ends_with_its_context),
+		CM_PLAY_TEST(a_capture_ends_with_the_context_of_its_stream),
 		CM_PLAY_TEST(memory_nodes_are_the_graphs),
 		CM_PLAY_TEST(a_request_that_waits_holds_no_capture_up),
 		CM_PLAY_TEST(a_capture_on_a_full_card_is_waited_for),
