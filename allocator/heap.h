@@ -251,7 +251,7 @@ static inline struct cm_heap *cm_segment_heap(struct cm_cache *cache,
 
 /* Freed memory is worth an event of its own, before more work is put on top of it, once it comes to
  * this share of what is in use. */
-#define CM_CLOSE_SHARE 64
+#define CM_CLOSE_SHARE 32
 
 /* Where the device lags, so many requests of the large pool pass before it is asked once more whether
  * a large block has to be cut. */
