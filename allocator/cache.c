@@ -392,9 +392,68 @@ static void set_suspended(struct cm_heap *heap, bool suspended)
 	assert(cm_lock_is_held(&cache->turn));
 	cm_lock_acquire(&cache->pinned.lock);
 	cm_lock_acquire(&heap->device->lock);
+	if (heap->suspended != suspended)
+		atomic_fetch_add(&cache->suspended, suspended ? 1 : UINT32_MAX);
 	heap->suspended = suspended;
 	cm_lock_release(&heap->device->lock);
 	cm_lock_release(&cache->pinned.lock);
+}
+
+static bool is_place_of(struct cm_cache *cache, const struct cm_segment *segment, uint64_t addr,
+			uint64_t bytes)
+{
+	return cm_segment_heap(cache, segment)->suspended && segment->addr < addr + bytes &&
+	       addr < segment->addr + segment->size;
+}
+
+static bool is_place_on(struct cm_device *device, uint64_t addr, uint64_t bytes)
+{
+	struct cm_cache *cache = device->cache;
+	uint32_t s, end;
+	bool is = false;
+
+	cm_lock_acquire(&device->lock);
+	end = cm_rows_segments(cache);
+	for (s = 1; s < end && !is; s++)
+		is = cm_segment_is_of(&cache->segment[s], device) &&
+		     is_place_of(cache, &cache->segment[s], addr, bytes);
+	cm_lock_release(&device->lock);
+	return is;
+}
+
+static bool is_place_on_host(struct cm_cache *cache, uint64_t addr, uint64_t bytes)
+{
+	const struct cm_ptr_map *map = &cache->pinned.map;
+	uint64_t i, at;
+	uint32_t index;
+	bool is = false;
+
+	cm_lock_acquire(&cache->pinned.lock);
+	for (i = 0; i < cm_ptr_map_places(map) && !is; i++) {
+		index = cm_ptr_map_at(map, i, &at);
+		is = index &&
+		     is_place_of(cache, &cache->segment[cache->block[index].segment], addr, bytes);
+	}
+	cm_lock_release(&cache->pinned.lock);
+	return is;
+}
+
+static bool is_suspended_place(struct cm_cache *cache, uint64_t addr, uint64_t bytes)
+{
+	uint32_t i, n = atomic_load_explicit(&cache->devices, memory_order_acquire);
+	bool is = is_place_on_host(cache, addr, bytes);
+
+	for (i = 0; i < n && !is; i++)
+		is = is_place_on(cache->device[i], addr, bytes);
+	return is;
+}
+
+void cm_cache_await_place(struct cm_cache *cache, uint64_t addr, uint64_t bytes)
+{
+	uint64_t nap_ns = CM_FENCE_NAP_NS;
+
+	while (atomic_load(&cache->suspended) && is_suspended_place(cache, addr, bytes))
+		nap(cache, &nap_ns);
 }
 
 struct cm_heap *cm_cache_suspend_heap(struct cm_cache *cache, uint64_t ctx)
@@ -448,6 +507,8 @@ struct cm_heap *cm_cache_forget_heap(struct cm_cache *cache, uint64_t ctx)
 			drop_segment(heap, s);
 	cm_paged_forget_locked(heap);
 	__atomic_store_n(&heap->row->flags, 0, __ATOMIC_RELAXED);
+	if (heap->suspended)
+		atomic_fetch_sub(&cache->suspended, 1);
 	heap->suspended = false;
 	__atomic_store_n(&heap->ctx, 0, __ATOMIC_RELEASE);
 	cm_books_begin(heap->device->row);

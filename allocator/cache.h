@@ -91,6 +91,9 @@ struct cm_heap *cm_cache_forget_heap(struct cm_cache *cache, uint64_t ctx);
  */
 struct cm_heap *cm_cache_suspend_heap(struct cm_cache *cache, uint64_t ctx);
 void cm_cache_resume_heap(struct cm_heap *heap);
+/* The driver has just given this memory. Where it was a suspended heap's, that context has gone: waits
+ * until the heap is forgotten. No lock is held. */
+void cm_cache_await_place(struct cm_cache *cache, uint64_t addr, uint64_t bytes);
 /* Waits until no call that this library makes in the context of the heap is under way, which is forgotten
  * or suspended: before the driver destroys it. No lock is held. NULL: nothing is waited for. */
 void cm_heap_await_calls(const struct cm_heap *heap);

@@ -172,6 +172,7 @@ static int grow_by(const struct request *request, uint64_t segment_size, uint32_
 	err = driver_alloc(heap, ctx, segment_size, &addr);
 	if (err)
 		return err;
+	cm_cache_await_place(heap->cache, addr, segment_size);
 	cm_lock_acquire(&heap->device->lock);
 	err = enter_locked(request, ctx, addr, segment_size, flags);
 	cm_lock_release(&heap->device->lock);

@@ -75,6 +75,7 @@ static int grow(const struct request *request, uint64_t size, uint32_t flags)
 	ns = cache->ops->now_ns() - start;
 	if (err)
 		return err;
+	cm_cache_await_place(cache, piece.addr, size);
 	cm_lock_acquire(&cache->pinned.lock);
 	/* The context may have gone or stopped caching meanwhile. */
 	err = cm_heap_ctx(heap) != piece.ctx || drains(heap)

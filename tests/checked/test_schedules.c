@@ -399,6 +399,35 @@ static void play_release(uint64_t n)
 	exit(0);
 }
 
+/* In another context, what the primary one had a moment ago. */
+static void take_over(void)
+{
+	pinned[0] = get_little_pinned();
+	block[0] = cm_get(BLOCK);
+}
+
+/* The first thread leaves a primary context with all that is in use there. */
+static void play_leave(uint64_t n)
+{
+	second_ctx = cm_open(0);
+	(void)get_little_pinned();
+	(void)cm_get(BLOCK);
+	OK(cuCtxCreate_v2(&first_ctx, 0, 0));
+	cudasim_interrupt(n, let_second_go, NULL);
+	OK(cuDevicePrimaryCtxRelease_v2(0));
+	OK(cuMemFreeHost(get_little_pinned()));
+	OK(cuMemFree_v2(cm_get(3 * BLOCK)));
+	OK(cuMemFree_v2(cm_get(5 * BLOCK)));
+	OK(cuMemFree_v2(cm_get(7 * BLOCK)));
+	cudasim_interrupt(0, NULL, NULL);
+	if (!started)
+		exit(NOT_REACHED);
+	CM_MUST(!pthread_join(second, NULL));
+	OK(cuMemFreeHost(pinned[0]));
+	OK(cuMemFree_v2(block[0]));
+	exit(0);
+}
+
 static void end_second(void)
 {
 	OK(cuCtxDestroy_v2(second_ctx));
@@ -429,6 +458,7 @@ static const struct script pairs[] = {
 	{"replace_reset", replace_reset, play_give_back},
 	{"replace_released", replace_released, play_give_back},
 	{"retain", retain, play_release},
+	{"take_over", take_over, play_leave},
 	{"end", end_second, play_first_request},
 };
 
