@@ -185,6 +185,7 @@ static void open_heap(struct cm_heap *heap, const struct cm_context_info *info)
 	heap->spared_at = 0;
 	heap->paused_at = heap->searches[CM_FIT_LARGE] - CM_ASK_PAUSE;
 	heap->ordered = (struct cm_fence){0};
+	heap->over = false;
 	memset(heap->row, 0, sizeof(*heap->row));
 	heap->row->context = info->ctx;
 	heap->row->context_id = info->id;

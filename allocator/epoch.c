@@ -88,7 +88,8 @@ bool cm_epoch_close_turned(struct cm_heap *heap)
 
 static bool is_complete(struct cm_heap *heap, uint64_t number)
 {
-	return !heap->cache->ending && cm_fence_is_complete_turned(&closed(heap, number)->fence);
+	return !heap->cache->ending && cm_fence_is_complete_turned(&closed(heap, number)->fence) &&
+	       !heap->over;
 }
 
 /* Everything up to the closed epoch `last` is ready. */
@@ -192,7 +193,7 @@ bool cm_epoch_synchronize_turned(struct cm_heap *heap)
 	end = heap->open.number;
 	if (detached)
 		closed(heap, end - 1)->closed_ns = start;
-	if (!cm_fence_synchronize_turned(cache)) {
+	if (!cm_fence_synchronize_turned(cache) || heap->over) {
 		if (detached)
 			reattach(heap);
 		return false;
@@ -253,7 +254,7 @@ static bool has_to_wait(struct cm_heap *heap, uint64_t end, uint64_t limit_ns)
 	(void)cm_epoch_poll_turned(heap);
 	if (end > heap->open.number)
 		end = heap->open.number; /* another context has the heap by now */
-	again = heap->oldest < end && !is_out_of_patience(heap, end, limit_ns);
+	again = heap->oldest < end && !heap->over && !is_out_of_patience(heap, end, limit_ns);
 	cm_lock_release(&heap->cache->turn);
 	return again;
 }
@@ -307,19 +308,21 @@ static bool is_on_its_way(struct cm_device *device)
 	return runs;
 }
 
-static void send_probe(struct cm_device *device)
+/* False: it could not be recorded, and says nothing. */
+static bool send_probe(struct cm_device *device)
 {
 	struct cm_cache *cache = device->cache;
+	bool sent;
 
 	cm_lock_acquire(&cache->turn);
 	cm_fence_fini_turned(&device->probe);
-	if (cm_fence_is_possible(cache))
-		(void)cm_fence_record_others_turned(cache, &device->probe);
+	sent = !cm_fence_is_possible(cache) || cm_fence_record_others_turned(cache, &device->probe);
 	device->probe_ns = cache->ops->now_ns();
 	cm_lock_release(&cache->turn);
+	return sent;
 }
 
-/* Waits for the probe until it is older than the limit: -ETIME. -EBUSY: outside of the gate. */
+/* Waits for the probe until it is older than the limit: -ETIME. Not for a broken one. -EBUSY: outside of the gate. */
 static int await_probe(struct cm_device *device, uint64_t limit_ns)
 {
 	const struct cm_driver_ops *ops = device->cache->ops;
@@ -336,6 +339,7 @@ static int await_probe(struct cm_device *device, uint64_t limit_ns)
 
 int cm_epoch_quiesces(struct cm_device *device, uint64_t limit_ns)
 {
+	bool sent;
 	int err;
 
 	assert(cm_lock_is_held(&device->slow_lock));
@@ -343,8 +347,9 @@ int cm_epoch_quiesces(struct cm_device *device, uint64_t limit_ns)
 	err = await_probe(device, limit_ns);
 	if (err)
 		return err;
-	send_probe(device);
-	return await_probe(device, limit_ns);
+	sent = send_probe(device);
+	err = await_probe(device, limit_ns);
+	return err || (sent && !device->probe.broken) ? err : -ETIME;
 }
 
 static bool is_settled(struct cm_heap *heap, bool gated)

@@ -44,10 +44,23 @@ static void give_event(struct cm_heap *heap, uint64_t event)
 }
 
 /* Want of memory is the one error that may pass. */
+static bool may_last(int err)
+{
+	return err > 0 && err != CM_DRIVER_NOT_READY && err != CM_DRIVER_OUT_OF_MEMORY;
+}
+
 static void fail(struct cm_heap *heap, int err)
 {
-	if (err > 0 && err != CM_DRIVER_NOT_READY && err != CM_DRIVER_OUT_OF_MEMORY)
+	if (may_last(err))
 		cm_cache_drain_heap(heap->cache, heap->ctx);
+}
+
+/* Whether nothing is left of the context that others could wait for. It is asked each time,
+ * since its handle may be that of a new one some day. */
+static bool is_over(struct cm_heap *heap, int err)
+{
+	heap->over = may_last(err) && heap->cache->ops->ctx_is_over(heap->ctx);
+	return heap->over;
 }
 
 static int record_one(struct cm_fence *fence, struct cm_heap *heap)
@@ -60,9 +73,15 @@ static int record_one(struct cm_fence *fence, struct cm_heap *heap)
 	err = take_event(heap, &slot->event);
 	if (err)
 		return err;
+	err = heap->cache->ops->event_record(heap->ctx, slot->event);
+	if (err) {
+		(void)keep_event(heap, slot->event);
+		return err;
+	}
 	slot->heap = heap;
 	fence->events++;
-	return heap->cache->ops->event_record(heap->ctx, slot->event);
+	heap->over = false;
+	return 0;
 }
 
 /* Nothing is recorded in a suspended context: without it, or not at all. */
@@ -79,8 +98,8 @@ static bool record(struct cm_cache *cache, struct cm_fence *fence, bool without_
 		if (!heap->ctx || (heap->suspended && without_suspended))
 			continue;
 		err = heap->suspended ? -EAGAIN : record_one(fence, heap);
-		if (err) {
-			fail(heap, err);
+		fail(heap, err);
+		if (err && !is_over(heap, err)) {
 			cm_fence_fini_turned(fence);
 			return false;
 		}
@@ -116,9 +135,9 @@ static bool is_complete(struct cm_fence *fence, bool gated)
 		cm_device_count(slot->heap->device, CM_SCALAR_event_queries, 1);
 		err = gated ? cache->ops->event_query(slot->heap->ctx, slot->event)
 			    : cache->ops->event_query_ungated(slot->heap->ctx, slot->event);
-		if (err) {
+		fail(slot->heap, err);
+		if (err && !(gated && is_over(slot->heap, err))) {
 			fence->broken = err != CM_DRIVER_NOT_READY;
-			fail(slot->heap, err);
 			return false;
 		}
 		/* What is given back may have to be destroyed. */
@@ -253,10 +272,9 @@ bool cm_fence_synchronize_turned(struct cm_cache *cache)
 	for (i = 0; i < heaps; i++) {
 		heap = atomic_load_explicit(&cache->heap[i], memory_order_relaxed);
 		err = heap->ctx ? cache->ops->ctx_synchronize(heap->ctx) : 0;
-		if (err) {
-			fail(heap, err);
+		fail(heap, err);
+		if (!is_over(heap, err) && err)
 			return false;
-		}
 	}
 	return true;
 }

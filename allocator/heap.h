@@ -92,6 +92,9 @@ struct cm_heap {
 	uint32_t spare_events;
 
 	_Atomic uint32_t calls; /* see cm_heap_begin_call_locked */
+	/* The context was beyond an answer when it was asked last: nobody waits for it, and its own memory,
+	 * which no event tells of, stays with it. Guarded by the turn. */
+	bool over;
 	/* See cm_cache_suspend_heap: the driver is not called for it, but by its own threads. Changed
 	 * under all locks that forgetting takes, read under one. */
 	bool suspended;

@@ -80,6 +80,9 @@ struct cm_driver_ops {
 	int (*ctx_wait_event)(uint64_t ctx, uint64_t event);
 	/* The host waits for all work of the context. */
 	int (*ctx_synchronize)(uint64_t ctx);
+	/* Whether the context is beyond an answer, and its work over: destroyed, or broken for good. Asked in
+	 * the context itself, as another call may tell of an error that is not its own (cuda.h). */
+	bool (*ctx_is_over)(uint64_t ctx);
 
 	/*
 	 * The capture gate. enter() is true when no stream capture is active, and holds back a

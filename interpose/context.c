@@ -54,7 +54,7 @@ void cm_context_pop(void)
  * Those after which, as cuda.h has it, any further work returns the same error, or the context or the
  * process can't go on; and two kinds of broken memory, of which it says nothing and nothing is hoped.
  */
-static bool is_lasting(CUresult res)
+bool cm_context_is_lasting(CUresult res)
 {
 	return res == CUDA_ERROR_ECC_UNCORRECTABLE || res == CUDA_ERROR_NVLINK_UNCORRECTABLE ||
 	       res == CUDA_ERROR_CONTAINED || res == CUDA_ERROR_ILLEGAL_ADDRESS ||
@@ -68,7 +68,7 @@ void cm_context_hear(CUresult res)
 {
 	struct cm_cache *cache = cm_process_cache_if_made();
 
-	if (cache && is_lasting(res))
+	if (cache && cm_context_is_lasting(res))
 		cm_cache_drain_heap(cache, cm_context_current());
 }
 
@@ -542,7 +542,7 @@ static void end_leave(const struct leave *leave, bool gone, CUresult res)
 		cm_cache_context_has_ended(cache);
 		cm_cache_unlock_contexts(cache);
 	}
-	if (cache && !gone && is_lasting(res))
+	if (cache && !gone && cm_context_is_lasting(res))
 		cm_cache_drain_heap(cache, (uintptr_t)leave->ctx);
 	set_leaving(leave->ctx, false);
 }

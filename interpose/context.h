@@ -49,6 +49,9 @@ static inline struct cm_heap *cm_context_heap(struct cm_cache *cache)
 	return cm_context_find_heap(cache, ctx);
 }
 
+/* Whether the error stays with the context. */
+bool cm_context_is_lasting(CUresult res);
+
 /* A call in the current context was answered so: after an error that stays with a context nothing
  * more is cached in it, and the program hears it from the driver in every call. */
 void cm_context_hear(CUresult res);

@@ -236,6 +236,18 @@ static int ctx_synchronize(uint64_t ctx)
 	return (int)res;
 }
 
+/* A query of memory is answered with the context's own error as any call is; one that is gone cannot be
+ * made current. */
+static bool ctx_is_over(uint64_t ctx)
+{
+	size_t free_bytes, total;
+	CUresult res;
+
+	IN_CONTEXT(ctx, res, cm_real.cuMemGetInfo_v2(&free_bytes, &total));
+	return cm_context_is_lasting(res) || res == CUDA_ERROR_INVALID_CONTEXT ||
+	       res == CUDA_ERROR_CONTEXT_IS_DESTROYED;
+}
+
 uint64_t cm_clock_now_ns(void)
 {
 	return cm_monotonic_ns();
@@ -274,6 +286,7 @@ const struct cm_driver_ops *cm_driver_ops(void)
 		.event_query_ungated = event_query_ungated,
 		.ctx_wait_event = ctx_wait_event,
 		.ctx_synchronize = ctx_synchronize,
+		.ctx_is_over = ctx_is_over,
 		.gate_enter = cm_capture_gate_enter,
 		.gate_leave = cm_capture_gate_leave,
 		.work_number = &cm_work_number,

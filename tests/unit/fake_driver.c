@@ -828,6 +828,13 @@ static int ctx_synchronize(uint64_t ctx)
 	return end(err);
 }
 
+static bool ctx_is_over(uint64_t ctx)
+{
+	int err = begin(FAKE_CTX_IS_OVER, ctx);
+
+	return end(err == FAKE_STICKY_ERROR);
+}
+
 static bool gate_enter(void)
 {
 	bool open;
@@ -957,6 +964,7 @@ const struct cm_driver_ops *fake_driver_ops(void)
 		.event_query_ungated = event_query_ungated,
 		.ctx_wait_event = ctx_wait_event,
 		.ctx_synchronize = ctx_synchronize,
+		.ctx_is_over = ctx_is_over,
 		.gate_enter = gate_enter,
 		.gate_leave = gate_leave,
 		.work_number = &work_number,

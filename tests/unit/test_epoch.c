@@ -504,6 +504,62 @@ static void an_error_of_one_context_keeps_nobody_waiting(void **state)
 	assert_sound(f);
 }
 
+/* Natively neither device knows of the other. */
+static void an_error_of_one_context_ends_no_reuse_in_another(void **state)
+{
+	struct cm_heap *heap;
+	struct fixture *f;
+	uint64_t ctx, addr;
+	int old, i;
+
+	(void)state;
+	for (old = 0; old < 2; old++) {
+		f = case_open(&(struct fixture_params){.old_driver = old});
+		ctx = fixture_add_context(f, 1, &heap);
+		addr = case_get(f, 64 * MIB);
+		(void)fixture_launch(f, ctx, 1, addr, MIB, 10 * MS);
+		(void)launch(f, addr, 10 * MS);
+		case_put(f, addr);
+		cm_cache_poll(f->cache);
+		fake_context_break(ctx, FAKE_STICKY_ERROR);
+		/* What was closed before has an event of the broken one, what comes after has none. */
+		for (i = 0; i < 40; i++) {
+			addr = case_get(f, 64 * MIB);
+			(void)launch(f, addr, MS);
+			case_put(f, addr);
+		}
+		assert_true(f->driver.used_bytes[0] <= 3 * 64 * MIB);
+		assert_int_equal(cm_cache_trim(f->cache, 0, NULL), 0);
+		assert_int_equal(f->driver.used_bytes[0], 0);
+		case_close(f);
+	}
+}
+
+/* An error of a call, and the context goes on: nobody knows when its work ends. */
+static void an_error_that_passes_makes_nothing_ready(void **state)
+{
+	struct cm_heap *heap;
+	struct fixture *f;
+	uint64_t ctx, addr, call;
+	bool met;
+
+	(void)state;
+	for (call = 1, met = true; met; call++) {
+		f = case_open(&(struct fixture_params){.events = 64});
+		ctx = fixture_add_context(f, 1, &heap);
+		addr = case_get(f, 64 * MIB);
+		(void)fixture_launch(f, ctx, 1, addr, MIB, 1000 * MS);
+		case_put(f, addr);
+		f->driver.fail_call = f->driver.calls + call;
+		f->driver.fail_code = FAKE_INVALID_VALUE;
+		cm_cache_poll(f->cache);
+		met = f->driver.failed;
+		(void)fixture_get(f, 64 * MIB);
+		case_close(f);
+	}
+	assert_true(call > 4);
+}
+
 static struct fixture *open_old(void)
 {
 	return case_open(&(struct fixture_params){.old_driver = true});
@@ -718,6 +774,8 @@ int main(void)
 		fixture_case(an_epoch_that_cannot_be_recorded_stays_open),
 		fixture_case(a_context_with_a_sticky_error_is_left_to_the_driver),
 		fixture_case(an_error_of_one_context_keeps_nobody_waiting),
+		cmocka_unit_test(an_error_of_one_context_ends_no_reuse_in_another),
+		cmocka_unit_test(an_error_that_passes_makes_nothing_ready),
 		cmocka_unit_test(an_old_driver_waits_at_reuse_and_never_at_a_free),
 		cmocka_unit_test(an_old_driver_does_not_wait_for_work_launched_after_the_free),
 		cmocka_unit_test(sync_free_waits_in_the_free_as_cuda_does),

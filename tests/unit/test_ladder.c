@@ -545,6 +545,31 @@ static void a_kernel_without_end_does_not_hang_a_request(void **state)
 	case_close(f);
 }
 
+/* Whatever call fails, an answer that nobody gave is not taken for a good one. */
+static void what_cannot_be_asked_for_is_not_waited_for(void **state)
+{
+	struct fixture *f;
+	uint64_t keep, call;
+
+	(void)state;
+	/* The first calls are one of each kind; thousands of questions follow. */
+	for (call = 1; call <= 12; call++) {
+		f = open_limit(NULL, 200 * MIB);
+		keep = case_get(f, 512);
+		case_put(f, case_get(f, 150 * MIB));
+		case_settle(f);
+		(void)fixture_launch(f, f->ctx, 1, keep, 512, FAKE_FOREVER);
+		f->driver.fail_call = f->driver.calls + call;
+		f->driver.fail_code = CM_DRIVER_OUT_OF_MEMORY;
+		(void)try_get(f, 180 * MIB);
+		assert_true(f->driver.failed);
+		if (fixture_complaint(f))
+			fail_msg("call %d fails: %s", (int)call, fixture_complaint(f));
+		fake_finish_all();
+		case_close(f);
+	}
+}
+
 static void a_kernel_that_takes_its_time_is_waited_for(void **state)
 {
 	struct fixture *f = open_limit(NULL, 200 * MIB);
@@ -635,6 +660,7 @@ int main(void)
 		cmocka_unit_test(full_tables_pass_the_request_on),
 		cmocka_unit_test(without_a_row_for_the_rest_a_block_is_not_cut),
 		cmocka_unit_test(a_kernel_without_end_does_not_hang_a_request),
+		cmocka_unit_test(what_cannot_be_asked_for_is_not_waited_for),
 		cmocka_unit_test(a_kernel_that_takes_its_time_is_waited_for),
 		cmocka_unit_test(whatever_call_fails_the_books_balance),
 	};

@@ -526,6 +526,30 @@ static void play_broken(void)
 	OK(cuMemFree_v2(cm_get(30 * MIB)));
 }
 
+/* What one device has suffered ends no reuse on the other, whose memory is enough natively. */
+static void play_broken_beside(void)
+{
+	CUcontext first, second;
+	CUdeviceptr block;
+	int i;
+
+	first = cm_open(0);
+	block = cm_get(30 * MIB);
+	second = cm_open(1);
+	for (i = 0; i < 40; i++) {
+		if (i == 20) {
+			OK(cuCtxSetCurrent(first));
+			CM_MUST(!cudasim_fail("cuMemsetD8_v2", 1, CUDA_ERROR_ILLEGAL_ADDRESS));
+			CM_MUST(cuMemsetD8_v2(block, 1, MIB) == CUDA_ERROR_ILLEGAL_ADDRESS);
+			OK(cuCtxSetCurrent(second));
+		}
+		block = cm_get(100 * MIB);
+		OK(cuMemsetD8_v2(block, 1, MIB));
+		OK(cuMemFree_v2(block));
+		OK(cuCtxSynchronize());
+	}
+}
+
 /* A launch hears first that a kernel before it has failed; then a free hears it too. */
 static void play_broken_launch(void)
 {
@@ -681,6 +705,7 @@ static const struct cm_role roles[] = {
 	{"pages_stay_open", play_pages_stay_open},
 	{"peer_copy", play_peer_copy},
 	{"broken", play_broken},
+	{"broken_beside", play_broken_beside},
 	{"lasting", play_lasting},
 	{"no_context", play_no_context},
 	{"broken_launch", play_broken_launch},
@@ -711,6 +736,8 @@ CM_PLAY(pages_stay_open_to_a_peer, "pages_stay_open", "expandable_segments:True"
 CM_PLAY_EVERYWHERE(a_copy_between_devices_is_safe, "peer_copy", "CUDASIM=devices:2")
 CM_PLAY_EVERYWHERE(a_free_without_a_context_is_refused, "no_context", NULL)
 CM_PLAY_EVERYWHERE(a_broken_context_tells_its_error, "broken", NULL)
+CM_PLAY_EVERYWHERE(a_broken_context_leaves_other_devices_alone, "broken_beside",
+		   "CUDASIM=devices:2,memory:1G")
 CM_PLAY(nothing_is_cached_after_an_error_that_lasts, "lasting", "", NULL)
 CM_PLAY_EVERYWHERE(a_free_tells_what_a_launch_has_heard, "broken_launch", NULL)
 CM_PLAY(a_native_free_tells_what_has_failed, "broken_unseen", NULL, NULL)
@@ -758,6 +785,7 @@ int main(int argc, char **argv)
 		CM_PLAY_TEST(a_copy_between_devices_is_safe),
 		CM_PLAY_TEST(a_free_without_a_context_is_refused),
 		CM_PLAY_TEST(a_broken_context_tells_its_error),
+		CM_PLAY_TEST(a_broken_context_leaves_other_devices_alone),
 		CM_PLAY_TEST(nothing_is_cached_after_an_error_that_lasts),
 		CM_PLAY_TEST(a_free_tells_what_a_launch_has_heard),
 		CM_PLAY_TEST(a_native_free_tells_what_has_failed),
