@@ -13,6 +13,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "interpose/cancel.h"
+
 #define LINE_BYTES 1024
 
 static _Atomic enum cm_log_level level_now;
@@ -78,10 +80,11 @@ void cm_log_set_level(enum cm_log_level level)
 
 void cm_log_text(enum cm_log_level level, const char *text, size_t bytes)
 {
-	int saved = errno;
+	const int saved = errno, before = cm_cancel_hold();
 
 	if (level <= atomic_load_explicit(&level_now, memory_order_relaxed) && can_write())
 		write_quietly(text, bytes < PIPE_BUF ? bytes : PIPE_BUF);
+	cm_cancel_allow(before);
 	errno = saved;
 }
 
@@ -89,9 +92,10 @@ void cm_log(enum cm_log_level level, const char *format, ...)
 {
 	static const char prefix[] = "cudamem: ";
 	const int prefix_bytes = (int)sizeof(prefix) - 1;
-	int saved = errno, n;
+	const int saved = errno, before = cm_cancel_hold();
 	char line[LINE_BYTES];
 	va_list args;
+	int n;
 
 	if (level > atomic_load_explicit(&level_now, memory_order_relaxed) || !can_write())
 		goto out;
@@ -106,5 +110,6 @@ void cm_log(enum cm_log_level level, const char *format, ...)
 	line[n] = '\n';
 	write_quietly(line, (size_t)n + 1);
 out:
+	cm_cancel_allow(before);
 	errno = saved;
 }

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "interpose/cancel.h"
 #include "interpose/process.h"
 #include "stats/region.h"
 
@@ -16,7 +17,7 @@ void cm_neighbours_of_process(const uint8_t uuid[16], uint64_t wanted,
 {
 	const struct cm_region *region = cm_process_region();
 	char dir[sizeof(region->path)] = CM_REGION_DIR;
-	int saved = errno;
+	const int saved = errno, before = cm_cancel_hold();
 	char *slash;
 
 	if (region && region->path[0]) {
@@ -26,5 +27,6 @@ void cm_neighbours_of_process(const uint8_t uuid[16], uint64_t wanted,
 			*slash = '\0';
 	}
 	cm_neighbours_ask(dir, uuid, wanted, ASK_NS, ret_neighbours);
+	cm_cancel_allow(before);
 	errno = saved;
 }

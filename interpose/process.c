@@ -16,6 +16,7 @@
 
 #include "allocator/thread.h"
 #include "interpose/annotation.h"
+#include "interpose/cancel.h"
 #include "interpose/capture.h"
 #include "interpose/context.h"
 #include "interpose/control.h"
@@ -373,6 +374,7 @@ static void set_phase(enum phase phase)
 
 static void start(void)
 {
+	const int before = cm_cancel_hold();
 	struct cm_cache *cache;
 
 	atomic_store(&cm_process.starter, (pid_t)syscall(SYS_gettid));
@@ -382,6 +384,7 @@ static void start(void)
 	cache = make();
 	atomic_store_explicit(&cm_process.cache, cache, memory_order_release);
 	set_phase(cache ? PHASE_MADE : PHASE_OFF);
+	cm_cancel_allow(before);
 }
 
 /*

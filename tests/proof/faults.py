@@ -40,7 +40,8 @@ SURE = set('''
     __errno_location __gmon_start__ __isoc99_sscanf __progname _r_debug environ free dirfd
     dl_iterate_phdr geteuid getpid memcmp memcpy memmove memset program_invocation_short_name
     pthread_attr_destroy pthread_attr_setdetachstate pthread_key_delete pthread_mutex_init
-    pthread_mutex_lock pthread_once pthread_mutex_trylock pthread_mutex_unlock pthread_sigmask qsort sched_yield
+    pthread_mutex_lock pthread_once pthread_mutex_trylock pthread_mutex_unlock
+    pthread_setcancelstate pthread_sigmask qsort sched_yield
     secure_getenv sigaddset sigemptyset sigfillset sigismember sigpending snprintf strchr strcmp
     strcspn strerror strerrordesc_np strlen strncmp strrchr strspn strtoul strtoull vsnprintf
     __tls_get_addr __stack_chk_fail abort getenv pthread_self strtol strtod strstr strnlen

@@ -4,7 +4,10 @@
  * card of its own or, for OTHERS, on one that it shares.
  */
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,6 +46,33 @@ static void play_full(void)
 {
 	cm_open(0);
 	(void)cm_get(40 * MIB);
+	must_fail(30 * MIB);
+}
+
+static _Atomic bool came_back;
+
+/* It is to end at the first point where it can be cancelled: at none of ours. */
+static void *ask_while_cancelled(void *arg)
+{
+	(void)arg;
+	CM_MUST(!pthread_cancel(pthread_self()));
+	cm_open(0);
+	(void)cm_get(40 * MIB);
+	must_fail(30 * MIB);
+	came_back = true;
+	pthread_testcancel();
+	return NULL;
+}
+
+static void play_cancelled(void)
+{
+	pthread_t thread;
+	void *result;
+
+	CM_MUST(!pthread_create(&thread, NULL, ask_while_cancelled, NULL));
+	CM_MUST(!pthread_join(thread, &result));
+	CM_MUST(result == PTHREAD_CANCELED && came_back);
+	cm_open(0);
 	must_fail(30 * MIB);
 }
 
@@ -175,6 +205,7 @@ static void play_books(void)
 static const struct cm_role roles[] = {
 	{"fragmented", play_fragmented},
 	{"full", play_full},
+	{"cancelled", play_cancelled},
 	{"stacks", play_stacks},
 	{"too_big", play_too_big},
 	{"driver", play_driver},
@@ -364,6 +395,14 @@ static void every_failure_can_take_a_line(void **state)
 			    "24.00, free in all 24.00 (FULL)\n");
 }
 
+static void a_thread_is_cancelled_in_nothing_of_ours(void **state)
+{
+	struct cm_play *play = *state;
+
+	play_on(state, "cancelled", "oom_report:line", CARD);
+	assert_int_equal(count_lines(play->said), 2);
+}
+
 #define LOG "surface_oom.log"
 
 /* More than a pipe's reader keeps. */
@@ -410,6 +449,7 @@ int main(int argc, char **argv)
 		CM_PLAY_TEST(stacks_are_told),
 		CM_PLAY_TEST(later_failures_take_a_line),
 		CM_PLAY_TEST(every_failure_can_take_a_line),
+		CM_PLAY_TEST(a_thread_is_cancelled_in_nothing_of_ours),
 		CM_PLAY_TEST(a_program_that_probes_does_not_fill_its_log),
 		CM_PLAY_TEST(nothing_is_said_where_nothing_is_wanted),
 		CM_PLAY_TEST(nothing_is_said_where_the_log_is_off),
