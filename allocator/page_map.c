@@ -5,15 +5,14 @@
 #include <stddef.h>
 #include <sys/mman.h>
 
+#include "stats/sparse.h"
+
 #define TOP_BYTES  (sizeof(uint8_t *) << CM_PAGE_TOP_BITS)
 #define LEAF_BYTES (1u << CM_PAGE_LEAF_BITS)
 
 static void *map_memory(size_t bytes)
 {
-	void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-
-	return memory == MAP_FAILED ? NULL : memory;
+	return cm_sparse_map(bytes, MAP_PRIVATE | MAP_ANONYMOUS, -1);
 }
 
 int cm_page_map_init(struct cm_page_map *map)

@@ -15,6 +15,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "stats/sparse.h"
+
 #define PAGE         UINT64_C(4096)
 #define SWEEP_MAX    4096
 #define SWEEP_REGION 512
@@ -248,8 +250,8 @@ static int map_file(struct region *region, int fd, uint64_t bytes)
 	err = posix_fallocate(fd, 0, sizeof(struct cm_header));
 	if (err)
 		return -err;
-	map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
-	if (map == MAP_FAILED)
+	map = cm_sparse_map(bytes, MAP_SHARED, fd);
+	if (!map)
 		return -errno;
 	region->public.header = map;
 	region->public.map_bytes = bytes;
@@ -294,9 +296,8 @@ static int back_by_private(struct region *region, uint64_t bytes)
 {
 	void *map;
 
-	map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-		   -1, 0);
-	if (map == MAP_FAILED)
+	map = cm_sparse_map(bytes, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+	if (!map)
 		return -ENOMEM;
 	region->public.header = map;
 	region->public.map_bytes = bytes;

@@ -15,6 +15,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -342,6 +343,28 @@ static void play_no_memfd(void)
 	OK(cuMemFree_v2(block));
 }
 
+static uint64_t resident_bytes(void)
+{
+	FILE *file = fopen("/proc/self/statm", "re");
+	unsigned long long all, resident;
+
+	CM_MUST(file && fscanf(file, "%llu %llu", &all, &resident) == 2);
+	(void)fclose(file);
+	return resident * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+/* As a program does that must never wait for a page; the tables have room for far more than they hold. */
+static void play_locked_memory(void)
+{
+	uint64_t before;
+
+	cm_open(0);
+	CM_MUST(!mlockall(MCL_FUTURE));
+	before = resident_bytes();
+	OK(cuMemFree_v2(cm_get(MIB)));
+	CM_MUST(resident_bytes() < before + 16 * MIB);
+}
+
 /* The first file that the program opens gets the number of the error output, which is closed. */
 static void play_closed_stderr(void)
 {
@@ -378,6 +401,7 @@ static const struct cm_role roles[] = {
 	{"state", play_state},
 	{"no_files", play_no_files},
 	{"no_memfd", play_no_memfd},
+	{"locked_memory", play_locked_memory},
 	{"closed_stderr", play_closed_stderr},
 	{"set_user_id", play_set_user_id},
 	{NULL, NULL},
@@ -449,6 +473,20 @@ static void a_process_that_may_make_no_memory_files_is_served(void **state)
 	must_say(state, "no_memfd", "region_dir:/nonexistent", "nor in memory to share");
 }
 
+static void locked_memory_is_not_filled_with_empty_tables(void **state)
+{
+	const size_t bytes = (size_t)4096 * MIB;
+	void *probe;
+
+	if (SANITIZED)
+		cm_skip("a sanitizer locks no memory");
+	probe = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_LOCKED, -1, 0);
+	if (probe == MAP_FAILED)
+		cm_skip("so much memory may not be locked");
+	(void)munmap(probe, bytes);
+	cm_play(state, "locked_memory", "", NULL);
+}
+
 static void close_stderr(void)
 {
 	(void)close(STDERR_FILENO);
@@ -494,6 +532,7 @@ int main(int argc, char **argv)
 		CM_PLAY_TEST(the_state_of_the_process_is_not_touched),
 		CM_PLAY_TEST(a_process_without_files_is_served),
 		CM_PLAY_TEST(a_process_that_may_make_no_memory_files_is_served),
+		CM_PLAY_TEST(locked_memory_is_not_filled_with_empty_tables),
 		CM_PLAY_TEST(nothing_is_written_where_the_error_output_was),
 		CM_PLAY_TEST(a_set_user_id_program_is_left_alone),
 	};
