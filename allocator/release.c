@@ -8,6 +8,8 @@
 #include "stats/books.h"
 
 #define BATCH 64
+/* So long a request waits for the driver's word on contexts that may be going: most stay. */
+#define SUSPENDED_NS UINT64_C(1000000000)
 
 /* What to release: a filter over wholly free segments. */
 struct choice {
@@ -123,6 +125,30 @@ static bool of_heap_and_size(const struct choice *choice, const struct cm_segmen
 {
 	return cm_segment_heap(choice->cache, segment) == choice->heap &&
 	       segment->size == choice->limit;
+}
+
+static bool has_suspended(struct cm_device *device)
+{
+	struct cm_heap *heap;
+	uint32_t at = 0;
+	bool has = false;
+
+	if (!atomic_load_explicit(&device->cache->suspended, memory_order_relaxed))
+		return false;
+	cm_lock_acquire(&device->lock);
+	while (!has && (heap = cm_device_next_heap(device, &at)))
+		has = heap->suspended;
+	cm_lock_release(&device->lock);
+	return has;
+}
+
+void cm_release_await_suspended(struct cm_device *device)
+{
+	const struct cm_driver_ops *ops = device->cache->ops;
+	const uint64_t end = ops->now_ns() + SUSPENDED_NS;
+
+	while (has_suspended(device) && ops->now_ns() < end)
+		ops->sleep_ns(CM_FENCE_NAP_NS);
 }
 
 uint64_t cm_release_free(struct cm_device *device)

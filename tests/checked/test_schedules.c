@@ -428,6 +428,42 @@ static void play_leave(uint64_t n)
 	exit(0);
 }
 
+/* All that the card has left, once what lies idle elsewhere has gone back. */
+static void fill_card(void)
+{
+	size_t free_bytes, total;
+
+	OK(cuMemGetInfo_v2(&free_bytes, &total));
+	block[0] = cm_get(total / 4 * 3);
+}
+
+/* The first thread leaves a primary context that others have still, with much that lies idle. */
+static void play_leave_idle(uint64_t n)
+{
+	size_t free_bytes, total;
+	CUdeviceptr idle;
+
+	second_ctx = cm_open(0);
+	OK(cuMemGetInfo_v2(&free_bytes, &total));
+	idle = cm_get(total / 2);
+	OK(cuMemFree_v2(idle));
+	OK(cuCtxCreate_v2(&first_ctx, 0, 0));
+	OK(cuMemFree_v2(cm_get(BLOCK)));
+	OK(cuDevicePrimaryCtxRetain(&second_ctx, 0));
+	cudasim_interrupt(n, let_second_go, NULL);
+	OK(cuDevicePrimaryCtxRelease_v2(0));
+	OK(cuDevicePrimaryCtxRetain(&second_ctx, 0));
+	OK(cuDevicePrimaryCtxRelease_v2(0));
+	OK(cuDevicePrimaryCtxRetain(&second_ctx, 0));
+	OK(cuDevicePrimaryCtxRelease_v2(0));
+	OK(cuMemFree_v2(cm_get(BLOCK)));
+	cudasim_interrupt(0, NULL, NULL);
+	if (!started)
+		exit(NOT_REACHED);
+	CM_MUST(!pthread_join(second, NULL));
+	exit(0);
+}
+
 static void end_second(void)
 {
 	OK(cuCtxDestroy_v2(second_ctx));
@@ -459,6 +495,7 @@ static const struct script pairs[] = {
 	{"replace_released", replace_released, play_give_back},
 	{"retain", retain, play_release},
 	{"take_over", take_over, play_leave},
+	{"fill_card", fill_card, play_leave_idle},
 	{"end", end_second, play_first_request},
 };
 
