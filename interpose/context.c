@@ -544,7 +544,9 @@ static void end_leave(const struct leave *leave, bool gone, CUresult res)
 	}
 	if (cache && !gone && cm_context_is_lasting(res))
 		cm_cache_drain_heap(cache, (uintptr_t)leave->ctx);
-	set_leaving(leave->ctx, false);
+	/* Where it has gone, so has the note, and the handle may be noted anew. */
+	if (!gone)
+		set_leaving(leave->ctx, false);
 }
 
 /* Of a primary context, which the driver refuses to destroy. */
