@@ -282,7 +282,8 @@ static int after_failure(const struct request *request)
 
 	if (err != -ENOENT)
 		return err;
-	cm_release_await_suspended(request->heap->device);
+	if (!cm_release_await_suspended(request->heap->device))
+		return -EBUSY;
 	err = cm_epoch_quiesces(request->heap->device, CM_STUCK_NS);
 	if (err == -EBUSY)
 		return err;

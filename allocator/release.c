@@ -8,8 +8,6 @@
 #include "stats/books.h"
 
 #define BATCH 64
-/* So long a request waits for the driver's word on contexts that may be going: most stay. */
-#define SUSPENDED_NS UINT64_C(1000000000)
 
 /* What to release: a filter over wholly free segments. */
 struct choice {
@@ -142,13 +140,16 @@ static bool has_suspended(struct cm_device *device)
 	return has;
 }
 
-void cm_release_await_suspended(struct cm_device *device)
+bool cm_release_await_suspended(struct cm_device *device)
 {
 	const struct cm_driver_ops *ops = device->cache->ops;
-	const uint64_t end = ops->now_ns() + SUSPENDED_NS;
+	const uint64_t end = ops->now_ns() + CM_STUCK_NS;
+	uint64_t nap = CM_FENCE_NAP_NS;
 
 	while (has_suspended(device) && ops->now_ns() < end)
-		ops->sleep_ns(CM_FENCE_NAP_NS);
+		if (!cm_fence_nap(ops, &nap))
+			return false;
+	return true;
 }
 
 uint64_t cm_release_free(struct cm_device *device)
