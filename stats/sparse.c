@@ -2,10 +2,27 @@
 #include "stats/sparse.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* Whether new mappings are filled at once: a page that nobody has touched tells. */
+static bool is_all_locked(void)
+{
+	const size_t bytes = 1; /* and the rest of its page */
+	void *page = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	unsigned char filled = 0;
+
+	if (page == MAP_FAILED)
+		return false;
+	(void)syscall(SYS_mincore, page, bytes, &filled);
+	(void)munmap(page, bytes);
+	return filled & 1;
+}
 
 /* What nobody may read is not filled when it is locked, and stays unfilled once it is unlocked. */
-void *cm_sparse_map(size_t bytes, int flags, int fd)
+static void *map_unfilled(size_t bytes, int flags, int fd)
 {
 	void *map = mmap(NULL, bytes, PROT_NONE, flags | MAP_NORESERVE, fd, 0);
 	int err;
@@ -18,4 +35,15 @@ void *cm_sparse_map(size_t bytes, int flags, int fd)
 	(void)munmap(map, bytes);
 	errno = err;
 	return NULL;
+}
+
+/* Only where it is needed: valgrind looks at each page of a range whose protection is changed. */
+void *cm_sparse_map(size_t bytes, int flags, int fd)
+{
+	void *map;
+
+	if (is_all_locked())
+		return map_unfilled(bytes, flags, fd);
+	map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, flags | MAP_NORESERVE, fd, 0);
+	return map == MAP_FAILED ? NULL : map;
 }
