@@ -478,7 +478,7 @@ int cm_options_parse(const struct cm_verb *verb, int argc, char **argv,
 		}
 		opt = find_opt(verb, result);
 		/* The end of the options, where a value was forgotten before it. */
-		if (optarg && !strcmp(optarg, "--")) {
+		if (!strcmp(argv[optind - 1], "--")) {
 			cm_complain("option '--%s' needs a value: %s", infos[opt].name,
 				    infos[opt].argument);
 			*ret_exit = CM_EXIT_USAGE;
