@@ -176,13 +176,12 @@ static void await_forgotten(CUcontext ctx)
 /* The devices that have access to the context's memory. */
 static uint64_t read_open_to(CUcontext ctx)
 {
-	uint64_t open_to = 0;
-	size_t i;
+	const struct noted *found;
+	uint64_t open_to;
 
 	cm_lock_acquire(&lock);
-	for (i = 0; i < noted_count; i++)
-		if (noted[i].ctx == ctx)
-			open_to = noted[i].open_to;
+	found = find_noted_locked(ctx);
+	open_to = found ? found->open_to : 0;
 	cm_lock_release(&lock);
 	return open_to;
 }
@@ -565,17 +564,16 @@ static CUresult destroy_primary(CUcontext ctx, CUdevice device, CUresult (*real)
 
 static bool find_primary(CUcontext ctx, CUdevice *ret_device)
 {
-	bool found = false;
-	size_t i;
+	const struct noted *found;
+	bool primary;
 
 	cm_lock_acquire(&lock);
-	for (i = 0; i < noted_count && !found; i++) {
-		found = noted[i].ctx == ctx && noted[i].primary;
-		if (found)
-			*ret_device = noted[i].device;
-	}
+	found = find_noted_locked(ctx);
+	primary = found && found->primary;
+	if (primary)
+		*ret_device = found->device;
 	cm_lock_release(&lock);
-	return found;
+	return primary;
 }
 
 static CUresult destroy(CUcontext ctx, CUresult (*real)(CUcontext ctx))
@@ -747,8 +745,8 @@ CUresult cm_wrap_cuGreenCtxCreate(CUgreenCtx *green, CUdevResourceDesc desc, CUd
 /* Notes that the device has access to the context's memory, which may have been made past our doors. */
 static void note_open_to(CUcontext ctx, CUdevice device)
 {
+	struct noted *found;
 	CUdevice own;
-	size_t i;
 
 	if (!cm_context_push((uintptr_t)ctx)) {
 		if (cm_real.cuCtxGetDevice(&own) == CUDA_SUCCESS)
@@ -756,9 +754,9 @@ static void note_open_to(CUcontext ctx, CUdevice device)
 		cm_context_pop();
 	}
 	cm_lock_acquire(&lock);
-	for (i = 0; i < noted_count; i++)
-		if (noted[i].ctx == ctx)
-			noted[i].open_to |= UINT64_C(1) << device;
+	found = find_noted_locked(ctx);
+	if (found)
+		found->open_to |= UINT64_C(1) << device;
 	cm_lock_release(&lock);
 }
 
