@@ -235,6 +235,8 @@ void cm_others_forget_context(struct cm_cache *cache, uint64_t ctx)
 	struct cm_other_row *row;
 	uint32_t i;
 
+	if (!ctx)
+		return;
 	cm_lock_acquire(&others->lock);
 	for (i = 1; i < others->rows; i++) {
 		row = &others->row[i];

@@ -79,7 +79,7 @@ void cm_others_drop(struct cm_cache *cache, uint32_t taken);
 /* The driver has refused. */
 void cm_others_put_back(struct cm_cache *cache, uint32_t taken);
 
-/* The context is gone, and what it had. */
+/* The context is gone, and what it had. 0: none, as a program may have tried to destroy. */
 void cm_others_forget_context(struct cm_cache *cache, uint64_t ctx);
 
 #endif

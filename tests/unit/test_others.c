@@ -232,6 +232,21 @@ static void a_context_takes_along_what_it_had(void **state)
 	assert_kind(f, CM_OTHER_ARRAY, 0, 0);
 }
 
+/* cuCtxDestroy of a NULL, which the driver refuses. */
+static void no_context_takes_nothing_along(void **state)
+{
+	struct fixture *f = *state;
+	const struct cm_other_memory nobodys = {.kind = CM_OTHER_VMM, .bytes = 2 * MIB};
+
+	cm_others_add(f->cache, CM_NAME_HANDLE, 1, &nobodys);
+	cm_others_map(f->cache, GIB, 2 * MIB, 1);
+	cm_others_forget_context(f->cache, 0);
+	give_up(f, CM_NAME_HANDLE, 1);
+	assert_kind(f, CM_OTHER_VMM, 1, 2 * MIB);
+	cm_others_drop(f->cache, cm_others_take_mapped(f->cache, GIB, 2 * MIB));
+	assert_kind(f, CM_OTHER_VMM, 0, 0);
+}
+
 static void rows_are_used_again(void **state)
 {
 	struct fixture *f = *state;
@@ -283,6 +298,7 @@ int main(void)
 		fixture_case(mapped_memory_lasts_as_long_as_anything_holds_it),
 		fixture_case(a_range_of_mappings_goes_together),
 		fixture_case(a_context_takes_along_what_it_had),
+		fixture_case(no_context_takes_nothing_along),
 		fixture_case(rows_are_used_again),
 		fixture_case(without_pages_nothing_is_counted),
 	};
