@@ -17,35 +17,43 @@
 
 struct request {
 	struct cm_heap *heap;
+	uint64_t ctx;   /* whose heap it was when the request came */
 	uint64_t size;  /* rounded */
 	uint64_t bytes; /* asked for */
 	uint64_t *ret_addr;
 	struct cm_oom *oom; /* filled in where it fails for want of memory */
 };
 
-/* A ready block, or -ENOENT. */
-static int take(const struct request *request)
+/* False: the context has gone, and the heap is nobody's or another's. The driver has the word then. */
+static bool stands(const struct request *request)
+{
+	return request->ctx && cm_heap_ctx(request->heap) == request->ctx;
+}
+
+static int take_by(const struct request *request,
+		   int (*take_locked)(struct cm_heap *heap, uint64_t size, uint64_t bytes,
+				      uint64_t *ret_addr))
 {
 	struct cm_device *device = request->heap->device;
-	int err;
+	int err = -EAGAIN;
 
 	cm_lock_acquire(&device->lock);
-	err = cm_heap_take_locked(request->heap, request->size, request->bytes, request->ret_addr);
+	if (stands(request))
+		err = take_locked(request->heap, request->size, request->bytes, request->ret_addr);
 	cm_lock_release(&device->lock);
 	return err;
+}
+
+/* A ready block. -ENOENT: there is none, -EAGAIN: the context has gone. */
+static int take(const struct request *request)
+{
+	return take_by(request, cm_heap_take_locked);
 }
 
 /* The same but for what is spared. */
 static int take_sparing(const struct request *request)
 {
-	struct cm_device *device = request->heap->device;
-	int err;
-
-	cm_lock_acquire(&device->lock);
-	err = cm_heap_take_sparing_locked(request->heap, request->size, request->bytes,
-					  request->ret_addr);
-	cm_lock_release(&device->lock);
-	return err;
+	return take_by(request, cm_heap_take_sparing_locked);
 }
 
 static bool runs_too_far_ahead(struct cm_heap *heap)
@@ -131,8 +139,9 @@ static void note_refusal(struct cm_heap *heap, uint64_t bytes)
 	cm_lock_release(&heap->device->lock);
 }
 
-static int driver_alloc(struct cm_heap *heap, uint64_t ctx, uint64_t bytes, uint64_t *ret_addr)
+static int driver_alloc(const struct request *request, uint64_t bytes, uint64_t *ret_addr)
 {
+	struct cm_heap *heap = request->heap;
 	const struct cm_driver_ops *ops = heap->cache->ops;
 	uint64_t start;
 	int err;
@@ -140,7 +149,7 @@ static int driver_alloc(struct cm_heap *heap, uint64_t ctx, uint64_t bytes, uint
 	if (cm_device_is_capped(heap->device, bytes))
 		return CM_DRIVER_OUT_OF_MEMORY;
 	start = ops->now_ns();
-	err = ops->mem_alloc(ctx, bytes, ret_addr);
+	err = ops->mem_alloc(request->ctx, bytes, ret_addr);
 	cm_device_count(heap->device, CM_SCALAR_driver_alloc_ns, (int64_t)(ops->now_ns() - start));
 	if (err == CM_DRIVER_OUT_OF_MEMORY)
 		note_refusal(heap, bytes);
@@ -148,12 +157,12 @@ static int driver_alloc(struct cm_heap *heap, uint64_t ctx, uint64_t bytes, uint
 }
 
 /* Enters what the driver gave. -EAGAIN: caching has stopped meanwhile, or the context has gone. */
-static int enter_locked(const struct request *request, uint64_t ctx, uint64_t addr,
-			uint64_t segment_size, uint32_t flags)
+static int enter_locked(const struct request *request, uint64_t addr, uint64_t segment_size,
+			uint32_t flags)
 {
 	struct cm_heap *heap = request->heap;
 
-	if (cm_heap_ctx(heap) != ctx ||
+	if (!stands(request) ||
 	    (cm_heap_flags(heap) & CM_HEAP_DRAINING && !(flags & CM_SEGMENT_DIRECT)))
 		return -EAGAIN;
 	return cm_heap_take_new_locked(heap, addr, segment_size, flags, request->size,
@@ -164,22 +173,22 @@ static int enter_locked(const struct request *request, uint64_t ctx, uint64_t ad
 static int grow_by(const struct request *request, uint64_t segment_size, uint32_t flags)
 {
 	struct cm_heap *heap = request->heap;
-	uint64_t addr = 0, ctx = cm_heap_ctx(heap);
+	uint64_t addr = 0;
 	int err;
 
-	if (!ctx)
+	if (!stands(request))
 		return -EAGAIN;
-	err = driver_alloc(heap, ctx, segment_size, &addr);
+	err = driver_alloc(request, segment_size, &addr);
 	if (err)
 		return err;
 	cm_cache_await_place(heap->cache, addr, segment_size);
 	cm_lock_acquire(&heap->device->lock);
-	err = enter_locked(request, ctx, addr, segment_size, flags);
+	err = enter_locked(request, addr, segment_size, flags);
 	cm_lock_release(&heap->device->lock);
 	if (!err)
 		*request->ret_addr = addr;
-	else if (cm_heap_ctx(heap) == ctx)
-		(void)cm_release_to_driver(heap->device, ctx, addr);
+	else if (stands(request))
+		(void)cm_release_to_driver(heap->device, request->ctx, addr);
 	return err; /* a context that has gone took its memory along */
 }
 
@@ -207,7 +216,7 @@ static int grow(const struct request *request)
 	int err = -ENOENT;
 
 	if (cm_paged_serves(request->heap))
-		err = cm_paged_alloc(request->heap, request->size, request->bytes,
+		err = cm_paged_alloc(request->heap, request->ctx, request->size, request->bytes,
 				     request->ret_addr);
 	if (err != -ENOENT)
 		return err;
@@ -251,8 +260,8 @@ static int ask_and_retry(const struct request *request, struct cm_oom_attempt *a
 	const struct cm_driver_ops *ops = device->cache->ops;
 	uint64_t free_bytes = 0, total, wanted;
 
-	if (!ops->ask_neighbours || !device->cache->policy.neighbours ||
-	    ops->mem_info(cm_heap_ctx(request->heap), &free_bytes, &total))
+	if (!ops->ask_neighbours || !device->cache->policy.neighbours || !stands(request) ||
+	    ops->mem_info(request->ctx, &free_bytes, &total))
 		return CM_DRIVER_OUT_OF_MEMORY;
 	/* What nobody can give is not asked for, but who has what is told. */
 	wanted = cm_device_is_capped(device, request->size) || request->size > total
@@ -416,7 +425,7 @@ static int serve(const struct request *request)
 int cm_ladder_alloc(struct cm_heap *heap, uint64_t size, uint64_t bytes, uint64_t *ret_addr)
 {
 	struct cm_oom oom; /* half a kilobyte, which means nothing while nothing is noted */
-	const struct request request = {heap, size, bytes, ret_addr, &oom};
+	const struct request request = {heap, cm_heap_ctx(heap), size, bytes, ret_addr, &oom};
 	const struct cm_driver_ops *ops = heap->cache->ops;
 	int err;
 
@@ -439,7 +448,7 @@ int cm_ladder_alloc_direct(struct cm_heap *heap, uint64_t bytes, uint64_t *ret_a
 {
 	struct cm_oom oom = {0};
 	struct cm_oom_attempt attempt = {0};
-	const struct request request = {heap, bytes, bytes, ret_addr, &oom};
+	const struct request request = {heap, cm_heap_ctx(heap), bytes, bytes, ret_addr, &oom};
 	const struct cm_driver_ops *ops = heap->cache->ops;
 	int err;
 

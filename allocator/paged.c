@@ -329,10 +329,10 @@ static int grow(struct cm_heap *heap, struct cm_paged *paged, uint64_t size, uin
 	return err;
 }
 
-int cm_paged_alloc(struct cm_heap *heap, uint64_t size, uint64_t bytes, uint64_t *ret_addr)
+int cm_paged_alloc(struct cm_heap *heap, uint64_t ctx, uint64_t size, uint64_t bytes,
+		   uint64_t *ret_addr)
 {
 	const uint32_t fit = size <= CM_SMALL_MAX ? CM_FIT_SMALL : CM_FIT_LARGE;
-	const uint64_t ctx = cm_heap_ctx(heap);
 	struct cm_device *device = heap->device;
 	struct cm_paged *paged = NULL;
 	int err, tries = TRIES;

@@ -46,12 +46,13 @@ struct cm_paged {
 bool cm_paged_serves(const struct cm_heap *heap);
 
 /*
- * Memory for `bytes` rounded to `size`, by adding pages. -ENOENT: it can't be had this way, as the
- * driver refused a page, say, ask for a segment; -EAGAIN: the context has gone, or caching has stopped
- * in it; another errno, as cm_cache_alloc has them; the driver's out of memory. The gate is entered,
- * the turn and the device's lock are not held.
+ * Memory of the context for `bytes` rounded to `size`, by adding pages. -ENOENT: it can't be had this
+ * way, as the driver refused a page, say, ask for a segment; -EAGAIN: the context has gone, or caching
+ * has stopped in it; another errno, as cm_cache_alloc has them; the driver's out of memory. The gate
+ * is entered, the turn and the device's lock are not held.
  */
-int cm_paged_alloc(struct cm_heap *heap, uint64_t size, uint64_t bytes, uint64_t *ret_addr);
+int cm_paged_alloc(struct cm_heap *heap, uint64_t ctx, uint64_t size, uint64_t bytes,
+		   uint64_t *ret_addr);
 
 /* Gives the driver all pages that lie wholly in free blocks and that no work can touch; the bytes. */
 uint64_t cm_paged_release(struct cm_device *device);

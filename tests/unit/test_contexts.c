@@ -228,6 +228,44 @@ static void a_context_may_go_while_the_driver_is_asked(void **state)
 	assert_no_memory(f);
 }
 
+static struct fixture *napping;
+
+/* The context goes, another one has its heap, and memory in it that is ready. */
+static void sleep_through_a_change(uint64_t ns)
+{
+	struct fixture *f = napping;
+
+	(void)ns;
+	f->cache->ops = fake_driver_ops();
+	replace_context(f);
+	assert_int_equal(f->heap->ctx, f->ctx);
+	case_put(f, case_get(f, 64 * MIB));
+	case_settle(f);
+}
+
+static void a_request_gets_nothing_of_the_context_that_came_after_its_own(void **state)
+{
+	struct cm_driver_ops ops = *fake_driver_ops();
+	struct cm_policy policy;
+	struct fixture *f;
+	uint64_t addr;
+
+	(void)state;
+	cm_policy_init(&policy);
+	policy.reuse = CM_REUSE_WAIT;
+	f = case_open(&(struct fixture_params){.policy = &policy});
+	addr = case_get(f, 64 * MIB);
+	(void)fixture_launch(f, f->ctx, 1, addr, 512, 10 * MS);
+	case_put(f, addr);
+	ops.sleep_ns = sleep_through_a_change;
+	f->cache->ops = &ops;
+	napping = f;
+	assert_int_equal(cm_cache_alloc(f->cache, f->heap, 64 * MIB, &addr), -EAGAIN);
+	assert_ptr_not_equal(f->cache->ops, &ops);
+	assert_current(f, CM_POOL_ALL, CM_STAT_ALLOCATION, 0);
+	case_close(f);
+}
+
 static void free_another(void *arg)
 {
 	struct fixture *f = arg;
@@ -438,6 +476,7 @@ int main(void)
 		fixture_case(nothing_becomes_ready_while_a_context_ends),
 		fixture_case(a_suspended_context_is_named_in_no_call),
 		fixture_case(a_context_may_go_while_the_driver_is_asked),
+		cmocka_unit_test(a_request_gets_nothing_of_the_context_that_came_after_its_own),
 		fixture_case(a_block_may_be_freed_while_the_driver_is_asked),
 		fixture_case(a_slot_is_used_again_by_its_device_only),
 		fixture_case(a_heap_that_stands_is_found),
