@@ -291,7 +291,7 @@ static int after_failure(const struct request *request)
 
 	if (err != -ENOENT)
 		return err;
-	if (!cm_release_await_suspended(request->heap->device))
+	if (!cm_release_await_suspended(request->heap->device, CM_STUCK_NS))
 		return -EBUSY;
 	err = cm_epoch_quiesces(request->heap->device, CM_STUCK_NS);
 	if (err == -EBUSY)

@@ -140,10 +140,10 @@ static bool has_suspended(struct cm_device *device)
 	return has;
 }
 
-bool cm_release_await_suspended(struct cm_device *device)
+bool cm_release_await_suspended(struct cm_device *device, uint64_t limit_ns)
 {
 	const struct cm_driver_ops *ops = device->cache->ops;
-	const uint64_t end = ops->now_ns() + CM_STUCK_NS;
+	const uint64_t end = ops->now_ns() + limit_ns;
 	uint64_t nap = CM_FENCE_NAP_NS;
 
 	while (has_suspended(device) && ops->now_ns() < end)

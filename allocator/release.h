@@ -28,10 +28,10 @@ struct cm_release_piece {
 struct cm_release_piece cm_release_take_locked(struct cm_device *device, uint32_t segment);
 int cm_release_give(const struct cm_release_piece *piece); /* the driver's answer */
 
-/* Before memory is looked for that could go back: what a suspended heap has can go in a moment, by us or by
- * the driver. Most contexts stay, so it is waited for, CM_STUCK_NS at most. False: a capture is active, and
- * the caller outside of the gate (cm_fence_enter). */
-CM_NODISCARD bool cm_release_await_suspended(struct cm_device *device);
+/* Before memory is looked for that could go back: what a suspended heap has can go in a moment, by us
+ * or by the driver. Most contexts stay, so it is waited for, `limit_ns` at most. False: a capture is
+ * active, and the caller outside of the gate (cm_fence_enter). */
+CM_NODISCARD bool cm_release_await_suspended(struct cm_device *device, uint64_t limit_ns);
 
 /* All wholly free segments of the device; the bytes given back. */
 uint64_t cm_release_free(struct cm_device *device);

@@ -114,7 +114,7 @@ static int flush_device(struct cm_device *device, uint64_t limit_ns, uint64_t *b
 
 	if (!cm_fence_lock(device->cache->ops, &device->slow_lock))
 		return -EBUSY;
-	err = cm_release_await_suspended(device) ? 0 : -EBUSY;
+	err = cm_release_await_suspended(device, limit_ns) ? 0 : -EBUSY;
 	if (!err && cm_device_has_cached(device))
 		err = cm_epoch_quiesces(device, limit_ns);
 	if (!err && !cm_epoch_wait_device(device, limit_ns))

@@ -188,7 +188,7 @@ static void nothing_becomes_ready_while_a_context_ends(void **state)
 static void a_suspended_context_is_named_in_no_call(void **state)
 {
 	struct fixture *f = *state;
-	uint64_t calls, work, forward, host, addr = case_get(f, 32 * MIB);
+	uint64_t calls, now, work, forward, host, addr = case_get(f, 32 * MIB);
 	struct cm_heap *heap;
 
 	assert_int_equal(cm_cache_host_alloc(f->cache, f->heap, CM_HOST_PLAIN, MIB, &host), 0);
@@ -204,9 +204,12 @@ static void a_suspended_context_is_named_in_no_call(void **state)
 	cm_cache_unlock_contexts(f->cache);
 	assert_ptr_equal(heap, f->heap);
 	calls = f->driver.calls;
+	now = f->driver.now_ns;
 	cm_cache_poll(f->cache);
 	assert_int_equal(cm_cache_trim(f->cache, UINT32_MAX, NULL), 0);
 	assert_int_equal(f->driver.calls, calls);
+	/* Most contexts stay: for so long a trim waits. */
+	assert_in_range(f->driver.now_ns - now, 1000 * MS, 1100 * MS);
 	fake_finish(work);
 	cm_cache_lock_contexts(f->cache);
 	cm_cache_resume_heap(heap);
