@@ -479,9 +479,14 @@ int cm_cache_mem_info(struct cm_cache *cache, uint64_t ctx, uint64_t *ret_free, 
 	struct cm_heap *heap = cm_cache_find_heap(cache, ctx);
 	int err;
 
+	/* May wait, so before the gate. */
 	if (!heap || !cm_heap_begin_call(heap, ctx))
 		return -ENODEV;
-	err = cache->ops->mem_info(ctx, ret_free, ret_total);
+	err = -EBUSY;
+	if (cache->ops->gate_enter()) {
+		err = cache->ops->mem_info(ctx, ret_free, ret_total);
+		cache->ops->gate_leave();
+	}
 	cm_heap_end_call(heap);
 	return err;
 }

@@ -97,8 +97,8 @@ void cm_cache_await_place(struct cm_cache *cache, uint64_t addr, uint64_t bytes)
 /* Waits until no call that this library makes in the context of the heap is under way, which is forgotten
  * or suspended: before the driver destroys it. No lock is held. NULL: nothing is waited for. */
 void cm_heap_await_calls(const struct cm_heap *heap);
-/* The driver's answer of how much memory the context's device has left; -ENODEV: it has no heap. The
- * gate is entered. */
+/* The driver's answer of how much memory the context's device has left; -ENODEV: it has no heap;
+ * -EBUSY: a capture is active. Waits while the context is suspended. */
 int cm_cache_mem_info(struct cm_cache *cache, uint64_t ctx, uint64_t *ret_free,
 		      uint64_t *ret_total);
 /*

@@ -8,7 +8,6 @@
 
 #include "interpose/annotation.h"
 #include "interpose/doors.h"
-#include "interpose/driver_ops.h"
 #include "interpose/hooks.h"
 #include "interpose/process.h"
 #include "interpose/record.h"
@@ -327,7 +326,6 @@ static uint64_t find_context(struct cm_cache *cache, int ordinal)
 int cudamem_get_memory_info(int device, uint64_t *ret_free, uint64_t *ret_total)
 {
 	struct cm_cache *cache = cm_process_cache_if_made();
-	const struct cm_driver_ops *ops = cm_driver_ops();
 	uint64_t ctx, free_bytes, total_bytes;
 	bool entered;
 	int err;
@@ -337,11 +335,8 @@ int cudamem_get_memory_info(int device, uint64_t *ret_free, uint64_t *ret_total)
 	ctx = cache ? find_context(cache, resolve(device)) : 0;
 	if (!ctx)
 		return -ENODEV;
-	if (!ops->gate_enter())
-		return -EBUSY;
 	entered = cm_hook_enter();
 	err = cm_cache_mem_info(cache, ctx, &free_bytes, &total_bytes);
-	ops->gate_leave();
 	if (!err)
 		free_bytes += cm_cache_returnable(cache, ctx);
 	leave(entered);

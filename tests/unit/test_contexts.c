@@ -220,6 +220,44 @@ static void a_suspended_context_is_named_in_no_call(void **state)
 	assert_int_equal(f->region->header->host.reserved_bytes.current, 0);
 }
 
+static struct fixture *napping;
+
+static void resume(uint64_t ns)
+{
+	struct fixture *f = napping;
+
+	(void)ns;
+	f->cache->ops = fake_driver_ops();
+	assert_int_equal(f->driver.inside_gate, 0);
+	cm_cache_lock_contexts(f->cache);
+	cm_cache_resume_heap(f->heap);
+	cm_cache_context_has_ended(f->cache);
+	cm_cache_unlock_contexts(f->cache);
+}
+
+/* The release that suspends it may take as long as work does that waits for a capture. */
+static void who_asks_for_memory_holds_back_no_capture_for_a_suspended_context(void **state)
+{
+	struct cm_driver_ops ops = *fake_driver_ops();
+	struct fixture *f = *state;
+	uint64_t free_bytes, total;
+
+	cm_cache_lock_contexts(f->cache);
+	assert_ptr_equal(cm_cache_suspend_heap(f->cache, f->ctx), f->heap);
+	cm_cache_context_is_ending(f->cache);
+	cm_cache_unlock_contexts(f->cache);
+	ops.sleep_ns = resume;
+	f->cache->ops = &ops;
+	napping = f;
+	assert_int_equal(cm_cache_mem_info(f->cache, f->ctx, &free_bytes, &total), 0);
+	assert_ptr_not_equal(f->cache->ops, &ops);
+	assert_int_equal(total, f->driver.limit_bytes);
+	fake_capture(true);
+	assert_int_equal(cm_cache_mem_info(f->cache, f->ctx, &free_bytes, &total), -EBUSY);
+	fake_capture(false);
+	assert_int_equal(cm_cache_mem_info(f->cache, 77, &free_bytes, &total), -ENODEV);
+}
+
 /* The context goes while the driver is about to answer: what it gave is not ours to keep. */
 static void a_context_may_go_while_the_driver_is_asked(void **state)
 {
@@ -238,8 +276,6 @@ static void a_context_may_go_while_the_driver_is_asked(void **state)
 	assert_sound(f);
 	assert_no_memory(f);
 }
-
-static struct fixture *napping;
 
 /* The context goes, another one has its heap, and memory in it that is ready. */
 static void sleep_through_a_change(uint64_t ns)
@@ -486,6 +522,7 @@ int main(void)
 		fixture_case(contexts_that_go_leave_the_events_of_others),
 		cmocka_unit_test(nothing_becomes_ready_while_a_context_ends),
 		fixture_case(a_suspended_context_is_named_in_no_call),
+		fixture_case(who_asks_for_memory_holds_back_no_capture_for_a_suspended_context),
 		fixture_case(a_context_may_go_while_the_driver_is_asked),
 		cmocka_unit_test(a_request_gets_nothing_of_the_context_that_came_after_its_own),
 		fixture_case(a_block_may_be_freed_while_the_driver_is_asked),
