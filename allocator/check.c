@@ -106,7 +106,7 @@ static void add_block(struct walk *walk, const struct cm_segment *segment,
 	if (block->state == CM_BLOCK_FREE) {
 		if (cm_segment_is_recycled(walk->cache, segment))
 			heap->free_blocks[cm_segment_fit(segment)]++;
-		if (block->prev || block->next) {
+		if (cm_block_is_split(block)) {
 			add(sum, pool, CM_STAT_INACTIVE_SPLIT, 1);
 			add(sum, pool, CM_STAT_INACTIVE_SPLIT_BYTES, block->size);
 		}

@@ -29,7 +29,7 @@ static bool check_block(const struct cm_cache *cache, uint32_t s, const struct c
 		return cm_why_say(why, "host segment %u is of heap %u and device %u", s,
 				  segment->heap, segment->device);
 	if (segment->blocks != 1 || block->segment != s || block->addr != segment->addr ||
-	    block->size != segment->size || block->prev || block->next)
+	    block->size != segment->size || cm_block_is_split(block))
 		return cm_why_say(why, "host segment %u is not the one of block %u", s,
 				  segment->first);
 	if (cm_ptr_map_find(&cache->pinned.map, block->addr) != segment->first)

@@ -363,6 +363,12 @@ static inline void cm_device_note_orphan(struct cm_device *device)
 	atomic_store_explicit(&device->orphans, true, memory_order_relaxed);
 }
 
+/* Whether the block is a part of its segment, not all of it. */
+static inline bool cm_block_is_split(const struct cm_block *block)
+{
+	return block->prev || block->next;
+}
+
 /* Whether the segment is one free block of a device. */
 static inline bool cm_segment_is_free(const struct cm_cache *cache,
 				      const struct cm_segment *segment)

@@ -14,7 +14,7 @@ struct split_change {
 
 static void count_split(struct split_change *change, const struct cm_block *block, int64_t sign)
 {
-	if (block->state != CM_BLOCK_FREE || !(block->prev || block->next))
+	if (block->state != CM_BLOCK_FREE || !cm_block_is_split(block))
 		return;
 	change->pieces += sign;
 	change->bytes += sign * (int64_t)block->size;

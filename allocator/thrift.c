@@ -82,7 +82,7 @@ static bool spares(struct cm_heap *heap, const struct cm_block *block, uint64_t 
 {
 	const uint64_t used = used_bytes(heap);
 
-	if (!heap->wary || block->prev || block->next ||
+	if (!heap->wary || cm_block_is_split(block) ||
 	    block->size <= (size + CM_SEGMENT_GRAIN - 1) / CM_SEGMENT_GRAIN * CM_SEGMENT_GRAIN)
 		return false;
 	if (!is_share(heap, used, TIGHT_TENTHS) &&
