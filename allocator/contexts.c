@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Contexts that stop being cached, may be going, or go.
+ */
+#include <assert.h>
+#include <errno.h>
+
+#include "allocator/cache.h"
+#include "allocator/epoch.h"
+#include "allocator/heap.h"
+#include "allocator/rows.h"
+#include "stats/books.h"
+
+static uint32_t first_live(const struct cm_cache *cache, uint32_t s)
+{
+	uint32_t index = cache->segment[s].first;
+
+	while (index && cache->block[index].state != CM_BLOCK_LIVE)
+		index = cache->block[index].next;
+	return index;
+}
+
+/* The driver has dropped the memory: rows and books follow, as if all had been freed and given
+ * back. The heap drains, so what is freed merges at once and reaches no bin. */
+static void drop_segment(struct cm_heap *heap, uint32_t s)
+{
+	struct cm_cache *cache = heap->cache;
+	uint32_t index;
+
+	while ((index = first_live(cache, s)) != 0) {
+		(void)cm_ptr_map_remove(&heap->device->map, cache->block[index].addr);
+		(void)cm_heap_free_locked(heap, index);
+	}
+	cm_heap_remove_segment_locked(cache, s);
+}
+
+static void drain_locked(struct cm_heap *heap)
+{
+	uint32_t fit;
+
+	if (cm_heap_flags(heap) & CM_HEAP_DRAINING)
+		return;
+	__atomic_fetch_or(&heap->row->flags, CM_HEAP_DRAINING, __ATOMIC_RELAXED);
+	for (fit = 0; fit < CM_FIT_COUNT; fit++)
+		cm_bins_init(&heap->bins[fit], heap->cache->block);
+	cm_device_note_orphan(heap->device);
+}
+
+void cm_cache_drain_heap(struct cm_cache *cache, uint64_t ctx)
+{
+	struct cm_heap *heap = cm_cache_find_heap(cache, ctx);
+
+	if (!heap)
+		return;
+	cm_lock_acquire(&heap->device->lock);
+	drain_locked(heap);
+	cm_lock_release(&heap->device->lock);
+}
+
+void cm_cache_drain_all(struct cm_cache *cache)
+{
+	uint32_t i, n = atomic_load_explicit(&cache->heaps, memory_order_acquire);
+	uint64_t ctx;
+
+	for (i = 0; i < n; i++) {
+		ctx = cm_heap_ctx(atomic_load_explicit(&cache->heap[i], memory_order_relaxed));
+		if (ctx)
+			cm_cache_drain_heap(cache, ctx);
+	}
+}
+
+static void retire_all(struct cm_heap *heap)
+{
+	for (; heap->oldest < heap->open.number; heap->oldest++)
+		cm_heap_retire_locked(heap, &heap->closed[heap->oldest & (CM_EPOCHS_MAX - 1)]);
+	cm_heap_retire_locked(heap, &heap->open);
+}
+
+void cm_cache_lock_contexts(struct cm_cache *cache) CM_ACQUIRES(cache->turn)
+{
+	cm_lock_acquire(&cache->turn);
+}
+
+void cm_cache_unlock_contexts(struct cm_cache *cache) CM_RELEASES(cache->turn)
+{
+	cm_lock_release(&cache->turn);
+}
+
+void cm_cache_context_is_ending(struct cm_cache *cache)
+{
+	assert(cm_lock_is_held(&cache->turn));
+	cache->ending++;
+}
+
+void cm_cache_context_has_ended(struct cm_cache *cache)
+{
+	assert(cm_lock_is_held(&cache->turn));
+	cache->ending--;
+}
+
+/* Between two looks at what is not waited for in any other way. */
+static void nap(const struct cm_cache *cache, uint64_t *nap_ns)
+{
+	cache->ops->sleep_ns(*nap_ns);
+	if (*nap_ns < CM_FENCE_NAP_MOST_NS)
+		*nap_ns *= 2;
+}
+
+bool cm_heap_begin_call(struct cm_heap *heap, uint64_t ctx)
+{
+	uint64_t nap_ns = CM_FENCE_NAP_NS;
+	bool stands, begins;
+
+	while (true) {
+		cm_lock_acquire(&heap->device->lock);
+		stands = heap->ctx == ctx;
+		begins = stands && !heap->suspended;
+		if (begins)
+			cm_heap_begin_call_locked(heap);
+		cm_lock_release(&heap->device->lock);
+		if (begins || !stands)
+			return begins;
+		nap(heap->cache, &nap_ns);
+	}
+}
+
+void cm_heap_await_calls(const struct cm_heap *heap)
+{
+	uint64_t nap_ns = CM_FENCE_NAP_NS;
+
+	while (heap && cm_heap_has_calls(heap))
+		nap(heap->cache, &nap_ns);
+}
+
+static void set_suspended(struct cm_heap *heap, bool suspended)
+{
+	struct cm_cache *cache = heap->cache;
+
+	assert(cm_lock_is_held(&cache->turn));
+	cm_lock_acquire(&cache->pinned.lock);
+	cm_lock_acquire(&heap->device->lock);
+	if (heap->suspended != suspended)
+		atomic_fetch_add(&cache->suspended, suspended ? 1 : UINT32_MAX);
+	heap->suspended = suspended;
+	cm_lock_release(&heap->device->lock);
+	cm_lock_release(&cache->pinned.lock);
+}
+
+static bool is_place_of(struct cm_cache *cache, const struct cm_segment *segment, uint64_t addr,
+			uint64_t bytes)
+{
+	return cm_segment_heap(cache, segment)->suspended && segment->addr < addr + bytes &&
+	       addr < segment->addr + segment->size;
+}
+
+static bool is_place_on(struct cm_device *device, uint64_t addr, uint64_t bytes)
+{
+	struct cm_cache *cache = device->cache;
+	uint32_t s, end;
+	bool is = false;
+
+	cm_lock_acquire(&device->lock);
+	end = cm_rows_segments(cache);
+	for (s = 1; s < end && !is; s++)
+		is = cm_segment_is_of(&cache->segment[s], device) &&
+		     is_place_of(cache, &cache->segment[s], addr, bytes);
+	cm_lock_release(&device->lock);
+	return is;
+}
+
+static bool is_place_on_host(struct cm_cache *cache, uint64_t addr, uint64_t bytes)
+{
+	const struct cm_ptr_map *map = &cache->pinned.map;
+	uint64_t i, at;
+	uint32_t index;
+	bool is = false;
+
+	cm_lock_acquire(&cache->pinned.lock);
+	for (i = 0; i < cm_ptr_map_places(map) && !is; i++) {
+		index = cm_ptr_map_at(map, i, &at);
+		is = index &&
+		     is_place_of(cache, &cache->segment[cache->block[index].segment], addr, bytes);
+	}
+	cm_lock_release(&cache->pinned.lock);
+	return is;
+}
+
+static bool is_suspended_place(struct cm_cache *cache, uint64_t addr, uint64_t bytes)
+{
+	uint32_t i, n = atomic_load_explicit(&cache->devices, memory_order_acquire);
+	bool is = is_place_on_host(cache, addr, bytes);
+
+	for (i = 0; i < n && !is; i++)
+		is = is_place_on(cache->device[i], addr, bytes);
+	return is;
+}
+
+void cm_cache_await_place(struct cm_cache *cache, uint64_t addr, uint64_t bytes)
+{
+	uint64_t nap_ns = CM_FENCE_NAP_NS;
+
+	while (atomic_load(&cache->suspended) && is_suspended_place(cache, addr, bytes))
+		nap(cache, &nap_ns);
+}
+
+struct cm_heap *cm_cache_suspend_heap(struct cm_cache *cache, uint64_t ctx)
+{
+	struct cm_heap *heap = cm_cache_find_heap(cache, ctx);
+
+	if (!heap)
+		return NULL;
+	set_suspended(heap, true);
+	cm_epoch_suspend_turned(cache, heap);
+	return heap;
+}
+
+void cm_cache_resume_heap(struct cm_heap *heap)
+{
+	set_suspended(heap, false);
+	cm_device_note_orphan(heap->device);
+}
+
+int cm_cache_mem_info(struct cm_cache *cache, uint64_t ctx, uint64_t *ret_free, uint64_t *ret_total)
+{
+	struct cm_heap *heap = cm_cache_find_heap(cache, ctx);
+	int err;
+
+	/* May wait, so before the gate. */
+	if (!heap || !cm_heap_begin_call(heap, ctx))
+		return -ENODEV;
+	err = -EBUSY;
+	if (cache->ops->gate_enter()) {
+		err = cache->ops->mem_info(ctx, ret_free, ret_total);
+		cache->ops->gate_leave();
+	}
+	cm_heap_end_call(heap);
+	return err;
+}
+
+struct cm_heap *cm_cache_forget_heap(struct cm_cache *cache, uint64_t ctx)
+{
+	struct cm_heap *heap;
+	uint32_t s, end;
+
+	assert(cm_lock_is_held(&cache->turn));
+	cm_others_forget_context(cache, ctx);
+	heap = cm_cache_find_heap(cache, ctx);
+	if (!heap)
+		return NULL;
+	cm_pinned_forget_turned(cache, heap);
+	cm_epoch_forget_context_turned(cache, heap);
+	cm_lock_acquire(&heap->device->lock);
+	drain_locked(heap);
+	retire_all(heap);
+	end = cm_rows_segments(cache);
+	for (s = 1; s < end; s++)
+		if (cm_segment_is_of(&cache->segment[s], heap->device) &&
+		    cm_segment_heap(cache, &cache->segment[s]) == heap)
+			drop_segment(heap, s);
+	cm_paged_forget_locked(heap);
+	__atomic_store_n(&heap->row->flags, 0, __ATOMIC_RELAXED);
+	if (heap->suspended)
+		atomic_fetch_sub(&cache->suspended, 1);
+	heap->suspended = false;
+	__atomic_store_n(&heap->ctx, 0, __ATOMIC_RELEASE);
+	cm_books_begin(heap->device->row);
+	heap->device->row->heaps--;
+	cm_books_end(heap->device->row);
+	cm_lock_release(&heap->device->lock);
+	atomic_fetch_sub_explicit(&cache->contexts, 1, memory_order_relaxed);
+	return heap;
+}
