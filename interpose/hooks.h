@@ -26,6 +26,7 @@
 #define __CUDA_API_VERSION_INTERNAL
 #define __CUDA_API_VERSION_INTERNAL_ODR
 #include <cuda.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 
 /* The CUDA version up to which hooks.def has every ABI of what it hooks. */
@@ -61,17 +62,23 @@ CUresult cm_real_missing(void);
 /* > 0 while this thread is inside the library: every wrapper then goes straight to its original. */
 extern __thread unsigned int cm_hook_depth __attribute__((tls_model("initial-exec")));
 
-/* True, and the thread is inside, unless it was; pairs with cm_hook_leave() only where true. */
+/*
+ * True, and the thread is inside, unless it was; pairs with cm_hook_leave() only where true. The fences
+ * keep the compiler from moving what is done inside to the outside, where a signal handler of the
+ * same thread would wait for its locks.
+ */
 static inline bool cm_hook_enter(void)
 {
 	if (cm_hook_depth)
 		return false;
 	cm_hook_depth = 1;
+	atomic_signal_fence(memory_order_seq_cst);
 	return true;
 }
 
 static inline void cm_hook_leave(void)
 {
+	atomic_signal_fence(memory_order_seq_cst);
 	cm_hook_depth = 0;
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A program whose signal handler asks for memory, interrupted at every single instruction that the
- * library executes for cudamem.h: the handler must never wait for what its own thread holds.
+ * library executes at its doors and for cudamem.h: the handler must never wait for what its own thread
+ * holds.
  */
 #include <cuda.h>
 #include <dlfcn.h>
@@ -110,6 +111,7 @@ static void call_all(void)
 {
 	uint64_t free_bytes, total_bytes;
 
+	touch();
 	own.push("a name");
 	(void)own.pop();
 	(void)own.allocated(0);
