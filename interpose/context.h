@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The CUDA contexts of the process. Every context that is made through our doors is noted, so that
- * epochs capture the work of all of them; the one that is current at a request gets a heap.
+ * The CUDA contexts of the process and their heaps. Every context that is made through our doors is
+ * noted (noted.h), so that epochs capture the work of all of them; the one that is current at a
+ * request gets a heap.
  */
 #ifndef CM_INTERPOSE_CONTEXT_H
 #define CM_INTERPOSE_CONTEXT_H
@@ -78,6 +79,17 @@ static inline bool cm_context_may_forbid(struct cm_cache *cache)
  */
 bool cm_context_find_row(struct cm_cache *cache, uint32_t *ret_row);
 bool cm_context_find_row_of(struct cm_cache *cache, int ordinal, uint32_t *ret_row);
+
+/* For those who make contexts and end them: noted.h, and its heap too, or what follows where it gets
+ * none. False: there are too many, and nothing is cached any more. */
+bool cm_context_note(CUcontext ctx, CUdevice device, bool primary);
+/* The heap of a context, made where it has none. NULL: it can have none. */
+struct cm_heap *cm_context_add_heap(struct cm_cache *cache, CUcontext ctx);
+/* Some work may escape the epochs from now on. What is out stays right: it is given back whole. */
+void cm_context_stop_caching(const char *why);
+/* The context is about to be destroyed, or has just been; the contexts are locked where there is a
+ * cache. Returns the heap that it had. */
+struct cm_heap *cm_context_forget(struct cm_cache *cache, CUcontext ctx);
 
 /* Between the two `ctx` is current. 0, or the driver's answer where it can't be; no pop then. */
 int cm_context_push(uint64_t ctx);

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The doors by which contexts are made and destroyed, but for primary ones.
+ */
+#include "allocator/cache.h"
+#include "allocator/heap.h"
+#include "interpose/context.h"
+#include "interpose/noted.h"
+#include "interpose/primary.h"
+#include "interpose/process.h"
+#include "interpose/room.h"
+
+/* A new context is current. Its events must be in every epoch from now on, so where there is a
+ * cache it gets its heap at once. */
+static CUresult created(CUresult res, CUcontext *ctx)
+{
+	struct cm_cache *cache;
+	CUdevice device = 0;
+
+	if (res != CUDA_SUCCESS || !ctx)
+		return res;
+	(void)cm_real.cuCtxGetDevice(&device);
+	cm_noted_await_removal(*ctx);
+	(void)cm_context_note(*ctx, device, false);
+	cache = cm_process_cache_if_made();
+	if (cache && !cm_context_add_heap(cache, *ctx))
+		cm_context_stop_caching("a context that can't be watched");
+	return res;
+}
+
+#define CREATE(symbol, params, pass)                               \
+	CUresult cm_wrap_##symbol params                           \
+	{                                                          \
+		CUresult res;                                      \
+                                                                   \
+		if (!cm_hook_enter())                              \
+			return cm_real.symbol pass;                \
+		CM_WITH_ROOM_ON(device, res, cm_real.symbol pass); \
+		res = created(res, ctx);                           \
+		cm_hook_leave();                                   \
+		return res;                                        \
+	}
+
+/* clang-format off */
+CREATE(cuCtxCreate, (CUcontext *ctx, unsigned int flags, CUdevice device), (ctx, flags, device))
+CREATE(cuCtxCreate_v2, (CUcontext *ctx, unsigned int flags, CUdevice device), (ctx, flags, device))
+CREATE(cuCtxCreate_v3,
+       (CUcontext *ctx, CUexecAffinityParam *params, int n, unsigned int flags, CUdevice device),
+       (ctx, params, n, flags, device))
+CREATE(cuCtxCreate_v4,
+       (CUcontext *ctx, CUctxCreateParams *params, unsigned int flags, CUdevice device),
+       (ctx, params, flags, device))
+/* clang-format on */
+
+/*
+ * Forgets first: once the driver has begun, the handle may be another context's. The call may take as
+ * long as the context's work, for which others need not wait with their requests.
+ */
+static CUresult destroy_made(CUcontext ctx, CUresult (*real)(CUcontext ctx))
+{
+	struct cm_cache *cache;
+	struct cm_heap *heap;
+	CUresult res;
+
+	cm_noted_bid_leave(ctx);
+	/* The last visitor may have made it. */
+	cache = cm_process_cache_if_made();
+	if (!cache) {
+		(void)cm_context_forget(NULL, ctx);
+		return real(ctx);
+	}
+	cm_cache_lock_contexts(cache);
+	heap = cm_context_forget(cache, ctx);
+	cm_cache_context_is_ending(cache);
+	cm_cache_unlock_contexts(cache);
+	cm_heap_await_calls(heap);
+	res = real(ctx);
+	cm_cache_lock_contexts(cache);
+	cm_cache_context_has_ended(cache);
+	cm_cache_unlock_contexts(cache);
+	return res;
+}
+
+static CUresult destroy(CUcontext ctx, CUresult (*real)(CUcontext ctx))
+{
+	struct cm_cache *cache;
+	struct cm_noted noted;
+	CUresult res;
+
+	if (!cm_hook_enter())
+		return real(ctx);
+	noted = cm_noted_read(ctx);
+	if (noted.primary)
+		res = cm_primary_destroy(ctx, noted.device, real);
+	else
+		res = destroy_made(ctx, real);
+	cache = cm_process_cache_if_made();
+	if (cache)
+		cm_cache_forgotten(cache);
+	cm_hook_leave();
+	return res;
+}
+
+CUresult cm_wrap_cuCtxDestroy(CUcontext ctx)
+{
+	return destroy(ctx, cm_real.cuCtxDestroy);
+}
+
+CUresult cm_wrap_cuCtxDestroy_v2(CUcontext ctx)
+{
+	return destroy(ctx, cm_real.cuCtxDestroy_v2);
+}
+
+/* Will the driver let the context go with its next detach? It must be current. A primary context is never
+ * let go so: the driver refuses. */
+static bool is_last_user(CUcontext ctx)
+{
+	const struct cm_noted noted = cm_noted_read(ctx);
+
+	return noted.ctx && !noted.primary && !noted.users &&
+	       cm_context_current() == (uintptr_t)ctx;
+}
+
+CUresult cm_wrap_cuCtxAttach(CUcontext *ctx, unsigned int flags)
+{
+	CUresult res = cm_real.cuCtxAttach(ctx, flags);
+
+	if (res == CUDA_SUCCESS)
+		cm_noted_count_users(*ctx, 1);
+	return res;
+}
+
+CUresult cm_wrap_cuCtxDetach(CUcontext ctx)
+{
+	CUresult res;
+
+	if (is_last_user(ctx))
+		return destroy(ctx, cm_real.cuCtxDetach);
+	res = cm_real.cuCtxDetach(ctx);
+	if (res == CUDA_SUCCESS)
+		cm_noted_count_users(ctx, -1);
+	return res;
+}
+
+CUresult cm_wrap_cuGreenCtxCreate(CUgreenCtx *green, CUdevResourceDesc desc, CUdevice device,
+				  unsigned int flags)
+{
+	CUresult res;
+
+	if (!cm_hook_enter())
+		return cm_real.cuGreenCtxCreate(green, desc, device, flags);
+	res = cm_real.cuGreenCtxCreate(green, desc, device, flags);
+	if (res == CUDA_SUCCESS)
+		cm_context_stop_caching("the program uses green contexts");
+	cm_hook_leave();
+	return res;
+}

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: MIT */
+#include "interpose/noted.h"
+
+#include <string.h>
+
+#include "allocator/lock.h"
+#include "interpose/driver_ops.h"
+
+/* As many as a fence captures; guarded by the lock. */
+static struct cm_lock lock;
+static struct cm_noted noted[CM_FENCE_CONTEXTS];
+static size_t count;
+
+static struct cm_noted *find_locked(CUcontext ctx)
+{
+	size_t i;
+
+	for (i = 0; i < count; i++)
+		if (noted[i].ctx == ctx)
+			return &noted[i];
+	return NULL;
+}
+
+struct cm_noted cm_noted_read(CUcontext ctx)
+{
+	const struct cm_noted *found;
+	struct cm_noted copy = {0};
+
+	cm_lock_acquire(&lock);
+	found = find_locked(ctx);
+	if (found)
+		copy = *found;
+	cm_lock_release(&lock);
+	return copy;
+}
+
+size_t cm_noted_list(CUcontext ret_list[CM_FENCE_CONTEXTS])
+{
+	size_t i, n;
+
+	cm_lock_acquire(&lock);
+	n = count;
+	for (i = 0; i < n; i++)
+		ret_list[i] = noted[i].ctx;
+	cm_lock_release(&lock);
+	return n;
+}
+
+CUcontext cm_noted_find(CUdevice device, bool primary)
+{
+	CUcontext ctx = NULL;
+	size_t i;
+
+	cm_lock_acquire(&lock);
+	for (i = 0; i < count; i++)
+		if (noted[i].device == device && (noted[i].primary || !primary))
+			ctx = noted[i].ctx;
+	cm_lock_release(&lock);
+	return ctx;
+}
+
+bool cm_noted_add(CUcontext ctx, CUdevice device, bool primary)
+{
+	struct cm_noted *found;
+
+	cm_lock_acquire(&lock);
+	found = find_locked(ctx);
+	if (!found && count < CM_FENCE_CONTEXTS) {
+		found = &noted[count++];
+		*found = (struct cm_noted){.ctx = ctx};
+	}
+	if (found) {
+		found->device = device;
+		found->primary |= primary;
+	}
+	cm_lock_release(&lock);
+	return found;
+}
+
+void cm_noted_remove(CUcontext ctx)
+{
+	struct cm_noted *found;
+
+	cm_lock_acquire(&lock);
+	found = find_locked(ctx);
+	if (found)
+		*found = noted[--count];
+	cm_lock_release(&lock);
+}
+
+void cm_noted_count_users(CUcontext ctx, int change)
+{
+	struct cm_noted *found;
+
+	cm_lock_acquire(&lock);
+	found = find_locked(ctx);
+	if (found)
+		found->users += (unsigned)change;
+	cm_lock_release(&lock);
+}
+
+void cm_noted_open_to(CUcontext ctx, CUdevice device)
+{
+	struct cm_noted *found;
+
+	cm_lock_acquire(&lock);
+	found = find_locked(ctx);
+	if (found)
+		found->open_to |= UINT64_C(1) << device;
+	cm_lock_release(&lock);
+}
+
+static void nap(void)
+{
+	cm_driver_ops()->sleep_ns(CM_FENCE_NAP_NS);
+}
+
+bool cm_noted_begin_visit(CUcontext ctx)
+{
+	struct cm_noted *found;
+	bool begins;
+
+	while (true) {
+		cm_lock_acquire(&lock);
+		found = find_locked(ctx);
+		begins = found && !found->leaving;
+		if (begins)
+			found->visits++;
+		cm_lock_release(&lock);
+		if (begins || !found)
+			return begins;
+		nap();
+	}
+}
+
+void cm_noted_end_visit(CUcontext ctx)
+{
+	cm_lock_acquire(&lock);
+	find_locked(ctx)->visits--;
+	cm_lock_release(&lock);
+}
+
+static void set_leaving(CUcontext ctx, bool leaving)
+{
+	struct cm_noted *found;
+
+	cm_lock_acquire(&lock);
+	found = find_locked(ctx);
+	if (found)
+		found->leaving = leaving;
+	cm_lock_release(&lock);
+}
+
+void cm_noted_bid_leave(CUcontext ctx)
+{
+	set_leaving(ctx, true);
+	while (cm_noted_read(ctx).visits)
+		nap();
+}
+
+void cm_noted_has_stayed(CUcontext ctx)
+{
+	set_leaving(ctx, false);
+}
+
+void cm_noted_await_removal(CUcontext ctx)
+{
+	while (cm_noted_read(ctx).leaving)
+		nap();
+}
+
+void cm_noted_forget_all(void)
+{
+	cm_lock_init(&lock);
+	count = 0;
+}

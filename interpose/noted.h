@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The contexts of the process that are known: those made through our doors, and those that were
+ * current at a request. Who wants to name one that need not be current anywhere visits it; who ends
+ * one bids it leave. Never calls the driver. Thread-safe.
+ */
+#ifndef CM_INTERPOSE_NOTED_H
+#define CM_INTERPOSE_NOTED_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "allocator/fence.h"
+#include "interpose/hooks.h"
+
+struct cm_noted {
+	CUcontext ctx;
+	CUdevice device;
+	bool primary;
+	bool leaving;     /* the driver may be destroying it; the handle may be a new one's */
+	unsigned visits;  /* threads that make it current for a while, see cm_noted_begin_visit */
+	unsigned users;   /* beyond its maker: cuCtxAttach */
+	uint64_t open_to; /* devices that have access to its memory, bit n: of ordinal n */
+};
+
+/* What is known of the context; nothing but zeroes where it is not noted. */
+struct cm_noted cm_noted_read(CUcontext ctx);
+
+/* The handles of all. How many. */
+size_t cm_noted_list(CUcontext ret_list[CM_FENCE_CONTEXTS]);
+
+/* A noted context of the device: the primary one, or the last of any kind. NULL: there is none. */
+CUcontext cm_noted_find(CUdevice device, bool primary);
+
+/* Notes a context that the program has. False: there are too many, as a fence captures no more. */
+bool cm_noted_add(CUcontext ctx, CUdevice device, bool primary);
+void cm_noted_remove(CUcontext ctx);
+
+/* These do nothing where the context is not noted. */
+void cm_noted_count_users(CUcontext ctx, int change);
+void cm_noted_open_to(CUcontext ctx, CUdevice device);
+
+/*
+ * A noted context that need not be current anywhere is about to be named in calls that the program knows
+ * nothing of: who ends it waits for end_visit. Waits while it is leaving. False: it has gone.
+ */
+bool cm_noted_begin_visit(CUcontext ctx);
+void cm_noted_end_visit(CUcontext ctx);
+
+/* From here on nobody visits the context; waits for those who do. No lock is held that a visitor may
+ * want. It leaves until it is removed, or has stayed. */
+void cm_noted_bid_leave(CUcontext ctx);
+void cm_noted_has_stayed(CUcontext ctx);
+
+/* The driver has just made the context: where another one of this handle is leaving, that one is gone, and
+ * about to be removed, which is waited for. */
+void cm_noted_await_removal(CUcontext ctx);
+
+/* In a forked child, where no context is usable. */
+void cm_noted_forget_all(void);
+
+#endif

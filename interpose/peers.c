@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The door by which a context reaches another one's memory.
+ */
+#include "allocator/cache.h"
+#include "interpose/context.h"
+#include "interpose/noted.h"
+#include "interpose/process.h"
+
+/* Notes that the device has access to the context's memory, which may have been made past our doors. */
+static void note_open_to(CUcontext ctx, CUdevice device)
+{
+	CUdevice own;
+
+	if (!cm_context_push((uintptr_t)ctx)) {
+		if (cm_real.cuCtxGetDevice(&own) == CUDA_SUCCESS)
+			(void)cm_context_note(ctx, own, false);
+		cm_context_pop();
+	}
+	cm_noted_open_to(ctx, device);
+}
+
+/*
+ * The current context was given access to the peer's memory, for which the program hears success. Pages
+ * want access of their own, those that the heap has and is to get. Where the driver refuses that, the
+ * program hears so and has no access, as on cards that can't: it has another way then, and a kernel
+ * that touches a closed page has none.
+ */
+static CUresult open_pages(CUcontext peer, CUdevice device)
+{
+	struct cm_cache *cache;
+	int err;
+
+	note_open_to(peer, device);
+	/* After the note: who makes cache or heap meanwhile finds it. */
+	cache = cm_process_cache_if_made();
+	err = cache ? cm_cache_open_to(cache, (uintptr_t)peer, UINT64_C(1) << device) : 0;
+	if (err)
+		(void)cm_real.cuCtxDisablePeerAccess(peer);
+	return (CUresult)err;
+}
+
+CUresult cm_wrap_cuCtxEnablePeerAccess(CUcontext peer, unsigned int flags)
+{
+	struct cm_cache *cache;
+	CUdevice device;
+	CUresult res;
+
+	if (!cm_hook_enter())
+		return cm_real.cuCtxEnablePeerAccess(peer, flags);
+	/* Before the call: once it has returned, work that reaches the memory may be under way. */
+	cache = cm_process_cache_if_made();
+	if (cache)
+		cm_cache_mark_shared(cache, (uintptr_t)peer);
+	res = cm_real.cuCtxEnablePeerAccess(peer, flags);
+	if (res == CUDA_SUCCESS && cm_real.cuCtxGetDevice(&device) == CUDA_SUCCESS &&
+	    device < CM_DEVICES_MAX)
+		res = open_pages(peer, device);
+	cm_hook_leave();
+	return res;
+}

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The doors of primary contexts. One goes with its last release, or with a reset, and stays with any other
+ * release: only the driver knows.
+ */
+#include "interpose/primary.h"
+
+#include "allocator/cache.h"
+#include "allocator/heap.h"
+#include "allocator/lock.h"
+#include "interpose/context.h"
+#include "interpose/noted.h"
+#include "interpose/process.h"
+#include "interpose/room.h"
+
+/*
+ * One thread at a time retains, releases or resets the primary context of a device, by its ordinal. Else
+ * a release that destroys it could find it active again, under the same handle. Held across the
+ * driver's call, and taken before every other lock.
+ */
+static struct cm_lock primary_lock[CM_DEVICES_MAX];
+
+static struct cm_lock *primary_lock_of(CUdevice device)
+{
+	return &primary_lock[(unsigned)device % CM_DEVICES_MAX];
+}
+
+void cm_primary_forget_all(void)
+{
+	size_t i;
+
+	for (i = 0; i < CM_DEVICES_MAX; i++)
+		cm_lock_init(&primary_lock[i]);
+}
+
+/* The primary context may be retained long before it is current on any thread. */
+CUresult cm_wrap_cuDevicePrimaryCtxRetain(CUcontext *ctx, CUdevice device)
+{
+	struct cm_cache *cache;
+	CUresult res;
+
+	if (!cm_hook_enter())
+		return cm_real.cuDevicePrimaryCtxRetain(ctx, device);
+	cm_lock_acquire(primary_lock_of(device));
+	CM_WITH_ROOM_ON(device, res, cm_real.cuDevicePrimaryCtxRetain(ctx, device));
+	if (res == CUDA_SUCCESS && ctx) {
+		cm_noted_await_removal(*ctx);
+		(void)cm_context_note(*ctx, device, true);
+	}
+	cm_lock_release(primary_lock_of(device));
+	if (res == CUDA_SUCCESS && ctx) {
+		cache = cm_process_cache_if_made();
+		if (cache && !cm_cache_find_heap(cache, (uintptr_t)*ctx) &&
+		    !cm_context_add_heap(cache, *ctx))
+			cm_context_stop_caching("a context that can't be watched");
+	}
+	cm_hook_leave();
+	return res;
+}
+
+/* A context that goes or stays by the driver's word. */
+struct leave {
+	struct cm_cache *cache; /* NULL: there was none */
+	struct cm_heap *heap;
+	CUcontext ctx;
+};
+
+static struct leave begin_leave(CUcontext ctx)
+{
+	struct leave leave = {.ctx = ctx};
+
+	cm_noted_bid_leave(ctx);
+	leave.cache = cm_process_cache_if_made();
+	if (!leave.cache)
+		return leave;
+	cm_cache_lock_contexts(leave.cache);
+	leave.heap = cm_cache_suspend_heap(leave.cache, (uintptr_t)ctx);
+	cm_cache_context_is_ending(leave.cache);
+	cm_cache_unlock_contexts(leave.cache);
+	cm_heap_await_calls(leave.heap);
+	return leave;
+}
+
+/* `res`: the driver's answer. After an error that lasts nothing is cached in what has stayed. */
+static void end_leave(const struct leave *leave, bool gone, CUresult res)
+{
+	struct cm_cache *cache = leave->cache;
+
+	if (cache)
+		cm_cache_lock_contexts(cache);
+	if (gone)
+		(void)cm_context_forget(cache, leave->ctx);
+	else if (leave->heap)
+		cm_cache_resume_heap(leave->heap);
+	if (cache) {
+		cm_cache_context_has_ended(cache);
+		cm_cache_unlock_contexts(cache);
+	}
+	if (cache && !gone && cm_context_is_lasting(res))
+		cm_cache_drain_heap(cache, (uintptr_t)leave->ctx);
+	/* Where it has gone, so has the note, and the handle may be noted anew. */
+	if (!gone)
+		cm_noted_has_stayed(leave->ctx);
+}
+
+CUresult cm_primary_destroy(CUcontext ctx, CUdevice device, CUresult (*real)(CUcontext ctx))
+{
+	struct leave leave;
+	CUresult res;
+
+	cm_lock_acquire(primary_lock_of(device));
+	leave = begin_leave(ctx);
+	res = real(ctx);
+	end_leave(&leave, res == CUDA_SUCCESS, res);
+	cm_lock_release(primary_lock_of(device));
+	return res;
+}
+
+static bool is_active(CUdevice device, bool unless_told)
+{
+	unsigned int flags;
+	int active;
+
+	return cm_real.cuDevicePrimaryCtxGetState(device, &flags, &active) == CUDA_SUCCESS
+		       ? active
+		       : unless_told;
+}
+
+/* Whether it has gone by a call that was answered so. After a reset it may be active again under the same
+ * handle, with all memory gone. */
+static bool has_gone(CUdevice device, bool reset, CUresult res)
+{
+	return (reset && res == CUDA_SUCCESS) || !is_active(device, res != CUDA_SUCCESS);
+}
+
+/* A primary context goes with its last release, or with a reset: the driver knows whether. */
+static CUresult end_primary(CUdevice device, bool reset, CUresult (*real)(CUdevice device))
+{
+	CUcontext ctx = cm_noted_find(device, true);
+	struct leave leave;
+	CUresult res;
+	bool gone;
+
+	if (!ctx)
+		return real(device);
+	leave = begin_leave(ctx);
+	res = real(device);
+	gone = has_gone(device, reset, res);
+	end_leave(&leave, gone, res);
+	if (gone && is_active(device, false))
+		(void)cm_context_note(ctx, device, true);
+	return res;
+}
+
+static CUresult end_primary_alone(CUdevice device, bool reset, CUresult (*real)(CUdevice device))
+{
+	struct cm_cache *cache;
+	CUresult res;
+
+	cm_lock_acquire(primary_lock_of(device));
+	res = end_primary(device, reset, real);
+	cm_lock_release(primary_lock_of(device));
+	cache = cm_process_cache_if_made();
+	if (cache)
+		cm_cache_forgotten(cache);
+	return res;
+}
+
+#define ON_PRIMARY(symbol, reset)                                       \
+	CUresult cm_wrap_##symbol(CUdevice device)                      \
+	{                                                               \
+		CUresult res;                                           \
+                                                                        \
+		if (!cm_hook_enter())                                   \
+			return cm_real.symbol(device);                  \
+		res = end_primary_alone(device, reset, cm_real.symbol); \
+		cm_hook_leave();                                        \
+		return res;                                             \
+	}
+
+/* clang-format off */
+ON_PRIMARY(cuDevicePrimaryCtxRelease, false)
+ON_PRIMARY(cuDevicePrimaryCtxRelease_v2, false)
+ON_PRIMARY(cuDevicePrimaryCtxReset, true)
+ON_PRIMARY(cuDevicePrimaryCtxReset_v2, true)
+/* clang-format on */
