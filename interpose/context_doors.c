@@ -83,13 +83,10 @@ static CUresult destroy_made(CUcontext ctx, CUresult (*real)(CUcontext ctx))
 
 static CUresult destroy(CUcontext ctx, CUresult (*real)(CUcontext ctx))
 {
+	const struct cm_noted noted = cm_noted_read(ctx);
 	struct cm_cache *cache;
-	struct cm_noted noted;
 	CUresult res;
 
-	if (!cm_hook_enter())
-		return real(ctx);
-	noted = cm_noted_read(ctx);
 	if (noted.primary)
 		res = cm_primary_destroy(ctx, noted.device, real);
 	else
@@ -97,18 +94,7 @@ static CUresult destroy(CUcontext ctx, CUresult (*real)(CUcontext ctx))
 	cache = cm_process_cache_if_made();
 	if (cache)
 		cm_cache_forgotten(cache);
-	cm_hook_leave();
 	return res;
-}
-
-CUresult cm_wrap_cuCtxDestroy(CUcontext ctx)
-{
-	return destroy(ctx, cm_real.cuCtxDestroy);
-}
-
-CUresult cm_wrap_cuCtxDestroy_v2(CUcontext ctx)
-{
-	return destroy(ctx, cm_real.cuCtxDestroy_v2);
 }
 
 /* Will the driver let the context go with its next detach? It must be current. A primary context is never
@@ -121,24 +107,45 @@ static bool is_last_user(CUcontext ctx)
 	       cm_context_current() == (uintptr_t)ctx;
 }
 
-CUresult cm_wrap_cuCtxAttach(CUcontext *ctx, unsigned int flags)
-{
-	CUresult res = cm_real.cuCtxAttach(ctx, flags);
-
-	if (res == CUDA_SUCCESS)
-		cm_noted_count_users(*ctx, 1);
-	return res;
-}
-
-CUresult cm_wrap_cuCtxDetach(CUcontext ctx)
+static CUresult detach(CUcontext ctx, CUresult (*real)(CUcontext ctx))
 {
 	CUresult res;
 
 	if (is_last_user(ctx))
-		return destroy(ctx, cm_real.cuCtxDetach);
-	res = cm_real.cuCtxDetach(ctx);
+		return destroy(ctx, real);
+	res = real(ctx);
 	if (res == CUDA_SUCCESS)
 		cm_noted_count_users(ctx, -1);
+	return res;
+}
+
+/* A wrapper by which a context may end. */
+#define END(symbol, end)                            \
+	CUresult cm_wrap_##symbol(CUcontext ctx)    \
+	{                                           \
+		CUresult res;                       \
+                                                    \
+		if (!cm_hook_enter())               \
+			return cm_real.symbol(ctx); \
+		res = end(ctx, cm_real.symbol);     \
+		cm_hook_leave();                    \
+		return res;                         \
+	}
+
+END(cuCtxDestroy, destroy)
+END(cuCtxDestroy_v2, destroy)
+END(cuCtxDetach, detach)
+
+CUresult cm_wrap_cuCtxAttach(CUcontext *ctx, unsigned int flags)
+{
+	CUresult res;
+
+	if (!cm_hook_enter())
+		return cm_real.cuCtxAttach(ctx, flags);
+	res = cm_real.cuCtxAttach(ctx, flags);
+	if (res == CUDA_SUCCESS)
+		cm_noted_count_users(*ctx, 1);
+	cm_hook_leave();
 	return res;
 }
 

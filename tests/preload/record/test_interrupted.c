@@ -37,6 +37,11 @@ static struct {
 	__typeof__(cudamem_record_memory_history) *record;
 } own;
 
+static struct {
+	CUresult (*attach)(CUcontext *ctx, unsigned int flags);
+	CUresult (*detach)(CUcontext ctx);
+} context;
+
 static uintptr_t library, library_bytes; /* where its code lies */
 static volatile bool stepping;
 static volatile unsigned steps;
@@ -72,15 +77,20 @@ static void begin(void)
 	CM_LOOK_UP(RTLD_DEFAULT, "cudamem_record_memory_history", own.record);
 	CM_MUST(dl_iterate_phdr(find_code, NULL));
 	cm_driver_open(&cuda, 1);
+	CM_LOOK_UP(dlopen(getenv("DRIVER"), RTLD_NOW), "cuCtxAttach", context.attach);
+	CM_LOOK_UP(dlopen(getenv("DRIVER"), RTLD_NOW), "cuCtxDetach", context.detach);
 }
 
 static void touch(void)
 {
 	CUdeviceptr block;
+	CUcontext same;
 	void *pinned;
 
 	CM_MUST(!cuda.alloc(&block, 1000) && !cuda.free(block));
 	CM_MUST(!cuda.host_alloc(&pinned, 1000, 0) && !cuda.host_free(pinned));
+	/* A primary context is not detached. */
+	CM_MUST(!context.attach(&same, 0) && context.detach(same) == CUDA_ERROR_INVALID_CONTEXT);
 }
 
 /* The driver and the C library are left alone: they have locks of their own. */
