@@ -119,13 +119,13 @@ static CUresult detach(CUcontext ctx, CUresult (*real)(CUcontext ctx))
 	return res;
 }
 
-/* A wrapper by which a context may end. */
+/* A wrapper by which a context may end; no context is the driver's to refuse. */
 #define END(symbol, end)                            \
 	CUresult cm_wrap_##symbol(CUcontext ctx)    \
 	{                                           \
 		CUresult res;                       \
                                                     \
-		if (!cm_hook_enter())               \
+		if (!ctx || !cm_hook_enter())       \
 			return cm_real.symbol(ctx); \
 		res = end(ctx, cm_real.symbol);     \
 		cm_hook_leave();                    \

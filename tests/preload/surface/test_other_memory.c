@@ -84,6 +84,9 @@ static void play_async(void)
 	OK(cuMemAllocFromPoolAsync(&addr[2], 3 * MIB, pool, stream));
 	OK(cuMemAllocFromPoolAsync_ptsz(&addr[3], 4 * MIB, pool, NULL));
 	must_hold(CM_OTHER_ASYNC, 4, 10 * MIB);
+	/* It is of no context, and there is none to end. */
+	CM_MUST(cuCtxDestroy_v2(NULL) != CUDA_SUCCESS);
+	must_hold(CM_OTHER_ASYNC, 4, 10 * MIB);
 	OK(cuMemFreeAsync(addr[0], stream));
 	OK(cuMemFreeAsync_ptsz(addr[1], NULL));
 	must_hold(CM_OTHER_ASYNC, 2, 7 * MIB);
