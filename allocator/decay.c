@@ -122,10 +122,26 @@ static void count_all_pages_locked(struct cm_device *device, struct idle *idle)
 		cm_paged_each_idle_locked(heap, count_pages, idle);
 }
 
-static struct idle count_idle_locked(struct cm_device *device)
+static void count_segments_locked(struct cm_device *device, uint32_t from, uint32_t to,
+				  struct idle *idle)
+{
+	const struct cm_cache *cache = device->cache;
+	uint32_t s;
+
+	for (s = from; s < to; s++) {
+		const struct cm_segment *segment = &cache->segment[s];
+
+		if (cm_release_can(device, segment))
+			count_piece(idle, segment->size, cache->block[segment->first].tick, false);
+	}
+}
+
+/* A sum over moments close together, since the program's threads get in between. */
+static struct idle count_idle(struct cm_device *device)
 {
 	struct cm_cache *cache = device->cache;
 	const uint64_t now_ns = cache->ops->now_ns();
+	const uint32_t end = cm_rows_segments(cache);
 	struct idle idle = {
 		.device = device,
 		.now_tick = cm_ops_tick(cache->ops),
@@ -133,15 +149,17 @@ static struct idle count_idle_locked(struct cm_device *device)
 		.kept = count_given(device, now_ns),
 		.since_ns = now_ns,
 	};
-	uint32_t s, end = cm_rows_segments(cache);
+	uint32_t s, next;
 
-	for (s = 1; s < end; s++) {
-		const struct cm_segment *segment = &cache->segment[s];
-
-		if (cm_release_can(device, segment))
-			count_piece(&idle, segment->size, cache->block[segment->first].tick, false);
+	for (s = 1; s < end; s = next) {
+		next = cm_rows_slice(s, end);
+		cm_lock_acquire(&device->lock);
+		count_segments_locked(device, s, next, &idle);
+		cm_lock_release(&device->lock);
 	}
+	cm_lock_acquire(&device->lock);
 	count_all_pages_locked(device, &idle);
+	cm_lock_release(&device->lock);
 	return idle;
 }
 
@@ -180,9 +198,7 @@ static uint64_t give_excess(struct cm_device *device)
 	uint64_t bytes;
 
 	poll_device(device);
-	cm_lock_acquire(&device->lock);
-	idle = count_idle_locked(device);
-	cm_lock_release(&device->lock);
+	idle = count_idle(device);
 	if (idle.bytes <= idle.kept)
 		return 0;
 	bytes = idle.pages ? give_pages(device, idle.bytes - idle.kept)

@@ -159,27 +159,52 @@ uint64_t cm_release_free(struct cm_device *device)
 	return release(device, &choice) + cm_paged_release(device);
 }
 
-/* Takes the idlest segment out of the tables. */
-static struct cm_release_piece take_idlest_locked(struct cm_device *device, uint64_t most)
+static uint64_t idle_tick(const struct cm_device *device, const struct cm_segment *segment)
+{
+	return device->cache->block[segment->first].tick;
+}
+
+/* The idlest segment, and since when it is, or 0. */
+static uint32_t find_idlest(struct cm_device *device, uint64_t most, uint64_t *ret_tick)
 {
 	struct cm_cache *cache = device->cache;
-	uint32_t s, best = 0, end = cm_rows_segments(cache);
+	const uint32_t end = cm_rows_segments(cache);
+	uint32_t s = 1, next, best = 0;
 
-	for (s = 1; s < end; s++)
-		if (cm_release_can(device, &cache->segment[s]) && cache->segment[s].size <= most &&
-		    (!best || cache->block[cache->segment[s].first].tick <
-				      cache->block[cache->segment[best].first].tick))
+	*ret_tick = UINT64_MAX;
+	while (s < end) {
+		next = cm_rows_slice(s, end);
+		cm_lock_acquire(&device->lock);
+		for (; s < next; s++) {
+			const struct cm_segment *segment = &cache->segment[s];
+
+			if (!cm_release_can(device, segment) || segment->size > most ||
+			    idle_tick(device, segment) >= *ret_tick)
+				continue;
 			best = s;
-	return best ? cm_release_take_locked(device, best) : (struct cm_release_piece){0};
+			*ret_tick = idle_tick(device, segment);
+		}
+		cm_lock_release(&device->lock);
+	}
+	return best;
 }
 
 uint64_t cm_release_idlest(struct cm_device *device, uint64_t most)
 {
-	struct cm_release_piece piece;
+	struct cm_release_piece piece = {0};
+	uint64_t tick;
+	uint32_t s;
 
-	cm_lock_acquire(&device->lock);
-	piece = take_idlest_locked(device, most);
-	cm_lock_release(&device->lock);
+	/* Anew where the program has taken it meanwhile. */
+	while (!piece.size && (s = find_idlest(device, most, &tick)) != 0) {
+		const struct cm_segment *segment = &device->cache->segment[s];
+
+		cm_lock_acquire(&device->lock);
+		if (cm_release_can(device, segment) && segment->size <= most &&
+		    idle_tick(device, segment) == tick)
+			piece = cm_release_take_locked(device, s);
+		cm_lock_release(&device->lock);
+	}
 	if (piece.size)
 		(void)cm_release_give(&piece);
 	return piece.size;
