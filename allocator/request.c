@@ -45,18 +45,27 @@ static uint64_t stale_twin(const struct cm_segment *segment, uint64_t addr)
 	return addr == segment->addr ? addr + 1 : addr;
 }
 
-static uint32_t find_segment_locked(struct cm_device *device, uint64_t addr)
+/* The block of the device that the address lies in, or 0. The start of one in use is found at once,
+ * for any other address the segments are walked. */
+static uint32_t find_block_locked(struct cm_device *device, uint64_t addr)
 {
 	struct cm_cache *cache = device->cache;
-	uint32_t s, end;
+	uint32_t index = cm_ptr_map_find(&device->map, addr), s, end;
 
+	if (index)
+		return index;
 	end = cm_rows_segments(cache);
 	for (s = 1; s < end; s++)
 		if (cm_segment_is_of(&cache->segment[s], device) &&
 		    addr >= cache->segment[s].addr &&
 		    addr - cache->segment[s].addr < cache->segment[s].size)
-			return s;
-	return 0;
+			break;
+	if (s == end)
+		return 0;
+	for (index = cache->segment[s].first;
+	     cache->block[index].addr + cache->block[index].size <= addr;)
+		index = cache->block[index].next;
+	return index;
 }
 
 /* A sync=free program waits here, as it would in cudaFree, and hears what went wrong meanwhile. */
@@ -93,14 +102,15 @@ static int give_back(struct cm_device *device, uint32_t segment)
 /* No block in use starts there, but it may be in memory of ours. */
 static int refuse(struct cm_device *device, uint64_t addr, uint64_t *ret_forward)
 {
-	uint32_t s;
+	const struct cm_cache *cache = device->cache;
+	uint32_t b;
 
 	cm_lock_acquire(&device->lock);
-	s = find_segment_locked(device, addr);
-	if (s)
-		*ret_forward = stale_twin(&device->cache->segment[s], addr);
+	b = find_block_locked(device, addr);
+	if (b)
+		*ret_forward = stale_twin(&cache->segment[cache->block[b].segment], addr);
 	cm_lock_release(&device->lock);
-	return s ? -EFAULT : -ENOENT;
+	return b ? -EFAULT : -ENOENT;
 }
 
 /* What remains to be done for what was freed, and for what was not. */
@@ -172,14 +182,12 @@ static int lookup_each(struct cm_device *device, uint64_t addr, void *data)
 	struct cm_cache *cache = device->cache;
 	struct cm_place_info *info = data;
 	const struct cm_segment *segment;
-	uint32_t s, b;
+	uint32_t b;
 
 	cm_lock_acquire(&device->lock);
-	s = find_segment_locked(device, addr);
-	if (s) {
-		segment = &cache->segment[s];
-		for (b = segment->first; cache->block[b].addr + cache->block[b].size <= addr;)
-			b = cache->block[b].next;
+	b = find_block_locked(device, addr);
+	if (b) {
+		segment = &cache->segment[cache->block[b].segment];
 		info->place = place_of(&cache->block[b], addr);
 		info->block_addr = cache->block[b].addr;
 		info->block_size = cache->block[b].size;
@@ -190,7 +198,7 @@ static int lookup_each(struct cm_device *device, uint64_t addr, void *data)
 		info->ctx = segment->context;
 	}
 	cm_lock_release(&device->lock);
-	return s ? 0 : -ENOENT;
+	return b ? 0 : -ENOENT;
 }
 
 void cm_cache_lookup(struct cm_cache *cache, uint64_t addr, struct cm_place_info *ret_info)
@@ -204,19 +212,19 @@ static int export_each(struct cm_device *device, uint64_t addr, void *data)
 	struct cm_cache *cache = device->cache;
 	struct cm_heap **heap = data;
 	struct cm_segment *segment;
-	uint32_t s;
+	uint32_t b;
 
 	cm_lock_acquire(&device->lock);
-	s = find_segment_locked(device, addr);
-	if (s) {
-		segment = &cache->segment[s];
+	b = find_block_locked(device, addr);
+	if (b) {
+		segment = &cache->segment[cache->block[b].segment];
 		*heap = cm_segment_heap(cache, segment);
 		if (cm_segment_is_recycled(cache, segment))
 			cm_heap_unbin_segment_locked(*heap, segment);
 		__atomic_fetch_or(&segment->flags, CM_SEGMENT_EXPORTED, __ATOMIC_RELAXED);
 	}
 	cm_lock_release(&device->lock);
-	return s ? 0 : -ENOENT;
+	return b ? 0 : -ENOENT;
 }
 
 int cm_cache_mark_exported(struct cm_cache *cache, uint64_t addr)
