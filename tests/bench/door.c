@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bare.h"
 #include "device.h"
 #include "torch_rules.h"
 
@@ -130,6 +131,8 @@ static const struct door doors[] = {
 	{"driver", "cuMemAlloc and cuMemFree", device_open, driver_alloc, driver_free, NULL},
 	{"malloc", "malloc of the true size", NULL, malloc_alloc, free, NULL},
 	{"units", "malloc of size / 512", NULL, units_alloc, free, NULL},
+	{"bare", "the library's free blocks and pointer map behind a mutex, no more", bare_open,
+	 bare_alloc, bare_free, NULL},
 	{"cub", "CUB's caching allocator as it comes", cub_default_open, cub_alloc, cub_free,
 	 cub_calls},
 	{"cub-pow2", "CUB with bins of powers of two and no limit", cub_pow2_open, cub_alloc,

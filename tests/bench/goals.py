@@ -5,7 +5,7 @@ import math
 import statistics
 
 from measure import Series
-from workloads import CUBS, NEIGHBOURS, OURS, PAGED, UNIT
+from workloads import BARE, CUBS, NEIGHBOURS, OURS, PAGED, UNIT
 
 LARGE_BYTES = 1 << 30
 
@@ -173,7 +173,7 @@ def trace_rows(results, traces):
             'path': path,
             'operations': results.median(path, OURS, 'operations'),
             'ns': {column: results.median(path, column)
-                   for column in (OURS, 'glibc', 'cub-pow2', 'cub-8x', '2 threads')},
+                   for column in (OURS, BARE, 'glibc', 'cub-pow2', 'cub-8x', '2 threads')},
             'driver_calls': results.median(path, OURS, 'driver_calls'),
             'live_bytes': results.median(path, OURS, 'live_bytes'),
             'reserved': {column: results.median(path, column, 'ratio')

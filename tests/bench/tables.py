@@ -61,15 +61,16 @@ def goals(rows, markdown=False):
 
 
 def traces(rows, markdown=False):
-    heads = ['trace', 'operations', 'ours ns', '2 threads', 'glibc', 'cub-pow2', 'cub-8x', 'calls',
-             'live MiB', 'reserved', 'by torch', 'by cub-pow2', 'by cub-8x']
+    others = ('2 threads', 'bare', 'glibc', 'cub-pow2', 'cub-8x')
+    heads = ['trace', 'operations', 'ours ns', *others, 'calls', 'live MiB', 'reserved', 'by torch',
+             'by cub-pow2', 'by cub-8x']
     with_smallest = any(row['smallest'] for row in rows)
     body = []
     for row in rows:
         ns, reserved = row['ns'], row['reserved']
         body.append([
             row['name'], number(row['operations'], 0),
-            *(number(ns[column]) for column in ('ours', '2 threads', 'glibc', 'cub-pow2', 'cub-8x')),
+            *(number(ns[column]) for column in ('ours', *others)),
             number(row['driver_calls'], 0), number(row['live_bytes'] / 2**20),
             *(number(reserved[column], 3) for column in ('ours', 'torch', 'cub-pow2', 'cub-8x')),
             *([number(row['smallest'], 3)] if with_smallest else []),

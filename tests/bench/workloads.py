@@ -9,6 +9,8 @@ OURS = 'ours'
 PAGED = 'paged'  # the same library, on pages instead of segments
 # Its preload where the device has nothing to do: a driver that answers at once, as CUB's runtime does.
 IDLE = 'ours on an idle device'
+# What the library's own free blocks and pointer map take without all the rest.
+BARE = 'bare'
 CUBS = ('cub', 'cub-pow2', 'cub-8x')
 # glibc and the heaps that are put in front of it: they are asked for size / 512 bytes.
 HEAPS = ('glibc', 'jemalloc', 'tcmalloc', 'mimalloc')
@@ -38,7 +40,7 @@ class Row:
         return IDLE if column == OURS and not self.plan and not self.count else column
 
 
-ALL = CUBS + HEAPS
+ALL = (BARE,) + CUBS + HEAPS
 
 ROWS = (
     Row('same size, 1 KiB', ('same:1K',), rivals=ALL, most=2),
@@ -55,10 +57,10 @@ ROWS = (
     Row('random 10 000, 1 GiB', ('random:10000:1G',), rivals=ALL),
     Row('random 100 000, 1 MiB', ('random:100000:1M',), rivals=ALL),
     Row('random 100 000, 1 GiB', ('random:100000:1G',), rivals=ALL),
-    Row('100 free blocks', ('flat:100',), quick=True),
-    Row('1 000 free blocks', ('flat:1000',)),
-    Row('10 000 free blocks', ('flat:10000',)),
-    Row('100 000 free blocks', ('flat:100000',), quick=True),
+    Row('100 free blocks', ('flat:100',), rivals=(BARE,), quick=True),
+    Row('1 000 free blocks', ('flat:1000',), rivals=(BARE,)),
+    Row('10 000 free blocks', ('flat:10000',), rivals=(BARE,)),
+    Row('100 000 free blocks', ('flat:100000',), rivals=(BARE,), quick=True),
     Row('log-uniform, 2 threads', ('mixed',), threads=2, rivals=ALL, most=7, quick=True),
     Row('log-uniform, 4 threads', ('mixed',), threads=4, rivals=('cub-8x', 'glibc', 'mimalloc')),
     Row('log-uniform, 8 threads', ('mixed',), threads=8, rivals=('cub-8x', 'glibc', 'mimalloc')),
@@ -123,7 +125,7 @@ def latency_job(preloads, share):
 
 
 PAGED_CONF = 'expandable_segments:True'
-TRACE_COLUMNS = ('glibc', 'cub-pow2', 'cub-8x', 'torch')
+TRACE_COLUMNS = (BARE, 'glibc', 'cub-pow2', 'cub-8x', 'torch')
 
 
 def trace_jobs(path, preloads, passes):
