@@ -210,9 +210,10 @@ static void add_native(struct building *building, uint64_t address, uint32_t gen
 	const struct cm_frame *row;
 	uint32_t i;
 
+	/* What has no names has a frame all the same, so there may be more of them than `most`. */
 	if (!site || !site->count || site->first >= frames->count ||
 	    site->count > frames->count - site->first ||
-	    site->count > building->most - building->numbers) {
+	    building->numbers + site->count > building->most) {
 		add_unnamed(building, address, module, path);
 		return;
 	}

@@ -114,12 +114,39 @@ static void a_small_table_does_not_fill_the_memory(void **state)
 	assert_int_equal(f->snapshot->broken_stacks + f->snapshot->stacks, STACKS + 1);
 }
 
+/* The names of 74 addresses and a part of the next come to just what this table may have. */
+static void names_end_where_there_are_too_many(void **state)
+{
+	enum { SITES = 80, FULL = 74, PART = 64 };
+	struct fixture *f = *state;
+	struct cm_site sites[SITES] = {0};
+	struct cm_frame frames[2 * INLINED] = {0};
+	uint32_t i;
+
+	for (i = 0; i < 2 * INLINED; i++)
+		frames[i] = (struct cm_frame){.function = 1, .line = i};
+	for (i = 0; i < SITES; i++) {
+		sites[i] = (struct cm_site){.address = ADDRESS + i,
+					    .first = i > FULL ? INLINED : 0,
+					    .count = i == FULL ? PART : INLINED};
+		f->words[1 + 2 * i] = cm_stack_word(1, 0, 0);
+		f->words[2 + 2 * i] = ADDRESS + i;
+	}
+	f->image->table[CM_TABLE_SITE] = (struct cm_image_table){sites, SITES};
+	f->image->table[CM_TABLE_FRAME] = (struct cm_image_table){frames, 2 * INLINED};
+	use_words(f, 1 + 2 * SITES);
+	assert_int_equal(cm_snapshot_stack(f->snapshot, 1 + 2 * FULL)->count, PART);
+	/* All others have a frame each that says no more than where it is. */
+	assert_int_equal(f->snapshot->frames, INLINED + SITES - FULL - 1);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(an_address_means_what_its_generation_says),
 		TEST(a_small_table_does_not_fill_the_memory),
+		TEST(names_end_where_there_are_too_many),
 	};
 
 	return cmocka_run_group_tests_name("stacks", tests, NULL, NULL);
