@@ -10,6 +10,7 @@
 
 #include "tools/exits.h"
 #include "tools/options.h"
+#include "tools/output.h"
 #include "tools/verbs.h"
 
 #define OPTS(...)    ((const enum cm_opt[]){__VA_ARGS__, CM_OPT_COUNT})
@@ -89,11 +90,11 @@ static void print_help(void)
 /* What was printed must have arrived; a pipe that was closed is nobody's mistake. */
 static int close_output(int exit)
 {
-	if (!fflush(stdout) && !ferror(stdout))
+	const int err = cm_output_flush(stdout);
+
+	if (!err || err == EPIPE)
 		return exit;
-	if (errno == EPIPE)
-		return exit;
-	cm_complain("the output could not be written: %s", strerror(errno));
+	cm_complain("the output could not be written: %s", strerror(err));
 	return CM_EXIT_TARGET;
 }
 

@@ -140,13 +140,24 @@ static void sync_folder(const char *path)
 	free(folder);
 }
 
+int cm_output_flush(FILE *file)
+{
+	errno = 0;
+	if (!fflush(file) && !ferror(file))
+		return 0;
+	/* A stream keeps that it has failed, but not why: one more byte fails as that did. */
+	if (!errno && putc('\n', file) != EOF)
+		(void)fflush(file);
+	return errno ? errno : EIO;
+}
+
 static int finish(struct cm_output *output)
 {
 	const int fd = fileno(output->file);
+	const int err = cm_output_flush(output->file);
 
-	errno = 0;
-	if (fflush(output->file) || ferror(output->file))
-		return errno ? errno : EIO;
+	if (err)
+		return err;
 	if (output->path && (fsync(fd) || name(output, fd)))
 		return errno;
 	return 0;

@@ -27,4 +27,8 @@ int cm_output_open(struct cm_output *output, const char *path, unsigned mode, bo
  * complaint. */
 int cm_output_close(struct cm_output *output, bool keep);
 
+/* Writes what is left in a stream. 0, or the errno for which something of all that was written to it
+ * has not arrived. */
+int cm_output_flush(FILE *file);
+
 #endif

@@ -327,9 +327,12 @@ def check_masking():
 def check_streams(tool, places):
     """What can't be written is an error; a reader that goes away is none."""
     listing = [tool, 'ls', '--dir', places['good']]
-    with open('/dev/full', 'w', encoding='utf-8') as full:
-        run = subprocess.run(listing, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
-    assert run.returncode == 3 and 'could not be written' in run.stderr, run
+    for command in (listing, [tool, 'stat', '--dir', places['good'], '-p', '5000001', '0.1']):
+        with open('/dev/full', 'w', encoding='utf-8') as full:
+            run = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True,
+                                 timeout=60, check=False)
+        assert run.returncode == 3, run
+        assert 'could not be written: No space left on device' in run.stderr, run
     read, write = os.pipe()
     os.close(read)
     run = subprocess.run([tool, 'memory-stats', '--dir', places['good'], '5000001'], stdout=write,

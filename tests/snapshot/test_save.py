@@ -309,11 +309,15 @@ def a_full_disk_leaves_nothing_behind(kit_):
         run = subprocess.run(['sh', '-c', f"trap '' XFSZ; ulimit -f 8; exec '{kit_.tool}' {command}"],
                              capture_output=True, text=True, check=False)
         assert run.returncode == 3 and run.stderr.count('\n') == 1, (words, run)
+        assert 'File too large' in run.stderr, (words, run)
         assert not list(target.iterdir()), list(target.iterdir())
-    with open('/dev/full', 'w', encoding='utf-8') as full:
-        run = subprocess.run([kit_.tool, 'export', '--to', 'csv', str(kit_.saved)], stdout=full,
-                             stderr=subprocess.PIPE, text=True, check=False)
-    assert run.returncode == 3 and run.stderr.count('\n') == 1, run
+    for words in (('export', '--to', 'csv', many), ('snapshot', '--region', many, '-O', '-'),
+                  ('plot', 'blocks', '-O', '-', many), ('plot', 'blocks', '-O', '/dev/full', many)):
+        with open('/dev/full', 'w', encoding='utf-8') as full:
+            run = subprocess.run([kit_.tool, *map(str, words)], stdout=full, stderr=subprocess.PIPE,
+                                 text=True, check=False)
+        assert run.returncode == 3 and run.stderr.count('\n') == 1, run
+        assert 'No space left on device' in run.stderr, run
 
 
 def what_stands_there_stays_unless_forced(kit_):
