@@ -437,10 +437,25 @@ static int take(struct cm_options *options, enum cm_opt opt, const char *value)
 	return 0;
 }
 
+/* A region file stands in for whatever else would name a process. */
+static int check_region(const struct cm_verb *verb, const struct cm_options *options)
+{
+	if (options->pid || options->dir) {
+		cm_complain("choose one of --region and --%s", options->pid ? "pid" : "dir");
+		return CM_EXIT_USAGE;
+	}
+	if (options->arg_count > verb->own_args) {
+		cm_complain("unexpected argument '%s': --region is read in place of a process",
+			    options->args[verb->own_args]);
+		return CM_EXIT_USAGE;
+	}
+	return 0;
+}
+
 static int check_args(const struct cm_verb *verb, const struct cm_options *options)
 {
-	/* A region file stands in for the process that would be named last. */
-	const int min = verb->min_args - (options->region && verb->min_args);
+	const int min = options->region && verb->own_args < verb->min_args ? verb->own_args
+									   : verb->min_args;
 
 	if (options->arg_count < min) {
 		cm_complain("missing argument: want '%s %s %s'", CM_PROGRAM, verb->name,
@@ -452,7 +467,7 @@ static int check_args(const struct cm_verb *verb, const struct cm_options *optio
 			    options->args[verb->max_args], CM_PROGRAM, verb->name);
 		return CM_EXIT_USAGE;
 	}
-	return 0;
+	return options->region ? check_region(verb, options) : 0;
 }
 
 int cm_options_parse(const struct cm_verb *verb, int argc, char **argv,

@@ -83,7 +83,8 @@ struct cm_verb {
 	const char *name;
 	const char *args; /* for the line of usage */
 	const char *summary;
-	int min_args; /* one fewer where --region stands in for the process */
+	int own_args; /* those that name no process: all that there may be beside --region */
+	int min_args;
 	int max_args; /* -1: any number */
 	bool command; /* the arguments are a command: options end at the first one */
 	/* Returns an exit code. */
