@@ -273,6 +273,11 @@ int cm_collect(const struct cm_options *options, const char *target,
 	uint64_t pid;
 	int err;
 
+	/* It is in every command line: a script's variable that is not set would mean everybody. */
+	if (target && !*target) {
+		cm_complain("an empty word names no process");
+		return CM_EXIT_USAGE;
+	}
 	if (options->region)
 		err = open_file(options->region, &all);
 	else if (target && is_file(options, target))

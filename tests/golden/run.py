@@ -91,6 +91,8 @@ CASES = [
     ('show-exited', 'show --region {exited} -d 1'),
     ('show-two', 'show --dir {good} 5000001 77 -d 1'),
     ('show-region-pid', 'show --region {healthy} 77 78 -d 1'),
+    ('show-empty-word', 'show --dir {good} ""'),
+    ('trim-empty-word', 'trim --dir {good} 5000001 ""'),
     ('show-nobody', 'show 4294967'),
     ('show-not-there', 'show --dir {good} 77'),
     ('show-other-major', 'show --region {other-major}'),
