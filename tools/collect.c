@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tools/collect.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <pwd.h>
 #include <stdio.h>
@@ -265,19 +266,34 @@ static bool is_file(const struct cm_options *options, const char *target)
 	       (length > suffix && !strcmp(target + length - suffix, CM_SAVED_SUFFIX));
 }
 
+/* What could not be looked into must not look empty. */
+static int check_dir(const char *path)
+{
+	DIR *dir = opendir(path);
+
+	if (dir)
+		return closedir(dir);
+	cm_complain("%s: %s", path, strerror(errno));
+	return CM_EXIT_TARGET;
+}
+
 int cm_collect(const struct cm_options *options, const char *target,
 	       struct cm_processes *ret_processes)
 {
 	struct cm_processes all = {0};
 	struct gathering gathering = {.all = &all};
 	uint64_t pid;
-	int err;
+	int err = 0;
 
 	/* It is in every command line: a script's variable that is not set would mean everybody. */
 	if (target && !*target) {
 		cm_complain("an empty word names no process");
 		return CM_EXIT_USAGE;
 	}
+	if (options->dir)
+		err = check_dir(options->dir);
+	if (err)
+		return err;
 	if (options->region)
 		err = open_file(options->region, &all);
 	else if (target && is_file(options, target))
@@ -303,6 +319,17 @@ void cm_processes_free(struct cm_processes *processes)
 	drop(processes, 0, processes->count);
 	free(processes->item);
 	processes->item = NULL;
+}
+
+int cm_complain_nobody(const struct cm_options *options)
+{
+	if (options->dir) {
+		cm_complain("no region in %s", options->dir);
+	} else {
+		cm_complain("no process uses libcudamem");
+		cm_advise("start one with '%s run -- COMMAND'", CM_PROGRAM);
+	}
+	return CM_EXIT_NO;
 }
 
 void cm_process_describe(pid_t pid, struct cm_process *ret_process)

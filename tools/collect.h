@@ -50,6 +50,9 @@ void cm_processes_free(struct cm_processes *processes);
 /* What /proc says of a process that has no region. */
 void cm_process_describe(pid_t pid, struct cm_process *ret_process);
 
+/* Complains that there is no process with a region. Returns the exit code. */
+int cm_complain_nobody(const struct cm_options *options);
+
 /* Complains that the region can't be read. Returns the exit code. */
 int cm_process_complain(const struct cm_process *process);
 

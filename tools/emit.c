@@ -426,18 +426,31 @@ size_t cm_emit_matched(const struct cm_emit *emit)
 	return emit->matched;
 }
 
-void cm_emit_close(struct cm_emit *emit)
+/* What was chosen by --where or -d, and is nowhere. */
+static int complain_unmatched(const struct cm_options *options)
+{
+	if (options->where)
+		cm_complain("no line for which '%s' holds", options->where);
+	else
+		cm_complain("no process has memory on the devices named");
+	return CM_EXIT_NO;
+}
+
+int cm_emit_close(struct cm_emit *emit, int exit)
 {
 	size_t i;
 
 	if (!emit)
-		return;
+		return exit;
 	if (!emit->sheet->live)
 		put_kept(emit);
 	for (i = 0; i < emit->rows * emit->sheet->count; i++)
 		if (emit->values[i].kind == CM_VALUE_TEXT)
 			free((char *)emit->values[i].text);
+	if (!exit && !emit->matched && (emit->options->where || emit->options->device_count))
+		exit = complain_unmatched(emit->options);
 	cm_where_free(emit->where);
 	free(emit->values);
 	free(emit);
+	return exit;
 }

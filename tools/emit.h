@@ -49,8 +49,9 @@ void cm_emit_row(struct cm_emit *emit, const struct cm_value *values);
 /* Rows for which --where held. */
 size_t cm_emit_matched(const struct cm_emit *emit);
 
-/* Prints what is left and frees. */
-void cm_emit_close(struct cm_emit *emit);
+/* Prints what is left and frees. `exit` is the exit code so far, and the result; CM_EXIT_NO after a
+ * complaint where all had gone well and --where, or -d, has left no row. */
+int cm_emit_close(struct cm_emit *emit, int exit);
 
 static inline struct cm_value cm_value_text(const char *text)
 {

@@ -93,6 +93,5 @@ int cm_verb_conf(const struct cm_options *options)
 		exit = cm_for_processes(options, list_process, emit);
 	else
 		exit = list_environment(emit);
-	cm_emit_close(emit);
-	return exit;
+	return cm_emit_close(emit, exit);
 }

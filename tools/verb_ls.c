@@ -289,24 +289,12 @@ static int list(const struct cm_options *options, const struct cm_processes *pro
 			emit_process(options, &processes->item[i], others.emit);
 	add_others(&others);
 	*ret_rows = cm_emit_matched(others.emit);
-	cm_emit_close(others.emit);
-	return CM_EXIT_OK;
+	return cm_emit_close(others.emit, CM_EXIT_OK);
 }
 
 static bool is_help(const struct cm_options *options)
 {
 	return options->columns && !strcmp(options->columns, "help");
-}
-
-static int complain_nobody(const struct cm_options *options)
-{
-	if (options->where) {
-		cm_complain("no line for which '%s' holds", options->where);
-	} else {
-		cm_complain("no process uses libcudamem");
-		cm_advise("start one with '%s run -- COMMAND'", CM_PROGRAM);
-	}
-	return CM_EXIT_NO;
 }
 
 static int list_once(const struct cm_options *options)
@@ -319,8 +307,8 @@ static int list_once(const struct cm_options *options)
 	if (exit)
 		return exit;
 	exit = list(options, &processes, &rows);
-	if (!exit && !rows && !is_help(options) && (options->where || !processes.count))
-		exit = complain_nobody(options);
+	if (!exit && !rows && !processes.count && !is_help(options))
+		exit = cm_complain_nobody(options);
 	else if (!exit)
 		exit = complain_damaged(&processes);
 	cm_processes_free(&processes);

@@ -308,6 +308,9 @@ static int parse_plan(const struct cm_options *options, struct plan *ret_plan)
 			return CM_EXIT_USAGE;
 		}
 		plan.count = 0;
+	} else if (options->skip_first) {
+		cm_complain("--skip-first leaves out the only line there is without an interval");
+		return CM_EXIT_USAGE;
 	}
 	if (options->arg_count > 1 &&
 	    (cm_number_parse(options->args[1], COUNT_MAX, &plan.count) || !plan.count)) {
@@ -318,18 +321,16 @@ static int parse_plan(const struct cm_options *options, struct plan *ret_plan)
 	return CM_EXIT_OK;
 }
 
-static int complain_unreadable(const struct cm_processes *processes)
+static int complain_unreadable(const struct cm_options *options,
+			       const struct cm_processes *processes)
 {
 	size_t i;
 
 	for (i = 0; i < processes->count; i++)
 		if (processes->item[i].reader)
 			return CM_EXIT_OK;
-	if (processes->count)
-		return cm_process_complain(&processes->item[0]);
-	cm_complain("no process uses libcudamem");
-	cm_advise("start one with '%s run -- COMMAND'", CM_PROGRAM);
-	return CM_EXIT_NO;
+	return processes->count ? cm_process_complain(&processes->item[0])
+				: cm_complain_nobody(options);
 }
 
 int cm_verb_stat(const struct cm_options *options)
@@ -350,11 +351,10 @@ int cm_verb_stat(const struct cm_options *options)
 	if (!exit)
 		exit = cm_collect(options, options->pid, &processes);
 	if (!exit)
-		exit = complain_unreadable(&processes);
+		exit = complain_unreadable(options, &processes);
 	if (!exit)
 		exit = sample_loop(options, &plan, &processes, until, emit);
 	cm_where_free(until);
 	cm_processes_free(&processes);
-	cm_emit_close(emit);
-	return exit;
+	return cm_emit_close(emit, exit);
 }
