@@ -445,6 +445,8 @@ static void set_signals(void)
 
 	(void)signal(SIGINT, SIG_IGN);
 	(void)signal(SIGQUIT, SIG_IGN);
+	/* Who no longer reads what is said here ends neither the program nor the clearing up. */
+	(void)signal(SIGPIPE, SIG_IGN);
 	for (i = 0; i < sizeof(passed) / sizeof(passed[0]); i++)
 		(void)sigaction(passed[i], &action, NULL);
 }

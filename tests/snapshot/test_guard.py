@@ -189,6 +189,19 @@ def the_program_is_as_without_us(kit_):
     assert '29.25 MiB in 8 blocks' in err, err  # and what it left is told
 
 
+def who_reads_no_further_ends_nothing(kit_):
+    program = ('sh', '-c', f'read go; echo "$CUDAMEM_CONF"; "{PROGRAM}" leak 3; exit 7')
+    with start(kit_, '--leaks', program=program) as process:
+        process.stderr.close()
+        process.stdin.write('go\n')
+        process.stdin.close()
+        out = process.stdout.read()
+        process.wait(timeout=60)
+    assert process.returncode == 7, process.returncode
+    folder, = re.findall('region_dir:([^,]*)', out)
+    assert not os.path.exists(folder), os.listdir(folder)
+
+
 if __name__ == '__main__':
     sys.exit(kit.with_kit([
         a_growing_stack_is_told_first, what_is_there_from_the_beginning_does_not_grow,
@@ -198,4 +211,4 @@ if __name__ == '__main__':
         after_ten_files_nobody_is_copied, files_are_numbered_as_they_are_written,
         nobody_waits_for_an_eye_that_is_not_there, the_highest_use_is_saved,
         a_peak_of_a_moment_is_in_the_file, a_peak_that_the_ring_has_lost_is_told,
-        the_program_is_as_without_us]))
+        the_program_is_as_without_us, who_reads_no_further_ends_nothing]))
