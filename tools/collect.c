@@ -247,6 +247,8 @@ static int collect_pattern(const struct cm_options *options, const char *pattern
 	if (pattern && !all->count) {
 		cm_complain("no process that uses libcudamem has '%s' in its command line",
 			    pattern);
+		if (pattern != options->pid && !access(pattern, F_OK))
+			cm_advise("the file of this name is ./%s", pattern);
 		return CM_EXIT_NO;
 	}
 	if (all->count)
@@ -254,16 +256,12 @@ static int collect_pattern(const struct cm_options *options, const char *pattern
 	return 0;
 }
 
-/* An argument that is a path, or a saved snapshot beside us. Any other, and what -p has, is a pid or a
- * part of a command line. */
-static bool is_file(const struct cm_options *options, const char *target)
+bool cm_is_file_name(const char *word)
 {
-	const size_t length = strlen(target), suffix = strlen(CM_SAVED_SUFFIX);
+	const size_t length = strlen(word), suffix = strlen(CM_SAVED_SUFFIX);
 
-	if (target == options->pid)
-		return false;
-	return strchr(target, '/') ||
-	       (length > suffix && !strcmp(target + length - suffix, CM_SAVED_SUFFIX));
+	return strchr(word, '/') ||
+	       (length > suffix && !strcmp(word + length - suffix, CM_SAVED_SUFFIX));
 }
 
 /* What could not be looked into must not look empty. */
@@ -296,7 +294,7 @@ int cm_collect(const struct cm_options *options, const char *target,
 		return err;
 	if (options->region)
 		err = open_file(options->region, &all);
-	else if (target && is_file(options, target))
+	else if (target && target != options->pid && cm_is_file_name(target))
 		err = open_file(target, &all);
 	else if (target && !cm_number_parse(target, INT32_MAX, &pid))
 		err = collect_pid(options, target, (pid_t)pid, &gathering);

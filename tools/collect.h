@@ -37,9 +37,12 @@ struct cm_processes {
 const char *cm_life_name(enum cm_life life);
 bool cm_process_is_dead(const struct cm_process *process);
 
+/* Whether an argument names a file: a word with a slash, or that ends in .cudamem. */
+bool cm_is_file_name(const char *word);
+
 /*
  * Every process with a region that `target` means: digits a pid, other text a part of the command
- * line, NULL all; an argument (not what -p has) that is a path or ends in .cudamem is a file.
+ * line, NULL all; an argument (not what -p has) may name a file.
  * --region and --dir are followed. Unreadable regions are among them.
  * 0, or an exit code after a complaint: nothing to be found is one only where a target was named.
  */

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "stats/units.h"
+#include "tools/collect.h"
 #include "tools/describe.h"
 #include "tools/exits.h"
 #include "tools/output.h"
+#include "tools/quote.h"
 #include "tools/saved.h"
 #include "tools/source.h"
 #include "tools/text.h"
@@ -34,6 +37,17 @@ static uint64_t count_lost(const struct cm_snapshot *snapshot)
 	for (i = 0; i < snapshot->devices; i++)
 		lost += snapshot->device[i].lost;
 	return lost;
+}
+
+/* A file as the shell, and then this program, takes it for one. */
+static void spell_file(FILE *out, const char *path)
+{
+	char *here = NULL;
+
+	if (!cm_is_file_name(path) && asprintf(&here, "./%s", path) < 0)
+		here = NULL;
+	cm_quote_shell(out, here ? here : path);
+	free(here);
 }
 
 static void report(const struct cm_options *options, const struct cm_source *source,
@@ -74,9 +88,13 @@ static void report(const struct cm_options *options, const struct cm_source *sou
 	(void)fprintf(out, ", %zu stacks (%s, %.2f s)\n  %s\n", snapshot->stacks - 1,
 		      cm_bytes_format(bytes, size), (double)ns / 1e9,
 		      spell_moment(saved, moment, sizeof(moment)));
-	if (strcmp(path, "-"))
-		(void)fprintf(out, "  see it: %s report %s; %s plot timeline %s -O memory.html\n",
-			      CM_PROGRAM, path, CM_PROGRAM, path);
+	if (!strcmp(path, "-"))
+		return;
+	(void)fprintf(out, "  see it: %s report ", CM_PROGRAM);
+	spell_file(out, path);
+	(void)fprintf(out, "; %s plot timeline ", CM_PROGRAM);
+	spell_file(out, path);
+	(void)fprintf(out, " -O memory.html\n");
 }
 
 /* COMM-PID.cudamem, then COMM-PID-2.cudamem and so on. */

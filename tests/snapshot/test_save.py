@@ -353,6 +353,18 @@ def a_pipe_takes_a_snapshot(kit_):
     assert kit_.export('csv', path) == kit_.export('csv')
 
 
+def what_is_told_to_be_typed_is_understood(kit_):
+    """A name that says nothing of a file, and one that is two words to a shell."""
+    for name in ('copy', 'my copy.cudamem', "it's"):
+        said = kit_.ok('snapshot', '--region', kit_.region, '-O', name).decode()
+        command = re.search('see it: cudamemstat (report .*); cudamemstat plot', said)[1]
+        run = subprocess.run(f"'{kit_.tool}' {command}", shell=True, capture_output=True,
+                             cwd=kit_.folder, check=False)
+        assert run.returncode == 0 and b'load_weights' in run.stdout, (said, run)
+    run = kit_.run('report', 'copy')
+    assert run.returncode == 1 and b'the file of this name is ./copy' in run.stderr, run
+
+
 def what_is_appended_to_stays_as_it_is(kit_):
     """Standard output may have begun before us; what it has is not ours to write over."""
     path = kit_.folder / 'appended'
@@ -382,4 +394,5 @@ if __name__ == '__main__':
         files_that_are_not_right_are_refused_in_one_line, what_no_memory_holds_is_not_unpacked,
         a_full_disk_leaves_nothing_behind,
         what_stands_there_stays_unless_forced, a_process_that_is_not_there_is_told,
-        a_pipe_takes_a_snapshot, what_is_appended_to_stays_as_it_is]))
+        a_pipe_takes_a_snapshot, what_is_told_to_be_typed_is_understood,
+        what_is_appended_to_stays_as_it_is]))
