@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "stats/nearest.h"
 #include "stats/units.h"
@@ -81,7 +80,7 @@ int cm_verb_export(const struct cm_options *options)
 
 	if (!format)
 		return CM_EXIT_USAGE;
-	if (!options->out && !format->text && isatty(STDOUT_FILENO)) {
+	if (!format->text && cm_output_is_terminal(options->out)) {
 		cm_complain("%s is not for a terminal: name a file with -O, such as -O memory%s",
 			    format->name, format->suffix);
 		return CM_EXIT_USAGE;

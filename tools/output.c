@@ -80,6 +80,11 @@ int cm_output_open(struct cm_output *output, const char *path, unsigned mode, bo
 	return CM_EXIT_TARGET;
 }
 
+bool cm_output_is_terminal(const char *path)
+{
+	return (!path || !strcmp(path, "-")) && isatty(STDOUT_FILENO);
+}
+
 /* Gives an open file without a name the name `path`, which nothing has. */
 static int link_open(int fd, const char *path)
 {

@@ -23,6 +23,9 @@ struct cm_output {
  */
 int cm_output_open(struct cm_output *output, const char *path, unsigned mode, bool force);
 
+/* Whether what goes to `path`, or with NULL to standard output, would be shown on a terminal. */
+bool cm_output_is_terminal(const char *path);
+
 /* Ends it: the file gets its name, or with `keep` false is dropped. 0, or an exit code after a
  * complaint. */
 int cm_output_close(struct cm_output *output, bool keep);

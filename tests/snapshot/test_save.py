@@ -365,6 +365,17 @@ def what_is_told_to_be_typed_is_understood(kit_):
     assert run.returncode == 1 and b'the file of this name is ./copy' in run.stderr, run
 
 
+def a_terminal_is_spared_what_is_no_text(kit_):
+    master, terminal = os.openpty()
+    for words in (('snapshot', '-O', '-'), ('export', '--to', 'pprof'),
+                  ('export', '--to', 'pickle', '-O', '-')):
+        run = subprocess.run([kit_.tool, *words, kit_.saved], stdout=terminal,
+                             stderr=subprocess.PIPE, check=False)
+        assert run.returncode == 2 and b'not for a terminal' in run.stderr, run
+    os.close(terminal)
+    os.close(master)
+
+
 def what_is_appended_to_stays_as_it_is(kit_):
     """Standard output may have begun before us; what it has is not ours to write over."""
     path = kit_.folder / 'appended'
@@ -395,4 +406,4 @@ if __name__ == '__main__':
         a_full_disk_leaves_nothing_behind,
         what_stands_there_stays_unless_forced, a_process_that_is_not_there_is_told,
         a_pipe_takes_a_snapshot, what_is_told_to_be_typed_is_understood,
-        what_is_appended_to_stays_as_it_is]))
+        a_terminal_is_spared_what_is_no_text, what_is_appended_to_stays_as_it_is]))
