@@ -592,7 +592,7 @@ static void play_broken_unseen(void)
 	CM_MUST(cuMemFree_v2(block) == CUDA_ERROR_ILLEGAL_ADDRESS);
 }
 
-/* After each of them a request that ready memory could serve goes to the driver. */
+/* After each of them a request that ready memory could serve goes to the driver, and hears it again. */
 static void play_lasting(void)
 {
 	static const CUresult lasting[] = {
@@ -612,22 +612,27 @@ static void play_lasting(void)
 		CUDA_ERROR_MPS_CLIENT_TERMINATED,
 		CUDA_ERROR_EXTERNAL_DEVICE,
 	};
-	CUdeviceptr block, addr;
-	uint64_t calls;
+	CUdeviceptr block[3], addr;
 	CUcontext ctx;
-	size_t i;
+	uint64_t calls;
+	size_t i, k;
 
 	cm_open(0);
 	for (i = 0; i < sizeof(lasting) / sizeof(lasting[0]); i++) {
 		OK(cuCtxCreate_v2(&ctx, 0, 0));
-		block = cm_get(30 * MIB);
-		CM_MUST(!cudasim_fail("cuMemAlloc_v2", 1, lasting[i]));
-		CM_MUST(cuMemAlloc_v2(&addr, 60 * MIB) == lasting[i]);
-		(void)cuMemFree_v2(block);
-		(void)cuCtxSynchronize();
+		for (k = 0; k < 3; k++)
+			block[k] = cm_get(30 * MIB);
+		for (k = 0; k < 3; k++)
+			OK(cuMemFree_v2(block[k]));
+		/* What serves one is ready for all of them. */
+		(void)cm_get(30 * MIB);
 		calls = cudasim_calls("cuMemAlloc_v2");
-		(void)cuMemAlloc_v2(&addr, 30 * MIB);
-		CM_MUST(cudasim_calls("cuMemAlloc_v2") == calls + 1);
+		(void)cm_get(30 * MIB);
+		CM_MUST(cudasim_calls("cuMemAlloc_v2") == calls);
+		CM_MUST(!cudasim_fail("cuMemAlloc_v2", 1, lasting[i]));
+		CM_MUST(cuMemAlloc_v2(&addr, 512) == lasting[i]);
+		CM_MUST(cuMemAlloc_v2(&addr, 30 * MIB) == lasting[i]);
+		CM_MUST(cudasim_calls("cuMemAlloc_v2") == calls + 2);
 		OK(cuCtxDestroy_v2(ctx));
 	}
 }

@@ -18,13 +18,34 @@ void sim_faults_start(void)
 		atomic_store_explicit(&sim_faults_counting, true, memory_order_relaxed);
 }
 
-/* Errors after which the real driver refuses to work on in the context. */
+/*
+ * Errors after which, as cuda.h has it, the context or the process can't go on, or any further work
+ * returns the same error; and two kinds of broken memory, of which it says nothing.
+ */
 static bool is_sticky(CUresult code)
 {
-	return code == CUDA_ERROR_ECC_UNCORRECTABLE || code == CUDA_ERROR_ASSERT ||
-	       code == CUDA_ERROR_LAUNCH_TIMEOUT ||
-	       (code >= CUDA_ERROR_HARDWARE_STACK_ERROR && code <= CUDA_ERROR_LAUNCH_FAILED) ||
-	       code == CUDA_ERROR_ILLEGAL_ADDRESS;
+	static const CUresult sticky[] = {
+		CUDA_ERROR_ECC_UNCORRECTABLE,
+		CUDA_ERROR_NVLINK_UNCORRECTABLE,
+		CUDA_ERROR_CONTAINED,
+		CUDA_ERROR_ILLEGAL_ADDRESS,
+		CUDA_ERROR_LAUNCH_TIMEOUT,
+		CUDA_ERROR_ASSERT,
+		CUDA_ERROR_HARDWARE_STACK_ERROR,
+		CUDA_ERROR_ILLEGAL_INSTRUCTION,
+		CUDA_ERROR_MISALIGNED_ADDRESS,
+		CUDA_ERROR_INVALID_ADDRESS_SPACE,
+		CUDA_ERROR_INVALID_PC,
+		CUDA_ERROR_LAUNCH_FAILED,
+		CUDA_ERROR_TENSOR_MEMORY_LEAK,
+		CUDA_ERROR_MPS_CLIENT_TERMINATED,
+		CUDA_ERROR_EXTERNAL_DEVICE,
+	};
+
+	for (size_t i = 0; i < sizeof(sticky) / sizeof(sticky[0]); i++)
+		if (code == sticky[i])
+			return true;
+	return false;
 }
 
 static CUresult find_due(enum sim_call call)
