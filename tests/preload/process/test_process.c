@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "interpose/cudamem.h"
+#include "tests/preload/api.h"
 #include "tests/preload/driver.h"
 #include "tests/preload/play.h"
 #include "tests/unit/cmocka_all.h"
@@ -38,41 +39,7 @@ static CUdeviceptr alloc(uint64_t bytes)
 	return address;
 }
 
-static struct {
-	__typeof__(cudamem_empty_cache) *empty;
-	__typeof__(cudamem_memory_stats) *stats;
-	__typeof__(cudamem_memory_stats_json) *json;
-	__typeof__(cudamem_host_memory_stats) *host_stats;
-	__typeof__(cudamem_host_memory_stats_json) *host_json;
-	__typeof__(cudamem_reset_accumulated_host_memory_stats) *host_reset_accumulated;
-	__typeof__(cudamem_reset_peak_host_memory_stats) *host_reset_peak;
-	__typeof__(cudamem_memory_allocated) *allocated;
-	__typeof__(cudamem_max_memory_allocated) *max_allocated;
-	__typeof__(cudamem_memory_reserved) *reserved;
-	__typeof__(cudamem_max_memory_reserved) *max_reserved;
-	__typeof__(cudamem_reset_accumulated_memory_stats) *reset_accumulated;
-	__typeof__(cudamem_reset_peak_memory_stats) *reset_peak;
-	__typeof__(cudamem_get_memory_info) *info;
-} api;
-
-static void open_api(void)
-{
-	CM_LOOK_UP(RTLD_DEFAULT, "cudamem_empty_cache", api.empty);
-	CM_LOOK_UP(RTLD_DEFAULT, "cudamem_memory_stats", api.stats);
-	CM_LOOK_UP(RTLD_DEFAULT, "cudamem_memory_stats_json", api.json);
-	CM_LOOK_UP(RTLD_DEFAULT, "cudamem_memory_allocated", api.allocated);
-	CM_LOOK_UP(RTLD_DEFAULT, "cudamem_max_memory_allocated", api.max_allocated);
-	CM_LOOK_UP(RTLD_DEFAULT, "cudamem_memory_reserved", api.reserved);
-	CM_LOOK_UP(RTLD_DEFAULT, "cudamem_max_memory_reserved", api.max_reserved);
-	CM_LOOK_UP(RTLD_DEFAULT, "cudamem_reset_accumulated_memory_stats", api.reset_accumulated);
-	CM_LOOK_UP(RTLD_DEFAULT, "cudamem_reset_peak_memory_stats", api.reset_peak);
-	CM_LOOK_UP(RTLD_DEFAULT, "cudamem_get_memory_info", api.info);
-	CM_LOOK_UP(RTLD_DEFAULT, "cudamem_host_memory_stats", api.host_stats);
-	CM_LOOK_UP(RTLD_DEFAULT, "cudamem_host_memory_stats_json", api.host_json);
-	CM_LOOK_UP(RTLD_DEFAULT, "cudamem_reset_accumulated_host_memory_stats",
-		   api.host_reset_accumulated);
-	CM_LOOK_UP(RTLD_DEFAULT, "cudamem_reset_peak_host_memory_stats", api.host_reset_peak);
-}
+static struct cm_api api;
 
 /* ---- roles ---- */
 
@@ -149,33 +116,33 @@ static void play_api_before(void)
 	uint64_t free_bytes = 1, total_bytes = 1;
 	char text[8] = "";
 
-	open_api();
-	api.empty();
-	api.reset_peak(0);
-	api.reset_accumulated(CUDAMEM_CURRENT_DEVICE);
-	CM_MUST(api.allocated(0) == 0 && api.max_allocated(-1) == 0);
-	CM_MUST(api.reserved(0) == 0 && api.max_reserved(12345) == 0);
-	CM_MUST(api.stats(0, visit, &visits) == 0 && visits == 0);
-	CM_MUST(api.json(0, text, sizeof(text)) == 2 && !strcmp(text, "{}"));
-	CM_MUST(api.info(0, &free_bytes, &total_bytes) == -ENODEV);
+	cm_api_open(&api);
+	api.empty_cache();
+	api.reset_peak_memory_stats(0);
+	api.reset_accumulated_memory_stats(CUDAMEM_CURRENT_DEVICE);
+	CM_MUST(api.memory_allocated(0) == 0 && api.max_memory_allocated(-1) == 0);
+	CM_MUST(api.memory_reserved(0) == 0 && api.max_memory_reserved(12345) == 0);
+	CM_MUST(api.memory_stats(0, visit, &visits) == 0 && visits == 0);
+	CM_MUST(api.memory_stats_json(0, text, sizeof(text)) == 2 && !strcmp(text, "{}"));
+	CM_MUST(api.get_memory_info(0, &free_bytes, &total_bytes) == -ENODEV);
 	CM_MUST(free_bytes == 0 && total_bytes == 0);
-	api.host_reset_peak();
-	api.host_reset_accumulated();
-	CM_MUST(api.host_stats(visit, &visits) == 0 && visits == 0);
-	CM_MUST(api.host_json(text, sizeof(text)) == 2 && !strcmp(text, "{}"));
+	api.reset_peak_host_memory_stats();
+	api.reset_accumulated_host_memory_stats();
+	CM_MUST(api.host_memory_stats(visit, &visits) == 0 && visits == 0);
+	CM_MUST(api.host_memory_stats_json(text, sizeof(text)) == 2 && !strcmp(text, "{}"));
 	CM_MUST(cm_count_regions() == 0);
 }
 
 static void check_json(void)
 {
-	const size_t length = api.json(0, NULL, 0);
+	const size_t length = api.memory_stats_json(0, NULL, 0);
 	char *text = malloc(length + 1), small[16];
 
 	CM_MUST(text && length > 1000);
-	CM_MUST(api.json(0, text, length + 1) == length);
+	CM_MUST(api.memory_stats_json(0, text, length + 1) == length);
 	CM_MUST(strlen(text) == length && text[0] == '{' && text[length - 1] == '}');
 	CM_MUST(strstr(text, "\"allocated_bytes.all.current\": 3145728"));
-	CM_MUST(api.json(0, small, sizeof(small)) == length);
+	CM_MUST(api.memory_stats_json(0, small, sizeof(small)) == length);
 	CM_MUST(strlen(small) == sizeof(small) - 1 && !strncmp(small, text, sizeof(small) - 1));
 	free(text);
 }
@@ -186,32 +153,32 @@ static void play_api(void)
 	uint64_t free_bytes, total_bytes;
 	CUdeviceptr large, block;
 
-	open_api();
+	cm_api_open(&api);
 	cm_driver_open(&cuda, 1);
 	large = alloc(48 * MIB);
 	block = alloc(3 * MIB);
-	CM_MUST(api.allocated(CUDAMEM_CURRENT_DEVICE) == 51 * MIB);
-	CM_MUST(api.reserved(0) == 68 * MIB);
+	CM_MUST(api.memory_allocated(CUDAMEM_CURRENT_DEVICE) == 51 * MIB);
+	CM_MUST(api.memory_reserved(0) == 68 * MIB);
 	CM_MUST(cuda.free(large) == CUDA_SUCCESS);
-	CM_MUST(api.allocated(0) == 3 * MIB && api.max_allocated(0) == 51 * MIB);
-	CM_MUST(api.reserved(0) == 68 * MIB);
+	CM_MUST(api.memory_allocated(0) == 3 * MIB && api.max_memory_allocated(0) == 51 * MIB);
+	CM_MUST(api.memory_reserved(0) == 68 * MIB);
 
-	CM_MUST(api.stats(0, visit, &visits) == visits && visits > 100);
+	CM_MUST(api.memory_stats(0, visit, &visits) == visits && visits > 100);
 	CM_MUST(allocated_current == (int64_t)(3 * MIB) && num_device_alloc == 2);
 	check_json();
 
 	CM_MUST(cuda.info(&native_free, &native_total) == CUDA_SUCCESS);
-	CM_MUST(api.info(CUDAMEM_CURRENT_DEVICE, &free_bytes, &total_bytes) == 0);
+	CM_MUST(api.get_memory_info(CUDAMEM_CURRENT_DEVICE, &free_bytes, &total_bytes) == 0);
 	CM_MUST(free_bytes == native_free && total_bytes == native_total);
 
-	api.empty();
-	CM_MUST(api.reserved(0) == 20 * MIB && api.max_reserved(0) == 68 * MIB);
-	api.reset_peak(0);
-	CM_MUST(api.max_allocated(0) == 3 * MIB && api.max_reserved(0) == 20 * MIB);
-	api.reset_accumulated(0);
+	api.empty_cache();
+	CM_MUST(api.memory_reserved(0) == 20 * MIB && api.max_memory_reserved(0) == 68 * MIB);
+	api.reset_peak_memory_stats(0);
+	CM_MUST(api.max_memory_allocated(0) == 3 * MIB && api.max_memory_reserved(0) == 20 * MIB);
+	api.reset_accumulated_memory_stats(0);
 	visits = 0;
 	last_key[0] = '\0';
-	(void)api.stats(0, visit, &visits);
+	(void)api.memory_stats(0, visit, &visits);
 	CM_MUST(num_device_alloc == 0 && allocated_current == (int64_t)(3 * MIB));
 	CM_MUST(cuda.free(block) == CUDA_SUCCESS);
 }
@@ -235,7 +202,7 @@ static void visit_host(void *data, const char *key, int64_t value)
 
 static void read_host(void)
 {
-	CM_MUST(api.host_stats(visit_host, &host) > 20);
+	CM_MUST(api.host_memory_stats(visit_host, &host) > 20);
 }
 
 static void play_host_api(void)
@@ -243,7 +210,7 @@ static void play_host_api(void)
 	void *small, *large;
 	char text[4096];
 
-	open_api();
+	cm_api_open(&api);
 	cm_driver_open(&cuda, 1);
 	CM_MUST(cuda.host_alloc(&small, MIB, 0) == CUDA_SUCCESS);
 	CM_MUST(cuda.host_alloc(&large, 4 * MIB, 0) == CUDA_SUCCESS);
@@ -252,11 +219,11 @@ static void play_host_api(void)
 	read_host();
 	CM_MUST(host.current == (int64_t)(5 * MIB) && host.peak == (int64_t)(5 * MIB));
 	CM_MUST(host.requests == 3 && host.driver_calls == 2);
-	CM_MUST(api.host_json(text, sizeof(text)) == strlen(text));
+	CM_MUST(api.host_memory_stats_json(text, sizeof(text)) == strlen(text));
 	CM_MUST(strstr(text, "\"allocated_bytes.current\": 5242880"));
 	CM_MUST(cuda.host_free(large) == CUDA_SUCCESS);
-	api.host_reset_peak();
-	api.host_reset_accumulated();
+	api.reset_peak_host_memory_stats();
+	api.reset_accumulated_host_memory_stats();
 	read_host();
 	CM_MUST(host.current == (int64_t)MIB && host.peak == (int64_t)MIB);
 	CM_MUST(host.requests == 0 && host.driver_calls == 0);
@@ -267,24 +234,24 @@ static void play_two_devices(void)
 {
 	uint64_t free_bytes, total_bytes;
 
-	open_api();
+	cm_api_open(&api);
 	cm_driver_open(&cuda, 2);
 	(void)alloc(2 * MIB);
-	CM_MUST(api.allocated(1) == 0);
+	CM_MUST(api.memory_allocated(1) == 0);
 	/* Of a device that is not current, by its own context. */
-	CM_MUST(api.info(1, &free_bytes, &total_bytes) == 0);
+	CM_MUST(api.get_memory_info(1, &free_bytes, &total_bytes) == 0);
 	CM_MUST(free_bytes == total_bytes && total_bytes > 0);
 	CM_MUST(cuda.set_current(cuda.context[1]) == CUDA_SUCCESS);
 	(void)alloc(4 * MIB);
-	CM_MUST(api.allocated(CUDAMEM_CURRENT_DEVICE) == 4 * MIB);
-	CM_MUST(api.allocated(0) == 2 * MIB && api.allocated(1) == 4 * MIB);
-	CM_MUST(api.info(0, &free_bytes, &total_bytes) == 0);
+	CM_MUST(api.memory_allocated(CUDAMEM_CURRENT_DEVICE) == 4 * MIB);
+	CM_MUST(api.memory_allocated(0) == 2 * MIB && api.memory_allocated(1) == 4 * MIB);
+	CM_MUST(api.get_memory_info(0, &free_bytes, &total_bytes) == 0);
 	CM_MUST(free_bytes && free_bytes < total_bytes);
 	/* No context at all: device 0. */
 	CM_MUST(cuda.set_current(NULL) == CUDA_SUCCESS);
-	CM_MUST(api.allocated(CUDAMEM_CURRENT_DEVICE) == 2 * MIB);
-	CM_MUST(api.allocated(2) == 0 && api.allocated(-7) == 0);
-	CM_MUST(api.info(2, &free_bytes, &total_bytes) == -ENODEV);
+	CM_MUST(api.memory_allocated(CUDAMEM_CURRENT_DEVICE) == 2 * MIB);
+	CM_MUST(api.memory_allocated(2) == 0 && api.memory_allocated(-7) == 0);
+	CM_MUST(api.get_memory_info(2, &free_bytes, &total_bytes) == -ENODEV);
 	CM_MUST(free_bytes == 0 && total_bytes == 0);
 }
 
@@ -386,10 +353,10 @@ static void play_thread_end(void)
 /* A folder with no room, and no file of ours in it at the end. */
 static void play_full_folder(void)
 {
-	open_api();
+	cm_api_open(&api);
 	cm_driver_open(&cuda, 1);
 	(void)alloc(3 * MIB);
-	CM_MUST(api.allocated(0) == 3 * MIB);
+	CM_MUST(api.memory_allocated(0) == 3 * MIB);
 	CM_MUST(cm_count_regions() == 0);
 }
 
@@ -401,18 +368,18 @@ static void play_filling_folder(void)
 	int i, n = 0;
 
 	CM_MUST(blocks);
-	open_api();
+	cm_api_open(&api);
 	cm_driver_open(&cuda, 1);
 	while (!forwarded_allocs && n < MOST) {
 		for (i = 0; i < BATCH; i++)
 			blocks[n++] = alloc(512);
 		last_key[0] = '\0';
-		(void)api.stats(0, visit, &visits);
+		(void)api.memory_stats(0, visit, &visits);
 	}
 	CM_MUST(forwarded_allocs > 0);
 	for (i = 0; i < n; i++)
 		CM_MUST(cuda.free(blocks[i]) == CUDA_SUCCESS);
-	CM_MUST(api.allocated(0) == 0);
+	CM_MUST(api.memory_allocated(0) == 0);
 	free(blocks);
 }
 

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <ucontext.h>
 
-#include "interpose/cudamem.h"
+#include "tests/preload/api.h"
 #include "tests/preload/driver.h"
 #include "tests/preload/play.h"
 #include "tests/unit/cmocka_all.h"
@@ -23,19 +23,7 @@
 #define STEPS_TRIED 100u
 
 static struct cm_driver cuda;
-
-static struct {
-	__typeof__(cudamem_annotation_push) *push;
-	__typeof__(cudamem_annotation_pop) *pop;
-	__typeof__(cudamem_memory_allocated) *allocated;
-	__typeof__(cudamem_host_memory_stats) *host_stats;
-	__typeof__(cudamem_reset_peak_memory_stats) *reset_peak;
-	__typeof__(cudamem_reset_accumulated_memory_stats) *reset_accumulated;
-	__typeof__(cudamem_reset_peak_host_memory_stats) *reset_host_peak;
-	__typeof__(cudamem_reset_accumulated_host_memory_stats) *reset_host_accumulated;
-	__typeof__(cudamem_get_memory_info) *info;
-	__typeof__(cudamem_record_memory_history) *record;
-} own;
+static struct cm_api api;
 
 static struct {
 	CUresult (*attach)(CUcontext *ctx, unsigned int flags);
@@ -48,7 +36,7 @@ static volatile unsigned steps;
 
 static int find_code(struct dl_phdr_info *info, size_t size, void *arg)
 {
-	const uintptr_t address = (uintptr_t)own.push;
+	const uintptr_t address = (uintptr_t)api.annotation_push;
 	ElfW(Half) i;
 
 	(void)size;
@@ -64,17 +52,7 @@ static int find_code(struct dl_phdr_info *info, size_t size, void *arg)
 
 static void begin(void)
 {
-	CM_LOOK_UP(RTLD_DEFAULT, "cudamem_annotation_push", own.push);
-	CM_LOOK_UP(RTLD_DEFAULT, "cudamem_annotation_pop", own.pop);
-	CM_LOOK_UP(RTLD_DEFAULT, "cudamem_memory_allocated", own.allocated);
-	CM_LOOK_UP(RTLD_DEFAULT, "cudamem_host_memory_stats", own.host_stats);
-	CM_LOOK_UP(RTLD_DEFAULT, "cudamem_reset_peak_memory_stats", own.reset_peak);
-	CM_LOOK_UP(RTLD_DEFAULT, "cudamem_reset_accumulated_memory_stats", own.reset_accumulated);
-	CM_LOOK_UP(RTLD_DEFAULT, "cudamem_reset_peak_host_memory_stats", own.reset_host_peak);
-	CM_LOOK_UP(RTLD_DEFAULT, "cudamem_reset_accumulated_host_memory_stats",
-		   own.reset_host_accumulated);
-	CM_LOOK_UP(RTLD_DEFAULT, "cudamem_get_memory_info", own.info);
-	CM_LOOK_UP(RTLD_DEFAULT, "cudamem_record_memory_history", own.record);
+	cm_api_open(&api);
 	CM_MUST(dl_iterate_phdr(find_code, NULL));
 	cm_driver_open(&cuda, 1);
 	CM_LOOK_UP(dlopen(getenv("DRIVER"), RTLD_NOW), "cuCtxAttach", context.attach);
@@ -122,16 +100,16 @@ static void call_all(void)
 	uint64_t free_bytes, total_bytes;
 
 	touch();
-	own.push("a name");
-	(void)own.pop();
-	(void)own.allocated(0);
-	(void)own.host_stats(ignore, NULL);
-	own.reset_peak(0);
-	own.reset_accumulated(0);
-	own.reset_host_peak();
-	own.reset_host_accumulated();
-	(void)own.info(0, &free_bytes, &total_bytes);
-	(void)own.record("all", "state", "all", UINT64_MAX, 1);
+	api.annotation_push("a name");
+	(void)api.annotation_pop();
+	(void)api.memory_allocated(0);
+	(void)api.host_memory_stats(ignore, NULL);
+	api.reset_peak_memory_stats(0);
+	api.reset_accumulated_memory_stats(0);
+	api.reset_peak_host_memory_stats();
+	api.reset_accumulated_host_memory_stats();
+	(void)api.get_memory_info(0, &free_bytes, &total_bytes);
+	(void)api.record_memory_history("all", "state", "all", UINT64_MAX, 1);
 }
 
 static void play_interrupted(void)

@@ -13,8 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "interpose/cudamem.h"
 #include "stats/mail_client.h"
+#include "tests/preload/api.h"
 #include "tests/preload/driver.h"
 #include "tests/preload/play.h"
 #include "tests/preload/record/history.h"
@@ -30,17 +30,11 @@ static struct cm_reader *reader;
 
 static struct cm_driver cuda;
 
-static struct {
-	__typeof__(cudamem_annotation_push) *push;
-	__typeof__(cudamem_annotation_pop) *pop;
-	__typeof__(cudamem_record_memory_history) *record;
-} own;
+static struct cm_api api;
 
 static void look_up(void)
 {
-	CM_LOOK_UP(RTLD_DEFAULT, "cudamem_annotation_push", own.push);
-	CM_LOOK_UP(RTLD_DEFAULT, "cudamem_annotation_pop", own.pop);
-	CM_LOOK_UP(RTLD_DEFAULT, "cudamem_record_memory_history", own.record);
+	cm_api_open(&api);
 	cm_driver_open(&cuda, 1);
 }
 
@@ -80,18 +74,18 @@ static void play_own(void)
 {
 	begin();
 	must_be_named("");
-	CM_MUST(own.pop() == -1);
-	own.push("outer");
+	CM_MUST(api.annotation_pop() == -1);
+	api.annotation_push("outer");
 	must_be_named("outer");
-	own.push("inner");
+	api.annotation_push("inner");
 	must_be_named("inner");
-	CM_MUST(own.pop() == 1);
+	CM_MUST(api.annotation_pop() == 1);
 	must_be_named("outer");
-	CM_MUST(own.pop() == 0);
+	CM_MUST(api.annotation_pop() == 0);
 	must_be_named("");
-	own.push(NULL);
+	api.annotation_push(NULL);
 	must_be_named("");
-	CM_MUST(own.pop() == 0 && own.pop() == -1);
+	CM_MUST(api.annotation_pop() == 0 && api.annotation_pop() == -1);
 }
 
 /* Beyond what is kept the last kept name stays, and every pop finds its push. */
@@ -103,22 +97,22 @@ static void play_deep(void)
 	begin();
 	for (i = 0; i < 50; i++) {
 		(void)snprintf(name, sizeof(name), "level %d", i);
-		own.push(name);
+		api.annotation_push(name);
 	}
 	must_be_named("level 31");
 	for (i = 49; i >= 0; i--) {
-		CM_MUST(own.pop() == i);
+		CM_MUST(api.annotation_pop() == i);
 		(void)snprintf(name, sizeof(name), "level %d", i > 32 ? 31 : i - 1);
 		must_be_named(i ? name : "");
 	}
-	CM_MUST(own.pop() == -1);
+	CM_MUST(api.annotation_pop() == -1);
 }
 
 static void *name_in_thread(void *arg)
 {
 	CM_MUST(!cuda.set_current(cuda.context[0]));
 	must_be_named("");
-	own.push(arg);
+	api.annotation_push(arg);
 	must_be_named(arg);
 	return NULL;
 }
@@ -129,7 +123,7 @@ static void play_threads(void)
 	pthread_t thread;
 
 	begin();
-	own.push("main's");
+	api.annotation_push("main's");
 	CM_MUST(!pthread_create(&thread, NULL, name_in_thread, name));
 	(void)pthread_join(thread, NULL);
 	must_be_named("main's");
@@ -140,11 +134,12 @@ static void play_fork(void)
 	pid_t child;
 
 	begin();
-	own.push("before");
+	api.annotation_push("before");
 	child = fork();
 	if (!child) {
-		own.push("child");
-		CM_MUST(own.pop() == 1 && own.pop() == 0 && own.pop() == -1);
+		api.annotation_push("child");
+		CM_MUST(api.annotation_pop() == 1 && api.annotation_pop() == 0 &&
+			api.annotation_pop() == -1);
 		exit(0);
 	}
 	cm_wait_for_child(child);
@@ -177,14 +172,14 @@ static void play_switch(void)
 	CM_MUST(settings()->events == 1 && settings()->context == CM_CONTEXT_NONE);
 	CM_MUST(!history_last(reader, CM_TABLE_EVENT, CM_ACTION_ALLOC).stack);
 
-	CM_MUST(!own.record("all", "all", "all", UINT64_MAX, 0));
+	CM_MUST(!api.record_memory_history("all", "all", "all", UINT64_MAX, 0));
 	touch();
 	CM_MUST(settings()->context == CM_CONTEXT_ALL);
 	CM_MUST(history_last(reader, CM_TABLE_EVENT, CM_ACTION_ALLOC).stack);
 	CM_MUST(history_last(reader, CM_TABLE_EVENT, CM_ACTION_FREE_REQUESTED).stack !=
 		history_last(reader, CM_TABLE_EVENT, CM_ACTION_ALLOC).stack);
 
-	CM_MUST(!own.record("all", "alloc", "python", 5, 1));
+	CM_MUST(!api.record_memory_history("all", "alloc", "python", 5, 1));
 	CM_MUST(count_events() == 0);
 	CM_MUST(settings()->max_entries == 5 && settings()->stacks == CM_STACKS_PYTHON);
 	touch();
@@ -192,11 +187,11 @@ static void play_switch(void)
 
 	count = count_events();
 	CM_MUST(count > 0);
-	CM_MUST(!own.record("state", "state", "all", UINT64_MAX, 0));
+	CM_MUST(!api.record_memory_history("state", "state", "all", UINT64_MAX, 0));
 	touch();
 	CM_MUST(count_events() == count && !settings()->events);
 
-	CM_MUST(!own.record(NULL, "all", "all", UINT64_MAX, 0));
+	CM_MUST(!api.record_memory_history(NULL, "all", "all", UINT64_MAX, 0));
 	touch();
 	CM_MUST(count_events() == count && settings()->context == CM_CONTEXT_NONE);
 }
@@ -215,11 +210,11 @@ static void play_refuse(void)
 			     CM_RECORD_SET_MAX_ENTRIES | CM_RECORD_CLEAR;
 
 	begin();
-	CM_MUST(own.record("some", "all", "all", UINT64_MAX, 1) == -EINVAL);
-	CM_MUST(own.record("all", "allocs", "all", UINT64_MAX, 1) == -EINVAL);
-	CM_MUST(own.record("all", "all", "c++", UINT64_MAX, 1) == -EINVAL);
-	CM_MUST(own.record("all", "all", NULL, UINT64_MAX, 1) == -EINVAL);
-	CM_MUST(own.record("all", "all", "all", 0, 1) == -EINVAL);
+	CM_MUST(api.record_memory_history("some", "all", "all", UINT64_MAX, 1) == -EINVAL);
+	CM_MUST(api.record_memory_history("all", "allocs", "all", UINT64_MAX, 1) == -EINVAL);
+	CM_MUST(api.record_memory_history("all", "all", "c++", UINT64_MAX, 1) == -EINVAL);
+	CM_MUST(api.record_memory_history("all", "all", NULL, UINT64_MAX, 1) == -EINVAL);
+	CM_MUST(api.record_memory_history("all", "all", "all", 0, 1) == -EINVAL);
 	CM_MUST(ask_by_letter(all, cm_record_pack(2, CM_CONTEXT_ALL, 0), 1) == -EINVAL);
 	CM_MUST(ask_by_letter(all, cm_record_pack(1, CM_CONTEXT_COUNT, 0), 1) == -EINVAL);
 	CM_MUST(ask_by_letter(all, cm_record_pack(1, CM_CONTEXT_ALL, CM_STACKS_COUNT), 1) ==
@@ -231,8 +226,8 @@ static void play_refuse(void)
 
 static int record_first(void)
 {
-	CM_LOOK_UP(RTLD_DEFAULT, "cudamem_record_memory_history", own.record);
-	return own.record("all", "alloc", "all", UINT64_MAX, 0);
+	cm_api_open(&api);
+	return api.record_memory_history("all", "alloc", "all", UINT64_MAX, 0);
 }
 
 /* It is the one function that is of use before the program has asked for any of the driver's. */
@@ -276,10 +271,10 @@ static void play_while_opened(void)
 static void play_off(void)
 {
 	look_up();
-	CM_MUST(own.record("all", "alloc", "all", UINT64_MAX, 0) == -ENODEV);
-	own.push("name");
+	CM_MUST(api.record_memory_history("all", "alloc", "all", UINT64_MAX, 0) == -ENODEV);
+	api.annotation_push("name");
 	touch();
-	CM_MUST(own.pop() == 0);
+	CM_MUST(api.annotation_pop() == 0);
 }
 
 #if CM_HAVE_NVTX
