@@ -22,7 +22,7 @@ struct fixture {
 	struct cm_reader *reader;
 };
 
-/* Called before the header is read for the nth time, as by a process that works meanwhile. */
+/* As a process that works meanwhile: see take_meanwhile. */
 static struct {
 	struct cm_region *region;
 	void (*work)(struct cm_region *region);
@@ -73,10 +73,28 @@ static int teardown(void **state)
 	return 0;
 }
 
+static struct cm_image *take(struct fixture *f)
+{
+	char why[CM_READER_WHY_BYTES];
+	struct cm_image *image;
+
+	assert_int_equal(cm_image_take(f->reader, SECOND, &image, why), 0);
+	return image;
+}
+
+/* `work` is done before the header is read for the nth time. */
+static struct cm_image *take_meanwhile(struct fixture *f, void (*work)(struct cm_region *region),
+				       int nth)
+{
+	meanwhile.region = f->region;
+	meanwhile.work = work;
+	meanwhile.left = nth;
+	return take(f);
+}
+
 static void a_copy_has_every_row(void **state)
 {
 	struct fixture *f = *state;
-	char why[CM_READER_WHY_BYTES];
 	const struct cm_block *block;
 	struct cm_image *image;
 	uint32_t i;
@@ -84,7 +102,7 @@ static void a_copy_has_every_row(void **state)
 	/* One that comes after the file was opened. */
 	assert_int_equal(cm_region_commit(f->region, CM_TABLE_BLOCK, BLOCKS + 1), 0);
 	((struct cm_block *)cm_region_row(f->region, CM_TABLE_BLOCK, BLOCKS))->addr = 77;
-	assert_int_equal(cm_image_take(f->reader, SECOND, &image, why), 0);
+	image = take(f);
 	assert_int_equal(image->saved.life, CM_LIFE_RUNNING);
 	assert_true(image->table[CM_TABLE_BLOCK].count > BLOCKS);
 	block = image->table[CM_TABLE_BLOCK].rows;
@@ -103,14 +121,9 @@ static void add_many_blocks(struct cm_region *region)
 static void a_table_that_outgrows_its_room_gets_more(void **state)
 {
 	struct fixture *f = *state;
-	char why[CM_READER_WHY_BYTES];
+	struct cm_image *image = take_meanwhile(f, add_many_blocks, 2);
 	const struct cm_image_table *table;
-	struct cm_image *image;
 
-	meanwhile.region = f->region;
-	meanwhile.work = add_many_blocks;
-	meanwhile.left = 2;
-	assert_int_equal(cm_image_take(f->reader, SECOND, &image, why), 0);
 	table = &image->table[CM_TABLE_BLOCK];
 	assert_int_equal(image->saved.moment, CM_MOMENT_STILL);
 	assert_int_equal(table->count, image->header.table[CM_TABLE_BLOCK].rows);
@@ -130,14 +143,9 @@ static void begin_ring(struct cm_region *region)
 static void a_ring_that_began_meanwhile_is_copied(void **state)
 {
 	struct fixture *f = *state;
-	char why[CM_READER_WHY_BYTES];
+	struct cm_image *image = take_meanwhile(f, begin_ring, 3);
 	const struct cm_image_table *table;
-	struct cm_image *image;
 
-	meanwhile.region = f->region;
-	meanwhile.work = begin_ring;
-	meanwhile.left = 3;
-	assert_int_equal(cm_image_take(f->reader, SECOND, &image, why), 0);
 	table = &image->table[CM_TABLE_EVENT];
 	assert_true(table->count >= image->header.table[CM_TABLE_EVENT].ring);
 	assert_int_equal(((const struct cm_event *)table->rows)[RING_ROW].number, RING_ROW + 1);
