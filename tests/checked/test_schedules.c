@@ -244,6 +244,15 @@ static void let_second_go(void *unused)
 		(void)sched_yield();
 }
 
+/* The first one has done all in which it is to be held up. */
+static void await_second(void)
+{
+	cudasim_interrupt(0, NULL, NULL);
+	if (!started)
+		exit(NOT_REACHED);
+	CM_MUST(!pthread_join(second, NULL));
+}
+
 static const struct script scripts[] = {
 	{"churn", churn, NULL},     {"destroy", destroy, NULL},
 	{"create", create, NULL},   {"let_peer_in", let_peer_in, NULL},
@@ -270,11 +279,9 @@ static void play(const struct script *script, uint64_t n)
 	}
 	cudasim_interrupt(n, let_second_go, NULL);
 	script->run();
-	cudasim_interrupt(0, NULL, NULL);
-	if (started)
-		CM_MUST(!pthread_join(second, NULL));
+	await_second();
 	OK(cuCtxSynchronize());
-	exit(started ? 0 : NOT_REACHED);
+	exit(0);
 }
 
 /* The peer, which asks for access while the first thread gets the first memory of all. */
@@ -292,10 +299,7 @@ static void play_reach(uint64_t n)
 	first_ctx = cm_open(0);
 	cudasim_interrupt(n, let_second_go, NULL);
 	block[0] = cm_get(BLOCK);
-	cudasim_interrupt(0, NULL, NULL);
-	if (!started)
-		exit(NOT_REACHED);
-	CM_MUST(!pthread_join(second, NULL));
+	await_second();
 	block[1] = cm_get(BLOCK);
 	OK(cuCtxSetCurrent(second_ctx));
 	cm_launch_hold(cm_load_hold(), NULL, block[0], BLOCK, &flag);
@@ -358,10 +362,7 @@ static void play_give_back(uint64_t n)
 	cudasim_interrupt(n, let_second_go, NULL);
 	block[1] = cm_get(BLOCK);
 	pinned[1] = get_little_pinned();
-	cudasim_interrupt(0, NULL, NULL);
-	if (!started)
-		exit(NOT_REACHED);
-	CM_MUST(!pthread_join(second, NULL));
+	await_second();
 	OK(cuMemsetD8_v2(block[0], 1, BLOCK));
 	OK(cuMemHostGetFlags(&flags, pinned[0]));
 	memset(pinned[0], 1, MIB);
@@ -389,10 +390,7 @@ static void play_release(uint64_t n)
 	OK(cuCtxPushCurrent_v2(ctx));
 	OK(cuMemFree_v2(cm_get(BLOCK)));
 	OK(cuDevicePrimaryCtxRelease_v2(0));
-	cudasim_interrupt(0, NULL, NULL);
-	if (!started)
-		exit(NOT_REACHED);
-	CM_MUST(!pthread_join(second, NULL));
+	await_second();
 	OK(cuCtxSetCurrent(second_ctx));
 	OK(cuMemsetD8_v2(block[0], 1, BLOCK));
 	OK(cuMemFree_v2(block[0]));
@@ -419,10 +417,7 @@ static void play_leave(uint64_t n)
 	OK(cuMemFree_v2(cm_get(3 * BLOCK)));
 	OK(cuMemFree_v2(cm_get(5 * BLOCK)));
 	OK(cuMemFree_v2(cm_get(7 * BLOCK)));
-	cudasim_interrupt(0, NULL, NULL);
-	if (!started)
-		exit(NOT_REACHED);
-	CM_MUST(!pthread_join(second, NULL));
+	await_second();
 	OK(cuMemFreeHost(pinned[0]));
 	OK(cuMemFree_v2(block[0]));
 	exit(0);
@@ -457,10 +452,7 @@ static void play_leave_idle(uint64_t n)
 	OK(cuDevicePrimaryCtxRetain(&second_ctx, 0));
 	OK(cuDevicePrimaryCtxRelease_v2(0));
 	OK(cuMemFree_v2(cm_get(BLOCK)));
-	cudasim_interrupt(0, NULL, NULL);
-	if (!started)
-		exit(NOT_REACHED);
-	CM_MUST(!pthread_join(second, NULL));
+	await_second();
 	exit(0);
 }
 
@@ -477,10 +469,7 @@ static void play_first_request(uint64_t n)
 	OK(cuCtxCreate_v2(&first_ctx, 0, 0));
 	cudasim_interrupt(n, let_second_go, NULL);
 	block[0] = cm_get(BLOCK);
-	cudasim_interrupt(0, NULL, NULL);
-	if (!started)
-		exit(NOT_REACHED);
-	CM_MUST(!pthread_join(second, NULL));
+	await_second();
 	/* What is left of it would be waited for in vain. */
 	OK(cuMemFree_v2(block[0]));
 	OK(cuCtxSynchronize());
