@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Contexts come, go, come back under the same handle, break, reach into each other: each has its own
- * memory, and takes it along.
+ * Contexts come, go, come back under the same handle, stand beside each other: each has its own memory,
+ * and takes it along.
  */
 #include <pthread.h>
 #include <stdatomic.h>
-#include <string.h>
 
 #include "allocator/fence.h"
-#include "stats/books.h"
 #include "tests/preload/surface/surface.h"
 #include "tests/unit/cmocka_all.h"
 
@@ -350,292 +348,7 @@ static void play_coming_and_going(void)
 		CM_MUST(!pthread_join(thread[i], NULL));
 }
 
-/* ---- two devices ---- */
-
-/* What device 1 still writes to is not handed out on device 0. */
-static void play_peers(void)
-{
-	static volatile uint32_t flag;
-	CUcontext first, second;
-	CUdeviceptr block, next;
-	CUfunction hold;
-	int can;
-
-	OK(cuInit(0));
-	OK(cuDeviceCanAccessPeer(&can, 1, 0));
-	CM_MUST(can);
-	second = cm_open(1);
-	first = cm_open(0);
-	block = cm_get(30 * MIB);
-	OK(cuCtxSetCurrent(second));
-	OK(cuCtxEnablePeerAccess(first, 0));
-	CM_MUST(cuCtxEnablePeerAccess(first, 0) == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED);
-	hold = cm_load_hold();
-	cm_launch_hold(hold, NULL, block, 30 * MIB, &flag);
-	OK(cuCtxSetCurrent(first));
-	OK(cuMemFree_v2(block));
-	next = cm_get(30 * MIB);
-	CM_MUST(next != block);
-	flag = 1;
-	OK(cuCtxSetCurrent(second));
-	OK(cuCtxSynchronize());
-	OK(cuCtxSetCurrent(first));
-	CM_MUST(cm_get(30 * MIB) == block);
-}
-
-/* A kernel of the current context writes the block, and may. */
-static void must_reach(CUdeviceptr block)
-{
-	static const uint32_t flag = 1;
-
-	cm_launch_hold(cm_load_hold(), NULL, block, MIB, &flag);
-	OK(cuCtxSynchronize());
-}
-
-/* Access is asked for before there is any memory, as programs do. */
-static void play_peers_first(void)
-{
-	CUcontext first = cm_open(0), second = cm_open(1);
-	CUdeviceptr block[3];
-	int i;
-
-	OK(cuCtxEnablePeerAccess(first, 0));
-	OK(cuCtxSetCurrent(first));
-	for (i = 0; i < 3; i++)
-		block[i] = cm_get((uint64_t)(i + 1) * MIB);
-	OK(cuCtxSetCurrent(second));
-	for (i = 0; i < 3; i++)
-		must_reach(block[i]);
-	OK(cuCtxDisablePeerAccess(first));
-	OK(cuCtxEnablePeerAccess(first, 0));
-	for (i = 0; i < 3; i++)
-		must_reach(block[i]);
-}
-
-/* A capture in another context does not keep the memory that stands from being reached. */
-static void play_peers_in_a_capture(void)
-{
-	CUcontext first = cm_open(0), second = cm_open(1);
-	CUdeviceptr block;
-	CUstream stream;
-	CUgraph graph;
-
-	OK(cuCtxSetCurrent(first));
-	block = cm_get(3 * MIB);
-	OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
-	OK(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
-	OK(cuCtxSetCurrent(second));
-	OK(cuCtxEnablePeerAccess(first, 0));
-	OK(cuCtxSetCurrent(first));
-	OK(cuStreamEndCapture(stream, &graph));
-	OK(cuCtxSetCurrent(second));
-	must_reach(block);
-}
-
-static bool is_open_to(CUdevice device, CUdeviceptr addr)
-{
-	const CUmemLocation location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device};
-	unsigned long long flags = 0;
-
-	OK(cuMemGetAccess(&flags, &location, addr));
-	return flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-}
-
-/* What is said under a program that has no need to know of pages. */
-static void play_closed_pages(void)
-{
-	CUcontext first = cm_open(0), second = cm_open(1);
-	CUdeviceptr block;
-
-	OK(cuCtxSetCurrent(first));
-	block = cm_get(30 * MIB);
-	OK(cuCtxSetCurrent(second));
-	CM_MUST(!cudasim_fail("cuMemSetAccess", 3, CUDA_ERROR_OUT_OF_MEMORY));
-	CM_MUST(cuCtxEnablePeerAccess(first, 0) == CUDA_ERROR_OUT_OF_MEMORY);
-	CM_MUST(cuCtxDisablePeerAccess(first) == CUDA_ERROR_PEER_ACCESS_NOT_ENABLED);
-	OK(cuCtxEnablePeerAccess(first, 0));
-	CM_MUST(is_open_to(1, block) && is_open_to(1, block + 30 * MIB - 1));
-}
-
-/* Pages are left as they are: work that was submitted before may be on its way. */
-static void play_pages_stay_open(void)
-{
-	CUcontext first = cm_open(0), second = cm_open(1);
-	CUdeviceptr block;
-
-	OK(cuCtxEnablePeerAccess(first, 0));
-	OK(cuCtxSetCurrent(first));
-	block = cm_get(3 * MIB);
-	OK(cuCtxSetCurrent(second));
-	OK(cuCtxDisablePeerAccess(first));
-	CM_MUST(is_open_to(1, block));
-}
-
-/* A copy between devices needs no peer access, and holds both ends back. */
-static void play_peer_copy(void)
-{
-	CUcontext first, second;
-	CUdeviceptr from, to;
-	unsigned char byte = 0;
-	int i;
-
-	second = cm_open(1);
-	first = cm_open(0);
-	for (i = 0; i < 50; i++) {
-		OK(cuCtxSetCurrent(first));
-		from = cm_get(MIB);
-		OK(cuMemsetD8_v2(from, (unsigned char)i, MIB));
-		OK(cuCtxSetCurrent(second));
-		to = cm_get(MIB);
-		OK(cuMemcpyPeerAsync(to, second, from, first, MIB, NULL));
-		OK(cuMemFree_v2(from));
-		OK(cuMemcpyDtoH_v2(&byte, to + MIB - 1, 1));
-		CM_MUST(byte == i);
-		OK(cuMemFree_v2(to));
-	}
-}
-
 /* ---- contexts that are left alone ---- */
-
-/* Its error is the program's to hear, from the driver, as natively; another context is not hurt. */
-static void play_broken(void)
-{
-	CUdeviceptr block, addr;
-	CUcontext ctx, other;
-	CUfunction hold;
-	uint32_t flag = 1;
-
-	cm_open(0);
-	OK(cuCtxCreate_v2(&other, 0, 0));
-	OK(cuCtxCreate_v2(&ctx, 0, 0));
-	hold = cm_load_hold();
-	block = cm_get(30 * MIB);
-	addr = cm_get(30 * MIB);
-	CM_MUST(!cudasim_fail("cuMemsetD8_v2", 1, CUDA_ERROR_ILLEGAL_ADDRESS));
-	cm_launch_hold(hold, NULL, block, MIB, &flag);
-	CM_MUST(cuMemsetD8_v2(block, 1, MIB) == CUDA_ERROR_ILLEGAL_ADDRESS);
-	CM_MUST(cuCtxSynchronize() == CUDA_ERROR_ILLEGAL_ADDRESS);
-	(void)cuMemFree_v2(block);
-	(void)cuMemFree_v2(addr);
-	CM_MUST(cuMemAlloc_v2(&addr, 60 * MIB) == CUDA_ERROR_ILLEGAL_ADDRESS);
-	CM_MUST(cuMemAlloc_v2(&addr, 30 * MIB) == CUDA_ERROR_ILLEGAL_ADDRESS);
-	CM_MUST(cuMemAllocManaged(&addr, MIB, 1) == CUDA_ERROR_ILLEGAL_ADDRESS);
-	OK(cuCtxSetCurrent(other));
-	OK(cuMemFree_v2(cm_get(30 * MIB)));
-	OK(cuCtxDestroy_v2(ctx));
-	OK(cuMemFree_v2(cm_get(30 * MIB)));
-}
-
-/* What one device has suffered ends no reuse on the other, whose memory is enough natively. */
-static void play_broken_beside(void)
-{
-	CUcontext first, second;
-	CUdeviceptr block;
-	int i;
-
-	first = cm_open(0);
-	block = cm_get(30 * MIB);
-	second = cm_open(1);
-	for (i = 0; i < 40; i++) {
-		if (i == 20) {
-			OK(cuCtxSetCurrent(first));
-			CM_MUST(!cudasim_fail("cuMemsetD8_v2", 1, CUDA_ERROR_ILLEGAL_ADDRESS));
-			CM_MUST(cuMemsetD8_v2(block, 1, MIB) == CUDA_ERROR_ILLEGAL_ADDRESS);
-			OK(cuCtxSetCurrent(second));
-		}
-		block = cm_get(100 * MIB);
-		OK(cuMemsetD8_v2(block, 1, MIB));
-		OK(cuMemFree_v2(block));
-		OK(cuCtxSynchronize());
-	}
-}
-
-/* A launch hears first that a kernel before it has failed; then a free hears it too. */
-static void play_broken_launch(void)
-{
-	CUdeviceptr block[3], pair[2];
-	CUfunction hold;
-	uint32_t flag = 1;
-
-	cm_open(0);
-	hold = cm_load_hold();
-	block[0] = cm_get(30 * MIB);
-	pair[0] = cm_get(3 * MIB);
-	pair[1] = cm_get(3 * MIB);
-	CM_MUST(!cudasim_fail("cuLaunchKernel", 1, CUDA_ERROR_LAUNCH_FAILED));
-	{
-		CUdeviceptr addr = block[0], word = (uintptr_t)&flag;
-		uint64_t bytes = MIB;
-		void *params[] = {&addr, &bytes, &word};
-
-		CM_MUST(cuLaunchKernel(hold, 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL) ==
-			CUDA_ERROR_LAUNCH_FAILED);
-	}
-	CM_MUST(cuMemFree_v2(block[0]) == CUDA_ERROR_LAUNCH_FAILED);
-	CM_MUST(cuMemFree_v2(pair[0]) == CUDA_ERROR_LAUNCH_FAILED);
-	CM_MUST(cuMemAlloc_v2(&block[1], MIB) == CUDA_ERROR_LAUNCH_FAILED);
-	CM_MUST(cuMemFree_v2(pair[1]) == CUDA_ERROR_LAUNCH_FAILED);
-}
-
-/* A kernel that fails unseen: a free that waits hears it, as natively; one that does not, and is the
- * first call since, can't. */
-static void play_broken_unseen(void)
-{
-	uint32_t flag = 1;
-	CUdeviceptr block;
-	CUfunction hold;
-
-	cm_open(0);
-	hold = cm_load_hold();
-	block = cm_get(30 * MIB);
-	cm_launch_hold(hold, NULL, block, 300 * MIB, &flag);
-	CM_MUST(cuMemFree_v2(block) == CUDA_ERROR_ILLEGAL_ADDRESS);
-}
-
-/* After each of them a request that ready memory could serve goes to the driver, and hears it again. */
-static void play_lasting(void)
-{
-	static const CUresult lasting[] = {
-		CUDA_ERROR_ECC_UNCORRECTABLE,
-		CUDA_ERROR_NVLINK_UNCORRECTABLE,
-		CUDA_ERROR_CONTAINED,
-		CUDA_ERROR_ILLEGAL_ADDRESS,
-		CUDA_ERROR_LAUNCH_TIMEOUT,
-		CUDA_ERROR_ASSERT,
-		CUDA_ERROR_HARDWARE_STACK_ERROR,
-		CUDA_ERROR_ILLEGAL_INSTRUCTION,
-		CUDA_ERROR_MISALIGNED_ADDRESS,
-		CUDA_ERROR_INVALID_ADDRESS_SPACE,
-		CUDA_ERROR_INVALID_PC,
-		CUDA_ERROR_LAUNCH_FAILED,
-		CUDA_ERROR_TENSOR_MEMORY_LEAK,
-		CUDA_ERROR_MPS_CLIENT_TERMINATED,
-		CUDA_ERROR_EXTERNAL_DEVICE,
-	};
-	CUdeviceptr block[3], addr;
-	CUcontext ctx;
-	uint64_t calls;
-	size_t i, k;
-
-	cm_open(0);
-	for (i = 0; i < sizeof(lasting) / sizeof(lasting[0]); i++) {
-		OK(cuCtxCreate_v2(&ctx, 0, 0));
-		for (k = 0; k < 3; k++)
-			block[k] = cm_get(30 * MIB);
-		for (k = 0; k < 3; k++)
-			OK(cuMemFree_v2(block[k]));
-		/* What serves one is ready for all of them. */
-		(void)cm_get(30 * MIB);
-		calls = cudasim_calls("cuMemAlloc_v2");
-		(void)cm_get(30 * MIB);
-		CM_MUST(cudasim_calls("cuMemAlloc_v2") == calls);
-		CM_MUST(!cudasim_fail("cuMemAlloc_v2", 1, lasting[i]));
-		CM_MUST(cuMemAlloc_v2(&addr, 512) == lasting[i]);
-		CM_MUST(cuMemAlloc_v2(&addr, 30 * MIB) == lasting[i]);
-		CM_MUST(cudasim_calls("cuMemAlloc_v2") == calls + 2);
-		OK(cuCtxDestroy_v2(ctx));
-	}
-}
 
 /* Events of a context do not cover what is done in a green one: nothing is cached any more. */
 static void play_green(void)
@@ -703,18 +416,7 @@ static const struct cm_role roles[] = {
 	{"totals", play_totals},
 	{"last_of_two", play_last_of_two},
 	{"coming_and_going", play_coming_and_going},
-	{"peers", play_peers},
-	{"peers_first", play_peers_first},
-	{"peers_in_a_capture", play_peers_in_a_capture},
-	{"closed_pages", play_closed_pages},
-	{"pages_stay_open", play_pages_stay_open},
-	{"peer_copy", play_peer_copy},
-	{"broken", play_broken},
-	{"broken_beside", play_broken_beside},
-	{"lasting", play_lasting},
 	{"no_context", play_no_context},
-	{"broken_launch", play_broken_launch},
-	{"broken_unseen", play_broken_unseen},
 	{"green", play_green},
 	{"too_many", play_too_many},
 	{NULL, NULL},
@@ -731,22 +433,7 @@ CM_PLAY_EVERYWHERE(a_block_freed_in_another_context_goes_home, "freed_elsewhere"
 CM_PLAY(the_books_are_of_all_contexts_of_a_device, "totals", "", "CUDASIM=memory:128M,context:0")
 CM_PLAY(an_epoch_survives_the_context_it_waits_for, "last_of_two", "reuse:grow", NULL)
 CM_PLAY_EVERYWHERE(contexts_come_and_go_beside_others, "coming_and_going", "CUDASIM=time:real")
-CM_PLAY(work_of_a_peer_holds_a_block_back, "peers", "", "CUDASIM=devices:2")
-CM_PLAY_EVERYWHERE(memory_is_reached_by_who_was_let_in_before, "peers_first", "CUDASIM=devices:2")
-CM_PLAY_EVERYWHERE(a_capture_keeps_no_peer_out, "peers_in_a_capture", "CUDASIM=devices:2")
-CM_PLAY(a_page_that_stays_closed_is_heard_of, "closed_pages", "expandable_segments:True",
-	"CUDASIM=devices:2")
-CM_PLAY(pages_stay_open_to_a_peer, "pages_stay_open", "expandable_segments:True",
-	"CUDASIM=devices:2")
-CM_PLAY_EVERYWHERE(a_copy_between_devices_is_safe, "peer_copy", "CUDASIM=devices:2")
 CM_PLAY_EVERYWHERE(a_free_without_a_context_is_refused, "no_context", NULL)
-CM_PLAY_EVERYWHERE(a_broken_context_tells_its_error, "broken", NULL)
-CM_PLAY_EVERYWHERE(a_broken_context_leaves_other_devices_alone, "broken_beside",
-		   "CUDASIM=devices:2,memory:1G")
-CM_PLAY(nothing_is_cached_after_an_error_that_lasts, "lasting", "", NULL)
-CM_PLAY_EVERYWHERE(a_free_tells_what_a_launch_has_heard, "broken_launch", NULL)
-CM_PLAY(a_native_free_tells_what_has_failed, "broken_unseen", NULL, NULL)
-CM_PLAY(a_free_that_waits_tells_what_has_failed, "broken_unseen", "sync:free", NULL)
 
 static void must_say(void **state, const char *role, const char *text)
 {
@@ -782,19 +469,7 @@ int main(int argc, char **argv)
 		CM_PLAY_TEST(the_books_are_of_all_contexts_of_a_device),
 		CM_PLAY_TEST(an_epoch_survives_the_context_it_waits_for),
 		CM_PLAY_TEST(contexts_come_and_go_beside_others),
-		CM_PLAY_TEST(work_of_a_peer_holds_a_block_back),
-		CM_PLAY_TEST(memory_is_reached_by_who_was_let_in_before),
-		CM_PLAY_TEST(a_capture_keeps_no_peer_out),
-		CM_PLAY_TEST(a_page_that_stays_closed_is_heard_of),
-		CM_PLAY_TEST(pages_stay_open_to_a_peer),
-		CM_PLAY_TEST(a_copy_between_devices_is_safe),
 		CM_PLAY_TEST(a_free_without_a_context_is_refused),
-		CM_PLAY_TEST(a_broken_context_tells_its_error),
-		CM_PLAY_TEST(a_broken_context_leaves_other_devices_alone),
-		CM_PLAY_TEST(nothing_is_cached_after_an_error_that_lasts),
-		CM_PLAY_TEST(a_free_tells_what_a_launch_has_heard),
-		CM_PLAY_TEST(a_native_free_tells_what_has_failed),
-		CM_PLAY_TEST(a_free_that_waits_tells_what_has_failed),
 		CM_PLAY_TEST(green_contexts_end_the_caching),
 		CM_PLAY_TEST(more_contexts_than_an_epoch_has_end_the_caching),
 	};

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: MIT */
+/* Two devices, of which one reaches the memory of the other. */
+#include "tests/preload/surface/surface.h"
+#include "tests/unit/cmocka_all.h"
+
+/* What device 1 still writes to is not handed out on device 0. */
+static void play_peers(void)
+{
+	static volatile uint32_t flag;
+	CUcontext first, second;
+	CUdeviceptr block, next;
+	CUfunction hold;
+	int can;
+
+	OK(cuInit(0));
+	OK(cuDeviceCanAccessPeer(&can, 1, 0));
+	CM_MUST(can);
+	second = cm_open(1);
+	first = cm_open(0);
+	block = cm_get(30 * MIB);
+	OK(cuCtxSetCurrent(second));
+	OK(cuCtxEnablePeerAccess(first, 0));
+	CM_MUST(cuCtxEnablePeerAccess(first, 0) == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED);
+	hold = cm_load_hold();
+	cm_launch_hold(hold, NULL, block, 30 * MIB, &flag);
+	OK(cuCtxSetCurrent(first));
+	OK(cuMemFree_v2(block));
+	next = cm_get(30 * MIB);
+	CM_MUST(next != block);
+	flag = 1;
+	OK(cuCtxSetCurrent(second));
+	OK(cuCtxSynchronize());
+	OK(cuCtxSetCurrent(first));
+	CM_MUST(cm_get(30 * MIB) == block);
+}
+
+/* A kernel of the current context writes the block, and may. */
+static void must_reach(CUdeviceptr block)
+{
+	static const uint32_t flag = 1;
+
+	cm_launch_hold(cm_load_hold(), NULL, block, MIB, &flag);
+	OK(cuCtxSynchronize());
+}
+
+/* Access is asked for before there is any memory, as programs do. */
+static void play_peers_first(void)
+{
+	CUcontext first = cm_open(0), second = cm_open(1);
+	CUdeviceptr block[3];
+	int i;
+
+	OK(cuCtxEnablePeerAccess(first, 0));
+	OK(cuCtxSetCurrent(first));
+	for (i = 0; i < 3; i++)
+		block[i] = cm_get((uint64_t)(i + 1) * MIB);
+	OK(cuCtxSetCurrent(second));
+	for (i = 0; i < 3; i++)
+		must_reach(block[i]);
+	OK(cuCtxDisablePeerAccess(first));
+	OK(cuCtxEnablePeerAccess(first, 0));
+	for (i = 0; i < 3; i++)
+		must_reach(block[i]);
+}
+
+/* A capture in another context does not keep the memory that stands from being reached. */
+static void play_peers_in_a_capture(void)
+{
+	CUcontext first = cm_open(0), second = cm_open(1);
+	CUdeviceptr block;
+	CUstream stream;
+	CUgraph graph;
+
+	OK(cuCtxSetCurrent(first));
+	block = cm_get(3 * MIB);
+	OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	OK(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+	OK(cuCtxSetCurrent(second));
+	OK(cuCtxEnablePeerAccess(first, 0));
+	OK(cuCtxSetCurrent(first));
+	OK(cuStreamEndCapture(stream, &graph));
+	OK(cuCtxSetCurrent(second));
+	must_reach(block);
+}
+
+static bool is_open_to(CUdevice device, CUdeviceptr addr)
+{
+	const CUmemLocation location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device};
+	unsigned long long flags = 0;
+
+	OK(cuMemGetAccess(&flags, &location, addr));
+	return flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+}
+
+/* What is said under a program that has no need to know of pages. */
+static void play_closed_pages(void)
+{
+	CUcontext first = cm_open(0), second = cm_open(1);
+	CUdeviceptr block;
+
+	OK(cuCtxSetCurrent(first));
+	block = cm_get(30 * MIB);
+	OK(cuCtxSetCurrent(second));
+	CM_MUST(!cudasim_fail("cuMemSetAccess", 3, CUDA_ERROR_OUT_OF_MEMORY));
+	CM_MUST(cuCtxEnablePeerAccess(first, 0) == CUDA_ERROR_OUT_OF_MEMORY);
+	CM_MUST(cuCtxDisablePeerAccess(first) == CUDA_ERROR_PEER_ACCESS_NOT_ENABLED);
+	OK(cuCtxEnablePeerAccess(first, 0));
+	CM_MUST(is_open_to(1, block) && is_open_to(1, block + 30 * MIB - 1));
+}
+
+/* Pages are left as they are: work that was submitted before may be on its way. */
+static void play_pages_stay_open(void)
+{
+	CUcontext first = cm_open(0), second = cm_open(1);
+	CUdeviceptr block;
+
+	OK(cuCtxEnablePeerAccess(first, 0));
+	OK(cuCtxSetCurrent(first));
+	block = cm_get(3 * MIB);
+	OK(cuCtxSetCurrent(second));
+	OK(cuCtxDisablePeerAccess(first));
+	CM_MUST(is_open_to(1, block));
+}
+
+/* A copy between devices needs no peer access, and holds both ends back. */
+static void play_peer_copy(void)
+{
+	CUcontext first, second;
+	CUdeviceptr from, to;
+	unsigned char byte = 0;
+	int i;
+
+	second = cm_open(1);
+	first = cm_open(0);
+	for (i = 0; i < 50; i++) {
+		OK(cuCtxSetCurrent(first));
+		from = cm_get(MIB);
+		OK(cuMemsetD8_v2(from, (unsigned char)i, MIB));
+		OK(cuCtxSetCurrent(second));
+		to = cm_get(MIB);
+		OK(cuMemcpyPeerAsync(to, second, from, first, MIB, NULL));
+		OK(cuMemFree_v2(from));
+		OK(cuMemcpyDtoH_v2(&byte, to + MIB - 1, 1));
+		CM_MUST(byte == i);
+		OK(cuMemFree_v2(to));
+	}
+}
+
+static const struct cm_role roles[] = {
+	{"peers", play_peers},
+	{"peers_first", play_peers_first},
+	{"peers_in_a_capture", play_peers_in_a_capture},
+	{"closed_pages", play_closed_pages},
+	{"pages_stay_open", play_pages_stay_open},
+	{"peer_copy", play_peer_copy},
+	{NULL, NULL},
+};
+
+CM_PLAY(work_of_a_peer_holds_a_block_back, "peers", "", "CUDASIM=devices:2")
+CM_PLAY_EVERYWHERE(memory_is_reached_by_who_was_let_in_before, "peers_first", "CUDASIM=devices:2")
+CM_PLAY_EVERYWHERE(a_capture_keeps_no_peer_out, "peers_in_a_capture", "CUDASIM=devices:2")
+CM_PLAY(a_page_that_stays_closed_is_heard_of, "closed_pages", "expandable_segments:True",
+	"CUDASIM=devices:2")
+CM_PLAY(pages_stay_open_to_a_peer, "pages_stay_open", "expandable_segments:True",
+	"CUDASIM=devices:2")
+CM_PLAY_EVERYWHERE(a_copy_between_devices_is_safe, "peer_copy", "CUDASIM=devices:2")
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		CM_PLAY_TEST(work_of_a_peer_holds_a_block_back),
+		CM_PLAY_TEST(memory_is_reached_by_who_was_let_in_before),
+		CM_PLAY_TEST(a_capture_keeps_no_peer_out),
+		CM_PLAY_TEST(a_page_that_stays_closed_is_heard_of),
+		CM_PLAY_TEST(pages_stay_open_to_a_peer),
+		CM_PLAY_TEST(a_copy_between_devices_is_safe),
+	};
+
+	cm_rerun_role(argc, argv, roles);
+	return cmocka_run_group_tests_name("surface_peers", tests, NULL, NULL);
+}
