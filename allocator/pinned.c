@@ -72,6 +72,8 @@ static int grow(const struct request *request, uint64_t size, uint32_t flags)
 	uint64_t start = cache->ops->now_ns(), ns;
 	int err;
 
+	if (!piece.ctx)
+		return -EAGAIN;
 	err = cache->ops->host_alloc(piece.ctx, size, request->kind, &piece.addr);
 	ns = cache->ops->now_ns() - start;
 	if (err)
@@ -84,11 +86,11 @@ static int grow(const struct request *request, uint64_t size, uint32_t flags)
 		      : cm_pinned_enter_locked(heap, piece.addr, size, request->kind, flags,
 					       request->bytes, ns);
 	cm_lock_release(&cache->pinned.lock);
-	if (err)
-		(void)cache->ops->host_free(piece.ctx, piece.addr);
-	else
+	if (!err)
 		*request->ret_addr = piece.addr;
-	return err;
+	else if (cm_heap_ctx(heap) == piece.ctx)
+		(void)cache->ops->host_free(piece.ctx, piece.addr);
+	return err; /* a context that has gone took its memory along */
 }
 
 /* An old driver is waited for only where the cudaFreeHost of today would have waited as long. */

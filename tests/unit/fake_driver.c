@@ -530,7 +530,7 @@ static int host_alloc(uint64_t ctx, uint64_t bytes, uint32_t kind, uint64_t *ret
 {
 	int err = begin(FAKE_HOST_ALLOC, ctx);
 
-	return end(err ? err : take_memory(ctx, FAKE_HOST, kind, bytes, ret_addr));
+	return end_later(err ? err : take_memory(ctx, FAKE_HOST, kind, bytes, ret_addr));
 }
 
 /* As cuMemFree is seen to do, it waits for the context; for cuMemFreeHost it is the worst case. */

@@ -313,6 +313,25 @@ static void a_request_gets_nothing_of_the_context_that_came_after_its_own(void *
 	case_close(f);
 }
 
+static void pinned_memory_goes_with_the_context_while_the_driver_is_asked(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t addr = 77;
+
+	f->driver.meanwhile = remove_context;
+	f->driver.meanwhile_arg = f;
+	assert_int_equal(cm_cache_host_alloc(f->cache, f->heap, 0, MIB, &addr), -EAGAIN);
+	/* As a thread that has found the heap, and comes to ask for memory now. */
+	assert_int_equal(cm_cache_host_alloc(f->cache, f->heap, 0, MIB, &addr), -EAGAIN);
+	f->ctx = fixture_add_context(f, 0, &f->heap);
+	f->driver.meanwhile = replace_context;
+	assert_int_equal(cm_cache_host_alloc(f->cache, f->heap, 0, MIB, &addr), -EAGAIN);
+	assert_int_equal(addr, 77);
+	assert_sound(f);
+	assert_int_equal(f->region->header->host.reserved_bytes.current, 0);
+	assert_int_equal(f->driver.used_bytes[FAKE_HOST], 0);
+}
+
 static void free_another(void *arg)
 {
 	struct fixture *f = arg;
@@ -525,6 +544,7 @@ int main(void)
 		fixture_case(who_asks_for_memory_holds_back_no_capture_for_a_suspended_context),
 		fixture_case(a_context_may_go_while_the_driver_is_asked),
 		cmocka_unit_test(a_request_gets_nothing_of_the_context_that_came_after_its_own),
+		fixture_case(pinned_memory_goes_with_the_context_while_the_driver_is_asked),
 		fixture_case(a_block_may_be_freed_while_the_driver_is_asked),
 		fixture_case(a_slot_is_used_again_by_its_device_only),
 		fixture_case(a_heap_that_stands_is_found),
