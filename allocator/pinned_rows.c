@@ -177,7 +177,8 @@ void cm_pinned_note_oom(struct cm_heap *heap, uint64_t bytes)
 	cm_seq_begin(&pinned->row->seq);
 	/* How much the driver could still pin nobody can tell. */
 	cm_ring_add(&pinned->ring, &pinned->row->event_next, CM_ACTION_OOM, CM_POOL_ALL,
-		    heap->index, cm_origin_of(cm_thread.stack), cm_ops_tick(cache->ops), 0, bytes);
+		    heap->index, cm_origin_of(cm_thread.stack), cm_ops_tick(cache->ops),
+		    CM_FREE_UNKNOWN, bytes);
 	cm_seq_end(&pinned->row->seq);
 	cm_lock_release(&pinned->lock);
 }

@@ -232,7 +232,8 @@ enum cm_action {
 	CM_ACTION_COUNT
 };
 
-/* In an event of CM_ACTION_OOM: the driver did not say what is free. */
+/* In an event of CM_ACTION_OOM: the driver did not say what is free, as it never does of what could
+ * still be pinned. */
 #define CM_FREE_UNKNOWN UINT64_MAX
 
 /*
@@ -245,7 +246,7 @@ struct cm_event {
 	uint64_t number;
 	uint64_t tick;
 	uint64_t addr; /* of the block or segment; oom: free bytes of the device or
-			* CM_FREE_UNKNOWN, 0 of pinned memory; snapshot: 0 */
+			* CM_FREE_UNKNOWN; snapshot: 0 */
 	uint64_t size; /* requested bytes; segment_*: of the segment; snapshot: bytes in use */
 	uint32_t thread;
 	uint32_t stack; /* in CM_TABLE_STACK, 0: none */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include <errno.h>
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -190,6 +191,7 @@ static void print_ooms(const struct cm_history *history)
 	const struct cm_snapshot *snapshot = history->snapshot;
 	char asked[CM_UNITS_BYTES], left[CM_UNITS_BYTES], line[LINE_BYTES];
 	size_t i, shown = 0;
+	bool unknown;
 
 	for (i = 0; i < history->events; i++) {
 		const struct cm_event *event = &history->event[i];
@@ -200,11 +202,12 @@ static void print_ooms(const struct cm_history *history)
 			(void)printf("\n  out of memory\n");
 		if (shown > TOP_ROWS)
 			continue;
-		(void)printf("  %12s  asked for, %s free on the device  %s\n",
+		unknown = event->addr == CM_FREE_UNKNOWN;
+		(void)printf("  %12s  asked for, %s free%s  %s\n",
 			     cm_size_format((int64_t)event->size, asked),
-			     event->addr == CM_FREE_UNKNOWN
-				     ? "unknown what is"
+			     unknown ? "unknown what is"
 				     : cm_size_format((int64_t)event->addr, left),
+			     unknown ? "" : " on the device",
 			     cm_stack_line(snapshot, cm_snapshot_stack(snapshot, event->stack),
 					   line, sizeof(line)));
 	}

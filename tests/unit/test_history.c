@@ -243,6 +243,7 @@ static void a_failed_request_for_pinned_memory_is_an_event(void **state)
 	assert_int_equal(host(f).event_next, 1);
 	check_event(f, CM_TABLE_HOST_EVENT, 1, CM_ACTION_OOM, 99, 0);
 	assert_true(event_at(f, CM_TABLE_HOST_EVENT, 1)->size == 65 * MIB);
+	assert_true(event_at(f, CM_TABLE_HOST_EVENT, 1)->addr == CM_FREE_UNKNOWN);
 	case_close(f);
 }
 
