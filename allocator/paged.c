@@ -7,9 +7,9 @@
 #include "allocator/fence.h"
 #include "allocator/heap.h"
 #include "allocator/paged_moves.h"
-#include "allocator/rows.h"
 #include "allocator/runs.h"
 #include "allocator/size_class.h"
+#include "stats/sparse.h"
 
 #define PAGE CM_PAGED_PAGE
 /* Addresses are plenty: gaps that nothing fits may stay gaps. */
@@ -50,9 +50,8 @@ static struct cm_paged *reserve(struct cm_heap *heap)
 	if (bytes < RANGE_LEAST)
 		bytes = RANGE_LEAST;
 	bytes = bytes / PAGE * PAGE;
-	paged = mmap(NULL, cm_paged_table_bytes(bytes), PROT_READ | PROT_WRITE,
-		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (paged == MAP_FAILED)
+	paged = cm_sparse_map(cm_paged_table_bytes(bytes), MAP_PRIVATE | MAP_ANONYMOUS, -1);
+	if (!paged)
 		return NULL;
 	paged->bytes = bytes;
 	if (heap->cache->ops->range_reserve(bytes, &paged->base)) {
