@@ -133,6 +133,26 @@ static void a_trim_gives_back_every_whole_page(void **state)
 	assert_current(f, CM_POOL_ALL, CM_STAT_SEGMENT, 0);
 }
 
+/* More of them than are taken out at once. */
+static void a_trim_gives_back_the_pages_of_many_holes(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t hole[100];
+	size_t i;
+
+	for (i = 0; i < 100; i++) {
+		hole[i] = case_get(f, i % 2 ? 5 * MIB : 6 * MIB);
+		(void)case_get(f, 3 * MIB);
+	}
+	for (i = 0; i < 100; i++)
+		case_put(f, hole[i]);
+	assert_int_equal(cm_cache_trim(f->cache, UINT32_MAX, NULL), 0);
+	assert_sound(f);
+	assert_int_equal(cm_cache_returnable(f->cache, f->ctx), 0);
+	for (i = 0; i < 100; i++)
+		(void)case_get(f, i % 2 ? 5 * MIB : 6 * MIB);
+}
+
 static void a_full_card_serves_by_moving(void **state)
 {
 	struct fixture *f = open_paged(64 * MIB);
@@ -354,6 +374,7 @@ int main(void)
 		CASE(a_page_with_a_block_on_it_stays),
 		CASE(pages_behind_a_barrier_are_not_moved_until_it_is_passed),
 		CASE(a_trim_gives_back_every_whole_page),
+		CASE(a_trim_gives_back_the_pages_of_many_holes),
 		cmocka_unit_test(a_full_card_serves_by_moving),
 		cmocka_unit_test(a_failure_in_the_middle_leaves_nothing),
 		cmocka_unit_test(what_is_refused_as_pages_is_had_as_a_segment),
