@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 
+#include "allocator/policy.h"
 #include "tests/unit/cmocka_all.h"
 #include "tests/unit/fixture.h"
 
@@ -37,6 +38,24 @@ static inline void case_close(struct fixture *fixture)
 	free(fixture);
 }
 
+/* The nth of the settings under which no segment goes for another, nor is spared: it is not wanted, a
+ * block may not be cut out of any that is large enough, or the driver can't be asked. */
+#define CASE_UNEXCHANGED 4
+
+static inline struct fixture *case_open_unexchanged(size_t n, uint64_t limit_bytes)
+{
+	struct cm_policy policy;
+
+	cm_policy_init(&policy);
+	policy.exchange = n != 0;
+	if (n == 1)
+		policy.placement = CM_PLACEMENT_EXACT;
+	if (n == 2)
+		policy.max_split_size = 100 * MIB;
+	return case_open(&(struct fixture_params){
+		.policy = &policy, .limit_bytes = limit_bytes, .old_driver = n == 3});
+}
+
 static inline int fixture_setup(void **state)
 {
 	*state = case_open(&(struct fixture_params){.events = 64});
@@ -66,6 +85,11 @@ static inline uint64_t case_get(struct fixture *fixture, uint64_t bytes)
 	assert_true(addr != 0);
 	assert_sound(fixture);
 	return addr;
+}
+
+static inline uint64_t case_reserved(struct fixture *fixture)
+{
+	return (uint64_t)fixture_stat(fixture, CM_POOL_ALL, CM_STAT_RESERVED_BYTES).current;
 }
 
 static inline void case_put(struct fixture *fixture, uint64_t addr)

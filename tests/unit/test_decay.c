@@ -53,11 +53,6 @@ static struct fixture *open_paged(uint64_t decay_ns)
 	return case_open(&(struct fixture_params){.policy = &policy});
 }
 
-static uint64_t reserved(struct fixture *f)
-{
-	return (uint64_t)fixture_stat(f, CM_POOL_ALL, CM_STAT_RESERVED_BYTES).current;
-}
-
 static void fill_and_free(struct fixture *f)
 {
 	uint64_t addr[PIECES];
@@ -92,10 +87,10 @@ static void idle_memory_goes_back_along_the_curve(void **state)
 
 	(void)state;
 	fill_and_free(f);
-	assert_int_equal(reserved(f), PIECES * PIECE);
+	assert_int_equal(case_reserved(f), PIECES * PIECE);
 	for (i = 1; i < 10; i++) {
 		pass(f, DECAY_NS / 10);
-		left = reserved(f);
+		left = case_reserved(f);
 		want = cm_decay_keep(PIECES * PIECE, i * DECAY_NS / 10, DECAY_NS);
 		/* Whole pieces, and a step late at most. */
 		assert_true(left + PIECE / 2 >= want);
@@ -104,7 +99,7 @@ static void idle_memory_goes_back_along_the_curve(void **state)
 					    PIECE);
 	}
 	pass(f, DECAY_NS / 10 + DECAY_NS / 25);
-	assert_int_equal(reserved(f), 0);
+	assert_int_equal(case_reserved(f), 0);
 	assert_int_equal(fixture_scalar(f, CM_SCALAR_decay_bytes), PIECES * PIECE);
 	case_close(f);
 }
@@ -120,11 +115,11 @@ static void memory_in_use_and_what_shares_its_segment_stays(void **state)
 	case_put(f, small);
 	fill_and_free(f);
 	pass(f, 2 * DECAY_NS);
-	assert_int_equal(reserved(f), 20 * MIB);
+	assert_int_equal(case_reserved(f), 20 * MIB);
 	case_put(f, keep);
 	case_settle(f);
 	pass(f, 2 * DECAY_NS);
-	assert_int_equal(reserved(f), 0);
+	assert_int_equal(case_reserved(f), 0);
 	case_close(f);
 }
 
@@ -138,7 +133,7 @@ static void a_cache_that_is_used_again_and_again_stays(void **state)
 		fill_and_free(f);
 		pass(f, DECAY_NS / 20);
 	}
-	assert_int_equal(reserved(f), PIECES * PIECE);
+	assert_int_equal(case_reserved(f), PIECES * PIECE);
 	assert_int_equal(f->driver.called[FAKE_MEM_ALLOC], PIECES);
 	case_close(f);
 }
@@ -151,7 +146,7 @@ static void what_waits_for_an_idle_device_decays_too(void **state)
 	(void)state;
 	case_put(f, case_get(f, PIECE));
 	pass(f, 2 * DECAY_NS);
-	assert_int_equal(reserved(f), 0);
+	assert_int_equal(case_reserved(f), 0);
 	case_close(f);
 }
 
@@ -168,7 +163,7 @@ static void nothing_goes_back_while_the_device_works(void **state)
 	assert_int_equal(f->driver.called[FAKE_MEM_FREE], 0);
 	fake_finish(work);
 	pass(f, DECAY_NS);
-	assert_int_equal(reserved(f), 2 * MIB);
+	assert_int_equal(case_reserved(f), 2 * MIB);
 	case_close(f);
 }
 
@@ -181,10 +176,10 @@ static void nothing_goes_back_in_a_capture(void **state)
 	pass(f, DECAY_NS / 100);
 	fake_capture(true);
 	pass(f, 2 * DECAY_NS);
-	assert_int_equal(reserved(f), PIECES * PIECE);
+	assert_int_equal(case_reserved(f), PIECES * PIECE);
 	fake_capture(false);
 	pass(f, DECAY_NS);
-	assert_int_equal(reserved(f), 0);
+	assert_int_equal(case_reserved(f), 0);
 	case_close(f);
 }
 
@@ -195,7 +190,7 @@ static void decay_can_be_off(void **state)
 	(void)state;
 	fill_and_free(f);
 	assert_true(cm_cache_decay(f->cache) == UINT64_MAX);
-	assert_int_equal(reserved(f), PIECES * PIECE);
+	assert_int_equal(case_reserved(f), PIECES * PIECE);
 	case_close(f);
 }
 
@@ -247,7 +242,7 @@ static void a_neighbour_gets_what_is_idle_and_no_more(void **state)
 	(void)state;
 	assert_int_equal(cm_cache_give_back(f->cache, 0, 30 * MIB, 50 * MS, &given), 0);
 	assert_int_equal(given, 40 * MIB);
-	assert_int_equal(reserved(f), 110 * MIB);
+	assert_int_equal(case_reserved(f), 110 * MIB);
 	assert_int_equal(cm_cache_give_back(f->cache, 0, GIB, 50 * MS, &given), 0);
 	assert_int_equal(given, 60 * MIB);
 	assert_int_equal(cm_cache_give_back(f->cache, 0, GIB, 50 * MS, &given), 0);
@@ -279,7 +274,7 @@ static void a_neighbour_is_not_waited_for(void **state)
 	cm_lock_acquire(&f->heap->device->slow_lock);
 	assert_int_equal(cm_cache_give_back(f->cache, 0, GIB, 40 * MS, &given), -EBUSY);
 	cm_lock_release(&f->heap->device->slow_lock);
-	assert_int_equal(reserved(f), PIECES * PIECE + 2 * MIB);
+	assert_int_equal(case_reserved(f), PIECES * PIECE + 2 * MIB);
 	case_close(f);
 }
 
@@ -291,10 +286,10 @@ static void idle_pages_go_back_along_the_curve(void **state)
 
 	(void)state;
 	fill_and_free(f);
-	assert_int_equal(reserved(f), PIECES * PIECE);
+	assert_int_equal(case_reserved(f), PIECES * PIECE);
 	for (i = 1; i < 10; i++) {
 		pass(f, DECAY_NS / 10);
-		left = reserved(f);
+		left = case_reserved(f);
 		assert_int_equal(left, f->driver.used_bytes[0]);
 		/* Whole pages, and a step late at most. */
 		assert_true(left + CM_PAGED_PAGE >=
@@ -304,7 +299,7 @@ static void idle_pages_go_back_along_the_curve(void **state)
 					    CM_PAGED_PAGE);
 	}
 	pass(f, DECAY_NS / 10 + DECAY_NS / 25);
-	assert_int_equal(reserved(f), 0);
+	assert_int_equal(case_reserved(f), 0);
 	assert_int_equal(fixture_scalar(f, CM_SCALAR_decay_bytes), PIECES * PIECE);
 	case_close(f);
 }
@@ -323,7 +318,7 @@ static void pages_in_use_now_and_then_stay_and_those_beside_them_go(void **state
 		case_settle(f);
 		pass(f, DECAY_NS / 20);
 	}
-	assert_int_equal(reserved(f), PIECE);
+	assert_int_equal(case_reserved(f), PIECE);
 	assert_int_equal(f->driver.called[FAKE_PAGE_CREATE], PIECES * PIECE / CM_PAGED_PAGE);
 	case_close(f);
 }
@@ -341,7 +336,7 @@ static void a_page_with_a_block_on_it_stays(void **state)
 	case_settle(f);
 	pass(f, 2 * DECAY_NS);
 	/* `keep` has a part of two pages, 3 to 6 MiB; the hole behind it, 6 to 14, had four. */
-	assert_int_equal(reserved(f), 4 * MIB + 4 * MIB);
+	assert_int_equal(case_reserved(f), 4 * MIB + 4 * MIB);
 	case_put(f, keep);
 	case_close(f);
 }
@@ -357,11 +352,11 @@ static void pages_go_back_a_few_at_a_time(void **state)
 	fake_advance(2 * DECAY_NS);
 	/* A driver that takes its time: a step ends, and the next one goes on. */
 	f->driver.call_ns = 20000;
-	while (reserved(f)) {
+	while (case_reserved(f)) {
 		start = f->driver.now_ns;
-		before = reserved(f);
+		before = case_reserved(f);
 		(void)cm_cache_decay(f->cache);
-		assert_true(reserved(f) < before);
+		assert_true(case_reserved(f) < before);
 		assert_true(f->driver.now_ns - start < MS);
 	}
 	case_close(f);
@@ -374,13 +369,13 @@ static void a_neighbour_gets_the_pages_it_wants_and_no_more(void **state)
 
 	(void)state;
 	/* The larger one came of the pages of the smaller one, and of ten more. */
-	assert_int_equal(reserved(f), 62 * MIB);
+	assert_int_equal(case_reserved(f), 62 * MIB);
 	assert_int_equal(cm_cache_give_back(f->cache, 0, 31 * MIB, 50 * MS, &given), 0);
 	assert_int_equal(given, 32 * MIB);
-	assert_int_equal(reserved(f), 30 * MIB);
+	assert_int_equal(case_reserved(f), 30 * MIB);
 	assert_int_equal(cm_cache_give_back(f->cache, 0, GIB, 50 * MS, &given), 0);
 	assert_int_equal(given, 28 * MIB);
-	assert_int_equal(reserved(f), 2 * MIB);
+	assert_int_equal(case_reserved(f), 2 * MIB);
 	case_put(f, keep);
 	case_close(f);
 }

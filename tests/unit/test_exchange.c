@@ -5,11 +5,6 @@
 #include "allocator/epoch.h"
 #include "tests/unit/fixture_case.h"
 
-static uint64_t reserved(struct fixture *f)
-{
-	return (uint64_t)fixture_stat(f, CM_POOL_ALL, CM_STAT_RESERVED_BYTES).current;
-}
-
 static int64_t most_reserved(struct fixture *f)
 {
 	return fixture_stat(f, CM_POOL_ALL, CM_STAT_RESERVED_BYTES).peak;
@@ -40,7 +35,7 @@ static void an_idle_segment_goes_when_a_larger_one_comes(void **state)
 
 	USE(f, 30 * MIB);
 	(void)case_get(f, 40 * MIB);
-	assert_int_equal(reserved(f), 40 * MIB);
+	assert_int_equal(case_reserved(f), 40 * MIB);
 	/* It went first: there were never 70. */
 	assert_int_equal(most_reserved(f), 40 * MIB);
 	assert_int_equal(f->driver.used_bytes[0], 40 * MIB);
@@ -55,7 +50,7 @@ static void nothing_goes_where_the_reserve_was_higher_before(void **state)
 	assert_int_equal(cm_cache_trim(f->cache, 0, NULL), 0);
 	USE(f, 20 * MIB);
 	(void)case_get(f, 40 * MIB);
-	assert_int_equal(reserved(f), 60 * MIB);
+	assert_int_equal(case_reserved(f), 60 * MIB);
 	assert_int_equal(fixture_scalar(f, CM_SCALAR_exchange_bytes), 0);
 }
 
@@ -66,10 +61,10 @@ static void the_smallest_that_is_enough_goes(void **state)
 	USE(f, 12 * MIB, 30 * MIB, 64 * MIB);
 	/* Of the 70 MiB that are too many 64 are made up for by one, and the rest by the smallest. */
 	USE(f, 70 * MIB);
-	assert_int_equal(reserved(f), 30 * MIB + 70 * MIB);
+	assert_int_equal(case_reserved(f), 30 * MIB + 70 * MIB);
 	/* 106 MiB were reserved: of 72 more 66 are too many, and the one of 70 is enough. */
 	(void)case_get(f, 72 * MIB);
-	assert_int_equal(reserved(f), 30 * MIB + 72 * MIB);
+	assert_int_equal(case_reserved(f), 30 * MIB + 72 * MIB);
 }
 
 static void a_request_that_fails_raises_nothing(void **state)
@@ -80,7 +75,7 @@ static void a_request_that_fails_raises_nothing(void **state)
 	assert_int_equal(fixture_alloc(f, f->heap, 65 * GIB, &addr), CM_DRIVER_OUT_OF_MEMORY);
 	USE(f, 30 * MIB);
 	(void)case_get(f, 40 * MIB);
-	assert_int_equal(reserved(f), 40 * MIB);
+	assert_int_equal(case_reserved(f), 40 * MIB);
 	assert_int_equal(fixture_scalar(f, CM_SCALAR_exchange_bytes), 30 * MIB);
 }
 
@@ -93,7 +88,7 @@ static void what_is_in_use_stays_with_all_of_its_segment(void **state)
 	case_settle(f);
 	keep = case_get(f, 2 * MIB);
 	(void)case_get(f, 40 * MIB);
-	assert_int_equal(reserved(f), 70 * MIB);
+	assert_int_equal(case_reserved(f), 70 * MIB);
 	case_put(f, keep);
 }
 
@@ -103,7 +98,7 @@ static void a_crumb_is_not_waited_for(void **state)
 
 	USE(f, 12 * MIB);
 	(void)case_get(f, 200 * MIB);
-	assert_int_equal(reserved(f), 212 * MIB);
+	assert_int_equal(case_reserved(f), 212 * MIB);
 }
 
 static void a_small_request_asks_for_nothing(void **state)
@@ -113,7 +108,7 @@ static void a_small_request_asks_for_nothing(void **state)
 	/* Freed, the small pool's segment is no larger than what comes. */
 	USE(f, 512);
 	(void)case_get(f, 30 * MIB);
-	assert_int_equal(reserved(f), 32 * MIB);
+	assert_int_equal(case_reserved(f), 32 * MIB);
 	assert_int_equal(f->driver.called[FAKE_MEM_FREE], 0);
 }
 
@@ -126,7 +121,7 @@ static void nothing_goes_behind_a_kernel_without_end(void **state)
 	work = fixture_launch(f, f->ctx, 1, keep, 512, FAKE_FOREVER);
 	before = f->driver.now_ns;
 	(void)case_get(f, 40 * MIB);
-	assert_int_equal(reserved(f), 72 * MIB);
+	assert_int_equal(case_reserved(f), 72 * MIB);
 	assert_true(f->driver.now_ns - before <= 2 * CM_PATIENCE_NS);
 	/* And it is not waited for again. */
 	before = f->driver.now_ns;
@@ -156,21 +151,15 @@ static void a_program_that_repeats_itself_soon_does_without(void **state)
 
 static void it_is_done_where_blocks_may_be_cut_and_the_policy_wants_it(void **state)
 {
-	struct cm_policy policy[4];
 	struct fixture *f;
 	size_t i;
 
 	(void)state;
-	for (i = 0; i < 4; i++)
-		cm_policy_init(&policy[i]);
-	policy[0].exchange = false;
-	policy[1].placement = CM_PLACEMENT_EXACT;
-	policy[2].max_split_size = 200 * MIB;
-	for (i = 0; i < 4; i++) {
-		f = case_open(&(struct fixture_params){.policy = &policy[i], .old_driver = i == 3});
+	for (i = 0; i < CASE_UNEXCHANGED; i++) {
+		f = case_open_unexchanged(i, 0);
 		USE(f, 30 * MIB);
 		(void)case_get(f, 40 * MIB);
-		assert_int_equal(reserved(f), 70 * MIB);
+		assert_int_equal(case_reserved(f), 70 * MIB);
 		case_close(f);
 	}
 }

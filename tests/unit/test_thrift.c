@@ -20,11 +20,6 @@ static int setup(void **state)
 
 #define card_case(test) cmocka_unit_test_setup_teardown(test, setup, fixture_teardown)
 
-static uint64_t reserved(struct fixture *f)
-{
-	return (uint64_t)fixture_stat(f, CM_POOL_ALL, CM_STAT_RESERVED_BYTES).current;
-}
-
 /* Takes a block, and frees it: it is all of its segment. */
 static void use(struct fixture *f, uint64_t bytes)
 {
@@ -39,39 +34,35 @@ static uint64_t segment_calls(const struct fixture *f)
 
 static void an_idle_segment_is_not_cut_for_a_small_part_of_it(void **state)
 {
-	struct fixture *f = *state;
+	static const struct {
+		uint64_t card, full, idle, bytes, reserved, exchanged, then, after;
+	} cases[] = {
+		/* It is there for the one that needs it whole. */
+		{200, 120, 60, 4, 184, 0, 60, 184},
+		/* It goes where there is no room beside it. Cut, it would have left 46. */
+		{200, 140, 54, 8, 148, 54, 50, 198},
+		/* On a tight card it need not be a small part. */
+		{200, 164, 30, 20, 184, 30, 16, 200},
+		/* An empty card is used as ever. */
+		{1024, 120, 60, 4, 180, 0, 60, 240},
+	};
+	struct fixture *f;
+	size_t i;
 
-	(void)case_get(f, 120 * MIB);
-	use(f, 60 * MIB);
-	(void)case_get(f, 4 * MIB);
-	assert_int_equal(reserved(f), 184 * MIB);
-	/* It is there for the one that needs it whole. */
-	(void)case_get(f, 60 * MIB);
-	assert_int_equal(reserved(f), 184 * MIB);
-}
-
-static void it_goes_back_where_there_is_no_room_beside_it(void **state)
-{
-	struct fixture *f = *state;
-
-	(void)case_get(f, 140 * MIB);
-	use(f, 54 * MIB);
-	(void)case_get(f, 8 * MIB);
-	assert_int_equal(reserved(f), 148 * MIB);
-	assert_int_equal(fixture_scalar(f, CM_SCALAR_exchange_bytes), 54 * MIB);
-	/* Cut, it would have left 46. */
-	(void)case_get(f, 50 * MIB);
-}
-
-static void on_a_tight_card_none_is_cut(void **state)
-{
-	struct fixture *f = *state;
-
-	(void)case_get(f, 164 * MIB);
-	use(f, 30 * MIB);
-	(void)case_get(f, 20 * MIB);
-	assert_int_equal(reserved(f), 184 * MIB);
-	(void)case_get(f, 16 * MIB);
+	(void)state;
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		f = open_card(cases[i].card * MIB);
+		(void)case_get(f, cases[i].full * MIB);
+		use(f, cases[i].idle * MIB);
+		(void)case_get(f, cases[i].bytes * MIB);
+		if (case_reserved(f) != cases[i].reserved * MIB)
+			fail_msg("case %zu: %llu bytes", i, (unsigned long long)case_reserved(f));
+		assert_int_equal(fixture_scalar(f, CM_SCALAR_exchange_bytes),
+				 cases[i].exchanged * MIB);
+		(void)case_get(f, cases[i].then * MIB);
+		assert_int_equal(case_reserved(f), cases[i].after * MIB);
+		case_close(f);
+	}
 }
 
 static void what_fits_its_segment_is_served_from_it(void **state)
@@ -102,18 +93,6 @@ static void a_piece_beside_one_in_use_is_cut(void **state)
 	case_put(f, keep);
 }
 
-static void an_empty_card_is_used_as_ever(void **state)
-{
-	struct fixture *f = open_card(1024 * MIB);
-
-	(void)state;
-	(void)case_get(f, 120 * MIB);
-	use(f, 60 * MIB);
-	(void)case_get(f, 4 * MIB);
-	assert_int_equal(reserved(f), 180 * MIB);
-	case_close(f);
-}
-
 static void segments_for_several_blocks_are_made_to_measure(void **state)
 {
 	static const struct {
@@ -133,9 +112,9 @@ static void segments_for_several_blocks_are_made_to_measure(void **state)
 		f = open_card(CARD);
 		(void)case_get(f, cases[i].full);
 		(void)case_get(f, cases[i].bytes);
-		if (reserved(f) != cases[i].full + cases[i].segment)
+		if (case_reserved(f) != cases[i].full + cases[i].segment)
 			fail_msg("case %zu: %llu bytes", i,
-				 (unsigned long long)(reserved(f) - cases[i].full));
+				 (unsigned long long)(case_reserved(f) - cases[i].full));
 		case_close(f);
 	}
 }
@@ -151,7 +130,7 @@ static void nothing_is_exchanged_on_a_card_that_is_full(void **state)
 	use(f, 12 * MIB);
 	/* There is no room for 14 beside the 12, which go as ever when memory is out. */
 	(void)case_get(f, 14 * MIB);
-	assert_int_equal(reserved(f), 198 * MIB);
+	assert_int_equal(case_reserved(f), 198 * MIB);
 	assert_int_equal(fixture_scalar(f, CM_SCALAR_exchange_bytes), 30 * MIB);
 	assert_int_equal(fixture_scalar(f, CM_SCALAR_num_alloc_retries), 1);
 }
@@ -165,11 +144,11 @@ static void a_device_that_is_busy_is_not_waited_for_twice(void **state)
 	work = fixture_launch(f, f->ctx, 1, keep, 512, FAKE_FOREVER);
 	before = f->driver.now_ns;
 	(void)case_get(f, 12 * MIB);
-	assert_int_equal(reserved(f), 194 * MIB);
+	assert_int_equal(case_reserved(f), 194 * MIB);
 	assert_true(f->driver.now_ns - before <= 2 * CM_PATIENCE_NS);
 	before = f->driver.now_ns;
 	(void)case_get(f, 12 * MIB);
-	assert_int_equal(reserved(f), 194 * MIB);
+	assert_int_equal(case_reserved(f), 194 * MIB);
 	assert_true(f->driver.now_ns - before < CM_PATIENCE_NS / 10);
 	fake_finish(work);
 }
@@ -224,35 +203,28 @@ static void a_card_that_others_fill_is_known_by_what_it_refused(void **state)
 	assert_int_not_equal(fixture_alloc(f, f->heap, 100 * MIB, &addr), 0);
 	use(f, 60 * MIB);
 	(void)case_get(f, 4 * MIB);
-	assert_int_equal(reserved(f), 184 * MIB);
+	assert_int_equal(case_reserved(f), 184 * MIB);
 	/* The others have gone. */
 	f->driver.limit_bytes = 2048 * MIB;
 	(void)case_get(f, 110 * MIB);
 	use(f, 60 * MIB);
 	(void)case_get(f, 4 * MIB);
-	assert_int_equal(reserved(f), 294 * MIB);
+	assert_int_equal(case_reserved(f), 294 * MIB);
 	case_close(f);
 }
 
 static void it_is_done_where_blocks_may_be_cut_and_the_policy_wants_it(void **state)
 {
-	struct cm_policy policy[4];
 	struct fixture *f;
 	size_t i;
 
 	(void)state;
-	for (i = 0; i < 4; i++)
-		cm_policy_init(&policy[i]);
-	policy[0].exchange = false;
-	policy[1].placement = CM_PLACEMENT_EXACT;
-	policy[2].max_split_size = 100 * MIB;
-	for (i = 0; i < 4; i++) {
-		f = case_open(&(struct fixture_params){
-			.policy = &policy[i], .limit_bytes = CARD, .old_driver = i == 3});
+	for (i = 0; i < CASE_UNEXCHANGED; i++) {
+		f = case_open_unexchanged(i, CARD);
 		(void)case_get(f, 120 * MIB);
 		use(f, 60 * MIB);
 		(void)case_get(f, 9 * MIB);
-		assert_int_equal(reserved(f), (i == 1 ? 190 : 180) * MIB);
+		assert_int_equal(case_reserved(f), (i == 1 ? 190 : 180) * MIB);
 		case_close(f);
 	}
 }
@@ -260,12 +232,9 @@ static void it_is_done_where_blocks_may_be_cut_and_the_policy_wants_it(void **st
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		card_case(an_idle_segment_is_not_cut_for_a_small_part_of_it),
-		card_case(it_goes_back_where_there_is_no_room_beside_it),
-		card_case(on_a_tight_card_none_is_cut),
+		cmocka_unit_test(an_idle_segment_is_not_cut_for_a_small_part_of_it),
 		card_case(what_fits_its_segment_is_served_from_it),
 		card_case(a_piece_beside_one_in_use_is_cut),
-		cmocka_unit_test(an_empty_card_is_used_as_ever),
 		cmocka_unit_test(segments_for_several_blocks_are_made_to_measure),
 		card_case(nothing_is_exchanged_on_a_card_that_is_full),
 		card_case(a_device_that_is_busy_is_not_waited_for_twice),
