@@ -54,7 +54,7 @@ void cm_thrift_note_locked(struct cm_heap *heap)
 		device->refused_at = 0;
 	/* An old driver can only be waited for without a limit. */
 	heap->wary = cache->plain && cache->policy.exchange && heap->can & CM_CAN_CTX_EVENTS &&
-		     !cm_paged_serves(heap) && is_share(heap, reserved_bytes(heap), WARY_TENTHS);
+		     is_share(heap, reserved_bytes(heap), WARY_TENTHS);
 	if (heap->wary)
 		heap->pending_sizes = ~UINT64_C(0);
 	else if (!heap->row->pending_blocks)
