@@ -105,6 +105,12 @@ static struct amount at_hand(const struct text *text)
 	return amount_of(text->part[FREE] + text->part[CACHED]);
 }
 
+/* An amount that depends on what is free, which the driver may not have said. */
+static struct amount if_told(const struct cm_oom *oom, struct amount known)
+{
+	return oom->info_error ? (struct amount){"?"} : known;
+}
+
 static int64_t largest_piece(const struct cm_oom *oom)
 {
 	return oom->figures.free > oom->largest ? oom->figures.free : oom->largest;
@@ -117,8 +123,8 @@ static void add_first_line(struct text *text, const struct cm_oom *oom)
 	    "cudamem[%d]: out of memory on GPU %d: asked %s %s, largest piece %s, free in all %s "
 	    "(%s)%s\n",
 	    text->pid, oom->ordinal, amount(text, (int64_t)oom->bytes).text, text->unit_name,
-	    amount(text, largest_piece(oom)).text, at_hand(text).text, name_of(verdict_of(oom)),
-	    oom->nth == LINES_MAX ? "; no further one is told" : "");
+	    if_told(oom, amount(text, largest_piece(oom))).text, if_told(oom, at_hand(text)).text,
+	    name_of(verdict_of(oom)), oom->nth == LINES_MAX ? "; no further one is told" : "");
 }
 
 static void add_reason(struct text *text, const struct cm_oom *oom)
@@ -216,8 +222,8 @@ static void add_budget(struct text *text, const struct cm_oom *oom)
 	     amount_of(n[OTHER]).text);
 	add_neighbours(text, oom);
 	LINE(text, " %9s  contexts and libraries, processes without cudamem",
-	     amount_of(n[OUTSIDE]).text);
-	LINE(text, " %9s  free", amount_of(n[FREE]).text);
+	     if_told(oom, amount_of(n[OUTSIDE])).text);
+	LINE(text, " %9s  free", if_told(oom, amount_of(n[FREE])).text);
 }
 
 static void add_cached(struct text *text, const struct cm_oom *oom)
@@ -297,7 +303,9 @@ static void add_remedies(struct text *text, const struct cm_oom *oom)
 		LINE(text, "   %-3s  %-39s %9s for it", fits ? "yes" : "no", what[i],
 		     oom->info_error ? "?" : amount(text, bytes).text);
 	}
-	if (!excess)
+	if (oom->info_error)
+		LINE(text, "   no   less in use by this program: ? less");
+	else if (!excess)
 		LINE(text, "   no   less in use by this program: the amount was enough");
 	else if (excess > oom->figures.live)
 		LINE(text, "   no   less in use by this program: %s less, it has not so much",

@@ -337,6 +337,9 @@ static void each_verdict_is_told(void **state)
 	assert_report(state, "too_big", "", CARD, "TOO BIG", "TOO BIG: the GPU has 64.00 MiB");
 	assert_report(state, "driver", "", CARD, "DRIVER", "64.00 MiB is free, and the driver");
 	assert_report(state, "driver_is_mute", "", CARD, "DRIVER", "(error 800)");
+	assert_non_null(strstr(play->said, "largest piece ?, free in all ? (DRIVER)\n"));
+	assert_non_null(strstr(play->said, "         ?  free\n"));
+	assert_non_null(strstr(play->said, "less in use by this program: ? less\n"));
 	assert_report(state, "full", "per_process_memory_fraction:0.75", CARD, "LIMIT",
 		      "LIMIT: this process may reserve 48.00 MiB, and has reserved 40.00");
 	(void)snprintf(card, sizeof(card), "%s,card:%s.card", CARD, play->dir);
