@@ -4,6 +4,7 @@
  * counted by handle, until the last handle is released and the last mapping is gone. It belongs to
  * no context.
  */
+#include "allocator/cache.h"
 #include "interpose/context.h"
 #include "interpose/hooks.h"
 #include "interpose/other_memory.h"
@@ -44,15 +45,31 @@ CUresult cm_wrap_cuMemCreate(CUmemGenericAllocationHandle *handle, size_t bytes,
 	return res;
 }
 
+/* Memory of a block has no handle natively. That of a page would reach what comes to lie on the page
+ * when the block has gone. */
+static CUresult retain(struct cm_cache *cache, CUmemGenericAllocationHandle *handle, void *addr)
+{
+	struct cm_place_info info;
+	CUresult res;
+
+	cm_cache_lookup(cache, (uintptr_t)addr, &info);
+	if (info.segment_flags & CM_SEGMENT_PAGED)
+		return CUDA_ERROR_INVALID_VALUE;
+	res = cm_real.cuMemRetainAllocationHandle(handle, addr);
+	if (res == CUDA_SUCCESS)
+		cm_others_retain(cache, *handle);
+	return res;
+}
+
 CUresult cm_wrap_cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *addr)
 {
 	struct cm_cache *cache = cm_process_cache_if_made();
-	CUresult res = cm_real.cuMemRetainAllocationHandle(handle, addr);
+	CUresult res;
 
-	if (res == CUDA_SUCCESS && cache && cm_hook_enter()) {
-		cm_others_retain(cache, *handle);
-		cm_hook_leave();
-	}
+	if (!cache || !cm_hook_enter())
+		return cm_real.cuMemRetainAllocationHandle(handle, addr);
+	res = retain(cache, handle, addr);
+	cm_hook_leave();
 	return res;
 }
 

@@ -451,7 +451,6 @@ static void play_pieces(void)
 		ask(CU_POINTER_ATTRIBUTE_BUFFER_ID, second));
 }
 
-/* A file is of just the range, a piece or not, as long as the host's pages allow. */
 /* Not even for the first block of a run of pages; and nothing is lost by asking. */
 static void play_pages(void)
 {
@@ -467,6 +466,21 @@ static void play_pages(void)
 	CM_MUST(cm_get(3 * MIB) == second);
 }
 
+/* As for memory that was mapped from one. */
+static void play_retained(void)
+{
+	CUmemGenericAllocationHandle handle = 77;
+	CUdeviceptr block;
+
+	cm_open(0);
+	block = cm_get(3 * MIB);
+	CM_MUST(cuMemRetainAllocationHandle(&handle, (void *)(uintptr_t)block) ==
+		CUDA_ERROR_INVALID_VALUE);
+	CM_MUST(handle == 77);
+	OK(cuMemFree_v2(block));
+}
+
+/* A file is of just the range, a piece or not, as long as the host's pages allow. */
 static void play_file_of_a_piece(void)
 {
 	CUdeviceptr odd, even;
@@ -500,6 +514,7 @@ static const struct cm_role roles[] = {
 	{"pieces", play_pieces},
 	{"file_of_a_piece", play_file_of_a_piece},
 	{"pages", play_pages},
+	{"retained", play_retained},
 	{NULL, NULL},
 };
 
@@ -514,6 +529,9 @@ CM_PLAY(stats_mode_places_as_natively, "own_place", "mode:stats", NULL)
 CM_PLAY(pieces_share_base_and_identity, "pieces", "placement:split", NULL)
 CM_PLAY_EVERYWHERE(an_address_is_what_the_driver_says, "place", NULL)
 CM_PLAY(an_address_in_a_piece_is_what_the_driver_says, "place", "placement:split", NULL)
+CM_PLAY_EVERYWHERE(a_block_has_no_handle_to_retain, "retained", NULL)
+CM_PLAY(a_page_has_no_handle_to_retain, "retained", "placement:split,expandable_segments:True",
+	NULL)
 CM_PLAY(memory_once_shown_is_freed_for_good, "shown", "placement:exact", NULL)
 CM_PLAY(memory_once_shown_is_freed_for_good_in_pieces, "shown_in_pieces", "placement:split", NULL)
 
@@ -565,6 +583,8 @@ int main(int argc, char **argv)
 		CM_PLAY_TEST(pieces_share_base_and_identity),
 		CM_PLAY_TEST(an_address_is_what_the_driver_says),
 		CM_PLAY_TEST(an_address_in_a_piece_is_what_the_driver_says),
+		CM_PLAY_TEST(a_block_has_no_handle_to_retain),
+		CM_PLAY_TEST(a_page_has_no_handle_to_retain),
 		CM_PLAY_TEST(memory_once_shown_is_freed_for_good),
 		CM_PLAY_TEST(memory_once_shown_is_freed_for_good_in_pieces),
 		CM_PLAY_TEST(memory_is_idle_before_it_is_shown),
