@@ -8,6 +8,7 @@
 #include "allocator/release.h"
 #include "allocator/rows.h"
 #include "stats/books.h"
+#include "stats/summary.h"
 
 #define SEGMENTS_MAX 64
 /* Less than such a part of a new segment is not waited for. */
@@ -66,16 +67,6 @@ static uint64_t choose_outgrown(const struct cm_cache *cache, uint64_t need,
 	return bytes;
 }
 
-/* What lies in wholly free segments of the large pool: all but blocks in use or waiting, and the free
- * pieces beside them. */
-static uint64_t whole_bytes_locked(const struct cm_device *device)
-{
-	const int64_t *large = device->row->stat[CM_POOL_LARGE].current;
-
-	return (uint64_t)(large[CM_STAT_RESERVED_BYTES] - large[CM_STAT_ACTIVE_BYTES] -
-			  large[CM_STAT_INACTIVE_SPLIT_BYTES]);
-}
-
 /* What is to go before `bytes` more are reserved; false: nothing, or less than is worth it. */
 static bool find_outgrown_locked(struct cm_heap *heap, uint64_t bytes,
 				 struct outgrown *ret_outgrown)
@@ -87,7 +78,7 @@ static bool find_outgrown_locked(struct cm_heap *heap, uint64_t bytes,
 	if (!cm_heap_ctx(heap) || reserved + bytes <= device->most_reserved)
 		return false;
 	/* A program that only grows is spared the walk over all its segments. */
-	if (whole_bytes_locked(device) < bytes / LEAST_SHARE)
+	if (cm_summary_pool(device->row, CM_POOL_LARGE).trimmable < (int64_t)(bytes / LEAST_SHARE))
 		return false;
 	list_smaller_locked(heap, bytes, ret_outgrown);
 	return choose_outgrown(heap->cache, reserved + bytes - device->most_reserved,
