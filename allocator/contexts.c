@@ -132,6 +132,24 @@ void cm_heap_await_calls(const struct cm_heap *heap)
 		nap(heap->cache, &nap_ns);
 }
 
+static bool is_any_ending(struct cm_cache *cache)
+{
+	bool is;
+
+	cm_lock_acquire(&cache->turn);
+	is = cache->ending != 0;
+	cm_lock_release(&cache->turn);
+	return is;
+}
+
+void cm_cache_await_ended(struct cm_cache *cache)
+{
+	uint64_t nap_ns = CM_FENCE_NAP_NS;
+
+	while (is_any_ending(cache))
+		nap(cache, &nap_ns);
+}
+
 static void set_suspended(struct cm_heap *heap, bool suspended)
 {
 	struct cm_cache *cache = heap->cache;

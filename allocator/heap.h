@@ -208,6 +208,10 @@ static inline void cm_heap_begin_call_locked(struct cm_heap *heap)
  * device's lock. */
 bool cm_heap_begin_call(struct cm_heap *heap, uint64_t ctx);
 
+/* Waits until the driver has answered for each context that is ending, whose work may run until then.
+ * The turn, the device's and the pinned memory's lock are not held. */
+void cm_cache_await_ended(struct cm_cache *cache);
+
 /* Release: who sees that no call is left, in cm_heap_await_calls or before the slot is used again,
  * comes after the calls. */
 static inline void cm_heap_end_call(struct cm_heap *heap)

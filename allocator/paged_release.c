@@ -153,7 +153,7 @@ static void collect_locked(struct cm_heap *heap, bool orphans, struct cm_paged_v
 	}
 }
 
-/* Of all contexts: work of each may touch what the others have. */
+/* Of all contexts, and of those that go: work of each may touch what the others have. */
 static void wait_for_contexts(struct cm_cache *cache)
 {
 	uint32_t i, n = atomic_load_explicit(&cache->heaps, memory_order_acquire);
@@ -168,6 +168,7 @@ static void wait_for_contexts(struct cm_cache *cache)
 		(void)cache->ops->ctx_synchronize(ctx);
 		cm_heap_end_call(heap);
 	}
+	cm_cache_await_ended(cache);
 }
 
 static uint64_t release_of(struct cm_heap *heap, bool orphans)
