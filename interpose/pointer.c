@@ -19,17 +19,28 @@ static void mark_shown(CUdeviceptr addr)
 	cm_hook_leave();
 }
 
-/* Puts the context of a block of pages in place of the driver's answer, which was a success. */
+/* The context of a block of pages; NULL: the address is in none. */
+static CUcontext context_of_pages(struct cm_cache *cache, CUdeviceptr addr)
+{
+	struct cm_place_info info;
+
+	cm_cache_lookup(cache, addr, &info);
+	if (info.place == CM_PLACE_FOREIGN || !(info.segment_flags & CM_SEGMENT_PAGED))
+		return NULL;
+	return (CUcontext)(uintptr_t)info.ctx;
+}
+
+/* Puts it in place of the driver's answer, which was a success. */
 static void name_context(CUcontext *answer, CUdeviceptr addr)
 {
 	struct cm_cache *cache = cm_process_cache_if_made();
-	struct cm_place_info info;
+	CUcontext found;
 
 	if (!cache || !cm_process_policy()->expandable_segments || !cm_hook_enter())
 		return;
-	cm_cache_lookup(cache, addr, &info);
-	if (info.place != CM_PLACE_FOREIGN && info.segment_flags & CM_SEGMENT_PAGED)
-		*answer = (CUcontext)(uintptr_t)info.ctx;
+	found = context_of_pages(cache, addr);
+	if (found)
+		*answer = found;
 	cm_hook_leave();
 }
 
