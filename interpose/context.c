@@ -88,12 +88,14 @@ static bool read_info(CUcontext ctx, struct cm_context_info *info)
 	return true;
 }
 
-struct cm_heap *cm_context_add_heap(struct cm_cache *cache, CUcontext ctx)
+static struct cm_heap *add_heap(struct cm_cache *cache, CUcontext ctx)
 {
+	struct cm_heap *heap = cm_cache_find_heap(cache, (uintptr_t)ctx);
 	struct cm_context_info info;
-	struct cm_heap *heap = NULL;
 	bool ok;
 
+	if (heap)
+		return heap;
 	if (cm_context_push((uintptr_t)ctx))
 		return NULL;
 	ok = read_info(ctx, &info);
@@ -105,37 +107,6 @@ struct cm_heap *cm_context_add_heap(struct cm_cache *cache, CUcontext ctx)
 											     : heap;
 }
 
-/* False: it stands, and can have no heap. */
-static bool visit(struct cm_cache *cache, CUcontext ctx)
-{
-	bool added;
-
-	if (!cm_noted_begin_visit(ctx))
-		return true;
-	added = cm_context_add_heap(cache, ctx);
-	cm_noted_end_visit(ctx);
-	return added;
-}
-
-/* Every noted context has a heap before the first request of any is served. */
-static bool add_noted(struct cm_cache *cache)
-{
-	CUcontext list[CM_FENCE_CONTEXTS];
-	const size_t n = cm_noted_list(list);
-	size_t i;
-
-	for (i = 0; i < n; i++)
-		if (!cm_cache_find_heap(cache, (uintptr_t)list[i]) && !visit(cache, list[i]))
-			return false;
-	return true;
-}
-
-/* Of the calling thread's context. */
-static struct cm_heap *make_heap(struct cm_cache *cache, CUcontext ctx)
-{
-	return add_noted(cache) ? cm_context_add_heap(cache, ctx) : NULL;
-}
-
 void cm_context_stop_caching(const char *why)
 {
 	struct cm_cache *cache = cm_process_cache_if_made();
@@ -145,6 +116,60 @@ void cm_context_stop_caching(const char *why)
 	cm_log(CM_LOG_WARNING, "%s: nothing is cached from here on", why);
 	if (cache)
 		cm_cache_drain_all(cache);
+}
+
+/* False: it stands, and can have no heap. */
+static bool can_be_watched(struct cm_cache *cache, CUcontext ctx)
+{
+	return add_heap(cache, ctx) || cm_driver_ops()->ctx_is_over((uintptr_t)ctx);
+}
+
+static uint32_t count_heaps(struct cm_cache *cache)
+{
+	return atomic_load_explicit(&cache->contexts, memory_order_relaxed);
+}
+
+static void stop_watching(void)
+{
+	cm_context_stop_caching("a context that can't be watched");
+}
+
+/*
+ * All noted contexts have heaps, or none has: an epoch is of those that have. Who notes another one while
+ * they are made finds a heap and adds its own, or is found in the next round. False: not now.
+ */
+static bool watch_all(struct cm_cache *cache)
+{
+	CUcontext list[CM_FENCE_CONTEXTS];
+	uint32_t before;
+	size_t i, n;
+	bool all;
+
+	do {
+		before = count_heaps(cache);
+		if (!cm_noted_begin_visits(list, &n))
+			return false;
+		for (i = 0, all = true; i < n; i++)
+			all &= can_be_watched(cache, list[i]);
+		cm_noted_end_visits(list, n);
+	} while (count_heaps(cache) != before);
+	if (!all && before)
+		stop_watching();
+	return all;
+}
+
+void cm_context_watch(CUcontext ctx)
+{
+	struct cm_cache *cache = cm_process_cache_if_made();
+
+	if (cache && count_heaps(cache) && !can_be_watched(cache, ctx))
+		stop_watching();
+}
+
+/* Of the calling thread's context. */
+static struct cm_heap *make_heap(struct cm_cache *cache, CUcontext ctx)
+{
+	return watch_all(cache) ? add_heap(cache, ctx) : NULL;
 }
 
 bool cm_context_note(CUcontext ctx, CUdevice device, bool primary)
@@ -201,7 +226,7 @@ bool cm_context_find_row_of(struct cm_cache *cache, int ordinal, uint32_t *ret_r
 
 	if (row == UINT32_MAX && !cm_capture_is_active()) {
 		ctx = cm_noted_find(ordinal, false);
-		if (ctx && add_noted(cache))
+		if (ctx && watch_all(cache))
 			heap = cm_cache_find_heap(cache, (uintptr_t)ctx);
 		if (heap)
 			row = cm_heap_device(heap);

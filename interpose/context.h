@@ -80,11 +80,12 @@ static inline bool cm_context_may_forbid(struct cm_cache *cache)
 bool cm_context_find_row(struct cm_cache *cache, uint32_t *ret_row);
 bool cm_context_find_row_of(struct cm_cache *cache, int ordinal, uint32_t *ret_row);
 
-/* For those who make contexts and end them: noted.h, and its heap too, or what follows where it gets
- * none. False: there are too many, and nothing is cached any more. */
+/* For those who make contexts and end them. cm_noted_add, and what follows where there are too many:
+ * nothing is cached any more. False: so it is. */
 bool cm_context_note(CUcontext ctx, CUdevice device, bool primary);
-/* The heap of a context, made where it has none. NULL: it can have none. */
-struct cm_heap *cm_context_add_heap(struct cm_cache *cache, CUcontext ctx);
+/* A noted context that nobody ends meanwhile gets a heap where others have theirs, so that its work is
+ * in every epoch from now on. Where none has, the first request makes all. */
+void cm_context_watch(CUcontext ctx);
 /* Some work may escape the epochs from now on. What is out stays right: it is given back whole. */
 void cm_context_stop_caching(const char *why);
 /* The context is about to be destroyed, or has just been; the contexts are locked where there is a

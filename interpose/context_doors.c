@@ -10,11 +10,9 @@
 #include "interpose/process.h"
 #include "interpose/room.h"
 
-/* A new context is current. Its events must be in every epoch from now on, so where there is a
- * cache it gets its heap at once. */
+/* A new context is current. */
 static CUresult created(CUresult res, CUcontext *ctx)
 {
-	struct cm_cache *cache;
 	CUdevice device = 0;
 
 	if (res != CUDA_SUCCESS || !ctx)
@@ -22,9 +20,7 @@ static CUresult created(CUresult res, CUcontext *ctx)
 	(void)cm_real.cuCtxGetDevice(&device);
 	cm_noted_await_removal(*ctx);
 	(void)cm_context_note(*ctx, device, false);
-	cache = cm_process_cache_if_made();
-	if (cache && !cm_context_add_heap(cache, *ctx))
-		cm_context_stop_caching("a context that can't be watched");
+	cm_context_watch(*ctx);
 	return res;
 }
 

@@ -34,18 +34,6 @@ struct cm_noted cm_noted_read(CUcontext ctx)
 	return copy;
 }
 
-size_t cm_noted_list(CUcontext ret_list[CM_FENCE_CONTEXTS])
-{
-	size_t i, n;
-
-	cm_lock_acquire(&lock);
-	n = count;
-	for (i = 0; i < n; i++)
-		ret_list[i] = noted[i].ctx;
-	cm_lock_release(&lock);
-	return n;
-}
-
 CUcontext cm_noted_find(CUdevice device, bool primary)
 {
 	CUcontext ctx = NULL;
@@ -110,34 +98,37 @@ void cm_noted_open_to(CUcontext ctx, CUdevice device)
 	cm_lock_release(&lock);
 }
 
+bool cm_noted_begin_visits(CUcontext ret_list[CM_FENCE_CONTEXTS], size_t *ret_count)
+{
+	bool begins = true;
+	size_t i;
+
+	cm_lock_acquire(&lock);
+	for (i = 0; i < count; i++)
+		begins &= !noted[i].leaving;
+	for (i = 0; i < count && begins; i++) {
+		noted[i].visits++;
+		ret_list[i] = noted[i].ctx;
+	}
+	if (begins)
+		*ret_count = count;
+	cm_lock_release(&lock);
+	return begins;
+}
+
+void cm_noted_end_visits(const CUcontext *list, size_t n)
+{
+	size_t i;
+
+	cm_lock_acquire(&lock);
+	for (i = 0; i < n; i++)
+		find_locked(list[i])->visits--;
+	cm_lock_release(&lock);
+}
+
 static void nap(void)
 {
 	cm_driver_ops()->sleep_ns(CM_FENCE_NAP_NS);
-}
-
-bool cm_noted_begin_visit(CUcontext ctx)
-{
-	struct cm_noted *found;
-	bool begins;
-
-	while (true) {
-		cm_lock_acquire(&lock);
-		found = find_locked(ctx);
-		begins = found && !found->leaving;
-		if (begins)
-			found->visits++;
-		cm_lock_release(&lock);
-		if (begins || !found)
-			return begins;
-		nap();
-	}
-}
-
-void cm_noted_end_visit(CUcontext ctx)
-{
-	cm_lock_acquire(&lock);
-	find_locked(ctx)->visits--;
-	cm_lock_release(&lock);
 }
 
 static void set_leaving(CUcontext ctx, bool leaving)

@@ -19,16 +19,13 @@ struct cm_noted {
 	CUdevice device;
 	bool primary;
 	bool leaving;     /* the driver may be destroying it; the handle may be a new one's */
-	unsigned visits;  /* threads that make it current for a while, see cm_noted_begin_visit */
+	unsigned visits;  /* threads that make it current for a while, see cm_noted_begin_visits */
 	unsigned users;   /* beyond its maker: cuCtxAttach */
 	uint64_t open_to; /* devices that have access to its memory, bit n: of ordinal n */
 };
 
 /* What is known of the context; nothing but zeroes where it is not noted. */
 struct cm_noted cm_noted_read(CUcontext ctx);
-
-/* The handles of all. How many. */
-size_t cm_noted_list(CUcontext ret_list[CM_FENCE_CONTEXTS]);
 
 /* A noted context of the device: the primary one, or the last of any kind. NULL: there is none. */
 CUcontext cm_noted_find(CUdevice device, bool primary);
@@ -42,11 +39,13 @@ void cm_noted_count_users(CUcontext ctx, int change);
 void cm_noted_open_to(CUcontext ctx, CUdevice device);
 
 /*
- * A noted context that need not be current anywhere is about to be named in calls that the program knows
- * nothing of: who ends it waits for end_visit. Waits while it is leaving. False: it has gone.
+ * All noted contexts, none of which need be current anywhere, are about to be named in calls that the
+ * program knows nothing of: who ends one waits for end_visits. False, and nothing is begun: one of
+ * them is leaving. That is not waited for: its end may take as long as its work, and that may take
+ * until the caller goes on.
  */
-bool cm_noted_begin_visit(CUcontext ctx);
-void cm_noted_end_visit(CUcontext ctx);
+bool cm_noted_begin_visits(CUcontext ret_list[CM_FENCE_CONTEXTS], size_t *ret_count);
+void cm_noted_end_visits(const CUcontext *list, size_t n);
 
 /* From here on nobody visits the context; waits for those who do. No lock is held that a visitor may
  * want. It leaves until it is removed, or has stayed. */

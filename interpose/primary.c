@@ -36,7 +36,6 @@ void cm_primary_forget_all(void)
 /* The primary context may be retained long before it is current on any thread. */
 CUresult cm_wrap_cuDevicePrimaryCtxRetain(CUcontext *ctx, CUdevice device)
 {
-	struct cm_cache *cache;
 	CUresult res;
 
 	if (!cm_hook_enter())
@@ -48,12 +47,8 @@ CUresult cm_wrap_cuDevicePrimaryCtxRetain(CUcontext *ctx, CUdevice device)
 		(void)cm_context_note(*ctx, device, true);
 	}
 	cm_lock_release(primary_lock_of(device));
-	if (res == CUDA_SUCCESS && ctx) {
-		cache = cm_process_cache_if_made();
-		if (cache && !cm_cache_find_heap(cache, (uintptr_t)*ctx) &&
-		    !cm_context_add_heap(cache, *ctx))
-			cm_context_stop_caching("a context that can't be watched");
-	}
+	if (res == CUDA_SUCCESS && ctx)
+		cm_context_watch(*ctx);
 	cm_hook_leave();
 	return res;
 }
@@ -99,8 +94,10 @@ static void end_leave(const struct leave *leave, bool gone, CUresult res)
 	if (cache && !gone && cm_context_is_lasting(res))
 		cm_cache_drain_heap(cache, (uintptr_t)leave->ctx);
 	/* Where it has gone, so has the note, and the handle may be noted anew. */
-	if (!gone)
-		cm_noted_has_stayed(leave->ctx);
+	if (gone)
+		return;
+	cm_noted_has_stayed(leave->ctx);
+	cm_context_watch(leave->ctx);
 }
 
 CUresult cm_primary_destroy(CUcontext ctx, CUdevice device, CUresult (*real)(CUcontext ctx))

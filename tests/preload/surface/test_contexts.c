@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 
 #include "allocator/fence.h"
+#include "tests/preload/api.h"
 #include "tests/preload/surface/surface.h"
 #include "tests/unit/cmocka_all.h"
 
@@ -208,6 +209,16 @@ static void play_one_device_ends(void)
 	hold_up(cuDevicePrimaryCtxReset_v2, other);
 }
 
+/* The request is the first of all. */
+static void play_one_device_ends_first(void)
+{
+	CUcontext other = cm_open(1);
+
+	(void)cm_open(0);
+	cudasim_interrupt(1, let_other_device_go, other);
+	OK(cuDevicePrimaryCtxRelease_v2(0));
+}
+
 /* None of it is given back by us: the driver has done so. */
 static void play_no_frees(void)
 {
@@ -306,6 +317,25 @@ static void play_last_of_two(void)
 	flag = 1;
 	OK(cuCtxDestroy_v2(second));
 	CM_MUST(cm_get(30 * MIB) == block);
+}
+
+/* The first one, that has no memory, is at work, and the library has started without a request. */
+static void play_first_of_two(void)
+{
+	static volatile uint32_t flag;
+	struct cm_api api;
+	CUdeviceptr block;
+	CUcontext second;
+
+	cm_api_open(&api);
+	(void)cm_open(0);
+	CM_MUST(!api.record_memory_history("all", NULL, "all", UINT64_MAX, 0));
+	cm_launch_hold(cm_load_hold(), NULL, 0, 0, &flag);
+	OK(cuCtxCreate_v2(&second, 0, 0));
+	block = cm_get(30 * MIB);
+	OK(cuMemFree_v2(block));
+	CM_MUST(cm_get(30 * MIB) != block);
+	flag = 1;
 }
 
 static atomic_bool stop;
@@ -411,10 +441,12 @@ static const struct cm_role roles[] = {
 	{"released", play_released},
 	{"refused", play_refused},
 	{"one_device_ends", play_one_device_ends},
+	{"one_device_ends_first", play_one_device_ends_first},
 	{"no_frees", play_no_frees},
 	{"freed_elsewhere", play_freed_elsewhere},
 	{"totals", play_totals},
 	{"last_of_two", play_last_of_two},
+	{"first_of_two", play_first_of_two},
 	{"coming_and_going", play_coming_and_going},
 	{"no_context", play_no_context},
 	{"green", play_green},
@@ -428,10 +460,12 @@ CM_PLAY_EVERYWHERE(a_reset_takes_all_memory, "reset", NULL)
 CM_PLAY_EVERYWHERE(the_last_release_takes_all_memory, "released", NULL)
 CM_PLAY_EVERYWHERE(a_refused_destroy_takes_nothing, "refused", NULL)
 CM_PLAY_EVERYWHERE(the_end_of_one_device_stops_no_other, "one_device_ends", "CUDASIM=devices:2")
+CM_PLAY_EVERYWHERE(the_first_request_waits_for_no_end, "one_device_ends_first", "CUDASIM=devices:2")
 CM_PLAY(memory_of_a_dead_context_is_not_freed_again, "no_frees", "", NULL)
 CM_PLAY_EVERYWHERE(a_block_freed_in_another_context_goes_home, "freed_elsewhere", NULL)
 CM_PLAY(the_books_are_of_all_contexts_of_a_device, "totals", "", "CUDASIM=memory:128M,context:0")
 CM_PLAY(an_epoch_survives_the_context_it_waits_for, "last_of_two", "reuse:grow", NULL)
+CM_PLAY(an_epoch_waits_for_contexts_without_memory, "first_of_two", "", NULL)
 CM_PLAY_EVERYWHERE(contexts_come_and_go_beside_others, "coming_and_going", "CUDASIM=time:real")
 CM_PLAY_EVERYWHERE(a_free_without_a_context_is_refused, "no_context", NULL)
 
@@ -464,10 +498,12 @@ int main(int argc, char **argv)
 		CM_PLAY_TEST(the_last_release_takes_all_memory),
 		CM_PLAY_TEST(a_refused_destroy_takes_nothing),
 		CM_PLAY_TEST(the_end_of_one_device_stops_no_other),
+		CM_PLAY_TEST(the_first_request_waits_for_no_end),
 		CM_PLAY_TEST(memory_of_a_dead_context_is_not_freed_again),
 		CM_PLAY_TEST(a_block_freed_in_another_context_goes_home),
 		CM_PLAY_TEST(the_books_are_of_all_contexts_of_a_device),
 		CM_PLAY_TEST(an_epoch_survives_the_context_it_waits_for),
+		CM_PLAY_TEST(an_epoch_waits_for_contexts_without_memory),
 		CM_PLAY_TEST(contexts_come_and_go_beside_others),
 		CM_PLAY_TEST(a_free_without_a_context_is_refused),
 		CM_PLAY_TEST(green_contexts_end_the_caching),
