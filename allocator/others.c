@@ -118,6 +118,8 @@ void cm_others_add(struct cm_cache *cache, enum cm_other_name name, uint64_t key
 
 	if (!memory->bytes)
 		return;
+	if (name == CM_NAME_ADDRESS)
+		cm_cache_await_place(cache, key, memory->bytes);
 	cm_lock_acquire(&others->lock);
 	if (enter_locked(cache, name, key, memory))
 		cm_cache_count_other(cache, memory->device, memory->kind, (int64_t)memory->bytes);

@@ -2,6 +2,7 @@
 /* Memory past the cache: counted by kind, from when the driver gives it until it has it back. */
 #include "allocator/others.h"
 
+#include <errno.h>
 #include <sys/mman.h>
 
 #include "allocator/heap.h"
@@ -232,6 +233,45 @@ static void a_context_takes_along_what_it_had(void **state)
 	assert_kind(f, CM_OTHER_ARRAY, 0, 0);
 }
 
+static struct fixture *napping;
+
+static void forget(uint64_t ns)
+{
+	struct fixture *f = napping;
+
+	(void)ns;
+	f->cache->ops = fake_driver_ops();
+	cm_cache_lock_contexts(f->cache);
+	(void)cm_cache_forget_heap(f->cache, f->ctx);
+	cm_cache_context_has_ended(f->cache);
+	cm_cache_unlock_contexts(f->cache);
+}
+
+/* The driver has given it anew; who has destroyed the context has not come so far as to say so. */
+static void what_lies_where_a_going_context_had_memory_is_the_drivers_to_free(void **state)
+{
+	struct cm_driver_ops ops = *fake_driver_ops();
+	struct fixture *f = *state;
+	uint64_t addr = case_get(f, 10 * MIB), forward;
+	const struct cm_other_memory memory = {.kind = CM_OTHER_MANAGED, .bytes = MIB};
+	struct cm_heap *heap;
+
+	(void)fixture_add_context(f, 0, &heap);
+	cm_cache_lock_contexts(f->cache);
+	(void)cm_cache_suspend_heap(f->cache, f->ctx);
+	cm_cache_context_is_ending(f->cache);
+	cm_cache_unlock_contexts(f->cache);
+	fake_context_destroy(f->ctx);
+	ops.sleep_ns = forget;
+	f->cache->ops = &ops;
+	napping = f;
+	cm_others_add(f->cache, CM_NAME_ADDRESS, addr + MIB, &memory);
+	assert_ptr_not_equal(f->cache->ops, &ops);
+	assert_int_equal(cm_cache_free(f->cache, addr + MIB, &forward), -ENOENT);
+	give_up(f, CM_NAME_ADDRESS, addr + MIB);
+	assert_kind(f, CM_OTHER_MANAGED, 0, 0);
+}
+
 /* cuCtxDestroy of a NULL, which the driver refuses. */
 static void no_context_takes_nothing_along(void **state)
 {
@@ -298,6 +338,7 @@ int main(void)
 		fixture_case(mapped_memory_lasts_as_long_as_anything_holds_it),
 		fixture_case(a_range_of_mappings_goes_together),
 		fixture_case(a_context_takes_along_what_it_had),
+		fixture_case(what_lies_where_a_going_context_had_memory_is_the_drivers_to_free),
 		fixture_case(no_context_takes_nothing_along),
 		fixture_case(rows_are_used_again),
 		fixture_case(without_pages_nothing_is_counted),
