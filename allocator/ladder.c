@@ -359,10 +359,12 @@ static uint64_t begin_trade(const struct request *request)
 static void end_trade(struct cm_heap *heap, uint64_t segments, uint64_t bytes)
 {
 	struct cm_device *device = heap->device;
+	uint64_t left;
 
 	cm_lock_acquire(&device->lock);
-	segments -= (uint64_t)cm_stat_current(device->row, CM_STAT_SEGMENT);
-	cm_thrift_spend_locked(heap, segments);
+	left = (uint64_t)cm_stat_current(device->row, CM_STAT_SEGMENT);
+	/* Others may have got more of them meanwhile than went. */
+	cm_thrift_spend_locked(heap, segments > left ? segments - left : 0);
 	cm_lock_release(&device->lock);
 	cm_device_count(device, CM_SCALAR_exchange_bytes, (int64_t)bytes);
 }
