@@ -910,8 +910,8 @@ static void ask_neighbours(const uint8_t uuid[16], uint64_t wanted, struct cm_ne
 	(void)uuid;
 	*ret = (struct cm_neighbours){0};
 	(void)pthread_mutex_lock(&fake->lock);
-	if (fake->inside_gate)
-		complain("others are asked inside the gate", wanted, fake->inside_gate);
+	if (gates)
+		complain("others are asked inside the gate", wanted, gates);
 	fake->neighbour_wanted = wanted;
 	if (wanted && fake->neighbour_bytes) {
 		ret->asked = 1;
@@ -927,8 +927,8 @@ static void ask_neighbours(const uint8_t uuid[16], uint64_t wanted, struct cm_ne
 static void show_oom(void)
 {
 	(void)pthread_mutex_lock(&fake->lock);
-	if (fake->inside_gate)
-		complain("a failure is shown inside the gate", 0, fake->inside_gate);
+	if (gates)
+		complain("a failure is shown inside the gate", 0, gates);
 	fake->ooms_shown++;
 	(void)pthread_mutex_unlock(&fake->lock);
 }
