@@ -2,8 +2,9 @@
 /*
  * Threads that allocate, free their own and each other's blocks, launch, poll and trim, with the
  * referee watching: in one context, where barriers are laid, and over two devices, while a third
- * context comes and goes; with driver allocations and with pages. A plain program, since an assertion of the framework may not fail on
- * another thread. TSan is its best reader.
+ * context comes and goes and the two are released without going; with driver allocations and with
+ * pages. A plain program, since an assertion of the framework may not fail on another thread. TSan is
+ * its best reader.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -70,10 +71,43 @@ static void turn(uint64_t *random)
 		__atomic_exchange_n(&place[next_random(random) % PLACES], addr, __ATOMIC_ACQ_REL));
 }
 
+/* A block that others may reach goes back to the driver when it is freed. */
+static void show_one(uint64_t *random)
+{
+	uint32_t on = (uint32_t)next_random(random) % devices;
+	uint64_t bytes = random_size(random), addr = 0;
+
+	if (cm_cache_alloc(fixture.cache, heap[on], bytes, &addr))
+		return;
+	if (cm_cache_mark_exported(fixture.cache, addr))
+		fail("a block could not be shown", 0);
+	if (!bare)
+		(void)fixture_launch(&fixture, ctx[devices - 1 - on], next_random(random) % 4, addr,
+				     bytes, next_random(random) % 50000);
+	free_block(addr);
+}
+
+/* As a release of the primary context that is not the last: it stays. */
+static void suspend_for_a_while(uint64_t of)
+{
+	struct cm_heap *suspended;
+
+	cm_cache_lock_contexts(fixture.cache);
+	suspended = cm_cache_suspend_heap(fixture.cache, of);
+	cm_cache_context_is_ending(fixture.cache);
+	cm_cache_unlock_contexts(fixture.cache);
+	cm_heap_await_calls(suspended);
+	fake_advance(20000);
+	cm_cache_lock_contexts(fixture.cache);
+	cm_cache_resume_heap(suspended);
+	cm_cache_context_has_ended(fixture.cache);
+	cm_cache_unlock_contexts(fixture.cache);
+}
+
 static void *work(void *arg)
 {
 	const bool decays = (uintptr_t)arg == 2; /* one thread does */
-	uint64_t random = (uintptr_t)arg, bytes;
+	uint64_t random = (uintptr_t)arg, bytes, total;
 	int i;
 
 	for (i = 0; i < TURNS; i++) {
@@ -101,6 +135,12 @@ static void *work(void *arg)
 			if (decays)
 				(void)cm_cache_decay(fixture.cache);
 			break;
+		case 7:
+			show_one(&random);
+			break;
+		case 8:
+			(void)cm_cache_mem_info(fixture.cache, ctx[0], &bytes, &total);
+			break;
 		default:
 			break;
 		}
@@ -111,11 +151,12 @@ static void *work(void *arg)
 /* A third context comes and goes, and captures with it. */
 static void *stir(void *arg)
 {
-	uint64_t random = (uintptr_t)arg, addr = 0, other;
+	uint64_t random = (uintptr_t)arg, addr, other;
 	struct cm_heap *third;
 	int i;
 
 	for (i = 0; i < TURNS / 30; i++) {
+		addr = 0;
 		other = fixture_add_context(&fixture, 0, &third);
 		if (!other) {
 			fail("a context has no heap", 0);
@@ -125,6 +166,7 @@ static void *stir(void *arg)
 			(void)fixture_launch(&fixture, other, 0, addr, 512, 20000);
 		if (i % 2)
 			free_block(addr);
+		suspend_for_a_while(ctx[i % 2]);
 		fake_capture(true);
 		fake_capture(false);
 		fixture_remove_context(&fixture, other);
