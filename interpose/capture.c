@@ -72,7 +72,7 @@ static void withdraw(void)
 }
 
 /* The handle that names the stream in both kinds of functions: only 0 means two things. The default
- * stream of a thread is one name for as many streams as there are threads, each counted. */
+ * stream of a thread is one name for as many streams as there are threads and contexts. */
 static CUstream name_of(CUstream stream, bool per_thread)
 {
 	return !stream && per_thread ? CU_STREAM_PER_THREAD : stream;
@@ -90,15 +90,32 @@ static void put(const struct capture *capture)
 	cm_lock_release(&lock);
 }
 
-/* Takes a capture of the stream out of the table; false where it has none. */
+/* The context that takes the capture along: the stream's, which the special ones have of their thread. */
+static uint64_t context_of(CUstream stream)
+{
+	const bool special = !stream || stream == CU_STREAM_LEGACY ||
+			     stream == CU_STREAM_PER_THREAD;
+	CUcontext ctx;
+
+	if (special || cm_real.cuStreamGetCtx(stream, &ctx) != CUDA_SUCCESS)
+		return cm_context_current();
+	return (uintptr_t)ctx;
+}
+
+/* Takes a capture of the stream, as the calling thread names it, out of the table; false where it has
+ * none. */
 static bool take(CUstream stream, struct capture *ret_capture)
 {
+	const bool own = stream == CU_STREAM_PER_THREAD;
+	const uint64_t ctx = own ? context_of(stream) : 0;
+	const uint32_t self = cm_thread_id();
 	bool found = false;
 	size_t i;
 
 	cm_lock_acquire(&lock);
 	for (i = 0; i < STREAMS_MAX && !found; i++) {
-		found = captures[i].used && captures[i].stream == stream;
+		found = captures[i].used && captures[i].stream == stream &&
+			(!own || (captures[i].thread == self && captures[i].ctx == ctx));
 		if (found) {
 			*ret_capture = captures[i];
 			captures[i].used = false;
@@ -143,18 +160,6 @@ void cm_capture_forget_all(void)
 		captures[i].used = false;
 	atomic_store(&cm_captures, 0);
 	atomic_store(&inside, 0);
-}
-
-/* The context that takes the capture along: the stream's, which the special ones have of their thread. */
-static uint64_t context_of(CUstream stream)
-{
-	const bool special = !stream || stream == CU_STREAM_LEGACY ||
-			     stream == CU_STREAM_PER_THREAD;
-	CUcontext ctx;
-
-	if (special || cm_real.cuStreamGetCtx(stream, &ctx) != CUDA_SUCCESS)
-		return cm_context_current();
-	return (uintptr_t)ctx;
 }
 
 static CUresult begun(CUresult res, CUstream stream, bool per_thread)

@@ -351,6 +351,42 @@ static void play_wrong_thread(void)
 	CM_MUST(is_cached());
 }
 
+static void must_not_end(void)
+{
+	CUgraph graph;
+
+	CM_MUST(cuStreamEndCapture_ptsz(NULL, &graph) == CUDA_ERROR_ILLEGAL_STATE);
+	CM_MUST(!is_cached());
+}
+
+static void *end_own(void *arg)
+{
+	OK(cuCtxSetCurrent(arg));
+	must_not_end();
+	return NULL;
+}
+
+/* Each thread has a default stream of its own in each context, all of one name. */
+static void play_each_own(void)
+{
+	CUcontext ctx, other;
+	pthread_t thread;
+	CUgraph graph;
+
+	open_and_warm();
+	OK(cuCtxGetCurrent(&ctx));
+	OK(cuCtxCreate_v2(&other, 0, 0));
+	OK(cuCtxSetCurrent(ctx));
+	OK(cuStreamBeginCapture_v2_ptsz(NULL, CU_STREAM_CAPTURE_MODE_RELAXED));
+	CM_MUST(!pthread_create(&thread, NULL, end_own, ctx));
+	CM_MUST(!pthread_join(thread, NULL));
+	OK(cuCtxSetCurrent(other));
+	must_not_end();
+	OK(cuCtxSetCurrent(ctx));
+	OK(cuStreamEndCapture_ptsz(NULL, &graph));
+	CM_MUST(is_cached());
+}
+
 /* A second stream is drawn in by an event, and ends with the first. */
 static void play_forked(void)
 {
@@ -582,6 +618,7 @@ static const struct cm_role roles[] = {
 	{"resumed", play_resumed},
 	{"failed", play_failed},
 	{"wrong_thread", play_wrong_thread},
+	{"each_own", play_each_own},
 	{"forked", play_forked},
 	{"several", play_several},
 	{"nested", play_nested},
@@ -602,6 +639,7 @@ CM_PLAY(what_is_freed_during_a_capture_waits_for_its_end, "freed_meanwhile", "re
 CM_PLAY(the_cache_is_at_work_again_after_any_end, "resumed", "", NULL)
 CM_PLAY(what_fails_around_a_capture_counts_for_nothing, "failed", "", NULL)
 CM_PLAY(an_end_by_the_wrong_thread_is_none, "wrong_thread", "", NULL)
+CM_PLAY(an_end_of_another_default_stream_is_none, "each_own", "", NULL)
 CM_PLAY_EVERYWHERE(a_capture_of_two_streams_is_one, "forked", NULL)
 CM_PLAY(the_cache_rests_until_the_last_of_several_ends, "several", "", NULL)
 CM_PLAY_EVERYWHERE(captures_may_be_nested, "nested", NULL)
@@ -624,6 +662,7 @@ int main(int argc, char **argv)
 		CM_PLAY_TEST(the_cache_is_at_work_again_after_any_end),
 		CM_PLAY_TEST(what_fails_around_a_capture_counts_for_nothing),
 		CM_PLAY_TEST(an_end_by_the_wrong_thread_is_none),
+		CM_PLAY_TEST(an_end_of_another_default_stream_is_none),
 		CM_PLAY_TEST(a_capture_of_two_streams_is_one),
 		CM_PLAY_TEST(the_cache_rests_until_the_last_of_several_ends),
 		CM_PLAY_TEST(captures_may_be_nested),
