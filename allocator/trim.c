@@ -174,6 +174,13 @@ uint64_t cm_cache_make_room_on(struct cm_cache *cache, uint32_t row)
 	return bytes;
 }
 
+bool cm_cache_has_cached(struct cm_cache *cache, uint32_t row)
+{
+	struct cm_device *device = cm_cache_device(cache, row);
+
+	return device && cm_device_has_cached(device);
+}
+
 uint64_t cm_cache_make_room(struct cm_cache *cache, uint64_t ctx)
 {
 	struct cm_heap *heap = cm_cache_find_heap(cache, ctx);

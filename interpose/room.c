@@ -5,6 +5,7 @@
  */
 #include "interpose/room.h"
 
+#include "allocator/cache.h"
 #include "interpose/capture.h"
 #include "interpose/context.h"
 #include "interpose/driver_ops.h"
@@ -14,40 +15,41 @@
 #define NAP_NS      UINT64_C(100000)      /* the first nap; the next ones are longer, */
 #define NAP_MOST_NS UINT64_C(20000000)    /* up to about this */
 
-/* While a stream is captured nothing can be given back: its end is waited for, but not for ever, as it
- * may come only when this thread goes on. */
-static void await_captures(void)
+/* While a stream is captured nothing can be given back: its end is waited for where there is something to
+ * give, but not for ever, as it may come only when this thread goes on. */
+static void await_captures(struct cm_cache *cache, uint32_t row)
 {
 	const struct cm_driver_ops *ops = cm_driver_ops();
 	const uint64_t end = ops->now_ns() + CAPTURE_NS;
 	uint64_t nap = NAP_NS;
 
-	while (cm_capture_is_active() && !cm_capture_is_own() && ops->now_ns() < end) {
+	while (cm_capture_is_active() && !cm_capture_is_own() && cm_cache_has_cached(cache, row) &&
+	       ops->now_ns() < end) {
 		ops->sleep_ns(nap);
 		if (nap < NAP_MOST_NS)
 			nap *= 2;
 	}
 }
 
+static bool make_on_row(struct cm_cache *cache, uint32_t row)
+{
+	await_captures(cache, row);
+	return cm_cache_make_room_on(cache, row);
+}
+
 bool cm_room_make(void)
 {
 	struct cm_cache *cache = cm_process_cache_if_made();
-	uint64_t ctx = cm_context_current();
+	struct cm_heap *heap = cache ? cm_cache_find_heap(cache, cm_context_current()) : NULL;
 
-	if (!cache || !ctx)
-		return false;
-	await_captures();
-	return cm_cache_make_room(cache, ctx);
+	return heap && make_on_row(cache, cm_heap_device(heap));
 }
 
 bool cm_room_make_on(CUdevice device)
 {
 	struct cm_cache *cache = cm_process_cache_if_made();
 
-	if (!cache)
-		return false;
-	await_captures();
-	return cm_cache_make_room_on(cache, cm_cache_device_row(cache, device));
+	return cache && make_on_row(cache, cm_cache_device_row(cache, device));
 }
 
 /* A wrapper that passes on, with room; `pass` are its arguments' names. */

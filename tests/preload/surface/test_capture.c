@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "interpose/cudamem.h"
@@ -608,6 +609,36 @@ static void play_full_card(void)
 	CM_MUST(!pthread_join(thread, NULL));
 }
 
+static void *get_too_much(void *arg)
+{
+	struct rusage before, after;
+	CUdeviceptr addr;
+
+	OK(cuCtxSetCurrent(arg));
+	CM_MUST(!getrusage(RUSAGE_THREAD, &before));
+	CM_MUST(cuMemAlloc_v2(&addr, SIZE_MAX / 2) == CUDA_ERROR_OUT_OF_MEMORY);
+	CM_MUST(!getrusage(RUSAGE_THREAD, &after));
+	/* A thread that waits sleeps some five hundred times. */
+	CM_MUST(after.ru_nvcsw - before.ru_nvcsw < 100);
+	return NULL;
+}
+
+/* Where nothing can be given back the end of a capture is of no use to a request. */
+static void play_in_vain(void)
+{
+	pthread_t thread;
+	CUstream stream;
+	CUcontext ctx;
+
+	ctx = cm_open(0);
+	OK(cuMemFree_v2(cm_get(MIB)));
+	stream = new_stream();
+	OK(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+	CM_MUST(!pthread_create(&thread, NULL, get_too_much, ctx));
+	CM_MUST(!pthread_join(thread, NULL));
+	OK(end(stream));
+}
+
 static const struct cm_role roles[] = {
 	{"global", play_global},
 	{"thread_local", play_thread_local},
@@ -627,6 +658,7 @@ static const struct cm_role roles[] = {
 	{"memory_nodes", play_memory_nodes},
 	{"wanted_lock", play_wanted_lock},
 	{"full_card", play_full_card},
+	{"in_vain", play_in_vain},
 	{NULL, NULL},
 };
 
@@ -649,6 +681,7 @@ CM_PLAY(a_capture_ends_with_the_context_of_its_stream, "other_context_end", "", 
 CM_PLAY_EVERYWHERE(memory_nodes_are_the_graphs, "memory_nodes", NULL)
 CM_PLAY(a_request_that_waits_holds_no_capture_up, "wanted_lock", "reuse:wait", "CUDASIM=time:real")
 CM_PLAY(a_capture_on_a_full_card_is_waited_for, "full_card", "", "CUDASIM=time:real,memory:64M")
+CM_PLAY(a_capture_is_not_waited_for_in_vain, "in_vain", "mode:stats", "CUDASIM=time:real")
 
 int main(int argc, char **argv)
 {
@@ -672,6 +705,7 @@ int main(int argc, char **argv)
 		CM_PLAY_TEST(memory_nodes_are_the_graphs),
 		CM_PLAY_TEST(a_request_that_waits_holds_no_capture_up),
 		CM_PLAY_TEST(a_capture_on_a_full_card_is_waited_for),
+		CM_PLAY_TEST(a_capture_is_not_waited_for_in_vain),
 	};
 
 	cm_rerun_role(argc, argv, roles);
