@@ -13,6 +13,8 @@
 #include "interpose/primary.h"
 #include "interpose/process.h"
 
+#define CTX_EVENTS_VERSION 12050 /* of the driver that first has cuCtxRecordEvent */
+
 _Atomic bool cm_context_uncountable;
 
 /* Also where it is current by its handle: that may be a context that is gone, whose handle a new one
@@ -57,6 +59,17 @@ bool cm_context_serves(struct cm_cache *cache, uint64_t ctx)
 	return cm_cache_serves(cache, ctx);
 }
 
+/* A function that is there may be one that the driver answers with "not supported": where one event
+ * could not be recorded nothing is cached any more. */
+static bool has_ctx_events(void)
+{
+	int version = 0;
+
+	return cm_real_has(cuCtxRecordEvent) && cm_real_has(cuCtxWaitEvent) &&
+	       cm_real.cuDriverGetVersion(&version) == CUDA_SUCCESS &&
+	       version >= CTX_EVENTS_VERSION;
+}
+
 /* What the driver says of the context that is current. */
 static bool read_info(CUcontext ctx, struct cm_context_info *info)
 {
@@ -81,7 +94,7 @@ static bool read_info(CUcontext ctx, struct cm_context_info *info)
 	if (cm_real.cuDeviceGetName(info->name, sizeof(info->name), device) != CUDA_SUCCESS)
 		info->name[0] = '\0';
 	info->simulated = !strncmp(info->name, "Simulated", strlen("Simulated"));
-	if (cm_real_has(cuCtxRecordEvent) && cm_real_has(cuCtxWaitEvent))
+	if (has_ctx_events())
 		info->can = CM_CAN_CTX_EVENTS;
 	if (cm_process_policy()->expandable_segments && cm_driver_has_pages(device, CM_PAGED_PAGE))
 		info->can |= CM_CAN_PAGES;

@@ -212,12 +212,28 @@ static void play_waits(void)
 	}
 }
 
+/* Its library may have the calls all the same, and answer that they are not supported. */
+static void play_old_driver(void)
+{
+	CUdeviceptr addr, again;
+
+	open_all();
+	addr = cm_get(MIB);
+	OK(cuMemsetD32Async(addr, 1, MIB / 4, NULL));
+	OK(cuMemFree_v2(addr));
+	again = cm_get(MIB);
+	CM_MUST(again == addr);
+	CM_MUST(cudasim_calls("cuCtxRecordEvent") == 0);
+	CM_MUST(cudasim_calls("cuMemAlloc_v2") == 1);
+}
+
 static const struct cm_role roles[] = {
 	{"kernels", play_kernels},
 	{"graphs", play_graphs},
 	{"host_functions", play_host_functions},
 	{"calls_from_a_host_function", play_calls_from_a_host_function},
 	{"waits", play_waits},
+	{"old_driver", play_old_driver},
 	{NULL, NULL},
 };
 
@@ -226,6 +242,8 @@ CM_PLAY_EVERYWHERE(graphs_run, "graphs", NULL)
 CM_PLAY_EVERYWHERE(host_functions_are_called, "host_functions", NULL)
 CM_PLAY_EVERYWHERE(host_functions_may_not_call_cuda, "calls_from_a_host_function", NULL)
 CM_PLAY_EVERYWHERE(streams_wait_for_what_they_are_told, "waits", NULL)
+CM_PLAY(an_old_driver_is_waited_for_and_served_by_the_cache, "old_driver", "",
+	"CUDASIM=version:12040")
 
 int main(int argc, char **argv)
 {
@@ -235,6 +253,7 @@ int main(int argc, char **argv)
 		CM_PLAY_TEST(host_functions_are_called),
 		CM_PLAY_TEST(host_functions_may_not_call_cuda),
 		CM_PLAY_TEST(streams_wait_for_what_they_are_told),
+		CM_PLAY_TEST(an_old_driver_is_waited_for_and_served_by_the_cache),
 	};
 
 	cm_rerun_role(argc, argv, roles);
