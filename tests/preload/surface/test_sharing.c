@@ -417,6 +417,20 @@ static void play_place(void)
 		check_place(block[i], sizes[i], ctx);
 }
 
+/* A block that lies on pages has a range for each of them, without a gap, and is of its context. */
+static void play_ranges_of_pages(void)
+{
+	CUcontext ctx = cm_open(0);
+	CUdeviceptr block = cm_get(5 * MIB), at, base;
+	size_t size;
+
+	for (at = block; at < block + 5 * MIB; at = base + size) {
+		OK(cuMemGetAddressRange_v2(&base, &size, at));
+		CM_MUST(base == at && size == 2 * MIB);
+		CM_MUST(ask(CU_POINTER_ATTRIBUTE_CONTEXT, at) == (uintptr_t)ctx);
+	}
+}
+
 /* One allocation each: its own base and its own identity, which no other live block has. */
 static void play_own_place(void)
 {
@@ -510,6 +524,7 @@ static const struct cm_role roles[] = {
 	{"reached", play_reached},
 	{"ordered", play_ordered},
 	{"place", play_place},
+	{"ranges_of_pages", play_ranges_of_pages},
 	{"own_place", play_own_place},
 	{"pieces", play_pieces},
 	{"file_of_a_piece", play_file_of_a_piece},
@@ -532,6 +547,8 @@ CM_PLAY(an_address_in_a_piece_is_what_the_driver_says, "place", "placement:split
 CM_PLAY_EVERYWHERE(a_block_has_no_handle_to_retain, "retained", NULL)
 CM_PLAY(a_page_has_no_handle_to_retain, "retained", "placement:split,expandable_segments:True",
 	NULL)
+CM_PLAY(a_block_of_pages_has_a_range_for_each, "ranges_of_pages",
+	"placement:split,expandable_segments:on", NULL)
 CM_PLAY(memory_once_shown_is_freed_for_good, "shown", "placement:exact", NULL)
 CM_PLAY(memory_once_shown_is_freed_for_good_in_pieces, "shown_in_pieces", "placement:split", NULL)
 
@@ -585,6 +602,7 @@ int main(int argc, char **argv)
 		CM_PLAY_TEST(an_address_in_a_piece_is_what_the_driver_says),
 		CM_PLAY_TEST(a_block_has_no_handle_to_retain),
 		CM_PLAY_TEST(a_page_has_no_handle_to_retain),
+		CM_PLAY_TEST(a_block_of_pages_has_a_range_for_each),
 		CM_PLAY_TEST(memory_once_shown_is_freed_for_good),
 		CM_PLAY_TEST(memory_once_shown_is_freed_for_good_in_pieces),
 		CM_PLAY_TEST(memory_is_idle_before_it_is_shown),
