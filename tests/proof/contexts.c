@@ -77,7 +77,8 @@ void proof_enter(struct proof_hand *hand)
 {
 	struct proof_context *ctx = &proof_state.context[hand->ctx];
 
-	if (hand->generation == ctx->generation)
+	/* One that could not be opened is of generation 0. */
+	if (hand->generation && hand->generation == ctx->generation)
 		return;
 	(void)CALL(hand, cuCtxSetCurrent, ctx->handle);
 	hand->generation = ctx->generation;
@@ -202,7 +203,13 @@ void proof_do_limit(struct proof_hand *hand, const uint64_t *arg)
 	(void)MEMORY(hand, cuCtxSetLimit, CU_LIMIT_MALLOC_HEAP_SIZE, (arg[0] % 8 + 1) * MIB);
 }
 
-/* What is in the context goes with it; the program's own pages are taken back before. */
+/* The program's own pages, and the memory of a pool, which is the device's. */
+static bool is_of_no_context(const struct proof_slot *slot)
+{
+	return slot->kind == PROOF_REGISTERED || slot->kind == PROOF_ASYNC;
+}
+
+/* What is in the context goes with it; the rest is given back before. */
 static void forget_context(struct proof_hand *self, unsigned c)
 {
 	unsigned i, t;
@@ -213,7 +220,7 @@ static void forget_context(struct proof_hand *self, unsigned c)
 
 		if (slot->kind == PROOF_NONE || slot->ctx != c)
 			continue;
-		if (slot->kind == PROOF_REGISTERED && proof_visit(self, c)) {
+		if (is_of_no_context(slot) && proof_visit(self, c)) {
 			(void)proof_free_kind(self, slot);
 			proof_leave(self, c);
 		}

@@ -64,6 +64,13 @@ void cm_holdings_trim(unsigned what)
 	reset(0);
 }
 
+uint64_t cm_holdings_card_bytes(int device)
+{
+	uint64_t (*used)(int device) = (uint64_t(*)(int))find("cudasim_used_bytes");
+
+	return used ? used(device) : 0;
+}
+
 static void tell_simulation(const char *name, const volatile void *addr, size_t bytes)
 {
 	void (*touch)(const void *addr, size_t bytes) = (void (*)(const void *, size_t))find(name);

@@ -17,6 +17,9 @@ bool cm_holdings_driver_is_simulated(void);
 /* One of the things that a program can ask of the library. Nothing where it is not here. */
 void cm_holdings_trim(unsigned what);
 
+/* What the simulated card has given and not got back; 0 of another one. */
+uint64_t cm_holdings_card_bytes(int device);
+
 /* Tells the simulated driver that the CPU touches pinned memory, which it can't see. */
 void cm_holdings_cpu_writes(const volatile void *addr, size_t bytes);
 void cm_holdings_cpu_reads(const volatile void *addr, size_t bytes);

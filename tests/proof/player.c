@@ -112,6 +112,17 @@ static void open_all(struct proof_hand *hand)
 	proof_state.simulated = cm_holdings_driver_is_simulated();
 }
 
+/* Nothing of the cards may be left, but for what the error of the plan has cost. */
+static void check_cards(const struct proof_hand *hand)
+{
+	int device;
+
+	for (device = 0; device < PROOF_DEVICES && !proof_state.broken; device++)
+		if (cm_holdings_card_bytes(device) > proof_state.lost)
+			proof_wrong(hand, "%llu bytes of device %d are never given back",
+				    (unsigned long long)cm_holdings_card_bytes(device), device);
+}
+
 /* Everything is waited for, compared, given back and counted. */
 static void close_all(struct proof_hand *hand)
 {
@@ -131,6 +142,7 @@ static void close_all(struct proof_hand *hand)
 		proof_finish(hand, c);
 	cm_holdings_trim(0);
 	proof_check_books(hand);
+	check_cards(hand);
 }
 
 void proof_play(const struct proof_run *run)

@@ -18,6 +18,7 @@
 #define PROOF_THREADS  3u
 #define PROOF_SLOTS    48u /* blocks that a program can hold */
 #define PROOF_CONTEXTS 3u  /* the primary ones of two devices, and one that comes and goes */
+#define PROOF_DEVICES  2   /* that these are on */
 #define PROOF_STREAMS  4u  /* of each context; 0 is its default stream */
 #define PROOF_GRAPHS   4u
 #define PROOF_KINDS    64u /* numbers that mean a kind of memory */
@@ -52,6 +53,7 @@ struct proof_run {
 	unsigned contexts; /* that are used; a barrier is only laid where there is one */
 	bool free_running; /* the threads run side by side; else each operation follows the last */
 	bool imports;      /* another process opens what is exported */
+	bool pages;        /* the library may put blocks on pages: ranges are those of the pages */
 	bool endless;      /* behind the last operation comes the first again */
 	FILE *transcript;  /* each answer that must not depend on the library; may be NULL */
 };

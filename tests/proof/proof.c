@@ -5,8 +5,8 @@
  * proof run SEED COUNT FLAGS [TRANSCRIPT]  plays what it would write down
  *
  * FLAGS: c1 to c3 the contexts that are used, f for free-running threads, i for another process that
- * opens what is exported, e for a program without an end. A written program has them in a line
- * "flags c1f".
+ * opens what is exported, p where the library has expandable_segments on, e for a program without an
+ * end. A written program has them in a line "flags c1f".
  */
 #include <signal.h>
 #include <stdlib.h>
@@ -32,6 +32,7 @@ static void set_flags(struct proof_run *run, const char *flags)
 		run->contexts = PROOF_CONTEXTS;
 	run->free_running = strchr(flags, 'f') != NULL;
 	run->imports = strchr(flags, 'i') != NULL;
+	run->pages = strchr(flags, 'p') != NULL;
 	run->endless = strchr(flags, 'e') != NULL;
 }
 

@@ -43,18 +43,35 @@ void proof_do_twice(struct proof_hand *hand, const uint64_t *arg)
 	must_refuse(hand, hand->gone);
 }
 
+/* Of a block on pages each page is a range of its own: they follow each other without a gap. */
+static void ask_range(struct proof_hand *hand, const struct proof_slot *slot)
+{
+	const bool in_pages = proof_state.run.pages && cm_holdings_are_here();
+	const CUdeviceptr end = slot->addr + slot->bytes;
+	CUdeviceptr at = slot->addr, base = 0;
+	size_t size = 0;
+	CUresult res;
+
+	if (!CALL(hand, cuMemGetAddressRange_v2, &base, &size, at))
+		return;
+	while (in_pages && base <= at && at < base + size && base + size < end) {
+		at = base + size;
+		res = cuMemGetAddressRange_v2(&base, &size, at);
+		if (res != CUDA_SUCCESS && proof_is_tolerated(res))
+			return;
+	}
+	if (base > at || at >= base + size || end > base + size)
+		proof_wrong(hand, "the address range of a block does not hold it");
+}
+
 void proof_do_ask(struct proof_hand *hand, const uint64_t *arg)
 {
 	struct proof_slot *slot = proof_slot_of(hand, arg[0]);
 	CUcontext owner = NULL;
-	CUdeviceptr base = 0;
-	size_t size = 0;
 
 	if (slot->kind != PROOF_DEVICE || !proof_visit(hand, slot->ctx))
 		return;
-	if (CALL(hand, cuMemGetAddressRange_v2, &base, &size, slot->addr) &&
-	    (base > slot->addr || slot->addr + slot->bytes > base + size))
-		proof_wrong(hand, "the address range of a block does not hold it");
+	ask_range(hand, slot);
 	if (CALL(hand, cuPointerGetAttribute, &owner, CU_POINTER_ATTRIBUTE_CONTEXT, slot->addr) &&
 	    owner != proof_state.context[slot->ctx].handle)
 		proof_wrong(hand, "a block of another context");

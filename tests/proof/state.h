@@ -116,6 +116,7 @@ struct proof_state {
 	_Atomic int captures;
 	bool broken; /* an error of the plan has been heard: what follows may fail with it */
 	int tolerated[PROOF_TOLERATED];
+	uint64_t lost; /* bytes that the error may cost */
 	bool simulated;
 };
 
