@@ -187,6 +187,40 @@ static void play_capture(void)
 	OK(cuCtxSynchronize());
 }
 
+/* A page in the middle of a run is free behind a barrier, and wanted elsewhere. */
+static void play_page(void)
+{
+	CUdeviceptr addr, behind;
+	CUstream stream;
+
+	cm_open(0);
+	stream = make_stream(CU_STREAM_DEFAULT);
+	addr = cm_get(BLOCK);
+	behind = cm_get(BLOCK);
+	launch(load_touch(), stream, addr);
+	OK(cuMemFree_v2(addr));
+	addr = cm_get(BLOCK / 2);
+	(void)cm_get(4 * BLOCK);
+	OK(cuMemFree_v2(addr));
+	OK(cuMemFree_v2(behind));
+	OK(cuCtxSynchronize());
+}
+
+/* What network cards may write goes back to the driver with its free. */
+static void play_shown(void)
+{
+	CUdeviceptr addr;
+	unsigned on = 1;
+
+	cm_open(0);
+	addr = cm_get(BLOCK);
+	OK(cuPointerSetAttribute(&on, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, addr));
+	launch(load_touch(), make_stream(CU_STREAM_DEFAULT), addr);
+	OK(cuMemFree_v2(addr));
+	(void)cm_get(2 * BLOCK);
+	OK(cuCtxSynchronize());
+}
+
 /* Every access was of memory that the program owns: the ring misses no door. */
 static void play_all_owned(void)
 {
@@ -203,9 +237,17 @@ static void play_all_owned(void)
 }
 
 static const struct cm_role roles[] = {
-	{"streams", play_streams}, {"non_blocking", play_non_blocking}, {"contexts", play_contexts},
-	{"peer", play_peer},       {"late_peer", play_late_peer},       {"pinned", play_pinned},
-	{"capture", play_capture}, {"all_owned", play_all_owned},       {NULL, NULL},
+	{"streams", play_streams},
+	{"non_blocking", play_non_blocking},
+	{"contexts", play_contexts},
+	{"peer", play_peer},
+	{"late_peer", play_late_peer},
+	{"pinned", play_pinned},
+	{"capture", play_capture},
+	{"all_owned", play_all_owned},
+	{"page", play_page},
+	{"shown", play_shown},
+	{NULL, NULL},
 };
 
 /* ---- the cases ---- */
@@ -276,6 +318,8 @@ FOUND(peer, "peer", "")
 FOUND(settle, "late_peer", "")
 FOUND(pinned, "pinned", "")
 FOUND(capture, "capture", "")
+FOUND(pages, "page", "expandable_segments:on")
+FOUND(shown, "shown", "expandable_segments:on")
 
 int main(int argc, char **argv)
 {
@@ -284,7 +328,8 @@ int main(int argc, char **argv)
 		CM_PLAY_TEST(no_wait_is_found),     CM_PLAY_TEST(one_stream_is_found),
 		CM_PLAY_TEST(one_context_is_found), CM_PLAY_TEST(peer_is_found),
 		CM_PLAY_TEST(settle_is_found),      CM_PLAY_TEST(pinned_is_found),
-		CM_PLAY_TEST(capture_is_found),
+		CM_PLAY_TEST(capture_is_found),     CM_PLAY_TEST(pages_is_found),
+		CM_PLAY_TEST(shown_is_found),
 	};
 
 	cm_rerun_role(argc, argv, roles);
