@@ -23,12 +23,24 @@ HERE = pathlib.Path(__file__).parent
 SECONDS = 60
 COMPLAINTS = 5  # are enough
 
-# Programs that reach all there is: several contexts and captures, barriers, and memory that is out.
+# Programs that reach all there is: several contexts and captures, barriers, memory that is out, blocks
+# that are cut and segments that are exchanged on a small card, and pages that are moved and taken. The
+# last one is for the calls that move pages, which no program makes by itself.
+MACHINE = 'devices:2,cuEventQuery:100us'
+CUT = 'placement:split'
+PAGES = 'placement:split,expandable_segments:on'
 PROGRAMS = (
-    (['run', '3', '150', 'c3'], 'devices:2,cuEventQuery:100us'),
-    (['run', '4', '150', 'c1'], 'devices:2,cuEventQuery:100us'),
-    (['run', '5', '150', 'c1'], 'devices:2,memory:64M,cuEventQuery:100us'),
+    (['run', '3', '150', 'c3'], MACHINE, ''),
+    (['run', '4', '150', 'c1'], MACHINE, ''),
+    (['run', '5', '150', 'c1'], f'{MACHINE},memory:64M', ''),
+    (['run', '11', '150', 'c1'], f'{MACHINE},memory:64M', CUT),
+    (['run', '11', '150', 'c1p'], f'{MACHINE},memory:64M', PAGES),
+    (['play', str(HERE / 'pages.ops')], f'{MACHINE},memory:64M', PAGES),
 )
+OF_PAGES = ('cuMemAddressReserve', 'cuMemAddressFree', 'cuMemCreate', 'cuMemRelease', 'cuMemMap',
+            'cuMemUnmap', 'cuMemSetAccess')
+# What a page that the driver does not take back costs.
+COSTS = {'cuMemRelease': 2 << 20, 'cuMemUnmap': 2 << 20}
 # Errors of earlier work, which any call may bring where cuda.h has \\notefnerr.
 STICKY = ('CUDA_ERROR_ILLEGAL_ADDRESS', 'CUDA_ERROR_LAUNCH_FAILED', 'CUDA_ERROR_ECC_UNCORRECTABLE')
 # Not for the library to bear: without these the program itself can't begin.
@@ -73,11 +85,11 @@ class Machine:
         self.proof = proof
         self.library = library
 
-    def run(self, program, plan, more, preload=''):
+    def run(self, program, plan, conf, more, preload=''):
         with tempfile.TemporaryDirectory(prefix='faults.') as folder:
             environment = dict(os.environ, CUDASIM=plan + ',check:stop', REGIONS=folder,
                                LD_PRELOAD=(preload + ' ' + self.library).strip(),
-                               CUDAMEM_CONF=f'region_dir:{folder},log:off',
+                               CUDAMEM_CONF=f'region_dir:{folder},log:off,{conf}'.rstrip(','),
                                CM_RING_CLOCK='machine',
                                ASAN_OPTIONS='verify_asan_link_order=0:detect_leaks=0', **more)
             try:
@@ -88,10 +100,10 @@ class Machine:
             left = [name for name in os.listdir(folder) if name.startswith('cudamem.')]
             return run.returncode, run.stderr.decode(errors='replace')[-1500:].strip(), left
 
-    def counts(self, program, plan, variable, preload='', more=None):
+    def counts(self, program, plan, conf, variable, preload=''):
         """How often each function was called: what the report in `variable` says."""
         with tempfile.NamedTemporaryFile('r') as file:
-            code, said, _ = self.run(program, plan, {variable: file.name, **(more or {})}, preload)
+            code, said, _ = self.run(program, plan, conf, {variable: file.name}, preload)
             if code:
                 raise SystemExit(f'without a fault: {code}: {said}')
             rows = (line.split() for line in file.read().splitlines())
@@ -108,15 +120,18 @@ def driver_cases(machine, include):
     errors = read_header(include)
     if len(errors) < 100:
         raise SystemExit('cuda.h has no descriptions to read')
-    for program, plan in PROGRAMS:
-        counts = machine.counts(program, plan, 'CUDASIM_REPORT')
+    for program, plan, conf in PROGRAMS:
+        counts = machine.counts(program, plan, conf, 'CUDASIM_REPORT')
         for name, calls in sorted(counts.items()):
             if base_name(name) not in errors or name in FIRST:
                 continue
+            if program[0] == 'play' and name not in OF_PAGES:
+                continue
+            lost = {'PROOF_LOST': str(COSTS.get(name, 0))} if name in OF_PAGES else {}
             for code in errors[base_name(name)]:
                 for call in range(1, calls + 1):
-                    yield (program, f'{plan},fail:{name}@{call}={code}',
-                           {'PROOF_TOLERATE': str(code)}, '')
+                    yield (program, f'{plan},fail:{name}@{call}={code}', conf,
+                           {'PROOF_TOLERATE': str(code), **lost}, '')
 
 
 def libc_cases(machine, shim, kill):
@@ -133,20 +148,20 @@ def libc_cases(machine, shim, kill):
     if unknown:
         raise SystemExit(f'neither made to fail nor known not to: {" ".join(unknown)}')
     import errno
-    for program, plan in PROGRAMS:
-        counts = machine.counts(program, plan, 'LIBC_FAULT_REPORT', shim)
+    for program, plan, conf in PROGRAMS:
+        counts = machine.counts(program, plan, conf, 'LIBC_FAULT_REPORT', shim)
         for name, texts in rows:
             for error in [-9] if kill else [getattr(errno, text) for text in texts.split()]:
                 for call in range(1, counts.get(name, 0) + 1):
-                    yield (program, plan, {'LIBC_FAULT': f'{name}@{call}={error}',
+                    yield (program, plan, conf, {'LIBC_FAULT': f'{name}@{call}={error}',
                                            'PROOF_TOLERATE': '2'}, shim)
 
 
 def judge(machine, case):
-    program, plan, more, preload = case
-    code, said, left = machine.run(program, plan, more, preload)
+    program, plan, conf, more, preload = case
+    code, said, left = machine.run(program, plan, conf, more, preload)
     killed = more.get('LIBC_FAULT', '').endswith('=-9')
-    what = f'{" ".join(program)} {plan} {" ".join(f"{k}={v}" for k, v in more.items())}'
+    what = f'{" ".join(program)} {plan} {conf} {" ".join(f"{k}={v}" for k, v in more.items())}'
     if code == -9 and killed:
         return None
     if code or said:

@@ -20,6 +20,15 @@ import time
 
 SECONDS = 60
 LENGTH = '100000'  # operations, which are played again and again
+MACHINE = 'devices:2,cuEventQuery:100us'
+# What the killed are played under; the last are on cards that are soon full.
+VICTIMS = (
+    ('c1e', MACHINE, ''),
+    ('c3e', MACHINE, ''),
+    ('c1fe', MACHINE, ''),
+    ('c1e', f'{MACHINE},memory:96M', 'placement:split'),
+    ('c3pe', f'{MACHINE},memory:96M', 'placement:split,expandable_segments:on'),
+)
 
 
 def read_said(process):
@@ -30,9 +39,9 @@ class Stage:
     def __init__(self, proof, library, tool, folder):
         self.proof, self.library, self.tool, self.folder = proof, library, tool, folder
 
-    def program(self, seed, length, flags, plan='devices:2,cuEventQuery:100us'):
+    def program(self, seed, length, flags, plan=MACHINE, conf=''):
         environment = dict(os.environ, LD_PRELOAD=self.library, CUDASIM=plan, REGIONS='',
-                           CUDAMEM_CONF=f'region_dir:{self.folder},log:off',
+                           CUDAMEM_CONF=f'region_dir:{self.folder},log:off,{conf}'.rstrip(','),
                            ASAN_OPTIONS='verify_asan_link_order=0:detect_leaks=0')
         return subprocess.Popen([self.proof, 'run', seed, length, flags], env=environment,
                                 stderr=subprocess.PIPE)
@@ -66,8 +75,7 @@ def kill_often(stage, kills, dice):
     bystander = stage.program('1', LENGTH, 'c1e')
     stage.wait_for_region(bystander)
     for _ in range(kills):
-        victim = stage.program(str(dice.randrange(1000)), LENGTH,
-                               dice.choice(('c1e', 'c3e', 'c1fe')))
+        victim = stage.program(str(dice.randrange(1000)), LENGTH, *dice.choice(VICTIMS))
         # From before the region is there until the program is in its stride.
         if dice.randrange(8):
             stage.wait_for_region(victim)
