@@ -34,39 +34,34 @@ static void drop_segment(struct cm_heap *heap, uint32_t s)
 	cm_heap_remove_segment_locked(cache, s);
 }
 
-static void drain_locked(struct cm_heap *heap)
+static void drain(struct cm_heap *heap)
 {
 	uint32_t fit;
 
-	if (cm_heap_flags(heap) & CM_HEAP_DRAINING)
-		return;
-	__atomic_fetch_or(&heap->row->flags, CM_HEAP_DRAINING, __ATOMIC_RELAXED);
-	for (fit = 0; fit < CM_FIT_COUNT; fit++)
-		cm_bins_init(&heap->bins[fit], heap->cache->block);
-	cm_device_note_orphan(heap->device);
+	cm_lock_acquire(&heap->device->lock);
+	if (heap->ctx && !(cm_heap_flags(heap) & CM_HEAP_DRAINING)) {
+		__atomic_fetch_or(&heap->row->flags, CM_HEAP_DRAINING, __ATOMIC_RELAXED);
+		for (fit = 0; fit < CM_FIT_COUNT; fit++)
+			cm_bins_init(&heap->bins[fit], heap->cache->block);
+		cm_device_note_orphan(heap->device);
+	}
+	cm_lock_release(&heap->device->lock);
 }
 
 void cm_cache_drain_heap(struct cm_cache *cache, uint64_t ctx)
 {
 	struct cm_heap *heap = cm_cache_find_heap(cache, ctx);
 
-	if (!heap)
-		return;
-	cm_lock_acquire(&heap->device->lock);
-	drain_locked(heap);
-	cm_lock_release(&heap->device->lock);
+	if (heap)
+		drain(heap);
 }
 
 void cm_cache_drain_all(struct cm_cache *cache)
 {
 	uint32_t i, n = atomic_load_explicit(&cache->heaps, memory_order_acquire);
-	uint64_t ctx;
 
-	for (i = 0; i < n; i++) {
-		ctx = cm_heap_ctx(atomic_load_explicit(&cache->heap[i], memory_order_relaxed));
-		if (ctx)
-			cm_cache_drain_heap(cache, ctx);
-	}
+	for (i = 0; i < n; i++)
+		drain(atomic_load_explicit(&cache->heap[i], memory_order_relaxed));
 }
 
 static void retire_all(struct cm_heap *heap)
@@ -265,10 +260,11 @@ struct cm_heap *cm_cache_forget_heap(struct cm_cache *cache, uint64_t ctx)
 	heap = cm_cache_find_heap(cache, ctx);
 	if (!heap)
 		return NULL;
+	/* First: nothing is entered in it from here on, pinned memory neither. */
+	drain(heap);
 	cm_pinned_forget_turned(cache, heap);
 	cm_epoch_forget_context_turned(cache, heap);
 	cm_lock_acquire(&heap->device->lock);
-	drain_locked(heap);
 	retire_all(heap);
 	end = cm_rows_segments(cache);
 	for (s = 1; s < end; s++)

@@ -49,6 +49,34 @@ static void a_context_that_goes_takes_its_memory_out_of_the_books(void **state)
 	assert_int_equal(f->heap->device->row->heaps, 0);
 }
 
+void __real_cm_epoch_forget_context_turned(struct cm_cache *cache, struct cm_heap *gone);
+void __wrap_cm_epoch_forget_context_turned(struct cm_cache *cache, struct cm_heap *gone);
+
+static bool asks_while_it_goes;
+static int told_while_it_goes;
+
+/* As another thread that asks for pinned memory of the context. */
+void __wrap_cm_epoch_forget_context_turned(struct cm_cache *cache, struct cm_heap *gone)
+{
+	uint64_t addr;
+
+	if (asks_while_it_goes)
+		told_while_it_goes = cm_cache_host_alloc(cache, gone, CM_HOST_PLAIN, MIB, &addr);
+	asks_while_it_goes = false;
+	__real_cm_epoch_forget_context_turned(cache, gone);
+}
+
+static void pinned_memory_is_entered_in_no_heap_that_is_being_forgotten(void **state)
+{
+	struct fixture *f = *state;
+
+	asks_while_it_goes = true;
+	fixture_remove_context(f, f->ctx);
+	assert_int_equal(told_while_it_goes, -EAGAIN);
+	assert_sound(f);
+	assert_int_equal(f->region->header->host.reserved_bytes.current, 0);
+}
+
 static void a_stranger_that_goes_changes_nothing(void **state)
 {
 	struct fixture *f = *state;
@@ -535,6 +563,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		fixture_case(a_context_that_goes_takes_its_memory_out_of_the_books),
+		fixture_case(pinned_memory_is_entered_in_no_heap_that_is_being_forgotten),
 		fixture_case(a_stranger_that_goes_changes_nothing),
 		fixture_case(a_handle_that_is_used_again_begins_anew),
 		fixture_case(work_goes_with_its_context),
