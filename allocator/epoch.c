@@ -322,7 +322,8 @@ static bool send_probe(struct cm_device *device)
 	return sent;
 }
 
-/* Waits for the probe until it is older than the limit: -ETIME. Not for a broken one. -EBUSY: outside of the gate. */
+/* Waits for the probe until it is older than the limit: -ETIME. Not for a broken one. -EBUSY: outside
+ * of the gate. */
 static int await_probe(struct cm_device *device, uint64_t limit_ns)
 {
 	const struct cm_driver_ops *ops = device->cache->ops;

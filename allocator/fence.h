@@ -10,7 +10,8 @@
  * All functions call the driver: the caller has entered the capture gate (but for *_ungated), holds
  * the cache's turn and no device's lock. A context that answers with an error of its own is left to
  * the program: its heap drains. Nothing waits for one that is beyond an answer (ops->ctx_is_over), or
- * what one device has suffered would end the reuse on all others. Those named *_drop and *_forget call no driver.
+ * what one device has suffered would end the reuse on all others. No driver call is made by those
+ * named *_drop, *_forget, *_leave_out and *_move.
  */
 #ifndef CM_ALLOCATOR_FENCE_H
 #define CM_ALLOCATOR_FENCE_H
