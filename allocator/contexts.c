@@ -119,6 +119,22 @@ bool cm_heap_begin_call(struct cm_heap *heap, uint64_t ctx)
 	}
 }
 
+int cm_heap_synchronize(struct cm_heap *heap)
+{
+	const struct cm_driver_ops *ops = heap->cache->ops;
+	const uint64_t ctx = cm_heap_ctx(heap);
+	int err = 0;
+
+	if (!ctx || !cm_heap_begin_call(heap, ctx))
+		return 0;
+	if (ops->gate_enter()) {
+		err = ops->ctx_synchronize(ctx);
+		ops->gate_leave();
+	}
+	cm_heap_end_call(heap);
+	return err;
+}
+
 void cm_heap_await_calls(const struct cm_heap *heap)
 {
 	uint64_t nap_ns = CM_FENCE_NAP_NS;

@@ -142,7 +142,7 @@ static bool may_lay_barrier(struct cm_heap *heap)
 	struct cm_cache *cache = heap->cache;
 
 	return heap->can & CM_CAN_CTX_EVENTS && !(cm_heap_flags(heap) & CM_HEAP_SHARED) &&
-	       !cache->ending && atomic_load_explicit(&cache->contexts, memory_order_relaxed) == 1;
+	       !cache->ending && cm_cache_has_one_context(cache);
 }
 
 /* An epoch that hangs: whatever is put behind it may hang too. */

@@ -212,6 +212,10 @@ bool cm_heap_begin_call(struct cm_heap *heap, uint64_t ctx);
  * The turn, the device's and the pinned memory's lock are not held. */
 void cm_cache_await_ended(struct cm_cache *cache);
 
+/* The host waits for all work of the heap's context, with no lock held. The driver's answer; 0 also
+ * where the context has gone, or while a capture is active, as captured work cannot be waited for. */
+int cm_heap_synchronize(struct cm_heap *heap);
+
 /* Release: who sees that no call is left, in cm_heap_await_calls or before the slot is used again,
  * comes after the calls. */
 static inline void cm_heap_end_call(struct cm_heap *heap)
@@ -238,6 +242,11 @@ static inline struct cm_heap *cm_device_next_heap(const struct cm_device *device
 			return heap;
 	}
 	return NULL;
+}
+
+static inline bool cm_cache_has_one_context(const struct cm_cache *cache)
+{
+	return atomic_load_explicit(&cache->contexts, memory_order_relaxed) == 1;
 }
 
 /* Freed and not ready as yet, in open and closed epochs. */

@@ -68,20 +68,26 @@ static uint32_t find_block_locked(struct cm_device *device, uint64_t addr)
 	return index;
 }
 
-/* A sync=free program waits here, as it would in cudaFree, and hears what went wrong meanwhile. */
-static int wait_as_native(struct cm_heap *heap)
+/* Where there is one context to wait for, what was freed is ready then. */
+static bool make_all_ready(struct cm_heap *heap)
 {
 	struct cm_cache *cache = heap->cache;
-	int err = 0;
+	bool ready;
 
 	if (!cache->ops->gate_enter())
-		return 0; /* captured work cannot be waited for; the block waits in its epoch */
+		return false;
 	cm_lock_acquire(&cache->turn);
-	if (!cm_epoch_synchronize_turned(heap) && cm_heap_ctx(heap))
-		err = cache->ops->ctx_synchronize(heap->ctx); /* what stays is told again */
+	ready = cm_cache_has_one_context(cache) && cm_epoch_synchronize_turned(heap);
 	cm_lock_release(&cache->turn);
 	cache->ops->gate_leave();
-	return err;
+	return ready;
+}
+
+/* A sync=free program waits here, as it would in cudaFree, and hears what went wrong meanwhile. For
+ * other contexts a cudaFree does not wait, and the block does in its epoch. */
+static int wait_as_native(struct cm_heap *heap)
+{
+	return make_all_ready(heap) ? 0 : cm_heap_synchronize(heap);
 }
 
 /* While a capture is active the segment waits for the next one who gives orphans back. */

@@ -620,6 +620,32 @@ static void sync_free_waits_in_the_free_as_cuda_does(void **state)
 	}
 }
 
+/* A cudaFree of one device does not wait for another's. */
+static void sync_free_waits_for_its_own_context_alone(void **state)
+{
+	struct cm_policy policy;
+	struct cm_heap *heap;
+	struct fixture *f;
+	uint64_t addr, work, kernel, ctx;
+	int old;
+
+	(void)state;
+	cm_policy_init(&policy);
+	policy.sync = CM_SYNC_FREE;
+	for (old = 0; old < 2; old++) {
+		f = case_open(&(struct fixture_params){.policy = &policy, .old_driver = old});
+		ctx = fixture_add_context(f, 1, &heap);
+		addr = case_get(f, 64 * MIB);
+		kernel = fixture_launch(f, ctx, 1, 512, 0, FAKE_FOREVER);
+		work = launch(f, addr, 10 * MS);
+		case_put(f, addr);
+		assert_true(fake_is_done(work));
+		assert_false(fake_is_done(kernel));
+		fake_finish(kernel);
+		case_close(f);
+	}
+}
+
 static void while_a_capture_is_active_the_driver_is_left_alone(void **state)
 {
 	struct fixture *f = *state;
@@ -779,6 +805,7 @@ int main(void)
 		cmocka_unit_test(an_old_driver_waits_at_reuse_and_never_at_a_free),
 		cmocka_unit_test(an_old_driver_does_not_wait_for_work_launched_after_the_free),
 		cmocka_unit_test(sync_free_waits_in_the_free_as_cuda_does),
+		cmocka_unit_test(sync_free_waits_for_its_own_context_alone),
 		fixture_case(while_a_capture_is_active_the_driver_is_left_alone),
 		cmocka_unit_test(a_segment_freed_while_a_capture_is_active_is_given_back_later),
 		fixture_case(a_wait_is_for_what_was_freed_before_it),
