@@ -256,6 +256,9 @@ static int take_rows(struct cm_heap *heap, uint32_t *ret_segment, uint32_t *ret_
 		s = cm_rows_take_segment(heap->cache);
 	if (b && !s)
 		cm_rows_give_block(heap->device, b);
+	/* Under the lock: who holds it may ask of any row whose it is (cm_runs_has_block). */
+	if (s)
+		heap->cache->block[b] = (struct cm_block){.segment = s};
 	cm_lock_release(&heap->device->lock);
 	if (!s)
 		return -ENOSPC;
@@ -270,7 +273,6 @@ static void fill_rows(struct cm_heap *heap, uint32_t s, uint32_t b, uint64_t add
 	struct cm_segment *segment = &cache->segment[s];
 	struct cm_block *block = &cache->block[b];
 
-	*block = (struct cm_block){.segment = s};
 	segment->addr = block->addr = addr;
 	segment->size = block->size = size;
 	segment->context = heap->ctx;

@@ -33,11 +33,12 @@ struct cm_runs_cut {
 int cm_runs_cut_locked(struct cm_heap *heap, uint32_t index, uint64_t addr, uint64_t bytes,
 		       struct cm_runs_cut *ret_cut);
 
-/* Whether the block is in use as a row, and of the run. */
+/* Whether the block is in use as a row, and of the run. The state of pinned memory is not looked at,
+ * which another lock guards. */
 static inline bool cm_runs_has_block(const struct cm_cache *cache, uint32_t run, uint32_t block)
 {
-	return block && cache->block[block].state != CM_BLOCK_NONE &&
-	       cache->block[block].segment == run;
+	return block && cache->block[block].segment == run &&
+	       cache->block[block].state != CM_BLOCK_NONE;
 }
 
 /* The last block of a run. `hint` is a block that was in it once, or 0; the nearer, the faster. */
