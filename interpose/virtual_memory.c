@@ -45,15 +45,21 @@ CUresult cm_wrap_cuMemCreate(CUmemGenericAllocationHandle *handle, size_t bytes,
 	return res;
 }
 
-/* Memory of a block has no handle natively. That of a page would reach what comes to lie on the page
- * when the block has gone. */
-static CUresult retain(struct cm_cache *cache, CUmemGenericAllocationHandle *handle, void *addr)
+/* Whether the address is in memory of blocks that lies on pages, which for the program is not mapped. */
+static bool is_page(struct cm_cache *cache, uint64_t addr)
 {
 	struct cm_place_info info;
+
+	cm_cache_lookup(cache, addr, &info);
+	return info.segment_flags & CM_SEGMENT_PAGED;
+}
+
+/* The handle of a page would reach what comes to lie on it when the block has gone. */
+static CUresult retain(struct cm_cache *cache, CUmemGenericAllocationHandle *handle, void *addr)
+{
 	CUresult res;
 
-	cm_cache_lookup(cache, (uintptr_t)addr, &info);
-	if (info.segment_flags & CM_SEGMENT_PAGED)
+	if (is_page(cache, (uintptr_t)addr))
 		return CUDA_ERROR_INVALID_VALUE;
 	res = cm_real.cuMemRetainAllocationHandle(handle, addr);
 	if (res == CUDA_SUCCESS)
@@ -101,16 +107,24 @@ CUresult cm_wrap_cuMemMap(CUdeviceptr addr, size_t bytes, size_t offset,
 	return res;
 }
 
+static CUresult unmap(struct cm_cache *cache, CUdeviceptr addr, size_t bytes)
+{
+	uint32_t taken;
+
+	if (is_page(cache, addr))
+		return CUDA_ERROR_INVALID_VALUE;
+	taken = cm_others_take_mapped(cache, addr, bytes);
+	return cm_other_settle(taken, cm_real.cuMemUnmap(addr, bytes));
+}
+
 CUresult cm_wrap_cuMemUnmap(CUdeviceptr addr, size_t bytes)
 {
 	struct cm_cache *cache = cm_process_cache_if_made();
-	uint32_t taken;
 	CUresult res;
 
 	if (!cache || !cm_hook_enter())
 		return cm_real.cuMemUnmap(addr, bytes);
-	taken = cm_others_take_mapped(cache, addr, bytes);
-	res = cm_other_settle(taken, cm_real.cuMemUnmap(addr, bytes));
+	res = unmap(cache, addr, bytes);
 	cm_hook_leave();
 	return res;
 }

@@ -480,8 +480,8 @@ static void play_pages(void)
 	CM_MUST(cm_get(3 * MIB) == second);
 }
 
-/* As for memory that was mapped from one. */
-static void play_retained(void)
+/* Neither has it a handle, nor can it be unmapped. */
+static void play_not_mapped(void)
 {
 	CUmemGenericAllocationHandle handle = 77;
 	CUdeviceptr block;
@@ -491,6 +491,9 @@ static void play_retained(void)
 	CM_MUST(cuMemRetainAllocationHandle(&handle, (void *)(uintptr_t)block) ==
 		CUDA_ERROR_INVALID_VALUE);
 	CM_MUST(handle == 77);
+	CM_MUST(block % (2 * MIB) == 0);
+	CM_MUST(cuMemUnmap(block, 2 * MIB) == CUDA_ERROR_INVALID_VALUE);
+	OK(cuMemsetD8_v2(block, 1, 3 * MIB));
 	OK(cuMemFree_v2(block));
 }
 
@@ -529,7 +532,7 @@ static const struct cm_role roles[] = {
 	{"pieces", play_pieces},
 	{"file_of_a_piece", play_file_of_a_piece},
 	{"pages", play_pages},
-	{"retained", play_retained},
+	{"not_mapped", play_not_mapped},
 	{NULL, NULL},
 };
 
@@ -544,11 +547,10 @@ CM_PLAY(stats_mode_places_as_natively, "own_place", "mode:stats", NULL)
 CM_PLAY(pieces_share_base_and_identity, "pieces", "placement:split", NULL)
 CM_PLAY_EVERYWHERE(an_address_is_what_the_driver_says, "place", NULL)
 CM_PLAY(an_address_in_a_piece_is_what_the_driver_says, "place", "placement:split", NULL)
-CM_PLAY_EVERYWHERE(a_block_has_no_handle_to_retain, "retained", NULL)
-CM_PLAY(a_page_has_no_handle_to_retain, "retained", "placement:split,expandable_segments:True",
-	NULL)
 CM_PLAY(a_block_of_pages_has_a_range_for_each, "ranges_of_pages",
 	"placement:split,expandable_segments:on", NULL)
+CM_PLAY_EVERYWHERE(a_block_is_no_mapped_memory, "not_mapped", NULL)
+CM_PLAY(a_page_is_no_mapped_memory, "not_mapped", "placement:split,expandable_segments:True", NULL)
 CM_PLAY(memory_once_shown_is_freed_for_good, "shown", "placement:exact", NULL)
 CM_PLAY(memory_once_shown_is_freed_for_good_in_pieces, "shown_in_pieces", "placement:split", NULL)
 
@@ -600,9 +602,9 @@ int main(int argc, char **argv)
 		CM_PLAY_TEST(pieces_share_base_and_identity),
 		CM_PLAY_TEST(an_address_is_what_the_driver_says),
 		CM_PLAY_TEST(an_address_in_a_piece_is_what_the_driver_says),
-		CM_PLAY_TEST(a_block_has_no_handle_to_retain),
-		CM_PLAY_TEST(a_page_has_no_handle_to_retain),
 		CM_PLAY_TEST(a_block_of_pages_has_a_range_for_each),
+		CM_PLAY_TEST(a_block_is_no_mapped_memory),
+		CM_PLAY_TEST(a_page_is_no_mapped_memory),
 		CM_PLAY_TEST(memory_once_shown_is_freed_for_good),
 		CM_PLAY_TEST(memory_once_shown_is_freed_for_good_in_pieces),
 		CM_PLAY_TEST(memory_is_idle_before_it_is_shown),
