@@ -33,20 +33,29 @@ void cm_primary_forget_all(void)
 		cm_lock_init(&primary_lock[i]);
 }
 
-/* The primary context may be retained long before it is current on any thread. */
+static CUresult retain(CUcontext *ctx, CUdevice device)
+{
+	CUresult res;
+
+	cm_lock_acquire(primary_lock_of(device));
+	res = cm_real.cuDevicePrimaryCtxRetain(ctx, device);
+	if (res == CUDA_SUCCESS && ctx) {
+		cm_noted_await_removal(*ctx);
+		(void)cm_context_note(*ctx, device, true);
+	}
+	cm_lock_release(primary_lock_of(device));
+	return res;
+}
+
+/* The primary context may be retained long before it is current on any thread. Room is made without the
+ * lock, for a capture may be waited for that needs another retain. */
 CUresult cm_wrap_cuDevicePrimaryCtxRetain(CUcontext *ctx, CUdevice device)
 {
 	CUresult res;
 
 	if (!cm_hook_enter())
 		return cm_real.cuDevicePrimaryCtxRetain(ctx, device);
-	cm_lock_acquire(primary_lock_of(device));
-	CM_WITH_ROOM_ON(device, res, cm_real.cuDevicePrimaryCtxRetain(ctx, device));
-	if (res == CUDA_SUCCESS && ctx) {
-		cm_noted_await_removal(*ctx);
-		(void)cm_context_note(*ctx, device, true);
-	}
-	cm_lock_release(primary_lock_of(device));
+	CM_WITH_ROOM_ON(device, res, retain(ctx, device));
 	if (res == CUDA_SUCCESS && ctx)
 		cm_context_watch(*ctx);
 	cm_hook_leave();

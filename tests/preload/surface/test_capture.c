@@ -639,6 +639,40 @@ static void play_in_vain(void)
 	OK(end(stream));
 }
 
+static _Atomic bool has_retained;
+
+static void *retain_too(void *arg)
+{
+	CUcontext ctx;
+
+	CM_MUST(!cudasim_fail("cuDevicePrimaryCtxRetain", 1, CUDA_ERROR_OUT_OF_MEMORY));
+	(void)cuDevicePrimaryCtxRetain(&ctx, 0);
+	has_retained = true;
+	return arg;
+}
+
+/* Who waits for the capture's end, to make room, keeps nobody from what the capture needs. */
+static void play_retain(void)
+{
+	pthread_t thread;
+	CUstream stream;
+	uint64_t calls;
+	CUcontext ctx;
+
+	open_and_warm();
+	OK(cuMemFree_v2(cm_get(30 * MIB)));
+	stream = new_stream();
+	OK(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+	calls = cudasim_calls("cuDevicePrimaryCtxRetain");
+	CM_MUST(!pthread_create(&thread, NULL, retain_too, NULL));
+	while (cudasim_calls("cuDevicePrimaryCtxRetain") == calls)
+		(void)usleep(100);
+	OK(cuDevicePrimaryCtxRetain(&ctx, 0));
+	CM_MUST(!has_retained);
+	OK(end(stream));
+	CM_MUST(!pthread_join(thread, NULL));
+}
+
 static const struct cm_role roles[] = {
 	{"global", play_global},
 	{"thread_local", play_thread_local},
@@ -659,6 +693,7 @@ static const struct cm_role roles[] = {
 	{"wanted_lock", play_wanted_lock},
 	{"full_card", play_full_card},
 	{"in_vain", play_in_vain},
+	{"retain", play_retain},
 	{NULL, NULL},
 };
 
@@ -680,6 +715,7 @@ CM_PLAY(a_capture_ends_with_its_context, "context_end", "", NULL)
 CM_PLAY(a_capture_ends_with_the_context_of_its_stream, "other_context_end", "", NULL)
 CM_PLAY_EVERYWHERE(memory_nodes_are_the_graphs, "memory_nodes", NULL)
 CM_PLAY(a_request_that_waits_holds_no_capture_up, "wanted_lock", "reuse:wait", "CUDASIM=time:real")
+CM_PLAY(who_waits_for_a_capture_does_not_hold_it_up, "retain", "", "CUDASIM=time:real")
 CM_PLAY(a_capture_on_a_full_card_is_waited_for, "full_card", "", "CUDASIM=time:real,memory:64M")
 CM_PLAY(a_capture_is_not_waited_for_in_vain, "in_vain", "mode:stats", "CUDASIM=time:real")
 
@@ -706,6 +742,7 @@ int main(int argc, char **argv)
 		CM_PLAY_TEST(a_request_that_waits_holds_no_capture_up),
 		CM_PLAY_TEST(a_capture_on_a_full_card_is_waited_for),
 		CM_PLAY_TEST(a_capture_is_not_waited_for_in_vain),
+		CM_PLAY_TEST(who_waits_for_a_capture_does_not_hold_it_up),
 	};
 
 	cm_rerun_role(argc, argv, roles);
