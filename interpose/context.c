@@ -9,7 +9,6 @@
 #include "interpose/driver_ops.h"
 #include "interpose/hooks.h"
 #include "interpose/log.h"
-#include "interpose/noted.h"
 #include "interpose/primary.h"
 #include "interpose/process.h"
 
@@ -185,9 +184,9 @@ static struct cm_heap *make_heap(struct cm_cache *cache, CUcontext ctx)
 	return watch_all(cache) ? add_heap(cache, ctx) : NULL;
 }
 
-bool cm_context_note(CUcontext ctx, CUdevice device, bool primary)
+bool cm_context_note(CUcontext ctx, CUdevice device, enum cm_noted_kind kind)
 {
-	const bool noted = cm_noted_add(ctx, device, primary);
+	const bool noted = cm_noted_add(ctx, device, kind);
 
 	if (!noted)
 		cm_context_stop_caching("more contexts than can be watched");
@@ -200,7 +199,7 @@ static bool note_current(CUcontext ctx)
 	CUdevice device;
 
 	return cm_real.cuCtxGetDevice(&device) == CUDA_SUCCESS &&
-	       cm_context_note(ctx, device, false);
+	       cm_context_note(ctx, device, CM_NOTED_MET);
 }
 
 CM_NOINLINE struct cm_heap *cm_context_find_heap(struct cm_cache *cache, uint64_t ctx)
@@ -238,7 +237,7 @@ bool cm_context_find_row_of(struct cm_cache *cache, int ordinal, uint32_t *ret_r
 	CUcontext ctx;
 
 	if (row == UINT32_MAX && !cm_capture_is_active()) {
-		ctx = cm_noted_find(ordinal, false);
+		ctx = cm_noted_find(ordinal, CM_NOTED_ANY);
 		if (ctx && watch_all(cache))
 			heap = cm_cache_find_heap(cache, (uintptr_t)ctx);
 		if (heap)
@@ -258,6 +257,22 @@ struct cm_heap *cm_context_forget(struct cm_cache *cache, CUcontext ctx)
 	cm_capture_forget_context((uintptr_t)ctx);
 	cm_noted_remove(ctx);
 	return heap;
+}
+
+void cm_context_forget_former(CUcontext ctx)
+{
+	struct cm_cache *cache = cm_process_cache_if_made();
+
+	/* Who is ending it forgets it, too. */
+	cm_noted_await_removal(ctx);
+	if (!cm_noted_read(ctx).ctx)
+		return;
+	cm_noted_bid_leave(ctx);
+	if (cache)
+		cm_cache_lock_contexts(cache);
+	(void)cm_context_forget(cache, ctx);
+	if (cache)
+		cm_cache_unlock_contexts(cache);
 }
 
 void cm_context_forget_all(void)

@@ -10,6 +10,7 @@
 #include "allocator/heap.h"
 #include "interpose/capture.h"
 #include "interpose/hooks.h"
+#include "interpose/noted.h"
 
 /* Set where an epoch could miss work: a context beyond the table, or a green one, whose events
  * cover its own share of the device only. Then nothing is cached any more. */
@@ -82,10 +83,13 @@ bool cm_context_find_row_of(struct cm_cache *cache, int ordinal, uint32_t *ret_r
 
 /* For those who make contexts and end them. cm_noted_add, and what follows where there are too many:
  * nothing is cached any more. False: so it is. */
-bool cm_context_note(CUcontext ctx, CUdevice device, bool primary);
+bool cm_context_note(CUcontext ctx, CUdevice device, enum cm_noted_kind kind);
 /* A noted context that nobody ends meanwhile gets a heap where others have theirs, so that its work is
  * in every epoch from now on. Where none has, the first request makes all. */
 void cm_context_watch(CUcontext ctx);
+/* The driver has just made the context: what is known by its handle is of another one, that has ended
+ * past our doors, and is forgotten. */
+void cm_context_forget_former(CUcontext ctx);
 /* Some work may escape the epochs from now on. What is out stays right: it is given back whole. */
 void cm_context_stop_caching(const char *why);
 /* The context is about to be destroyed, or has just been; the contexts are locked where there is a

@@ -5,7 +5,6 @@
 #include "allocator/cache.h"
 #include "allocator/heap.h"
 #include "interpose/context.h"
-#include "interpose/noted.h"
 #include "interpose/primary.h"
 #include "interpose/process.h"
 #include "interpose/room.h"
@@ -18,8 +17,8 @@ static CUresult created(CUresult res, CUcontext *ctx)
 	if (res != CUDA_SUCCESS || !ctx)
 		return res;
 	(void)cm_real.cuCtxGetDevice(&device);
-	cm_noted_await_removal(*ctx);
-	(void)cm_context_note(*ctx, device, false);
+	cm_context_forget_former(*ctx);
+	(void)cm_context_note(*ctx, device, CM_NOTED_MADE);
 	cm_context_watch(*ctx);
 	return res;
 }
@@ -83,7 +82,7 @@ static CUresult destroy(CUcontext ctx, CUresult (*real)(CUcontext ctx))
 	struct cm_cache *cache;
 	CUresult res;
 
-	if (noted.primary)
+	if (noted.kind & (CM_NOTED_MET | CM_NOTED_PRIMARY))
 		res = cm_primary_destroy(ctx, noted.device, real);
 	else
 		res = destroy_made(ctx, real);
@@ -93,13 +92,13 @@ static CUresult destroy(CUcontext ctx, CUresult (*real)(CUcontext ctx))
 	return res;
 }
 
-/* Will the driver let the context go with its next detach? It must be current. A primary context is never
- * let go so: the driver refuses. */
+/* Will the driver let the context go with its next detach, as far as is known? It must be current. A primary
+ * context is never let go so: the driver refuses. */
 static bool is_last_user(CUcontext ctx)
 {
 	const struct cm_noted noted = cm_noted_read(ctx);
 
-	return noted.ctx && !noted.primary && !noted.users &&
+	return noted.ctx && noted.kind != CM_NOTED_PRIMARY && !noted.users &&
 	       cm_context_current() == (uintptr_t)ctx;
 }
 

@@ -34,20 +34,20 @@ struct cm_noted cm_noted_read(CUcontext ctx)
 	return copy;
 }
 
-CUcontext cm_noted_find(CUdevice device, bool primary)
+CUcontext cm_noted_find(CUdevice device, unsigned kinds)
 {
 	CUcontext ctx = NULL;
 	size_t i;
 
 	cm_lock_acquire(&lock);
 	for (i = 0; i < count; i++)
-		if (noted[i].device == device && (noted[i].primary || !primary))
+		if (noted[i].device == device && noted[i].kind & kinds)
 			ctx = noted[i].ctx;
 	cm_lock_release(&lock);
 	return ctx;
 }
 
-bool cm_noted_add(CUcontext ctx, CUdevice device, bool primary)
+bool cm_noted_add(CUcontext ctx, CUdevice device, enum cm_noted_kind kind)
 {
 	struct cm_noted *found;
 
@@ -55,11 +55,11 @@ bool cm_noted_add(CUcontext ctx, CUdevice device, bool primary)
 	found = find_locked(ctx);
 	if (!found && count < CM_FENCE_CONTEXTS) {
 		found = &noted[count++];
-		*found = (struct cm_noted){.ctx = ctx};
+		*found = (struct cm_noted){.ctx = ctx, .kind = kind};
 	}
 	if (found) {
 		found->device = device;
-		found->primary |= primary;
+		found->kind = kind == CM_NOTED_MET ? found->kind : kind;
 	}
 	cm_lock_release(&lock);
 	return found;

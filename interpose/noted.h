@@ -14,10 +14,17 @@
 #include "allocator/fence.h"
 #include "interpose/hooks.h"
 
+enum cm_noted_kind {
+	CM_NOTED_MET = 1,     /* past our doors: it may be of either kind below */
+	CM_NOTED_MADE = 2,    /* by cuCtxCreate */
+	CM_NOTED_PRIMARY = 4, /* it goes and stays by the driver's word alone */
+};
+#define CM_NOTED_ANY 7u
+
 struct cm_noted {
 	CUcontext ctx;
 	CUdevice device;
-	bool primary;
+	enum cm_noted_kind kind;
 	bool leaving;     /* the driver may be destroying it; the handle may be a new one's */
 	unsigned visits;  /* threads that make it current for a while, see cm_noted_begin_visits */
 	unsigned users;   /* beyond its maker: cuCtxAttach */
@@ -27,11 +34,12 @@ struct cm_noted {
 /* What is known of the context; nothing but zeroes where it is not noted. */
 struct cm_noted cm_noted_read(CUcontext ctx);
 
-/* A noted context of the device: the primary one, or the last of any kind. NULL: there is none. */
-CUcontext cm_noted_find(CUdevice device, bool primary);
+/* The last noted context of the device that is of one of these kinds. NULL: there is none. */
+CUcontext cm_noted_find(CUdevice device, unsigned kinds);
 
-/* Notes a context that the program has. False: there are too many, as a fence captures no more. */
-bool cm_noted_add(CUcontext ctx, CUdevice device, bool primary);
+/* Notes a context that the program has; one that is noted stays what it is where it has only been met.
+ * False: there are too many, as a fence captures no more. */
+bool cm_noted_add(CUcontext ctx, CUdevice device, enum cm_noted_kind kind);
 void cm_noted_remove(CUcontext ctx);
 
 /* These do nothing where the context is not noted. */

@@ -4,7 +4,6 @@
  */
 #include "allocator/cache.h"
 #include "interpose/context.h"
-#include "interpose/noted.h"
 #include "interpose/process.h"
 
 /* Notes that the device has access to the context's memory, which may have been made past our doors. */
@@ -14,7 +13,7 @@ static void note_open_to(CUcontext ctx, CUdevice device)
 
 	if (!cm_context_push((uintptr_t)ctx)) {
 		if (cm_real.cuCtxGetDevice(&own) == CUDA_SUCCESS)
-			(void)cm_context_note(ctx, own, false);
+			(void)cm_context_note(ctx, own, CM_NOTED_MET);
 		cm_context_pop();
 	}
 	cm_noted_open_to(ctx, device);

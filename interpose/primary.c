@@ -9,7 +9,7 @@
 #include "allocator/heap.h"
 #include "allocator/lock.h"
 #include "interpose/context.h"
-#include "interpose/noted.h"
+#include "interpose/driver_ops.h"
 #include "interpose/process.h"
 #include "interpose/room.h"
 
@@ -33,15 +33,29 @@ void cm_primary_forget_all(void)
 		cm_lock_init(&primary_lock[i]);
 }
 
+static bool is_active(CUdevice device, bool unless_told)
+{
+	unsigned int flags;
+	int active;
+
+	return cm_real.cuDevicePrimaryCtxGetState(device, &flags, &active) == CUDA_SUCCESS
+		       ? active
+		       : unless_told;
+}
+
 static CUresult retain(CUcontext *ctx, CUdevice device)
 {
 	CUresult res;
+	bool made;
 
 	cm_lock_acquire(primary_lock_of(device));
+	made = !is_active(device, true);
 	res = cm_real.cuDevicePrimaryCtxRetain(ctx, device);
 	if (res == CUDA_SUCCESS && ctx) {
 		cm_noted_await_removal(*ctx);
-		(void)cm_context_note(*ctx, device, true);
+		if (made)
+			cm_context_forget_former(*ctx);
+		(void)cm_context_note(*ctx, device, CM_NOTED_PRIMARY);
 	}
 	cm_lock_release(primary_lock_of(device));
 	return res;
@@ -113,23 +127,16 @@ CUresult cm_primary_destroy(CUcontext ctx, CUdevice device, CUresult (*real)(CUc
 {
 	struct leave leave;
 	CUresult res;
+	bool gone;
 
 	cm_lock_acquire(primary_lock_of(device));
 	leave = begin_leave(ctx);
 	res = real(ctx);
-	end_leave(&leave, res == CUDA_SUCCESS, res);
+	/* It may have been detached, and have more users than are known. */
+	gone = res == CUDA_SUCCESS && cm_driver_ops()->ctx_is_over((uintptr_t)ctx);
+	end_leave(&leave, gone, res);
 	cm_lock_release(primary_lock_of(device));
 	return res;
-}
-
-static bool is_active(CUdevice device, bool unless_told)
-{
-	unsigned int flags;
-	int active;
-
-	return cm_real.cuDevicePrimaryCtxGetState(device, &flags, &active) == CUDA_SUCCESS
-		       ? active
-		       : unless_told;
 }
 
 /* Whether it has gone by a call that was answered so. After a reset it may be active again under the same
@@ -139,10 +146,36 @@ static bool has_gone(CUdevice device, bool reset, CUresult res)
 	return (reset && res == CUDA_SUCCESS) || !is_active(device, res != CUDA_SUCCESS);
 }
 
+static void release(CUdevice device)
+{
+	if (cm_real_has(cuDevicePrimaryCtxRelease_v2))
+		(void)cm_real.cuDevicePrimaryCtxRelease_v2(device);
+	else
+		(void)cm_real.cuDevicePrimaryCtxRelease(device);
+}
+
+/*
+ * The noted primary context of the device, NULL: it is not noted. Where others were only met the driver
+ * tells which it is, if any: retaining one that is active makes nothing, and is taken back at once.
+ */
+static CUcontext find_primary(CUdevice device)
+{
+	CUcontext ctx = cm_noted_find(device, CM_NOTED_PRIMARY);
+
+	if (ctx || !cm_noted_find(device, CM_NOTED_MET) || !is_active(device, false) ||
+	    cm_real.cuDevicePrimaryCtxRetain(&ctx, device) != CUDA_SUCCESS)
+		return ctx;
+	release(device);
+	if (!cm_noted_read(ctx).ctx)
+		return NULL;
+	(void)cm_context_note(ctx, device, CM_NOTED_PRIMARY);
+	return ctx;
+}
+
 /* A primary context goes with its last release, or with a reset: the driver knows whether. */
 static CUresult end_primary(CUdevice device, bool reset, CUresult (*real)(CUdevice device))
 {
-	CUcontext ctx = cm_noted_find(device, true);
+	CUcontext ctx = find_primary(device);
 	struct leave leave;
 	CUresult res;
 	bool gone;
@@ -154,7 +187,7 @@ static CUresult end_primary(CUdevice device, bool reset, CUresult (*real)(CUdevi
 	gone = has_gone(device, reset, res);
 	end_leave(&leave, gone, res);
 	if (gone && is_active(device, false))
-		(void)cm_context_note(ctx, device, true);
+		(void)cm_context_note(ctx, device, CM_NOTED_PRIMARY);
 	return res;
 }
 

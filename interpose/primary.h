@@ -7,7 +7,7 @@
 
 #include "interpose/hooks.h"
 
-/* Ends a primary context by its handle, which the driver refuses. */
+/* Ends by its handle a context that is a primary one, which the driver refuses, or may be. */
 CUresult cm_primary_destroy(CUcontext ctx, CUdevice device, CUresult (*real)(CUcontext ctx));
 
 /* In a forked child, where no context is usable. */

@@ -13,6 +13,7 @@
 static void *driver;
 
 PUBLIC int caller_open(const char *path);
+PUBLIC void *caller_find(const char *name);
 PUBLIC int caller_start(void);
 PUBLIC CUresult caller_alloc(CUdeviceptr *addr, size_t bytes);
 PUBLIC CUresult caller_free(CUdeviceptr addr);
@@ -21,6 +22,12 @@ PUBLIC int caller_open(const char *path)
 {
 	driver = dlopen(path, RTLD_NOW);
 	return driver != NULL;
+}
+
+/* A function of its own driver. */
+PUBLIC void *caller_find(const char *name)
+{
+	return dlsym(driver, name);
 }
 
 /* A context of its own driver, where it has one. */

@@ -14,6 +14,7 @@
 
 static struct {
 	int (*open)(const char *path);
+	void *(*find)(const char *name);
 	int (*start)(void);
 	CUresult (*alloc)(CUdeviceptr *addr, size_t bytes);
 	CUresult (*free)(CUdeviceptr addr);
@@ -31,6 +32,7 @@ static void load_caller(void *library)
 {
 	CM_MUST(library);
 	caller.open = (__typeof__(caller.open))find(library, "caller_open");
+	caller.find = (__typeof__(caller.find))find(library, "caller_find");
 	caller.start = (__typeof__(caller.start))find(library, "caller_start");
 	caller.alloc = (__typeof__(caller.alloc))find(library, "caller_alloc");
 	caller.free = (__typeof__(caller.free))find(library, "caller_free");
@@ -167,11 +169,92 @@ static void play_deep_detach(void)
 	CM_MUST(cuMemFree_v2(block) == CUDA_ERROR_INVALID_VALUE);
 }
 
+/* The library's own way to a context of device 0. */
+static CUcontext retain_past_the_doors(void)
+{
+	__typeof__(cuDevicePrimaryCtxRetain) *retain;
+	CUcontext ctx;
+
+	retain = (__typeof__(retain))caller.find("cuDevicePrimaryCtxRetain");
+	OK(retain(&ctx, 0));
+	OK(cuCtxSetCurrent(ctx));
+	return ctx;
+}
+
+/* The two blocks are of one allocation. */
+static void get_two(CUdeviceptr block[2])
+{
+	block[0] = cm_get(MIB / 2);
+	block[1] = cm_get(MIB / 2);
+	OK(cuMemsetD8_v2(block[1], 1, MIB / 2));
+}
+
+static void must_be_gone(const CUdeviceptr block[2])
+{
+	CM_MUST(cuMemFree_v2(block[1]) == CUDA_ERROR_INVALID_VALUE);
+	CM_MUST(cuMemFree_v2(block[0]) == CUDA_ERROR_INVALID_VALUE);
+}
+
+/* That it is the primary one only the driver knows. */
+static void play_deep_primary(void)
+{
+	CUdeviceptr block[2];
+	CUcontext first, ctx;
+
+	(void)cm_open(1);
+	load_deep();
+	first = retain_past_the_doors();
+	get_two(block);
+	CM_MUST(cuCtxDestroy_v2(first) == CUDA_ERROR_INVALID_CONTEXT);
+	OK(cuMemFree_v2(block[0]));
+	OK(cuMemsetD8_v2(block[1], 1, MIB / 2));
+	OK(cuMemFree_v2(block[1]));
+	get_two(block);
+	OK(cuDevicePrimaryCtxReset_v2(0));
+	ctx = retain_past_the_doors();
+	CM_MUST(ctx == first);
+	must_be_gone(block);
+	get_two(block);
+	OK(cuDevicePrimaryCtxRelease_v2(0));
+	OK(cuMemsetD8_v2(block[1], 1, MIB / 2));
+	OK(cuDevicePrimaryCtxRelease_v2(0));
+	CM_MUST(retain_past_the_doors() == first);
+	must_be_gone(block);
+}
+
+/* A handle comes back, and what had it before has ended past the doors. */
+static void play_deep_end(void)
+{
+	__typeof__(cuDevicePrimaryCtxReset_v2) *reset;
+	__typeof__(cuCtxDestroy_v2) *destroy;
+	CUcontext primary = cm_open(0), ctx;
+	CUdeviceptr block[2];
+
+	load_deep();
+	reset = (__typeof__(reset))caller.find("cuDevicePrimaryCtxReset_v2");
+	destroy = (__typeof__(destroy))caller.find("cuCtxDestroy_v2");
+	get_two(block);
+	OK(reset(0));
+	CM_MUST(cm_open(0) == primary);
+	must_be_gone(block);
+	get_two(block);
+
+	OK(cuCtxCreate_v2(&ctx, 0, 0));
+	get_two(block);
+	OK(destroy(ctx));
+	OK(cuCtxCreate_v2(&primary, 0, 0));
+	CM_MUST(primary == ctx);
+	must_be_gone(block);
+	get_two(block);
+}
+
 static const struct cm_role roles[] = {
 	{"deep", play_deep},
 	{"deep_peer", play_deep_peer},
 	{"deep_detach", play_deep_detach},
+	{"deep_end", play_deep_end},
 	{"deep_free", play_deep_free},
+	{"deep_primary", play_deep_primary},
 	{"namespace", play_namespace},
 	{NULL, NULL},
 };
@@ -182,6 +265,8 @@ CM_PLAY(a_deeply_bound_library_frees_exact_blocks_too, "deep_free", "placement:e
 CM_PLAY(a_deeply_bound_library_frees_in_stats_mode_too, "deep_free", "mode:stats", NULL)
 CM_PLAY_EVERYWHERE(a_context_made_past_the_doors_is_reached, "deep_peer", "CUDASIM=devices:2")
 CM_PLAY_EVERYWHERE(a_context_made_past_the_doors_takes_its_memory, "deep_detach", NULL)
+CM_PLAY_EVERYWHERE(a_primary_context_met_by_chance_is_told, "deep_primary", "CUDASIM=devices:2")
+CM_PLAY_EVERYWHERE(a_context_that_ends_past_the_doors_leaves_nothing, "deep_end", NULL)
 CM_PLAY_EVERYWHERE(a_namespace_has_a_driver_of_its_own, "namespace", NULL)
 
 int main(int argc, char **argv)
@@ -193,6 +278,8 @@ int main(int argc, char **argv)
 		CM_PLAY_TEST(a_deeply_bound_library_frees_in_stats_mode_too),
 		CM_PLAY_TEST(a_context_made_past_the_doors_is_reached),
 		CM_PLAY_TEST(a_context_made_past_the_doors_takes_its_memory),
+		CM_PLAY_TEST(a_primary_context_met_by_chance_is_told),
+		CM_PLAY_TEST(a_context_that_ends_past_the_doors_leaves_nothing),
 		CM_PLAY_TEST(a_namespace_has_a_driver_of_its_own),
 	};
 
