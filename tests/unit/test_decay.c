@@ -79,28 +79,35 @@ static void pass(struct fixture *f, uint64_t ns)
 	}
 }
 
-static void idle_memory_goes_back_along_the_curve(void **state)
+/* Idle memory goes by the curve, in pieces of that size and a step late at most, until none is left. */
+static void assert_declines(struct fixture *f, uint64_t piece)
 {
-	struct fixture *f = open_decaying(DECAY_NS);
-	uint64_t left, want;
+	uint64_t left;
 	unsigned i;
 
-	(void)state;
 	fill_and_free(f);
 	assert_int_equal(case_reserved(f), PIECES * PIECE);
 	for (i = 1; i < 10; i++) {
 		pass(f, DECAY_NS / 10);
 		left = case_reserved(f);
-		want = cm_decay_keep(PIECES * PIECE, i * DECAY_NS / 10, DECAY_NS);
-		/* Whole pieces, and a step late at most. */
-		assert_true(left + PIECE / 2 >= want);
+		assert_int_equal(left, f->driver.used_bytes[0]);
+		assert_true(left + piece / 2 >=
+			    cm_decay_keep(PIECES * PIECE, i * DECAY_NS / 10, DECAY_NS));
 		assert_true(left <= cm_decay_keep(PIECES * PIECE, i * DECAY_NS / 10 - DECAY_NS / 25,
 						  DECAY_NS) +
-					    PIECE);
+					    piece);
 	}
 	pass(f, DECAY_NS / 10 + DECAY_NS / 25);
 	assert_int_equal(case_reserved(f), 0);
 	assert_int_equal(fixture_scalar(f, CM_SCALAR_decay_bytes), PIECES * PIECE);
+}
+
+static void idle_memory_goes_back_along_the_curve(void **state)
+{
+	struct fixture *f = open_decaying(DECAY_NS);
+
+	(void)state;
+	assert_declines(f, PIECE);
 	case_close(f);
 }
 
@@ -281,26 +288,9 @@ static void a_neighbour_is_not_waited_for(void **state)
 static void idle_pages_go_back_along_the_curve(void **state)
 {
 	struct fixture *f = open_paged(DECAY_NS);
-	uint64_t left;
-	unsigned i;
 
 	(void)state;
-	fill_and_free(f);
-	assert_int_equal(case_reserved(f), PIECES * PIECE);
-	for (i = 1; i < 10; i++) {
-		pass(f, DECAY_NS / 10);
-		left = case_reserved(f);
-		assert_int_equal(left, f->driver.used_bytes[0]);
-		/* Whole pages, and a step late at most. */
-		assert_true(left + CM_PAGED_PAGE >=
-			    cm_decay_keep(PIECES * PIECE, i * DECAY_NS / 10, DECAY_NS));
-		assert_true(left <= cm_decay_keep(PIECES * PIECE, i * DECAY_NS / 10 - DECAY_NS / 25,
-						  DECAY_NS) +
-					    CM_PAGED_PAGE);
-	}
-	pass(f, DECAY_NS / 10 + DECAY_NS / 25);
-	assert_int_equal(case_reserved(f), 0);
-	assert_int_equal(fixture_scalar(f, CM_SCALAR_decay_bytes), PIECES * PIECE);
+	assert_declines(f, CM_PAGED_PAGE);
 	case_close(f);
 }
 
