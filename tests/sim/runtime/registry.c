@@ -233,22 +233,30 @@ void rt_registry_forget_context(void)
 	pthread_mutex_unlock(&lock);
 }
 
-cudaError_t rt_registry_find_function(const void *host, CUfunction *ret_function)
+/* The name of a registered function or variable, and the module that has it. False: it is not registered. */
+static bool find_named(const void *host, bool variable, CUmodule *ret_module, CUresult *ret_result,
+		       char *ret_name, size_t bytes)
 {
 	struct binary *binary;
 	struct entry *entry;
-	CUmodule module;
-	CUresult result = CUDA_ERROR_INVALID_HANDLE;
-	char name[32];
 
 	pthread_mutex_lock(&lock);
-	entry = find_entry(host, false, &binary);
-	if (entry)
-		result = load(binary, &module);
-	if (entry)
-		name_entry(binary, entry, name, sizeof(name));
+	entry = find_entry(host, variable, &binary);
+	if (entry) {
+		*ret_result = load(binary, ret_module);
+		name_entry(binary, entry, ret_name, bytes);
+	}
 	pthread_mutex_unlock(&lock);
-	if (!entry)
+	return entry != NULL;
+}
+
+cudaError_t rt_registry_find_function(const void *host, CUfunction *ret_function)
+{
+	CUmodule module;
+	CUresult result;
+	char name[32];
+
+	if (!find_named(host, false, &module, &result, name, sizeof(name)))
 		return cudaErrorInvalidDeviceFunction;
 	if (result == CUDA_SUCCESS)
 		result = rt_driver()->cuModuleGetFunction(ret_function, module, name);
@@ -257,20 +265,11 @@ cudaError_t rt_registry_find_function(const void *host, CUfunction *ret_function
 
 cudaError_t rt_registry_find_variable(const void *host, CUdeviceptr *ret_addr, size_t *ret_bytes)
 {
-	struct binary *binary;
-	struct entry *entry;
 	CUmodule module;
-	CUresult result = CUDA_ERROR_INVALID_HANDLE;
+	CUresult result;
 	char name[32];
 
-	pthread_mutex_lock(&lock);
-	entry = find_entry(host, true, &binary);
-	if (entry)
-		result = load(binary, &module);
-	if (entry)
-		name_entry(binary, entry, name, sizeof(name));
-	pthread_mutex_unlock(&lock);
-	if (!entry)
+	if (!find_named(host, true, &module, &result, name, sizeof(name)))
 		return cudaErrorInvalidSymbol;
 	if (result == CUDA_SUCCESS)
 		result = rt_driver()->cuModuleGetGlobal_v2(ret_addr, ret_bytes, module, name);
