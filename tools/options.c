@@ -499,6 +499,7 @@ int cm_options_parse(const struct cm_verb *verb, int argc, char **argv,
 			*ret_exit = CM_EXIT_USAGE;
 			return -1;
 		}
+		options.given[opt] = true;
 		*ret_exit = take(&options, opt, optarg);
 		if (opt == CM_OPT_HELP)
 			print_help(verb);

@@ -31,6 +31,7 @@ enum cm_form {
 enum cm_map { CM_MAP_NONE, CM_MAP_LARGEST, CM_MAP_ALL };
 
 struct cm_options {
+	bool given[CM_OPT_COUNT];
 	const char *pid;
 	const char *devices[CM_DEVICE_NAMES_MAX];
 	size_t device_count;

@@ -300,6 +300,23 @@ static int find_action(const char *typed, enum action *ret_action)
 	return complain_action(typed);
 }
 
+/* What `start` alone takes would be lost on the others. */
+static int check_options(const struct cm_options *options, enum action action)
+{
+	static const enum cm_opt of_start[] = {CM_OPT_ENABLED, CM_OPT_CONTEXT, CM_OPT_STACKS,
+					       CM_OPT_MAX_ENTRIES, CM_OPT_CLEAR};
+	size_t i;
+
+	for (i = 0; i < sizeof(of_start) / sizeof(of_start[0]); i++) {
+		if (action == ACTION_START || !options->given[of_start[i]])
+			continue;
+		cm_complain("--%s is for 'history start', not for 'history %s'",
+			    cm_opt_info(of_start[i])->name, actions[action]);
+		return CM_EXIT_USAGE;
+	}
+	return 0;
+}
+
 int cm_verb_history(const struct cm_options *options)
 {
 	struct cm_options rest = *options;
@@ -308,6 +325,8 @@ int cm_verb_history(const struct cm_options *options)
 	int exit;
 
 	exit = find_action(options->arg_count ? options->args[0] : NULL, &job.action);
+	if (!exit)
+		exit = check_options(options, job.action);
 	if (exit)
 		return exit;
 	rest.args++;
