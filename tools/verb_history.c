@@ -274,11 +274,9 @@ static int work(const struct cm_options *options, struct cm_process *process, vo
 
 static int complain_action(const char *typed)
 {
-	const char *nearest = typed ? cm_nearest_name(typed, actions, ACTION_COUNT) : NULL;
+	const char *nearest = cm_nearest_name(typed, actions, ACTION_COUNT);
 
-	if (!typed)
-		cm_complain("want one of start, stop, clear and status");
-	else if (nearest)
+	if (nearest)
 		cm_complain("'%s' is not understood (did you mean %s?), want start, stop, clear or "
 			    "status",
 			    typed, nearest);
@@ -291,7 +289,7 @@ static int find_action(const char *typed, enum action *ret_action)
 {
 	uint32_t i;
 
-	for (i = 0; typed && i < ACTION_COUNT; i++) {
+	for (i = 0; i < ACTION_COUNT; i++) {
 		if (!strcmp(actions[i], typed)) {
 			*ret_action = (enum action)i;
 			return 0;
@@ -324,7 +322,7 @@ int cm_verb_history(const struct cm_options *options)
 	struct job job = {0};
 	int exit;
 
-	exit = find_action(options->arg_count ? options->args[0] : NULL, &job.action);
+	exit = find_action(options->args[0], &job.action);
 	if (!exit)
 		exit = check_options(options, job.action);
 	if (exit)
