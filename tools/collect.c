@@ -159,13 +159,17 @@ static int open_file(const char *path, struct cm_processes *all)
 	}
 	(void)snprintf(process->path, sizeof(process->path), "%s", path);
 	process->error = cm_saved_open(path, &process->reader, process->why);
-	if (process->error)
-		return cm_process_complain(process);
+	if (process->error) {
+		cm_complain("%s: %s", path, process->why);
+		return CM_EXIT_TARGET;
+	}
 	process->pid = process->reader->pid ? process->reader->pid
 					    : (pid_t)process->reader->header.pid;
-	process->uid = process->reader->owner;
-	name_user(process);
 	describe(process);
+	/* A snapshot's file is of whoever saved it, or was given it. */
+	process->uid = process->life == CM_LIFE_SAVED ? process->reader->header.uid
+						      : process->reader->owner;
+	name_user(process);
 	return 0;
 }
 

@@ -234,6 +234,30 @@ def what_reads_regions_reads_snapshots(kit_):
     assert run.returncode == 3 and b'can only be read' in run.stderr, run
 
 
+def a_snapshot_tells_whose_the_process_was(kit_):
+    path, nobody = kit_.make(), 0x7ffffffd
+    region = bytearray(path.read_bytes())
+    put(region, 44, '<I', nobody)  # cm_header.uid
+    path.write_bytes(region)
+    saved = kit_.folder / 'theirs.cudamem'
+    kit_.ok('snapshot', '--region', path, '-O', saved)
+    assert re.match(rf'pid \d+  {nobody}  ', kit_.ok('report', saved).decode())
+    assert kit_.ok('ls', '--region', saved, '-n', '-o', 'USER').decode().split()[0] == str(nobody)
+
+
+def a_file_that_may_not_be_read_is_named(kit_):
+    path = kit_.folder / 'closed.cudamem'
+    path.write_bytes(kit_.saved.read_bytes())
+    path.chmod(0)
+    more = {} if os.geteuid() else {'user': 65534}
+    try:
+        for words in (('report', path), ('show', '--region', path)):
+            run = kit_.run(*words, **more)
+            assert run.returncode == 3 and f': {path}: Permission denied\n' in run.stderr.decode(), run
+    except OSError:
+        raise kit.Skip('nobody may not run the tool from here') from None
+
+
 def a_copy_of_a_copy_is_the_same(kit_):
     again = kit_.folder / 'again.cudamem'
     kit_.ok('snapshot', '--region', kit_.saved, '-f', '-O', again)
@@ -401,6 +425,7 @@ if __name__ == '__main__':
         a_foreign_clock_tells_no_times, who_freed_memory_did_not_ask_for_it,
         a_long_ring_that_is_all_but_empty_is_read_back, a_missing_binary_costs_names_alone,
         another_file_in_its_place_gives_no_wrong_names, what_reads_regions_reads_snapshots,
+        a_snapshot_tells_whose_the_process_was, a_file_that_may_not_be_read_is_named,
         a_copy_of_a_copy_is_the_same,
         files_that_are_not_right_are_refused_in_one_line, what_no_memory_holds_is_not_unpacked,
         a_full_disk_leaves_nothing_behind,
