@@ -49,6 +49,13 @@ static int open_nameless(struct cm_output *output, unsigned mode)
 	return fd;
 }
 
+bool cm_output_is_file(const char *path)
+{
+	struct stat st;
+
+	return strcmp(path, "-") && (stat(path, &st) || S_ISREG(st.st_mode));
+}
+
 int cm_output_open(struct cm_output *output, const char *path, unsigned mode, bool force)
 {
 	struct stat st;
@@ -60,14 +67,17 @@ int cm_output_open(struct cm_output *output, const char *path, unsigned mode, bo
 		output->file = stdout;
 		return 0;
 	}
-	if (!stat(path, &st) && !S_ISREG(st.st_mode)) {
+	if (!cm_output_is_file(path)) {
 		/* A pipe or a device is written as it is. */
 		output->file = fopen(path, "we");
 		return output->file ? 0 : complain(path, errno);
 	}
 	if (!force && !lstat(path, &st))
 		return complain(path, EEXIST);
-	output->path = strdup(path);
+	/* A link stays one, as /dev/stdout has to. */
+	output->path = realpath(path, NULL);
+	if (!output->path)
+		output->path = strdup(path);
 	fd = output->path ? open_nameless(output, mode) : -1;
 	output->file = fd >= 0 ? fdopen(fd, "w") : NULL;
 	if (output->file)

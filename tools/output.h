@@ -23,6 +23,8 @@ struct cm_output {
  */
 int cm_output_open(struct cm_output *output, const char *path, unsigned mode, bool force);
 
+/* Whether `path` is, or will be, a regular file: no pipe, no device, not "-". */
+bool cm_output_is_file(const char *path);
 /* Whether what goes to `path`, or with NULL to standard output, would be shown on a terminal. */
 bool cm_output_is_terminal(const char *path);
 

@@ -259,13 +259,14 @@ int cm_verb_plot(const struct cm_options *options)
 	exit = cm_output_open(&output, options->out, 0666, options->force);
 	if (!exit) {
 		err = cm_plot_write(&source, plot, output.file, &report);
-		bytes = ftell(output.file);
+		/* What has no path here may be no place for words, and has no size. */
+		bytes = output.path ? ftell(output.file) : -1;
 		if (err)
 			cm_complain("%s", strerror(-err));
 		exit = cm_output_close(&output, !err);
 		if (err)
 			exit = CM_EXIT_TARGET;
-		else if (!exit && strcmp(options->out, "-"))
+		else if (!exit && bytes >= 0)
 			say(options->out, bytes, &report);
 	}
 	cm_source_close(&source);

@@ -88,7 +88,7 @@ static void report(const struct cm_options *options, const struct cm_source *sou
 	(void)fprintf(out, ", %zu stacks (%s, %.2f s)\n  %s\n", snapshot->stacks - 1,
 		      cm_bytes_format(bytes, size), (double)ns / 1e9,
 		      spell_moment(saved, moment, sizeof(moment)));
-	if (!strcmp(path, "-"))
+	if (!cm_output_is_file(path))
 		return;
 	(void)fprintf(out, "  see it: %s report ", CM_PROGRAM);
 	spell_file(out, path);

@@ -377,6 +377,21 @@ def a_pipe_takes_a_snapshot(kit_):
     assert kit_.export('csv', path) == kit_.export('csv')
 
 
+def what_is_no_file_is_not_called_one(kit_):
+    for words in (('snapshot', '-O', '/dev/null'), ('plot', 'sizes', '-O', '/dev/null')):
+        said = kit_.ok(*words, kit_.saved).decode()
+        assert 'see it' not in said and 'opens' not in said, said
+
+
+def a_link_stays_one(kit_):
+    link, target = kit_.folder / 'link.cudamem', kit_.folder / 'target.cudamem'
+    link.symlink_to(target)
+    target.write_bytes(b'')
+    assert kit_.run('snapshot', kit_.saved, '-O', link).returncode == 3
+    kit_.ok('snapshot', kit_.saved, '-f', '-O', link)
+    assert link.is_symlink() and kit_.export('csv', target) == kit_.export('csv')
+
+
 def what_is_told_to_be_typed_is_understood(kit_):
     """A name that says nothing of a file, and one that is two words to a shell."""
     for name in ('copy', 'my copy.cudamem', "it's"):
@@ -430,5 +445,6 @@ if __name__ == '__main__':
         files_that_are_not_right_are_refused_in_one_line, what_no_memory_holds_is_not_unpacked,
         a_full_disk_leaves_nothing_behind,
         what_stands_there_stays_unless_forced, a_process_that_is_not_there_is_told,
-        a_pipe_takes_a_snapshot, what_is_told_to_be_typed_is_understood,
+        a_pipe_takes_a_snapshot, what_is_no_file_is_not_called_one, a_link_stays_one,
+        what_is_told_to_be_typed_is_understood,
         a_terminal_is_spared_what_is_no_text, what_is_appended_to_stays_as_it_is]))
