@@ -215,8 +215,11 @@ static int complain_pid(pid_t pid, const char *digits, const char *dir)
 	} else {
 		read_command(pid, command, sizeof(command));
 		cm_complain("process %s (%s) does not use libcudamem", digits, command);
+		/* Nobody types what may have been cut, at a border of a letter. */
+		if (!*command || strlen(command) + 4 >= sizeof(command))
+			(void)snprintf(command, sizeof(command), "COMMAND");
 		cm_advise("start it with '%s run -- %s', or look at it with nvidia-smi", CM_PROGRAM,
-			  *command ? command : "COMMAND");
+			  command);
 	}
 	return CM_EXIT_TARGET;
 }
@@ -331,6 +334,13 @@ int cm_complain_nobody(const struct cm_options *options)
 		cm_complain("no process uses libcudamem");
 		cm_advise("start one with '%s run -- COMMAND'", CM_PROGRAM);
 	}
+	return CM_EXIT_NO;
+}
+
+int cm_complain_no_device(const struct cm_options *options, const struct cm_process *process)
+{
+	cm_complain("process %d has no memory on %s", (int)process->pid,
+		    options->device_count ? "the devices named" : "any device yet");
 	return CM_EXIT_NO;
 }
 

@@ -56,6 +56,9 @@ void cm_process_describe(pid_t pid, struct cm_process *ret_process);
 /* Complains that there is no process with a region. Returns the exit code. */
 int cm_complain_nobody(const struct cm_options *options);
 
+/* Complains that the process has no memory on the devices that are meant. Returns the exit code. */
+int cm_complain_no_device(const struct cm_options *options, const struct cm_process *process);
+
 /* Complains that the region can't be read. Returns the exit code. */
 int cm_process_complain(const struct cm_process *process);
 

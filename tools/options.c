@@ -463,8 +463,12 @@ static int check_args(const struct cm_verb *verb, const struct cm_options *optio
 		return CM_EXIT_USAGE;
 	}
 	if (verb->max_args >= 0 && options->arg_count > verb->max_args) {
-		cm_complain("unexpected argument '%s'; see '%s %s --help'",
-			    options->args[verb->max_args], CM_PROGRAM, verb->name);
+		if (options->given[CM_OPT_WATCH]) /* whose value cannot stand apart */
+			cm_complain("unexpected argument '%s' (did you mean --watch=%s?)",
+				    options->args[0], options->args[0]);
+		else
+			cm_complain("unexpected argument '%s'; see '%s %s --help'",
+				    options->args[verb->max_args], CM_PROGRAM, verb->name);
 		return CM_EXIT_USAGE;
 	}
 	return options->region ? check_region(verb, options) : 0;

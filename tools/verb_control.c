@@ -42,11 +42,7 @@ static int change_devices(const struct cm_options *options, struct cm_process *p
 		if (!cm_reader_read_device(process->reader, before.index, &after.row, &torn))
 			report(json, process, &before.row, &after.row);
 	}
-	if (exit >= 0)
-		return exit;
-	cm_complain("process %d has no memory on %s", (int)process->pid,
-		    options->device_count ? "the devices named" : "any device yet");
-	return CM_EXIT_NO;
+	return exit >= 0 ? exit : cm_complain_no_device(options, process);
 }
 
 static void put_identity(struct cm_json *json, const char *command,

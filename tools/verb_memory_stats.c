@@ -34,19 +34,22 @@ static void print_heading(struct printing *printing, const struct cm_process *pr
 	printing->headed = true;
 }
 
-static void print_devices(const struct cm_options *options, struct cm_process *process,
-			  struct printing *printing)
+static int print_devices(const struct cm_options *options, struct cm_process *process,
+			 struct printing *printing)
 {
 	char what[32 + CM_UUID_TEXT], uuid[CM_UUID_TEXT];
 	struct cm_device_view view;
 	uint32_t index = 0;
+	bool any = false;
 
 	while (cm_process_next_device(options, process, &index, &view)) {
+		any = true;
 		(void)snprintf(what, sizeof(what), "GPU %d  %s", (int)view.row.ordinal,
 			       cm_uuid_format(view.row.uuid, uuid));
 		print_heading(printing, process, what);
 		cm_memory_stats_each(&view.row, print_entry, NULL);
 	}
+	return any ? CM_EXIT_OK : cm_complain_no_device(options, process);
 }
 
 static void put_devices(const struct cm_options *options, struct cm_process *process,
@@ -106,7 +109,7 @@ static int print_process(const struct cm_options *options, struct cm_process *pr
 	else if (json)
 		put_devices(options, process, &printing->json);
 	else
-		print_devices(options, process, printing);
+		exit = print_devices(options, process, printing);
 	if (json)
 		cm_json_end(&printing->json);
 	return exit;

@@ -94,6 +94,7 @@ CASES = [
     ('show-two', 'show --dir {good} 5000001 77 -d 1'),
     ('show-region-pid', 'show --region {healthy} 77 78 -d 1'),
     ('show-empty-word', 'show --dir {good} ""'),
+    ('memory-stats-device-none', 'memory-stats --dir {good} 5000001 -d 7'),
     ('trim-empty-word', 'trim --dir {good} 5000001 ""'),
     ('show-nobody', 'show 4294967'),
     ('show-not-there', 'show --dir {good} 77'),
@@ -199,6 +200,7 @@ CASES = [
     ('plot-unknown', 'plot timelin {healthy} -O x.html'),
     ('plot-strange', 'plot {healthy} timeline -O x.html'),
     ('option-bad-value', 'trim 1 --timeout never'),
+    ('watch-apart', 'ls -w 0.5'),
     ('argument-unexpected', 'ls 5000001'),
     ('completion-shell', 'completion tcsh'),
 ]
