@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Clocks. The counter that stamps rows and events: cheap, even, and the same for all processes of a machine,
- * so that a tool can find out how fast it runs where the header does not say.
+ * Clocks. The counter that stamps rows and events: cheap, even, and the same for all processes of a
+ * machine, so that a tool can find out how fast it runs where the header does not say.
  */
 #ifndef CM_STATS_TICK_H
 #define CM_STATS_TICK_H
