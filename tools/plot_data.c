@@ -349,12 +349,6 @@ static void put_marks(struct cm_json *json, const struct cm_history *history)
 		cm_json_array(json, NULL);
 		cm_json_unsigned(json, NULL, i);
 		cm_json_unsigned(json, NULL, history->event[i].size);
-		if (history->event[i].addr == CM_FREE_UNKNOWN)
-			cm_json_null(json, NULL);
-		else
-			cm_json_unsigned(json, NULL, history->event[i].addr);
-		cm_json_unsigned(json, NULL, stack_of(history->snapshot, history->event[i].stack));
-		cm_json_real(json, NULL, time_of(history, i));
 		cm_json_end(json);
 		count++;
 	}
