@@ -138,6 +138,7 @@ static void open_fixture(enum cm_reuse reuse)
 	is_open = fixture_open(&fixture, &(struct fixture_params){.policy = &policy});
 	if (!is_open)
 		model_fail("no memory for the test itself");
+	fixture.driver.modelled = true;
 	second_ctx = 0;
 }
 

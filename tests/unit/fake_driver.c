@@ -893,6 +893,8 @@ static void sleep_ns(uint64_t ns)
 	/* Who sleeps lets others run: what is waited for may be another thread. */
 	(void)sched_yield();
 	(void)pthread_mutex_lock(&fake->lock);
+	if (gates && !fake->modelled)
+		complain("the host sleeps inside the gate", ns, gates);
 	set_now(fake->now_ns + ns);
 	fake->slept_ns += ns;
 	if (fake->slept_ns > HANG_NS) {

@@ -109,6 +109,7 @@ struct fake_driver {
 	void (*meanwhile)(void *arg);
 	void *meanwhile_arg;
 	bool forgiving; /* where the host would hang, what lasts forever ends */
+	bool modelled;  /* threads are the model's: which of them is inside the gate is not known */
 
 	/* What another process has of device 0, beside the limit, and gives of it when it is asked. */
 	uint64_t neighbour_bytes;
