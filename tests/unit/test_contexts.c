@@ -396,6 +396,23 @@ static void a_slot_is_used_again_by_its_device_only(void **state)
 	assert_int_equal(cm_cache_device_row(f->cache, 2), 2);
 }
 
+/* Who ends the context waits for the calls in it, and for no others. */
+static void a_slot_is_not_used_again_while_a_call_is_under_way(void **state)
+{
+	struct fixture *f = *state;
+	struct cm_heap *first, *second;
+	uint64_t ctx = fixture_add_context(f, 1, &first);
+
+	assert_true(cm_heap_begin_call(first, ctx));
+	cm_cache_lock_contexts(f->cache);
+	assert_ptr_equal(cm_cache_forget_heap(f->cache, ctx), first);
+	cm_cache_unlock_contexts(f->cache);
+	(void)fixture_add_context(f, 1, &second);
+	assert_ptr_not_equal(second, first);
+	cm_heap_end_call(first);
+	fake_context_destroy(ctx);
+}
+
 static void a_heap_that_stands_is_found(void **state)
 {
 	struct fixture *f = *state;
@@ -576,6 +593,7 @@ int main(void)
 		fixture_case(pinned_memory_goes_with_the_context_while_the_driver_is_asked),
 		fixture_case(a_block_may_be_freed_while_the_driver_is_asked),
 		fixture_case(a_slot_is_used_again_by_its_device_only),
+		fixture_case(a_slot_is_not_used_again_while_a_call_is_under_way),
 		fixture_case(a_heap_that_stands_is_found),
 		fixture_case(beyond_sixteen_contexts_nothing_is_taken_for_idle),
 		fixture_case(a_trim_returns_what_is_wholly_free),
