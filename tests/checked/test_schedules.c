@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/preload/api.h"
 #include "tests/preload/surface/surface.h"
 #include "tests/unit/cmocka_all.h"
 
@@ -397,11 +398,47 @@ static void play_release(uint64_t n)
 	exit(0);
 }
 
-/* In another context, what the primary one had a moment ago. */
+/* In another context, what the primary one had a moment ago and is still written down for. */
 static void take_over(void)
 {
-	pinned[0] = get_little_pinned();
+	OK(cuMemFree_v2(cm_get(BLOCK)));
 	block[0] = cm_get(BLOCK);
+}
+
+static void take_over_pinned(void)
+{
+	OK(cuMemFreeHost(get_little_pinned()));
+	pinned[0] = get_little_pinned();
+}
+
+/* In a context that may have the handle of the primary one. */
+static void follow(void)
+{
+	OK(cuCtxCreate_v2(&second_ctx, 0, 0));
+	take_over();
+}
+
+static void follow_on_other_device(void)
+{
+	(void)cm_open(1);
+	take_over();
+}
+
+static void count_host(void *data, const char *key, int64_t value)
+{
+	if (!strcmp(key, "allocated_bytes.current"))
+		*(int64_t *)data = value;
+}
+
+/* Each free was of what it meant. */
+static void must_hold_nothing(void)
+{
+	struct cm_api api;
+	int64_t host = -1;
+
+	cm_api_open(&api);
+	(void)api.host_memory_stats(count_host, &host);
+	CM_MUST(!api.memory_allocated(0) && !api.memory_allocated(1) && !host);
 }
 
 /* The first thread leaves a primary context with all that is in use there. */
@@ -418,8 +455,11 @@ static void play_leave(uint64_t n)
 	OK(cuMemFree_v2(cm_get(5 * BLOCK)));
 	OK(cuMemFree_v2(cm_get(7 * BLOCK)));
 	await_second();
-	OK(cuMemFreeHost(pinned[0]));
-	OK(cuMemFree_v2(block[0]));
+	if (block[0])
+		OK(cuMemFree_v2(block[0]));
+	else
+		OK(cuMemFreeHost(pinned[0]));
+	must_hold_nothing();
 	exit(0);
 }
 
@@ -484,6 +524,9 @@ static const struct script pairs[] = {
 	{"replace_released", replace_released, play_give_back},
 	{"retain", retain, play_release},
 	{"take_over", take_over, play_leave},
+	{"take_over_pinned", take_over_pinned, play_leave},
+	{"follow", follow, play_leave},
+	{"follow_on_other_device", follow_on_other_device, play_leave},
 	{"fill_card", fill_card, play_leave_idle},
 	{"end", end_second, play_first_request},
 };
