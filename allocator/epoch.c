@@ -316,7 +316,7 @@ static bool send_probe(struct cm_device *device)
 
 	cm_lock_acquire(&cache->turn);
 	cm_fence_fini_turned(&device->probe);
-	sent = !cm_fence_is_possible(cache) || cm_fence_record_others_turned(cache, &device->probe);
+	sent = !cm_fence_is_possible(cache) || cm_fence_record_probe_turned(device, &device->probe);
 	device->probe_ns = cache->ops->now_ns();
 	cm_lock_release(&cache->turn);
 	return sent;

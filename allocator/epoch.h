@@ -55,11 +55,12 @@ CM_NODISCARD bool cm_epoch_wait(struct cm_heap *heap, uint64_t limit_ns);
 CM_NODISCARD bool cm_epoch_wait_device(struct cm_device *device, uint64_t limit_ns);
 
 /*
- * 0: all work submitted before ends within `limit_ns`; -ETIME: it does not, or nobody can tell; -EBUSY:
- * a capture is active, and the caller outside of the gate (cm_fence_enter). Cached memory is given to
- * the driver only at 0: cuMemFree waits for the device, and a program whose kernel never ends would
- * hang in a request that natively has nothing to do with it. Work that has been waited for is not
- * waited for anew. The device's slow lock is held. Where no fence is possible: always 0.
+ * 0: all work of the device (cm_fence_record_probe_turned) submitted before ends within `limit_ns`;
+ * -ETIME: it does not, or nobody can tell; -EBUSY: a capture is active, and the caller outside of the
+ * gate (cm_fence_enter). Cached memory is given to the driver only at 0: cuMemFree waits for the
+ * device, and a program whose kernel never ends would hang in a request that natively has nothing to
+ * do with it. Work that has been waited for is not waited for anew. The device's slow lock is held.
+ * Where no fence is possible: always 0.
  */
 CM_NODISCARD int cm_epoch_quiesces(struct cm_device *device, uint64_t limit_ns);
 

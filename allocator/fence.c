@@ -84,9 +84,22 @@ static int record_one(struct cm_fence *fence, struct cm_heap *heap)
 	return 0;
 }
 
-/* Nothing is recorded in a suspended context: without it, or not at all. */
-static bool record(struct cm_cache *cache, struct cm_fence *fence, bool without_suspended)
+/* Whether others may have access to memory of the device. */
+static bool is_reached(const struct cm_device *device)
 {
+	const struct cm_heap *heap;
+	uint32_t at = 0;
+
+	while ((heap = cm_device_next_heap(device, &at)))
+		if (cm_heap_flags(heap) & CM_HEAP_SHARED)
+			return true;
+	return false;
+}
+
+/* Nothing is recorded in a suspended context: without it, in a probe of a device, or not at all. */
+static bool record(struct cm_cache *cache, const struct cm_device *probed, struct cm_fence *fence)
+{
+	const bool all = !probed || is_reached(probed);
 	uint32_t i, heaps = atomic_load_explicit(&cache->heaps, memory_order_acquire);
 	struct cm_heap *heap;
 	int err;
@@ -95,7 +108,7 @@ static bool record(struct cm_cache *cache, struct cm_fence *fence, bool without_
 	assert(!fence->events);
 	for (i = 0; i < heaps; i++) {
 		heap = atomic_load_explicit(&cache->heap[i], memory_order_relaxed);
-		if (!heap->ctx || (heap->suspended && without_suspended))
+		if (!heap->ctx || (probed && heap->suspended) || (!all && heap->device != probed))
 			continue;
 		err = heap->suspended ? -EAGAIN : record_one(fence, heap);
 		fail(heap, err);
@@ -109,12 +122,12 @@ static bool record(struct cm_cache *cache, struct cm_fence *fence, bool without_
 
 bool cm_fence_record_turned(struct cm_cache *cache, struct cm_fence *fence)
 {
-	return record(cache, fence, false);
+	return record(cache, NULL, fence);
 }
 
-bool cm_fence_record_others_turned(struct cm_cache *cache, struct cm_fence *fence)
+bool cm_fence_record_probe_turned(const struct cm_device *device, struct cm_fence *fence)
 {
-	return record(cache, fence, true);
+	return record(device->cache, device, fence);
 }
 
 static bool is_complete(struct cm_fence *fence, bool gated)

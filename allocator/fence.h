@@ -28,6 +28,7 @@
 #define CM_FENCE_CAPTURE_NS  UINT64_C(20000000) /* a capture of a training step takes milliseconds */
 
 struct cm_cache;
+struct cm_device;
 struct cm_heap;
 
 struct cm_fence {
@@ -46,9 +47,10 @@ bool cm_fence_is_possible(const struct cm_cache *cache);
  * none as before. */
 bool cm_fence_record_turned(struct cm_cache *cache, struct cm_fence *fence);
 
-/* The same without the work of suspended contexts, which end by themselves or go on: no proof that memory
- * is idle. */
-bool cm_fence_record_others_turned(struct cm_cache *cache, struct cm_fence *fence);
+/* The same for what the driver waits for when it takes memory of the device back: the work of the
+ * device's contexts, and of all where others have access to that memory. Not of suspended ones, which
+ * end by themselves or go on. No proof that memory is idle. */
+bool cm_fence_record_probe_turned(const struct cm_device *device, struct cm_fence *fence);
 
 /* Asks the driver; events that have completed are given back at once. Never blocks. */
 bool cm_fence_is_complete_turned(struct cm_fence *fence);

@@ -111,6 +111,22 @@ static void idle_memory_goes_back_along_the_curve(void **state)
 	case_close(f);
 }
 
+static void work_of_another_device_keeps_nothing(void **state)
+{
+	struct fixture *f = open_decaying(DECAY_NS);
+	struct cm_heap *heap;
+	uint64_t ctx, work;
+
+	(void)state;
+	ctx = fixture_add_context(f, 1, &heap);
+	fill_and_free(f);
+	work = fixture_launch(f, ctx, 1, 512, 0, FAKE_FOREVER);
+	pass(f, DECAY_NS + DECAY_NS / 25);
+	assert_int_equal(case_reserved(f), 0);
+	fake_finish(work);
+	case_close(f);
+}
+
 static void memory_in_use_and_what_shares_its_segment_stays(void **state)
 {
 	struct fixture *f = open_decaying(DECAY_NS);
@@ -375,6 +391,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_curve_falls_from_all_to_nothing),
 		cmocka_unit_test(idle_memory_goes_back_along_the_curve),
+		cmocka_unit_test(work_of_another_device_keeps_nothing),
 		cmocka_unit_test(memory_in_use_and_what_shares_its_segment_stays),
 		cmocka_unit_test(a_cache_that_is_used_again_and_again_stays),
 		cmocka_unit_test(what_waits_for_an_idle_device_decays_too),

@@ -545,6 +545,33 @@ static void a_kernel_without_end_does_not_hang_a_request(void **state)
 	case_close(f);
 }
 
+/* To give back memory of one device does not wait for another, unless that has access to it. */
+static void a_kernel_without_end_of_another_device_keeps_no_memory(void **state)
+{
+	uint64_t ctx, kernel, bytes;
+	struct cm_heap *heap;
+	struct fixture *f;
+	int shared;
+
+	(void)state;
+	for (shared = 0; shared < 2; shared++) {
+		f = open_limit(NULL, 200 * MIB);
+		ctx = fixture_add_context(f, 1, &heap);
+		if (shared)
+			cm_cache_mark_shared(f->cache, f->ctx);
+		case_put(f, case_get(f, 150 * MIB));
+		case_put(f, case_get(f, 20 * MIB));
+		case_settle(f);
+		kernel = fixture_launch(f, ctx, 1, 512, 0, FAKE_FOREVER);
+		assert_int_equal(try_get(f, 180 * MIB), shared ? CM_DRIVER_OUT_OF_MEMORY : 0);
+		assert_true(shared || f->driver.now_ns < 100 * MS);
+		assert_int_equal(cm_cache_trim(f->cache, 1, &bytes), 0);
+		assert_sound(f);
+		fake_finish(kernel);
+		case_close(f);
+	}
+}
+
 /* Whatever call fails, an answer that nobody gave is not taken for a good one. */
 static void what_cannot_be_asked_for_is_not_waited_for(void **state)
 {
@@ -692,6 +719,7 @@ int main(void)
 		cmocka_unit_test(full_tables_pass_the_request_on),
 		cmocka_unit_test(without_a_row_for_the_rest_a_block_is_not_cut),
 		cmocka_unit_test(a_kernel_without_end_does_not_hang_a_request),
+		cmocka_unit_test(a_kernel_without_end_of_another_device_keeps_no_memory),
 		cmocka_unit_test(what_cannot_be_asked_for_is_not_waited_for),
 		cmocka_unit_test(a_kernel_that_takes_its_time_is_waited_for),
 		cmocka_unit_test(what_others_get_meanwhile_is_not_taken_for_what_went),
