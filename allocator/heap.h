@@ -127,8 +127,7 @@ struct cm_device {
 	struct cm_given given[CM_DECAY_SPANS]; /* guarded by the slow lock */
 	uint64_t context_bytes;                /* see struct cm_oom_figures */
 	_Atomic uint64_t failed_size; /* of the last request that failed for want of memory */
-	_Atomic bool
-		orphans; /* a free segment that is not recycled may be waiting, see release.h */
+	_Atomic bool orphans; /* what nobody uses again may be waiting, see cm_release_orphans */
 };
 
 struct cm_cache {
@@ -370,7 +369,8 @@ void cm_heap_retire_locked(struct cm_heap *heap, struct cm_epoch *epoch);
 /* Takes a segment's free blocks out of the bins: they are never handed out again. */
 void cm_heap_unbin_segment_locked(struct cm_heap *heap, const struct cm_segment *segment);
 
-/* A segment that is not recycled may have become free without anybody giving it back. */
+/* A segment that is not recycled may have become free, or a context gone that had pages, without
+ * anybody giving them back. */
 static inline void cm_device_note_orphan(struct cm_device *device)
 {
 	atomic_store_explicit(&device->orphans, true, memory_order_relaxed);

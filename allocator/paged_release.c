@@ -271,6 +271,7 @@ void cm_paged_forget_locked(struct cm_heap *heap)
 		heap->paged[fit] = NULL;
 		paged->next = heap->device->forgotten;
 		heap->device->forgotten = paged;
+		cm_device_note_orphan(heap->device);
 	}
 }
 
@@ -285,6 +286,8 @@ static struct cm_paged *take_forgotten(struct cm_device *device)
 	paged = cache->ending ? NULL : device->forgotten;
 	if (paged)
 		device->forgotten = paged->next;
+	else if (device->forgotten)
+		cm_device_note_orphan(device);
 	cm_lock_release(&device->lock);
 	cm_lock_release(&cache->turn);
 	return paged;

@@ -218,6 +218,7 @@ uint64_t cm_release_orphans(struct cm_device *device)
 	if (!atomic_load_explicit(&device->orphans, memory_order_relaxed))
 		return 0;
 	atomic_store_explicit(&device->orphans, false, memory_order_relaxed);
+	cm_paged_return_forgotten(device->cache);
 	return release(device, &choice) + cm_paged_release_orphans(device);
 }
 

@@ -42,7 +42,8 @@ uint64_t cm_release_free(struct cm_device *device);
  */
 uint64_t cm_release_idlest(struct cm_device *device, uint64_t most);
 
-/* Wholly free segments that are not recycled: exported ones, and those of draining heaps. */
+/* Wholly free segments that are not recycled: exported ones, and those of draining heaps; and the pages
+ * of contexts that have gone while a capture was active. */
 uint64_t cm_release_orphans(struct cm_device *device);
 
 /* The same for one segment, unless somebody else was faster; the driver's answer. */

@@ -114,6 +114,8 @@ static int flush_device(struct cm_device *device, uint64_t limit_ns, uint64_t *b
 
 	if (!cm_fence_lock(device->cache->ops, &device->slow_lock))
 		return -EBUSY;
+	/* Nobody can touch these, whatever is under way. */
+	cm_paged_return_forgotten(device->cache);
 	err = cm_release_await_suspended(device, limit_ns) ? 0 : -EBUSY;
 	if (!err && cm_device_has_cached(device))
 		err = cm_epoch_quiesces(device, limit_ns);

@@ -229,6 +229,34 @@ static void a_context_takes_its_pages_along(void **state)
 	assert_sound(f);
 }
 
+/* No call is made while a capture is active: whoever wants memory next gives them back, though a context
+ * that goes on has work under way. */
+static void pages_of_a_context_that_went_in_a_capture_are_given_back(void **state)
+{
+	struct fixture *f = open_paged(64 * MIB);
+	uint64_t live = case_get(f, 2 * MIB), addr;
+	struct cm_heap *heap;
+	uint64_t ctx;
+	int make_room;
+
+	(void)state;
+	fixture_launch(f, f->ctx, 1, live, 2 * MIB, FAKE_FOREVER);
+	for (make_room = 0; make_room < 2; make_room++) {
+		ctx = fixture_add_context(f, 0, &heap);
+		assert_int_equal(fixture_alloc(f, heap, 40 * MIB, &addr), 0);
+		fake_capture(true);
+		fixture_remove_context(f, ctx);
+		fake_capture(false);
+		assert_int_equal(f->driver.used_bytes[0], (make_room ? 46 : 42) * MIB);
+		if (make_room)
+			(void)cm_cache_make_room(f->cache, f->ctx);
+		else
+			assert_int_not_equal(fixture_get(f, 4 * MIB), 0);
+		assert_int_equal(f->driver.used_bytes[0], 6 * MIB);
+	}
+	case_close(f);
+}
+
 static void a_heap_without_a_context_gets_no_pages(void **state)
 {
 	struct fixture *f = *state;
@@ -421,6 +449,7 @@ int main(void)
 		cmocka_unit_test(a_failure_in_the_middle_leaves_nothing),
 		cmocka_unit_test(what_is_refused_as_pages_is_had_as_a_segment),
 		CASE(a_context_takes_its_pages_along),
+		cmocka_unit_test(pages_of_a_context_that_went_in_a_capture_are_given_back),
 		CASE(a_heap_without_a_context_gets_no_pages),
 		CASE(a_range_is_not_given_to_the_next_context),
 		CASE(shown_memory_is_not_moved),
