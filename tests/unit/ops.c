@@ -314,7 +314,11 @@ static int do_mark(struct ops *ops)
 		fake_judge_reach(held->ctx);
 		break;
 	case 1:
-		cm_cache_mark_shared(ops->fixture.cache, ctx);
+		if (how & 4)
+			(void)cm_cache_open_to(ops->fixture.cache, ctx,
+					       1u << (how >> 3) % FAKE_DEVICES_MAX);
+		else
+			cm_cache_mark_shared(ops->fixture.cache, ctx);
 		fake_reach(ctx);
 		break;
 	case 2:
@@ -412,6 +416,36 @@ static void read_policy(struct ops *ops, struct cm_policy *policy)
 		policy->roundup_power2_divisions[i] = 1u << more % 5;
 }
 
+static bool is_everything_back(const struct fake_driver *driver)
+{
+	size_t i;
+
+	for (i = 0; i < sizeof(driver->used_bytes) / sizeof(driver->used_bytes[0]); i++)
+		if (driver->used_bytes[i])
+			return false;
+	return true;
+}
+
+/* Contexts take along what they have, and what is of none, as pages are, goes back after them. */
+static int close_all(struct ops *ops)
+{
+	const char *complaint;
+	uint32_t i;
+
+	fake_capture(false);
+	for (i = 0; i < FAKE_CONTEXTS_MAX; i++)
+		if (ops->heap[i])
+			fixture_remove_context(&ops->fixture, i + 1);
+	/* Of those that went while a capture was active. */
+	cm_cache_forgotten(ops->fixture.cache);
+	complaint = fixture_complaint(&ops->fixture);
+	if (!complaint && !ops->failing && !is_everything_back(&ops->fixture.driver))
+		complaint = "not all memory is given back";
+	if (complaint)
+		(void)snprintf(ops->why, OPS_WHY_BYTES, "%s", complaint);
+	return complaint ? -1 : 0;
+}
+
 int ops_run(const uint8_t *data, size_t size, char why[OPS_WHY_BYTES])
 {
 	struct ops ops = {.data = data, .left = size, .why = why};
@@ -430,6 +464,8 @@ int ops_run(const uint8_t *data, size_t size, char why[OPS_WHY_BYTES])
 	ops.heap[ops.fixture.ctx - 1] = ops.fixture.heap;
 	for (steps = 0; steps < STEPS_MAX && ops.left && !err; steps++)
 		err = step(&ops);
+	if (!err)
+		err = close_all(&ops);
 	fake_capture(false);
 	fixture_close(&ops.fixture);
 	return err;
