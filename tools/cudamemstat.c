@@ -13,6 +13,7 @@
 #include "tools/output.h"
 #include "tools/verbs.h"
 
+#define HELP_COLUMN  30
 #define OPTS(...)    ((const enum cm_opt[]){__VA_ARGS__, CM_OPT_COUNT})
 #define NO_OPTS      ((const enum cm_opt[]){CM_OPT_COUNT})
 #define WHERE_OPTS   CM_OPT_REGION, CM_OPT_DIR
@@ -40,7 +41,7 @@ const struct cm_verb cm_verbs[] = {
 	 cm_verb_reset,
 	 OPTS(CM_OPT_PEAK, CM_OPT_ACCUMULATED, CM_OPT_DEVICE, CM_OPT_TIMEOUT, CM_OPT_JSON,
 	      WHERE_OPTS)},
-	{"history", "ACTION PID...",
+	{"history", "start|stop|clear|status PID...",
 	 "Start, stop, clear or show (status) the recording of events and stacks", 1, 1, -1, false,
 	 cm_verb_history,
 	 OPTS(CM_OPT_ENABLED, CM_OPT_CONTEXT, CM_OPT_STACKS, CM_OPT_MAX_ENTRIES, CM_OPT_CLEAR,
@@ -52,8 +53,9 @@ const struct cm_verb cm_verbs[] = {
 	 1, 1, false, cm_verb_report, OPTS(CM_OPT_TIMEOUT, CM_OPT_JSON, SOURCE_OPTS)},
 	{"diff", "FIRST SECOND", "Compare two snapshots", 2, 2, 2, false, cm_verb_diff,
 	 OPTS(CM_OPT_TIMEOUT, CM_OPT_JSON, CM_OPT_DEBUG_PATH, CM_OPT_DIR)},
-	{"plot", "KIND PID|FILE", "Draw a snapshot as one page: timeline, blocks, flame or sizes",
-	 1, 2, 2, false, cm_verb_plot, OPTS(CM_OPT_OUT, CM_OPT_FORCE, CM_OPT_TIMEOUT, SOURCE_OPTS)},
+	{"plot", "timeline|blocks|flame|sizes PID|FILE",
+	 "Draw a snapshot as one page: timeline, blocks, flame or sizes", 1, 2, 2, false,
+	 cm_verb_plot, OPTS(CM_OPT_OUT, CM_OPT_FORCE, CM_OPT_TIMEOUT, SOURCE_OPTS)},
 	{"export", "PID|FILE", "Write a snapshot in the format of another tool", 0, 1, 1, false,
 	 cm_verb_export, OPTS(CM_OPT_TO, CM_OPT_OUT, CM_OPT_FORCE, CM_OPT_TIMEOUT, SOURCE_OPTS)},
 	{"conf", "[PID]", "List the options in effect, here or in a process", 0, 0, 1, false,
@@ -79,7 +81,10 @@ static void print_help(void)
 		     CM_PROGRAM);
 	for (verb = cm_verbs; verb->name; verb++) {
 		(void)snprintf(left, sizeof(left), "%s %s", verb->name, verb->args);
-		(void)printf("  %-30s %s\n", left, verb->summary);
+		if (strlen(left) <= HELP_COLUMN)
+			(void)printf("  %-*s %s\n", HELP_COLUMN, left, verb->summary);
+		else
+			(void)printf("  %s\n  %*s %s\n", left, HELP_COLUMN, "", verb->summary);
 	}
 	(void)printf("\n'%s COMMAND --help' lists the options of a command.\n"
 		     "Exit codes: 0 done, 1 nothing matched, 2 usage, 3 process or file out of "

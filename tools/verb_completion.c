@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
+#include <ctype.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "tools/exits.h"
+#include "tools/export.h"
 #include "tools/quote.h"
 #include "tools/verbs.h"
 
@@ -22,6 +24,65 @@ static void put_words(const struct cm_verb *verb)
 	for (i = 0; verb->opts[i] != CM_OPT_COUNT; i++)
 		(void)printf("--%s ", cm_opt_info(verb->opts[i])->name);
 	(void)printf("--help");
+}
+
+/* The words of "one|two|three", as far as the first blank, with blanks between. False: it is none. */
+static bool put_choice(const char *text, const char *before)
+{
+	const size_t length = strcspn(text, " ");
+	size_t i;
+
+	if (!memchr(text, '|', length) || !islower((unsigned char)*text))
+		return false;
+	(void)fputs(before, stdout);
+	for (i = 0; i < length; i++)
+		(void)putchar(text[i] == '|' ? ' ' : text[i]);
+	return true;
+}
+
+/* What an option's argument may be, where that is one of a few words. */
+static bool put_argument_words(const struct cm_opt_info *info, const char *before)
+{
+	size_t i;
+
+	if (strcmp(info->argument, "FORMAT"))
+		return put_choice(info->argument, before);
+	(void)fputs(before, stdout);
+	for (i = 0; cm_formats[i].name; i++)
+		(void)printf("%s%s", i ? " " : "", cm_formats[i].name);
+	return true;
+}
+
+/* After an option that wants a value: its words, or files, which bash offers where we have nothing. */
+static void complete_bash_values(void)
+{
+	int opt;
+
+	(void)printf("\tcase ${COMP_WORDS[COMP_CWORD-1]} in\n");
+	for (opt = 0; opt < CM_OPT_COUNT; opt++) {
+		const struct cm_opt_info *info = cm_opt_info((enum cm_opt)opt);
+
+		if (!info->has_argument || info->argument_optional)
+			continue;
+		(void)printf("\t--%s", info->name);
+		if (info->letter)
+			(void)printf(" | -%c", info->letter);
+		(void)printf(") ");
+		if (put_argument_words(info, "COMPREPLY=($(compgen -W '"))
+			(void)printf("' -- \"$word\")); ");
+		(void)printf("return ;;\n");
+	}
+	(void)printf("\tesac\n");
+}
+
+static void complete_bash_arguments(const struct cm_verb *verb)
+{
+	(void)printf("\t%s:*) words=", verb->name);
+	if (takes_pid(verb))
+		(void)printf("$(%s)", LIST_PIDS);
+	if (put_choice(verb->args, "; ((COMP_CWORD > i + 1)) || words='"))
+		(void)putchar('\'');
+	(void)printf("\n\t\tCOMPREPLY=($(compgen -W \"$words\" -- \"$word\")) ;;\n");
 }
 
 static void complete_bash(void)
@@ -43,15 +104,13 @@ static void complete_bash(void)
 		put_words(verb);
 		(void)printf("' ;;\n");
 	}
-	(void)printf("\tesac\n\tcase $verb:$word in\n"
+	(void)printf("\tesac\n");
+	complete_bash_values();
+	(void)printf("\tcase $verb:$word in\n"
 		     "\t*:-* | :*) COMPREPLY=($(compgen -W \"$words\" -- \"$word\")) ;;\n"
-		     "\trun:*) COMPREPLY=($(compgen -c -- \"$word\")) ;;\n"
-		     "\tcompletion:*) COMPREPLY=($(compgen -W 'bash zsh fish' -- \"$word\")) ;;\n");
+		     "\trun:*) COMPREPLY=($(compgen -c -- \"$word\")) ;;\n");
 	for (verb = cm_verbs; verb->name; verb++)
-		if (takes_pid(verb))
-			(void)printf(
-				"\t%s:*) COMPREPLY=($(compgen -W \"$(%s)\" -- \"$word\")) ;;\n",
-				verb->name, LIST_PIDS);
+		complete_bash_arguments(verb);
 	(void)printf("\tesac\n}\ncomplete -o default -F _%s %s\n", CM_PROGRAM, CM_PROGRAM);
 }
 
@@ -79,6 +138,14 @@ static const char *complete_argument(const struct cm_opt_info *info)
 	return ":";
 }
 
+static void put_zsh_argument(const struct cm_opt_info *info)
+{
+	if (put_argument_words(info, ":("))
+		(void)putchar(')');
+	else
+		(void)fputs(complete_argument(info), stdout);
+}
+
 static void complete_zsh(void)
 {
 	const struct cm_verb *verb;
@@ -103,9 +170,12 @@ static void complete_zsh(void)
 				     info->has_argument ? info->argument_optional ? "=-" : "="
 							: "");
 			put_zsh_help(info->help);
-			(void)printf("]%s%s%s'", info->has_argument ? ":" : "", info->argument,
-				     complete_argument(info));
+			(void)printf("]%s%s", info->has_argument ? ":" : "", info->argument);
+			put_zsh_argument(info);
+			(void)putchar('\'');
 		}
+		if (put_choice(verb->args, " \\\n    '1:word:("))
+			(void)printf(")'");
 		(void)printf(" \\\n    '--help[print help]'%s ;;\n",
 			     verb->command     ? " '*::command:_normal'"
 			     : takes_pid(verb) ? " '*:process:($(" LIST_PIDS "))'"
@@ -130,6 +200,8 @@ static void complete_fish(void)
 			(void)printf("complete -c %s -n '__fish_seen_subcommand_from %s' -f "
 				     "-a '(" LIST_PIDS ")'\n",
 				     CM_PROGRAM, verb->name);
+		if (put_choice(verb->args, "complete -c " CM_PROGRAM " -f -a '"))
+			(void)printf("' -n '__fish_seen_subcommand_from %s'\n", verb->name);
 		for (i = 0; verb->opts[i] != CM_OPT_COUNT; i++) {
 			const struct cm_opt_info *info = cm_opt_info(verb->opts[i]);
 
@@ -139,6 +211,8 @@ static void complete_fish(void)
 				(void)printf(" -s %c", info->letter);
 			if (info->has_argument && !info->argument_optional)
 				(void)printf(" -r");
+			if (put_argument_words(info, " -f -a '"))
+				(void)putchar('\'');
 			(void)printf(" -d ");
 			cm_quote_shell(stdout, info->help);
 			(void)putchar('\n');

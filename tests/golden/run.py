@@ -406,6 +406,18 @@ def check_completions(tool):
         assert b'memory-stats' in script.stdout and b'accumulated' in script.stdout, shell
         with contextlib.suppress(FileNotFoundError):
             subprocess.run([*check, '/dev/stdin'], input=script.stdout, check=True)
+    script = subprocess.run([tool, 'completion', 'bash'], stdout=subprocess.PIPE, text=True,
+                            check=True).stdout
+    for typed, offered in ((('plot', ''), 'timeline blocks flame sizes'),
+                           (('history', 's'), 'start stop status'),
+                           (('export', '--to', 'p'), 'pickle perfetto pprof'),
+                           (('ls', '--color', ''), 'auto always never'),
+                           (('run', '--oom', ''), ''), (('completion', 'f'), 'fish')):
+        ask = 'COMP_WORDS=(cudamemstat "$@"); COMP_CWORD=$#; _cudamemstat; echo ${COMPREPLY[*]}'
+        with contextlib.suppress(FileNotFoundError):
+            run = subprocess.run(['bash', '-c', script + ask, 'bash', *typed], check=True,
+                                 stdout=subprocess.PIPE, text=True)
+            assert run.stdout == offered + '\n', (typed, run.stdout)
 
 
 def check_manual(tool, manual):
