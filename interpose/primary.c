@@ -20,8 +20,10 @@
  */
 static struct cm_lock primary_lock[CM_DEVICES_MAX];
 
+/* Before it is first held: a child may be forked meanwhile, also where the library has not started. */
 static struct cm_lock *primary_lock_of(CUdevice device)
 {
+	cm_process_watch_forks();
 	return &primary_lock[(unsigned)device % CM_DEVICES_MAX];
 }
 

@@ -97,6 +97,16 @@ static void at_exit(void)
 	cm_region_remove(region);
 }
 
+void cm_process_watch_forks(void)
+{
+	static atomic_bool watched;
+
+	if (atomic_load(&watched) || atomic_exchange(&watched, true))
+		return;
+	(void)pthread_atfork(NULL, NULL, after_fork);
+	(void)madvise(&cm_process, sizeof(cm_process), MADV_WIPEONFORK);
+}
+
 static void register_once(void)
 {
 	static bool registered;
@@ -104,10 +114,9 @@ static void register_once(void)
 	if (registered)
 		return;
 	registered = true;
-	(void)pthread_atfork(NULL, NULL, after_fork);
+	cm_process_watch_forks();
 	(void)atexit(at_exit);
 	(void)at_quick_exit(at_exit);
-	(void)madvise(&cm_process, sizeof(cm_process), MADV_WIPEONFORK);
 }
 
 static void tell_mistake(void *arg, const char *text)

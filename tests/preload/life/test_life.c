@@ -387,11 +387,46 @@ static void play_set_user_id(void)
 	CM_MUST(status_of("cd \"$REGIONS\" && ./other_user") == 0);
 }
 
+/* Another thread than the one that is inside of the driver. */
+static void *fork_meanwhile(void *arg)
+{
+	CUcontext ctx;
+	pid_t child;
+
+	child = fork();
+	CM_MUST(child >= 0);
+	if (!child)
+		_exit(cuDevicePrimaryCtxRetain(&ctx, 0) == CUDA_SUCCESS);
+	cm_wait_for_child(child);
+	return arg;
+}
+
+static void let_it_fork(void *arg)
+{
+	pthread_t thread;
+
+	CM_MUST(!pthread_create(&thread, NULL, fork_meanwhile, arg));
+	CM_MUST(!pthread_join(thread, NULL));
+}
+
+/* Before any memory is asked for; the child is told so by the driver. */
+static void play_early_fork(void)
+{
+	CUcontext ctx;
+
+	OK(cuInit(0));
+	cudasim_interrupt(1, let_it_fork, NULL);
+	OK(cuDevicePrimaryCtxRetain(&ctx, 0));
+	OK(cuCtxSetCurrent(ctx));
+	OK(cuMemFree_v2(cm_get(MIB)));
+}
+
 static const struct cm_role roles[] = {
 	{"free_by_a_stranger", play_free_by_a_stranger},
 	{"vfork", play_vfork},
 	{"clone", play_clone},
 	{"workers", play_workers},
+	{"early_fork", play_early_fork},
 	{"shell", play_shell},
 	{"compiler", play_compiler},
 	{"32_bit", play_32_bit},
@@ -413,6 +448,7 @@ CM_PLAY_EVERYWHERE(a_thread_frees_what_another_context_has, "free_by_a_stranger"
 CM_PLAY_EVERYWHERE(a_child_that_shares_memory_changes_nothing, "vfork", NULL)
 CM_PLAY(a_child_that_fork_did_not_make_has_no_cache, "clone", "", NULL)
 CM_PLAY_EVERYWHERE(forked_workers_have_lives_of_their_own, "workers", NULL)
+CM_PLAY_EVERYWHERE(a_child_forked_beside_a_retain_is_refused, "early_fork", NULL)
 CM_PLAY_EVERYWHERE(a_shell_among_the_children_is_not_touched, "shell", NULL)
 CM_PLAY_EVERYWHERE(a_destructor_after_the_driver_hears_that_it_has_gone, "destructor", NULL)
 CM_PLAY_EVERYWHERE(a_destructor_before_its_end_frees, "destructor_before_the_end",
@@ -523,6 +559,7 @@ int main(int argc, char **argv)
 		CM_PLAY_TEST(a_child_that_shares_memory_changes_nothing),
 		CM_PLAY_TEST(a_child_that_fork_did_not_make_has_no_cache),
 		CM_PLAY_TEST(forked_workers_have_lives_of_their_own),
+		CM_PLAY_TEST(a_child_forked_beside_a_retain_is_refused),
 		CM_PLAY_TEST(a_shell_among_the_children_is_not_touched),
 		CM_PLAY_TEST(a_compiler_among_the_children_is_not_touched),
 		CM_PLAY_TEST(a_32_bit_child_runs),
