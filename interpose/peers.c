@@ -6,17 +6,19 @@
 #include "interpose/context.h"
 #include "interpose/process.h"
 
-/* Notes that the device has access to the context's memory, which may have been made past our doors. */
-static void note_open_to(CUcontext ctx, CUdevice device)
+/* The context may have been made past our doors: then it is known from now on. */
+static void meet(CUcontext ctx)
 {
 	CUdevice own;
+	bool told;
 
-	if (!cm_context_push((uintptr_t)ctx)) {
-		if (cm_real.cuCtxGetDevice(&own) == CUDA_SUCCESS)
-			(void)cm_context_note(ctx, own, CM_NOTED_MET);
-		cm_context_pop();
-	}
-	cm_noted_open_to(ctx, device);
+	if (cm_context_push((uintptr_t)ctx))
+		return;
+	told = cm_real.cuCtxGetDevice(&own) == CUDA_SUCCESS;
+	cm_context_pop();
+	/* While a capture is active none gets a heap, since to ask of a context may spoil it. */
+	if (told && cm_context_note(ctx, own, CM_NOTED_MET) && !cm_capture_is_active())
+		cm_context_watch(ctx);
 }
 
 /*
@@ -30,7 +32,8 @@ static CUresult open_pages(CUcontext peer, CUdevice device)
 	struct cm_cache *cache;
 	int err;
 
-	note_open_to(peer, device);
+	meet(peer);
+	cm_noted_open_to(peer, device);
 	/* After the note: who makes cache or heap meanwhile finds it. */
 	cache = cm_process_cache_if_made();
 	err = cache ? cm_cache_open_to(cache, (uintptr_t)peer, UINT64_C(1) << device) : 0;

@@ -154,6 +154,24 @@ static void play_deep_peer(void)
 	OK(cuCtxSynchronize());
 }
 
+/* It is at work on what it may have reached by a copy, and is known from now on. */
+static void play_deep_peer_works(void)
+{
+	static volatile uint32_t flag;
+	CUcontext second = cm_open(1), first = make_past_the_doors();
+	CUdeviceptr block;
+
+	OK(cuCtxSetCurrent(second));
+	block = cm_get(30 * MIB);
+	OK(cuCtxEnablePeerAccess(first, 0));
+	OK(cuCtxSetCurrent(first));
+	cm_launch_hold(cm_load_hold(), NULL, 0, 0, &flag);
+	OK(cuCtxSetCurrent(second));
+	OK(cuMemFree_v2(block));
+	CM_MUST(cm_get(30 * MIB) != block);
+	flag = 1;
+}
+
 /* Memory that is passed on and counted is the first that we hear of the context. */
 static void play_deep_detach(void)
 {
@@ -251,6 +269,7 @@ static void play_deep_end(void)
 static const struct cm_role roles[] = {
 	{"deep", play_deep},
 	{"deep_peer", play_deep_peer},
+	{"deep_peer_works", play_deep_peer_works},
 	{"deep_detach", play_deep_detach},
 	{"deep_end", play_deep_end},
 	{"deep_free", play_deep_free},
@@ -264,6 +283,7 @@ CM_PLAY(a_deeply_bound_library_frees_what_others_took, "deep_free", NULL, NULL)
 CM_PLAY(a_deeply_bound_library_frees_exact_blocks_too, "deep_free", "placement:exact", NULL)
 CM_PLAY(a_deeply_bound_library_frees_in_stats_mode_too, "deep_free", "mode:stats", NULL)
 CM_PLAY_EVERYWHERE(a_context_made_past_the_doors_is_reached, "deep_peer", "CUDASIM=devices:2")
+CM_PLAY(an_epoch_waits_for_a_peer_made_past_the_doors, "deep_peer_works", "", "CUDASIM=devices:2")
 CM_PLAY_EVERYWHERE(a_context_made_past_the_doors_takes_its_memory, "deep_detach", NULL)
 CM_PLAY_EVERYWHERE(a_primary_context_met_by_chance_is_told, "deep_primary", "CUDASIM=devices:2")
 CM_PLAY_EVERYWHERE(a_context_that_ends_past_the_doors_leaves_nothing, "deep_end", NULL)
@@ -277,6 +297,7 @@ int main(int argc, char **argv)
 		CM_PLAY_TEST(a_deeply_bound_library_frees_exact_blocks_too),
 		CM_PLAY_TEST(a_deeply_bound_library_frees_in_stats_mode_too),
 		CM_PLAY_TEST(a_context_made_past_the_doors_is_reached),
+		CM_PLAY_TEST(an_epoch_waits_for_a_peer_made_past_the_doors),
 		CM_PLAY_TEST(a_context_made_past_the_doors_takes_its_memory),
 		CM_PLAY_TEST(a_primary_context_met_by_chance_is_told),
 		CM_PLAY_TEST(a_context_that_ends_past_the_doors_leaves_nothing),
