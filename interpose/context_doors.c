@@ -76,20 +76,25 @@ static CUresult destroy_made(CUcontext ctx, CUresult (*real)(CUcontext ctx))
 	return res;
 }
 
-static CUresult destroy(CUcontext ctx, CUresult (*real)(CUcontext ctx))
+static CUresult end(CUcontext ctx, bool detaches, CUresult (*real)(CUcontext ctx))
 {
 	const struct cm_noted noted = cm_noted_read(ctx);
 	struct cm_cache *cache;
 	CUresult res;
 
 	if (noted.kind & (CM_NOTED_MET | CM_NOTED_PRIMARY))
-		res = cm_primary_destroy(ctx, noted.device, real);
+		res = cm_primary_end(ctx, noted.device, detaches, real);
 	else
 		res = destroy_made(ctx, real);
 	cache = cm_process_cache_if_made();
 	if (cache)
 		cm_cache_forgotten(cache);
 	return res;
+}
+
+static CUresult destroy(CUcontext ctx, CUresult (*real)(CUcontext ctx))
+{
+	return end(ctx, false, real);
 }
 
 /* Will the driver let the context go with its next detach, as far as is known? It must be current. A primary
@@ -107,7 +112,7 @@ static CUresult detach(CUcontext ctx, CUresult (*real)(CUcontext ctx))
 	CUresult res;
 
 	if (is_last_user(ctx))
-		return destroy(ctx, real);
+		return end(ctx, true, real);
 	res = real(ctx);
 	if (res == CUDA_SUCCESS)
 		cm_noted_count_users(ctx, -1);
@@ -115,14 +120,14 @@ static CUresult detach(CUcontext ctx, CUresult (*real)(CUcontext ctx))
 }
 
 /* A wrapper by which a context may end; no context is the driver's to refuse. */
-#define END(symbol, end)                            \
+#define END(symbol, way)                            \
 	CUresult cm_wrap_##symbol(CUcontext ctx)    \
 	{                                           \
 		CUresult res;                       \
                                                     \
 		if (!ctx || !cm_hook_enter())       \
 			return cm_real.symbol(ctx); \
-		res = end(ctx, cm_real.symbol);     \
+		res = way(ctx, cm_real.symbol);     \
 		cm_hook_leave();                    \
 		return res;                         \
 	}

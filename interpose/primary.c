@@ -125,7 +125,8 @@ static void end_leave(const struct leave *leave, bool gone, CUresult res)
 	cm_context_watch(leave->ctx);
 }
 
-CUresult cm_primary_destroy(CUcontext ctx, CUdevice device, CUresult (*real)(CUcontext ctx))
+CUresult cm_primary_end(CUcontext ctx, CUdevice device, bool detaches,
+			CUresult (*real)(CUcontext ctx))
 {
 	struct leave leave;
 	CUresult res;
@@ -134,8 +135,8 @@ CUresult cm_primary_destroy(CUcontext ctx, CUdevice device, CUresult (*real)(CUc
 	cm_lock_acquire(primary_lock_of(device));
 	leave = begin_leave(ctx);
 	res = real(ctx);
-	/* It may have been detached, and have more users than are known. */
-	gone = res == CUDA_SUCCESS && cm_driver_ops()->ctx_is_over((uintptr_t)ctx);
+	/* What was detached may have more users than are known; what was destroyed is not named any more. */
+	gone = res == CUDA_SUCCESS && (!detaches || cm_driver_ops()->ctx_is_over((uintptr_t)ctx));
 	end_leave(&leave, gone, res);
 	cm_lock_release(primary_lock_of(device));
 	return res;

@@ -5,10 +5,13 @@
 #ifndef CM_INTERPOSE_PRIMARY_H
 #define CM_INTERPOSE_PRIMARY_H
 
+#include <stdbool.h>
+
 #include "interpose/hooks.h"
 
-/* Ends by its handle a context that is a primary one, which the driver refuses, or may be. */
-CUresult cm_primary_destroy(CUcontext ctx, CUdevice device, CUresult (*real)(CUcontext ctx));
+/* Destroys a context that is a primary one, which the driver refuses, or may be; or detaches it. */
+CUresult cm_primary_end(CUcontext ctx, CUdevice device, bool detaches,
+			CUresult (*real)(CUcontext ctx));
 
 /* In a forked child, where no context is usable. */
 void cm_primary_forget_all(void);
