@@ -226,11 +226,27 @@ bool cm_epoch_open_is_clean(struct cm_heap *heap)
 	return clean;
 }
 
+/* How long is waited behind what a cudaFree would have waited for: its device's work, and that of
+ * others, which it does not wait for. */
+struct patience {
+	uint64_t limit_ns;
+	uint64_t others_ns;
+};
+
+static uint64_t patience_with(struct cm_heap *heap, const struct cm_epoch *epoch,
+			      const struct patience *patience)
+{
+	if (patience->limit_ns == patience->others_ns || cm_cache_has_one_context(heap->cache))
+		return patience->limit_ns;
+	return cm_fence_is_device_done_turned(&epoch->fence, heap->device) ? patience->others_ns
+									   : patience->limit_ns;
+}
+
 /*
  * Whether the epochs before `end` have been waited for long enough. A clean one, whatever lies before
  * it, is what a cudaFree would have waited for.
  */
-static bool is_out_of_patience(struct cm_heap *heap, uint64_t end, uint64_t limit_ns)
+static bool is_out_of_patience(struct cm_heap *heap, uint64_t end, const struct patience *patience)
 {
 	uint64_t number, now = heap->cache->ops->now_ns();
 	const struct cm_epoch *epoch;
@@ -240,13 +256,13 @@ static bool is_out_of_patience(struct cm_heap *heap, uint64_t end, uint64_t limi
 		if (epoch->fence.broken)
 			return true;
 		if (epoch->clean)
-			return now - epoch->closed_ns >= limit_ns;
+			return now - epoch->closed_ns >= patience_with(heap, epoch, patience);
 	}
 	return now - closed(heap, heap->oldest)->closed_ns >= CM_PATIENCE_NS;
 }
 
 /* One look: whether to look again for the epochs before `end`. */
-static bool has_to_wait(struct cm_heap *heap, uint64_t end, uint64_t limit_ns)
+static bool has_to_wait(struct cm_heap *heap, uint64_t end, const struct patience *patience)
 {
 	bool again;
 
@@ -254,12 +270,12 @@ static bool has_to_wait(struct cm_heap *heap, uint64_t end, uint64_t limit_ns)
 	(void)cm_epoch_poll_turned(heap);
 	if (end > heap->open.number)
 		end = heap->open.number; /* another context has the heap by now */
-	again = heap->oldest < end && !heap->over && !is_out_of_patience(heap, end, limit_ns);
+	again = heap->oldest < end && !heap->over && !is_out_of_patience(heap, end, patience);
 	cm_lock_release(&heap->cache->turn);
 	return again;
 }
 
-bool cm_epoch_wait(struct cm_heap *heap, uint64_t limit_ns)
+static bool await(struct cm_heap *heap, const struct patience *patience)
 {
 	const struct cm_driver_ops *ops = heap->cache->ops;
 	uint64_t start = ops->now_ns(), nap = CM_FENCE_NAP_NS, end;
@@ -276,14 +292,19 @@ bool cm_epoch_wait(struct cm_heap *heap, uint64_t limit_ns)
 	/* What others free and close meanwhile is not waited for. */
 	end = heap->open.number;
 	cm_lock_release(&heap->cache->turn);
-	if (!has_to_wait(heap, end, limit_ns))
+	if (!has_to_wait(heap, end, patience))
 		return true;
 	do
 		inside = cm_fence_nap(ops, &nap);
-	while (inside && has_to_wait(heap, end, limit_ns));
+	while (inside && has_to_wait(heap, end, patience));
 	cm_device_count(heap->device, CM_SCALAR_waits, 1);
 	cm_device_count(heap->device, CM_SCALAR_wait_ns, (int64_t)(ops->now_ns() - start));
 	return inside;
+}
+
+bool cm_epoch_wait_as_native(struct cm_heap *heap)
+{
+	return await(heap, &(struct patience){CM_STUCK_NS, CM_PATIENCE_NS});
 }
 
 bool cm_epoch_wait_device(struct cm_device *device, uint64_t limit_ns)
@@ -293,7 +314,7 @@ bool cm_epoch_wait_device(struct cm_device *device, uint64_t limit_ns)
 
 	cm_device_count(device, CM_SCALAR_num_sync_all_streams, 1);
 	while ((heap = cm_device_next_heap(device, &at)))
-		if (!cm_epoch_wait(heap, limit_ns))
+		if (!await(heap, &(struct patience){limit_ns, limit_ns}))
 			return false;
 	return true;
 }

@@ -45,13 +45,15 @@ bool cm_epoch_can_ask(struct cm_cache *cache);
 bool cm_epoch_open_is_clean(struct cm_heap *heap);
 
 /*
- * Waits until all memory freed before is ready: for no more than `limit_ns` behind what is clean,
- * whatever lies before that, CM_PATIENCE_NS behind what is not, and not where the driver gives no
- * answer. False: a capture is active, and the caller outside of the gate (cm_fence_enter).
+ * Waits until all memory freed before is ready: for no more than CM_STUCK_NS behind what is clean,
+ * whatever lies before that, CM_PATIENCE_NS behind what is not and where only other devices are at
+ * work, and not where the driver gives no answer. False: a capture is active, and the caller outside
+ * of the gate (cm_fence_enter).
  */
-CM_NODISCARD bool cm_epoch_wait(struct cm_heap *heap, uint64_t limit_ns);
+CM_NODISCARD bool cm_epoch_wait_as_native(struct cm_heap *heap);
 
-/* The same for every context of the device, counted as PyTorch's synchronize_and_free_events. */
+/* The same for every context of the device, for no more than `limit_ns` behind what is clean, whoever is
+ * at work. Counted as PyTorch's synchronize_and_free_events. */
 CM_NODISCARD bool cm_epoch_wait_device(struct cm_device *device, uint64_t limit_ns);
 
 /*

@@ -130,10 +130,23 @@ bool cm_fence_record_probe_turned(const struct cm_device *device, struct cm_fenc
 	return record(device->cache, device, fence);
 }
 
+static int query(const struct cm_fence_event *slot, bool gated)
+{
+	struct cm_heap *heap = slot->heap;
+	const struct cm_driver_ops *ops = heap->cache->ops;
+	int err;
+
+	assert(cm_lock_is_held(&heap->cache->turn));
+	cm_device_count(heap->device, CM_SCALAR_event_queries, 1);
+	err = gated ? ops->event_query(heap->ctx, slot->event)
+		    : ops->event_query_ungated(heap->ctx, slot->event);
+	fail(heap, err);
+	return err;
+}
+
 static bool is_complete(struct cm_fence *fence, bool gated)
 {
 	struct cm_fence_event *slot;
-	struct cm_cache *cache;
 	uint32_t i;
 	int err;
 
@@ -141,14 +154,9 @@ static bool is_complete(struct cm_fence *fence, bool gated)
 		slot = &fence->event[i];
 		if (!slot->heap)
 			continue;
-		cache = slot->heap->cache;
-		assert(cm_lock_is_held(&cache->turn));
 		if (slot->heap->suspended)
 			return false;
-		cm_device_count(slot->heap->device, CM_SCALAR_event_queries, 1);
-		err = gated ? cache->ops->event_query(slot->heap->ctx, slot->event)
-			    : cache->ops->event_query_ungated(slot->heap->ctx, slot->event);
-		fail(slot->heap, err);
+		err = query(slot, gated);
 		if (err && !(gated && is_over(slot->heap, err))) {
 			fence->broken = err != CM_DRIVER_NOT_READY;
 			return false;
@@ -170,6 +178,20 @@ bool cm_fence_is_complete_turned(struct cm_fence *fence)
 bool cm_fence_is_complete_ungated_turned(struct cm_fence *fence)
 {
 	return is_complete(fence, false);
+}
+
+bool cm_fence_is_device_done_turned(const struct cm_fence *fence, const struct cm_device *device)
+{
+	const struct cm_fence_event *slot;
+	uint32_t i;
+
+	for (i = 0; i < fence->events; i++) {
+		slot = &fence->event[i];
+		if (slot->heap && slot->heap->device == device &&
+		    (slot->heap->suspended || query(slot, true)))
+			return false;
+	}
+	return true;
 }
 
 bool cm_fence_order_turned(const struct cm_fence *fence, struct cm_heap *heap)

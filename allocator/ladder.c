@@ -127,7 +127,7 @@ static int reuse(const struct request *request)
 		/* Nothing is spared at the price of a wait. */
 		err = take(request);
 		if (err == -ENOENT)
-			err = cm_epoch_wait(heap, CM_STUCK_NS) ? take_sparing(request) : -EBUSY;
+			err = cm_epoch_wait_as_native(heap) ? take_sparing(request) : -EBUSY;
 	}
 	return err;
 }

@@ -372,6 +372,27 @@ static void growth_behind_long_kernels_is_bounded(void **state)
 	run_ahead_of(300 * MS);
 }
 
+/* A cudaFree would not have waited for that, nor for long. */
+static void growth_behind_another_device_is_not_held_up_for_long(void **state)
+{
+	struct fixture *f = open_reuse(CM_REUSE_GROW);
+	struct cm_heap *heap;
+	uint64_t addr, kernel;
+	int i;
+
+	(void)state;
+	kernel = fixture_add_context(f, 1, &heap);
+	kernel = fixture_launch(f, kernel, 1, 512, 0, FAKE_FOREVER);
+	for (i = 0; i < 30; i++) {
+		addr = case_get(f, 16 * MIB);
+		(void)fake_copy(f->ctx, 1, addr, 512, MS);
+		case_put(f, addr);
+	}
+	assert_true(f->driver.now_ns < 1000 * MS);
+	fake_finish(kernel);
+	case_close(f);
+}
+
 static void more_epochs_than_places_lose_nothing(void **state)
 {
 	struct fixture *f = *state;
@@ -573,6 +594,7 @@ int main(void)
 		cmocka_unit_test(reuse_wait_waits_and_takes_no_new_memory),
 		cmocka_unit_test(growth_by_running_ahead_is_bounded),
 		cmocka_unit_test(growth_behind_long_kernels_is_bounded),
+		cmocka_unit_test(growth_behind_another_device_is_not_held_up_for_long),
 		fixture_case(more_epochs_than_places_lose_nothing),
 		fixture_case(epochs_that_are_done_cost_one_question),
 		cmocka_unit_test(sync_free_waits_in_the_free_as_cuda_does),
