@@ -108,7 +108,9 @@ static struct amount at_hand(const struct text *text)
 /* An amount that depends on what is free, which the driver may not have said. */
 static struct amount if_told(const struct cm_oom *oom, struct amount known)
 {
-	return oom->info_error ? (struct amount){"?"} : known;
+	const struct amount unknown = {"?"};
+
+	return oom->info_error ? unknown : known;
 }
 
 static int64_t largest_piece(const struct cm_oom *oom)
