@@ -11,27 +11,41 @@
 #include "allocator/rows.h"
 #include "stats/books.h"
 
-static uint32_t first_live(const struct cm_cache *cache, uint32_t s)
+/* The first block in use from `index` on, 0: none. */
+static uint32_t live_from(const struct cm_cache *cache, uint32_t index)
 {
-	uint32_t index = cache->segment[s].first;
-
 	while (index && cache->block[index].state != CM_BLOCK_LIVE)
 		index = cache->block[index].next;
 	return index;
 }
 
-/* The driver has dropped the memory: rows and books follow, as if all had been freed and given
- * back. The heap drains, so what is freed merges at once and reaches no bin. */
-static void drop_segment(struct cm_heap *heap, uint32_t s)
+static void free_segment(struct cm_heap *heap, uint32_t s)
 {
 	struct cm_cache *cache = heap->cache;
-	uint32_t index;
+	uint32_t index = live_from(cache, cache->segment[s].first), next;
 
-	while ((index = first_live(cache, s)) != 0) {
+	for (; index; index = next) {
+		next = live_from(cache, cache->block[index].next);
 		(void)cm_ptr_map_remove(&heap->device->map, cache->block[index].addr);
 		(void)cm_heap_free_locked(heap, index);
 	}
-	cm_heap_remove_segment_locked(cache, s);
+}
+
+static void remove_segment(struct cm_heap *heap, uint32_t s)
+{
+	cm_heap_remove_segment_locked(heap->cache, s);
+}
+
+static void for_each_segment_locked(struct cm_heap *heap,
+				    void (*each)(struct cm_heap *heap, uint32_t segment))
+{
+	struct cm_cache *cache = heap->cache;
+	uint32_t s, end = cm_rows_segments(cache);
+
+	for (s = 1; s < end; s++)
+		if (cm_segment_is_of(&cache->segment[s], heap->device) &&
+		    cm_segment_heap(cache, &cache->segment[s]) == heap)
+			each(heap, s);
 }
 
 static void drain(struct cm_heap *heap)
@@ -143,24 +157,6 @@ void cm_heap_await_calls(const struct cm_heap *heap)
 		nap(heap->cache, &nap_ns);
 }
 
-static bool is_any_ending(struct cm_cache *cache)
-{
-	bool is;
-
-	cm_lock_acquire(&cache->turn);
-	is = cache->ending != 0;
-	cm_lock_release(&cache->turn);
-	return is;
-}
-
-void cm_cache_await_ended(struct cm_cache *cache)
-{
-	uint64_t nap_ns = CM_FENCE_NAP_NS;
-
-	while (is_any_ending(cache))
-		nap(cache, &nap_ns);
-}
-
 static void set_suspended(struct cm_heap *heap, bool suspended)
 {
 	struct cm_cache *cache = heap->cache;
@@ -269,7 +265,6 @@ int cm_cache_mem_info(struct cm_cache *cache, uint64_t ctx, uint64_t *ret_free, 
 struct cm_heap *cm_cache_forget_heap(struct cm_cache *cache, uint64_t ctx)
 {
 	struct cm_heap *heap;
-	uint32_t s, end;
 
 	assert(cm_lock_is_held(&cache->turn));
 	cm_others_forget_context(cache, ctx);
@@ -281,12 +276,11 @@ struct cm_heap *cm_cache_forget_heap(struct cm_cache *cache, uint64_t ctx)
 	cm_pinned_forget_turned(cache, heap);
 	cm_epoch_forget_context_turned(cache, heap);
 	cm_lock_acquire(&heap->device->lock);
+	/* The driver has dropped the memory: rows and books follow, as if all had been freed and given
+	 * back. The heap drains, so what is ready merges and reaches no bin. */
+	for_each_segment_locked(heap, free_segment);
 	retire_all(heap);
-	end = cm_rows_segments(cache);
-	for (s = 1; s < end; s++)
-		if (cm_segment_is_of(&cache->segment[s], heap->device) &&
-		    cm_segment_heap(cache, &cache->segment[s]) == heap)
-			drop_segment(heap, s);
+	for_each_segment_locked(heap, remove_segment);
 	cm_paged_forget_locked(heap);
 	__atomic_store_n(&heap->row->flags, 0, __ATOMIC_RELAXED);
 	if (heap->suspended)

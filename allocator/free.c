@@ -158,7 +158,9 @@ CM_ALWAYS_INLINE bool free_block(struct cm_heap *heap, uint32_t index,
 	struct cm_device_row *row = device->row;
 	struct cm_block *block = &cache->block[index];
 	const enum cm_pool pool = cm_segment_pool(segment);
-	const bool recycled = cm_segment_is_recycled(cache, segment);
+	/* What the driver takes back without waiting for the device waits for it here. */
+	const bool waits = cm_segment_is_recycled(cache, segment) ||
+			   segment->flags & CM_SEGMENT_PAGED;
 	const uint64_t size = block->size, tick = cm_ops_tick(cache->ops);
 
 	assert(cm_lock_is_held(&device->lock));
@@ -171,12 +173,12 @@ CM_ALWAYS_INLINE bool free_block(struct cm_heap *heap, uint32_t index,
 		cm_stat4_lower(&row->stat1[CM_STAT1_OVERSIZE_ALLOCATIONS], 1);
 	cm_device_note_locked(device, CM_ACTION_FREE_REQUESTED, pool, heap->index,
 			      block->free_stack, tick, block->addr, block->requested);
-	if (CM_LIKELY(recycled))
+	if (CM_LIKELY(waits))
 		join_open_epoch(heap, index, size);
 	else
 		retire_at_once(heap, index, tick);
 	cm_books_end(row);
-	return !recycled;
+	return !waits;
 }
 
 bool cm_heap_free_locked(struct cm_heap *heap, uint32_t index)

@@ -325,7 +325,7 @@ static void forget_lost(struct cm_device *device, uint64_t addr)
 	if (CM_LIKELY(!index))
 		return;
 	s = cache->block[index].segment;
-	if (cache->segment[s].blocks != 1)
+	if (cache->segment[s].blocks != 1 || cache->segment[s].flags & CM_SEGMENT_PAGED)
 		return; /* a piece: what the driver has taken back with it is beyond help */
 	__atomic_fetch_or(&cache->segment[s].flags, CM_SEGMENT_EXPORTED, __ATOMIC_RELAXED);
 	(void)cm_ptr_map_remove(&device->map, addr);

@@ -207,10 +207,6 @@ static inline void cm_heap_begin_call_locked(struct cm_heap *heap)
  * device's lock. */
 bool cm_heap_begin_call(struct cm_heap *heap, uint64_t ctx);
 
-/* Waits until the driver has answered for each context that is ending, whose work may run until then.
- * The turn, the device's and the pinned memory's lock are not held. */
-void cm_cache_await_ended(struct cm_cache *cache);
-
 /* The host waits for all work of the heap's context, with no lock held. The driver's answer; 0 also
  * where the context has gone, or while a capture is active, as captured work cannot be waited for. */
 int cm_heap_synchronize(struct cm_heap *heap);
@@ -356,7 +352,8 @@ struct cm_freed {
 
 /*
  * Frees the block in use that starts at the address, if there is one; takes the device's lock. It
- * becomes PENDING and joins the open epoch, or FREE at once where its segment is not recycled.
+ * becomes PENDING and joins the open epoch, or FREE at once where its segment is not recycled and the
+ * driver waits for the device before it takes that back.
  */
 struct cm_freed cm_device_free(struct cm_device *device, uint64_t addr);
 

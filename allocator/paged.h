@@ -6,8 +6,8 @@
  * before the driver is asked for new ones.
  *
  * A page is taken away only when nothing that was submitted before can still touch it: its block is
- * free, and the last ordered barrier has been passed. Pages that go back at once, of runs that are
- * not recycled, are waited for as cuMemFree waits; for nothing else does this wait for the device.
+ * free, which it becomes with its epoch also where it is not recycled, and the last ordered barrier has
+ * been passed. Nothing here waits for the device.
  *
  * One thread of a device at a time moves pages (cm_device.paging); that lock is taken behind the
  * slow lock and before the cache's turn and the device's lock, and held while the driver is called.

@@ -35,7 +35,6 @@ struct cm_paged_victims {
 	} part[CM_PAGED_PARTS];
 	uint32_t parts;
 	uint32_t pages; /* all together */
-	bool busy;      /* work may still touch some of them */
 };
 
 static inline uint64_t cm_paged_addr_of(const struct cm_paged *paged, uint32_t page)

@@ -145,30 +145,10 @@ static void collect_locked(struct cm_heap *heap, bool orphans, struct cm_paged_v
 			if (!paged || (orphans && cm_segment_is_recycled(cache, run)) ||
 			    !find_idle(heap, paged, s, &index, &pages))
 				break;
-			/* Freed without waiting for the device, as it was to go back at once. */
-			victims->busy |= !cm_segment_is_recycled(cache, run);
 			if (!cm_paged_cut_locked(heap, paged, index, pages, victims))
 				return;
 		}
 	}
-}
-
-/* Of all contexts, and of those that go: work of each may touch what the others have. */
-static void wait_for_contexts(struct cm_cache *cache)
-{
-	uint32_t i, n = atomic_load_explicit(&cache->heaps, memory_order_acquire);
-	struct cm_heap *heap;
-	uint64_t ctx;
-
-	for (i = 0; i < n; i++) {
-		heap = atomic_load_explicit(&cache->heap[i], memory_order_relaxed);
-		ctx = cm_heap_ctx(heap);
-		if (!ctx || !cm_heap_begin_call(heap, ctx))
-			continue;
-		(void)cache->ops->ctx_synchronize(ctx);
-		cm_heap_end_call(heap);
-	}
-	cm_cache_await_ended(cache);
 }
 
 static uint64_t release_of(struct cm_heap *heap, bool orphans)
@@ -187,10 +167,6 @@ static uint64_t release_of(struct cm_heap *heap, bool orphans)
 		cm_lock_release(&cache->turn);
 		if (!victims.pages)
 			return bytes;
-		/* As cuMemFree waits. In a context that is broken no work is left. */
-		if (victims.busy)
-			wait_for_contexts(cache);
-		victims.busy = false;
 		bytes += cm_paged_give_back(cache->ops, &victims);
 	} while (true);
 }

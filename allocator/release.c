@@ -229,9 +229,7 @@ int cm_release_orphan(struct cm_device *device, uint32_t s)
 	struct cm_release_piece piece = {0};
 
 	cm_lock_acquire(&device->lock);
-	if (cm_segment_is_of(segment, device) && segment->flags & CM_SEGMENT_PAGED)
-		cm_device_note_orphan(device);
-	else if (cm_release_can(device, segment) && !cm_segment_is_recycled(cache, segment))
+	if (cm_release_can(device, segment) && !cm_segment_is_recycled(cache, segment))
 		piece = cm_release_take_locked(device, s);
 	cm_lock_release(&device->lock);
 	return piece.addr ? cm_release_give(&piece) : 0;

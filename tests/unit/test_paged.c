@@ -329,46 +329,49 @@ static void shown_memory_is_not_moved(void **state)
 	assert_pages(f, 10);
 }
 
-/* The driver is done with a context, as soon as somebody waits for that. */
-static struct {
-	struct fixture *f;
-	uint64_t ctx;
-} ending;
-
-static void sleep_until_it_has_ended(uint64_t ns)
-{
-	struct fixture *f = ending.f;
-
-	(void)ns;
-	f->cache->ops = fake_driver_ops();
-	fake_context_destroy(ending.ctx);
-	cm_cache_lock_contexts(f->cache);
-	cm_cache_context_has_ended(f->cache);
-	cm_cache_unlock_contexts(f->cache);
-}
-
 static void shown_memory_waits_for_a_context_that_is_ending(void **state)
 {
-	struct cm_driver_ops ops = *fake_driver_ops();
 	struct fixture *f = *state;
-	uint64_t shown = case_get(f, 20 * MIB);
+	uint64_t shown = case_get(f, 20 * MIB), ctx;
 	struct cm_heap *heap;
 
 	assert_int_equal(cm_cache_mark_exported(f->cache, shown), 0);
-	ending.f = f;
-	ending.ctx = fixture_add_context(f, 0, &heap);
-	(void)fixture_launch(f, ending.ctx, 1, shown, 20 * MIB, 10 * MS);
+	ctx = fixture_add_context(f, 0, &heap);
+	(void)fixture_launch(f, ctx, 1, shown, 20 * MIB, 10 * MS);
 	cm_cache_lock_contexts(f->cache);
-	assert_ptr_equal(cm_cache_forget_heap(f->cache, ending.ctx), heap);
+	assert_ptr_equal(cm_cache_forget_heap(f->cache, ctx), heap);
 	cm_cache_context_is_ending(f->cache);
 	cm_cache_unlock_contexts(f->cache);
-	ops.sleep_ns = sleep_until_it_has_ended;
-	f->cache->ops = &ops;
 	case_put(f, shown);
 	cm_cache_poll(f->cache);
 	assert_sound(f);
-	assert_ptr_not_equal(f->cache->ops, &ops);
+	assert_pages(f, 10);
+	fake_context_destroy(ctx);
+	cm_cache_lock_contexts(f->cache);
+	cm_cache_context_has_ended(f->cache);
+	cm_cache_unlock_contexts(f->cache);
+	cm_cache_poll(f->cache);
 	assert_pages(f, 0);
+}
+
+/* As for that of a segment cuMemFree would, which knows of no other context. */
+static void shown_memory_holds_nobody_up_behind_a_kernel_without_end(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t shown = case_get(f, 20 * MIB), ctx, addr, work;
+	struct cm_heap *heap;
+
+	assert_int_equal(cm_cache_mark_exported(f->cache, shown), 0);
+	ctx = fixture_add_context(f, 1, &heap);
+	assert_int_equal(fixture_alloc(f, heap, 2 * MIB, &addr), 0);
+	work = fixture_launch(f, ctx, 1, addr, 2 * MIB, FAKE_FOREVER);
+	case_put(f, shown);
+	cm_cache_poll(f->cache);
+	(void)case_get(f, 30 * MIB);
+	assert_false(fake_is_done(work));
+	assert_pages(f, 25);
+	case_settle(f);
+	assert_pages(f, 15);
 }
 
 static void a_peer_can_use_pages_made_before_and_after(void **state)
@@ -454,6 +457,7 @@ int main(void)
 		CASE(a_range_is_not_given_to_the_next_context),
 		CASE(shown_memory_is_not_moved),
 		CASE(shown_memory_waits_for_a_context_that_is_ending),
+		CASE(shown_memory_holds_nobody_up_behind_a_kernel_without_end),
 		CASE(a_peer_can_use_pages_made_before_and_after),
 		CASE(a_peer_is_let_in_while_a_capture_is_active),
 		CASE(a_heap_begins_open_to_who_had_access_before),
