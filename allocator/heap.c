@@ -180,7 +180,26 @@ enum way {
 	WAY_ANY,
 };
 
-/* The one way by which ready memory is handed out. */
+/* Hands out a block that stands in the bins; 0: there is none. */
+CM_ALWAYS_INLINE int take_found(struct cm_heap *heap, uint32_t fit, uint32_t index, uint64_t size,
+				uint64_t bytes, enum cm_scalar source, uint64_t *ret_addr)
+{
+	struct cm_cache *cache = heap->cache;
+	const struct cm_block *block = &cache->block[index];
+	bool worth;
+
+	if (CM_UNLIKELY(!index || !is_fit(cache, block, size)))
+		return -ENOENT;
+	if (CM_UNLIKELY(cm_ptr_map_reserve(&heap->device->map)))
+		return -ENOMEM;
+	worth = is_worth_splitting(cache, fit, block, size);
+	cm_bins_remove(&heap->bins[fit], index);
+	hand_out(heap, fit, index, size, bytes, worth, source);
+	*ret_addr = block->addr;
+	return 0;
+}
+
+/* The one way by which ready memory is looked for. */
 CM_ALWAYS_INLINE int take_of(struct cm_heap *heap, uint32_t fit, uint64_t size, uint64_t bytes,
 			     enum way way, enum cm_scalar source, uint64_t *ret_addr)
 {
@@ -190,20 +209,11 @@ CM_ALWAYS_INLINE int take_of(struct cm_heap *heap, uint32_t fit, uint64_t size, 
 				 ? cm_thrift_find_locked(heap, size)
 				 : cm_bins_find(bins, size);
 	const struct cm_block *block = &cache->block[index];
-	bool worth;
 
 	if (way == WAY_FIRST && CM_UNLIKELY(index && is_hasty(heap, fit, block, size)))
 		return -ENOENT;
 	heap->searches[fit] += source == CM_SCALAR_cache_hits;
-	if (CM_UNLIKELY(!index || !is_fit(cache, block, size)))
-		return -ENOENT;
-	if (CM_UNLIKELY(cm_ptr_map_reserve(&heap->device->map)))
-		return -ENOMEM;
-	worth = is_worth_splitting(cache, fit, block, size);
-	cm_bins_remove(bins, index);
-	hand_out(heap, fit, index, size, bytes, worth, source);
-	*ret_addr = block->addr;
-	return 0;
+	return take_found(heap, fit, index, size, bytes, source, ret_addr);
 }
 
 /* Each pool has code of its own, in which the places of its books are constants. */
@@ -240,10 +250,15 @@ int cm_heap_take_sparing_locked(struct cm_heap *heap, uint64_t size, uint64_t by
 	return take(heap, size, bytes, WAY_SPARING, CM_SCALAR_cache_hits, ret_addr);
 }
 
-int cm_heap_take_grown_locked(struct cm_heap *heap, uint64_t size, uint64_t bytes,
-			      uint64_t *ret_addr)
+int cm_heap_take_block_locked(struct cm_heap *heap, uint32_t block, uint64_t size, uint64_t bytes,
+			      enum cm_scalar source, uint64_t *ret_addr)
 {
-	return take(heap, size, bytes, WAY_ANY, CM_SCALAR_cache_misses, ret_addr);
+	const uint32_t fit = size <= CM_SMALL_MAX ? CM_FIT_SMALL : CM_FIT_LARGE;
+
+	assert(cm_lock_is_held(&heap->device->lock));
+	return heap->cache->block[block].size < size
+		       ? -ENOENT
+		       : take_found(heap, fit, block, size, bytes, source, ret_addr);
 }
 
 static void fill_segment(struct cm_heap *heap, uint32_t s, uint32_t b, uint64_t addr, uint64_t size,

@@ -328,9 +328,10 @@ int cm_heap_take_sparing_locked(struct cm_heap *heap, uint64_t size, uint64_t by
  * CM_PENDING_BLOCKS of any size wait. -EAGAIN: the heap drains. */
 int cm_heap_try(struct cm_heap *heap, uint64_t size, uint64_t bytes, uint64_t *ret_addr);
 
-/* As cm_heap_take_locked, right after the heap has grown: it counts as a miss, and as no search. */
-int cm_heap_take_grown_locked(struct cm_heap *heap, uint64_t size, uint64_t bytes,
-			      uint64_t *ret_addr);
+/* As cm_heap_take_locked, of a block that stands in the bins, if it is large enough: what it counts as
+ * is the caller's to say, and it is no search. */
+int cm_heap_take_block_locked(struct cm_heap *heap, uint32_t block, uint64_t size, uint64_t bytes,
+			      enum cm_scalar source, uint64_t *ret_addr);
 
 /*
  * Enters new memory of the driver as a segment and hands out its first `size` bytes. -ENOSPC: no

@@ -324,7 +324,8 @@ static int make_way(const struct request *request)
 	return err;
 }
 
-/* Whether there is a block that was spared. It will have been at the price of a driver call. */
+/* Whether there is a block that was spared. It will have been at the price of a driver call. Pages are
+ * moved where they are wanted: what was spared of them is none to be traded. */
 static bool has_spared(const struct request *request)
 {
 	struct cm_heap *heap = request->heap;
@@ -333,7 +334,8 @@ static bool has_spared(const struct request *request)
 	if (request->size <= CM_SMALL_MAX)
 		return false;
 	cm_lock_acquire(&heap->device->lock);
-	spared = heap->wary && cm_bins_find(&heap->bins[CM_FIT_LARGE], request->size);
+	spared = heap->wary && !cm_paged_serves(heap) &&
+		 cm_bins_find(&heap->bins[CM_FIT_LARGE], request->size);
 	if (spared)
 		cm_thrift_spend_locked(heap, 1);
 	cm_lock_release(&heap->device->lock);

@@ -9,6 +9,7 @@
 #include "allocator/paged_moves.h"
 #include "allocator/runs.h"
 #include "allocator/size_class.h"
+#include "allocator/thrift.h"
 #include "stats/sparse.h"
 
 #define PAGE CM_PAGED_PAGE
@@ -18,11 +19,21 @@
 /* A request goes another way where others take each time what was mapped for it. */
 #define TRIES 3
 
+/* Pages that are missing in a row, with what they lie between. */
+struct gap {
+	struct cm_paged_span pages;
+	uint32_t left; /* runs, 0: none, or none that may be joined */
+	uint32_t right;
+	uint64_t tail; /* bytes of the free blocks at their ends */
+	uint64_t head;
+};
+
 /* Where a request is to lie: the missing pages, and the runs that they touch. */
 struct place {
 	struct cm_paged_span pages;
 	uint32_t left;
 	uint32_t right;
+	uint64_t touched; /* pages on which no block in use lies, the missing ones among them */
 };
 
 static uint32_t pages_of(uint64_t bytes)
@@ -145,54 +156,72 @@ static uint32_t free_head(struct cm_heap *heap, uint32_t run)
 	return heap->cache->block[head].state == CM_BLOCK_FREE ? head : 0;
 }
 
-/* How `size` bytes fit a gap and the free ends around it; false: they don't. */
-static bool fit_gap(struct cm_heap *heap, struct cm_paged *paged, struct cm_paged_span gap,
-		    uint32_t left, uint32_t right, uint64_t size, struct place *ret_place)
+/* Keeps the better one of a place that was found and another: of fewest pages that it touches, where that
+ * counts, else of fewest that are missing; the first of equals. */
+static void consider(const struct cm_paged *paged, const struct gap *gap,
+		     struct cm_paged_span pages, uint64_t size, bool packed, struct place *best)
 {
-	const struct cm_block *block = heap->cache->block; /* row 0 has no bytes */
-	const uint64_t tail = block[free_tail(heap, paged, left)].size;
-	const uint64_t head = block[free_head(heap, right)].size;
-	const uint32_t end = gap.first + gap.count;
-	const uint32_t behind = pages_of(size > tail ? size - tail : 1);
-	const uint32_t before = pages_of(size > head ? size - head : 1);
+	const uint32_t end = pages.first + pages.count;
+	const bool joins_left = pages.first == gap->pages.first;
+	const bool joins_right = end == gap->pages.first + gap->pages.count;
+	const uint64_t tail = joins_left ? gap->tail : 0, head = joins_right ? gap->head : 0;
+	const struct place place = {
+		.pages = pages,
+		.left = joins_left ? gap->left : 0,
+		.right = joins_right ? gap->right : 0,
+		.touched = cm_paged_touched(cm_paged_addr_of(paged, pages.first) - tail,
+					    tail + pages.count * PAGE + head, size),
+	};
 
-	if (behind <= gap.count && (behind <= before || !right))
-		ret_place->pages = (struct cm_paged_span){gap.first, behind};
-	else if (before <= gap.count && right)
-		ret_place->pages = (struct cm_paged_span){end - before, before};
-	else if (tail + gap.count * PAGE + head >= size)
-		ret_place->pages = gap;
-	else
-		return false;
-	ret_place->left = ret_place->pages.first == gap.first ? left : 0;
-	ret_place->right = ret_place->pages.first + ret_place->pages.count == end ? right : 0;
-	return true;
+	if (best->pages.count && packed && place.touched != best->touched) {
+		if (place.touched < best->touched)
+			*best = place;
+	} else if (!best->pages.count || pages.count < best->pages.count) {
+		*best = place;
+	}
 }
 
-/* The place that misses the fewest pages, the lowest of equals. */
-static bool choose_locked(struct cm_heap *heap, struct cm_paged *paged, uint64_t size,
+/* How `size` bytes fit a gap and the free ends around it, if they do. */
+static void fit_gap(const struct cm_paged *paged, const struct gap *gap, uint64_t size, bool packed,
+		    struct place *best)
+{
+	const uint32_t first = gap->pages.first, count = gap->pages.count;
+	const uint32_t behind = pages_of(size > gap->tail ? size - gap->tail : 1);
+	const uint32_t before = pages_of(size > gap->head ? size - gap->head : 1);
+
+	if (behind <= count)
+		consider(paged, gap, (struct cm_paged_span){first, behind}, size, packed, best);
+	else if (gap->tail + count * PAGE + gap->head >= size)
+		consider(paged, gap, gap->pages, size, packed, best);
+	if (before <= count && gap->right)
+		consider(paged, gap, (struct cm_paged_span){first + count - before, before}, size,
+			 packed, best);
+}
+
+/* The best place for `size` bytes, see consider. */
+static bool choose_locked(struct cm_heap *heap, struct cm_paged *paged, uint64_t size, bool packed,
 			  struct place *ret_place)
 {
-	uint32_t at = 0, left = 0, right;
-	struct place place;
-	struct cm_paged_span gap;
-	bool found = false;
+	const struct cm_block *block = heap->cache->block; /* row 0 has no bytes */
+	struct gap gap = {.left = 0};
+	uint32_t at = 0;
 
+	*ret_place = (struct place){.left = 0};
 	if (!cm_paged_is_standing_locked(heap, paged))
 		return false;
 	for (;;) {
-		for (gap.first = at; at < paged->top && !paged->page[at].handle; at++)
+		for (gap.pages.first = at; at < paged->top && !paged->page[at].handle; at++)
 			;
-		right = at < paged->top ? joinable(heap->cache, run_at(paged, at)) : 0;
-		gap.count = (at < paged->top ? at : total_pages(paged)) - gap.first;
-		if (gap.count && fit_gap(heap, paged, gap, left, right, size, &place) &&
-		    (!found || place.pages.count < ret_place->pages.count)) {
-			*ret_place = place;
-			found = true;
+		gap.right = at < paged->top ? joinable(heap->cache, run_at(paged, at)) : 0;
+		gap.pages.count = (at < paged->top ? at : total_pages(paged)) - gap.pages.first;
+		if (gap.pages.count) {
+			gap.tail = block[free_tail(heap, paged, gap.left)].size;
+			gap.head = block[free_head(heap, gap.right)].size;
+			fit_gap(paged, &gap, size, packed, ret_place);
 		}
 		if (at >= paged->top)
-			return found;
-		left = right;
+			return ret_place->pages.count != 0;
+		gap.left = gap.right;
 		at = run_at(paged, at)
 			     ? cm_paged_page_at(
 				       paged,
@@ -201,13 +230,13 @@ static bool choose_locked(struct cm_heap *heap, struct cm_paged *paged, uint64_t
 	}
 }
 
-static bool choose(struct cm_heap *heap, struct cm_paged *paged, uint64_t size,
+static bool choose(struct cm_heap *heap, struct cm_paged *paged, uint64_t size, bool packed,
 		   struct place *ret_place)
 {
 	bool found;
 
 	cm_lock_acquire(&heap->device->lock);
-	found = choose_locked(heap, paged, size, ret_place);
+	found = choose_locked(heap, paged, size, packed, ret_place);
 	cm_lock_release(&heap->device->lock);
 	return found;
 }
@@ -268,14 +297,16 @@ static void rob(struct cm_heap *heap, struct cm_paged *paged, const struct place
 
 /* --- growing ------------------------------------------------------------------------------ */
 
-/* Enters what was mapped. -EAGAIN: the context has gone, or caching has stopped meanwhile. */
-static int enter_locked(struct cm_heap *heap, struct cm_paged *paged, const struct place *place)
+/* Enters what was mapped; *ret_block is the free block that it is in. -EAGAIN: the context has gone, or
+ * caching has stopped meanwhile. */
+static int enter_locked(struct cm_heap *heap, struct cm_paged *paged, const struct place *place,
+			uint32_t *ret_block)
 {
 	const uint32_t flags = paged == heap->paged[CM_FIT_SMALL] ? CM_SEGMENT_SMALL : 0;
 	struct cm_cache *cache = heap->cache;
 	uint64_t addr = cm_paged_addr_of(paged, place->pages.first),
 		 bytes = place->pages.count * PAGE;
-	uint32_t block, end = place->pages.first + place->pages.count;
+	uint32_t end = place->pages.first + place->pages.count;
 	int err;
 
 	if (!cm_paged_is_standing_locked(heap, paged) || cm_heap_flags(heap) & CM_HEAP_DRAINING)
@@ -288,41 +319,105 @@ static int enter_locked(struct cm_heap *heap, struct cm_paged *paged, const stru
 	/* A run may have been shown to others since the place was chosen. */
 	err = cm_runs_add_locked(heap, flags, addr, bytes,
 				 tail_of(heap, paged, joinable(cache, place->left)),
-				 head_of(heap, joinable(cache, place->right)), &block);
+				 head_of(heap, joinable(cache, place->right)), ret_block);
 	if (err)
 		return err;
 	if (paged->top < end)
 		paged->top = end;
-	cm_paged_tag_run_locked(heap, paged, block);
+	cm_paged_tag_run_locked(heap, paged, *ret_block);
 	cm_paged_note_use_locked(paged, addr, bytes, cm_ops_tick(cache->ops));
 	return 0;
 }
 
-/* Adds pages where `size` bytes lack the fewest, and hands them out. -EBUSY: others were faster. */
+static bool is_to_be_packed(struct cm_heap *heap, uint64_t size)
+{
+	bool packed;
+
+	cm_lock_acquire(&heap->device->lock);
+	packed = size > CM_SMALL_MAX && cm_thrift_packs_locked(heap);
+	cm_lock_release(&heap->device->lock);
+	return packed;
+}
+
+/* A ready block that was spared, if it touches at most so many pages. */
+static int take_spared(struct cm_heap *heap, const struct cm_paged *paged, uint64_t size,
+		       uint64_t bytes, uint64_t most, uint64_t *ret_addr)
+{
+	uint32_t block = 0;
+	int err;
+
+	cm_lock_acquire(&heap->device->lock);
+	if (cm_paged_is_standing_locked(heap, paged))
+		block = cm_thrift_relent_locked(heap, size, most);
+	err = cm_heap_take_block_locked(heap, block, size, bytes, CM_SCALAR_cache_hits, ret_addr);
+	cm_lock_release(&heap->device->lock);
+	return err;
+}
+
+/* Hands out what was mapped. -EBUSY: others were faster. */
+static int take_mapped(struct cm_heap *heap, struct cm_paged *paged, const struct place *place,
+		       uint64_t size, uint64_t bytes, uint64_t *ret_addr)
+{
+	uint32_t block;
+	int err;
+
+	cm_lock_acquire(&heap->device->lock);
+	err = enter_locked(heap, paged, place, &block);
+	if (!err &&
+	    cm_heap_take_block_locked(heap, block, size, bytes, CM_SCALAR_cache_misses, ret_addr) &&
+	    cm_heap_take_locked(heap, size, bytes, ret_addr))
+		err = -EBUSY;
+	cm_lock_release(&heap->device->lock);
+	return err;
+}
+
+/* What the heap has to know of what came of it: what was done, and that the card is full. */
+static void note_outcome(struct cm_heap *heap, const struct place *place, bool packed, int err)
+{
+	cm_lock_acquire(&heap->device->lock);
+	if (packed)
+		cm_thrift_spend_locked(heap, 1);
+	if (err == CM_DRIVER_OUT_OF_MEMORY)
+		cm_thrift_note_refusal_locked(heap, place->pages.count * PAGE);
+	cm_lock_release(&heap->device->lock);
+}
+
+/* Adds pages where `size` bytes lack the fewest, and hands them out; on a card that fills up where they
+ * touch the fewest, unless a ready block has such a place. -EBUSY: others were faster. */
 static int grow(struct cm_heap *heap, struct cm_paged *paged, uint64_t size, uint64_t bytes,
 		uint64_t *ret_addr)
 {
 	const uint64_t start = heap->cache->ops->now_ns();
 	struct cm_paged_victims victims = {.parts = 0};
+	bool packed = is_to_be_packed(heap, size);
 	struct place place;
 	int err;
 
-	if (!choose(heap, paged, size, &place))
+	if (!choose(heap, paged, size, packed, &place))
 		return -ENOENT;
+	if (packed && !take_spared(heap, paged, size, bytes, place.touched, ret_addr))
+		return 0;
 	rob(heap, paged, &place, &victims);
+	if (packed && victims.pages < place.pages.count) {
+		/* No page is made for what was spared. */
+		if (!take_spared(heap, paged, size, bytes, UINT64_MAX, ret_addr)) {
+			(void)cm_paged_give_back(heap->cache->ops, &victims);
+			return 0;
+		}
+		packed = victims.pages != 0;
+	}
 	/* What was cut may have been one run with what the place is to be joined with. */
-	err = choose(heap, paged, size, &place) ? cm_paged_map(heap, paged, place.pages, &victims)
-						: -ENOENT;
+	err = choose(heap, paged, size, packed, &place)
+		      ? cm_paged_map(heap, paged, place.pages, &victims)
+		      : -ENOENT;
 	(void)cm_paged_give_back(heap->cache->ops, &victims);
 	cm_device_count(heap->device, CM_SCALAR_driver_alloc_ns,
 			(int64_t)(heap->cache->ops->now_ns() - start));
+	if (packed || err)
+		note_outcome(heap, &place, packed, err);
 	if (err)
 		return err;
-	cm_lock_acquire(&heap->device->lock);
-	err = enter_locked(heap, paged, &place);
-	if (!err && cm_heap_take_grown_locked(heap, size, bytes, ret_addr))
-		err = -EBUSY;
-	cm_lock_release(&heap->device->lock);
+	err = take_mapped(heap, paged, &place, size, bytes, ret_addr);
 	if (err && err != -EBUSY)
 		cm_paged_unmap(heap->cache->ops, paged, place.pages);
 	return err;

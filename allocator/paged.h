@@ -2,8 +2,9 @@
 /*
  * The page-backed heap (expandable_segments): one reserved range of addresses for each pool of a
  * context, and pages of the card only where it holds blocks. A request that no ready block serves is
- * placed where the fewest pages are missing; pages that lie wholly in free blocks are taken from there
- * before the driver is asked for new ones.
+ * placed where the fewest pages are missing, or, on a card that fills up, where it takes up the fewest
+ * (thrift.h); pages that lie wholly in free blocks are taken from there before the driver is asked for
+ * new ones.
  *
  * A page is taken away only when nothing that was submitted before can still touch it: its block is
  * free, which it becomes with its epoch also where it is not recycled, and the last ordered barrier has
@@ -44,6 +45,17 @@ struct cm_paged {
 
 /* Whether the heap's memory is paged. */
 bool cm_paged_serves(const struct cm_heap *heap);
+
+/* Of free memory at [addr, addr + bytes), the whole pages on which its first `size` bytes lie. The ones
+ * at its ends it shares with blocks in use. */
+static inline uint64_t cm_paged_touched(uint64_t addr, uint64_t bytes, uint64_t size)
+{
+	const uint64_t first = (addr + CM_PAGED_PAGE - 1) / CM_PAGED_PAGE;
+	const uint64_t end = (addr + bytes) / CM_PAGED_PAGE;
+	const uint64_t stop = (addr + size + CM_PAGED_PAGE - 1) / CM_PAGED_PAGE;
+
+	return first < end ? (stop < end ? stop : end) - first : 0;
+}
 
 /*
  * Memory of the context for `bytes` rounded to `size`, by adding pages. -ENOENT: it can't be had this

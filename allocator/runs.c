@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "allocator/rows.h"
+#include "allocator/thrift.h"
 #include "stats/books.h"
 
 /* How many pieces of inactive_split a change makes, and their bytes. */
@@ -37,6 +38,7 @@ static void book(struct cm_heap *heap, enum cm_pool pool, enum cm_action action,
 	cm_device_note_locked(device, action, pool, heap->index, cm_thread.stack,
 			      cm_ops_tick(heap->cache->ops), addr, bytes);
 	cm_books_end(device->row);
+	cm_thrift_note_locked(heap);
 }
 
 static void put_in_bins(struct cm_heap *heap, uint32_t index)
