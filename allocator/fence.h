@@ -58,7 +58,7 @@ bool cm_fence_is_complete_turned(struct cm_fence *fence);
 /* The same outside of the gate, also while a capture is active; the fence keeps its events. */
 bool cm_fence_is_complete_ungated_turned(struct cm_fence *fence);
 
-/* The same for the contexts of one device alone; the fence keeps its events. */
+/* The same inside of the gate, and for the contexts of one device alone. */
 bool cm_fence_is_device_done_turned(const struct cm_fence *fence, const struct cm_device *device);
 
 /* Puts all future work of the context behind its event, on the device. False: it can't be. */
