@@ -176,17 +176,19 @@ static CUresult begun(CUresult res, CUstream stream, bool per_thread)
 	return res;
 }
 
-/* A failed end may leave the capture going (a wrong thread), or not (an invalidated one): the
- * driver says which. */
+/* A failed end may leave the capture going (a wrong thread), or not (an invalidated one): the driver
+ * says which. Where it says nothing, as to a thread without a context, the capture goes on. */
 static CUresult ended(CUresult res, CUstream stream, bool per_thread)
 {
 	CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+	CUresult asked = CUDA_SUCCESS;
 	struct capture capture;
 
 	if (res != CUDA_SUCCESS)
-		(void)(per_thread ? cm_real.cuStreamIsCapturing_ptsz(stream, &status)
-				  : cm_real.cuStreamIsCapturing(stream, &status));
-	if (status == CU_STREAM_CAPTURE_STATUS_NONE && take(name_of(stream, per_thread), &capture))
+		asked = per_thread ? cm_real.cuStreamIsCapturing_ptsz(stream, &status)
+				   : cm_real.cuStreamIsCapturing(stream, &status);
+	if (asked == CUDA_SUCCESS && status == CU_STREAM_CAPTURE_STATUS_NONE &&
+	    take(name_of(stream, per_thread), &capture))
 		withdraw();
 	return res;
 }

@@ -331,7 +331,9 @@ static CUstream captured_here;
 
 static void *end_elsewhere(void *arg)
 {
+	CM_MUST(end(captured_here) == CUDA_ERROR_INVALID_CONTEXT);
 	OK(cuCtxSetCurrent(arg));
+	CM_MUST(!is_cached());
 	CM_MUST(end(captured_here) == CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD);
 	CM_MUST(!is_cached());
 	return NULL;
