@@ -54,6 +54,9 @@ static CUresult free_ours(struct cm_cache *cache, const struct cm_place_info *in
 	bool recorded;
 	int err;
 
+	/* The driver refuses it, for whichever reason it finds first. */
+	if (info->place != CM_PLACE_LIVE)
+		return real(info->segment_addr + 1, stream);
 	res = is_capturing(stream, &status);
 	if (res != CUDA_SUCCESS)
 		return res; /* no stream, or none that can be used now */

@@ -97,6 +97,23 @@ static void play_async(void)
 	CM_MUST(cm_reserved() == 0);
 }
 
+/* Where several things are wrong with a call, the driver says which it is. */
+static void play_inner_pointer_in_a_stream(void)
+{
+	CUdeviceptr block;
+	CUstream stream;
+	CUgraph graph;
+
+	cm_open(0);
+	block = cm_get(MIB);
+	OK(cuStreamCreate(&stream, CU_STREAM_DEFAULT));
+	OK(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+	CM_MUST(cuMemFreeAsync(block + 256, NULL) == CUDA_ERROR_INVALID_VALUE);
+	OK(cuStreamEndCapture(stream, &graph));
+	OK(cuMemFreeAsync(block, NULL));
+	CM_MUST(cuMemFreeAsync(block, NULL) == CUDA_ERROR_INVALID_VALUE);
+}
+
 /* The block is the cache's again, but nobody gets it while what was before its free may use it. */
 static void play_block_freed_in_a_stream(void)
 {
@@ -247,6 +264,7 @@ static const struct cm_role roles[] = {
 	{"pitch", play_pitch},
 	{"arrays", play_arrays},
 	{"async", play_async},
+	{"inner_pointer_in_a_stream", play_inner_pointer_in_a_stream},
 	{"block_freed_in_a_stream", play_block_freed_in_a_stream},
 	{"block_freed_in_a_capture", play_block_freed_in_a_capture},
 	{"mapped", play_mapped},
@@ -261,6 +279,7 @@ CM_PLAY(managed_memory_is_the_drivers_and_counted, "managed", "", NULL)
 CM_PLAY(pitched_memory_is_the_drivers_and_counted, "pitch", "", NULL)
 CM_PLAY(arrays_and_mipmaps_are_counted, "arrays", "", NULL)
 CM_PLAY(pooled_memory_is_counted_and_freed_either_way, "async", "", NULL)
+CM_PLAY_EVERYWHERE(an_inner_pointer_in_a_stream_is_refused, "inner_pointer_in_a_stream", NULL)
 CM_PLAY(a_block_freed_in_a_stream_waits_for_it, "block_freed_in_a_stream", "", NULL)
 CM_PLAY(a_block_freed_in_a_capture_stays, "block_freed_in_a_capture", "", NULL)
 CM_PLAY(mapped_memory_is_counted_while_anything_holds_it, "mapped", "", NULL)
@@ -276,6 +295,7 @@ int main(int argc, char **argv)
 		CM_PLAY_TEST(pitched_memory_is_the_drivers_and_counted),
 		CM_PLAY_TEST(arrays_and_mipmaps_are_counted),
 		CM_PLAY_TEST(pooled_memory_is_counted_and_freed_either_way),
+		CM_PLAY_TEST(an_inner_pointer_in_a_stream_is_refused),
 		CM_PLAY_TEST(a_block_freed_in_a_stream_waits_for_it),
 		CM_PLAY_TEST(a_block_freed_in_a_capture_stays),
 		CM_PLAY_TEST(mapped_memory_is_counted_while_anything_holds_it),
