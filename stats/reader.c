@@ -138,32 +138,31 @@ static uint64_t smaller(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-static int read_header(int fd, uint64_t bytes, struct cm_header *ret_header, char *why)
+/* Fills *header also where it fails: a copy is more than some threads have stack for. */
+static int read_header(int fd, uint64_t bytes, struct cm_header *header, char *why)
 {
-	struct cm_header header = {0};
 	int err;
 
-	if (bytes < sizeof(header)) {
+	if (bytes < sizeof(*header)) {
 		explain(why, bytes ? "too short for a region of cudamem" : "still being made");
 		return bytes ? -EBADMSG : -EAGAIN;
 	}
-	err = read_at(fd, 0, &header, sizeof(header));
+	err = read_at(fd, 0, header, sizeof(*header));
 	if (err) {
 		explain(why, "it cannot be read");
 		return err;
 	}
-	err = check_header(&header, bytes, why);
+	err = check_header(header, bytes, why);
 	if (err)
 		return err;
-	header.version[sizeof(header.version) - 1] = '\0';
-	header.comm[sizeof(header.comm) - 1] = '\0';
-	header.cmdline[sizeof(header.cmdline) - 1] = '\0';
+	header->version[sizeof(header->version) - 1] = '\0';
+	header->comm[sizeof(header->comm) - 1] = '\0';
+	header->cmdline[sizeof(header->cmdline) - 1] = '\0';
 	/* They may have grown since the row counts were read. */
-	header.record.stack_words = smaller(header.record.stack_words,
-					    header.table[CM_TABLE_STACK].rows);
-	header.record.text_bytes = smaller(header.record.text_bytes,
-					   header.table[CM_TABLE_TEXT].rows);
-	*ret_header = header;
+	header->record.stack_words = smaller(header->record.stack_words,
+					     header->table[CM_TABLE_STACK].rows);
+	header->record.text_bytes = smaller(header->record.text_bytes,
+					    header->table[CM_TABLE_TEXT].rows);
 	return 0;
 }
 
@@ -238,8 +237,12 @@ void cm_reader_close(struct cm_reader *reader)
 int cm_reader_refresh(struct cm_reader *reader)
 {
 	char why[CM_READER_WHY_BYTES];
+	struct cm_header header;
 
-	return read_header(reader->fd, reader->bytes, &reader->header, why) ? -EBADMSG : 0;
+	if (read_header(reader->fd, reader->bytes, &header, why))
+		return -EBADMSG;
+	reader->header = header;
+	return 0;
 }
 
 int cm_reader_read(struct cm_reader *reader, enum cm_table table, uint32_t first, uint32_t count,

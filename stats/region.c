@@ -104,14 +104,41 @@ static uint32_t plan_capacity(const struct cm_region_params *params, uint32_t ta
 	return rows < UINT32_MAX ? (uint32_t)rows : UINT32_MAX;
 }
 
-static void plan_tables(struct cm_header *header, const struct cm_region_params *params)
+/* Rows of each ring of events: a power of two. */
+static uint32_t plan_ring(const struct cm_region_params *params)
 {
 	const uint32_t events = params->events ? params->events : RING_DEFAULT;
-	uint64_t offset = sizeof(*header);
-	uint32_t ring = 1, t;
+	uint32_t ring = 1;
 
 	while (ring < events && ring < (1u << 24))
 		ring <<= 1;
+	return ring;
+}
+
+static uint64_t plan_bytes(const struct cm_region_params *params, uint32_t table, uint32_t ring)
+{
+	return round_up((uint64_t)table_plan[table].stride * plan_capacity(params, table, ring),
+			PAGE);
+}
+
+/* The length of the file. */
+static uint64_t plan_file(const struct cm_region_params *params)
+{
+	uint64_t bytes = sizeof(struct cm_header);
+	uint32_t t;
+
+	for (t = 0; t < CM_TABLE_COUNT; t++)
+		bytes += plan_bytes(params, t, plan_ring(params));
+	return bytes;
+}
+
+/* The header is new, and all zero. */
+static void fill_plan(struct cm_header *header, const struct cm_region_params *params)
+{
+	const uint32_t ring = plan_ring(params);
+	uint64_t offset = sizeof(*header);
+	uint32_t t;
+
 	for (t = 0; t < CM_TABLE_COUNT; t++) {
 		struct cm_table_row *row = &header->table[t];
 
@@ -120,7 +147,7 @@ static void plan_tables(struct cm_header *header, const struct cm_region_params 
 		row->capacity = plan_capacity(params, t, ring);
 		if (t == CM_TABLE_EVENT || t == CM_TABLE_HOST_EVENT)
 			row->ring = ring;
-		offset += round_up((uint64_t)row->stride * row->capacity, PAGE);
+		offset += plan_bytes(params, t, ring);
 	}
 	header->file_bytes = offset;
 	header->record.events = params->events != 0;
@@ -365,7 +392,6 @@ static void fill_identity(struct cm_header *header, uint64_t start, const char *
 
 int cm_region_create(const struct cm_region_params *params, struct cm_region **ret_region)
 {
-	struct cm_header plan = {0};
 	struct region *region;
 	uint64_t start = 0;
 	int err;
@@ -375,13 +401,12 @@ int cm_region_create(const struct cm_region_params *params, struct cm_region **r
 		return -ENOMEM;
 	atomic_flag_clear(&region->commit_lock);
 	(void)cm_process_start_time((uint32_t)getpid(), &start);
-	plan_tables(&plan, params);
-	err = back(region, params, start, plan.file_bytes);
+	err = back(region, params, start, plan_file(params));
 	if (err) {
 		free(region);
 		return err;
 	}
-	*region->public.header = plan;
+	fill_plan(region->public.header, params);
 	fill_identity(region->public.header, start, params->version);
 	/* Release: a reader that sees the magic sees the whole header. */
 	__atomic_store_n(&region->public.header->magic, CM_LAYOUT_MAGIC, __ATOMIC_RELEASE);

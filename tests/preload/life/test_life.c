@@ -421,6 +421,31 @@ static void play_early_fork(void)
 	OK(cuMemFree_v2(cm_get(MIB)));
 }
 
+static void *alloc_and_free(void *arg)
+{
+	CUdeviceptr addr;
+
+	OK(cuCtxSetCurrent(arg));
+	OK(cuMemAlloc_v2(&addr, MIB));
+	OK(cuMemFree_v2(addr));
+	return NULL;
+}
+
+/* The first request of the process comes from a thread that has not much more stack than it must. */
+static void play_small_stack(void)
+{
+	const size_t bytes = 24 * UINT64_C(1024);
+	CUcontext ctx = cm_open(0);
+	pthread_attr_t attr;
+	pthread_t thread;
+
+	CM_MUST(!pthread_attr_init(&attr));
+	CM_MUST(!pthread_attr_setstacksize(&attr, bytes));
+	CM_MUST(!pthread_create(&thread, &attr, alloc_and_free, ctx));
+	CM_MUST(!pthread_join(thread, NULL));
+	CM_MUST(!pthread_attr_destroy(&attr));
+}
+
 static const struct cm_role roles[] = {
 	{"free_by_a_stranger", play_free_by_a_stranger},
 	{"vfork", play_vfork},
@@ -433,6 +458,7 @@ static const struct cm_role roles[] = {
 	{"destructor", play_destructor},
 	{"destructor_before_the_end", play_destructor_before_the_end},
 	{"sudden_end", play_sudden_end},
+	{"small_stack", play_small_stack},
 	{"state", play_state},
 	{"no_files", play_no_files},
 	{"no_memfd", play_no_memfd},
@@ -454,6 +480,7 @@ CM_PLAY_EVERYWHERE(a_destructor_after_the_driver_hears_that_it_has_gone, "destru
 CM_PLAY_EVERYWHERE(a_destructor_before_its_end_frees, "destructor_before_the_end",
 		   "CUDASIM=teardown:off")
 CM_PLAY_EVERYWHERE(an_end_without_handlers_is_clean, "sudden_end", NULL)
+CM_PLAY_EVERYWHERE(a_thread_with_little_stack_starts_the_library, "small_stack", NULL)
 
 CM_PLAY_EVERYWHERE(the_state_of_the_process_is_not_touched, "state", NULL)
 
@@ -566,6 +593,7 @@ int main(int argc, char **argv)
 		CM_PLAY_TEST(a_destructor_after_the_driver_hears_that_it_has_gone),
 		CM_PLAY_TEST(a_destructor_before_its_end_frees),
 		CM_PLAY_TEST(an_end_without_handlers_is_clean),
+		CM_PLAY_TEST(a_thread_with_little_stack_starts_the_library),
 		CM_PLAY_TEST(the_state_of_the_process_is_not_touched),
 		CM_PLAY_TEST(a_process_without_files_is_served),
 		CM_PLAY_TEST(a_process_that_may_make_no_memory_files_is_served),
