@@ -186,7 +186,8 @@ int cm_cache_trim(struct cm_cache *cache, uint32_t device, uint64_t *ret_bytes);
 uint64_t cm_cache_make_room(struct cm_cache *cache, uint64_t ctx);
 /* The same for a device row. */
 uint64_t cm_cache_make_room_on(struct cm_cache *cache, uint32_t row);
-/* Whether the device row has memory that is not in use. */
+/* Whether the device row has memory that is not in use; and whether it can ever have so much. */
+bool cm_cache_may_have(struct cm_cache *cache, uint32_t row, uint64_t bytes);
 bool cm_cache_has_cached(struct cm_cache *cache, uint32_t row);
 /*
  * Another process wants memory of the device: gives back what is idle, the longest idle first, up to

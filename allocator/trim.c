@@ -176,6 +176,13 @@ uint64_t cm_cache_make_room_on(struct cm_cache *cache, uint32_t row)
 	return bytes;
 }
 
+bool cm_cache_may_have(struct cm_cache *cache, uint32_t row, uint64_t bytes)
+{
+	const struct cm_device *device = cm_cache_device(cache, row);
+
+	return device && bytes <= device->row->total_bytes;
+}
+
 bool cm_cache_has_cached(struct cm_cache *cache, uint32_t row)
 {
 	struct cm_device *device = cm_cache_device(cache, row);

@@ -97,7 +97,7 @@ static CUresult release(CUdeviceptr addr, CUstream stream, is_capturing_fn *is_c
                                                                              \
 		if (!cm_hook_enter())                                        \
 			return cm_real.symbol##twin pass;                    \
-		CM_WITH_ROOM(res, cm_real.symbol##twin pass);                \
+		CM_WITH_ROOM(bytes, res, cm_real.symbol##twin pass);         \
 		if (res == CUDA_SUCCESS &&                                   \
 		    !is_captured(stream, cm_real.cuStreamIsCapturing##twin)) \
 			note(*addr, bytes, from_pool);                       \

@@ -23,17 +23,17 @@ static CUresult created(CUresult res, CUcontext *ctx)
 	return res;
 }
 
-#define CREATE(symbol, params, pass)                               \
-	CUresult cm_wrap_##symbol params                           \
-	{                                                          \
-		CUresult res;                                      \
-                                                                   \
-		if (!cm_hook_enter())                              \
-			return cm_real.symbol pass;                \
-		CM_WITH_ROOM_ON(device, res, cm_real.symbol pass); \
-		res = created(res, ctx);                           \
-		cm_hook_leave();                                   \
-		return res;                                        \
+#define CREATE(symbol, params, pass)                                  \
+	CUresult cm_wrap_##symbol params                              \
+	{                                                             \
+		CUresult res;                                         \
+                                                                      \
+		if (!cm_hook_enter())                                 \
+			return cm_real.symbol pass;                   \
+		CM_WITH_ROOM_ON(device, 0, res, cm_real.symbol pass); \
+		res = created(res, ctx);                              \
+		cm_hook_leave();                                      \
+		return res;                                           \
 	}
 
 /* clang-format off */

@@ -26,7 +26,7 @@ static CM_NOINLINE CUresult forward_alloc(struct cm_cache *cache, CUdeviceptr *a
 {
 	CUresult res;
 
-	CM_WITH_ROOM(res, cm_real.cuMemAlloc_v2(addr, bytes));
+	CM_WITH_ROOM(bytes, res, cm_real.cuMemAlloc_v2(addr, bytes));
 	if (res == CUDA_SUCCESS && addr)
 		cm_other_note(CM_OTHER_FORWARDED, CM_NAME_ADDRESS, *addr, bytes);
 	count(cache, CM_SCALAR_forwarded_allocs);

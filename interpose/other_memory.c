@@ -42,18 +42,18 @@ CUresult cm_other_settle(uint32_t taken, CUresult res)
 }
 
 /* A wrapper that gets memory, with room, and counts it where `got` (its answer is a success). */
-#define GET(symbol, params, pass, count)                \
-	CUresult cm_wrap_##symbol params                \
-	{                                               \
-		CUresult res;                           \
-                                                        \
-		if (!cm_hook_enter())                   \
-			return cm_real.symbol pass;     \
-		CM_WITH_ROOM(res, cm_real.symbol pass); \
-		if (res == CUDA_SUCCESS)                \
-			count;                          \
-		cm_hook_leave();                        \
-		return res;                             \
+#define GET(symbol, params, pass, count)                   \
+	CUresult cm_wrap_##symbol params                   \
+	{                                                  \
+		CUresult res;                              \
+                                                           \
+		if (!cm_hook_enter())                      \
+			return cm_real.symbol pass;        \
+		CM_WITH_ROOM(0, res, cm_real.symbol pass); \
+		if (res == CUDA_SUCCESS)                   \
+			count;                             \
+		cm_hook_leave();                           \
+		return res;                                \
 	}
 
 /* A wrapper that gives memory up. */

@@ -71,7 +71,7 @@ CUresult cm_wrap_cuDevicePrimaryCtxRetain(CUcontext *ctx, CUdevice device)
 
 	if (!cm_hook_enter())
 		return cm_real.cuDevicePrimaryCtxRetain(ctx, device);
-	CM_WITH_ROOM_ON(device, res, retain(ctx, device));
+	CM_WITH_ROOM_ON(device, 0, res, retain(ctx, device));
 	if (res == CUDA_SUCCESS && ctx)
 		cm_context_watch(*ctx);
 	cm_hook_leave();

@@ -31,38 +31,40 @@ static void await_captures(struct cm_cache *cache, uint32_t row)
 	}
 }
 
-static bool make_on_row(struct cm_cache *cache, uint32_t row)
+static bool make_on_row(struct cm_cache *cache, uint32_t row, uint64_t bytes)
 {
+	if (!cm_cache_may_have(cache, row, bytes))
+		return false;
 	await_captures(cache, row);
 	return cm_cache_make_room_on(cache, row);
 }
 
-bool cm_room_make(void)
+bool cm_room_make(uint64_t bytes)
 {
 	struct cm_cache *cache = cm_process_cache_if_made();
 	struct cm_heap *heap = cache ? cm_cache_find_heap(cache, cm_context_current()) : NULL;
 
-	return heap && make_on_row(cache, cm_heap_device(heap));
+	return heap && make_on_row(cache, cm_heap_device(heap), bytes);
 }
 
-bool cm_room_make_on(CUdevice device)
+bool cm_room_make_on(CUdevice device, uint64_t bytes)
 {
 	struct cm_cache *cache = cm_process_cache_if_made();
 
-	return cache && make_on_row(cache, cm_cache_device_row(cache, device));
+	return cache && make_on_row(cache, cm_cache_device_row(cache, device), bytes);
 }
 
 /* A wrapper that passes on, with room; `pass` are its arguments' names. */
-#define NEEDS_ROOM(symbol, params, pass)                \
-	CUresult cm_wrap_##symbol params                \
-	{                                               \
-		CUresult res;                           \
-                                                        \
-		if (!cm_hook_enter())                   \
-			return cm_real.symbol pass;     \
-		CM_WITH_ROOM(res, cm_real.symbol pass); \
-		cm_hook_leave();                        \
-		return res;                             \
+#define NEEDS_ROOM(symbol, params, pass)                   \
+	CUresult cm_wrap_##symbol params                   \
+	{                                                  \
+		CUresult res;                              \
+                                                           \
+		if (!cm_hook_enter())                      \
+			return cm_real.symbol pass;        \
+		CM_WITH_ROOM(0, res, cm_real.symbol pass); \
+		cm_hook_leave();                           \
+		return res;                                \
 	}
 
 /* clang-format off */

@@ -9,27 +9,31 @@
 #define CM_INTERPOSE_ROOM_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "interpose/hooks.h"
 
-/* Gives cached memory of a device back, that of the current context or a named one. Waits for what
- * was freed. False: there was none. */
-bool cm_room_make(void);
-bool cm_room_make_on(CUdevice device);
+/*
+ * Gives cached memory of a device back, that of the current context or a named one, for who wants
+ * `bytes` of it; 0: nobody knows how many. Waits for what was freed. False: there was none, or the
+ * device never has so much.
+ */
+bool cm_room_make(uint64_t bytes);
+bool cm_room_make_on(CUdevice device, uint64_t bytes);
 
 /* `res` is the answer of the driver call `call`, which is made again where room could be made. */
-#define CM_WITH_ROOM(res, call)                                        \
-	do {                                                           \
-		res = (call);                                          \
-		if (res == CUDA_ERROR_OUT_OF_MEMORY && cm_room_make()) \
-			res = (call);                                  \
+#define CM_WITH_ROOM(bytes, res, call)                                      \
+	do {                                                                \
+		res = (call);                                               \
+		if (res == CUDA_ERROR_OUT_OF_MEMORY && cm_room_make(bytes)) \
+			res = (call);                                       \
 	} while (0)
 
-#define CM_WITH_ROOM_ON(device, res, call)                                      \
-	do {                                                                    \
-		res = (call);                                                   \
-		if (res == CUDA_ERROR_OUT_OF_MEMORY && cm_room_make_on(device)) \
-			res = (call);                                           \
+#define CM_WITH_ROOM_ON(device, bytes, res, call)                                      \
+	do {                                                                           \
+		res = (call);                                                          \
+		if (res == CUDA_ERROR_OUT_OF_MEMORY && cm_room_make_on(device, bytes)) \
+			res = (call);                                                  \
 	} while (0)
 
 #endif

@@ -25,7 +25,8 @@ static CUresult create(CUmemGenericAllocationHandle *handle, size_t bytes,
 
 	if (!is_on_device(prop))
 		return cm_real.cuMemCreate(handle, bytes, prop, flags);
-	CM_WITH_ROOM_ON(prop->location.id, res, cm_real.cuMemCreate(handle, bytes, prop, flags));
+	CM_WITH_ROOM_ON(prop->location.id, bytes, res,
+			cm_real.cuMemCreate(handle, bytes, prop, flags));
 	cache = cm_process_cache();
 	if (res == CUDA_SUCCESS && cache &&
 	    cm_context_find_row_of(cache, prop->location.id, &memory.device))
@@ -100,7 +101,7 @@ CUresult cm_wrap_cuMemMap(CUdeviceptr addr, size_t bytes, size_t offset,
 
 	if (!cache || !cm_hook_enter())
 		return cm_real.cuMemMap(addr, bytes, offset, handle, flags);
-	CM_WITH_ROOM(res, cm_real.cuMemMap(addr, bytes, offset, handle, flags));
+	CM_WITH_ROOM(0, res, cm_real.cuMemMap(addr, bytes, offset, handle, flags));
 	if (res == CUDA_SUCCESS)
 		cm_others_map(cache, addr, bytes, handle);
 	cm_hook_leave();

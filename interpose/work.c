@@ -38,7 +38,7 @@ static bool is_worth_another_try(CUresult res)
 	if (!cm_hook_enter())
 		return false;
 	if (res == CUDA_ERROR_OUT_OF_MEMORY)
-		made = cm_room_make();
+		made = cm_room_make(0);
 	else
 		cm_context_hear(res);
 	cm_hook_leave();

@@ -625,7 +625,7 @@ static void *get_too_much(void *arg)
 	return NULL;
 }
 
-/* Where nothing can be given back the end of a capture is of no use to a request. */
+/* Where nothing can be given back, and what the card never has, the end of a capture is of no use. */
 static void play_in_vain(void)
 {
 	pthread_t thread;
@@ -720,6 +720,7 @@ CM_PLAY(a_request_that_waits_holds_no_capture_up, "wanted_lock", "reuse:wait", "
 CM_PLAY(who_waits_for_a_capture_does_not_hold_it_up, "retain", "", "CUDASIM=time:real")
 CM_PLAY(a_capture_on_a_full_card_is_waited_for, "full_card", "", "CUDASIM=time:real,memory:64M")
 CM_PLAY(a_capture_is_not_waited_for_in_vain, "in_vain", "mode:stats", "CUDASIM=time:real")
+CM_PLAY(a_capture_is_not_waited_for_by_who_wants_too_much, "in_vain", "", "CUDASIM=time:real")
 
 int main(int argc, char **argv)
 {
@@ -745,6 +746,7 @@ int main(int argc, char **argv)
 		CM_PLAY_TEST(a_capture_on_a_full_card_is_waited_for),
 		CM_PLAY_TEST(a_capture_is_not_waited_for_in_vain),
 		CM_PLAY_TEST(who_waits_for_a_capture_does_not_hold_it_up),
+		CM_PLAY_TEST(a_capture_is_not_waited_for_by_who_wants_too_much),
 	};
 
 	cm_rerun_role(argc, argv, roles);
