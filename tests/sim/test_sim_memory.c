@@ -207,6 +207,8 @@ static void arrays_hold_what_is_copied_into_them(void **state)
 {
 	const CUDA_ARRAY_DESCRIPTOR shape = {
 		.Width = 4, .Height = 3, .Format = CU_AD_FORMAT_UNSIGNED_INT32, .NumChannels = 1};
+	const CUDA_ARRAY_DESCRIPTOR endless = {
+		.Width = SIZE_MAX / 4 + 1, .Format = CU_AD_FORMAT_UNSIGNED_INT32, .NumChannels = 1};
 	uint32_t in[3][4];
 	uint32_t out[3][4] = {{0}};
 	CUDA_MEMCPY2D copy = {
@@ -235,6 +237,8 @@ static void arrays_hold_what_is_copied_into_them(void **state)
 	assert_memory_equal(in, out, sizeof(in));
 	assert_ok(cuArrayDestroy(array));
 	assert_error(cuArrayDestroy(array), CUDA_ERROR_INVALID_HANDLE);
+	/* So many bytes that their number is 0 again. */
+	assert_error(cuArrayCreate(&array, &endless), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(cudasim_live_allocations(0), before);
 }
 

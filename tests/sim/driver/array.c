@@ -57,9 +57,13 @@ struct sim_array *sim_array_of(CUarray handle)
 	return sim_object_is(handle, SIM_ARRAY) ? (struct sim_array *)(void *)handle : NULL;
 }
 
+/* In each direction; so the bytes of an array are a number. */
+#define EXTENT_MAX (1u << 17)
+
 static bool is_shape(const CUDA_ARRAY3D_DESCRIPTOR *shape)
 {
-	return shape && shape->Width && channel_bytes(shape->Format) &&
+	return shape && shape->Width && shape->Width <= EXTENT_MAX && shape->Height <= EXTENT_MAX &&
+	       shape->Depth <= EXTENT_MAX && channel_bytes(shape->Format) &&
 	       (shape->NumChannels == 1 || shape->NumChannels == 2 || shape->NumChannels == 4) &&
 	       !(shape->Depth && !shape->Height && !(shape->Flags & CUDA_ARRAY3D_LAYERED));
 }
