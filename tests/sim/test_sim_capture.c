@@ -272,6 +272,10 @@ static void the_legacy_stream_would_drag_captures_in(void **state)
 	assert_lost(stream);
 	assert_error(cuStreamBeginCapture(NULL, CU_STREAM_CAPTURE_MODE_GLOBAL),
 		     CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+	/* A question alone spoils nothing. */
+	stream = begin(CU_STREAM_DEFAULT, CU_STREAM_CAPTURE_MODE_RELAXED);
+	assert_error(cuStreamIsCapturing(NULL, &status), CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+	assert_whole(stream, 0);
 	stream = begin(CU_STREAM_NON_BLOCKING, CU_STREAM_CAPTURE_MODE_RELAXED);
 	launch(work, NULL, NULL);
 	assert_ok(cuStreamIsCapturing(NULL, &status));

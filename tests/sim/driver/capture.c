@@ -99,7 +99,7 @@ CUresult sim_capture_check_context(const struct sim_ctx *ctx)
 	return result;
 }
 
-CUresult sim_capture_check_stream(const struct sim_stream *stream)
+static CUresult look_around(const struct sim_stream *stream, bool spoils)
 {
 	CUresult result = CUDA_SUCCESS;
 
@@ -107,11 +107,21 @@ CUresult sim_capture_check_stream(const struct sim_stream *stream)
 		return CUDA_SUCCESS;
 	for (struct sim_stream *other = stream->ctx->streams; other; other = other->next) {
 		if (other->capture && !(other->flags & CU_STREAM_NON_BLOCKING)) {
-			other->capture->invalid = true;
+			other->capture->invalid |= spoils;
 			result = CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
 		}
 	}
 	return result;
+}
+
+CUresult sim_capture_check_stream(const struct sim_stream *stream)
+{
+	return look_around(stream, true);
+}
+
+CUresult sim_capture_ask_stream(const struct sim_stream *stream)
+{
+	return look_around(stream, false);
 }
 
 CUresult sim_capture_refuse(struct sim_stream *stream)

@@ -37,6 +37,8 @@ CUresult sim_capture_check(const struct sim_thread *self);
 CUresult sim_capture_check_context(const struct sim_ctx *ctx);
 /* The same for work in a stream that is not capturing: the legacy stream would drag others in. */
 CUresult sim_capture_check_stream(const struct sim_stream *stream);
+/* The same for a question, which spoils nothing (cuda.h, cuStreamIsCapturing). */
+CUresult sim_capture_ask_stream(const struct sim_stream *stream);
 /* The same for a call that must not be made for a stream that is capturing. */
 CUresult sim_capture_refuse(struct sim_stream *stream);
 

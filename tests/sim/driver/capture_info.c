@@ -19,7 +19,7 @@ CUresult sim_cuStreamIsCapturing(CUstream hStream, CUstreamCaptureStatus *captur
 
 	if (!stream || !captureStatus)
 		return stream ? CUDA_ERROR_INVALID_VALUE : result;
-	result = sim_capture_check_stream(stream);
+	result = sim_capture_ask_stream(stream);
 	if (result == CUDA_SUCCESS)
 		*captureStatus = status_of(stream);
 	return result;
@@ -36,7 +36,7 @@ CUresult sim_cuStreamGetCaptureInfo_v3(CUstream hStream, CUstreamCaptureStatus *
 
 	if (!stream || !captureStatus_out)
 		return stream ? CUDA_ERROR_INVALID_VALUE : result;
-	result = sim_capture_check_stream(stream);
+	result = sim_capture_ask_stream(stream);
 	if (result != CUDA_SUCCESS)
 		return result;
 	*captureStatus_out = status_of(stream);
