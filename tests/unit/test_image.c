@@ -132,6 +132,26 @@ static void a_table_that_outgrows_its_room_gets_more(void **state)
 	cm_image_free(image);
 }
 
+/* Before every look from now on, for a while. */
+static void add_blocks_again(struct cm_region *region)
+{
+	const uint32_t rows = region->header->table[CM_TABLE_BLOCK].rows + BLOCKS;
+
+	assert_int_equal(cm_region_commit(region, CM_TABLE_BLOCK, rows), 0);
+	meanwhile.left = rows < 10 * BLOCKS;
+}
+
+static void a_table_that_grows_ever_again_gets_all_the_room_there_is(void **state)
+{
+	struct fixture *f = *state;
+	struct cm_image *image = take_meanwhile(f, add_blocks_again, 2);
+
+	assert_int_equal(image->table[CM_TABLE_BLOCK].count,
+			 image->header.table[CM_TABLE_BLOCK].rows);
+	assert_true(image->table[CM_TABLE_BLOCK].count > 3 * BLOCKS);
+	cm_image_free(image);
+}
+
 static void begin_ring(struct cm_region *region)
 {
 	assert_int_equal(cm_region_commit(region, CM_TABLE_EVENT,
@@ -170,6 +190,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(a_copy_has_every_row),
 		TEST(a_table_that_outgrows_its_room_gets_more),
+		TEST(a_table_that_grows_ever_again_gets_all_the_room_there_is),
 		TEST(a_ring_that_began_meanwhile_is_copied),
 		TEST(a_file_that_shrinks_is_an_error_and_no_signal),
 	};
