@@ -266,12 +266,34 @@ static void play_deep_end(void)
 	get_two(block);
 }
 
+static void retain_again(void *retain)
+{
+	CUcontext ctx;
+
+	OK(((__typeof__(cuDevicePrimaryCtxRetain) *)retain)(&ctx, 0));
+}
+
+/* The primary context is active once more when we look whether it has gone. */
+static void play_deep_retain(void)
+{
+	CUdeviceptr block;
+
+	cm_open(0);
+	block = cm_get(3 * MIB);
+	load_deep();
+	cudasim_interrupt(2, retain_again, caller.find("cuDevicePrimaryCtxRetain"));
+	OK(cuDevicePrimaryCtxReset_v2(0));
+	(void)cm_open(0);
+	CM_MUST(cuMemFree_v2(block) == CUDA_ERROR_INVALID_VALUE);
+}
+
 static const struct cm_role roles[] = {
 	{"deep", play_deep},
 	{"deep_peer", play_deep_peer},
 	{"deep_peer_works", play_deep_peer_works},
 	{"deep_detach", play_deep_detach},
 	{"deep_end", play_deep_end},
+	{"deep_retain", play_deep_retain},
 	{"deep_free", play_deep_free},
 	{"deep_primary", play_deep_primary},
 	{"namespace", play_namespace},
@@ -287,6 +309,7 @@ CM_PLAY(an_epoch_waits_for_a_peer_made_past_the_doors, "deep_peer_works", "", "C
 CM_PLAY_EVERYWHERE(a_context_made_past_the_doors_takes_its_memory, "deep_detach", NULL)
 CM_PLAY_EVERYWHERE(a_primary_context_met_by_chance_is_told, "deep_primary", "CUDASIM=devices:2")
 CM_PLAY_EVERYWHERE(a_context_that_ends_past_the_doors_leaves_nothing, "deep_end", NULL)
+CM_PLAY_EVERYWHERE(a_reset_takes_all_memory_of_one_that_is_back, "deep_retain", NULL)
 CM_PLAY_EVERYWHERE(a_namespace_has_a_driver_of_its_own, "namespace", NULL)
 
 int main(int argc, char **argv)
@@ -301,6 +324,7 @@ int main(int argc, char **argv)
 		CM_PLAY_TEST(a_context_made_past_the_doors_takes_its_memory),
 		CM_PLAY_TEST(a_primary_context_met_by_chance_is_told),
 		CM_PLAY_TEST(a_context_that_ends_past_the_doors_leaves_nothing),
+		CM_PLAY_TEST(a_reset_takes_all_memory_of_one_that_is_back),
 		CM_PLAY_TEST(a_namespace_has_a_driver_of_its_own),
 	};
 
