@@ -96,8 +96,9 @@ struct idle {
 
 static void count_piece(struct idle *idle, uint64_t bytes, uint64_t tick, bool pages)
 {
-	const uint64_t age_ns = ticks_to_ns(idle->device, idle->now_tick - tick, idle->now_tick,
-					    idle->now_ns);
+	/* It may have become idle since the clock was read. */
+	const uint64_t ticks = tick < idle->now_tick ? idle->now_tick - tick : 0;
+	const uint64_t age_ns = ticks_to_ns(idle->device, ticks, idle->now_tick, idle->now_ns);
 
 	idle->bytes += bytes;
 	idle->kept += cm_decay_keep(bytes, age_ns, idle->device->cache->policy.decay_ns);

@@ -161,6 +161,23 @@ static void a_cache_that_is_used_again_and_again_stays(void **state)
 	case_close(f);
 }
 
+/* As by another thread, after the clock was read and before they were looked at. */
+static void pieces_that_become_idle_meanwhile_are_the_youngest(void **state)
+{
+	struct fixture *f = open_decaying(DECAY_NS);
+	uint32_t s;
+
+	(void)state;
+	fill_and_free(f);
+	pass(f, DECAY_NS / 20);
+	for (s = 1; s < f->cache->segments; s++)
+		f->cache->block[f->cache->segment[s].first].tick = cm_ops_tick(f->cache->ops) +
+								   DECAY_NS;
+	(void)cm_cache_decay(f->cache);
+	assert_int_equal(case_reserved(f), PIECES * PIECE);
+	case_close(f);
+}
+
 /* Freed and forgotten: nobody asks whether the device is done with it. */
 static void what_waits_for_an_idle_device_decays_too(void **state)
 {
@@ -394,6 +411,7 @@ int main(void)
 		cmocka_unit_test(work_of_another_device_keeps_nothing),
 		cmocka_unit_test(memory_in_use_and_what_shares_its_segment_stays),
 		cmocka_unit_test(a_cache_that_is_used_again_and_again_stays),
+		cmocka_unit_test(pieces_that_become_idle_meanwhile_are_the_youngest),
 		cmocka_unit_test(what_waits_for_an_idle_device_decays_too),
 		cmocka_unit_test(nothing_goes_back_while_the_device_works),
 		cmocka_unit_test(nothing_goes_back_in_a_capture),
