@@ -288,7 +288,9 @@ static bool await(struct cm_heap *heap, const struct patience *patience)
 		cm_lock_release(&heap->cache->turn);
 		return true;
 	}
-	(void)cm_epoch_close_turned(heap);
+	/* Where as many are closed as can be, those that are done make room. */
+	if (!cm_epoch_close_turned(heap) && cm_epoch_poll_turned(heap))
+		(void)cm_epoch_close_turned(heap);
 	/* What others free and close meanwhile is not waited for. */
 	end = heap->open.number;
 	cm_lock_release(&heap->cache->turn);
