@@ -133,9 +133,9 @@ void *bare_alloc(size_t bytes, unsigned stream)
 	return got;
 }
 
-void bare_free(void *got)
+void bare_free(void *block_addr)
 {
 	(void)pthread_mutex_lock(&lock);
-	give((uint64_t)(uintptr_t)got);
+	give((uint64_t)(uintptr_t)block_addr);
 	(void)pthread_mutex_unlock(&lock);
 }

@@ -12,6 +12,6 @@
 /* See struct door. Thread-safe, but for the first. */
 int bare_open(void);
 void *bare_alloc(size_t bytes, unsigned stream);
-void bare_free(void *block);
+void bare_free(void *block_addr);
 
 #endif
