@@ -8,9 +8,9 @@
  *
  * A bin is a list through the block rows (stats/layout.h), in the order of sizes and then of
  * addresses, which is the order in which PyTorch prefers them: so what is reserved follows PyTorch
- * closely on real traces. But it is so only as far as a few steps go, since rows may be far from any
- * cache: of many equal blocks not always the lowest is taken, and of many in a wide bin not always the
- * smallest, but then one no further from it than the bin is wide.
+ * closely on real traces. But it is so only as far as a few steps go, since rows may be far from
+ * any cache: of many equal blocks not always the lowest is taken, and of many in a wide bin not
+ * always the smallest, but then one no further from it than the bin is wide.
  *
  * Caller locks. Blocks are named by their index in the block table. Inline: every request and every
  * free comes by here several times.
@@ -89,7 +89,8 @@ CM_ALWAYS_INLINE uint32_t cm_bins_next(const struct cm_bins *bins, uint32_t bin)
 	return word * 64 + (uint32_t)__builtin_ctzll(bins->map[word]);
 }
 
-/* Puts a block into a bin behind those that are smaller, or as large and lower, within some steps. */
+/* Puts a block into a bin behind those that are smaller, or as large and lower, within some
+ * steps. */
 CM_ALWAYS_INLINE void cm_bins_insert_among(struct cm_bins *bins, uint32_t bin, uint32_t index)
 {
 	struct cm_block *block = &bins->block[index];

@@ -69,8 +69,8 @@ void cm_cache_destroy(struct cm_cache *cache);
 
 /* The heap of a context, or NULL. Lock-free. */
 struct cm_heap *cm_cache_find_heap(struct cm_cache *cache, uint64_t ctx);
-/* Whether the context has a heap, and caching has not stopped in it, by cm_cache_drain_heap or since
- * the driver answered with an error of the context. Lock-free. */
+/* Whether the context has a heap, and caching has not stopped in it, by cm_cache_drain_heap or
+ * since the driver answered with an error of the context. Lock-free. */
 bool cm_cache_serves(struct cm_cache *cache, uint64_t ctx);
 /* Makes the heap of a context; a heap that stands is returned. Waits until no other context can
  * find work of old on what it was given behind a barrier. -ENOSPC. */
@@ -85,26 +85,27 @@ void cm_cache_lock_contexts(struct cm_cache *cache);
 void cm_cache_unlock_contexts(struct cm_cache *cache);
 struct cm_heap *cm_cache_forget_heap(struct cm_cache *cache, uint64_t ctx);
 /*
- * The same where only the driver knows whether it is going to destroy the context: from here on it is not
- * asked for that heap. Once it has answered, the heap is forgotten or resumed, under another lock of
- * the contexts; in between the context is_ending, as below. NULL: unknown.
+ * The same where only the driver knows whether it is going to destroy the context: from here on it
+ * is not asked for that heap. Once it has answered, the heap is forgotten or resumed, under another
+ * lock of the contexts; in between the context is_ending, as below. NULL: unknown.
  */
 struct cm_heap *cm_cache_suspend_heap(struct cm_cache *cache, uint64_t ctx);
 void cm_cache_resume_heap(struct cm_heap *heap);
-/* The driver has just given this memory. Where it was a suspended heap's, that context has gone: waits
- * until the heap is forgotten. No lock is held. */
+/* The driver has just given this memory. Where it was a suspended heap's, that context has gone:
+ * waits until the heap is forgotten. No lock is held. */
 void cm_cache_await_place(struct cm_cache *cache, uint64_t addr, uint64_t bytes);
-/* Waits until no call that this library makes in the context of the heap is under way, which is forgotten
- * or suspended: before the driver destroys it. No lock is held. NULL: nothing is waited for. */
+/* Waits until no call that this library makes in the context of the heap is under way, which is
+ * forgotten or suspended: before the driver destroys it. No lock is held. NULL: nothing is waited
+ * for. */
 void cm_heap_await_calls(const struct cm_heap *heap);
 /* The driver's answer of how much memory the context's device has left; -ENODEV: it has no heap;
  * -EBUSY: a capture is active. Waits while the context is suspended. */
 int cm_cache_mem_info(struct cm_cache *cache, uint64_t ctx, uint64_t *ret_free,
 		      uint64_t *ret_total);
 /*
- * The driver is about to destroy a context that has been forgotten or suspended, and has answered. Its
- * work may run until then and touch what other contexts free, and no event of it can be asked any
- * more: meanwhile no memory becomes ready. For both calls the contexts are locked.
+ * The driver is about to destroy a context that has been forgotten or suspended, and has answered.
+ * Its work may run until then and touch what other contexts free, and no event of it can be asked
+ * any more: meanwhile no memory becomes ready. For both calls the contexts are locked.
  */
 void cm_cache_context_is_ending(struct cm_cache *cache);
 void cm_cache_context_has_ended(struct cm_cache *cache);
@@ -155,9 +156,9 @@ int cm_cache_mark_exported(struct cm_cache *cache, uint64_t addr);
 /* Something outside the context can reach its memory from now on: no ordered barrier. */
 void cm_cache_mark_shared(struct cm_cache *cache, uint64_t ctx);
 /*
- * Devices have been given access to the context's memory, bit n: of ordinal n. Marks it as shared, and
- * gives them access to its pages, which want it each, and to those to come. 0, also where it has no
- * heap; or the driver's answer: not all pages are open then.
+ * Devices have been given access to the context's memory, bit n: of ordinal n. Marks it as shared,
+ * and gives them access to its pages, which want it each, and to those to come. 0, also where it
+ * has no heap; or the driver's answer: not all pages are open then.
  */
 int cm_cache_open_to(struct cm_cache *cache, uint64_t ctx, uint64_t ordinals);
 /* Stops caching in the context: frees give back whole segments, requests are passed on. */
@@ -190,10 +191,10 @@ uint64_t cm_cache_make_room_on(struct cm_cache *cache, uint32_t row);
 bool cm_cache_may_have(struct cm_cache *cache, uint32_t row, uint64_t bytes);
 bool cm_cache_has_cached(struct cm_cache *cache, uint32_t row);
 /*
- * Another process wants memory of the device: gives back what is idle, the longest idle first, up to
- * `wanted` bytes and for about `limit_ns`. -ENODEV; -EBUSY while a capture is active, or while a
- * request of this process fails for memory itself and has given back all there was, or gives some back
- * for a larger segment.
+ * Another process wants memory of the device: gives back what is idle, the longest idle first, up
+ * to `wanted` bytes and for about `limit_ns`. -ENODEV; -EBUSY while a capture is active, or while a
+ * request of this process fails for memory itself and has given back all there was, or gives some
+ * back for a larger segment.
  */
 int cm_cache_give_back(struct cm_cache *cache, uint32_t row, uint64_t wanted, uint64_t limit_ns,
 		       uint64_t *ret_bytes);
@@ -236,8 +237,8 @@ void cm_cache_resume(struct cm_cache *cache);
 void cm_cache_note_snapshot(struct cm_cache *cache);
 
 /*
- * The rings of events: written or not from now on; emptied. -ENOSPC: a ring has no space, its events
- * are not recorded.
+ * The rings of events: written or not from now on; emptied. -ENOSPC: a ring has no space, its
+ * events are not recorded.
  */
 int cm_cache_record_events(struct cm_cache *cache, bool on);
 void cm_cache_clear_events(struct cm_cache *cache);

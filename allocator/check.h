@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The pieces of cm_cache_check (cache.h): each verifies one structure of a device and adds up what
- * the next one compares. Caller holds the device's lock. False: the first contradiction is in `why`.
+ * the next one compares. Caller holds the device's lock. False: the first contradiction is in
+ * `why`.
  */
 #ifndef CM_ALLOCATOR_CHECK_H
 #define CM_ALLOCATOR_CHECK_H
@@ -24,8 +25,8 @@ struct cm_why {
 bool cm_why_say(const struct cm_why *why, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* The bins of one pool: bitmaps and lists agree, every block is FREE and recycled, and its segment is
- * the heap's and the pool's. Counts them. */
+/* The bins of one pool: bitmaps and lists agree, every block is FREE and recycled, and its segment
+ * is the heap's and the pool's. Counts them. */
 bool cm_check_bins(const struct cm_heap *heap, uint32_t fit, const struct cm_why *why,
 		   uint64_t *ret_blocks);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The part of the check that knows pages: every page below a run's address is mapped, none elsewhere,
- * and the ends of each run name it.
+ * The part of the check that knows pages: every page below a run's address is mapped, none
+ * elsewhere, and the ends of each run name it.
  */
 #include "allocator/check.h"
 #include "allocator/paged.h"

@@ -276,8 +276,8 @@ struct cm_heap *cm_cache_forget_heap(struct cm_cache *cache, uint64_t ctx)
 	cm_pinned_forget_turned(cache, heap);
 	cm_epoch_forget_context_turned(cache, heap);
 	cm_lock_acquire(&heap->device->lock);
-	/* The driver has dropped the memory: rows and books follow, as if all had been freed and given
-	 * back. The heap drains, so what is ready merges and reaches no bin. */
+	/* The driver has dropped the memory: rows and books follow, as if all had been freed and
+	 * given back. The heap drains, so what is ready merges and reaches no bin. */
 	for_each_segment_locked(heap, free_segment);
 	retire_all(heap);
 	for_each_segment_locked(heap, remove_segment);

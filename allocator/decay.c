@@ -54,8 +54,8 @@ static uint64_t span_of(const struct cm_cache *cache, uint64_t ns)
 }
 
 /*
- * What has gone back counts on, as if it were still there: else the rest would be judged by the same
- * curve anew, and all of it would be gone in no time.
+ * What has gone back counts on, as if it were still there: else the rest would be judged by the
+ * same curve anew, and all of it would be gone in no time.
  */
 static uint64_t count_given(const struct cm_device *device, uint64_t now_ns)
 {
@@ -209,7 +209,8 @@ static uint64_t give_excess(struct cm_device *device)
 	return bytes;
 }
 
-/* Where nothing can be asked of the device it is not known to be idle. -EBUSY: outside of the gate. */
+/* Where nothing can be asked of the device it is not known to be idle. -EBUSY: outside of the
+ * gate. */
 static int step(struct cm_device *device, bool *given)
 {
 	struct cm_cache *cache = device->cache;

@@ -152,7 +152,8 @@ static bool is_stuck(struct cm_heap *heap)
 	       heap->cache->ops->now_ns() - closed(heap, heap->oldest)->closed_ns > CM_PATIENCE_NS;
 }
 
-/* Lays a barrier behind the newest clean epoch, where there is one: it is ready, and all before it. */
+/* Lays a barrier behind the newest clean epoch, where there is one: it is ready, and all before
+ * it. */
 static bool order_behind_clean(struct cm_heap *heap)
 {
 	uint64_t number = newest_clean(heap);
@@ -243,8 +244,8 @@ static uint64_t patience_with(struct cm_heap *heap, const struct cm_epoch *epoch
 }
 
 /*
- * Whether the epochs before `end` have been waited for long enough. A clean one, whatever lies before
- * it, is what a cudaFree would have waited for.
+ * Whether the epochs before `end` have been waited for long enough. A clean one, whatever lies
+ * before it, is what a cudaFree would have waited for.
  */
 static bool is_out_of_patience(struct cm_heap *heap, uint64_t end, const struct patience *patience)
 {
@@ -345,8 +346,8 @@ static bool send_probe(struct cm_device *device)
 	return sent;
 }
 
-/* Waits for the probe until it is older than the limit: -ETIME. Not for a broken one. -EBUSY: outside
- * of the gate. */
+/* Waits for the probe until it is older than the limit: -ETIME. Not for a broken one. -EBUSY:
+ * outside of the gate. */
 static int await_probe(struct cm_device *device, uint64_t limit_ns)
 {
 	const struct cm_driver_ops *ops = device->cache->ops;

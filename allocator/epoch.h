@@ -47,22 +47,22 @@ bool cm_epoch_open_is_clean(struct cm_heap *heap);
 /*
  * Waits until all memory freed before is ready: for no more than CM_STUCK_NS behind what is clean,
  * whatever lies before that, CM_PATIENCE_NS behind what is not and where only other devices are at
- * work, and not where the driver gives no answer. False: a capture is active, and the caller outside
- * of the gate (cm_fence_enter).
+ * work, and not where the driver gives no answer. False: a capture is active, and the caller
+ * outside of the gate (cm_fence_enter).
  */
 CM_NODISCARD bool cm_epoch_wait_as_native(struct cm_heap *heap);
 
-/* The same for every context of the device, for no more than `limit_ns` behind what is clean, whoever is
- * at work. Counted as PyTorch's synchronize_and_free_events. */
+/* The same for every context of the device, for no more than `limit_ns` behind what is clean,
+ * whoever is at work. Counted as PyTorch's synchronize_and_free_events. */
 CM_NODISCARD bool cm_epoch_wait_device(struct cm_device *device, uint64_t limit_ns);
 
 /*
  * 0: all work of the device (cm_fence_record_probe_turned) submitted before ends within `limit_ns`;
- * -ETIME: it does not, or nobody can tell; -EBUSY: a capture is active, and the caller outside of the
- * gate (cm_fence_enter). Cached memory is given to the driver only at 0: cuMemFree waits for the
- * device, and a program whose kernel never ends would hang in a request that natively has nothing to
- * do with it. Work that has been waited for is not waited for anew. The device's slow lock is held.
- * Where no fence is possible: always 0.
+ * -ETIME: it does not, or nobody can tell; -EBUSY: a capture is active, and the caller outside of
+ * the gate (cm_fence_enter). Cached memory is given to the driver only at 0: cuMemFree waits for
+ * the device, and a program whose kernel never ends would hang in a request that natively has
+ * nothing to do with it. Work that has been waited for is not waited for anew. The device's slow
+ * lock is held. Where no fence is possible: always 0.
  */
 CM_NODISCARD int cm_epoch_quiesces(struct cm_device *device, uint64_t limit_ns);
 
@@ -73,7 +73,8 @@ CM_NODISCARD int cm_epoch_quiesces(struct cm_device *device, uint64_t limit_ns);
  */
 void cm_epoch_settle(struct cm_heap *heap);
 
-/* The context is suspended: no probe waits for it. Memory does, by cm_cache.ending. No driver call. */
+/* The context is suspended: no probe waits for it. Memory does, by cm_cache.ending. No driver
+ * call. */
 void cm_epoch_suspend_turned(struct cm_cache *cache, struct cm_heap *heap);
 
 /* The context is going away, and its work with it: no epoch waits for it any more. */

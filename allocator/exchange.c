@@ -49,7 +49,8 @@ static void list_smaller_locked(struct cm_heap *heap, uint64_t bytes, struct out
 	}
 }
 
-/* Leaves the smallest one that is `need` bytes, else the largest and so on for the rest. Their bytes. */
+/* Leaves the smallest one that is `need` bytes, else the largest and so on for the rest. Their
+ * bytes. */
 static uint64_t choose_outgrown(const struct cm_cache *cache, uint64_t need,
 				struct outgrown *outgrown)
 {

@@ -9,9 +9,9 @@
  *
  * All functions call the driver: the caller has entered the capture gate (but for *_ungated), holds
  * the cache's turn and no device's lock. A context that answers with an error of its own is left to
- * the program: its heap drains. Nothing waits for one that is beyond an answer (ops->ctx_is_over), or
- * what one device has suffered would end the reuse on all others. No driver call is made by those
- * named *_drop, *_forget, *_leave_out and *_move.
+ * the program: its heap drains. Nothing waits for one that is beyond an answer (ops->ctx_is_over),
+ * or what one device has suffered would end the reuse on all others. No driver call is made by
+ * those named *_drop, *_forget, *_leave_out and *_move.
  */
 #ifndef CM_ALLOCATOR_FENCE_H
 #define CM_ALLOCATOR_FENCE_H
@@ -25,7 +25,7 @@
 #define CM_FENCE_CONTEXTS    16                 /* contexts whose work a fence can capture */
 #define CM_FENCE_NAP_NS      UINT64_C(20000)    /* the first nap; the next ones are longer, */
 #define CM_FENCE_NAP_MOST_NS UINT64_C(1000000)  /* up to this */
-#define CM_FENCE_CAPTURE_NS  UINT64_C(20000000) /* a capture of a training step takes milliseconds */
+#define CM_FENCE_CAPTURE_NS  UINT64_C(20000000) /* that of a training step takes milliseconds */
 
 struct cm_cache;
 struct cm_device;
@@ -43,13 +43,13 @@ struct cm_fence {
 /* Whether the driver has what a fence needs. */
 bool cm_fence_is_possible(const struct cm_cache *cache);
 
-/* Records a fence that holds no events. False: it could not be, as while a context is suspended, and holds
- * none as before. */
+/* Records a fence that holds no events. False: it could not be, as while a context is suspended,
+ * and holds none as before. */
 bool cm_fence_record_turned(struct cm_cache *cache, struct cm_fence *fence);
 
 /* The same for what the driver waits for when it takes memory of the device back: the work of the
- * device's contexts, and of all where others have access to that memory. Not of suspended ones, which
- * end by themselves or go on. No proof that memory is idle. */
+ * device's contexts, and of all where others have access to that memory. Not of suspended ones,
+ * which end by themselves or go on. No proof that memory is idle. */
 bool cm_fence_record_probe_turned(const struct cm_device *device, struct cm_fence *fence);
 
 /* Asks the driver; events that have completed are given back at once. Never blocks. */
@@ -80,9 +80,10 @@ void cm_fence_forget_turned(struct cm_fence *fence, const struct cm_heap *gone);
 void cm_fence_leave_out_turned(struct cm_fence *fence, struct cm_heap *heap);
 
 /*
- * Enters the gate, for a thread that has been inside before. A capture that is active is waited for, but
- * for CM_FENCE_CAPTURE_NS at most: it may end only when this thread goes on, whose program holds a lock
- * that the capturing thread wants. False: the caller is outside, and makes no driver call any more.
+ * Enters the gate, for a thread that has been inside before. A capture that is active is waited
+ * for, but for CM_FENCE_CAPTURE_NS at most: it may end only when this thread goes on, whose program
+ * holds a lock that the capturing thread wants. False: the caller is outside, and makes no driver
+ * call any more.
  */
 CM_NODISCARD bool cm_fence_enter(const struct cm_driver_ops *ops);
 

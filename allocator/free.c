@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What becomes of a block that the program frees: it waits in the open epoch, and once that is ready
- * it joins its free neighbours and goes to the bins.
+ * What becomes of a block that the program frees: it waits in the open epoch, and once that is
+ * ready it joins its free neighbours and goes to the bins.
  */
 #include <assert.h>
 

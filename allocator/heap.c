@@ -155,10 +155,10 @@ CM_ALWAYS_INLINE bool has_pending_between(const struct cm_heap *heap, uint64_t l
 }
 
 /*
- * Whether the driver is to be asked first although there is a block that fits. Cutting a large block
- * while one waits that would do: what has just been freed may fit better, or join others; so what is
- * reserved follows PyTorch, for which freed memory is ready at once. And now and then where many
- * blocks wait: while their rows are in the caches they are soon dealt with.
+ * Whether the driver is to be asked first although there is a block that fits. Cutting a large
+ * block while one waits that would do: what has just been freed may fit better, or join others; so
+ * what is reserved follows PyTorch, for which freed memory is ready at once. And now and then where
+ * many blocks wait: while their rows are in the caches they are soon dealt with.
  */
 CM_ALWAYS_INLINE bool is_hasty(struct cm_heap *heap, uint32_t fit, const struct cm_block *block,
 			       uint64_t size)
@@ -330,8 +330,8 @@ static void book_segment(struct cm_heap *heap, const struct cm_segment *segment)
 	cm_thrift_note_locked(heap);
 }
 
-/* A block in use at the address that the driver has just given: it was freed past us, as a library can
- * that our doors do not reach. Its row goes the way that it would have gone with us. */
+/* A block in use at the address that the driver has just given: it was freed past us, as a library
+ * can that our doors do not reach. Its row goes the way that it would have gone with us. */
 static void forget_lost(struct cm_device *device, uint64_t addr)
 {
 	struct cm_cache *cache = device->cache;

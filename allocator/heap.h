@@ -92,11 +92,11 @@ struct cm_heap {
 	uint32_t spare_events;
 
 	_Atomic uint32_t calls; /* see cm_heap_begin_call_locked */
-	/* The context was beyond an answer when it was asked last: nobody waits for it, and its own memory,
-	 * which no event tells of, stays with it. Guarded by the turn. */
+	/* The context was beyond an answer when it was asked last: nobody waits for it, and its own
+	 * memory, which no event tells of, stays with it. Guarded by the turn. */
 	bool over;
-	/* See cm_cache_suspend_heap: the driver is not called for it, but by its own threads. Changed
-	 * under all locks that forgetting takes, read under one. */
+	/* See cm_cache_suspend_heap: the driver is not called for it, but by its own threads.
+	 * Changed under all locks that forgetting takes, read under one. */
 	bool suspended;
 };
 
@@ -192,11 +192,11 @@ static inline uint32_t cm_heap_flags(const struct cm_heap *heap)
 }
 
 /*
- * A call of the driver that names the heap's context is about to be made without the turn: the context's
- * end waits for cm_heap_end_call, since cuda.h wants no call in a context that is being destroyed.
- * For calls that the program knows nothing of; in what it asks for itself it sees to that. The heap is
- * in use and not suspended, and a lock is held that forgetting it takes: the turn, the device's or the
- * pinned memory's.
+ * A call of the driver that names the heap's context is about to be made without the turn: the
+ * context's end waits for cm_heap_end_call, since cuda.h wants no call in a context that is being
+ * destroyed. For calls that the program knows nothing of; in what it asks for itself it sees to
+ * that. The heap is in use and not suspended, and a lock is held that forgetting it takes: the
+ * turn, the device's or the pinned memory's.
  */
 static inline void cm_heap_begin_call_locked(struct cm_heap *heap)
 {
@@ -208,7 +208,8 @@ static inline void cm_heap_begin_call_locked(struct cm_heap *heap)
 bool cm_heap_begin_call(struct cm_heap *heap, uint64_t ctx);
 
 /* The host waits for all work of the heap's context, with no lock held. The driver's answer; 0 also
- * where the context has gone, or while a capture is active, as captured work cannot be waited for. */
+ * where the context has gone, or while a capture is active, as captured work cannot be waited
+ * for. */
 int cm_heap_synchronize(struct cm_heap *heap);
 
 /* Release: who sees that no call is left, in cm_heap_await_calls or before the slot is used again,
@@ -223,8 +224,8 @@ static inline bool cm_heap_has_calls(const struct cm_heap *heap)
 	return atomic_load_explicit(&heap->calls, memory_order_acquire) != 0;
 }
 
-/* The next heap of the device that is in use, from slot *at on, NULL: there is none. Heaps come and go
- * unless the turn is held. */
+/* The next heap of the device that is in use, from slot *at on, NULL: there is none. Heaps come and
+ * go unless the turn is held. */
 static inline struct cm_heap *cm_device_next_heap(const struct cm_device *device, uint32_t *at)
 {
 	const struct cm_cache *cache = device->cache;
@@ -265,12 +266,12 @@ static inline struct cm_heap *cm_segment_heap(struct cm_cache *cache,
  * this share of what is in use. */
 #define CM_CLOSE_SHARE 32
 
-/* Where the device lags, so many requests of the large pool pass before it is asked once more whether
- * a large block has to be cut. */
+/* Where the device lags, so many requests of the large pool pass before it is asked once more
+ * whether a large block has to be cut. */
 #define CM_ASK_PAUSE 32
 
-/* No more blocks than that wait unasked for, but for that alone the driver is not asked more often than
- * once in so many requests. */
+/* No more blocks than that wait unasked for, but for that alone the driver is not asked more often
+ * than once in so many requests. */
 #define CM_PENDING_BLOCKS 256
 
 /* The device lags: no request asks for freed memory in order not to cut a block, for a while. */
@@ -308,8 +309,8 @@ static inline bool cm_segment_is_recycled(struct cm_cache *cache, const struct c
 			 !(cm_heap_flags(cm_segment_heap(cache, segment)) & CM_HEAP_DRAINING));
 }
 
-/* Opens a ring where events are recorded. One that cannot be backed is no reason to fail: its events
- * are then not recorded. */
+/* Opens a ring where events are recorded. One that cannot be backed is no reason to fail: its
+ * events are then not recorded. */
 void cm_cache_open_ring(struct cm_cache *cache, enum cm_table table, uint32_t index,
 			struct cm_ring *ret_ring);
 
@@ -323,13 +324,13 @@ int cm_heap_take_locked(struct cm_heap *heap, uint64_t size, uint64_t bytes, uin
 int cm_heap_take_sparing_locked(struct cm_heap *heap, uint64_t size, uint64_t bytes,
 				uint64_t *ret_addr);
 
-/* The same for a first try, which takes the device's lock: also -ENOENT where the driver is worth asking
- * first, as a large block would be cut while one waits that may do, or one that is spared, or as
- * CM_PENDING_BLOCKS of any size wait. -EAGAIN: the heap drains. */
+/* The same for a first try, which takes the device's lock: also -ENOENT where the driver is worth
+ * asking first, as a large block would be cut while one waits that may do, or one that is spared,
+ * or as CM_PENDING_BLOCKS of any size wait. -EAGAIN: the heap drains. */
 int cm_heap_try(struct cm_heap *heap, uint64_t size, uint64_t bytes, uint64_t *ret_addr);
 
-/* As cm_heap_take_locked, of a block that stands in the bins, if it is large enough: what it counts as
- * is the caller's to say, and it is no search. */
+/* As cm_heap_take_locked, of a block that stands in the bins, if it is large enough: what it counts
+ * as is the caller's to say, and it is no search. */
 int cm_heap_take_block_locked(struct cm_heap *heap, uint32_t block, uint64_t size, uint64_t bytes,
 			      enum cm_scalar source, uint64_t *ret_addr);
 
@@ -353,8 +354,8 @@ struct cm_freed {
 
 /*
  * Frees the block in use that starts at the address, if there is one; takes the device's lock. It
- * becomes PENDING and joins the open epoch, or FREE at once where its segment is not recycled and the
- * driver waits for the device before it takes that back.
+ * becomes PENDING and joins the open epoch, or FREE at once where its segment is not recycled and
+ * the driver waits for the device before it takes that back.
  */
 struct cm_freed cm_device_free(struct cm_device *device, uint64_t addr);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The rings of events from outside the allocator: on and off, emptied, marked; and all tables at rest
- * for a moment, so that a tool can copy them.
+ * The rings of events from outside the allocator: on and off, emptied, marked; and all tables at
+ * rest for a moment, so that a tool can copy them.
  */
 #include <errno.h>
 

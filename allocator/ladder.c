@@ -12,7 +12,8 @@
 #include "allocator/thrift.h"
 
 /* While no barrier may be laid, freed memory piles up behind a device that lags. Up to this much of
- * it, or a quarter of what is in use, new memory is taken; beyond, the host waits as a cudaFree would. */
+ * it, or a quarter of what is in use, new memory is taken; beyond, the host waits as a cudaFree
+ * would. */
 #define RUN_AHEAD_BYTES (UINT64_C(64) << 20)
 
 struct request {
@@ -24,7 +25,8 @@ struct request {
 	struct cm_oom *oom; /* filled in where it fails for want of memory */
 };
 
-/* False: the context has gone, and the heap is nobody's or another's. The driver has the word then. */
+/* False: the context has gone, and the heap is nobody's or another's. The driver has the word
+ * then. */
 static bool stands(const struct request *request)
 {
 	return request->ctx && cm_heap_ctx(request->heap) == request->ctx;
@@ -66,7 +68,8 @@ static bool runs_too_far_ahead(struct cm_heap *heap)
 	return far;
 }
 
-/* An old driver has no events of a context: waiting is all there is, as in the cudaFree of today. */
+/* An old driver has no events of a context: waiting is all there is, as in the cudaFree of
+ * today. */
 static bool make_ready_by_waiting(struct cm_heap *heap)
 {
 	if (!cm_epoch_open_is_clean(heap) && !runs_too_far_ahead(heap))
@@ -324,8 +327,8 @@ static int make_way(const struct request *request)
 	return err;
 }
 
-/* Whether there is a block that was spared. It will have been at the price of a driver call. Pages are
- * moved where they are wanted: what was spared of them is none to be traded. */
+/* Whether there is a block that was spared. It will have been at the price of a driver call. Pages
+ * are moved where they are wanted: what was spared of them is none to be traded. */
 static bool has_spared(const struct request *request)
 {
 	struct cm_heap *heap = request->heap;
@@ -342,7 +345,8 @@ static bool has_spared(const struct request *request)
 	return spared;
 }
 
-/* The card is full, and what is reserved cannot rise: no more is exchanged to keep it from rising. */
+/* The card is full, and what is reserved cannot rise: no more is exchanged to keep it from
+ * rising. */
 static uint64_t begin_trade(const struct request *request)
 {
 	struct cm_device *device = request->heap->device;
@@ -384,7 +388,8 @@ static int stop_sparing(const struct request *request)
 	return err == -ENOENT ? CM_DRIVER_OUT_OF_MEMORY : err;
 }
 
-/* All idle segments for one of just the size. The slow lock is held. -EBUSY: outside of the gate. */
+/* All idle segments for one of just the size. The slow lock is held. -EBUSY: outside of the
+ * gate. */
 static int trade(const struct request *request)
 {
 	struct cm_device *device = request->heap->device;
@@ -399,8 +404,8 @@ static int trade(const struct request *request)
 	return grow(request);
 }
 
-/* -EBUSY: a capture has begun meanwhile, and the caller is outside of the gate; nothing else in here
- * answers so. */
+/* -EBUSY: a capture has begun meanwhile, and the caller is outside of the gate; nothing else in
+ * here answers so. */
 static int serve(const struct request *request)
 {
 	struct cm_device *device = request->heap->device;

@@ -14,9 +14,10 @@
 
 /*
  * The word is looked at less and less often. What the lock guards is in the caches of the processor
- * that has it, and costs another several times as much; so a thread that wants it often is best left
- * some turns in a row. Rests are counted in relax(): 28 ns on the machine that was measured on, so
- * the first one takes 0.2 us, a later one 3.6 us and all of them together a tenth of a millisecond.
+ * that has it, and costs another several times as much; so a thread that wants it often is best
+ * left some turns in a row. Rests are counted in relax(): 28 ns on the machine that was measured
+ * on, so the first one takes 0.2 us, a later one 3.6 us and all of them together a tenth of a
+ * millisecond.
  */
 #define FIRST_REST   8
 #define LONGEST_REST 128

@@ -14,13 +14,13 @@
  * favourite, and from then on enters by raising a flag of its own: a plain store, then a look
  * whether it is still the favourite. Another thread takes the word as ever, and then ends the
  * favour: it clears `favourite`, lets membarrier(2) run a full barrier on every processor that runs
- * a thread of the process, and waits until the flag is down. Either the favourite's look came before
- * that barrier, then its flag is seen; or after it, then it sees that the favour is gone, lowers the
- * flag and takes the word. One that only tries waits for no flag: where it sees one, the favour
- * stands, and it lets go of the word. (The asymmetric form of Dekker's algorithm; Kawachiya, Koseki
- * and Onodera, "Lock reservation", OOPSLA 2002, for the idea.) A thread may raise its flag long
- * after it has lost the favour, so a flag is one thread's for good: a later thread whose id leads to
- * the same flag never becomes the favourite.
+ * a thread of the process, and waits until the flag is down. Either the favourite's look came
+ * before that barrier, then its flag is seen; or after it, then it sees that the favour is gone,
+ * lowers the flag and takes the word. One that only tries waits for no flag: where it sees one, the
+ * favour stands, and it lets go of the word. (The asymmetric form of Dekker's algorithm; Kawachiya,
+ * Koseki and Onodera, "Lock reservation", OOPSLA 2002, for the idea.) A thread may raise its flag
+ * long after it has lost the favour, so a flag is one thread's for good: a later thread whose id
+ * leads to the same flag never becomes the favourite.
  */
 #ifndef CM_ALLOCATOR_LOCK_H
 #define CM_ALLOCATOR_LOCK_H

@@ -25,8 +25,8 @@ struct cm_oom_figures {
 	int64_t neighbours; /* of other processes under the library */
 	int64_t limit;      /* what the process may reserve; 0: no limit */
 	bool limited;       /* the limit refused, the driver was not asked */
-	/* What contexts and libraries of this process may take: what was missing when it started, as
-	 * far as one process's can. */
+	/* What contexts and libraries of this process may take: what was missing when it started,
+	 * as far as one process's can. */
 	int64_t context;
 };
 
@@ -42,7 +42,8 @@ enum cm_oom_verdict {
 enum cm_oom_verdict cm_oom_judge(const struct cm_oom_figures *figures);
 
 int64_t cm_oom_cached(const struct cm_oom_figures *figures);
-/* What nobody above holds: contexts, libraries, other processes without the library, the driver's. */
+/* What nobody above holds: contexts, libraries, other processes without the library, the
+ * driver's. */
 int64_t cm_oom_outside(const struct cm_oom_figures *figures);
 /* What belongs to other processes, at least: what is known of neighbours, and of the rest outside
  * what can't be this process's own. */

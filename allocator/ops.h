@@ -50,7 +50,8 @@ struct cm_driver_ops {
 	/* Addresses without memory, of the process. Multiples of 2 MiB, as all of the next ones. */
 	int (*range_reserve)(uint64_t bytes, uint64_t *ret_addr);
 	int (*range_free)(uint64_t addr, uint64_t bytes);
-	/* Memory without an address, of a device by its ordinal, until it is released and unmapped. */
+	/* Memory without an address, of a device by its ordinal, until it is released and
+	 * unmapped. */
 	int (*page_create)(int32_t ordinal, uint64_t bytes, uint64_t *ret_page);
 	int (*page_release)(uint64_t page);
 	/* Puts a whole page at addresses where none is, or takes it away again. */
@@ -80,8 +81,9 @@ struct cm_driver_ops {
 	int (*ctx_wait_event)(uint64_t ctx, uint64_t event);
 	/* The host waits for all work of the context. */
 	int (*ctx_synchronize)(uint64_t ctx);
-	/* Whether the context is beyond an answer, and its work over: destroyed, or broken for good. Asked in
-	 * the context itself, as another call may tell of an error that is not its own (cuda.h). */
+	/* Whether the context is beyond an answer, and its work over: destroyed, or broken for
+	 * good. Asked in the context itself, as another call may tell of an error that is not its
+	 * own (cuda.h). */
 	bool (*ctx_is_over)(uint64_t ctx);
 
 	/*
@@ -112,8 +114,8 @@ struct cm_driver_ops {
 	 * to know. Called outside the gate; no allocator lock is held. */
 	void (*tell_oom)(const struct cm_oom *oom);
 
-	/* The same failure, before it is told: whoever watches the process sees the state it failed in.
-	 * NULL: nobody does. Bounded; called outside the gate, no allocator lock is held. */
+	/* The same failure, before it is told: whoever watches the process sees the state it failed
+	 * in. NULL: nobody does. Bounded; called outside the gate, no allocator lock is held. */
 	void (*show_oom)(void);
 
 	/* Cheap monotonic counter, see struct cm_header; NULL: cm_tick. For cm_ops_tick. */
@@ -128,7 +130,8 @@ static inline uint64_t cm_ops_work(const struct cm_driver_ops *ops)
 	return __atomic_load_n(ops->work_number, __ATOMIC_RELAXED);
 }
 
-/* Never blocks. The processor's counter is read in place, since every request and every free does. */
+/* Never blocks. The processor's counter is read in place, since every request and every free
+ * does. */
 static inline uint64_t cm_ops_tick(const struct cm_driver_ops *ops)
 {
 	return CM_LIKELY(!ops->tick) ? cm_tick() : ops->tick();

@@ -59,8 +59,8 @@ struct cm_others {
 
 void cm_others_fini(struct cm_others *others);
 
-/* New memory, under a name that nothing has now. A name of 0 is not counted. Where a going context had
- * its address it waits, as cm_cache_await_place. */
+/* New memory, under a name that nothing has now. A name of 0 is not counted. Where a going context
+ * had its address it waits, as cm_cache_await_place. */
 void cm_others_add(struct cm_cache *cache, enum cm_other_name name, uint64_t key,
 		   const struct cm_other_memory *memory);
 

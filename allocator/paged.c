@@ -91,7 +91,8 @@ static bool find_range(struct cm_heap *heap, uint64_t ctx, uint32_t fit, struct 
 	return stands;
 }
 
-/* The same, reserved where there is none. -EAGAIN: the context has gone; -ENOENT: none can be had. */
+/* The same, reserved where there is none. -EAGAIN: the context has gone; -ENOENT: none can be
+ * had. */
 static int range_of(struct cm_heap *heap, uint64_t ctx, uint32_t fit, struct cm_paged **ret_paged)
 {
 	struct cm_paged *fresh;
@@ -156,8 +157,8 @@ static uint32_t free_head(struct cm_heap *heap, uint32_t run)
 	return heap->cache->block[head].state == CM_BLOCK_FREE ? head : 0;
 }
 
-/* Keeps the better one of a place that was found and another: of fewest pages that it touches, where that
- * counts, else of fewest that are missing; the first of equals. */
+/* Keeps the better one of a place that was found and another: of fewest pages that it touches,
+ * where that counts, else of fewest that are missing; the first of equals. */
 static void consider(const struct cm_paged *paged, const struct gap *gap,
 		     struct cm_paged_span pages, uint64_t size, bool packed, struct place *best)
 {
@@ -244,8 +245,8 @@ static bool choose(struct cm_heap *heap, struct cm_paged *paged, uint64_t size, 
 /* --- from where --------------------------------------------------------------------------- */
 
 /*
- * Pages from the largest free blocks of a pool, down to those that hold no whole page. The free ends
- * at which the request is to lie stay.
+ * Pages from the largest free blocks of a pool, down to those that hold no whole page. The free
+ * ends at which the request is to lie stay.
  */
 static void rob_pool(struct cm_heap *heap, struct cm_paged *growing, uint32_t fit,
 		     const struct place *place, struct cm_paged_victims *victims)
@@ -276,7 +277,8 @@ static void rob_pool(struct cm_heap *heap, struct cm_paged *growing, uint32_t fi
 		cm_bins_insert(&heap->bins[fit], aside[--n]);
 }
 
-/* Pages that no work can touch, up to those that the place lacks; none where a barrier is still on its way. */
+/* Pages that no work can touch, up to those that the place lacks; none where a barrier is still on
+ * its way. */
 static void rob(struct cm_heap *heap, struct cm_paged *paged, const struct place *place,
 		struct cm_paged_victims *victims)
 {
@@ -297,8 +299,8 @@ static void rob(struct cm_heap *heap, struct cm_paged *paged, const struct place
 
 /* --- growing ------------------------------------------------------------------------------ */
 
-/* Enters what was mapped; *ret_block is the free block that it is in. -EAGAIN: the context has gone, or
- * caching has stopped meanwhile. */
+/* Enters what was mapped; *ret_block is the free block that it is in. -EAGAIN: the context has
+ * gone, or caching has stopped meanwhile. */
 static int enter_locked(struct cm_heap *heap, struct cm_paged *paged, const struct place *place,
 			uint32_t *ret_block)
 {
@@ -382,8 +384,8 @@ static void note_outcome(struct cm_heap *heap, const struct place *place, bool p
 	cm_lock_release(&heap->device->lock);
 }
 
-/* Adds pages where `size` bytes lack the fewest, and hands them out; on a card that fills up where they
- * touch the fewest, unless a ready block has such a place. -EBUSY: others were faster. */
+/* Adds pages where `size` bytes lack the fewest, and hands them out; on a card that fills up where
+ * they touch the fewest, unless a ready block has such a place. -EBUSY: others were faster. */
 static int grow(struct cm_heap *heap, struct cm_paged *paged, uint64_t size, uint64_t bytes,
 		uint64_t *ret_addr)
 {

@@ -4,9 +4,9 @@
  * driver. For the page-backed heap alone (paged.h), whose two halves, serving requests and giving
  * back, both take pages from free blocks.
  *
- * A page that was cut out of the tables is a victim: it is still mapped where it was, and nobody but
- * who holds the paging lock knows of it. That lock is held throughout; functions named *_locked want
- * the device's lock held, too, and the others call the driver, so they want it not held.
+ * A page that was cut out of the tables is a victim: it is still mapped where it was, and nobody
+ * but who holds the paging lock knows of it. That lock is held throughout; functions named *_locked
+ * want the device's lock held, too, and the others call the driver, so they want it not held.
  */
 #ifndef CM_ALLOCATOR_PAGED_MOVES_H
 #define CM_ALLOCATOR_PAGED_MOVES_H
@@ -65,8 +65,8 @@ static inline bool cm_paged_is_standing_locked(const struct cm_heap *heap,
 	return heap->paged[CM_FIT_SMALL] == paged || heap->paged[CM_FIT_LARGE] == paged;
 }
 
-/* Notes at the ends of a run which segment it is, and where its last block is to be looked for: from
- * `block` on, any of its blocks; 0: there is no run. */
+/* Notes at the ends of a run which segment it is, and where its last block is to be looked for:
+ * from `block` on, any of its blocks; 0: there is no run. */
 void cm_paged_tag_run_locked(struct cm_heap *heap, struct cm_paged *paged, uint32_t block);
 
 /* The whole pages of a free block, from its end and at most `most`; count 0: none. */

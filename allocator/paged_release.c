@@ -125,8 +125,8 @@ static bool find_idle(struct cm_heap *heap, const struct cm_paged *paged, uint32
 	return false;
 }
 
-/* Takes idle pages of a heap out of the tables until there are none or too many parts. `orphans`: of
- * runs that are not recycled alone. */
+/* Takes idle pages of a heap out of the tables until there are none or too many parts. `orphans`:
+ * of runs that are not recycled alone. */
 static void collect_locked(struct cm_heap *heap, bool orphans, struct cm_paged_victims *victims)
 {
 	struct cm_cache *cache = heap->cache;

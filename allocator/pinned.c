@@ -31,7 +31,8 @@ static bool take(const struct request *request)
 	bool taken;
 
 	cm_lock_acquire(&pinned->lock);
-	/* What was just heard of the context may have stopped its heap, and made all of it ready. */
+	/* What was just heard of the context may have stopped its heap, and made all of it
+	 * ready. */
 	taken = !drains(request->heap) && cm_pinned_take_locked(request->heap, request->kind,
 								request->bytes, request->ret_addr);
 	cm_lock_release(&pinned->lock);

@@ -4,21 +4,22 @@
  *
  * Every block is a driver allocation of its own and is never split, so that what the driver says of
  * it (device pointer, flags, attributes) holds for the program's block. It is kept apart by context
- * and by kind (ops.h: CM_HOST_*), and by size class: eight steps to a power of two, multiples of 512
- * bytes, so that at most an eighth of a request is lost, or 511 bytes. 512, since the driver itself
- * places small host allocations so; less would gain nothing.
+ * and by kind (ops.h: CM_HOST_*), and by size class: eight steps to a power of two, multiples of
+ * 512 bytes, so that at most an eighth of a request is lost, or 511 bytes. 512, since the driver
+ * itself places small host allocations so; less would gain nothing.
  *
  * The CPU can touch a block the moment it is handed out. So no barrier on a device makes one ready:
  * a freed block is used again only when a fence over every context (fence.h) has completed.
  *
  * Idle pinned memory is taken from the whole machine, which can't swap it. So no more of it is kept
  * than is in use, plus CM_PINNED_IDLE_BYTES for programs that free their one buffer and ask for it
- * again; beyond that a free goes to the driver, as it does without us. Not by a peak: a program that
- * loads through many buffers and lets them go would hold them for ever.
+ * again; beyond that a free goes to the driver, as it does without us. Not by a peak: a program
+ * that loads through many buffers and lets them go would hold them for ever.
  *
  * Threads: `lock` guards lists, rows and books, the cache's turn the fences; numbers of batches
  * change under both. Rows are taken and given back under the lock of the context's device too.
- * Order: turn, `lock`, a device's lock. The driver is never called with `lock` held. Functions named
+ * Order: turn, `lock`, a device's lock. The driver is never called with `lock` held. Functions
+ * named
  * *_locked want `lock`, those named *_turned the turn and the capture gate.
  */
 #ifndef CM_ALLOCATOR_PINNED_H
@@ -95,8 +96,9 @@ uint64_t cm_pinned_limit_locked(const struct cm_pinned *pinned);
 bool cm_pinned_take_locked(struct cm_heap *heap, uint32_t kind, uint64_t bytes, uint64_t *ret_addr);
 
 /*
- * Enters new memory as a block in use. `flags`: CM_SEGMENT_DIRECT, CM_SEGMENT_REGISTERED. `ns`: what
- * the driver call took. -ENOSPC: no rows, -ENOMEM: no room for the pointer; nothing was changed.
+ * Enters new memory as a block in use. `flags`: CM_SEGMENT_DIRECT, CM_SEGMENT_REGISTERED. `ns`:
+ * what the driver call took. -ENOSPC: no rows, -ENOMEM: no room for the pointer; nothing was
+ * changed.
  */
 int cm_pinned_enter_locked(struct cm_heap *heap, uint64_t addr, uint64_t size, uint32_t kind,
 			   uint32_t flags, uint64_t bytes, uint64_t ns);
@@ -137,8 +139,8 @@ uint64_t cm_pinned_pending(struct cm_cache *cache);
  * capture is active, and the caller outside of it (cm_fence_enter). */
 CM_NODISCARD bool cm_pinned_wait(struct cm_cache *cache, uint64_t limit_ns);
 
-/* The same, and gives all that is ready back to the driver: so much is added to *bytes. -EBUSY: outside of
- * the gate. */
+/* The same, and gives all that is ready back to the driver: so much is added to *bytes. -EBUSY:
+ * outside of the gate. */
 CM_NODISCARD int cm_pinned_flush(struct cm_cache *cache, uint64_t limit_ns, uint64_t *bytes);
 
 #endif

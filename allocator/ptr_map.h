@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Address to block index, for the blocks in use of one device: a hash table of buckets of three, each
- * a cache line. 32 bits of the three hashes are compared at once, with no branch that depends on where
- * an address stands. Where a bucket is full an address goes to the next one that is not, and each
- * bucket on the way counts it, so that a search goes on only where somebody had to. At most three of
- * eight places are taken. Memory comes from mmap, so that a program that ruins its own heap does not
- * ruin ours. Caller locks.
+ * Address to block index, for the blocks in use of one device: a hash table of buckets of three,
+ * each a cache line. 32 bits of the three hashes are compared at once, with no branch that depends
+ * on where an address stands. Where a bucket is full an address goes to the next one that is not,
+ * and each bucket on the way counts it, so that a search goes on only where somebody had to. At
+ * most three of eight places are taken. Memory comes from mmap, so that a program that ruins its
+ * own heap does not ruin ours. Caller locks.
  */
 #ifndef CM_ALLOCATOR_PTR_MAP_H
 #define CM_ALLOCATOR_PTR_MAP_H
@@ -50,8 +50,8 @@ CM_ALWAYS_INLINE int cm_ptr_map_reserve(struct cm_ptr_map *map)
 	return CM_LIKELY(map->count < map->most) ? 0 : cm_ptr_map_grow(map);
 }
 
-/* Addresses on the device are multiples of 512: the bits above come first, spread by a multiplication
- * (Fibonacci hashing). */
+/* Addresses on the device are multiples of 512: the bits above come first, spread by a
+ * multiplication (Fibonacci hashing). */
 CM_ALWAYS_INLINE uint64_t cm_ptr_hash(uint64_t addr)
 {
 	return (addr >> 9 | addr << 55) * UINT64_C(0x9e3779b97f4a7c15);

@@ -88,7 +88,8 @@ static uint64_t release(struct cm_device *device, const struct choice *choice)
 
 	while ((n = collect(device, choice, &at, bytes, piece)) > 0) {
 		for (i = 0; i < n; i++) {
-			/* A failure is the context's end or its sticky error: nothing to be done. */
+			/* A failure is the context's end or its sticky error: nothing to be
+			 * done. */
 			(void)cm_release_give(&piece[i]);
 			bytes += piece[i].size;
 		}

@@ -11,8 +11,8 @@
 
 #include "allocator/heap.h"
 
-/* Whether the segment is a free driver allocation of the device, whose lock is held, and its heap is not
- * suspended; pages go another way (paged.h). */
+/* Whether the segment is a free driver allocation of the device, whose lock is held, and its heap
+ * is not suspended; pages go another way (paged.h). */
 bool cm_release_can(const struct cm_device *device, const struct cm_segment *segment);
 
 /* Memory of the driver that is in no table. */
@@ -28,9 +28,9 @@ struct cm_release_piece {
 struct cm_release_piece cm_release_take_locked(struct cm_device *device, uint32_t segment);
 int cm_release_give(const struct cm_release_piece *piece); /* the driver's answer */
 
-/* Before memory is looked for that could go back: what a suspended heap has can go in a moment, by us
- * or by the driver. Most contexts stay, so it is waited for, `limit_ns` at most. False: a capture is
- * active, and the caller outside of the gate (cm_fence_enter). */
+/* Before memory is looked for that could go back: what a suspended heap has can go in a moment, by
+ * us or by the driver. Most contexts stay, so it is waited for, `limit_ns` at most. False: a
+ * capture is active, and the caller outside of the gate (cm_fence_enter). */
 CM_NODISCARD bool cm_release_await_suspended(struct cm_device *device, uint64_t limit_ns);
 
 /* All wholly free segments of the device; the bytes given back. */
@@ -42,8 +42,8 @@ uint64_t cm_release_free(struct cm_device *device);
  */
 uint64_t cm_release_idlest(struct cm_device *device, uint64_t most);
 
-/* Wholly free segments that are not recycled: exported ones, and those of draining heaps; and the pages
- * of contexts that have gone while a capture was active. */
+/* Wholly free segments that are not recycled: exported ones, and those of draining heaps; and the
+ * pages of contexts that have gone while a capture was active. */
 uint64_t cm_release_orphans(struct cm_device *device);
 
 /* The same for one segment, unless somebody else was faster; the driver's answer. */
@@ -52,8 +52,8 @@ int cm_release_orphan(struct cm_device *device, uint32_t segment);
 /*
  * PyTorch's garbage_collection_threshold: when the device's reserved bytes exceed that share of the
  * cap, frees unsplit blocks of the large pool, the longest unused first, by passes over those not
- * younger than the average, until the excess is gone or nothing is left. -EBUSY: a capture is active, and
- * the caller outside of the gate (cm_fence_enter).
+ * younger than the average, until the excess is gone or nothing is left. -EBUSY: a capture is
+ * active, and the caller outside of the gate (cm_fence_enter).
  */
 CM_NODISCARD int cm_release_aged(struct cm_heap *heap);
 

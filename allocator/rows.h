@@ -43,8 +43,8 @@ void cm_rows_give_segment(struct cm_cache *cache, uint32_t index);
 /* One more than the highest segment row ever used. */
 uint32_t cm_rows_segments(struct cm_cache *cache);
 
-/* Where a walk over segments that has time lets the others have the lock: so many rows take some tens of
- * microseconds where none of them is in the processor's caches. */
+/* Where a walk over segments that has time lets the others have the lock: so many rows take some
+ * tens of microseconds where none of them is in the processor's caches. */
 #define CM_ROWS_SLICE 1024u
 static inline uint32_t cm_rows_slice(uint32_t from, uint32_t end)
 {

@@ -34,8 +34,8 @@ static inline uint64_t cm_size_grains(uint64_t bytes)
 uint64_t cm_size_round(const struct cm_policy *policy, uint64_t bytes);
 
 /*
- * One of 64 classes of sizes, which rise with the size: 0 for those of the small pool, four to a power
- * of two above, 63 for all from 48 GiB on.
+ * One of 64 classes of sizes, which rise with the size: 0 for those of the small pool, four to a
+ * power of two above, 63 for all from 48 GiB on.
  */
 #define CM_SIZE_CLASSES 64u
 

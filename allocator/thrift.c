@@ -13,8 +13,8 @@
 #define PACK_TENTHS    7  /* reserved, on pages: blocks go where they touch few of them */
 #define FULL_SHARE     32 /* not reserved, on pages: less is hardly any room */
 #define MUCH_LARGER    6
-/* Until a 32nd more is in use than when they were counted anew: questions, and segments that come and
- * go for what was spared. */
+/* Until a 32nd more is in use than when they were counted anew: questions, and segments that come
+ * and go for what was spared. */
 #define QUESTIONS_MOST 1024u
 #define SEGMENTS_MOST  512u
 #define MOVES_MOST     256u /* requests for which pages are moved, likewise */
@@ -161,8 +161,8 @@ bool cm_thrift_is_hasty_locked(struct cm_heap *heap, const struct cm_block *bloc
 	return spares(heap, block, size);
 }
 
-/* The first block of the bin in which the best fit for `size` bytes stands, and the next one behind a
- * block; 0: there is none. Of blocks of a bin some may be smaller. */
+/* The first block of the bin in which the best fit for `size` bytes stands, and the next one behind
+ * a block; 0: there is none. Of blocks of a bin some may be smaller. */
 static uint32_t first_fit(const struct cm_bins *bins, uint64_t size)
 {
 	const uint32_t index = cm_bins_find(bins, size);
@@ -224,7 +224,8 @@ void cm_thrift_stop_locked(struct cm_heap *heap)
 	heap->spared_segments = SEGMENTS_MOST;
 }
 
-/* As many blocks of a size as leave the least part of their segment unused, the fewest of equals. */
+/* As many blocks of a size as leave the least part of their segment unused, the fewest of
+ * equals. */
 static uint64_t made_to_measure(uint64_t size, uint64_t most)
 {
 	uint64_t n, bytes, rest, best = 0, best_rest = 0;

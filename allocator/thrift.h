@@ -2,15 +2,17 @@
 /*
  * How memory is laid out where a card fills up. A segment that is wholly free can go back to the
  * driver for another one; once a piece of it is in use, what is left of it serves small requests
- * alone. So a large block that is all of its segment is spared where a small part of it would do, and
- * the request gets a segment of its own; on a card that has no room for that, idle segments go back
- * first. And segments for several blocks are as large as some number of these.
+ * alone. So a large block that is all of its segment is spared where a small part of it would do,
+ * and the request gets a segment of its own; on a card that has no room for that, idle segments go
+ * back first. And segments for several blocks are as large as some number of these.
  *
- * Of memory on pages a block is spared where the request would lie on more whole pages of it than need
- * be: it gets another block, or a place for which pages are moved, that shares one with blocks in use.
+ * Of memory on pages a block is spared where the request would lie on more whole pages of it than
+ * need be: it gets another block, or a place for which pages are moved, that shares one with blocks
+ * in use.
  *
  * A program that repeats itself would go on so for ever, and pay a driver call where ready memory
- * would have served. So what is done for it is limited, until the program has more in use than ever.
+ * would have served. So what is done for it is limited, until the program has more in use than
+ * ever.
  *
  * The device's lock is held for all of it. Nothing here calls the driver.
  */
@@ -25,8 +27,8 @@
 
 struct cm_heap;
 
-/* A segment of the heap, or pages of one, have come or gone: sets heap->wary, without which nothing is
- * spared. */
+/* A segment of the heap, or pages of one, have come or gone: sets heap->wary, without which nothing
+ * is spared. */
 void cm_thrift_note_locked(struct cm_heap *heap);
 
 /* The driver had no `bytes`: the card is as large as what was reserved, and that. */
@@ -46,8 +48,8 @@ void cm_thrift_spend_locked(struct cm_heap *heap, uint64_t segments);
 /* Whether large requests go where they touch the fewest whole pages, of a heap on pages. */
 bool cm_thrift_packs_locked(struct cm_heap *heap);
 
-/* A block of the large pool that touches at most so many pages, the fewest of those that are soon found;
- * 0: none. What was spared is then handed out after all. */
+/* A block of the large pool that touches at most so many pages, the fewest of those that are soon
+ * found; 0: none. What was spared is then handed out after all. */
 uint32_t cm_thrift_relent_locked(struct cm_heap *heap, uint64_t size, uint64_t most);
 
 /* Nothing is spared until there is more in use than now: the device is not to be waited for. */

@@ -20,7 +20,8 @@ bool cm_cache_wants_close(const struct cm_cache *cache)
 	return atomic_load_explicit(&cache->wants_close, memory_order_relaxed);
 }
 
-/* Calls `each` for every heap in use that is not suspended, with the turn held and the gate entered. */
+/* Calls `each` for every heap in use that is not suspended, with the turn held and the gate
+ * entered. */
 static void for_each_heap_turned(struct cm_cache *cache, void (*each)(struct cm_heap *heap))
 {
 	uint32_t i, n = atomic_load_explicit(&cache->heaps, memory_order_acquire);
@@ -106,8 +107,8 @@ void cm_cache_forgotten(struct cm_cache *cache)
 	cache->ops->gate_leave();
 }
 
-/* -ETIME: work is under way that does not end within the limit, and nothing was given back. -EBUSY: a
- * capture has begun meanwhile, and the caller is outside of the gate. */
+/* -ETIME: work is under way that does not end within the limit, and nothing was given back. -EBUSY:
+ * a capture has begun meanwhile, and the caller is outside of the gate. */
 static int flush_device(struct cm_device *device, uint64_t limit_ns, uint64_t *bytes)
 {
 	int err;

@@ -279,8 +279,9 @@ int cudamem_record_memory_history(const char *enabled, const char *context, cons
 
 	if (enabled_place < 0 || context_place < 0 || stacks_place < 0)
 		return -EINVAL;
-	/* The one function that may be asked for before the program has reached the driver. To start
-	 * without one would be to give up for good; so nothing is started, and the next call asks. */
+	/* The one function that may be asked for before the program has reached the driver. To
+	 * start without one would be to give up for good; so nothing is started, and the next call
+	 * asks. */
 	if (!cm_doors_find_driver() || !cm_process_cache())
 		return -ENODEV;
 	entered = cm_hook_enter();

@@ -101,7 +101,8 @@ uint64_t cm_array_size(const CUDA_ARRAY3D_DESCRIPTOR *shape, unsigned int levels
 		return 0;
 	for (; levels; levels--) {
 		bytes += level_bytes(format, &at, shape->NumChannels);
-		/* More levels than there are halvings are as good as none (cuMipmappedArrayCreate). */
+		/* More levels than there are halvings are as good as none
+		 * (cuMipmappedArrayCreate). */
 		if (at.width == 1 && at.height == 1 && (layers || at.depth == 1))
 			break;
 		at.width = at_least_one(at.width / 2);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The doors of stream-ordered memory. What comes from a pool passes, and is counted. A block of ours
- * that is freed in a stream goes to the cache as if it were freed now: it is used again only once
- * all that was submitted before is done, of whatever stream, and what orders the free in its stream
- * was submitted before.
+ * The doors of stream-ordered memory. What comes from a pool passes, and is counted. A block of
+ * ours that is freed in a stream goes to the cache as if it were freed now: it is used again only
+ * once all that was submitted before is done, of whatever stream, and what orders the free in its
+ * stream was submitted before.
  */
 #include "allocator/cache.h"
 #include "interpose/capture.h"

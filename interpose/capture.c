@@ -22,8 +22,8 @@
 _Atomic int cm_captures;
 static _Atomic int inside;
 
-/* The streams behind `cm_captures`, guarded by the lock. Those that find no room are active for ever:
- * the library then only passes on, which is always right. */
+/* The streams behind `cm_captures`, guarded by the lock. Those that find no room are active for
+ * ever: the library then only passes on, which is always right. */
 static struct cm_lock lock;
 static struct capture {
 	CUstream stream;
@@ -90,7 +90,8 @@ static void put(const struct capture *capture)
 	cm_lock_release(&lock);
 }
 
-/* The context that takes the capture along: the stream's, which the special ones have of their thread. */
+/* The context that takes the capture along: the stream's, which the special ones have of their
+ * thread. */
 static uint64_t context_of(CUstream stream)
 {
 	const bool special = !stream || stream == CU_STREAM_LEGACY ||
@@ -102,8 +103,8 @@ static uint64_t context_of(CUstream stream)
 	return (uintptr_t)ctx;
 }
 
-/* Takes a capture of the stream, as the calling thread names it, out of the table; false where it has
- * none. */
+/* Takes a capture of the stream, as the calling thread names it, out of the table; false where it
+ * has none. */
 static bool take(CUstream stream, struct capture *ret_capture)
 {
 	const bool own = stream == CU_STREAM_PER_THREAD;
@@ -176,8 +177,9 @@ static CUresult begun(CUresult res, CUstream stream, bool per_thread)
 	return res;
 }
 
-/* A failed end may leave the capture going (a wrong thread), or not (an invalidated one): the driver
- * says which. Where it says nothing, as to a thread without a context, the capture goes on. */
+/* A failed end may leave the capture going (a wrong thread), or not (an invalidated one): the
+ * driver says which. Where it says nothing, as to a thread without a context, the capture goes
+ * on. */
 static CUresult ended(CUresult res, CUstream stream, bool per_thread)
 {
 	CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
@@ -193,8 +195,8 @@ static CUresult ended(CUresult res, CUstream stream, bool per_thread)
 	return res;
 }
 
-/* A stream takes its capture with it. Looked for before: once the driver has begun, the handle may be
- * that of a new stream, which another thread captures. */
+/* A stream takes its capture with it. Looked for before: once the driver has begun, the handle may
+ * be that of a new stream, which another thread captures. */
 static CUresult destroy(CUstream stream, CUresult (*real)(CUstream stream))
 {
 	struct capture capture;

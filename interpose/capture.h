@@ -26,7 +26,8 @@ static inline bool cm_capture_is_active(void)
 bool cm_capture_gate_enter(void);
 void cm_capture_gate_leave(void);
 
-/* Whether the calling thread has begun a capture that is active: to wait for its end makes no sense. */
+/* Whether the calling thread has begun a capture that is active: to wait for its end makes no
+ * sense. */
 bool cm_capture_is_own(void);
 
 /* A context is gone, and the captures of its streams with it. */

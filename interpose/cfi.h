@@ -16,13 +16,13 @@
 /* Where the frame's CFA (the stack pointer before the call) comes from, and the frame pointer. The
  * return address is always at CFA - 8. */
 enum cm_rule_kind {
-	CM_RULE_NONE,  /* not known */
-	CM_RULE_END,   /* the outermost frame: there is no caller; or the kernel's own */
-	CM_RULE_SP,    /* CFA = stack pointer + cfa; frame pointer as it is */
-	CM_RULE_SP_FP, /* the same; frame pointer saved at CFA - fp */
-	CM_RULE_FP,    /* CFA = frame pointer + cfa; it is saved at CFA - fp */
-	CM_RULE_FP_REF, /* CFA = word at frame pointer - cfa; it is saved where it points to: functions
-			 * that align their stack */
+	CM_RULE_NONE,   /* not known */
+	CM_RULE_END,    /* the outermost frame: there is no caller; or the kernel's own */
+	CM_RULE_SP,     /* CFA = stack pointer + cfa; frame pointer as it is */
+	CM_RULE_SP_FP,  /* the same; frame pointer saved at CFA - fp */
+	CM_RULE_FP,     /* CFA = frame pointer + cfa; it is saved at CFA - fp */
+	CM_RULE_FP_REF, /* CFA = word at frame pointer - cfa; it is saved where it points to:
+			 * functions that align their stack */
 };
 
 struct cm_rule {

@@ -16,8 +16,8 @@
 
 _Atomic bool cm_context_uncountable;
 
-/* Also where it is current by its handle: that may be a context that is gone, whose handle a new one
- * has. */
+/* Also where it is current by its handle: that may be a context that is gone, whose handle a new
+ * one has. */
 int cm_context_push(uint64_t ctx)
 {
 	return (int)cm_real.cuCtxPushCurrent_v2((CUcontext)(uintptr_t)ctx);
@@ -31,8 +31,9 @@ void cm_context_pop(void)
 }
 
 /*
- * Those after which, as cuda.h has it, any further work returns the same error, or the context or the
- * process can't go on; and two kinds of broken memory, of which it says nothing and nothing is hoped.
+ * Those after which, as cuda.h has it, any further work returns the same error, or the context or
+ * the process can't go on; and two kinds of broken memory, of which it says nothing and nothing is
+ * hoped.
  */
 bool cm_context_is_lasting(CUresult res)
 {
@@ -114,7 +115,8 @@ static struct cm_heap *add_heap(struct cm_cache *cache, CUcontext ctx)
 	cm_context_pop();
 	if (!ok || cm_cache_add_heap(cache, &info, &heap))
 		return NULL;
-	/* Who was given access since has not found the heap, and is noted by now; else it finds it. */
+	/* Who was given access since has not found the heap, and is noted by now; else it finds
+	 * it. */
 	return cm_cache_open_to(cache, info.ctx, cm_noted_read(ctx).open_to & ~info.open_to) ? NULL
 											     : heap;
 }
@@ -147,8 +149,8 @@ static void stop_watching(void)
 }
 
 /*
- * All noted contexts have heaps, or none has: an epoch is of those that have. Who notes another one while
- * they are made finds a heap and adds its own, or is found in the next round. False: not now.
+ * All noted contexts have heaps, or none has: an epoch is of those that have. Who notes another one
+ * while they are made finds a heap and adds its own, or is found in the next round. False: not now.
  */
 static bool watch_all(struct cm_cache *cache)
 {

@@ -26,8 +26,8 @@ static inline uint64_t cm_context_current(void)
 	return (uintptr_t)ctx;
 }
 
-/* The context's heap where it is the one that the thread has met last, else NULL: a look in place of
- * a search. A heap is never freed, and says whose it is. */
+/* The context's heap where it is the one that the thread has met last, else NULL: a look in place
+ * of a search. A heap is never freed, and says whose it is. */
 static inline struct cm_heap *cm_context_last_heap(uint64_t ctx)
 {
 	struct cm_heap *heap = cm_thread.heap;
@@ -81,14 +81,14 @@ static inline bool cm_context_may_forbid(struct cm_cache *cache)
 bool cm_context_find_row(struct cm_cache *cache, uint32_t *ret_row);
 bool cm_context_find_row_of(struct cm_cache *cache, int ordinal, uint32_t *ret_row);
 
-/* For those who make contexts and end them. cm_noted_add, and what follows where there are too many:
- * nothing is cached any more. False: so it is. */
+/* For those who make contexts and end them. cm_noted_add, and what follows where there are too
+ * many: nothing is cached any more. False: so it is. */
 bool cm_context_note(CUcontext ctx, CUdevice device, enum cm_noted_kind kind);
-/* A noted context that nobody ends meanwhile gets a heap where others have theirs, so that its work is
- * in every epoch from now on. Where none has, the first request makes all. */
+/* A noted context that nobody ends meanwhile gets a heap where others have theirs, so that its work
+ * is in every epoch from now on. Where none has, the first request makes all. */
 void cm_context_watch(CUcontext ctx);
-/* The driver has just made the context: what is known by its handle is of another one, that has ended
- * past our doors, and is forgotten. */
+/* The driver has just made the context: what is known by its handle is of another one, that has
+ * ended past our doors, and is forgotten. */
 void cm_context_forget_former(CUcontext ctx);
 /* Some work may escape the epochs from now on. What is out stays right: it is given back whole. */
 void cm_context_stop_caching(const char *why);

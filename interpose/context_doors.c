@@ -48,8 +48,8 @@ CREATE(cuCtxCreate_v4,
 /* clang-format on */
 
 /*
- * Forgets first: once the driver has begun, the handle may be another context's. The call may take as
- * long as the context's work, for which others need not wait with their requests.
+ * Forgets first: once the driver has begun, the handle may be another context's. The call may take
+ * as long as the context's work, for which others need not wait with their requests.
  */
 static CUresult destroy_made(CUcontext ctx, CUresult (*real)(CUcontext ctx))
 {
@@ -97,8 +97,8 @@ static CUresult destroy(CUcontext ctx, CUresult (*real)(CUcontext ctx))
 	return end(ctx, false, real);
 }
 
-/* Will the driver let the context go with its next detach, as far as is known? It must be current. A primary
- * context is never let go so: the driver refuses. */
+/* Will the driver let the context go with its next detach, as far as is known? It must be current.
+ * A primary context is never let go so: the driver refuses. */
 static bool is_last_user(CUcontext ctx)
 {
 	const struct cm_noted noted = cm_noted_read(ctx);

@@ -243,8 +243,8 @@ static void *answer_mail(void *arg)
 
 /*
  * The thread that started us ends, perhaps the main one by pthread_exit: from now on the helper has
- * to look whether it is the last. A nudge is lost on a helper that is just about to sleep; one that is
- * held up there until the last of them looks by itself within LOOK_MS.
+ * to look whether it is the last. A nudge is lost on a helper that is just about to sleep; one that
+ * is held up there until the last of them looks by itself within LOOK_MS.
  */
 static void starter_ends(void *arg)
 {

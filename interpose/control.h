@@ -15,7 +15,8 @@
  */
 int cm_control_start(struct cm_region *region, struct cm_cache *cache);
 
-/* Exit begins: no command begins any more; waits for the one that runs, a fifth of a second at most. */
+/* Exit begins: no command begins any more; waits for the one that runs, a fifth of a second at
+ * most. */
 void cm_control_stop(void);
 
 /* In a forked child, where the thread does not exist: forgets it. */

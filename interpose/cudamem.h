@@ -4,7 +4,8 @@
  * for each of torch.accelerator.memory, with the same meaning, and those of torch.cuda.memory for
  * pinned host memory.
  *
- * A program does not link with the library, which is preloaded or is not. It looks the functions up:
+ * A program does not link with the library, which is preloaded or is not. It looks the functions
+ *up:
  *
  *	__typeof__(cudamem_memory_allocated) *allocated;
  *
@@ -14,11 +15,11 @@
  *
  * `device` is CUDA's ordinal, or CUDAMEM_CURRENT_DEVICE for the device of the calling thread's
  * context (0 where there is none), which the driver is asked for. Sizes are in bytes. Until the
- * program's first allocation, with mode:off, and for a device without an allocation there is nothing to
- * tell: functions that return amounts return 0, and nothing is changed; but recording can be switched
- * and names nest from the start. All are thread-safe, and none is for signal handlers. None makes a
- * context or changes the current one. cudamem_empty_cache and cudamem_get_memory_info call the driver,
- * and cudamem_record_memory_history loads it where the program has not.
+ * program's first allocation, with mode:off, and for a device without an allocation there is
+ *nothing to tell: functions that return amounts return 0, and nothing is changed; but recording can
+ *be switched and names nest from the start. All are thread-safe, and none is for signal handlers.
+ *None makes a context or changes the current one. cudamem_empty_cache and cudamem_get_memory_info
+ *call the driver, and cudamem_record_memory_history loads it where the program has not.
  */
 #ifndef CM_INTERPOSE_CUDAMEM_H
 #define CM_INTERPOSE_CUDAMEM_H
@@ -43,9 +44,9 @@ typedef void (*cudamem_stat_fn)(void *data, const char *key, int64_t value);
 CUDAMEM_API void cudamem_empty_cache(void);
 
 /*
- * Calls `fn` for every entry of the device's statistics, in alphabetical order of the keys: those of
- * PyTorch ("allocated_bytes.all.current", "num_ooms", ...), then our own between them. Returns how
- * many there were.
+ * Calls `fn` for every entry of the device's statistics, in alphabetical order of the keys: those
+ * of PyTorch ("allocated_bytes.all.current", "num_ooms", ...), then our own between them. Returns
+ * how many there were.
  */
 CUDAMEM_API size_t cudamem_memory_stats(int device, cudamem_stat_fn fn, void *data);
 
@@ -64,7 +65,8 @@ CUDAMEM_API size_t cudamem_host_memory_stats_json(char *text, size_t bytes);
 CUDAMEM_API uint64_t cudamem_memory_allocated(int device);
 CUDAMEM_API uint64_t cudamem_max_memory_allocated(int device);
 
-/* Bytes got from the driver, in use or cached: now, and at most since the start or the last reset. */
+/* Bytes got from the driver, in use or cached: now, and at most since the start or the last
+ * reset. */
 CUDAMEM_API uint64_t cudamem_memory_reserved(int device);
 CUDAMEM_API uint64_t cudamem_max_memory_reserved(int device);
 
@@ -87,14 +89,14 @@ CUDAMEM_API void cudamem_reset_peak_host_memory_stats(void);
 CUDAMEM_API int cudamem_get_memory_info(int device, uint64_t *ret_free, uint64_t *ret_total);
 
 /*
- * As torch.cuda.memory._record_memory_history: what is recorded from now on. `enabled`: NULL nothing,
- * "state" what blocks in use need, "all" events as well; `context`: whose stacks, NULL nobody's,
- * "state" those of blocks in use, "alloc" of requests, "all" of frees too; `stacks`: "python" Python's
- * frames alone, "all" those of C too. At most `max_entries` events of a device are shown, the youngest
- * (UINT64_MAX: as many as the option `events` has room for). `clear_history` forgets the events so far;
- * they stay otherwise, with NULL too. 0; -EINVAL: a word that is none of these, or no entries, nothing
- * was changed; -ENODEV: the library does nothing in this process (mode:off), or there is no driver;
- * -ENOSPC: no space for the events.
+ * As torch.cuda.memory._record_memory_history: what is recorded from now on. `enabled`: NULL
+ * nothing, "state" what blocks in use need, "all" events as well; `context`: whose stacks, NULL
+ * nobody's, "state" those of blocks in use, "alloc" of requests, "all" of frees too; `stacks`:
+ * "python" Python's frames alone, "all" those of C too. At most `max_entries` events of a device
+ * are shown, the youngest (UINT64_MAX: as many as the option `events` has room for).
+ * `clear_history` forgets the events so far; they stay otherwise, with NULL too. 0; -EINVAL: a word
+ * that is none of these, or no entries, nothing was changed; -ENODEV: the library does nothing in
+ * this process (mode:off), or there is no driver; -ENOSPC: no space for the events.
  */
 CUDAMEM_API int cudamem_record_memory_history(const char *enabled, const char *context,
 					      const char *stacks, uint64_t max_entries,

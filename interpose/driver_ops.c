@@ -127,7 +127,8 @@ static int range_open(int32_t ordinal, uint64_t addr, uint64_t bytes)
 	return (int)cm_real.cuMemSetAccess(addr, bytes, &access, 1);
 }
 
-/* For a capture of a thread that is not relaxed it is a call that may be unsafe, as any allocation. */
+/* For a capture of a thread that is not relaxed it is a call that may be unsafe, as any
+ * allocation. */
 static int range_open_ungated(int32_t ordinal, uint64_t addr, uint64_t bytes)
 {
 	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
@@ -236,8 +237,8 @@ static int ctx_synchronize(uint64_t ctx)
 	return (int)res;
 }
 
-/* A query of memory is answered with the context's own error as any call is; one that is gone cannot be
- * made current. */
+/* A query of memory is answered with the context's own error as any call is; one that is gone
+ * cannot be made current. */
 static bool ctx_is_over(uint64_t ctx)
 {
 	size_t free_bytes, total;
@@ -258,7 +259,8 @@ static void sleep_ns(uint64_t ns)
 	struct timespec wait = {(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
 	int saved = errno;
 
-	/* Not nanosleep(3), in which a thread can be cancelled: it may hold a lock of the allocator. */
+	/* Not nanosleep(3), in which a thread can be cancelled: it may hold a lock of the
+	 * allocator. */
 	(void)syscall(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, &wait, NULL);
 	errno = saved;
 }

@@ -85,7 +85,8 @@ static int find_place(struct dl_phdr_info *info, size_t size, void *data)
 	return 1;
 }
 
-/* The driver, the runtime and their like: whatever the program calls, the way leads through them. */
+/* The driver, the runtime and their like: whatever the program calls, the way leads through
+ * them. */
 static bool is_cuda(const char *object)
 {
 	return !strncmp(object, "libcuda", 7) || !strncmp(object, "libnv", 5);

@@ -63,9 +63,9 @@ CUresult cm_real_missing(void);
 extern __thread unsigned int cm_hook_depth __attribute__((tls_model("initial-exec")));
 
 /*
- * True, and the thread is inside, unless it was; pairs with cm_hook_leave() only where true. The fences
- * keep the compiler from moving what is done inside to the outside, where a signal handler of the
- * same thread would wait for its locks.
+ * True, and the thread is inside, unless it was; pairs with cm_hook_leave() only where true. The
+ * fences keep the compiler from moving what is done inside to the outside, where a signal handler
+ * of the same thread would wait for its locks.
  */
 static inline bool cm_hook_enter(void)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The doors of pinned host memory: cuMemHostAlloc, cuMemAllocHost, cuMemFreeHost from a cache of
- * their own; cuMemHostRegister and cuMemHostUnregister pass and are counted. Whatever the cache does
- * not take goes to the driver with the program's own arguments.
+ * their own; cuMemHostRegister and cuMemHostUnregister pass and are counted. Whatever the cache
+ * does not take goes to the driver with the program's own arguments.
  */
 #include "allocator/cache.h"
 #include "interpose/capture.h"

@@ -19,7 +19,8 @@
 
 static _Atomic enum cm_log_level level_now;
 
-/* The file that was the standard error when the library was loaded; inode 0, which no file has: none. */
+/* The file that was the standard error when the library was loaded; inode 0, which no file has:
+ * none. */
 static struct {
 	dev_t device;
 	ino_t inode;
@@ -53,8 +54,8 @@ static bool can_write(void)
 }
 
 /*
- * A write may raise SIGPIPE or SIGXFSZ, either of which ends the program for our sake: they are held
- * back in this thread, and taken away if they were not pending before.
+ * A write may raise SIGPIPE or SIGXFSZ, either of which ends the program for our sake: they are
+ * held back in this thread, and taken away if they were not pending before.
  */
 static void write_quietly(const char *line, size_t bytes)
 {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What the library says, on the standard error of a program that is not ours: one line a message,
- * by one write(2), beginning with "cudamem: ". Silent until cm_log_set_level, which is called in the
- * first wrapped CUDA call; silent for ever where the program was started without a standard error,
- * or has another file there by now. Never blocks, raises no signal, keeps errno. Thread-safe.
+ * by one write(2), beginning with "cudamem: ". Silent until cm_log_set_level, which is called in
+ * the first wrapped CUDA call; silent for ever where the program was started without a standard
+ * error, or has another file there by now. Never blocks, raises no signal, keeps errno.
+ * Thread-safe.
  */
 #ifndef CM_INTERPOSE_LOG_H
 #define CM_INTERPOSE_LOG_H

@@ -71,8 +71,8 @@ CUresult cm_wrap_cuMemAlloc_v2(CUdeviceptr *addr, size_t bytes)
 }
 
 /*
- * Where the driver may forbid a free it is asked, with an address at which nothing starts: it refuses
- * that for this reason alone where it would have allowed the free.
+ * Where the driver may forbid a free it is asked, with an address at which nothing starts: it
+ * refuses that for this reason alone where it would have allowed the free.
  */
 static CM_NOINLINE CUresult ask_to_free(struct cm_cache *cache, CUdeviceptr addr)
 {

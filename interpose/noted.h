@@ -37,8 +37,8 @@ struct cm_noted cm_noted_read(CUcontext ctx);
 /* The last noted context of the device that is of one of these kinds. NULL: there is none. */
 CUcontext cm_noted_find(CUdevice device, unsigned kinds);
 
-/* Notes a context that the program has; one that is noted stays what it is where it has only been met.
- * False: there are too many, as a fence captures no more. */
+/* Notes a context that the program has; one that is noted stays what it is where it has only been
+ * met. False: there are too many, as a fence captures no more. */
 bool cm_noted_add(CUcontext ctx, CUdevice device, enum cm_noted_kind kind);
 void cm_noted_remove(CUcontext ctx);
 
@@ -47,21 +47,21 @@ void cm_noted_count_users(CUcontext ctx, int change);
 void cm_noted_open_to(CUcontext ctx, CUdevice device);
 
 /*
- * All noted contexts, none of which need be current anywhere, are about to be named in calls that the
- * program knows nothing of: who ends one waits for end_visits. False, and nothing is begun: one of
- * them is leaving. That is not waited for: its end may take as long as its work, and that may take
- * until the caller goes on.
+ * All noted contexts, none of which need be current anywhere, are about to be named in calls that
+ * the program knows nothing of: who ends one waits for end_visits. False, and nothing is begun: one
+ * of them is leaving. That is not waited for: its end may take as long as its work, and that may
+ * take until the caller goes on.
  */
 bool cm_noted_begin_visits(CUcontext ret_list[CM_FENCE_CONTEXTS], size_t *ret_count);
 void cm_noted_end_visits(const CUcontext *list, size_t n);
 
-/* From here on nobody visits the context; waits for those who do. No lock is held that a visitor may
- * want. It leaves until it is removed, or has stayed. */
+/* From here on nobody visits the context; waits for those who do. No lock is held that a visitor
+ * may want. It leaves until it is removed, or has stayed. */
 void cm_noted_bid_leave(CUcontext ctx);
 void cm_noted_has_stayed(CUcontext ctx);
 
-/* The driver has just made the context: where another one of this handle is leaving, that one is gone, and
- * about to be removed, which is waited for. */
+/* The driver has just made the context: where another one of this handle is leaving, that one is
+ * gone, and about to be removed, which is waited for. */
 void cm_noted_await_removal(CUcontext ctx);
 
 /* In a forked child, where no context is usable. */

@@ -127,7 +127,8 @@ static int domain_pop(void *domain)
 	return cm_annotation_pop(domain ? (uintptr_t)domain : DEFAULT_DOMAIN);
 }
 
-/* A handle is a copy of the string, for as long as the process lives: NVTX has no call that ends it. */
+/* A handle is a copy of the string, for as long as the process lives: NVTX has no call that ends
+ * it. */
 static void *register_a(void *domain, const char *text)
 {
 	(void)domain;

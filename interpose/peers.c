@@ -22,10 +22,10 @@ static void meet(CUcontext ctx)
 }
 
 /*
- * The current context was given access to the peer's memory, for which the program hears success. Pages
- * want access of their own, those that the heap has and is to get. Where the driver refuses that, the
- * program hears so and has no access, as on cards that can't: it has another way then, and a kernel
- * that touches a closed page has none.
+ * The current context was given access to the peer's memory, for which the program hears success.
+ * Pages want access of their own, those that the heap has and is to get. Where the driver refuses
+ * that, the program hears so and has no access, as on cards that can't: it has another way then,
+ * and a kernel that touches a closed page has none.
  */
 static CUresult open_pages(CUcontext peer, CUdevice device)
 {

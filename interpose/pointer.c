@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The doors of pointer attributes. Answers are the driver's own; two attributes bind the driver
- * allocation to something outside, and memory so bound is not recycled: SYNC_MEMOPS, set for network
- * cards and sticky, and the tokens of P2P_TOKENS, which set it too (cuda.h). Of memory backed by pages,
- * which is of no context, the driver can't say whose it is, and we can.
+ * allocation to something outside, and memory so bound is not recycled: SYNC_MEMOPS, set for
+ * network cards and sticky, and the tokens of P2P_TOKENS, which set it too (cuda.h). Of memory
+ * backed by pages, which is of no context, the driver can't say whose it is, and we can.
  */
 #include "allocator/cache.h"
 #include "interpose/hooks.h"

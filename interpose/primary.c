@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The doors of primary contexts. One goes with its last release, or with a reset, and stays with any other
- * release: only the driver knows.
+ * The doors of primary contexts. One goes with its last release, or with a reset, and stays with
+ * any other release: only the driver knows.
  */
 #include "interpose/primary.h"
 
@@ -14,13 +14,14 @@
 #include "interpose/room.h"
 
 /*
- * One thread at a time retains, releases or resets the primary context of a device, by its ordinal. Else
- * a release that destroys it could find it active again, under the same handle. Held across the
- * driver's call, and taken before every other lock.
+ * One thread at a time retains, releases or resets the primary context of a device, by its ordinal.
+ * Else a release that destroys it could find it active again, under the same handle. Held across
+ * the driver's call, and taken before every other lock.
  */
 static struct cm_lock primary_lock[CM_DEVICES_MAX];
 
-/* Before it is first held: a child may be forked meanwhile, also where the library has not started. */
+/* Before it is first held: a child may be forked meanwhile, also where the library has not
+ * started. */
 static struct cm_lock *primary_lock_of(CUdevice device)
 {
 	cm_process_watch_forks();
@@ -63,8 +64,8 @@ static CUresult retain(CUcontext *ctx, CUdevice device)
 	return res;
 }
 
-/* The primary context may be retained long before it is current on any thread. Room is made without the
- * lock, for a capture may be waited for that needs another retain. */
+/* The primary context may be retained long before it is current on any thread. Room is made without
+ * the lock, for a capture may be waited for that needs another retain. */
 CUresult cm_wrap_cuDevicePrimaryCtxRetain(CUcontext *ctx, CUdevice device)
 {
 	CUresult res;
@@ -135,15 +136,16 @@ CUresult cm_primary_end(CUcontext ctx, CUdevice device, bool detaches,
 	cm_lock_acquire(primary_lock_of(device));
 	leave = begin_leave(ctx);
 	res = real(ctx);
-	/* What was detached may have more users than are known; what was destroyed is not named any more. */
+	/* What was detached may have more users than are known; what was destroyed is not named any
+	 * more. */
 	gone = res == CUDA_SUCCESS && (!detaches || cm_driver_ops()->ctx_is_over((uintptr_t)ctx));
 	end_leave(&leave, gone, res);
 	cm_lock_release(primary_lock_of(device));
 	return res;
 }
 
-/* Whether it has gone by a call that was answered so. After a reset it may be active again under the same
- * handle, with all memory gone. */
+/* Whether it has gone by a call that was answered so. After a reset it may be active again under
+ * the same handle, with all memory gone. */
 static bool has_gone(CUdevice device, bool reset, CUresult res)
 {
 	return (reset && res == CUDA_SUCCESS) || !is_active(device, res != CUDA_SUCCESS);
@@ -158,8 +160,9 @@ static void release(CUdevice device)
 }
 
 /*
- * The noted primary context of the device, NULL: it is not noted. Where others were only met the driver
- * tells which it is, if any: retaining one that is active makes nothing, and is taken back at once.
+ * The noted primary context of the device, NULL: it is not noted. Where others were only met the
+ * driver tells which it is, if any: retaining one that is active makes nothing, and is taken back
+ * at once.
  */
 static CUcontext find_primary(CUdevice device)
 {

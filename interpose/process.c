@@ -42,8 +42,8 @@ enum phase { PHASE_NEW, PHASE_STARTING, PHASE_MADE, PHASE_OFF };
 
 /*
  * All that a child must not inherit, alone in a page that the kernel wipes in every child that gets
- * its own memory, forked by whatever means (MADV_WIPEONFORK). So a child begins at PHASE_NEW, at the
- * cost of no look at its pid. Where the kernel is older than 4.14 or its pages are larger,
+ * its own memory, forked by whatever means (MADV_WIPEONFORK). So a child begins at PHASE_NEW, at
+ * the cost of no look at its pid. Where the kernel is older than 4.14 or its pages are larger,
  * pthread_atfork does the same for fork(3) alone.
  */
 union cm_process cm_process __attribute__((aligned(CM_PROCESS_PAGE)));
@@ -57,7 +57,8 @@ static void clear(void)
 	memset(&cm_process, 0, sizeof(cm_process));
 }
 
-/* Gives up what a parent has made: its region is the parent's, its thread and heap do not work here. */
+/* Gives up what a parent has made: its region is the parent's, its thread and heap do not work
+ * here. */
 static void forget_parent(void)
 {
 	struct cm_region *region = mapped;

@@ -54,8 +54,8 @@ const struct cm_policy *cm_process_policy(void);
 /* The region, or NULL where cm_process_cache() is NULL. */
 struct cm_region *cm_process_region(void);
 
-/* From here on a forked child is freed of what its parent held, which the start sees to by itself: for those
- * who hold a lock across a call of the driver before it. */
+/* From here on a forked child is freed of what its parent held, which the start sees to by itself:
+ * for those who hold a lock across a call of the driver before it. */
 void cm_process_watch_forks(void);
 
 /* Reads both clocks again into the region's header: two readings turn ticks into time. */

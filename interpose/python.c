@@ -38,8 +38,8 @@ static struct python {
 
 /*
  * Frames by code object and instruction, each remembered for good: its code object is held, so that
- * its address means nothing else. A slot that is taken is never given to another: to let go of a code
- * object could run code of the program's.
+ * its address means nothing else. A slot that is taken is never given to another: to let go of a
+ * code object could run code of the program's.
  */
 #define SLOTS   4096u
 #define TAKEN   ((uintptr_t)1) /* being filled in */

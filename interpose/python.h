@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The Python frames of the calling thread, where the process runs CPython (3.9 or later) and the
- * thread holds the GIL; nothing otherwise, and nobody is waited for. The public C API, found by name
- * in the process: the library neither links nor loads Python.
+ * thread holds the GIL; nothing otherwise, and nobody is waited for. The public C API, found by
+ * name in the process: the library neither links nor loads Python.
  *
  * While frames are read the garbage collector is held back, since what it runs could call CUDA.
  */
@@ -21,8 +21,8 @@ void cm_python_find(void);
 typedef uint32_t cm_python_text_fn(const char *text);
 
 /*
- * Fills `frames` with at most `max` Python frames (cm_frame_python), innermost first. *ret_cut: there
- * were more. errno is not preserved.
+ * Fills `frames` with at most `max` Python frames (cm_frame_python), innermost first. *ret_cut:
+ * there were more. errno is not preserved.
  */
 size_t cm_python_stack(uint64_t *frames, size_t max, cm_python_text_fn *add_text, bool *ret_cut);
 

@@ -65,7 +65,8 @@ static int visit_object(struct dl_phdr_info *info, size_t size, void *arg)
 	return search->found;
 }
 
-/* dl_iterate_phdr keeps the loader's list still while it is read; a plain walk would race dlclose. */
+/* dl_iterate_phdr keeps the loader's list still while it is read; a plain walk would race
+ * dlclose. */
 static bool find_object(const void *address, struct cm_object *ret_object)
 {
 	struct search search = {.address = (uintptr_t)address};
@@ -130,8 +131,8 @@ static void *open_driver(const char *name, int flags)
 }
 
 /*
- * Of a program that is linked with the driver, or with a layer on top of it, each function is whatever
- * comes next after us: the one that a call of the program's own would have reached.
+ * Of a program that is linked with the driver, or with a layer on top of it, each function is
+ * whatever comes next after us: the one that a call of the program's own would have reached.
  */
 static void *find_original(const struct cm_object *driver, const char *symbol, bool is_linked)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Recording where the program stands when it asks for memory or frees it: the stack of the call, its
- * Python frames, the name of what it is doing. What is recorded is said in the region (struct
+ * Recording where the program stands when it asks for memory or frees it: the stack of the call,
+ * its Python frames, the name of what it is doing. What is recorded is said in the region (struct
  * cm_record) and changed while the program runs.
  *
  * A stack is captured by the calling thread, at the door, with no lock held, and never in a signal
@@ -32,8 +32,9 @@ void cm_record_attach(struct cm_cache *cache);
 void cm_record_forget(void);
 
 /*
- * Changes what `set` names (CM_RECORD_SET_*, CM_RECORD_CLEAR), all or nothing where a value makes no
- * sense (-EINVAL). Returns 0, or -ENOSPC where a ring of events finds no space; the rest is done.
+ * Changes what `set` names (CM_RECORD_SET_*, CM_RECORD_CLEAR), all or nothing where a value makes
+ * no sense (-EINVAL). Returns 0, or -ENOSPC where a ring of events finds no space; the rest is
+ * done.
  */
 struct cm_record_wish {
 	uint32_t set;
@@ -49,8 +50,8 @@ uint32_t cm_record_text(const char *text);
 
 void cm_record_capture(void);
 
-/* The id of the calling thread's stack, of Python too where stacks have ever been recorded, whatever
- * is being recorded; 0: none is to be had. No lock is held. */
+/* The id of the calling thread's stack, of Python too where stacks have ever been recorded,
+ * whatever is being recorded; 0: none is to be had. No lock is held. */
 uint32_t cm_record_capture_now(void);
 
 /*

@@ -15,8 +15,8 @@
 #define NAP_NS      UINT64_C(100000)      /* the first nap; the next ones are longer, */
 #define NAP_MOST_NS UINT64_C(20000000)    /* up to about this */
 
-/* While a stream is captured nothing can be given back: its end is waited for where there is something to
- * give, but not for ever, as it may come only when this thread goes on. */
+/* While a stream is captured nothing can be given back: its end is waited for where there is
+ * something to give, but not for ever, as it may come only when this thread goes on. */
 static void await_captures(struct cm_cache *cache, uint32_t row)
 {
 	const struct cm_driver_ops *ops = cm_driver_ops();

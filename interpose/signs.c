@@ -21,8 +21,8 @@ static const struct launch_variable {
 };
 
 /* Beginnings of the file names of libraries that hand device memory to other processes, or to the
- * cards that they drive. NCCL is none of either: whoever has PyTorch has it, alone in one process it
- * does neither, and with others there are launchers. */
+ * cards that they drive. NCCL is none of either: whoever has PyTorch has it, alone in one process
+ * it does neither, and with others there are launchers. */
 static const struct sharing_library {
 	const char *name;
 	bool exports; /* to processes */
@@ -53,7 +53,8 @@ static const char *const injection_variables[] = {
 	"NVTX_INJECTION64_PATH",
 };
 
-/* NVTX's variable may name this library, which hears of ranges by it and is no tool to hide from. */
+/* NVTX's variable may name this library, which hears of ranges by it and is no tool to hide
+ * from. */
 #define OWN_NAME "libcudamem"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))

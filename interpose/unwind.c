@@ -76,8 +76,8 @@ static uint64_t strip(uint64_t pc)
 }
 #endif
 
-/* One step along the chain of frame records: the caller's frame pointer, then the return address. It
- * must lead up the stack. */
+/* One step along the chain of frame records: the caller's frame pointer, then the return address.
+ * It must lead up the stack. */
 static bool step_by_pointer(struct registers *r)
 {
 	const uint64_t record = r->fp;
@@ -94,10 +94,10 @@ static bool step_by_pointer(struct registers *r)
 #if defined(__x86_64__)
 
 /*
- * Rules by return address, direct mapped. A slot is one word, so that it is never read half-written:
- * which of the addresses that share the slot it is for, and the rule. The 47 bits of an address are
- * turned into as many others by a multiplication that loses none; 14 of them choose the slot, the
- * other 33 stand in it.
+ * Rules by return address, direct mapped. A slot is one word, so that it is never read
+ * half-written: which of the addresses that share the slot it is for, and the rule. The 47 bits of
+ * an address are turned into as many others by a multiplication that loses none; 14 of them choose
+ * the slot, the other 33 stand in it.
  */
 #define ADDRESS_BITS 47
 #define SLOT_BITS    14
@@ -167,7 +167,8 @@ static int match_object(struct dl_phdr_info *info, size_t bytes, void *data)
 /* Slow: once for each return address. */
 static struct cm_rule find_rule(uint64_t pc)
 {
-	/* The call is before its return address, and may be the last instruction of its function. */
+	/* The call is before its return address, and may be the last instruction of its
+	 * function. */
 	struct search search = {.pc = pc - 1};
 
 	(void)dl_iterate_phdr(match_object, &search);

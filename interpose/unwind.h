@@ -26,8 +26,8 @@ struct cm_unwind_skip {
 
 /*
  * Fills `frames` with at most `max` return addresses, innermost first, and returns how many.
- * *ret_cut: there were more. `unloads` is a number that changes when an object is unloaded: what was
- * remembered until then is forgotten.
+ * *ret_cut: there were more. `unloads` is a number that changes when an object is unloaded: what
+ * was remembered until then is forgotten.
  */
 size_t cm_unwind(const struct cm_unwind_skip *skip, uint64_t unloads, uint64_t *frames, size_t max,
 		 bool *ret_cut);

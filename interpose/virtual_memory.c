@@ -46,7 +46,8 @@ CUresult cm_wrap_cuMemCreate(CUmemGenericAllocationHandle *handle, size_t bytes,
 	return res;
 }
 
-/* Whether the address is in memory of blocks that lies on pages, which for the program is not mapped. */
+/* Whether the address is in memory of blocks that lies on pages, which for the program is not
+ * mapped. */
 static bool is_page(struct cm_cache *cache, uint64_t addr)
 {
 	struct cm_place_info info;

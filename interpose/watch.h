@@ -12,9 +12,9 @@
 void cm_watch_start(const struct cm_config *config);
 
 /*
- * A request has failed for want of memory: lets the tool see the state that it failed in, before the
- * program hears of it. A tool that does not come in time is not waited for again. Thread-safe; no lock
- * is held.
+ * A request has failed for want of memory: lets the tool see the state that it failed in, before
+ * the program hears of it. A tool that does not come in time is not waited for again. Thread-safe;
+ * no lock is held.
  */
 void cm_watch_show_oom(void);
 

@@ -29,8 +29,8 @@ static void announce(void)
 	cm_hook_leave();
 }
 
-/* Whether it may be submitted again. The first launch of a kernel may have to load it, and take memory
- * for its stacks; of work that has failed before, a launch is the first to hear. */
+/* Whether it may be submitted again. The first launch of a kernel may have to load it, and take
+ * memory for its stacks; of work that has failed before, a launch is the first to hear. */
 static bool is_worth_another_try(CUresult res)
 {
 	bool made = false;

@@ -5,7 +5,8 @@
  * through the function it is given, prints nothing, allocates nothing and does not depend on the
  * locale. One thread per struct.
  *
- * A mistake never stops anything: it is told to the caller, counted, and the option keeps its value.
+ * A mistake never stops anything: it is told to the caller, counted, and the option keeps its
+ * value.
  */
 #ifndef CM_STATS_CONFIG_H
 #define CM_STATS_CONFIG_H
@@ -16,7 +17,7 @@
 #include "stats/layout.h"
 
 #define CM_CONF_VARIABLE "CUDAMEM_CONF"
-#define CM_CONF_PREFIX   "CUDAMEM_" /* a variable of this beginning that is not known is a mistake */
+#define CM_CONF_PREFIX   "CUDAMEM_" /* an unknown variable that begins so is a mistake */
 
 #define CM_MIB_MAX         (1024.0 * 1024 * 1024 * 1024) /* 2^60 bytes: no request is larger */
 #define CM_EVENTS_MAX      (16.0 * 1024 * 1024)
@@ -79,8 +80,8 @@ typedef void (*cm_say_fn)(void *arg, const char *text);
 void cm_config_init(struct cm_config *config);
 
 /*
- * Reads `text`, as typed in `variable`, on top of what `config` holds; of two settings of one option
- * the later wins. `say` is called once a mistake, unless warn is off; NULL is fine.
+ * Reads `text`, as typed in `variable`, on top of what `config` holds; of two settings of one
+ * option the later wins. `say` is called once a mistake, unless warn is off; NULL is fine.
  */
 void cm_config_parse(struct cm_config *config, const char *variable, const char *text,
 		     cm_say_fn say, void *arg);

@@ -8,9 +8,9 @@
 #define SLOTS_FIRST 4096u
 
 /*
- * Open addressing; a slot is hash << 32 | id, 0 while it is empty. One that is full is replaced by one
- * of twice the size and stays mapped, since somebody may be looking in it: all the old ones together
- * are no larger than the last.
+ * Open addressing; a slot is hash << 32 | id, 0 while it is empty. One that is full is replaced by
+ * one of twice the size and stays mapped, since somebody may be looking in it: all the old ones
+ * together are no larger than the last.
  */
 struct cm_intern_index {
 	struct cm_intern_index *older;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A table of the region that holds each thing once: stacks, texts. Things are strings of bytes, laid
- * one after the other; a thing's id is the index of its first row, and row 0 belongs to nobody.
+ * A table of the region that holds each thing once: stacks, texts. Things are strings of bytes,
+ * laid one after the other; a thing's id is the index of its first row, and row 0 belongs to
+ * nobody.
  *
- * What is there is found without a lock; adding takes a mutex, and a system call where the table has
- * to grow. Nothing is ever taken out. The index by which things are found is private to the process
- * and is mapped, not malloc'ed: the caller may be inside an allocator of the program's.
+ * What is there is found without a lock; adding takes a mutex, and a system call where the table
+ * has to grow. Nothing is ever taken out. The index by which things are found is private to the
+ * process and is mapped, not malloc'ed: the caller may be inside an allocator of the program's.
  *
  * Thread-safe. In a forked child the region is the parent's: cm_intern_fini, then start anew.
  */
@@ -37,8 +38,9 @@ struct cm_intern {
 };
 
 /*
- * Empty. `capacity` in rows, 0: all that the table has. `used`, `lost` and `count` lie in the region's
- * header; `count` may be NULL. Fails never: where memory for the index is missing every add is lost.
+ * Empty. `capacity` in rows, 0: all that the table has. `used`, `lost` and `count` lie in the
+ * region's header; `count` may be NULL. Fails never: where memory for the index is missing every
+ * add is lost.
  */
 void cm_intern_init(struct cm_intern *intern, struct cm_region *region, enum cm_table table,
 		    uint32_t capacity, uint64_t *used, uint64_t *lost, uint64_t *count);

@@ -182,8 +182,8 @@ struct cm_block {
 #define CM_SEGMENT_REGISTERED \
 	64u /* with HOST: the program's own pages, of any address and size, cuMemHostRegister */
 
-/* Four bits, with HOST: the flags of cuMemHostAlloc (portable 1, mapped 2, write-combined 4), or 8 for
- * memory of cuMemAllocHost. */
+/* Four bits, with HOST: the flags of cuMemHostAlloc (portable 1, mapped 2, write-combined 4), or 8
+ * for memory of cuMemAllocHost. */
 #define CM_SEGMENT_KIND_SHIFT 8
 
 /* One piece of memory got from the driver. */
@@ -238,8 +238,8 @@ enum cm_action {
 
 /*
  * One event of a device's ring, or of that of pinned memory. `number` counts from 1 and is stored
- * last: a row whose number is not the one expected at its place, row (number - 1) mod ring, is being
- * overwritten, the reader drops it. What can be read are the numbers from cm_event_first to
+ * last: a row whose number is not the one expected at its place, row (number - 1) mod ring, is
+ * being overwritten, the reader drops it. What can be read are the numbers from cm_event_first to
  * event_next; those below, down to event_cleared, were lost to younger ones.
  */
 struct cm_event {
@@ -269,8 +269,8 @@ static inline uint64_t cm_event_first(uint64_t event_next, uint64_t event_cleare
 }
 
 /*
- * CM_TABLE_STACK holds 64-bit words. A stack's id is the index of its first word, which says how many
- * frames follow, innermost first; equal stacks are there once. Word 0 belongs to nobody.
+ * CM_TABLE_STACK holds 64-bit words. A stack's id is the index of its first word, which says how
+ * many frames follow, innermost first; equal stacks are there once. Word 0 belongs to nobody.
  */
 #define CM_STACK_FRAMES_MAX 1024u
 #define CM_STACK_CUT        1u /* flag: the stack was deeper than the record */
@@ -297,9 +297,9 @@ static inline uint64_t cm_stack_word(uint32_t frames, uint32_t flags, uint32_t g
 }
 
 /*
- * A frame is a return address (one more than the last byte of the call), or a Python frame: bit 63, the
- * line number in 31 bits, and a text "FUNCTION\nFILE" in CM_TABLE_TEXT. Return addresses come first
- * and Python frames after them, each innermost first.
+ * A frame is a return address (one more than the last byte of the call), or a Python frame: bit 63,
+ * the line number in 31 bits, and a text "FUNCTION\nFILE" in CM_TABLE_TEXT. Return addresses come
+ * first and Python frames after them, each innermost first.
  */
 #define CM_FRAME_PYTHON     (UINT64_C(1) << 63)
 #define CM_FRAME_LINE_MAX   INT32_MAX
@@ -330,9 +330,9 @@ struct cm_option_row {
 };
 
 /*
- * A loaded object, for turning return addresses into names. One that is unloaded keeps its row; only
- * where another then takes its addresses does a new generation begin, so within one a row is found by
- * address alone: start <= address < end and first <= generation <= last.
+ * A loaded object, for turning return addresses into names. One that is unloaded keeps its row;
+ * only where another then takes its addresses does a new generation begin, so within one a row is
+ * found by address alone: start <= address < end and first <= generation <= last.
  */
 struct cm_module {
 	uint64_t start; /* of its lowest loaded segment */
@@ -384,9 +384,9 @@ enum cm_command {
 	CM_COMMAND_EMPTY_CACHE, /* arg 0: device row, or ~0 for all; result 0: bytes returned */
 	CM_COMMAND_RESET_PEAK,  /* arg 0 as above */
 	CM_COMMAND_RESET_ACCUMULATED, /* arg 0 as above */
-	/* arg 0: CM_RECORD_SET_*, what to change; arg 1: to what, cm_record_pack; arg 2: max_entries.
-	 * result 0: as arg 1, what is in effect now; result 1: max_entries. -EINVAL: a value makes no
-	 * sense, nothing was changed; -ENOSPC: no space for a ring of events. */
+	/* arg 0: CM_RECORD_SET_*, what to change; arg 1: to what, cm_record_pack; arg 2:
+	 * max_entries. result 0: as arg 1, what is in effect now; result 1: max_entries. -EINVAL: a
+	 * value makes no sense, nothing was changed; -ENOSPC: no space for a ring of events. */
 	CM_COMMAND_RECORD,
 	CM_COMMAND_CHECKPOINT, /* poll epochs, refresh free bytes, so that the books are fresh */
 	/* arg 0: hold the process at its next request while the tool copies the tables, for so many
@@ -469,8 +469,8 @@ enum cm_table {
 	CM_TABLE_STACK,      /* 64-bit words, see cm_stack_frames */
 	CM_TABLE_EVENT,      /* one ring a device row, `ring` rows each, one after the other */
 	CM_TABLE_HOST_EVENT, /* one ring of `ring` rows, for pinned memory */
-	CM_TABLE_TEXT, /* rows of 1 byte: texts that end in a zero byte, each there once; a text's id is
-			* the index of its first byte, 0: none */
+	CM_TABLE_TEXT, /* rows of 1 byte: texts that end in a zero byte, each there once; a text's
+			* id is the index of its first byte, 0: none */
 	/* Those below are filled by the tool where it saves a region, never by the owner. */
 	CM_TABLE_SAVED, /* one row */
 	CM_TABLE_SITE,  /* what return addresses mean, by generation, then address */

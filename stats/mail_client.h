@@ -25,8 +25,8 @@ int cm_mail_send(struct cm_reader *reader, struct cm_letter *letter, uint64_t ti
 
 /*
  * Has the process stand still while copy(data) runs, a millisecond at most, and says in *ret_ns for
- * how long it did. copy must neither block nor allocate. -ETIME: it took too long, what it copied is
- * not of one moment. -EPROTO: it answered without standing still. Else as cm_mail_send.
+ * how long it did. copy must neither block nor allocate. -ETIME: it took too long, what it copied
+ * is not of one moment. -EPROTO: it answered without standing still. Else as cm_mail_send.
  */
 int cm_mail_hold(struct cm_reader *reader, void (*copy)(void *data), void *data,
 		 uint64_t timeout_ns, uint64_t *ret_ns);

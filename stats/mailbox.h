@@ -4,7 +4,8 @@
  * states there are and who moves between them stands with struct cm_mailbox. Tools of the same user
  * write here, so every value may be anything: a letter is copied out once and judged by its copy.
  *
- * One thread takes letters. `state` is a futex that both sides sleep on: whoever changes it wakes all.
+ * One thread takes letters. `state` is a futex that both sides sleep on: whoever changes it wakes
+ * all.
  */
 #ifndef CM_STATS_MAILBOX_H
 #define CM_STATS_MAILBOX_H
@@ -42,8 +43,8 @@ void cm_mailbox_wait(struct cm_mailbox *mailbox, int timeout_ms);
 bool cm_mailbox_hold(struct cm_mailbox *mailbox, uint64_t most_ns, uint64_t *ret_ns);
 
 /*
- * Says that a request has failed for want of memory, and waits until a tool has seen the state that it
- * failed in, for at most `most_ns`. False: none has. Several threads may do so at once.
+ * Says that a request has failed for want of memory, and waits until a tool has seen the state that
+ * it failed in, for at most `most_ns`. False: none has. Several threads may do so at once.
  */
 bool cm_mailbox_show_oom(struct cm_mailbox *mailbox, uint64_t most_ns);
 

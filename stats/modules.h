@@ -4,9 +4,9 @@
  * process is long gone. Kept in the region; brought up to date when it is asked for, never by a
  * signal or in the background.
  *
- * Thread-safe. Uses dl_iterate_phdr, which takes the loader's lock for the list of objects: no other
- * lock may be held by the caller. That lock is held by a program only while it iterates itself, not
- * while constructors run.
+ * Thread-safe. Uses dl_iterate_phdr, which takes the loader's lock for the list of objects: no
+ * other lock may be held by the caller. That lock is held by a program only while it iterates
+ * itself, not while constructors run.
  */
 #ifndef CM_STATS_MODULES_H
 #define CM_STATS_MODULES_H
@@ -34,8 +34,8 @@ void cm_modules_init(struct cm_modules *modules, struct cm_region *region, struc
 /*
  * Brings the map up to date where an object has come or gone since. *ret_generation: what stacks
  * captured now belong to. *ret_unloads changes when an object has been unloaded: what was known of
- * addresses may be wrong. False: another thread is at it and does not come to an end, since it waits
- * for the caller's caller; nothing is known.
+ * addresses may be wrong. False: another thread is at it and does not come to an end, since it
+ * waits for the caller's caller; nothing is known.
  */
 bool cm_modules_refresh(struct cm_modules *modules, uint32_t *ret_generation,
 			uint64_t *ret_unloads);

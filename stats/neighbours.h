@@ -20,10 +20,10 @@ struct cm_neighbours {
 };
 
 /*
- * Looks for regions in `dir` whose process lives and has memory of the device with this UUID; one of
- * all zeros is nobody's. Where `wanted` is not 0, asks one after the other for what is still missing
- * of so many bytes, first who has most to give, for `timeout_ns` in all at most, of which nobody
- * gets more than half of what is left. A process that is stopped is not asked.
+ * Looks for regions in `dir` whose process lives and has memory of the device with this UUID; one
+ * of all zeros is nobody's. Where `wanted` is not 0, asks one after the other for what is still
+ * missing of so many bytes, first who has most to give, for `timeout_ns` in all at most, of which
+ * nobody gets more than half of what is left. A process that is stopped is not asked.
  */
 void cm_neighbours_ask(const char *dir, const uint8_t uuid[16], uint64_t wanted,
 		       uint64_t timeout_ns, struct cm_neighbours *ret_neighbours);

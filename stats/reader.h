@@ -48,7 +48,8 @@ int cm_reader_open(const char *path, struct cm_reader **ret_reader, char *why);
 int cm_reader_open_fd(int fd, struct cm_reader **ret_reader, char *why);
 void cm_reader_close(struct cm_reader *reader);
 
-/* More rows than any build of the library or of the tool makes; a file that claims more is refused. */
+/* More rows than any build of the library or of the tool makes; a file that claims more is
+ * refused. */
 uint32_t cm_reader_rows_max(enum cm_table table);
 
 /* Reads the header anew: tables grow. -EBADMSG: it no longer makes sense; the old copy stays. */

@@ -155,11 +155,11 @@ static void fill_plan(struct cm_header *header, const struct cm_region_params *p
 }
 
 /*
- * The kernel drops the lock with the process, in every PID namespace: it is what tells a live region
- * from a leftover. Whoever takes a name away has locked its file before, and found that it still is
- * the name's; whoever makes a file locks it, and then looks whether it has the name as yet. So a name
- * is never taken from a live process, however they meet. -EAGAIN: another has the lock. A file system
- * without locks leaves the pid to tell.
+ * The kernel drops the lock with the process, in every PID namespace: it is what tells a live
+ * region from a leftover. Whoever takes a name away has locked its file before, and found that it
+ * still is the name's; whoever makes a file locks it, and then looks whether it has the name as
+ * yet. So a name is never taken from a live process, however they meet. -EAGAIN: another has the
+ * lock. A file system without locks leaves the pid to tell.
  */
 static int lock_file(int fd)
 {

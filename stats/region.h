@@ -4,9 +4,10 @@
  *
  * The file lies in /dev/shm; where that cannot be, a memfd; where even that cannot be, private
  * memory that nobody else can read. All space is taken with posix_fallocate before it is touched,
- * so a full tmpfs is an error code here and never a SIGBUS. The owner holds an open-file-description
- * lock on the file for as long as it lives (F_OFD_GETLK tells). Nothing here prints or changes process
- * state. cm_region_commit is thread-safe; the rest is called by one thread.
+ * so a full tmpfs is an error code here and never a SIGBUS. The owner holds an
+ * open-file-description lock on the file for as long as it lives (F_OFD_GETLK tells). Nothing here
+ * prints or changes process state. cm_region_commit is thread-safe; the rest is called by one
+ * thread.
  */
 #ifndef CM_STATS_REGION_H
 #define CM_STATS_REGION_H
@@ -48,7 +49,8 @@ int cm_region_create(const struct cm_region_params *params, struct cm_region **r
 
 /* Unmaps without removing the file (a forked child: the region is its parent's). NULL is fine. */
 void cm_region_abandon(struct cm_region *public);
-/* Marks the region exited and removes its file, unless it is to be kept. The mapping stays: other threads may still write. */
+/* Marks the region exited and removes its file, unless it is to be kept. The mapping stays: other
+ * threads may still write. */
 void cm_region_remove(struct cm_region *public);
 
 /* Backs the first `rows` rows of a table. -ENOSPC: no space, the rows before stay usable. */
@@ -59,8 +61,8 @@ void *cm_region_row(const struct cm_region *region, enum cm_table table, uint32_
 
 /*
  * Removes regions of this user in `dir` whose process is gone and that are no longer needed: those
- * older than `keep_ns`, and all but the `keep_count` youngest. What stays is a flight record. At most
- * 4096 directory entries are looked at. Returns how many were removed.
+ * older than `keep_ns`, and all but the `keep_count` youngest. What stays is a flight record. At
+ * most 4096 directory entries are looked at. Returns how many were removed.
  */
 int cm_region_sweep(const char *dir, uint64_t keep_ns, uint32_t keep_count);
 

@@ -10,8 +10,8 @@
 #include "tools/options.h"
 
 /*
- * Sends the letter and waits for its answer, for --timeout at most. 0 with the results filled in, or
- * an exit code after a complaint.
+ * Sends the letter and waits for its answer, for --timeout at most. 0 with the results filled in,
+ * or an exit code after a complaint.
  */
 int cm_command_send(const struct cm_options *options, struct cm_process *process,
 		    struct cm_letter *letter);

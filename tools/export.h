@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A snapshot in the formats of other tools. Each writes to an open file, whose errors are its owner's
- * to find; texts are valid UTF-8 without control characters.
+ * A snapshot in the formats of other tools. Each writes to an open file, whose errors are its
+ * owner's to find; texts are valid UTF-8 without control characters.
  */
 #ifndef CM_TOOLS_EXPORT_H
 #define CM_TOOLS_EXPORT_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A trace for Perfetto: for each device three counters (allocated, active, reserved) and a track of
- * the requests, each an instant event with its call stack, weighted by its bytes, so that any stretch
- * of time that is selected shows as a flame graph of what was asked for in it.
+ * the requests, each an instant event with its call stack, weighted by its bytes, so that any
+ * stretch of time that is selected shows as a flame graph of what was asked for in it.
  *
  * Field numbers are those of Perfetto's public trace_packet.proto and track_event.proto; the test
  * decodes them by a description of its own.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A profile of pprof's, under the four names that Go's heap profiles have: what was asked for in the
- * time of the events, and what is in use, in pieces and in bytes, by stack and device.
+ * A profile of pprof's, under the four names that Go's heap profiles have: what was asked for in
+ * the time of the events, and what is in use, in pieces and in bytes, by stack and device.
  *
  * Field numbers are those of pprof's public profile.proto.
  */

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What torch.cuda.memory._snapshot() returns, key by key and in its order. Rules that PyTorch's viewer
- * leans on: the blocks of a segment tile it; every event has a size; an event of an out-of-memory has
- * device_free in place of addr; frames have name and filename; there is one trace a device index.
+ * What torch.cuda.memory._snapshot() returns, key by key and in its order. Rules that PyTorch's
+ * viewer leans on: the blocks of a segment tile it; every event has a size; an event of an
+ * out-of-memory has device_free in place of addr; frames have name and filename; there is one trace
+ * a device index.
  *
- * Memory here belongs to a context and not to a stream: the first of a device stands as stream 0, the
- * next as 1.
+ * Memory here belongs to a context and not to a stream: the first of a device stands as stream 0,
+ * the next as 1.
  */
 #include <errno.h>
 #include <stdlib.h>

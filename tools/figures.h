@@ -9,7 +9,8 @@
 
 #include "tools/history.h"
 
-/* In bytes where not said otherwise. The parts add up: reserved = in use + rounding + pending + hard
+/* In bytes where not said otherwise. The parts add up: reserved = in use + rounding + pending +
+ * hard
  * + soft. */
 struct cm_figures {
 	uint64_t in_use;   /* asked for, in blocks handed out */
@@ -27,23 +28,23 @@ void cm_figures_get(const struct cm_snapshot *snapshot, const struct cm_snap_dev
 		    struct cm_figures *ret_figures);
 
 /*
- * A stack on one line: who called, where, and who called him, "forward model.cu:88 < step solver.cu:31".
- * Cut where `bytes` end. Returns `text`.
+ * A stack on one line: who called, where, and who called him, "forward model.cu:88 < step
+ * solver.cu:31". Cut where `bytes` end. Returns `text`.
  */
 char *cm_stack_line(const struct cm_snapshot *snapshot, const struct cm_snap_stack *stack,
 		    char *text, size_t bytes);
 
 #define CM_REMARKS_MAX 3
 
-/* When a copy was taken, in what state the process was, and whether it is of one moment, where that is
- * worth a word. Returns how many there are. */
+/* When a copy was taken, in what state the process was, and whether it is of one moment, where that
+ * is worth a word. Returns how many there are. */
 size_t cm_saved_remark(const struct cm_saved *saved, const char *ret_remarks[CM_REMARKS_MAX]);
 
 /* "GPU 0  NVIDIA H200" or "pinned host memory". */
 char *cm_device_title(const struct cm_snap_device *device, char *text, size_t bytes);
 
-/* A size to two decimals in its unit, as the reports have it: "12.50 MiB". Returns `text`, which has
- * CM_UNITS_BYTES. */
+/* A size to two decimals in its unit, as the reports have it: "12.50 MiB". Returns `text`, which
+ * has CM_UNITS_BYTES. */
 char *cm_size_format(int64_t bytes, char *text);
 
 #endif

@@ -38,7 +38,8 @@ struct watched {
 	ino_t inode; /* of the region, which stays its own as long as the reader has it open */
 	struct cm_reader *reader;
 	uint32_t ooms; /* as last seen */
-	/* Of the highest use: a copy that was made when it was over, so that it is in the events. */
+	/* Of the highest use: a copy that was made when it was over, so that it is in the
+	 * events. */
 	struct cm_image *peak; /* NULL: none so far */
 	int64_t highest;       /* what it is a copy of, in bytes */
 	int64_t in_use;        /* in it */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The events of a device as what they were about: memory that was handed out, freed, and ready again,
- * each piece with its beginning and its end; and how much was in use after each event. Sizes are what
- * the program asked for.
+ * The events of a device as what they were about: memory that was handed out, freed, and ready
+ * again, each piece with its beginning and its end; and how much was in use after each event. Sizes
+ * are what the program asked for.
  *
- * A ring that has lost its oldest events still tells what was there at its beginning: what was freed
- * later, or is there at the end, and was never seen to be handed out.
+ * A ring that has lost its oldest events still tells what was there at its beginning: what was
+ * freed later, or is there at the end, and was never seen to be handed out.
  */
 #ifndef CM_TOOLS_HISTORY_H
 #define CM_TOOLS_HISTORY_H

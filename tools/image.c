@@ -18,7 +18,8 @@
 
 #define STILL_TRIES 3
 #define HOLD_TRIES  5
-/* Rows that may come between the size of a table being known and its copy; more of them at each try. */
+/* Rows that may come between the size of a table being known and its copy; more of them at each
+ * try. */
 #define MORE_ROWS  4096
 #define ROOM_TRIES 3
 #define TEN_MS     UINT64_C(10000000)
@@ -119,9 +120,9 @@ static bool copy_mapped(void *to, const void *from, size_t bytes)
 }
 
 /*
- * Maps the table of blocks beforehand, the largest by far: while a process stands still for it, a copy
- * from a mapping takes a third of the time of one by pread. A file that shrinks is a signal then, which
- * copy_mapped survives.
+ * Maps the table of blocks beforehand, the largest by far: while a process stands still for it, a
+ * copy from a mapping takes a third of the time of one by pread. A file that shrinks is a signal
+ * then, which copy_mapped survives.
  */
 static void map_blocks(struct copy *copy)
 {
@@ -229,9 +230,9 @@ static bool are_even(const struct numbers *numbers)
 }
 
 /*
- * Copies without anybody's help. 1: somebody changed something meanwhile. A change in the making, of
- * whose rows some are written and the books not yet, does not show in the numbers: it shows when the
- * rows are put together, see tools/settled.h.
+ * Copies without anybody's help. 1: somebody changed something meanwhile. A change in the making,
+ * of whose rows some are written and the books not yet, does not show in the numbers: it shows when
+ * the rows are put together, see tools/settled.h.
  */
 static int read_still(struct copy *copy)
 {
@@ -316,9 +317,9 @@ static int take_core(struct copy *copy, uint64_t timeout_ns)
 }
 
 /*
- * Takes out what the process has begun to write over by now: some of these rows were copied as a younger
- * event writes them, with the older one's number still there. So what remains has no gap. Pairs with
- * cm_ring_add, which counts an event before it writes its row.
+ * Takes out what the process has begun to write over by now: some of these rows were copied as a
+ * younger event writes them, with the older one's number still there. So what remains has no gap.
+ * Pairs with cm_ring_add, which counts an event before it writes its row.
  */
 static void drop_overwritten(struct copy *copy, enum cm_table table, uint64_t first_row,
 			     uint64_t next)
@@ -416,9 +417,9 @@ static double speed(const struct clocks *from, const struct clocks *to)
 }
 
 /*
- * Whether the counter has been running since the region's reading as fast as it runs here, which that
- * of another machine or of an earlier boot has not. The library may have been interrupted between its
- * two clocks.
+ * Whether the counter has been running since the region's reading as fast as it runs here, which
+ * that of another machine or of an earlier boot has not. The library may have been interrupted
+ * between its two clocks.
  */
 static bool is_same_counter(const struct clocks *base, const struct clocks *now)
 {

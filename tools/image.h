@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A region copied into memory, of one moment where that can be had: the tables as the layout has them.
+ * A region copied into memory, of one moment where that can be had: the tables as the layout has
+ * them.
  *
- * A process that runs is asked to stand still, for a millisecond at most. One that is stopped or dead,
- * or that does not answer, is copied as it is: the sequence numbers of its books tell whether it changed
- * anything meanwhile, and if so the copy is marked as torn. What only ever grows (stacks, texts,
- * modules) and the rings of events, whose rows are numbered, are copied afterwards.
+ * A process that runs is asked to stand still, for a millisecond at most. One that is stopped or
+ * dead, or that does not answer, is copied as it is: the sequence numbers of its books tell whether
+ * it changed anything meanwhile, and if so the copy is marked as torn. What only ever grows
+ * (stacks, texts, modules) and the rings of events, whose rows are numbered, are copied afterwards.
  */
 #ifndef CM_TOOLS_IMAGE_H
 #define CM_TOOLS_IMAGE_H

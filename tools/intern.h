@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Numbers for runs of bytes: equal ones get the same number, new ones the next. What was added stays
- * where it is until the end. Not thread-safe.
+ * Numbers for runs of bytes: equal ones get the same number, new ones the next. What was added
+ * stays where it is until the end. Not thread-safe.
  */
 #ifndef CM_TOOLS_INTERN_H
 #define CM_TOOLS_INTERN_H

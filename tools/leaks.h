@@ -2,9 +2,9 @@
 /*
  * What a process still holds at its end, by stack: those that grew first.
  *
- * Suppressions are as LeakSanitizer's: a line "leak:PATTERN" leaves out the stacks with a function, a
- * file or an object that contains PATTERN, in which * stands for anything; # begins a comment. Those of
- * NVIDIA's libraries, which keep their workspaces on purpose, are built in.
+ * Suppressions are as LeakSanitizer's: a line "leak:PATTERN" leaves out the stacks with a function,
+ * a file or an object that contains PATTERN, in which * stands for anything; # begins a comment.
+ * Those of NVIDIA's libraries, which keep their workspaces on purpose, are built in.
  */
 #ifndef CM_TOOLS_LEAKS_H
 #define CM_TOOLS_LEAKS_H

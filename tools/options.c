@@ -177,7 +177,8 @@ static void complain_unknown(const struct cm_verb *verb, const char *word)
 static int complain_option(const struct cm_verb *verb, int result, char **argv)
 {
 	char letter[3] = {'-', (char)optopt, '\0'};
-	/* A bad long option is the word just passed; a bad letter may stand in a group of letters. */
+	/* A bad long option is the word just passed; a bad letter may stand in a group of
+	 * letters. */
 	const char *word = optopt && optopt < LONG_BASE ? letter : argv[optind - 1];
 
 	if (result == ':')

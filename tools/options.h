@@ -90,8 +90,8 @@ struct cm_verb {
 	bool command; /* the arguments are a command: options end at the first one */
 	/* Returns an exit code. */
 	int (*run)(const struct cm_options *options);
-	const enum cm_opt *
-		opts; /* the verb's own; ends with CM_OPT_COUNT; --help and --version come with all */
+	/* The verb's own, up to CM_OPT_COUNT; all have --help and --version. */
+	const enum cm_opt *opts;
 };
 
 /* All verbs; ends with a row without a name. The first is what is done without a verb. */
@@ -120,7 +120,8 @@ struct cm_opt_info {
 
 const struct cm_opt_info *cm_opt_info(enum cm_opt opt);
 
-/* The words of --context and --stacks, as enum cm_context and enum cm_stacks have them; "unknown". */
+/* The words of --context and --stacks, as enum cm_context and enum cm_stacks have them;
+ * "unknown". */
 const char *cm_context_name(uint32_t context);
 const char *cm_stacks_name(uint32_t stacks);
 

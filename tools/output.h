@@ -32,8 +32,8 @@ bool cm_output_is_terminal(const char *path);
  * complaint. */
 int cm_output_close(struct cm_output *output, bool keep);
 
-/* Writes what is left in a stream. 0, or the errno for which something of all that was written to it
- * has not arrived. */
+/* Writes what is left in a stream. 0, or the errno for which something of all that was written to
+ * it has not arrived. */
 int cm_output_flush(FILE *file);
 
 #endif

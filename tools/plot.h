@@ -28,8 +28,8 @@ int cm_plot_write(const struct cm_source *source, enum cm_plot plot, FILE *file,
 		  struct cm_plot_report *ret_report);
 
 /*
- * The data of a page: a description in JSON and columns of numbers, little endian, each at a multiple
- * of 8 bytes. The description has for each column [name, type, first byte, count].
+ * The data of a page: a description in JSON and columns of numbers, little endian, each at a
+ * multiple of 8 bytes. The description has for each column [name, type, first byte, count].
  */
 struct cm_columns {
 	FILE *file; /* into `bytes` */

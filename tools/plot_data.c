@@ -144,7 +144,8 @@ static void put_spans(struct cm_columns *columns, const struct cm_history *histo
 	PUT_COLUMN(columns, "span_annotation", "u32", put_word, count, span[i].annotation);
 }
 
-/* The area that a piece takes on the whole picture, where nothing is narrower than a pixel or so. */
+/* The area that a piece takes on the whole picture, where nothing is narrower than a pixel or
+ * so. */
 static double area_of(const struct cm_span *span, size_t events)
 {
 	const double begin = span->begin == CM_BEFORE ? 0 : span->begin;
@@ -387,7 +388,8 @@ static int put_device(struct cm_columns *columns, enum cm_plot plot,
 	return err;
 }
 
-/* Who called whoever asked: a function that all memory comes through tells nothing. "": main did. */
+/* Who called whoever asked: a function that all memory comes through tells nothing. "": main
+ * did. */
 static const char *name_behind(const struct cm_snapshot *snapshot,
 			       const struct cm_snap_stack *stack)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Writing protocol buffers: three wire types, and messages inside messages. A message is put together
- * in memory, since its length stands before it.
+ * Writing protocol buffers: three wire types, and messages inside messages. A message is put
+ * together in memory, since its length stands before it.
  */
 #ifndef CM_TOOLS_PROTOBUF_H
 #define CM_TOOLS_PROTOBUF_H

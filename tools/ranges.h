@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The named ranges of a program (NVTX, cudamem_annotation_push) as its events tell them: each event
- * bears the innermost range of its thread, so a range is known from the first event that bears it to
- * the last one in a row.
+ * bears the innermost range of its thread, so a range is known from the first event that bears it
+ * to the last one in a row.
  */
 #ifndef CM_TOOLS_RANGES_H
 #define CM_TOOLS_RANGES_H

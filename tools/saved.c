@@ -30,7 +30,8 @@ __attribute__((format(printf, 2, 3))) static void explain(char *why, const char 
 }
 
 #if CM_HAVE_ZSTD
-/* The header of the region as it will be in the file: tables one after the other, nobody's any more. */
+/* The header of the region as it will be in the file: tables one after the other, nobody's any
+ * more. */
 static void plan(const struct cm_image *image, struct cm_header *header)
 {
 	uint64_t offset = sizeof(*header);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The file that a snapshot is kept in, cudamem-snapshot(5): a header of 64 bytes, then a region in the
- * form of stats/layout.h whose tables have no holes, compressed by zstd with its checksum. So all that
- * reads regions reads these files, and checks them by the same rules.
+ * The file that a snapshot is kept in, cudamem-snapshot(5): a header of 64 bytes, then a region in
+ * the form of stats/layout.h whose tables have no holes, compressed by zstd with its checksum. So
+ * all that reads regions reads these files, and checks them by the same rules.
  */
 #ifndef CM_TOOLS_SAVED_H
 #define CM_TOOLS_SAVED_H

@@ -113,8 +113,8 @@ bool cm_snap_device_is_used(const struct cm_snapshot *snapshot,
 const char *cm_action_name(uint32_t action);
 /* "small", "large", "host". */
 const char *cm_segment_pool_name(const struct cm_segment *segment);
-/* The frame that says most about who asked: the innermost one that is not the allocator's or CUDA's.
- * Of the empty stack it is one that is no function, "(no stack recorded)". */
+/* The frame that says most about who asked: the innermost one that is not the allocator's or
+ * CUDA's. Of the empty stack it is one that is no function, "(no stack recorded)". */
 const struct cm_snap_frame *cm_stack_caller(const struct cm_snapshot *snapshot,
 					    const struct cm_snap_stack *stack);
 

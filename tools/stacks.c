@@ -11,8 +11,8 @@
 
 #define UNKNOWN    "??"
 #define TEXT_BYTES 4096
-/* Frames of all stacks together, by the words of the table: an address stands for a function and for
- * those that were inlined into it, seldom for ten. What claims more is damaged. */
+/* Frames of all stacks together, by the words of the table: an address stands for a function and
+ * for those that were inlined into it, seldom for ten. What claims more is damaged. */
 #define FRAMES_A_WORD 64
 #define FRAMES_FEW    ((size_t)1 << 16)
 #define FRAMES_MAX    ((size_t)1 << 28)

@@ -18,7 +18,8 @@ const struct cm_module *cm_module_find(const struct cm_image *image, uint64_t ad
 				       uint32_t generation);
 
 /*
- * Calls fn for each stack of the table: its id, its first word, and its frames. Bounded by the table.
+ * Calls fn for each stack of the table: its id, its first word, and its frames. Bounded by the
+ * table.
  */
 void cm_stacks_each(const struct cm_image *image,
 		    void (*fn)(void *data, uint32_t id, uint64_t word, const uint64_t *frames),

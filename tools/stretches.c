@@ -109,7 +109,8 @@ static void add_events(struct gathering *all, const struct cm_history *history)
 		if (!event->size || event->size > UINT64_MAX - event->addr ||
 		    (!is_begin(event) && !is_end(event)))
 			continue;
-		/* Where an end meets one that is open, its beginning was lost; it was after this. */
+		/* Where an end meets one that is open, its beginning was lost; it was after
+		 * this. */
 		begin(all, event->addr, event->size, (uint32_t)i);
 		if (is_end(event) && !all->failed)
 			add(all, &(struct cm_stretch){.addr = event->addr,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a device's history has reserved from the driver, from when to when: its segments, and the pages
- * that were mapped and unmapped. Events are foreign data: what they tell may be incomplete or false.
+ * What a device's history has reserved from the driver, from when to when: its segments, and the
+ * pages that were mapped and unmapped. Events are foreign data: what they tell may be incomplete or
+ * false.
  */
 #ifndef CM_TOOLS_STRETCHES_H
 #define CM_TOOLS_STRETCHES_H

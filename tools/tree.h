@@ -3,8 +3,9 @@
  * Writing nested data as it comes, as a pickle or as JSON: one description of a structure for both.
  * A key is given inside a dictionary and is NULL elsewhere.
  *
- * The pickle is of protocol 4 and uses only what PyTorch's viewer understands; containers of more than
- * 1000 items are filled in batches, as CPython does and as that viewer needs. Integers are below 2^63.
+ * The pickle is of protocol 4 and uses only what PyTorch's viewer understands; containers of more
+ * than 1000 items are filled in batches, as CPython does and as that viewer needs. Integers are
+ * below 2^63.
  */
 #ifndef CM_TOOLS_TREE_H
 #define CM_TOOLS_TREE_H

@@ -26,7 +26,8 @@ static void put_words(const struct cm_verb *verb)
 	(void)printf("--help");
 }
 
-/* The words of "one|two|three", as far as the first blank, with blanks between. False: it is none. */
+/* The words of "one|two|three", as far as the first blank, with blanks between. False: it is
+ * none. */
 static bool put_choice(const char *text, const char *before)
 {
 	const size_t length = strcspn(text, " ");
@@ -53,7 +54,8 @@ static bool put_argument_words(const struct cm_opt_info *info, const char *befor
 	return true;
 }
 
-/* After an option that wants a value: its words, or files, which bash offers where we have nothing. */
+/* After an option that wants a value: its words, or files, which bash offers where we have
+ * nothing. */
 static void complete_bash_values(void)
 {
 	int opt;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Counts of calls for drivers and runtimes that answer at once: each thread has a place of its own,
- * so that counting costs no thread another's cache line. Where there are more threads than places some
- * share one and lose a count now and then.
+ * so that counting costs no thread another's cache line. Where there are more threads than places
+ * some share one and lose a count now and then.
  */
 #ifndef CM_BENCH_INSTANT_COUNT_H
 #define CM_BENCH_INSTANT_COUNT_H

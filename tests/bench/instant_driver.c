@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The calls of the driver that a cache makes on its way, on a device that is always idle: events are
- * over as soon as they are recorded, and every call answers at once, as instant_runtime.c does for
- * CUB. So what is measured over it is the library's own work. Preloaded behind the library; all else,
- * memory above all, is the simulated driver's. Thread-safe.
+ * The calls of the driver that a cache makes on its way, on a device that is always idle: events
+ * are over as soon as they are recorded, and every call answers at once, as instant_runtime.c does
+ * for CUB. So what is measured over it is the library's own work. Preloaded behind the library; all
+ * else, memory above all, is the simulated driver's. Thread-safe.
  */
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>

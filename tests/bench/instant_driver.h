@@ -4,7 +4,8 @@
 
 #include <stdint.h>
 
-/* Calls so far that the simulated driver has not seen: but for cuCtxGetCurrent, and of that alone. */
+/* Calls so far that the simulated driver has not seen: but for cuCtxGetCurrent, and of that
+ * alone. */
 uint64_t instant_driver_calls(void);
 uint64_t instant_driver_current_calls(void);
 

@@ -92,7 +92,8 @@ static int ask(unsigned others)
 	return 0;
 }
 
-/* The pipes are closed on exec; what the children need of them they have as standard input, output. */
+/* The pipes are closed on exec; what the children need of them they have as standard input,
+ * output. */
 static int run(unsigned others)
 {
 	pid_t child[OTHERS_MAX];

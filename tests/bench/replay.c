@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Replays a recorded sequence of requests through an allocator, and prints what it found as lines of
- * a name and a number: what is asked for and live, what is taken from the driver, the time of an
+ * Replays a recorded sequence of requests through an allocator, and prints what it found as lines
+ * of a name and a number: what is asked for and live, what is taken from the driver, the time of an
  * operation, the driver calls.
  */
 #include <errno.h>
@@ -37,7 +37,8 @@ static int usage(void)
 	size_t i;
 
 	fprintf(stderr,
-		"usage: replay [-s] [-m MIB | --smallest] [-n PASSES] [-t THREADS] DOOR FILE.ops\n\n"
+		"usage: replay [-s] [-m MIB | --smallest] [-n PASSES] [-t THREADS] DOOR "
+		"FILE.ops\n\n"
 		"  -s           honour streams: a block is reused on its own only\n"
 		"  -m MIB       memory of the simulated device\n"
 		"  --smallest   find the smallest one on which no request is refused\n"

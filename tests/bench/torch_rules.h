@@ -2,7 +2,8 @@
 /*
  * PyTorch's native caching allocator by its rules alone: sizes, segments, best fit, splitting,
  * merging, nothing given back before the device is out of memory. A model, to compare the memory
- * that is reserved; it makes no claim to PyTorch's speed. Segments come from the driver. One thread.
+ * that is reserved; it makes no claim to PyTorch's speed. Segments come from the driver. One
+ * thread.
  */
 #ifndef CM_BENCH_TORCH_RULES_H
 #define CM_BENCH_TORCH_RULES_H

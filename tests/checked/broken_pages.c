@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Pages are taken from where a barrier alone orders what comes next, as if the host had been told. */
+/* Pages are taken from where a barrier alone orders what comes next, as if the host had been
+ * told. */
 #include "allocator/heap.h"
 
 extern bool __real_cm_fence_is_complete_turned(struct cm_fence *fence)

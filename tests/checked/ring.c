@@ -178,8 +178,9 @@ MARKED(page_unmap, (uint64_t addr, uint64_t bytes), (addr, bytes))
 
 /*
  * Where CM_RING_CLOCK is set, the library's clock is the machine's: work goes on while it naps,
- * however short the nap is for the tester, and how often it asks before its patience is out does not
- * hang on who else uses the processor. Not where it waits for other processes, whose time is real.
+ * however short the nap is for the tester, and how often it asks before its patience is out does
+ * not hang on who else uses the processor. Not where it waits for other processes, whose time is
+ * real.
  */
 static uint64_t now_ns(void)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The checker against heaps that are broken on purpose (broken_*.c): each breaks the law in one way,
- * and a program that gets into its way is stopped. Under the library as it is every one of these
- * programs ends well, so it is the heap that is found, and not the program.
+ * The checker against heaps that are broken on purpose (broken_*.c): each breaks the law in one
+ * way, and a program that gets into its way is stopped. Under the library as it is every one of
+ * these programs ends well, so it is the heap that is found, and not the program.
  */
 #include <stdio.h>
 #include <string.h>

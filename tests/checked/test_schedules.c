@@ -2,8 +2,9 @@
 /*
  * Two threads, and every place where the first one can be held up between two calls of the driver:
  * there the second one does all that it has to do, as far as it is not held up by the first. The
- * calls that the library makes by itself count, so that the second thread comes in between the parts
- * of one call of the program. Each schedule is a process, stopped where the checker finds anything.
+ * calls that the library makes by itself count, so that the second thread comes in between the
+ * parts of one call of the program. Each schedule is a process, stopped where the checker finds
+ * anything.
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -74,7 +75,8 @@ static void *turn_over_pinned(void *ptr, CUstream stream)
 	return ptr;
 }
 
-/* A second context of the device, its copies under way in memory of the first, which is then free. */
+/* A second context of the device, its copies under way in memory of the first, which is then
+ * free. */
 static void copy_into_first(void)
 {
 	CUstream copies = make_stream();
@@ -501,7 +503,8 @@ static void end_second(void)
 	OK(cuCtxDestroy_v2(second_ctx));
 }
 
-/* The first request of all makes what belongs to each context, and another context is ended meanwhile. */
+/* The first request of all makes what belongs to each context, and another context is ended
+ * meanwhile. */
 static void play_first_request(uint64_t n)
 {
 	OK(cuInit(0));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Small inputs for large files: a list of patches, each of two bytes of place, one of length and the
- * bytes themselves. */
+/* Small inputs for large files: a list of patches, each of two bytes of place, one of length and
+ * the bytes themselves. */
 #ifndef CM_TESTS_FUZZ_PATCH_H
 #define CM_TESTS_FUZZ_PATCH_H
 

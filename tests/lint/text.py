@@ -10,6 +10,9 @@ import tree
 
 C_LIKE = {'.c', '.h', '.def', '.S', '.cu'}
 LICENSED = C_LIKE | {'.py', '.sh'}
+# In C: a table of a .def file has rows as long as they are.
+COLUMNS = 100
+FOLDED = {'.c', '.h', '.cu', '.cpp'}
 # Recorded or crafted input is what it is.
 DATA = re.compile(r'^(tests/fuzz/corpus|tests/golden)/')
 
@@ -44,6 +47,8 @@ def complaints_of(path, content):
                 yield number, what
         for char in filter(is_invisible, line):
             yield number, f'invisible character U+{ord(char):04X}'
+        if path.suffix in FOLDED and len(line.expandtabs(8)) > COLUMNS:
+            yield number, f'more than {COLUMNS} columns'
     if path.suffix in C_LIKE:
         for token in C_TOKEN.finditer(content):
             if token[0].startswith('//'):

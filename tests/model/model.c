@@ -219,8 +219,8 @@ static void schedule(void)
 
 static void learn_pending(void);
 
-/* Before everything that others can see. A load that repeats the last one, with nothing stored since,
- * sees what it saw: nothing new comes of going on elsewhere just then. */
+/* Before everything that others can see. A load that repeats the last one, with nothing stored
+ * since, sees what it saw: nothing new comes of going on elsewhere just then. */
 static void step_at(const struct location *loaded)
 {
 	struct thread *thread = self();

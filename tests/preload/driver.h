@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The driver as a program has it that opens it by hand, at the path DRIVER: for roles that are linked
- * with nothing of CUDA.
+ * The driver as a program has it that opens it by hand, at the path DRIVER: for roles that are
+ * linked with nothing of CUDA.
  */
 #ifndef CM_TESTS_PRELOAD_DRIVER_H
 #define CM_TESTS_PRELOAD_DRIVER_H

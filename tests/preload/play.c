@@ -99,8 +99,8 @@ void cm_play_under(struct cm_play *play, const char *role, const char *conf, con
 	int status;
 
 	(void)snprintf(preload, sizeof(preload), "LD_PRELOAD=%s", conf ? getenv("MODULE") : "");
-	/* Idle memory stays, however long the machine leaves us alone: a case that wants it to decay
-	 * says so after this. */
+	/* Idle memory stays, however long the machine leaves us alone: a case that wants it to
+	 * decay says so after this. */
 	(void)snprintf(conf_text, sizeof(conf_text),
 		       "CUDAMEM_CONF=region_dir:%s,decay_seconds:off,%s", play->dir,
 		       conf ? conf : "");

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Test programs that are their own subject: each case plays a role of the program (tests/unit/rerun.h)
- * in another process, with the library preloaded and a folder of its own for the regions. The paths
- * come in as MODULE and DRIVER; a role finds its folder as REGIONS.
+ * Test programs that are their own subject: each case plays a role of the program
+ * (tests/unit/rerun.h) in another process, with the library preloaded and a folder of its own for
+ * the regions. The paths come in as MODULE and DRIVER; a role finds its folder as REGIONS.
  */
 #ifndef CM_TESTS_PRELOAD_PLAY_H
 #define CM_TESTS_PRELOAD_PLAY_H

@@ -120,8 +120,8 @@ static uint64_t pick_odd(enum calls_kind kind, const struct calls_slot *live, bo
 
 	switch (calls_random(5)) {
 	case 0:
-		/* A handle may be a page of the library's by now; and a call that one run leaves out
-		 * must not spoil a capture in the other. */
+		/* A handle may be a page of the library's by now; and a call that one run leaves
+		 * out must not spoil a capture in the other. */
 		*ret_gone = any->used && !any->live && kind != CALLS_HANDLE && !calls_have_captured;
 		return *ret_gone ? any->value : 0;
 	case 1:
@@ -270,7 +270,8 @@ static void look_around(void)
 					      calls_slot[CALLS_ASYNC][i].value) == CUDA_SUCCESS;
 }
 
-/* Whether a thread hears that its context is gone, where another one has the handle, is not compared. */
+/* Whether a thread hears that its context is gone, where another one has the handle, is not
+ * compared. */
 static void leave_contexts(void)
 {
 	CUcontext ctx = NULL;

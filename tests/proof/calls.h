@@ -6,7 +6,8 @@
  * the same program without it (calls.py).
  *
  * Which argument a call gets follows from the seed alone; its value does not, as addresses differ.
- * Where a value that is gone may be somebody's again the call is left out, which is written down as ?.
+ * Where a value that is gone may be somebody's again the call is left out, which is written down as
+ * ?.
  */
 #ifndef CM_TESTS_PROOF_CALLS_H
 #define CM_TESTS_PROOF_CALLS_H

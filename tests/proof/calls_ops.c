@@ -182,7 +182,8 @@ static void do_async(void)
 	calls_got(CALLS_ASYNC, res, to, bytes);
 }
 
-/* In the legacy stream a refused one spoils captures natively, and not where the library refuses it. */
+/* In the legacy stream a refused one spoils captures natively, and not where the library refuses
+ * it. */
 static void do_async_free(void)
 {
 	CUstream stream;

@@ -36,7 +36,8 @@ void proof_fetch(struct proof_hand *hand, struct proof_slot *slot);
 bool proof_wait_stream(struct proof_hand *hand, unsigned c, unsigned s);
 void proof_finish(struct proof_hand *hand, unsigned c);
 
-/* A stream goes: its work goes on, and only a wait for the whole context tells when it is through. */
+/* A stream goes: its work goes on, and only a wait for the whole context tells when it is
+ * through. */
 void proof_forget_stream(unsigned c, unsigned s);
 
 #endif

@@ -22,7 +22,8 @@ struct proof_stream *proof_stream_of(const struct proof_slot *slot);
 /* The stream that an argument means to a hand. */
 unsigned proof_stream_number(const struct proof_hand *hand, uint64_t arg);
 
-/* Work of `to` comes after what is in `from` now. A default stream is that of the current context. */
+/* Work of `to` comes after what is in `from` now. A default stream is that of the current
+ * context. */
 bool proof_order(struct proof_hand *hand, unsigned from_ctx, struct proof_stream *from,
 		 unsigned to_ctx, struct proof_stream *to);
 

@@ -5,18 +5,20 @@
  *
  * cub_proof FIRST_SEED PROGRAMS OPERATIONS in-order|untidy|as-is|slow
  *
- * Blocks are had of CUB for the stream that their first work is in, and before one is given back that
- * stream is put behind the others that it was used in: all that CUB's contract wants. Operations that
- * CUB has nothing to do with (captures, peers, pinned memory, resets) do nothing. In order, one
- * thread does all; else each of three does its own, with blocks of its own and streams that they
- * share. Says how many violations the checker found.
+ * Blocks are had of CUB for the stream that their first work is in, and before one is given back
+ * that stream is put behind the others that it was used in: all that CUB's contract wants.
+ * Operations that CUB has nothing to do with (captures, peers, pinned memory, resets) do nothing.
+ * In order, one thread does all; else each of three does its own, with blocks of its own and
+ * streams that they share. Says how many violations the checker found.
  *
- * DeviceFree() puts a block among the free ones, lets go of its lock, and only then records the event
- * that tells when the block is ready. `slow`: the recording takes its time, as on a busy machine.
+ * DeviceFree() puts a block among the free ones, lets go of its lock, and only then records the
+ * event that tells when the block is ready. `slow`: the recording takes its time, as on a busy
+ * machine.
  *
- * DeviceAllocate() leaves the answer that an event is not ready behind as the thread's last error, and
- * DeviceFree() takes that for a failure of its own, after it has put the block among the free ones
- * and before it records the event. `untidy`: in order, and the program does not clear it between.
+ * DeviceAllocate() leaves the answer that an event is not ready behind as the thread's last error,
+ * and DeviceFree() takes that for a failure of its own, after it has put the block among the free
+ * ones and before it records the event. `untidy`: in order, and the program does not clear it
+ * between.
  */
 #include <cub/util_allocator.cuh>
 
@@ -50,7 +52,8 @@ extern "C" cudaError_t __wrap_cudaEventRecord(cudaEvent_t event, cudaStream_t st
 	return __real_cudaEventRecord(event, stream);
 }
 
-/* Where CUB is known to go wrong, work on memory that is gone is a way of it; in order there is none. */
+/* Where CUB is known to go wrong, work on memory that is gone is a way of it; in order there is
+ * none. */
 static void must(cudaError_t error, const char *what)
 {
 	if (error == cudaSuccess)
@@ -301,7 +304,8 @@ int main(int argc, char **argv)
 		cudasim_violation(0, text, sizeof(text));
 		std::puts(text);
 	}
-	/* In order nothing can go wrong; untidily or slowed down it does, with the versions known. */
+	/* In order nothing can go wrong; untidily or slowed down it does, with the versions
+	 * known. */
 	if (alone && tidy)
 		return found != 0;
 	return (slow || !tidy) && CUB_VERSION <= CUB_VERSION_KNOWN && !found;

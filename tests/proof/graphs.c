@@ -5,7 +5,8 @@
 #include "tests/proof/contexts.h"
 #include "tests/proof/operations.h"
 
-/* Each thread has one graph at most that grows; and so has the program, where it is in one order. */
+/* Each thread has one graph at most that grows; and so has the program, where it is in one
+ * order. */
 static bool has_capture(const struct proof_hand *hand)
 {
 	unsigned c, s;

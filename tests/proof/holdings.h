@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a random program sees of the library beside CUDA: its API and its region, where it is loaded.
- * All but cm_holdings_cpu_* are for one thread at a time.
+ * What a random program sees of the library beside CUDA: its API and its region, where it is
+ * loaded. All but cm_holdings_cpu_* are for one thread at a time.
  */
 #ifndef CM_TESTS_PROOF_HOLDINGS_H
 #define CM_TESTS_PROOF_HOLDINGS_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The other process of a random program: opens the memory that the program exports, finds in it what
- * must be there, and writes something else. One thread at a time.
+ * The other process of a random program: opens the memory that the program exports, finds in it
+ * what must be there, and writes something else. One thread at a time.
  */
 #ifndef CM_TESTS_PROOF_IMPORTER_H
 #define CM_TESTS_PROOF_IMPORTER_H

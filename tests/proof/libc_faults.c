@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Stands before libcudamem.so in LD_PRELOAD and lets one call of the C library fail that the library
- * makes; nobody else's. LIBC_FAULT=NAME@N=ERRNO names it: the N-th call of NAME; ERRNO -9 kills the
- * process there. LIBC_FAULT_REPORT=path leaves a line "NAME CALLS" for each function at the end.
+ * Stands before libcudamem.so in LD_PRELOAD and lets one call of the C library fail that the
+ * library makes; nobody else's. LIBC_FAULT=NAME@N=ERRNO names it: the N-th call of NAME; ERRNO -9
+ * kills the process there. LIBC_FAULT_REPORT=path leaves a line "NAME CALLS" for each function at
+ * the end.
  */
 #include <dirent.h>
 #include <dlfcn.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The operations of a program, by the names of operations.def, and what of them others need too. One
- * that makes no sense at its place does nothing.
+ * The operations of a program, by the names of operations.def, and what of them others need too.
+ * One that makes no sense at its place does nothing.
  */
 #ifndef CM_TESTS_PROOF_OPERATIONS_H
 #define CM_TESTS_PROOF_OPERATIONS_H

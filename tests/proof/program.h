@@ -2,8 +2,8 @@
 /*
  * Random CUDA programs: a list of operations, each done by one of a few threads. operations.def
  * names the operations. Any list is a program, also one from which lines were taken out: what makes
- * no sense at its place (a free of nothing, the end of no capture) does nothing. So a failing program
- * can be shortened line by line.
+ * no sense at its place (a free of nothing, the end of no capture) does nothing. So a failing
+ * program can be shortened line by line.
  *
  * A program is a text with an operation a line, "THREAD NAME NUMBER...", and remarks behind #.
  */

@@ -4,9 +4,9 @@
  * proof write SEED COUNT           writes one down
  * proof run SEED COUNT FLAGS [TRANSCRIPT]  plays what it would write down
  *
- * FLAGS: c1 to c3 the contexts that are used, f for free-running threads, i for another process that
- * opens what is exported, p where the library has expandable_segments on, e for a program without an
- * end. A written program has them in a line "flags c1f".
+ * FLAGS: c1 to c3 the contexts that are used, f for free-running threads, i for another process
+ * that opens what is exported, p where the library has expandable_segments on, e for a program
+ * without an end. A written program has them in a line "flags c1f".
  */
 #include <signal.h>
 #include <stdlib.h>

@@ -32,8 +32,8 @@ void proof_do_twice(struct proof_hand *hand, const uint64_t *arg)
 	unsigned i;
 
 	(void)arg;
-	/* Another thread may have got it by now. A capture is told apart by what is asked in it, and
-	 * without the library another block may be there. */
+	/* Another thread may have got it by now. A capture is told apart by what is asked in it,
+	 * and without the library another block may be there. */
 	if (!hand->gone || proof_state.captures || proof_state.run.free_running)
 		return;
 	for (i = 0; i < PROOF_SLOTS; i++)

@@ -49,9 +49,9 @@ void cudasim_clear_failures(void);
 uint64_t cudasim_failable_calls(void);
 
 /*
- * Once, before the n-th call of any function that the calling thread makes from now on (1: the next),
- * whoever in the process makes it: runs `meanwhile`, which may let another thread go on, and then the
- * call. 0 takes it back.
+ * Once, before the n-th call of any function that the calling thread makes from now on (1: the
+ * next), whoever in the process makes it: runs `meanwhile`, which may let another thread go on, and
+ * then the call. 0 takes it back.
  */
 void cudasim_interrupt(uint64_t n, void (*meanwhile)(void *data), void *data);
 
@@ -97,9 +97,11 @@ void cudasim_checked(struct cudasim_checked *ret_checked);
 
 /* The calling thread got this memory. `on_host`: its owner's CPU may touch it from now on. */
 void cudasim_handed_out(const void *addr, size_t bytes, int on_host);
-/* The calling thread is about to give back what was handed out there; 0 when nothing lives there. */
+/* The calling thread is about to give back what was handed out there; 0 when nothing lives
+ * there. */
 int cudasim_taken_back(const void *addr);
-/* What was taken back was not after all, and nobody else can have got it: the owner has it still. */
+/* What was taken back was not after all, and nobody else can have got it: the owner has it
+ * still. */
 void cudasim_not_taken_back(const void *addr);
 
 /*

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What orders work, as the checker sees it. Each order that CUDA promises is tried with work of two
- * owners of one block: with the order nothing is found, without it, or with one that comes close, the
- * reuse is. Whether the first work has ended by the clock must make no difference, so everything runs
- * both ways.
+ * owners of one block: with the order nothing is found, without it, or with one that comes close,
+ * the reuse is. Whether the first work has ended by the clock must make no difference, so
+ * everything runs both ways.
  */
 #include <string.h>
 

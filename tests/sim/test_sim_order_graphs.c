@@ -33,7 +33,8 @@ static CUgraphExec instantiate(CUgraph graph)
 	return exec;
 }
 
-/* Two branches: one touches the block, the other what lies behind it, and a node after the latter. */
+/* Two branches: one touches the block, the other what lies behind it, and a node after the
+ * latter. */
 static CUgraphExec make_branches(const struct scene *scene)
 {
 	CUgraphNode other;

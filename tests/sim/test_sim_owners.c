@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Who owns what in the eyes of the checker, and what an owner inherits: blocks that are cut and merged,
- * frees that fail, memory that has two owners, and the driver's own allocations.
+ * Who owns what in the eyes of the checker, and what an owner inherits: blocks that are cut and
+ * merged, frees that fail, memory that has two owners, and the driver's own allocations.
  */
 #include <string.h>
 
@@ -241,7 +241,8 @@ static void *synchronize_and_let_end_here(void *data)
 	return NULL;
 }
 
-/* The free takes effect while a thread lets time pass: what that one knows has nothing to do with it. */
+/* The free takes effect while a thread lets time pass: what that one knows has nothing to do with
+ * it. */
 static void free_in_a_stream_knows_no_thread(void **state)
 {
 	struct scene *scene = *state;

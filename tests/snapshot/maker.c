@@ -2,10 +2,11 @@
 /*
  * Makes a region whose every event, block and stack is known: maker DIR [EVENTS BLOCKS]
  *
- * A small solver is played on two devices and pinned memory: weights that stay, activations that come
- * and go, a buffer that is forgotten in each step, a request that fails. The stacks are this program's
- * own, with an inlined function and Python frames among them; its modules are in the map. With EVENTS
- * and BLOCKS the first device has so many, for measurements. Prints the path of the region.
+ * A small solver is played on two devices and pinned memory: weights that stay, activations that
+ * come and go, a buffer that is forgotten in each step, a request that fails. The stacks are this
+ * program's own, with an inlined function and Python frames among them; its modules are in the map.
+ * With EVENTS and BLOCKS the first device has so many, for measurements. Prints the path of the
+ * region.
  */
 #include <errno.h>
 #include <execinfo.h>

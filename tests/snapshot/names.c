@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A CUDA program without debug information, whose functions have the names that compilers of C++ and
- * Rust give: they are in its table of symbols alone. Ends by SIGKILL from itself, so that its region
- * stays.
+ * A CUDA program without debug information, whose functions have the names that compilers of C++
+ * and Rust give: they are in its table of symbols alone. Ends by SIGKILL from itself, so that its
+ * region stays.
  */
 #include <signal.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A CUDA program in C++ with debug information: a template, a namespace without a name, and an inlined
- * member function. Ends by SIGKILL from itself, so that its region stays.
+ * A CUDA program in C++ with debug information: a template, a namespace without a name, and an
+ * inlined member function. Ends by SIGKILL from itself, so that its region stays.
  */
 #include <csignal>
 #include <cstdlib>

@@ -13,7 +13,8 @@
  *   program exec MODE      the work of `plain`, then becomes `program MODE`
  *   program fail           asks for more than there is, and nothing else
  *
- * Prints "ready" and waits for the end of its standard input, but for those from `oom` on, which end.
+ * Prints "ready" and waits for the end of its standard input, but for those from `oom` on, which
+ * end.
  */
 #include <pthread.h>
 #include <signal.h>

@@ -12,8 +12,8 @@
 /* clang-format on */
 
 /*
- * In place of skip(), which cmocka 1.1.5 reports as "not ok": leaves the test, which is then counted
- * as skipped by tests/summary.py. The reason is for people.
+ * In place of skip(), which cmocka 1.1.5 reports as "not ok": leaves the test, which is then
+ * counted as skipped by tests/summary.py. The reason is for people.
  */
 #define cm_skip(reason)                               \
 	do {                                          \

@@ -104,14 +104,15 @@ struct fake_driver {
 	uint64_t fail_call;   /* this call of the driver fails, counted from 1; 0: none */
 	int fail_code;        /* FAKE_STICKY_ERROR breaks the context */
 	uint64_t call_ns;     /* virtual time that a call takes */
-	/* Called once, while the next answer to a request for memory, or for addresses, is under way:
-	 * what another thread may do. */
+	/* Called once, while the next answer to a request for memory, or for addresses, is under
+	 * way: what another thread may do. */
 	void (*meanwhile)(void *arg);
 	void *meanwhile_arg;
 	bool forgiving; /* where the host would hang, what lasts forever ends */
 	bool modelled;  /* threads are the model's: which of them is inside the gate is not known */
 
-	/* What another process has of device 0, beside the limit, and gives of it when it is asked. */
+	/* What another process has of device 0, beside the limit, and gives of it when it is
+	 * asked. */
 	uint64_t neighbour_bytes;
 	uint64_t neighbour_gives;
 

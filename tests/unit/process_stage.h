@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Processes that start the library by themselves: each case plays roles (rerun.h) in a folder of its own,
- * over a driver that is a clock and no more.
+ * Processes that start the library by themselves: each case plays roles (rerun.h) in a folder of
+ * its own, over a driver that is a clock and no more.
  */
 #ifndef CM_TESTS_UNIT_PROCESS_STAGE_H
 #define CM_TESTS_UNIT_PROCESS_STAGE_H
@@ -44,8 +44,8 @@ int stage_teardown(void **state);
 void stage_remove_regions(const char *dir);
 
 /* Plays a role with region_dir and `conf` in CUDAMEM_CONF, and one more variable; checks its end.
- * FULL=n: the first n files have no space. NUDGES=lost: each comes just before a sleep of the helper,
- * which does not last as long as it says for that. */
+ * FULL=n: the first n files have no space. NUDGES=lost: each comes just before a sleep of the
+ * helper, which does not last as long as it says for that. */
 void stage_play_with(struct stage *stage, struct cm_rerun rerun, const char *conf,
 		     const char *variable, int want);
 /* One that ends well, and says this. */

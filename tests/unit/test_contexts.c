@@ -180,7 +180,8 @@ static void contexts_that_go_leave_the_events_of_others(void **state)
 	fake_finish(work);
 }
 
-/* Its work may still touch what others have freed, wherever that is, and can't be asked for any more. */
+/* Its work may still touch what others have freed, wherever that is, and can't be asked for any
+ * more. */
 static void nothing_becomes_ready_while_a_context_ends(void **state)
 {
 	struct cm_heap *heap;

@@ -79,7 +79,8 @@ static void pass(struct fixture *f, uint64_t ns)
 	}
 }
 
-/* Idle memory goes by the curve, in pieces of that size and a step late at most, until none is left. */
+/* Idle memory goes by the curve, in pieces of that size and a step late at most, until none is
+ * left. */
 static void assert_declines(struct fixture *f, uint64_t piece)
 {
 	uint64_t left;
@@ -250,7 +251,8 @@ static void an_old_driver_is_left_alone(void **state)
 	assert_int_equal(cm_cache_give_back(f->cache, 0, GIB, 50 * MS, &given), 0);
 	assert_int_equal(given, 0);
 	assert_int_equal(f->driver.called[FAKE_CTX_SYNCHRONIZE], 0);
-	/* For a larger one the program waits itself; then the first is idle, and the device busy. */
+	/* For a larger one the program waits itself; then the first is idle, and the device
+	 * busy. */
 	keep = case_get(f, 2 * PIECE);
 	work = fixture_launch(f, f->ctx, 1, keep, PIECE, FAKE_FOREVER);
 	assert_int_equal(cm_cache_give_back(f->cache, 0, GIB, 50 * MS, &given), 0);
@@ -327,7 +329,8 @@ static void idle_pages_go_back_along_the_curve(void **state)
 	case_close(f);
 }
 
-/* All of it is one free block each time: what was not used of it does not look as if it had been. */
+/* All of it is one free block each time: what was not used of it does not look as if it had
+ * been. */
 static void pages_in_use_now_and_then_stay_and_those_beside_them_go(void **state)
 {
 	struct fixture *f = open_paged(DECAY_NS);

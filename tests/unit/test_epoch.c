@@ -53,7 +53,8 @@ static void memory_of_idle_work_is_ready_by_one_event_for_all(void **state)
 	assert_int_equal(fixture_scalar(f, CM_SCALAR_epochs_ready), 1);
 }
 
-/* The device works on the block: the next owner's work is put behind that, the host does not wait. */
+/* The device works on the block: the next owner's work is put behind that, the host does not
+ * wait. */
 static void a_block_in_use_by_the_device_is_had_behind_a_barrier(void **state)
 {
 	struct fixture *f = *state;
@@ -177,7 +178,8 @@ static void no_barrier_is_laid_where_others_reach_the_memory(void **state)
 	assert_int_equal(f->driver.called[FAKE_CTX_WAIT_EVENT], 0);
 }
 
-/* A copy from another context's stream: the event of the block's own context does not capture it. */
+/* A copy from another context's stream: the event of the block's own context does not capture
+ * it. */
 static void work_of_another_context_holds_a_block_back(void **state)
 {
 	struct fixture *f = *state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* When freed memory may be used again where the driver can't or must not be asked: after an error, during a
- * capture, of an old version. */
+/* When freed memory may be used again where the driver can't or must not be asked: after an error,
+ * during a capture, of an old version. */
 #include "allocator/epoch.h"
 
 #include <errno.h>
@@ -111,7 +111,8 @@ static void an_error_of_one_context_ends_no_reuse_in_another(void **state)
 		case_put(f, addr);
 		cm_cache_poll(f->cache);
 		fake_context_break(ctx, FAKE_STICKY_ERROR);
-		/* What was closed before has an event of the broken one, what comes after has none. */
+		/* What was closed before has an event of the broken one, what comes after has
+		 * none. */
 		for (i = 0; i < 40; i++) {
 			addr = case_get(f, 64 * MIB);
 			(void)fixture_launch(f, f->ctx, 1, addr, 512, MS);

@@ -59,7 +59,8 @@ static void the_smallest_that_is_enough_goes(void **state)
 	struct fixture *f = *state;
 
 	USE(f, 12 * MIB, 30 * MIB, 64 * MIB);
-	/* Of the 70 MiB that are too many 64 are made up for by one, and the rest by the smallest. */
+	/* Of the 70 MiB that are too many 64 are made up for by one, and the rest by the
+	 * smallest. */
 	USE(f, 70 * MIB);
 	assert_int_equal(case_reserved(f), 30 * MIB + 70 * MIB);
 	/* 106 MiB were reserved: of 72 more 66 are too many, and the one of 70 is enough. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The layout is an ABI between builds of different age: what stands here was released. A change to a
- * number that is here is a new CM_LAYOUT_MAJOR; a row or a value that is added at the end of its
+ * The layout is an ABI between builds of different age: what stands here was released. A change to
+ * a number that is here is a new CM_LAYOUT_MAJOR; a row or a value that is added at the end of its
  * group is a new CM_LAYOUT_MINOR and a new line here.
  */
 #include "stats/layout.h"

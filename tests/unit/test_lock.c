@@ -171,8 +171,8 @@ static void CM_UNCHECKED a_favourite_that_is_inside_has_it_alone(void **state)
 	assert_false(has_favourite());
 }
 
-/* More threads than flags, and streaks that are long enough for favours to come and go; the yields let
- * a favourite be met inside. */
+/* More threads than flags, and streaks that are long enough for favours to come and go; the yields
+ * let a favourite be met inside. */
 #define CROWD  (2 * CM_LOCK_FLAGS + 1)
 #define BURSTS 20
 

@@ -150,7 +150,8 @@ static void no_letter_is_lost_on_a_sleeping_owner(void **state)
 		mailbox.arg[0] = (uint64_t)i;
 		__atomic_store_n(&mailbox.state, CM_MAIL_POSTED, __ATOMIC_RELEASE);
 		(void)cm_mailbox_nudge(&mailbox);
-		/* The owner sleeps without an end: a lost wake-up would be a time-out of the test. */
+		/* The owner sleeps without an end: a lost wake-up would be a time-out of the
+		 * test. */
 		while (__atomic_load_n(&mailbox.state, __ATOMIC_ACQUIRE) != CM_MAIL_DONE)
 			(void)sched_yield();
 		assert_int_equal(mailbox.result[0], i + 1);

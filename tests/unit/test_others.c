@@ -146,7 +146,8 @@ static void a_name_may_be_handed_out_before_its_free_returns(void **state)
 	assert_kind(f, CM_OTHER_ASYNC, 0, 0);
 }
 
-/* By who does not go through our doors: the driver gives the name out again, and that is how we learn. */
+/* By who does not go through our doors: the driver gives the name out again, and that is how we
+ * learn. */
 static void what_was_given_up_past_us_leaves_the_books(void **state)
 {
 	struct fixture *f = *state;

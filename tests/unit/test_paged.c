@@ -229,8 +229,8 @@ static void a_context_takes_its_pages_along(void **state)
 	assert_sound(f);
 }
 
-/* No call is made while a capture is active: whoever wants memory next gives them back, though a context
- * that goes on has work under way. */
+/* No call is made while a capture is active: whoever wants memory next gives them back, though a
+ * context that goes on has work under way. */
 static void pages_of_a_context_that_went_in_a_capture_are_given_back(void **state)
 {
 	struct fixture *f = open_paged(64 * MIB);

@@ -20,7 +20,8 @@ static void idle_memory_is_bounded_by_what_is_in_use(void **state)
 		row = host();
 		assert_true(row.reserved_bytes.current - row.allocated_bytes.current <=
 			    row.allocated_bytes.current + (int64_t)CM_PINNED_IDLE_BYTES);
-		/* Nothing goes before it must: 18 idle blocks, and 14 in use beside the constant. */
+		/* Nothing goes before it must: 18 idle blocks, and 14 in use beside the
+		 * constant. */
 		assert_int_equal(called(FAKE_HOST_FREE) > 0, i >= 18);
 	}
 	assert_int_equal(host().reserved_bytes.current, CM_PINNED_IDLE_BYTES);
@@ -226,7 +227,8 @@ static void stats_mode_passes_on_and_counts(void **state)
 	close_well();
 }
 
-/* What a capture kept from the driver waits for its end; a block of no class is on no list of one. */
+/* What a capture kept from the driver waits for its end; a block of no class is on no list of
+ * one. */
 static void stats_mode_reuses_nothing_that_a_capture_kept(void **state)
 {
 	static const uint64_t sizes[] = {1, 100, 511, 512, 700, MIB + 3};

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What becomes of a start: forks, the next program, the helper and its mail, and each way to end. */
+/* What becomes of a start: forks, the next program, the helper and its mail, and each way to
+ * end. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

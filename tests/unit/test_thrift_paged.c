@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Where requests lie on pages of a card that fills up, and that they lie as ever on one that doesn't. */
+/* Where requests lie on pages of a card that fills up, and that they lie as ever on one that
+ * doesn't. */
 #include "allocator/thrift.h"
 
 #include "allocator/heap.h"
@@ -20,8 +21,8 @@ static struct fixture *open_card(uint64_t bytes, bool exchange)
 }
 
 /*
- * In use are [0, 100), [106, 106 + wall) MiB from the address returned on; the 6 MiB between them are free
- * and are three whole pages, of which 3 MiB would lie on two.
+ * In use are [0, 100), [106, 106 + wall) MiB from the address returned on; the 6 MiB between them
+ * are free and are three whole pages, of which 3 MiB would lie on two.
  */
 static uint64_t lay_out(struct fixture *f, uint64_t wall_mib)
 {
@@ -76,7 +77,8 @@ static void a_block_on_fewer_whole_pages_is_taken_before_a_tighter_one(void **st
 		case_put(f, hole);
 		case_put(f, loose);
 		case_settle(f);
-		/* From 137 on two MiB share pages with blocks in use; the hole from 100 on is smaller. */
+		/* From 137 on two MiB share pages with blocks in use; the hole from 100 on is
+		 * smaller. */
 		assert_int_equal(case_get(f, 3 * MIB), base + (i ? 100 : 137) * MIB);
 		assert_int_equal(f->driver.called[FAKE_PAGE_UNMAP], 0);
 		case_close(f);

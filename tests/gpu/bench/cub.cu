@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* CUB's caching allocator, with the bins that serve every size here and no limit on what it keeps. */
+/* CUB's caching allocator, with the bins that serve every size here and no limit on what it
+ * keeps. */
 #include <cub/util_allocator.cuh>
 
 #include "tests/gpu/bench/measure.h"

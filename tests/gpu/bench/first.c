@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* How long a process takes to its first block: the driver's start, the context, the first request. */
+/* How long a process takes to its first block: the driver's start, the context, the first
+ * request. */
 #include <cuda.h>
 #include <stdio.h>
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What is measured of an allocator, the same for each: pairs, turns of a program's loop, threads. */
+/* What is measured of an allocator, the same for each: pairs, turns of a program's loop,
+ * threads. */
 #ifndef CM_GPU_BENCH_MEASURE_H
 #define CM_GPU_BENCH_MEASURE_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A kernel that runs until the host tells it to stop, while blocks come and go: what goes on without
- * the library must not hang under it.
+ * A kernel that runs until the host tells it to stop, while blocks come and go: what goes on
+ * without the library must not hang under it.
  */
 #include <stdatomic.h>
 #include <stdio.h>

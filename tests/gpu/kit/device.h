@@ -59,7 +59,8 @@ uint64_t device_wrong(CUdeviceptr at, uint32_t value, size_t count, CUstream str
 /* Waits for the stream; digest of the bytes. */
 uint64_t device_digest(CUdeviceptr at, size_t bytes, CUstream stream);
 
-/* For programs that make contexts: the calling thread's kernels are the current context's from here. */
+/* For programs that make contexts: the calling thread's kernels are the current context's from
+ * here. */
 void device_load_kernels(void);
 
 #endif

@@ -15,13 +15,14 @@ extern "C" {
 
 bool library_is_here(void);
 
-/* A figure of device 0, or of pinned host memory, by its key in PyTorch's dictionaries; -1: not there. */
+/* A figure of device 0, or of pinned host memory, by its key in PyTorch's dictionaries; -1: not
+ * there. */
 int64_t library_device_figure(const char *key);
 int64_t library_host_figure(const char *key);
 
 /*
- * Leaves {"device": {...}, "host": {...}} in the file that GPU_SUITE_STATS names: the last thing that
- * a program does. Nothing where there is no library, no region or no such variable.
+ * Leaves {"device": {...}, "host": {...}} in the file that GPU_SUITE_STATS names: the last thing
+ * that a program does. Nothing where there is no library, no region or no such variable.
  */
 void library_leave_figures(void);
 

@@ -70,7 +70,8 @@ static void measure(const struct kind *kind, size_t bytes)
 	tell_times(kind->free_name, frees, (size_t)turns, "%zu KiB, idle", bytes / KIB);
 }
 
-/* Of a call made while a kernel runs that never touched the memory: has the kernel ended at its end? */
+/* Of a call made while a kernel runs that never touched the memory: has the kernel ended at its
+ * end? */
 static void measure_busy(const char *name, CUresult (*call)(size_t), size_t bytes)
 {
 	uint64_t ns;

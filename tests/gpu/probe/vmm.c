@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What it costs to map and unmap physical memory, by the size of its pieces, and whether that waits:
- * what a heap backed by pages of its own would pay.
+ * What it costs to map and unmap physical memory, by the size of its pieces, and whether that
+ * waits: what a heap backed by pages of its own would pay.
  */
 #include "tests/gpu/kit/device.h"
 #include "tests/gpu/kit/library.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Programs of the driver API in small, after what public samples and test programs do with memory: each
- * checks its own results, and gets the same ones without the library and in each of its modes.
+ * Programs of the driver API in small, after what public samples and test programs do with memory:
+ * each checks its own results, and gets the same ones without the library and in each of its modes.
  */
 #include <pthread.h>
 #include <stdlib.h>

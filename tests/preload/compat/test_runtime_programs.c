@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Programs of the runtime API in small, after what public samples do with memory: each checks its own
- * results, and gets the same ones without the library and in each of its modes.
+ * Programs of the runtime API in small, after what public samples do with memory: each checks its
+ * own results, and gets the same ones without the library and in each of its modes.
  */
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>
@@ -242,8 +242,8 @@ static void play_mixed(void)
 	}
 }
 
-/* OpenMP's runtime looks for ompt_start_tool by RTLD_NEXT at its start: who answers for itself is asked
- * for ever. */
+/* OpenMP's runtime looks for ompt_start_tool by RTLD_NEXT at its start: who answers for itself is
+ * asked for ever. */
 static void play_openmp(void)
 {
 	int failures = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * CUDA's own runtime, which looks up all that it will ever call before its first call of the driver.
- * With a driver of nothing but names it gets no further.
+ * CUDA's own runtime, which looks up all that it will ever call before its first call of the
+ * driver. With a driver of nothing but names it gets no further.
  */
 #include "tests/preload/doors/check.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* dlsym and dlvsym: what is replaced, and what is left as it was. Arguments: driver, foreign, kind. */
+/* dlsym and dlvsym: what is replaced, and what is left as it was. Arguments: driver, foreign,
+ * kind. */
 #include "tests/preload/doors/check.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A library that finds the driver by itself, as those do that are loaded with RTLD_DEEPBIND or into a
- * namespace of their own: its dlsym is the C library's then.
+ * A library that finds the driver by itself, as those do that are loaded with RTLD_DEEPBIND or into
+ * a namespace of their own: its dlsym is the C library's then.
  */
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A library that hooks the driver by writing a jump over the beginning of its functions, as UCX does
- * for its cache of what kind of memory an address is: it sees every call that reaches the driver, from
- * wherever. For x86-64, and one thread: to go on, it takes the jump away for the time of the call.
+ * A library that hooks the driver by writing a jump over the beginning of its functions, as UCX
+ * does for its cache of what kind of memory an address is: it sees every call that reaches the
+ * driver, from wherever. For x86-64, and one thread: to go on, it takes the jump away for the time
+ * of the call.
  */
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>

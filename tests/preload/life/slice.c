@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A device of which this process has a part, as MIG and MPS give it and as layers for shared cards do:
- * what the context says of memory is less than what the device says.
+ * A device of which this process has a part, as MIG and MPS give it and as layers for shared cards
+ * do: what the context says of memory is less than what the device says.
  */
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>

@@ -47,8 +47,8 @@ static void play_behind(void)
 	CM_MUST(counted("beside_frees") == 1);
 }
 
-/* A library that patches the driver sees what reaches it, and what it knows of an address stays true: the
- * memory is there until it hears of its end. */
+/* A library that patches the driver sees what reaches it, and what it knows of an address stays
+ * true: the memory is there until it hears of its end. */
 static void play_patched(void)
 {
 	void *patcher = dlopen(getenv("PATCHER"), RTLD_NOW | RTLD_GLOBAL);

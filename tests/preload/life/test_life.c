@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How processes live that use CUDA, and that do not: whatever they do, it ends as it does without the
- * library. test_process.c has what is the library's own in it.
+ * How processes live that use CUDA, and that do not: whatever they do, it ends as it does without
+ * the library. test_process.c has what is the library's own in it.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -96,7 +96,8 @@ static void play_vfork(void)
 	must_still_serve();
 }
 
-/* A child that no handler of fork hears of: to it there is no cache, and what is the parent's stays. */
+/* A child that no handler of fork hears of: to it there is no cache, and what is the parent's
+ * stays. */
 static void play_clone(void)
 {
 	__typeof__(cudamem_memory_allocated) *allocated;
@@ -118,8 +119,8 @@ static void play_clone(void)
 	OK(cuMemFree_v2(block));
 }
 
-/* The pool of processes that Python's multiprocessing makes: forked before, each with a life of its own,
- * all at once. */
+/* The pool of processes that Python's multiprocessing makes: forked before, each with a life of its
+ * own, all at once. */
 static void play_workers(void)
 {
 	pid_t pid[4];
@@ -353,7 +354,8 @@ static uint64_t resident_bytes(void)
 	return resident * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-/* As a program does that must never wait for a page; the tables have room for far more than they hold. */
+/* As a program does that must never wait for a page; the tables have room for far more than they
+ * hold. */
 static void play_locked_memory(void)
 {
 	uint64_t before;
@@ -431,7 +433,8 @@ static void *alloc_and_free(void *arg)
 	return NULL;
 }
 
-/* The first request of the process comes from a thread that has not much more stack than it must. */
+/* The first request of the process comes from a thread that has not much more stack than it
+ * must. */
 static void play_small_stack(void)
 {
 	const size_t bytes = 24 * UINT64_C(1024);
@@ -505,7 +508,8 @@ static void a_32_bit_child_runs(void **state)
 {
 	struct cm_play *play = *state;
 
-	/* By hand, since the compiler's own 32-bit files do not go with a cross compiler (Debian). */
+	/* By hand, since the compiler's own 32-bit files do not go with a cross compiler
+	 * (Debian). */
 	static const char build[] =
 		"echo 'void _start(void) { __asm__(\"int $0x80\" : : \"a\"(1), \"b\"(7)); }' | "
 		"cc -m32 -nostdlib -fno-pic -no-pie -x c -o p32 - -Wl,--no-as-needed "

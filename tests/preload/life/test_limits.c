@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the doors do not reach, and what is different for that. A program must run on there too: what
- * goes past us is the driver's, as natively. CALLER in the environment is a library that finds the
- * driver by itself.
+ * What the doors do not reach, and what is different for that. A program must run on there too:
+ * what goes past us is the driver's, as natively. CALLER in the environment is a library that finds
+ * the driver by itself.
  */
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -74,8 +74,8 @@ static void play_deep(void)
 	OK(cuMemFree_v2(ours));
 }
 
-/* The other way round the driver gets the address of a block of ours, and knows it only where the block
- * is an allocation of its own. */
+/* The other way round the driver gets the address of a block of ours, and knows it only where the
+ * block is an allocation of its own. */
 static void play_deep_free(void)
 {
 	CUdeviceptr block[4];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Runtimes in one process: one linked in statically, as NVIDIA's libraries have theirs, and one that
- * is loaded and unloaded (RUNTIME in the environment). All arrive at the same cache.
+ * Runtimes in one process: one linked in statically, as NVIDIA's libraries have theirs, and one
+ * that is loaded and unloaded (RUNTIME in the environment). All arrive at the same cache.
  */
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A program that keeps the driver's functions in variables of their names, as the loaders of some
- * renderers do. The names are exported, and are data. CACHED in the environment: the library is there.
+ * renderers do. The names are exported, and are data. CACHED in the environment: the library is
+ * there.
  */
 #include <dlfcn.h>
 #include <stddef.h>

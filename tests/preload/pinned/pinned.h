@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What both programs of this folder begin with: a context for each case, and pinned memory of a kind
- * in it. No other file includes this.
+ * What both programs of this folder begin with: a context for each case, and pinned memory of a
+ * kind in it. No other file includes this.
  */
 #ifndef CM_TESTS_PRELOAD_PINNED_PINNED_H
 #define CM_TESTS_PRELOAD_PINNED_PINNED_H

@@ -299,7 +299,8 @@ static void play_busy_exit(void)
 		(void)sched_yield();
 }
 
-/* CUDA does not work in a child that was forked after its start: what it answers is the driver's. */
+/* CUDA does not work in a child that was forked after its start: what it answers is the
+ * driver's. */
 static void play_fork(void)
 {
 	CUdeviceptr block, other = 0;

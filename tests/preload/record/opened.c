@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A library that switches recording while it is being opened, when another thread does the same: that
- * one waits for the loader, which is ours until we are done.
+ * A library that switches recording while it is being opened, when another thread does the same:
+ * that one waits for the loader, which is ours until we are done.
  */
 #include <dlfcn.h>
 #include <pthread.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A program whose signal handler asks for memory, interrupted at every single instruction that the
- * library executes at its doors and for cudamem.h: the handler must never wait for what its own thread
- * holds.
+ * library executes at its doors and for cudamem.h: the handler must never wait for what its own
+ * thread holds.
  */
 #include <cuda.h>
 #include <dlfcn.h>

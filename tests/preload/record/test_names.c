@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Names that events bear, and recording as the program itself switches it: cudamem.h, and NVTX as its
- * own header calls it.
+ * Names that events bear, and recording as the program itself switches it: cudamem.h, and NVTX as
+ * its own header calls it.
  */
 #include <cuda.h>
 #include <dlfcn.h>

@@ -300,7 +300,8 @@ static void play_threads(void)
 	CM_MUST(seen == THREADS * 300);
 }
 
-/* CUDA does not work in a child; what it asks for in vain leaves no trace in its parent's region. */
+/* CUDA does not work in a child; what it asks for in vain leaves no trace in its parent's
+ * region. */
 static void play_fork(void)
 {
 	struct history_stack stack;

@@ -83,8 +83,8 @@ static void play_broken_launch(void)
 	CM_MUST(cuMemFree_v2(pair[1]) == CUDA_ERROR_LAUNCH_FAILED);
 }
 
-/* A kernel that fails unseen: a free that waits hears it, as natively; one that does not, and is the
- * first call since, can't. */
+/* A kernel that fails unseen: a free that waits hears it, as natively; one that does not, and is
+ * the first call since, can't. */
 static void play_broken_unseen(void)
 {
 	uint32_t flag = 1;
@@ -98,7 +98,8 @@ static void play_broken_unseen(void)
 	CM_MUST(cuMemFree_v2(block) == CUDA_ERROR_ILLEGAL_ADDRESS);
 }
 
-/* After each of them a request that ready memory could serve goes to the driver, and hears it again. */
+/* After each of them a request that ready memory could serve goes to the driver, and hears it
+ * again. */
 static void play_lasting(void)
 {
 	static const CUresult lasting[] = {

@@ -625,7 +625,8 @@ static void *get_too_much(void *arg)
 	return NULL;
 }
 
-/* Where nothing can be given back, and what the card never has, the end of a capture is of no use. */
+/* Where nothing can be given back, and what the card never has, the end of a capture is of no
+ * use. */
 static void play_in_vain(void)
 {
 	pthread_t thread;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Contexts come, go, come back under the same handle, stand beside each other: each has its own memory,
- * and takes it along.
+ * Contexts come, go, come back under the same handle, stand beside each other: each has its own
+ * memory, and takes it along.
  */
 #include <pthread.h>
 #include <stdatomic.h>

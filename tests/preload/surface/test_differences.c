@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What is different with the library, and what makes it go away. Each role is played without the
- * library, with it (DIFFERS in the environment), and with it and the option: only the second may tell
- * them apart, and must.
+ * library, with it (DIFFERS in the environment), and with it and the option: only the second may
+ * tell them apart, and must.
  */
 #include <dlfcn.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Processes that share a card: who runs out gets what the others hold idle, nobody waits for one who
- * cannot answer, and what nobody uses goes back by itself. Each case is a process that forks others,
- * all under the library and with regions in one folder.
+ * Processes that share a card: who runs out gets what the others hold idle, nobody waits for one
+ * who cannot answer, and what nobody uses goes back by itself. Each case is a process that forks
+ * others, all under the library and with regions in one folder.
  */
 #include <signal.h>
 #include <stdio.h>

@@ -353,7 +353,8 @@ static void each_verdict_is_told(void **state)
 	(void)unlink(strrchr(card, ':') + 1);
 }
 
-/* Who asked, and who holds: by stack where stacks are recorded, the place alone where they are not. */
+/* Who asked, and who holds: by stack where stacks are recorded, the place alone where they are
+ * not. */
 static void stacks_are_told(void **state)
 {
 	struct cm_play *play = *state;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory shown to others: what the driver says of an address, handles for other processes, files for
- * the kernel, the marks that network cards leave. The importer is a real second process, forked
+ * Memory shown to others: what the driver says of an address, handles for other processes, files
+ * for the kernel, the marks that network cards leave. The importer is a real second process, forked
  * before CUDA starts.
  */
 #include <fcntl.h>
@@ -282,7 +282,8 @@ static void play_shown_in_pieces(void)
 /* So often in a row nobody holds the program up for longer than its kernel takes. */
 #define TURNS 100
 
-/* A block that was handed out behind a barrier, and may still be written to by who had it before. */
+/* A block that was handed out behind a barrier, and may still be written to by who had it
+ * before. */
 static CUdeviceptr get_behind_work(void)
 {
 	CUdeviceptr block, again;

@@ -110,9 +110,9 @@ static void print_missing(FILE *file, const struct sim_access *old, const struct
 		fprintf(file, " it comes after nothing; the first is number %u.\n", old->tick);
 	if (to->by_host) {
 		fputs("    The host goes ahead at once, so it must have been told that "
-		      "the work is done\n    (an event queried or waited for, by the allocator or by "
-		      "the thread that gave it back); a barrier\n    on the device does not hold "
-		      "the host.\n",
+		      "the work is done\n    (an event queried or waited for, by the allocator "
+		      "or by the thread that gave it back); a barrier\n    on the device does "
+		      "not hold the host.\n",
 		      file);
 		return;
 	}

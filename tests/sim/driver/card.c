@@ -12,8 +12,8 @@
 enum { ROWS = 64 };
 
 /*
- * One row a process. A process locks the byte of its row for as long as it lives, and the first byte
- * while it reads or writes: the kernel undoes both when the process dies.
+ * One row a process. A process locks the byte of its row for as long as it lives, and the first
+ * byte while it reads or writes: the kernel undoes both when the process dies.
  */
 struct ledger {
 	uint64_t used[ROWS][SIM_MAX_DEVICES];

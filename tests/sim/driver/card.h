@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The ledger of cards that several processes use at once: a file in which each process writes down
- * what it has of each device. What a process had is free when it is gone, however it went, and it is
- * still taken while the process is stopped. Caller locks.
+ * what it has of each device. What a process had is free when it is gone, however it went, and it
+ * is still taken while the process is stopped. Caller locks.
  */
 #ifndef CM_SIM_CARD_H
 #define CM_SIM_CARD_H

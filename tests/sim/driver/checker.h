@@ -46,7 +46,8 @@ void sim_checker_ended(struct sim_vector *works);
 
 void sim_checker_allocated(const struct sim_mem *mem);
 void sim_checker_freed(const struct sim_mem *mem);
-/* Between these, what happens happens after all that and by no thread: an operation takes effect. */
+/* Between these, what happens happens after all that and by no thread: an operation takes
+ * effect. */
 void sim_checker_acts(struct sim_vector *works);
 void sim_checker_acted(void);
 

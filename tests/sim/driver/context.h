@@ -64,8 +64,8 @@ void sim_device_synchronize(struct sim_device *device);
 /* The same for the driver's own ends: the caller of the call can't count on it. */
 void sim_device_drain(struct sim_device *device);
 
-/* True when the context's own work may touch the memory: it is on its device, or a peer's, or open to
- * its device. */
+/* True when the context's own work may touch the memory: it is on its device, or a peer's, or open
+ * to its device. */
 bool sim_ctx_can_reach(struct sim_ctx *ctx, const struct sim_mem *mem, bool write);
 
 #endif

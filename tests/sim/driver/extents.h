@@ -40,7 +40,8 @@ struct sim_extents {
 	uint32_t first[SIM_EXTENT_BINS];     /* free runs of a bin */
 };
 
-/* All units taken: sim_extents_add() gives them. 0, or -ENOMEM; then sim_extents_fini() may follow. */
+/* All units taken: sim_extents_add() gives them. 0, or -ENOMEM; then sim_extents_fini() may
+ * follow. */
 int sim_extents_init(struct sim_extents *extents, uint32_t count, uint32_t page);
 
 void sim_extents_fini(struct sim_extents *extents);

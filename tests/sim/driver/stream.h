@@ -45,8 +45,8 @@ void sim_stream_order(const struct sim_stream *stream, struct sim_work *work);
 
 /*
  * Submits an operation, which it takes over, to the stream; when the stream is capturing it becomes
- * a node. ret_work (may be NULL) gets a reference: what waits, or asks, is refused for a stream that
- * is capturing.
+ * a node. ret_work (may be NULL) gets a reference: what waits, or asks, is refused for a stream
+ * that is capturing.
  */
 CUresult sim_stream_submit(struct sim_stream *stream, struct sim_op *op,
 			   struct sim_work **ret_work);

@@ -17,7 +17,8 @@ struct request {
 };
 
 static const struct request plain_requests[] = {
-#define DRIVER(name, base, version)                            {offsetof(struct rt_driver, name), #base, version, #name},
+#define DRIVER(name, base, version) {offsetof(struct rt_driver, name), #base, version, #name},
+
 #define DRIVER_TWIN(name, base, version, suffix, twin_version) DRIVER(name, base, version)
 #include "driver.def"
 #undef DRIVER

@@ -233,7 +233,8 @@ void rt_registry_forget_context(void)
 	pthread_mutex_unlock(&lock);
 }
 
-/* The name of a registered function or variable, and the module that has it. False: it is not registered. */
+/* The name of a registered function or variable, and the module that has it. False: it is not
+ * registered. */
 static bool find_named(const void *host, bool variable, CUmodule *ret_module, CUresult *ret_result,
 		       char *ret_name, size_t bytes)
 {
