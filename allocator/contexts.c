@@ -107,12 +107,9 @@ void cm_cache_context_has_ended(struct cm_cache *cache)
 	cache->ending--;
 }
 
-/* Between two looks at what is not waited for in any other way. */
 static void nap(const struct cm_cache *cache, uint64_t *nap_ns)
 {
-	cache->ops->sleep_ns(*nap_ns);
-	if (*nap_ns < CM_FENCE_NAP_MOST_NS)
-		*nap_ns *= 2;
+	cm_ops_nap(cache->ops, nap_ns, CM_FENCE_NAP_MOST_NS);
 }
 
 bool cm_heap_begin_call(struct cm_heap *heap, uint64_t ctx)

@@ -409,9 +409,7 @@ void cm_epoch_settle(struct cm_heap *heap)
 		if (gated)
 			ops->gate_leave();
 		if (!settled)
-			ops->sleep_ns(nap);
-		if (nap < CM_FENCE_NAP_MOST_NS)
-			nap *= 2;
+			cm_ops_nap(ops, &nap, CM_FENCE_NAP_MOST_NS);
 	} while (!settled);
 }
 

@@ -279,9 +279,7 @@ bool cm_fence_enter(const struct cm_driver_ops *ops)
 bool cm_fence_nap(const struct cm_driver_ops *ops, uint64_t *nap_ns)
 {
 	ops->gate_leave();
-	ops->sleep_ns(*nap_ns);
-	if (*nap_ns < CM_FENCE_NAP_MOST_NS)
-		*nap_ns *= 2;
+	cm_ops_nap(ops, nap_ns, CM_FENCE_NAP_MOST_NS);
 	return cm_fence_enter(ops);
 }
 

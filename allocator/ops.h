@@ -130,6 +130,15 @@ static inline uint64_t cm_ops_work(const struct cm_driver_ops *ops)
 	return __atomic_load_n(ops->work_number, __ATOMIC_RELAXED);
 }
 
+/* Between two looks at what is not waited for in any other way: twice as long each time, up to
+ * about the most. No lock is held that who is waited for may want. */
+static inline void cm_ops_nap(const struct cm_driver_ops *ops, uint64_t *nap_ns, uint64_t most_ns)
+{
+	ops->sleep_ns(*nap_ns);
+	if (*nap_ns < most_ns)
+		*nap_ns *= 2;
+}
+
 /* Never blocks. The processor's counter is read in place, since every request and every free
  * does. */
 static inline uint64_t cm_ops_tick(const struct cm_driver_ops *ops)

@@ -6,29 +6,26 @@
 #include "interpose/room.h"
 
 #include "allocator/cache.h"
+#include "allocator/epoch.h"
 #include "interpose/capture.h"
 #include "interpose/context.h"
 #include "interpose/driver_ops.h"
 #include "interpose/process.h"
 
-#define CAPTURE_NS  UINT64_C(10000000000) /* as long as freed memory is waited for, CM_STUCK_NS */
-#define NAP_NS      UINT64_C(100000)      /* the first nap; the next ones are longer, */
-#define NAP_MOST_NS UINT64_C(20000000)    /* up to about this */
+#define NAP_NS      UINT64_C(100000)   /* the first nap; the next ones are longer, */
+#define NAP_MOST_NS UINT64_C(20000000) /* up to about this */
 
 /* While a stream is captured nothing can be given back: its end is waited for where there is
  * something to give, but not for ever, as it may come only when this thread goes on. */
 static void await_captures(struct cm_cache *cache, uint32_t row)
 {
 	const struct cm_driver_ops *ops = cm_driver_ops();
-	const uint64_t end = ops->now_ns() + CAPTURE_NS;
+	const uint64_t end = ops->now_ns() + CM_STUCK_NS; /* as freed memory is waited for */
 	uint64_t nap = NAP_NS;
 
 	while (cm_capture_is_active() && !cm_capture_is_own() && cm_cache_has_cached(cache, row) &&
-	       ops->now_ns() < end) {
-		ops->sleep_ns(nap);
-		if (nap < NAP_MOST_NS)
-			nap *= 2;
-	}
+	       ops->now_ns() < end)
+		cm_ops_nap(ops, &nap, NAP_MOST_NS);
 }
 
 static bool make_on_row(struct cm_cache *cache, uint32_t row, uint64_t bytes)
