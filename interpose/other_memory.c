@@ -41,21 +41,6 @@ CUresult cm_other_settle(uint32_t taken, CUresult res)
 	return res;
 }
 
-/* A wrapper that gets memory, with room, and counts it where `got` (its answer is a success). */
-#define GET(symbol, params, pass, count)                   \
-	CUresult cm_wrap_##symbol params                   \
-	{                                                  \
-		CUresult res;                              \
-                                                           \
-		if (!cm_hook_enter())                      \
-			return cm_real.symbol pass;        \
-		CM_WITH_ROOM(0, res, cm_real.symbol pass); \
-		if (res == CUDA_SUCCESS)                   \
-			count;                             \
-		cm_hook_leave();                           \
-		return res;                                \
-	}
-
 /* A wrapper that gives memory up. */
 #define GIVE(symbol, type, name)                                      \
 	CUresult cm_wrap_##symbol(type handle)                        \
@@ -72,18 +57,20 @@ CUresult cm_other_settle(uint32_t taken, CUresult res)
 	}
 
 /* clang-format off */
-GET(cuMemAllocManaged,
+CM_WRAP_WITH_ROOM(cuMemAllocManaged,
     (CUdeviceptr *addr, size_t bytes, unsigned int flags), (addr, bytes, flags),
     cm_other_note(CM_OTHER_MANAGED, CM_NAME_ADDRESS, *addr, bytes))
-GET(cuMemAllocPitch_v2,
+CM_WRAP_WITH_ROOM(cuMemAllocPitch_v2,
     (CUdeviceptr *addr, size_t *pitch, size_t width, size_t height, unsigned int element),
     (addr, pitch, width, height, element),
     cm_other_note(CM_OTHER_PITCH, CM_NAME_ADDRESS, *addr, *pitch * height))
-GET(cuArrayCreate_v2, (CUarray *array, const CUDA_ARRAY_DESCRIPTOR *shape), (array, shape),
+CM_WRAP_WITH_ROOM(cuArrayCreate_v2,
+    (CUarray *array, const CUDA_ARRAY_DESCRIPTOR *shape), (array, shape),
     cm_other_note(CM_OTHER_ARRAY, CM_NAME_ARRAY, (uintptr_t)*array, cm_array_size_2d(shape)))
-GET(cuArray3DCreate_v2, (CUarray *array, const CUDA_ARRAY3D_DESCRIPTOR *shape), (array, shape),
+CM_WRAP_WITH_ROOM(cuArray3DCreate_v2,
+    (CUarray *array, const CUDA_ARRAY3D_DESCRIPTOR *shape), (array, shape),
     cm_other_note(CM_OTHER_ARRAY, CM_NAME_ARRAY, (uintptr_t)*array, cm_array_size(shape, 1)))
-GET(cuMipmappedArrayCreate,
+CM_WRAP_WITH_ROOM(cuMipmappedArrayCreate,
     (CUmipmappedArray *array, const CUDA_ARRAY3D_DESCRIPTOR *shape, unsigned int levels),
     (array, shape, levels),
     cm_other_note(CM_OTHER_ARRAY, CM_NAME_MIPMAP, (uintptr_t)*array,

@@ -52,17 +52,7 @@ bool cm_room_make_on(CUdevice device, uint64_t bytes)
 }
 
 /* A wrapper that passes on, with room; `pass` are its arguments' names. */
-#define NEEDS_ROOM(symbol, params, pass)                   \
-	CUresult cm_wrap_##symbol params                   \
-	{                                                  \
-		CUresult res;                              \
-                                                           \
-		if (!cm_hook_enter())                      \
-			return cm_real.symbol pass;        \
-		CM_WITH_ROOM(0, res, cm_real.symbol pass); \
-		cm_hook_leave();                           \
-		return res;                                \
-	}
+#define NEEDS_ROOM(symbol, params, pass) CM_WRAP_WITH_ROOM(symbol, params, pass, (void)0)
 
 /* clang-format off */
 NEEDS_ROOM(cuModuleLoad, (CUmodule *module, const char *path), (module, path))

@@ -36,4 +36,20 @@ bool cm_room_make_on(CUdevice device, uint64_t bytes);
 			res = (call);                                                  \
 	} while (0)
 
+/* A wrapper that passes on, with room, and then does what is to be done after a success. `pass` are
+ * its arguments' names. */
+#define CM_WRAP_WITH_ROOM(symbol, params, pass, then)      \
+	CUresult cm_wrap_##symbol params                   \
+	{                                                  \
+		CUresult res;                              \
+                                                           \
+		if (!cm_hook_enter())                      \
+			return cm_real.symbol pass;        \
+		CM_WITH_ROOM(0, res, cm_real.symbol pass); \
+		if (res == CUDA_SUCCESS)                   \
+			then;                              \
+		cm_hook_leave();                           \
+		return res;                                \
+	}
+
 #endif
