@@ -10,13 +10,10 @@
 #include "interpose/room.h"
 
 /* A new context is current. */
-static CUresult created(CUresult res, CUcontext *ctx)
+static CUresult created(CUresult res, CUcontext *ctx, CUdevice device)
 {
-	CUdevice device = 0;
-
 	if (res != CUDA_SUCCESS || !ctx)
 		return res;
-	(void)cm_real.cuCtxGetDevice(&device);
 	cm_context_forget_former(*ctx);
 	(void)cm_context_note(*ctx, device, CM_NOTED_MADE);
 	cm_context_watch(*ctx);
@@ -31,7 +28,7 @@ static CUresult created(CUresult res, CUcontext *ctx)
 		if (!cm_hook_enter())                                 \
 			return cm_real.symbol pass;                   \
 		CM_WITH_ROOM_ON(device, 0, res, cm_real.symbol pass); \
-		res = created(res, ctx);                              \
+		res = created(res, ctx, device);                      \
 		cm_hook_leave();                                      \
 		return res;                                           \
 	}
