@@ -55,9 +55,10 @@ static CUresult retain(CUcontext *ctx, CUdevice device)
 	made = !is_active(device, true);
 	res = cm_real.cuDevicePrimaryCtxRetain(ctx, device);
 	if (res == CUDA_SUCCESS && ctx) {
-		cm_noted_await_removal(*ctx);
 		if (made)
 			cm_context_forget_former(*ctx);
+		else
+			cm_noted_await_removal(*ctx);
 		(void)cm_context_note(*ctx, device, CM_NOTED_PRIMARY);
 	}
 	cm_lock_release(primary_lock_of(device));
