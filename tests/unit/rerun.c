@@ -21,6 +21,19 @@ _Noreturn void cm_rerun_fail(const char *file, int line, const char *condition)
 	_exit(99);
 }
 
+bool cm_rerun_is_mapped(const char *name)
+{
+	char line[PATH_MAX + 128];
+	bool found = false;
+	FILE *maps = fopen("/proc/self/maps", "r");
+
+	CM_MUST(maps);
+	while (!found && fgets(line, sizeof(line), maps))
+		found = strstr(line, name) != NULL;
+	(void)fclose(maps);
+	return found;
+}
+
 void cm_rerun_role(int argc, char **argv, const struct cm_role *roles)
 {
 	if (argc < 3 || strcmp(argv[1], ROLE) != 0)

@@ -6,12 +6,16 @@
 #ifndef CM_TESTS_UNIT_RERUN_H
 #define CM_TESTS_UNIT_RERUN_H
 
+#include <stdbool.h>
 #include <stdlib.h>
 
 /* In a role: ends the process, with the line on stderr, where something is not as it must be. */
 #define CM_MUST(condition) ((condition) ? (void)0 : cm_rerun_fail(__FILE__, __LINE__, #condition))
 
 _Noreturn void cm_rerun_fail(const char *file, int line, const char *condition);
+
+/* In a role: whether a file with that in its path is mapped into the process. */
+bool cm_rerun_is_mapped(const char *name);
 
 struct cm_role {
 	const char *name;

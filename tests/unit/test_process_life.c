@@ -28,19 +28,6 @@ static pid_t fork_by_clone(void)
 	return (pid_t)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL);
 }
 
-static bool is_mapped(const char *path)
-{
-	char line[PATH_MAX + 128];
-	bool found = false;
-	FILE *maps = fopen("/proc/self/maps", "r");
-
-	CM_MUST(maps);
-	while (!found && fgets(line, sizeof(line), maps))
-		found = strstr(line, path) != NULL;
-	(void)fclose(maps);
-	return found;
-}
-
 /* The child is on its own: another region, and its exit leaves the parent's alone. */
 static void play_fork_after(pid_t (*make_child)(void), bool calls_cuda)
 {
@@ -57,7 +44,7 @@ static void play_fork_after(pid_t (*make_child)(void), bool calls_cuda)
 			CM_MUST(strcmp(cm_process_region()->path, path) != 0);
 			CM_MUST(stage_count_regions() == 2);
 			CM_MUST(stage_count_threads(&helper) == 2 && helper);
-			CM_MUST(!is_mapped(path));
+			CM_MUST(!cm_rerun_is_mapped(path));
 		}
 		exit(0);
 	}
@@ -96,7 +83,7 @@ static void forked_child_gives_up_at_once(void)
 	(void)snprintf(path, sizeof(path), "%s", cm_process_region()->path);
 	pid = fork();
 	if (!pid) {
-		CM_MUST(!is_mapped(path));
+		CM_MUST(!cm_rerun_is_mapped(path));
 		CM_MUST(!stage_published);
 		CM_MUST(stage_forgotten == 2);
 		_exit(0);

@@ -43,19 +43,6 @@ static struct cm_api api;
 
 /* ---- roles ---- */
 
-static bool is_mapped(const char *name)
-{
-	char line[PATH_MAX + 128];
-	bool found = false;
-	FILE *maps = fopen("/proc/self/maps", "r");
-
-	CM_MUST(maps);
-	while (!found && fgets(line, sizeof(line), maps))
-		found = strstr(line, name) != NULL;
-	(void)fclose(maps);
-	return found;
-}
-
 /* Among the open files, those that it was started with included. */
 static bool has_file_of_ours(void)
 {
@@ -75,8 +62,8 @@ static bool has_file_of_ours(void)
 
 static void play_idle(void)
 {
-	CM_MUST(is_mapped("libcudamem.so"));
-	CM_MUST(!is_mapped("libcuda.so"));
+	CM_MUST(cm_rerun_is_mapped("libcudamem.so"));
+	CM_MUST(!cm_rerun_is_mapped("libcuda.so"));
 	CM_MUST(cm_count_regions() == 0);
 	CM_MUST(cm_count_entries("/proc/self/task", "") == 1);
 	CM_MUST(!has_file_of_ours());
