@@ -228,6 +228,8 @@ static int make_random(struct sequence *sequence, struct random *random, uint32_
 /*
  * n free blocks of 512 bytes to 4 MiB, in as many sizes as there are, each between blocks in use,
  * so that it stays what it is; and 100 more in use that come and go, each time in one of the sizes.
+ * What is in use between them is of their own size, and so goes to the same segment: small ones
+ * would go to the rests of others, and the free blocks would be joined to a few large ones.
  */
 static int make_flat(struct sequence *sequence, struct random *random, uint32_t n)
 {
@@ -242,7 +244,7 @@ static int make_flat(struct sequence *sequence, struct random *random, uint32_t 
 	for (i = 0; i < n; i++) {
 		bytes = (1 + i % sizes) * step;
 		add(sequence, 2 * i, bytes);
-		add(sequence, 2 * i + 1, bytes <= MIB ? 512 : MIB + 512);
+		add(sequence, 2 * i + 1, bytes);
 	}
 	for (i = 0; i < moving; i++)
 		add(sequence, 2 * n + i, (1 + random_below(random, sizes)) * step);
