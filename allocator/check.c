@@ -90,6 +90,19 @@ static bool check_block(struct walk *walk, uint32_t s, uint32_t index, uint32_t 
 	}
 }
 
+static bool check_is_free(struct walk *walk, uint32_t first)
+{
+	const struct cm_cache *cache = walk->cache;
+	uint32_t index;
+
+	for (index = first; index; index = cache->block[index].next)
+		if (cache->is_free[index] != (cache->block[index].state == CM_BLOCK_FREE))
+			return cm_why_say(&walk->why, "block %u of state %u is noted as %s", index,
+					  cache->block[index].state,
+					  cache->is_free[index] ? "free" : "not free");
+	return true;
+}
+
 static void add(struct device_sum *sum, enum cm_pool pool, enum cm_stat stat, uint64_t n)
 {
 	sum->stat[CM_POOL_ALL][stat] += (int64_t)n;
@@ -197,6 +210,8 @@ static bool check_segment(struct walk *walk, uint32_t s)
 		return cm_why_say(
 			&walk->why, "segment %u: %u blocks of %llu bytes stand for %u of %llu", s,
 			blocks, (ull)(addr - segment->addr), segment->blocks, (ull)segment->size);
+	if (!check_is_free(walk, segment->first))
+		return false;
 	if (segment->flags & CM_SEGMENT_PAGED)
 		walk->heap[segment->heap].paged_bytes[cm_segment_fit(segment)] += segment->size;
 	add(sum, cm_segment_pool(segment), CM_STAT_SEGMENT, 1);

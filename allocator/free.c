@@ -15,11 +15,12 @@
 CM_ALWAYS_INLINE uint32_t join(struct cm_heap *heap, struct cm_bins *bins, bool recycled,
 			       uint32_t index, int64_t *ret_count, int64_t *ret_bytes)
 {
+	const uint8_t *is_free = heap->cache->is_free;
 	struct cm_block *table = heap->cache->block, *block = &table[index];
 	uint32_t left = block->prev, right = block->next, gone = 0;
 
 	/* Row 0, which stands for no neighbour, is never FREE: one question in place of two. */
-	if (table[right].state == CM_BLOCK_FREE) {
+	if (is_free[right]) {
 		if (recycled)
 			cm_bins_remove(bins, right);
 		*ret_bytes -= (int64_t)table[right].size;
@@ -28,7 +29,7 @@ CM_ALWAYS_INLINE uint32_t join(struct cm_heap *heap, struct cm_bins *bins, bool 
 		cm_rows_give_block(heap->device, right);
 		gone++;
 	}
-	if (table[left].state == CM_BLOCK_FREE) {
+	if (is_free[left]) {
 		if (recycled)
 			cm_bins_remove(bins, left);
 		*ret_bytes -= (int64_t)table[left].size;
@@ -77,7 +78,7 @@ CM_ALWAYS_INLINE bool retire_of(struct cm_heap *heap, uint32_t fit, uint32_t ind
 		cm_paged_note_use_locked(heap->paged[fit], block->addr, block->size, tick);
 	index = join(heap, &heap->bins[fit], recycled, index, &count, &bytes);
 	block = &cache->block[index];
-	block->state = CM_BLOCK_FREE;
+	cm_block_set_state(cache, index, CM_BLOCK_FREE);
 	block->tick = tick;
 	block->age = heap->searches[fit];
 	if (recycled)
@@ -117,7 +118,7 @@ CM_ALWAYS_INLINE void join_open_epoch(struct cm_heap *heap, uint32_t index, uint
 	struct cm_block *block = heap->cache->block;
 	struct cm_epoch *open = &heap->open;
 
-	block[index].state = CM_BLOCK_PENDING;
+	cm_block_set_state(heap->cache, index, CM_BLOCK_PENDING);
 	block[index].link_next = 0;
 	if (CM_LIKELY(open->last))
 		block[open->last].link_next = index;

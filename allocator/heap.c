@@ -84,7 +84,7 @@ CM_ALWAYS_INLINE uint32_t split(struct cm_heap *heap, struct cm_bins *bins, uint
 	tail->next = next;
 	tail->segment = block->segment;
 	tail->stack = 0;
-	tail->state = CM_BLOCK_FREE;
+	cm_block_set_state(cache, rest, CM_BLOCK_FREE);
 	tail->age = block->age;
 	tail->tick = block->tick;
 	if (next)
@@ -127,7 +127,7 @@ CM_ALWAYS_INLINE void hand_out(struct cm_heap *heap, uint32_t fit, uint32_t inde
 	if (worth_splitting)
 		rest = split(heap, &heap->bins[fit], index, size);
 	size = block->size;
-	block->state = CM_BLOCK_LIVE;
+	cm_block_set_state(cache, index, CM_BLOCK_LIVE);
 	block->requested = bytes;
 	block->stack = cm_thread.stack;
 	block->tick = tick;
@@ -268,7 +268,8 @@ static void fill_segment(struct cm_heap *heap, uint32_t s, uint32_t b, uint64_t 
 	struct cm_segment *segment = &cache->segment[s];
 	struct cm_block *block = &cache->block[b];
 
-	*block = (struct cm_block){.segment = s, .state = CM_BLOCK_FREE};
+	*block = (struct cm_block){.segment = s};
+	cm_block_set_state(cache, b, CM_BLOCK_FREE);
 	segment->addr = block->addr = addr;
 	segment->size = block->size = size;
 	segment->context = heap->ctx;

@@ -162,6 +162,9 @@ struct cm_cache {
 	_Atomic bool wants_close;
 	_Atomic bool events;   /* the rings are written */
 	_Atomic uint64_t ooms; /* requests that failed for want of memory */
+	/* 1: the block row is FREE device memory. What joins its neighbours asks here, where sixty
+	 * rows share a cache line, and not in rows that it has no other business with. */
+	uint8_t is_free[CM_BLOCKS_MAX];
 };
 
 static inline struct cm_device *cm_cache_device(struct cm_cache *cache, uint32_t row)
@@ -178,6 +181,14 @@ static inline bool cm_segment_is_of(const struct cm_segment *segment,
 {
 	return __atomic_load_n(&segment->flags, __ATOMIC_ACQUIRE) & CM_SEGMENT_USED &&
 	       __atomic_load_n(&segment->device, __ATOMIC_RELAXED) == device->index;
+}
+
+/* A block of device memory, or a row that becomes unused; its device's lock is held. */
+static inline void cm_block_set_state(struct cm_cache *cache, uint32_t block,
+				      enum cm_block_state state)
+{
+	cache->block[block].state = state;
+	cache->is_free[block] = state == CM_BLOCK_FREE;
 }
 
 /* The context of the heap, 0: it has gone; CM_HEAP_*. Without a lock both may be of the past. */

@@ -31,7 +31,7 @@ CM_ALWAYS_INLINE void cm_rows_give_block(struct cm_device *device, uint32_t inde
 {
 	struct cm_block *block = &device->cache->block[index];
 
-	block->state = CM_BLOCK_NONE;
+	cm_block_set_state(device->cache, index, CM_BLOCK_NONE);
 	block->link_next = device->spare_block;
 	device->spare_block = index;
 }

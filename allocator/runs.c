@@ -151,7 +151,8 @@ int cm_runs_add_locked(struct cm_heap *heap, uint32_t flags, uint64_t addr, uint
 			cm_rows_give_block(heap->device, index);
 		return -ENOSPC;
 	}
-	*block = (struct cm_block){.segment = run, .state = CM_BLOCK_FREE};
+	*block = (struct cm_block){.segment = run};
+	cm_block_set_state(cache, index, CM_BLOCK_FREE);
 	cache->segment[run].addr = block->addr = addr;
 	cache->segment[run].size = block->size = bytes;
 	cache->segment[run].first = index;
@@ -263,11 +264,11 @@ int cm_runs_cut_locked(struct cm_heap *heap, uint32_t index, uint64_t addr, uint
 			.addr = end,
 			.size = block_end - end,
 			.segment = run,
-			.state = CM_BLOCK_FREE,
 			.age = block->age,
 			.tick = block->tick,
 			.next = behind,
 		};
+		cm_block_set_state(cache, first, CM_BLOCK_FREE);
 	}
 	if (behind)
 		cache->block[behind].prev = tail ? first : 0;

@@ -23,6 +23,7 @@
 
 #define CM_REGION_PREFIX "cudamem." /* /dev/shm/cudamem.<uid>.<pid>.<starttime> */
 #define CM_DEVICES_MAX   64
+#define CM_BLOCKS_MAX    (1u << 23) /* rows that there is room for; a reader asks the table */
 #define CM_DEVICE_NONE   UINT32_MAX
 
 enum cm_pool { CM_POOL_ALL, CM_POOL_SMALL, CM_POOL_LARGE, CM_POOL_COUNT };

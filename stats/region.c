@@ -34,7 +34,7 @@ static const struct table_plan {
 			     CM_DEVICES_MAX}, /* a page each: a reader fetches one at a time */
 	[CM_TABLE_HEAP] = {sizeof(struct cm_heap_row), 4096},
 	[CM_TABLE_SEGMENT] = {sizeof(struct cm_segment), 1u << 20},
-	[CM_TABLE_BLOCK] = {sizeof(struct cm_block), 1u << 23},
+	[CM_TABLE_BLOCK] = {sizeof(struct cm_block), CM_BLOCKS_MAX},
 	[CM_TABLE_MODULE] = {sizeof(struct cm_module), 4096},
 	[CM_TABLE_STACK] = {sizeof(uint64_t), 1u << 23}, /* unless the maker says */
 	[CM_TABLE_EVENT] = {sizeof(struct cm_event), 0}, /* by the ring's size */
