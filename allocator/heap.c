@@ -124,6 +124,8 @@ CM_ALWAYS_INLINE void hand_out(struct cm_heap *heap, uint32_t fit, uint32_t inde
 	uint64_t tick = cm_ops_tick(cache->ops), remainder = block->size - size;
 	uint32_t rest = 0;
 
+	/* For the free, which asks the segment whose it is. */
+	__builtin_prefetch(&cache->segment[block->segment]);
 	if (worth_splitting)
 		rest = split(heap, &heap->bins[fit], index, size);
 	size = block->size;
