@@ -15,6 +15,7 @@ void cm_cache_open_ring(struct cm_cache *cache, enum cm_table table, uint32_t in
 {
 	const uint32_t rows = cache->region->header->table[table].ring;
 
+	*ret_ring = (struct cm_ring){0};
 	if (!atomic_load_explicit(&cache->events, memory_order_relaxed) || !rows ||
 	    cm_region_commit(cache->region, table, (index + 1) * rows))
 		return;
@@ -24,7 +25,7 @@ void cm_cache_open_ring(struct cm_cache *cache, enum cm_table table, uint32_t in
 
 int cm_cache_record_events(struct cm_cache *cache, bool on)
 {
-	struct cm_ring *ring;
+	struct cm_ring ring;
 	uint32_t i, n;
 	bool missing = false;
 
@@ -33,19 +34,18 @@ int cm_cache_record_events(struct cm_cache *cache, bool on)
 	atomic_store_explicit(&cache->events, on, memory_order_relaxed);
 	n = atomic_load_explicit(&cache->devices, memory_order_relaxed);
 	for (i = 0; i < n; i++) {
-		ring = &cache->device[i]->ring;
+		/* Its memory is got before the lock, as that takes a millisecond. */
+		cm_cache_open_ring(cache, CM_TABLE_EVENT, i, &ring);
 		cm_lock_acquire(&cache->device[i]->lock);
-		ring->row = NULL;
-		cm_cache_open_ring(cache, CM_TABLE_EVENT, i, ring);
-		missing |= on && !ring->row;
+		cache->device[i]->ring = ring;
 		cm_lock_release(&cache->device[i]->lock);
+		missing |= on && !ring.row;
 	}
-	ring = &cache->pinned.ring;
+	cm_cache_open_ring(cache, CM_TABLE_HOST_EVENT, 0, &ring);
 	cm_lock_acquire(&cache->pinned.lock);
-	ring->row = NULL;
-	cm_cache_open_ring(cache, CM_TABLE_HOST_EVENT, 0, ring);
-	missing |= on && !ring->row;
+	cache->pinned.ring = ring;
 	cm_lock_release(&cache->pinned.lock);
+	missing |= on && !ring.row;
 	cm_lock_release(&cache->turn);
 	return missing ? -ENOSPC : 0;
 }

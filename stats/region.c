@@ -23,6 +23,9 @@
 /* This young, one of an older library may not have been locked yet. */
 #define BIRTH_NS   UINT64_C(1000000000)
 #define NAME_TRIES 4
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23 /* glibc before 2.35 */
+#endif
 
 /* Rows that a table can ever have. Address space and file length, not memory: see commit. */
 static const struct table_plan {
@@ -435,13 +438,28 @@ void cm_region_remove(struct cm_region *public)
 		(void)unlink(public->path);
 }
 
+/* Pages that are about to be written are mapped together: one by one each would be a fault of half a
+ * microsecond, in the midst of a request. Before Linux 5.14 they are. */
+static void map_pages(struct region *region, uint64_t offset, uint64_t bytes)
+{
+	int saved = errno;
+
+	(void)madvise((char *)region->public.header + offset, bytes, MADV_POPULATE_WRITE);
+	errno = saved;
+}
+
 static int back_bytes(struct region *region, uint64_t offset, uint64_t bytes)
 {
+	int err;
+
 	if (region->fd < 0)
 		return 0;
 	if (!has_file(region))
 		return -EBADF;
-	return -posix_fallocate(region->fd, (off_t)offset, (off_t)bytes);
+	err = posix_fallocate(region->fd, (off_t)offset, (off_t)bytes);
+	if (!err)
+		map_pages(region, offset, bytes);
+	return -err;
 }
 
 int cm_region_commit(struct cm_region *public, enum cm_table table, uint32_t rows)

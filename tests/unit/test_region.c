@@ -216,6 +216,48 @@ static void a_committed_row_has_memory_behind_it(void **state)
 	assert_int_equal(last->size, 1);
 }
 
+/* The kernel's table of the process's own pages: bit 63 of an entry is set where one is mapped. */
+static bool is_mapped(const void *at)
+{
+	int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+	uint64_t entry = 0;
+
+	assert_true(fd >= 0);
+	assert_int_equal(pread(fd, &entry, sizeof(entry), (off_t)((uintptr_t)at / 4096 * 8)), 8);
+	(void)close(fd);
+	return entry >> 63;
+}
+
+static bool can_map_pages(void)
+{
+	void *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	bool can;
+
+	assert_ptr_not_equal(page, MAP_FAILED);
+	can = !madvise(page, 4096, 23); /* MADV_POPULATE_WRITE */
+	(void)munmap(page, 4096);
+	return can;
+}
+
+static void committed_rows_are_written_without_a_fault(void **state)
+{
+	const struct cm_region_params params = {.backing = CM_BACKING_MEMFD};
+	struct fixture *f = *state;
+	uint32_t row;
+
+	if (!can_map_pages() || access("/proc/self/pagemap", R_OK)) {
+		print_message("skipped: the kernel maps no pages ahead, or does not say so\n");
+		skip();
+	}
+	assert_int_equal(cm_region_create(&params, &f->region), 0);
+	assert_false(is_mapped(cm_region_row(f->region, CM_TABLE_BLOCK, 0)));
+	errno = 7;
+	assert_int_equal(cm_region_commit(f->region, CM_TABLE_BLOCK, 5000), 0);
+	assert_int_equal(errno, 7);
+	for (row = 0; row < 5000; row++)
+		assert_true(is_mapped(cm_region_row(f->region, CM_TABLE_BLOCK, row)));
+}
+
 static void a_table_is_bounded_by_its_capacity(void **state)
 {
 	struct fixture *f = *state;
@@ -522,6 +564,7 @@ int main(void)
 		REGION(without_events_there_is_a_ring_of_the_usual_size),
 		REGION(tables_are_as_large_as_they_are_asked_for),
 		REGION(a_committed_row_has_memory_behind_it),
+		REGION(committed_rows_are_written_without_a_fault),
 		REGION(a_table_is_bounded_by_its_capacity),
 		REGION(a_full_file_system_is_an_error_and_keeps_what_is_there),
 		REGION(where_no_file_can_be_a_memfd_serves),
