@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Where a thread of the program is not to be cancelled: around what reads, writes or waits with a
- * lock or the start under way, which would be left so for ever. A request as such has no such
- * point, so nothing is asked on its way. pthread_cancel(3) takes effect later then, at a point of
- * the program's own.
+ * Where a thread of the program is not to be cancelled: around what reads, writes, waits or calls
+ * the driver with a lock, the start, or anything else under way that others wait for, which would
+ * be left so for ever. A request that ready memory serves has no such point, so nothing is asked on
+ * its way. pthread_cancel(3) takes effect later then, at a point of the program's own.
  */
 #ifndef CM_INTERPOSE_CANCEL_H
 #define CM_INTERPOSE_CANCEL_H

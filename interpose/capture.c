@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "allocator/lock.h"
+#include "interpose/cancel.h"
 #include "interpose/context.h"
 #include "interpose/hooks.h"
 
@@ -202,29 +203,36 @@ static CUresult destroy(CUstream stream, CUresult (*real)(CUstream stream))
 	struct capture capture;
 	bool taken;
 	CUresult res;
+	int before;
 
 	if (!cm_hook_enter())
 		return real(stream);
+	before = cm_cancel_hold();
 	taken = take(stream, &capture);
 	res = real(stream);
 	if (taken && res == CUDA_SUCCESS)
 		withdraw();
 	else if (taken)
 		put(&capture);
+	cm_cancel_allow(before);
 	cm_hook_leave();
 	return res;
 }
 
-/* The wrapper of a function that begins a capture; `pass` are its arguments' names. */
+/* The wrapper of a function that begins a capture; `pass` are its arguments' names. A capture that
+ * was announced and not entered would be active for ever. */
 #define BEGIN(symbol, per_thread, params, pass)                       \
 	CUresult cm_wrap_##symbol params                              \
 	{                                                             \
 		CUresult res;                                         \
+		int before;                                           \
                                                                       \
 		if (!cm_hook_enter())                                 \
 			return cm_real.symbol pass;                   \
+		before = cm_cancel_hold();                            \
 		announce();                                           \
 		res = begun(cm_real.symbol pass, stream, per_thread); \
+		cm_cancel_allow(before);                              \
 		cm_hook_leave();                                      \
 		return res;                                           \
 	}
@@ -233,10 +241,13 @@ static CUresult destroy(CUstream stream, CUresult (*real)(CUstream stream))
 	CUresult cm_wrap_##symbol(CUstream stream, CUgraph *graph)              \
 	{                                                                       \
 		CUresult res;                                                   \
+		int before;                                                     \
                                                                                 \
 		if (!cm_hook_enter())                                           \
 			return cm_real.symbol(stream, graph);                   \
+		before = cm_cancel_hold();                                      \
 		res = ended(cm_real.symbol(stream, graph), stream, per_thread); \
+		cm_cancel_allow(before);                                        \
 		cm_hook_leave();                                                \
 		return res;                                                     \
 	}

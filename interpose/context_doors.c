@@ -4,6 +4,7 @@
  */
 #include "allocator/cache.h"
 #include "allocator/heap.h"
+#include "interpose/cancel.h"
 #include "interpose/context.h"
 #include "interpose/primary.h"
 #include "interpose/process.h"
@@ -116,15 +117,19 @@ static CUresult detach(CUcontext ctx, CUresult (*real)(CUcontext ctx))
 	return res;
 }
 
-/* A wrapper by which a context may end; no context is the driver's to refuse. */
+/* A wrapper by which a context may end; no context is the driver's to refuse. What is begun here is
+ * waited for by others: it is seen to its end. */
 #define END(symbol, way)                            \
 	CUresult cm_wrap_##symbol(CUcontext ctx)    \
 	{                                           \
 		CUresult res;                       \
+		int before;                         \
                                                     \
 		if (!ctx || !cm_hook_enter())       \
 			return cm_real.symbol(ctx); \
+		before = cm_cancel_hold();          \
 		res = way(ctx, cm_real.symbol);     \
+		cm_cancel_allow(before);            \
 		cm_hook_leave();                    \
 		return res;                         \
 	}

@@ -6,6 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "interpose/cancel.h"
 #include "interpose/capture.h"
 #include "interpose/context.h"
 #include "interpose/hooks.h"
@@ -15,14 +16,29 @@
 #include "interpose/work.h"
 #include "stats/tick.h"
 
-/* Runs `call` with ctx current; `res` is its answer. */
+/*
+ * Runs `call`; `res` is its answer. The allocator calls with locks held and others in wait, and what
+ * the driver does in its calls may be points at which a thread is cancelled.
+ */
+#define WHOLE(res, call)                             \
+	do {                                         \
+		const int before = cm_cancel_hold(); \
+                                                     \
+		res = (call);                        \
+		cm_cancel_allow(before);             \
+	} while (0)
+
+/* The same with ctx current. */
 #define IN_CONTEXT(ctx, res, call)                    \
 	do {                                          \
+		const int before = cm_cancel_hold();  \
+                                                      \
 		res = (CUresult)cm_context_push(ctx); \
 		if (res == CUDA_SUCCESS) {            \
 			res = (call);                 \
 			cm_context_pop();             \
 		}                                     \
+		cm_cancel_allow(before);              \
 	} while (0)
 
 static CUcontext context_of(uint64_t ctx)
@@ -79,8 +95,9 @@ static CUmemAllocationProp on_device(int32_t ordinal)
 static int range_reserve(uint64_t bytes, uint64_t *ret_addr)
 {
 	CUdeviceptr addr = 0;
-	CUresult res = cm_real.cuMemAddressReserve(&addr, bytes, 0, 0, 0);
+	CUresult res;
 
+	WHOLE(res, cm_real.cuMemAddressReserve(&addr, bytes, 0, 0, 0));
 	if (res == CUDA_SUCCESS)
 		*ret_addr = addr;
 	return (int)res;
@@ -88,15 +105,19 @@ static int range_reserve(uint64_t bytes, uint64_t *ret_addr)
 
 static int range_free(uint64_t addr, uint64_t bytes)
 {
-	return (int)cm_real.cuMemAddressFree(addr, bytes);
+	CUresult res;
+
+	WHOLE(res, cm_real.cuMemAddressFree(addr, bytes));
+	return (int)res;
 }
 
 static int page_create(int32_t ordinal, uint64_t bytes, uint64_t *ret_page)
 {
 	const CUmemAllocationProp prop = on_device(ordinal);
 	CUmemGenericAllocationHandle page = 0;
-	CUresult res = cm_real.cuMemCreate(&page, bytes, &prop, 0);
+	CUresult res;
 
+	WHOLE(res, cm_real.cuMemCreate(&page, bytes, &prop, 0));
 	if (res == CUDA_SUCCESS)
 		*ret_page = page;
 	return (int)res;
@@ -104,17 +125,26 @@ static int page_create(int32_t ordinal, uint64_t bytes, uint64_t *ret_page)
 
 static int page_release(uint64_t page)
 {
-	return (int)cm_real.cuMemRelease(page);
+	CUresult res;
+
+	WHOLE(res, cm_real.cuMemRelease(page));
+	return (int)res;
 }
 
 static int page_map(uint64_t addr, uint64_t bytes, uint64_t page)
 {
-	return (int)cm_real.cuMemMap(addr, bytes, 0, page, 0);
+	CUresult res;
+
+	WHOLE(res, cm_real.cuMemMap(addr, bytes, 0, page, 0));
+	return (int)res;
 }
 
 static int page_unmap(uint64_t addr, uint64_t bytes)
 {
-	return (int)cm_real.cuMemUnmap(addr, bytes);
+	CUresult res;
+
+	WHOLE(res, cm_real.cuMemUnmap(addr, bytes));
+	return (int)res;
 }
 
 static int range_open(int32_t ordinal, uint64_t addr, uint64_t bytes)
@@ -124,7 +154,10 @@ static int range_open(int32_t ordinal, uint64_t addr, uint64_t bytes)
 		.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
 	};
 
-	return (int)cm_real.cuMemSetAccess(addr, bytes, &access, 1);
+	CUresult res;
+
+	WHOLE(res, cm_real.cuMemSetAccess(addr, bytes, &access, 1));
+	return (int)res;
 }
 
 /* For a capture of a thread that is not relaxed it is a call that may be unsafe, as any
@@ -132,11 +165,13 @@ static int range_open(int32_t ordinal, uint64_t addr, uint64_t bytes)
 static int range_open_ungated(int32_t ordinal, uint64_t addr, uint64_t bytes)
 {
 	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+	const int before = cm_cancel_hold();
 	int err;
 
 	(void)cm_real.cuThreadExchangeStreamCaptureMode(&mode);
 	err = range_open(ordinal, addr, bytes);
 	(void)cm_real.cuThreadExchangeStreamCaptureMode(&mode);
+	cm_cancel_allow(before);
 	return err;
 }
 
@@ -203,30 +238,41 @@ static int event_destroy(uint64_t ctx, uint64_t event)
 /* These name their context or event and want none to be current (cuda.h, Context Management). */
 static int event_record(uint64_t ctx, uint64_t event)
 {
-	return (int)cm_real.cuCtxRecordEvent(context_of(ctx), event_of(event));
+	CUresult res;
+
+	WHOLE(res, cm_real.cuCtxRecordEvent(context_of(ctx), event_of(event)));
+	return (int)res;
 }
 
 static int event_query(uint64_t ctx, uint64_t event)
 {
+	CUresult res;
+
 	(void)ctx;
-	return (int)cm_real.cuEventQuery(event_of(event));
+	WHOLE(res, cm_real.cuEventQuery(event_of(event)));
+	return (int)res;
 }
 
 /* A query is unsafe to a capture of a thread that is not relaxed, whatever it asks about. */
 static int event_query_ungated(uint64_t ctx, uint64_t event)
 {
 	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+	const int before = cm_cancel_hold();
 	int err;
 
 	(void)cm_real.cuThreadExchangeStreamCaptureMode(&mode);
 	err = event_query(ctx, event);
 	(void)cm_real.cuThreadExchangeStreamCaptureMode(&mode);
+	cm_cancel_allow(before);
 	return err;
 }
 
 static int ctx_wait_event(uint64_t ctx, uint64_t event)
 {
-	return (int)cm_real.cuCtxWaitEvent(context_of(ctx), event_of(event));
+	CUresult res;
+
+	WHOLE(res, cm_real.cuCtxWaitEvent(context_of(ctx), event_of(event)));
+	return (int)res;
 }
 
 static int ctx_synchronize(uint64_t ctx)

@@ -8,6 +8,7 @@
 #include "allocator/cache.h"
 #include "allocator/heap.h"
 #include "allocator/lock.h"
+#include "interpose/cancel.h"
 #include "interpose/context.h"
 #include "interpose/driver_ops.h"
 #include "interpose/process.h"
@@ -48,6 +49,7 @@ static bool is_active(CUdevice device, bool unless_told)
 
 static CUresult retain(CUcontext *ctx, CUdevice device)
 {
+	const int before = cm_cancel_hold();
 	CUresult res;
 	bool made;
 
@@ -62,6 +64,7 @@ static CUresult retain(CUcontext *ctx, CUdevice device)
 		(void)cm_context_note(*ctx, device, CM_NOTED_PRIMARY);
 	}
 	cm_lock_release(primary_lock_of(device));
+	cm_cancel_allow(before);
 	return res;
 }
 
@@ -200,12 +203,14 @@ static CUresult end_primary(CUdevice device, bool reset, CUresult (*real)(CUdevi
 
 static CUresult end_primary_alone(CUdevice device, bool reset, CUresult (*real)(CUdevice device))
 {
+	const int before = cm_cancel_hold();
 	struct cm_cache *cache;
 	CUresult res;
 
 	cm_lock_acquire(primary_lock_of(device));
 	res = end_primary(device, reset, real);
 	cm_lock_release(primary_lock_of(device));
+	cm_cancel_allow(before);
 	cache = cm_process_cache_if_made();
 	if (cache)
 		cm_cache_forgotten(cache);

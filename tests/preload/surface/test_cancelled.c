@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A thread that is cancelled in a call of the driver, each in turn: what others wait for is not
+ * left behind.
+ */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/preload/surface/surface.h"
+#include "tests/unit/cmocka_all.h"
+
+#define NOT_REACHED     9
+#define CALLS_LEAST     40 /* of the driver in one turn; it is far more */
+#define SECONDS_AT_MOST 60 /* a turn that hangs ends so */
+
+static uint64_t held_up_at; /* 0: nowhere */
+static bool reached;
+
+static void cancel(void *unused)
+{
+	(void)unused;
+	reached = true;
+	CM_MUST(!pthread_cancel(pthread_self()));
+	pthread_testcancel();
+}
+
+/* Through the doors that hold something while they call the driver. */
+static void use(CUcontext ctx)
+{
+	CUdeviceptr large, small, none = 0;
+	CUcontext other;
+	CUstream stream;
+	CUgraph graph;
+	void *pinned;
+
+	OK(cuCtxSetCurrent(ctx));
+	large = cm_get(8 * MIB);
+	small = cm_get(MIB);
+	OK(cuMemsetD8Async(large, 1, MIB, NULL));
+	OK(cuMemFree_v2(large));
+	large = cm_get(8 * MIB);
+	OK(cuMemsetD8Async(large, 2, MIB, NULL));
+	OK(cuMemFree_v2(large));
+	CM_MUST(cuMemAlloc_v2(&none, 31 * MIB) == CUDA_ERROR_OUT_OF_MEMORY);
+	OK(cuMemFree_v2(small));
+	OK(cuMemHostAlloc(&pinned, MIB, 0));
+	OK(cuMemFreeHost(pinned));
+	OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	OK(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+	OK(cuStreamEndCapture(stream, &graph));
+	OK(cuStreamDestroy_v2(stream));
+	OK(cuDevicePrimaryCtxRetain(&other, 0));
+	OK(cuDevicePrimaryCtxRelease_v2(0));
+	OK(cuCtxCreate_v2(&other, 0, 0));
+	OK(cuMemFree_v2(cm_get(MIB)));
+	OK(cuCtxDestroy_v2(other));
+}
+
+static void *use_held_up(void *ctx)
+{
+	if (held_up_at)
+		cudasim_interrupt(held_up_at, cancel, NULL);
+	use(ctx);
+	return NULL;
+}
+
+/* Status NOT_REACHED: it makes fewer calls. */
+static void play_one(uint64_t n)
+{
+	CUcontext ctx = cm_open(0);
+	pthread_t thread;
+
+	(void)alarm(SECONDS_AT_MOST);
+	held_up_at = n;
+	CM_MUST(!pthread_create(&thread, NULL, use_held_up, ctx));
+	CM_MUST(!pthread_join(thread, NULL));
+	use(ctx);
+	/* No capture, for one, is thought to be active still. */
+	CM_MUST(cm_own_books(0).scalar[CM_SCALAR_forwarded_allocs] == 0);
+	OK(cuDevicePrimaryCtxRelease_v2(0));
+	exit(reached ? 0 : NOT_REACHED);
+}
+
+static void play_each(void)
+{
+	uint64_t n;
+	int status;
+	pid_t pid;
+
+	for (n = 1;; n++) {
+		pid = fork();
+		CM_MUST(pid >= 0);
+		if (!pid)
+			play_one(n);
+		CM_MUST(waitpid(pid, &status, 0) == pid);
+		if (WIFEXITED(status) && WEXITSTATUS(status) == NOT_REACHED)
+			break;
+		if (status) {
+			(void)fprintf(stderr, "cancelled in call %u: status %#x\n", (unsigned)n,
+				      (unsigned)status);
+			exit(1);
+		}
+	}
+	CM_MUST(n > CALLS_LEAST);
+}
+
+static const struct cm_role roles[] = {
+	{"each", play_each},
+	{NULL, NULL},
+};
+
+#define ON_CARD(test, conf, card) CM_PLAY(test, "each", conf, "CUDASIM=memory:32M" card)
+
+ON_CARD(a_cancelled_thread_leaves_no_lock_behind, "oom_report:off,events:0", "")
+ON_CARD(nor_does_one_that_moves_pages, "oom_report:off,events:0,expandable_segments:True", "")
+ON_CARD(nor_does_one_that_waits_for_the_context, "oom_report:off,events:0", ",version:12000")
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		CM_PLAY_TEST(a_cancelled_thread_leaves_no_lock_behind),
+		CM_PLAY_TEST(nor_does_one_that_moves_pages),
+		CM_PLAY_TEST(nor_does_one_that_waits_for_the_context),
+	};
+
+	cm_rerun_role(argc, argv, roles);
+	return cmocka_run_group_tests_name("surface_cancelled", tests, NULL, NULL);
+}
