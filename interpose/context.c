@@ -256,15 +256,12 @@ bool cm_context_find_row_of(struct cm_cache *cache, int ordinal, uint32_t *ret_r
 	return row != UINT32_MAX;
 }
 
-struct cm_heap *cm_context_forget(struct cm_cache *cache, CUcontext ctx)
+void cm_context_forget(struct cm_cache *cache, CUcontext ctx)
 {
-	struct cm_heap *heap = NULL;
-
 	if (cache)
-		heap = cm_cache_forget_heap(cache, (uintptr_t)ctx);
+		(void)cm_cache_forget_heap(cache, (uintptr_t)ctx);
 	cm_capture_forget_context((uintptr_t)ctx);
 	cm_noted_remove(ctx);
-	return heap;
 }
 
 void cm_context_forget_former(CUcontext ctx)
@@ -278,7 +275,7 @@ void cm_context_forget_former(CUcontext ctx)
 	cm_noted_bid_leave(ctx);
 	if (cache)
 		cm_cache_lock_contexts(cache);
-	(void)cm_context_forget(cache, ctx);
+	cm_context_forget(cache, ctx);
 	if (cache)
 		cm_cache_unlock_contexts(cache);
 }

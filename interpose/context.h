@@ -92,9 +92,8 @@ void cm_context_watch(CUcontext ctx);
 void cm_context_forget_former(CUcontext ctx);
 /* Some work may escape the epochs from now on. What is out stays right: it is given back whole. */
 void cm_context_stop_caching(const char *why);
-/* The context is about to be destroyed, or has just been; the contexts are locked where there is a
- * cache. Returns the heap that it had. */
-struct cm_heap *cm_context_forget(struct cm_cache *cache, CUcontext ctx);
+/* The context has ended; the contexts are locked where there is a cache. */
+void cm_context_forget(struct cm_cache *cache, CUcontext ctx);
 
 /* Between the two `ctx` is current. 0, or the driver's answer where it can't be; no pop then. */
 int cm_context_push(uint64_t ctx);

@@ -3,7 +3,6 @@
  * The doors by which contexts are made and destroyed, but for primary ones.
  */
 #include "allocator/cache.h"
-#include "allocator/heap.h"
 #include "interpose/cancel.h"
 #include "interpose/context.h"
 #include "interpose/primary.h"
@@ -45,46 +44,11 @@ CREATE(cuCtxCreate_v4,
        (ctx, params, flags, device))
 /* clang-format on */
 
-/*
- * Forgets first: once the driver has begun, the handle may be another context's. The call may take
- * as long as the context's work, for which others need not wait with their requests.
- */
-static CUresult destroy_made(CUcontext ctx, CUresult (*real)(CUcontext ctx))
-{
-	struct cm_cache *cache;
-	struct cm_heap *heap;
-	CUresult res;
-
-	cm_noted_bid_leave(ctx);
-	/* The last visitor may have made it. */
-	cache = cm_process_cache_if_made();
-	if (!cache) {
-		(void)cm_context_forget(NULL, ctx);
-		return real(ctx);
-	}
-	cm_cache_lock_contexts(cache);
-	heap = cm_context_forget(cache, ctx);
-	cm_cache_context_is_ending(cache);
-	cm_cache_unlock_contexts(cache);
-	cm_heap_await_calls(heap);
-	res = real(ctx);
-	cm_cache_lock_contexts(cache);
-	cm_cache_context_has_ended(cache);
-	cm_cache_unlock_contexts(cache);
-	return res;
-}
-
 static CUresult end(CUcontext ctx, bool detaches, CUresult (*real)(CUcontext ctx))
 {
-	const struct cm_noted noted = cm_noted_read(ctx);
-	struct cm_cache *cache;
-	CUresult res;
+	const CUresult res = cm_primary_end(ctx, detaches, real);
+	struct cm_cache *cache = cm_process_cache_if_made();
 
-	if (noted.kind & (CM_NOTED_MET | CM_NOTED_PRIMARY))
-		res = cm_primary_end(ctx, noted.device, detaches, real);
-	else
-		res = destroy_made(ctx, real);
-	cache = cm_process_cache_if_made();
 	if (cache)
 		cm_cache_forgotten(cache);
 	return res;

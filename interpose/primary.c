@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The doors of primary contexts. One goes with its last release, or with a reset, and stays with
- * any other release: only the driver knows.
+ * The doors of primary contexts, and the end of any context by its handle. A primary one goes with
+ * its last release, or with a reset, and stays with any other release: only the driver knows.
  */
 #include "interpose/primary.h"
 
@@ -114,7 +114,7 @@ static void end_leave(const struct leave *leave, bool gone, CUresult res)
 	if (cache)
 		cm_cache_lock_contexts(cache);
 	if (gone)
-		(void)cm_context_forget(cache, leave->ctx);
+		cm_context_forget(cache, leave->ctx);
 	else if (leave->heap)
 		cm_cache_resume_heap(leave->heap);
 	if (cache) {
@@ -130,21 +130,48 @@ static void end_leave(const struct leave *leave, bool gone, CUresult res)
 	cm_context_watch(leave->ctx);
 }
 
-CUresult cm_primary_end(CUcontext ctx, CUdevice device, bool detaches,
-			CUresult (*real)(CUcontext ctx))
+/* An error may be of work that has failed before: then the call has done what it was to do. */
+static bool stands(CUcontext ctx)
 {
-	struct leave leave;
-	CUresult res;
-	bool gone;
+	const CUresult res = (CUresult)cm_context_push((uintptr_t)ctx);
 
-	cm_lock_acquire(primary_lock_of(device));
-	leave = begin_leave(ctx);
-	res = real(ctx);
-	/* What was detached may have more users than are known; what was destroyed is not named any
-	 * more. */
-	gone = res == CUDA_SUCCESS && (!detaches || cm_driver_ops()->ctx_is_over((uintptr_t)ctx));
-	end_leave(&leave, gone, res);
-	cm_lock_release(primary_lock_of(device));
+	if (res == CUDA_SUCCESS)
+		cm_context_pop();
+	return res != CUDA_ERROR_INVALID_CONTEXT && res != CUDA_ERROR_CONTEXT_IS_DESTROYED;
+}
+
+/* What was met past our doors may have more users than are known, of whom one has left. What was
+ * destroyed, or is not known, is not named. */
+static bool has_ended(const struct cm_noted *noted, bool detaches, CUresult res)
+{
+	if (res != CUDA_SUCCESS)
+		return !noted->ctx || !stands(noted->ctx);
+	return !detaches || !(noted->kind & CM_NOTED_MET) ||
+	       cm_driver_ops()->ctx_is_over((uintptr_t)noted->ctx);
+}
+
+static CUresult end_by_word(CUcontext ctx, const struct cm_noted *noted, bool detaches,
+			    CUresult (*real)(CUcontext ctx))
+{
+	const struct leave leave = begin_leave(ctx);
+	const CUresult res = real(ctx);
+
+	end_leave(&leave, has_ended(noted, detaches, res), res);
+	return res;
+}
+
+CUresult cm_primary_end(CUcontext ctx, bool detaches, CUresult (*real)(CUcontext ctx))
+{
+	const struct cm_noted noted = cm_noted_read(ctx);
+	struct cm_lock *lock;
+	CUresult res;
+
+	if (!(noted.kind & (CM_NOTED_MET | CM_NOTED_PRIMARY)))
+		return end_by_word(ctx, &noted, detaches, real);
+	lock = primary_lock_of(noted.device);
+	cm_lock_acquire(lock);
+	res = end_by_word(ctx, &noted, detaches, real);
+	cm_lock_release(lock);
 	return res;
 }
 

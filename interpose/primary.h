@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Primary contexts, for those who end contexts by their handle.
+ * The end of contexts by their handle, which may be primary ones.
  */
 #ifndef CM_INTERPOSE_PRIMARY_H
 #define CM_INTERPOSE_PRIMARY_H
@@ -9,9 +9,9 @@
 
 #include "interpose/hooks.h"
 
-/* Destroys a context that is a primary one, which the driver refuses, or may be; or detaches it. */
-CUresult cm_primary_end(CUcontext ctx, CUdevice device, bool detaches,
-			CUresult (*real)(CUcontext ctx));
+/* Destroys a context, or detaches it: it goes or stays by the driver's word. One that is primary,
+ * or may be, is nobody else's meanwhile. */
+CUresult cm_primary_end(CUcontext ctx, bool detaches, CUresult (*real)(CUcontext ctx));
 
 /* In a forked child, where no context is usable. */
 void cm_primary_forget_all(void);

@@ -264,6 +264,12 @@ static void play_deep_end(void)
 	CM_MUST(primary == ctx);
 	must_be_gone(block);
 	get_two(block);
+
+	/* Who ends it once more is refused, as there is none. */
+	OK(destroy(ctx));
+	CM_MUST(cuCtxDestroy_v2(ctx) == CUDA_ERROR_INVALID_CONTEXT);
+	cm_open(0);
+	must_be_gone(block);
 }
 
 static void retain_again(void *retain)

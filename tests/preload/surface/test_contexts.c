@@ -169,6 +169,33 @@ static void play_refused(void)
 		OK(cuMemFree_v2(cm_get(30 * MIB)));
 }
 
+/* The driver says no, and has done nothing; later it does. */
+static void play_failed_destroy(void)
+{
+	CUdeviceptr block[8], more;
+	unsigned char byte;
+	CUcontext ctx;
+	void *pinned;
+
+	cm_open(0);
+	OK(cuCtxCreate_v2(&ctx, 0, 0));
+	use_memory(block);
+	OK(cuMemAllocHost_v2(&pinned, MIB));
+	CM_MUST(!cudasim_fail("cuCtxDestroy_v2", 1, CUDA_ERROR_INVALID_VALUE));
+	CM_MUST(cuCtxDestroy_v2(ctx) == CUDA_ERROR_INVALID_VALUE);
+	more = cm_get(30 * MIB);
+	OK(cuMemcpyDtoH_v2(&byte, block[7], 1));
+	CM_MUST(byte == 7);
+	OK(cuMemFree_v2(more));
+	OK(cuMemFree_v2(block[5]));
+	OK(cuMemFree_v2(block[6]));
+	OK(cuMemFreeHost(pinned));
+	OK(cuCtxDestroy_v2(ctx));
+	cm_open(0);
+	must_be_gone(block);
+	must_be_empty();
+}
+
 /* A request that memory of the driver serves, with some in wait. */
 static void *use_other_device(void *arg)
 {
@@ -440,6 +467,7 @@ static const struct cm_role roles[] = {
 	{"reset", play_reset},
 	{"released", play_released},
 	{"refused", play_refused},
+	{"failed_destroy", play_failed_destroy},
 	{"one_device_ends", play_one_device_ends},
 	{"one_device_ends_first", play_one_device_ends_first},
 	{"no_frees", play_no_frees},
@@ -459,6 +487,7 @@ CM_PLAY_EVERYWHERE(the_last_detach_takes_all_memory, "detached", NULL)
 CM_PLAY_EVERYWHERE(a_reset_takes_all_memory, "reset", NULL)
 CM_PLAY_EVERYWHERE(the_last_release_takes_all_memory, "released", NULL)
 CM_PLAY_EVERYWHERE(a_refused_destroy_takes_nothing, "refused", NULL)
+CM_PLAY_EVERYWHERE(a_destroy_that_fails_takes_nothing, "failed_destroy", NULL)
 CM_PLAY_EVERYWHERE(the_end_of_one_device_stops_no_other, "one_device_ends", "CUDASIM=devices:2")
 CM_PLAY_EVERYWHERE(the_first_request_waits_for_no_end, "one_device_ends_first", "CUDASIM=devices:2")
 CM_PLAY(memory_of_a_dead_context_is_not_freed_again, "no_frees", "", NULL)
@@ -497,6 +526,7 @@ int main(int argc, char **argv)
 		CM_PLAY_TEST(a_reset_takes_all_memory),
 		CM_PLAY_TEST(the_last_release_takes_all_memory),
 		CM_PLAY_TEST(a_refused_destroy_takes_nothing),
+		CM_PLAY_TEST(a_destroy_that_fails_takes_nothing),
 		CM_PLAY_TEST(the_end_of_one_device_stops_no_other),
 		CM_PLAY_TEST(the_first_request_waits_for_no_end),
 		CM_PLAY_TEST(memory_of_a_dead_context_is_not_freed_again),
