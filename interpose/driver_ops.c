@@ -17,8 +17,8 @@
 #include "stats/tick.h"
 
 /*
- * Runs `call`; `res` is its answer. The allocator calls with locks held and others in wait, and what
- * the driver does in its calls may be points at which a thread is cancelled.
+ * Runs `call`; `res` is its answer. The allocator calls with locks held and others in wait, and
+ * what the driver does in its calls may be points at which a thread is cancelled.
  */
 #define WHOLE(res, call)                             \
 	do {                                         \

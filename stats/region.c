@@ -438,8 +438,8 @@ void cm_region_remove(struct cm_region *public)
 		(void)unlink(public->path);
 }
 
-/* Pages that are about to be written are mapped together: one by one each would be a fault of half a
- * microsecond, in the midst of a request. Before Linux 5.14 they are. */
+/* Pages that are about to be written are mapped together: one by one each would be a fault of half
+ * a microsecond, in the midst of a request. Before Linux 5.14 they are. */
 static void map_pages(struct region *region, uint64_t offset, uint64_t bytes)
 {
 	int saved = errno;

@@ -245,10 +245,8 @@ static void committed_rows_are_written_without_a_fault(void **state)
 	struct fixture *f = *state;
 	uint32_t row;
 
-	if (!can_map_pages() || access("/proc/self/pagemap", R_OK)) {
-		print_message("skipped: the kernel maps no pages ahead, or does not say so\n");
-		skip();
-	}
+	if (!can_map_pages() || access("/proc/self/pagemap", R_OK))
+		cm_skip("the kernel maps no pages ahead, or does not say so");
 	assert_int_equal(cm_region_create(&params, &f->region), 0);
 	assert_false(is_mapped(cm_region_row(f->region, CM_TABLE_BLOCK, 0)));
 	errno = 7;
