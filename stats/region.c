@@ -179,8 +179,7 @@ static bool is_named(int dir, const char *name, int fd)
 	       file.st_ino == named.st_ino && file.st_dev == named.st_dev;
 }
 
-/* Removes a file that nobody holds. -ESTALE: the name has come to mean another's meanwhile. */
-static int remove_leftover(int dir, const char *name)
+int cm_region_remove_leftover(int dir, const char *name)
 {
 	int fd, err;
 
@@ -250,7 +249,7 @@ static int open_file(struct region *region, const char *dir, uint64_t start)
 			(void)close(fd);
 			continue;
 		}
-		err = errno == EEXIST ? remove_leftover(AT_FDCWD, path) : -errno;
+		err = errno == EEXIST ? cm_region_remove_leftover(AT_FDCWD, path) : -errno;
 		if (err && err != -ENOENT && err != -ESTALE)
 			return err;
 	}
@@ -579,7 +578,7 @@ int cm_region_sweep(const char *dir, uint64_t keep_ns, uint32_t keep_count)
 	qsort(found, n, sizeof(*found), by_age);
 	for (i = 0; i < n; i++)
 		if ((i >= keep_count || found[i].age_ns > keep_ns) &&
-		    !remove_leftover(dirfd(stream), found[i].name))
+		    !cm_region_remove_leftover(dirfd(stream), found[i].name))
 			removed++;
 	(void)closedir(stream);
 	free(found);

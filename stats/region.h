@@ -66,6 +66,12 @@ void *cm_region_row(const struct cm_region *region, enum cm_table table, uint32_
  */
 int cm_region_sweep(const char *dir, uint64_t keep_ns, uint32_t keep_count);
 
+/*
+ * Removes the file of that name in an open folder, unless a process holds it: -EAGAIN. -ESTALE: the
+ * name has come to mean another's meanwhile.
+ */
+int cm_region_remove_leftover(int dir, const char *name);
+
 /* Start time of a process: field 22 of /proc/PID/stat. -ESRCH, or what reading gave. */
 int cm_process_start_time(uint32_t pid, uint64_t *ret_start);
 

@@ -20,6 +20,7 @@
 #include "stats/units.h"
 #include "tools/exits.h"
 #include "tools/figures.h"
+#include "tools/folder.h"
 #include "tools/leaks.h"
 #include "tools/source.h"
 #include "tools/text.h"
@@ -51,7 +52,7 @@ struct watched {
 struct cm_guard {
 	const struct cm_options *options;
 	struct cm_suppressions *suppressions;
-	char dir[64];
+	struct cm_folder folder;
 	char conf[128];
 	struct watched *watched;
 	size_t count;
@@ -73,7 +74,7 @@ int cm_guard_create(const struct cm_options *options, struct cm_guard **ret_guar
 		    const char **ret_conf)
 {
 	struct cm_guard *guard = calloc(1, sizeof(*guard));
-	int exit;
+	int exit, err = 0;
 
 	if (!guard) {
 		cm_complain("no memory left");
@@ -92,16 +93,20 @@ int cm_guard_create(const struct cm_options *options, struct cm_guard **ret_guar
 		free(guard);
 		return exit;
 	}
-	(void)snprintf(guard->dir, sizeof(guard->dir), CM_REGION_DIR "/cudamem-run.XXXXXX");
+	cm_folder_init(&guard->folder);
 	/* Of a dry run the name is all that is wanted. */
-	if (!options->dry_run && !mkdtemp(guard->dir)) {
-		cm_complain("%s: %s", guard->dir, strerror(errno));
+	if (!options->dry_run) {
+		cm_folder_sweep();
+		err = cm_folder_create(&guard->folder);
+	}
+	if (err) {
+		cm_complain("%s: %s", guard->folder.path, strerror(-err));
 		cm_suppressions_free(guard->suppressions);
 		free(guard);
 		return CM_EXIT_RUN;
 	}
 	(void)snprintf(guard->conf, sizeof(guard->conf), "region_dir:%s,region_keep:on%s",
-		       guard->dir, options->oom ? ",oom_wait_ms:" OOM_WAIT : "");
+		       guard->folder.path, options->oom ? ",oom_wait_ms:" OOM_WAIT : "");
 	*ret_guard = guard;
 	*ret_conf = guard->conf;
 	return 0;
@@ -109,9 +114,6 @@ int cm_guard_create(const struct cm_options *options, struct cm_guard **ret_guar
 
 void cm_guard_destroy(struct cm_guard *guard)
 {
-	char path[PATH_BYTES];
-	struct dirent *entry;
-	DIR *dir;
 	size_t i;
 
 	if (!guard)
@@ -121,16 +123,7 @@ void cm_guard_destroy(struct cm_guard *guard)
 		cm_image_free(guard->watched[i].peak);
 	}
 	free(guard->watched);
-	dir = guard->options->dry_run ? NULL : opendir(guard->dir);
-	while (dir && (entry = readdir(dir))) {
-		(void)snprintf(path, sizeof(path), "%s/%s", guard->dir, entry->d_name);
-		if (!strncmp(entry->d_name, CM_REGION_PREFIX, strlen(CM_REGION_PREFIX)))
-			(void)unlink(path);
-	}
-	if (dir)
-		(void)closedir(dir);
-	if (!guard->options->dry_run)
-		(void)rmdir(guard->dir); /* stays while something else is in it */
+	cm_folder_remove(&guard->folder);
 	cm_suppressions_free(guard->suppressions);
 	free(guard);
 }
@@ -160,7 +153,7 @@ static void watch_region(struct cm_guard *guard, const char *name)
 	struct stat st;
 	int err;
 
-	(void)snprintf(path, sizeof(path), "%s/%s", guard->dir, name);
+	(void)snprintf(path, sizeof(path), "%s/%s", guard->folder.path, name);
 	if (stat(path, &st) || is_known(guard, name, st.st_ino))
 		return;
 	err = cm_reader_open(path, &watched.reader, why);
@@ -185,7 +178,7 @@ static void watch_region(struct cm_guard *guard, const char *name)
 
 static void find_regions(struct cm_guard *guard)
 {
-	DIR *dir = opendir(guard->dir);
+	DIR *dir = opendir(guard->folder.path);
 	struct dirent *entry;
 
 	while (dir && (entry = readdir(dir)))

@@ -28,6 +28,15 @@ def start(kit_, *words, program=(PROGRAM,), conf='oom_report:off'):
                             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
+def start_named(kit_):
+    """A run whose program is ready, and its folder."""
+    script = f'echo "$CUDAMEM_CONF"; exec "{PROGRAM}" plain'
+    process = start(kit_, '--leaks', program=('sh', '-c', script))
+    folder = re.search('region_dir:([^,]*)', process.stdout.readline())[1]
+    assert process.stdout.readline() == 'ready\n'
+    return process, pathlib.Path(folder)
+
+
 def run(kit_, *words, program, **more):
     with start(kit_, *words, program=program, **more) as process:
         out, err = process.communicate(timeout=120)
@@ -189,6 +198,27 @@ def the_program_is_as_without_us(kit_):
     assert '29.25 MiB in 8 blocks' in err, err  # and what it left is told
 
 
+def folders_of_killed_runs_are_removed(kit_):
+    """But not under a program that goes on, nor that of a run which does."""
+    (killed, folder), (other, others) = start_named(kit_), start_named(kit_)
+    with killed, other:
+        region, = folder.iterdir()
+        program = os.pidfd_open(int(region.name.split('.')[2]))
+        killed.kill()
+        os.waitid(os.P_PID, killed.pid, os.WEXITED | os.WNOWAIT)
+        run(kit_, '--leaks', program=('true',))
+        assert region.exists() and len(list(others.iterdir())) == 1
+        killed.stdin.close()
+        select.select([program], [], [])
+        os.close(program)
+        for _ in range(20):  # a run of another test may be at it
+            run(kit_, '--leaks', program=('true',))
+        assert not folder.exists(), list(folder.iterdir())
+        assert len(list(others.iterdir())) == 1, list(others.iterdir())
+        other.communicate(timeout=60)
+    assert other.returncode == 0 and not others.exists()
+
+
 def who_reads_no_further_ends_nothing(kit_):
     program = ('sh', '-c', f'read go; echo "$CUDAMEM_CONF"; "{PROGRAM}" leak 3; exit 7')
     with start(kit_, '--leaks', program=program) as process:
@@ -211,4 +241,4 @@ if __name__ == '__main__':
         after_ten_files_nobody_is_copied, files_are_numbered_as_they_are_written,
         nobody_waits_for_an_eye_that_is_not_there, the_highest_use_is_saved,
         a_peak_of_a_moment_is_in_the_file, a_peak_that_the_ring_has_lost_is_told,
-        the_program_is_as_without_us, who_reads_no_further_ends_nothing]))
+        the_program_is_as_without_us, folders_of_killed_runs_are_removed, who_reads_no_further_ends_nothing]))
