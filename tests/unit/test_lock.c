@@ -69,8 +69,8 @@ static void take_often(uint32_t times)
 	}
 }
 
-/* The kernel, which may come to refuse the barrier, as a filter makes it. */
-static bool barrier_is_refused;
+/* The kernel, which may come to refuse the barrier or a thread's id, as a filter makes it. */
+static bool barrier_is_refused, ids_are_refused;
 static unsigned refused;
 
 long __real_syscall(long number, ...);
@@ -82,7 +82,8 @@ long __wrap_syscall(long number, ...)
 	va_list args;
 	size_t i;
 
-	if (number == SYS_membarrier && barrier_is_refused) {
+	if ((number == SYS_membarrier && barrier_is_refused) ||
+	    (number == SYS_gettid && ids_are_refused)) {
 		refused++;
 		errno = EPERM;
 		return -1;
@@ -215,6 +216,33 @@ static void favours_that_come_and_go_let_one_in_at_a_time(void **state)
 	assert_false(cm_lock_is_held(&lock));
 }
 
+static void *ask_id(void *arg)
+{
+	uint32_t *ret_id = arg, id;
+
+	errno = 4711;
+	id = cm_thread_id();
+	*ret_id = errno == 4711 && id == cm_thread_id() ? id : 0;
+	return NULL;
+}
+
+static void threads_that_are_refused_their_ids_have_others(void **state)
+{
+	pthread_t thread[2];
+	uint32_t id[2];
+	size_t i;
+
+	(void)state;
+	ids_are_refused = true;
+	for (i = 0; i < 2; i++)
+		assert_int_equal(pthread_create(&thread[i], NULL, ask_id, &id[i]), 0);
+	for (i = 0; i < 2; i++)
+		assert_int_equal(pthread_join(thread[i], NULL), 0);
+	ids_are_refused = false;
+	assert_true(id[0] && id[1] && id[0] != id[1]);
+	assert_true(id[0] > INT32_MAX && id[1] > INT32_MAX);
+}
+
 /* The last one: the process is without a barrier for good. */
 static void nobody_is_favoured_once_the_barrier_is_refused(void **state)
 {
@@ -256,6 +284,7 @@ int main(void)
 		cmocka_unit_test(who_takes_it_often_is_favoured_until_another_comes),
 		cmocka_unit_test(a_favourite_that_is_inside_has_it_alone),
 		cmocka_unit_test(favours_that_come_and_go_let_one_in_at_a_time),
+		cmocka_unit_test(threads_that_are_refused_their_ids_have_others),
 		cmocka_unit_test(nobody_is_favoured_once_the_barrier_is_refused),
 	};
 
