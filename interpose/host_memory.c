@@ -20,7 +20,7 @@ _Static_assert(CM_HOST_PORTABLE == CU_MEMHOSTALLOC_PORTABLE &&
 /* 0, a driver code > 0 for the program, or < 0: the driver is to answer. */
 static int alloc(void **ptr, size_t bytes, uint32_t kind)
 {
-	struct cm_cache *cache = cm_process_cache();
+	struct cm_cache *cache = cm_process_cache_for_request();
 	struct cm_heap *heap;
 	uint64_t addr;
 	bool recorded;

@@ -36,7 +36,7 @@ static CM_NOINLINE CUresult forward_alloc(struct cm_cache *cache, CUdeviceptr *a
 
 static CUresult alloc(CUdeviceptr *addr, size_t bytes)
 {
-	struct cm_cache *cache = cm_process_cache();
+	struct cm_cache *cache = cm_process_cache_for_request();
 	struct cm_heap *heap;
 	bool recorded;
 	uint64_t got;

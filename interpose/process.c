@@ -425,6 +425,23 @@ struct cm_cache *cm_process_start(void)
 	return cm_process_cache_if_made();
 }
 
+/* Asked only of what is new: for a process that has started it is a call too many. */
+static bool cuda_works(void)
+{
+	CUcontext ctx;
+	CUresult res = cm_real.cuCtxGetCurrent(&ctx);
+
+	return res != CUDA_ERROR_NOT_INITIALIZED && res != CUDA_ERROR_DEINITIALIZED;
+}
+
+struct cm_cache *cm_process_start_for_request(void)
+{
+	if (atomic_load_explicit(&cm_process.phase, memory_order_acquire) == PHASE_NEW &&
+	    !cuda_works())
+		return NULL;
+	return cm_process_start();
+}
+
 const struct cm_policy *cm_process_policy(void)
 {
 	return cm_process_cache() ? &policy : NULL;

@@ -48,6 +48,19 @@ static inline struct cm_cache *cm_process_cache(void)
 	return CM_LIKELY(cache != NULL) ? cache : cm_process_start();
 }
 
+/*
+ * The same for a request, which comes before the driver has said a word: while CUDA does not work
+ * in the process nothing is started, and the driver refuses. So a forked child that asks all the
+ * same leaves no region behind, and has no thread that would keep it alive.
+ */
+struct cm_cache *cm_process_start_for_request(void);
+static inline struct cm_cache *cm_process_cache_for_request(void)
+{
+	struct cm_cache *cache = cm_process_cache_if_made();
+
+	return CM_LIKELY(cache != NULL) ? cache : cm_process_start_for_request();
+}
+
 /* The settings in effect, or NULL where cm_process_cache() is NULL. */
 const struct cm_policy *cm_process_policy(void);
 
