@@ -73,19 +73,18 @@ static bool barrier(void)
 	return !syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
 }
 
-/* Asked for once, and tried; a forked child has its parent's agreement. */
-static bool has_barrier(void)
+/* A forked child has its parent's agreement. */
+void cm_lock_agree(void)
 {
-	int is = atomic_load_explicit(&agreed, memory_order_relaxed);
+	int saved = errno;
+	bool has;
 
-	if (!is) {
-		is = !syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) &&
-				     barrier()
-			     ? 1
-			     : -1;
-		atomic_store_explicit(&agreed, is, memory_order_relaxed);
-	}
-	return is > 0;
+	if (atomic_load_explicit(&agreed, memory_order_relaxed))
+		return;
+	has = !syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) &&
+	      barrier();
+	atomic_store_explicit(&agreed, has ? 1 : -1, memory_order_relaxed);
+	errno = saved;
 }
 
 /*
@@ -110,7 +109,7 @@ static void favour(struct cm_lock *lock, uint32_t self)
 {
 	uint32_t *owner = &lock->owner[self % CM_LOCK_FLAGS];
 
-	if ((*owner && *owner != self) || !has_barrier())
+	if ((*owner && *owner != self) || atomic_load_explicit(&agreed, memory_order_relaxed) <= 0)
 		return;
 	*owner = self;
 	atomic_store_explicit(&lock->favourite, self, memory_order_relaxed);
@@ -200,7 +199,7 @@ static void enter(struct cm_lock *lock, uint32_t self)
 		lock->last = self;
 		lock->streak = 0;
 	}
-	if (CM_UNLIKELY(++lock->streak == CM_LOCK_STREAK))
+	if (CM_UNLIKELY(++lock->streak % CM_LOCK_STREAK == 0))
 		favour(lock, self);
 }
 

@@ -50,6 +50,9 @@ struct CM_CAPABILITY("lock") cm_lock {
 
 /* A free lock; so is one that is all zeroes. */
 void cm_lock_init(struct cm_lock *lock);
+/* Asks the kernel for the barrier, once a process; before that nobody is favoured. In a process of
+ * several threads it waits for a grace period of the kernel, 7 to 16 ms: with no lock held. */
+void cm_lock_agree(void);
 
 /* The rest of the three below, where the caller is not the favourite. */
 void cm_lock_acquire_word(struct cm_lock *lock, uint32_t self);

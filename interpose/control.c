@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "allocator/lock.h"
 #include "interpose/driver_ops.h"
 #include "interpose/hooks.h"
 #include "interpose/process.h"
@@ -227,6 +228,7 @@ static void *answer_mail(void *arg)
 	/* For good: whatever this thread calls of the driver is ours, and so is what the driver
 	 * calls of its own symbols meanwhile. */
 	(void)cm_hook_enter();
+	cm_lock_agree();
 	for (;;) {
 		if (serve(mailbox))
 			continue;

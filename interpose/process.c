@@ -10,10 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/single_threaded.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "allocator/lock.h"
 #include "allocator/thread.h"
 #include "interpose/annotation.h"
 #include "interpose/cancel.h"
@@ -361,7 +363,12 @@ static struct cm_cache *make(void)
 	params.region->keep = config.region_keep;
 	cm_process.region = params.region;
 	__atomic_store_n(&params.region->header->state, CM_REGION_LIVE, __ATOMIC_RELEASE);
+	/* A process of one thread has the barrier at once; else the helper waits for it. */
+	if (__libc_single_threaded)
+		cm_lock_agree();
 	start_control(&config, params.region, cache);
+	if (!(params.region->header->flags & CM_REGION_CONTROL))
+		cm_lock_agree();
 	return cache;
 
 err_region:

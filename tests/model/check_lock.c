@@ -43,7 +43,7 @@ static void setup(void)
 	atomic_store(&has_tried, false);
 	model_without_membarrier = model_refuses_membarrier = false;
 	time_settles = true;
-	atomic_store(&agreed, 0);
+	atomic_store(&agreed, 1);
 }
 
 static void setup_without_barrier(void)

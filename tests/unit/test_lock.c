@@ -115,6 +115,23 @@ static void in_another_thread(void *(*function)(void *arg))
 	assert_int_equal(pthread_join(thread, NULL), 0);
 }
 
+/* The first one: nobody has asked the kernel. */
+static void nobody_is_favoured_before_the_barrier_is_had(void **state)
+{
+	(void)state;
+	cm_lock_init(&lock);
+	take_often(2 * CM_LOCK_STREAK);
+	assert_false(has_favourite());
+	errno = 4711;
+	cm_lock_agree();
+	assert_int_equal(errno, 4711);
+	take_often(CM_LOCK_STREAK - 1);
+	assert_false(has_favourite());
+	take_often(1);
+	if (!has_favourite())
+		cm_skip("no membarrier(2) here");
+}
+
 static void who_takes_it_often_is_favoured_until_another_comes(void **state)
 {
 	(void)state;
@@ -279,6 +296,7 @@ static void CM_UNCHECKED a_held_lock_is_not_had_by_trying(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(nobody_is_favoured_before_the_barrier_is_had),
 		cmocka_unit_test(one_thread_at_a_time_and_errno_stays),
 		cmocka_unit_test(a_held_lock_is_not_had_by_trying),
 		cmocka_unit_test(who_takes_it_often_is_favoured_until_another_comes),
