@@ -390,3 +390,14 @@ enum cm_life cm_reader_life(struct cm_reader *reader)
 		return CM_LIFE_CRASHED;
 	return strchr("Tt", letter) ? CM_LIFE_STOPPED : CM_LIFE_RUNNING;
 }
+
+bool cm_reader_is_over(struct cm_reader *reader)
+{
+	enum cm_life life;
+
+	/* A thread may outlive the first one, which is what the pid tells of. */
+	if (is_locked(reader->fd))
+		return false;
+	life = cm_reader_life(reader);
+	return life != CM_LIFE_RUNNING && life != CM_LIFE_STOPPED;
+}

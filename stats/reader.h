@@ -78,4 +78,7 @@ int cm_reader_read_option(struct cm_reader *reader, uint32_t index, struct cm_op
 /* What became of the process, asked anew at each call. */
 enum cm_life cm_reader_life(struct cm_reader *reader);
 
+/* Whether nobody writes to it any more; costs less than the above while somebody does. */
+bool cm_reader_is_over(struct cm_reader *reader);
+
 #endif

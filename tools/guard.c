@@ -38,6 +38,7 @@ struct watched {
 	char name[64];
 	ino_t inode; /* of the region, which stays its own as long as the reader has it open */
 	struct cm_reader *reader;
+	bool over;     /* and looked at since: nothing in it changes any more */
 	uint32_t ooms; /* as last seen */
 	/* Of the highest use: a copy that was made when it was over, so that it is in the
 	 * events. */
@@ -146,13 +147,15 @@ static void complain_blind(struct cm_guard *guard, const char *name, const char 
 	guard->blind = true;
 }
 
-static void watch_region(struct cm_guard *guard, const char *name)
+static void watch_region(struct cm_guard *guard, const char *name, ino_t inode)
 {
 	char path[PATH_BYTES], why[CM_READER_WHY_BYTES];
 	struct watched watched = {0}, *more;
 	struct stat st;
 	int err;
 
+	if (is_known(guard, name, inode))
+		return;
 	(void)snprintf(path, sizeof(path), "%s/%s", guard->folder.path, name);
 	if (stat(path, &st) || is_known(guard, name, st.st_ino))
 		return;
@@ -184,7 +187,7 @@ static void find_regions(struct cm_guard *guard)
 	while (dir && (entry = readdir(dir)))
 		if (!strncmp(entry->d_name, CM_REGION_PREFIX, strlen(CM_REGION_PREFIX)) &&
 		    strlen(entry->d_name) < sizeof(guard->watched->name))
-			watch_region(guard, entry->d_name);
+			watch_region(guard, entry->d_name, entry->d_ino);
 	if (dir)
 		(void)closedir(dir);
 }
@@ -345,15 +348,21 @@ static void look_for_peak(struct cm_guard *guard, struct watched *watched,
 
 static void look(struct cm_guard *guard, bool last)
 {
+	struct watched *watched;
 	struct state state;
 	size_t i;
 
 	find_regions(guard);
 	for (i = 0; i < guard->count; i++) {
-		read_state(guard->watched[i].reader, &state);
+		watched = &guard->watched[i];
+		if (watched->over)
+			continue;
+		/* Before what it has come to is read. */
+		watched->over = cm_reader_is_over(watched->reader);
+		read_state(watched->reader, &state);
 		/* Who waits to be seen goes on after this: first what wants it standing. */
-		look_for_peak(guard, &guard->watched[i], &state, last);
-		look_for_oom(guard, &guard->watched[i]);
+		look_for_peak(guard, watched, &state, last || watched->over);
+		look_for_oom(guard, watched);
 	}
 }
 
