@@ -438,6 +438,31 @@ static int take(struct cm_options *options, enum cm_opt opt, const char *value)
 	return 0;
 }
 
+/* Options that would do nothing without another one, or beside it: who gave them meant something
+ * else, such as a run that is silent for its leaks. */
+static int check_pairs(const struct cm_options *options)
+{
+	static const enum cm_opt wants[][2] = {
+		{CM_OPT_LEAK_EXIT, CM_OPT_LEAKS},
+		{CM_OPT_SUPPRESSIONS, CM_OPT_LEAKS},
+		{CM_OPT_REVERSE, CM_OPT_SORT},
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof(wants) / sizeof(wants[0]); i++) {
+		if (!options->given[wants[i][0]] || options->given[wants[i][1]])
+			continue;
+		cm_complain("--%s is of use with --%s alone", infos[wants[i][0]].name,
+			    infos[wants[i][1]].name);
+		return CM_EXIT_USAGE;
+	}
+	if (options->given[CM_OPT_HOST] && options->given[CM_OPT_DEVICE]) {
+		cm_complain("choose one of --host and --device");
+		return CM_EXIT_USAGE;
+	}
+	return 0;
+}
+
 /* A region file stands in for whatever else would name a process. */
 static int check_region(const struct cm_verb *verb, const struct cm_options *options)
 {
@@ -516,6 +541,8 @@ int cm_options_parse(const struct cm_verb *verb, int argc, char **argv,
 	options.args = argv + optind;
 	options.arg_count = argc - optind;
 	err = check_args(verb, &options);
+	if (!err)
+		err = check_pairs(&options);
 	if (err) {
 		*ret_exit = err;
 		return -1;

@@ -218,21 +218,6 @@ static char *join_conf(const struct cm_options *options, const char *limit, cons
 	return conf;
 }
 
-/* Who forgot --leaks would take its silence for a program without leaks. */
-static int check_options(const struct cm_options *options)
-{
-	static const enum cm_opt of_leaks[] = {CM_OPT_LEAK_EXIT, CM_OPT_SUPPRESSIONS};
-	size_t i;
-
-	for (i = 0; i < sizeof(of_leaks) / sizeof(of_leaks[0]); i++) {
-		if (options->leaks || !options->given[of_leaks[i]])
-			continue;
-		cm_complain("--%s is of use with --leaks alone", cm_opt_info(of_leaks[i])->name);
-		return CM_EXIT_USAGE;
-	}
-	return 0;
-}
-
 int cm_verb_run(const struct cm_options *options)
 {
 	struct variable variables[4] = {{NULL, NULL}};
@@ -241,9 +226,7 @@ int cm_verb_run(const struct cm_options *options)
 	const char *of_guard = NULL;
 	int exit;
 
-	exit = check_options(options);
-	if (!exit)
-		exit = spell_limit(options->limit, limit, sizeof(limit));
+	exit = spell_limit(options->limit, limit, sizeof(limit));
 	if (!exit)
 		exit = find_library(options->library, library);
 	if (!exit && (options->leaks || options->oom || options->save_peak))
