@@ -29,6 +29,7 @@ struct cm_emit {
 	struct cm_where *where;  /* NULL: all rows */
 	size_t rows;
 	size_t matched; /* rows that were wanted, printed or kept */
+	bool left_out;  /* there was a row that is not to be printed */
 	size_t printed;
 	size_t screen; /* lines between two headings of a live table; 0: one heading */
 };
@@ -421,6 +422,11 @@ static void put_kept(struct cm_emit *emit)
 	}
 }
 
+void cm_emit_left_out(struct cm_emit *emit)
+{
+	emit->left_out = true;
+}
+
 size_t cm_emit_matched(const struct cm_emit *emit)
 {
 	return emit->matched;
@@ -447,7 +453,8 @@ int cm_emit_close(struct cm_emit *emit, int exit)
 	for (i = 0; i < emit->rows * emit->sheet->count; i++)
 		if (emit->values[i].kind == CM_VALUE_TEXT)
 			free((char *)emit->values[i].text);
-	if (!exit && !emit->matched && (emit->options->where || emit->options->device_count))
+	if (!exit && !emit->matched &&
+	    (emit->options->where || (emit->options->device_count && !emit->left_out)))
 		exit = complain_unmatched(emit->options);
 	cm_where_free(emit->where);
 	free(emit->values);

@@ -46,6 +46,9 @@ bool cm_emit_wants(const struct cm_emit *emit, size_t column);
  * hold. */
 void cm_emit_row(struct cm_emit *emit, const struct cm_value *values);
 
+/* There is a row, of what -d names, that is not wanted. */
+void cm_emit_left_out(struct cm_emit *emit);
+
 /* Rows for which --where held. */
 size_t cm_emit_matched(const struct cm_emit *emit);
 

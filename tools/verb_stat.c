@@ -217,6 +217,8 @@ static bool sample_process(const struct cm_options *options, const struct cm_pro
 		if (before || !options->skip_first) {
 			cm_emit_row(emit, values);
 			reached |= until && cm_where_holds(until, values);
+		} else {
+			cm_emit_left_out(emit);
 		}
 		if (!add_sample(next, &sample))
 			cm_complain("no memory left for the samples");

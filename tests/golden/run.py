@@ -120,6 +120,8 @@ CASES = [
     ('stat-where-none', 'stat --dir {good} -p 5000001 --where "ALLOC > 100T"'),
     ('stat-device-none', 'stat --dir {good} -p 5000001 -d 7'),
     ('stat-skip-all', 'stat --dir {good} -p 5000001 -y'),
+    ('stat-skip-first-only', 'stat --dir {good} -p 5000001 -d 0 -y 0.1 2'),
+    ('stat-skip-first-device', 'stat --dir {good} -p 5000001 -d 7 -y 0.1 2'),
     ('stat-region-interval', 'stat --region {healthy} 0.1 1 7'),
     ('stat-live', 'stat --dir {live} -y -o GPU,ALLOC,RESERVED,ALLOC/S,FREE/S,HIT%,OOMS 0.1 2'),
     ('stat-until', 'stat --dir {live} --until "GPU == 1" -o GPU,RESERVED 0.1'),
