@@ -140,6 +140,11 @@ static void gather(void *data, const struct cm_find *find)
 	process->uid = find->uid;
 	name_user(process);
 	process->error = cm_reader_open(find->path, &process->reader, process->why);
+	if (process->error == -ENOENT) {
+		/* It has ended since it was found. */
+		gathering->all->count--;
+		return;
+	}
 	/* Found as an open file of a process: that is its pid here, in whatever namespace it is. */
 	if (!process->error && !strncmp(find->path, "/proc/", 6))
 		process->reader->pid = find->pid;

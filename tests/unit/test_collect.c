@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT */
+/* The processes that are found: one may end between the look at the folder and its file. */
+#include "tools/collect.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "stats/region.h"
+#include "tests/unit/cmocka_all.h"
+#include "tools/exits.h"
+
+#define ENDING 5000001 /* beyond the largest pid that Linux gives out */
+
+struct fixture {
+	char dir[32];
+	char ending[96]; /* the file of a process that is about to end */
+	struct cm_region *region;
+	struct cm_options options;
+};
+
+static const char *vanishes; /* as soon as somebody opens it */
+
+int __real_cm_reader_open(const char *path, struct cm_reader **ret_reader, char *why);
+int __wrap_cm_reader_open(const char *path, struct cm_reader **ret_reader, char *why);
+
+int __wrap_cm_reader_open(const char *path, struct cm_reader **ret_reader, char *why)
+{
+	if (vanishes && !strcmp(path, vanishes))
+		(void)unlink(path);
+	return __real_cm_reader_open(path, ret_reader, why);
+}
+
+static int setup(void **state)
+{
+	struct fixture *f = calloc(1, sizeof(*f));
+	const struct cm_region_params params = {.dir = f ? f->dir : NULL};
+
+	if (!f)
+		return -1;
+	*state = f;
+	(void)snprintf(f->dir, sizeof(f->dir), "cudamem-test-XXXXXX");
+	if (!mkdtemp(f->dir) || cm_region_create(&params, &f->region) || !f->region->path[0])
+		return -1;
+	f->options.dir = f->dir;
+	(void)snprintf(f->ending, sizeof(f->ending), "%s/" CM_REGION_PREFIX "%u.%d.4242", f->dir,
+		       (unsigned)geteuid(), ENDING);
+	vanishes = f->ending;
+	return link(f->region->path, f->ending);
+}
+
+static int teardown(void **state)
+{
+	struct fixture *f = *state;
+
+	vanishes = NULL;
+	(void)unlink(f->ending);
+	cm_region_remove(f->region);
+	cm_region_abandon(f->region);
+	(void)rmdir(f->dir);
+	free(f);
+	return 0;
+}
+
+static void one_that_ends_meanwhile_is_left_out(void **state)
+{
+	struct fixture *f = *state;
+	struct cm_processes found;
+
+	assert_int_equal(cm_collect(&f->options, NULL, &found), 0);
+	assert_int_equal(found.count, 1);
+	assert_int_equal(found.item[0].pid, getpid());
+	cm_processes_free(&found);
+}
+
+static void one_that_ends_meanwhile_is_not_there(void **state)
+{
+	struct fixture *f = *state;
+	struct cm_processes found;
+	char pid[16];
+
+	(void)snprintf(pid, sizeof(pid), "%d", ENDING);
+	assert_int_equal(cm_collect(&f->options, pid, &found), CM_EXIT_TARGET);
+	assert_int_equal(access(f->ending, F_OK), -1);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(one_that_ends_meanwhile_is_left_out),
+		TEST(one_that_ends_meanwhile_is_not_there),
+	};
+
+	return cmocka_run_group_tests_name("collect", tests, NULL, NULL);
+}
