@@ -228,7 +228,8 @@ static int show(const struct cm_options *options, struct cm_process *process, vo
 	struct showing *showing = data;
 	struct cm_survey *survey = NULL;
 
-	if (options->fresh && cm_mail_send(process->reader, &checkpoint, FRESH_NS))
+	if (options->fresh && !cm_process_is_dead(process) &&
+	    cm_mail_send(process->reader, &checkpoint, FRESH_NS))
 		cm_complain("process %d did not bring its figures up to date; they are shown as "
 			    "they are",
 			    (int)process->pid);
