@@ -69,6 +69,10 @@ int cm_command_send(const struct cm_options *options, struct cm_process *process
 {
 	int err;
 
+	if (process->life == CM_LIFE_SAVED) {
+		cm_complain("%s: a snapshot can only be read", process->path);
+		return CM_EXIT_TARGET;
+	}
 	if (cm_process_is_dead(process)) {
 		cm_complain("process %d has ended (%s); what is left of it can only be read",
 			    (int)process->pid, cm_life_name(process->life));

@@ -231,7 +231,7 @@ def what_reads_regions_reads_snapshots(kit_):
         assert b'Test Device' in kit_.ok(*words) or words[0] != 'show'
     # A process is not asked for what a file can't do.
     run = kit_.run('trim', '--region', kit_.saved)
-    assert run.returncode == 3 and b'can only be read' in run.stderr, run
+    assert run.returncode == 3 and b'a snapshot can only be read' in run.stderr, run
 
 
 def a_snapshot_tells_whose_the_process_was(kit_):
