@@ -51,9 +51,14 @@ class Stage:
         return pathlib.Path(self.folder) / names[0] if names else None
 
     def wait_for_region(self, process):
+        end = time.monotonic() + SECONDS
         while not self.region_of(process.pid):
             if process.poll() is not None:
                 raise SystemExit(f'the program ended: {read_said(process)}')
+            # The loader goes on without a library that it cannot load.
+            if time.monotonic() > end:
+                process.kill()
+                raise SystemExit(f'the program makes no region: {read_said(process)}')
             time.sleep(0)
         return self.region_of(process.pid)
 
@@ -150,6 +155,9 @@ def process_time(pid):
 
 def main():
     proof, library, tool = (str(pathlib.Path(path).resolve()) for path in sys.argv[1:4])
+    for path in (proof, library, tool):
+        if not os.path.exists(path):
+            raise SystemExit(f'{path}: there is no such file')
     kills = int(sys.argv[4])
     seed = int(sys.argv[5]) if len(sys.argv) > 5 else 1
     dice = random.Random(seed)
