@@ -60,6 +60,7 @@ struct cm_place_info {
 	uint64_t segment_size;
 	uint64_t ctx;
 	uint32_t segment_flags;
+	bool segment_is_idle; /* no block of it is in use */
 };
 
 /* Allocates the cache. -ENOMEM. */

@@ -183,6 +183,15 @@ static enum cm_place place_of(const struct cm_block *block, uint64_t addr)
 	return block->addr == addr ? CM_PLACE_LIVE : CM_PLACE_INTERIOR;
 }
 
+static bool is_idle(const struct cm_cache *cache, const struct cm_segment *segment)
+{
+	uint32_t b = segment->first;
+
+	while (b && cache->block[b].state != CM_BLOCK_LIVE)
+		b = cache->block[b].next;
+	return !b;
+}
+
 static int lookup_each(struct cm_device *device, uint64_t addr, void *data)
 {
 	struct cm_cache *cache = device->cache;
@@ -201,6 +210,7 @@ static int lookup_each(struct cm_device *device, uint64_t addr, void *data)
 		info->segment_addr = segment->addr;
 		info->segment_size = segment->size;
 		info->segment_flags = segment->flags;
+		info->segment_is_idle = info->place == CM_PLACE_IDLE && is_idle(cache, segment);
 		info->ctx = segment->context;
 	}
 	cm_lock_release(&device->lock);

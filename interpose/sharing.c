@@ -12,6 +12,8 @@
 #include "interpose/log.h"
 #include "interpose/process.h"
 
+#define NO_MEMORY ((CUdeviceptr)1) /* an address that is nobody's */
+
 /* False: the memory is not ours. */
 static bool find(CUdeviceptr addr, struct cm_place_info *ret_info)
 {
@@ -45,6 +47,12 @@ static bool is_exportable(const struct cm_place_info *info)
 	return info->block_addr == info->segment_addr && !(info->segment_flags & CM_SEGMENT_PAGED);
 }
 
+/* Memory that the program has freed, and that is not the base of what it still has. */
+static bool is_stale(const struct cm_place_info *info)
+{
+	return info->place == CM_PLACE_IDLE && (info->segment_is_idle || !is_exportable(info));
+}
+
 /* A handle names a whole driver allocation, and an importer gets its base. */
 static CUresult export(CUipcMemHandle *handle, CUdeviceptr addr)
 {
@@ -52,9 +60,11 @@ static CUresult export(CUipcMemHandle *handle, CUdeviceptr addr)
 
 	if (!find(addr, &info))
 		return cm_real.cuIpcGetMemHandle(handle, addr);
+	/* The driver has no memory there, as it has none at a stale pointer. */
+	if (is_stale(&info))
+		return cm_real.cuIpcGetMemHandle(handle, NO_MEMORY);
 	if (!is_exportable(&info)) {
-		if (info.place != CM_PLACE_IDLE)
-			tell("cuIpcGetMemHandle", addr);
+		tell("cuIpcGetMemHandle", addr);
 		return CUDA_ERROR_INVALID_VALUE;
 	}
 	mark_shown(addr);

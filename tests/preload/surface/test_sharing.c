@@ -190,6 +190,35 @@ static void play_refused(void)
 	OK(cuIpcGetMemHandle(&handle, first));
 }
 
+/* What is left of it by the cache is nothing to the program; but it may go by the base of the
+ * allocation that another block of its lies in. */
+static void play_stale(void)
+{
+	CUdeviceptr block, first, second;
+	CUipcMemHandle handle, untouched, other;
+	bool has_handle;
+
+	cm_open(0);
+	(void)memset(&handle, 7, sizeof(handle));
+	untouched = handle;
+	block = cm_get(30 * MIB);
+	OK(cuMemFree_v2(block));
+	CM_MUST(cuIpcGetMemHandle(&handle, block) == CUDA_ERROR_INVALID_VALUE);
+	first = cm_get(3 * MIB);
+	second = cm_get(3 * MIB);
+	OK(cuMemFree_v2(first));
+	OK(cuPointerGetAttribute(&has_handle, CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE,
+				 second));
+	if (second == first + 3 * MIB && has_handle)
+		OK(cuIpcGetMemHandle(&other, first));
+	OK(cuMemFree_v2(second));
+	CM_MUST(cuIpcGetMemHandle(&handle, first) == CUDA_ERROR_INVALID_VALUE);
+	CM_MUST(cuIpcGetMemHandle(&handle, second) == CUDA_ERROR_INVALID_VALUE);
+	OK(cuCtxSetCurrent(NULL));
+	CM_MUST(cuIpcGetMemHandle(&handle, block) == CUDA_ERROR_INVALID_CONTEXT);
+	CM_MUST(!memcmp(&handle, &untouched, sizeof(handle)));
+}
+
 /* ---- memory once shown is not used again ---- */
 
 static void show_by_handle(CUdeviceptr addr)
@@ -521,6 +550,7 @@ static const struct cm_role roles[] = {
 	{"aware", play_aware},
 	{"unaware", play_unaware},
 	{"refused", play_refused},
+	{"stale", play_stale},
 	{"shown", play_shown},
 	{"shown_in_pieces", play_shown_in_pieces},
 	{"settled", play_settled},
@@ -541,6 +571,9 @@ static const struct cm_role roles[] = {
 CM_PLAY_EVERYWHERE(an_importer_with_the_offset_reads_what_was_written, "aware", NULL)
 CM_PLAY(an_importer_with_the_offset_reads_pieces_too, "aware", "placement:split", NULL)
 CM_PLAY_EVERYWHERE(an_importer_without_offset_reads_what_was_written, "unaware", NULL)
+CM_PLAY_EVERYWHERE(freed_memory_has_no_handle, "stale", NULL)
+CM_PLAY(freed_memory_has_no_handle_in_pieces, "stale", "placement:split", NULL)
+CM_PLAY(freed_pages_have_no_handle, "stale", "placement:split,expandable_segments:True", NULL)
 CM_PLAY(a_sign_of_sharing_makes_placement_exact, "own_place", "placement:auto", NULL)
 CM_PLAY(exact_placement_is_native, "own_place", "placement:exact", NULL)
 CM_PLAY(native_placement_is_exact, "own_place", NULL, NULL)
@@ -596,6 +629,9 @@ int main(int argc, char **argv)
 		CM_PLAY_TEST(a_handle_of_a_piece_is_refused_with_a_word),
 		CM_PLAY_TEST(a_file_of_an_odd_piece_is_refused_with_a_word),
 		CM_PLAY_TEST(a_handle_of_pages_is_refused_with_a_word),
+		CM_PLAY_TEST(freed_memory_has_no_handle),
+		CM_PLAY_TEST(freed_memory_has_no_handle_in_pieces),
+		CM_PLAY_TEST(freed_pages_have_no_handle),
 		CM_PLAY_TEST(a_sign_of_sharing_makes_placement_exact),
 		CM_PLAY_TEST(exact_placement_is_native),
 		CM_PLAY_TEST(native_placement_is_exact),
