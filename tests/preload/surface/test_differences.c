@@ -141,6 +141,29 @@ static void play_handle(void)
 	must_differ(get_handle(&handle, cm_get(3 * MIB)) == CUDA_ERROR_INVALID_VALUE);
 }
 
+/* The legacy stream would wait for the one that is captured: the driver refuses, and natively it is
+ * work that was refused, under us a question. */
+static void play_legacy_free(void)
+{
+	CUdeviceptr block;
+	CUresult ended;
+	CUstream stream;
+	CUgraph graph;
+
+	cm_open(0);
+	block = cm_get(3 * MIB);
+	OK(cuStreamCreate(&stream, CU_STREAM_DEFAULT));
+	OK(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+	CM_MUST(cuMemFreeAsync(block, NULL) == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+	ended = cuStreamEndCapture(stream, &graph);
+	CM_MUST(ended == CUDA_SUCCESS || ended == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+	/* It was not freed. */
+	OK(cuMemsetD8_v2(block, 1, 3 * MIB));
+	OK(cuMemFreeAsync(block, NULL));
+	CM_MUST(cuMemFreeAsync(block, NULL) == CUDA_ERROR_INVALID_VALUE);
+	must_differ(ended == CUDA_SUCCESS);
+}
+
 static const struct cm_role roles[] = {
 	{"contents", play_contents},
 	{"use_after_free", play_use_after_free},
@@ -153,6 +176,7 @@ static const struct cm_role roles[] = {
 	{"thread", play_thread},
 	{"file", play_file},
 	{"handle", play_handle},
+	{"legacy_free", play_legacy_free},
 	{NULL, NULL},
 };
 
@@ -174,6 +198,7 @@ DIFFERENCE(a_block_may_be_part_of_a_larger_allocation, "size", "mode:stats")
 DIFFERENCE(an_identity_is_used_again, "identity", "mode:stats")
 DIFFERENCE(the_card_shows_what_is_cached_as_used, "card", "mode:stats")
 DIFFERENCE(a_free_does_not_wait_for_the_device, "wait", "sync:free")
+DIFFERENCE(a_refused_free_in_the_legacy_stream_spoils_no_capture, "legacy_free", "mode:off")
 DIFFERENCE(a_thread_answers_the_tool, "thread", "control:off")
 DIFFERENCE(a_file_holds_the_statistics, "file", "mode:off")
 /* clang-format on */
@@ -199,6 +224,7 @@ int main(int argc, char **argv)
 		CM_PLAY_TEST(an_identity_is_used_again),
 		CM_PLAY_TEST(the_card_shows_what_is_cached_as_used),
 		CM_PLAY_TEST(a_free_does_not_wait_for_the_device),
+		CM_PLAY_TEST(a_refused_free_in_the_legacy_stream_spoils_no_capture),
 		CM_PLAY_TEST(a_thread_answers_the_tool),
 		CM_PLAY_TEST(a_file_holds_the_statistics),
 		CM_PLAY_TEST(a_piece_of_an_allocation_has_no_handle),
