@@ -203,18 +203,17 @@ static CUresult destroy(CUstream stream, CUresult (*real)(CUstream stream))
 	struct capture capture;
 	bool taken;
 	CUresult res;
-	int before;
 
 	if (!cm_hook_enter())
 		return real(stream);
-	before = cm_cancel_hold();
+	cm_cancel_hold();
 	taken = take(stream, &capture);
 	res = real(stream);
 	if (taken && res == CUDA_SUCCESS)
 		withdraw();
 	else if (taken)
 		put(&capture);
-	cm_cancel_allow(before);
+	cm_cancel_allow();
 	cm_hook_leave();
 	return res;
 }
@@ -225,14 +224,13 @@ static CUresult destroy(CUstream stream, CUresult (*real)(CUstream stream))
 	CUresult cm_wrap_##symbol params                              \
 	{                                                             \
 		CUresult res;                                         \
-		int before;                                           \
                                                                       \
 		if (!cm_hook_enter())                                 \
 			return cm_real.symbol pass;                   \
-		before = cm_cancel_hold();                            \
+		cm_cancel_hold();                                     \
 		announce();                                           \
 		res = begun(cm_real.symbol pass, stream, per_thread); \
-		cm_cancel_allow(before);                              \
+		cm_cancel_allow();                                    \
 		cm_hook_leave();                                      \
 		return res;                                           \
 	}
@@ -241,13 +239,12 @@ static CUresult destroy(CUstream stream, CUresult (*real)(CUstream stream))
 	CUresult cm_wrap_##symbol(CUstream stream, CUgraph *graph)              \
 	{                                                                       \
 		CUresult res;                                                   \
-		int before;                                                     \
                                                                                 \
 		if (!cm_hook_enter())                                           \
 			return cm_real.symbol(stream, graph);                   \
-		before = cm_cancel_hold();                                      \
+		cm_cancel_hold();                                               \
 		res = ended(cm_real.symbol(stream, graph), stream, per_thread); \
-		cm_cancel_allow(before);                                        \
+		cm_cancel_allow();                                              \
 		cm_hook_leave();                                                \
 		return res;                                                     \
 	}

@@ -106,19 +106,18 @@ static struct cm_heap *add_heap(struct cm_cache *cache, CUcontext ctx)
 {
 	struct cm_heap *heap = cm_cache_find_heap(cache, (uintptr_t)ctx);
 	struct cm_context_info info;
-	int before;
 	bool ok;
 
 	if (heap)
 		return heap;
 	/* The context may be one that is visited: who ends it waits for that. */
-	before = cm_cancel_hold();
+	cm_cancel_hold();
 	ok = !cm_context_push((uintptr_t)ctx);
 	if (ok) {
 		ok = read_info(ctx, &info);
 		cm_context_pop();
 	}
-	cm_cancel_allow(before);
+	cm_cancel_allow();
 	if (!ok || cm_cache_add_heap(cache, &info, &heap))
 		return NULL;
 	/* Who was given access since has not found the heap, and is noted by now; else it finds

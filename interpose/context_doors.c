@@ -87,13 +87,12 @@ static CUresult detach(CUcontext ctx, CUresult (*real)(CUcontext ctx))
 	CUresult cm_wrap_##symbol(CUcontext ctx)    \
 	{                                           \
 		CUresult res;                       \
-		int before;                         \
                                                     \
 		if (!ctx || !cm_hook_enter())       \
 			return cm_real.symbol(ctx); \
-		before = cm_cancel_hold();          \
+		cm_cancel_hold();                   \
 		res = way(ctx, cm_real.symbol);     \
-		cm_cancel_allow(before);            \
+		cm_cancel_allow();                  \
 		cm_hook_leave();                    \
 		return res;                         \
 	}

@@ -20,25 +20,23 @@
  * Runs `call`; `res` is its answer. The allocator calls with locks held and others in wait, and
  * what the driver does in its calls may be points at which a thread is cancelled.
  */
-#define WHOLE(res, call)                             \
-	do {                                         \
-		const int before = cm_cancel_hold(); \
-                                                     \
-		res = (call);                        \
-		cm_cancel_allow(before);             \
+#define WHOLE(res, call)           \
+	do {                       \
+		cm_cancel_hold();  \
+		res = (call);      \
+		cm_cancel_allow(); \
 	} while (0)
 
 /* The same with ctx current. */
 #define IN_CONTEXT(ctx, res, call)                    \
 	do {                                          \
-		const int before = cm_cancel_hold();  \
-                                                      \
+		cm_cancel_hold();                     \
 		res = (CUresult)cm_context_push(ctx); \
 		if (res == CUDA_SUCCESS) {            \
 			res = (call);                 \
 			cm_context_pop();             \
 		}                                     \
-		cm_cancel_allow(before);              \
+		cm_cancel_allow();                    \
 	} while (0)
 
 static CUcontext context_of(uint64_t ctx)
@@ -165,13 +163,13 @@ static int range_open(int32_t ordinal, uint64_t addr, uint64_t bytes)
 static int range_open_ungated(int32_t ordinal, uint64_t addr, uint64_t bytes)
 {
 	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-	const int before = cm_cancel_hold();
 	int err;
 
+	cm_cancel_hold();
 	(void)cm_real.cuThreadExchangeStreamCaptureMode(&mode);
 	err = range_open(ordinal, addr, bytes);
 	(void)cm_real.cuThreadExchangeStreamCaptureMode(&mode);
-	cm_cancel_allow(before);
+	cm_cancel_allow();
 	return err;
 }
 
@@ -257,13 +255,13 @@ static int event_query(uint64_t ctx, uint64_t event)
 static int event_query_ungated(uint64_t ctx, uint64_t event)
 {
 	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-	const int before = cm_cancel_hold();
 	int err;
 
+	cm_cancel_hold();
 	(void)cm_real.cuThreadExchangeStreamCaptureMode(&mode);
 	err = event_query(ctx, event);
 	(void)cm_real.cuThreadExchangeStreamCaptureMode(&mode);
-	cm_cancel_allow(before);
+	cm_cancel_allow();
 	return err;
 }
 
@@ -311,6 +309,22 @@ static void sleep_ns(uint64_t ns)
 	errno = saved;
 }
 
+/* Whoever is inside calls the driver, mostly more than once. */
+static bool gate_enter(void)
+{
+	cm_cancel_hold();
+	if (cm_capture_gate_enter())
+		return true;
+	cm_cancel_allow();
+	return false;
+}
+
+static void gate_leave(void)
+{
+	cm_capture_gate_leave();
+	cm_cancel_allow();
+}
+
 const struct cm_driver_ops *cm_driver_ops(void)
 {
 	static const struct cm_driver_ops ops = {
@@ -335,8 +349,8 @@ const struct cm_driver_ops *cm_driver_ops(void)
 		.ctx_wait_event = ctx_wait_event,
 		.ctx_synchronize = ctx_synchronize,
 		.ctx_is_over = ctx_is_over,
-		.gate_enter = cm_capture_gate_enter,
-		.gate_leave = cm_capture_gate_leave,
+		.gate_enter = gate_enter,
+		.gate_leave = gate_leave,
 		.work_number = &cm_work_number,
 		.ask_neighbours = cm_neighbours_of_process,
 		.tell_oom = cm_oom_say,

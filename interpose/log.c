@@ -81,11 +81,12 @@ void cm_log_set_level(enum cm_log_level level)
 
 void cm_log_text(enum cm_log_level level, const char *text, size_t bytes)
 {
-	const int saved = errno, before = cm_cancel_hold();
+	const int saved = errno;
 
+	cm_cancel_hold();
 	if (level <= atomic_load_explicit(&level_now, memory_order_relaxed) && can_write())
 		write_quietly(text, bytes < PIPE_BUF ? bytes : PIPE_BUF);
-	cm_cancel_allow(before);
+	cm_cancel_allow();
 	errno = saved;
 }
 
@@ -93,11 +94,12 @@ void cm_log(enum cm_log_level level, const char *format, ...)
 {
 	static const char prefix[] = "cudamem: ";
 	const int prefix_bytes = (int)sizeof(prefix) - 1;
-	const int saved = errno, before = cm_cancel_hold();
+	const int saved = errno;
 	char line[LINE_BYTES];
 	va_list args;
 	int n;
 
+	cm_cancel_hold();
 	if (level > atomic_load_explicit(&level_now, memory_order_relaxed) || !can_write())
 		goto out;
 	n = snprintf(line, sizeof(line), "%s", prefix);
@@ -111,6 +113,6 @@ void cm_log(enum cm_log_level level, const char *format, ...)
 	line[n] = '\n';
 	write_quietly(line, (size_t)n + 1);
 out:
-	cm_cancel_allow(before);
+	cm_cancel_allow();
 	errno = saved;
 }

@@ -17,9 +17,10 @@ void cm_neighbours_of_process(const uint8_t uuid[16], uint64_t wanted,
 {
 	const struct cm_region *region = cm_process_region();
 	char dir[sizeof(region->path)] = CM_REGION_DIR;
-	const int saved = errno, before = cm_cancel_hold();
+	const int saved = errno;
 	char *slash;
 
+	cm_cancel_hold();
 	if (region && region->path[0]) {
 		(void)snprintf(dir, sizeof(dir), "%s", region->path);
 		slash = strrchr(dir, '/');
@@ -27,6 +28,6 @@ void cm_neighbours_of_process(const uint8_t uuid[16], uint64_t wanted,
 			*slash = '\0';
 	}
 	cm_neighbours_ask(dir, uuid, wanted, ASK_NS, ret_neighbours);
-	cm_cancel_allow(before);
+	cm_cancel_allow();
 	errno = saved;
 }

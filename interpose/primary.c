@@ -49,10 +49,10 @@ static bool is_active(CUdevice device, bool unless_told)
 
 static CUresult retain(CUcontext *ctx, CUdevice device)
 {
-	const int before = cm_cancel_hold();
 	CUresult res;
 	bool made;
 
+	cm_cancel_hold();
 	cm_lock_acquire(primary_lock_of(device));
 	made = !is_active(device, true);
 	res = cm_real.cuDevicePrimaryCtxRetain(ctx, device);
@@ -64,7 +64,7 @@ static CUresult retain(CUcontext *ctx, CUdevice device)
 		(void)cm_context_note(*ctx, device, CM_NOTED_PRIMARY);
 	}
 	cm_lock_release(primary_lock_of(device));
-	cm_cancel_allow(before);
+	cm_cancel_allow();
 	return res;
 }
 
@@ -230,14 +230,14 @@ static CUresult end_primary(CUdevice device, bool reset, CUresult (*real)(CUdevi
 
 static CUresult end_primary_alone(CUdevice device, bool reset, CUresult (*real)(CUdevice device))
 {
-	const int before = cm_cancel_hold();
 	struct cm_cache *cache;
 	CUresult res;
 
+	cm_cancel_hold();
 	cm_lock_acquire(primary_lock_of(device));
 	res = end_primary(device, reset, real);
 	cm_lock_release(primary_lock_of(device));
-	cm_cancel_allow(before);
+	cm_cancel_allow();
 	cache = cm_process_cache_if_made();
 	if (cache)
 		cm_cache_forgotten(cache);

@@ -391,9 +391,9 @@ static void set_phase(enum phase phase)
 
 static void start(void)
 {
-	const int before = cm_cancel_hold();
 	struct cm_cache *cache;
 
+	cm_cancel_hold();
 	atomic_store(&cm_process.starter, (pid_t)syscall(SYS_gettid));
 	register_once();
 	if (mapped)
@@ -401,7 +401,7 @@ static void start(void)
 	cache = make();
 	atomic_store_explicit(&cm_process.cache, cache, memory_order_release);
 	set_phase(cache ? PHASE_MADE : PHASE_OFF);
-	cm_cancel_allow(before);
+	cm_cancel_allow();
 }
 
 /*

@@ -22,6 +22,7 @@
 /* What the two files refer to beside, and what no thread here comes to. */
 struct cm_real cm_real;
 __thread unsigned int cm_hook_depth;
+__thread struct cm_cancel cm_cancel;
 
 void cm_cache_drain_heap(struct cm_cache *cache, uint64_t ctx)
 {
