@@ -82,6 +82,13 @@ CUresult cm_wrap_cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr addr)
 	return res;
 }
 
+/* The range may be that of an allocation of which another block is in use. */
+static bool is_stale_range(const struct cm_place_info *info, CUdeviceptr addr, size_t bytes)
+{
+	return info->place == CM_PLACE_IDLE &&
+	       (info->segment_is_idle || bytes <= info->block_addr + info->block_size - addr);
+}
+
 /* A file of just the range, which may be any that the driver's alignment allows. */
 static CUresult export_range(void *handle, CUdeviceptr addr, size_t bytes,
 			     CUmemRangeHandleType type, unsigned long long flags)
@@ -91,6 +98,8 @@ static CUresult export_range(void *handle, CUdeviceptr addr, size_t bytes,
 	bool ours;
 
 	ours = find(addr, &info);
+	if (ours && is_stale_range(&info, addr, bytes))
+		return cm_real.cuMemGetHandleForAddressRange(handle, NO_MEMORY, bytes, type, flags);
 	if (ours)
 		mark_shown(addr);
 	res = cm_real.cuMemGetHandleForAddressRange(handle, addr, bytes, type, flags);

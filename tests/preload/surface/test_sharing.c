@@ -190,6 +190,34 @@ static void play_refused(void)
 	OK(cuIpcGetMemHandle(&handle, first));
 }
 
+static CUresult get_file(CUdeviceptr addr, uint64_t bytes, int *ret_fd)
+{
+	return cuMemGetHandleForAddressRange(ret_fd, addr, bytes,
+					     CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0);
+}
+
+/* A file of what is freed is refused, one of the whole allocation is not. */
+static void play_stale_file(void)
+{
+	CUdeviceptr first, second;
+	int fd = -7, other;
+
+	cm_open(0);
+	first = cm_get(3 * MIB);
+	second = cm_get(3 * MIB);
+	OK(cuMemFree_v2(first));
+	CM_MUST(get_file(first, 3 * MIB, &fd) == CUDA_ERROR_INVALID_VALUE);
+	CM_MUST(get_file(first + MIB, MIB, &fd) == CUDA_ERROR_INVALID_VALUE);
+	if (second == first + 3 * MIB) {
+		OK(get_file(first, 6 * MIB, &other));
+		(void)close(other);
+	}
+	OK(cuMemFree_v2(second));
+	CM_MUST(get_file(second, 3 * MIB, &fd) == CUDA_ERROR_INVALID_VALUE);
+	CM_MUST(get_file(first, 6 * MIB, &fd) == CUDA_ERROR_INVALID_VALUE);
+	CM_MUST(fd == -7);
+}
+
 /* What is left of it by the cache is nothing to the program; but it may go by the base of the
  * allocation that another block of its lies in. */
 static void play_stale(void)
@@ -551,6 +579,7 @@ static const struct cm_role roles[] = {
 	{"unaware", play_unaware},
 	{"refused", play_refused},
 	{"stale", play_stale},
+	{"stale_file", play_stale_file},
 	{"shown", play_shown},
 	{"shown_in_pieces", play_shown_in_pieces},
 	{"settled", play_settled},
@@ -574,6 +603,8 @@ CM_PLAY_EVERYWHERE(an_importer_without_offset_reads_what_was_written, "unaware",
 CM_PLAY_EVERYWHERE(freed_memory_has_no_handle, "stale", NULL)
 CM_PLAY(freed_memory_has_no_handle_in_pieces, "stale", "placement:split", NULL)
 CM_PLAY(freed_pages_have_no_handle, "stale", "placement:split,expandable_segments:True", NULL)
+CM_PLAY_EVERYWHERE(freed_memory_has_no_file, "stale_file", NULL)
+CM_PLAY(freed_memory_has_no_file_in_pieces, "stale_file", "placement:split", NULL)
 CM_PLAY(a_sign_of_sharing_makes_placement_exact, "own_place", "placement:auto", NULL)
 CM_PLAY(exact_placement_is_native, "own_place", "placement:exact", NULL)
 CM_PLAY(native_placement_is_exact, "own_place", NULL, NULL)
@@ -632,6 +663,8 @@ int main(int argc, char **argv)
 		CM_PLAY_TEST(freed_memory_has_no_handle),
 		CM_PLAY_TEST(freed_memory_has_no_handle_in_pieces),
 		CM_PLAY_TEST(freed_pages_have_no_handle),
+		CM_PLAY_TEST(freed_memory_has_no_file),
+		CM_PLAY_TEST(freed_memory_has_no_file_in_pieces),
 		CM_PLAY_TEST(a_sign_of_sharing_makes_placement_exact),
 		CM_PLAY_TEST(exact_placement_is_native),
 		CM_PLAY_TEST(native_placement_is_exact),
