@@ -241,4 +241,5 @@ if __name__ == '__main__':
         after_ten_files_nobody_is_copied, files_are_numbered_as_they_are_written,
         nobody_waits_for_an_eye_that_is_not_there, the_highest_use_is_saved,
         a_peak_of_a_moment_is_in_the_file, a_peak_that_the_ring_has_lost_is_told,
-        the_program_is_as_without_us, folders_of_killed_runs_are_removed, who_reads_no_further_ends_nothing]))
+        the_program_is_as_without_us, folders_of_killed_runs_are_removed,
+        who_reads_no_further_ends_nothing]))
