@@ -385,8 +385,8 @@ enum cm_life cm_reader_life(struct cm_reader *reader)
 	if (reader->pid <= 0)
 		return is_locked(reader->fd) ? CM_LIFE_RUNNING : CM_LIFE_CRASHED;
 	letter = read_state(reader->pid);
-	if (!letter || strchr("ZXx", letter) ||
-	    cm_process_start_time((uint32_t)reader->pid, &start) || start != header->start_time)
+	if (!letter || cm_process_start_time((uint32_t)reader->pid, &start) ||
+	    start != header->start_time)
 		return CM_LIFE_CRASHED;
 	return strchr("Tt", letter) ? CM_LIFE_STOPPED : CM_LIFE_RUNNING;
 }

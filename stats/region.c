@@ -62,11 +62,40 @@ static uint64_t round_up(uint64_t n, uint64_t to)
 	return (n + to - 1) & ~(to - 1);
 }
 
+/* Field `number` of a line of /proc/PID/stat, from the third on; NULL: it has fewer. */
+static const char *find_field(const char *text, int number)
+{
+	/* The name may hold blanks and parentheses: the last ')' ends field 2. */
+	const char *field = strrchr(text, ')');
+	int i;
+
+	for (i = 2; field && i < number; i++) {
+		field = strchr(field, ' ');
+		field = field ? field + 1 : NULL;
+	}
+	return field;
+}
+
+#define FIELD_STATE   3
+#define FIELD_THREADS 20
+#define FIELD_START   22
+
+/* A process lives on without its main thread, which then is a zombie among the others; of one that
+ * is dead it is the last thread that waits to be asked for. */
+static bool is_dead(const char *text)
+{
+	const char *state = find_field(text, FIELD_STATE);
+	const char *threads = find_field(text, FIELD_THREADS);
+
+	return state && threads && strchr("XxZ", *state) && strtoul(threads, NULL, 10) <= 1;
+}
+
 int cm_process_start_time(uint32_t pid, uint64_t *ret_start)
 {
-	char path[32], text[1024], *field;
+	char path[32], text[1024];
+	const char *start;
 	ssize_t n;
-	int fd, i;
+	int fd;
 
 	(void)snprintf(path, sizeof(path), "/proc/%u/stat", pid);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -77,16 +106,12 @@ int cm_process_start_time(uint32_t pid, uint64_t *ret_start)
 	if (n <= 0)
 		return -ESRCH;
 	text[n] = '\0';
-	/* The name may hold blanks and parentheses: count fields from the last ')', which ends
-	 * field 2. */
-	field = strrchr(text, ')');
-	for (i = 2; field && i < 22; i++) {
-		field = strchr(field, ' ');
-		field = field ? field + 1 : NULL;
-	}
-	if (!field)
+	start = find_field(text, FIELD_START);
+	if (!start)
 		return -EPROTO;
-	*ret_start = strtoull(field, NULL, 10);
+	if (is_dead(text))
+		return -ESRCH;
+	*ret_start = strtoull(start, NULL, 10);
 	return 0;
 }
 

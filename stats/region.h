@@ -72,7 +72,8 @@ int cm_region_sweep(const char *dir, uint64_t keep_ns, uint32_t keep_count);
  */
 int cm_region_remove_leftover(int dir, const char *name);
 
-/* Start time of a process: field 22 of /proc/PID/stat. -ESRCH, or what reading gave. */
+/* Start time of a process: field 22 of /proc/PID/stat. -ESRCH, also where it is dead and its parent
+ * has not asked for it yet, or what reading gave. */
 int cm_process_start_time(uint32_t pid, uint64_t *ret_start);
 
 #endif

@@ -14,7 +14,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "stats/reader.h"
 #include "tests/unit/cmocka_all.h"
 
 #define FOLDER_PREFIX "regions."
@@ -187,15 +186,31 @@ static void find_own_region(char path[PATH_MAX])
 	(void)closedir(stream);
 }
 
-struct cm_device_row cm_own_books(uint32_t device)
+static struct cm_reader *open_own_region(void)
 {
 	char path[PATH_MAX], why[CM_READER_WHY_BYTES];
 	struct cm_reader *reader;
-	struct cm_device_row row;
-	bool torn;
 
 	find_own_region(path);
 	CM_MUST(!cm_reader_open(path, &reader, why));
+	return reader;
+}
+
+enum cm_life cm_own_life(void)
+{
+	struct cm_reader *reader = open_own_region();
+	enum cm_life life = cm_reader_life(reader);
+
+	cm_reader_close(reader);
+	return life;
+}
+
+struct cm_device_row cm_own_books(uint32_t device)
+{
+	struct cm_reader *reader = open_own_region();
+	struct cm_device_row row;
+	bool torn;
+
 	/* A thread of the library's own may be held up while it writes. */
 	do
 		CM_MUST(!cm_reader_read_device(reader, device, &row, &torn));

@@ -12,6 +12,7 @@
 #include <sys/types.h>
 
 #include "stats/layout.h"
+#include "stats/reader.h"
 #include "tests/unit/rerun.h"
 
 /* ---- for the cases ---- */
@@ -64,5 +65,8 @@ void cm_wait_for_child(pid_t pid);
 
 /* The books of one device of this process, as its region has them. */
 struct cm_device_row cm_own_books(uint32_t device);
+
+/* What a tool takes this process for. */
+enum cm_life cm_own_life(void);
 
 #endif

@@ -476,6 +476,23 @@ static void a_sweep_leaves_the_living_alone(void **state)
 	assert_int_equal(access(f->region->path, F_OK), 0);
 }
 
+/* A parent that never asks for its children must not keep what they left. */
+static void a_sweep_removes_what_a_zombie_left(void **state)
+{
+	const struct timespec times[2] = {{.tv_sec = 1000}, {.tv_sec = 1000}};
+	struct fixture *f = *state;
+	siginfo_t info;
+	pid_t child;
+
+	child = fork();
+	if (!child)
+		_exit(create(f, 0) || utimensat(AT_FDCWD, f->region->path, times, 0));
+	assert_int_equal(waitid(P_PID, (id_t)child, &info, WEXITED | WNOWAIT), 0);
+	assert_int_equal(info.si_status, 0);
+	assert_int_equal(cm_region_sweep(f->dir, 0, 0), 1);
+	assert_int_equal(waitpid(child, NULL, 0), child);
+}
+
 /* Its process may be alive in another PID namespace: the lock tells. */
 static void a_sweep_leaves_a_locked_region_alone(void **state)
 {
@@ -575,6 +592,7 @@ int main(void)
 		REGION(a_child_that_abandons_leaves_its_parents_file),
 		REGION(a_sweep_removes_what_is_old_and_what_is_too_many),
 		REGION(a_sweep_leaves_the_living_alone),
+		REGION(a_sweep_removes_what_a_zombie_left),
 		REGION(a_sweep_leaves_a_locked_region_alone),
 		REGION(a_region_just_born_is_left_alone),
 		REGION(names_that_are_no_region_of_ours_are_left_alone),

@@ -344,6 +344,34 @@ static void play_thread_end(void)
 	pthread_exit(NULL);
 }
 
+/* The state of the main thread, as /proc has it. */
+static char main_thread_state(void)
+{
+	FILE *file = fopen("/proc/self/stat", "re");
+	char state = 0;
+
+	CM_MUST(file && fscanf(file, "%*d (%*[^)]) %c", &state) == 1);
+	(void)fclose(file);
+	return state;
+}
+
+static void *go_on_alone(void *arg)
+{
+	while (main_thread_state() != 'Z')
+		(void)sched_yield();
+	CM_MUST(cm_own_life() == CM_LIFE_RUNNING);
+	return arg;
+}
+
+static void play_main_thread_end(void)
+{
+	pthread_t thread;
+
+	play_first_allocation();
+	CM_MUST(!pthread_create(&thread, NULL, go_on_alone, NULL));
+	pthread_exit(NULL);
+}
+
 /* A folder with no room, and no file of ours in it at the end. */
 static void play_full_folder(void)
 {
@@ -391,6 +419,7 @@ static const struct cm_role roles[] = {
 	{"exec", play_exec},
 	{"child_of_another_kind", play_child_of_another_kind},
 	{"thread_end", play_thread_end},
+	{"main_thread_end", play_main_thread_end},
 	{"full_folder", play_full_folder},
 	{"filling_folder", play_filling_folder},
 	{NULL, NULL},
@@ -410,6 +439,7 @@ CM_PLAY(a_fork_before_cuda_changes_nothing, "fork_before", "", NULL)
 CM_PLAY(the_next_program_of_the_process_starts_anew, "exec", "", NULL)
 CM_PLAY(a_child_without_cuda_leaves_the_region_alone, "child_of_another_kind", "", NULL)
 CM_PLAY(the_last_thread_ends_the_process, "thread_end", "", NULL)
+CM_PLAY(a_process_runs_on_without_its_main_thread, "main_thread_end", "", NULL)
 
 static void exit_is_clean_while_threads_allocate(void **state)
 {
@@ -478,6 +508,7 @@ int main(int argc, char **argv)
 		CM_PLAY_TEST(the_next_program_of_the_process_starts_anew),
 		CM_PLAY_TEST(a_child_without_cuda_leaves_the_region_alone),
 		CM_PLAY_TEST(the_last_thread_ends_the_process),
+		CM_PLAY_TEST(a_process_runs_on_without_its_main_thread),
 		CM_PLAY_TEST(a_full_dev_shm_stops_nothing),
 		CM_PLAY_TEST(a_dev_shm_that_fills_up_stops_nothing),
 	};
