@@ -49,7 +49,8 @@ FIRST = ('cuInit',)
 # What the library imports and what can't fail: it computes, or reads what is there.
 SURE = set('''
     _ITM_deregisterTMCloneTable _ITM_registerTMCloneTable __assert_fail __cxa_finalize __environ
-    __errno_location __gmon_start__ __isoc99_sscanf __progname _r_debug environ free dirfd
+    __errno_location __gmon_start__ __isoc99_sscanf __libc_single_threaded __progname
+    _r_debug environ free dirfd
     dl_iterate_phdr geteuid getpid memcmp memcpy memmove memset program_invocation_short_name
     pthread_attr_destroy pthread_attr_setdetachstate pthread_key_delete pthread_mutex_init
     pthread_mutex_lock pthread_once pthread_mutex_trylock pthread_mutex_unlock
