@@ -21,7 +21,7 @@
 
 #define STACK_BYTES 262144ul /* driver calls run on it; untouched pages cost nothing */
 #define STOP_NS     200000000L
-#define POLL_MS     1000
+#define POLL_MS     1000 /* at most, see next_poll */
 #define LOOK_MS     60000
 #define GIVE_NS_MAX UINT64_C(100000000)
 #define NS_PER_MS   1000000
@@ -220,9 +220,16 @@ static int sooner(int a_ms, int b_ms)
 	return a_ms < b_ms ? a_ms : b_ms;
 }
 
+/* Looks come less and less often: an end is late by an eighth of how long it was waited for. */
+static int next_poll(int poll_ms)
+{
+	return poll_ms < POLL_MS ? poll_ms + poll_ms / 8 + 1 : POLL_MS;
+}
+
 static void *answer_mail(void *arg)
 {
 	struct cm_mailbox *mailbox = arg;
+	int poll_ms = 0;
 	bool starter_gone;
 
 	/* For good: whatever this thread calls of the driver is ours, and so is what the driver
@@ -238,8 +245,9 @@ static void *answer_mail(void *arg)
 			/* The last thread to return ends the process, as it would without us. */
 			if (is_last_thread())
 				return NULL;
+			poll_ms = next_poll(poll_ms);
 		}
-		cm_mailbox_wait(mailbox, sooner(decay(), starter_gone ? POLL_MS : LOOK_MS));
+		cm_mailbox_wait(mailbox, sooner(decay(), starter_gone ? poll_ms : LOOK_MS));
 	}
 }
 
