@@ -102,7 +102,8 @@ static void add_process(struct search *search, struct cm_reader *reader, const c
 	found->held_bytes += held;
 	if (held > found->most_bytes) {
 		found->most_bytes = held;
-		found->most_pid = reader->pid;
+		/* In another PID namespace it is what the process calls itself. */
+		found->most_pid = (int32_t)reader->header.pid;
 		memcpy(found->most_comm, reader->header.comm, sizeof(found->most_comm));
 	}
 	if (life == CM_LIFE_RUNNING && idle)
@@ -118,8 +119,7 @@ static void visit(void *data, const struct cm_find *find)
 	if (find->uid != geteuid() || search->found->count == COUNT_MAX ||
 	    cm_reader_open(find->path, &reader, why))
 		return;
-	if (reader->pid)
-		add_process(search, reader, find->path);
+	add_process(search, reader, find->path);
 	cm_reader_close(reader);
 }
 

@@ -20,6 +20,7 @@ struct claim {
 	uint64_t total;
 	int64_t reserved;
 	int64_t other;
+	bool elsewhere; /* in another PID namespace */
 };
 
 struct process {
@@ -45,6 +46,7 @@ static bool claim_bytes(const char *dir, const struct claim *claim, int ready, i
 	row->total_bytes = claim->total;
 	row->stat[CM_POOL_LARGE].current[CM_STAT_RESERVED_BYTES] = claim->reserved;
 	row->other_bytes[CM_OTHER_ASYNC].current = claim->other;
+	region->header->pid_namespace += claim->elsewhere;
 	region->header->state = CM_REGION_LIVE;
 	if (write(ready, &byte, 1) != 1)
 		return false;
@@ -98,15 +100,16 @@ static void what_processes_claim_adds_up(void **state)
 		uint32_t count;
 		int64_t bytes; /* of one */
 	} cases[] = {
-		{{80 * GIB, 3 * GIB, GIB}, 2, 4 * GIB},
-		{{80 * GIB, 80 * GIB, GIB}, 2, 80 * GIB},
-		{{80 * GIB, 0, 0}, 0, 0},
-		{{80 * GIB, -GIB, GIB}, 2, GIB},
-		{{0, GIB, GIB}, 0, 0},
-		{{INT64_MAX, INT64_MAX, INT64_MAX}, 2, BIG},
-		{{UINT64_MAX, INT64_MAX, INT64_MAX}, 2, BIG},
-		{{UINT64_MAX, INT64_MIN, INT64_MAX}, 2, BIG},
-		{{(uint64_t)INT64_MAX + 1, INT64_MAX, 0}, 2, BIG},
+		{{80 * GIB, 3 * GIB, GIB, false}, 2, 4 * GIB},
+		{{80 * GIB, 80 * GIB, GIB, false}, 2, 80 * GIB},
+		{{80 * GIB, 0, 0, false}, 0, 0},
+		{{80 * GIB, -GIB, GIB, false}, 2, GIB},
+		{{0, GIB, GIB, false}, 0, 0},
+		{{INT64_MAX, INT64_MAX, INT64_MAX, false}, 2, BIG},
+		{{UINT64_MAX, INT64_MAX, INT64_MAX, false}, 2, BIG},
+		{{UINT64_MAX, INT64_MIN, INT64_MAX, false}, 2, BIG},
+		{{(uint64_t)INT64_MAX + 1, INT64_MAX, 0, false}, 2, BIG},
+		{{80 * GIB, 3 * GIB, GIB, true}, 2, 4 * GIB},
 	};
 	char dir[] = "cudamem-test-XXXXXX";
 	struct cm_neighbours found;
@@ -121,6 +124,8 @@ static void what_processes_claim_adds_up(void **state)
 		cm_neighbours_ask(dir, uuid, 0, 0, &found);
 		end(&process[0]);
 		end(&process[1]);
+		assert_true(!found.count || found.most_pid == process[0].pid ||
+			    found.most_pid == process[1].pid);
 		if (found.count != cases[i].count || found.most_bytes != cases[i].bytes ||
 		    found.held_bytes != 2 * cases[i].bytes)
 			fail_msg("case %zu: %u have %lld, of which one has %lld", i, found.count,
