@@ -38,6 +38,18 @@ uint64_t cudasim_live_allocations(int device);
 uint64_t cudasim_used_bytes(int device);
 uint64_t cudasim_peak_bytes(int device);
 
+/* An allocation that lives, or all the memory of cuMemCreate on a device. */
+struct cudasim_holding {
+	const char *made_by; /* the function, without a suffix */
+	uint64_t addr;       /* 0: it has none */
+	uint64_t bytes;
+	int device; /* -1: of none */
+	int error;  /* that has broken its context, or one of the device */
+};
+
+/* All of them, the newest first; at most `room` of them. How many there are. */
+unsigned cudasim_holdings(struct cudasim_holding *holdings, unsigned room);
+
 /*
  * The n-th call from now (1: the next) of an exported or base name, or of any function when name is
  * NULL, answers `code` instead of being carried out. 0, or -1 when there is no such name or room.

@@ -263,6 +263,50 @@ static void stream_ordered_memory_goes_when_its_turn_comes(void **state)
 	assert_int_equal(cudasim_live_allocations(0), before);
 }
 
+static void must_hold(const char *made_by, CUdeviceptr addr, uint64_t bytes, int error)
+{
+	struct cudasim_holding holding[8];
+	unsigned n = cudasim_holdings(holding, 8), i;
+
+	for (i = 0; i < n && i < 8; i++)
+		if (!strcmp(holding[i].made_by, made_by) && holding[i].addr == addr) {
+			assert_int_equal(holding[i].bytes, bytes);
+			assert_int_equal(holding[i].error, error);
+			return;
+		}
+	fail_msg("nothing of %s at %#llx is held", made_by, (unsigned long long)addr);
+}
+
+static void what_is_held_is_told(void **state)
+{
+	const CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+					  .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}};
+	const unsigned before = cudasim_holdings(NULL, 0);
+	CUmemGenericAllocationHandle page;
+	CUdeviceptr first, second;
+	void *host;
+
+	(void)state;
+	assert_ok(cuMemAlloc(&first, 3 * MIB));
+	assert_ok(cuMemAlloc(&second, 100));
+	assert_ok(cuMemAllocHost(&host, MIB));
+	assert_ok(cuMemCreate(&page, 2 * MIB, &prop, 0));
+	assert_int_equal(cudasim_holdings(NULL, 0), before + 4);
+	must_hold("cuMemAlloc", first, 3 * MIB, 0);
+	must_hold("cuMemAlloc", second, 100, 0);
+	must_hold("cuMemHostAlloc", (uintptr_t)host, MIB, 0);
+	must_hold("cuMemCreate", 0, 2 * MIB, 0);
+	assert_ok(cuMemFree(first));
+	assert_ok(cuMemFreeHost(host));
+	assert_int_equal(cudasim_holdings(NULL, 0), before + 2);
+	assert_int_equal(cudasim_fail("cuMemFree", 1, CUDA_ERROR_LAUNCH_FAILED), 0);
+	assert_error(cuMemFree(second), CUDA_ERROR_LAUNCH_FAILED);
+	must_hold("cuMemAlloc", second, 100, CUDA_ERROR_LAUNCH_FAILED);
+	must_hold("cuMemCreate", 0, 2 * MIB, CUDA_ERROR_LAUNCH_FAILED);
+	assert_ok(cuMemRelease(page));
+	assert_int_equal(cudasim_holdings(NULL, 0), before + 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -277,6 +321,7 @@ int main(void)
 		with_context(registering_is_exact),
 		with_context(arrays_hold_what_is_copied_into_them),
 		with_context(stream_ordered_memory_goes_when_its_turn_comes),
+		with_context(what_is_held_is_told),
 	};
 
 	setenv("CUDASIM", "memory:2G", 1);

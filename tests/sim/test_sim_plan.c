@@ -113,6 +113,29 @@ static void failures_can_be_planned(void **state)
 	run("failall:5=999", a_planned_failure);
 }
 
+static int a_failure_after_another(void)
+{
+	CUdeviceptr addr;
+
+	MUST(start() == CUDA_SUCCESS);
+	MUST(cuMemAlloc(&addr, 1) == CUDA_SUCCESS);
+	MUST(cuMemFree(addr) == CUDA_SUCCESS);
+	MUST(cuMemFree(addr) == CUDA_ERROR_INVALID_VALUE);
+	MUST(cuMemAlloc(&addr, 1) == CUDA_ERROR_UNKNOWN);
+	MUST(cuMemAlloc(&addr, 1) == CUDA_SUCCESS);
+	MUST(cuMemFree(addr) == CUDA_SUCCESS);
+	MUST(cuMemAlloc(&addr, 1) == CUDA_SUCCESS);
+	MUST(cuMemFree(addr) == CUDA_ERROR_NOT_PERMITTED);
+	MUST(cuMemFree(addr) == CUDA_SUCCESS);
+	return 0;
+}
+
+static void failures_can_follow_each_other(void **state)
+{
+	(void)state;
+	run("fail:cuMemAlloc@2=999,then:cuMemFree@2=800", a_failure_after_another);
+}
+
 static int real_latency(void)
 {
 	const uint64_t begin = monotonic_ns();
@@ -188,6 +211,7 @@ static int wrong_words(void)
 					    "time:soon",
 					    "fail:cuMemAlloc",
 					    "fail:cuMemAlloc@0",
+					    "then:cuMemAlloc@1",
 					    "guard:maybe",
 					    "memory:99999999999999999999",
 					    "memory:2T",
@@ -422,6 +446,7 @@ int main(void)
 		cmocka_unit_test(old_drivers_lack_new_functions),
 		cmocka_unit_test(a_machine_may_have_no_device),
 		cmocka_unit_test(failures_can_be_planned),
+		cmocka_unit_test(failures_can_follow_each_other),
 		cmocka_unit_test(time_can_be_real),
 		cmocka_unit_test(virtual_time_costs_none),
 		cmocka_unit_test(wrong_words_change_nothing),

@@ -8,8 +8,10 @@
 
 #include "checker.h"
 #include "clock.h"
+#include "context.h"
 #include "device.h"
 #include "faults.h"
+#include "memory.h"
 #include "plan.h"
 #include "state.h"
 #include "timeline.h"
@@ -113,6 +115,59 @@ EXPORT uint64_t cudasim_used_bytes(int device)
 EXPORT uint64_t cudasim_peak_bytes(int device)
 {
 	return ask_vram(device, peak);
+}
+
+static const char *const makers[] = {
+	[SIM_MEM_DEVICE] = "cuMemAlloc",
+	[SIM_MEM_ASYNC] = "cuMemAllocAsync",
+	[SIM_MEM_ARRAY] = "cuArrayCreate",
+	[SIM_MEM_GRAPH] = "cuGraphAddMemAllocNode",
+	[SIM_MEM_GLOBAL] = "cuModuleLoadData",
+	[SIM_MEM_HOST] = "cuMemHostAlloc",
+	[SIM_MEM_MANAGED] = "cuMemAllocManaged",
+	[SIM_MEM_REGISTERED] = "cuMemHostRegister",
+	[SIM_MEM_IMPORTED] = "cuIpcOpenMemHandle",
+	[SIM_MEM_RESERVED] = "cuMemAddressReserve",
+	[SIM_MEM_MAPPED] = "cuMemMap",
+};
+
+static struct cudasim_holding holding_of(const struct sim_mem *mem)
+{
+	return (struct cudasim_holding){
+		.made_by = makers[mem->kind],
+		.addr = mem->base,
+		.bytes = mem->bytes,
+		.device = mem->device ? mem->device->ordinal : -1,
+		.error = mem->ctx ? (int)mem->ctx->error : 0,
+	};
+}
+
+/* Pages are of no context; who works with them is of the device. */
+static struct cudasim_holding pages_of(const struct sim_device *device)
+{
+	struct cudasim_holding holding = {
+		.made_by = "cuMemCreate", .bytes = device->vram.taken, .device = device->ordinal};
+
+	for (const struct sim_ctx *ctx = device->contexts; ctx && !holding.error; ctx = ctx->next)
+		holding.error = (int)ctx->error;
+	return holding;
+}
+
+EXPORT unsigned cudasim_holdings(struct cudasim_holding *holdings, unsigned room)
+{
+	const struct sim_device *device;
+	const struct sim_mem *mem;
+	unsigned n = 0;
+
+	sim_lock();
+	for (mem = sim_mem_newest; mem; mem = mem->older, n++)
+		if (n < room)
+			holdings[n] = holding_of(mem);
+	for (int i = 0; (device = sim_device_get(i)); i++)
+		if (device->vram.taken && n++ < room)
+			holdings[n - 1] = pages_of(device);
+	sim_unlock();
+	return n;
 }
 
 EXPORT int cudasim_fail(const char *name, uint64_t n, int code)

@@ -48,14 +48,26 @@ static bool is_sticky(CUresult code)
 	return false;
 }
 
+/* What was planned for after this one begins to count. */
+static void let_next_come(unsigned i)
+{
+	struct sim_fault *next = &sim_plan.faults[i + 1];
+
+	if (i + 1 == sim_plan.fault_count || !next->waits)
+		return;
+	next->waits = false;
+	next->at += seen[next->call];
+}
+
 static CUresult find_due(enum sim_call call)
 {
 	for (unsigned i = 0; i < sim_plan.fault_count; i++) {
 		struct sim_fault *fault = &sim_plan.faults[i];
 
-		if ((fault->call == call || fault->call == SIM_CALL_COUNT) &&
+		if (!fault->waits && (fault->call == call || fault->call == SIM_CALL_COUNT) &&
 		    fault->at == seen[fault->call]) {
 			fault->at = 0;
+			let_next_come(i);
 			return fault->code;
 		}
 	}

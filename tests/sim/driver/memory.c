@@ -10,6 +10,8 @@
 #include "ranges.h"
 #include "vmm.h"
 
+struct sim_mem *sim_mem_newest;
+
 static struct sim_mem *spare;
 static uint64_t last_id;
 
@@ -21,13 +23,24 @@ static struct sim_mem *create(enum sim_mem_kind kind, uint64_t bytes)
 		spare = mem->next;
 	else
 		mem = malloc(sizeof(*mem));
-	if (mem)
-		*mem = (struct sim_mem){.kind = kind, .bytes = bytes, .id = ++last_id};
+	if (!mem)
+		return NULL;
+	*mem = (struct sim_mem){
+		.kind = kind, .bytes = bytes, .id = ++last_id, .older = sim_mem_newest};
+	if (mem->older)
+		mem->older->newer = mem;
+	sim_mem_newest = mem;
 	return mem;
 }
 
 static void destroy(struct sim_mem *mem)
 {
+	if (mem->older)
+		mem->older->newer = mem->newer;
+	if (mem->newer)
+		mem->newer->older = mem->older;
+	else
+		sim_mem_newest = mem->older;
 	mem->next = spare;
 	spare = mem;
 }

@@ -40,7 +40,12 @@ struct sim_mem {
 	void (*dispose)(struct sim_mem *mem); /* when it goes; or NULL */
 	struct sim_mem *next;                 /* of the context, or free structs */
 	struct sim_mem *prev;
+	struct sim_mem *newer; /* of all */
+	struct sim_mem *older;
 };
+
+/* All that there is, the newest first. */
+extern struct sim_mem *sim_mem_newest;
 
 /* Device memory of a kind in a context; NULL when the card is full. */
 struct sim_mem *sim_mem_alloc(struct sim_ctx *ctx, enum sim_mem_kind kind, uint64_t bytes);

@@ -119,7 +119,7 @@ static unsigned find_calls(const char *text, size_t length, enum sim_call *ret_c
 	return count;
 }
 
-static bool add_fault(enum sim_call call, const char *number)
+static bool add_fault(enum sim_call call, const char *number, bool waits)
 {
 	struct sim_fault *fault = &sim_plan.faults[sim_plan.fault_count];
 	int code = CUDA_ERROR_OUT_OF_MEMORY;
@@ -132,18 +132,21 @@ static bool add_fault(enum sim_call call, const char *number)
 		return false;
 	if (*number && *number != '=')
 		return false;
-	*fault = (struct sim_fault){.call = call, .at = at, .code = (CUresult)code};
+	if (waits && !sim_plan.fault_count)
+		return false;
+	*fault = (struct sim_fault){.call = call, .at = at, .code = (CUresult)code, .waits = waits};
 	sim_plan.fault_count++;
 	return true;
 }
 
 /* NAME@N or NAME@N=CODE. */
-static bool parse_fault(const char *text)
+static bool parse_fault(const char *text, bool waits)
 {
 	enum sim_call calls[SIM_CALL_COUNT];
 	const char *at = strchr(text, '@');
 
-	return at && find_calls(text, (size_t)(at - text), calls) && add_fault(calls[0], at + 1);
+	return at && find_calls(text, (size_t)(at - text), calls) &&
+	       add_fault(calls[0], at + 1, waits);
 }
 
 static bool set_latency(const char *name, size_t length, const char *value)
@@ -244,9 +247,11 @@ bool sim_plan_set(const char *word)
 	if (name_is("latency", length, word))
 		return set_all_latencies(value);
 	if (name_is("fail", length, word))
-		return parse_fault(value);
+		return parse_fault(value, false);
+	if (name_is("then", length, word))
+		return parse_fault(value, true);
 	if (name_is("failall", length, word))
-		return add_fault(SIM_CALL_COUNT, value);
+		return add_fault(SIM_CALL_COUNT, value, false);
 	return set_latency(word, length, value);
 }
 

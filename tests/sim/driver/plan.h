@@ -17,6 +17,7 @@ struct sim_fault {
 	enum sim_call call; /* SIM_CALL_COUNT: a call of any kind that can fail */
 	uint64_t at;        /* the number of the call, from 1; 0 when spent */
 	CUresult code;
+	bool waits; /* for the failure before it: calls are counted from there */
 };
 
 struct sim_plan {

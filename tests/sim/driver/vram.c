@@ -242,6 +242,7 @@ uint64_t sim_vram_take(struct sim_vram *vram, uint64_t bytes)
 		sim_vram_uncharge(vram, bytes);
 		return UINT64_MAX;
 	}
+	vram->taken += bytes;
 	return vram->span + chunk * SIM_CHUNK_BYTES;
 }
 
@@ -252,6 +253,7 @@ void sim_vram_give(struct sim_vram *vram, uint64_t offset, uint64_t bytes)
 	drop(vram, offset, bytes);
 	sim_extents_free(&vram->physical, (uint32_t)((offset - vram->span) / SIM_CHUNK_BYTES),
 			 &length);
+	vram->taken -= bytes;
 	sim_vram_uncharge(vram, bytes);
 }
 

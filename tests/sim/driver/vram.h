@@ -35,7 +35,8 @@ struct sim_vram {
 	uint64_t limit; /* bytes of the card */
 	uint64_t used;  /* chunks taken, other processes' left out */
 	uint64_t peak;
-	uint64_t live; /* allocations */
+	uint64_t live;  /* allocations */
+	uint64_t taken; /* bytes of chunks without an address */
 	struct sim_extents chunks;
 	struct sim_extents units;
 	struct sim_extents physical; /* chunks of the upper part of the file */
