@@ -27,7 +27,7 @@ void proof_read_tolerated(void)
 	const char *text = getenv("PROOF_TOLERATE"), *lost = getenv("PROOF_LOST");
 	size_t i;
 
-	proof_state.lost = lost ? strtoull(lost, NULL, 10) : text ? UINT64_MAX : 0;
+	proof_state.lost = lost ? strtoull(lost, NULL, 10) : 0;
 
 	for (i = 0; text && *text && i < PROOF_TOLERATED; i++) {
 		proof_state.tolerated[i] = atoi(text);

@@ -11,8 +11,8 @@
 __attribute__((format(printf, 2, 3))) _Noreturn void proof_wrong(const struct proof_hand *hand,
 								 const char *format, ...);
 
-/* The errors of the plan, from PROOF_TOLERATE, and the bytes that they may cost, from PROOF_LOST,
- * without which nobody knows; and whether this is one, or may follow from one. */
+/* The errors of the plan, from PROOF_TOLERATE, and the allocations that they may cost, from
+ * PROOF_LOST; and whether this is one, or may follow from one. */
 void proof_read_tolerated(void);
 bool proof_is_tolerated(CUresult res);
 

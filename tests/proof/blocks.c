@@ -153,6 +153,17 @@ bool proof_free_kind(struct proof_hand *hand, struct proof_slot *slot)
 	return false;
 }
 
+static void owe(const struct proof_slot *slot)
+{
+	unsigned i;
+
+	for (i = 0; i < PROOF_OWED; i++)
+		if (proof_state.owed[i].kind == PROOF_NONE) {
+			proof_state.owed[i] = *slot;
+			return;
+		}
+}
+
 void proof_do_free(struct proof_hand *hand, const uint64_t *arg)
 {
 	struct proof_slot *slot = proof_slot_of(hand, arg[0]);
@@ -177,7 +188,40 @@ void proof_do_free(struct proof_hand *hand, const uint64_t *arg)
 		return;
 	}
 	proof_leave(hand, slot->kind == PROOF_DEVICE ? hand->ctx : slot->ctx);
-	/* An error may stand for an earlier one: the block is as good as lost. */
-	if (proof_state.broken)
+	/* An error may stand for an earlier one: nobody knows whose the block is. */
+	if (proof_state.broken) {
+		owe(slot);
 		slot->kind = PROOF_NONE;
+	}
+}
+
+static bool is_in_use(CUdeviceptr addr)
+{
+	unsigned i;
+
+	for (i = 0; i < PROOF_SLOTS; i++)
+		if (proof_state.slot[i].kind != PROOF_NONE &&
+		    addr - proof_state.slot[i].addr < proof_state.slot[i].bytes)
+			return true;
+	return false;
+}
+
+void proof_free_owed(struct proof_hand *hand)
+{
+	unsigned i;
+
+	for (i = 0; i < PROOF_OWED; i++) {
+		struct proof_slot *slot = &proof_state.owed[i];
+
+		if (slot->kind == PROOF_NONE)
+			continue;
+		/* Handed out again, it was free after all. */
+		if (is_in_use(slot->addr)) {
+			slot->kind = PROOF_NONE;
+		} else if (proof_visit(hand, slot->ctx)) {
+			if (proof_free_kind(hand, slot))
+				slot->kind = PROOF_NONE;
+			proof_leave(hand, slot->ctx);
+		}
+	}
 }

@@ -63,11 +63,13 @@ static bool open_context(struct proof_hand *hand, unsigned c)
 
 	ctx->device = c == 1;
 	if (c < 2) {
-		if (!CALL(hand, cuDevicePrimaryCtxRetain, &ctx->handle, ctx->device) ||
-		    !CALL(hand, cuCtxSetCurrent, ctx->handle))
+		if (!CALL(hand, cuDevicePrimaryCtxRetain, &ctx->handle, ctx->device))
 			return false;
 		ctx->refs++;
+		if (!CALL(hand, cuCtxSetCurrent, ctx->handle))
+			return false;
 	} else if (!MEMORY(hand, cuCtxCreate_v2, &ctx->handle, 0, ctx->device)) {
+		ctx->handle = NULL;
 		return false;
 	}
 	return fill_context(hand, c);
@@ -209,23 +211,35 @@ static bool is_of_no_context(const struct proof_slot *slot)
 	return slot->kind == PROOF_REGISTERED || slot->kind == PROOF_ASYNC;
 }
 
-/* What is in the context goes with it; the rest is given back before. */
-static void forget_context(struct proof_hand *self, unsigned c)
+/* What does not go with the context. */
+static void free_the_rest(struct proof_hand *hand, unsigned c)
 {
-	unsigned i, t;
-	uint32_t k, left;
+	unsigned i;
 
 	for (i = 0; i < PROOF_SLOTS; i++) {
 		struct proof_slot *slot = &proof_state.slot[i];
 
-		if (slot->kind == PROOF_NONE || slot->ctx != c)
+		if (slot->kind == PROOF_NONE || slot->ctx != c || !is_of_no_context(slot) ||
+		    !proof_visit(hand, c))
 			continue;
-		if (is_of_no_context(slot) && proof_visit(self, c)) {
-			(void)proof_free_kind(self, slot);
-			proof_leave(self, c);
-		}
+		(void)proof_free_kind(hand, slot);
+		proof_leave(hand, c);
 		slot->kind = PROOF_NONE;
 	}
+}
+
+/* What was in the context has gone with it. */
+static void forget_context(unsigned c)
+{
+	unsigned i, t;
+	uint32_t k, left;
+
+	for (i = 0; i < PROOF_SLOTS; i++)
+		if (proof_state.slot[i].ctx == c)
+			proof_state.slot[i].kind = PROOF_NONE;
+	for (i = 0; i < PROOF_OWED; i++)
+		if (proof_state.owed[i].ctx == c)
+			proof_state.owed[i].kind = PROOF_NONE;
 	for (t = 0; t < PROOF_THREADS; t++) {
 		struct proof_hand *hand = &proof_state.hand[t];
 
@@ -237,23 +251,41 @@ static void forget_context(struct proof_hand *self, unsigned c)
 	}
 }
 
+static bool release_all(struct proof_hand *hand, struct proof_context *ctx)
+{
+	while (ctx->refs && CALL(hand, cuDevicePrimaryCtxRelease_v2, ctx->device))
+		ctx->refs--;
+	return !ctx->refs;
+}
+
+void proof_end_context(struct proof_hand *hand, unsigned c)
+{
+	struct proof_context *ctx = &proof_state.context[c];
+
+	if (c < 2)
+		(void)release_all(hand, ctx);
+	else if (ctx->handle && CALL(hand, cuCtxDestroy_v2, ctx->handle))
+		ctx->handle = NULL;
+}
+
 /* With work under way, which the driver ends. Others may have it current. */
 void proof_do_reset(struct proof_hand *hand, const uint64_t *arg)
 {
 	unsigned c = (unsigned)arg[0], i;
 	struct proof_context *ctx = &proof_state.context[c];
-	bool ok = true;
+	bool ok;
 
 	if (proof_state.captures || proof_state.run.free_running)
 		return;
-	forget_context(hand, c);
+	free_the_rest(hand, c);
 	if (c == 2)
 		ok = CALL(hand, cuCtxDestroy_v2, ctx->handle);
 	else if (ctx->generation % 2)
 		ok = CALL(hand, cuDevicePrimaryCtxReset_v2, ctx->device);
 	else
-		for (; ctx->refs && ok; ctx->refs--)
-			ok = CALL(hand, cuDevicePrimaryCtxRelease_v2, ctx->device);
+		ok = release_all(hand, ctx);
+	if (ok)
+		forget_context(c);
 	for (i = 0; i < proof_state.opened; i++)
 		proof_state.context[i].peer[c] = false;
 	if (ok)

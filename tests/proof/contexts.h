@@ -27,4 +27,7 @@ unsigned proof_stream_number(const struct proof_hand *hand, uint64_t arg);
 bool proof_order(struct proof_hand *hand, unsigned from_ctx, struct proof_stream *from,
 		 unsigned to_ctx, struct proof_stream *to);
 
+/* The program lets go of it for good, as it would at its end. */
+void proof_end_context(struct proof_hand *hand, unsigned c);
+
 #endif

@@ -3,16 +3,19 @@
 """Lets one call fail at a time, under whole programs: the driver's or the C library's.
 
 faults.py driver PROOF LIBRARY TOOLKIT_INCLUDE RUNS    each call, each error that cuda.h names for it
+faults.py pairs PROOF LIBRARY TOOLKIT_INCLUDE RUNS     such a call, and another soon after it
 faults.py libc PROOF LIBRARY LIBC_FAULTS RUNS          each call of ours, each errno of libc_faults.def
 faults.py killed PROOF LIBRARY LIBC_FAULTS RUNS        the process dies at a call of ours instead
 
-All of these are spread over RUNS runs; 0: every one. The program may hear the error, or not; nothing
-else may come of it: no crash, no hang, no early reuse, no wrong contents or books.
+All of these are spread over RUNS runs; 0: every one; pairs are drawn by chance, 0: as many as there
+are single ones. The program may hear the error, or not; nothing else may come of it: no crash, no
+hang, no early reuse, no wrong contents or books, no memory of the driver that nobody knows of.
 """
 
 import concurrent.futures
 import os
 import pathlib
+import random
 import re
 import subprocess
 import sys
@@ -22,10 +25,13 @@ import time
 HERE = pathlib.Path(__file__).parent
 SECONDS = 60
 COMPLAINTS = 5  # are enough
+TRIES = 10
+SOON = 12  # calls of the second one's function, at most, until it fails
 
 # Programs that reach all there is: several contexts and captures, barriers, memory that is out, blocks
 # that are cut and segments that are exchanged on a small card, and pages that are moved and taken. The
-# last one is for the calls that move pages, which no program makes by itself.
+# last one is for the calls that move pages, which no program makes by itself, and for those that end
+# a context.
 MACHINE = 'devices:2,cuEventQuery:100us'
 CUT = 'placement:split'
 PAGES = 'placement:split,expandable_segments:on'
@@ -39,8 +45,14 @@ PROGRAMS = (
 )
 OF_PAGES = ('cuMemAddressReserve', 'cuMemAddressFree', 'cuMemCreate', 'cuMemRelease', 'cuMemMap',
             'cuMemUnmap', 'cuMemSetAccess')
-# What a page that the driver does not take back costs.
-COSTS = {'cuMemRelease': 2 << 20, 'cuMemUnmap': 2 << 20}
+ENDS = ('cuCtxDestroy_v2', 'cuDevicePrimaryCtxReset_v2', 'cuDevicePrimaryCtxRelease_v2')
+# Calls that may cost what they name, one allocation or page, if they fail. What cuda.h lists for them
+# says that it is there no more: gone with its context, or freed past the library. Asked for once
+# more its addresses could be those of somebody else's new memory, and used again they could be
+# nobody's. The program without the library would have heard the error, and had lost it, too.
+COSTLY = ('cuMemFree_v2', 'cuMemFreeHost', 'cuMemUnmap', 'cuMemRelease',
+          # Nothing can be freed in a context that can't be made current: it has ended.
+          'cuCtxPushCurrent_v2')
 # Errors of earlier work, which any call may bring where cuda.h has \\notefnerr.
 STICKY = ('CUDA_ERROR_ILLEGAL_ADDRESS', 'CUDA_ERROR_LAUNCH_FAILED', 'CUDA_ERROR_ECC_UNCORRECTABLE')
 # Not for the library to bear: without these the program itself can't begin.
@@ -126,13 +138,30 @@ def driver_cases(machine, include):
         for name, calls in sorted(counts.items()):
             if base_name(name) not in errors or name in FIRST:
                 continue
-            if program[0] == 'play' and name not in OF_PAGES:
+            if program[0] == 'play' and name not in OF_PAGES + ENDS:
                 continue
-            lost = {'PROOF_LOST': str(COSTS.get(name, 0))} if name in OF_PAGES else {}
+            lost = str(int(name in COSTLY))
             for code in errors[base_name(name)]:
                 for call in range(1, calls + 1):
                     yield (program, f'{plan},fail:{name}@{call}={code}', conf,
-                           {'PROOF_TOLERATE': str(code), **lost}, '')
+                           {'PROOF_TOLERATE': str(code), 'PROOF_LOST': lost}, '')
+
+
+def pair_cases(machine, include, runs):
+    """A second call fails after the first one: mostly in what the library does about that."""
+    single = list(driver_cases(machine, include))
+    chance = random.Random(1)
+    of_program = {}
+    for case in single:
+        of_program.setdefault((*case[0], case[2]), []).append(case)
+    for _ in range(runs or len(single)):
+        program, plan, conf, more, _ = chance.choice(single)
+        _, other, _, more_of_other, _ = chance.choice(of_program[(*program, conf)])
+        name, call, code = re.search(r'fail:(\w+)@(\d+)=(\d+)', other).groups()
+        after = chance.randint(1, min(SOON, int(call)))
+        lost = int(more['PROOF_LOST']) + int(more_of_other['PROOF_LOST'])
+        yield (program, f'{plan},then:{name}@{after}={code}', conf,
+               {'PROOF_TOLERATE': f'{more["PROOF_TOLERATE"]},{code}', 'PROOF_LOST': str(lost)}, '')
 
 
 def libc_cases(machine, shim, kill):
@@ -158,6 +187,16 @@ def libc_cases(machine, shim, kill):
                                            'PROOF_TOLERATE': '2'}, shim)
 
 
+def finds_losses(machine, cases):
+    """A free of the library's own that fails does cost what it names: that must be noticed."""
+    frees = [case for case in cases if re.search(r'fail:cuMemFree_v2@\d+=1$', case[1])]
+    for program, plan, conf, more, preload in spread(frees, TRIES):
+        complaint = judge(machine, (program, plan, conf, {**more, 'PROOF_LOST': '0'}, preload))
+        if complaint and 'are lost' in complaint:
+            return True
+    return False
+
+
 def judge(machine, case):
     program, plan, conf, more, preload = case
     code, said, left = machine.run(program, plan, conf, more, preload)
@@ -179,11 +218,15 @@ def main():
     machine = Machine(proof, library)
     if kind == 'driver':
         cases = list(driver_cases(machine, third))
+    elif kind == 'pairs':
+        cases = list(pair_cases(machine, third, int(runs)))
     else:
         cases = list(libc_cases(machine, str(pathlib.Path(third).resolve()), kind == 'killed'))
     chosen = spread(cases, int(runs))
     began = time.monotonic()
     complaints = []
+    if kind == 'driver' and not finds_losses(machine, cases):
+        complaints.append('memory that is lost is not noticed')
     with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         work = [pool.submit(judge, machine, case) for case in chosen]
         for one in concurrent.futures.as_completed(work):

@@ -99,6 +99,25 @@ void proof_end_captures(struct proof_hand *hand, bool any_mode)
 		}
 }
 
+void proof_drop_captures(struct proof_hand *hand)
+{
+	CUstreamCaptureStatus status;
+	unsigned c, s;
+
+	for (c = 0; c < proof_state.opened; c++)
+		for (s = 1; s < PROOF_ALL_STREAMS && proof_visit(hand, c); s++) {
+			struct proof_stream *stream = &proof_state.context[c].stream[s];
+
+			if (stream->handle &&
+			    CALL(hand, cuStreamIsCapturing, stream->handle, &status) &&
+			    status != CU_STREAM_CAPTURE_STATUS_NONE)
+				(void)CALL(hand, cuStreamDestroy_v2, stream->handle);
+			stream->capturing = false;
+			proof_leave(hand, c);
+		}
+	proof_state.captures = 0;
+}
+
 void proof_do_end(struct proof_hand *hand, const uint64_t *arg)
 {
 	(void)arg;

@@ -16,6 +16,7 @@ first=1000
 python3 "$here/proof.py" "$proof" "$library" "$build/failures" \
 	--programs "$programs" --length 2500 --first "$first"
 python3 "$here/faults.py" driver "$proof" "$library" "$include" 0
+python3 "$here/faults.py" pairs "$proof" "$library" "$include" 4000
 python3 "$here/faults.py" libc "$proof" "$library" "$shim" 0
 python3 "$here/faults.py" killed "$proof" "$library" "$shim" 0
 python3 "$here/signals.py" "$proof" "$build/interpose/libcudamem.so" \

@@ -10,6 +10,7 @@
 #include "tests/proof/contexts.h"
 #include "tests/proof/holdings.h"
 #include "tests/proof/importer.h"
+#include "tests/proof/losses.h"
 #include "tests/proof/operations.h"
 
 struct proof_state proof_state;
@@ -112,37 +113,74 @@ static void open_all(struct proof_hand *hand)
 	proof_state.simulated = cm_holdings_driver_is_simulated();
 }
 
-/* Nothing of the cards may be left, but for what the error of the plan has cost. */
+/* Nothing of the cards may be left, of whatever kind. */
 static void check_cards(const struct proof_hand *hand)
 {
 	int device;
 
-	for (device = 0; device < PROOF_DEVICES && !proof_state.broken; device++)
-		if (cm_holdings_card_bytes(device) > proof_state.lost)
+	for (device = 0; device < PROOF_DEVICES; device++)
+		if (cm_holdings_card_bytes(device))
 			proof_wrong(hand, "%llu bytes of device %d are never given back",
 				    (unsigned long long)cm_holdings_card_bytes(device), device);
+}
+
+static void free_fetched(struct proof_hand *hand, unsigned c)
+{
+	struct proof_context *ctx = &proof_state.context[c];
+	unsigned t;
+
+	/* What has not been compared by now never will be. */
+	for (t = 0; t < PROOF_THREADS; t++)
+		proof_state.hand[t].checks = 0;
+	if (!ctx->fetched || !proof_visit(hand, c))
+		return;
+	if (CALL(hand, cuMemFreeHost, ctx->fetched))
+		ctx->fetched = NULL;
+	proof_leave(hand, c);
+}
+
+/* All is given back, also where it could not be before: the error of the plan comes once. */
+static void free_all(struct proof_hand *hand)
+{
+	unsigned c;
+	uint64_t s;
+
+	for (s = 0; s < PROOF_SLOTS; s++)
+		proof_do_free(hand, &s);
+	for (c = 0; c < proof_state.opened; c++)
+		proof_finish(hand, c);
+	for (c = 0; c < proof_state.opened; c++)
+		free_fetched(hand, c);
+	proof_free_owed(hand);
+	cm_holdings_trim(0);
 }
 
 /* Everything is waited for, compared, given back and counted. */
 static void close_all(struct proof_hand *hand)
 {
 	unsigned c;
-	uint64_t s;
 
 	hand->op = proof_state.run.count;
 	hand->generation = 0; /* this is another thread than the hand's */
 	proof_enter(hand);
 	proof_state.run.free_running = false;
+	if (proof_state.broken)
+		proof_drop_captures(hand);
 	for (c = 0; c < proof_state.opened; c++)
 		proof_finish(hand, c);
 	proof_check_books(hand);
-	for (s = 0; s < PROOF_SLOTS; s++)
-		proof_do_free(hand, &s);
-	for (c = 0; c < proof_state.opened; c++)
-		proof_finish(hand, c);
-	cm_holdings_trim(0);
+	free_all(hand);
+	if (proof_state.tolerated[0])
+		free_all(hand);
 	proof_check_books(hand);
-	check_cards(hand);
+	proof_check_losses(hand, false);
+	if (!proof_state.tolerated[0])
+		check_cards(hand);
+	for (c = 0; c < proof_state.opened; c++)
+		proof_end_context(hand, c);
+	for (c = 0; c < proof_state.opened && proof_state.tolerated[0]; c++)
+		proof_end_context(hand, c);
+	proof_check_losses(hand, true);
 }
 
 void proof_play(const struct proof_run *run)

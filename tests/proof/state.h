@@ -23,6 +23,7 @@
 #define PROOF_CHECKS    64
 #define PROOF_PER_GRAPH 4
 #define PROOF_TOLERATED 8
+#define PROOF_OWED      64 /* blocks whose free has failed */
 
 /* Of a context; the last are for free-running threads' captures. */
 #define PROOF_ALL_STREAMS (PROOF_STREAMS + PROOF_THREADS)
@@ -110,13 +111,14 @@ struct proof_state {
 	size_t end; /* of the operations that are played */
 	struct proof_context context[PROOF_CONTEXTS];
 	struct proof_slot slot[PROOF_SLOTS];
+	struct proof_slot owed[PROOF_OWED]; /* what a free that failed has left with the program */
 	struct proof_graph graph[PROOF_GRAPHS + PROOF_THREADS];
 	struct proof_hand hand[PROOF_THREADS];
 	unsigned opened; /* contexts, of those that are used */
 	_Atomic int captures;
 	bool broken; /* an error of the plan has been heard: what follows may fail with it */
 	int tolerated[PROOF_TOLERATED];
-	uint64_t lost; /* bytes that the error may cost */
+	uint64_t lost; /* allocations, or pages, that the errors may cost */
 	bool simulated;
 };
 
