@@ -303,7 +303,7 @@ static int list_once(const struct cm_options *options)
 	size_t rows;
 	int exit;
 
-	exit = cm_collect(options, options->pid, &processes);
+	exit = is_help(options) ? 0 : cm_collect(options, options->pid, &processes);
 	if (exit)
 		return exit;
 	exit = list(options, &processes, &rows);

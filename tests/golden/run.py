@@ -39,7 +39,7 @@ CASES = [
     ('ls-default', '--dir {good}'),
     ('ls-columns', 'ls --dir {good} -o pid,GPU,LARGEST,frag%,HIT%,UUID'),
     ('ls-more-columns', 'ls --dir {good} -o +HOST,MODEL -n -b'),
-    ('ls-column-help', 'ls -o help'),
+    ('ls-column-help', 'ls --dir {all} -o help'),
     ('ls-column-unknown', 'ls --dir {good} -o PID,ALOC'),
     ('ls-sort', 'ls --dir {all} -o PID,STATE,GPU,ALLOC --sort alloc --reverse'),
     ('ls-csv', 'ls --dir {all} --csv'),
