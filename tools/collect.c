@@ -83,12 +83,13 @@ static uint64_t read_age(uint64_t start_ticks)
 	return now_ns > start_ns ? now_ns - start_ns : 0;
 }
 
-/* What can be said of a process whose region can't be read, by the name of the file. */
+/* What can be said of a process whose region can't be read: by the name of the file, or because it
+ * has it open. */
 static void describe_unread(struct cm_process *process, uint64_t start)
 {
 	uint64_t now;
 
-	if (cm_process_start_time((uint32_t)process->pid, &now) || now != start)
+	if (start && (cm_process_start_time((uint32_t)process->pid, &now) || now != start))
 		process->life = CM_LIFE_CRASHED;
 	else
 		read_command(process->pid, process->command, sizeof(process->command));
@@ -243,6 +244,13 @@ static int collect_pid(const struct cm_options *options, const char *digits, pid
 	return 0;
 }
 
+/* It makes its region at this moment: who does not ask for it by number hears nothing of it. What a
+ * dead one began is damaged. */
+static bool is_starting(const struct cm_process *process)
+{
+	return process->error == -EAGAIN && !cm_process_is_dead(process);
+}
+
 static int collect_pattern(const struct cm_options *options, const char *pattern,
 			   struct gathering *gathering)
 {
@@ -250,11 +258,12 @@ static int collect_pattern(const struct cm_options *options, const char *pattern
 	size_t i;
 
 	(void)cm_find_regions(options->dir, 0, gather, gathering);
-	for (i = 0; pattern && i < all->count;) {
-		if (strstr(all->item[i].command, pattern))
-			i++;
-		else
+	for (i = 0; i < all->count;) {
+		if (is_starting(&all->item[i]) ||
+		    (pattern && !strstr(all->item[i].command, pattern)))
 			drop(all, i, i + 1);
+		else
+			i++;
 	}
 	if (pattern && !all->count) {
 		cm_complain("no process that uses libcudamem has '%s' in its command line",

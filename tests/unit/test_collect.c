@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The processes that are found: one may end between the look at the folder and its file. */
+/* The processes that are found: one may end, or begin, while the folder is looked through. */
 #include "tools/collect.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -85,6 +86,44 @@ static void one_that_ends_meanwhile_is_not_there(void **state)
 	assert_int_equal(access(f->ending, F_OK), -1);
 }
 
+/* Counts this process's. */
+static unsigned count_own(const struct cm_options *options, const char *target, int *ret_error)
+{
+	struct cm_processes found;
+	unsigned count = 0;
+	size_t i;
+
+	assert_int_equal(cm_collect(options, target, &found), 0);
+	for (i = 0; i < found.count; i++) {
+		if (found.item[i].pid != getpid())
+			continue;
+		*ret_error = found.item[i].error;
+		count++;
+	}
+	cm_processes_free(&found);
+	return count;
+}
+
+static void one_that_begins_meanwhile_is_there_by_its_number_alone(void **state)
+{
+	const struct cm_options everywhere = {0};
+	struct fixture *f = *state;
+	uint64_t magic = f->region->header->magic;
+	int error = 0;
+	char pid[16];
+
+	(void)snprintf(pid, sizeof(pid), "%d", (int)getpid());
+	f->region->header->magic = 0;
+	assert_int_equal(count_own(&f->options, NULL, &error), 0);
+	assert_int_equal(count_own(&everywhere, NULL, &error), 0);
+	assert_int_equal(count_own(&f->options, pid, &error), 1);
+	assert_int_equal(error, -EAGAIN);
+	f->region->header->magic = magic;
+	assert_int_equal(count_own(&f->options, NULL, &error), 1);
+	assert_int_equal(count_own(&everywhere, NULL, &error), 1);
+	assert_int_equal(error, 0);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -92,6 +131,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(one_that_ends_meanwhile_is_left_out),
 		TEST(one_that_ends_meanwhile_is_not_there),
+		TEST(one_that_begins_meanwhile_is_there_by_its_number_alone),
 	};
 
 	return cmocka_run_group_tests_name("collect", tests, NULL, NULL);
