@@ -11,8 +11,14 @@ static int complain_timeout(const struct cm_options *options, const struct cm_pr
 {
 	const int pid = (int)process->pid;
 	const double seconds = (double)options->timeout_ns / 1e9;
+	const enum cm_life life = cm_reader_life(process->reader);
 
-	if (cm_reader_life(process->reader) == CM_LIFE_STOPPED)
+	if (life == CM_LIFE_EXITED || life == CM_LIFE_CRASHED) {
+		cm_complain("process %d has ended (%s) before it answered", pid,
+			    cm_life_name(life));
+		return CM_EXIT_TARGET;
+	}
+	if (life == CM_LIFE_STOPPED)
 		cm_complain("process %d did not answer in %g s: it is stopped", pid, seconds);
 	else
 		cm_complain("process %d did not answer in %g s", pid, seconds);

@@ -6,11 +6,12 @@
  *
  * writes DIR/cudamem.<uid>.<PID>.<start> and prints its path. Without PID the region is this
  * process's own, which then answers letters until its standard input ends; but KIND "deaf" takes
- * none, and "mute" takes them and never answers. The books are computed from the blocks, so that
- * they balance.
+ * none, "mute" takes them and never answers, and "dying" dies of the first one. The books are
+ * computed from the blocks, so that they balance.
  */
 #include <errno.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -365,9 +366,13 @@ static bool input_has_ended(void)
 static void live(struct maker *maker, const char *kind)
 {
 	const bool deaf = !strcmp(kind, "deaf"), mute = !strcmp(kind, "mute");
+	const bool dying = !strcmp(kind, "dying");
+	struct cm_letter letter;
 
 	while (!input_has_ended()) {
-		if (deaf || mute)
+		if (dying && cm_mailbox_take(&maker->region->header->mailbox, &letter))
+			(void)raise(SIGKILL);
+		if (deaf || mute || dying)
 			(void)poll(NULL, 0, 10);
 		else
 			serve(maker);

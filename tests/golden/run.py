@@ -367,6 +367,18 @@ def check_streams(tool, places):
     assert run.stderr == '', run
 
 
+def check_death(tool, make_region, places):
+    """A process that dies while it is asked is not said to be slow."""
+    with subprocess.Popen([make_region, 'dying', places['none']], stdin=subprocess.PIPE,
+                          stdout=subprocess.PIPE, text=True) as process:
+        region = pathlib.Path(process.stdout.readline().strip())
+        run = subprocess.run([tool, 'trim', '--dir', places['none'], str(process.pid)],
+                             stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+    region.unlink()
+    assert run.returncode == 3 and run.stderr == (
+        f'cudamemstat: trim: process {process.pid} has ended (crashed) before it answered\n'), run
+
+
 def check_stat_ends(tool, make_region, places):
     """stat -p goes on until the process ends, and says so."""
     with subprocess.Popen([make_region, 'healthy', places['none']], stdin=subprocess.PIPE,
@@ -475,6 +487,7 @@ def main():
                     failures.append(name)
         check_masking()
         check_streams(tool, places)
+        check_death(tool, make_region, places)
         check_stat_ends(tool, make_region, places)
         check_watch(tool, places)
         check_no_color(tool, places)
