@@ -132,6 +132,9 @@ int cm_cache_alloc(struct cm_cache *cache, struct cm_heap *heap, uint64_t bytes,
  * Never waits for the device unless sync=free.
  */
 int cm_cache_free(struct cm_cache *cache, uint64_t addr, uint64_t *ret_forward);
+/* The same for a thread that may be in a signal handler, and have been stopped in here: -ENOENT too
+ * where the device's lock is not to be had within some milliseconds. */
+int cm_cache_free_inside(struct cm_cache *cache, uint64_t addr, uint64_t *ret_forward);
 
 /*
  * Pinned host memory, made in the heap's context and of a kind of ops.h (CM_HOST_*). As

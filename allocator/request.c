@@ -13,6 +13,11 @@
 #include "allocator/rows.h"
 #include "allocator/size_class.h"
 
+/* So often and so long a thread looks for a lock that it may have itself: it is held for less than
+ * a microsecond, and by one that is preempted for some milliseconds. */
+#define INSIDE_TRIES  400
+#define INSIDE_NAP_NS UINT64_C(50000)
+
 static int alloc(struct cm_cache *cache, struct cm_heap *heap, uint64_t bytes, uint64_t *ret_addr)
 {
 	uint64_t size;
@@ -174,6 +179,32 @@ int cm_cache_free(struct cm_cache *cache, uint64_t addr, uint64_t *ret_forward)
 		err = on_device_of(cache, addr, free_each, ret_forward);
 	cm_check_after(cache);
 	return err;
+}
+
+/* A thread that has the lock itself is told by that it does not get it. */
+static bool can_lock(struct cm_device *device)
+{
+	uint64_t nap = INSIDE_NAP_NS;
+	int tries;
+
+	for (tries = 0; tries < INSIDE_TRIES; tries++) {
+		if (cm_lock_try(&device->lock)) {
+			cm_lock_release(&device->lock);
+			return true;
+		}
+		cm_ops_nap(device->cache->ops, &nap, INSIDE_NAP_NS);
+	}
+	return false;
+}
+
+static int free_inside_each(struct cm_device *device, uint64_t addr, void *data)
+{
+	return can_lock(device) ? free_on_device(device, addr, data) : -ENOENT;
+}
+
+int cm_cache_free_inside(struct cm_cache *cache, uint64_t addr, uint64_t *ret_forward)
+{
+	return on_device_of(cache, addr, free_inside_each, ret_forward);
 }
 
 static enum cm_place place_of(const struct cm_block *block, uint64_t addr)

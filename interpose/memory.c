@@ -3,6 +3,8 @@
  * The doors of device memory: cuMemAlloc, cuMemFree, cuMemGetInfo. Whatever the cache does not take
  * goes to the driver with the program's own arguments.
  */
+#include <errno.h>
+
 #include "allocator/cache.h"
 #include "interpose/capture.h"
 #include "interpose/context.h"
@@ -115,12 +117,26 @@ static CUresult release(CUdeviceptr addr)
 	return CM_LIKELY(err >= 0) ? (CUresult)err : forward_free(cache, forward);
 }
 
+/*
+ * A call from inside of another: the driver frees what is its own. A block of ours is freed by the
+ * program, on a thread that has left a call without its return (by longjmp, or to be cancelled) and
+ * so is inside for good, or in a signal handler: the driver would take the whole segment for it.
+ */
+static CM_NOINLINE CUresult release_inside(CUdeviceptr addr)
+{
+	struct cm_cache *cache = cm_process_cache_if_made();
+	uint64_t forward = addr;
+	int err = cache && addr ? cm_cache_free_inside(cache, addr, &forward) : -ENOENT;
+
+	return err >= 0 ? (CUresult)err : cm_real.cuMemFree_v2(forward);
+}
+
 CUresult cm_wrap_cuMemFree_v2(CUdeviceptr addr)
 {
 	CUresult res;
 
-	if (!cm_hook_enter())
-		return cm_real.cuMemFree_v2(addr);
+	if (CM_UNLIKELY(!cm_hook_enter()))
+		return release_inside(addr);
 	res = release(addr);
 	cm_hook_leave();
 	return res;

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A thread that is cancelled in a call of the driver, each in turn: what others wait for is not
- * left behind.
+ * left behind. And one that leaves a call by longjmp(3), and goes on.
  */
 #include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "stats/books.h"
 #include "tests/preload/surface/surface.h"
 #include "tests/unit/cmocka_all.h"
 
@@ -107,8 +110,79 @@ static void play_each(void)
 	CM_MUST(n > CALLS_LEAST);
 }
 
+static jmp_buf before_call;
+
+static void leave(void *unused)
+{
+	(void)unused;
+	longjmp(before_call, 1);
+}
+
+static int64_t count_blocks(void)
+{
+	const struct cm_device_row row = cm_own_books(0);
+
+	return cm_stat_current(&row, CM_STAT_ALLOCATION);
+}
+
+/* As an interpreter does that is interrupted. */
+static void play_leave(void)
+{
+	size_t free_bytes, total;
+	CUdeviceptr first, second;
+	uint64_t frees;
+
+	(void)cm_open(0);
+	first = cm_get(MIB / 4);
+	second = cm_get(MIB / 4); /* of the same segment */
+	if (!setjmp(before_call)) {
+		cudasim_interrupt(1, leave, NULL);
+		(void)cuMemGetInfo_v2(&free_bytes, &total);
+		CM_MUST(false);
+	}
+	frees = cudasim_calls("cuMemFree_v2");
+	OK(cuMemFree_v2(first));
+	CM_MUST(count_blocks() == 1);
+	OK(cuMemsetD8_v2(second, 7, MIB / 4));
+	OK(cuMemFree_v2(second));
+	CM_MUST(count_blocks() == 0);
+	CM_MUST(cudasim_calls("cuMemFree_v2") == frees);
+	/* What is not ours is still the driver's to refuse. */
+	CM_MUST(cuMemFree_v2(second + 512) == CUDA_ERROR_INVALID_VALUE);
+	CM_MUST(cuMemFree_v2(64 * MIB) == CUDA_ERROR_INVALID_VALUE);
+}
+
+static CUdeviceptr handled;
+
+static void free_in_handler(int signal_number)
+{
+	(void)signal_number;
+	CM_MUST(cuMemFree_v2(handled) != CUDA_SUCCESS);
+}
+
+/* In the driver's call for memory, which holds none of the locks that a free takes. */
+static void signal_itself(void *unused)
+{
+	(void)unused;
+	OK(cuMemFree_v2(handled));
+	handled++;
+	(void)raise(SIGUSR1);
+}
+
+static void play_handler(void)
+{
+	(void)cm_open(0);
+	handled = cm_get(MIB / 4);
+	CM_MUST(signal(SIGUSR1, free_in_handler) != SIG_ERR);
+	cudasim_interrupt(2, signal_itself, NULL); /* behind cuCtxGetCurrent */
+	OK(cuMemFree_v2(cm_get(4 * MIB)));
+	CM_MUST(count_blocks() == 0);
+}
+
 static const struct cm_role roles[] = {
 	{"each", play_each},
+	{"leave", play_leave},
+	{"handler", play_handler},
 	{NULL, NULL},
 };
 
@@ -118,12 +192,17 @@ ON_CARD(a_cancelled_thread_leaves_no_lock_behind, "oom_report:off,events:0", "")
 ON_CARD(nor_does_one_that_moves_pages, "oom_report:off,events:0,expandable_segments:True", "")
 ON_CARD(nor_does_one_that_waits_for_the_context, "oom_report:off,events:0", ",version:12000")
 
+CM_PLAY(a_thread_that_left_a_call_frees_its_own, "leave", "events:0", "CUDASIM=memory:1G")
+CM_PLAY(as_does_one_within_a_call, "handler", "events:0", "CUDASIM=memory:1G")
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		CM_PLAY_TEST(a_cancelled_thread_leaves_no_lock_behind),
 		CM_PLAY_TEST(nor_does_one_that_moves_pages),
 		CM_PLAY_TEST(nor_does_one_that_waits_for_the_context),
+		CM_PLAY_TEST(a_thread_that_left_a_call_frees_its_own),
+		CM_PLAY_TEST(as_does_one_within_a_call),
 	};
 
 	cm_rerun_role(argc, argv, roles);
