@@ -130,7 +130,7 @@ static void end_leave(const struct leave *leave, bool gone, CUresult res)
 	cm_context_watch(leave->ctx);
 }
 
-/* An error may be of work that has failed before: then the call has done what it was to do. */
+/* Of a call that was refused, whatever for: the handle is good to ask by. */
 static bool stands(CUcontext ctx)
 {
 	const CUresult res = (CUresult)cm_context_push((uintptr_t)ctx);
@@ -144,8 +144,10 @@ static bool stands(CUcontext ctx)
  * destroyed, or is not known, is not named. */
 static bool has_ended(const struct cm_noted *noted, bool detaches, CUresult res)
 {
+	/* An error that lasts is of work that has failed before: the call has done what it was to
+	 * do, and the handle is not touched again. */
 	if (res != CUDA_SUCCESS)
-		return !noted->ctx || !stands(noted->ctx);
+		return !noted->ctx || cm_context_is_lasting(res) || !stands(noted->ctx);
 	return !detaches || !(noted->kind & CM_NOTED_MET) ||
 	       cm_driver_ops()->ctx_is_over((uintptr_t)noted->ctx);
 }
