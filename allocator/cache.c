@@ -10,6 +10,7 @@
 #include "allocator/size_class.h"
 #include "stats/books.h"
 #include "stats/region.h"
+#include "stats/sparse.h"
 
 /* CUDA's contexts and its libraries' own memory take some 300 to 700 MiB on the cards of today. */
 #define CONTEXT_BYTES_MAX (UINT64_C(1) << 30)
@@ -24,7 +25,7 @@ static void *map_zeroed(size_t bytes)
 
 int cm_cache_create(const struct cm_cache_params *params, struct cm_cache **ret_cache)
 {
-	struct cm_cache *cache = map_zeroed(sizeof(*cache));
+	struct cm_cache *cache = cm_sparse_map(sizeof(*cache), MAP_PRIVATE | MAP_ANONYMOUS, -1);
 
 	if (!cache)
 		return -ENOMEM;

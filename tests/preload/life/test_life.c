@@ -364,7 +364,7 @@ static void play_locked_memory(void)
 	CM_MUST(!mlockall(MCL_FUTURE));
 	before = resident_bytes();
 	OK(cuMemFree_v2(cm_get(MIB)));
-	CM_MUST(resident_bytes() < before + 16 * MIB);
+	CM_MUST(resident_bytes() < before + 8 * MIB);
 }
 
 /* The first file that the program opens gets the number of the error output, which is closed. */
