@@ -5,7 +5,6 @@
  */
 #include <pthread.h>
 #include <setjmp.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -152,29 +151,22 @@ static void play_leave(void)
 	CM_MUST(cuMemFree_v2(64 * MIB) == CUDA_ERROR_INVALID_VALUE);
 }
 
-static CUdeviceptr handled;
+static CUdeviceptr kept;
 
-static void free_in_handler(int signal_number)
-{
-	(void)signal_number;
-	CM_MUST(cuMemFree_v2(handled) != CUDA_SUCCESS);
-}
-
-/* In the driver's call for memory, which holds none of the locks that a free takes. */
-static void signal_itself(void *unused)
+/* In the driver's call for memory, with none of the locks that a free takes. */
+static void free_within(void *unused)
 {
 	(void)unused;
-	OK(cuMemFree_v2(handled));
-	handled++;
-	(void)raise(SIGUSR1);
+	OK(cuMemFree_v2(kept));
+	CM_MUST(cuMemFree_v2(kept + 1) == CUDA_ERROR_INVALID_VALUE);
 }
 
-static void play_handler(void)
+/* As a signal handler may. */
+static void play_within(void)
 {
 	(void)cm_open(0);
-	handled = cm_get(MIB / 4);
-	CM_MUST(signal(SIGUSR1, free_in_handler) != SIG_ERR);
-	cudasim_interrupt(2, signal_itself, NULL); /* behind cuCtxGetCurrent */
+	kept = cm_get(MIB / 4);
+	cudasim_interrupt(2, free_within, NULL); /* behind cuCtxGetCurrent */
 	OK(cuMemFree_v2(cm_get(4 * MIB)));
 	CM_MUST(count_blocks() == 0);
 }
@@ -182,7 +174,7 @@ static void play_handler(void)
 static const struct cm_role roles[] = {
 	{"each", play_each},
 	{"leave", play_leave},
-	{"handler", play_handler},
+	{"within", play_within},
 	{NULL, NULL},
 };
 
@@ -193,7 +185,7 @@ ON_CARD(nor_does_one_that_moves_pages, "oom_report:off,events:0,expandable_segme
 ON_CARD(nor_does_one_that_waits_for_the_context, "oom_report:off,events:0", ",version:12000")
 
 CM_PLAY(a_thread_that_left_a_call_frees_its_own, "leave", "events:0", "CUDASIM=memory:1G")
-CM_PLAY(as_does_one_within_a_call, "handler", "events:0", "CUDASIM=memory:1G")
+CM_PLAY(as_does_one_within_a_call, "within", "events:0", "CUDASIM=memory:1G")
 
 int main(int argc, char **argv)
 {
