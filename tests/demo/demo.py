@@ -58,10 +58,12 @@ def compile_program(program, cuda, runtime):
 def watch(run):
     """Shows cudamemstat's view while the program works; its process, to be ended."""
     pid = str(run.process.pid)
+    command = [run.tool, 'ls', '-p', pid]
     while run.process.poll() is None:
-        listing = subprocess.run([run.tool, 'ls', '-p', pid], capture_output=True, text=True,
-                                 check=False)
-        if listing.returncode == 0:
+        # Its first request makes the region, and a moment later the device in it.
+        begun = subprocess.run([*command, '--where', 'alloc>0'], capture_output=True, check=False)
+        if begun.returncode == 0:
+            listing = subprocess.run(command, capture_output=True, text=True, check=False)
             print(f'\n$ cudamemstat ls -p {pid}\n{listing.stdout}\n$ cudamemstat stat -p {pid} 0.5',
                   flush=True)
             return subprocess.Popen([run.tool, 'stat', '-p', pid, '0.5'])
