@@ -10,7 +10,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "stats/books.h"
 #include "tests/preload/surface/surface.h"
 #include "tests/unit/cmocka_all.h"
 
@@ -117,13 +116,6 @@ static void leave(void *unused)
 	longjmp(before_call, 1);
 }
 
-static int64_t count_blocks(void)
-{
-	const struct cm_device_row row = cm_own_books(0);
-
-	return cm_stat_current(&row, CM_STAT_ALLOCATION);
-}
-
 /* As an interpreter does that is interrupted. */
 static void play_leave(void)
 {
@@ -141,10 +133,10 @@ static void play_leave(void)
 	}
 	frees = cudasim_calls("cuMemFree_v2");
 	OK(cuMemFree_v2(first));
-	CM_MUST(count_blocks() == 1);
+	CM_MUST(cm_allocated() == MIB / 4);
 	OK(cuMemsetD8_v2(second, 7, MIB / 4));
 	OK(cuMemFree_v2(second));
-	CM_MUST(count_blocks() == 0);
+	CM_MUST(cm_allocated() == 0);
 	CM_MUST(cudasim_calls("cuMemFree_v2") == frees);
 	/* What is not ours is still the driver's to refuse. */
 	CM_MUST(cuMemFree_v2(second + 512) == CUDA_ERROR_INVALID_VALUE);
@@ -168,7 +160,7 @@ static void play_within(void)
 	kept = cm_get(MIB / 4);
 	cudasim_interrupt(2, free_within, NULL); /* behind cuCtxGetCurrent */
 	OK(cuMemFree_v2(cm_get(4 * MIB)));
-	CM_MUST(count_blocks() == 0);
+	CM_MUST(cm_allocated() == 0);
 }
 
 static const struct cm_role roles[] = {
