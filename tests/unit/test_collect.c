@@ -8,14 +8,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "stats/region.h"
 #include "tests/unit/cmocka_all.h"
+#include "tests/unit/own_region.h"
 #include "tools/exits.h"
 
 #define ENDING 5000001 /* beyond the largest pid that Linux gives out */
 
 struct fixture {
-	char dir[32];
+	char dir[OWN_REGION_DIR_BYTES];
 	char ending[96]; /* the file of a process that is about to end */
 	struct cm_region *region;
 	struct cm_options options;
@@ -36,13 +36,11 @@ int __wrap_cm_reader_open(const char *path, struct cm_reader **ret_reader, char 
 static int setup(void **state)
 {
 	struct fixture *f = calloc(1, sizeof(*f));
-	const struct cm_region_params params = {.dir = f ? f->dir : NULL};
 
 	if (!f)
 		return -1;
 	*state = f;
-	(void)snprintf(f->dir, sizeof(f->dir), "cudamem-test-XXXXXX");
-	if (!mkdtemp(f->dir) || cm_region_create(&params, &f->region) || !f->region->path[0])
+	if (own_region_make(f->dir, (struct cm_region_params){0}, &f->region))
 		return -1;
 	f->options.dir = f->dir;
 	(void)snprintf(f->ending, sizeof(f->ending), "%s/" CM_REGION_PREFIX "%u.%d.4242", f->dir,
@@ -57,9 +55,7 @@ static int teardown(void **state)
 
 	vanishes = NULL;
 	(void)unlink(f->ending);
-	cm_region_remove(f->region);
-	cm_region_abandon(f->region);
-	(void)rmdir(f->dir);
+	own_region_remove(f->dir, f->region);
 	free(f);
 	return 0;
 }

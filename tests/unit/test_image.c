@@ -10,6 +10,7 @@
 
 #include "stats/region.h"
 #include "tests/unit/cmocka_all.h"
+#include "tests/unit/own_region.h"
 
 #define BLOCKS   20000u
 #define MANY     (BLOCKS + 100000u) /* more than there is room for at first */
@@ -17,7 +18,7 @@
 #define RING_ROW 4u
 
 struct fixture {
-	char dir[32];
+	char dir[OWN_REGION_DIR_BYTES];
 	struct cm_region *region;
 	struct cm_reader *reader;
 };
@@ -42,7 +43,6 @@ int __wrap_cm_reader_refresh(struct cm_reader *reader)
 static int setup(void **state)
 {
 	struct fixture *f = calloc(1, sizeof(*f));
-	const struct cm_region_params params = {.dir = f ? f->dir : NULL};
 	char why[CM_READER_WHY_BYTES];
 	struct cm_block *block;
 	uint32_t i;
@@ -50,8 +50,7 @@ static int setup(void **state)
 	if (!f)
 		return -1;
 	*state = f;
-	(void)snprintf(f->dir, sizeof(f->dir), "cudamem-test-XXXXXX");
-	if (!mkdtemp(f->dir) || cm_region_create(&params, &f->region) || !f->region->path[0] ||
+	if (own_region_make(f->dir, (struct cm_region_params){0}, &f->region) ||
 	    cm_region_commit(f->region, CM_TABLE_BLOCK, BLOCKS))
 		return -1;
 	for (i = 1; i < BLOCKS; i++) {
@@ -66,9 +65,7 @@ static int teardown(void **state)
 	struct fixture *f = *state;
 
 	cm_reader_close(f->reader);
-	cm_region_remove(f->region);
-	cm_region_abandon(f->region);
-	(void)rmdir(f->dir);
+	own_region_remove(f->dir, f->region);
 	free(f);
 	return 0;
 }

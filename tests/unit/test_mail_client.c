@@ -11,15 +11,15 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-#include "stats/region.h"
 #include "tests/unit/cmocka_all.h"
+#include "tests/unit/own_region.h"
 
 #define SECOND    UINT64_C(1000000000)
 #define SOON      (SECOND / 20)
 #define MANY_MAIL 200
 
 struct fixture {
-	char dir[32];
+	char dir[OWN_REGION_DIR_BYTES];
 	struct cm_region *region;
 	struct cm_mailbox *mailbox;
 	struct cm_reader *reader;
@@ -33,13 +33,11 @@ struct fixture {
 static int setup(void **state)
 {
 	struct fixture *f = calloc(1, sizeof(*f));
-	const struct cm_region_params params = {.dir = f ? f->dir : NULL};
 	char why[CM_READER_WHY_BYTES];
 
 	if (!f)
 		return -1;
-	(void)snprintf(f->dir, sizeof(f->dir), "cudamem-test-XXXXXX");
-	if (!mkdtemp(f->dir) || cm_region_create(&params, &f->region) || !f->region->path[0])
+	if (own_region_make(f->dir, (struct cm_region_params){0}, &f->region))
 		return -1;
 	f->region->header->flags |= CM_REGION_CONTROL;
 	f->mailbox = &f->region->header->mailbox;
@@ -52,9 +50,7 @@ static int teardown(void **state)
 	struct fixture *f = *state;
 
 	cm_reader_close(f->reader);
-	cm_region_remove(f->region);
-	cm_region_abandon(f->region);
-	(void)rmdir(f->dir);
+	own_region_remove(f->dir, f->region);
 	free(f);
 	return 0;
 }

@@ -9,6 +9,7 @@
 
 #include "stats/region.h"
 #include "tests/unit/cmocka_all.h"
+#include "tests/unit/own_region.h"
 #include "tools/exits.h"
 #include "tools/export.h"
 #include "tools/plot.h"
@@ -57,7 +58,7 @@ FILE *__wrap_open_memstream(char **text, size_t *bytes)
 }
 
 struct fixture {
-	char dir[32];
+	char dir[OWN_REGION_DIR_BYTES];
 	struct cm_region *region;
 	struct cm_source source;
 };
@@ -147,14 +148,13 @@ static void fill(struct fixture *f)
 static int setup(void **state)
 {
 	struct fixture *f = calloc(1, sizeof(*f));
-	const struct cm_region_params params = {.dir = f ? f->dir : NULL, .events = RING};
+	const struct cm_region_params params = {.events = RING};
 	struct cm_options options = {.timeout_ns = 1};
 
 	if (!f)
 		return -1;
 	*state = f;
-	(void)snprintf(f->dir, sizeof(f->dir), "cudamem-test-XXXXXX");
-	if (!mkdtemp(f->dir) || cm_region_create(&params, &f->region) || !f->region->path[0])
+	if (own_region_make(f->dir, params, &f->region))
 		return -1;
 	fill(f);
 	options.region = f->region->path;
@@ -166,9 +166,7 @@ static int teardown(void **state)
 	struct fixture *f = *state;
 
 	cm_source_close(&f->source);
-	cm_region_remove(f->region);
-	cm_region_abandon(f->region);
-	(void)rmdir(f->dir);
+	own_region_remove(f->dir, f->region);
 	free(f);
 	return 0;
 }

@@ -15,9 +15,10 @@
 #include "stats/finder.h"
 #include "stats/region.h"
 #include "tests/unit/cmocka_all.h"
+#include "tests/unit/own_region.h"
 
 struct fixture {
-	char dir[32];
+	char dir[OWN_REGION_DIR_BYTES];
 	struct cm_region *region;
 	struct cm_reader *reader;
 	char why[CM_READER_WHY_BYTES];
@@ -26,12 +27,11 @@ struct fixture {
 static int setup(void **state)
 {
 	struct fixture *f = calloc(1, sizeof(*f));
-	const struct cm_region_params params = {.dir = f ? f->dir : NULL, .version = "1.2.3"};
+	const struct cm_region_params params = {.version = "1.2.3"};
 
 	if (!f)
 		return -1;
-	(void)snprintf(f->dir, sizeof(f->dir), "cudamem-test-XXXXXX");
-	if (!mkdtemp(f->dir) || cm_region_create(&params, &f->region) || !f->region->path[0])
+	if (own_region_make(f->dir, params, &f->region))
 		return -1;
 	f->region->header->state = CM_REGION_LIVE;
 	*state = f;
@@ -43,9 +43,7 @@ static int teardown(void **state)
 	struct fixture *f = *state;
 
 	cm_reader_close(f->reader);
-	cm_region_remove(f->region);
-	cm_region_abandon(f->region);
-	(void)rmdir(f->dir);
+	own_region_remove(f->dir, f->region);
 	free(f);
 	return 0;
 }
