@@ -46,7 +46,7 @@ CREATE(cuCtxCreate_v4,
 
 static CUresult end(CUcontext ctx, bool detaches, CUresult (*real)(CUcontext ctx))
 {
-	const CUresult res = cm_primary_end(ctx, detaches, real);
+	const CUresult res = cm_context_end(ctx, detaches, real);
 	struct cm_cache *cache = cm_process_cache_if_made();
 
 	if (cache)

@@ -162,7 +162,7 @@ static CUresult end_by_word(CUcontext ctx, const struct cm_noted *noted, bool de
 	return res;
 }
 
-CUresult cm_primary_end(CUcontext ctx, bool detaches, CUresult (*real)(CUcontext ctx))
+CUresult cm_context_end(CUcontext ctx, bool detaches, CUresult (*real)(CUcontext ctx))
 {
 	const struct cm_noted noted = cm_noted_read(ctx);
 	struct cm_lock *lock;

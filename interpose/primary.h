@@ -11,7 +11,7 @@
 
 /* Destroys a context, or detaches it: it goes or stays by the driver's word. One that is primary,
  * or may be, is nobody else's meanwhile. */
-CUresult cm_primary_end(CUcontext ctx, bool detaches, CUresult (*real)(CUcontext ctx));
+CUresult cm_context_end(CUcontext ctx, bool detaches, CUresult (*real)(CUcontext ctx));
 
 /* In a forked child, where no context is usable. */
 void cm_primary_forget_all(void);
