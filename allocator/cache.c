@@ -131,6 +131,7 @@ static struct cm_device *find_device(struct cm_cache *cache, const struct cm_con
 		return NULL;
 	device->cache = cache;
 	device->index = row;
+	device->leaving.lock = &device->lock;
 	device->row = cm_region_row(cache->region, CM_TABLE_DEVICE, row);
 	cm_cache_open_ring(cache, CM_TABLE_EVENT, row, &device->ring);
 	device->context_bytes = context_bytes(info);

@@ -99,7 +99,7 @@ static bool has_outgrown(struct cm_heap *heap, uint64_t bytes)
 }
 
 /* Takes them out of the tables; how many. */
-static uint32_t take_outgrown(struct cm_heap *heap, uint64_t bytes, struct cm_release_piece *piece)
+static uint32_t take_outgrown(struct cm_heap *heap, uint64_t bytes, struct cm_piece *piece)
 {
 	struct outgrown outgrown;
 	uint32_t i;
@@ -108,7 +108,7 @@ static uint32_t take_outgrown(struct cm_heap *heap, uint64_t bytes, struct cm_re
 	if (!find_outgrown_locked(heap, bytes, &outgrown))
 		outgrown.segments = 0;
 	for (i = 0; i < outgrown.segments; i++)
-		piece[i] = cm_release_take_locked(heap->device, outgrown.segment[i]);
+		cm_release_take_locked(heap->device, outgrown.segment[i], &piece[i]);
 	cm_lock_release(&heap->device->lock);
 	return outgrown.segments;
 }
@@ -117,7 +117,7 @@ static uint32_t take_outgrown(struct cm_heap *heap, uint64_t bytes, struct cm_re
 static int exchange(struct cm_heap *heap, uint64_t bytes)
 {
 	struct cm_device *device = heap->device;
-	struct cm_release_piece piece[SEGMENTS_MAX];
+	struct cm_piece piece[SEGMENTS_MAX];
 	uint64_t given = 0;
 	uint32_t i, n = 0;
 	int err = -ENOENT;

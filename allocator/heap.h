@@ -28,6 +28,7 @@
 #include "allocator/others.h"
 #include "allocator/page_map.h"
 #include "allocator/paged.h"
+#include "allocator/piece.h"
 #include "allocator/pinned.h"
 #include "allocator/ptr_map.h"
 #include "allocator/thread.h"
@@ -117,6 +118,7 @@ struct cm_device {
 	uint32_t index;
 	uint32_t spare_block; /* unused block rows, by link_next */
 	struct cm_ptr_map map;
+	struct cm_pieces leaving;
 	struct cm_fence probe;  /* see cm_epoch_quiesces; guarded by the turn and the slow lock */
 	uint64_t probe_ns;      /* when it was recorded */
 	bool reset;             /* accumulated counters were reset: current != allocated - freed */

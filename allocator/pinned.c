@@ -40,21 +40,19 @@ static bool take(const struct request *request)
 }
 
 /* Takes an idle block out of the books, for give_back. */
-static struct cm_pinned_piece pop_locked(struct cm_cache *cache, uint32_t index)
+static void pop_locked(struct cm_cache *cache, uint32_t index, struct cm_piece *ret_piece)
 {
-	const struct cm_pinned_piece piece = cm_pinned_remove_locked(cache, index);
-
-	cm_heap_begin_call_locked(piece.heap);
-	return piece;
+	*ret_piece = cm_pinned_remove_locked(cache, index);
+	cm_piece_leave_locked(&cache->pinned.leaving, ret_piece);
 }
 
-static int give_back(struct cm_cache *cache, const struct cm_pinned_piece *piece)
+static int give_back(struct cm_cache *cache, struct cm_piece *piece)
 {
 	uint64_t start = cache->ops->now_ns(), ns;
 	int err;
 
 	err = cache->ops->host_free(piece->ctx, piece->addr);
-	cm_heap_end_call(piece->heap);
+	cm_piece_arrive(&cache->pinned.leaving, piece);
 	ns = cache->ops->now_ns() - start;
 	if (err)
 		return err;
@@ -69,7 +67,7 @@ static int grow(const struct request *request, uint64_t size, uint32_t flags)
 {
 	struct cm_heap *heap = request->heap;
 	struct cm_cache *cache = heap->cache;
-	struct cm_pinned_piece piece = {.ctx = cm_heap_ctx(heap)};
+	struct cm_piece piece = {.ctx = cm_heap_ctx(heap)};
 	uint64_t start = cache->ops->now_ns(), ns;
 	int err;
 
@@ -234,7 +232,7 @@ static uint32_t pick_idle_locked(struct cm_cache *cache)
 }
 
 /* Takes an idle block out of the books if more is idle than may be. */
-static bool pop_excess(struct cm_cache *cache, bool all, struct cm_pinned_piece *ret_piece)
+static bool pop_excess(struct cm_cache *cache, bool all, struct cm_piece *ret_piece)
 {
 	struct cm_pinned *pinned = &cache->pinned;
 	uint32_t index = 0;
@@ -245,7 +243,7 @@ static bool pop_excess(struct cm_cache *cache, bool all, struct cm_pinned_piece 
 	if (index && !may_go(cache, index))
 		index = 0; /* the next free will see to it */
 	if (index)
-		*ret_piece = pop_locked(cache, index);
+		pop_locked(cache, index, ret_piece);
 	cm_lock_release(&pinned->lock);
 	return index != 0;
 }
@@ -253,7 +251,7 @@ static bool pop_excess(struct cm_cache *cache, bool all, struct cm_pinned_piece 
 /* Gives back what is idle beyond the limit, or all of it. The driver's first error. */
 static int shrink(struct cm_cache *cache, bool all)
 {
-	struct cm_pinned_piece piece;
+	struct cm_piece piece;
 	int err = 0, one;
 
 	if (!cache->ops->gate_enter())
@@ -275,7 +273,7 @@ static int shrink(struct cm_cache *cache, bool all)
 int cm_pinned_flush(struct cm_cache *cache, uint64_t limit_ns, uint64_t *bytes)
 {
 	struct cm_pinned *pinned = &cache->pinned;
-	struct cm_pinned_piece piece;
+	struct cm_piece piece;
 	uint32_t index;
 
 	if (!cm_pinned_wait(cache, limit_ns))
@@ -284,7 +282,7 @@ int cm_pinned_flush(struct cm_cache *cache, uint64_t limit_ns, uint64_t *bytes)
 		cm_lock_acquire(&pinned->lock);
 		index = pick_ready_locked(cache);
 		if (index)
-			piece = pop_locked(cache, index);
+			pop_locked(cache, index, &piece);
 		cm_lock_release(&pinned->lock);
 		if (index && !give_back(cache, &piece))
 			*bytes += piece.size;
@@ -305,7 +303,7 @@ static void wait_as_native(struct cm_cache *cache)
 
 /* What the lock found out about an address to be freed. */
 struct verdict {
-	int err;
+	int err;        /* -EAGAIN: it is on its way to the driver */
 	bool passed_on; /* not cached */
 	bool excess;
 	bool worth_closing;
@@ -318,6 +316,8 @@ static struct verdict free_locked(struct cm_cache *cache, uint64_t addr, uint64_
 	const struct cm_block *block = &cache->block[index];
 	const struct cm_segment *segment = &cache->segment[block->segment];
 
+	if (!index && cm_piece_is_leaving_locked(&pinned->leaving, addr))
+		return (struct verdict){.err = -EAGAIN};
 	if (!index || segment->flags & CM_SEGMENT_REGISTERED)
 		return (struct verdict){.err = -ENOENT};
 	if (block->state != CM_BLOCK_LIVE) {
@@ -337,9 +337,16 @@ static int release(struct cm_cache *cache, uint64_t addr, uint64_t *ret_forward)
 {
 	struct verdict verdict;
 
-	cm_lock_acquire(&cache->pinned.lock);
-	verdict = free_locked(cache, addr, ret_forward);
-	cm_lock_release(&cache->pinned.lock);
+	do {
+		cm_lock_acquire(&cache->pinned.lock);
+		verdict = free_locked(cache, addr, ret_forward);
+		cm_lock_release(&cache->pinned.lock);
+	} while (verdict.err == -EAGAIN &&
+		 cm_piece_await(&cache->pinned.leaving, cache->ops, addr));
+	if (verdict.err == -EAGAIN) {
+		*ret_forward = addr + 1;
+		return -EFAULT;
+	}
 	if (verdict.err)
 		return verdict.err;
 	if (verdict.passed_on)

@@ -31,6 +31,7 @@
 #include "allocator/fence.h"
 #include "allocator/lock.h"
 #include "allocator/ops.h"
+#include "allocator/piece.h"
 #include "allocator/ptr_map.h"
 #include "stats/events.h"
 #include "stats/layout.h"
@@ -62,7 +63,8 @@ struct cm_pinned {
 	struct cm_host_row *row;
 	struct cm_ring ring;   /* backed with the first block */
 	struct cm_ptr_map map; /* every row of ours by address, in use or not */
-	bool reset;            /* accumulated counters were reset: current != allocated - freed */
+	struct cm_pieces leaving;
+	bool reset; /* accumulated counters were reset: current != allocated - freed */
 
 	struct cm_pinned_batch open;
 	struct cm_pinned_batch closed[CM_BATCHES_MAX]; /* of numbers [oldest, open.number) */
@@ -72,14 +74,6 @@ struct cm_pinned {
 	 * a context, kind and class are on a list of its heap too, but for what was passed on
 	 * (CM_SEGMENT_DIRECT): that only waits to be given back. */
 	struct cm_pinned_list aged;
-};
-
-/* A driver allocation that has left the books, to be given back. */
-struct cm_pinned_piece {
-	struct cm_heap *heap;
-	uint64_t ctx;
-	uint64_t addr; /* 0: none */
-	uint64_t size;
 };
 
 /* The class that serves `bytes` (1 to CM_PINNED_MAX), and the size of its blocks. */
@@ -113,7 +107,7 @@ void cm_pinned_retire_locked(struct cm_cache *cache, struct cm_pinned_batch *bat
 void cm_pinned_note_oom(struct cm_heap *heap, uint64_t bytes);
 
 /* Takes a block out of lists, books and tables, whatever its state. */
-struct cm_pinned_piece cm_pinned_remove_locked(struct cm_cache *cache, uint32_t index);
+struct cm_piece cm_pinned_remove_locked(struct cm_cache *cache, uint32_t index);
 
 /* Adds up a driver call that gave memory back. */
 void cm_pinned_book_release_locked(struct cm_pinned *pinned, uint64_t ns);

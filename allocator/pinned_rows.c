@@ -133,6 +133,7 @@ void cm_pinned_init(struct cm_cache *cache)
 	struct cm_pinned *pinned = &cache->pinned;
 
 	pinned->row = &cache->region->header->host;
+	pinned->leaving.lock = &pinned->lock;
 	pinned->open.number = pinned->oldest = 1;
 }
 
@@ -388,7 +389,7 @@ static void book_leave(struct cm_cache *cache, const struct cm_segment *segment)
 	cm_seq_end(&row->seq);
 }
 
-struct cm_pinned_piece cm_pinned_remove_locked(struct cm_cache *cache, uint32_t index)
+struct cm_piece cm_pinned_remove_locked(struct cm_cache *cache, uint32_t index)
 {
 	struct cm_pinned *pinned = &cache->pinned;
 	struct cm_block *block = &cache->block[index];
@@ -396,7 +397,10 @@ struct cm_pinned_piece cm_pinned_remove_locked(struct cm_cache *cache, uint32_t 
 	struct cm_segment *segment = &cache->segment[s];
 	struct cm_heap *heap = cm_segment_heap(cache, segment);
 	struct cm_device *device = heap->device;
-	struct cm_pinned_piece piece = {heap, segment->context, segment->addr, segment->size};
+	struct cm_piece piece = {.heap = heap,
+				 .ctx = segment->context,
+				 .addr = segment->addr,
+				 .size = segment->size};
 
 	assert(cm_lock_is_held(&pinned->lock));
 	if (block->state == CM_BLOCK_PENDING)

@@ -36,32 +36,32 @@ bool cm_release_can(const struct cm_device *device, const struct cm_segment *seg
 	       !cm_segment_heap(device->cache, segment)->suspended;
 }
 
-struct cm_release_piece cm_release_take_locked(struct cm_device *device, uint32_t s)
+void cm_release_take_locked(struct cm_device *device, uint32_t s, struct cm_piece *ret_piece)
 {
 	const struct cm_segment *segment = &device->cache->segment[s];
-	const struct cm_release_piece piece = {
+
+	*ret_piece = (struct cm_piece){
 		.heap = cm_segment_heap(device->cache, segment),
 		.ctx = segment->context,
 		.addr = segment->addr,
 		.size = segment->size,
 	};
-
-	cm_heap_begin_call_locked(piece.heap);
+	cm_piece_leave_locked(&device->leaving, ret_piece);
 	cm_heap_remove_segment_locked(device->cache, s);
-	return piece;
 }
 
-int cm_release_give(const struct cm_release_piece *piece)
+int cm_release_give(struct cm_piece *piece)
 {
-	int err = cm_release_to_driver(piece->heap->device, piece->ctx, piece->addr);
+	struct cm_device *device = piece->heap->device;
+	int err = cm_release_to_driver(device, piece->ctx, piece->addr);
 
-	cm_heap_end_call(piece->heap);
+	cm_piece_arrive(&device->leaving, piece);
 	return err;
 }
 
 /* Takes up to BATCH chosen segments out of the tables, from row *at on. */
 static uint32_t collect(struct cm_device *device, const struct choice *choice, uint32_t *at,
-			uint64_t found, struct cm_release_piece *piece)
+			uint64_t found, struct cm_piece *piece)
 {
 	struct cm_cache *cache = device->cache;
 	uint32_t n = 0, end;
@@ -73,7 +73,7 @@ static uint32_t collect(struct cm_device *device, const struct choice *choice, u
 
 		if (!cm_release_can(device, segment) || !choice->wants(choice, segment))
 			continue;
-		piece[n] = cm_release_take_locked(device, *at);
+		cm_release_take_locked(device, *at, &piece[n]);
 		found += piece[n++].size;
 	}
 	cm_lock_release(&device->lock);
@@ -82,7 +82,7 @@ static uint32_t collect(struct cm_device *device, const struct choice *choice, u
 
 static uint64_t release(struct cm_device *device, const struct choice *choice)
 {
-	struct cm_release_piece piece[BATCH];
+	struct cm_piece piece[BATCH];
 	uint64_t bytes = 0;
 	uint32_t at = 1, n, i;
 
@@ -192,7 +192,7 @@ static uint32_t find_idlest(struct cm_device *device, uint64_t most, uint64_t *r
 
 uint64_t cm_release_idlest(struct cm_device *device, uint64_t most)
 {
-	struct cm_release_piece piece = {0};
+	struct cm_piece piece = {0};
 	uint64_t tick;
 	uint32_t s;
 
@@ -203,7 +203,7 @@ uint64_t cm_release_idlest(struct cm_device *device, uint64_t most)
 		cm_lock_acquire(&device->lock);
 		if (cm_release_can(device, segment) && segment->size <= most &&
 		    idle_tick(device, segment) == tick)
-			piece = cm_release_take_locked(device, s);
+			cm_release_take_locked(device, s, &piece);
 		cm_lock_release(&device->lock);
 	}
 	if (piece.size)
@@ -227,11 +227,11 @@ int cm_release_orphan(struct cm_device *device, uint32_t s)
 {
 	struct cm_cache *cache = device->cache;
 	const struct cm_segment *segment = &cache->segment[s];
-	struct cm_release_piece piece = {0};
+	struct cm_piece piece = {0};
 
 	cm_lock_acquire(&device->lock);
 	if (cm_release_can(device, segment) && !cm_segment_is_recycled(cache, segment))
-		piece = cm_release_take_locked(device, s);
+		cm_release_take_locked(device, s, &piece);
 	cm_lock_release(&device->lock);
 	return piece.addr ? cm_release_give(&piece) : 0;
 }

@@ -15,18 +15,9 @@
  * is not suspended; pages go another way (paged.h). */
 bool cm_release_can(const struct cm_device *device, const struct cm_segment *segment);
 
-/* Memory of the driver that is in no table. */
-struct cm_release_piece {
-	struct cm_heap *heap;
-	uint64_t ctx;
-	uint64_t addr;
-	uint64_t size;
-};
-
-/* Takes such a segment out of the tables. The context's end waits until it is given to the driver,
- * without the lock. */
-struct cm_release_piece cm_release_take_locked(struct cm_device *device, uint32_t segment);
-int cm_release_give(const struct cm_release_piece *piece); /* the driver's answer */
+/* Takes such a segment out of the tables, until it is given to the driver, without the lock. */
+void cm_release_take_locked(struct cm_device *device, uint32_t segment, struct cm_piece *ret_piece);
+int cm_release_give(struct cm_piece *piece); /* the driver's answer */
 
 /* Before memory is looked for that could go back: what a suspended heap has can go in a moment, by
  * us or by the driver. Most contexts stay, so it is waited for, `limit_ns` at most. False: a

@@ -110,18 +110,24 @@ static int give_back(struct cm_device *device, uint32_t segment)
 	return err;
 }
 
-/* No block in use starts there, but it may be in memory of ours. */
+/* No block in use starts there, but it may be in memory of ours, or in what was and is going. */
 static int refuse(struct cm_device *device, uint64_t addr, uint64_t *ret_forward)
 {
 	const struct cm_cache *cache = device->cache;
+	bool leaving;
 	uint32_t b;
 
-	cm_lock_acquire(&device->lock);
-	b = find_block_locked(device, addr);
-	if (b)
-		*ret_forward = stale_twin(&cache->segment[cache->block[b].segment], addr);
-	cm_lock_release(&device->lock);
-	return b ? -EFAULT : -ENOENT;
+	do {
+		cm_lock_acquire(&device->lock);
+		b = find_block_locked(device, addr);
+		if (b)
+			*ret_forward = stale_twin(&cache->segment[cache->block[b].segment], addr);
+		leaving = !b && cm_piece_is_leaving_locked(&device->leaving, addr);
+		cm_lock_release(&device->lock);
+	} while (leaving && cm_piece_await(&device->leaving, cache->ops, addr));
+	if (leaving)
+		*ret_forward = addr + 1;
+	return b || leaving ? -EFAULT : -ENOENT;
 }
 
 /* What remains to be done for what was freed, and for what was not. */

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+#include "allocator/piece.h"
+
+#include <assert.h>
+
+#include "allocator/epoch.h"
+#include "allocator/fence.h"
+#include "allocator/heap.h"
+
+void cm_piece_leave_locked(struct cm_pieces *pieces, struct cm_piece *piece)
+{
+	assert(cm_lock_is_held(pieces->lock));
+	cm_heap_begin_call_locked(piece->heap);
+	piece->next = pieces->first;
+	pieces->first = piece;
+}
+
+void cm_piece_arrive(struct cm_pieces *pieces, struct cm_piece *piece)
+{
+	struct cm_piece **link = &pieces->first;
+
+	cm_lock_acquire(pieces->lock);
+	while (*link != piece)
+		link = &(*link)->next;
+	*link = piece->next;
+	cm_lock_release(pieces->lock);
+	cm_heap_end_call(piece->heap);
+}
+
+bool cm_piece_is_leaving_locked(const struct cm_pieces *pieces, uint64_t addr)
+{
+	const struct cm_piece *piece = pieces->first;
+
+	assert(cm_lock_is_held(pieces->lock));
+	while (piece && piece->addr != addr)
+		piece = piece->next;
+	return piece != NULL;
+}
+
+bool cm_piece_await(struct cm_pieces *pieces, const struct cm_driver_ops *ops, uint64_t addr)
+{
+	const uint64_t end = ops->now_ns() + CM_STUCK_NS;
+	uint64_t nap = CM_FENCE_NAP_NS;
+	bool leaving;
+
+	do {
+		cm_ops_nap(ops, &nap, CM_FENCE_NAP_MOST_NS);
+		cm_lock_acquire(pieces->lock);
+		leaving = cm_piece_is_leaving_locked(pieces, addr);
+		cm_lock_release(pieces->lock);
+	} while (leaving && ops->now_ns() < end);
+	return !leaving;
+}

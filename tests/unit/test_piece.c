@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A program's second free of a block, while what held it is on its way to the driver by another
+ * thread: it is refused, and the driver gets the memory once.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+
+#include "allocator/heap.h"
+#include "tests/unit/fixture_case.h"
+
+typedef int (*release_t)(struct cm_cache *cache, uint64_t addr, uint64_t *ret_forward);
+
+/* The thread that frees a second time. */
+static struct second {
+	struct cm_cache *cache;
+	release_t release;
+	uint64_t addr;
+	pthread_t thread;
+	int err;
+	uint64_t forward;
+	_Atomic bool naps;
+	_Atomic bool done;
+} second;
+
+static struct cm_driver_ops ops;
+static bool is_second; /* the next memory that goes back is freed meanwhile */
+
+static void *free_again(void *arg)
+{
+	(void)arg;
+	second.err = second.release(second.cache, second.addr, &second.forward);
+	second.done = true;
+	return NULL;
+}
+
+static void nap(uint64_t ns)
+{
+	second.naps = true;
+	fake_driver_ops()->sleep_ns(ns);
+}
+
+/* Until it waits for this very call, or is through. */
+static void let_free_again(uint64_t addr)
+{
+	if (!is_second || addr != second.addr)
+		return;
+	is_second = false;
+	assert_int_equal(pthread_create(&second.thread, NULL, free_again, NULL), 0);
+	while (!second.naps && !second.done)
+		(void)sched_yield();
+}
+
+static int mem_free(uint64_t ctx, uint64_t addr)
+{
+	let_free_again(addr);
+	return fake_driver_ops()->mem_free(ctx, addr);
+}
+
+static int host_free(uint64_t ctx, uint64_t addr)
+{
+	let_free_again(addr);
+	return fake_driver_ops()->host_free(ctx, addr);
+}
+
+static void trim_beside_a_second_free(struct fixture *f, uint64_t addr, release_t release)
+{
+	uint64_t bytes = 0;
+
+	second = (struct second){
+		.cache = f->cache, .release = release, .addr = addr, .forward = addr};
+	is_second = true;
+	ops = *fake_driver_ops();
+	ops.mem_free = mem_free;
+	ops.host_free = host_free;
+	ops.sleep_ns = nap;
+	f->cache->ops = &ops;
+	assert_int_equal(cm_cache_trim(f->cache, UINT32_MAX, &bytes), 0);
+	assert_int_equal(pthread_join(second.thread, NULL), 0);
+	f->cache->ops = fake_driver_ops();
+	assert_int_equal(bytes, 64 * MIB);
+	/* Forwarded once the driver had its memory, which refuses it then, or with an address that
+	 * it refuses in any case. */
+	assert_true(second.naps);
+	assert_true(second.err == -ENOENT || (second.err == -EFAULT && second.forward == addr + 1));
+	assert_sound(f);
+}
+
+static void device_memory_on_its_way_is_not_freed_twice(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t addr = case_get(f, 64 * MIB);
+
+	case_put(f, addr);
+	trim_beside_a_second_free(f, addr, cm_cache_free);
+	assert_int_equal(f->driver.used_bytes[0], 0);
+}
+
+static void pinned_memory_on_its_way_is_not_freed_twice(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t addr = 0, forward;
+
+	assert_int_equal(cm_cache_host_alloc(f->cache, f->heap, 0, 64 * MIB, &addr), 0);
+	assert_int_equal(cm_cache_host_free(f->cache, addr, &forward), 0);
+	trim_beside_a_second_free(f, addr, cm_cache_host_free);
+	assert_int_equal(f->driver.used_bytes[FAKE_HOST], 0);
+}
+
+/* A signal handler in the very call that gives memory back would wait for itself. */
+static void free_within(uint64_t addr)
+{
+	if (!is_second || addr != second.addr)
+		return;
+	is_second = false;
+	second.err = second.release(second.cache, addr, &second.forward);
+}
+
+static int mem_free_within(uint64_t ctx, uint64_t addr)
+{
+	free_within(addr);
+	return fake_driver_ops()->mem_free(ctx, addr);
+}
+
+static int host_free_within(uint64_t ctx, uint64_t addr)
+{
+	free_within(addr);
+	return fake_driver_ops()->host_free(ctx, addr);
+}
+
+/* The time passes, and nothing else: the referee would take it for a host that hangs. */
+static void wait_for_oneself(struct fixture *f, uint64_t addr, release_t release)
+{
+	second = (struct second){
+		.cache = f->cache, .release = release, .addr = addr, .forward = addr};
+	is_second = true;
+	f->driver.modelled = true;
+	f->driver.forgiving = true;
+	ops = *fake_driver_ops();
+	ops.mem_free = mem_free_within;
+	ops.host_free = host_free_within;
+	f->cache->ops = &ops;
+	assert_int_equal(cm_cache_trim(f->cache, UINT32_MAX, NULL), 0);
+	f->cache->ops = fake_driver_ops();
+	assert_int_equal(second.err, -EFAULT);
+	assert_int_equal(second.forward, addr + 1);
+	assert_sound(f);
+}
+
+static void who_would_wait_for_himself_is_refused(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t addr = case_get(f, 64 * MIB), pinned, forward;
+
+	case_put(f, addr);
+	wait_for_oneself(f, addr, cm_cache_free);
+	assert_int_equal(cm_cache_host_alloc(f->cache, f->heap, 0, 64 * MIB, &pinned), 0);
+	assert_int_equal(cm_cache_host_free(f->cache, pinned, &forward), 0);
+	wait_for_oneself(f, pinned, cm_cache_host_free);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		fixture_case(device_memory_on_its_way_is_not_freed_twice),
+		fixture_case(pinned_memory_on_its_way_is_not_freed_twice),
+		fixture_case(who_would_wait_for_himself_is_refused),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
