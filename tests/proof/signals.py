@@ -138,8 +138,12 @@ def stop_readers(stage, times, dice):
         before = process_time(process.pid)
         end = time.monotonic() + SECONDS
         while process_time(process.pid) == before:
-            if not is_well(process) or time.monotonic() > end:
-                raise SystemExit('the program stands still with its reader')
+            if not is_well(process):
+                raise SystemExit(f'the program ended with {process.returncode} beside a stopped '
+                                 f'{arguments}: {read_said(process)}')
+            if time.monotonic() > end:
+                raise SystemExit(f'the program stands still with a stopped {arguments}: '
+                                 f'{threads_of(process.pid)}')
         reader.send_signal(signal.SIGCONT)
         if reader.wait(SECONDS) < 0:
             raise SystemExit(f'{arguments}: ended with {reader.returncode}')
@@ -151,6 +155,16 @@ def process_time(pid):
     """Clock ticks of the processor: a program that goes on spends them."""
     fields = pathlib.Path(f'/proc/{pid}/stat').read_text().rsplit(')', 1)[1].split()
     return int(fields[11]) + int(fields[12])
+
+
+def threads_of(pid):
+    """Where each thread of a process stands: its state, what it waits in, and its system call."""
+    told = []
+    for task in sorted(pathlib.Path(f'/proc/{pid}/task').iterdir()):
+        state = (task / 'stat').read_text().rsplit(')', 1)[1].split()[0]
+        told.append(f'{task.name} {state} {(task / "wchan").read_text()} '
+                    f'{(task / "syscall").read_text().strip()}')
+    return '; '.join(told)
 
 
 def main():
