@@ -6,6 +6,9 @@
  * and each bucket on the way counts it, so that a search goes on only where somebody had to. At
  * most three of eight places are taken. Memory comes from mmap, so that a program that ruins its
  * own heap does not ruin ours. Caller locks.
+ *
+ * A map that is full gets a table of twice the size, and each address that is added from then on
+ * moves some of the old one over: no request pays for all of them.
  */
 #ifndef CM_ALLOCATOR_PTR_MAP_H
 #define CM_ALLOCATOR_PTR_MAP_H
@@ -30,8 +33,15 @@ struct cm_ptr_bucket {
 struct cm_ptr_map {
 	struct cm_ptr_bucket *bucket;
 	uint64_t mask;  /* buckets - 1, a power of two */
-	uint64_t count; /* in use */
-	uint64_t most;  /* as many as there is room for */
+	uint64_t count; /* in use, in both tables */
+	uint64_t most;  /* as many may be added at once; 0 while addresses move */
+	uint64_t room;  /* as many as the table takes */
+
+	/* What has not moved yet: buckets [moved, old_mask], and addresses whose place would have
+	 * been before them are searched from the first of them on. Nothing is added. */
+	struct cm_ptr_bucket *old; /* NULL: nothing moves */
+	uint64_t old_mask;
+	uint64_t moved;
 };
 
 /* Where an address stands. */
@@ -40,9 +50,14 @@ struct cm_ptr_place {
 	uint32_t at;
 };
 
-/* Makes room for one more where there is none left. 0 or -ENOMEM; the map stays as it was. */
+/* Makes room for one more where there is none left, and moves a few addresses where that has begun.
+ * 0 or -ENOMEM; the map stays as it was. */
 int cm_ptr_map_grow(struct cm_ptr_map *map);
 void cm_ptr_map_fini(struct cm_ptr_map *map);
+
+/* As cm_ptr_map_find and cm_ptr_map_remove, among what has not moved yet. */
+uint32_t cm_ptr_map_find_old(const struct cm_ptr_map *map, uint64_t addr);
+uint32_t cm_ptr_map_remove_old(struct cm_ptr_map *map, uint64_t addr);
 
 /* 0 or -ENOMEM. */
 CM_ALWAYS_INLINE int cm_ptr_map_reserve(struct cm_ptr_map *map)
@@ -102,6 +117,7 @@ CM_ALWAYS_INLINE void cm_ptr_map_add(struct cm_ptr_map *map, uint64_t addr, uint
 	map->count++;
 }
 
+/* In the table that addresses are added to. */
 CM_ALWAYS_INLINE struct cm_ptr_place cm_ptr_map_look(const struct cm_ptr_map *map, uint64_t addr)
 {
 	const uint64_t hash = cm_ptr_hash(addr);
@@ -130,7 +146,8 @@ static inline uint32_t cm_ptr_map_find(const struct cm_ptr_map *map, uint64_t ad
 {
 	struct cm_ptr_place place = cm_ptr_map_look(map, addr);
 
-	return place.bucket ? place.bucket->index[place.at] : 0;
+	return CM_LIKELY(place.bucket) ? place.bucket->index[place.at]
+				       : cm_ptr_map_find_old(map, addr);
 }
 
 /* Removes an address and returns its index; 0 where it was not there. */
@@ -140,7 +157,7 @@ CM_ALWAYS_INLINE uint32_t cm_ptr_map_remove(struct cm_ptr_map *map, uint64_t add
 	uint64_t i;
 
 	if (CM_UNLIKELY(!place.bucket))
-		return 0;
+		return cm_ptr_map_remove_old(map, addr);
 	for (i = cm_ptr_home(map, cm_ptr_hash(addr)); CM_UNLIKELY(&map->bucket[i] != place.bucket);
 	     i = (i + 1) & map->mask)
 		map->bucket[i].passed--;
@@ -151,20 +168,7 @@ CM_ALWAYS_INLINE uint32_t cm_ptr_map_remove(struct cm_ptr_map *map, uint64_t add
 
 /* For those who walk the map: the number of its places, and what stands at one, index 0: nothing.
  * Removing what has been walked over, or is at hand, moves nothing. */
-static inline uint64_t cm_ptr_map_places(const struct cm_ptr_map *map)
-{
-	return map->bucket ? (map->mask + 1) * CM_PTR_BUCKET : 0;
-}
-
-static inline uint32_t cm_ptr_map_at(const struct cm_ptr_map *map, uint64_t place,
-				     uint64_t *ret_addr)
-{
-	const struct cm_ptr_bucket *bucket = &map->bucket[place / CM_PTR_BUCKET];
-
-	if (!bucket->key[place % CM_PTR_BUCKET])
-		return 0;
-	*ret_addr = bucket->addr[place % CM_PTR_BUCKET];
-	return bucket->index[place % CM_PTR_BUCKET];
-}
+uint64_t cm_ptr_map_places(const struct cm_ptr_map *map);
+uint32_t cm_ptr_map_at(const struct cm_ptr_map *map, uint64_t place, uint64_t *ret_addr);
 
 #endif
