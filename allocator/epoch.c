@@ -11,8 +11,14 @@ static struct cm_epoch *closed(struct cm_heap *heap, uint64_t number)
 	return &heap->closed[number & (CM_EPOCHS_MAX - 1)];
 }
 
-/* Moves the open epoch behind the closed ones. False: it is empty, or they are too many. */
-static bool detach(struct cm_heap *heap)
+enum what {
+	WHATEVER_IT_IS,
+	WHAT_IS_CLEAN, /* see cm_epoch_open_is_clean */
+};
+
+/* Moves the open epoch behind the closed ones. False: it is empty, or they are too many, or it is
+ * not what is wanted. */
+static bool detach(struct cm_heap *heap, enum what what)
 {
 	struct cm_device *device = heap->device;
 	uint64_t number;
@@ -20,7 +26,8 @@ static bool detach(struct cm_heap *heap)
 
 	cm_lock_acquire(&device->lock);
 	number = heap->open.number;
-	moved = heap->open.blocks && number - heap->oldest < CM_EPOCHS_MAX;
+	moved = heap->open.blocks && number - heap->oldest < CM_EPOCHS_MAX &&
+		(what == WHATEVER_IT_IS || heap->open.work == cm_ops_work(heap->cache->ops));
 	if (moved) {
 		/* An open epoch has no events, and their many slots are left as they are. */
 		memcpy(closed(heap, number), &heap->open, offsetof(struct cm_epoch, fence.event));
@@ -53,13 +60,13 @@ static void reattach(struct cm_heap *heap)
 	cm_lock_release(&device->lock);
 }
 
-/* Closes the open epoch; the caller sees to its time. */
-static bool close_epoch(struct cm_heap *heap)
+/* Closes the open epoch; that is counted when it is ready, unless the caller does. */
+static bool close_epoch(struct cm_heap *heap, enum what what)
 {
 	struct cm_epoch *epoch;
 
 	assert(cm_lock_is_held(&heap->cache->turn));
-	if (!(heap->can & CM_CAN_CTX_EVENTS) || !detach(heap))
+	if (!(heap->can & CM_CAN_CTX_EVENTS) || !detach(heap, what))
 		return false;
 	epoch = closed(heap, heap->open.number - 1);
 	if (!cm_fence_record_turned(heap->cache, &epoch->fence)) {
@@ -68,21 +75,25 @@ static bool close_epoch(struct cm_heap *heap)
 	}
 	/* Read after the record: work counted later was submitted later. */
 	epoch->clean = cm_ops_work(heap->cache->ops) == epoch->work;
-	cm_device_count(heap->device, CM_SCALAR_epochs_closed, 1);
+	epoch->closes = 1;
 	return true;
 }
 
-/* When the newest closed epoch was recorded: now. */
-static void note_time(struct cm_heap *heap)
+/* The newest closed epoch was recorded now, and is not ready at once. */
+static void note_closed(struct cm_heap *heap)
 {
-	closed(heap, heap->open.number - 1)->closed_ns = heap->cache->ops->now_ns();
+	struct cm_epoch *epoch = closed(heap, heap->open.number - 1);
+
+	cm_device_count(heap->device, CM_SCALAR_epochs_closed, epoch->closes);
+	epoch->closes = 0;
+	epoch->closed_ns = heap->cache->ops->now_ns();
 }
 
 bool cm_epoch_close_turned(struct cm_heap *heap)
 {
-	if (!close_epoch(heap))
+	if (!close_epoch(heap, WHATEVER_IT_IS))
 		return false;
-	note_time(heap);
+	note_closed(heap);
 	return true;
 }
 
@@ -163,7 +174,7 @@ static bool order_behind_clean(struct cm_heap *heap)
 		return false;
 	cm_fence_fini_turned(&heap->ordered);
 	cm_fence_move_turned(fence, &heap->ordered);
-	cm_device_count(heap->device, CM_SCALAR_barriers, 1);
+	closed(heap, number)->barriers = 1;
 	retire_up_to(heap, number);
 	return true;
 }
@@ -175,11 +186,11 @@ bool cm_epoch_barrier_turned(struct cm_heap *heap)
 	assert(cm_lock_is_held(&heap->cache->turn));
 	if (!may_lay_barrier(heap) || is_stuck(heap))
 		return false;
-	has_closed = cm_epoch_open_is_clean(heap) && close_epoch(heap);
+	has_closed = close_epoch(heap, WHAT_IS_CLEAN);
 	laid = order_behind_clean(heap);
 	/* One that is ready at once has no need of its time, and to ask for that takes a while. */
 	if (has_closed && heap->oldest != heap->open.number)
-		note_time(heap);
+		note_closed(heap);
 	return laid;
 }
 
@@ -190,7 +201,7 @@ bool cm_epoch_synchronize_turned(struct cm_heap *heap)
 	bool detached;
 
 	assert(cm_lock_is_held(&heap->cache->turn));
-	detached = detach(heap);
+	detached = detach(heap, WHATEVER_IT_IS);
 	end = heap->open.number;
 	if (detached)
 		closed(heap, end - 1)->closed_ns = start;

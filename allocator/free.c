@@ -113,6 +113,12 @@ static void book_retired(struct cm_device_row *row, const struct retired *retire
 				       retired[pool].bytes, retired[pool].requested);
 }
 
+/* For cm_heap_pending_bytes. */
+CM_ALWAYS_INLINE void set_pending_bytes(struct cm_heap *heap, uint64_t bytes)
+{
+	__atomic_store_n(&heap->row->pending_bytes, bytes, __ATOMIC_RELAXED);
+}
+
 CM_ALWAYS_INLINE void join_open_epoch(struct cm_heap *heap, uint32_t index, uint64_t size)
 {
 	struct cm_block *block = heap->cache->block;
@@ -129,7 +135,7 @@ CM_ALWAYS_INLINE void join_open_epoch(struct cm_heap *heap, uint32_t index, uint
 	open->bytes += size;
 	open->work = cm_ops_work(heap->cache->ops);
 	heap->row->pending_blocks++;
-	heap->row->pending_bytes += size;
+	set_pending_bytes(heap, heap->row->pending_bytes + size);
 	heap->pending_sizes |= UINT64_C(1) << cm_size_class(size);
 }
 
@@ -226,9 +232,11 @@ void cm_heap_retire_locked(struct cm_heap *heap, struct cm_epoch *epoch)
 	}
 	book_retired(row, retired);
 	cm_books_count(row, CM_SCALAR_epochs_ready, epoch->first != 0);
+	cm_books_count(row, CM_SCALAR_epochs_closed, epoch->closes);
+	cm_books_count(row, CM_SCALAR_barriers, epoch->barriers);
 	cm_books_end(row);
 	heap->row->pending_blocks -= epoch->blocks;
-	heap->row->pending_bytes -= epoch->bytes;
+	set_pending_bytes(heap, heap->row->pending_bytes - epoch->bytes);
 	if (!heap->row->pending_blocks)
 		heap->pending_sizes = heap->wary ? ~UINT64_C(0) : 0;
 	epoch->first = epoch->last = 0;

@@ -56,6 +56,8 @@ struct cm_epoch {
 	/* No unbounded work between the last free and the record: the events capture no more than a
 	 * cudaFree at that moment would have waited for. */
 	bool clean;
+	uint32_t closes; /* events recorded and barriers laid that are counted when it is ready */
+	uint32_t barriers;
 	struct cm_fence fence;
 };
 
@@ -258,15 +260,11 @@ static inline bool cm_cache_has_one_context(const struct cm_cache *cache)
 	return atomic_load_explicit(&cache->contexts, memory_order_relaxed) == 1;
 }
 
-/* Freed and not ready as yet, in open and closed epochs. */
-static inline uint64_t cm_heap_pending_bytes(struct cm_heap *heap)
+/* Freed and not ready as yet, in open and closed epochs. Without the device's lock it may be of the
+ * past, but what the calling thread knows to be freed is in it. */
+static inline uint64_t cm_heap_pending_bytes(const struct cm_heap *heap)
 {
-	uint64_t bytes;
-
-	cm_lock_acquire(&heap->device->lock);
-	bytes = heap->row->pending_bytes;
-	cm_lock_release(&heap->device->lock);
-	return bytes;
+	return __atomic_load_n(&heap->row->pending_bytes, __ATOMIC_RELAXED);
 }
 
 static inline struct cm_heap *cm_segment_heap(struct cm_cache *cache,

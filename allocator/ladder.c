@@ -116,7 +116,7 @@ static int reuse(const struct request *request)
 	ready = cm_epoch_poll_turned(heap);
 	if (ready)
 		err = take_sparing(request);
-	if (err == -ENOENT && is_anything_pending(request) && make_ready_turned(heap)) {
+	if (err == -ENOENT && make_ready_turned(heap)) {
 		ready = true;
 		err = take_sparing(request);
 	}
