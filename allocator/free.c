@@ -5,6 +5,7 @@
  */
 #include <assert.h>
 
+#include "allocator/check.h"
 #include "allocator/heap.h"
 #include "allocator/rows.h"
 #include "allocator/size_class.h"
@@ -195,7 +196,7 @@ bool cm_heap_free_locked(struct cm_heap *heap, uint32_t index)
 	return free_block(heap, index, &cache->segment[cache->block[index].segment]);
 }
 
-struct cm_freed cm_device_free(struct cm_device *device, uint64_t addr)
+CM_ALWAYS_INLINE struct cm_freed free_on_device(struct cm_device *device, uint64_t addr)
 {
 	struct cm_cache *cache = device->cache;
 	struct cm_freed freed = {0};
@@ -214,6 +215,37 @@ struct cm_freed cm_device_free(struct cm_device *device, uint64_t addr)
 	}
 	cm_lock_release(&device->lock);
 	return freed;
+}
+
+struct cm_freed cm_device_free(struct cm_device *device, uint64_t addr)
+{
+	return free_on_device(device, addr);
+}
+
+/* Whether the free has done all that there is to do. */
+CM_ALWAYS_INLINE bool is_done(const struct cm_cache *cache, const struct cm_freed *freed)
+{
+	return freed->heap && !freed->orphan && cache->policy.sync != CM_SYNC_FREE;
+}
+
+int cm_cache_free(struct cm_cache *cache, uint64_t addr, uint64_t *ret_forward)
+{
+	uint8_t page = cm_page_map_get(&cache->pages, addr);
+	struct cm_device *device;
+	struct cm_freed freed;
+	int err = 0;
+
+	/* One device owns most pages: no need to go round them all. */
+	if (CM_LIKELY(page != CM_PAGE_NONE && page != CM_PAGE_MIXED)) {
+		device = cache->device[page - 1];
+		freed = free_on_device(device, addr);
+		if (CM_UNLIKELY(!is_done(cache, &freed)))
+			err = cm_device_finish_free(device, addr, freed, ret_forward);
+	} else {
+		err = cm_cache_free_on_any(cache, addr, ret_forward);
+	}
+	cm_check_after(cache);
+	return err;
 }
 
 void cm_heap_retire_locked(struct cm_heap *heap, struct cm_epoch *epoch)

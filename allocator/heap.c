@@ -4,6 +4,8 @@
 #include <assert.h>
 #include <errno.h>
 
+#include "allocator/check.h"
+#include "allocator/ladder.h"
 #include "allocator/rows.h"
 #include "allocator/size_class.h"
 #include "allocator/thrift.h"
@@ -177,7 +179,7 @@ CM_ALWAYS_INLINE bool is_hasty(struct cm_heap *heap, uint32_t fit, const struct 
 }
 
 enum way {
-	WAY_FIRST,   /* see cm_heap_try */
+	WAY_FIRST,   /* see take_first */
 	WAY_SPARING, /* see thrift.h */
 	WAY_ANY,
 };
@@ -228,7 +230,13 @@ CM_ALWAYS_INLINE int take(struct cm_heap *heap, uint64_t size, uint64_t bytes, e
 		       : take_of(heap, CM_FIT_LARGE, size, bytes, way, source, ret_addr);
 }
 
-int cm_heap_try(struct cm_heap *heap, uint64_t size, uint64_t bytes, uint64_t *ret_addr)
+/*
+ * A first try, which takes the device's lock. As cm_heap_take_locked, but also -ENOENT where the
+ * driver is worth asking first, as a large block would be cut while one waits that may do, or one
+ * that is spared, or as CM_PENDING_BLOCKS of any size wait. -EAGAIN: the heap drains.
+ */
+CM_ALWAYS_INLINE int take_first(struct cm_heap *heap, uint64_t size, uint64_t bytes,
+				uint64_t *ret_addr)
 {
 	struct cm_device *device = heap->device;
 	int err;
@@ -238,6 +246,32 @@ int cm_heap_try(struct cm_heap *heap, uint64_t size, uint64_t bytes, uint64_t *r
 		      ? -EAGAIN
 		      : take(heap, size, bytes, WAY_FIRST, CM_SCALAR_cache_hits, ret_addr);
 	cm_lock_release(&device->lock);
+	return err;
+}
+
+CM_ALWAYS_INLINE int alloc(struct cm_cache *cache, struct cm_heap *heap, uint64_t bytes,
+			   uint64_t *ret_addr)
+{
+	uint64_t size;
+	int err;
+
+	if (CM_UNLIKELY(!bytes || bytes > CM_REQUEST_MAX))
+		return -EINVAL;
+	if (CM_UNLIKELY(cache->policy.mode != CM_MODE_CACHE))
+		return cm_ladder_alloc_direct(heap, bytes, ret_addr);
+	size = CM_UNLIKELY(cache->rounds) ? cm_size_round(&cache->policy, bytes)
+					  : cm_size_grains(bytes);
+	err = take_first(heap, size, bytes, ret_addr);
+	if (CM_LIKELY(err != -ENOENT))
+		return err;
+	return cm_ladder_alloc(heap, size, bytes, ret_addr);
+}
+
+int cm_cache_alloc(struct cm_cache *cache, struct cm_heap *heap, uint64_t bytes, uint64_t *ret_addr)
+{
+	int err = alloc(cache, heap, bytes, ret_addr);
+
+	cm_check_after(cache);
 	return err;
 }
 

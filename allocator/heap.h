@@ -13,7 +13,8 @@
  *     drains; a PENDING block is on the list of exactly one epoch; a LIVE block is in the map;
  *   - the books equal the sums over the rows.
  *
- * Functions here never call the driver; those named *_locked want the device's lock held.
+ * Functions here never call the driver, but where it is said; those named *_locked want the
+ * device's lock held.
  */
 #ifndef CM_ALLOCATOR_HEAP_H
 #define CM_ALLOCATOR_HEAP_H
@@ -335,11 +336,6 @@ int cm_heap_take_locked(struct cm_heap *heap, uint64_t size, uint64_t bytes, uin
 int cm_heap_take_sparing_locked(struct cm_heap *heap, uint64_t size, uint64_t bytes,
 				uint64_t *ret_addr);
 
-/* The same for a first try, which takes the device's lock: also -ENOENT where the driver is worth
- * asking first, as a large block would be cut while one waits that may do, or one that is spared,
- * or as CM_PENDING_BLOCKS of any size wait. -EAGAIN: the heap drains. */
-int cm_heap_try(struct cm_heap *heap, uint64_t size, uint64_t bytes, uint64_t *ret_addr);
-
 /* As cm_heap_take_locked, of a block that stands in the bins, if it is large enough: what it counts
  * as is the caller's to say, and it is no search. */
 int cm_heap_take_block_locked(struct cm_heap *heap, uint32_t block, uint64_t size, uint64_t bytes,
@@ -372,6 +368,12 @@ struct cm_freed cm_device_free(struct cm_device *device, uint64_t addr);
 
 /* The same for a block that is no longer in the pointer map. True: it became FREE at once. */
 bool cm_heap_free_locked(struct cm_heap *heap, uint32_t block);
+
+/* The rest of cm_cache_free, which may call the driver: what remains to be done for what was freed,
+ * and for what was not; and an address for which several devices are to be asked, or none. */
+int cm_device_finish_free(struct cm_device *device, uint64_t addr, struct cm_freed freed,
+			  uint64_t *ret_forward);
+int cm_cache_free_on_any(struct cm_cache *cache, uint64_t addr, uint64_t *ret_forward);
 
 /* All blocks of an epoch become FREE, merge with their neighbours and go to the bins. */
 void cm_heap_retire_locked(struct cm_heap *heap, struct cm_epoch *epoch);

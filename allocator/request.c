@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One request and one free, and what an address is.
+ * What an address is, and what a free leaves to be done: what most frees are is in free.c, and a
+ * request in heap.c, each with all that it does in one place.
  */
 #include <errno.h>
 
@@ -8,40 +9,13 @@
 #include "allocator/check.h"
 #include "allocator/epoch.h"
 #include "allocator/heap.h"
-#include "allocator/ladder.h"
 #include "allocator/release.h"
 #include "allocator/rows.h"
-#include "allocator/size_class.h"
 
 /* So often and so long a thread looks for a lock that it may have itself: it is held for less than
  * a microsecond, and by one that is preempted for some milliseconds. */
 #define INSIDE_TRIES  400
 #define INSIDE_NAP_NS UINT64_C(50000)
-
-static int alloc(struct cm_cache *cache, struct cm_heap *heap, uint64_t bytes, uint64_t *ret_addr)
-{
-	uint64_t size;
-	int err;
-
-	if (CM_UNLIKELY(!bytes || bytes > CM_REQUEST_MAX))
-		return -EINVAL;
-	if (CM_UNLIKELY(cache->policy.mode != CM_MODE_CACHE))
-		return cm_ladder_alloc_direct(heap, bytes, ret_addr);
-	size = CM_UNLIKELY(cache->rounds) ? cm_size_round(&cache->policy, bytes)
-					  : cm_size_grains(bytes);
-	err = cm_heap_try(heap, size, bytes, ret_addr);
-	if (CM_LIKELY(err != -ENOENT))
-		return err;
-	return cm_ladder_alloc(heap, size, bytes, ret_addr);
-}
-
-int cm_cache_alloc(struct cm_cache *cache, struct cm_heap *heap, uint64_t bytes, uint64_t *ret_addr)
-{
-	int err = alloc(cache, heap, bytes, ret_addr);
-
-	cm_check_after(cache);
-	return err;
-}
 
 /* An address inside our memory at which no driver allocation starts: the driver refuses it as it
  * refuses any stale pointer. */
@@ -130,24 +104,16 @@ static int refuse(struct cm_device *device, uint64_t addr, uint64_t *ret_forward
 	return b || leaving ? -EFAULT : -ENOENT;
 }
 
-/* What remains to be done for what was freed, and for what was not. */
-static CM_NOINLINE int finish_free(struct cm_device *device, uint64_t addr,
-				   const struct cm_freed *freed, uint64_t *ret_forward)
+int cm_device_finish_free(struct cm_device *device, uint64_t addr, struct cm_freed freed,
+			  uint64_t *ret_forward)
 {
-	if (!freed->heap)
+	if (!freed.heap)
 		return refuse(device, addr, ret_forward);
-	if (freed->orphan)
-		return give_back(device, freed->orphan);
-	return wait_as_native(freed->heap);
-}
-
-CM_ALWAYS_INLINE int free_on_device(struct cm_device *device, uint64_t addr, uint64_t *ret_forward)
-{
-	const struct cm_freed freed = cm_device_free(device, addr);
-
-	if (CM_LIKELY(freed.heap && !freed.orphan && device->cache->policy.sync != CM_SYNC_FREE))
-		return 0;
-	return finish_free(device, addr, &freed, ret_forward);
+	if (freed.orphan)
+		return give_back(device, freed.orphan);
+	if (device->cache->policy.sync == CM_SYNC_FREE)
+		return wait_as_native(freed.heap);
+	return 0;
 }
 
 /* Calls `each` for the devices that may own addr, until one answers other than -ENOENT. */
@@ -170,21 +136,12 @@ static int on_device_of(struct cm_cache *cache, uint64_t addr,
 
 static int free_each(struct cm_device *device, uint64_t addr, void *data)
 {
-	return free_on_device(device, addr, data);
+	return cm_device_finish_free(device, addr, cm_device_free(device, addr), data);
 }
 
-int cm_cache_free(struct cm_cache *cache, uint64_t addr, uint64_t *ret_forward)
+int cm_cache_free_on_any(struct cm_cache *cache, uint64_t addr, uint64_t *ret_forward)
 {
-	uint8_t page = cm_page_map_get(&cache->pages, addr);
-	int err;
-
-	/* One device owns most pages: no need to go round them all. */
-	if (CM_LIKELY(page != CM_PAGE_NONE && page != CM_PAGE_MIXED))
-		err = free_on_device(cache->device[page - 1], addr, ret_forward);
-	else
-		err = on_device_of(cache, addr, free_each, ret_forward);
-	cm_check_after(cache);
-	return err;
+	return on_device_of(cache, addr, free_each, ret_forward);
 }
 
 /* A thread that has the lock itself is told by that it does not get it. */
@@ -205,7 +162,7 @@ static bool can_lock(struct cm_device *device)
 
 static int free_inside_each(struct cm_device *device, uint64_t addr, void *data)
 {
-	return can_lock(device) ? free_on_device(device, addr, data) : -ENOENT;
+	return can_lock(device) ? free_each(device, addr, data) : -ENOENT;
 }
 
 int cm_cache_free_inside(struct cm_cache *cache, uint64_t addr, uint64_t *ret_forward)
