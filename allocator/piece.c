@@ -32,7 +32,7 @@ bool cm_piece_is_leaving_locked(const struct cm_pieces *pieces, uint64_t addr)
 	const struct cm_piece *piece = pieces->first;
 
 	assert(cm_lock_is_held(pieces->lock));
-	while (piece && piece->addr != addr)
+	while (piece && addr - piece->addr >= piece->size)
 		piece = piece->next;
 	return piece != NULL;
 }

@@ -38,10 +38,11 @@ void cm_piece_leave_locked(struct cm_pieces *pieces, struct cm_piece *piece);
 /* The driver has answered. Takes the lock. */
 void cm_piece_arrive(struct cm_pieces *pieces, struct cm_piece *piece);
 
+/* Whether the address lies in one of them. */
 bool cm_piece_is_leaving_locked(const struct cm_pieces *pieces, uint64_t addr);
 
 /*
- * Waits, with no lock held, until nothing that starts at addr is on its way, as the program's own
+ * Waits, with no lock held, until nothing in which addr lies is on its way, as the program's own
  * free would wait for the driver's lock. False: it is after CM_STUCK_NS; a signal handler in the
  * very call that gives it back would wait for itself.
  */

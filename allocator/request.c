@@ -186,29 +186,45 @@ static bool is_idle(const struct cm_cache *cache, const struct cm_segment *segme
 	return !b;
 }
 
+static struct cm_place_info tell_place(struct cm_cache *cache, uint32_t b, uint64_t addr)
+{
+	const struct cm_block *block = &cache->block[b];
+	const struct cm_segment *segment = &cache->segment[block->segment];
+	const enum cm_place place = place_of(block, addr);
+
+	return (struct cm_place_info){
+		.place = place,
+		.block_addr = block->addr,
+		.block_size = block->size,
+		.requested = place == CM_PLACE_IDLE ? 0 : block->requested,
+		.segment_addr = segment->addr,
+		.segment_size = segment->size,
+		.segment_flags = segment->flags,
+		.segment_is_idle = place == CM_PLACE_IDLE && is_idle(cache, segment),
+		.ctx = segment->context,
+	};
+}
+
+/* What is on its way to the driver is waited for, as in refuse: the driver's word counts then. */
 static int lookup_each(struct cm_device *device, uint64_t addr, void *data)
 {
 	struct cm_cache *cache = device->cache;
 	struct cm_place_info *info = data;
-	const struct cm_segment *segment;
+	bool leaving;
 	uint32_t b;
 
-	cm_lock_acquire(&device->lock);
-	b = find_block_locked(device, addr);
-	if (b) {
-		segment = &cache->segment[cache->block[b].segment];
-		info->place = place_of(&cache->block[b], addr);
-		info->block_addr = cache->block[b].addr;
-		info->block_size = cache->block[b].size;
-		info->requested = info->place == CM_PLACE_IDLE ? 0 : cache->block[b].requested;
-		info->segment_addr = segment->addr;
-		info->segment_size = segment->size;
-		info->segment_flags = segment->flags;
-		info->segment_is_idle = info->place == CM_PLACE_IDLE && is_idle(cache, segment);
-		info->ctx = segment->context;
-	}
-	cm_lock_release(&device->lock);
-	return b ? 0 : -ENOENT;
+	do {
+		cm_lock_acquire(&device->lock);
+		b = find_block_locked(device, addr);
+		if (b)
+			*info = tell_place(cache, b, addr);
+		leaving = !b && cm_piece_is_leaving_locked(&device->leaving, addr);
+		cm_lock_release(&device->lock);
+	} while (leaving && cm_piece_await(&device->leaving, cache->ops, addr));
+	if (leaving)
+		*info = (struct cm_place_info){
+			.place = CM_PLACE_IDLE, .segment_addr = addr, .segment_is_idle = true};
+	return b || leaving ? 0 : -ENOENT;
 }
 
 void cm_cache_lookup(struct cm_cache *cache, uint64_t addr, struct cm_place_info *ret_info)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A program's second free of a block, while what held it is on its way to the driver by another
- * thread: it is refused, and the driver gets the memory once.
+ * thread: it is refused, and the driver gets the memory once. So of a question what is there.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -97,6 +97,27 @@ static void device_memory_on_its_way_is_not_freed_twice(void **state)
 	assert_int_equal(f->driver.used_bytes[0], 0);
 }
 
+/* As who frees it in a stream does. */
+static int look_up(struct cm_cache *cache, uint64_t addr, uint64_t *ret_forward)
+{
+	struct cm_place_info info;
+
+	cm_cache_lookup(cache, addr, &info);
+	if (info.place == CM_PLACE_FOREIGN)
+		return -ENOENT;
+	*ret_forward = info.segment_addr + 1;
+	return info.place == CM_PLACE_IDLE ? -EFAULT : 0;
+}
+
+static void memory_on_its_way_is_not_taken_for_the_drivers(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t addr = case_get(f, 64 * MIB);
+
+	case_put(f, addr);
+	trim_beside_a_second_free(f, addr, look_up);
+}
+
 static void pinned_memory_on_its_way_is_not_freed_twice(void **state)
 {
 	struct fixture *f = *state;
@@ -155,6 +176,9 @@ static void who_would_wait_for_himself_is_refused(void **state)
 
 	case_put(f, addr);
 	wait_for_oneself(f, addr, cm_cache_free);
+	addr = case_get(f, 64 * MIB);
+	case_put(f, addr);
+	wait_for_oneself(f, addr, look_up);
 	assert_int_equal(cm_cache_host_alloc(f->cache, f->heap, 0, 64 * MIB, &pinned), 0);
 	assert_int_equal(cm_cache_host_free(f->cache, pinned, &forward), 0);
 	wait_for_oneself(f, pinned, cm_cache_host_free);
@@ -164,6 +188,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		fixture_case(device_memory_on_its_way_is_not_freed_twice),
+		fixture_case(memory_on_its_way_is_not_taken_for_the_drivers),
 		fixture_case(pinned_memory_on_its_way_is_not_freed_twice),
 		fixture_case(who_would_wait_for_himself_is_refused),
 	};
