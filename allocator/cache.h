@@ -191,6 +191,12 @@ int cm_cache_trim(struct cm_cache *cache, uint32_t device, uint64_t *ret_bytes);
 uint64_t cm_cache_make_room(struct cm_cache *cache, uint64_t ctx);
 /* The same for a device row. */
 uint64_t cm_cache_make_room_on(struct cm_cache *cache, uint32_t row);
+/*
+ * A number that grows whenever memory has gone back to the driver. Who reads it before a call of
+ * the driver and finds another behind one that failed for want of memory may ask once more: room
+ * has been made, if by another thread.
+ */
+uint64_t cm_cache_returns(const struct cm_cache *cache);
 /* Whether the device row has memory that is not in use; and whether it can ever have so much. */
 bool cm_cache_may_have(struct cm_cache *cache, uint32_t row, uint64_t bytes);
 bool cm_cache_has_cached(struct cm_cache *cache, uint32_t row);

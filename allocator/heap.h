@@ -165,8 +165,9 @@ struct cm_cache {
 	struct cm_heap *_Atomic heap[CM_HEAPS_MAX]; /* a slot is reused, its heap never freed */
 	_Atomic uint32_t contexts;                  /* heaps in use */
 	_Atomic bool wants_close;
-	_Atomic bool events;   /* the rings are written */
-	_Atomic uint64_t ooms; /* requests that failed for want of memory */
+	_Atomic bool events;      /* the rings are written */
+	_Atomic uint64_t ooms;    /* requests that failed for want of memory */
+	_Atomic uint64_t returns; /* to the driver that are done, see cm_cache_returns */
 	/* 1: the block row is FREE device memory. What joins its neighbours asks here, where sixty
 	 * rows share a cache line, and not in rows that it has no other business with. */
 	uint8_t is_free[CM_BLOCKS_MAX];
@@ -386,6 +387,12 @@ void cm_heap_unbin_segment_locked(struct cm_heap *heap, const struct cm_segment 
 static inline void cm_device_note_orphan(struct cm_device *device)
 {
 	atomic_store_explicit(&device->orphans, true, memory_order_relaxed);
+}
+
+/* Memory has gone back to the driver. Release: who sees it and then asks the driver gets it. */
+static inline void cm_cache_note_return(struct cm_cache *cache)
+{
+	atomic_fetch_add_explicit(&cache->returns, 1, memory_order_release);
 }
 
 /* Whether the block is a part of its segment, not all of it. */

@@ -252,6 +252,8 @@ static int give_back_and_retry(const struct request *request, struct cm_oom_atte
 	if (err != -ENOENT)
 		return err;
 	attempt->given_back += cm_release_free(device);
+	if (!cm_release_await_leaving(device, CM_STUCK_NS))
+		return -EBUSY;
 	cm_device_count(device, CM_SCALAR_num_alloc_retries, 1);
 	return grow(request);
 }
@@ -453,6 +455,24 @@ int cm_ladder_alloc(struct cm_heap *heap, uint64_t size, uint64_t bytes, uint64_
 	return err;
 }
 
+/* Once more where the driver has got back meanwhile what the program had freed. -EBUSY as in
+ * serve. */
+static int grow_direct(const struct request *request)
+{
+	struct cm_heap *heap = request->heap;
+	const uint32_t flags = CM_SEGMENT_DIRECT | CM_SEGMENT_EXACT |
+			       (request->size <= CM_SMALL_MAX ? CM_SEGMENT_SMALL : 0);
+	const uint64_t returns = cm_cache_returns(heap->cache);
+	int err = grow_by(request, request->size, flags);
+
+	if (err != CM_DRIVER_OUT_OF_MEMORY)
+		return err;
+	if (!cm_release_await_leaving(heap->device, CM_STUCK_NS))
+		return -EBUSY;
+	return cm_cache_returns(heap->cache) == returns ? err
+							: grow_by(request, request->size, flags);
+}
+
 int cm_ladder_alloc_direct(struct cm_heap *heap, uint64_t bytes, uint64_t *ret_addr)
 {
 	struct cm_oom oom = {0};
@@ -464,12 +484,11 @@ int cm_ladder_alloc_direct(struct cm_heap *heap, uint64_t bytes, uint64_t *ret_a
 	if (!ops->gate_enter())
 		return -EBUSY;
 	(void)cm_release_orphans(heap->device);
-	err = grow_by(&request, bytes,
-		      CM_SEGMENT_DIRECT | CM_SEGMENT_EXACT |
-			      (bytes <= CM_SMALL_MAX ? CM_SEGMENT_SMALL : 0));
+	err = grow_direct(&request);
 	if (err == CM_DRIVER_OUT_OF_MEMORY)
 		note_oom(&request, &attempt);
-	ops->gate_leave();
+	if (err != -EBUSY)
+		ops->gate_leave();
 	if (!err)
 		cm_oom_note_served(heap, bytes, bytes, &oom);
 	cm_oom_tell(heap, &oom);

@@ -168,6 +168,7 @@ static uint64_t release_of(struct cm_heap *heap, bool orphans)
 		if (!victims.pages)
 			return bytes;
 		bytes += cm_paged_give_back(cache->ops, &victims);
+		cm_cache_note_return(cache);
 	} while (true);
 }
 
@@ -205,6 +206,7 @@ uint64_t cm_paged_release_idlest(struct cm_device *device, uint64_t most)
 	cut_idlest_turned(device, pages < UINT32_MAX ? (uint32_t)pages : UINT32_MAX, &victims);
 	cm_lock_release(&cache->turn);
 	bytes = cm_paged_give_back(cache->ops, &victims);
+	cm_cache_note_return(cache);
 	cm_lock_release(&device->paging);
 	return bytes;
 }
@@ -292,8 +294,10 @@ void cm_paged_return_forgotten(struct cm_cache *cache)
 
 	for (i = 0; cache->policy.expandable_segments && i < n; i++) {
 		cm_lock_acquire(&cache->device[i]->paging);
-		while ((paged = take_forgotten(cache->device[i])))
+		while ((paged = take_forgotten(cache->device[i]))) {
 			cm_paged_return_range(cache->ops, paged);
+			cm_cache_note_return(cache);
+		}
 		cm_lock_release(&cache->device[i]->paging);
 	}
 }

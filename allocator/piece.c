@@ -19,6 +19,8 @@ void cm_piece_arrive(struct cm_pieces *pieces, struct cm_piece *piece)
 {
 	struct cm_piece **link = &pieces->first;
 
+	/* Before it leaves the list: who waits for that sees the number. */
+	cm_cache_note_return(piece->heap->cache);
 	cm_lock_acquire(pieces->lock);
 	while (*link != piece)
 		link = &(*link)->next;
@@ -37,17 +39,25 @@ bool cm_piece_is_leaving_locked(const struct cm_pieces *pieces, uint64_t addr)
 	return piece != NULL;
 }
 
+static bool is_leaving(const struct cm_pieces *pieces, uint64_t addr)
+{
+	bool leaving;
+
+	cm_lock_acquire(pieces->lock);
+	leaving = cm_piece_is_leaving_locked(pieces, addr);
+	cm_lock_release(pieces->lock);
+	return leaving;
+}
+
 bool cm_piece_await(struct cm_pieces *pieces, const struct cm_driver_ops *ops, uint64_t addr)
 {
 	const uint64_t end = ops->now_ns() + CM_STUCK_NS;
 	uint64_t nap = CM_FENCE_NAP_NS;
-	bool leaving;
 
-	do {
+	while (is_leaving(pieces, addr)) {
+		if (ops->now_ns() >= end)
+			return false;
 		cm_ops_nap(ops, &nap, CM_FENCE_NAP_MOST_NS);
-		cm_lock_acquire(pieces->lock);
-		leaving = cm_piece_is_leaving_locked(pieces, addr);
-		cm_lock_release(pieces->lock);
-	} while (leaving && ops->now_ns() < end);
-	return !leaving;
+	}
+	return true;
 }

@@ -155,9 +155,12 @@ static int serve_flushed(const struct request *request)
 static int serve_again(const struct request *request)
 {
 	struct cm_heap *heap = request->heap;
+	struct cm_cache *cache = heap->cache;
+	const uint64_t returns = cm_cache_returns(cache);
 	int err = serve_flushed(request);
 
-	if (err == CM_DRIVER_OUT_OF_MEMORY && cm_cache_make_room(heap->cache, cm_heap_ctx(heap)))
+	if (err == CM_DRIVER_OUT_OF_MEMORY &&
+	    (cm_cache_make_room(cache, cm_heap_ctx(heap)) || cm_cache_returns(cache) != returns))
 		err = serve_flushed(request);
 	return err;
 }
@@ -270,6 +273,28 @@ static int shrink(struct cm_cache *cache, bool all)
 	return err;
 }
 
+static bool has_leaving(struct cm_pinned *pinned)
+{
+	bool has;
+
+	cm_lock_acquire(&pinned->lock);
+	has = pinned->leaving.first;
+	cm_lock_release(&pinned->lock);
+	return has;
+}
+
+/* What others were just giving back has gone too. False: outside of the gate. */
+static bool await_leaving(struct cm_cache *cache, uint64_t limit_ns)
+{
+	const uint64_t end = cache->ops->now_ns() + limit_ns;
+	uint64_t nap = CM_FENCE_NAP_NS;
+
+	while (has_leaving(&cache->pinned) && cache->ops->now_ns() < end)
+		if (!cm_fence_nap(cache->ops, &nap))
+			return false;
+	return true;
+}
+
 int cm_pinned_flush(struct cm_cache *cache, uint64_t limit_ns, uint64_t *bytes)
 {
 	struct cm_pinned *pinned = &cache->pinned;
@@ -287,7 +312,7 @@ int cm_pinned_flush(struct cm_cache *cache, uint64_t limit_ns, uint64_t *bytes)
 		if (index && !give_back(cache, &piece))
 			*bytes += piece.size;
 	} while (index);
-	return 0;
+	return await_leaving(cache, limit_ns) ? 0 : -EBUSY;
 }
 
 /* A sync=free program waits here. */

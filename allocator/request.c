@@ -69,8 +69,10 @@ static int wait_as_native(struct cm_heap *heap)
 	return make_all_ready(heap) ? 0 : cm_heap_synchronize(heap);
 }
 
-/* While a capture is active the segment waits for the next one who gives orphans back. */
-static int give_back(struct cm_device *device, uint32_t segment)
+/* While a capture is active the segment waits for the next one who gives orphans back. Where
+ * somebody else was faster he is waited for: behind a free that needs no wait for work, the driver
+ * has the memory. */
+static int give_back(struct cm_device *device, uint32_t segment, uint64_t addr)
 {
 	const struct cm_driver_ops *ops = device->cache->ops;
 	int err;
@@ -81,6 +83,7 @@ static int give_back(struct cm_device *device, uint32_t segment)
 	}
 	err = cm_release_orphan(device, segment);
 	ops->gate_leave();
+	(void)cm_piece_await(&device->leaving, ops, addr);
 	return err;
 }
 
@@ -110,7 +113,7 @@ int cm_device_finish_free(struct cm_device *device, uint64_t addr, struct cm_fre
 	if (!freed.heap)
 		return refuse(device, addr, ret_forward);
 	if (freed.orphan)
-		return give_back(device, freed.orphan);
+		return give_back(device, freed.orphan, addr);
 	if (device->cache->policy.sync == CM_SYNC_FREE)
 		return wait_as_native(freed.heap);
 	return 0;

@@ -124,6 +124,8 @@ static int flush_device(struct cm_device *device, uint64_t limit_ns, uint64_t *b
 		err = -EBUSY;
 	if (!err)
 		*bytes += cm_release_free(device);
+	if (!err && !cm_release_await_leaving(device, limit_ns))
+		err = -EBUSY;
 	cm_lock_release(&device->slow_lock);
 	return err;
 }
@@ -175,6 +177,11 @@ uint64_t cm_cache_make_room_on(struct cm_cache *cache, uint32_t row)
 	if (flush_device(device, CM_STUCK_NS, &bytes) != -EBUSY)
 		cache->ops->gate_leave();
 	return bytes;
+}
+
+uint64_t cm_cache_returns(const struct cm_cache *cache)
+{
+	return atomic_load_explicit(&cache->returns, memory_order_acquire);
 }
 
 bool cm_cache_may_have(struct cm_cache *cache, uint32_t row, uint64_t bytes)
