@@ -28,27 +28,34 @@ static void await_captures(struct cm_cache *cache, uint32_t row)
 		cm_ops_nap(ops, &nap, NAP_MOST_NS);
 }
 
-static bool make_on_row(struct cm_cache *cache, uint32_t row, uint64_t bytes)
+static bool make_on_row(struct cm_cache *cache, uint32_t row, uint64_t bytes, uint64_t returns)
 {
 	if (!cm_cache_may_have(cache, row, bytes))
 		return false;
 	await_captures(cache, row);
-	return cm_cache_make_room_on(cache, row);
+	return cm_cache_make_room_on(cache, row) || cm_cache_returns(cache) != returns;
 }
 
-bool cm_room_make(uint64_t bytes)
+uint64_t cm_room_returns(void)
+{
+	const struct cm_cache *cache = cm_process_cache_if_made();
+
+	return cache ? cm_cache_returns(cache) : 0;
+}
+
+bool cm_room_make(uint64_t bytes, uint64_t returns)
 {
 	struct cm_cache *cache = cm_process_cache_if_made();
 	struct cm_heap *heap = cache ? cm_cache_find_heap(cache, cm_context_current()) : NULL;
 
-	return heap && make_on_row(cache, cm_heap_device(heap), bytes);
+	return heap && make_on_row(cache, cm_heap_device(heap), bytes, returns);
 }
 
-bool cm_room_make_on(CUdevice device, uint64_t bytes)
+bool cm_room_make_on(CUdevice device, uint64_t bytes, uint64_t returns)
 {
 	struct cm_cache *cache = cm_process_cache_if_made();
 
-	return cache && make_on_row(cache, cm_cache_device_row(cache, device), bytes);
+	return cache && make_on_row(cache, cm_cache_device_row(cache, device), bytes, returns);
 }
 
 /* A wrapper that passes on, with room; `pass` are its arguments' names. */

@@ -13,27 +13,34 @@
 
 #include "interpose/hooks.h"
 
+/* To be read before the call that may fail: what goes back from here on is room for it. */
+uint64_t cm_room_returns(void);
+
 /*
  * Gives cached memory of a device back, that of the current context or a named one, for who wants
- * `bytes` of it; 0: nobody knows how many. Waits for what was freed. False: there was none, or the
- * device never has so much.
+ * `bytes` of it; 0: nobody knows how many. Waits for what was freed. False: there was none, not even
+ * some that another thread has given back since cm_room_returns, or the device never has so much.
  */
-bool cm_room_make(uint64_t bytes);
-bool cm_room_make_on(CUdevice device, uint64_t bytes);
+bool cm_room_make(uint64_t bytes, uint64_t returns);
+bool cm_room_make_on(CUdevice device, uint64_t bytes, uint64_t returns);
 
 /* `res` is the answer of the driver call `call`, which is made again where room could be made. */
-#define CM_WITH_ROOM(bytes, res, call)                                      \
-	do {                                                                \
-		res = (call);                                               \
-		if (res == CUDA_ERROR_OUT_OF_MEMORY && cm_room_make(bytes)) \
-			res = (call);                                       \
+#define CM_WITH_ROOM(bytes, res, call)                                               \
+	do {                                                                         \
+		const uint64_t returns = cm_room_returns();                          \
+                                                                                     \
+		res = (call);                                                        \
+		if (res == CUDA_ERROR_OUT_OF_MEMORY && cm_room_make(bytes, returns)) \
+			res = (call);                                                \
 	} while (0)
 
-#define CM_WITH_ROOM_ON(device, bytes, res, call)                                      \
-	do {                                                                           \
-		res = (call);                                                          \
-		if (res == CUDA_ERROR_OUT_OF_MEMORY && cm_room_make_on(device, bytes)) \
-			res = (call);                                                  \
+#define CM_WITH_ROOM_ON(device, bytes, res, call)                                               \
+	do {                                                                                    \
+		const uint64_t returns = cm_room_returns();                                     \
+                                                                                                \
+		res = (call);                                                                   \
+		if (res == CUDA_ERROR_OUT_OF_MEMORY && cm_room_make_on(device, bytes, returns)) \
+			res = (call);                                                           \
 	} while (0)
 
 /* A wrapper that passes on, with room, and then does what is to be done after a success. `pass` are

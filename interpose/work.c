@@ -15,30 +15,31 @@ void cm_work_note(void)
 	(void)__atomic_fetch_add(&cm_work_number, 1, __ATOMIC_RELAXED);
 }
 
-/* Work is about to be submitted by this thread. */
-static void announce(void)
+/* Work is about to be submitted by this thread. What is_worth_another_try wants to know. */
+static uint64_t announce(void)
 {
 	struct cm_cache *cache;
 
 	if (!cm_hook_enter())
-		return;
+		return 0;
 	cache = cm_process_cache_if_made();
 	if (cache && cm_cache_wants_close(cache))
 		cm_cache_before_work(cache);
 	cm_work_note();
 	cm_hook_leave();
+	return cm_room_returns();
 }
 
 /* Whether it may be submitted again. The first launch of a kernel may have to load it, and take
  * memory for its stacks; of work that has failed before, a launch is the first to hear. */
-static bool is_worth_another_try(CUresult res)
+static bool is_worth_another_try(CUresult res, uint64_t returns)
 {
 	bool made = false;
 
 	if (!cm_hook_enter())
 		return false;
 	if (res == CUDA_ERROR_OUT_OF_MEMORY)
-		made = cm_room_make(0);
+		made = cm_room_make(0, returns);
 	else
 		cm_context_hear(res);
 	cm_hook_leave();
@@ -46,16 +47,15 @@ static bool is_worth_another_try(CUresult res)
 }
 
 /* A wrapper that announces and passes on; inside it the driver's own calls count as before. */
-#define WORK(symbol, params, pass)                                                 \
-	CUresult cm_wrap_##symbol params                                           \
-	{                                                                          \
-		CUresult res;                                                      \
-                                                                                   \
-		announce();                                                        \
-		res = cm_real.symbol pass;                                         \
-		if (CM_UNLIKELY(res != CUDA_SUCCESS) && is_worth_another_try(res)) \
-			res = cm_real.symbol pass;                                 \
-		return res;                                                        \
+#define WORK(symbol, params, pass)                                                          \
+	CUresult cm_wrap_##symbol params                                                    \
+	{                                                                                   \
+		const uint64_t returns = announce();                                        \
+		CUresult res = cm_real.symbol pass;                                         \
+                                                                                            \
+		if (CM_UNLIKELY(res != CUDA_SUCCESS) && is_worth_another_try(res, returns)) \
+			res = cm_real.symbol pass;                                          \
+		return res;                                                                 \
 	}
 #define WORK_BOTH(symbol, params, pass) \
 	WORK(symbol, params, pass)      \
