@@ -5,6 +5,7 @@
 #include "tests/proof/answers.h"
 #include "tests/proof/contents.h"
 #include "tests/proof/contexts.h"
+#include "tests/proof/letters.h"
 #include "tests/proof/operations.h"
 
 #define PAGE UINT64_C(4096)
@@ -101,6 +102,21 @@ static void must_be_apart(struct proof_hand *hand, const struct proof_slot *made
 		proof_wrong(hand, "a block at %#llx, out of line", (unsigned long long)made->addr);
 }
 
+/*
+ * What is refused for want of memory is refused still when the library's own thread has done its
+ * work: nothing that it was just giving back may have been missing.
+ */
+static void must_be_out(struct proof_hand *hand, struct proof_slot wanted)
+{
+	if (!proof_state.run.letters || proof_state.run.free_running || proof_state.captures ||
+	    proof_state.tolerated[0])
+		return;
+	proof_await_answer(hand);
+	if (alloc_kind(hand, &wanted))
+		proof_wrong(hand, "%llu bytes were refused, and are there",
+			    (unsigned long long)wanted.bytes);
+}
+
 void proof_do_alloc(struct proof_hand *hand, const uint64_t *arg)
 {
 	struct proof_slot *slot = proof_slot_of(hand, arg[0]),
@@ -109,14 +125,17 @@ void proof_do_alloc(struct proof_hand *hand, const uint64_t *arg)
 				  .bytes = arg[1] ? arg[1] : 1,
 				  .ctx = hand->ctx,
 				  .stream = proof_stream_number(hand, arg[0] / PROOF_THREADS % 2 +
-									      arg[2] % 2)};
+									      arg[2] % 2)},
+			  wanted = made;
 
 	if (slot->kind != PROOF_NONE ||
 	    (made.kind == PROOF_ASYNC && proof_stream_of(&made)->capturing))
 		return;
 	made.serial = ++hand->serial * PROOF_THREADS + hand->number;
-	if (!alloc_kind(hand, &made))
+	if (!alloc_kind(hand, &made)) {
+		must_be_out(hand, wanted);
 		return;
+	}
 	*slot = made;
 	if (!proof_state.run.free_running)
 		must_be_apart(hand, slot);
@@ -164,6 +183,15 @@ static void owe(const struct proof_slot *slot)
 		}
 }
 
+static void remember(struct proof_hand *hand, const struct proof_slot *slot)
+{
+	if (slot->kind == PROOF_DEVICE)
+		hand->gone = slot->addr;
+	if (!proof_state.run.free_running &&
+	    (slot->kind == PROOF_DEVICE || slot->kind == PROOF_PINNED || slot->kind == PROOF_HOST))
+		proof_state.freed[proof_state.frees++ % PROOF_FREED] = *slot;
+}
+
 void proof_do_free(struct proof_hand *hand, const uint64_t *arg)
 {
 	struct proof_slot *slot = proof_slot_of(hand, arg[0]);
@@ -181,8 +209,7 @@ void proof_do_free(struct proof_hand *hand, const uint64_t *arg)
 	if (slot->kind != PROOF_DEVICE && !proof_visit(hand, slot->ctx))
 		return;
 	if (proof_free_kind(hand, slot)) {
-		if (slot->kind == PROOF_DEVICE)
-			hand->gone = slot->addr;
+		remember(hand, slot);
 		proof_leave(hand, slot->kind == PROOF_DEVICE ? hand->ctx : slot->ctx);
 		slot->kind = PROOF_NONE;
 		return;

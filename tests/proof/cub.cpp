@@ -250,7 +250,7 @@ static void play(unsigned long long seed, size_t operations, bool alone)
 	std::vector<std::thread> hands;
 	hand last = {0, true, 0, {}};
 
-	proof_generate(seed, ops.data(), ops.size());
+	proof_generate(seed, ops.data(), ops.size(), false);
 	for (unsigned i = 0; i < (alone ? 1 : PROOF_THREADS); i++)
 		hands.emplace_back(live, std::cref(ops), i, alone);
 	for (auto &hand : hands)

@@ -3,7 +3,6 @@
 
 #include <dirent.h>
 #include <dlfcn.h>
-#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -89,8 +88,7 @@ void cm_holdings_cpu_reads(const volatile void *addr, size_t bytes)
 	tell_simulation("cudasim_host_read", addr, bytes);
 }
 
-/* The region of this process in the folder REGIONS. False: it has none. */
-static bool find_region(char path[PATH_MAX])
+bool cm_holdings_find_region(char ret_path[PATH_MAX])
 {
 	const char *folder = getenv("REGIONS");
 	DIR *stream = folder ? opendir(folder) : NULL;
@@ -104,7 +102,7 @@ static bool find_region(char path[PATH_MAX])
 		       (int)getpid());
 	while (!found && (entry = readdir(stream)))
 		if (!strncmp(entry->d_name, beginning, strlen(beginning))) {
-			(void)snprintf(path, PATH_MAX, "%s/%s", folder, entry->d_name);
+			(void)snprintf(ret_path, PATH_MAX, "%s/%s", folder, entry->d_name);
 			found = true;
 		}
 	(void)closedir(stream);
@@ -186,7 +184,7 @@ const char *cm_holdings_compare(const struct cm_holdings *held)
 	struct cm_reader *reader;
 	const char *answer;
 
-	if (!cm_holdings_are_here() || !find_region(path))
+	if (!cm_holdings_are_here() || !cm_holdings_find_region(path))
 		return NULL;
 	if (cm_reader_open(path, &reader, why))
 		return complain("the region can't be read: %s", why);

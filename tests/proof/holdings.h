@@ -6,6 +6,7 @@
 #ifndef CM_TESTS_PROOF_HOLDINGS_H
 #define CM_TESTS_PROOF_HOLDINGS_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -16,6 +17,9 @@ bool cm_holdings_driver_is_simulated(void);
 
 /* One of the things that a program can ask of the library. Nothing where it is not here. */
 void cm_holdings_trim(unsigned what);
+
+/* The region of this process, in the folder REGIONS. False: it has none. */
+bool cm_holdings_find_region(char ret_path[PATH_MAX]);
 
 /* What the simulated card has given and not got back; 0 of another one. */
 uint64_t cm_holdings_card_bytes(int device);

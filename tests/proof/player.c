@@ -10,6 +10,7 @@
 #include "tests/proof/contexts.h"
 #include "tests/proof/holdings.h"
 #include "tests/proof/importer.h"
+#include "tests/proof/letters.h"
 #include "tests/proof/losses.h"
 #include "tests/proof/operations.h"
 
@@ -164,6 +165,7 @@ static void close_all(struct proof_hand *hand)
 	hand->generation = 0; /* this is another thread than the hand's */
 	proof_enter(hand);
 	proof_state.run.free_running = false;
+	proof_await_answer(hand);
 	if (proof_state.broken)
 		proof_drop_captures(hand);
 	for (c = 0; c < proof_state.opened; c++)
@@ -194,6 +196,8 @@ void proof_play(const struct proof_run *run)
 	if (run->imports && !cm_importer_start())
 		proof_wrong(&proof_state.hand[0], "no process");
 	open_all(&proof_state.hand[0]);
+	if (run->letters)
+		proof_open_mailbox(&proof_state.hand[0]);
 	proof_state.hand[0].generation = 0; /* to be entered by the hand's own thread */
 	for (t = 0; t < PROOF_THREADS; t++) {
 		proof_state.hand[t].number = (uint8_t)t;

@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define USUAL_SIZES 5
+#define USUAL_SIZES   5
+#define LETTERS_EVERY 16 /* operations */
 
 static const struct {
 	const char *name;
@@ -83,7 +84,22 @@ static uint64_t draw_argument(uint64_t *state, const uint64_t *usual, char what)
 	}
 }
 
-void proof_generate(uint64_t seed, struct proof_op *ops, size_t count)
+/* By numbers of their own: the other operations are not shifted. */
+static void put_letters(uint64_t seed, struct proof_op *ops, size_t count)
+{
+	static const uint8_t kinds[] = {PROOF_OP_letter, PROOF_OP_letter, PROOF_OP_letter,
+					PROOF_OP_age, PROOF_OP_stale};
+	uint64_t state = ~seed;
+	size_t i;
+
+	for (i = 0; i < count; i++)
+		if (draw(&state) % LETTERS_EVERY == 0)
+			ops[i] = (struct proof_op){.thread = ops[i].thread,
+						   .kind = kinds[draw(&state) % sizeof(kinds)],
+						   .arg = {draw_argument(&state, NULL, 'n')}};
+}
+
+void proof_generate(uint64_t seed, struct proof_op *ops, size_t count, bool letters)
 {
 	unsigned total = 0, at, kind;
 	uint64_t state = seed, usual[USUAL_SIZES];
@@ -104,6 +120,8 @@ void proof_generate(uint64_t seed, struct proof_op *ops, size_t count)
 		for (a = 0; operations[kind].args[a]; a++)
 			ops[i].arg[a] = draw_argument(&state, usual, operations[kind].args[a]);
 	}
+	if (letters)
+		put_letters(seed, ops, count);
 }
 
 void proof_print(FILE *file, const struct proof_op *op)

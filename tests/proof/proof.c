@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * proof play FILE [TRANSCRIPT]     plays a program that is written down
- * proof write SEED COUNT           writes one down
+ * proof write SEED COUNT [FLAGS]   writes one down
  * proof run SEED COUNT FLAGS [TRANSCRIPT]  plays what it would write down
  *
  * FLAGS: c1 to c3 the contexts that are used, f for free-running threads, i for another process
  * that opens what is exported, p where the library has expandable_segments on, e for a program
- * without an end. A written program has them in a line "flags c1f".
+ * without an end, l for one with letters. A written program has them in a line "flags c1f".
  */
 #include <signal.h>
 #include <stdlib.h>
@@ -17,9 +17,9 @@
 
 static int usage(void)
 {
-	(void)fputs(
-		"usage: proof play FILE [TRANSCRIPT] | write SEED COUNT | run SEED COUNT FLAGS\n",
-		stderr);
+	(void)fputs("usage: proof play FILE [TRANSCRIPT] | write SEED COUNT [FLAGS] | "
+		    "run SEED COUNT FLAGS [TRANSCRIPT]\n",
+		    stderr);
 	return 2;
 }
 
@@ -34,6 +34,7 @@ static void set_flags(struct proof_run *run, const char *flags)
 	run->imports = strchr(flags, 'i') != NULL;
 	run->pages = strchr(flags, 'p') != NULL;
 	run->endless = strchr(flags, 'e') != NULL;
+	run->letters = strchr(flags, 'l') != NULL;
 }
 
 static struct proof_op *make_room(size_t count)
@@ -114,13 +115,14 @@ int main(int argc, char **argv)
 		return usage();
 	run.count = strtoull(argv[3], NULL, 10);
 	run.ops = ops = make_room(run.count);
-	proof_generate(strtoull(argv[2], NULL, 10), ops, run.count);
+	if (argc > 4)
+		set_flags(&run, argv[4]);
+	proof_generate(strtoull(argv[2], NULL, 10), ops, run.count, run.letters);
 	if (!strcmp(argv[1], "write")) {
 		for (i = 0; i < run.count; i++)
 			proof_print(stdout, &ops[i]);
 		err = 0;
 	} else if (!strcmp(argv[1], "run") && argc > 4) {
-		set_flags(&run, argv[4]);
 		err = play(&run, argv[5]);
 	} else {
 		err = usage();

@@ -63,6 +63,8 @@ VARIANTS = (
     (PAGES, f'{MACHINE},memory:64M', 'c1fp'),
     (PAGES, f'{MACHINE},memory:96M', 'c3fp'),
 )
+# What the programs with letters are played under beside that: what is idle for a second goes back.
+DECAY = 'decay_seconds:1'
 SECONDS = 300  # for one run; only a program that hangs takes as long
 SHRINK_SECONDS = 30
 COMPLAINTS = 3  # are enough
@@ -70,6 +72,14 @@ COMPLAINTS = 3  # are enough
 
 def is_comparable(plan, flags):
     return 'memory:' not in plan and 'f' not in flags
+
+
+def variant_of(seed):
+    """Every second round over all of them is of programs with letters."""
+    conf, plan, flags = VARIANTS[seed % len(VARIANTS)]
+    if seed // len(VARIANTS) % 2 == 0:
+        return conf, plan, flags
+    return f'{conf},{DECAY}'.lstrip(','), plan, f'{flags}l'
 
 
 class Failure(Exception):
@@ -124,7 +134,7 @@ class Player:
         conf, plan, flags = variant
         head = [f'# {why.splitlines()[-1]}\n', f'flags {flags}\n', f'plan {plan}\n',
                 f'conf {conf}\n']
-        ops = subprocess.run([self.proof, 'write', str(seed), str(length)], check=True,
+        ops = subprocess.run([self.proof, 'write', str(seed), str(length), flags], check=True,
                              capture_output=True, text=True).stdout.splitlines(keepends=True)
         self.out.mkdir(parents=True, exist_ok=True)
         path = self.out / f'seed{seed}.ops'
@@ -147,7 +157,7 @@ class Player:
         return path
 
     def play_seed(self, seed, length):
-        variant = VARIANTS[seed % len(VARIANTS)]
+        variant = variant_of(seed)
         conf, plan, flags = variant
         try:
             self.judge(['run', str(seed), str(length), flags], plan, conf, flags)
@@ -160,7 +170,7 @@ class Player:
         """A broken heap: some program of the first ones must not get through."""
         player = Player(self.proof, library.resolve(), self.out)
         for seed in range(programs):
-            conf, plan, flags = VARIANTS[seed % len(VARIANTS)]
+            conf, plan, flags = variant_of(seed)
             try:
                 player.judge(['run', str(seed), str(length), flags], plan, conf, flags)
             except Failure as failure:

@@ -5,26 +5,30 @@
 #include "tests/proof/contexts.h"
 #include "tests/proof/holdings.h"
 #include "tests/proof/importer.h"
+#include "tests/proof/letters.h"
 #include "tests/proof/operations.h"
+#include "tests/sim/cudasim.h"
 
-static void must_refuse(struct proof_hand *hand, CUdeviceptr addr)
+#define NS_PER_MS UINT64_C(1000000)
+
+static void must_refuse(struct proof_hand *hand, const char *what, CUresult res, CUdeviceptr addr)
 {
-	CUresult res = cuMemFree_v2(addr);
-
 	if (res == CUDA_SUCCESS)
 		proof_wrong(hand, "a free of %#llx, where nothing starts, succeeded",
 			    (unsigned long long)addr);
 	if (res != CUDA_ERROR_INVALID_VALUE && !proof_is_of_captures(res) &&
 	    !proof_is_tolerated(res))
-		proof_wrong(hand, "cuMemFree_v2 answered %d", (int)res);
+		proof_wrong(hand, "%s answered %d", what, (int)res);
 }
+
+#define REFUSED(hand, function, addr, ...) must_refuse(hand, #function, function(__VA_ARGS__), addr)
 
 void proof_do_misfree(struct proof_hand *hand, const uint64_t *arg)
 {
 	const struct proof_slot *slot = proof_slot_of(hand, arg[0]);
 
 	if (slot->kind == PROOF_DEVICE && slot->bytes > 1 + arg[1])
-		must_refuse(hand, slot->addr + 1 + arg[1]);
+		REFUSED(hand, cuMemFree_v2, slot->addr + 1 + arg[1], slot->addr + 1 + arg[1]);
 }
 
 void proof_do_twice(struct proof_hand *hand, const uint64_t *arg)
@@ -40,7 +44,42 @@ void proof_do_twice(struct proof_hand *hand, const uint64_t *arg)
 		if (proof_state.slot[i].kind != PROOF_NONE &&
 		    proof_state.slot[i].addr == hand->gone)
 			return;
-	must_refuse(hand, hand->gone);
+	REFUSED(hand, cuMemFree_v2, hand->gone, hand->gone);
+}
+
+/* Whether it is what the address is now. */
+static bool is_there(const struct proof_slot *slot, CUdeviceptr addr)
+{
+	return slot->kind != PROOF_NONE && slot->addr <= addr && addr - slot->addr < slot->bytes;
+}
+
+/* Whether somebody has the memory again: the words that are fetched to lie in some, too. */
+static bool is_had(CUdeviceptr addr)
+{
+	unsigned i;
+
+	for (i = 0; i < PROOF_SLOTS; i++)
+		if (is_there(&proof_state.slot[i], addr))
+			return true;
+	for (i = 0; i < proof_state.opened; i++)
+		if ((uintptr_t)proof_state.context[i].fetched == addr)
+			return true;
+	return false;
+}
+
+/* Also where its context has gone meanwhile. As in twice. */
+void proof_do_stale(struct proof_hand *hand, const uint64_t *arg)
+{
+	const struct proof_slot *slot = &proof_state.freed[arg[0] % PROOF_FREED];
+
+	if (slot->kind == PROOF_NONE || proof_state.captures || is_had(slot->addr))
+		return;
+	if (slot->kind != PROOF_DEVICE)
+		REFUSED(hand, cuMemFreeHost, slot->addr, (void *)(uintptr_t)slot->addr);
+	else if (arg[0] / PROOF_FREED % 2)
+		REFUSED(hand, cuMemFreeAsync, slot->addr, slot->addr, NULL);
+	else
+		REFUSED(hand, cuMemFree_v2, slot->addr, slot->addr);
 }
 
 /* Of a block on pages each page is a range of its own: they follow each other without a gap. */
@@ -169,4 +208,17 @@ void proof_do_books(struct proof_hand *hand, const uint64_t *arg)
 	(void)arg;
 	if (!proof_state.run.free_running)
 		proof_check_books(hand);
+}
+
+void proof_do_letter(struct proof_hand *hand, const uint64_t *arg)
+{
+	proof_post_letter(hand, arg[0]);
+}
+
+void proof_do_age(struct proof_hand *hand, const uint64_t *arg)
+{
+	(void)hand;
+	if (proof_state.simulated)
+		cudasim_advance(arg[0] * NS_PER_MS);
+	proof_wake_helper();
 }

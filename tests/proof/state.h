@@ -24,6 +24,7 @@
 #define PROOF_PER_GRAPH 4
 #define PROOF_TOLERATED 8
 #define PROOF_OWED      64 /* blocks whose free has failed */
+#define PROOF_FREED     32 /* that are remembered */
 
 /* Of a context; the last are for free-running threads' captures. */
 #define PROOF_ALL_STREAMS (PROOF_STREAMS + PROOF_THREADS)
@@ -112,6 +113,8 @@ struct proof_state {
 	struct proof_context context[PROOF_CONTEXTS];
 	struct proof_slot slot[PROOF_SLOTS];
 	struct proof_slot owed[PROOF_OWED]; /* what a free that failed has left with the program */
+	struct proof_slot freed[PROOF_FREED]; /* not where threads run freely */
+	uint64_t frees;
 	struct proof_graph graph[PROOF_GRAPHS + PROOF_THREADS];
 	struct proof_hand hand[PROOF_THREADS];
 	unsigned opened; /* contexts, of those that are used */
