@@ -18,8 +18,9 @@ uint64_t cm_room_returns(void);
 
 /*
  * Gives cached memory of a device back, that of the current context or a named one, for who wants
- * `bytes` of it; 0: nobody knows how many. Waits for what was freed. False: there was none, not even
- * some that another thread has given back since cm_room_returns, or the device never has so much.
+ * `bytes` of it; 0: nobody knows how many. Waits for what was freed. False: there was none, not
+ * even some that another thread has given back since cm_room_returns, or the device never has so
+ * much.
  */
 bool cm_room_make(uint64_t bytes, uint64_t returns);
 bool cm_room_make_on(CUdevice device, uint64_t bytes, uint64_t returns);
