@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tools/exits.h"
 #include "tools/options.h"
@@ -104,6 +105,18 @@ static int close_output(int exit)
 	return CM_EXIT_TARGET;
 }
 
+/* A region's mailbox is mapped, and its file is another program's: who cuts that short sends us this
+ * signal. Nothing but the words of it can be saved. */
+static void say_cut(int number)
+{
+	static const char words[] = CM_PROGRAM
+		": the file of a region was cut short while it was in use\n";
+
+	(void)number;
+	(void)!write(STDERR_FILENO, words, sizeof(words) - 1);
+	_exit(CM_EXIT_TARGET);
+}
+
 static int run_verb(const struct cm_verb *verb, int argc, char **argv)
 {
 	struct cm_options options;
@@ -113,6 +126,7 @@ static int run_verb(const struct cm_verb *verb, int argc, char **argv)
 	/* Not for a program that is started: it inherits what this one was given. */
 	if (!verb->command)
 		(void)signal(SIGPIPE, SIG_DFL);
+	(void)signal(SIGBUS, say_cut);
 	if (cm_options_parse(verb, argc, argv, &options, &exit))
 		return exit;
 	return verb->run(&options);

@@ -394,6 +394,29 @@ def check_stat_ends(tool, make_region, places):
     assert stat.returncode == 0 and 'has ended' in complaints, (stat.returncode, complaints)
 
 
+def check_cut(tool, make_region, places):
+    """A file that becomes shorter while the tool waits for its owner is said to be."""
+    with subprocess.Popen([make_region, 'mute', places['none']], stdin=subprocess.PIPE,
+                          stdout=subprocess.PIPE, text=True) as process:
+        region = pathlib.Path(process.stdout.readline().strip())
+        with region.open('rb') as file, subprocess.Popen(
+                [tool, 'trim', '--region', region, '--timeout', '60'], stderr=subprocess.PIPE,
+                text=True) as trim:
+            mailbox = file.read(8192)[4096:]
+            # Until the letter is in the box.
+            while os.pread(file.fileno(), 4096, 4096) == mailbox:
+                assert trim.poll() is None, trim.stderr.read()
+            os.truncate(region, 0)
+            # It sleeps, and is woken by this.
+            trim.send_signal(signal.SIGSTOP)
+            os.waitpid(trim.pid, os.WUNTRACED)
+            trim.send_signal(signal.SIGCONT)
+            _, said = trim.communicate(timeout=60)
+    region.unlink()
+    assert trim.returncode == 3 and said == (
+        'cudamemstat: the file of a region was cut short while it was in use\n'), (trim, said)
+
+
 def check_watch(tool, places):
     """ls --watch lists again and again until its reader goes away; CSV has one line of headings."""
     def first_lines(number, *words):
@@ -489,6 +512,7 @@ def main():
         check_streams(tool, places)
         check_death(tool, make_region, places)
         check_stat_ends(tool, make_region, places)
+        check_cut(tool, make_region, places)
         check_watch(tool, places)
         check_no_color(tool, places)
         check_completions(tool)
