@@ -31,6 +31,7 @@ PIDS = {'healthy': 5000001, 'torn': 5000002, 'future-minor': 5000003, 'hostile':
         'wild-table': 5000009, 'starting': 5000010}
 
 LIVE = {'live': 'healthy', 'deaf': 'deaf', 'mute': 'mute'}
+LIVE_PIDS = [name + '_pid' for name in LIVE]
 
 # name, command line. {good}: folder with one region; {all}: one of each kind; {none}: empty folder;
 # {KIND}: a region's file; {live}, {deaf}, {mute}: folders of processes that run.
@@ -254,13 +255,14 @@ def tidy(text, places, library):
         if path.startswith('/'):
             text = text.replace(path, word.upper())
     text = text.replace(str(library), 'LIBRARY')
-    for pid in (places[kind + '_pid'] for kind in LIVE):
-        text = re.sub(rf'\b{pid}\b', 'PID', text)
+    # Before the pids: one of them may be a year, or anybody's number.
+    text = re.sub(r'\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z', 'TIME', text)
     text = re.sub(r'up \d\d:\d\d:\d\d', 'up TIME', text)
-    text = mask_user(text, user_name())
-    text = re.sub(rf'cudamem\.{os.getuid()}\.', 'cudamem.UID.', text)
     text = re.sub(r'(cut short: \d+) of \d+ bytes', r'\1 of WHOLE bytes', text)
-    return re.sub(r'\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z', 'TIME', text)
+    text = re.sub(rf'cudamem\.{os.getuid()}\.', 'cudamem.UID.', text)
+    for pid in (places[name] for name in LIVE_PIDS):
+        text = re.sub(rf'\b{pid}\b', 'PID', text)
+    return mask_user(text, user_name())
 
 
 def tidy_data(data):
@@ -339,7 +341,7 @@ def live_processes(make_region, places):
 
 
 def check_masking():
-    """The transcripts are the same for users of any name."""
+    """The transcripts are the same for users of any name, and processes of any number."""
     listings = ('PID USER STATE\n5000001 {} crashed\n', 'pid 5000001  {}  ./root --live user pid\n',
                 'pid,user,state\nPID,{},running\n', 'pid="5000001" user="{}" state="crashed"\n',
                 '* PID        pid                      process id\n',
@@ -348,6 +350,11 @@ def check_masking():
         for listing in listings:
             masked = mask_user(listing.format(name), name)
             assert masked == listing.format('USER'), (name, masked)
+    for pid in ('2031', '17', '456', '70000', str(os.getuid())):
+        text = tidy(f'2031-07-17T17:17:17.456Z,{pid},\nup 17:17:17 x\ncut short: 5 of 70000 bytes\n'
+                    f'cudamem.{os.getuid()}.5000001.4242\n', dict.fromkeys(LIVE_PIDS, pid), 'none')
+        assert text == ('TIME,PID,\nup TIME x\ncut short: 5 of WHOLE bytes\n'
+                        'cudamem.UID.5000001.4242\n'), (pid, text)
 
 
 def check_streams(tool, places):
