@@ -35,7 +35,8 @@ class Running:
 
     def history(self, action, *options):
         run = subprocess.run([self.tool, 'history', action, '--dir', self.folder, '--json', *options,
-                              str(self.process.pid)], stdout=subprocess.PIPE, text=True, check=True)
+                              '--timeout', '100', str(self.process.pid)],
+                             stdout=subprocess.PIPE, text=True, check=True)
         return json.loads(run.stdout)['processes'][0]
 
     def stacks(self):
