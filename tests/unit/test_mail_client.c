@@ -16,6 +16,7 @@
 
 #define SECOND    UINT64_C(1000000000)
 #define SOON      (SECOND / 20)
+#define PATIENCE  (600 * SECOND) /* a lost wake-up would be a time-out of the test */
 #define MANY_MAIL 200
 
 struct fixture {
@@ -117,7 +118,7 @@ static void a_letter_is_answered_and_the_box_left_empty(void **state)
 	int err;
 
 	start_owner(f);
-	err = cm_mail_send(f->reader, &letter, 10 * SECOND);
+	err = cm_mail_send(f->reader, &letter, PATIENCE);
 	stop_owner(f);
 	assert_int_equal(err, 0);
 	assert_int_equal(letter.result[0], 42);
@@ -132,7 +133,7 @@ static void the_answer_of_the_owner_is_the_result(void **state)
 	int err;
 
 	start_owner(f);
-	err = cm_mail_send(f->reader, &letter, 10 * SECOND);
+	err = cm_mail_send(f->reader, &letter, PATIENCE);
 	stop_owner(f);
 	assert_int_equal(err, -EBUSY);
 }
@@ -174,7 +175,7 @@ static void what_a_dead_tool_left_is_cleared_away(void **state)
 		f->mailbox->result[0] = 99;
 		letter = (struct cm_letter){.command = CM_COMMAND_EMPTY_CACHE, .arg = {4}};
 		start_owner(f);
-		err = cm_mail_send(f->reader, &letter, 10 * SECOND);
+		err = cm_mail_send(f->reader, &letter, PATIENCE);
 		stop_owner(f);
 		if (err || letter.result[0] != 8)
 			fail_msg("left at %u: result %d", left[i], err);
@@ -210,7 +211,7 @@ static void *send_many(void *arg)
 	for (i = 0; i < MANY_MAIL; i++) {
 		letter = (struct cm_letter){.command = CM_COMMAND_CHECKPOINT,
 					    .arg = {(uint64_t)(uintptr_t)sender + i}};
-		if (cm_mail_send(sender->reader, &letter, 30 * SECOND) ||
+		if (cm_mail_send(sender->reader, &letter, PATIENCE) ||
 		    letter.result[0] != 2 * letter.arg[0])
 			sender->wrong++;
 	}
@@ -273,8 +274,8 @@ static void a_process_stands_still_while_it_is_copied(void **state)
 	assert_int_equal(pthread_create(&f->owner, NULL, hold, f), 0);
 	do {
 		f->moved = false;
-		err = cm_mail_hold(f->reader, copy, f, 10 * SECOND, &ns);
-	} while (err == -ETIME && ++tries < 100); /* a machine that is busy with other things */
+		err = cm_mail_hold(f->reader, copy, f, PATIENCE, &ns);
+	} while (err == -ETIME && ++tries < 10000); /* a machine that is busy with other things */
 	stop_owner(f);
 	assert_int_equal(err, 0);
 	assert_false(f->moved_at_copy);
@@ -290,7 +291,7 @@ static void a_copy_that_takes_too_long_is_refused(void **state)
 
 	f->slow = true;
 	assert_int_equal(pthread_create(&f->owner, NULL, hold, f), 0);
-	err = cm_mail_hold(f->reader, copy, f, 10 * SECOND, &ns);
+	err = cm_mail_hold(f->reader, copy, f, PATIENCE, &ns);
 	stop_owner(f);
 	assert_int_equal(err, -ETIME);
 	assert_int_equal(ns, 77);
@@ -304,7 +305,7 @@ static void an_owner_that_knows_no_hold_is_not_waited_for(void **state)
 	int err;
 
 	start_owner(f);
-	err = cm_mail_hold(f->reader, copy, f, 10 * SECOND, &ns);
+	err = cm_mail_hold(f->reader, copy, f, PATIENCE, &ns);
 	stop_owner(f);
 	assert_int_equal(err, -EPROTO); /* this owner says yes to anything */
 }
@@ -313,7 +314,7 @@ static void *fail_for_memory(void *arg)
 {
 	struct fixture *f = arg;
 
-	f->moved = cm_mailbox_show_oom(f->mailbox, 600 * SECOND);
+	f->moved = cm_mailbox_show_oom(f->mailbox, PATIENCE);
 	return NULL;
 }
 
