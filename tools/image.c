@@ -434,6 +434,21 @@ static bool is_same_counter(const struct clocks *base, const struct clocks *now)
 	return ratio > 0.9 && ratio < 1.1;
 }
 
+/* Our reading, far enough from the base for the counter's speed: a process may have just begun. */
+static bool read_clocks_apart(const struct clocks *base, struct clocks *ret_now)
+{
+	const struct timespec pause = {.tv_nsec = TEN_MS};
+
+	if (!read_clocks(ret_now))
+		return false;
+	if (ret_now->time_ns >= base->time_ns && ret_now->time_ns <= base->time_ns + TEN_MS) {
+		(void)nanosleep(&pause, NULL);
+		if (!read_clocks(ret_now))
+			return false;
+	}
+	return ret_now->tick > base->tick && ret_now->time_ns > base->time_ns + TEN_MS;
+}
+
 /*
  * Two readings of both clocks turn ticks into time. The library reads them seldom; where its last
  * reading is too near the first, ours serves, if it is of the same counter.
@@ -447,8 +462,7 @@ static void set_clock(struct cm_image *image)
 	if (header->tick_last > header->tick_base &&
 	    header->time_last_ns > header->time_base_ns + TEN_MS)
 		return;
-	if (!read_clocks(&now) || now.tick <= base.tick || now.time_ns <= base.time_ns + TEN_MS ||
-	    !is_same_counter(&base, &now))
+	if (!read_clocks_apart(&base, &now) || !is_same_counter(&base, &now))
 		return;
 	header->tick_last = now.tick;
 	header->time_last_ns = now.time_ns;

@@ -9,12 +9,15 @@
 #include <unistd.h>
 
 #include "stats/region.h"
+#include "stats/tick.h"
 #include "tests/unit/cmocka_all.h"
 #include "tests/unit/own_region.h"
+#include "tools/text.h"
 
 #define BLOCKS   20000u
 #define MANY     (BLOCKS + 100000u) /* more than there is room for at first */
 #define SECOND   UINT64_C(1000000000)
+#define NEAR_NS  50000 /* of two readings of a clock, also under valgrind */
 #define RING_ROW 4u
 
 struct fixture {
@@ -169,6 +172,25 @@ static void a_ring_that_began_meanwhile_is_copied(void **state)
 	cm_image_free(image);
 }
 
+/* As one that dies at once does: its clocks were read once, and a moment ago. */
+static void a_process_that_has_just_begun_has_times(void **state)
+{
+	struct fixture *f = *state;
+	struct cm_header *header = f->region->header;
+	struct cm_image *image;
+	uint64_t before;
+
+	do {
+		before = cm_time_now();
+		header->tick_base = cm_tick();
+		header->time_base_ns = cm_time_now();
+	} while (header->time_base_ns - before > NEAR_NS); /* nobody came in between */
+	image = take(f);
+	assert_true(image->header.tick_last > header->tick_base);
+	assert_int_equal(cm_image_time(image, header->tick_base), header->time_base_ns);
+	cm_image_free(image);
+}
+
 static void a_file_that_shrinks_is_an_error_and_no_signal(void **state)
 {
 	struct fixture *f = *state;
@@ -189,6 +211,7 @@ int main(void)
 		TEST(a_table_that_outgrows_its_room_gets_more),
 		TEST(a_table_that_grows_ever_again_gets_all_the_room_there_is),
 		TEST(a_ring_that_began_meanwhile_is_copied),
+		TEST(a_process_that_has_just_begun_has_times),
 		TEST(a_file_that_shrinks_is_an_error_and_no_signal),
 	};
 
