@@ -8,7 +8,7 @@
 #include "tests/sim/cudasim.h"
 
 #define HOLDINGS 1024
-#define LOOKS    1000                /* a millisecond apart */
+#define LOOKS    10000               /* a millisecond apart */
 #define PAGE     (UINT64_C(2) << 20) /* of the library's */
 
 /* What the library keeps for programs comes first. All else passes it by: where that stays, the
