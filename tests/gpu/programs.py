@@ -177,7 +177,7 @@ ALL = PROBES + COMPATIBILITY + BENCHES + CLIENTS
 # What the suite's own test plans: each ends as its name says.
 PLANNED = (
     # So long that it comes to its first word on a machine that is busy.
-    Program('planned', 'hang', runs=(BARE,), seconds=10),
+    Program('planned', 'hang', runs=(BARE,), seconds=5),
     Program('planned', 'fail', file='gpu_planned_odd', arguments=('fail',)),
     Program('planned', 'crash', file='gpu_planned_odd', arguments=('crash',)),
     Program('planned', 'differ', file='gpu_planned_odd', arguments=('differ',), same=True),

@@ -38,7 +38,7 @@ def check(what, holds):
 def suite(build, report, *arguments):
     command = [sys.executable, HERE / 'run', '--simulated', '--build', build, '--report', report,
                *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
 
 
 def processes_of(program):
