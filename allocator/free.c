@@ -67,7 +67,7 @@ CM_ALWAYS_INLINE bool retire_of(struct cm_heap *heap, uint32_t fit, uint32_t ind
 	struct cm_cache *cache = heap->cache;
 	struct cm_device_row *row = heap->device->row;
 	struct cm_block *block = &cache->block[index];
-	const bool recycled = cm_segment_is_recycled(cache, segment);
+	const bool recycled = cm_heap_recycles(heap, segment);
 	int64_t count = 0, bytes = 0;
 
 	retired[pool].blocks++;
@@ -167,8 +167,7 @@ CM_ALWAYS_INLINE bool free_block(struct cm_heap *heap, uint32_t index,
 	struct cm_block *block = &cache->block[index];
 	const enum cm_pool pool = cm_segment_pool(segment);
 	/* What the driver takes back without waiting for the device waits for it here. */
-	const bool waits = cm_segment_is_recycled(cache, segment) ||
-			   segment->flags & CM_SEGMENT_PAGED;
+	const bool waits = cm_heap_recycles(heap, segment) || segment->flags & CM_SEGMENT_PAGED;
 	const uint64_t size = block->size, tick = cm_ops_tick(cache->ops);
 
 	assert(cm_lock_is_held(&device->lock));

@@ -315,11 +315,17 @@ static inline enum cm_pool cm_segment_pool(const struct cm_segment *segment)
 	return cm_fit_pool(cm_segment_fit(segment));
 }
 
-/* Whether a free block of the segment may be handed out, and so stands in the bins. */
-static inline bool cm_segment_is_recycled(struct cm_cache *cache, const struct cm_segment *segment)
+/* Whether a free block of the segment may be handed out, and so stands in the bins; the segment is
+ * the heap's. */
+static inline bool cm_heap_recycles(const struct cm_heap *heap, const struct cm_segment *segment)
 {
 	return CM_LIKELY(!(segment->flags & (CM_SEGMENT_EXPORTED | CM_SEGMENT_DIRECT)) &&
-			 !(cm_heap_flags(cm_segment_heap(cache, segment)) & CM_HEAP_DRAINING));
+			 !(cm_heap_flags(heap) & CM_HEAP_DRAINING));
+}
+
+static inline bool cm_segment_is_recycled(struct cm_cache *cache, const struct cm_segment *segment)
+{
+	return cm_heap_recycles(cm_segment_heap(cache, segment), segment);
 }
 
 /* Opens a ring where events are recorded. One that cannot be backed is no reason to fail: its
