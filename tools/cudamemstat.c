@@ -105,8 +105,8 @@ static int close_output(int exit)
 	return CM_EXIT_TARGET;
 }
 
-/* A region's mailbox is mapped, and its file is another program's: who cuts that short sends us this
- * signal. Nothing but the words of it can be saved. */
+/* A region's mailbox is mapped, and its file is another program's: who cuts that short sends us
+ * this signal. Nothing but the words of it can be saved. */
 static void say_cut(int number)
 {
 	static const char words[] = CM_PROGRAM
