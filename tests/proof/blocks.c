@@ -109,7 +109,7 @@ static void must_be_apart(struct proof_hand *hand, const struct proof_slot *made
 static void must_be_out(struct proof_hand *hand, struct proof_slot wanted)
 {
 	if (!proof_state.run.letters || proof_state.run.free_running || proof_state.captures ||
-	    proof_state.tolerated[0])
+	    proof_state.pooled || proof_state.tolerated[0])
 		return;
 	proof_await_answer(hand);
 	if (alloc_kind(hand, &wanted))
@@ -144,6 +144,17 @@ void proof_do_alloc(struct proof_hand *hand, const uint64_t *arg)
 		proof_write_by_cpu(hand, slot);
 }
 
+/* The memory goes back when the stream comes to it, which in a program with letters is at once: or
+ * what is refused now could be there in a moment. */
+static bool free_in_stream(struct proof_hand *hand, const struct proof_slot *slot)
+{
+	if (!CALL(hand, cuMemFreeAsync, slot->addr, proof_stream_of(slot)->handle))
+		return false;
+	if (proof_state.run.letters && !proof_wait_stream(hand, slot->ctx, slot->stream))
+		proof_state.pooled = true;
+	return true;
+}
+
 bool proof_free_kind(struct proof_hand *hand, struct proof_slot *slot)
 {
 	bool ok;
@@ -157,7 +168,7 @@ bool proof_free_kind(struct proof_hand *hand, struct proof_slot *slot)
 	case PROOF_HOST:
 		return CALL(hand, cuMemFreeHost, (void *)(uintptr_t)slot->addr);
 	case PROOF_ASYNC:
-		return CALL(hand, cuMemFreeAsync, slot->addr, proof_stream_of(slot)->handle);
+		return free_in_stream(hand, slot);
 	case PROOF_REGISTERED:
 		(void)proof_wait_stream(hand, slot->ctx, slot->stream);
 		ok = CALL(hand, cuMemHostUnregister, slot->extra);
