@@ -20,6 +20,7 @@ import time
 
 SECONDS = 60
 LENGTH = '100000'  # operations, which are played again and again
+KEPT = 5  # of the regions that the killed left: a container may have room for few
 MACHINE = 'devices:2,cuEventQuery:100us'
 # What the killed are played under; the last are on cards that are soon full.
 VICTIMS = (
@@ -77,6 +78,7 @@ def is_well(process):
 def kill_often(stage, kills, dice):
     """How many of the killed left something, and of how many the tool could read it."""
     left = readable = 0
+    kept = []
     bystander = stage.program('1', LENGTH, 'c1e')
     stage.wait_for_region(bystander)
     for _ in range(kills):
@@ -94,6 +96,9 @@ def kill_often(stage, kills, dice):
         if path:
             left += 1
             readable += stage.tell('show', str(path)).returncode == 0
+            kept.append(path)
+            if len(kept) > KEPT:
+                kept.pop(0).unlink(missing_ok=True)
         if not is_well(bystander):
             raise SystemExit(f'the bystander ended: {read_said(bystander)}')
     stage.tell('ls', '--all')
