@@ -12,6 +12,7 @@ import time
 
 from kit import Skip
 
+PATIENCE = 240  # seconds; a browser has much to do before its first page
 NAMES = ('chromium', 'chromium-browser', 'google-chrome', 'chrome')
 
 
@@ -80,7 +81,7 @@ class Browser:
 
     def find_page(self):
         """The first one may not be there yet when the pipes are."""
-        end = time.monotonic() + 60
+        end = time.monotonic() + PATIENCE
         while time.monotonic() < end:
             for info in self.ask('Target.getTargets')['targetInfos']:
                 if info['type'] == 'page':
@@ -131,7 +132,7 @@ class Browser:
         """Opens a page of plots and waits until it has drawn."""
         url = path.resolve().as_uri()
         self.ask('Page.navigate', url=url)
-        end = time.monotonic() + 60
+        end = time.monotonic() + PATIENCE
         while time.monotonic() < end:
             try:
                 ready = self.evaluate(f'location.href === {json.dumps(url)} &&'

@@ -34,7 +34,7 @@ class Kit:
 
     def run(self, *words, environment=None, **more):
         return subprocess.run([self.tool, *map(str, words)], capture_output=True, check=False,
-                              timeout=120, cwd=self.folder,
+                              timeout=300, cwd=self.folder,
                               env={**os.environ, 'DEBUGINFOD_URLS': '', **(environment or {})},
                               **more)
 

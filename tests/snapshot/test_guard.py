@@ -39,7 +39,7 @@ def start_named(kit_):
 
 def run(kit_, *words, program, **more):
     with start(kit_, *words, program=program, **more) as process:
-        out, err = process.communicate(timeout=120)
+        out, err = process.communicate(timeout=300)
     # A region bears the pid of the program, which is in what is said of it.
     for pid in set(re.findall(r'^==(\d+)== ', err, re.MULTILINE)):
         assert not list(pathlib.Path('/dev/shm').glob(f'cudamem-run.*/cudamem.*.{pid}.*'))
@@ -173,7 +173,7 @@ def a_peak_that_the_ring_has_lost_is_told(kit_):
         select.select([child], [], [])
         os.close(child)
         process.send_signal(signal.SIGCONT)
-        process.wait(timeout=60)
+        process.wait(timeout=300)
         err = process.stderr.read()
     assert process.returncode == 0 and 'which a longer ring (events:N) would hold' in err, err
 
@@ -193,7 +193,7 @@ def the_program_is_as_without_us(kit_):
     with start(kit_, '--leaks', program=(PROGRAM, 'plain')) as process:
         assert process.stdout.readline() == 'ready\n'
         process.send_signal(signal.SIGTERM)  # goes on to the program
-        process.wait(timeout=60)  # with its input still open: it would end by that too
+        process.wait(timeout=300)  # with its input still open: it would end by that too
         err = process.stderr.read()
     assert process.returncode == 128 + signal.SIGTERM, process.returncode
     assert '29.25 MiB in 8 blocks' in err, err  # and what it left is told
@@ -216,7 +216,7 @@ def folders_of_killed_runs_are_removed(kit_):
             run(kit_, '--leaks', program=('true',))
         assert not folder.exists(), list(folder.iterdir())
         assert len(list(others.iterdir())) == 1, list(others.iterdir())
-        other.communicate(timeout=60)
+        other.communicate(timeout=300)
     assert other.returncode == 0 and not others.exists()
 
 
@@ -227,7 +227,7 @@ def who_reads_no_further_ends_nothing(kit_):
         process.stdin.write('go\n')
         process.stdin.close()
         out = process.stdout.read()
-        process.wait(timeout=60)
+        process.wait(timeout=300)
     assert process.returncode == 7, process.returncode
     folder, = re.findall('region_dir:([^,]*)', out)
     assert not os.path.exists(folder), os.listdir(folder)

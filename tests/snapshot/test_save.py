@@ -48,7 +48,7 @@ class Running:
         self.process.send_signal(signal.SIGCONT)
         self.process.stdin.close()
         self.process.stdout.close()
-        self.process.wait(timeout=60)
+        self.process.wait(timeout=300)
 
 
 def save(kit_, running, name='live.cudamem', *more):
@@ -82,21 +82,22 @@ def a_live_process_is_saved_with_names(kit_):
 
 
 def a_busy_process_stands_still_for_a_moment(kit_):
-    # A machine that has better to do than to run the copy gets a copy that says so.
+    # A machine that has better to do than to run the copy gets a copy that says so; a process that
+    # never stands still is a time-out of the test.
     held, end = [], time.monotonic() + 60
     with Running(kit_, 'busy') as running:
-        while len(held) < 20 and time.monotonic() < end:
+        while not held or (len(held) < 20 and time.monotonic() < end):
             path, said = save(kit_, running)
             if said['of_one_moment']:
                 check(kit_, path)
             if said['held_ms'] > 0:
                 assert said['of_one_moment'], said
                 held.append(said['held_ms'])
-    assert held, 'the process never stood still'
 
 
 def a_stopped_process_is_saved(kit_):
-    with Running(kit_, 'plain') as running:
+    # Without decay, which the library's own thread may be at when it is stopped.
+    with Running(kit_, 'plain', conf='decay_seconds:off') as running:
         running.process.send_signal(signal.SIGSTOP)
         os.waitid(os.P_PID, running.pid, os.WSTOPPED | os.WNOWAIT)
         path, said = save(kit_, running)
@@ -150,7 +151,7 @@ def memory_that_is_not_there_is_not_drawn(kit_):
 
 def a_killed_process_is_read_from_what_it_left(kit_):
     running = Running(kit_, 'crash', conf='stacks:alloc')
-    assert running.process.wait(timeout=60) == -signal.SIGKILL
+    assert running.process.wait(timeout=300) == -signal.SIGKILL
     running.process.stdin.close()
     running.process.stdout.close()
     path, said = save(kit_, running)

@@ -30,7 +30,7 @@ def leave_region(kit_, program, *words):
     running = Running(kit_, *words, conf='stacks:all', program=program)
     with running.process as process:
         process.stdin.close()
-        assert process.wait(timeout=60) == -signal.SIGKILL, process.returncode
+        assert process.wait(timeout=300) == -signal.SIGKILL, process.returncode
     found = list(running.regions.glob(f'cudamem.*.{running.pid}.*'))
     assert len(found) == 1, found
     return found[0]
