@@ -36,7 +36,7 @@ def main():
             return 77
     with tempfile.TemporaryDirectory() as folder:
         return subprocess.run([EMULATOR, build(pathlib.Path(folder))], check=False,
-                              timeout=60).returncode
+                              timeout=300).returncode
 
 
 if __name__ == '__main__':

@@ -44,7 +44,7 @@ def check(folder):
     def run(program, *arguments):
         command = [EMULATOR, '-L', SYSROOT, '-E', f'LD_PRELOAD={module}',
                    '-E', f'LD_LIBRARY_PATH={folder}', program, *arguments]
-        status = subprocess.run(command, check=False, timeout=60).returncode
+        status = subprocess.run(command, check=False, timeout=300).returncode
         print(f'{program.name}: {status}')
         return status
 
