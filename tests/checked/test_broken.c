@@ -264,7 +264,8 @@ static int play(struct cm_play *play, const char *module, const char *role, cons
 
 	(void)snprintf(preload, sizeof(preload), "LD_PRELOAD=%s/lib%s.so", getenv("MODULES"),
 		       module);
-	(void)snprintf(conf, sizeof(conf), "CUDAMEM_CONF=region_dir:%s,%s", play->dir, options);
+	(void)snprintf(conf, sizeof(conf), "CUDAMEM_CONF=region_dir:%s,decay_seconds:off,%s",
+		       play->dir, options);
 	return cm_rerun(&rerun, play->said);
 }
 

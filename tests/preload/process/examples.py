@@ -11,7 +11,7 @@ import tempfile
 
 def run(command, module, driver, regions):
     environment = {**os.environ, 'LD_LIBRARY_PATH': str(pathlib.Path(driver).parent),
-                   'CUDAMEM_CONF': f'region_dir:{regions}'}
+                   'CUDAMEM_CONF': f'region_dir:{regions},decay_seconds:off'}
     if module:
         environment['LD_PRELOAD'] = module
     return subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
