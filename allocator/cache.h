@@ -218,6 +218,22 @@ uint64_t cm_cache_decay(struct cm_cache *cache);
 
 /* Bytes of the context's device that a trim could return now or after a wait. */
 uint64_t cm_cache_returnable(struct cm_cache *cache, uint64_t ctx);
+
+/*
+ * What the driver says is free and what could be returned are two questions, and what another
+ * thread gives back between them, or is just giving back, counts in neither. Who wants the sum
+ * takes a look before it asks the driver, and asks both anew while cm_cache_look_again is true: not
+ * for ever, as others may go on and on. May sleep.
+ */
+struct cm_look {
+	uint64_t returns;
+	uint64_t end_ns; /* of the wait for what is on its way */
+	uint64_t nap_ns;
+	uint32_t looks; /* in vain, as others were faster */
+};
+struct cm_look cm_cache_look(const struct cm_cache *cache);
+bool cm_cache_look_again(struct cm_cache *cache, uint64_t ctx, struct cm_look *look);
+
 /* Polls closed epochs and gives back what is not recycled, so that the books are fresh. Does
  * nothing while a capture is active. */
 void cm_cache_poll(struct cm_cache *cache);

@@ -114,7 +114,9 @@ struct cm_device {
 	struct cm_lock lock;
 	struct cm_lock slow_lock; /* giving back and asking again after a failure: one at a time */
 	struct cm_lock paging;    /* who moves pages, see paged.h; also one at a time */
-	struct cm_paged *forgotten; /* ranges whose context has gone */
+	struct cm_paged *forgotten;    /* ranges whose context has gone */
+	_Atomic uint32_t giving_pages; /* threads that take idle ones out of the tables to give them
+					* back; lowered once they are, and counted in `returns` */
 	struct cm_cache *cache;
 	struct cm_device_row *row;
 	struct cm_ring ring;

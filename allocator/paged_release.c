@@ -181,8 +181,10 @@ static uint64_t release(struct cm_device *device, bool orphans)
 	if (!device->cache->policy.expandable_segments)
 		return 0;
 	cm_lock_acquire(&device->paging);
+	atomic_fetch_add(&device->giving_pages, 1);
 	while ((heap = cm_device_next_heap(device, &at)))
 		bytes += release_of(heap, orphans);
+	atomic_fetch_sub(&device->giving_pages, 1);
 	cm_lock_release(&device->paging);
 	return bytes;
 }
@@ -202,11 +204,13 @@ uint64_t cm_paged_release_idlest(struct cm_device *device, uint64_t most)
 	if (!cache->policy.expandable_segments || !pages)
 		return 0;
 	cm_lock_acquire(&device->paging);
+	atomic_fetch_add(&device->giving_pages, 1);
 	cm_lock_acquire(&cache->turn);
 	cut_idlest_turned(device, pages < UINT32_MAX ? (uint32_t)pages : UINT32_MAX, &victims);
 	cm_lock_release(&cache->turn);
 	bytes = cm_paged_give_back(cache->ops, &victims);
 	cm_cache_note_return(cache);
+	atomic_fetch_sub(&device->giving_pages, 1);
 	cm_lock_release(&device->paging);
 	return bytes;
 }

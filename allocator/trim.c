@@ -15,6 +15,8 @@
 /* How long a trim waits for work that may take its time. */
 #define TRIM_LIMIT_NS UINT64_C(1000000000)
 
+#define LOOKS 32 /* at most at what is free, while others give back */
+
 bool cm_cache_wants_close(const struct cm_cache *cache)
 {
 	return atomic_load_explicit(&cache->wants_close, memory_order_relaxed);
@@ -298,4 +300,38 @@ uint64_t cm_cache_returnable(struct cm_cache *cache, uint64_t ctx)
 	}
 	cm_lock_release(&heap->device->lock);
 	return bytes;
+}
+
+static bool is_giving(struct cm_device *device)
+{
+	bool is;
+
+	cm_lock_acquire(&device->lock);
+	is = device->leaving.first;
+	cm_lock_release(&device->lock);
+	return is || atomic_load_explicit(&device->giving_pages, memory_order_acquire);
+}
+
+struct cm_look cm_cache_look(const struct cm_cache *cache)
+{
+	return (struct cm_look){.returns = cm_cache_returns(cache),
+				.end_ns = cache->ops->now_ns() + CM_STUCK_NS,
+				.nap_ns = CM_FENCE_NAP_NS};
+}
+
+bool cm_cache_look_again(struct cm_cache *cache, uint64_t ctx, struct cm_look *look)
+{
+	const struct cm_heap *heap = cm_cache_find_heap(cache, ctx);
+	const bool gives = heap && is_giving(heap->device);
+	const uint64_t returns = cm_cache_returns(cache);
+
+	/* In this order: what is no longer on its way has been counted. */
+	if (!heap || (!gives && returns == look->returns))
+		return false;
+	if (gives ? cache->ops->now_ns() >= look->end_ns : ++look->looks == LOOKS)
+		return false;
+	if (gives)
+		cm_ops_nap(cache->ops, &look->nap_ns, CM_FENCE_NAP_MOST_NS);
+	look->returns = cm_cache_returns(cache);
+	return true;
 }

@@ -328,6 +328,7 @@ int cudamem_get_memory_info(int device, uint64_t *ret_free, uint64_t *ret_total)
 {
 	struct cm_cache *cache = cm_process_cache_if_made();
 	uint64_t ctx, free_bytes, total_bytes;
+	struct cm_look look;
 	bool entered;
 	int err;
 
@@ -337,9 +338,12 @@ int cudamem_get_memory_info(int device, uint64_t *ret_free, uint64_t *ret_total)
 	if (!ctx)
 		return -ENODEV;
 	entered = cm_hook_enter();
-	err = cm_cache_mem_info(cache, ctx, &free_bytes, &total_bytes);
-	if (!err)
-		free_bytes += cm_cache_returnable(cache, ctx);
+	look = cm_cache_look(cache);
+	do {
+		err = cm_cache_mem_info(cache, ctx, &free_bytes, &total_bytes);
+		if (!err)
+			free_bytes += cm_cache_returnable(cache, ctx);
+	} while (!err && cm_cache_look_again(cache, ctx, &look));
 	leave(entered);
 	if (err)
 		return err;

@@ -143,20 +143,33 @@ CUresult cm_wrap_cuMemFree_v2(CUdeviceptr addr)
 }
 
 /* Memory that we hold and could give back is free to the program. */
+static CUresult ask_free(struct cm_cache *cache, size_t *free_bytes, size_t *total)
+{
+	const uint64_t ctx = cm_context_current();
+	struct cm_look look = cm_cache_look(cache);
+	CUresult res;
+	size_t sum;
+
+	do {
+		res = cm_real.cuMemGetInfo_v2(free_bytes, total);
+		if (res != CUDA_SUCCESS)
+			return res;
+		sum = *free_bytes + cm_cache_returnable(cache, ctx);
+	} while (cm_cache_look_again(cache, ctx, &look));
+	*free_bytes = sum < *total ? sum : *total;
+	return res;
+}
+
 CUresult cm_wrap_cuMemGetInfo_v2(size_t *free_bytes, size_t *total)
 {
 	struct cm_cache *cache;
 	CUresult res;
-	size_t sum;
 
 	if (!cm_hook_enter())
 		return cm_real.cuMemGetInfo_v2(free_bytes, total);
-	res = cm_real.cuMemGetInfo_v2(free_bytes, total);
 	cache = cm_process_cache_if_made();
-	if (res == CUDA_SUCCESS && cache && free_bytes && total) {
-		sum = *free_bytes + cm_cache_returnable(cache, cm_context_current());
-		*free_bytes = sum < *total ? sum : *total;
-	}
+	res = cache && free_bytes && total ? ask_free(cache, free_bytes, total)
+					   : cm_real.cuMemGetInfo_v2(free_bytes, total);
 	cm_hook_leave();
 	return res;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The library beside a tool that comes at the worst moment: the driver has refused for want of
- * memory, and before it can give back what lies idle a trim has.
+ * memory, or has said what is free, and before the library looks at what lies idle a trim has given
+ * it back.
  */
 #include "allocator/cache.h"
 #include "interpose/process.h"
@@ -13,6 +14,7 @@
 
 WRAPPED(cm_room_make);
 WRAPPED(cm_room_make_on);
+WRAPPED(cm_cache_returnable);
 
 static void trim(void)
 {
@@ -32,4 +34,10 @@ bool __wrap_cm_room_make_on(CUdevice device, uint64_t bytes, uint64_t returns)
 {
 	trim();
 	return __real_cm_room_make_on(device, bytes, returns);
+}
+
+uint64_t __wrap_cm_cache_returnable(struct cm_cache *cache, uint64_t ctx)
+{
+	trim();
+	return __real_cm_cache_returnable(cache, ctx);
 }
