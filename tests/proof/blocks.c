@@ -108,8 +108,7 @@ static void must_be_apart(struct proof_hand *hand, const struct proof_slot *made
  */
 static void must_be_out(struct proof_hand *hand, struct proof_slot wanted)
 {
-	if (!proof_state.run.letters || proof_state.run.free_running || proof_state.captures ||
-	    proof_state.pooled || proof_state.tolerated[0])
+	if (!proof_expects_same())
 		return;
 	proof_await_answer(hand);
 	if (alloc_kind(hand, &wanted))

@@ -10,8 +10,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "interpose/cudamem.h"
 #include "stats/books.h"
 #include "stats/reader.h"
+#include "tests/proof/program.h"
 
 #define LOOKS 10000 /* at books that are being written, a millisecond apart */
 
@@ -191,4 +193,22 @@ const char *cm_holdings_compare(const struct cm_holdings *held)
 	answer = compare_region(reader, held);
 	cm_reader_close(reader);
 	return answer;
+}
+
+static void add_segments(void *data, const char *key, int64_t value)
+{
+	if (!strcmp(key, "segment.all.current"))
+		*(uint64_t *)data += (uint64_t)value;
+}
+
+uint64_t cm_holdings_segments(void)
+{
+	size_t (*stats)(int device, cudamem_stat_fn fn, void *data);
+	uint64_t segments = 0;
+	int device;
+
+	stats = (size_t(*)(int, cudamem_stat_fn, void *))find("cudamem_memory_stats");
+	for (device = 0; stats && device < PROOF_DEVICES; device++)
+		(void)stats(device, add_segments, &segments);
+	return segments;
 }

@@ -18,6 +18,9 @@ bool cm_holdings_driver_is_simulated(void);
 /* One of the things that a program can ask of the library. Nothing where it is not here. */
 void cm_holdings_trim(unsigned what);
 
+/* Driver allocations that the cache has; 0 where the library is not here. */
+uint64_t cm_holdings_segments(void);
+
 /* The region of this process, in the folder REGIONS. False: it has none. */
 bool cm_holdings_find_region(char ret_path[PATH_MAX]);
 

@@ -123,6 +123,12 @@ void proof_post_letter(const struct proof_hand *hand, uint64_t what)
 	proof_wake_helper();
 }
 
+bool proof_expects_same(void)
+{
+	return proof_state.run.letters && !proof_state.run.free_running && !proof_state.captures &&
+	       !proof_state.pooled && !proof_state.tolerated[0];
+}
+
 void proof_wake_helper(void)
 {
 	if (mailbox)

@@ -16,6 +16,9 @@ void proof_open_mailbox(const struct proof_hand *hand);
  * that makes no sense is wrong. */
 void proof_post_letter(const struct proof_hand *hand, uint64_t what);
 
+/* Whether what is asked twice is answered alike, where nobody but the helper comes between. */
+bool proof_expects_same(void);
+
 /* The helper looks what time it is. */
 void proof_wake_helper(void);
 

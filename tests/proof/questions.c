@@ -10,6 +10,7 @@
 #include "tests/sim/cudasim.h"
 
 #define NS_PER_MS UINT64_C(1000000)
+#define CARD_UNIT (UINT64_C(2) << 20)
 
 static void must_refuse(struct proof_hand *hand, const char *what, CUresult res, CUdeviceptr addr)
 {
@@ -169,13 +170,34 @@ void proof_do_mark(struct proof_hand *hand, const uint64_t *arg)
 	proof_leave(hand, slot->ctx);
 }
 
+/* What is on its way to the driver is free before, meanwhile and after, but for the unit of the
+ * card that each driver allocation that went may have begun. */
+static void must_stay_free(struct proof_hand *hand, size_t free_bytes, uint64_t segments)
+{
+	size_t after = 0, total;
+
+	proof_await_answer(hand);
+	/* Rows of pages also become more where some go. */
+	if (!proof_state.run.pages)
+		segments -= cm_holdings_segments();
+	if (cuMemGetInfo_v2(&after, &total) == CUDA_SUCCESS &&
+	    after > free_bytes + segments * CARD_UNIT)
+		proof_wrong(hand, "%zu bytes are free, and a moment later %zu", free_bytes, after);
+}
+
 void proof_do_info(struct proof_hand *hand, const uint64_t *arg)
 {
+	const bool twice = proof_expects_same();
+	const uint64_t segments = twice ? cm_holdings_segments() : 0;
 	size_t free_bytes = 0, total = 0;
 
 	(void)arg;
-	if (CALL(hand, cuMemGetInfo_v2, &free_bytes, &total) && free_bytes > total)
+	if (!CALL(hand, cuMemGetInfo_v2, &free_bytes, &total))
+		return;
+	if (free_bytes > total)
 		proof_wrong(hand, "more memory is free than there is");
+	if (twice)
+		must_stay_free(hand, free_bytes, segments);
 }
 
 void proof_do_trim(struct proof_hand *hand, const uint64_t *arg)
