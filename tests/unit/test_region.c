@@ -511,12 +511,27 @@ static void a_sweep_leaves_a_locked_region_alone(void **state)
 	assert_int_equal(cm_region_sweep(f->dir, 0, 0), 1);
 }
 
+static time_t second_now(void)
+{
+	struct timespec now;
+
+	(void)clock_gettime(CLOCK_REALTIME, &now);
+	return now.tv_sec;
+}
+
 static void a_region_just_born_is_left_alone(void **state)
 {
 	struct fixture *f = *state;
+	time_t second;
+	int removed;
 
-	add_leftover(f, 0, 0);
-	assert_int_equal(cm_region_sweep(f->dir, 0, 0), 0);
+	/* Once more where the machine has left us alone until it was no longer young. */
+	do {
+		second = second_now();
+		add_leftover(f, 0, 0);
+		removed = cm_region_sweep(f->dir, 0, 0);
+	} while (second_now() != second);
+	assert_int_equal(removed, 0);
 	assert_true(has_leftover(f, 0));
 }
 
