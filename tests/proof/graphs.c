@@ -9,15 +9,14 @@
  * order. */
 static bool has_capture(const struct proof_hand *hand)
 {
-	unsigned c, s;
+	const unsigned own = PROOF_STREAMS + hand->number;
+	unsigned c;
 
 	if (!proof_state.run.free_running)
 		return proof_state.captures;
 	for (c = 0; c < proof_state.opened; c++)
-		for (s = 1; s < PROOF_ALL_STREAMS; s++)
-			if (proof_state.context[c].stream[s].capturing &&
-			    proof_state.context[c].stream[s].thread == hand->number)
-				return true;
+		if (proof_state.context[c].stream[own].capturing)
+			return true;
 	return false;
 }
 
@@ -92,6 +91,10 @@ void proof_end_captures(struct proof_hand *hand, bool any_mode)
 		for (s = 1; s < PROOF_ALL_STREAMS; s++) {
 			struct proof_stream *stream = &proof_state.context[c].stream[s];
 
+			/* A free-running thread has a stream of its own for it, and looks at no
+			 * other's. */
+			if (proof_state.run.free_running && s != PROOF_STREAMS + hand->number)
+				continue;
 			if (stream->capturing &&
 			    (stream->thread == hand->number ||
 			     (any_mode && !proof_state.run.free_running && !stream->mode)))
