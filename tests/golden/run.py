@@ -416,19 +416,19 @@ def check_cut(tool, make_region, places):
     with subprocess.Popen([make_region, 'mute', places['none']], stdin=subprocess.PIPE,
                           stdout=subprocess.PIPE, text=True) as process:
         region = pathlib.Path(process.stdout.readline().strip())
-        with region.open('rb') as file, subprocess.Popen(
-                [tool, 'trim', '--region', region, '--timeout', '60'], stderr=subprocess.PIPE,
-                text=True) as trim:
-            mailbox = file.read(8192)[4096:]
-            # Until the letter is in the box.
+        with region.open('rb') as file:
+            mailbox = os.pread(file.fileno(), 4096, 4096)
+            trim = subprocess.Popen([tool, 'trim', '--region', region, *PATIENT], text=True,
+                                    stderr=subprocess.PIPE)
+            # Until it has begun to write its letter.
             while os.pread(file.fileno(), 4096, 4096) == mailbox:
                 assert trim.poll() is None, trim.stderr.read()
-            os.truncate(region, 0)
-            # It sleeps, and is woken by this.
-            trim.send_signal(signal.SIGSTOP)
-            os.waitpid(trim.pid, os.WUNTRACED)
-            trim.send_signal(signal.SIGCONT)
-            _, said = trim.communicate(timeout=60)
+        os.truncate(region, 0)
+        # It may sleep by now, and is woken by this; or it has met the end of the file and ended.
+        os.kill(trim.pid, signal.SIGSTOP)
+        os.waitid(os.P_PID, trim.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+        os.kill(trim.pid, signal.SIGCONT)
+        _, said = trim.communicate(timeout=300)
     region.unlink()
     assert trim.returncode == 3 and said == (
         'cudamemstat: the file of a region was cut short while it was in use\n'), (trim, said)
