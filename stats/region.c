@@ -15,9 +15,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "stats/sparse.h"
-
 #define PAGE         UINT64_C(4096)
+#define PAGE_MOST    UINT64_C(65536) /* of any machine that this runs on */
 #define SWEEP_MAX    4096
 #define SWEEP_REGION 512
 /* This young, one of an older library may not have been locked yet. */
@@ -290,11 +289,44 @@ static bool file_size_allowed(uint64_t bytes)
 	       (limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= bytes);
 }
 
+/* Opens a part of the mapping for reading and writing, and what shares its pages. */
+static int open_pages(struct region *region, uint64_t offset, uint64_t bytes)
+{
+	const uint64_t from = offset & ~(PAGE_MOST - 1);
+	uint64_t to = round_up(offset + bytes, PAGE_MOST);
+
+	if (to > region->public.map_bytes)
+		to = region->public.map_bytes;
+	return mprotect((char *)region->public.header + from, to - from, PROT_READ | PROT_WRITE)
+		       ? -errno
+		       : 0;
+}
+
+/*
+ * Maps the whole region, of which the header alone can be touched: the tables are opened as they
+ * are backed. What is wild in the program can't write to what is not, and what nobody can touch is
+ * not filled either where memory is locked (mlockall(2)).
+ */
+static int map_region(struct region *region, uint64_t bytes, int flags, int fd)
+{
+	void *map = mmap(NULL, bytes, PROT_NONE, flags | MAP_NORESERVE, fd, 0);
+	int err;
+
+	if (map == MAP_FAILED)
+		return -errno;
+	region->public.header = map;
+	region->public.map_bytes = bytes;
+	region->fd = fd;
+	err = open_pages(region, 0, sizeof(struct cm_header));
+	if (err)
+		(void)munmap(map, bytes);
+	return err;
+}
+
 /* Gives the file its length and backs the header, then maps the whole of it. */
 static int map_file(struct region *region, int fd, uint64_t bytes)
 {
 	struct stat st;
-	void *map;
 	int err;
 
 	if (!file_size_allowed(bytes))
@@ -304,15 +336,9 @@ static int map_file(struct region *region, int fd, uint64_t bytes)
 	err = posix_fallocate(fd, 0, sizeof(struct cm_header));
 	if (err)
 		return -err;
-	map = cm_sparse_map(bytes, MAP_SHARED, fd);
-	if (!map)
-		return -errno;
-	region->public.header = map;
-	region->public.map_bytes = bytes;
-	region->fd = fd;
 	region->device = st.st_dev;
 	region->inode = st.st_ino;
-	return 0;
+	return map_region(region, bytes, MAP_SHARED, fd);
 }
 
 static int back_by_file(struct region *region, const char *dir, uint64_t start, uint64_t bytes)
@@ -346,19 +372,6 @@ static int back_by_memfd(struct region *region, uint64_t bytes)
 	return err;
 }
 
-static int back_by_private(struct region *region, uint64_t bytes)
-{
-	void *map;
-
-	map = cm_sparse_map(bytes, MAP_PRIVATE | MAP_ANONYMOUS, -1);
-	if (!map)
-		return -ENOMEM;
-	region->public.header = map;
-	region->public.map_bytes = bytes;
-	region->fd = -1;
-	return 0;
-}
-
 static int back(struct region *region, const struct cm_region_params *params, uint64_t start,
 		uint64_t bytes)
 {
@@ -375,7 +388,7 @@ static int back(struct region *region, const struct cm_region_params *params, ui
 			err = back_by_memfd(region, bytes);
 			break;
 		case CM_BACKING_PRIVATE:
-			err = back_by_private(region, bytes);
+			err = map_region(region, bytes, MAP_PRIVATE | MAP_ANONYMOUS, -1);
 			break;
 		}
 		region->public.backing = kind;
@@ -474,16 +487,17 @@ static void map_pages(struct region *region, uint64_t offset, uint64_t bytes)
 
 static int back_bytes(struct region *region, uint64_t offset, uint64_t bytes)
 {
+	const bool is_file = region->fd >= 0;
 	int err;
 
-	if (region->fd < 0)
-		return 0;
-	if (!has_file(region))
+	if (is_file && !has_file(region))
 		return -EBADF;
-	err = posix_fallocate(region->fd, (off_t)offset, (off_t)bytes);
+	err = is_file ? -posix_fallocate(region->fd, (off_t)offset, (off_t)bytes) : 0;
 	if (!err)
+		err = open_pages(region, offset, bytes);
+	if (!err && is_file)
 		map_pages(region, offset, bytes);
-	return -err;
+	return err;
 }
 
 int cm_region_commit(struct cm_region *public, enum cm_table table, uint32_t rows)

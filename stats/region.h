@@ -4,10 +4,10 @@
  *
  * The file lies in /dev/shm; where that cannot be, a memfd; where even that cannot be, private
  * memory that nobody else can read. All space is taken with posix_fallocate before it is touched,
- * so a full tmpfs is an error code here and never a SIGBUS. The owner holds an
- * open-file-description lock on the file for as long as it lives (F_OFD_GETLK tells). Nothing here
- * prints or changes process state. cm_region_commit is thread-safe; the rest is called by one
- * thread.
+ * so a full tmpfs is an error code here and never a SIGBUS; what has not been taken can't be
+ * touched. The owner holds an open-file-description lock on the file for as long as it lives
+ * (F_OFD_GETLK tells). Nothing here prints or changes process state. cm_region_commit is
+ * thread-safe; the rest is called by one thread.
  */
 #ifndef CM_STATS_REGION_H
 #define CM_STATS_REGION_H

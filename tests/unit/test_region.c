@@ -256,6 +256,60 @@ static void committed_rows_are_written_without_a_fault(void **state)
 		assert_true(is_mapped(cm_region_row(f->region, CM_TABLE_BLOCK, row)));
 }
 
+/* The kernel reads a byte there in place of a program, which would be killed. */
+static bool can_be_touched(const void *at)
+{
+	int fd[2];
+	bool can;
+
+	assert_int_equal(pipe(fd), 0);
+	can = write(fd[1], at, 1) == 1;
+	assert_true(can || errno == EFAULT);
+	(void)close(fd[0]);
+	(void)close(fd[1]);
+	return can;
+}
+
+static void what_is_not_committed_cannot_be_touched(void **state)
+{
+	struct fixture *f = *state;
+	struct cm_region_params params = {.dir = f->dir};
+	const struct cm_block *last;
+
+	for (; params.backing <= CM_BACKING_PRIVATE; params.backing++) {
+		assert_int_equal(cm_region_create(&params, &f->region), 0);
+		assert_int_equal(f->region->backing, params.backing);
+		assert_true(can_be_touched(f->region->header));
+		assert_int_equal(cm_region_commit(f->region, CM_TABLE_BLOCK, 100000), 0);
+		assert_true(can_be_touched(cm_region_row(f->region, CM_TABLE_BLOCK, 0)));
+		assert_true(can_be_touched(cm_region_row(f->region, CM_TABLE_BLOCK, 99999)));
+		/* What shares the last pages may be. */
+		last = cm_region_row(f->region, CM_TABLE_BLOCK, 99999);
+		assert_false(can_be_touched(last + 2 * 65536 / sizeof(*last)));
+		cm_region_remove(f->region);
+		cm_region_abandon(f->region);
+		f->region = NULL;
+	}
+}
+
+/* A child, as tests that come behind are better off without. */
+static void memory_that_is_locked_is_not_filled(void **state)
+{
+	struct fixture *f = *state;
+	int status;
+	pid_t child;
+
+	assert_int_equal(create(f, 0), 0);
+	child = fork();
+	if (!child)
+		_exit(mlockall(MCL_CURRENT) ? 2 : blocks_of(f) > 8 << 20);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_true(WIFEXITED(status));
+	if (WEXITSTATUS(status) == 2)
+		cm_skip("this user may not lock so much memory");
+	assert_int_equal(WEXITSTATUS(status), 0);
+}
+
 static void a_table_is_bounded_by_its_capacity(void **state)
 {
 	struct fixture *f = *state;
@@ -595,6 +649,8 @@ int main(void)
 		REGION(tables_are_as_large_as_they_are_asked_for),
 		REGION(a_committed_row_has_memory_behind_it),
 		REGION(committed_rows_are_written_without_a_fault),
+		REGION(what_is_not_committed_cannot_be_touched),
+		REGION(memory_that_is_locked_is_not_filled),
 		REGION(a_table_is_bounded_by_its_capacity),
 		REGION(a_full_file_system_is_an_error_and_keeps_what_is_there),
 		REGION(where_no_file_can_be_a_memfd_serves),
