@@ -6,6 +6,7 @@
 """
 
 import base64
+import contextlib
 import gzip
 import json
 import os
@@ -108,6 +109,28 @@ def a_stopped_process_is_saved(kit_):
     assert 'while it was stopped' in kit_.ok('report', path).decode()
 
 
+def pieces_of(path):
+    """What a region holds, by place: most of the file is a hole."""
+    with path.open('rb') as file:
+        end = 0
+        with contextlib.suppress(OSError):
+            while True:
+                start = os.lseek(file.fileno(), end, os.SEEK_DATA)
+                end = os.lseek(file.fileno(), start, os.SEEK_HOLE)
+                yield start, os.pread(file.fileno(), end - start, start)
+
+
+def find_in(path, pattern):
+    """Where the matches of a pattern start, and they."""
+    return [(start + match.start(), match) for start, piece in pieces_of(path)
+            for match in re.finditer(pattern, piece, re.DOTALL)]
+
+
+def write_at(path, place, form, *values):
+    with path.open('r+b') as file:
+        os.pwrite(file.fileno(), struct.pack(form, *values), place)
+
+
 def a_process_that_ended_in_a_change_is_not_of_one_moment(kit_):
     """Rows are written before the books are opened: their numbers alone look quiet."""
     data = test_export.unpickle(kit_.export('pickle'))
@@ -115,12 +138,9 @@ def a_process_that_ended_in_a_change_is_not_of_one_moment(kit_):
                  if block['state'] == 'active_allocated')
     row = struct.pack('<3Q', block['address'], block['size'], block['requested_size'])
     path = kit_.make()
-    region = bytearray(path.read_bytes())
-    assert region.count(row) == 1
-    state = region.index(row) + 48
-    assert region[state:state + 4] == struct.pack('<I', 1)
-    region[state] = 2
-    path.write_bytes(region)
+    [(place, match)] = find_in(path, re.escape(row) + b'.{24}(.{4})')
+    assert match[1] == struct.pack('<I', 1)
+    write_at(path, place + 48, '<I', 2)
     run = kit_.run('snapshot', '--region', path, '--json', '-O', kit_.folder / 'change.cudamem')
     assert run.returncode == 0 and b'had stopped in a change' in run.stderr, run
     assert json.loads(run.stdout)['of_one_moment'] is False, run
@@ -166,16 +186,38 @@ def a_killed_process_is_read_from_what_it_left(kit_):
 def a_foreign_clock_tells_no_times(kit_):
     """A region that was brought here before its library had read the clocks a second time."""
     path = kit_.make()
-    region = bytearray(path.read_bytes())
     base = 1700000000 * 10 ** 9
     clocks = struct.pack('<4Q', 0, base, 10 ** 10, base + 10 ** 10)
-    assert region.count(clocks) == 1
-    at = region.index(clocks)
-    region[at + 16:at + 32] = region[at:at + 16]
-    path.write_bytes(region)
+    [(place, _)] = find_in(path, re.escape(clocks))
+    write_at(path, place + 16, '<2Q', 0, base)
     run = kit_.run('export', '--to', 'csv', path)
     assert run.returncode == 0 and b'when things happened is not known' in run.stderr, run.stderr
     assert {line.split(',')[2] for line in run.stdout.decode().splitlines()[1:]} == {'0'}
+
+
+def times_follow_the_order_of_events(kit_):
+    """A processor may read its clock a little before it has the lock."""
+    path = kit_.make()
+
+    def set_back(number, ticks):
+        # Its number, its time in steps of 10 us, and more.
+        [(place, tick)] = [(place, tick) for place, match in
+                           find_in(path, re.escape(struct.pack('<Q', number)) + b'(.{8})')
+                           if 0 < (tick := struct.unpack('<Q', match[1])[0]) < 10 ** 7]
+        write_at(path, place + 8, '<Q', tick - ticks)
+
+    def times():
+        data = test_export.unpickle(kit_.export('pickle', path))
+        return [event['time_us'] for event in data['device_traces'][0]]
+
+    before = times()
+    assert before == sorted(set(before)), before
+    set_back(20, 3 * 10 ** 4)
+    early = times()
+    assert early[19] == early[18] and early[:19] + early[20:] == before[:19] + before[20:], early
+    # What no processor does is damage, and is shown.
+    set_back(30, 2 * 10 ** 5)
+    assert times()[29] == before[29] - 200
 
 
 def who_freed_memory_did_not_ask_for_it(kit_):
@@ -438,7 +480,8 @@ if __name__ == '__main__':
         a_live_process_is_saved_with_names, a_busy_process_stands_still_for_a_moment,
         a_stopped_process_is_saved, a_process_that_ended_in_a_change_is_not_of_one_moment,
         memory_that_is_not_there_is_not_drawn, a_killed_process_is_read_from_what_it_left,
-        a_foreign_clock_tells_no_times, who_freed_memory_did_not_ask_for_it,
+        a_foreign_clock_tells_no_times, times_follow_the_order_of_events,
+        who_freed_memory_did_not_ask_for_it,
         a_long_ring_that_is_all_but_empty_is_read_back, a_missing_binary_costs_names_alone,
         another_file_in_its_place_gives_no_wrong_names, what_reads_regions_reads_snapshots,
         a_snapshot_tells_whose_the_process_was, a_file_that_may_not_be_read_is_named,
