@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "allocator/asking.h"
 #include "allocator/epoch.h"
 #include "allocator/heap.h"
 #include "allocator/size_class.h"
@@ -184,6 +185,7 @@ static void open_heap(struct cm_heap *heap, const struct cm_context_info *info)
 	heap->wary = false;
 	heap->spared_at = 0;
 	heap->paused_at = heap->searches[CM_FIT_LARGE] - CM_ASK_PAUSE;
+	heap->vain_bytes = 0;
 	heap->ordered = (struct cm_fence){0};
 	heap->over = false;
 	memset(heap->row, 0, sizeof(*heap->row));

@@ -268,6 +268,7 @@ void cm_heap_retire_locked(struct cm_heap *heap, struct cm_epoch *epoch)
 	cm_books_end(row);
 	heap->row->pending_blocks -= epoch->blocks;
 	set_pending_bytes(heap, heap->row->pending_bytes - epoch->bytes);
+	heap->vain_bytes = 0;
 	if (!heap->row->pending_blocks)
 		heap->pending_sizes = heap->wary ? ~UINT64_C(0) : 0;
 	epoch->first = epoch->last = 0;

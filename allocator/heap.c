@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <errno.h>
 
+#include "allocator/asking.h"
 #include "allocator/check.h"
 #include "allocator/ladder.h"
 #include "allocator/rows.h"
@@ -159,10 +160,9 @@ CM_ALWAYS_INLINE bool has_pending_between(const struct cm_heap *heap, uint64_t l
 }
 
 /*
- * Whether the driver is to be asked first although there is a block that fits. Cutting a large
- * block while one waits that would do: what has just been freed may fit better, or join others; so
- * what is reserved follows PyTorch, for which freed memory is ready at once. And now and then where
- * many blocks wait: while their rows are in the caches they are soon dealt with.
+ * Whether the driver is to be asked first although there is a block that fits: see asking.h, and
+ * thrift.h where the card fills up. And now and then where many blocks wait: while their rows are
+ * in the caches they are soon dealt with.
  */
 CM_ALWAYS_INLINE bool is_hasty(struct cm_heap *heap, uint32_t fit, const struct cm_block *block,
 			       uint64_t size)
@@ -172,10 +172,13 @@ CM_ALWAYS_INLINE bool is_hasty(struct cm_heap *heap, uint32_t fit, const struct 
 	if (CM_UNLIKELY(heap->searches[fit] % CM_PENDING_BLOCKS == 0 &&
 			row->pending_blocks >= CM_PENDING_BLOCKS))
 		return true;
+	if (cm_asking_is_due_locked(heap))
+		return true;
 	return fit == CM_FIT_LARGE && block->size - size > CM_SMALL_MAX &&
 	       has_pending_between(heap, size, block->size) &&
 	       heap->searches[CM_FIT_LARGE] - heap->paused_at >= CM_ASK_PAUSE &&
-	       (CM_LIKELY(!heap->wary) || cm_thrift_is_hasty_locked(heap, block, size));
+	       (heap->wary ? cm_thrift_is_hasty_locked(heap, block, size)
+			   : cm_asking_before_cut_locked(heap, size, block->size));
 }
 
 enum way {
@@ -232,8 +235,8 @@ CM_ALWAYS_INLINE int take(struct cm_heap *heap, uint64_t size, uint64_t bytes, e
 
 /*
  * A first try, which takes the device's lock. As cm_heap_take_locked, but also -ENOENT where the
- * driver is worth asking first, as a large block would be cut while one waits that may do, or one
- * that is spared, or as CM_PENDING_BLOCKS of any size wait. -EAGAIN: the heap drains.
+ * driver is worth asking first, for what waits (asking.h) or as the block is spared (thrift.h), or
+ * as CM_PENDING_BLOCKS of any size wait. -EAGAIN: the heap drains.
  */
 CM_ALWAYS_INLINE int take_first(struct cm_heap *heap, uint64_t size, uint64_t bytes,
 				uint64_t *ret_addr)

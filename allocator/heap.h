@@ -79,7 +79,8 @@ struct cm_heap {
 	struct cm_bins bins[CM_FIT_COUNT];
 	uint32_t pinned[CM_HOST_KINDS][CM_PINNED_CLASSES]; /* ready, the youngest first */
 	uint32_t searches[CM_FIT_COUNT]; /* requests, the clock of a free block's age */
-	uint32_t paused_at; /* of the large pool's requests: see cm_heap_pause_locked */
+	uint32_t paused_at;  /* of the large pool's requests: see cm_asking_pause_locked */
+	uint64_t vain_bytes; /* waited when that was; 0 once some of it is ready */
 
 	/* `open` is guarded by the device's lock, the closed ones by the cache's turn:
 	 * closed[n & (CM_EPOCHS_MAX - 1)] for n in [oldest, open.number). */
@@ -127,6 +128,10 @@ struct cm_device {
 	struct cm_fence probe;  /* see cm_epoch_quiesces; guarded by the turn and the slow lock */
 	uint64_t probe_ns;      /* when it was recorded */
 	bool reset;             /* accumulated counters were reset: current != allocated - freed */
+	uint64_t batch_bytes;   /* what is freed is dealt with by as much, see asking.h */
+	uint64_t ask_bytes;     /* and asked for whatever the request */
+	uint64_t shaped_bytes;  /* reserved when its shape was judged last, */
+	uint64_t shaped_freed;  /* and freed until then */
 	uint64_t most_reserved; /* with a large segment; see exchange.h, trade in ladder.c */
 	uint64_t refused_at; /* reserved, and asked for, when the driver refused; 0: it does not */
 	uint64_t decay_tick; /* the clock's ticks at decay_ns, to tell how fast it goes */
@@ -278,26 +283,16 @@ static inline struct cm_heap *cm_segment_heap(struct cm_cache *cache,
 }
 
 /* Freed memory is worth an event of its own, before more work is put on top of it, once it comes to
- * this share of what is in use. */
-#define CM_CLOSE_SHARE 32
-
-/* Where the device lags, so many requests of the large pool pass before it is asked once more
- * whether a large block has to be cut. */
-#define CM_ASK_PAUSE 32
+ * this share of what is reserved; see asking.h. */
+#define CM_BATCH_SHARE 25
 
 /* No more blocks than that wait unasked for, but for that alone the driver is not asked more often
  * than once in so many requests. */
 #define CM_PENDING_BLOCKS 256
 
-/* The device lags: no request asks for freed memory in order not to cut a block, for a while. */
-static inline void cm_heap_pause_locked(struct cm_heap *heap)
-{
-	heap->paused_at = heap->searches[CM_FIT_LARGE];
-}
-
 static inline bool cm_heap_is_worth_closing(const struct cm_heap *heap)
 {
-	return heap->open.bytes * CM_CLOSE_SHARE >= heap->live_bytes;
+	return heap->open.bytes >= heap->device->batch_bytes;
 }
 
 static inline uint32_t cm_segment_fit(const struct cm_segment *segment)

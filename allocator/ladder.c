@@ -3,6 +3,7 @@
 
 #include <errno.h>
 
+#include "allocator/asking.h"
 #include "allocator/epoch.h"
 #include "allocator/exchange.h"
 #include "allocator/fence.h"
@@ -98,7 +99,7 @@ static bool is_anything_pending(const struct request *request)
 static void pause_asking(struct cm_heap *heap)
 {
 	cm_lock_acquire(&heap->device->lock);
-	cm_heap_pause_locked(heap);
+	cm_asking_pause_locked(heap);
 	cm_lock_release(&heap->device->lock);
 }
 

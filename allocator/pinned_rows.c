@@ -10,6 +10,9 @@
 #include "allocator/size_class.h"
 #include "stats/region.h"
 
+/* Freed memory is worth an event of its own once it comes to this share of what is in use. */
+#define CLOSE_SHARE 32
+
 /* Grains of a class are m << shift, m from 8 to 15; below 8 grains each number has a class. */
 uint32_t cm_pinned_class(uint64_t bytes)
 {
@@ -155,7 +158,7 @@ uint64_t cm_pinned_limit_locked(const struct cm_pinned *pinned)
 bool cm_pinned_is_worth_closing_locked(const struct cm_pinned *pinned)
 {
 	return pinned->open.bytes &&
-	       pinned->open.bytes * CM_CLOSE_SHARE >= current(&pinned->row->allocated_bytes);
+	       pinned->open.bytes * CLOSE_SHARE >= current(&pinned->row->allocated_bytes);
 }
 
 static void note(struct cm_cache *cache, enum cm_action action, const struct cm_segment *segment,

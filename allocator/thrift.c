@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "allocator/thrift.h"
 
+#include "allocator/asking.h"
 #include "allocator/heap.h"
 #include "allocator/size_class.h"
 #include "stats/books.h"
@@ -20,7 +21,6 @@
 #define MOVES_MOST     256u /* requests for which pages are moved, likewise */
 #define RISE_SHARE     32
 #define LOOKS          256u /* at free blocks, for one that is not spared */
-#define LOOKS_WAITING  32u  /* at freed ones, for one that fits better; more are asked for */
 
 static uint64_t reserved_bytes(const struct cm_heap *heap)
 {
@@ -64,6 +64,7 @@ void cm_thrift_note_locked(struct cm_heap *heap)
 {
 	struct cm_device *device = heap->device;
 
+	cm_asking_note_locked(device);
 	if (reserved_bytes(heap) >= device->refused_at)
 		device->refused_at = 0;
 	heap->wary = is_wary(heap);
@@ -132,18 +133,6 @@ static bool spares(struct cm_heap *heap, const struct cm_block *block, uint64_t 
 	return heap->spared_segments < SEGMENTS_MOST;
 }
 
-/* Whether a block waits, unasked for, that the request would fit better than the one to be cut. */
-static bool waits_between(const struct cm_heap *heap, uint64_t least, uint64_t most)
-{
-	const struct cm_block *block = heap->cache->block;
-	uint32_t index = heap->open.first, looks;
-
-	for (looks = 0; index && looks < LOOKS_WAITING; index = block[index].link_next, looks++)
-		if (block[index].size >= least && block[index].size <= most)
-			return true;
-	return index != 0;
-}
-
 /* Whether freed memory is asked for, whatever its size. */
 static bool asks_for_any(struct cm_heap *heap)
 {
@@ -156,7 +145,7 @@ static bool asks_for_any(struct cm_heap *heap)
 bool cm_thrift_is_hasty_locked(struct cm_heap *heap, const struct cm_block *block, uint64_t size)
 {
 	if (heap->row->pending_blocks &&
-	    (waits_between(heap, size, block->size) || asks_for_any(heap)))
+	    (cm_asking_waits_between_locked(heap, size, block->size) || asks_for_any(heap)))
 		return true;
 	return spares(heap, block, size);
 }

@@ -2,6 +2,7 @@
 /* When freed memory may be used again, and what that costs. */
 #include "allocator/epoch.h"
 
+#include "allocator/asking.h"
 #include "tests/unit/fixture_case.h"
 
 static uint64_t launch(struct fixture *f, uint64_t addr, uint64_t duration_ns)
