@@ -123,13 +123,14 @@ static void move_some(struct cm_ptr_map *map)
 
 CM_NOINLINE int cm_ptr_map_grow(struct cm_ptr_map *map)
 {
-	const uint64_t n = map->bucket ? (map->mask + 1) * 2 : FIRST_BUCKETS;
 	struct cm_ptr_bucket *bucket;
+	uint64_t n;
 
 	if (map->old) {
 		move_some(map);
 		return 0;
 	}
+	n = map->bucket ? (map->mask + 1) * 2 : FIRST_BUCKETS;
 	bucket = map_buckets(n);
 	if (!bucket)
 		return -ENOMEM;
