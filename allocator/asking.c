@@ -4,6 +4,7 @@
 #include "stats/books.h"
 
 /* docs/decisions.md ("Freed memory is asked for by the batch") has what others come to. */
+#define BATCH_SHARE  25 /* what is freed is closed and asked for by so much of what is reserved */
 #define ASK_LEAST    (UINT64_C(32) << 20) /* small caches gather more than their share */
 #define GROWTH_SHARE 16 /* so much more is reserved than when its shape was judged last: anew */
 #define TURNS        20 /* so often is what is reserved freed until its shape is settled */
@@ -28,7 +29,7 @@ void cm_asking_note_locked(struct cm_device *device)
 {
 	const uint64_t reserved = reserved_bytes(device);
 
-	device->batch_bytes = reserved / CM_BATCH_SHARE;
+	device->batch_bytes = reserved / BATCH_SHARE;
 	device->ask_bytes = device->batch_bytes > ASK_LEAST ? device->batch_bytes : ASK_LEAST;
 	if (reserved <= device->shaped_bytes + device->shaped_bytes / GROWTH_SHARE)
 		return;

@@ -282,14 +282,12 @@ static inline struct cm_heap *cm_segment_heap(struct cm_cache *cache,
 	return atomic_load_explicit(&cache->heap[segment->heap], memory_order_relaxed);
 }
 
-/* Freed memory is worth an event of its own, before more work is put on top of it, once it comes to
- * this share of what is reserved; see asking.h. */
-#define CM_BATCH_SHARE 25
-
 /* No more blocks than that wait unasked for, but for that alone the driver is not asked more often
  * than once in so many requests. */
 #define CM_PENDING_BLOCKS 256
 
+/* Freed memory is worth an event of its own, before more work is put on top of it, once it comes to
+ * a batch. */
 static inline bool cm_heap_is_worth_closing(const struct cm_heap *heap)
 {
 	return heap->open.bytes >= heap->device->batch_bytes;

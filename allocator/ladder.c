@@ -253,7 +253,8 @@ static int give_back_and_retry(const struct request *request, struct cm_oom_atte
 	if (err != -ENOENT)
 		return err;
 	attempt->given_back += cm_release_free(device);
-	if (!cm_release_await_leaving(device, CM_STUCK_NS))
+	/* What others have taken out of the tables, without the slow lock. */
+	if (!cm_pieces_await(&device->leaving, device->cache->ops, CM_STUCK_NS))
 		return -EBUSY;
 	cm_device_count(device, CM_SCALAR_num_alloc_retries, 1);
 	return grow(request);
@@ -468,7 +469,7 @@ static int grow_direct(const struct request *request)
 
 	if (err != CM_DRIVER_OUT_OF_MEMORY)
 		return err;
-	if (!cm_release_await_leaving(heap->device, CM_STUCK_NS))
+	if (!cm_pieces_await(&heap->device->leaving, heap->cache->ops, CM_STUCK_NS))
 		return -EBUSY;
 	return cm_cache_returns(heap->cache) == returns ? err
 							: grow_by(request, request->size, flags);

@@ -61,3 +61,24 @@ bool cm_piece_await(struct cm_pieces *pieces, const struct cm_driver_ops *ops, u
 	}
 	return true;
 }
+
+bool cm_pieces_are_leaving(struct cm_pieces *pieces)
+{
+	bool leaving;
+
+	cm_lock_acquire(pieces->lock);
+	leaving = pieces->first;
+	cm_lock_release(pieces->lock);
+	return leaving;
+}
+
+bool cm_pieces_await(struct cm_pieces *pieces, const struct cm_driver_ops *ops, uint64_t limit_ns)
+{
+	const uint64_t end = ops->now_ns() + limit_ns;
+	uint64_t nap = CM_FENCE_NAP_NS;
+
+	while (cm_pieces_are_leaving(pieces) && ops->now_ns() < end)
+		if (!cm_fence_nap(ops, &nap))
+			return false;
+	return true;
+}

@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "allocator/attr.h"
 #include "allocator/lock.h"
 
 struct cm_driver_ops;
@@ -47,5 +48,13 @@ bool cm_piece_is_leaving_locked(const struct cm_pieces *pieces, uint64_t addr);
  * very call that gives it back would wait for itself.
  */
 bool cm_piece_await(struct cm_pieces *pieces, const struct cm_driver_ops *ops, uint64_t addr);
+
+/* Whether anything is on its way. Takes the lock. */
+bool cm_pieces_are_leaving(struct cm_pieces *pieces);
+
+/* Waits, from inside the gate, until nothing is, for `limit_ns` at most. False: a capture is
+ * active, and the caller outside of the gate (cm_fence_enter). */
+CM_NODISCARD bool cm_pieces_await(struct cm_pieces *pieces, const struct cm_driver_ops *ops,
+				  uint64_t limit_ns);
 
 #endif

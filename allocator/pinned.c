@@ -133,28 +133,6 @@ static int serve(const struct request *request)
 	return grow(request, cm_pinned_class_bytes(cm_pinned_class(request->bytes)), 0);
 }
 
-static bool has_leaving(struct cm_pinned *pinned)
-{
-	bool has;
-
-	cm_lock_acquire(&pinned->lock);
-	has = pinned->leaving.first;
-	cm_lock_release(&pinned->lock);
-	return has;
-}
-
-/* What others were just giving back has gone too. False: outside of the gate. */
-static bool await_leaving(struct cm_cache *cache)
-{
-	const uint64_t end = cache->ops->now_ns() + CM_STUCK_NS;
-	uint64_t nap = CM_FENCE_NAP_NS;
-
-	while (has_leaving(&cache->pinned) && cache->ops->now_ns() < end)
-		if (!cm_fence_nap(cache->ops, &nap))
-			return false;
-	return true;
-}
-
 /* What is idle goes back to the driver, and the program's own size is asked for, which without us
  * would perhaps have been granted. */
 static int serve_flushed(const struct request *request)
@@ -168,7 +146,8 @@ static int serve_flushed(const struct request *request)
 	err = cm_pinned_flush(cache, CM_PATIENCE_NS, &bytes);
 	if (err)
 		return err;
-	if (!await_leaving(cache))
+	/* What others were just giving back has gone too. */
+	if (!cm_pieces_await(&cache->pinned.leaving, cache->ops, CM_STUCK_NS))
 		return -EBUSY;
 	err = grow(request, cm_size_grains(request->bytes), 0);
 	cache->ops->gate_leave();

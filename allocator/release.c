@@ -141,37 +141,16 @@ static bool has_suspended(struct cm_device *device)
 	return has;
 }
 
-static bool has_leaving(struct cm_device *device)
-{
-	bool has;
-
-	cm_lock_acquire(&device->lock);
-	has = device->leaving.first;
-	cm_lock_release(&device->lock);
-	return has;
-}
-
-static bool await_none(struct cm_device *device, bool (*has)(struct cm_device *device),
-		       uint64_t limit_ns)
+bool cm_release_await_suspended(struct cm_device *device, uint64_t limit_ns)
 {
 	const struct cm_driver_ops *ops = device->cache->ops;
 	const uint64_t end = ops->now_ns() + limit_ns;
 	uint64_t nap = CM_FENCE_NAP_NS;
 
-	while (has(device) && ops->now_ns() < end)
+	while (has_suspended(device) && ops->now_ns() < end)
 		if (!cm_fence_nap(ops, &nap))
 			return false;
 	return true;
-}
-
-bool cm_release_await_suspended(struct cm_device *device, uint64_t limit_ns)
-{
-	return await_none(device, has_suspended, limit_ns);
-}
-
-bool cm_release_await_leaving(struct cm_device *device, uint64_t limit_ns)
-{
-	return await_none(device, has_leaving, limit_ns);
 }
 
 uint64_t cm_release_free(struct cm_device *device)

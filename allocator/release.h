@@ -24,10 +24,6 @@ int cm_release_give(struct cm_piece *piece); /* the driver's answer */
  * capture is active, and the caller outside of the gate (cm_fence_enter). */
 CM_NODISCARD bool cm_release_await_suspended(struct cm_device *device, uint64_t limit_ns);
 
-/* After it: what others have taken out of the tables, without the slow lock, has gone too. Else the
- * same. */
-CM_NODISCARD bool cm_release_await_leaving(struct cm_device *device, uint64_t limit_ns);
-
 /* All wholly free segments of the device; the bytes given back. */
 uint64_t cm_release_free(struct cm_device *device);
 

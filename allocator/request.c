@@ -19,9 +19,9 @@
 
 /* An address inside our memory at which no driver allocation starts: the driver refuses it as it
  * refuses any stale pointer. */
-static uint64_t stale_twin(const struct cm_segment *segment, uint64_t addr)
+static uint64_t stale_twin(const struct cm_place_info *info, uint64_t addr)
 {
-	return addr == segment->addr ? addr + 1 : addr;
+	return addr == info->segment_addr ? addr + 1 : addr;
 }
 
 /* The block of the device that the address lies in, or 0. The start of one in use is found at once,
@@ -45,6 +45,63 @@ static uint32_t find_block_locked(struct cm_device *device, uint64_t addr)
 	     cache->block[index].addr + cache->block[index].size <= addr;)
 		index = cache->block[index].next;
 	return index;
+}
+
+static enum cm_place place_of(const struct cm_block *block, uint64_t addr)
+{
+	if (block->state != CM_BLOCK_LIVE)
+		return CM_PLACE_IDLE;
+	return block->addr == addr ? CM_PLACE_LIVE : CM_PLACE_INTERIOR;
+}
+
+static bool is_idle(const struct cm_cache *cache, const struct cm_segment *segment)
+{
+	uint32_t b = segment->first;
+
+	while (b && cache->block[b].state != CM_BLOCK_LIVE)
+		b = cache->block[b].next;
+	return !b;
+}
+
+static struct cm_place_info tell_place(struct cm_cache *cache, uint32_t b, uint64_t addr)
+{
+	const struct cm_block *block = &cache->block[b];
+	const struct cm_segment *segment = &cache->segment[block->segment];
+	const enum cm_place place = place_of(block, addr);
+
+	return (struct cm_place_info){
+		.place = place,
+		.block_addr = block->addr,
+		.block_size = block->size,
+		.requested = place == CM_PLACE_IDLE ? 0 : block->requested,
+		.segment_addr = segment->addr,
+		.segment_size = segment->size,
+		.segment_flags = segment->flags,
+		.segment_is_idle = place == CM_PLACE_IDLE && is_idle(cache, segment),
+		.ctx = segment->context,
+	};
+}
+
+/* What is on its way to the driver is waited for: the driver's word counts then. */
+static int lookup_each(struct cm_device *device, uint64_t addr, void *data)
+{
+	struct cm_cache *cache = device->cache;
+	struct cm_place_info *info = data;
+	bool leaving;
+	uint32_t b;
+
+	do {
+		cm_lock_acquire(&device->lock);
+		b = find_block_locked(device, addr);
+		if (b)
+			*info = tell_place(cache, b, addr);
+		leaving = !b && cm_piece_is_leaving_locked(&device->leaving, addr);
+		cm_lock_release(&device->lock);
+	} while (leaving && cm_piece_await(&device->leaving, cache->ops, addr));
+	if (leaving)
+		*info = (struct cm_place_info){
+			.place = CM_PLACE_IDLE, .segment_addr = addr, .segment_is_idle = true};
+	return b || leaving ? 0 : -ENOENT;
 }
 
 /* Where there is one context to wait for, what was freed is ready then. */
@@ -90,21 +147,12 @@ static int give_back(struct cm_device *device, uint32_t segment, uint64_t addr)
 /* No block in use starts there, but it may be in memory of ours, or in what was and is going. */
 static int refuse(struct cm_device *device, uint64_t addr, uint64_t *ret_forward)
 {
-	const struct cm_cache *cache = device->cache;
-	bool leaving;
-	uint32_t b;
+	struct cm_place_info info;
 
-	do {
-		cm_lock_acquire(&device->lock);
-		b = find_block_locked(device, addr);
-		if (b)
-			*ret_forward = stale_twin(&cache->segment[cache->block[b].segment], addr);
-		leaving = !b && cm_piece_is_leaving_locked(&device->leaving, addr);
-		cm_lock_release(&device->lock);
-	} while (leaving && cm_piece_await(&device->leaving, cache->ops, addr));
-	if (leaving)
-		*ret_forward = addr + 1;
-	return b || leaving ? -EFAULT : -ENOENT;
+	if (lookup_each(device, addr, &info))
+		return -ENOENT;
+	*ret_forward = stale_twin(&info, addr);
+	return -EFAULT;
 }
 
 int cm_device_finish_free(struct cm_device *device, uint64_t addr, struct cm_freed freed,
@@ -171,63 +219,6 @@ static int free_inside_each(struct cm_device *device, uint64_t addr, void *data)
 int cm_cache_free_inside(struct cm_cache *cache, uint64_t addr, uint64_t *ret_forward)
 {
 	return on_device_of(cache, addr, free_inside_each, ret_forward);
-}
-
-static enum cm_place place_of(const struct cm_block *block, uint64_t addr)
-{
-	if (block->state != CM_BLOCK_LIVE)
-		return CM_PLACE_IDLE;
-	return block->addr == addr ? CM_PLACE_LIVE : CM_PLACE_INTERIOR;
-}
-
-static bool is_idle(const struct cm_cache *cache, const struct cm_segment *segment)
-{
-	uint32_t b = segment->first;
-
-	while (b && cache->block[b].state != CM_BLOCK_LIVE)
-		b = cache->block[b].next;
-	return !b;
-}
-
-static struct cm_place_info tell_place(struct cm_cache *cache, uint32_t b, uint64_t addr)
-{
-	const struct cm_block *block = &cache->block[b];
-	const struct cm_segment *segment = &cache->segment[block->segment];
-	const enum cm_place place = place_of(block, addr);
-
-	return (struct cm_place_info){
-		.place = place,
-		.block_addr = block->addr,
-		.block_size = block->size,
-		.requested = place == CM_PLACE_IDLE ? 0 : block->requested,
-		.segment_addr = segment->addr,
-		.segment_size = segment->size,
-		.segment_flags = segment->flags,
-		.segment_is_idle = place == CM_PLACE_IDLE && is_idle(cache, segment),
-		.ctx = segment->context,
-	};
-}
-
-/* What is on its way to the driver is waited for, as in refuse: the driver's word counts then. */
-static int lookup_each(struct cm_device *device, uint64_t addr, void *data)
-{
-	struct cm_cache *cache = device->cache;
-	struct cm_place_info *info = data;
-	bool leaving;
-	uint32_t b;
-
-	do {
-		cm_lock_acquire(&device->lock);
-		b = find_block_locked(device, addr);
-		if (b)
-			*info = tell_place(cache, b, addr);
-		leaving = !b && cm_piece_is_leaving_locked(&device->leaving, addr);
-		cm_lock_release(&device->lock);
-	} while (leaving && cm_piece_await(&device->leaving, cache->ops, addr));
-	if (leaving)
-		*info = (struct cm_place_info){
-			.place = CM_PLACE_IDLE, .segment_addr = addr, .segment_is_idle = true};
-	return b || leaving ? 0 : -ENOENT;
 }
 
 void cm_cache_lookup(struct cm_cache *cache, uint64_t addr, struct cm_place_info *ret_info)

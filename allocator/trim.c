@@ -126,7 +126,8 @@ static int flush_device(struct cm_device *device, uint64_t limit_ns, uint64_t *b
 		err = -EBUSY;
 	if (!err)
 		*bytes += cm_release_free(device);
-	if (!err && !cm_release_await_leaving(device, limit_ns))
+	/* What others have taken out of the tables, without the slow lock. */
+	if (!err && !cm_pieces_await(&device->leaving, device->cache->ops, limit_ns))
 		err = -EBUSY;
 	cm_lock_release(&device->slow_lock);
 	return err;
@@ -304,12 +305,8 @@ uint64_t cm_cache_returnable(struct cm_cache *cache, uint64_t ctx)
 
 static bool is_giving(struct cm_device *device)
 {
-	bool is;
-
-	cm_lock_acquire(&device->lock);
-	is = device->leaving.first;
-	cm_lock_release(&device->lock);
-	return is || atomic_load_explicit(&device->giving_pages, memory_order_acquire);
+	return cm_pieces_are_leaving(&device->leaving) ||
+	       atomic_load_explicit(&device->giving_pages, memory_order_acquire);
 }
 
 struct cm_look cm_cache_look(const struct cm_cache *cache)
