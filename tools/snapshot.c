@@ -198,7 +198,6 @@ static int build_segments(struct cm_snapshot *snapshot)
 	return 0;
 }
 
-/* The events of one ring that are whole, oldest first. */
 /*
  * Puts the times of events in the order of their numbers. A processor may read its clock before it
  * has the lock under which the event is written, as nothing holds the one back until the other is
@@ -215,6 +214,7 @@ static void straighten_times(struct cm_event *event, size_t events)
 			event[i].tick = event[i - 1].tick;
 }
 
+/* The events of one ring that are whole, oldest first. */
 static void add_events(struct cm_snapshot *snapshot, struct cm_snap_device *device,
 		       enum cm_table table, uint64_t first_row, uint64_t next, uint64_t cleared)
 {
