@@ -99,7 +99,8 @@ bool cm_epoch_close_turned(struct cm_heap *heap)
 
 static bool is_complete(struct cm_heap *heap, uint64_t number)
 {
-	return !heap->cache->ending && cm_fence_is_complete_turned(&closed(heap, number)->fence) &&
+	return !heap->cache->ending &&
+	       cm_fence_is_complete_turned(&closed(heap, number)->fence, heap->device) &&
 	       !heap->over;
 }
 
@@ -338,7 +339,7 @@ static bool is_on_its_way(struct cm_device *device)
 	bool runs;
 
 	cm_lock_acquire(&device->cache->turn);
-	runs = !cm_fence_is_complete_turned(&device->probe) && !device->probe.broken;
+	runs = !cm_fence_is_complete_turned(&device->probe, device) && !device->probe.broken;
 	cm_lock_release(&device->cache->turn);
 	return runs;
 }
@@ -393,8 +394,8 @@ static bool is_settled(struct cm_heap *heap, bool gated)
 	bool settled;
 
 	cm_lock_acquire(&heap->cache->turn);
-	settled = gated ? cm_fence_is_complete_turned(&heap->ordered)
-			: cm_fence_is_complete_ungated_turned(&heap->ordered);
+	settled = gated ? cm_fence_is_complete_turned(&heap->ordered, heap->device)
+			: cm_fence_is_complete_ungated_turned(&heap->ordered, heap->device);
 	if (heap->ordered.broken) {
 		/* Asked another way, where it may be; work of a context that is beyond an answer is
 		 * over. */

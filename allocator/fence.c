@@ -130,21 +130,21 @@ bool cm_fence_record_probe_turned(const struct cm_device *device, struct cm_fenc
 	return record(device->cache, device, fence);
 }
 
-static int query(const struct cm_fence_event *slot, bool gated)
+static int query(const struct cm_fence_event *slot, struct cm_device *asks, bool gated)
 {
 	struct cm_heap *heap = slot->heap;
 	const struct cm_driver_ops *ops = heap->cache->ops;
 	int err;
 
 	assert(cm_lock_is_held(&heap->cache->turn));
-	cm_device_count(heap->device, CM_SCALAR_event_queries, 1);
+	cm_device_count(asks, CM_SCALAR_event_queries, 1);
 	err = gated ? ops->event_query(heap->ctx, slot->event)
 		    : ops->event_query_ungated(heap->ctx, slot->event);
 	fail(heap, err);
 	return err;
 }
 
-static bool is_complete(struct cm_fence *fence, bool gated)
+static bool is_complete(struct cm_fence *fence, struct cm_device *asks, bool gated)
 {
 	struct cm_fence_event *slot;
 	uint32_t i;
@@ -156,7 +156,7 @@ static bool is_complete(struct cm_fence *fence, bool gated)
 			continue;
 		if (slot->heap->suspended)
 			return false;
-		err = query(slot, gated);
+		err = query(slot, asks, gated);
 		if (err && !(gated && is_over(slot->heap, err))) {
 			fence->broken = err != CM_DRIVER_NOT_READY;
 			return false;
@@ -170,17 +170,17 @@ static bool is_complete(struct cm_fence *fence, bool gated)
 	return true;
 }
 
-bool cm_fence_is_complete_turned(struct cm_fence *fence)
+bool cm_fence_is_complete_turned(struct cm_fence *fence, struct cm_device *asks)
 {
-	return is_complete(fence, true);
+	return is_complete(fence, asks, true);
 }
 
-bool cm_fence_is_complete_ungated_turned(struct cm_fence *fence)
+bool cm_fence_is_complete_ungated_turned(struct cm_fence *fence, struct cm_device *asks)
 {
-	return is_complete(fence, false);
+	return is_complete(fence, asks, false);
 }
 
-bool cm_fence_is_device_done_turned(const struct cm_fence *fence, const struct cm_device *device)
+bool cm_fence_is_device_done_turned(const struct cm_fence *fence, struct cm_device *device)
 {
 	const struct cm_fence_event *slot;
 	uint32_t i;
@@ -188,7 +188,7 @@ bool cm_fence_is_device_done_turned(const struct cm_fence *fence, const struct c
 	for (i = 0; i < fence->events; i++) {
 		slot = &fence->event[i];
 		if (slot->heap && slot->heap->device == device &&
-		    (slot->heap->suspended || query(slot, true)))
+		    (slot->heap->suspended || query(slot, device, true)))
 			return false;
 	}
 	return true;

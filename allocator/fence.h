@@ -52,14 +52,16 @@ bool cm_fence_record_turned(struct cm_cache *cache, struct cm_fence *fence);
  * which end by themselves or go on. No proof that memory is idle. */
 bool cm_fence_record_probe_turned(const struct cm_device *device, struct cm_fence *fence);
 
-/* Asks the driver; events that have completed are given back at once. Never blocks. */
-bool cm_fence_is_complete_turned(struct cm_fence *fence);
+/* Asks the driver; events that have completed are given back at once. Never blocks. The questions
+ * are counted as the device's for whose memory they are asked, not as those of the contexts: the
+ * lock of another device is its threads' own, and not taken on the way of a request. */
+bool cm_fence_is_complete_turned(struct cm_fence *fence, struct cm_device *asks);
 
 /* The same outside of the gate, also while a capture is active; the fence keeps its events. */
-bool cm_fence_is_complete_ungated_turned(struct cm_fence *fence);
+bool cm_fence_is_complete_ungated_turned(struct cm_fence *fence, struct cm_device *asks);
 
 /* The same inside of the gate, and for the contexts of one device alone. */
-bool cm_fence_is_device_done_turned(const struct cm_fence *fence, const struct cm_device *device);
+bool cm_fence_is_device_done_turned(const struct cm_fence *fence, struct cm_device *device);
 
 /* Puts all future work of the context behind its event, on the device. False: it can't be. */
 bool cm_fence_order_turned(const struct cm_fence *fence, struct cm_heap *heap);

@@ -287,7 +287,7 @@ static void rob(struct cm_heap *heap, struct cm_paged *paged, const struct place
 
 	/* The turn: what gets ready behind a new barrier is not idle. */
 	cm_lock_acquire(&cache->turn);
-	if (cm_fence_is_complete_turned(&heap->ordered)) {
+	if (cm_fence_is_complete_turned(&heap->ordered, heap->device)) {
 		cm_lock_acquire(&heap->device->lock);
 		if (cm_paged_is_standing_locked(heap, paged))
 			for (fit = 0; fit < CM_FIT_COUNT; fit++)

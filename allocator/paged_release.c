@@ -77,7 +77,7 @@ static uint32_t list_heaps_turned(struct cm_device *device, struct cm_heap *ret_
 	struct cm_heap *heap;
 
 	while ((heap = cm_device_next_heap(device, &at)))
-		if (cm_fence_is_complete_turned(&heap->ordered) && !heap->over)
+		if (cm_fence_is_complete_turned(&heap->ordered, heap->device) && !heap->over)
 			ret_heap[found++] = heap;
 	return found;
 }
@@ -159,7 +159,7 @@ static uint64_t release_of(struct cm_heap *heap, bool orphans)
 
 	do {
 		cm_lock_acquire(&cache->turn);
-		if (cm_fence_is_complete_turned(&heap->ordered) && !heap->over) {
+		if (cm_fence_is_complete_turned(&heap->ordered, heap->device) && !heap->over) {
 			cm_lock_acquire(&heap->device->lock);
 			collect_locked(heap, orphans, &victims);
 			cm_lock_release(&heap->device->lock);

@@ -28,14 +28,16 @@ static bool detach(struct cm_pinned *pinned)
 	return moved;
 }
 
-/* A fence that could not be recorded is tried again: a later one captures no less. */
+/* A fence that could not be recorded is tried again: a later one captures no less. Pinned memory is
+ * no device's: the first one counts the questions. */
 static bool is_complete(struct cm_cache *cache, uint64_t number)
 {
 	struct cm_pinned_batch *batch = closed(&cache->pinned, number);
 
 	if (!batch->recorded)
 		batch->recorded = cm_fence_record_turned(cache, &batch->fence);
-	return batch->recorded && !cache->ending && cm_fence_is_complete_turned(&batch->fence);
+	return batch->recorded && !cache->ending &&
+	       cm_fence_is_complete_turned(&batch->fence, cache->device[0]);
 }
 
 /* Everything up to the closed batch `last` is ready. */

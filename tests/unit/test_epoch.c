@@ -197,6 +197,25 @@ static void work_of_another_context_holds_a_block_back(void **state)
 	case_put(f, other);
 }
 
+static int64_t questions_of(const struct cm_heap *heap)
+{
+	return heap->device->row->scalar[CM_SCALAR_event_queries];
+}
+
+/* Nor is the lock of the other one taken for it, which is its own threads'. */
+static void questions_to_another_device_are_counted_for_the_one_that_asks(void **state)
+{
+	struct fixture *f = *state;
+	struct cm_heap *heap;
+
+	(void)fixture_add_context(f, 1, &heap);
+	case_put(f, case_get(f, MIB));
+	cm_cache_poll(f->cache);
+	assert_int_equal(f->driver.called[FAKE_EVENT_QUERY], 2);
+	assert_int_equal(questions_of(f->heap), 2);
+	assert_int_equal(questions_of(heap), 0);
+}
+
 static void behind_a_barrier_nothing_is_let_in_before_old_work_is_done(void **state)
 {
 	static const char *const who[] = {"a second context", "a peer", "another process"};
@@ -587,6 +606,7 @@ int main(void)
 		fixture_case(no_barrier_is_laid_where_a_second_context_could_pass_it),
 		fixture_case(no_barrier_is_laid_where_others_reach_the_memory),
 		fixture_case(work_of_another_context_holds_a_block_back),
+		fixture_case(questions_to_another_device_are_counted_for_the_one_that_asks),
 		cmocka_unit_test(behind_a_barrier_nothing_is_let_in_before_old_work_is_done),
 		fixture_case(work_launched_after_a_free_is_never_waited_for),
 		fixture_case(an_epoch_closed_before_the_work_is_clean_of_it),
