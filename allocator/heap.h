@@ -37,7 +37,7 @@
 
 #define CM_EPOCHS_MAX  32 /* closed at once; a power of two */
 #define CM_HEAPS_MAX   256
-#define CM_SPARE_BATCH 64
+#define CM_SPARE_BATCH 64 /* rows of blocks that a device fetches: a cache line of is_free */
 #define CM_DECAY_SPANS 64
 
 enum { CM_FIT_SMALL, CM_FIT_LARGE, CM_FIT_COUNT };
@@ -176,8 +176,9 @@ struct cm_cache {
 	_Atomic uint64_t ooms;    /* requests that failed for want of memory */
 	_Atomic uint64_t returns; /* to the driver that are done, see cm_cache_returns */
 	/* 1: the block row is FREE device memory. What joins its neighbours asks here, where sixty
-	 * rows share a cache line, and not in rows that it has no other business with. */
-	uint8_t is_free[CM_BLOCKS_MAX];
+	 * rows share a cache line, and not in rows that it has no other business with. A line is
+	 * one device's, see cm_rows_fetch_blocks. */
+	_Alignas(CM_SPARE_BATCH) uint8_t is_free[CM_BLOCKS_MAX];
 };
 
 static inline struct cm_device *cm_cache_device(struct cm_cache *cache, uint32_t row)
