@@ -21,6 +21,7 @@ struct options {
 	unsigned threads;
 	unsigned share; /* of the timed part that is played, in 1/1000 */
 	bool remote;
+	bool own_device;
 	enum mode mode;
 };
 
@@ -28,13 +29,15 @@ static int usage(void)
 {
 	size_t i;
 
-	fprintf(stderr, "usage: bench [-t THREADS] [-r] [-l | -f | -b] [-s SHARE] DOOR WORKLOAD\n\n"
-			"  -t  threads, each with a workload of its own\n"
-			"  -r  what a thread takes its neighbour frees\n"
-			"  -l  latencies of single calls instead of the time of a pair\n"
-			"  -f  the first request of the process alone\n"
-			"  -b  a kernel behind every request; counts calls, takes no time\n"
-			"  -s  thousandths of the timed part that are played\n\ndoors:\n");
+	fprintf(stderr,
+		"usage: bench [-t THREADS] [-r] [-d] [-l | -f | -b] [-s SHARE] DOOR WORKLOAD\n\n"
+		"  -t  threads, each with a workload of its own\n"
+		"  -r  what a thread takes its neighbour frees\n"
+		"  -d  each thread has a device of its own\n"
+		"  -l  latencies of single calls instead of the time of a pair\n"
+		"  -f  the first request of the process alone\n"
+		"  -b  a kernel behind every request; counts calls, takes no time\n"
+		"  -s  thousandths of the timed part that are played\n\ndoors:\n");
 	for (i = 0; door_at(i); i++)
 		fprintf(stderr, "  %-9s %s\n", door_at(i)->name, door_at(i)->help);
 	fprintf(stderr, "workloads: same:SIZE, mixed, ramps, random:COUNT:SIZE, flat:COUNT\n");
@@ -46,13 +49,16 @@ static int parse(int argc, char **argv, struct options *options)
 	int opt;
 
 	*options = (struct options){.threads = 1, .share = 1000};
-	while ((opt = getopt(argc, argv, "t:rlfbs:")) != -1) {
+	while ((opt = getopt(argc, argv, "t:rdlfbs:")) != -1) {
 		switch (opt) {
 		case 't':
 			options->threads = (unsigned)strtoul(optarg, NULL, 10);
 			break;
 		case 'r':
 			options->remote = true;
+			break;
+		case 'd':
+			options->own_device = true;
 			break;
 		case 'l':
 			options->mode = MODE_LATENCIES;
@@ -167,6 +173,8 @@ int main(int argc, char **argv)
 	}
 	if (options.mode == MODE_LATENCIES)
 		(void)setenv("CUDASIM", DEVICE_TICKS, 1);
+	if (options.own_device)
+		device_share_out();
 	if (!status && what.door->open)
 		status = what.door->open();
 	if (!status)

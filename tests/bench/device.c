@@ -18,12 +18,14 @@
 #pragma weak instant_driver_current_calls
 
 /* Time is virtual and no call takes any; freed memory is not guarded, which costs system calls. */
-#define PLAN "memory:500G,guard:off"
+#define PLAN        "memory:500G,guard:off"
+#define PLAN_OF_ALL "devices:16,memory:500G,guard:off"
 
 #define KERNEL  "cudasim-module\nkernel work\n time 10us\nend\n"
 #define STEP_NS 12000
 
 static CUcontext context;
+static bool shared_out;
 static CUfunction kernel;
 static uint64_t launches;
 
@@ -32,13 +34,18 @@ bool device_is_simulated(void)
 	return cudasim_calls != NULL;
 }
 
+void device_share_out(void)
+{
+	shared_out = true;
+}
+
 int device_open(void)
 {
 	CUdevice device;
 
 	if (context)
 		return 0;
-	(void)setenv("CUDASIM", PLAN, 0);
+	(void)setenv("CUDASIM", shared_out ? PLAN_OF_ALL : PLAN, 0);
 	if (cuInit(0) != CUDA_SUCCESS || cuDeviceGet(&device, 0) != CUDA_SUCCESS ||
 	    cuDevicePrimaryCtxRetain(&context, device) != CUDA_SUCCESS ||
 	    cuCtxSetCurrent(context) != CUDA_SUCCESS) {
@@ -48,10 +55,15 @@ int device_open(void)
 	return 0;
 }
 
-void device_attach(void)
+void device_attach(unsigned number)
 {
-	if (context)
-		(void)cuCtxSetCurrent(context);
+	CUcontext mine = context;
+
+	if (!context)
+		return;
+	if (shared_out && cuDevicePrimaryCtxRetain(&mine, (CUdevice)number) != CUDA_SUCCESS)
+		mine = NULL;
+	(void)cuCtxSetCurrent(mine);
 }
 
 struct device_calls device_count(void)

@@ -22,8 +22,11 @@ struct device_calls {
  * memory for every workload. 0, or -1 after a message.
  */
 int device_open(void);
-/* Makes that context current on another thread. */
-void device_attach(void);
+/* From now on every thread that attaches has a device of its own; before device_open. */
+void device_share_out(void);
+/* Makes that context current on another thread, or that of the device of this number. Where there
+ * is no such device, nothing is: the thread's requests are refused. */
+void device_attach(unsigned number);
 
 bool device_is_simulated(void);
 struct device_calls device_count(void);

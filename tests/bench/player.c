@@ -153,7 +153,7 @@ static void *run_player(void *arg)
 	uint64_t wall, cpu;
 
 	pin(player->number);
-	device_attach();
+	device_attach(player->number);
 	player->refused = !play_ops(player, player->sequence->op, player->sequence->warm);
 	pthread_barrier_wait(&line);
 	if (!player->number)
