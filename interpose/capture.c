@@ -263,6 +263,14 @@ BEGIN(cuStreamBeginCaptureToGraph_ptsz, true,
       (CUstream stream, CUgraph graph, const CUgraphNode *nodes, const CUgraphEdgeData *edges,
        size_t n, CUstreamCaptureMode mode),
       (stream, graph, nodes, edges, n, mode))
+BEGIN(cuStreamBeginRecaptureToGraph, false,
+      (CUstream stream, CUstreamCaptureMode mode, CUgraph graph, CUgraphRecaptureCallback callback,
+       void *data),
+      (stream, mode, graph, callback, data))
+BEGIN(cuStreamBeginRecaptureToGraph_ptsz, true,
+      (CUstream stream, CUstreamCaptureMode mode, CUgraph graph, CUgraphRecaptureCallback callback,
+       void *data),
+      (stream, mode, graph, callback, data))
 END(cuStreamEndCapture, false)
 END(cuStreamEndCapture_ptsz, true)
 /* clang-format on */

@@ -29,10 +29,12 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-/* The CUDA version up to which hooks.def has every ABI of what it hooks. */
-#define CM_HOOKS_VERSION 13000
+#include "interpose/newer_cuda.h"
 
-_Static_assert(CUDA_VERSION >= CM_HOOKS_VERSION, "these CUDA headers are older than the list");
+/* The CUDA version up to which hooks.def has every ABI of what it hooks. */
+#define CM_HOOKS_VERSION 13050
+
+_Static_assert(CUDA_VERSION >= 13000, "these CUDA headers are older than newer_cuda.h expects");
 
 #define CM_HOOK_PTSZ     1u
 #define CM_HOOK_REQUIRED 2u

@@ -76,6 +76,8 @@ WORK_BOTH(cuLaunchCooperativeKernel,
 	  (f, gx, gy, gz, bx, by, bz, shared, stream, params))
 WORK_BOTH(cuGraphLaunch, (CUgraphExec graph, CUstream stream), (graph, stream))
 WORK_BOTH(cuLaunchHostFunc, (CUstream stream, CUhostFn fn, void *data), (stream, fn, data))
+WORK_BOTH(cuLaunchHostFunc_v2, (CUstream stream, CUhostFn fn, void *data, unsigned int mode),
+	  (stream, fn, data, mode))
 WORK_BOTH(cuStreamAddCallback,
 	  (CUstream stream, CUstreamCallback callback, void *data, unsigned int flags),
 	  (stream, callback, data, flags))

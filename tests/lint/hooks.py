@@ -12,7 +12,8 @@ ROW = re.compile(r'^CM_(HOOK|USE|KNOWN|ALIAS)\((\w+), "(\w+)", (\d+), ([\w |]+)\
 TYPE = re.compile(r'\*PFN_(cu\w+?)_v(\d+)(_ptsz|_ptds)?\)')
 
 
-def complaints_of(hooks, typedefs, newest):
+def complaints_of(hooks, typedefs, newest, known):
+    """`newest`: as far as the rows go; `known`: as far as the headers go, which may be older."""
     abis = collections.defaultdict(set)
     for base, version, twin in TYPE.findall(typedefs):
         if int(version) <= newest:
@@ -27,7 +28,7 @@ def complaints_of(hooks, typedefs, newest):
             continue
         if not re.fullmatch(rf'{base}(_v\d+)?{"_ptsz" if abi[1] else ""}', symbol):
             yield f'{symbol}: its flags or its base do not fit its name'
-        if abi not in abis[base]:
+        if abi not in abis[base] and int(version) <= known:
             yield f'{symbol}: CUDA has no {base} of version {version}'
         rows[base].add(abi)
         if kind == 'HOOK':
@@ -35,6 +36,11 @@ def complaints_of(hooks, typedefs, newest):
     for base in sorted(hooked):
         for version, twin in sorted(abis[base] - rows[base]):
             yield f'{base}: no row for version {version}{", per thread" if twin else ""}'
+
+
+def version_of(headers):
+    define = re.search(r'#define CUDA_VERSION (\d+)', headers)
+    return int(define[1]) if define else 0
 
 
 def main():
@@ -46,7 +52,8 @@ def main():
     hooks = tree.text('interpose/hooks.def')
     rows = len(re.findall(r'^CM_', hooks, re.MULTILINE))
     complaints = [] if len(ROW.findall(hooks)) == rows else ['a row that is not of the form']
-    complaints += complaints_of(hooks, typedefs.read_text(encoding='utf-8'), int(newest[1]))
+    known = version_of(typedefs.with_name('cuda.h').read_text(encoding='utf-8'))
+    complaints += complaints_of(hooks, typedefs.read_text(encoding='utf-8'), int(newest[1]), known)
     return tree.report([f'interpose/hooks.def: {what}' for what in complaints])
 
 

@@ -14,6 +14,9 @@
 extern "C" {
 #endif
 
+/* Of the driver, where none is planned. */
+#define CUDASIM_VERSION 13050
+
 struct cudasim_counter {
 	const char *name; /* exported name of the function */
 	uint64_t calls;

@@ -3,6 +3,8 @@
 
 #include "sim_test.h"
 
+#define RECAPTURE_FAILURE ((CUresult)918) /* CUDA_ERROR_GRAPH_RECAPTURE_FAILURE, of CUDA 13.3 */
+
 static const char KERNELS[] = "cudasim-module\n"
 			      "kernel work\n time 50us\nend\n"
 			      "kernel fill\n params ptr u32 u64\n time 10us\n"
@@ -397,6 +399,81 @@ static void a_capture_can_extend_a_graph(void **state)
 	assert_ok(cuGraphDestroy(graph));
 }
 
+static CUresult recapture(CUstream stream, CUgraph graph)
+{
+	return cuStreamBeginRecaptureToGraph(stream, CU_STREAM_CAPTURE_MODE_GLOBAL, graph, NULL,
+					     NULL);
+}
+
+static void capture_fills(CUstream stream, CUdeviceptr addr, unsigned char first)
+{
+	assert_ok(cuMemsetD8Async(addr, first, 16, stream));
+	assert_ok(cuMemsetD8Async(addr, first + 1, 8, stream));
+}
+
+static void assert_runs(CUgraph graph, CUstream stream, CUdeviceptr addr, unsigned char first)
+{
+	unsigned char bytes[16];
+	CUgraphExec exec;
+
+	assert_ok(cuGraphInstantiate(&exec, graph, 0));
+	assert_ok(cuGraphLaunch(exec, stream));
+	assert_ok(cuStreamSynchronize(stream));
+	assert_ok(cuMemcpyDtoH(bytes, addr, sizeof(bytes)));
+	assert_int_equal(bytes[0], first + 1);
+	assert_int_equal(bytes[15], first);
+}
+
+static void do_nothing(void *data)
+{
+	(void)data;
+}
+
+/* Its nodes are what is captured now, in the same order and places. */
+static void a_graph_can_be_captured_again(void **state)
+{
+	CUstream stream = make_stream(CU_STREAM_NON_BLOCKING);
+	CUdeviceptr addr;
+	CUgraph graph, same;
+
+	(void)state;
+	assert_ok(cuMemAlloc(&addr, 16));
+	assert_ok(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+	capture_fills(stream, addr, 1);
+	assert_ok(cuStreamEndCapture(stream, &graph));
+	assert_runs(graph, stream, addr, 1);
+
+	assert_ok(recapture(stream, graph));
+	capture_fills(stream, addr, 3);
+	assert_ok(cuStreamEndCapture(stream, &same));
+	assert_ptr_equal(same, graph);
+	assert_runs(graph, stream, addr, 3);
+}
+
+/* Too little, too much, or of another kind. */
+static void a_graph_is_captured_again_as_it_was(void **state)
+{
+	CUstream stream = make_stream(CU_STREAM_NON_BLOCKING);
+	CUdeviceptr addr;
+	CUgraph graph, same;
+
+	(void)state;
+	assert_ok(cuMemAlloc(&addr, 16));
+	assert_error(recapture(stream, NULL), CUDA_ERROR_INVALID_VALUE);
+	assert_ok(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+	capture_fills(stream, addr, 1);
+	assert_ok(cuStreamEndCapture(stream, &graph));
+	assert_ok(recapture(stream, graph));
+	assert_error(cuStreamEndCapture(stream, &same), RECAPTURE_FAILURE);
+	assert_ok(recapture(stream, graph));
+	assert_error(cuLaunchHostFunc(stream, do_nothing, NULL), RECAPTURE_FAILURE);
+	assert_lost(stream);
+	assert_ok(recapture(stream, graph));
+	capture_fills(stream, addr, 1);
+	assert_error(cuMemsetD8Async(addr, 1, 16, stream), RECAPTURE_FAILURE);
+	assert_lost(stream);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -412,6 +489,8 @@ int main(void)
 		with_context(captures_end_where_they_began),
 		with_context(memory_of_a_capture_is_the_graphs),
 		with_context(a_capture_can_extend_a_graph),
+		with_context(a_graph_can_be_captured_again),
+		with_context(a_graph_is_captured_again_as_it_was),
 	};
 
 	setenv("CUDASIM", "memory:1G", 1);

@@ -24,6 +24,8 @@ static void names_and_versions_lead_to_the_right_form(void **state)
 		{"cuMemAlloc", 2000, 0, NULL},
 		{"cuCtxGetDevice", 12090, 0, "cuCtxGetDevice"},
 		{"cuCtxGetDevice", 13000, 0, "cuCtxGetDevice_v2"},
+		{"cuLaunchHostFunc", 13000, 0, "cuLaunchHostFunc"},
+		{"cuLaunchHostFunc", 13010, twin, "cuLaunchHostFunc_v2_ptsz"},
 		{"cuStreamBeginCapture", 10000, 0, "cuStreamBeginCapture"},
 		{"cuStreamBeginCapture", 10010, 0, "cuStreamBeginCapture_v2"},
 		{"cuStreamBeginCapture", 10010, twin, "cuStreamBeginCapture_v2_ptsz"},
@@ -269,7 +271,7 @@ static void nothing_works_before_the_start(void **state)
 	assert_error(cuDeviceGetCount(&count), CUDA_ERROR_NOT_INITIALIZED);
 	assert_error(cuCtxGetCurrent(&ctx), CUDA_ERROR_NOT_INITIALIZED);
 	assert_ok(cuDriverGetVersion(&version));
-	assert_int_equal(version, CUDA_VERSION);
+	assert_int_equal(version, CUDASIM_VERSION);
 	assert_error(cuInit(1), CUDA_ERROR_INVALID_VALUE);
 }
 

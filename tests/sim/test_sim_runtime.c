@@ -29,7 +29,7 @@ static void binding_comes_with_the_first_call(void **state)
 	assert_int_equal(version, CUDART_VERSION);
 	assert_int_equal(cudasim_calls(NULL), 0);
 	assert_runs(cudaDriverGetVersion(&version));
-	assert_int_equal(version, CUDA_VERSION);
+	assert_int_equal(version, CUDASIM_VERSION);
 	/* The probe, the resolver twice, and every function through the resolver it gave. */
 	assert_true(cudasim_calls("cuGetProcAddress_v2") > 100);
 	assert_int_equal(cudasim_calls("cuInit"), 0);

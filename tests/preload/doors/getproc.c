@@ -88,13 +88,13 @@ static void a_newer_abi_is_left_and_counted(bool apart)
 	check(counted(CM_DOOR_UNCOVERED) == before + 1);
 
 	/* The function of old, which beyond our list only its address can tell. */
-	function = ask("cuLaunchHostFunc", NEWER_VERSION, 0);
+	function = ask("cuLaunchKernelEx", NEWER_VERSION, 0);
 	check(is_wrapper(function) != apart);
 	check(counted(CM_DOOR_UNCOVERED) == before + 1 + apart);
-	check_wrapped(ask("cuLaunchHostFunc", CM_HOOKS_VERSION, 0), "cuLaunchHostFunc",
-		      number_cuLaunchHostFunc);
-	check_wrapped(ask("cuLaunchHostFunc", NEWER_VERSION, 0), "cuLaunchHostFunc",
-		      number_cuLaunchHostFunc);
+	check_wrapped(ask("cuLaunchKernelEx", CM_HOOKS_VERSION, 0), "cuLaunchKernelEx",
+		      number_cuLaunchKernelEx);
+	check_wrapped(ask("cuLaunchKernelEx", NEWER_VERSION, 0), "cuLaunchKernelEx",
+		      number_cuLaunchKernelEx);
 }
 
 static void the_resolver_resolves_itself(void)

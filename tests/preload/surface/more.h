@@ -9,6 +9,8 @@
 #include <cuda.h>
 #include <stdint.h>
 
+#include "interpose/newer_cuda.h"
+
 struct more {
 	unsigned failures; /* calls to come that answer out of memory */
 	unsigned calls;

@@ -264,6 +264,19 @@ static CUresult begin_to_graph_per_thread(CUstream stream)
 						CU_STREAM_CAPTURE_MODE_RELAXED);
 }
 
+/* An empty graph, and so it is again. */
+static CUresult begin_again(CUstream stream)
+{
+	return cuStreamBeginRecaptureToGraph(stream, CU_STREAM_CAPTURE_MODE_RELAXED, graph_to_fill,
+					     NULL, NULL);
+}
+
+static CUresult begin_again_per_thread(CUstream stream)
+{
+	return cuStreamBeginRecaptureToGraph_ptsz(stream, CU_STREAM_CAPTURE_MODE_RELAXED,
+						  graph_to_fill, NULL, NULL);
+}
+
 static CUresult end_per_thread(CUstream stream)
 {
 	CUgraph graph;
@@ -282,8 +295,9 @@ static CUresult end(CUstream stream)
 static void play_resumed(void)
 {
 	static begin_fn *const begins[] = {
-		cuStreamBeginCapture, begin_1_per_thread, begin_2,
-		begin_2_per_thread,   begin_to_graph,     begin_to_graph_per_thread,
+		cuStreamBeginCapture, begin_1_per_thread,     begin_2,
+		begin_2_per_thread,   begin_to_graph,         begin_to_graph_per_thread,
+		begin_again,          begin_again_per_thread,
 	};
 	static begin_fn *const ends[] = {end, end_per_thread, cuStreamDestroy, cuStreamDestroy_v2};
 	CUstream stream;

@@ -101,10 +101,12 @@ static void play_host_functions(void)
 	open_all();
 	OK(cuLaunchHostFunc(NULL, host_function, &add));
 	OK(cuLaunchHostFunc_ptsz(NULL, host_function, &add));
+	OK(cuLaunchHostFunc_v2(NULL, host_function, &add, 1));
+	OK(cuLaunchHostFunc_v2_ptsz(NULL, host_function, &add, 0));
 	OK(cuStreamAddCallback(NULL, callback, &add, 0));
 	OK(cuStreamAddCallback_ptsz(CU_STREAM_PER_THREAD, callback, &add, 0));
 	OK(cuCtxSynchronize());
-	CM_MUST(atomic_load(&calls) == 12);
+	CM_MUST(atomic_load(&calls) == 18);
 }
 
 static CUdeviceptr kept;

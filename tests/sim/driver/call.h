@@ -16,6 +16,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "interpose/newer_cuda.h"
+
 /* Properties of a call, the fourth column of calls.def. */
 enum sim_call_flags {
 	SIM_ANYTIME = 1 << 0,    /* may be called before cuInit */

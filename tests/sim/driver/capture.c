@@ -7,6 +7,8 @@
 #include "event.h"
 #include "stream.h"
 
+#define RECAPTURE_FAILURE ((CUresult)918) /* CUDA_ERROR_GRAPH_RECAPTURE_FAILURE, of CUDA 13.3 */
+
 static struct sim_capture *active;
 static uint64_t last_id;
 
@@ -159,6 +161,32 @@ static CUresult lose(struct sim_capture *capture, CUresult result)
 	return result;
 }
 
+static bool has_same(const struct sim_nodes *nodes, const struct sim_nodes *others)
+{
+	for (size_t i = 0; i < nodes->count; i++) {
+		if (!sim_nodes_has(others, nodes->items[i]))
+			return false;
+	}
+	return nodes->count == others->count;
+}
+
+/* The next node of the graph does another operation of the same kind now; NULL: it is of another
+ * kind, or elsewhere in the graph. That the parameters may differ nobody is asked. */
+static struct sim_node *add_again(struct sim_capture *capture, const struct sim_nodes *before,
+				  struct sim_op *op)
+{
+	struct sim_node *node = capture->again;
+
+	if (!node || node->type != node_type(op) || !has_same(&node->before, before)) {
+		sim_op_release(op);
+		return NULL;
+	}
+	capture->again = node->next;
+	sim_op_release(&node->op);
+	node->op = *op;
+	return node;
+}
+
 CUresult sim_capture_add(struct sim_stream *stream, struct sim_op *op, struct sim_node **ret_node)
 {
 	struct sim_capture *capture = stream->capture;
@@ -168,9 +196,13 @@ CUresult sim_capture_add(struct sim_stream *stream, struct sim_op *op, struct si
 		sim_op_release(op);
 		return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
 	}
-	node = sim_graph_add(capture->graph, node_type(op), &stream->frontier, op);
+	if (capture->recaptures)
+		node = add_again(capture, &stream->frontier, op);
+	else
+		node = sim_graph_add(capture->graph, node_type(op), &stream->frontier, op);
 	if (!node)
-		return lose(capture, CUDA_ERROR_OUT_OF_MEMORY);
+		return lose(capture,
+			    capture->recaptures ? RECAPTURE_FAILURE : CUDA_ERROR_OUT_OF_MEMORY);
 	sim_nodes_clear(&stream->frontier);
 	if (!sim_nodes_add(&stream->frontier, node))
 		return lose(capture, CUDA_ERROR_OUT_OF_MEMORY);
@@ -186,6 +218,8 @@ CUresult sim_capture_add_graph(struct sim_stream *stream, const struct sim_graph
 
 	if (capture->invalid)
 		return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+	if (capture->recaptures)
+		return lose(capture, RECAPTURE_FAILURE);
 	if (!sim_graph_add_copy(capture->graph, graph, &stream->frontier, &ends)) {
 		sim_nodes_clear(&ends);
 		return lose(capture, CUDA_ERROR_OUT_OF_MEMORY);
@@ -355,6 +389,28 @@ CUresult sim_cuStreamBeginCaptureToGraph(CUstream hStream, CUgraph hGraph,
 	return result;
 }
 
+CUresult sim_cuStreamBeginRecaptureToGraph(CUstream hStream, CUstreamCaptureMode mode,
+					   CUgraph hGraph, CUgraphRecaptureCallback callbackFunc,
+					   void *userData)
+{
+	CUresult result;
+	struct sim_stream *stream = sim_stream_of(hStream, &result);
+	struct sim_graph *graph = sim_graph_of(hGraph);
+
+	(void)callbackFunc;
+	(void)userData;
+	if (!stream)
+		return result;
+	if (!graph || (unsigned)mode > CU_STREAM_CAPTURE_MODE_RELAXED)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = begin(stream, mode, graph);
+	if (result == CUDA_SUCCESS) {
+		stream->capture->recaptures = true;
+		stream->capture->again = graph->first;
+	}
+	return result;
+}
+
 /* True when all that was captured comes before the end of the origin. */
 static bool is_joined(const struct sim_capture *capture)
 {
@@ -396,6 +452,8 @@ CUresult sim_cuStreamEndCapture(CUstream hStream, CUgraph *phGraph)
 	*phGraph = NULL;
 	if (capture->invalid) {
 		result = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+	} else if (capture->recaptures && capture->again) {
+		result = RECAPTURE_FAILURE;
 	} else if (!is_joined(capture)) {
 		result = CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
 	} else {

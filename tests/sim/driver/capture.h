@@ -21,7 +21,9 @@ struct sim_capture {
 	uint64_t thread;
 	CUstreamCaptureMode mode;
 	bool invalid;
-	bool adds_to_graph; /* the graph is the program's, made before */
+	bool adds_to_graph;     /* the graph is the program's, made before */
+	bool recaptures;        /* its nodes are made anew, in their order: */
+	struct sim_node *again; /* the next one */
 	struct sim_graph *graph;
 	struct sim_capture *next;
 };

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../cudasim.h"
+
 struct sim_plan sim_plan;
 
 static bool parse_number(const char *text, const char **ret_end, uint64_t *ret_number)
@@ -260,7 +262,7 @@ void sim_plan_read(const char *text)
 	sim_plan = (struct sim_plan){
 		.devices = 1,
 		.memory = (uint64_t)16 << 30,
-		.version = CUDA_VERSION,
+		.version = CUDASIM_VERSION,
 		.guard = true,
 		.teardown = true,
 		.peers = true,

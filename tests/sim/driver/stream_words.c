@@ -22,6 +22,14 @@ CUresult sim_cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void *userData)
 	return fn ? submit(hStream, &op) : CUDA_ERROR_INVALID_VALUE;
 }
 
+/* How the host waits makes no difference here: CU_HOST_TASK_BLOCKING, CU_HOST_TASK_SPINWAIT. */
+CUresult sim_cuLaunchHostFunc_v2(CUstream hStream, CUhostFn fn, void *userData,
+				 unsigned int syncMode)
+{
+	return syncMode > 1 ? CUDA_ERROR_INVALID_VALUE
+			    : sim_cuLaunchHostFunc(hStream, fn, userData);
+}
+
 CUresult sim_cuStreamAddCallback(CUstream hStream, CUstreamCallback callback, void *userData,
 				 unsigned int flags)
 {
