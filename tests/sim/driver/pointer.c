@@ -19,7 +19,7 @@ union answer {
 
 static size_t size_of(CUpointer_attribute attribute)
 {
-	switch (attribute) {
+	switch ((unsigned)attribute) {
 	case CU_POINTER_ATTRIBUTE_CONTEXT:
 	case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
 	case CU_POINTER_ATTRIBUTE_HOST_POINTER:

@@ -127,7 +127,7 @@ CUresult sim_cuStreamWriteValue64(CUstream stream, CUdeviceptr addr, cuuint64_t 
 
 static CUresult submit_one(CUstream stream, const CUstreamBatchMemOpParams *op)
 {
-	switch (op->operation) {
+	switch ((unsigned)op->operation) {
 	case CU_STREAM_MEM_OP_WAIT_VALUE_32:
 		return wait_value(stream, op->waitValue.address, op->waitValue.value,
 				  op->waitValue.flags, 4);
