@@ -59,8 +59,10 @@ static const struct cm_hook *find_function(const char *base, const void *functio
 
 /*
  * The row that the answer belongs to, or NULL. The function tells which ABI it is, whatever the
- * version; only where it is one we don't know does the version decide, and then no further than
- * our list goes: a newer ABI must never get an older wrapper.
+ * version; where it is one that we don't know, since the driver's symbols are not what it hands out
+ * (its library may be a mere door to another one), the version decides. Beyond our list that is so
+ * only where the driver gives the same function for the version that we know: a newer ABI must
+ * never get an older wrapper, nor may one of two look-ups of the same function pass us by.
  */
 static const struct cm_hook *find_answer(const char *base, const void *function, int version,
 					 bool per_thread)
@@ -74,7 +76,7 @@ static const struct cm_hook *find_answer(const char *base, const void *function,
 	hook = find_function(base, function, &hooked);
 	if (hook)
 		return hook;
-	if (abi && version <= CM_HOOKS_VERSION)
+	if (abi && (version <= CM_HOOKS_VERSION || cm_real_ask(abi) == function))
 		return abi->wrapper ? abi : NULL;
 	if (hooked)
 		cm_doors_count(CM_DOOR_UNCOVERED);

@@ -192,7 +192,7 @@ bool cm_driver_add_symbol(const struct cm_hook *hook)
 	return true;
 }
 
-static void *ask_driver(const struct cm_hook *hook)
+void *cm_real_ask(const struct cm_hook *hook)
 {
 	cuuint64_t flags = hook->flags & CM_HOOK_PTSZ
 				   ? CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM
@@ -218,7 +218,7 @@ bool cm_real_is_complete(void)
 
 		if (!hook->real || cm_real_get(hook))
 			continue;
-		set_missing(hook, ask_driver(hook));
+		set_missing(hook, cm_real_ask(hook));
 		if ((hook->flags & CM_HOOK_REQUIRED) && !cm_real_get(hook))
 			complete = false;
 	}

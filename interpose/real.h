@@ -35,6 +35,9 @@ void *cm_real_get(const struct cm_hook *hook);
 /* Makes `function` the original, unless it is ours: where doors differ the last answer holds. */
 void cm_real_set(const struct cm_hook *hook, void *function);
 
+/* What the driver's cuGetProcAddress gives for the row, or NULL. */
+void *cm_real_ask(const struct cm_hook *hook);
+
 /*
  * Whether the driver has all that the cache needs. Asks the driver's cuGetProcAddress for what it
  * does not export. For the first wrapped call, not for the doors: it calls the driver.
