@@ -62,6 +62,13 @@ static bool is_worth_another_try(CUresult res, uint64_t returns)
 	WORK(symbol##_ptsz, params, pass)
 
 /* clang-format off */
+WORK(cuLaunch, (CUfunction f), (f))
+WORK(cuLaunchGrid, (CUfunction f, int width, int height), (f, width, height))
+WORK(cuLaunchGridAsync, (CUfunction f, int width, int height, CUstream stream),
+     (f, width, height, stream))
+WORK(cuLaunchCooperativeKernelMultiDevice,
+     (CUDA_LAUNCH_PARAMS *launches, unsigned int count, unsigned int flags),
+     (launches, count, flags))
 WORK_BOTH(cuLaunchKernel,
 	  (CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx,
 	   unsigned int by, unsigned int bz, unsigned int shared, CUstream stream, void **params,

@@ -63,6 +63,31 @@ PUBLIC CUresult cuGraphInstantiate(CUgraphExec *phGraphExec, CUgraph hGraph,
 	return answer((uintptr_t)phGraphExec, bufferSize);
 }
 
+PUBLIC CUresult cuLaunch(CUfunction f)
+{
+	return answer((uintptr_t)f, (uintptr_t)f);
+}
+
+PUBLIC CUresult cuLaunchGrid(CUfunction f, int grid_width, int grid_height)
+{
+	(void)grid_width;
+	return answer((uintptr_t)f, (uintptr_t)grid_height);
+}
+
+PUBLIC CUresult cuLaunchGridAsync(CUfunction f, int grid_width, int grid_height, CUstream hStream)
+{
+	(void)grid_width;
+	(void)grid_height;
+	return answer((uintptr_t)f, (uintptr_t)hStream);
+}
+
+PUBLIC CUresult cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS *launchParamsList,
+						     unsigned int numDevices, unsigned int flags)
+{
+	(void)numDevices;
+	return answer((uintptr_t)launchParamsList, flags);
+}
+
 #define BATCH(name)                                                                    \
 	PUBLIC CUresult name(CUstream stream, unsigned int count,                      \
 			     CUstreamBatchMemOpParams *paramArray, unsigned int flags) \

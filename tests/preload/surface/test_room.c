@@ -392,6 +392,26 @@ static CUresult instantiate_first_form(void)
 	return cuGraphInstantiate(AT(8), AT(1), NULL, NULL, 8);
 }
 
+static CUresult launch_one(void)
+{
+	return cuLaunch(AT(8));
+}
+
+static CUresult launch_grid(void)
+{
+	return cuLaunchGrid(AT(8), 1, 8);
+}
+
+static CUresult launch_grid_in_stream(void)
+{
+	return cuLaunchGridAsync(AT(8), 1, 1, AT(8));
+}
+
+static CUresult launch_on_devices(void)
+{
+	return cuLaunchCooperativeKernelMultiDevice(AT(8), 1, 8);
+}
+
 static CUresult submit_batch(void)
 {
 	return cuStreamBatchMemOp(AT(8), 0, NULL, 8);
@@ -413,8 +433,17 @@ static CUresult wait_for_semaphores_per_thread(void)
 }
 
 static CUresult (*const more_needy[])(void) = {
-	load_function,           load_library_file,   instantiate_first_form,         submit_batch,
-	submit_batch_per_thread, wait_for_semaphores, wait_for_semaphores_per_thread,
+	load_function,
+	load_library_file,
+	instantiate_first_form,
+	submit_batch,
+	submit_batch_per_thread,
+	wait_for_semaphores,
+	wait_for_semaphores_per_thread,
+	launch_one,
+	launch_grid,
+	launch_grid_in_stream,
+	launch_on_devices,
 };
 
 static void play_more(void)
