@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The doors of what needs device memory but does not give the program any to free: code, graphs,
- * the heap and the stacks of a context.
+ * streams and events, the heap and the stacks of a context. Code is loaded lazily, as a rule by the
+ * first call that names a function (CUDA Programming Guide, Lazy Loading), and natively a program
+ * has what it freed for that.
  */
 #include "interpose/room.h"
 
@@ -78,6 +80,45 @@ NEEDS_ROOM(cuLibraryLoadFromFile,
 	    unsigned int jit_n, CUlibraryOption *options, void **values, unsigned int n),
 	   (library, path, jit_options, jit_values, jit_n, options, values, n))
 NEEDS_ROOM(cuFuncLoad, (CUfunction function), (function))
+NEEDS_ROOM(cuModuleGetFunction, (CUfunction *function, CUmodule module, const char *name),
+	   (function, module, name))
+NEEDS_ROOM(cuModuleGetGlobal_v2,
+	   (CUdeviceptr *addr, size_t *bytes, CUmodule module, const char *name),
+	   (addr, bytes, module, name))
+NEEDS_ROOM(cuLibraryGetModule, (CUmodule *module, CUlibrary library), (module, library))
+NEEDS_ROOM(cuLibraryGetGlobal,
+	   (CUdeviceptr *addr, size_t *bytes, CUlibrary library, const char *name),
+	   (addr, bytes, library, name))
+NEEDS_ROOM(cuLibraryGetManaged,
+	   (CUdeviceptr *addr, size_t *bytes, CUlibrary library, const char *name),
+	   (addr, bytes, library, name))
+NEEDS_ROOM(cuKernelGetFunction, (CUfunction *function, CUkernel kernel), (function, kernel))
+NEEDS_ROOM(cuKernelGetAttribute,
+	   (int *value, CUfunction_attribute attribute, CUkernel kernel, CUdevice device),
+	   (value, attribute, kernel, device))
+NEEDS_ROOM(cuKernelSetAttribute,
+	   (CUfunction_attribute attribute, int value, CUkernel kernel, CUdevice device),
+	   (attribute, value, kernel, device))
+NEEDS_ROOM(cuKernelSetCacheConfig, (CUkernel kernel, CUfunc_cache config, CUdevice device),
+	   (kernel, config, device))
+NEEDS_ROOM(cuFuncGetAttribute,
+	   (int *value, CUfunction_attribute attribute, CUfunction function),
+	   (value, attribute, function))
+NEEDS_ROOM(cuFuncSetAttribute,
+	   (CUfunction function, CUfunction_attribute attribute, int value),
+	   (function, attribute, value))
+NEEDS_ROOM(cuOccupancyMaxActiveBlocksPerMultiprocessor,
+	   (int *blocks, CUfunction function, int threads, size_t shared),
+	   (blocks, function, threads, shared))
+NEEDS_ROOM(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags,
+	   (int *blocks, CUfunction function, int threads, size_t shared, unsigned int flags),
+	   (blocks, function, threads, shared, flags))
+NEEDS_ROOM(cuStreamCreate, (CUstream *stream, unsigned int flags), (stream, flags))
+NEEDS_ROOM(cuStreamCreateWithPriority, (CUstream *stream, unsigned int flags, int priority),
+	   (stream, flags, priority))
+NEEDS_ROOM(cuEventCreate, (CUevent *event, unsigned int flags), (event, flags))
+NEEDS_ROOM(cuGraphUpload, (CUgraphExec exec, CUstream stream), (exec, stream))
+NEEDS_ROOM(cuGraphUpload_ptsz, (CUgraphExec exec, CUstream stream), (exec, stream))
 NEEDS_ROOM(cuGraphInstantiate,
 	   (CUgraphExec *exec, CUgraph graph, CUgraphNode *node, char *log, size_t log_bytes),
 	   (exec, graph, node, log, log_bytes))

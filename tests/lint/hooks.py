@@ -8,7 +8,7 @@ import sys
 
 import tree
 
-ROW = re.compile(r'^CM_(HOOK|USE|KNOWN|ALIAS)\((\w+), "(\w+)", (\d+), ([\w |]+)\)$', re.MULTILINE)
+ROW = re.compile(r'^CM_(HOOK|USE|KNOWN|ALIAS)\((\w+),\s+"(\w+)", (\d+), ([\w |]+)\)$', re.MULTILINE)
 TYPE = re.compile(r'\*PFN_(cu\w+?)_v(\d+)(_ptsz|_ptds)?\)')
 
 

@@ -69,7 +69,7 @@ def complaints_of(page, hooks, tests):
         covered.update(re.findall(r'`(\w+)`', cells[0]))
         for complaint in test_complaints(cells[-1], tests):
             yield f'{number}: {complaint}'
-    for base in sorted(set(re.findall(r'^CM_HOOK\(\w+, "(\w+)"', hooks, re.MULTILINE)) - covered):
+    for base in sorted(set(re.findall(r'^CM_HOOK\(\w+,\s+"(\w+)"', hooks, re.MULTILINE)) - covered):
         yield f'0: no row for {base}'
 
 

@@ -40,6 +40,36 @@ PUBLIC CUresult cuFuncLoad(CUfunction function)
 	return answer((uintptr_t)function, (uintptr_t)function);
 }
 
+PUBLIC CUresult cuLibraryGetManaged(CUdeviceptr *dptr, size_t *bytes, CUlibrary library,
+				    const char *name)
+{
+	(void)bytes;
+	(void)library;
+	return answer((uintptr_t)dptr, (uintptr_t)name);
+}
+
+PUBLIC CUresult cuKernelGetAttribute(int *pi, CUfunction_attribute attrib, CUkernel kernel,
+				     CUdevice dev)
+{
+	(void)attrib;
+	(void)kernel;
+	return answer((uintptr_t)pi, (uintptr_t)dev);
+}
+
+PUBLIC CUresult cuKernelSetAttribute(CUfunction_attribute attrib, int val, CUkernel kernel,
+				     CUdevice dev)
+{
+	(void)val;
+	(void)kernel;
+	return answer((uintptr_t)attrib, (uintptr_t)dev);
+}
+
+PUBLIC CUresult cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache config, CUdevice dev)
+{
+	(void)config;
+	return answer((uintptr_t)kernel, (uintptr_t)dev);
+}
+
 PUBLIC CUresult cuLibraryLoadFromFile(CUlibrary *library, const char *fileName,
 				      CUjit_option *jitOptions, void **jitOptionsValues,
 				      unsigned int numJitOptions, CUlibraryOption *libraryOptions,

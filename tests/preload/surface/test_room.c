@@ -11,7 +11,11 @@
 #include "tests/unit/cmocka_all.h"
 
 static CUgraph graph;
+static CUgraphExec executable;
 static CUfunction function;
+static CUmodule module;
+static CUlibrary library;
+static CUkernel kernel;
 
 static const CUmemAllocationProp on_device_0 = {
 	.type = CU_MEM_ALLOCATION_TYPE_PINNED,
@@ -125,45 +129,139 @@ static CUresult map_memory(void)
 
 static CUresult load_data(void)
 {
-	CUmodule module;
+	CUmodule loaded;
 
-	return cuModuleLoadData(&module, image);
+	return cuModuleLoadData(&loaded, image);
 }
 
 static CUresult load_data_with_options(void)
 {
-	CUmodule module;
+	CUmodule loaded;
 
-	return cuModuleLoadDataEx(&module, image, 0, NULL, NULL);
+	return cuModuleLoadDataEx(&loaded, image, 0, NULL, NULL);
 }
 
 static CUresult load_file(void)
 {
 	char path[64];
-	CUmodule module;
+	CUmodule loaded;
 	CUresult res;
 	FILE *file;
 
 	(void)snprintf(path, sizeof(path), "surface_room.%d", (int)getpid());
 	file = fopen(path, "w");
 	CM_MUST(file && fputs(image, file) >= 0 && !fclose(file));
-	res = cuModuleLoad(&module, path);
+	res = cuModuleLoad(&loaded, path);
 	CM_MUST(!unlink(path));
 	return res;
 }
 
 static CUresult load_fat_binary(void)
 {
-	CUmodule module;
+	CUmodule loaded;
 
-	return cuModuleLoadFatBinary(&module, image);
+	return cuModuleLoadFatBinary(&loaded, image);
 }
 
 static CUresult load_library(void)
 {
-	CUlibrary library;
+	CUlibrary loaded;
 
-	return cuLibraryLoadData(&library, image, NULL, NULL, 0, NULL, NULL, 0);
+	return cuLibraryLoadData(&loaded, image, NULL, NULL, 0, NULL, NULL, 0);
+}
+
+static CUresult get_function(void)
+{
+	CUfunction found;
+
+	return cuModuleGetFunction(&found, module, "nothing");
+}
+
+static CUresult get_variable(void)
+{
+	CUdeviceptr addr;
+	size_t bytes;
+
+	return cuModuleGetGlobal_v2(&addr, &bytes, module, "word");
+}
+
+static CUresult get_module(void)
+{
+	CUmodule found;
+
+	return cuLibraryGetModule(&found, library);
+}
+
+static CUresult get_variable_of_library(void)
+{
+	CUdeviceptr addr;
+	size_t bytes;
+
+	return cuLibraryGetGlobal(&addr, &bytes, library, "word");
+}
+
+static CUresult get_function_of_kernel(void)
+{
+	CUfunction found;
+
+	return cuKernelGetFunction(&found, kernel);
+}
+
+static CUresult get_attribute(void)
+{
+	int value;
+
+	return cuFuncGetAttribute(&value, CU_FUNC_ATTRIBUTE_NUM_REGS, function);
+}
+
+static CUresult set_attribute(void)
+{
+	return cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 1024);
+}
+
+static CUresult get_occupancy(void)
+{
+	int blocks;
+
+	return cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, function, 32, 0);
+}
+
+static CUresult get_occupancy_with_flags(void)
+{
+	int blocks;
+
+	return cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(&blocks, function, 32, 0, 0);
+}
+
+static CUresult create_stream(void)
+{
+	CUstream stream;
+
+	return cuStreamCreate(&stream, 0);
+}
+
+static CUresult create_stream_with_priority(void)
+{
+	CUstream stream;
+
+	return cuStreamCreateWithPriority(&stream, 0, 0);
+}
+
+static CUresult create_event(void)
+{
+	CUevent event;
+
+	return cuEventCreate(&event, 0);
+}
+
+static CUresult upload(void)
+{
+	return cuGraphUpload(executable, NULL);
+}
+
+static CUresult upload_per_thread(void)
+{
+	return cuGraphUpload_ptsz(executable, NULL);
 }
 
 static CUresult instantiate(void)
@@ -258,6 +356,20 @@ static const struct {
 	{"cuModuleLoad", load_file},
 	{"cuModuleLoadFatBinary", load_fat_binary},
 	{"cuLibraryLoadData", load_library},
+	{"cuModuleGetFunction", get_function},
+	{"cuModuleGetGlobal_v2", get_variable},
+	{"cuLibraryGetModule", get_module},
+	{"cuLibraryGetGlobal", get_variable_of_library},
+	{"cuKernelGetFunction", get_function_of_kernel},
+	{"cuFuncGetAttribute", get_attribute},
+	{"cuFuncSetAttribute", set_attribute},
+	{"cuOccupancyMaxActiveBlocksPerMultiprocessor", get_occupancy},
+	{"cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags", get_occupancy_with_flags},
+	{"cuStreamCreate", create_stream},
+	{"cuStreamCreateWithPriority", create_stream_with_priority},
+	{"cuEventCreate", create_event},
+	{"cuGraphUpload", upload},
+	{"cuGraphUpload_ptsz", upload_per_thread},
 	{"cuGraphInstantiate_v2", instantiate_as_of_old},
 	{"cuGraphInstantiateWithFlags", instantiate},
 	{"cuGraphInstantiateWithParams", instantiate_with_params},
@@ -274,8 +386,12 @@ static const struct {
 static void open_all(void)
 {
 	cm_open(0);
-	function = cm_load(image, "nothing");
+	OK(cuModuleLoadData(&module, image));
+	OK(cuModuleGetFunction(&function, module, "nothing"));
+	OK(cuLibraryLoadData(&library, image, NULL, NULL, 0, NULL, NULL, 0));
+	OK(cuLibraryGetKernel(&kernel, library, "nothing"));
 	OK(cuGraphCreate(&graph, 0));
+	OK(cuGraphInstantiateWithFlags(&executable, graph, 0));
 }
 
 static void must(bool condition, const char *name)
@@ -295,6 +411,7 @@ static void play_needy(void)
 		OK(cuMemFree_v2(cm_get(40 * MIB)));
 		must(cm_reserved() == (int64_t)(40 * MIB), needy[i].name);
 		before = cudasim_calls(needy[i].name);
+		cudasim_clear_failures();
 		must(!cudasim_fail(needy[i].name, 1, CUDA_ERROR_OUT_OF_MEMORY), needy[i].name);
 		must(needy[i].call() == CUDA_SUCCESS, needy[i].name);
 		must(cudasim_calls(needy[i].name) == before + 2, needy[i].name);
@@ -314,6 +431,7 @@ static void play_nothing_to_give(void)
 	block = cm_get(40 * MIB);
 	for (i = 0; i < NEEDY; i++) {
 		before = cudasim_calls(needy[i].name);
+		cudasim_clear_failures();
 		must(!cudasim_fail(needy[i].name, 1, CUDA_ERROR_OUT_OF_MEMORY), needy[i].name);
 		must(needy[i].call() == CUDA_ERROR_OUT_OF_MEMORY, needy[i].name);
 		must(cudasim_calls(needy[i].name) == before + 1, needy[i].name);
@@ -329,6 +447,7 @@ static void play_other_error(void)
 	open_all();
 	OK(cuMemFree_v2(cm_get(40 * MIB)));
 	for (i = 0; i < NEEDY; i++) {
+		cudasim_clear_failures();
 		must(!cudasim_fail(needy[i].name, 1, CUDA_ERROR_INVALID_VALUE), needy[i].name);
 		must(needy[i].call() == CUDA_ERROR_INVALID_VALUE, needy[i].name);
 	}
@@ -412,6 +531,26 @@ static CUresult launch_on_devices(void)
 	return cuLaunchCooperativeKernelMultiDevice(AT(8), 1, 8);
 }
 
+static CUresult get_managed_of_library(void)
+{
+	return cuLibraryGetManaged(AT(8), NULL, AT(1), AT(8));
+}
+
+static CUresult get_attribute_of_kernel(void)
+{
+	return cuKernelGetAttribute(AT(8), 0, AT(1), 8);
+}
+
+static CUresult set_attribute_of_kernel(void)
+{
+	return cuKernelSetAttribute(8, 0, AT(1), 8);
+}
+
+static CUresult set_cache_of_kernel(void)
+{
+	return cuKernelSetCacheConfig(AT(8), 0, 8);
+}
+
 static CUresult submit_batch(void)
 {
 	return cuStreamBatchMemOp(AT(8), 0, NULL, 8);
@@ -444,6 +583,10 @@ static CUresult (*const more_needy[])(void) = {
 	launch_grid,
 	launch_grid_in_stream,
 	launch_on_devices,
+	get_managed_of_library,
+	get_attribute_of_kernel,
+	set_attribute_of_kernel,
+	set_cache_of_kernel,
 };
 
 static void play_more(void)
