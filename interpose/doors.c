@@ -7,6 +7,7 @@
  */
 #include "interpose/doors.h"
 
+#include "interpose/hooks.h"
 #include "interpose/next_symbol.h"
 #include "interpose/real.h"
 
@@ -19,6 +20,13 @@ void *cm_doors_enter(size_t row, void **slot);
 
 cm_dlsym_fn *cm_next_dlsym;
 cm_dlvsym_fn *cm_next_dlvsym;
+
+/*
+ * Whether another copy of the library stands before this one, as where a build tree's is put before
+ * an installed one's. That one serves the program, and all doors of this one are open: two would
+ * take each other's functions for the driver's. Valid once cm_next_dlsym is set.
+ */
+static bool behind;
 
 static uint64_t counts[CM_DOOR_COUNT];
 static uint64_t *published;
@@ -70,8 +78,14 @@ static void find_next(void)
 		next_dlsym = (void *)find_nothing;
 	if (!next_dlvsym)
 		next_dlvsym = (void *)find_nothing;
+	__atomic_store_n(&behind, cm_symbol_is_before(CM_OWN_NAME), __ATOMIC_RELAXED);
 	__atomic_store_n(&cm_next_dlvsym, (cm_dlvsym_fn *)next_dlvsym, __ATOMIC_RELAXED);
 	__atomic_store_n(&cm_next_dlsym, (cm_dlsym_fn *)next_dlsym, __ATOMIC_RELEASE);
+}
+
+static bool is_behind(void)
+{
+	return __atomic_load_n(&behind, __ATOMIC_RELAXED);
 }
 
 static void *replace(const struct cm_hook *hook, void *handle, const char *version,
@@ -102,7 +116,7 @@ void *cm_doors_pick(void *handle, const char *name, const char *version, const v
 
 	if (!__atomic_load_n(&cm_next_dlsym, __ATOMIC_ACQUIRE))
 		find_next();
-	if (!name || handle == RTLD_NEXT || handle == RTLD_DEFAULT)
+	if (!name || handle == RTLD_NEXT || handle == RTLD_DEFAULT || is_behind())
 		return NULL;
 	hook = cm_hook_find(name);
 	if (!hook || !hook->wrapper)
@@ -120,10 +134,20 @@ bool cm_doors_find_driver(void)
 
 	if (!__atomic_load_n(&cm_next_dlsym, __ATOMIC_ACQUIRE))
 		find_next();
-	if (!found)
+	if (!found && !is_behind())
 		found = cm_driver_add_symbol(cm_hook_find("cuMemAlloc_v2"));
 	errno = error;
 	return found;
+}
+
+/* Of a copy that stands behind another: what a call would reach without it. */
+static void *pass_through(const struct cm_hook *hook, void **slot)
+{
+	void *next = cm_next_dlsym(RTLD_NEXT, hook->symbol);
+
+	if (next)
+		__atomic_store_n(slot, next, __ATOMIC_RELEASE);
+	return next ? next : (void *)cm_real_missing;
 }
 
 /*
@@ -133,13 +157,16 @@ bool cm_doors_find_driver(void)
 void *cm_doors_enter(size_t row, void **slot)
 {
 	const struct cm_hook *hook = &cm_hooks[row];
+	void *function = hook->wrapper;
 	int error = errno;
 
 	if (!__atomic_load_n(&cm_next_dlsym, __ATOMIC_ACQUIRE))
 		find_next();
-	if (cm_driver_add_symbol(hook) &&
-	    __atomic_exchange_n(slot, hook->wrapper, __ATOMIC_RELEASE) != hook->wrapper)
+	if (is_behind())
+		function = pass_through(hook, slot);
+	else if (cm_driver_add_symbol(hook) &&
+		 __atomic_exchange_n(slot, function, __ATOMIC_RELEASE) != function)
 		cm_doors_count(CM_DOOR_SYMBOL);
 	errno = error;
-	return hook->wrapper;
+	return function;
 }

@@ -200,6 +200,16 @@ const char *cm_object_soname(const struct cm_object *object)
 	return table.strings && table.soname ? table.strings + table.soname : "";
 }
 
+/* Our own entry in the loader's list, from `first` on; NULL: we are not in it. */
+static const struct link_map *find_own(const struct link_map *first)
+{
+	const struct link_map *own = first;
+
+	while (own && own->l_ld != _DYNAMIC)
+		own = own->l_next;
+	return own;
+}
+
 /*
  * Onward from our own object and round to it, for the case that we were not preloaded. What was
  * loaded with the program stands first in the list and never leaves it, so that no lock is needed
@@ -208,11 +218,9 @@ const char *cm_object_soname(const struct cm_object *object)
 void *cm_next_symbol(const char *name)
 {
 	const struct link_map *first = &_r_debug ? _r_debug.r_map : NULL;
-	const struct link_map *own = first;
+	const struct link_map *own = find_own(first);
 	const struct link_map *map;
 
-	while (own && own->l_ld != _DYNAMIC)
-		own = own->l_next;
 	if (!own)
 		return NULL;
 	for (map = own->l_next ? own->l_next : first; map != own;
@@ -224,4 +232,19 @@ void *cm_next_symbol(const char *name)
 			return symbol;
 	}
 	return NULL;
+}
+
+bool cm_symbol_is_before(const char *name)
+{
+	const struct link_map *first = &_r_debug ? _r_debug.r_map : NULL;
+	const struct link_map *own = find_own(first);
+	const struct link_map *map;
+
+	for (map = own ? first : NULL; map != own; map = map->l_next) {
+		struct cm_object object = {map->l_addr, map->l_ld, map->l_name};
+
+		if (cm_object_symbol(&object, name))
+			return true;
+	}
+	return false;
 }

@@ -53,4 +53,7 @@ const char *cm_object_soname(const struct cm_object *object);
  */
 void *cm_next_symbol(const char *name);
 
+/* Whether an object that was loaded before ours defines this function, as its default version. */
+bool cm_symbol_is_before(const char *name);
+
 #endif

@@ -175,12 +175,22 @@ bool cm_driver_add_lookup(void *handle, const struct cm_hook *hook, void *found)
 	return true;
 }
 
+/* Whether it is of a copy of the library behind us, which would pass the call on. */
+static bool is_of_twin(const void *function)
+{
+	struct cm_object object;
+
+	return find_object(function, &object) && cm_object_symbol(&object, CM_OWN_NAME);
+}
+
 bool cm_driver_add_symbol(const struct cm_hook *hook)
 {
 	void *found = cm_next_dlsym(RTLD_NEXT, hook->symbol);
 	struct cm_object object;
 	void *handle;
 
+	if (found && is_of_twin(found))
+		found = NULL;
 	if (!find_object(NULL, &object) && !(found && find_object(found, &object))) {
 		handle = open_driver(DRIVER_FILE, 0);
 		if (!handle || !find_handle(handle, &object))

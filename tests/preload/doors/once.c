@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The whole library before the simulated driver: a call of the program is counted once, whichever
- * door it came by, and what one door gave another takes back.
+ * door it came by, and what one door gave another takes back. Argument: a copy behind it.
  */
 #include "tests/preload/doors/check.h"
 
@@ -96,7 +96,23 @@ static void open_doors(struct door *doors)
 				 (free_fn *)by_old_resolver(old, "cuMemFree")};
 }
 
-int main(void)
+/* A copy behind the one that serves: what is asked of it by its handle is the driver's. */
+static void check_behind(const char *path)
+{
+	void *copy = dlopen(path, RTLD_NOW | RTLD_NOLOAD);
+	const struct door door = {"a copy behind", (alloc_fn *)dlsym(copy, "cuMemAlloc_v2"),
+				  (free_fn *)dlsym(copy, "cuMemFree_v2")};
+	int64_t allocated = statistic("allocation.all.allocated");
+	CUdeviceptr address = 0;
+
+	check(door.alloc != cuMemAlloc_v2);
+	check(door.alloc(&address, BYTES) == CUDA_SUCCESS);
+	check(statistic("allocation.all.allocated") == allocated);
+	check(door.free(address) == CUDA_SUCCESS);
+	check(door.free(address) == CUDA_ERROR_INVALID_VALUE);
+}
+
+int main(int argc, char **argv)
 {
 	struct door doors[DOORS];
 	CUcontext context = NULL;
@@ -114,5 +130,7 @@ int main(void)
 		for (j = 0; j < DOORS; j++)
 			check_pair(&doors[i], &doors[j]);
 	}
+	if (argc > 1)
+		check_behind(argv[1]);
 	return check_failed;
 }
