@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -46,6 +47,9 @@ static const struct table_plan {
 
 /* A commit takes at least this much, so that growing row by row costs few system calls. */
 #define COMMIT_STEP UINT64_C(65536)
+
+/* What the tables but for events come to where a program has its first blocks, and some. */
+#define TABLES_ROOM (UINT64_C(2) << 20)
 
 struct region {
 	struct cm_region public;
@@ -341,8 +345,30 @@ static int map_file(struct region *region, int fd, uint64_t bytes)
 	return map_region(region, bytes, MAP_SHARED, fd);
 }
 
-static int back_by_file(struct region *region, const char *dir, uint64_t start, uint64_t bytes)
+/* What a process with one device soon takes, and pinned memory with it. */
+static uint64_t plan_room(const struct cm_region_params *params)
 {
+	const uint64_t ring = plan_bytes(params, CM_TABLE_HOST_EVENT, plan_ring(params));
+
+	return (params->events ? 2 * ring : 0) + TABLES_ROOM;
+}
+
+/*
+ * Tables find out late that there is no space for them: in a file system that is nearly full the
+ * process would have no events, or no cache. True also where nobody knows, or nothing limits it.
+ */
+static bool has_room(int fd, uint64_t bytes)
+{
+	struct statfs system;
+
+	return fstatfs(fd, &system) || !system.f_blocks || !system.f_bsize ||
+	       system.f_bavail >= bytes / (uint64_t)system.f_bsize;
+}
+
+static int back_by_file(struct region *region, const struct cm_region_params *params,
+			uint64_t start, uint64_t bytes)
+{
+	const char *dir = params->dir ? params->dir : CM_REGION_DIR;
 	int fd, err;
 
 	fd = open_file(region, dir, start);
@@ -350,7 +376,7 @@ static int back_by_file(struct region *region, const char *dir, uint64_t start, 
 		region->public.path[0] = '\0';
 		return fd;
 	}
-	err = map_file(region, fd, bytes);
+	err = has_room(fd, plan_room(params)) ? map_file(region, fd, bytes) : -ENOSPC;
 	if (err) {
 		(void)unlink(region->public.path);
 		(void)close(fd);
@@ -381,8 +407,7 @@ static int back(struct region *region, const struct cm_region_params *params, ui
 	for (kind = params->backing; kind <= CM_BACKING_PRIVATE; kind++) {
 		switch (kind) {
 		case CM_BACKING_FILE:
-			err = back_by_file(region, params->dir ? params->dir : CM_REGION_DIR, start,
-					   bytes);
+			err = back_by_file(region, params, start, bytes);
 			break;
 		case CM_BACKING_MEMFD:
 			err = back_by_memfd(region, bytes);

@@ -14,6 +14,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -32,6 +33,7 @@
 #define ftruncate(fd, n)     kernel_ftruncate(fd, n)
 #define posix_fallocate(...) kernel_posix_fallocate(__VA_ARGS__)
 #define fstat(fd, to)        kernel_fstat(fd, to)
+#define fstatfs(fd, to)      ((void)(fd), (void)(to), -1)
 #define fstatat(...)         kernel_fstatat(__VA_ARGS__)
 #define stat(path, to)       kernel_stat(path, to)
 #define memfd_create(...)    kernel_memfd_create(__VA_ARGS__)

@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -22,9 +23,11 @@
 static int64_t space_left; /* bytes; negative: any number */
 static int fallocate_error;
 static bool no_memfd;
+static struct statfs file_system; /* what is told of every file's; no blocks: it has no limit */
 
 int __real_posix_fallocate64(int fd, off_t offset, off_t bytes);
 int __wrap_posix_fallocate64(int fd, off_t offset, off_t bytes);
+int __wrap_fstatfs64(int fd, struct statfs *ret_system);
 int __real_memfd_create(const char *name, unsigned flags);
 int __wrap_memfd_create(const char *name, unsigned flags);
 
@@ -37,6 +40,13 @@ int __wrap_posix_fallocate64(int fd, off_t offset, off_t bytes)
 	if (space_left >= 0)
 		space_left -= bytes;
 	return __real_posix_fallocate64(fd, offset, bytes);
+}
+
+int __wrap_fstatfs64(int fd, struct statfs *ret_system)
+{
+	(void)fd;
+	*ret_system = file_system;
+	return 0;
 }
 
 int __wrap_memfd_create(const char *name, unsigned flags)
@@ -62,6 +72,7 @@ static int setup(void **state)
 	space_left = -1;
 	fallocate_error = 0;
 	no_memfd = false;
+	memset(&file_system, 0, sizeof(file_system));
 	(void)snprintf(f->dir, sizeof(f->dir), "cudamem-region-XXXXXX");
 	*state = f;
 	return mkdtemp(f->dir) ? 0 : -1;
@@ -372,6 +383,38 @@ static void a_full_file_system_leaves_no_file_behind(void **state)
 	((struct cm_block *)cm_region_row(f->region, CM_TABLE_BLOCK, 99999))->size = 1;
 }
 
+/* With less room than its tables soon take, a process would have no events, or no cache. */
+static void a_file_system_that_is_nearly_full_gets_no_file(void **state)
+{
+	static const struct {
+		uint32_t events;
+		uint64_t room;
+	} cases[] = {
+		{0, UINT64_C(2) << 20},
+		{1, (UINT64_C(2) << 20) + 2 * 4096},
+		{1 << 16, (UINT64_C(2) << 20) + (2 << 16) * sizeof(struct cm_event)},
+	};
+	struct fixture *f = *state;
+	unsigned missing;
+	size_t i;
+
+	file_system.f_blocks = 1 << 20;
+	file_system.f_bsize = 4096;
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		for (missing = 0; missing < 2; missing++) {
+			file_system.f_bavail = cases[i].room / 4096 - missing;
+			assert_int_equal(create(f, cases[i].events), 0);
+			assert_int_equal(f->region->backing,
+					 missing ? CM_BACKING_MEMFD : CM_BACKING_FILE);
+			assert_int_equal(f->region->error, missing ? -ENOSPC : 0);
+			assert_int_equal(count_files(f), !missing);
+			cm_region_remove(f->region);
+			cm_region_abandon(f->region);
+			f->region = NULL;
+		}
+	}
+}
+
 static void without_memfd_private_memory_serves(void **state)
 {
 	struct fixture *f = *state;
@@ -659,6 +702,7 @@ int main(void)
 		REGION(a_full_file_system_is_an_error_and_keeps_what_is_there),
 		REGION(where_no_file_can_be_a_memfd_serves),
 		REGION(a_full_file_system_leaves_no_file_behind),
+		REGION(a_file_system_that_is_nearly_full_gets_no_file),
 		REGION(without_memfd_private_memory_serves),
 		REGION(a_limit_on_file_sizes_is_respected),
 		REGION(a_leftover_of_the_same_name_is_replaced),
