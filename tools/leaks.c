@@ -271,11 +271,11 @@ static void print_all(FILE *out, const struct cm_source *source, const struct le
 		blocks += leaks[i].blocks;
 	}
 	if (count)
-		(void)fprintf(out,
-			      "==%d== cudamem: %zu %s memory at exit: %s in %" PRIu64 " blocks\n",
+		(void)fprintf(out, "==%d== cudamem: %zu %s memory at exit: %s in %" PRIu64 " %s\n",
 			      (int)source->pid, count,
 			      count == 1 ? "stack still holds" : "stacks still hold",
-			      cm_size_format((int64_t)bytes, text), blocks);
+			      cm_size_format((int64_t)bytes, text), blocks,
+			      blocks == 1 ? "block" : "blocks");
 	else
 		(void)fprintf(out, "==%d== cudamem: nothing is held at exit\n", (int)source->pid);
 	for (i = 0; i < count && i < STACKS_MAX; i++)

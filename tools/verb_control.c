@@ -78,10 +78,10 @@ static void report_trim(struct cm_json *json, const struct cm_process *process,
 		return;
 	}
 	(void)printf("%d GPU %d: reserved %s -> %s, %s returned in %" PRId64
-		     " driver frees, %s still cached beside live blocks\n",
+		     " driver %s, %s still cached beside live blocks\n",
 		     (int)process->pid, (int)after->ordinal, cm_bytes_format(was.reserved, from),
 		     cm_bytes_format(is.reserved, to), cm_bytes_format(returned, gone), frees,
-		     cm_bytes_format(is.cached, left));
+		     frees == 1 ? "free" : "frees", cm_bytes_format(is.cached, left));
 }
 
 static void report_peak(struct cm_json *json, const struct cm_process *process,
