@@ -209,8 +209,18 @@ static void drop(struct cm_processes *processes, size_t from, size_t to)
 	processes->count -= to - from;
 }
 
+/* Whether what the process holds open is hidden from us. */
+static bool is_hidden(pid_t pid)
+{
+	char path[32];
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
+	return access(path, R_OK | X_OK) && errno == EACCES;
+}
+
 static int complain_pid(pid_t pid, const char *digits, const char *dir)
 {
+	struct cm_process process;
 	char command[64]; /* enough to know it by */
 	uint64_t start;
 
@@ -218,6 +228,10 @@ static int complain_pid(pid_t pid, const char *digits, const char *dir)
 		cm_complain("no region of a process %s in %s", digits, dir);
 	} else if (cm_process_start_time((uint32_t)pid, &start)) {
 		cm_complain("no process %s", digits);
+	} else if (is_hidden(pid)) {
+		cm_process_describe(pid, &process);
+		cm_complain("process %s belongs to %s; you may not see whether it uses libcudamem",
+			    digits, process.user);
 	} else {
 		read_command(pid, command, sizeof(command));
 		cm_complain("process %s (%s) does not use libcudamem", digits, command);
