@@ -51,6 +51,17 @@ static int find_library(const char *given, char path[PATH_MAX])
 	return CM_EXIT_RUN;
 }
 
+/* The loader would look for the pieces, say so of each, and start the program without us. */
+static int check_library(const char *path)
+{
+	if (!strpbrk(path, " :"))
+		return 0;
+	cm_complain(PRELOAD_VARIABLE " takes no path with a blank or a colon, such as '%s'; name a "
+				     "copy elsewhere with --library",
+		    path);
+	return CM_EXIT_RUN;
+}
+
 /* Joins what stands in a variable with what is added, into memory of its own; NULL: none left. */
 static char *join(const char *first, const char *separator, const char *second)
 {
@@ -148,6 +159,9 @@ static void print_command(const struct variable *variables, char **args)
 
 static int start(const struct variable *variables, char **args)
 {
+	const char *why = "command not found";
+	int err;
+
 	for (; variables->name; variables++) {
 		if (!variables->value || !*variables->value)
 			continue;
@@ -157,8 +171,13 @@ static int start(const struct variable *variables, char **args)
 		}
 	}
 	(void)execvp(args[0], args);
-	cm_complain("%s: %s", args[0], errno == ENOENT ? "command not found" : strerror(errno));
-	return errno == ENOENT ? CM_EXIT_NOT_FOUND : CM_EXIT_NOT_EXECUTABLE;
+	err = errno;
+	if (err != ENOENT)
+		why = strerror(err);
+	else if (strchr(args[0], '/') && !access(args[0], F_OK))
+		why = "the interpreter or loader that it names is not there";
+	cm_complain("%s: %s", *args[0] ? args[0] : "''", why);
+	return err == ENOENT ? CM_EXIT_NOT_FOUND : CM_EXIT_NOT_EXECUTABLE;
 }
 
 /* A program has one tool that hears of its ranges: who was there first stays. */
@@ -229,6 +248,8 @@ int cm_verb_run(const struct cm_options *options)
 	exit = spell_limit(options->limit, limit, sizeof(limit));
 	if (!exit)
 		exit = find_library(options->library, library);
+	if (!exit)
+		exit = check_library(library);
 	if (!exit && (options->leaks || options->oom || options->save_peak))
 		exit = cm_guard_create(options, &guard, &of_guard);
 	if (exit)
