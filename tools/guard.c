@@ -65,9 +65,11 @@ struct cm_guard {
 /* Who the signal goes to. */
 static volatile sig_atomic_t child_pid;
 
-static void pass_on(int number)
+/* What the terminal sends has reached the child too; what a process sends has come to us alone. */
+static void pass_on(int number, siginfo_t *info, void *context)
 {
-	if (child_pid > 0)
+	(void)context;
+	if (child_pid > 0 && info->si_code <= 0)
 		(void)kill((pid_t)child_pid, number);
 }
 
@@ -407,7 +409,8 @@ static void report_leaks(struct cm_guard *guard, struct watched *watched)
 	cm_source_close(&source);
 }
 
-static void report(struct cm_guard *guard)
+/* Where the status says that the program could not be started, that was said. */
+static void report(struct cm_guard *guard, int exit)
 {
 	unsigned peaks = 0;
 	size_t i;
@@ -418,8 +421,11 @@ static void report(struct cm_guard *guard)
 		if (guard->options->leaks)
 			report_leaks(guard, &guard->watched[i]);
 	}
-	if (!guard->count)
-		cm_advise("the program has used no GPU memory: there is nothing to report");
+	if (!guard->count && exit != CM_EXIT_RUN && exit != CM_EXIT_NOT_EXECUTABLE &&
+	    exit != CM_EXIT_NOT_FOUND)
+		cm_complain("there is nothing to report: the program used no GPU memory, or the "
+			    "library was not in it, or its statistics found no room in %s",
+			    CM_REGION_DIR);
 }
 
 /* Waits for the child and looks meanwhile; its status. */
@@ -439,15 +445,12 @@ static int watch(struct cm_guard *guard, pid_t child)
 	return status;
 }
 
-/* The terminal's signals reach the child too; the others come to us alone. */
 static void set_signals(void)
 {
-	static const int passed[] = {SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGCONT};
-	struct sigaction action = {.sa_handler = pass_on, .sa_flags = SA_RESTART};
+	static const int passed[] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGCONT};
+	struct sigaction action = {.sa_sigaction = pass_on, .sa_flags = SA_RESTART | SA_SIGINFO};
 	size_t i;
 
-	(void)signal(SIGINT, SIG_IGN);
-	(void)signal(SIGQUIT, SIG_IGN);
 	/* Who no longer reads what is said here ends neither the program nor the clearing up. */
 	(void)signal(SIGPIPE, SIG_IGN);
 	for (i = 0; i < sizeof(passed) / sizeof(passed[0]); i++)
@@ -491,8 +494,8 @@ int cm_guard_run(struct cm_guard *guard, int (*start)(void *data), void *data)
 	(void)sigprocmask(SIG_SETMASK, &before, NULL);
 	status = watch(guard, child);
 	child_pid = 0;
-	report(guard);
 	exit = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+	report(guard, exit);
 	if (!exit && guard->leaks && guard->options->leak_exit) {
 		(void)fprintf(stderr, "==%d== cudamem: exit 0 changed to %d by --leak-exit-code\n",
 			      (int)child, guard->options->leak_exit);

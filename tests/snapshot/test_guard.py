@@ -10,6 +10,7 @@ import os
 import pathlib
 import re
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -52,6 +53,8 @@ def a_growing_stack_is_told_first(kit_):
     assert re.search(r'1 stack still holds memory at exit: 9\.38 MiB in 60 blocks', err), err
     assert re.search(r'9\.38 MiB  60 blocks .* GROWING', err), err
     assert re.search(r'#\d+ remember  .*program\.c:\d+', err), err
+    err = run(kit_, '--leaks', program=(PROGRAM, 'leak', 1))[2]
+    assert re.search(r'at exit: .* in 1 block$', err, re.MULTILINE), err
 
 
 def what_is_there_from_the_beginning_does_not_grow(kit_):
@@ -190,13 +193,37 @@ def the_program_is_as_without_us(kit_):
     assert run(kit_, '--leaks', program=('sh', '-c', 'echo out; exit 3'))[:2] == (3, 'out\n')
     assert run(kit_, '--leaks', program=('sh', '-c', 'kill -9 $$'))[0] == 128 + signal.SIGKILL
     assert run(kit_, '--leaks', program=('./no/such/program',))[0] == 127
-    with start(kit_, '--leaks', program=(PROGRAM, 'plain')) as process:
-        assert process.stdout.readline() == 'ready\n'
-        process.send_signal(signal.SIGTERM)  # goes on to the program
-        process.wait(timeout=300)  # with its input still open: it would end by that too
-        err = process.stderr.read()
-    assert process.returncode == 128 + signal.SIGTERM, process.returncode
-    assert '29.25 MiB in 8 blocks' in err, err  # and what it left is told
+    for number in signal.SIGTERM, signal.SIGINT:
+        with start(kit_, '--leaks', program=(PROGRAM, 'plain')) as process:
+            assert process.stdout.readline() == 'ready\n'
+            process.send_signal(number)  # goes on to the program
+            process.wait(timeout=300)  # with its input still open: it would end by that too
+            err = process.stderr.read()
+        assert process.returncode == 128 + number, process.returncode
+        assert '29.25 MiB in 8 blocks' in err, err  # and what it left is told
+
+
+def a_program_without_statistics_is_told_of(kit_):
+    _, _, err = run(kit_, '--leaks', program=('true',))
+    assert err.startswith('cudamemstat: run: there is nothing to report: '), err
+    # One that was not started has been told of.
+    _, _, err = run(kit_, '--leaks', program=('./no/such/program',))
+    assert err == 'cudamemstat: run: ./no/such/program: command not found\n', err
+
+
+def what_the_loader_could_not_do_is_told_before(kit_):
+    library = kit_.folder / 'two words' / 'libcudamem.so'
+    library.parent.mkdir()
+    shutil.copy(LIBRARY, library)
+    script = kit_.folder / 'script'
+    script.write_text('#!/no/such/shell\n', encoding='utf-8')
+    script.chmod(0o755)
+    for words, status, why in (
+            (('--library', library, 'true'), 125, f"no path with a blank or a colon, .*'{library}'"),
+            (('--library', LIBRARY, script), 127, f'{script}: the interpreter or loader')):
+        done = kit_.run('run', *words)
+        assert done.returncode == status, done
+        assert re.search(why, done.stderr.decode()), done.stderr
 
 
 def folders_of_killed_runs_are_removed(kit_):
@@ -242,5 +269,7 @@ if __name__ == '__main__':
         after_ten_files_nobody_is_copied, files_are_numbered_as_they_are_written,
         nobody_waits_for_an_eye_that_is_not_there, the_highest_use_is_saved,
         a_peak_of_a_moment_is_in_the_file, a_peak_that_the_ring_has_lost_is_told,
-        the_program_is_as_without_us, folders_of_killed_runs_are_removed,
+        the_program_is_as_without_us, a_program_without_statistics_is_told_of,
+        what_the_loader_could_not_do_is_told_before,
+        folders_of_killed_runs_are_removed,
         who_reads_no_further_ends_nothing]))
