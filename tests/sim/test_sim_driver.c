@@ -67,6 +67,40 @@ static void lookups_tell_why_they_fail(void **state)
 	assert_int_equal(status, CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT);
 }
 
+/* Programs that look up all that they know find it, and are told when they call it. */
+static void what_the_device_has_not_says_so(void **state)
+{
+	static const char *const names[] = {
+#define CALL(name, base, version, flags, params, args)                       #name,
+#define TWIN(name, suffix, base, version, twin_version, flags, params, args) #name, #name #suffix,
+#include "tests/sim/driver/absent.def"
+#undef CALL
+#undef TWIN
+	};
+	const CUDA_RESOURCE_DESC resource = {.resType = CU_RESOURCE_TYPE_ARRAY};
+	const CUexternalSemaphore semaphore = NULL;
+	const CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS params = {0};
+	CUtexObject texture = 5;
+	CUlinkState link = NULL;
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (!dlsym(RTLD_DEFAULT, names[i]))
+			fail_msg("%s", names[i]);
+	assert_error(cuTexObjectCreate(&texture, &resource, NULL, NULL), CUDA_ERROR_NOT_SUPPORTED);
+	assert_int_equal(texture, 5);
+	assert_error(cuLinkCreate(0, NULL, NULL, &link), CUDA_ERROR_NOT_SUPPORTED);
+	assert_null(link);
+	assert_error(cuWaitExternalSemaphoresAsync(&semaphore, &params, 1, NULL),
+		     CUDA_ERROR_NOT_SUPPORTED);
+}
+
+static void with_no_context_even_that_is_not_said(void **state)
+{
+	(void)state;
+	assert_error(cuDestroyExternalMemory(NULL), CUDA_ERROR_INVALID_CONTEXT);
+}
+
 static void devices_are_as_planned(void **state)
 {
 	char name[64];
@@ -305,6 +339,8 @@ int main(void)
 		cmocka_unit_test(nothing_works_before_the_start),
 		cmocka_unit_test(names_and_versions_lead_to_the_right_form),
 		cmocka_unit_test(lookups_tell_why_they_fail),
+		with_context(what_the_device_has_not_says_so),
+		cmocka_unit_test(with_no_context_even_that_is_not_said),
 		with_context(devices_are_as_planned),
 		with_context(a_stack_of_contexts_is_a_stack),
 		with_context(a_handle_may_return_but_its_number_does_not),

@@ -18,6 +18,12 @@
 
 #include "interpose/newer_cuda.h"
 
+/* Those of cudaGL.h, which cannot be had without OpenGL's own headers. */
+CUresult cuGLGetDevices_v2(unsigned int *pCudaDeviceCount, CUdevice *pCudaDevices,
+			   unsigned int cudaDeviceCount, int deviceList);
+CUresult cuGraphicsGLRegisterImage(CUgraphicsResource *pCudaResource, unsigned int image,
+				   unsigned int target, unsigned int Flags);
+
 /* Properties of a call, the fourth column of calls.def. */
 enum sim_call_flags {
 	SIM_ANYTIME = 1 << 0,    /* may be called before cuInit */
