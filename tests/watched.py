@@ -53,10 +53,10 @@ class Watched:
         return found
 
     def memory_stats(self):
-        """PyTorch's dictionary of the first device, as cudamemstat reads it from outside."""
+        """PyTorch's dictionary of each device, as cudamemstat reads it from outside."""
         command = [self.tool, 'memory-stats', str(self.process.pid), '--json']
         run = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-        return json.loads(run.stdout)['processes'][0]['devices'][0]['stats']
+        return [device['stats'] for device in json.loads(run.stdout)['processes'][0]['devices']]
 
 
 class Stage:

@@ -18,6 +18,7 @@ from watched import Stage, Watched, read_sim_report  # noqa: E402
 SKIPPED = 77
 # For what pip must compile; a machine that takes longer goes without.
 INSTALL_SECONDS = 600
+COUNTERS = ('cache_hits', 'cache_misses', 'num_device_alloc', 'allocation.all.current')
 
 
 def install(venv, requirements):
@@ -46,7 +47,7 @@ def install(venv, requirements):
 def run_once(stage, command, preloaded, report):
     with Watched(command, stage.environment(preloaded, report), stage.tool) as run:
         figures = run.results()
-        stats = run.memory_stats() if preloaded and 'wrong' in figures else {}
+        stats = run.memory_stats() if preloaded and 'wrong' in figures else []
     return run.process.returncode, figures, stats, read_sim_report(report)[0]
 
 
@@ -57,7 +58,9 @@ def complaints(bare, cached):
             yield f'{name}: the client failed: status {status}, {figures}'
             return
     asked = bare[3]['cuMemAlloc_v2']
-    stats, driver_allocs = cached[2], cached[3]['cuMemAlloc_v2']
+    # Of all devices together; PyTorch's dictionary has limits besides, which are not looked at.
+    stats = {name: sum(device[name] for device in cached[2]) for name in COUNTERS}
+    driver_allocs = cached[3]['cuMemAlloc_v2']
     print(f'{asked} requests; {driver_allocs} driver allocations under the preload, '
           f'{stats["cache_hits"]} served by the cache')
     if stats['cache_hits'] + stats['cache_misses'] != asked:
@@ -75,6 +78,7 @@ def main():
     parser.add_argument('--library', required=True)
     parser.add_argument('--tool', required=True)
     parser.add_argument('--simulation', required=True)
+    parser.add_argument('--plan', default='', help='what the simulation is like')
     parser.add_argument('--venv', type=pathlib.Path, help='a Python client: its environment')
     parser.add_argument('--requirements', type=pathlib.Path)
     parser.add_argument('client')
@@ -82,7 +86,7 @@ def main():
     command = [options.client]
     if options.venv:
         command.insert(0, install(options.venv, options.requirements))
-    stage = Stage(options.library, options.tool, options.simulation)
+    stage = Stage(options.library, options.tool, options.simulation, options.plan)
     with tempfile.TemporaryDirectory() as folder:
         report = pathlib.Path(folder) / 'calls'
         bare = run_once(stage, command, False, report)

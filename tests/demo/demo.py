@@ -78,7 +78,7 @@ def run_once(stage, program, preloaded, report):
     with Watched(command, stage.environment(preloaded, report), stage.tool) as run:
         viewer = watch(run) if preloaded else None
         figures = run.results()
-        stats = run.memory_stats() if preloaded and figures else {}
+        stats = run.memory_stats()[0] if preloaded and figures else {}
         if viewer:
             viewer.terminate()
             viewer.wait()
