@@ -39,10 +39,24 @@ CREATE(cuCtxCreate_v2, (CUcontext *ctx, unsigned int flags, CUdevice device), (c
 CREATE(cuCtxCreate_v3,
        (CUcontext *ctx, CUexecAffinityParam *params, int n, unsigned int flags, CUdevice device),
        (ctx, params, n, flags, device))
-CREATE(cuCtxCreate_v4,
-       (CUcontext *ctx, CUctxCreateParams *params, unsigned int flags, CUdevice device),
-       (ctx, params, flags, device))
 /* clang-format on */
+
+/* A context may be shared with a graphics API, which runs what is recorded in its streams when it
+ * likes: no event of the context knows of that (cuda.h, cuStreamBeginCaptureToCig). */
+CUresult cm_wrap_cuCtxCreate_v4(CUcontext *ctx, CUctxCreateParams *params, unsigned int flags,
+				CUdevice device)
+{
+	CUresult res;
+
+	if (!cm_hook_enter())
+		return cm_real.cuCtxCreate_v4(ctx, params, flags, device);
+	CM_WITH_ROOM_ON(device, 0, res, cm_real.cuCtxCreate_v4(ctx, params, flags, device));
+	if (res == CUDA_SUCCESS && params && params->cigParams)
+		cm_context_stop_caching("the program shares a context with a graphics API");
+	res = created(res, ctx, device);
+	cm_hook_leave();
+	return res;
+}
 
 static CUresult end(CUcontext ctx, bool detaches, CUresult (*real)(CUcontext ctx))
 {

@@ -9,15 +9,9 @@
 #include <cuda.h>
 
 #if CUDA_VERSION < 13010
-typedef struct CUstreamCigCaptureParams_st CUstreamCigCaptureParams;
-
 CUresult CUDAAPI cuLaunchHostFunc_v2(CUstream stream, CUhostFn fn, void *data, unsigned int mode);
 CUresult CUDAAPI cuLaunchHostFunc_v2_ptsz(CUstream stream, CUhostFn fn, void *data,
 					  unsigned int mode);
-CUresult CUDAAPI cuStreamBeginCaptureToCig(CUstream stream, CUstreamCigCaptureParams *params);
-CUresult CUDAAPI cuStreamBeginCaptureToCig_ptsz(CUstream stream, CUstreamCigCaptureParams *params);
-CUresult CUDAAPI cuStreamEndCaptureToCig(CUstream stream);
-CUresult CUDAAPI cuStreamEndCaptureToCig_ptsz(CUstream stream);
 #endif
 
 #if CUDA_VERSION < 13030

@@ -430,6 +430,27 @@ static void play_green(void)
 	CM_MUST(cudasim_live_allocations(0) == live - 1);
 }
 
+/* Nor what an API of graphics runs when it likes. */
+static void play_graphics(void)
+{
+	CUctxCigParam graphics = {.sharedDataType = CIG_DATA_TYPE_NV_BLOB};
+	CUctxCreateParams params = {.cigParams = &graphics};
+	CUdeviceptr block;
+	CUcontext ctx;
+	uint64_t live;
+
+	cm_open(0);
+	block = cm_get(30 * MIB);
+	OK(cuMemFree_v2(cm_get(MIB)));
+	live = cudasim_live_allocations(0);
+	OK(cuCtxCreate_v4(&ctx, &params, 0, 0));
+	OK(cuMemFree_v2(cm_get(MIB)));
+	OK(cuMemFree_v2(cm_get(30 * MIB)));
+	CM_MUST(cudasim_live_allocations(0) == live);
+	OK(cuMemFree_v2(block));
+	CM_MUST(cudasim_live_allocations(0) == live - 1);
+}
+
 /* As many contexts as an epoch can wait for are served, each of them; one more, and none is. */
 static void play_too_many(void)
 {
@@ -478,6 +499,7 @@ static const struct cm_role roles[] = {
 	{"coming_and_going", play_coming_and_going},
 	{"no_context", play_no_context},
 	{"green", play_green},
+	{"graphics", play_graphics},
 	{"too_many", play_too_many},
 	{NULL, NULL},
 };
@@ -512,6 +534,13 @@ static void green_contexts_end_the_caching(void **state)
 		 "cudamem: the program uses green contexts: nothing is cached from here on\n");
 }
 
+static void shared_contexts_end_the_caching(void **state)
+{
+	must_say(state, "graphics",
+		 "cudamem: the program shares a context with a graphics API: nothing is cached "
+		 "from here on\n");
+}
+
 static void more_contexts_than_an_epoch_has_end_the_caching(void **state)
 {
 	must_say(state, "too_many",
@@ -537,6 +566,7 @@ int main(int argc, char **argv)
 		CM_PLAY_TEST(contexts_come_and_go_beside_others),
 		CM_PLAY_TEST(a_free_without_a_context_is_refused),
 		CM_PLAY_TEST(green_contexts_end_the_caching),
+		CM_PLAY_TEST(shared_contexts_end_the_caching),
 		CM_PLAY_TEST(more_contexts_than_an_epoch_has_end_the_caching),
 	};
 

@@ -240,8 +240,7 @@ CUresult sim_cuCtxCreate_v3(CUcontext *pctx, CUexecAffinityParam *paramsArray, i
 CUresult sim_cuCtxCreate_v4(CUcontext *pctx, CUctxCreateParams *ctxCreateParams, unsigned int flags,
 			    CUdevice dev)
 {
-	if (ctxCreateParams && ctxCreateParams->cigParams)
-		return CUDA_ERROR_NOT_SUPPORTED;
+	/* There are no graphics here to share it with: it is like any other. */
 	if (ctxCreateParams && ctxCreateParams->numExecAffinityParams)
 		return CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY;
 	return sim_cuCtxCreate_v2(pctx, flags, dev);
