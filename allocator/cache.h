@@ -147,6 +147,10 @@ int cm_cache_host_alloc(struct cm_cache *cache, struct cm_heap *heap, uint32_t k
  * block is -ENOENT: it is inside a driver allocation, and the driver knows what to say. */
 int cm_cache_host_free(struct cm_cache *cache, uint64_t addr, uint64_t *ret_forward);
 
+/* The block that the address lies in can be reached from outside from now on: freed, it goes to the
+ * driver and is never used again. -EFAULT: it is freed, -ENOENT: not ours. */
+int cm_cache_host_mark_exported(struct cm_cache *cache, uint64_t addr);
+
 /* The program has registered memory of its own, or given that up; `ns`: what the driver took. */
 void cm_cache_host_add_registered(struct cm_cache *cache, struct cm_heap *heap, uint64_t addr,
 				  uint64_t bytes, uint64_t ns);

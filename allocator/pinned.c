@@ -374,6 +374,47 @@ int cm_cache_host_free(struct cm_cache *cache, uint64_t addr, uint64_t *ret_forw
 	return err;
 }
 
+/* The block of ours that the address lies in, for who asks rarely. 0: none. */
+static uint32_t find_around_locked(struct cm_cache *cache, uint64_t addr)
+{
+	const struct cm_ptr_map *map = &cache->pinned.map;
+	uint64_t i, at;
+
+	for (i = 0; i < cm_ptr_map_places(map); i++) {
+		const uint32_t index = cm_ptr_map_at(map, i, &at);
+		const uint32_t s = cache->block[index].segment;
+
+		if (index && !(cache->segment[s].flags & CM_SEGMENT_REGISTERED) && addr >= at &&
+		    addr - at < cache->segment[s].size)
+			return index;
+	}
+	return 0;
+}
+
+static int mark_exported_locked(struct cm_cache *cache, uint64_t addr)
+{
+	const uint32_t index = find_around_locked(cache, addr);
+	const struct cm_block *block = &cache->block[index];
+	struct cm_segment *segment = &cache->segment[block->segment];
+
+	if (!index)
+		return -ENOENT;
+	if (block->state != CM_BLOCK_LIVE)
+		return -EFAULT;
+	segment->flags |= CM_SEGMENT_DIRECT;
+	return 0;
+}
+
+int cm_cache_host_mark_exported(struct cm_cache *cache, uint64_t addr)
+{
+	int err;
+
+	cm_lock_acquire(&cache->pinned.lock);
+	err = mark_exported_locked(cache, addr);
+	cm_lock_release(&cache->pinned.lock);
+	return err;
+}
+
 /* What is registered leaves the books; false where nothing is at that address. */
 static bool drop_registered_locked(struct cm_cache *cache, uint64_t addr)
 {

@@ -7,6 +7,8 @@
  * here: who asks for the base and hands on the offset reaches the right bytes even of a block that
  * is a piece of an allocation. Where an importer would get the base instead, the call is refused.
  */
+#include <errno.h>
+
 #include "allocator/cache.h"
 #include "interpose/hooks.h"
 #include "interpose/log.h"
@@ -89,6 +91,14 @@ static bool is_stale_range(const struct cm_place_info *info, CUdeviceptr addr, s
 	       (info->segment_is_idle || bytes <= info->block_addr + info->block_size - addr);
 }
 
+/* Pinned host memory has files, too, and no handles. False: it is freed. */
+static bool mark_host_shown(CUdeviceptr addr)
+{
+	struct cm_cache *cache = cm_process_cache_if_made();
+
+	return !cache || cm_cache_host_mark_exported(cache, addr) != -EFAULT;
+}
+
 /* A file of just the range, which may be any that the driver's alignment allows. */
 static CUresult export_range(void *handle, CUdeviceptr addr, size_t bytes,
 			     CUmemRangeHandleType type, unsigned long long flags)
@@ -98,7 +108,7 @@ static CUresult export_range(void *handle, CUdeviceptr addr, size_t bytes,
 	bool ours;
 
 	ours = find(addr, &info);
-	if (ours && is_stale_range(&info, addr, bytes))
+	if (ours ? is_stale_range(&info, addr, bytes) : !mark_host_shown(addr))
 		return cm_real.cuMemGetHandleForAddressRange(handle, NO_MEMORY, bytes, type, flags);
 	if (ours)
 		mark_shown(addr);

@@ -86,6 +86,24 @@ static void ready_block_is_handed_out_without_a_driver_call(void **state)
 	close_well();
 }
 
+static void block_once_shown_is_never_handed_out_again(void **state)
+{
+	uint64_t addr, kept;
+
+	(void)state;
+	open_plain();
+	kept = get(MIB);
+	addr = get(MIB);
+	assert_int_equal(cm_cache_host_mark_exported(fixture.cache, addr + MIB - 1), 0);
+	assert_int_equal(cm_cache_host_mark_exported(fixture.cache, 4096), -ENOENT);
+	assert_int_equal(put(addr), 0);
+	assert_int_equal(called(FAKE_HOST_FREE), 1);
+	assert_int_equal(put(kept), 0);
+	assert_int_equal(cm_cache_host_mark_exported(fixture.cache, kept + 1), -EFAULT);
+	assert_int_equal(get(MIB), kept);
+	close_well();
+}
+
 static void block_waits_for_work_of_its_context(void **state)
 {
 	uint64_t addr, work;
@@ -383,6 +401,7 @@ int main(void)
 		cmocka_unit_test(odd_requests_are_passed_on),
 		cmocka_unit_test(freed_block_is_reused),
 		cmocka_unit_test(ready_block_is_handed_out_without_a_driver_call),
+		cmocka_unit_test(block_once_shown_is_never_handed_out_again),
 		cmocka_unit_test(block_waits_for_work_of_its_context),
 		cmocka_unit_test(block_waits_for_work_of_every_context),
 		cmocka_unit_test(work_submitted_later_holds_back_no_block),

@@ -316,6 +316,25 @@ static void play_shown(void)
 	}
 }
 
+/* Its file outlives it: other cards may write by it, to whoever had its pages next. */
+static void play_shown_host(void)
+{
+	uint64_t frees;
+	int fd = -1;
+	char *ptr;
+
+	cm_open(0);
+	OK(cuMemHostAlloc((void **)&ptr, 3 * MIB, 0));
+	OK(cuMemFreeHost(ptr));
+	CM_MUST(get_file((CUdeviceptr)(uintptr_t)ptr, MIB, &fd) == CUDA_ERROR_INVALID_VALUE);
+	OK(cuMemHostAlloc((void **)&ptr, 3 * MIB, 0));
+	OK(get_file((CUdeviceptr)(uintptr_t)ptr + MIB, MIB, &fd));
+	frees = cudasim_calls("cuMemFreeHost");
+	OK(cuMemFreeHost(ptr));
+	CM_MUST(cudasim_calls("cuMemFreeHost") == frees + 1);
+	(void)close(fd);
+}
+
 /* The pieces of one allocation go together, when the last is freed; none is handed out again. */
 static void play_shown_in_pieces(void)
 {
@@ -581,6 +600,7 @@ static const struct cm_role roles[] = {
 	{"stale", play_stale},
 	{"stale_file", play_stale_file},
 	{"shown", play_shown},
+	{"shown_host", play_shown_host},
 	{"shown_in_pieces", play_shown_in_pieces},
 	{"settled", play_settled},
 	{"settled_in_a_capture", play_settled_in_a_capture},
@@ -617,6 +637,7 @@ CM_PLAY(a_block_of_pages_has_a_range_for_each, "ranges_of_pages",
 CM_PLAY_EVERYWHERE(a_block_is_no_mapped_memory, "not_mapped", NULL)
 CM_PLAY(a_page_is_no_mapped_memory, "not_mapped", "placement:split,expandable_segments:True", NULL)
 CM_PLAY(memory_once_shown_is_freed_for_good, "shown", "placement:exact", NULL)
+CM_PLAY_EVERYWHERE(host_memory_once_shown_is_freed_for_good, "shown_host", NULL)
 CM_PLAY(memory_once_shown_is_freed_for_good_in_pieces, "shown_in_pieces", "placement:split", NULL)
 
 CM_PLAY(memory_is_idle_before_it_is_shown, "settled", "", "CUDASIM=time:real")
@@ -676,6 +697,7 @@ int main(int argc, char **argv)
 		CM_PLAY_TEST(a_block_is_no_mapped_memory),
 		CM_PLAY_TEST(a_page_is_no_mapped_memory),
 		CM_PLAY_TEST(memory_once_shown_is_freed_for_good),
+		CM_PLAY_TEST(host_memory_once_shown_is_freed_for_good),
 		CM_PLAY_TEST(memory_once_shown_is_freed_for_good_in_pieces),
 		CM_PLAY_TEST(memory_is_idle_before_it_is_shown),
 		CM_PLAY_TEST(memory_is_idle_before_it_is_shown_in_a_capture),

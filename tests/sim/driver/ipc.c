@@ -160,13 +160,18 @@ CUresult sim_cuMemGetHandleForAddressRange(void *handle, CUdeviceptr dptr, size_
 	struct sim_shared shared;
 	int fd;
 
-	if (!handle || !mem || mem->kind != SIM_MEM_DEVICE || flags || dptr % page || size % page ||
+	if (!handle || !mem || (mem->kind != SIM_MEM_DEVICE && mem->kind != SIM_MEM_HOST) ||
+	    flags || dptr % page || size % page ||
 	    handleType != CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD ||
 	    !sim_mem_is_live(dptr, size, false))
 		return CUDA_ERROR_INVALID_VALUE;
-	sim_shared_describe(&shared, mem->device,
-			    dptr - (uint64_t)(uintptr_t)mem->device->vram.base, size);
-	fd = sim_shared_write(&shared);
+	if (mem->kind == SIM_MEM_HOST) {
+		fd = memfd_create("cudasim", MFD_CLOEXEC); /* nobody here reads it */
+	} else {
+		sim_shared_describe(&shared, mem->device,
+				    dptr - (uint64_t)(uintptr_t)mem->device->vram.base, size);
+		fd = sim_shared_write(&shared);
+	}
 	if (fd < 0)
 		return CUDA_ERROR_OPERATING_SYSTEM;
 	mem->exported = true;
