@@ -93,6 +93,7 @@ PROBES = (
     probe('reach_static', nvcc=True, runs=(PRELOADED,), card_only=STATIC),
     probe('events'),
     probe('barrier', runs=(BARE,)),
+    probe('order', runs=(BARE,)),
     probe('memory', runs=(BARE,)),
     probe('vmm', runs=(BARE,)),
     probe('capture'),

@@ -62,7 +62,7 @@ static int compare_roads(void *driver, const struct row *row, __typeof__(&cuGetP
 			 int known)
 {
 	const void *by_name = dlsym(driver, row->symbol);
-	void *by_query = NULL;
+	void *by_query = NULL, *newest = NULL;
 	cuuint64_t flags = row->flags & CM_HOOK_PTSZ ? CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM
 						     : CU_GET_PROC_ADDRESS_LEGACY_STREAM;
 
@@ -71,6 +71,11 @@ static int compare_roads(void *driver, const struct row *row, __typeof__(&cuGetP
 		return 0;
 	}
 	(void)get(row->base, &by_query, row->version, flags, NULL);
+	/* As cudaGetDriverEntryPoint asks: what is not ours is a form that hooks.def has not. */
+	(void)get(row->base, &newest, known, flags, NULL);
+	if (library_is_here() && row->kind == HOOKED && newest &&
+	    strcmp(object_of(newest), "libcudamem") != 0)
+		tell_text("of the driver's own version", object_of(newest), "%s", row->base);
 	if (!by_name && !by_query) {
 		tell_fact("not in this driver, though since", row->version, "", "%s", row->symbol);
 		return 0;
