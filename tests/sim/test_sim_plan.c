@@ -2,6 +2,7 @@
 /* Machines of different plans: each case is a process of its own, as the plan is read once. */
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -172,11 +173,36 @@ static int real_work(void)
 	return 0;
 }
 
+static void CUDA_CB post(void *semaphore)
+{
+	sem_post(semaphore);
+}
+
+/* Nobody calls the driver meanwhile. */
+static int a_function_by_itself(void)
+{
+	struct timespec until;
+	CUdeviceptr addr;
+	sem_t called;
+
+	MUST(start() == CUDA_SUCCESS);
+	MUST(sem_init(&called, 0, 0) == 0);
+	MUST(cuMemAlloc(&addr, 1) == CUDA_SUCCESS);
+	MUST(cuMemsetD8Async(addr, 1, 1, CU_STREAM_PER_THREAD) == CUDA_SUCCESS);
+	MUST(cuLaunchHostFunc(CU_STREAM_PER_THREAD, post, &called) == CUDA_SUCCESS);
+	MUST(clock_gettime(CLOCK_REALTIME, &until) == 0);
+	until.tv_sec += 60;
+	MUST(sem_timedwait(&called, &until) == 0);
+	MUST(cuMemFree(addr) == CUDA_SUCCESS);
+	return 0;
+}
+
 static void time_can_be_real(void **state)
 {
 	(void)state;
 	run("time:real,cuMemAlloc:2ms", real_latency);
 	run("time:real,kernel:20ms", real_work);
+	run("time:real,copy:20ms", a_function_by_itself);
 }
 
 static int virtual_latency(void)

@@ -4,18 +4,36 @@
 #include <pthread.h>
 #include <signal.h>
 
+#include "clock.h"
+#include "plan.h"
 #include "state.h"
 #include "work.h"
 
-enum { ROOM = 1024, IDLE_NS = 1000000000 };
+enum { ROOM = 1024, IDLE_NS = 1000000000, LOOK_NS = 200000 };
 
 static struct sim_work *queue[ROOM];
 static unsigned first;
 static unsigned waiting;
 static unsigned running;
+static unsigned expected; /* submitted, and not done */
 static bool started;
 static bool stopping;
 static pthread_t server;
+
+/*
+ * By the clock on the wall a function's time comes also while its program waits for it by means of
+ * its own, and calls the driver no more.
+ */
+static void wait_for_one(void)
+{
+	if (!sim_plan.real_time || !expected) {
+		sim_wait(IDLE_NS);
+		return;
+	}
+	sim_work_run_until(sim_clock_now());
+	if (!waiting && !stopping)
+		sim_wait(LOOK_NS);
+}
 
 static void *serve(void *unused)
 {
@@ -29,7 +47,7 @@ static void *serve(void *unused)
 		struct sim_host_call call;
 
 		while (!waiting && !stopping)
-			sim_wait(IDLE_NS);
+			wait_for_one();
 		if (stopping)
 			break;
 		work = queue[first];
@@ -67,6 +85,21 @@ static bool start_thread(void)
 	ok = pthread_create(&server, NULL, serve, NULL) == 0;
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	return ok;
+}
+
+void sim_host_calls_expect(void)
+{
+	expected++;
+	if (!sim_plan.real_time)
+		return;
+	if (!started)
+		started = start_thread();
+	sim_wake();
+}
+
+void sim_host_calls_done(void)
+{
+	expected--;
 }
 
 void sim_host_calls_add(struct sim_work *work)

@@ -11,6 +11,10 @@
 
 struct sim_work;
 
+/* Work with a function has been submitted; it is done, or cut off. */
+void sim_host_calls_expect(void);
+void sim_host_calls_done(void);
+
 /* Hands the work's function over; sim_work_called() is called when it has returned. */
 void sim_host_calls_add(struct sim_work *work);
 

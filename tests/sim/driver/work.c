@@ -131,6 +131,8 @@ static void complete(struct sim_work *work)
 	work->state = SIM_WORK_DONE;
 	work->followers = NULL;
 	unlink_running(work);
+	if (work->op.kind == SIM_OP_HOST)
+		sim_host_calls_done();
 	while (edge) {
 		struct sim_edge *next = edge->next;
 		struct sim_work *follower = edge->work;
@@ -191,6 +193,8 @@ void sim_work_commit(struct sim_work *work)
 {
 	sim_work_ref(work);
 	link_running(work);
+	if (work->op.kind == SIM_OP_HOST)
+		sim_host_calls_expect();
 	if (work->start_ns < sim_clock_now())
 		work->start_ns = sim_clock_now();
 	if (work->blockers) {
