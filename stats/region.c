@@ -93,14 +93,13 @@ static bool is_dead(const char *text)
 	return state && threads && strchr("XxZ", *state) && strtoul(threads, NULL, 10) <= 1;
 }
 
-int cm_process_start_time(uint32_t pid, uint64_t *ret_start)
+static int read_start_time(const char *path, uint64_t *ret_start)
 {
-	char path[32], text[1024];
+	char text[1024];
 	const char *start;
 	ssize_t n;
 	int fd;
 
-	(void)snprintf(path, sizeof(path), "/proc/%u/stat", pid);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return errno == ENOENT ? -ESRCH : -errno;
@@ -116,6 +115,20 @@ int cm_process_start_time(uint32_t pid, uint64_t *ret_start)
 		return -ESRCH;
 	*ret_start = strtoull(start, NULL, 10);
 	return 0;
+}
+
+int cm_process_start_time(uint32_t pid, uint64_t *ret_start)
+{
+	char path[32];
+
+	(void)snprintf(path, sizeof(path), "/proc/%u/stat", pid);
+	return read_start_time(path, ret_start);
+}
+
+/* Not by our number: where /proc is that of another PID namespace it is somebody else's there. */
+static int read_own_start_time(uint64_t *ret_start)
+{
+	return read_start_time("/proc/self/stat", ret_start);
 }
 
 #define RING_DEFAULT (1u << 16)
@@ -465,7 +478,7 @@ int cm_region_create(const struct cm_region_params *params, struct cm_region **r
 	if (!region)
 		return -ENOMEM;
 	atomic_flag_clear(&region->commit_lock);
-	(void)cm_process_start_time((uint32_t)getpid(), &start);
+	(void)read_own_start_time(&start);
 	err = back(region, params, start, plan_file(params));
 	if (err) {
 		free(region);

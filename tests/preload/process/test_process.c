@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "interpose/cudamem.h"
+#include "stats/finder.h"
 #include "tests/preload/api.h"
 #include "tests/preload/driver.h"
 #include "tests/preload/play.h"
@@ -405,6 +406,26 @@ static void play_filling_folder(void)
 	free(blocks);
 }
 
+static void count_open_region(void *data, const struct cm_find *find)
+{
+	unsigned *count = data;
+
+	*count += !strncmp(find->path, "/proc/", strlen("/proc/"));
+}
+
+/* In a PID namespace of its own, with the /proc of the one outside: there it is found. */
+static void play_inner(void)
+{
+	char outer[32] = {0};
+	unsigned count = 0;
+
+	CM_MUST(readlink("/proc/self", outer, sizeof(outer) - 1) > 0);
+	CM_MUST(getpid() == 1 && strtol(outer, NULL, 10) > 1);
+	play_first_allocation();
+	(void)cm_find_regions(NULL, (pid_t)strtol(outer, NULL, 10), count_open_region, &count);
+	CM_MUST(count == 1);
+}
+
 static const struct cm_role roles[] = {
 	{"idle", play_idle},
 	{"first_allocation", play_first_allocation},
@@ -422,6 +443,7 @@ static const struct cm_role roles[] = {
 	{"main_thread_end", play_main_thread_end},
 	{"full_folder", play_full_folder},
 	{"filling_folder", play_filling_folder},
+	{"inner", play_inner},
 	{NULL, NULL},
 };
 
@@ -487,6 +509,37 @@ static void a_full_dev_shm_stops_nothing(void **state)
 	}
 }
 
+/* Goes on as the first process of a new PID namespace; outside it ends as that does. */
+static void enter_pid_namespace(void)
+{
+	int status = 0;
+	pid_t pid;
+
+	if (unshare(CLONE_NEWPID))
+		_exit(77);
+	pid = fork();
+	if (!pid)
+		return;
+	_exit(waitpid(pid, &status, 0) == pid && WIFEXITED(status) ? WEXITSTATUS(status) : 1);
+}
+
+static bool can_enter(void)
+{
+	pid_t pid = fork();
+	int status = 1;
+
+	if (!pid)
+		_exit(unshare(CLONE_NEWPID) != 0);
+	return waitpid(pid, &status, 0) == pid && status == 0;
+}
+
+static void a_region_is_found_from_outside_a_pid_namespace(void **state)
+{
+	if (!can_enter())
+		cm_skip("PID namespaces are not allowed here");
+	cm_play_under(*state, "inner", "", NULL, enter_pid_namespace);
+}
+
 static void a_dev_shm_that_fills_up_stops_nothing(void **state)
 {
 	struct cm_play *play = *state;
@@ -516,6 +569,7 @@ int main(int argc, char **argv)
 		CM_PLAY_TEST(a_process_runs_on_without_its_main_thread),
 		CM_PLAY_TEST(a_full_dev_shm_stops_nothing),
 		CM_PLAY_TEST(a_dev_shm_that_fills_up_stops_nothing),
+		CM_PLAY_TEST(a_region_is_found_from_outside_a_pid_namespace),
 	};
 
 	cm_rerun_role(argc, argv, roles);
