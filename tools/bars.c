@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define NAME_WIDTH 32
+#define NAME_WIDTH 31 /* so that a whole line has the 80 columns of a terminal */
 #define BAR_WIDTH  24
 #define EIGHTHS    8
 

@@ -87,6 +87,8 @@ static size_t fill_bars(const struct cm_device_row *row, const struct cm_summary
 	return n;
 }
 
+#define POOL_LINE "%-5s %8s %9s %8s %8s %8s %13s %13s" /* within 80 columns */
+
 static void print_pool(const char *name, const struct cm_summary *sum,
 		       const struct cm_survey_pool *found)
 {
@@ -94,9 +96,8 @@ static void print_pool(const char *name, const struct cm_summary *sum,
 	char alloc[CM_UNITS_BYTES], reserved[CM_UNITS_BYTES], peak[CM_UNITS_BYTES];
 	char largest[CM_UNITS_BYTES];
 
-	(void)printf("%-6s %9s %9s %9s %9s %9s %13s %16s\n", name,
-		     cm_count_format(sum->segments, segments), cm_count_format(sum->blocks, blocks),
-		     cm_bytes_format(sum->allocated, alloc),
+	(void)printf(POOL_LINE "\n", name, cm_count_format(sum->segments, segments),
+		     cm_count_format(sum->blocks, blocks), cm_bytes_format(sum->allocated, alloc),
 		     cm_bytes_format(sum->reserved, reserved),
 		     cm_bytes_format(sum->peak_allocated, peak),
 		     found ? cm_bytes_format((int64_t)found->largest_free, largest) : "-",
@@ -109,8 +110,8 @@ static void print_pools(const struct cm_device_view *view, const struct cm_surve
 	static const enum cm_pool order[] = {CM_POOL_SMALL, CM_POOL_LARGE, CM_POOL_ALL};
 	size_t i;
 
-	(void)printf("\n%-6s %9s %9s %9s %9s %9s %13s %16s\n", "pool", "segments", "blocks",
-		     "alloc", "reserved", "peak", "largest free", "requests");
+	(void)printf("\n" POOL_LINE "\n", "pool", "segments", "blocks", "alloc", "reserved", "peak",
+		     "largest free", "requests");
 	for (i = 0; i < CM_POOL_COUNT; i++) {
 		const struct cm_summary sum = cm_summary_pool(&view->row, order[i]);
 
@@ -127,9 +128,11 @@ static void print_counters(const struct cm_device_row *row)
 	char allocs[CM_UNITS_BYTES], frees[CM_UNITS_BYTES];
 	char ooms[CM_UNITS_BYTES], retries[CM_UNITS_BYTES];
 
-	(void)printf("\ndriver: %s allocations, %s frees",
+	(void)printf("\ndriver: %s %s, %s %s",
 		     cm_count_format(scalar[CM_SCALAR_num_device_alloc], allocs),
-		     cm_count_format(scalar[CM_SCALAR_num_device_free], frees));
+		     scalar[CM_SCALAR_num_device_alloc] == 1 ? "allocation" : "allocations",
+		     cm_count_format(scalar[CM_SCALAR_num_device_free], frees),
+		     scalar[CM_SCALAR_num_device_free] == 1 ? "free" : "frees");
 	if (hits >= 0)
 		(void)printf("; %.1f%% of the requests needed no call", floor(1000 * hits) / 10);
 	(void)putchar('\n');
