@@ -123,16 +123,20 @@ static void put_device(struct cm_json *json, const struct cm_device_view *view,
 	cm_json_end(json);
 }
 
-void cm_json_devices(struct cm_json *json, const struct cm_options *options,
-		     const struct cm_process *process, const struct cm_survey *survey)
+size_t cm_json_devices(struct cm_json *json, const struct cm_options *options,
+		       const struct cm_process *process, const struct cm_survey *survey)
 {
 	struct cm_device_view view;
 	uint32_t index = 0;
+	size_t count = 0;
 
 	cm_json_array(json, "devices");
-	while (process->reader && cm_process_next_device(options, process, &index, &view))
+	while (process->reader && cm_process_next_device(options, process, &index, &view)) {
 		put_device(json, &view, survey);
+		count++;
+	}
 	cm_json_end(json);
+	return count;
 }
 
 void cm_json_host(struct cm_json *json, const struct cm_process *process)

@@ -15,9 +15,9 @@ void cm_json_open_document(struct cm_json *json, const char *name);
 /* The members that say who the process is, into the open object. */
 void cm_json_identity(struct cm_json *json, const struct cm_process *process);
 
-/* An array "devices" with everything that is known of each. `survey` may be NULL. */
-void cm_json_devices(struct cm_json *json, const struct cm_options *options,
-		     const struct cm_process *process, const struct cm_survey *survey);
+/* An array "devices" with everything that is known of each; how many. `survey` may be NULL. */
+size_t cm_json_devices(struct cm_json *json, const struct cm_options *options,
+		       const struct cm_process *process, const struct cm_survey *survey);
 
 /* An object "host_memory" for pinned host memory; null where it can't be read. */
 void cm_json_host(struct cm_json *json, const struct cm_process *process);

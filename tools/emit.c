@@ -432,8 +432,7 @@ size_t cm_emit_matched(const struct cm_emit *emit)
 	return emit->matched;
 }
 
-/* What was chosen by --where or -d, and is nowhere. */
-static int complain_unmatched(const struct cm_options *options)
+int cm_emit_complain_unmatched(const struct cm_options *options)
 {
 	if (options->where)
 		cm_complain("no line for which '%s' holds", options->where);
@@ -455,7 +454,7 @@ int cm_emit_close(struct cm_emit *emit, int exit)
 			free((char *)emit->values[i].text);
 	if (!exit && !emit->matched &&
 	    (emit->options->where || (emit->options->device_count && !emit->left_out)))
-		exit = complain_unmatched(emit->options);
+		exit = cm_emit_complain_unmatched(emit->options);
 	cm_where_free(emit->where);
 	free(emit->values);
 	free(emit);

@@ -52,6 +52,9 @@ void cm_emit_left_out(struct cm_emit *emit);
 /* Rows for which --where held. */
 size_t cm_emit_matched(const struct cm_emit *emit);
 
+/* Complains of what was chosen by --where or -d, and is nowhere; the exit code. */
+int cm_emit_complain_unmatched(const struct cm_options *options);
+
 /* Prints what is left and frees. `exit` is the exit code so far, and the result; CM_EXIT_NO after a
  * complaint where all had gone well and --where, or -d, has left no row. */
 int cm_emit_close(struct cm_emit *emit, int exit);

@@ -220,11 +220,12 @@ static void add_others(struct others *others)
 }
 
 /* How many processes it lists. */
-static size_t put_document(const struct cm_options *options, const struct cm_processes *processes)
+static size_t put_document(const struct cm_options *options, const struct cm_processes *processes,
+			   int *ret_exit)
 {
 	struct others others = {.options = options, .processes = processes};
 	struct cm_json *json = &others.json;
-	size_t i;
+	size_t i, shown = 0;
 
 	cm_json_open_document(json, "ls");
 	cm_json_array(json, "processes");
@@ -238,7 +239,7 @@ static size_t put_document(const struct cm_options *options, const struct cm_pro
 		cm_json_identity(json, process);
 		if (process->reader)
 			cm_json_host(json, process);
-		cm_json_devices(json, options, process, survey);
+		shown += cm_json_devices(json, options, process, survey);
 		cm_json_end(json);
 		cm_survey_destroy(survey);
 	}
@@ -249,6 +250,9 @@ static size_t put_document(const struct cm_options *options, const struct cm_pro
 		cm_json_end(json);
 	}
 	cm_json_end(json);
+	*ret_exit = options->device_count && processes->count && !shown && !others.count
+			    ? cm_emit_complain_unmatched(options)
+			    : CM_EXIT_OK;
 	return processes->count + others.count;
 }
 
@@ -278,8 +282,8 @@ static int list(const struct cm_options *options, const struct cm_processes *pro
 	size_t i;
 
 	if (options->form == CM_FORM_JSON) {
-		*ret_rows = put_document(options, processes);
-		return CM_EXIT_OK;
+		*ret_rows = put_document(options, processes, &exit);
+		return exit;
 	}
 	*ret_rows = 0;
 	if (cm_emit_open(&sheet, options, &others.emit, &exit))

@@ -52,15 +52,17 @@ static int print_devices(const struct cm_options *options, struct cm_process *pr
 	return any ? CM_EXIT_OK : cm_complain_no_device(options, process);
 }
 
-static void put_devices(const struct cm_options *options, struct cm_process *process,
-			struct cm_json *json)
+static int put_devices(const struct cm_options *options, struct cm_process *process,
+		       struct cm_json *json)
 {
 	char uuid[CM_UUID_TEXT];
 	struct cm_device_view view;
 	uint32_t index = 0;
+	bool any = false;
 
 	cm_json_array(json, "devices");
 	while (cm_process_next_device(options, process, &index, &view)) {
+		any = true;
 		cm_json_object(json, NULL);
 		cm_json_number(json, "gpu", view.row.ordinal);
 		cm_json_text(json, "uuid", cm_uuid_format(view.row.uuid, uuid));
@@ -71,6 +73,7 @@ static void put_devices(const struct cm_options *options, struct cm_process *pro
 		cm_json_end(json);
 	}
 	cm_json_end(json);
+	return any ? CM_EXIT_OK : cm_complain_no_device(options, process);
 }
 
 static int print_host(struct cm_process *process, struct printing *printing, bool json)
@@ -107,7 +110,7 @@ static int print_process(const struct cm_options *options, struct cm_process *pr
 	if (options->host)
 		exit = print_host(process, printing, json);
 	else if (json)
-		put_devices(options, process, &printing->json);
+		exit = put_devices(options, process, &printing->json);
 	else
 		exit = print_devices(options, process, printing);
 	if (json)
