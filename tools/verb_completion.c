@@ -54,6 +54,34 @@ static bool put_argument_words(const struct cm_opt_info *info, const char *befor
 	return true;
 }
 
+/* Whether an option takes the next word, as a pattern of the shell's "case"; opens it then. */
+static bool put_pattern(const struct cm_opt_info *info, const char *before)
+{
+	if (!info->has_argument || info->argument_optional)
+		return false;
+	(void)printf("%s--%s", before, info->name);
+	if (info->letter)
+		(void)printf(" | -%c", info->letter);
+	(void)printf(") ");
+	return true;
+}
+
+/* What follows the program is its own: files, which bash offers where we have nothing. */
+static void complete_bash_command(const struct cm_verb *verb)
+{
+	size_t i;
+
+	(void)printf("\tif [[ $verb == %s ]]; then\n"
+		     "\t\tfor ((i++; i < COMP_CWORD; i++)); do\n"
+		     "\t\t\tcase ${COMP_WORDS[i]} in\n"
+		     "\t\t\t--) ((COMP_CWORD == i + 1)) || return; words= ;;\n",
+		     verb->name);
+	for (i = 0; verb->opts[i] != CM_OPT_COUNT; i++)
+		if (put_pattern(cm_opt_info(verb->opts[i]), "\t\t\t"))
+			(void)printf("((i++)) ;;\n");
+	(void)printf("\t\t\t-*) ;;\n\t\t\t*) return ;;\n\t\t\tesac\n\t\tdone\n\tfi\n");
+}
+
 /* After an option that wants a value: its words, or files, which bash offers where we have
  * nothing. */
 static void complete_bash_values(void)
@@ -64,13 +92,12 @@ static void complete_bash_values(void)
 	for (opt = 0; opt < CM_OPT_COUNT; opt++) {
 		const struct cm_opt_info *info = cm_opt_info((enum cm_opt)opt);
 
-		if (!info->has_argument || info->argument_optional)
+		if (!put_pattern(info, "\t"))
 			continue;
-		(void)printf("\t--%s", info->name);
-		if (info->letter)
-			(void)printf(" | -%c", info->letter);
-		(void)printf(") ");
-		if (put_argument_words(info, "COMPREPLY=($(compgen -W '"))
+		if (!strcmp(info->argument, "PID|PATTERN"))
+			(void)printf("COMPREPLY=($(compgen -W \"$(%s)\" -- \"$word\")); ",
+				     LIST_PIDS);
+		else if (put_argument_words(info, "COMPREPLY=($(compgen -W '"))
 			(void)printf("' -- \"$word\")); ");
 		(void)printf("return ;;\n");
 	}
@@ -107,6 +134,9 @@ static void complete_bash(void)
 		(void)printf("' ;;\n");
 	}
 	(void)printf("\tesac\n");
+	for (verb = cm_verbs; verb->name; verb++)
+		if (verb->command)
+			complete_bash_command(verb);
 	complete_bash_values();
 	(void)printf("\tcase $verb:$word in\n"
 		     "\t*:-* | :*) COMPREPLY=($(compgen -W \"$words\" -- \"$word\")) ;;\n"

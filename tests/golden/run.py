@@ -471,8 +471,13 @@ def check_completions(tool):
                            (('history', 's'), 'start stop status'),
                            (('export', '--to', 'p'), 'pickle perfetto pprof'),
                            (('ls', '--color', ''), 'auto always never'),
-                           (('run', '--oom', ''), ''), (('completion', 'f'), 'fish')):
-        ask = 'COMP_WORDS=(cudamemstat "$@"); COMP_CWORD=$#; _cudamemstat; echo ${COMPREPLY[*]}'
+                           (('run', '--oom', ''), ''), (('completion', 'f'), 'fish'),
+                           (('run', '--limit', '2G', '--', 'tes'), 'test'),
+                           (('run', '--limit', '2G', './x', 'tes'), ''),
+                           (('run', '--leaks', '--', './x', '--l'), '')):
+        # Of commands it knows its own alone, whatever the machine has.
+        ask = ('PATH=/none; COMP_WORDS=(cudamemstat "$@"); COMP_CWORD=$#; _cudamemstat; '
+               'echo ${COMPREPLY[*]}')
         with contextlib.suppress(FileNotFoundError):
             run = subprocess.run(['bash', '-c', script + ask, 'bash', *typed], check=True,
                                  stdout=subprocess.PIPE, text=True)
