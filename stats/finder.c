@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "stats/reader.h"
 #include "stats/region.h"
 #include "stats/units.h"
 
@@ -115,6 +116,7 @@ static bool is_own_region(const char *path, pid_t pid)
 {
 	struct cm_header header;
 	uint64_t start;
+	bool locked;
 	ssize_t n;
 	int fd;
 
@@ -122,9 +124,11 @@ static bool is_own_region(const char *path, pid_t pid)
 	if (fd < 0)
 		return false;
 	n = pread(fd, &header, offsetof(struct cm_header, state), 0);
+	locked = cm_region_is_locked(fd);
 	(void)close(fd);
 	return n == (ssize_t)offsetof(struct cm_header, state) &&
-	       !cm_process_start_time((uint32_t)pid, &start) && header.start_time == start &&
+	       !cm_process_start_time((uint32_t)pid, &start) &&
+	       (header.start_time == start || locked) &&
 	       (pid_t)header.pid == cm_process_inner_pid(pid);
 }
 

@@ -364,8 +364,7 @@ static char read_state(pid_t pid)
 	return end && end[1] == ' ' ? end[2] : '\0';
 }
 
-/* The owner's lock falls with the owner, whatever namespace it lives in. */
-static bool is_locked(int fd)
+bool cm_region_is_locked(int fd)
 {
 	struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
 
@@ -383,10 +382,10 @@ enum cm_life cm_reader_life(struct cm_reader *reader)
 	    (state == CM_REGION_EXITED || state == CM_REGION_SAVED))
 		return state == CM_REGION_SAVED ? CM_LIFE_SAVED : CM_LIFE_EXITED;
 	if (reader->pid <= 0)
-		return is_locked(reader->fd) ? CM_LIFE_RUNNING : CM_LIFE_CRASHED;
+		return cm_region_is_locked(reader->fd) ? CM_LIFE_RUNNING : CM_LIFE_CRASHED;
 	letter = read_state(reader->pid);
 	if (!letter || cm_process_start_time((uint32_t)reader->pid, &start) ||
-	    start != header->start_time)
+	    (start != header->start_time && !cm_region_is_locked(reader->fd)))
 		return CM_LIFE_CRASHED;
 	return strchr("Tt", letter) ? CM_LIFE_STOPPED : CM_LIFE_RUNNING;
 }
@@ -396,7 +395,7 @@ bool cm_reader_is_over(struct cm_reader *reader)
 	enum cm_life life;
 
 	/* A thread may outlive the first one, which is what the pid tells of. */
-	if (is_locked(reader->fd))
+	if (cm_region_is_locked(reader->fd))
 		return false;
 	life = cm_reader_life(reader);
 	return life != CM_LIFE_RUNNING && life != CM_LIFE_STOPPED;

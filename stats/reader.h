@@ -75,7 +75,14 @@ int cm_reader_read_host(struct cm_reader *reader, struct cm_host_row *ret_row, b
 /* A row of the configuration in effect; its texts end with a zero byte. -ERANGE, -EIO. */
 int cm_reader_read_option(struct cm_reader *reader, uint32_t index, struct cm_option_row *ret_row);
 
-/* What became of the process, asked anew at each call. */
+/* Whether its owner holds the lock of an open region's file, which falls with the owner, whatever
+ * namespace it lives in. */
+bool cm_region_is_locked(int fd);
+
+/*
+ * What became of the process, asked anew at each call. One in another time namespace has another
+ * start time by its own clock than by ours: where that differs the lock tells.
+ */
 enum cm_life cm_reader_life(struct cm_reader *reader);
 
 /* Whether nobody writes to it any more; costs less than the above while somebody does. */

@@ -405,6 +405,7 @@ static int back_by_memfd(struct region *region, uint64_t bytes)
 	fd = move_up(memfd_create("cudamem", MFD_CLOEXEC));
 	if (fd < 0)
 		return -errno;
+	(void)lock_file(fd);
 	err = map_file(region, fd, bytes);
 	if (err)
 		(void)close(fd);

@@ -432,6 +432,9 @@ static void a_pid_used_again_is_not_the_process(void **state)
 	open_region(f);
 	assert_int_equal(cm_reader_life(f->reader), CM_LIFE_RUNNING);
 	f->reader->header.start_time--;
+	(void)unlink(f->region->path);
+	cm_region_abandon(f->region); /* and its lock, as by the end of the process */
+	f->region = NULL;
 	assert_int_equal(cm_reader_life(f->reader), CM_LIFE_CRASHED);
 }
 
@@ -472,6 +475,24 @@ static void keep(void *data, const struct cm_find *find)
 
 	assert_true(finds->count < 8);
 	finds->item[finds->count++] = *find;
+}
+
+/* By its own clock a process in another time namespace started at another time. */
+static void a_start_time_of_another_clock_kills_no_process(void **state)
+{
+	const struct cm_region_params params = {.backing = CM_BACKING_MEMFD};
+	struct fixture *f = *state;
+	struct finds finds = {0};
+	struct cm_region *memfd;
+
+	open_region(f);
+	f->reader->header.start_time--;
+	assert_int_equal(cm_reader_life(f->reader), CM_LIFE_RUNNING);
+	assert_int_equal(cm_region_create(&params, &memfd), 0);
+	f->region->header->start_time--;
+	memfd->header->start_time--;
+	assert_int_equal(cm_find_regions(NULL, getpid(), keep, &finds), 2);
+	cm_region_abandon(memfd);
 }
 
 static void files_are_found_by_their_names_alone(void **state)
@@ -556,6 +577,7 @@ int main(void)
 		TEST(what_is_no_regular_file_is_refused),
 		TEST(a_process_is_running_then_stopped_then_crashed),
 		TEST(a_pid_used_again_is_not_the_process),
+		TEST(a_start_time_of_another_clock_kills_no_process),
 		TEST(a_region_said_good_bye_to_is_exited),
 		TEST(the_lock_tells_of_a_process_in_another_namespace),
 		TEST(files_are_found_by_their_names_alone),
