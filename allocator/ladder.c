@@ -457,11 +457,12 @@ int cm_ladder_alloc(struct cm_heap *heap, uint64_t size, uint64_t bytes, uint64_
 	return err;
 }
 
-/* Once more where the driver has got back meanwhile what the program had freed. -EBUSY as in
- * serve. */
+/* Once more where the driver has got back meanwhile what the program had freed: while a capture was
+ * active, or the context might have gone, it had to stay. -EBUSY as in serve. */
 static int grow_direct(const struct request *request)
 {
 	struct cm_heap *heap = request->heap;
+	struct cm_device *device = heap->device;
 	const uint32_t flags = CM_SEGMENT_DIRECT | CM_SEGMENT_EXACT |
 			       (request->size <= CM_SMALL_MAX ? CM_SEGMENT_SMALL : 0);
 	const uint64_t returns = cm_cache_returns(heap->cache);
@@ -469,7 +470,10 @@ static int grow_direct(const struct request *request)
 
 	if (err != CM_DRIVER_OUT_OF_MEMORY)
 		return err;
-	if (!cm_pieces_await(&heap->device->leaving, heap->cache->ops, CM_STUCK_NS))
+	if (!cm_release_await_suspended(device, CM_STUCK_NS))
+		return -EBUSY;
+	(void)cm_release_orphans(device);
+	if (!cm_pieces_await(&device->leaving, heap->cache->ops, CM_STUCK_NS))
 		return -EBUSY;
 	return cm_cache_returns(heap->cache) == returns ? err
 							: grow_by(request, request->size, flags);

@@ -11,6 +11,7 @@
 #include "allocator/epoch.h"
 #include "allocator/heap.h"
 #include "allocator/oom.h"
+#include "allocator/release.h"
 #include "allocator/size_class.h"
 
 struct request {
@@ -60,145 +61,6 @@ static int give_back(struct cm_cache *cache, struct cm_piece *piece)
 	cm_pinned_book_release_locked(&cache->pinned, ns);
 	cm_lock_release(&cache->pinned.lock);
 	return 0;
-}
-
-/* New memory of `size`, of which the request gets all. */
-static int grow(const struct request *request, uint64_t size, uint32_t flags)
-{
-	struct cm_heap *heap = request->heap;
-	struct cm_cache *cache = heap->cache;
-	struct cm_piece piece = {.ctx = cm_heap_ctx(heap)};
-	uint64_t start = cache->ops->now_ns(), ns;
-	int err;
-
-	if (!piece.ctx)
-		return -EAGAIN;
-	err = cache->ops->host_alloc(piece.ctx, size, request->kind, &piece.addr);
-	ns = cache->ops->now_ns() - start;
-	if (err)
-		return err;
-	cm_cache_await_place(cache, piece.addr, size);
-	cm_lock_acquire(&cache->pinned.lock);
-	/* The context may have gone or stopped caching meanwhile. */
-	err = cm_heap_ctx(heap) != piece.ctx || drains(heap)
-		      ? -EAGAIN
-		      : cm_pinned_enter_locked(heap, piece.addr, size, request->kind, flags,
-					       request->bytes, ns);
-	cm_lock_release(&cache->pinned.lock);
-	if (!err)
-		*request->ret_addr = piece.addr;
-	else if (cm_heap_ctx(heap) == piece.ctx)
-		(void)cache->ops->host_free(piece.ctx, piece.addr);
-	return err; /* a context that has gone took its memory along */
-}
-
-/* An old driver is waited for only where the cudaFreeHost of today would have waited as long. */
-static bool open_is_clean(struct cm_cache *cache)
-{
-	bool clean;
-
-	cm_lock_acquire(&cache->pinned.lock);
-	clean = cache->pinned.open.work == cm_ops_work(cache->ops);
-	cm_lock_release(&cache->pinned.lock);
-	return clean;
-}
-
-static bool make_ready_turned(struct cm_cache *cache)
-{
-	if (!cm_fence_is_possible(cache))
-		return open_is_clean(cache) && cm_pinned_synchronize_turned(cache);
-	/* The device may be idle, or done by the next request. */
-	return cm_pinned_close_turned(cache) && cm_pinned_poll_turned(cache);
-}
-
-/* Memory that the program has freed, if the devices are done with it. */
-static bool reuse(const struct request *request)
-{
-	struct cm_cache *cache = request->heap->cache;
-	bool taken;
-
-	if (cm_pinned_pending(cache) < request->bytes)
-		return false;
-	cm_lock_acquire(&cache->turn);
-	taken = (cm_pinned_poll_turned(cache) && take(request)) ||
-		(make_ready_turned(cache) && take(request));
-	cm_lock_release(&cache->turn);
-	return taken;
-}
-
-static int serve(const struct request *request)
-{
-	if (reuse(request))
-		return 0;
-	return grow(request, cm_pinned_class_bytes(cm_pinned_class(request->bytes)), 0);
-}
-
-/* What is idle goes back to the driver, and the program's own size is asked for, which without us
- * would perhaps have been granted. */
-static int serve_flushed(const struct request *request)
-{
-	struct cm_cache *cache = request->heap->cache;
-	uint64_t bytes = 0;
-	int err;
-
-	if (!cache->ops->gate_enter())
-		return -EBUSY;
-	err = cm_pinned_flush(cache, CM_PATIENCE_NS, &bytes);
-	if (err)
-		return err;
-	/* What others were just giving back has gone too. */
-	if (!cm_pieces_await(&cache->pinned.leaving, cache->ops, CM_STUCK_NS))
-		return -EBUSY;
-	err = grow(request, cm_size_grains(request->bytes), 0);
-	cache->ops->gate_leave();
-	return err;
-}
-
-/* The driver has no memory; it may be the device's that it lacks to map the pages. */
-static int serve_again(const struct request *request)
-{
-	struct cm_heap *heap = request->heap;
-	struct cm_cache *cache = heap->cache;
-	const uint64_t returns = cm_cache_returns(cache);
-	int err = serve_flushed(request);
-
-	if (err == CM_DRIVER_OUT_OF_MEMORY &&
-	    (cm_cache_make_room(cache, cm_heap_ctx(heap)) || cm_cache_returns(cache) != returns))
-		err = serve_flushed(request);
-	return err;
-}
-
-static int alloc(struct cm_cache *cache, struct cm_heap *heap, uint32_t kind, uint64_t bytes,
-		 uint64_t *ret_addr)
-{
-	const struct request request = {heap, kind, bytes, ret_addr};
-	bool direct = cache->policy.mode != CM_MODE_CACHE;
-	int err;
-
-	if (!bytes || bytes > CM_PINNED_MAX || kind >= CM_HOST_KINDS)
-		return -EINVAL;
-	if (drains(heap))
-		return -EAGAIN;
-	if (!direct && take(&request))
-		return 0;
-	if (!cache->ops->gate_enter())
-		return -EBUSY;
-	err = direct ? grow(&request, bytes, CM_SEGMENT_DIRECT) : serve(&request);
-	cache->ops->gate_leave();
-	return err == CM_DRIVER_OUT_OF_MEMORY && !direct ? serve_again(&request) : err;
-}
-
-int cm_cache_host_alloc(struct cm_cache *cache, struct cm_heap *heap, uint32_t kind, uint64_t bytes,
-			uint64_t *ret_addr)
-{
-	int err = alloc(cache, heap, kind, bytes, ret_addr);
-
-	if (CM_UNLIKELY(err == CM_DRIVER_OUT_OF_MEMORY)) {
-		cm_pinned_note_oom(heap, bytes);
-		cm_oom_show(heap);
-	}
-	cm_check_after(cache);
-	return err;
 }
 
 /* Whether the block's context may be named in a call. */
@@ -294,6 +156,200 @@ int cm_pinned_flush(struct cm_cache *cache, uint64_t limit_ns, uint64_t *bytes)
 			*bytes += piece.size;
 	} while (index);
 	return 0;
+}
+
+/* New memory of `size`, of which the request gets all. */
+static int grow(const struct request *request, uint64_t size, uint32_t flags)
+{
+	struct cm_heap *heap = request->heap;
+	struct cm_cache *cache = heap->cache;
+	struct cm_piece piece = {.ctx = cm_heap_ctx(heap)};
+	uint64_t start = cache->ops->now_ns(), ns;
+	int err;
+
+	if (!piece.ctx)
+		return -EAGAIN;
+	err = cache->ops->host_alloc(piece.ctx, size, request->kind, &piece.addr);
+	ns = cache->ops->now_ns() - start;
+	if (err)
+		return err;
+	cm_cache_await_place(cache, piece.addr, size);
+	cm_lock_acquire(&cache->pinned.lock);
+	/* The context may have gone or stopped caching meanwhile. */
+	err = cm_heap_ctx(heap) != piece.ctx || drains(heap)
+		      ? -EAGAIN
+		      : cm_pinned_enter_locked(heap, piece.addr, size, request->kind, flags,
+					       request->bytes, ns);
+	cm_lock_release(&cache->pinned.lock);
+	if (!err)
+		*request->ret_addr = piece.addr;
+	else if (cm_heap_ctx(heap) == piece.ctx)
+		(void)cache->ops->host_free(piece.ctx, piece.addr);
+	return err; /* a context that has gone took its memory along */
+}
+
+/* An old driver is waited for only where the cudaFreeHost of today would have waited as long. */
+static bool open_is_clean(struct cm_cache *cache)
+{
+	bool clean;
+
+	cm_lock_acquire(&cache->pinned.lock);
+	clean = cache->pinned.open.work == cm_ops_work(cache->ops);
+	cm_lock_release(&cache->pinned.lock);
+	return clean;
+}
+
+static bool make_ready_turned(struct cm_cache *cache)
+{
+	if (!cm_fence_is_possible(cache))
+		return open_is_clean(cache) && cm_pinned_synchronize_turned(cache);
+	/* The device may be idle, or done by the next request. */
+	return cm_pinned_close_turned(cache) && cm_pinned_poll_turned(cache);
+}
+
+/* Memory that the program has freed, if the devices are done with it. */
+static bool reuse(const struct request *request)
+{
+	struct cm_cache *cache = request->heap->cache;
+	bool taken;
+
+	if (cm_pinned_pending(cache) < request->bytes)
+		return false;
+	cm_lock_acquire(&cache->turn);
+	taken = (cm_pinned_poll_turned(cache) && take(request)) ||
+		(make_ready_turned(cache) && take(request));
+	cm_lock_release(&cache->turn);
+	return taken;
+}
+
+static int serve(const struct request *request)
+{
+	if (reuse(request))
+		return 0;
+	return grow(request, cm_pinned_class_bytes(cm_pinned_class(request->bytes)), 0);
+}
+
+/* What contexts have that may be about to go can go back in a moment. False: outside of the gate. */
+static bool await_suspended(struct cm_cache *cache)
+{
+	uint32_t i, n = atomic_load_explicit(&cache->devices, memory_order_acquire);
+
+	for (i = 0; i < n; i++)
+		if (!cm_release_await_suspended(cache->device[i], CM_STUCK_NS))
+			return false;
+	return true;
+}
+
+/* What is idle goes back to the driver, and the program's own size is asked for, which without us
+ * would perhaps have been granted. */
+static int serve_flushed(const struct request *request)
+{
+	struct cm_cache *cache = request->heap->cache;
+	uint64_t bytes = 0;
+	int err;
+
+	if (!cache->ops->gate_enter() || !await_suspended(cache))
+		return -EBUSY;
+	err = cm_pinned_flush(cache, CM_PATIENCE_NS, &bytes);
+	if (err)
+		return err;
+	/* What others were just giving back has gone too. */
+	if (!cm_pieces_await(&cache->pinned.leaving, cache->ops, CM_STUCK_NS))
+		return -EBUSY;
+	err = grow(request, cm_size_grains(request->bytes), 0);
+	cache->ops->gate_leave();
+	return err;
+}
+
+/* The driver has no memory; it may be the device's that it lacks to map the pages. */
+static int serve_again(const struct request *request)
+{
+	struct cm_heap *heap = request->heap;
+	struct cm_cache *cache = heap->cache;
+	const uint64_t returns = cm_cache_returns(cache);
+	int err = serve_flushed(request);
+
+	if (err == CM_DRIVER_OUT_OF_MEMORY &&
+	    (cm_cache_make_room(cache, cm_heap_ctx(heap)) || cm_cache_returns(cache) != returns))
+		err = serve_flushed(request);
+	return err;
+}
+
+/* Of just the program's size. */
+static int pass_on(const struct request *request)
+{
+	const struct cm_driver_ops *ops = request->heap->cache->ops;
+	int err = -EBUSY;
+
+	if (ops->gate_enter()) {
+		err = grow(request, request->bytes, CM_SEGMENT_DIRECT);
+		ops->gate_leave();
+	}
+	return err;
+}
+
+/* What the program had freed goes back, and others' memory that is on its way. -EBUSY: a capture
+ * has begun meanwhile. */
+static int give_back_all(struct cm_cache *cache)
+{
+	if (!cache->ops->gate_enter() || !await_suspended(cache))
+		return -EBUSY;
+	cache->ops->gate_leave();
+	(void)shrink(cache, true);
+	if (!cache->ops->gate_enter() ||
+	    !cm_pieces_await(&cache->pinned.leaving, cache->ops, CM_STUCK_NS))
+		return -EBUSY;
+	cache->ops->gate_leave();
+	return 0;
+}
+
+/* Without a cache. Once more where the driver has got back meanwhile what the program had freed:
+ * while a capture was active, or its context might have gone, it had to stay. */
+static int serve_direct(const struct request *request)
+{
+	struct cm_cache *cache = request->heap->cache;
+	const uint64_t returns = cm_cache_returns(cache);
+	int err = pass_on(request);
+
+	if (err != CM_DRIVER_OUT_OF_MEMORY)
+		return err;
+	if (give_back_all(cache))
+		return -EBUSY;
+	return cm_cache_returns(cache) == returns ? err : pass_on(request);
+}
+
+static int alloc(struct cm_cache *cache, struct cm_heap *heap, uint32_t kind, uint64_t bytes,
+		 uint64_t *ret_addr)
+{
+	const struct request request = {heap, kind, bytes, ret_addr};
+	int err;
+
+	if (!bytes || bytes > CM_PINNED_MAX || kind >= CM_HOST_KINDS)
+		return -EINVAL;
+	if (drains(heap))
+		return -EAGAIN;
+	if (cache->policy.mode != CM_MODE_CACHE)
+		return serve_direct(&request);
+	if (take(&request))
+		return 0;
+	if (!cache->ops->gate_enter())
+		return -EBUSY;
+	err = serve(&request);
+	cache->ops->gate_leave();
+	return err == CM_DRIVER_OUT_OF_MEMORY ? serve_again(&request) : err;
+}
+
+int cm_cache_host_alloc(struct cm_cache *cache, struct cm_heap *heap, uint32_t kind, uint64_t bytes,
+			uint64_t *ret_addr)
+{
+	int err = alloc(cache, heap, kind, bytes, ret_addr);
+
+	if (CM_UNLIKELY(err == CM_DRIVER_OUT_OF_MEMORY)) {
+		cm_pinned_note_oom(heap, bytes);
+		cm_oom_show(heap);
+	}
+	cm_check_after(cache);
+	return err;
 }
 
 /* A sync=free program waits here. */

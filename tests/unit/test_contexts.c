@@ -264,27 +264,81 @@ static void resume(uint64_t ns)
 	cm_cache_unlock_contexts(f->cache);
 }
 
-/* The release that suspends it may take as long as work does that waits for a capture. */
-static void who_asks_for_memory_holds_back_no_capture_for_a_suspended_context(void **state)
+/* Until somebody waits for it. */
+static void suspend(struct fixture *f)
 {
-	struct cm_driver_ops ops = *fake_driver_ops();
-	struct fixture *f = *state;
-	uint64_t free_bytes, total;
+	static struct cm_driver_ops ops;
 
 	cm_cache_lock_contexts(f->cache);
 	assert_ptr_equal(cm_cache_suspend_heap(f->cache, f->ctx), f->heap);
 	cm_cache_context_is_ending(f->cache);
 	cm_cache_unlock_contexts(f->cache);
+	ops = *fake_driver_ops();
 	ops.sleep_ns = resume;
 	f->cache->ops = &ops;
 	napping = f;
+}
+
+/* The release that suspends it may take as long as work does that waits for a capture. */
+static void who_asks_for_memory_holds_back_no_capture_for_a_suspended_context(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t free_bytes, total;
+
+	suspend(f);
 	assert_int_equal(cm_cache_mem_info(f->cache, f->ctx, &free_bytes, &total), 0);
-	assert_ptr_not_equal(f->cache->ops, &ops);
+	assert_ptr_equal(f->cache->ops, fake_driver_ops());
 	assert_int_equal(total, f->driver.limit_bytes);
 	fake_capture(true);
 	assert_int_equal(cm_cache_mem_info(f->cache, f->ctx, &free_bytes, &total), -EBUSY);
 	fake_capture(false);
 	assert_int_equal(cm_cache_mem_info(f->cache, 77, &free_bytes, &total), -ENODEV);
+}
+
+static struct fixture *open_full(enum cm_mode mode)
+{
+	struct cm_policy policy;
+
+	cm_policy_init(&policy);
+	policy.mode = mode;
+	return case_open(&(struct fixture_params){.policy = &policy, .limit_bytes = 64 * MIB});
+}
+
+/* What the program has freed in it goes back as soon as it stands, or went with it. */
+static void nobody_fails_for_memory_of_a_suspended_context(void **state)
+{
+	static const enum cm_mode modes[] = {CM_MODE_CACHE, CM_MODE_STATS};
+	uint64_t addr, again;
+	struct fixture *f;
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < 2; i++) {
+		f = open_full(modes[i]);
+		addr = case_get(f, 64 * MIB);
+		suspend(f);
+		assert_int_equal(fixture_put(f, addr), 0);
+		assert_int_equal(cm_cache_alloc(f->cache, f->heap, 63 * MIB, &again), 0);
+		case_close(f);
+	}
+}
+
+static void nobody_fails_for_pinned_memory_of_a_suspended_context(void **state)
+{
+	static const enum cm_mode modes[] = {CM_MODE_CACHE, CM_MODE_STATS};
+	uint64_t addr, forward;
+	struct fixture *f;
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < 2; i++) {
+		f = open_full(modes[i]);
+		assert_int_equal(cm_cache_host_alloc(f->cache, f->heap, 0, 64 * MIB, &addr), 0);
+		suspend(f);
+		assert_int_equal(cm_cache_host_free(f->cache, addr, &forward), 0);
+		assert_int_equal(cm_cache_host_alloc(f->cache, f->heap, 0, MIB, &addr), 0);
+		case_close(f);
+	}
 }
 
 /* The context goes while the driver is about to answer: what it gave is not ours to keep. */
@@ -589,6 +643,8 @@ int main(void)
 		cmocka_unit_test(nothing_becomes_ready_while_a_context_ends),
 		fixture_case(a_suspended_context_is_named_in_no_call),
 		fixture_case(who_asks_for_memory_holds_back_no_capture_for_a_suspended_context),
+		cmocka_unit_test(nobody_fails_for_memory_of_a_suspended_context),
+		cmocka_unit_test(nobody_fails_for_pinned_memory_of_a_suspended_context),
 		fixture_case(a_context_may_go_while_the_driver_is_asked),
 		cmocka_unit_test(a_request_gets_nothing_of_the_context_that_came_after_its_own),
 		fixture_case(pinned_memory_goes_with_the_context_while_the_driver_is_asked),

@@ -259,6 +259,26 @@ static void stats_mode_reuses_nothing_that_a_capture_kept(void **state)
 	close_well();
 }
 
+static void stats_mode_fails_nobody_for_what_a_capture_kept(void **state)
+{
+	struct cm_policy policy;
+	uint64_t addr;
+
+	(void)state;
+	cm_policy_init(&policy);
+	policy.mode = CM_MODE_STATS;
+	open_with(&(struct fixture_params){.policy = &policy, .limit_bytes = 10 * MIB});
+	addr = get(6 * MIB);
+	fake_capture(true);
+	assert_int_equal(put(addr), 0);
+	fake_capture(false);
+	assert_int_not_equal(get(5 * MIB), 0);
+	/* The driver is asked twice only where something went back. */
+	assert_int_equal(get(6 * MIB), 0);
+	assert_int_equal(called(FAKE_HOST_ALLOC), 4);
+	close_well();
+}
+
 static void sync_free_waits_for_every_context(void **state)
 {
 	struct cm_policy policy;
@@ -375,6 +395,7 @@ int main(void)
 		cmocka_unit_test(forgetting_many_blocks_misses_none),
 		cmocka_unit_test(stats_mode_passes_on_and_counts),
 		cmocka_unit_test(stats_mode_reuses_nothing_that_a_capture_kept),
+		cmocka_unit_test(stats_mode_fails_nobody_for_what_a_capture_kept),
 		cmocka_unit_test(sync_free_waits_for_every_context),
 		cmocka_unit_test(old_driver_waits_at_reuse_and_not_at_free),
 		cmocka_unit_test(broken_context_gets_nothing_from_the_cache),
