@@ -17,6 +17,8 @@
  * would. */
 #define RUN_AHEAD_BYTES (UINT64_C(64) << 20)
 
+#define TRIES 8 /* of a request that others are faster than */
+
 struct request {
 	struct cm_heap *heap;
 	uint64_t ctx;   /* whose heap it was when the request came */
@@ -286,14 +288,10 @@ static int ask_and_retry(const struct request *request, struct cm_oom_attempt *a
 	return attempt->neighbours.given_bytes ? grow(request) : CM_DRIVER_OUT_OF_MEMORY;
 }
 
-/*
- * The driver has no memory. One thread at a time, so that nobody fails for memory that another is
- * just giving back. The last step is what the program would have asked for without us: its own size
- * instead of a whole segment's.
- */
-static int after_failure(const struct request *request)
+/* What is idle goes back, others are asked, and the driver once more. The last step is what the
+ * program would have asked for without us: its own size instead of a whole segment's. */
+static int try_all(const struct request *request, struct cm_oom_attempt *attempt)
 {
-	struct cm_oom_attempt attempt = {0};
 	int err = take(request);
 
 	if (err != -ENOENT)
@@ -303,12 +301,44 @@ static int after_failure(const struct request *request)
 	err = cm_epoch_quiesces(request->heap->device, CM_STUCK_NS);
 	if (err == -EBUSY)
 		return err;
-	attempt.busy = err != 0;
-	err = attempt.busy ? CM_DRIVER_OUT_OF_MEMORY : give_back_and_retry(request, &attempt);
+	attempt->busy = err != 0;
+	err = attempt->busy ? CM_DRIVER_OUT_OF_MEMORY : give_back_and_retry(request, attempt);
 	if (err == CM_DRIVER_OUT_OF_MEMORY)
-		err = ask_and_retry(request, &attempt);
+		err = ask_and_retry(request, attempt);
 	if (err == CM_DRIVER_OUT_OF_MEMORY)
 		err = grow_by(request, request->size, segment_flags(request));
+	return err;
+}
+
+static uint64_t count_frees(struct cm_device *device)
+{
+	const struct cm_stat_pool *stat = device->row->stat;
+	int64_t frees;
+
+	cm_lock_acquire(&device->lock);
+	frees = stat[CM_POOL_SMALL].freed[CM_STAT_ALLOCATION] +
+		stat[CM_POOL_LARGE].freed[CM_STAT_ALLOCATION];
+	cm_lock_release(&device->lock);
+	return (uint64_t)frees;
+}
+
+/*
+ * The driver has no memory. One thread at a time, so that nobody fails for memory that another is
+ * just giving back. Anew where a thread has freed some meanwhile, and has taken for a request of
+ * its own what was given back here: the driver would have had both.
+ */
+static int after_failure(const struct request *request)
+{
+	struct cm_device *device = request->heap->device;
+	struct cm_oom_attempt attempt = {0};
+	uint64_t frees;
+	int err, tries = TRIES;
+
+	do {
+		frees = count_frees(device);
+		err = try_all(request, &attempt);
+	} while (err == CM_DRIVER_OUT_OF_MEMORY && !attempt.busy && --tries &&
+		 count_frees(device) != frees && cm_cache_returnable(device->cache, request->ctx));
 	if (err == CM_DRIVER_OUT_OF_MEMORY)
 		note_oom(request, &attempt);
 	return err;

@@ -665,6 +665,42 @@ static void run_program(struct fixture *f)
 	(void)cm_cache_trim(f->cache, 0, NULL);
 }
 
+static uint64_t others; /* a block of another thread */
+
+/* What was given back goes to that thread, which has just freed more. */
+static int free_for_another(uint64_t ctx, uint64_t addr)
+{
+	struct fixture *f = trading;
+	const int err = fake_driver_ops()->mem_free(ctx, addr);
+
+	f->cache->ops = fake_driver_ops();
+	assert_int_equal(fixture_put(f, others), 0);
+	assert_int_not_equal(fixture_get(f, 33 * MIB), 0);
+	return err;
+}
+
+static void nobody_fails_since_another_turns_over_its_own(void **state)
+{
+	struct cm_driver_ops ops = *fake_driver_ops();
+	struct cm_policy policy;
+	struct fixture *f;
+
+	(void)state;
+	cm_policy_init(&policy);
+	policy.placement = CM_PLACEMENT_EXACT;
+	trading = f = open_limit(&policy, 128 * MIB);
+	others = case_get(f, 64 * MIB);
+	/* Idle, and larger than the request may waste. */
+	case_put(f, case_get(f, 64 * MIB));
+	case_settle(f);
+	ops.mem_free = free_for_another;
+	f->cache->ops = &ops;
+	(void)case_get(f, 50 * MIB);
+	assert_ptr_equal(f->cache->ops, fake_driver_ops());
+	assert_counters(f, 2, 2, 0);
+	case_close(f);
+}
+
 /* The 1st, the 2nd, ... call of the driver fails, until a run meets no failure. */
 static void whatever_call_fails_the_books_balance(void **state)
 {
@@ -724,6 +760,7 @@ int main(void)
 		cmocka_unit_test(what_cannot_be_asked_for_is_not_waited_for),
 		cmocka_unit_test(a_kernel_that_takes_its_time_is_waited_for),
 		cmocka_unit_test(what_others_get_meanwhile_is_not_taken_for_what_went),
+		cmocka_unit_test(nobody_fails_since_another_turns_over_its_own),
 		cmocka_unit_test(whatever_call_fails_the_books_balance),
 	};
 
