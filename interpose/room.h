@@ -25,24 +25,25 @@ uint64_t cm_room_returns(void);
 bool cm_room_make(uint64_t bytes, uint64_t returns);
 bool cm_room_make_on(CUdevice device, uint64_t bytes, uint64_t returns);
 
-/* `res` is the answer of the driver call `call`, which is made again where room could be made. */
-#define CM_WITH_ROOM(bytes, res, call)                                               \
-	do {                                                                         \
-		const uint64_t returns = cm_room_returns();                          \
-                                                                                     \
-		res = (call);                                                        \
-		if (res == CUDA_ERROR_OUT_OF_MEMORY && cm_room_make(bytes, returns)) \
-			res = (call);                                                \
+/* So often at most, as others may be faster each time and turn their own memory over. */
+#define CM_ROOM_TRIES 8
+
+/* `res` is the answer of the driver call `call`, which is made again while room can be made. */
+#define CM_WITH_ROOM_BY(make, res, call)                                        \
+	do {                                                                    \
+		uint64_t returns;                                               \
+		int tries = CM_ROOM_TRIES;                                      \
+                                                                                \
+		do {                                                            \
+			returns = cm_room_returns();                            \
+			res = (call);                                           \
+		} while (res == CUDA_ERROR_OUT_OF_MEMORY && tries-- && (make)); \
 	} while (0)
 
-#define CM_WITH_ROOM_ON(device, bytes, res, call)                                               \
-	do {                                                                                    \
-		const uint64_t returns = cm_room_returns();                                     \
-                                                                                                \
-		res = (call);                                                                   \
-		if (res == CUDA_ERROR_OUT_OF_MEMORY && cm_room_make_on(device, bytes, returns)) \
-			res = (call);                                                           \
-	} while (0)
+#define CM_WITH_ROOM(bytes, res, call) CM_WITH_ROOM_BY(cm_room_make(bytes, returns), res, call)
+
+#define CM_WITH_ROOM_ON(device, bytes, res, call) \
+	CM_WITH_ROOM_BY(cm_room_make_on(device, bytes, returns), res, call)
 
 /* A wrapper that passes on, with room, and then does what is to be done after a success. `pass` are
  * its arguments' names. */

@@ -32,30 +32,33 @@ static uint64_t announce(void)
 
 /* Whether it may be submitted again. The first launch of a kernel may have to load it, and take
  * memory for its stacks; of work that has failed before, a launch is the first to hear. */
-static bool is_worth_another_try(CUresult res, uint64_t returns)
+static bool is_worth_another_try(CUresult res, uint64_t *returns)
 {
 	bool made = false;
 
 	if (!cm_hook_enter())
 		return false;
 	if (res == CUDA_ERROR_OUT_OF_MEMORY)
-		made = cm_room_make(0, returns);
+		made = cm_room_make(0, *returns);
 	else
 		cm_context_hear(res);
+	*returns = cm_room_returns();
 	cm_hook_leave();
 	return made;
 }
 
 /* A wrapper that announces and passes on; inside it the driver's own calls count as before. */
-#define WORK(symbol, params, pass)                                                          \
-	CUresult cm_wrap_##symbol params                                                    \
-	{                                                                                   \
-		const uint64_t returns = announce();                                        \
-		CUresult res = cm_real.symbol pass;                                         \
-                                                                                            \
-		if (CM_UNLIKELY(res != CUDA_SUCCESS) && is_worth_another_try(res, returns)) \
-			res = cm_real.symbol pass;                                          \
-		return res;                                                                 \
+#define WORK(symbol, params, pass)                                    \
+	CUresult cm_wrap_##symbol params                              \
+	{                                                             \
+		uint64_t returns = announce();                        \
+		CUresult res = cm_real.symbol pass;                   \
+		int tries = CM_ROOM_TRIES;                            \
+                                                                      \
+		while (CM_UNLIKELY(res != CUDA_SUCCESS) && tries-- && \
+		       is_worth_another_try(res, &returns))           \
+			res = cm_real.symbol pass;                    \
+		return res;                                           \
 	}
 #define WORK_BOTH(symbol, params, pass) \
 	WORK(symbol, params, pass)      \

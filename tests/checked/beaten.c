@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The library beside a tool that comes at the worst moment: the driver has refused for want of
- * memory, or has said what is free, and before the library looks at what lies idle a trim has given
- * it back.
+ * The library beside others that come at the worst moment: the driver has refused for want of
+ * memory, and before the library looks at what lies idle a trim has given it back, or another
+ * thread gets it before the library asks again; or the driver has said what is free, and before
+ * the library looks at what lies idle a trim has given it back.
  */
+#include <stdatomic.h>
+
 #include "allocator/cache.h"
+#include "interpose/context.h"
+#include "interpose/hooks.h"
 #include "interpose/process.h"
 #include "interpose/room.h"
 
@@ -24,16 +29,47 @@ static void trim(void)
 		(void)cm_cache_trim(cache, UINT32_MAX, NULL);
 }
 
+/* Of a size that nothing idle serves for long, as each goes with the next trim. */
+static void turn_over(struct cm_cache *cache, uint64_t ctx)
+{
+	struct cm_heap *heap = cm_cache_find_heap(cache, ctx);
+	uint64_t addr;
+
+	if (heap && !cm_cache_alloc(cache, heap, UINT64_C(24) << 20, &addr))
+		(void)cm_cache_free(cache, addr, &addr);
+}
+
+/* On a small card, by turns: another thread has got some of what was given back, and has freed it
+ * since. */
+static void turn_over_sometimes(void)
+{
+	static atomic_uint times;
+	struct cm_cache *cache = cm_process_cache_if_made();
+	size_t free_bytes, total;
+
+	if (cache && cm_real.cuMemGetInfo_v2(&free_bytes, &total) == CUDA_SUCCESS &&
+	    total <= UINT64_C(64) << 20 && atomic_fetch_add(&times, 1) % 2 == 0)
+		turn_over(cache, cm_context_current());
+}
+
 bool __wrap_cm_room_make(uint64_t bytes, uint64_t returns)
 {
+	bool made;
+
 	trim();
-	return __real_cm_room_make(bytes, returns);
+	made = __real_cm_room_make(bytes, returns);
+	turn_over_sometimes();
+	return made;
 }
 
 bool __wrap_cm_room_make_on(CUdevice device, uint64_t bytes, uint64_t returns)
 {
+	bool made;
+
 	trim();
-	return __real_cm_room_make_on(device, bytes, returns);
+	made = __real_cm_room_make_on(device, bytes, returns);
+	turn_over_sometimes();
+	return made;
 }
 
 uint64_t __wrap_cm_cache_returnable(struct cm_cache *cache, uint64_t ctx)
