@@ -196,9 +196,10 @@ uint64_t cm_cache_make_room(struct cm_cache *cache, uint64_t ctx);
 /* The same for a device row. */
 uint64_t cm_cache_make_room_on(struct cm_cache *cache, uint32_t row);
 /*
- * A number that grows whenever memory has gone back to the driver. Who reads it before a call of
- * the driver and finds another behind one that failed for want of memory may ask once more: room
- * has been made, if by another thread.
+ * A number that grows whenever memory has gone back to the driver, with its context or by us, or
+ * may go again as its context has stayed. Who reads it before a call of the driver and finds
+ * another behind one that failed for want of memory may ask once more: room has been made, if by
+ * another thread.
  */
 uint64_t cm_cache_returns(const struct cm_cache *cache);
 /* Whether the device row has memory that is not in use; and whether it can ever have so much. */
@@ -220,18 +221,21 @@ int cm_cache_give_back(struct cm_cache *cache, uint32_t row, uint64_t wanted, ui
  */
 uint64_t cm_cache_decay(struct cm_cache *cache);
 
-/* Bytes of the context's device that a trim could return now or after a wait. */
+/* Bytes of the context's device that a trim could return now or after a wait; what a context has
+ * that is about to go is not among them, as the driver may have it already. */
 uint64_t cm_cache_returnable(struct cm_cache *cache, uint64_t ctx);
 
 /*
- * What the driver says is free and what could be returned are two questions, and what another
- * thread gives back between them, or is just giving back, counts in neither. Who wants the sum
- * takes a look before it asks the driver, and asks both anew while cm_cache_look_again is true: not
- * for ever, as others may go on and on. May sleep.
+ * What could be returned and what the driver says is free are two questions. They are asked in this
+ * order, or what another thread gets from the driver between them, and frees, would count in both.
+ * What goes back between them counts in both all the same, what is just going back in neither, and
+ * so may what a context has that another thread ends. Who wants the sum takes a look before, and
+ * asks both anew while cm_cache_look_again is true: not for ever, as others may go on and on. May
+ * sleep.
  */
 struct cm_look {
 	uint64_t returns;
-	uint64_t end_ns; /* of the wait for what is on its way */
+	uint64_t begun_ns;
 	uint64_t nap_ns;
 	uint32_t looks; /* in vain, as others were faster */
 };

@@ -161,6 +161,11 @@ static void set_suspended(struct cm_heap *heap, bool suspended)
 	assert(cm_lock_is_held(&cache->turn));
 	cm_lock_acquire(&cache->pinned.lock);
 	cm_lock_acquire(&heap->device->lock);
+	/* What it has may go again, and counts. As in forgetting it. */
+	if (!suspended)
+		cm_cache_note_return(cache);
+	/* Before the locks are free: what the heap has was counted, or the number has changed. */
+	atomic_fetch_add_explicit(&cache->suspensions, suspended, memory_order_relaxed);
 	if (heap->suspended != suspended)
 		atomic_fetch_add(&cache->suspended, suspended ? 1 : UINT32_MAX);
 	heap->suspended = suspended;
@@ -280,6 +285,9 @@ struct cm_heap *cm_cache_forget_heap(struct cm_cache *cache, uint64_t ctx)
 	for_each_segment_locked(heap, remove_segment);
 	cm_paged_forget_locked(heap);
 	__atomic_store_n(&heap->row->flags, 0, __ATOMIC_RELAXED);
+	/* The driver has all of it. Before it is no longer suspended: who finds that sees the
+	 * number. */
+	cm_cache_note_return(cache);
 	if (heap->suspended)
 		atomic_fetch_sub(&cache->suspended, 1);
 	heap->suspended = false;

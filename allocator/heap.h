@@ -157,7 +157,8 @@ struct cm_cache {
 	/* Held by whoever records, queries or waits for events, or changes the set of contexts. */
 	struct cm_lock turn;
 	uint32_t ending; /* contexts that the driver is destroying; guarded by the turn */
-	_Atomic uint32_t suspended; /* heaps of such; changed under the turn */
+	_Atomic uint32_t suspended;   /* heaps of such; changed under the turn */
+	_Atomic uint64_t suspensions; /* how often any was */
 
 	/* The tables' lock guards what follows, and adding to the page map. */
 	struct cm_lock tables;

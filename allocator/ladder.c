@@ -322,23 +322,46 @@ static uint64_t count_frees(struct cm_device *device)
 	return (uint64_t)frees;
 }
 
+/* What others do that may keep memory from a request, so far. */
+struct others {
+	uint64_t frees;
+	uint64_t suspensions;
+};
+
+static struct others see_others(struct cm_device *device)
+{
+	return (struct others){.frees = count_frees(device),
+			       .suspensions = cm_release_suspensions(device->cache)};
+}
+
+/* Whether they have done so since, and there is memory that could go. */
+static bool were_in_the_way(const struct request *request, const struct others *before)
+{
+	struct cm_device *device = request->heap->device;
+	const struct others now = see_others(device);
+
+	return (now.frees != before->frees || now.suspensions != before->suspensions) &&
+	       (cm_release_has_suspended(device) ||
+		cm_cache_returnable(device->cache, request->ctx));
+}
+
 /*
  * The driver has no memory. One thread at a time, so that nobody fails for memory that another is
  * just giving back. Anew where a thread has freed some meanwhile, and has taken for a request of
- * its own what was given back here: the driver would have had both.
+ * its own what was given back here: the driver would have had both; or where one was about to end a
+ * context.
  */
 static int after_failure(const struct request *request)
 {
-	struct cm_device *device = request->heap->device;
 	struct cm_oom_attempt attempt = {0};
-	uint64_t frees;
+	struct others others;
 	int err, tries = TRIES;
 
 	do {
-		frees = count_frees(device);
+		others = see_others(request->heap->device);
 		err = try_all(request, &attempt);
 	} while (err == CM_DRIVER_OUT_OF_MEMORY && !attempt.busy && --tries &&
-		 count_frees(device) != frees && cm_cache_returnable(device->cache, request->ctx));
+		 were_in_the_way(request, &others));
 	if (err == CM_DRIVER_OUT_OF_MEMORY)
 		note_oom(request, &attempt);
 	return err;

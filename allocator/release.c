@@ -126,13 +126,14 @@ static bool of_heap_and_size(const struct choice *choice, const struct cm_segmen
 	       segment->size == choice->limit;
 }
 
-static bool has_suspended(struct cm_device *device)
+bool cm_release_has_suspended(struct cm_device *device)
 {
 	struct cm_heap *heap;
 	uint32_t at = 0;
 	bool has = false;
 
-	if (!atomic_load_explicit(&device->cache->suspended, memory_order_relaxed))
+	/* Acquire: see cm_cache_look_again. */
+	if (!atomic_load_explicit(&device->cache->suspended, memory_order_acquire))
 		return false;
 	cm_lock_acquire(&device->lock);
 	while (!has && (heap = cm_device_next_heap(device, &at)))
@@ -147,7 +148,7 @@ bool cm_release_await_suspended(struct cm_device *device, uint64_t limit_ns)
 	const uint64_t end = ops->now_ns() + limit_ns;
 	uint64_t nap = CM_FENCE_NAP_NS;
 
-	while (has_suspended(device) && ops->now_ns() < end)
+	while (cm_release_has_suspended(device) && ops->now_ns() < end)
 		if (!cm_fence_nap(ops, &nap))
 			return false;
 	return true;

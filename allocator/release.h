@@ -19,6 +19,16 @@ bool cm_release_can(const struct cm_device *device, const struct cm_segment *seg
 void cm_release_take_locked(struct cm_device *device, uint32_t segment, struct cm_piece *ret_piece);
 int cm_release_give(struct cm_piece *piece); /* the driver's answer */
 
+/* Whether a heap of the device is suspended. Takes its lock. */
+bool cm_release_has_suspended(struct cm_device *device);
+
+/* How often a heap was. Who finds another number behind what he has given back may have missed
+ * some: no epoch is closed meanwhile, and what that heap has stays. */
+static inline uint64_t cm_release_suspensions(const struct cm_cache *cache)
+{
+	return atomic_load_explicit(&cache->suspensions, memory_order_relaxed);
+}
+
 /* Before memory is looked for that could go back: what a suspended heap has can go in a moment, by
  * us or by the driver. Most contexts stay, so it is waited for, `limit_ns` at most. False: a
  * capture is active, and the caller outside of the gate (cm_fence_enter). */

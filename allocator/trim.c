@@ -15,7 +15,8 @@
 /* How long a trim waits for work that may take its time. */
 #define TRIM_LIMIT_NS UINT64_C(1000000000)
 
-#define LOOKS 32 /* at most at what is free, while others give back */
+#define LOOKS  32 /* at most at what is free, while others give back */
+#define PASSES 8  /* over a device, while others end contexts */
 
 bool cm_cache_wants_close(const struct cm_cache *cache)
 {
@@ -109,14 +110,11 @@ void cm_cache_forgotten(struct cm_cache *cache)
 	cache->ops->gate_leave();
 }
 
-/* -ETIME: work is under way that does not end within the limit, and nothing was given back. -EBUSY:
- * a capture has begun meanwhile, and the caller is outside of the gate. */
-static int flush_device(struct cm_device *device, uint64_t limit_ns, uint64_t *bytes)
+/* The slow lock is held. */
+static int flush_once(struct cm_device *device, uint64_t limit_ns, uint64_t *bytes)
 {
 	int err;
 
-	if (!cm_fence_lock(device->cache->ops, &device->slow_lock))
-		return -EBUSY;
 	/* Nobody can touch these, whatever is under way. */
 	cm_paged_return_forgotten(device->cache);
 	err = cm_release_await_suspended(device, limit_ns) ? 0 : -EBUSY;
@@ -129,6 +127,23 @@ static int flush_device(struct cm_device *device, uint64_t limit_ns, uint64_t *b
 	/* What others have taken out of the tables, without the slow lock. */
 	if (!err && !cm_pieces_await(&device->leaving, device->cache->ops, limit_ns))
 		err = -EBUSY;
+	return err;
+}
+
+/* -ETIME: work is under way that does not end within the limit, and nothing was given back. -EBUSY:
+ * a capture has begun meanwhile, and the caller is outside of the gate. */
+static int flush_device(struct cm_device *device, uint64_t limit_ns, uint64_t *bytes)
+{
+	const struct cm_cache *cache = device->cache;
+	uint64_t suspensions;
+	int err, passes = PASSES;
+
+	if (!cm_fence_lock(cache->ops, &device->slow_lock))
+		return -EBUSY;
+	do {
+		suspensions = cm_release_suspensions(cache);
+		err = flush_once(device, limit_ns, bytes);
+	} while (!err && --passes && cm_release_suspensions(cache) != suspensions);
 	cm_lock_release(&device->slow_lock);
 	return err;
 }
@@ -292,7 +307,8 @@ uint64_t cm_cache_returnable(struct cm_cache *cache, uint64_t ctx)
 	for (s = 1; s < end; s++) {
 		const struct cm_segment *segment = &cache->segment[s];
 
-		if (!cm_segment_is_of(segment, heap->device))
+		if (!cm_segment_is_of(segment, heap->device) ||
+		    cm_segment_heap(cache, segment)->suspended)
 			continue;
 		if (segment->flags & CM_SEGMENT_PAGED)
 			bytes += cm_paged_returnable_locked(cache, s);
@@ -303,31 +319,35 @@ uint64_t cm_cache_returnable(struct cm_cache *cache, uint64_t ctx)
 	return bytes;
 }
 
-static bool is_giving(struct cm_device *device)
+/* So long is waited for what can't be counted: for a context that may be going no longer than work
+ * may take to be fast, as its end waits for its work. */
+static uint64_t wait_for_look(struct cm_device *device)
 {
-	return cm_pieces_are_leaving(&device->leaving) ||
-	       atomic_load_explicit(&device->giving_pages, memory_order_acquire);
+	if (cm_pieces_are_leaving(&device->leaving) ||
+	    atomic_load_explicit(&device->giving_pages, memory_order_acquire))
+		return CM_STUCK_NS;
+	return cm_release_has_suspended(device) ? CM_PATIENCE_NS : 0;
 }
 
 struct cm_look cm_cache_look(const struct cm_cache *cache)
 {
 	return (struct cm_look){.returns = cm_cache_returns(cache),
-				.end_ns = cache->ops->now_ns() + CM_STUCK_NS,
+				.begun_ns = cache->ops->now_ns(),
 				.nap_ns = CM_FENCE_NAP_NS};
 }
 
 bool cm_cache_look_again(struct cm_cache *cache, uint64_t ctx, struct cm_look *look)
 {
 	const struct cm_heap *heap = cm_cache_find_heap(cache, ctx);
-	const bool gives = heap && is_giving(heap->device);
+	const uint64_t wait_ns = heap ? wait_for_look(heap->device) : 0;
 	const uint64_t returns = cm_cache_returns(cache);
 
 	/* In this order: what is no longer on its way has been counted. */
-	if (!heap || (!gives && returns == look->returns))
+	if (!heap || (!wait_ns && returns == look->returns))
 		return false;
-	if (gives ? cache->ops->now_ns() >= look->end_ns : ++look->looks == LOOKS)
+	if (wait_ns ? cache->ops->now_ns() - look->begun_ns >= wait_ns : ++look->looks == LOOKS)
 		return false;
-	if (gives)
+	if (wait_ns)
 		cm_ops_nap(cache->ops, &look->nap_ns, CM_FENCE_NAP_MOST_NS);
 	look->returns = cm_cache_returns(cache);
 	return true;

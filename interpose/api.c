@@ -327,7 +327,7 @@ static uint64_t find_context(struct cm_cache *cache, int ordinal)
 int cudamem_get_memory_info(int device, uint64_t *ret_free, uint64_t *ret_total)
 {
 	struct cm_cache *cache = cm_process_cache_if_made();
-	uint64_t ctx, free_bytes, total_bytes;
+	uint64_t ctx, free_bytes, total_bytes, sum;
 	struct cm_look look;
 	bool entered;
 	int err;
@@ -340,14 +340,14 @@ int cudamem_get_memory_info(int device, uint64_t *ret_free, uint64_t *ret_total)
 	entered = cm_hook_enter();
 	look = cm_cache_look(cache);
 	do {
+		sum = cm_cache_returnable(cache, ctx);
 		err = cm_cache_mem_info(cache, ctx, &free_bytes, &total_bytes);
-		if (!err)
-			free_bytes += cm_cache_returnable(cache, ctx);
 	} while (!err && cm_cache_look_again(cache, ctx, &look));
 	leave(entered);
 	if (err)
 		return err;
-	*ret_free = free_bytes < total_bytes ? free_bytes : total_bytes;
+	sum += free_bytes;
+	*ret_free = sum < total_bytes ? sum : total_bytes;
 	*ret_total = total_bytes;
 	return 0;
 }

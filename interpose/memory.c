@@ -147,14 +147,15 @@ static CUresult ask_free(struct cm_cache *cache, size_t *free_bytes, size_t *tot
 {
 	const uint64_t ctx = cm_context_current();
 	struct cm_look look = cm_cache_look(cache);
+	uint64_t sum;
 	CUresult res;
-	size_t sum;
 
 	do {
+		sum = cm_cache_returnable(cache, ctx);
 		res = cm_real.cuMemGetInfo_v2(free_bytes, total);
 		if (res != CUDA_SUCCESS)
 			return res;
-		sum = *free_bytes + cm_cache_returnable(cache, ctx);
+		sum += *free_bytes;
 	} while (cm_cache_look_again(cache, ctx, &look));
 	*free_bytes = sum < *total ? sum : *total;
 	return res;

@@ -2,8 +2,9 @@
 /*
  * The library beside others that come at the worst moment: the driver has refused for want of
  * memory, and before the library looks at what lies idle a trim has given it back, or another
- * thread gets it before the library asks again; or the driver has said what is free, and before
- * the library looks at what lies idle a trim has given it back.
+ * thread gets it before the library asks again; or the library has counted what lies idle, and
+ * before the driver says what is free that goes back, or before it counts another thread has got
+ * more.
  */
 #include <stdatomic.h>
 
@@ -72,8 +73,17 @@ bool __wrap_cm_room_make_on(CUdevice device, uint64_t bytes, uint64_t returns)
 	return made;
 }
 
+/* By turns: it is counted anew where something has gone. */
 uint64_t __wrap_cm_cache_returnable(struct cm_cache *cache, uint64_t ctx)
 {
-	trim();
-	return __real_cm_cache_returnable(cache, ctx);
+	static atomic_uint looks;
+	const bool grows = atomic_fetch_add(&looks, 1) % 2;
+	uint64_t bytes;
+
+	if (grows)
+		turn_over(cache, ctx);
+	bytes = __real_cm_cache_returnable(cache, ctx);
+	if (!grows)
+		trim();
+	return bytes;
 }

@@ -498,6 +498,47 @@ static void play_leave_idle(uint64_t n)
 	exit(0);
 }
 
+/* What a context has that goes with what lies idle in it is free, and counts once. */
+static void look(void)
+{
+	size_t free_bytes, total;
+
+	OK(cuMemGetInfo_v2(&free_bytes, &total));
+	CM_MUST(free_bytes <= total / 8 * 7);
+}
+
+/* Past the cache, which holds most of that. */
+static void fill_pool(void)
+{
+	size_t free_bytes, total;
+	CUdeviceptr addr;
+
+	OK(cuMemGetInfo_v2(&free_bytes, &total));
+	OK(cuMemAllocAsync(&addr, total / 4 * 3, make_stream()));
+}
+
+/* The first thread ends contexts with much that lies idle, beside an eighth of the card in use. */
+static void play_end_idle(uint64_t n)
+{
+	size_t free_bytes, total;
+	CUcontext ctx;
+
+	OK(cuInit(0));
+	OK(cuCtxCreate_v2(&first_ctx, 0, 0));
+	OK(cuMemGetInfo_v2(&free_bytes, &total));
+	block[0] = cm_get(total / 8);
+	OK(cuCtxCreate_v2(&ctx, 0, 0));
+	OK(cuMemFree_v2(cm_get(total / 2)));
+	OK(cuDevicePrimaryCtxRetain(&second_ctx, 0));
+	cudasim_interrupt(n, let_second_go, NULL);
+	OK(cuCtxDestroy_v2(ctx));
+	OK(cuCtxSetCurrent(second_ctx));
+	OK(cuMemFree_v2(cm_get(BLOCK)));
+	OK(cuDevicePrimaryCtxRelease_v2(0));
+	await_second();
+	exit(0);
+}
+
 static void end_second(void)
 {
 	OK(cuCtxDestroy_v2(second_ctx));
@@ -531,6 +572,8 @@ static const struct script pairs[] = {
 	{"follow", follow, play_leave},
 	{"follow_on_other_device", follow_on_other_device, play_leave},
 	{"fill_card", fill_card, play_leave_idle},
+	{"look", look, play_end_idle},
+	{"fill_pool", fill_pool, play_end_idle},
 	{"end", end_second, play_first_request},
 };
 

@@ -341,6 +341,71 @@ static void nobody_fails_for_pinned_memory_of_a_suspended_context(void **state)
 	}
 }
 
+static uint64_t leaving; /* the other context, 0: it is suspended */
+static struct cm_heap *left;
+
+static void resume_other(uint64_t ns)
+{
+	struct fixture *f = napping;
+
+	(void)ns;
+	f->cache->ops = fake_driver_ops();
+	cm_cache_lock_contexts(f->cache);
+	cm_cache_resume_heap(left);
+	cm_cache_context_has_ended(f->cache);
+	cm_cache_unlock_contexts(f->cache);
+}
+
+/* It was looked for before the device was asked whether it is idle. */
+static uint64_t suspend_late(void)
+{
+	struct fixture *f = napping;
+
+	if (leaving && f->driver.called[FAKE_EVENT_RECORD] && !cm_lock_is_held(&f->cache->turn)) {
+		cm_cache_lock_contexts(f->cache);
+		left = cm_cache_suspend_heap(f->cache, leaving);
+		cm_cache_context_is_ending(f->cache);
+		cm_cache_unlock_contexts(f->cache);
+		leaving = 0;
+	}
+	return fake_driver_ops()->now_ns();
+}
+
+/* All the memory there is lies idle in a context that is suspended in the midst of it. */
+static void suspend_idle_late(struct fixture *f, struct cm_driver_ops *ops)
+{
+	struct cm_heap *heap;
+	uint64_t addr;
+
+	leaving = fixture_add_context(f, 0, &heap);
+	assert_int_equal(fixture_alloc(f, heap, 64 * MIB, &addr), 0);
+	case_put(f, addr);
+	cm_cache_poll(f->cache);
+	f->driver.called[FAKE_EVENT_RECORD] = 0;
+	*ops = *fake_driver_ops();
+	ops->now_ns = suspend_late;
+	ops->sleep_ns = resume_other;
+	f->cache->ops = ops;
+	napping = f;
+}
+
+static void memory_that_is_suspended_meanwhile_is_waited_for(void **state)
+{
+	struct fixture *f = open_full(CM_MODE_CACHE);
+	struct cm_driver_ops ops;
+	uint64_t addr;
+
+	(void)state;
+	suspend_idle_late(f, &ops);
+	assert_int_equal(cm_cache_make_room(f->cache, f->ctx), 64 * MIB);
+	assert_ptr_equal(f->cache->ops, fake_driver_ops());
+	assert_sound(f);
+	suspend_idle_late(f, &ops);
+	assert_int_equal(cm_cache_alloc(f->cache, f->heap, 63 * MIB, &addr), 0);
+	assert_ptr_equal(f->cache->ops, fake_driver_ops());
+	case_close(f);
+}
+
 /* The context goes while the driver is about to answer: what it gave is not ours to keep. */
 static void a_context_may_go_while_the_driver_is_asked(void **state)
 {
@@ -645,6 +710,7 @@ int main(void)
 		fixture_case(who_asks_for_memory_holds_back_no_capture_for_a_suspended_context),
 		cmocka_unit_test(nobody_fails_for_memory_of_a_suspended_context),
 		cmocka_unit_test(nobody_fails_for_pinned_memory_of_a_suspended_context),
+		cmocka_unit_test(memory_that_is_suspended_meanwhile_is_waited_for),
 		fixture_case(a_context_may_go_while_the_driver_is_asked),
 		cmocka_unit_test(a_request_gets_nothing_of_the_context_that_came_after_its_own),
 		fixture_case(pinned_memory_goes_with_the_context_while_the_driver_is_asked),
