@@ -10,7 +10,7 @@ static CUcontext context;
 
 /* Each thread may work in a context of its own. */
 static __thread struct {
-	CUfunction fill, copy, add, scale, spin, until, compare;
+	CUfunction fill, copy, add, scale, spin, slow_fill, until, compare;
 	CUdeviceptr counters; /* 64 bits for each thread */
 } kernels;
 static __typeof__(kernels) first_kernels;
@@ -38,6 +38,7 @@ static void warm_up(void)
 	device_add(at, at, at, 1, NULL);
 	device_scale(at, at, 1, 1, NULL);
 	device_spin(0, NULL);
+	device_slow_fill(at, 1, 1, 0, NULL);
 	device_fill(at, 1, 1, NULL);
 	device_until(at, NULL);
 	(void)device_wrong(at, 1, 1, NULL);
@@ -54,6 +55,7 @@ void device_load_kernels(void)
 	CHECK(cuModuleGetFunction(&kernels.add, module, "add"));
 	CHECK(cuModuleGetFunction(&kernels.scale, module, "scale"));
 	CHECK(cuModuleGetFunction(&kernels.spin, module, "spin"));
+	CHECK(cuModuleGetFunction(&kernels.slow_fill, module, "slow_fill"));
 	CHECK(cuModuleGetFunction(&kernels.until, module, "until"));
 	CHECK(cuModuleGetFunction(&kernels.compare, module, "compare"));
 	CHECK(cuModuleGetGlobal(&kernels.counters, NULL, module, "counters"));
@@ -107,12 +109,17 @@ void device_free(CUdeviceptr at)
 }
 
 /* Threads of 256 and no more blocks than a card has room for: the kernels stride over the rest. */
-static void launch(CUfunction kernel, size_t count, CUstream stream, void **params)
+static unsigned blocks_for(size_t count)
 {
 	size_t blocks = (count + 255) / 256;
 
-	CHECK(cuLaunchKernel(kernel, (unsigned)(blocks < 2048 ? blocks : 2048), 1, 1,
-			     count == 1 ? 1 : 256, 1, 1, 0, stream, params, NULL));
+	return (unsigned)(blocks < 2048 ? blocks : 2048);
+}
+
+static void launch(CUfunction kernel, size_t count, CUstream stream, void **params)
+{
+	CHECK(cuLaunchKernel(kernel, blocks_for(count), 1, 1, count == 1 ? 1 : 256, 1, 1, 0, stream,
+			     params, NULL));
 }
 
 void device_fill(CUdeviceptr at, uint32_t value, size_t count, CUstream stream)
@@ -152,6 +159,33 @@ void device_spin(uint64_t ns, CUstream stream)
 	void *params[] = {&ns};
 
 	launch(kernels.spin, 1, stream, params);
+}
+
+void device_slow_fill(CUdeviceptr at, uint32_t value, size_t count, uint64_t ns, CUstream stream)
+{
+	uint64_t words = count;
+	void *params[] = {&at, &value, &words, &ns};
+
+	launch(kernels.slow_fill, count, stream, params);
+}
+
+void device_early_fill(CUdeviceptr at, uint32_t value, size_t count, CUstream stream)
+{
+	CUlaunchAttribute early = {.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION};
+	CUlaunchConfig config = {.gridDimX = blocks_for(count),
+				 .gridDimY = 1,
+				 .gridDimZ = 1,
+				 .blockDimX = 256,
+				 .blockDimY = 1,
+				 .blockDimZ = 1,
+				 .hStream = stream,
+				 .attrs = &early,
+				 .numAttrs = 1};
+	uint64_t words = count;
+	void *params[] = {&at, &value, &words};
+
+	early.value.programmaticStreamSerializationAllowed = 1;
+	CHECK(cuLaunchKernelEx(&config, kernels.fill, params, NULL));
 }
 
 void device_until(CUdeviceptr word, CUstream stream)

@@ -48,6 +48,10 @@ void device_add(CUdeviceptr to, CUdeviceptr a, CUdeviceptr b, size_t count, CUst
 void device_scale(CUdeviceptr to, CUdeviceptr from, float factor, size_t count, CUstream stream);
 /* One thread that does nothing for so long. */
 void device_spin(uint64_t ns, CUstream stream);
+/* Fills after so long, and lets what may begin early begin at once: the other one, which may begin
+ * before the kernel in front of it has ended, on cards that can (programmatic dependent launch). */
+void device_slow_fill(CUdeviceptr at, uint32_t value, size_t count, uint64_t ns, CUstream stream);
+void device_early_fill(CUdeviceptr at, uint32_t value, size_t count, CUstream stream);
 /* One thread that runs until the word is not 0. */
 void device_until(CUdeviceptr word, CUstream stream);
 

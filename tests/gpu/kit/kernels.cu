@@ -52,6 +52,20 @@ extern "C" __global__ void spin(u64 ns)
 		;
 }
 
+/* What is behind it in its stream, and may begin early, can begin now. */
+extern "C" __global__ void slow_fill(u32 *to, u32 value, u64 count, u64 ns)
+{
+	u64 begin = now();
+
+#if __CUDA_ARCH__ >= 900
+	asm volatile("griddepcontrol.launch_dependents;");
+#endif
+	while (now() - begin < ns)
+		;
+	EACH(i, count)
+	to[i] = value;
+}
+
 extern "C" __global__ void until(const volatile u32 *word)
 {
 	while (!*word)

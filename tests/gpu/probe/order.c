@@ -16,6 +16,7 @@
 #define MOST_NS (10 * UINT64_C(1000000000))
 
 enum { COUNT = 1 << 18, BYTES = COUNT * sizeof(uint32_t), SMALL = 16 };
+enum { EARLY = 1 << 14 }; /* words that leave room on a card for a second kernel */
 
 enum { OLD = 1, NEW = 2 };
 
@@ -79,6 +80,11 @@ static void ended_thread(CUdeviceptr at)
 		tell_failure("no thread");
 }
 
+static void let_ahead(CUdeviceptr at)
+{
+	device_slow_fill(at, OLD, EARLY, PAST_NS, past);
+}
+
 static CUgraphExec capture(CUdeviceptr at, uint32_t value, bool slow)
 {
 	CUgraphExec exec;
@@ -102,6 +108,15 @@ static void graph_launch(CUdeviceptr at)
 	CHECK(cuGraphExecDestroy(exec));
 }
 
+/* It has let the one behind it go ahead, which is done long before. */
+static void overtaken(CUdeviceptr at)
+{
+	device_fill(at, OLD, COUNT, past);
+	device_fill(at, 0, EARLY, past);
+	device_slow_fill(at, OLD, EARLY, PAST_NS, past);
+	device_early_fill(source, NEW, 1, past);
+}
+
 static const struct before {
 	const char *name;
 	void (*submit)(CUdeviceptr at);
@@ -112,6 +127,7 @@ static const struct before {
 	{"a kernel in a stream of low priority", low_priority},
 	{"a kernel in the stream of a thread that has ended", ended_thread},
 	{"a graph that is destroyed", graph_launch},
+	{"a kernel that the next one overtakes", overtaken},
 };
 
 /* ---- what is submitted from then on: it fills words with NEW ---- */
@@ -119,6 +135,13 @@ static const struct before {
 static CUresult new_kernel(void)
 {
 	device_fill(block, NEW, COUNT, future);
+	return CUDA_SUCCESS;
+}
+
+/* In the stream of the past: behind a kernel that lets it go ahead. */
+static CUresult early_kernel(void)
+{
+	device_early_fill(block, NEW, EARLY, past);
 	return CUDA_SUCCESS;
 }
 
@@ -285,6 +308,26 @@ static bool reads(void)
 	return found[0] == OLD;
 }
 
+/* As far as the card can, a kernel does begin early where nothing holds it back: else what is found
+ * of such kernels means nothing. */
+static void tell_early(void)
+{
+	device_slow_fill(block, OLD, EARLY, PAST_NS, past);
+	device_early_fill(block, NEW, EARLY, past);
+	CHECK(cuCtxSynchronize());
+	tell_text("a kernel begins before the one in front has ended",
+		  device_wrong(block, NEW, EARLY, future) ? "yes" : "no", "where it may");
+}
+
+/* The kernel in front has let it go ahead; the barrier between them has not. */
+static bool early_waits(void)
+{
+	const struct before before = {"a kernel that the next one may overtake", let_ahead};
+	const struct after after = {"a kernel that may begin early", early_kernel, EARLY};
+
+	return waits(&before, &after);
+}
+
 static void open_all(void)
 {
 	int i;
@@ -322,6 +365,8 @@ int main(void)
 	for (i = 1; i < sizeof(afters) / sizeof(afters[0]); i++)
 		bad += !waits(&befores[0], &afters[i]);
 	bad += !reads();
+	tell_early();
+	bad += !early_waits();
 	free(pageable);
 	library_leave_figures();
 	return bad != 0;
