@@ -229,7 +229,7 @@ static int serve(const struct request *request)
 	return grow(request, cm_pinned_class_bytes(cm_pinned_class(request->bytes)), 0);
 }
 
-/* What contexts have that may be about to go can go back in a moment. False: outside of the gate. */
+/* What contexts have that may be about to go can go back in a moment. False: outside the gate. */
 static bool await_suspended(struct cm_cache *cache)
 {
 	uint32_t i, n = atomic_load_explicit(&cache->devices, memory_order_acquire);
