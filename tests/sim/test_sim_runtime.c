@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The simulated runtime: its binding, its last error, its contexts. */
 #include <cuda_runtime_api.h>
+#include <dlfcn.h>
 #include <pthread.h>
 #include <string.h>
 
@@ -210,6 +211,83 @@ static void captures_and_graphs_work(void **state)
 	assert_runs(cudaFree(pointer));
 }
 
+/* Programs that are linked with all that a runtime has start, and are told when they call it. */
+static void what_the_device_has_not_says_so(void **state)
+{
+	static const char *const names[] = {
+#define CALL(name, need, params, args) #name,
+#include "tests/sim/runtime/absent.def"
+#undef CALL
+	};
+	cudaTextureObject_t texture = 5;
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (!dlsym(RTLD_DEFAULT, names[i]))
+			fail_msg("%s", names[i]);
+	assert_fails(cudaCreateTextureObject(&texture, NULL, NULL, NULL), cudaErrorNotSupported);
+	assert_int_equal(texture, 5);
+	assert_int_equal(cudaGetLastError(), cudaErrorNotSupported);
+}
+
+static void arrays_are_copied_in_streams(void **state)
+{
+	const struct cudaChannelFormatDesc bytes = {8, 0, 0, 0, cudaChannelFormatKindUnsigned};
+	struct cudaChannelFormatDesc desc;
+	char out[2][8] = {"abcdefg", "hijklmn"};
+	char in[2][8] = {"", ""};
+	cudaStream_t stream;
+	cudaArray_t array;
+
+	(void)state;
+	assert_runs(cudaMallocArray(&array, &bytes, 16, 4, 0));
+	assert_runs(cudaGetChannelDesc(&desc, array));
+	assert_int_equal(desc.x, 8);
+	assert_fails(cudaGetChannelDesc(NULL, array), cudaErrorInvalidValue);
+	assert_runs(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+	assert_runs(cudaMemcpy2DToArrayAsync(array, 3, 1, out, 8, 8, 2, cudaMemcpyHostToDevice,
+					     stream));
+	assert_runs(cudaMemcpy2DFromArrayAsync(in, 8, array, 3, 1, 8, 2, cudaMemcpyDeviceToHost,
+					       stream));
+	assert_runs(cudaStreamSynchronize(stream));
+	assert_memory_equal(in, out, sizeof(out));
+	assert_runs(cudaStreamDestroy(stream));
+	assert_runs(cudaFreeArray(array));
+}
+
+static void a_capture_goes_on_behind_what_it_is_told(void **state)
+{
+	enum cudaStreamCaptureStatus status;
+	cudaGraphNode_t before;
+	cudaGraphNode_t nodes[2];
+	cudaGraphNode_t found = NULL;
+	cudaStream_t stream;
+	cudaGraph_t graph;
+	size_t count = 2;
+	void *pointer;
+
+	(void)state;
+	assert_runs(cudaMalloc(&pointer, 1));
+	assert_runs(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+	assert_runs(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
+	assert_runs(cudaStreamGetCaptureInfo(stream, &status, NULL, &graph, NULL, NULL, NULL));
+	assert_runs(cudaGraphAddEmptyNode(&before, graph, NULL, 0));
+	assert_runs(cudaStreamUpdateCaptureDependencies(stream, &before, NULL, 1,
+							cudaStreamSetCaptureDependencies));
+	assert_runs(cudaMemsetAsync(pointer, 1, 1, stream));
+	assert_runs(cudaStreamEndCapture(stream, &graph));
+	assert_runs(cudaGraphGetNodes(graph, nodes, &count));
+	assert_int_equal(count, 2);
+	assert_ptr_equal(nodes[0], before);
+	count = 1;
+	assert_runs(cudaGraphNodeGetDependencies(nodes[1], &found, NULL, &count));
+	assert_int_equal(count, 1);
+	assert_ptr_equal(found, before);
+	assert_runs(cudaGraphDestroy(graph));
+	assert_runs(cudaStreamDestroy(stream));
+	assert_runs(cudaFree(pointer));
+}
+
 static void errors_have_names(void **state)
 {
 	(void)state;
@@ -232,6 +310,9 @@ int main(void)
 		runtime_test(a_reset_begins_anew),
 		runtime_test(a_context_of_the_programs_own_is_used),
 		runtime_test(captures_and_graphs_work),
+		runtime_test(what_the_device_has_not_says_so),
+		runtime_test(arrays_are_copied_in_streams),
+		runtime_test(a_capture_goes_on_behind_what_it_is_told),
 		runtime_test(errors_have_names),
 	};
 

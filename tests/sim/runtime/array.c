@@ -122,3 +122,10 @@ cudaError_t rt_cudaArrayGetInfo(struct cudaChannelFormatDesc *desc, struct cudaE
 		*flags = shape.Flags;
 	return cudaSuccess;
 }
+
+cudaError_t rt_cudaGetChannelDesc(struct cudaChannelFormatDesc *desc, cudaArray_const_t array)
+{
+	if (!desc)
+		return cudaErrorInvalidValue;
+	return rt_cudaArrayGetInfo(desc, NULL, NULL, (cudaArray_t)(uintptr_t)array);
+}

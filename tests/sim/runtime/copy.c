@@ -121,34 +121,75 @@ cudaError_t rt_cudaMemcpy2DAsync(void *dst, size_t dpitch, const void *src, size
 	return rt_error(rt_driver()->cuMemcpy3DAsync_v2(&box, stream));
 }
 
+static CUDA_MEMCPY3D plane_to_array(cudaArray_t dst, size_t x, size_t y, const void *src,
+				    size_t pitch, size_t width, size_t height)
+{
+	CUDA_MEMCPY3D box = plane(NULL, 0, src, pitch, width, height);
+
+	box.dstMemoryType = CU_MEMORYTYPE_ARRAY;
+	box.dstArray = (CUarray)(void *)dst;
+	box.dstXInBytes = x;
+	box.dstY = y;
+	return box;
+}
+
+static CUDA_MEMCPY3D plane_from_array(void *dst, size_t pitch, cudaArray_const_t src, size_t x,
+				      size_t y, size_t width, size_t height)
+{
+	CUDA_MEMCPY3D box = plane(dst, pitch, NULL, 0, width, height);
+
+	box.srcMemoryType = CU_MEMORYTYPE_ARRAY;
+	box.srcArray = (CUarray)(uintptr_t)src;
+	box.srcXInBytes = x;
+	box.srcY = y;
+	return box;
+}
+
 cudaError_t rt_cudaMemcpy2DToArray(cudaArray_t dst, size_t wOffset, size_t hOffset, const void *src,
 				   size_t spitch, size_t width, size_t height,
 				   enum cudaMemcpyKind kind)
 {
-	CUDA_MEMCPY3D box = plane(NULL, 0, src, spitch, width, height);
+	const CUDA_MEMCPY3D box = plane_to_array(dst, wOffset, hOffset, src, spitch, width, height);
 
 	if ((unsigned)kind > cudaMemcpyDefault)
 		return cudaErrorInvalidMemcpyDirection;
-	box.dstMemoryType = CU_MEMORYTYPE_ARRAY;
-	box.dstArray = (CUarray)(void *)dst;
-	box.dstXInBytes = wOffset;
-	box.dstY = hOffset;
 	return rt_error(rt_driver()->cuMemcpy3D_v2(&box));
+}
+
+cudaError_t rt_cudaMemcpy2DToArrayAsync(cudaArray_t dst, size_t wOffset, size_t hOffset,
+					const void *src, size_t spitch, size_t width, size_t height,
+					enum cudaMemcpyKind kind, cudaStream_t stream)
+{
+	const CUDA_MEMCPY3D box = plane_to_array(dst, wOffset, hOffset, src, spitch, width, height);
+
+	if ((unsigned)kind > cudaMemcpyDefault)
+		return cudaErrorInvalidMemcpyDirection;
+	return rt_error(rt_driver()->cuMemcpy3DAsync_v2(&box, stream));
 }
 
 cudaError_t rt_cudaMemcpy2DFromArray(void *dst, size_t dpitch, cudaArray_const_t src,
 				     size_t wOffset, size_t hOffset, size_t width, size_t height,
 				     enum cudaMemcpyKind kind)
 {
-	CUDA_MEMCPY3D box = plane(dst, dpitch, NULL, 0, width, height);
+	const CUDA_MEMCPY3D box = plane_from_array(dst, dpitch, src, wOffset, hOffset, width,
+						   height);
 
 	if ((unsigned)kind > cudaMemcpyDefault)
 		return cudaErrorInvalidMemcpyDirection;
-	box.srcMemoryType = CU_MEMORYTYPE_ARRAY;
-	box.srcArray = (CUarray)(uintptr_t)src;
-	box.srcXInBytes = wOffset;
-	box.srcY = hOffset;
 	return rt_error(rt_driver()->cuMemcpy3D_v2(&box));
+}
+
+cudaError_t rt_cudaMemcpy2DFromArrayAsync(void *dst, size_t dpitch, cudaArray_const_t src,
+					  size_t wOffset, size_t hOffset, size_t width,
+					  size_t height, enum cudaMemcpyKind kind,
+					  cudaStream_t stream)
+{
+	const CUDA_MEMCPY3D box = plane_from_array(dst, dpitch, src, wOffset, hOffset, width,
+						   height);
+
+	if ((unsigned)kind > cudaMemcpyDefault)
+		return cudaErrorInvalidMemcpyDirection;
+	return rt_error(rt_driver()->cuMemcpy3DAsync_v2(&box, stream));
 }
 
 /* In a copy with an array, widths and offsets are in its elements; else they are bytes. */

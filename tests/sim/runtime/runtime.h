@@ -8,6 +8,7 @@
 
 #include "driver.h"
 
+#include <cuda_profiler_api.h>
 #include <stdint.h>
 
 /* What a function needs before it can run; each includes the ones before. */

@@ -220,6 +220,16 @@ cudaError_t rt_cudaStreamGetCaptureInfo(cudaStream_t stream,
 
 /* Graphs. */
 
+cudaError_t rt_cudaStreamUpdateCaptureDependencies(cudaStream_t stream,
+						   cudaGraphNode_t *dependencies,
+						   const cudaGraphEdgeData *dependencyData,
+						   size_t numDependencies, unsigned int flags)
+{
+	return rt_error(rt_driver()->cuStreamUpdateCaptureDependencies_v2(
+		stream, dependencies, (const CUgraphEdgeData *)(const void *)dependencyData,
+		numDependencies, flags));
+}
+
 cudaError_t rt_cudaGraphCreate(cudaGraph_t *pGraph, unsigned int flags)
 {
 	return rt_error(rt_driver()->cuGraphCreate(pGraph, flags));
@@ -273,6 +283,13 @@ cudaError_t rt_cudaGraphAddEmptyNode(cudaGraphNode_t *pGraphNode, cudaGraph_t gr
 {
 	return rt_error(rt_driver()->cuGraphAddEmptyNode(pGraphNode, graph, pDependencies,
 							 numDependencies));
+}
+
+cudaError_t rt_cudaGraphNodeGetDependencies(cudaGraphNode_t node, cudaGraphNode_t *pDependencies,
+					    cudaGraphEdgeData *edgeData, size_t *pNumDependencies)
+{
+	return rt_error(rt_driver()->cuGraphNodeGetDependencies_v2(
+		node, pDependencies, (CUgraphEdgeData *)(void *)edgeData, pNumDependencies));
 }
 
 cudaError_t rt_cudaGraphAddDependencies(cudaGraph_t graph, const cudaGraphNode_t *from,
