@@ -189,7 +189,16 @@ static void search_processes(struct search *search)
 	(void)closedir(proc);
 }
 
-/* A file that belongs to another user than its name says is somebody's trick. */
+/*
+ * The user in a name is what the process called itself: in a user namespace that is another than
+ * here. Of who may read the file more is known than its name; for others a file that belongs to
+ * another user than its name says is somebody's trick.
+ */
+static bool is_plausible(const struct name *name, const struct stat *st)
+{
+	return st->st_uid == (uid_t)name->uid || st->st_uid == geteuid() || !geteuid();
+}
+
 static void search_dir(struct search *search, const char *dir, pid_t pid)
 {
 	struct cm_find find = {0};
@@ -205,7 +214,7 @@ static void search_dir(struct search *search, const char *dir, pid_t pid)
 	for (seen = 0; seen < FILES_MAX && (entry = readdir(stream)); seen++) {
 		if (!parse_name(entry->d_name, &name) || (pid && (pid_t)name.pid != pid) ||
 		    fstatat(dirfd(stream), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) ||
-		    !S_ISREG(st.st_mode) || st.st_uid != (uid_t)name.uid || is_seen(search, &st))
+		    !S_ISREG(st.st_mode) || !is_plausible(&name, &st) || is_seen(search, &st))
 			continue;
 		if (snprintf(find.path, sizeof(find.path), "%s/%s", dir, entry->d_name) >=
 		    (int)sizeof(find.path))

@@ -525,6 +525,22 @@ static void files_are_found_by_their_names_alone(void **state)
 	}
 }
 
+/* In a user namespace the process calls its user by another number. */
+static void an_own_file_is_found_whatever_user_it_names(void **state)
+{
+	struct fixture *f = *state;
+	struct finds finds = {0};
+	char path[400];
+
+	(void)snprintf(path, sizeof(path), "%s/cudamem.%u.%d.1", f->dir, (unsigned)geteuid() + 1,
+		       (int)getpid());
+	assert_int_equal(rename(f->region->path, path), 0);
+	assert_int_equal(cm_find_regions(f->dir, 0, keep, &finds), 1);
+	assert_string_equal(finds.item[0].path, path);
+	assert_int_equal(finds.item[0].uid, geteuid());
+	(void)unlink(path);
+}
+
 static void a_memfd_is_found_through_its_process(void **state)
 {
 	struct fixture *f = *state;
@@ -581,6 +597,7 @@ int main(void)
 		TEST(a_region_said_good_bye_to_is_exited),
 		TEST(the_lock_tells_of_a_process_in_another_namespace),
 		TEST(files_are_found_by_their_names_alone),
+		TEST(an_own_file_is_found_whatever_user_it_names),
 		TEST(a_memfd_is_found_through_its_process),
 		TEST(only_the_owner_of_an_open_region_is_found),
 	};
