@@ -17,7 +17,7 @@
 
 #define FILES_MAX 65536
 #define SEEN_MAX  4096
-#define MEMFD     "/memfd:cudamem "
+#define MEMFD     "/memfd:cudamem"
 
 struct seen {
 	dev_t dev;
@@ -49,6 +49,9 @@ static bool is_seen(const struct search *search, const struct stat *st)
 			return true;
 	return false;
 }
+
+/* What the kernel puts behind the path of an open file that has no name any more. */
+#define DELETED " (deleted)"
 
 /* The parts of a region's file name. */
 struct name {
@@ -132,12 +135,17 @@ static bool is_own_region(const char *path, pid_t pid)
 	       (pid_t)header.pid == cm_process_inner_pid(pid);
 }
 
-static bool links_to_region(const char *target)
+/* Also to one whose name was taken away, as systemd-logind does when the user logs out
+ * (RemoveIPC). */
+static bool links_to_region(char *target)
 {
 	const char *name = strrchr(target, '/');
+	const size_t length = strlen(target), suffix = strlen(DELETED);
 	struct name parts;
 
-	return !strncmp(target, MEMFD, strlen(MEMFD)) || (name && parse_name(name + 1, &parts));
+	if (length > suffix && !strcmp(target + length - suffix, DELETED))
+		target[length - suffix] = '\0';
+	return !strcmp(target, MEMFD) || (name && parse_name(name + 1, &parts));
 }
 
 /* The regions that one process holds open. */

@@ -559,6 +559,17 @@ static void a_memfd_is_found_through_its_process(void **state)
 	assert_int_equal(cm_reader_life(f->reader), CM_LIFE_CRASHED);
 }
 
+static void a_file_without_its_name_is_found_through_its_process(void **state)
+{
+	struct fixture *f = *state;
+	struct finds finds = {0};
+
+	assert_int_equal(unlink(f->region->path), 0);
+	assert_int_equal(cm_find_regions(NULL, getpid(), keep, &finds), 1);
+	assert_int_equal(cm_reader_open(finds.item[0].path, &f->reader, f->why), 0);
+	assert_int_equal(f->reader->header.pid, getpid());
+}
+
 /* A child, or another tool, has the file open as well: the region is not theirs. */
 static void only_the_owner_of_an_open_region_is_found(void **state)
 {
@@ -599,6 +610,7 @@ int main(void)
 		TEST(files_are_found_by_their_names_alone),
 		TEST(an_own_file_is_found_whatever_user_it_names),
 		TEST(a_memfd_is_found_through_its_process),
+		TEST(a_file_without_its_name_is_found_through_its_process),
 		TEST(only_the_owner_of_an_open_region_is_found),
 	};
 
