@@ -2,6 +2,7 @@
 #include "interpose/driver_ops.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -81,11 +82,29 @@ static int mem_info(uint64_t ctx, uint64_t *ret_free, uint64_t *ret_total)
 	return (int)res;
 }
 
-static CUmemAllocationProp on_device(int32_t ordinal)
+/*
+ * What memory of cuMemAlloc can, and pages only where they are asked for it: be reached by network
+ * cards (GPUDirect RDMA), and be unpacked into by the card's own engine (cuda.h,
+ * cuMemBatchDecompressAsync). Found out by the first who looks whether there are pages.
+ */
+#define CAN_RDMA       1u
+#define CAN_DECOMPRESS 2u
+#define CAN_IS_KNOWN   4u
+static atomic_uint abilities[CM_DEVICES_MAX];
+
+static unsigned int abilities_of(int32_t ordinal)
+{
+	return (uint32_t)ordinal < CM_DEVICES_MAX ? atomic_load(&abilities[ordinal]) : CAN_IS_KNOWN;
+}
+
+static CUmemAllocationProp on_device(int32_t ordinal, unsigned int can)
 {
 	return (CUmemAllocationProp){
 		.type = CU_MEM_ALLOCATION_TYPE_PINNED,
 		.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = ordinal},
+		.allocFlags = {.gpuDirectRDMACapable = !!(can & CAN_RDMA),
+			       .usage = can & CAN_DECOMPRESS ? CU_MEM_CREATE_USAGE_HW_DECOMPRESS
+							     : 0},
 	};
 }
 
@@ -109,9 +128,9 @@ static int range_free(uint64_t addr, uint64_t bytes)
 	return (int)res;
 }
 
-static int page_create(int32_t ordinal, uint64_t bytes, uint64_t *ret_page)
+static int page_create_with(int32_t ordinal, unsigned int can, uint64_t bytes, uint64_t *ret_page)
 {
-	const CUmemAllocationProp prop = on_device(ordinal);
+	const CUmemAllocationProp prop = on_device(ordinal, can);
 	CUmemGenericAllocationHandle page = 0;
 	CUresult res;
 
@@ -119,6 +138,11 @@ static int page_create(int32_t ordinal, uint64_t bytes, uint64_t *ret_page)
 	if (res == CUDA_SUCCESS)
 		*ret_page = page;
 	return (int)res;
+}
+
+static int page_create(int32_t ordinal, uint64_t bytes, uint64_t *ret_page)
+{
+	return page_create_with(ordinal, abilities_of(ordinal), bytes, ret_page);
 }
 
 static int page_release(uint64_t page)
@@ -173,9 +197,52 @@ static int range_open_ungated(int32_t ordinal, uint64_t addr, uint64_t bytes)
 	return err;
 }
 
-bool cm_driver_has_pages(int32_t ordinal, uint64_t bytes)
+static bool has_attribute(int32_t ordinal, CUdevice_attribute attribute)
 {
-	const CUmemAllocationProp prop = on_device(ordinal);
+	int value = 0;
+
+	return cm_real.cuDeviceGetAttribute(&value, attribute, ordinal) == CUDA_SUCCESS && value;
+}
+
+/* Whether one page can be made so, mapped and opened: under WSL2 the last step fails for one that
+ * network cards can reach, though the driver says that it has such (pytorch/pytorch 192330). */
+static bool is_page_good(int32_t ordinal, unsigned int can, uint64_t bytes)
+{
+	uint64_t addr, page;
+	bool good = false;
+
+	if (range_reserve(bytes, &addr))
+		return false;
+	if (!page_create_with(ordinal, can, bytes, &page)) {
+		if (!page_map(addr, bytes, page)) {
+			good = !range_open(ordinal, addr, bytes);
+			(void)page_unmap(addr, bytes);
+		}
+		(void)page_release(page);
+	}
+	(void)range_free(addr, bytes);
+	return good;
+}
+
+/* Threads that race find the same. */
+static void find_abilities(int32_t ordinal, uint64_t bytes)
+{
+	unsigned int can = 0;
+
+	if (abilities_of(ordinal) & CAN_IS_KNOWN)
+		return;
+	if (has_attribute(ordinal, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED))
+		can |= CAN_RDMA;
+	if (has_attribute(ordinal, CU_DEVICE_ATTRIBUTE_MEM_DECOMPRESS_ALGORITHM_MASK))
+		can |= CAN_DECOMPRESS;
+	if (can && !is_page_good(ordinal, can, bytes))
+		can = 0;
+	atomic_store(&abilities[ordinal], can | CAN_IS_KNOWN);
+}
+
+static bool has_pages(int32_t ordinal, uint64_t bytes)
+{
+	const CUmemAllocationProp prop = on_device(ordinal, 0);
 	size_t grain = 0;
 	int has = 0;
 
@@ -190,6 +257,14 @@ bool cm_driver_has_pages(int32_t ordinal, uint64_t bytes)
 	       cm_real.cuMemGetAllocationGranularity(
 		       &grain, &prop, CU_MEM_ALLOC_GRANULARITY_MINIMUM) == CUDA_SUCCESS &&
 	       grain && bytes % grain == 0;
+}
+
+bool cm_driver_has_pages(int32_t ordinal, uint64_t bytes)
+{
+	if (!has_pages(ordinal, bytes))
+		return false;
+	find_abilities(ordinal, bytes);
+	return true;
 }
 
 static int host_alloc(uint64_t ctx, uint64_t bytes, uint32_t kind, uint64_t *ret_addr)

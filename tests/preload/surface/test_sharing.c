@@ -557,6 +557,32 @@ static void play_pages(void)
 	CM_MUST(cm_get(3 * MIB) == second);
 }
 
+/* Network cards may reach it, and the card's own engine may unpack into it: each block says so
+ * where the driver's memory would. */
+static void play_abilities(void)
+{
+	CUdeviceptr block;
+
+	cm_open(0);
+	block = cm_get(5 * MIB);
+	CM_MUST(ask(CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE, block + 3 * MIB) == 1);
+	CM_MUST(ask(CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE, block + 3 * MIB) == 1);
+	OK(cuMemFree_v2(block));
+}
+
+/* Its driver says that it can, and then can't: what it gives is memory all the same. */
+static void play_no_abilities(void)
+{
+	CUdeviceptr block;
+
+	cm_open(0);
+	block = cm_get(5 * MIB);
+	CM_MUST(ask(CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE, block) == 0);
+	OK(cuMemsetD8_v2(block, 1, 5 * MIB));
+	CM_MUST(cudasim_calls("cuMemAlloc_v2") == 0);
+	OK(cuMemFree_v2(block));
+}
+
 /* Neither has it a handle, nor can it be unmapped. */
 static void play_not_mapped(void)
 {
@@ -613,6 +639,8 @@ static const struct cm_role roles[] = {
 	{"file_of_a_piece", play_file_of_a_piece},
 	{"pages", play_pages},
 	{"not_mapped", play_not_mapped},
+	{"abilities", play_abilities},
+	{"no_abilities", play_no_abilities},
 	{NULL, NULL},
 };
 
@@ -635,6 +663,11 @@ CM_PLAY(an_address_in_a_piece_is_what_the_driver_says, "place", "placement:split
 CM_PLAY(a_block_of_pages_has_a_range_for_each, "ranges_of_pages",
 	"placement:split,expandable_segments:on", NULL)
 CM_PLAY_EVERYWHERE(a_block_is_no_mapped_memory, "not_mapped", NULL)
+CM_PLAY_EVERYWHERE(a_block_has_the_abilities_of_its_memory, "abilities", "CUDASIM=abilities:on")
+CM_PLAY(a_block_of_pages_has_them_too, "abilities", "placement:split,expandable_segments:on",
+	"CUDASIM=abilities:on")
+CM_PLAY(a_page_that_fails_with_them_has_none, "no_abilities",
+	"placement:split,expandable_segments:on", "CUDASIM=abilities:on,fail:cuMemSetAccess@1=999")
 CM_PLAY(a_page_is_no_mapped_memory, "not_mapped", "placement:split,expandable_segments:True", NULL)
 CM_PLAY(memory_once_shown_is_freed_for_good, "shown", "placement:exact", NULL)
 CM_PLAY_EVERYWHERE(host_memory_once_shown_is_freed_for_good, "shown_host", NULL)
@@ -695,6 +728,9 @@ int main(int argc, char **argv)
 		CM_PLAY_TEST(an_address_in_a_piece_is_what_the_driver_says),
 		CM_PLAY_TEST(a_block_of_pages_has_a_range_for_each),
 		CM_PLAY_TEST(a_block_is_no_mapped_memory),
+		CM_PLAY_TEST(a_block_has_the_abilities_of_its_memory),
+		CM_PLAY_TEST(a_block_of_pages_has_them_too),
+		CM_PLAY_TEST(a_page_that_fails_with_them_has_none),
 		CM_PLAY_TEST(a_page_is_no_mapped_memory),
 		CM_PLAY_TEST(memory_once_shown_is_freed_for_good),
 		CM_PLAY_TEST(host_memory_once_shown_is_freed_for_good),

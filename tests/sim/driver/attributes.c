@@ -65,6 +65,10 @@ CUresult sim_cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, CUdevice d
 	if (!sim_device_get(dev))
 		return CUDA_ERROR_INVALID_DEVICE;
 	*pi = attrib == CU_DEVICE_ATTRIBUTE_PCI_BUS_ID ? dev + 1 : 0;
+	if (attrib == CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED)
+		*pi = sim_plan.abilities;
+	if (attrib == CU_DEVICE_ATTRIBUTE_MEM_DECOMPRESS_ALGORITHM_MASK && sim_plan.abilities)
+		*pi = CU_MEM_DECOMPRESS_ALGORITHM_DEFLATE;
 	for (unsigned i = 0; i < sizeof(attributes) / sizeof(attributes[0]); i++) {
 		if (attributes[i].attribute == attrib)
 			*pi = attributes[i].value;

@@ -4,6 +4,7 @@
 
 #include "context.h"
 #include "memory.h"
+#include "plan.h"
 #include "vmm.h"
 
 /* The answer to one question; its size is the attribute's. */
@@ -134,14 +135,17 @@ static CUresult ask(struct sim_mem *mem, CUpointer_attribute attribute, uint64_t
 		ret->flag = mem->kind == SIM_MEM_MANAGED;
 		break;
 	case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
-	case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
 		ret->flag = is_plain(mem);
+		break;
+	case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
+		ret->flag = is_plain(mem) || sim_vmm_can(mem).gpuDirectRDMACapable;
 		break;
 	case CU_POINTER_ATTRIBUTE_MAPPED:
 		ret->flag = mem->kind != SIM_MEM_RESERVED;
 		break;
 	case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
-		ret->flag = false;
+		ret->flag = (sim_plan.abilities && is_plain(mem)) ||
+			    sim_vmm_can(mem).usage & CU_MEM_CREATE_USAGE_HW_DECOMPRESS;
 		break;
 	default:
 		return ask_numbers(mem, attribute, ret);

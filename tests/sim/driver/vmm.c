@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "device.h"
+#include "plan.h"
 #include "shared.h"
 
 static bool is_granular(uint64_t number)
@@ -39,6 +40,17 @@ uint64_t sim_vmm_handle_types(const struct sim_mem *mem)
 	const struct sim_mapping *mapping = mem->kind == SIM_MEM_MAPPED ? mem->extra : NULL;
 
 	return mapping ? (uint64_t)mapping->physical->prop.requestedHandleTypes : 0;
+}
+
+struct sim_abilities sim_vmm_can(const struct sim_mem *mem)
+{
+	const struct sim_mapping *mapping = mem->kind == SIM_MEM_MAPPED ? mem->extra : NULL;
+	struct sim_abilities none = {0};
+
+	return mapping ? (struct sim_abilities){mapping->physical->prop.allocFlags
+							.gpuDirectRDMACapable,
+						mapping->physical->prop.allocFlags.usage}
+		       : none;
 }
 
 /* Addresses. */
@@ -123,6 +135,9 @@ static CUresult check_prop(const CUmemAllocationProp *prop)
 	    prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE || prop->win32HandleMetaData)
 		return CUDA_ERROR_INVALID_VALUE;
 	if ((unsigned)prop->requestedHandleTypes & ~types)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if ((prop->allocFlags.gpuDirectRDMACapable || prop->allocFlags.usage) &&
+	    !sim_plan.abilities)
 		return CUDA_ERROR_NOT_SUPPORTED;
 	return sim_device_get(prop->location.id) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }

@@ -38,6 +38,12 @@ const struct sim_mem *sim_vmm_range_of(const struct sim_mem *mapped);
 bool sim_vmm_is_open(const struct sim_mem *mapped, bool write);
 /* This one may. */
 bool sim_vmm_is_open_to(const struct sim_mem *mapped, CUdevice device, bool write);
+/* What mapped memory was asked to be good for; nothing, of any other. */
+struct sim_abilities {
+	unsigned char gpuDirectRDMACapable;
+	unsigned short usage;
+};
+struct sim_abilities sim_vmm_can(const struct sim_mem *mem);
 /* CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES. */
 uint64_t sim_vmm_handle_types(const struct sim_mem *mem);
 
