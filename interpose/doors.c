@@ -78,7 +78,7 @@ static void find_next(void)
 		next_dlsym = (void *)find_nothing;
 	if (!next_dlvsym)
 		next_dlvsym = (void *)find_nothing;
-	__atomic_store_n(&behind, cm_symbol_is_before(CM_OWN_NAME), __ATOMIC_RELAXED);
+	__atomic_store_n(&behind, cm_copy_is_before(), __ATOMIC_RELAXED);
 	__atomic_store_n(&cm_next_dlvsym, (cm_dlvsym_fn *)next_dlvsym, __ATOMIC_RELAXED);
 	__atomic_store_n(&cm_next_dlsym, (cm_dlsym_fn *)next_dlsym, __ATOMIC_RELEASE);
 }

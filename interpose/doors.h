@@ -15,8 +15,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define CM_OWN_NAME "cudamem_memory_stats" /* exported by every copy of the library, and no other */
-
 /* A member of struct cm_real, whatever its type. */
 typedef void *cm_real_slot __attribute__((may_alias));
 

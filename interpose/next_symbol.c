@@ -234,7 +234,14 @@ void *cm_next_symbol(const char *name)
 	return NULL;
 }
 
-bool cm_symbol_is_before(const char *name)
+/* A program may have a function by one of these names; both together nobody else has. */
+bool cm_object_is_copy(const struct cm_object *object)
+{
+	return cm_object_symbol(object, "cudamem_memory_stats") &&
+	       cm_object_symbol(object, "dlsym");
+}
+
+bool cm_copy_is_before(void)
 {
 	const struct link_map *first = &_r_debug ? _r_debug.r_map : NULL;
 	const struct link_map *own = find_own(first);
@@ -243,7 +250,7 @@ bool cm_symbol_is_before(const char *name)
 	for (map = own ? first : NULL; map != own; map = map->l_next) {
 		struct cm_object object = {map->l_addr, map->l_ld, map->l_name};
 
-		if (cm_object_symbol(&object, name))
+		if (cm_object_is_copy(&object))
 			return true;
 	}
 	return false;

@@ -53,7 +53,10 @@ const char *cm_object_soname(const struct cm_object *object);
  */
 void *cm_next_symbol(const char *name);
 
-/* Whether an object that was loaded before ours defines this function, as its default version. */
-bool cm_symbol_is_before(const char *name);
+/* Whether the object is this library or another copy of it, by what it exports. */
+bool cm_object_is_copy(const struct cm_object *object);
+
+/* Whether such a copy was loaded before ours. */
+bool cm_copy_is_before(void);
 
 #endif

@@ -180,7 +180,7 @@ static bool is_of_twin(const void *function)
 {
 	struct cm_object object;
 
-	return find_object(function, &object) && cm_object_symbol(&object, CM_OWN_NAME);
+	return find_object(function, &object) && cm_object_is_copy(&object);
 }
 
 bool cm_driver_add_symbol(const struct cm_hook *hook)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A program that keeps the driver's functions in variables of their names, as the loaders of some
- * renderers do. The names are exported, and are data. CACHED in the environment: the library is
- * there.
+ * renderers do. The names are exported, and are data. A function of its own has the name of one of
+ * the library's. CACHED in the environment: the library is there.
  */
 #include <dlfcn.h>
 #include <stddef.h>
@@ -19,6 +19,13 @@ VARIABLE(int, cuCtxSynchronize, void);
 VARIABLE(int, cuMemAlloc_v2, uint64_t *, size_t);
 VARIABLE(int, cuMemFree_v2, uint64_t);
 VARIABLE(uint64_t, cudasim_calls, const char *);
+
+__attribute__((visibility("default"))) size_t cudamem_memory_stats(void);
+
+size_t cudamem_memory_stats(void)
+{
+	return 0;
+}
 
 #define FIND(driver, name) ((name = (__typeof__(name))dlsym(driver, #name)) != NULL)
 
