@@ -124,8 +124,11 @@ static int run_verb(const struct cm_verb *verb, int argc, char **argv)
 
 	cm_complain_as(verb->name);
 	/* Not for a program that is started: it inherits what this one was given. */
-	if (!verb->command)
+	if (!verb->command) {
 		(void)signal(SIGPIPE, SIG_DFL);
+		/* A file that gets too long for the limit is an error like others. */
+		(void)signal(SIGXFSZ, SIG_IGN);
+	}
 	(void)signal(SIGBUS, say_cut);
 	if (cm_options_parse(verb, argc, argv, &options, &exit))
 		return exit;

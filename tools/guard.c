@@ -453,6 +453,7 @@ static void set_signals(void)
 
 	/* Who no longer reads what is said here ends neither the program nor the clearing up. */
 	(void)signal(SIGPIPE, SIG_IGN);
+	(void)signal(SIGXFSZ, SIG_IGN);
 	for (i = 0; i < sizeof(passed) / sizeof(passed[0]); i++)
 		(void)sigaction(passed[i], &action, NULL);
 }
