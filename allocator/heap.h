@@ -145,8 +145,9 @@ struct cm_device {
 struct cm_cache {
 	const struct cm_driver_ops *ops;
 	struct cm_policy policy;
-	bool plain;  /* by the policy every ready block fits, and may be cut */
-	bool rounds; /* by the policy sizes are rounded to more than CM_GRAIN */
+	bool plain;                   /* by the policy every ready block fits, and may be cut */
+	bool rounds;                  /* by the policy sizes are rounded to more than CM_GRAIN */
+	_Atomic uint32_t suspensions; /* how often a heap was suspended */
 	struct cm_region *region;
 	struct cm_block *block; /* the tables in the region */
 	struct cm_segment *segment;
@@ -157,8 +158,7 @@ struct cm_cache {
 	/* Held by whoever records, queries or waits for events, or changes the set of contexts. */
 	struct cm_lock turn;
 	uint32_t ending; /* contexts that the driver is destroying; guarded by the turn */
-	_Atomic uint32_t suspended;   /* heaps of such; changed under the turn */
-	_Atomic uint64_t suspensions; /* how often any was */
+	_Atomic uint32_t suspended; /* heaps of such; changed under the turn */
 
 	/* The tables' lock guards what follows, and adding to the page map. */
 	struct cm_lock tables;
