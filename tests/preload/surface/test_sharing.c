@@ -668,6 +668,9 @@ CM_PLAY(a_block_of_pages_has_them_too, "abilities", "placement:split,expandable_
 	"CUDASIM=abilities:on")
 CM_PLAY(a_page_that_fails_with_them_has_none, "no_abilities",
 	"placement:split,expandable_segments:on", "CUDASIM=abilities:on,fail:cuMemSetAccess@1=999")
+CM_PLAY(a_page_that_cannot_be_tried_has_none, "no_abilities",
+	"placement:split,expandable_segments:on",
+	"CUDASIM=abilities:on,fail:cuMemAddressReserve@1=2")
 CM_PLAY(a_page_is_no_mapped_memory, "not_mapped", "placement:split,expandable_segments:True", NULL)
 CM_PLAY(memory_once_shown_is_freed_for_good, "shown", "placement:exact", NULL)
 CM_PLAY_EVERYWHERE(host_memory_once_shown_is_freed_for_good, "shown_host", NULL)
@@ -731,6 +734,7 @@ int main(int argc, char **argv)
 		CM_PLAY_TEST(a_block_has_the_abilities_of_its_memory),
 		CM_PLAY_TEST(a_block_of_pages_has_them_too),
 		CM_PLAY_TEST(a_page_that_fails_with_them_has_none),
+		CM_PLAY_TEST(a_page_that_cannot_be_tried_has_none),
 		CM_PLAY_TEST(a_page_is_no_mapped_memory),
 		CM_PLAY_TEST(memory_once_shown_is_freed_for_good),
 		CM_PLAY_TEST(host_memory_once_shown_is_freed_for_good),
