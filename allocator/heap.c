@@ -357,6 +357,7 @@ static void book_segment(struct cm_heap *heap, const struct cm_segment *segment)
 	cm_books_begin(device->row);
 	cm_books_raise(device->row, pool, CM_STAT_SEGMENT, 1);
 	cm_books_raise(device->row, pool, CM_STAT_RESERVED_BYTES, (int64_t)segment->size);
+	cm_books_take(device->row, (int64_t)segment->size);
 	reserved = (uint64_t)cm_stat_current(device->row, CM_STAT_RESERVED_BYTES);
 	if (!(segment->flags & (CM_SEGMENT_SMALL | CM_SEGMENT_DIRECT)) &&
 	    device->most_reserved < reserved)
@@ -424,6 +425,7 @@ void cm_heap_remove_segment_locked(struct cm_cache *cache, uint32_t s)
 	cm_books_begin(device->row);
 	cm_books_lower(device->row, pool, CM_STAT_SEGMENT, 1);
 	cm_books_lower(device->row, pool, CM_STAT_RESERVED_BYTES, (int64_t)segment->size);
+	cm_books_take(device->row, -(int64_t)segment->size);
 	if (segment->size >= cache->policy.max_split_size && !(segment->flags & CM_SEGMENT_PAGED))
 		cm_stat4_lower(&device->row->stat1[CM_STAT1_OVERSIZE_SEGMENTS], 1);
 	cm_books_count(device->row, CM_SCALAR_num_device_free, 1);

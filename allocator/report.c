@@ -85,6 +85,9 @@ void cm_cache_count_other(struct cm_cache *cache, uint32_t row, enum cm_other ki
 		cm_stat4_lower(&device->row->other_count[kind], 1);
 		cm_stat4_lower(&device->row->other_bytes[kind], -bytes);
 	}
+	/* Managed memory is not on the device for good, and a pool may keep what it gets. */
+	if (kind != CM_OTHER_MANAGED && kind != CM_OTHER_ASYNC)
+		cm_books_take(device->row, bytes);
 	cm_books_end(device->row);
 	cm_lock_release(&device->lock);
 }

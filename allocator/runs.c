@@ -26,11 +26,12 @@ static void book(struct cm_heap *heap, enum cm_pool pool, enum cm_action action,
 {
 	struct cm_device *device = heap->device;
 	const bool more = action == CM_ACTION_SEGMENT_MAP;
+	const int64_t change = more ? (int64_t)bytes : -(int64_t)bytes;
 
 	cm_books_begin(device->row);
 	cm_books_change(device->row, pool, CM_STAT_SEGMENT, segments);
-	cm_books_change(device->row, pool, CM_STAT_RESERVED_BYTES,
-			more ? (int64_t)bytes : -(int64_t)bytes);
+	cm_books_change(device->row, pool, CM_STAT_RESERVED_BYTES, change);
+	cm_books_take(device->row, change);
 	cm_books_change(device->row, pool, CM_STAT_INACTIVE_SPLIT, split->pieces);
 	cm_books_change(device->row, pool, CM_STAT_INACTIVE_SPLIT_BYTES, split->bytes);
 	cm_books_count(device->row, more ? CM_SCALAR_num_device_alloc : CM_SCALAR_num_device_free,

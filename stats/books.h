@@ -119,6 +119,19 @@ static inline void cm_books_change(struct cm_device_row *row, enum cm_pool pool,
 		cm_books_lower(row, pool, stat, -n);
 }
 
+/* What the driver has left was seen at some moment; what the process itself has taken since, or
+ * given back (less than 0), it knows without asking. */
+static inline void cm_books_take(struct cm_device_row *row, int64_t bytes)
+{
+	const int64_t left = (int64_t)row->free_bytes - bytes;
+
+	if (!row->free_seen_ns)
+		return;
+	row->free_bytes = left > 0 ? (uint64_t)left : 0;
+	if (row->free_bytes > row->total_bytes)
+		row->free_bytes = row->total_bytes;
+}
+
 static inline void cm_stat4_raise(struct cm_stat4 *stat, int64_t n)
 {
 	stat->current += n;

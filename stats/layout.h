@@ -92,7 +92,7 @@ struct cm_device_row {
 	uint8_t uuid[16];
 	char name[64];
 	uint64_t total_bytes; /* of the device, as its context says */
-	uint64_t free_bytes;  /* as last seen, 0 where never asked */
+	uint64_t free_bytes;  /* as last seen, less what was taken since; 0 where never asked */
 	uint64_t free_seen_ns;
 	int64_t max_split_size; /* -1: unlimited */
 	uint64_t allowed_bytes; /* cap by configuration, 0: none */

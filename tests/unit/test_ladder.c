@@ -119,6 +119,34 @@ static void the_program_hears_of_it_when_nothing_is_left_to_give_back(void **sta
 	case_close(f);
 }
 
+/* Or what has gone back since the failure would be told as somebody else's. */
+static void what_is_left_follows_what_is_taken_and_given_back(void **state)
+{
+	struct fixture *f = open_limit(NULL, 100 * MIB);
+	const struct cm_device_row *row = f->heap->device->row;
+	uint64_t first, second;
+
+	(void)state;
+	first = case_get(f, 64 * MIB);
+	assert_int_equal(try_get(f, 64 * MIB), CM_DRIVER_OUT_OF_MEMORY);
+	assert_int_equal(row->free_bytes, 36 * MIB);
+	second = case_get(f, 36 * MIB);
+	assert_int_equal(row->free_bytes, 0);
+	case_put(f, first);
+	case_put(f, second);
+	case_settle(f);
+	assert_int_equal(row->free_bytes, 0);
+	assert_int_equal(cm_cache_trim(f->cache, UINT32_MAX, NULL), 0);
+	assert_int_equal(row->free_bytes, 100 * MIB);
+	cm_cache_count_other(f->cache, 0, CM_OTHER_VMM, 4 * MIB);
+	cm_cache_count_other(f->cache, 0, CM_OTHER_ASYNC, 4 * MIB);
+	cm_cache_count_other(f->cache, 0, CM_OTHER_MANAGED, 4 * MIB);
+	assert_int_equal(row->free_bytes, 96 * MIB);
+	cm_cache_count_other(f->cache, 0, CM_OTHER_VMM, -(int64_t)(4 * MIB));
+	assert_int_equal(row->free_bytes, 100 * MIB);
+	case_close(f);
+}
+
 /* To say what is free is the last call that a request makes which fails. */
 static void what_the_driver_does_not_say_is_not_entered_as_full(void **state)
 {
@@ -737,6 +765,7 @@ int main(void)
 		cmocka_unit_test(a_failure_is_answered_by_waiting_giving_back_and_asking_again),
 		cmocka_unit_test(a_block_that_gets_ready_by_the_wait_serves_without_a_retry),
 		cmocka_unit_test(the_program_hears_of_it_when_nothing_is_left_to_give_back),
+		cmocka_unit_test(what_is_left_follows_what_is_taken_and_given_back),
 		cmocka_unit_test(what_the_driver_does_not_say_is_not_entered_as_full),
 		cmocka_unit_test(what_failed_is_told_with_all_that_holds_the_device),
 		cmocka_unit_test(a_neighbour_is_asked_for_what_is_missing),
