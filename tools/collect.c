@@ -77,7 +77,8 @@ static uint64_t read_age(uint64_t start_ticks)
 
 	(void)clock_gettime(CLOCK_BOOTTIME, &now);
 	now_ns = (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
-	if (start_s > (uint64_t)now.tv_sec)
+	/* Not known to a process that has no /proc. */
+	if (!start_ticks || start_s > (uint64_t)now.tv_sec)
 		return 0;
 	start_ns = start_s * NS_PER_S + start_ticks % ticks_per_s * (NS_PER_S / ticks_per_s);
 	return now_ns > start_ns ? now_ns - start_ns : 0;
