@@ -52,6 +52,23 @@ static void event_of_one_context_misses_the_other(void **state)
 	assert_ok(cuCtxDestroy(second.ctx));
 }
 
+static void context_that_is_broken_does_no_more(void **state)
+{
+	struct scene *scene = *state;
+	struct second second = make_second();
+
+	use_and_free(scene);
+	cudasim_clear_failures();
+	assert_int_equal(cudasim_fail("cuCtxSynchronize", 1, CUDA_ERROR_LAUNCH_FAILED), 0);
+	assert_int_equal(cuCtxSynchronize(), CUDA_ERROR_LAUNCH_FAILED);
+	hand_out(scene);
+	assert_ok(cuCtxPushCurrent(second.ctx));
+	work(second.touch, second.stream, scene->block);
+	assert_ok(cuCtxPopCurrent(NULL));
+	expect_found(0);
+	assert_ok(cuCtxDestroy(second.ctx));
+}
+
 static void context_that_is_gone_has_ended(void **state)
 {
 	struct scene *scene = *state;
@@ -385,6 +402,7 @@ int main(void)
 		in_scene(barrier_holds_its_own_context_only),
 		in_scene(context_waits_for_another),
 		in_scene(event_of_one_context_misses_the_other),
+		in_scene(context_that_is_broken_does_no_more),
 		in_scene(context_that_is_gone_has_ended),
 		in_scene(what_another_thread_waited_for_is_not_known),
 		in_scene(dead_thread_leaves_no_knowledge),

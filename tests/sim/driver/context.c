@@ -142,8 +142,7 @@ err_uncharge:
 	return NULL;
 }
 
-/* All work of the context is over, and the thread that ended it knows. */
-static void tell_end(struct sim_ctx *ctx)
+void sim_ctx_tell_end(struct sim_ctx *ctx)
 {
 	struct sim_vector *works = NULL;
 
@@ -161,7 +160,7 @@ static void destroy(struct sim_ctx *ctx)
 	struct sim_ctx **link = &ctx->device->contexts;
 
 	sim_work_end_context(ctx);
-	tell_end(ctx);
+	sim_ctx_tell_end(ctx);
 	while (ctx->events)
 		sim_event_destroy(ctx->events);
 	while (ctx->streams)

@@ -52,6 +52,9 @@ static inline CUcontext sim_ctx_handle(struct sim_ctx *ctx)
 	return (CUcontext)(void *)ctx;
 }
 
+/* All work of the context is over, or has no effect any more, and the calling thread knows. */
+void sim_ctx_tell_end(struct sim_ctx *ctx);
+
 /* What a call that needs the calling thread's context has to say of it. */
 CUresult sim_ctx_check(const struct sim_thread *self);
 

@@ -89,6 +89,9 @@ CUresult sim_faults_next(enum sim_call call)
 	ctx = is_sticky(code) ? sim_ctx_current() : NULL;
 	if (ctx)
 		ctx->error = code;
+	/* A call without the lock can't look at the context's streams. */
+	if (ctx && !(sim_calls[call].flags & SIM_NOLOCK))
+		sim_ctx_tell_end(ctx);
 	return code;
 }
 
