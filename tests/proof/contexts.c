@@ -251,11 +251,15 @@ static void forget_context(unsigned c)
 	}
 }
 
-static bool release_all(struct proof_hand *hand, struct proof_context *ctx)
+static CUresult release_all(struct proof_hand *hand, struct proof_context *ctx)
 {
-	while (ctx->refs && CALL(hand, cuDevicePrimaryCtxRelease_v2, ctx->device))
-		ctx->refs--;
-	return !ctx->refs;
+	CUresult res = CUDA_SUCCESS;
+
+	while (ctx->refs && !res) {
+		res = cuDevicePrimaryCtxRelease_v2(ctx->device);
+		ctx->refs -= proof_heard(hand, "cuDevicePrimaryCtxRelease_v2", res);
+	}
+	return res;
 }
 
 void proof_end_context(struct proof_hand *hand, unsigned c)
@@ -268,27 +272,51 @@ void proof_end_context(struct proof_hand *hand, unsigned c)
 		ctx->handle = NULL;
 }
 
+static CUresult reset(struct proof_hand *hand, struct proof_context *ctx)
+{
+	const CUresult res = cuDevicePrimaryCtxReset_v2(ctx->device);
+
+	(void)proof_heard(hand, "cuDevicePrimaryCtxReset_v2", res);
+	return res;
+}
+
+static CUresult destroy(struct proof_hand *hand, struct proof_context *ctx)
+{
+	const CUresult res = cuCtxDestroy_v2(ctx->handle);
+
+	(void)proof_heard(hand, "cuCtxDestroy_v2", res);
+	return res;
+}
+
+/* Of earlier work that has failed: the call may have done what it was to do, and nobody can use
+ * what was in the context. */
+static bool is_of_earlier_work(CUresult res)
+{
+	return res == CUDA_ERROR_ILLEGAL_ADDRESS || res == CUDA_ERROR_LAUNCH_FAILED ||
+	       res == CUDA_ERROR_ECC_UNCORRECTABLE;
+}
+
 /* With work under way, which the driver ends. Others may have it current. */
 void proof_do_reset(struct proof_hand *hand, const uint64_t *arg)
 {
 	unsigned c = (unsigned)arg[0], i;
 	struct proof_context *ctx = &proof_state.context[c];
-	bool ok;
+	CUresult res;
 
 	if (proof_state.captures || proof_state.run.free_running)
 		return;
 	free_the_rest(hand, c);
 	if (c == 2)
-		ok = CALL(hand, cuCtxDestroy_v2, ctx->handle);
+		res = destroy(hand, ctx);
 	else if (ctx->generation % 2)
-		ok = CALL(hand, cuDevicePrimaryCtxReset_v2, ctx->device);
+		res = reset(hand, ctx);
 	else
-		ok = release_all(hand, ctx);
-	if (ok)
+		res = release_all(hand, ctx);
+	if (res == CUDA_SUCCESS || is_of_earlier_work(res))
 		forget_context(c);
 	for (i = 0; i < proof_state.opened; i++)
 		proof_state.context[i].peer[c] = false;
-	if (ok)
+	if (res == CUDA_SUCCESS)
 		(void)open_context(hand, c);
 	hand->ctx = c;
 	hand->generation = 0;
