@@ -135,6 +135,7 @@ static int flush_once(struct cm_device *device, uint64_t limit_ns, uint64_t *byt
 static int flush_device(struct cm_device *device, uint64_t limit_ns, uint64_t *bytes)
 {
 	const struct cm_cache *cache = device->cache;
+	const uint64_t end = cache->ops->now_ns() + limit_ns;
 	uint64_t suspensions;
 	int err, passes = PASSES;
 
@@ -143,7 +144,8 @@ static int flush_device(struct cm_device *device, uint64_t limit_ns, uint64_t *b
 	do {
 		suspensions = cm_release_suspensions(cache);
 		err = flush_once(device, limit_ns, bytes);
-	} while (!err && --passes && cm_release_suspensions(cache) != suspensions);
+	} while (!err && --passes && cache->ops->now_ns() < end &&
+		 cm_release_suspensions(cache) != suspensions);
 	cm_lock_release(&device->slow_lock);
 	return err;
 }
