@@ -498,8 +498,9 @@ int cm_ladder_alloc(struct cm_heap *heap, uint64_t size, uint64_t bytes, uint64_
 	oom.nth = 0;
 	if (!ops->gate_enter())
 		return -EBUSY;
-	(void)cm_release_orphans(heap->device);
-	err = serve(&request);
+	err = cm_release_orphans(heap->device);
+	if (!err)
+		err = serve(&request);
 	if (err != -EBUSY)
 		ops->gate_leave();
 	else if (!take(&request))
@@ -515,7 +516,7 @@ int cm_ladder_alloc(struct cm_heap *heap, uint64_t size, uint64_t bytes, uint64_
 static int grow_direct(const struct request *request)
 {
 	struct cm_heap *heap = request->heap;
-	struct cm_device *device = heap->device;
+	const struct cm_driver_ops *ops = heap->cache->ops;
 	const uint32_t flags = CM_SEGMENT_DIRECT | CM_SEGMENT_EXACT |
 			       (request->size <= CM_SMALL_MAX ? CM_SEGMENT_SMALL : 0);
 	const uint64_t returns = cm_cache_returns(heap->cache);
@@ -523,10 +524,10 @@ static int grow_direct(const struct request *request)
 
 	if (err != CM_DRIVER_OUT_OF_MEMORY)
 		return err;
-	if (!cm_release_await_suspended(device, CM_STUCK_NS))
-		return -EBUSY;
-	(void)cm_release_orphans(device);
-	if (!cm_pieces_await(&device->leaving, heap->cache->ops, CM_STUCK_NS))
+	/* Which enters it by itself. */
+	ops->gate_leave();
+	(void)cm_cache_make_room_on(heap->cache, heap->device->index);
+	if (!cm_fence_enter(ops))
 		return -EBUSY;
 	return cm_cache_returns(heap->cache) == returns ? err
 							: grow_by(request, request->size, flags);
@@ -542,8 +543,9 @@ int cm_ladder_alloc_direct(struct cm_heap *heap, uint64_t bytes, uint64_t *ret_a
 
 	if (!ops->gate_enter())
 		return -EBUSY;
-	(void)cm_release_orphans(heap->device);
-	err = grow_direct(&request);
+	err = cm_release_orphans(heap->device);
+	if (!err)
+		err = grow_direct(&request);
 	if (err == CM_DRIVER_OUT_OF_MEMORY)
 		note_oom(&request, &attempt);
 	if (err != -EBUSY)

@@ -240,22 +240,31 @@ static bool await_suspended(struct cm_cache *cache)
 	return true;
 }
 
-/* What is idle goes back to the driver, and the program's own size is asked for, which without us
- * would perhaps have been granted. */
-static int serve_flushed(const struct request *request)
+/* Enters the gate, and gives all that is idle back, or is ready within the limit. -EBUSY: outside of
+ * it. */
+static int enter_and_flush(struct cm_cache *cache, uint64_t limit_ns)
 {
-	struct cm_cache *cache = request->heap->cache;
 	uint64_t bytes = 0;
 	int err;
 
 	if (!cache->ops->gate_enter() || !await_suspended(cache))
 		return -EBUSY;
-	err = cm_pinned_flush(cache, CM_PATIENCE_NS, &bytes);
+	err = cm_pinned_flush(cache, limit_ns, &bytes);
 	if (err)
 		return err;
 	/* What others were just giving back has gone too. */
-	if (!cm_pieces_await(&cache->pinned.leaving, cache->ops, CM_STUCK_NS))
-		return -EBUSY;
+	return cm_pieces_await(&cache->pinned.leaving, cache->ops, CM_STUCK_NS) ? 0 : -EBUSY;
+}
+
+/* What is idle goes back to the driver, and the program's own size is asked for, which without us
+ * would perhaps have been granted. */
+static int serve_flushed(const struct request *request)
+{
+	struct cm_cache *cache = request->heap->cache;
+	int err = enter_and_flush(cache, CM_PATIENCE_NS);
+
+	if (err)
+		return err;
 	err = grow(request, cm_size_grains(request->bytes), 0);
 	cache->ops->gate_leave();
 	return err;
@@ -275,47 +284,26 @@ static int serve_again(const struct request *request)
 	return err;
 }
 
-/* Of just the program's size. */
-static int pass_on(const struct request *request)
-{
-	const struct cm_driver_ops *ops = request->heap->cache->ops;
-	int err = -EBUSY;
-
-	if (ops->gate_enter()) {
-		err = grow(request, request->bytes, CM_SEGMENT_DIRECT);
-		ops->gate_leave();
-	}
-	return err;
-}
-
-/* What the program had freed goes back, and others' memory that is on its way. -EBUSY: a capture
- * has begun meanwhile. */
-static int give_back_all(struct cm_cache *cache)
-{
-	if (!cache->ops->gate_enter() || !await_suspended(cache))
-		return -EBUSY;
-	cache->ops->gate_leave();
-	(void)shrink(cache, true);
-	if (!cache->ops->gate_enter() ||
-	    !cm_pieces_await(&cache->pinned.leaving, cache->ops, CM_STUCK_NS))
-		return -EBUSY;
-	cache->ops->gate_leave();
-	return 0;
-}
-
 /* Without a cache. Once more where the driver has got back meanwhile what the program had freed:
  * while a capture was active, or its context might have gone, it had to stay. */
 static int serve_direct(const struct request *request)
 {
 	struct cm_cache *cache = request->heap->cache;
 	const uint64_t returns = cm_cache_returns(cache);
-	int err = pass_on(request);
+	int err;
 
+	if (!cache->ops->gate_enter())
+		return -EBUSY;
+	err = grow(request, request->bytes, CM_SEGMENT_DIRECT);
+	cache->ops->gate_leave();
 	if (err != CM_DRIVER_OUT_OF_MEMORY)
 		return err;
-	if (give_back_all(cache))
+	if (enter_and_flush(cache, CM_STUCK_NS))
 		return -EBUSY;
-	return cm_cache_returns(cache) == returns ? err : pass_on(request);
+	if (cm_cache_returns(cache) != returns)
+		err = grow(request, request->bytes, CM_SEGMENT_DIRECT);
+	cache->ops->gate_leave();
+	return err;
 }
 
 static int alloc(struct cm_cache *cache, struct cm_heap *heap, uint32_t kind, uint64_t bytes,

@@ -212,16 +212,35 @@ uint64_t cm_release_idlest(struct cm_device *device, uint64_t most)
 	return piece.size;
 }
 
-uint64_t cm_release_orphans(struct cm_device *device)
+/* The slow lock is held. */
+static int release_orphans(struct cm_device *device)
 {
 	const struct choice choice = {
 		.wants = not_recycled, .cache = device->cache, .enough = UINT64_MAX};
+	int err = cm_epoch_quiesces(device, CM_PATIENCE_NS);
+
+	if (err)
+		return err;
+	(void)release(device, &choice);
+	(void)cm_paged_release_orphans(device);
+	return 0;
+}
+
+int cm_release_orphans(struct cm_device *device)
+{
+	int err = -EAGAIN;
 
 	if (!atomic_load_explicit(&device->orphans, memory_order_relaxed))
 		return 0;
 	atomic_store_explicit(&device->orphans, false, memory_order_relaxed);
 	cm_paged_return_forgotten(device->cache);
-	return release(device, &choice) + cm_paged_release_orphans(device);
+	if (cm_lock_try(&device->slow_lock)) {
+		err = release_orphans(device);
+		cm_lock_release(&device->slow_lock);
+	}
+	if (err)
+		cm_device_note_orphan(device);
+	return err == -EBUSY ? err : 0;
 }
 
 int cm_release_orphan(struct cm_device *device, uint32_t s)

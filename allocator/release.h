@@ -43,9 +43,14 @@ uint64_t cm_release_free(struct cm_device *device);
  */
 uint64_t cm_release_idlest(struct cm_device *device, uint64_t most);
 
-/* Wholly free segments that are not recycled: exported ones, and those of draining heaps; and the
- * pages of contexts that have gone while a capture was active. */
-uint64_t cm_release_orphans(struct cm_device *device);
+/*
+ * Wholly free segments that are not recycled: exported ones, and those of draining heaps; and the
+ * pages of contexts that have gone while a capture was active. What the driver would wait for the
+ * device for stays until that has nothing to do: the program does not ask for it here, and its work
+ * may wait for what it does next. -EBUSY: a capture is active, and the caller outside of the gate
+ * (cm_fence_enter).
+ */
+CM_NODISCARD int cm_release_orphans(struct cm_device *device);
 
 /* The same for one segment, unless somebody else was faster; the driver's answer. */
 int cm_release_orphan(struct cm_device *device, uint32_t segment);

@@ -97,7 +97,8 @@ void cm_cache_poll(struct cm_cache *cache)
 	(void)cm_pinned_poll_turned(cache);
 	cm_lock_release(&cache->turn);
 	for (i = 0; i < n; i++)
-		(void)cm_release_orphans(cache->device[i]);
+		if (cm_release_orphans(cache->device[i]))
+			return; /* outside of the gate */
 	cm_paged_return_forgotten(cache);
 	cache->ops->gate_leave();
 }

@@ -575,6 +575,38 @@ static void a_kernel_without_end_does_not_hang_a_request(void **state)
 }
 
 /* To give back memory of one device does not wait for another, unless that has access to it. */
+/* The driver would wait for the kernel before it takes that back. */
+static void what_a_capture_kept_hangs_no_request(void **state)
+{
+	static const enum cm_mode modes[] = {CM_MODE_CACHE, CM_MODE_STATS};
+	struct cm_policy policy;
+	struct fixture *f;
+	uint64_t addr, keep;
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < 2; i++) {
+		cm_policy_init(&policy);
+		policy.mode = modes[i];
+		policy.placement = CM_PLACEMENT_EXACT;
+		f = open_limit(&policy, 0);
+		keep = case_get(f, 512);
+		addr = case_get(f, 64 * MIB);
+		assert_int_equal(cm_cache_mark_exported(f->cache, addr), 0);
+		fake_capture(true);
+		case_put(f, addr);
+		fake_capture(false);
+		(void)fixture_launch(f, f->ctx, 1, keep, 512, FAKE_FOREVER);
+		(void)case_get(f, 80 * MIB);
+		(void)case_get(f, 96 * MIB);
+		assert_int_not_equal(fake_memory_of(addr).bytes, 0);
+		fake_finish_all();
+		(void)case_get(f, 112 * MIB);
+		assert_int_equal(fake_memory_of(addr).bytes, 0);
+		case_close(f);
+	}
+}
+
 static void a_kernel_without_end_of_another_device_keeps_no_memory(void **state)
 {
 	uint64_t ctx, kernel, bytes;
@@ -785,6 +817,7 @@ int main(void)
 		cmocka_unit_test(full_tables_pass_the_request_on),
 		cmocka_unit_test(without_a_row_for_the_rest_a_block_is_not_cut),
 		cmocka_unit_test(a_kernel_without_end_does_not_hang_a_request),
+		cmocka_unit_test(what_a_capture_kept_hangs_no_request),
 		cmocka_unit_test(a_kernel_without_end_of_another_device_keeps_no_memory),
 		cmocka_unit_test(what_cannot_be_asked_for_is_not_waited_for),
 		cmocka_unit_test(a_kernel_that_takes_its_time_is_waited_for),
