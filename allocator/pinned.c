@@ -71,12 +71,19 @@ static bool may_go(struct cm_cache *cache, uint32_t index)
 	return !cm_segment_heap(cache, segment)->suspended;
 }
 
-/* The longest ready block that may go back; 0: none. */
-static uint32_t pick_ready_locked(struct cm_cache *cache)
+static bool is_on(struct cm_cache *cache, uint32_t index, const struct cm_device *device)
+{
+	const struct cm_segment *segment = &cache->segment[cache->block[index].segment];
+
+	return !device || cm_segment_heap(cache, segment)->device == device;
+}
+
+/* The longest ready block that may go back, of contexts of the device, NULL: of all; 0: none. */
+static uint32_t pick_ready_locked(struct cm_cache *cache, const struct cm_device *device)
 {
 	uint32_t index = cache->pinned.aged.first;
 
-	while (index && !may_go(cache, index))
+	while (index && !(may_go(cache, index) && is_on(cache, index, device)))
 		index = cache->block[index].aged[1];
 	return index;
 }
@@ -86,7 +93,7 @@ static uint32_t pick_ready_locked(struct cm_cache *cache)
 static uint32_t pick_idle_locked(struct cm_cache *cache)
 {
 	struct cm_pinned *pinned = &cache->pinned;
-	uint32_t ready = pick_ready_locked(cache);
+	uint32_t ready = pick_ready_locked(cache, NULL);
 	uint64_t number;
 
 	if (ready)
@@ -138,24 +145,60 @@ static int shrink(struct cm_cache *cache, bool all)
 	return err;
 }
 
+static bool has_ready(const struct cm_device *device)
+{
+	struct cm_pinned *pinned = &device->cache->pinned;
+	bool has;
+
+	cm_lock_acquire(&pinned->lock);
+	has = pick_ready_locked(device->cache, device) != 0;
+	cm_lock_release(&pinned->lock);
+	return has;
+}
+
+static bool pop_ready(const struct cm_device *device, struct cm_piece *ret_piece)
+{
+	struct cm_cache *cache = device->cache;
+	uint32_t index;
+
+	cm_lock_acquire(&cache->pinned.lock);
+	index = pick_ready_locked(cache, device);
+	if (index)
+		pop_locked(cache, index, ret_piece);
+	cm_lock_release(&cache->pinned.lock);
+	return index != 0;
+}
+
+/* As cm_pinned_flush, of contexts of one device. The driver may wait for the device. */
+static int flush_device(struct cm_device *device, uint64_t limit_ns, uint64_t *bytes)
+{
+	struct cm_piece piece;
+	int err;
+
+	if (!has_ready(device))
+		return 0;
+	if (!cm_fence_lock(device->cache->ops, &device->slow_lock))
+		return -EBUSY;
+	err = cm_epoch_quiesces(device, limit_ns);
+	while (!err && pop_ready(device, &piece))
+		if (!give_back(device->cache, &piece))
+			*bytes += piece.size;
+	cm_lock_release(&device->slow_lock);
+	return err;
+}
+
 int cm_pinned_flush(struct cm_cache *cache, uint64_t limit_ns, uint64_t *bytes)
 {
-	struct cm_pinned *pinned = &cache->pinned;
-	struct cm_piece piece;
-	uint32_t index;
+	uint32_t i, n = atomic_load_explicit(&cache->devices, memory_order_acquire);
+	int err = 0, one;
 
 	if (!cm_pinned_wait(cache, limit_ns))
 		return -EBUSY;
-	do {
-		cm_lock_acquire(&pinned->lock);
-		index = pick_ready_locked(cache);
-		if (index)
-			pop_locked(cache, index, &piece);
-		cm_lock_release(&pinned->lock);
-		if (index && !give_back(cache, &piece))
-			*bytes += piece.size;
-	} while (index);
-	return 0;
+	for (i = 0; i < n && err != -EBUSY; i++) {
+		one = flush_device(cache->device[i], limit_ns, bytes);
+		err = one == -EBUSY || !err ? one : err;
+	}
+	return err;
 }
 
 /* New memory of `size`, of which the request gets all. */
@@ -250,7 +293,7 @@ static int enter_and_flush(struct cm_cache *cache, uint64_t limit_ns)
 	if (!cache->ops->gate_enter() || !await_suspended(cache))
 		return -EBUSY;
 	err = cm_pinned_flush(cache, limit_ns, &bytes);
-	if (err)
+	if (err == -EBUSY)
 		return err;
 	/* What others were just giving back has gone too. */
 	return cm_pieces_await(&cache->pinned.leaving, cache->ops, CM_STUCK_NS) ? 0 : -EBUSY;

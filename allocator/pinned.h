@@ -133,8 +133,11 @@ uint64_t cm_pinned_pending(struct cm_cache *cache);
  * capture is active, and the caller outside of it (cm_fence_enter). */
 CM_NODISCARD bool cm_pinned_wait(struct cm_cache *cache, uint64_t limit_ns);
 
-/* The same, and gives all that is ready back to the driver: so much is added to *bytes. -EBUSY:
- * outside of the gate. */
+/*
+ * The same, and gives all that is ready back to the driver: so much is added to *bytes. -ETIME: a
+ * device is at work that does not end within the limit, for which the driver may wait; what belongs
+ * to its contexts stays. -EBUSY: outside of the gate.
+ */
 CM_NODISCARD int cm_pinned_flush(struct cm_cache *cache, uint64_t limit_ns, uint64_t *bytes);
 
 #endif

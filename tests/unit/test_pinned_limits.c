@@ -73,6 +73,44 @@ static void trim_returns_what_is_ready_and_leaves_what_is_not(void **state)
 	close_well();
 }
 
+/* The driver would wait for it, and a capture that begins meanwhile for us. */
+static void a_kernel_without_end_keeps_what_is_ready(void **state)
+{
+	uint64_t addr;
+
+	(void)state;
+	open_with(&(struct fixture_params){.limit_bytes = 10 * MIB});
+	assert_int_equal(put(get(6 * MIB)), 0);
+	cm_cache_poll(fixture.cache);
+	(void)fixture_launch(&fixture, fixture.ctx, 1, 0, 0, FAKE_FOREVER);
+	assert_int_equal(cm_cache_trim(fixture.cache, UINT32_MAX, NULL), -ETIME);
+	assert_int_equal(cm_cache_host_alloc(fixture.cache, fixture.heap, 0, 8 * MIB, &addr),
+			 CM_DRIVER_OUT_OF_MEMORY);
+	assert_int_equal(called(FAKE_HOST_FREE), 0);
+	assert_int_not_equal(get(6 * MIB), 0);
+	fake_finish_all();
+	close_well();
+}
+
+/* Of contexts of another device. */
+static void a_kernel_without_end_keeps_nothing_of_others(void **state)
+{
+	struct cm_heap *heap;
+	uint64_t ctx, bytes = 0;
+
+	(void)state;
+	open_plain();
+	ctx = fixture_add_context(&fixture, 1, &heap);
+	assert_int_equal(put(get_of(heap, ctx, 0, 4 * MIB)), 0);
+	assert_int_equal(put(get(6 * MIB)), 0);
+	cm_cache_poll(fixture.cache);
+	(void)fixture_launch(&fixture, fixture.ctx, 1, 0, 0, FAKE_FOREVER);
+	assert_int_equal(cm_cache_trim(fixture.cache, UINT32_MAX, &bytes), 0);
+	assert_int_equal(bytes, 4 * MIB);
+	fake_finish_all();
+	close_well();
+}
+
 static void failure_for_memory_returns_idle_blocks_and_asks_again(void **state)
 {
 	uint64_t addr;
@@ -386,6 +424,8 @@ int main(void)
 		cmocka_unit_test(idle_memory_is_bounded_by_what_is_in_use),
 		cmocka_unit_test(device_that_lags_bounds_what_waits),
 		cmocka_unit_test(trim_returns_what_is_ready_and_leaves_what_is_not),
+		cmocka_unit_test(a_kernel_without_end_keeps_what_is_ready),
+		cmocka_unit_test(a_kernel_without_end_keeps_nothing_of_others),
 		cmocka_unit_test(failure_for_memory_returns_idle_blocks_and_asks_again),
 		cmocka_unit_test(device_memory_is_given_back_only_when_nothing_else_helps),
 		cmocka_unit_test(last_try_asks_for_no_more_than_the_program),
