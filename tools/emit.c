@@ -18,6 +18,7 @@
 #include "tools/where.h"
 
 #define CELL_BYTES 64
+#define WRAP_LEAST 20 /* columns that are worth to be broken for */
 
 struct cm_emit {
 	const struct cm_sheet *sheet;
@@ -323,20 +324,91 @@ static void sort_rows(struct cm_emit *emit)
 		qsort_r(emit->values, emit->rows, row_bytes, compare, emit);
 }
 
+static const struct cm_value *value_of(const struct cm_emit *emit, size_t row, size_t column)
+{
+	return &emit->values[row * emit->sheet->count + column];
+}
+
+/* Columns of a terminal that the others leave to the one that is wrapped; 0: none to speak of, or
+ * there is no terminal. */
+static size_t measure_rest(const struct cm_emit *emit)
+{
+	char cell[CELL_BYTES];
+	size_t row, i, length, width, used = 0;
+	struct winsize window;
+
+	if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &window))
+		return 0;
+	for (i = 0; i < emit->picked_count; i++) {
+		const struct cm_column *column = &emit->sheet->columns[emit->picked[i]];
+
+		if (column->align == CM_ALIGN_WRAP)
+			continue;
+		width = strlen(column->name);
+		for (row = 0; row < emit->rows; row++) {
+			length = strlen(spell(emit, value_of(emit, row, emit->picked[i]), cell));
+			width = length > width ? length : width;
+		}
+		used += width + 1;
+	}
+	return used + WRAP_LEAST < window.ws_col ? window.ws_col - used : 0;
+}
+
+/* Ends lines between words, so that none is longer than `width`, unless a word is. */
+static void break_lines(char *text, size_t width)
+{
+	char *line = text, *blank = NULL, *at;
+
+	for (at = text; *at; at++) {
+		if (*at == ' ')
+			blank = at;
+		if (!blank || (size_t)(at - line) < width)
+			continue;
+		*blank = '\n';
+		line = blank + 1;
+		blank = NULL;
+	}
+}
+
+static int add_wrapped(struct libscols_table *table, const char *name)
+{
+	struct libscols_column *column = scols_table_new_column(table, name, 0, SCOLS_FL_WRAP);
+
+	return column && !scols_column_set_safechars(column, "\n") &&
+			       !scols_column_set_wrapfunc(column, scols_wrapnl_chunksize,
+							  scols_wrapnl_nextchunk, NULL)
+		       ? 0
+		       : -ENOMEM;
+}
+
+static int set_wrapped(struct libscols_line *line, size_t i, const char *text, size_t width)
+{
+	char *broken = strdup(text);
+
+	if (!broken)
+		return -ENOMEM;
+	break_lines(broken, width);
+	return scols_line_refer_data(line, i, broken);
+}
+
 static int fill_table(struct cm_emit *emit, struct libscols_table *table)
 {
 	static const int flags[] = {
 		[CM_ALIGN_LEFT] = 0,
 		[CM_ALIGN_RIGHT] = SCOLS_FL_RIGHT,
 		[CM_ALIGN_CUT] = SCOLS_FL_TRUNC,
+		[CM_ALIGN_WRAP] = SCOLS_FL_TRUNC,
 	};
+	const size_t rest = measure_rest(emit);
 	char cell[CELL_BYTES];
 	size_t row, i;
 
 	for (i = 0; i < emit->picked_count; i++) {
 		const struct cm_column *column = &emit->sheet->columns[emit->picked[i]];
 
-		if (!scols_table_new_column(table, column->name, 0, flags[column->align]))
+		if (rest && column->align == CM_ALIGN_WRAP
+			    ? add_wrapped(table, column->name)
+			    : !scols_table_new_column(table, column->name, 0, flags[column->align]))
 			return -ENOMEM;
 	}
 	for (row = 0; row < emit->rows; row++) {
@@ -345,10 +417,12 @@ static int fill_table(struct cm_emit *emit, struct libscols_table *table)
 		if (!line)
 			return -ENOMEM;
 		for (i = 0; i < emit->picked_count; i++) {
-			const struct cm_value *value =
-				&emit->values[row * emit->sheet->count + emit->picked[i]];
+			const struct cm_value *value = value_of(emit, row, emit->picked[i]);
+			const char *text = spell(emit, value, cell);
 
-			if (scols_line_set_data(line, i, spell(emit, value, cell)))
+			if (rest && emit->sheet->columns[emit->picked[i]].align == CM_ALIGN_WRAP
+				    ? set_wrapped(line, i, text, rest)
+				    : scols_line_set_data(line, i, text))
 				return -ENOMEM;
 			if (value->alarming && emit->options->color)
 				(void)scols_cell_set_color(scols_line_get_cell(line, i), "red");

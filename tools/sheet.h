@@ -17,7 +17,8 @@ struct cm_column {
 	enum {
 		CM_ALIGN_LEFT,
 		CM_ALIGN_RIGHT,
-		CM_ALIGN_CUT, /* left, and cut where the terminal ends */
+		CM_ALIGN_CUT,  /* left, and cut where the terminal ends */
+		CM_ALIGN_WRAP, /* left, and goes on below where it ends, word by word */
 	} align;
 	int width; /* in a table that is printed line by line */
 	const char *help;

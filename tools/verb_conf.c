@@ -24,7 +24,7 @@ static const struct cm_column columns[COLUMN_COUNT] = {
 	[COLUMN_VALUE] = {"VALUE", "value", true, CM_ALIGN_LEFT, 0, "value in effect"},
 	[COLUMN_DEFAULT] = {"DEFAULT", "default", true, CM_ALIGN_LEFT, 0, "value by itself"},
 	[COLUMN_FROM] = {"FROM", "from", true, CM_ALIGN_LEFT, 0, "where the value came from"},
-	[COLUMN_MEANING] = {"MEANING", "meaning", true, CM_ALIGN_CUT, 0, "what the option does"},
+	[COLUMN_MEANING] = {"MEANING", "meaning", true, CM_ALIGN_WRAP, 0, "what the option does"},
 };
 
 static const struct cm_sheet sheet = {"conf", "options", columns, COLUMN_COUNT, false};

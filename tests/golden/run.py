@@ -12,6 +12,7 @@ JSON is compared as data, and CSV and NDJSON must be read by Python's own module
 import contextlib
 import csv
 import difflib
+import fcntl
 import io
 import json
 import os
@@ -20,9 +21,11 @@ import pwd
 import re
 import shlex
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
 
 EXPECTED = pathlib.Path(__file__).resolve().parent / 'expected'
 # Beyond the largest pid that Linux gives out: processes that are surely not there.
@@ -457,6 +460,19 @@ def check_no_color(tool, places):
     assert '\033' not in run.stdout, run
 
 
+def check_narrow_terminal(tool):
+    """On a usual one nothing of what an option means is cut, and no line is too long."""
+    words = (tool, 'conf', '-n', '--where', 'OPTION == neighbours')
+    whole = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True).stdout.split()
+    master, terminal = os.openpty()
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack('4H', 24, 80, 0, 0))
+    subprocess.run(words, stdout=terminal, check=True)
+    os.close(terminal)
+    seen = os.read(master, 4096).decode()
+    os.close(master)
+    assert seen.split() == whole and max(map(len, seen.splitlines())) <= 80, seen
+
+
 def check_completions(tool):
     """Each shell that is there must accept its script; every verb must be in it."""
     for shell, check in (('bash', ['bash', '-n']), ('zsh', ['zsh', '-n']),
@@ -539,6 +555,7 @@ def main():
         check_cut(tool, make_region, places)
         check_watch(tool, places)
         check_no_color(tool, places)
+        check_narrow_terminal(tool)
         check_completions(tool)
         check_manual(tool, manual)
     stale = {path.stem for path in EXPECTED.glob('*.txt')} - {name for name, _ in CASES}
