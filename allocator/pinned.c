@@ -283,8 +283,8 @@ static bool await_suspended(struct cm_cache *cache)
 	return true;
 }
 
-/* Enters the gate, and gives all that is idle back, or is ready within the limit. -EBUSY: outside of
- * it. */
+/* Enters the gate, and gives all that is idle back, or is ready within the limit. -EBUSY: outside
+ * of it. */
 static int enter_and_flush(struct cm_cache *cache, uint64_t limit_ns)
 {
 	uint64_t bytes = 0;
