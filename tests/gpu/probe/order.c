@@ -120,7 +120,7 @@ static void overtaken(CUdeviceptr at)
 static const struct before {
 	const char *name;
 	void (*submit)(CUdeviceptr at);
-} befores[] = {
+} earlier[] = {
 	{"a kernel", kernel},
 	{"a kernel in the legacy stream", legacy_stream},
 	{"a kernel in a stream that is destroyed", destroyed_stream},
@@ -229,7 +229,7 @@ static const struct after {
 	const char *name;
 	CUresult (*submit)(void);
 	size_t count; /* of the words that it fills */
-} afters[] = {
+} later[] = {
 	{"a kernel", new_kernel, COUNT},
 	{"a kernel in a new stream", in_new_stream, COUNT},
 	{"a kernel in the legacy stream", in_legacy_stream, COUNT},
@@ -358,12 +358,12 @@ int main(void)
 	int bad = 0;
 
 	open_all();
-	for (i = 0; i < sizeof(befores) / sizeof(befores[0]); i++) {
-		bad += !captures(&befores[i]);
-		bad += !waits(&befores[i], &afters[0]);
+	for (i = 0; i < sizeof(earlier) / sizeof(earlier[0]); i++) {
+		bad += !captures(&earlier[i]);
+		bad += !waits(&earlier[i], &later[0]);
 	}
-	for (i = 1; i < sizeof(afters) / sizeof(afters[0]); i++)
-		bad += !waits(&befores[0], &afters[i]);
+	for (i = 1; i < sizeof(later) / sizeof(later[0]); i++)
+		bad += !waits(&earlier[0], &later[i]);
 	bad += !reads();
 	tell_early();
 	bad += !early_waits();
