@@ -12,6 +12,7 @@ JSON is compared as data, and CSV and NDJSON must be read by Python's own module
 import contextlib
 import csv
 import difflib
+import errno
 import fcntl
 import io
 import json
@@ -460,6 +461,18 @@ def check_no_color(tool, places):
     assert '\033' not in run.stdout, run
 
 
+def read_terminal(master):
+    """All that was written to the terminal, of which a read may give a part. Its users have gone."""
+    seen = b''
+    try:
+        while part := os.read(master, 4096):
+            seen += part
+    except OSError as error:
+        if error.errno != errno.EIO:
+            raise
+    return seen.decode()
+
+
 def check_narrow_terminal(tool):
     """On a usual one nothing of what an option means is cut, and no line is too long."""
     words = (tool, 'conf', '-n', '--where', 'OPTION == neighbours')
@@ -468,7 +481,7 @@ def check_narrow_terminal(tool):
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack('4H', 24, 80, 0, 0))
     subprocess.run(words, stdout=terminal, check=True)
     os.close(terminal)
-    seen = os.read(master, 4096).decode()
+    seen = read_terminal(master)
     os.close(master)
     assert seen.split() == whole and max(map(len, seen.splitlines())) <= 80, seen
 
