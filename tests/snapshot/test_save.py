@@ -437,14 +437,14 @@ def a_link_stays_one(kit_):
 
 def what_is_told_to_be_typed_is_understood(kit_):
     """A name that says nothing of a file, and one that is two words to a shell."""
-    for name in ('copy', 'my copy.cudamem', "it's"):
+    for name in ('saved-by-hand', 'my copy.cudamem', "it's"):
         said = kit_.ok('snapshot', '--region', kit_.region, '-O', name).decode()
         command = re.search('see it: cudamemstat (report .*); cudamemstat plot', said)[1]
         run = subprocess.run(f"'{kit_.tool}' {command}", shell=True, capture_output=True,
                              cwd=kit_.folder, check=False)
         assert run.returncode == 0 and b'load_weights' in run.stdout, (said, run)
-    run = kit_.run('report', 'copy')
-    assert run.returncode == 1 and b'the file of this name is ./copy' in run.stderr, run
+    run = kit_.run('report', 'saved-by-hand')
+    assert run.returncode == 1 and b'the file of this name is ./saved-by-hand' in run.stderr, run
 
 
 def a_terminal_is_spared_what_is_no_text(kit_):
