@@ -15,8 +15,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "allocator/ops.h"
-#include "allocator/policy.h"
+#include "allocator/base/ops.h"
+#include "allocator/base/policy.h"
 #include "stats/layout.h"
 
 struct cm_cache;

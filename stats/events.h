@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-#include "stats/books.h"
+#include "stats/counters.h"
 #include "stats/layout.h"
 
 struct cm_ring {

@@ -4,8 +4,8 @@
  *
  * This file is an ABI between builds of different age. Everything is fixed width and position
  * independent: rows refer to each other by 32-bit index, never by pointer; row 0 of the block and
- * segment tables is reserved, so index 0 means "none". tests/unit/test_layout.c pins every offset:
- * moving a field is a new CM_LAYOUT_MAJOR, adding one at the end of a row or table a new
+ * segment tables is reserved, so index 0 means "none". tests/unit/stats/test_layout.c pins every
+ * offset: moving a field is a new CM_LAYOUT_MAJOR, adding one at the end of a row or table a new
  * CM_LAYOUT_MINOR. A reader refuses another major and ignores what it does not know of a minor.
  *
  * Writers: the owning process alone, but for the mailbox. The region is foreign data to a reader:
@@ -62,7 +62,7 @@ struct cm_stat4 {
 /*
  * The families of one pool, value by value, so that a request moves few words: `allocated` follows
  * from the others (current + freed - base), and everything of CM_POOL_ALL but its peaks is the sum
- * of the small and the large pool. cm_stat_read (stats/books.h) puts a family together.
+ * of the small and the large pool. cm_stat_read (stats/counters.h) puts a family together.
  */
 struct cm_stat_pool {
 	int64_t current[CM_STAT_ROOM];
@@ -83,7 +83,7 @@ enum cm_other {
 };
 #define CM_OTHER_ROOM 12
 
-/* One device. Guarded by `seq`: odd while the owner writes, see stats/books.h. */
+/* One device. Guarded by `seq`: odd while the owner writes, see stats/counters.h. */
 struct cm_device_row {
 	uint32_t seq;
 	uint32_t flags;  /* CM_DEVICE_* */

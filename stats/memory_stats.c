@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "stats/books.h"
+#include "stats/counters.h"
 
 #define KEY_BYTES 96
 

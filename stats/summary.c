@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "stats/books.h"
+#include "stats/counters.h"
 
 #define CHUNK_ROWS 1024
 

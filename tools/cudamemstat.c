@@ -9,10 +9,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tools/exits.h"
-#include "tools/options.h"
-#include "tools/output.h"
-#include "tools/verbs.h"
+#include "tools/cli/exits.h"
+#include "tools/cli/options.h"
+#include "tools/output/output.h"
+#include "tools/verbs/verbs.h"
 
 #define HELP_COLUMN  30
 #define OPTS(...)    ((const enum cm_opt[]){__VA_ARGS__, CM_OPT_COUNT})

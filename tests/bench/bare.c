@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "allocator/bins.h"
-#include "allocator/ptr_map.h"
+#include "allocator/base/bins.h"
+#include "allocator/base/ptr_map.h"
 
 /* As much as no workload has live at a time, and as many pieces. */
 #define RANGE_BYTES (UINT64_C(1) << 40)

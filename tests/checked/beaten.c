@@ -9,10 +9,10 @@
 #include <stdatomic.h>
 
 #include "allocator/cache.h"
-#include "interpose/context.h"
-#include "interpose/hooks.h"
-#include "interpose/process.h"
-#include "interpose/room.h"
+#include "interpose/driver/context.h"
+#include "interpose/process/process.h"
+#include "interpose/symbols/hooks.h"
+#include "interpose/wrappers/retry_after_trim.h"
 
 #define WRAPPED(symbol)                     \
 	__typeof__(symbol) __wrap_##symbol; \

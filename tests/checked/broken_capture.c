@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Captures are not noticed, and what the driver would refuse meanwhile is taken for done. */
-#include "interpose/capture.h"
+#include "interpose/driver/capture.h"
 #include "tests/checked/ring.h"
 
 extern _Atomic int __real_cm_captures __attribute__((visibility("hidden")));

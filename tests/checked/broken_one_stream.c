@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* An epoch is an event of the legacy stream, which is after the blocking streams and no others. */
-#include "interpose/context.h"
-#include "interpose/hooks.h"
+#include "interpose/driver/context.h"
+#include "interpose/symbols/hooks.h"
 #include "tests/checked/ring.h"
 
 static int record_in_one_stream(uint64_t ctx, uint64_t event)

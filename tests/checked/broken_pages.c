@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Pages are taken from where a barrier alone orders what comes next, as if the host had been
  * told. */
-#include "allocator/heap.h"
+#include "allocator/state/state.h"
 
 extern bool __real_cm_fence_is_complete_turned(struct cm_fence *fence, struct cm_device *asks)
 	__attribute__((visibility("hidden")));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A barrier is laid although another context can reach the memory. */
-#include "allocator/epoch.h"
+#include "allocator/reuse/epoch.h"
 
 extern bool __real_cm_epoch_barrier_turned(struct cm_heap *heap)
 	__attribute__((visibility("hidden")));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Others may reach memory that was handed out behind a barrier, and nobody waits before. */
-#include "allocator/epoch.h"
+#include "allocator/reuse/epoch.h"
 
 void __wrap_cm_epoch_settle(struct cm_heap *heap);
 

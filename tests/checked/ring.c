@@ -11,10 +11,10 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "allocator/epoch.h"
-#include "allocator/paged.h"
-#include "interpose/driver_ops.h"
-#include "interpose/hooks.h"
+#include "allocator/paged/paged.h"
+#include "allocator/reuse/epoch.h"
+#include "interpose/driver/driver_ops.h"
+#include "interpose/symbols/hooks.h"
 
 #define WRAPPED(symbol)                     \
 	__typeof__(symbol) __wrap_##symbol; \

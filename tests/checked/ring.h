@@ -5,7 +5,7 @@
 #ifndef CM_TESTS_CHECKED_RING_H
 #define CM_TESTS_CHECKED_RING_H
 
-#include "allocator/ops.h"
+#include "allocator/base/ops.h"
 
 /* Changes what the allocator has for a driver, once, before it first uses it. Weak: nothing. */
 void cm_ring_break(struct cm_driver_ops *ops);

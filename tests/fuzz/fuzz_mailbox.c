@@ -2,7 +2,7 @@
 /*
  * Any bytes in the mailbox of a living cache: tools of the same user write there. Each piece of the
  * input is one letter, in whatever state; between two letters the program goes on. The owner's side
- * is that of interpose/control.c, with its thread's work done by this one.
+ * is that of interpose/process/control.c, with its thread's work done by this one.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include <string.h>
 
 /* clang-format off: the functions that are static there */
-#include "interpose/control.c" /* NOLINT(bugprone-suspicious-include) */
+#include "interpose/process/control.c" /* NOLINT(bugprone-suspicious-include) */
 /* clang-format on */
 #include "tests/unit/fixture.h"
 

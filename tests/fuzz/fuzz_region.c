@@ -11,11 +11,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "stats/mail_client.h"
+#include "stats/command_client.h"
 #include "stats/memory_stats.h"
 #include "stats/summary.h"
 #include "tests/fuzz/patch.h"
-#include "tools/image.h"
+#include "tools/snapshot/image.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 

@@ -14,11 +14,11 @@
 #include <unistd.h>
 
 #include "tests/fuzz/patch.h"
-#include "tools/export.h"
-#include "tools/figures.h"
-#include "tools/history.h"
-#include "tools/plot.h"
-#include "tools/saved.h"
+#include "tools/export/export.h"
+#include "tools/plot/plot.h"
+#include "tools/snapshot/figures.h"
+#include "tools/snapshot/history.h"
+#include "tools/snapshot/saved.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 

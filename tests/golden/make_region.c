@@ -17,8 +17,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "stats/books.h"
-#include "stats/mailbox.h"
+#include "stats/command_channel.h"
+#include "stats/counters.h"
 #include "stats/region.h"
 
 #define MIB       UINT64_C(1048576)

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """The section COUNTERS of cudamemstat(1) names the counters of the table, and no others.
 
-Options are held to libcudamem(7) by tests/unit/test_config.c; commands, columns and options of the
+Options are held to libcudamem(7) by tests/unit/stats/test_config.c; commands, columns and options of the
 tool to cudamemstat(1) by tests/golden.
 """
 

@@ -10,7 +10,7 @@ import tree
 
 # With newer ones the library would not load where the C library is older than this.
 NEWEST_GLIBC = (2, 34)
-# The compiler's own, and the one that asks which file the standard error is (interpose/log.c).
+# The compiler's own, and the one that asks which file the standard error is (interpose/core/log.c).
 CONSTRUCTORS = {'frame_dummy', 'remember_stderr'}
 
 
@@ -19,8 +19,8 @@ def output_of(*command):
 
 
 def promised_names():
-    hooks = re.findall(r'^CM_HOOK\((\w+),', tree.text('interpose/hooks.def'), re.MULTILINE)
-    api = [name for header in ('interpose/cudamem.h', 'interpose/nvtx.h')
+    hooks = re.findall(r'^CM_HOOK\((\w+),', tree.text('interpose/symbols/hooks.def'), re.MULTILINE)
+    api = [name for header in ('interpose/cudamem.h', 'interpose/stacks/nvtx.h')
            for name in re.findall(r'^CUDAMEM_API [^(]*?\b(\w+)\(', tree.text(header), re.MULTILINE)]
     return {'dlsym', 'dlvsym', *hooks, *api}
 

@@ -48,13 +48,13 @@ def main():
     if not typedefs.exists():
         print(f'skipped: no {typedefs}')
         return 77
-    newest = re.search(r'CM_HOOKS_VERSION (\d+)', tree.text('interpose/hooks.h'))
-    hooks = tree.text('interpose/hooks.def')
+    newest = re.search(r'CM_HOOKS_VERSION (\d+)', tree.text('interpose/symbols/hooks.h'))
+    hooks = tree.text('interpose/symbols/hooks.def')
     rows = len(re.findall(r'^CM_', hooks, re.MULTILINE))
     complaints = [] if len(ROW.findall(hooks)) == rows else ['a row that is not of the form']
     known = version_of(typedefs.with_name('cuda.h').read_text(encoding='utf-8'))
     complaints += complaints_of(hooks, typedefs.read_text(encoding='utf-8'), int(newest[1]), known)
-    return tree.report([f'interpose/hooks.def: {what}' for what in complaints])
+    return tree.report([f'interpose/symbols/hooks.def: {what}' for what in complaints])
 
 
 if __name__ == '__main__':

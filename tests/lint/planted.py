@@ -38,10 +38,10 @@ CASES = (
     (text, 'docs/a.md', 'dev' + ': installing\n', 'see `dev: installing`\n'),
     (text, 'docs/a.md', 'TO' + 'DO\n', 'done\n'),
     (text, 'tests/a.c', 'ski' + 'p();\n', 'cm_skip("no card");\n'),
-    (layers, 'stats/a.c', '#include "allocator/heap.h"\n', '#include "stats/layout.h"\n'),
-    (layers, 'allocator/a.c', '#include "interpose/log.h"\n', '#include "stats/layout.h"\n'),
-    (layers, 'tools/a.c', '#include "allocator/heap.h"\n', '#include "stats/layout.h"\n'),
-    (layers, 'interpose/a.c', '#include "tests/unit/x.h"\n', '#include "allocator/heap.h"\n'),
+    (layers, 'stats/a.c', '#include "allocator/state/state.h"\n', '#include "stats/layout.h"\n'),
+    (layers, 'allocator/a.c', '#include "interpose/core/log.h"\n', '#include "stats/layout.h"\n'),
+    (layers, 'tools/a.c', '#include "allocator/state/state.h"\n', '#include "stats/layout.h"\n'),
+    (layers, 'interpose/a.c', '#include "tests/unit/x.h"\n', '#include "allocator/state/state.h"\n'),
     (layers, 'stats/a.c', '#include "layout.h"\n', '#include <stdint.h>\n'),
     (layers, 'allocator/a.c', '#include <cuda.h>\n', '#include <stdio.h>\n'),
     (layers, 'allocator/a.c', 'x = getenv("A");\n', '/* getenv(x) */ x = ops->exit(1);\n'),
@@ -90,7 +90,7 @@ def miscounted():
 
 def mistabled():
     known = ('CM_HOOK(cuA_v2, "cuA", 3020, 0)\n',
-             {'signs': [tree.ROOT / 'tests/unit/test_signs.c']})
+             {'signs': [tree.ROOT / 'tests/unit/interpose/process/test_sharing_probe.c']})
     for row in FAULTY_ROWS:
         if not list(transparency.complaints_of(row, *known)):
             yield f'transparency: overlooks {row!r}'

@@ -74,7 +74,7 @@ def complaints_of(page, hooks, tests):
 
 
 def main():
-    found = complaints_of(tree.text(PAGE), tree.text('interpose/hooks.def'), tests_of(sys.argv[1]))
+    found = complaints_of(tree.text(PAGE), tree.text('interpose/symbols/hooks.def'), tests_of(sys.argv[1]))
     return tree.report([f'{PAGE}:{complaint}' for complaint in found])
 
 

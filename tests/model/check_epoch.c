@@ -8,8 +8,8 @@
  */
 #include <string.h>
 
-#include "allocator/heap.h"
-#include "allocator/lock.h"
+#include "allocator/base/lock.h"
+#include "allocator/state/state.h"
 #include "tests/model/model.h"
 #include "tests/unit/fixture.h"
 

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The gate between captures and the library's own driver calls: interpose/capture.c, and what waits
- * beside it: cm_fence_nap and cm_fence_lock of allocator/fence.c, whose lock may have a favourite
- * (allocator/lock.h). A capture and a call of ours touch each other's plain words, so that both at
- * once are a race.
+ * The gate between captures and the library's own driver calls: interpose/driver/capture.c, and
+ * what waits beside it: cm_fence_nap and cm_fence_lock of allocator/reuse/fence.c, whose lock may
+ * have a favourite (allocator/base/lock.h). A capture and a call of ours touch each other's plain
+ * words, so that both at once are a race.
  */
 #include <string.h>
 
-#include "allocator/thread.h"
+#include "allocator/base/thread.h"
 #include "tests/model/model.h"
 
 #define cm_thread_id model_thread
 /* clang-format off: after the name is another, and the functions that are static there */
-#include "allocator/fence.c" /* NOLINT(bugprone-suspicious-include) */
-#include "allocator/lock.c"  /* NOLINT(bugprone-suspicious-include) */
-#include "allocator/lock.h"
+#include "allocator/base/lock.c" /* NOLINT(bugprone-suspicious-include) */
+#include "allocator/base/lock.h"
+#include "allocator/reuse/fence.c" /* NOLINT(bugprone-suspicious-include) */
 #undef fail
-#include "interpose/capture.c" /* NOLINT(bugprone-suspicious-include) */
+#include "interpose/driver/capture.c" /* NOLINT(bugprone-suspicious-include) */
 /* clang-format on */
 
 /* What the two files refer to beside, and what no thread here comes to. */

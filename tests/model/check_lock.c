@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The allocator's lock, which is biased to the thread that takes it most: allocator/lock.c. What it
- * guards is plain memory, so two that hold it at once are a race, here as for ThreadSanitizer; but
- * that one does not know membarrier(2), and is shown stronger orders.
+ * The allocator's lock, which is biased to the thread that takes it most: allocator/base/lock.c.
+ * What it guards is plain memory, so two that hold it at once are a race, here as for
+ * ThreadSanitizer; but that one does not know membarrier(2), and is shown stronger orders.
  */
 #undef __SANITIZE_THREAD__
 #include <sched.h>
 
-#include "allocator/thread.h"
+#include "allocator/base/thread.h"
 
 #include "tests/model/model.h"
 
@@ -25,11 +25,11 @@ static int yield_until_stores_are_seen(void)
 #define sched_yield yield_until_stores_are_seen
 
 /* clang-format off: after the name is another */
-#include "allocator/lock.h"
+#include "allocator/base/lock.h"
 #undef CM_LOCK_STREAK
 #define CM_LOCK_STREAK 1u
 #define SETTLING_CALLS 1
-#include "allocator/lock.c" /* NOLINT(bugprone-suspicious-include) */
+#include "allocator/base/lock.c" /* NOLINT(bugprone-suspicious-include) */
 /* clang-format on */
 
 static struct cm_lock lock;

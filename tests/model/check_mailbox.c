@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The mailbox between the library's thread and tools: stats/mailbox.c and the inner half of
- * stats/mail_client.c. Tools take turns by flock, so two tools are one thread after the other.
+ * The mailbox between the library's thread and tools: stats/command_channel.c and the inner half of
+ * stats/command_client.c. Tools take turns by flock, so two tools are one thread after the other.
  */
 /* clang-format off: the functions that are static there */
-#include "stats/mail_client.c" /* NOLINT(bugprone-suspicious-include) */
+#include "stats/command_client.c" /* NOLINT(bugprone-suspicious-include) */
 /* clang-format on */
 
 #include "tests/model/model.h"
@@ -26,7 +26,7 @@ static void setup(void)
 	memset(&mailbox, 0, sizeof(mailbox));
 }
 
-/* As answer_mail() of interpose/control.c, up to a letter that ends it. */
+/* As answer_mail() of interpose/process/control.c, up to a letter that ends it. */
 static void own(void)
 {
 	struct cm_letter letter;

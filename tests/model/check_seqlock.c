@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The books of the region: the writer's side is stats/books.h, as it is on machines that do not
+ * The books of the region: the writer's side is stats/counters.h, as it is on machines that do not
  * keep stores in order. The reader is another process that copies upwards by system calls: it looks
  * at word after word as stats/reader.c does, between two readings of the number.
  */
@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <string.h>
 #undef __x86_64__
-#include "stats/books.h"
+#include "stats/counters.h"
 #include "tests/model/model.h"
 
 static struct row {

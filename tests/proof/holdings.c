@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "interpose/cudamem.h"
-#include "stats/books.h"
+#include "stats/counters.h"
 #include "stats/reader.h"
 #include "tests/proof/program.h"
 

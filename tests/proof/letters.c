@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "stats/mailbox.h"
+#include "stats/command_channel.h"
 #include "tests/proof/answers.h"
 #include "tests/proof/holdings.h"
 

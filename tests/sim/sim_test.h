@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-#include "interpose/newer_cuda.h"
+#include "interpose/symbols/newer_cuda.h"
 #include "tests/sim/cudasim.h"
 #include "tests/unit/cmocka_all.h"
 

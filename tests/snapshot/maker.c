@@ -18,7 +18,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "stats/books.h"
+#include "stats/counters.h"
 #include "stats/events.h"
 #include "stats/region.h"
 

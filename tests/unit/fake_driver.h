@@ -16,8 +16,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "allocator/oom.h"
-#include "allocator/ops.h"
+#include "allocator/base/ops.h"
+#include "allocator/oom/oom.h"
 
 #define FAKE_DEVICES_MAX  4
 #define FAKE_HOST         FAKE_DEVICES_MAX /* where a device is asked for */

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "stats/books.h"
+#include "stats/counters.h"
 #include "stats/region.h"
 
 static uint64_t used_bytes(struct fixture *fixture, uint32_t device)

@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-#include "allocator/policy.h"
+#include "allocator/base/policy.h"
 #include "tests/unit/cmocka_all.h"
 #include "tests/unit/fixture.h"
 

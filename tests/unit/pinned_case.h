@@ -5,7 +5,7 @@
 #ifndef CM_TESTS_UNIT_PINNED_CASE_H
 #define CM_TESTS_UNIT_PINNED_CASE_H
 
-#include "allocator/pinned.h"
+#include "allocator/pinned/pinned.h"
 #include "tests/unit/cmocka_all.h"
 #include "tests/unit/fixture.h"
 

@@ -9,10 +9,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "interpose/driver_ops.h"
-#include "interpose/hooks.h"
+#include "interpose/driver/driver_ops.h"
+#include "interpose/symbols/hooks.h"
+#include "stats/command_channel.h"
 #include "stats/config.h"
-#include "stats/mailbox.h"
 #include "stats/region.h"
 #include "tests/unit/cmocka_all.h"
 

@@ -2,7 +2,7 @@
 /* The walk over chains of known calls, without a framework: for other machines (aarch64.py). */
 #include <stdio.h>
 
-#include "interpose/unwind.h"
+#include "interpose/stacks/unwind.h"
 #include "tests/unit/chain.h"
 
 #define FRAMES_MAX 512

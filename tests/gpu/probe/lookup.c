@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "interpose/hooks.h"
+#include "interpose/symbols/hooks.h"
 #include "tests/gpu/kit/library.h"
 #include "tests/gpu/kit/tell.h"
 
@@ -24,7 +24,7 @@ static const struct row {
 } rows[] = {
 #define CM_HOOK(symbol, base, version, flags) {#symbol, base, version, flags, HOOKED},
 #define CM_USE(symbol, base, version, flags)  {#symbol, base, version, flags, USED},
-#include "interpose/hooks.def"
+#include "interpose/symbols/hooks.def"
 };
 
 static const char *object_of(const void *address)

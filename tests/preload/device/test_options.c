@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "stats/books.h"
+#include "stats/counters.h"
 #include "tests/preload/surface/surface.h"
 #include "tests/unit/cmocka_all.h"
 

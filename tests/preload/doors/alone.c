@@ -2,9 +2,9 @@
 /*
  * What the test programs ask the doors-alone library, by dlsym(RTLD_DEFAULT, "cudamem_doors_...").
  */
-#include "interpose/doors.h"
-#include "interpose/hooks.h"
-#include "interpose/real.h"
+#include "interpose/symbols/entry_points.h"
+#include "interpose/symbols/hooks.h"
+#include "interpose/symbols/real.h"
 
 #pragma GCC visibility push(default)
 unsigned int cudamem_doors_calls(const char *symbol);

@@ -3,7 +3,7 @@
 #ifndef CM_TESTS_PRELOAD_DOORS_CHECK_H
 #define CM_TESTS_PRELOAD_DOORS_CHECK_H
 
-#include "interpose/hooks.h"
+#include "interpose/symbols/hooks.h"
 #include "stats/layout.h"
 
 #include <dlfcn.h>
@@ -27,7 +27,7 @@ enum {
 #define CM_USE(symbol, base, version, flags)   number_##symbol,
 #define CM_KNOWN(symbol, base, version, flags) number_##symbol,
 #define CM_ALIAS(symbol, base, version, flags) number_alias_##symbol,
-#include "interpose/hooks.def"
+#include "interpose/symbols/hooks.def"
 };
 
 typedef int any_fn(void);

@@ -48,7 +48,7 @@ static void every_abi_gets_its_own_wrapper(void)
 		check_wrapped(ask(base, version, (flags)&CM_HOOK_PTSZ ? PER_THREAD : 0), #symbol, \
 			      number_##symbol);
 #define CM_ALIAS(symbol, base, version, flags) CM_HOOK(symbol, base, version, flags)
-#include "interpose/hooks.def"
+#include "interpose/symbols/hooks.def"
 }
 
 static void other_functions_are_left(void)
@@ -59,7 +59,7 @@ static void other_functions_are_left(void)
 	function = ask(base, version, (flags)&CM_HOOK_PTSZ ? PER_THREAD : 0); \
 	check(function && !is_wrapper(function) && ((any_fn *)function)() == number_##symbol);
 #define CM_KNOWN(symbol, base, version, flags) CM_USE(symbol, base, version, flags)
-#include "interpose/hooks.def"
+#include "interpose/symbols/hooks.def"
 }
 
 static void the_version_asked_for_decides(void)

@@ -13,7 +13,7 @@ static void driver_functions_are_replaced(void *driver)
 #define CM_HOOK(symbol, base, version, flags)      \
 	check(is_wrapper(dlsym(driver, #symbol))); \
 	hooks++;
-#include "interpose/hooks.def"
+#include "interpose/symbols/hooks.def"
 	check(counted(CM_DOOR_DLSYM) == before + hooks);
 }
 
@@ -22,7 +22,7 @@ static void a_wrapper_reaches_its_own_original(void *driver)
 #define CM_HOOK(symbol, base, version, flags)      \
 	if (strcmp(base, "cuGetProcAddress") != 0) \
 		check_wrapped(dlsym(driver, #symbol), #symbol, number_##symbol);
-#include "interpose/hooks.def"
+#include "interpose/symbols/hooks.def"
 }
 
 static void other_driver_functions_are_left(void *driver)
@@ -33,7 +33,7 @@ static void other_driver_functions_are_left(void *driver)
 	function = dlsym(driver, #symbol);   \
 	check(function && !is_wrapper(function) && ((any_fn *)function)() == number_##symbol);
 #define CM_KNOWN(symbol, base, version, flags) CM_USE(symbol, base, version, flags)
-#include "interpose/hooks.def"
+#include "interpose/symbols/hooks.def"
 }
 
 static void failed_lookups_keep_their_message(void *driver, void *libc)

@@ -51,7 +51,7 @@ cm_wrap_\symbol:
 #define CM_USE(symbol, base, version, flags)   .set row, row + 1; .set original, original + 1
 #define CM_KNOWN(symbol, base, version, flags) .set row, row + 1
 #define CM_ALIAS(symbol, base, version, flags) .set row, row + 1
-#include "interpose/hooks.def"
+#include "interpose/symbols/hooks.def"
 
 	.bss
 	.globl	calls

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "stats/mail_client.h"
+#include "stats/command_client.h"
 #include "tests/preload/api.h"
 #include "tests/preload/driver.h"
 #include "tests/preload/play.h"

@@ -9,7 +9,7 @@
 #include <cuda.h>
 #include <stdint.h>
 
-#include "interpose/newer_cuda.h"
+#include "interpose/symbols/newer_cuda.h"
 
 struct more {
 	unsigned failures; /* calls to come that answer out of memory */

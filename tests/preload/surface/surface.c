@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/preload/surface/surface.h"
 
-#include "stats/books.h"
+#include "stats/counters.h"
 
 CUcontext cm_open(CUdevice device)
 {

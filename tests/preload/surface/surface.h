@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "interpose/newer_cuda.h"
+#include "interpose/symbols/newer_cuda.h"
 #include "tests/preload/play.h"
 #include "tests/sim/cudasim.h"
 

@@ -16,7 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "interpose/newer_cuda.h"
+#include "interpose/symbols/newer_cuda.h"
 
 /* Those of cudaGL.h, which cannot be had without OpenGL's own headers. */
 CUresult cuGLGetDevices_v2(unsigned int *pCudaDeviceCount, CUdevice *pCudaDevices,

@@ -85,7 +85,7 @@
 #define CM_USE(symbol, base, version, flags)   function symbol
 #define CM_KNOWN(symbol, base, version, flags) function symbol
 #define CM_ALIAS(symbol, base, version, flags) .set row, row + 1
-#include "interpose/hooks.def"
+#include "interpose/symbols/hooks.def"
 
 	.bss
 	.globl	arguments

@@ -4,7 +4,7 @@
  * than the version asked for, the per-thread twin where there is one and it is asked for. It is of
  * a version that our list does not know and has one ABI from there.
  */
-#include "interpose/hooks.h"
+#include "interpose/symbols/hooks.h"
 
 #include <dlfcn.h>
 #include <stdint.h>
@@ -20,7 +20,7 @@
 #ifdef APART
 #define CM_HOOK(symbol, base, version, flags) __typeof__(symbol) twin_##symbol;
 #define CM_USE(symbol, base, version, flags)  __typeof__(symbol) twin_##symbol;
-#include "interpose/hooks.def"
+#include "interpose/symbols/hooks.def"
 #define ADDRESS(symbol)          twin_##symbol
 #define twin_cuGetProcAddress    cuGetProcAddress
 #define twin_cuGetProcAddress_v2 cuGetProcAddress_v2
@@ -45,7 +45,7 @@ static const struct function functions[] = {
 #define CM_USE(symbol, base, version, flags)   {base, version, flags, (void *)ADDRESS(symbol)},
 #define CM_KNOWN(symbol, base, version, flags) {base, version, flags, (void *)symbol},
 #define CM_ALIAS(symbol, base, version, flags) {base, version, flags, (void *)ADDRESS(symbol)},
-#include "interpose/hooks.def"
+#include "interpose/symbols/hooks.def"
 	{"cuMemAlloc", FUTURE_VERSION, 0, (void *)answer_future},
 };
 

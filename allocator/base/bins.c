@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+#include "allocator/base/bins.h"
+
+#include <string.h>
+
+void cm_bins_init(struct cm_bins *bins, struct cm_block *table)
+{
+	memset(bins, 0, sizeof(*bins));
+	bins->block = table;
+}
+
+uint32_t cm_bins_find_wide(const struct cm_bins *bins, uint32_t bin, uint64_t size)
+{
+	uint32_t found, above;
+
+	if (bin >= CM_BINS_COUNT)
+		return 0;
+	found = cm_bins_look(bins, bin, size, 2 * CM_BINS_LOOK_WIDE);
+	if (found)
+		return found;
+	above = cm_bins_next(bins, bin + 1);
+	above = above < CM_BINS_COUNT ? bins->head[above] : 0;
+	if (above && bins->block[above].size - size <= size / CM_BINS_FINE)
+		return above;
+	/* Rather than to waste more than what its bin is wide, every one in it is looked at. */
+	found = cm_bins_look(bins, bin, size, UINT32_MAX);
+	return found ? found : above;
+}
+
+static uint32_t highest(uint64_t bits)
+{
+	return 63u - (uint32_t)__builtin_clzll(bits);
+}
+
+uint32_t cm_bins_largest(const struct cm_bins *bins)
+{
+	uint32_t top = CM_BINS_TOPS - 1, word;
+
+	while (top && !bins->top[top])
+		top--;
+	if (!bins->top[top])
+		return 0;
+	word = top * 64 + highest(bins->top[top]);
+	return bins->head[word * 64 + highest(bins->map[word])];
+}

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A small lock: one word, a futex when contended, biased towards the thread that takes it most. Not
+ * recursive, not fair. The device's lock is held for tens of nanoseconds and never across a driver
+ * call. Three locks are: a device's slow lock, which orders those that give memory back and those
+ * that ask again after a failure; its paging lock, which orders those that move pages; and the
+ * cache's turn, which orders those that record and query events.
+ *
+ * Order: slow lock, paging lock (by rising row), turn, the pinned memory's lock or that of other
+ * memory, lock of a device (by rising row), the tables' lock.
+ *
+ * Bias. Most programs allocate from one thread, and a locked instruction each way is then a good
+ * part of a request. A thread that has had the word CM_LOCK_STREAK times in a row becomes the
+ * favourite, and from then on enters by raising a flag of its own: a plain store, then a look
+ * whether it is still the favourite. Another thread takes the word as ever, and then ends the
+ * favour: it clears `favourite`, lets membarrier(2) run a full barrier on every processor that runs
+ * a thread of the process, and waits until the flag is down. Either the favourite's look came
+ * before that barrier, then its flag is seen; or after it, then it sees that the favour is gone,
+ * lowers the flag and takes the word. One that only tries waits for no flag: where it sees one, the
+ * favour stands, and it lets go of the word. (The asymmetric form of Dekker's algorithm; Kawachiya,
+ * Koseki and Onodera, "Lock reservation", OOPSLA 2002, for the idea.) A thread may raise its flag
+ * long after it has lost the favour, so a flag is one thread's for good: a later thread whose id
+ * leads to the same flag never becomes the favourite.
+ */
+#ifndef CM_ALLOCATOR_BASE_LOCK_H
+#define CM_ALLOCATOR_BASE_LOCK_H
+
+#include <assert.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "allocator/base/attr.h"
+#include "allocator/base/thread.h"
+
+#define CM_LOCK_FLAGS  4u
+#define CM_LOCK_STREAK 1024u /* a revocation costs about as much as that many locked instructions */
+
+struct CM_CAPABILITY("lock") cm_lock {
+	_Atomic uint32_t word;      /* 0 free, 1 held, 2 held and somebody waits */
+	_Atomic uint32_t favourite; /* a thread's id, 0: none; changed by who holds the word */
+	_Atomic uint32_t flag[CM_LOCK_FLAGS]; /* 1: its thread is inside, or tries; a futex */
+
+	/* Guarded by the lock. */
+	bool by_flag;  /* how the holder came in */
+	uint32_t last; /* the thread that had the word last, and how often in a row */
+	uint32_t streak;
+	uint32_t owner[CM_LOCK_FLAGS]; /* of the flags, for good */
+};
+
+/* A free lock; so is one that is all zeroes. */
+void cm_lock_init(struct cm_lock *lock);
+/* Asks the kernel for the barrier, once a process; before that nobody is favoured. In a process of
+ * several threads it waits for a grace period of the kernel, 7 to 16 ms: with no lock held. */
+void cm_lock_agree(void);
+
+/* The rest of the three below, where the caller is not the favourite. */
+void cm_lock_acquire_word(struct cm_lock *lock, uint32_t self);
+bool cm_lock_try_word(struct cm_lock *lock, uint32_t self); /* waits for nobody */
+void cm_lock_release_word(struct cm_lock *lock);
+/* Lowers the caller's flag where its favour has ended. */
+void cm_lock_lower(struct cm_lock *lock, uint32_t self);
+
+/* ThreadSanitizer does not know membarrier(2): there both sides order for themselves. */
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define CM_LOCK_TSAN 1
+#endif
+#endif
+#if defined(__SANITIZE_THREAD__) || defined(CM_LOCK_TSAN)
+#define CM_LOCK_RAISE memory_order_seq_cst
+#define CM_LOCK_LOWER memory_order_seq_cst
+#define CM_LOCK_LOOK  memory_order_seq_cst
+#else
+#define CM_LOCK_RAISE memory_order_relaxed
+#define CM_LOCK_LOWER memory_order_release
+#define CM_LOCK_LOOK  memory_order_acquire
+#endif
+
+CM_ALWAYS_INLINE bool cm_lock_is_favourite(struct cm_lock *lock, uint32_t self)
+{
+	return atomic_load_explicit(&lock->favourite, CM_LOCK_LOOK) == self;
+}
+
+static inline bool cm_lock_flag_is_up(const struct cm_lock *lock, uint32_t self)
+{
+	return atomic_load_explicit(&lock->flag[self % CM_LOCK_FLAGS], memory_order_relaxed) != 0;
+}
+
+CM_ALWAYS_INLINE bool cm_lock_enter_by_flag(struct cm_lock *lock, uint32_t self)
+{
+	if (CM_UNLIKELY(!cm_lock_is_favourite(lock, self)))
+		return false;
+	assert(!cm_lock_flag_is_up(lock, self));
+	atomic_store_explicit(&lock->flag[self % CM_LOCK_FLAGS], 1, CM_LOCK_RAISE);
+	/* The compiler is held here, the processor by membarrier(2) on the other side. */
+	atomic_signal_fence(memory_order_seq_cst);
+	if (CM_UNLIKELY(!cm_lock_is_favourite(lock, self))) {
+		cm_lock_lower(lock, self);
+		return false;
+	}
+	lock->by_flag = true;
+	return true;
+}
+
+CM_ALWAYS_INLINE void cm_lock_acquire(struct cm_lock *lock) CM_ACQUIRES(lock) CM_UNCHECKED
+{
+	const uint32_t self = cm_thread_id();
+
+	if (CM_UNLIKELY(!cm_lock_enter_by_flag(lock, self)))
+		cm_lock_acquire_word(lock, self);
+}
+
+CM_ALWAYS_INLINE bool cm_lock_try(struct cm_lock *lock) CM_TRIES(true, lock) CM_UNCHECKED
+{
+	const uint32_t self = cm_thread_id();
+
+	/* A favourite that is inside has it already, as anybody else would have the word. */
+	if (cm_lock_is_favourite(lock, self) && cm_lock_flag_is_up(lock, self))
+		return false;
+	return cm_lock_enter_by_flag(lock, self) || cm_lock_try_word(lock, self);
+}
+
+CM_ALWAYS_INLINE void cm_lock_release(struct cm_lock *lock) CM_RELEASES(lock) CM_UNCHECKED
+{
+	const uint32_t self = cm_thread_id();
+
+	if (CM_UNLIKELY(!lock->by_flag)) {
+		cm_lock_release_word(lock);
+		return;
+	}
+	atomic_store_explicit(&lock->flag[self % CM_LOCK_FLAGS], 0, CM_LOCK_LOWER);
+	atomic_signal_fence(memory_order_seq_cst);
+	if (CM_UNLIKELY(!cm_lock_is_favourite(lock, self)))
+		cm_lock_lower(lock, self);
+}
+
+/* For assert(): somebody holds it. */
+static inline bool cm_lock_is_held(const struct cm_lock *lock)
+{
+	uint32_t i, held = atomic_load_explicit(&lock->word, memory_order_relaxed);
+
+	for (i = 0; i < CM_LOCK_FLAGS; i++)
+		held |= atomic_load_explicit(&lock->flag[i], memory_order_relaxed);
+	return held != 0;
+}
+
+#endif

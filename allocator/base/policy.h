@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The allocator's settings, filled from interpose/options.def. Plain values; read-only after start.
+ */
+#ifndef CM_ALLOCATOR_BASE_POLICY_H
+#define CM_ALLOCATOR_BASE_POLICY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum cm_mode {
+	CM_MODE_CACHE, /* the caching allocator */
+	CM_MODE_STATS, /* every request goes to the driver; the books are kept */
+	CM_MODE_OFF,   /* nothing is done at all */
+};
+
+enum cm_reuse {
+	CM_REUSE_BARRIER, /* ordered barrier before new memory */
+	CM_REUSE_GROW,    /* new memory first; no barrier */
+	CM_REUSE_WAIT,    /* the host waits for the epoch before new memory */
+};
+
+enum cm_sync {
+	CM_SYNC_EPOCH, /* free never waits */
+	CM_SYNC_FREE,  /* free waits for the device, as cudaFree does */
+};
+
+enum cm_placement {
+	CM_PLACEMENT_AUTO,  /* exact where the process shows signs of sharing memory, else split */
+	CM_PLACEMENT_EXACT, /* every block is a driver allocation of its own */
+	CM_PLACEMENT_SPLIT, /* always split */
+};
+
+enum cm_oom_report {
+	CM_OOM_REPORT_FULL, /* the first failure in full, one line for each later one */
+	CM_OOM_REPORT_LINE, /* one line each */
+	CM_OOM_REPORT_OFF,
+};
+
+#define CM_ROUNDUP_SLOTS 16 /* slot i: sizes of [2^(20+i), 2^(21+i)); the ends are open */
+
+struct cm_policy {
+	enum cm_mode mode;
+	enum cm_reuse reuse;
+	enum cm_sync sync;
+	enum cm_placement placement; /* never AUTO by the time the allocator sees it */
+	/* Cards other than the GPU touch memory whenever the program has it, no matter what its
+	 * streams wait for: every heap is shared. */
+	bool reached;
+
+	enum cm_oom_report oom_report;
+	bool neighbours;   /* ask other processes for memory, and answer them */
+	uint64_t decay_ns; /* how long memory may be idle; 0: for ever */
+
+	bool exchange; /* idle segments go back when a larger one is made */
+
+	bool expandable_segments; /* page-backed memory, where the driver and the placement allow */
+
+	uint64_t max_split_size;             /* bytes, UINT64_MAX: unlimited */
+	uint64_t max_non_split_rounding;     /* bytes */
+	uint64_t large_segment_size;         /* bytes, segments for requests of 1 to 10 MiB */
+	double garbage_collection_threshold; /* of the cap, 0: off */
+	double memory_fraction;              /* of the device's total, 1: no cap */
+	uint64_t memory_limit;               /* bytes of a device, UINT64_MAX: no cap */
+	uint32_t roundup_power2_divisions[CM_ROUNDUP_SLOTS]; /* 0 or 1: off */
+};
+
+/* The values that hold where nothing is configured: PyTorch's, and ours of DESIGN section 4. */
+void cm_policy_init(struct cm_policy *policy);
+
+#endif

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What is known of the calling thread, in a thread-local: the kernel's id of it, asked for once,
+ * and what the doors have found out about the call under way, for those who write events.
+ */
+#ifndef CM_ALLOCATOR_BASE_THREAD_H
+#define CM_ALLOCATOR_BASE_THREAD_H
+
+#include <stdint.h>
+
+#include "allocator/base/attr.h"
+
+struct cm_heap;
+
+struct cm_thread {
+	uint32_t id;         /* 0: not asked for yet */
+	uint32_t stack;      /* of the call under way, in CM_TABLE_STACK; 0: not recorded */
+	uint32_t annotation; /* the innermost range or name, in CM_TABLE_TEXT; 0: none */
+	/* Of the context that was current when last asked; by now it may be another's. NULL:
+	 * none. */
+	struct cm_heap *heap;
+};
+
+extern __thread struct cm_thread cm_thread __attribute__((visibility("hidden")));
+
+uint32_t cm_thread_ask_id(void);
+
+CM_ALWAYS_INLINE uint32_t cm_thread_id(void)
+{
+	return CM_LIKELY(cm_thread.id) ? cm_thread.id : cm_thread_ask_id();
+}
+
+/* In a forked child: its thread has another id than the one it inherited, and the tables that the
+ * rest refers to are the parent's. */
+void cm_thread_forget(void);
+
+#endif

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: MIT */
+#include "allocator/blocks/fragmentation.h"
+
+#include "allocator/base/size_class.h"
+#include "allocator/blocks/poll_policy.h"
+#include "allocator/state/state.h"
+#include "stats/counters.h"
+
+/* Shares of the card, in tenths; docs/decisions.md has what others come to. */
+#define WARY_TENTHS    4  /* reserved; in use: a block much larger than the request is spared */
+#define ASK_TENTHS     5  /* in use: all that waits is asked for, whatever its size */
+#define SEVERAL_TENTHS 6  /* reserved: segments for several blocks are made to measure */
+#define TIGHT_TENTHS   8  /* in use: every block is spared whose segment is larger than need be */
+#define PACK_TENTHS    7  /* reserved, on pages: blocks go where they touch few of them */
+#define FULL_SHARE     32 /* not reserved, on pages: less is hardly any room */
+#define MUCH_LARGER    6
+/* Until a 32nd more is in use than when they were counted anew: questions, and segments that come
+ * and go for what was spared. */
+#define QUESTIONS_MOST 1024u
+#define SEGMENTS_MOST  512u
+#define MOVES_MOST     256u /* requests for which pages are moved, likewise */
+#define RISE_SHARE     32
+#define LOOKS          256u /* at free blocks, for one that is not spared */
+
+static uint64_t reserved_bytes(const struct cm_heap *heap)
+{
+	return (uint64_t)cm_stat_current(heap->device->row, CM_STAT_RESERVED_BYTES);
+}
+
+static uint64_t used_bytes(const struct cm_heap *heap)
+{
+	return (uint64_t)cm_stat_current(heap->device->row, CM_STAT_ALLOCATED_BYTES);
+}
+
+/* What the process can have of the card, as far as is known. */
+static uint64_t card_bytes(const struct cm_heap *heap)
+{
+	const struct cm_device *device = heap->device;
+	uint64_t bytes = device->row->total_bytes;
+
+	if (device->row->allowed_bytes && device->row->allowed_bytes < bytes)
+		bytes = device->row->allowed_bytes;
+	return device->refused_at && device->refused_at < bytes ? device->refused_at : bytes;
+}
+
+static bool is_share(const struct cm_heap *heap, uint64_t bytes, uint32_t tenths)
+{
+	return bytes >= card_bytes(heap) / 10 * tenths;
+}
+
+static bool is_wary(const struct cm_heap *heap)
+{
+	const struct cm_cache *cache = heap->cache;
+
+	/* An old driver can only be waited for without a limit. */
+	if (!cache->policy.exchange || !(heap->can & CM_CAN_CTX_EVENTS))
+		return false;
+	if (cm_paged_serves(heap))
+		return is_share(heap, reserved_bytes(heap), PACK_TENTHS);
+	return cache->plain && is_share(heap, reserved_bytes(heap), WARY_TENTHS);
+}
+
+void cm_thrift_note_locked(struct cm_heap *heap)
+{
+	struct cm_device *device = heap->device;
+
+	cm_asking_note_locked(device);
+	if (reserved_bytes(heap) >= device->refused_at)
+		device->refused_at = 0;
+	heap->wary = is_wary(heap);
+	if (heap->wary)
+		heap->pending_sizes = ~UINT64_C(0);
+	else if (!heap->row->pending_blocks)
+		heap->pending_sizes = 0;
+}
+
+void cm_thrift_note_refusal_locked(struct cm_heap *heap, uint64_t bytes)
+{
+	heap->device->refused_at = reserved_bytes(heap) + bytes;
+}
+
+/* Counts anew where more is in use than ever. */
+static void note_rise(struct cm_heap *heap)
+{
+	const uint64_t used = used_bytes(heap);
+
+	if (used <= heap->spared_at + heap->spared_at / RISE_SHARE)
+		return;
+	heap->spared_at = used;
+	heap->spared_questions = heap->spared_segments = 0;
+}
+
+/* Hardly any room is left: to move pages at every step is better than to fail. */
+static bool is_full(const struct cm_heap *heap)
+{
+	const uint64_t card = card_bytes(heap);
+
+	return reserved_bytes(heap) + card / FULL_SHARE >= card;
+}
+
+bool cm_thrift_packs_locked(struct cm_heap *heap)
+{
+	if (!heap->wary || !cm_paged_serves(heap))
+		return false;
+	if (is_full(heap))
+		return true;
+	note_rise(heap);
+	return heap->spared_segments < MOVES_MOST && heap->spared_questions < QUESTIONS_MOST;
+}
+
+/* Of a heap on pages: shared pages at both ends would take what is more than whole pages. */
+static bool spares_pages(struct cm_heap *heap, const struct cm_block *block, uint64_t size)
+{
+	return heap->cache->segment[block->segment].flags & CM_SEGMENT_PAGED &&
+	       cm_paged_touched(block->addr, block->size, size) > size / CM_PAGED_PAGE &&
+	       cm_thrift_packs_locked(heap);
+}
+
+/* Whether the free block is left alone, where `size` bytes of it would do. */
+static bool spares(struct cm_heap *heap, const struct cm_block *block, uint64_t size)
+{
+	const uint64_t used = used_bytes(heap);
+
+	if (cm_paged_serves(heap))
+		return spares_pages(heap, block, size);
+	if (!heap->wary || cm_block_is_split(block) ||
+	    block->size <= (size + CM_SEGMENT_GRAIN - 1) / CM_SEGMENT_GRAIN * CM_SEGMENT_GRAIN)
+		return false;
+	if (!is_share(heap, used, TIGHT_TENTHS) &&
+	    (!is_share(heap, used, WARY_TENTHS) || block->size <= MUCH_LARGER * size))
+		return false;
+	note_rise(heap);
+	return heap->spared_segments < SEGMENTS_MOST;
+}
+
+/* Whether freed memory is asked for, whatever its size. */
+static bool asks_for_any(struct cm_heap *heap)
+{
+	if (cm_paged_serves(heap) || !is_share(heap, used_bytes(heap), ASK_TENTHS))
+		return false;
+	note_rise(heap);
+	return heap->spared_questions++ < QUESTIONS_MOST;
+}
+
+bool cm_thrift_is_hasty_locked(struct cm_heap *heap, const struct cm_block *block, uint64_t size)
+{
+	if (heap->row->pending_blocks &&
+	    (cm_asking_waits_between_locked(heap, size, block->size) || asks_for_any(heap)))
+		return true;
+	return spares(heap, block, size);
+}
+
+/* The first block of the bin in which the best fit for `size` bytes stands, and the next one behind
+ * a block; 0: there is none. Of blocks of a bin some may be smaller. */
+static uint32_t first_fit(const struct cm_bins *bins, uint64_t size)
+{
+	const uint32_t index = cm_bins_find(bins, size);
+
+	return index ? bins->head[cm_bins_of(bins->block[index].size >> CM_GRAIN_SHIFT)] : 0;
+}
+
+static uint32_t next_fit(const struct cm_bins *bins, uint32_t index)
+{
+	const struct cm_block *block = &bins->block[index];
+	uint32_t bin;
+
+	if (block->link_next)
+		return block->link_next;
+	bin = cm_bins_next(bins, cm_bins_of(block->size >> CM_GRAIN_SHIFT) + 1);
+	return bin < CM_BINS_COUNT ? bins->head[bin] : 0;
+}
+
+uint32_t cm_thrift_find_locked(struct cm_heap *heap, uint64_t size)
+{
+	const struct cm_bins *bins = &heap->bins[CM_FIT_LARGE];
+	const struct cm_block *block = heap->cache->block;
+	uint32_t index = cm_bins_find(bins, size), looks;
+
+	if (!index || !spares(heap, &block[index], size))
+		return index;
+	index = first_fit(bins, size);
+	for (looks = 0; index && looks < LOOKS; looks++, index = next_fit(bins, index))
+		if (block[index].size >= size && !spares(heap, &block[index], size))
+			return index;
+	return 0;
+}
+
+uint32_t cm_thrift_relent_locked(struct cm_heap *heap, uint64_t size, uint64_t most)
+{
+	const struct cm_bins *bins = &heap->bins[CM_FIT_LARGE];
+	const struct cm_block *block = heap->cache->block;
+	uint32_t index = first_fit(bins, size), found = 0, looks;
+	uint64_t touched;
+
+	for (looks = 0; index && looks < LOOKS; looks++, index = next_fit(bins, index)) {
+		touched = cm_paged_touched(block[index].addr, block[index].size, size);
+		if (block[index].size >= size && (found ? touched < most : touched <= most)) {
+			found = index;
+			most = touched;
+		}
+	}
+	heap->spared_questions += found != 0;
+	return found;
+}
+
+void cm_thrift_spend_locked(struct cm_heap *heap, uint64_t segments)
+{
+	heap->spared_segments += segments < SEGMENTS_MOST ? (uint32_t)segments : SEGMENTS_MOST;
+}
+
+void cm_thrift_stop_locked(struct cm_heap *heap)
+{
+	heap->spared_segments = SEGMENTS_MOST;
+}
+
+/* As many blocks of a size as leave the least part of their segment unused, the fewest of
+ * equals. */
+static uint64_t made_to_measure(uint64_t size, uint64_t most)
+{
+	uint64_t n, bytes, rest, best = 0, best_rest = 0;
+
+	for (n = 1; n == 1 || n * size <= most; n++) {
+		bytes = (n * size + CM_SEGMENT_GRAIN - 1) / CM_SEGMENT_GRAIN * CM_SEGMENT_GRAIN;
+		rest = bytes - n * size;
+		if (!best || (double)rest * (double)best < (double)best_rest * (double)bytes) {
+			best = bytes;
+			best_rest = rest;
+		}
+	}
+	return best;
+}
+
+uint64_t cm_thrift_segment_locked(const struct cm_heap *heap, uint64_t size)
+{
+	const uint64_t bytes = cm_size_segment(&heap->cache->policy, size);
+
+	if (!heap->wary || cm_paged_serves(heap) || size <= CM_SMALL_MAX || size >= CM_MEDIUM_MAX ||
+	    !is_share(heap, reserved_bytes(heap) + bytes, SEVERAL_TENTHS))
+		return bytes;
+	return made_to_measure(size, bytes);
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT */
+#include "allocator/blocks/poll_policy.h"
+
+#include "stats/counters.h"
+
+/* docs/decisions.md ("Freed memory is asked for by the batch") has what others come to. */
+#define BATCH_SHARE  25 /* what is freed is closed and asked for by so much of what is reserved */
+#define ASK_LEAST    (UINT64_C(32) << 20) /* small caches gather more than their share */
+#define GROWTH_SHARE 16 /* so much more is reserved than when its shape was judged last: anew */
+#define TURNS        20 /* so often is what is reserved freed until its shape is settled */
+#define CUT_SHARE    32 /* a cut of so much of what is reserved is a large one */
+#define LOOKS        32u
+
+static uint64_t reserved_bytes(const struct cm_device *device)
+{
+	return (uint64_t)cm_stat_current(device->row, CM_STAT_RESERVED_BYTES);
+}
+
+/* Begins anew when the program resets its counters: then the shape counts as settled. */
+static uint64_t freed_bytes(const struct cm_device *device)
+{
+	const struct cm_stat_pool *stat = device->row->stat;
+
+	return (uint64_t)stat[CM_POOL_SMALL].freed[CM_STAT_ALLOCATED_BYTES] +
+	       (uint64_t)stat[CM_POOL_LARGE].freed[CM_STAT_ALLOCATED_BYTES];
+}
+
+void cm_asking_note_locked(struct cm_device *device)
+{
+	const uint64_t reserved = reserved_bytes(device);
+
+	device->batch_bytes = reserved / BATCH_SHARE;
+	device->ask_bytes = device->batch_bytes > ASK_LEAST ? device->batch_bytes : ASK_LEAST;
+	if (reserved <= device->shaped_bytes + device->shaped_bytes / GROWTH_SHARE)
+		return;
+	device->shaped_bytes = reserved;
+	device->shaped_freed = freed_bytes(device);
+}
+
+static bool is_settled(const struct cm_device *device)
+{
+	return freed_bytes(device) - device->shaped_freed >= TURNS * reserved_bytes(device);
+}
+
+bool cm_asking_waits_between_locked(const struct cm_heap *heap, uint64_t least, uint64_t most)
+{
+	const struct cm_block *block = heap->cache->block;
+	uint32_t index = heap->open.first, looks;
+
+	for (looks = 0; index && looks < LOOKS; index = block[index].link_next, looks++)
+		if (block[index].size >= least && block[index].size <= most)
+			return true;
+	return index != 0;
+}
+
+bool cm_asking_before_cut_locked(const struct cm_heap *heap, uint64_t size, uint64_t most)
+{
+	const struct cm_device *device = heap->device;
+
+	if (cm_paged_serves(heap))
+		return true;
+	if (is_settled(device) && (most - size) * CUT_SHARE < reserved_bytes(device))
+		return false;
+	/* What has its event costs the question alone. */
+	return heap->row->pending_bytes > heap->open.bytes ||
+	       cm_asking_waits_between_locked(heap, size, most);
+}

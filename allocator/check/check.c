@@ -1,0 +1,534 @@
+/* SPDX-License-Identifier: MIT */
+#include "allocator/check/check.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "allocator/base/size_class.h"
+#include "allocator/state/rows.h"
+#include "stats/counters.h"
+
+typedef unsigned long long ull;
+
+/* What a block row was met as. */
+enum { SEEN_NOWHERE, SEEN_SPARE, SEEN_IN_SEGMENT, SEEN_IN_EPOCH };
+
+struct heap_sum {
+	uint64_t live_bytes;
+	uint64_t pending_blocks;
+	uint64_t pending_bytes;
+	uint64_t free_blocks[CM_FIT_COUNT]; /* in recycled segments */
+	uint64_t paged_bytes[CM_FIT_COUNT]; /* of the runs */
+};
+
+struct device_sum {
+	int64_t stat[CM_POOL_COUNT][CM_STAT_COUNT];
+	int64_t stat1[CM_STAT1_COUNT];
+	uint64_t live;
+	uint32_t heaps;
+};
+
+struct range {
+	uint64_t addr;
+	uint64_t size;
+};
+
+/* Scratch memory of one check, mapped anew: the structures under test are not to be trusted. */
+struct walk {
+	struct cm_cache *cache;
+	struct cm_why why;
+	struct heap_sum heap[CM_HEAPS_MAX];
+	struct device_sum device[CM_DEVICES_MAX];
+	uint32_t ranges;
+	struct range *range; /* of the segments */
+	uint8_t *seen;       /* of each block row: SEEN_* */
+};
+
+bool cm_why_say(const struct cm_why *why, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	(void)vsnprintf(why->text, why->bytes, format, args);
+	va_end(args);
+	return false;
+}
+
+/* --- segments and their blocks ------------------------------------------------------------ */
+
+static bool check_block(struct walk *walk, uint32_t s, uint32_t index, uint32_t before,
+			uint64_t addr)
+{
+	const struct cm_block *block = &walk->cache->block[index];
+
+	if (index >= walk->cache->blocks || walk->seen[index] != SEEN_NOWHERE)
+		return cm_why_say(&walk->why, "segment %u: block %u is not its own", s, index);
+	walk->seen[index] = SEEN_IN_SEGMENT;
+	if (block->segment != s || block->prev != before || block->addr != addr)
+		return cm_why_say(&walk->why, "block %u of segment %u does not follow block %u",
+				  index, s, before);
+	if (!block->size ||
+	    (block->size % CM_GRAIN && !(walk->cache->segment[s].flags & CM_SEGMENT_DIRECT)))
+		return cm_why_say(&walk->why, "block %u has %llu bytes", index, (ull)block->size);
+	switch (block->state) {
+	case CM_BLOCK_LIVE:
+	case CM_BLOCK_PENDING:
+		if (!block->requested || block->requested > block->size)
+			return cm_why_say(&walk->why, "block %u of %llu bytes serves %llu", index,
+					  (ull)block->size, (ull)block->requested);
+		return true;
+	case CM_BLOCK_FREE:
+		if (before && walk->cache->block[before].state == CM_BLOCK_FREE)
+			return cm_why_say(&walk->why, "blocks %u and %u are free neighbours",
+					  before, index);
+		return true;
+	default:
+		return cm_why_say(&walk->why, "block %u is in state %u", index, block->state);
+	}
+}
+
+static bool check_is_free(struct walk *walk, uint32_t first)
+{
+	const struct cm_cache *cache = walk->cache;
+	uint32_t index;
+
+	for (index = first; index; index = cache->block[index].next)
+		if (cache->is_free[index] != (cache->block[index].state == CM_BLOCK_FREE))
+			return cm_why_say(&walk->why, "block %u of state %u is noted as %s", index,
+					  cache->block[index].state,
+					  cache->is_free[index] ? "free" : "not free");
+	return true;
+}
+
+static void add(struct device_sum *sum, enum cm_pool pool, enum cm_stat stat, uint64_t n)
+{
+	sum->stat[CM_POOL_ALL][stat] += (int64_t)n;
+	sum->stat[pool][stat] += (int64_t)n;
+}
+
+static void add_block(struct walk *walk, const struct cm_segment *segment,
+		      const struct cm_block *block)
+{
+	struct device_sum *sum = &walk->device[segment->device];
+	struct heap_sum *heap = &walk->heap[segment->heap];
+	enum cm_pool pool = cm_segment_pool(segment);
+
+	if (block->state == CM_BLOCK_FREE) {
+		if (cm_segment_is_recycled(walk->cache, segment))
+			heap->free_blocks[cm_segment_fit(segment)]++;
+		if (cm_block_is_split(block)) {
+			add(sum, pool, CM_STAT_INACTIVE_SPLIT, 1);
+			add(sum, pool, CM_STAT_INACTIVE_SPLIT_BYTES, block->size);
+		}
+		return;
+	}
+	add(sum, pool, CM_STAT_ACTIVE, 1);
+	add(sum, pool, CM_STAT_ACTIVE_BYTES, block->size);
+	add(sum, pool, CM_STAT_REQUESTED_BYTES, block->requested);
+	if (block->state == CM_BLOCK_PENDING) {
+		heap->pending_blocks++;
+		heap->pending_bytes += block->size;
+		return;
+	}
+	sum->live++;
+	heap->live_bytes += block->size;
+	add(sum, pool, CM_STAT_ALLOCATION, 1);
+	add(sum, pool, CM_STAT_ALLOCATED_BYTES, block->size);
+	if (block->size >= walk->cache->policy.max_split_size)
+		sum->stat1[CM_STAT1_OVERSIZE_ALLOCATIONS]++;
+}
+
+static bool check_pages(struct walk *walk, uint32_t s)
+{
+	const struct cm_segment *segment = &walk->cache->segment[s];
+	uint64_t addr, end = segment->addr + segment->size;
+	uint8_t page;
+
+	for (addr = segment->addr; addr < end; addr += UINT64_C(1) << CM_PAGE_SHIFT) {
+		page = cm_page_map_get(&walk->cache->pages, addr);
+		if (page != segment->device + 1 && page != CM_PAGE_MIXED)
+			return cm_why_say(&walk->why, "the page map does not know segment %u", s);
+	}
+	return true;
+}
+
+static bool check_segment_row(struct walk *walk, uint32_t s)
+{
+	struct cm_cache *cache = walk->cache;
+	const struct cm_segment *segment = &cache->segment[s];
+	const struct cm_heap *heap;
+
+	if (segment->heap >= atomic_load(&cache->heaps))
+		return cm_why_say(&walk->why, "segment %u belongs to heap %u", s, segment->heap);
+	heap = cm_segment_heap(cache, segment);
+	if (!heap->ctx || heap->ctx != segment->context || heap->device->index != segment->device)
+		return cm_why_say(&walk->why, "segment %u is not of its heap's context", s);
+	if (segment->flags & (CM_SEGMENT_EXACT | CM_SEGMENT_DIRECT) && segment->blocks != 1)
+		return cm_why_say(&walk->why, "segment %u is of one piece and has %u blocks", s,
+				  segment->blocks);
+	return check_pages(walk, s);
+}
+
+/* The row and its one block are accounted for; the rest is cm_check_pinned's. Registered memory is
+ * the program's and may overlap. */
+static bool meet_host_segment(struct walk *walk, uint32_t s)
+{
+	const struct cm_segment *segment = &walk->cache->segment[s];
+	uint32_t index = segment->first;
+
+	if (!index || index >= walk->cache->blocks || walk->seen[index] != SEEN_NOWHERE)
+		return cm_why_say(&walk->why, "host segment %u: block %u is not its own", s, index);
+	walk->seen[index] = SEEN_IN_SEGMENT;
+	walk->range[walk->ranges++] = segment->flags & CM_SEGMENT_REGISTERED
+					      ? (struct range){0, 0}
+					      : (struct range){segment->addr, segment->size};
+	return true;
+}
+
+static bool check_segment(struct walk *walk, uint32_t s)
+{
+	struct cm_cache *cache = walk->cache;
+	const struct cm_segment *segment = &cache->segment[s];
+	struct device_sum *sum = &walk->device[segment->device];
+	uint64_t addr = segment->addr;
+	uint32_t index, before = 0, blocks = 0;
+
+	if (!check_segment_row(walk, s))
+		return false;
+	for (index = segment->first; index; index = cache->block[index].next) {
+		if (!check_block(walk, s, index, before, addr))
+			return false;
+		add_block(walk, segment, &cache->block[index]);
+		addr += cache->block[index].size;
+		before = index;
+		blocks++;
+	}
+	if (addr != segment->addr + segment->size || blocks != segment->blocks)
+		return cm_why_say(
+			&walk->why, "segment %u: %u blocks of %llu bytes stand for %u of %llu", s,
+			blocks, (ull)(addr - segment->addr), segment->blocks, (ull)segment->size);
+	if (!check_is_free(walk, segment->first))
+		return false;
+	if (segment->flags & CM_SEGMENT_PAGED)
+		walk->heap[segment->heap].paged_bytes[cm_segment_fit(segment)] += segment->size;
+	add(sum, cm_segment_pool(segment), CM_STAT_SEGMENT, 1);
+	add(sum, cm_segment_pool(segment), CM_STAT_RESERVED_BYTES, segment->size);
+	if (segment->size >= cache->policy.max_split_size && !(segment->flags & CM_SEGMENT_PAGED))
+		sum->stat1[CM_STAT1_OVERSIZE_SEGMENTS]++;
+	walk->range[walk->ranges++] = (struct range){segment->addr, segment->size};
+	return true;
+}
+
+static int by_addr(const void *a, const void *b)
+{
+	const struct range *x = a, *y = b;
+
+	return x->addr < y->addr ? -1 : x->addr > y->addr;
+}
+
+static bool check_segments(struct walk *walk)
+{
+	struct cm_cache *cache = walk->cache;
+	uint32_t s, spares = 0, i;
+
+	for (s = 1; s < cache->segments; s++)
+		if (cache->segment[s].flags & CM_SEGMENT_USED &&
+		    !(cache->segment[s].flags & CM_SEGMENT_HOST ? meet_host_segment(walk, s)
+								: check_segment(walk, s)))
+			return false;
+	qsort(walk->range, walk->ranges, sizeof(walk->range[0]), by_addr);
+	for (i = 1; i < walk->ranges; i++)
+		if (walk->range[i].addr - walk->range[i - 1].addr < walk->range[i - 1].size)
+			return cm_why_say(&walk->why, "two segments overlap at %#llx",
+					  (ull)walk->range[i].addr);
+	for (s = cache->spare_segment; s && spares < cache->segments; s = cache->segment[s].first)
+		spares++;
+	if (walk->ranges + spares + 1 != cache->segments)
+		return cm_why_say(&walk->why, "%u segment rows are in use, %u spare, of %u",
+				  walk->ranges, spares, cache->segments);
+	return true;
+}
+
+/* Every row is a segment's or a device's spare one. */
+static bool check_spares(struct walk *walk)
+{
+	struct cm_cache *cache = walk->cache;
+	uint32_t i, index, n = atomic_load(&cache->devices);
+
+	for (i = 0; i < n; i++)
+		for (index = cache->device[i]->spare_block; index;
+		     index = cache->block[index].link_next) {
+			if (index >= cache->blocks || walk->seen[index] != SEEN_NOWHERE)
+				return cm_why_say(&walk->why, "spare block row %u is in use",
+						  index);
+			walk->seen[index] = SEEN_SPARE;
+		}
+	for (index = 1; index < cache->blocks; index++)
+		if (walk->seen[index] == SEEN_NOWHERE)
+			return cm_why_say(&walk->why, "block row %u is lost", index);
+	return true;
+}
+
+/* --- heaps and their epochs --------------------------------------------------------------- */
+
+static bool check_epoch(struct walk *walk, const struct cm_heap *heap, const struct cm_epoch *epoch)
+{
+	const struct cm_block *block = walk->cache->block;
+	uint64_t blocks = 0, bytes = 0;
+	uint32_t index, last = 0;
+
+	for (index = epoch->first; index; index = block[index].link_next) {
+		if (index >= walk->cache->blocks || walk->seen[index] != SEEN_IN_SEGMENT ||
+		    block[index].state != CM_BLOCK_PENDING ||
+		    cm_segment_heap(walk->cache, &walk->cache->segment[block[index].segment]) !=
+			    heap)
+			return cm_why_say(&walk->why,
+					  "block %u is in epoch %llu of heap %u by mistake", index,
+					  (ull)epoch->number, heap->index);
+		if (!(heap->pending_sizes >> cm_size_class(block[index].size) & 1))
+			return cm_why_say(&walk->why,
+					  "block %u of %llu bytes waits, of heap %u none of its "
+					  "size class",
+					  index, (ull)block[index].size, heap->index);
+		walk->seen[index] = SEEN_IN_EPOCH;
+		blocks++;
+		bytes += block[index].size;
+		last = index;
+	}
+	if (last != epoch->last || blocks != epoch->blocks || bytes != epoch->bytes)
+		return cm_why_say(&walk->why,
+				  "epoch %llu of heap %u states %llu blocks of %llu bytes and "
+				  "holds %llu of %llu",
+				  (ull)epoch->number, heap->index, (ull)epoch->blocks,
+				  (ull)epoch->bytes, (ull)blocks, (ull)bytes);
+	return true;
+}
+
+static bool check_epochs(struct walk *walk, const struct cm_heap *heap)
+{
+	const struct heap_sum *sum = &walk->heap[heap->index];
+	const struct cm_epoch *epoch;
+	uint64_t number, blocks = heap->open.blocks;
+
+	if (heap->oldest > heap->open.number || heap->open.number - heap->oldest > CM_EPOCHS_MAX)
+		return cm_why_say(&walk->why, "heap %u has epochs %llu to %llu", heap->index,
+				  (ull)heap->oldest, (ull)heap->open.number);
+	for (number = heap->oldest; number < heap->open.number; number++) {
+		epoch = &heap->closed[number & (CM_EPOCHS_MAX - 1)];
+		if (epoch->number != number)
+			return cm_why_say(&walk->why, "epoch %llu stands in the place of %llu",
+					  (ull)epoch->number, (ull)number);
+		if (!check_epoch(walk, heap, epoch))
+			return false;
+		blocks += epoch->blocks;
+	}
+	if (!check_epoch(walk, heap, &heap->open))
+		return false;
+	if (blocks != sum->pending_blocks || heap->row->pending_blocks != sum->pending_blocks ||
+	    heap->row->pending_bytes != sum->pending_bytes)
+		return cm_why_say(&walk->why,
+				  "heap %u: %llu blocks of %llu bytes wait, its epochs hold %llu "
+				  "of %llu",
+				  heap->index, (ull)sum->pending_blocks, (ull)sum->pending_bytes,
+				  (ull)blocks, (ull)heap->row->pending_bytes);
+	return true;
+}
+
+static bool check_heap(struct walk *walk, const struct cm_heap *heap)
+{
+	const struct heap_sum *sum = &walk->heap[heap->index];
+	uint64_t blocks;
+	uint32_t fit;
+
+	if (heap->ctx)
+		walk->device[heap->device->index].heaps++;
+	if ((heap->ctx != 0) != ((heap->row->flags & CM_HEAP_USED) != 0))
+		return cm_why_say(&walk->why, "heap %u is in use in one place only", heap->index);
+	if (heap->live_bytes != sum->live_bytes)
+		return cm_why_say(&walk->why, "heap %u: %llu bytes are live, not %llu", heap->index,
+				  (ull)sum->live_bytes, (ull)heap->live_bytes);
+	for (fit = 0; fit < CM_FIT_COUNT; fit++) {
+		if (!cm_check_bins(heap, fit, &walk->why, &blocks))
+			return false;
+		if (blocks != sum->free_blocks[fit])
+			return cm_why_say(&walk->why,
+					  "heap %u: %llu blocks are free, its bins hold %llu",
+					  heap->index, (ull)sum->free_blocks[fit], (ull)blocks);
+		if (!cm_check_paged(heap, fit, sum->paged_bytes[fit], &walk->why))
+			return false;
+	}
+	return check_epochs(walk, heap);
+}
+
+static bool check_heaps(struct walk *walk)
+{
+	struct cm_cache *cache = walk->cache;
+	uint32_t i, used = 0, n = atomic_load(&cache->heaps);
+
+	for (i = 0; i < n; i++) {
+		if (!check_heap(walk, atomic_load(&cache->heap[i])))
+			return false;
+		used += atomic_load(&cache->heap[i])->ctx != 0;
+	}
+	if (used != atomic_load(&cache->contexts))
+		return cm_why_say(&walk->why, "%u contexts have a heap, not %u", used,
+				  atomic_load(&cache->contexts));
+	return true;
+}
+
+/* --- the pointer map and the books -------------------------------------------------------- */
+
+static bool check_map(struct walk *walk, const struct cm_device *device)
+{
+	uint64_t i, places = cm_ptr_map_places(&device->map), addr = 0, n = 0;
+	const struct cm_block *block;
+	uint32_t index;
+
+	for (i = 0; i < places; i++) {
+		index = cm_ptr_map_at(&device->map, i, &addr);
+		if (!index)
+			continue;
+		block = &walk->cache->block[index];
+		if (index >= walk->cache->blocks || block->state != CM_BLOCK_LIVE ||
+		    block->addr != addr ||
+		    walk->cache->segment[block->segment].device != device->index ||
+		    cm_ptr_map_find(&device->map, addr) != index)
+			return cm_why_say(&walk->why, "the pointer map is wrong about %#llx",
+					  (ull)addr);
+		n++;
+	}
+	if (n != device->map.count || n != walk->device[device->index].live)
+		return cm_why_say(&walk->why,
+				  "device %u: %llu blocks are live, the map has %llu and states "
+				  "%llu",
+				  device->index, (ull)walk->device[device->index].live, (ull)n,
+				  (ull)device->map.count);
+	return true;
+}
+
+static const char *stat_name(uint32_t stat)
+{
+	static const char *const name[] = {
+#define CM_STAT(ENUM, returned, documented, unit, help) returned,
+#include "stats/counters.def"
+	};
+
+	return name[stat];
+}
+
+static bool check_family(struct walk *walk, const char *name, const struct cm_stat4 *is,
+			 int64_t current, bool reset)
+{
+	if (is->current != current)
+		return cm_why_say(&walk->why, "%s is %lld, the rows make %lld", name,
+				  (long long)is->current, (long long)current);
+	if (is->peak < is->current)
+		return cm_why_say(&walk->why, "%s is %lld above its peak", name,
+				  (long long)(is->current - is->peak));
+	if (!reset && is->current != is->allocated - is->freed)
+		return cm_why_say(&walk->why, "%s is %lld, not %lld less %lld", name,
+				  (long long)is->current, (long long)is->allocated,
+				  (long long)is->freed);
+	return true;
+}
+
+static bool check_stat(struct walk *walk, const struct cm_device *device, uint32_t stat)
+{
+	const struct device_sum *sum = &walk->device[device->index];
+	struct cm_stat4 is;
+	uint32_t pool;
+
+	for (pool = 0; pool < CM_POOL_COUNT; pool++) {
+		is = cm_stat_read(device->row, (enum cm_pool)pool, stat);
+		if (!check_family(walk, stat_name(stat), &is, sum->stat[pool][stat], device->reset))
+			return false;
+	}
+	return true;
+}
+
+static bool check_books(struct walk *walk, const struct cm_device *device)
+{
+	const struct device_sum *sum = &walk->device[device->index];
+	uint32_t stat;
+
+	if (device->row->seq & 1)
+		return cm_why_say(&walk->why, "the books of device %u stand open", device->index);
+	if (device->row->heaps != sum->heaps)
+		return cm_why_say(&walk->why, "device %u has %u heaps, not %u", device->index,
+				  sum->heaps, device->row->heaps);
+	for (stat = 0; stat < CM_STAT_COUNT; stat++)
+		if (!check_stat(walk, device, stat))
+			return false;
+	return check_family(walk, "oversize_allocations",
+			    &device->row->stat1[CM_STAT1_OVERSIZE_ALLOCATIONS],
+			    sum->stat1[CM_STAT1_OVERSIZE_ALLOCATIONS], device->reset) &&
+	       check_family(walk, "oversize_segments",
+			    &device->row->stat1[CM_STAT1_OVERSIZE_SEGMENTS],
+			    sum->stat1[CM_STAT1_OVERSIZE_SEGMENTS], device->reset);
+}
+
+static bool check_all(struct walk *walk)
+{
+	struct cm_cache *cache = walk->cache;
+	uint32_t i, n = atomic_load(&cache->devices);
+
+	if (!check_segments(walk) || !check_spares(walk) || !check_heaps(walk))
+		return false;
+	for (i = 0; i < n; i++)
+		if (!check_map(walk, cache->device[i]) || !check_books(walk, cache->device[i]))
+			return false;
+	return cm_check_pinned(cache, &walk->why);
+}
+
+/* With all locks held but the slow ones, which guard no data. */
+static int check_locked(struct cm_cache *cache, char *why, size_t why_bytes)
+{
+	size_t ranges = cache->segments * sizeof(struct range);
+	size_t bytes = sizeof(struct walk) + ranges + cache->blocks;
+	struct walk *walk = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+				 -1, 0);
+	bool ok;
+
+	if (walk == MAP_FAILED)
+		return -ENOMEM;
+	walk->cache = cache;
+	walk->why = (struct cm_why){why, why_bytes};
+	walk->range = (struct range *)(walk + 1);
+	walk->seen = (uint8_t *)(walk + 1) + ranges;
+	ok = check_all(walk);
+	(void)munmap(walk, bytes);
+	return ok ? 0 : -EUCLEAN;
+}
+
+/* The locks of who moves pages: of those that are taken here the first in order. */
+static void hold_pages(struct cm_cache *cache, uint32_t devices) CM_UNCHECKED
+{
+	uint32_t i;
+
+	for (i = 0; i < devices; i++)
+		cm_lock_acquire(&cache->device[i]->paging);
+}
+
+static void let_pages_go(struct cm_cache *cache, uint32_t devices) CM_UNCHECKED
+{
+	while (devices-- > 0)
+		cm_lock_release(&cache->device[devices]->paging);
+}
+
+int cm_cache_check(struct cm_cache *cache, char *why, size_t why_bytes) CM_UNCHECKED
+{
+	const uint32_t devices = atomic_load(&cache->devices);
+	int err;
+
+	hold_pages(cache, devices);
+	cm_lock_acquire(&cache->turn);
+	cm_cache_hold(cache);
+	err = check_locked(cache, why, why_bytes);
+	cm_cache_resume(cache);
+	cm_lock_release(&cache->turn);
+	let_pages_go(cache, devices);
+	return err;
+}

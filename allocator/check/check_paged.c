@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The part of the check that knows pages: every page below a run's address is mapped, none
+ * elsewhere, and the ends of each run name it.
+ */
+#include "allocator/check/check.h"
+#include "allocator/paged/paged.h"
+
+static bool is_in_run(const struct cm_paged_page *page)
+{
+	return page->handle && page->handle != CM_PAGED_LOST;
+}
+
+static bool check_run(const struct cm_heap *heap, const struct cm_paged *paged, uint32_t fit,
+		      uint32_t at, uint32_t pages, const struct cm_why *why)
+{
+	const uint32_t s = paged->page[at].run;
+	const struct cm_segment *run = &heap->cache->segment[s];
+
+	if (s >= heap->cache->segments || !(run->flags & CM_SEGMENT_PAGED) ||
+	    run->heap != heap->index || cm_segment_fit(run) != fit ||
+	    run->addr != paged->base + at * CM_PAGED_PAGE)
+		return cm_why_say(why, "page %u of heap %u is not where segment %u begins", at,
+				  heap->index, s);
+	if (run->size % CM_PAGED_PAGE || run->size / CM_PAGED_PAGE > pages)
+		return cm_why_say(why, "segment %u has %llu bytes, and %u pages", s,
+				  (unsigned long long)run->size, pages);
+	if (paged->page[at + run->size / CM_PAGED_PAGE - 1].run != s)
+		return cm_why_say(why, "the last page of segment %u is not its own", s);
+	return true;
+}
+
+bool cm_check_paged(const struct cm_heap *heap, uint32_t fit, uint64_t bytes,
+		    const struct cm_why *why)
+{
+	const struct cm_paged *paged = heap->paged[fit];
+	uint32_t at = 0, end = 0;
+	uint64_t mapped = 0;
+
+	while (paged && at < paged->top) {
+		for (end = at; end < paged->top && is_in_run(&paged->page[end]); end++)
+			;
+		mapped += (end - at) * CM_PAGED_PAGE;
+		/* Runs that are not to be joined lie side by side. */
+		while (at < end) {
+			if (!check_run(heap, paged, fit, at, end - at, why))
+				return false;
+			at += (uint32_t)(heap->cache->segment[paged->page[at].run].size /
+					 CM_PAGED_PAGE);
+		}
+		at = end + 1;
+	}
+	if (mapped != bytes)
+		return cm_why_say(why, "heap %u: %llu bytes of pages are mapped, runs have %llu",
+				  heap->index, (unsigned long long)mapped,
+				  (unsigned long long)bytes);
+	return true;
+}

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Contexts that stop being cached, may be going, or go.
+ */
+#include <assert.h>
+#include <errno.h>
+
+#include "allocator/cache.h"
+#include "allocator/reuse/epoch.h"
+#include "allocator/state/rows.h"
+#include "allocator/state/state.h"
+#include "stats/counters.h"
+
+/* The first block in use from `index` on, 0: none. */
+static uint32_t live_from(const struct cm_cache *cache, uint32_t index)
+{
+	while (index && cache->block[index].state != CM_BLOCK_LIVE)
+		index = cache->block[index].next;
+	return index;
+}
+
+static void free_segment(struct cm_heap *heap, uint32_t s)
+{
+	struct cm_cache *cache = heap->cache;
+	uint32_t index = live_from(cache, cache->segment[s].first), next;
+
+	for (; index; index = next) {
+		next = live_from(cache, cache->block[index].next);
+		(void)cm_ptr_map_remove(&heap->device->map, cache->block[index].addr);
+		(void)cm_heap_free_locked(heap, index);
+	}
+}
+
+static void remove_segment(struct cm_heap *heap, uint32_t s)
+{
+	cm_heap_remove_segment_locked(heap->cache, s);
+}
+
+static void for_each_segment_locked(struct cm_heap *heap,
+				    void (*each)(struct cm_heap *heap, uint32_t segment))
+{
+	struct cm_cache *cache = heap->cache;
+	uint32_t s, end = cm_rows_segments(cache);
+
+	for (s = 1; s < end; s++)
+		if (cm_segment_is_of(&cache->segment[s], heap->device) &&
+		    cm_segment_heap(cache, &cache->segment[s]) == heap)
+			each(heap, s);
+}
+
+static void drain(struct cm_heap *heap)
+{
+	uint32_t fit;
+
+	cm_lock_acquire(&heap->device->lock);
+	if (heap->ctx && !(cm_heap_flags(heap) & CM_HEAP_DRAINING)) {
+		__atomic_fetch_or(&heap->row->flags, CM_HEAP_DRAINING, __ATOMIC_RELAXED);
+		for (fit = 0; fit < CM_FIT_COUNT; fit++)
+			cm_bins_init(&heap->bins[fit], heap->cache->block);
+		cm_device_note_orphan(heap->device);
+	}
+	cm_lock_release(&heap->device->lock);
+}
+
+void cm_cache_drain_heap(struct cm_cache *cache, uint64_t ctx)
+{
+	struct cm_heap *heap = cm_cache_find_heap(cache, ctx);
+
+	if (heap)
+		drain(heap);
+}
+
+void cm_cache_drain_all(struct cm_cache *cache)
+{
+	uint32_t i, n = atomic_load_explicit(&cache->heaps, memory_order_acquire);
+
+	for (i = 0; i < n; i++)
+		drain(atomic_load_explicit(&cache->heap[i], memory_order_relaxed));
+}
+
+static void retire_all(struct cm_heap *heap)
+{
+	for (; heap->oldest < heap->open.number; heap->oldest++)
+		cm_heap_retire_locked(heap, &heap->closed[heap->oldest & (CM_EPOCHS_MAX - 1)]);
+	cm_heap_retire_locked(heap, &heap->open);
+}
+
+void cm_cache_lock_contexts(struct cm_cache *cache) CM_ACQUIRES(cache->turn)
+{
+	cm_lock_acquire(&cache->turn);
+}
+
+void cm_cache_unlock_contexts(struct cm_cache *cache) CM_RELEASES(cache->turn)
+{
+	cm_lock_release(&cache->turn);
+}
+
+void cm_cache_context_is_ending(struct cm_cache *cache)
+{
+	assert(cm_lock_is_held(&cache->turn));
+	cache->ending++;
+}
+
+void cm_cache_context_has_ended(struct cm_cache *cache)
+{
+	assert(cm_lock_is_held(&cache->turn));
+	cache->ending--;
+}
+
+static void nap(const struct cm_cache *cache, uint64_t *nap_ns)
+{
+	cm_ops_nap(cache->ops, nap_ns, CM_FENCE_NAP_MOST_NS);
+}
+
+bool cm_heap_begin_call(struct cm_heap *heap, uint64_t ctx)
+{
+	uint64_t nap_ns = CM_FENCE_NAP_NS;
+	bool stands, begins;
+
+	while (true) {
+		cm_lock_acquire(&heap->device->lock);
+		stands = heap->ctx == ctx;
+		begins = stands && !heap->suspended;
+		if (begins)
+			cm_heap_begin_call_locked(heap);
+		cm_lock_release(&heap->device->lock);
+		if (begins || !stands)
+			return begins;
+		nap(heap->cache, &nap_ns);
+	}
+}
+
+int cm_heap_synchronize(struct cm_heap *heap)
+{
+	const struct cm_driver_ops *ops = heap->cache->ops;
+	const uint64_t ctx = cm_heap_ctx(heap);
+	int err = 0;
+
+	if (!ctx || !cm_heap_begin_call(heap, ctx))
+		return 0;
+	if (ops->gate_enter()) {
+		err = ops->ctx_synchronize(ctx);
+		ops->gate_leave();
+	}
+	cm_heap_end_call(heap);
+	return err;
+}
+
+void cm_heap_await_calls(const struct cm_heap *heap)
+{
+	uint64_t nap_ns = CM_FENCE_NAP_NS;
+
+	while (heap && cm_heap_has_calls(heap))
+		nap(heap->cache, &nap_ns);
+}
+
+static void set_suspended(struct cm_heap *heap, bool suspended)
+{
+	struct cm_cache *cache = heap->cache;
+
+	assert(cm_lock_is_held(&cache->turn));
+	cm_lock_acquire(&cache->pinned.lock);
+	cm_lock_acquire(&heap->device->lock);
+	/* What it has may go again, and counts. As in forgetting it. */
+	if (!suspended)
+		cm_cache_note_return(cache);
+	/* Before the locks are free: what the heap has was counted, or the number has changed. */
+	atomic_fetch_add_explicit(&cache->suspensions, suspended, memory_order_relaxed);
+	if (heap->suspended != suspended)
+		atomic_fetch_add(&cache->suspended, suspended ? 1 : UINT32_MAX);
+	heap->suspended = suspended;
+	cm_lock_release(&heap->device->lock);
+	cm_lock_release(&cache->pinned.lock);
+}
+
+static bool is_place_of(struct cm_cache *cache, const struct cm_segment *segment, uint64_t addr,
+			uint64_t bytes)
+{
+	return cm_segment_heap(cache, segment)->suspended && segment->addr < addr + bytes &&
+	       addr < segment->addr + segment->size;
+}
+
+static bool is_place_on(struct cm_device *device, uint64_t addr, uint64_t bytes)
+{
+	struct cm_cache *cache = device->cache;
+	uint32_t s, end;
+	bool is = false;
+
+	cm_lock_acquire(&device->lock);
+	end = cm_rows_segments(cache);
+	for (s = 1; s < end && !is; s++)
+		is = cm_segment_is_of(&cache->segment[s], device) &&
+		     is_place_of(cache, &cache->segment[s], addr, bytes);
+	cm_lock_release(&device->lock);
+	return is;
+}
+
+static bool is_place_on_host(struct cm_cache *cache, uint64_t addr, uint64_t bytes)
+{
+	const struct cm_ptr_map *map = &cache->pinned.map;
+	uint64_t i, at;
+	uint32_t index;
+	bool is = false;
+
+	cm_lock_acquire(&cache->pinned.lock);
+	for (i = 0; i < cm_ptr_map_places(map) && !is; i++) {
+		index = cm_ptr_map_at(map, i, &at);
+		is = index &&
+		     is_place_of(cache, &cache->segment[cache->block[index].segment], addr, bytes);
+	}
+	cm_lock_release(&cache->pinned.lock);
+	return is;
+}
+
+static bool is_suspended_place(struct cm_cache *cache, uint64_t addr, uint64_t bytes)
+{
+	uint32_t i, n = atomic_load_explicit(&cache->devices, memory_order_acquire);
+	bool is = is_place_on_host(cache, addr, bytes);
+
+	for (i = 0; i < n && !is; i++)
+		is = is_place_on(cache->device[i], addr, bytes);
+	return is;
+}
+
+void cm_cache_await_place(struct cm_cache *cache, uint64_t addr, uint64_t bytes)
+{
+	uint64_t nap_ns = CM_FENCE_NAP_NS;
+
+	while (atomic_load(&cache->suspended) && is_suspended_place(cache, addr, bytes))
+		nap(cache, &nap_ns);
+}
+
+struct cm_heap *cm_cache_suspend_heap(struct cm_cache *cache, uint64_t ctx)
+{
+	struct cm_heap *heap = cm_cache_find_heap(cache, ctx);
+
+	if (!heap)
+		return NULL;
+	set_suspended(heap, true);
+	cm_epoch_suspend_turned(cache, heap);
+	return heap;
+}
+
+void cm_cache_resume_heap(struct cm_heap *heap)
+{
+	set_suspended(heap, false);
+	cm_device_note_orphan(heap->device);
+}
+
+int cm_cache_mem_info(struct cm_cache *cache, uint64_t ctx, uint64_t *ret_free, uint64_t *ret_total)
+{
+	struct cm_heap *heap = cm_cache_find_heap(cache, ctx);
+	int err;
+
+	/* May wait, so before the gate. */
+	if (!heap || !cm_heap_begin_call(heap, ctx))
+		return -ENODEV;
+	err = -EBUSY;
+	if (cache->ops->gate_enter()) {
+		err = cache->ops->mem_info(ctx, ret_free, ret_total);
+		cache->ops->gate_leave();
+	}
+	cm_heap_end_call(heap);
+	return err;
+}
+
+struct cm_heap *cm_cache_forget_heap(struct cm_cache *cache, uint64_t ctx)
+{
+	struct cm_heap *heap;
+
+	assert(cm_lock_is_held(&cache->turn));
+	cm_others_forget_context(cache, ctx);
+	heap = cm_cache_find_heap(cache, ctx);
+	if (!heap)
+		return NULL;
+	/* First: nothing is entered in it from here on, pinned memory neither. */
+	drain(heap);
+	cm_pinned_forget_turned(cache, heap);
+	cm_epoch_forget_context_turned(cache, heap);
+	cm_lock_acquire(&heap->device->lock);
+	/* The driver has dropped the memory: rows and books follow, as if all had been freed and
+	 * given back. The heap drains, so what is ready merges and reaches no bin. */
+	for_each_segment_locked(heap, free_segment);
+	retire_all(heap);
+	for_each_segment_locked(heap, remove_segment);
+	cm_paged_forget_locked(heap);
+	__atomic_store_n(&heap->row->flags, 0, __ATOMIC_RELAXED);
+	/* The driver has all of it. Before it is no longer suspended: who finds that sees the
+	 * number. */
+	cm_cache_note_return(cache);
+	if (heap->suspended)
+		atomic_fetch_sub(&cache->suspended, 1);
+	heap->suspended = false;
+	__atomic_store_n(&heap->ctx, 0, __ATOMIC_RELEASE);
+	cm_books_begin(heap->device->row);
+	heap->device->row->heaps--;
+	cm_books_end(heap->device->row);
+	cm_lock_release(&heap->device->lock);
+	atomic_fetch_sub_explicit(&cache->contexts, 1, memory_order_relaxed);
+	return heap;
+}

@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: MIT */
+#include "allocator/cache.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "allocator/base/size_class.h"
+#include "allocator/blocks/poll_policy.h"
+#include "allocator/reuse/epoch.h"
+#include "allocator/state/state.h"
+#include "stats/counters.h"
+#include "stats/region.h"
+#include "stats/sparse.h"
+
+/* CUDA's contexts and its libraries' own memory take some 300 to 700 MiB on the cards of today. */
+#define CONTEXT_BYTES_MAX (UINT64_C(1) << 30)
+
+static void *map_zeroed(size_t bytes)
+{
+	void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+			    0);
+
+	return memory == MAP_FAILED ? NULL : memory;
+}
+
+int cm_cache_create(const struct cm_cache_params *params, struct cm_cache **ret_cache)
+{
+	struct cm_cache *cache = cm_sparse_map(sizeof(*cache), MAP_PRIVATE | MAP_ANONYMOUS, -1);
+
+	if (!cache)
+		return -ENOMEM;
+	cache->ops = params->ops;
+	cache->policy = *params->policy;
+	cache->rounds = cm_size_is_rounded_up(&cache->policy);
+	cache->plain = cache->policy.max_split_size == UINT64_MAX &&
+		       cache->policy.placement == CM_PLACEMENT_SPLIT &&
+		       !cache->policy.expandable_segments;
+	cache->region = params->region;
+	cache->events = params->region->header->record.events;
+	cache->block = cm_region_row(params->region, CM_TABLE_BLOCK, 0);
+	cache->segment = cm_region_row(params->region, CM_TABLE_SEGMENT, 0);
+	cache->blocks = cache->segments = 1; /* row 0 means none */
+	if (cm_region_commit(cache->region, CM_TABLE_BLOCK, 1) ||
+	    cm_region_commit(cache->region, CM_TABLE_SEGMENT, 1) ||
+	    cm_page_map_init(&cache->pages)) {
+		(void)munmap(cache, sizeof(*cache));
+		return -ENOMEM;
+	}
+	cm_pinned_init(cache);
+	*ret_cache = cache;
+	return 0;
+}
+
+void cm_cache_destroy(struct cm_cache *cache)
+{
+	uint32_t i;
+
+	if (!cache)
+		return;
+	for (i = 0; i < cache->heaps; i++)
+		(void)munmap(cache->heap[i], sizeof(*cache->heap[i]));
+	for (i = 0; i < cache->devices; i++) {
+		cm_ptr_map_fini(&cache->device[i]->map);
+		(void)munmap(cache->device[i], sizeof(*cache->device[i]));
+	}
+	cm_ptr_map_fini(&cache->pinned.map);
+	cm_others_fini(&cache->others);
+	cm_page_map_fini(&cache->pages);
+	(void)munmap(cache, sizeof(*cache));
+}
+
+uint32_t cm_cache_device_row(struct cm_cache *cache, int32_t ordinal)
+{
+	uint32_t i, n = atomic_load_explicit(&cache->devices, memory_order_acquire);
+
+	for (i = 0; i < n; i++)
+		if (cache->device[i]->row->ordinal == ordinal)
+			return i;
+	return UINT32_MAX;
+}
+
+/* The lower of the two caps; 0: none. */
+static uint64_t cap(const struct cm_policy *policy, uint64_t total)
+{
+	uint64_t bytes = policy->memory_limit;
+
+	if (policy->memory_fraction < 1 && (double)total * policy->memory_fraction < (double)bytes)
+		bytes = (uint64_t)((double)total * policy->memory_fraction);
+	if (bytes == UINT64_MAX)
+		return 0;
+	return bytes ? bytes : 1;
+}
+
+static void fill_device_row(struct cm_cache *cache, struct cm_device_row *row,
+			    const struct cm_context_info *info)
+{
+	row->ordinal = info->ordinal;
+	memcpy(row->uuid, info->uuid, sizeof(row->uuid));
+	memcpy(row->name, info->name, sizeof(row->name));
+	row->name[sizeof(row->name) - 1] = '\0';
+	row->total_bytes = info->total_bytes;
+	row->max_split_size = cache->policy.max_split_size == UINT64_MAX
+				      ? -1
+				      : (int64_t)cache->policy.max_split_size;
+	row->allowed_bytes = cap(&cache->policy, info->total_bytes);
+	row->flags = CM_DEVICE_USED | (info->simulated ? CM_DEVICE_SIMULATED : 0);
+}
+
+/* What is missing before anything was asked for: other processes may have it as well as this one's
+ * contexts, but those take no more than so much. */
+static uint64_t context_bytes(const struct cm_context_info *info)
+{
+	uint64_t missing = info->total_bytes - info->free_bytes;
+
+	return missing < CONTEXT_BYTES_MAX ? missing : CONTEXT_BYTES_MAX;
+}
+
+/* The turn is held: nobody else adds. */
+static struct cm_device *find_device(struct cm_cache *cache, const struct cm_context_info *info)
+{
+	uint32_t row = cm_cache_device_row(cache, info->ordinal);
+	struct cm_device *device;
+
+	if (row != UINT32_MAX)
+		return cache->device[row];
+	row = atomic_load_explicit(&cache->devices, memory_order_relaxed);
+	if (row == CM_DEVICES_MAX || cm_region_commit(cache->region, CM_TABLE_DEVICE, row + 1))
+		return NULL;
+	device = map_zeroed(sizeof(*device));
+	if (!device)
+		return NULL;
+	device->cache = cache;
+	device->index = row;
+	device->leaving.lock = &device->lock;
+	device->row = cm_region_row(cache->region, CM_TABLE_DEVICE, row);
+	cm_cache_open_ring(cache, CM_TABLE_EVENT, row, &device->ring);
+	device->context_bytes = context_bytes(info);
+	cm_books_begin(device->row);
+	fill_device_row(cache, device->row, info);
+	cm_books_end(device->row);
+	cache->device[row] = device;
+	/* Release: who sees the count sees the device. */
+	atomic_store_explicit(&cache->devices, row + 1, memory_order_release);
+	return device;
+}
+
+/* A heap that its context has left, of the same device, or a new slot. */
+static struct cm_heap *find_slot(struct cm_cache *cache, struct cm_device *device)
+{
+	uint32_t i, n = atomic_load_explicit(&cache->heaps, memory_order_relaxed);
+	struct cm_heap *heap;
+
+	for (i = 0; i < n; i++) {
+		heap = atomic_load_explicit(&cache->heap[i], memory_order_relaxed);
+		/* The calls of a context that has gone are waited for by who destroys it. */
+		if (!heap->ctx && heap->device == device && !cm_heap_has_calls(heap))
+			return heap;
+	}
+	if (n == CM_HEAPS_MAX || cm_region_commit(cache->region, CM_TABLE_HEAP, n + 1))
+		return NULL;
+	heap = map_zeroed(sizeof(*heap));
+	if (!heap)
+		return NULL;
+	heap->cache = cache;
+	heap->device = device;
+	heap->index = n;
+	heap->row = cm_region_row(cache->region, CM_TABLE_HEAP, n);
+	atomic_store_explicit(&cache->heap[n], heap, memory_order_release);
+	atomic_store_explicit(&cache->heaps, n + 1, memory_order_release);
+	return heap;
+}
+
+static void open_heap(struct cm_heap *heap, const struct cm_context_info *info)
+{
+	uint32_t fit;
+
+	cm_lock_acquire(&heap->device->lock);
+	heap->can = info->can;
+	for (fit = 0; fit < CM_FIT_COUNT; fit++)
+		cm_bins_init(&heap->bins[fit], heap->cache->block);
+	heap->open = (struct cm_epoch){.number = 1};
+	heap->oldest = 1;
+	heap->live_bytes = heap->pending_sizes = 0;
+	heap->wary = false;
+	heap->spared_at = 0;
+	heap->paused_at = heap->searches[CM_FIT_LARGE] - CM_ASK_PAUSE;
+	heap->vain_bytes = 0;
+	heap->ordered = (struct cm_fence){0};
+	heap->over = false;
+	memset(heap->row, 0, sizeof(*heap->row));
+	heap->row->context = info->ctx;
+	heap->row->context_id = info->id;
+	heap->row->device = heap->device->index;
+	heap->row->epoch_open = 1;
+	heap->row->flags = CM_HEAP_USED |
+			   (heap->cache->policy.reached || info->open_to ? CM_HEAP_SHARED : 0);
+	heap->open_to = info->open_to;
+	cm_books_begin(heap->device->row);
+	heap->device->row->heaps++;
+	cm_books_end(heap->device->row);
+	/* Release: who finds the heap by its context finds it ready. */
+	__atomic_store_n(&heap->ctx, info->ctx, __ATOMIC_RELEASE);
+	cm_lock_release(&heap->device->lock);
+}
+
+CM_ALWAYS_INLINE struct cm_heap *find_heap(struct cm_cache *cache, uint64_t ctx)
+{
+	uint32_t i, n = atomic_load_explicit(&cache->heaps, memory_order_acquire);
+	struct cm_heap *heap;
+
+	for (i = 0; ctx && i < n; i++) {
+		heap = atomic_load_explicit(&cache->heap[i], memory_order_acquire);
+		if (CM_LIKELY(cm_heap_ctx(heap) == ctx))
+			return heap;
+	}
+	return NULL;
+}
+
+struct cm_heap *cm_cache_find_heap(struct cm_cache *cache, uint64_t ctx)
+{
+	return find_heap(cache, ctx);
+}
+
+bool cm_cache_serves(struct cm_cache *cache, uint64_t ctx)
+{
+	const struct cm_heap *heap = find_heap(cache, ctx);
+
+	return heap && !(cm_heap_flags(heap) & CM_HEAP_DRAINING);
+}
+
+/* Work of a second context can reach the memory of the first, whatever barrier was laid there. */
+static void settle_others(struct cm_cache *cache, const struct cm_heap *added)
+{
+	uint32_t i, n = atomic_load_explicit(&cache->heaps, memory_order_acquire);
+	struct cm_heap *heap;
+
+	for (i = 0; i < n; i++) {
+		heap = atomic_load_explicit(&cache->heap[i], memory_order_relaxed);
+		if (heap != added)
+			cm_epoch_settle(heap);
+	}
+}
+
+int cm_cache_add_heap(struct cm_cache *cache, const struct cm_context_info *info,
+		      struct cm_heap **ret_heap)
+{
+	struct cm_heap *heap, *added = NULL;
+	struct cm_device *device;
+
+	cm_lock_acquire(&cache->turn);
+	heap = cm_cache_find_heap(cache, info->ctx);
+	if (!heap) {
+		device = find_device(cache, info);
+		heap = added = device ? find_slot(cache, device) : NULL;
+		if (added) {
+			open_heap(added, info);
+			atomic_fetch_add_explicit(&cache->contexts, 1, memory_order_relaxed);
+		}
+	}
+	cm_lock_release(&cache->turn);
+	if (!heap)
+		return -ENOSPC;
+	if (added)
+		settle_others(cache, added);
+	*ret_heap = heap;
+	return 0;
+}

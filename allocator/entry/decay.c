@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: MIT */
+#include "allocator/entry/decay.h"
+
+#include <errno.h>
+
+#include "allocator/check/check.h"
+#include "allocator/reclaim/release.h"
+#include "allocator/reuse/epoch.h"
+#include "allocator/state/rows.h"
+#include "allocator/state/state.h"
+
+/* Steps in the decay time, while there is something idle and while there is not. */
+#define STEPS      50
+#define STEPS_IDLE 10
+
+/* An idle device answers at once; a program's request may have to wait for so long. */
+#define LOOK_NS UINT64_C(200000)
+
+/* Pages go back in a step until it has taken so long, and so many of them at once. */
+#define PAGES_NS    UINT64_C(500000)
+#define PAGES_BYTES (8 * CM_PAGED_PAGE)
+
+#define ONE_BITS 32 /* of fixed-point numbers below 1 */
+
+/* 6x^5 - 15x^4 + 10x^3, upside down. */
+uint64_t cm_decay_keep(uint64_t bytes, uint64_t age_ns, uint64_t decay_ns)
+{
+	const unsigned __int128 one = (unsigned __int128)1 << ONE_BITS;
+	unsigned __int128 x, cube, step;
+
+	if (age_ns >= decay_ns)
+		return 0;
+	x = age_ns * one / decay_ns;
+	cube = (x * x >> ONE_BITS) * x >> ONE_BITS;
+	step = cube * (10 * one - 15 * x + 6 * (x * x >> ONE_BITS)) >> ONE_BITS;
+	return step < one ? (uint64_t)(bytes * (one - step) >> ONE_BITS) : 0;
+}
+
+/* Ticks since one before, in ns; the clock's pace is told by where it was at an earlier step. */
+static uint64_t ticks_to_ns(const struct cm_device *device, uint64_t ticks, uint64_t now_tick,
+			    uint64_t now_ns)
+{
+	const uint64_t paced = now_tick - device->decay_tick;
+
+	if (!paced)
+		return 0;
+	return (uint64_t)((unsigned __int128)ticks * (now_ns - device->decay_ns) / paced);
+}
+
+/* Which span of time a moment belongs to. */
+static uint64_t span_of(const struct cm_cache *cache, uint64_t ns)
+{
+	return ns / (cache->policy.decay_ns / CM_DECAY_SPANS + 1);
+}
+
+/*
+ * What has gone back counts on, as if it were still there: else the rest would be judged by the
+ * same curve anew, and all of it would be gone in no time.
+ */
+static uint64_t count_given(const struct cm_device *device, uint64_t now_ns)
+{
+	struct cm_cache *cache = device->cache;
+	const uint64_t decay_ns = cache->policy.decay_ns, span_ns = decay_ns / CM_DECAY_SPANS + 1;
+	uint64_t kept = 0, since;
+	uint32_t i;
+
+	for (i = 0; i < CM_DECAY_SPANS; i++) {
+		since = device->given[i].span * span_ns + span_ns / 2;
+		if (device->given[i].bytes)
+			kept += cm_decay_keep(device->given[i].bytes,
+					      now_ns > since ? now_ns - since : 0, decay_ns);
+	}
+	return kept;
+}
+
+static void note_given(struct cm_device *device, uint64_t idle_since_ns, uint64_t bytes)
+{
+	const uint64_t span = span_of(device->cache, idle_since_ns);
+	struct cm_given *given = &device->given[span % CM_DECAY_SPANS];
+
+	if (given->span != span)
+		*given = (struct cm_given){.span = span};
+	given->bytes += bytes;
+}
+
+/* What is idle on a device. */
+struct idle {
+	const struct cm_device *device;
+	uint64_t now_tick;
+	uint64_t now_ns;
+	uint64_t bytes;
+	uint64_t kept;     /* so much of it may be */
+	uint64_t since_ns; /* since when the idlest piece is */
+	bool pages;        /* which consists of pages */
+};
+
+static void count_piece(struct idle *idle, uint64_t bytes, uint64_t tick, bool pages)
+{
+	/* It may have become idle since the clock was read. */
+	const uint64_t ticks = tick < idle->now_tick ? idle->now_tick - tick : 0;
+	const uint64_t age_ns = ticks_to_ns(idle->device, ticks, idle->now_tick, idle->now_ns);
+
+	idle->bytes += bytes;
+	idle->kept += cm_decay_keep(bytes, age_ns, idle->device->cache->policy.decay_ns);
+	if (idle->now_ns > age_ns && idle->now_ns - age_ns < idle->since_ns) {
+		idle->since_ns = idle->now_ns - age_ns;
+		idle->pages = pages;
+	}
+}
+
+static void count_pages(void *data, const struct cm_paged_idle *pages)
+{
+	count_piece(data, pages->pages * CM_PAGED_PAGE, pages->tick, true);
+}
+
+static void count_all_pages_locked(struct cm_device *device, struct idle *idle)
+{
+	struct cm_heap *heap;
+	uint32_t at = 0;
+
+	while (device->cache->policy.expandable_segments &&
+	       (heap = cm_device_next_heap(device, &at)))
+		cm_paged_each_idle_locked(heap, count_pages, idle);
+}
+
+static void count_segments_locked(struct cm_device *device, uint32_t from, uint32_t to,
+				  struct idle *idle)
+{
+	const struct cm_cache *cache = device->cache;
+	uint32_t s;
+
+	for (s = from; s < to; s++) {
+		const struct cm_segment *segment = &cache->segment[s];
+
+		if (cm_release_can(device, segment))
+			count_piece(idle, segment->size, cache->block[segment->first].tick, false);
+	}
+}
+
+/* A sum over moments close together, since the program's threads get in between. */
+static struct idle count_idle(struct cm_device *device)
+{
+	struct cm_cache *cache = device->cache;
+	const uint64_t now_ns = cache->ops->now_ns();
+	const uint32_t end = cm_rows_segments(cache);
+	struct idle idle = {
+		.device = device,
+		.now_tick = cm_ops_tick(cache->ops),
+		.now_ns = now_ns,
+		.kept = count_given(device, now_ns),
+		.since_ns = now_ns,
+	};
+	uint32_t s, next;
+
+	for (s = 1; s < end; s = next) {
+		next = cm_rows_slice(s, end);
+		cm_lock_acquire(&device->lock);
+		count_segments_locked(device, s, next, &idle);
+		cm_lock_release(&device->lock);
+	}
+	cm_lock_acquire(&device->lock);
+	count_all_pages_locked(device, &idle);
+	cm_lock_release(&device->lock);
+	return idle;
+}
+
+/* Blocks that wait although the device is done with them are idle too. */
+static void poll_device(struct cm_device *device)
+{
+	struct cm_heap *heap;
+	uint32_t at = 0;
+
+	cm_lock_acquire(&device->cache->turn);
+	while ((heap = cm_device_next_heap(device, &at))) {
+		(void)cm_epoch_close_turned(heap);
+		(void)cm_epoch_poll_turned(heap);
+	}
+	cm_lock_release(&device->cache->turn);
+}
+
+/* Pages, a few at a time, so that nobody who wants to map some waits for long. */
+static uint64_t give_pages(struct cm_device *device, uint64_t most)
+{
+	const struct cm_driver_ops *ops = device->cache->ops;
+	const uint64_t start = ops->now_ns();
+	uint64_t bytes = 0, pass = 1, want;
+
+	while (pass && bytes < most && ops->now_ns() - start < PAGES_NS) {
+		want = most - bytes < PAGES_BYTES ? most - bytes : PAGES_BYTES;
+		bytes += pass = cm_paged_release_idlest(device, want);
+	}
+	return bytes;
+}
+
+/* The slow lock is held, and the device has nothing to do. The bytes given back. */
+static uint64_t give_excess(struct cm_device *device)
+{
+	struct idle idle;
+	uint64_t bytes;
+
+	poll_device(device);
+	idle = count_idle(device);
+	if (idle.bytes <= idle.kept)
+		return 0;
+	bytes = idle.pages ? give_pages(device, idle.bytes - idle.kept)
+			   : cm_release_idlest(device, idle.bytes - idle.kept);
+	note_given(device, idle.since_ns, bytes);
+	cm_device_count(device, CM_SCALAR_decay_bytes, (int64_t)bytes);
+	return bytes;
+}
+
+/* Where nothing can be asked of the device it is not known to be idle. -EBUSY: outside of the
+ * gate. */
+static int step(struct cm_device *device, bool *given)
+{
+	struct cm_cache *cache = device->cache;
+	int err = -ENODATA;
+
+	if (!device->decay_ns) {
+		device->decay_tick = cm_ops_tick(cache->ops);
+		device->decay_ns = cache->ops->now_ns();
+	}
+	if (!cm_lock_try(&device->slow_lock))
+		return 0;
+	if (cm_epoch_can_ask(cache))
+		err = cm_epoch_quiesces(device, LOOK_NS);
+	if (!err)
+		*given |= give_excess(device) != 0;
+	cm_lock_release(&device->slow_lock);
+	return err;
+}
+
+uint64_t cm_cache_decay(struct cm_cache *cache)
+{
+	uint32_t i, n = atomic_load_explicit(&cache->devices, memory_order_acquire);
+	bool cached = false, given = false;
+
+	if (!cache->policy.decay_ns || cache->policy.mode != CM_MODE_CACHE)
+		return UINT64_MAX;
+	for (i = 0; i < n; i++) {
+		if (!cm_device_has_cached(cache->device[i]) || !cache->ops->gate_enter())
+			continue;
+		cached = true;
+		if (step(cache->device[i], &given) != -EBUSY)
+			cache->ops->gate_leave();
+	}
+	cm_check_after(cache);
+	/* There may be more of the same age: after a moment for who waits for the driver. */
+	if (given)
+		return cache->policy.decay_ns / STEPS / STEPS;
+	return cache->policy.decay_ns / (cached ? STEPS : STEPS_IDLE);
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * How long idle memory is kept: the curve. A piece of memory that has just become idle counts in
+ * full, one that was idle for the whole of the decay time not at all, and in between by a smooth
+ * step; as much may be idle as all pieces together count. So a cache that nobody uses goes back
+ * slowly at first, then faster, then slowly again, and one that is in use stays. Idea and curve are
+ * jemalloc's, which samples the ages that are known here. Pure.
+ */
+#ifndef CM_ALLOCATOR_ENTRY_DECAY_H
+#define CM_ALLOCATOR_ENTRY_DECAY_H
+
+#include <stdint.h>
+
+/* What `bytes` count for that have been idle for `age_ns`: all at 0, half at half the time. */
+uint64_t cm_decay_keep(uint64_t bytes, uint64_t age_ns, uint64_t decay_ns);
+
+#endif

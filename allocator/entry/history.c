@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The rings of events from outside the allocator: on and off, emptied, marked; and all tables at
+ * rest for a moment, so that a tool can copy them.
+ */
+#include <errno.h>
+
+#include "allocator/cache.h"
+#include "allocator/state/state.h"
+#include "stats/counters.h"
+#include "stats/region.h"
+
+void cm_cache_open_ring(struct cm_cache *cache, enum cm_table table, uint32_t index,
+			struct cm_ring *ret_ring)
+{
+	const uint32_t rows = cache->region->header->table[table].ring;
+
+	*ret_ring = (struct cm_ring){0};
+	if (!atomic_load_explicit(&cache->events, memory_order_relaxed) || !rows ||
+	    cm_region_commit(cache->region, table, (index + 1) * rows))
+		return;
+	ret_ring->mask = rows - 1;
+	ret_ring->row = cm_region_row(cache->region, table, index * rows);
+}
+
+int cm_cache_record_events(struct cm_cache *cache, bool on)
+{
+	struct cm_ring ring;
+	uint32_t i, n;
+	bool missing = false;
+
+	/* The turn: no device is added meanwhile. */
+	cm_lock_acquire(&cache->turn);
+	atomic_store_explicit(&cache->events, on, memory_order_relaxed);
+	n = atomic_load_explicit(&cache->devices, memory_order_relaxed);
+	for (i = 0; i < n; i++) {
+		/* Its memory is got before the lock, as that takes a millisecond. */
+		cm_cache_open_ring(cache, CM_TABLE_EVENT, i, &ring);
+		cm_lock_acquire(&cache->device[i]->lock);
+		cache->device[i]->ring = ring;
+		cm_lock_release(&cache->device[i]->lock);
+		missing |= on && !ring.row;
+	}
+	cm_cache_open_ring(cache, CM_TABLE_HOST_EVENT, 0, &ring);
+	cm_lock_acquire(&cache->pinned.lock);
+	cache->pinned.ring = ring;
+	cm_lock_release(&cache->pinned.lock);
+	missing |= on && !ring.row;
+	cm_lock_release(&cache->turn);
+	return missing ? -ENOSPC : 0;
+}
+
+static void clear_device(struct cm_device *device)
+{
+	cm_books_begin(device->row);
+	device->row->event_cleared = device->row->event_next;
+	cm_books_end(device->row);
+}
+
+void cm_cache_clear_events(struct cm_cache *cache)
+{
+	uint32_t i, n = atomic_load_explicit(&cache->devices, memory_order_acquire);
+	struct cm_host_row *host = cache->pinned.row;
+
+	for (i = 0; i < n; i++) {
+		cm_lock_acquire(&cache->device[i]->lock);
+		clear_device(cache->device[i]);
+		cm_lock_release(&cache->device[i]->lock);
+	}
+	cm_lock_acquire(&cache->pinned.lock);
+	cm_seq_begin(&host->seq);
+	host->event_cleared = host->event_next;
+	cm_seq_end(&host->seq);
+	cm_lock_release(&cache->pinned.lock);
+}
+
+/* A device that is added meanwhile holds nothing as yet. */
+void cm_cache_hold(struct cm_cache *cache) CM_UNCHECKED
+{
+	uint32_t i;
+
+	cm_lock_acquire(&cache->pinned.lock);
+	cache->held = atomic_load(&cache->devices);
+	for (i = 0; i < cache->held; i++)
+		cm_lock_acquire(&cache->device[i]->lock);
+	cm_lock_acquire(&cache->tables);
+}
+
+void cm_cache_resume(struct cm_cache *cache) CM_UNCHECKED
+{
+	uint32_t i;
+
+	cm_lock_release(&cache->tables);
+	for (i = cache->held; i-- > 0;)
+		cm_lock_release(&cache->device[i]->lock);
+	cm_lock_release(&cache->pinned.lock);
+}
+
+void cm_cache_note_snapshot(struct cm_cache *cache)
+{
+	const uint64_t tick = cm_ops_tick(cache->ops);
+	struct cm_host_row *host = cache->pinned.row;
+	struct cm_device *device;
+	uint32_t i;
+
+	for (i = 0; i < cache->held; i++) {
+		device = cache->device[i];
+		cm_books_begin(device->row);
+		cm_device_note_locked(device, CM_ACTION_SNAPSHOT, CM_POOL_ALL, 0, 0, tick, 0,
+				      (uint64_t)cm_stat_current(device->row, CM_STAT_ACTIVE_BYTES));
+		cm_books_end(device->row);
+	}
+	cm_seq_begin(&host->seq);
+	cm_ring_add(&cache->pinned.ring, &host->event_next, CM_ACTION_SNAPSHOT, CM_POOL_ALL, 0,
+		    cm_origin_of(0), tick, 0, (uint64_t)host->active_bytes.current);
+	cm_seq_end(&host->seq);
+}

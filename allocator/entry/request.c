@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What an address is, and what a free leaves to be done: what most frees are is in free.c, and a
+ * request in heap.c, each with all that it does in one place.
+ */
+#include <errno.h>
+
+#include "allocator/cache.h"
+#include "allocator/check/check.h"
+#include "allocator/reclaim/release.h"
+#include "allocator/reuse/epoch.h"
+#include "allocator/state/rows.h"
+#include "allocator/state/state.h"
+
+/* So often and so long a thread looks for a lock that it may have itself: it is held for less than
+ * a microsecond, and by one that is preempted for some milliseconds. */
+#define INSIDE_TRIES  400
+#define INSIDE_NAP_NS UINT64_C(50000)
+
+/* An address inside our memory at which no driver allocation starts: the driver refuses it as it
+ * refuses any stale pointer. */
+static uint64_t stale_twin(const struct cm_place_info *info, uint64_t addr)
+{
+	return addr == info->segment_addr ? addr + 1 : addr;
+}
+
+/* The block of the device that the address lies in, or 0. The start of one in use is found at once,
+ * for any other address the segments are walked. */
+static uint32_t find_block_locked(struct cm_device *device, uint64_t addr)
+{
+	struct cm_cache *cache = device->cache;
+	uint32_t index = cm_ptr_map_find(&device->map, addr), s, end;
+
+	if (index)
+		return index;
+	end = cm_rows_segments(cache);
+	for (s = 1; s < end; s++)
+		if (cm_segment_is_of(&cache->segment[s], device) &&
+		    addr >= cache->segment[s].addr &&
+		    addr - cache->segment[s].addr < cache->segment[s].size)
+			break;
+	if (s == end)
+		return 0;
+	for (index = cache->segment[s].first;
+	     cache->block[index].addr + cache->block[index].size <= addr;)
+		index = cache->block[index].next;
+	return index;
+}
+
+static enum cm_place place_of(const struct cm_block *block, uint64_t addr)
+{
+	if (block->state != CM_BLOCK_LIVE)
+		return CM_PLACE_IDLE;
+	return block->addr == addr ? CM_PLACE_LIVE : CM_PLACE_INTERIOR;
+}
+
+static bool is_idle(const struct cm_cache *cache, const struct cm_segment *segment)
+{
+	uint32_t b = segment->first;
+
+	while (b && cache->block[b].state != CM_BLOCK_LIVE)
+		b = cache->block[b].next;
+	return !b;
+}
+
+static struct cm_place_info tell_place(struct cm_cache *cache, uint32_t b, uint64_t addr)
+{
+	const struct cm_block *block = &cache->block[b];
+	const struct cm_segment *segment = &cache->segment[block->segment];
+	const enum cm_place place = place_of(block, addr);
+
+	return (struct cm_place_info){
+		.place = place,
+		.block_addr = block->addr,
+		.block_size = block->size,
+		.requested = place == CM_PLACE_IDLE ? 0 : block->requested,
+		.segment_addr = segment->addr,
+		.segment_size = segment->size,
+		.segment_flags = segment->flags,
+		.segment_is_idle = place == CM_PLACE_IDLE && is_idle(cache, segment),
+		.ctx = segment->context,
+	};
+}
+
+/* What is on its way to the driver is waited for: the driver's word counts then. */
+static int lookup_each(struct cm_device *device, uint64_t addr, void *data)
+{
+	struct cm_cache *cache = device->cache;
+	struct cm_place_info *info = data;
+	bool leaving;
+	uint32_t b;
+
+	do {
+		cm_lock_acquire(&device->lock);
+		b = find_block_locked(device, addr);
+		if (b)
+			*info = tell_place(cache, b, addr);
+		leaving = !b && cm_piece_is_leaving_locked(&device->leaving, addr);
+		cm_lock_release(&device->lock);
+	} while (leaving && cm_piece_await(&device->leaving, cache->ops, addr));
+	if (leaving)
+		*info = (struct cm_place_info){
+			.place = CM_PLACE_IDLE, .segment_addr = addr, .segment_is_idle = true};
+	return b || leaving ? 0 : -ENOENT;
+}
+
+/* Where there is one context to wait for, what was freed is ready then. */
+static bool make_all_ready(struct cm_heap *heap)
+{
+	struct cm_cache *cache = heap->cache;
+	bool ready;
+
+	if (!cache->ops->gate_enter())
+		return false;
+	cm_lock_acquire(&cache->turn);
+	ready = cm_cache_has_one_context(cache) && cm_epoch_synchronize_turned(heap);
+	cm_lock_release(&cache->turn);
+	cache->ops->gate_leave();
+	return ready;
+}
+
+/* A sync=free program waits here, as it would in cudaFree, and hears what went wrong meanwhile. For
+ * other contexts a cudaFree does not wait, and the block does in its epoch. */
+static int wait_as_native(struct cm_heap *heap)
+{
+	return make_all_ready(heap) ? 0 : cm_heap_synchronize(heap);
+}
+
+/* While a capture is active the segment waits for the next one who gives orphans back. Where
+ * somebody else was faster he is waited for: behind a free that needs no wait for work, the driver
+ * has the memory. */
+static int give_back(struct cm_device *device, uint32_t segment, uint64_t addr)
+{
+	const struct cm_driver_ops *ops = device->cache->ops;
+	int err;
+
+	if (!ops->gate_enter()) {
+		cm_device_note_orphan(device);
+		return 0;
+	}
+	err = cm_release_orphan(device, segment);
+	ops->gate_leave();
+	(void)cm_piece_await(&device->leaving, ops, addr);
+	return err;
+}
+
+/* No block in use starts there, but it may be in memory of ours, or in what was and is going. */
+static int refuse(struct cm_device *device, uint64_t addr, uint64_t *ret_forward)
+{
+	struct cm_place_info info;
+
+	if (lookup_each(device, addr, &info))
+		return -ENOENT;
+	*ret_forward = stale_twin(&info, addr);
+	return -EFAULT;
+}
+
+int cm_device_finish_free(struct cm_device *device, uint64_t addr, struct cm_freed freed,
+			  uint64_t *ret_forward)
+{
+	if (!freed.heap)
+		return refuse(device, addr, ret_forward);
+	if (freed.orphan)
+		return give_back(device, freed.orphan, addr);
+	if (device->cache->policy.sync == CM_SYNC_FREE)
+		return wait_as_native(freed.heap);
+	return 0;
+}
+
+/* Calls `each` for the devices that may own addr, until one answers other than -ENOENT. */
+static int on_device_of(struct cm_cache *cache, uint64_t addr,
+			int (*each)(struct cm_device *device, uint64_t addr, void *data),
+			void *data)
+{
+	uint8_t page = cm_page_map_get(&cache->pages, addr);
+	uint32_t i, n = atomic_load_explicit(&cache->devices, memory_order_acquire);
+	int err = -ENOENT;
+
+	if (page == CM_PAGE_NONE)
+		return -ENOENT;
+	if (page != CM_PAGE_MIXED)
+		return each(cache->device[page - 1], addr, data);
+	for (i = 0; i < n && err == -ENOENT; i++)
+		err = each(cache->device[i], addr, data);
+	return err;
+}
+
+static int free_each(struct cm_device *device, uint64_t addr, void *data)
+{
+	return cm_device_finish_free(device, addr, cm_device_free(device, addr), data);
+}
+
+int cm_cache_free_on_any(struct cm_cache *cache, uint64_t addr, uint64_t *ret_forward)
+{
+	return on_device_of(cache, addr, free_each, ret_forward);
+}
+
+/* A thread that has the lock itself is told by that it does not get it. */
+static bool can_lock(struct cm_device *device)
+{
+	uint64_t nap = INSIDE_NAP_NS;
+	int tries;
+
+	for (tries = 0; tries < INSIDE_TRIES; tries++) {
+		if (cm_lock_try(&device->lock)) {
+			cm_lock_release(&device->lock);
+			return true;
+		}
+		cm_ops_nap(device->cache->ops, &nap, INSIDE_NAP_NS);
+	}
+	return false;
+}
+
+static int free_inside_each(struct cm_device *device, uint64_t addr, void *data)
+{
+	return can_lock(device) ? free_each(device, addr, data) : -ENOENT;
+}
+
+int cm_cache_free_inside(struct cm_cache *cache, uint64_t addr, uint64_t *ret_forward)
+{
+	return on_device_of(cache, addr, free_inside_each, ret_forward);
+}
+
+void cm_cache_lookup(struct cm_cache *cache, uint64_t addr, struct cm_place_info *ret_info)
+{
+	*ret_info = (struct cm_place_info){.place = CM_PLACE_FOREIGN};
+	(void)on_device_of(cache, addr, lookup_each, ret_info);
+}
+
+static int export_each(struct cm_device *device, uint64_t addr, void *data)
+{
+	struct cm_cache *cache = device->cache;
+	struct cm_heap **heap = data;
+	struct cm_segment *segment;
+	uint32_t b;
+
+	cm_lock_acquire(&device->lock);
+	b = find_block_locked(device, addr);
+	if (b) {
+		segment = &cache->segment[cache->block[b].segment];
+		*heap = cm_segment_heap(cache, segment);
+		if (cm_segment_is_recycled(cache, segment))
+			cm_heap_unbin_segment_locked(*heap, segment);
+		__atomic_fetch_or(&segment->flags, CM_SEGMENT_EXPORTED, __ATOMIC_RELAXED);
+	}
+	cm_lock_release(&device->lock);
+	return b ? 0 : -ENOENT;
+}
+
+int cm_cache_mark_exported(struct cm_cache *cache, uint64_t addr)
+{
+	struct cm_heap *heap;
+	int err = on_device_of(cache, addr, export_each, &heap);
+
+	if (!err)
+		cm_epoch_settle(heap);
+	return err;
+}
+
+void cm_cache_mark_shared(struct cm_cache *cache, uint64_t ctx)
+{
+	struct cm_heap *heap = cm_cache_find_heap(cache, ctx);
+
+	if (!heap)
+		return;
+	/* The turn: no barrier is laid from here on. */
+	cm_lock_acquire(&cache->turn);
+	cm_lock_acquire(&heap->device->lock);
+	__atomic_fetch_or(&heap->row->flags, CM_HEAP_SHARED, __ATOMIC_RELAXED);
+	cm_lock_release(&heap->device->lock);
+	cm_lock_release(&cache->turn);
+	cm_epoch_settle(heap);
+}
+
+int cm_cache_open_to(struct cm_cache *cache, uint64_t ctx, uint64_t ordinals)
+{
+	struct cm_heap *heap = cm_cache_find_heap(cache, ctx);
+
+	if (!heap || !ordinals)
+		return 0;
+	cm_cache_mark_shared(cache, ctx);
+	return cm_paged_open_to(heap, ctx, ordinals);
+}

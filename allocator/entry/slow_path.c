@@ -1,0 +1,557 @@
+/* SPDX-License-Identifier: MIT */
+#include "allocator/entry/slow_path.h"
+
+#include <errno.h>
+
+#include "allocator/base/size_class.h"
+#include "allocator/blocks/fragmentation.h"
+#include "allocator/blocks/poll_policy.h"
+#include "allocator/oom/oom.h"
+#include "allocator/reclaim/exchange.h"
+#include "allocator/reclaim/release.h"
+#include "allocator/reuse/epoch.h"
+#include "allocator/reuse/fence.h"
+
+/* While no barrier may be laid, freed memory piles up behind a device that lags. Up to this much of
+ * it, or a quarter of what is in use, new memory is taken; beyond, the host waits as a cudaFree
+ * would. */
+#define RUN_AHEAD_BYTES (UINT64_C(64) << 20)
+
+#define TRIES 8 /* of a request that others are faster than */
+
+struct request {
+	struct cm_heap *heap;
+	uint64_t ctx;   /* whose heap it was when the request came */
+	uint64_t size;  /* rounded */
+	uint64_t bytes; /* asked for */
+	uint64_t *ret_addr;
+	struct cm_oom *oom; /* filled in where it fails for want of memory */
+};
+
+/* False: the context has gone, and the heap is nobody's or another's. The driver has the word
+ * then. */
+static bool stands(const struct request *request)
+{
+	return request->ctx && cm_heap_ctx(request->heap) == request->ctx;
+}
+
+static int take_by(const struct request *request,
+		   int (*take_locked)(struct cm_heap *heap, uint64_t size, uint64_t bytes,
+				      uint64_t *ret_addr))
+{
+	struct cm_device *device = request->heap->device;
+	int err = -EAGAIN;
+
+	cm_lock_acquire(&device->lock);
+	if (stands(request))
+		err = take_locked(request->heap, request->size, request->bytes, request->ret_addr);
+	cm_lock_release(&device->lock);
+	return err;
+}
+
+/* A ready block. -ENOENT: there is none, -EAGAIN: the context has gone. */
+static int take(const struct request *request)
+{
+	return take_by(request, cm_heap_take_locked);
+}
+
+/* The same but for what is spared. */
+static int take_sparing(const struct request *request)
+{
+	return take_by(request, cm_heap_take_sparing_locked);
+}
+
+static bool runs_too_far_ahead(struct cm_heap *heap)
+{
+	bool far;
+
+	cm_lock_acquire(&heap->device->lock);
+	far = heap->row->pending_bytes > heap->live_bytes / 4 + RUN_AHEAD_BYTES;
+	cm_lock_release(&heap->device->lock);
+	return far;
+}
+
+/* An old driver has no events of a context: waiting is all there is, as in the cudaFree of
+ * today. */
+static bool make_ready_by_waiting(struct cm_heap *heap)
+{
+	if (!cm_epoch_open_is_clean(heap) && !runs_too_far_ahead(heap))
+		return false;
+	return cm_epoch_synchronize_turned(heap);
+}
+
+/* Makes freed memory ready, as the policy has it, once the plain question has not. */
+static bool make_ready_turned(struct cm_heap *heap)
+{
+	if (!(heap->can & CM_CAN_CTX_EVENTS))
+		return make_ready_by_waiting(heap);
+	if (heap->cache->policy.reuse == CM_REUSE_BARRIER && cm_epoch_barrier_turned(heap))
+		return true;
+	/* The device may be idle, or done by the next request. */
+	return cm_epoch_close_turned(heap) && cm_epoch_poll_turned(heap);
+}
+
+/* Whether anything waits for the device: even a little may join free neighbours into what fits, and
+ * asking for it costs less than new memory. */
+static bool is_anything_pending(const struct request *request)
+{
+	return cm_heap_pending_bytes(request->heap) > 0;
+}
+
+static void pause_asking(struct cm_heap *heap)
+{
+	cm_lock_acquire(&heap->device->lock);
+	cm_asking_pause_locked(heap);
+	cm_lock_release(&heap->device->lock);
+}
+
+/* Memory that the program has freed: asked for, ordered, or waited for. -ENOENT: none serves. */
+static int reuse(const struct request *request)
+{
+	struct cm_heap *heap = request->heap;
+	struct cm_cache *cache = heap->cache;
+	int err = -ENOENT;
+	bool ready;
+
+	if (!is_anything_pending(request))
+		return take_sparing(request);
+	cm_lock_acquire(&cache->turn);
+	ready = cm_epoch_poll_turned(heap);
+	if (ready)
+		err = take_sparing(request);
+	if (err == -ENOENT && make_ready_turned(heap)) {
+		ready = true;
+		err = take_sparing(request);
+	}
+	cm_lock_release(&cache->turn);
+	if (!ready)
+		pause_asking(heap);
+	if (err == -ENOENT)
+		err = take_sparing(request);
+	if (err == -ENOENT && is_anything_pending(request) &&
+	    (cache->policy.reuse == CM_REUSE_WAIT || runs_too_far_ahead(heap))) {
+		/* Nothing is spared at the price of a wait. */
+		err = take(request);
+		if (err == -ENOENT)
+			err = cm_epoch_wait_as_native(heap) ? take_sparing(request) : -EBUSY;
+	}
+	return err;
+}
+
+static void note_refusal(struct cm_heap *heap, uint64_t bytes)
+{
+	cm_lock_acquire(&heap->device->lock);
+	cm_thrift_note_refusal_locked(heap, bytes);
+	cm_lock_release(&heap->device->lock);
+}
+
+static int driver_alloc(const struct request *request, uint64_t bytes, uint64_t *ret_addr)
+{
+	struct cm_heap *heap = request->heap;
+	const struct cm_driver_ops *ops = heap->cache->ops;
+	uint64_t start;
+	int err;
+
+	if (cm_device_is_capped(heap->device, bytes))
+		return CM_DRIVER_OUT_OF_MEMORY;
+	start = ops->now_ns();
+	err = ops->mem_alloc(request->ctx, bytes, ret_addr);
+	cm_device_count(heap->device, CM_SCALAR_driver_alloc_ns, (int64_t)(ops->now_ns() - start));
+	if (err == CM_DRIVER_OUT_OF_MEMORY)
+		note_refusal(heap, bytes);
+	return err;
+}
+
+/* Enters what the driver gave. -EAGAIN: caching has stopped meanwhile, or the context has gone. */
+static int enter_locked(const struct request *request, uint64_t addr, uint64_t segment_size,
+			uint32_t flags)
+{
+	struct cm_heap *heap = request->heap;
+
+	if (!stands(request) ||
+	    (cm_heap_flags(heap) & CM_HEAP_DRAINING && !(flags & CM_SEGMENT_DIRECT)))
+		return -EAGAIN;
+	return cm_heap_take_new_locked(heap, addr, segment_size, flags, request->size,
+				       request->bytes);
+}
+
+/* New memory of `segment_size`, of which the request gets its part. */
+static int grow_by(const struct request *request, uint64_t segment_size, uint32_t flags)
+{
+	struct cm_heap *heap = request->heap;
+	uint64_t addr = 0;
+	int err;
+
+	if (!stands(request))
+		return -EAGAIN;
+	err = driver_alloc(request, segment_size, &addr);
+	if (err)
+		return err;
+	cm_cache_await_place(heap->cache, addr, segment_size);
+	cm_lock_acquire(&heap->device->lock);
+	err = enter_locked(request, addr, segment_size, flags);
+	cm_lock_release(&heap->device->lock);
+	if (!err)
+		*request->ret_addr = addr;
+	else if (stands(request))
+		(void)cm_release_to_driver(heap->device, request->ctx, addr);
+	return err; /* a context that has gone took its memory along */
+}
+
+static uint32_t segment_flags(const struct request *request)
+{
+	const enum cm_placement placement = request->heap->cache->policy.placement;
+
+	return (placement == CM_PLACEMENT_EXACT ? CM_SEGMENT_EXACT : 0) |
+	       (request->size <= CM_SMALL_MAX ? CM_SEGMENT_SMALL : 0);
+}
+
+static uint64_t segment_bytes(const struct request *request)
+{
+	struct cm_device *device = request->heap->device;
+	uint64_t bytes;
+
+	cm_lock_acquire(&device->lock);
+	bytes = cm_thrift_segment_locked(request->heap, request->size);
+	cm_lock_release(&device->lock);
+	return bytes;
+}
+
+static int grow(const struct request *request)
+{
+	int err = -ENOENT;
+
+	if (cm_paged_serves(request->heap))
+		err = cm_paged_alloc(request->heap, request->ctx, request->size, request->bytes,
+				     request->ret_addr);
+	if (err != -ENOENT)
+		return err;
+	return grow_by(request, segment_bytes(request), segment_flags(request));
+}
+
+static void note_oom(const struct request *request, struct cm_oom_attempt *attempt)
+{
+	attempt->bytes = request->bytes;
+	attempt->size = request->size;
+	attempt->capped = cm_device_is_capped(request->heap->device, request->size);
+	cm_oom_note(request->heap, attempt, request->oom);
+}
+
+/* PyTorch's order and counters. */
+static int give_back_and_retry(const struct request *request, struct cm_oom_attempt *attempt)
+{
+	struct cm_heap *heap = request->heap;
+	struct cm_device *device = heap->device;
+	int err;
+
+	if (cm_release_oversize(heap, request->size, &attempt->given_back)) {
+		err = grow(request);
+		if (err != CM_DRIVER_OUT_OF_MEMORY)
+			return err;
+	}
+	if (!cm_epoch_wait_device(device, CM_STUCK_NS))
+		return -EBUSY;
+	err = take(request);
+	if (err != -ENOENT)
+		return err;
+	attempt->given_back += cm_release_free(device);
+	/* What others have taken out of the tables, without the slow lock. */
+	if (!cm_pieces_await(&device->leaving, device->cache->ops, CM_STUCK_NS))
+		return -EBUSY;
+	cm_device_count(device, CM_SCALAR_num_alloc_retries, 1);
+	return grow(request);
+}
+
+/* Other processes may hold idle what this one lacks. Outside of the gate: it takes its time. */
+static int ask_and_retry(const struct request *request, struct cm_oom_attempt *attempt)
+{
+	struct cm_device *device = request->heap->device;
+	const struct cm_driver_ops *ops = device->cache->ops;
+	uint64_t free_bytes = 0, total, wanted;
+
+	if (!ops->ask_neighbours || !device->cache->policy.neighbours || !stands(request) ||
+	    ops->mem_info(request->ctx, &free_bytes, &total))
+		return CM_DRIVER_OUT_OF_MEMORY;
+	/* What nobody can give is not asked for, but who has what is told. */
+	wanted = cm_device_is_capped(device, request->size) || request->size > total
+			 ? 0
+			 : request->size;
+	if (wanted && free_bytes < wanted)
+		wanted += CM_SEGMENT_GRAIN - free_bytes;
+	ops->gate_leave();
+	ops->ask_neighbours(device->row->uuid, wanted, &attempt->neighbours);
+	cm_device_count(device, CM_SCALAR_neighbour_asks, attempt->neighbours.asked != 0);
+	cm_device_count(device, CM_SCALAR_neighbour_bytes_got,
+			(int64_t)attempt->neighbours.given_bytes);
+	if (!cm_fence_enter(ops))
+		return -EBUSY;
+	return attempt->neighbours.given_bytes ? grow(request) : CM_DRIVER_OUT_OF_MEMORY;
+}
+
+/* What is idle goes back, others are asked, and the driver once more. The last step is what the
+ * program would have asked for without us: its own size instead of a whole segment's. */
+static int try_all(const struct request *request, struct cm_oom_attempt *attempt)
+{
+	int err = take(request);
+
+	if (err != -ENOENT)
+		return err;
+	if (!cm_release_await_suspended(request->heap->device, CM_STUCK_NS))
+		return -EBUSY;
+	err = cm_epoch_quiesces(request->heap->device, CM_STUCK_NS);
+	if (err == -EBUSY)
+		return err;
+	attempt->busy = err != 0;
+	err = attempt->busy ? CM_DRIVER_OUT_OF_MEMORY : give_back_and_retry(request, attempt);
+	if (err == CM_DRIVER_OUT_OF_MEMORY)
+		err = ask_and_retry(request, attempt);
+	if (err == CM_DRIVER_OUT_OF_MEMORY)
+		err = grow_by(request, request->size, segment_flags(request));
+	return err;
+}
+
+static uint64_t count_frees(struct cm_device *device)
+{
+	const struct cm_stat_pool *stat = device->row->stat;
+	int64_t frees;
+
+	cm_lock_acquire(&device->lock);
+	frees = stat[CM_POOL_SMALL].freed[CM_STAT_ALLOCATION] +
+		stat[CM_POOL_LARGE].freed[CM_STAT_ALLOCATION];
+	cm_lock_release(&device->lock);
+	return (uint64_t)frees;
+}
+
+/* What others do that may keep memory from a request, so far. */
+struct others {
+	uint64_t frees;
+	uint64_t suspensions;
+};
+
+static struct others see_others(struct cm_device *device)
+{
+	return (struct others){.frees = count_frees(device),
+			       .suspensions = cm_release_suspensions(device->cache)};
+}
+
+/* Whether they have done so since, and there is memory that could go. */
+static bool were_in_the_way(const struct request *request, const struct others *before)
+{
+	struct cm_device *device = request->heap->device;
+	const struct others now = see_others(device);
+
+	return (now.frees != before->frees || now.suspensions != before->suspensions) &&
+	       (cm_release_has_suspended(device) ||
+		cm_cache_returnable(device->cache, request->ctx));
+}
+
+/*
+ * The driver has no memory. One thread at a time, so that nobody fails for memory that another is
+ * just giving back. Anew where a thread has freed some meanwhile, and has taken for a request of
+ * its own what was given back here: the driver would have had both; or where one was about to end a
+ * context.
+ */
+static int after_failure(const struct request *request)
+{
+	struct cm_oom_attempt attempt = {0};
+	struct others others;
+	int err, tries = TRIES;
+
+	do {
+		others = see_others(request->heap->device);
+		err = try_all(request, &attempt);
+	} while (err == CM_DRIVER_OUT_OF_MEMORY && !attempt.busy && --tries &&
+		 were_in_the_way(request, &others));
+	if (err == CM_DRIVER_OUT_OF_MEMORY)
+		note_oom(request, &attempt);
+	return err;
+}
+
+/* What goes back to the driver before more is taken from it. -EBUSY: outside of the gate. */
+static int make_way(const struct request *request)
+{
+	struct cm_device *device = request->heap->device;
+	int err = 0;
+
+	if (device->row->allowed_bytes) {
+		if (!cm_fence_lock(device->cache->ops, &device->slow_lock))
+			return -EBUSY;
+		err = cm_release_aged(request->heap);
+		cm_lock_release(&device->slow_lock);
+	}
+	if (!err && request->size > CM_SMALL_MAX)
+		err = cm_exchange(request->heap, segment_bytes(request));
+	return err;
+}
+
+/* Whether there is a block that was spared. It will have been at the price of a driver call. Pages
+ * are moved where they are wanted: what was spared of them is none to be traded. */
+static bool has_spared(const struct request *request)
+{
+	struct cm_heap *heap = request->heap;
+	bool spared;
+
+	if (request->size <= CM_SMALL_MAX)
+		return false;
+	cm_lock_acquire(&heap->device->lock);
+	spared = heap->wary && !cm_paged_serves(heap) &&
+		 cm_bins_find(&heap->bins[CM_FIT_LARGE], request->size);
+	if (spared)
+		cm_thrift_spend_locked(heap, 1);
+	cm_lock_release(&heap->device->lock);
+	return spared;
+}
+
+/* The card is full, and what is reserved cannot rise: no more is exchanged to keep it from
+ * rising. */
+static uint64_t begin_trade(const struct request *request)
+{
+	struct cm_device *device = request->heap->device;
+	uint64_t reserved, segments;
+
+	cm_lock_acquire(&device->lock);
+	reserved = (uint64_t)cm_stat_current(device->row, CM_STAT_RESERVED_BYTES) +
+		   cm_thrift_segment_locked(request->heap, request->size);
+	if (device->most_reserved < reserved)
+		device->most_reserved = reserved;
+	segments = (uint64_t)cm_stat_current(device->row, CM_STAT_SEGMENT);
+	cm_lock_release(&device->lock);
+	return segments;
+}
+
+static void end_trade(struct cm_heap *heap, uint64_t segments, uint64_t bytes)
+{
+	struct cm_device *device = heap->device;
+	uint64_t left;
+
+	cm_lock_acquire(&device->lock);
+	left = (uint64_t)cm_stat_current(device->row, CM_STAT_SEGMENT);
+	/* Others may have got more of them meanwhile than went. */
+	cm_thrift_spend_locked(heap, segments > left ? segments - left : 0);
+	cm_lock_release(&device->lock);
+	cm_device_count(device, CM_SCALAR_exchange_bytes, (int64_t)bytes);
+}
+
+/* What was spared, since the device is not soon done: it is not waited for again. */
+static int stop_sparing(const struct request *request)
+{
+	struct cm_device *device = request->heap->device;
+	int err;
+
+	cm_lock_acquire(&device->lock);
+	cm_thrift_stop_locked(request->heap);
+	cm_lock_release(&device->lock);
+	err = take(request);
+	return err == -ENOENT ? CM_DRIVER_OUT_OF_MEMORY : err;
+}
+
+/* All idle segments for one of just the size. The slow lock is held. -EBUSY: outside of the
+ * gate. */
+static int trade(const struct request *request)
+{
+	struct cm_device *device = request->heap->device;
+	uint64_t segments;
+	int err;
+
+	err = cm_epoch_quiesces(device, CM_PATIENCE_NS);
+	if (err)
+		return err == -EBUSY ? err : stop_sparing(request);
+	segments = begin_trade(request);
+	end_trade(request->heap, segments, cm_release_free(device));
+	return grow(request);
+}
+
+/* -EBUSY: a capture has begun meanwhile, and the caller is outside of the gate; nothing else in
+ * here answers so. */
+static int serve(const struct request *request)
+{
+	struct cm_device *device = request->heap->device;
+	bool spared;
+	int err;
+
+	err = reuse(request);
+	if (err != -ENOENT)
+		return err;
+	spared = has_spared(request);
+	err = make_way(request);
+	if (!err)
+		err = grow(request);
+	if (err != CM_DRIVER_OUT_OF_MEMORY)
+		return err;
+	if (!cm_fence_lock(device->cache->ops, &device->slow_lock))
+		return -EBUSY;
+	if (spared)
+		err = trade(request);
+	if (err == CM_DRIVER_OUT_OF_MEMORY)
+		err = after_failure(request);
+	cm_lock_release(&device->slow_lock);
+	return err;
+}
+
+int cm_ladder_alloc(struct cm_heap *heap, uint64_t size, uint64_t bytes, uint64_t *ret_addr)
+{
+	struct cm_oom oom; /* half a kilobyte, which means nothing while nothing is noted */
+	const struct request request = {heap, cm_heap_ctx(heap), size, bytes, ret_addr, &oom};
+	const struct cm_driver_ops *ops = heap->cache->ops;
+	int err;
+
+	oom.nth = 0;
+	if (!ops->gate_enter())
+		return -EBUSY;
+	err = cm_release_orphans(heap->device);
+	if (!err)
+		err = serve(&request);
+	if (err != -EBUSY)
+		ops->gate_leave();
+	else if (!take(&request))
+		err = 0; /* what was spared, before the capture began */
+	if (!err)
+		cm_oom_note_served(heap, size, bytes, &oom);
+	cm_oom_tell(heap, &oom);
+	return err;
+}
+
+/* Once more where the driver has got back meanwhile what the program had freed: while a capture was
+ * active, or the context might have gone, it had to stay. -EBUSY as in serve. */
+static int grow_direct(const struct request *request)
+{
+	struct cm_heap *heap = request->heap;
+	const struct cm_driver_ops *ops = heap->cache->ops;
+	const uint32_t flags = CM_SEGMENT_DIRECT | CM_SEGMENT_EXACT |
+			       (request->size <= CM_SMALL_MAX ? CM_SEGMENT_SMALL : 0);
+	const uint64_t returns = cm_cache_returns(heap->cache);
+	int err = grow_by(request, request->size, flags);
+
+	if (err != CM_DRIVER_OUT_OF_MEMORY)
+		return err;
+	/* Which enters it by itself. */
+	ops->gate_leave();
+	(void)cm_cache_make_room_on(heap->cache, heap->device->index);
+	if (!cm_fence_enter(ops))
+		return -EBUSY;
+	return cm_cache_returns(heap->cache) == returns ? err
+							: grow_by(request, request->size, flags);
+}
+
+int cm_ladder_alloc_direct(struct cm_heap *heap, uint64_t bytes, uint64_t *ret_addr)
+{
+	struct cm_oom oom = {0};
+	struct cm_oom_attempt attempt = {0};
+	const struct request request = {heap, cm_heap_ctx(heap), bytes, bytes, ret_addr, &oom};
+	const struct cm_driver_ops *ops = heap->cache->ops;
+	int err;
+
+	if (!ops->gate_enter())
+		return -EBUSY;
+	err = cm_release_orphans(heap->device);
+	if (!err)
+		err = grow_direct(&request);
+	if (err == CM_DRIVER_OUT_OF_MEMORY)
+		note_oom(&request, &attempt);
+	if (err != -EBUSY)
+		ops->gate_leave();
+	if (!err)
+		cm_oom_note_served(heap, bytes, bytes, &oom);
+	cm_oom_tell(heap, &oom);
+	return err;
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What happens to a request that no ready block serves, step by step (DESIGN: free and reuse).
+ */
+#ifndef CM_ALLOCATOR_ENTRY_SLOW_PATH_H
+#define CM_ALLOCATOR_ENTRY_SLOW_PATH_H
+
+#include <stdint.h>
+
+#include "allocator/state/state.h"
+
+/*
+ * Serves a request of `bytes`, rounded to `size`, by asking the driver: for the state of freed
+ * memory, for an ordered barrier, for new memory, and on failure for new memory after giving back
+ * what is cached. Results as cm_cache_alloc. May wait for the device on the last steps. -EBUSY: a
+ * capture has begun, pass the request on.
+ */
+int cm_ladder_alloc(struct cm_heap *heap, uint64_t size, uint64_t bytes, uint64_t *ret_addr);
+
+/* One request passed to the driver as it is and entered in the books (mode stats). */
+int cm_ladder_alloc_direct(struct cm_heap *heap, uint64_t bytes, uint64_t *ret_addr);
+
+#endif

@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What is done apart from requests: closing epochs before work, polling, giving the cache back.
+ */
+#include <errno.h>
+
+#include "allocator/cache.h"
+#include "allocator/check/check.h"
+#include "allocator/reclaim/release.h"
+#include "allocator/reuse/epoch.h"
+#include "allocator/state/rows.h"
+#include "allocator/state/state.h"
+#include "stats/counters.h"
+
+/* How long a trim waits for work that may take its time. */
+#define TRIM_LIMIT_NS UINT64_C(1000000000)
+
+#define LOOKS  32 /* at most at what is free, while others give back */
+#define PASSES 8  /* over a device, while others end contexts */
+
+bool cm_cache_wants_close(const struct cm_cache *cache)
+{
+	return atomic_load_explicit(&cache->wants_close, memory_order_relaxed);
+}
+
+/* Calls `each` for every heap in use that is not suspended, with the turn held and the gate
+ * entered. */
+static void for_each_heap_turned(struct cm_cache *cache, void (*each)(struct cm_heap *heap))
+{
+	uint32_t i, n = atomic_load_explicit(&cache->heaps, memory_order_acquire);
+	struct cm_heap *heap;
+
+	for (i = 0; i < n; i++) {
+		heap = atomic_load_explicit(&cache->heap[i], memory_order_relaxed);
+		if (heap->ctx && !heap->suspended)
+			each(heap);
+	}
+}
+
+static void close_worthy(struct cm_heap *heap)
+{
+	bool worthy;
+
+	cm_lock_acquire(&heap->device->lock);
+	worthy = cm_heap_is_worth_closing(heap);
+	cm_lock_release(&heap->device->lock);
+	if (worthy)
+		(void)cm_epoch_close_turned(heap);
+}
+
+/* What the driver has left, for the books: the program and its neighbours take from it too. */
+static void ask_free_bytes(struct cm_heap *heap)
+{
+	struct cm_device_row *row = heap->device->row;
+	uint64_t free_bytes, total;
+
+	if (heap->cache->ops->mem_info(heap->ctx, &free_bytes, &total))
+		return;
+	cm_lock_acquire(&heap->device->lock);
+	cm_books_begin(row);
+	row->free_bytes = free_bytes;
+	row->free_seen_ns = heap->cache->ops->now_ns();
+	cm_books_end(row);
+	cm_lock_release(&heap->device->lock);
+}
+
+static void poll_heap(struct cm_heap *heap)
+{
+	(void)cm_epoch_close_turned(heap);
+	(void)cm_epoch_poll_turned(heap);
+	ask_free_bytes(heap);
+}
+
+void cm_cache_before_work(struct cm_cache *cache)
+{
+	/* Another thread at it will do, or the next launch. */
+	if (!cache->ops->gate_enter())
+		return;
+	if (cm_lock_try(&cache->turn)) {
+		atomic_store_explicit(&cache->wants_close, false, memory_order_relaxed);
+		for_each_heap_turned(cache, close_worthy);
+		cm_pinned_close_worthy_turned(cache);
+		cm_lock_release(&cache->turn);
+	}
+	cache->ops->gate_leave();
+}
+
+void cm_cache_poll(struct cm_cache *cache)
+{
+	uint32_t i, n = atomic_load_explicit(&cache->devices, memory_order_acquire);
+
+	if (!cache->ops->gate_enter())
+		return;
+	cm_lock_acquire(&cache->turn);
+	for_each_heap_turned(cache, poll_heap);
+	(void)cm_pinned_close_turned(cache);
+	(void)cm_pinned_poll_turned(cache);
+	cm_lock_release(&cache->turn);
+	for (i = 0; i < n; i++)
+		if (cm_release_orphans(cache->device[i]))
+			return; /* outside of the gate */
+	cm_paged_return_forgotten(cache);
+	cache->ops->gate_leave();
+}
+
+void cm_cache_forgotten(struct cm_cache *cache)
+{
+	if (!cache->ops->gate_enter())
+		return;
+	cm_paged_return_forgotten(cache);
+	cache->ops->gate_leave();
+}
+
+/* The slow lock is held. */
+static int flush_once(struct cm_device *device, uint64_t limit_ns, uint64_t *bytes)
+{
+	int err;
+
+	/* Nobody can touch these, whatever is under way. */
+	cm_paged_return_forgotten(device->cache);
+	err = cm_release_await_suspended(device, limit_ns) ? 0 : -EBUSY;
+	if (!err && cm_device_has_cached(device))
+		err = cm_epoch_quiesces(device, limit_ns);
+	if (!err && !cm_epoch_wait_device(device, limit_ns))
+		err = -EBUSY;
+	if (!err)
+		*bytes += cm_release_free(device);
+	/* What others have taken out of the tables, without the slow lock. */
+	if (!err && !cm_pieces_await(&device->leaving, device->cache->ops, limit_ns))
+		err = -EBUSY;
+	return err;
+}
+
+/* -ETIME: work is under way that does not end within the limit, and nothing was given back. -EBUSY:
+ * a capture has begun meanwhile, and the caller is outside of the gate. */
+static int flush_device(struct cm_device *device, uint64_t limit_ns, uint64_t *bytes)
+{
+	const struct cm_cache *cache = device->cache;
+	const uint64_t end = cache->ops->now_ns() + limit_ns;
+	uint64_t suspensions;
+	int err, passes = PASSES;
+
+	if (!cm_fence_lock(cache->ops, &device->slow_lock))
+		return -EBUSY;
+	do {
+		suspensions = cm_release_suspensions(cache);
+		err = flush_once(device, limit_ns, bytes);
+	} while (!err && --passes && cache->ops->now_ns() < end &&
+		 cm_release_suspensions(cache) != suspensions);
+	cm_lock_release(&device->slow_lock);
+	return err;
+}
+
+static int flush(struct cm_cache *cache, uint32_t device, uint64_t *bytes)
+{
+	uint32_t i, n = atomic_load_explicit(&cache->devices, memory_order_acquire);
+	int err = 0, one;
+
+	for (i = 0; i < n; i++) {
+		if (device != UINT32_MAX && device != i)
+			continue;
+		one = flush_device(cache->device[i], TRIM_LIMIT_NS, bytes);
+		cm_device_count(cache->device[i], CM_SCALAR_trims, 1);
+		if (one == -EBUSY)
+			return one;
+		err = err ? err : one;
+	}
+	if (device == UINT32_MAX && !err)
+		err = cm_pinned_flush(cache, TRIM_LIMIT_NS, bytes);
+	return err;
+}
+
+int cm_cache_trim(struct cm_cache *cache, uint32_t device, uint64_t *ret_bytes)
+{
+	uint64_t bytes = 0;
+	int err;
+
+	if (!cache->ops->gate_enter())
+		return -EBUSY;
+	err = flush(cache, device, &bytes);
+	if (err != -EBUSY)
+		cache->ops->gate_leave();
+	cm_check_after(cache);
+	if (err && !bytes)
+		return err;
+	if (ret_bytes)
+		*ret_bytes = bytes;
+	return 0;
+}
+
+uint64_t cm_cache_make_room_on(struct cm_cache *cache, uint32_t row)
+{
+	struct cm_device *device = cm_cache_device(cache, row);
+	uint64_t bytes = 0;
+
+	if (!device || !cache->ops->gate_enter())
+		return 0;
+	if (flush_device(device, CM_STUCK_NS, &bytes) != -EBUSY)
+		cache->ops->gate_leave();
+	return bytes;
+}
+
+uint64_t cm_cache_returns(const struct cm_cache *cache)
+{
+	return atomic_load_explicit(&cache->returns, memory_order_acquire);
+}
+
+bool cm_cache_may_have(struct cm_cache *cache, uint32_t row, uint64_t bytes)
+{
+	const struct cm_device *device = cm_cache_device(cache, row);
+
+	return device && bytes <= device->row->total_bytes;
+}
+
+bool cm_cache_has_cached(struct cm_cache *cache, uint32_t row)
+{
+	struct cm_device *device = cm_cache_device(cache, row);
+
+	return device && cm_device_has_cached(device);
+}
+
+uint64_t cm_cache_make_room(struct cm_cache *cache, uint64_t ctx)
+{
+	struct cm_heap *heap = cm_cache_find_heap(cache, ctx);
+
+	return heap ? cm_cache_make_room_on(cache, heap->device->index) : 0;
+}
+
+/* Whole pages, and not so many at once that the end of the time is missed. */
+static uint64_t pages_for(uint64_t bytes)
+{
+	const uint64_t most = 64 * CM_PAGED_PAGE;
+
+	return bytes < most ? (bytes + CM_PAGED_PAGE - 1) / CM_PAGED_PAGE * CM_PAGED_PAGE : most;
+}
+
+/* The slow lock is held. -EBUSY: outside of the gate. */
+static int give_idle(struct cm_device *device, uint64_t wanted, uint64_t limit_ns,
+		     uint64_t *ret_bytes)
+{
+	const struct cm_driver_ops *ops = device->cache->ops;
+	const uint64_t end = ops->now_ns() + limit_ns;
+	uint64_t bytes = 0, pass = 1;
+	int err;
+
+	/* An old driver can only be waited for without a limit, and cuMemFree waits too. */
+	if (!cm_device_has_cached(device) || !cm_epoch_can_ask(device->cache))
+		return 0;
+	err = cm_epoch_quiesces(device, limit_ns / 4);
+	if (err)
+		return err == -EBUSY ? err : 0;
+	if (!cm_epoch_wait_device(device, limit_ns / 4))
+		return -EBUSY;
+	while (bytes < wanted && pass && ops->now_ns() < end)
+		bytes += pass = cm_release_idlest(device, UINT64_MAX);
+	for (pass = 1; bytes < wanted && pass && ops->now_ns() < end; bytes += pass)
+		pass = cm_paged_release_idlest(device, pages_for(wanted - bytes));
+	*ret_bytes = bytes;
+	return 0;
+}
+
+int cm_cache_give_back(struct cm_cache *cache, uint32_t row, uint64_t wanted, uint64_t limit_ns,
+		       uint64_t *ret_bytes)
+{
+	struct cm_device *device = cm_cache_device(cache, row);
+	int err;
+
+	*ret_bytes = 0;
+	if (!device)
+		return -ENODEV;
+	if (!cache->ops->gate_enter())
+		return -EBUSY;
+	/* Never waited for: who holds it may be waiting for the process that asks. */
+	if (!cm_lock_try(&device->slow_lock)) {
+		cache->ops->gate_leave();
+		return -EBUSY;
+	}
+	err = give_idle(device, wanted, limit_ns, ret_bytes);
+	cm_lock_release(&device->slow_lock);
+	if (err)
+		return err;
+	cache->ops->gate_leave();
+	cm_device_count(device, CM_SCALAR_neighbour_gives, *ret_bytes != 0);
+	cm_device_count(device, CM_SCALAR_neighbour_bytes_given, (int64_t)*ret_bytes);
+	cm_check_after(cache);
+	return 0;
+}
+
+/* A segment all of whose blocks are free or will be. */
+static bool is_returnable(struct cm_cache *cache, const struct cm_segment *segment)
+{
+	uint32_t index;
+
+	for (index = segment->first; index; index = cache->block[index].next)
+		if (cache->block[index].state == CM_BLOCK_LIVE)
+			return false;
+	return true;
+}
+
+uint64_t cm_cache_returnable(struct cm_cache *cache, uint64_t ctx)
+{
+	struct cm_heap *heap = cm_cache_find_heap(cache, ctx);
+	uint64_t bytes = 0;
+	uint32_t s, end;
+
+	if (!heap)
+		return 0;
+	cm_lock_acquire(&heap->device->lock);
+	end = cm_rows_segments(cache);
+	for (s = 1; s < end; s++) {
+		const struct cm_segment *segment = &cache->segment[s];
+
+		if (!cm_segment_is_of(segment, heap->device) ||
+		    cm_segment_heap(cache, segment)->suspended)
+			continue;
+		if (segment->flags & CM_SEGMENT_PAGED)
+			bytes += cm_paged_returnable_locked(cache, s);
+		else if (is_returnable(cache, segment))
+			bytes += segment->size;
+	}
+	cm_lock_release(&heap->device->lock);
+	return bytes;
+}
+
+/* So long is waited for what can't be counted: for a context that may be going no longer than work
+ * may take to be fast, as its end waits for its work. */
+static uint64_t wait_for_look(struct cm_device *device)
+{
+	if (cm_pieces_are_leaving(&device->leaving) ||
+	    atomic_load_explicit(&device->giving_pages, memory_order_acquire))
+		return CM_STUCK_NS;
+	return cm_release_has_suspended(device) ? CM_PATIENCE_NS : 0;
+}
+
+struct cm_look cm_cache_look(const struct cm_cache *cache)
+{
+	return (struct cm_look){.returns = cm_cache_returns(cache),
+				.begun_ns = cache->ops->now_ns(),
+				.nap_ns = CM_FENCE_NAP_NS};
+}
+
+bool cm_cache_look_again(struct cm_cache *cache, uint64_t ctx, struct cm_look *look)
+{
+	const struct cm_heap *heap = cm_cache_find_heap(cache, ctx);
+	const uint64_t wait_ns = heap ? wait_for_look(heap->device) : 0;
+	const uint64_t returns = cm_cache_returns(cache);
+
+	/* In this order: what is no longer on its way has been counted. */
+	if (!heap || (!wait_ns && returns == look->returns))
+		return false;
+	if (wait_ns ? cache->ops->now_ns() - look->begun_ns >= wait_ns : ++look->looks == LOOKS)
+		return false;
+	if (wait_ns)
+		cm_ops_nap(cache->ops, &look->nap_ns, CM_FENCE_NAP_MOST_NS);
+	look->returns = cm_cache_returns(cache);
+	return true;
+}

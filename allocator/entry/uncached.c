@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: MIT */
+#include "allocator/entry/uncached.h"
+
+#include <string.h>
+#include <sys/mman.h>
+
+#include "allocator/base/size_class.h"
+#include "allocator/cache.h"
+#include "allocator/state/state.h"
+
+#define FIRST_ROWS 1024
+
+/* The map looks at the bits above a device's grain. A handle differs below them, and is turned. */
+static uint64_t key_of(enum cm_other_name name, uint64_t key)
+{
+	return name >= CM_NAME_ARRAY ? key << CM_GRAIN_SHIFT | key >> (64 - CM_GRAIN_SHIFT) : key;
+}
+
+static bool grow(struct cm_others *others)
+{
+	uint32_t room = others->room ? others->room * 2 : FIRST_ROWS;
+	void *rows;
+
+	if (others->row)
+		rows = mremap(others->row, others->room * sizeof(*others->row),
+			      room * sizeof(*others->row), MREMAP_MAYMOVE);
+	else
+		rows = mmap(NULL, room * sizeof(*others->row), PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (rows == MAP_FAILED)
+		return false;
+	others->row = rows;
+	others->room = room;
+	if (!others->rows)
+		others->rows = 1;
+	return true;
+}
+
+void cm_others_fini(struct cm_others *others)
+{
+	uint32_t name;
+
+	for (name = 0; name < CM_NAME_COUNT; name++)
+		cm_ptr_map_fini(&others->map[name]);
+	if (others->row)
+		(void)munmap(others->row, others->room * sizeof(*others->row));
+	others->row = NULL;
+}
+
+static uint32_t find_locked(const struct cm_others *others, enum cm_other_name name, uint64_t key)
+{
+	return cm_ptr_map_find(&others->map[name], key_of(name, key));
+}
+
+/* Gives the row back once nothing holds it any more. */
+static void leave_locked(struct cm_cache *cache, uint32_t index)
+{
+	struct cm_others *others = &cache->others;
+	struct cm_other_row *row = &others->row[index];
+
+	if (row->times || row->held)
+		return;
+	if (row->name != CM_NAME_MAPPING)
+		cm_cache_count_other(cache, row->memory.device, row->memory.kind,
+				     -(int64_t)row->memory.bytes);
+	*row = (struct cm_other_row){.link = others->spare};
+	others->spare = index;
+}
+
+static void let_go_locked(struct cm_cache *cache, uint32_t index)
+{
+	cache->others.row[index].held--;
+	leave_locked(cache, index);
+}
+
+/* What the driver has just given has that name: what had it was given up past us. */
+static void forget_lost_locked(struct cm_cache *cache, enum cm_other_name name, uint64_t key)
+{
+	struct cm_others *others = &cache->others;
+	uint32_t index = find_locked(others, name, key), target;
+
+	if (!index)
+		return;
+	(void)cm_ptr_map_remove(&others->map[name], others->row[index].key);
+	target = others->row[index].target;
+	others->row[index].times = 0;
+	leave_locked(cache, index);
+	if (target)
+		let_go_locked(cache, target);
+}
+
+/* A row under its name; 0: no memory of our own. */
+static uint32_t enter_locked(struct cm_cache *cache, enum cm_other_name name, uint64_t key,
+			     const struct cm_other_memory *memory)
+{
+	struct cm_others *others = &cache->others;
+	uint32_t index;
+
+	forget_lost_locked(cache, name, key);
+	index = others->spare;
+	if (!key || cm_ptr_map_reserve(&others->map[name]) ||
+	    (!index && others->rows == others->room && !grow(others)))
+		return 0;
+	if (index)
+		others->spare = others->row[index].link;
+	else
+		index = others->rows++;
+	others->row[index] = (struct cm_other_row){
+		.memory = *memory, .key = key_of(name, key), .name = name, .times = 1};
+	cm_ptr_map_add(&others->map[name], others->row[index].key, index);
+	return index;
+}
+
+void cm_others_add(struct cm_cache *cache, enum cm_other_name name, uint64_t key,
+		   const struct cm_other_memory *memory)
+{
+	struct cm_others *others = &cache->others;
+
+	if (!memory->bytes)
+		return;
+	if (name == CM_NAME_ADDRESS)
+		cm_cache_await_place(cache, key, memory->bytes);
+	cm_lock_acquire(&others->lock);
+	if (enter_locked(cache, name, key, memory))
+		cm_cache_count_other(cache, memory->device, memory->kind, (int64_t)memory->bytes);
+	cm_lock_release(&others->lock);
+}
+
+void cm_others_retain(struct cm_cache *cache, uint64_t handle)
+{
+	struct cm_others *others = &cache->others;
+	uint32_t index;
+
+	cm_lock_acquire(&others->lock);
+	index = find_locked(others, CM_NAME_HANDLE, handle);
+	if (index)
+		others->row[index].times++;
+	cm_lock_release(&others->lock);
+}
+
+void cm_others_map(struct cm_cache *cache, uint64_t addr, uint64_t bytes, uint64_t handle)
+{
+	struct cm_others *others = &cache->others;
+	struct cm_other_memory memory = {.bytes = bytes};
+	uint32_t target, index;
+
+	cm_lock_acquire(&others->lock);
+	target = find_locked(others, CM_NAME_HANDLE, handle);
+	index = target ? enter_locked(cache, CM_NAME_MAPPING, addr, &memory) : 0;
+	if (index) {
+		others->row[index].target = target;
+		others->row[target].held++;
+	}
+	cm_lock_release(&others->lock);
+}
+
+static uint32_t take_locked(struct cm_others *others, enum cm_other_name name, uint64_t key)
+{
+	uint32_t index = find_locked(others, name, key);
+	struct cm_other_row *row = &others->row[index];
+
+	if (!index)
+		return 0;
+	row->held++;
+	row->link = 0;
+	if (!--row->times)
+		(void)cm_ptr_map_remove(&others->map[name], row->key);
+	return index;
+}
+
+uint32_t cm_others_take(struct cm_cache *cache, enum cm_other_name name, uint64_t key)
+{
+	struct cm_others *others = &cache->others;
+	uint32_t index;
+
+	cm_lock_acquire(&others->lock);
+	index = take_locked(others, name, key);
+	cm_lock_release(&others->lock);
+	return index;
+}
+
+uint32_t cm_others_take_mapped(struct cm_cache *cache, uint64_t addr, uint64_t bytes)
+{
+	struct cm_others *others = &cache->others;
+	uint64_t end = addr + bytes;
+	uint32_t first = 0, index;
+
+	cm_lock_acquire(&others->lock);
+	while (addr < end && (index = take_locked(others, CM_NAME_MAPPING, addr)) != 0) {
+		others->row[index].link = first;
+		first = index;
+		addr += others->row[index].memory.bytes;
+	}
+	cm_lock_release(&others->lock);
+	return first;
+}
+
+void cm_others_drop(struct cm_cache *cache, uint32_t taken)
+{
+	struct cm_others *others = &cache->others;
+	uint32_t target, next;
+
+	if (!taken)
+		return;
+	cm_lock_acquire(&others->lock);
+	for (; taken; taken = next) {
+		next = others->row[taken].link;
+		target = others->row[taken].target;
+		let_go_locked(cache, taken);
+		if (target)
+			let_go_locked(cache, target);
+	}
+	cm_lock_release(&others->lock);
+}
+
+void cm_others_put_back(struct cm_cache *cache, uint32_t taken)
+{
+	struct cm_others *others = &cache->others;
+	struct cm_other_row *row;
+
+	if (!taken)
+		return;
+	cm_lock_acquire(&others->lock);
+	for (; taken; taken = row->link) {
+		row = &others->row[taken];
+		row->held--;
+		/* The room that it had may have gone to another: then it stays, as counted. */
+		if (!row->times++ && !cm_ptr_map_reserve(&others->map[row->name]))
+			cm_ptr_map_add(&others->map[row->name], row->key, taken);
+	}
+	cm_lock_release(&others->lock);
+}
+
+void cm_others_forget_context(struct cm_cache *cache, uint64_t ctx)
+{
+	struct cm_others *others = &cache->others;
+	struct cm_other_row *row;
+	uint32_t i;
+
+	if (!ctx)
+		return;
+	cm_lock_acquire(&others->lock);
+	for (i = 1; i < others->rows; i++) {
+		row = &others->row[i];
+		if (!row->times || row->memory.ctx != ctx)
+			continue;
+		(void)cm_ptr_map_remove(&others->map[row->name], row->key);
+		row->times = 0;
+		leave_locked(cache, i);
+	}
+	cm_lock_release(&others->lock);
+}

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: MIT */
+#include "allocator/oom/oom.h"
+
+#include "allocator/base/size_class.h"
+#include "allocator/state/rows.h"
+#include "allocator/state/state.h"
+#include "stats/counters.h"
+#include "stats/summary.h"
+
+typedef void (*block_fn)(void *data, const struct cm_block *block);
+
+static void for_each_block_locked(struct cm_device *device, block_fn fn, void *data)
+{
+	struct cm_cache *cache = device->cache;
+	uint32_t s, index, end = cm_rows_segments(cache);
+
+	for (s = 1; s < end; s++) {
+		if (!cm_segment_is_of(&cache->segment[s], device))
+			continue;
+		for (index = cache->segment[s].first; index; index = cache->block[index].next)
+			fn(data, &cache->block[index]);
+	}
+}
+
+/* What is ready. */
+struct pieces {
+	int64_t largest;
+	int64_t pages; /* bytes of the whole ones */
+};
+
+static void measure(void *data, const struct cm_block *block)
+{
+	const uint64_t first = (block->addr + CM_SEGMENT_GRAIN - 1) & ~(CM_SEGMENT_GRAIN - 1);
+	const uint64_t end = (block->addr + block->size) & ~(CM_SEGMENT_GRAIN - 1);
+	struct pieces *pieces = data;
+
+	if (block->state != CM_BLOCK_FREE)
+		return;
+	if ((int64_t)block->size > pieces->largest)
+		pieces->largest = (int64_t)block->size;
+	if (end > first)
+		pieces->pages += (int64_t)(end - first);
+}
+
+/* By what blocks in use are told apart. */
+struct ranking {
+	struct cm_oom_tally tally;
+	bool by_stack;
+};
+
+static uint64_t key_of(const struct ranking *ranking, const struct cm_block *block)
+{
+	return ranking->by_stack ? block->stack : block->size;
+}
+
+static void find_stack(void *data, const struct cm_block *block)
+{
+	struct ranking *ranking = data;
+
+	ranking->by_stack |= block->state == CM_BLOCK_LIVE && block->stack;
+}
+
+static void propose(void *data, const struct cm_block *block)
+{
+	struct ranking *ranking = data;
+
+	if (block->state == CM_BLOCK_LIVE)
+		cm_oom_propose(&ranking->tally, key_of(ranking, block), (int64_t)block->size);
+}
+
+static void recount(void *data, const struct cm_block *block)
+{
+	struct ranking *ranking = data;
+
+	if (block->state == CM_BLOCK_LIVE)
+		cm_oom_count(&ranking->tally, key_of(ranking, block), (int64_t)block->size);
+}
+
+/* By stack where any is known. */
+static void rank_holders_locked(struct cm_device *device, struct cm_oom_holders *ret_holders)
+{
+	struct ranking ranking = {0};
+
+	for_each_block_locked(device, find_stack, &ranking);
+	for_each_block_locked(device, propose, &ranking);
+	cm_oom_recount(&ranking.tally);
+	for_each_block_locked(device, recount, &ranking);
+	cm_oom_rank(&ranking.tally, ret_holders);
+	ret_holders->by_stack = ranking.by_stack;
+}
+
+static void enter_locked(struct cm_heap *heap, const struct cm_oom_attempt *attempt, bool free_seen,
+			 uint64_t free_bytes)
+{
+	const struct cm_driver_ops *ops = heap->cache->ops;
+	struct cm_device *device = heap->device;
+
+	cm_books_begin(device->row);
+	if (free_seen) {
+		device->row->free_bytes = free_bytes;
+		device->row->free_seen_ns = ops->now_ns();
+	}
+	cm_books_count(device->row, CM_SCALAR_num_ooms, 1);
+	cm_books_count(device->row, CM_SCALAR_num_oom_rejections, attempt->capped);
+	cm_device_note_locked(device, CM_ACTION_OOM, cm_size_pool(attempt->size), heap->index,
+			      cm_thread.stack, cm_ops_tick(ops),
+			      free_seen ? free_bytes : CM_FREE_UNKNOWN, attempt->size);
+	cm_books_end(device->row);
+}
+
+static void fill_figures(const struct cm_device *device, const struct cm_oom_attempt *attempt,
+			 uint64_t free_bytes, struct cm_oom_figures *ret_figures)
+{
+	const struct cm_summary sum = cm_summary_pool(device->row, CM_POOL_ALL);
+
+	*ret_figures = (struct cm_oom_figures){
+		.asked = (int64_t)attempt->size,
+		.total = (int64_t)device->row->total_bytes,
+		.free = (int64_t)free_bytes,
+		.live = sum.allocated,
+		.waiting = sum.waiting,
+		.split = sum.held,
+		.whole = sum.trimmable,
+		.other = cm_summary_other(device->row),
+		.neighbours = attempt->neighbours.held_bytes,
+		.limit = (int64_t)device->row->allowed_bytes,
+		.limited = attempt->capped,
+		.context = (int64_t)device->context_bytes,
+	};
+}
+
+void cm_oom_note(struct cm_heap *heap, const struct cm_oom_attempt *attempt, struct cm_oom *ret_oom)
+{
+	struct cm_cache *cache = heap->cache;
+	struct cm_device *device = heap->device;
+	uint64_t free_bytes = 0, total = 0;
+	struct pieces pieces = {0};
+	struct cm_oom oom = {
+		.bytes = attempt->bytes,
+		.ordinal = device->row->ordinal,
+		.device_name = device->row->name,
+		.given_back = (int64_t)attempt->given_back,
+		.neighbours = attempt->neighbours,
+		.busy = attempt->busy,
+	};
+	const bool told = cache->policy.oom_report != CM_OOM_REPORT_OFF;
+
+	oom.info_error = cache->ops->mem_info(cm_heap_ctx(heap), &free_bytes, &total);
+	oom.nth = 1 + atomic_fetch_add_explicit(&cache->ooms, 1, memory_order_relaxed);
+	oom.has_holders = oom.nth == 1 && cache->policy.oom_report == CM_OOM_REPORT_FULL;
+	cm_lock_acquire(&device->lock);
+	enter_locked(heap, attempt, !oom.info_error, free_bytes);
+	fill_figures(device, attempt, free_bytes, &oom.figures);
+	oom.blocks = cm_summary_pool(device->row, CM_POOL_ALL).blocks;
+	oom.rounding = cm_summary_pool(device->row, CM_POOL_ALL).rounding;
+	if (told)
+		for_each_block_locked(device, measure, &pieces);
+	oom.largest = pieces.largest;
+	oom.figures.pages = pieces.pages;
+	if (oom.has_holders)
+		rank_holders_locked(device, &oom.holders);
+	cm_lock_release(&device->lock);
+	atomic_store_explicit(&device->failed_size, attempt->size, memory_order_relaxed);
+	*ret_oom = oom;
+}
+
+void cm_oom_note_served(struct cm_heap *heap, uint64_t size, uint64_t bytes, struct cm_oom *ret_oom)
+{
+	struct cm_device *device = heap->device;
+	uint64_t failed = atomic_load_explicit(&device->failed_size, memory_order_relaxed);
+
+	if (CM_LIKELY(!failed) || failed != size ||
+	    !atomic_compare_exchange_strong(&device->failed_size, &failed, 0))
+		return;
+	*ret_oom = (struct cm_oom){
+		.nth = atomic_load_explicit(&heap->cache->ooms, memory_order_relaxed),
+		.served = true,
+		.bytes = bytes,
+		.figures.total = (int64_t)device->row->total_bytes,
+		.ordinal = device->row->ordinal,
+		.device_name = device->row->name,
+	};
+}
+
+void cm_oom_show(const struct cm_heap *heap)
+{
+	const struct cm_driver_ops *ops = heap->cache->ops;
+
+	if (ops->show_oom)
+		ops->show_oom();
+}
+
+void cm_oom_tell(struct cm_heap *heap, const struct cm_oom *oom)
+{
+	const struct cm_cache *cache = heap->cache;
+
+	if (oom->nth && !oom->served)
+		cm_oom_show(heap);
+	if (oom->nth && cache->ops->tell_oom && cache->policy.oom_report != CM_OOM_REPORT_OFF)
+		cache->ops->tell_oom(oom);
+}

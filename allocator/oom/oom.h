@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A request that ended in the driver's own out of memory: entered in the books and the event ring,
+ * and described for whoever tells the user (struct cm_driver_ops, tell_oom).
+ */
+#ifndef CM_ALLOCATOR_OOM_OOM_H
+#define CM_ALLOCATOR_OOM_OOM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "allocator/oom/oom_report.h"
+#include "stats/peers.h"
+
+struct cm_heap;
+
+struct cm_oom {
+	uint64_t nth;   /* of this process, from 1; 0: none has been noted */
+	bool served;    /* good news: the request that failed last has been served after all */
+	uint64_t bytes; /* as the program asked */
+	int32_t ordinal;
+	const char *device_name;
+	int info_error; /* the driver's, where it does not even say what is free; 0 */
+	struct cm_oom_figures figures;
+	int64_t blocks;     /* in use */
+	int64_t rounding;   /* of figures.live: beyond what was asked for */
+	int64_t largest;    /* the largest ready block */
+	int64_t given_back; /* to the driver, for this request */
+	struct cm_neighbours neighbours;
+	bool busy;        /* work under way does not end, so nothing was given back */
+	bool has_holders; /* the first time only: it takes two more walks */
+	struct cm_oom_holders holders;
+};
+
+/* What the ladder did for the request before it failed. */
+struct cm_oom_attempt {
+	uint64_t bytes; /* as the program asked */
+	uint64_t size;  /* rounded */
+	uint64_t given_back;
+	struct cm_neighbours neighbours;
+	bool busy;
+	bool capped; /* the limit refused it */
+};
+
+/*
+ * Counts the failure, writes the event and fills in *ret_oom. Asks the driver for its free memory;
+ * the gate has been entered, no device lock is held. Walks the device's blocks under its lock.
+ */
+void cm_oom_note(struct cm_heap *heap, const struct cm_oom_attempt *attempt,
+		 struct cm_oom *ret_oom);
+
+/* A request of `size` was served the long way: fills in *ret_oom where the same failed before. */
+void cm_oom_note_served(struct cm_heap *heap, uint64_t size, uint64_t bytes,
+			struct cm_oom *ret_oom);
+
+/* Lets whoever watches the process see it, its event being written. No lock is held. */
+void cm_oom_show(const struct cm_heap *heap);
+
+/* Shows and tells what has been noted, if anything. No lock is held, no driver call is made. */
+void cm_oom_tell(struct cm_heap *heap, const struct cm_oom *oom);
+
+#endif

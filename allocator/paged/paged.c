@@ -1,0 +1,448 @@
+/* SPDX-License-Identifier: MIT */
+#include "allocator/paged/paged.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+
+#include "allocator/base/size_class.h"
+#include "allocator/blocks/fragmentation.h"
+#include "allocator/paged/paged_moves.h"
+#include "allocator/paged/runs.h"
+#include "allocator/reuse/fence.h"
+#include "allocator/state/state.h"
+#include "stats/sparse.h"
+
+#define PAGE CM_PAGED_PAGE
+/* Addresses are plenty: gaps that nothing fits may stay gaps. */
+#define RANGE_SHARE 4
+#define RANGE_LEAST (UINT64_C(64) << 30)
+/* A request goes another way where others take each time what was mapped for it. */
+#define TRIES 3
+
+/* Pages that are missing in a row, with what they lie between. */
+struct gap {
+	struct cm_paged_span pages;
+	uint32_t left; /* runs, 0: none, or none that may be joined */
+	uint32_t right;
+	uint64_t tail; /* bytes of the free blocks at their ends */
+	uint64_t head;
+};
+
+/* Where a request is to lie: the missing pages, and the runs that they touch. */
+struct place {
+	struct cm_paged_span pages;
+	uint32_t left;
+	uint32_t right;
+	uint64_t touched; /* pages on which no block in use lies, the missing ones among them */
+};
+
+static uint32_t pages_of(uint64_t bytes)
+{
+	return (uint32_t)((bytes + PAGE - 1) / PAGE);
+}
+
+static uint32_t total_pages(const struct cm_paged *paged)
+{
+	return (uint32_t)(paged->bytes / PAGE);
+}
+
+bool cm_paged_serves(const struct cm_heap *heap)
+{
+	return heap->cache->policy.expandable_segments && heap->can & CM_CAN_PAGES &&
+	       !(cm_heap_flags(heap) & CM_HEAP_DRAINING);
+}
+
+/* A range of addresses and its table, of which only what is used takes memory. NULL: none. */
+static struct cm_paged *reserve(struct cm_heap *heap)
+{
+	uint64_t bytes = heap->device->row->total_bytes * RANGE_SHARE;
+	struct cm_paged *paged;
+
+	if (bytes < RANGE_LEAST)
+		bytes = RANGE_LEAST;
+	bytes = bytes / PAGE * PAGE;
+	paged = cm_sparse_map(cm_paged_table_bytes(bytes), MAP_PRIVATE | MAP_ANONYMOUS, -1);
+	if (!paged)
+		return NULL;
+	paged->bytes = bytes;
+	if (heap->cache->ops->range_reserve(bytes, &paged->base)) {
+		(void)munmap(paged, cm_paged_table_bytes(bytes));
+		return NULL;
+	}
+	return paged;
+}
+
+/*
+ * The heap's range; `fresh`, where it is not NULL and there is none, becomes it. False: the context
+ * has gone, and the heap is nobody's or another's.
+ */
+static bool find_range(struct cm_heap *heap, uint64_t ctx, uint32_t fit, struct cm_paged *fresh,
+		       struct cm_paged **ret_paged)
+{
+	bool stands;
+
+	cm_lock_acquire(&heap->device->lock);
+	stands = ctx && heap->ctx == ctx;
+	if (stands && fresh)
+		heap->paged[fit] = fresh;
+	if (stands)
+		*ret_paged = heap->paged[fit];
+	cm_lock_release(&heap->device->lock);
+	return stands;
+}
+
+/* The same, reserved where there is none. -EAGAIN: the context has gone; -ENOENT: none can be
+ * had. */
+static int range_of(struct cm_heap *heap, uint64_t ctx, uint32_t fit, struct cm_paged **ret_paged)
+{
+	struct cm_paged *fresh;
+
+	if (!find_range(heap, ctx, fit, NULL, ret_paged))
+		return -EAGAIN;
+	if (*ret_paged)
+		return 0;
+	fresh = reserve(heap);
+	if (!fresh)
+		return -ENOENT;
+	if (find_range(heap, ctx, fit, fresh, ret_paged))
+		return 0;
+	cm_paged_return_range(heap->cache->ops, fresh);
+	return -EAGAIN;
+}
+
+/* --- where -------------------------------------------------------------------------------- */
+
+/* The run whose first page this is, 0: the page is in none, and lost or about to be unmapped. */
+static uint32_t run_at(const struct cm_paged *paged, uint32_t page)
+{
+	return paged->page[page].run;
+}
+
+/* The run, or 0 where it may not be joined: its memory is not handed out again. */
+static uint32_t joinable(struct cm_cache *cache, uint32_t run)
+{
+	return run && cm_segment_is_recycled(cache, &cache->segment[run]) ? run : 0;
+}
+
+/* The last block of a run, or its first one; 0: of none. */
+static uint32_t tail_of(struct cm_heap *heap, struct cm_paged *paged, uint32_t run)
+{
+	struct cm_paged_page *last;
+
+	if (!run)
+		return 0;
+	last = &paged->page[cm_paged_page_at(paged, cm_paged_end_of(&heap->cache->segment[run])) -
+			    1];
+	last->hint = cm_runs_last_block(heap->cache, run, last->hint);
+	return last->hint;
+}
+
+static uint32_t head_of(struct cm_heap *heap, uint32_t run)
+{
+	return run ? heap->cache->segment[run].first : 0;
+}
+
+/* The same where it is free, else 0. */
+static uint32_t free_tail(struct cm_heap *heap, struct cm_paged *paged, uint32_t run)
+{
+	const uint32_t tail = tail_of(heap, paged, run);
+
+	return heap->cache->block[tail].state == CM_BLOCK_FREE ? tail : 0;
+}
+
+static uint32_t free_head(struct cm_heap *heap, uint32_t run)
+{
+	const uint32_t head = head_of(heap, run);
+
+	return heap->cache->block[head].state == CM_BLOCK_FREE ? head : 0;
+}
+
+/* Keeps the better one of a place that was found and another: of fewest pages that it touches,
+ * where that counts, else of fewest that are missing; the first of equals. */
+static void consider(const struct cm_paged *paged, const struct gap *gap,
+		     struct cm_paged_span pages, uint64_t size, bool packed, struct place *best)
+{
+	const uint32_t end = pages.first + pages.count;
+	const bool joins_left = pages.first == gap->pages.first;
+	const bool joins_right = end == gap->pages.first + gap->pages.count;
+	const uint64_t tail = joins_left ? gap->tail : 0, head = joins_right ? gap->head : 0;
+	const struct place place = {
+		.pages = pages,
+		.left = joins_left ? gap->left : 0,
+		.right = joins_right ? gap->right : 0,
+		.touched = cm_paged_touched(cm_paged_addr_of(paged, pages.first) - tail,
+					    tail + pages.count * PAGE + head, size),
+	};
+
+	if (best->pages.count && packed && place.touched != best->touched) {
+		if (place.touched < best->touched)
+			*best = place;
+	} else if (!best->pages.count || pages.count < best->pages.count) {
+		*best = place;
+	}
+}
+
+/* How `size` bytes fit a gap and the free ends around it, if they do. */
+static void fit_gap(const struct cm_paged *paged, const struct gap *gap, uint64_t size, bool packed,
+		    struct place *best)
+{
+	const uint32_t first = gap->pages.first, count = gap->pages.count;
+	const uint32_t behind = pages_of(size > gap->tail ? size - gap->tail : 1);
+	const uint32_t before = pages_of(size > gap->head ? size - gap->head : 1);
+
+	if (behind <= count)
+		consider(paged, gap, (struct cm_paged_span){first, behind}, size, packed, best);
+	else if (gap->tail + count * PAGE + gap->head >= size)
+		consider(paged, gap, gap->pages, size, packed, best);
+	if (before <= count && gap->right)
+		consider(paged, gap, (struct cm_paged_span){first + count - before, before}, size,
+			 packed, best);
+}
+
+/* The best place for `size` bytes, see consider. */
+static bool choose_locked(struct cm_heap *heap, struct cm_paged *paged, uint64_t size, bool packed,
+			  struct place *ret_place)
+{
+	const struct cm_block *block = heap->cache->block; /* row 0 has no bytes */
+	struct gap gap = {.left = 0};
+	uint32_t at = 0;
+
+	*ret_place = (struct place){.left = 0};
+	if (!cm_paged_is_standing_locked(heap, paged))
+		return false;
+	for (;;) {
+		for (gap.pages.first = at; at < paged->top && !paged->page[at].handle; at++)
+			;
+		gap.right = at < paged->top ? joinable(heap->cache, run_at(paged, at)) : 0;
+		gap.pages.count = (at < paged->top ? at : total_pages(paged)) - gap.pages.first;
+		if (gap.pages.count) {
+			gap.tail = block[free_tail(heap, paged, gap.left)].size;
+			gap.head = block[free_head(heap, gap.right)].size;
+			fit_gap(paged, &gap, size, packed, ret_place);
+		}
+		if (at >= paged->top)
+			return ret_place->pages.count != 0;
+		gap.left = gap.right;
+		at = run_at(paged, at)
+			     ? cm_paged_page_at(
+				       paged,
+				       cm_paged_end_of(&heap->cache->segment[run_at(paged, at)]))
+			     : at + 1;
+	}
+}
+
+static bool choose(struct cm_heap *heap, struct cm_paged *paged, uint64_t size, bool packed,
+		   struct place *ret_place)
+{
+	bool found;
+
+	cm_lock_acquire(&heap->device->lock);
+	found = choose_locked(heap, paged, size, packed, ret_place);
+	cm_lock_release(&heap->device->lock);
+	return found;
+}
+
+/* --- from where --------------------------------------------------------------------------- */
+
+/*
+ * Pages from the largest free blocks of a pool, down to those that hold no whole page. The free
+ * ends at which the request is to lie stay.
+ */
+static void rob_pool(struct cm_heap *heap, struct cm_paged *growing, uint32_t fit,
+		     const struct place *place, struct cm_paged_victims *victims)
+{
+	const uint32_t tail = free_tail(heap, growing, place->left);
+	const uint32_t head = free_head(heap, place->right), want = place->pages.count;
+	uint32_t aside[CM_PAGED_PARTS], n = 0, index;
+	struct cm_paged *paged = heap->paged[fit];
+	const struct cm_block *block = heap->cache->block;
+	struct cm_paged_span pages;
+
+	while (paged && victims->pages < want && n < CM_PAGED_PARTS) {
+		index = cm_bins_largest(&heap->bins[fit]);
+		if (!index || block[index].size < PAGE)
+			break;
+		pages = (struct cm_paged_span){0, 0};
+		if (index != tail && index != head &&
+		    heap->cache->segment[block[index].segment].flags & CM_SEGMENT_PAGED)
+			pages = cm_paged_whole_pages(paged, &block[index], want - victims->pages);
+		if (!pages.count) {
+			cm_bins_remove(&heap->bins[fit], index);
+			aside[n++] = index;
+		} else if (!cm_paged_cut_locked(heap, paged, index, pages, victims)) {
+			break;
+		}
+	}
+	while (n)
+		cm_bins_insert(&heap->bins[fit], aside[--n]);
+}
+
+/* Pages that no work can touch, up to those that the place lacks; none where a barrier is still on
+ * its way. */
+static void rob(struct cm_heap *heap, struct cm_paged *paged, const struct place *place,
+		struct cm_paged_victims *victims)
+{
+	struct cm_cache *cache = heap->cache;
+	uint32_t fit;
+
+	/* The turn: what gets ready behind a new barrier is not idle. */
+	cm_lock_acquire(&cache->turn);
+	if (cm_fence_is_complete_turned(&heap->ordered, heap->device)) {
+		cm_lock_acquire(&heap->device->lock);
+		if (cm_paged_is_standing_locked(heap, paged))
+			for (fit = 0; fit < CM_FIT_COUNT; fit++)
+				rob_pool(heap, paged, fit, place, victims);
+		cm_lock_release(&heap->device->lock);
+	}
+	cm_lock_release(&cache->turn);
+}
+
+/* --- growing ------------------------------------------------------------------------------ */
+
+/* Enters what was mapped; *ret_block is the free block that it is in. -EAGAIN: the context has
+ * gone, or caching has stopped meanwhile. */
+static int enter_locked(struct cm_heap *heap, struct cm_paged *paged, const struct place *place,
+			uint32_t *ret_block)
+{
+	const uint32_t flags = paged == heap->paged[CM_FIT_SMALL] ? CM_SEGMENT_SMALL : 0;
+	struct cm_cache *cache = heap->cache;
+	uint64_t addr = cm_paged_addr_of(paged, place->pages.first),
+		 bytes = place->pages.count * PAGE;
+	uint32_t end = place->pages.first + place->pages.count;
+	int err;
+
+	if (!cm_paged_is_standing_locked(heap, paged) || cm_heap_flags(heap) & CM_HEAP_DRAINING)
+		return -EAGAIN;
+	cm_lock_acquire(&cache->tables);
+	err = cm_page_map_add(&cache->pages, addr, bytes, heap->device->index);
+	cm_lock_release(&cache->tables);
+	if (err)
+		return -ENOSPC;
+	/* A run may have been shown to others since the place was chosen. */
+	err = cm_runs_add_locked(heap, flags, addr, bytes,
+				 tail_of(heap, paged, joinable(cache, place->left)),
+				 head_of(heap, joinable(cache, place->right)), ret_block);
+	if (err)
+		return err;
+	if (paged->top < end)
+		paged->top = end;
+	cm_paged_tag_run_locked(heap, paged, *ret_block);
+	cm_paged_note_use_locked(paged, addr, bytes, cm_ops_tick(cache->ops));
+	return 0;
+}
+
+static bool is_to_be_packed(struct cm_heap *heap, uint64_t size)
+{
+	bool packed;
+
+	cm_lock_acquire(&heap->device->lock);
+	packed = size > CM_SMALL_MAX && cm_thrift_packs_locked(heap);
+	cm_lock_release(&heap->device->lock);
+	return packed;
+}
+
+/* A ready block that was spared, if it touches at most so many pages. */
+static int take_spared(struct cm_heap *heap, const struct cm_paged *paged, uint64_t size,
+		       uint64_t bytes, uint64_t most, uint64_t *ret_addr)
+{
+	uint32_t block = 0;
+	int err;
+
+	cm_lock_acquire(&heap->device->lock);
+	if (cm_paged_is_standing_locked(heap, paged))
+		block = cm_thrift_relent_locked(heap, size, most);
+	err = cm_heap_take_block_locked(heap, block, size, bytes, CM_SCALAR_cache_hits, ret_addr);
+	cm_lock_release(&heap->device->lock);
+	return err;
+}
+
+/* Hands out what was mapped. -EBUSY: others were faster. */
+static int take_mapped(struct cm_heap *heap, struct cm_paged *paged, const struct place *place,
+		       uint64_t size, uint64_t bytes, uint64_t *ret_addr)
+{
+	uint32_t block;
+	int err;
+
+	cm_lock_acquire(&heap->device->lock);
+	err = enter_locked(heap, paged, place, &block);
+	if (!err &&
+	    cm_heap_take_block_locked(heap, block, size, bytes, CM_SCALAR_cache_misses, ret_addr) &&
+	    cm_heap_take_locked(heap, size, bytes, ret_addr))
+		err = -EBUSY;
+	cm_lock_release(&heap->device->lock);
+	return err;
+}
+
+/* What the heap has to know of what came of it: what was done, and that the card is full. */
+static void note_outcome(struct cm_heap *heap, const struct place *place, bool packed, int err)
+{
+	cm_lock_acquire(&heap->device->lock);
+	if (packed)
+		cm_thrift_spend_locked(heap, 1);
+	if (err == CM_DRIVER_OUT_OF_MEMORY)
+		cm_thrift_note_refusal_locked(heap, place->pages.count * PAGE);
+	cm_lock_release(&heap->device->lock);
+}
+
+/* Adds pages where `size` bytes lack the fewest, and hands them out; on a card that fills up where
+ * they touch the fewest, unless a ready block has such a place. -EBUSY: others were faster. */
+static int grow(struct cm_heap *heap, struct cm_paged *paged, uint64_t size, uint64_t bytes,
+		uint64_t *ret_addr)
+{
+	const uint64_t start = heap->cache->ops->now_ns();
+	struct cm_paged_victims victims = {.parts = 0};
+	bool packed = is_to_be_packed(heap, size);
+	struct place place;
+	int err;
+
+	if (!choose(heap, paged, size, packed, &place))
+		return -ENOENT;
+	if (packed && !take_spared(heap, paged, size, bytes, place.touched, ret_addr))
+		return 0;
+	rob(heap, paged, &place, &victims);
+	if (packed && victims.pages < place.pages.count) {
+		/* No page is made for what was spared. */
+		if (!take_spared(heap, paged, size, bytes, UINT64_MAX, ret_addr)) {
+			(void)cm_paged_give_back(heap->cache->ops, &victims);
+			return 0;
+		}
+		packed = victims.pages != 0;
+	}
+	/* What was cut may have been one run with what the place is to be joined with. */
+	err = choose(heap, paged, size, packed, &place)
+		      ? cm_paged_map(heap, paged, place.pages, &victims)
+		      : -ENOENT;
+	(void)cm_paged_give_back(heap->cache->ops, &victims);
+	cm_device_count(heap->device, CM_SCALAR_driver_alloc_ns,
+			(int64_t)(heap->cache->ops->now_ns() - start));
+	if (packed || err)
+		note_outcome(heap, &place, packed, err);
+	if (err)
+		return err;
+	err = take_mapped(heap, paged, &place, size, bytes, ret_addr);
+	if (err && err != -EBUSY)
+		cm_paged_unmap(heap->cache->ops, paged, place.pages);
+	return err;
+}
+
+int cm_paged_alloc(struct cm_heap *heap, uint64_t ctx, uint64_t size, uint64_t bytes,
+		   uint64_t *ret_addr)
+{
+	const uint32_t fit = size <= CM_SMALL_MAX ? CM_FIT_SMALL : CM_FIT_LARGE;
+	struct cm_device *device = heap->device;
+	struct cm_paged *paged = NULL;
+	int err, tries = TRIES;
+
+	cm_lock_acquire(&device->paging);
+	err = range_of(heap, ctx, fit, &paged);
+	while (!err && tries--) {
+		err = grow(heap, paged, size, bytes, ret_addr);
+		if (err != -EBUSY)
+			break;
+		err = tries ? 0 : -ENOENT;
+	}
+	cm_lock_release(&device->paging);
+	/* What the driver has against a page is not its answer to the program: asked for a segment,
+	 * it gives what it has, or says what the program would have heard. */
+	return err > 0 && err != CM_DRIVER_OUT_OF_MEMORY ? -ENOENT : err;
+}

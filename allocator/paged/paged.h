@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The page-backed heap (expandable_segments): one reserved range of addresses for each pool of a
+ * context, and pages of the card only where it holds blocks. A request that no ready block serves
+ * is placed where the fewest pages are missing, or, on a card that fills up, where it takes up the
+ * fewest (thrift.h); pages that lie wholly in free blocks are taken from there before the driver is
+ * asked for new ones.
+ *
+ * A page is taken away only when nothing that was submitted before can still touch it: its block is
+ * free, which it becomes with its epoch also where it is not recycled, and the last ordered barrier
+ * has been passed. Nothing here waits for the device.
+ *
+ * One thread of a device at a time moves pages (cm_device.paging); that lock is taken behind the
+ * slow lock and before the cache's turn and the device's lock, and held while the driver is called.
+ */
+#ifndef CM_ALLOCATOR_PAGED_PAGED_H
+#define CM_ALLOCATOR_PAGED_PAGED_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct cm_cache;
+struct cm_device;
+struct cm_heap;
+
+/* The least that cuMemCreate gives on every card with these calls. */
+#define CM_PAGED_PAGE (UINT64_C(2) << 20)
+
+/* In place of a handle: the driver has not let the page go, nothing can be mapped there any
+ * more. */
+#define CM_PAGED_LOST UINT64_MAX
+
+/* One reserved range. Its pages are guarded by the paging lock, and their runs by the device's,
+ * too. */
+struct cm_paged {
+	uint64_t base;
+	uint64_t bytes;
+	uint32_t top;          /* no page from here on was ever in a run */
+	struct cm_paged *next; /* of those put aside */
+	struct cm_paged_page {
+		uint64_t handle; /* of the driver, 0: no page is mapped here */
+		uint32_t run;    /* of the first and the last page of a run: its segment */
+		uint32_t hint;   /* of the last page of a run: see cm_runs_last_block */
+		uint64_t tick;   /* of a page in a run: when a block on it was last in use */
+	} page[];
+};
+
+/* Whether the heap's memory is paged. */
+bool cm_paged_serves(const struct cm_heap *heap);
+
+/* Of free memory at [addr, addr + bytes), the whole pages on which its first `size` bytes lie. The
+ * ones at its ends it shares with blocks in use. */
+static inline uint64_t cm_paged_touched(uint64_t addr, uint64_t bytes, uint64_t size)
+{
+	const uint64_t first = (addr + CM_PAGED_PAGE - 1) / CM_PAGED_PAGE;
+	const uint64_t end = (addr + bytes) / CM_PAGED_PAGE;
+	const uint64_t stop = (addr + size + CM_PAGED_PAGE - 1) / CM_PAGED_PAGE;
+
+	return first < end ? (stop < end ? stop : end) - first : 0;
+}
+
+/*
+ * Memory of the context for `bytes` rounded to `size`, by adding pages. -ENOENT: it can't be had
+ * this way, as the driver refused a page, say, ask for a segment; -EAGAIN: the context has gone, or
+ * caching has stopped in it; another errno, as cm_cache_alloc has them; the driver's out of memory.
+ * The gate is entered, the turn and the device's lock are not held.
+ */
+int cm_paged_alloc(struct cm_heap *heap, uint64_t ctx, uint64_t size, uint64_t bytes,
+		   uint64_t *ret_addr);
+
+/* Gives the driver all pages that lie wholly in free blocks and that no work can touch; the
+ * bytes. */
+uint64_t cm_paged_release(struct cm_device *device);
+
+/* The same of wholly free runs that are not recycled alone. */
+uint64_t cm_paged_release_orphans(struct cm_device *device);
+
+/*
+ * Pages that lie wholly in free blocks, in a row, and that have not been used since the same
+ * moment. Whoever uses a part of a free block and frees it again joins it anew, so a block's own
+ * tick says little: pages have ticks of their own.
+ */
+struct cm_paged_idle {
+	struct cm_heap *heap;
+	struct cm_paged *paged;
+	uint32_t block;
+	uint32_t page; /* the first one */
+	uint32_t pages;
+	uint64_t tick;
+};
+
+/* Calls `each` for all idle pages of the heap. The device's lock is held. */
+void cm_paged_each_idle_locked(struct cm_heap *heap,
+			       void (*each)(void *data, const struct cm_paged_idle *idle),
+			       void *data);
+
+/*
+ * Gives the driver up to `most` bytes of the idle pages that have been so longest and that no work
+ * can touch: one row of them. The bytes given back, 0: there are none.
+ */
+uint64_t cm_paged_release_idlest(struct cm_device *device, uint64_t most);
+
+/* The block at these addresses was in use until now, by the clock's tick. The device's lock is
+ * held. */
+void cm_paged_note_use_locked(struct cm_paged *paged, uint64_t addr, uint64_t bytes, uint64_t tick);
+
+/* The context is going away: its ranges are put aside, without any call. The turn and the device's
+ * lock are held. */
+void cm_paged_forget_locked(struct cm_heap *heap);
+
+/* Gives the driver what was put aside, once the context has gone. */
+void cm_paged_return_forgotten(struct cm_cache *cache);
+
+/* Bytes of whole pages in a run that hold no block in use. The device's lock is held. */
+uint64_t cm_paged_returnable_locked(const struct cm_cache *cache, uint32_t run);
+
+/* The devices of these bits (see cm_cache_open_to) reach the pages of the context's heap from now
+ * on, those to come included. 0 or the driver's code. The gate need not be entered. */
+int cm_paged_open_to(struct cm_heap *heap, uint64_t ctx, uint64_t ordinals);
+
+#endif

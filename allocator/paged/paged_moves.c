@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: MIT */
+#include "allocator/paged/paged_moves.h"
+
+#include <string.h>
+
+#include "allocator/paged/runs.h"
+
+#define PAGE CM_PAGED_PAGE
+#define LOST CM_PAGED_LOST
+
+void cm_paged_tag_run_locked(struct cm_heap *heap, struct cm_paged *paged, uint32_t block)
+{
+	const struct cm_cache *cache = heap->cache;
+	const uint32_t run = cache->block[block].segment;
+	const struct cm_segment *segment = &cache->segment[run];
+	struct cm_paged_page *first, *last;
+
+	if (!block)
+		return;
+	first = &paged->page[cm_paged_page_at(paged, segment->addr)];
+	last = &paged->page[cm_paged_page_at(paged, cm_paged_end_of(segment)) - 1];
+	first->run = last->run = run;
+	/* What is noted there already is nearer to the end than the first block of a run. */
+	if (!cache->block[block].next || !cm_runs_has_block(cache, run, last->hint))
+		last->hint = block;
+}
+
+struct cm_paged_span cm_paged_whole_pages(const struct cm_paged *paged,
+					  const struct cm_block *block, uint32_t most)
+{
+	uint32_t first = cm_paged_page_at(paged, block->addr + PAGE - 1);
+	uint32_t end = cm_paged_page_at(paged, block->addr + block->size);
+
+	if (end <= first)
+		return (struct cm_paged_span){0, 0};
+	if (end - first > most)
+		first = end - most;
+	return (struct cm_paged_span){first, end - first};
+}
+
+bool cm_paged_cut_locked(struct cm_heap *heap, struct cm_paged *paged, uint32_t index,
+			 struct cm_paged_span pages, struct cm_paged_victims *victims)
+{
+	struct cm_runs_cut cut;
+	uint32_t i;
+
+	if (victims->parts == CM_PAGED_PARTS ||
+	    cm_runs_cut_locked(heap, index, cm_paged_addr_of(paged, pages.first),
+			       pages.count * PAGE, &cut))
+		return false;
+	for (i = 0; i < pages.count; i++)
+		paged->page[pages.first + i].run = 0;
+	cm_paged_tag_run_locked(heap, paged, cut.before);
+	cm_paged_tag_run_locked(heap, paged, cut.behind);
+	victims->part[victims->parts].from = paged;
+	victims->part[victims->parts++].pages = pages;
+	victims->pages += pages.count;
+	return true;
+}
+
+static void lose(struct cm_paged *paged, uint32_t at)
+{
+	paged->page[at] = (struct cm_paged_page){.handle = LOST};
+	if (paged->top <= at)
+		paged->top = at + 1;
+}
+
+/* Takes a page away from its place; its handle, or 0 where it is lost. */
+static uint64_t unmap_one(const struct cm_driver_ops *ops, struct cm_paged *paged, uint32_t at)
+{
+	const uint64_t handle = paged->page[at].handle;
+
+	if (handle == LOST || ops->page_unmap(cm_paged_addr_of(paged, at), PAGE)) {
+		lose(paged, at);
+		return 0;
+	}
+	paged->page[at].handle = 0;
+	return handle;
+}
+
+/* Unmaps the last of the victims; its handle or 0. */
+static uint64_t pop_victim(const struct cm_driver_ops *ops, struct cm_paged_victims *victims)
+{
+	struct cm_paged *from = victims->part[victims->parts - 1].from;
+	struct cm_paged_span *pages = &victims->part[victims->parts - 1].pages;
+	const uint32_t at = pages->first + --pages->count;
+
+	victims->pages--;
+	if (!pages->count)
+		victims->parts--;
+	return unmap_one(ops, from, at);
+}
+
+uint64_t cm_paged_give_back(const struct cm_driver_ops *ops, struct cm_paged_victims *victims)
+{
+	uint64_t handle, bytes = 0;
+
+	while (victims->pages) {
+		handle = pop_victim(ops, victims);
+		if (handle && !ops->page_release(handle))
+			bytes += PAGE;
+	}
+	return bytes;
+}
+
+void cm_paged_unmap(const struct cm_driver_ops *ops, struct cm_paged *paged,
+		    struct cm_paged_span pages)
+{
+	uint64_t handle;
+	uint32_t i;
+
+	for (i = pages.first; i < pages.first + pages.count; i++) {
+		handle = unmap_one(ops, paged, i);
+		if (handle)
+			(void)ops->page_release(handle);
+	}
+}
+
+/* One page of victims or new, mapped at `at`. */
+static int map_one(struct cm_heap *heap, struct cm_paged *paged, uint32_t at,
+		   struct cm_paged_victims *victims)
+{
+	const struct cm_driver_ops *ops = heap->cache->ops;
+	uint64_t handle = 0;
+	int err;
+
+	while (!handle && victims->pages)
+		handle = pop_victim(ops, victims);
+	err = handle ? 0 : ops->page_create(heap->device->row->ordinal, PAGE, &handle);
+	if (err)
+		return err;
+	err = ops->page_map(cm_paged_addr_of(paged, at), PAGE, handle);
+	if (err)
+		(void)ops->page_release(handle);
+	else
+		paged->page[at].handle = handle;
+	return err;
+}
+
+/* Which devices reach the heap's pages beside its own. */
+static uint64_t read_open_to(struct cm_heap *heap)
+{
+	uint64_t open_to;
+
+	cm_lock_acquire(&heap->device->lock);
+	open_to = heap->open_to;
+	cm_lock_release(&heap->device->lock);
+	return open_to;
+}
+
+static int open_to_all(struct cm_heap *heap, uint64_t addr, uint64_t bytes)
+{
+	const struct cm_driver_ops *ops = heap->cache->ops;
+	int err = ops->range_open(heap->device->row->ordinal, addr, bytes);
+	uint64_t others = read_open_to(heap);
+
+	for (; !err && others; others &= others - 1)
+		err = ops->range_open(__builtin_ctzll(others), addr, bytes);
+	return err;
+}
+
+int cm_paged_map(struct cm_heap *heap, struct cm_paged *paged, struct cm_paged_span pages,
+		 struct cm_paged_victims *victims)
+{
+	const uint32_t fresh = pages.count > victims->pages ? pages.count - victims->pages : 0;
+	struct cm_paged_span done = {pages.first, 0};
+	int err = 0;
+
+	if (fresh && cm_device_is_capped(heap->device, (uint64_t)pages.count * PAGE))
+		err = CM_DRIVER_OUT_OF_MEMORY;
+	while (!err && done.count < pages.count) {
+		err = map_one(heap, paged, done.first + done.count, victims);
+		done.count += !err;
+	}
+	if (!err)
+		err = open_to_all(heap, cm_paged_addr_of(paged, pages.first), pages.count * PAGE);
+	(void)cm_paged_give_back(heap->cache->ops, victims);
+	if (err)
+		cm_paged_unmap(heap->cache->ops, paged, done);
+	return err;
+}
+
+/* Opens every page of a range to one more device. */
+static int open_range_to(const struct cm_driver_ops *ops, const struct cm_paged *paged,
+			 int32_t ordinal)
+{
+	uint32_t at;
+	int err = 0;
+
+	for (at = 0; !err && at < paged->top; at++)
+		if (paged->page[at].handle && paged->page[at].handle != LOST)
+			err = ops->range_open_ungated(ordinal, cm_paged_addr_of(paged, at), PAGE);
+	return err;
+}
+
+int cm_paged_open_to(struct cm_heap *heap, uint64_t ctx, uint64_t ordinals)
+{
+	struct cm_device *device = heap->device;
+	struct cm_paged *paged[CM_FIT_COUNT] = {NULL};
+	uint32_t fit;
+	int err = 0;
+
+	/* Nobody maps pages between the note and the calls. */
+	cm_lock_acquire(&device->paging);
+	cm_lock_acquire(&device->lock);
+	if (heap->ctx == ctx) {
+		heap->open_to |= ordinals;
+		memcpy(paged, heap->paged, sizeof(paged));
+	}
+	cm_lock_release(&device->lock);
+	for (; !err && ordinals; ordinals &= ordinals - 1)
+		for (fit = 0; !err && fit < CM_FIT_COUNT; fit++)
+			if (paged[fit])
+				err = open_range_to(heap->cache->ops, paged[fit],
+						    __builtin_ctzll(ordinals));
+	cm_lock_release(&device->paging);
+	return err;
+}

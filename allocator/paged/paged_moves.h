@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Pages on their way: out of a free block, away from their place, to another one or back to the
+ * driver. For the page-backed heap alone (paged.h), whose two halves, serving requests and giving
+ * back, both take pages from free blocks.
+ *
+ * A page that was cut out of the tables is a victim: it is still mapped where it was, and nobody
+ * but who holds the paging lock knows of it. That lock is held throughout; functions named *_locked
+ * want the device's lock held, too, and the others call the driver, so they want it not held.
+ */
+#ifndef CM_ALLOCATOR_PAGED_PAGED_MOVES_H
+#define CM_ALLOCATOR_PAGED_PAGED_MOVES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "allocator/base/ops.h"
+#include "allocator/paged/paged.h"
+#include "allocator/state/state.h"
+
+#define CM_PAGED_PARTS 64
+
+/* Pages in a row, by number. */
+struct cm_paged_span {
+	uint32_t first;
+	uint32_t count;
+};
+
+/* Pages taken out of the tables, still mapped where they were. */
+struct cm_paged_victims {
+	struct {
+		struct cm_paged *from;
+		struct cm_paged_span pages;
+	} part[CM_PAGED_PARTS];
+	uint32_t parts;
+	uint32_t pages; /* all together */
+};
+
+static inline uint64_t cm_paged_addr_of(const struct cm_paged *paged, uint32_t page)
+{
+	return paged->base + page * CM_PAGED_PAGE;
+}
+
+static inline uint32_t cm_paged_page_at(const struct cm_paged *paged, uint64_t addr)
+{
+	return (uint32_t)((addr - paged->base) / CM_PAGED_PAGE);
+}
+
+static inline uint64_t cm_paged_end_of(const struct cm_segment *run)
+{
+	return run->addr + run->size;
+}
+
+/* What a range and its table take of the process's own addresses. */
+static inline size_t cm_paged_table_bytes(uint64_t range_bytes)
+{
+	return sizeof(struct cm_paged) + range_bytes / CM_PAGED_PAGE * sizeof(struct cm_paged_page);
+}
+
+/* False: the context has gone and has taken the range along, see cm_paged_forget_locked. */
+static inline bool cm_paged_is_standing_locked(const struct cm_heap *heap,
+					       const struct cm_paged *paged)
+{
+	return heap->paged[CM_FIT_SMALL] == paged || heap->paged[CM_FIT_LARGE] == paged;
+}
+
+/* Notes at the ends of a run which segment it is, and where its last block is to be looked for:
+ * from `block` on, any of its blocks; 0: there is no run. */
+void cm_paged_tag_run_locked(struct cm_heap *heap, struct cm_paged *paged, uint32_t block);
+
+/* The whole pages of a free block, from its end and at most `most`; count 0: none. */
+struct cm_paged_span cm_paged_whole_pages(const struct cm_paged *paged,
+					  const struct cm_block *block, uint32_t most);
+
+/* Makes pages of the free block `index` victims; false: no room or no rows, nothing was changed. */
+bool cm_paged_cut_locked(struct cm_heap *heap, struct cm_paged *paged, uint32_t index,
+			 struct cm_paged_span pages, struct cm_paged_victims *victims);
+
+/* Maps pages that are in no run, all or none: victims first, then new ones; the other victims go to
+ * the driver. 0 or the driver's code. */
+int cm_paged_map(struct cm_heap *heap, struct cm_paged *paged, struct cm_paged_span pages,
+		 struct cm_paged_victims *victims);
+
+/* Takes mapped pages that are in no run back out and to the driver. */
+void cm_paged_unmap(const struct cm_driver_ops *ops, struct cm_paged *paged,
+		    struct cm_paged_span pages);
+
+/* All victims go to the driver; the bytes. */
+uint64_t cm_paged_give_back(const struct cm_driver_ops *ops, struct cm_paged_victims *victims);
+
+/* Gives the driver a range that no heap has, with the pages in it, and its table to the kernel. */
+void cm_paged_return_range(const struct cm_driver_ops *ops, struct cm_paged *paged);
+
+#endif

@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The page-backed heap gives pages back to the driver.
+ */
+#include <sys/mman.h>
+
+#include "allocator/paged/paged_moves.h"
+#include "allocator/reuse/fence.h"
+#include "allocator/state/rows.h"
+
+#define PAGE CM_PAGED_PAGE
+#define LOST CM_PAGED_LOST
+
+/* --- what is idle ------------------------------------------------------------------------- */
+
+void cm_paged_note_use_locked(struct cm_paged *paged, uint64_t addr, uint64_t bytes, uint64_t tick)
+{
+	const uint32_t end = cm_paged_page_at(paged, addr + bytes + PAGE - 1);
+	uint32_t at;
+
+	for (at = cm_paged_page_at(paged, addr); at < end; at++)
+		paged->page[at].tick = tick;
+}
+
+/* The rows of pages of equal ticks in a free block. */
+static void each_idle_of(struct cm_heap *heap, struct cm_paged *paged, uint32_t index,
+			 void (*each)(void *data, const struct cm_paged_idle *idle), void *data)
+{
+	const struct cm_paged_span pages = cm_paged_whole_pages(paged, &heap->cache->block[index],
+								UINT32_MAX);
+	const uint32_t end = pages.first + pages.count;
+	struct cm_paged_idle idle = {.heap = heap, .paged = paged, .block = index};
+	uint32_t at = pages.first;
+
+	while (at < end) {
+		idle.page = at;
+		idle.tick = paged->page[at].tick;
+		while (at < end && paged->page[at].tick == idle.tick)
+			at++;
+		idle.pages = at - idle.page;
+		each(data, &idle);
+	}
+}
+
+void cm_paged_each_idle_locked(struct cm_heap *heap,
+			       void (*each)(void *data, const struct cm_paged_idle *idle),
+			       void *data)
+{
+	const struct cm_cache *cache = heap->cache;
+	uint32_t fit, bin, index;
+
+	for (fit = 0; fit < CM_FIT_COUNT; fit++) {
+		const struct cm_bins *bins = &heap->bins[fit];
+
+		bin = heap->paged[fit] ? cm_bins_next(bins, cm_bins_of(PAGE >> CM_GRAIN_SHIFT))
+				       : CM_BINS_COUNT;
+		for (; bin < CM_BINS_COUNT; bin = cm_bins_next(bins, bin + 1))
+			for (index = bins->head[bin]; index; index = cache->block[index].link_next)
+				if (cache->segment[cache->block[index].segment].flags &
+				    CM_SEGMENT_PAGED)
+					each_idle_of(heap, heap->paged[fit], index, each, data);
+	}
+}
+
+static void keep_older(void *data, const struct cm_paged_idle *idle)
+{
+	struct cm_paged_idle *oldest = data;
+
+	if (!oldest->pages || idle->tick < oldest->tick)
+		*oldest = *idle;
+}
+
+/* The heaps of a device that no barrier on its way holds back from giving pages; how many. */
+static uint32_t list_heaps_turned(struct cm_device *device, struct cm_heap *ret_heap[CM_HEAPS_MAX])
+{
+	uint32_t at = 0, found = 0;
+	struct cm_heap *heap;
+
+	while ((heap = cm_device_next_heap(device, &at)))
+		if (cm_fence_is_complete_turned(&heap->ordered, heap->device) && !heap->over)
+			ret_heap[found++] = heap;
+	return found;
+}
+
+/* Makes the idlest pages victims, from the end of their row. */
+static void cut_idlest_turned(struct cm_device *device, uint32_t most,
+			      struct cm_paged_victims *victims)
+{
+	struct cm_paged_idle oldest = {.pages = 0};
+	struct cm_heap *heap[CM_HEAPS_MAX];
+	uint32_t i, n = list_heaps_turned(device, heap);
+	struct cm_paged_span pages;
+
+	cm_lock_acquire(&device->lock);
+	for (i = 0; i < n; i++)
+		cm_paged_each_idle_locked(heap[i], keep_older, &oldest);
+	if (oldest.pages) {
+		pages.count = oldest.pages < most ? oldest.pages : most;
+		pages.first = oldest.page + oldest.pages - pages.count;
+		(void)cm_paged_cut_locked(oldest.heap, oldest.paged, oldest.block, pages, victims);
+	}
+	cm_lock_release(&device->lock);
+}
+
+/* --- giving it back ----------------------------------------------------------------------- */
+
+/* The next free block of a run that holds whole pages: of one that is not recycled, all or none. */
+static bool find_idle(struct cm_heap *heap, const struct cm_paged *paged, uint32_t run,
+		      uint32_t *ret_block, struct cm_paged_span *ret_pages)
+{
+	struct cm_cache *cache = heap->cache;
+	const bool whole = !cm_segment_is_recycled(cache, &cache->segment[run]);
+	uint32_t index;
+
+	if (whole && !cm_segment_is_free(cache, &cache->segment[run]))
+		return false;
+	for (index = cache->segment[run].first; index; index = cache->block[index].next) {
+		if (cache->block[index].state != CM_BLOCK_FREE)
+			continue;
+		*ret_pages = cm_paged_whole_pages(paged, &cache->block[index], UINT32_MAX);
+		*ret_block = index;
+		if (ret_pages->count)
+			return true;
+	}
+	return false;
+}
+
+/* Takes idle pages of a heap out of the tables until there are none or too many parts. `orphans`:
+ * of runs that are not recycled alone. */
+static void collect_locked(struct cm_heap *heap, bool orphans, struct cm_paged_victims *victims)
+{
+	struct cm_cache *cache = heap->cache;
+	uint32_t s, end = cm_rows_segments(cache), index;
+	struct cm_paged *paged;
+	struct cm_paged_span pages;
+
+	for (s = 1; s < end; s++) {
+		const struct cm_segment *run = &cache->segment[s];
+
+		/* Where a run is cut in two, one of them may be another row: seen below or at the
+		 * next call. */
+		while (cm_segment_is_of(run, heap->device) && run->flags & CM_SEGMENT_PAGED &&
+		       run->heap == heap->index) {
+			paged = heap->paged[cm_segment_fit(run)];
+			if (!paged || (orphans && cm_segment_is_recycled(cache, run)) ||
+			    !find_idle(heap, paged, s, &index, &pages))
+				break;
+			if (!cm_paged_cut_locked(heap, paged, index, pages, victims))
+				return;
+		}
+	}
+}
+
+static uint64_t release_of(struct cm_heap *heap, bool orphans)
+{
+	struct cm_cache *cache = heap->cache;
+	struct cm_paged_victims victims = {.parts = 0};
+	uint64_t bytes = 0;
+
+	do {
+		cm_lock_acquire(&cache->turn);
+		if (cm_fence_is_complete_turned(&heap->ordered, heap->device) && !heap->over) {
+			cm_lock_acquire(&heap->device->lock);
+			collect_locked(heap, orphans, &victims);
+			cm_lock_release(&heap->device->lock);
+		}
+		cm_lock_release(&cache->turn);
+		if (!victims.pages)
+			return bytes;
+		bytes += cm_paged_give_back(cache->ops, &victims);
+		cm_cache_note_return(cache);
+	} while (true);
+}
+
+static uint64_t release(struct cm_device *device, bool orphans)
+{
+	struct cm_heap *heap;
+	uint64_t bytes = 0;
+	uint32_t at = 0;
+
+	if (!device->cache->policy.expandable_segments)
+		return 0;
+	cm_lock_acquire(&device->paging);
+	atomic_fetch_add(&device->giving_pages, 1);
+	while ((heap = cm_device_next_heap(device, &at)))
+		bytes += release_of(heap, orphans);
+	atomic_fetch_sub(&device->giving_pages, 1);
+	cm_lock_release(&device->paging);
+	return bytes;
+}
+
+uint64_t cm_paged_release(struct cm_device *device)
+{
+	return release(device, false);
+}
+
+uint64_t cm_paged_release_idlest(struct cm_device *device, uint64_t most)
+{
+	struct cm_cache *cache = device->cache;
+	struct cm_paged_victims victims = {.parts = 0};
+	const uint64_t pages = most / PAGE;
+	uint64_t bytes;
+
+	if (!cache->policy.expandable_segments || !pages)
+		return 0;
+	cm_lock_acquire(&device->paging);
+	atomic_fetch_add(&device->giving_pages, 1);
+	cm_lock_acquire(&cache->turn);
+	cut_idlest_turned(device, pages < UINT32_MAX ? (uint32_t)pages : UINT32_MAX, &victims);
+	cm_lock_release(&cache->turn);
+	bytes = cm_paged_give_back(cache->ops, &victims);
+	cm_cache_note_return(cache);
+	atomic_fetch_sub(&device->giving_pages, 1);
+	cm_lock_release(&device->paging);
+	return bytes;
+}
+
+uint64_t cm_paged_release_orphans(struct cm_device *device)
+{
+	return release(device, true);
+}
+
+uint64_t cm_paged_returnable_locked(const struct cm_cache *cache, uint32_t run)
+{
+	uint64_t from = 0, first, end, bytes = 0;
+	const struct cm_block *block;
+	uint32_t index = cache->segment[run].first;
+
+	do {
+		block = index ? &cache->block[index] : NULL;
+		if (block && block->state != CM_BLOCK_LIVE) {
+			from = from ? from : block->addr;
+		} else if (from) {
+			first = (from + PAGE - 1) / PAGE;
+			end = (block ? block->addr : cm_paged_end_of(&cache->segment[run])) / PAGE;
+			bytes += end > first ? (end - first) * PAGE : 0;
+			from = 0;
+		}
+		index = block ? block->next : 0;
+	} while (block);
+	return bytes;
+}
+
+void cm_paged_forget_locked(struct cm_heap *heap)
+{
+	uint32_t fit;
+
+	for (fit = 0; fit < CM_FIT_COUNT; fit++) {
+		struct cm_paged *paged = heap->paged[fit];
+
+		if (!paged)
+			continue;
+		heap->paged[fit] = NULL;
+		paged->next = heap->device->forgotten;
+		heap->device->forgotten = paged;
+		cm_device_note_orphan(heap->device);
+	}
+}
+
+/* None while a context is ending: its work may run until the driver has done with it. */
+static struct cm_paged *take_forgotten(struct cm_device *device)
+{
+	struct cm_cache *cache = device->cache;
+	struct cm_paged *paged;
+
+	cm_lock_acquire(&cache->turn);
+	cm_lock_acquire(&device->lock);
+	paged = cache->ending ? NULL : device->forgotten;
+	if (paged)
+		device->forgotten = paged->next;
+	else if (device->forgotten)
+		cm_device_note_orphan(device);
+	cm_lock_release(&device->lock);
+	cm_lock_release(&cache->turn);
+	return paged;
+}
+
+void cm_paged_return_range(const struct cm_driver_ops *ops, struct cm_paged *paged)
+{
+	bool all = true;
+	uint32_t at;
+
+	for (at = 0; at < paged->top; at++) {
+		if (paged->page[at].handle)
+			cm_paged_unmap(ops, paged, (struct cm_paged_span){at, 1});
+		all &= paged->page[at].handle != LOST;
+	}
+	/* The addresses stay reserved where a page of them is lost. */
+	if (all)
+		(void)ops->range_free(paged->base, paged->bytes);
+	(void)munmap(paged, cm_paged_table_bytes(paged->bytes));
+}
+
+void cm_paged_return_forgotten(struct cm_cache *cache)
+{
+	uint32_t i, n = atomic_load_explicit(&cache->devices, memory_order_acquire);
+	struct cm_paged *paged;
+
+	for (i = 0; cache->policy.expandable_segments && i < n; i++) {
+		cm_lock_acquire(&cache->device[i]->paging);
+		while ((paged = take_forgotten(cache->device[i]))) {
+			cm_paged_return_range(cache->ops, paged);
+			cm_cache_note_return(cache);
+		}
+		cm_lock_release(&cache->device[i]->paging);
+	}
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Segments that grow and shrink by pages: runs. A run is a segment (CM_SEGMENT_PAGED) that starts
+ * and ends at page boundaries of one reserved range of addresses; between two runs lies a gap with
+ * no memory behind it. Blocks tile a run as they tile any segment, so nothing else in the allocator
+ * knows of pages.
+ *
+ * Only rows, bins and books are changed here, under the device's lock; paged.c says which pages,
+ * and calls the driver. Each function counts as one change, so that no peak sees a state in
+ * between.
+ */
+#ifndef CM_ALLOCATOR_PAGED_RUNS_H
+#define CM_ALLOCATOR_PAGED_RUNS_H
+
+#include "allocator/state/state.h"
+
+/*
+ * Enters [addr, addr + bytes) as free memory of the pool that `flags` name (CM_SEGMENT_SMALL or 0),
+ * joined with the run whose last block `before` ends at addr and the run whose first block `behind`
+ * begins behind it; 0: neither. The page map knows the addresses. *ret_block is the free block that
+ * they are in. -ENOSPC: no rows left, nothing was changed.
+ */
+int cm_runs_add_locked(struct cm_heap *heap, uint32_t flags, uint64_t addr, uint64_t bytes,
+		       uint32_t before, uint32_t behind, uint32_t *ret_block);
+
+/* What is left of a run that was cut, 0 where there is nothing: the blocks before and behind, each
+ * of a run of its own. */
+struct cm_runs_cut {
+	uint32_t before;
+	uint32_t behind;
+};
+
+/* Takes [addr, addr + bytes), which the free block `index` covers, out of its run. -ENOSPC as
+ * above. */
+int cm_runs_cut_locked(struct cm_heap *heap, uint32_t index, uint64_t addr, uint64_t bytes,
+		       struct cm_runs_cut *ret_cut);
+
+/* Whether the block is in use as a row, and of the run. The state of pinned memory is not looked
+ * at, which another lock guards. */
+static inline bool cm_runs_has_block(const struct cm_cache *cache, uint32_t run, uint32_t block)
+{
+	return block && cache->block[block].segment == run &&
+	       cache->block[block].state != CM_BLOCK_NONE;
+}
+
+/* The last block of a run. `hint` is a block that was in it once, or 0; the nearer, the faster. */
+uint32_t cm_runs_last_block(const struct cm_cache *cache, uint32_t run, uint32_t hint);
+
+#endif

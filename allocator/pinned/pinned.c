@@ -1,0 +1,532 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One request for pinned memory and one free.
+ */
+#include "allocator/pinned/pinned.h"
+
+#include <errno.h>
+
+#include "allocator/base/size_class.h"
+#include "allocator/cache.h"
+#include "allocator/check/check.h"
+#include "allocator/oom/oom.h"
+#include "allocator/reclaim/release.h"
+#include "allocator/reuse/epoch.h"
+#include "allocator/state/state.h"
+
+struct request {
+	struct cm_heap *heap;
+	uint32_t kind;
+	uint64_t bytes;
+	uint64_t *ret_addr;
+};
+
+static bool drains(const struct cm_heap *heap)
+{
+	return cm_heap_flags(heap) & CM_HEAP_DRAINING;
+}
+
+static bool take(const struct request *request)
+{
+	struct cm_pinned *pinned = &request->heap->cache->pinned;
+	bool taken;
+
+	cm_lock_acquire(&pinned->lock);
+	/* What was just heard of the context may have stopped its heap, and made all of it
+	 * ready. */
+	taken = !drains(request->heap) && cm_pinned_take_locked(request->heap, request->kind,
+								request->bytes, request->ret_addr);
+	cm_lock_release(&pinned->lock);
+	return taken;
+}
+
+/* Takes an idle block out of the books, for give_back. */
+static void pop_locked(struct cm_cache *cache, uint32_t index, struct cm_piece *ret_piece)
+{
+	*ret_piece = cm_pinned_remove_locked(cache, index);
+	cm_piece_leave_locked(&cache->pinned.leaving, ret_piece);
+}
+
+static int give_back(struct cm_cache *cache, struct cm_piece *piece)
+{
+	uint64_t start = cache->ops->now_ns(), ns;
+	int err;
+
+	err = cache->ops->host_free(piece->ctx, piece->addr);
+	cm_piece_arrive(&cache->pinned.leaving, piece);
+	ns = cache->ops->now_ns() - start;
+	if (err)
+		return err;
+	cm_lock_acquire(&cache->pinned.lock);
+	cm_pinned_book_release_locked(&cache->pinned, ns);
+	cm_lock_release(&cache->pinned.lock);
+	return 0;
+}
+
+/* Whether the block's context may be named in a call. */
+static bool may_go(struct cm_cache *cache, uint32_t index)
+{
+	const struct cm_segment *segment = &cache->segment[cache->block[index].segment];
+
+	return !cm_segment_heap(cache, segment)->suspended;
+}
+
+static bool is_on(struct cm_cache *cache, uint32_t index, const struct cm_device *device)
+{
+	const struct cm_segment *segment = &cache->segment[cache->block[index].segment];
+
+	return !device || cm_segment_heap(cache, segment)->device == device;
+}
+
+/* The longest ready block that may go back, of contexts of the device, NULL: of all; 0: none. */
+static uint32_t pick_ready_locked(struct cm_cache *cache, const struct cm_device *device)
+{
+	uint32_t index = cache->pinned.aged.first;
+
+	while (index && !(may_go(cache, index) && is_on(cache, index, device)))
+		index = cache->block[index].aged[1];
+	return index;
+}
+
+/* The idle block to give back first: the longest ready, else the last one freed, as the program has
+ * just asked for that. */
+static uint32_t pick_idle_locked(struct cm_cache *cache)
+{
+	struct cm_pinned *pinned = &cache->pinned;
+	uint32_t ready = pick_ready_locked(cache, NULL);
+	uint64_t number;
+
+	if (ready)
+		return ready;
+	if (pinned->open.blocks.last)
+		return pinned->open.blocks.last;
+	for (number = pinned->open.number; number > pinned->oldest; number--)
+		if (pinned->closed[(number - 1) & (CM_BATCHES_MAX - 1)].blocks.last)
+			return pinned->closed[(number - 1) & (CM_BATCHES_MAX - 1)].blocks.last;
+	return 0;
+}
+
+/* Takes an idle block out of the books if more is idle than may be. */
+static bool pop_excess(struct cm_cache *cache, bool all, struct cm_piece *ret_piece)
+{
+	struct cm_pinned *pinned = &cache->pinned;
+	uint32_t index = 0;
+
+	cm_lock_acquire(&pinned->lock);
+	if (cm_pinned_idle_locked(pinned) > (all ? 0 : cm_pinned_limit_locked(pinned)))
+		index = pick_idle_locked(cache);
+	if (index && !may_go(cache, index))
+		index = 0; /* the next free will see to it */
+	if (index)
+		pop_locked(cache, index, ret_piece);
+	cm_lock_release(&pinned->lock);
+	return index != 0;
+}
+
+/* Gives back what is idle beyond the limit, or all of it. The driver's first error. */
+static int shrink(struct cm_cache *cache, bool all)
+{
+	struct cm_piece piece;
+	int err = 0, one;
+
+	if (!cache->ops->gate_enter())
+		return 0; /* the next free will see to it */
+	if (!all) {
+		cm_lock_acquire(&cache->turn);
+		(void)cm_pinned_close_turned(cache);
+		(void)cm_pinned_poll_turned(cache);
+		cm_lock_release(&cache->turn);
+	}
+	while (pop_excess(cache, all, &piece)) {
+		one = give_back(cache, &piece);
+		err = err ? err : one;
+	}
+	cache->ops->gate_leave();
+	return err;
+}
+
+static bool has_ready(const struct cm_device *device)
+{
+	struct cm_pinned *pinned = &device->cache->pinned;
+	bool has;
+
+	cm_lock_acquire(&pinned->lock);
+	has = pick_ready_locked(device->cache, device) != 0;
+	cm_lock_release(&pinned->lock);
+	return has;
+}
+
+static bool pop_ready(const struct cm_device *device, struct cm_piece *ret_piece)
+{
+	struct cm_cache *cache = device->cache;
+	uint32_t index;
+
+	cm_lock_acquire(&cache->pinned.lock);
+	index = pick_ready_locked(cache, device);
+	if (index)
+		pop_locked(cache, index, ret_piece);
+	cm_lock_release(&cache->pinned.lock);
+	return index != 0;
+}
+
+/* As cm_pinned_flush, of contexts of one device. The driver may wait for the device. */
+static int flush_device(struct cm_device *device, uint64_t limit_ns, uint64_t *bytes)
+{
+	struct cm_piece piece;
+	int err;
+
+	if (!has_ready(device))
+		return 0;
+	if (!cm_fence_lock(device->cache->ops, &device->slow_lock))
+		return -EBUSY;
+	err = cm_epoch_quiesces(device, limit_ns);
+	while (!err && pop_ready(device, &piece))
+		if (!give_back(device->cache, &piece))
+			*bytes += piece.size;
+	cm_lock_release(&device->slow_lock);
+	return err;
+}
+
+int cm_pinned_flush(struct cm_cache *cache, uint64_t limit_ns, uint64_t *bytes)
+{
+	uint32_t i, n = atomic_load_explicit(&cache->devices, memory_order_acquire);
+	int err = 0, one;
+
+	if (!cm_pinned_wait(cache, limit_ns))
+		return -EBUSY;
+	for (i = 0; i < n && err != -EBUSY; i++) {
+		one = flush_device(cache->device[i], limit_ns, bytes);
+		err = one == -EBUSY || !err ? one : err;
+	}
+	return err;
+}
+
+/* New memory of `size`, of which the request gets all. */
+static int grow(const struct request *request, uint64_t size, uint32_t flags)
+{
+	struct cm_heap *heap = request->heap;
+	struct cm_cache *cache = heap->cache;
+	struct cm_piece piece = {.ctx = cm_heap_ctx(heap)};
+	uint64_t start = cache->ops->now_ns(), ns;
+	int err;
+
+	if (!piece.ctx)
+		return -EAGAIN;
+	err = cache->ops->host_alloc(piece.ctx, size, request->kind, &piece.addr);
+	ns = cache->ops->now_ns() - start;
+	if (err)
+		return err;
+	cm_cache_await_place(cache, piece.addr, size);
+	cm_lock_acquire(&cache->pinned.lock);
+	/* The context may have gone or stopped caching meanwhile. */
+	err = cm_heap_ctx(heap) != piece.ctx || drains(heap)
+		      ? -EAGAIN
+		      : cm_pinned_enter_locked(heap, piece.addr, size, request->kind, flags,
+					       request->bytes, ns);
+	cm_lock_release(&cache->pinned.lock);
+	if (!err)
+		*request->ret_addr = piece.addr;
+	else if (cm_heap_ctx(heap) == piece.ctx)
+		(void)cache->ops->host_free(piece.ctx, piece.addr);
+	return err; /* a context that has gone took its memory along */
+}
+
+/* An old driver is waited for only where the cudaFreeHost of today would have waited as long. */
+static bool open_is_clean(struct cm_cache *cache)
+{
+	bool clean;
+
+	cm_lock_acquire(&cache->pinned.lock);
+	clean = cache->pinned.open.work == cm_ops_work(cache->ops);
+	cm_lock_release(&cache->pinned.lock);
+	return clean;
+}
+
+static bool make_ready_turned(struct cm_cache *cache)
+{
+	if (!cm_fence_is_possible(cache))
+		return open_is_clean(cache) && cm_pinned_synchronize_turned(cache);
+	/* The device may be idle, or done by the next request. */
+	return cm_pinned_close_turned(cache) && cm_pinned_poll_turned(cache);
+}
+
+/* Memory that the program has freed, if the devices are done with it. */
+static bool reuse(const struct request *request)
+{
+	struct cm_cache *cache = request->heap->cache;
+	bool taken;
+
+	if (cm_pinned_pending(cache) < request->bytes)
+		return false;
+	cm_lock_acquire(&cache->turn);
+	taken = (cm_pinned_poll_turned(cache) && take(request)) ||
+		(make_ready_turned(cache) && take(request));
+	cm_lock_release(&cache->turn);
+	return taken;
+}
+
+static int serve(const struct request *request)
+{
+	if (reuse(request))
+		return 0;
+	return grow(request, cm_pinned_class_bytes(cm_pinned_class(request->bytes)), 0);
+}
+
+/* What contexts have that may be about to go can go back in a moment. False: outside the gate. */
+static bool await_suspended(struct cm_cache *cache)
+{
+	uint32_t i, n = atomic_load_explicit(&cache->devices, memory_order_acquire);
+
+	for (i = 0; i < n; i++)
+		if (!cm_release_await_suspended(cache->device[i], CM_STUCK_NS))
+			return false;
+	return true;
+}
+
+/* Enters the gate, and gives all that is idle back, or is ready within the limit. -EBUSY: outside
+ * of it. */
+static int enter_and_flush(struct cm_cache *cache, uint64_t limit_ns)
+{
+	uint64_t bytes = 0;
+	int err;
+
+	if (!cache->ops->gate_enter() || !await_suspended(cache))
+		return -EBUSY;
+	err = cm_pinned_flush(cache, limit_ns, &bytes);
+	if (err == -EBUSY)
+		return err;
+	/* What others were just giving back has gone too. */
+	return cm_pieces_await(&cache->pinned.leaving, cache->ops, CM_STUCK_NS) ? 0 : -EBUSY;
+}
+
+/* What is idle goes back to the driver, and the program's own size is asked for, which without us
+ * would perhaps have been granted. */
+static int serve_flushed(const struct request *request)
+{
+	struct cm_cache *cache = request->heap->cache;
+	int err = enter_and_flush(cache, CM_PATIENCE_NS);
+
+	if (err)
+		return err;
+	err = grow(request, cm_size_grains(request->bytes), 0);
+	cache->ops->gate_leave();
+	return err;
+}
+
+/* The driver has no memory; it may be the device's that it lacks to map the pages. */
+static int serve_again(const struct request *request)
+{
+	struct cm_heap *heap = request->heap;
+	struct cm_cache *cache = heap->cache;
+	const uint64_t returns = cm_cache_returns(cache);
+	int err = serve_flushed(request);
+
+	if (err == CM_DRIVER_OUT_OF_MEMORY &&
+	    (cm_cache_make_room(cache, cm_heap_ctx(heap)) || cm_cache_returns(cache) != returns))
+		err = serve_flushed(request);
+	return err;
+}
+
+/* Without a cache. Once more where the driver has got back meanwhile what the program had freed:
+ * while a capture was active, or its context might have gone, it had to stay. */
+static int serve_direct(const struct request *request)
+{
+	struct cm_cache *cache = request->heap->cache;
+	const uint64_t returns = cm_cache_returns(cache);
+	int err;
+
+	if (!cache->ops->gate_enter())
+		return -EBUSY;
+	err = grow(request, request->bytes, CM_SEGMENT_DIRECT);
+	cache->ops->gate_leave();
+	if (err != CM_DRIVER_OUT_OF_MEMORY)
+		return err;
+	if (enter_and_flush(cache, CM_STUCK_NS))
+		return -EBUSY;
+	if (cm_cache_returns(cache) != returns)
+		err = grow(request, request->bytes, CM_SEGMENT_DIRECT);
+	cache->ops->gate_leave();
+	return err;
+}
+
+static int alloc(struct cm_cache *cache, struct cm_heap *heap, uint32_t kind, uint64_t bytes,
+		 uint64_t *ret_addr)
+{
+	const struct request request = {heap, kind, bytes, ret_addr};
+	int err;
+
+	if (!bytes || bytes > CM_PINNED_MAX || kind >= CM_HOST_KINDS)
+		return -EINVAL;
+	if (drains(heap))
+		return -EAGAIN;
+	if (cache->policy.mode != CM_MODE_CACHE)
+		return serve_direct(&request);
+	if (take(&request))
+		return 0;
+	if (!cache->ops->gate_enter())
+		return -EBUSY;
+	err = serve(&request);
+	cache->ops->gate_leave();
+	return err == CM_DRIVER_OUT_OF_MEMORY ? serve_again(&request) : err;
+}
+
+int cm_cache_host_alloc(struct cm_cache *cache, struct cm_heap *heap, uint32_t kind, uint64_t bytes,
+			uint64_t *ret_addr)
+{
+	int err = alloc(cache, heap, kind, bytes, ret_addr);
+
+	if (CM_UNLIKELY(err == CM_DRIVER_OUT_OF_MEMORY)) {
+		cm_pinned_note_oom(heap, bytes);
+		cm_oom_show(heap);
+	}
+	cm_check_after(cache);
+	return err;
+}
+
+/* A sync=free program waits here. */
+static void wait_as_native(struct cm_cache *cache)
+{
+	if (!cache->ops->gate_enter())
+		return; /* captured work cannot be waited for; the block waits in its batch */
+	cm_lock_acquire(&cache->turn);
+	(void)cm_pinned_synchronize_turned(cache);
+	cm_lock_release(&cache->turn);
+	cache->ops->gate_leave();
+}
+
+/* What the lock found out about an address to be freed. */
+struct verdict {
+	int err;        /* -EAGAIN: it is on its way to the driver */
+	bool passed_on; /* not cached */
+	bool excess;
+	bool worth_closing;
+};
+
+static struct verdict free_locked(struct cm_cache *cache, uint64_t addr, uint64_t *ret_forward)
+{
+	struct cm_pinned *pinned = &cache->pinned;
+	uint32_t index = cm_ptr_map_find(&pinned->map, addr);
+	const struct cm_block *block = &cache->block[index];
+	const struct cm_segment *segment = &cache->segment[block->segment];
+
+	if (!index && cm_piece_is_leaving_locked(&pinned->leaving, addr))
+		return (struct verdict){.err = -EAGAIN};
+	if (!index || segment->flags & CM_SEGMENT_REGISTERED)
+		return (struct verdict){.err = -ENOENT};
+	if (block->state != CM_BLOCK_LIVE) {
+		*ret_forward = addr + 1;
+		return (struct verdict){.err = -EFAULT};
+	}
+	cm_pinned_free_locked(cache, index);
+	return (struct verdict){
+		.passed_on = segment->flags & CM_SEGMENT_DIRECT ||
+			     drains(cm_segment_heap(cache, segment)),
+		.excess = cm_pinned_idle_locked(pinned) > cm_pinned_limit_locked(pinned),
+		.worth_closing = cm_pinned_is_worth_closing_locked(pinned),
+	};
+}
+
+static int release(struct cm_cache *cache, uint64_t addr, uint64_t *ret_forward)
+{
+	struct verdict verdict;
+
+	do {
+		cm_lock_acquire(&cache->pinned.lock);
+		verdict = free_locked(cache, addr, ret_forward);
+		cm_lock_release(&cache->pinned.lock);
+	} while (verdict.err == -EAGAIN &&
+		 cm_piece_await(&cache->pinned.leaving, cache->ops, addr));
+	if (verdict.err == -EAGAIN) {
+		*ret_forward = addr + 1;
+		return -EFAULT;
+	}
+	if (verdict.err)
+		return verdict.err;
+	if (verdict.passed_on)
+		return shrink(cache, true);
+	if (cache->policy.sync == CM_SYNC_FREE)
+		wait_as_native(cache);
+	if (verdict.excess)
+		return shrink(cache, false);
+	if (verdict.worth_closing && !cm_cache_wants_close(cache))
+		atomic_store_explicit(&cache->wants_close, true, memory_order_relaxed);
+	return 0;
+}
+
+int cm_cache_host_free(struct cm_cache *cache, uint64_t addr, uint64_t *ret_forward)
+{
+	int err = release(cache, addr, ret_forward);
+
+	cm_check_after(cache);
+	return err;
+}
+
+/* The block of ours that the address lies in, for who asks rarely. 0: none. */
+static uint32_t find_around_locked(struct cm_cache *cache, uint64_t addr)
+{
+	const struct cm_ptr_map *map = &cache->pinned.map;
+	uint64_t i, at;
+
+	for (i = 0; i < cm_ptr_map_places(map); i++) {
+		const uint32_t index = cm_ptr_map_at(map, i, &at);
+		const uint32_t s = cache->block[index].segment;
+
+		if (index && !(cache->segment[s].flags & CM_SEGMENT_REGISTERED) && addr >= at &&
+		    addr - at < cache->segment[s].size)
+			return index;
+	}
+	return 0;
+}
+
+static int mark_exported_locked(struct cm_cache *cache, uint64_t addr)
+{
+	const uint32_t index = find_around_locked(cache, addr);
+	const struct cm_block *block = &cache->block[index];
+	struct cm_segment *segment = &cache->segment[block->segment];
+
+	if (!index)
+		return -ENOENT;
+	if (block->state != CM_BLOCK_LIVE)
+		return -EFAULT;
+	segment->flags |= CM_SEGMENT_DIRECT;
+	return 0;
+}
+
+int cm_cache_host_mark_exported(struct cm_cache *cache, uint64_t addr)
+{
+	int err;
+
+	cm_lock_acquire(&cache->pinned.lock);
+	err = mark_exported_locked(cache, addr);
+	cm_lock_release(&cache->pinned.lock);
+	return err;
+}
+
+/* What is registered leaves the books; false where nothing is at that address. */
+static bool drop_registered_locked(struct cm_cache *cache, uint64_t addr)
+{
+	uint32_t index = cm_ptr_map_find(&cache->pinned.map, addr);
+
+	if (!index || !(cache->segment[cache->block[index].segment].flags & CM_SEGMENT_REGISTERED))
+		return false;
+	(void)cm_pinned_remove_locked(cache, index);
+	return true;
+}
+
+void cm_cache_host_add_registered(struct cm_cache *cache, struct cm_heap *heap, uint64_t addr,
+				  uint64_t bytes, uint64_t ns)
+{
+	cm_lock_acquire(&cache->pinned.lock);
+	/* The pages were unmapped without a word, and others lie there now. */
+	(void)drop_registered_locked(cache, addr);
+	(void)cm_pinned_enter_locked(heap, addr, bytes, 0, CM_SEGMENT_REGISTERED, bytes, ns);
+	cm_lock_release(&cache->pinned.lock);
+}
+
+void cm_cache_host_remove_registered(struct cm_cache *cache, uint64_t addr, uint64_t ns)
+{
+	cm_lock_acquire(&cache->pinned.lock);
+	if (drop_registered_locked(cache, addr))
+		cm_pinned_book_release_locked(&cache->pinned, ns);
+	cm_lock_release(&cache->pinned.lock);
+}

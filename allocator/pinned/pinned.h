@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The cache of pinned host memory: the structures, and what its files share.
+ *
+ * Every block is a driver allocation of its own and is never split, so that what the driver says of
+ * it (device pointer, flags, attributes) holds for the program's block. It is kept apart by context
+ * and by kind (ops.h: CM_HOST_*), and by size class: eight steps to a power of two, multiples of
+ * 512 bytes, so that at most an eighth of a request is lost, or 511 bytes. 512, since the driver
+ * itself places small host allocations so; less would gain nothing.
+ *
+ * The CPU can touch a block the moment it is handed out. So no barrier on a device makes one ready:
+ * a freed block is used again only when a fence over every context (fence.h) has completed.
+ *
+ * Idle pinned memory is taken from the whole machine, which can't swap it. So no more of it is kept
+ * than is in use, plus CM_PINNED_IDLE_BYTES for programs that free their one buffer and ask for it
+ * again; beyond that a free goes to the driver, as it does without us. Not by a peak: a program
+ * that loads through many buffers and lets them go would hold them for ever.
+ *
+ * Threads: `lock` guards lists, rows and books, the cache's turn the fences; numbers of batches
+ * change under both. Rows are taken and given back under the lock of the context's device too.
+ * Order: turn, `lock`, a device's lock. The driver is never called with `lock` held. Functions
+ * named
+ * *_locked want `lock`, those named *_turned the turn and the capture gate.
+ */
+#ifndef CM_ALLOCATOR_PINNED_PINNED_H
+#define CM_ALLOCATOR_PINNED_PINNED_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "allocator/base/lock.h"
+#include "allocator/base/ops.h"
+#include "allocator/base/ptr_map.h"
+#include "allocator/reuse/fence.h"
+#include "allocator/state/pending_release.h"
+#include "stats/events.h"
+#include "stats/layout.h"
+
+#define CM_PINNED_IDLE_BYTES (UINT64_C(256) << 20)
+#define CM_PINNED_MAX        (UINT64_C(1) << 40) /* beyond it the driver answers */
+#define CM_PINNED_CLASSES    232u                /* up to CM_PINNED_MAX */
+#define CM_BATCHES_MAX       32                  /* closed at once; a power of two */
+
+/* Blocks in the order in which they were freed, by link_prev and link_next. */
+struct cm_pinned_list {
+	uint32_t first;
+	uint32_t last;
+};
+
+/* Freed blocks that become ready together; open while frees join. A PENDING block's `age` is the
+ * number of its batch. */
+struct cm_pinned_batch {
+	uint64_t number;
+	struct cm_pinned_list blocks;
+	uint64_t bytes;
+	uint64_t work; /* ops->work_number at its last free */
+	bool recorded; /* the fence was */
+	struct cm_fence fence;
+};
+
+struct cm_pinned {
+	struct cm_lock lock;
+	struct cm_host_row *row;
+	struct cm_ring ring;   /* backed with the first block */
+	struct cm_ptr_map map; /* every row of ours by address, in use or not */
+	struct cm_pieces leaving;
+	bool reset; /* accumulated counters were reset: current != allocated - freed */
+
+	struct cm_pinned_batch open;
+	struct cm_pinned_batch closed[CM_BATCHES_MAX]; /* of numbers [oldest, open.number) */
+	uint64_t oldest;
+
+	/* Ready blocks of all contexts, the longest idle first, by aged[0] and aged[1]. Those of
+	 * a context, kind and class are on a list of its heap too, but for what was passed on
+	 * (CM_SEGMENT_DIRECT): that only waits to be given back. */
+	struct cm_pinned_list aged;
+};
+
+/* The class that serves `bytes` (1 to CM_PINNED_MAX), and the size of its blocks. */
+uint32_t cm_pinned_class(uint64_t bytes);
+uint64_t cm_pinned_class_bytes(uint32_t class);
+
+void cm_pinned_init(struct cm_cache *cache);
+
+/* Freed memory, ready or not, and what may be kept of it. */
+uint64_t cm_pinned_idle_locked(const struct cm_pinned *pinned);
+uint64_t cm_pinned_limit_locked(const struct cm_pinned *pinned);
+
+/* Hands out a ready block of the heap, or returns false. */
+bool cm_pinned_take_locked(struct cm_heap *heap, uint32_t kind, uint64_t bytes, uint64_t *ret_addr);
+
+/*
+ * Enters new memory as a block in use. `flags`: CM_SEGMENT_DIRECT, CM_SEGMENT_REGISTERED. `ns`:
+ * what the driver call took. -ENOSPC: no rows, -ENOMEM: no room for the pointer; nothing was
+ * changed.
+ */
+int cm_pinned_enter_locked(struct cm_heap *heap, uint64_t addr, uint64_t size, uint32_t kind,
+			   uint32_t flags, uint64_t bytes, uint64_t ns);
+
+/* A block in use becomes PENDING and joins the open batch. */
+void cm_pinned_free_locked(struct cm_cache *cache, uint32_t index);
+
+/* The blocks of a batch become ready. */
+void cm_pinned_retire_locked(struct cm_cache *cache, struct cm_pinned_batch *batch);
+
+/* Adds an event: a request of the heap's failed for want of memory. */
+void cm_pinned_note_oom(struct cm_heap *heap, uint64_t bytes);
+
+/* Takes a block out of lists, books and tables, whatever its state. */
+struct cm_piece cm_pinned_remove_locked(struct cm_cache *cache, uint32_t index);
+
+/* Adds up a driver call that gave memory back. */
+void cm_pinned_book_release_locked(struct cm_pinned *pinned, uint64_t ns);
+
+/* Whether the open batch deserves a fence of its own before more work is put on top of it. */
+bool cm_pinned_is_worth_closing_locked(const struct cm_pinned *pinned);
+
+/* Closes the open batch; false: it is empty, there are too many, or the driver has no fences. */
+bool cm_pinned_close_turned(struct cm_cache *cache);
+/* The same where that is worth it. */
+void cm_pinned_close_worthy_turned(struct cm_cache *cache);
+/* Asks for the closed batches; true where any became ready. */
+bool cm_pinned_poll_turned(struct cm_cache *cache);
+/* The host waits for every context; all that was freed before is ready. False on an error. */
+bool cm_pinned_synchronize_turned(struct cm_cache *cache);
+/* The context is going away, and its memory and work with it. No driver call. */
+void cm_pinned_forget_turned(struct cm_cache *cache, const struct cm_heap *gone);
+
+/* Bytes that are freed and not ready. */
+uint64_t cm_pinned_pending(struct cm_cache *cache);
+
+/* Waits until all that was freed before is ready, `limit_ns` at most. The gate is entered; false: a
+ * capture is active, and the caller outside of it (cm_fence_enter). */
+CM_NODISCARD bool cm_pinned_wait(struct cm_cache *cache, uint64_t limit_ns);
+
+/*
+ * The same, and gives all that is ready back to the driver: so much is added to *bytes. -ETIME: a
+ * device is at work that does not end within the limit, for which the driver may wait; what belongs
+ * to its contexts stays. -EBUSY: outside of the gate.
+ */
+CM_NODISCARD int cm_pinned_flush(struct cm_cache *cache, uint64_t limit_ns, uint64_t *bytes);
+
+#endif

@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: MIT */
+#include "allocator/reclaim/release.h"
+
+#include <errno.h>
+
+#include "allocator/reuse/epoch.h"
+#include "allocator/state/rows.h"
+#include "stats/counters.h"
+
+#define BATCH 64
+
+/* What to release: a filter over wholly free segments. */
+struct choice {
+	bool (*wants)(const struct choice *choice, const struct cm_segment *segment);
+	struct cm_cache *cache;
+	const struct cm_heap *heap;
+	uint64_t limit;  /* of the filter: an age, a size */
+	uint64_t enough; /* stop when so many bytes are found */
+};
+
+int cm_release_to_driver(struct cm_device *device, uint64_t ctx, uint64_t addr)
+{
+	const struct cm_driver_ops *ops = device->cache->ops;
+	uint64_t start = ops->now_ns();
+	int err;
+
+	err = ops->mem_free(ctx, addr);
+	cm_device_count(device, CM_SCALAR_driver_free_ns, (int64_t)(ops->now_ns() - start));
+	return err;
+}
+
+bool cm_release_can(const struct cm_device *device, const struct cm_segment *segment)
+{
+	return cm_segment_is_of(segment, device) && cm_segment_is_free(device->cache, segment) &&
+	       !(segment->flags & CM_SEGMENT_PAGED) &&
+	       !cm_segment_heap(device->cache, segment)->suspended;
+}
+
+void cm_release_take_locked(struct cm_device *device, uint32_t s, struct cm_piece *ret_piece)
+{
+	const struct cm_segment *segment = &device->cache->segment[s];
+
+	*ret_piece = (struct cm_piece){
+		.heap = cm_segment_heap(device->cache, segment),
+		.ctx = segment->context,
+		.addr = segment->addr,
+		.size = segment->size,
+	};
+	cm_piece_leave_locked(&device->leaving, ret_piece);
+	cm_heap_remove_segment_locked(device->cache, s);
+}
+
+int cm_release_give(struct cm_piece *piece)
+{
+	struct cm_device *device = piece->heap->device;
+	int err = cm_release_to_driver(device, piece->ctx, piece->addr);
+
+	cm_piece_arrive(&device->leaving, piece);
+	return err;
+}
+
+/* Takes up to BATCH chosen segments out of the tables, from row *at on. */
+static uint32_t collect(struct cm_device *device, const struct choice *choice, uint32_t *at,
+			uint64_t found, struct cm_piece *piece)
+{
+	struct cm_cache *cache = device->cache;
+	uint32_t n = 0, end;
+
+	cm_lock_acquire(&device->lock);
+	end = cm_rows_segments(cache);
+	for (; *at < end && n < BATCH && found < choice->enough; (*at)++) {
+		const struct cm_segment *segment = &cache->segment[*at];
+
+		if (!cm_release_can(device, segment) || !choice->wants(choice, segment))
+			continue;
+		cm_release_take_locked(device, *at, &piece[n]);
+		found += piece[n++].size;
+	}
+	cm_lock_release(&device->lock);
+	return n;
+}
+
+static uint64_t release(struct cm_device *device, const struct choice *choice)
+{
+	struct cm_piece piece[BATCH];
+	uint64_t bytes = 0;
+	uint32_t at = 1, n, i;
+
+	while ((n = collect(device, choice, &at, bytes, piece)) > 0) {
+		for (i = 0; i < n; i++) {
+			/* A failure is the context's end or its sticky error: nothing to be
+			 * done. */
+			(void)cm_release_give(&piece[i]);
+			bytes += piece[i].size;
+		}
+	}
+	return bytes;
+}
+
+static bool any(const struct choice *choice, const struct cm_segment *segment)
+{
+	(void)choice;
+	(void)segment;
+	return true;
+}
+
+static bool not_recycled(const struct choice *choice, const struct cm_segment *segment)
+{
+	return !cm_segment_is_recycled(choice->cache, segment);
+}
+
+static uint32_t age_of(const struct choice *choice, const struct cm_segment *segment)
+{
+	return cm_segment_heap(choice->cache, segment)->searches[CM_FIT_LARGE] -
+	       choice->cache->block[segment->first].age;
+}
+
+static bool large_and_aged(const struct choice *choice, const struct cm_segment *segment)
+{
+	return !(segment->flags & CM_SEGMENT_SMALL) && age_of(choice, segment) >= choice->limit;
+}
+
+static bool of_heap_and_size(const struct choice *choice, const struct cm_segment *segment)
+{
+	return cm_segment_heap(choice->cache, segment) == choice->heap &&
+	       segment->size == choice->limit;
+}
+
+bool cm_release_has_suspended(struct cm_device *device)
+{
+	struct cm_heap *heap;
+	uint32_t at = 0;
+	bool has = false;
+
+	/* Acquire: see cm_cache_look_again. */
+	if (!atomic_load_explicit(&device->cache->suspended, memory_order_acquire))
+		return false;
+	cm_lock_acquire(&device->lock);
+	while (!has && (heap = cm_device_next_heap(device, &at)))
+		has = heap->suspended;
+	cm_lock_release(&device->lock);
+	return has;
+}
+
+bool cm_release_await_suspended(struct cm_device *device, uint64_t limit_ns)
+{
+	const struct cm_driver_ops *ops = device->cache->ops;
+	const uint64_t end = ops->now_ns() + limit_ns;
+	uint64_t nap = CM_FENCE_NAP_NS;
+
+	while (cm_release_has_suspended(device) && ops->now_ns() < end)
+		if (!cm_fence_nap(ops, &nap))
+			return false;
+	return true;
+}
+
+uint64_t cm_release_free(struct cm_device *device)
+{
+	const struct choice choice = {.wants = any, .cache = device->cache, .enough = UINT64_MAX};
+
+	return release(device, &choice) + cm_paged_release(device);
+}
+
+static uint64_t idle_tick(const struct cm_device *device, const struct cm_segment *segment)
+{
+	return device->cache->block[segment->first].tick;
+}
+
+/* The idlest segment, and since when it is, or 0. */
+static uint32_t find_idlest(struct cm_device *device, uint64_t most, uint64_t *ret_tick)
+{
+	struct cm_cache *cache = device->cache;
+	const uint32_t end = cm_rows_segments(cache);
+	uint32_t s = 1, next, best = 0;
+
+	*ret_tick = UINT64_MAX;
+	while (s < end) {
+		next = cm_rows_slice(s, end);
+		cm_lock_acquire(&device->lock);
+		for (; s < next; s++) {
+			const struct cm_segment *segment = &cache->segment[s];
+
+			if (!cm_release_can(device, segment) || segment->size > most ||
+			    idle_tick(device, segment) >= *ret_tick)
+				continue;
+			best = s;
+			*ret_tick = idle_tick(device, segment);
+		}
+		cm_lock_release(&device->lock);
+	}
+	return best;
+}
+
+uint64_t cm_release_idlest(struct cm_device *device, uint64_t most)
+{
+	struct cm_piece piece = {0};
+	uint64_t tick;
+	uint32_t s;
+
+	/* Anew where the program has taken it meanwhile. */
+	while (!piece.size && (s = find_idlest(device, most, &tick)) != 0) {
+		const struct cm_segment *segment = &device->cache->segment[s];
+
+		cm_lock_acquire(&device->lock);
+		if (cm_release_can(device, segment) && segment->size <= most &&
+		    idle_tick(device, segment) == tick)
+			cm_release_take_locked(device, s, &piece);
+		cm_lock_release(&device->lock);
+	}
+	if (piece.size)
+		(void)cm_release_give(&piece);
+	return piece.size;
+}
+
+/* The slow lock is held. */
+static int release_orphans(struct cm_device *device)
+{
+	const struct choice choice = {
+		.wants = not_recycled, .cache = device->cache, .enough = UINT64_MAX};
+	int err = cm_epoch_quiesces(device, CM_PATIENCE_NS);
+
+	if (err)
+		return err;
+	(void)release(device, &choice);
+	(void)cm_paged_release_orphans(device);
+	return 0;
+}
+
+int cm_release_orphans(struct cm_device *device)
+{
+	int err = -EAGAIN;
+
+	if (!atomic_load_explicit(&device->orphans, memory_order_relaxed))
+		return 0;
+	atomic_store_explicit(&device->orphans, false, memory_order_relaxed);
+	cm_paged_return_forgotten(device->cache);
+	if (cm_lock_try(&device->slow_lock)) {
+		err = release_orphans(device);
+		cm_lock_release(&device->slow_lock);
+	}
+	if (err)
+		cm_device_note_orphan(device);
+	return err == -EBUSY ? err : 0;
+}
+
+int cm_release_orphan(struct cm_device *device, uint32_t s)
+{
+	struct cm_cache *cache = device->cache;
+	const struct cm_segment *segment = &cache->segment[s];
+	struct cm_piece piece = {0};
+
+	cm_lock_acquire(&device->lock);
+	if (cm_release_can(device, segment) && !cm_segment_is_recycled(cache, segment))
+		cm_release_take_locked(device, s, &piece);
+	cm_lock_release(&device->lock);
+	return piece.addr ? cm_release_give(&piece) : 0;
+}
+
+/* The average age of the large pool's wholly free segments; false where there are none. */
+static bool average_age(struct cm_device *device, uint64_t *ret_age)
+{
+	const struct choice choice = {.cache = device->cache};
+	struct cm_cache *cache = device->cache;
+	uint64_t sum = 0, n = 0;
+	uint32_t s, end;
+
+	cm_lock_acquire(&device->lock);
+	end = cm_rows_segments(cache);
+	for (s = 1; s < end; s++) {
+		const struct cm_segment *segment = &cache->segment[s];
+
+		if (!cm_release_can(device, segment) || segment->flags & CM_SEGMENT_SMALL)
+			continue;
+		sum += age_of(&choice, segment);
+		n++;
+	}
+	cm_lock_release(&device->lock);
+	if (n)
+		*ret_age = sum / n;
+	return n != 0;
+}
+
+int cm_release_aged(struct cm_heap *heap)
+{
+	struct cm_device *device = heap->device;
+	const struct cm_policy *policy = &device->cache->policy;
+	struct choice choice = {
+		.wants = large_and_aged, .cache = device->cache, .enough = UINT64_MAX};
+	uint64_t limit, reserved, target, freed = 0, pass = 1;
+	int err;
+
+	if (!device->row->allowed_bytes || policy->garbage_collection_threshold <= 0)
+		return 0;
+	limit = (uint64_t)(policy->garbage_collection_threshold *
+			   (double)device->row->allowed_bytes);
+	cm_lock_acquire(&device->lock);
+	reserved = (uint64_t)cm_stat_current(device->row, CM_STAT_RESERVED_BYTES);
+	cm_lock_release(&device->lock);
+	if (reserved <= limit)
+		return 0;
+	err = cm_epoch_quiesces(device, CM_PATIENCE_NS);
+	if (err)
+		return err == -EBUSY ? err : 0;
+	target = reserved - limit;
+	while (freed < target && pass && average_age(device, &choice.limit))
+		freed += pass = release(device, &choice);
+	cm_device_count(device, CM_SCALAR_gc_bytes, (int64_t)freed);
+	return 0;
+}
+
+/* The size of the heap's smallest wholly free segment of at least `size`, or of its largest. */
+static uint64_t pick_size(struct cm_heap *heap, uint64_t size)
+{
+	struct cm_cache *cache = heap->cache;
+	uint64_t best = 0;
+	uint32_t s, end;
+
+	cm_lock_acquire(&heap->device->lock);
+	end = cm_rows_segments(cache);
+	for (s = 1; s < end; s++) {
+		const struct cm_segment *segment = &cache->segment[s];
+
+		if (!cm_release_can(heap->device, segment) ||
+		    cm_segment_heap(cache, segment) != heap)
+			continue;
+		if (segment->size >= size ? best < size || segment->size < best
+					  : best < size && segment->size > best)
+			best = segment->size;
+	}
+	cm_lock_release(&heap->device->lock);
+	return best;
+}
+
+bool cm_release_oversize(struct cm_heap *heap, uint64_t size, uint64_t *bytes)
+{
+	uint64_t least = heap->cache->policy.max_split_size, key = size > least ? size : least;
+	struct choice choice = {
+		.wants = of_heap_and_size, .cache = heap->cache, .heap = heap, .enough = 1};
+	uint64_t freed = 0, pass = 1;
+
+	if (least == UINT64_MAX)
+		return false;
+	while (freed < key && pass) {
+		choice.limit = pick_size(heap, key);
+		if (choice.limit < least)
+			break;
+		freed += pass = release(heap->device, &choice);
+	}
+	*bytes += freed;
+	return freed >= key;
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * When freed memory may be used again (DESIGN: free and reuse).
+ *
+ * A freed block joins its heap's open epoch; nothing is asked of the driver. Closing the epoch
+ * records one event in every context of the process; when all of them are complete, the blocks of
+ * that epoch and of all before it are ready. An ordered barrier makes them ready at once: all
+ * future work of the context is put behind the event, on the device. Drivers without context
+ * events wait for the contexts instead, at reuse and never at free.
+ *
+ * No barrier is laid and nothing waits for long behind work that may never end: an epoch that is
+ * not clean (struct cm_epoch) may have captured a kernel that waits for work yet to be submitted,
+ * and an epoch that has not completed within CM_PATIENCE_NS looks like one.
+ *
+ * All functions call the driver. The caller has entered the capture gate and holds no device lock;
+ * those named *_turned want the cache's turn held, the others take it.
+ */
+#ifndef CM_ALLOCATOR_REUSE_EPOCH_H
+#define CM_ALLOCATOR_REUSE_EPOCH_H
+
+#include <stdbool.h>
+
+#include "allocator/state/state.h"
+
+#define CM_PATIENCE_NS UINT64_C(100000000)
+/* So long work may take before memory that could be given back is kept rather than waited for. */
+#define CM_STUCK_NS UINT64_C(10000000000)
+
+/* Closes the open epoch. False: it is empty, or it could not be recorded and stays open. */
+bool cm_epoch_close_turned(struct cm_heap *heap);
+
+/* Asks for the closed epochs; true where any became ready. */
+bool cm_epoch_poll_turned(struct cm_heap *heap);
+
+/* Makes freed memory ready by an ordered barrier; false where none may be laid. */
+bool cm_epoch_barrier_turned(struct cm_heap *heap);
+
+/* The host waits for every context; all memory freed before is ready. False on a driver error. */
+bool cm_epoch_synchronize_turned(struct cm_heap *heap);
+
+/* Whether the state of work can be asked for at all; else the host can only wait for it. */
+bool cm_epoch_can_ask(struct cm_cache *cache);
+
+/* Whether memory freed now would be waited for no longer than a cudaFree would have taken. */
+bool cm_epoch_open_is_clean(struct cm_heap *heap);
+
+/*
+ * Waits until all memory freed before is ready: for no more than CM_STUCK_NS behind what is clean,
+ * whatever lies before that, CM_PATIENCE_NS behind what is not and where only other devices are at
+ * work, and not where the driver gives no answer. False: a capture is active, and the caller
+ * outside of the gate (cm_fence_enter).
+ */
+CM_NODISCARD bool cm_epoch_wait_as_native(struct cm_heap *heap);
+
+/* The same for every context of the device, for no more than `limit_ns` behind what is clean,
+ * whoever is at work. Counted as PyTorch's synchronize_and_free_events. */
+CM_NODISCARD bool cm_epoch_wait_device(struct cm_device *device, uint64_t limit_ns);
+
+/*
+ * 0: all work of the device (cm_fence_record_probe_turned) submitted before ends within `limit_ns`;
+ * -ETIME: it does not, or nobody can tell; -EBUSY: a capture is active, and the caller outside of
+ * the gate (cm_fence_enter). Cached memory is given to the driver only at 0: cuMemFree waits for
+ * the device, and a program whose kernel never ends would hang in a request that natively has
+ * nothing to do with it. Work that has been waited for is not waited for anew. The device's slow
+ * lock is held. Where no fence is possible: always 0.
+ */
+CM_NODISCARD int cm_epoch_quiesces(struct cm_device *device, uint64_t limit_ns);
+
+/*
+ * Others than the context's own future work are about to reach its memory, and no barrier holds
+ * them back: waits until what was handed out behind one is idle, for which a cudaFree would have
+ * waited. Outside of the gate, and also while a capture is active.
+ */
+void cm_epoch_settle(struct cm_heap *heap);
+
+/* The context is suspended: no probe waits for it. Memory does, by cm_cache.ending. No driver
+ * call. */
+void cm_epoch_suspend_turned(struct cm_cache *cache, struct cm_heap *heap);
+
+/* The context is going away, and its work with it: no epoch waits for it any more. */
+void cm_epoch_forget_context_turned(struct cm_cache *cache, struct cm_heap *gone);
+
+#endif

@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: MIT */
+#include "allocator/reuse/fence.h"
+
+#include <assert.h>
+#include <errno.h>
+
+#include "allocator/state/state.h"
+
+bool cm_fence_is_possible(const struct cm_cache *cache)
+{
+	uint32_t i, heaps = atomic_load_explicit(&cache->heaps, memory_order_acquire);
+	const struct cm_heap *heap;
+
+	for (i = 0; i < heaps; i++) {
+		heap = atomic_load_explicit(&cache->heap[i], memory_order_relaxed);
+		if (heap->ctx && !(heap->can & CM_CAN_CTX_EVENTS))
+			return false;
+	}
+	return true;
+}
+
+/* Events are kept with their context; the turn guards the spare ones. */
+static int take_event(struct cm_heap *heap, uint64_t *ret_event)
+{
+	if (heap->spare_events) {
+		*ret_event = heap->spare_event[--heap->spare_events];
+		return 0;
+	}
+	return heap->cache->ops->event_create(heap->ctx, ret_event);
+}
+
+static bool keep_event(struct cm_heap *heap, uint64_t event)
+{
+	if (heap->spare_events == CM_EPOCHS_MAX)
+		return false;
+	heap->spare_event[heap->spare_events++] = event;
+	return true;
+}
+
+static void give_event(struct cm_heap *heap, uint64_t event)
+{
+	if (!keep_event(heap, event))
+		(void)heap->cache->ops->event_destroy(heap->ctx, event);
+}
+
+/* Want of memory is the one error that may pass. */
+static bool may_last(int err)
+{
+	return err > 0 && err != CM_DRIVER_NOT_READY && err != CM_DRIVER_OUT_OF_MEMORY;
+}
+
+static void fail(struct cm_heap *heap, int err)
+{
+	if (may_last(err))
+		cm_cache_drain_heap(heap->cache, heap->ctx);
+}
+
+/* Whether nothing is left of the context that others could wait for. It is asked each time,
+ * since its handle may be that of a new one some day. */
+static bool is_over(struct cm_heap *heap, int err)
+{
+	heap->over = may_last(err) && heap->cache->ops->ctx_is_over(heap->ctx);
+	return heap->over;
+}
+
+static int record_one(struct cm_fence *fence, struct cm_heap *heap)
+{
+	struct cm_fence_event *slot = &fence->event[fence->events];
+	int err;
+
+	if (fence->events == CM_FENCE_CONTEXTS)
+		return -1;
+	err = take_event(heap, &slot->event);
+	if (err)
+		return err;
+	err = heap->cache->ops->event_record(heap->ctx, slot->event);
+	if (err) {
+		(void)keep_event(heap, slot->event);
+		return err;
+	}
+	slot->heap = heap;
+	fence->events++;
+	heap->over = false;
+	return 0;
+}
+
+/* Whether others may have access to memory of the device. */
+static bool is_reached(const struct cm_device *device)
+{
+	const struct cm_heap *heap;
+	uint32_t at = 0;
+
+	while ((heap = cm_device_next_heap(device, &at)))
+		if (cm_heap_flags(heap) & CM_HEAP_SHARED)
+			return true;
+	return false;
+}
+
+/* Nothing is recorded in a suspended context: without it, in a probe of a device, or not at all. */
+static bool record(struct cm_cache *cache, const struct cm_device *probed, struct cm_fence *fence)
+{
+	const bool all = !probed || is_reached(probed);
+	uint32_t i, heaps = atomic_load_explicit(&cache->heaps, memory_order_acquire);
+	struct cm_heap *heap;
+	int err;
+
+	assert(cm_lock_is_held(&cache->turn));
+	assert(!fence->events);
+	for (i = 0; i < heaps; i++) {
+		heap = atomic_load_explicit(&cache->heap[i], memory_order_relaxed);
+		if (!heap->ctx || (probed && heap->suspended) || (!all && heap->device != probed))
+			continue;
+		err = heap->suspended ? -EAGAIN : record_one(fence, heap);
+		fail(heap, err);
+		if (err && !is_over(heap, err)) {
+			cm_fence_fini_turned(fence);
+			return false;
+		}
+	}
+	return true;
+}
+
+bool cm_fence_record_turned(struct cm_cache *cache, struct cm_fence *fence)
+{
+	return record(cache, NULL, fence);
+}
+
+bool cm_fence_record_probe_turned(const struct cm_device *device, struct cm_fence *fence)
+{
+	return record(device->cache, device, fence);
+}
+
+static int query(const struct cm_fence_event *slot, struct cm_device *asks, bool gated)
+{
+	struct cm_heap *heap = slot->heap;
+	const struct cm_driver_ops *ops = heap->cache->ops;
+	int err;
+
+	assert(cm_lock_is_held(&heap->cache->turn));
+	cm_device_count(asks, CM_SCALAR_event_queries, 1);
+	err = gated ? ops->event_query(heap->ctx, slot->event)
+		    : ops->event_query_ungated(heap->ctx, slot->event);
+	fail(heap, err);
+	return err;
+}
+
+static bool is_complete(struct cm_fence *fence, struct cm_device *asks, bool gated)
+{
+	struct cm_fence_event *slot;
+	uint32_t i;
+	int err;
+
+	for (i = 0; i < fence->events; i++) {
+		slot = &fence->event[i];
+		if (!slot->heap)
+			continue;
+		if (slot->heap->suspended)
+			return false;
+		err = query(slot, asks, gated);
+		if (err && !(gated && is_over(slot->heap, err))) {
+			fence->broken = err != CM_DRIVER_NOT_READY;
+			return false;
+		}
+		/* What is given back may have to be destroyed. */
+		if (gated) {
+			give_event(slot->heap, slot->event);
+			slot->heap = NULL;
+		}
+	}
+	return true;
+}
+
+bool cm_fence_is_complete_turned(struct cm_fence *fence, struct cm_device *asks)
+{
+	return is_complete(fence, asks, true);
+}
+
+bool cm_fence_is_complete_ungated_turned(struct cm_fence *fence, struct cm_device *asks)
+{
+	return is_complete(fence, asks, false);
+}
+
+bool cm_fence_is_device_done_turned(const struct cm_fence *fence, struct cm_device *device)
+{
+	const struct cm_fence_event *slot;
+	uint32_t i;
+
+	for (i = 0; i < fence->events; i++) {
+		slot = &fence->event[i];
+		if (slot->heap && slot->heap->device == device &&
+		    (slot->heap->suspended || query(slot, device, true)))
+			return false;
+	}
+	return true;
+}
+
+bool cm_fence_order_turned(const struct cm_fence *fence, struct cm_heap *heap)
+{
+	int err = -1;
+	uint32_t i;
+
+	assert(cm_lock_is_held(&heap->cache->turn));
+	for (i = 0; i < fence->events; i++)
+		if (fence->event[i].heap == heap)
+			err = heap->cache->ops->ctx_wait_event(heap->ctx, fence->event[i].event);
+	if (err)
+		fail(heap, err);
+	return !err;
+}
+
+void cm_fence_fini_turned(struct cm_fence *fence)
+{
+	uint32_t i;
+
+	for (i = 0; i < fence->events; i++)
+		if (fence->event[i].heap)
+			give_event(fence->event[i].heap, fence->event[i].event);
+	/* The slots behind the last event mean nothing: they are many, and left as they are. */
+	fence->events = 0;
+	fence->broken = false;
+}
+
+void cm_fence_drop_turned(struct cm_fence *fence)
+{
+	uint32_t i;
+
+	for (i = 0; i < fence->events; i++)
+		if (fence->event[i].heap)
+			(void)keep_event(fence->event[i].heap, fence->event[i].event);
+	fence->events = 0;
+	fence->broken = false;
+}
+
+void cm_fence_move_turned(struct cm_fence *fence, struct cm_fence *to)
+{
+	uint32_t i;
+
+	assert(!to->events);
+	for (i = 0; i < fence->events; i++)
+		to->event[i] = fence->event[i];
+	to->events = fence->events;
+	to->broken = fence->broken;
+	fence->events = 0;
+	fence->broken = false;
+}
+
+void cm_fence_forget_turned(struct cm_fence *fence, const struct cm_heap *gone)
+{
+	uint32_t i;
+
+	for (i = 0; i < fence->events; i++)
+		if (fence->event[i].heap == gone)
+			fence->event[i].heap = NULL;
+}
+
+void cm_fence_leave_out_turned(struct cm_fence *fence, struct cm_heap *heap)
+{
+	uint32_t i;
+
+	for (i = 0; i < fence->events; i++)
+		if (fence->event[i].heap == heap) {
+			(void)keep_event(heap, fence->event[i].event);
+			fence->event[i].heap = NULL;
+		}
+}
+
+bool cm_fence_enter(const struct cm_driver_ops *ops)
+{
+	const uint64_t end = ops->now_ns() + CM_FENCE_CAPTURE_NS;
+
+	while (!ops->gate_enter()) {
+		if (ops->now_ns() >= end)
+			return false;
+		ops->sleep_ns(CM_FENCE_NAP_NS);
+	}
+	return true;
+}
+
+bool cm_fence_nap(const struct cm_driver_ops *ops, uint64_t *nap_ns)
+{
+	ops->gate_leave();
+	cm_ops_nap(ops, nap_ns, CM_FENCE_NAP_MOST_NS);
+	return cm_fence_enter(ops);
+}
+
+bool cm_fence_lock(const struct cm_driver_ops *ops, struct cm_lock *lock)
+{
+	uint64_t nap = CM_FENCE_NAP_NS;
+
+	while (!cm_lock_try(lock))
+		if (!cm_fence_nap(ops, &nap))
+			return false;
+	return true;
+}
+
+bool cm_fence_synchronize_turned(struct cm_cache *cache)
+{
+	uint32_t i, heaps = atomic_load_explicit(&cache->heaps, memory_order_acquire);
+	struct cm_heap *heap;
+	int err;
+
+	assert(cm_lock_is_held(&cache->turn));
+	if (cache->ending)
+		return false;
+	for (i = 0; i < heaps; i++) {
+		heap = atomic_load_explicit(&cache->heap[i], memory_order_relaxed);
+		err = heap->ctx ? cache->ops->ctx_synchronize(heap->ctx) : 0;
+		fail(heap, err);
+		if (!is_over(heap, err) && err)
+			return false;
+	}
+	return true;
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+#include "allocator/state/rows.h"
+
+#include "stats/region.h"
+
+void cm_rows_fetch_blocks(struct cm_device *device)
+{
+	struct cm_cache *cache = device->cache;
+	uint32_t i, first, end;
+
+	cm_lock_acquire(&cache->tables);
+	/* No batch begins in the middle of a line of is_free, which another device writes. */
+	first = cache->blocks;
+	end = (first / CM_SPARE_BATCH + 1) * CM_SPARE_BATCH;
+	if (cm_region_commit(cache->region, CM_TABLE_BLOCK, end))
+		end = first;
+	cache->blocks = end;
+	cm_lock_release(&cache->tables);
+	/* The lowest row is on top, so that neighbours in time are neighbours in memory. */
+	for (i = end; i > first; i--)
+		cm_rows_give_block(device, i - 1);
+}
+
+uint32_t cm_rows_take_segment(struct cm_cache *cache)
+{
+	uint32_t index;
+
+	cm_lock_acquire(&cache->tables);
+	index = cache->spare_segment;
+	if (index) {
+		cache->spare_segment = cache->segment[index].first;
+		cache->segment[index].first = 0;
+	} else if (!cm_region_commit(cache->region, CM_TABLE_SEGMENT, cache->segments + 1)) {
+		index = cache->segments++;
+	}
+	cm_lock_release(&cache->tables);
+	return index;
+}
+
+void cm_rows_give_segment(struct cm_cache *cache, uint32_t index)
+{
+	cm_lock_acquire(&cache->tables);
+	__atomic_store_n(&cache->segment[index].flags, 0, __ATOMIC_RELEASE);
+	cache->segment[index].first = cache->spare_segment;
+	cache->spare_segment = index;
+	cm_lock_release(&cache->tables);
+}
+
+uint32_t cm_rows_segments(struct cm_cache *cache)
+{
+	uint32_t end;
+
+	cm_lock_acquire(&cache->tables);
+	end = cache->segments;
+	cm_lock_release(&cache->tables);
+	return end;
+}

@@ -1,0 +1,445 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The structures of the allocator, and what is done to them under the device's lock.
+ *
+ * A cache holds devices, a device holds the heaps of its contexts. The lock, the books, the pointer
+ * map and the spare rows are the device's, since PyTorch's statistics are kept by device; the free
+ * blocks and the epochs are the heap's, since memory of one context is of no use in another.
+ *
+ * Rows: cm_block and cm_segment live in the region (stats/layout.h) and refer to each other by
+ * index. Equations that hold whenever the lock is free, checked by check.c:
+ *   - the blocks of a segment tile it, in the order of their links; no two neighbours are FREE;
+ *   - a FREE block is in the bins of its heap and pool, unless its segment is exported or its heap
+ *     drains; a PENDING block is on the list of exactly one epoch; a LIVE block is in the map;
+ *   - the books equal the sums over the rows.
+ *
+ * Functions here never call the driver, but where it is said; those named *_locked want the
+ * device's lock held.
+ */
+#ifndef CM_ALLOCATOR_STATE_STATE_H
+#define CM_ALLOCATOR_STATE_STATE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "allocator/base/bins.h"
+#include "allocator/base/lock.h"
+#include "allocator/base/page_map.h"
+#include "allocator/base/ptr_map.h"
+#include "allocator/base/thread.h"
+#include "allocator/cache.h"
+#include "allocator/entry/uncached.h"
+#include "allocator/paged/paged.h"
+#include "allocator/pinned/pinned.h"
+#include "allocator/reuse/fence.h"
+#include "allocator/state/pending_release.h"
+#include "stats/events.h"
+
+#define CM_EPOCHS_MAX  32 /* closed at once; a power of two */
+#define CM_HEAPS_MAX   256
+#define CM_SPARE_BATCH 64 /* rows of blocks that a device fetches: a cache line of is_free */
+#define CM_DECAY_SPANS 64
+
+enum { CM_FIT_SMALL, CM_FIT_LARGE, CM_FIT_COUNT };
+
+/*
+ * A batch of freed blocks that becomes ready together. It is open while frees join it; closing it
+ * records its fence.
+ */
+struct cm_epoch {
+	uint64_t number;
+	uint32_t first; /* its PENDING blocks, by link_next */
+	uint32_t last;
+	uint64_t blocks;
+	uint64_t bytes;
+	uint64_t work;      /* ops->work_number at its last free */
+	uint64_t closed_ns; /* when its events were recorded */
+	/* No unbounded work between the last free and the record: the events capture no more than a
+	 * cudaFree at that moment would have waited for. */
+	bool clean;
+	uint32_t closes; /* events recorded and barriers laid that are counted when it is ready */
+	uint32_t barriers;
+	struct cm_fence fence;
+};
+
+struct cm_heap {
+	struct cm_cache *cache;
+	struct cm_device *device;
+	struct cm_heap_row *row;
+	uint64_t ctx;   /* 0: not in use */
+	uint32_t index; /* in cache->heap and the heap table */
+	uint32_t can;   /* CM_CAN_* */
+	uint64_t live_bytes;
+	uint64_t pending_sizes;    /* bit c: a block of cm_size_class c may wait; all: wary */
+	bool wary;                 /* the card fills up, see thrift.h */
+	uint32_t spared_questions; /* and what was done for it */
+	uint32_t spared_segments;
+	uint64_t spared_at; /* in use on the device when these were counted anew */
+
+	struct cm_bins bins[CM_FIT_COUNT];
+	uint32_t pinned[CM_HOST_KINDS][CM_PINNED_CLASSES]; /* ready, the youngest first */
+	uint32_t searches[CM_FIT_COUNT]; /* requests, the clock of a free block's age */
+	uint32_t paused_at;  /* of the large pool's requests: see cm_asking_pause_locked */
+	uint64_t vain_bytes; /* waited when that was; 0 once some of it is ready */
+
+	/* `open` is guarded by the device's lock, the closed ones by the cache's turn:
+	 * closed[n & (CM_EPOCHS_MAX - 1)] for n in [oldest, open.number). */
+	struct cm_epoch open;
+	struct cm_epoch closed[CM_EPOCHS_MAX];
+	uint64_t oldest; /* number of the oldest closed epoch */
+	struct cm_fence
+		ordered; /* of the last barrier: what is handed out behind it may not be idle */
+
+	struct cm_paged *paged[CM_FIT_COUNT]; /* NULL: no range is reserved */
+	uint64_t open_to; /* ordinals of the devices that reach the heap's pages beside its own */
+
+	uint64_t spare_event[CM_EPOCHS_MAX]; /* events of this context, not in use */
+	uint32_t spare_events;
+
+	_Atomic uint32_t calls; /* see cm_heap_begin_call_locked */
+	/* The context was beyond an answer when it was asked last: nobody waits for it, and its own
+	 * memory, which no event tells of, stays with it. Guarded by the turn. */
+	bool over;
+	/* See cm_cache_suspend_heap: the driver is not called for it, but by its own threads.
+	 * Changed under all locks that forgetting takes, read under one. */
+	bool suspended;
+};
+
+/* Memory that became idle in one span of time and has gone back, see decay.c. */
+struct cm_given {
+	uint64_t span;
+	uint64_t bytes;
+};
+
+struct cm_device {
+	struct cm_lock lock;
+	struct cm_lock slow_lock; /* giving back and asking again after a failure: one at a time */
+	struct cm_lock paging;    /* who moves pages, see paged.h; also one at a time */
+	struct cm_paged *forgotten;    /* ranges whose context has gone */
+	_Atomic uint32_t giving_pages; /* threads that take idle ones out of the tables to give them
+					* back; lowered once they are, and counted in `returns` */
+	struct cm_cache *cache;
+	struct cm_device_row *row;
+	struct cm_ring ring;
+	uint32_t index;
+	uint32_t spare_block; /* unused block rows, by link_next */
+	struct cm_ptr_map map;
+	struct cm_pieces leaving;
+	struct cm_fence probe;  /* see cm_epoch_quiesces; guarded by the turn and the slow lock */
+	uint64_t probe_ns;      /* when it was recorded */
+	bool reset;             /* accumulated counters were reset: current != allocated - freed */
+	uint64_t batch_bytes;   /* what is freed is dealt with by as much, see asking.h */
+	uint64_t ask_bytes;     /* and asked for whatever the request */
+	uint64_t shaped_bytes;  /* reserved when its shape was judged last, */
+	uint64_t shaped_freed;  /* and freed until then */
+	uint64_t most_reserved; /* with a large segment; see exchange.h, trade in ladder.c */
+	uint64_t refused_at; /* reserved, and asked for, when the driver refused; 0: it does not */
+	uint64_t decay_tick; /* the clock's ticks at decay_ns, to tell how fast it goes */
+	uint64_t decay_ns;
+	struct cm_given given[CM_DECAY_SPANS]; /* guarded by the slow lock */
+	uint64_t context_bytes;                /* see struct cm_oom_figures */
+	_Atomic uint64_t failed_size; /* of the last request that failed for want of memory */
+	_Atomic bool orphans; /* what nobody uses again may be waiting, see cm_release_orphans */
+};
+
+struct cm_cache {
+	const struct cm_driver_ops *ops;
+	struct cm_policy policy;
+	bool plain;                   /* by the policy every ready block fits, and may be cut */
+	bool rounds;                  /* by the policy sizes are rounded to more than CM_GRAIN */
+	_Atomic uint32_t suspensions; /* how often a heap was suspended */
+	struct cm_region *region;
+	struct cm_block *block; /* the tables in the region */
+	struct cm_segment *segment;
+	struct cm_page_map pages;
+	struct cm_pinned pinned;
+	struct cm_others others;
+
+	/* Held by whoever records, queries or waits for events, or changes the set of contexts. */
+	struct cm_lock turn;
+	uint32_t ending; /* contexts that the driver is destroying; guarded by the turn */
+	_Atomic uint32_t suspended; /* heaps of such; changed under the turn */
+
+	/* The tables' lock guards what follows, and adding to the page map. */
+	struct cm_lock tables;
+	uint32_t blocks;        /* block rows ever used, row 0 included */
+	uint32_t segments;      /* segment rows ever used, row 0 included */
+	uint32_t spare_segment; /* unused segment rows, by `first` */
+
+	_Atomic uint32_t devices; /* rows in use; they only grow in number */
+	struct cm_device *device[CM_DEVICES_MAX];
+	uint32_t held;          /* devices of cm_cache_hold; guarded by the pinned memory's lock */
+	_Atomic uint32_t heaps; /* slots ever used */
+	struct cm_heap *_Atomic heap[CM_HEAPS_MAX]; /* a slot is reused, its heap never freed */
+	_Atomic uint32_t contexts;                  /* heaps in use */
+	_Atomic bool wants_close;
+	_Atomic bool events;      /* the rings are written */
+	_Atomic uint64_t ooms;    /* requests that failed for want of memory */
+	_Atomic uint64_t returns; /* to the driver that are done, see cm_cache_returns */
+	/* 1: the block row is FREE device memory. What joins its neighbours asks here, where sixty
+	 * rows share a cache line, and not in rows that it has no other business with. A line is
+	 * one device's, see cm_rows_fetch_blocks. */
+	_Alignas(CM_SPARE_BATCH) uint8_t is_free[CM_BLOCKS_MAX];
+};
+
+static inline struct cm_device *cm_cache_device(struct cm_cache *cache, uint32_t row)
+{
+	return row < atomic_load_explicit(&cache->devices, memory_order_acquire)
+		       ? cache->device[row]
+		       : NULL;
+}
+
+/* Whether the row is a segment of the device, whose lock the caller holds. It may be another's, who
+ * fills or empties it at this moment: device is stored before flags, and never emptied. */
+static inline bool cm_segment_is_of(const struct cm_segment *segment,
+				    const struct cm_device *device)
+{
+	return __atomic_load_n(&segment->flags, __ATOMIC_ACQUIRE) & CM_SEGMENT_USED &&
+	       __atomic_load_n(&segment->device, __ATOMIC_RELAXED) == device->index;
+}
+
+/* A block of device memory, or a row that becomes unused; its device's lock is held. */
+static inline void cm_block_set_state(struct cm_cache *cache, uint32_t block,
+				      enum cm_block_state state)
+{
+	cache->block[block].state = state;
+	cache->is_free[block] = state == CM_BLOCK_FREE;
+}
+
+/* The context of the heap, 0: it has gone; CM_HEAP_*. Without a lock both may be of the past. */
+static inline uint64_t cm_heap_ctx(const struct cm_heap *heap)
+{
+	return __atomic_load_n(&heap->ctx, __ATOMIC_ACQUIRE);
+}
+
+static inline uint32_t cm_heap_flags(const struct cm_heap *heap)
+{
+	return __atomic_load_n(&heap->row->flags, __ATOMIC_RELAXED);
+}
+
+/*
+ * A call of the driver that names the heap's context is about to be made without the turn: the
+ * context's end waits for cm_heap_end_call, since cuda.h wants no call in a context that is being
+ * destroyed. For calls that the program knows nothing of; in what it asks for itself it sees to
+ * that. The heap is in use and not suspended, and a lock is held that forgetting it takes: the
+ * turn, the device's or the pinned memory's.
+ */
+static inline void cm_heap_begin_call_locked(struct cm_heap *heap)
+{
+	atomic_fetch_add_explicit(&heap->calls, 1, memory_order_relaxed);
+}
+
+/* The same where the context still has the heap, else false; waits while it is suspended. Takes the
+ * device's lock. */
+bool cm_heap_begin_call(struct cm_heap *heap, uint64_t ctx);
+
+/* The host waits for all work of the heap's context, with no lock held. The driver's answer; 0 also
+ * where the context has gone, or while a capture is active, as captured work cannot be waited
+ * for. */
+int cm_heap_synchronize(struct cm_heap *heap);
+
+/* Release: who sees that no call is left, in cm_heap_await_calls or before the slot is used again,
+ * comes after the calls. */
+static inline void cm_heap_end_call(struct cm_heap *heap)
+{
+	atomic_fetch_sub_explicit(&heap->calls, 1, memory_order_release);
+}
+
+static inline bool cm_heap_has_calls(const struct cm_heap *heap)
+{
+	return atomic_load_explicit(&heap->calls, memory_order_acquire) != 0;
+}
+
+/* The next heap of the device that is in use, from slot *at on, NULL: there is none. Heaps come and
+ * go unless the turn is held. */
+static inline struct cm_heap *cm_device_next_heap(const struct cm_device *device, uint32_t *at)
+{
+	const struct cm_cache *cache = device->cache;
+	const uint32_t heaps = atomic_load_explicit(&cache->heaps, memory_order_acquire);
+	struct cm_heap *heap;
+
+	while (*at < heaps) {
+		heap = atomic_load_explicit(&cache->heap[(*at)++], memory_order_relaxed);
+		if (cm_heap_ctx(heap) && heap->device == device)
+			return heap;
+	}
+	return NULL;
+}
+
+static inline bool cm_cache_has_one_context(const struct cm_cache *cache)
+{
+	return atomic_load_explicit(&cache->contexts, memory_order_relaxed) == 1;
+}
+
+/* Freed and not ready as yet, in open and closed epochs. Without the device's lock it may be of the
+ * past, but what the calling thread knows to be freed is in it. */
+static inline uint64_t cm_heap_pending_bytes(const struct cm_heap *heap)
+{
+	return __atomic_load_n(&heap->row->pending_bytes, __ATOMIC_RELAXED);
+}
+
+static inline struct cm_heap *cm_segment_heap(struct cm_cache *cache,
+					      const struct cm_segment *segment)
+{
+	return atomic_load_explicit(&cache->heap[segment->heap], memory_order_relaxed);
+}
+
+/* No more blocks than that wait unasked for, but for that alone the driver is not asked more often
+ * than once in so many requests. */
+#define CM_PENDING_BLOCKS 256
+
+/* Freed memory is worth an event of its own, before more work is put on top of it, once it comes to
+ * a batch. */
+static inline bool cm_heap_is_worth_closing(const struct cm_heap *heap)
+{
+	return heap->open.bytes >= heap->device->batch_bytes;
+}
+
+static inline uint32_t cm_segment_fit(const struct cm_segment *segment)
+{
+	return segment->flags & CM_SEGMENT_SMALL ? CM_FIT_SMALL : CM_FIT_LARGE;
+}
+
+static inline enum cm_pool cm_fit_pool(uint32_t fit)
+{
+	_Static_assert(CM_POOL_SMALL == CM_FIT_SMALL + 1 && CM_POOL_LARGE == CM_FIT_LARGE + 1,
+		       "the pools are in the order of the fits, behind the sum of both");
+	return (enum cm_pool)(fit + 1);
+}
+
+static inline enum cm_pool cm_segment_pool(const struct cm_segment *segment)
+{
+	return cm_fit_pool(cm_segment_fit(segment));
+}
+
+/* Whether a free block of the segment may be handed out, and so stands in the bins; the segment is
+ * the heap's. */
+static inline bool cm_heap_recycles(const struct cm_heap *heap, const struct cm_segment *segment)
+{
+	return CM_LIKELY(!(segment->flags & (CM_SEGMENT_EXPORTED | CM_SEGMENT_DIRECT)) &&
+			 !(cm_heap_flags(heap) & CM_HEAP_DRAINING));
+}
+
+static inline bool cm_segment_is_recycled(struct cm_cache *cache, const struct cm_segment *segment)
+{
+	return cm_heap_recycles(cm_segment_heap(cache, segment), segment);
+}
+
+/* Opens a ring where events are recorded. One that cannot be backed is no reason to fail: its
+ * events are then not recorded. */
+void cm_cache_open_ring(struct cm_cache *cache, enum cm_table table, uint32_t index,
+			struct cm_ring *ret_ring);
+
+/*
+ * Hands out a ready block for `bytes` rounded to `size`, or returns -ENOENT where none fits.
+ * -ENOMEM: no room for the pointer.
+ */
+int cm_heap_take_locked(struct cm_heap *heap, uint64_t size, uint64_t bytes, uint64_t *ret_addr);
+
+/* The same, past blocks that are spared (thrift.h). */
+int cm_heap_take_sparing_locked(struct cm_heap *heap, uint64_t size, uint64_t bytes,
+				uint64_t *ret_addr);
+
+/* As cm_heap_take_locked, of a block that stands in the bins, if it is large enough: what it counts
+ * as is the caller's to say, and it is no search. */
+int cm_heap_take_block_locked(struct cm_heap *heap, uint32_t block, uint64_t size, uint64_t bytes,
+			      enum cm_scalar source, uint64_t *ret_addr);
+
+/*
+ * Enters new memory of the driver as a segment and hands out its first `size` bytes. -ENOSPC: no
+ * rows left, -ENOMEM: no room for the pointer; nothing was changed, the memory is the caller's.
+ * `flags`: CM_SEGMENT_SMALL, CM_SEGMENT_EXACT, CM_SEGMENT_DIRECT.
+ */
+int cm_heap_take_new_locked(struct cm_heap *heap, uint64_t addr, uint64_t segment_size,
+			    uint32_t flags, uint64_t size, uint64_t bytes);
+
+/* Takes a wholly free segment out of the books and tables; the caller gives it to the driver.
+ * The device's lock is held. */
+void cm_heap_remove_segment_locked(struct cm_cache *cache, uint32_t segment);
+
+/* What was freed, and what remains to be done for it without the lock. */
+struct cm_freed {
+	struct cm_heap *heap; /* NULL: nothing */
+	uint32_t orphan;      /* its segment, that is wholly free and not recycled; or 0 */
+};
+
+/*
+ * Frees the block in use that starts at the address, if there is one; takes the device's lock. It
+ * becomes PENDING and joins the open epoch, or FREE at once where its segment is not recycled and
+ * the driver waits for the device before it takes that back.
+ */
+struct cm_freed cm_device_free(struct cm_device *device, uint64_t addr);
+
+/* The same for a block that is no longer in the pointer map. True: it became FREE at once. */
+bool cm_heap_free_locked(struct cm_heap *heap, uint32_t block);
+
+/* The rest of cm_cache_free, which may call the driver: what remains to be done for what was freed,
+ * and for what was not; and an address for which several devices are to be asked, or none. */
+int cm_device_finish_free(struct cm_device *device, uint64_t addr, struct cm_freed freed,
+			  uint64_t *ret_forward);
+int cm_cache_free_on_any(struct cm_cache *cache, uint64_t addr, uint64_t *ret_forward);
+
+/* All blocks of an epoch become FREE, merge with their neighbours and go to the bins. */
+void cm_heap_retire_locked(struct cm_heap *heap, struct cm_epoch *epoch);
+
+/* Takes a segment's free blocks out of the bins: they are never handed out again. */
+void cm_heap_unbin_segment_locked(struct cm_heap *heap, const struct cm_segment *segment);
+
+/* A segment that is not recycled may have become free, or a context gone that had pages, without
+ * anybody giving them back. */
+static inline void cm_device_note_orphan(struct cm_device *device)
+{
+	atomic_store_explicit(&device->orphans, true, memory_order_relaxed);
+}
+
+/* Memory has gone back to the driver. Release: who sees it and then asks the driver gets it. */
+static inline void cm_cache_note_return(struct cm_cache *cache)
+{
+	atomic_fetch_add_explicit(&cache->returns, 1, memory_order_release);
+}
+
+/* Whether the block is a part of its segment, not all of it. */
+static inline bool cm_block_is_split(const struct cm_block *block)
+{
+	return block->prev || block->next;
+}
+
+/* Whether the segment is one free block of a device. */
+static inline bool cm_segment_is_free(const struct cm_cache *cache,
+				      const struct cm_segment *segment)
+{
+	return (segment->flags & (CM_SEGMENT_USED | CM_SEGMENT_HOST)) == CM_SEGMENT_USED &&
+	       segment->blocks == 1 && cache->block[segment->first].state == CM_BLOCK_FREE;
+}
+
+/* The calling thread with a stack: cm_thread.stack, or that of a block. */
+static inline struct cm_event_origin cm_origin_of(uint32_t stack)
+{
+	return (struct cm_event_origin){cm_thread_id(), stack, cm_thread.annotation};
+}
+
+/* The stack of a free: its own where frees are recorded, else that of the hand-out. */
+static inline uint32_t cm_block_free_stack(const struct cm_block *block)
+{
+	return CM_UNLIKELY(cm_thread.stack) ? cm_thread.stack : block->stack;
+}
+
+/* Whether `bytes` more would exceed the device's cap, where it has one. Takes its lock. */
+bool cm_device_is_capped(struct cm_device *device, uint64_t bytes);
+
+/* Adds to a scalar counter of the device. Takes the lock, too. */
+void cm_device_count(struct cm_device *device, enum cm_scalar scalar, int64_t n);
+
+/* Whether more is reserved than handed out. Takes the lock, too. */
+bool cm_device_has_cached(struct cm_device *device);
+
+/* Adds an event of `tick` to the device's ring: see stats/events.h. */
+static inline void cm_device_note_locked(struct cm_device *device, enum cm_action action,
+					 enum cm_pool pool, uint32_t heap, uint32_t stack,
+					 uint64_t tick, uint64_t addr, uint64_t size)
+{
+	cm_ring_add(&device->ring, &device->row->event_next, action, pool, heap,
+		    cm_origin_of(stack), tick, addr, size);
+}
+
+#endif

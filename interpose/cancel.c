@@ -1,4 +1,0 @@
-/* SPDX-License-Identifier: MIT */
-#include "interpose/cancel.h"
-
-__thread struct cm_cancel cm_cancel;

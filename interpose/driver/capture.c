@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: MIT */
+#include "interpose/driver/capture.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "allocator/base/lock.h"
+#include "interpose/core/cancel.h"
+#include "interpose/driver/context.h"
+#include "interpose/symbols/hooks.h"
+
+#define STREAMS_MAX 256
+
+/*
+ * `cm_captures` counts the program's captures, `inside` our own calls that must not meet one. Each
+ * side first raises its own number and then reads the other's, both sequentially consistent, so at
+ * least one of two that meet sees the other.
+ */
+_Atomic int cm_captures;
+static _Atomic int inside;
+
+/* The streams behind `cm_captures`, guarded by the lock. Those that find no room are active for
+ * ever: the library then only passes on, which is always right. */
+static struct cm_lock lock;
+static struct capture {
+	CUstream stream;
+	uint64_t ctx;
+	uint32_t thread; /* that began it */
+	bool used;
+} captures[STREAMS_MAX];
+
+static void leave(void)
+{
+	int saved = errno;
+
+	if (atomic_fetch_sub(&inside, 1) == 1 && atomic_load(&cm_captures))
+		(void)syscall(SYS_futex, &inside, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
+	errno = saved;
+}
+
+bool cm_capture_gate_enter(void)
+{
+	atomic_fetch_add(&inside, 1);
+	if (!atomic_load(&cm_captures))
+		return true;
+	leave();
+	return false;
+}
+
+void cm_capture_gate_leave(void)
+{
+	leave();
+}
+
+/* A capture is about to begin: waits until none of our own calls is under way. */
+static void announce(void)
+{
+	int saved = errno, n;
+
+	atomic_fetch_add(&cm_captures, 1);
+	while ((n = atomic_load(&inside)) != 0)
+		(void)syscall(SYS_futex, &inside, FUTEX_WAIT_PRIVATE, n, NULL, NULL, 0);
+	errno = saved;
+}
+
+static void withdraw(void)
+{
+	atomic_fetch_sub(&cm_captures, 1);
+}
+
+/* The handle that names the stream in both kinds of functions: only 0 means two things. The default
+ * stream of a thread is one name for as many streams as there are threads and contexts. */
+static CUstream name_of(CUstream stream, bool per_thread)
+{
+	return !stream && per_thread ? CU_STREAM_PER_THREAD : stream;
+}
+
+static void put(const struct capture *capture)
+{
+	size_t i;
+
+	cm_lock_acquire(&lock);
+	for (i = 0; i < STREAMS_MAX && captures[i].used; i++)
+		;
+	if (i < STREAMS_MAX)
+		captures[i] = *capture;
+	cm_lock_release(&lock);
+}
+
+/* The context that takes the capture along: the stream's, which the special ones have of their
+ * thread. */
+static uint64_t context_of(CUstream stream)
+{
+	const bool special = !stream || stream == CU_STREAM_LEGACY ||
+			     stream == CU_STREAM_PER_THREAD;
+	CUcontext ctx;
+
+	if (special || cm_real.cuStreamGetCtx(stream, &ctx) != CUDA_SUCCESS)
+		return cm_context_current();
+	return (uintptr_t)ctx;
+}
+
+/* Takes a capture of the stream, as the calling thread names it, out of the table; false where it
+ * has none. */
+static bool take(CUstream stream, struct capture *ret_capture)
+{
+	const bool own = stream == CU_STREAM_PER_THREAD;
+	const uint64_t ctx = own ? context_of(stream) : 0;
+	const uint32_t self = cm_thread_id();
+	bool found = false;
+	size_t i;
+
+	cm_lock_acquire(&lock);
+	for (i = 0; i < STREAMS_MAX && !found; i++) {
+		found = captures[i].used && captures[i].stream == stream &&
+			(!own || (captures[i].thread == self && captures[i].ctx == ctx));
+		if (found) {
+			*ret_capture = captures[i];
+			captures[i].used = false;
+		}
+	}
+	cm_lock_release(&lock);
+	return found;
+}
+
+bool cm_capture_is_own(void)
+{
+	const uint32_t self = cm_thread_id();
+	bool own = false;
+	size_t i;
+
+	cm_lock_acquire(&lock);
+	for (i = 0; i < STREAMS_MAX && !own; i++)
+		own = captures[i].used && captures[i].thread == self;
+	cm_lock_release(&lock);
+	return own;
+}
+
+void cm_capture_forget_context(uint64_t ctx)
+{
+	size_t i;
+
+	cm_lock_acquire(&lock);
+	for (i = 0; i < STREAMS_MAX; i++)
+		if (captures[i].used && captures[i].ctx == ctx) {
+			captures[i].used = false;
+			withdraw();
+		}
+	cm_lock_release(&lock);
+}
+
+void cm_capture_forget_all(void)
+{
+	size_t i;
+
+	cm_lock_init(&lock);
+	for (i = 0; i < STREAMS_MAX; i++)
+		captures[i].used = false;
+	atomic_store(&cm_captures, 0);
+	atomic_store(&inside, 0);
+}
+
+static CUresult begun(CUresult res, CUstream stream, bool per_thread)
+{
+	struct capture capture = {
+		.stream = name_of(stream, per_thread), .thread = cm_thread_id(), .used = true};
+
+	if (res != CUDA_SUCCESS) {
+		withdraw();
+		return res;
+	}
+	capture.ctx = context_of(stream);
+	put(&capture);
+	return res;
+}
+
+/* A failed end may leave the capture going (a wrong thread), or not (an invalidated one): the
+ * driver says which. Where it says nothing, as to a thread without a context, the capture goes
+ * on. */
+static CUresult ended(CUresult res, CUstream stream, bool per_thread)
+{
+	CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+	CUresult asked = CUDA_SUCCESS;
+	struct capture capture;
+
+	if (res != CUDA_SUCCESS)
+		asked = per_thread ? cm_real.cuStreamIsCapturing_ptsz(stream, &status)
+				   : cm_real.cuStreamIsCapturing(stream, &status);
+	if (asked == CUDA_SUCCESS && status == CU_STREAM_CAPTURE_STATUS_NONE &&
+	    take(name_of(stream, per_thread), &capture))
+		withdraw();
+	return res;
+}
+
+/* A stream takes its capture with it. Looked for before: once the driver has begun, the handle may
+ * be that of a new stream, which another thread captures. */
+static CUresult destroy(CUstream stream, CUresult (*real)(CUstream stream))
+{
+	struct capture capture;
+	bool taken;
+	CUresult res;
+
+	if (!cm_hook_enter())
+		return real(stream);
+	cm_cancel_hold();
+	taken = take(stream, &capture);
+	res = real(stream);
+	if (taken && res == CUDA_SUCCESS)
+		withdraw();
+	else if (taken)
+		put(&capture);
+	cm_cancel_allow();
+	cm_hook_leave();
+	return res;
+}
+
+/* The wrapper of a function that begins a capture; `pass` are its arguments' names. A capture that
+ * was announced and not entered would be active for ever. */
+#define BEGIN(symbol, per_thread, params, pass)                       \
+	CUresult cm_wrap_##symbol params                              \
+	{                                                             \
+		CUresult res;                                         \
+                                                                      \
+		if (!cm_hook_enter())                                 \
+			return cm_real.symbol pass;                   \
+		cm_cancel_hold();                                     \
+		announce();                                           \
+		res = begun(cm_real.symbol pass, stream, per_thread); \
+		cm_cancel_allow();                                    \
+		cm_hook_leave();                                      \
+		return res;                                           \
+	}
+
+#define END(symbol, per_thread)                                                 \
+	CUresult cm_wrap_##symbol(CUstream stream, CUgraph *graph)              \
+	{                                                                       \
+		CUresult res;                                                   \
+                                                                                \
+		if (!cm_hook_enter())                                           \
+			return cm_real.symbol(stream, graph);                   \
+		cm_cancel_hold();                                               \
+		res = ended(cm_real.symbol(stream, graph), stream, per_thread); \
+		cm_cancel_allow();                                              \
+		cm_hook_leave();                                                \
+		return res;                                                     \
+	}
+
+/* clang-format off */
+BEGIN(cuStreamBeginCapture, false, (CUstream stream), (stream))
+BEGIN(cuStreamBeginCapture_ptsz, true, (CUstream stream), (stream))
+BEGIN(cuStreamBeginCapture_v2, false, (CUstream stream, CUstreamCaptureMode mode), (stream, mode))
+BEGIN(cuStreamBeginCapture_v2_ptsz, true, (CUstream stream, CUstreamCaptureMode mode),
+      (stream, mode))
+BEGIN(cuStreamBeginCaptureToGraph, false,
+      (CUstream stream, CUgraph graph, const CUgraphNode *nodes, const CUgraphEdgeData *edges,
+       size_t n, CUstreamCaptureMode mode),
+      (stream, graph, nodes, edges, n, mode))
+BEGIN(cuStreamBeginCaptureToGraph_ptsz, true,
+      (CUstream stream, CUgraph graph, const CUgraphNode *nodes, const CUgraphEdgeData *edges,
+       size_t n, CUstreamCaptureMode mode),
+      (stream, graph, nodes, edges, n, mode))
+BEGIN(cuStreamBeginRecaptureToGraph, false,
+      (CUstream stream, CUstreamCaptureMode mode, CUgraph graph, CUgraphRecaptureCallback callback,
+       void *data),
+      (stream, mode, graph, callback, data))
+BEGIN(cuStreamBeginRecaptureToGraph_ptsz, true,
+      (CUstream stream, CUstreamCaptureMode mode, CUgraph graph, CUgraphRecaptureCallback callback,
+       void *data),
+      (stream, mode, graph, callback, data))
+END(cuStreamEndCapture, false)
+END(cuStreamEndCapture_ptsz, true)
+/* clang-format on */
+
+CUresult cm_wrap_cuStreamDestroy(CUstream stream)
+{
+	return destroy(stream, cm_real.cuStreamDestroy);
+}
+
+CUresult cm_wrap_cuStreamDestroy_v2(CUstream stream)
+{
+	return destroy(stream, cm_real.cuStreamDestroy_v2);
+}

@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: MIT */
+#include "interpose/driver/context.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+#include "allocator/paged/paged.h"
+#include "interpose/core/cancel.h"
+#include "interpose/core/log.h"
+#include "interpose/driver/capture.h"
+#include "interpose/driver/driver_ops.h"
+#include "interpose/process/process.h"
+#include "interpose/symbols/hooks.h"
+#include "interpose/wrappers/primary.h"
+
+#define CTX_EVENTS_VERSION 12050 /* of the driver that first has cuCtxRecordEvent */
+
+_Atomic bool cm_context_uncountable;
+
+/* Also where it is current by its handle: that may be a context that is gone, whose handle a new
+ * one has. */
+int cm_context_push(uint64_t ctx)
+{
+	return (int)cm_real.cuCtxPushCurrent_v2((CUcontext)(uintptr_t)ctx);
+}
+
+void cm_context_pop(void)
+{
+	CUcontext ctx;
+
+	(void)cm_real.cuCtxPopCurrent_v2(&ctx);
+}
+
+/*
+ * Those after which, as cuda.h has it, any further work returns the same error, or the context or
+ * the process can't go on; and two kinds of broken memory, of which it says nothing and nothing is
+ * hoped.
+ */
+bool cm_context_is_lasting(CUresult res)
+{
+	return res == CUDA_ERROR_ECC_UNCORRECTABLE || res == CUDA_ERROR_NVLINK_UNCORRECTABLE ||
+	       res == CUDA_ERROR_CONTAINED || res == CUDA_ERROR_ILLEGAL_ADDRESS ||
+	       res == CUDA_ERROR_LAUNCH_TIMEOUT || res == CUDA_ERROR_ASSERT ||
+	       (res >= CUDA_ERROR_HARDWARE_STACK_ERROR && res <= CUDA_ERROR_LAUNCH_FAILED) ||
+	       res == CUDA_ERROR_TENSOR_MEMORY_LEAK || res == CUDA_ERROR_MPS_CLIENT_TERMINATED ||
+	       res == CUDA_ERROR_EXTERNAL_DEVICE;
+}
+
+void cm_context_hear(CUresult res)
+{
+	struct cm_cache *cache = cm_process_cache_if_made();
+
+	if (cache && cm_context_is_lasting(res))
+		cm_cache_drain_heap(cache, cm_context_current());
+}
+
+bool cm_context_serves(struct cm_cache *cache, uint64_t ctx)
+{
+	cm_thread.heap = cm_cache_find_heap(cache, ctx);
+	return cm_cache_serves(cache, ctx);
+}
+
+/* A function that is there may be one that the driver answers with "not supported": where one event
+ * could not be recorded nothing is cached any more. */
+static bool has_ctx_events(void)
+{
+	int version = 0;
+
+	return cm_real_has(cuCtxRecordEvent) && cm_real_has(cuCtxWaitEvent) &&
+	       cm_real.cuDriverGetVersion(&version) == CUDA_SUCCESS &&
+	       version >= CTX_EVENTS_VERSION;
+}
+
+/* What the driver says of the context that is current. */
+static bool read_info(CUcontext ctx, struct cm_context_info *info)
+{
+	unsigned long long id = 0;
+	size_t free_bytes, total;
+	CUdevice device;
+	CUuuid uuid;
+
+	*info = (struct cm_context_info){.ctx = (uintptr_t)ctx,
+					 .open_to = cm_noted_read(ctx).open_to};
+	if (cm_real.cuCtxGetDevice(&device) != CUDA_SUCCESS ||
+	    cm_real.cuMemGetInfo_v2(&free_bytes, &total) != CUDA_SUCCESS)
+		return false;
+	info->ordinal = device;
+	/* The context's own total: a part of the device under MIG or MPS. */
+	info->total_bytes = total;
+	info->free_bytes = free_bytes;
+	if (cm_real.cuCtxGetId(ctx, &id) == CUDA_SUCCESS)
+		info->id = id;
+	if (cm_real.cuDeviceGetUuid_v2(&uuid, device) == CUDA_SUCCESS)
+		memcpy(info->uuid, &uuid, sizeof(info->uuid));
+	if (cm_real.cuDeviceGetName(info->name, sizeof(info->name), device) != CUDA_SUCCESS)
+		info->name[0] = '\0';
+	info->simulated = !strncmp(info->name, "Simulated", strlen("Simulated"));
+	if (has_ctx_events())
+		info->can = CM_CAN_CTX_EVENTS;
+	if (cm_process_policy()->expandable_segments && cm_driver_has_pages(device, CM_PAGED_PAGE))
+		info->can |= CM_CAN_PAGES;
+	return true;
+}
+
+static struct cm_heap *add_heap(struct cm_cache *cache, CUcontext ctx)
+{
+	struct cm_heap *heap = cm_cache_find_heap(cache, (uintptr_t)ctx);
+	struct cm_context_info info;
+	bool ok;
+
+	if (heap)
+		return heap;
+	/* The context may be one that is visited: who ends it waits for that. */
+	cm_cancel_hold();
+	ok = !cm_context_push((uintptr_t)ctx);
+	if (ok) {
+		ok = read_info(ctx, &info);
+		cm_context_pop();
+	}
+	cm_cancel_allow();
+	if (!ok || cm_cache_add_heap(cache, &info, &heap))
+		return NULL;
+	/* Who was given access since has not found the heap, and is noted by now; else it finds
+	 * it. */
+	return cm_cache_open_to(cache, info.ctx, cm_noted_read(ctx).open_to & ~info.open_to) ? NULL
+											     : heap;
+}
+
+void cm_context_stop_caching(const char *why)
+{
+	struct cm_cache *cache = cm_process_cache_if_made();
+
+	if (atomic_exchange(&cm_context_uncountable, true))
+		return;
+	cm_log(CM_LOG_WARNING, "%s: nothing is cached from here on", why);
+	if (cache)
+		cm_cache_drain_all(cache);
+}
+
+/* False: it stands, and can have no heap. */
+static bool can_be_watched(struct cm_cache *cache, CUcontext ctx)
+{
+	return add_heap(cache, ctx) || cm_driver_ops()->ctx_is_over((uintptr_t)ctx);
+}
+
+static uint32_t count_heaps(struct cm_cache *cache)
+{
+	return atomic_load_explicit(&cache->contexts, memory_order_relaxed);
+}
+
+static void stop_watching(void)
+{
+	cm_context_stop_caching("a context that can't be watched");
+}
+
+/*
+ * All noted contexts have heaps, or none has: an epoch is of those that have. Who notes another one
+ * while they are made finds a heap and adds its own, or is found in the next round. False: not now.
+ */
+static bool watch_all(struct cm_cache *cache)
+{
+	CUcontext list[CM_FENCE_CONTEXTS];
+	uint32_t before;
+	size_t i, n;
+	bool all;
+
+	do {
+		before = count_heaps(cache);
+		if (!cm_noted_begin_visits(list, &n))
+			return false;
+		for (i = 0, all = true; i < n; i++)
+			all &= can_be_watched(cache, list[i]);
+		cm_noted_end_visits(list, n);
+	} while (count_heaps(cache) != before);
+	if (!all && before)
+		stop_watching();
+	return all;
+}
+
+void cm_context_watch(CUcontext ctx)
+{
+	struct cm_cache *cache = cm_process_cache_if_made();
+
+	if (cache && count_heaps(cache) && !can_be_watched(cache, ctx))
+		stop_watching();
+}
+
+/* Of the calling thread's context. */
+static struct cm_heap *make_heap(struct cm_cache *cache, CUcontext ctx)
+{
+	return watch_all(cache) ? add_heap(cache, ctx) : NULL;
+}
+
+bool cm_context_note(CUcontext ctx, CUdevice device, enum cm_noted_kind kind)
+{
+	const bool noted = cm_noted_add(ctx, device, kind);
+
+	if (!noted)
+		cm_context_stop_caching("more contexts than can be watched");
+	return noted;
+}
+
+/* The current context may have been made past our doors. False: it can't be watched. */
+static bool note_current(CUcontext ctx)
+{
+	CUdevice device;
+
+	return cm_real.cuCtxGetDevice(&device) == CUDA_SUCCESS &&
+	       cm_context_note(ctx, device, CM_NOTED_MET);
+}
+
+CM_NOINLINE struct cm_heap *cm_context_find_heap(struct cm_cache *cache, uint64_t ctx)
+{
+	struct cm_heap *heap;
+
+	if (!ctx || atomic_load_explicit(&cm_context_uncountable, memory_order_relaxed))
+		return NULL;
+	heap = cm_cache_find_heap(cache, ctx);
+	if (!heap && note_current((CUcontext)(uintptr_t)ctx))
+		heap = make_heap(cache, (CUcontext)(uintptr_t)ctx);
+	cm_thread.heap = heap;
+	return heap;
+}
+
+bool cm_context_find_row(struct cm_cache *cache, uint32_t *ret_row)
+{
+	uint64_t ctx = cm_context_current();
+	struct cm_heap *heap = ctx ? cm_cache_find_heap(cache, ctx) : NULL;
+
+	if (ctx && !heap && !cm_capture_is_active()) {
+		/* Counted is also what can't be watched. */
+		(void)note_current((CUcontext)(uintptr_t)ctx);
+		heap = make_heap(cache, (CUcontext)(uintptr_t)ctx);
+	}
+	if (heap)
+		*ret_row = cm_heap_device(heap);
+	return heap;
+}
+
+bool cm_context_find_row_of(struct cm_cache *cache, int ordinal, uint32_t *ret_row)
+{
+	uint32_t row = cm_cache_device_row(cache, ordinal);
+	struct cm_heap *heap = NULL;
+	CUcontext ctx;
+
+	if (row == UINT32_MAX && !cm_capture_is_active()) {
+		ctx = cm_noted_find(ordinal, CM_NOTED_ANY);
+		if (ctx && watch_all(cache))
+			heap = cm_cache_find_heap(cache, (uintptr_t)ctx);
+		if (heap)
+			row = cm_heap_device(heap);
+	}
+	if (row != UINT32_MAX)
+		*ret_row = row;
+	return row != UINT32_MAX;
+}
+
+void cm_context_forget(struct cm_cache *cache, CUcontext ctx)
+{
+	if (cache)
+		(void)cm_cache_forget_heap(cache, (uintptr_t)ctx);
+	cm_capture_forget_context((uintptr_t)ctx);
+	cm_noted_remove(ctx);
+}
+
+void cm_context_forget_former(CUcontext ctx)
+{
+	struct cm_cache *cache = cm_process_cache_if_made();
+
+	/* Who is ending it forgets it, too. */
+	cm_noted_await_removal(ctx);
+	if (!cm_noted_read(ctx).ctx)
+		return;
+	cm_noted_bid_leave(ctx);
+	if (cache)
+		cm_cache_lock_contexts(cache);
+	cm_context_forget(cache, ctx);
+	if (cache)
+		cm_cache_unlock_contexts(cache);
+}
+
+void cm_context_forget_all(void)
+{
+	cm_noted_forget_all();
+	cm_primary_forget_all();
+	atomic_store(&cm_context_uncountable, false);
+}

@@ -1,0 +1,438 @@
+/* SPDX-License-Identifier: MIT */
+#include "interpose/driver/driver_ops.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "interpose/core/cancel.h"
+#include "interpose/driver/capture.h"
+#include "interpose/driver/context.h"
+#include "interpose/process/oom_message.h"
+#include "interpose/process/oom_wait.h"
+#include "interpose/process/peers.h"
+#include "interpose/symbols/hooks.h"
+#include "interpose/wrappers/work.h"
+#include "stats/tick.h"
+
+/*
+ * Runs `call`; `res` is its answer. The allocator calls with locks held and others in wait, and
+ * what the driver does in its calls may be points at which a thread is cancelled.
+ */
+#define WHOLE(res, call)           \
+	do {                       \
+		cm_cancel_hold();  \
+		res = (call);      \
+		cm_cancel_allow(); \
+	} while (0)
+
+/* The same with ctx current. */
+#define IN_CONTEXT(ctx, res, call)                    \
+	do {                                          \
+		cm_cancel_hold();                     \
+		res = (CUresult)cm_context_push(ctx); \
+		if (res == CUDA_SUCCESS) {            \
+			res = (call);                 \
+			cm_context_pop();             \
+		}                                     \
+		cm_cancel_allow();                    \
+	} while (0)
+
+static CUcontext context_of(uint64_t ctx)
+{
+	return (CUcontext)(uintptr_t)ctx;
+}
+
+static CUevent event_of(uint64_t event)
+{
+	return (CUevent)(uintptr_t)event;
+}
+
+static int mem_alloc(uint64_t ctx, uint64_t bytes, uint64_t *ret_addr)
+{
+	CUdeviceptr addr = 0;
+	CUresult res;
+
+	IN_CONTEXT(ctx, res, cm_real.cuMemAlloc_v2(&addr, bytes));
+	if (res == CUDA_SUCCESS)
+		*ret_addr = addr;
+	return (int)res;
+}
+
+static int mem_free(uint64_t ctx, uint64_t addr)
+{
+	CUresult res;
+
+	IN_CONTEXT(ctx, res, cm_real.cuMemFree_v2(addr));
+	return (int)res;
+}
+
+static int mem_info(uint64_t ctx, uint64_t *ret_free, uint64_t *ret_total)
+{
+	size_t free_bytes = 0, total = 0;
+	CUresult res;
+
+	IN_CONTEXT(ctx, res, cm_real.cuMemGetInfo_v2(&free_bytes, &total));
+	if (res == CUDA_SUCCESS) {
+		*ret_free = free_bytes;
+		*ret_total = total;
+	}
+	return (int)res;
+}
+
+/*
+ * What memory of cuMemAlloc can, and pages only where they are asked for it: be reached by network
+ * cards (GPUDirect RDMA), and be unpacked into by the card's own engine (cuda.h,
+ * cuMemBatchDecompressAsync). Found out by the first who looks whether there are pages.
+ */
+#define CAN_RDMA       1u
+#define CAN_DECOMPRESS 2u
+#define CAN_IS_KNOWN   4u
+static atomic_uint abilities[CM_DEVICES_MAX];
+
+static unsigned int abilities_of(int32_t ordinal)
+{
+	return (uint32_t)ordinal < CM_DEVICES_MAX ? atomic_load(&abilities[ordinal]) : CAN_IS_KNOWN;
+}
+
+static CUmemAllocationProp on_device(int32_t ordinal, unsigned int can)
+{
+	return (CUmemAllocationProp){
+		.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+		.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = ordinal},
+		.allocFlags = {.gpuDirectRDMACapable = !!(can & CAN_RDMA),
+			       .usage = can & CAN_DECOMPRESS ? CU_MEM_CREATE_USAGE_HW_DECOMPRESS
+							     : 0},
+	};
+}
+
+/* These are of the process, and want no context (cuda.h, Virtual Memory Management). */
+static int range_reserve(uint64_t bytes, uint64_t *ret_addr)
+{
+	CUdeviceptr addr = 0;
+	CUresult res;
+
+	WHOLE(res, cm_real.cuMemAddressReserve(&addr, bytes, 0, 0, 0));
+	if (res == CUDA_SUCCESS)
+		*ret_addr = addr;
+	return (int)res;
+}
+
+static int range_free(uint64_t addr, uint64_t bytes)
+{
+	CUresult res;
+
+	WHOLE(res, cm_real.cuMemAddressFree(addr, bytes));
+	return (int)res;
+}
+
+static int page_create_with(int32_t ordinal, unsigned int can, uint64_t bytes, uint64_t *ret_page)
+{
+	const CUmemAllocationProp prop = on_device(ordinal, can);
+	CUmemGenericAllocationHandle page = 0;
+	CUresult res;
+
+	WHOLE(res, cm_real.cuMemCreate(&page, bytes, &prop, 0));
+	if (res == CUDA_SUCCESS)
+		*ret_page = page;
+	return (int)res;
+}
+
+static int page_create(int32_t ordinal, uint64_t bytes, uint64_t *ret_page)
+{
+	return page_create_with(ordinal, abilities_of(ordinal), bytes, ret_page);
+}
+
+static int page_release(uint64_t page)
+{
+	CUresult res;
+
+	WHOLE(res, cm_real.cuMemRelease(page));
+	return (int)res;
+}
+
+static int page_map(uint64_t addr, uint64_t bytes, uint64_t page)
+{
+	CUresult res;
+
+	WHOLE(res, cm_real.cuMemMap(addr, bytes, 0, page, 0));
+	return (int)res;
+}
+
+static int page_unmap(uint64_t addr, uint64_t bytes)
+{
+	CUresult res;
+
+	WHOLE(res, cm_real.cuMemUnmap(addr, bytes));
+	return (int)res;
+}
+
+static int range_open(int32_t ordinal, uint64_t addr, uint64_t bytes)
+{
+	const CUmemAccessDesc access = {
+		.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = ordinal},
+		.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+	};
+
+	CUresult res;
+
+	WHOLE(res, cm_real.cuMemSetAccess(addr, bytes, &access, 1));
+	return (int)res;
+}
+
+/* For a capture of a thread that is not relaxed it is a call that may be unsafe, as any
+ * allocation. */
+static int range_open_ungated(int32_t ordinal, uint64_t addr, uint64_t bytes)
+{
+	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+	int err;
+
+	cm_cancel_hold();
+	(void)cm_real.cuThreadExchangeStreamCaptureMode(&mode);
+	err = range_open(ordinal, addr, bytes);
+	(void)cm_real.cuThreadExchangeStreamCaptureMode(&mode);
+	cm_cancel_allow();
+	return err;
+}
+
+static bool has_attribute(int32_t ordinal, CUdevice_attribute attribute)
+{
+	int value = 0;
+
+	return cm_real.cuDeviceGetAttribute(&value, attribute, ordinal) == CUDA_SUCCESS && value;
+}
+
+/* Whether one page can be made so, mapped and opened: under WSL2 the last step fails for one that
+ * network cards can reach, though the driver says that it has such (pytorch/pytorch 192330). */
+static bool is_page_good(int32_t ordinal, unsigned int can, uint64_t bytes)
+{
+	uint64_t addr, page;
+	bool good = false;
+
+	if (range_reserve(bytes, &addr))
+		return false;
+	if (!page_create_with(ordinal, can, bytes, &page)) {
+		if (!page_map(addr, bytes, page)) {
+			good = !range_open(ordinal, addr, bytes);
+			(void)page_unmap(addr, bytes);
+		}
+		(void)page_release(page);
+	}
+	(void)range_free(addr, bytes);
+	return good;
+}
+
+/* Threads that race find the same. */
+static void find_abilities(int32_t ordinal, uint64_t bytes)
+{
+	unsigned int can = 0;
+
+	if (abilities_of(ordinal) & CAN_IS_KNOWN)
+		return;
+	if (has_attribute(ordinal, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED))
+		can |= CAN_RDMA;
+	if (has_attribute(ordinal, CU_DEVICE_ATTRIBUTE_MEM_DECOMPRESS_ALGORITHM_MASK))
+		can |= CAN_DECOMPRESS;
+	if (can && !is_page_good(ordinal, can, bytes))
+		can = 0;
+	atomic_store(&abilities[ordinal], can | CAN_IS_KNOWN);
+}
+
+static bool has_pages(int32_t ordinal, uint64_t bytes)
+{
+	const CUmemAllocationProp prop = on_device(ordinal, 0);
+	size_t grain = 0;
+	int has = 0;
+
+	return cm_real_has(cuMemCreate) && cm_real_has(cuMemRelease) && cm_real_has(cuMemMap) &&
+	       cm_real_has(cuMemUnmap) && cm_real_has(cuMemAddressReserve) &&
+	       cm_real_has(cuMemAddressFree) && cm_real_has(cuMemSetAccess) &&
+	       cm_real_has(cuMemGetAllocationGranularity) && cm_real_has(cuDeviceGetAttribute) &&
+	       cm_real.cuDeviceGetAttribute(&has,
+					    CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED,
+					    ordinal) == CUDA_SUCCESS &&
+	       has &&
+	       cm_real.cuMemGetAllocationGranularity(
+		       &grain, &prop, CU_MEM_ALLOC_GRANULARITY_MINIMUM) == CUDA_SUCCESS &&
+	       grain && bytes % grain == 0;
+}
+
+bool cm_driver_has_pages(int32_t ordinal, uint64_t bytes)
+{
+	if (!has_pages(ordinal, bytes))
+		return false;
+	find_abilities(ordinal, bytes);
+	return true;
+}
+
+static int host_alloc(uint64_t ctx, uint64_t bytes, uint32_t kind, uint64_t *ret_addr)
+{
+	void *ptr = NULL;
+	CUresult res;
+
+	if (kind == CM_HOST_PLAIN)
+		IN_CONTEXT(ctx, res, cm_real.cuMemAllocHost_v2(&ptr, bytes));
+	else
+		IN_CONTEXT(ctx, res, cm_real.cuMemHostAlloc(&ptr, bytes, kind));
+	if (res == CUDA_SUCCESS)
+		*ret_addr = (uintptr_t)ptr;
+	return (int)res;
+}
+
+static int host_free(uint64_t ctx, uint64_t addr)
+{
+	CUresult res;
+
+	IN_CONTEXT(ctx, res, cm_real.cuMemFreeHost((void *)(uintptr_t)addr));
+	return (int)res;
+}
+
+static int event_create(uint64_t ctx, uint64_t *ret_event)
+{
+	CUevent event = NULL;
+	CUresult res;
+
+	IN_CONTEXT(ctx, res, cm_real.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+	if (res == CUDA_SUCCESS)
+		*ret_event = (uintptr_t)event;
+	return (int)res;
+}
+
+static int event_destroy(uint64_t ctx, uint64_t event)
+{
+	CUresult res;
+
+	IN_CONTEXT(ctx, res, cm_real.cuEventDestroy_v2(event_of(event)));
+	return (int)res;
+}
+
+/* These name their context or event and want none to be current (cuda.h, Context Management). */
+static int event_record(uint64_t ctx, uint64_t event)
+{
+	CUresult res;
+
+	WHOLE(res, cm_real.cuCtxRecordEvent(context_of(ctx), event_of(event)));
+	return (int)res;
+}
+
+static int event_query(uint64_t ctx, uint64_t event)
+{
+	CUresult res;
+
+	(void)ctx;
+	WHOLE(res, cm_real.cuEventQuery(event_of(event)));
+	return (int)res;
+}
+
+/* A query is unsafe to a capture of a thread that is not relaxed, whatever it asks about. */
+static int event_query_ungated(uint64_t ctx, uint64_t event)
+{
+	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+	int err;
+
+	cm_cancel_hold();
+	(void)cm_real.cuThreadExchangeStreamCaptureMode(&mode);
+	err = event_query(ctx, event);
+	(void)cm_real.cuThreadExchangeStreamCaptureMode(&mode);
+	cm_cancel_allow();
+	return err;
+}
+
+static int ctx_wait_event(uint64_t ctx, uint64_t event)
+{
+	CUresult res;
+
+	WHOLE(res, cm_real.cuCtxWaitEvent(context_of(ctx), event_of(event)));
+	return (int)res;
+}
+
+static int ctx_synchronize(uint64_t ctx)
+{
+	CUresult res;
+
+	IN_CONTEXT(ctx, res, cm_real.cuCtxSynchronize());
+	return (int)res;
+}
+
+/* A query of memory is answered with the context's own error as any call is; one that is gone
+ * cannot be made current. */
+static bool ctx_is_over(uint64_t ctx)
+{
+	size_t free_bytes, total;
+	CUresult res;
+
+	IN_CONTEXT(ctx, res, cm_real.cuMemGetInfo_v2(&free_bytes, &total));
+	return cm_context_is_lasting(res) || res == CUDA_ERROR_INVALID_CONTEXT ||
+	       res == CUDA_ERROR_CONTEXT_IS_DESTROYED;
+}
+
+uint64_t cm_clock_now_ns(void)
+{
+	return cm_monotonic_ns();
+}
+
+static void sleep_ns(uint64_t ns)
+{
+	struct timespec wait = {(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
+	int saved = errno;
+
+	/* Not nanosleep(3), in which a thread can be cancelled: it may hold a lock of the
+	 * allocator. */
+	(void)syscall(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, &wait, NULL);
+	errno = saved;
+}
+
+/* Whoever is inside calls the driver, mostly more than once. */
+static bool gate_enter(void)
+{
+	cm_cancel_hold();
+	if (cm_capture_gate_enter())
+		return true;
+	cm_cancel_allow();
+	return false;
+}
+
+static void gate_leave(void)
+{
+	cm_capture_gate_leave();
+	cm_cancel_allow();
+}
+
+const struct cm_driver_ops *cm_driver_ops(void)
+{
+	static const struct cm_driver_ops ops = {
+		.mem_alloc = mem_alloc,
+		.mem_free = mem_free,
+		.mem_info = mem_info,
+		.range_reserve = range_reserve,
+		.range_free = range_free,
+		.page_create = page_create,
+		.page_release = page_release,
+		.page_map = page_map,
+		.page_unmap = page_unmap,
+		.range_open = range_open,
+		.range_open_ungated = range_open_ungated,
+		.host_alloc = host_alloc,
+		.host_free = host_free,
+		.event_create = event_create,
+		.event_destroy = event_destroy,
+		.event_record = event_record,
+		.event_query = event_query,
+		.event_query_ungated = event_query_ungated,
+		.ctx_wait_event = ctx_wait_event,
+		.ctx_synchronize = ctx_synchronize,
+		.ctx_is_over = ctx_is_over,
+		.gate_enter = gate_enter,
+		.gate_leave = gate_leave,
+		.work_number = &cm_work_number,
+		.ask_neighbours = cm_neighbours_of_process,
+		.tell_oom = cm_oom_say,
+		.show_oom = cm_watch_show_oom,
+		.now_ns = cm_clock_now_ns,
+		.sleep_ns = sleep_ns,
+	};
+
+	return &ops;
+}

@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: MIT */
+#include "interpose/cudamem.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "interpose/process/process.h"
+#include "interpose/stacks/annotation.h"
+#include "interpose/stacks/record.h"
+#include "interpose/symbols/entry_points.h"
+#include "interpose/symbols/hooks.h"
+#include "stats/counters.h"
+#include "stats/memory_stats.h"
+
+/*
+ * Who takes a lock of the allocator's enters first, as wrappers do: a signal handler that asks for
+ * memory meanwhile is sent to the driver, and does not wait for its own thread.
+ */
+static void leave(bool entered)
+{
+	if (entered)
+		cm_hook_leave();
+}
+
+static int resolve(int device)
+{
+	CUdevice current = 0;
+
+	if (device != CUDAMEM_CURRENT_DEVICE)
+		return device;
+	return cm_real.cuCtxGetDevice(&current) == CUDA_SUCCESS ? current : 0;
+}
+
+/* The row of a device that has been allocated on. False: nothing to tell. */
+static bool find_device(int device, struct cm_cache **ret_cache, uint32_t *ret_row)
+{
+	struct cm_cache *cache = cm_process_cache_if_made();
+	uint32_t row;
+
+	if (!cache)
+		return false;
+	row = cm_cache_device_row(cache, resolve(device));
+	if (row == UINT32_MAX)
+		return false;
+	*ret_cache = cache;
+	*ret_row = row;
+	return true;
+}
+
+static bool read_device(int device, struct cm_device_row *ret_books)
+{
+	struct cm_cache *cache;
+	uint32_t row;
+	bool entered, read;
+
+	if (!find_device(device, &cache, &row))
+		return false;
+	entered = cm_hook_enter();
+	read = !cm_cache_read_device(cache, row, ret_books);
+	leave(entered);
+	return read;
+}
+
+void cudamem_empty_cache(void)
+{
+	struct cm_cache *cache = cm_process_cache_if_made();
+
+	if (!cache || !cm_hook_enter())
+		return;
+	(void)cm_cache_trim(cache, UINT32_MAX, NULL);
+	cm_hook_leave();
+}
+
+struct visitor {
+	cudamem_stat_fn fn;
+	void *data;
+	size_t count;
+};
+
+static void visit(void *data, const char *key, int64_t value)
+{
+	struct visitor *visitor = data;
+
+	visitor->fn(visitor->data, key, value);
+	visitor->count++;
+}
+
+size_t cudamem_memory_stats(int device, cudamem_stat_fn fn, void *data)
+{
+	struct visitor visitor = {fn, data, 0};
+	struct cm_device_row books;
+
+	if (read_device(device, &books))
+		cm_memory_stats_each(&books, visit, &visitor);
+	return visitor.count;
+}
+
+size_t cudamem_host_memory_stats(cudamem_stat_fn fn, void *data)
+{
+	struct cm_cache *cache = cm_process_cache_if_made();
+	struct visitor visitor = {fn, data, 0};
+	struct cm_host_row books;
+	bool entered;
+
+	if (cache) {
+		entered = cm_hook_enter();
+		cm_cache_read_host(cache, &books);
+		leave(entered);
+		cm_host_memory_stats_each(&books, visit, &visitor);
+	}
+	return visitor.count;
+}
+
+struct json {
+	char *text;
+	size_t bytes;
+	size_t used; /* of the whole, also where it does not fit */
+};
+
+static void add_entry(void *data, const char *key, int64_t value)
+{
+	struct json *json = data;
+	size_t room = json->used < json->bytes ? json->bytes - json->used : 0;
+	int n;
+
+	n = snprintf(room ? json->text + json->used : NULL, room, "%s\"%s\": %lld",
+		     json->used > 1 ? ", " : "", key, (long long)value);
+	json->used += n > 0 ? (size_t)n : 0;
+}
+
+static struct json open_json(char *text, size_t bytes)
+{
+	if (bytes)
+		(void)snprintf(text, bytes, "{");
+	return (struct json){text, bytes, 1};
+}
+
+static size_t close_json(const struct json *json)
+{
+	if (json->used < json->bytes)
+		(void)snprintf(json->text + json->used, json->bytes - json->used, "}");
+	return json->used + 1;
+}
+
+size_t cudamem_memory_stats_json(int device, char *text, size_t bytes)
+{
+	struct json json = open_json(text, bytes);
+
+	(void)cudamem_memory_stats(device, add_entry, &json);
+	return close_json(&json);
+}
+
+size_t cudamem_host_memory_stats_json(char *text, size_t bytes)
+{
+	struct json json = open_json(text, bytes);
+
+	(void)cudamem_host_memory_stats(add_entry, &json);
+	return close_json(&json);
+}
+
+static uint64_t read_family(int device, enum cm_stat stat, bool peak)
+{
+	struct cm_device_row books;
+	int64_t value;
+
+	if (!read_device(device, &books))
+		return 0;
+	value = peak ? books.stat[CM_POOL_ALL].peak[stat] : cm_stat_current(&books, stat);
+	return value > 0 ? (uint64_t)value : 0;
+}
+
+uint64_t cudamem_memory_allocated(int device)
+{
+	return read_family(device, CM_STAT_ALLOCATED_BYTES, false);
+}
+
+uint64_t cudamem_max_memory_allocated(int device)
+{
+	return read_family(device, CM_STAT_ALLOCATED_BYTES, true);
+}
+
+uint64_t cudamem_memory_reserved(int device)
+{
+	return read_family(device, CM_STAT_RESERVED_BYTES, false);
+}
+
+uint64_t cudamem_max_memory_reserved(int device)
+{
+	return read_family(device, CM_STAT_RESERVED_BYTES, true);
+}
+
+static void reset_device(int device, void (*reset)(struct cm_cache *cache, uint32_t row))
+{
+	struct cm_cache *cache;
+	uint32_t row;
+	bool entered;
+
+	if (!find_device(device, &cache, &row))
+		return;
+	entered = cm_hook_enter();
+	reset(cache, row);
+	leave(entered);
+}
+
+void cudamem_reset_accumulated_memory_stats(int device)
+{
+	reset_device(device, cm_cache_reset_accumulated);
+}
+
+void cudamem_reset_peak_memory_stats(int device)
+{
+	reset_device(device, cm_cache_reset_peak);
+}
+
+static void reset_host(void (*reset)(struct cm_cache *cache))
+{
+	struct cm_cache *cache = cm_process_cache_if_made();
+	bool entered;
+
+	if (!cache)
+		return;
+	entered = cm_hook_enter();
+	reset(cache);
+	leave(entered);
+}
+
+void cudamem_reset_accumulated_host_memory_stats(void)
+{
+	reset_host(cm_cache_host_reset_accumulated);
+}
+
+void cudamem_reset_peak_host_memory_stats(void)
+{
+	reset_host(cm_cache_host_reset_peak);
+}
+
+/* The place of a word in a list, where NULL is the first; -1: it is not there. */
+static int find_word(const char *word, const char *const *words, int count)
+{
+	int i;
+
+	if (!word)
+		return words[0] ? -1 : 0;
+	for (i = 0; i < count; i++)
+		if (words[i] && !strcmp(words[i], word))
+			return i;
+	return -1;
+}
+
+int cudamem_record_memory_history(const char *enabled, const char *context, const char *stacks,
+				  uint64_t max_entries, int clear_history)
+{
+	static const char *const enabled_words[] = {NULL, "state", "all"};
+	static const char *const context_words[] = {
+		[CM_CONTEXT_NONE] = NULL,
+		[CM_CONTEXT_STATE] = "state",
+		[CM_CONTEXT_ALLOC] = "alloc",
+		[CM_CONTEXT_ALL] = "all",
+	};
+	static const char *const stacks_words[] = {
+		[CM_STACKS_ALL] = "all",
+		[CM_STACKS_PYTHON] = "python",
+	};
+	const int enabled_place = find_word(enabled, enabled_words, 3);
+	const int context_place = find_word(context, context_words, CM_CONTEXT_COUNT);
+	const int stacks_place = find_word(stacks, stacks_words, CM_STACKS_COUNT);
+	const struct cm_record_wish wish = {
+		.set = CM_RECORD_SET_EVENTS | CM_RECORD_SET_CONTEXT | CM_RECORD_SET_STACKS |
+		       CM_RECORD_SET_MAX_ENTRIES | (clear_history ? CM_RECORD_CLEAR : 0),
+		.events = enabled_place == 2,
+		.context = enabled_place ? (uint32_t)context_place : CM_CONTEXT_NONE,
+		.stacks = (uint32_t)stacks_place,
+		.max_entries = max_entries,
+	};
+	bool entered;
+	int err;
+
+	if (enabled_place < 0 || context_place < 0 || stacks_place < 0)
+		return -EINVAL;
+	/* The one function that may be asked for before the program has reached the driver. To
+	 * start without one would be to give up for good; so nothing is started, and the next call
+	 * asks. */
+	if (!cm_doors_find_driver() || !cm_process_cache())
+		return -ENODEV;
+	entered = cm_hook_enter();
+	err = cm_record_change(&wish);
+	leave(entered);
+	return err;
+}
+
+/* Names of the program's own, apart from NVTX's domains. */
+#define OWN_DOMAIN ((uintptr_t)1)
+
+void cudamem_annotation_push(const char *name)
+{
+	(void)cm_annotation_push(OWN_DOMAIN, name);
+}
+
+int cudamem_annotation_pop(void)
+{
+	return cm_annotation_pop(OWN_DOMAIN);
+}
+
+/* A context of the device that has a heap: the current one if it does, else any. 0: none. */
+static uint64_t find_context(struct cm_cache *cache, int ordinal)
+{
+	const struct cm_region *region = cm_process_region();
+	uint32_t row = cm_cache_device_row(cache, ordinal), i;
+	const struct cm_heap_row *heap;
+	CUdevice device;
+	CUcontext ctx;
+
+	if (cm_real.cuCtxGetDevice(&device) == CUDA_SUCCESS && device == ordinal &&
+	    cm_real.cuCtxGetCurrent(&ctx) == CUDA_SUCCESS &&
+	    cm_cache_find_heap(cache, (uint64_t)(uintptr_t)ctx))
+		return (uint64_t)(uintptr_t)ctx;
+	for (i = 0; i < region->header->table[CM_TABLE_HEAP].rows; i++) {
+		heap = cm_region_row(region, CM_TABLE_HEAP, i);
+		if ((heap->flags & CM_HEAP_USED) && heap->device == row)
+			return heap->context;
+	}
+	return 0;
+}
+
+int cudamem_get_memory_info(int device, uint64_t *ret_free, uint64_t *ret_total)
+{
+	struct cm_cache *cache = cm_process_cache_if_made();
+	uint64_t ctx, free_bytes, total_bytes, sum;
+	struct cm_look look;
+	bool entered;
+	int err;
+
+	*ret_free = 0;
+	*ret_total = 0;
+	ctx = cache ? find_context(cache, resolve(device)) : 0;
+	if (!ctx)
+		return -ENODEV;
+	entered = cm_hook_enter();
+	look = cm_cache_look(cache);
+	do {
+		sum = cm_cache_returnable(cache, ctx);
+		err = cm_cache_mem_info(cache, ctx, &free_bytes, &total_bytes);
+	} while (!err && cm_cache_look_again(cache, ctx, &look));
+	leave(entered);
+	if (err)
+		return err;
+	sum += free_bytes;
+	*ret_free = sum < total_bytes ? sum : total_bytes;
+	*ret_total = total_bytes;
+	return 0;
+}

@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: MIT */
+#include "interpose/process/control.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "allocator/base/lock.h"
+#include "interpose/driver/driver_ops.h"
+#include "interpose/process/process.h"
+#include "interpose/stacks/record.h"
+#include "interpose/symbols/hooks.h"
+#include "stats/command_channel.h"
+
+#define STACK_BYTES 262144ul /* driver calls run on it; untouched pages cost nothing */
+#define STOP_NS     200000000L
+#define POLL_MS     1000 /* at most, see next_poll */
+#define LOOK_MS     60000
+#define GIVE_NS_MAX UINT64_C(100000000)
+#define NS_PER_MS   1000000
+#define NUDGE_TRIES 100
+#define NUDGE_NS    1000000L
+#define ALL_DEVICES UINT64_MAX
+
+static struct {
+	struct cm_region *region;
+	struct cm_cache *cache;
+	pthread_key_t key;
+	uint64_t decay_due_ns; /* the helper's own */
+	atomic_bool stopped;
+	atomic_bool starter_gone;
+	atomic_bool polling;
+} control;
+
+/* Held while a command runs. */
+static pthread_mutex_t running = PTHREAD_MUTEX_INITIALIZER;
+
+/* Rows of the device table. The region's own word for it can be overwritten by others. */
+static uint32_t count_devices(void)
+{
+	uint32_t rows = __atomic_load_n(&control.region->header->table[CM_TABLE_DEVICE].rows,
+					__ATOMIC_ACQUIRE);
+
+	return rows < CM_DEVICES_MAX ? rows : CM_DEVICES_MAX;
+}
+
+/* Does it for the device row that `arg` names, or for all and pinned host memory. */
+static int reset_books(uint64_t arg, void (*reset)(struct cm_cache *cache, uint32_t device),
+		       void (*reset_host)(struct cm_cache *cache))
+{
+	uint32_t device, rows = count_devices();
+
+	if (arg != ALL_DEVICES && arg >= rows)
+		return -ENODEV;
+	for (device = 0; device < rows; device++)
+		if (arg == ALL_DEVICES || arg == device)
+			reset(control.cache, device);
+	if (arg == ALL_DEVICES)
+		reset_host(control.cache);
+	return 0;
+}
+
+static int empty_cache(uint64_t arg, uint64_t *ret_bytes)
+{
+	if (arg != ALL_DEVICES && arg >= count_devices())
+		return -ENODEV;
+	return cm_cache_trim(control.cache, (uint32_t)arg, ret_bytes);
+}
+
+/* Stands still until the tool has copied what it wants, or for too long, and notes that it did. */
+static int hold(uint64_t most_ns, uint64_t *ret_ns)
+{
+	bool copied;
+
+	*ret_ns = 0;
+
+	cm_process_stamp();
+	cm_cache_hold(control.cache);
+	copied = !most_ns ||
+		 cm_mailbox_hold(&control.region->header->mailbox,
+				 most_ns < CM_HOLD_NS_MAX ? most_ns : CM_HOLD_NS_MAX, ret_ns);
+	if (copied)
+		cm_cache_note_snapshot(control.cache);
+	cm_cache_resume(control.cache);
+	return copied ? 0 : -ETIME;
+}
+
+/* Any number may come in: what makes no sense is refused as a whole. */
+static int change_record(struct cm_letter *letter)
+{
+	const struct cm_record *record = &control.region->header->record;
+	const struct cm_record_wish wish = {
+		.set = (uint32_t)letter->arg[0],
+		.events = cm_record_packed_events(letter->arg[1]),
+		.context = cm_record_packed_context(letter->arg[1]),
+		.stacks = cm_record_packed_stacks(letter->arg[1]),
+		.max_entries = letter->arg[2],
+	};
+	int err = letter->arg[0] > CM_RECORD_ALL ? -EINVAL : cm_record_change(&wish);
+
+	letter->result[0] = cm_record_pack(record->events, record->context, record->stacks);
+	letter->result[1] = record->max_entries;
+	return err;
+}
+
+/* For another process, which waits a tenth of a second at most. */
+static int give_back(const uint64_t arg[4], uint64_t *ret_bytes)
+{
+	if (!cm_process_policy()->neighbours)
+		return -EOPNOTSUPP;
+	return arg[0] < count_devices()
+		       ? cm_cache_give_back(control.cache, (uint32_t)arg[0], arg[1],
+					    arg[2] < GIVE_NS_MAX ? arg[2] : GIVE_NS_MAX, ret_bytes)
+		       : -ENODEV;
+}
+
+static int run(struct cm_letter *letter)
+{
+	switch (letter->command) {
+	case CM_COMMAND_EMPTY_CACHE:
+		return empty_cache(letter->arg[0], &letter->result[0]);
+	case CM_COMMAND_RESET_PEAK:
+		return reset_books(letter->arg[0], cm_cache_reset_peak, cm_cache_host_reset_peak);
+	case CM_COMMAND_RESET_ACCUMULATED:
+		return reset_books(letter->arg[0], cm_cache_reset_accumulated,
+				   cm_cache_host_reset_accumulated);
+	case CM_COMMAND_RECORD:
+		return change_record(letter);
+	case CM_COMMAND_GIVE_BACK:
+		return give_back(letter->arg, &letter->result[0]);
+	case CM_COMMAND_SNAPSHOT:
+		return hold(letter->arg[0], &letter->result[0]);
+	case CM_COMMAND_CHECKPOINT:
+		cm_cache_poll(control.cache);
+		cm_process_stamp();
+		return 0;
+	default:
+		return -EOPNOTSUPP;
+	}
+}
+
+/* Runs what is posted. False: nothing was. */
+static bool serve(struct cm_mailbox *mailbox)
+{
+	struct cm_letter letter;
+
+	if (!cm_mailbox_take(mailbox, &letter))
+		return false;
+	(void)pthread_mutex_lock(&running);
+	if (atomic_load(&control.stopped)) {
+		letter.status = -ESHUTDOWN;
+	} else {
+		letter.status = run(&letter);
+		/* A tool reads an errno; the driver's own code goes beside it. */
+		if (letter.status > 0) {
+			letter.result[1] = (uint64_t)letter.status;
+			letter.status = -EIO;
+		}
+	}
+	(void)pthread_mutex_unlock(&running);
+	(void)cm_mailbox_answer(mailbox, &letter);
+	return true;
+}
+
+/*
+ * Whether only this thread is left beside a main thread that has ended by pthread_exit. The dead
+ * main thread stays on the list, as a zombie, until all are gone.
+ */
+static bool is_last_thread(void)
+{
+	char text[512], *field;
+	ssize_t n;
+	int fd, i;
+
+	fd = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	n = read(fd, text, sizeof(text) - 1);
+	(void)close(fd);
+	text[n > 0 ? n : 0] = '\0';
+	/* Field 2 is a name in parentheses that may hold any; 3 is the state, 20 the threads. */
+	field = strrchr(text, ')');
+	if (!field || strncmp(field, ") Z ", 4) != 0)
+		return false;
+	for (i = 2; field && i < 20; i++)
+		field = strchr(field + 1, ' ');
+	return field && strtoul(field, NULL, 10) <= 2;
+}
+
+/* Lets idle memory decay where it is time. The ms until the next step, or CM_MAIL_FOREVER. */
+static int decay(void)
+{
+	const uint64_t now = cm_driver_ops()->now_ns();
+	uint64_t wait_ns = 0;
+
+	if (control.decay_due_ns == UINT64_MAX)
+		return CM_MAIL_FOREVER;
+	if (now >= control.decay_due_ns) {
+		(void)pthread_mutex_lock(&running);
+		if (!atomic_load(&control.stopped))
+			wait_ns = cm_cache_decay(control.cache);
+		(void)pthread_mutex_unlock(&running);
+		control.decay_due_ns = wait_ns == UINT64_MAX ? UINT64_MAX : now + wait_ns;
+	}
+	return wait_ns == UINT64_MAX ? CM_MAIL_FOREVER
+				     : (int)((control.decay_due_ns - now) / NS_PER_MS) + 1;
+}
+
+static int sooner(int a_ms, int b_ms)
+{
+	if (a_ms == CM_MAIL_FOREVER || b_ms == CM_MAIL_FOREVER)
+		return a_ms == CM_MAIL_FOREVER ? b_ms : a_ms;
+	return a_ms < b_ms ? a_ms : b_ms;
+}
+
+/* Looks come less and less often: an end is late by an eighth of how long it was waited for. */
+static int next_poll(int poll_ms)
+{
+	return poll_ms < POLL_MS ? poll_ms + poll_ms / 8 + 1 : POLL_MS;
+}
+
+static void *answer_mail(void *arg)
+{
+	struct cm_mailbox *mailbox = arg;
+	int poll_ms = 0;
+	bool starter_gone;
+
+	/* For good: whatever this thread calls of the driver is ours, and so is what the driver
+	 * calls of its own symbols meanwhile. */
+	(void)cm_hook_enter();
+	cm_lock_agree();
+	for (;;) {
+		if (serve(mailbox))
+			continue;
+		starter_gone = atomic_load(&control.starter_gone);
+		if (starter_gone) {
+			atomic_store(&control.polling, true);
+			/* The last thread to return ends the process, as it would without us. */
+			if (is_last_thread())
+				return NULL;
+			poll_ms = next_poll(poll_ms);
+		}
+		cm_mailbox_wait(mailbox, sooner(decay(), starter_gone ? poll_ms : LOOK_MS));
+	}
+}
+
+/*
+ * The thread that started us ends, perhaps the main one by pthread_exit: from now on the helper has
+ * to look whether it is the last. A nudge is lost on a helper that is just about to sleep; one that
+ * is held up there until the last of them looks by itself within LOOK_MS.
+ */
+static void starter_ends(void *arg)
+{
+	const struct timespec pause = {0, NUDGE_NS};
+	int i;
+
+	atomic_store(&control.starter_gone, true);
+	for (i = 0; i < NUDGE_TRIES && !atomic_load(&control.polling); i++)
+		if (!cm_mailbox_nudge(arg))
+			(void)nanosleep(&pause, NULL);
+}
+
+static int create_thread(struct cm_mailbox *mailbox)
+{
+	pthread_attr_t attr;
+	pthread_t thread;
+	int err;
+
+	err = pthread_attr_init(&attr);
+	if (err)
+		return err;
+	(void)pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	(void)pthread_attr_setstacksize(&attr, STACK_BYTES);
+	err = pthread_create(&thread, &attr, answer_mail, mailbox);
+	if (err == EINVAL) {
+		/* The program's thread-local data alone may need more: take the usual size. */
+		(void)pthread_attr_destroy(&attr);
+		(void)pthread_attr_init(&attr);
+		(void)pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+		err = pthread_create(&thread, &attr, answer_mail, mailbox);
+	}
+	if (!err)
+		(void)pthread_setname_np(thread, "cudamem");
+	(void)pthread_attr_destroy(&attr);
+	return err;
+}
+
+int cm_control_start(struct cm_region *region, struct cm_cache *cache)
+{
+	struct cm_mailbox *mailbox = &region->header->mailbox;
+	sigset_t all, old;
+	int err;
+
+	control.region = region;
+	control.cache = cache;
+	err = pthread_key_create(&control.key, starter_ends);
+	if (err)
+		return -err;
+	(void)sigfillset(&all);
+	(void)pthread_sigmask(SIG_SETMASK, &all, &old);
+	err = create_thread(mailbox);
+	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (err)
+		(void)pthread_key_delete(control.key);
+	else
+		(void)pthread_setspecific(control.key, mailbox);
+	return -err;
+}
+
+void cm_control_stop(void)
+{
+	struct timespec until;
+
+	atomic_store(&control.stopped, true);
+	(void)clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_nsec += STOP_NS;
+	if (until.tv_nsec >= 1000000000L) {
+		until.tv_nsec -= 1000000000L;
+		until.tv_sec++;
+	}
+	if (!pthread_mutex_timedlock(&running, &until))
+		(void)pthread_mutex_unlock(&running);
+}
+
+void cm_control_forget(void)
+{
+	static const pthread_mutex_t unlocked = PTHREAD_MUTEX_INITIALIZER;
+
+	if (control.region)
+		(void)pthread_key_delete(control.key);
+	memset(&control, 0, sizeof(control));
+	running = unlocked;
+}

@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: MIT */
+#include "interpose/process/oom_message.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "allocator/base/thread.h"
+#include "interpose/core/log.h"
+#include "interpose/stacks/frames.h"
+#include "interpose/stacks/record.h"
+#include "stats/text.h"
+#include "stats/units.h"
+
+/* A program that probes for what it can get must not fill its log. */
+#define LINES_MAX 100
+
+#define TEXT_BYTES 4096 /* a pipe takes so much at once */
+
+#define NAME_BYTES  72 /* of a holder, so that a line has about 100 letters */
+#define PLACE_BYTES 84 /* of the one who asked */
+
+#define MIB (INT64_C(1) << 20)
+#define GIB (INT64_C(1) << 30)
+/* Devices of this size and more are described in GiB, smaller ones in MiB. */
+#define LARGE_DEVICE (10 * GIB)
+
+/* What the bytes of a device are split into. */
+enum { LIVE, CACHED, OTHER, NEIGHBOURS, OUTSIDE, FREE, PARTS };
+
+struct text {
+	char letters[TEXT_BYTES];
+	size_t length;
+	int pid;
+	int64_t unit; /* of all amounts */
+	const char *unit_name;
+	int64_t part[PARTS]; /* in hundredths; they add up to the device's */
+};
+
+/* A number as text, to be used within the full expression that made it. */
+struct amount {
+	char text[24];
+};
+
+static struct amount amount_of(int64_t hundredths)
+{
+	const uint64_t n = hundredths < 0 ? -(uint64_t)hundredths : (uint64_t)hundredths;
+	struct amount amount;
+
+	(void)snprintf(amount.text, sizeof(amount.text), "%s%llu.%02u", hundredths < 0 ? "-" : "",
+		       (unsigned long long)(n / 100), (unsigned)(n % 100));
+	return amount;
+}
+
+static struct amount amount(const struct text *text, int64_t bytes)
+{
+	return amount_of(cm_oom_hundredths(bytes, text->unit));
+}
+
+/* Adds to the text; what does not fit is left out. */
+__attribute__((format(printf, 2, 3))) static void add(struct text *text, const char *format, ...)
+{
+	size_t room = sizeof(text->letters) - text->length;
+	va_list args;
+	int n;
+
+	va_start(args, format);
+	n = vsnprintf(text->letters + text->length, room, format, args);
+	va_end(args);
+	if (n > 0)
+		text->length += (size_t)n < room ? (size_t)n : room - 1;
+}
+
+/* A line of the report behind its first. */
+#define LINE(to, format, ...) add(to, "==%d==" format "\n", (to)->pid, ##__VA_ARGS__)
+
+static const char *name_of(enum cm_oom_verdict verdict)
+{
+	switch (verdict) {
+	case CM_OOM_TOO_BIG:
+		return "TOO BIG";
+	case CM_OOM_LIMIT:
+		return "LIMIT";
+	case CM_OOM_DRIVER:
+		return "DRIVER";
+	case CM_OOM_FRAGMENTED:
+		return "FRAGMENTED";
+	case CM_OOM_OTHERS:
+		return "OTHERS";
+	case CM_OOM_FULL:
+		break;
+	}
+	return "FULL";
+}
+
+/* Where the driver does not even say what is free there are no figures to go by. */
+static enum cm_oom_verdict verdict_of(const struct cm_oom *oom)
+{
+	return oom->info_error ? CM_OOM_DRIVER : cm_oom_judge(&oom->figures);
+}
+
+/* Free or cached. */
+static struct amount at_hand(const struct text *text)
+{
+	return amount_of(text->part[FREE] + text->part[CACHED]);
+}
+
+/* An amount that depends on what is free, which the driver may not have said. */
+static struct amount if_told(const struct cm_oom *oom, struct amount known)
+{
+	const struct amount unknown = {"?"};
+
+	return oom->info_error ? unknown : known;
+}
+
+static int64_t largest_piece(const struct cm_oom *oom)
+{
+	return oom->figures.free > oom->largest ? oom->figures.free : oom->largest;
+}
+
+/* Stands alone where a log is searched. */
+static void add_first_line(struct text *text, const struct cm_oom *oom)
+{
+	add(text,
+	    "cudamem[%d]: out of memory on GPU %d: asked %s %s, largest piece %s, free in all %s "
+	    "(%s)%s\n",
+	    text->pid, oom->ordinal, amount(text, (int64_t)oom->bytes).text, text->unit_name,
+	    if_told(oom, amount(text, largest_piece(oom))).text, if_told(oom, at_hand(text)).text,
+	    name_of(verdict_of(oom)), oom->nth == LINES_MAX ? "; no further one is told" : "");
+}
+
+static void add_reason(struct text *text, const struct cm_oom *oom)
+{
+	const struct cm_oom_figures *figures = &oom->figures;
+	const enum cm_oom_verdict verdict = verdict_of(oom);
+	const char *name = name_of(verdict);
+
+	switch (verdict) {
+	case CM_OOM_TOO_BIG:
+		LINE(text, " Why it failed: %s: the GPU has %s %s in all", name,
+		     amount(text, figures->total).text, text->unit_name);
+		break;
+	case CM_OOM_LIMIT:
+		LINE(text,
+		     " Why it failed: %s: this process may reserve %s %s, and has reserved %s",
+		     name, amount(text, figures->limit).text, text->unit_name,
+		     amount_of(text->part[LIVE] + text->part[CACHED]).text);
+		break;
+	case CM_OOM_DRIVER:
+		if (oom->info_error)
+			LINE(text,
+			     " Why it failed: %s: it does not say what is free either (error %d)",
+			     name, oom->info_error);
+		else
+			LINE(text,
+			     " Why it failed: %s: %s %s is free, and the driver refused (error 2)",
+			     name, amount_of(text->part[FREE]).text, text->unit_name);
+		break;
+	case CM_OOM_FRAGMENTED:
+		LINE(text, " Why it failed: %s: %s %s is free or cached, but not in one piece",
+		     name, at_hand(text).text, text->unit_name);
+		break;
+	case CM_OOM_OTHERS:
+		LINE(text,
+		     " Why it failed: %s: other processes hold %s %s, without which it would fit",
+		     name, amount(text, cm_oom_others(figures)).text, text->unit_name);
+		break;
+	case CM_OOM_FULL:
+		LINE(text,
+		     " Why it failed: %s: this program holds %s %s, only %s is free or cached",
+		     name, amount_of(text->part[LIVE] + text->part[OTHER]).text, text->unit_name,
+		     at_hand(text).text);
+		break;
+	}
+}
+
+static void add_attempt(struct text *text, const struct cm_oom *oom)
+{
+	if (oom->busy)
+		LINE(text,
+		     "   Tried: the cache, the driver; work on the GPU does not end, so nothing "
+		     "could be given back");
+	else
+		LINE(text, "   Tried: the cache, waiting for freed memory, giving back (%s), %s",
+		     amount(text, oom->given_back).text,
+		     oom->figures.limited ? "no more from the driver" : "the driver again");
+	if (oom->neighbours.asked)
+		LINE(text, "   Asked %u other process%s under cudamem, got %s",
+		     oom->neighbours.asked, oom->neighbours.asked == 1 ? "" : "es",
+		     amount(text, (int64_t)oom->neighbours.given_bytes).text);
+	else
+		LINE(text, "   Asked no other process%s",
+		     oom->neighbours.count ? ": none has anything to give" : "");
+}
+
+static void add_neighbours(struct text *text, const struct cm_oom *oom)
+{
+	const struct cm_neighbours *neighbours = &oom->neighbours;
+	char name[24];
+
+	(void)cm_text_clean(name, sizeof(name), neighbours->most_comm);
+	if (neighbours->most_pid)
+		LINE(text, " %9s  other processes under cudamem: %u (most has %d %s, %s)",
+		     amount_of(text->part[NEIGHBOURS]).text, neighbours->count,
+		     (int)neighbours->most_pid, name, amount(text, neighbours->most_bytes).text);
+	else
+		LINE(text, " %9s  other processes under cudamem",
+		     amount_of(text->part[NEIGHBOURS]).text);
+}
+
+static void add_budget(struct text *text, const struct cm_oom *oom)
+{
+	const struct cm_oom_figures *figures = &oom->figures;
+	const int64_t *n = text->part;
+
+	LINE(text, " Where GPU %d went: %s, %s %s", oom->ordinal, oom->device_name,
+	     amount(text, figures->total).text, text->unit_name);
+	LINE(text, " %9s  in use by this program, %lld block%s (rounding of sizes %s)",
+	     amount_of(n[LIVE]).text, (long long)oom->blocks, oom->blocks == 1 ? "" : "s",
+	     amount(text, oom->rounding).text);
+	LINE(text, " %9s  cached by this program, in pieces too small (largest %s)",
+	     amount_of(n[CACHED]).text, amount(text, oom->largest).text);
+	LINE(text, " %9s  this program past the cache (pools, arrays, mapped memory ...)",
+	     amount_of(n[OTHER]).text);
+	add_neighbours(text, oom);
+	LINE(text, " %9s  contexts and libraries, processes without cudamem",
+	     if_told(oom, amount_of(n[OUTSIDE])).text);
+	LINE(text, " %9s  free", if_told(oom, amount_of(n[FREE])).text);
+}
+
+static void add_cached(struct text *text, const struct cm_oom *oom)
+{
+	enum { SPLIT, WHOLE, WAITING, COUNT };
+	const int64_t part[COUNT] = {
+		[SPLIT] = oom->figures.split,
+		[WHOLE] = oom->figures.whole,
+		[WAITING] = oom->figures.waiting,
+	};
+	int64_t n[COUNT];
+
+	cm_oom_share(part, COUNT, text->unit, text->part[CACHED], n);
+	LINE(text, " What is cached");
+	LINE(text, " %9s  between blocks in use", amount_of(n[SPLIT]).text);
+	LINE(text, " %9s  in segments of which nothing is in use", amount_of(n[WHOLE]).text);
+	LINE(text, " %9s  freed, and the GPU may still use it", amount_of(n[WAITING]).text);
+}
+
+/* What the blocks have in common. */
+static void name_holder(const struct cm_oom_holders *holders, const struct cm_oom_holder *holder,
+			char name[NAME_BYTES])
+{
+	char size[CM_UNITS_BYTES];
+
+	if (!holders->by_stack)
+		(void)snprintf(name, NAME_BYTES, "of %s",
+			       cm_bytes_format((int64_t)holder->key, size));
+	else if (holder->key)
+		cm_frames_describe((uint32_t)holder->key, name, NAME_BYTES);
+	else
+		(void)snprintf(name, NAME_BYTES, "from before stacks were recorded");
+}
+
+static void add_holders(struct text *text, const struct cm_oom *oom)
+{
+	const struct cm_oom_holders *holders = &oom->holders;
+	int64_t part[CM_OOM_HOLDERS + 1], n[CM_OOM_HOLDERS + 1];
+	char name[NAME_BYTES];
+	uint32_t i;
+
+	for (i = 0; i < CM_OOM_HOLDERS; i++)
+		part[i] = holders->top[i].bytes;
+	part[CM_OOM_HOLDERS] = holders->rest.bytes;
+	cm_oom_share(part, CM_OOM_HOLDERS + 1, text->unit, text->part[LIVE], n);
+	LINE(text, " Who holds the %s %s in use, by %s", amount_of(text->part[LIVE]).text,
+	     text->unit_name, holders->by_stack ? "stack" : "size of block");
+	for (i = 0; i < CM_OOM_HOLDERS; i++) {
+		if (holders->top[i].bytes) {
+			name_holder(holders, &holders->top[i], name);
+			LINE(text, " %9s  %6lld %s", amount_of(n[i]).text,
+			     (long long)holders->top[i].blocks, name);
+		} else {
+			LINE(text, " %9s", "-");
+		}
+	}
+	LINE(text, " %9s  %6lld of other %s", amount_of(n[CM_OOM_HOLDERS]).text,
+	     (long long)holders->rest.blocks, holders->by_stack ? "stacks" : "sizes");
+}
+
+static void add_remedies(struct text *text, const struct cm_oom *oom)
+{
+	static const char *const what[CM_OOM_REMEDY_COUNT] = {
+		[CM_OOM_WITHOUT_LIMIT] = "no limit on this process",
+		[CM_OOM_ONE_PIECE] = "what is free and cached, in one piece",
+		[CM_OOM_PAGED] = "free pages joined (expandable_segments)",
+		[CM_OOM_ALONE] = "no other process on the GPU",
+	};
+	const int64_t excess = cm_oom_excess(&oom->figures);
+	int64_t bytes;
+	uint32_t i;
+	bool fits;
+
+	LINE(text, " What would have made it fit");
+	for (i = 0; i < CM_OOM_REMEDY_COUNT; i++) {
+		fits = !oom->info_error && cm_oom_would_fit(&oom->figures, i, &bytes);
+		LINE(text, "   %-3s  %-39s %9s for it", fits ? "yes" : "no", what[i],
+		     oom->info_error ? "?" : amount(text, bytes).text);
+	}
+	if (oom->info_error)
+		LINE(text, "   no   less in use by this program: ? less");
+	else if (!excess)
+		LINE(text, "   no   less in use by this program: the amount was enough");
+	else if (excess > oom->figures.live)
+		LINE(text, "   no   less in use by this program: %s less, it has not so much",
+		     amount(text, excess).text);
+	else
+		LINE(text, "   yes  less in use by this program: %s less",
+		     amount(text, excess).text);
+}
+
+static void add_report(struct text *text, const struct cm_oom *oom)
+{
+	char at[PLACE_BYTES];
+
+	LINE(text, " %llu bytes in thread %u; the program is told CUDA_ERROR_OUT_OF_MEMORY (2)",
+	     (unsigned long long)oom->bytes, cm_thread_id());
+	cm_frames_describe(cm_record_capture_now(), at, sizeof(at));
+	LINE(text, "   at %s", at);
+	LINE(text, "");
+	add_reason(text, oom);
+	add_attempt(text, oom);
+	LINE(text, "");
+	add_budget(text, oom);
+	LINE(text, "");
+	add_cached(text, oom);
+	LINE(text, "");
+	add_holders(text, oom);
+	LINE(text, "");
+	add_remedies(text, oom);
+	LINE(text, "");
+	LINE(text, " Look at it while it runs: cudamemstat show %d --map", text->pid);
+	LINE(text,
+	     " Further failures are told in one line each; CUDAMEM_CONF=oom_report:full|line|off");
+}
+
+static void open_text(struct text *text, const struct cm_oom_figures *figures)
+{
+	const int64_t part[PARTS] = {
+		[LIVE] = figures->live,   [CACHED] = cm_oom_cached(figures),
+		[OTHER] = figures->other, [NEIGHBOURS] = figures->neighbours,
+		[FREE] = figures->free,   [OUTSIDE] = cm_oom_outside(figures),
+	};
+	const bool large = figures->total >= LARGE_DEVICE;
+
+	text->length = 0;
+	text->pid = (int)getpid();
+	text->unit = large ? GIB : MIB;
+	text->unit_name = large ? "GiB" : "MiB";
+	cm_oom_share(part, PARTS, text->unit, cm_oom_hundredths(figures->total, text->unit),
+		     text->part);
+}
+
+void cm_oom_say(const struct cm_oom *oom)
+{
+	struct text text;
+
+	if (oom->nth > LINES_MAX)
+		return;
+	open_text(&text, &oom->figures);
+	if (oom->served) {
+		add(&text, "cudamem[%d]: the %s %s on GPU %d were to be had when asked for again\n",
+		    text.pid, amount(&text, (int64_t)oom->bytes).text, text.unit_name,
+		    oom->ordinal);
+	} else {
+		add_first_line(&text, oom);
+		if (oom->has_holders)
+			add_report(&text, oom);
+	}
+	cm_log_text(CM_LOG_WARNING, text.letters, text.length);
+}

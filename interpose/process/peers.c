@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+#include "interpose/process/peers.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "interpose/core/cancel.h"
+#include "interpose/process/process.h"
+#include "stats/region.h"
+
+/* So long a program may stand in a request that natively would have failed at once. */
+#define ASK_NS UINT64_C(100000000)
+
+void cm_neighbours_of_process(const uint8_t uuid[16], uint64_t wanted,
+			      struct cm_neighbours *ret_neighbours)
+{
+	const struct cm_region *region = cm_process_region();
+	char dir[sizeof(region->path)] = CM_REGION_DIR;
+	const int saved = errno;
+	char *slash;
+
+	cm_cancel_hold();
+	if (region && region->path[0]) {
+		(void)snprintf(dir, sizeof(dir), "%s", region->path);
+		slash = strrchr(dir, '/');
+		if (slash)
+			*slash = '\0';
+	}
+	cm_neighbours_ask(dir, uuid, wanted, ASK_NS, ret_neighbours);
+	cm_cancel_allow();
+	errno = saved;
+}

@@ -1,0 +1,460 @@
+/* SPDX-License-Identifier: MIT */
+#include "interpose/process/process.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/single_threaded.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "allocator/base/lock.h"
+#include "allocator/base/thread.h"
+#include "interpose/core/cancel.h"
+#include "interpose/core/log.h"
+#include "interpose/driver/capture.h"
+#include "interpose/driver/context.h"
+#include "interpose/driver/driver_ops.h"
+#include "interpose/process/control.h"
+#include "interpose/process/oom_wait.h"
+#include "interpose/process/sharing_probe.h"
+#include "interpose/stacks/annotation.h"
+#include "interpose/stacks/record.h"
+#include "interpose/symbols/entry_points.h"
+#include "interpose/symbols/hooks.h"
+#include "interpose/symbols/real.h"
+#include "stats/config.h"
+
+#define WAIT_NS       100000000L /* for another thread's start; then the call is passed on */
+#define MISTAKES_TOLD 8          /* of the configuration; a long one must not flood the program */
+#define MIB_SHIFT     20
+
+/* What crashed processes left behind is kept for a day, and no more than a handful of it. */
+#define KEEP_NS    (UINT64_C(24) * 3600 * 1000000000)
+#define KEEP_COUNT 16
+
+enum phase { PHASE_NEW, PHASE_STARTING, PHASE_MADE, PHASE_OFF };
+
+/*
+ * All that a child must not inherit, alone in a page that the kernel wipes in every child that gets
+ * its own memory, forked by whatever means (MADV_WIPEONFORK). So a child begins at PHASE_NEW, at
+ * the cost of no look at its pid. Where the kernel is older than 4.14 or its pages are larger,
+ * pthread_atfork does the same for fork(3) alone.
+ */
+union cm_process cm_process __attribute__((aligned(CM_PROCESS_PAGE)));
+
+/* Survives into a child, which gives it up there. Guarded by PHASE_STARTING. */
+static struct cm_region *mapped;
+static struct cm_policy policy;
+
+static void clear(void)
+{
+	memset(&cm_process, 0, sizeof(cm_process));
+}
+
+/* Gives up what a parent has made: its region is the parent's, its thread and heap do not work
+ * here. */
+static void forget_parent(void)
+{
+	struct cm_region *region = mapped;
+
+	mapped = NULL;
+	cm_doors_publish(NULL);
+	cm_control_forget();
+	cm_capture_forget_all();
+	cm_context_forget_all();
+	cm_thread_forget();
+	cm_record_forget();
+	cm_annotation_forget();
+	cm_region_abandon(region);
+}
+
+static void after_fork(void)
+{
+	int saved = errno;
+
+	clear();
+	forget_parent();
+	errno = saved;
+}
+
+/*
+ * Only the region's file is touched: the driver may be gone by now, and threads may still allocate.
+ * A child that left main's exit handlers behind has another pid, and no region or the parent's.
+ */
+static void at_exit(void)
+{
+	struct cm_region *region = cm_process.region;
+
+	if (!region || region->header->pid != (uint32_t)getpid())
+		return;
+	cm_control_stop();
+	cm_process_stamp();
+	cm_region_remove(region);
+}
+
+void cm_process_watch_forks(void)
+{
+	static atomic_bool watched;
+
+	if (atomic_load(&watched) || atomic_exchange(&watched, true))
+		return;
+	(void)pthread_atfork(NULL, NULL, after_fork);
+	(void)madvise(&cm_process, sizeof(cm_process), MADV_WIPEONFORK);
+}
+
+static void register_once(void)
+{
+	static bool registered;
+
+	if (registered)
+		return;
+	registered = true;
+	cm_process_watch_forks();
+	(void)atexit(at_exit);
+	(void)at_quick_exit(at_exit);
+}
+
+static void tell_mistake(void *arg, const char *text)
+{
+	unsigned *told = arg;
+
+	if (++*told <= MISTAKES_TOLD)
+		cm_log(CM_LOG_WARNING, "%s", text);
+}
+
+/* Config is read before the level that it sets is known; its own warn option governs it. */
+static void read_config(struct cm_config *config)
+{
+	unsigned told = 0;
+
+	cm_log_set_level(CM_LOG_WARNING);
+	cm_config_read(config, secure_getenv, environ, tell_mistake, &told);
+	if (told > MISTAKES_TOLD)
+		cm_log(CM_LOG_WARNING, "and %u more; 'cudamemstat conf' lists them",
+		       told - MISTAKES_TOLD);
+	switch ((enum cm_conf_log)config->log) {
+	case CM_CONF_LOG_OFF:
+		cm_log_set_level(CM_LOG_OFF);
+		break;
+	case CM_CONF_LOG_WARNING:
+		cm_log_set_level(CM_LOG_WARNING);
+		break;
+	case CM_CONF_LOG_INFO:
+		cm_log_set_level(CM_LOG_INFO);
+		break;
+	}
+}
+
+/* Whether other cards than the GPU have to be reckoned with; who asks for barriers knows better. */
+static bool is_reached(const struct cm_config *config, const struct cm_signs *signs)
+{
+	return signs->reaches && config->origin[CM_OPTION_reuse] == CM_ORIGIN_DEFAULT;
+}
+
+/* Where the configuration leaves it to us: what fits the process we are in. */
+static void adapt(struct cm_config *config, const struct cm_signs *signs)
+{
+	const char *sign;
+
+	if (config->origin[CM_OPTION_mode] == CM_ORIGIN_DEFAULT) {
+		sign = cm_signs_of_injection(secure_getenv);
+		if (sign) {
+			config->mode = CM_CONF_MODE_STATS;
+			config->origin[CM_OPTION_mode] = CM_ORIGIN_LIBRARY;
+			cm_log(CM_LOG_INFO, "%s is set: memory is not cached (mode:stats)", sign);
+		}
+	}
+	if (config->placement == CM_CONF_PLACEMENT_AUTO) {
+		config->placement = signs->exports ? CM_CONF_PLACEMENT_EXACT
+						   : CM_CONF_PLACEMENT_SPLIT;
+		config->origin[CM_OPTION_placement] = CM_ORIGIN_LIBRARY;
+		if (signs->exports)
+			cm_log(CM_LOG_INFO, "%s: memory may be shared (placement:exact)",
+			       signs->exports);
+	}
+	if (is_reached(config, signs))
+		cm_log(CM_LOG_INFO,
+		       "%s: other cards may touch memory; freed memory is used again only once the "
+		       "device is done with it",
+		       signs->reaches);
+}
+
+static uint64_t mib_to_bytes(uint64_t mib)
+{
+	return mib == CM_UNLIMITED ? UINT64_MAX : mib << MIB_SHIFT;
+}
+
+static void fill_policy(const struct cm_config *config, const struct cm_signs *signs)
+{
+	static const enum cm_mode modes[] = {
+		[CM_CONF_MODE_CACHE] = CM_MODE_CACHE,
+		[CM_CONF_MODE_STATS] = CM_MODE_STATS,
+		[CM_CONF_MODE_OFF] = CM_MODE_OFF,
+	};
+	static const enum cm_reuse reuses[] = {
+		[CM_CONF_REUSE_BARRIER] = CM_REUSE_BARRIER,
+		[CM_CONF_REUSE_GROW] = CM_REUSE_GROW,
+		[CM_CONF_REUSE_WAIT] = CM_REUSE_WAIT,
+	};
+	static const enum cm_sync syncs[] = {
+		[CM_CONF_SYNC_EPOCH] = CM_SYNC_EPOCH,
+		[CM_CONF_SYNC_FREE] = CM_SYNC_FREE,
+	};
+	static const enum cm_oom_report reports[] = {
+		[CM_CONF_OOM_REPORT_FULL] = CM_OOM_REPORT_FULL,
+		[CM_CONF_OOM_REPORT_LINE] = CM_OOM_REPORT_LINE,
+		[CM_CONF_OOM_REPORT_OFF] = CM_OOM_REPORT_OFF,
+	};
+	_Static_assert(sizeof(policy.roundup_power2_divisions) ==
+			       sizeof(config->roundup_power2_divisions),
+		       "the slots are the same");
+
+	cm_policy_init(&policy);
+	policy.mode = modes[config->mode];
+	policy.reuse = reuses[config->reuse];
+	policy.sync = syncs[config->sync];
+	policy.oom_report = reports[config->oom_report];
+	policy.placement = config->placement == CM_CONF_PLACEMENT_EXACT ? CM_PLACEMENT_EXACT
+									: CM_PLACEMENT_SPLIT;
+	policy.reached = is_reached(config, signs);
+	/* Handles for other processes want driver allocations. */
+	policy.expandable_segments = config->expandable_segments &&
+				     policy.placement != CM_PLACEMENT_EXACT;
+	policy.max_split_size = mib_to_bytes(config->max_split_size_mb);
+	policy.max_non_split_rounding = mib_to_bytes(config->max_non_split_rounding_mb);
+	policy.large_segment_size = mib_to_bytes(config->large_segment_size_mb);
+	policy.garbage_collection_threshold = config->garbage_collection_threshold;
+	policy.exchange = config->exchange;
+	policy.neighbours = config->neighbours;
+	policy.decay_ns = config->decay_seconds * 1000000000;
+	policy.memory_fraction = config->per_process_memory_fraction;
+	policy.memory_limit = mib_to_bytes(config->memory_limit_mb);
+	memcpy(policy.roundup_power2_divisions, config->roundup_power2_divisions,
+	       sizeof(policy.roundup_power2_divisions));
+}
+
+static void tell_backing(const struct cm_region *region, const char *dir)
+{
+	const char *why = strerrordesc_np(-region->error);
+
+	switch (region->backing) {
+	case CM_BACKING_FILE:
+		cm_log(CM_LOG_INFO, "statistics in %s", region->path);
+		break;
+	case CM_BACKING_MEMFD:
+		cm_log(CM_LOG_WARNING,
+		       "no statistics file in %s (%s); kept in memory, where cudamemstat finds "
+		       "them while the process lives",
+		       dir, why ? why : "unknown error");
+		break;
+	case CM_BACKING_PRIVATE:
+		cm_log(CM_LOG_WARNING,
+		       "no statistics file in %s (%s), nor in memory to share; cudamemstat will "
+		       "not see this process",
+		       dir, why ? why : "unknown error");
+		break;
+	}
+}
+
+static void fill_region(struct cm_region *region, const struct cm_config *config)
+{
+	struct cm_header *header = region->header;
+	uint32_t i;
+	int version;
+
+	if (cm_real.cuDriverGetVersion(&version) == CUDA_SUCCESS)
+		header->driver_version = (uint64_t)version;
+	if (!cm_region_commit(region, CM_TABLE_OPTION, CM_OPTION_COUNT))
+		for (i = 0; i < CM_OPTION_COUNT; i++)
+			cm_config_row(config, i, cm_region_row(region, CM_TABLE_OPTION, i));
+	header->door[CM_DOOR_CONFIG_ERRORS] = config->errors;
+	cm_doors_publish(header->door);
+}
+
+static int make_region(const struct cm_config *config, struct cm_region **ret_region)
+{
+	const struct cm_region_params params = {
+		.dir = config->region_dir,
+		.version = CM_VERSION,
+		.events = (uint32_t)config->events,
+		.stack_bytes = mib_to_bytes(config->stack_table_mb),
+		.text_bytes = mib_to_bytes(config->text_table_mb),
+		.backing = CM_BACKING_FILE,
+	};
+	int err;
+
+	(void)cm_region_sweep(config->region_dir, KEEP_NS, KEEP_COUNT);
+	err = cm_region_create(&params, ret_region);
+	if (!err) {
+		tell_backing(*ret_region, config->region_dir);
+		fill_region(*ret_region, config);
+	}
+	return err;
+}
+
+static void read_clocks(uint64_t *ret_tick, uint64_t *ret_time_ns)
+{
+	struct timespec now;
+
+	*ret_tick = cm_ops_tick(cm_driver_ops());
+	(void)clock_gettime(CLOCK_REALTIME, &now);
+	*ret_time_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+void cm_process_stamp(void)
+{
+	struct cm_header *header = cm_process.region->header;
+
+	read_clocks(&header->tick_last, &header->time_last_ns);
+}
+
+static void start_control(const struct cm_config *config, struct cm_region *region,
+			  struct cm_cache *cache)
+{
+	/* Nobody can write to a mailbox in private memory. */
+	if (!config->control || region->backing == CM_BACKING_PRIVATE)
+		return;
+	if (cm_control_start(region, cache))
+		cm_log(CM_LOG_WARNING, "no thread to be had; cudamemstat can look but not command");
+	else
+		region->header->flags |= CM_REGION_CONTROL;
+}
+
+/* Makes everything; NULL where nothing is to be done, or can be. */
+static struct cm_cache *make(void)
+{
+	struct cm_cache_params params = {.ops = cm_driver_ops(), .policy = &policy};
+	/* Also with mode:off: the wrappers call what it looks up. */
+	const bool complete = cm_real_is_complete();
+	struct cm_cache *cache = NULL;
+	struct cm_config config;
+	struct cm_signs signs;
+	int err;
+
+	read_config(&config);
+	if (config.mode == CM_CONF_MODE_OFF)
+		return NULL;
+	if (!complete) {
+		cm_log(CM_LOG_WARNING, "the driver lacks functions that are needed; doing nothing");
+		return NULL;
+	}
+	cm_signs_of_sharing(secure_getenv, &signs);
+	adapt(&config, &signs);
+	fill_policy(&config, &signs);
+	err = make_region(&config, &params.region);
+	if (err)
+		goto out;
+	mapped = params.region;
+	cm_record_start(params.region, &config);
+	cm_watch_start(&config);
+	read_clocks(&params.region->header->tick_base, &params.region->header->time_base_ns);
+	err = cm_cache_create(&params, &cache);
+	if (err)
+		goto err_region;
+	cm_record_attach(cache);
+	params.region->keep = config.region_keep;
+	cm_process.region = params.region;
+	__atomic_store_n(&params.region->header->state, CM_REGION_LIVE, __ATOMIC_RELEASE);
+	/* A process of one thread has the barrier at once; else the helper waits for it. */
+	if (__libc_single_threaded)
+		cm_lock_agree();
+	start_control(&config, params.region, cache);
+	if (!(params.region->header->flags & CM_REGION_CONTROL))
+		cm_lock_agree();
+	return cache;
+
+err_region:
+	mapped = NULL;
+	cm_record_forget();
+	cm_doors_publish(NULL);
+	cm_region_remove(params.region);
+	cm_region_abandon(params.region);
+out:
+	cm_log(CM_LOG_WARNING, "cannot start (%s); the program runs as without it",
+	       strerrordesc_np(-err));
+	return NULL;
+}
+
+static void set_phase(enum phase phase)
+{
+	atomic_store_explicit(&cm_process.phase, phase, memory_order_release);
+	(void)syscall(SYS_futex, &cm_process.phase, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+}
+
+static void start(void)
+{
+	struct cm_cache *cache;
+
+	cm_cancel_hold();
+	atomic_store(&cm_process.starter, (pid_t)syscall(SYS_gettid));
+	register_once();
+	if (mapped)
+		forget_parent(); /* a child that pthread_atfork did not hear of */
+	cache = make();
+	atomic_store_explicit(&cm_process.cache, cache, memory_order_release);
+	set_phase(cache ? PHASE_MADE : PHASE_OFF);
+	cm_cancel_allow();
+}
+
+/*
+ * Another thread starts. The wait is short: that thread may need the loader's lock, and the caller
+ * may be a constructor that holds it.
+ */
+static void wait_for_start(void)
+{
+	const struct timespec timeout = {0, WAIT_NS};
+
+	if (atomic_load(&cm_process.starter) == (pid_t)syscall(SYS_gettid))
+		return; /* the call comes from inside the start, or from a signal handler in it */
+	(void)syscall(SYS_futex, &cm_process.phase, FUTEX_WAIT_PRIVATE, PHASE_STARTING, &timeout,
+		      NULL, 0);
+}
+
+struct cm_cache *cm_process_start(void)
+{
+	uint32_t phase = atomic_load_explicit(&cm_process.phase, memory_order_acquire);
+	int saved = errno;
+
+	if (phase == PHASE_NEW &&
+	    atomic_compare_exchange_strong(&cm_process.phase, &phase, PHASE_STARTING))
+		start();
+	else if (phase == PHASE_STARTING)
+		wait_for_start();
+	errno = saved;
+	return cm_process_cache_if_made();
+}
+
+/* Asked only of what is new: for a process that has started it is a call too many. */
+static bool cuda_works(void)
+{
+	CUcontext ctx;
+	CUresult res = cm_real.cuCtxGetCurrent(&ctx);
+
+	return res != CUDA_ERROR_NOT_INITIALIZED && res != CUDA_ERROR_DEINITIALIZED;
+}
+
+struct cm_cache *cm_process_start_for_request(void)
+{
+	if (atomic_load_explicit(&cm_process.phase, memory_order_acquire) == PHASE_NEW &&
+	    !cuda_works())
+		return NULL;
+	return cm_process_start();
+}
+
+const struct cm_policy *cm_process_policy(void)
+{
+	return cm_process_cache() ? &policy : NULL;
+}
+
+struct cm_region *cm_process_region(void)
+{
+	return cm_process_cache() ? cm_process.region : NULL;
+}

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: MIT */
+#include "interpose/stacks/annotation.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+#include "allocator/base/thread.h"
+#include "interpose/stacks/record.h"
+#include "interpose/symbols/hooks.h"
+
+/* Names kept of a thread. Deeper ones are counted, so that their ends find them, but the innermost
+ * that is kept stays what events bear. */
+#define LEVELS_MAX 32
+
+static __thread struct {
+	uint32_t count;
+	uint32_t beyond; /* names that found no place, all inside the kept ones */
+	struct {
+		uint32_t domain; /* a hash; two that are alike are taken for one */
+		uint32_t text;
+	} level[LEVELS_MAX];
+} names;
+
+static uint32_t hash_domain(uintptr_t domain)
+{
+	return (uint32_t)(domain * UINT64_C(0x9e3779b97f4a7c15) >> 32);
+}
+
+static int count_in(uint32_t domain, uint32_t count)
+{
+	int n = 0;
+
+	while (count-- > 0)
+		n += names.level[count].domain == domain;
+	return n;
+}
+
+static void show_innermost(void)
+{
+	cm_thread.annotation = names.count ? names.level[names.count - 1].text : 0;
+}
+
+/* As from inside the library: the text's lock is not for a signal handler that asks for memory. */
+static uint32_t record_text(const char *name)
+{
+	const bool entered = cm_hook_enter();
+	const uint32_t text = cm_record_text(name);
+
+	if (entered)
+		cm_hook_leave();
+	return text;
+}
+
+int cm_annotation_push(uintptr_t domain, const char *name)
+{
+	const uint32_t hash = hash_domain(domain);
+	const int level = count_in(hash, names.count);
+
+	if (names.count == LEVELS_MAX)
+		return level + (int)names.beyond++;
+	names.level[names.count].domain = hash;
+	names.level[names.count].text = name ? record_text(name) : 0;
+	names.count++;
+	show_innermost();
+	return level;
+}
+
+int cm_annotation_pop(uintptr_t domain)
+{
+	const uint32_t hash = hash_domain(domain);
+	uint32_t at = names.count;
+	int level;
+
+	if (names.beyond)
+		return count_in(hash, names.count) + (int)--names.beyond;
+	while (at > 0 && names.level[at - 1].domain != hash)
+		at--;
+	if (!at)
+		return -1;
+	level = count_in(hash, at - 1);
+	memmove(&names.level[at - 1], &names.level[at],
+		(names.count - at) * sizeof(names.level[0]));
+	names.count--;
+	show_innermost();
+	return level;
+}
+
+void cm_annotation_forget(void)
+{
+	uint32_t i;
+
+	for (i = 0; i < names.count; i++)
+		names.level[i].text = 0;
+	show_innermost();
+}

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: MIT */
+#include "interpose/stacks/frames.h"
+
+#include <errno.h>
+#include <link.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "interpose/process/process.h"
+#include "interpose/symbols/next_symbol.h"
+#include "stats/region.h"
+#include "stats/text.h"
+
+#define FRAMES_SAID 4 /* more do not fit in a line */
+#define FRAME_BYTES 64
+
+struct line {
+	char *text;
+	size_t bytes;
+	size_t length;
+	unsigned frames;
+};
+
+/* Others wrote the names, of files and of objects' functions too: they may hold anything. */
+static void add_frame(struct line *line, const char *frame)
+{
+	const char *before = line->frames++ ? " < " : "";
+	char clean[2 * FRAME_BYTES];
+	int n;
+
+	(void)cm_text_clean(clean, sizeof(clean), frame);
+	n = snprintf(line->text + line->length, line->bytes - line->length, "%s%s", before, clean);
+
+	line->length += n > 0 ? (size_t)n : 0;
+	if (line->length >= line->bytes) {
+		line->length = line->bytes - 1;
+		if (line->bytes > 4)
+			memcpy(line->text + line->bytes - 4, "...", 4);
+	}
+}
+
+static bool is_full(const struct line *line)
+{
+	return line->frames == FRAMES_SAID || line->length == line->bytes - 1;
+}
+
+/* "FUNCTION\nFILE" and a line number. */
+static void add_python(struct line *line, const struct cm_region *region, uint64_t frame)
+{
+	const char *text = cm_region_row(region, CM_TABLE_TEXT, cm_frame_text(frame)), *split;
+	char said[FRAME_BYTES];
+
+	split = strchr(text, CM_FRAME_TEXT_SPLIT);
+	(void)snprintf(said, sizeof(said), "%.*s %s:%u",
+		       split ? (int)(split - text) : (int)strlen(text), text,
+		       split ? cm_text_file_name(split + 1) : "?", cm_frame_line(frame));
+	add_frame(line, said);
+}
+
+/* What is known of an address; the texts are copies, for objects come and go. */
+struct place {
+	uint64_t address;
+	char object[FRAME_BYTES]; /* "": in none */
+	char function[FRAME_BYTES];
+	uint64_t offset; /* in the object */
+};
+
+static int find_place(struct dl_phdr_info *info, size_t size, void *data)
+{
+	struct place *place = data;
+	struct cm_object object;
+	const char *function;
+
+	(void)size;
+	if (!cm_object_read(info, place->address, &object))
+		return 0;
+	place->offset = place->address - info->dlpi_addr;
+	(void)snprintf(place->object, sizeof(place->object), "%s",
+		       *info->dlpi_name ? cm_text_file_name(info->dlpi_name)
+					: program_invocation_short_name);
+	function = object.dynamic ? cm_object_function_at(&object, place->address) : NULL;
+	if (function)
+		(void)snprintf(place->function, sizeof(place->function), "%s", function);
+	return 1;
+}
+
+/* The driver, the runtime and their like: whatever the program calls, the way leads through
+ * them. */
+static bool is_cuda(const char *object)
+{
+	return !strncmp(object, "libcuda", 7) || !strncmp(object, "libnv", 5);
+}
+
+static void add_native(struct line *line, uint64_t frame)
+{
+	struct place place = {.address = frame - 1}; /* in the call, not behind it */
+	char said[2 * FRAME_BYTES];
+
+	(void)dl_iterate_phdr(find_place, &place);
+	if (!line->frames && is_cuda(place.object))
+		return;
+	if (*place.function)
+		(void)snprintf(said, sizeof(said), "%s", place.function);
+	else if (*place.object)
+		(void)snprintf(said, sizeof(said), "%s+0x%llx", place.object,
+			       (unsigned long long)place.offset);
+	else
+		(void)snprintf(said, sizeof(said), "0x%llx", (unsigned long long)place.address);
+	add_frame(line, said);
+}
+
+void cm_frames_describe(uint32_t stack, char *text, size_t bytes)
+{
+	const struct cm_region *region = cm_process_region();
+	struct line line = {.text = text, .bytes = bytes};
+	const uint64_t *word;
+	uint32_t i, frames, python = 0;
+
+	(void)snprintf(text, bytes, "an unknown place");
+	if (!stack || !region)
+		return;
+	word = cm_region_row(region, CM_TABLE_STACK, stack);
+	frames = cm_stack_frames(*word);
+	for (i = 1; i <= frames; i++)
+		python += (word[i] & CM_FRAME_PYTHON) != 0;
+	for (i = 1; i <= frames && !is_full(&line); i++) {
+		if (word[i] & CM_FRAME_PYTHON)
+			add_python(&line, region, word[i]);
+		else if (!python)
+			add_native(&line, word[i]);
+	}
+}

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: MIT */
+#include "interpose/stacks/record.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "interpose/stacks/python.h"
+#include "interpose/stacks/unwind.h"
+#include "stats/intern.h"
+#include "stats/modules.h"
+#include "stats/region.h"
+
+_Static_assert(CM_STACK_DEPTH_MAX * 2 <= CM_STACK_FRAMES_MAX, "both kinds of frames have room");
+
+_Atomic uint32_t cm_record_context;
+
+static struct {
+	struct cm_record *record; /* in the region; NULL: there is none */
+	struct cm_cache *cache;
+	uint32_t depth;
+	_Atomic uint32_t stacks; /* enum cm_stacks */
+	_Atomic bool started;
+	struct cm_intern stack_table;
+	struct cm_intern text_table;
+	struct cm_modules modules;
+} recorder;
+
+/* Held while what is recorded is changed. */
+static pthread_mutex_t changing = PTHREAD_MUTEX_INITIALIZER;
+
+/* Where this library lies: the linker's names for its first and last byte. */
+extern const char __ehdr_start[] __attribute__((visibility("hidden")));
+extern const char _end[] __attribute__((visibility("hidden")));
+
+void cm_record_start(struct cm_region *region, const struct cm_config *config)
+{
+	struct cm_record *record = &region->header->record;
+
+	recorder.record = record;
+	recorder.depth = (uint32_t)config->stack_depth;
+	record->depth = recorder.depth;
+	record->context = config->stacks;
+	record->stacks = config->stack_frames;
+	cm_intern_init(&recorder.stack_table, region, CM_TABLE_STACK, 0, &record->stack_words,
+		       &record->stacks_lost, &record->stack_count);
+	cm_intern_init(&recorder.text_table, region, CM_TABLE_TEXT, 0, &record->text_bytes,
+		       &record->texts_lost, NULL);
+	cm_modules_init(&recorder.modules, region, &recorder.text_table);
+	if (config->stacks != CM_CONTEXT_NONE)
+		cm_python_find();
+	atomic_store(&recorder.stacks, config->stack_frames);
+	atomic_store(&recorder.started, true);
+	/* Release: who is to capture finds the tables made. */
+	atomic_store_explicit(&cm_record_context, config->stacks, memory_order_release);
+}
+
+void cm_record_attach(struct cm_cache *cache)
+{
+	recorder.cache = cache;
+}
+
+void cm_record_forget(void)
+{
+	static const pthread_mutex_t unlocked = PTHREAD_MUTEX_INITIALIZER;
+
+	atomic_store(&cm_record_context, CM_CONTEXT_NONE);
+	if (atomic_exchange(&recorder.started, false)) {
+		cm_intern_fini(&recorder.stack_table);
+		cm_intern_fini(&recorder.text_table);
+	}
+	recorder.record = NULL;
+	recorder.cache = NULL;
+	changing = unlocked;
+	cm_python_forget();
+}
+
+static bool is_sensible(const struct cm_record_wish *wish)
+{
+	return (!(wish->set & CM_RECORD_SET_EVENTS) || wish->events <= 1) &&
+	       (!(wish->set & CM_RECORD_SET_CONTEXT) || wish->context < CM_CONTEXT_COUNT) &&
+	       (!(wish->set & CM_RECORD_SET_STACKS) || wish->stacks < CM_STACKS_COUNT) &&
+	       (!(wish->set & CM_RECORD_SET_MAX_ENTRIES) || wish->max_entries);
+}
+
+static int change_locked(const struct cm_record_wish *wish)
+{
+	struct cm_record *record = recorder.record;
+	int err = 0;
+
+	if (wish->set & CM_RECORD_SET_MAX_ENTRIES)
+		record->max_entries = wish->max_entries;
+	if (wish->set & CM_RECORD_SET_STACKS) {
+		record->stacks = wish->stacks;
+		atomic_store(&recorder.stacks, wish->stacks);
+	}
+	if (wish->set & CM_RECORD_CLEAR)
+		cm_cache_clear_events(recorder.cache);
+	if (wish->set & CM_RECORD_SET_EVENTS) {
+		err = cm_cache_record_events(recorder.cache, wish->events);
+		record->events = wish->events;
+	}
+	if (wish->set & CM_RECORD_SET_CONTEXT) {
+		record->context = wish->context;
+		atomic_store(&cm_record_context, wish->context);
+	}
+	return err;
+}
+
+int cm_record_change(const struct cm_record_wish *wish)
+{
+	int err;
+
+	if (!is_sensible(wish))
+		return -EINVAL;
+	if ((wish->set & CM_RECORD_SET_CONTEXT) && wish->context != CM_CONTEXT_NONE)
+		cm_python_find();
+	(void)pthread_mutex_lock(&changing);
+	err = recorder.cache ? change_locked(wish) : -ENODEV;
+	(void)pthread_mutex_unlock(&changing);
+	return err;
+}
+
+uint32_t cm_record_text(const char *text)
+{
+	if (!atomic_load_explicit(&recorder.started, memory_order_acquire))
+		return 0;
+	return cm_intern_add(&recorder.text_table, text, strlen(text) + 1);
+}
+
+/* The frames as words[1] and following. Returns how many. */
+static size_t collect(uint64_t unloads, uint64_t *words, bool *ret_cut)
+{
+	const struct cm_unwind_skip own = {(uintptr_t)__ehdr_start, (uintptr_t)_end};
+	bool cut = false, cut_python = false;
+	size_t count = 0;
+
+	if (atomic_load_explicit(&recorder.stacks, memory_order_relaxed) == CM_STACKS_ALL)
+		count = cm_unwind(&own, unloads, words + 1, recorder.depth, &cut);
+	count += cm_python_stack(words + 1 + count, recorder.depth, cm_record_text, &cut_python);
+	*ret_cut = cut || cut_python;
+	return count;
+}
+
+/* Not inlined: its array stays off the stack of calls that are not recorded. */
+CM_NOINLINE void cm_record_capture(void)
+{
+	uint64_t words[1 + 2 * CM_STACK_DEPTH_MAX], unloads;
+	const int saved = errno;
+	uint32_t generation;
+	size_t count;
+	bool cut;
+
+	cm_thread.stack = 0;
+	if (cm_modules_refresh(&recorder.modules, &generation, &unloads)) {
+		count = collect(unloads, words, &cut);
+		words[0] = cm_stack_word((uint32_t)count, cut ? CM_STACK_CUT : 0, generation);
+		if (count)
+			cm_thread.stack = cm_intern_add(&recorder.stack_table, words,
+							(count + 1) * sizeof(words[0]));
+	} else {
+		__atomic_fetch_add(&recorder.record->stacks_lost, 1, __ATOMIC_RELAXED);
+	}
+	errno = saved;
+}
+
+uint32_t cm_record_capture_now(void)
+{
+	const uint32_t before = cm_thread.stack;
+	uint32_t stack = before;
+
+	if (!stack && atomic_load_explicit(&recorder.started, memory_order_acquire)) {
+		cm_record_capture();
+		stack = cm_thread.stack;
+	}
+	cm_thread.stack = before;
+	return stack;
+}

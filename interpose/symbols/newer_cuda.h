@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The functions of hooks.def that CUDA has got since the oldest headers that the library is built
+ * with, as cuda.h of CUDA 13.5 declares them; to be included behind cuda.h.
+ */
+#ifndef CM_INTERPOSE_SYMBOLS_NEWER_CUDA_H
+#define CM_INTERPOSE_SYMBOLS_NEWER_CUDA_H
+
+#include <cuda.h>
+
+#if CUDA_VERSION < 13010
+CUresult CUDAAPI cuLaunchHostFunc_v2(CUstream stream, CUhostFn fn, void *data, unsigned int mode);
+CUresult CUDAAPI cuLaunchHostFunc_v2_ptsz(CUstream stream, CUhostFn fn, void *data,
+					  unsigned int mode);
+#endif
+
+#if CUDA_VERSION < 13030
+typedef enum { CU_GRAPH_RECAPTURE_ELIGIBLE_FOR_UPDATE } CUgraphRecaptureStatus;
+typedef CUresult(CUDA_CB *CUgraphRecaptureCallback)(void *data, CUgraphNode node,
+						    const CUgraphNodeParams *original,
+						    const CUgraphNodeParams *recaptured,
+						    CUgraphRecaptureStatus status);
+
+CUresult CUDAAPI cuStreamBeginRecaptureToGraph(CUstream stream, CUstreamCaptureMode mode,
+					       CUgraph graph, CUgraphRecaptureCallback callback,
+					       void *data);
+CUresult CUDAAPI cuStreamBeginRecaptureToGraph_ptsz(CUstream stream, CUstreamCaptureMode mode,
+						    CUgraph graph,
+						    CUgraphRecaptureCallback callback, void *data);
+#endif
+
+#endif

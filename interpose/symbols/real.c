@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: MIT */
+#include "interpose/symbols/real.h"
+
+#include "interpose/symbols/hooks.h"
+#include "interpose/symbols/next_symbol.h"
+
+#include <dlfcn.h>
+
+#define DRIVER_NAME "libcuda.so" /* .1, and on some systems more behind it */
+#define DRIVER_FILE "libcuda.so.1"
+
+/* Functions of the loader, which before glibc 2.34 lie in a library that we don't need by name. */
+typedef void *dlopen_fn(const char *path, int flags);
+typedef int dlinfo_fn(void *handle, int request, void *info);
+
+/* This object, from its first byte to its last. */
+extern const char __ehdr_start[] __attribute__((visibility("hidden")));
+extern const char _end[] __attribute__((visibility("hidden")));
+
+struct cm_real cm_real = {
+#define CM_HOOK(symbol, base, version, flags) \
+	.symbol = (__typeof__(symbol) *)(void (*)(void))cm_real_missing,
+#define CM_USE(symbol, base, version, flags) \
+	.symbol = (__typeof__(symbol) *)(void (*)(void))cm_real_missing,
+#include "interpose/symbols/hooks.def"
+};
+
+__thread unsigned int cm_hook_depth;
+
+/* Whether cm_real has been filled from a driver. */
+static bool loaded;
+
+/*
+ * Called with the arguments of whatever it stands in for, as all our ABIs allow: the caller alone
+ * deals with them.
+ */
+CUresult cm_real_missing(void)
+{
+	return __atomic_load_n(&loaded, __ATOMIC_RELAXED) ? CUDA_ERROR_NOT_FOUND
+							  : CUDA_ERROR_NOT_INITIALIZED;
+}
+
+static bool is_driver(const struct cm_object *object)
+{
+	return cm_text_has_prefix(cm_text_file_name(object->name), DRIVER_NAME) ||
+	       cm_text_has_prefix(cm_object_soname(object), DRIVER_NAME);
+}
+
+/* What to look for among the loaded objects: the one with this address, or the driver. */
+struct search {
+	uintptr_t address; /* 0: the driver */
+	struct cm_object object;
+	bool found;
+};
+
+static int visit_object(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	struct search *search = arg;
+	bool contains = cm_object_read(info, search->address, &search->object);
+
+	(void)size;
+	if (!search->object.dynamic)
+		return 0;
+	search->found = search->address ? contains : is_driver(&search->object);
+	return search->found;
+}
+
+/* dl_iterate_phdr keeps the loader's list still while it is read; a plain walk would race
+ * dlclose. */
+static bool find_object(const void *address, struct cm_object *ret_object)
+{
+	struct search search = {.address = (uintptr_t)address};
+
+	dl_iterate_phdr(visit_object, &search);
+	if (search.found)
+		*ret_object = search.object;
+	return search.found;
+}
+
+static bool find_handle(void *handle, struct cm_object *ret_object)
+{
+	dlinfo_fn *next_dlinfo = (dlinfo_fn *)cm_next_symbol("dlinfo");
+	struct link_map *map;
+
+	if (!next_dlinfo || next_dlinfo(handle, RTLD_DI_LINKMAP, &map))
+		return false;
+	*ret_object = (struct cm_object){map->l_addr, map->l_ld, map->l_name};
+	return true;
+}
+
+bool cm_driver_has_address(const void *address)
+{
+	struct cm_object object;
+
+	return find_object(address, &object) && is_driver(&object);
+}
+
+static bool is_ours(const void *address)
+{
+	return (const char *)address >= __ehdr_start && (const char *)address < _end;
+}
+
+void *cm_real_get(const struct cm_hook *hook)
+{
+	void *function = hook->real ? __atomic_load_n(hook->real, __ATOMIC_RELAXED) : NULL;
+
+	return function == (void *)cm_real_missing ? NULL : function;
+}
+
+void cm_real_set(const struct cm_hook *hook, void *function)
+{
+	if (!is_ours(function))
+		__atomic_store_n(hook->real, function, __ATOMIC_RELAXED);
+}
+
+static void set_missing(const struct cm_hook *hook, void *function)
+{
+	void *missing = (void *)cm_real_missing;
+
+	if (function && hook->real && !is_ours(function))
+		__atomic_compare_exchange_n(hook->real, &missing, function, false, __ATOMIC_RELAXED,
+					    __ATOMIC_RELAXED);
+}
+
+/* Once a wrapper is out it holds the driver's addresses, so the driver must not be unloaded. */
+static void *open_driver(const char *name, int flags)
+{
+	dlopen_fn *next_dlopen = (dlopen_fn *)cm_next_symbol("dlopen");
+
+	return next_dlopen ? next_dlopen(name, RTLD_NOW | flags) : NULL;
+}
+
+/*
+ * Of a program that is linked with the driver, or with a layer on top of it, each function is
+ * whatever comes next after us: the one that a call of the program's own would have reached.
+ */
+static void *find_original(const struct cm_object *driver, const char *symbol, bool is_linked)
+{
+	void *function = cm_object_symbol(driver, symbol);
+	void *next = function && is_linked ? cm_next_dlsym(RTLD_NEXT, symbol) : NULL;
+
+	return next ? next : function;
+}
+
+static void load(const struct cm_object *driver, bool is_linked)
+{
+	const char *symbol;
+	size_t i;
+
+	if (cm_real_is_loaded())
+		return;
+	(void)open_driver(driver->name, RTLD_NOLOAD);
+	for (i = 0; i < cm_hook_count; i++) {
+		symbol = cm_hooks[i].symbol;
+		set_missing(&cm_hooks[i], find_original(driver, symbol, is_linked));
+	}
+	__atomic_store_n(&loaded, true, __ATOMIC_RELEASE);
+}
+
+bool cm_real_is_loaded(void)
+{
+	return __atomic_load_n(&loaded, __ATOMIC_ACQUIRE);
+}
+
+bool cm_driver_add_lookup(void *handle, const struct cm_hook *hook, void *found)
+{
+	struct cm_object object;
+
+	/* A library behind us that hooks the driver too may answer for the driver's own handle. */
+	if (is_ours(found) || !((find_handle(handle, &object) && is_driver(&object)) ||
+				(find_object(found, &object) && is_driver(&object))))
+		return false;
+	load(&object, false);
+	cm_real_set(hook, found);
+	return true;
+}
+
+/* Whether it is of a copy of the library behind us, which would pass the call on. */
+static bool is_of_twin(const void *function)
+{
+	struct cm_object object;
+
+	return find_object(function, &object) && cm_object_is_copy(&object);
+}
+
+bool cm_driver_add_symbol(const struct cm_hook *hook)
+{
+	void *found = cm_next_dlsym(RTLD_NEXT, hook->symbol);
+	struct cm_object object;
+	void *handle;
+
+	if (found && is_of_twin(found))
+		found = NULL;
+	if (!find_object(NULL, &object) && !(found && find_object(found, &object))) {
+		handle = open_driver(DRIVER_FILE, 0);
+		if (!handle || !find_handle(handle, &object))
+			return false;
+	}
+	load(&object, found != NULL);
+	if (found)
+		cm_real_set(hook, found);
+	return true;
+}
+
+void *cm_real_ask(const struct cm_hook *hook)
+{
+	cuuint64_t flags = hook->flags & CM_HOOK_PTSZ
+				   ? CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM
+				   : CU_GET_PROC_ADDRESS_DEFAULT;
+	void *function = NULL;
+	CUresult res;
+
+	if (cm_real_has(cuGetProcAddress_v2))
+		res = cm_real.cuGetProcAddress_v2(hook->base, &function, hook->version, flags,
+						  NULL);
+	else
+		res = cm_real.cuGetProcAddress(hook->base, &function, hook->version, flags);
+	return res == CUDA_SUCCESS ? function : NULL;
+}
+
+bool cm_real_is_complete(void)
+{
+	bool complete = true;
+	size_t i;
+
+	for (i = 0; i < cm_hook_count; i++) {
+		const struct cm_hook *hook = &cm_hooks[i];
+
+		if (!hook->real || cm_real_get(hook))
+			continue;
+		set_missing(hook, cm_real_ask(hook));
+		if ((hook->flags & CM_HOOK_REQUIRED) && !cm_real_get(hook))
+			complete = false;
+	}
+	return complete;
+}

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The doors of stream-ordered memory. What comes from a pool passes, and is counted. A block of
+ * ours that is freed in a stream goes to the cache as if it were freed now: it is used again only
+ * once all that was submitted before is done, of whatever stream, and what orders the free in its
+ * stream was submitted before.
+ */
+#include "allocator/cache.h"
+#include "interpose/driver/capture.h"
+#include "interpose/driver/context.h"
+#include "interpose/process/process.h"
+#include "interpose/stacks/record.h"
+#include "interpose/symbols/hooks.h"
+#include "interpose/wrappers/retry_after_trim.h"
+#include "interpose/wrappers/uncached_memory.h"
+#include "interpose/wrappers/work.h"
+
+/* What differs between the functions and their twins on per-thread default streams. */
+typedef CUresult is_capturing_fn(CUstream stream, CUstreamCaptureStatus *status);
+typedef CUresult free_fn(CUdeviceptr addr, CUstream stream);
+
+/* Into a graph: the memory is the graph's then, and there only while it runs. */
+static bool is_captured(CUstream stream, is_capturing_fn *is_capturing)
+{
+	CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+
+	return cm_capture_is_active() && is_capturing(stream, &status) == CUDA_SUCCESS &&
+	       status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+/* A pool, unlike a stream, may be another device's than the current context's. */
+static void note(CUdeviceptr addr, size_t bytes, bool from_pool)
+{
+	struct cm_other_memory memory = {.kind = CM_OTHER_ASYNC, .bytes = bytes};
+	struct cm_cache *cache = cm_process_cache();
+	int ordinal = 0;
+
+	if (!cache)
+		return;
+	if (from_pool ? cm_real.cuPointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+						      addr) == CUDA_SUCCESS &&
+				cm_context_find_row_of(cache, ordinal, &memory.device)
+		      : cm_context_find_row(cache, &memory.device))
+		cm_others_add(cache, CM_NAME_ADDRESS, addr, &memory);
+}
+
+static CUresult free_ours(struct cm_cache *cache, const struct cm_place_info *info,
+			  CUdeviceptr addr, CUstream stream, is_capturing_fn *is_capturing,
+			  free_fn *real)
+{
+	CUstreamCaptureStatus status;
+	uint64_t forward = addr;
+	CUresult res;
+	bool recorded;
+	int err;
+
+	/* The driver refuses it, for whichever reason it finds first. */
+	if (info->place != CM_PLACE_LIVE)
+		return real(info->segment_addr + 1, stream);
+	res = is_capturing(stream, &status);
+	if (res != CUDA_SUCCESS)
+		return res; /* no stream, or none that can be used now */
+	/* A graph frees what a graph has allocated: the driver refuses, as it does without us. */
+	if (status != CU_STREAM_CAPTURE_STATUS_NONE)
+		return real(info->segment_addr + 1, stream);
+	recorded = cm_record_begin(CM_CONTEXT_ALL);
+	err = cm_cache_free(cache, addr, &forward);
+	cm_record_end(recorded);
+	if (err < 0)
+		return real(forward, stream);
+	/* Other than cuMemFree this call waits for nothing, so nothing may be put behind the work
+	 * that was before it. */
+	cm_work_note();
+	return (CUresult)err;
+}
+
+static CUresult release(CUdeviceptr addr, CUstream stream, is_capturing_fn *is_capturing,
+			free_fn *real)
+{
+	struct cm_cache *cache = cm_process_cache_if_made();
+	struct cm_place_info info;
+	uint32_t taken;
+
+	if (!cache || !addr)
+		return real(addr, stream);
+	cm_cache_lookup(cache, addr, &info);
+	if (info.place != CM_PLACE_FOREIGN)
+		return free_ours(cache, &info, addr, stream, is_capturing, real);
+	taken = is_captured(stream, is_capturing) ? 0 : cm_other_take(CM_NAME_ADDRESS, addr);
+	return cm_other_settle(taken, real(addr, stream));
+}
+
+#define ALLOC(symbol, twin, params, pass, from_pool)                         \
+	CUresult cm_wrap_##symbol##twin params                               \
+	{                                                                    \
+		CUresult res;                                                \
+                                                                             \
+		if (!cm_hook_enter())                                        \
+			return cm_real.symbol##twin pass;                    \
+		CM_WITH_ROOM(bytes, res, cm_real.symbol##twin pass);         \
+		if (res == CUDA_SUCCESS &&                                   \
+		    !is_captured(stream, cm_real.cuStreamIsCapturing##twin)) \
+			note(*addr, bytes, from_pool);                       \
+		cm_hook_leave();                                             \
+		return res;                                                  \
+	}
+
+#define FREE(twin)                                                               \
+	CUresult cm_wrap_cuMemFreeAsync##twin(CUdeviceptr addr, CUstream stream) \
+	{                                                                        \
+		CUresult res;                                                    \
+                                                                                 \
+		if (!cm_hook_enter())                                            \
+			return cm_real.cuMemFreeAsync##twin(addr, stream);       \
+		res = release(addr, stream, cm_real.cuStreamIsCapturing##twin,   \
+			      cm_real.cuMemFreeAsync##twin);                     \
+		cm_hook_leave();                                                 \
+		return res;                                                      \
+	}
+
+/* clang-format off */
+#define ALLOC_DEFAULT(twin)                                                              \
+	ALLOC(cuMemAllocAsync, twin, (CUdeviceptr *addr, size_t bytes, CUstream stream), \
+	      (addr, bytes, stream), false)
+#define ALLOC_FROM_POOL(twin)                                                            \
+	ALLOC(cuMemAllocFromPoolAsync, twin,                                             \
+	      (CUdeviceptr *addr, size_t bytes, CUmemoryPool pool, CUstream stream),     \
+	      (addr, bytes, pool, stream), true)
+
+ALLOC_DEFAULT()
+ALLOC_DEFAULT(_ptsz)
+ALLOC_FROM_POOL()
+ALLOC_FROM_POOL(_ptsz)
+FREE()
+FREE(_ptsz)
+/* clang-format on */

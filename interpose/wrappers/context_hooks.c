@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The doors by which contexts are made and destroyed, but for primary ones.
+ */
+#include "allocator/cache.h"
+#include "interpose/core/cancel.h"
+#include "interpose/driver/context.h"
+#include "interpose/process/process.h"
+#include "interpose/wrappers/primary.h"
+#include "interpose/wrappers/retry_after_trim.h"
+
+/* A new context is current. */
+static CUresult created(CUresult res, CUcontext *ctx, CUdevice device)
+{
+	if (res != CUDA_SUCCESS || !ctx)
+		return res;
+	cm_context_forget_former(*ctx);
+	(void)cm_context_note(*ctx, device, CM_NOTED_MADE);
+	cm_context_watch(*ctx);
+	return res;
+}
+
+#define CREATE(symbol, params, pass)                                  \
+	CUresult cm_wrap_##symbol params                              \
+	{                                                             \
+		CUresult res;                                         \
+                                                                      \
+		if (!cm_hook_enter())                                 \
+			return cm_real.symbol pass;                   \
+		CM_WITH_ROOM_ON(device, 0, res, cm_real.symbol pass); \
+		res = created(res, ctx, device);                      \
+		cm_hook_leave();                                      \
+		return res;                                           \
+	}
+
+/* clang-format off */
+CREATE(cuCtxCreate, (CUcontext *ctx, unsigned int flags, CUdevice device), (ctx, flags, device))
+CREATE(cuCtxCreate_v2, (CUcontext *ctx, unsigned int flags, CUdevice device), (ctx, flags, device))
+CREATE(cuCtxCreate_v3,
+       (CUcontext *ctx, CUexecAffinityParam *params, int n, unsigned int flags, CUdevice device),
+       (ctx, params, n, flags, device))
+/* clang-format on */
+
+/* A context may be shared with a graphics API, which runs what is recorded in its streams when it
+ * likes: no event of the context knows of that (cuda.h, cuStreamBeginCaptureToCig). */
+CUresult cm_wrap_cuCtxCreate_v4(CUcontext *ctx, CUctxCreateParams *params, unsigned int flags,
+				CUdevice device)
+{
+	CUresult res;
+
+	if (!cm_hook_enter())
+		return cm_real.cuCtxCreate_v4(ctx, params, flags, device);
+	CM_WITH_ROOM_ON(device, 0, res, cm_real.cuCtxCreate_v4(ctx, params, flags, device));
+	if (res == CUDA_SUCCESS && params && params->cigParams)
+		cm_context_stop_caching("the program shares a context with a graphics API");
+	res = created(res, ctx, device);
+	cm_hook_leave();
+	return res;
+}
+
+static CUresult end(CUcontext ctx, bool detaches, CUresult (*real)(CUcontext ctx))
+{
+	const CUresult res = cm_context_end(ctx, detaches, real);
+	struct cm_cache *cache = cm_process_cache_if_made();
+
+	if (cache)
+		cm_cache_forgotten(cache);
+	return res;
+}
+
+static CUresult destroy(CUcontext ctx, CUresult (*real)(CUcontext ctx))
+{
+	return end(ctx, false, real);
+}
+
+/* Will the driver let the context go with its next detach, as far as is known? It must be current.
+ * A primary context is never let go so: the driver refuses. */
+static bool is_last_user(CUcontext ctx)
+{
+	const struct cm_noted noted = cm_noted_read(ctx);
+
+	return noted.ctx && noted.kind != CM_NOTED_PRIMARY && !noted.users &&
+	       cm_context_current() == (uintptr_t)ctx;
+}
+
+static CUresult detach(CUcontext ctx, CUresult (*real)(CUcontext ctx))
+{
+	CUresult res;
+
+	if (is_last_user(ctx))
+		return end(ctx, true, real);
+	res = real(ctx);
+	if (res == CUDA_SUCCESS)
+		cm_noted_count_users(ctx, -1);
+	return res;
+}
+
+/* A wrapper by which a context may end; no context is the driver's to refuse. What is begun here is
+ * waited for by others: it is seen to its end. */
+#define END(symbol, way)                            \
+	CUresult cm_wrap_##symbol(CUcontext ctx)    \
+	{                                           \
+		CUresult res;                       \
+                                                    \
+		if (!ctx || !cm_hook_enter())       \
+			return cm_real.symbol(ctx); \
+		cm_cancel_hold();                   \
+		res = way(ctx, cm_real.symbol);     \
+		cm_cancel_allow();                  \
+		cm_hook_leave();                    \
+		return res;                         \
+	}
+
+END(cuCtxDestroy, destroy)
+END(cuCtxDestroy_v2, destroy)
+END(cuCtxDetach, detach)
+
+CUresult cm_wrap_cuCtxAttach(CUcontext *ctx, unsigned int flags)
+{
+	CUresult res;
+
+	if (!cm_hook_enter())
+		return cm_real.cuCtxAttach(ctx, flags);
+	res = cm_real.cuCtxAttach(ctx, flags);
+	if (res == CUDA_SUCCESS)
+		cm_noted_count_users(*ctx, 1);
+	cm_hook_leave();
+	return res;
+}
+
+CUresult cm_wrap_cuGreenCtxCreate(CUgreenCtx *green, CUdevResourceDesc desc, CUdevice device,
+				  unsigned int flags)
+{
+	CUresult res;
+
+	if (!cm_hook_enter())
+		return cm_real.cuGreenCtxCreate(green, desc, device, flags);
+	res = cm_real.cuGreenCtxCreate(green, desc, device, flags);
+	if (res == CUDA_SUCCESS)
+		cm_context_stop_caching("the program uses green contexts");
+	cm_hook_leave();
+	return res;
+}

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The doors of pinned host memory: cuMemHostAlloc, cuMemAllocHost, cuMemFreeHost from a cache of
+ * their own; cuMemHostRegister and cuMemHostUnregister pass and are counted. Whatever the cache
+ * does not take goes to the driver with the program's own arguments.
+ */
+#include "allocator/cache.h"
+#include "interpose/driver/capture.h"
+#include "interpose/driver/context.h"
+#include "interpose/driver/driver_ops.h"
+#include "interpose/process/process.h"
+#include "interpose/stacks/record.h"
+#include "interpose/symbols/hooks.h"
+
+_Static_assert(CM_HOST_PORTABLE == CU_MEMHOSTALLOC_PORTABLE &&
+		       CM_HOST_MAPPED == CU_MEMHOSTALLOC_DEVICEMAP &&
+		       CM_HOST_WRITECOMBINED == CU_MEMHOSTALLOC_WRITECOMBINED,
+	       "the kinds are CUDA's flags");
+
+/* 0, a driver code > 0 for the program, or < 0: the driver is to answer. */
+static int alloc(void **ptr, size_t bytes, uint32_t kind)
+{
+	struct cm_cache *cache = cm_process_cache_for_request();
+	struct cm_heap *heap;
+	uint64_t addr;
+	bool recorded;
+	int err;
+
+	if (!cache || !ptr || cm_capture_is_active())
+		return -1;
+	heap = cm_context_heap(cache);
+	if (!heap)
+		return -1;
+	recorded = cm_record_begin(CM_CONTEXT_STATE);
+	err = cm_cache_host_alloc(cache, heap, kind, bytes, &addr);
+	cm_record_end(recorded);
+	if (!err)
+		*ptr = (void *)(uintptr_t)addr;
+	return err;
+}
+
+CUresult cm_wrap_cuMemHostAlloc(void **ptr, size_t bytes, unsigned int flags)
+{
+	int err;
+
+	if (!cm_hook_enter())
+		return cm_real.cuMemHostAlloc(ptr, bytes, flags);
+	err = flags < CM_HOST_PLAIN ? alloc(ptr, bytes, flags) : -1;
+	if (err < 0)
+		err = (int)cm_real.cuMemHostAlloc(ptr, bytes, flags);
+	cm_hook_leave();
+	return (CUresult)err;
+}
+
+CUresult cm_wrap_cuMemAllocHost_v2(void **ptr, size_t bytes)
+{
+	int err;
+
+	if (!cm_hook_enter())
+		return cm_real.cuMemAllocHost_v2(ptr, bytes);
+	err = alloc(ptr, bytes, CM_HOST_PLAIN);
+	if (err < 0)
+		err = (int)cm_real.cuMemAllocHost_v2(ptr, bytes);
+	cm_hook_leave();
+	return (CUresult)err;
+}
+
+/* See memory.c: inside a block nothing starts. */
+static CUresult ask_to_free(void *ptr)
+{
+	CUresult res = cm_real.cuMemFreeHost((char *)ptr + 1);
+
+	return res == CUDA_ERROR_INVALID_VALUE ? CUDA_SUCCESS : res;
+}
+
+static CUresult release(void *ptr)
+{
+	struct cm_cache *cache = cm_process_cache_if_made();
+	uint64_t forward = (uintptr_t)ptr;
+	CUresult res;
+	bool recorded;
+	int err;
+
+	if (!cache || !ptr)
+		return cm_real.cuMemFreeHost(ptr);
+	res = cm_context_may_forbid(cache) ? ask_to_free(ptr) : CUDA_SUCCESS;
+	if (res != CUDA_SUCCESS)
+		return res;
+	recorded = cm_record_begin(CM_CONTEXT_ALL);
+	err = cm_cache_host_free(cache, (uintptr_t)ptr, &forward);
+	cm_record_end(recorded);
+	if (err >= 0)
+		return (CUresult)err;
+	return cm_real.cuMemFreeHost((void *)(uintptr_t)forward);
+}
+
+CUresult cm_wrap_cuMemFreeHost(void *ptr)
+{
+	CUresult res;
+
+	if (!cm_hook_enter())
+		return cm_real.cuMemFreeHost(ptr);
+	res = release(ptr);
+	cm_hook_leave();
+	return res;
+}
+
+/* While a capture is active a context that is not known stays unknown: to ask of it may spoil the
+ * capture. */
+static void count_registered(void *ptr, size_t bytes, uint64_t ns)
+{
+	struct cm_cache *cache = cm_process_cache();
+	struct cm_heap *heap;
+
+	if (!cache)
+		return;
+	heap = cm_capture_is_active() ? cm_cache_find_heap(cache, cm_context_current())
+				      : cm_context_heap(cache);
+	if (heap)
+		cm_cache_host_add_registered(cache, heap, (uintptr_t)ptr, bytes, ns);
+}
+
+CUresult cm_wrap_cuMemHostRegister_v2(void *ptr, size_t bytes, unsigned int flags)
+{
+	uint64_t start;
+	CUresult res;
+
+	if (!cm_hook_enter())
+		return cm_real.cuMemHostRegister_v2(ptr, bytes, flags);
+	start = cm_clock_now_ns();
+	res = cm_real.cuMemHostRegister_v2(ptr, bytes, flags);
+	if (res == CUDA_SUCCESS)
+		count_registered(ptr, bytes, cm_clock_now_ns() - start);
+	cm_hook_leave();
+	return res;
+}
+
+CUresult cm_wrap_cuMemHostUnregister(void *ptr)
+{
+	struct cm_cache *cache;
+	uint64_t start;
+	CUresult res;
+
+	if (!cm_hook_enter())
+		return cm_real.cuMemHostUnregister(ptr);
+	start = cm_clock_now_ns();
+	res = cm_real.cuMemHostUnregister(ptr);
+	cache = cm_process_cache_if_made();
+	if (res == CUDA_SUCCESS && cache)
+		cm_cache_host_remove_registered(cache, (uintptr_t)ptr, cm_clock_now_ns() - start);
+	cm_hook_leave();
+	return res;
+}

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The doors of device memory: cuMemAlloc, cuMemFree, cuMemGetInfo. Whatever the cache does not take
+ * goes to the driver with the program's own arguments.
+ */
+#include <errno.h>
+
+#include "allocator/cache.h"
+#include "interpose/driver/capture.h"
+#include "interpose/driver/context.h"
+#include "interpose/process/process.h"
+#include "interpose/stacks/record.h"
+#include "interpose/symbols/hooks.h"
+#include "interpose/wrappers/retry_after_trim.h"
+#include "interpose/wrappers/uncached_memory.h"
+
+/* Counts on the device of the current context. */
+static void count(struct cm_cache *cache, enum cm_scalar scalar)
+{
+	uint32_t device;
+
+	if (cm_context_find_row(cache, &device))
+		cm_cache_count(cache, device, scalar, 1);
+}
+
+/* The program's own call. */
+static CM_NOINLINE CUresult forward_alloc(struct cm_cache *cache, CUdeviceptr *addr, size_t bytes)
+{
+	CUresult res;
+
+	CM_WITH_ROOM(bytes, res, cm_real.cuMemAlloc_v2(addr, bytes));
+	if (res == CUDA_SUCCESS && addr)
+		cm_other_note(CM_OTHER_FORWARDED, CM_NAME_ADDRESS, *addr, bytes);
+	count(cache, CM_SCALAR_forwarded_allocs);
+	cm_context_hear(res);
+	return res;
+}
+
+static CUresult alloc(CUdeviceptr *addr, size_t bytes)
+{
+	struct cm_cache *cache = cm_process_cache_for_request();
+	struct cm_heap *heap;
+	bool recorded;
+	uint64_t got;
+	int err;
+
+	if (CM_UNLIKELY(!cache))
+		return cm_real.cuMemAlloc_v2(addr, bytes);
+	heap = CM_UNLIKELY(!addr || cm_capture_is_active()) ? NULL : cm_context_heap(cache);
+	if (CM_UNLIKELY(!heap))
+		return forward_alloc(cache, addr, bytes);
+	recorded = cm_record_begin(CM_CONTEXT_STATE);
+	err = cm_cache_alloc(cache, heap, bytes, &got);
+	cm_record_end(recorded);
+	if (CM_UNLIKELY(err < 0))
+		return forward_alloc(cache, addr, bytes);
+	if (CM_LIKELY(!err))
+		*addr = got;
+	else
+		cm_context_hear((CUresult)err);
+	return (CUresult)err;
+}
+
+CUresult cm_wrap_cuMemAlloc_v2(CUdeviceptr *addr, size_t bytes)
+{
+	CUresult res;
+
+	if (!cm_hook_enter())
+		return cm_real.cuMemAlloc_v2(addr, bytes);
+	res = alloc(addr, bytes);
+	cm_hook_leave();
+	return res;
+}
+
+/*
+ * Where the driver may forbid a free it is asked, with an address at which nothing starts: it
+ * refuses that for this reason alone where it would have allowed the free.
+ */
+static CM_NOINLINE CUresult ask_to_free(struct cm_cache *cache, CUdeviceptr addr)
+{
+	struct cm_place_info info;
+	CUresult res;
+
+	cm_cache_lookup(cache, addr, &info);
+	if (info.place != CM_PLACE_LIVE)
+		return CUDA_SUCCESS;
+	res = cm_real.cuMemFree_v2(info.segment_addr + 1);
+	return res == CUDA_ERROR_INVALID_VALUE ? CUDA_SUCCESS : res;
+}
+
+/* The program's own call. */
+static CM_NOINLINE CUresult forward_free(struct cm_cache *cache, CUdeviceptr addr)
+{
+	uint32_t taken;
+
+	count(cache, CM_SCALAR_forwarded_frees);
+	taken = cm_other_take(CM_NAME_ADDRESS, addr);
+	return cm_other_settle(taken, cm_real.cuMemFree_v2(addr));
+}
+
+static CUresult release(CUdeviceptr addr)
+{
+	struct cm_cache *cache = cm_process_cache_if_made();
+	uint64_t forward = addr;
+	CUresult res;
+	bool recorded;
+	int err;
+
+	if (CM_UNLIKELY(!cache || !addr))
+		return cm_real.cuMemFree_v2(addr);
+	res = CM_UNLIKELY(cm_context_may_forbid(cache)) ? ask_to_free(cache, addr) : CUDA_SUCCESS;
+	if (CM_UNLIKELY(res != CUDA_SUCCESS))
+		return res;
+	recorded = cm_record_begin(CM_CONTEXT_ALL);
+	err = cm_cache_free(cache, addr, &forward);
+	cm_record_end(recorded);
+	return CM_LIKELY(err >= 0) ? (CUresult)err : forward_free(cache, forward);
+}
+
+/*
+ * A call from inside of another: the driver frees what is its own. A block of ours is freed by the
+ * program, on a thread that has left a call without its return (by longjmp, or to be cancelled) and
+ * so is inside for good, or in a signal handler: the driver would take the whole segment for it.
+ */
+static CM_NOINLINE CUresult release_inside(CUdeviceptr addr)
+{
+	struct cm_cache *cache = cm_process_cache_if_made();
+	uint64_t forward = addr;
+	int err = cache && addr ? cm_cache_free_inside(cache, addr, &forward) : -ENOENT;
+
+	return err >= 0 ? (CUresult)err : cm_real.cuMemFree_v2(forward);
+}
+
+CUresult cm_wrap_cuMemFree_v2(CUdeviceptr addr)
+{
+	CUresult res;
+
+	if (CM_UNLIKELY(!cm_hook_enter()))
+		return release_inside(addr);
+	res = release(addr);
+	cm_hook_leave();
+	return res;
+}
+
+/* Memory that we hold and could give back is free to the program. */
+static CUresult ask_free(struct cm_cache *cache, size_t *free_bytes, size_t *total)
+{
+	const uint64_t ctx = cm_context_current();
+	struct cm_look look = cm_cache_look(cache);
+	uint64_t sum;
+	CUresult res;
+
+	do {
+		sum = cm_cache_returnable(cache, ctx);
+		res = cm_real.cuMemGetInfo_v2(free_bytes, total);
+		if (res != CUDA_SUCCESS)
+			return res;
+		sum += *free_bytes;
+	} while (cm_cache_look_again(cache, ctx, &look));
+	*free_bytes = sum < *total ? sum : *total;
+	return res;
+}
+
+CUresult cm_wrap_cuMemGetInfo_v2(size_t *free_bytes, size_t *total)
+{
+	struct cm_cache *cache;
+	CUresult res;
+
+	if (!cm_hook_enter())
+		return cm_real.cuMemGetInfo_v2(free_bytes, total);
+	cache = cm_process_cache_if_made();
+	res = cache && free_bytes && total ? ask_free(cache, free_bytes, total)
+					   : cm_real.cuMemGetInfo_v2(free_bytes, total);
+	cm_hook_leave();
+	return res;
+}

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The doors of memory without an address of its own: cuMemCreate and what maps it. Passed on, and
+ * counted by handle, until the last handle is released and the last mapping is gone. It belongs to
+ * no context.
+ */
+#include "allocator/cache.h"
+#include "interpose/driver/context.h"
+#include "interpose/process/process.h"
+#include "interpose/symbols/hooks.h"
+#include "interpose/wrappers/retry_after_trim.h"
+#include "interpose/wrappers/uncached_memory.h"
+
+static bool is_on_device(const CUmemAllocationProp *prop)
+{
+	return prop && prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
+}
+
+static CUresult create(CUmemGenericAllocationHandle *handle, size_t bytes,
+		       const CUmemAllocationProp *prop, unsigned long long flags)
+{
+	struct cm_other_memory memory = {.kind = CM_OTHER_VMM, .bytes = bytes};
+	struct cm_cache *cache;
+	CUresult res;
+
+	if (!is_on_device(prop))
+		return cm_real.cuMemCreate(handle, bytes, prop, flags);
+	CM_WITH_ROOM_ON(prop->location.id, bytes, res,
+			cm_real.cuMemCreate(handle, bytes, prop, flags));
+	cache = cm_process_cache();
+	if (res == CUDA_SUCCESS && cache &&
+	    cm_context_find_row_of(cache, prop->location.id, &memory.device))
+		cm_others_add(cache, CM_NAME_HANDLE, *handle, &memory);
+	return res;
+}
+
+CUresult cm_wrap_cuMemCreate(CUmemGenericAllocationHandle *handle, size_t bytes,
+			     const CUmemAllocationProp *prop, unsigned long long flags)
+{
+	CUresult res;
+
+	if (!cm_hook_enter())
+		return cm_real.cuMemCreate(handle, bytes, prop, flags);
+	res = create(handle, bytes, prop, flags);
+	cm_hook_leave();
+	return res;
+}
+
+/* Whether the address is in memory of blocks that lies on pages, which for the program is not
+ * mapped. */
+static bool is_page(struct cm_cache *cache, uint64_t addr)
+{
+	struct cm_place_info info;
+
+	cm_cache_lookup(cache, addr, &info);
+	return info.segment_flags & CM_SEGMENT_PAGED;
+}
+
+/* The handle of a page would reach what comes to lie on it when the block has gone. */
+static CUresult retain(struct cm_cache *cache, CUmemGenericAllocationHandle *handle, void *addr)
+{
+	CUresult res;
+
+	if (is_page(cache, (uintptr_t)addr))
+		return CUDA_ERROR_INVALID_VALUE;
+	res = cm_real.cuMemRetainAllocationHandle(handle, addr);
+	if (res == CUDA_SUCCESS)
+		cm_others_retain(cache, *handle);
+	return res;
+}
+
+CUresult cm_wrap_cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *addr)
+{
+	struct cm_cache *cache = cm_process_cache_if_made();
+	CUresult res;
+
+	if (!cache || !cm_hook_enter())
+		return cm_real.cuMemRetainAllocationHandle(handle, addr);
+	res = retain(cache, handle, addr);
+	cm_hook_leave();
+	return res;
+}
+
+CUresult cm_wrap_cuMemRelease(CUmemGenericAllocationHandle handle)
+{
+	uint32_t taken;
+	CUresult res;
+
+	if (!cm_hook_enter())
+		return cm_real.cuMemRelease(handle);
+	taken = cm_other_take(CM_NAME_HANDLE, handle);
+	res = cm_other_settle(taken, cm_real.cuMemRelease(handle));
+	cm_hook_leave();
+	return res;
+}
+
+CUresult cm_wrap_cuMemMap(CUdeviceptr addr, size_t bytes, size_t offset,
+			  CUmemGenericAllocationHandle handle, unsigned long long flags)
+{
+	struct cm_cache *cache = cm_process_cache_if_made();
+	CUresult res;
+
+	if (!cache || !cm_hook_enter())
+		return cm_real.cuMemMap(addr, bytes, offset, handle, flags);
+	CM_WITH_ROOM(0, res, cm_real.cuMemMap(addr, bytes, offset, handle, flags));
+	if (res == CUDA_SUCCESS)
+		cm_others_map(cache, addr, bytes, handle);
+	cm_hook_leave();
+	return res;
+}
+
+static CUresult unmap(struct cm_cache *cache, CUdeviceptr addr, size_t bytes)
+{
+	uint32_t taken;
+
+	if (is_page(cache, addr))
+		return CUDA_ERROR_INVALID_VALUE;
+	taken = cm_others_take_mapped(cache, addr, bytes);
+	return cm_other_settle(taken, cm_real.cuMemUnmap(addr, bytes));
+}
+
+CUresult cm_wrap_cuMemUnmap(CUdeviceptr addr, size_t bytes)
+{
+	struct cm_cache *cache = cm_process_cache_if_made();
+	CUresult res;
+
+	if (!cache || !cm_hook_enter())
+		return cm_real.cuMemUnmap(addr, bytes);
+	res = unmap(cache, addr, bytes);
+	cm_hook_leave();
+	return res;
+}

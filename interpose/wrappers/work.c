@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: MIT */
+#include "interpose/wrappers/work.h"
+
+#include "allocator/base/attr.h"
+#include "allocator/cache.h"
+#include "interpose/driver/context.h"
+#include "interpose/process/process.h"
+#include "interpose/symbols/hooks.h"
+#include "interpose/wrappers/retry_after_trim.h"
+
+uint64_t cm_work_number __attribute__((aligned(64)));
+
+void cm_work_note(void)
+{
+	(void)__atomic_fetch_add(&cm_work_number, 1, __ATOMIC_RELAXED);
+}
+
+/* Work is about to be submitted by this thread. What is_worth_another_try wants to know. */
+static uint64_t announce(void)
+{
+	struct cm_cache *cache;
+
+	if (!cm_hook_enter())
+		return 0;
+	cache = cm_process_cache_if_made();
+	if (cache && cm_cache_wants_close(cache))
+		cm_cache_before_work(cache);
+	cm_work_note();
+	cm_hook_leave();
+	return cm_room_returns();
+}
+
+/* Whether it may be submitted again. The first launch of a kernel may have to load it, and take
+ * memory for its stacks; of work that has failed before, a launch is the first to hear. */
+static bool is_worth_another_try(CUresult res, uint64_t *returns)
+{
+	bool made = false;
+
+	if (!cm_hook_enter())
+		return false;
+	if (res == CUDA_ERROR_OUT_OF_MEMORY)
+		made = cm_room_make(0, *returns);
+	else
+		cm_context_hear(res);
+	*returns = cm_room_returns();
+	cm_hook_leave();
+	return made;
+}
+
+/* A wrapper that announces and passes on; inside it the driver's own calls count as before. */
+#define WORK(symbol, params, pass)                                    \
+	CUresult cm_wrap_##symbol params                              \
+	{                                                             \
+		uint64_t returns = announce();                        \
+		CUresult res = cm_real.symbol pass;                   \
+		int tries = CM_ROOM_TRIES;                            \
+                                                                      \
+		while (CM_UNLIKELY(res != CUDA_SUCCESS) && tries-- && \
+		       is_worth_another_try(res, &returns))           \
+			res = cm_real.symbol pass;                    \
+		return res;                                           \
+	}
+#define WORK_BOTH(symbol, params, pass) \
+	WORK(symbol, params, pass)      \
+	WORK(symbol##_ptsz, params, pass)
+
+/* clang-format off */
+WORK(cuLaunch, (CUfunction f), (f))
+WORK(cuLaunchGrid, (CUfunction f, int width, int height), (f, width, height))
+WORK(cuLaunchGridAsync, (CUfunction f, int width, int height, CUstream stream),
+     (f, width, height, stream))
+WORK(cuLaunchCooperativeKernelMultiDevice,
+     (CUDA_LAUNCH_PARAMS *launches, unsigned int count, unsigned int flags),
+     (launches, count, flags))
+WORK_BOTH(cuLaunchKernel,
+	  (CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx,
+	   unsigned int by, unsigned int bz, unsigned int shared, CUstream stream, void **params,
+	   void **extra),
+	  (f, gx, gy, gz, bx, by, bz, shared, stream, params, extra))
+WORK_BOTH(cuLaunchKernelEx,
+	  (const CUlaunchConfig *config, CUfunction f, void **params, void **extra),
+	  (config, f, params, extra))
+WORK_BOTH(cuLaunchCooperativeKernel,
+	  (CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx,
+	   unsigned int by, unsigned int bz, unsigned int shared, CUstream stream, void **params),
+	  (f, gx, gy, gz, bx, by, bz, shared, stream, params))
+WORK_BOTH(cuGraphLaunch, (CUgraphExec graph, CUstream stream), (graph, stream))
+WORK_BOTH(cuLaunchHostFunc, (CUstream stream, CUhostFn fn, void *data), (stream, fn, data))
+WORK_BOTH(cuLaunchHostFunc_v2, (CUstream stream, CUhostFn fn, void *data, unsigned int mode),
+	  (stream, fn, data, mode))
+WORK_BOTH(cuStreamAddCallback,
+	  (CUstream stream, CUstreamCallback callback, void *data, unsigned int flags),
+	  (stream, callback, data, flags))
+WORK_BOTH(cuStreamWaitValue32,
+	  (CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags),
+	  (stream, addr, value, flags))
+WORK_BOTH(cuStreamWaitValue64,
+	  (CUstream stream, CUdeviceptr addr, cuuint64_t value, unsigned int flags),
+	  (stream, addr, value, flags))
+WORK_BOTH(cuStreamWaitValue32_v2,
+	  (CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags),
+	  (stream, addr, value, flags))
+WORK_BOTH(cuStreamWaitValue64_v2,
+	  (CUstream stream, CUdeviceptr addr, cuuint64_t value, unsigned int flags),
+	  (stream, addr, value, flags))
+WORK_BOTH(cuStreamBatchMemOp,
+	  (CUstream stream, unsigned int count, CUstreamBatchMemOpParams *ops, unsigned int flags),
+	  (stream, count, ops, flags))
+WORK_BOTH(cuStreamBatchMemOp_v2,
+	  (CUstream stream, unsigned int count, CUstreamBatchMemOpParams *ops, unsigned int flags),
+	  (stream, count, ops, flags))
+WORK_BOTH(cuWaitExternalSemaphoresAsync,
+	  (const CUexternalSemaphore *semaphores,
+	   const CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS *params, unsigned int count, CUstream stream),
+	  (semaphores, params, count, stream))
+/* clang-format on */

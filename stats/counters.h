@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Keeping a device's books: the writer's side of struct cm_device_row.
+ *
+ * The allocator calls these under the device's lock, between cm_books_begin and cm_books_end, so
+ * there is one writer at a time and plain stores do; a reader in another process takes a copy
+ * between two equal, even values of `seq` (stats/reader.h). The definitions of the families, and
+ * of the moments at which they move, are PyTorch's (reference: torch.cuda.memory_stats).
+ */
+#ifndef CM_STATS_COUNTERS_H
+#define CM_STATS_COUNTERS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "stats/layout.h"
+
+/* Keeps the stores before it before those after it. */
+static inline void cm_books_order(void)
+{
+#if defined(__x86_64__)
+	/* x86 keeps stores in order: only the compiler has to be held. */
+	__asm__ __volatile__("" ::: "memory");
+#else
+	__atomic_thread_fence(__ATOMIC_RELEASE);
+#endif
+}
+
+/* A reader that sees a changed value also sees seq odd, or moved on. */
+static inline void cm_seq_begin(uint32_t *seq)
+{
+	__atomic_store_n(seq, *seq + 1, __ATOMIC_RELAXED);
+	cm_books_order();
+}
+
+static inline void cm_seq_end(uint32_t *seq)
+{
+	__atomic_store_n(seq, *seq + 1, __ATOMIC_RELEASE);
+}
+
+static inline void cm_books_begin(struct cm_device_row *row)
+{
+	cm_seq_begin(&row->seq);
+}
+
+static inline void cm_books_end(struct cm_device_row *row)
+{
+	cm_seq_end(&row->seq);
+}
+
+/* Sums that wrap: to a reader the values are foreign, and may be anything. */
+static inline int64_t cm_wrap_add(int64_t a, int64_t b)
+{
+	return (int64_t)((uint64_t)a + (uint64_t)b);
+}
+
+static inline int64_t cm_wrap_sub(int64_t a, int64_t b)
+{
+	return (int64_t)((uint64_t)a - (uint64_t)b);
+}
+
+/* A family of a row, for readers and writers alike. */
+static inline struct cm_stat4 cm_stat_read(const struct cm_device_row *row, enum cm_pool pool,
+					   uint32_t stat)
+{
+	const struct cm_stat_pool *from = &row->stat[pool];
+	const struct cm_stat_pool *small = &row->stat[CM_POOL_SMALL];
+	const struct cm_stat_pool *large = &row->stat[CM_POOL_LARGE];
+	struct cm_stat4 value = {.peak = from->peak[stat]};
+	int64_t base;
+
+	if (pool == CM_POOL_ALL) {
+		value.current = cm_wrap_add(small->current[stat], large->current[stat]);
+		value.freed = cm_wrap_add(small->freed[stat], large->freed[stat]);
+		base = cm_wrap_add(small->base[stat], large->base[stat]);
+	} else {
+		value.current = from->current[stat];
+		value.freed = from->freed[stat];
+		base = from->base[stat];
+	}
+	value.allocated = cm_wrap_sub(cm_wrap_add(value.current, value.freed), base);
+	return value;
+}
+
+static inline int64_t cm_stat_current(const struct cm_device_row *row, enum cm_stat stat)
+{
+	return cm_wrap_add(row->stat[CM_POOL_SMALL].current[stat],
+			   row->stat[CM_POOL_LARGE].current[stat]);
+}
+
+static inline void cm_books_raise(struct cm_device_row *row, enum cm_pool pool, uint32_t stat,
+				  int64_t n)
+{
+	struct cm_stat_pool *to = &row->stat[pool], *all = &row->stat[CM_POOL_ALL];
+	int64_t current = to->current[stat] + n, sum;
+
+	to->current[stat] = current;
+	if (current > to->peak[stat])
+		to->peak[stat] = current;
+	sum = row->stat[CM_POOL_SMALL].current[stat] + row->stat[CM_POOL_LARGE].current[stat];
+	if (sum > all->peak[stat])
+		all->peak[stat] = sum;
+}
+
+static inline void cm_books_lower(struct cm_device_row *row, enum cm_pool pool, uint32_t stat,
+				  int64_t n)
+{
+	row->stat[pool].current[stat] -= n;
+	row->stat[pool].freed[stat] += n;
+}
+
+/* A net change counts as one increase or one decrease, so a peak never sees a value in between. */
+static inline void cm_books_change(struct cm_device_row *row, enum cm_pool pool, uint32_t stat,
+				   int64_t n)
+{
+	if (n > 0)
+		cm_books_raise(row, pool, stat, n);
+	else if (n < 0)
+		cm_books_lower(row, pool, stat, -n);
+}
+
+/* What the driver has left was seen at some moment; what the process itself has taken since, or
+ * given back (less than 0), it knows without asking. */
+static inline void cm_books_take(struct cm_device_row *row, int64_t bytes)
+{
+	const int64_t left = (int64_t)row->free_bytes - bytes;
+
+	if (!row->free_seen_ns)
+		return;
+	row->free_bytes = left > 0 ? (uint64_t)left : 0;
+	if (row->free_bytes > row->total_bytes)
+		row->free_bytes = row->total_bytes;
+}
+
+static inline void cm_stat4_raise(struct cm_stat4 *stat, int64_t n)
+{
+	stat->current += n;
+	stat->allocated += n;
+	if (stat->current > stat->peak)
+		stat->peak = stat->current;
+}
+
+static inline void cm_stat4_lower(struct cm_stat4 *stat, int64_t n)
+{
+	stat->current -= n;
+	stat->freed += n;
+}
+
+/* Lifts the peaks of the five families of a request to their current values. */
+void cm_books_lift_peaks(struct cm_device_row *row, enum cm_pool pool);
+
+/* Two families at once; `may_alias` since they are stored as plain numbers. */
+typedef int64_t cm_books_pair __attribute__((vector_size(16), may_alias));
+
+/* A block of `size` bytes is handed out for a request of `requested`. */
+static inline void cm_books_hand_out(struct cm_device_row *row, enum cm_pool pool, int64_t size,
+				     int64_t requested)
+{
+	/* The third pair ends in a family that does not move. */
+	const cm_books_pair n[] = {{1, size}, {1, size}, {requested, 0}};
+	const enum cm_pool other = pool == CM_POOL_SMALL ? CM_POOL_LARGE : CM_POOL_SMALL;
+	cm_books_pair *current = (void *)row->stat[pool].current;
+	const cm_books_pair *rest = (const void *)row->stat[other].current;
+	const cm_books_pair *peak = (const void *)row->stat[pool].peak;
+	const cm_books_pair *peak_all = (const void *)row->stat[CM_POOL_ALL].peak;
+	cm_books_pair over = {0, 0};
+	uint32_t i;
+
+	_Static_assert(CM_STAT_ALLOCATION == 0 && CM_STAT_ALLOCATED_BYTES == 1 &&
+			       CM_STAT_ACTIVE == 2 && CM_STAT_ACTIVE_BYTES == 3 &&
+			       CM_STAT_REQUESTED_BYTES == 4,
+		       "the families of a request stand first, in this order");
+	_Static_assert(offsetof(struct cm_device_row, stat) % sizeof(cm_books_pair) == 0,
+		       "pairs are aligned");
+	for (i = 0; i < 3; i++) {
+		current[i] += n[i];
+		/* Negative where a peak is passed. */
+		over |= (peak[i] - current[i]) | (peak_all[i] - (current[i] + rest[i]));
+	}
+	if (__builtin_expect((over[0] | over[1]) < 0, 0))
+		cm_books_lift_peaks(row, pool);
+}
+
+/* The program frees a block. */
+static inline void cm_books_free(struct cm_device_row *row, enum cm_pool pool, int64_t size)
+{
+	const cm_books_pair n = {1, size};
+
+	*(cm_books_pair *)(void *)row->stat[pool].current -= n;
+	*(cm_books_pair *)(void *)row->stat[pool].freed += n;
+}
+
+/* Freed blocks, so many of so many bytes together, may be used again. */
+static inline void cm_books_ready(struct cm_device_row *row, enum cm_pool pool, int64_t blocks,
+				  int64_t size, int64_t requested)
+{
+	cm_books_lower(row, pool, CM_STAT_ACTIVE, blocks);
+	cm_books_lower(row, pool, CM_STAT_ACTIVE_BYTES, size);
+	cm_books_lower(row, pool, CM_STAT_REQUESTED_BYTES, requested);
+}
+
+static inline void cm_books_count(struct cm_device_row *row, enum cm_scalar scalar, int64_t n)
+{
+	row->scalar[scalar] += n;
+}
+
+static inline void cm_duration_add(struct cm_duration *time, uint64_t ns)
+{
+	if (!time->min_ns || ns < time->min_ns)
+		time->min_ns = ns;
+	if (ns > time->max_ns)
+		time->max_ns = ns;
+	time->total_ns += ns;
+	time->count++;
+}
+
+/* torch.cuda.reset_peak_memory_stats: every peak becomes the current value. */
+void cm_books_reset_peak(struct cm_device_row *row);
+/* torch.cuda.reset_accumulated_memory_stats: allocated and freed, and all counters, become 0. */
+void cm_books_reset_accumulated(struct cm_device_row *row);
+/* The same for pinned host memory. A peak reset forgets the longest and shortest time too. */
+void cm_host_reset_peak(struct cm_host_row *row);
+void cm_host_reset_accumulated(struct cm_host_row *row);
+
+#endif

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: MIT */
+#include "stats/peers.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "stats/command_client.h"
+#include "stats/finder.h"
+#include "stats/reader.h"
+#include "stats/summary.h"
+#include "stats/tick.h"
+
+#define ASKED_MAX 16                /* more are not asked in one go */
+#define COUNT_MAX 256               /* more are not looked at */
+#define LEAST_NS  UINT64_C(2000000) /* nobody is asked for less than this */
+
+/* One that may have something to give. */
+struct giver {
+	char path[sizeof(((struct cm_find *)0)->path)];
+	uint32_t device; /* row of its region */
+	int64_t idle;    /* bytes of segments without a block in use */
+};
+
+struct search {
+	const uint8_t *uuid;
+	struct cm_neighbours *found;
+	struct giver giver[ASKED_MAX]; /* the largest first */
+	uint32_t givers;
+};
+
+static bool is_own(const struct cm_reader *reader)
+{
+	return reader->pid == getpid();
+}
+
+/* Its row of the device. */
+static bool find_device(struct cm_reader *reader, const uint8_t *uuid, uint32_t *ret_index,
+			struct cm_device_row *ret_row)
+{
+	uint32_t i;
+	bool torn;
+
+	for (i = 0; i < CM_DEVICES_MAX && i < reader->header.table[CM_TABLE_DEVICE].rows; i++) {
+		if (cm_reader_read_device(reader, i, ret_row, &torn) ||
+		    memcmp(ret_row->uuid, uuid, sizeof(ret_row->uuid)) != 0)
+			continue;
+		*ret_index = i;
+		return true;
+	}
+	return false;
+}
+
+/* More than any device has; so much of two kinds of everybody can be added up. */
+#define BYTES_MAX (INT64_MAX / 2 / COUNT_MAX)
+
+/* An amount that a row gives, also as what the device has in all, is foreign: it can be any. */
+static int64_t within(int64_t bytes, uint64_t most)
+{
+	most = most < BYTES_MAX ? most : BYTES_MAX;
+	return bytes < 0 ? 0 : (uint64_t)bytes > most ? (int64_t)most : bytes;
+}
+
+static void add_giver(struct search *search, const char *path, uint32_t device, int64_t idle)
+{
+	uint32_t at = search->givers;
+
+	if (at == ASKED_MAX && search->giver[at - 1].idle >= idle)
+		return;
+	if (at < ASKED_MAX)
+		search->givers++;
+	else
+		at--;
+	for (; at && search->giver[at - 1].idle < idle; at--)
+		search->giver[at] = search->giver[at - 1];
+	(void)snprintf(search->giver[at].path, sizeof(search->giver[at].path), "%s", path);
+	search->giver[at].device = device;
+	search->giver[at].idle = idle;
+}
+
+static void add_process(struct search *search, struct cm_reader *reader, const char *path)
+{
+	struct cm_neighbours *found = search->found;
+	struct cm_device_row row;
+	struct cm_summary sum;
+	enum cm_life life;
+	uint32_t device;
+	int64_t held, idle;
+
+	life = cm_reader_life(reader);
+	if (is_own(reader) || (life != CM_LIFE_RUNNING && life != CM_LIFE_STOPPED) ||
+	    !find_device(reader, search->uuid, &device, &row))
+		return;
+	sum = cm_summary_pool(&row, CM_POOL_ALL);
+	held = within(within(sum.reserved, row.total_bytes) +
+			      within(cm_summary_other(&row), row.total_bytes),
+		      row.total_bytes);
+	/* What waits for the device may be idle by the time that it is asked for. */
+	idle = within(sum.trimmable, row.total_bytes) + within(sum.waiting, row.total_bytes);
+	found->count += held != 0;
+	found->held_bytes += held;
+	if (held > found->most_bytes) {
+		found->most_bytes = held;
+		/* In another PID namespace it is what the process calls itself. */
+		found->most_pid = (int32_t)reader->header.pid;
+		memcpy(found->most_comm, reader->header.comm, sizeof(found->most_comm));
+	}
+	if (life == CM_LIFE_RUNNING && idle)
+		add_giver(search, path, device, idle);
+}
+
+static void visit(void *data, const struct cm_find *find)
+{
+	char why[CM_READER_WHY_BYTES];
+	struct search *search = data;
+	struct cm_reader *reader;
+
+	if (find->uid != geteuid() || search->found->count == COUNT_MAX ||
+	    cm_reader_open(find->path, &reader, why))
+		return;
+	add_process(search, reader, find->path);
+	cm_reader_close(reader);
+}
+
+/* The bytes that it says it gave. */
+static uint64_t ask(const struct giver *giver, uint64_t wanted, uint64_t timeout_ns)
+{
+	/* Its answer is to arrive before we give up. */
+	struct cm_letter letter = {.command = CM_COMMAND_GIVE_BACK,
+				   .arg = {giver->device, wanted, timeout_ns / 2}};
+	char why[CM_READER_WHY_BYTES];
+	struct cm_reader *reader;
+	uint64_t given = 0;
+
+	if (cm_reader_open(giver->path, &reader, why))
+		return 0;
+	if (!cm_mail_send(reader, &letter, timeout_ns))
+		given = letter.result[0];
+	cm_reader_close(reader);
+	return given;
+}
+
+void cm_neighbours_ask(const char *dir, const uint8_t uuid[16], uint64_t wanted,
+		       uint64_t timeout_ns, struct cm_neighbours *ret_neighbours)
+{
+	static const uint8_t nobody[16];
+	const uint64_t end = cm_monotonic_ns() + timeout_ns;
+	struct search search = {.uuid = uuid, .found = ret_neighbours};
+	uint64_t given, now;
+	uint32_t i;
+
+	*ret_neighbours = (struct cm_neighbours){0};
+	if (!memcmp(uuid, nobody, sizeof(nobody)))
+		return;
+	(void)cm_find_regions(dir, 0, visit, &search);
+	for (i = 0; i < search.givers && ret_neighbours->given_bytes < wanted; i++) {
+		now = cm_monotonic_ns();
+		if (now >= end || (end - now) / 2 < LEAST_NS)
+			break;
+		ret_neighbours->asked++;
+		given = ask(&search.giver[i], wanted - ret_neighbours->given_bytes,
+			    (end - now) / 2);
+		if (given > (uint64_t)INT64_MAX / ASKED_MAX)
+			continue; /* no answer of ours */
+		ret_neighbours->given_bytes += given;
+		ret_neighbours->held_bytes -= within((int64_t)given,
+						     (uint64_t)ret_neighbours->held_bytes);
+	}
+}

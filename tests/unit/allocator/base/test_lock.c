@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: MIT */
+/* A plain program in its threads: they count, and main compares. */
+#include "allocator/base/lock.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/syscall.h>
+
+#include "tests/unit/cmocka_all.h"
+
+#define THREADS 4
+#define TURNS   50000
+
+static struct cm_lock lock;
+static uint64_t counter; /* guarded by the lock */
+static uint64_t overlaps;
+
+static void *count(void *arg)
+{
+	uint64_t *errnos = arg;
+	uint64_t before;
+	int i;
+
+	for (i = 0; i < TURNS; i++) {
+		errno = 4711;
+		cm_lock_acquire(&lock);
+		before = counter;
+		if (i % 64 == 0)
+			(void)sched_yield(); /* so that the others meet a lock that is held */
+		if (counter != before)
+			overlaps++;
+		counter = before + 1;
+		cm_lock_release(&lock);
+		*errnos += errno != 4711 && i % 64 != 0;
+	}
+	return NULL;
+}
+
+static void one_thread_at_a_time_and_errno_stays(void **state)
+{
+	uint64_t errnos[THREADS] = {0};
+	pthread_t thread[THREADS];
+	size_t i;
+
+	(void)state;
+	cm_lock_init(&lock);
+	counter = overlaps = 0;
+	for (i = 0; i < THREADS; i++)
+		assert_int_equal(pthread_create(&thread[i], NULL, count, &errnos[i]), 0);
+	for (i = 0; i < THREADS; i++) {
+		assert_int_equal(pthread_join(thread[i], NULL), 0);
+		assert_int_equal(errnos[i], 0);
+	}
+	assert_int_equal(counter, THREADS * TURNS);
+	assert_int_equal(overlaps, 0);
+	assert_false(cm_lock_is_held(&lock));
+}
+
+static void take_often(uint32_t times)
+{
+	while (times--) {
+		cm_lock_acquire(&lock);
+		counter++;
+		cm_lock_release(&lock);
+	}
+}
+
+/* The kernel, which may come to refuse the barrier or a thread's id, as a filter makes it. */
+static bool barrier_is_refused, ids_are_refused;
+static unsigned refused;
+
+long __real_syscall(long number, ...);
+long __wrap_syscall(long number, ...);
+
+long __wrap_syscall(long number, ...)
+{
+	long arg[6];
+	va_list args;
+	size_t i;
+
+	if ((number == SYS_membarrier && barrier_is_refused) ||
+	    (number == SYS_gettid && ids_are_refused)) {
+		refused++;
+		errno = EPERM;
+		return -1;
+	}
+	va_start(args, number);
+	for (i = 0; i < 6; i++)
+		arg[i] = va_arg(args, long);
+	va_end(args);
+	return __real_syscall(number, arg[0], arg[1], arg[2], arg[3], arg[4], arg[5]);
+}
+
+static bool has_favourite(void)
+{
+	return atomic_load(&lock.favourite) != 0;
+}
+
+static void *take_once(void *arg)
+{
+	(void)arg;
+	take_often(1);
+	return NULL;
+}
+
+static void in_another_thread(void *(*function)(void *arg))
+{
+	pthread_t thread;
+
+	assert_int_equal(pthread_create(&thread, NULL, function, NULL), 0);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+}
+
+/* The first one: nobody has asked the kernel. */
+static void nobody_is_favoured_before_the_barrier_is_had(void **state)
+{
+	(void)state;
+	cm_lock_init(&lock);
+	take_often(2 * CM_LOCK_STREAK);
+	assert_false(has_favourite());
+	errno = 4711;
+	cm_lock_agree();
+	assert_int_equal(errno, 4711);
+	take_often(CM_LOCK_STREAK - 1);
+	assert_false(has_favourite());
+	take_often(1);
+	if (!has_favourite())
+		cm_skip("no membarrier(2) here");
+}
+
+static void who_takes_it_often_is_favoured_until_another_comes(void **state)
+{
+	(void)state;
+	cm_lock_init(&lock);
+	counter = 0;
+	take_often(CM_LOCK_STREAK - 1);
+	assert_false(has_favourite());
+	take_often(2);
+	if (!has_favourite())
+		cm_skip("no membarrier(2) here");
+	assert_false(cm_lock_is_held(&lock));
+	take_often(10);
+	assert_int_equal(atomic_load(&lock.favourite), cm_thread_id());
+	in_another_thread(take_once);
+	assert_false(has_favourite());
+	/* The way back takes as long as the way there. */
+	take_often(CM_LOCK_STREAK - 1);
+	assert_false(has_favourite());
+	take_often(1);
+	assert_true(has_favourite());
+	assert_int_equal(counter, 2 * CM_LOCK_STREAK + 12);
+}
+
+static bool was_had;
+
+static void *CM_UNCHECKED try_once(void *arg)
+{
+	(void)arg;
+	was_had = cm_lock_try(&lock);
+	if (was_had)
+		cm_lock_release(&lock);
+	return NULL;
+}
+
+static void CM_UNCHECKED a_favourite_that_is_inside_has_it_alone(void **state)
+{
+	(void)state;
+	cm_lock_init(&lock);
+	take_often(CM_LOCK_STREAK + 1);
+	if (!has_favourite())
+		cm_skip("no membarrier(2) here");
+	cm_lock_acquire(&lock);
+	assert_true(cm_lock_is_held(&lock));
+	assert_false(cm_lock_try(&lock));
+	/* Who waited would wait for ever: the favourite waits for it. */
+	in_another_thread(try_once);
+	assert_false(was_had);
+	assert_int_equal(atomic_load(&lock.favourite), cm_thread_id());
+	cm_lock_release(&lock);
+	assert_false(cm_lock_is_held(&lock));
+	assert_true(cm_lock_try(&lock));
+	cm_lock_release(&lock);
+	in_another_thread(try_once);
+	assert_true(was_had);
+	assert_false(has_favourite());
+}
+
+/* More threads than flags, and streaks that are long enough for favours to come and go; the yields
+ * let a favourite be met inside. */
+#define CROWD  (2 * CM_LOCK_FLAGS + 1)
+#define BURSTS 20
+
+static void *take_in_bursts(void *arg)
+{
+	uint64_t before;
+	uint32_t i, burst;
+
+	(void)arg;
+	for (burst = 0; burst < BURSTS; burst++) {
+		for (i = 0; i < 2 * CM_LOCK_STREAK; i++) {
+			cm_lock_acquire(&lock);
+			before = counter;
+			if (i % 512 == 511)
+				(void)sched_yield();
+			if (counter != before)
+				overlaps++;
+			counter = before + 1;
+			cm_lock_release(&lock);
+		}
+		(void)sched_yield();
+	}
+	return NULL;
+}
+
+static void favours_that_come_and_go_let_one_in_at_a_time(void **state)
+{
+	pthread_t thread[CROWD];
+	size_t i;
+
+	(void)state;
+	cm_lock_init(&lock);
+	counter = overlaps = 0;
+	for (i = 0; i < CROWD; i++)
+		assert_int_equal(pthread_create(&thread[i], NULL, take_in_bursts, NULL), 0);
+	for (i = 0; i < CROWD; i++)
+		assert_int_equal(pthread_join(thread[i], NULL), 0);
+	assert_int_equal(counter, CROWD * BURSTS * 2 * CM_LOCK_STREAK);
+	assert_int_equal(overlaps, 0);
+	assert_false(cm_lock_is_held(&lock));
+}
+
+static void *ask_id(void *arg)
+{
+	uint32_t *ret_id = arg, id;
+
+	errno = 4711;
+	id = cm_thread_id();
+	*ret_id = errno == 4711 && id == cm_thread_id() ? id : 0;
+	return NULL;
+}
+
+static void threads_that_are_refused_their_ids_have_others(void **state)
+{
+	pthread_t thread[2];
+	uint32_t id[2];
+	size_t i;
+
+	(void)state;
+	ids_are_refused = true;
+	for (i = 0; i < 2; i++)
+		assert_int_equal(pthread_create(&thread[i], NULL, ask_id, &id[i]), 0);
+	for (i = 0; i < 2; i++)
+		assert_int_equal(pthread_join(thread[i], NULL), 0);
+	ids_are_refused = false;
+	assert_true(id[0] && id[1] && id[0] != id[1]);
+	assert_true(id[0] > INT32_MAX && id[1] > INT32_MAX);
+}
+
+/* The last one: the process is without a barrier for good. */
+static void nobody_is_favoured_once_the_barrier_is_refused(void **state)
+{
+	(void)state;
+	cm_lock_init(&lock);
+	take_often(CM_LOCK_STREAK + 1);
+	if (!has_favourite())
+		cm_skip("no membarrier(2) here");
+	barrier_is_refused = true;
+	refused = 0;
+	in_another_thread(take_once);
+	assert_int_equal(refused, 1);
+	assert_false(has_favourite());
+	take_often(2 * CM_LOCK_STREAK);
+	barrier_is_refused = false;
+	take_often(2 * CM_LOCK_STREAK);
+	assert_false(has_favourite());
+	assert_false(cm_lock_is_held(&lock));
+}
+
+/* Takes what it holds on purpose, which the analysis would refuse. */
+static void CM_UNCHECKED a_held_lock_is_not_had_by_trying(void **state)
+{
+	(void)state;
+	cm_lock_init(&lock);
+	assert_true(cm_lock_try(&lock));
+	assert_true(cm_lock_is_held(&lock));
+	assert_false(cm_lock_try(&lock));
+	cm_lock_release(&lock);
+	assert_true(cm_lock_try(&lock));
+	cm_lock_release(&lock);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(nobody_is_favoured_before_the_barrier_is_had),
+		cmocka_unit_test(one_thread_at_a_time_and_errno_stays),
+		cmocka_unit_test(a_held_lock_is_not_had_by_trying),
+		cmocka_unit_test(who_takes_it_often_is_favoured_until_another_comes),
+		cmocka_unit_test(a_favourite_that_is_inside_has_it_alone),
+		cmocka_unit_test(favours_that_come_and_go_let_one_in_at_a_time),
+		cmocka_unit_test(threads_that_are_refused_their_ids_have_others),
+		cmocka_unit_test(nobody_is_favoured_once_the_barrier_is_refused),
+	};
+
+	return cmocka_run_group_tests_name("lock", tests, NULL, NULL);
+}

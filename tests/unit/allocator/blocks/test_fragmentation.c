@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: MIT */
+/* How memory is laid out where a card fills up, and that it is not where it doesn't. */
+#include "allocator/blocks/fragmentation.h"
+
+#include "allocator/reuse/epoch.h"
+#include "tests/unit/fixture_case.h"
+
+#define CARD (200 * MIB)
+
+static struct fixture *open_card(uint64_t bytes)
+{
+	return case_open(&(struct fixture_params){.limit_bytes = bytes, .events = 64});
+}
+
+static int setup(void **state)
+{
+	*state = open_card(CARD);
+	return 0;
+}
+
+#define card_case(test) cmocka_unit_test_setup_teardown(test, setup, fixture_teardown)
+
+/* Takes a block, and frees it: it is all of its segment. */
+static void use(struct fixture *f, uint64_t bytes)
+{
+	case_put(f, case_get(f, bytes));
+	case_settle(f);
+}
+
+static uint64_t segment_calls(const struct fixture *f)
+{
+	return f->driver.called[FAKE_MEM_ALLOC] + f->driver.called[FAKE_MEM_FREE];
+}
+
+static void an_idle_segment_is_not_cut_for_a_small_part_of_it(void **state)
+{
+	static const struct {
+		uint64_t card, full, idle, bytes, reserved, exchanged, then, after;
+	} cases[] = {
+		/* It is there for the one that needs it whole. */
+		{200, 120, 60, 4, 184, 0, 60, 184},
+		/* It goes where there is no room beside it. Cut, it would have left 46. */
+		{200, 140, 54, 8, 148, 54, 50, 198},
+		/* On a tight card it need not be a small part. */
+		{200, 164, 30, 20, 184, 30, 16, 200},
+		/* An empty card is used as ever. */
+		{1024, 120, 60, 4, 180, 0, 60, 240},
+	};
+	struct fixture *f;
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		f = open_card(cases[i].card * MIB);
+		(void)case_get(f, cases[i].full * MIB);
+		use(f, cases[i].idle * MIB);
+		(void)case_get(f, cases[i].bytes * MIB);
+		if (case_reserved(f) != cases[i].reserved * MIB)
+			fail_msg("case %zu: %llu bytes", i, (unsigned long long)case_reserved(f));
+		assert_int_equal(fixture_scalar(f, CM_SCALAR_exchange_bytes),
+				 cases[i].exchanged * MIB);
+		(void)case_get(f, cases[i].then * MIB);
+		assert_int_equal(case_reserved(f), cases[i].after * MIB);
+		case_close(f);
+	}
+}
+
+static void what_fits_its_segment_is_served_from_it(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t calls;
+
+	(void)case_get(f, 164 * MIB);
+	use(f, 30 * MIB);
+	calls = segment_calls(f);
+	(void)case_get(f, 28 * MIB + 512);
+	assert_int_equal(segment_calls(f), calls);
+}
+
+static void a_piece_beside_one_in_use_is_cut(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t keep, calls;
+
+	(void)case_get(f, 120 * MIB);
+	use(f, 12 * MIB);
+	keep = case_get(f, 4 * MIB);
+	use(f, 60 * MIB);
+	calls = segment_calls(f);
+	/* The tighter of the two, and not spared. */
+	(void)case_get(f, 4 * MIB);
+	assert_int_equal(segment_calls(f), calls);
+	case_put(f, keep);
+}
+
+static void segments_for_several_blocks_are_made_to_measure(void **state)
+{
+	static const struct {
+		uint64_t full, bytes, segment;
+	} cases[] = {
+		{20 * MIB, 9 * MIB, 20 * MIB}, /* the card is not full enough */
+		{120 * MIB, 9 * MIB, 18 * MIB},        {120 * MIB, 2 * MIB, 2 * MIB},
+		{120 * MIB, 3 * MIB, 6 * MIB},         {120 * MIB, 2304 * KIB, 18 * MIB},
+		{120 * MIB, 10 * MIB - 512, 10 * MIB}, {120 * MIB, 10 * MIB, 10 * MIB},
+		{120 * MIB, 11 * MIB, 12 * MIB},       {120 * MIB, MIB, 2 * MIB},
+	};
+	struct fixture *f;
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		f = open_card(CARD);
+		(void)case_get(f, cases[i].full);
+		(void)case_get(f, cases[i].bytes);
+		if (case_reserved(f) != cases[i].full + cases[i].segment)
+			fail_msg("case %zu: %llu bytes", i,
+				 (unsigned long long)(case_reserved(f) - cases[i].full));
+		case_close(f);
+	}
+}
+
+static void nothing_is_exchanged_on_a_card_that_is_full(void **state)
+{
+	struct fixture *f = *state;
+
+	(void)case_get(f, 164 * MIB);
+	use(f, 30 * MIB);
+	(void)case_get(f, 20 * MIB);
+	assert_int_equal(fixture_scalar(f, CM_SCALAR_exchange_bytes), 30 * MIB);
+	use(f, 12 * MIB);
+	/* There is no room for 14 beside the 12, which go as ever when memory is out. */
+	(void)case_get(f, 14 * MIB);
+	assert_int_equal(case_reserved(f), 198 * MIB);
+	assert_int_equal(fixture_scalar(f, CM_SCALAR_exchange_bytes), 30 * MIB);
+	assert_int_equal(fixture_scalar(f, CM_SCALAR_num_alloc_retries), 1);
+}
+
+static void a_device_that_is_busy_is_not_waited_for_twice(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t keep = case_get(f, 162 * MIB), idle = case_get(f, 18 * MIB), work, before, calls;
+
+	use(f, 18 * MIB);
+	case_put(f, idle);
+	case_settle(f);
+	work = fixture_launch(f, f->ctx, 1, keep, 512, FAKE_FOREVER);
+	before = f->driver.now_ns;
+	(void)case_get(f, 4 * MIB);
+	assert_int_equal(case_reserved(f), 198 * MIB);
+	assert_true(f->driver.now_ns - before <= 2 * CM_PATIENCE_NS);
+	before = f->driver.now_ns;
+	calls = segment_calls(f);
+	/* What is left of the first one is too little for it: the other one is cut. */
+	(void)case_get(f, 15 * MIB);
+	assert_int_equal(segment_calls(f), calls);
+	assert_true(f->driver.now_ns - before < CM_PATIENCE_NS / 10);
+	fake_finish(work);
+}
+
+static void a_program_that_repeats_itself_comes_to_an_end_of_it(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t calls = 0, first = 0;
+	int i;
+
+	(void)case_get(f, 164 * MIB);
+	for (i = 0; i < 700; i++) {
+		if (i == 10)
+			first = segment_calls(f);
+		if (i == 690)
+			calls = segment_calls(f);
+		use(f, 30 * MIB);
+		use(f, 20 * MIB);
+	}
+	assert_true(first >= 10); /* it is one that would go on */
+	assert_int_equal(segment_calls(f), calls);
+}
+
+static void more_in_use_than_ever_begins_it_anew(void **state)
+{
+	struct fixture *f = open_card(2 * CARD);
+	uint64_t calls;
+	int i;
+
+	(void)state;
+	(void)case_get(f, 330 * MIB);
+	for (i = 0; i < 700; i++) {
+		use(f, 50 * MIB);
+		use(f, 20 * MIB);
+	}
+	(void)case_get(f, 20 * MIB);
+	calls = segment_calls(f);
+	use(f, 30 * MIB);
+	use(f, 20 * MIB);
+	assert_true(segment_calls(f) > calls);
+	case_close(f);
+}
+
+static void a_card_that_others_fill_is_known_by_what_it_refused(void **state)
+{
+	struct fixture *f = open_card(2048 * MIB);
+	uint64_t addr;
+
+	(void)state;
+	f->driver.limit_bytes = CARD;
+	(void)case_get(f, 120 * MIB);
+	assert_int_not_equal(fixture_alloc(f, f->heap, 100 * MIB, &addr), 0);
+	use(f, 60 * MIB);
+	(void)case_get(f, 4 * MIB);
+	assert_int_equal(case_reserved(f), 184 * MIB);
+	/* The others have gone. */
+	f->driver.limit_bytes = 2048 * MIB;
+	(void)case_get(f, 110 * MIB);
+	use(f, 60 * MIB);
+	(void)case_get(f, 4 * MIB);
+	assert_int_equal(case_reserved(f), 294 * MIB);
+	case_close(f);
+}
+
+static void it_is_done_where_blocks_may_be_cut_and_the_policy_wants_it(void **state)
+{
+	struct fixture *f;
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < CASE_UNEXCHANGED; i++) {
+		f = case_open_unexchanged(i, CARD);
+		(void)case_get(f, 120 * MIB);
+		use(f, 60 * MIB);
+		(void)case_get(f, 9 * MIB);
+		assert_int_equal(case_reserved(f), (i == 1 ? 190 : 180) * MIB);
+		case_close(f);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(an_idle_segment_is_not_cut_for_a_small_part_of_it),
+		card_case(what_fits_its_segment_is_served_from_it),
+		card_case(a_piece_beside_one_in_use_is_cut),
+		cmocka_unit_test(segments_for_several_blocks_are_made_to_measure),
+		card_case(nothing_is_exchanged_on_a_card_that_is_full),
+		card_case(a_device_that_is_busy_is_not_waited_for_twice),
+		card_case(a_program_that_repeats_itself_comes_to_an_end_of_it),
+		cmocka_unit_test(more_in_use_than_ever_begins_it_anew),
+		cmocka_unit_test(a_card_that_others_fill_is_known_by_what_it_refused),
+		cmocka_unit_test(it_is_done_where_blocks_may_be_cut_and_the_policy_wants_it),
+	};
+
+	return cmocka_run_group_tests_name("thrift", tests, NULL, NULL);
+}

@@ -1,0 +1,618 @@
+/* SPDX-License-Identifier: MIT */
+/* Blocks, segments, and what the books say of them at each moment. */
+#include "allocator/state/state.h"
+
+#include <errno.h>
+
+#include "allocator/base/size_class.h"
+#include "tests/unit/fixture_case.h"
+
+#define ALL   CM_POOL_ALL
+#define SMALL CM_POOL_SMALL
+#define LARGE CM_POOL_LARGE
+
+static void a_miss_gets_a_segment_and_cuts_it(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t addr = case_get(f, 100);
+
+	assert_int_equal(fake_memory_of(addr).bytes, 2 * MIB);
+	assert_int_equal(fake_memory_of(addr).addr, addr);
+	assert_current(f, SMALL, CM_STAT_ALLOCATION, 1);
+	assert_current(f, SMALL, CM_STAT_ALLOCATED_BYTES, 512);
+	assert_current(f, SMALL, CM_STAT_ACTIVE, 1);
+	assert_current(f, SMALL, CM_STAT_ACTIVE_BYTES, 512);
+	assert_current(f, SMALL, CM_STAT_REQUESTED_BYTES, 100);
+	assert_current(f, SMALL, CM_STAT_SEGMENT, 1);
+	assert_current(f, SMALL, CM_STAT_RESERVED_BYTES, 2 * MIB);
+	assert_current(f, SMALL, CM_STAT_INACTIVE_SPLIT, 1);
+	assert_current(f, SMALL, CM_STAT_INACTIVE_SPLIT_BYTES, 2096640);
+	assert_current(f, LARGE, CM_STAT_RESERVED_BYTES, 0);
+	assert_int_equal(fixture_scalar(f, CM_SCALAR_num_device_alloc), 1);
+	assert_int_equal(fixture_scalar(f, CM_SCALAR_cache_misses), 1);
+	assert_int_equal(case_get(f, 1), addr + 512);
+	assert_int_equal(fixture_scalar(f, CM_SCALAR_cache_hits), 1);
+	assert_int_equal(f->driver.called[FAKE_MEM_ALLOC], 1);
+}
+
+/* Allocated falls when the program frees, active and requested when the memory is ready. */
+static void a_free_moves_the_books_in_two_steps(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t addr = case_get(f, 3000);
+
+	case_put(f, addr);
+	assert_current(f, ALL, CM_STAT_ALLOCATION, 0);
+	assert_current(f, ALL, CM_STAT_ALLOCATED_BYTES, 0);
+	assert_current(f, ALL, CM_STAT_ACTIVE, 1);
+	assert_current(f, ALL, CM_STAT_ACTIVE_BYTES, 3072);
+	assert_current(f, ALL, CM_STAT_REQUESTED_BYTES, 3000);
+	assert_current(f, ALL, CM_STAT_INACTIVE_SPLIT_BYTES, 2 * MIB - 3072);
+	case_settle(f);
+	assert_current(f, ALL, CM_STAT_ACTIVE, 0);
+	assert_current(f, ALL, CM_STAT_ACTIVE_BYTES, 0);
+	assert_current(f, ALL, CM_STAT_REQUESTED_BYTES, 0);
+	assert_current(f, ALL, CM_STAT_INACTIVE_SPLIT, 0);
+	assert_current(f, ALL, CM_STAT_INACTIVE_SPLIT_BYTES, 0);
+	assert_current(f, ALL, CM_STAT_SEGMENT, 1);
+	assert_int_equal(fixture_stat(f, ALL, CM_STAT_REQUESTED_BYTES).allocated, 3000);
+	assert_int_equal(fixture_stat(f, ALL, CM_STAT_REQUESTED_BYTES).freed, 3000);
+}
+
+static void assert_split(struct fixture *f, int64_t count, int64_t bytes)
+{
+	assert_current(f, ALL, CM_STAT_INACTIVE_SPLIT, count);
+	assert_current(f, ALL, CM_STAT_INACTIVE_SPLIT_BYTES, bytes);
+}
+
+static void inactive_split_counts_free_pieces_of_segments_in_use(void **state)
+{
+	struct fixture *f = *state;
+	const int64_t whole = 2 * MIB, rest = whole - 512 - 1024 - MIB;
+	uint64_t a, b, c, d;
+
+	a = case_get(f, 100); /* a whole segment is split */
+	assert_split(f, 1, whole - 512);
+	b = case_get(f, 1000); /* a piece is split */
+	assert_split(f, 1, whole - 512 - 1024);
+	c = case_get(f, MIB);
+	assert_split(f, 1, rest);
+	d = case_get(f, rest); /* a piece is taken whole */
+	assert_split(f, 0, 0);
+	(void)case_get(f, 10 * MIB); /* a whole segment is taken whole */
+	assert_split(f, 0, 0);
+
+	case_put(f, b);
+	case_settle(f);
+	assert_split(f, 1, 1024);
+	case_put(f, d);
+	case_settle(f);
+	assert_split(f, 2, 1024 + rest);
+	case_put(f, a);
+	case_settle(f);
+	assert_split(f, 2, 512 + 1024 + rest);
+	case_put(f, c); /* all of the segment is one free block again */
+	case_settle(f);
+	assert_split(f, 0, 0);
+}
+
+/* The net change of one return counts, whatever it passes through. */
+static void inactive_split_accumulates_net_changes(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t a = case_get(f, 512), b = case_get(f, 512);
+	struct cm_stat4 count, bytes;
+
+	(void)case_get(f, 512);
+	cm_cache_reset_accumulated(f->cache, 0);
+	case_put(f, a);
+	case_settle(f);
+	case_put(f, b);
+	case_settle(f);
+	count = fixture_stat(f, SMALL, CM_STAT_INACTIVE_SPLIT);
+	bytes = fixture_stat(f, SMALL, CM_STAT_INACTIVE_SPLIT_BYTES);
+	assert_int_equal(count.allocated, 1);
+	assert_int_equal(count.freed, 0);
+	assert_int_equal(bytes.allocated, 1024);
+	assert_int_equal(bytes.freed, 0);
+	assert_int_equal(bytes.peak, 2 * MIB - 512);
+}
+
+static void a_large_block_is_cut_where_more_than_1_mib_remains(void **state)
+{
+	static const struct {
+		uint64_t bytes;
+		uint64_t size; /* of the block handed out of a segment of 20 MiB */
+	} cases[] = {
+		{MIB + 1, MIB + 512},
+		{9 * MIB, 9 * MIB},
+		{10 * MIB - 1, 10 * MIB}, /* rounds up to a segment of its own */
+	};
+	struct fixture *f = *state;
+	uint64_t addr;
+	size_t i;
+
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		addr = case_get(f, cases[i].bytes);
+		assert_current(f, LARGE, CM_STAT_ALLOCATED_BYTES, cases[i].size);
+		case_put(f, addr);
+		case_settle(f);
+	}
+	assert_int_equal(cm_cache_trim(f->cache, 0, NULL), 0);
+
+	/* 11 MiB are left of 20; 1 MiB is no remainder, half a KiB more is. */
+	(void)case_get(f, 9 * MIB);
+	addr = case_get(f, 10 * MIB);
+	assert_current(f, LARGE, CM_STAT_ALLOCATED_BYTES, 20 * MIB);
+	assert_int_equal(f->driver.called[FAKE_MEM_ALLOC], 2);
+	case_put(f, addr);
+	case_settle(f);
+	assert_int_equal(case_get(f, 10 * MIB - 512), addr);
+	assert_current(f, LARGE, CM_STAT_ALLOCATED_BYTES, 19 * MIB - 512);
+}
+
+static void a_small_block_is_cut_where_a_grain_remains(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t addr = case_get(f, MIB);
+
+	(void)case_get(f, MIB - 512);
+	assert_split(f, 1, 512);
+	(void)case_get(f, 512);
+	assert_split(f, 0, 0);
+	case_put(f, addr);
+	case_settle(f);
+	assert_int_equal(case_get(f, MIB - 512), addr);
+	assert_split(f, 1, 512);
+}
+
+static void the_pools_never_serve_each_other(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t large = case_get(f, 2 * MIB);
+
+	case_put(f, large);
+	case_settle(f);
+	case_put(f, case_get(f, MIB)); /* 20 MiB lie ready */
+	case_settle(f);
+	assert_int_equal(f->driver.called[FAKE_MEM_ALLOC], 2);
+	assert_int_equal(case_get(f, MIB + 1), large);
+	assert_int_equal(f->driver.called[FAKE_MEM_ALLOC], 2);
+}
+
+/* In whatever order neighbours are freed, one block remains. */
+static void neighbours_merge_in_any_order(void **state)
+{
+	static const uint8_t orders[][4] = {{0, 1, 2, 3}, {3, 2, 1, 0}, {0, 2, 1, 3},
+					    {1, 3, 0, 2}, {2, 0, 3, 1}, {1, 2, 0, 3}};
+	struct fixture *f = *state;
+	const struct cm_block *whole;
+	uint64_t addr[4];
+	size_t i, k;
+
+	for (i = 0; i < sizeof(orders) / sizeof(orders[0]); i++) {
+		for (k = 0; k < 4; k++)
+			addr[k] = case_get(f, 512 * KIB);
+		assert_split(f, 0, 0);
+		for (k = 0; k < 4; k++) {
+			case_put(f, addr[orders[i][k]]);
+			case_settle(f);
+		}
+		assert_split(f, 0, 0);
+		whole = &f->cache->block[cm_bins_find(&f->heap->bins[CM_FIT_SMALL], 1)];
+		assert_int_equal(whole->size, 2 * MIB);
+		assert_int_equal(whole->link_next, 0);
+	}
+	assert_int_equal(f->driver.called[FAKE_MEM_ALLOC], 1);
+}
+
+/* A block that waits for the device is no neighbour to merge with. */
+static void a_pending_block_does_not_merge(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t a = case_get(f, MIB), b = case_get(f, MIB);
+
+	case_put(f, a);
+	case_settle(f);
+	assert_split(f, 1, MIB);
+	(void)fixture_launch(f, f->ctx, 1, b, MIB, 10 * MS);
+	case_put(f, b);
+	cm_cache_poll(f->cache);
+	assert_split(f, 1, MIB);
+	assert_current(f, ALL, CM_STAT_ACTIVE, 1);
+	case_settle(f);
+	assert_split(f, 0, 0);
+}
+
+static struct fixture *open_max_split(uint64_t rounding)
+{
+	struct cm_policy policy;
+
+	cm_policy_init(&policy);
+	policy.max_split_size = 32 * MIB;
+	policy.max_non_split_rounding = rounding;
+	return case_open(&(struct fixture_params){.policy = &policy});
+}
+
+static void oversize_blocks_serve_oversize_requests_only(void **state)
+{
+	struct fixture *f = open_max_split(20 * MIB);
+	uint64_t addr;
+
+	(void)state;
+	addr = case_get(f, 40 * MIB);
+	assert_int_equal(fixture_stat1(f, CM_STAT1_OVERSIZE_ALLOCATIONS).current, 1);
+	assert_int_equal(fixture_stat1(f, CM_STAT1_OVERSIZE_SEGMENTS).current, 1);
+	case_put(f, addr);
+	assert_int_equal(fixture_stat1(f, CM_STAT1_OVERSIZE_ALLOCATIONS).current, 0);
+	case_settle(f);
+	assert_int_equal(fixture_stat1(f, CM_STAT1_OVERSIZE_SEGMENTS).current, 1);
+
+	assert_int_not_equal(case_get(f, 30 * MIB), addr);
+	assert_int_equal(f->driver.called[FAKE_MEM_ALLOC], 2);
+	assert_int_equal(case_get(f, 32 * MIB), addr); /* and is not cut */
+	assert_current(f, ALL, CM_STAT_INACTIVE_SPLIT, 0);
+	assert_int_equal(fixture_stat1(f, CM_STAT1_OVERSIZE_ALLOCATIONS).current, 1);
+	assert_int_equal(fixture_stat1(f, CM_STAT1_OVERSIZE_ALLOCATIONS).allocated, 2);
+	assert_int_equal(cm_cache_trim(f->cache, 0, NULL), 0);
+	case_close(f);
+}
+
+static void an_oversize_block_serves_what_is_not_much_smaller(void **state)
+{
+	struct fixture *f = open_max_split(20 * MIB);
+	uint64_t addr;
+
+	(void)state;
+	addr = case_get(f, 64 * MIB);
+	case_put(f, addr);
+	case_settle(f);
+	assert_int_not_equal(case_get(f, 44 * MIB), addr);
+	assert_int_equal(case_get(f, 44 * MIB + 512), addr);
+	case_close(f);
+}
+
+static struct fixture *open_exact(void)
+{
+	struct cm_policy policy;
+
+	cm_policy_init(&policy);
+	policy.placement = CM_PLACEMENT_EXACT;
+	return case_open(&(struct fixture_params){.policy = &policy});
+}
+
+static void exact_placement_gives_each_block_a_segment(void **state)
+{
+	static const uint64_t sizes[] = {1, 512, 5000, MIB, MIB + 1, 3 * MIB, 9 * MIB, 64 * MIB};
+	struct fixture *f = open_exact();
+	uint64_t addr, small;
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		addr = case_get(f, sizes[i]);
+		assert_int_equal(fake_memory_of(addr).addr, addr);
+	}
+	assert_current(f, SMALL, CM_STAT_SEGMENT, 4);
+	assert_current(f, LARGE, CM_STAT_SEGMENT, 4);
+	assert_current(f, ALL, CM_STAT_INACTIVE_SPLIT, 0);
+	small = case_get(f, 9 * 512);
+	case_put(f, small);
+	case_settle(f);
+	assert_int_not_equal(case_get(f, 7 * 512), small);
+	assert_int_equal(case_get(f, 8 * 512), small);
+	/* An eighth may be wasted when it serves again. */
+	case_put(f, addr);
+	case_settle(f);
+	assert_int_not_equal(case_get(f, 48 * MIB), addr);
+	assert_int_equal(case_get(f, 56 * MIB), addr);
+	case_close(f);
+}
+
+static void what_is_no_block_is_refused_and_nothing_moves(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t addr = case_get(f, 100), other = case_get(f, 5000), big = case_get(f, 64 * MIB);
+	uint64_t forward, free_part = other + 8192;
+	const struct {
+		uint64_t addr;
+		int err;
+	} cases[] = {
+		{addr + 1, -EFAULT},
+		{addr + 511, -EFAULT},
+		{other + 512, -EFAULT},
+		{free_part, -EFAULT},
+		{addr + 2 * MIB - 1, -EFAULT},
+		{big + 2 * MIB, -EFAULT},
+		{0, -ENOENT},
+		{1, -ENOENT},
+		{UINT64_MAX, -ENOENT},
+		{UINT64_C(1) << 57, -ENOENT},
+		{addr - 1, -ENOENT},
+		{UINT64_C(0x5555deadb000), -ENOENT},
+	};
+	uint64_t calls = f->driver.calls;
+	size_t i;
+
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		forward = 0;
+		if (cm_cache_free(f->cache, cases[i].addr, &forward) != cases[i].err)
+			fail_msg("%#llx", (unsigned long long)cases[i].addr);
+		if (cases[i].err == -EFAULT && fake_memory_of(forward).addr == forward)
+			fail_msg("%#llx would free", (unsigned long long)forward);
+		assert_sound(f);
+	}
+	assert_int_equal(f->driver.calls, calls);
+	assert_current(f, ALL, CM_STAT_ALLOCATION, 3);
+}
+
+static void a_second_free_is_refused_at_every_stage(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t addr = case_get(f, 64 * MIB), forward = 0;
+
+	case_put(f, addr);
+	assert_int_equal(cm_cache_free(f->cache, addr, &forward), -EFAULT); /* it waits */
+	assert_int_equal(forward, addr + 1);
+	case_settle(f);
+	assert_int_equal(cm_cache_free(f->cache, addr, &forward), -EFAULT); /* it is ready */
+	assert_int_equal(forward, addr + 1);
+	assert_int_equal(cm_cache_trim(f->cache, 0, NULL), 0);
+	assert_int_equal(cm_cache_free(f->cache, addr, &forward), -ENOENT); /* the driver's */
+	assert_current(f, ALL, CM_STAT_ALLOCATION, 0);
+	assert_int_equal(fixture_stat(f, ALL, CM_STAT_ALLOCATION).freed, 1);
+}
+
+static void sizes_that_are_none_of_ours_are_passed_on(void **state)
+{
+	static const uint64_t sizes[] = {0, CM_REQUEST_MAX + 1, UINT64_MAX / 2, UINT64_MAX};
+	struct fixture *f = *state;
+	uint64_t addr = 7;
+	size_t i;
+
+	for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
+		assert_int_equal(cm_cache_alloc(f->cache, f->heap, sizes[i], &addr), -EINVAL);
+	assert_int_equal(f->driver.calls, 0);
+	assert_int_equal(cm_cache_alloc(f->cache, f->heap, CM_REQUEST_MAX, &addr),
+			 CM_DRIVER_OUT_OF_MEMORY);
+	assert_int_equal(addr, 7);
+	assert_sound(f);
+}
+
+static enum cm_place place_of(struct fixture *f, uint64_t addr)
+{
+	struct cm_place_info place;
+
+	cm_cache_lookup(f->cache, addr, &place);
+	return place.place;
+}
+
+static void an_address_is_looked_up(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t a = case_get(f, 1000), b = case_get(f, 1000);
+	struct cm_place_info place;
+
+	assert_int_equal(place_of(f, a), CM_PLACE_LIVE);
+	assert_int_equal(place_of(f, a + 1023), CM_PLACE_INTERIOR);
+	assert_int_equal(place_of(f, b), CM_PLACE_LIVE);
+	assert_int_equal(place_of(f, b + 1024), CM_PLACE_IDLE);
+	assert_int_equal(place_of(f, a - 1), CM_PLACE_FOREIGN);
+	assert_int_equal(place_of(f, a + 2 * MIB), CM_PLACE_FOREIGN);
+	assert_int_equal(place_of(f, 0), CM_PLACE_FOREIGN);
+	cm_cache_lookup(f->cache, b + 7, &place);
+	assert_int_equal(place.block_addr, b);
+	assert_int_equal(place.block_size, 1024);
+	assert_int_equal(place.requested, 1000);
+	assert_int_equal(place.segment_addr, a);
+	assert_int_equal(place.segment_size, 2 * MIB);
+	assert_int_equal(place.ctx, f->ctx);
+	assert_int_equal(place.segment_flags, CM_SEGMENT_USED | CM_SEGMENT_SMALL);
+	case_put(f, a);
+	assert_int_equal(place_of(f, a), CM_PLACE_IDLE);
+}
+
+static void a_peak_is_the_highest_value_since_its_reset(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t a = case_get(f, 4 * MIB), b = case_get(f, 4 * MIB);
+
+	case_put(f, a);
+	assert_int_equal(fixture_stat(f, ALL, CM_STAT_ALLOCATED_BYTES).peak, 8 * MIB);
+	cm_cache_reset_peak(f->cache, 0);
+	assert_sound(f);
+	assert_int_equal(fixture_stat(f, ALL, CM_STAT_ALLOCATED_BYTES).peak, 4 * MIB);
+	assert_int_equal(fixture_stat(f, ALL, CM_STAT_ACTIVE_BYTES).peak, 8 * MIB);
+	case_put(f, b);
+	assert_int_equal(fixture_stat(f, LARGE, CM_STAT_ALLOCATED_BYTES).peak, 4 * MIB);
+	(void)case_get(f, 512);
+	assert_int_equal(fixture_stat(f, ALL, CM_STAT_ALLOCATED_BYTES).peak, 4 * MIB);
+	assert_int_equal(fixture_stat(f, SMALL, CM_STAT_ALLOCATED_BYTES).peak, 512);
+}
+
+/* The peak of both pools is that of their sum, not the sum of their peaks. */
+static void the_peak_of_all_is_that_of_the_sum(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t a = case_get(f, 4 * MIB);
+
+	case_put(f, a);
+	(void)case_get(f, MIB);
+	assert_int_equal(fixture_stat(f, LARGE, CM_STAT_ALLOCATED_BYTES).peak, 4 * MIB);
+	assert_int_equal(fixture_stat(f, SMALL, CM_STAT_ALLOCATED_BYTES).peak, MIB);
+	assert_int_equal(fixture_stat(f, ALL, CM_STAT_ALLOCATED_BYTES).peak, 4 * MIB);
+}
+
+static void a_reset_of_totals_leaves_current_and_peak(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t a = case_get(f, 4 * MIB);
+	struct cm_stat4 stat;
+
+	cm_cache_reset_accumulated(f->cache, 0);
+	assert_sound(f);
+	stat = fixture_stat(f, ALL, CM_STAT_ALLOCATED_BYTES);
+	assert_int_equal(stat.current, 4 * MIB);
+	assert_int_equal(stat.peak, 4 * MIB);
+	assert_int_equal(stat.allocated, 0);
+	assert_int_equal(stat.freed, 0);
+	assert_int_equal(fixture_scalar(f, CM_SCALAR_num_device_alloc), 0);
+	assert_int_equal(fixture_scalar(f, CM_SCALAR_cache_misses), 0);
+	case_put(f, a);
+	(void)case_get(f, 100);
+	stat = fixture_stat(f, ALL, CM_STAT_ALLOCATED_BYTES);
+	assert_int_equal(stat.allocated, 512);
+	assert_int_equal(stat.freed, 4 * MIB);
+}
+
+static void mode_stats_passes_every_request_on_and_counts_it(void **state)
+{
+	struct cm_policy policy;
+	struct fixture *f;
+	uint64_t a, b;
+
+	(void)state;
+	cm_policy_init(&policy);
+	policy.mode = CM_MODE_STATS;
+	f = case_open(&(struct fixture_params){.policy = &policy});
+	a = case_get(f, 100);
+	b = case_get(f, 3 * MIB + 1);
+	assert_int_equal(f->driver.used_bytes[0], 100 + 3 * MIB + 1);
+	assert_current(f, SMALL, CM_STAT_ALLOCATED_BYTES, 100);
+	assert_current(f, LARGE, CM_STAT_RESERVED_BYTES, 3 * MIB + 1);
+	assert_current(f, ALL, CM_STAT_SEGMENT, 2);
+	case_put(f, a);
+	assert_int_equal(f->driver.called[FAKE_MEM_FREE], 1);
+	assert_current(f, SMALL, CM_STAT_RESERVED_BYTES, 0);
+	assert_current(f, ALL, CM_STAT_ACTIVE, 1);
+	case_put(f, b);
+	assert_int_equal(f->driver.used_bytes[0], 0);
+	assert_int_equal(f->driver.called[FAKE_EVENT_RECORD], 0);
+	case_close(f);
+}
+
+static void each_device_has_books_of_its_own(void **state)
+{
+	struct fixture *f = *state;
+	struct cm_device_row row;
+	struct cm_heap *heap;
+	uint64_t addr;
+
+	assert_true(fixture_add_context(f, 1, &heap) != 0);
+	assert_int_equal(fixture_alloc(f, heap, 3 * MIB, &addr), 0);
+	assert_current(f, ALL, CM_STAT_RESERVED_BYTES, 0);
+	assert_int_equal(cm_cache_device_row(f->cache, 1), 1);
+	assert_int_equal(cm_cache_read_device(f->cache, 1, &row), 0);
+	assert_int_equal(row.stat[LARGE].current[CM_STAT_RESERVED_BYTES], 20 * MIB);
+	assert_int_equal(cm_cache_device_row(f->cache, 2), UINT32_MAX);
+	assert_int_equal(cm_cache_read_device(f->cache, 2, &row), -ENOENT);
+	case_put(f, addr);
+}
+
+static void memory_of_one_context_never_serves_another(void **state)
+{
+	struct fixture *f = *state;
+	struct cm_heap *heap;
+	uint64_t addr, other;
+
+	case_put(f, case_get(f, 64 * MIB));
+	case_settle(f);
+	assert_true(fixture_add_context(f, 0, &heap) != 0);
+	assert_int_equal(fixture_alloc(f, heap, 64 * MIB, &addr), 0);
+	assert_current(f, ALL, CM_STAT_SEGMENT, 2);
+	assert_int_equal(fixture_alloc(f, f->heap, 64 * MIB, &other), 0);
+	assert_current(f, ALL, CM_STAT_SEGMENT, 2);
+	assert_int_not_equal(addr, other);
+}
+
+struct expected {
+	enum cm_action action;
+	uint64_t addr;
+	uint64_t size;
+};
+
+static void assert_events(struct fixture *f, const struct expected *expected, uint64_t count)
+{
+	const struct cm_device *device = f->heap->device;
+	uint64_t i;
+
+	assert_int_equal(device->row->event_next, count);
+	for (i = 0; i < count; i++) {
+		const struct cm_event *event = &device->ring.row[i & device->ring.mask];
+
+		if (event->number != i + 1 || event->action != expected[i].action ||
+		    event->addr != expected[i].addr || event->size != expected[i].size)
+			fail_msg("event %llu is number %llu, action %u, %#llx, %llu",
+				 (unsigned long long)i, (unsigned long long)event->number,
+				 event->action, (unsigned long long)event->addr,
+				 (unsigned long long)event->size);
+	}
+}
+
+static void the_events_of_a_block_come_in_pytorchs_order(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t addr = case_get(f, 700), other = case_get(f, 100);
+	const struct expected expected[] = {
+		{CM_ACTION_SEGMENT_ALLOC, addr, 2 * MIB},
+		{CM_ACTION_ALLOC, addr, 700},
+		{CM_ACTION_ALLOC, other, 100},
+		{CM_ACTION_FREE_REQUESTED, addr, 700},
+		{CM_ACTION_FREE_REQUESTED, other, 100},
+		{CM_ACTION_FREE_COMPLETED, addr, 700},
+		{CM_ACTION_FREE_COMPLETED, other, 100},
+		{CM_ACTION_SEGMENT_FREE, addr, 2 * MIB},
+	};
+
+	case_put(f, addr);
+	case_put(f, other);
+	assert_int_equal(cm_cache_trim(f->cache, 0, NULL), 0);
+	assert_events(f, expected, 8);
+}
+
+static void a_full_ring_keeps_the_youngest_events(void **state)
+{
+	struct fixture *f = *state;
+	const struct cm_device *device = f->heap->device;
+	uint64_t number;
+	int i;
+
+	for (i = 0; i < 50; i++)
+		case_put(f, case_get(f, 100));
+	assert_true(device->row->event_next > 100);
+	assert_int_equal(device->ring.mask, 63);
+	for (number = device->row->event_next - 63; number <= device->row->event_next; number++)
+		assert_int_equal(device->ring.row[(number - 1) & 63].number, number);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		fixture_case(a_miss_gets_a_segment_and_cuts_it),
+		fixture_case(a_free_moves_the_books_in_two_steps),
+		fixture_case(inactive_split_counts_free_pieces_of_segments_in_use),
+		fixture_case(inactive_split_accumulates_net_changes),
+		fixture_case(a_large_block_is_cut_where_more_than_1_mib_remains),
+		fixture_case(a_small_block_is_cut_where_a_grain_remains),
+		fixture_case(the_pools_never_serve_each_other),
+		fixture_case(neighbours_merge_in_any_order),
+		fixture_case(a_pending_block_does_not_merge),
+		cmocka_unit_test(oversize_blocks_serve_oversize_requests_only),
+		cmocka_unit_test(an_oversize_block_serves_what_is_not_much_smaller),
+		cmocka_unit_test(exact_placement_gives_each_block_a_segment),
+		fixture_case(what_is_no_block_is_refused_and_nothing_moves),
+		fixture_case(a_second_free_is_refused_at_every_stage),
+		fixture_case(sizes_that_are_none_of_ours_are_passed_on),
+		fixture_case(an_address_is_looked_up),
+		fixture_case(a_peak_is_the_highest_value_since_its_reset),
+		fixture_case(the_peak_of_all_is_that_of_the_sum),
+		fixture_case(a_reset_of_totals_leaves_current_and_peak),
+		cmocka_unit_test(mode_stats_passes_every_request_on_and_counts_it),
+		fixture_case(each_device_has_books_of_its_own),
+		fixture_case(memory_of_one_context_never_serves_another),
+		fixture_case(the_events_of_a_block_come_in_pytorchs_order),
+		fixture_case(a_full_ring_keeps_the_youngest_events),
+	};
+
+	return cmocka_run_group_tests_name("heap", tests, NULL, NULL);
+}

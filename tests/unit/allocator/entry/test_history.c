@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: MIT */
+/* The rings of events: on and off, emptied, and what an event says of whom it comes from. */
+#include <errno.h>
+
+#include "allocator/base/thread.h"
+#include "stats/region.h"
+#include "tests/unit/fixture_case.h"
+
+static bool no_space;
+
+int __real_cm_region_commit(struct cm_region *public, enum cm_table table, uint32_t rows);
+int __wrap_cm_region_commit(struct cm_region *public, enum cm_table table, uint32_t rows);
+
+int __wrap_cm_region_commit(struct cm_region *public, enum cm_table table, uint32_t rows)
+{
+	if (no_space && (table == CM_TABLE_EVENT || table == CM_TABLE_HOST_EVENT))
+		return -ENOSPC;
+	return __real_cm_region_commit(public, table, rows);
+}
+
+static struct cm_device_row books(struct fixture *f)
+{
+	struct cm_device_row row = {0};
+
+	assert_int_equal(cm_cache_read_device(f->cache, 0, &row), 0);
+	return row;
+}
+
+static struct cm_host_row host(struct fixture *f)
+{
+	struct cm_host_row row;
+
+	cm_cache_read_host(f->cache, &row);
+	return row;
+}
+
+static const struct cm_event *event_at(struct fixture *f, enum cm_table table, uint64_t number)
+{
+	const uint32_t ring = f->region->header->table[table].ring;
+
+	return cm_region_row(f->region, table, (uint32_t)((number - 1) % ring));
+}
+
+static uint64_t get_pinned(struct fixture *f)
+{
+	uint64_t addr = 0;
+
+	assert_int_equal(cm_cache_host_alloc(f->cache, f->heap, 0, 5000, &addr), 0);
+	return addr;
+}
+
+static void put_pinned(struct fixture *f, uint64_t addr)
+{
+	uint64_t forward;
+
+	assert_int_equal(cm_cache_host_free(f->cache, addr, &forward), 0);
+}
+
+static void recording_stops_and_goes_on(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t count;
+
+	case_put(f, case_get(f, 100));
+	put_pinned(f, get_pinned(f));
+	count = books(f).event_next;
+	assert_true(count >= 3);
+	assert_int_equal(host(f).event_next, 3);
+	assert_int_equal(cm_cache_record_events(f->cache, false), 0);
+	case_put(f, case_get(f, 100));
+	put_pinned(f, get_pinned(f));
+	/* What is not written has no number: nothing was lost. */
+	assert_int_equal(books(f).event_next, count);
+	assert_int_equal(host(f).event_next, 3);
+	assert_int_equal(cm_cache_record_events(f->cache, true), 0);
+	(void)case_get(f, 100);
+	assert_int_equal(event_at(f, CM_TABLE_EVENT, count + 1)->number, count + 1);
+	(void)get_pinned(f);
+	assert_true(host(f).event_next > 3);
+}
+
+static void recording_can_begin_late(void **state)
+{
+	struct fixture *f = case_open(&(struct fixture_params){.events = 0});
+
+	(void)state;
+	(void)case_get(f, 100);
+	assert_int_equal(books(f).event_next, 0);
+	assert_int_equal(f->region->header->table[CM_TABLE_EVENT].rows, 0);
+	assert_int_equal(cm_cache_record_events(f->cache, true), 0);
+	(void)case_get(f, 100);
+	assert_int_equal(books(f).event_next, 1);
+	assert_int_equal(event_at(f, CM_TABLE_EVENT, 1)->action, CM_ACTION_ALLOC);
+	case_close(f);
+}
+
+/* A device that appears while recording is off has no ring until it is on. */
+static void devices_that_come_later_follow_the_switch(void **state)
+{
+	struct fixture *f = *state;
+	struct cm_device_row row;
+	struct cm_heap *heap;
+	uint64_t addr;
+
+	assert_int_equal(cm_cache_record_events(f->cache, false), 0);
+	assert_true(fixture_add_context(f, 1, &heap) != 0);
+	assert_int_equal(fixture_alloc(f, heap, 100, &addr), 0);
+	assert_int_equal(cm_cache_read_device(f->cache, 1, &row), 0);
+	assert_int_equal(row.event_next, 0);
+	assert_int_equal(cm_cache_record_events(f->cache, true), 0);
+	assert_int_equal(fixture_alloc(f, heap, 100, &addr), 0);
+	assert_int_equal(cm_cache_read_device(f->cache, 1, &row), 0);
+	assert_int_equal(row.event_next, 1);
+}
+
+static void clearing_forgets_what_was_before(void **state)
+{
+	struct fixture *f = *state;
+	struct cm_device_row row;
+
+	case_put(f, case_get(f, 100));
+	put_pinned(f, get_pinned(f));
+	cm_cache_clear_events(f->cache);
+	row = books(f);
+	assert_int_equal(cm_event_first(row.event_next, row.event_cleared, 64, UINT64_MAX),
+			 row.event_next + 1);
+	assert_int_equal(host(f).event_cleared, host(f).event_next);
+	(void)case_get(f, 100);
+	row = books(f);
+	assert_true(row.event_cleared < row.event_next);
+}
+
+static void a_ring_without_space_is_told_and_hurts_nobody(void **state)
+{
+	struct fixture *f = case_open(&(struct fixture_params){.events = 0});
+
+	(void)state;
+	no_space = true;
+	assert_int_equal(cm_cache_record_events(f->cache, true), -ENOSPC);
+	(void)case_get(f, 100);
+	assert_int_equal(books(f).event_next, 0);
+	no_space = false;
+	assert_int_equal(cm_cache_record_events(f->cache, true), 0);
+	case_close(f);
+}
+
+static void check_event(struct fixture *f, enum cm_table table, uint64_t number,
+			enum cm_action action, uint32_t stack, uint32_t annotation)
+{
+	const struct cm_event *event = event_at(f, table, number);
+
+	if (event->number != number || event->action != action || event->stack != stack ||
+	    event->annotation != annotation)
+		fail_msg("event %llu is number %llu, action %u, stack %u, annotation %u",
+			 (unsigned long long)number, (unsigned long long)event->number,
+			 event->action, event->stack, event->annotation);
+}
+
+/* With the stacks of hand-outs alone: a free bears that of its hand-out. */
+static void events_bear_the_stack_of_the_hand_out(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t addr, pinned;
+
+	cm_thread.stack = 77;
+	cm_thread.annotation = 5;
+	addr = case_get(f, 100);
+	pinned = get_pinned(f);
+	cm_thread.stack = cm_thread.annotation = 0;
+	case_put(f, addr);
+	put_pinned(f, pinned);
+	case_settle(f);
+	assert_int_equal(cm_cache_trim(f->cache, UINT32_MAX, NULL), 0);
+	check_event(f, CM_TABLE_EVENT, 1, CM_ACTION_SEGMENT_ALLOC, 77, 5);
+	check_event(f, CM_TABLE_EVENT, 2, CM_ACTION_ALLOC, 77, 5);
+	check_event(f, CM_TABLE_EVENT, 3, CM_ACTION_FREE_REQUESTED, 77, 0);
+	check_event(f, CM_TABLE_EVENT, 4, CM_ACTION_FREE_COMPLETED, 77, 0);
+	check_event(f, CM_TABLE_EVENT, 5, CM_ACTION_SEGMENT_FREE, 0, 0);
+	check_event(f, CM_TABLE_HOST_EVENT, 1, CM_ACTION_SEGMENT_ALLOC, 77, 5);
+	check_event(f, CM_TABLE_HOST_EVENT, 2, CM_ACTION_ALLOC, 77, 5);
+	check_event(f, CM_TABLE_HOST_EVENT, 3, CM_ACTION_FREE_REQUESTED, 77, 0);
+	check_event(f, CM_TABLE_HOST_EVENT, 4, CM_ACTION_FREE_COMPLETED, 77, 0);
+}
+
+static void a_free_with_a_stack_bears_its_own(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t addr, pinned;
+
+	cm_thread.stack = 77;
+	addr = case_get(f, 100);
+	pinned = get_pinned(f);
+	cm_thread.stack = 88;
+	case_put(f, addr);
+	put_pinned(f, pinned);
+	cm_thread.stack = 0;
+	case_settle(f);
+	check_event(f, CM_TABLE_EVENT, 3, CM_ACTION_FREE_REQUESTED, 88, 0);
+	check_event(f, CM_TABLE_EVENT, 4, CM_ACTION_FREE_COMPLETED, 88, 0);
+	check_event(f, CM_TABLE_HOST_EVENT, 3, CM_ACTION_FREE_REQUESTED, 88, 0);
+	check_event(f, CM_TABLE_HOST_EVENT, 4, CM_ACTION_FREE_COMPLETED, 88, 0);
+}
+
+/* Rows that a reader finds: of what is in use, and of what waits. */
+static void rows_bear_their_stacks(void **state)
+{
+	struct fixture *f = *state;
+	const struct cm_segment *segment;
+	const struct cm_block *block;
+	uint64_t addr;
+
+	cm_thread.stack = 77;
+	addr = case_get(f, 100);
+	segment = cm_region_row(f->region, CM_TABLE_SEGMENT, 1);
+	block = cm_region_row(f->region, CM_TABLE_BLOCK, segment->first);
+	assert_true(block->addr == addr && block->stack == 77);
+	assert_int_equal(segment->stack, 77);
+	cm_thread.stack = 88;
+	case_put(f, addr);
+	cm_thread.stack = 0;
+	assert_int_equal(block->state, CM_BLOCK_PENDING);
+	assert_int_equal(block->stack, 77);
+	assert_int_equal(block->free_stack, 88);
+	/* The next one to have it was not recorded. */
+	case_settle(f);
+	assert_int_equal(case_get(f, 100), addr);
+	assert_int_equal(block->stack, 0);
+}
+
+/* Of pinned memory, before there is any: what was wanted, and from where. */
+static void a_failed_request_for_pinned_memory_is_an_event(void **state)
+{
+	struct fixture *f = case_open(
+		&(struct fixture_params){.events = 64, .limit_bytes = 64 * MIB});
+	uint64_t addr = 77;
+
+	(void)state;
+	cm_thread.stack = 99;
+	assert_int_equal(cm_cache_host_alloc(f->cache, f->heap, 0, 65 * MIB, &addr),
+			 CM_DRIVER_OUT_OF_MEMORY);
+	cm_thread.stack = 0;
+	assert_int_equal(addr, 77);
+	assert_int_equal(host(f).event_next, 1);
+	check_event(f, CM_TABLE_HOST_EVENT, 1, CM_ACTION_OOM, 99, 0);
+	assert_true(event_at(f, CM_TABLE_HOST_EVENT, 1)->size == 65 * MIB);
+	assert_true(event_at(f, CM_TABLE_HOST_EVENT, 1)->addr == CM_FREE_UNKNOWN);
+	case_close(f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		fixture_case(recording_stops_and_goes_on),
+		cmocka_unit_test(recording_can_begin_late),
+		fixture_case(devices_that_come_later_follow_the_switch),
+		fixture_case(clearing_forgets_what_was_before),
+		cmocka_unit_test(a_ring_without_space_is_told_and_hurts_nobody),
+		fixture_case(events_bear_the_stack_of_the_hand_out),
+		fixture_case(a_free_with_a_stack_bears_its_own),
+		fixture_case(rows_bear_their_stacks),
+		cmocka_unit_test(a_failed_request_for_pinned_memory_is_an_event),
+	};
+
+	return cmocka_run_group_tests_name("history", tests, NULL, NULL);
+}

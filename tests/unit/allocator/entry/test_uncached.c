@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: MIT */
+/* Memory past the cache: counted by kind, from when the driver gives it until it has it back. */
+#include "allocator/entry/uncached.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+
+#include "allocator/state/state.h"
+#include "tests/unit/fixture_case.h"
+
+/* The pages that the rows and maps are on. */
+void *__real_mmap64(void *addr, size_t bytes, int prot, int flags, int fd, off_t offset);
+void *__wrap_mmap64(void *addr, size_t bytes, int prot, int flags, int fd, off_t offset);
+void *__real_mremap(void *addr, size_t bytes, size_t wanted, int flags, ...);
+void *__wrap_mremap(void *addr, size_t bytes, size_t wanted, int flags, ...);
+
+static bool out_of_pages;
+
+void *__wrap_mmap64(void *addr, size_t bytes, int prot, int flags, int fd, off_t offset)
+{
+	return out_of_pages ? MAP_FAILED : __real_mmap64(addr, bytes, prot, flags, fd, offset);
+}
+
+void *__wrap_mremap(void *addr, size_t bytes, size_t wanted, int flags, ...)
+{
+	return out_of_pages ? MAP_FAILED : __real_mremap(addr, bytes, wanted, flags);
+}
+
+static void add(struct fixture *f, enum cm_other kind, enum cm_other_name name, uint64_t key,
+		uint64_t bytes)
+{
+	const struct cm_other_memory memory = {.kind = kind, .ctx = f->ctx, .bytes = bytes};
+
+	cm_others_add(f->cache, name, key, &memory);
+}
+
+/* As the doors do it where the driver agrees. */
+static void give_up(struct fixture *f, enum cm_other_name name, uint64_t key)
+{
+	cm_others_drop(f->cache, cm_others_take(f->cache, name, key));
+}
+
+static void assert_kind(struct fixture *f, enum cm_other kind, int64_t count, uint64_t bytes)
+{
+	struct cm_device_row row;
+
+	assert_int_equal(cm_cache_read_device(f->cache, 0, &row), 0);
+	assert_int_equal(row.other_count[kind].current, count);
+	assert_int_equal(row.other_bytes[kind].current, bytes);
+}
+
+static void each_kind_has_its_own_bytes_and_pieces(void **state)
+{
+	struct fixture *f = *state;
+	struct cm_device_row row;
+	enum cm_other kind;
+
+	for (kind = 0; kind < CM_OTHER_COUNT; kind++) {
+		add(f, kind, CM_NAME_ADDRESS, (kind + 1) * MIB, (kind + 1) * KIB);
+		add(f, kind, CM_NAME_ADDRESS, (kind + 100) * MIB, 7);
+	}
+	for (kind = 0; kind < CM_OTHER_COUNT; kind++)
+		assert_kind(f, kind, 2, (kind + 1) * KIB + 7);
+	for (kind = 0; kind < CM_OTHER_COUNT; kind++)
+		give_up(f, CM_NAME_ADDRESS, (kind + 1) * MIB);
+	assert_int_equal(cm_cache_read_device(f->cache, 0, &row), 0);
+	for (kind = 0; kind < CM_OTHER_COUNT; kind++) {
+		assert_kind(f, kind, 1, 7);
+		assert_int_equal(row.other_bytes[kind].peak, (kind + 1) * KIB + 7);
+		assert_int_equal(row.other_bytes[kind].allocated, (kind + 1) * KIB + 7);
+		assert_int_equal(row.other_bytes[kind].freed, (kind + 1) * KIB);
+		assert_int_equal(row.other_count[kind].peak, 2);
+	}
+}
+
+/* An array and an address may be the same number. */
+static void names_of_different_kinds_do_not_meet(void **state)
+{
+	struct fixture *f = *state;
+	enum cm_other_name name;
+
+	for (name = 0; name < CM_NAME_COUNT; name++)
+		if (name != CM_NAME_MAPPING)
+			add(f, CM_OTHER_ARRAY, name, 4 * MIB, 1 << name);
+	assert_kind(f, CM_OTHER_ARRAY, 4, 1 + 4 + 8 + 16);
+	give_up(f, CM_NAME_MIPMAP, 4 * MIB);
+	assert_kind(f, CM_OTHER_ARRAY, 3, 1 + 4 + 16);
+}
+
+/* Handles are numbers or addresses of the driver's, in no grain. */
+static void handles_that_lie_close_are_told_apart(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t i;
+
+	for (i = 1; i <= 3000; i++)
+		add(f, CM_OTHER_VMM, CM_NAME_HANDLE, i, i);
+	assert_kind(f, CM_OTHER_VMM, 3000, 3000 * 3001 / 2);
+	for (i = 3000; i >= 1; i--) {
+		give_up(f, CM_NAME_HANDLE, i);
+		assert_kind(f, CM_OTHER_VMM, (int64_t)i - 1, (i - 1) * i / 2);
+	}
+}
+
+static void what_has_no_name_or_no_size_is_not_counted(void **state)
+{
+	struct fixture *f = *state;
+
+	add(f, CM_OTHER_ASYNC, CM_NAME_ADDRESS, 0, 5);
+	add(f, CM_OTHER_ASYNC, CM_NAME_ADDRESS, MIB, 0);
+	assert_kind(f, CM_OTHER_ASYNC, 0, 0);
+	assert_int_equal(cm_others_take(f->cache, CM_NAME_ADDRESS, MIB), 0);
+	cm_others_drop(f->cache, 0);
+	cm_others_put_back(f->cache, 0);
+}
+
+static void a_refused_free_leaves_it_in_the_books(void **state)
+{
+	struct fixture *f = *state;
+	uint32_t taken;
+
+	add(f, CM_OTHER_MANAGED, CM_NAME_ADDRESS, MIB, 512);
+	taken = cm_others_take(f->cache, CM_NAME_ADDRESS, MIB);
+	assert_int_not_equal(taken, 0);
+	/* Nobody else gives it up meanwhile. */
+	assert_int_equal(cm_others_take(f->cache, CM_NAME_ADDRESS, MIB), 0);
+	cm_others_put_back(f->cache, taken);
+	assert_kind(f, CM_OTHER_MANAGED, 1, 512);
+	give_up(f, CM_NAME_ADDRESS, MIB);
+	assert_kind(f, CM_OTHER_MANAGED, 0, 0);
+}
+
+/* The driver has it back and gives it to another thread, before the first one's call returns. */
+static void a_name_may_be_handed_out_before_its_free_returns(void **state)
+{
+	struct fixture *f = *state;
+	uint32_t taken;
+
+	add(f, CM_OTHER_ASYNC, CM_NAME_ADDRESS, MIB, 512);
+	taken = cm_others_take(f->cache, CM_NAME_ADDRESS, MIB);
+	add(f, CM_OTHER_ASYNC, CM_NAME_ADDRESS, MIB, 1024);
+	assert_kind(f, CM_OTHER_ASYNC, 2, 1536);
+	cm_others_drop(f->cache, taken);
+	assert_kind(f, CM_OTHER_ASYNC, 1, 1024);
+	give_up(f, CM_NAME_ADDRESS, MIB);
+	assert_kind(f, CM_OTHER_ASYNC, 0, 0);
+}
+
+/* By who does not go through our doors: the driver gives the name out again, and that is how we
+ * learn. */
+static void what_was_given_up_past_us_leaves_the_books(void **state)
+{
+	struct fixture *f = *state;
+
+	add(f, CM_OTHER_ARRAY, CM_NAME_ARRAY, 7, 512);
+	add(f, CM_OTHER_ARRAY, CM_NAME_ARRAY, 7, 1024);
+	assert_kind(f, CM_OTHER_ARRAY, 1, 1024);
+	give_up(f, CM_NAME_ARRAY, 7);
+	assert_kind(f, CM_OTHER_ARRAY, 0, 0);
+	/* A mapping holds its memory, and is lost with its address. */
+	add(f, CM_OTHER_VMM, CM_NAME_HANDLE, 1, 2 * MIB);
+	add(f, CM_OTHER_VMM, CM_NAME_HANDLE, 2, 2 * MIB);
+	cm_others_map(f->cache, GIB, 2 * MIB, 1);
+	give_up(f, CM_NAME_HANDLE, 1);
+	assert_kind(f, CM_OTHER_VMM, 2, 4 * MIB);
+	cm_others_map(f->cache, GIB, 2 * MIB, 2);
+	assert_kind(f, CM_OTHER_VMM, 1, 2 * MIB);
+}
+
+static void mapped_memory_lasts_as_long_as_anything_holds_it(void **state)
+{
+	struct fixture *f = *state;
+
+	add(f, CM_OTHER_VMM, CM_NAME_HANDLE, 11, 2 * MIB);
+	cm_others_map(f->cache, GIB, 2 * MIB, 11);
+	cm_others_map(f->cache, 2 * GIB, 2 * MIB, 11);
+	cm_others_retain(f->cache, 11);
+	give_up(f, CM_NAME_HANDLE, 11);
+	give_up(f, CM_NAME_HANDLE, 11);
+	/* No name is left, two mappings are. */
+	assert_int_equal(cm_others_take(f->cache, CM_NAME_HANDLE, 11), 0);
+	assert_kind(f, CM_OTHER_VMM, 1, 2 * MIB);
+	cm_others_drop(f->cache, cm_others_take_mapped(f->cache, GIB, 2 * MIB));
+	assert_kind(f, CM_OTHER_VMM, 1, 2 * MIB);
+	cm_others_drop(f->cache, cm_others_take_mapped(f->cache, 2 * GIB, 2 * MIB));
+	assert_kind(f, CM_OTHER_VMM, 0, 0);
+}
+
+/* Of several mappings in one range, refused once and then taken back. */
+static void a_range_of_mappings_goes_together(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t i;
+
+	for (i = 0; i < 4; i++) {
+		add(f, CM_OTHER_VMM, CM_NAME_HANDLE, i + 1, 2 * MIB);
+		cm_others_map(f->cache, GIB + i * 2 * MIB, 2 * MIB, i + 1);
+		give_up(f, CM_NAME_HANDLE, i + 1);
+	}
+	assert_kind(f, CM_OTHER_VMM, 4, 8 * MIB);
+	cm_others_put_back(f->cache, cm_others_take_mapped(f->cache, GIB, 8 * MIB));
+	assert_kind(f, CM_OTHER_VMM, 4, 8 * MIB);
+	cm_others_drop(f->cache, cm_others_take_mapped(f->cache, GIB, 4 * MIB));
+	assert_kind(f, CM_OTHER_VMM, 2, 4 * MIB);
+	cm_others_drop(f->cache, cm_others_take_mapped(f->cache, GIB + 4 * MIB, 4 * MIB));
+	assert_kind(f, CM_OTHER_VMM, 0, 0);
+	/* Nothing is mapped there, and memory of nobody known. */
+	assert_int_equal(cm_others_take_mapped(f->cache, GIB, 8 * MIB), 0);
+	cm_others_map(f->cache, GIB, 2 * MIB, 77);
+	assert_int_equal(cm_others_take_mapped(f->cache, GIB, 2 * MIB), 0);
+}
+
+static void a_context_takes_along_what_it_had(void **state)
+{
+	struct fixture *f = *state;
+	const struct cm_other_memory nobodys = {.kind = CM_OTHER_VMM, .bytes = 5};
+	const struct cm_other_memory strange = {
+		.kind = CM_OTHER_VMM, .ctx = f->ctx + 1, .bytes = 6};
+	uint32_t taken;
+
+	add(f, CM_OTHER_ARRAY, CM_NAME_ARRAY, 1, 512);
+	add(f, CM_OTHER_MANAGED, CM_NAME_ADDRESS, MIB, 512);
+	cm_others_add(f->cache, CM_NAME_HANDLE, 1, &nobodys);
+	cm_others_add(f->cache, CM_NAME_HANDLE, 2, &strange);
+	/* A free of it is under way. */
+	taken = cm_others_take(f->cache, CM_NAME_ADDRESS, MIB);
+	cm_others_forget_context(f->cache, f->ctx);
+	assert_kind(f, CM_OTHER_ARRAY, 0, 0);
+	assert_kind(f, CM_OTHER_MANAGED, 1, 512);
+	cm_others_drop(f->cache, taken);
+	assert_kind(f, CM_OTHER_MANAGED, 0, 0);
+	assert_kind(f, CM_OTHER_VMM, 2, 11);
+	give_up(f, CM_NAME_ARRAY, 1);
+	assert_kind(f, CM_OTHER_ARRAY, 0, 0);
+}
+
+static struct fixture *napping;
+
+static void forget(uint64_t ns)
+{
+	struct fixture *f = napping;
+
+	(void)ns;
+	f->cache->ops = fake_driver_ops();
+	cm_cache_lock_contexts(f->cache);
+	(void)cm_cache_forget_heap(f->cache, f->ctx);
+	cm_cache_context_has_ended(f->cache);
+	cm_cache_unlock_contexts(f->cache);
+}
+
+/* The driver has given it anew; who has destroyed the context has not come so far as to say so. */
+static void what_lies_where_a_going_context_had_memory_is_the_drivers_to_free(void **state)
+{
+	struct cm_driver_ops ops = *fake_driver_ops();
+	struct fixture *f = *state;
+	uint64_t addr = case_get(f, 10 * MIB), forward;
+	const struct cm_other_memory memory = {.kind = CM_OTHER_MANAGED, .bytes = MIB};
+	struct cm_heap *heap;
+
+	(void)fixture_add_context(f, 0, &heap);
+	cm_cache_lock_contexts(f->cache);
+	(void)cm_cache_suspend_heap(f->cache, f->ctx);
+	cm_cache_context_is_ending(f->cache);
+	cm_cache_unlock_contexts(f->cache);
+	fake_context_destroy(f->ctx);
+	ops.sleep_ns = forget;
+	f->cache->ops = &ops;
+	napping = f;
+	cm_others_add(f->cache, CM_NAME_ADDRESS, addr + MIB, &memory);
+	assert_ptr_not_equal(f->cache->ops, &ops);
+	assert_int_equal(cm_cache_free(f->cache, addr + MIB, &forward), -ENOENT);
+	give_up(f, CM_NAME_ADDRESS, addr + MIB);
+	assert_kind(f, CM_OTHER_MANAGED, 0, 0);
+}
+
+/* cuCtxDestroy of a NULL, which the driver refuses. */
+static void no_context_takes_nothing_along(void **state)
+{
+	struct fixture *f = *state;
+	const struct cm_other_memory nobodys = {.kind = CM_OTHER_VMM, .bytes = 2 * MIB};
+
+	cm_others_add(f->cache, CM_NAME_HANDLE, 1, &nobodys);
+	cm_others_map(f->cache, GIB, 2 * MIB, 1);
+	cm_others_forget_context(f->cache, 0);
+	give_up(f, CM_NAME_HANDLE, 1);
+	assert_kind(f, CM_OTHER_VMM, 1, 2 * MIB);
+	cm_others_drop(f->cache, cm_others_take_mapped(f->cache, GIB, 2 * MIB));
+	assert_kind(f, CM_OTHER_VMM, 0, 0);
+}
+
+static void rows_are_used_again(void **state)
+{
+	struct fixture *f = *state;
+	uint32_t rows, i;
+
+	add(f, CM_OTHER_ASYNC, CM_NAME_ADDRESS, MIB, 1);
+	rows = f->cache->others.rows;
+	for (i = 0; i < 100; i++) {
+		add(f, CM_OTHER_ASYNC, CM_NAME_ADDRESS, 2 * MIB, 1);
+		give_up(f, CM_NAME_ADDRESS, 2 * MIB);
+	}
+	assert_int_equal(f->cache->others.rows, rows + 1);
+}
+
+/* Then it is not counted, and its end is none either. */
+static void without_pages_nothing_is_counted(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t i, counted;
+	struct cm_device_row row;
+
+	out_of_pages = true;
+	add(f, CM_OTHER_ASYNC, CM_NAME_ADDRESS, MIB, 1);
+	assert_kind(f, CM_OTHER_ASYNC, 0, 0);
+	out_of_pages = false;
+	add(f, CM_OTHER_ASYNC, CM_NAME_ADDRESS, MIB, 1);
+	out_of_pages = true;
+	for (i = 2; i <= 5000; i++)
+		add(f, CM_OTHER_ASYNC, CM_NAME_ADDRESS, i * MIB, 1);
+	out_of_pages = false;
+	assert_int_equal(cm_cache_read_device(f->cache, 0, &row), 0);
+	counted = (uint64_t)row.other_count[CM_OTHER_ASYNC].current;
+	assert_in_range(counted, 1, 4999);
+	for (i = 1; i <= 5000; i++)
+		give_up(f, CM_NAME_ADDRESS, i * MIB);
+	assert_kind(f, CM_OTHER_ASYNC, 0, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		fixture_case(each_kind_has_its_own_bytes_and_pieces),
+		fixture_case(names_of_different_kinds_do_not_meet),
+		fixture_case(handles_that_lie_close_are_told_apart),
+		fixture_case(what_has_no_name_or_no_size_is_not_counted),
+		fixture_case(a_refused_free_leaves_it_in_the_books),
+		fixture_case(a_name_may_be_handed_out_before_its_free_returns),
+		fixture_case(what_was_given_up_past_us_leaves_the_books),
+		fixture_case(mapped_memory_lasts_as_long_as_anything_holds_it),
+		fixture_case(a_range_of_mappings_goes_together),
+		fixture_case(a_context_takes_along_what_it_had),
+		fixture_case(what_lies_where_a_going_context_had_memory_is_the_drivers_to_free),
+		fixture_case(no_context_takes_nothing_along),
+		fixture_case(rows_are_used_again),
+		fixture_case(without_pages_nothing_is_counted),
+	};
+
+	return cmocka_run_group_tests_name("others", tests, NULL, NULL);
+}

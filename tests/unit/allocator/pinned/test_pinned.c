@@ -1,0 +1,418 @@
+/* SPDX-License-Identifier: MIT */
+/* Blocks of pinned memory: their sizes, when they are handed out again, what the books tell. */
+#include <errno.h>
+
+#include "allocator/base/size_class.h"
+#include "stats/region.h"
+#include "tests/unit/pinned_case.h"
+
+static void classes_waste_no_more_than_an_eighth(void **state)
+{
+	uint32_t class, last = 0;
+	uint64_t bytes, size;
+
+	(void)state;
+	for (bytes = 1; bytes <= CM_PINNED_MAX; bytes += bytes < 100000 ? 1 : bytes / 97) {
+		class = cm_pinned_class(bytes);
+		size = cm_pinned_class_bytes(class);
+		assert_true(class < CM_PINNED_CLASSES);
+		assert_true(class >= last);
+		assert_true(size >= bytes && size % CM_GRAIN == 0);
+		assert_true(size - bytes < CM_GRAIN || (size - bytes) * 8 <= bytes);
+		assert_int_equal(cm_pinned_class(size), class);
+		last = class;
+	}
+	assert_int_equal(cm_pinned_class(CM_PINNED_MAX), CM_PINNED_CLASSES - 1);
+	assert_int_equal(cm_pinned_class_bytes(CM_PINNED_CLASSES - 1), CM_PINNED_MAX);
+}
+
+static void request_gets_its_class_and_no_power_of_two(void **state)
+{
+	uint64_t addr;
+
+	(void)state;
+	open_plain();
+	addr = get(20 * MIB + 1);
+	assert_int_equal(fake_memory_of(addr).bytes, 22 * MIB);
+	assert_int_equal(fake_memory_of(addr).addr, addr);
+	close_well();
+}
+
+static void odd_requests_are_passed_on(void **state)
+{
+	uint64_t addr = 77, calls;
+
+	(void)state;
+	open_plain();
+	calls = fixture.driver.calls;
+	assert_int_equal(cm_cache_host_alloc(fixture.cache, fixture.heap, 0, 0, &addr), -EINVAL);
+	assert_int_equal(
+		cm_cache_host_alloc(fixture.cache, fixture.heap, 0, CM_PINNED_MAX + 1, &addr),
+		-EINVAL);
+	assert_int_equal(cm_cache_host_alloc(fixture.cache, fixture.heap, CM_HOST_KINDS, 1, &addr),
+			 -EINVAL);
+	assert_int_equal(addr, 77);
+	assert_int_equal(fixture.driver.calls, calls);
+	close_well();
+}
+
+static void freed_block_is_reused(void **state)
+{
+	uint64_t addr;
+
+	(void)state;
+	open_plain();
+	addr = get(MIB);
+	assert_int_equal(put(addr), 0);
+	assert_int_equal(get(MIB), addr);
+	assert_int_equal(called(FAKE_HOST_ALLOC), 1);
+	assert_int_equal(called(FAKE_HOST_FREE), 0);
+	close_well();
+}
+
+static void ready_block_is_handed_out_without_a_driver_call(void **state)
+{
+	uint64_t addr, calls;
+
+	(void)state;
+	open_plain();
+	addr = get(MIB);
+	assert_int_equal(put(addr), 0);
+	cm_cache_poll(fixture.cache);
+	calls = fixture.driver.calls;
+	assert_int_equal(get(MIB), addr);
+	assert_int_equal(put(addr), 0);
+	assert_int_equal(fixture.driver.calls, calls);
+	close_well();
+}
+
+static void block_once_shown_is_never_handed_out_again(void **state)
+{
+	uint64_t addr, kept;
+
+	(void)state;
+	open_plain();
+	kept = get(MIB);
+	addr = get(MIB);
+	assert_int_equal(cm_cache_host_mark_exported(fixture.cache, addr + MIB - 1), 0);
+	assert_int_equal(cm_cache_host_mark_exported(fixture.cache, 4096), -ENOENT);
+	assert_int_equal(put(addr), 0);
+	assert_int_equal(called(FAKE_HOST_FREE), 1);
+	assert_int_equal(put(kept), 0);
+	assert_int_equal(cm_cache_host_mark_exported(fixture.cache, kept + 1), -EFAULT);
+	assert_int_equal(get(MIB), kept);
+	close_well();
+}
+
+static void block_waits_for_work_of_its_context(void **state)
+{
+	uint64_t addr, work;
+
+	(void)state;
+	open_plain();
+	addr = get(MIB);
+	work = fixture_launch(&fixture, fixture.ctx, 1, addr, MIB, FAKE_FOREVER);
+	assert_int_equal(put(addr), 0);
+	assert_int_not_equal(get(MIB), addr);
+	fake_finish(work);
+	assert_int_equal(get(MIB), addr);
+	assert_int_equal(called(FAKE_CTX_WAIT_EVENT), 0);
+	close_well();
+}
+
+static void block_waits_for_work_of_every_context(void **state)
+{
+	struct cm_heap *heap;
+	uint64_t ctx, addr, work;
+
+	(void)state;
+	open_plain();
+	ctx = fixture_add_context(&fixture, 1, &heap);
+	addr = get(MIB);
+	work = fixture_launch(&fixture, ctx, 1, addr, MIB, FAKE_FOREVER);
+	assert_int_equal(put(addr), 0);
+	assert_int_not_equal(get(MIB), addr);
+	fake_finish(work);
+	assert_int_equal(get(MIB), addr);
+	close_well();
+}
+
+static void work_submitted_later_holds_back_no_block(void **state)
+{
+	uint64_t addr, other, work;
+
+	(void)state;
+	open_plain();
+	addr = get(MIB);
+	other = get(4 * MIB);
+	assert_int_equal(put(addr), 0);
+	work = fixture_launch(&fixture, fixture.ctx, 1, other, MIB, FAKE_FOREVER);
+	assert_int_equal(get(MIB), addr);
+	fake_finish(work);
+	close_well();
+}
+
+static void kinds_and_contexts_are_kept_apart(void **state)
+{
+	struct cm_heap *heap;
+	uint64_t addr[CM_HOST_KINDS], ctx, other;
+	uint32_t kind;
+
+	(void)state;
+	open_plain();
+	ctx = fixture_add_context(&fixture, 0, &heap);
+	for (kind = 0; kind < CM_HOST_KINDS; kind++)
+		addr[kind] = get_kind(kind, 4096);
+	for (kind = 0; kind < CM_HOST_KINDS; kind++)
+		assert_int_equal(put(addr[kind]), 0);
+	other = get_of(heap, ctx, 0, 4096);
+	assert_int_not_equal(other, addr[0]);
+	assert_int_equal(fake_memory_of(other).ctx, ctx);
+	for (kind = CM_HOST_KINDS; kind-- > 0;) {
+		assert_int_equal(get_kind(kind, 4096), addr[kind]);
+		assert_int_equal(fake_memory_of(addr[kind]).kind, kind);
+	}
+	close_well();
+}
+
+static void free_of_what_is_no_block_in_use_is_refused(void **state)
+{
+	uint64_t addr, forward;
+
+	(void)state;
+	open_plain();
+	addr = get(8192);
+	forward = 0;
+	assert_int_equal(cm_cache_host_free(fixture.cache, addr + 64, &forward), -ENOENT);
+	assert_int_equal(cm_cache_host_free(fixture.cache, 4096, &forward), -ENOENT);
+	assert_int_equal(cm_cache_host_free(fixture.cache, 0, &forward), -ENOENT);
+	assert_int_equal(forward, 0);
+	assert_int_equal(put(addr), 0);
+	assert_int_equal(cm_cache_host_free(fixture.cache, addr, &forward), -EFAULT);
+	assert_int_not_equal(forward, addr);
+	cm_cache_poll(fixture.cache);
+	assert_int_equal(cm_cache_host_free(fixture.cache, addr, &forward), -EFAULT);
+	assert_int_not_equal(forward, addr);
+	assert_int_equal(fake_memory_of(forward).addr, addr);
+	close_well();
+}
+
+static void books_tell_every_state(void **state)
+{
+	struct cm_host_row row;
+	uint64_t addr, work;
+
+	(void)state;
+	open_plain();
+	addr = get(MIB - 5);
+	work = fixture_launch(&fixture, fixture.ctx, 1, addr, MIB, FAKE_FOREVER);
+	row = host();
+	assert_int_equal(row.allocated.current, 1);
+	assert_int_equal(row.allocated_bytes.current, MIB);
+	assert_int_equal(row.active_bytes.current, MIB);
+	assert_int_equal(row.segment.current, 1);
+	assert_int_equal(row.reserved_bytes.current, MIB);
+	assert_int_equal(row.num_host_alloc, 1);
+	assert_int_equal(row.alloc_time.count, 1);
+	assert_int_equal(row.alloc_time.total_ns, fixture.driver.call_ns);
+	assert_int_equal(row.alloc_time.min_ns, fixture.driver.call_ns);
+	assert_int_equal(put(addr), 0);
+	row = host();
+	assert_int_equal(row.allocated.current, 0);
+	assert_int_equal(row.allocated.freed, 1);
+	assert_int_equal(row.active.current, 1);
+	assert_int_equal(row.active_bytes.current, MIB);
+	fake_finish(work);
+	cm_cache_poll(fixture.cache);
+	row = host();
+	assert_int_equal(row.active.current, 0);
+	assert_int_equal(row.reserved_bytes.current, MIB);
+	assert_int_equal(get(MIB), addr);
+	assert_int_equal(host().cache_hits, 1);
+	assert_int_equal(put(addr), 0);
+	assert_int_equal(cm_cache_trim(fixture.cache, UINT32_MAX, NULL), 0);
+	row = host();
+	assert_int_equal(row.segment.current, 0);
+	assert_int_equal(row.reserved_bytes.current, 0);
+	assert_int_equal(row.reserved_bytes.peak, MIB);
+	assert_int_equal(row.num_host_free, 1);
+	assert_int_equal(row.free_time.count, 1);
+	assert_true(row.free_time.max_ns >= fixture.driver.call_ns);
+	assert_int_equal(fixture_stat(&fixture, CM_POOL_ALL, CM_STAT_RESERVED_BYTES).peak, 0);
+	close_well();
+}
+
+static void resets_are_pytorchs(void **state)
+{
+	struct cm_host_row row;
+
+	(void)state;
+	open_plain();
+	assert_int_equal(put(get(MIB)), 0);
+	(void)get(4096);
+	cm_cache_host_reset_peak(fixture.cache);
+	row = host();
+	assert_int_equal(row.allocated_bytes.peak, 4096);
+	assert_int_equal(row.alloc_time.max_ns, 0);
+	assert_int_equal(row.alloc_time.count, 2);
+	(void)get(4096);
+	assert_int_equal(host().alloc_time.min_ns, fixture.driver.call_ns);
+	cm_cache_host_reset_accumulated(fixture.cache);
+	row = host();
+	assert_int_equal(row.allocated.current, 2);
+	assert_int_equal(row.allocated.allocated, 0);
+	assert_int_equal(row.num_host_alloc, 0);
+	assert_int_equal(row.alloc_time.count, 0);
+	assert_int_equal(row.alloc_time.total_ns, 0);
+	close_well();
+}
+
+static void registered_memory_is_counted_by_its_bytes(void **state)
+{
+	uint64_t pages = 0x1234567;
+	struct cm_host_row row;
+
+	(void)state;
+	open_plain();
+	cm_cache_host_add_registered(fixture.cache, fixture.heap, pages, 12345, 500);
+	row = host();
+	assert_int_equal(row.registered.current, 1);
+	assert_int_equal(row.registered_bytes.current, 12345);
+	assert_int_equal(row.num_host_alloc, 1);
+	assert_int_equal(row.alloc_time.total_ns, 500);
+	assert_int_equal(row.reserved_bytes.current, 0);
+	assert_int_equal(put(pages), -ENOENT);
+	/* Unmapped without a word, and registered anew. */
+	cm_cache_host_add_registered(fixture.cache, fixture.heap, pages, 4096, 500);
+	assert_int_equal(host().registered_bytes.current, 4096);
+	cm_cache_host_remove_registered(fixture.cache, pages, 700);
+	cm_cache_host_remove_registered(fixture.cache, pages, 700);
+	cm_cache_host_remove_registered(fixture.cache, get(4096), 700);
+	row = host();
+	assert_int_equal(row.registered.current, 0);
+	assert_int_equal(row.registered_bytes.current, 0);
+	assert_int_equal(row.num_host_free, 1);
+	assert_int_equal(row.free_time.total_ns, 700);
+	cm_cache_host_add_registered(fixture.cache, fixture.heap, pages, 4096, 500);
+	fixture_remove_context(&fixture, fixture.ctx);
+	assert_int_equal(host().registered.current, 0);
+	close_well();
+}
+
+static void events_go_to_the_hosts_ring(void **state)
+{
+	static const enum cm_action actions[] = {
+		CM_ACTION_SEGMENT_ALLOC,  CM_ACTION_ALLOC,        CM_ACTION_FREE_REQUESTED,
+		CM_ACTION_FREE_COMPLETED, CM_ACTION_SEGMENT_FREE,
+	};
+	const struct cm_event *event;
+	uint64_t addr;
+	uint32_t i;
+
+	(void)state;
+	open_plain();
+	addr = get(5000);
+	assert_int_equal(put(addr), 0);
+	assert_int_equal(cm_cache_trim(fixture.cache, UINT32_MAX, NULL), 0);
+	assert_int_equal(host().event_next, 5);
+	for (i = 0; i < 5; i++) {
+		event = cm_region_row(fixture.region, CM_TABLE_HOST_EVENT, i);
+		assert_int_equal(event->number, i + 1);
+		assert_int_equal(event->action, actions[i]);
+		assert_int_equal(event->addr, addr);
+		assert_int_equal(event->pool, CM_POOL_SMALL);
+	}
+	close_well();
+}
+
+/* What a program does with pinned memory, with what the driver may do to it. */
+static void run_program(uint64_t seed)
+{
+	uint64_t random = seed * UINT64_C(0x9e3779b97f4a7c15), addr[24] = {0}, bytes[24] = {0};
+	struct cm_heap *heap[2];
+	uint64_t ctx[2];
+	const char *complaint;
+	uint32_t i, at, which;
+
+	open_with(&(struct fixture_params){.limit_bytes = 512 * MIB, .old_driver = seed % 8 == 0});
+	ctx[0] = fixture.ctx;
+	heap[0] = fixture.heap;
+	ctx[1] = fixture_add_context(&fixture, 1, &heap[1]);
+	for (i = 0; i < 400; i++) {
+		random ^= random << 13;
+		random ^= random >> 7;
+		random ^= random << 17;
+		at = (uint32_t)(random >> 8) % 24;
+		which = (uint32_t)(random >> 16) % 2;
+		switch (random % 8) {
+		case 0:
+		case 1:
+		case 2:
+			if (addr[at] || fixture.driver.capturing)
+				break;
+			bytes[at] = 1 + (random >> 20) % (UINT64_C(1) << (random >> 50) % 29);
+			addr[at] = get_of(heap[which], ctx[which],
+					  (uint32_t)(random >> 40) % CM_HOST_KINDS, bytes[at]);
+			break;
+		case 3:
+		case 4:
+			if (addr[at])
+				assert_int_equal(put(addr[at]), 0);
+			addr[at] = 0;
+			break;
+		case 5:
+			if (addr[at])
+				(void)fixture_launch(&fixture, ctx[which], random >> 60, addr[at],
+						     bytes[at], (random >> 30) % (20 * MS));
+			break;
+		case 6:
+			fake_advance((random >> 30) % (10 * MS));
+			if (random >> 61 == 0)
+				fake_capture(!fixture.driver.capturing);
+			break;
+		default:
+			if (random >> 60 == 0)
+				(void)cm_cache_trim(fixture.cache, UINT32_MAX, NULL);
+			else
+				cm_cache_poll(fixture.cache);
+		}
+		complaint = fixture_complaint(&fixture);
+		if (complaint)
+			fail_msg("seed %llu, step %u: %s", (unsigned long long)seed, i, complaint);
+	}
+	fake_capture(false);
+	close_well();
+}
+
+static void random_programs_keep_every_invariant(void **state)
+{
+	uint64_t seed;
+
+	(void)state;
+	for (seed = 1; seed <= 20; seed++)
+		run_program(seed);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(classes_waste_no_more_than_an_eighth),
+		cmocka_unit_test(request_gets_its_class_and_no_power_of_two),
+		cmocka_unit_test(odd_requests_are_passed_on),
+		cmocka_unit_test(freed_block_is_reused),
+		cmocka_unit_test(ready_block_is_handed_out_without_a_driver_call),
+		cmocka_unit_test(block_once_shown_is_never_handed_out_again),
+		cmocka_unit_test(block_waits_for_work_of_its_context),
+		cmocka_unit_test(block_waits_for_work_of_every_context),
+		cmocka_unit_test(work_submitted_later_holds_back_no_block),
+		cmocka_unit_test(kinds_and_contexts_are_kept_apart),
+		cmocka_unit_test(free_of_what_is_no_block_in_use_is_refused),
+		cmocka_unit_test(books_tell_every_state),
+		cmocka_unit_test(resets_are_pytorchs),
+		cmocka_unit_test(registered_memory_is_counted_by_its_bytes),
+		cmocka_unit_test(events_go_to_the_hosts_ring),
+		cmocka_unit_test(random_programs_keep_every_invariant),
+	};
+
+	return cmocka_run_group_tests_name("pinned", tests, NULL, NULL);
+}

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: MIT */
+/* Idle segments that go when a larger one comes, and those that stay. */
+#include "allocator/reclaim/exchange.h"
+
+#include "allocator/reuse/epoch.h"
+#include "tests/unit/fixture_case.h"
+
+static int64_t most_reserved(struct fixture *f)
+{
+	return fixture_stat(f, CM_POOL_ALL, CM_STAT_RESERVED_BYTES).peak;
+}
+
+/* Takes blocks of these sizes, frees them all, and lets them get ready. */
+static void use(struct fixture *f, const uint64_t *bytes, size_t n)
+{
+	uint64_t addr[8];
+	size_t i;
+
+	for (i = 0; i < n; i++)
+		addr[i] = case_get(f, bytes[i]);
+	for (i = 0; i < n; i++)
+		case_put(f, addr[i]);
+	case_settle(f);
+}
+
+#define USE(f, ...)                                                 \
+	do {                                                        \
+		static const uint64_t bytes_[] = {__VA_ARGS__};     \
+		use(f, bytes_, sizeof(bytes_) / sizeof(bytes_[0])); \
+	} while (0)
+
+static void an_idle_segment_goes_when_a_larger_one_comes(void **state)
+{
+	struct fixture *f = *state;
+
+	USE(f, 30 * MIB);
+	(void)case_get(f, 40 * MIB);
+	assert_int_equal(case_reserved(f), 40 * MIB);
+	/* It went first: there were never 70. */
+	assert_int_equal(most_reserved(f), 40 * MIB);
+	assert_int_equal(f->driver.used_bytes[0], 40 * MIB);
+	assert_int_equal(fixture_scalar(f, CM_SCALAR_exchange_bytes), 30 * MIB);
+}
+
+static void nothing_goes_where_the_reserve_was_higher_before(void **state)
+{
+	struct fixture *f = *state;
+
+	USE(f, 20 * MIB, 64 * MIB);
+	assert_int_equal(cm_cache_trim(f->cache, 0, NULL), 0);
+	USE(f, 20 * MIB);
+	(void)case_get(f, 40 * MIB);
+	assert_int_equal(case_reserved(f), 60 * MIB);
+	assert_int_equal(fixture_scalar(f, CM_SCALAR_exchange_bytes), 0);
+}
+
+static void the_smallest_that_is_enough_goes(void **state)
+{
+	struct fixture *f = *state;
+
+	USE(f, 12 * MIB, 30 * MIB, 64 * MIB);
+	/* Of the 70 MiB that are too many 64 are made up for by one, and the rest by the
+	 * smallest. */
+	USE(f, 70 * MIB);
+	assert_int_equal(case_reserved(f), 30 * MIB + 70 * MIB);
+	/* 106 MiB were reserved: of 72 more 66 are too many, and the one of 70 is enough. */
+	(void)case_get(f, 72 * MIB);
+	assert_int_equal(case_reserved(f), 30 * MIB + 72 * MIB);
+}
+
+static void a_request_that_fails_raises_nothing(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t addr;
+
+	assert_int_equal(fixture_alloc(f, f->heap, 65 * GIB, &addr), CM_DRIVER_OUT_OF_MEMORY);
+	USE(f, 30 * MIB);
+	(void)case_get(f, 40 * MIB);
+	assert_int_equal(case_reserved(f), 40 * MIB);
+	assert_int_equal(fixture_scalar(f, CM_SCALAR_exchange_bytes), 30 * MIB);
+}
+
+static void what_is_in_use_stays_with_all_of_its_segment(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t rest = case_get(f, 30 * MIB), keep;
+
+	case_put(f, rest);
+	case_settle(f);
+	keep = case_get(f, 2 * MIB);
+	(void)case_get(f, 40 * MIB);
+	assert_int_equal(case_reserved(f), 70 * MIB);
+	case_put(f, keep);
+}
+
+static void a_crumb_is_not_waited_for(void **state)
+{
+	struct fixture *f = *state;
+
+	USE(f, 12 * MIB);
+	(void)case_get(f, 200 * MIB);
+	assert_int_equal(case_reserved(f), 212 * MIB);
+}
+
+static void a_small_request_asks_for_nothing(void **state)
+{
+	struct fixture *f = *state;
+
+	/* Freed, the small pool's segment is no larger than what comes. */
+	USE(f, 512);
+	(void)case_get(f, 30 * MIB);
+	assert_int_equal(case_reserved(f), 32 * MIB);
+	assert_int_equal(f->driver.called[FAKE_MEM_FREE], 0);
+}
+
+static void nothing_goes_behind_a_kernel_without_end(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t keep = case_get(f, 512), work, before;
+
+	USE(f, 30 * MIB);
+	work = fixture_launch(f, f->ctx, 1, keep, 512, FAKE_FOREVER);
+	before = f->driver.now_ns;
+	(void)case_get(f, 40 * MIB);
+	assert_int_equal(case_reserved(f), 72 * MIB);
+	assert_true(f->driver.now_ns - before <= 2 * CM_PATIENCE_NS);
+	/* And it is not waited for again. */
+	before = f->driver.now_ns;
+	(void)case_get(f, 50 * MIB);
+	assert_true(f->driver.now_ns - before < CM_PATIENCE_NS / 10);
+	fake_finish(work);
+}
+
+static void a_program_that_repeats_itself_soon_does_without(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t allocs = 0, frees = 0;
+	int i;
+
+	for (i = 0; i < 8; i++) {
+		allocs = f->driver.called[FAKE_MEM_ALLOC];
+		frees = f->driver.called[FAKE_MEM_FREE];
+		USE(f, 30 * MIB, 30 * MIB, 30 * MIB);
+		USE(f, 44 * MIB, 44 * MIB);
+		USE(f, 64 * MIB, 20 * MIB, 3 * MIB);
+		USE(f, 12 * MIB, 12 * MIB, 12 * MIB, 40 * MIB);
+	}
+	assert_int_equal(f->driver.called[FAKE_MEM_ALLOC], allocs);
+	assert_int_equal(f->driver.called[FAKE_MEM_FREE], frees);
+	assert_true(fixture_scalar(f, CM_SCALAR_exchange_bytes) > 0);
+}
+
+static void it_is_done_where_blocks_may_be_cut_and_the_policy_wants_it(void **state)
+{
+	struct fixture *f;
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < CASE_UNEXCHANGED; i++) {
+		f = case_open_unexchanged(i, 0);
+		USE(f, 30 * MIB);
+		(void)case_get(f, 40 * MIB);
+		assert_int_equal(case_reserved(f), 70 * MIB);
+		case_close(f);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		fixture_case(an_idle_segment_goes_when_a_larger_one_comes),
+		fixture_case(nothing_goes_where_the_reserve_was_higher_before),
+		fixture_case(the_smallest_that_is_enough_goes),
+		fixture_case(a_request_that_fails_raises_nothing),
+		fixture_case(what_is_in_use_stays_with_all_of_its_segment),
+		fixture_case(a_crumb_is_not_waited_for),
+		fixture_case(a_small_request_asks_for_nothing),
+		fixture_case(nothing_goes_behind_a_kernel_without_end),
+		fixture_case(a_program_that_repeats_itself_soon_does_without),
+		cmocka_unit_test(it_is_done_where_blocks_may_be_cut_and_the_policy_wants_it),
+	};
+
+	return cmocka_run_group_tests_name("exchange", tests, NULL, NULL);
+}

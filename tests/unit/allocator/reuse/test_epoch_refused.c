@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: MIT */
+/* When freed memory may be used again where the driver can't or must not be asked: after an error,
+ * during a capture, of an old version. */
+#include "allocator/reuse/epoch.h"
+
+#include <errno.h>
+
+#include "tests/unit/fixture_case.h"
+
+/* As many events are kept as there may be, and one more would have to be destroyed. */
+static void settling_during_a_capture_gives_no_event_back(void **state)
+{
+	const struct cm_driver_ops *ops = fake_driver_ops();
+	struct cm_heap *heap;
+	struct fixture *f;
+	uint64_t addr;
+	int breaks;
+
+	(void)state;
+	for (breaks = 0; breaks < 2; breaks++) {
+		f = case_open(&(struct fixture_params){0});
+		heap = f->heap;
+		addr = case_get(f, 64 * MIB);
+		(void)fixture_launch(f, f->ctx, 1, addr, 512, 10 * MS);
+		case_put(f, addr);
+		assert_int_equal(case_get(f, 64 * MIB), addr);
+		assert_int_equal(heap->ordered.events, 1);
+		assert_true(ops->gate_enter());
+		for (; heap->spare_events < CM_EPOCHS_MAX; heap->spare_events++)
+			assert_int_equal(
+				ops->event_create(f->ctx, &heap->spare_event[heap->spare_events]),
+				0);
+		ops->gate_leave();
+		fake_capture(true);
+		if (breaks)
+			fake_context_break(f->ctx, FAKE_STICKY_ERROR);
+		cm_epoch_settle(heap);
+		assert_sound(f);
+		assert_int_equal(heap->ordered.events, 1);
+		fake_capture(false);
+		cm_epoch_settle(heap);
+		assert_int_equal(f->driver.called[FAKE_EVENT_DESTROY], 1);
+		case_close(f);
+	}
+}
+
+static void an_epoch_that_cannot_be_recorded_stays_open(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t a = case_get(f, MIB), b = case_get(f, MIB);
+
+	case_put(f, a);
+	f->driver.fail_call = f->driver.calls + 1;
+	f->driver.fail_code = CM_DRIVER_OUT_OF_MEMORY;
+	cm_cache_poll(f->cache);
+	assert_true(f->driver.failed);
+	assert_sound(f);
+	assert_int_equal(f->heap->open.blocks, 1);
+	assert_int_equal(fixture_scalar(f, CM_SCALAR_epochs_closed), 0);
+	case_put(f, b);
+	cm_cache_poll(f->cache);
+	assert_int_equal(f->heap->row->pending_bytes, 0);
+	/* For want of memory an event was not made: that is no reason to stop caching. */
+	assert_int_equal(case_get(f, MIB), a);
+}
+
+static void a_context_with_a_sticky_error_is_left_to_the_driver(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t a = case_get(f, 64 * MIB), b = case_get(f, 64 * MIB), addr;
+
+	case_put(f, a);
+	fake_context_break(f->ctx, FAKE_STICKY_ERROR);
+	cm_cache_poll(f->cache);
+	assert_sound(f);
+	assert_int_equal(cm_cache_alloc(f->cache, f->heap, MIB, &addr), -EAGAIN);
+	/* The program hears the error from the driver. */
+	assert_int_equal(fixture_put(f, b), FAKE_STICKY_ERROR);
+	assert_sound(f);
+}
+
+static void an_error_of_one_context_keeps_nobody_waiting(void **state)
+{
+	struct fixture *f = *state;
+	struct cm_heap *heap;
+	uint64_t ctx = fixture_add_context(f, 1, &heap), addr = case_get(f, 64 * MIB);
+
+	(void)fixture_launch(f, f->ctx, 1, addr, 512, 10 * MS);
+	case_put(f, addr);
+	cm_cache_poll(f->cache);
+	fake_context_break(ctx, FAKE_STICKY_ERROR);
+	(void)cm_cache_make_room(f->cache, f->ctx);
+	assert_sound(f);
+}
+
+/* Natively neither device knows of the other. */
+static void an_error_of_one_context_ends_no_reuse_in_another(void **state)
+{
+	struct cm_heap *heap;
+	struct fixture *f;
+	uint64_t ctx, addr;
+	int old, i;
+
+	(void)state;
+	for (old = 0; old < 2; old++) {
+		f = case_open(&(struct fixture_params){.old_driver = old});
+		ctx = fixture_add_context(f, 1, &heap);
+		addr = case_get(f, 64 * MIB);
+		(void)fixture_launch(f, ctx, 1, addr, MIB, 10 * MS);
+		(void)fixture_launch(f, f->ctx, 1, addr, 512, 10 * MS);
+		case_put(f, addr);
+		cm_cache_poll(f->cache);
+		fake_context_break(ctx, FAKE_STICKY_ERROR);
+		/* What was closed before has an event of the broken one, what comes after has
+		 * none. */
+		for (i = 0; i < 40; i++) {
+			addr = case_get(f, 64 * MIB);
+			(void)fixture_launch(f, f->ctx, 1, addr, 512, MS);
+			case_put(f, addr);
+		}
+		assert_true(f->driver.used_bytes[0] <= 3 * 64 * MIB);
+		assert_int_equal(cm_cache_trim(f->cache, 0, NULL), 0);
+		assert_int_equal(f->driver.used_bytes[0], 0);
+		case_close(f);
+	}
+}
+
+/* An error of a call, and the context goes on: nobody knows when its work ends. */
+static void an_error_that_passes_makes_nothing_ready(void **state)
+{
+	struct cm_heap *heap;
+	struct fixture *f;
+	uint64_t ctx, addr, call;
+	bool met;
+
+	(void)state;
+	for (call = 1, met = true; met; call++) {
+		f = case_open(&(struct fixture_params){.events = 64});
+		ctx = fixture_add_context(f, 1, &heap);
+		addr = case_get(f, 64 * MIB);
+		(void)fixture_launch(f, ctx, 1, addr, MIB, 1000 * MS);
+		case_put(f, addr);
+		f->driver.fail_call = f->driver.calls + call;
+		f->driver.fail_code = FAKE_INVALID_VALUE;
+		cm_cache_poll(f->cache);
+		met = f->driver.failed;
+		(void)fixture_get(f, 64 * MIB);
+		case_close(f);
+	}
+	assert_true(call > 4);
+}
+
+static struct fixture *open_old(void)
+{
+	return case_open(&(struct fixture_params){.old_driver = true});
+}
+
+static void an_old_driver_waits_at_reuse_and_never_at_a_free(void **state)
+{
+	struct fixture *f = open_old();
+	uint64_t addr = case_get(f, 64 * MIB), calls, work;
+
+	(void)state;
+	work = fixture_launch(f, f->ctx, 1, addr, 512, 10 * MS);
+	calls = f->driver.calls;
+	case_put(f, addr);
+	assert_int_equal(f->driver.calls, calls);
+	assert_int_equal(case_get(f, 64 * MIB), addr);
+	assert_true(fake_is_done(work));
+	assert_int_equal(f->driver.called[FAKE_CTX_SYNCHRONIZE], 1);
+	assert_int_equal(f->driver.called[FAKE_EVENT_CREATE], 0);
+	assert_int_equal(fixture_scalar(f, CM_SCALAR_waits), 1);
+	case_close(f);
+}
+
+static void an_old_driver_does_not_wait_for_work_launched_after_the_free(void **state)
+{
+	struct fixture *f = open_old();
+	uint64_t addr = case_get(f, 16 * MIB), small = case_get(f, 512), kernel;
+
+	(void)state;
+	case_put(f, addr);
+	kernel = fixture_launch(f, f->ctx, 1, small, 512, FAKE_FOREVER);
+	assert_int_not_equal(case_get(f, 16 * MIB), addr);
+	assert_int_equal(f->driver.called[FAKE_CTX_SYNCHRONIZE], 0);
+	fake_finish(kernel);
+	case_close(f);
+}
+
+static void while_a_capture_is_active_the_driver_is_left_alone(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t a = case_get(f, 64 * MIB), b = case_get(f, 64 * MIB), calls, addr, bytes;
+
+	case_put(f, a);
+	calls = f->driver.calls;
+	fake_capture(true);
+	case_put(f, b);
+	assert_int_equal(cm_cache_alloc(f->cache, f->heap, 64 * MIB, &addr), -EBUSY);
+	assert_int_equal(cm_cache_trim(f->cache, 0, &bytes), -EBUSY);
+	assert_int_equal(cm_cache_make_room(f->cache, f->ctx), 0);
+	cm_cache_before_work(f->cache);
+	cm_cache_poll(f->cache);
+	assert_int_equal(f->driver.calls, calls);
+	fake_capture(false);
+	assert_int_equal(cm_cache_trim(f->cache, 0, &bytes), 0);
+	assert_int_equal(bytes, 128 * MIB);
+}
+
+static void a_segment_freed_while_a_capture_is_active_is_given_back_later(void **state)
+{
+	struct cm_policy policy;
+	struct fixture *f;
+	uint64_t addr;
+
+	(void)state;
+	cm_policy_init(&policy);
+	policy.mode = CM_MODE_STATS;
+	f = case_open(&(struct fixture_params){.policy = &policy});
+	addr = case_get(f, 64 * MIB);
+	fake_capture(true);
+	case_put(f, addr);
+	assert_int_equal(f->driver.used_bytes[0], 64 * MIB);
+	fake_capture(false);
+	cm_cache_poll(f->cache);
+	assert_int_equal(f->driver.used_bytes[0], 0);
+	case_close(f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(settling_during_a_capture_gives_no_event_back),
+		fixture_case(an_epoch_that_cannot_be_recorded_stays_open),
+		fixture_case(a_context_with_a_sticky_error_is_left_to_the_driver),
+		fixture_case(an_error_of_one_context_keeps_nobody_waiting),
+		cmocka_unit_test(an_error_of_one_context_ends_no_reuse_in_another),
+		cmocka_unit_test(an_error_that_passes_makes_nothing_ready),
+		cmocka_unit_test(an_old_driver_waits_at_reuse_and_never_at_a_free),
+		cmocka_unit_test(an_old_driver_does_not_wait_for_work_launched_after_the_free),
+		fixture_case(while_a_capture_is_active_the_driver_is_left_alone),
+		cmocka_unit_test(a_segment_freed_while_a_capture_is_active_is_given_back_later),
+	};
+
+	return cmocka_run_group_tests_name("epoch_refused", tests, NULL, NULL);
+}

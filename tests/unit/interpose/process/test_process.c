@@ -1,0 +1,597 @@
+/* SPDX-License-Identifier: MIT */
+#include "interpose/process/process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/unit/cmocka_all.h"
+#include "tests/unit/process_stage.h"
+
+/* clang has another way to say it. */
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) && !defined(__SANITIZE_ADDRESS__)
+#define __SANITIZE_ADDRESS__ 1
+#endif
+#endif
+
+static const struct cm_option_row *find_option(const char *name)
+{
+	const struct cm_region *region = cm_process_region();
+	const struct cm_option_row *row;
+	uint32_t i;
+
+	for (i = 0; i < region->header->table[CM_TABLE_OPTION].rows; i++) {
+		row = cm_region_row(region, CM_TABLE_OPTION, i);
+		if (!strcmp(row->name, name))
+			return row;
+	}
+	CM_MUST(!"such an option");
+	return NULL;
+}
+
+/* ---- roles ---- */
+
+static void play_nothing(void)
+{
+	pid_t helper;
+
+	CM_MUST(!cm_process_cache_if_made());
+	CM_MUST(stage_count_threads(&helper) == 1);
+	CM_MUST(stage_count_regions() == 0);
+	CM_MUST(stage_calls_into_start == 0);
+}
+
+static void play_first_call(void)
+{
+	struct cm_cache *cache;
+	struct stat st;
+	pid_t helper;
+
+	errno = ENOTTY;
+	cache = cm_process_cache();
+	CM_MUST(cache);
+	CM_MUST(errno == ENOTTY);
+	CM_MUST(cm_process_cache() == cache);
+	CM_MUST(stage_calls_into_start == 1);
+	CM_MUST(stage_count_regions() == 1);
+	CM_MUST(stage_count_threads(&helper) == 2);
+	CM_MUST(helper);
+	CM_MUST(!stat(cm_process_region()->path, &st));
+	CM_MUST((st.st_mode & 07777) == 0600);
+	CM_MUST(cm_process_region()->header->state == CM_REGION_LIVE);
+	CM_MUST(cm_process_region()->header->flags & CM_REGION_CONTROL);
+	CM_MUST(cm_process_region()->header->tick_base);
+	CM_MUST(cm_process_region()->header->time_base_ns);
+	CM_MUST(cm_process_region()->header->driver_version == 13000);
+	CM_MUST(stage_published == cm_process_region()->header->door);
+	CM_MUST(!strcmp(find_option("mode")->value, "cache"));
+	CM_MUST(!strcmp(find_option("region_dir")->origin, "environment"));
+}
+
+static void play_off(void)
+{
+	pid_t helper;
+
+	CM_MUST(!cm_process_cache());
+	CM_MUST(!cm_process_cache());
+	CM_MUST(!cm_process_policy());
+	CM_MUST(!cm_process_region());
+	CM_MUST(stage_calls_into_start == 1);
+	CM_MUST(stage_count_threads(&helper) == 1);
+	CM_MUST(stage_count_regions() == 0);
+}
+
+static void play_incomplete_driver(void)
+{
+	stage_driver_is_complete = false;
+	play_off();
+}
+
+static void play_without_control(void)
+{
+	pid_t helper;
+
+	CM_MUST(cm_process_cache());
+	CM_MUST(stage_count_threads(&helper) == 1);
+	CM_MUST(!(cm_process_region()->header->flags & CM_REGION_CONTROL));
+}
+
+static void play_memfd(void)
+{
+	CM_MUST(cm_process_cache());
+	CM_MUST(cm_process_region()->backing == CM_BACKING_MEMFD);
+	CM_MUST(cm_process_region()->header->flags & CM_REGION_CONTROL);
+}
+
+static void play_private(void)
+{
+	CM_MUST(cm_process_cache());
+	CM_MUST(cm_process_region()->backing == CM_BACKING_PRIVATE);
+	CM_MUST(!(cm_process_region()->header->flags & CM_REGION_CONTROL));
+}
+
+/* Sets a limit in the role itself: what runs the role may not live with it. */
+static void limit(int resource, rlim_t value)
+{
+	const struct rlimit limit = {value, value};
+
+	CM_MUST(!setrlimit(resource, &limit));
+}
+
+/* None but the standard ones; what serves then is private memory, and the program goes on. */
+static void play_few_files(void)
+{
+	limit(RLIMIT_NOFILE, 3);
+	play_private();
+}
+
+static void play_small_files(void)
+{
+	limit(RLIMIT_FSIZE, 1 << 20);
+	play_private();
+}
+
+/* Less than the address space of a region. */
+static void play_little_memory(void)
+{
+	limit(RLIMIT_AS, UINT64_C(256) << 20);
+	CM_MUST(!cm_process_cache());
+	CM_MUST(!cm_process_cache());
+}
+
+static void play_no_threads(void)
+{
+	/* Counted for the user, and not for root: become nobody. */
+	CM_MUST(!setgid(65534) && !setuid(65534));
+	limit(RLIMIT_NPROC, 0);
+	play_without_control();
+}
+
+static void play_policy(void)
+{
+	const struct cm_policy *policy = cm_process_policy();
+
+	CM_MUST(policy);
+	CM_MUST(policy->mode == CM_MODE_STATS);
+	CM_MUST(policy->reuse == CM_REUSE_WAIT);
+	CM_MUST(policy->sync == CM_SYNC_FREE);
+	CM_MUST(policy->placement == CM_PLACEMENT_EXACT);
+	CM_MUST(policy->max_split_size == UINT64_C(64) << 20);
+	CM_MUST(policy->large_segment_size == UINT64_C(32) << 20);
+	CM_MUST(policy->max_non_split_rounding == UINT64_C(32) << 20);
+	CM_MUST(policy->garbage_collection_threshold == 0.75);
+	CM_MUST(policy->memory_fraction == 0.5);
+	CM_MUST(policy->roundup_power2_divisions[0] == 2);
+	CM_MUST(policy->roundup_power2_divisions[15] == 8);
+	CM_MUST(cm_process_region()->header->table[CM_TABLE_EVENT].ring == 1024);
+}
+
+static void play_default_policy(void)
+{
+	const struct cm_policy *policy = cm_process_policy();
+
+	CM_MUST(policy);
+	CM_MUST(policy->mode == CM_MODE_CACHE);
+	CM_MUST(policy->placement == CM_PLACEMENT_SPLIT);
+	CM_MUST(policy->max_split_size == UINT64_MAX);
+	CM_MUST(!strcmp(find_option("placement")->value, "split"));
+	CM_MUST(!strcmp(find_option("placement")->origin, "library"));
+}
+
+static void play_exact(void)
+{
+	CM_MUST(cm_process_policy()->placement == CM_PLACEMENT_EXACT);
+}
+
+static void play_stats(void)
+{
+	CM_MUST(cm_process_policy()->mode == CM_MODE_STATS);
+	CM_MUST(!strcmp(find_option("mode")->value, "stats"));
+}
+
+static void play_cache(void)
+{
+	CM_MUST(cm_process_policy()->mode == CM_MODE_CACHE);
+}
+
+static void call_from_inside(void)
+{
+	CM_MUST(!cm_process_cache());
+}
+
+static void play_call_from_inside(void)
+{
+	stage_during_start = call_from_inside;
+	CM_MUST(cm_process_cache());
+	CM_MUST(stage_calls_into_start == 1);
+}
+
+static sem_t start_reached, start_may_go_on;
+
+static void hold_the_start(void)
+{
+	(void)sem_post(&start_reached);
+	(void)sem_wait(&start_may_go_on);
+}
+
+static void *call_once(void *arg)
+{
+	(void)arg;
+	return cm_process_cache();
+}
+
+/* Calls in another thread and returns when that is in the middle of the start. */
+static pthread_t start_and_hold(void)
+{
+	pthread_t thread;
+
+	CM_MUST(!sem_init(&start_reached, 0, 0));
+	CM_MUST(!sem_init(&start_may_go_on, 0, 0));
+	stage_during_start = hold_the_start;
+	CM_MUST(!pthread_create(&thread, NULL, call_once, NULL));
+	(void)sem_wait(&start_reached);
+	return thread;
+}
+
+static void play_start_that_hangs(void)
+{
+	pthread_t thread = start_and_hold();
+	void *cache = NULL;
+
+	CM_MUST(!cm_process_cache()); /* waits a little, then passes on */
+	(void)sem_post(&start_may_go_on);
+	CM_MUST(!pthread_join(thread, &cache));
+	CM_MUST(cache && cm_process_cache() == cache);
+}
+
+static void play_fork_in_start(void)
+{
+	pthread_t thread = start_and_hold();
+	pid_t pid = fork();
+
+	if (!pid) {
+		stage_during_start = NULL;
+		CM_MUST(cm_process_cache());
+		CM_MUST(cm_process_region()->header->pid == (uint32_t)getpid());
+		exit(0);
+	}
+	stage_wait_for_child(pid);
+	(void)sem_post(&start_may_go_on);
+	CM_MUST(!pthread_join(thread, NULL));
+	CM_MUST(stage_count_regions() == 1);
+}
+
+static void play_fork_before(void)
+{
+	pid_t pid = fork();
+
+	if (!pid) {
+		CM_MUST(cm_process_cache());
+		CM_MUST(stage_count_regions() == 1);
+		exit(0);
+	}
+	stage_wait_for_child(pid);
+	CM_MUST(stage_count_regions() == 0);
+	CM_MUST(!cm_process_cache_if_made());
+	CM_MUST(cm_process_cache());
+}
+
+/* The program's own file has got the number of the standard error that it was started without. */
+static void play_closed_stderr(void)
+{
+	char path[PATH_MAX];
+	struct stat st;
+
+	(void)snprintf(path, sizeof(path), "%s/own_file", getenv("REGIONS"));
+	if (open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600) != STDERR_FILENO)
+		_exit(96);
+	(void)cm_process_cache();
+	if (fstat(STDERR_FILENO, &st) || st.st_size != 0)
+		_exit(95);
+	(void)unlink(path);
+}
+
+/* As above, but the program has closed it itself meanwhile. */
+static void play_replaced_stderr(void)
+{
+	(void)close(STDERR_FILENO);
+	play_closed_stderr();
+}
+
+static void play_no_standard_files(void)
+{
+	CM_MUST(!close(STDIN_FILENO) && !close(STDOUT_FILENO));
+	CM_MUST(cm_process_cache());
+	CM_MUST(dup(STDERR_FILENO) == STDIN_FILENO);
+	CM_MUST(dup(STDERR_FILENO) == STDOUT_FILENO);
+}
+
+static void play_full_pipe(void)
+{
+	char block[4096] = {0};
+	int flags = fcntl(STDERR_FILENO, F_GETFL);
+
+	(void)fcntl(STDERR_FILENO, F_SETFL, flags | O_NONBLOCK);
+	while (write(STDERR_FILENO, block, sizeof(block)) > 0)
+		;
+	(void)fcntl(STDERR_FILENO, F_SETFL, flags);
+	(void)cm_process_cache(); /* must not wait for the reader */
+	(void)fcntl(STDERR_FILENO, F_SETFL, flags | O_NONBLOCK);
+	if (write(STDERR_FILENO, block, 1) >= 0)
+		_exit(94); /* there was room after all */
+	_exit(0);
+}
+
+static const struct cm_role roles[] = {
+	{"nothing", play_nothing},
+	{"first_call", play_first_call},
+	{"off", play_off},
+	{"incomplete_driver", play_incomplete_driver},
+	{"without_control", play_without_control},
+	{"memfd", play_memfd},
+	{"private", play_private},
+	{"few_files", play_few_files},
+	{"small_files", play_small_files},
+	{"little_memory", play_little_memory},
+	{"no_threads", play_no_threads},
+	{"policy", play_policy},
+	{"default_policy", play_default_policy},
+	{"exact", play_exact},
+	{"stats", play_stats},
+	{"cache", play_cache},
+	{"call_from_inside", play_call_from_inside},
+	{"start_that_hangs", play_start_that_hangs},
+	{"fork_in_start", play_fork_in_start},
+	{"fork_before", play_fork_before},
+	{"closed_stderr", play_closed_stderr},
+	{"replaced_stderr", play_replaced_stderr},
+	{"no_standard_files", play_no_standard_files},
+	{"full_pipe", play_full_pipe},
+	{NULL, NULL},
+};
+
+/* ---- the tests ---- */
+
+STAGE_CASE(nothing_is_made_or_said_before_the_first_call, "nothing", "nonsense:1")
+STAGE_CASE(the_first_call_makes_all_and_exit_removes_it, "first_call", "")
+STAGE_CASE(mode_off_makes_nothing, "off", "mode:off")
+STAGE_CASE(control_off_starts_no_thread, "without_control", "control:off")
+STAGE_CASE(the_configuration_reaches_the_policy, "policy",
+	   "mode:stats,reuse:wait,sync:free,placement:exact,max_split_size_mb:64,"
+	   "large_segment_size_mb:32,garbage_collection_threshold:0.75,"
+	   "per_process_memory_fraction:0.5,roundup_power2_divisions:[1:2,>:8],events:1000")
+STAGE_CASE(the_default_is_to_cache_and_split, "default_policy", "")
+STAGE_CASE(a_call_from_inside_the_start_passes_through, "call_from_inside", "")
+STAGE_CASE(a_start_that_hangs_holds_nobody_up, "start_that_hangs", "")
+STAGE_CASE(a_fork_in_the_middle_of_the_start_is_a_fresh_start, "fork_in_start", "")
+STAGE_CASE(a_child_forked_before_the_start_has_its_own, "fork_before", "")
+STAGE_CASE(standard_files_stay_the_programs, "no_standard_files", "")
+
+static void mistakes_are_told_once(void **state)
+{
+	stage_play(state, "first_call", "mode:cach,nonsense", NULL,
+		   "cudamem: CUDAMEM_CONF: \"mode:cach\" is not understood, want cache|stats|off; "
+		   "keeping cache\n"
+		   "cudamem: CUDAMEM_CONF: unknown option \"nonsense\"; ignored\n");
+	stage_play(state, "first_call", "mode:cach,warn:off", NULL, "");
+	stage_play(
+		state, "first_call", "", "CUDAMEM_COMF=1",
+		"cudamem: CUDAMEM_COMF: unknown variable (did you mean CUDAMEM_CONF?); ignored\n");
+}
+
+static void many_mistakes_are_cut_short(void **state)
+{
+	struct stage *stage = *state;
+
+	stage_play_with(stage, (struct cm_rerun){.role = "first_call"}, "a,b,c,d,e,f,g,h,i,j,k",
+			NULL, 0);
+	assert_non_null(strstr(stage->said, "\"h\"; ignored\ncudamem: and 3 more; "));
+	assert_null(strstr(stage->said, "\"i\""));
+}
+
+static void log_levels_are_kept(void **state)
+{
+	struct stage *stage = *state;
+
+	stage_play_with(stage, (struct cm_rerun){.role = "first_call"}, "log:info", NULL, 0);
+	assert_non_null(strstr(stage->said, "cudamem: statistics in "));
+	stage_play(state, "memfd", "log:off,mode:stats,region_dir:/nonexistent", NULL, "");
+}
+
+static void an_incomplete_driver_is_left_alone(void **state)
+{
+	stage_play(state, "incomplete_driver", "", NULL,
+		   "cudamem: the driver lacks functions that are needed; doing nothing\n");
+}
+
+static void a_full_folder_means_a_memfd(void **state)
+{
+	struct stage *stage = *state;
+	char want[PATH_MAX + 256];
+
+	(void)snprintf(want, sizeof(want),
+		       "cudamem: no statistics file in %s (No space left on device); kept in "
+		       "memory, where cudamemstat finds them while the process lives\n",
+		       stage->dir);
+	stage_play(state, "memfd", "", "FULL=1", want);
+	(void)snprintf(want, sizeof(want),
+		       "cudamem: no statistics file in %s (No space left on device), nor in memory "
+		       "to share; cudamemstat will not see this process\n",
+		       stage->dir);
+	stage_play(state, "private", "", "FULL=2", want);
+}
+
+static void a_missing_folder_means_a_memfd(void **state)
+{
+	stage_play(
+		state, "memfd", "region_dir:/nonexistent", NULL,
+		"cudamem: no statistics file in /nonexistent (No such file or directory); kept in "
+		"memory, where cudamemstat finds them while the process lives\n");
+}
+
+/* The system call fails as it does under a sandbox's filter. */
+static void refuse_memfd(void)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_memfd_create, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog program = {sizeof(code) / sizeof(code[0]), code};
+
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+	    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
+		_exit(93);
+}
+
+static void a_refused_memfd_means_private_memory(void **state)
+{
+	struct stage *stage = *state;
+
+	stage_play_with(stage, (struct cm_rerun){.role = "private", .prepare = refuse_memfd},
+			"region_dir:/nonexistent", NULL, 0);
+	assert_non_null(strstr(stage->said, "cudamemstat will not see this process\n"));
+}
+
+static void low_limits_stop_nothing(void **state)
+{
+	struct stage *stage = *state;
+
+	stage_play_with(stage, (struct cm_rerun){.role = "few_files"}, "", NULL, 0);
+	assert_non_null(strstr(stage->said, "(Too many open files), nor in memory to share"));
+	stage_play_with(stage, (struct cm_rerun){.role = "small_files"}, "", NULL, 0);
+	assert_non_null(strstr(stage->said, "(File too large), nor in memory to share"));
+#if !defined(__SANITIZE_ADDRESS__)
+	stage_play(
+		state, "little_memory", "", NULL,
+		"cudamem: cannot start (Cannot allocate memory); the program runs as without it\n");
+#endif
+}
+
+static bool nobody_can_write(const char *dir)
+{
+	pid_t pid = fork();
+	int status = 1;
+
+	if (!pid)
+		_exit(setgid(65534) || setuid(65534) || access(dir, W_OK));
+	return waitpid(pid, &status, 0) == pid && status == 0;
+}
+
+static void no_thread_to_be_had_means_no_commands(void **state)
+{
+	struct stage *stage = *state;
+
+	if (geteuid() != 0)
+		cm_skip("only root can become a user whose threads are counted");
+	assert_int_equal(chmod(stage->dir, 0777), 0);
+	if (!nobody_can_write(stage->dir))
+		cm_skip("another user cannot reach the build folder");
+	stage_play(state, "no_threads", "", NULL,
+		   "cudamem: no thread to be had; cudamemstat can look but not command\n");
+}
+
+static void close_stderr(void)
+{
+	(void)close(STDERR_FILENO);
+}
+
+static void send_stderr_to_file(void)
+{
+	char path[PATH_MAX];
+	int fd;
+
+	(void)snprintf(path, sizeof(path), "%s/stderr", getenv("REGIONS"));
+	fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
+	if (fd < 0 || dup2(fd, STDERR_FILENO) < 0 || close(fd))
+		_exit(90);
+}
+
+static void nothing_is_written_into_a_file_of_the_program(void **state)
+{
+	struct stage *stage = *state;
+
+	stage_play_with(stage, (struct cm_rerun){.role = "closed_stderr", .prepare = close_stderr},
+			"nonsense:1", NULL, 0);
+	stage_play_with(stage, (struct cm_rerun){.role = "replaced_stderr"}, "nonsense:1", NULL, 0);
+	/* Another file of the same folder, so that only its inode differs. */
+	stage_play_with(
+		stage, (struct cm_rerun){.role = "replaced_stderr", .prepare = send_stderr_to_file},
+		"nonsense:1", NULL, 0);
+	stage_remove_regions(stage->dir);
+}
+
+static void a_broken_stderr_does_not_end_the_program(void **state)
+{
+	struct stage *stage = *state;
+
+	stage_play_with(stage, (struct cm_rerun){.role = "first_call", .reader = CM_RERUN_CLOSED},
+			"nonsense:1", NULL, 0);
+}
+
+static void a_full_stderr_does_not_stop_the_program(void **state)
+{
+	struct stage *stage = *state;
+
+	stage_play_with(stage, (struct cm_rerun){.role = "full_pipe", .reader = CM_RERUN_ASLEEP},
+			"nonsense:1", NULL, 0);
+	stage_remove_regions(stage->dir);
+}
+
+static void launchers_and_injected_tools_are_noticed(void **state)
+{
+	stage_play(state, "exact", "", "OMPI_COMM_WORLD_SIZE=4", "");
+	stage_play(state, "default_policy", "", "OMPI_COMM_WORLD_SIZE=1", "");
+	stage_play(state, "stats", "", "CUDA_INJECTION64_PATH=/x.so", "");
+	stage_play(state, "stats", "", "NVTX_INJECTION64_PATH=/x.so", "");
+	stage_play(state, "cache", "mode:cache", "CUDA_INJECTION64_PATH=/x.so", "");
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		STAGE_TEST(nothing_is_made_or_said_before_the_first_call),
+		STAGE_TEST(the_first_call_makes_all_and_exit_removes_it),
+		STAGE_TEST(mode_off_makes_nothing),
+		STAGE_TEST(control_off_starts_no_thread),
+		STAGE_TEST(the_configuration_reaches_the_policy),
+		STAGE_TEST(the_default_is_to_cache_and_split),
+		STAGE_TEST(a_call_from_inside_the_start_passes_through),
+		STAGE_TEST(a_start_that_hangs_holds_nobody_up),
+		STAGE_TEST(a_fork_in_the_middle_of_the_start_is_a_fresh_start),
+		STAGE_TEST(a_child_forked_before_the_start_has_its_own),
+		STAGE_TEST(standard_files_stay_the_programs),
+		STAGE_TEST(mistakes_are_told_once),
+		STAGE_TEST(many_mistakes_are_cut_short),
+		STAGE_TEST(log_levels_are_kept),
+		STAGE_TEST(an_incomplete_driver_is_left_alone),
+		STAGE_TEST(a_full_folder_means_a_memfd),
+		STAGE_TEST(a_missing_folder_means_a_memfd),
+		STAGE_TEST(a_refused_memfd_means_private_memory),
+		STAGE_TEST(low_limits_stop_nothing),
+		STAGE_TEST(no_thread_to_be_had_means_no_commands),
+		STAGE_TEST(nothing_is_written_into_a_file_of_the_program),
+		STAGE_TEST(a_broken_stderr_does_not_end_the_program),
+		STAGE_TEST(a_full_stderr_does_not_stop_the_program),
+		STAGE_TEST(launchers_and_injected_tools_are_noticed),
+	};
+
+	cm_rerun_role(argc, argv, roles);
+	return cmocka_run_group_tests_name("process", tests, NULL, NULL);
+}

@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: MIT */
+/* What becomes of a start: forks, the next program, the helper and its mail, and each way to
+ * end. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "interpose/process/process.h"
+#include "stats/command_channel.h"
+#include "tests/unit/cmocka_all.h"
+#include "tests/unit/process_stage.h"
+
+/* ---- roles ---- */
+
+static pid_t fork_by_clone(void)
+{
+	return (pid_t)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL);
+}
+
+/* The child is on its own: another region, and its exit leaves the parent's alone. */
+static void play_fork_after(pid_t (*make_child)(void), bool calls_cuda)
+{
+	char path[sizeof(((struct cm_region *)0)->path)];
+	pid_t pid, helper;
+
+	CM_MUST(cm_process_cache());
+	(void)snprintf(path, sizeof(path), "%s", cm_process_region()->path);
+	pid = make_child();
+	if (!pid) {
+		CM_MUST(!cm_process_cache_if_made());
+		if (calls_cuda) {
+			CM_MUST(cm_process_cache());
+			CM_MUST(strcmp(cm_process_region()->path, path) != 0);
+			CM_MUST(stage_count_regions() == 2);
+			CM_MUST(stage_count_threads(&helper) == 2 && helper);
+			CM_MUST(!cm_rerun_is_mapped(path));
+		}
+		exit(0);
+	}
+	stage_wait_for_child(pid);
+	CM_MUST(stage_count_regions() == 1);
+	CM_MUST(!access(path, F_OK));
+	CM_MUST(cm_process_region()->header->state == CM_REGION_LIVE);
+}
+
+static void play_fork(void)
+{
+	play_fork_after(fork, true);
+}
+
+static void play_clone(void)
+{
+	play_fork_after(fork_by_clone, true);
+}
+
+static void play_idle_fork(void)
+{
+	play_fork_after(fork, false);
+}
+
+static void play_idle_clone(void)
+{
+	play_fork_after(fork_by_clone, false);
+}
+
+static void forked_child_gives_up_at_once(void)
+{
+	char path[sizeof(((struct cm_region *)0)->path)];
+	pid_t pid;
+
+	CM_MUST(cm_process_cache());
+	(void)snprintf(path, sizeof(path), "%s", cm_process_region()->path);
+	pid = fork();
+	if (!pid) {
+		CM_MUST(!cm_rerun_is_mapped(path));
+		CM_MUST(!stage_published);
+		CM_MUST(stage_forgotten == 2);
+		_exit(0);
+	}
+	stage_wait_for_child(pid);
+}
+
+static void play_next_program(void)
+{
+	pid_t helper;
+
+	CM_MUST(cm_process_cache());
+	CM_MUST(stage_count_regions() == 1);
+	CM_MUST(stage_count_threads(&helper) == 2 && helper);
+	CM_MUST(cm_process_region()->header->state == CM_REGION_LIVE);
+}
+
+/* Under the same pid and start time: the new program must find its way past the old file. */
+static void play_exec(void)
+{
+	CM_MUST(cm_process_cache());
+	cm_rerun_exec("next_program");
+}
+
+static void play_thread_end(void)
+{
+	CM_MUST(cm_process_cache());
+	pthread_exit(NULL);
+}
+
+static void play_late_thread_end(void)
+{
+	CM_MUST(cm_process_cache());
+	while (!atomic_load(&stage_sleeps))
+		(void)sched_yield();
+	pthread_exit(NULL);
+}
+
+static void play_blocked_signals(void)
+{
+	unsigned long long blocked = 0;
+	char path[64], line[128];
+	sigset_t mine;
+	pid_t helper;
+	FILE *file;
+
+	CM_MUST(cm_process_cache());
+	(void)stage_count_threads(&helper);
+	(void)snprintf(path, sizeof(path), "/proc/self/task/%d/status", helper);
+	file = fopen(path, "r");
+	CM_MUST(file);
+	while (fgets(line, sizeof(line), file))
+		(void)sscanf(line, "SigBlk: %llx", &blocked);
+	(void)fclose(file);
+	/* All but KILL, STOP and the two that the C library keeps for itself. */
+	CM_MUST((blocked & 0x7fffffff) ==
+		(0x7fffffff & ~(1u << (SIGKILL - 1)) & ~(1u << (SIGSTOP - 1))));
+	CM_MUST(!pthread_sigmask(SIG_BLOCK, NULL, &mine));
+	CM_MUST(!sigismember(&mine, SIGTERM) && !sigismember(&mine, SIGPIPE));
+}
+
+static int32_t send(uint32_t command, uint64_t arg)
+{
+	struct cm_mailbox *mailbox = &cm_process_region()->header->mailbox;
+	uint32_t state;
+
+	mailbox->command = command;
+	mailbox->arg[0] = arg;
+	__atomic_store_n(&mailbox->state, CM_MAIL_POSTED, __ATOMIC_RELEASE);
+	(void)cm_mailbox_nudge(mailbox);
+	while ((state = __atomic_load_n(&mailbox->state, __ATOMIC_ACQUIRE)) != CM_MAIL_DONE)
+		(void)usleep(1000);
+	__atomic_store_n(&mailbox->state, CM_MAIL_IDLE, __ATOMIC_RELEASE);
+	return mailbox->status;
+}
+
+static void play_mail(void)
+{
+	CM_MUST(cm_process_cache());
+	CM_MUST(send(CM_COMMAND_CHECKPOINT, 0) == 0);
+	CM_MUST(cm_process_region()->header->tick_last);
+	CM_MUST(cm_process_region()->header->time_last_ns);
+	CM_MUST(send(CM_COMMAND_EMPTY_CACHE, UINT64_MAX) == 0);
+	CM_MUST(send(CM_COMMAND_EMPTY_CACHE, 0) == -ENODEV);
+	CM_MUST(send(CM_COMMAND_RESET_PEAK, UINT64_MAX) == 0);
+	CM_MUST(send(CM_COMMAND_RESET_PEAK, 1u << 31) == -ENODEV);
+	CM_MUST(send(CM_COMMAND_RESET_ACCUMULATED, UINT64_MAX) == 0);
+	CM_MUST(send(CM_COMMAND_NONE, 0) == -EOPNOTSUPP);
+	CM_MUST(send(UINT32_MAX, 0) == -EOPNOTSUPP);
+}
+
+static struct cm_region *region_after_exit;
+
+/* Registered before the library's own handler, so it runs after that. */
+static void after_our_exit(void)
+{
+	struct cm_mailbox *mailbox = &region_after_exit->header->mailbox;
+	struct cm_letter letter;
+
+	CM_MUST(region_after_exit->header->state == CM_REGION_EXITED);
+	CM_MUST(stage_count_regions() == 0);
+	mailbox->command = CM_COMMAND_CHECKPOINT;
+	__atomic_store_n(&mailbox->state, CM_MAIL_POSTED, __ATOMIC_RELEASE);
+	(void)cm_mailbox_nudge(mailbox);
+	while (__atomic_load_n(&mailbox->state, __ATOMIC_ACQUIRE) != CM_MAIL_DONE)
+		(void)usleep(1000);
+	letter.status = mailbox->status;
+	CM_MUST(letter.status == -ESHUTDOWN);
+	CM_MUST(cm_process_cache_if_made());
+}
+
+static void play_exit(void)
+{
+	CM_MUST(!atexit(after_our_exit));
+	CM_MUST(cm_process_cache());
+	region_after_exit = cm_process_region();
+}
+
+static void play_quick_exit(void)
+{
+	CM_MUST(cm_process_cache());
+	quick_exit(0);
+}
+
+static void play_killed(void)
+{
+	CM_MUST(cm_process_cache());
+	(void)kill(getpid(), SIGKILL);
+}
+
+/* The program has closed all that it knows nothing of, and opened a file under each number. */
+static void play_taken_fd(void)
+{
+	char path[PATH_MAX];
+	struct stat st;
+	pid_t pid;
+	int fd;
+
+	CM_MUST(cm_process_cache());
+	(void)snprintf(path, sizeof(path), "%s/own_file", getenv("REGIONS"));
+	for (fd = 3; fd < 64; fd++)
+		(void)close(fd);
+	for (fd = 3; fd < 64; fd++)
+		CM_MUST(open(path, O_RDWR | O_CREAT, 0600) == fd);
+	CM_MUST(cm_region_commit(cm_process_region(), CM_TABLE_STACK, 1u << 20) == -EBADF);
+	CM_MUST(!fstat(3, &st) && st.st_size == 0);
+	pid = fork();
+	if (!pid) {
+		for (fd = 3; fd < 64; fd++)
+			CM_MUST(!fstat(fd, &st));
+		_exit(0);
+	}
+	stage_wait_for_child(pid);
+	(void)unlink(path);
+}
+
+static const struct cm_role roles[] = {
+	{"fork", play_fork},
+	{"clone", play_clone},
+	{"idle_fork", play_idle_fork},
+	{"idle_clone", play_idle_clone},
+	{"giving_up", forked_child_gives_up_at_once},
+	{"exec", play_exec},
+	{"next_program", play_next_program},
+	{"thread_end", play_thread_end},
+	{"late_thread_end", play_late_thread_end},
+	{"blocked_signals", play_blocked_signals},
+	{"mail", play_mail},
+	{"exit", play_exit},
+	{"quick_exit", play_quick_exit},
+	{"killed", play_killed},
+	{"taken_fd", play_taken_fd},
+	{NULL, NULL},
+};
+
+/* ---- the tests ---- */
+
+STAGE_CASE(a_forked_child_starts_anew, "fork", "")
+STAGE_CASE(a_cloned_child_starts_anew, "clone", "")
+STAGE_CASE(a_forked_child_without_cuda_leaves_the_region_alone, "idle_fork", "")
+STAGE_CASE(a_cloned_child_without_cuda_leaves_the_region_alone, "idle_clone", "")
+STAGE_CASE(a_forked_child_unmaps_the_region_at_once, "giving_up", "")
+STAGE_CASE(exec_makes_room_for_the_next_program, "exec", "")
+STAGE_CASE(the_helper_does_not_keep_the_process_alive, "thread_end", "")
+STAGE_CASE(the_helper_takes_no_signals, "blocked_signals", "")
+STAGE_CASE(the_helper_answers_the_mail, "mail", "")
+STAGE_CASE(no_command_runs_once_exit_has_begun, "exit", "")
+STAGE_CASE(a_quick_exit_removes_the_region_too, "quick_exit", "")
+STAGE_CASE(a_file_of_the_program_is_not_taken_for_ours, "taken_fd", "")
+
+/* A helper that slept on would be a time-out of the test. */
+static void a_helper_that_was_not_woken_looks_by_itself(void **state)
+{
+	stage_play(state, "late_thread_end", "decay_seconds:off", "NUDGES=lost", "");
+}
+
+static void a_crash_leaves_the_region_behind(void **state)
+{
+	struct stage *stage = *state;
+	DIR *stream;
+	struct dirent *entry;
+	unsigned left = 0;
+
+	stage_play_with(stage, (struct cm_rerun){.role = "killed"}, "", NULL, 128 + SIGKILL);
+	stream = opendir(stage->dir);
+	assert_non_null(stream);
+	while ((entry = readdir(stream)))
+		left += entry->d_name[0] != '.';
+	(void)closedir(stream);
+	assert_int_equal(left, 1);
+	stage_remove_regions(stage->dir);
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		STAGE_TEST(a_forked_child_starts_anew),
+		STAGE_TEST(a_cloned_child_starts_anew),
+		STAGE_TEST(a_forked_child_without_cuda_leaves_the_region_alone),
+		STAGE_TEST(a_cloned_child_without_cuda_leaves_the_region_alone),
+		STAGE_TEST(a_forked_child_unmaps_the_region_at_once),
+		STAGE_TEST(exec_makes_room_for_the_next_program),
+		STAGE_TEST(the_helper_does_not_keep_the_process_alive),
+		STAGE_TEST(the_helper_takes_no_signals),
+		STAGE_TEST(the_helper_answers_the_mail),
+		STAGE_TEST(no_command_runs_once_exit_has_begun),
+		STAGE_TEST(a_quick_exit_removes_the_region_too),
+		STAGE_TEST(a_file_of_the_program_is_not_taken_for_ours),
+		STAGE_TEST(a_helper_that_was_not_woken_looks_by_itself),
+		STAGE_TEST(a_crash_leaves_the_region_behind),
+	};
+
+	cm_rerun_role(argc, argv, roles);
+	return cmocka_run_group_tests_name("process_life", tests, NULL, NULL);
+}

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: MIT */
+/* Stacks that were written into a region by hand, in the words of a message. */
+#include "interpose/stacks/frames.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "interpose/process/process.h"
+#include "stats/region.h"
+#include "tests/unit/cmocka_all.h"
+
+#define STACK 8u /* where a stack begins */
+
+static struct cm_region *region;
+
+struct cm_region *__wrap_cm_process_region(void);
+struct cm_region *__wrap_cm_process_region(void)
+{
+	return region;
+}
+
+static uint32_t add_text(uint32_t at, const char *text)
+{
+	memcpy(cm_region_row(region, CM_TABLE_TEXT, at), text, strlen(text) + 1);
+	return at;
+}
+
+static const char *describe(const uint64_t *frame, uint64_t n, size_t bytes)
+{
+	static char text[200];
+	uint64_t *word = cm_region_row(region, CM_TABLE_STACK, STACK);
+
+	word[0] = n;
+	memcpy(word + 1, frame, n * sizeof(*frame));
+	cm_frames_describe(STACK, text, bytes);
+	return text;
+}
+
+static void frames_of_python_come_before_those_of_c(void **state)
+{
+	const uint64_t frame[] = {
+		(uint64_t)(uintptr_t)describe,
+		cm_frame_python(88, add_text(1, "forward\n/home/model.py")),
+		cm_frame_python(301, add_text(100, "step\ntrain.py")),
+	};
+
+	(void)state;
+	assert_string_equal(describe(frame, 3, 200), "forward model.py:88 < step train.py:301");
+}
+
+static void names_that_the_program_wrote_can_hold_anything(void **state)
+{
+	const uint64_t frame[] = {cm_frame_python(7, add_text(200, "a\tb\x7f\nc\x1b.py")),
+				  cm_frame_python(8, add_text(300, "no file"))};
+	/* Controls of eight bits too, alone and as UTF-8; but letters of any language are none. */
+	const uint64_t other = cm_frame_python(9,
+					       add_text(400, "\x9b\xc2\x9b\n\xc3\xa9t\xc3\xa9.py"));
+
+	(void)state;
+	assert_string_equal(describe(frame, 2, 200), "a?b? c?.py:7 < no file ?:8");
+	assert_string_equal(describe(&other, 1, 200), "?? \xc3\xa9t\xc3\xa9.py:9");
+}
+
+static void a_line_is_cut_where_it_ends(void **state)
+{
+	const uint64_t frame[] = {cm_frame_python(88, add_text(1, "forward\n/home/model.py")),
+				  cm_frame_python(301, add_text(100, "step\ntrain.py"))};
+
+	(void)state;
+	assert_string_equal(describe(frame, 2, 24), "forward model.py:88 ...");
+	assert_string_equal(describe(frame, 2, 19), "forward model.p...");
+}
+
+static void a_place_in_no_object_is_a_number(void **state)
+{
+	const uint64_t frame[] = {0x1235};
+
+	(void)state;
+	assert_string_equal(describe(frame, 1, 200), "0x1234");
+}
+
+static void no_stack_is_an_unknown_place(void **state)
+{
+	char text[40];
+
+	(void)state;
+	cm_frames_describe(0, text, sizeof(text));
+	assert_string_equal(text, "an unknown place");
+}
+
+static int open_region(void **state)
+{
+	const struct cm_region_params params = {.backing = CM_BACKING_PRIVATE};
+
+	(void)state;
+	return cm_region_create(&params, &region) ||
+	       cm_region_commit(region, CM_TABLE_STACK, 4096) ||
+	       cm_region_commit(region, CM_TABLE_TEXT, 4096);
+}
+
+static int close_region(void **state)
+{
+	(void)state;
+	cm_region_abandon(region);
+	return 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(frames_of_python_come_before_those_of_c),
+		cmocka_unit_test(names_that_the_program_wrote_can_hold_anything),
+		cmocka_unit_test(a_line_is_cut_where_it_ends),
+		cmocka_unit_test(a_place_in_no_object_is_a_number),
+		cmocka_unit_test(no_stack_is_an_unknown_place),
+	};
+
+	return cmocka_run_group_tests_name("frames", tests, open_region, close_region);
+}

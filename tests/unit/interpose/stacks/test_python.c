@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT */
+/* A process that has no Python. */
+#include "interpose/stacks/python.h"
+
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "tests/unit/cmocka_all.h"
+
+/* All that is zero at the start: the linker's names for its bounds. */
+extern char __bss_start[], _end[];
+
+static size_t count_pages_in_use(void)
+{
+	const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+	const uintptr_t start = ((uintptr_t)__bss_start + page - 1) & -page;
+	const size_t pages = ((uintptr_t)_end - start + page - 1) / page;
+	unsigned char *in_use = malloc(pages);
+	size_t i, n = 0;
+
+	if (!in_use || mincore((void *)start, pages * page, in_use))
+		fail();
+	for (i = 0; i < pages; i++)
+		n += in_use[i] & 1;
+	free(in_use);
+	return n;
+}
+
+/* It would be done in every child of every program, for nothing. */
+static void forgetting_nothing_takes_no_memory(void **state)
+{
+	size_t before;
+
+	(void)state;
+	cm_python_find();
+	before = count_pages_in_use();
+	cm_python_forget();
+	assert_int_equal(count_pages_in_use(), before);
+}
+
+static uint32_t add_text(const char *text)
+{
+	(void)text;
+	return 1;
+}
+
+static void there_are_no_frames(void **state)
+{
+	bool cut = true;
+	uint64_t frame;
+
+	(void)state;
+	cm_python_find();
+	assert_int_equal(cm_python_stack(&frame, 1, add_text, &cut), 0);
+	assert_false(cut);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(forgetting_nothing_takes_no_memory),
+		cmocka_unit_test(there_are_no_frames),
+	};
+
+	return cmocka_run_group_tests_name("python", tests, NULL, NULL);
+}

@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: MIT */
+#include "stats/command_client.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "tests/unit/cmocka_all.h"
+#include "tests/unit/own_region.h"
+
+#define SECOND    UINT64_C(1000000000)
+#define SOON      (SECOND / 20)
+#define PATIENCE  (600 * SECOND) /* a lost wake-up would be a time-out of the test */
+#define MANY_MAIL 200
+
+struct fixture {
+	char dir[OWN_REGION_DIR_BYTES];
+	struct cm_region *region;
+	struct cm_mailbox *mailbox;
+	struct cm_reader *reader;
+	pthread_t owner;
+	bool stop;
+	bool moved; /* the owner has gone on */
+	bool moved_at_copy;
+	bool slow;
+};
+
+static int setup(void **state)
+{
+	struct fixture *f = calloc(1, sizeof(*f));
+	char why[CM_READER_WHY_BYTES];
+
+	if (!f)
+		return -1;
+	if (own_region_make(f->dir, (struct cm_region_params){0}, &f->region))
+		return -1;
+	f->region->header->flags |= CM_REGION_CONTROL;
+	f->mailbox = &f->region->header->mailbox;
+	*state = f;
+	return cm_reader_open(f->region->path, &f->reader, why);
+}
+
+static int teardown(void **state)
+{
+	struct fixture *f = *state;
+
+	cm_reader_close(f->reader);
+	own_region_remove(f->dir, f->region);
+	free(f);
+	return 0;
+}
+
+/* The owner's side, as the library's own thread does it: the answer is the argument, twice. */
+static void *answer(void *arg)
+{
+	struct fixture *f = arg;
+	struct cm_letter letter;
+
+	while (!__atomic_load_n(&f->stop, __ATOMIC_ACQUIRE)) {
+		if (!cm_mailbox_take(f->mailbox, &letter)) {
+			cm_mailbox_wait(f->mailbox, 10);
+			continue;
+		}
+		letter.result[0] = 2 * letter.arg[0];
+		letter.status = letter.command == CM_COMMAND_RECORD ? -EBUSY : 0;
+		(void)cm_mailbox_answer(f->mailbox, &letter);
+	}
+	return NULL;
+}
+
+/* What the owner stands still for, and how far it has counted. */
+static void answer_hold(struct fixture *f, struct cm_letter *letter)
+{
+	letter->status = -ETIME;
+	if (cm_mailbox_hold(f->mailbox, letter->arg[0], &letter->result[0]))
+		letter->status = 0;
+	__atomic_store_n(&f->moved, true, __ATOMIC_RELEASE);
+}
+
+static void *hold(void *arg)
+{
+	struct fixture *f = arg;
+	struct cm_letter letter;
+
+	while (!__atomic_load_n(&f->stop, __ATOMIC_ACQUIRE)) {
+		if (!cm_mailbox_take(f->mailbox, &letter)) {
+			cm_mailbox_wait(f->mailbox, 10);
+			continue;
+		}
+		answer_hold(f, &letter);
+		(void)cm_mailbox_answer(f->mailbox, &letter);
+	}
+	return NULL;
+}
+
+static void start_owner(struct fixture *f)
+{
+	assert_int_equal(pthread_create(&f->owner, NULL, answer, f), 0);
+}
+
+static void stop_owner(struct fixture *f)
+{
+	__atomic_store_n(&f->stop, true, __ATOMIC_RELEASE);
+	(void)cm_mailbox_nudge(f->mailbox);
+	(void)pthread_join(f->owner, NULL);
+}
+
+static void a_letter_is_answered_and_the_box_left_empty(void **state)
+{
+	struct fixture *f = *state;
+	struct cm_letter letter = {.command = CM_COMMAND_EMPTY_CACHE, .arg = {21}};
+	int err;
+
+	start_owner(f);
+	err = cm_mail_send(f->reader, &letter, PATIENCE);
+	stop_owner(f);
+	assert_int_equal(err, 0);
+	assert_int_equal(letter.result[0], 42);
+	assert_int_equal(f->mailbox->state, CM_MAIL_IDLE);
+	assert_int_equal(f->mailbox->sender, getpid());
+}
+
+static void the_answer_of_the_owner_is_the_result(void **state)
+{
+	struct fixture *f = *state;
+	struct cm_letter letter = {.command = CM_COMMAND_RECORD};
+	int err;
+
+	start_owner(f);
+	err = cm_mail_send(f->reader, &letter, PATIENCE);
+	stop_owner(f);
+	assert_int_equal(err, -EBUSY);
+}
+
+static void a_letter_without_an_answer_is_withdrawn(void **state)
+{
+	struct fixture *f = *state;
+	struct cm_letter letter = {.command = CM_COMMAND_EMPTY_CACHE};
+
+	assert_int_equal(cm_mail_send(f->reader, &letter, SOON), -ETIMEDOUT);
+	assert_int_equal(f->mailbox->state, CM_MAIL_IDLE);
+	assert_false(cm_mailbox_take(f->mailbox, &letter));
+}
+
+/* Work on a letter that has begun is not disturbed; the next tool waits for its end. */
+static void a_letter_in_work_is_waited_for(void **state)
+{
+	struct fixture *f = *state;
+	struct cm_letter letter = {.command = CM_COMMAND_EMPTY_CACHE};
+
+	f->mailbox->state = CM_MAIL_RUNNING;
+	assert_int_equal(cm_mail_send(f->reader, &letter, SOON), -ETIMEDOUT);
+	assert_int_equal(f->mailbox->state, CM_MAIL_RUNNING);
+}
+
+/* A tool can die at any point, and what it wrote may be anything. */
+static void what_a_dead_tool_left_is_cleared_away(void **state)
+{
+	static const uint32_t left[] = {CM_MAIL_CLAIMED, CM_MAIL_POSTED, CM_MAIL_DONE, 77};
+	struct fixture *f = *state;
+	struct cm_letter letter;
+	size_t i;
+	int err;
+
+	for (i = 0; i < sizeof(left) / sizeof(left[0]); i++) {
+		f->stop = false;
+		f->mailbox->state = left[i];
+		f->mailbox->command = CM_COMMAND_RECORD;
+		f->mailbox->result[0] = 99;
+		letter = (struct cm_letter){.command = CM_COMMAND_EMPTY_CACHE, .arg = {4}};
+		start_owner(f);
+		err = cm_mail_send(f->reader, &letter, PATIENCE);
+		stop_owner(f);
+		if (err || letter.result[0] != 8)
+			fail_msg("left at %u: result %d", left[i], err);
+	}
+}
+
+static void another_tool_at_work_is_waited_for(void **state)
+{
+	struct fixture *f = *state;
+	struct cm_letter letter = {.command = CM_COMMAND_EMPTY_CACHE};
+	int fd;
+
+	fd = open(f->region->path, O_RDONLY | O_CLOEXEC);
+	assert_true(fd >= 0);
+	assert_int_equal(flock(fd, LOCK_EX), 0);
+	assert_int_equal(cm_mail_send(f->reader, &letter, SOON), -ETIMEDOUT);
+	assert_int_equal(f->mailbox->state, CM_MAIL_IDLE);
+	assert_int_equal(f->mailbox->command, CM_COMMAND_NONE);
+	(void)close(fd);
+}
+
+struct sender {
+	struct cm_reader *reader;
+	unsigned wrong;
+};
+
+static void *send_many(void *arg)
+{
+	struct sender *sender = arg;
+	struct cm_letter letter;
+	uint64_t i;
+
+	for (i = 0; i < MANY_MAIL; i++) {
+		letter = (struct cm_letter){.command = CM_COMMAND_CHECKPOINT,
+					    .arg = {(uint64_t)(uintptr_t)sender + i}};
+		if (cm_mail_send(sender->reader, &letter, PATIENCE) ||
+		    letter.result[0] != 2 * letter.arg[0])
+			sender->wrong++;
+	}
+	return NULL;
+}
+
+static void tools_at_one_time_each_get_their_own_answer(void **state)
+{
+	struct fixture *f = *state;
+	struct sender senders[3] = {{f->reader, 0}, {f->reader, 0}, {f->reader, 0}};
+	pthread_t threads[3];
+	size_t i;
+
+	start_owner(f);
+	for (i = 0; i < 3; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, send_many, &senders[i]), 0);
+	for (i = 0; i < 3; i++)
+		(void)pthread_join(threads[i], NULL);
+	stop_owner(f);
+	for (i = 0; i < 3; i++)
+		assert_int_equal(senders[i].wrong, 0);
+}
+
+static void a_process_without_a_helper_is_not_written_to(void **state)
+{
+	struct fixture *f = *state;
+	struct cm_letter letter = {.command = CM_COMMAND_EMPTY_CACHE};
+
+	f->reader->header.flags = 0;
+	assert_int_equal(cm_mail_send(f->reader, &letter, SOON), -EOPNOTSUPP);
+	assert_int_equal(f->mailbox->command, CM_COMMAND_NONE);
+}
+
+static void a_region_of_another_user_is_not_written_to(void **state)
+{
+	struct fixture *f = *state;
+	struct cm_letter letter = {.command = CM_COMMAND_EMPTY_CACHE};
+
+	f->reader->owner = geteuid() + 1;
+	assert_int_equal(cm_mail_send(f->reader, &letter, SOON), -EPERM);
+	assert_int_equal(f->mailbox->command, CM_COMMAND_NONE);
+}
+
+static void copy(void *data)
+{
+	struct fixture *f = data;
+
+	/* Longer than the owner stands still for anybody. */
+	while (f->slow && !__atomic_load_n(&f->moved, __ATOMIC_ACQUIRE))
+		(void)sched_yield();
+	f->moved_at_copy = __atomic_load_n(&f->moved, __ATOMIC_ACQUIRE);
+}
+
+static void a_process_stands_still_while_it_is_copied(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t ns = 0;
+	int err, tries = 0;
+
+	assert_int_equal(pthread_create(&f->owner, NULL, hold, f), 0);
+	do {
+		f->moved = false;
+		err = cm_mail_hold(f->reader, copy, f, PATIENCE, &ns);
+	} while (err == -ETIME && ++tries < 10000); /* a machine that is busy with other things */
+	stop_owner(f);
+	assert_int_equal(err, 0);
+	assert_false(f->moved_at_copy);
+	assert_in_range(ns, 1, 10 * SECOND);
+	assert_int_equal(f->mailbox->hold, CM_HOLD_COPIED);
+}
+
+static void a_copy_that_takes_too_long_is_refused(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t ns = 77;
+	int err;
+
+	f->slow = true;
+	assert_int_equal(pthread_create(&f->owner, NULL, hold, f), 0);
+	err = cm_mail_hold(f->reader, copy, f, PATIENCE, &ns);
+	stop_owner(f);
+	assert_int_equal(err, -ETIME);
+	assert_int_equal(ns, 77);
+	assert_int_equal(f->mailbox->hold, CM_HOLD_OVER);
+}
+
+static void an_owner_that_knows_no_hold_is_not_waited_for(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t ns;
+	int err;
+
+	start_owner(f);
+	err = cm_mail_hold(f->reader, copy, f, PATIENCE, &ns);
+	stop_owner(f);
+	assert_int_equal(err, -EPROTO); /* this owner says yes to anything */
+}
+
+static void *fail_for_memory(void *arg)
+{
+	struct fixture *f = arg;
+
+	f->moved = cm_mailbox_show_oom(f->mailbox, PATIENCE);
+	return NULL;
+}
+
+static void a_request_that_failed_goes_on_when_it_was_seen(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_int_equal(pthread_create(&f->owner, NULL, fail_for_memory, f), 0);
+	while (!__atomic_load_n(&f->mailbox->ooms, __ATOMIC_ACQUIRE))
+		(void)sched_yield();
+	assert_int_equal(cm_mail_oom_seen(f->reader, 1), 0);
+	assert_int_equal(pthread_join(f->owner, NULL), 0);
+	assert_true(f->moved);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		TEST(a_letter_is_answered_and_the_box_left_empty),
+		TEST(the_answer_of_the_owner_is_the_result),
+		TEST(a_letter_without_an_answer_is_withdrawn),
+		TEST(a_letter_in_work_is_waited_for),
+		TEST(what_a_dead_tool_left_is_cleared_away),
+		TEST(a_process_stands_still_while_it_is_copied),
+		TEST(a_copy_that_takes_too_long_is_refused),
+		TEST(an_owner_that_knows_no_hold_is_not_waited_for),
+		TEST(a_request_that_failed_goes_on_when_it_was_seen),
+		TEST(another_tool_at_work_is_waited_for),
+		TEST(tools_at_one_time_each_get_their_own_answer),
+		TEST(a_process_without_a_helper_is_not_written_to),
+		TEST(a_region_of_another_user_is_not_written_to),
+	};
+
+	return cmocka_run_group_tests_name("mail_client", tests, NULL, NULL);
+}

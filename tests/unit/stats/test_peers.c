@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: MIT */
+/* Processes that say anything of what they hold: nothing of it may add up to nonsense. */
+#include "stats/peers.h"
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "stats/region.h"
+#include "tests/unit/cmocka_all.h"
+
+static const uint8_t uuid[16] = {1, 2, 3};
+
+/* A region's device row. */
+struct claim {
+	uint64_t total;
+	int64_t reserved;
+	int64_t other;
+	bool elsewhere; /* in another PID namespace */
+};
+
+struct process {
+	pid_t pid;
+	int ready; /* to read: its region is there */
+	int go;    /* to write: it ends */
+};
+
+/* In a process of its own. */
+static bool claim_bytes(const char *dir, const struct claim *claim, int ready, int go)
+{
+	const struct cm_region_params params = {.dir = dir};
+	struct cm_region *region;
+	struct cm_device_row *row;
+	char byte = 0;
+
+	if (cm_region_create(&params, &region) || !region->path[0] ||
+	    cm_region_commit(region, CM_TABLE_DEVICE, 1))
+		return false;
+	row = cm_region_row(region, CM_TABLE_DEVICE, 0);
+	row->flags = CM_DEVICE_USED;
+	memcpy(row->uuid, uuid, sizeof(row->uuid));
+	row->total_bytes = claim->total;
+	row->stat[CM_POOL_LARGE].current[CM_STAT_RESERVED_BYTES] = claim->reserved;
+	row->other_bytes[CM_OTHER_ASYNC].current = claim->other;
+	region->header->pid_namespace += claim->elsewhere;
+	region->header->state = CM_REGION_LIVE;
+	if (write(ready, &byte, 1) != 1)
+		return false;
+	if (read(go, &byte, 1) != 1)
+		return false;
+	cm_region_remove(region);
+	return true;
+}
+
+static struct process start(const char *dir, const struct claim *claim)
+{
+	int ready[2], go[2];
+	struct process process;
+	char byte;
+
+	if (pipe(ready) || pipe(go))
+		fail();
+	process.pid = fork();
+	if (!process.pid) {
+		/* Should the other side fail. */
+		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+		_exit(!claim_bytes(dir, claim, ready[1], go[0]));
+	}
+	(void)close(ready[1]);
+	(void)close(go[0]);
+	process.ready = ready[0];
+	process.go = go[1];
+	if (process.pid < 0 || read(process.ready, &byte, 1) != 1)
+		fail();
+	return process;
+}
+
+static void end(const struct process *process)
+{
+	int status;
+
+	assert_int_equal(write(process->go, "", 1), 1);
+	(void)close(process->go);
+	(void)close(process->ready);
+	assert_int_equal(waitpid(process->pid, &status, 0), process->pid);
+	assert_int_equal(status, 0);
+}
+
+#define GIB ((int64_t)1 << 30)
+#define BIG (INT64_MAX / 512) /* no device has so much */
+
+static void what_processes_claim_adds_up(void **state)
+{
+	static const struct {
+		struct claim claim;
+		uint32_t count;
+		int64_t bytes; /* of one */
+	} cases[] = {
+		{{80 * GIB, 3 * GIB, GIB, false}, 2, 4 * GIB},
+		{{80 * GIB, 80 * GIB, GIB, false}, 2, 80 * GIB},
+		{{80 * GIB, 0, 0, false}, 0, 0},
+		{{80 * GIB, -GIB, GIB, false}, 2, GIB},
+		{{0, GIB, GIB, false}, 0, 0},
+		{{INT64_MAX, INT64_MAX, INT64_MAX, false}, 2, BIG},
+		{{UINT64_MAX, INT64_MAX, INT64_MAX, false}, 2, BIG},
+		{{UINT64_MAX, INT64_MIN, INT64_MAX, false}, 2, BIG},
+		{{(uint64_t)INT64_MAX + 1, INT64_MAX, 0, false}, 2, BIG},
+		{{80 * GIB, 3 * GIB, GIB, true}, 2, 4 * GIB},
+	};
+	char dir[] = "cudamem-test-XXXXXX";
+	struct cm_neighbours found;
+	struct process process[2];
+	size_t i;
+
+	(void)state;
+	assert_non_null(mkdtemp(dir));
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		process[0] = start(dir, &cases[i].claim);
+		process[1] = start(dir, &cases[i].claim);
+		cm_neighbours_ask(dir, uuid, 0, 0, &found);
+		end(&process[0]);
+		end(&process[1]);
+		assert_true(!found.count || found.most_pid == process[0].pid ||
+			    found.most_pid == process[1].pid);
+		if (found.count != cases[i].count || found.most_bytes != cases[i].bytes ||
+		    found.held_bytes != 2 * cases[i].bytes)
+			fail_msg("case %zu: %u have %lld, of which one has %lld", i, found.count,
+				 (long long)found.held_bytes, (long long)found.most_bytes);
+	}
+	assert_int_equal(rmdir(dir), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_processes_claim_adds_up),
+	};
+
+	return cmocka_run_group_tests_name("neighbours", tests, NULL, NULL);
+}

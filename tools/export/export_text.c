@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The formats that are text: folded stacks, speedscope, and the events as CSV.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "stats/text.h"
+#include "tools/export/export.h"
+#include "tools/output/json.h"
+#include "tools/output/quote.h"
+#include "tools/snapshot/history.h"
+
+#define TEXT_BYTES 4096
+
+/* A device's name where several stand side by side. */
+static const char *device_name(const struct cm_snap_device *device, char *text, size_t bytes)
+{
+	if (device->row)
+		(void)snprintf(text, bytes, "GPU %d", (int)device->ordinal);
+	else
+		(void)snprintf(text, bytes, "pinned memory");
+	return text;
+}
+
+/* Calls fn with the sums of each device that has any. */
+static int each_device(const struct cm_source *source,
+		       void (*fn)(void *data, const struct cm_snap_device *device,
+				  const struct cm_sum *sums, size_t count),
+		       void *data)
+{
+	struct cm_history *history;
+	struct cm_sum *sums;
+	size_t i, count;
+	int err = 0;
+
+	for (i = 0; i < source->snapshot->devices && !err; i++) {
+		const struct cm_snap_device *device = &source->snapshot->device[i];
+
+		err = cm_history_create(source->snapshot, device, &history);
+		if (err)
+			break;
+		err = cm_history_sum(history, &sums, &count);
+		if (!err) {
+			if (count)
+				fn(data, device, sums, count);
+			free(sums);
+		}
+		cm_history_destroy(history);
+	}
+	return err;
+}
+
+struct text_writer {
+	const struct cm_snapshot *snapshot;
+	FILE *file;
+};
+
+/* ';' divides the frames and the last blank the number: neither may end a name early. */
+static void put_folded_name(FILE *file, const char *name)
+{
+	for (; *name; name++)
+		(void)putc(*name == ';' ? ':' : *name, file);
+}
+
+static void put_folded(void *data, const struct cm_snap_device *device, const struct cm_sum *sums,
+		       size_t count)
+{
+	const struct text_writer *writer = data;
+	const struct cm_snap_stack *stack;
+	char text[32];
+	uint32_t f;
+	size_t i;
+
+	for (i = 0; i < count; i++) {
+		if (!sums[i].bytes[CM_MEASURE_LIVE])
+			continue;
+		stack = &writer->snapshot->stack[sums[i].stack];
+		(void)fputs(device_name(device, text, sizeof(text)), writer->file);
+		for (f = stack->count; f-- > 0;) {
+			(void)putc(';', writer->file);
+			put_folded_name(writer->file,
+					cm_stack_frame(writer->snapshot, stack, f)->function);
+		}
+		if (!stack->count)
+			(void)fprintf(writer->file, ";%s",
+				      cm_stack_caller(writer->snapshot, stack)->function);
+		(void)fprintf(writer->file, " %" PRIu64 "\n", sums[i].bytes[CM_MEASURE_LIVE]);
+	}
+}
+
+int cm_export_folded(const struct cm_source *source, FILE *file)
+{
+	struct text_writer writer = {source->snapshot, file};
+
+	return each_device(source, put_folded, &writer);
+}
+
+struct scope_writer {
+	const struct cm_snapshot *snapshot;
+	struct cm_json json;
+};
+
+/* One profile: samples are lists of frames, root first. */
+static void put_profile(struct scope_writer *writer, const char *device, enum cm_measure measure,
+			bool bytes, const struct cm_sum *sums, size_t count)
+{
+	const struct cm_snapshot *snapshot = writer->snapshot;
+	struct cm_json *json = &writer->json;
+	uint64_t total = 0;
+	char name[96];
+	uint32_t f;
+	size_t i;
+
+	(void)snprintf(name, sizeof(name), "%s, %s, %s", device, cm_measure_name(measure),
+		       bytes ? "bytes" : "blocks");
+	cm_json_object(json, NULL);
+	cm_json_text(json, "type", "sampled");
+	cm_json_text(json, "name", name);
+	cm_json_text(json, "unit", bytes ? "bytes" : "none");
+	cm_json_array(json, "samples");
+	for (i = 0; i < count; i++) {
+		const struct cm_snap_stack *stack = &snapshot->stack[sums[i].stack];
+
+		if (!sums[i].count[measure])
+			continue;
+		cm_json_array(json, NULL);
+		for (f = stack->count; f-- > 0;)
+			cm_json_unsigned(json, NULL, snapshot->frame_list[stack->first + f]);
+		if (!stack->count)
+			cm_json_unsigned(json, NULL, snapshot->frames);
+		cm_json_end(json);
+	}
+	cm_json_end(json);
+	cm_json_array(json, "weights");
+	for (i = 0; i < count; i++) {
+		const uint64_t weight = bytes ? sums[i].bytes[measure] : sums[i].count[measure];
+
+		if (!sums[i].count[measure])
+			continue;
+		cm_json_unsigned(json, NULL, weight);
+		total += weight;
+	}
+	cm_json_end(json);
+	cm_json_number(json, "startValue", 0);
+	cm_json_unsigned(json, "endValue", total);
+	cm_json_end(json);
+}
+
+static void put_scopes(void *data, const struct cm_snap_device *device, const struct cm_sum *sums,
+		       size_t count)
+{
+	struct scope_writer *writer = data;
+	char name[32];
+	int m;
+
+	(void)device_name(device, name, sizeof(name));
+	for (m = 0; m < CM_MEASURE_COUNT; m++) {
+		put_profile(writer, name, (enum cm_measure)m, true, sums, count);
+		put_profile(writer, name, (enum cm_measure)m, false, sums, count);
+	}
+}
+
+static void put_scope_frames(struct cm_json *json, const struct cm_snapshot *snapshot)
+{
+	size_t i;
+
+	cm_json_object(json, "shared");
+	cm_json_array(json, "frames");
+	for (i = 0; i < snapshot->frames; i++) {
+		const struct cm_snap_frame *frame = &snapshot->frame[i];
+
+		cm_json_object(json, NULL);
+		cm_json_text(json, "name", frame->function);
+		if (strcmp(frame->file, "??"))
+			cm_json_text(json, "file", frame->file);
+		if (frame->line)
+			cm_json_unsigned(json, "line", frame->line);
+		cm_json_end(json);
+	}
+	cm_json_object(json, NULL);
+	cm_json_text(json, "name", cm_stack_caller(snapshot, &snapshot->stack[0])->function);
+	cm_json_end(json);
+	cm_json_end(json);
+	cm_json_end(json);
+}
+
+int cm_export_speedscope(const struct cm_source *source, FILE *file)
+{
+	struct scope_writer writer = {.snapshot = source->snapshot};
+	char name[96];
+	int err;
+
+	cm_json_init(&writer.json, file);
+	cm_json_object(&writer.json, NULL);
+	cm_json_text(&writer.json, "$schema", "https://www.speedscope.app/file-format-schema.json");
+	(void)snprintf(name, sizeof(name), "%s, process %d", source->comm, (int)source->pid);
+	cm_json_text(&writer.json, "name", name);
+	cm_json_text(&writer.json, "exporter", CM_PROGRAM "@" CM_VERSION);
+	put_scope_frames(&writer.json, source->snapshot);
+	cm_json_array(&writer.json, "profiles");
+	err = each_device(source, put_scopes, &writer);
+	cm_json_end(&writer.json);
+	cm_json_end(&writer.json);
+	return err;
+}
+
+/* "function;file;line" of each frame, innermost first, divided by '|'. */
+static int put_csv_stack(FILE *file, const struct cm_snapshot *snapshot,
+			 const struct cm_snap_stack *stack)
+{
+	char *text = NULL;
+	size_t bytes = 0;
+	FILE *memory = open_memstream(&text, &bytes);
+	uint32_t i;
+	int err;
+
+	if (!memory)
+		return -ENOMEM;
+	for (i = 0; i < stack->count; i++) {
+		const struct cm_snap_frame *frame = cm_stack_frame(snapshot, stack, i);
+
+		(void)fprintf(memory, "%s%s;%s;%u", i ? "|" : "", frame->function, frame->file,
+			      frame->line);
+	}
+	err = fclose(memory) ? -ENOMEM : 0;
+	if (!err)
+		cm_quote_csv(file, text);
+	free(text);
+	return err;
+}
+
+static int put_csv_event(FILE *file, const struct cm_snapshot *snapshot,
+			 const struct cm_snap_device *device, const struct cm_event *event)
+{
+	char annotation[TEXT_BYTES];
+	int err;
+
+	if (device->row)
+		(void)fprintf(file, "%d", (int)device->ordinal);
+	else
+		(void)fputs("host", file);
+	(void)fprintf(file, ",%" PRIu64 ",%" PRIu64 ",%s,0x%" PRIx64 ",%" PRIu64 ",%u,%u,",
+		      event->number, cm_image_time(snapshot->image, event->tick),
+		      cm_action_name(event->action),
+		      event->action == CM_ACTION_OOM ? UINT64_C(0) : event->addr, event->size,
+		      event->thread, (unsigned)event->heap);
+	if (event->action == CM_ACTION_OOM && event->addr != CM_FREE_UNKNOWN)
+		(void)fprintf(file, "%" PRIu64, event->addr);
+	(void)putc(',', file);
+	cm_text_clean(annotation, sizeof(annotation),
+		      cm_image_text(snapshot->image, CM_TABLE_TEXT, event->annotation));
+	cm_quote_csv(file, annotation);
+	(void)putc(',', file);
+	err = put_csv_stack(file, snapshot, cm_snapshot_stack(snapshot, event->stack));
+	(void)fputs("\r\n", file);
+	return err;
+}
+
+int cm_export_csv(const struct cm_source *source, FILE *file)
+{
+	const struct cm_snapshot *snapshot = source->snapshot;
+	size_t d, i;
+	int err = 0;
+
+	(void)fputs("device,number,time_ns,action,address,size_bytes,thread,context,"
+		    "device_free_bytes,annotation,stack\r\n",
+		    file);
+	for (d = 0; d < snapshot->devices && !err; d++)
+		for (i = 0; i < snapshot->device[d].events && !err; i++)
+			err = put_csv_event(file, snapshot, &snapshot->device[d],
+					    &snapshot->event[snapshot->device[d].first_event + i]);
+	return err;
+}

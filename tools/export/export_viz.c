@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What torch.cuda.memory._snapshot() returns, key by key and in its order. Rules that PyTorch's
+ * viewer leans on: the blocks of a segment tile it; every event has a size; an event of an
+ * out-of-memory has device_free in place of addr; frames have name and filename; there is one trace
+ * a device index.
+ *
+ * Memory here belongs to a context and not to a stream: the first of a device stands as stream 0,
+ * the next as 1.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "stats/config.h"
+#include "stats/text.h"
+#include "tools/export/export.h"
+#include "tools/export/tree.h"
+#include "tools/snapshot/ranges.h"
+
+#define NS_PER_US  1000
+#define TEXT_BYTES 4096
+
+static void put_frame(struct cm_tree *tree, const struct cm_snapshot *snapshot, uint32_t number)
+{
+	const struct cm_snap_frame *frame = &snapshot->frame[number];
+
+	if (cm_tree_refer(tree, NULL, CM_TREE_FRAME, number))
+		return;
+	cm_tree_dict(tree, NULL);
+	cm_tree_text(tree, "name", frame->function);
+	cm_tree_text(tree, "filename", frame->file);
+	cm_tree_number(tree, "line", frame->line);
+	cm_tree_end(tree);
+}
+
+static void put_frames(struct cm_tree *tree, const struct cm_snapshot *snapshot, uint32_t id)
+{
+	const struct cm_snap_stack *stack = cm_snapshot_stack(snapshot, id);
+	uint32_t i;
+
+	/* An empty list is no stack, and nobody's. */
+	if (stack->count &&
+	    cm_tree_refer(tree, "frames", CM_TREE_STACK, (uint32_t)(stack - snapshot->stack)))
+		return;
+	cm_tree_list(tree, "frames");
+	for (i = 0; i < stack->count; i++)
+		put_frame(tree, snapshot, snapshot->frame_list[stack->first + i]);
+	cm_tree_end(tree);
+}
+
+static const char *state_name(uint32_t state)
+{
+	if (state == CM_BLOCK_LIVE)
+		return "active_allocated";
+	return state == CM_BLOCK_PENDING ? "active_pending_free" : "inactive";
+}
+
+static void put_block(struct cm_tree *tree, const struct cm_snapshot *snapshot,
+		      const struct cm_block *block)
+{
+	const bool active = block->state != CM_BLOCK_FREE;
+
+	cm_tree_dict(tree, NULL);
+	cm_tree_unsigned(tree, "address", block->addr);
+	cm_tree_unsigned(tree, "size", block->size);
+	/* What is free was asked for by nobody; the viewer wants the key. */
+	cm_tree_unsigned(tree, "requested_size", active ? block->requested : 0);
+	cm_tree_text(tree, "state", state_name(block->state));
+	put_frames(tree, snapshot, cm_block_stack(block));
+	cm_tree_end(tree);
+}
+
+static void put_segment(struct cm_tree *tree, const struct cm_snapshot *snapshot,
+			const struct cm_snap_device *device, const struct cm_snap_segment *segment)
+{
+	size_t i;
+
+	cm_tree_dict(tree, NULL);
+	cm_tree_number(tree, "device", device->ordinal);
+	cm_tree_unsigned(tree, "address", segment->row->addr);
+	cm_tree_unsigned(tree, "total_size", segment->row->size);
+	cm_tree_unsigned(tree, "allocated_size", segment->allocated);
+	cm_tree_unsigned(tree, "active_size", segment->active);
+	cm_tree_unsigned(tree, "requested_size", segment->requested);
+	cm_tree_unsigned(tree, "stream", cm_snapshot_context(snapshot, segment->row->heap));
+	cm_tree_text(tree, "segment_type", cm_segment_pool_name(segment->row));
+	cm_tree_pair(tree, "segment_pool_id", 0, 0);
+	cm_tree_flag(tree, "is_expandable", segment->row->flags & CM_SEGMENT_PAGED);
+	put_frames(tree, snapshot, segment->row->stack);
+	cm_tree_list(tree, "blocks");
+	for (i = 0; i < segment->count; i++)
+		put_block(tree, snapshot, &snapshot->block[segment->first + i]);
+	cm_tree_end(tree);
+	cm_tree_end(tree);
+}
+
+static void put_event(struct cm_tree *tree, const struct cm_snapshot *snapshot,
+		      const struct cm_event *event)
+{
+	char name[TEXT_BYTES];
+
+	cm_tree_dict(tree, NULL);
+	cm_tree_text(tree, "action", cm_action_name(event->action));
+	/* Its readers want a number in any case. */
+	if (event->action == CM_ACTION_OOM)
+		cm_tree_unsigned(tree, "device_free",
+				 event->addr == CM_FREE_UNKNOWN ? 0 : event->addr);
+	else
+		cm_tree_unsigned(tree, "addr", event->addr);
+	cm_tree_unsigned(tree, "size", event->size);
+	cm_tree_unsigned(tree, "stream", cm_snapshot_context(snapshot, event->heap));
+	cm_tree_unsigned(tree, "time_us", cm_image_time(snapshot->image, event->tick) / NS_PER_US);
+	cm_tree_text(tree, "compile_context", "N/A");
+	if (event->annotation) {
+		cm_text_clean(name, sizeof(name),
+			      cm_image_text(snapshot->image, CM_TABLE_TEXT, event->annotation));
+		cm_tree_text(tree, "user_metadata", name);
+	}
+	put_frames(tree, snapshot, event->stack);
+	cm_tree_end(tree);
+}
+
+/* The device with this index, as the process counts; NULL: it never used it. */
+static const struct cm_snap_device *find_device(const struct cm_snapshot *snapshot, int32_t ordinal)
+{
+	size_t i;
+
+	for (i = 0; i + 1 < snapshot->devices; i++)
+		if (snapshot->device[i].ordinal == ordinal)
+			return &snapshot->device[i];
+	return NULL;
+}
+
+static int32_t last_ordinal(const struct cm_snapshot *snapshot)
+{
+	int32_t last = -1;
+	size_t i;
+
+	for (i = 0; i + 1 < snapshot->devices; i++)
+		if (snapshot->device[i].ordinal > last)
+			last = snapshot->device[i].ordinal;
+	return last;
+}
+
+static void put_segments(struct cm_tree *tree, const struct cm_snapshot *snapshot)
+{
+	const struct cm_snap_device *device;
+	int32_t ordinal;
+	size_t i;
+
+	cm_tree_list(tree, "segments");
+	for (ordinal = 0; ordinal <= last_ordinal(snapshot); ordinal++) {
+		device = find_device(snapshot, ordinal);
+		for (i = 0; device && i < device->segments; i++)
+			put_segment(tree, snapshot, device,
+				    &snapshot->segment[device->first_segment + i]);
+	}
+	cm_tree_end(tree);
+}
+
+static void put_traces(struct cm_tree *tree, const struct cm_snapshot *snapshot)
+{
+	const struct cm_snap_device *device;
+	int32_t ordinal;
+	size_t i;
+
+	cm_tree_list(tree, "device_traces");
+	for (ordinal = 0; ordinal <= last_ordinal(snapshot); ordinal++) {
+		device = find_device(snapshot, ordinal);
+		cm_tree_list(tree, NULL);
+		for (i = 0; device && i < device->events; i++)
+			put_event(tree, snapshot, &snapshot->event[device->first_event + i]);
+		cm_tree_end(tree);
+	}
+	cm_tree_end(tree);
+}
+
+/* The options as the process had them, read back by the rules that they are written by. */
+static void read_config(const struct cm_image *image, struct cm_config *ret_config)
+{
+	const struct cm_image_table *table = &image->table[CM_TABLE_OPTION];
+	const struct cm_option_row *row = table->rows;
+	char text[sizeof(row->name) + sizeof(row->value) + 2];
+	uint32_t i;
+
+	cm_config_init(ret_config);
+	for (i = 0; i < table->count; i++) {
+		(void)snprintf(text, sizeof(text), "%.*s:%.*s", (int)sizeof(row->name) - 1,
+			       row[i].name, (int)sizeof(row->value) - 1, row[i].value);
+		cm_config_parse(ret_config, CM_CONF_VARIABLE, text, NULL, NULL);
+	}
+}
+
+static void put_settings(struct cm_tree *tree, const struct cm_snapshot *snapshot)
+{
+	struct cm_config config;
+	char key[16];
+	uint32_t i;
+
+	read_config(snapshot->image, &config);
+	cm_tree_dict(tree, "allocator_settings");
+	cm_tree_text(tree, "PYTORCH_CUDA_ALLOC_CONF", "");
+	cm_tree_number(tree, "max_split_size",
+		       snapshot->devices > 1 ? snapshot->device[0].row->max_split_size : -1);
+	cm_tree_real(tree, "garbage_collection_threshold", config.garbage_collection_threshold);
+	cm_tree_flag(tree, "expandable_segments", config.expandable_segments);
+	cm_tree_number(tree, "pinned_num_register_threads", 1);
+	cm_tree_flag(tree, "release_lock_on_cudamalloc", true); /* the driver is called unlocked */
+	cm_tree_flag(tree, "pinned_use_cuda_host_register", false);
+	cm_tree_flag(tree, "graph_capture_record_stream_reuse", false);
+	cm_tree_dict(tree, "roundup_power2_divisions");
+	for (i = 0; i < CM_DIVISION_SLOTS; i++) {
+		(void)snprintf(key, sizeof(key), "%u", 1u << i);
+		cm_tree_number(tree, key, config.roundup_power2_divisions[i]);
+	}
+	cm_tree_end(tree);
+	cm_tree_end(tree);
+}
+
+static int put_ranges(struct cm_tree *tree, const struct cm_snapshot *snapshot)
+{
+	struct cm_edge *edge;
+	char name[TEXT_BYTES];
+	size_t count, i;
+	int err;
+
+	err = cm_ranges_find(snapshot, &edge, &count);
+	if (err)
+		return err;
+	cm_tree_list(tree, "external_annotations");
+	for (i = 0; i < count; i++) {
+		cm_text_clean(name, sizeof(name),
+			      cm_image_text(snapshot->image, CM_TABLE_TEXT, edge[i].text));
+		cm_tree_dict(tree, NULL);
+		cm_tree_text(tree, "name", name);
+		cm_tree_text(tree, "stage", edge[i].end ? "END" : "START");
+		cm_tree_number(tree, "device", edge[i].ordinal);
+		cm_tree_unsigned(tree, "time_us", edge[i].time_ns / NS_PER_US);
+		cm_tree_end(tree);
+	}
+	cm_tree_end(tree);
+	free(edge);
+	return 0;
+}
+
+static int put_all(struct cm_tree *tree, const struct cm_source *source)
+{
+	int err, end;
+
+	if (!tree)
+		return -ENOMEM;
+	cm_tree_dict(tree, NULL);
+	put_segments(tree, source->snapshot);
+	put_traces(tree, source->snapshot);
+	put_settings(tree, source->snapshot);
+	err = put_ranges(tree, source->snapshot);
+	cm_tree_end(tree);
+	end = cm_tree_close(tree);
+	return err ? err : end;
+}
+
+int cm_export_pickle(const struct cm_source *source, FILE *file)
+{
+	return put_all(cm_tree_pickle(file), source);
+}
+
+int cm_export_json(const struct cm_source *source, FILE *file)
+{
+	return put_all(cm_tree_json(file), source);
+}

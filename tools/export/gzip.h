@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Packing as gzip, piece by piece. Only in builds with zlib (CM_HAVE_ZLIB).
+ */
+#ifndef CM_TOOLS_EXPORT_GZIP_H
+#define CM_TOOLS_EXPORT_GZIP_H
+
+#include <stddef.h>
+
+struct cm_gzip;
+
+/* Where packed bytes go. */
+typedef void (*cm_gzip_fn)(void *to, const void *bytes, size_t count);
+
+#define CM_GZIP_FAST 3
+#define CM_GZIP_FAIR 6 /* zlib's own choice */
+
+/* NULL: no memory. */
+struct cm_gzip *cm_gzip_open(int level, cm_gzip_fn put, void *to);
+void cm_gzip_add(struct cm_gzip *gzip, const void *bytes, size_t count);
+/* Puts what is left, and frees it. */
+void cm_gzip_close(struct cm_gzip *gzip);
+
+#endif

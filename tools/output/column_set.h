@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What rows are made of: the columns of one verb, and finding one by the name that was typed.
+ */
+#ifndef CM_TOOLS_OUTPUT_COLUMN_SET_H
+#define CM_TOOLS_OUTPUT_COLUMN_SET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define CM_COLUMNS_MAX 64
+
+struct cm_column {
+	const char *name;
+	const char *key;
+	bool usual; /* printed without -o */
+	enum {
+		CM_ALIGN_LEFT,
+		CM_ALIGN_RIGHT,
+		CM_ALIGN_CUT,  /* left, and cut where the terminal ends */
+		CM_ALIGN_WRAP, /* left, and goes on below where it ends, word by word */
+	} align;
+	int width; /* in a table that is printed line by line */
+	const char *help;
+};
+
+struct cm_sheet {
+	const char *schema; /* "ls": the JSON says "cudamemstat/ls/1" */
+	const char *rows;   /* JSON's name of the array */
+	const struct cm_column *columns;
+	size_t count;
+	bool live; /* rows are printed as they come, JSON as NDJSON; nothing is sorted */
+};
+
+/* Prints the columns that there are, for -o help. */
+void cm_sheet_list(const struct cm_sheet *sheet);
+
+/* Finds a column by its name in any case. 0, or an exit code after a complaint. */
+int cm_sheet_find(const struct cm_sheet *sheet, const char *name, size_t *ret_column);
+
+#endif

@@ -1,0 +1,536 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/output/emit.h"
+
+#include <errno.h>
+#include <libsmartcols.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "stats/units.h"
+#include "tools/cli/exits.h"
+#include "tools/output/json.h"
+#include "tools/output/quote.h"
+#include "tools/output/text.h"
+#include "tools/output/where.h"
+
+#define CELL_BYTES 64
+#define WRAP_LEAST 20 /* columns that are worth to be broken for */
+
+struct cm_emit {
+	const struct cm_sheet *sheet;
+	const struct cm_options *options;
+	size_t picked[CM_COLUMNS_MAX]; /* columns to print, in order */
+	size_t picked_count;
+	size_t sort;             /* sheet->count: as they come */
+	struct cm_value *values; /* rows kept until the end, sheet->count each; texts are owned */
+	struct cm_where *where;  /* NULL: all rows */
+	size_t rows;
+	size_t matched; /* rows that were wanted, printed or kept */
+	bool left_out;  /* there was a row that is not to be printed */
+	size_t printed;
+	size_t screen; /* lines between two headings of a live table; 0: one heading */
+};
+
+static bool is_json_document(const struct cm_emit *emit)
+{
+	return emit->options->form == CM_FORM_JSON && !emit->sheet->live;
+}
+
+static void pick_usual(struct cm_emit *emit)
+{
+	size_t i;
+
+	for (i = 0; i < emit->sheet->count; i++)
+		if (emit->sheet->columns[i].usual)
+			emit->picked[emit->picked_count++] = i;
+}
+
+/* -o NAME,NAME or +NAME,NAME. */
+static int pick_columns(struct cm_emit *emit, const char *list)
+{
+	char name[CELL_BYTES];
+	size_t length, column;
+	int err;
+
+	if (!list || *list == '+')
+		pick_usual(emit);
+	if (!list)
+		return 0;
+	list += *list == '+';
+	do {
+		length = strcspn(list, ",");
+		(void)snprintf(name, sizeof(name), "%.*s", (int)length, list);
+		err = cm_sheet_find(emit->sheet, name, &column);
+		if (err)
+			return err;
+		if (emit->picked_count == CM_COLUMNS_MAX) {
+			cm_complain("more than %d columns", CM_COLUMNS_MAX);
+			return CM_EXIT_USAGE;
+		}
+		emit->picked[emit->picked_count++] = column;
+		list += length;
+	} while (*list++);
+	return 0;
+}
+
+static size_t screen_lines(void)
+{
+	struct winsize size;
+
+	if (!isatty(STDOUT_FILENO) || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) || size.ws_row < 4)
+		return 0;
+	return size.ws_row - (size_t)1;
+}
+
+/* A number as text: exact for programs and with --bytes, else as people read it. */
+static const char *spell(const struct cm_emit *emit, const struct cm_value *value, char *cell)
+{
+	const bool exact = emit->options->form != CM_FORM_TABLE;
+
+	switch (value->kind) {
+	case CM_VALUE_NONE:
+		return emit->options->form == CM_FORM_CSV || emit->options->form == CM_FORM_PAIRS
+			       ? ""
+			       : "-";
+	case CM_VALUE_TEXT:
+		return value->text;
+	case CM_VALUE_BYTES:
+	case CM_VALUE_NUMBER:
+		if (value->kind == CM_VALUE_BYTES && !exact && !emit->options->bytes)
+			return cm_bytes_format(value->number, cell);
+		(void)snprintf(cell, CELL_BYTES, "%lld", (long long)value->number);
+		return cell;
+	case CM_VALUE_REAL:
+		/* For people cut, not rounded: 99.99 % is not 100.0 %. */
+		(void)snprintf(cell, CELL_BYTES, exact ? "%.3f" : "%.1f",
+			       exact ? value->real : floor(10 * value->real) / 10);
+		return cell;
+	}
+	return "";
+}
+
+static void put_json_value(struct cm_json *json, const char *key, const struct cm_value *value)
+{
+	switch (value->kind) {
+	case CM_VALUE_NONE:
+		cm_json_null(json, key);
+		break;
+	case CM_VALUE_TEXT:
+		cm_json_text(json, key, value->text);
+		break;
+	case CM_VALUE_BYTES:
+	case CM_VALUE_NUMBER:
+		cm_json_number(json, key, value->number);
+		break;
+	case CM_VALUE_REAL:
+		cm_json_real(json, key, value->real);
+		break;
+	}
+}
+
+static void put_json_row(const struct cm_emit *emit, struct cm_json *json,
+			 const struct cm_value *values)
+{
+	size_t i;
+
+	cm_json_object(json, NULL);
+	for (i = 0; i < emit->picked_count; i++)
+		put_json_value(json, emit->sheet->columns[emit->picked[i]].key,
+			       &values[emit->picked[i]]);
+	cm_json_end(json);
+}
+
+/* printf's width: negative is to the left. */
+static int pad(const struct cm_column *column)
+{
+	return column->align == CM_ALIGN_RIGHT ? column->width : -column->width;
+}
+
+/* One row in the forms that need to know no other row. */
+static void put_line(struct cm_emit *emit, const struct cm_value *values)
+{
+	const enum cm_form form = emit->options->form;
+	struct cm_json json;
+	char cell[CELL_BYTES];
+	size_t i;
+
+	if (form == CM_FORM_NDJSON || form == CM_FORM_JSON) {
+		cm_json_init(&json, stdout);
+		put_json_row(emit, &json, values);
+		return;
+	}
+	for (i = 0; i < emit->picked_count; i++) {
+		const struct cm_column *column = &emit->sheet->columns[emit->picked[i]];
+		const char *text = spell(emit, &values[emit->picked[i]], cell);
+
+		if (i)
+			(void)putchar(form == CM_FORM_CSV ? ',' : ' ');
+		if (form == CM_FORM_CSV)
+			cm_quote_csv(stdout, text);
+		else if (form == CM_FORM_RAW)
+			cm_quote_raw(stdout, text);
+		else if (form == CM_FORM_PAIRS) {
+			(void)printf("%s=", column->key);
+			cm_quote_pair(stdout, text);
+		} else
+			(void)printf("%*s", pad(column), text);
+	}
+	(void)putchar('\n');
+}
+
+/* The line of headings of the same forms. */
+static void put_headings(struct cm_emit *emit)
+{
+	const enum cm_form form = emit->options->form;
+	size_t i;
+
+	if (!emit->options->headings ||
+	    (form != CM_FORM_CSV && form != CM_FORM_RAW && form != CM_FORM_TABLE))
+		return;
+	for (i = 0; i < emit->picked_count; i++) {
+		const struct cm_column *column = &emit->sheet->columns[emit->picked[i]];
+
+		if (form == CM_FORM_TABLE)
+			(void)printf("%s%*s", i ? " " : "", pad(column), column->name);
+		else
+			(void)printf("%s%s", i ? (form == CM_FORM_CSV ? "," : " ") : "",
+				     column->key);
+	}
+	(void)putchar('\n');
+}
+
+static void put_live(struct cm_emit *emit, const struct cm_value *values)
+{
+	if (emit->screen ? emit->printed % emit->screen == 0 : emit->printed == 0)
+		put_headings(emit);
+	emit->printed++;
+	put_line(emit, values);
+	(void)fflush(stdout);
+}
+
+bool cm_emit_wants(const struct cm_emit *emit, size_t column)
+{
+	size_t i;
+
+	if (emit->sort == column || cm_where_wants(emit->where, column))
+		return true;
+	for (i = 0; i < emit->picked_count; i++)
+		if (emit->picked[i] == column)
+			return true;
+	return false;
+}
+
+int cm_emit_open(const struct cm_sheet *sheet, const struct cm_options *options,
+		 struct cm_emit **ret_emit, int *ret_exit)
+{
+	struct cm_emit *emit;
+	int err = 0;
+
+	if (options->columns && !strcmp(options->columns, "help")) {
+		cm_sheet_list(sheet);
+		*ret_exit = CM_EXIT_OK;
+		return -1;
+	}
+	emit = calloc(1, sizeof(*emit));
+	if (!emit) {
+		cm_complain("no memory left");
+		*ret_exit = CM_EXIT_TARGET;
+		return -1;
+	}
+	emit->sheet = sheet;
+	emit->options = options;
+	emit->sort = sheet->count;
+	if (sheet->live && options->form == CM_FORM_TABLE)
+		emit->screen = screen_lines();
+	err = pick_columns(emit, options->columns);
+	if (!err && options->sort)
+		err = cm_sheet_find(sheet, options->sort, &emit->sort);
+	if (!err && options->where)
+		err = cm_where_parse(sheet, "where", options->where, &emit->where);
+	if (err) {
+		free(emit);
+		*ret_exit = err;
+		return -1;
+	}
+	*ret_emit = emit;
+	return 0;
+}
+
+static bool keep_row(struct cm_emit *emit, const struct cm_value *values)
+{
+	const size_t count = emit->sheet->count;
+	struct cm_value *kept;
+	size_t i;
+
+	/* Twice the room whenever the number of rows is a power of two. */
+	if (!(emit->rows & (emit->rows - 1))) {
+		kept = reallocarray(emit->values, emit->rows ? 2 * emit->rows : 1,
+				    count * sizeof(*kept));
+		if (!kept)
+			return false;
+		emit->values = kept;
+	}
+	kept = &emit->values[emit->rows * count];
+	for (i = 0; i < count; i++) {
+		kept[i] = values[i];
+		if (values[i].kind == CM_VALUE_TEXT)
+			kept[i].text = strdup(values[i].text);
+		if (values[i].kind == CM_VALUE_TEXT && !kept[i].text)
+			kept[i].kind = CM_VALUE_NONE;
+	}
+	emit->rows++;
+	return true;
+}
+
+void cm_emit_row(struct cm_emit *emit, const struct cm_value *values)
+{
+	if (!cm_where_holds(emit->where, values))
+		return;
+	emit->matched++;
+	if (emit->sheet->live)
+		put_live(emit, values);
+	else if (!keep_row(emit, values))
+		cm_complain("no memory left for all rows");
+}
+
+static int compare(const void *a, const void *b, void *arg)
+{
+	const struct cm_emit *emit = arg;
+	const struct cm_value *x = (const struct cm_value *)a + emit->sort;
+	const struct cm_value *y = (const struct cm_value *)b + emit->sort;
+	int order;
+
+	/* What is not there comes first, whatever the kind of the others. */
+	if (x->kind != y->kind)
+		order = x->kind < y->kind ? -1 : 1;
+	else if (x->kind == CM_VALUE_TEXT)
+		order = strcmp(x->text, y->text);
+	else if (x->kind == CM_VALUE_REAL)
+		order = x->real < y->real ? -1 : x->real > y->real;
+	else
+		order = x->number < y->number ? -1 : x->number > y->number;
+	return emit->options->reverse ? -order : order;
+}
+
+static void sort_rows(struct cm_emit *emit)
+{
+	const size_t row_bytes = emit->sheet->count * sizeof(*emit->values);
+
+	if (emit->sort < emit->sheet->count && emit->rows)
+		qsort_r(emit->values, emit->rows, row_bytes, compare, emit);
+}
+
+static const struct cm_value *value_of(const struct cm_emit *emit, size_t row, size_t column)
+{
+	return &emit->values[row * emit->sheet->count + column];
+}
+
+/* Columns of a terminal that the others leave to the one that is wrapped; 0: none to speak of, or
+ * there is no terminal. */
+static size_t measure_rest(const struct cm_emit *emit)
+{
+	char cell[CELL_BYTES];
+	size_t row, i, length, width, used = 0;
+	struct winsize window;
+
+	if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &window))
+		return 0;
+	for (i = 0; i < emit->picked_count; i++) {
+		const struct cm_column *column = &emit->sheet->columns[emit->picked[i]];
+
+		if (column->align == CM_ALIGN_WRAP)
+			continue;
+		width = strlen(column->name);
+		for (row = 0; row < emit->rows; row++) {
+			length = strlen(spell(emit, value_of(emit, row, emit->picked[i]), cell));
+			width = length > width ? length : width;
+		}
+		used += width + 1;
+	}
+	return used + WRAP_LEAST < window.ws_col ? window.ws_col - used : 0;
+}
+
+/* Ends lines between words, so that none is longer than `width`, unless a word is. */
+static void break_lines(char *text, size_t width)
+{
+	char *line = text, *blank = NULL, *at;
+
+	for (at = text; *at; at++) {
+		if (*at == ' ')
+			blank = at;
+		if (!blank || (size_t)(at - line) < width)
+			continue;
+		*blank = '\n';
+		line = blank + 1;
+		blank = NULL;
+	}
+}
+
+static int add_wrapped(struct libscols_table *table, const char *name)
+{
+	struct libscols_column *column = scols_table_new_column(table, name, 0, SCOLS_FL_WRAP);
+
+	return column && !scols_column_set_safechars(column, "\n") &&
+			       !scols_column_set_wrapfunc(column, scols_wrapnl_chunksize,
+							  scols_wrapnl_nextchunk, NULL)
+		       ? 0
+		       : -ENOMEM;
+}
+
+static int set_wrapped(struct libscols_line *line, size_t i, const char *text, size_t width)
+{
+	char *broken = strdup(text);
+
+	if (!broken)
+		return -ENOMEM;
+	break_lines(broken, width);
+	return scols_line_refer_data(line, i, broken);
+}
+
+static int fill_table(struct cm_emit *emit, struct libscols_table *table)
+{
+	static const int flags[] = {
+		[CM_ALIGN_LEFT] = 0,
+		[CM_ALIGN_RIGHT] = SCOLS_FL_RIGHT,
+		[CM_ALIGN_CUT] = SCOLS_FL_TRUNC,
+		[CM_ALIGN_WRAP] = SCOLS_FL_TRUNC,
+	};
+	const size_t rest = measure_rest(emit);
+	char cell[CELL_BYTES];
+	size_t row, i;
+
+	for (i = 0; i < emit->picked_count; i++) {
+		const struct cm_column *column = &emit->sheet->columns[emit->picked[i]];
+
+		if (rest && column->align == CM_ALIGN_WRAP
+			    ? add_wrapped(table, column->name)
+			    : !scols_table_new_column(table, column->name, 0, flags[column->align]))
+			return -ENOMEM;
+	}
+	for (row = 0; row < emit->rows; row++) {
+		struct libscols_line *line = scols_table_new_line(table, NULL);
+
+		if (!line)
+			return -ENOMEM;
+		for (i = 0; i < emit->picked_count; i++) {
+			const struct cm_value *value = value_of(emit, row, emit->picked[i]);
+			const char *text = spell(emit, value, cell);
+
+			if (rest && emit->sheet->columns[emit->picked[i]].align == CM_ALIGN_WRAP
+				    ? set_wrapped(line, i, text, rest)
+				    : scols_line_set_data(line, i, text))
+				return -ENOMEM;
+			if (value->alarming && emit->options->color)
+				(void)scols_cell_set_color(scols_line_get_cell(line, i), "red");
+		}
+	}
+	return 0;
+}
+
+static void put_table(struct cm_emit *emit)
+{
+	struct libscols_table *table;
+
+	table = scols_new_table();
+	if (!table || fill_table(emit, table)) {
+		cm_complain("no memory left for the table");
+		scols_unref_table(table);
+		return;
+	}
+	(void)scols_table_enable_noheadings(table, !emit->options->headings);
+	(void)scols_table_enable_colors(table, emit->options->color);
+	(void)scols_print_table(table);
+	scols_unref_table(table);
+}
+
+static void put_document(struct cm_emit *emit)
+{
+	char text[CM_TIME_TEXT];
+	struct cm_json json;
+	size_t row;
+
+	cm_json_init(&json, stdout);
+	cm_json_object(&json, NULL);
+	(void)snprintf(text, sizeof(text), CM_PROGRAM "/%s/1", emit->sheet->schema);
+	cm_json_text(&json, "schema", text);
+	cm_json_array(&json, emit->sheet->rows);
+	for (row = 0; row < emit->rows; row++)
+		put_json_row(emit, &json, &emit->values[row * emit->sheet->count]);
+	cm_json_end(&json);
+	cm_json_end(&json);
+}
+
+/* Rows beyond --top are dropped. */
+static void cut_rows(struct cm_emit *emit)
+{
+	const size_t count = emit->sheet->count;
+	size_t i, top = emit->options->top;
+
+	if (!top || emit->rows <= top)
+		return;
+	for (i = top * count; i < emit->rows * count; i++)
+		if (emit->values[i].kind == CM_VALUE_TEXT)
+			free((char *)emit->values[i].text);
+	emit->rows = top;
+}
+
+static void put_kept(struct cm_emit *emit)
+{
+	size_t row;
+
+	sort_rows(emit);
+	cut_rows(emit);
+	if (is_json_document(emit)) {
+		put_document(emit);
+	} else if (emit->options->form == CM_FORM_TABLE) {
+		if (emit->rows)
+			put_table(emit);
+	} else {
+		put_headings(emit);
+		for (row = 0; row < emit->rows; row++)
+			put_line(emit, &emit->values[row * emit->sheet->count]);
+	}
+}
+
+void cm_emit_left_out(struct cm_emit *emit)
+{
+	emit->left_out = true;
+}
+
+size_t cm_emit_matched(const struct cm_emit *emit)
+{
+	return emit->matched;
+}
+
+int cm_emit_complain_unmatched(const struct cm_options *options)
+{
+	if (options->where)
+		cm_complain("no line for which '%s' holds", options->where);
+	else
+		cm_complain("no process has memory on the devices named");
+	return CM_EXIT_NO;
+}
+
+int cm_emit_close(struct cm_emit *emit, int exit)
+{
+	size_t i;
+
+	if (!emit)
+		return exit;
+	if (!emit->sheet->live)
+		put_kept(emit);
+	for (i = 0; i < emit->rows * emit->sheet->count; i++)
+		if (emit->values[i].kind == CM_VALUE_TEXT)
+			free((char *)emit->values[i].text);
+	if (!exit && !emit->matched &&
+	    (emit->options->where || (emit->options->device_count && !emit->left_out)))
+		exit = cm_emit_complain_unmatched(emit->options);
+	cm_where_free(emit->where);
+	free(emit->values);
+	free(emit);
+	return exit;
+}

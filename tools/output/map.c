@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/output/map.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "stats/summary.h"
+#include "stats/units.h"
+
+#define LINE_CELLS   ((size_t)48)
+#define LARGEST_ROWS 12 /* segments drawn without =all */
+#define CELLS_MAX    (LINE_CELLS * 64)
+#define CHUNK_ROWS   256
+#define MIN_CELL     (UINT64_C(1) << 16)
+
+/* What lies in one cell of the map, in bytes. */
+struct cell {
+	uint64_t live;
+	uint64_t waiting;
+};
+
+struct drawing {
+	const struct cm_segment *segment;
+	uint64_t cell_bytes;
+	size_t count;
+	struct cell cells[CELLS_MAX];
+};
+
+/* Spreads a block over the cells that it touches. */
+static void draw_block(void *data, const struct cm_block *block)
+{
+	struct drawing *drawing = data;
+	uint64_t at = block->addr - drawing->segment->addr, left = block->size, part;
+	struct cell *cell;
+
+	for (; left && at / drawing->cell_bytes < drawing->count; at += part, left -= part) {
+		part = drawing->cell_bytes - at % drawing->cell_bytes;
+		if (part > left)
+			part = left;
+		cell = &drawing->cells[at / drawing->cell_bytes];
+		if (block->state == CM_BLOCK_LIVE)
+			cell->live += part;
+		else if (block->state == CM_BLOCK_PENDING)
+			cell->waiting += part;
+	}
+}
+
+/* '#' wholly in use, a digit for its tenths, '~' waiting, '.' free. */
+static char spell_cell(const struct cell *cell, uint64_t bytes)
+{
+	const uint64_t tenths = bytes ? cell->live / (bytes / 10 + 1) : 0;
+
+	if (cell->live >= bytes)
+		return '#';
+	if (cell->live)
+		return (char)('0' + (tenths < 1 ? 1 : tenths > 9 ? 9 : tenths));
+	return cell->waiting ? '~' : '.';
+}
+
+static void print_segment(struct cm_reader *reader, struct drawing *drawing)
+{
+	const struct cm_segment *segment = drawing->segment;
+	const uint64_t size = segment->size;
+	uint64_t live = 0, bytes;
+	char text[CM_UNITS_BYTES];
+	size_t i;
+	int err;
+
+	memset(drawing->cells, 0, sizeof(drawing->cells));
+	drawing->count = (size_t)(size / drawing->cell_bytes + (size % drawing->cell_bytes != 0));
+	if (drawing->count > CELLS_MAX)
+		drawing->count = CELLS_MAX;
+	err = cm_segment_walk(reader, segment, draw_block, drawing);
+	for (i = 0; i < drawing->count; i++)
+		live += drawing->cells[i].live;
+	(void)printf("seg 0x%012llx %9s  heap %-3u %3u%%  ", (unsigned long long)segment->addr,
+		     cm_bytes_format((int64_t)size, text), segment->heap,
+		     size ? (unsigned)(100 * ((double)live / (double)size)) : 0);
+	for (i = 0; i < drawing->count; i++) {
+		if (i && i % LINE_CELLS == 0)
+			(void)printf("\n%44s", "");
+		bytes = i + 1 < drawing->count || size % drawing->cell_bytes == 0
+				? drawing->cell_bytes
+				: size % drawing->cell_bytes;
+		(void)putchar(spell_cell(&drawing->cells[i], bytes));
+	}
+	(void)printf("%s\n", err ? "  (changed while it was read)" : "");
+}
+
+static int by_size(const void *a, const void *b)
+{
+	const struct cm_segment *x = a, *y = b;
+
+	if (x->size != y->size)
+		return x->size > y->size ? -1 : 1;
+	return x->addr < y->addr ? -1 : x->addr > y->addr;
+}
+
+/* The segments of a device, in one array that the caller frees. */
+static size_t load_segments(struct cm_reader *reader, uint32_t device, struct cm_segment **ret)
+{
+	const uint32_t rows = reader->header.table[CM_TABLE_SEGMENT].rows;
+	struct cm_segment chunk[CHUNK_ROWS], *found = NULL, *more;
+	size_t count = 0;
+	uint32_t first, n, i;
+
+	for (first = 0; first < rows; first += n) {
+		n = rows - first < CHUNK_ROWS ? rows - first : CHUNK_ROWS;
+		if (cm_reader_read(reader, CM_TABLE_SEGMENT, first, n, chunk, sizeof(chunk[0])))
+			break;
+		more = reallocarray(found, count + n, sizeof(*found));
+		if (!more)
+			break;
+		found = more;
+		for (i = 0; i < n; i++)
+			if ((chunk[i].flags & CM_SEGMENT_USED) &&
+			    !(chunk[i].flags & CM_SEGMENT_HOST) && chunk[i].device == device)
+				found[count++] = chunk[i];
+	}
+	*ret = found;
+	return count;
+}
+
+void cm_map_print(struct cm_reader *reader, uint32_t device, bool all)
+{
+	struct cm_segment *segments;
+	struct drawing *drawing;
+	char text[CM_UNITS_BYTES];
+	size_t count, shown, i;
+
+	drawing = calloc(1, sizeof(*drawing));
+	count = load_segments(reader, device, &segments);
+	if (!drawing || !count)
+		goto out;
+	qsort(segments, count, sizeof(*segments), by_size);
+	/* The largest segment gets about three lines. */
+	drawing->cell_bytes = MIN_CELL;
+	while (segments[0].size / drawing->cell_bytes > UINT64_C(3) * LINE_CELLS)
+		drawing->cell_bytes *= 2;
+	shown = all || count < LARGEST_ROWS ? count : LARGEST_ROWS;
+	(void)printf("\n1 character = %s   # in use  1-9 tenths in use  ~ waiting for the device  "
+		     ". free\n",
+		     cm_bytes_format((int64_t)drawing->cell_bytes, text));
+	for (i = 0; i < shown; i++) {
+		drawing->segment = &segments[i];
+		print_segment(reader, drawing);
+	}
+	if (shown < count)
+		(void)printf("(%zu smaller segments; --map=all draws them too)\n", count - shown);
+out:
+	free(segments);
+	free(drawing);
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/output/text.h"
+
+#include <stdio.h>
+#include <time.h>
+
+#define NS_PER_S  UINT64_C(1000000000)
+#define NS_PER_MS UINT64_C(1000000)
+
+char *cm_uuid_format(const uint8_t uuid[16], char text[CM_UUID_TEXT])
+{
+	size_t at, i;
+
+	at = (size_t)snprintf(text, CM_UUID_TEXT, "GPU-");
+	for (i = 0; i < 16; i++)
+		at += (size_t)snprintf(text + at, CM_UUID_TEXT - at, "%s%02x",
+				       i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", uuid[i]);
+	return text;
+}
+
+char *cm_time_format(uint64_t ns, char text[CM_TIME_TEXT])
+{
+	const time_t seconds = (time_t)(ns / NS_PER_S);
+	struct tm tm = {0};
+	size_t n;
+
+	(void)gmtime_r(&seconds, &tm);
+	n = strftime(text, CM_TIME_TEXT, "%Y-%m-%dT%H:%M:%S", &tm);
+	(void)snprintf(text + n, CM_TIME_TEXT - n, ".%03uZ", (unsigned)(ns % NS_PER_S / NS_PER_MS));
+	return text;
+}
+
+uint64_t cm_time_now(void)
+{
+	struct timespec now;
+
+	(void)clock_gettime(CLOCK_REALTIME, &now);
+	return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
+}

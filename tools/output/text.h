@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+/* A few spellings of our own. Pure. */
+#ifndef CM_TOOLS_OUTPUT_TEXT_H
+#define CM_TOOLS_OUTPUT_TEXT_H
+
+#include <stdint.h>
+
+#define CM_UUID_TEXT 48
+#define CM_TIME_TEXT 40
+
+/* "GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx", as the driver's own tools spell it. */
+char *cm_uuid_format(const uint8_t uuid[16], char text[CM_UUID_TEXT]);
+
+/* Nanoseconds since 1970 as "2026-03-04T13:22:07.104Z". */
+char *cm_time_format(uint64_t ns, char text[CM_TIME_TEXT]);
+
+/* CLOCK_REALTIME in nanoseconds. */
+uint64_t cm_time_now(void);
+
+#endif

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/plot/plot.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "stats/nearest.h"
+#include "stats/units.h"
+#include "tools/cli/exits.h"
+#include "tools/export/gzip.h"
+#include "tools/output/output.h"
+#include "tools/plot_files.h"
+#include "tools/verbs/verbs.h"
+
+static const char *const names[CM_PLOT_COUNT] = {
+	[CM_PLOT_TIMELINE] = "timeline",
+	[CM_PLOT_BLOCKS] = "blocks",
+	[CM_PLOT_FLAME] = "flame",
+	[CM_PLOT_SIZES] = "sizes",
+};
+
+const char *cm_plot_name(enum cm_plot plot)
+{
+	return names[plot];
+}
+
+static const char *script_of(enum cm_plot plot)
+{
+	switch (plot) {
+	case CM_PLOT_TIMELINE:
+		return cm_plot_timeline_js;
+	case CM_PLOT_BLOCKS:
+		return cm_plot_blocks_js;
+	case CM_PLOT_FLAME:
+		return cm_plot_flame_js;
+	case CM_PLOT_SIZES:
+	case CM_PLOT_COUNT:
+		break;
+	}
+	return cm_plot_sizes_js;
+}
+
+static int open_columns(struct cm_columns *columns)
+{
+	memset(columns, 0, sizeof(*columns));
+	columns->file = open_memstream(&columns->bytes, &columns->count);
+	columns->text_file = open_memstream(&columns->text, &columns->text_count);
+	if (!columns->file || !columns->text_file)
+		return -ENOMEM;
+	cm_json_init(&columns->json, columns->text_file);
+	return 0;
+}
+
+/* 0, or -ENOMEM: what was written did not find room. */
+static int end_columns(struct cm_columns *columns)
+{
+	int err = 0;
+
+	if (columns->file && fclose(columns->file))
+		err = -ENOMEM;
+	if (columns->text_file && fclose(columns->text_file))
+		err = -ENOMEM;
+	return err;
+}
+
+/* Of the data of a page. */
+struct part {
+	const void *bytes;
+	size_t count;
+};
+
+/* Base64 as it comes: three bytes are four letters. */
+struct base64 {
+	FILE *file;
+	uint8_t bytes[3];
+	unsigned count;
+};
+
+static void put_letters(struct base64 *base64)
+{
+	static const char letters[] =
+		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+	const uint32_t bits = (uint32_t)base64->bytes[0] << 16 | (uint32_t)base64->bytes[1] << 8 |
+			      base64->bytes[2];
+	unsigned i;
+
+	for (i = 0; i < 4; i++)
+		(void)putc_unlocked(i <= base64->count ? letters[bits >> (18 - 6 * i) & 63] : '=',
+				    base64->file);
+	memset(base64->bytes, 0, sizeof(base64->bytes));
+	base64->count = 0;
+}
+
+static void put_base64(struct base64 *base64, const void *bytes, size_t count)
+{
+	const uint8_t *at = bytes;
+
+	for (; count; count--) {
+		base64->bytes[base64->count++] = *at++;
+		if (base64->count == 3)
+			put_letters(base64);
+	}
+}
+
+static void end_base64(struct base64 *base64)
+{
+	if (base64->count)
+		put_letters(base64);
+}
+
+#if CM_HAVE_ZLIB
+#define PACKING "gzip"
+
+static void put_packed(void *to, const void *bytes, size_t count)
+{
+	put_base64(to, bytes, count);
+}
+
+/* 0, -ENOMEM. */
+static int pack(const struct part *part, size_t parts, struct base64 *base64)
+{
+	/* Fast: the page is read once. */
+	struct cm_gzip *gzip = cm_gzip_open(CM_GZIP_FAST, put_packed, base64);
+	size_t i;
+
+	if (!gzip)
+		return -ENOMEM;
+	for (i = 0; i < parts; i++)
+		cm_gzip_add(gzip, part[i].bytes, part[i].count);
+	cm_gzip_close(gzip);
+	return 0;
+}
+#else
+#define PACKING "none"
+
+static int pack(const struct part *part, size_t parts, struct base64 *base64)
+{
+	size_t i;
+
+	for (i = 0; i < parts; i++)
+		put_base64(base64, part[i].bytes, part[i].count);
+	return 0;
+}
+#endif
+
+/* The length of the description, the description, zeros up to a multiple of 8, the columns. */
+static int put_data(const struct cm_columns *columns, FILE *file)
+{
+	static const char zeros[8];
+	const uint32_t length = htole32((uint32_t)columns->text_count);
+	const struct part parts[] = {
+		{&length, sizeof(length)},
+		{columns->text, columns->text_count},
+		{zeros, (8 - (sizeof(length) + columns->text_count) % 8) % 8},
+		{columns->bytes, columns->count},
+	};
+	struct base64 base64 = {.file = file};
+	int err;
+
+	err = pack(parts, sizeof(parts) / sizeof(parts[0]), &base64);
+	if (!err)
+		end_base64(&base64);
+	return err;
+}
+
+static int put_page(const struct cm_columns *columns, enum cm_plot plot, FILE *file)
+{
+	int err;
+
+	/* The title is the kind alone: the rest is in the data, and is put there as text. */
+	(void)fprintf(file,
+		      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+		      "<meta name=\"viewport\" content=\"width=device-width\">\n"
+		      "<title>GPU memory: %s</title>\n<style>\n%s</style>\n</head>\n%s"
+		      "<script type=\"text/plain\" id=\"data\" data-packing=\"" PACKING "\">",
+		      cm_plot_name(plot), cm_plot_page_css, cm_plot_page_html);
+	err = put_data(columns, file);
+	(void)fprintf(file, "</script>\n<script>\n\"use strict\";\n%s%s%s</script>\n</html>\n",
+		      cm_plot_page_js, script_of(plot), cm_plot_start_js);
+	return err;
+}
+
+int cm_plot_write(const struct cm_source *source, enum cm_plot plot, FILE *file,
+		  struct cm_plot_report *ret_report)
+{
+	struct cm_plot_report report = {0};
+	struct cm_columns columns;
+	int err, ended;
+
+	err = open_columns(&columns);
+	if (!err)
+		err = cm_plot_collect(source, plot, &columns, &report);
+	ended = end_columns(&columns);
+	if (!err)
+		err = ended;
+	if (!err)
+		err = put_page(&columns, plot, file);
+	free(columns.bytes);
+	free(columns.text);
+	if (!err)
+		*ret_report = report;
+	return err;
+}
+
+static int find_plot(const char *word, enum cm_plot *ret_plot)
+{
+	const char *nearest;
+	int i;
+
+	for (i = 0; i < CM_PLOT_COUNT; i++) {
+		if (strcmp(names[i], word))
+			continue;
+		*ret_plot = (enum cm_plot)i;
+		return 0;
+	}
+	nearest = cm_nearest_name(word, names, CM_PLOT_COUNT);
+	if (nearest)
+		cm_complain("'%s' is no plot (did you mean %s?)", word, nearest);
+	else
+		cm_complain("'%s' is no plot; there are timeline, blocks, flame and sizes", word);
+	return CM_EXIT_USAGE;
+}
+
+static void say(const char *path, int64_t bytes, const struct cm_plot_report *report)
+{
+	char size[CM_UNITS_BYTES], events[CM_UNITS_BYTES], spans[CM_UNITS_BYTES];
+	char summed[CM_UNITS_BYTES];
+
+	(void)printf("%s: %s, opens offline; %s events, %s pieces of memory", path,
+		     cm_bytes_format(bytes, size), cm_count_format((int64_t)report->events, events),
+		     cm_count_format((int64_t)report->spans, spans));
+	if (report->spans_summed)
+		(void)printf(", %s of them too small to be seen drawn as one",
+			     cm_count_format((int64_t)report->spans_summed, summed));
+	(void)putchar('\n');
+}
+
+int cm_verb_plot(const struct cm_options *options)
+{
+	struct cm_plot_report report;
+	struct cm_output output;
+	struct cm_source source;
+	enum cm_plot plot;
+	int64_t bytes;
+	int exit, err;
+
+	exit = find_plot(options->args[0], &plot);
+	if (exit)
+		return exit;
+	if (!options->out) {
+		cm_complain("name the page with -O, such as -O %s.html", names[plot]);
+		return CM_EXIT_USAGE;
+	}
+	exit = cm_source_open(options, options->args[1], &source);
+	if (exit)
+		return exit;
+	exit = cm_output_open(&output, options->out, 0666, options->force);
+	if (!exit) {
+		err = cm_plot_write(&source, plot, output.file, &report);
+		/* What has no path here may be no place for words, and has no size. */
+		bytes = output.path ? ftell(output.file) : -1;
+		if (err)
+			cm_complain("%s", strerror(-err));
+		exit = cm_output_close(&output, !err);
+		if (err)
+			exit = CM_EXIT_TARGET;
+		else if (!exit && bytes >= 0)
+			say(options->out, bytes, &report);
+	}
+	cm_source_close(&source);
+	return exit;
+}

@@ -1,0 +1,465 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/processes/collect.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "stats/region.h"
+#include "stats/text.h"
+#include "stats/units.h"
+#include "tools/cli/exits.h"
+#include "tools/output/text.h"
+#include "tools/snapshot/saved.h"
+
+#define NS_PER_S UINT64_C(1000000000)
+
+static const char *const life_names[CM_LIFE_COUNT] = {
+	[CM_LIFE_RUNNING] = "running", [CM_LIFE_STOPPED] = "stopped", [CM_LIFE_EXITED] = "exited",
+	[CM_LIFE_CRASHED] = "crashed", [CM_LIFE_SAVED] = "saved",
+};
+
+const char *cm_life_name(enum cm_life life)
+{
+	return life_names[life];
+}
+
+bool cm_process_is_dead(const struct cm_process *process)
+{
+	return process->life == CM_LIFE_EXITED || process->life == CM_LIFE_CRASHED ||
+	       process->life == CM_LIFE_SAVED;
+}
+
+static void name_user(struct cm_process *process)
+{
+	const struct passwd *user = getpwuid(process->uid);
+
+	if (user)
+		cm_text_clean(process->user, sizeof(process->user), user->pw_name);
+	else
+		(void)snprintf(process->user, sizeof(process->user), "%u", (unsigned)process->uid);
+}
+
+/* The command line as /proc has it, blanks between the arguments. */
+static void read_command(pid_t pid, char *to, size_t bytes)
+{
+	char path[32], text[512];
+	FILE *file;
+	size_t n, i;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/cmdline", (int)pid);
+	file = fopen(path, "re");
+	n = file ? fread(text, 1, sizeof(text) - 1, file) : 0;
+	if (file)
+		(void)fclose(file);
+	while (n && !text[n - 1])
+		n--;
+	for (i = 0; i < n; i++)
+		if (!text[i])
+			text[i] = ' ';
+	text[n] = '\0';
+	cm_text_clean(to, bytes, text);
+}
+
+/* How long a process has lived; its start is told in clock ticks since the machine's. */
+static uint64_t read_age(uint64_t start_ticks)
+{
+	const uint64_t ticks_per_s = (uint64_t)sysconf(_SC_CLK_TCK);
+	const uint64_t start_s = start_ticks / ticks_per_s;
+	struct timespec now;
+	uint64_t now_ns, start_ns;
+
+	(void)clock_gettime(CLOCK_BOOTTIME, &now);
+	now_ns = (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
+	/* Not known to a process that has no /proc. */
+	if (!start_ticks || start_s > (uint64_t)now.tv_sec)
+		return 0;
+	start_ns = start_s * NS_PER_S + start_ticks % ticks_per_s * (NS_PER_S / ticks_per_s);
+	return now_ns > start_ns ? now_ns - start_ns : 0;
+}
+
+/* What can be said of a process whose region can't be read: by the name of the file, or because it
+ * has it open. */
+static void describe_unread(struct cm_process *process, uint64_t start)
+{
+	uint64_t now;
+
+	if (start && (cm_process_start_time((uint32_t)process->pid, &now) || now != start))
+		process->life = CM_LIFE_CRASHED;
+	else
+		read_command(process->pid, process->command, sizeof(process->command));
+}
+
+static void describe(struct cm_process *process)
+{
+	const struct cm_header *header;
+
+	header = &process->reader->header;
+	cm_text_clean(process->comm, sizeof(process->comm), header->comm);
+	cm_text_clean(process->command, sizeof(process->command),
+		      header->cmdline[0] ? header->cmdline : header->comm);
+	process->life = cm_reader_life(process->reader);
+	if (!cm_process_is_dead(process) && process->reader->pid > 0)
+		process->age_ns = read_age(header->start_time);
+}
+
+/* What cm_find_regions fills. */
+struct gathering {
+	struct cm_processes *all;
+	bool failed;
+};
+
+static struct cm_process *add_process(struct cm_processes *all)
+{
+	struct cm_process *item;
+
+	item = reallocarray(all->item, all->count + 1, sizeof(*item));
+	if (!item)
+		return NULL;
+	all->item = item;
+	item += all->count++;
+	memset(item, 0, sizeof(*item));
+	return item;
+}
+
+static void gather(void *data, const struct cm_find *find)
+{
+	struct gathering *gathering = data;
+	struct cm_process *process = add_process(gathering->all);
+
+	if (!process) {
+		gathering->failed = true;
+		return;
+	}
+	(void)snprintf(process->path, sizeof(process->path), "%s", find->path);
+	process->pid = find->pid;
+	process->uid = find->uid;
+	name_user(process);
+	process->error = cm_reader_open(find->path, &process->reader, process->why);
+	if (process->error == -ENOENT) {
+		/* It has ended since it was found. */
+		gathering->all->count--;
+		return;
+	}
+	/* Found as an open file of a process: that is its pid here, in whatever namespace it is. */
+	if (!process->error && !strncmp(find->path, "/proc/", 6))
+		process->reader->pid = find->pid;
+	if (process->reader)
+		describe(process);
+	else
+		describe_unread(process, find->start);
+}
+
+static int open_file(const char *path, struct cm_processes *all)
+{
+	struct cm_process *process = add_process(all);
+
+	if (!process) {
+		cm_complain("no memory left");
+		return CM_EXIT_TARGET;
+	}
+	(void)snprintf(process->path, sizeof(process->path), "%s", path);
+	process->error = cm_saved_open(path, &process->reader, process->why);
+	if (process->error) {
+		cm_complain("%s: %s", path, process->why);
+		return CM_EXIT_TARGET;
+	}
+	process->pid = process->reader->pid ? process->reader->pid
+					    : (pid_t)process->reader->header.pid;
+	describe(process);
+	/* A snapshot's file is of whoever saved it, or was given it. */
+	process->uid = process->life == CM_LIFE_SAVED ? process->reader->header.uid
+						      : process->reader->owner;
+	name_user(process);
+	return 0;
+}
+
+static uint64_t start_of(const struct cm_process *process)
+{
+	return process->reader ? process->reader->header.start_time : 0;
+}
+
+/* The running first; of one pid the latest first. */
+static int by_life(const void *a, const void *b)
+{
+	const struct cm_process *x = a, *y = b;
+	const bool dead_x = cm_process_is_dead(x), dead_y = cm_process_is_dead(y);
+
+	if (dead_x != dead_y)
+		return dead_x ? 1 : -1;
+	if (x->pid != y->pid)
+		return x->pid < y->pid ? -1 : 1;
+	return start_of(x) > start_of(y) ? -1 : start_of(x) < start_of(y);
+}
+
+static void drop(struct cm_processes *processes, size_t from, size_t to)
+{
+	size_t i;
+
+	for (i = from; i < to; i++)
+		cm_reader_close(processes->item[i].reader);
+	if (to < processes->count)
+		memmove(&processes->item[from], &processes->item[to],
+			(processes->count - to) * sizeof(*processes->item));
+	processes->count -= to - from;
+}
+
+/* Whether what the process holds open is hidden from us. */
+static bool is_hidden(pid_t pid)
+{
+	char path[32];
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
+	return access(path, R_OK | X_OK) && errno == EACCES;
+}
+
+static int complain_pid(pid_t pid, const char *digits, const char *dir)
+{
+	struct cm_process process;
+	char command[64]; /* enough to know it by */
+	uint64_t start;
+
+	if (dir) {
+		cm_complain("no region of a process %s in %s", digits, dir);
+	} else if (cm_process_start_time((uint32_t)pid, &start)) {
+		cm_complain("no process %s", digits);
+	} else if (is_hidden(pid)) {
+		cm_process_describe(pid, &process);
+		cm_complain("process %s belongs to %s; you may not see whether it uses libcudamem",
+			    digits, process.user);
+	} else {
+		read_command(pid, command, sizeof(command));
+		cm_complain("process %s (%s) does not use libcudamem", digits, command);
+		/* Nobody types what may have been cut, at a border of a letter. */
+		if (!*command || strlen(command) + 4 >= sizeof(command))
+			(void)snprintf(command, sizeof(command), "COMMAND");
+		cm_advise("start it with '%s run -- %s', or look at it with nvidia-smi", CM_PROGRAM,
+			  command);
+	}
+	return CM_EXIT_TARGET;
+}
+
+static int collect_pid(const struct cm_options *options, const char *digits, pid_t pid,
+		       struct gathering *gathering)
+{
+	struct cm_processes *all = gathering->all;
+
+	if (pid)
+		(void)cm_find_regions(options->dir, pid, gather, gathering);
+	if (!all->count)
+		return complain_pid(pid, digits, options->dir);
+	qsort(all->item, all->count, sizeof(*all->item), by_life);
+	drop(all, 1, all->count);
+	return 0;
+}
+
+/* It makes its region at this moment: who does not ask for it by number hears nothing of it. What a
+ * dead one began is damaged. */
+static bool is_starting(const struct cm_process *process)
+{
+	return process->error == -EAGAIN && !cm_process_is_dead(process);
+}
+
+static int collect_pattern(const struct cm_options *options, const char *pattern,
+			   struct gathering *gathering)
+{
+	struct cm_processes *all = gathering->all;
+	size_t i;
+
+	(void)cm_find_regions(options->dir, 0, gather, gathering);
+	for (i = 0; i < all->count;) {
+		if (is_starting(&all->item[i]) ||
+		    (pattern && !strstr(all->item[i].command, pattern)))
+			drop(all, i, i + 1);
+		else
+			i++;
+	}
+	if (pattern && !all->count) {
+		cm_complain("no process that uses libcudamem has '%s' in its command line",
+			    pattern);
+		if (pattern != options->pid && !access(pattern, F_OK))
+			cm_advise("the file of this name is ./%s", pattern);
+		return CM_EXIT_NO;
+	}
+	if (all->count)
+		qsort(all->item, all->count, sizeof(*all->item), by_life);
+	return 0;
+}
+
+bool cm_is_file_name(const char *word)
+{
+	const size_t length = strlen(word), suffix = strlen(CM_SAVED_SUFFIX);
+
+	return strchr(word, '/') ||
+	       (length > suffix && !strcmp(word + length - suffix, CM_SAVED_SUFFIX));
+}
+
+/* What could not be looked into must not look empty. */
+static int check_dir(const char *path)
+{
+	DIR *dir = opendir(path);
+
+	if (dir)
+		return closedir(dir);
+	cm_complain("%s: %s", path, strerror(errno));
+	return CM_EXIT_TARGET;
+}
+
+int cm_collect(const struct cm_options *options, const char *target,
+	       struct cm_processes *ret_processes)
+{
+	struct cm_processes all = {0};
+	struct gathering gathering = {.all = &all};
+	uint64_t pid;
+	int err = 0;
+
+	/* It is in every command line: a script's variable that is not set would mean everybody. */
+	if (target && !*target) {
+		cm_complain("an empty word names no process");
+		return CM_EXIT_USAGE;
+	}
+	if (options->dir)
+		err = check_dir(options->dir);
+	if (err)
+		return err;
+	if (options->region)
+		err = open_file(options->region, &all);
+	else if (target && target != options->pid && cm_is_file_name(target))
+		err = open_file(target, &all);
+	else if (target && !cm_number_parse(target, INT32_MAX, &pid))
+		err = collect_pid(options, target, (pid_t)pid, &gathering);
+	else
+		err = collect_pattern(options, target, &gathering);
+	if (!err && gathering.failed) {
+		cm_complain("no memory left");
+		err = CM_EXIT_TARGET;
+	}
+	if (err) {
+		cm_processes_free(&all);
+		return err;
+	}
+	*ret_processes = all;
+	return 0;
+}
+
+void cm_processes_free(struct cm_processes *processes)
+{
+	drop(processes, 0, processes->count);
+	free(processes->item);
+	processes->item = NULL;
+}
+
+int cm_complain_nobody(const struct cm_options *options)
+{
+	if (options->dir) {
+		cm_complain("no region in %s", options->dir);
+	} else {
+		cm_complain("no process uses libcudamem");
+		cm_advise("start one with '%s run -- COMMAND'", CM_PROGRAM);
+	}
+	return CM_EXIT_NO;
+}
+
+int cm_complain_no_device(const struct cm_options *options, const struct cm_process *process)
+{
+	cm_complain("process %d has no memory on %s", (int)process->pid,
+		    options->device_count ? "the devices named" : "any device yet");
+	return CM_EXIT_NO;
+}
+
+void cm_process_describe(pid_t pid, struct cm_process *ret_process)
+{
+	struct cm_process process = {.pid = pid};
+	uint64_t start;
+	struct stat st;
+	char path[32];
+
+	(void)snprintf(path, sizeof(path), "/proc/%d", (int)pid);
+	if (!stat(path, &st)) {
+		process.uid = st.st_uid;
+		name_user(&process);
+		read_command(pid, process.command, sizeof(process.command));
+		if (!cm_process_start_time((uint32_t)pid, &start))
+			process.age_ns = read_age(start);
+	}
+	*ret_process = process;
+}
+
+int cm_process_complain(const struct cm_process *process)
+{
+	if (process->error == -EACCES)
+		cm_complain("process %d belongs to %s; you may not read its region",
+			    (int)process->pid, process->user);
+	else
+		cm_complain("%s: %s", process->path, process->why);
+	return CM_EXIT_TARGET;
+}
+
+int cm_for_processes(const struct cm_options *options,
+		     int (*work)(const struct cm_options *options, struct cm_process *process,
+				 void *data),
+		     void *data)
+{
+	const int count = options->region ? 1 : options->arg_count;
+	struct cm_processes found;
+	int exit = -1, i, err;
+	size_t p;
+
+	for (i = 0; i < count; i++) {
+		err = cm_collect(options, options->region ? NULL : options->args[i], &found);
+		if (err) {
+			exit = cm_exit_join(exit, err);
+			continue;
+		}
+		for (p = 0; p < found.count; p++)
+			exit = cm_exit_join(exit, found.item[p].reader
+							  ? work(options, &found.item[p], data)
+							  : cm_process_complain(&found.item[p]));
+		cm_processes_free(&found);
+	}
+	return exit;
+}
+
+static bool is_chosen(const struct cm_options *options, const struct cm_device_row *row)
+{
+	char uuid[CM_UUID_TEXT];
+	uint64_t ordinal;
+	size_t i;
+
+	if (!options->device_count)
+		return true;
+	(void)cm_uuid_format(row->uuid, uuid);
+	for (i = 0; i < options->device_count; i++) {
+		const char *name = options->devices[i];
+
+		if (!strcmp(name, "all") || (!strncmp(name, "GPU-", 4) && strlen(name) > 4 &&
+					     !strncmp(name, uuid, strlen(name))))
+			return true;
+		if (!cm_number_parse(name, INT32_MAX, &ordinal) && (int32_t)ordinal == row->ordinal)
+			return true;
+	}
+	return false;
+}
+
+bool cm_process_next_device(const struct cm_options *options, const struct cm_process *process,
+			    uint32_t *index, struct cm_device_view *ret_view)
+{
+	int err;
+
+	for (;; (*index)++) {
+		err = cm_reader_read_device(process->reader, *index, &ret_view->row,
+					    &ret_view->torn);
+		if (err == -ERANGE || err == -EIO)
+			return false;
+		if (err || !is_chosen(options, &ret_view->row))
+			continue;
+		ret_view->index = (*index)++;
+		return true;
+	}
+}

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/processes/command.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "tools/cli/exits.h"
+
+static int complain_timeout(const struct cm_options *options, const struct cm_process *process)
+{
+	const int pid = (int)process->pid;
+	const double seconds = (double)options->timeout_ns / 1e9;
+	const enum cm_life life = cm_reader_life(process->reader);
+
+	if (life == CM_LIFE_EXITED || life == CM_LIFE_CRASHED) {
+		cm_complain("process %d has ended (%s) before it answered", pid,
+			    cm_life_name(life));
+		return CM_EXIT_TARGET;
+	}
+	if (life == CM_LIFE_STOPPED)
+		cm_complain("process %d did not answer in %g s: it is stopped", pid, seconds);
+	else
+		cm_complain("process %d did not answer in %g s", pid, seconds);
+	cm_advise("the counters are still readable: %s show %d", CM_PROGRAM, pid);
+	return CM_EXIT_TIMEOUT;
+}
+
+/* Why the letter was not answered, or what the answer was. Returns the exit code. */
+static int complain_mail(const struct cm_options *options, const struct cm_process *process,
+			 const struct cm_letter *letter, int err)
+{
+	const int pid = (int)process->pid;
+
+	switch (err) {
+	case -ETIMEDOUT:
+		return complain_timeout(options, process);
+	case -EPERM:
+	case -EACCES:
+		cm_complain("process %d belongs to %s; you may not control it", pid, process->user);
+		return CM_EXIT_TARGET;
+	case -EOPNOTSUPP:
+		cm_complain("process %d does not take this command (control:off in its "
+			    "configuration, or an older library)",
+			    pid);
+		return CM_EXIT_TARGET;
+	case -EBUSY:
+		cm_complain("process %d is capturing a CUDA graph, during which nothing can be "
+			    "returned; try again later",
+			    pid);
+		return CM_EXIT_NO;
+	case -ETIME:
+		cm_complain("process %d has work on the device that does not end, and giving "
+			    "memory back would wait for it; try again later",
+			    pid);
+		return CM_EXIT_NO;
+	case -ENOSPC:
+		cm_complain("process %d has no space for it in %s", pid, process->path);
+		return CM_EXIT_TARGET;
+	case -ESHUTDOWN:
+		cm_complain("process %d is ending", pid);
+		return CM_EXIT_TARGET;
+	case -EIO:
+		cm_complain("process %d: its CUDA driver reported error %" PRIu64, pid,
+			    letter->result[1]);
+		return CM_EXIT_TARGET;
+	default:
+		cm_complain("process %d: %s", pid, strerror(-err));
+		return CM_EXIT_TARGET;
+	}
+}
+
+int cm_command_send(const struct cm_options *options, struct cm_process *process,
+		    struct cm_letter *letter)
+{
+	int err;
+
+	if (process->life == CM_LIFE_SAVED) {
+		cm_complain("%s: a snapshot can only be read", process->path);
+		return CM_EXIT_TARGET;
+	}
+	if (cm_process_is_dead(process)) {
+		cm_complain("process %d has ended (%s); what is left of it can only be read",
+			    (int)process->pid, cm_life_name(process->life));
+		return CM_EXIT_TARGET;
+	}
+	err = cm_mail_send(process->reader, letter, options->timeout_ns);
+	return err ? complain_mail(options, process, letter, err) : CM_EXIT_OK;
+}

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/processes/describe.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+#include "tools/output/text.h"
+#include "tools/processes/uncached.h"
+
+void cm_json_open_document(struct cm_json *json, const char *name)
+{
+	char text[CM_TIME_TEXT], host[256] = "";
+
+	cm_json_init(json, stdout);
+	cm_json_object(json, NULL);
+	(void)snprintf(text, sizeof(text), CM_PROGRAM "/%s/1", name);
+	cm_json_text(json, "schema", text);
+	cm_json_text(json, "time", cm_time_format(cm_time_now(), text));
+	(void)gethostname(host, sizeof(host) - 1);
+	cm_json_text(json, "host", host);
+}
+
+void cm_json_identity(struct cm_json *json, const struct cm_process *process)
+{
+	const struct cm_header *header;
+	char text[CM_TIME_TEXT];
+
+	cm_json_number(json, "pid", process->pid);
+	cm_json_number(json, "uid", (int64_t)process->uid);
+	cm_json_text(json, "user", process->user);
+	cm_json_text(json, "command", process->command);
+	cm_json_text(json, "region", process->path);
+	cm_json_text(json, "state", cm_life_name(process->life));
+	if (!process->reader) {
+		cm_json_text(json, "error", process->why);
+		return;
+	}
+	header = &process->reader->header;
+	cm_json_number(json, "ns_pid", header->pid);
+	cm_json_text(json, "comm", process->comm);
+	cm_json_text(json, "version", header->version);
+	(void)snprintf(text, sizeof(text), "%u.%u", header->major, header->minor);
+	cm_json_text(json, "layout", text);
+	if (process->age_ns)
+		cm_json_real(json, "up_seconds", (double)process->age_ns / 1e9);
+	else
+		cm_json_null(json, "up_seconds");
+}
+
+static void put_rate(struct cm_json *json, const char *key, double rate)
+{
+	if (rate < 0)
+		cm_json_null(json, key);
+	else
+		cm_json_real(json, key, 100 * rate);
+}
+
+static void put_pool(struct cm_json *json, const struct cm_device_row *row, enum cm_pool pool,
+		     const struct cm_survey_pool *found)
+{
+	const struct cm_summary sum = cm_summary_pool(row, pool);
+
+	cm_json_number(json, "allocated_bytes", sum.allocated);
+	cm_json_number(json, "requested_bytes", sum.requested);
+	cm_json_number(json, "reserved_bytes", sum.reserved);
+	cm_json_number(json, "cached_bytes", sum.cached);
+	cm_json_number(json, "held_bytes", sum.held);
+	cm_json_number(json, "waiting_bytes", sum.waiting);
+	cm_json_number(json, "trimmable_bytes", sum.trimmable);
+	cm_json_number(json, "peak_allocated_bytes", sum.peak_allocated);
+	cm_json_number(json, "peak_reserved_bytes", sum.peak_reserved);
+	cm_json_number(json, "blocks", sum.blocks);
+	cm_json_number(json, "segments", sum.segments);
+	cm_json_number(json, "allocs_total", sum.allocs);
+	cm_json_number(json, "frees_total", sum.frees);
+	if (!found)
+		return;
+	cm_json_unsigned(json, "largest_free_bytes", found->largest_free);
+	cm_json_unsigned(json, "free_blocks", found->free_blocks);
+	cm_json_unsigned(json, "waiting_blocks", found->waiting_blocks);
+	put_rate(json, "fragmentation_percent", cm_fragmentation(found));
+}
+
+static void put_device(struct cm_json *json, const struct cm_device_view *view,
+		       const struct cm_survey *survey)
+{
+	static const char *const pools[CM_POOL_COUNT] = {
+		[CM_POOL_SMALL] = "small_pool",
+		[CM_POOL_LARGE] = "large_pool",
+	};
+	const struct cm_survey_pool *found = survey ? survey->pool[view->index] : NULL;
+	const struct cm_device_row *row = &view->row;
+	char uuid[CM_UUID_TEXT];
+	uint32_t pool;
+
+	cm_json_object(json, NULL);
+	cm_json_number(json, "gpu", row->ordinal);
+	cm_json_text(json, "uuid", cm_uuid_format(row->uuid, uuid));
+	cm_json_text(json, "model", row->name);
+	cm_json_bool(json, "simulated", row->flags & CM_DEVICE_SIMULATED);
+	cm_json_bool(json, "torn", view->torn);
+	cm_json_unsigned(json, "total_bytes", row->total_bytes);
+	if (row->free_seen_ns)
+		cm_json_unsigned(json, "free_bytes", row->free_bytes);
+	else
+		cm_json_null(json, "free_bytes");
+	put_pool(json, row, CM_POOL_ALL, found ? &found[CM_POOL_ALL] : NULL);
+	cm_json_number(json, "other_bytes", cm_summary_other(row));
+	cm_others_json(json, row);
+	put_rate(json, "hit_percent",
+		 cm_hit_rate(row->scalar[CM_SCALAR_cache_hits],
+			     row->scalar[CM_SCALAR_cache_misses]));
+	cm_json_number(json, "cache_hits_total", row->scalar[CM_SCALAR_cache_hits]);
+	cm_json_number(json, "driver_allocs_total", row->scalar[CM_SCALAR_num_device_alloc]);
+	cm_json_number(json, "driver_frees_total", row->scalar[CM_SCALAR_num_device_free]);
+	cm_json_number(json, "ooms_total", row->scalar[CM_SCALAR_num_ooms]);
+	cm_json_number(json, "retries_total", row->scalar[CM_SCALAR_num_alloc_retries]);
+	for (pool = CM_POOL_SMALL; survey && pool < CM_POOL_COUNT; pool++) {
+		cm_json_object(json, pools[pool]);
+		put_pool(json, row, pool, found ? &found[pool] : NULL);
+		cm_json_end(json);
+	}
+	cm_json_end(json);
+}
+
+size_t cm_json_devices(struct cm_json *json, const struct cm_options *options,
+		       const struct cm_process *process, const struct cm_survey *survey)
+{
+	struct cm_device_view view;
+	uint32_t index = 0;
+	size_t count = 0;
+
+	cm_json_array(json, "devices");
+	while (process->reader && cm_process_next_device(options, process, &index, &view)) {
+		put_device(json, &view, survey);
+		count++;
+	}
+	cm_json_end(json);
+	return count;
+}
+
+void cm_json_host(struct cm_json *json, const struct cm_process *process)
+{
+	struct cm_host_row row;
+	bool torn;
+
+	if (cm_reader_read_host(process->reader, &row, &torn)) {
+		cm_json_null(json, "host_memory");
+		return;
+	}
+	cm_json_object(json, "host_memory");
+	cm_json_bool(json, "torn", torn);
+	cm_json_number(json, "allocated_bytes", row.allocated_bytes.current);
+	cm_json_number(json, "reserved_bytes", row.reserved_bytes.current);
+	cm_json_number(json, "peak_allocated_bytes", row.allocated_bytes.peak);
+	cm_json_number(json, "registered_bytes", row.registered_bytes.current);
+	cm_json_number(json, "peak_registered_bytes", row.registered_bytes.peak);
+	cm_json_number(json, "registered_count", row.registered.current);
+	cm_json_number(json, "blocks", row.allocated.current);
+	cm_json_number(json, "segments", row.segment.current);
+	cm_json_end(json);
+}

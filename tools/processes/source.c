@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/processes/source.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tools/cli/exits.h"
+#include "tools/processes/collect.h"
+#include "tools/snapshot/consistent.h"
+
+static int complain(const struct cm_process *process, const char *why)
+{
+	cm_complain("%s: %s", process->path, why);
+	return CM_EXIT_TARGET;
+}
+
+/* What a reader should know before he believes every figure. */
+static void warn(const struct cm_source *source)
+{
+	const struct cm_saved *saved = &source->image->saved;
+
+	assert(source->image);
+	if (saved->moment == CM_MOMENT_TORN)
+		cm_advise("the process %s while it was copied: rows may be of different moments",
+			  saved->life == CM_LIFE_RUNNING ? "went on" : "had stopped in a change");
+	if (source->snapshot->broken_segments)
+		cm_advise("%zu segments are left out: their blocks do not fit together",
+			  source->snapshot->broken_segments);
+	if (source->snapshot->broken_stacks)
+		cm_advise("%zu stacks are left out: they have more frames than can be",
+			  source->snapshot->broken_stacks);
+	if (source->snapshot->events &&
+	    !cm_image_time(source->image, source->image->header.tick_base))
+		cm_advise("when things happened is not known: the clock of another machine or "
+			  "boot cannot be told");
+	if (source->symbols.missing)
+		cm_advise(
+			"gone or changed: %u of %u objects that stacks pass through; functions in "
+			"there have no names",
+			source->symbols.missing, source->symbols.modules);
+	if (source->symbols.lacks)
+		cm_advise("functions have no names: this build lacks %s", source->symbols.lacks);
+}
+
+static int load(const struct cm_options *options, const struct cm_process *process,
+		struct cm_source *source)
+{
+	char why[CM_READER_WHY_BYTES];
+	int err;
+
+	err = cm_image_take(process->reader, options->timeout_ns, &source->image, why);
+	if (err)
+		return complain(process, why);
+	err = cm_symbols_add(source->image, options->debug_path, &source->symbols);
+	if (!err)
+		err = cm_snapshot_create(source->image, &source->snapshot);
+	if (err) {
+		cm_image_free(source->image);
+		return complain(process, strerror(-err));
+	}
+	if (source->image->saved.moment == CM_MOMENT_STILL &&
+	    !cm_snapshot_is_settled(source->snapshot))
+		source->image->saved.moment = CM_MOMENT_TORN;
+	source->pid = process->pid;
+	(void)snprintf(source->comm, sizeof(source->comm), "%s", process->comm);
+	(void)snprintf(source->command, sizeof(source->command), "%s", process->command);
+	(void)snprintf(source->user, sizeof(source->user), "%s", process->user);
+	return 0;
+}
+
+int cm_source_open(const struct cm_options *options, const char *target,
+		   struct cm_source *ret_source)
+{
+	struct cm_source source = {0};
+	struct cm_processes found;
+	int exit;
+
+	exit = cm_collect(options, options->region ? NULL : target, &found);
+	if (exit)
+		return exit;
+	if (found.count > 1) {
+		cm_complain("'%s' means %zu processes; name one by its pid", target, found.count);
+		exit = CM_EXIT_USAGE;
+	} else if (!found.count || !found.item[0].reader) {
+		exit = found.count ? cm_process_complain(&found.item[0]) : CM_EXIT_TARGET;
+	} else {
+		exit = load(options, &found.item[0], &source);
+	}
+	cm_processes_free(&found);
+	if (exit)
+		return exit;
+	warn(&source);
+	*ret_source = source;
+	return 0;
+}
+
+void cm_source_close(struct cm_source *source)
+{
+	cm_snapshot_destroy(source->snapshot);
+	cm_image_free(source->image);
+	memset(source, 0, sizeof(*source));
+}

@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/run/leaks.h"
+
+#include <errno.h>
+#include <fnmatch.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "stats/units.h"
+#include "tools/cli/exits.h"
+#include "tools/snapshot/figures.h"
+
+#define QUARTERS    4
+#define STACKS_MAX  20
+#define FRAMES_MAX  8
+#define TITLE_BYTES 96
+
+/* Libraries that keep handles and workspaces until the driver goes. */
+static const char *const built_in[] = {"libcublas",   "libcudnn",    "libnccl",   "libcufft",
+				       "libcusolver", "libcusparse", "libcurand", "libnvrtc",
+				       "libnvinfer",  "libnvshmem"};
+
+struct cm_suppressions {
+	char **pattern; /* with a * at both ends */
+	size_t count;
+};
+
+static int add_pattern(struct cm_suppressions *to, const char *text, size_t length)
+{
+	char **more = reallocarray(to->pattern, to->count + 1, sizeof(*more));
+
+	if (!more)
+		return -ENOMEM;
+	to->pattern = more;
+	if (asprintf(&to->pattern[to->count], "*%.*s*", (int)length, text) < 0)
+		return -ENOMEM;
+	to->count++;
+	return 0;
+}
+
+static int read_file(struct cm_suppressions *to, const char *path)
+{
+	FILE *file = fopen(path, "re");
+	char *line = NULL;
+	size_t room = 0, length;
+	unsigned number = 0;
+	int exit = 0;
+
+	if (!file) {
+		cm_complain("--suppressions %s: %s", path, strerror(errno));
+		return CM_EXIT_RUN;
+	}
+	while (!exit && getline(&line, &room, file) >= 0) {
+		number++;
+		length = strcspn(line, "\r\n");
+		line[length] = '\0';
+		if (!length || line[0] == '#')
+			continue;
+		if (strncmp(line, "leak:", 5) != 0 || length == 5) {
+			cm_complain("--suppressions %s, line %u: want leak:PATTERN", path, number);
+			exit = CM_EXIT_RUN;
+		} else if (add_pattern(to, line + 5, length - 5)) {
+			exit = CM_EXIT_RUN;
+		}
+	}
+	free(line);
+	(void)fclose(file);
+	return exit;
+}
+
+int cm_suppressions_read(const char *path, struct cm_suppressions **ret_suppressions)
+{
+	struct cm_suppressions *made = calloc(1, sizeof(*made));
+	int exit = made ? 0 : CM_EXIT_RUN;
+	size_t i;
+
+	for (i = 0; i < sizeof(built_in) / sizeof(built_in[0]) && !exit; i++)
+		if (add_pattern(made, built_in[i], strlen(built_in[i])))
+			exit = CM_EXIT_RUN;
+	if (!exit && path)
+		exit = read_file(made, path);
+	if (exit) {
+		cm_suppressions_free(made);
+		return exit;
+	}
+	*ret_suppressions = made;
+	return 0;
+}
+
+void cm_suppressions_free(struct cm_suppressions *suppressions)
+{
+	size_t i;
+
+	if (!suppressions)
+		return;
+	for (i = 0; i < suppressions->count; i++)
+		free(suppressions->pattern[i]);
+	free(suppressions->pattern);
+	free(suppressions);
+}
+
+static bool is_suppressed(const struct cm_suppressions *suppressions,
+			  const struct cm_snapshot *snapshot, const struct cm_snap_stack *stack)
+{
+	uint32_t f;
+	size_t i;
+
+	for (f = 0; f < stack->count; f++) {
+		const struct cm_snap_frame *frame = cm_stack_frame(snapshot, stack, f);
+
+		for (i = 0; i < suppressions->count; i++)
+			if (!fnmatch(suppressions->pattern[i], frame->function, 0) ||
+			    !fnmatch(suppressions->pattern[i], frame->file, 0) ||
+			    !fnmatch(suppressions->pattern[i], frame->module, 0))
+				return true;
+	}
+	return false;
+}
+
+/* One stack: what it holds at the end, and what it held at the end of each quarter of the run. */
+struct leak {
+	const struct cm_snap_device *device;
+	uint32_t stack;
+	uint64_t bytes;
+	uint64_t blocks;
+	uint64_t held[QUARTERS];
+	unsigned rises;
+};
+
+/* Quarters are of the events, so that a program that waits looks no different for it. */
+static unsigned quarter_of(const struct cm_history *history, uint32_t event)
+{
+	return (unsigned)((uint64_t)event * QUARTERS / history->events);
+}
+
+static void add_span(struct leak *leak, const struct cm_history *history,
+		     const struct cm_span *span)
+{
+	const unsigned from = span->begin == CM_BEFORE ? 0 : quarter_of(history, span->begin);
+	const unsigned to = span->freed == CM_NEVER ? QUARTERS : quarter_of(history, span->freed);
+	unsigned q;
+
+	if (span->freed == CM_BEFORE)
+		return;
+	for (q = from; q < to; q++)
+		leak->held[q] += span->size;
+	if (span->freed != CM_NEVER)
+		return;
+	leak->bytes += span->size;
+	leak->blocks++;
+}
+
+static bool is_growing(const struct leak *leak)
+{
+	return leak->rises >= QUARTERS - 1;
+}
+
+/* All of it is of the first quarter: a cache or a global, most likely. */
+static bool is_of_old(const struct leak *leak)
+{
+	return leak->held[0] >= leak->bytes;
+}
+
+static int by_growth(const void *a, const void *b)
+{
+	const struct leak *x = a, *y = b;
+
+	if (is_growing(x) != is_growing(y))
+		return is_growing(x) ? -1 : 1;
+	if (x->bytes != y->bytes)
+		return x->bytes > y->bytes ? -1 : 1;
+	return x->stack < y->stack ? -1 : x->stack > y->stack;
+}
+
+static int find_leaks(const struct cm_snapshot *snapshot, const struct cm_snap_device *device,
+		      struct leak *leaks)
+{
+	struct cm_history *history;
+	unsigned q;
+	size_t i;
+	int err;
+
+	err = cm_history_create(snapshot, device, &history);
+	if (err)
+		return err;
+	for (i = 0; i < history->spans; i++) {
+		const struct cm_span *span = &history->span[i];
+		struct leak *leak =
+			&leaks[cm_snapshot_stack(snapshot, span->stack) - snapshot->stack];
+
+		if (history->events) {
+			add_span(leak, history, span);
+		} else if (span->freed == CM_NEVER) {
+			leak->bytes += span->size;
+			leak->blocks++;
+		}
+	}
+	for (i = 0; i < snapshot->stacks; i++) {
+		leaks[i].device = device;
+		leaks[i].stack = (uint32_t)i;
+		leaks[i].rises = leaks[i].held[0] > 0;
+		for (q = 1; q < QUARTERS; q++)
+			leaks[i].rises += leaks[i].held[q] > leaks[i].held[q - 1];
+	}
+	cm_history_destroy(history);
+	return 0;
+}
+
+static void print_leak(FILE *out, const struct cm_source *source, const struct leak *leak)
+{
+	const struct cm_snapshot *snapshot = source->snapshot;
+	const struct cm_snap_stack *stack = &snapshot->stack[leak->stack];
+	char text[CM_UNITS_BYTES], title[TITLE_BYTES];
+	uint32_t f;
+
+	(void)fprintf(out, "==%d==   %s  %" PRIu64 " %s  %s%s\n", (int)source->pid,
+		      cm_size_format((int64_t)leak->bytes, text), leak->blocks,
+		      leak->blocks == 1 ? "block" : "blocks",
+		      cm_device_title(leak->device, title, sizeof(title)),
+		      is_growing(leak)  ? "  GROWING"
+		      : is_of_old(leak) ? "  since the beginning"
+					: "");
+	for (f = 0; f < stack->count && f < FRAMES_MAX; f++) {
+		const struct cm_snap_frame *frame = cm_stack_frame(snapshot, stack, f);
+
+		if (frame->line)
+			(void)fprintf(out, "==%d==     #%u %s  %s:%u\n", (int)source->pid, f + 1,
+				      frame->function, frame->file, frame->line);
+		else
+			(void)fprintf(out, "==%d==     #%u %s  %s\n", (int)source->pid, f + 1,
+				      frame->function, frame->module);
+	}
+	if (stack->count > FRAMES_MAX)
+		(void)fprintf(out, "==%d==     (%u more)\n", (int)source->pid,
+			      stack->count - FRAMES_MAX);
+	if (!stack->count)
+		(void)fprintf(out, "==%d==     no stack was recorded\n", (int)source->pid);
+}
+
+/* Moves those that are not to be told behind the others; how many are left. */
+static size_t set_apart(const struct cm_suppressions *suppressions,
+			const struct cm_snapshot *snapshot, struct leak *leaks, size_t count,
+			size_t *ret_hidden, uint64_t *ret_hidden_bytes)
+{
+	size_t i, kept = 0;
+
+	for (i = 0; i < count; i++) {
+		if (!leaks[i].bytes)
+			continue;
+		if (is_suppressed(suppressions, snapshot, &snapshot->stack[leaks[i].stack])) {
+			++*ret_hidden;
+			*ret_hidden_bytes += leaks[i].bytes;
+			continue;
+		}
+		leaks[kept++] = leaks[i];
+	}
+	return kept;
+}
+
+static void print_all(FILE *out, const struct cm_source *source, const struct leak *leaks,
+		      size_t count, size_t hidden, uint64_t hidden_bytes)
+{
+	char text[CM_UNITS_BYTES];
+	uint64_t bytes = 0, blocks = 0;
+	size_t i;
+
+	for (i = 0; i < count; i++) {
+		bytes += leaks[i].bytes;
+		blocks += leaks[i].blocks;
+	}
+	if (count)
+		(void)fprintf(out, "==%d== cudamem: %zu %s memory at exit: %s in %" PRIu64 " %s\n",
+			      (int)source->pid, count,
+			      count == 1 ? "stack still holds" : "stacks still hold",
+			      cm_size_format((int64_t)bytes, text), blocks,
+			      blocks == 1 ? "block" : "blocks");
+	else
+		(void)fprintf(out, "==%d== cudamem: nothing is held at exit\n", (int)source->pid);
+	for (i = 0; i < count && i < STACKS_MAX; i++)
+		print_leak(out, source, &leaks[i]);
+	if (count > STACKS_MAX)
+		(void)fprintf(out, "==%d==   and %zu stacks more\n", (int)source->pid,
+			      count - STACKS_MAX);
+	if (hidden)
+		(void)fprintf(out, "==%d==   suppressed: %zu %s, %s\n", (int)source->pid, hidden,
+			      hidden == 1 ? "stack" : "stacks",
+			      cm_size_format((int64_t)hidden_bytes, text));
+}
+
+int cm_leaks_print(const struct cm_source *source, const struct cm_suppressions *suppressions,
+		   FILE *out, size_t *ret_leaks)
+{
+	const struct cm_snapshot *snapshot = source->snapshot;
+	const size_t room = snapshot->devices * snapshot->stacks;
+	struct leak *leaks = calloc(room + 1, sizeof(*leaks));
+	uint64_t hidden_bytes = 0;
+	size_t i, count, hidden = 0;
+	int err = leaks ? 0 : -ENOMEM;
+
+	for (i = 0; i < snapshot->devices && !err; i++)
+		err = find_leaks(snapshot, &snapshot->device[i], leaks + i * snapshot->stacks);
+	if (!err) {
+		count = set_apart(suppressions, snapshot, leaks, room, &hidden, &hidden_bytes);
+		qsort(leaks, count, sizeof(*leaks), by_growth);
+		print_all(out, source, leaks, count, hidden, hidden_bytes);
+		*ret_leaks = count;
+	}
+	free(leaks);
+	return err;
+}

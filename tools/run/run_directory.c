@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/run/run_directory.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "stats/layout.h"
+#include "stats/region.h"
+
+#define TRIES 16
+
+void cm_folder_init(struct cm_folder *folder)
+{
+	(void)snprintf(folder->path, sizeof(folder->path), "%s/%sXXXXXX", CM_REGION_DIR,
+		       CM_FOLDER_PREFIX);
+	folder->fd = -1;
+}
+
+/*
+ * Whoever removes a folder has locked it before, and found that it still is the name's; whoever
+ * makes one locks it, and then looks whether it has the name as yet. -ESTALE: it has not, or
+ * another has the lock. A file system without locks gives its own error, and the folder with it.
+ */
+static int claim(int dir, const char *name, int *ret_fd)
+{
+	struct stat file, named;
+	bool is_named;
+	int fd, err;
+
+	fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return errno == ENOENT ? -ESTALE : -errno;
+	err = flock(fd, LOCK_EX | LOCK_NB) ? -errno : 0;
+	is_named = !fstat(fd, &file) && !fstatat(dir, name, &named, AT_SYMLINK_NOFOLLOW) &&
+		   file.st_ino == named.st_ino && file.st_dev == named.st_dev &&
+		   file.st_uid == geteuid();
+	if (err == -EWOULDBLOCK || !is_named) {
+		(void)close(fd);
+		return -ESTALE;
+	}
+	*ret_fd = fd;
+	return err;
+}
+
+int cm_folder_create(struct cm_folder *folder)
+{
+	int tries, err = 0;
+
+	for (tries = 0; tries < TRIES; tries++) {
+		cm_folder_init(folder);
+		if (!mkdtemp(folder->path))
+			return -errno;
+		err = claim(AT_FDCWD, folder->path, &folder->fd);
+		if (folder->fd >= 0)
+			return 0;
+		/* Who met it before it was locked removes it. */
+		if (err != -ESTALE) {
+			(void)rmdir(folder->path);
+			return err;
+		}
+	}
+	return err;
+}
+
+static int remove_any(int dir, const char *name)
+{
+	return unlinkat(dir, name, 0);
+}
+
+static void remove_regions(int fd, int (*remove)(int dir, const char *name))
+{
+	const int copy = dup(fd);
+	DIR *dir = copy < 0 ? NULL : fdopendir(copy);
+	struct dirent *entry;
+
+	while (dir && (entry = readdir(dir)))
+		if (!strncmp(entry->d_name, CM_REGION_PREFIX, strlen(CM_REGION_PREFIX)))
+			(void)remove(fd, entry->d_name);
+	if (dir)
+		(void)closedir(dir);
+	else if (copy >= 0)
+		(void)close(copy);
+}
+
+void cm_folder_remove(struct cm_folder *folder)
+{
+	if (folder->fd < 0)
+		return;
+	remove_regions(folder->fd, remove_any);
+	(void)rmdir(folder->path);
+	(void)close(folder->fd);
+	folder->fd = -1;
+}
+
+static void sweep_one(int dir, const char *name)
+{
+	int fd = -1;
+
+	if (!claim(dir, name, &fd)) {
+		remove_regions(fd, cm_region_remove_leftover);
+		/* Stays while a process lives whose region is in it. */
+		(void)unlinkat(dir, name, AT_REMOVEDIR);
+	}
+	if (fd >= 0)
+		(void)close(fd);
+}
+
+void cm_folder_sweep(void)
+{
+	DIR *dir = opendir(CM_REGION_DIR);
+	struct dirent *entry;
+
+	while (dir && (entry = readdir(dir)))
+		if (!strncmp(entry->d_name, CM_FOLDER_PREFIX, strlen(CM_FOLDER_PREFIX)))
+			sweep_one(dirfd(dir), entry->d_name);
+	if (dir)
+		(void)closedir(dir);
+}

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "stats/config.h"
+#include "stats/units.h"
+#include "tools/cli/exits.h"
+#include "tools/output/quote.h"
+#include "tools/run/guard.h"
+#include "tools/verbs/verbs.h"
+
+#define PRELOAD_VARIABLE "LD_PRELOAD"
+#define NVTX_VARIABLE    "NVTX_INJECTION64_PATH" /* NVTX loads the library that it names */
+#define LIBRARY_NAME     "libcudamem.so"
+#define NANO             UINT64_C(1000000000)
+
+/* Where the library lies, seen from the folder of this program: installed, then a build tree. */
+static const char *const library_places[] = {
+	"/" CM_LIBRARY_FROM_TOOL "/" LIBRARY_NAME,
+	"/../interpose/" LIBRARY_NAME,
+	"/" LIBRARY_NAME,
+};
+
+/* The absolute path of the library to preload, in `path`. */
+static int find_library(const char *given, char path[PATH_MAX])
+{
+	char self[PATH_MAX], place[PATH_MAX + 64], *slash;
+	ssize_t n;
+	size_t i;
+
+	if (given) {
+		if (realpath(given, path))
+			return 0;
+		cm_complain("--library %s: %s", given, strerror(errno));
+		return CM_EXIT_RUN;
+	}
+	n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+	self[n > 0 ? n : 0] = '\0';
+	slash = strrchr(self, '/');
+	for (i = 0; slash && i < sizeof(library_places) / sizeof(library_places[0]); i++) {
+		(void)snprintf(place, sizeof(place), "%.*s%s", (int)(slash - self), self,
+			       library_places[i]);
+		if (realpath(place, path) && !access(path, R_OK))
+			return 0;
+	}
+	cm_complain("%s is not where it was installed; name it with --library", LIBRARY_NAME);
+	return CM_EXIT_RUN;
+}
+
+/* The loader would look for the pieces, say so of each, and start the program without us. */
+static int check_library(const char *path)
+{
+	if (!strpbrk(path, " :"))
+		return 0;
+	cm_complain(PRELOAD_VARIABLE " takes no path with a blank or a colon, such as '%s'; name a "
+				     "copy elsewhere with --library",
+		    path);
+	return CM_EXIT_RUN;
+}
+
+/* Joins what stands in a variable with what is added, into memory of its own; NULL: none left. */
+static char *join(const char *first, const char *separator, const char *second)
+{
+	char *text;
+
+	if (!first || !*first || !second || !*second) {
+		first = first && *first ? first : "";
+		second = second ? second : "";
+		separator = "";
+	}
+	return asprintf(&text, "%s%s%s", first, separator, second) < 0 ? NULL : text;
+}
+
+static int complain_limit(const char *limit)
+{
+	cm_complain("--limit '%s' is not understood, want a size such as 2G, from 1M up, or a "
+		    "share of the device such as 50%%",
+		    limit);
+	return CM_EXIT_USAGE;
+}
+
+/* --limit 50% or 2G as an option of CUDAMEM_CONF. */
+static int spell_limit(const char *limit, char *text, size_t bytes)
+{
+	struct cm_config config;
+	uint64_t nano;
+
+	*text = '\0';
+	if (!limit)
+		return 0;
+	if (strchr(limit, '%')) {
+		if (cm_decimal_parse(limit, '%', &nano) || !nano || nano > 100 * NANO)
+			return complain_limit(limit);
+		(void)snprintf(text, bytes, "per_process_memory_fraction:%.11g",
+			       (double)nano / (double)(100 * NANO));
+		return 0;
+	}
+	/* The unit has to be there: 50 may have been meant as a share. */
+	if (!*limit || !strpbrk(limit, "KMGT") ||
+	    snprintf(text, bytes, "memory_limit_mb:%s", limit) >= (int)bytes)
+		return complain_limit(limit);
+	cm_config_init(&config);
+	cm_config_parse(&config, "", text, NULL, NULL);
+	return config.errors ? complain_limit(limit) : 0;
+}
+
+static void say(void *arg, const char *text)
+{
+	(void)arg;
+	(void)fprintf(stderr, "%s\n", text);
+}
+
+/* What the program will find as CUDAMEM_CONF; the other variables are as they are here. */
+static const char *conf_of_program;
+
+static char *get_of_program(const char *name)
+{
+	return strcmp(name, CM_CONF_VARIABLE) ? getenv(name) : (char *)conf_of_program;
+}
+
+/* strict:on makes a configuration with mistakes an error before anything is started. */
+static int check_conf(const char *conf)
+{
+	struct cm_config config;
+
+	conf_of_program = conf;
+	cm_config_read(&config, get_of_program, environ, NULL, NULL);
+	if (!config.strict || !config.errors)
+		return 0;
+	cm_config_read(&config, get_of_program, environ, say, NULL);
+	cm_complain("the configuration has mistakes and strict is on: nothing was started");
+	return CM_EXIT_RUN;
+}
+
+/* What is added to the environment; a variable without a value is left as it is. */
+struct variable {
+	const char *name;
+	const char *value;
+};
+
+static void print_command(const struct variable *variables, char **args)
+{
+	for (; variables->name; variables++) {
+		if (!variables->value || !*variables->value)
+			continue;
+		(void)printf("%s=", variables->name);
+		cm_quote_shell(stdout, variables->value);
+		(void)putchar(' ');
+	}
+	for (; *args; args++) {
+		cm_quote_shell(stdout, *args);
+		(void)putchar(args[1] ? ' ' : '\n');
+	}
+}
+
+static int start(const struct variable *variables, char **args)
+{
+	const char *why = "command not found";
+	int err;
+
+	for (; variables->name; variables++) {
+		if (!variables->value || !*variables->value)
+			continue;
+		if (setenv(variables->name, variables->value, 1)) {
+			cm_complain("no memory left");
+			return CM_EXIT_RUN;
+		}
+	}
+	(void)execvp(args[0], args);
+	err = errno;
+	if (err != ENOENT)
+		why = strerror(err);
+	else if (strchr(args[0], '/') && !access(args[0], F_OK))
+		why = "the interpreter or loader that it names is not there";
+	cm_complain("%s: %s", *args[0] ? args[0] : "''", why);
+	return err == ENOENT ? CM_EXIT_NOT_FOUND : CM_EXIT_NOT_EXECUTABLE;
+}
+
+/* A program has one tool that hears of its ranges: who was there first stays. */
+static const char *find_nvtx(const struct cm_options *options, const char *library)
+{
+	const char *other = getenv(NVTX_VARIABLE);
+
+	if (!options->nvtx)
+		return NULL;
+	if (!other || !*other || !strcmp(other, library))
+		return library;
+	cm_complain("%s is set already: ranges go to %s, not to --nvtx", NVTX_VARIABLE, other);
+	return NULL;
+}
+
+/* What the child needs to become the program. */
+struct command {
+	const struct variable *variables;
+	char **args;
+};
+
+static int start_command(void *data)
+{
+	const struct command *command = data;
+
+	return start(command->variables, command->args);
+}
+
+/* The program, or a look at how it would be started. */
+static int run(const struct cm_options *options, const struct variable *variables,
+	       struct cm_guard *guard)
+{
+	struct command command = {variables, options->args};
+
+	if (options->dry_run) {
+		print_command(variables, options->args);
+		return CM_EXIT_OK;
+	}
+	return guard ? cm_guard_run(guard, start_command, &command)
+		     : start(variables, options->args);
+}
+
+/* Of two settings of one option the later wins: what is given here stands last, and what is only of
+ * use with stacks has them, unless somebody says otherwise. */
+static char *join_conf(const struct cm_options *options, const char *limit, const char *guard)
+{
+	char *present, *given, *own, *conf = NULL;
+
+	present = join(guard ? "stacks:alloc" : NULL, ",", getenv(CM_CONF_VARIABLE));
+	given = join(options->conf, ",", limit);
+	own = given ? join(given, ",", guard) : NULL;
+	if (present && own)
+		conf = join(present, ",", own);
+	free(present);
+	free(given);
+	free(own);
+	return conf;
+}
+
+int cm_verb_run(const struct cm_options *options)
+{
+	struct variable variables[4] = {{NULL, NULL}};
+	char library[PATH_MAX], limit[64], *conf = NULL, *preload = NULL;
+	struct cm_guard *guard = NULL;
+	const char *of_guard = NULL;
+	int exit;
+
+	exit = spell_limit(options->limit, limit, sizeof(limit));
+	if (!exit)
+		exit = find_library(options->library, library);
+	if (!exit)
+		exit = check_library(library);
+	if (!exit && (options->leaks || options->oom || options->save_peak))
+		exit = cm_guard_create(options, &guard, &of_guard);
+	if (exit)
+		return exit;
+	conf = join_conf(options, limit, of_guard);
+	preload = join(library, ":", getenv(PRELOAD_VARIABLE));
+	if (!conf || !preload) {
+		cm_complain("no memory left");
+		exit = CM_EXIT_RUN;
+	} else {
+		exit = check_conf(conf);
+	}
+	variables[0] = (struct variable){PRELOAD_VARIABLE, preload};
+	variables[1] = (struct variable){CM_CONF_VARIABLE, conf};
+	variables[2] = (struct variable){NVTX_VARIABLE, find_nvtx(options, library)};
+	if (!exit)
+		exit = run(options, variables, guard);
+	cm_guard_destroy(guard);
+	free(conf);
+	free(preload);
+	return exit;
+}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/snapshot/consistent.h"
+
+#include <string.h>
+
+#include "stats/counters.h"
+
+/* What both sides know. Unsigned: rows are foreign, and their sums may wrap. */
+struct sums {
+	uint64_t segments;
+	uint64_t reserved;
+	uint64_t live;
+	uint64_t allocated;
+	uint64_t in_use; /* live or pending */
+	uint64_t active;
+};
+
+static void add_block(struct sums *sums, const struct cm_block *block)
+{
+	if (block->state == CM_BLOCK_FREE)
+		return;
+	sums->in_use++;
+	sums->active += block->size;
+	if (block->state != CM_BLOCK_LIVE)
+		return;
+	sums->live++;
+	sums->allocated += block->size;
+}
+
+static struct sums sum_rows(const struct cm_snapshot *snapshot, const struct cm_snap_device *device)
+{
+	const struct cm_snap_segment *segment;
+	struct sums sums = {0};
+	size_t s, b;
+
+	for (s = 0; s < device->segments; s++) {
+		segment = &snapshot->segment[device->first_segment + s];
+		if (segment->row->flags & CM_SEGMENT_REGISTERED)
+			continue; /* the program's own pages have books of their own */
+		sums.segments++;
+		sums.reserved += segment->row->size;
+		for (b = 0; b < segment->count; b++)
+			add_block(&sums, &snapshot->block[segment->first + b]);
+	}
+	return sums;
+}
+
+static struct sums read_books(const struct cm_device_row *row)
+{
+	return (struct sums){
+		.segments = (uint64_t)cm_stat_current(row, CM_STAT_SEGMENT),
+		.reserved = (uint64_t)cm_stat_current(row, CM_STAT_RESERVED_BYTES),
+		.live = (uint64_t)cm_stat_current(row, CM_STAT_ALLOCATION),
+		.allocated = (uint64_t)cm_stat_current(row, CM_STAT_ALLOCATED_BYTES),
+		.in_use = (uint64_t)cm_stat_current(row, CM_STAT_ACTIVE),
+		.active = (uint64_t)cm_stat_current(row, CM_STAT_ACTIVE_BYTES),
+	};
+}
+
+static struct sums read_host_books(const struct cm_host_row *row)
+{
+	return (struct sums){
+		.segments = (uint64_t)row->segment.current,
+		.reserved = (uint64_t)row->reserved_bytes.current,
+		.live = (uint64_t)row->allocated.current,
+		.allocated = (uint64_t)row->allocated_bytes.current,
+		.in_use = (uint64_t)row->active.current,
+		.active = (uint64_t)row->active_bytes.current,
+	};
+}
+
+bool cm_snapshot_is_settled(const struct cm_snapshot *snapshot)
+{
+	const struct cm_snap_device *device;
+	struct sums rows, books;
+	size_t i;
+
+	for (i = 0; i < snapshot->devices; i++) {
+		device = &snapshot->device[i];
+		rows = sum_rows(snapshot, device);
+		books = device->row ? read_books(device->row)
+				    : read_host_books(&snapshot->image->header.host);
+		if (memcmp(&rows, &books, sizeof(rows)))
+			return false;
+	}
+	return !snapshot->broken_segments;
+}

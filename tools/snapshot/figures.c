@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/snapshot/figures.h"
+
+#include <string.h>
+
+#include "stats/text.h"
+#include "stats/units.h"
+#include "tools/processes/collect.h"
+
+#define LINE_CALLERS 3
+
+void cm_figures_get(const struct cm_snapshot *snapshot, const struct cm_snap_device *device,
+		    struct cm_figures *ret_figures)
+{
+	struct cm_figures figures = {0};
+	uint64_t free_bytes;
+	size_t s, b;
+
+	for (s = 0; s < device->segments; s++) {
+		const struct cm_snap_segment *segment =
+			&snapshot->segment[device->first_segment + s];
+
+		free_bytes = 0;
+		for (b = segment->first; b < segment->first + segment->count; b++) {
+			const struct cm_block *block = &snapshot->block[b];
+
+			if (block->state == CM_BLOCK_FREE) {
+				free_bytes += block->size;
+				if (block->size > figures.largest_free)
+					figures.largest_free = block->size;
+			} else if (block->state == CM_BLOCK_PENDING) {
+				figures.pending += block->size;
+			} else {
+				figures.blocks++;
+				figures.in_use += block->requested;
+				/* A damaged row must not turn the sum over. */
+				if (block->size > block->requested)
+					figures.rounding += block->size - block->requested;
+			}
+		}
+		*(segment->active ? &figures.hard : &figures.soft) += free_bytes;
+		figures.reserved += segment->row->size;
+	}
+	figures.segments = device->segments;
+	*ret_figures = figures;
+}
+
+static size_t add_frame(char *text, size_t bytes, size_t used, const struct cm_snap_frame *frame)
+{
+	int n;
+
+	if (used >= bytes)
+		return used;
+	if (frame->line)
+		n = snprintf(text + used, bytes - used, "%s%s %s:%u", used ? " < " : "",
+			     frame->function, basename(frame->file), frame->line);
+	else
+		n = snprintf(text + used, bytes - used, "%s%s", used ? " < " : "", frame->function);
+	return n > 0 ? used + (size_t)n : used;
+}
+
+char *cm_stack_line(const struct cm_snapshot *snapshot, const struct cm_snap_stack *stack,
+		    char *text, size_t bytes)
+{
+	const struct cm_snap_frame *caller = cm_stack_caller(snapshot, stack);
+	size_t used = add_frame(text, bytes, 0, caller);
+	uint32_t i, shown = 0;
+
+	for (i = 0; i < stack->count && cm_stack_frame(snapshot, stack, i) != caller; i++)
+		;
+	for (i++; i < stack->count && shown < LINE_CALLERS - 1; i++, shown++) {
+		const struct cm_snap_frame *frame = cm_stack_frame(snapshot, stack, i);
+
+		/* What is outside of main says nothing. */
+		if (!strcmp(cm_stack_frame(snapshot, stack, i - 1)->function, "main"))
+			break;
+		used = add_frame(text, bytes, used, frame);
+	}
+	return text;
+}
+
+size_t cm_saved_remark(const struct cm_saved *saved, const char *ret_remarks[CM_REMARKS_MAX])
+{
+	static const char *const reasons[CM_REASON_COUNT] = {
+		[CM_REASON_OOM] = "when memory was out",
+		[CM_REASON_PEAK] = "after the highest use",
+		[CM_REASON_EXIT] = "at exit",
+	};
+	static const char *const lives[CM_LIFE_COUNT] = {
+		[CM_LIFE_STOPPED] = "while it was stopped",
+		[CM_LIFE_EXITED] = "after it had exited",
+		[CM_LIFE_CRASHED] = "of what a process that was killed or crashed has left",
+	};
+	size_t count = 0;
+
+	if (saved->reason < CM_REASON_COUNT && reasons[saved->reason])
+		ret_remarks[count++] = reasons[saved->reason];
+	if (saved->life < CM_LIFE_COUNT && lives[saved->life])
+		ret_remarks[count++] = lives[saved->life];
+	if (saved->moment == CM_MOMENT_TORN)
+		ret_remarks[count++] = "not of one moment";
+	return count;
+}
+
+char *cm_device_title(const struct cm_snap_device *device, char *text, size_t bytes)
+{
+	char model[sizeof(device->row->name)];
+
+	if (!device->row) {
+		(void)snprintf(text, bytes, "pinned host memory");
+		return text;
+	}
+	cm_text_clean(model, sizeof(model), device->row->name);
+	(void)snprintf(text, bytes, "GPU %d  %s", (int)device->ordinal, model);
+	return text;
+}
+
+char *cm_size_format(int64_t bytes, char *text)
+{
+	static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+	double value = bytes < 0 ? -(double)bytes : (double)bytes;
+	size_t unit = 0;
+
+	while (value >= 1024 && unit + 1 < sizeof(units) / sizeof(units[0])) {
+		value /= 1024;
+		unit++;
+	}
+	(void)snprintf(text, CM_UNITS_BYTES, "%s%.*f %s", bytes < 0 ? "-" : "", unit ? 2 : 0, value,
+		       units[unit]);
+	return text;
+}

@@ -1,0 +1,551 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/snapshot/image.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "stats/command_client.h"
+#include "stats/tick.h"
+#include "tools/output/text.h"
+
+#define STILL_TRIES 3
+#define HOLD_TRIES  5
+/* Rows that may come between the size of a table being known and its copy; more of them at each
+ * try. */
+#define MORE_ROWS  4096
+#define ROOM_TRIES 3
+#define TEN_MS     UINT64_C(10000000)
+/* A pause of 5 ms is measured to a thousandth. */
+#define FIVE_US     5000
+#define CLOCK_TRIES 1000
+
+static const size_t row_bytes[CM_TABLE_COUNT] = {
+	[CM_TABLE_OPTION] = sizeof(struct cm_option_row),
+	[CM_TABLE_DEVICE] = sizeof(struct cm_device_row),
+	[CM_TABLE_HEAP] = sizeof(struct cm_heap_row),
+	[CM_TABLE_SEGMENT] = sizeof(struct cm_segment),
+	[CM_TABLE_BLOCK] = sizeof(struct cm_block),
+	[CM_TABLE_MODULE] = sizeof(struct cm_module),
+	[CM_TABLE_STACK] = sizeof(uint64_t),
+	[CM_TABLE_EVENT] = sizeof(struct cm_event),
+	[CM_TABLE_HOST_EVENT] = sizeof(struct cm_event),
+	[CM_TABLE_TEXT] = 1,
+	[CM_TABLE_SAVED] = sizeof(struct cm_saved),
+	[CM_TABLE_SITE] = sizeof(struct cm_site),
+	[CM_TABLE_FRAME] = sizeof(struct cm_frame),
+	[CM_TABLE_NAME] = 1,
+};
+
+/* Those that must be of one moment. */
+static const enum cm_table core[] = {CM_TABLE_DEVICE, CM_TABLE_HEAP, CM_TABLE_SEGMENT,
+				     CM_TABLE_BLOCK};
+/* The rings before the rest: a busy process writes over their oldest rows. */
+static const enum cm_table rings[] = {CM_TABLE_EVENT, CM_TABLE_HOST_EVENT};
+static const enum cm_table rest[] = {CM_TABLE_OPTION, CM_TABLE_STACK, CM_TABLE_TEXT,
+				     CM_TABLE_MODULE, CM_TABLE_SAVED, CM_TABLE_SITE,
+				     CM_TABLE_FRAME,  CM_TABLE_NAME};
+#define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
+
+size_t cm_image_row_bytes(enum cm_table table)
+{
+	return row_bytes[table];
+}
+
+/* The blocks of a process that runs, all but those that come meanwhile: see map_blocks. */
+struct mapped {
+	void *map; /* NULL: not mapped */
+	size_t bytes;
+	const char *from;
+	uint64_t offset; /* of the table */
+	uint32_t rows;
+};
+
+/* A copy under way. */
+struct copy {
+	struct cm_reader *reader;
+	struct cm_image *image;
+	uint32_t room[CM_TABLE_COUNT]; /* rows that there is memory for */
+	struct mapped mapped;
+	int err;
+};
+
+static int make_room(struct copy *copy, enum cm_table table, uint32_t more)
+{
+	const struct cm_table_row *row = &copy->reader->header.table[table];
+	const uint32_t rows = more < row->capacity - row->rows ? row->rows + more : row->capacity;
+	const uint64_t bytes = (uint64_t)rows * row_bytes[table];
+
+	free(copy->image->table[table].rows);
+	copy->image->table[table].rows = bytes ? malloc(bytes) : NULL;
+	copy->room[table] = rows;
+	if (bytes && !copy->image->table[table].rows)
+		return -ENOMEM;
+	/* Touched now, not while somebody waits. */
+	if (bytes && more)
+		memset(copy->image->table[table].rows, 0, bytes);
+	return 0;
+}
+
+static sigjmp_buf way_out;
+
+static void leave(int number)
+{
+	(void)number;
+	siglongjmp(way_out, 1);
+}
+
+/* False: a part of the file is no longer there. */
+static bool copy_mapped(void *to, const void *from, size_t bytes)
+{
+	const struct sigaction action = {.sa_handler = leave};
+	struct sigaction before;
+	volatile bool whole = false;
+
+	if (sigaction(SIGBUS, &action, &before))
+		return false;
+	if (!sigsetjmp(way_out, 1)) {
+		memcpy(to, from, bytes);
+		whole = true;
+	}
+	(void)sigaction(SIGBUS, &before, NULL);
+	return whole;
+}
+
+/*
+ * Maps the table of blocks beforehand, the largest by far: while a process stands still for it, a
+ * copy from a mapping takes a third of the time of one by pread. A file that shrinks is a signal
+ * then, which copy_mapped survives.
+ */
+static void map_blocks(struct copy *copy)
+{
+	const struct cm_table_row *table = &copy->reader->header.table[CM_TABLE_BLOCK];
+	const uint64_t within = table->offset & ((uint64_t)sysconf(_SC_PAGESIZE) - 1);
+	const size_t bytes = (size_t)table->rows * table->stride + within;
+	void *map;
+
+	/* Rows of another size are put right by the reader. */
+	if (!table->rows || table->stride != row_bytes[CM_TABLE_BLOCK])
+		return;
+	map = mmap(NULL, bytes, PROT_READ, MAP_SHARED | MAP_POPULATE, copy->reader->fd,
+		   (off_t)(table->offset - within));
+	if (map == MAP_FAILED)
+		return;
+	copy->mapped = (struct mapped){map, bytes, (const char *)map + within, table->offset,
+				       table->rows};
+}
+
+static void unmap_blocks(struct copy *copy)
+{
+	if (copy->mapped.map)
+		(void)munmap(copy->mapped.map, copy->mapped.bytes);
+	copy->mapped.map = NULL;
+}
+
+/* How many rows of a table have been copied from the mapping, 0 where that is not the way. */
+static uint32_t read_mapped(struct copy *copy, enum cm_table table, uint32_t rows, void *to)
+{
+	const struct mapped *mapped = &copy->mapped;
+
+	if (!rows || table != CM_TABLE_BLOCK || !mapped->map ||
+	    copy->reader->header.table[table].offset != mapped->offset)
+		return 0;
+	if (rows > mapped->rows)
+		rows = mapped->rows;
+	return copy_mapped(to, mapped->from, (size_t)rows * row_bytes[table]) ? rows : 0;
+}
+
+/* -EAGAIN: it has outgrown the room that was made. */
+static int read_table(struct copy *copy, enum cm_table table)
+{
+	struct cm_image_table *to = &copy->image->table[table];
+	const uint32_t rows = copy->reader->header.table[table].rows;
+	uint32_t done;
+
+	if (rows > copy->room[table])
+		return -EAGAIN;
+	to->count = rows;
+	done = read_mapped(copy, table, rows, to->rows);
+	if (done == rows)
+		return 0;
+	return cm_reader_read(copy->reader, table, done, rows - done,
+			      (char *)to->rows + (size_t)done * row_bytes[table], row_bytes[table]);
+}
+
+/* Copies what must be of one moment. */
+static void read_core(void *data)
+{
+	struct copy *copy = data;
+	size_t i;
+
+	copy->err = cm_reader_refresh(copy->reader);
+	for (i = 0; i < COUNT_OF(core) && !copy->err; i++)
+		copy->err = read_table(copy, core[i]);
+	copy->image->header = copy->reader->header;
+}
+
+/* The sequence numbers of all books: what stands still has equal, even ones before and after. */
+struct numbers {
+	uint32_t seq[CM_DEVICES_MAX + 1];
+	uint32_t count;
+};
+
+static int read_numbers(struct cm_reader *reader, struct numbers *ret_numbers)
+{
+	const uint32_t rows = reader->header.table[CM_TABLE_DEVICE].rows;
+	struct numbers numbers = {0};
+	uint32_t i;
+	int err;
+
+	for (i = 0; i < rows && i < CM_DEVICES_MAX; i++) {
+		/* The number is the first word of its row. */
+		err = cm_reader_read(reader, CM_TABLE_DEVICE, i, 1, &numbers.seq[i],
+				     sizeof(numbers.seq[i]));
+		if (err)
+			return err;
+	}
+	if (pread(reader->fd, &numbers.seq[CM_DEVICES_MAX], sizeof(numbers.seq[0]),
+		  (off_t)offsetof(struct cm_header, host.seq)) != sizeof(numbers.seq[0]))
+		return -EIO;
+	numbers.count = rows;
+	*ret_numbers = numbers;
+	return 0;
+}
+
+static bool are_even(const struct numbers *numbers)
+{
+	size_t i;
+
+	for (i = 0; i < COUNT_OF(numbers->seq); i++)
+		if (numbers->seq[i] & 1)
+			return false;
+	return true;
+}
+
+/*
+ * Copies without anybody's help. 1: somebody changed something meanwhile. A change in the making,
+ * of whose rows some are written and the books not yet, does not show in the numbers: it shows when
+ * the rows are put together, see tools/snapshot/consistent.h.
+ */
+static int read_still(struct copy *copy)
+{
+	struct numbers before, after;
+	int err;
+
+	err = read_numbers(copy->reader, &before);
+	if (err)
+		return err;
+	read_core(copy);
+	err = copy->err ? copy->err : read_numbers(copy->reader, &after);
+	if (err)
+		return err;
+	return memcmp(&before, &after, sizeof(before)) || !are_even(&before);
+}
+
+static int read_held(struct copy *copy, uint64_t timeout_ns)
+{
+	int err, i;
+
+	for (i = 0; i < HOLD_TRIES; i++) {
+		err = cm_mail_hold(copy->reader, read_core, copy, timeout_ns,
+				   &copy->image->saved.hold_ns);
+		if (!err)
+			return copy->err;
+		if (err != -ETIME)
+			break;
+	}
+	return 1;
+}
+
+static int make_core_room(struct copy *copy, uint32_t more)
+{
+	size_t i;
+	int err = cm_reader_refresh(copy->reader);
+
+	for (i = 0; i < COUNT_OF(core) && !err; i++)
+		err = make_room(copy, core[i], more);
+	for (i = 0; i < COUNT_OF(rings) && !err; i++)
+		err = make_room(copy, rings[i], 1);
+	return err;
+}
+
+/* -EAGAIN: a table has outgrown its room. */
+static int try_core(struct copy *copy, uint64_t timeout_ns)
+{
+	struct cm_saved *saved = &copy->image->saved;
+	int err, i;
+
+	saved->moment = CM_MOMENT_HELD;
+	if (saved->life == CM_LIFE_RUNNING) {
+		map_blocks(copy);
+		err = read_held(copy, timeout_ns);
+		if (err <= 0)
+			return err;
+	}
+	saved->moment = CM_MOMENT_STILL;
+	for (i = 0; i < STILL_TRIES; i++) {
+		err = read_still(copy);
+		if (err <= 0)
+			return err;
+	}
+	saved->moment = CM_MOMENT_TORN;
+	read_core(copy);
+	return copy->err;
+}
+
+static int take_core(struct copy *copy, uint64_t timeout_ns)
+{
+	uint32_t more = MORE_ROWS;
+	int tries, err = -EAGAIN;
+
+	for (tries = 0; tries < ROOM_TRIES && err == -EAGAIN; tries++) {
+		err = make_core_room(copy, more);
+		if (!err)
+			err = try_core(copy, timeout_ns);
+		unmap_blocks(copy);
+		/* The last room is for any table that there can be: it ends at the capacity. */
+		more <<= 8;
+	}
+	return err;
+}
+
+/*
+ * Takes out what the process has begun to write over by now: some of these rows were copied as a
+ * younger event writes them, with the older one's number still there. So what remains has no gap.
+ * Pairs with cm_ring_add, which counts an event before it writes its row.
+ */
+static void drop_overwritten(struct copy *copy, enum cm_table table, uint64_t first_row,
+			     uint64_t next)
+{
+	const uint32_t ring = copy->image->header.table[table].ring;
+	struct cm_event *row = copy->image->table[table].rows;
+	uint64_t i;
+
+	if (first_row + ring > copy->image->table[table].count || next <= ring)
+		return;
+	for (i = first_row; i < first_row + ring; i++)
+		if (row[i].number <= next - ring)
+			row[i].number = 0;
+}
+
+static int take_rings(struct copy *copy)
+{
+	const struct cm_image *image = copy->image;
+	const uint64_t ring = image->header.table[CM_TABLE_EVENT].ring;
+	struct cm_device_row now;
+	uint32_t i;
+	int err = 0;
+
+	for (i = 0; i < COUNT_OF(rings) && !err; i++) {
+		/* A device may have got its ring after the room was made. */
+		if (copy->reader->header.table[rings[i]].rows > copy->room[rings[i]])
+			err = make_room(copy, rings[i], 0);
+		if (!err)
+			err = read_table(copy, rings[i]);
+	}
+	for (i = 0; i < image->table[CM_TABLE_DEVICE].count && !err; i++) {
+		err = cm_reader_read(copy->reader, CM_TABLE_DEVICE, i, 1, &now, sizeof(now));
+		if (!err)
+			drop_overwritten(copy, CM_TABLE_EVENT, i * ring, now.event_next);
+	}
+	if (!err)
+		err = cm_reader_refresh(copy->reader);
+	if (!err)
+		drop_overwritten(copy, CM_TABLE_HOST_EVENT, 0,
+				 copy->reader->header.host.event_next);
+	return err;
+}
+
+static int take_rest(struct copy *copy)
+{
+	size_t i;
+	int err = cm_reader_refresh(copy->reader);
+
+	if (!err)
+		err = take_rings(copy);
+	for (i = 0; i < COUNT_OF(rest) && !err; i++) {
+		err = make_room(copy, rest[i], 0);
+		if (!err)
+			err = read_table(copy, rest[i]);
+	}
+	/* What the tables hold by now, which is no less than what the core refers to. */
+	copy->image->header.record = copy->reader->header.record;
+	return err;
+}
+
+/* A text that does not end would be read past its table. */
+static void end_texts(struct cm_image *image, enum cm_table table)
+{
+	struct cm_image_table *texts = &image->table[table];
+
+	if (texts->count)
+		((char *)texts->rows)[texts->count - 1] = '\0';
+}
+
+struct clocks {
+	uint64_t tick;
+	uint64_t time_ns;
+};
+
+/* Both of one moment. False: somebody else had the processor in between, every time. */
+static bool read_clocks(struct clocks *ret_clocks)
+{
+	struct clocks clocks;
+	int tries;
+
+	for (tries = 0; tries < CLOCK_TRIES; tries++) {
+		clocks.time_ns = cm_time_now();
+		clocks.tick = cm_tick();
+		if (cm_time_now() - clocks.time_ns < FIVE_US) {
+			*ret_clocks = clocks;
+			return true;
+		}
+	}
+	return false;
+}
+
+static double speed(const struct clocks *from, const struct clocks *to)
+{
+	return (double)(to->tick - from->tick) / (double)(to->time_ns - from->time_ns);
+}
+
+/*
+ * Whether the counter has been running since the region's reading as fast as it runs here, which
+ * that of another machine or of an earlier boot has not. The library may have been interrupted
+ * between its two clocks.
+ */
+static bool is_same_counter(const struct clocks *base, const struct clocks *now)
+{
+	const struct timespec pause = {.tv_nsec = TEN_MS / 2};
+	struct clocks later;
+	double ratio;
+
+	(void)nanosleep(&pause, NULL);
+	if (!read_clocks(&later) || later.tick <= now->tick || later.time_ns <= now->time_ns)
+		return true; /* cannot be told */
+	ratio = speed(base, now) / speed(now, &later);
+	return ratio > 0.9 && ratio < 1.1;
+}
+
+/* Our reading, far enough from the base for the counter's speed: a process may have just begun. */
+static bool read_clocks_apart(const struct clocks *base, struct clocks *ret_now)
+{
+	const struct timespec pause = {.tv_nsec = TEN_MS};
+
+	if (!read_clocks(ret_now))
+		return false;
+	if (ret_now->time_ns >= base->time_ns && ret_now->time_ns <= base->time_ns + TEN_MS) {
+		(void)nanosleep(&pause, NULL);
+		if (!read_clocks(ret_now))
+			return false;
+	}
+	return ret_now->tick > base->tick && ret_now->time_ns > base->time_ns + TEN_MS;
+}
+
+/*
+ * Two readings of both clocks turn ticks into time. The library reads them seldom; where its last
+ * reading is too near the first, ours serves, if it is of the same counter.
+ */
+static void set_clock(struct cm_image *image)
+{
+	struct cm_header *header = &image->header;
+	const struct clocks base = {header->tick_base, header->time_base_ns};
+	struct clocks now;
+
+	if (header->tick_last > header->tick_base &&
+	    header->time_last_ns > header->time_base_ns + TEN_MS)
+		return;
+	if (!read_clocks_apart(&base, &now) || !is_same_counter(&base, &now))
+		return;
+	header->tick_last = now.tick;
+	header->time_last_ns = now.time_ns;
+}
+
+static void mark(struct copy *copy)
+{
+	struct cm_saved *saved = &copy->image->saved;
+	const struct cm_image_table *old = &copy->image->table[CM_TABLE_SAVED];
+
+	if (old->count) { /* a copy of a copy is of the moment of the first */
+		memcpy(saved, old->rows, sizeof(*saved));
+		saved->tool[sizeof(saved->tool) - 1] = '\0';
+		return;
+	}
+	set_clock(copy->image);
+	saved->time_ns = cm_time_now();
+	(void)snprintf(saved->tool, sizeof(saved->tool), "%s", CM_VERSION);
+}
+
+int cm_image_take(struct cm_reader *reader, uint64_t timeout_ns, struct cm_image **ret_image,
+		  char *why)
+{
+	struct copy copy = {.reader = reader};
+	int err = -ENOMEM;
+
+	/* The header's type is aligned to a page: calloc would not do. */
+	copy.image = aligned_alloc(_Alignof(struct cm_image), sizeof(*copy.image));
+	if (!copy.image)
+		goto err_image;
+	memset(copy.image, 0, sizeof(*copy.image));
+	copy.image->saved.life = (uint32_t)cm_reader_life(reader);
+	err = take_core(&copy, timeout_ns);
+	if (!err)
+		err = take_rest(&copy);
+	if (err)
+		goto err_image;
+	end_texts(copy.image, CM_TABLE_TEXT);
+	end_texts(copy.image, CM_TABLE_NAME);
+	mark(&copy);
+	*ret_image = copy.image;
+	return 0;
+
+err_image:
+	(void)snprintf(why, CM_READER_WHY_BYTES, "%s",
+		       err == -EBADMSG ? "damaged: its header no longer makes sense"
+				       : strerror(-err));
+	cm_image_free(copy.image);
+	return err;
+}
+
+void cm_image_free(struct cm_image *image)
+{
+	size_t i;
+
+	if (!image)
+		return;
+	for (i = 0; i < CM_TABLE_COUNT; i++)
+		free(image->table[i].rows);
+	free(image);
+}
+
+uint64_t cm_image_time(const struct cm_image *image, uint64_t tick)
+{
+	const struct cm_header *header = &image->header;
+	const bool before = tick < header->tick_base;
+	const uint64_t ticks = before ? header->tick_base - tick : tick - header->tick_base;
+	double ns;
+
+	if (header->tick_last <= header->tick_base || header->time_last_ns <= header->time_base_ns)
+		return 0;
+	ns = (double)ticks * (double)(header->time_last_ns - header->time_base_ns) /
+	     (double)(header->tick_last - header->tick_base);
+	/* Beyond all calendars: a damaged row. */
+	if (!(ns < 9e18) || (before ? header->time_base_ns < (uint64_t)ns
+				    : header->time_base_ns > UINT64_MAX - (uint64_t)ns))
+		return 0;
+	return before ? header->time_base_ns - (uint64_t)ns : header->time_base_ns + (uint64_t)ns;
+}
+
+const char *cm_image_text(const struct cm_image *image, enum cm_table table, uint32_t id)
+{
+	const struct cm_image_table *texts = &image->table[table];
+
+	return id && id < texts->count ? (const char *)texts->rows + id : "";
+}

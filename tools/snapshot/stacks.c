@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/snapshot/stacks.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "stats/text.h"
+
+#define UNKNOWN    "??"
+#define TEXT_BYTES 4096
+/* Frames of all stacks together, by the words of the table: an address stands for a function and
+ * for those that were inlined into it, seldom for ten. What claims more is damaged. */
+#define FRAMES_A_WORD 64
+#define FRAMES_FEW    ((size_t)1 << 16)
+#define FRAMES_MAX    ((size_t)1 << 28)
+
+void cm_stacks_each(const struct cm_image *image,
+		    void (*fn)(void *data, uint32_t id, uint64_t word, const uint64_t *frames),
+		    void *data)
+{
+	const struct cm_image_table *table = &image->table[CM_TABLE_STACK];
+	const uint64_t *words = table->rows;
+	uint64_t used = image->header.record.stack_words, at, frames;
+
+	if (used > table->count)
+		used = table->count;
+	for (at = 1; at < used; at += 1 + frames) {
+		frames = cm_stack_frames(words[at]);
+		/* A word of 0 frames is the end of what was written. */
+		if (!frames || frames > CM_STACK_FRAMES_MAX || frames >= used - at)
+			break;
+		fn(data, (uint32_t)at, words[at], &words[at + 1]);
+	}
+}
+
+const struct cm_module *cm_module_find(const struct cm_image *image, uint64_t address,
+				       uint32_t generation)
+{
+	const struct cm_image_table *table = &image->table[CM_TABLE_MODULE];
+	const struct cm_module *row = table->rows, *found = NULL;
+	uint32_t i;
+
+	for (i = 0; i < table->count; i++)
+		if (row[i].start <= address && address < row[i].end && row[i].first <= generation &&
+		    generation <= row[i].last)
+			found = &row[i];
+	return found;
+}
+
+/* What one word of a stack stands for, in building.number. */
+struct piece {
+	uint32_t first;
+	uint32_t count;
+};
+
+/* What the building needs beside the snapshot. */
+struct building {
+	struct cm_snapshot *snapshot;
+	size_t frame_room;
+	size_t list_room;
+	size_t stack_room;
+	struct cm_intern lists; /* frames of each stack: what looks alike is one */
+	struct cm_intern words; /* of stacks, with their generation: each is looked up once */
+	struct piece *piece;    /* by number of the word */
+	size_t pieces;
+	size_t piece_room;
+	uint32_t *number; /* of frames */
+	size_t numbers;
+	size_t number_room;
+	size_t most;   /* frames, of the words and of the stacks */
+	size_t listed; /* of the stacks so far, those that look alike included */
+	bool failed;
+};
+
+/* No padding: the bytes are compared. */
+struct word_key {
+	uint64_t word;
+	uint64_t generation;
+};
+
+struct frame_key {
+	uint32_t function;
+	uint32_t file;
+	uint32_t module;
+	uint32_t line;
+	uint32_t python;
+};
+
+static bool reserve(void **array, size_t *room, size_t want, size_t bytes)
+{
+	const size_t next = *room * 2 > want ? *room * 2 : want + 64;
+	void *more;
+
+	if (want <= *room)
+		return true;
+	more = reallocarray(*array, next, bytes);
+	if (!more)
+		return false;
+	*array = more;
+	*room = next;
+	return true;
+}
+
+static const char *text_of(const struct cm_snapshot *snapshot, uint32_t number)
+{
+	return cm_intern_bytes(&snapshot->texts, number, NULL);
+}
+
+/* The number of a text without what could command a terminal. */
+static uint32_t intern_clean(struct cm_snapshot *snapshot, const char *text)
+{
+	char clean[TEXT_BYTES];
+
+	cm_text_clean(clean, sizeof(clean), text);
+	return cm_intern_text(&snapshot->texts, clean);
+}
+
+static void add_frame(struct building *building, const char *function, const char *file,
+		      const char *module, uint32_t line, bool python)
+{
+	struct cm_snapshot *snapshot = building->snapshot;
+	struct frame_key key;
+	uint32_t number;
+
+	/* No padding: the bytes are compared. */
+	key.function = intern_clean(snapshot, *function ? function : UNKNOWN);
+	key.file = intern_clean(snapshot, *file ? file : UNKNOWN);
+	key.module = intern_clean(snapshot, module);
+	key.line = line;
+	key.python = python;
+	number = cm_intern_add(&snapshot->keys, &key, sizeof(key));
+	if (key.function == CM_INTERN_NONE || key.file == CM_INTERN_NONE ||
+	    key.module == CM_INTERN_NONE || number == CM_INTERN_NONE ||
+	    !reserve((void **)&snapshot->frame, &building->frame_room, number + (size_t)1,
+		     sizeof(*snapshot->frame)) ||
+	    !reserve((void **)&building->number, &building->number_room, building->numbers + 1,
+		     sizeof(*building->number))) {
+		building->failed = true;
+		return;
+	}
+	if (number == snapshot->frames) {
+		snapshot->frame[number] = (struct cm_snap_frame){
+			.function = text_of(snapshot, key.function),
+			.file = text_of(snapshot, key.file),
+			.module = text_of(snapshot, key.module),
+			.line = line,
+			.python = python,
+		};
+		snapshot->frames++;
+	}
+	building->number[building->numbers++] = number;
+}
+
+static void add_python(struct building *building, uint64_t frame)
+{
+	const struct cm_image *image = building->snapshot->image;
+	const char *text = cm_image_text(image, CM_TABLE_TEXT, cm_frame_text(frame)), *split;
+	char function[TEXT_BYTES];
+
+	split = strchr(text, CM_FRAME_TEXT_SPLIT);
+	(void)snprintf(function, sizeof(function), "%.*s",
+		       (int)(split ? split - text : (ptrdiff_t)strlen(text)), text);
+	add_frame(building, function, split ? split + 1 : "", "", cm_frame_line(frame), true);
+}
+
+static const struct cm_site *find_site(const struct cm_image *image, uint64_t address,
+				       uint32_t generation)
+{
+	const struct cm_image_table *table = &image->table[CM_TABLE_SITE];
+	const struct cm_site *row = table->rows;
+	uint32_t low = 0, high = table->count, middle;
+
+	while (low < high) {
+		middle = low + (high - low) / 2;
+		if (row[middle].generation < generation ||
+		    (row[middle].generation == generation && row[middle].address < address))
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < table->count && row[low].address == address &&
+			       row[low].generation == generation
+		       ? &row[low]
+		       : NULL;
+}
+
+static void add_unnamed(struct building *building, uint64_t address, const struct cm_module *module,
+			const char *path)
+{
+	char name[TEXT_BYTES];
+
+	if (module)
+		(void)snprintf(name, sizeof(name), "%s+0x%" PRIx64,
+			       *path ? basename(path) : "program", address - 1 - module->bias);
+	else
+		(void)snprintf(name, sizeof(name), "0x%" PRIx64, address - 1);
+	add_frame(building, name, "", path, 0, false);
+}
+
+static void add_native(struct building *building, uint64_t address, uint32_t generation)
+{
+	const struct cm_image *image = building->snapshot->image;
+	const struct cm_image_table *frames = &image->table[CM_TABLE_FRAME];
+	const struct cm_module *module = cm_module_find(image, address, generation);
+	const struct cm_site *site = find_site(image, address, generation);
+	const char *path = module ? cm_image_text(image, CM_TABLE_TEXT, module->path) : "";
+	const struct cm_frame *row;
+	uint32_t i;
+
+	/* What has no names has a frame all the same, so there may be more of them than `most`. */
+	if (!site || !site->count || site->first >= frames->count ||
+	    site->count > frames->count - site->first ||
+	    building->numbers + site->count > building->most) {
+		add_unnamed(building, address, module, path);
+		return;
+	}
+	for (i = 0; i < site->count && i < CM_STACK_FRAMES_MAX; i++) {
+		row = (const struct cm_frame *)frames->rows + site->first + i;
+		add_frame(building, cm_image_text(image, CM_TABLE_NAME, row->function),
+			  cm_image_text(image, CM_TABLE_NAME, row->file), path, row->line, false);
+	}
+}
+
+/* The frames of a word; NULL: no memory left. */
+static const struct piece *find_piece(struct building *building, uint64_t word, uint32_t generation)
+{
+	const bool python = word & CM_FRAME_PYTHON;
+	const struct word_key key = {word, python ? 0 : generation};
+	const uint32_t number = cm_intern_add(&building->words, &key, sizeof(key));
+	struct piece *piece;
+
+	if (number == CM_INTERN_NONE || !reserve((void **)&building->piece, &building->piece_room,
+						 number + (size_t)1, sizeof(*building->piece)))
+		return NULL;
+	piece = &building->piece[number];
+	if (number < building->pieces)
+		return piece;
+	building->pieces++;
+	piece->first = (uint32_t)building->numbers;
+	if (python)
+		add_python(building, word);
+	else
+		add_native(building, word, generation);
+	piece->count = (uint32_t)(building->numbers - piece->first);
+	return building->failed ? NULL : piece;
+}
+
+/* Puts the frames of a word behind the list. False: no memory left, or too many of them. */
+static bool list_word(struct building *building, uint64_t word, uint32_t generation)
+{
+	struct cm_snapshot *snapshot = building->snapshot;
+	const struct piece *piece = find_piece(building, word, generation);
+
+	if (!piece ||
+	    !reserve((void **)&snapshot->frame_list, &building->list_room,
+		     snapshot->frame_list_count + piece->count, sizeof(*snapshot->frame_list))) {
+		building->failed = true;
+		return false;
+	}
+	if (piece->count > building->most - building->listed)
+		return false;
+	memcpy(&snapshot->frame_list[snapshot->frame_list_count], &building->number[piece->first],
+	       piece->count * sizeof(*snapshot->frame_list));
+	snapshot->frame_list_count += piece->count;
+	building->listed += piece->count;
+	return true;
+}
+
+static void add_stack(void *data, uint32_t id, uint64_t word, const uint64_t *frames)
+{
+	struct building *building = data;
+	struct cm_snapshot *snapshot = building->snapshot;
+	struct cm_snap_stack *stack;
+	uint32_t i, number;
+
+	if (building->failed || !reserve((void **)&snapshot->stack, &building->stack_room,
+					 snapshot->stacks + 1, sizeof(*snapshot->stack))) {
+		building->failed = true;
+		return;
+	}
+	stack = &snapshot->stack[snapshot->stacks];
+	stack->id = id;
+	stack->first = (uint32_t)snapshot->frame_list_count;
+	for (i = 0; i < cm_stack_frames(word); i++) {
+		if (list_word(building, frames[i], cm_stack_generation(word)))
+			continue;
+		snapshot->broken_stacks++;
+		snapshot->frame_list_count = stack->first;
+		return;
+	}
+	stack->count = (uint32_t)snapshot->frame_list_count - stack->first;
+	/* Two calls on one line are two addresses and one place to look at. */
+	number = cm_intern_add(&building->lists, &snapshot->frame_list[stack->first],
+			       stack->count * sizeof(*snapshot->frame_list));
+	if (number == CM_INTERN_NONE) {
+		building->failed = true;
+		return;
+	}
+	snapshot->stack_at[id] = number + 1; /* 0 is the empty one */
+	if (number + (size_t)1 == snapshot->stacks)
+		snapshot->stacks++;
+	else
+		snapshot->frame_list_count = stack->first;
+}
+
+/* As many frames as a table of so many words may have. */
+static size_t count_most(uint32_t words)
+{
+	const size_t most = FRAMES_FEW + (size_t)words * FRAMES_A_WORD;
+
+	return most < FRAMES_MAX ? most : FRAMES_MAX;
+}
+
+int cm_stacks_build(struct cm_snapshot *snapshot)
+{
+	const uint32_t words = snapshot->image->table[CM_TABLE_STACK].count;
+	struct building building = {
+		.snapshot = snapshot, .stack_room = 64, .most = count_most(words)};
+
+	cm_intern_init(&snapshot->texts);
+	cm_intern_init(&snapshot->keys);
+	snapshot->stack = calloc(building.stack_room, sizeof(*snapshot->stack));
+	snapshot->stack_at = calloc(words + (size_t)1, sizeof(*snapshot->stack_at));
+	if (!snapshot->stack || !snapshot->stack_at)
+		return -ENOMEM;
+	snapshot->stacks = 1; /* the empty one */
+	cm_intern_init(&building.lists);
+	cm_intern_init(&building.words);
+	cm_stacks_each(snapshot->image, add_stack, &building);
+	cm_intern_fini(&building.lists);
+	cm_intern_fini(&building.words);
+	free(building.piece);
+	free(building.number);
+	return building.failed ? -ENOMEM : 0;
+}
+
+/* What stands between the program and its memory: nobody looks for it there. */
+static bool is_plumbing(const struct cm_snap_frame *frame)
+{
+	static const char *const functions[] = {"cuda",   "cuMem", "cm_",   "thrust::",
+						"cub::",  "rmm::", "std::", "operator new",
+						"__cuda", "c10::", "at::"};
+	static const char *const modules[] = {"libcudamem.so", "libcudart", "libcuda.so"};
+	const char *module = basename(frame->module);
+	size_t i;
+
+	if (frame->python)
+		return false;
+	for (i = 0; i < sizeof(functions) / sizeof(functions[0]); i++)
+		if (!strncmp(frame->function, functions[i], strlen(functions[i])))
+			return true;
+	for (i = 0; i < sizeof(modules) / sizeof(modules[0]); i++)
+		if (!strncmp(module, modules[i], strlen(modules[i])))
+			return true;
+	return false;
+}
+
+const struct cm_snap_frame *cm_stack_caller(const struct cm_snapshot *snapshot,
+					    const struct cm_snap_stack *stack)
+{
+	static const struct cm_snap_frame unknown = {"(no stack recorded)", UNKNOWN, "", 0, false};
+	const struct cm_snap_frame *frame;
+	uint32_t i;
+
+	for (i = 0; i < stack->count; i++) {
+		frame = cm_stack_frame(snapshot, stack, i);
+		if (!is_plumbing(frame))
+			return frame;
+	}
+	return stack->count ? cm_stack_frame(snapshot, stack, 0) : &unknown;
+}

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: MIT */
+#include <ctype.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tools/cli/exits.h"
+#include "tools/export/export.h"
+#include "tools/output/quote.h"
+#include "tools/verbs/verbs.h"
+
+/* The shell's command for the processes that there are. */
+#define LIST_PIDS CM_PROGRAM " ls --raw -n -o PID 2>/dev/null"
+
+static bool takes_pid(const struct cm_verb *verb)
+{
+	return strstr(verb->args, "PID");
+}
+
+static void put_words(const struct cm_verb *verb)
+{
+	size_t i;
+
+	for (i = 0; verb->opts[i] != CM_OPT_COUNT; i++)
+		(void)printf("--%s ", cm_opt_info(verb->opts[i])->name);
+	(void)printf("--help");
+}
+
+/* The words of "one|two|three", as far as the first blank, with blanks between. False: it is
+ * none. */
+static bool put_choice(const char *text, const char *before)
+{
+	const size_t length = strcspn(text, " ");
+	size_t i;
+
+	if (!memchr(text, '|', length) || !islower((unsigned char)*text))
+		return false;
+	(void)fputs(before, stdout);
+	for (i = 0; i < length; i++)
+		(void)putchar(text[i] == '|' ? ' ' : text[i]);
+	return true;
+}
+
+/* What an option's argument may be, where that is one of a few words. */
+static bool put_argument_words(const struct cm_opt_info *info, const char *before)
+{
+	size_t i;
+
+	if (strcmp(info->argument, "FORMAT"))
+		return put_choice(info->argument, before);
+	(void)fputs(before, stdout);
+	for (i = 0; cm_formats[i].name; i++)
+		(void)printf("%s%s", i ? " " : "", cm_formats[i].name);
+	return true;
+}
+
+/* Whether an option takes the next word, as a pattern of the shell's "case"; opens it then. */
+static bool put_pattern(const struct cm_opt_info *info, const char *before)
+{
+	if (!info->has_argument || info->argument_optional)
+		return false;
+	(void)printf("%s--%s", before, info->name);
+	if (info->letter)
+		(void)printf(" | -%c", info->letter);
+	(void)printf(") ");
+	return true;
+}
+
+/* What follows the program is its own: files, which bash offers where we have nothing. */
+static void complete_bash_command(const struct cm_verb *verb)
+{
+	size_t i;
+
+	(void)printf("\tif [[ $verb == %s ]]; then\n"
+		     "\t\tfor ((i++; i < COMP_CWORD; i++)); do\n"
+		     "\t\t\tcase ${COMP_WORDS[i]} in\n"
+		     "\t\t\t--) ((COMP_CWORD == i + 1)) || return; words= ;;\n",
+		     verb->name);
+	for (i = 0; verb->opts[i] != CM_OPT_COUNT; i++)
+		if (put_pattern(cm_opt_info(verb->opts[i]), "\t\t\t"))
+			(void)printf("((i++)) ;;\n");
+	(void)printf("\t\t\t-*) ;;\n\t\t\t*) return ;;\n\t\t\tesac\n\t\tdone\n\tfi\n");
+}
+
+/* After an option that wants a value: its words, or files, which bash offers where we have
+ * nothing. */
+static void complete_bash_values(void)
+{
+	int opt;
+
+	(void)printf("\tcase ${COMP_WORDS[COMP_CWORD-1]} in\n");
+	for (opt = 0; opt < CM_OPT_COUNT; opt++) {
+		const struct cm_opt_info *info = cm_opt_info((enum cm_opt)opt);
+
+		if (!put_pattern(info, "\t"))
+			continue;
+		if (!strcmp(info->argument, "PID|PATTERN"))
+			(void)printf("COMPREPLY=($(compgen -W \"$(%s)\" -- \"$word\")); ",
+				     LIST_PIDS);
+		else if (put_argument_words(info, "COMPREPLY=($(compgen -W '"))
+			(void)printf("' -- \"$word\")); ");
+		(void)printf("return ;;\n");
+	}
+	(void)printf("\tesac\n");
+}
+
+static void complete_bash_arguments(const struct cm_verb *verb)
+{
+	(void)printf("\t%s:*) words=", verb->name);
+	if (takes_pid(verb))
+		(void)printf("$(%s)", LIST_PIDS);
+	if (put_choice(verb->args, "; ((COMP_CWORD > i + 1)) || words='"))
+		(void)putchar('\'');
+	(void)printf("\n\t\tCOMPREPLY=($(compgen -W \"$words\" -- \"$word\")) ;;\n");
+}
+
+static void complete_bash(void)
+{
+	const struct cm_verb *verb;
+
+	(void)printf("# bash completion of %s; made by '%s completion bash'\n"
+		     "_%s()\n{\n\tlocal word=${COMP_WORDS[COMP_CWORD]} words i verb=\n"
+		     "\tfor ((i = 1; i < COMP_CWORD; i++)); do\n"
+		     "\t\tcase ${COMP_WORDS[i]} in\n\t\t-*) ;;\n"
+		     "\t\t*) verb=${COMP_WORDS[i]}; break ;;\n\t\tesac\n\tdone\n"
+		     "\tcase $verb in\n\t'') words='",
+		     CM_PROGRAM, CM_PROGRAM, CM_PROGRAM);
+	for (verb = cm_verbs; verb->name; verb++)
+		(void)printf("%s ", verb->name);
+	(void)printf("--help --version' ;;\n");
+	for (verb = cm_verbs; verb->name; verb++) {
+		(void)printf("\t%s) words='", verb->name);
+		put_words(verb);
+		(void)printf("' ;;\n");
+	}
+	(void)printf("\tesac\n");
+	for (verb = cm_verbs; verb->name; verb++)
+		if (verb->command)
+			complete_bash_command(verb);
+	complete_bash_values();
+	(void)printf("\tcase $verb:$word in\n"
+		     "\t*:-* | :*) COMPREPLY=($(compgen -W \"$words\" -- \"$word\")) ;;\n"
+		     "\trun:*) COMPREPLY=($(compgen -c -- \"$word\")) ;;\n");
+	for (verb = cm_verbs; verb->name; verb++)
+		complete_bash_arguments(verb);
+	(void)printf("\tesac\n}\ncomplete -o default -F _%s %s\n", CM_PROGRAM, CM_PROGRAM);
+}
+
+/* In a description of _arguments ':' and brackets have a meaning. */
+static void put_zsh_help(const char *text)
+{
+	for (; *text; text++) {
+		if (strchr(":[]\\", *text))
+			(void)putchar('\\');
+		if (*text == '\'')
+			(void)fputs("'\\'", stdout);
+		(void)putchar(*text);
+	}
+}
+
+/* What zsh offers for the argument of an option. */
+static const char *complete_argument(const struct cm_opt_info *info)
+{
+	if (!info->has_argument)
+		return "";
+	if (!strcmp(info->argument, "FILE") || !strcmp(info->argument, "DIR"))
+		return ":_files";
+	if (!strcmp(info->argument, "PID|PATTERN"))
+		return ":($(" LIST_PIDS "))";
+	return ":";
+}
+
+static void put_zsh_argument(const struct cm_opt_info *info)
+{
+	if (put_argument_words(info, ":("))
+		(void)putchar(')');
+	else
+		(void)fputs(complete_argument(info), stdout);
+}
+
+static void complete_zsh(void)
+{
+	const struct cm_verb *verb;
+	size_t i;
+
+	(void)printf("#compdef %s\n# made by '%s completion zsh'\n_%s() {\n"
+		     "  local -a verbs\n  verbs=(\n",
+		     CM_PROGRAM, CM_PROGRAM, CM_PROGRAM);
+	for (verb = cm_verbs; verb->name; verb++) {
+		(void)printf("    '%s:", verb->name);
+		put_zsh_help(verb->summary);
+		(void)printf("'\n");
+	}
+	(void)printf("  )\n  if ((CURRENT == 2)); then\n    _describe command verbs\n    return\n"
+		     "  fi\n  case $words[2] in\n");
+	for (verb = cm_verbs; verb->name; verb++) {
+		(void)printf("  %s) shift words; ((CURRENT--)); _arguments", verb->name);
+		for (i = 0; verb->opts[i] != CM_OPT_COUNT; i++) {
+			const struct cm_opt_info *info = cm_opt_info(verb->opts[i]);
+
+			(void)printf(" \\\n    '--%s%s[", info->name,
+				     info->has_argument ? info->argument_optional ? "=-" : "="
+							: "");
+			put_zsh_help(info->help);
+			(void)printf("]%s%s", info->has_argument ? ":" : "", info->argument);
+			put_zsh_argument(info);
+			(void)putchar('\'');
+		}
+		if (put_choice(verb->args, " \\\n    '1:word:("))
+			(void)printf(")'");
+		(void)printf(" \\\n    '--help[print help]'%s ;;\n",
+			     verb->command     ? " '*::command:_normal'"
+			     : takes_pid(verb) ? " '*:process:($(" LIST_PIDS "))'"
+					       : "");
+	}
+	(void)printf("  esac\n}\n_%s \"$@\"\n", CM_PROGRAM);
+}
+
+static void complete_fish(void)
+{
+	const struct cm_verb *verb;
+	size_t i;
+
+	(void)printf("# fish completion of %s; made by '%s completion fish'\n", CM_PROGRAM,
+		     CM_PROGRAM);
+	for (verb = cm_verbs; verb->name; verb++) {
+		(void)printf("complete -c %s -n __fish_use_subcommand -f -a %s -d ", CM_PROGRAM,
+			     verb->name);
+		cm_quote_shell(stdout, verb->summary);
+		(void)putchar('\n');
+		if (takes_pid(verb))
+			(void)printf("complete -c %s -n '__fish_seen_subcommand_from %s' -f "
+				     "-a '(" LIST_PIDS ")'\n",
+				     CM_PROGRAM, verb->name);
+		if (put_choice(verb->args, "complete -c " CM_PROGRAM " -f -a '"))
+			(void)printf("' -n '__fish_seen_subcommand_from %s'\n", verb->name);
+		for (i = 0; verb->opts[i] != CM_OPT_COUNT; i++) {
+			const struct cm_opt_info *info = cm_opt_info(verb->opts[i]);
+
+			(void)printf("complete -c %s -n '__fish_seen_subcommand_from %s' -l %s",
+				     CM_PROGRAM, verb->name, info->name);
+			if (info->letter)
+				(void)printf(" -s %c", info->letter);
+			if (info->has_argument && !info->argument_optional)
+				(void)printf(" -r");
+			if (put_argument_words(info, " -f -a '"))
+				(void)putchar('\'');
+			(void)printf(" -d ");
+			cm_quote_shell(stdout, info->help);
+			(void)putchar('\n');
+		}
+	}
+}
+
+int cm_verb_completion(const struct cm_options *options)
+{
+	static const struct {
+		const char *shell;
+		void (*complete)(void);
+	} shells[] = {
+		{"bash", complete_bash},
+		{"zsh", complete_zsh},
+		{"fish", complete_fish},
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof(shells) / sizeof(shells[0]); i++) {
+		if (strcmp(options->args[0], shells[i].shell))
+			continue;
+		shells[i].complete();
+		return CM_EXIT_OK;
+	}
+	cm_complain("no completion for '%s', want bash, zsh or fish", options->args[0]);
+	return CM_EXIT_USAGE;
+}

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT */
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "stats/config.h"
+#include "stats/text.h"
+#include "tools/cli/exits.h"
+#include "tools/output/emit.h"
+#include "tools/processes/collect.h"
+#include "tools/verbs/verbs.h"
+
+enum column {
+	COLUMN_OPTION,
+	COLUMN_VALUE,
+	COLUMN_DEFAULT,
+	COLUMN_FROM,
+	COLUMN_MEANING,
+	COLUMN_COUNT
+};
+
+static const struct cm_column columns[COLUMN_COUNT] = {
+	[COLUMN_OPTION] = {"OPTION", "option", true, CM_ALIGN_LEFT, 0, "key in CUDAMEM_CONF"},
+	[COLUMN_VALUE] = {"VALUE", "value", true, CM_ALIGN_LEFT, 0, "value in effect"},
+	[COLUMN_DEFAULT] = {"DEFAULT", "default", true, CM_ALIGN_LEFT, 0, "value by itself"},
+	[COLUMN_FROM] = {"FROM", "from", true, CM_ALIGN_LEFT, 0, "where the value came from"},
+	[COLUMN_MEANING] = {"MEANING", "meaning", true, CM_ALIGN_WRAP, 0, "what the option does"},
+};
+
+static const struct cm_sheet sheet = {"conf", "options", columns, COLUMN_COUNT, false};
+
+static void emit_option(struct cm_emit *emit, const struct cm_option_row *option)
+{
+	char name[sizeof(option->name)], value[sizeof(option->value)];
+	char fallback[sizeof(option->fallback)], origin[sizeof(option->origin)];
+	char help[sizeof(option->help)];
+	struct cm_value values[COLUMN_COUNT];
+
+	cm_text_clean(name, sizeof(name), option->name);
+	cm_text_clean(value, sizeof(value), option->value);
+	cm_text_clean(fallback, sizeof(fallback), option->fallback);
+	cm_text_clean(origin, sizeof(origin), option->origin);
+	cm_text_clean(help, sizeof(help), option->help);
+	values[COLUMN_OPTION] = cm_value_text(name);
+	values[COLUMN_VALUE] = cm_value_text(value);
+	values[COLUMN_DEFAULT] = cm_value_text(fallback);
+	values[COLUMN_FROM] = cm_value_text(origin);
+	values[COLUMN_MEANING] = cm_value_text(help);
+	cm_emit_row(emit, values);
+}
+
+static void say(void *arg, const char *text)
+{
+	(void)arg;
+	(void)fprintf(stderr, "%s\n", text);
+}
+
+/* What a program started from here would have. */
+static int list_environment(struct cm_emit *emit)
+{
+	struct cm_config config;
+	struct cm_option_row row;
+	uint32_t i;
+
+	cm_config_read(&config, getenv, environ, say, NULL);
+	for (i = 0; i < CM_OPTION_COUNT; i++) {
+		cm_config_row(&config, i, &row);
+		emit_option(emit, &row);
+	}
+	return config.errors ? CM_EXIT_NO : CM_EXIT_OK;
+}
+
+static int list_process(const struct cm_options *options, struct cm_process *process, void *data)
+{
+	const uint32_t rows = process->reader->header.table[CM_TABLE_OPTION].rows;
+	struct cm_option_row row;
+	uint32_t i;
+
+	(void)options;
+	for (i = 0; i < rows && !cm_reader_read_option(process->reader, i, &row); i++)
+		emit_option(data, &row);
+	return CM_EXIT_OK;
+}
+
+int cm_verb_conf(const struct cm_options *options)
+{
+	struct cm_emit *emit;
+	int exit;
+
+	if (cm_emit_open(&sheet, options, &emit, &exit))
+		return exit;
+	if (options->arg_count || options->region)
+		exit = cm_for_processes(options, list_process, emit);
+	else
+		exit = list_environment(emit);
+	return cm_emit_close(emit, exit);
+}

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: MIT */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "stats/command_client.h"
+#include "stats/counters.h"
+#include "stats/summary.h"
+#include "stats/units.h"
+#include "tools/cli/exits.h"
+#include "tools/output/text.h"
+#include "tools/processes/collect.h"
+#include "tools/processes/command.h"
+#include "tools/processes/describe.h"
+#include "tools/verbs/verbs.h"
+
+static int send(const struct cm_options *options, struct cm_process *process,
+		enum cm_command command, uint32_t device)
+{
+	struct cm_letter letter = {.command = command, .arg = {device}};
+
+	return cm_command_send(options, process, &letter);
+}
+
+/* What a command changed on one device. `json` NULL: a sentence. */
+typedef void (*report_fn)(struct cm_json *json, const struct cm_process *process,
+			  const struct cm_device_row *before, const struct cm_device_row *after);
+
+static int change_devices(const struct cm_options *options, struct cm_process *process,
+			  enum cm_command command, report_fn report, struct cm_json *json)
+{
+	struct cm_device_view before, after;
+	uint32_t index = 0;
+	int exit = -1, sent;
+	bool torn;
+
+	while (cm_process_next_device(options, process, &index, &before)) {
+		sent = send(options, process, command, before.index);
+		exit = cm_exit_join(exit, sent);
+		if (sent)
+			break; /* the next letter would meet the same */
+		if (!cm_reader_read_device(process->reader, before.index, &after.row, &torn))
+			report(json, process, &before.row, &after.row);
+	}
+	return exit >= 0 ? exit : cm_complain_no_device(options, process);
+}
+
+static void put_identity(struct cm_json *json, const char *command,
+			 const struct cm_process *process, const struct cm_device_row *row)
+{
+	char uuid[CM_UUID_TEXT];
+
+	cm_json_object(json, NULL);
+	cm_json_text(json, "done", command);
+	cm_json_number(json, "pid", process->pid);
+	cm_json_number(json, "gpu", row->ordinal);
+	cm_json_text(json, "uuid", cm_uuid_format(row->uuid, uuid));
+}
+
+static void report_trim(struct cm_json *json, const struct cm_process *process,
+			const struct cm_device_row *before, const struct cm_device_row *after)
+{
+	const struct cm_summary was = cm_summary_pool(before, CM_POOL_ALL);
+	const struct cm_summary is = cm_summary_pool(after, CM_POOL_ALL);
+	const int64_t returned = cm_wrap_sub(was.reserved, is.reserved);
+	const int64_t frees = cm_wrap_sub(after->scalar[CM_SCALAR_num_device_free],
+					  before->scalar[CM_SCALAR_num_device_free]);
+	char from[CM_UNITS_BYTES], to[CM_UNITS_BYTES], gone[CM_UNITS_BYTES], left[CM_UNITS_BYTES];
+
+	if (json) {
+		put_identity(json, "trim", process, after);
+		cm_json_number(json, "reserved_bytes_before", was.reserved);
+		cm_json_number(json, "reserved_bytes", is.reserved);
+		cm_json_number(json, "returned_bytes", returned);
+		cm_json_number(json, "driver_frees", frees);
+		cm_json_number(json, "cached_bytes", is.cached);
+		cm_json_end(json);
+		return;
+	}
+	(void)printf("%d GPU %d: reserved %s -> %s, %s returned in %" PRId64
+		     " driver %s, %s still cached beside live blocks\n",
+		     (int)process->pid, (int)after->ordinal, cm_bytes_format(was.reserved, from),
+		     cm_bytes_format(is.reserved, to), cm_bytes_format(returned, gone), frees,
+		     frees == 1 ? "free" : "frees", cm_bytes_format(is.cached, left));
+}
+
+static void report_peak(struct cm_json *json, const struct cm_process *process,
+			const struct cm_device_row *before, const struct cm_device_row *after)
+{
+	const struct cm_summary was = cm_summary_pool(before, CM_POOL_ALL);
+	const struct cm_summary is = cm_summary_pool(after, CM_POOL_ALL);
+	char from[CM_UNITS_BYTES], to[CM_UNITS_BYTES];
+
+	if (json) {
+		put_identity(json, "reset peak", process, after);
+		cm_json_number(json, "peak_allocated_bytes_before", was.peak_allocated);
+		cm_json_number(json, "peak_allocated_bytes", is.peak_allocated);
+		cm_json_number(json, "peak_reserved_bytes_before", was.peak_reserved);
+		cm_json_number(json, "peak_reserved_bytes", is.peak_reserved);
+		cm_json_end(json);
+		return;
+	}
+	(void)printf("%d GPU %d: peaks set to the present values (alloc was %s, now %s)\n",
+		     (int)process->pid, (int)after->ordinal,
+		     cm_bytes_format(was.peak_allocated, from),
+		     cm_bytes_format(is.peak_allocated, to));
+}
+
+static void report_accumulated(struct cm_json *json, const struct cm_process *process,
+			       const struct cm_device_row *before,
+			       const struct cm_device_row *after)
+{
+	const struct cm_summary was = cm_summary_pool(before, CM_POOL_ALL);
+
+	if (json) {
+		put_identity(json, "reset accumulated", process, after);
+		cm_json_number(json, "allocs_total_before", was.allocs);
+		cm_json_number(json, "frees_total_before", was.frees);
+		cm_json_end(json);
+		return;
+	}
+	(void)printf("%d GPU %d: sums and event counters set to 0 (there were %" PRId64
+		     " requests and %" PRId64 " frees)\n",
+		     (int)process->pid, (int)after->ordinal, was.allocs, was.frees);
+}
+
+static int trim(const struct cm_options *options, struct cm_process *process, void *data)
+{
+	return change_devices(options, process, CM_COMMAND_EMPTY_CACHE, report_trim, data);
+}
+
+static int reset(const struct cm_options *options, struct cm_process *process, void *data)
+{
+	int exit = CM_EXIT_OK;
+
+	if (options->accumulated)
+		exit = change_devices(options, process, CM_COMMAND_RESET_ACCUMULATED,
+				      report_accumulated, data);
+	if (!exit && (options->peak || !options->accumulated))
+		exit = change_devices(options, process, CM_COMMAND_RESET_PEAK, report_peak, data);
+	return exit;
+}
+
+static int change_processes(const struct cm_options *options, const char *name,
+			    int (*work)(const struct cm_options *options,
+					struct cm_process *process, void *data))
+{
+	struct cm_json json;
+	int exit;
+
+	if (options->form != CM_FORM_JSON)
+		return cm_for_processes(options, work, NULL);
+	cm_json_open_document(&json, name);
+	cm_json_array(&json, "changes");
+	exit = cm_for_processes(options, work, &json);
+	cm_json_end(&json);
+	cm_json_end(&json);
+	return exit;
+}
+
+int cm_verb_trim(const struct cm_options *options)
+{
+	return change_processes(options, "trim", trim);
+}
+
+int cm_verb_reset(const struct cm_options *options)
+{
+	return change_processes(options, "reset", reset);
+}

@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "stats/units.h"
+#include "tools/cli/exits.h"
+#include "tools/processes/describe.h"
+#include "tools/processes/source.h"
+#include "tools/snapshot/figures.h"
+#include "tools/verbs/verbs.h"
+
+#define TOP_ROWS   20
+#define LINE_BYTES 160
+
+/* What is in use behind a stack in the first and in the second snapshot. */
+struct change {
+	uint64_t bytes[2];
+	uint64_t blocks[2];
+	const struct cm_snapshot *snapshot; /* that knows the stack */
+	const struct cm_snap_stack *stack;
+};
+
+/* Stacks of two files are the same where their frames have the same names. */
+struct changes {
+	struct cm_intern keys;
+	struct change *item;
+	size_t room;
+};
+
+static char *spell_stack(const struct cm_snapshot *snapshot, const struct cm_snap_stack *stack)
+{
+	char *text = NULL;
+	size_t bytes = 0;
+	FILE *memory = open_memstream(&text, &bytes);
+	uint32_t i;
+
+	if (!memory)
+		return NULL;
+	for (i = 0; i < stack->count; i++) {
+		const struct cm_snap_frame *frame = cm_stack_frame(snapshot, stack, i);
+
+		(void)fprintf(memory, "%s\t%s\t%u\n", frame->function, frame->file, frame->line);
+	}
+	if (fclose(memory)) {
+		free(text);
+		return NULL;
+	}
+	return text;
+}
+
+static struct change *find_change(struct changes *changes, const struct cm_snapshot *snapshot,
+				  const struct cm_snap_stack *stack)
+{
+	char *key = spell_stack(snapshot, stack);
+	const uint32_t number = key ? cm_intern_text(&changes->keys, key) : CM_INTERN_NONE;
+	struct change *more;
+
+	free(key);
+	if (number == CM_INTERN_NONE)
+		return NULL;
+	if (number >= changes->room) {
+		more = reallocarray(changes->item, number * (size_t)2 + 64, sizeof(*more));
+		if (!more)
+			return NULL;
+		memset(more + changes->room, 0,
+		       (number * (size_t)2 + 64 - changes->room) * sizeof(*more));
+		changes->item = more;
+		changes->room = number * (size_t)2 + 64;
+	}
+	changes->item[number].snapshot = snapshot;
+	changes->item[number].stack = stack;
+	return &changes->item[number];
+}
+
+/* What is in use behind each stack of a snapshot. */
+struct sum {
+	uint64_t bytes;
+	uint64_t blocks;
+};
+
+static void sum_blocks(const struct cm_snapshot *snapshot, const struct cm_snap_device *device,
+		       struct sum *sums)
+{
+	size_t s, b;
+
+	for (s = 0; s < device->segments; s++) {
+		const struct cm_snap_segment *segment =
+			&snapshot->segment[device->first_segment + s];
+
+		for (b = segment->first; b < segment->first + segment->count; b++) {
+			const struct cm_block *block = &snapshot->block[b];
+			struct sum *sum;
+
+			if (block->state != CM_BLOCK_LIVE)
+				continue;
+			sum = &sums[cm_snapshot_stack(snapshot, block->stack) - snapshot->stack];
+			sum->bytes += block->requested;
+			sum->blocks++;
+		}
+	}
+}
+
+static int add_side(struct changes *changes, const struct cm_snapshot *snapshot,
+		    const struct cm_snap_device *device, int side)
+{
+	struct sum *sums = calloc(snapshot->stacks, sizeof(*sums));
+	struct change *change;
+	int err = sums ? 0 : -ENOMEM;
+	size_t i;
+
+	if (sums)
+		sum_blocks(snapshot, device, sums);
+	for (i = 0; i < snapshot->stacks && !err; i++) {
+		if (!sums[i].blocks)
+			continue;
+		change = find_change(changes, snapshot, &snapshot->stack[i]);
+		if (!change) {
+			err = -ENOMEM;
+			break;
+		}
+		change->bytes[side] += sums[i].bytes;
+		change->blocks[side] += sums[i].blocks;
+	}
+	free(sums);
+	return err;
+}
+
+static int64_t change_of(const uint64_t value[2])
+{
+	return (int64_t)(value[1] - value[0]);
+}
+
+static int by_change(const void *a, const void *b)
+{
+	const int64_t x = llabs(change_of(((const struct change *)a)->bytes));
+	const int64_t y = llabs(change_of(((const struct change *)b)->bytes));
+
+	return x > y ? -1 : x < y;
+}
+
+static bool is_changed(const struct change *change)
+{
+	return change_of(change->bytes) || change_of(change->blocks);
+}
+
+/* With its sign, unless there is none to have. */
+static const char *spell_change(int64_t change, bool bytes, char text[CM_UNITS_BYTES])
+{
+	char plain[CM_UNITS_BYTES];
+
+	if (bytes)
+		(void)cm_size_format(change, plain);
+	else
+		(void)cm_count_format(change, plain);
+	(void)snprintf(text, CM_UNITS_BYTES, "%s%.*s", change > 0 ? "+" : "", CM_UNITS_BYTES - 2,
+		       change ? plain : "-");
+	return text;
+}
+
+static void print_figure(const char *name, uint64_t a, uint64_t b, bool bytes)
+{
+	char x[CM_UNITS_BYTES], y[CM_UNITS_BYTES], z[CM_UNITS_BYTES];
+
+	if (bytes) {
+		(void)cm_size_format((int64_t)a, x);
+		(void)cm_size_format((int64_t)b, y);
+	} else {
+		(void)cm_count_format((int64_t)a, x);
+		(void)cm_count_format((int64_t)b, y);
+	}
+	(void)printf("  %-22s %14s %14s %15s\n", name, x, y,
+		     spell_change((int64_t)(b - a), bytes, z));
+}
+
+static void print_changes(struct changes *changes)
+{
+	const size_t count = changes->keys.count;
+	char text[CM_UNITS_BYTES], line[LINE_BYTES];
+	size_t i, shown = 0, more = 0;
+	int64_t rest = 0;
+
+	if (count)
+		qsort(changes->item, count, sizeof(*changes->item), by_change);
+	for (i = 0; i < count; i++) {
+		const struct change *change = &changes->item[i];
+
+		if (!is_changed(change))
+			continue;
+		if (!shown++)
+			(void)printf("\n  %13s  %8s  %s\n", "CHANGE", "BLOCKS",
+				     "STACK (who asked first)");
+		if (shown > TOP_ROWS) {
+			more++;
+			rest += change_of(change->bytes);
+			continue;
+		}
+		(void)printf("  %13s  %+8" PRId64 "  %s\n",
+			     spell_change(change_of(change->bytes), true, text),
+			     change_of(change->blocks),
+			     cm_stack_line(change->snapshot, change->stack, line, sizeof(line)));
+	}
+	if (more)
+		(void)printf("  %13s  in %zu other stacks\n", spell_change(rest, true, text), more);
+}
+
+static void put_json(struct cm_json *json, const struct cm_snap_device *device,
+		     const struct cm_figures figures[2], const struct changes *changes)
+{
+	static const char *const sides[2] = {"before", "after"};
+	char text[LINE_BYTES];
+	size_t i;
+
+	cm_json_object(json, NULL);
+	cm_json_text(json, "name", cm_device_title(device, text, sizeof(text)));
+	for (i = 0; i < 2; i++) {
+		cm_json_object(json, sides[i]);
+		cm_json_unsigned(json, "in_use_bytes", figures[i].in_use);
+		cm_json_unsigned(json, "reserved_bytes", figures[i].reserved);
+		cm_json_unsigned(json, "largest_free_bytes", figures[i].largest_free);
+		cm_json_unsigned(json, "blocks", figures[i].blocks);
+		cm_json_end(json);
+	}
+	cm_json_array(json, "changes");
+	for (i = 0; i < changes->keys.count; i++) {
+		const struct change *change = &changes->item[i];
+
+		if (!is_changed(change))
+			continue;
+		cm_json_object(json, NULL);
+		cm_json_number(json, "bytes", change_of(change->bytes));
+		cm_json_number(json, "blocks", change_of(change->blocks));
+		cm_json_text(json, "stack",
+			     cm_stack_line(change->snapshot, change->stack, text, sizeof(text)));
+		cm_json_end(json);
+	}
+	cm_json_end(json);
+	cm_json_end(json);
+}
+
+static const struct cm_snap_device *find_device(const struct cm_snapshot *snapshot,
+						const struct cm_snap_device *like)
+{
+	size_t i;
+
+	for (i = 0; i < snapshot->devices; i++)
+		if (snapshot->device[i].ordinal == like->ordinal &&
+		    !snapshot->device[i].row == !like->row)
+			return &snapshot->device[i];
+	return NULL;
+}
+
+/* One device in both; either may lack it. Adds to *ret_changed. */
+static int diff_device(const struct cm_snapshot *snapshots[2],
+		       const struct cm_snap_device *devices[2], struct cm_json *json,
+		       bool *ret_changed)
+{
+	const struct cm_snap_device *any = devices[0] ? devices[0] : devices[1];
+	struct cm_figures figures[2] = {0};
+	struct changes changes = {0};
+	char title[96];
+	int err = 0, side;
+	size_t i;
+
+	cm_intern_init(&changes.keys);
+	for (side = 0; side < 2 && !err; side++) {
+		if (!devices[side])
+			continue;
+		cm_figures_get(snapshots[side], devices[side], &figures[side]);
+		err = add_side(&changes, snapshots[side], devices[side], side);
+	}
+	for (i = 0; i < changes.keys.count && !err; i++)
+		*ret_changed |= is_changed(&changes.item[i]);
+	*ret_changed |= figures[0].reserved != figures[1].reserved;
+	if (!err && json) {
+		put_json(json, any, figures, &changes);
+	} else if (!err) {
+		(void)printf("\n%-24s %14s %14s %15s\n", cm_device_title(any, title, sizeof(title)),
+			     "first", "second", "change");
+		print_figure("in use", figures[0].in_use, figures[1].in_use, true);
+		print_figure("reserved", figures[0].reserved, figures[1].reserved, true);
+		print_figure("pending", figures[0].pending, figures[1].pending, true);
+		print_figure("largest free piece", figures[0].largest_free, figures[1].largest_free,
+			     true);
+		print_figure("blocks", figures[0].blocks, figures[1].blocks, false);
+		print_figure("segments", figures[0].segments, figures[1].segments, false);
+		print_changes(&changes);
+	}
+	cm_intern_fini(&changes.keys);
+	free(changes.item);
+	return err;
+}
+
+static bool is_used(const struct cm_snapshot *snapshot, const struct cm_snap_device *device)
+{
+	return device && cm_snap_device_is_used(snapshot, device);
+}
+
+static int diff_all(const struct cm_snapshot *snapshots[2], struct cm_json *json, bool *ret_changed)
+{
+	const struct cm_snap_device *devices[2];
+	int err = 0;
+	size_t i;
+
+	for (i = 0; i < snapshots[0]->devices && !err; i++) {
+		devices[0] = &snapshots[0]->device[i];
+		devices[1] = find_device(snapshots[1], devices[0]);
+		if (is_used(snapshots[0], devices[0]) || is_used(snapshots[1], devices[1]))
+			err = diff_device(snapshots, devices, json, ret_changed);
+	}
+	devices[0] = NULL;
+	for (i = 0; i < snapshots[1]->devices && !err; i++) {
+		devices[1] = &snapshots[1]->device[i];
+		if (!find_device(snapshots[0], devices[1]) && is_used(snapshots[1], devices[1]))
+			err = diff_device(snapshots, devices, json, ret_changed);
+	}
+	return err;
+}
+
+int cm_verb_diff(const struct cm_options *options)
+{
+	const struct cm_snapshot *snapshots[2];
+	struct cm_source first, second;
+	struct cm_json json, *to = NULL;
+	bool changed = false;
+	int exit, err;
+
+	exit = cm_source_open(options, options->args[0], &first);
+	if (exit)
+		return exit;
+	exit = cm_source_open(options, options->args[1], &second);
+	if (exit) {
+		cm_source_close(&first);
+		return exit;
+	}
+	snapshots[0] = first.snapshot;
+	snapshots[1] = second.snapshot;
+	if (options->form == CM_FORM_JSON) {
+		to = &json;
+		cm_json_open_document(to, "diff");
+		cm_json_array(to, "devices");
+	} else {
+		(void)printf("first:  %s\nsecond: %s\n", options->args[0], options->args[1]);
+	}
+	err = diff_all(snapshots, to, &changed);
+	if (to) {
+		cm_json_end(to);
+		cm_json_end(to);
+	}
+	cm_source_close(&first);
+	cm_source_close(&second);
+	if (err) {
+		cm_complain("%s", strerror(-err));
+		return CM_EXIT_TARGET;
+	}
+	return changed ? CM_EXIT_NO : CM_EXIT_OK;
+}

@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a process records: switched on and off as torch.cuda.memory._record_memory_history does it,
+ * and said how much of it there is.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "stats/nearest.h"
+#include "stats/units.h"
+#include "tools/cli/exits.h"
+#include "tools/processes/collect.h"
+#include "tools/processes/command.h"
+#include "tools/processes/describe.h"
+#include "tools/verbs/verbs.h"
+
+enum action { ACTION_START, ACTION_STOP, ACTION_CLEAR, ACTION_STATUS, ACTION_COUNT };
+
+static const char *const actions[ACTION_COUNT + 1] = {"start", "stop", "clear", "status", NULL};
+
+struct job {
+	enum action action;
+	struct cm_json *json; /* NULL: sentences */
+};
+
+/* Of one ring. */
+struct tally {
+	uint64_t recorded; /* since the start, but for what was cleared away */
+	uint64_t kept;
+	uint64_t lost; /* overwritten, or beyond --max-entries */
+};
+
+/* In the words of a sentence. */
+static const char *context_means(uint32_t context)
+{
+	static const char *const words[] = {"stacks off", "stacks of blocks in use",
+					    "stacks of requests", "stacks of requests and frees"};
+
+	return context < CM_CONTEXT_COUNT ? words[context] : "stacks in a way unknown here";
+}
+
+static struct tally count_ring(const struct cm_header *header, enum cm_table table, uint64_t next,
+			       uint64_t cleared)
+{
+	const struct cm_table_row *row = &header->table[table];
+	/* A ring that was never written has no memory behind it. */
+	const uint32_t ring = row->rows ? row->ring : 0;
+	const uint64_t first = cm_event_first(next, cleared, ring, header->record.max_entries);
+	struct tally tally = {0};
+
+	if (cleared > next)
+		return tally; /* damaged */
+	tally.recorded = next - cleared;
+	tally.kept = next + 1 - first;
+	tally.lost = tally.recorded - tally.kept;
+	return tally;
+}
+
+static void print_tally(const char *what, const struct tally *tally)
+{
+	char kept[CM_UNITS_BYTES], lost[CM_UNITS_BYTES];
+
+	(void)printf("  %-14s %s events, %s lost\n", what,
+		     cm_count_format((int64_t)tally->kept, kept),
+		     cm_count_format((int64_t)tally->lost, lost));
+}
+
+static void put_tally(struct cm_json *json, const struct tally *tally)
+{
+	cm_json_unsigned(json, "events_recorded", tally->recorded);
+	cm_json_unsigned(json, "events_kept", tally->kept);
+	cm_json_unsigned(json, "events_lost", tally->lost);
+}
+
+/* Bytes of a table in use, and that it may take. */
+static uint64_t used_bytes(const struct cm_header *header, enum cm_table table, uint64_t rows)
+{
+	return rows * header->table[table].stride;
+}
+
+static uint64_t room_bytes(const struct cm_header *header, enum cm_table table)
+{
+	return (uint64_t)header->table[table].capacity * header->table[table].stride;
+}
+
+static void print_settings(const struct cm_process *process, const struct cm_header *header)
+{
+	const struct cm_record *record = &header->record;
+	char shown[CM_UNITS_BYTES];
+	uint64_t ring = header->table[CM_TABLE_EVENT].ring;
+
+	if (record->max_entries < ring)
+		ring = record->max_entries;
+	(void)printf("%d %s (%s)\n", (int)process->pid, process->comm, cm_life_name(process->life));
+	(void)printf("  recording      events %s, the last %s of each device; %s",
+		     record->events ? "on" : "off", cm_count_format((int64_t)ring, shown),
+		     context_means(record->context));
+	if (record->context != CM_CONTEXT_NONE)
+		(void)printf(", %s, %" PRIu32 " deep",
+			     record->stacks == CM_STACKS_PYTHON ? "Python's frames alone"
+								: "all frames",
+			     record->depth);
+	(void)printf("\n");
+}
+
+static void print_tables(const struct cm_header *header)
+{
+	const struct cm_record *record = &header->record;
+	char count[CM_UNITS_BYTES], used[CM_UNITS_BYTES], room[CM_UNITS_BYTES];
+	char lost[CM_UNITS_BYTES];
+
+	(void)printf(
+		"  %-14s %s of %s, %s lost\n", "stacks",
+		cm_bytes_format((int64_t)used_bytes(header, CM_TABLE_STACK, record->stack_words),
+				used),
+		cm_bytes_format((int64_t)room_bytes(header, CM_TABLE_STACK), room),
+		cm_count_format((int64_t)record->stacks_lost, lost));
+	(void)printf("  %-14s %s of %s, %s lost\n", "texts",
+		     cm_bytes_format((int64_t)used_bytes(header, CM_TABLE_TEXT, record->text_bytes),
+				     used),
+		     cm_bytes_format((int64_t)room_bytes(header, CM_TABLE_TEXT), room),
+		     cm_count_format((int64_t)record->texts_lost, lost));
+	(void)printf("  %-14s %s\n", "modules",
+		     cm_count_format((int64_t)header->table[CM_TABLE_MODULE].rows, count));
+}
+
+static void put_settings(struct cm_json *json, const struct cm_record *record)
+{
+	cm_json_bool(json, "events", record->events);
+	cm_json_text(json, "context", cm_context_name(record->context));
+	cm_json_text(json, "stacks", cm_stacks_name(record->stacks));
+	cm_json_unsigned(json, "stack_depth", record->depth);
+	if (record->max_entries == UINT64_MAX)
+		cm_json_null(json, "max_entries");
+	else
+		cm_json_unsigned(json, "max_entries", record->max_entries);
+}
+
+static void put_tables(struct cm_json *json, const struct cm_header *header)
+{
+	const struct cm_record *record = &header->record;
+
+	cm_json_unsigned(json, "stack_table_bytes",
+			 used_bytes(header, CM_TABLE_STACK, record->stack_words));
+	cm_json_unsigned(json, "stack_table_room_bytes", room_bytes(header, CM_TABLE_STACK));
+	cm_json_unsigned(json, "stacks_lost", record->stacks_lost);
+	cm_json_unsigned(json, "text_table_bytes",
+			 used_bytes(header, CM_TABLE_TEXT, record->text_bytes));
+	cm_json_unsigned(json, "text_table_room_bytes", room_bytes(header, CM_TABLE_TEXT));
+	cm_json_unsigned(json, "texts_lost", record->texts_lost);
+	cm_json_unsigned(json, "modules", header->table[CM_TABLE_MODULE].rows);
+	cm_json_unsigned(json, "modules_lost", record->modules_lost);
+}
+
+static void tell_devices(const struct cm_options *options, const struct cm_process *process,
+			 struct cm_json *json)
+{
+	const struct cm_header *header = &process->reader->header;
+	struct cm_device_view view;
+	struct tally tally;
+	uint32_t index = 0;
+	char what[32];
+
+	while (cm_process_next_device(options, process, &index, &view)) {
+		tally = count_ring(header, CM_TABLE_EVENT, view.row.event_next,
+				   view.row.event_cleared);
+		if (json) {
+			cm_json_object(json, NULL);
+			cm_json_number(json, "gpu", view.row.ordinal);
+			put_tally(json, &tally);
+			cm_json_end(json);
+		} else {
+			(void)snprintf(what, sizeof(what), "GPU %d", (int)view.row.ordinal);
+			print_tally(what, &tally);
+		}
+	}
+}
+
+static void tell_host(const struct cm_process *process, struct cm_json *json)
+{
+	struct cm_host_row host;
+	struct tally tally;
+	bool torn;
+
+	if (cm_reader_read_host(process->reader, &host, &torn)) {
+		if (json)
+			cm_json_null(json, "host_memory");
+		return;
+	}
+	tally = count_ring(&process->reader->header, CM_TABLE_HOST_EVENT, host.event_next,
+			   host.event_cleared);
+	if (json) {
+		cm_json_object(json, "host_memory");
+		put_tally(json, &tally);
+		cm_json_end(json);
+	} else if (tally.recorded) {
+		print_tally("pinned memory", &tally);
+	}
+}
+
+static void tell(const struct cm_options *options, const struct cm_process *process,
+		 struct cm_json *json)
+{
+	const struct cm_header *header = &process->reader->header;
+
+	if (!json) {
+		print_settings(process, header);
+		tell_devices(options, process, NULL);
+		tell_host(process, NULL);
+		if (header->record.stack_words)
+			print_tables(header);
+		return;
+	}
+	cm_json_object(json, NULL);
+	cm_json_identity(json, process);
+	put_settings(json, &header->record);
+	cm_json_array(json, "devices");
+	tell_devices(options, process, json);
+	cm_json_end(json);
+	tell_host(process, json);
+	put_tables(json, header);
+	cm_json_end(json);
+}
+
+static struct cm_letter write_letter(const struct cm_options *options, enum action action)
+{
+	struct cm_letter letter = {.command = CM_COMMAND_RECORD};
+
+	switch (action) {
+	case ACTION_START:
+		letter.arg[0] = CM_RECORD_SET_EVENTS | CM_RECORD_SET_CONTEXT |
+				CM_RECORD_SET_STACKS | CM_RECORD_SET_MAX_ENTRIES;
+		letter.arg[1] = cm_record_pack(options->events, options->context, options->stacks);
+		letter.arg[2] = options->max_entries;
+		if (options->clear)
+			letter.arg[0] |= CM_RECORD_CLEAR;
+		break;
+	case ACTION_STOP:
+		letter.arg[0] = CM_RECORD_SET_EVENTS | CM_RECORD_SET_CONTEXT;
+		letter.arg[1] = cm_record_pack(0, CM_CONTEXT_NONE, 0);
+		break;
+	case ACTION_CLEAR:
+		letter.arg[0] = CM_RECORD_CLEAR;
+		break;
+	case ACTION_STATUS:
+	case ACTION_COUNT:
+	default:
+		break;
+	}
+	return letter;
+}
+
+static int work(const struct cm_options *options, struct cm_process *process, void *data)
+{
+	const struct job *job = data;
+	struct cm_letter letter;
+	int exit;
+
+	if (job->action != ACTION_STATUS) {
+		letter = write_letter(options, job->action);
+		exit = cm_command_send(options, process, &letter);
+		if (exit)
+			return exit;
+		if (cm_reader_refresh(process->reader)) {
+			cm_complain("process %d: its region no longer makes sense",
+				    (int)process->pid);
+			return CM_EXIT_TARGET;
+		}
+	}
+	tell(options, process, job->json);
+	return CM_EXIT_OK;
+}
+
+static int complain_action(const char *typed)
+{
+	const char *nearest = cm_nearest_name(typed, actions, ACTION_COUNT);
+
+	if (nearest)
+		cm_complain("'%s' is not understood (did you mean %s?), want start, stop, clear or "
+			    "status",
+			    typed, nearest);
+	else
+		cm_complain("'%s' is not understood, want start, stop, clear or status", typed);
+	return CM_EXIT_USAGE;
+}
+
+static int find_action(const char *typed, enum action *ret_action)
+{
+	uint32_t i;
+
+	for (i = 0; i < ACTION_COUNT; i++) {
+		if (!strcmp(actions[i], typed)) {
+			*ret_action = (enum action)i;
+			return 0;
+		}
+	}
+	return complain_action(typed);
+}
+
+/* What `start` alone takes would be lost on the others. */
+static int check_options(const struct cm_options *options, enum action action)
+{
+	static const enum cm_opt of_start[] = {CM_OPT_ENABLED, CM_OPT_CONTEXT, CM_OPT_STACKS,
+					       CM_OPT_MAX_ENTRIES, CM_OPT_CLEAR};
+	size_t i;
+
+	for (i = 0; i < sizeof(of_start) / sizeof(of_start[0]); i++) {
+		if (action == ACTION_START || !options->given[of_start[i]])
+			continue;
+		cm_complain("--%s is for 'history start', not for 'history %s'",
+			    cm_opt_info(of_start[i])->name, actions[action]);
+		return CM_EXIT_USAGE;
+	}
+	return 0;
+}
+
+int cm_verb_history(const struct cm_options *options)
+{
+	struct cm_options rest = *options;
+	struct cm_json json;
+	struct job job = {0};
+	int exit;
+
+	exit = find_action(options->args[0], &job.action);
+	if (!exit)
+		exit = check_options(options, job.action);
+	if (exit)
+		return exit;
+	rest.args++;
+	rest.arg_count--;
+	if (!rest.arg_count && !rest.region) {
+		cm_complain("missing argument: whose history? want '%s history %s PID...'",
+			    CM_PROGRAM, actions[job.action]);
+		return CM_EXIT_USAGE;
+	}
+	if (options->form != CM_FORM_JSON)
+		return cm_for_processes(&rest, work, &job);
+	cm_json_open_document(&json, "history");
+	cm_json_array(&json, "processes");
+	job.json = &json;
+	exit = cm_for_processes(&rest, work, &job);
+	cm_json_end(&json);
+	cm_json_end(&json);
+	return exit;
+}

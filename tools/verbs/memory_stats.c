@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: MIT */
+#include <stdio.h>
+
+#include "stats/memory_stats.h"
+#include "tools/cli/exits.h"
+#include "tools/output/text.h"
+#include "tools/processes/collect.h"
+#include "tools/processes/describe.h"
+#include "tools/verbs/verbs.h"
+
+#define KEY_WIDTH 44
+
+struct printing {
+	struct cm_json json;
+	bool headed; /* something stands above: leave a line free */
+};
+
+static void print_entry(void *data, const char *key, int64_t value)
+{
+	(void)data;
+	(void)printf("%-*s %20lld\n", KEY_WIDTH, key, (long long)value);
+}
+
+static void put_entry(void *data, const char *key, int64_t value)
+{
+	cm_json_number(data, key, value);
+}
+
+static void print_heading(struct printing *printing, const struct cm_process *process,
+			  const char *what)
+{
+	(void)printf("%s# pid %d  %s  %s\n", printing->headed ? "\n" : "", (int)process->pid, what,
+		     process->command);
+	printing->headed = true;
+}
+
+static int print_devices(const struct cm_options *options, struct cm_process *process,
+			 struct printing *printing)
+{
+	char what[32 + CM_UUID_TEXT], uuid[CM_UUID_TEXT];
+	struct cm_device_view view;
+	uint32_t index = 0;
+	bool any = false;
+
+	while (cm_process_next_device(options, process, &index, &view)) {
+		any = true;
+		(void)snprintf(what, sizeof(what), "GPU %d  %s", (int)view.row.ordinal,
+			       cm_uuid_format(view.row.uuid, uuid));
+		print_heading(printing, process, what);
+		cm_memory_stats_each(&view.row, print_entry, NULL);
+	}
+	return any ? CM_EXIT_OK : cm_complain_no_device(options, process);
+}
+
+static int put_devices(const struct cm_options *options, struct cm_process *process,
+		       struct cm_json *json)
+{
+	char uuid[CM_UUID_TEXT];
+	struct cm_device_view view;
+	uint32_t index = 0;
+	bool any = false;
+
+	cm_json_array(json, "devices");
+	while (cm_process_next_device(options, process, &index, &view)) {
+		any = true;
+		cm_json_object(json, NULL);
+		cm_json_number(json, "gpu", view.row.ordinal);
+		cm_json_text(json, "uuid", cm_uuid_format(view.row.uuid, uuid));
+		cm_json_bool(json, "torn", view.torn);
+		cm_json_object(json, "stats");
+		cm_memory_stats_each(&view.row, put_entry, json);
+		cm_json_end(json);
+		cm_json_end(json);
+	}
+	cm_json_end(json);
+	return any ? CM_EXIT_OK : cm_complain_no_device(options, process);
+}
+
+static int print_host(struct cm_process *process, struct printing *printing, bool json)
+{
+	struct cm_host_row row;
+	bool torn;
+
+	if (cm_reader_read_host(process->reader, &row, &torn)) {
+		cm_complain("%s: it cannot be read", process->path);
+		return CM_EXIT_TARGET;
+	}
+	if (json) {
+		cm_json_bool(&printing->json, "torn", torn);
+		cm_json_object(&printing->json, "host_stats");
+		cm_host_memory_stats_each(&row, put_entry, &printing->json);
+		cm_json_end(&printing->json);
+	} else {
+		print_heading(printing, process, "pinned host memory");
+		cm_host_memory_stats_each(&row, print_entry, NULL);
+	}
+	return CM_EXIT_OK;
+}
+
+static int print_process(const struct cm_options *options, struct cm_process *process, void *data)
+{
+	const bool json = options->form == CM_FORM_JSON;
+	struct printing *printing = data;
+	int exit = CM_EXIT_OK;
+
+	if (json) {
+		cm_json_object(&printing->json, NULL);
+		cm_json_identity(&printing->json, process);
+	}
+	if (options->host)
+		exit = print_host(process, printing, json);
+	else if (json)
+		exit = put_devices(options, process, &printing->json);
+	else
+		exit = print_devices(options, process, printing);
+	if (json)
+		cm_json_end(&printing->json);
+	return exit;
+}
+
+int cm_verb_memory_stats(const struct cm_options *options)
+{
+	struct printing printing = {0};
+	int exit;
+
+	if (options->form == CM_FORM_JSON) {
+		cm_json_open_document(&printing.json, "memory-stats");
+		cm_json_array(&printing.json, "processes");
+	}
+	exit = cm_for_processes(options, print_process, &printing);
+	if (options->form == CM_FORM_JSON) {
+		cm_json_end(&printing.json);
+		cm_json_end(&printing.json);
+	}
+	return exit;
+}

@@ -1,0 +1,448 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "stats/units.h"
+#include "tools/cli/exits.h"
+#include "tools/output/text.h"
+#include "tools/processes/describe.h"
+#include "tools/processes/source.h"
+#include "tools/snapshot/figures.h"
+#include "tools/verbs/verbs.h"
+
+#define TOP_ROWS   10
+#define LINE_BYTES 160
+/* A request that lives through fewer others than this is there for the moment. */
+#define MOMENT_REQUESTS 8
+#define MOMENT_LEAST    10 /* of one stack, before it is worth a line */
+
+/* A stack whose memory comes and goes. */
+struct passing {
+	uint32_t stack;
+	uint64_t count;
+	uint64_t bytes;
+};
+
+static void print_size(const char *name, uint64_t bytes, uint64_t of, const char *remark)
+{
+	char text[CM_UNITS_BYTES];
+
+	(void)printf("  %-34s %12s", name, cm_size_format((int64_t)bytes, text));
+	if (of)
+		(void)printf("  %5.1f%%", 100.0 * (double)bytes / (double)of);
+	(void)printf("%s%s\n", *remark ? "  " : "", remark);
+}
+
+static void print_budget(const struct cm_snap_device *device, const struct cm_figures *figures)
+{
+	char text[64 + CM_UNITS_BYTES], size[CM_UNITS_BYTES];
+
+	print_size("in use by the program", figures->in_use, figures->reserved, "");
+	print_size("rounding of block sizes", figures->rounding, figures->reserved, "");
+	if (device->row || figures->pending)
+		print_size("pending: freed, not ready", figures->pending, figures->reserved, "");
+	if (device->row) {
+		print_size("free, hard: between live blocks", figures->hard, figures->reserved, "");
+		print_size("free, soft: a trim returns it", figures->soft, figures->reserved, "");
+	} else {
+		print_size("free", figures->hard + figures->soft, figures->reserved, "");
+	}
+	(void)snprintf(text, sizeof(text), "largest free piece %s",
+		       cm_size_format((int64_t)figures->largest_free, size));
+	print_size("reserved from the driver", figures->reserved, 0,
+		   figures->largest_free ? text : "");
+}
+
+static void print_peak(const struct cm_history *history)
+{
+	const struct cm_level *peak = cm_history_level(history, history->peak);
+	const struct cm_image *image = history->snapshot->image;
+	char most[CM_UNITS_BYTES], reserved[CM_UNITS_BYTES], time[CM_TIME_TEXT];
+
+	if (!history->events)
+		return;
+	(void)printf("\n  highest in the time of the events  %s in use, %s reserved",
+		     cm_size_format((int64_t)peak->allocated, most),
+		     cm_size_format((int64_t)peak->reserved, reserved));
+	if (history->peak != CM_BEFORE)
+		(void)printf(
+			", at %s",
+			cm_time_format(cm_image_time(image, history->event[history->peak].tick),
+				       time));
+	else
+		(void)printf(", before the first event");
+	(void)putchar('\n');
+}
+
+static int by_peak(const void *a, const void *b)
+{
+	const struct cm_sum *x = a, *y = b;
+
+	if (x->bytes[CM_MEASURE_PEAK] != y->bytes[CM_MEASURE_PEAK])
+		return x->bytes[CM_MEASURE_PEAK] > y->bytes[CM_MEASURE_PEAK] ? -1 : 1;
+	return x->stack < y->stack ? -1 : x->stack > y->stack;
+}
+
+static void print_stacks(const struct cm_history *history, const struct cm_sum *sums, size_t count,
+			 enum cm_measure measure, const char *title)
+{
+	const struct cm_snapshot *snapshot = history->snapshot;
+	char text[CM_UNITS_BYTES], line[LINE_BYTES];
+	uint64_t rest = 0, blocks = 0;
+	size_t i, shown = 0, more = 0;
+
+	(void)printf("\n  %s\n", title);
+	for (i = 0; i < count; i++) {
+		if (!sums[i].count[measure])
+			continue;
+		if (shown++ < TOP_ROWS) {
+			(void)printf("  %12s  %6" PRIu32 " %-6s  %s\n",
+				     cm_size_format((int64_t)sums[i].bytes[measure], text),
+				     sums[i].count[measure],
+				     sums[i].count[measure] == 1 ? "block" : "blocks",
+				     cm_stack_line(snapshot, &snapshot->stack[sums[i].stack], line,
+						   sizeof(line)));
+			continue;
+		}
+		more++;
+		rest += sums[i].bytes[measure];
+		blocks += sums[i].count[measure];
+	}
+	if (more)
+		(void)printf("  %12s  %6" PRIu64 " blocks  in %zu other stacks\n",
+			     cm_size_format((int64_t)rest, text), blocks, more);
+	if (!shown)
+		(void)printf("  nothing\n");
+}
+
+static int by_count(const void *a, const void *b)
+{
+	const struct passing *x = a, *y = b;
+
+	if (x->count != y->count)
+		return x->count > y->count ? -1 : 1;
+	return x->stack < y->stack ? -1 : x->stack > y->stack;
+}
+
+/* Stacks whose memory lives for the moment: those that a pool of their own would serve best. */
+static int find_passing(const struct cm_history *history, struct passing **ret_passing,
+			size_t *ret_count)
+{
+	const struct cm_snapshot *snapshot = history->snapshot;
+	struct passing *passing = calloc(snapshot->stacks, sizeof(*passing));
+	uint32_t *requests = calloc(history->events + 1, sizeof(*requests));
+	size_t i, count = 0;
+
+	if (!passing || !requests) {
+		free(passing);
+		free(requests);
+		return -ENOMEM;
+	}
+	for (i = 0; i < history->events; i++)
+		requests[i + 1] = requests[i] +
+				  (history->event[i].action == CM_ACTION_ALLOC ? 1 : 0);
+	for (i = 0; i < history->spans; i++) {
+		const struct cm_span *span = &history->span[i];
+		struct passing *to =
+			&passing[cm_snapshot_stack(snapshot, span->stack) - snapshot->stack];
+
+		if (span->begin >= CM_NEVER || span->freed >= CM_NEVER ||
+		    requests[span->freed] - requests[span->begin + 1] >= MOMENT_REQUESTS)
+			continue;
+		to->count++;
+		to->bytes += span->size;
+	}
+	for (i = 0; i < snapshot->stacks; i++) {
+		passing[i].stack = (uint32_t)i;
+		if (passing[i].count >= MOMENT_LEAST)
+			passing[count++] = passing[i];
+	}
+	free(requests);
+	qsort(passing, count, sizeof(*passing), by_count);
+	*ret_passing = passing;
+	*ret_count = count;
+	return 0;
+}
+
+static void print_passing(const struct cm_history *history, const struct passing *passing,
+			  size_t count)
+{
+	const struct cm_snapshot *snapshot = history->snapshot;
+	char text[CM_UNITS_BYTES], line[LINE_BYTES];
+	size_t i;
+
+	if (!count)
+		return;
+	(void)printf("\n  temporary: freed before %d other requests\n", MOMENT_REQUESTS);
+	for (i = 0; i < count && i < TOP_ROWS; i++)
+		(void)printf("  %12s  %6" PRIu64 " times   %s\n",
+			     cm_size_format((int64_t)(passing[i].bytes / passing[i].count), text),
+			     passing[i].count,
+			     cm_stack_line(snapshot, &snapshot->stack[passing[i].stack], line,
+					   sizeof(line)));
+}
+
+static void print_ooms(const struct cm_history *history)
+{
+	const struct cm_snapshot *snapshot = history->snapshot;
+	char asked[CM_UNITS_BYTES], left[CM_UNITS_BYTES], line[LINE_BYTES];
+	size_t i, shown = 0;
+	bool unknown;
+
+	for (i = 0; i < history->events; i++) {
+		const struct cm_event *event = &history->event[i];
+
+		if (event->action != CM_ACTION_OOM)
+			continue;
+		if (!shown++)
+			(void)printf("\n  out of memory\n");
+		if (shown > TOP_ROWS)
+			continue;
+		unknown = event->addr == CM_FREE_UNKNOWN;
+		(void)printf("  %12s  asked for, %s free%s  %s\n",
+			     cm_size_format((int64_t)event->size, asked),
+			     unknown ? "unknown what is"
+				     : cm_size_format((int64_t)event->addr, left),
+			     unknown ? "" : " on the device",
+			     cm_stack_line(snapshot, cm_snapshot_stack(snapshot, event->stack),
+					   line, sizeof(line)));
+	}
+	if (shown > TOP_ROWS)
+		(void)printf("  and %zu more\n", shown - TOP_ROWS);
+}
+
+static void put_json_frames(struct cm_json *json, const struct cm_snapshot *snapshot,
+			    const struct cm_snap_stack *stack)
+{
+	uint32_t i;
+
+	cm_json_array(json, "frames");
+	for (i = 0; i < stack->count; i++) {
+		const struct cm_snap_frame *frame = cm_stack_frame(snapshot, stack, i);
+
+		cm_json_object(json, NULL);
+		cm_json_text(json, "function", frame->function);
+		cm_json_text(json, "file", frame->file);
+		cm_json_unsigned(json, "line", frame->line);
+		cm_json_end(json);
+	}
+	cm_json_end(json);
+}
+
+static void put_json_stacks(struct cm_json *json, const char *key, const struct cm_history *history,
+			    const struct cm_sum *sums, size_t count, enum cm_measure measure)
+{
+	const struct cm_snapshot *snapshot = history->snapshot;
+	size_t i;
+
+	cm_json_array(json, key);
+	for (i = 0; i < count; i++) {
+		if (!sums[i].count[measure])
+			continue;
+		cm_json_object(json, NULL);
+		cm_json_unsigned(json, "bytes", sums[i].bytes[measure]);
+		cm_json_unsigned(json, "blocks", sums[i].count[measure]);
+		put_json_frames(json, snapshot, &snapshot->stack[sums[i].stack]);
+		cm_json_end(json);
+	}
+	cm_json_end(json);
+}
+
+static void put_json_passing(struct cm_json *json, const struct cm_history *history,
+			     const struct passing *passing, size_t count)
+{
+	const struct cm_snapshot *snapshot = history->snapshot;
+	size_t i;
+
+	cm_json_array(json, "stacks_temporary");
+	for (i = 0; i < count; i++) {
+		cm_json_object(json, NULL);
+		cm_json_unsigned(json, "bytes", passing[i].bytes);
+		cm_json_unsigned(json, "blocks", passing[i].count);
+		put_json_frames(json, snapshot, &snapshot->stack[passing[i].stack]);
+		cm_json_end(json);
+	}
+	cm_json_end(json);
+}
+
+static void put_json_ooms(struct cm_json *json, const struct cm_history *history)
+{
+	const struct cm_snapshot *snapshot = history->snapshot;
+	size_t i;
+
+	cm_json_array(json, "out_of_memory");
+	for (i = 0; i < history->events; i++) {
+		const struct cm_event *event = &history->event[i];
+
+		if (event->action != CM_ACTION_OOM)
+			continue;
+		cm_json_object(json, NULL);
+		cm_json_unsigned(json, "time_ns", cm_image_time(snapshot->image, event->tick));
+		cm_json_unsigned(json, "asked_bytes", event->size);
+		if (event->addr == CM_FREE_UNKNOWN)
+			cm_json_null(json, "device_free_bytes");
+		else
+			cm_json_unsigned(json, "device_free_bytes", event->addr);
+		put_json_frames(json, snapshot, cm_snapshot_stack(snapshot, event->stack));
+		cm_json_end(json);
+	}
+	cm_json_end(json);
+}
+
+static void put_json(struct cm_json *json, const struct cm_history *history,
+		     const struct cm_figures *figures, struct cm_sum *sums, size_t count,
+		     const struct passing *passing, size_t passing_count)
+{
+	const struct cm_snap_device *device = history->device;
+	const struct cm_level *peak = cm_history_level(history, history->peak);
+	char name[96];
+
+	cm_json_object(json, NULL);
+	cm_json_text(json, "name", cm_device_title(device, name, sizeof(name)));
+	if (device->row)
+		cm_json_number(json, "index", device->ordinal);
+	else
+		cm_json_null(json, "index");
+	cm_json_unsigned(json, "in_use_bytes", figures->in_use);
+	cm_json_unsigned(json, "rounding_bytes", figures->rounding);
+	cm_json_unsigned(json, "pending_bytes", figures->pending);
+	cm_json_unsigned(json, "free_hard_bytes", figures->hard);
+	cm_json_unsigned(json, "free_soft_bytes", figures->soft);
+	cm_json_unsigned(json, "reserved_bytes", figures->reserved);
+	cm_json_unsigned(json, "largest_free_bytes", figures->largest_free);
+	cm_json_unsigned(json, "blocks", figures->blocks);
+	cm_json_unsigned(json, "segments", figures->segments);
+	cm_json_unsigned(json, "events", history->events);
+	cm_json_unsigned(json, "events_lost", device->lost);
+	cm_json_unsigned(json, "peak_in_use_bytes", peak->allocated);
+	cm_json_unsigned(json, "peak_reserved_bytes", peak->reserved);
+	put_json_stacks(json, "stacks_in_use", history, sums, count, CM_MEASURE_LIVE);
+	qsort(sums, count, sizeof(*sums), by_peak);
+	put_json_stacks(json, "stacks_at_peak", history, sums, count, CM_MEASURE_PEAK);
+	put_json_passing(json, history, passing, passing_count);
+	put_json_ooms(json, history);
+	cm_json_end(json);
+}
+
+static void print_device(const struct cm_history *history, const struct cm_figures *figures,
+			 struct cm_sum *sums, size_t count, const struct passing *passing,
+			 size_t passing_count)
+{
+	const struct cm_snap_device *device = history->device;
+	char title[96], lost[CM_UNITS_BYTES], events[CM_UNITS_BYTES];
+
+	(void)printf("\n%s", cm_device_title(device, title, sizeof(title)));
+	(void)printf("   blocks: %" PRIu64 "   segments: %" PRIu64 "   events: %s", figures->blocks,
+		     figures->segments, cm_count_format((int64_t)history->events, events));
+	if (device->lost)
+		(void)printf(" (%s older ones lost)", cm_count_format((int64_t)device->lost, lost));
+	(void)printf("\n");
+	print_budget(device, figures);
+	print_peak(history);
+	print_stacks(history, sums, count, CM_MEASURE_LIVE, "in use now, by stack");
+	if (history->peak != CM_BEFORE) {
+		qsort(sums, count, sizeof(*sums), by_peak);
+		print_stacks(history, sums, count, CM_MEASURE_PEAK, "in use at the peak, by stack");
+	}
+	print_passing(history, passing, passing_count);
+	print_ooms(history);
+}
+
+static int report_device(const struct cm_snapshot *snapshot, const struct cm_snap_device *device,
+			 struct cm_json *json)
+{
+	struct cm_figures figures;
+	struct cm_history *history;
+	struct passing *passing = NULL;
+	struct cm_sum *sums = NULL;
+	size_t count = 0, passing_count = 0;
+	int err;
+
+	err = cm_history_create(snapshot, device, &history);
+	if (err)
+		return err;
+	cm_figures_get(snapshot, device, &figures);
+	err = cm_history_sum(history, &sums, &count);
+	if (!err)
+		err = find_passing(history, &passing, &passing_count);
+	if (!err && json)
+		put_json(json, history, &figures, sums, count, passing, passing_count);
+	else if (!err)
+		print_device(history, &figures, sums, count, passing, passing_count);
+	free(passing);
+	free(sums);
+	cm_history_destroy(history);
+	return err;
+}
+
+static void print_head(const struct cm_source *source)
+{
+	const struct cm_saved *saved = &source->image->saved;
+	const char *remarks[CM_REMARKS_MAX];
+	char time[CM_TIME_TEXT];
+	size_t count, i;
+
+	(void)printf("pid %d  %s  %s\n", (int)source->pid, source->user, source->command);
+	(void)printf("taken %s", cm_time_format(saved->time_ns, time));
+	count = cm_saved_remark(saved, remarks);
+	for (i = 0; i < count; i++)
+		(void)printf(", %s", remarks[i]);
+	(void)putchar('\n');
+}
+
+static void put_head(struct cm_json *json, const struct cm_source *source)
+{
+	static const char *const reasons[CM_REASON_COUNT] = {
+		[CM_REASON_ASKED] = "asked",
+		[CM_REASON_OOM] = "oom",
+		[CM_REASON_PEAK] = "peak",
+		[CM_REASON_EXIT] = "exit",
+	};
+	const struct cm_saved *saved = &source->image->saved;
+
+	cm_json_number(json, "pid", source->pid);
+	cm_json_text(json, "command", source->command);
+	cm_json_unsigned(json, "taken_ns", saved->time_ns);
+	cm_json_text(json, "reason",
+		     saved->reason < CM_REASON_COUNT ? reasons[saved->reason] : "unknown");
+	cm_json_text(json, "state",
+		     saved->life < CM_LIFE_COUNT ? cm_life_name((enum cm_life)saved->life)
+						 : "unknown");
+	cm_json_bool(json, "of_one_moment", saved->moment != CM_MOMENT_TORN);
+}
+
+int cm_verb_report(const struct cm_options *options)
+{
+	struct cm_source source;
+	struct cm_json json, *to = NULL;
+	int exit, err = 0;
+	size_t i;
+
+	exit = cm_source_open(options, options->args[0], &source);
+	if (exit)
+		return exit;
+	if (options->form == CM_FORM_JSON) {
+		to = &json;
+		cm_json_open_document(to, "report");
+		put_head(to, &source);
+		cm_json_array(to, "devices");
+	} else {
+		print_head(&source);
+	}
+	for (i = 0; i < source.snapshot->devices && !err; i++)
+		if (cm_snap_device_is_used(source.snapshot, &source.snapshot->device[i]))
+			err = report_device(source.snapshot, &source.snapshot->device[i], to);
+	if (to) {
+		cm_json_end(to);
+		cm_json_end(to);
+	}
+	cm_source_close(&source);
+	if (!err)
+		return CM_EXIT_OK;
+	cm_complain("%s", strerror(-err));
+	return CM_EXIT_TARGET;
+}

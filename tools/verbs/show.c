@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: MIT */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "stats/command_client.h"
+#include "stats/summary.h"
+#include "stats/text.h"
+#include "stats/units.h"
+#include "tools/cli/exits.h"
+#include "tools/output/bars.h"
+#include "tools/output/map.h"
+#include "tools/output/text.h"
+#include "tools/processes/collect.h"
+#include "tools/processes/describe.h"
+#include "tools/processes/uncached.h"
+#include "tools/verbs/verbs.h"
+
+#define FRESH_NS    UINT64_C(1000000000)
+#define OPTIONS_MAX 64
+
+struct showing {
+	struct cm_json json;
+};
+
+/* The options that are not what they would be by themselves. */
+static void print_settings(const struct cm_process *process)
+{
+	const uint32_t rows = process->reader->header.table[CM_TABLE_OPTION].rows;
+	struct cm_option_row option;
+	char name[sizeof(option.name)], value[sizeof(option.value)];
+	const char *before = "   conf ";
+	uint32_t i;
+
+	for (i = 0; i < rows && i < OPTIONS_MAX; i++) {
+		if (cm_reader_read_option(process->reader, i, &option) ||
+		    !strcmp(option.value, option.fallback))
+			continue;
+		cm_text_clean(name, sizeof(name), option.name);
+		cm_text_clean(value, sizeof(value), option.value);
+		(void)printf("%s%s:%s", before, name, value);
+		before = ",";
+	}
+}
+
+static void print_identity(const struct cm_process *process)
+{
+	const struct cm_header *header = &process->reader->header;
+	char up[CM_UNITS_BYTES];
+
+	(void)printf("pid %d  %s  %s\n%s", (int)process->pid, process->user, process->command,
+		     cm_life_name(process->life));
+	if (process->age_ns)
+		(void)printf(", up %s", cm_duration_format(process->age_ns, up));
+	(void)printf("   libcudamem %s   layout %u.%u", header->version, header->major,
+		     header->minor);
+	print_settings(process);
+	(void)putchar('\n');
+	if (process->life == CM_LIFE_CRASHED)
+		(void)printf(
+			"The process ended without a word. These are its last figures, from %s\n",
+			process->path);
+}
+
+/* The lines of a device's memory. They add up to the device, or to what is known of it. */
+static size_t fill_bars(const struct cm_device_row *row, const struct cm_summary *sum,
+			struct cm_bar bars[CM_BARS_MAX])
+{
+	const int64_t other = cm_summary_other(row);
+	int64_t outside = 0;
+	size_t n = 0;
+
+	bars[n++] = (struct cm_bar){"in use by the program", sum->allocated, false};
+	bars[n++] = (struct cm_bar){"freed, waiting for the device", sum->waiting, true};
+	bars[n++] = (struct cm_bar){"cached, trim can return it", sum->trimmable, false};
+	bars[n++] = (struct cm_bar){"cached, held by live blocks", sum->held, false};
+	bars[n++] = (struct cm_bar){"in use, not from the cache", other, true};
+	if (!row->total_bytes)
+		return n;
+	if (cm_summary_outside(row, &outside)) {
+		bars[n++] = (struct cm_bar){"contexts, libraries, others", outside, false};
+		bars[n++] = (struct cm_bar){"free on the device", (int64_t)row->free_bytes, false};
+	} else {
+		outside = (int64_t)(row->total_bytes - (uint64_t)sum->reserved - (uint64_t)other);
+		bars[n++] = (struct cm_bar){"free, or used by others", outside, false};
+	}
+	return n;
+}
+
+#define POOL_LINE "%-5s %8s %9s %8s %8s %8s %13s %13s" /* within 80 columns */
+
+static void print_pool(const char *name, const struct cm_summary *sum,
+		       const struct cm_survey_pool *found)
+{
+	char segments[CM_UNITS_BYTES], blocks[CM_UNITS_BYTES], allocs[CM_UNITS_BYTES];
+	char alloc[CM_UNITS_BYTES], reserved[CM_UNITS_BYTES], peak[CM_UNITS_BYTES];
+	char largest[CM_UNITS_BYTES];
+
+	(void)printf(POOL_LINE "\n", name, cm_count_format(sum->segments, segments),
+		     cm_count_format(sum->blocks, blocks), cm_bytes_format(sum->allocated, alloc),
+		     cm_bytes_format(sum->reserved, reserved),
+		     cm_bytes_format(sum->peak_allocated, peak),
+		     found ? cm_bytes_format((int64_t)found->largest_free, largest) : "-",
+		     cm_count_format(sum->allocs, allocs));
+}
+
+static void print_pools(const struct cm_device_view *view, const struct cm_survey *survey)
+{
+	static const char *const names[CM_POOL_COUNT] = {"all", "small", "large"};
+	static const enum cm_pool order[] = {CM_POOL_SMALL, CM_POOL_LARGE, CM_POOL_ALL};
+	size_t i;
+
+	(void)printf("\n" POOL_LINE "\n", "pool", "segments", "blocks", "alloc", "reserved", "peak",
+		     "largest free", "requests");
+	for (i = 0; i < CM_POOL_COUNT; i++) {
+		const struct cm_summary sum = cm_summary_pool(&view->row, order[i]);
+
+		print_pool(names[order[i]], &sum,
+			   survey ? &survey->pool[view->index][order[i]] : NULL);
+	}
+}
+
+static void print_counters(const struct cm_device_row *row)
+{
+	const int64_t *scalar = row->scalar;
+	const double hits = cm_hit_rate(scalar[CM_SCALAR_cache_hits],
+					scalar[CM_SCALAR_cache_misses]);
+	char allocs[CM_UNITS_BYTES], frees[CM_UNITS_BYTES];
+	char ooms[CM_UNITS_BYTES], retries[CM_UNITS_BYTES];
+
+	(void)printf("\ndriver: %s %s, %s %s",
+		     cm_count_format(scalar[CM_SCALAR_num_device_alloc], allocs),
+		     scalar[CM_SCALAR_num_device_alloc] == 1 ? "allocation" : "allocations",
+		     cm_count_format(scalar[CM_SCALAR_num_device_free], frees),
+		     scalar[CM_SCALAR_num_device_free] == 1 ? "free" : "frees");
+	if (hits >= 0)
+		(void)printf("; %.1f%% of the requests needed no call", floor(1000 * hits) / 10);
+	(void)putchar('\n');
+	if (scalar[CM_SCALAR_num_ooms] || scalar[CM_SCALAR_num_alloc_retries])
+		(void)printf("out of memory: requests that failed: %s; times that the cache was "
+			     "emptied to try again: %s\n",
+			     cm_count_format(scalar[CM_SCALAR_num_ooms], ooms),
+			     cm_count_format(scalar[CM_SCALAR_num_alloc_retries], retries));
+}
+
+/* What went back to the driver by itself, and between processes; nothing where nothing did. */
+static void print_giving(const struct cm_device_row *row)
+{
+	const int64_t *scalar = row->scalar;
+	char decayed[CM_UNITS_BYTES], given[CM_UNITS_BYTES], got[CM_UNITS_BYTES];
+
+	if (!scalar[CM_SCALAR_decay_bytes] && !scalar[CM_SCALAR_neighbour_bytes_given] &&
+	    !scalar[CM_SCALAR_neighbour_asks])
+		return;
+	(void)printf("returned to the driver: %s idle for long, %s for other processes; by others "
+		     "for this one: %s\n",
+		     cm_bytes_format(scalar[CM_SCALAR_decay_bytes], decayed),
+		     cm_bytes_format(scalar[CM_SCALAR_neighbour_bytes_given], given),
+		     cm_bytes_format(scalar[CM_SCALAR_neighbour_bytes_got], got));
+}
+
+static void print_device(const struct cm_options *options, const struct cm_process *process,
+			 const struct cm_device_view *view, const struct cm_survey *survey)
+{
+	const struct cm_summary sum = cm_summary_pool(&view->row, CM_POOL_ALL);
+	char uuid[CM_UUID_TEXT], model[sizeof(view->row.name)], size[CM_UNITS_BYTES];
+	struct cm_bar bars[CM_BARS_MAX];
+	size_t n;
+
+	cm_text_clean(model, sizeof(model), view->row.name);
+	(void)printf("\nGPU %d  %s  %s  %s%s\n", (int)view->row.ordinal, model,
+		     cm_bytes_format((int64_t)view->row.total_bytes, size),
+		     cm_uuid_format(view->row.uuid, uuid),
+		     view->row.flags & CM_DEVICE_SIMULATED ? "  (simulated)" : "");
+	if (view->torn)
+		(void)printf("The figures changed while they were read: they may differ by the "
+			     "requests in flight.\n");
+	n = fill_bars(&view->row, &sum, bars);
+	cm_bars_print(bars, n, options->ascii);
+	if (sum.rounding > 0)
+		(void)printf("\nThe blocks are %s larger than what was asked for.\n",
+			     cm_bytes_format(sum.rounding, size));
+	print_pools(view, survey);
+	cm_others_print(&view->row);
+	print_counters(&view->row);
+	print_giving(&view->row);
+	if (options->map != CM_MAP_NONE)
+		cm_map_print(process->reader, view->index, options->map == CM_MAP_ALL);
+}
+
+static void print_host(const struct cm_process *process)
+{
+	char use[CM_UNITS_BYTES], reserved[CM_UNITS_BYTES], registered[CM_UNITS_BYTES];
+	char pieces[CM_UNITS_BYTES];
+	struct cm_host_row row;
+	bool torn;
+
+	if (cm_reader_read_host(process->reader, &row, &torn) ||
+	    (!row.reserved_bytes.current && !row.registered_bytes.current))
+		return;
+	(void)printf("\npinned host memory: %s in use, %s reserved, %s registered by the program",
+		     cm_bytes_format(row.allocated_bytes.current, use),
+		     cm_bytes_format(row.reserved_bytes.current, reserved),
+		     cm_bytes_format(row.registered_bytes.current, registered));
+	if (row.registered.current)
+		(void)printf(" (pieces: %s)", cm_count_format(row.registered.current, pieces));
+	(void)putchar('\n');
+}
+
+static void print_process(const struct cm_options *options, const struct cm_process *process,
+			  const struct cm_survey *survey)
+{
+	struct cm_device_view view;
+	uint32_t index = 0;
+	bool any = false;
+
+	print_identity(process);
+	while (cm_process_next_device(options, process, &index, &view)) {
+		print_device(options, process, &view, survey);
+		any = true;
+	}
+	if (!any)
+		(void)printf("\nno device memory was asked for%s\n",
+			     options->device_count ? " on the devices named" : " yet");
+	print_host(process);
+}
+
+static int show(const struct cm_options *options, struct cm_process *process, void *data)
+{
+	struct cm_letter checkpoint = {.command = CM_COMMAND_CHECKPOINT};
+	struct showing *showing = data;
+	struct cm_survey *survey = NULL;
+
+	if (options->fresh && !cm_process_is_dead(process) &&
+	    cm_mail_send(process->reader, &checkpoint, FRESH_NS))
+		cm_complain("process %d did not bring its figures up to date; they are shown as "
+			    "they are",
+			    (int)process->pid);
+	(void)cm_reader_refresh(process->reader);
+	if (cm_survey_create(process->reader, &survey))
+		cm_complain("the tables of process %d can't be read", (int)process->pid);
+	if (options->form == CM_FORM_JSON) {
+		cm_json_object(&showing->json, NULL);
+		cm_json_identity(&showing->json, process);
+		cm_json_host(&showing->json, process);
+		cm_json_devices(&showing->json, options, process, survey);
+		cm_json_end(&showing->json);
+	} else {
+		print_process(options, process, survey);
+	}
+	cm_survey_destroy(survey);
+	return CM_EXIT_OK;
+}
+
+int cm_verb_show(const struct cm_options *options)
+{
+	struct showing showing;
+	int exit;
+
+	if (options->form == CM_FORM_JSON) {
+		cm_json_open_document(&showing.json, "show");
+		cm_json_array(&showing.json, "processes");
+	}
+	exit = cm_for_processes(options, show, &showing);
+	if (options->form == CM_FORM_JSON) {
+		cm_json_end(&showing.json);
+		cm_json_end(&showing.json);
+	}
+	return exit;
+}

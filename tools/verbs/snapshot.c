@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "stats/units.h"
+#include "tools/cli/exits.h"
+#include "tools/output/output.h"
+#include "tools/output/quote.h"
+#include "tools/output/text.h"
+#include "tools/processes/collect.h"
+#include "tools/processes/describe.h"
+#include "tools/processes/source.h"
+#include "tools/snapshot/saved.h"
+#include "tools/verbs/verbs.h"
+
+/* The moment that the copy is of, in words. */
+static const char *spell_moment(const struct cm_saved *saved, char *text, size_t bytes)
+{
+	if (saved->moment == CM_MOMENT_HELD)
+		(void)snprintf(text, bytes, "the process stood still for %.3f ms",
+			       (double)saved->hold_ns / 1e6);
+	else
+		(void)snprintf(text, bytes, "%s",
+			       saved->moment == CM_MOMENT_STILL ? "the process was not held"
+								: "not of one moment");
+	return text;
+}
+
+static uint64_t count_lost(const struct cm_snapshot *snapshot)
+{
+	uint64_t lost = 0;
+	size_t i;
+
+	for (i = 0; i < snapshot->devices; i++)
+		lost += snapshot->device[i].lost;
+	return lost;
+}
+
+/* A file as the shell, and then this program, takes it for one. */
+static void spell_file(FILE *out, const char *path)
+{
+	char *here = NULL;
+
+	if (!cm_is_file_name(path) && asprintf(&here, "./%s", path) < 0)
+		here = NULL;
+	cm_quote_shell(out, here ? here : path);
+	free(here);
+}
+
+static void report(const struct cm_options *options, const struct cm_source *source,
+		   const char *path, int64_t bytes, uint64_t ns)
+{
+	const struct cm_snapshot *snapshot = source->snapshot;
+	const struct cm_saved *saved = &source->image->saved;
+	FILE *out = !strcmp(path, "-") ? stderr : stdout; /* stdout holds the data */
+	char size[CM_UNITS_BYTES], segments[CM_UNITS_BYTES], blocks[CM_UNITS_BYTES];
+	char events[CM_UNITS_BYTES], lost[CM_UNITS_BYTES], moment[64];
+	struct cm_json json;
+
+	if (options->form == CM_FORM_JSON) {
+		cm_json_init(&json, out);
+		cm_json_object(&json, NULL);
+		cm_json_text(&json, "schema", "cudamemstat/snapshot/1");
+		cm_json_text(&json, "file", path);
+		cm_json_number(&json, "pid", source->pid);
+		cm_json_unsigned(&json, "segments", snapshot->segments);
+		cm_json_unsigned(&json, "blocks", snapshot->blocks);
+		cm_json_unsigned(&json, "events", snapshot->events);
+		cm_json_unsigned(&json, "events_lost", count_lost(snapshot));
+		cm_json_unsigned(&json, "stacks", snapshot->stacks - 1);
+		cm_json_number(&json, "file_bytes", bytes);
+		cm_json_real(&json, "seconds", (double)ns / 1e9);
+		cm_json_real(&json, "held_ms", (double)saved->hold_ns / 1e6);
+		cm_json_bool(&json, "of_one_moment", saved->moment != CM_MOMENT_TORN);
+		cm_json_end(&json);
+		return;
+	}
+	(void)fprintf(out, "saved %s: %s segments, %s blocks, %s events", path,
+		      cm_count_format((int64_t)snapshot->segments, segments),
+		      cm_count_format((int64_t)snapshot->blocks, blocks),
+		      cm_count_format((int64_t)snapshot->events, events));
+	if (count_lost(snapshot))
+		(void)fprintf(out, " (%s older ones lost)",
+			      cm_count_format((int64_t)count_lost(snapshot), lost));
+	(void)fprintf(out, ", %zu stacks (%s, %.2f s)\n  %s\n", snapshot->stacks - 1,
+		      cm_bytes_format(bytes, size), (double)ns / 1e9,
+		      spell_moment(saved, moment, sizeof(moment)));
+	if (!cm_output_is_file(path))
+		return;
+	(void)fprintf(out, "  see it: %s report ", CM_PROGRAM);
+	spell_file(out, path);
+	(void)fprintf(out, "; %s plot timeline ", CM_PROGRAM);
+	spell_file(out, path);
+	(void)fprintf(out, " -O memory.html\n");
+}
+
+/* COMM-PID.cudamem, then COMM-PID-2.cudamem and so on. */
+static void choose_name(const struct cm_source *source, char *path, size_t bytes)
+{
+	const size_t stem = strcspn(source->comm, "/");
+	struct stat st;
+	int i;
+
+	(void)snprintf(path, bytes, "%.*s-%d" CM_SAVED_SUFFIX, (int)stem, source->comm,
+		       (int)source->pid);
+	for (i = 2; i < 10000 && !lstat(path, &st); i++)
+		(void)snprintf(path, bytes, "%.*s-%d-%d" CM_SAVED_SUFFIX, (int)stem, source->comm,
+			       (int)source->pid, i);
+}
+
+static int complain_write(int err)
+{
+	if (err == -ENOSYS)
+		cm_complain("this build has no zstd, which snapshots are saved with; '%s export' "
+			    "reads the process itself",
+			    CM_PROGRAM);
+	else if (err == -ENOMEM)
+		cm_complain("no memory left");
+	return CM_EXIT_TARGET;
+}
+
+int cm_save(const struct cm_image *image, const char *path, bool force, int64_t *ret_bytes)
+{
+	struct cm_output output;
+	int exit, err;
+
+	exit = cm_output_open(&output, path, 0666, force);
+	if (exit)
+		return exit;
+	/* What has no path here is standard output, a pipe or a device. */
+	err = cm_saved_write(image, output.file, output.path != NULL, ret_bytes);
+	/* What could not be written is told of when it is closed. */
+	if (err && err != -EIO) {
+		(void)cm_output_close(&output, false);
+		return complain_write(err);
+	}
+	return cm_output_close(&output, true);
+}
+
+int cm_verb_snapshot(const struct cm_options *options)
+{
+	const uint64_t start = cm_time_now();
+	struct cm_source source;
+	char chosen[512];
+	const char *path = options->out;
+	int64_t bytes = 0;
+	int exit;
+
+	if (path && cm_output_is_terminal(path)) {
+		cm_complain("a snapshot is not for a terminal: name a file with -O, such as -O "
+			    "memory" CM_SAVED_SUFFIX);
+		return CM_EXIT_USAGE;
+	}
+	exit = cm_source_open(options, options->args[0], &source);
+	if (exit)
+		return exit;
+	if (!path) {
+		choose_name(&source, chosen, sizeof(chosen));
+		path = chosen;
+	}
+	exit = cm_save(source.image, path, options->force, &bytes);
+	if (!exit)
+		report(options, &source, path, bytes, cm_time_now() - start);
+	cm_source_close(&source);
+	return exit;
+}
