@@ -230,17 +230,17 @@ uint64_t cm_cache_returnable(struct cm_cache *cache, uint64_t ctx);
  * order, or what another thread gets from the driver between them, and frees, would count in both.
  * What goes back between them counts in both all the same, what is just going back in neither, and
  * so may what a context has that another thread ends. Who wants the sum takes a look before, and
- * asks both anew while cm_cache_look_again is true: not for ever, as others may go on and on. May
- * sleep.
+ * asks both anew while cm_cache_info_must_retry is true: not for ever, as others may go on and on.
+ * May sleep.
  */
-struct cm_look {
+struct cm_info_snapshot {
 	uint64_t returns;
 	uint64_t begun_ns;
-	uint64_t nap_ns;
+	uint64_t backoff_ns;
 	uint32_t looks; /* in vain, as others were faster */
 };
-struct cm_look cm_cache_look(const struct cm_cache *cache);
-bool cm_cache_look_again(struct cm_cache *cache, uint64_t ctx, struct cm_look *look);
+struct cm_info_snapshot cm_cache_info_begin(const struct cm_cache *cache);
+bool cm_cache_info_must_retry(struct cm_cache *cache, uint64_t ctx, struct cm_info_snapshot *look);
 
 /* Polls closed epochs and gives back what is not recycled, so that the books are fresh. Does
  * nothing while a capture is active. */
@@ -278,7 +278,8 @@ int cm_cache_record_events(struct cm_cache *cache, bool on);
 void cm_cache_clear_events(struct cm_cache *cache);
 
 /* Counts memory of another kind: bytes > 0 adds one, bytes < 0 takes one away. */
-void cm_cache_count_other(struct cm_cache *cache, uint32_t row, enum cm_other kind, int64_t bytes);
+void cm_cache_count_uncached(struct cm_cache *cache, uint32_t row, enum cm_uncached_kind kind,
+			     int64_t bytes);
 /* Adds to a scalar counter of the device. */
 void cm_cache_count(struct cm_cache *cache, uint32_t row, enum cm_scalar scalar, int64_t n);
 

@@ -10,63 +10,63 @@
 
 #include "stats/tick.h"
 
-static bool move(struct cm_mailbox *mailbox, uint32_t from, uint32_t to)
+static bool move(struct cm_channel *channel, uint32_t from, uint32_t to)
 {
 	/* Release: who sees DONE sees the answer. Acquire: who took POSTED sees the letter. */
-	return __atomic_compare_exchange_n(&mailbox->state, &from, to, false, __ATOMIC_ACQ_REL,
+	return __atomic_compare_exchange_n(&channel->state, &from, to, false, __ATOMIC_ACQ_REL,
 					   __ATOMIC_RELAXED);
 }
 
-bool cm_mailbox_take(struct cm_mailbox *mailbox, struct cm_letter *ret_letter)
+bool cm_channel_take(struct cm_channel *channel, struct cm_command *ret_command)
 {
-	if (!move(mailbox, CM_MAIL_POSTED, CM_MAIL_RUNNING))
+	if (!move(channel, CM_CHANNEL_POSTED, CM_CHANNEL_RUNNING))
 		return false;
-	memset(ret_letter, 0, sizeof(*ret_letter));
-	ret_letter->command = mailbox->command;
-	memcpy(ret_letter->arg, mailbox->arg, sizeof(ret_letter->arg));
+	memset(ret_command, 0, sizeof(*ret_command));
+	ret_command->code = channel->command;
+	memcpy(ret_command->arg, channel->arg, sizeof(ret_command->arg));
 	return true;
 }
 
-bool cm_mailbox_answer(struct cm_mailbox *mailbox, const struct cm_letter *letter)
+bool cm_channel_answer(struct cm_channel *channel, const struct cm_command *command)
 {
 	bool moved;
 
-	mailbox->status = letter->status;
-	memcpy(mailbox->result, letter->result, sizeof(mailbox->result));
-	moved = move(mailbox, CM_MAIL_RUNNING, CM_MAIL_DONE);
-	(void)cm_mailbox_nudge(mailbox);
+	channel->status = command->status;
+	memcpy(channel->result, command->result, sizeof(channel->result));
+	moved = move(channel, CM_CHANNEL_RUNNING, CM_CHANNEL_DONE);
+	(void)cm_channel_wake(channel);
 	return moved;
 }
 
-void cm_mailbox_wait(struct cm_mailbox *mailbox, int timeout_ms)
+void cm_channel_wait(struct cm_channel *channel, int timeout_ms)
 {
 	const struct timespec timeout = {timeout_ms / 1000, timeout_ms % 1000 * 1000000L};
-	uint32_t state = __atomic_load_n(&mailbox->state, __ATOMIC_RELAXED);
+	uint32_t state = __atomic_load_n(&channel->state, __ATOMIC_RELAXED);
 
 	/* Not FUTEX_PRIVATE_FLAG: the other side is another process. */
-	if (state != CM_MAIL_POSTED)
-		(void)syscall(SYS_futex, &mailbox->state, FUTEX_WAIT, state,
-			      timeout_ms == CM_MAIL_FOREVER ? NULL : &timeout, NULL, 0);
+	if (state != CM_CHANNEL_POSTED)
+		(void)syscall(SYS_futex, &channel->state, FUTEX_WAIT, state,
+			      timeout_ms == CM_CHANNEL_FOREVER ? NULL : &timeout, NULL, 0);
 }
 
-int cm_mailbox_nudge(struct cm_mailbox *mailbox)
+int cm_channel_wake(struct cm_channel *channel)
 {
-	long woken = syscall(SYS_futex, &mailbox->state, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+	long woken = syscall(SYS_futex, &channel->state, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 
 	return woken > 0 ? (int)woken : 0;
 }
 
-bool cm_mailbox_show_oom(struct cm_mailbox *mailbox, uint64_t most_ns)
+bool cm_channel_report_oom(struct cm_channel *channel, uint64_t most_ns)
 {
 	/* Release: who sees the number sees what the request left. */
-	const uint32_t mine = __atomic_add_fetch(&mailbox->ooms, 1, __ATOMIC_RELEASE);
+	const uint32_t mine = __atomic_add_fetch(&channel->ooms, 1, __ATOMIC_RELEASE);
 	const uint64_t start = cm_monotonic_ns();
 	struct timespec left;
 	uint32_t seen;
 	uint64_t ns;
 
 	for (;;) {
-		seen = __atomic_load_n(&mailbox->ooms_seen, __ATOMIC_ACQUIRE);
+		seen = __atomic_load_n(&channel->ooms_seen, __ATOMIC_ACQUIRE);
 		/* Numbers that may wrap: those up to `seen` are behind it. */
 		if (seen - mine <= INT32_MAX)
 			return true;
@@ -75,11 +75,11 @@ bool cm_mailbox_show_oom(struct cm_mailbox *mailbox, uint64_t most_ns)
 			return false;
 		left.tv_sec = (time_t)((most_ns - ns) / CM_NS_PER_S);
 		left.tv_nsec = (long)((most_ns - ns) % CM_NS_PER_S);
-		(void)syscall(SYS_futex, &mailbox->ooms_seen, FUTEX_WAIT, seen, &left, NULL, 0);
+		(void)syscall(SYS_futex, &channel->ooms_seen, FUTEX_WAIT, seen, &left, NULL, 0);
 	}
 }
 
-bool cm_mailbox_hold(struct cm_mailbox *mailbox, uint64_t most_ns, uint64_t *ret_ns)
+bool cm_channel_hold(struct cm_channel *channel, uint64_t most_ns, uint64_t *ret_ns)
 {
 	const uint64_t start = cm_monotonic_ns();
 	struct timespec left = {0};
@@ -87,15 +87,15 @@ bool cm_mailbox_hold(struct cm_mailbox *mailbox, uint64_t most_ns, uint64_t *ret
 	uint64_t ns;
 	bool over;
 
-	__atomic_store_n(&mailbox->hold, CM_HOLD_HELD, __ATOMIC_RELEASE);
-	(void)syscall(SYS_futex, &mailbox->hold, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+	__atomic_store_n(&channel->hold, CM_HOLD_HELD, __ATOMIC_RELEASE);
+	(void)syscall(SYS_futex, &channel->hold, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 	while ((ns = cm_monotonic_ns() - start) < most_ns &&
-	       __atomic_load_n(&mailbox->hold, __ATOMIC_ACQUIRE) == CM_HOLD_HELD) {
+	       __atomic_load_n(&channel->hold, __ATOMIC_ACQUIRE) == CM_HOLD_HELD) {
 		left.tv_nsec = (long)(most_ns - ns);
-		(void)syscall(SYS_futex, &mailbox->hold, FUTEX_WAIT, CM_HOLD_HELD, &left, NULL, 0);
+		(void)syscall(SYS_futex, &channel->hold, FUTEX_WAIT, CM_HOLD_HELD, &left, NULL, 0);
 	}
 	/* Before anything changes: a tool that finds it so has copied more than one moment. */
-	over = __atomic_compare_exchange_n(&mailbox->hold, &seen, CM_HOLD_OVER, false,
+	over = __atomic_compare_exchange_n(&channel->hold, &seen, CM_HOLD_ENDED, false,
 					   __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 	*ret_ns = cm_monotonic_ns() - start;
 	return !over && seen == CM_HOLD_COPIED;

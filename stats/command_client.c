@@ -17,7 +17,7 @@
 #include "stats/region.h"
 #include "stats/tick.h"
 
-#define MAILBOX_OFFSET ((off_t)offsetof(struct cm_header, mailbox))
+#define MAILBOX_OFFSET ((off_t)offsetof(struct cm_header, channel))
 #define LOCK_WAIT_NS   5000000 /* between two tries for the lock */
 #define HOLD_LOOK_NS   5000000 /* between two looks whether an answer came in place of the hold */
 
@@ -35,7 +35,7 @@ static int reopen(const struct cm_reader *reader, int *ret_fd)
 	if (fd < 0)
 		return -errno;
 	/* A page that has no memory yet would be a signal where none is left. */
-	err = posix_fallocate(fd, MAILBOX_OFFSET, sizeof(struct cm_mailbox));
+	err = posix_fallocate(fd, MAILBOX_OFFSET, sizeof(struct cm_channel));
 	if (err) {
 		(void)close(fd);
 		return -err;
@@ -59,25 +59,25 @@ static int lock_mailbox(int fd, uint64_t deadline_ns)
 }
 
 /* Waits until the state is no longer `state`. -ETIMEDOUT. */
-static int wait_change(struct cm_mailbox *mailbox, uint32_t state, uint64_t deadline_ns)
+static int wait_change(struct cm_channel *channel, uint32_t state, uint64_t deadline_ns)
 {
 	struct timespec left;
 	uint64_t now;
 
-	while (__atomic_load_n(&mailbox->state, __ATOMIC_ACQUIRE) == state) {
+	while (__atomic_load_n(&channel->state, __ATOMIC_ACQUIRE) == state) {
 		now = cm_monotonic_ns();
 		if (now >= deadline_ns)
 			return -ETIMEDOUT;
 		left.tv_sec = (time_t)((deadline_ns - now) / CM_NS_PER_S);
 		left.tv_nsec = (long)((deadline_ns - now) % CM_NS_PER_S);
-		(void)syscall(SYS_futex, &mailbox->state, FUTEX_WAIT, state, &left, NULL, 0);
+		(void)syscall(SYS_futex, &channel->state, FUTEX_WAIT, state, &left, NULL, 0);
 	}
 	return 0;
 }
 
-static bool move_state(struct cm_mailbox *mailbox, uint32_t from, uint32_t to)
+static bool move_state(struct cm_channel *channel, uint32_t from, uint32_t to)
 {
-	return __atomic_compare_exchange_n(&mailbox->state, &from, to, false, __ATOMIC_ACQ_REL,
+	return __atomic_compare_exchange_n(&channel->state, &from, to, false, __ATOMIC_ACQ_REL,
 					   __ATOMIC_ACQUIRE);
 }
 
@@ -85,18 +85,18 @@ static bool move_state(struct cm_mailbox *mailbox, uint32_t from, uint32_t to)
  * Takes the mailbox, and clears away what a tool that died left in it. Only the owner's thread
  * moves the state beside us, and only from POSTED to RUNNING to DONE.
  */
-static int claim(struct cm_mailbox *mailbox, uint64_t deadline_ns)
+static int claim(struct cm_channel *channel, uint64_t deadline_ns)
 {
 	uint32_t state;
 	int err = 0;
 
 	do {
-		state = __atomic_load_n(&mailbox->state, __ATOMIC_ACQUIRE);
-		if (state == CM_MAIL_RUNNING) {
-			err = wait_change(mailbox, state, deadline_ns);
+		state = __atomic_load_n(&channel->state, __ATOMIC_ACQUIRE);
+		if (state == CM_CHANNEL_RUNNING) {
+			err = wait_change(channel, state, deadline_ns);
 			continue;
 		}
-		if (move_state(mailbox, state, CM_MAIL_CLAIMED))
+		if (move_state(channel, state, CM_CHANNEL_CLAIMED))
 			return 0;
 		/* It moved from POSTED meanwhile. */
 		if (cm_monotonic_ns() >= deadline_ns)
@@ -105,36 +105,37 @@ static int claim(struct cm_mailbox *mailbox, uint64_t deadline_ns)
 	return err;
 }
 
-static void post(struct cm_mailbox *mailbox, const struct cm_letter *letter)
+static void post(struct cm_channel *channel, const struct cm_command *command)
 {
 	uint64_t start = 0;
 
 	(void)cm_process_start_time((uint32_t)getpid(), &start);
-	mailbox->sender = (uint32_t)getpid();
-	mailbox->sender_start = start;
-	mailbox->command = letter->command;
-	mailbox->status = 0;
-	memcpy(mailbox->arg, letter->arg, sizeof(mailbox->arg));
-	memset(mailbox->result, 0, sizeof(mailbox->result));
+	channel->sender = (uint32_t)getpid();
+	channel->sender_start = start;
+	channel->command = command->code;
+	channel->status = 0;
+	memcpy(channel->arg, command->arg, sizeof(channel->arg));
+	memset(channel->result, 0, sizeof(channel->result));
 	/* Release: who sees POSTED sees the letter. */
-	__atomic_store_n(&mailbox->state, CM_MAIL_POSTED, __ATOMIC_RELEASE);
-	(void)cm_mailbox_nudge(mailbox);
+	__atomic_store_n(&channel->state, CM_CHANNEL_POSTED, __ATOMIC_RELEASE);
+	(void)cm_channel_wake(channel);
 }
 
 /* Waits for DONE. After the deadline the letter is withdrawn, unless work on it has begun. */
-static int wait_answer(struct cm_mailbox *mailbox, uint64_t deadline_ns)
+static int wait_answer(struct cm_channel *channel, uint64_t deadline_ns)
 {
 	uint32_t state;
 
 	for (;;) {
-		state = __atomic_load_n(&mailbox->state, __ATOMIC_ACQUIRE);
-		if (state == CM_MAIL_DONE)
+		state = __atomic_load_n(&channel->state, __ATOMIC_ACQUIRE);
+		if (state == CM_CHANNEL_DONE)
 			return 0;
-		if (state != CM_MAIL_POSTED && state != CM_MAIL_RUNNING)
+		if (state != CM_CHANNEL_POSTED && state != CM_CHANNEL_RUNNING)
 			return -EPROTO;
-		if (!wait_change(mailbox, state, deadline_ns))
+		if (!wait_change(channel, state, deadline_ns))
 			continue;
-		if (state == CM_MAIL_RUNNING || move_state(mailbox, CM_MAIL_POSTED, CM_MAIL_IDLE))
+		if (state == CM_CHANNEL_RUNNING ||
+		    move_state(channel, CM_CHANNEL_POSTED, CM_CHANNEL_IDLE))
 			return -ETIMEDOUT;
 		/* Work began at the last moment: what is left of the deadline is for the answer. */
 	}
@@ -149,52 +150,52 @@ struct holding {
 
 /* Waits until the process stands still, copies, and lets it go on. An answer means it never did, or
  * does no longer. */
-static void copy_while_held(struct cm_mailbox *mailbox, struct holding *holding,
+static void copy_while_held(struct cm_channel *channel, struct holding *holding,
 			    uint64_t deadline_ns)
 {
 	const struct timespec look = {.tv_nsec = HOLD_LOOK_NS};
 	uint32_t held = CM_HOLD_HELD, state;
 
-	while (__atomic_load_n(&mailbox->hold, __ATOMIC_ACQUIRE) != CM_HOLD_HELD) {
-		state = __atomic_load_n(&mailbox->state, __ATOMIC_ACQUIRE);
-		if ((state != CM_MAIL_POSTED && state != CM_MAIL_RUNNING) ||
+	while (__atomic_load_n(&channel->hold, __ATOMIC_ACQUIRE) != CM_HOLD_HELD) {
+		state = __atomic_load_n(&channel->state, __ATOMIC_ACQUIRE);
+		if ((state != CM_CHANNEL_POSTED && state != CM_CHANNEL_RUNNING) ||
 		    cm_monotonic_ns() >= deadline_ns)
 			return;
-		(void)syscall(SYS_futex, &mailbox->hold, FUTEX_WAIT, CM_HOLD_NONE, &look, NULL, 0);
+		(void)syscall(SYS_futex, &channel->hold, FUTEX_WAIT, CM_HOLD_NONE, &look, NULL, 0);
 	}
 	holding->copy(holding->data);
-	holding->copied = __atomic_compare_exchange_n(&mailbox->hold, &held, CM_HOLD_COPIED, false,
+	holding->copied = __atomic_compare_exchange_n(&channel->hold, &held, CM_HOLD_COPIED, false,
 						      __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 	if (holding->copied)
-		(void)syscall(SYS_futex, &mailbox->hold, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+		(void)syscall(SYS_futex, &channel->hold, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
-static int exchange(struct cm_mailbox *mailbox, struct cm_letter *letter, struct holding *holding,
+static int exchange(struct cm_channel *channel, struct cm_command *command, struct holding *holding,
 		    uint64_t deadline_ns)
 {
 	int err;
 
-	err = claim(mailbox, deadline_ns);
+	err = claim(channel, deadline_ns);
 	if (err)
 		return err;
 	if (holding) /* what a damaged file or a dead process left */
-		__atomic_store_n(&mailbox->hold, CM_HOLD_NONE, __ATOMIC_RELEASE);
-	post(mailbox, letter);
+		__atomic_store_n(&channel->hold, CM_HOLD_NONE, __ATOMIC_RELEASE);
+	post(channel, command);
 	if (holding)
-		copy_while_held(mailbox, holding, deadline_ns);
-	err = wait_answer(mailbox, deadline_ns);
+		copy_while_held(channel, holding, deadline_ns);
+	err = wait_answer(channel, deadline_ns);
 	if (err)
 		return err;
-	letter->status = mailbox->status;
-	memcpy(letter->result, mailbox->result, sizeof(letter->result));
-	__atomic_store_n(&mailbox->state, CM_MAIL_IDLE, __ATOMIC_RELEASE);
-	return letter->status > 0 ? -EPROTO : letter->status;
+	command->status = channel->status;
+	memcpy(command->result, channel->result, sizeof(command->result));
+	__atomic_store_n(&channel->state, CM_CHANNEL_IDLE, __ATOMIC_RELEASE);
+	return command->status > 0 ? -EPROTO : command->status;
 }
 
 /* Maps the mailbox, to be written; close_mailbox gives it back. NULL: *ret_err says why. */
-static struct cm_mailbox *open_mailbox(const struct cm_reader *reader, int *ret_fd, int *ret_err)
+static struct cm_channel *open_mailbox(const struct cm_reader *reader, int *ret_fd, int *ret_err)
 {
-	void *mailbox;
+	void *channel;
 	int fd = -1, err;
 
 	err = reopen(reader, &fd);
@@ -202,72 +203,72 @@ static struct cm_mailbox *open_mailbox(const struct cm_reader *reader, int *ret_
 		*ret_err = err;
 		return NULL;
 	}
-	mailbox = mmap(NULL, sizeof(struct cm_mailbox), PROT_READ | PROT_WRITE, MAP_SHARED, fd,
+	channel = mmap(NULL, sizeof(struct cm_channel), PROT_READ | PROT_WRITE, MAP_SHARED, fd,
 		       MAILBOX_OFFSET);
-	if (mailbox == MAP_FAILED) {
+	if (channel == MAP_FAILED) {
 		*ret_err = -errno;
 		(void)close(fd);
 		return NULL;
 	}
 	*ret_fd = fd;
-	return mailbox;
+	return channel;
 }
 
-static void close_mailbox(int fd, struct cm_mailbox *mailbox)
+static void close_mailbox(int fd, struct cm_channel *channel)
 {
-	(void)munmap(mailbox, sizeof(*mailbox));
+	(void)munmap(channel, sizeof(*channel));
 	(void)close(fd); /* a lock falls with it */
 }
 
-static int send(struct cm_reader *reader, struct cm_letter *letter, struct holding *holding,
+static int send(struct cm_reader *reader, struct cm_command *command, struct holding *holding,
 		uint64_t timeout_ns)
 {
 	const uint64_t deadline_ns = cm_monotonic_ns() + timeout_ns;
-	struct cm_mailbox *mailbox;
+	struct cm_channel *channel;
 	int fd = -1, err = 0;
 
 	if (!(reader->header.flags & CM_REGION_CONTROL))
 		return -EOPNOTSUPP;
-	mailbox = open_mailbox(reader, &fd, &err);
-	if (!mailbox)
+	channel = open_mailbox(reader, &fd, &err);
+	if (!channel)
 		return err;
 	err = lock_mailbox(fd, deadline_ns);
 	if (!err)
-		err = exchange(mailbox, letter, holding, deadline_ns);
-	close_mailbox(fd, mailbox);
+		err = exchange(channel, command, holding, deadline_ns);
+	close_mailbox(fd, channel);
 	return err;
 }
 
-int cm_mail_send(struct cm_reader *reader, struct cm_letter *letter, uint64_t timeout_ns)
+int cm_client_send(struct cm_reader *reader, struct cm_command *command, uint64_t timeout_ns)
 {
-	return send(reader, letter, NULL, timeout_ns);
+	return send(reader, command, NULL, timeout_ns);
 }
 
-int cm_mail_hold(struct cm_reader *reader, void (*copy)(void *data), void *data,
-		 uint64_t timeout_ns, uint64_t *ret_ns)
+int cm_client_hold(struct cm_reader *reader, void (*copy)(void *data), void *data,
+		   uint64_t timeout_ns, uint64_t *ret_ns)
 {
-	struct cm_letter letter = {.command = CM_COMMAND_SNAPSHOT, .arg = {CM_HOLD_NS_MAX}};
+	struct cm_command command = {.code = CM_COMMAND_SNAPSHOT, .arg = {CM_HOLD_NS_MAX}};
 	struct holding holding = {.copy = copy, .data = data};
 	int err;
 
-	err = send(reader, &letter, &holding, timeout_ns);
+	err = send(reader, &command, &holding, timeout_ns);
 	if (!err && !holding.copied)
 		err = -EPROTO;
 	if (!err)
-		*ret_ns = letter.result[0];
+		*ret_ns = command.result[0];
 	return err;
 }
 
-int cm_mail_oom_seen(struct cm_reader *reader, uint32_t count)
+int cm_client_oom_seen(struct cm_reader *reader, uint32_t count)
 {
-	struct cm_mailbox *mailbox;
+	struct cm_channel *channel;
 	int fd = -1, err = 0;
 
-	mailbox = open_mailbox(reader, &fd, &err);
-	if (!mailbox)
+	channel = open_mailbox(reader, &fd, &err);
+	if (!channel)
 		return err;
-	__atomic_store_n(&mailbox->ooms_seen, count, __ATOMIC_RELEASE);
-	(void)syscall(SYS_futex, &mailbox->ooms_seen, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
-	close_mailbox(fd, mailbox);
+	__atomic_store_n(&channel->ooms_seen, count, __ATOMIC_RELEASE);
+	(void)syscall(SYS_futex, &channel->ooms_seen, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+	close_mailbox(fd, channel);
 	return 0;
 }

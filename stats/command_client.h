@@ -21,21 +21,21 @@
  * -ETIMEDOUT: no answer; the letter was withdrawn unless it was being worked on. Else the negative
  * errno that the process answered with, or that of a system call.
  */
-int cm_mail_send(struct cm_reader *reader, struct cm_letter *letter, uint64_t timeout_ns);
+int cm_client_send(struct cm_reader *reader, struct cm_command *command, uint64_t timeout_ns);
 
 /*
  * Has the process stand still while copy(data) runs, a millisecond at most, and says in *ret_ns for
  * how long it did. copy must neither block nor allocate. -ETIME: it took too long, what it copied
- * is not of one moment. -EPROTO: it answered without standing still. Else as cm_mail_send.
+ * is not of one moment. -EPROTO: it answered without standing still. Else as cm_client_send.
  */
-int cm_mail_hold(struct cm_reader *reader, void (*copy)(void *data), void *data,
-		 uint64_t timeout_ns, uint64_t *ret_ns);
+int cm_client_hold(struct cm_reader *reader, void (*copy)(void *data), void *data,
+		   uint64_t timeout_ns, uint64_t *ret_ns);
 
 /*
- * Lets go on whose requests failed for want of memory, up to number `count` (cm_mailbox, ooms);
+ * Lets go on whose requests failed for want of memory, up to number `count` (cm_channel, ooms);
  * CM_OOMS_ALL: and those to come for a long time. -EPERM, and what system calls give.
  */
 #define CM_OOMS_ALL(count) ((count) + (uint32_t)INT32_MAX)
-int cm_mail_oom_seen(struct cm_reader *reader, uint32_t count);
+int cm_client_oom_seen(struct cm_reader *reader, uint32_t count);
 
 #endif

@@ -119,12 +119,12 @@ static void tell_too_long(const struct reading *reading, const char *pair)
 	tell(reading, text);
 }
 
-static enum cm_option find_option(const char *key, size_t letters)
+static enum cm_option find_option(const char *key, size_t commands)
 {
 	uint32_t i;
 
 	for (i = 0; i < CM_OPTION_COUNT; i++)
-		if (strlen(names[i]) == letters && !memcmp(names[i], key, letters))
+		if (strlen(names[i]) == commands && !memcmp(names[i], key, commands))
 			break;
 	return i;
 }
@@ -137,9 +137,9 @@ static bool is_early(enum cm_option option)
 
 /* The option's name takes so many letters of the pair. */
 static void apply(const struct reading *reading, enum cm_option option, const char *pair,
-		  size_t letters)
+		  size_t commands)
 {
-	const char *value = pair + letters;
+	const char *value = pair + commands;
 	union cm_option_value parsed = {0};
 	int err;
 
@@ -185,19 +185,19 @@ static const char *next_pair(const char *text, char *pair, bool *ret_fits)
 static void read_pair(const struct reading *reading, char *pair, bool fits, bool early)
 {
 	/* key=value is a slip that deserves an answer about the key. */
-	size_t letters = strcspn(pair, ":=");
-	enum cm_option option = find_option(pair, letters);
+	size_t commands = strcspn(pair, ":=");
+	enum cm_option option = find_option(pair, commands);
 
-	if (!letters && !pair[letters])
+	if (!commands && !pair[commands])
 		return; /* nothing between two commas */
 	if (early != (option < CM_OPTION_COUNT && is_early(option)))
 		return;
 	if (!fits) {
 		tell_too_long(reading, pair);
 	} else if (option < CM_OPTION_COUNT) {
-		apply(reading, option, pair, letters);
+		apply(reading, option, pair, commands);
 	} else {
-		pair[letters] = '\0';
+		pair[commands] = '\0';
 		tell_unknown(reading, pair);
 	}
 }
@@ -228,14 +228,14 @@ static void look_for_misspelt(struct cm_config *config, char *const *environment
 	const size_t known = sizeof(variables) / sizeof(variables[0]);
 	char name[QUOTE_BYTES + 4], text[MESSAGE_BYTES];
 	const char *nearest;
-	size_t letters;
+	size_t commands;
 
 	for (; *environment; environment++) {
 		if (strncmp(*environment, CM_CONF_PREFIX, strlen(CM_CONF_PREFIX)) != 0)
 			continue;
 		(void)quote(*environment, name);
-		letters = strcspn(name, "=");
-		name[letters] = '\0';
+		commands = strcspn(name, "=");
+		name[commands] = '\0';
 		if (!strcmp(name, CM_CONF_VARIABLE))
 			continue;
 		nearest = cm_nearest_name(name, variables, known);

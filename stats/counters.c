@@ -4,13 +4,13 @@
 #include <stddef.h>
 #include <string.h>
 
-void cm_books_lift_peaks(struct cm_device_row *row, enum cm_pool pool)
+void cm_counters_lift_peaks(struct cm_device_row *row, enum cm_pool pool)
 {
 	uint32_t stat;
 
 	/* Raised by nothing: what is compared is the present value. */
 	for (stat = CM_STAT_ALLOCATION; stat <= CM_STAT_REQUESTED_BYTES; stat++)
-		cm_books_raise(row, pool, stat, 0);
+		cm_counters_raise(row, pool, stat, 0);
 }
 
 static void reset_peaks(struct cm_stat4 *stat, uint32_t n)
@@ -29,35 +29,35 @@ static void reset_totals(struct cm_stat4 *stat, uint32_t n)
 		stat[i].allocated = stat[i].freed = 0;
 }
 
-void cm_books_reset_peak(struct cm_device_row *row)
+void cm_counters_reset_peak(struct cm_device_row *row)
 {
 	uint32_t pool, stat;
 
-	cm_books_begin(row);
+	cm_counters_begin(row);
 	for (pool = 0; pool < CM_POOL_COUNT; pool++)
 		for (stat = 0; stat < CM_STAT_COUNT; stat++)
 			row->stat[pool].peak[stat] =
 				cm_stat_read(row, (enum cm_pool)pool, stat).current;
 	reset_peaks(row->stat1, CM_STAT1_COUNT);
-	reset_peaks(row->other_bytes, CM_OTHER_COUNT);
-	reset_peaks(row->other_count, CM_OTHER_COUNT);
-	cm_books_end(row);
+	reset_peaks(row->other_bytes, CM_UNCACHED_COUNT);
+	reset_peaks(row->other_count, CM_UNCACHED_COUNT);
+	cm_counters_end(row);
 }
 
-void cm_books_reset_accumulated(struct cm_device_row *row)
+void cm_counters_reset_accumulated(struct cm_device_row *row)
 {
 	uint32_t pool;
 
-	cm_books_begin(row);
+	cm_counters_begin(row);
 	for (pool = CM_POOL_SMALL; pool < CM_POOL_COUNT; pool++) {
 		memcpy(row->stat[pool].base, row->stat[pool].current, sizeof(row->stat[pool].base));
 		memset(row->stat[pool].freed, 0, sizeof(row->stat[pool].freed));
 	}
 	reset_totals(row->stat1, CM_STAT1_COUNT);
-	reset_totals(row->other_bytes, CM_OTHER_COUNT);
-	reset_totals(row->other_count, CM_OTHER_COUNT);
+	reset_totals(row->other_bytes, CM_UNCACHED_COUNT);
+	reset_totals(row->other_count, CM_UNCACHED_COUNT);
 	memset(row->scalar, 0, sizeof(row->scalar));
-	cm_books_end(row);
+	cm_counters_end(row);
 }
 
 /* The families of a host row stand one after the other. */

@@ -2,10 +2,10 @@
 /*
  * Keeping a device's books: the writer's side of struct cm_device_row.
  *
- * The allocator calls these under the device's lock, between cm_books_begin and cm_books_end, so
- * there is one writer at a time and plain stores do; a reader in another process takes a copy
- * between two equal, even values of `seq` (stats/reader.h). The definitions of the families, and
- * of the moments at which they move, are PyTorch's (reference: torch.cuda.memory_stats).
+ * The allocator calls these under the device's lock, between cm_counters_begin and cm_counters_end,
+ * so there is one writer at a time and plain stores do; a reader in another process takes a copy
+ * between two equal, even values of `seq` (stats/reader.h). The definitions of the families, and of
+ * the moments at which they move, are PyTorch's (reference: torch.cuda.memory_stats).
  */
 #ifndef CM_STATS_COUNTERS_H
 #define CM_STATS_COUNTERS_H
@@ -16,7 +16,7 @@
 #include "stats/layout.h"
 
 /* Keeps the stores before it before those after it. */
-static inline void cm_books_order(void)
+static inline void cm_counters_order(void)
 {
 #if defined(__x86_64__)
 	/* x86 keeps stores in order: only the compiler has to be held. */
@@ -30,7 +30,7 @@ static inline void cm_books_order(void)
 static inline void cm_seq_begin(uint32_t *seq)
 {
 	__atomic_store_n(seq, *seq + 1, __ATOMIC_RELAXED);
-	cm_books_order();
+	cm_counters_order();
 }
 
 static inline void cm_seq_end(uint32_t *seq)
@@ -38,12 +38,12 @@ static inline void cm_seq_end(uint32_t *seq)
 	__atomic_store_n(seq, *seq + 1, __ATOMIC_RELEASE);
 }
 
-static inline void cm_books_begin(struct cm_device_row *row)
+static inline void cm_counters_begin(struct cm_device_row *row)
 {
 	cm_seq_begin(&row->seq);
 }
 
-static inline void cm_books_end(struct cm_device_row *row)
+static inline void cm_counters_end(struct cm_device_row *row)
 {
 	cm_seq_end(&row->seq);
 }
@@ -88,8 +88,8 @@ static inline int64_t cm_stat_current(const struct cm_device_row *row, enum cm_s
 			   row->stat[CM_POOL_LARGE].current[stat]);
 }
 
-static inline void cm_books_raise(struct cm_device_row *row, enum cm_pool pool, uint32_t stat,
-				  int64_t n)
+static inline void cm_counters_raise(struct cm_device_row *row, enum cm_pool pool, uint32_t stat,
+				     int64_t n)
 {
 	struct cm_stat_pool *to = &row->stat[pool], *all = &row->stat[CM_POOL_ALL];
 	int64_t current = to->current[stat] + n, sum;
@@ -102,26 +102,26 @@ static inline void cm_books_raise(struct cm_device_row *row, enum cm_pool pool, 
 		all->peak[stat] = sum;
 }
 
-static inline void cm_books_lower(struct cm_device_row *row, enum cm_pool pool, uint32_t stat,
-				  int64_t n)
+static inline void cm_counters_lower(struct cm_device_row *row, enum cm_pool pool, uint32_t stat,
+				     int64_t n)
 {
 	row->stat[pool].current[stat] -= n;
 	row->stat[pool].freed[stat] += n;
 }
 
 /* A net change counts as one increase or one decrease, so a peak never sees a value in between. */
-static inline void cm_books_change(struct cm_device_row *row, enum cm_pool pool, uint32_t stat,
-				   int64_t n)
+static inline void cm_counters_change(struct cm_device_row *row, enum cm_pool pool, uint32_t stat,
+				      int64_t n)
 {
 	if (n > 0)
-		cm_books_raise(row, pool, stat, n);
+		cm_counters_raise(row, pool, stat, n);
 	else if (n < 0)
-		cm_books_lower(row, pool, stat, -n);
+		cm_counters_lower(row, pool, stat, -n);
 }
 
 /* What the driver has left was seen at some moment; what the process itself has taken since, or
  * given back (less than 0), it knows without asking. */
-static inline void cm_books_take(struct cm_device_row *row, int64_t bytes)
+static inline void cm_counters_note_driver_use(struct cm_device_row *row, int64_t bytes)
 {
 	const int64_t left = (int64_t)row->free_bytes - bytes;
 
@@ -147,30 +147,30 @@ static inline void cm_stat4_lower(struct cm_stat4 *stat, int64_t n)
 }
 
 /* Lifts the peaks of the five families of a request to their current values. */
-void cm_books_lift_peaks(struct cm_device_row *row, enum cm_pool pool);
+void cm_counters_lift_peaks(struct cm_device_row *row, enum cm_pool pool);
 
 /* Two families at once; `may_alias` since they are stored as plain numbers. */
-typedef int64_t cm_books_pair __attribute__((vector_size(16), may_alias));
+typedef int64_t cm_counters_pair __attribute__((vector_size(16), may_alias));
 
 /* A block of `size` bytes is handed out for a request of `requested`. */
-static inline void cm_books_hand_out(struct cm_device_row *row, enum cm_pool pool, int64_t size,
+static inline void cm_counters_alloc(struct cm_device_row *row, enum cm_pool pool, int64_t size,
 				     int64_t requested)
 {
 	/* The third pair ends in a family that does not move. */
-	const cm_books_pair n[] = {{1, size}, {1, size}, {requested, 0}};
+	const cm_counters_pair n[] = {{1, size}, {1, size}, {requested, 0}};
 	const enum cm_pool other = pool == CM_POOL_SMALL ? CM_POOL_LARGE : CM_POOL_SMALL;
-	cm_books_pair *current = (void *)row->stat[pool].current;
-	const cm_books_pair *rest = (const void *)row->stat[other].current;
-	const cm_books_pair *peak = (const void *)row->stat[pool].peak;
-	const cm_books_pair *peak_all = (const void *)row->stat[CM_POOL_ALL].peak;
-	cm_books_pair over = {0, 0};
+	cm_counters_pair *current = (void *)row->stat[pool].current;
+	const cm_counters_pair *rest = (const void *)row->stat[other].current;
+	const cm_counters_pair *peak = (const void *)row->stat[pool].peak;
+	const cm_counters_pair *peak_all = (const void *)row->stat[CM_POOL_ALL].peak;
+	cm_counters_pair over = {0, 0};
 	uint32_t i;
 
 	_Static_assert(CM_STAT_ALLOCATION == 0 && CM_STAT_ALLOCATED_BYTES == 1 &&
 			       CM_STAT_ACTIVE == 2 && CM_STAT_ACTIVE_BYTES == 3 &&
 			       CM_STAT_REQUESTED_BYTES == 4,
 		       "the families of a request stand first, in this order");
-	_Static_assert(offsetof(struct cm_device_row, stat) % sizeof(cm_books_pair) == 0,
+	_Static_assert(offsetof(struct cm_device_row, stat) % sizeof(cm_counters_pair) == 0,
 		       "pairs are aligned");
 	for (i = 0; i < 3; i++) {
 		current[i] += n[i];
@@ -178,28 +178,28 @@ static inline void cm_books_hand_out(struct cm_device_row *row, enum cm_pool poo
 		over |= (peak[i] - current[i]) | (peak_all[i] - (current[i] + rest[i]));
 	}
 	if (__builtin_expect((over[0] | over[1]) < 0, 0))
-		cm_books_lift_peaks(row, pool);
+		cm_counters_lift_peaks(row, pool);
 }
 
 /* The program frees a block. */
-static inline void cm_books_free(struct cm_device_row *row, enum cm_pool pool, int64_t size)
+static inline void cm_counters_free(struct cm_device_row *row, enum cm_pool pool, int64_t size)
 {
-	const cm_books_pair n = {1, size};
+	const cm_counters_pair n = {1, size};
 
-	*(cm_books_pair *)(void *)row->stat[pool].current -= n;
-	*(cm_books_pair *)(void *)row->stat[pool].freed += n;
+	*(cm_counters_pair *)(void *)row->stat[pool].current -= n;
+	*(cm_counters_pair *)(void *)row->stat[pool].freed += n;
 }
 
 /* Freed blocks, so many of so many bytes together, may be used again. */
-static inline void cm_books_ready(struct cm_device_row *row, enum cm_pool pool, int64_t blocks,
-				  int64_t size, int64_t requested)
+static inline void cm_counters_ready(struct cm_device_row *row, enum cm_pool pool, int64_t blocks,
+				     int64_t size, int64_t requested)
 {
-	cm_books_lower(row, pool, CM_STAT_ACTIVE, blocks);
-	cm_books_lower(row, pool, CM_STAT_ACTIVE_BYTES, size);
-	cm_books_lower(row, pool, CM_STAT_REQUESTED_BYTES, requested);
+	cm_counters_lower(row, pool, CM_STAT_ACTIVE, blocks);
+	cm_counters_lower(row, pool, CM_STAT_ACTIVE_BYTES, size);
+	cm_counters_lower(row, pool, CM_STAT_REQUESTED_BYTES, requested);
 }
 
-static inline void cm_books_count(struct cm_device_row *row, enum cm_scalar scalar, int64_t n)
+static inline void cm_counters_count(struct cm_device_row *row, enum cm_scalar scalar, int64_t n)
 {
 	row->scalar[scalar] += n;
 }
@@ -215,9 +215,9 @@ static inline void cm_duration_add(struct cm_duration *time, uint64_t ns)
 }
 
 /* torch.cuda.reset_peak_memory_stats: every peak becomes the current value. */
-void cm_books_reset_peak(struct cm_device_row *row);
+void cm_counters_reset_peak(struct cm_device_row *row);
 /* torch.cuda.reset_accumulated_memory_stats: allocated and freed, and all counters, become 0. */
-void cm_books_reset_accumulated(struct cm_device_row *row);
+void cm_counters_reset_accumulated(struct cm_device_row *row);
 /* The same for pinned host memory. A peak reset forgets the longest and shortest time too. */
 void cm_host_reset_peak(struct cm_host_row *row);
 void cm_host_reset_accumulated(struct cm_host_row *row);

@@ -37,7 +37,7 @@ static inline void cm_ring_add(const struct cm_ring *ring, uint64_t *next, enum 
 	row = &ring->row[(number - 1) & ring->mask];
 	/* Number 0 first and the true one last, so that a reader can tell a row in the making. */
 	__atomic_store_n(&row->number, 0, __ATOMIC_RELAXED);
-	cm_books_order();
+	cm_counters_order();
 	row->tick = tick;
 	row->addr = addr;
 	row->size = size;

@@ -72,16 +72,16 @@ struct cm_stat_pool {
 };
 
 /* Kinds of memory that pass through to the driver and are only counted. */
-enum cm_other {
-	CM_OTHER_MANAGED,
-	CM_OTHER_PITCH,
-	CM_OTHER_ARRAY,
-	CM_OTHER_ASYNC,
-	CM_OTHER_VMM,
-	CM_OTHER_FORWARDED, /* cuMemAlloc passed on: captures, odd cases */
-	CM_OTHER_COUNT
+enum cm_uncached_kind {
+	CM_UNCACHED_MANAGED,
+	CM_UNCACHED_PITCH,
+	CM_UNCACHED_ARRAY,
+	CM_UNCACHED_ASYNC,
+	CM_UNCACHED_VMM,
+	CM_UNCACHED_FORWARDED, /* cuMemAlloc passed on: captures, odd cases */
+	CM_UNCACHED_COUNT
 };
-#define CM_OTHER_ROOM 12
+#define CM_UNCACHED_ROOM 12
 
 /* One device. Guarded by `seq`: odd while the owner writes, see stats/counters.h. */
 struct cm_device_row {
@@ -102,8 +102,8 @@ struct cm_device_row {
 	struct cm_stat_pool stat[CM_POOL_COUNT];
 	struct cm_stat4 stat1[CM_STAT1_ROOM];
 	int64_t scalar[CM_SCALAR_ROOM];
-	struct cm_stat4 other_bytes[CM_OTHER_ROOM];
-	struct cm_stat4 other_count[CM_OTHER_ROOM];
+	struct cm_stat4 other_bytes[CM_UNCACHED_ROOM];
+	struct cm_stat4 other_count[CM_UNCACHED_ROOM];
 };
 
 #define CM_DEVICE_USED      1u /* the row is filled */
@@ -380,7 +380,7 @@ struct cm_record {
 	uint64_t reserved[8];
 };
 
-enum cm_command {
+enum cm_command_code {
 	CM_COMMAND_NONE,
 	CM_COMMAND_EMPTY_CACHE, /* arg 0: device row, or ~0 for all; result 0: bytes returned */
 	CM_COMMAND_RESET_PEAK,  /* arg 0 as above */
@@ -428,7 +428,13 @@ static inline uint32_t cm_record_packed_stacks(uint64_t packed)
 	return packed >> 16 & 0xff;
 }
 
-enum cm_mail_state { CM_MAIL_IDLE, CM_MAIL_CLAIMED, CM_MAIL_POSTED, CM_MAIL_RUNNING, CM_MAIL_DONE };
+enum cm_channel_state {
+	CM_CHANNEL_IDLE,
+	CM_CHANNEL_CLAIMED,
+	CM_CHANNEL_POSTED,
+	CM_CHANNEL_RUNNING,
+	CM_CHANNEL_DONE
+};
 
 /*
  * One letter at a time. `state` is a futex: a tool takes it from IDLE to CLAIMED, fills in the
@@ -437,7 +443,7 @@ enum cm_mail_state { CM_MAIL_IDLE, CM_MAIL_CLAIMED, CM_MAIL_POSTED, CM_MAIL_RUNN
  * falls with a tool that dies; the next one clears away the letter that it left. `sender` is for
  * information.
  */
-struct cm_mailbox {
+struct cm_channel {
 	uint32_t state;
 	uint32_t command;
 	int32_t status; /* 0, or a negative errno */
@@ -458,7 +464,7 @@ struct cm_mailbox {
  * and stores COPIED, and the owner lets go; or it stores OVER when the time has run out.
  */
 #define CM_HOLD_NS_MAX 1000000 /* nobody is held for longer, whatever is asked for */
-enum cm_hold { CM_HOLD_NONE, CM_HOLD_HELD, CM_HOLD_COPIED, CM_HOLD_OVER };
+enum cm_hold { CM_HOLD_NONE, CM_HOLD_HELD, CM_HOLD_COPIED, CM_HOLD_ENDED };
 
 enum cm_table {
 	CM_TABLE_OPTION,
@@ -544,15 +550,15 @@ enum cm_region_state {
 #define CM_REGION_CONTROL 1u /* a helper thread answers the mailbox */
 
 /* How many times something happened in the process, beside the devices' own counters. */
-enum cm_door {
-	CM_DOOR_SYMBOL,    /* cu* by symbol: a program linked with -lcuda */
-	CM_DOOR_DLSYM,     /* looked up by dlsym or dlvsym */
-	CM_DOOR_GETPROC,   /* looked up by cuGetProcAddress */
-	CM_DOOR_UNCOVERED, /* looked up, ABI unknown to us, handed out unwrapped */
-	CM_DOOR_CONFIG_ERRORS,
-	CM_DOOR_COUNT
+enum cm_entry_point {
+	CM_ENTRY_SYMBOL,    /* cu* by symbol: a program linked with -lcuda */
+	CM_ENTRY_DLSYM,     /* looked up by dlsym or dlvsym */
+	CM_ENTRY_GETPROC,   /* looked up by cuGetProcAddress */
+	CM_ENTRY_UNCOVERED, /* looked up, ABI unknown to us, handed out unwrapped */
+	CM_ENTRY_CONFIG_ERRORS,
+	CM_ENTRY_COUNT
 };
-#define CM_DOOR_ROOM 16
+#define CM_ENTRY_ROOM 16
 
 struct cm_header {
 	uint64_t magic;
@@ -579,12 +585,12 @@ struct cm_header {
 	char version[32];  /* of the library */
 	char comm[64];     /* program name */
 	char cmdline[512]; /* arguments, separated by blanks, cut to size */
-	uint64_t door[CM_DOOR_ROOM];
+	uint64_t door[CM_ENTRY_ROOM];
 	struct cm_table_row table[CM_TABLE_ROOM];
 	struct cm_host_row host;
 	struct cm_record record;
-	struct cm_mailbox mailbox __attribute__((aligned(4096))); /* alone in the second page */
-	uint8_t pad[4096 - sizeof(struct cm_mailbox)];
+	struct cm_channel channel __attribute__((aligned(4096))); /* alone in the second page */
+	uint8_t pad[4096 - sizeof(struct cm_channel)];
 };
 
 #endif

@@ -25,7 +25,7 @@ struct giver {
 
 struct search {
 	const uint8_t *uuid;
-	struct cm_neighbours *found;
+	struct cm_peers *found;
 	struct giver giver[ASKED_MAX]; /* the largest first */
 	uint32_t givers;
 };
@@ -81,7 +81,7 @@ static void add_giver(struct search *search, const char *path, uint32_t device, 
 
 static void add_process(struct search *search, struct cm_reader *reader, const char *path)
 {
-	struct cm_neighbours *found = search->found;
+	struct cm_peers *found = search->found;
 	struct cm_device_row row;
 	struct cm_summary sum;
 	enum cm_life life;
@@ -127,22 +127,22 @@ static void visit(void *data, const struct cm_find *find)
 static uint64_t ask(const struct giver *giver, uint64_t wanted, uint64_t timeout_ns)
 {
 	/* Its answer is to arrive before we give up. */
-	struct cm_letter letter = {.command = CM_COMMAND_GIVE_BACK,
-				   .arg = {giver->device, wanted, timeout_ns / 2}};
+	struct cm_command command = {.code = CM_COMMAND_GIVE_BACK,
+				     .arg = {giver->device, wanted, timeout_ns / 2}};
 	char why[CM_READER_WHY_BYTES];
 	struct cm_reader *reader;
 	uint64_t given = 0;
 
 	if (cm_reader_open(giver->path, &reader, why))
 		return 0;
-	if (!cm_mail_send(reader, &letter, timeout_ns))
-		given = letter.result[0];
+	if (!cm_client_send(reader, &command, timeout_ns))
+		given = command.result[0];
 	cm_reader_close(reader);
 	return given;
 }
 
-void cm_neighbours_ask(const char *dir, const uint8_t uuid[16], uint64_t wanted,
-		       uint64_t timeout_ns, struct cm_neighbours *ret_neighbours)
+void cm_peers_ask(const char *dir, const uint8_t uuid[16], uint64_t wanted, uint64_t timeout_ns,
+		  struct cm_peers *ret_neighbours)
 {
 	static const uint8_t nobody[16];
 	const uint64_t end = cm_monotonic_ns() + timeout_ns;
@@ -150,7 +150,7 @@ void cm_neighbours_ask(const char *dir, const uint8_t uuid[16], uint64_t wanted,
 	uint64_t given, now;
 	uint32_t i;
 
-	*ret_neighbours = (struct cm_neighbours){0};
+	*ret_neighbours = (struct cm_peers){0};
 	if (!memcmp(uuid, nobody, sizeof(nobody)))
 		return;
 	(void)cm_find_regions(dir, 0, visit, &search);

@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-struct cm_neighbours {
+struct cm_peers {
 	uint32_t count;     /* that have memory of the device */
 	int64_t held_bytes; /* of the device that all of them have, cached or past their caches */
 	int64_t most_bytes; /* ... and the one of them that has most */
@@ -25,7 +25,7 @@ struct cm_neighbours {
  * missing of so many bytes, first who has most to give, for `timeout_ns` in all at most, of which
  * nobody gets more than half of what is left. A process that is stopped is not asked.
  */
-void cm_neighbours_ask(const char *dir, const uint8_t uuid[16], uint64_t wanted,
-		       uint64_t timeout_ns, struct cm_neighbours *ret_neighbours);
+void cm_peers_ask(const char *dir, const uint8_t uuid[16], uint64_t wanted, uint64_t timeout_ns,
+		  struct cm_peers *ret_neighbours);
 
 #endif

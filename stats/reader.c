@@ -376,18 +376,18 @@ enum cm_life cm_reader_life(struct cm_reader *reader)
 	const struct cm_header *header = &reader->header;
 	uint64_t start;
 	uint32_t state;
-	char letter;
+	char command;
 
 	if (!read_at(reader->fd, offsetof(struct cm_header, state), &state, sizeof(state)) &&
 	    (state == CM_REGION_EXITED || state == CM_REGION_SAVED))
 		return state == CM_REGION_SAVED ? CM_LIFE_SAVED : CM_LIFE_EXITED;
 	if (reader->pid <= 0)
 		return cm_region_is_locked(reader->fd) ? CM_LIFE_RUNNING : CM_LIFE_CRASHED;
-	letter = read_state(reader->pid);
-	if (!letter || cm_process_start_time((uint32_t)reader->pid, &start) ||
+	command = read_state(reader->pid);
+	if (!command || cm_process_start_time((uint32_t)reader->pid, &start) ||
 	    (start != header->start_time && !cm_region_is_locked(reader->fd)))
 		return CM_LIFE_CRASHED;
-	return strchr("Tt", letter) ? CM_LIFE_STOPPED : CM_LIFE_RUNNING;
+	return strchr("Tt", command) ? CM_LIFE_STOPPED : CM_LIFE_RUNNING;
 }
 
 bool cm_reader_is_over(struct cm_reader *reader)

@@ -451,7 +451,7 @@ static void fill_identity(struct cm_header *header, uint64_t start, const char *
 	header->stat_count = CM_STAT_COUNT;
 	header->stat1_count = CM_STAT1_COUNT;
 	header->scalar_count = CM_SCALAR_COUNT;
-	header->other_count = CM_OTHER_COUNT;
+	header->other_count = CM_UNCACHED_COUNT;
 	header->pid = (uint32_t)getpid();
 	header->uid = (uint32_t)geteuid();
 	header->start_time = start;

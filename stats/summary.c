@@ -40,8 +40,8 @@ int64_t cm_summary_other(const struct cm_device_row *row)
 	int64_t sum = 0;
 	uint32_t i;
 
-	for (i = 0; i < CM_OTHER_COUNT; i++)
-		if (i != CM_OTHER_MANAGED)
+	for (i = 0; i < CM_UNCACHED_COUNT; i++)
+		if (i != CM_UNCACHED_MANAGED)
 			sum = cm_wrap_add(sum, row->other_bytes[i].current);
 	return sum;
 }

@@ -77,7 +77,7 @@ void cm_lock_lower(struct cm_lock *lock, uint32_t self);
 #define CM_LOCK_LOOK  memory_order_acquire
 #endif
 
-CM_ALWAYS_INLINE bool cm_lock_is_favourite(struct cm_lock *lock, uint32_t self)
+CM_ALWAYS_INLINE bool cm_lock_is_bias_owner(struct cm_lock *lock, uint32_t self)
 {
 	return atomic_load_explicit(&lock->favourite, CM_LOCK_LOOK) == self;
 }
@@ -89,13 +89,13 @@ static inline bool cm_lock_flag_is_up(const struct cm_lock *lock, uint32_t self)
 
 CM_ALWAYS_INLINE bool cm_lock_enter_by_flag(struct cm_lock *lock, uint32_t self)
 {
-	if (CM_UNLIKELY(!cm_lock_is_favourite(lock, self)))
+	if (CM_UNLIKELY(!cm_lock_is_bias_owner(lock, self)))
 		return false;
 	assert(!cm_lock_flag_is_up(lock, self));
 	atomic_store_explicit(&lock->flag[self % CM_LOCK_FLAGS], 1, CM_LOCK_RAISE);
 	/* The compiler is held here, the processor by membarrier(2) on the other side. */
 	atomic_signal_fence(memory_order_seq_cst);
-	if (CM_UNLIKELY(!cm_lock_is_favourite(lock, self))) {
+	if (CM_UNLIKELY(!cm_lock_is_bias_owner(lock, self))) {
 		cm_lock_lower(lock, self);
 		return false;
 	}
@@ -116,7 +116,7 @@ CM_ALWAYS_INLINE bool cm_lock_try(struct cm_lock *lock) CM_TRIES(true, lock) CM_
 	const uint32_t self = cm_thread_id();
 
 	/* A favourite that is inside has it already, as anybody else would have the word. */
-	if (cm_lock_is_favourite(lock, self) && cm_lock_flag_is_up(lock, self))
+	if (cm_lock_is_bias_owner(lock, self) && cm_lock_flag_is_up(lock, self))
 		return false;
 	return cm_lock_enter_by_flag(lock, self) || cm_lock_try_word(lock, self);
 }
@@ -131,7 +131,7 @@ CM_ALWAYS_INLINE void cm_lock_release(struct cm_lock *lock) CM_RELEASES(lock) CM
 	}
 	atomic_store_explicit(&lock->flag[self % CM_LOCK_FLAGS], 0, CM_LOCK_LOWER);
 	atomic_signal_fence(memory_order_seq_cst);
-	if (CM_UNLIKELY(!cm_lock_is_favourite(lock, self)))
+	if (CM_UNLIKELY(!cm_lock_is_bias_owner(lock, self)))
 		cm_lock_lower(lock, self);
 }
 

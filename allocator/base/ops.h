@@ -36,8 +36,8 @@
 #define CM_HOST_PLAIN         8u
 #define CM_HOST_KINDS         9u
 
-struct cm_neighbours; /* stats/peers.h */
-struct cm_oom;        /* allocator/oom/oom.h */
+struct cm_peers; /* stats/peers.h */
+struct cm_oom;   /* allocator/oom/oom.h */
 
 struct cm_driver_ops {
 	/* Device memory of `bytes` in `ctx`. Blocks. */
@@ -84,7 +84,7 @@ struct cm_driver_ops {
 	/* Whether the context is beyond an answer, and its work over: destroyed, or broken for
 	 * good. Asked in the context itself, as another call may tell of an error that is not its
 	 * own (cuda.h). */
-	bool (*ctx_is_over)(uint64_t ctx);
+	bool (*ctx_is_dead)(uint64_t ctx);
 
 	/*
 	 * The capture gate. enter() is true when no stream capture is active, and holds back a
@@ -108,7 +108,7 @@ struct cm_driver_ops {
 	 * Called outside the gate, while the device's slow lock is held.
 	 */
 	void (*ask_neighbours)(const uint8_t uuid[16], uint64_t wanted,
-			       struct cm_neighbours *ret_neighbours);
+			       struct cm_peers *ret_neighbours);
 
 	/* A request has failed for want of memory, or has been served after all. NULL: nobody wants
 	 * to know. Called outside the gate; no allocator lock is held. */
@@ -132,11 +132,12 @@ static inline uint64_t cm_ops_work(const struct cm_driver_ops *ops)
 
 /* Between two looks at what is not waited for in any other way: twice as long each time, up to
  * about the most. No lock is held that who is waited for may want. */
-static inline void cm_ops_nap(const struct cm_driver_ops *ops, uint64_t *nap_ns, uint64_t most_ns)
+static inline void cm_ops_backoff(const struct cm_driver_ops *ops, uint64_t *backoff_ns,
+				  uint64_t most_ns)
 {
-	ops->sleep_ns(*nap_ns);
-	if (*nap_ns < most_ns)
-		*nap_ns *= 2;
+	ops->sleep_ns(*backoff_ns);
+	if (*backoff_ns < most_ns)
+		*backoff_ns *= 2;
 }
 
 /* Never blocks. The processor's counter is read in place, since every request and every free

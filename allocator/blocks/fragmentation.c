@@ -48,7 +48,7 @@ static bool is_share(const struct cm_heap *heap, uint64_t bytes, uint32_t tenths
 	return bytes >= card_bytes(heap) / 10 * tenths;
 }
 
-static bool is_wary(const struct cm_heap *heap)
+static bool card_fills_up(const struct cm_heap *heap)
 {
 	const struct cm_cache *cache = heap->cache;
 
@@ -60,21 +60,21 @@ static bool is_wary(const struct cm_heap *heap)
 	return cache->plain && is_share(heap, reserved_bytes(heap), WARY_TENTHS);
 }
 
-void cm_thrift_note_locked(struct cm_heap *heap)
+void cm_fragmentation_note_reserved_locked(struct cm_heap *heap)
 {
 	struct cm_device *device = heap->device;
 
-	cm_asking_note_locked(device);
+	cm_poll_policy_note_reserved_locked(device);
 	if (reserved_bytes(heap) >= device->refused_at)
 		device->refused_at = 0;
-	heap->wary = is_wary(heap);
-	if (heap->wary)
+	heap->card_fills_up = card_fills_up(heap);
+	if (heap->card_fills_up)
 		heap->pending_sizes = ~UINT64_C(0);
 	else if (!heap->row->pending_blocks)
 		heap->pending_sizes = 0;
 }
 
-void cm_thrift_note_refusal_locked(struct cm_heap *heap, uint64_t bytes)
+void cm_fragmentation_note_refusal_locked(struct cm_heap *heap, uint64_t bytes)
 {
 	heap->device->refused_at = reserved_bytes(heap) + bytes;
 }
@@ -98,9 +98,9 @@ static bool is_full(const struct cm_heap *heap)
 	return reserved_bytes(heap) + card / FULL_SHARE >= card;
 }
 
-bool cm_thrift_packs_locked(struct cm_heap *heap)
+bool cm_fragmentation_packs_pages_locked(struct cm_heap *heap)
 {
-	if (!heap->wary || !cm_paged_serves(heap))
+	if (!heap->card_fills_up || !cm_paged_serves(heap))
 		return false;
 	if (is_full(heap))
 		return true;
@@ -113,7 +113,7 @@ static bool spares_pages(struct cm_heap *heap, const struct cm_block *block, uin
 {
 	return heap->cache->segment[block->segment].flags & CM_SEGMENT_PAGED &&
 	       cm_paged_touched(block->addr, block->size, size) > size / CM_PAGED_PAGE &&
-	       cm_thrift_packs_locked(heap);
+	       cm_fragmentation_packs_pages_locked(heap);
 }
 
 /* Whether the free block is left alone, where `size` bytes of it would do. */
@@ -123,7 +123,7 @@ static bool spares(struct cm_heap *heap, const struct cm_block *block, uint64_t 
 
 	if (cm_paged_serves(heap))
 		return spares_pages(heap, block, size);
-	if (!heap->wary || cm_block_is_split(block) ||
+	if (!heap->card_fills_up || cm_block_is_split(block) ||
 	    block->size <= (size + CM_SEGMENT_GRAIN - 1) / CM_SEGMENT_GRAIN * CM_SEGMENT_GRAIN)
 		return false;
 	if (!is_share(heap, used, TIGHT_TENTHS) &&
@@ -142,10 +142,12 @@ static bool asks_for_any(struct cm_heap *heap)
 	return heap->spared_questions++ < QUESTIONS_MOST;
 }
 
-bool cm_thrift_is_hasty_locked(struct cm_heap *heap, const struct cm_block *block, uint64_t size)
+bool cm_fragmentation_should_poll_locked(struct cm_heap *heap, const struct cm_block *block,
+					 uint64_t size)
 {
 	if (heap->row->pending_blocks &&
-	    (cm_asking_waits_between_locked(heap, size, block->size) || asks_for_any(heap)))
+	    (cm_poll_policy_has_pending_between_locked(heap, size, block->size) ||
+	     asks_for_any(heap)))
 		return true;
 	return spares(heap, block, size);
 }
@@ -170,7 +172,7 @@ static uint32_t next_fit(const struct cm_bins *bins, uint32_t index)
 	return bin < CM_BINS_COUNT ? bins->head[bin] : 0;
 }
 
-uint32_t cm_thrift_find_locked(struct cm_heap *heap, uint64_t size)
+uint32_t cm_fragmentation_find_locked(struct cm_heap *heap, uint64_t size)
 {
 	const struct cm_bins *bins = &heap->bins[CM_FIT_LARGE];
 	const struct cm_block *block = heap->cache->block;
@@ -185,7 +187,7 @@ uint32_t cm_thrift_find_locked(struct cm_heap *heap, uint64_t size)
 	return 0;
 }
 
-uint32_t cm_thrift_relent_locked(struct cm_heap *heap, uint64_t size, uint64_t most)
+uint32_t cm_fragmentation_find_reserved_locked(struct cm_heap *heap, uint64_t size, uint64_t most)
 {
 	const struct cm_bins *bins = &heap->bins[CM_FIT_LARGE];
 	const struct cm_block *block = heap->cache->block;
@@ -203,12 +205,12 @@ uint32_t cm_thrift_relent_locked(struct cm_heap *heap, uint64_t size, uint64_t m
 	return found;
 }
 
-void cm_thrift_spend_locked(struct cm_heap *heap, uint64_t segments)
+void cm_fragmentation_spend_locked(struct cm_heap *heap, uint64_t segments)
 {
 	heap->spared_segments += segments < SEGMENTS_MOST ? (uint32_t)segments : SEGMENTS_MOST;
 }
 
-void cm_thrift_stop_locked(struct cm_heap *heap)
+void cm_fragmentation_stop_locked(struct cm_heap *heap)
 {
 	heap->spared_segments = SEGMENTS_MOST;
 }
@@ -230,12 +232,12 @@ static uint64_t made_to_measure(uint64_t size, uint64_t most)
 	return best;
 }
 
-uint64_t cm_thrift_segment_locked(const struct cm_heap *heap, uint64_t size)
+uint64_t cm_fragmentation_segment_bytes_locked(const struct cm_heap *heap, uint64_t size)
 {
 	const uint64_t bytes = cm_size_segment(&heap->cache->policy, size);
 
-	if (!heap->wary || cm_paged_serves(heap) || size <= CM_SMALL_MAX || size >= CM_MEDIUM_MAX ||
-	    !is_share(heap, reserved_bytes(heap) + bytes, SEVERAL_TENTHS))
+	if (!heap->card_fills_up || cm_paged_serves(heap) || size <= CM_SMALL_MAX ||
+	    size >= CM_MEDIUM_MAX || !is_share(heap, reserved_bytes(heap) + bytes, SEVERAL_TENTHS))
 		return bytes;
 	return made_to_measure(size, bytes);
 }

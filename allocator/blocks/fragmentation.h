@@ -29,33 +29,33 @@ struct cm_heap;
 
 /* A segment of the heap, or pages of one, have come or gone: sets heap->wary, without which nothing
  * is spared, and lets asking.h know. */
-void cm_thrift_note_locked(struct cm_heap *heap);
+void cm_fragmentation_note_reserved_locked(struct cm_heap *heap);
 
 /* The driver had no `bytes`: the card is as large as what was reserved, and that. */
-void cm_thrift_note_refusal_locked(struct cm_heap *heap, uint64_t bytes);
+void cm_fragmentation_note_refusal_locked(struct cm_heap *heap, uint64_t bytes);
 
 /* Of a wary heap whose device keeps up: whether the driver is asked, for freed memory or a segment,
  * before `size` bytes are cut off a free block of the large pool. */
-CM_COLD bool cm_thrift_is_hasty_locked(struct cm_heap *heap, const struct cm_block *block,
-				       uint64_t size);
+CM_COLD bool cm_fragmentation_should_poll_locked(struct cm_heap *heap, const struct cm_block *block,
+						 uint64_t size);
 
 /* As cm_bins_find in the large pool, past those that are spared. */
-uint32_t cm_thrift_find_locked(struct cm_heap *heap, uint64_t size);
+uint32_t cm_fragmentation_find_locked(struct cm_heap *heap, uint64_t size);
 
 /* So many segments come or go for what was spared, or pages are moved so many times. */
-void cm_thrift_spend_locked(struct cm_heap *heap, uint64_t segments);
+void cm_fragmentation_spend_locked(struct cm_heap *heap, uint64_t segments);
 
 /* Whether large requests go where they touch the fewest whole pages, of a heap on pages. */
-bool cm_thrift_packs_locked(struct cm_heap *heap);
+bool cm_fragmentation_packs_pages_locked(struct cm_heap *heap);
 
 /* A block of the large pool that touches at most so many pages, the fewest of those that are soon
  * found; 0: none. What was spared is then handed out after all. */
-uint32_t cm_thrift_relent_locked(struct cm_heap *heap, uint64_t size, uint64_t most);
+uint32_t cm_fragmentation_find_reserved_locked(struct cm_heap *heap, uint64_t size, uint64_t most);
 
 /* Nothing is spared until there is more in use than now: the device is not to be waited for. */
-void cm_thrift_stop_locked(struct cm_heap *heap);
+void cm_fragmentation_stop_locked(struct cm_heap *heap);
 
 /* The segment that a miss of a rounded size asks the driver for, in place of cm_size_segment. */
-uint64_t cm_thrift_segment_locked(const struct cm_heap *heap, uint64_t size);
+uint64_t cm_fragmentation_segment_bytes_locked(const struct cm_heap *heap, uint64_t size);
 
 #endif

@@ -88,8 +88,8 @@ CM_ALWAYS_INLINE bool retire_of(struct cm_heap *heap, uint32_t fit, uint32_t ind
 		count++;
 		bytes += (int64_t)block->size;
 	}
-	cm_books_change(row, pool, CM_STAT_INACTIVE_SPLIT, count);
-	cm_books_change(row, pool, CM_STAT_INACTIVE_SPLIT_BYTES, bytes);
+	cm_counters_change(row, pool, CM_STAT_INACTIVE_SPLIT, count);
+	cm_counters_change(row, pool, CM_STAT_INACTIVE_SPLIT_BYTES, bytes);
 	return recycled;
 }
 
@@ -110,8 +110,8 @@ static void book_retired(struct cm_device_row *row, const struct retired *retire
 
 	for (pool = CM_POOL_SMALL; pool < CM_POOL_COUNT; pool++)
 		if (retired[pool].blocks)
-			cm_books_ready(row, (enum cm_pool)pool, retired[pool].blocks,
-				       retired[pool].bytes, retired[pool].requested);
+			cm_counters_ready(row, (enum cm_pool)pool, retired[pool].blocks,
+					  retired[pool].bytes, retired[pool].requested);
 }
 
 /* For cm_heap_pending_bytes. */
@@ -174,8 +174,8 @@ CM_ALWAYS_INLINE bool free_block(struct cm_heap *heap, uint32_t index,
 	heap->live_bytes -= size;
 	block->tick = tick;
 	block->free_stack = cm_block_free_stack(block);
-	cm_books_begin(row);
-	cm_books_free(row, pool, (int64_t)size);
+	cm_counters_begin(row);
+	cm_counters_free(row, pool, (int64_t)size);
 	if (CM_UNLIKELY(size >= cache->policy.max_split_size))
 		cm_stat4_lower(&row->stat1[CM_STAT1_OVERSIZE_ALLOCATIONS], 1);
 	cm_device_note_locked(device, CM_ACTION_FREE_REQUESTED, pool, heap->index,
@@ -184,7 +184,7 @@ CM_ALWAYS_INLINE bool free_block(struct cm_heap *heap, uint32_t index,
 		join_open_epoch(heap, index, size);
 	else
 		retire_at_once(heap, index, tick);
-	cm_books_end(row);
+	cm_counters_end(row);
 	return !waits;
 }
 
@@ -210,7 +210,7 @@ CM_ALWAYS_INLINE struct cm_freed free_on_device(struct cm_device *device, uint64
 		if (CM_LIKELY(!free_block(freed.heap, index, segment)))
 			want_close(freed.heap);
 		else if (cm_segment_is_free(cache, segment))
-			freed.orphan = (uint32_t)(segment - cache->segment);
+			freed.unreclaimed_segment = (uint32_t)(segment - cache->segment);
 	}
 	cm_lock_release(&device->lock);
 	return freed;
@@ -224,7 +224,7 @@ struct cm_freed cm_device_free(struct cm_device *device, uint64_t addr)
 /* Whether the free has done all that there is to do. */
 CM_ALWAYS_INLINE bool is_done(const struct cm_cache *cache, const struct cm_freed *freed)
 {
-	return freed->heap && !freed->orphan && cache->policy.sync != CM_SYNC_FREE;
+	return freed->heap && !freed->unreclaimed_segment && cache->policy.sync != CM_SYNC_FREE;
 }
 
 int cm_cache_free(struct cm_cache *cache, uint64_t addr, uint64_t *ret_forward)
@@ -255,22 +255,22 @@ void cm_heap_retire_locked(struct cm_heap *heap, struct cm_epoch *epoch)
 	uint32_t index = epoch->first, next;
 
 	assert(cm_lock_is_held(&heap->device->lock));
-	cm_books_begin(row);
+	cm_counters_begin(row);
 	for (; index; index = next) {
 		next = heap->cache->block[index].link_next;
 		if (CM_UNLIKELY(!retire_block(heap, index, tick, retired)))
-			cm_device_note_orphan(heap->device);
+			cm_device_note_unreclaimed(heap->device);
 	}
 	book_retired(row, retired);
-	cm_books_count(row, CM_SCALAR_epochs_ready, epoch->first != 0);
-	cm_books_count(row, CM_SCALAR_epochs_closed, epoch->closes);
-	cm_books_count(row, CM_SCALAR_barriers, epoch->barriers);
-	cm_books_end(row);
+	cm_counters_count(row, CM_SCALAR_epochs_ready, epoch->first != 0);
+	cm_counters_count(row, CM_SCALAR_epochs_closed, epoch->closes);
+	cm_counters_count(row, CM_SCALAR_barriers, epoch->barriers);
+	cm_counters_end(row);
 	heap->row->pending_blocks -= epoch->blocks;
 	set_pending_bytes(heap, heap->row->pending_bytes - epoch->bytes);
-	heap->vain_bytes = 0;
+	heap->polled_bytes = 0;
 	if (!heap->row->pending_blocks)
-		heap->pending_sizes = heap->wary ? ~UINT64_C(0) : 0;
+		heap->pending_sizes = heap->card_fills_up ? ~UINT64_C(0) : 0;
 	epoch->first = epoch->last = 0;
 	epoch->blocks = epoch->bytes = 0;
 }

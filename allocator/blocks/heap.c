@@ -104,12 +104,12 @@ CM_ALWAYS_INLINE void book_split(struct cm_device_row *row, enum cm_pool pool, b
 				 bool rest, uint64_t size, uint64_t rest_size)
 {
 	if (CM_LIKELY(was_split)) {
-		cm_books_lower(row, pool, CM_STAT_INACTIVE_SPLIT_BYTES, (int64_t)size);
+		cm_counters_lower(row, pool, CM_STAT_INACTIVE_SPLIT_BYTES, (int64_t)size);
 		if (!rest)
-			cm_books_lower(row, pool, CM_STAT_INACTIVE_SPLIT, 1);
+			cm_counters_lower(row, pool, CM_STAT_INACTIVE_SPLIT, 1);
 	} else if (rest) {
-		cm_books_raise(row, pool, CM_STAT_INACTIVE_SPLIT, 1);
-		cm_books_raise(row, pool, CM_STAT_INACTIVE_SPLIT_BYTES, (int64_t)rest_size);
+		cm_counters_raise(row, pool, CM_STAT_INACTIVE_SPLIT, 1);
+		cm_counters_raise(row, pool, CM_STAT_INACTIVE_SPLIT_BYTES, (int64_t)rest_size);
 	}
 }
 
@@ -139,15 +139,15 @@ CM_ALWAYS_INLINE void hand_out(struct cm_heap *heap, uint32_t fit, uint32_t inde
 	cm_ptr_map_add(&device->map, block->addr, index);
 	heap->live_bytes += size;
 
-	cm_books_begin(row);
+	cm_counters_begin(row);
 	book_split(row, pool, was_split, rest != 0, size, remainder);
-	cm_books_hand_out(row, pool, (int64_t)size, (int64_t)bytes);
-	cm_books_count(row, source, 1);
+	cm_counters_alloc(row, pool, (int64_t)size, (int64_t)bytes);
+	cm_counters_count(row, source, 1);
 	if (CM_UNLIKELY(size >= cache->policy.max_split_size))
 		cm_stat4_raise(&row->stat1[CM_STAT1_OVERSIZE_ALLOCATIONS], 1);
 	cm_device_note_locked(device, CM_ACTION_ALLOC, pool, heap->index, block->stack, tick,
 			      block->addr, bytes);
-	cm_books_end(row);
+	cm_counters_end(row);
 }
 
 /* Whether a block waits that may be of a size from `least` to `most`, or the heap is wary. */
@@ -172,13 +172,13 @@ CM_ALWAYS_INLINE bool is_hasty(struct cm_heap *heap, uint32_t fit, const struct 
 	if (CM_UNLIKELY(heap->searches[fit] % CM_PENDING_BLOCKS == 0 &&
 			row->pending_blocks >= CM_PENDING_BLOCKS))
 		return true;
-	if (cm_asking_is_due_locked(heap))
+	if (cm_poll_policy_is_due_locked(heap))
 		return true;
 	return fit == CM_FIT_LARGE && block->size - size > CM_SMALL_MAX &&
 	       has_pending_between(heap, size, block->size) &&
-	       heap->searches[CM_FIT_LARGE] - heap->paused_at >= CM_ASK_PAUSE &&
-	       (heap->wary ? cm_thrift_is_hasty_locked(heap, block, size)
-			   : cm_asking_before_cut_locked(heap, size, block->size));
+	       heap->searches[CM_FIT_LARGE] - heap->paused_at >= CM_POLL_PAUSE &&
+	       (heap->card_fills_up ? cm_fragmentation_should_poll_locked(heap, block, size)
+				    : cm_poll_policy_before_cut_locked(heap, size, block->size));
 }
 
 enum way {
@@ -212,8 +212,9 @@ CM_ALWAYS_INLINE int take_of(struct cm_heap *heap, uint32_t fit, uint64_t size, 
 {
 	struct cm_cache *cache = heap->cache;
 	struct cm_bins *bins = &heap->bins[fit];
-	uint32_t index = way == WAY_SPARING && fit == CM_FIT_LARGE && CM_UNLIKELY(heap->wary)
-				 ? cm_thrift_find_locked(heap, size)
+	uint32_t index = way == WAY_SPARING && fit == CM_FIT_LARGE &&
+					 CM_UNLIKELY(heap->card_fills_up)
+				 ? cm_fragmentation_find_locked(heap, size)
 				 : cm_bins_find(bins, size);
 	const struct cm_block *block = &cache->block[index];
 
@@ -261,13 +262,13 @@ CM_ALWAYS_INLINE int alloc(struct cm_cache *cache, struct cm_heap *heap, uint64_
 	if (CM_UNLIKELY(!bytes || bytes > CM_REQUEST_MAX))
 		return -EINVAL;
 	if (CM_UNLIKELY(cache->policy.mode != CM_MODE_CACHE))
-		return cm_ladder_alloc_direct(heap, bytes, ret_addr);
+		return cm_slow_path_alloc_direct(heap, bytes, ret_addr);
 	size = CM_UNLIKELY(cache->rounds) ? cm_size_round(&cache->policy, bytes)
 					  : cm_size_grains(bytes);
 	err = take_first(heap, size, bytes, ret_addr);
 	if (CM_LIKELY(err != -ENOENT))
 		return err;
-	return cm_ladder_alloc(heap, size, bytes, ret_addr);
+	return cm_slow_path_alloc(heap, size, bytes, ret_addr);
 }
 
 int cm_cache_alloc(struct cm_cache *cache, struct cm_heap *heap, uint64_t bytes, uint64_t *ret_addr)
@@ -283,8 +284,8 @@ int cm_heap_take_locked(struct cm_heap *heap, uint64_t size, uint64_t bytes, uin
 	return take(heap, size, bytes, WAY_ANY, CM_SCALAR_cache_hits, ret_addr);
 }
 
-int cm_heap_take_sparing_locked(struct cm_heap *heap, uint64_t size, uint64_t bytes,
-				uint64_t *ret_addr)
+int cm_heap_take_unfragmenting_locked(struct cm_heap *heap, uint64_t size, uint64_t bytes,
+				      uint64_t *ret_addr)
 {
 	return take(heap, size, bytes, WAY_SPARING, CM_SCALAR_cache_hits, ret_addr);
 }
@@ -354,21 +355,21 @@ static void book_segment(struct cm_heap *heap, const struct cm_segment *segment)
 	enum cm_pool pool = cm_segment_pool(segment);
 	uint64_t reserved;
 
-	cm_books_begin(device->row);
-	cm_books_raise(device->row, pool, CM_STAT_SEGMENT, 1);
-	cm_books_raise(device->row, pool, CM_STAT_RESERVED_BYTES, (int64_t)segment->size);
-	cm_books_take(device->row, (int64_t)segment->size);
+	cm_counters_begin(device->row);
+	cm_counters_raise(device->row, pool, CM_STAT_SEGMENT, 1);
+	cm_counters_raise(device->row, pool, CM_STAT_RESERVED_BYTES, (int64_t)segment->size);
+	cm_counters_note_driver_use(device->row, (int64_t)segment->size);
 	reserved = (uint64_t)cm_stat_current(device->row, CM_STAT_RESERVED_BYTES);
 	if (!(segment->flags & (CM_SEGMENT_SMALL | CM_SEGMENT_DIRECT)) &&
 	    device->most_reserved < reserved)
 		device->most_reserved = reserved;
 	if (segment->size >= heap->cache->policy.max_split_size)
 		cm_stat4_raise(&device->row->stat1[CM_STAT1_OVERSIZE_SEGMENTS], 1);
-	cm_books_count(device->row, CM_SCALAR_num_device_alloc, 1);
+	cm_counters_count(device->row, CM_SCALAR_num_device_alloc, 1);
 	cm_device_note_locked(device, CM_ACTION_SEGMENT_ALLOC, pool, heap->index, segment->stack,
 			      segment->tick, segment->addr, segment->size);
-	cm_books_end(device->row);
-	cm_thrift_note_locked(heap);
+	cm_counters_end(device->row);
+	cm_fragmentation_note_reserved_locked(heap);
 }
 
 /* A block in use at the address that the driver has just given: it was freed past us, as a library
@@ -422,17 +423,17 @@ void cm_heap_remove_segment_locked(struct cm_cache *cache, uint32_t s)
 
 	if (cm_segment_is_recycled(cache, segment))
 		cm_bins_remove(&heap->bins[cm_segment_fit(segment)], segment->first);
-	cm_books_begin(device->row);
-	cm_books_lower(device->row, pool, CM_STAT_SEGMENT, 1);
-	cm_books_lower(device->row, pool, CM_STAT_RESERVED_BYTES, (int64_t)segment->size);
-	cm_books_take(device->row, -(int64_t)segment->size);
+	cm_counters_begin(device->row);
+	cm_counters_lower(device->row, pool, CM_STAT_SEGMENT, 1);
+	cm_counters_lower(device->row, pool, CM_STAT_RESERVED_BYTES, (int64_t)segment->size);
+	cm_counters_note_driver_use(device->row, -(int64_t)segment->size);
 	if (segment->size >= cache->policy.max_split_size && !(segment->flags & CM_SEGMENT_PAGED))
 		cm_stat4_lower(&device->row->stat1[CM_STAT1_OVERSIZE_SEGMENTS], 1);
-	cm_books_count(device->row, CM_SCALAR_num_device_free, 1);
+	cm_counters_count(device->row, CM_SCALAR_num_device_free, 1);
 	cm_device_note_locked(device, CM_ACTION_SEGMENT_FREE, pool, heap->index, cm_thread.stack,
 			      cm_ops_tick(cache->ops), segment->addr, segment->size);
-	cm_books_end(device->row);
-	cm_thrift_note_locked(heap);
+	cm_counters_end(device->row);
+	cm_fragmentation_note_reserved_locked(heap);
 	cm_rows_give_block(device, segment->first);
 	cm_rows_give_segment(cache, s);
 }
@@ -462,9 +463,9 @@ bool cm_device_is_capped(struct cm_device *device, uint64_t bytes)
 void cm_device_count(struct cm_device *device, enum cm_scalar scalar, int64_t n)
 {
 	cm_lock_acquire(&device->lock);
-	cm_books_begin(device->row);
-	cm_books_count(device->row, scalar, n);
-	cm_books_end(device->row);
+	cm_counters_begin(device->row);
+	cm_counters_count(device->row, scalar, n);
+	cm_counters_end(device->row);
 	cm_lock_release(&device->lock);
 }
 

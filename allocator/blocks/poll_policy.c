@@ -25,24 +25,25 @@ static uint64_t freed_bytes(const struct cm_device *device)
 	       (uint64_t)stat[CM_POOL_LARGE].freed[CM_STAT_ALLOCATED_BYTES];
 }
 
-void cm_asking_note_locked(struct cm_device *device)
+void cm_poll_policy_note_reserved_locked(struct cm_device *device)
 {
 	const uint64_t reserved = reserved_bytes(device);
 
 	device->batch_bytes = reserved / BATCH_SHARE;
-	device->ask_bytes = device->batch_bytes > ASK_LEAST ? device->batch_bytes : ASK_LEAST;
+	device->poll_bytes = device->batch_bytes > ASK_LEAST ? device->batch_bytes : ASK_LEAST;
 	if (reserved <= device->shaped_bytes + device->shaped_bytes / GROWTH_SHARE)
 		return;
 	device->shaped_bytes = reserved;
 	device->shaped_freed = freed_bytes(device);
 }
 
-static bool is_settled(const struct cm_device *device)
+static bool is_consistent(const struct cm_device *device)
 {
 	return freed_bytes(device) - device->shaped_freed >= TURNS * reserved_bytes(device);
 }
 
-bool cm_asking_waits_between_locked(const struct cm_heap *heap, uint64_t least, uint64_t most)
+bool cm_poll_policy_has_pending_between_locked(const struct cm_heap *heap, uint64_t least,
+					       uint64_t most)
 {
 	const struct cm_block *block = heap->cache->block;
 	uint32_t index = heap->open.first, looks;
@@ -53,15 +54,15 @@ bool cm_asking_waits_between_locked(const struct cm_heap *heap, uint64_t least, 
 	return index != 0;
 }
 
-bool cm_asking_before_cut_locked(const struct cm_heap *heap, uint64_t size, uint64_t most)
+bool cm_poll_policy_before_cut_locked(const struct cm_heap *heap, uint64_t size, uint64_t most)
 {
 	const struct cm_device *device = heap->device;
 
 	if (cm_paged_serves(heap))
 		return true;
-	if (is_settled(device) && (most - size) * CUT_SHARE < reserved_bytes(device))
+	if (is_consistent(device) && (most - size) * CUT_SHARE < reserved_bytes(device))
 		return false;
 	/* What has its event costs the question alone. */
 	return heap->row->pending_bytes > heap->open.bytes ||
-	       cm_asking_waits_between_locked(heap, size, most);
+	       cm_poll_policy_has_pending_between_locked(heap, size, most);
 }

@@ -23,33 +23,35 @@
 
 /* Where the device lags, so many requests of the large pool pass before it is asked once more
  * whether a large block has to be cut. */
-#define CM_ASK_PAUSE 32
+#define CM_POLL_PAUSE 32
 
 /* Memory of the device has been reserved or given back. */
-void cm_asking_note_locked(struct cm_device *device);
+void cm_poll_policy_note_reserved_locked(struct cm_device *device);
 
 /* Whether a batch waits; behind one that was asked for in vain, another one. An old driver can only
  * be waited for, which no request does that a ready block serves. */
-static inline bool cm_asking_is_due_locked(const struct cm_heap *heap)
+static inline bool cm_poll_policy_is_due_locked(const struct cm_heap *heap)
 {
 	return CM_UNLIKELY(heap->row->pending_bytes >=
-			   heap->vain_bytes + heap->device->ask_bytes) &&
+			   heap->polled_bytes + heap->device->poll_bytes) &&
 	       heap->can & CM_CAN_CTX_EVENTS;
 }
 
 /* Nothing that was asked for was ready: the device lags, and is left alone for a while. */
-static inline void cm_asking_pause_locked(struct cm_heap *heap)
+static inline void cm_poll_policy_pause_locked(struct cm_heap *heap)
 {
 	heap->paused_at = heap->searches[CM_FIT_LARGE];
-	heap->vain_bytes = heap->row->pending_bytes;
+	heap->polled_bytes = heap->row->pending_bytes;
 }
 
 /* Whether the driver is asked before `size` bytes are cut off a free block of `most` of the large
  * pool, where one may wait that fits better. */
-CM_COLD bool cm_asking_before_cut_locked(const struct cm_heap *heap, uint64_t size, uint64_t most);
+CM_COLD bool cm_poll_policy_before_cut_locked(const struct cm_heap *heap, uint64_t size,
+					      uint64_t most);
 
 /* Whether a block waits, unasked for, of a size from `least` to `most`, or there are too many to
  * look at. */
-bool cm_asking_waits_between_locked(const struct cm_heap *heap, uint64_t least, uint64_t most);
+bool cm_poll_policy_has_pending_between_locked(const struct cm_heap *heap, uint64_t least,
+					       uint64_t most);
 
 #endif

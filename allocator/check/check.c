@@ -47,7 +47,7 @@ struct walk {
 	uint8_t *seen;       /* of each block row: SEEN_* */
 };
 
-bool cm_why_say(const struct cm_why *why, const char *format, ...)
+bool cm_why_set(const struct cm_why *why, const char *format, ...)
 {
 	va_list args;
 
@@ -65,28 +65,28 @@ static bool check_block(struct walk *walk, uint32_t s, uint32_t index, uint32_t 
 	const struct cm_block *block = &walk->cache->block[index];
 
 	if (index >= walk->cache->blocks || walk->seen[index] != SEEN_NOWHERE)
-		return cm_why_say(&walk->why, "segment %u: block %u is not its own", s, index);
+		return cm_why_set(&walk->why, "segment %u: block %u is not its own", s, index);
 	walk->seen[index] = SEEN_IN_SEGMENT;
 	if (block->segment != s || block->prev != before || block->addr != addr)
-		return cm_why_say(&walk->why, "block %u of segment %u does not follow block %u",
+		return cm_why_set(&walk->why, "block %u of segment %u does not follow block %u",
 				  index, s, before);
 	if (!block->size ||
 	    (block->size % CM_GRAIN && !(walk->cache->segment[s].flags & CM_SEGMENT_DIRECT)))
-		return cm_why_say(&walk->why, "block %u has %llu bytes", index, (ull)block->size);
+		return cm_why_set(&walk->why, "block %u has %llu bytes", index, (ull)block->size);
 	switch (block->state) {
 	case CM_BLOCK_LIVE:
 	case CM_BLOCK_PENDING:
 		if (!block->requested || block->requested > block->size)
-			return cm_why_say(&walk->why, "block %u of %llu bytes serves %llu", index,
+			return cm_why_set(&walk->why, "block %u of %llu bytes serves %llu", index,
 					  (ull)block->size, (ull)block->requested);
 		return true;
 	case CM_BLOCK_FREE:
 		if (before && walk->cache->block[before].state == CM_BLOCK_FREE)
-			return cm_why_say(&walk->why, "blocks %u and %u are free neighbours",
+			return cm_why_set(&walk->why, "blocks %u and %u are free neighbours",
 					  before, index);
 		return true;
 	default:
-		return cm_why_say(&walk->why, "block %u is in state %u", index, block->state);
+		return cm_why_set(&walk->why, "block %u is in state %u", index, block->state);
 	}
 }
 
@@ -97,7 +97,7 @@ static bool check_is_free(struct walk *walk, uint32_t first)
 
 	for (index = first; index; index = cache->block[index].next)
 		if (cache->is_free[index] != (cache->block[index].state == CM_BLOCK_FREE))
-			return cm_why_say(&walk->why, "block %u of state %u is noted as %s", index,
+			return cm_why_set(&walk->why, "block %u of state %u is noted as %s", index,
 					  cache->block[index].state,
 					  cache->is_free[index] ? "free" : "not free");
 	return true;
@@ -150,7 +150,7 @@ static bool check_pages(struct walk *walk, uint32_t s)
 	for (addr = segment->addr; addr < end; addr += UINT64_C(1) << CM_PAGE_SHIFT) {
 		page = cm_page_map_get(&walk->cache->pages, addr);
 		if (page != segment->device + 1 && page != CM_PAGE_MIXED)
-			return cm_why_say(&walk->why, "the page map does not know segment %u", s);
+			return cm_why_set(&walk->why, "the page map does not know segment %u", s);
 	}
 	return true;
 }
@@ -162,12 +162,12 @@ static bool check_segment_row(struct walk *walk, uint32_t s)
 	const struct cm_heap *heap;
 
 	if (segment->heap >= atomic_load(&cache->heaps))
-		return cm_why_say(&walk->why, "segment %u belongs to heap %u", s, segment->heap);
+		return cm_why_set(&walk->why, "segment %u belongs to heap %u", s, segment->heap);
 	heap = cm_segment_heap(cache, segment);
 	if (!heap->ctx || heap->ctx != segment->context || heap->device->index != segment->device)
-		return cm_why_say(&walk->why, "segment %u is not of its heap's context", s);
+		return cm_why_set(&walk->why, "segment %u is not of its heap's context", s);
 	if (segment->flags & (CM_SEGMENT_EXACT | CM_SEGMENT_DIRECT) && segment->blocks != 1)
-		return cm_why_say(&walk->why, "segment %u is of one piece and has %u blocks", s,
+		return cm_why_set(&walk->why, "segment %u is of one piece and has %u blocks", s,
 				  segment->blocks);
 	return check_pages(walk, s);
 }
@@ -180,7 +180,7 @@ static bool meet_host_segment(struct walk *walk, uint32_t s)
 	uint32_t index = segment->first;
 
 	if (!index || index >= walk->cache->blocks || walk->seen[index] != SEEN_NOWHERE)
-		return cm_why_say(&walk->why, "host segment %u: block %u is not its own", s, index);
+		return cm_why_set(&walk->why, "host segment %u: block %u is not its own", s, index);
 	walk->seen[index] = SEEN_IN_SEGMENT;
 	walk->range[walk->ranges++] = segment->flags & CM_SEGMENT_REGISTERED
 					      ? (struct range){0, 0}
@@ -207,7 +207,7 @@ static bool check_segment(struct walk *walk, uint32_t s)
 		blocks++;
 	}
 	if (addr != segment->addr + segment->size || blocks != segment->blocks)
-		return cm_why_say(
+		return cm_why_set(
 			&walk->why, "segment %u: %u blocks of %llu bytes stand for %u of %llu", s,
 			blocks, (ull)(addr - segment->addr), segment->blocks, (ull)segment->size);
 	if (!check_is_free(walk, segment->first))
@@ -242,12 +242,12 @@ static bool check_segments(struct walk *walk)
 	qsort(walk->range, walk->ranges, sizeof(walk->range[0]), by_addr);
 	for (i = 1; i < walk->ranges; i++)
 		if (walk->range[i].addr - walk->range[i - 1].addr < walk->range[i - 1].size)
-			return cm_why_say(&walk->why, "two segments overlap at %#llx",
+			return cm_why_set(&walk->why, "two segments overlap at %#llx",
 					  (ull)walk->range[i].addr);
 	for (s = cache->spare_segment; s && spares < cache->segments; s = cache->segment[s].first)
 		spares++;
 	if (walk->ranges + spares + 1 != cache->segments)
-		return cm_why_say(&walk->why, "%u segment rows are in use, %u spare, of %u",
+		return cm_why_set(&walk->why, "%u segment rows are in use, %u spare, of %u",
 				  walk->ranges, spares, cache->segments);
 	return true;
 }
@@ -262,13 +262,13 @@ static bool check_spares(struct walk *walk)
 		for (index = cache->device[i]->spare_block; index;
 		     index = cache->block[index].link_next) {
 			if (index >= cache->blocks || walk->seen[index] != SEEN_NOWHERE)
-				return cm_why_say(&walk->why, "spare block row %u is in use",
+				return cm_why_set(&walk->why, "spare block row %u is in use",
 						  index);
 			walk->seen[index] = SEEN_SPARE;
 		}
 	for (index = 1; index < cache->blocks; index++)
 		if (walk->seen[index] == SEEN_NOWHERE)
-			return cm_why_say(&walk->why, "block row %u is lost", index);
+			return cm_why_set(&walk->why, "block row %u is lost", index);
 	return true;
 }
 
@@ -285,11 +285,11 @@ static bool check_epoch(struct walk *walk, const struct cm_heap *heap, const str
 		    block[index].state != CM_BLOCK_PENDING ||
 		    cm_segment_heap(walk->cache, &walk->cache->segment[block[index].segment]) !=
 			    heap)
-			return cm_why_say(&walk->why,
+			return cm_why_set(&walk->why,
 					  "block %u is in epoch %llu of heap %u by mistake", index,
 					  (ull)epoch->number, heap->index);
 		if (!(heap->pending_sizes >> cm_size_class(block[index].size) & 1))
-			return cm_why_say(&walk->why,
+			return cm_why_set(&walk->why,
 					  "block %u of %llu bytes waits, of heap %u none of its "
 					  "size class",
 					  index, (ull)block[index].size, heap->index);
@@ -299,7 +299,7 @@ static bool check_epoch(struct walk *walk, const struct cm_heap *heap, const str
 		last = index;
 	}
 	if (last != epoch->last || blocks != epoch->blocks || bytes != epoch->bytes)
-		return cm_why_say(&walk->why,
+		return cm_why_set(&walk->why,
 				  "epoch %llu of heap %u states %llu blocks of %llu bytes and "
 				  "holds %llu of %llu",
 				  (ull)epoch->number, heap->index, (ull)epoch->blocks,
@@ -314,12 +314,12 @@ static bool check_epochs(struct walk *walk, const struct cm_heap *heap)
 	uint64_t number, blocks = heap->open.blocks;
 
 	if (heap->oldest > heap->open.number || heap->open.number - heap->oldest > CM_EPOCHS_MAX)
-		return cm_why_say(&walk->why, "heap %u has epochs %llu to %llu", heap->index,
+		return cm_why_set(&walk->why, "heap %u has epochs %llu to %llu", heap->index,
 				  (ull)heap->oldest, (ull)heap->open.number);
 	for (number = heap->oldest; number < heap->open.number; number++) {
 		epoch = &heap->closed[number & (CM_EPOCHS_MAX - 1)];
 		if (epoch->number != number)
-			return cm_why_say(&walk->why, "epoch %llu stands in the place of %llu",
+			return cm_why_set(&walk->why, "epoch %llu stands in the place of %llu",
 					  (ull)epoch->number, (ull)number);
 		if (!check_epoch(walk, heap, epoch))
 			return false;
@@ -329,7 +329,7 @@ static bool check_epochs(struct walk *walk, const struct cm_heap *heap)
 		return false;
 	if (blocks != sum->pending_blocks || heap->row->pending_blocks != sum->pending_blocks ||
 	    heap->row->pending_bytes != sum->pending_bytes)
-		return cm_why_say(&walk->why,
+		return cm_why_set(&walk->why,
 				  "heap %u: %llu blocks of %llu bytes wait, its epochs hold %llu "
 				  "of %llu",
 				  heap->index, (ull)sum->pending_blocks, (ull)sum->pending_bytes,
@@ -346,15 +346,15 @@ static bool check_heap(struct walk *walk, const struct cm_heap *heap)
 	if (heap->ctx)
 		walk->device[heap->device->index].heaps++;
 	if ((heap->ctx != 0) != ((heap->row->flags & CM_HEAP_USED) != 0))
-		return cm_why_say(&walk->why, "heap %u is in use in one place only", heap->index);
+		return cm_why_set(&walk->why, "heap %u is in use in one place only", heap->index);
 	if (heap->live_bytes != sum->live_bytes)
-		return cm_why_say(&walk->why, "heap %u: %llu bytes are live, not %llu", heap->index,
+		return cm_why_set(&walk->why, "heap %u: %llu bytes are live, not %llu", heap->index,
 				  (ull)sum->live_bytes, (ull)heap->live_bytes);
 	for (fit = 0; fit < CM_FIT_COUNT; fit++) {
 		if (!cm_check_bins(heap, fit, &walk->why, &blocks))
 			return false;
 		if (blocks != sum->free_blocks[fit])
-			return cm_why_say(&walk->why,
+			return cm_why_set(&walk->why,
 					  "heap %u: %llu blocks are free, its bins hold %llu",
 					  heap->index, (ull)sum->free_blocks[fit], (ull)blocks);
 		if (!cm_check_paged(heap, fit, sum->paged_bytes[fit], &walk->why))
@@ -374,7 +374,7 @@ static bool check_heaps(struct walk *walk)
 		used += atomic_load(&cache->heap[i])->ctx != 0;
 	}
 	if (used != atomic_load(&cache->contexts))
-		return cm_why_say(&walk->why, "%u contexts have a heap, not %u", used,
+		return cm_why_set(&walk->why, "%u contexts have a heap, not %u", used,
 				  atomic_load(&cache->contexts));
 	return true;
 }
@@ -396,12 +396,12 @@ static bool check_map(struct walk *walk, const struct cm_device *device)
 		    block->addr != addr ||
 		    walk->cache->segment[block->segment].device != device->index ||
 		    cm_ptr_map_find(&device->map, addr) != index)
-			return cm_why_say(&walk->why, "the pointer map is wrong about %#llx",
+			return cm_why_set(&walk->why, "the pointer map is wrong about %#llx",
 					  (ull)addr);
 		n++;
 	}
 	if (n != device->map.count || n != walk->device[device->index].live)
-		return cm_why_say(&walk->why,
+		return cm_why_set(&walk->why,
 				  "device %u: %llu blocks are live, the map has %llu and states "
 				  "%llu",
 				  device->index, (ull)walk->device[device->index].live, (ull)n,
@@ -423,13 +423,13 @@ static bool check_family(struct walk *walk, const char *name, const struct cm_st
 			 int64_t current, bool reset)
 {
 	if (is->current != current)
-		return cm_why_say(&walk->why, "%s is %lld, the rows make %lld", name,
+		return cm_why_set(&walk->why, "%s is %lld, the rows make %lld", name,
 				  (long long)is->current, (long long)current);
 	if (is->peak < is->current)
-		return cm_why_say(&walk->why, "%s is %lld above its peak", name,
+		return cm_why_set(&walk->why, "%s is %lld above its peak", name,
 				  (long long)(is->current - is->peak));
 	if (!reset && is->current != is->allocated - is->freed)
-		return cm_why_say(&walk->why, "%s is %lld, not %lld less %lld", name,
+		return cm_why_set(&walk->why, "%s is %lld, not %lld less %lld", name,
 				  (long long)is->current, (long long)is->allocated,
 				  (long long)is->freed);
 	return true;
@@ -455,9 +455,9 @@ static bool check_books(struct walk *walk, const struct cm_device *device)
 	uint32_t stat;
 
 	if (device->row->seq & 1)
-		return cm_why_say(&walk->why, "the books of device %u stand open", device->index);
+		return cm_why_set(&walk->why, "the books of device %u stand open", device->index);
 	if (device->row->heaps != sum->heaps)
-		return cm_why_say(&walk->why, "device %u has %u heaps, not %u", device->index,
+		return cm_why_set(&walk->why, "device %u has %u heaps, not %u", device->index,
 				  sum->heaps, device->row->heaps);
 	for (stat = 0; stat < CM_STAT_COUNT; stat++)
 		if (!check_stat(walk, device, stat))

@@ -22,7 +22,7 @@ struct cm_why {
 };
 
 /* Writes the sentence; always false, so that a check can return it. */
-bool cm_why_say(const struct cm_why *why, const char *format, ...)
+bool cm_why_set(const struct cm_why *why, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
 /* The bins of one pool: bitmaps and lists agree, every block is FREE and recycled, and its segment

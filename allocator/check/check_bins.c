@@ -37,22 +37,22 @@ static bool check_member(struct walk *walk, uint32_t bin, uint32_t index)
 	uint64_t least, end, grains;
 
 	if (index >= cache->blocks || block->state != CM_BLOCK_FREE)
-		return cm_why_say(walk->why, "block %u is in bin %u and is not free", index, bin);
+		return cm_why_set(walk->why, "block %u is in bin %u and is not free", index, bin);
 	segment = &cache->segment[block->segment];
 	grains = block->size >> CM_GRAIN_SHIFT;
 	range_of(bin, &least, &end);
 	if (grains < least || grains >= end)
-		return cm_why_say(walk->why, "block %u of %llu bytes is in bin %u", index,
+		return cm_why_set(walk->why, "block %u of %llu bytes is in bin %u", index,
 				  (unsigned long long)block->size, bin);
 	if (cm_segment_heap(cache, segment) != walk->heap || cm_segment_fit(segment) != walk->fit)
-		return cm_why_say(walk->why, "block %u is in the bins of another heap or pool",
+		return cm_why_set(walk->why, "block %u is in the bins of another heap or pool",
 				  index);
 	if (!cm_segment_is_recycled(cache, segment))
-		return cm_why_say(walk->why, "block %u is in the bins, its segment not recycled",
+		return cm_why_set(walk->why, "block %u is in the bins, its segment not recycled",
 				  index);
 	/* A list that runs in circles ends here too. */
 	if (++walk->blocks > cache->blocks)
-		return cm_why_say(walk->why, "the bins hold more blocks than there are");
+		return cm_why_set(walk->why, "the bins hold more blocks than there are");
 	return true;
 }
 
@@ -65,7 +65,7 @@ static bool check_list(struct walk *walk, uint32_t bin)
 		if (!check_member(walk, bin, index))
 			return false;
 		if (block[index].link_prev != before)
-			return cm_why_say(walk->why, "the list of bin %u is broken at block %u",
+			return cm_why_set(walk->why, "the list of bin %u is broken at block %u",
 					  bin, index);
 		before = index;
 	}
@@ -78,7 +78,7 @@ static bool check_bin(struct walk *walk, uint32_t bin)
 	bool marked = bins->map[bin >> 6] >> (bin & 63) & 1;
 
 	if (marked != (bins->head[bin] != 0))
-		return cm_why_say(walk->why, "the bitmap is wrong about bin %u", bin);
+		return cm_why_set(walk->why, "the bitmap is wrong about bin %u", bin);
 	return check_list(walk, bin);
 }
 
@@ -90,7 +90,7 @@ static bool check_word(struct walk *walk, uint32_t word)
 	uint64_t map = walk->bins->map[word];
 
 	if ((map != 0) != (walk->bins->top[word >> 6] >> (word & 63) & 1))
-		return cm_why_say(walk->why, "the upper bitmap is wrong about word %u", word);
+		return cm_why_set(walk->why, "the upper bitmap is wrong about word %u", word);
 	if (!map && !memcmp(&walk->bins->head[bin], nothing, (end - bin) * sizeof(nothing[0])))
 		return true;
 	for (; bin < end; bin++)

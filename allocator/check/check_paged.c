@@ -20,13 +20,13 @@ static bool check_run(const struct cm_heap *heap, const struct cm_paged *paged, 
 	if (s >= heap->cache->segments || !(run->flags & CM_SEGMENT_PAGED) ||
 	    run->heap != heap->index || cm_segment_fit(run) != fit ||
 	    run->addr != paged->base + at * CM_PAGED_PAGE)
-		return cm_why_say(why, "page %u of heap %u is not where segment %u begins", at,
+		return cm_why_set(why, "page %u of heap %u is not where segment %u begins", at,
 				  heap->index, s);
 	if (run->size % CM_PAGED_PAGE || run->size / CM_PAGED_PAGE > pages)
-		return cm_why_say(why, "segment %u has %llu bytes, and %u pages", s,
+		return cm_why_set(why, "segment %u has %llu bytes, and %u pages", s,
 				  (unsigned long long)run->size, pages);
 	if (paged->page[at + run->size / CM_PAGED_PAGE - 1].run != s)
-		return cm_why_say(why, "the last page of segment %u is not its own", s);
+		return cm_why_set(why, "the last page of segment %u is not its own", s);
 	return true;
 }
 
@@ -51,7 +51,7 @@ bool cm_check_paged(const struct cm_heap *heap, uint32_t fit, uint64_t bytes,
 		at = end + 1;
 	}
 	if (mapped != bytes)
-		return cm_why_say(why, "heap %u: %llu bytes of pages are mapped, runs have %llu",
+		return cm_why_set(why, "heap %u: %llu bytes of pages are mapped, runs have %llu",
 				  heap->index, (unsigned long long)mapped,
 				  (unsigned long long)bytes);
 	return true;

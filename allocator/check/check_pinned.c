@@ -26,20 +26,20 @@ static bool check_block(const struct cm_cache *cache, uint32_t s, const struct c
 
 	if (!heap || !heap->ctx || heap->ctx != segment->context ||
 	    segment->device != CM_DEVICE_NONE)
-		return cm_why_say(why, "host segment %u is of heap %u and device %u", s,
+		return cm_why_set(why, "host segment %u is of heap %u and device %u", s,
 				  segment->heap, segment->device);
 	if (segment->blocks != 1 || block->segment != s || block->addr != segment->addr ||
 	    block->size != segment->size || cm_block_is_split(block))
-		return cm_why_say(why, "host segment %u is not the one of block %u", s,
+		return cm_why_set(why, "host segment %u is not the one of block %u", s,
 				  segment->first);
 	if (cm_ptr_map_find(&cache->pinned.map, block->addr) != segment->first)
-		return cm_why_say(why, "the map of pinned memory does not know block %u",
+		return cm_why_set(why, "the map of pinned memory does not know block %u",
 				  segment->first);
 	if (block->state == CM_BLOCK_NONE || block->state > CM_BLOCK_FREE)
-		return cm_why_say(why, "host block %u is in state %u", segment->first,
+		return cm_why_set(why, "host block %u is in state %u", segment->first,
 				  block->state);
 	if (block->state != CM_BLOCK_FREE && (!block->requested || block->requested > block->size))
-		return cm_why_say(why, "host block %u of %llu bytes serves %llu", segment->first,
+		return cm_why_set(why, "host block %u of %llu bytes serves %llu", segment->first,
 				  (ull)block->size, (ull)block->requested);
 	return true;
 }
@@ -70,7 +70,7 @@ static bool sum_segments(const struct cm_cache *cache, struct pinned_sum *sum,
 		}
 	}
 	if (n != cache->pinned.map.count)
-		return cm_why_say(why, "%llu host segments, %llu in the map", (ull)n,
+		return cm_why_set(why, "%llu host segments, %llu in the map", (ull)n,
 				  (ull)cache->pinned.map.count);
 	return true;
 }
@@ -85,14 +85,14 @@ static bool check_batch(const struct cm_cache *cache, const struct cm_pinned_bat
 	for (index = batch->blocks.first; index; index = block[index].link_next) {
 		if (index >= cache->blocks || block[index].state != CM_BLOCK_PENDING ||
 		    block[index].age != (uint32_t)batch->number || block[index].link_prev != prev)
-			return cm_why_say(why, "host block %u is in batch %llu by mistake", index,
+			return cm_why_set(why, "host block %u is in batch %llu by mistake", index,
 					  (ull)batch->number);
 		bytes += block[index].size;
 		prev = index;
 		(*blocks)++;
 	}
 	if (prev != batch->blocks.last || bytes != batch->bytes)
-		return cm_why_say(why, "batch %llu states %llu bytes and holds %llu",
+		return cm_why_set(why, "batch %llu states %llu bytes and holds %llu",
 				  (ull)batch->number, (ull)batch->bytes, (ull)bytes);
 	return true;
 }
@@ -109,7 +109,7 @@ static bool check_batches(const struct cm_cache *cache, const struct pinned_sum 
 			&pinned->closed[number & (CM_BATCHES_MAX - 1)];
 
 		if (batch->number != number)
-			return cm_why_say(why, "batch %llu stands in the place of %llu",
+			return cm_why_set(why, "batch %llu stands in the place of %llu",
 					  (ull)batch->number, (ull)number);
 		if (!check_batch(cache, batch, &blocks, why))
 			return false;
@@ -117,7 +117,7 @@ static bool check_batches(const struct cm_cache *cache, const struct pinned_sum 
 	if (!check_batch(cache, &pinned->open, &blocks, why))
 		return false;
 	return blocks == sum->blocks[CM_BLOCK_PENDING] ||
-	       cm_why_say(why, "%lld host blocks wait, the batches hold %lld",
+	       cm_why_set(why, "%lld host blocks wait, the batches hold %lld",
 			  (long long)sum->blocks[CM_BLOCK_PENDING], (long long)blocks);
 }
 
@@ -137,7 +137,7 @@ static bool check_ready(const struct cm_cache *cache, uint32_t heap, uint32_t ki
 		    segment->flags >> CM_SEGMENT_KIND_SHIFT != kind ||
 		    block[index].size < cm_pinned_class_bytes(class) ||
 		    cm_pinned_class(block[index].size + 1) <= class)
-			return cm_why_say(why, "host block %u is ready in class %u by mistake",
+			return cm_why_set(why, "host block %u is ready in class %u by mistake",
 					  index, class);
 		prev = index;
 		(*blocks)++;
@@ -159,13 +159,13 @@ static bool check_lists(const struct cm_cache *cache, const struct pinned_sum *s
 	for (index = cache->pinned.aged.first; index; index = cache->block[index].aged[1]) {
 		if (cache->block[index].state != CM_BLOCK_FREE ||
 		    cache->block[index].aged[0] != older)
-			return cm_why_say(why, "host block %u is out of order", index);
+			return cm_why_set(why, "host block %u is out of order", index);
 		older = index;
 		aged++;
 	}
 	if (older != cache->pinned.aged.last || ready != aged - sum->passed_on ||
 	    aged != sum->blocks[CM_BLOCK_FREE])
-		return cm_why_say(why, "%lld host blocks are ready, %lld are listed, %lld by age",
+		return cm_why_set(why, "%lld host blocks are ready, %lld are listed, %lld by age",
 				  (long long)sum->blocks[CM_BLOCK_FREE], (long long)ready,
 				  (long long)aged);
 	return true;
@@ -195,13 +195,13 @@ static bool check_books(const struct cm_cache *cache, const struct pinned_sum *s
 	size_t i;
 
 	if (row->seq & 1)
-		return cm_why_say(why, "the host's books stand open");
+		return cm_why_set(why, "the host's books stand open");
 	for (i = 0; i < sizeof(family) / sizeof(family[0]); i++) {
 		const struct cm_stat4 *is = family[i].is;
 
 		if (is->current != family[i].current || is->peak < is->current ||
 		    (!cache->pinned.reset && is->current != is->allocated - is->freed))
-			return cm_why_say(why,
+			return cm_why_set(why,
 					  "host %s is %lld (peak %lld, %lld less %lld), the rows "
 					  "make %lld",
 					  family[i].name, (long long)is->current,

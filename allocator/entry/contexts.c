@@ -57,7 +57,7 @@ static void drain(struct cm_heap *heap)
 		__atomic_fetch_or(&heap->row->flags, CM_HEAP_DRAINING, __ATOMIC_RELAXED);
 		for (fit = 0; fit < CM_FIT_COUNT; fit++)
 			cm_bins_init(&heap->bins[fit], heap->cache->block);
-		cm_device_note_orphan(heap->device);
+		cm_device_note_unreclaimed(heap->device);
 	}
 	cm_lock_release(&heap->device->lock);
 }
@@ -107,14 +107,14 @@ void cm_cache_context_has_ended(struct cm_cache *cache)
 	cache->ending--;
 }
 
-static void nap(const struct cm_cache *cache, uint64_t *nap_ns)
+static void backoff(const struct cm_cache *cache, uint64_t *backoff_ns)
 {
-	cm_ops_nap(cache->ops, nap_ns, CM_FENCE_NAP_MOST_NS);
+	cm_ops_backoff(cache->ops, backoff_ns, CM_GATE_BACKOFF_MAX_NS);
 }
 
 bool cm_heap_begin_call(struct cm_heap *heap, uint64_t ctx)
 {
-	uint64_t nap_ns = CM_FENCE_NAP_NS;
+	uint64_t backoff_ns = CM_GATE_BACKOFF_NS;
 	bool stands, begins;
 
 	while (true) {
@@ -126,7 +126,7 @@ bool cm_heap_begin_call(struct cm_heap *heap, uint64_t ctx)
 		cm_lock_release(&heap->device->lock);
 		if (begins || !stands)
 			return begins;
-		nap(heap->cache, &nap_ns);
+		backoff(heap->cache, &backoff_ns);
 	}
 }
 
@@ -148,10 +148,10 @@ int cm_heap_synchronize(struct cm_heap *heap)
 
 void cm_heap_await_calls(const struct cm_heap *heap)
 {
-	uint64_t nap_ns = CM_FENCE_NAP_NS;
+	uint64_t backoff_ns = CM_GATE_BACKOFF_NS;
 
 	while (heap && cm_heap_has_calls(heap))
-		nap(heap->cache, &nap_ns);
+		backoff(heap->cache, &backoff_ns);
 }
 
 static void set_suspended(struct cm_heap *heap, bool suspended)
@@ -224,10 +224,10 @@ static bool is_suspended_place(struct cm_cache *cache, uint64_t addr, uint64_t b
 
 void cm_cache_await_place(struct cm_cache *cache, uint64_t addr, uint64_t bytes)
 {
-	uint64_t nap_ns = CM_FENCE_NAP_NS;
+	uint64_t backoff_ns = CM_GATE_BACKOFF_NS;
 
 	while (atomic_load(&cache->suspended) && is_suspended_place(cache, addr, bytes))
-		nap(cache, &nap_ns);
+		backoff(cache, &backoff_ns);
 }
 
 struct cm_heap *cm_cache_suspend_heap(struct cm_cache *cache, uint64_t ctx)
@@ -237,14 +237,14 @@ struct cm_heap *cm_cache_suspend_heap(struct cm_cache *cache, uint64_t ctx)
 	if (!heap)
 		return NULL;
 	set_suspended(heap, true);
-	cm_epoch_suspend_turned(cache, heap);
+	cm_epoch_suspend_event_locked(cache, heap);
 	return heap;
 }
 
 void cm_cache_resume_heap(struct cm_heap *heap)
 {
 	set_suspended(heap, false);
-	cm_device_note_orphan(heap->device);
+	cm_device_note_unreclaimed(heap->device);
 }
 
 int cm_cache_mem_info(struct cm_cache *cache, uint64_t ctx, uint64_t *ret_free, uint64_t *ret_total)
@@ -269,14 +269,14 @@ struct cm_heap *cm_cache_forget_heap(struct cm_cache *cache, uint64_t ctx)
 	struct cm_heap *heap;
 
 	assert(cm_lock_is_held(&cache->turn));
-	cm_others_forget_context(cache, ctx);
+	cm_uncached_forget_context(cache, ctx);
 	heap = cm_cache_find_heap(cache, ctx);
 	if (!heap)
 		return NULL;
 	/* First: nothing is entered in it from here on, pinned memory neither. */
 	drain(heap);
-	cm_pinned_forget_turned(cache, heap);
-	cm_epoch_forget_context_turned(cache, heap);
+	cm_pinned_forget_event_locked(cache, heap);
+	cm_epoch_forget_context_event_locked(cache, heap);
 	cm_lock_acquire(&heap->device->lock);
 	/* The driver has dropped the memory: rows and books follow, as if all had been freed and
 	 * given back. The heap drains, so what is ready merges and reaches no bin. */
@@ -292,9 +292,9 @@ struct cm_heap *cm_cache_forget_heap(struct cm_cache *cache, uint64_t ctx)
 		atomic_fetch_sub(&cache->suspended, 1);
 	heap->suspended = false;
 	__atomic_store_n(&heap->ctx, 0, __ATOMIC_RELEASE);
-	cm_books_begin(heap->device->row);
+	cm_counters_begin(heap->device->row);
 	heap->device->row->heaps--;
-	cm_books_end(heap->device->row);
+	cm_counters_end(heap->device->row);
 	cm_lock_release(&heap->device->lock);
 	atomic_fetch_sub_explicit(&cache->contexts, 1, memory_order_relaxed);
 	return heap;

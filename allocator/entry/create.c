@@ -65,7 +65,7 @@ void cm_cache_destroy(struct cm_cache *cache)
 		(void)munmap(cache->device[i], sizeof(*cache->device[i]));
 	}
 	cm_ptr_map_fini(&cache->pinned.map);
-	cm_others_fini(&cache->others);
+	cm_uncached_fini(&cache->others);
 	cm_page_map_fini(&cache->pages);
 	(void)munmap(cache, sizeof(*cache));
 }
@@ -136,9 +136,9 @@ static struct cm_device *find_device(struct cm_cache *cache, const struct cm_con
 	device->row = cm_region_row(cache->region, CM_TABLE_DEVICE, row);
 	cm_cache_open_ring(cache, CM_TABLE_EVENT, row, &device->ring);
 	device->context_bytes = context_bytes(info);
-	cm_books_begin(device->row);
+	cm_counters_begin(device->row);
 	fill_device_row(cache, device->row, info);
-	cm_books_end(device->row);
+	cm_counters_end(device->row);
 	cache->device[row] = device;
 	/* Release: who sees the count sees the device. */
 	atomic_store_explicit(&cache->devices, row + 1, memory_order_release);
@@ -182,10 +182,10 @@ static void open_heap(struct cm_heap *heap, const struct cm_context_info *info)
 	heap->open = (struct cm_epoch){.number = 1};
 	heap->oldest = 1;
 	heap->live_bytes = heap->pending_sizes = 0;
-	heap->wary = false;
+	heap->card_fills_up = false;
 	heap->spared_at = 0;
-	heap->paused_at = heap->searches[CM_FIT_LARGE] - CM_ASK_PAUSE;
-	heap->vain_bytes = 0;
+	heap->paused_at = heap->searches[CM_FIT_LARGE] - CM_POLL_PAUSE;
+	heap->polled_bytes = 0;
 	heap->ordered = (struct cm_fence){0};
 	heap->over = false;
 	memset(heap->row, 0, sizeof(*heap->row));
@@ -196,9 +196,9 @@ static void open_heap(struct cm_heap *heap, const struct cm_context_info *info)
 	heap->row->flags = CM_HEAP_USED |
 			   (heap->cache->policy.reached || info->open_to ? CM_HEAP_SHARED : 0);
 	heap->open_to = info->open_to;
-	cm_books_begin(heap->device->row);
+	cm_counters_begin(heap->device->row);
 	heap->device->row->heaps++;
-	cm_books_end(heap->device->row);
+	cm_counters_end(heap->device->row);
 	/* Release: who finds the heap by its context finds it ready. */
 	__atomic_store_n(&heap->ctx, info->ctx, __ATOMIC_RELEASE);
 	cm_lock_release(&heap->device->lock);

@@ -172,8 +172,8 @@ static void poll_device(struct cm_device *device)
 
 	cm_lock_acquire(&device->cache->turn);
 	while ((heap = cm_device_next_heap(device, &at))) {
-		(void)cm_epoch_close_turned(heap);
-		(void)cm_epoch_poll_turned(heap);
+		(void)cm_epoch_close_event_locked(heap);
+		(void)cm_epoch_poll_event_locked(heap);
 	}
 	cm_lock_release(&device->cache->turn);
 }
@@ -220,13 +220,13 @@ static int step(struct cm_device *device, bool *given)
 		device->decay_tick = cm_ops_tick(cache->ops);
 		device->decay_ns = cache->ops->now_ns();
 	}
-	if (!cm_lock_try(&device->slow_lock))
+	if (!cm_lock_try(&device->reclaim_lock))
 		return 0;
 	if (cm_epoch_can_ask(cache))
 		err = cm_epoch_quiesces(device, LOOK_NS);
 	if (!err)
 		*given |= give_excess(device) != 0;
-	cm_lock_release(&device->slow_lock);
+	cm_lock_release(&device->reclaim_lock);
 	return err;
 }
 

@@ -52,9 +52,9 @@ int cm_cache_record_events(struct cm_cache *cache, bool on)
 
 static void clear_device(struct cm_device *device)
 {
-	cm_books_begin(device->row);
+	cm_counters_begin(device->row);
 	device->row->event_cleared = device->row->event_next;
-	cm_books_end(device->row);
+	cm_counters_end(device->row);
 }
 
 void cm_cache_clear_events(struct cm_cache *cache)
@@ -105,10 +105,10 @@ void cm_cache_note_snapshot(struct cm_cache *cache)
 
 	for (i = 0; i < cache->held; i++) {
 		device = cache->device[i];
-		cm_books_begin(device->row);
+		cm_counters_begin(device->row);
 		cm_device_note_locked(device, CM_ACTION_SNAPSHOT, CM_POOL_ALL, 0, 0, tick, 0,
 				      (uint64_t)cm_stat_current(device->row, CM_STAT_ACTIVE_BYTES));
-		cm_books_end(device->row);
+		cm_counters_end(device->row);
 	}
 	cm_seq_begin(&host->seq);
 	cm_ring_add(&cache->pinned.ring, &host->event_next, CM_ACTION_SNAPSHOT, CM_POOL_ALL, 0,

@@ -19,7 +19,7 @@
 
 /* An address inside our memory at which no driver allocation starts: the driver refuses it as it
  * refuses any stale pointer. */
-static uint64_t stale_twin(const struct cm_place_info *info, uint64_t addr)
+static uint64_t invalid_alias(const struct cm_place_info *info, uint64_t addr)
 {
 	return addr == info->segment_addr ? addr + 1 : addr;
 }
@@ -95,9 +95,9 @@ static int lookup_each(struct cm_device *device, uint64_t addr, void *data)
 		b = find_block_locked(device, addr);
 		if (b)
 			*info = tell_place(cache, b, addr);
-		leaving = !b && cm_piece_is_leaving_locked(&device->leaving, addr);
+		leaving = !b && cm_pending_release_has_locked(&device->leaving, addr);
 		cm_lock_release(&device->lock);
-	} while (leaving && cm_piece_await(&device->leaving, cache->ops, addr));
+	} while (leaving && cm_pending_release_await(&device->leaving, cache->ops, addr));
 	if (leaving)
 		*info = (struct cm_place_info){
 			.place = CM_PLACE_IDLE, .segment_addr = addr, .segment_is_idle = true};
@@ -113,7 +113,7 @@ static bool make_all_ready(struct cm_heap *heap)
 	if (!cache->ops->gate_enter())
 		return false;
 	cm_lock_acquire(&cache->turn);
-	ready = cm_cache_has_one_context(cache) && cm_epoch_synchronize_turned(heap);
+	ready = cm_cache_has_one_context(cache) && cm_epoch_synchronize_event_locked(heap);
 	cm_lock_release(&cache->turn);
 	cache->ops->gate_leave();
 	return ready;
@@ -135,12 +135,12 @@ static int give_back(struct cm_device *device, uint32_t segment, uint64_t addr)
 	int err;
 
 	if (!ops->gate_enter()) {
-		cm_device_note_orphan(device);
+		cm_device_note_unreclaimed(device);
 		return 0;
 	}
-	err = cm_release_orphan(device, segment);
+	err = cm_release_unreclaimed_segment(device, segment);
 	ops->gate_leave();
-	(void)cm_piece_await(&device->leaving, ops, addr);
+	(void)cm_pending_release_await(&device->leaving, ops, addr);
 	return err;
 }
 
@@ -151,7 +151,7 @@ static int refuse(struct cm_device *device, uint64_t addr, uint64_t *ret_forward
 
 	if (lookup_each(device, addr, &info))
 		return -ENOENT;
-	*ret_forward = stale_twin(&info, addr);
+	*ret_forward = invalid_alias(&info, addr);
 	return -EFAULT;
 }
 
@@ -160,8 +160,8 @@ int cm_device_finish_free(struct cm_device *device, uint64_t addr, struct cm_fre
 {
 	if (!freed.heap)
 		return refuse(device, addr, ret_forward);
-	if (freed.orphan)
-		return give_back(device, freed.orphan, addr);
+	if (freed.unreclaimed_segment)
+		return give_back(device, freed.unreclaimed_segment, addr);
 	if (device->cache->policy.sync == CM_SYNC_FREE)
 		return wait_as_native(freed.heap);
 	return 0;
@@ -198,7 +198,7 @@ int cm_cache_free_on_any(struct cm_cache *cache, uint64_t addr, uint64_t *ret_fo
 /* A thread that has the lock itself is told by that it does not get it. */
 static bool can_lock(struct cm_device *device)
 {
-	uint64_t nap = INSIDE_NAP_NS;
+	uint64_t backoff = INSIDE_NAP_NS;
 	int tries;
 
 	for (tries = 0; tries < INSIDE_TRIES; tries++) {
@@ -206,7 +206,7 @@ static bool can_lock(struct cm_device *device)
 			cm_lock_release(&device->lock);
 			return true;
 		}
-		cm_ops_nap(device->cache->ops, &nap, INSIDE_NAP_NS);
+		cm_ops_backoff(device->cache->ops, &backoff, INSIDE_NAP_NS);
 	}
 	return false;
 }

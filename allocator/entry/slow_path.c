@@ -56,9 +56,9 @@ static int take(const struct request *request)
 }
 
 /* The same but for what is spared. */
-static int take_sparing(const struct request *request)
+static int take_unfragmenting(const struct request *request)
 {
-	return take_by(request, cm_heap_take_sparing_locked);
+	return take_by(request, cm_heap_take_unfragmenting_locked);
 }
 
 static bool runs_too_far_ahead(struct cm_heap *heap)
@@ -77,18 +77,18 @@ static bool make_ready_by_waiting(struct cm_heap *heap)
 {
 	if (!cm_epoch_open_is_clean(heap) && !runs_too_far_ahead(heap))
 		return false;
-	return cm_epoch_synchronize_turned(heap);
+	return cm_epoch_synchronize_event_locked(heap);
 }
 
 /* Makes freed memory ready, as the policy has it, once the plain question has not. */
-static bool make_ready_turned(struct cm_heap *heap)
+static bool make_ready_event_locked(struct cm_heap *heap)
 {
 	if (!(heap->can & CM_CAN_CTX_EVENTS))
 		return make_ready_by_waiting(heap);
-	if (heap->cache->policy.reuse == CM_REUSE_BARRIER && cm_epoch_barrier_turned(heap))
+	if (heap->cache->policy.reuse == CM_REUSE_BARRIER && cm_epoch_barrier_event_locked(heap))
 		return true;
 	/* The device may be idle, or done by the next request. */
-	return cm_epoch_close_turned(heap) && cm_epoch_poll_turned(heap);
+	return cm_epoch_close_event_locked(heap) && cm_epoch_poll_event_locked(heap);
 }
 
 /* Whether anything waits for the device: even a little may join free neighbours into what fits, and
@@ -101,7 +101,7 @@ static bool is_anything_pending(const struct request *request)
 static void pause_asking(struct cm_heap *heap)
 {
 	cm_lock_acquire(&heap->device->lock);
-	cm_asking_pause_locked(heap);
+	cm_poll_policy_pause_locked(heap);
 	cm_lock_release(&heap->device->lock);
 }
 
@@ -114,26 +114,26 @@ static int reuse(const struct request *request)
 	bool ready;
 
 	if (!is_anything_pending(request))
-		return take_sparing(request);
+		return take_unfragmenting(request);
 	cm_lock_acquire(&cache->turn);
-	ready = cm_epoch_poll_turned(heap);
+	ready = cm_epoch_poll_event_locked(heap);
 	if (ready)
-		err = take_sparing(request);
-	if (err == -ENOENT && make_ready_turned(heap)) {
+		err = take_unfragmenting(request);
+	if (err == -ENOENT && make_ready_event_locked(heap)) {
 		ready = true;
-		err = take_sparing(request);
+		err = take_unfragmenting(request);
 	}
 	cm_lock_release(&cache->turn);
 	if (!ready)
 		pause_asking(heap);
 	if (err == -ENOENT)
-		err = take_sparing(request);
+		err = take_unfragmenting(request);
 	if (err == -ENOENT && is_anything_pending(request) &&
 	    (cache->policy.reuse == CM_REUSE_WAIT || runs_too_far_ahead(heap))) {
 		/* Nothing is spared at the price of a wait. */
 		err = take(request);
 		if (err == -ENOENT)
-			err = cm_epoch_wait_as_native(heap) ? take_sparing(request) : -EBUSY;
+			err = cm_epoch_wait_as_native(heap) ? take_unfragmenting(request) : -EBUSY;
 	}
 	return err;
 }
@@ -141,7 +141,7 @@ static int reuse(const struct request *request)
 static void note_refusal(struct cm_heap *heap, uint64_t bytes)
 {
 	cm_lock_acquire(&heap->device->lock);
-	cm_thrift_note_refusal_locked(heap, bytes);
+	cm_fragmentation_note_refusal_locked(heap, bytes);
 	cm_lock_release(&heap->device->lock);
 }
 
@@ -212,7 +212,7 @@ static uint64_t segment_bytes(const struct request *request)
 	uint64_t bytes;
 
 	cm_lock_acquire(&device->lock);
-	bytes = cm_thrift_segment_locked(request->heap, request->size);
+	bytes = cm_fragmentation_segment_bytes_locked(request->heap, request->size);
 	cm_lock_release(&device->lock);
 	return bytes;
 }
@@ -256,7 +256,7 @@ static int give_back_and_retry(const struct request *request, struct cm_oom_atte
 		return err;
 	attempt->given_back += cm_release_free(device);
 	/* What others have taken out of the tables, without the slow lock. */
-	if (!cm_pieces_await(&device->leaving, device->cache->ops, CM_STUCK_NS))
+	if (!cm_pending_releases_await(&device->leaving, device->cache->ops, CM_STUCK_NS))
 		return -EBUSY;
 	cm_device_count(device, CM_SCALAR_num_alloc_retries, 1);
 	return grow(request);
@@ -283,7 +283,7 @@ static int ask_and_retry(const struct request *request, struct cm_oom_attempt *a
 	cm_device_count(device, CM_SCALAR_neighbour_asks, attempt->neighbours.asked != 0);
 	cm_device_count(device, CM_SCALAR_neighbour_bytes_got,
 			(int64_t)attempt->neighbours.given_bytes);
-	if (!cm_fence_enter(ops))
+	if (!cm_gate_enter(ops))
 		return -EBUSY;
 	return attempt->neighbours.given_bytes ? grow(request) : CM_DRIVER_OUT_OF_MEMORY;
 }
@@ -374,10 +374,10 @@ static int make_way(const struct request *request)
 	int err = 0;
 
 	if (device->row->allowed_bytes) {
-		if (!cm_fence_lock(device->cache->ops, &device->slow_lock))
+		if (!cm_gate_lock(device->cache->ops, &device->reclaim_lock))
 			return -EBUSY;
 		err = cm_release_aged(request->heap);
-		cm_lock_release(&device->slow_lock);
+		cm_lock_release(&device->reclaim_lock);
 	}
 	if (!err && request->size > CM_SMALL_MAX)
 		err = cm_exchange(request->heap, segment_bytes(request));
@@ -394,10 +394,10 @@ static bool has_spared(const struct request *request)
 	if (request->size <= CM_SMALL_MAX)
 		return false;
 	cm_lock_acquire(&heap->device->lock);
-	spared = heap->wary && !cm_paged_serves(heap) &&
+	spared = heap->card_fills_up && !cm_paged_serves(heap) &&
 		 cm_bins_find(&heap->bins[CM_FIT_LARGE], request->size);
 	if (spared)
-		cm_thrift_spend_locked(heap, 1);
+		cm_fragmentation_spend_locked(heap, 1);
 	cm_lock_release(&heap->device->lock);
 	return spared;
 }
@@ -411,7 +411,7 @@ static uint64_t begin_trade(const struct request *request)
 
 	cm_lock_acquire(&device->lock);
 	reserved = (uint64_t)cm_stat_current(device->row, CM_STAT_RESERVED_BYTES) +
-		   cm_thrift_segment_locked(request->heap, request->size);
+		   cm_fragmentation_segment_bytes_locked(request->heap, request->size);
 	if (device->most_reserved < reserved)
 		device->most_reserved = reserved;
 	segments = (uint64_t)cm_stat_current(device->row, CM_STAT_SEGMENT);
@@ -427,7 +427,7 @@ static void end_trade(struct cm_heap *heap, uint64_t segments, uint64_t bytes)
 	cm_lock_acquire(&device->lock);
 	left = (uint64_t)cm_stat_current(device->row, CM_STAT_SEGMENT);
 	/* Others may have got more of them meanwhile than went. */
-	cm_thrift_spend_locked(heap, segments > left ? segments - left : 0);
+	cm_fragmentation_spend_locked(heap, segments > left ? segments - left : 0);
 	cm_lock_release(&device->lock);
 	cm_device_count(device, CM_SCALAR_exchange_bytes, (int64_t)bytes);
 }
@@ -439,7 +439,7 @@ static int stop_sparing(const struct request *request)
 	int err;
 
 	cm_lock_acquire(&device->lock);
-	cm_thrift_stop_locked(request->heap);
+	cm_fragmentation_stop_locked(request->heap);
 	cm_lock_release(&device->lock);
 	err = take(request);
 	return err == -ENOENT ? CM_DRIVER_OUT_OF_MEMORY : err;
@@ -478,17 +478,17 @@ static int serve(const struct request *request)
 		err = grow(request);
 	if (err != CM_DRIVER_OUT_OF_MEMORY)
 		return err;
-	if (!cm_fence_lock(device->cache->ops, &device->slow_lock))
+	if (!cm_gate_lock(device->cache->ops, &device->reclaim_lock))
 		return -EBUSY;
 	if (spared)
 		err = trade(request);
 	if (err == CM_DRIVER_OUT_OF_MEMORY)
 		err = after_failure(request);
-	cm_lock_release(&device->slow_lock);
+	cm_lock_release(&device->reclaim_lock);
 	return err;
 }
 
-int cm_ladder_alloc(struct cm_heap *heap, uint64_t size, uint64_t bytes, uint64_t *ret_addr)
+int cm_slow_path_alloc(struct cm_heap *heap, uint64_t size, uint64_t bytes, uint64_t *ret_addr)
 {
 	struct cm_oom oom; /* half a kilobyte, which means nothing while nothing is noted */
 	const struct request request = {heap, cm_heap_ctx(heap), size, bytes, ret_addr, &oom};
@@ -498,7 +498,7 @@ int cm_ladder_alloc(struct cm_heap *heap, uint64_t size, uint64_t bytes, uint64_
 	oom.nth = 0;
 	if (!ops->gate_enter())
 		return -EBUSY;
-	err = cm_release_orphans(heap->device);
+	err = cm_release_unreclaimed(heap->device);
 	if (!err)
 		err = serve(&request);
 	if (err != -EBUSY)
@@ -507,7 +507,7 @@ int cm_ladder_alloc(struct cm_heap *heap, uint64_t size, uint64_t bytes, uint64_
 		err = 0; /* what was spared, before the capture began */
 	if (!err)
 		cm_oom_note_served(heap, size, bytes, &oom);
-	cm_oom_tell(heap, &oom);
+	cm_oom_message_format(heap, &oom);
 	return err;
 }
 
@@ -527,13 +527,13 @@ static int grow_direct(const struct request *request)
 	/* Which enters it by itself. */
 	ops->gate_leave();
 	(void)cm_cache_make_room_on(heap->cache, heap->device->index);
-	if (!cm_fence_enter(ops))
+	if (!cm_gate_enter(ops))
 		return -EBUSY;
 	return cm_cache_returns(heap->cache) == returns ? err
 							: grow_by(request, request->size, flags);
 }
 
-int cm_ladder_alloc_direct(struct cm_heap *heap, uint64_t bytes, uint64_t *ret_addr)
+int cm_slow_path_alloc_direct(struct cm_heap *heap, uint64_t bytes, uint64_t *ret_addr)
 {
 	struct cm_oom oom = {0};
 	struct cm_oom_attempt attempt = {0};
@@ -543,7 +543,7 @@ int cm_ladder_alloc_direct(struct cm_heap *heap, uint64_t bytes, uint64_t *ret_a
 
 	if (!ops->gate_enter())
 		return -EBUSY;
-	err = cm_release_orphans(heap->device);
+	err = cm_release_unreclaimed(heap->device);
 	if (!err)
 		err = grow_direct(&request);
 	if (err == CM_DRIVER_OUT_OF_MEMORY)
@@ -552,6 +552,6 @@ int cm_ladder_alloc_direct(struct cm_heap *heap, uint64_t bytes, uint64_t *ret_a
 		ops->gate_leave();
 	if (!err)
 		cm_oom_note_served(heap, bytes, bytes, &oom);
-	cm_oom_tell(heap, &oom);
+	cm_oom_message_format(heap, &oom);
 	return err;
 }

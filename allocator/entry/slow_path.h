@@ -15,9 +15,9 @@
  * what is cached. Results as cm_cache_alloc. May wait for the device on the last steps. -EBUSY: a
  * capture has begun, pass the request on.
  */
-int cm_ladder_alloc(struct cm_heap *heap, uint64_t size, uint64_t bytes, uint64_t *ret_addr);
+int cm_slow_path_alloc(struct cm_heap *heap, uint64_t size, uint64_t bytes, uint64_t *ret_addr);
 
 /* One request passed to the driver as it is and entered in the books (mode stats). */
-int cm_ladder_alloc_direct(struct cm_heap *heap, uint64_t bytes, uint64_t *ret_addr);
+int cm_slow_path_alloc_direct(struct cm_heap *heap, uint64_t bytes, uint64_t *ret_addr);
 
 #endif

@@ -25,7 +25,7 @@ bool cm_cache_wants_close(const struct cm_cache *cache)
 
 /* Calls `each` for every heap in use that is not suspended, with the turn held and the gate
  * entered. */
-static void for_each_heap_turned(struct cm_cache *cache, void (*each)(struct cm_heap *heap))
+static void for_each_heap_event_locked(struct cm_cache *cache, void (*each)(struct cm_heap *heap))
 {
 	uint32_t i, n = atomic_load_explicit(&cache->heaps, memory_order_acquire);
 	struct cm_heap *heap;
@@ -45,7 +45,7 @@ static void close_worthy(struct cm_heap *heap)
 	worthy = cm_heap_is_worth_closing(heap);
 	cm_lock_release(&heap->device->lock);
 	if (worthy)
-		(void)cm_epoch_close_turned(heap);
+		(void)cm_epoch_close_event_locked(heap);
 }
 
 /* What the driver has left, for the books: the program and its neighbours take from it too. */
@@ -57,17 +57,17 @@ static void ask_free_bytes(struct cm_heap *heap)
 	if (heap->cache->ops->mem_info(heap->ctx, &free_bytes, &total))
 		return;
 	cm_lock_acquire(&heap->device->lock);
-	cm_books_begin(row);
+	cm_counters_begin(row);
 	row->free_bytes = free_bytes;
 	row->free_seen_ns = heap->cache->ops->now_ns();
-	cm_books_end(row);
+	cm_counters_end(row);
 	cm_lock_release(&heap->device->lock);
 }
 
 static void poll_heap(struct cm_heap *heap)
 {
-	(void)cm_epoch_close_turned(heap);
-	(void)cm_epoch_poll_turned(heap);
+	(void)cm_epoch_close_event_locked(heap);
+	(void)cm_epoch_poll_event_locked(heap);
 	ask_free_bytes(heap);
 }
 
@@ -78,8 +78,8 @@ void cm_cache_before_work(struct cm_cache *cache)
 		return;
 	if (cm_lock_try(&cache->turn)) {
 		atomic_store_explicit(&cache->wants_close, false, memory_order_relaxed);
-		for_each_heap_turned(cache, close_worthy);
-		cm_pinned_close_worthy_turned(cache);
+		for_each_heap_event_locked(cache, close_worthy);
+		cm_pinned_close_worthy_event_locked(cache);
 		cm_lock_release(&cache->turn);
 	}
 	cache->ops->gate_leave();
@@ -92,12 +92,12 @@ void cm_cache_poll(struct cm_cache *cache)
 	if (!cache->ops->gate_enter())
 		return;
 	cm_lock_acquire(&cache->turn);
-	for_each_heap_turned(cache, poll_heap);
-	(void)cm_pinned_close_turned(cache);
-	(void)cm_pinned_poll_turned(cache);
+	for_each_heap_event_locked(cache, poll_heap);
+	(void)cm_pinned_close_event_locked(cache);
+	(void)cm_pinned_poll_event_locked(cache);
 	cm_lock_release(&cache->turn);
 	for (i = 0; i < n; i++)
-		if (cm_release_orphans(cache->device[i]))
+		if (cm_release_unreclaimed(cache->device[i]))
 			return; /* outside of the gate */
 	cm_paged_return_forgotten(cache);
 	cache->ops->gate_leave();
@@ -126,7 +126,7 @@ static int flush_once(struct cm_device *device, uint64_t limit_ns, uint64_t *byt
 	if (!err)
 		*bytes += cm_release_free(device);
 	/* What others have taken out of the tables, without the slow lock. */
-	if (!err && !cm_pieces_await(&device->leaving, device->cache->ops, limit_ns))
+	if (!err && !cm_pending_releases_await(&device->leaving, device->cache->ops, limit_ns))
 		err = -EBUSY;
 	return err;
 }
@@ -140,14 +140,14 @@ static int flush_device(struct cm_device *device, uint64_t limit_ns, uint64_t *b
 	uint64_t suspensions;
 	int err, passes = PASSES;
 
-	if (!cm_fence_lock(cache->ops, &device->slow_lock))
+	if (!cm_gate_lock(cache->ops, &device->reclaim_lock))
 		return -EBUSY;
 	do {
 		suspensions = cm_release_suspensions(cache);
 		err = flush_once(device, limit_ns, bytes);
 	} while (!err && --passes && cache->ops->now_ns() < end &&
 		 cm_release_suspensions(cache) != suspensions);
-	cm_lock_release(&device->slow_lock);
+	cm_lock_release(&device->reclaim_lock);
 	return err;
 }
 
@@ -271,12 +271,12 @@ int cm_cache_give_back(struct cm_cache *cache, uint32_t row, uint64_t wanted, ui
 	if (!cache->ops->gate_enter())
 		return -EBUSY;
 	/* Never waited for: who holds it may be waiting for the process that asks. */
-	if (!cm_lock_try(&device->slow_lock)) {
+	if (!cm_lock_try(&device->reclaim_lock)) {
 		cache->ops->gate_leave();
 		return -EBUSY;
 	}
 	err = give_idle(device, wanted, limit_ns, ret_bytes);
-	cm_lock_release(&device->slow_lock);
+	cm_lock_release(&device->reclaim_lock);
 	if (err)
 		return err;
 	cache->ops->gate_leave();
@@ -326,20 +326,20 @@ uint64_t cm_cache_returnable(struct cm_cache *cache, uint64_t ctx)
  * may take to be fast, as its end waits for its work. */
 static uint64_t wait_for_look(struct cm_device *device)
 {
-	if (cm_pieces_are_leaving(&device->leaving) ||
+	if (cm_pending_releases_exist(&device->leaving) ||
 	    atomic_load_explicit(&device->giving_pages, memory_order_acquire))
 		return CM_STUCK_NS;
 	return cm_release_has_suspended(device) ? CM_PATIENCE_NS : 0;
 }
 
-struct cm_look cm_cache_look(const struct cm_cache *cache)
+struct cm_info_snapshot cm_cache_info_begin(const struct cm_cache *cache)
 {
-	return (struct cm_look){.returns = cm_cache_returns(cache),
-				.begun_ns = cache->ops->now_ns(),
-				.nap_ns = CM_FENCE_NAP_NS};
+	return (struct cm_info_snapshot){.returns = cm_cache_returns(cache),
+					 .begun_ns = cache->ops->now_ns(),
+					 .backoff_ns = CM_GATE_BACKOFF_NS};
 }
 
-bool cm_cache_look_again(struct cm_cache *cache, uint64_t ctx, struct cm_look *look)
+bool cm_cache_info_must_retry(struct cm_cache *cache, uint64_t ctx, struct cm_info_snapshot *look)
 {
 	const struct cm_heap *heap = cm_cache_find_heap(cache, ctx);
 	const uint64_t wait_ns = heap ? wait_for_look(heap->device) : 0;
@@ -351,7 +351,7 @@ bool cm_cache_look_again(struct cm_cache *cache, uint64_t ctx, struct cm_look *l
 	if (wait_ns ? cache->ops->now_ns() - look->begun_ns >= wait_ns : ++look->looks == LOOKS)
 		return false;
 	if (wait_ns)
-		cm_ops_nap(cache->ops, &look->nap_ns, CM_FENCE_NAP_MOST_NS);
+		cm_ops_backoff(cache->ops, &look->backoff_ns, CM_GATE_BACKOFF_MAX_NS);
 	look->returns = cm_cache_returns(cache);
 	return true;
 }

@@ -11,12 +11,12 @@
 #define FIRST_ROWS 1024
 
 /* The map looks at the bits above a device's grain. A handle differs below them, and is turned. */
-static uint64_t key_of(enum cm_other_name name, uint64_t key)
+static uint64_t key_of(enum cm_uncached_name name, uint64_t key)
 {
 	return name >= CM_NAME_ARRAY ? key << CM_GRAIN_SHIFT | key >> (64 - CM_GRAIN_SHIFT) : key;
 }
 
-static bool grow(struct cm_others *others)
+static bool grow(struct cm_uncached *others)
 {
 	uint32_t room = others->room ? others->room * 2 : FIRST_ROWS;
 	void *rows;
@@ -36,7 +36,7 @@ static bool grow(struct cm_others *others)
 	return true;
 }
 
-void cm_others_fini(struct cm_others *others)
+void cm_uncached_fini(struct cm_uncached *others)
 {
 	uint32_t name;
 
@@ -47,7 +47,8 @@ void cm_others_fini(struct cm_others *others)
 	others->row = NULL;
 }
 
-static uint32_t find_locked(const struct cm_others *others, enum cm_other_name name, uint64_t key)
+static uint32_t find_locked(const struct cm_uncached *others, enum cm_uncached_name name,
+			    uint64_t key)
 {
 	return cm_ptr_map_find(&others->map[name], key_of(name, key));
 }
@@ -55,15 +56,15 @@ static uint32_t find_locked(const struct cm_others *others, enum cm_other_name n
 /* Gives the row back once nothing holds it any more. */
 static void leave_locked(struct cm_cache *cache, uint32_t index)
 {
-	struct cm_others *others = &cache->others;
-	struct cm_other_row *row = &others->row[index];
+	struct cm_uncached *others = &cache->others;
+	struct cm_uncached_row *row = &others->row[index];
 
 	if (row->times || row->held)
 		return;
 	if (row->name != CM_NAME_MAPPING)
-		cm_cache_count_other(cache, row->memory.device, row->memory.kind,
-				     -(int64_t)row->memory.bytes);
-	*row = (struct cm_other_row){.link = others->spare};
+		cm_cache_count_uncached(cache, row->memory.device, row->memory.kind,
+					-(int64_t)row->memory.bytes);
+	*row = (struct cm_uncached_row){.link = others->spare};
 	others->spare = index;
 }
 
@@ -74,9 +75,9 @@ static void let_go_locked(struct cm_cache *cache, uint32_t index)
 }
 
 /* What the driver has just given has that name: what had it was given up past us. */
-static void forget_lost_locked(struct cm_cache *cache, enum cm_other_name name, uint64_t key)
+static void forget_lost_locked(struct cm_cache *cache, enum cm_uncached_name name, uint64_t key)
 {
-	struct cm_others *others = &cache->others;
+	struct cm_uncached *others = &cache->others;
 	uint32_t index = find_locked(others, name, key), target;
 
 	if (!index)
@@ -90,10 +91,10 @@ static void forget_lost_locked(struct cm_cache *cache, enum cm_other_name name, 
 }
 
 /* A row under its name; 0: no memory of our own. */
-static uint32_t enter_locked(struct cm_cache *cache, enum cm_other_name name, uint64_t key,
-			     const struct cm_other_memory *memory)
+static uint32_t enter_locked(struct cm_cache *cache, enum cm_uncached_name name, uint64_t key,
+			     const struct cm_uncached_memory *memory)
 {
-	struct cm_others *others = &cache->others;
+	struct cm_uncached *others = &cache->others;
 	uint32_t index;
 
 	forget_lost_locked(cache, name, key);
@@ -105,16 +106,16 @@ static uint32_t enter_locked(struct cm_cache *cache, enum cm_other_name name, ui
 		others->spare = others->row[index].link;
 	else
 		index = others->rows++;
-	others->row[index] = (struct cm_other_row){
+	others->row[index] = (struct cm_uncached_row){
 		.memory = *memory, .key = key_of(name, key), .name = name, .times = 1};
 	cm_ptr_map_add(&others->map[name], others->row[index].key, index);
 	return index;
 }
 
-void cm_others_add(struct cm_cache *cache, enum cm_other_name name, uint64_t key,
-		   const struct cm_other_memory *memory)
+void cm_uncached_add(struct cm_cache *cache, enum cm_uncached_name name, uint64_t key,
+		     const struct cm_uncached_memory *memory)
 {
-	struct cm_others *others = &cache->others;
+	struct cm_uncached *others = &cache->others;
 
 	if (!memory->bytes)
 		return;
@@ -122,13 +123,14 @@ void cm_others_add(struct cm_cache *cache, enum cm_other_name name, uint64_t key
 		cm_cache_await_place(cache, key, memory->bytes);
 	cm_lock_acquire(&others->lock);
 	if (enter_locked(cache, name, key, memory))
-		cm_cache_count_other(cache, memory->device, memory->kind, (int64_t)memory->bytes);
+		cm_cache_count_uncached(cache, memory->device, memory->kind,
+					(int64_t)memory->bytes);
 	cm_lock_release(&others->lock);
 }
 
-void cm_others_retain(struct cm_cache *cache, uint64_t handle)
+void cm_uncached_retain(struct cm_cache *cache, uint64_t handle)
 {
-	struct cm_others *others = &cache->others;
+	struct cm_uncached *others = &cache->others;
 	uint32_t index;
 
 	cm_lock_acquire(&others->lock);
@@ -138,10 +140,10 @@ void cm_others_retain(struct cm_cache *cache, uint64_t handle)
 	cm_lock_release(&others->lock);
 }
 
-void cm_others_map(struct cm_cache *cache, uint64_t addr, uint64_t bytes, uint64_t handle)
+void cm_uncached_map(struct cm_cache *cache, uint64_t addr, uint64_t bytes, uint64_t handle)
 {
-	struct cm_others *others = &cache->others;
-	struct cm_other_memory memory = {.bytes = bytes};
+	struct cm_uncached *others = &cache->others;
+	struct cm_uncached_memory memory = {.bytes = bytes};
 	uint32_t target, index;
 
 	cm_lock_acquire(&others->lock);
@@ -154,10 +156,10 @@ void cm_others_map(struct cm_cache *cache, uint64_t addr, uint64_t bytes, uint64
 	cm_lock_release(&others->lock);
 }
 
-static uint32_t take_locked(struct cm_others *others, enum cm_other_name name, uint64_t key)
+static uint32_t take_locked(struct cm_uncached *others, enum cm_uncached_name name, uint64_t key)
 {
 	uint32_t index = find_locked(others, name, key);
-	struct cm_other_row *row = &others->row[index];
+	struct cm_uncached_row *row = &others->row[index];
 
 	if (!index)
 		return 0;
@@ -168,9 +170,9 @@ static uint32_t take_locked(struct cm_others *others, enum cm_other_name name, u
 	return index;
 }
 
-uint32_t cm_others_take(struct cm_cache *cache, enum cm_other_name name, uint64_t key)
+uint32_t cm_uncached_take(struct cm_cache *cache, enum cm_uncached_name name, uint64_t key)
 {
-	struct cm_others *others = &cache->others;
+	struct cm_uncached *others = &cache->others;
 	uint32_t index;
 
 	cm_lock_acquire(&others->lock);
@@ -179,9 +181,9 @@ uint32_t cm_others_take(struct cm_cache *cache, enum cm_other_name name, uint64_
 	return index;
 }
 
-uint32_t cm_others_take_mapped(struct cm_cache *cache, uint64_t addr, uint64_t bytes)
+uint32_t cm_uncached_take_mapped(struct cm_cache *cache, uint64_t addr, uint64_t bytes)
 {
-	struct cm_others *others = &cache->others;
+	struct cm_uncached *others = &cache->others;
 	uint64_t end = addr + bytes;
 	uint32_t first = 0, index;
 
@@ -195,9 +197,9 @@ uint32_t cm_others_take_mapped(struct cm_cache *cache, uint64_t addr, uint64_t b
 	return first;
 }
 
-void cm_others_drop(struct cm_cache *cache, uint32_t taken)
+void cm_uncached_drop(struct cm_cache *cache, uint32_t taken)
 {
-	struct cm_others *others = &cache->others;
+	struct cm_uncached *others = &cache->others;
 	uint32_t target, next;
 
 	if (!taken)
@@ -213,10 +215,10 @@ void cm_others_drop(struct cm_cache *cache, uint32_t taken)
 	cm_lock_release(&others->lock);
 }
 
-void cm_others_put_back(struct cm_cache *cache, uint32_t taken)
+void cm_uncached_put_back(struct cm_cache *cache, uint32_t taken)
 {
-	struct cm_others *others = &cache->others;
-	struct cm_other_row *row;
+	struct cm_uncached *others = &cache->others;
+	struct cm_uncached_row *row;
 
 	if (!taken)
 		return;
@@ -231,10 +233,10 @@ void cm_others_put_back(struct cm_cache *cache, uint32_t taken)
 	cm_lock_release(&others->lock);
 }
 
-void cm_others_forget_context(struct cm_cache *cache, uint64_t ctx)
+void cm_uncached_forget_context(struct cm_cache *cache, uint64_t ctx)
 {
-	struct cm_others *others = &cache->others;
-	struct cm_other_row *row;
+	struct cm_uncached *others = &cache->others;
+	struct cm_uncached_row *row;
 	uint32_t i;
 
 	if (!ctx)

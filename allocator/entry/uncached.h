@@ -21,7 +21,7 @@
 
 struct cm_cache;
 
-enum cm_other_name {
+enum cm_uncached_name {
 	CM_NAME_ADDRESS, /* what cuMemFree and cuMemFreeAsync take */
 	CM_NAME_MAPPING, /* a range of cuMemMap, which holds the memory of a handle */
 	CM_NAME_ARRAY,
@@ -30,57 +30,57 @@ enum cm_other_name {
 	CM_NAME_COUNT
 };
 
-struct cm_other_memory {
-	enum cm_other kind;
+struct cm_uncached_memory {
+	enum cm_uncached_kind kind;
 	uint32_t device; /* row of the device table */
 	uint64_t ctx;    /* the context that it goes with; 0: it outlives contexts */
 	uint64_t bytes;
 };
 
 /* A piece of memory, or a mapping of one. */
-struct cm_other_row {
-	struct cm_other_memory memory;
+struct cm_uncached_row {
+	struct cm_uncached_memory memory;
 	uint64_t key;
-	enum cm_other_name name;
+	enum cm_uncached_name name;
 	uint32_t times;  /* how often the name is still to be given up */
 	uint32_t held;   /* by mappings, and by who has taken it */
 	uint32_t target; /* of a mapping: the piece; 0 elsewhere */
 	uint32_t link;   /* the next one taken with it, or the next unused row */
 };
 
-struct cm_others {
+struct cm_uncached {
 	struct cm_lock lock;
 	struct cm_ptr_map map[CM_NAME_COUNT];
-	struct cm_other_row *row; /* row 0 means none */
-	uint32_t rows;            /* ever used */
+	struct cm_uncached_row *row; /* row 0 means none */
+	uint32_t rows;               /* ever used */
 	uint32_t room;
 	uint32_t spare;
 };
 
-void cm_others_fini(struct cm_others *others);
+void cm_uncached_fini(struct cm_uncached *others);
 
 /* New memory, under a name that nothing has now. A name of 0 is not counted. Where a going context
  * had its address it waits, as cm_cache_await_place. */
-void cm_others_add(struct cm_cache *cache, enum cm_other_name name, uint64_t key,
-		   const struct cm_other_memory *memory);
+void cm_uncached_add(struct cm_cache *cache, enum cm_uncached_name name, uint64_t key,
+		     const struct cm_uncached_memory *memory);
 
 /* The handle has been given out once more, and is to be given up once more. */
-void cm_others_retain(struct cm_cache *cache, uint64_t handle);
+void cm_uncached_retain(struct cm_cache *cache, uint64_t handle);
 
 /* Addresses are mapped to the memory of a handle, which stays until they are unmapped. */
-void cm_others_map(struct cm_cache *cache, uint64_t addr, uint64_t bytes, uint64_t handle);
+void cm_uncached_map(struct cm_cache *cache, uint64_t addr, uint64_t bytes, uint64_t handle);
 
 /* The program is about to give it up. What to hand to one of the next two; 0: not known. */
-uint32_t cm_others_take(struct cm_cache *cache, enum cm_other_name name, uint64_t key);
+uint32_t cm_uncached_take(struct cm_cache *cache, enum cm_uncached_name name, uint64_t key);
 /* The same for all mappings in the range. */
-uint32_t cm_others_take_mapped(struct cm_cache *cache, uint64_t addr, uint64_t bytes);
+uint32_t cm_uncached_take_mapped(struct cm_cache *cache, uint64_t addr, uint64_t bytes);
 
 /* The driver has taken it back: the books follow, once nothing else holds the memory. */
-void cm_others_drop(struct cm_cache *cache, uint32_t taken);
+void cm_uncached_drop(struct cm_cache *cache, uint32_t taken);
 /* The driver has refused. */
-void cm_others_put_back(struct cm_cache *cache, uint32_t taken);
+void cm_uncached_put_back(struct cm_cache *cache, uint32_t taken);
 
 /* The context is gone, and what it had. 0: none, as a program may have tried to destroy. */
-void cm_others_forget_context(struct cm_cache *cache, uint64_t ctx);
+void cm_uncached_forget_context(struct cm_cache *cache, uint64_t ctx);
 
 #endif

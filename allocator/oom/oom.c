@@ -95,17 +95,17 @@ static void enter_locked(struct cm_heap *heap, const struct cm_oom_attempt *atte
 	const struct cm_driver_ops *ops = heap->cache->ops;
 	struct cm_device *device = heap->device;
 
-	cm_books_begin(device->row);
+	cm_counters_begin(device->row);
 	if (free_seen) {
 		device->row->free_bytes = free_bytes;
 		device->row->free_seen_ns = ops->now_ns();
 	}
-	cm_books_count(device->row, CM_SCALAR_num_ooms, 1);
-	cm_books_count(device->row, CM_SCALAR_num_oom_rejections, attempt->capped);
+	cm_counters_count(device->row, CM_SCALAR_num_ooms, 1);
+	cm_counters_count(device->row, CM_SCALAR_num_oom_rejections, attempt->capped);
 	cm_device_note_locked(device, CM_ACTION_OOM, cm_size_pool(attempt->size), heap->index,
 			      cm_thread.stack, cm_ops_tick(ops),
 			      free_seen ? free_bytes : CM_FREE_UNKNOWN, attempt->size);
-	cm_books_end(device->row);
+	cm_counters_end(device->row);
 }
 
 static void fill_figures(const struct cm_device *device, const struct cm_oom_attempt *attempt,
@@ -190,7 +190,7 @@ void cm_oom_show(const struct cm_heap *heap)
 		ops->show_oom();
 }
 
-void cm_oom_tell(struct cm_heap *heap, const struct cm_oom *oom)
+void cm_oom_message_format(struct cm_heap *heap, const struct cm_oom *oom)
 {
 	const struct cm_cache *cache = heap->cache;
 

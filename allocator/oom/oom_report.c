@@ -35,7 +35,7 @@ enum cm_oom_verdict cm_oom_judge(const struct cm_oom_figures *figures)
 	if (at_hand >= figures->asked)
 		return CM_OOM_FRAGMENTED;
 	if (figures->free + cm_oom_others(figures) >= figures->asked)
-		return CM_OOM_OTHERS;
+		return CM_OOM_OTHER_PROCESSES;
 	return CM_OOM_FULL;
 }
 
@@ -57,7 +57,7 @@ bool cm_oom_would_fit(const struct cm_oom_figures *figures, enum cm_oom_remedy r
 	case CM_OOM_WITHOUT_LIMIT:
 		can &= figures->limited;
 		break;
-	case CM_OOM_ONE_PIECE:
+	case CM_OOM_ONE_SEGMENT:
 		*ret_bytes += cached;
 		can &= is_allowed(figures, wanted);
 		break;

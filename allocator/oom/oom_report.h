@@ -31,12 +31,12 @@ struct cm_oom_figures {
 };
 
 enum cm_oom_verdict {
-	CM_OOM_TOO_BIG,    /* larger than the device */
-	CM_OOM_LIMIT,      /* the process's own limit, not the device */
-	CM_OOM_DRIVER,     /* as much is free, and still the driver refused */
-	CM_OOM_FRAGMENTED, /* enough is free or cached, but not in one piece */
-	CM_OOM_OTHERS,     /* it would fit if this process were alone on the device */
-	CM_OOM_FULL,       /* none of these: the process itself holds too much */
+	CM_OOM_TOO_BIG,         /* larger than the device */
+	CM_OOM_LIMIT,           /* the process's own limit, not the device */
+	CM_OOM_DRIVER,          /* as much is free, and still the driver refused */
+	CM_OOM_FRAGMENTED,      /* enough is free or cached, but not in one piece */
+	CM_OOM_OTHER_PROCESSES, /* it would fit if this process were alone on the device */
+	CM_OOM_FULL,            /* none of these: the process itself holds too much */
 };
 
 enum cm_oom_verdict cm_oom_judge(const struct cm_oom_figures *figures);
@@ -52,7 +52,7 @@ int64_t cm_oom_others(const struct cm_oom_figures *figures);
 /* What could have been different. */
 enum cm_oom_remedy {
 	CM_OOM_WITHOUT_LIMIT, /* no limit on this process */
-	CM_OOM_ONE_PIECE,     /* what is free and cached, in one piece */
+	CM_OOM_ONE_SEGMENT,   /* what is free and cached, in one piece */
 	CM_OOM_PAGED,         /* what is free, and what is cached as far as it is whole pages */
 	CM_OOM_ALONE,         /* what is free, and what other processes hold */
 	CM_OOM_REMEDY_COUNT

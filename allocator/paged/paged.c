@@ -248,8 +248,8 @@ static bool choose(struct cm_heap *heap, struct cm_paged *paged, uint64_t size, 
  * Pages from the largest free blocks of a pool, down to those that hold no whole page. The free
  * ends at which the request is to lie stay.
  */
-static void rob_pool(struct cm_heap *heap, struct cm_paged *growing, uint32_t fit,
-		     const struct place *place, struct cm_paged_victims *victims)
+static void steal_from_pool(struct cm_heap *heap, struct cm_paged *growing, uint32_t fit,
+			    const struct place *place, struct cm_paged_stolen *stolen)
 {
 	const uint32_t tail = free_tail(heap, growing, place->left);
 	const uint32_t head = free_head(heap, place->right), want = place->pages.count;
@@ -258,18 +258,18 @@ static void rob_pool(struct cm_heap *heap, struct cm_paged *growing, uint32_t fi
 	const struct cm_block *block = heap->cache->block;
 	struct cm_paged_span pages;
 
-	while (paged && victims->pages < want && n < CM_PAGED_PARTS) {
+	while (paged && stolen->pages < want && n < CM_PAGED_PARTS) {
 		index = cm_bins_largest(&heap->bins[fit]);
 		if (!index || block[index].size < PAGE)
 			break;
 		pages = (struct cm_paged_span){0, 0};
 		if (index != tail && index != head &&
 		    heap->cache->segment[block[index].segment].flags & CM_SEGMENT_PAGED)
-			pages = cm_paged_whole_pages(paged, &block[index], want - victims->pages);
+			pages = cm_paged_whole_pages(paged, &block[index], want - stolen->pages);
 		if (!pages.count) {
 			cm_bins_remove(&heap->bins[fit], index);
 			aside[n++] = index;
-		} else if (!cm_paged_cut_locked(heap, paged, index, pages, victims)) {
+		} else if (!cm_paged_cut_locked(heap, paged, index, pages, stolen)) {
 			break;
 		}
 	}
@@ -279,19 +279,19 @@ static void rob_pool(struct cm_heap *heap, struct cm_paged *growing, uint32_t fi
 
 /* Pages that no work can touch, up to those that the place lacks; none where a barrier is still on
  * its way. */
-static void rob(struct cm_heap *heap, struct cm_paged *paged, const struct place *place,
-		struct cm_paged_victims *victims)
+static void steal(struct cm_heap *heap, struct cm_paged *paged, const struct place *place,
+		  struct cm_paged_stolen *stolen)
 {
 	struct cm_cache *cache = heap->cache;
 	uint32_t fit;
 
 	/* The turn: what gets ready behind a new barrier is not idle. */
 	cm_lock_acquire(&cache->turn);
-	if (cm_fence_is_complete_turned(&heap->ordered, heap->device)) {
+	if (cm_fence_is_complete_event_locked(&heap->ordered, heap->device)) {
 		cm_lock_acquire(&heap->device->lock);
 		if (cm_paged_is_standing_locked(heap, paged))
 			for (fit = 0; fit < CM_FIT_COUNT; fit++)
-				rob_pool(heap, paged, fit, place, victims);
+				steal_from_pool(heap, paged, fit, place, stolen);
 		cm_lock_release(&heap->device->lock);
 	}
 	cm_lock_release(&cache->turn);
@@ -336,7 +336,7 @@ static bool is_to_be_packed(struct cm_heap *heap, uint64_t size)
 	bool packed;
 
 	cm_lock_acquire(&heap->device->lock);
-	packed = size > CM_SMALL_MAX && cm_thrift_packs_locked(heap);
+	packed = size > CM_SMALL_MAX && cm_fragmentation_packs_pages_locked(heap);
 	cm_lock_release(&heap->device->lock);
 	return packed;
 }
@@ -350,7 +350,7 @@ static int take_spared(struct cm_heap *heap, const struct cm_paged *paged, uint6
 
 	cm_lock_acquire(&heap->device->lock);
 	if (cm_paged_is_standing_locked(heap, paged))
-		block = cm_thrift_relent_locked(heap, size, most);
+		block = cm_fragmentation_find_reserved_locked(heap, size, most);
 	err = cm_heap_take_block_locked(heap, block, size, bytes, CM_SCALAR_cache_hits, ret_addr);
 	cm_lock_release(&heap->device->lock);
 	return err;
@@ -378,9 +378,9 @@ static void note_outcome(struct cm_heap *heap, const struct place *place, bool p
 {
 	cm_lock_acquire(&heap->device->lock);
 	if (packed)
-		cm_thrift_spend_locked(heap, 1);
+		cm_fragmentation_spend_locked(heap, 1);
 	if (err == CM_DRIVER_OUT_OF_MEMORY)
-		cm_thrift_note_refusal_locked(heap, place->pages.count * PAGE);
+		cm_fragmentation_note_refusal_locked(heap, place->pages.count * PAGE);
 	cm_lock_release(&heap->device->lock);
 }
 
@@ -390,7 +390,7 @@ static int grow(struct cm_heap *heap, struct cm_paged *paged, uint64_t size, uin
 		uint64_t *ret_addr)
 {
 	const uint64_t start = heap->cache->ops->now_ns();
-	struct cm_paged_victims victims = {.parts = 0};
+	struct cm_paged_stolen stolen = {.parts = 0};
 	bool packed = is_to_be_packed(heap, size);
 	struct place place;
 	int err;
@@ -399,20 +399,20 @@ static int grow(struct cm_heap *heap, struct cm_paged *paged, uint64_t size, uin
 		return -ENOENT;
 	if (packed && !take_spared(heap, paged, size, bytes, place.touched, ret_addr))
 		return 0;
-	rob(heap, paged, &place, &victims);
-	if (packed && victims.pages < place.pages.count) {
+	steal(heap, paged, &place, &stolen);
+	if (packed && stolen.pages < place.pages.count) {
 		/* No page is made for what was spared. */
 		if (!take_spared(heap, paged, size, bytes, UINT64_MAX, ret_addr)) {
-			(void)cm_paged_give_back(heap->cache->ops, &victims);
+			(void)cm_paged_give_back(heap->cache->ops, &stolen);
 			return 0;
 		}
-		packed = victims.pages != 0;
+		packed = stolen.pages != 0;
 	}
 	/* What was cut may have been one run with what the place is to be joined with. */
 	err = choose(heap, paged, size, packed, &place)
-		      ? cm_paged_map(heap, paged, place.pages, &victims)
+		      ? cm_paged_map(heap, paged, place.pages, &stolen)
 		      : -ENOENT;
-	(void)cm_paged_give_back(heap->cache->ops, &victims);
+	(void)cm_paged_give_back(heap->cache->ops, &stolen);
 	cm_device_count(heap->device, CM_SCALAR_driver_alloc_ns,
 			(int64_t)(heap->cache->ops->now_ns() - start));
 	if (packed || err)

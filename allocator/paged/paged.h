@@ -73,7 +73,7 @@ int cm_paged_alloc(struct cm_heap *heap, uint64_t ctx, uint64_t size, uint64_t b
 uint64_t cm_paged_release(struct cm_device *device);
 
 /* The same of wholly free runs that are not recycled alone. */
-uint64_t cm_paged_release_orphans(struct cm_device *device);
+uint64_t cm_paged_release_unreclaimed(struct cm_device *device);
 
 /*
  * Pages that lie wholly in free blocks, in a row, and that have not been used since the same

@@ -39,12 +39,12 @@ struct cm_paged_span cm_paged_whole_pages(const struct cm_paged *paged,
 }
 
 bool cm_paged_cut_locked(struct cm_heap *heap, struct cm_paged *paged, uint32_t index,
-			 struct cm_paged_span pages, struct cm_paged_victims *victims)
+			 struct cm_paged_span pages, struct cm_paged_stolen *stolen)
 {
 	struct cm_runs_cut cut;
 	uint32_t i;
 
-	if (victims->parts == CM_PAGED_PARTS ||
+	if (stolen->parts == CM_PAGED_PARTS ||
 	    cm_runs_cut_locked(heap, index, cm_paged_addr_of(paged, pages.first),
 			       pages.count * PAGE, &cut))
 		return false;
@@ -52,9 +52,9 @@ bool cm_paged_cut_locked(struct cm_heap *heap, struct cm_paged *paged, uint32_t 
 		paged->page[pages.first + i].run = 0;
 	cm_paged_tag_run_locked(heap, paged, cut.before);
 	cm_paged_tag_run_locked(heap, paged, cut.behind);
-	victims->part[victims->parts].from = paged;
-	victims->part[victims->parts++].pages = pages;
-	victims->pages += pages.count;
+	stolen->part[stolen->parts].from = paged;
+	stolen->part[stolen->parts++].pages = pages;
+	stolen->pages += pages.count;
 	return true;
 }
 
@@ -79,24 +79,24 @@ static uint64_t unmap_one(const struct cm_driver_ops *ops, struct cm_paged *page
 }
 
 /* Unmaps the last of the victims; its handle or 0. */
-static uint64_t pop_victim(const struct cm_driver_ops *ops, struct cm_paged_victims *victims)
+static uint64_t pop_stolen(const struct cm_driver_ops *ops, struct cm_paged_stolen *stolen)
 {
-	struct cm_paged *from = victims->part[victims->parts - 1].from;
-	struct cm_paged_span *pages = &victims->part[victims->parts - 1].pages;
+	struct cm_paged *from = stolen->part[stolen->parts - 1].from;
+	struct cm_paged_span *pages = &stolen->part[stolen->parts - 1].pages;
 	const uint32_t at = pages->first + --pages->count;
 
-	victims->pages--;
+	stolen->pages--;
 	if (!pages->count)
-		victims->parts--;
+		stolen->parts--;
 	return unmap_one(ops, from, at);
 }
 
-uint64_t cm_paged_give_back(const struct cm_driver_ops *ops, struct cm_paged_victims *victims)
+uint64_t cm_paged_give_back(const struct cm_driver_ops *ops, struct cm_paged_stolen *stolen)
 {
 	uint64_t handle, bytes = 0;
 
-	while (victims->pages) {
-		handle = pop_victim(ops, victims);
+	while (stolen->pages) {
+		handle = pop_stolen(ops, stolen);
 		if (handle && !ops->page_release(handle))
 			bytes += PAGE;
 	}
@@ -118,14 +118,14 @@ void cm_paged_unmap(const struct cm_driver_ops *ops, struct cm_paged *paged,
 
 /* One page of victims or new, mapped at `at`. */
 static int map_one(struct cm_heap *heap, struct cm_paged *paged, uint32_t at,
-		   struct cm_paged_victims *victims)
+		   struct cm_paged_stolen *stolen)
 {
 	const struct cm_driver_ops *ops = heap->cache->ops;
 	uint64_t handle = 0;
 	int err;
 
-	while (!handle && victims->pages)
-		handle = pop_victim(ops, victims);
+	while (!handle && stolen->pages)
+		handle = pop_stolen(ops, stolen);
 	err = handle ? 0 : ops->page_create(heap->device->row->ordinal, PAGE, &handle);
 	if (err)
 		return err;
@@ -160,21 +160,21 @@ static int open_to_all(struct cm_heap *heap, uint64_t addr, uint64_t bytes)
 }
 
 int cm_paged_map(struct cm_heap *heap, struct cm_paged *paged, struct cm_paged_span pages,
-		 struct cm_paged_victims *victims)
+		 struct cm_paged_stolen *stolen)
 {
-	const uint32_t fresh = pages.count > victims->pages ? pages.count - victims->pages : 0;
+	const uint32_t fresh = pages.count > stolen->pages ? pages.count - stolen->pages : 0;
 	struct cm_paged_span done = {pages.first, 0};
 	int err = 0;
 
 	if (fresh && cm_device_is_capped(heap->device, (uint64_t)pages.count * PAGE))
 		err = CM_DRIVER_OUT_OF_MEMORY;
 	while (!err && done.count < pages.count) {
-		err = map_one(heap, paged, done.first + done.count, victims);
+		err = map_one(heap, paged, done.first + done.count, stolen);
 		done.count += !err;
 	}
 	if (!err)
 		err = open_to_all(heap, cm_paged_addr_of(paged, pages.first), pages.count * PAGE);
-	(void)cm_paged_give_back(heap->cache->ops, victims);
+	(void)cm_paged_give_back(heap->cache->ops, stolen);
 	if (err)
 		cm_paged_unmap(heap->cache->ops, paged, done);
 	return err;

@@ -28,7 +28,7 @@ struct cm_paged_span {
 };
 
 /* Pages taken out of the tables, still mapped where they were. */
-struct cm_paged_victims {
+struct cm_paged_stolen {
 	struct {
 		struct cm_paged *from;
 		struct cm_paged_span pages;
@@ -75,19 +75,19 @@ struct cm_paged_span cm_paged_whole_pages(const struct cm_paged *paged,
 
 /* Makes pages of the free block `index` victims; false: no room or no rows, nothing was changed. */
 bool cm_paged_cut_locked(struct cm_heap *heap, struct cm_paged *paged, uint32_t index,
-			 struct cm_paged_span pages, struct cm_paged_victims *victims);
+			 struct cm_paged_span pages, struct cm_paged_stolen *stolen);
 
 /* Maps pages that are in no run, all or none: victims first, then new ones; the other victims go to
  * the driver. 0 or the driver's code. */
 int cm_paged_map(struct cm_heap *heap, struct cm_paged *paged, struct cm_paged_span pages,
-		 struct cm_paged_victims *victims);
+		 struct cm_paged_stolen *stolen);
 
 /* Takes mapped pages that are in no run back out and to the driver. */
 void cm_paged_unmap(const struct cm_driver_ops *ops, struct cm_paged *paged,
 		    struct cm_paged_span pages);
 
 /* All victims go to the driver; the bytes. */
-uint64_t cm_paged_give_back(const struct cm_driver_ops *ops, struct cm_paged_victims *victims);
+uint64_t cm_paged_give_back(const struct cm_driver_ops *ops, struct cm_paged_stolen *stolen);
 
 /* Gives the driver a range that no heap has, with the pages in it, and its table to the kernel. */
 void cm_paged_return_range(const struct cm_driver_ops *ops, struct cm_paged *paged);

@@ -71,24 +71,25 @@ static void keep_older(void *data, const struct cm_paged_idle *idle)
 }
 
 /* The heaps of a device that no barrier on its way holds back from giving pages; how many. */
-static uint32_t list_heaps_turned(struct cm_device *device, struct cm_heap *ret_heap[CM_HEAPS_MAX])
+static uint32_t list_heaps_event_locked(struct cm_device *device,
+					struct cm_heap *ret_heap[CM_HEAPS_MAX])
 {
 	uint32_t at = 0, found = 0;
 	struct cm_heap *heap;
 
 	while ((heap = cm_device_next_heap(device, &at)))
-		if (cm_fence_is_complete_turned(&heap->ordered, heap->device) && !heap->over)
+		if (cm_fence_is_complete_event_locked(&heap->ordered, heap->device) && !heap->over)
 			ret_heap[found++] = heap;
 	return found;
 }
 
 /* Makes the idlest pages victims, from the end of their row. */
-static void cut_idlest_turned(struct cm_device *device, uint32_t most,
-			      struct cm_paged_victims *victims)
+static void cut_idlest_event_locked(struct cm_device *device, uint32_t most,
+				    struct cm_paged_stolen *stolen)
 {
 	struct cm_paged_idle oldest = {.pages = 0};
 	struct cm_heap *heap[CM_HEAPS_MAX];
-	uint32_t i, n = list_heaps_turned(device, heap);
+	uint32_t i, n = list_heaps_event_locked(device, heap);
 	struct cm_paged_span pages;
 
 	cm_lock_acquire(&device->lock);
@@ -97,7 +98,7 @@ static void cut_idlest_turned(struct cm_device *device, uint32_t most,
 	if (oldest.pages) {
 		pages.count = oldest.pages < most ? oldest.pages : most;
 		pages.first = oldest.page + oldest.pages - pages.count;
-		(void)cm_paged_cut_locked(oldest.heap, oldest.paged, oldest.block, pages, victims);
+		(void)cm_paged_cut_locked(oldest.heap, oldest.paged, oldest.block, pages, stolen);
 	}
 	cm_lock_release(&device->lock);
 }
@@ -127,7 +128,7 @@ static bool find_idle(struct cm_heap *heap, const struct cm_paged *paged, uint32
 
 /* Takes idle pages of a heap out of the tables until there are none or too many parts. `orphans`:
  * of runs that are not recycled alone. */
-static void collect_locked(struct cm_heap *heap, bool orphans, struct cm_paged_victims *victims)
+static void collect_locked(struct cm_heap *heap, bool unreclaimed, struct cm_paged_stolen *stolen)
 {
 	struct cm_cache *cache = heap->cache;
 	uint32_t s, end = cm_rows_segments(cache), index;
@@ -142,37 +143,38 @@ static void collect_locked(struct cm_heap *heap, bool orphans, struct cm_paged_v
 		while (cm_segment_is_of(run, heap->device) && run->flags & CM_SEGMENT_PAGED &&
 		       run->heap == heap->index) {
 			paged = heap->paged[cm_segment_fit(run)];
-			if (!paged || (orphans && cm_segment_is_recycled(cache, run)) ||
+			if (!paged || (unreclaimed && cm_segment_is_recycled(cache, run)) ||
 			    !find_idle(heap, paged, s, &index, &pages))
 				break;
-			if (!cm_paged_cut_locked(heap, paged, index, pages, victims))
+			if (!cm_paged_cut_locked(heap, paged, index, pages, stolen))
 				return;
 		}
 	}
 }
 
-static uint64_t release_of(struct cm_heap *heap, bool orphans)
+static uint64_t release_of(struct cm_heap *heap, bool unreclaimed)
 {
 	struct cm_cache *cache = heap->cache;
-	struct cm_paged_victims victims = {.parts = 0};
+	struct cm_paged_stolen stolen = {.parts = 0};
 	uint64_t bytes = 0;
 
 	do {
 		cm_lock_acquire(&cache->turn);
-		if (cm_fence_is_complete_turned(&heap->ordered, heap->device) && !heap->over) {
+		if (cm_fence_is_complete_event_locked(&heap->ordered, heap->device) &&
+		    !heap->over) {
 			cm_lock_acquire(&heap->device->lock);
-			collect_locked(heap, orphans, &victims);
+			collect_locked(heap, unreclaimed, &stolen);
 			cm_lock_release(&heap->device->lock);
 		}
 		cm_lock_release(&cache->turn);
-		if (!victims.pages)
+		if (!stolen.pages)
 			return bytes;
-		bytes += cm_paged_give_back(cache->ops, &victims);
+		bytes += cm_paged_give_back(cache->ops, &stolen);
 		cm_cache_note_return(cache);
 	} while (true);
 }
 
-static uint64_t release(struct cm_device *device, bool orphans)
+static uint64_t release(struct cm_device *device, bool unreclaimed)
 {
 	struct cm_heap *heap;
 	uint64_t bytes = 0;
@@ -183,7 +185,7 @@ static uint64_t release(struct cm_device *device, bool orphans)
 	cm_lock_acquire(&device->paging);
 	atomic_fetch_add(&device->giving_pages, 1);
 	while ((heap = cm_device_next_heap(device, &at)))
-		bytes += release_of(heap, orphans);
+		bytes += release_of(heap, unreclaimed);
 	atomic_fetch_sub(&device->giving_pages, 1);
 	cm_lock_release(&device->paging);
 	return bytes;
@@ -197,7 +199,7 @@ uint64_t cm_paged_release(struct cm_device *device)
 uint64_t cm_paged_release_idlest(struct cm_device *device, uint64_t most)
 {
 	struct cm_cache *cache = device->cache;
-	struct cm_paged_victims victims = {.parts = 0};
+	struct cm_paged_stolen stolen = {.parts = 0};
 	const uint64_t pages = most / PAGE;
 	uint64_t bytes;
 
@@ -206,16 +208,16 @@ uint64_t cm_paged_release_idlest(struct cm_device *device, uint64_t most)
 	cm_lock_acquire(&device->paging);
 	atomic_fetch_add(&device->giving_pages, 1);
 	cm_lock_acquire(&cache->turn);
-	cut_idlest_turned(device, pages < UINT32_MAX ? (uint32_t)pages : UINT32_MAX, &victims);
+	cut_idlest_event_locked(device, pages < UINT32_MAX ? (uint32_t)pages : UINT32_MAX, &stolen);
 	cm_lock_release(&cache->turn);
-	bytes = cm_paged_give_back(cache->ops, &victims);
+	bytes = cm_paged_give_back(cache->ops, &stolen);
 	cm_cache_note_return(cache);
 	atomic_fetch_sub(&device->giving_pages, 1);
 	cm_lock_release(&device->paging);
 	return bytes;
 }
 
-uint64_t cm_paged_release_orphans(struct cm_device *device)
+uint64_t cm_paged_release_unreclaimed(struct cm_device *device)
 {
 	return release(device, true);
 }
@@ -253,7 +255,7 @@ void cm_paged_forget_locked(struct cm_heap *heap)
 		heap->paged[fit] = NULL;
 		paged->next = heap->device->forgotten;
 		heap->device->forgotten = paged;
-		cm_device_note_orphan(heap->device);
+		cm_device_note_unreclaimed(heap->device);
 	}
 }
 
@@ -269,7 +271,7 @@ static struct cm_paged *take_forgotten(struct cm_device *device)
 	if (paged)
 		device->forgotten = paged->next;
 	else if (device->forgotten)
-		cm_device_note_orphan(device);
+		cm_device_note_unreclaimed(device);
 	cm_lock_release(&device->lock);
 	cm_lock_release(&cache->turn);
 	return paged;

@@ -28,18 +28,18 @@ static void book(struct cm_heap *heap, enum cm_pool pool, enum cm_action action,
 	const bool more = action == CM_ACTION_SEGMENT_MAP;
 	const int64_t change = more ? (int64_t)bytes : -(int64_t)bytes;
 
-	cm_books_begin(device->row);
-	cm_books_change(device->row, pool, CM_STAT_SEGMENT, segments);
-	cm_books_change(device->row, pool, CM_STAT_RESERVED_BYTES, change);
-	cm_books_take(device->row, change);
-	cm_books_change(device->row, pool, CM_STAT_INACTIVE_SPLIT, split->pieces);
-	cm_books_change(device->row, pool, CM_STAT_INACTIVE_SPLIT_BYTES, split->bytes);
-	cm_books_count(device->row, more ? CM_SCALAR_num_device_alloc : CM_SCALAR_num_device_free,
-		       1);
+	cm_counters_begin(device->row);
+	cm_counters_change(device->row, pool, CM_STAT_SEGMENT, segments);
+	cm_counters_change(device->row, pool, CM_STAT_RESERVED_BYTES, change);
+	cm_counters_note_driver_use(device->row, change);
+	cm_counters_change(device->row, pool, CM_STAT_INACTIVE_SPLIT, split->pieces);
+	cm_counters_change(device->row, pool, CM_STAT_INACTIVE_SPLIT_BYTES, split->bytes);
+	cm_counters_count(device->row,
+			  more ? CM_SCALAR_num_device_alloc : CM_SCALAR_num_device_free, 1);
 	cm_device_note_locked(device, action, pool, heap->index, cm_thread.stack,
 			      cm_ops_tick(heap->cache->ops), addr, bytes);
-	cm_books_end(device->row);
-	cm_thrift_note_locked(heap);
+	cm_counters_end(device->row);
+	cm_fragmentation_note_reserved_locked(heap);
 }
 
 static void put_in_bins(struct cm_heap *heap, uint32_t index)

@@ -41,24 +41,24 @@ static bool take(const struct request *request)
 }
 
 /* Takes an idle block out of the books, for give_back. */
-static void pop_locked(struct cm_cache *cache, uint32_t index, struct cm_piece *ret_piece)
+static void pop_locked(struct cm_cache *cache, uint32_t index, struct cm_pending_release *ret_piece)
 {
 	*ret_piece = cm_pinned_remove_locked(cache, index);
-	cm_piece_leave_locked(&cache->pinned.leaving, ret_piece);
+	cm_pending_release_begin_locked(&cache->pinned.leaving, ret_piece);
 }
 
-static int give_back(struct cm_cache *cache, struct cm_piece *piece)
+static int give_back(struct cm_cache *cache, struct cm_pending_release *piece)
 {
 	uint64_t start = cache->ops->now_ns(), ns;
 	int err;
 
 	err = cache->ops->host_free(piece->ctx, piece->addr);
-	cm_piece_arrive(&cache->pinned.leaving, piece);
+	cm_pending_release_end(&cache->pinned.leaving, piece);
 	ns = cache->ops->now_ns() - start;
 	if (err)
 		return err;
 	cm_lock_acquire(&cache->pinned.lock);
-	cm_pinned_book_release_locked(&cache->pinned, ns);
+	cm_pinned_count_release_locked(&cache->pinned, ns);
 	cm_lock_release(&cache->pinned.lock);
 	return 0;
 }
@@ -107,7 +107,7 @@ static uint32_t pick_idle_locked(struct cm_cache *cache)
 }
 
 /* Takes an idle block out of the books if more is idle than may be. */
-static bool pop_excess(struct cm_cache *cache, bool all, struct cm_piece *ret_piece)
+static bool pop_excess(struct cm_cache *cache, bool all, struct cm_pending_release *ret_piece)
 {
 	struct cm_pinned *pinned = &cache->pinned;
 	uint32_t index = 0;
@@ -126,15 +126,15 @@ static bool pop_excess(struct cm_cache *cache, bool all, struct cm_piece *ret_pi
 /* Gives back what is idle beyond the limit, or all of it. The driver's first error. */
 static int shrink(struct cm_cache *cache, bool all)
 {
-	struct cm_piece piece;
+	struct cm_pending_release piece;
 	int err = 0, one;
 
 	if (!cache->ops->gate_enter())
 		return 0; /* the next free will see to it */
 	if (!all) {
 		cm_lock_acquire(&cache->turn);
-		(void)cm_pinned_close_turned(cache);
-		(void)cm_pinned_poll_turned(cache);
+		(void)cm_pinned_close_event_locked(cache);
+		(void)cm_pinned_poll_event_locked(cache);
 		cm_lock_release(&cache->turn);
 	}
 	while (pop_excess(cache, all, &piece)) {
@@ -156,7 +156,7 @@ static bool has_ready(const struct cm_device *device)
 	return has;
 }
 
-static bool pop_ready(const struct cm_device *device, struct cm_piece *ret_piece)
+static bool pop_ready(const struct cm_device *device, struct cm_pending_release *ret_piece)
 {
 	struct cm_cache *cache = device->cache;
 	uint32_t index;
@@ -172,18 +172,18 @@ static bool pop_ready(const struct cm_device *device, struct cm_piece *ret_piece
 /* As cm_pinned_flush, of contexts of one device. The driver may wait for the device. */
 static int flush_device(struct cm_device *device, uint64_t limit_ns, uint64_t *bytes)
 {
-	struct cm_piece piece;
+	struct cm_pending_release piece;
 	int err;
 
 	if (!has_ready(device))
 		return 0;
-	if (!cm_fence_lock(device->cache->ops, &device->slow_lock))
+	if (!cm_gate_lock(device->cache->ops, &device->reclaim_lock))
 		return -EBUSY;
 	err = cm_epoch_quiesces(device, limit_ns);
 	while (!err && pop_ready(device, &piece))
 		if (!give_back(device->cache, &piece))
 			*bytes += piece.size;
-	cm_lock_release(&device->slow_lock);
+	cm_lock_release(&device->reclaim_lock);
 	return err;
 }
 
@@ -206,7 +206,7 @@ static int grow(const struct request *request, uint64_t size, uint32_t flags)
 {
 	struct cm_heap *heap = request->heap;
 	struct cm_cache *cache = heap->cache;
-	struct cm_piece piece = {.ctx = cm_heap_ctx(heap)};
+	struct cm_pending_release piece = {.ctx = cm_heap_ctx(heap)};
 	uint64_t start = cache->ops->now_ns(), ns;
 	int err;
 
@@ -242,12 +242,12 @@ static bool open_is_clean(struct cm_cache *cache)
 	return clean;
 }
 
-static bool make_ready_turned(struct cm_cache *cache)
+static bool make_ready_event_locked(struct cm_cache *cache)
 {
 	if (!cm_fence_is_possible(cache))
-		return open_is_clean(cache) && cm_pinned_synchronize_turned(cache);
+		return open_is_clean(cache) && cm_pinned_synchronize_event_locked(cache);
 	/* The device may be idle, or done by the next request. */
-	return cm_pinned_close_turned(cache) && cm_pinned_poll_turned(cache);
+	return cm_pinned_close_event_locked(cache) && cm_pinned_poll_event_locked(cache);
 }
 
 /* Memory that the program has freed, if the devices are done with it. */
@@ -259,8 +259,8 @@ static bool reuse(const struct request *request)
 	if (cm_pinned_pending(cache) < request->bytes)
 		return false;
 	cm_lock_acquire(&cache->turn);
-	taken = (cm_pinned_poll_turned(cache) && take(request)) ||
-		(make_ready_turned(cache) && take(request));
+	taken = (cm_pinned_poll_event_locked(cache) && take(request)) ||
+		(make_ready_event_locked(cache) && take(request));
 	cm_lock_release(&cache->turn);
 	return taken;
 }
@@ -296,7 +296,8 @@ static int enter_and_flush(struct cm_cache *cache, uint64_t limit_ns)
 	if (err == -EBUSY)
 		return err;
 	/* What others were just giving back has gone too. */
-	return cm_pieces_await(&cache->pinned.leaving, cache->ops, CM_STUCK_NS) ? 0 : -EBUSY;
+	return cm_pending_releases_await(&cache->pinned.leaving, cache->ops, CM_STUCK_NS) ? 0
+											  : -EBUSY;
 }
 
 /* What is idle goes back to the driver, and the program's own size is asked for, which without us
@@ -389,7 +390,7 @@ static void wait_as_native(struct cm_cache *cache)
 	if (!cache->ops->gate_enter())
 		return; /* captured work cannot be waited for; the block waits in its batch */
 	cm_lock_acquire(&cache->turn);
-	(void)cm_pinned_synchronize_turned(cache);
+	(void)cm_pinned_synchronize_event_locked(cache);
 	cm_lock_release(&cache->turn);
 	cache->ops->gate_leave();
 }
@@ -409,7 +410,7 @@ static struct verdict free_locked(struct cm_cache *cache, uint64_t addr, uint64_
 	const struct cm_block *block = &cache->block[index];
 	const struct cm_segment *segment = &cache->segment[block->segment];
 
-	if (!index && cm_piece_is_leaving_locked(&pinned->leaving, addr))
+	if (!index && cm_pending_release_has_locked(&pinned->leaving, addr))
 		return (struct verdict){.err = -EAGAIN};
 	if (!index || segment->flags & CM_SEGMENT_REGISTERED)
 		return (struct verdict){.err = -ENOENT};
@@ -435,7 +436,7 @@ static int release(struct cm_cache *cache, uint64_t addr, uint64_t *ret_forward)
 		verdict = free_locked(cache, addr, ret_forward);
 		cm_lock_release(&cache->pinned.lock);
 	} while (verdict.err == -EAGAIN &&
-		 cm_piece_await(&cache->pinned.leaving, cache->ops, addr));
+		 cm_pending_release_await(&cache->pinned.leaving, cache->ops, addr));
 	if (verdict.err == -EAGAIN) {
 		*ret_forward = addr + 1;
 		return -EFAULT;
@@ -527,6 +528,6 @@ void cm_cache_host_remove_registered(struct cm_cache *cache, uint64_t addr, uint
 {
 	cm_lock_acquire(&cache->pinned.lock);
 	if (drop_registered_locked(cache, addr))
-		cm_pinned_book_release_locked(&cache->pinned, ns);
+		cm_pinned_count_release_locked(&cache->pinned, ns);
 	cm_lock_release(&cache->pinned.lock);
 }

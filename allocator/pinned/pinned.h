@@ -63,7 +63,7 @@ struct cm_pinned {
 	struct cm_host_row *row;
 	struct cm_ring ring;   /* backed with the first block */
 	struct cm_ptr_map map; /* every row of ours by address, in use or not */
-	struct cm_pieces leaving;
+	struct cm_pending_releases leaving;
 	bool reset; /* accumulated counters were reset: current != allocated - freed */
 
 	struct cm_pinned_batch open;
@@ -107,30 +107,30 @@ void cm_pinned_retire_locked(struct cm_cache *cache, struct cm_pinned_batch *bat
 void cm_pinned_note_oom(struct cm_heap *heap, uint64_t bytes);
 
 /* Takes a block out of lists, books and tables, whatever its state. */
-struct cm_piece cm_pinned_remove_locked(struct cm_cache *cache, uint32_t index);
+struct cm_pending_release cm_pinned_remove_locked(struct cm_cache *cache, uint32_t index);
 
 /* Adds up a driver call that gave memory back. */
-void cm_pinned_book_release_locked(struct cm_pinned *pinned, uint64_t ns);
+void cm_pinned_count_release_locked(struct cm_pinned *pinned, uint64_t ns);
 
 /* Whether the open batch deserves a fence of its own before more work is put on top of it. */
 bool cm_pinned_is_worth_closing_locked(const struct cm_pinned *pinned);
 
 /* Closes the open batch; false: it is empty, there are too many, or the driver has no fences. */
-bool cm_pinned_close_turned(struct cm_cache *cache);
+bool cm_pinned_close_event_locked(struct cm_cache *cache);
 /* The same where that is worth it. */
-void cm_pinned_close_worthy_turned(struct cm_cache *cache);
+void cm_pinned_close_worthy_event_locked(struct cm_cache *cache);
 /* Asks for the closed batches; true where any became ready. */
-bool cm_pinned_poll_turned(struct cm_cache *cache);
+bool cm_pinned_poll_event_locked(struct cm_cache *cache);
 /* The host waits for every context; all that was freed before is ready. False on an error. */
-bool cm_pinned_synchronize_turned(struct cm_cache *cache);
+bool cm_pinned_synchronize_event_locked(struct cm_cache *cache);
 /* The context is going away, and its memory and work with it. No driver call. */
-void cm_pinned_forget_turned(struct cm_cache *cache, const struct cm_heap *gone);
+void cm_pinned_forget_event_locked(struct cm_cache *cache, const struct cm_heap *gone);
 
 /* Bytes that are freed and not ready. */
 uint64_t cm_pinned_pending(struct cm_cache *cache);
 
 /* Waits until all that was freed before is ready, `limit_ns` at most. The gate is entered; false: a
- * capture is active, and the caller outside of it (cm_fence_enter). */
+ * capture is active, and the caller outside of it (cm_gate_enter). */
 CM_NODISCARD bool cm_pinned_wait(struct cm_cache *cache, uint64_t limit_ns);
 
 /*

@@ -35,9 +35,9 @@ static bool is_complete(struct cm_cache *cache, uint64_t number)
 	struct cm_pinned_batch *batch = closed(&cache->pinned, number);
 
 	if (!batch->recorded)
-		batch->recorded = cm_fence_record_turned(cache, &batch->fence);
+		batch->recorded = cm_fence_record_event_locked(cache, &batch->fence);
 	return batch->recorded && !cache->ending &&
-	       cm_fence_is_complete_turned(&batch->fence, cache->device[0]);
+	       cm_fence_is_complete_event_locked(&batch->fence, cache->device[0]);
 }
 
 /* Everything up to the closed batch `last` is ready. */
@@ -48,7 +48,7 @@ static void retire_up_to(struct cm_cache *cache, uint64_t last)
 	while (pinned->oldest <= last) {
 		struct cm_pinned_batch *batch = closed(pinned, pinned->oldest);
 
-		cm_fence_fini_turned(&batch->fence);
+		cm_fence_fini_event_locked(&batch->fence);
 		cm_lock_acquire(&pinned->lock);
 		cm_pinned_retire_locked(cache, batch);
 		pinned->oldest++;
@@ -56,7 +56,7 @@ static void retire_up_to(struct cm_cache *cache, uint64_t last)
 	}
 }
 
-bool cm_pinned_close_turned(struct cm_cache *cache)
+bool cm_pinned_close_event_locked(struct cm_cache *cache)
 {
 	struct cm_pinned *pinned = &cache->pinned;
 	struct cm_pinned_batch *batch;
@@ -65,11 +65,11 @@ bool cm_pinned_close_turned(struct cm_cache *cache)
 	if (!cm_fence_is_possible(cache) || !detach(pinned))
 		return false;
 	batch = closed(pinned, pinned->open.number - 1);
-	batch->recorded = cm_fence_record_turned(cache, &batch->fence);
+	batch->recorded = cm_fence_record_event_locked(cache, &batch->fence);
 	return true;
 }
 
-void cm_pinned_close_worthy_turned(struct cm_cache *cache)
+void cm_pinned_close_worthy_event_locked(struct cm_cache *cache)
 {
 	struct cm_pinned *pinned = &cache->pinned;
 	bool worthy;
@@ -78,11 +78,11 @@ void cm_pinned_close_worthy_turned(struct cm_cache *cache)
 	worthy = cm_pinned_is_worth_closing_locked(pinned);
 	cm_lock_release(&pinned->lock);
 	if (worthy)
-		(void)cm_pinned_close_turned(cache);
+		(void)cm_pinned_close_event_locked(cache);
 }
 
 /* The newest first, since its completion is that of all; then the oldest, upwards. */
-bool cm_pinned_poll_turned(struct cm_cache *cache)
+bool cm_pinned_poll_event_locked(struct cm_cache *cache)
 {
 	struct cm_pinned *pinned = &cache->pinned;
 	uint64_t before = pinned->oldest, end = pinned->open.number;
@@ -99,7 +99,7 @@ bool cm_pinned_poll_turned(struct cm_cache *cache)
 	return pinned->oldest != before;
 }
 
-bool cm_pinned_synchronize_turned(struct cm_cache *cache)
+bool cm_pinned_synchronize_event_locked(struct cm_cache *cache)
 {
 	struct cm_pinned *pinned = &cache->pinned;
 	uint64_t end;
@@ -107,7 +107,7 @@ bool cm_pinned_synchronize_turned(struct cm_cache *cache)
 	assert(cm_lock_is_held(&cache->turn));
 	(void)detach(pinned);
 	end = pinned->open.number;
-	if (!cm_fence_synchronize_turned(cache))
+	if (!cm_fence_synchronize_event_locked(cache))
 		return false;
 	if (pinned->oldest != end)
 		retire_up_to(cache, end - 1);
@@ -119,7 +119,7 @@ static bool is_of(const struct cm_cache *cache, uint32_t block, const struct cm_
 	return cache->segment[cache->block[block].segment].heap == heap->index;
 }
 
-void cm_pinned_forget_turned(struct cm_cache *cache, const struct cm_heap *gone)
+void cm_pinned_forget_event_locked(struct cm_cache *cache, const struct cm_heap *gone)
 {
 	struct cm_pinned *pinned = &cache->pinned;
 	struct cm_ptr_map *map = &pinned->map;
@@ -128,7 +128,7 @@ void cm_pinned_forget_turned(struct cm_cache *cache, const struct cm_heap *gone)
 
 	assert(cm_lock_is_held(&cache->turn));
 	for (number = pinned->oldest; number < pinned->open.number; number++)
-		cm_fence_forget_turned(&closed(pinned, number)->fence, gone);
+		cm_fence_forget_event_locked(&closed(pinned, number)->fence, gone);
 	cm_lock_acquire(&pinned->lock);
 	for (i = 0; i < cm_ptr_map_places(map); i++) {
 		index = cm_ptr_map_at(map, i, &addr);
@@ -156,7 +156,7 @@ static bool is_all_ready(struct cm_cache *cache)
 	bool ready;
 
 	cm_lock_acquire(&cache->turn);
-	(void)cm_pinned_poll_turned(cache);
+	(void)cm_pinned_poll_event_locked(cache);
 	ready = pinned->oldest == pinned->open.number;
 	cm_lock_release(&cache->turn);
 	return ready;
@@ -165,19 +165,19 @@ static bool is_all_ready(struct cm_cache *cache)
 bool cm_pinned_wait(struct cm_cache *cache, uint64_t limit_ns)
 {
 	const struct cm_driver_ops *ops = cache->ops;
-	uint64_t start, nap = CM_FENCE_NAP_NS;
+	uint64_t start, backoff = CM_GATE_BACKOFF_NS;
 
 	if (!cm_pinned_pending(cache))
 		return true;
 	start = ops->now_ns();
 	cm_lock_acquire(&cache->turn);
 	if (!cm_fence_is_possible(cache))
-		(void)cm_pinned_synchronize_turned(cache);
+		(void)cm_pinned_synchronize_event_locked(cache);
 	else
-		(void)cm_pinned_close_turned(cache);
+		(void)cm_pinned_close_event_locked(cache);
 	cm_lock_release(&cache->turn);
 	while (!is_all_ready(cache) && ops->now_ns() - start < limit_ns)
-		if (!cm_fence_nap(ops, &nap))
+		if (!cm_gate_backoff(ops, &backoff))
 			return false;
 	return true;
 }

@@ -392,7 +392,7 @@ static void book_leave(struct cm_cache *cache, const struct cm_segment *segment)
 	cm_seq_end(&row->seq);
 }
 
-struct cm_piece cm_pinned_remove_locked(struct cm_cache *cache, uint32_t index)
+struct cm_pending_release cm_pinned_remove_locked(struct cm_cache *cache, uint32_t index)
 {
 	struct cm_pinned *pinned = &cache->pinned;
 	struct cm_block *block = &cache->block[index];
@@ -400,10 +400,10 @@ struct cm_piece cm_pinned_remove_locked(struct cm_cache *cache, uint32_t index)
 	struct cm_segment *segment = &cache->segment[s];
 	struct cm_heap *heap = cm_segment_heap(cache, segment);
 	struct cm_device *device = heap->device;
-	struct cm_piece piece = {.heap = heap,
-				 .ctx = segment->context,
-				 .addr = segment->addr,
-				 .size = segment->size};
+	struct cm_pending_release piece = {.heap = heap,
+					   .ctx = segment->context,
+					   .addr = segment->addr,
+					   .size = segment->size};
 
 	assert(cm_lock_is_held(&pinned->lock));
 	if (block->state == CM_BLOCK_PENDING)
@@ -419,7 +419,7 @@ struct cm_piece cm_pinned_remove_locked(struct cm_cache *cache, uint32_t index)
 	return piece;
 }
 
-void cm_pinned_book_release_locked(struct cm_pinned *pinned, uint64_t ns)
+void cm_pinned_count_release_locked(struct cm_pinned *pinned, uint64_t ns)
 {
 	cm_seq_begin(&pinned->row->seq);
 	pinned->row->num_host_free++;

@@ -99,7 +99,8 @@ static bool has_outgrown(struct cm_heap *heap, uint64_t bytes)
 }
 
 /* Takes them out of the tables; how many. */
-static uint32_t take_outgrown(struct cm_heap *heap, uint64_t bytes, struct cm_piece *piece)
+static uint32_t take_outgrown(struct cm_heap *heap, uint64_t bytes,
+			      struct cm_pending_release *piece)
 {
 	struct outgrown outgrown;
 	uint32_t i;
@@ -117,7 +118,7 @@ static uint32_t take_outgrown(struct cm_heap *heap, uint64_t bytes, struct cm_pi
 static int exchange(struct cm_heap *heap, uint64_t bytes)
 {
 	struct cm_device *device = heap->device;
-	struct cm_piece piece[SEGMENTS_MAX];
+	struct cm_pending_release piece[SEGMENTS_MAX];
 	uint64_t given = 0;
 	uint32_t i, n = 0;
 	int err = -ENOENT;
@@ -142,9 +143,9 @@ int cm_exchange(struct cm_heap *heap, uint64_t bytes)
 
 	/* An old driver can only be waited for without a limit. */
 	if (!cache->plain || !cache->policy.exchange || !cm_epoch_can_ask(cache) ||
-	    !cm_lock_try(&heap->device->slow_lock))
+	    !cm_lock_try(&heap->device->reclaim_lock))
 		return 0;
 	err = exchange(heap, bytes);
-	cm_lock_release(&heap->device->slow_lock);
+	cm_lock_release(&heap->device->reclaim_lock);
 	return err;
 }

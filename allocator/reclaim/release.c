@@ -36,32 +36,33 @@ bool cm_release_can(const struct cm_device *device, const struct cm_segment *seg
 	       !cm_segment_heap(device->cache, segment)->suspended;
 }
 
-void cm_release_take_locked(struct cm_device *device, uint32_t s, struct cm_piece *ret_piece)
+void cm_release_take_locked(struct cm_device *device, uint32_t s,
+			    struct cm_pending_release *ret_piece)
 {
 	const struct cm_segment *segment = &device->cache->segment[s];
 
-	*ret_piece = (struct cm_piece){
+	*ret_piece = (struct cm_pending_release){
 		.heap = cm_segment_heap(device->cache, segment),
 		.ctx = segment->context,
 		.addr = segment->addr,
 		.size = segment->size,
 	};
-	cm_piece_leave_locked(&device->leaving, ret_piece);
+	cm_pending_release_begin_locked(&device->leaving, ret_piece);
 	cm_heap_remove_segment_locked(device->cache, s);
 }
 
-int cm_release_give(struct cm_piece *piece)
+int cm_release_give(struct cm_pending_release *piece)
 {
 	struct cm_device *device = piece->heap->device;
 	int err = cm_release_to_driver(device, piece->ctx, piece->addr);
 
-	cm_piece_arrive(&device->leaving, piece);
+	cm_pending_release_end(&device->leaving, piece);
 	return err;
 }
 
 /* Takes up to BATCH chosen segments out of the tables, from row *at on. */
 static uint32_t collect(struct cm_device *device, const struct choice *choice, uint32_t *at,
-			uint64_t found, struct cm_piece *piece)
+			uint64_t found, struct cm_pending_release *piece)
 {
 	struct cm_cache *cache = device->cache;
 	uint32_t n = 0, end;
@@ -82,7 +83,7 @@ static uint32_t collect(struct cm_device *device, const struct choice *choice, u
 
 static uint64_t release(struct cm_device *device, const struct choice *choice)
 {
-	struct cm_piece piece[BATCH];
+	struct cm_pending_release piece[BATCH];
 	uint64_t bytes = 0;
 	uint32_t at = 1, n, i;
 
@@ -132,7 +133,7 @@ bool cm_release_has_suspended(struct cm_device *device)
 	uint32_t at = 0;
 	bool has = false;
 
-	/* Acquire: see cm_cache_look_again. */
+	/* Acquire: see cm_cache_info_must_retry. */
 	if (!atomic_load_explicit(&device->cache->suspended, memory_order_acquire))
 		return false;
 	cm_lock_acquire(&device->lock);
@@ -146,10 +147,10 @@ bool cm_release_await_suspended(struct cm_device *device, uint64_t limit_ns)
 {
 	const struct cm_driver_ops *ops = device->cache->ops;
 	const uint64_t end = ops->now_ns() + limit_ns;
-	uint64_t nap = CM_FENCE_NAP_NS;
+	uint64_t backoff = CM_GATE_BACKOFF_NS;
 
 	while (cm_release_has_suspended(device) && ops->now_ns() < end)
-		if (!cm_fence_nap(ops, &nap))
+		if (!cm_gate_backoff(ops, &backoff))
 			return false;
 	return true;
 }
@@ -193,7 +194,7 @@ static uint32_t find_idlest(struct cm_device *device, uint64_t most, uint64_t *r
 
 uint64_t cm_release_idlest(struct cm_device *device, uint64_t most)
 {
-	struct cm_piece piece = {0};
+	struct cm_pending_release piece = {0};
 	uint64_t tick;
 	uint32_t s;
 
@@ -213,7 +214,7 @@ uint64_t cm_release_idlest(struct cm_device *device, uint64_t most)
 }
 
 /* The slow lock is held. */
-static int release_orphans(struct cm_device *device)
+static int release_unreclaimed(struct cm_device *device)
 {
 	const struct choice choice = {
 		.wants = not_recycled, .cache = device->cache, .enough = UINT64_MAX};
@@ -222,32 +223,32 @@ static int release_orphans(struct cm_device *device)
 	if (err)
 		return err;
 	(void)release(device, &choice);
-	(void)cm_paged_release_orphans(device);
+	(void)cm_paged_release_unreclaimed(device);
 	return 0;
 }
 
-int cm_release_orphans(struct cm_device *device)
+int cm_release_unreclaimed(struct cm_device *device)
 {
 	int err = -EAGAIN;
 
-	if (!atomic_load_explicit(&device->orphans, memory_order_relaxed))
+	if (!atomic_load_explicit(&device->unreclaimed, memory_order_relaxed))
 		return 0;
-	atomic_store_explicit(&device->orphans, false, memory_order_relaxed);
+	atomic_store_explicit(&device->unreclaimed, false, memory_order_relaxed);
 	cm_paged_return_forgotten(device->cache);
-	if (cm_lock_try(&device->slow_lock)) {
-		err = release_orphans(device);
-		cm_lock_release(&device->slow_lock);
+	if (cm_lock_try(&device->reclaim_lock)) {
+		err = release_unreclaimed(device);
+		cm_lock_release(&device->reclaim_lock);
 	}
 	if (err)
-		cm_device_note_orphan(device);
+		cm_device_note_unreclaimed(device);
 	return err == -EBUSY ? err : 0;
 }
 
-int cm_release_orphan(struct cm_device *device, uint32_t s)
+int cm_release_unreclaimed_segment(struct cm_device *device, uint32_t s)
 {
 	struct cm_cache *cache = device->cache;
 	const struct cm_segment *segment = &cache->segment[s];
-	struct cm_piece piece = {0};
+	struct cm_pending_release piece = {0};
 
 	cm_lock_acquire(&device->lock);
 	if (cm_release_can(device, segment) && !cm_segment_is_recycled(cache, segment))

@@ -16,8 +16,9 @@
 bool cm_release_can(const struct cm_device *device, const struct cm_segment *segment);
 
 /* Takes such a segment out of the tables, until it is given to the driver, without the lock. */
-void cm_release_take_locked(struct cm_device *device, uint32_t segment, struct cm_piece *ret_piece);
-int cm_release_give(struct cm_piece *piece); /* the driver's answer */
+void cm_release_take_locked(struct cm_device *device, uint32_t segment,
+			    struct cm_pending_release *ret_piece);
+int cm_release_give(struct cm_pending_release *piece); /* the driver's answer */
 
 /* Whether a heap of the device is suspended. Takes its lock. */
 bool cm_release_has_suspended(struct cm_device *device);
@@ -31,7 +32,7 @@ static inline uint64_t cm_release_suspensions(const struct cm_cache *cache)
 
 /* Before memory is looked for that could go back: what a suspended heap has can go in a moment, by
  * us or by the driver. Most contexts stay, so it is waited for, `limit_ns` at most. False: a
- * capture is active, and the caller outside of the gate (cm_fence_enter). */
+ * capture is active, and the caller outside of the gate (cm_gate_enter). */
 CM_NODISCARD bool cm_release_await_suspended(struct cm_device *device, uint64_t limit_ns);
 
 /* All wholly free segments of the device; the bytes given back. */
@@ -48,18 +49,18 @@ uint64_t cm_release_idlest(struct cm_device *device, uint64_t most);
  * pages of contexts that have gone while a capture was active. What the driver would wait for the
  * device for stays until that has nothing to do: the program does not ask for it here, and its work
  * may wait for what it does next. -EBUSY: a capture is active, and the caller outside of the gate
- * (cm_fence_enter).
+ * (cm_gate_enter).
  */
-CM_NODISCARD int cm_release_orphans(struct cm_device *device);
+CM_NODISCARD int cm_release_unreclaimed(struct cm_device *device);
 
 /* The same for one segment, unless somebody else was faster; the driver's answer. */
-int cm_release_orphan(struct cm_device *device, uint32_t segment);
+int cm_release_unreclaimed_segment(struct cm_device *device, uint32_t segment);
 
 /*
  * PyTorch's garbage_collection_threshold: when the device's reserved bytes exceed that share of the
  * cap, frees unsplit blocks of the large pool, the longest unused first, by passes over those not
  * younger than the average, until the excess is gone or nothing is left. -EBUSY: a capture is
- * active, and the caller outside of the gate (cm_fence_enter).
+ * active, and the caller outside of the gate (cm_gate_enter).
  */
 CM_NODISCARD int cm_release_aged(struct cm_heap *heap);
 

@@ -69,7 +69,7 @@ static bool close_epoch(struct cm_heap *heap, enum what what)
 	if (!(heap->can & CM_CAN_CTX_EVENTS) || !detach(heap, what))
 		return false;
 	epoch = closed(heap, heap->open.number - 1);
-	if (!cm_fence_record_turned(heap->cache, &epoch->fence)) {
+	if (!cm_fence_record_event_locked(heap->cache, &epoch->fence)) {
 		reattach(heap);
 		return false;
 	}
@@ -89,7 +89,7 @@ static void note_closed(struct cm_heap *heap)
 	epoch->closed_ns = heap->cache->ops->now_ns();
 }
 
-bool cm_epoch_close_turned(struct cm_heap *heap)
+bool cm_epoch_close_event_locked(struct cm_heap *heap)
 {
 	if (!close_epoch(heap, WHATEVER_IT_IS))
 		return false;
@@ -100,7 +100,7 @@ bool cm_epoch_close_turned(struct cm_heap *heap)
 static bool is_complete(struct cm_heap *heap, uint64_t number)
 {
 	return !heap->cache->ending &&
-	       cm_fence_is_complete_turned(&closed(heap, number)->fence, heap->device) &&
+	       cm_fence_is_complete_event_locked(&closed(heap, number)->fence, heap->device) &&
 	       !heap->over;
 }
 
@@ -110,7 +110,7 @@ static void retire_up_to(struct cm_heap *heap, uint64_t last)
 	for (; heap->oldest <= last; heap->oldest++) {
 		struct cm_epoch *epoch = closed(heap, heap->oldest);
 
-		cm_fence_fini_turned(&epoch->fence);
+		cm_fence_fini_event_locked(&epoch->fence);
 		cm_lock_acquire(&heap->device->lock);
 		cm_heap_retire_locked(heap, epoch);
 		heap->row->epoch_ready = heap->oldest;
@@ -122,7 +122,7 @@ static void retire_up_to(struct cm_heap *heap, uint64_t last)
  * The newest first, since its completion is that of all; then the oldest, upwards: a device that
  * lags costs two questions.
  */
-bool cm_epoch_poll_turned(struct cm_heap *heap)
+bool cm_epoch_poll_event_locked(struct cm_heap *heap)
 {
 	uint64_t before = heap->oldest, end = heap->open.number;
 
@@ -171,16 +171,16 @@ static bool order_behind_clean(struct cm_heap *heap)
 	uint64_t number = newest_clean(heap);
 	struct cm_fence *fence = &closed(heap, number)->fence;
 
-	if (number + 1 == heap->oldest || !cm_fence_order_turned(fence, heap))
+	if (number + 1 == heap->oldest || !cm_fence_order_event_locked(fence, heap))
 		return false;
-	cm_fence_fini_turned(&heap->ordered);
-	cm_fence_move_turned(fence, &heap->ordered);
+	cm_fence_fini_event_locked(&heap->ordered);
+	cm_fence_move_event_locked(fence, &heap->ordered);
 	closed(heap, number)->barriers = 1;
 	retire_up_to(heap, number);
 	return true;
 }
 
-bool cm_epoch_barrier_turned(struct cm_heap *heap)
+bool cm_epoch_barrier_event_locked(struct cm_heap *heap)
 {
 	bool has_closed, laid;
 
@@ -195,7 +195,7 @@ bool cm_epoch_barrier_turned(struct cm_heap *heap)
 	return laid;
 }
 
-bool cm_epoch_synchronize_turned(struct cm_heap *heap)
+bool cm_epoch_synchronize_event_locked(struct cm_heap *heap)
 {
 	struct cm_cache *cache = heap->cache;
 	uint64_t start = cache->ops->now_ns(), end;
@@ -206,7 +206,7 @@ bool cm_epoch_synchronize_turned(struct cm_heap *heap)
 	end = heap->open.number;
 	if (detached)
 		closed(heap, end - 1)->closed_ns = start;
-	if (!cm_fence_synchronize_turned(cache) || heap->over) {
+	if (!cm_fence_synchronize_event_locked(cache) || heap->over) {
 		if (detached)
 			reattach(heap);
 		return false;
@@ -251,8 +251,9 @@ static uint64_t patience_with(struct cm_heap *heap, const struct cm_epoch *epoch
 {
 	if (patience->limit_ns == patience->others_ns || cm_cache_has_one_context(heap->cache))
 		return patience->limit_ns;
-	return cm_fence_is_device_done_turned(&epoch->fence, heap->device) ? patience->others_ns
-									   : patience->limit_ns;
+	return cm_fence_is_device_done_event_locked(&epoch->fence, heap->device)
+		       ? patience->others_ns
+		       : patience->limit_ns;
 }
 
 /*
@@ -280,7 +281,7 @@ static bool has_to_wait(struct cm_heap *heap, uint64_t end, const struct patienc
 	bool again;
 
 	cm_lock_acquire(&heap->cache->turn);
-	(void)cm_epoch_poll_turned(heap);
+	(void)cm_epoch_poll_event_locked(heap);
 	if (end > heap->open.number)
 		end = heap->open.number; /* another context has the heap by now */
 	again = heap->oldest < end && !heap->over && !is_out_of_patience(heap, end, patience);
@@ -291,26 +292,26 @@ static bool has_to_wait(struct cm_heap *heap, uint64_t end, const struct patienc
 static bool await(struct cm_heap *heap, const struct patience *patience)
 {
 	const struct cm_driver_ops *ops = heap->cache->ops;
-	uint64_t start = ops->now_ns(), nap = CM_FENCE_NAP_NS, end;
+	uint64_t start = ops->now_ns(), backoff = CM_GATE_BACKOFF_NS, end;
 	bool inside;
 
 	cm_lock_acquire(&heap->cache->turn);
 	if (!(heap->can & CM_CAN_CTX_EVENTS)) {
 		if (cm_heap_pending_bytes(heap))
-			(void)cm_epoch_synchronize_turned(heap);
+			(void)cm_epoch_synchronize_event_locked(heap);
 		cm_lock_release(&heap->cache->turn);
 		return true;
 	}
 	/* Where as many are closed as can be, those that are done make room. */
-	if (!cm_epoch_close_turned(heap) && cm_epoch_poll_turned(heap))
-		(void)cm_epoch_close_turned(heap);
+	if (!cm_epoch_close_event_locked(heap) && cm_epoch_poll_event_locked(heap))
+		(void)cm_epoch_close_event_locked(heap);
 	/* What others free and close meanwhile is not waited for. */
 	end = heap->open.number;
 	cm_lock_release(&heap->cache->turn);
 	if (!has_to_wait(heap, end, patience))
 		return true;
 	do
-		inside = cm_fence_nap(ops, &nap);
+		inside = cm_gate_backoff(ops, &backoff);
 	while (inside && has_to_wait(heap, end, patience));
 	cm_device_count(heap->device, CM_SCALAR_waits, 1);
 	cm_device_count(heap->device, CM_SCALAR_wait_ns, (int64_t)(ops->now_ns() - start));
@@ -339,7 +340,7 @@ static bool is_on_its_way(struct cm_device *device)
 	bool runs;
 
 	cm_lock_acquire(&device->cache->turn);
-	runs = !cm_fence_is_complete_turned(&device->probe, device) && !device->probe.broken;
+	runs = !cm_fence_is_complete_event_locked(&device->probe, device) && !device->probe.broken;
 	cm_lock_release(&device->cache->turn);
 	return runs;
 }
@@ -351,8 +352,9 @@ static bool send_probe(struct cm_device *device)
 	bool sent;
 
 	cm_lock_acquire(&cache->turn);
-	cm_fence_fini_turned(&device->probe);
-	sent = !cm_fence_is_possible(cache) || cm_fence_record_probe_turned(device, &device->probe);
+	cm_fence_fini_event_locked(&device->probe);
+	sent = !cm_fence_is_possible(cache) ||
+	       cm_fence_record_probe_event_locked(device, &device->probe);
 	device->probe_ns = cache->ops->now_ns();
 	cm_lock_release(&cache->turn);
 	return sent;
@@ -363,12 +365,12 @@ static bool send_probe(struct cm_device *device)
 static int await_probe(struct cm_device *device, uint64_t limit_ns)
 {
 	const struct cm_driver_ops *ops = device->cache->ops;
-	uint64_t nap = CM_FENCE_NAP_NS;
+	uint64_t backoff = CM_GATE_BACKOFF_NS;
 
 	while (is_on_its_way(device)) {
 		if (ops->now_ns() - device->probe_ns >= limit_ns)
 			return -ETIME;
-		if (!cm_fence_nap(ops, &nap))
+		if (!cm_gate_backoff(ops, &backoff))
 			return -EBUSY;
 	}
 	return 0;
@@ -379,7 +381,7 @@ int cm_epoch_quiesces(struct cm_device *device, uint64_t limit_ns)
 	bool sent;
 	int err;
 
-	assert(cm_lock_is_held(&device->slow_lock));
+	assert(cm_lock_is_held(&device->reclaim_lock));
 	/* One that is still on its way from before. */
 	err = await_probe(device, limit_ns);
 	if (err)
@@ -389,19 +391,19 @@ int cm_epoch_quiesces(struct cm_device *device, uint64_t limit_ns)
 	return err || (sent && !device->probe.broken) ? err : -ETIME;
 }
 
-static bool is_settled(struct cm_heap *heap, bool gated)
+static bool is_consistent(struct cm_heap *heap, bool gated)
 {
 	bool settled;
 
 	cm_lock_acquire(&heap->cache->turn);
-	settled = gated ? cm_fence_is_complete_turned(&heap->ordered, heap->device)
-			: cm_fence_is_complete_ungated_turned(&heap->ordered, heap->device);
+	settled = gated ? cm_fence_is_complete_event_locked(&heap->ordered, heap->device)
+			: cm_fence_is_complete_ungated_event_locked(&heap->ordered, heap->device);
 	if (heap->ordered.broken) {
 		/* Asked another way, where it may be; work of a context that is beyond an answer is
 		 * over. */
 		if (gated) {
-			(void)cm_fence_synchronize_turned(heap->cache);
-			cm_fence_fini_turned(&heap->ordered);
+			(void)cm_fence_synchronize_event_locked(heap->cache);
+			cm_fence_fini_event_locked(&heap->ordered);
 		}
 		settled = true;
 	}
@@ -412,28 +414,28 @@ static bool is_settled(struct cm_heap *heap, bool gated)
 void cm_epoch_settle(struct cm_heap *heap)
 {
 	const struct cm_driver_ops *ops = heap->cache->ops;
-	uint64_t nap = CM_FENCE_NAP_NS;
+	uint64_t backoff = CM_GATE_BACKOFF_NS;
 	bool gated, settled;
 
 	do {
 		gated = ops->gate_enter();
-		settled = is_settled(heap, gated);
+		settled = is_consistent(heap, gated);
 		if (gated)
 			ops->gate_leave();
 		if (!settled)
-			cm_ops_nap(ops, &nap, CM_FENCE_NAP_MOST_NS);
+			cm_ops_backoff(ops, &backoff, CM_GATE_BACKOFF_MAX_NS);
 	} while (!settled);
 }
 
-void cm_epoch_suspend_turned(struct cm_cache *cache, struct cm_heap *heap)
+void cm_epoch_suspend_event_locked(struct cm_cache *cache, struct cm_heap *heap)
 {
 	uint32_t i, devices = atomic_load_explicit(&cache->devices, memory_order_acquire);
 
 	for (i = 0; i < devices; i++)
-		cm_fence_leave_out_turned(&cache->device[i]->probe, heap);
+		cm_fence_leave_out_event_locked(&cache->device[i]->probe, heap);
 }
 
-void cm_epoch_forget_context_turned(struct cm_cache *cache, struct cm_heap *gone)
+void cm_epoch_forget_context_event_locked(struct cm_cache *cache, struct cm_heap *gone)
 {
 	uint32_t i, heaps = atomic_load_explicit(&cache->heaps, memory_order_acquire);
 	uint32_t devices = atomic_load_explicit(&cache->devices, memory_order_acquire);
@@ -443,14 +445,14 @@ void cm_epoch_forget_context_turned(struct cm_cache *cache, struct cm_heap *gone
 		struct cm_heap *heap = atomic_load_explicit(&cache->heap[i], memory_order_relaxed);
 
 		for (number = heap->oldest; number < heap->open.number; number++)
-			cm_fence_forget_turned(&closed(heap, number)->fence, gone);
-		cm_fence_forget_turned(&heap->ordered, gone);
+			cm_fence_forget_event_locked(&closed(heap, number)->fence, gone);
+		cm_fence_forget_event_locked(&heap->ordered, gone);
 	}
 	for (i = 0; i < devices; i++)
-		cm_fence_forget_turned(&cache->device[i]->probe, gone);
+		cm_fence_forget_event_locked(&cache->device[i]->probe, gone);
 	/* What is left in its own are events of others. */
 	for (number = gone->oldest; number < gone->open.number; number++)
-		cm_fence_drop_turned(&closed(gone, number)->fence);
-	cm_fence_drop_turned(&gone->ordered);
+		cm_fence_drop_event_locked(&closed(gone, number)->fence);
+	cm_fence_drop_event_locked(&gone->ordered);
 	gone->spare_events = 0;
 }

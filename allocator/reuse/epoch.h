@@ -27,16 +27,16 @@
 #define CM_STUCK_NS UINT64_C(10000000000)
 
 /* Closes the open epoch. False: it is empty, or it could not be recorded and stays open. */
-bool cm_epoch_close_turned(struct cm_heap *heap);
+bool cm_epoch_close_event_locked(struct cm_heap *heap);
 
 /* Asks for the closed epochs; true where any became ready. */
-bool cm_epoch_poll_turned(struct cm_heap *heap);
+bool cm_epoch_poll_event_locked(struct cm_heap *heap);
 
 /* Makes freed memory ready by an ordered barrier; false where none may be laid. */
-bool cm_epoch_barrier_turned(struct cm_heap *heap);
+bool cm_epoch_barrier_event_locked(struct cm_heap *heap);
 
 /* The host waits for every context; all memory freed before is ready. False on a driver error. */
-bool cm_epoch_synchronize_turned(struct cm_heap *heap);
+bool cm_epoch_synchronize_event_locked(struct cm_heap *heap);
 
 /* Whether the state of work can be asked for at all; else the host can only wait for it. */
 bool cm_epoch_can_ask(struct cm_cache *cache);
@@ -48,7 +48,7 @@ bool cm_epoch_open_is_clean(struct cm_heap *heap);
  * Waits until all memory freed before is ready: for no more than CM_STUCK_NS behind what is clean,
  * whatever lies before that, CM_PATIENCE_NS behind what is not and where only other devices are at
  * work, and not where the driver gives no answer. False: a capture is active, and the caller
- * outside of the gate (cm_fence_enter).
+ * outside of the gate (cm_gate_enter).
  */
 CM_NODISCARD bool cm_epoch_wait_as_native(struct cm_heap *heap);
 
@@ -57,12 +57,12 @@ CM_NODISCARD bool cm_epoch_wait_as_native(struct cm_heap *heap);
 CM_NODISCARD bool cm_epoch_wait_device(struct cm_device *device, uint64_t limit_ns);
 
 /*
- * 0: all work of the device (cm_fence_record_probe_turned) submitted before ends within `limit_ns`;
- * -ETIME: it does not, or nobody can tell; -EBUSY: a capture is active, and the caller outside of
- * the gate (cm_fence_enter). Cached memory is given to the driver only at 0: cuMemFree waits for
- * the device, and a program whose kernel never ends would hang in a request that natively has
- * nothing to do with it. Work that has been waited for is not waited for anew. The device's slow
- * lock is held. Where no fence is possible: always 0.
+ * 0: all work of the device (cm_fence_record_probe_event_locked) submitted before ends within
+ * `limit_ns`; -ETIME: it does not, or nobody can tell; -EBUSY: a capture is active, and the caller
+ * outside of the gate (cm_gate_enter). Cached memory is given to the driver only at 0: cuMemFree
+ * waits for the device, and a program whose kernel never ends would hang in a request that natively
+ * has nothing to do with it. Work that has been waited for is not waited for anew. The device's
+ * slow lock is held. Where no fence is possible: always 0.
  */
 CM_NODISCARD int cm_epoch_quiesces(struct cm_device *device, uint64_t limit_ns);
 
@@ -75,9 +75,9 @@ void cm_epoch_settle(struct cm_heap *heap);
 
 /* The context is suspended: no probe waits for it. Memory does, by cm_cache.ending. No driver
  * call. */
-void cm_epoch_suspend_turned(struct cm_cache *cache, struct cm_heap *heap);
+void cm_epoch_suspend_event_locked(struct cm_cache *cache, struct cm_heap *heap);
 
 /* The context is going away, and its work with it: no epoch waits for it any more. */
-void cm_epoch_forget_context_turned(struct cm_cache *cache, struct cm_heap *gone);
+void cm_epoch_forget_context_event_locked(struct cm_cache *cache, struct cm_heap *gone);
 
 #endif

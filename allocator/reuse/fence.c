@@ -59,7 +59,7 @@ static void fail(struct cm_heap *heap, int err)
  * since its handle may be that of a new one some day. */
 static bool is_over(struct cm_heap *heap, int err)
 {
-	heap->over = may_last(err) && heap->cache->ops->ctx_is_over(heap->ctx);
+	heap->over = may_last(err) && heap->cache->ops->ctx_is_dead(heap->ctx);
 	return heap->over;
 }
 
@@ -113,19 +113,19 @@ static bool record(struct cm_cache *cache, const struct cm_device *probed, struc
 		err = heap->suspended ? -EAGAIN : record_one(fence, heap);
 		fail(heap, err);
 		if (err && !is_over(heap, err)) {
-			cm_fence_fini_turned(fence);
+			cm_fence_fini_event_locked(fence);
 			return false;
 		}
 	}
 	return true;
 }
 
-bool cm_fence_record_turned(struct cm_cache *cache, struct cm_fence *fence)
+bool cm_fence_record_event_locked(struct cm_cache *cache, struct cm_fence *fence)
 {
 	return record(cache, NULL, fence);
 }
 
-bool cm_fence_record_probe_turned(const struct cm_device *device, struct cm_fence *fence)
+bool cm_fence_record_probe_event_locked(const struct cm_device *device, struct cm_fence *fence)
 {
 	return record(device->cache, device, fence);
 }
@@ -170,17 +170,17 @@ static bool is_complete(struct cm_fence *fence, struct cm_device *asks, bool gat
 	return true;
 }
 
-bool cm_fence_is_complete_turned(struct cm_fence *fence, struct cm_device *asks)
+bool cm_fence_is_complete_event_locked(struct cm_fence *fence, struct cm_device *asks)
 {
 	return is_complete(fence, asks, true);
 }
 
-bool cm_fence_is_complete_ungated_turned(struct cm_fence *fence, struct cm_device *asks)
+bool cm_fence_is_complete_ungated_event_locked(struct cm_fence *fence, struct cm_device *asks)
 {
 	return is_complete(fence, asks, false);
 }
 
-bool cm_fence_is_device_done_turned(const struct cm_fence *fence, struct cm_device *device)
+bool cm_fence_is_device_done_event_locked(const struct cm_fence *fence, struct cm_device *device)
 {
 	const struct cm_fence_event *slot;
 	uint32_t i;
@@ -194,7 +194,7 @@ bool cm_fence_is_device_done_turned(const struct cm_fence *fence, struct cm_devi
 	return true;
 }
 
-bool cm_fence_order_turned(const struct cm_fence *fence, struct cm_heap *heap)
+bool cm_fence_order_event_locked(const struct cm_fence *fence, struct cm_heap *heap)
 {
 	int err = -1;
 	uint32_t i;
@@ -208,7 +208,7 @@ bool cm_fence_order_turned(const struct cm_fence *fence, struct cm_heap *heap)
 	return !err;
 }
 
-void cm_fence_fini_turned(struct cm_fence *fence)
+void cm_fence_fini_event_locked(struct cm_fence *fence)
 {
 	uint32_t i;
 
@@ -220,7 +220,7 @@ void cm_fence_fini_turned(struct cm_fence *fence)
 	fence->broken = false;
 }
 
-void cm_fence_drop_turned(struct cm_fence *fence)
+void cm_fence_drop_event_locked(struct cm_fence *fence)
 {
 	uint32_t i;
 
@@ -231,7 +231,7 @@ void cm_fence_drop_turned(struct cm_fence *fence)
 	fence->broken = false;
 }
 
-void cm_fence_move_turned(struct cm_fence *fence, struct cm_fence *to)
+void cm_fence_move_event_locked(struct cm_fence *fence, struct cm_fence *to)
 {
 	uint32_t i;
 
@@ -244,7 +244,7 @@ void cm_fence_move_turned(struct cm_fence *fence, struct cm_fence *to)
 	fence->broken = false;
 }
 
-void cm_fence_forget_turned(struct cm_fence *fence, const struct cm_heap *gone)
+void cm_fence_forget_event_locked(struct cm_fence *fence, const struct cm_heap *gone)
 {
 	uint32_t i;
 
@@ -253,7 +253,7 @@ void cm_fence_forget_turned(struct cm_fence *fence, const struct cm_heap *gone)
 			fence->event[i].heap = NULL;
 }
 
-void cm_fence_leave_out_turned(struct cm_fence *fence, struct cm_heap *heap)
+void cm_fence_leave_out_event_locked(struct cm_fence *fence, struct cm_heap *heap)
 {
 	uint32_t i;
 
@@ -264,36 +264,36 @@ void cm_fence_leave_out_turned(struct cm_fence *fence, struct cm_heap *heap)
 		}
 }
 
-bool cm_fence_enter(const struct cm_driver_ops *ops)
+bool cm_gate_enter(const struct cm_driver_ops *ops)
 {
-	const uint64_t end = ops->now_ns() + CM_FENCE_CAPTURE_NS;
+	const uint64_t end = ops->now_ns() + CM_GATE_CAPTURE_NS;
 
 	while (!ops->gate_enter()) {
 		if (ops->now_ns() >= end)
 			return false;
-		ops->sleep_ns(CM_FENCE_NAP_NS);
+		ops->sleep_ns(CM_GATE_BACKOFF_NS);
 	}
 	return true;
 }
 
-bool cm_fence_nap(const struct cm_driver_ops *ops, uint64_t *nap_ns)
+bool cm_gate_backoff(const struct cm_driver_ops *ops, uint64_t *backoff_ns)
 {
 	ops->gate_leave();
-	cm_ops_nap(ops, nap_ns, CM_FENCE_NAP_MOST_NS);
-	return cm_fence_enter(ops);
+	cm_ops_backoff(ops, backoff_ns, CM_GATE_BACKOFF_MAX_NS);
+	return cm_gate_enter(ops);
 }
 
-bool cm_fence_lock(const struct cm_driver_ops *ops, struct cm_lock *lock)
+bool cm_gate_lock(const struct cm_driver_ops *ops, struct cm_lock *lock)
 {
-	uint64_t nap = CM_FENCE_NAP_NS;
+	uint64_t backoff = CM_GATE_BACKOFF_NS;
 
 	while (!cm_lock_try(lock))
-		if (!cm_fence_nap(ops, &nap))
+		if (!cm_gate_backoff(ops, &backoff))
 			return false;
 	return true;
 }
 
-bool cm_fence_synchronize_turned(struct cm_cache *cache)
+bool cm_fence_synchronize_event_locked(struct cm_cache *cache)
 {
 	uint32_t i, heaps = atomic_load_explicit(&cache->heaps, memory_order_acquire);
 	struct cm_heap *heap;

@@ -5,11 +5,11 @@
  * to the host, touches memory of one context from a stream of another.
  *
  * Events stay with their context and serve one fence after the other. Where a driver has no events
- * of a context, cm_fence_synchronize_turned is all there is.
+ * of a context, cm_fence_synchronize_event_locked is all there is.
  *
  * All functions call the driver: the caller has entered the capture gate (but for *_ungated), holds
  * the cache's turn and no device's lock. A context that answers with an error of its own is left to
- * the program: its heap drains. Nothing waits for one that is beyond an answer (ops->ctx_is_over),
+ * the program: its heap drains. Nothing waits for one that is beyond an answer (ops->ctx_is_dead),
  * or what one device has suffered would end the reuse on all others. No driver call is made by
  * those named *_drop, *_forget, *_leave_out and *_move.
  */
@@ -22,10 +22,10 @@
 #include "allocator/base/lock.h"
 #include "allocator/base/ops.h"
 
-#define CM_FENCE_CONTEXTS    16                 /* contexts whose work a fence can capture */
-#define CM_FENCE_NAP_NS      UINT64_C(20000)    /* the first nap; the next ones are longer, */
-#define CM_FENCE_NAP_MOST_NS UINT64_C(1000000)  /* up to this */
-#define CM_FENCE_CAPTURE_NS  UINT64_C(20000000) /* that of a training step takes milliseconds */
+#define CM_FENCE_CONTEXTS      16                 /* contexts whose work a fence can capture */
+#define CM_GATE_BACKOFF_NS     UINT64_C(20000)    /* the first nap; the next ones are longer, */
+#define CM_GATE_BACKOFF_MAX_NS UINT64_C(1000000)  /* up to this */
+#define CM_GATE_CAPTURE_NS     UINT64_C(20000000) /* that of a training step takes milliseconds */
 
 struct cm_cache;
 struct cm_device;
@@ -45,66 +45,66 @@ bool cm_fence_is_possible(const struct cm_cache *cache);
 
 /* Records a fence that holds no events. False: it could not be, as while a context is suspended,
  * and holds none as before. */
-bool cm_fence_record_turned(struct cm_cache *cache, struct cm_fence *fence);
+bool cm_fence_record_event_locked(struct cm_cache *cache, struct cm_fence *fence);
 
 /* The same for what the driver waits for when it takes memory of the device back: the work of the
  * device's contexts, and of all where others have access to that memory. Not of suspended ones,
  * which end by themselves or go on. No proof that memory is idle. */
-bool cm_fence_record_probe_turned(const struct cm_device *device, struct cm_fence *fence);
+bool cm_fence_record_probe_event_locked(const struct cm_device *device, struct cm_fence *fence);
 
 /* Asks the driver; events that have completed are given back at once. Never blocks. The questions
  * are counted as the device's for whose memory they are asked, not as those of the contexts: the
  * lock of another device is its threads' own, and not taken on the way of a request. */
-bool cm_fence_is_complete_turned(struct cm_fence *fence, struct cm_device *asks);
+bool cm_fence_is_complete_event_locked(struct cm_fence *fence, struct cm_device *asks);
 
 /* The same outside of the gate, also while a capture is active; the fence keeps its events. */
-bool cm_fence_is_complete_ungated_turned(struct cm_fence *fence, struct cm_device *asks);
+bool cm_fence_is_complete_ungated_event_locked(struct cm_fence *fence, struct cm_device *asks);
 
 /* The same inside of the gate, and for the contexts of one device alone. */
-bool cm_fence_is_device_done_turned(const struct cm_fence *fence, struct cm_device *device);
+bool cm_fence_is_device_done_event_locked(const struct cm_fence *fence, struct cm_device *device);
 
 /* Puts all future work of the context behind its event, on the device. False: it can't be. */
-bool cm_fence_order_turned(const struct cm_fence *fence, struct cm_heap *heap);
+bool cm_fence_order_event_locked(const struct cm_fence *fence, struct cm_heap *heap);
 
 /* Gives the events back to their contexts, complete or not; the fence holds none then. */
-void cm_fence_fini_turned(struct cm_fence *fence);
+void cm_fence_fini_event_locked(struct cm_fence *fence);
 
 /* The same without any call of the driver: what can't be kept lasts as long as its context. */
-void cm_fence_drop_turned(struct cm_fence *fence);
+void cm_fence_drop_event_locked(struct cm_fence *fence);
 
 /* Hands the events on to a fence that holds none; the first one holds none then. */
-void cm_fence_move_turned(struct cm_fence *fence, struct cm_fence *to);
+void cm_fence_move_event_locked(struct cm_fence *fence, struct cm_fence *to);
 
 /* The context is gone, and its work and its events with it. */
-void cm_fence_forget_turned(struct cm_fence *fence, const struct cm_heap *gone);
+void cm_fence_forget_event_locked(struct cm_fence *fence, const struct cm_heap *gone);
 
 /* Waits for the context no longer, which stands; its event is given back without any call. */
-void cm_fence_leave_out_turned(struct cm_fence *fence, struct cm_heap *heap);
+void cm_fence_leave_out_event_locked(struct cm_fence *fence, struct cm_heap *heap);
 
 /*
  * Enters the gate, for a thread that has been inside before. A capture that is active is waited
- * for, but for CM_FENCE_CAPTURE_NS at most: it may end only when this thread goes on, whose program
+ * for, but for CM_GATE_CAPTURE_NS at most: it may end only when this thread goes on, whose program
  * holds a lock that the capturing thread wants. False: the caller is outside, and makes no driver
  * call any more.
  */
-CM_NODISCARD bool cm_fence_enter(const struct cm_driver_ops *ops);
+CM_NODISCARD bool cm_gate_enter(const struct cm_driver_ops *ops);
 
 /*
  * Between two questions: sleeps outside of the gate, for what is waited for may be about to be
- * captured and launched by another thread. *nap_ns is for how long, and grows. No lock is held but
- * those that are taken by cm_fence_lock or tried. False: as cm_fence_enter.
+ * captured and launched by another thread. *backoff_ns is for how long, and grows. No lock is held
+ * but those that are taken by cm_gate_lock or tried. False: as cm_gate_enter.
  */
-CM_NODISCARD bool cm_fence_nap(const struct cm_driver_ops *ops, uint64_t *nap_ns);
+CM_NODISCARD bool cm_gate_backoff(const struct cm_driver_ops *ops, uint64_t *backoff_ns);
 
 /*
  * Takes a lock whose holder naps, from inside the gate. Who waited for it inside would hold back a
  * capture that is about to begin, and that the napping holder until it gives up. False: as
- * cm_fence_enter, and the lock is not taken.
+ * cm_gate_enter, and the lock is not taken.
  */
-CM_NODISCARD bool cm_fence_lock(const struct cm_driver_ops *ops, struct cm_lock *lock)
+CM_NODISCARD bool cm_gate_lock(const struct cm_driver_ops *ops, struct cm_lock *lock)
 	CM_TRIES(true, lock);
 
 /* The host waits for all work of every context. False on a driver error, or while one is ending. */
-bool cm_fence_synchronize_turned(struct cm_cache *cache);
+bool cm_fence_synchronize_event_locked(struct cm_cache *cache);
 
 #endif

@@ -7,7 +7,8 @@
 #include "allocator/reuse/fence.h"
 #include "allocator/state/state.h"
 
-void cm_piece_leave_locked(struct cm_pieces *pieces, struct cm_piece *piece)
+void cm_pending_release_begin_locked(struct cm_pending_releases *pieces,
+				     struct cm_pending_release *piece)
 {
 	assert(cm_lock_is_held(pieces->lock));
 	cm_heap_begin_call_locked(piece->heap);
@@ -15,9 +16,9 @@ void cm_piece_leave_locked(struct cm_pieces *pieces, struct cm_piece *piece)
 	pieces->first = piece;
 }
 
-void cm_piece_arrive(struct cm_pieces *pieces, struct cm_piece *piece)
+void cm_pending_release_end(struct cm_pending_releases *pieces, struct cm_pending_release *piece)
 {
-	struct cm_piece **link = &pieces->first;
+	struct cm_pending_release **link = &pieces->first;
 
 	/* Before it leaves the list: who waits for that sees the number. */
 	cm_cache_note_return(piece->heap->cache);
@@ -29,9 +30,9 @@ void cm_piece_arrive(struct cm_pieces *pieces, struct cm_piece *piece)
 	cm_heap_end_call(piece->heap);
 }
 
-bool cm_piece_is_leaving_locked(const struct cm_pieces *pieces, uint64_t addr)
+bool cm_pending_release_has_locked(const struct cm_pending_releases *pieces, uint64_t addr)
 {
-	const struct cm_piece *piece = pieces->first;
+	const struct cm_pending_release *piece = pieces->first;
 
 	assert(cm_lock_is_held(pieces->lock));
 	while (piece && addr - piece->addr >= piece->size)
@@ -39,30 +40,31 @@ bool cm_piece_is_leaving_locked(const struct cm_pieces *pieces, uint64_t addr)
 	return piece != NULL;
 }
 
-static bool is_leaving(const struct cm_pieces *pieces, uint64_t addr)
+static bool is_leaving(const struct cm_pending_releases *pieces, uint64_t addr)
 {
 	bool leaving;
 
 	cm_lock_acquire(pieces->lock);
-	leaving = cm_piece_is_leaving_locked(pieces, addr);
+	leaving = cm_pending_release_has_locked(pieces, addr);
 	cm_lock_release(pieces->lock);
 	return leaving;
 }
 
-bool cm_piece_await(struct cm_pieces *pieces, const struct cm_driver_ops *ops, uint64_t addr)
+bool cm_pending_release_await(struct cm_pending_releases *pieces, const struct cm_driver_ops *ops,
+			      uint64_t addr)
 {
 	const uint64_t end = ops->now_ns() + CM_STUCK_NS;
-	uint64_t nap = CM_FENCE_NAP_NS;
+	uint64_t backoff = CM_GATE_BACKOFF_NS;
 
 	while (is_leaving(pieces, addr)) {
 		if (ops->now_ns() >= end)
 			return false;
-		cm_ops_nap(ops, &nap, CM_FENCE_NAP_MOST_NS);
+		cm_ops_backoff(ops, &backoff, CM_GATE_BACKOFF_MAX_NS);
 	}
 	return true;
 }
 
-bool cm_pieces_are_leaving(struct cm_pieces *pieces)
+bool cm_pending_releases_exist(struct cm_pending_releases *pieces)
 {
 	bool leaving;
 
@@ -72,13 +74,14 @@ bool cm_pieces_are_leaving(struct cm_pieces *pieces)
 	return leaving;
 }
 
-bool cm_pieces_await(struct cm_pieces *pieces, const struct cm_driver_ops *ops, uint64_t limit_ns)
+bool cm_pending_releases_await(struct cm_pending_releases *pieces, const struct cm_driver_ops *ops,
+			       uint64_t limit_ns)
 {
 	const uint64_t end = ops->now_ns() + limit_ns;
-	uint64_t nap = CM_FENCE_NAP_NS;
+	uint64_t backoff = CM_GATE_BACKOFF_NS;
 
-	while (cm_pieces_are_leaving(pieces) && ops->now_ns() < end)
-		if (!cm_fence_nap(ops, &nap))
+	while (cm_pending_releases_exist(pieces) && ops->now_ns() < end)
+		if (!cm_gate_backoff(ops, &backoff))
 			return false;
 	return true;
 }

@@ -20,41 +20,43 @@ struct cm_driver_ops;
 struct cm_heap;
 
 /* Belongs to who gives it back, and stays where it is meanwhile. */
-struct cm_piece {
+struct cm_pending_release {
 	struct cm_heap *heap;
 	uint64_t ctx;
 	uint64_t addr; /* 0: none */
 	uint64_t size;
-	struct cm_piece *next;
+	struct cm_pending_release *next;
 };
 
 /* Those on their way, guarded by the lock of the tables that they have left. */
-struct cm_pieces {
+struct cm_pending_releases {
 	struct cm_lock *lock;
-	struct cm_piece *first;
+	struct cm_pending_release *first;
 };
 
 /* The piece leaves the tables. The context's end waits until it has arrived. */
-void cm_piece_leave_locked(struct cm_pieces *pieces, struct cm_piece *piece);
+void cm_pending_release_begin_locked(struct cm_pending_releases *pieces,
+				     struct cm_pending_release *piece);
 /* The driver has answered. Takes the lock. */
-void cm_piece_arrive(struct cm_pieces *pieces, struct cm_piece *piece);
+void cm_pending_release_end(struct cm_pending_releases *pieces, struct cm_pending_release *piece);
 
 /* Whether the address lies in one of them. */
-bool cm_piece_is_leaving_locked(const struct cm_pieces *pieces, uint64_t addr);
+bool cm_pending_release_has_locked(const struct cm_pending_releases *pieces, uint64_t addr);
 
 /*
  * Waits, with no lock held, until nothing in which addr lies is on its way, as the program's own
  * free would wait for the driver's lock. False: it is after CM_STUCK_NS; a signal handler in the
  * very call that gives it back would wait for itself.
  */
-bool cm_piece_await(struct cm_pieces *pieces, const struct cm_driver_ops *ops, uint64_t addr);
+bool cm_pending_release_await(struct cm_pending_releases *pieces, const struct cm_driver_ops *ops,
+			      uint64_t addr);
 
 /* Whether anything is on its way. Takes the lock. */
-bool cm_pieces_are_leaving(struct cm_pieces *pieces);
+bool cm_pending_releases_exist(struct cm_pending_releases *pieces);
 
 /* Waits, from inside the gate, until nothing is, for `limit_ns` at most. False: a capture is
- * active, and the caller outside of the gate (cm_fence_enter). */
-CM_NODISCARD bool cm_pieces_await(struct cm_pieces *pieces, const struct cm_driver_ops *ops,
-				  uint64_t limit_ns);
+ * active, and the caller outside of the gate (cm_gate_enter). */
+CM_NODISCARD bool cm_pending_releases_await(struct cm_pending_releases *pieces,
+					    const struct cm_driver_ops *ops, uint64_t limit_ns);
 
 #endif

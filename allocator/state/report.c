@@ -32,7 +32,7 @@ void cm_cache_reset_peak(struct cm_cache *cache, uint32_t row)
 	if (!device)
 		return;
 	cm_lock_acquire(&device->lock);
-	cm_books_reset_peak(device->row);
+	cm_counters_reset_peak(device->row);
 	cm_lock_release(&device->lock);
 }
 
@@ -43,7 +43,7 @@ void cm_cache_reset_accumulated(struct cm_cache *cache, uint32_t row)
 	if (!device)
 		return;
 	cm_lock_acquire(&device->lock);
-	cm_books_reset_accumulated(device->row);
+	cm_counters_reset_accumulated(device->row);
 	device->reset = true;
 	cm_lock_release(&device->lock);
 }
@@ -70,14 +70,15 @@ void cm_cache_host_reset_accumulated(struct cm_cache *cache)
 	cm_lock_release(&cache->pinned.lock);
 }
 
-void cm_cache_count_other(struct cm_cache *cache, uint32_t row, enum cm_other kind, int64_t bytes)
+void cm_cache_count_uncached(struct cm_cache *cache, uint32_t row, enum cm_uncached_kind kind,
+			     int64_t bytes)
 {
 	struct cm_device *device = cm_cache_device(cache, row);
 
 	if (!device)
 		return;
 	cm_lock_acquire(&device->lock);
-	cm_books_begin(device->row);
+	cm_counters_begin(device->row);
 	if (bytes >= 0) {
 		cm_stat4_raise(&device->row->other_count[kind], 1);
 		cm_stat4_raise(&device->row->other_bytes[kind], bytes);
@@ -86,9 +87,9 @@ void cm_cache_count_other(struct cm_cache *cache, uint32_t row, enum cm_other ki
 		cm_stat4_lower(&device->row->other_bytes[kind], -bytes);
 	}
 	/* Managed memory is not on the device for good, and a pool may keep what it gets. */
-	if (kind != CM_OTHER_MANAGED && kind != CM_OTHER_ASYNC)
-		cm_books_take(device->row, bytes);
-	cm_books_end(device->row);
+	if (kind != CM_UNCACHED_MANAGED && kind != CM_UNCACHED_ASYNC)
+		cm_counters_note_driver_use(device->row, bytes);
+	cm_counters_end(device->row);
 	cm_lock_release(&device->lock);
 }
 

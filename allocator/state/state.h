@@ -71,7 +71,7 @@ struct cm_heap {
 	uint32_t can;   /* CM_CAN_* */
 	uint64_t live_bytes;
 	uint64_t pending_sizes;    /* bit c: a block of cm_size_class c may wait; all: wary */
-	bool wary;                 /* the card fills up, see thrift.h */
+	bool card_fills_up;        /* the card fills up, see thrift.h */
 	uint32_t spared_questions; /* and what was done for it */
 	uint32_t spared_segments;
 	uint64_t spared_at; /* in use on the device when these were counted anew */
@@ -79,8 +79,8 @@ struct cm_heap {
 	struct cm_bins bins[CM_FIT_COUNT];
 	uint32_t pinned[CM_HOST_KINDS][CM_PINNED_CLASSES]; /* ready, the youngest first */
 	uint32_t searches[CM_FIT_COUNT]; /* requests, the clock of a free block's age */
-	uint32_t paused_at;  /* of the large pool's requests: see cm_asking_pause_locked */
-	uint64_t vain_bytes; /* waited when that was; 0 once some of it is ready */
+	uint32_t paused_at;    /* of the large pool's requests: see cm_poll_policy_pause_locked */
+	uint64_t polled_bytes; /* waited when that was; 0 once some of it is ready */
 
 	/* `open` is guarded by the device's lock, the closed ones by the cache's turn:
 	 * closed[n & (CM_EPOCHS_MAX - 1)] for n in [oldest, open.number). */
@@ -113,8 +113,9 @@ struct cm_given {
 
 struct cm_device {
 	struct cm_lock lock;
-	struct cm_lock slow_lock; /* giving back and asking again after a failure: one at a time */
-	struct cm_lock paging;    /* who moves pages, see paged.h; also one at a time */
+	struct cm_lock
+		reclaim_lock;  /* giving back and asking again after a failure: one at a time */
+	struct cm_lock paging; /* who moves pages, see paged.h; also one at a time */
 	struct cm_paged *forgotten;    /* ranges whose context has gone */
 	_Atomic uint32_t giving_pages; /* threads that take idle ones out of the tables to give them
 					* back; lowered once they are, and counted in `returns` */
@@ -124,12 +125,12 @@ struct cm_device {
 	uint32_t index;
 	uint32_t spare_block; /* unused block rows, by link_next */
 	struct cm_ptr_map map;
-	struct cm_pieces leaving;
+	struct cm_pending_releases leaving;
 	struct cm_fence probe;  /* see cm_epoch_quiesces; guarded by the turn and the slow lock */
 	uint64_t probe_ns;      /* when it was recorded */
 	bool reset;             /* accumulated counters were reset: current != allocated - freed */
 	uint64_t batch_bytes;   /* what is freed is dealt with by as much, see asking.h */
-	uint64_t ask_bytes;     /* and asked for whatever the request */
+	uint64_t poll_bytes;    /* and asked for whatever the request */
 	uint64_t shaped_bytes;  /* reserved when its shape was judged last, */
 	uint64_t shaped_freed;  /* and freed until then */
 	uint64_t most_reserved; /* with a large segment; see exchange.h, trade in ladder.c */
@@ -139,7 +140,8 @@ struct cm_device {
 	struct cm_given given[CM_DECAY_SPANS]; /* guarded by the slow lock */
 	uint64_t context_bytes;                /* see struct cm_oom_figures */
 	_Atomic uint64_t failed_size; /* of the last request that failed for want of memory */
-	_Atomic bool orphans; /* what nobody uses again may be waiting, see cm_release_orphans */
+	_Atomic bool
+		unreclaimed; /* what nobody uses again may be waiting, see cm_release_unreclaimed */
 };
 
 struct cm_cache {
@@ -153,7 +155,7 @@ struct cm_cache {
 	struct cm_segment *segment;
 	struct cm_page_map pages;
 	struct cm_pinned pinned;
-	struct cm_others others;
+	struct cm_uncached others;
 
 	/* Held by whoever records, queries or waits for events, or changes the set of contexts. */
 	struct cm_lock turn;
@@ -337,8 +339,8 @@ void cm_cache_open_ring(struct cm_cache *cache, enum cm_table table, uint32_t in
 int cm_heap_take_locked(struct cm_heap *heap, uint64_t size, uint64_t bytes, uint64_t *ret_addr);
 
 /* The same, past blocks that are spared (thrift.h). */
-int cm_heap_take_sparing_locked(struct cm_heap *heap, uint64_t size, uint64_t bytes,
-				uint64_t *ret_addr);
+int cm_heap_take_unfragmenting_locked(struct cm_heap *heap, uint64_t size, uint64_t bytes,
+				      uint64_t *ret_addr);
 
 /* As cm_heap_take_locked, of a block that stands in the bins, if it is large enough: what it counts
  * as is the caller's to say, and it is no search. */
@@ -359,8 +361,8 @@ void cm_heap_remove_segment_locked(struct cm_cache *cache, uint32_t segment);
 
 /* What was freed, and what remains to be done for it without the lock. */
 struct cm_freed {
-	struct cm_heap *heap; /* NULL: nothing */
-	uint32_t orphan;      /* its segment, that is wholly free and not recycled; or 0 */
+	struct cm_heap *heap;         /* NULL: nothing */
+	uint32_t unreclaimed_segment; /* its segment, that is wholly free and not recycled; or 0 */
 };
 
 /*
@@ -387,9 +389,9 @@ void cm_heap_unbin_segment_locked(struct cm_heap *heap, const struct cm_segment 
 
 /* A segment that is not recycled may have become free, or a context gone that had pages, without
  * anybody giving them back. */
-static inline void cm_device_note_orphan(struct cm_device *device)
+static inline void cm_device_note_unreclaimed(struct cm_device *device)
 {
-	atomic_store_explicit(&device->orphans, true, memory_order_relaxed);
+	atomic_store_explicit(&device->unreclaimed, true, memory_order_relaxed);
 }
 
 /* Memory has gone back to the driver. Release: who sees it and then asks the driver gets it. */

@@ -46,7 +46,7 @@ bool cm_context_is_lasting(CUresult res)
 	       res == CUDA_ERROR_EXTERNAL_DEVICE;
 }
 
-void cm_context_hear(CUresult res)
+void cm_context_note_error(CUresult res)
 {
 	struct cm_cache *cache = cm_process_cache_if_made();
 
@@ -80,7 +80,7 @@ static bool read_info(CUcontext ctx, struct cm_context_info *info)
 	CUuuid uuid;
 
 	*info = (struct cm_context_info){.ctx = (uintptr_t)ctx,
-					 .open_to = cm_noted_read(ctx).open_to};
+					 .open_to = cm_registry_read(ctx).open_to};
 	if (cm_real.cuCtxGetDevice(&device) != CUDA_SUCCESS ||
 	    cm_real.cuMemGetInfo_v2(&free_bytes, &total) != CUDA_SUCCESS)
 		return false;
@@ -122,8 +122,9 @@ static struct cm_heap *add_heap(struct cm_cache *cache, CUcontext ctx)
 		return NULL;
 	/* Who was given access since has not found the heap, and is noted by now; else it finds
 	 * it. */
-	return cm_cache_open_to(cache, info.ctx, cm_noted_read(ctx).open_to & ~info.open_to) ? NULL
-											     : heap;
+	return cm_cache_open_to(cache, info.ctx, cm_registry_read(ctx).open_to & ~info.open_to)
+		       ? NULL
+		       : heap;
 }
 
 void cm_context_stop_caching(const char *why)
@@ -140,7 +141,7 @@ void cm_context_stop_caching(const char *why)
 /* False: it stands, and can have no heap. */
 static bool can_be_watched(struct cm_cache *cache, CUcontext ctx)
 {
-	return add_heap(cache, ctx) || cm_driver_ops()->ctx_is_over((uintptr_t)ctx);
+	return add_heap(cache, ctx) || cm_driver_ops()->ctx_is_dead((uintptr_t)ctx);
 }
 
 static uint32_t count_heaps(struct cm_cache *cache)
@@ -166,11 +167,11 @@ static bool watch_all(struct cm_cache *cache)
 
 	do {
 		before = count_heaps(cache);
-		if (!cm_noted_begin_visits(list, &n))
+		if (!cm_registry_pin_all(list, &n))
 			return false;
 		for (i = 0, all = true; i < n; i++)
 			all &= can_be_watched(cache, list[i]);
-		cm_noted_end_visits(list, n);
+		cm_registry_unpin_all(list, n);
 	} while (count_heaps(cache) != before);
 	if (!all && before)
 		stop_watching();
@@ -191,13 +192,13 @@ static struct cm_heap *make_heap(struct cm_cache *cache, CUcontext ctx)
 	return watch_all(cache) ? add_heap(cache, ctx) : NULL;
 }
 
-bool cm_context_note(CUcontext ctx, CUdevice device, enum cm_noted_kind kind)
+bool cm_context_note(CUcontext ctx, CUdevice device, enum cm_context_kind kind)
 {
-	const bool noted = cm_noted_add(ctx, device, kind);
+	const bool registry = cm_registry_add(ctx, device, kind);
 
-	if (!noted)
+	if (!registry)
 		cm_context_stop_caching("more contexts than can be watched");
-	return noted;
+	return registry;
 }
 
 /* The current context may have been made past our doors. False: it can't be watched. */
@@ -206,7 +207,7 @@ static bool note_current(CUcontext ctx)
 	CUdevice device;
 
 	return cm_real.cuCtxGetDevice(&device) == CUDA_SUCCESS &&
-	       cm_context_note(ctx, device, CM_NOTED_MET);
+	       cm_context_note(ctx, device, CM_CONTEXT_MET);
 }
 
 CM_NOINLINE struct cm_heap *cm_context_find_heap(struct cm_cache *cache, uint64_t ctx)
@@ -244,7 +245,7 @@ bool cm_context_find_row_of(struct cm_cache *cache, int ordinal, uint32_t *ret_r
 	CUcontext ctx;
 
 	if (row == UINT32_MAX && !cm_capture_is_active()) {
-		ctx = cm_noted_find(ordinal, CM_NOTED_ANY);
+		ctx = cm_registry_find(ordinal, CM_CONTEXT_ANY);
 		if (ctx && watch_all(cache))
 			heap = cm_cache_find_heap(cache, (uintptr_t)ctx);
 		if (heap)
@@ -260,7 +261,7 @@ void cm_context_forget(struct cm_cache *cache, CUcontext ctx)
 	if (cache)
 		(void)cm_cache_forget_heap(cache, (uintptr_t)ctx);
 	cm_capture_forget_context((uintptr_t)ctx);
-	cm_noted_remove(ctx);
+	cm_registry_remove(ctx);
 }
 
 void cm_context_forget_former(CUcontext ctx)
@@ -268,10 +269,10 @@ void cm_context_forget_former(CUcontext ctx)
 	struct cm_cache *cache = cm_process_cache_if_made();
 
 	/* Who is ending it forgets it, too. */
-	cm_noted_await_removal(ctx);
-	if (!cm_noted_read(ctx).ctx)
+	cm_registry_await_removal(ctx);
+	if (!cm_registry_read(ctx).ctx)
 		return;
-	cm_noted_bid_leave(ctx);
+	cm_registry_begin_teardown(ctx);
 	if (cache)
 		cm_cache_lock_contexts(cache);
 	cm_context_forget(cache, ctx);
@@ -281,7 +282,7 @@ void cm_context_forget_former(CUcontext ctx)
 
 void cm_context_forget_all(void)
 {
-	cm_noted_forget_all();
+	cm_registry_forget_all();
 	cm_primary_forget_all();
 	atomic_store(&cm_context_uncountable, false);
 }

@@ -56,7 +56,7 @@ bool cm_context_is_lasting(CUresult res);
 
 /* A call in the current context was answered so: after an error that stays with a context nothing
  * more is cached in it, and the program hears it from the driver in every call. */
-void cm_context_hear(CUresult res);
+void cm_context_note_error(CUresult res);
 
 /* Whether the driver may refuse to take memory back at this moment: a capture is active, no context
  * that is known is current, or it has answered with an error of its own. Costs what
@@ -81,9 +81,9 @@ static inline bool cm_context_may_forbid(struct cm_cache *cache)
 bool cm_context_find_row(struct cm_cache *cache, uint32_t *ret_row);
 bool cm_context_find_row_of(struct cm_cache *cache, int ordinal, uint32_t *ret_row);
 
-/* For those who make contexts and end them. cm_noted_add, and what follows where there are too
+/* For those who make contexts and end them. cm_registry_add, and what follows where there are too
  * many: nothing is cached any more. False: so it is. */
-bool cm_context_note(CUcontext ctx, CUdevice device, enum cm_noted_kind kind);
+bool cm_context_note(CUcontext ctx, CUdevice device, enum cm_context_kind kind);
 /* A noted context that nobody ends meanwhile gets a heap where others have theirs, so that its work
  * is in every epoch from now on. Where none has, the first request makes all. */
 void cm_context_watch(CUcontext ctx);

@@ -8,23 +8,23 @@
 
 /* As many as a fence captures; guarded by the lock. */
 static struct cm_lock lock;
-static struct cm_noted noted[CM_FENCE_CONTEXTS];
+static struct cm_known_context registry[CM_FENCE_CONTEXTS];
 static size_t count;
 
-static struct cm_noted *find_locked(CUcontext ctx)
+static struct cm_known_context *find_locked(CUcontext ctx)
 {
 	size_t i;
 
 	for (i = 0; i < count; i++)
-		if (noted[i].ctx == ctx)
-			return &noted[i];
+		if (registry[i].ctx == ctx)
+			return &registry[i];
 	return NULL;
 }
 
-struct cm_noted cm_noted_read(CUcontext ctx)
+struct cm_known_context cm_registry_read(CUcontext ctx)
 {
-	const struct cm_noted *found;
-	struct cm_noted copy = {0};
+	const struct cm_known_context *found;
+	struct cm_known_context copy = {0};
 
 	cm_lock_acquire(&lock);
 	found = find_locked(ctx);
@@ -34,51 +34,51 @@ struct cm_noted cm_noted_read(CUcontext ctx)
 	return copy;
 }
 
-CUcontext cm_noted_find(CUdevice device, unsigned kinds)
+CUcontext cm_registry_find(CUdevice device, unsigned kinds)
 {
 	CUcontext ctx = NULL;
 	size_t i;
 
 	cm_lock_acquire(&lock);
 	for (i = 0; i < count; i++)
-		if (noted[i].device == device && noted[i].kind & kinds)
-			ctx = noted[i].ctx;
+		if (registry[i].device == device && registry[i].kind & kinds)
+			ctx = registry[i].ctx;
 	cm_lock_release(&lock);
 	return ctx;
 }
 
-bool cm_noted_add(CUcontext ctx, CUdevice device, enum cm_noted_kind kind)
+bool cm_registry_add(CUcontext ctx, CUdevice device, enum cm_context_kind kind)
 {
-	struct cm_noted *found;
+	struct cm_known_context *found;
 
 	cm_lock_acquire(&lock);
 	found = find_locked(ctx);
 	if (!found && count < CM_FENCE_CONTEXTS) {
-		found = &noted[count++];
-		*found = (struct cm_noted){.ctx = ctx, .kind = kind};
+		found = &registry[count++];
+		*found = (struct cm_known_context){.ctx = ctx, .kind = kind};
 	}
 	if (found) {
 		found->device = device;
-		found->kind = kind == CM_NOTED_MET ? found->kind : kind;
+		found->kind = kind == CM_CONTEXT_MET ? found->kind : kind;
 	}
 	cm_lock_release(&lock);
 	return found;
 }
 
-void cm_noted_remove(CUcontext ctx)
+void cm_registry_remove(CUcontext ctx)
 {
-	struct cm_noted *found;
+	struct cm_known_context *found;
 
 	cm_lock_acquire(&lock);
 	found = find_locked(ctx);
 	if (found)
-		*found = noted[--count];
+		*found = registry[--count];
 	cm_lock_release(&lock);
 }
 
-void cm_noted_count_users(CUcontext ctx, int change)
+void cm_registry_count_users(CUcontext ctx, int change)
 {
-	struct cm_noted *found;
+	struct cm_known_context *found;
 
 	cm_lock_acquire(&lock);
 	found = find_locked(ctx);
@@ -87,9 +87,9 @@ void cm_noted_count_users(CUcontext ctx, int change)
 	cm_lock_release(&lock);
 }
 
-void cm_noted_open_to(CUcontext ctx, CUdevice device)
+void cm_registry_open_to(CUcontext ctx, CUdevice device)
 {
-	struct cm_noted *found;
+	struct cm_known_context *found;
 
 	cm_lock_acquire(&lock);
 	found = find_locked(ctx);
@@ -98,17 +98,17 @@ void cm_noted_open_to(CUcontext ctx, CUdevice device)
 	cm_lock_release(&lock);
 }
 
-bool cm_noted_begin_visits(CUcontext ret_list[CM_FENCE_CONTEXTS], size_t *ret_count)
+bool cm_registry_pin_all(CUcontext ret_list[CM_FENCE_CONTEXTS], size_t *ret_count)
 {
 	bool begins = true;
 	size_t i;
 
 	cm_lock_acquire(&lock);
 	for (i = 0; i < count; i++)
-		begins &= !noted[i].leaving;
+		begins &= !registry[i].leaving;
 	for (i = 0; i < count && begins; i++) {
-		noted[i].visits++;
-		ret_list[i] = noted[i].ctx;
+		registry[i].visits++;
+		ret_list[i] = registry[i].ctx;
 	}
 	if (begins)
 		*ret_count = count;
@@ -116,7 +116,7 @@ bool cm_noted_begin_visits(CUcontext ret_list[CM_FENCE_CONTEXTS], size_t *ret_co
 	return begins;
 }
 
-void cm_noted_end_visits(const CUcontext *list, size_t n)
+void cm_registry_unpin_all(const CUcontext *list, size_t n)
 {
 	size_t i;
 
@@ -126,14 +126,14 @@ void cm_noted_end_visits(const CUcontext *list, size_t n)
 	cm_lock_release(&lock);
 }
 
-static void nap(void)
+static void backoff(void)
 {
-	cm_driver_ops()->sleep_ns(CM_FENCE_NAP_NS);
+	cm_driver_ops()->sleep_ns(CM_GATE_BACKOFF_NS);
 }
 
 static void set_leaving(CUcontext ctx, bool leaving)
 {
-	struct cm_noted *found;
+	struct cm_known_context *found;
 
 	cm_lock_acquire(&lock);
 	found = find_locked(ctx);
@@ -142,25 +142,25 @@ static void set_leaving(CUcontext ctx, bool leaving)
 	cm_lock_release(&lock);
 }
 
-void cm_noted_bid_leave(CUcontext ctx)
+void cm_registry_begin_teardown(CUcontext ctx)
 {
 	set_leaving(ctx, true);
-	while (cm_noted_read(ctx).visits)
-		nap();
+	while (cm_registry_read(ctx).visits)
+		backoff();
 }
 
-void cm_noted_has_stayed(CUcontext ctx)
+void cm_registry_abort_teardown(CUcontext ctx)
 {
 	set_leaving(ctx, false);
 }
 
-void cm_noted_await_removal(CUcontext ctx)
+void cm_registry_await_removal(CUcontext ctx)
 {
-	while (cm_noted_read(ctx).leaving)
-		nap();
+	while (cm_registry_read(ctx).leaving)
+		backoff();
 }
 
-void cm_noted_forget_all(void)
+void cm_registry_forget_all(void)
 {
 	cm_lock_init(&lock);
 	count = 0;

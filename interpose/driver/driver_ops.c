@@ -358,7 +358,7 @@ static int ctx_synchronize(uint64_t ctx)
 
 /* A query of memory is answered with the context's own error as any call is; one that is gone
  * cannot be made current. */
-static bool ctx_is_over(uint64_t ctx)
+static bool ctx_is_dead(uint64_t ctx)
 {
 	size_t free_bytes, total;
 	CUresult res;
@@ -423,13 +423,13 @@ const struct cm_driver_ops *cm_driver_ops(void)
 		.event_query_ungated = event_query_ungated,
 		.ctx_wait_event = ctx_wait_event,
 		.ctx_synchronize = ctx_synchronize,
-		.ctx_is_over = ctx_is_over,
+		.ctx_is_dead = ctx_is_dead,
 		.gate_enter = gate_enter,
 		.gate_leave = gate_leave,
 		.work_number = &cm_work_number,
-		.ask_neighbours = cm_neighbours_of_process,
-		.tell_oom = cm_oom_say,
-		.show_oom = cm_watch_show_oom,
+		.ask_neighbours = cm_peers_of_process,
+		.tell_oom = cm_oom_message_print,
+		.show_oom = cm_oom_wait_until_seen,
 		.now_ns = cm_clock_now_ns,
 		.sleep_ns = sleep_ns,
 	};

@@ -266,7 +266,7 @@ int cudamem_record_memory_history(const char *enabled, const char *context, cons
 	const int enabled_place = find_word(enabled, enabled_words, 3);
 	const int context_place = find_word(context, context_words, CM_CONTEXT_COUNT);
 	const int stacks_place = find_word(stacks, stacks_words, CM_STACKS_COUNT);
-	const struct cm_record_wish wish = {
+	const struct cm_record_request request = {
 		.set = CM_RECORD_SET_EVENTS | CM_RECORD_SET_CONTEXT | CM_RECORD_SET_STACKS |
 		       CM_RECORD_SET_MAX_ENTRIES | (clear_history ? CM_RECORD_CLEAR : 0),
 		.events = enabled_place == 2,
@@ -282,10 +282,10 @@ int cudamem_record_memory_history(const char *enabled, const char *context, cons
 	/* The one function that may be asked for before the program has reached the driver. To
 	 * start without one would be to give up for good; so nothing is started, and the next call
 	 * asks. */
-	if (!cm_doors_find_driver() || !cm_process_cache())
+	if (!cm_entry_points_find_driver() || !cm_process_cache())
 		return -ENODEV;
 	entered = cm_hook_enter();
-	err = cm_record_change(&wish);
+	err = cm_record_change(&request);
 	leave(entered);
 	return err;
 }
@@ -328,7 +328,7 @@ int cudamem_get_memory_info(int device, uint64_t *ret_free, uint64_t *ret_total)
 {
 	struct cm_cache *cache = cm_process_cache_if_made();
 	uint64_t ctx, free_bytes, total_bytes, sum;
-	struct cm_look look;
+	struct cm_info_snapshot look;
 	bool entered;
 	int err;
 
@@ -338,11 +338,11 @@ int cudamem_get_memory_info(int device, uint64_t *ret_free, uint64_t *ret_total)
 	if (!ctx)
 		return -ENODEV;
 	entered = cm_hook_enter();
-	look = cm_cache_look(cache);
+	look = cm_cache_info_begin(cache);
 	do {
 		sum = cm_cache_returnable(cache, ctx);
 		err = cm_cache_mem_info(cache, ctx, &free_bytes, &total_bytes);
-	} while (!err && cm_cache_look_again(cache, ctx, &look));
+	} while (!err && cm_cache_info_must_retry(cache, ctx, &look));
 	leave(entered);
 	if (err)
 		return err;

@@ -84,7 +84,7 @@ static int hold(uint64_t most_ns, uint64_t *ret_ns)
 	cm_process_stamp();
 	cm_cache_hold(control.cache);
 	copied = !most_ns ||
-		 cm_mailbox_hold(&control.region->header->mailbox,
+		 cm_channel_hold(&control.region->header->channel,
 				 most_ns < CM_HOLD_NS_MAX ? most_ns : CM_HOLD_NS_MAX, ret_ns);
 	if (copied)
 		cm_cache_note_snapshot(control.cache);
@@ -93,20 +93,20 @@ static int hold(uint64_t most_ns, uint64_t *ret_ns)
 }
 
 /* Any number may come in: what makes no sense is refused as a whole. */
-static int change_record(struct cm_letter *letter)
+static int change_record(struct cm_command *command)
 {
 	const struct cm_record *record = &control.region->header->record;
-	const struct cm_record_wish wish = {
-		.set = (uint32_t)letter->arg[0],
-		.events = cm_record_packed_events(letter->arg[1]),
-		.context = cm_record_packed_context(letter->arg[1]),
-		.stacks = cm_record_packed_stacks(letter->arg[1]),
-		.max_entries = letter->arg[2],
+	const struct cm_record_request request = {
+		.set = (uint32_t)command->arg[0],
+		.events = cm_record_packed_events(command->arg[1]),
+		.context = cm_record_packed_context(command->arg[1]),
+		.stacks = cm_record_packed_stacks(command->arg[1]),
+		.max_entries = command->arg[2],
 	};
-	int err = letter->arg[0] > CM_RECORD_ALL ? -EINVAL : cm_record_change(&wish);
+	int err = command->arg[0] > CM_RECORD_ALL ? -EINVAL : cm_record_change(&request);
 
-	letter->result[0] = cm_record_pack(record->events, record->context, record->stacks);
-	letter->result[1] = record->max_entries;
+	command->result[0] = cm_record_pack(record->events, record->context, record->stacks);
+	command->result[1] = record->max_entries;
 	return err;
 }
 
@@ -121,22 +121,22 @@ static int give_back(const uint64_t arg[4], uint64_t *ret_bytes)
 		       : -ENODEV;
 }
 
-static int run(struct cm_letter *letter)
+static int run(struct cm_command *command)
 {
-	switch (letter->command) {
+	switch (command->code) {
 	case CM_COMMAND_EMPTY_CACHE:
-		return empty_cache(letter->arg[0], &letter->result[0]);
+		return empty_cache(command->arg[0], &command->result[0]);
 	case CM_COMMAND_RESET_PEAK:
-		return reset_books(letter->arg[0], cm_cache_reset_peak, cm_cache_host_reset_peak);
+		return reset_books(command->arg[0], cm_cache_reset_peak, cm_cache_host_reset_peak);
 	case CM_COMMAND_RESET_ACCUMULATED:
-		return reset_books(letter->arg[0], cm_cache_reset_accumulated,
+		return reset_books(command->arg[0], cm_cache_reset_accumulated,
 				   cm_cache_host_reset_accumulated);
 	case CM_COMMAND_RECORD:
-		return change_record(letter);
+		return change_record(command);
 	case CM_COMMAND_GIVE_BACK:
-		return give_back(letter->arg, &letter->result[0]);
+		return give_back(command->arg, &command->result[0]);
 	case CM_COMMAND_SNAPSHOT:
-		return hold(letter->arg[0], &letter->result[0]);
+		return hold(command->arg[0], &command->result[0]);
 	case CM_COMMAND_CHECKPOINT:
 		cm_cache_poll(control.cache);
 		cm_process_stamp();
@@ -147,25 +147,25 @@ static int run(struct cm_letter *letter)
 }
 
 /* Runs what is posted. False: nothing was. */
-static bool serve(struct cm_mailbox *mailbox)
+static bool serve(struct cm_channel *channel)
 {
-	struct cm_letter letter;
+	struct cm_command command;
 
-	if (!cm_mailbox_take(mailbox, &letter))
+	if (!cm_channel_take(channel, &command))
 		return false;
 	(void)pthread_mutex_lock(&running);
 	if (atomic_load(&control.stopped)) {
-		letter.status = -ESHUTDOWN;
+		command.status = -ESHUTDOWN;
 	} else {
-		letter.status = run(&letter);
+		command.status = run(&command);
 		/* A tool reads an errno; the driver's own code goes beside it. */
-		if (letter.status > 0) {
-			letter.result[1] = (uint64_t)letter.status;
-			letter.status = -EIO;
+		if (command.status > 0) {
+			command.result[1] = (uint64_t)command.status;
+			command.status = -EIO;
 		}
 	}
 	(void)pthread_mutex_unlock(&running);
-	(void)cm_mailbox_answer(mailbox, &letter);
+	(void)cm_channel_answer(channel, &command);
 	return true;
 }
 
@@ -194,14 +194,14 @@ static bool is_last_thread(void)
 	return field && strtoul(field, NULL, 10) <= 2;
 }
 
-/* Lets idle memory decay where it is time. The ms until the next step, or CM_MAIL_FOREVER. */
+/* Lets idle memory decay where it is time. The ms until the next step, or CM_CHANNEL_FOREVER. */
 static int decay(void)
 {
 	const uint64_t now = cm_driver_ops()->now_ns();
 	uint64_t wait_ns = 0;
 
 	if (control.decay_due_ns == UINT64_MAX)
-		return CM_MAIL_FOREVER;
+		return CM_CHANNEL_FOREVER;
 	if (now >= control.decay_due_ns) {
 		(void)pthread_mutex_lock(&running);
 		if (!atomic_load(&control.stopped))
@@ -209,14 +209,14 @@ static int decay(void)
 		(void)pthread_mutex_unlock(&running);
 		control.decay_due_ns = wait_ns == UINT64_MAX ? UINT64_MAX : now + wait_ns;
 	}
-	return wait_ns == UINT64_MAX ? CM_MAIL_FOREVER
+	return wait_ns == UINT64_MAX ? CM_CHANNEL_FOREVER
 				     : (int)((control.decay_due_ns - now) / NS_PER_MS) + 1;
 }
 
 static int sooner(int a_ms, int b_ms)
 {
-	if (a_ms == CM_MAIL_FOREVER || b_ms == CM_MAIL_FOREVER)
-		return a_ms == CM_MAIL_FOREVER ? b_ms : a_ms;
+	if (a_ms == CM_CHANNEL_FOREVER || b_ms == CM_CHANNEL_FOREVER)
+		return a_ms == CM_CHANNEL_FOREVER ? b_ms : a_ms;
 	return a_ms < b_ms ? a_ms : b_ms;
 }
 
@@ -228,7 +228,7 @@ static int next_poll(int poll_ms)
 
 static void *answer_mail(void *arg)
 {
-	struct cm_mailbox *mailbox = arg;
+	struct cm_channel *channel = arg;
 	int poll_ms = 0;
 	bool starter_gone;
 
@@ -237,7 +237,7 @@ static void *answer_mail(void *arg)
 	(void)cm_hook_enter();
 	cm_lock_agree();
 	for (;;) {
-		if (serve(mailbox))
+		if (serve(channel))
 			continue;
 		starter_gone = atomic_load(&control.starter_gone);
 		if (starter_gone) {
@@ -247,7 +247,7 @@ static void *answer_mail(void *arg)
 				return NULL;
 			poll_ms = next_poll(poll_ms);
 		}
-		cm_mailbox_wait(mailbox, sooner(decay(), starter_gone ? poll_ms : LOOK_MS));
+		cm_channel_wait(channel, sooner(decay(), starter_gone ? poll_ms : LOOK_MS));
 	}
 }
 
@@ -263,11 +263,11 @@ static void starter_ends(void *arg)
 
 	atomic_store(&control.starter_gone, true);
 	for (i = 0; i < NUDGE_TRIES && !atomic_load(&control.polling); i++)
-		if (!cm_mailbox_nudge(arg))
+		if (!cm_channel_wake(arg))
 			(void)nanosleep(&pause, NULL);
 }
 
-static int create_thread(struct cm_mailbox *mailbox)
+static int create_thread(struct cm_channel *channel)
 {
 	pthread_attr_t attr;
 	pthread_t thread;
@@ -278,13 +278,13 @@ static int create_thread(struct cm_mailbox *mailbox)
 		return err;
 	(void)pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	(void)pthread_attr_setstacksize(&attr, STACK_BYTES);
-	err = pthread_create(&thread, &attr, answer_mail, mailbox);
+	err = pthread_create(&thread, &attr, answer_mail, channel);
 	if (err == EINVAL) {
 		/* The program's thread-local data alone may need more: take the usual size. */
 		(void)pthread_attr_destroy(&attr);
 		(void)pthread_attr_init(&attr);
 		(void)pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-		err = pthread_create(&thread, &attr, answer_mail, mailbox);
+		err = pthread_create(&thread, &attr, answer_mail, channel);
 	}
 	if (!err)
 		(void)pthread_setname_np(thread, "cudamem");
@@ -294,7 +294,7 @@ static int create_thread(struct cm_mailbox *mailbox)
 
 int cm_control_start(struct cm_region *region, struct cm_cache *cache)
 {
-	struct cm_mailbox *mailbox = &region->header->mailbox;
+	struct cm_channel *channel = &region->header->channel;
 	sigset_t all, old;
 	int err;
 
@@ -305,12 +305,12 @@ int cm_control_start(struct cm_region *region, struct cm_cache *cache)
 		return -err;
 	(void)sigfillset(&all);
 	(void)pthread_sigmask(SIG_SETMASK, &all, &old);
-	err = create_thread(mailbox);
+	err = create_thread(channel);
 	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (err)
 		(void)pthread_key_delete(control.key);
 	else
-		(void)pthread_setspecific(control.key, mailbox);
+		(void)pthread_setspecific(control.key, channel);
 	return -err;
 }
 

@@ -29,7 +29,7 @@
 enum { LIVE, CACHED, OTHER, NEIGHBOURS, OUTSIDE, FREE, PARTS };
 
 struct text {
-	char letters[TEXT_BYTES];
+	char commands[TEXT_BYTES];
 	size_t length;
 	int pid;
 	int64_t unit; /* of all amounts */
@@ -60,12 +60,12 @@ static struct amount amount(const struct text *text, int64_t bytes)
 /* Adds to the text; what does not fit is left out. */
 __attribute__((format(printf, 2, 3))) static void add(struct text *text, const char *format, ...)
 {
-	size_t room = sizeof(text->letters) - text->length;
+	size_t room = sizeof(text->commands) - text->length;
 	va_list args;
 	int n;
 
 	va_start(args, format);
-	n = vsnprintf(text->letters + text->length, room, format, args);
+	n = vsnprintf(text->commands + text->length, room, format, args);
 	va_end(args);
 	if (n > 0)
 		text->length += (size_t)n < room ? (size_t)n : room - 1;
@@ -85,7 +85,7 @@ static const char *name_of(enum cm_oom_verdict verdict)
 		return "DRIVER";
 	case CM_OOM_FRAGMENTED:
 		return "FRAGMENTED";
-	case CM_OOM_OTHERS:
+	case CM_OOM_OTHER_PROCESSES:
 		return "OTHERS";
 	case CM_OOM_FULL:
 		break;
@@ -160,7 +160,7 @@ static void add_reason(struct text *text, const struct cm_oom *oom)
 		LINE(text, " Why it failed: %s: %s %s is free or cached, but not in one piece",
 		     name, at_hand(text).text, text->unit_name);
 		break;
-	case CM_OOM_OTHERS:
+	case CM_OOM_OTHER_PROCESSES:
 		LINE(text,
 		     " Why it failed: %s: other processes hold %s %s, without which it would fit",
 		     name, amount(text, cm_oom_others(figures)).text, text->unit_name);
@@ -195,7 +195,7 @@ static void add_attempt(struct text *text, const struct cm_oom *oom)
 
 static void add_neighbours(struct text *text, const struct cm_oom *oom)
 {
-	const struct cm_neighbours *neighbours = &oom->neighbours;
+	const struct cm_peers *neighbours = &oom->neighbours;
 	char name[24];
 
 	(void)cm_text_clean(name, sizeof(name), neighbours->most_comm);
@@ -290,7 +290,7 @@ static void add_remedies(struct text *text, const struct cm_oom *oom)
 {
 	static const char *const what[CM_OOM_REMEDY_COUNT] = {
 		[CM_OOM_WITHOUT_LIMIT] = "no limit on this process",
-		[CM_OOM_ONE_PIECE] = "what is free and cached, in one piece",
+		[CM_OOM_ONE_SEGMENT] = "what is free and cached, in one piece",
 		[CM_OOM_PAGED] = "free pages joined (expandable_segments)",
 		[CM_OOM_ALONE] = "no other process on the GPU",
 	};
@@ -359,7 +359,7 @@ static void open_text(struct text *text, const struct cm_oom_figures *figures)
 		     text->part);
 }
 
-void cm_oom_say(const struct cm_oom *oom)
+void cm_oom_message_print(const struct cm_oom *oom)
 {
 	struct text text;
 
@@ -375,5 +375,5 @@ void cm_oom_say(const struct cm_oom *oom)
 		if (oom->has_holders)
 			add_report(&text, oom);
 	}
-	cm_log_text(CM_LOG_WARNING, text.letters, text.length);
+	cm_log_text(CM_LOG_WARNING, text.commands, text.length);
 }

@@ -10,6 +10,6 @@
 
 #include "allocator/oom/oom.h"
 
-void cm_oom_say(const struct cm_oom *oom);
+void cm_oom_message_print(const struct cm_oom *oom);
 
 #endif

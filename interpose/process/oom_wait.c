@@ -12,12 +12,12 @@
 
 static _Atomic uint64_t patience_ns; /* 0: nobody watches */
 
-void cm_watch_start(const struct cm_config *config)
+void cm_oom_wait_start(const struct cm_config *config)
 {
 	atomic_store_explicit(&patience_ns, config->oom_wait_ms * NS_PER_MS, memory_order_relaxed);
 }
 
-void cm_watch_show_oom(void)
+void cm_oom_wait_until_seen(void)
 {
 	const uint64_t ns = atomic_load_explicit(&patience_ns, memory_order_relaxed);
 	struct cm_region *region = cm_process_region();
@@ -25,7 +25,7 @@ void cm_watch_show_oom(void)
 
 	if (!ns || !region || region->backing == CM_BACKING_PRIVATE)
 		return;
-	if (!cm_mailbox_show_oom(&region->header->mailbox, ns))
+	if (!cm_channel_report_oom(&region->header->channel, ns))
 		atomic_store_explicit(&patience_ns, 0, memory_order_relaxed);
 	errno = saved;
 }

@@ -9,13 +9,13 @@
 #include "stats/config.h"
 
 /* At the start of a process. */
-void cm_watch_start(const struct cm_config *config);
+void cm_oom_wait_start(const struct cm_config *config);
 
 /*
  * A request has failed for want of memory: lets the tool see the state that it failed in, before
  * the program hears of it. A tool that does not come in time is not waited for again. Thread-safe;
  * no lock is held.
  */
-void cm_watch_show_oom(void);
+void cm_oom_wait_until_seen(void);
 
 #endif

@@ -66,7 +66,7 @@ static void forget_parent(void)
 	struct cm_region *region = mapped;
 
 	mapped = NULL;
-	cm_doors_publish(NULL);
+	cm_entry_points_publish(NULL);
 	cm_control_forget();
 	cm_capture_forget_all();
 	cm_context_forget_all();
@@ -154,18 +154,18 @@ static void read_config(struct cm_config *config)
 }
 
 /* Whether other cards than the GPU have to be reckoned with; who asks for barriers knows better. */
-static bool is_reached(const struct cm_config *config, const struct cm_signs *signs)
+static bool is_reached(const struct cm_config *config, const struct cm_probe_environment *signs)
 {
 	return signs->reaches && config->origin[CM_OPTION_reuse] == CM_ORIGIN_DEFAULT;
 }
 
 /* Where the configuration leaves it to us: what fits the process we are in. */
-static void adapt(struct cm_config *config, const struct cm_signs *signs)
+static void adapt(struct cm_config *config, const struct cm_probe_environment *signs)
 {
 	const char *sign;
 
 	if (config->origin[CM_OPTION_mode] == CM_ORIGIN_DEFAULT) {
-		sign = cm_signs_of_injection(secure_getenv);
+		sign = cm_probe_injection(secure_getenv);
 		if (sign) {
 			config->mode = CM_CONF_MODE_STATS;
 			config->origin[CM_OPTION_mode] = CM_ORIGIN_LIBRARY;
@@ -192,7 +192,7 @@ static uint64_t mib_to_bytes(uint64_t mib)
 	return mib == CM_UNLIMITED ? UINT64_MAX : mib << MIB_SHIFT;
 }
 
-static void fill_policy(const struct cm_config *config, const struct cm_signs *signs)
+static void fill_policy(const struct cm_config *config, const struct cm_probe_environment *signs)
 {
 	static const enum cm_mode modes[] = {
 		[CM_CONF_MODE_CACHE] = CM_MODE_CACHE,
@@ -275,8 +275,8 @@ static void fill_region(struct cm_region *region, const struct cm_config *config
 	if (!cm_region_commit(region, CM_TABLE_OPTION, CM_OPTION_COUNT))
 		for (i = 0; i < CM_OPTION_COUNT; i++)
 			cm_config_row(config, i, cm_region_row(region, CM_TABLE_OPTION, i));
-	header->door[CM_DOOR_CONFIG_ERRORS] = config->errors;
-	cm_doors_publish(header->door);
+	header->door[CM_ENTRY_CONFIG_ERRORS] = config->errors;
+	cm_entry_points_publish(header->door);
 }
 
 static int make_region(const struct cm_config *config, struct cm_region **ret_region)
@@ -336,7 +336,7 @@ static struct cm_cache *make(void)
 	const bool complete = cm_real_is_complete();
 	struct cm_cache *cache = NULL;
 	struct cm_config config;
-	struct cm_signs signs;
+	struct cm_probe_environment signs;
 	int err;
 
 	read_config(&config);
@@ -346,7 +346,7 @@ static struct cm_cache *make(void)
 		cm_log(CM_LOG_WARNING, "the driver lacks functions that are needed; doing nothing");
 		return NULL;
 	}
-	cm_signs_of_sharing(secure_getenv, &signs);
+	cm_probe_sharing(secure_getenv, &signs);
 	adapt(&config, &signs);
 	fill_policy(&config, &signs);
 	err = make_region(&config, &params.region);
@@ -354,7 +354,7 @@ static struct cm_cache *make(void)
 		goto out;
 	mapped = params.region;
 	cm_record_start(params.region, &config);
-	cm_watch_start(&config);
+	cm_oom_wait_start(&config);
 	read_clocks(&params.region->header->tick_base, &params.region->header->time_base_ns);
 	err = cm_cache_create(&params, &cache);
 	if (err)
@@ -374,7 +374,7 @@ static struct cm_cache *make(void)
 err_region:
 	mapped = NULL;
 	cm_record_forget();
-	cm_doors_publish(NULL);
+	cm_entry_points_publish(NULL);
 	cm_region_remove(params.region);
 	cm_region_abandon(params.region);
 out:

@@ -156,7 +156,7 @@ static int look_at_object(struct dl_phdr_info *info, size_t bytes, void *arg)
 {
 	const struct sharing_library *library = find_library(cm_text_file_name(info->dlpi_name));
 	const char *object = *info->dlpi_name ? info->dlpi_name : "the program";
-	struct cm_signs *signs = arg;
+	struct cm_probe_environment *signs = arg;
 
 	(void)bytes;
 	if (!signs->exports && ((library && library->exports) || imports_sharing_call(info)))
@@ -179,11 +179,11 @@ static const char *find_launch_variable(cm_getenv_fn get)
 	return NULL;
 }
 
-void cm_signs_of_sharing(cm_getenv_fn get, struct cm_signs *ret_signs)
+void cm_probe_sharing(cm_getenv_fn get, struct cm_probe_environment *ret_signs)
 {
 	const char *variable = find_launch_variable(get);
 
-	*ret_signs = (struct cm_signs){variable, variable};
+	*ret_signs = (struct cm_probe_environment){variable, variable};
 	if (!variable)
 		(void)dl_iterate_phdr(look_at_object, ret_signs);
 }
@@ -193,7 +193,7 @@ static bool is_own(const char *path)
 	return !strncmp(cm_text_file_name(path), OWN_NAME, strlen(OWN_NAME));
 }
 
-const char *cm_signs_of_injection(cm_getenv_fn get)
+const char *cm_probe_injection(cm_getenv_fn get)
 {
 	const char *value;
 	size_t i;

@@ -10,15 +10,15 @@
 #include "stats/config.h"
 
 /* The variables or loaded objects that tell of it, NULL: none do. Valid while they are loaded. */
-struct cm_signs {
+struct cm_probe_environment {
 	const char *exports; /* memory may be handed to other processes, by handles */
 	const char
 		*reaches; /* cards other than the GPU may touch memory, and no stream orders them */
 };
 
-void cm_signs_of_sharing(cm_getenv_fn get, struct cm_signs *ret_signs);
+void cm_probe_sharing(cm_getenv_fn get, struct cm_probe_environment *ret_signs);
 
 /* The variable that tells of an injected tool, or NULL. */
-const char *cm_signs_of_injection(cm_getenv_fn get);
+const char *cm_probe_injection(cm_getenv_fn get);
 
 #endif

@@ -75,48 +75,48 @@ void cm_record_forget(void)
 	cm_python_forget();
 }
 
-static bool is_sensible(const struct cm_record_wish *wish)
+static bool is_sensible(const struct cm_record_request *request)
 {
-	return (!(wish->set & CM_RECORD_SET_EVENTS) || wish->events <= 1) &&
-	       (!(wish->set & CM_RECORD_SET_CONTEXT) || wish->context < CM_CONTEXT_COUNT) &&
-	       (!(wish->set & CM_RECORD_SET_STACKS) || wish->stacks < CM_STACKS_COUNT) &&
-	       (!(wish->set & CM_RECORD_SET_MAX_ENTRIES) || wish->max_entries);
+	return (!(request->set & CM_RECORD_SET_EVENTS) || request->events <= 1) &&
+	       (!(request->set & CM_RECORD_SET_CONTEXT) || request->context < CM_CONTEXT_COUNT) &&
+	       (!(request->set & CM_RECORD_SET_STACKS) || request->stacks < CM_STACKS_COUNT) &&
+	       (!(request->set & CM_RECORD_SET_MAX_ENTRIES) || request->max_entries);
 }
 
-static int change_locked(const struct cm_record_wish *wish)
+static int change_locked(const struct cm_record_request *request)
 {
 	struct cm_record *record = recorder.record;
 	int err = 0;
 
-	if (wish->set & CM_RECORD_SET_MAX_ENTRIES)
-		record->max_entries = wish->max_entries;
-	if (wish->set & CM_RECORD_SET_STACKS) {
-		record->stacks = wish->stacks;
-		atomic_store(&recorder.stacks, wish->stacks);
+	if (request->set & CM_RECORD_SET_MAX_ENTRIES)
+		record->max_entries = request->max_entries;
+	if (request->set & CM_RECORD_SET_STACKS) {
+		record->stacks = request->stacks;
+		atomic_store(&recorder.stacks, request->stacks);
 	}
-	if (wish->set & CM_RECORD_CLEAR)
+	if (request->set & CM_RECORD_CLEAR)
 		cm_cache_clear_events(recorder.cache);
-	if (wish->set & CM_RECORD_SET_EVENTS) {
-		err = cm_cache_record_events(recorder.cache, wish->events);
-		record->events = wish->events;
+	if (request->set & CM_RECORD_SET_EVENTS) {
+		err = cm_cache_record_events(recorder.cache, request->events);
+		record->events = request->events;
 	}
-	if (wish->set & CM_RECORD_SET_CONTEXT) {
-		record->context = wish->context;
-		atomic_store(&cm_record_context, wish->context);
+	if (request->set & CM_RECORD_SET_CONTEXT) {
+		record->context = request->context;
+		atomic_store(&cm_record_context, request->context);
 	}
 	return err;
 }
 
-int cm_record_change(const struct cm_record_wish *wish)
+int cm_record_change(const struct cm_record_request *request)
 {
 	int err;
 
-	if (!is_sensible(wish))
+	if (!is_sensible(request))
 		return -EINVAL;
-	if ((wish->set & CM_RECORD_SET_CONTEXT) && wish->context != CM_CONTEXT_NONE)
+	if ((request->set & CM_RECORD_SET_CONTEXT) && request->context != CM_CONTEXT_NONE)
 		cm_python_find();
 	(void)pthread_mutex_lock(&changing);
-	err = recorder.cache ? change_locked(wish) : -ENODEV;
+	err = recorder.cache ? change_locked(request) : -ENODEV;
 	(void)pthread_mutex_unlock(&changing);
 	return err;
 }

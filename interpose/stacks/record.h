@@ -36,14 +36,14 @@ void cm_record_forget(void);
  * no sense (-EINVAL). Returns 0, or -ENOSPC where a ring of events finds no space; the rest is
  * done.
  */
-struct cm_record_wish {
+struct cm_record_request {
 	uint32_t set;
 	uint32_t events;
 	uint32_t context;
 	uint32_t stacks;
 	uint64_t max_entries;
 };
-int cm_record_change(const struct cm_record_wish *wish);
+int cm_record_change(const struct cm_record_request *request);
 
 /* The id of a text in the region; 0: nothing is recorded, or no room. */
 uint32_t cm_record_text(const char *text);

@@ -5,7 +5,7 @@
  * where that has no answer they jump to the real function as if they had not been there. A call
  * from C would do that only as long as a compiler turns it into a jump.
  */
-	.hidden	cm_doors_pick
+	.hidden	cm_entry_points_pick
 	.hidden	cm_next_dlsym
 	.hidden	cm_next_dlvsym
 
@@ -28,7 +28,7 @@
 	mov	x2, xzr
 	.endif
 	mov	x3, x30
-	bl	cm_doors_pick
+	bl	cm_entry_points_pick
 	mov	x16, x0
 	ldp	x0, x1, [sp, #16]
 	ldr	x2, [sp, #32]

@@ -7,7 +7,7 @@
  */
 #include <cet.h>
 
-	.hidden	cm_doors_pick
+	.hidden	cm_entry_points_pick
 	.hidden	cm_next_dlsym
 	.hidden	cm_next_dlvsym
 
@@ -29,7 +29,7 @@
 	xorl	%edx, %edx
 	.endif
 	movq	24(%rsp), %rcx
-	call	cm_doors_pick
+	call	cm_entry_points_pick
 	popq	%rdx
 	.cfi_adjust_cfa_offset -8
 	popq	%rsi

@@ -15,8 +15,8 @@
 #include <errno.h>
 
 /* Called by the assembly alone. */
-void *cm_doors_pick(void *handle, const char *name, const char *version, const void *caller);
-void *cm_doors_enter(size_t row, void **slot);
+void *cm_entry_points_pick(void *handle, const char *name, const char *version, const void *caller);
+void *cm_entry_points_enter(size_t row, void **slot);
 
 cm_dlsym_fn *cm_next_dlsym;
 cm_dlvsym_fn *cm_next_dlvsym;
@@ -28,11 +28,11 @@ cm_dlvsym_fn *cm_next_dlvsym;
  */
 static bool behind;
 
-static uint64_t counts[CM_DOOR_COUNT];
+static uint64_t counts[CM_ENTRY_COUNT];
 static uint64_t *published;
 
 /* The largest stays, in whatever order racing threads come. */
-static void store_count(uint64_t *target, enum cm_door door, uint64_t count)
+static void store_count(uint64_t *target, enum cm_entry_point door, uint64_t count)
 {
 	uint64_t seen = __atomic_load_n(&target[door], __ATOMIC_RELAXED);
 
@@ -41,7 +41,7 @@ static void store_count(uint64_t *target, enum cm_door door, uint64_t count)
 		;
 }
 
-void cm_doors_count(enum cm_door door)
+void cm_entry_points_count(enum cm_entry_point door)
 {
 	uint64_t count = __atomic_add_fetch(&counts[door], 1, __ATOMIC_SEQ_CST);
 	uint64_t *target = __atomic_load_n(&published, __ATOMIC_SEQ_CST);
@@ -51,12 +51,12 @@ void cm_doors_count(enum cm_door door)
 }
 
 /* A count that is taken before `published` is seen is in `counts` by then, and copied here. */
-void cm_doors_publish(uint64_t *door)
+void cm_entry_points_publish(uint64_t *door)
 {
 	unsigned int i;
 
 	__atomic_store_n(&published, door, __ATOMIC_SEQ_CST);
-	for (i = 0; door && i < CM_DOOR_COUNT; i++)
+	for (i = 0; door && i < CM_ENTRY_COUNT; i++)
 		store_count(door, i, __atomic_load_n(&counts[i], __ATOMIC_SEQ_CST));
 }
 
@@ -99,7 +99,7 @@ static void *replace(const struct cm_hook *hook, void *handle, const char *versi
 			: cm_next_dlsym(handle, hook->symbol);
 	if (!found || !cm_driver_add_lookup(handle, hook, found))
 		return NULL;
-	cm_doors_count(CM_DOOR_DLSYM);
+	cm_entry_points_count(CM_ENTRY_DLSYM);
 	return hook->wrapper;
 }
 
@@ -108,7 +108,7 @@ static void *replace(const struct cm_hook *hook, void *handle, const char *versi
  * as if we were not there. RTLD_NEXT and RTLD_DEFAULT go by the caller and find our exported
  * symbols where they should.
  */
-void *cm_doors_pick(void *handle, const char *name, const char *version, const void *caller)
+void *cm_entry_points_pick(void *handle, const char *name, const char *version, const void *caller)
 {
 	const struct cm_hook *hook;
 	void *wrapper;
@@ -127,7 +127,7 @@ void *cm_doors_pick(void *handle, const char *name, const char *version, const v
 	return wrapper;
 }
 
-bool cm_doors_find_driver(void)
+bool cm_entry_points_find_driver(void)
 {
 	int error = errno;
 	bool found = cm_real_is_loaded();
@@ -154,7 +154,7 @@ static void *pass_through(const struct cm_hook *hook, void **slot)
  * The first call of an exported symbol: says where it goes from now on. Without a driver it goes
  * the same way, to be told so by the wrapper, and the next call looks again.
  */
-void *cm_doors_enter(size_t row, void **slot)
+void *cm_entry_points_enter(size_t row, void **slot)
 {
 	const struct cm_hook *hook = &cm_hooks[row];
 	void *function = hook->wrapper;
@@ -166,7 +166,7 @@ void *cm_doors_enter(size_t row, void **slot)
 		function = pass_through(hook, slot);
 	else if (cm_driver_add_symbol(hook) &&
 		 __atomic_exchange_n(slot, function, __ATOMIC_RELEASE) != function)
-		cm_doors_count(CM_DOOR_SYMBOL);
+		cm_entry_points_count(CM_ENTRY_SYMBOL);
 	errno = error;
 	return function;
 }

@@ -46,15 +46,15 @@ extern cm_dlvsym_fn *cm_next_dlvsym;
  * Whether the originals are known; where no door has been used yet the driver is looked for as a
  * call by symbol would. For those who start the library without having come through a door.
  */
-bool cm_doors_find_driver(void);
+bool cm_entry_points_find_driver(void);
 
 /* One more went through this door. */
-void cm_doors_count(enum cm_door door);
+void cm_entry_points_count(enum cm_entry_point door);
 
 /*
- * From now on the counts are kept in `door` too, an array of CM_DOOR_COUNT, to which those so far
+ * From now on the counts are kept in `door` too, an array of CM_ENTRY_COUNT, to which those so far
  * are added; NULL: no longer, as in a forked child.
  */
-void cm_doors_publish(uint64_t *door);
+void cm_entry_points_publish(uint64_t *door);
 
 #endif

@@ -2,12 +2,12 @@
 /*
  * The exported driver symbols, one a CM_HOOK row, for programs linked with -lcuda. They are jumps
  * through a slot rather than the wrappers themselves, so that what we hand out and what we compare
- * with are names that no other library can bind to. A slot leads first to cm_doors_enter, which
+ * with are names that no other library can bind to. A slot leads first to cm_entry_points_enter, which
  * finds the driver and points it at the wrapper, and costs nothing from then on.
  *
  * No hooked function takes floating-point arguments, so those registers need no saving.
  */
-	.hidden	cm_doors_enter
+	.hidden	cm_entry_points_enter
 
 #if defined(__x86_64__)
 #include <cet.h>
@@ -54,7 +54,7 @@ enter:
 	movq	%r9, 40(%rsp)
 	movl	%eax, %edi
 	movq	%r11, %rsi
-	call	cm_doors_enter
+	call	cm_entry_points_enter
 	movq	(%rsp), %rdi
 	movq	8(%rsp), %rsi
 	movq	16(%rsp), %rdx
@@ -115,7 +115,7 @@ enter:
 	stp	x6, x7, [sp, #64]
 	mov	w0, w17
 	mov	x1, x16
-	bl	cm_doors_enter
+	bl	cm_entry_points_enter
 	mov	x16, x0
 	ldp	x0, x1, [sp, #16]
 	ldp	x2, x3, [sp, #32]

@@ -79,7 +79,7 @@ static const struct cm_hook *find_answer(const char *base, const void *function,
 	if (abi && (version <= CM_HOOKS_VERSION || cm_real_ask(abi) == function))
 		return abi->wrapper ? abi : NULL;
 	if (hooked)
-		cm_doors_count(CM_DOOR_UNCOVERED);
+		cm_entry_points_count(CM_ENTRY_UNCOVERED);
 	return NULL;
 }
 
@@ -94,7 +94,7 @@ static void replace(const char *base, void **pfn, int version, cuuint64_t flags,
 	if (!hook || cm_driver_has_address(caller))
 		return;
 	cm_real_set(hook, *pfn);
-	cm_doors_count(CM_DOOR_GETPROC);
+	cm_entry_points_count(CM_ENTRY_GETPROC);
 	*pfn = hook->wrapper;
 }
 

@@ -31,7 +31,7 @@ static bool is_captured(CUstream stream, is_capturing_fn *is_capturing)
 /* A pool, unlike a stream, may be another device's than the current context's. */
 static void note(CUdeviceptr addr, size_t bytes, bool from_pool)
 {
-	struct cm_other_memory memory = {.kind = CM_OTHER_ASYNC, .bytes = bytes};
+	struct cm_uncached_memory memory = {.kind = CM_UNCACHED_ASYNC, .bytes = bytes};
 	struct cm_cache *cache = cm_process_cache();
 	int ordinal = 0;
 
@@ -41,7 +41,7 @@ static void note(CUdeviceptr addr, size_t bytes, bool from_pool)
 						      addr) == CUDA_SUCCESS &&
 				cm_context_find_row_of(cache, ordinal, &memory.device)
 		      : cm_context_find_row(cache, &memory.device))
-		cm_others_add(cache, CM_NAME_ADDRESS, addr, &memory);
+		cm_uncached_add(cache, CM_NAME_ADDRESS, addr, &memory);
 }
 
 static CUresult free_ours(struct cm_cache *cache, const struct cm_place_info *info,
@@ -86,8 +86,9 @@ static CUresult release(CUdeviceptr addr, CUstream stream, is_capturing_fn *is_c
 	cm_cache_lookup(cache, addr, &info);
 	if (info.place != CM_PLACE_FOREIGN)
 		return free_ours(cache, &info, addr, stream, is_capturing, real);
-	taken = is_captured(stream, is_capturing) ? 0 : cm_other_take(CM_NAME_ADDRESS, addr);
-	return cm_other_settle(taken, real(addr, stream));
+	taken = is_captured(stream, is_capturing) ? 0
+						  : cm_uncached_begin_free(CM_NAME_ADDRESS, addr);
+	return cm_uncached_finish(taken, real(addr, stream));
 }
 
 #define ALLOC(symbol, twin, params, pass, from_pool)                         \
@@ -97,7 +98,7 @@ static CUresult release(CUdeviceptr addr, CUstream stream, is_capturing_fn *is_c
                                                                              \
 		if (!cm_hook_enter())                                        \
 			return cm_real.symbol##twin pass;                    \
-		CM_WITH_ROOM(bytes, res, cm_real.symbol##twin pass);         \
+		CM_RETRY_AFTER_TRIM(bytes, res, cm_real.symbol##twin pass);  \
 		if (res == CUDA_SUCCESS &&                                   \
 		    !is_captured(stream, cm_real.cuStreamIsCapturing##twin)) \
 			note(*addr, bytes, from_pool);                       \

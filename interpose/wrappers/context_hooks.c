@@ -15,22 +15,22 @@ static CUresult created(CUresult res, CUcontext *ctx, CUdevice device)
 	if (res != CUDA_SUCCESS || !ctx)
 		return res;
 	cm_context_forget_former(*ctx);
-	(void)cm_context_note(*ctx, device, CM_NOTED_MADE);
+	(void)cm_context_note(*ctx, device, CM_CONTEXT_MADE);
 	cm_context_watch(*ctx);
 	return res;
 }
 
-#define CREATE(symbol, params, pass)                                  \
-	CUresult cm_wrap_##symbol params                              \
-	{                                                             \
-		CUresult res;                                         \
-                                                                      \
-		if (!cm_hook_enter())                                 \
-			return cm_real.symbol pass;                   \
-		CM_WITH_ROOM_ON(device, 0, res, cm_real.symbol pass); \
-		res = created(res, ctx, device);                      \
-		cm_hook_leave();                                      \
-		return res;                                           \
+#define CREATE(symbol, params, pass)                                         \
+	CUresult cm_wrap_##symbol params                                     \
+	{                                                                    \
+		CUresult res;                                                \
+                                                                             \
+		if (!cm_hook_enter())                                        \
+			return cm_real.symbol pass;                          \
+		CM_RETRY_AFTER_TRIM_ON(device, 0, res, cm_real.symbol pass); \
+		res = created(res, ctx, device);                             \
+		cm_hook_leave();                                             \
+		return res;                                                  \
 	}
 
 /* clang-format off */
@@ -50,7 +50,7 @@ CUresult cm_wrap_cuCtxCreate_v4(CUcontext *ctx, CUctxCreateParams *params, unsig
 
 	if (!cm_hook_enter())
 		return cm_real.cuCtxCreate_v4(ctx, params, flags, device);
-	CM_WITH_ROOM_ON(device, 0, res, cm_real.cuCtxCreate_v4(ctx, params, flags, device));
+	CM_RETRY_AFTER_TRIM_ON(device, 0, res, cm_real.cuCtxCreate_v4(ctx, params, flags, device));
 	if (res == CUDA_SUCCESS && params && params->cigParams)
 		cm_context_stop_caching("the program shares a context with a graphics API");
 	res = created(res, ctx, device);
@@ -77,9 +77,9 @@ static CUresult destroy(CUcontext ctx, CUresult (*real)(CUcontext ctx))
  * A primary context is never let go so: the driver refuses. */
 static bool is_last_user(CUcontext ctx)
 {
-	const struct cm_noted noted = cm_noted_read(ctx);
+	const struct cm_known_context registry = cm_registry_read(ctx);
 
-	return noted.ctx && noted.kind != CM_NOTED_PRIMARY && !noted.users &&
+	return registry.ctx && registry.kind != CM_CONTEXT_PRIMARY && !registry.users &&
 	       cm_context_current() == (uintptr_t)ctx;
 }
 
@@ -91,7 +91,7 @@ static CUresult detach(CUcontext ctx, CUresult (*real)(CUcontext ctx))
 		return end(ctx, true, real);
 	res = real(ctx);
 	if (res == CUDA_SUCCESS)
-		cm_noted_count_users(ctx, -1);
+		cm_registry_count_users(ctx, -1);
 	return res;
 }
 
@@ -123,7 +123,7 @@ CUresult cm_wrap_cuCtxAttach(CUcontext *ctx, unsigned int flags)
 		return cm_real.cuCtxAttach(ctx, flags);
 	res = cm_real.cuCtxAttach(ctx, flags);
 	if (res == CUDA_SUCCESS)
-		cm_noted_count_users(*ctx, 1);
+		cm_registry_count_users(*ctx, 1);
 	cm_hook_leave();
 	return res;
 }

@@ -28,11 +28,11 @@ static CM_NOINLINE CUresult forward_alloc(struct cm_cache *cache, CUdeviceptr *a
 {
 	CUresult res;
 
-	CM_WITH_ROOM(bytes, res, cm_real.cuMemAlloc_v2(addr, bytes));
+	CM_RETRY_AFTER_TRIM(bytes, res, cm_real.cuMemAlloc_v2(addr, bytes));
 	if (res == CUDA_SUCCESS && addr)
-		cm_other_note(CM_OTHER_FORWARDED, CM_NAME_ADDRESS, *addr, bytes);
+		cm_uncached_note(CM_UNCACHED_FORWARDED, CM_NAME_ADDRESS, *addr, bytes);
 	count(cache, CM_SCALAR_forwarded_allocs);
-	cm_context_hear(res);
+	cm_context_note_error(res);
 	return res;
 }
 
@@ -57,7 +57,7 @@ static CUresult alloc(CUdeviceptr *addr, size_t bytes)
 	if (CM_LIKELY(!err))
 		*addr = got;
 	else
-		cm_context_hear((CUresult)err);
+		cm_context_note_error((CUresult)err);
 	return (CUresult)err;
 }
 
@@ -94,8 +94,8 @@ static CM_NOINLINE CUresult forward_free(struct cm_cache *cache, CUdeviceptr add
 	uint32_t taken;
 
 	count(cache, CM_SCALAR_forwarded_frees);
-	taken = cm_other_take(CM_NAME_ADDRESS, addr);
-	return cm_other_settle(taken, cm_real.cuMemFree_v2(addr));
+	taken = cm_uncached_begin_free(CM_NAME_ADDRESS, addr);
+	return cm_uncached_finish(taken, cm_real.cuMemFree_v2(addr));
 }
 
 static CUresult release(CUdeviceptr addr)
@@ -146,7 +146,7 @@ CUresult cm_wrap_cuMemFree_v2(CUdeviceptr addr)
 static CUresult ask_free(struct cm_cache *cache, size_t *free_bytes, size_t *total)
 {
 	const uint64_t ctx = cm_context_current();
-	struct cm_look look = cm_cache_look(cache);
+	struct cm_info_snapshot look = cm_cache_info_begin(cache);
 	uint64_t sum;
 	CUresult res;
 
@@ -156,7 +156,7 @@ static CUresult ask_free(struct cm_cache *cache, size_t *free_bytes, size_t *tot
 		if (res != CUDA_SUCCESS)
 			return res;
 		sum += *free_bytes;
-	} while (cm_cache_look_again(cache, ctx, &look));
+	} while (cm_cache_info_must_retry(cache, ctx, &look));
 	*free_bytes = sum < *total ? sum : *total;
 	return res;
 }

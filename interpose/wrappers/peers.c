@@ -17,7 +17,7 @@ static void meet(CUcontext ctx)
 	told = cm_real.cuCtxGetDevice(&own) == CUDA_SUCCESS;
 	cm_context_pop();
 	/* While a capture is active none gets a heap, since to ask of a context may spoil it. */
-	if (told && cm_context_note(ctx, own, CM_NOTED_MET) && !cm_capture_is_active())
+	if (told && cm_context_note(ctx, own, CM_CONTEXT_MET) && !cm_capture_is_active())
 		cm_context_watch(ctx);
 }
 
@@ -33,7 +33,7 @@ static CUresult open_pages(CUcontext peer, CUdevice device)
 	int err;
 
 	meet(peer);
-	cm_noted_open_to(peer, device);
+	cm_registry_open_to(peer, device);
 	/* After the note: who makes cache or heap meanwhile finds it. */
 	cache = cm_process_cache_if_made();
 	err = cache ? cm_cache_open_to(cache, (uintptr_t)peer, UINT64_C(1) << device) : 0;

@@ -60,8 +60,8 @@ static CUresult retain(CUcontext *ctx, CUdevice device)
 		if (made)
 			cm_context_forget_former(*ctx);
 		else
-			cm_noted_await_removal(*ctx);
-		(void)cm_context_note(*ctx, device, CM_NOTED_PRIMARY);
+			cm_registry_await_removal(*ctx);
+		(void)cm_context_note(*ctx, device, CM_CONTEXT_PRIMARY);
 	}
 	cm_lock_release(primary_lock_of(device));
 	cm_cancel_allow();
@@ -76,7 +76,7 @@ CUresult cm_wrap_cuDevicePrimaryCtxRetain(CUcontext *ctx, CUdevice device)
 
 	if (!cm_hook_enter())
 		return cm_real.cuDevicePrimaryCtxRetain(ctx, device);
-	CM_WITH_ROOM_ON(device, 0, res, retain(ctx, device));
+	CM_RETRY_AFTER_TRIM_ON(device, 0, res, retain(ctx, device));
 	if (res == CUDA_SUCCESS && ctx)
 		cm_context_watch(*ctx);
 	cm_hook_leave();
@@ -94,7 +94,7 @@ static struct leave begin_leave(CUcontext ctx)
 {
 	struct leave leave = {.ctx = ctx};
 
-	cm_noted_bid_leave(ctx);
+	cm_registry_begin_teardown(ctx);
 	leave.cache = cm_process_cache_if_made();
 	if (!leave.cache)
 		return leave;
@@ -126,7 +126,7 @@ static void end_leave(const struct leave *leave, bool gone, CUresult res)
 	/* Where it has gone, so has the note, and the handle may be noted anew. */
 	if (gone)
 		return;
-	cm_noted_has_stayed(leave->ctx);
+	cm_registry_abort_teardown(leave->ctx);
 	cm_context_watch(leave->ctx);
 }
 
@@ -142,37 +142,37 @@ static bool stands(CUcontext ctx)
 
 /* What was met past our doors may have more users than are known, of whom one has left. What was
  * destroyed, or is not known, is not named. */
-static bool has_ended(const struct cm_noted *noted, bool detaches, CUresult res)
+static bool has_ended(const struct cm_known_context *registry, bool detaches, CUresult res)
 {
 	/* An error that lasts is of work that has failed before: the call has done what it was to
 	 * do, and the handle is not touched again. */
 	if (res != CUDA_SUCCESS)
-		return !noted->ctx || cm_context_is_lasting(res) || !stands(noted->ctx);
-	return !detaches || !(noted->kind & CM_NOTED_MET) ||
-	       cm_driver_ops()->ctx_is_over((uintptr_t)noted->ctx);
+		return !registry->ctx || cm_context_is_lasting(res) || !stands(registry->ctx);
+	return !detaches || !(registry->kind & CM_CONTEXT_MET) ||
+	       cm_driver_ops()->ctx_is_dead((uintptr_t)registry->ctx);
 }
 
-static CUresult end_by_word(CUcontext ctx, const struct cm_noted *noted, bool detaches,
+static CUresult end_by_word(CUcontext ctx, const struct cm_known_context *registry, bool detaches,
 			    CUresult (*real)(CUcontext ctx))
 {
 	const struct leave leave = begin_leave(ctx);
 	const CUresult res = real(ctx);
 
-	end_leave(&leave, has_ended(noted, detaches, res), res);
+	end_leave(&leave, has_ended(registry, detaches, res), res);
 	return res;
 }
 
 CUresult cm_context_end(CUcontext ctx, bool detaches, CUresult (*real)(CUcontext ctx))
 {
-	const struct cm_noted noted = cm_noted_read(ctx);
+	const struct cm_known_context registry = cm_registry_read(ctx);
 	struct cm_lock *lock;
 	CUresult res;
 
-	if (!(noted.kind & (CM_NOTED_MET | CM_NOTED_PRIMARY)))
-		return end_by_word(ctx, &noted, detaches, real);
-	lock = primary_lock_of(noted.device);
+	if (!(registry.kind & (CM_CONTEXT_MET | CM_CONTEXT_PRIMARY)))
+		return end_by_word(ctx, &registry, detaches, real);
+	lock = primary_lock_of(registry.device);
 	cm_lock_acquire(lock);
-	res = end_by_word(ctx, &noted, detaches, real);
+	res = end_by_word(ctx, &registry, detaches, real);
 	cm_lock_release(lock);
 	return res;
 }
@@ -199,15 +199,15 @@ static void release(CUdevice device)
  */
 static CUcontext find_primary(CUdevice device)
 {
-	CUcontext ctx = cm_noted_find(device, CM_NOTED_PRIMARY);
+	CUcontext ctx = cm_registry_find(device, CM_CONTEXT_PRIMARY);
 
-	if (ctx || !cm_noted_find(device, CM_NOTED_MET) || !is_active(device, false) ||
+	if (ctx || !cm_registry_find(device, CM_CONTEXT_MET) || !is_active(device, false) ||
 	    cm_real.cuDevicePrimaryCtxRetain(&ctx, device) != CUDA_SUCCESS)
 		return ctx;
 	release(device);
-	if (!cm_noted_read(ctx).ctx)
+	if (!cm_registry_read(ctx).ctx)
 		return NULL;
-	(void)cm_context_note(ctx, device, CM_NOTED_PRIMARY);
+	(void)cm_context_note(ctx, device, CM_CONTEXT_PRIMARY);
 	return ctx;
 }
 
@@ -226,7 +226,7 @@ static CUresult end_primary(CUdevice device, bool reset, CUresult (*real)(CUdevi
 	gone = has_gone(device, reset, res);
 	end_leave(&leave, gone, res);
 	if (gone && is_active(device, false))
-		(void)cm_context_note(ctx, device, CM_NOTED_PRIMARY);
+		(void)cm_context_note(ctx, device, CM_CONTEXT_PRIMARY);
 	return res;
 }
 

@@ -23,11 +23,11 @@ static void await_captures(struct cm_cache *cache, uint32_t row)
 {
 	const struct cm_driver_ops *ops = cm_driver_ops();
 	const uint64_t end = ops->now_ns() + CM_STUCK_NS; /* as freed memory is waited for */
-	uint64_t nap = NAP_NS;
+	uint64_t backoff = NAP_NS;
 
 	while (cm_capture_is_active() && !cm_capture_is_own() && cm_cache_has_cached(cache, row) &&
 	       ops->now_ns() < end)
-		cm_ops_nap(ops, &nap, NAP_MOST_NS);
+		cm_ops_backoff(ops, &backoff, NAP_MOST_NS);
 }
 
 static bool make_on_row(struct cm_cache *cache, uint32_t row, uint64_t bytes, uint64_t returns)
@@ -38,14 +38,14 @@ static bool make_on_row(struct cm_cache *cache, uint32_t row, uint64_t bytes, ui
 	return cm_cache_make_room_on(cache, row) || cm_cache_returns(cache) != returns;
 }
 
-uint64_t cm_room_returns(void)
+uint64_t cm_retry_returns(void)
 {
 	const struct cm_cache *cache = cm_process_cache_if_made();
 
 	return cache ? cm_cache_returns(cache) : 0;
 }
 
-bool cm_room_make(uint64_t bytes, uint64_t returns)
+bool cm_retry_trim(uint64_t bytes, uint64_t returns)
 {
 	struct cm_cache *cache = cm_process_cache_if_made();
 	struct cm_heap *heap = cache ? cm_cache_find_heap(cache, cm_context_current()) : NULL;
@@ -53,7 +53,7 @@ bool cm_room_make(uint64_t bytes, uint64_t returns)
 	return heap && make_on_row(cache, cm_heap_device(heap), bytes, returns);
 }
 
-bool cm_room_make_on(CUdevice device, uint64_t bytes, uint64_t returns)
+bool cm_retry_trim_on(CUdevice device, uint64_t bytes, uint64_t returns)
 {
 	struct cm_cache *cache = cm_process_cache_if_made();
 
@@ -61,7 +61,7 @@ bool cm_room_make_on(CUdevice device, uint64_t bytes, uint64_t returns)
 }
 
 /* A wrapper that passes on, with room; `pass` are its arguments' names. */
-#define NEEDS_ROOM(symbol, params, pass) CM_WRAP_WITH_ROOM(symbol, params, pass, (void)0)
+#define NEEDS_ROOM(symbol, params, pass) CM_WRAP_RETRY_AFTER_TRIM(symbol, params, pass, (void)0)
 
 /* clang-format off */
 NEEDS_ROOM(cuModuleLoad, (CUmodule *module, const char *path), (module, path))

@@ -14,51 +14,52 @@
 #include "interpose/symbols/hooks.h"
 
 /* To be read before the call that may fail: what goes back from here on is room for it. */
-uint64_t cm_room_returns(void);
+uint64_t cm_retry_returns(void);
 
 /*
  * Gives cached memory of a device back, that of the current context or a named one, for who wants
  * `bytes` of it; 0: nobody knows how many. Waits for what was freed. False: there was none, not
- * even some that another thread has given back since cm_room_returns, or the device never has so
+ * even some that another thread has given back since cm_retry_returns, or the device never has so
  * much.
  */
-bool cm_room_make(uint64_t bytes, uint64_t returns);
-bool cm_room_make_on(CUdevice device, uint64_t bytes, uint64_t returns);
+bool cm_retry_trim(uint64_t bytes, uint64_t returns);
+bool cm_retry_trim_on(CUdevice device, uint64_t bytes, uint64_t returns);
 
 /* So often at most, as others may be faster each time and turn their own memory over. */
-#define CM_ROOM_TRIES 8
+#define CM_RETRY_MAX 8
 
 /* `res` is the answer of the driver call `call`, which is made again while room can be made. */
-#define CM_WITH_ROOM_BY(make, res, call)                                        \
+#define CM_RETRY_AFTER(make, res, call)                                         \
 	do {                                                                    \
 		uint64_t returns;                                               \
-		int tries = CM_ROOM_TRIES;                                      \
+		int tries = CM_RETRY_MAX;                                       \
                                                                                 \
 		do {                                                            \
-			returns = cm_room_returns();                            \
+			returns = cm_retry_returns();                           \
 			res = (call);                                           \
 		} while (res == CUDA_ERROR_OUT_OF_MEMORY && tries-- && (make)); \
 	} while (0)
 
-#define CM_WITH_ROOM(bytes, res, call) CM_WITH_ROOM_BY(cm_room_make(bytes, returns), res, call)
+#define CM_RETRY_AFTER_TRIM(bytes, res, call) \
+	CM_RETRY_AFTER(cm_retry_trim(bytes, returns), res, call)
 
-#define CM_WITH_ROOM_ON(device, bytes, res, call) \
-	CM_WITH_ROOM_BY(cm_room_make_on(device, bytes, returns), res, call)
+#define CM_RETRY_AFTER_TRIM_ON(device, bytes, res, call) \
+	CM_RETRY_AFTER(cm_retry_trim_on(device, bytes, returns), res, call)
 
 /* A wrapper that passes on, with room, and then does what is to be done after a success. `pass` are
  * its arguments' names. */
-#define CM_WRAP_WITH_ROOM(symbol, params, pass, then)      \
-	CUresult cm_wrap_##symbol params                   \
-	{                                                  \
-		CUresult res;                              \
-                                                           \
-		if (!cm_hook_enter())                      \
-			return cm_real.symbol pass;        \
-		CM_WITH_ROOM(0, res, cm_real.symbol pass); \
-		if (res == CUDA_SUCCESS)                   \
-			then;                              \
-		cm_hook_leave();                           \
-		return res;                                \
+#define CM_WRAP_RETRY_AFTER_TRIM(symbol, params, pass, then)      \
+	CUresult cm_wrap_##symbol params                          \
+	{                                                         \
+		CUresult res;                                     \
+                                                                  \
+		if (!cm_hook_enter())                             \
+			return cm_real.symbol pass;               \
+		CM_RETRY_AFTER_TRIM(0, res, cm_real.symbol pass); \
+		if (res == CUDA_SUCCESS)                          \
+			then;                                     \
+		cm_hook_leave();                                  \
+		return res;                                       \
 	}
 
 #endif

@@ -10,70 +10,71 @@
 #include "interpose/wrappers/array_size.h"
 #include "interpose/wrappers/retry_after_trim.h"
 
-void cm_other_note(enum cm_other kind, enum cm_other_name name, uint64_t key, uint64_t bytes)
+void cm_uncached_note(enum cm_uncached_kind kind, enum cm_uncached_name name, uint64_t key,
+		      uint64_t bytes)
 {
 	struct cm_cache *cache = cm_process_cache();
-	struct cm_other_memory memory = {.kind = kind, .bytes = bytes};
+	struct cm_uncached_memory memory = {.kind = kind, .bytes = bytes};
 
 	if (!cache || !cm_context_find_row(cache, &memory.device))
 		return;
 	memory.ctx = cm_context_current();
-	cm_others_add(cache, name, key, &memory);
+	cm_uncached_add(cache, name, key, &memory);
 }
 
-uint32_t cm_other_take(enum cm_other_name name, uint64_t key)
+uint32_t cm_uncached_begin_free(enum cm_uncached_name name, uint64_t key)
 {
 	struct cm_cache *cache = cm_process_cache_if_made();
 
-	return cache ? cm_others_take(cache, name, key) : 0;
+	return cache ? cm_uncached_take(cache, name, key) : 0;
 }
 
-CUresult cm_other_settle(uint32_t taken, CUresult res)
+CUresult cm_uncached_finish(uint32_t taken, CUresult res)
 {
 	struct cm_cache *cache = cm_process_cache_if_made();
 
 	if (!taken || !cache)
 		return res;
 	if (res == CUDA_SUCCESS)
-		cm_others_drop(cache, taken);
+		cm_uncached_drop(cache, taken);
 	else
-		cm_others_put_back(cache, taken);
+		cm_uncached_put_back(cache, taken);
 	return res;
 }
 
 /* A wrapper that gives memory up. */
-#define GIVE(symbol, type, name)                                      \
-	CUresult cm_wrap_##symbol(type handle)                        \
-	{                                                             \
-		uint32_t taken;                                       \
-		CUresult res;                                         \
-                                                                      \
-		if (!cm_hook_enter())                                 \
-			return cm_real.symbol(handle);                \
-		taken = cm_other_take(name, (uintptr_t)handle);       \
-		res = cm_other_settle(taken, cm_real.symbol(handle)); \
-		cm_hook_leave();                                      \
-		return res;                                           \
+#define GIVE(symbol, type, name)                                         \
+	CUresult cm_wrap_##symbol(type handle)                           \
+	{                                                                \
+		uint32_t taken;                                          \
+		CUresult res;                                            \
+                                                                         \
+		if (!cm_hook_enter())                                    \
+			return cm_real.symbol(handle);                   \
+		taken = cm_uncached_begin_free(name, (uintptr_t)handle); \
+		res = cm_uncached_finish(taken, cm_real.symbol(handle)); \
+		cm_hook_leave();                                         \
+		return res;                                              \
 	}
 
 /* clang-format off */
-CM_WRAP_WITH_ROOM(cuMemAllocManaged,
+CM_WRAP_RETRY_AFTER_TRIM(cuMemAllocManaged,
     (CUdeviceptr *addr, size_t bytes, unsigned int flags), (addr, bytes, flags),
-    cm_other_note(CM_OTHER_MANAGED, CM_NAME_ADDRESS, *addr, bytes))
-CM_WRAP_WITH_ROOM(cuMemAllocPitch_v2,
+    cm_uncached_note(CM_UNCACHED_MANAGED, CM_NAME_ADDRESS, *addr, bytes))
+CM_WRAP_RETRY_AFTER_TRIM(cuMemAllocPitch_v2,
     (CUdeviceptr *addr, size_t *pitch, size_t width, size_t height, unsigned int element),
     (addr, pitch, width, height, element),
-    cm_other_note(CM_OTHER_PITCH, CM_NAME_ADDRESS, *addr, *pitch * height))
-CM_WRAP_WITH_ROOM(cuArrayCreate_v2,
+    cm_uncached_note(CM_UNCACHED_PITCH, CM_NAME_ADDRESS, *addr, *pitch * height))
+CM_WRAP_RETRY_AFTER_TRIM(cuArrayCreate_v2,
     (CUarray *array, const CUDA_ARRAY_DESCRIPTOR *shape), (array, shape),
-    cm_other_note(CM_OTHER_ARRAY, CM_NAME_ARRAY, (uintptr_t)*array, cm_array_size_2d(shape)))
-CM_WRAP_WITH_ROOM(cuArray3DCreate_v2,
+    cm_uncached_note(CM_UNCACHED_ARRAY, CM_NAME_ARRAY, (uintptr_t)*array, cm_array_size_2d(shape)))
+CM_WRAP_RETRY_AFTER_TRIM(cuArray3DCreate_v2,
     (CUarray *array, const CUDA_ARRAY3D_DESCRIPTOR *shape), (array, shape),
-    cm_other_note(CM_OTHER_ARRAY, CM_NAME_ARRAY, (uintptr_t)*array, cm_array_size(shape, 1)))
-CM_WRAP_WITH_ROOM(cuMipmappedArrayCreate,
+    cm_uncached_note(CM_UNCACHED_ARRAY, CM_NAME_ARRAY, (uintptr_t)*array, cm_array_size(shape, 1)))
+CM_WRAP_RETRY_AFTER_TRIM(cuMipmappedArrayCreate,
     (CUmipmappedArray *array, const CUDA_ARRAY3D_DESCRIPTOR *shape, unsigned int levels),
     (array, shape, levels),
-    cm_other_note(CM_OTHER_ARRAY, CM_NAME_MIPMAP, (uintptr_t)*array,
+    cm_uncached_note(CM_UNCACHED_ARRAY, CM_NAME_MIPMAP, (uintptr_t)*array,
 		  cm_array_size(shape, levels)))
 GIVE(cuArrayDestroy, CUarray, CM_NAME_ARRAY)
 GIVE(cuMipmappedArrayDestroy, CUmipmappedArray, CM_NAME_MIPMAP)

@@ -12,10 +12,11 @@
 #include "interpose/symbols/hooks.h"
 
 /* Counts memory that the current context has got, and loses with its end. */
-void cm_other_note(enum cm_other kind, enum cm_other_name name, uint64_t key, uint64_t bytes);
+void cm_uncached_note(enum cm_uncached_kind kind, enum cm_uncached_name name, uint64_t key,
+		      uint64_t bytes);
 
 /* Around a driver call that gives memory up: what is taken before, and its answer. */
-uint32_t cm_other_take(enum cm_other_name name, uint64_t key);
-CUresult cm_other_settle(uint32_t taken, CUresult res);
+uint32_t cm_uncached_begin_free(enum cm_uncached_name name, uint64_t key);
+CUresult cm_uncached_finish(uint32_t taken, CUresult res);
 
 #endif

@@ -19,18 +19,18 @@ static bool is_on_device(const CUmemAllocationProp *prop)
 static CUresult create(CUmemGenericAllocationHandle *handle, size_t bytes,
 		       const CUmemAllocationProp *prop, unsigned long long flags)
 {
-	struct cm_other_memory memory = {.kind = CM_OTHER_VMM, .bytes = bytes};
+	struct cm_uncached_memory memory = {.kind = CM_UNCACHED_VMM, .bytes = bytes};
 	struct cm_cache *cache;
 	CUresult res;
 
 	if (!is_on_device(prop))
 		return cm_real.cuMemCreate(handle, bytes, prop, flags);
-	CM_WITH_ROOM_ON(prop->location.id, bytes, res,
-			cm_real.cuMemCreate(handle, bytes, prop, flags));
+	CM_RETRY_AFTER_TRIM_ON(prop->location.id, bytes, res,
+			       cm_real.cuMemCreate(handle, bytes, prop, flags));
 	cache = cm_process_cache();
 	if (res == CUDA_SUCCESS && cache &&
 	    cm_context_find_row_of(cache, prop->location.id, &memory.device))
-		cm_others_add(cache, CM_NAME_HANDLE, *handle, &memory);
+		cm_uncached_add(cache, CM_NAME_HANDLE, *handle, &memory);
 	return res;
 }
 
@@ -65,7 +65,7 @@ static CUresult retain(struct cm_cache *cache, CUmemGenericAllocationHandle *han
 		return CUDA_ERROR_INVALID_VALUE;
 	res = cm_real.cuMemRetainAllocationHandle(handle, addr);
 	if (res == CUDA_SUCCESS)
-		cm_others_retain(cache, *handle);
+		cm_uncached_retain(cache, *handle);
 	return res;
 }
 
@@ -88,8 +88,8 @@ CUresult cm_wrap_cuMemRelease(CUmemGenericAllocationHandle handle)
 
 	if (!cm_hook_enter())
 		return cm_real.cuMemRelease(handle);
-	taken = cm_other_take(CM_NAME_HANDLE, handle);
-	res = cm_other_settle(taken, cm_real.cuMemRelease(handle));
+	taken = cm_uncached_begin_free(CM_NAME_HANDLE, handle);
+	res = cm_uncached_finish(taken, cm_real.cuMemRelease(handle));
 	cm_hook_leave();
 	return res;
 }
@@ -102,9 +102,9 @@ CUresult cm_wrap_cuMemMap(CUdeviceptr addr, size_t bytes, size_t offset,
 
 	if (!cache || !cm_hook_enter())
 		return cm_real.cuMemMap(addr, bytes, offset, handle, flags);
-	CM_WITH_ROOM(0, res, cm_real.cuMemMap(addr, bytes, offset, handle, flags));
+	CM_RETRY_AFTER_TRIM(0, res, cm_real.cuMemMap(addr, bytes, offset, handle, flags));
 	if (res == CUDA_SUCCESS)
-		cm_others_map(cache, addr, bytes, handle);
+		cm_uncached_map(cache, addr, bytes, handle);
 	cm_hook_leave();
 	return res;
 }
@@ -115,8 +115,8 @@ static CUresult unmap(struct cm_cache *cache, CUdeviceptr addr, size_t bytes)
 
 	if (is_page(cache, addr))
 		return CUDA_ERROR_INVALID_VALUE;
-	taken = cm_others_take_mapped(cache, addr, bytes);
-	return cm_other_settle(taken, cm_real.cuMemUnmap(addr, bytes));
+	taken = cm_uncached_take_mapped(cache, addr, bytes);
+	return cm_uncached_finish(taken, cm_real.cuMemUnmap(addr, bytes));
 }
 
 CUresult cm_wrap_cuMemUnmap(CUdeviceptr addr, size_t bytes)

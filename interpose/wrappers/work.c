@@ -27,7 +27,7 @@ static uint64_t announce(void)
 		cm_cache_before_work(cache);
 	cm_work_note();
 	cm_hook_leave();
-	return cm_room_returns();
+	return cm_retry_returns();
 }
 
 /* Whether it may be submitted again. The first launch of a kernel may have to load it, and take
@@ -39,10 +39,10 @@ static bool is_worth_another_try(CUresult res, uint64_t *returns)
 	if (!cm_hook_enter())
 		return false;
 	if (res == CUDA_ERROR_OUT_OF_MEMORY)
-		made = cm_room_make(0, *returns);
+		made = cm_retry_trim(0, *returns);
 	else
-		cm_context_hear(res);
-	*returns = cm_room_returns();
+		cm_context_note_error(res);
+	*returns = cm_retry_returns();
 	cm_hook_leave();
 	return made;
 }
@@ -53,7 +53,7 @@ static bool is_worth_another_try(CUresult res, uint64_t *returns)
 	{                                                             \
 		uint64_t returns = announce();                        \
 		CUresult res = cm_real.symbol pass;                   \
-		int tries = CM_ROOM_TRIES;                            \
+		int tries = CM_RETRY_MAX;                             \
                                                                       \
 		while (CM_UNLIKELY(res != CUDA_SUCCESS) && tries-- && \
 		       is_worth_another_try(res, &returns))           \

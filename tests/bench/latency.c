@@ -35,13 +35,13 @@ static uint64_t tick(void)
 
 static double ns_of_tick(void)
 {
-	const struct timespec nap = {0, 20000000};
+	const struct timespec backoff = {0, 20000000};
 	struct timespec from, to;
 	uint64_t first, last;
 
 	(void)clock_gettime(CLOCK_MONOTONIC, &from);
 	first = tick();
-	(void)nanosleep(&nap, NULL);
+	(void)nanosleep(&backoff, NULL);
 	(void)clock_gettime(CLOCK_MONOTONIC, &to);
 	last = tick();
 	return ((double)(to.tv_sec - from.tv_sec) * 1e9 + (double)(to.tv_nsec - from.tv_nsec)) /

@@ -102,9 +102,9 @@ static size_t free_some(const struct player *player, size_t most)
 /* Blocks that wait for a busy neighbour: it needs the processor more than this thread does. */
 static void rest(void)
 {
-	const struct timespec nap = {0, 20000};
+	const struct timespec backoff = {0, 20000};
 
-	(void)nanosleep(&nap, NULL);
+	(void)nanosleep(&backoff, NULL);
 }
 
 /* While the neighbour has no room, what the other one sends is freed: so nobody waits in a ring. */

@@ -18,8 +18,8 @@
 	__typeof__(symbol) __wrap_##symbol; \
 	extern __typeof__(symbol) __real_##symbol __attribute__((visibility("hidden")))
 
-WRAPPED(cm_room_make);
-WRAPPED(cm_room_make_on);
+WRAPPED(cm_retry_trim);
+WRAPPED(cm_retry_trim_on);
 WRAPPED(cm_cache_returnable);
 
 static void trim(void)
@@ -53,22 +53,22 @@ static void turn_over_sometimes(void)
 		turn_over(cache, cm_context_current());
 }
 
-bool __wrap_cm_room_make(uint64_t bytes, uint64_t returns)
+bool __wrap_cm_retry_trim(uint64_t bytes, uint64_t returns)
 {
 	bool made;
 
 	trim();
-	made = __real_cm_room_make(bytes, returns);
+	made = __real_cm_retry_trim(bytes, returns);
 	turn_over_sometimes();
 	return made;
 }
 
-bool __wrap_cm_room_make_on(CUdevice device, uint64_t bytes, uint64_t returns)
+bool __wrap_cm_retry_trim_on(CUdevice device, uint64_t bytes, uint64_t returns)
 {
 	bool made;
 
 	trim();
-	made = __real_cm_room_make_on(device, bytes, returns);
+	made = __real_cm_retry_trim_on(device, bytes, returns);
 	turn_over_sometimes();
 	return made;
 }

@@ -3,13 +3,14 @@
  * told. */
 #include "allocator/state/state.h"
 
-extern bool __real_cm_fence_is_complete_turned(struct cm_fence *fence, struct cm_device *asks)
+extern bool __real_cm_fence_is_complete_event_locked(struct cm_fence *fence, struct cm_device *asks)
 	__attribute__((visibility("hidden")));
-bool __wrap_cm_fence_is_complete_turned(struct cm_fence *fence, struct cm_device *asks);
+bool __wrap_cm_fence_is_complete_event_locked(struct cm_fence *fence, struct cm_device *asks);
 
-bool __wrap_cm_fence_is_complete_turned(struct cm_fence *fence, struct cm_device *asks)
+bool __wrap_cm_fence_is_complete_event_locked(struct cm_fence *fence, struct cm_device *asks)
 {
 	const struct cm_heap *heap = fence->events ? fence->event[0].heap : NULL;
 
-	return (heap && fence == &heap->ordered) || __real_cm_fence_is_complete_turned(fence, asks);
+	return (heap && fence == &heap->ordered) ||
+	       __real_cm_fence_is_complete_event_locked(fence, asks);
 }

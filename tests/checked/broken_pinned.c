@@ -2,9 +2,9 @@
 /* Pinned memory is handed out behind a barrier on the device, which does not hold the CPU. */
 #include "allocator/state/state.h"
 
-extern bool __real_cm_fence_is_complete_turned(struct cm_fence *fence, struct cm_device *asks)
+extern bool __real_cm_fence_is_complete_event_locked(struct cm_fence *fence, struct cm_device *asks)
 	__attribute__((visibility("hidden")));
-bool __wrap_cm_fence_is_complete_turned(struct cm_fence *fence, struct cm_device *asks);
+bool __wrap_cm_fence_is_complete_event_locked(struct cm_fence *fence, struct cm_device *asks);
 
 static bool is_of_pinned(const struct cm_fence *fence, const struct cm_pinned *pinned)
 {
@@ -12,11 +12,11 @@ static bool is_of_pinned(const struct cm_fence *fence, const struct cm_pinned *p
 	       (const char *)fence < (const char *)(pinned->closed + CM_BATCHES_MAX);
 }
 
-bool __wrap_cm_fence_is_complete_turned(struct cm_fence *fence, struct cm_device *asks)
+bool __wrap_cm_fence_is_complete_event_locked(struct cm_fence *fence, struct cm_device *asks)
 {
 	struct cm_heap *heap = fence->events ? fence->event[0].heap : NULL;
 
 	if (!heap || !is_of_pinned(fence, &heap->cache->pinned))
-		return __real_cm_fence_is_complete_turned(fence, asks);
-	return cm_fence_order_turned(fence, heap);
+		return __real_cm_fence_is_complete_event_locked(fence, asks);
+	return cm_fence_order_event_locked(fence, heap);
 }

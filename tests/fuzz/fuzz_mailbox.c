@@ -36,9 +36,9 @@ const struct cm_policy *cm_process_policy(void)
 	return &policy;
 }
 
-int cm_record_change(const struct cm_record_wish *wish)
+int cm_record_change(const struct cm_record_request *request)
 {
-	(void)wish;
+	(void)request;
 	return 0;
 }
 
@@ -62,7 +62,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	const struct fixture_params params = {.limit_bytes = 256 * MIB, .events = 16};
 	uint64_t block[BLOCKS] = {0};
-	struct cm_mailbox *mailbox;
+	struct cm_channel *channel;
 	struct fixture fixture;
 	const char *complaint;
 	size_t n;
@@ -70,21 +70,21 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	MUST(fixture_open(&fixture, &params));
 	control.region = fixture.region;
 	control.cache = fixture.cache;
-	mailbox = &fixture.region->header->mailbox;
+	channel = &fixture.region->header->channel;
 	while (size) {
 		live(&fixture, block, data[0]);
 		data++;
-		n = --size < sizeof(*mailbox) ? size : sizeof(*mailbox);
-		memcpy(mailbox, data, n);
+		n = --size < sizeof(*channel) ? size : sizeof(*channel);
+		memcpy(channel, data, n);
 		data += n;
 		size -= n;
 		/* Most letters would never be taken: the state is not left to luck alone. */
 		if (n && data[-1] & 1)
-			mailbox->state = CM_MAIL_POSTED;
+			channel->state = CM_CHANNEL_POSTED;
 		/* Nobody copies: the wait for it would be all that is tried. */
-		if (mailbox->command == CM_COMMAND_SNAPSHOT)
-			mailbox->arg[0] %= 1000;
-		(void)serve(mailbox);
+		if (channel->command == CM_COMMAND_SNAPSHOT)
+			channel->arg[0] %= 1000;
+		(void)serve(channel);
 		complaint = fixture_complaint(&fixture);
 		if (complaint) {
 			(void)fprintf(stderr, "%s\n", complaint);

@@ -98,7 +98,7 @@ static void read_books(struct cm_reader *reader)
 {
 	struct cm_device_row device;
 	struct cm_host_row host;
-	size_t letters = 0;
+	size_t commands = 0;
 	int64_t outside;
 	uint32_t i;
 	bool torn;
@@ -107,7 +107,7 @@ static void read_books(struct cm_reader *reader)
 		if (cm_reader_read_device(reader, i, &device, &torn))
 			continue;
 		MUST(memchr(device.name, 0, sizeof(device.name)));
-		cm_memory_stats_each(&device, count_key, &letters);
+		cm_memory_stats_each(&device, count_key, &commands);
 		(void)cm_summary_pool(&device, CM_POOL_ALL);
 		(void)cm_summary_other(&device);
 		(void)cm_summary_outside(&device, &outside);
@@ -115,7 +115,7 @@ static void read_books(struct cm_reader *reader)
 				  device.scalar[CM_SCALAR_cache_misses]);
 	}
 	if (!cm_reader_read_host(reader, &host, &torn))
-		cm_host_memory_stats_each(&host, count_key, &letters);
+		cm_host_memory_stats_each(&host, count_key, &commands);
 }
 
 static void read_tables(struct cm_reader *reader)
@@ -140,7 +140,7 @@ static void read_tables(struct cm_reader *reader)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
-	struct cm_letter letter = {.command = CM_COMMAND_CHECKPOINT};
+	struct cm_command command = {.code = CM_COMMAND_CHECKPOINT};
 	uint8_t *file = aligned_alloc(PAGE, FILE_BYTES);
 	char why[CM_READER_WHY_BYTES] = "";
 	struct cm_reader *reader;
@@ -162,7 +162,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	read_tables(reader);
 	(void)cm_reader_refresh(reader);
 	(void)cm_reader_life(reader);
-	(void)cm_mail_send(reader, &letter, NOT_AT_ALL);
+	(void)cm_client_send(reader, &command, NOT_AT_ALL);
 	cm_reader_close(reader);
 	return 0;
 }

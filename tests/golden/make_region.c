@@ -79,9 +79,9 @@ static void count_block(struct cm_device_row *row, enum cm_pool pool, const stru
 
 	if (piece->state == CM_BLOCK_FREE)
 		return;
-	cm_books_hand_out(row, pool, size, requested);
+	cm_counters_alloc(row, pool, size, requested);
 	if (piece->state == CM_BLOCK_PENDING)
-		cm_books_free(row, pool, size);
+		cm_counters_free(row, pool, size);
 }
 
 /* A segment that is tiled by `pieces`; a piece of size 0 ends them. */
@@ -112,14 +112,14 @@ static void add_segment(struct maker *maker, uint32_t device, bool small, uint64
 		segment.blocks++;
 		count_block(row, pool, &pieces[i]);
 		if (block->state == CM_BLOCK_FREE && split) {
-			cm_books_change(row, pool, CM_STAT_INACTIVE_SPLIT, 1);
-			cm_books_change(row, pool, CM_STAT_INACTIVE_SPLIT_BYTES,
-					(int64_t)block->size);
+			cm_counters_change(row, pool, CM_STAT_INACTIVE_SPLIT, 1);
+			cm_counters_change(row, pool, CM_STAT_INACTIVE_SPLIT_BYTES,
+					   (int64_t)block->size);
 		}
 	}
-	cm_books_raise(row, pool, CM_STAT_SEGMENT, 1);
-	cm_books_raise(row, pool, CM_STAT_RESERVED_BYTES, (int64_t)segment.size);
-	cm_books_count(row, CM_SCALAR_num_device_alloc, 1);
+	cm_counters_raise(row, pool, CM_STAT_SEGMENT, 1);
+	cm_counters_raise(row, pool, CM_STAT_RESERVED_BYTES, (int64_t)segment.size);
+	cm_counters_count(row, CM_SCALAR_num_device_alloc, 1);
 	memcpy(row_at(maker, CM_TABLE_SEGMENT, index), &segment, sizeof(segment));
 }
 
@@ -129,12 +129,12 @@ static void add_traffic(struct cm_device_row *row, uint32_t n)
 	uint32_t i;
 
 	for (i = 0; i < n; i++) {
-		cm_books_hand_out(row, CM_POOL_LARGE, (int64_t)(32 * MIB), (int64_t)(31 * MIB));
-		cm_books_free(row, CM_POOL_LARGE, (int64_t)(32 * MIB));
-		cm_books_ready(row, CM_POOL_LARGE, 1, (int64_t)(32 * MIB), (int64_t)(31 * MIB));
+		cm_counters_alloc(row, CM_POOL_LARGE, (int64_t)(32 * MIB), (int64_t)(31 * MIB));
+		cm_counters_free(row, CM_POOL_LARGE, (int64_t)(32 * MIB));
+		cm_counters_ready(row, CM_POOL_LARGE, 1, (int64_t)(32 * MIB), (int64_t)(31 * MIB));
 	}
-	cm_books_count(row, CM_SCALAR_cache_hits, n);
-	cm_books_count(row, CM_SCALAR_cache_misses, row->scalar[CM_SCALAR_num_device_alloc]);
+	cm_counters_count(row, CM_SCALAR_cache_hits, n);
+	cm_counters_count(row, CM_SCALAR_cache_misses, row->scalar[CM_SCALAR_num_device_alloc]);
 }
 
 static void add_option(struct maker *maker, uint32_t index, const char *name, const char *value,
@@ -192,12 +192,12 @@ static void add_record(struct maker *maker)
 /* Arrays that are there, managed memory that was, and nothing of the other kinds. */
 static void add_others(struct cm_device_row *row)
 {
-	cm_stat4_raise(&row->other_count[CM_OTHER_ARRAY], 3);
-	cm_stat4_raise(&row->other_bytes[CM_OTHER_ARRAY], (int64_t)(256 * MIB));
-	cm_stat4_raise(&row->other_count[CM_OTHER_MANAGED], 1);
-	cm_stat4_raise(&row->other_bytes[CM_OTHER_MANAGED], (int64_t)(12 * MIB));
-	cm_stat4_lower(&row->other_count[CM_OTHER_MANAGED], 1);
-	cm_stat4_lower(&row->other_bytes[CM_OTHER_MANAGED], (int64_t)(12 * MIB));
+	cm_stat4_raise(&row->other_count[CM_UNCACHED_ARRAY], 3);
+	cm_stat4_raise(&row->other_bytes[CM_UNCACHED_ARRAY], (int64_t)(256 * MIB));
+	cm_stat4_raise(&row->other_count[CM_UNCACHED_MANAGED], 1);
+	cm_stat4_raise(&row->other_bytes[CM_UNCACHED_MANAGED], (int64_t)(12 * MIB));
+	cm_stat4_lower(&row->other_count[CM_UNCACHED_MANAGED], 1);
+	cm_stat4_lower(&row->other_bytes[CM_UNCACHED_MANAGED], (int64_t)(12 * MIB));
 }
 
 /* Two devices: one with all kinds of blocks, one nearly idle. */
@@ -311,49 +311,49 @@ static void trim(struct maker *maker)
 	if (!(segment->flags & CM_SEGMENT_USED))
 		return;
 	segment->flags = 0;
-	cm_books_lower(row, CM_POOL_LARGE, CM_STAT_SEGMENT, 1);
-	cm_books_lower(row, CM_POOL_LARGE, CM_STAT_RESERVED_BYTES, (int64_t)segment->size);
-	cm_books_count(row, CM_SCALAR_num_device_free, 1);
+	cm_counters_lower(row, CM_POOL_LARGE, CM_STAT_SEGMENT, 1);
+	cm_counters_lower(row, CM_POOL_LARGE, CM_STAT_RESERVED_BYTES, (int64_t)segment->size);
+	cm_counters_count(row, CM_SCALAR_num_device_free, 1);
 }
 
-static void change_record(struct cm_header *header, const struct cm_letter *letter)
+static void change_record(struct cm_header *header, const struct cm_command *command)
 {
 	struct cm_record *record = &header->record;
 
-	if (letter->arg[0] & CM_RECORD_SET_EVENTS)
-		record->events = cm_record_packed_events(letter->arg[1]);
-	if (letter->arg[0] & CM_RECORD_SET_CONTEXT)
-		record->context = cm_record_packed_context(letter->arg[1]);
-	if (letter->arg[0] & CM_RECORD_SET_STACKS)
-		record->stacks = cm_record_packed_stacks(letter->arg[1]);
-	if (letter->arg[0] & CM_RECORD_SET_MAX_ENTRIES)
-		record->max_entries = letter->arg[2];
-	if (letter->arg[0] & CM_RECORD_CLEAR)
+	if (command->arg[0] & CM_RECORD_SET_EVENTS)
+		record->events = cm_record_packed_events(command->arg[1]);
+	if (command->arg[0] & CM_RECORD_SET_CONTEXT)
+		record->context = cm_record_packed_context(command->arg[1]);
+	if (command->arg[0] & CM_RECORD_SET_STACKS)
+		record->stacks = cm_record_packed_stacks(command->arg[1]);
+	if (command->arg[0] & CM_RECORD_SET_MAX_ENTRIES)
+		record->max_entries = command->arg[2];
+	if (command->arg[0] & CM_RECORD_CLEAR)
 		header->host.event_cleared = header->host.event_next;
 }
 
 static void serve(struct maker *maker)
 {
-	struct cm_mailbox *mailbox = &maker->region->header->mailbox;
+	struct cm_channel *channel = &maker->region->header->channel;
 	struct cm_device_row *row;
-	struct cm_letter letter;
+	struct cm_command command;
 
-	if (!cm_mailbox_take(mailbox, &letter)) {
-		cm_mailbox_wait(mailbox, 10);
+	if (!cm_channel_take(channel, &command)) {
+		cm_channel_wait(channel, 10);
 		return;
 	}
-	row = cm_region_row(maker->region, CM_TABLE_DEVICE, (uint32_t)letter.arg[0]);
-	if (letter.command == CM_COMMAND_RECORD)
-		change_record(maker->region->header, &letter);
-	else if (letter.command == CM_COMMAND_EMPTY_CACHE && letter.arg[0] == 1)
-		letter.status = -EBUSY; /* as while a graph is captured */
-	else if (letter.command == CM_COMMAND_EMPTY_CACHE)
+	row = cm_region_row(maker->region, CM_TABLE_DEVICE, (uint32_t)command.arg[0]);
+	if (command.code == CM_COMMAND_RECORD)
+		change_record(maker->region->header, &command);
+	else if (command.code == CM_COMMAND_EMPTY_CACHE && command.arg[0] == 1)
+		command.status = -EBUSY; /* as while a graph is captured */
+	else if (command.code == CM_COMMAND_EMPTY_CACHE)
 		trim(maker);
-	else if (letter.command == CM_COMMAND_RESET_PEAK)
-		cm_books_reset_peak(row);
-	else if (letter.command == CM_COMMAND_RESET_ACCUMULATED)
-		cm_books_reset_accumulated(row);
-	(void)cm_mailbox_answer(mailbox, &letter);
+	else if (command.code == CM_COMMAND_RESET_PEAK)
+		cm_counters_reset_peak(row);
+	else if (command.code == CM_COMMAND_RESET_ACCUMULATED)
+		cm_counters_reset_accumulated(row);
+	(void)cm_channel_answer(channel, &command);
 }
 
 static bool input_has_ended(void)
@@ -367,10 +367,10 @@ static void live(struct maker *maker, const char *kind)
 {
 	const bool deaf = !strcmp(kind, "deaf"), mute = !strcmp(kind, "mute");
 	const bool dying = !strcmp(kind, "dying");
-	struct cm_letter letter;
+	struct cm_command command;
 
 	while (!input_has_ended()) {
-		if (dying && cm_mailbox_take(&maker->region->header->mailbox, &letter))
+		if (dying && cm_channel_take(&maker->region->header->channel, &command))
 			(void)raise(SIGKILL);
 		if (deaf || mute || dying)
 			(void)poll(NULL, 0, 10);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The gate between captures and the library's own driver calls: interpose/driver/capture.c, and
- * what waits beside it: cm_fence_nap and cm_fence_lock of allocator/reuse/fence.c, whose lock may
+ * what waits beside it: cm_gate_backoff and cm_gate_lock of allocator/reuse/fence.c, whose lock may
  * have a favourite (allocator/base/lock.h). A capture and a call of ours touch each other's plain
  * words, so that both at once are a race.
  */
@@ -48,7 +48,7 @@ __attribute__((no_sanitize("thread"))) static uint64_t now_ns(void)
 {
 	static uint64_t now;
 
-	return now += CM_FENCE_CAPTURE_NS / 2;
+	return now += CM_GATE_CAPTURE_NS / 2;
 }
 
 static const struct cm_driver_ops ops = {
@@ -114,13 +114,13 @@ static void call(void)
 static void look_until_found(bool (*acquire)(const struct cm_driver_ops *with,
 					     struct cm_lock *what))
 {
-	uint64_t nap = CM_FENCE_NAP_NS;
+	uint64_t backoff = CM_GATE_BACKOFF_NS;
 	bool entered = true;
 
 	if (!cm_capture_gate_enter() || !acquire(&ops, &slow))
 		return;
 	while (entered && atomic_fetch_add(&looks, 1) == 0)
-		entered = cm_fence_nap(&ops, &nap);
+		entered = cm_gate_backoff(&ops, &backoff);
 	cm_lock_release(&slow);
 	if (entered)
 		cm_capture_gate_leave();
@@ -128,7 +128,7 @@ static void look_until_found(bool (*acquire)(const struct cm_driver_ops *with,
 
 static void look(void)
 {
-	look_until_found(cm_fence_lock);
+	look_until_found(cm_gate_lock);
 }
 
 static void look_with_a_lock(void)
@@ -144,7 +144,7 @@ static bool lock_for_ever(const struct cm_driver_ops *with, struct cm_lock *what
 	cm_lock_acquire(what);
 	with->gate_leave();
 	do
-		with->sleep_ns(CM_FENCE_NAP_NS);
+		with->sleep_ns(CM_GATE_BACKOFF_NS);
 	while (!with->gate_enter());
 	return true;
 }

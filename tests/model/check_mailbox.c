@@ -11,7 +11,7 @@
 
 #define NEVER UINT64_MAX
 
-static struct cm_mailbox mailbox;
+static struct cm_channel channel;
 
 /* Of stats/region.c, which is not in the model. */
 int cm_process_start_time(uint32_t pid, uint64_t *ret_start)
@@ -23,33 +23,33 @@ int cm_process_start_time(uint32_t pid, uint64_t *ret_start)
 
 static void setup(void)
 {
-	memset(&mailbox, 0, sizeof(mailbox));
+	memset(&channel, 0, sizeof(channel));
 }
 
 /* As answer_mail() of interpose/process/control.c, up to a letter that ends it. */
 static void own(void)
 {
-	struct cm_letter letter;
+	struct cm_command command;
 
 	for (;;) {
-		if (!cm_mailbox_take(&mailbox, &letter)) {
-			cm_mailbox_wait(&mailbox, CM_MAIL_FOREVER);
+		if (!cm_channel_take(&channel, &command)) {
+			cm_channel_wait(&channel, CM_CHANNEL_FOREVER);
 			continue;
 		}
-		letter.result[0] = letter.arg[0] + 1;
-		(void)cm_mailbox_answer(&mailbox, &letter);
-		if (letter.command == CM_COMMAND_NONE)
+		command.result[0] = command.arg[0] + 1;
+		(void)cm_channel_answer(&channel, &command);
+		if (command.code == CM_COMMAND_NONE)
 			return;
 	}
 }
 
-static int ask(uint32_t command, uint64_t arg, uint64_t deadline_ns)
+static int ask(uint32_t code, uint64_t arg, uint64_t deadline_ns)
 {
-	struct cm_letter letter = {.command = command, .arg = {arg}};
-	int err = exchange(&mailbox, &letter, NULL, deadline_ns);
+	struct cm_command command = {.code = code, .arg = {arg}};
+	int err = exchange(&channel, &command, NULL, deadline_ns);
 
 	/* An answer is that of the letter, and of no other. */
-	MODEL_MUST(err || letter.result[0] == arg + 1);
+	MODEL_MUST(err || command.result[0] == arg + 1);
 	return err;
 }
 
@@ -69,10 +69,10 @@ static void give_up_then_ask(void)
 /* A tool dies with its letter in the box, in any of its states; the next one clears it away. */
 static void die_then_ask(void)
 {
-	static const uint32_t left[] = {CM_MAIL_CLAIMED, CM_MAIL_POSTED, CM_MAIL_DONE};
+	static const uint32_t left[] = {CM_CHANNEL_CLAIMED, CM_CHANNEL_POSTED, CM_CHANNEL_DONE};
 
-	mailbox.command = CM_COMMAND_CHECKPOINT;
-	__atomic_store_n(&mailbox.state, left[model_choose(3)], __ATOMIC_RELEASE);
+	channel.command = CM_COMMAND_CHECKPOINT;
+	__atomic_store_n(&channel.state, left[model_choose(3)], __ATOMIC_RELEASE);
 	MODEL_MUST(!ask(CM_COMMAND_NONE, 20, NEVER));
 }
 
@@ -81,28 +81,28 @@ static void wait_as_the_owner_does(void)
 {
 	uint32_t seen;
 
-	mailbox.command = CM_COMMAND_NONE;
-	__atomic_store_n(&mailbox.state, CM_MAIL_POSTED, __ATOMIC_RELEASE);
-	(void)cm_mailbox_nudge(&mailbox);
-	while ((seen = __atomic_load_n(&mailbox.state, __ATOMIC_ACQUIRE)) != CM_MAIL_DONE)
-		cm_mailbox_wait(&mailbox, CM_MAIL_FOREVER);
+	channel.command = CM_COMMAND_NONE;
+	__atomic_store_n(&channel.state, CM_CHANNEL_POSTED, __ATOMIC_RELEASE);
+	(void)cm_channel_wake(&channel);
+	while ((seen = __atomic_load_n(&channel.state, __ATOMIC_ACQUIRE)) != CM_CHANNEL_DONE)
+		cm_channel_wait(&channel, CM_CHANNEL_FOREVER);
 }
 
 /* A letter posted without waking. */
 static void forget_to_nudge(void)
 {
-	mailbox.command = CM_COMMAND_NONE;
-	__atomic_store_n(&mailbox.state, CM_MAIL_POSTED, __ATOMIC_RELEASE);
-	(void)wait_answer(&mailbox, NEVER);
+	channel.command = CM_COMMAND_NONE;
+	__atomic_store_n(&channel.state, CM_CHANNEL_POSTED, __ATOMIC_RELEASE);
+	(void)wait_answer(&channel, NEVER);
 }
 
 /* A letter posted before it is written. */
 static void post_relaxed(void)
 {
-	mailbox.command = CM_COMMAND_NONE;
-	__atomic_store_n(&mailbox.state, CM_MAIL_POSTED, __ATOMIC_RELAXED);
-	(void)cm_mailbox_nudge(&mailbox);
-	(void)wait_answer(&mailbox, NEVER);
+	channel.command = CM_COMMAND_NONE;
+	__atomic_store_n(&channel.state, CM_CHANNEL_POSTED, __ATOMIC_RELAXED);
+	(void)cm_channel_wake(&channel);
+	(void)wait_answer(&channel, NEVER);
 }
 
 int main(void)

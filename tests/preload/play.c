@@ -205,7 +205,7 @@ enum cm_life cm_own_life(void)
 	return life;
 }
 
-struct cm_device_row cm_own_books(uint32_t device)
+struct cm_device_row cm_own_counters(uint32_t device)
 {
 	struct cm_reader *reader = open_own_region();
 	struct cm_device_row row;

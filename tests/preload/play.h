@@ -64,7 +64,7 @@ unsigned cm_count_regions(void);
 void cm_wait_for_child(pid_t pid);
 
 /* The books of one device of this process, as its region has them. */
-struct cm_device_row cm_own_books(uint32_t device);
+struct cm_device_row cm_own_counters(uint32_t device);
 
 /* What a tool takes this process for. */
 enum cm_life cm_own_life(void);

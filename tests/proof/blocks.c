@@ -149,7 +149,7 @@ static bool free_in_stream(struct proof_hand *hand, const struct proof_slot *slo
 {
 	if (!CALL(hand, cuMemFreeAsync, slot->addr, proof_stream_of(slot)->handle))
 		return false;
-	if (proof_state.run.letters && !proof_wait_stream(hand, slot->ctx, slot->stream))
+	if (proof_state.run.commands && !proof_wait_stream(hand, slot->ctx, slot->stream))
 		proof_state.pooled = true;
 	return true;
 }

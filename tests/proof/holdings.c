@@ -166,9 +166,9 @@ static const char *compare_region(struct cm_reader *reader, const struct cm_hold
 		if (why)
 			return why;
 		blocks += cm_stat_current(&row, CM_STAT_ALLOCATION) +
-			  row.other_count[CM_OTHER_FORWARDED].current;
+			  row.other_count[CM_UNCACHED_FORWARDED].current;
 		bytes += cm_stat_current(&row, CM_STAT_ALLOCATED_BYTES) +
-			 row.other_bytes[CM_OTHER_FORWARDED].current;
+			 row.other_bytes[CM_UNCACHED_FORWARDED].current;
 	}
 	/* Sizes are rounded up, so the bytes may be more. */
 	if (held &&

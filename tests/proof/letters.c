@@ -19,7 +19,7 @@
 #define GIVE_BYTES  (UINT64_C(8) << 20)
 #define GIVE_NS     UINT64_C(1000000)
 
-static struct cm_mailbox *mailbox; /* NULL: nobody answers */
+static struct cm_channel *channel; /* NULL: nobody answers */
 
 void proof_open_mailbox(const struct proof_hand *hand)
 {
@@ -30,44 +30,44 @@ void proof_open_mailbox(const struct proof_hand *hand)
 	if (!cm_holdings_are_here() || !cm_holdings_find_region(path))
 		return;
 	fd = open(path, O_RDWR | O_CLOEXEC);
-	at = mmap(NULL, sizeof(*mailbox), PROT_READ | PROT_WRITE, MAP_SHARED, fd,
-		  offsetof(struct cm_header, mailbox));
+	at = mmap(NULL, sizeof(*channel), PROT_READ | PROT_WRITE, MAP_SHARED, fd,
+		  offsetof(struct cm_header, channel));
 	if (at == MAP_FAILED)
 		proof_wrong(hand, "the mailbox can't be opened");
 	(void)close(fd);
-	mailbox = at;
+	channel = at;
 }
 
 /* Trims come oftener than the rest: they take the most out of the tables. */
-static struct cm_letter write_letter(uint64_t what)
+static struct cm_command write_letter(uint64_t what)
 {
-	static const enum cm_command commands[] = {
+	static const enum cm_command_code commands[] = {
 		CM_COMMAND_EMPTY_CACHE, CM_COMMAND_GIVE_BACK, CM_COMMAND_EMPTY_CACHE,
 		CM_COMMAND_CHECKPOINT,  CM_COMMAND_RECORD,    CM_COMMAND_EMPTY_CACHE,
 		CM_COMMAND_RESET_PEAK,  CM_COMMAND_GIVE_BACK, CM_COMMAND_EMPTY_CACHE,
 		CM_COMMAND_CHECKPOINT,  CM_COMMAND_SNAPSHOT,  CM_COMMAND_RESET_ACCUMULATED,
 	};
 	const uint64_t n = sizeof(commands) / sizeof(commands[0]), how = what / n;
-	struct cm_letter letter = {.command = commands[what % n]};
+	struct cm_command command = {.code = commands[what % n]};
 
-	switch (letter.command) {
+	switch (command.code) {
 	case CM_COMMAND_RECORD:
-		letter.arg[0] = CM_RECORD_SET_EVENTS | CM_RECORD_SET_CONTEXT |
-				(how % 5 ? 0 : CM_RECORD_CLEAR);
-		letter.arg[1] = cm_record_pack(how % 2, how % CM_CONTEXT_COUNT, 0);
+		command.arg[0] = CM_RECORD_SET_EVENTS | CM_RECORD_SET_CONTEXT |
+				 (how % 5 ? 0 : CM_RECORD_CLEAR);
+		command.arg[1] = cm_record_pack(how % 2, how % CM_CONTEXT_COUNT, 0);
 		break;
 	case CM_COMMAND_GIVE_BACK:
-		letter.arg[0] = how % PROOF_DEVICES;
-		letter.arg[1] = how * GIVE_BYTES;
-		letter.arg[2] = GIVE_NS;
+		command.arg[0] = how % PROOF_DEVICES;
+		command.arg[1] = how * GIVE_BYTES;
+		command.arg[2] = GIVE_NS;
 		break;
 	case CM_COMMAND_SNAPSHOT:
-		letter.arg[0] = how % 2 * HOLD_NS;
+		command.arg[0] = how % 2 * HOLD_NS;
 		break;
 	default:
-		letter.arg[0] = how % 3 < PROOF_DEVICES ? how % 3 : ALL_DEVICES;
+		command.arg[0] = how % 3 < PROOF_DEVICES ? how % 3 : ALL_DEVICES;
 	}
-	return letter;
+	return command;
 }
 
 /* Whether it is one of those that stats/layout.h has for the command. A device may have no row. */
@@ -90,49 +90,49 @@ static bool is_expected(uint32_t command, int32_t status)
 
 static void judge(const struct proof_hand *hand)
 {
-	if (!is_expected(mailbox->command, mailbox->status))
-		proof_wrong(hand, "letter %u was answered with %d", mailbox->command,
-			    mailbox->status);
+	if (!is_expected(channel->command, channel->status))
+		proof_wrong(hand, "letter %u was answered with %d", channel->command,
+			    channel->status);
 }
 
 /* Takes the mailbox, as tools do. False: somebody else has it, or a letter is under way. */
 static bool claim(const struct proof_hand *hand)
 {
-	uint32_t state = __atomic_load_n(&mailbox->state, __ATOMIC_ACQUIRE);
+	uint32_t state = __atomic_load_n(&channel->state, __ATOMIC_ACQUIRE);
 
-	if ((state != CM_MAIL_IDLE && state != CM_MAIL_DONE) ||
-	    !__atomic_compare_exchange_n(&mailbox->state, &state, CM_MAIL_CLAIMED, false,
+	if ((state != CM_CHANNEL_IDLE && state != CM_CHANNEL_DONE) ||
+	    !__atomic_compare_exchange_n(&channel->state, &state, CM_CHANNEL_CLAIMED, false,
 					 __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
 		return false;
-	if (state == CM_MAIL_DONE)
+	if (state == CM_CHANNEL_DONE)
 		judge(hand);
 	return true;
 }
 
 void proof_post_letter(const struct proof_hand *hand, uint64_t what)
 {
-	const struct cm_letter letter = write_letter(what);
+	const struct cm_command command = write_letter(what);
 
-	if (!mailbox || !claim(hand))
+	if (!channel || !claim(hand))
 		return;
-	__atomic_store_n(&mailbox->hold, CM_HOLD_NONE, __ATOMIC_RELEASE);
-	mailbox->command = letter.command;
-	memcpy(mailbox->arg, letter.arg, sizeof(mailbox->arg));
+	__atomic_store_n(&channel->hold, CM_HOLD_NONE, __ATOMIC_RELEASE);
+	channel->command = command.code;
+	memcpy(channel->arg, command.arg, sizeof(channel->arg));
 	/* Release: who sees POSTED sees the letter. */
-	__atomic_store_n(&mailbox->state, CM_MAIL_POSTED, __ATOMIC_RELEASE);
+	__atomic_store_n(&channel->state, CM_CHANNEL_POSTED, __ATOMIC_RELEASE);
 	proof_wake_helper();
 }
 
 bool proof_expects_same(void)
 {
-	return proof_state.run.letters && !proof_state.run.free_running && !proof_state.captures &&
+	return proof_state.run.commands && !proof_state.run.free_running && !proof_state.captures &&
 	       !proof_state.pooled && !proof_state.tolerated[0];
 }
 
 void proof_wake_helper(void)
 {
-	if (mailbox)
-		(void)cm_mailbox_nudge(mailbox);
+	if (channel)
+		(void)cm_channel_wake(channel);
 }
 
 void proof_await_answer(const struct proof_hand *hand)
@@ -140,11 +140,11 @@ void proof_await_answer(const struct proof_hand *hand)
 	const struct timespec moment = {.tv_nsec = 1000000};
 	int i;
 
-	for (i = 0; mailbox && !claim(hand); i++) {
+	for (i = 0; channel && !claim(hand); i++) {
 		if (i == LOOKS)
 			proof_wrong(hand, "a letter is not answered");
 		(void)nanosleep(&moment, NULL);
 	}
-	if (mailbox)
-		__atomic_store_n(&mailbox->state, CM_MAIL_IDLE, __ATOMIC_RELEASE);
+	if (channel)
+		__atomic_store_n(&channel->state, CM_CHANNEL_IDLE, __ATOMIC_RELEASE);
 }

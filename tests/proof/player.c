@@ -196,7 +196,7 @@ void proof_play(const struct proof_run *run)
 	if (run->imports && !cm_importer_start())
 		proof_wrong(&proof_state.hand[0], "no process");
 	open_all(&proof_state.hand[0]);
-	if (run->letters)
+	if (run->commands)
 		proof_open_mailbox(&proof_state.hand[0]);
 	proof_state.hand[0].generation = 0; /* to be entered by the hand's own thread */
 	for (t = 0; t < PROOF_THREADS; t++) {

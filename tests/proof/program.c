@@ -99,7 +99,7 @@ static void put_letters(uint64_t seed, struct proof_op *ops, size_t count)
 						   .arg = {draw_argument(&state, NULL, 'n')}};
 }
 
-void proof_generate(uint64_t seed, struct proof_op *ops, size_t count, bool letters)
+void proof_generate(uint64_t seed, struct proof_op *ops, size_t count, bool commands)
 {
 	unsigned total = 0, at, kind;
 	uint64_t state = seed, usual[USUAL_SIZES];
@@ -120,7 +120,7 @@ void proof_generate(uint64_t seed, struct proof_op *ops, size_t count, bool lett
 		for (a = 0; operations[kind].args[a]; a++)
 			ops[i].arg[a] = draw_argument(&state, usual, operations[kind].args[a]);
 	}
-	if (letters)
+	if (commands)
 		put_letters(seed, ops, count);
 }
 

@@ -43,7 +43,7 @@ const char *proof_op_name(enum proof_op_kind kind);
  * Fills `ops` with `count` operations that follow from the seed alone. With letters some of them
  * are others, and the rest are what they are without.
  */
-void proof_generate(uint64_t seed, struct proof_op *ops, size_t count, bool letters);
+void proof_generate(uint64_t seed, struct proof_op *ops, size_t count, bool commands);
 
 void proof_print(FILE *file, const struct proof_op *op);
 
@@ -58,7 +58,7 @@ struct proof_run {
 	bool imports;      /* another process opens what is exported */
 	bool pages;        /* the library may put blocks on pages: ranges are those of the pages */
 	bool endless;      /* behind the last operation comes the first again */
-	bool letters;      /* the library's own thread is at work beside the program's */
+	bool commands;     /* the library's own thread is at work beside the program's */
 	FILE *transcript;  /* each answer that must not depend on the library; may be NULL */
 };
 

@@ -34,7 +34,7 @@ static void set_flags(struct proof_run *run, const char *flags)
 	run->imports = strchr(flags, 'i') != NULL;
 	run->pages = strchr(flags, 'p') != NULL;
 	run->endless = strchr(flags, 'e') != NULL;
-	run->letters = strchr(flags, 'l') != NULL;
+	run->commands = strchr(flags, 'l') != NULL;
 }
 
 static struct proof_op *make_room(size_t count)
@@ -117,7 +117,7 @@ int main(int argc, char **argv)
 	run.ops = ops = make_room(run.count);
 	if (argc > 4)
 		set_flags(&run, argv[4]);
-	proof_generate(strtoull(argv[2], NULL, 10), ops, run.count, run.letters);
+	proof_generate(strtoull(argv[2], NULL, 10), ops, run.count, run.commands);
 	if (!strcmp(argv[1], "write")) {
 		for (i = 0; i < run.count; i++)
 			proof_print(stdout, &ops[i]);

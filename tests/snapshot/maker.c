@@ -166,8 +166,8 @@ static void open_place(struct place *place, uint32_t device, uint64_t addr, uint
 		cm_stat4_raise(&maker.region->header->host.reserved_bytes, (int64_t)size);
 		return;
 	}
-	cm_books_raise(device_row(device), CM_POOL_LARGE, CM_STAT_SEGMENT, 1);
-	cm_books_raise(device_row(device), CM_POOL_LARGE, CM_STAT_RESERVED_BYTES, (int64_t)size);
+	cm_counters_raise(device_row(device), CM_POOL_LARGE, CM_STAT_SEGMENT, 1);
+	cm_counters_raise(device_row(device), CM_POOL_LARGE, CM_STAT_RESERVED_BYTES, (int64_t)size);
 }
 
 /* A block behind the last one of the place. */
@@ -215,7 +215,7 @@ __attribute__((noinline)) static struct cm_block *cuda_get(struct place *place, 
 	if (place->device == CM_DEVICE_NONE)
 		book_host((int64_t)size);
 	else
-		cm_books_hand_out(device_row(place->device), CM_POOL_LARGE, (int64_t)size,
+		cm_counters_alloc(device_row(place->device), CM_POOL_LARGE, (int64_t)size,
 				  (int64_t)requested);
 	return block;
 }
@@ -225,13 +225,13 @@ static void put(struct place *place, struct cm_block *block, bool ready)
 	const uint64_t requested = block->requested;
 
 	note(place, CM_ACTION_FREE_REQUESTED, block->addr, requested, block->stack);
-	cm_books_free(device_row(place->device), CM_POOL_LARGE, (int64_t)block->size);
+	cm_counters_free(device_row(place->device), CM_POOL_LARGE, (int64_t)block->size);
 	block->state = CM_BLOCK_PENDING;
 	if (!ready)
 		return;
 	note(place, CM_ACTION_FREE_COMPLETED, block->addr, requested, block->stack);
-	cm_books_ready(device_row(place->device), CM_POOL_LARGE, 1, (int64_t)block->size,
-		       (int64_t)requested);
+	cm_counters_ready(device_row(place->device), CM_POOL_LARGE, 1, (int64_t)block->size,
+			  (int64_t)requested);
 	block->state = CM_BLOCK_FREE;
 	block->requested = 0;
 	block->stack = 0;
@@ -276,8 +276,8 @@ __attribute__((noinline)) static void fail_for_memory(void)
 	note(&maker.place[0], CM_ACTION_OOM, 3 * GIB, 90 * GIB, capture());
 	maker.heap = 1;
 	note(&maker.place[1], CM_ACTION_OOM, CM_FREE_UNKNOWN, 91 * GIB, capture());
-	cm_books_count(device_row(0), CM_SCALAR_num_ooms, 1);
-	cm_books_count(device_row(1), CM_SCALAR_num_ooms, 1);
+	cm_counters_count(device_row(0), CM_SCALAR_num_ooms, 1);
+	cm_counters_count(device_row(1), CM_SCALAR_num_ooms, 1);
 }
 
 static void play(void)

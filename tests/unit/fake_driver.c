@@ -828,9 +828,9 @@ static int ctx_synchronize(uint64_t ctx)
 	return end(err);
 }
 
-static bool ctx_is_over(uint64_t ctx)
+static bool ctx_is_dead(uint64_t ctx)
 {
-	int err = begin(FAKE_CTX_IS_OVER, ctx);
+	int err = begin(FAKE_CTX_IS_DEAD, ctx);
 
 	return end(err == FAKE_STICKY_ERROR);
 }
@@ -907,10 +907,10 @@ static void sleep_ns(uint64_t ns)
 }
 
 /* Somebody else on device 0 gives what the test has planned. */
-static void ask_neighbours(const uint8_t uuid[16], uint64_t wanted, struct cm_neighbours *ret)
+static void ask_neighbours(const uint8_t uuid[16], uint64_t wanted, struct cm_peers *ret)
 {
 	(void)uuid;
-	*ret = (struct cm_neighbours){0};
+	*ret = (struct cm_peers){0};
 	(void)pthread_mutex_lock(&fake->lock);
 	if (gates)
 		complain("others are asked inside the gate", wanted, gates);
@@ -966,7 +966,7 @@ const struct cm_driver_ops *fake_driver_ops(void)
 		.event_query_ungated = event_query_ungated,
 		.ctx_wait_event = ctx_wait_event,
 		.ctx_synchronize = ctx_synchronize,
-		.ctx_is_over = ctx_is_over,
+		.ctx_is_dead = ctx_is_dead,
 		.gate_enter = gate_enter,
 		.gate_leave = gate_leave,
 		.work_number = &work_number,

@@ -18,13 +18,13 @@
 
 bool __wrap_cm_real_is_complete(void);
 const struct cm_driver_ops *__wrap_cm_driver_ops(void);
-void __wrap_cm_doors_publish(uint64_t *door);
+void __wrap_cm_entry_points_publish(uint64_t *door);
 void __wrap_cm_capture_forget_all(void);
 void __wrap_cm_context_forget_all(void);
-int __wrap_cm_mailbox_nudge(struct cm_mailbox *mailbox);
-int __real_cm_mailbox_nudge(struct cm_mailbox *mailbox);
-void __wrap_cm_mailbox_wait(struct cm_mailbox *mailbox, int timeout_ms);
-void __real_cm_mailbox_wait(struct cm_mailbox *mailbox, int timeout_ms);
+int __wrap_cm_channel_wake(struct cm_channel *channel);
+int __real_cm_channel_wake(struct cm_channel *channel);
+void __wrap_cm_channel_wait(struct cm_channel *channel, int timeout_ms);
+void __real_cm_channel_wait(struct cm_channel *channel, int timeout_ms);
 int __wrap_posix_fallocate64(int fd, off_t offset, off_t bytes);
 int __real_posix_fallocate64(int fd, off_t offset, off_t bytes);
 
@@ -79,7 +79,7 @@ const struct cm_driver_ops *__wrap_cm_driver_ops(void)
 
 uint64_t *stage_published;
 
-void __wrap_cm_doors_publish(uint64_t *door)
+void __wrap_cm_entry_points_publish(uint64_t *door)
 {
 	stage_published = door;
 }
@@ -103,15 +103,15 @@ static bool nudges_are_lost(void)
 	return getenv("NUDGES") != NULL;
 }
 
-int __wrap_cm_mailbox_nudge(struct cm_mailbox *mailbox)
+int __wrap_cm_channel_wake(struct cm_channel *channel)
 {
-	return nudges_are_lost() ? 0 : __real_cm_mailbox_nudge(mailbox);
+	return nudges_are_lost() ? 0 : __real_cm_channel_wake(channel);
 }
 
-void __wrap_cm_mailbox_wait(struct cm_mailbox *mailbox, int timeout_ms)
+void __wrap_cm_channel_wait(struct cm_channel *channel, int timeout_ms)
 {
 	atomic_fetch_add(&stage_sleeps, 1);
-	__real_cm_mailbox_wait(mailbox, nudges_are_lost() && timeout_ms != CM_MAIL_FOREVER
+	__real_cm_channel_wait(channel, nudges_are_lost() && timeout_ms != CM_CHANNEL_FOREVER
 						? timeout_ms / 100
 						: timeout_ms);
 }

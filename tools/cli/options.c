@@ -23,8 +23,8 @@ static const struct cm_opt_info infos[CM_OPT_COUNT] = {
 #define ARG_NONE     false, false
 #define ARG_REQUIRED true, false
 #define ARG_OPTIONAL true, true
-#define CM_OPT(ID, letter, name, ARGUMENT, argument, help) \
-	[CM_OPT_##ID] = {name, argument, help, letter, ARG_##ARGUMENT},
+#define CM_OPT(ID, command, name, ARGUMENT, argument, help) \
+	[CM_OPT_##ID] = {name, argument, help, command, ARG_##ARGUMENT},
 #include "tools/cli/options.def"
 };
 
@@ -48,8 +48,8 @@ static void print_option(enum cm_opt opt)
 	char left[64];
 	const char *open = info->argument_optional ? "[=" : info->has_argument ? " " : "";
 
-	(void)snprintf(left, sizeof(left), "%c%c%s--%s%s%s%s", info->letter ? '-' : ' ',
-		       info->letter ? info->letter : ' ', info->letter ? ", " : "  ", info->name,
+	(void)snprintf(left, sizeof(left), "%c%c%s--%s%s%s%s", info->command ? '-' : ' ',
+		       info->command ? info->command : ' ', info->command ? ", " : "  ", info->name,
 		       open, info->argument, info->argument_optional ? "]" : "");
 	if (strlen(left) < HELP_COLUMN)
 		(void)printf("  %-*s %s\n", HELP_COLUMN, left, info->help);
@@ -70,17 +70,17 @@ static void print_help(const struct cm_verb *verb)
 
 /* getopt's two descriptions of a verb's options. */
 struct description {
-	char letters[2 + 3 * (CM_OPT_COUNT + 2)];
+	char commands[2 + 3 * (CM_OPT_COUNT + 2)];
 	struct option longs[CM_OPT_COUNT + 3];
 };
 
 static void describe_option(struct description *to, size_t row, enum cm_opt opt)
 {
 	const struct cm_opt_info *info = &infos[opt];
-	char *end = to->letters + strlen(to->letters);
+	char *end = to->commands + strlen(to->commands);
 
-	if (info->letter) {
-		*end++ = info->letter;
+	if (info->command) {
+		*end++ = info->command;
 		if (info->has_argument)
 			*end++ = ':';
 		if (info->argument_optional)
@@ -101,7 +101,7 @@ static void describe(const struct cm_verb *verb, struct description *to)
 
 	memset(to, 0, sizeof(*to));
 	/* '+': options end at the first argument; ':': we complain ourselves. */
-	(void)snprintf(to->letters, sizeof(to->letters), "%s", verb->command ? "+:" : ":");
+	(void)snprintf(to->commands, sizeof(to->commands), "%s", verb->command ? "+:" : ":");
 	for (i = 0; i < n; i++)
 		describe_option(to, i, verb->opts[i]);
 	describe_option(to, n, CM_OPT_HELP);
@@ -147,9 +147,9 @@ static enum cm_opt find_opt(const struct cm_verb *verb, int value)
 	if (value >= LONG_BASE)
 		return (enum cm_opt)(value - LONG_BASE);
 	for (i = 0; verb->opts[i] != CM_OPT_COUNT; i++)
-		if (infos[verb->opts[i]].letter == value)
+		if (infos[verb->opts[i]].command == value)
 			return verb->opts[i];
-	return infos[CM_OPT_VERSION].letter == value ? CM_OPT_VERSION : CM_OPT_HELP;
+	return infos[CM_OPT_VERSION].command == value ? CM_OPT_VERSION : CM_OPT_HELP;
 }
 
 static void complain_unknown(const struct cm_verb *verb, const char *word)
@@ -176,10 +176,10 @@ static void complain_unknown(const struct cm_verb *verb, const char *word)
 /* getopt's '?' and ':': which word was wrong, and why. */
 static int complain_option(const struct cm_verb *verb, int result, char **argv)
 {
-	char letter[3] = {'-', (char)optopt, '\0'};
+	char command[3] = {'-', (char)optopt, '\0'};
 	/* A bad long option is the word just passed; a bad letter may stand in a group of
 	 * letters. */
-	const char *word = optopt && optopt < LONG_BASE ? letter : argv[optind - 1];
+	const char *word = optopt && optopt < LONG_BASE ? command : argv[optind - 1];
 
 	if (result == ':')
 		cm_complain("option '%s' needs a value: %s", word,
@@ -516,7 +516,7 @@ int cm_options_parse(const struct cm_verb *verb, int argc, char **argv,
 	(void)parse_color("auto", &options.color);
 	optind = 0;
 	opterr = 0;
-	while ((result = getopt_long(argc, argv, how.letters, how.longs, NULL)) != -1) {
+	while ((result = getopt_long(argc, argv, how.commands, how.longs, NULL)) != -1) {
 		if (result == '?' || result == ':') {
 			*ret_exit = complain_option(verb, result, argv);
 			return -1;

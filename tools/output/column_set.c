@@ -10,18 +10,19 @@
 
 #define NAME_BYTES 64
 
-void cm_sheet_list(const struct cm_sheet *sheet)
+void cm_column_set_list(const struct cm_column_set *column_set)
 {
 	size_t i;
 
-	for (i = 0; i < sheet->count; i++)
-		(void)printf("%c %-10s %-24s %s\n", sheet->columns[i].usual ? '*' : ' ',
-			     sheet->columns[i].name, sheet->columns[i].key, sheet->columns[i].help);
+	for (i = 0; i < column_set->count; i++)
+		(void)printf("%c %-10s %-24s %s\n", column_set->columns[i].usual ? '*' : ' ',
+			     column_set->columns[i].name, column_set->columns[i].key,
+			     column_set->columns[i].help);
 	(void)printf("\nColumns marked * are printed without -o. The second name is the key in "
 		     "JSON, CSV and pairs.\n");
 }
 
-int cm_sheet_find(const struct cm_sheet *sheet, const char *name, size_t *ret_column)
+int cm_column_set_find(const struct cm_column_set *column_set, const char *name, size_t *ret_column)
 {
 	const char *names[CM_COLUMNS_MAX], *nearest;
 	char upper[NAME_BYTES];
@@ -30,19 +31,19 @@ int cm_sheet_find(const struct cm_sheet *sheet, const char *name, size_t *ret_co
 	for (i = 0; name[i] && i + 1 < sizeof(upper); i++)
 		upper[i] = (char)(name[i] >= 'a' && name[i] <= 'z' ? name[i] - 'a' + 'A' : name[i]);
 	upper[i] = '\0';
-	for (i = 0; i < sheet->count; i++) {
-		names[i] = sheet->columns[i].name;
+	for (i = 0; i < column_set->count; i++) {
+		names[i] = column_set->columns[i].name;
 		if (!strcmp(names[i], upper)) {
 			*ret_column = i;
 			return 0;
 		}
 	}
-	nearest = cm_nearest_name(upper, names, sheet->count);
+	nearest = cm_nearest_name(upper, names, column_set->count);
 	if (nearest)
 		cm_complain("unknown column '%s' (did you mean %s?); see '%s %s -o help'", name,
-			    nearest, CM_PROGRAM, sheet->schema);
+			    nearest, CM_PROGRAM, column_set->schema);
 	else
 		cm_complain("unknown column '%s'; see '%s %s -o help'", name, CM_PROGRAM,
-			    sheet->schema);
+			    column_set->schema);
 	return CM_EXIT_USAGE;
 }

@@ -24,7 +24,7 @@ struct cm_column {
 	const char *help;
 };
 
-struct cm_sheet {
+struct cm_column_set {
 	const char *schema; /* "ls": the JSON says "cudamemstat/ls/1" */
 	const char *rows;   /* JSON's name of the array */
 	const struct cm_column *columns;
@@ -33,9 +33,10 @@ struct cm_sheet {
 };
 
 /* Prints the columns that there are, for -o help. */
-void cm_sheet_list(const struct cm_sheet *sheet);
+void cm_column_set_list(const struct cm_column_set *column_set);
 
 /* Finds a column by its name in any case. 0, or an exit code after a complaint. */
-int cm_sheet_find(const struct cm_sheet *sheet, const char *name, size_t *ret_column);
+int cm_column_set_find(const struct cm_column_set *column_set, const char *name,
+		       size_t *ret_column);
 
 #endif

@@ -21,7 +21,7 @@
 #define WRAP_LEAST 20 /* columns that are worth to be broken for */
 
 struct cm_emit {
-	const struct cm_sheet *sheet;
+	const struct cm_column_set *column_set;
 	const struct cm_options *options;
 	size_t picked[CM_COLUMNS_MAX]; /* columns to print, in order */
 	size_t picked_count;
@@ -37,15 +37,15 @@ struct cm_emit {
 
 static bool is_json_document(const struct cm_emit *emit)
 {
-	return emit->options->form == CM_FORM_JSON && !emit->sheet->live;
+	return emit->options->form == CM_FORM_JSON && !emit->column_set->live;
 }
 
 static void pick_usual(struct cm_emit *emit)
 {
 	size_t i;
 
-	for (i = 0; i < emit->sheet->count; i++)
-		if (emit->sheet->columns[i].usual)
+	for (i = 0; i < emit->column_set->count; i++)
+		if (emit->column_set->columns[i].usual)
 			emit->picked[emit->picked_count++] = i;
 }
 
@@ -64,7 +64,7 @@ static int pick_columns(struct cm_emit *emit, const char *list)
 	do {
 		length = strcspn(list, ",");
 		(void)snprintf(name, sizeof(name), "%.*s", (int)length, list);
-		err = cm_sheet_find(emit->sheet, name, &column);
+		err = cm_column_set_find(emit->column_set, name, &column);
 		if (err)
 			return err;
 		if (emit->picked_count == CM_COLUMNS_MAX) {
@@ -139,7 +139,7 @@ static void put_json_row(const struct cm_emit *emit, struct cm_json *json,
 
 	cm_json_object(json, NULL);
 	for (i = 0; i < emit->picked_count; i++)
-		put_json_value(json, emit->sheet->columns[emit->picked[i]].key,
+		put_json_value(json, emit->column_set->columns[emit->picked[i]].key,
 			       &values[emit->picked[i]]);
 	cm_json_end(json);
 }
@@ -164,7 +164,7 @@ static void put_line(struct cm_emit *emit, const struct cm_value *values)
 		return;
 	}
 	for (i = 0; i < emit->picked_count; i++) {
-		const struct cm_column *column = &emit->sheet->columns[emit->picked[i]];
+		const struct cm_column *column = &emit->column_set->columns[emit->picked[i]];
 		const char *text = spell(emit, &values[emit->picked[i]], cell);
 
 		if (i)
@@ -192,7 +192,7 @@ static void put_headings(struct cm_emit *emit)
 	    (form != CM_FORM_CSV && form != CM_FORM_RAW && form != CM_FORM_TABLE))
 		return;
 	for (i = 0; i < emit->picked_count; i++) {
-		const struct cm_column *column = &emit->sheet->columns[emit->picked[i]];
+		const struct cm_column *column = &emit->column_set->columns[emit->picked[i]];
 
 		if (form == CM_FORM_TABLE)
 			(void)printf("%s%*s", i ? " " : "", pad(column), column->name);
@@ -224,14 +224,14 @@ bool cm_emit_wants(const struct cm_emit *emit, size_t column)
 	return false;
 }
 
-int cm_emit_open(const struct cm_sheet *sheet, const struct cm_options *options,
+int cm_emit_open(const struct cm_column_set *column_set, const struct cm_options *options,
 		 struct cm_emit **ret_emit, int *ret_exit)
 {
 	struct cm_emit *emit;
 	int err = 0;
 
 	if (options->columns && !strcmp(options->columns, "help")) {
-		cm_sheet_list(sheet);
+		cm_column_set_list(column_set);
 		*ret_exit = CM_EXIT_OK;
 		return -1;
 	}
@@ -241,16 +241,16 @@ int cm_emit_open(const struct cm_sheet *sheet, const struct cm_options *options,
 		*ret_exit = CM_EXIT_TARGET;
 		return -1;
 	}
-	emit->sheet = sheet;
+	emit->column_set = column_set;
 	emit->options = options;
-	emit->sort = sheet->count;
-	if (sheet->live && options->form == CM_FORM_TABLE)
+	emit->sort = column_set->count;
+	if (column_set->live && options->form == CM_FORM_TABLE)
 		emit->screen = screen_lines();
 	err = pick_columns(emit, options->columns);
 	if (!err && options->sort)
-		err = cm_sheet_find(sheet, options->sort, &emit->sort);
+		err = cm_column_set_find(column_set, options->sort, &emit->sort);
 	if (!err && options->where)
-		err = cm_where_parse(sheet, "where", options->where, &emit->where);
+		err = cm_where_parse(column_set, "where", options->where, &emit->where);
 	if (err) {
 		free(emit);
 		*ret_exit = err;
@@ -262,7 +262,7 @@ int cm_emit_open(const struct cm_sheet *sheet, const struct cm_options *options,
 
 static bool keep_row(struct cm_emit *emit, const struct cm_value *values)
 {
-	const size_t count = emit->sheet->count;
+	const size_t count = emit->column_set->count;
 	struct cm_value *kept;
 	size_t i;
 
@@ -291,7 +291,7 @@ void cm_emit_row(struct cm_emit *emit, const struct cm_value *values)
 	if (!cm_where_holds(emit->where, values))
 		return;
 	emit->matched++;
-	if (emit->sheet->live)
+	if (emit->column_set->live)
 		put_live(emit, values);
 	else if (!keep_row(emit, values))
 		cm_complain("no memory left for all rows");
@@ -318,15 +318,15 @@ static int compare(const void *a, const void *b, void *arg)
 
 static void sort_rows(struct cm_emit *emit)
 {
-	const size_t row_bytes = emit->sheet->count * sizeof(*emit->values);
+	const size_t row_bytes = emit->column_set->count * sizeof(*emit->values);
 
-	if (emit->sort < emit->sheet->count && emit->rows)
+	if (emit->sort < emit->column_set->count && emit->rows)
 		qsort_r(emit->values, emit->rows, row_bytes, compare, emit);
 }
 
 static const struct cm_value *value_of(const struct cm_emit *emit, size_t row, size_t column)
 {
-	return &emit->values[row * emit->sheet->count + column];
+	return &emit->values[row * emit->column_set->count + column];
 }
 
 /* Columns of a terminal that the others leave to the one that is wrapped; 0: none to speak of, or
@@ -340,7 +340,7 @@ static size_t measure_rest(const struct cm_emit *emit)
 	if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &window))
 		return 0;
 	for (i = 0; i < emit->picked_count; i++) {
-		const struct cm_column *column = &emit->sheet->columns[emit->picked[i]];
+		const struct cm_column *column = &emit->column_set->columns[emit->picked[i]];
 
 		if (column->align == CM_ALIGN_WRAP)
 			continue;
@@ -404,7 +404,7 @@ static int fill_table(struct cm_emit *emit, struct libscols_table *table)
 	size_t row, i;
 
 	for (i = 0; i < emit->picked_count; i++) {
-		const struct cm_column *column = &emit->sheet->columns[emit->picked[i]];
+		const struct cm_column *column = &emit->column_set->columns[emit->picked[i]];
 
 		if (rest && column->align == CM_ALIGN_WRAP
 			    ? add_wrapped(table, column->name)
@@ -420,7 +420,8 @@ static int fill_table(struct cm_emit *emit, struct libscols_table *table)
 			const struct cm_value *value = value_of(emit, row, emit->picked[i]);
 			const char *text = spell(emit, value, cell);
 
-			if (rest && emit->sheet->columns[emit->picked[i]].align == CM_ALIGN_WRAP
+			if (rest && emit->column_set->columns[emit->picked[i]].align ==
+						    CM_ALIGN_WRAP
 				    ? set_wrapped(line, i, text, rest)
 				    : scols_line_set_data(line, i, text))
 				return -ENOMEM;
@@ -455,11 +456,11 @@ static void put_document(struct cm_emit *emit)
 
 	cm_json_init(&json, stdout);
 	cm_json_object(&json, NULL);
-	(void)snprintf(text, sizeof(text), CM_PROGRAM "/%s/1", emit->sheet->schema);
+	(void)snprintf(text, sizeof(text), CM_PROGRAM "/%s/1", emit->column_set->schema);
 	cm_json_text(&json, "schema", text);
-	cm_json_array(&json, emit->sheet->rows);
+	cm_json_array(&json, emit->column_set->rows);
 	for (row = 0; row < emit->rows; row++)
-		put_json_row(emit, &json, &emit->values[row * emit->sheet->count]);
+		put_json_row(emit, &json, &emit->values[row * emit->column_set->count]);
 	cm_json_end(&json);
 	cm_json_end(&json);
 }
@@ -467,7 +468,7 @@ static void put_document(struct cm_emit *emit)
 /* Rows beyond --top are dropped. */
 static void cut_rows(struct cm_emit *emit)
 {
-	const size_t count = emit->sheet->count;
+	const size_t count = emit->column_set->count;
 	size_t i, top = emit->options->top;
 
 	if (!top || emit->rows <= top)
@@ -492,7 +493,7 @@ static void put_kept(struct cm_emit *emit)
 	} else {
 		put_headings(emit);
 		for (row = 0; row < emit->rows; row++)
-			put_line(emit, &emit->values[row * emit->sheet->count]);
+			put_line(emit, &emit->values[row * emit->column_set->count]);
 	}
 }
 
@@ -521,9 +522,9 @@ int cm_emit_close(struct cm_emit *emit, int exit)
 
 	if (!emit)
 		return exit;
-	if (!emit->sheet->live)
+	if (!emit->column_set->live)
 		put_kept(emit);
-	for (i = 0; i < emit->rows * emit->sheet->count; i++)
+	for (i = 0; i < emit->rows * emit->column_set->count; i++)
 		if (emit->values[i].kind == CM_VALUE_TEXT)
 			free((char *)emit->values[i].text);
 	if (!exit && !emit->matched &&

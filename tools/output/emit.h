@@ -36,7 +36,7 @@ struct cm_emit;
  * 0, or -1 with *ret_exit: the columns were listed, or a name is unknown and a complaint made.
  * `sheet` and `options` must outlive the emitter.
  */
-int cm_emit_open(const struct cm_sheet *sheet, const struct cm_options *options,
+int cm_emit_open(const struct cm_column_set *column_set, const struct cm_options *options,
 		 struct cm_emit **ret_emit, int *ret_exit);
 
 /* Whether a column is wanted, by -o or --sort: what is costly to find out need not be otherwise. */

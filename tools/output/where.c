@@ -45,7 +45,7 @@ struct cm_where {
 };
 
 struct parser {
-	const struct cm_sheet *sheet;
+	const struct cm_column_set *column_set;
 	const char *option;
 	const char *whole;
 	const char *at;
@@ -171,7 +171,7 @@ static int fill_regex(const struct parser *parser, struct node *node, const char
 
 static int fill_compare(const struct parser *parser, struct node *node, const char *word)
 {
-	const struct cm_column *column = &parser->sheet->columns[node->column];
+	const struct cm_column *column = &parser->column_set->columns[node->column];
 
 	if (node->comparison == LIKE || node->comparison == UNLIKE)
 		return fill_regex(parser, node, word);
@@ -195,7 +195,7 @@ static int parse_compare(struct parser *parser)
 	err = take_word(parser, "a column", word);
 	if (err)
 		return err;
-	err = cm_sheet_find(parser->sheet, word, &node.column);
+	err = cm_column_set_find(parser->column_set, word, &node.column);
 	if (err)
 		return -err;
 	for (i = 0; i < sizeof(signs) / sizeof(signs[0]) && !take(parser, signs[i].sign); i++)
@@ -252,10 +252,11 @@ static int parse_or(struct parser *parser, unsigned depth)
 	return node;
 }
 
-int cm_where_parse(const struct cm_sheet *sheet, const char *option, const char *text,
+int cm_where_parse(const struct cm_column_set *column_set, const char *option, const char *text,
 		   struct cm_where **ret_where)
 {
-	struct parser parser = {.sheet = sheet, .option = option, .whole = text, .at = text};
+	struct parser parser = {
+		.column_set = column_set, .option = option, .whole = text, .at = text};
 
 	parser.where = calloc(1, sizeof(*parser.where));
 	if (!parser.where) {

@@ -17,7 +17,7 @@
 struct cm_where;
 
 /* 0, or an exit code after a complaint that names `option`, and what was wanted where. */
-int cm_where_parse(const struct cm_sheet *sheet, const char *option, const char *text,
+int cm_where_parse(const struct cm_column_set *column_set, const char *option, const char *text,
 		   struct cm_where **ret_where);
 void cm_where_free(struct cm_where *where);
 

@@ -28,7 +28,7 @@ static int complain_timeout(const struct cm_options *options, const struct cm_pr
 
 /* Why the letter was not answered, or what the answer was. Returns the exit code. */
 static int complain_mail(const struct cm_options *options, const struct cm_process *process,
-			 const struct cm_letter *letter, int err)
+			 const struct cm_command *command, int err)
 {
 	const int pid = (int)process->pid;
 
@@ -62,7 +62,7 @@ static int complain_mail(const struct cm_options *options, const struct cm_proce
 		return CM_EXIT_TARGET;
 	case -EIO:
 		cm_complain("process %d: its CUDA driver reported error %" PRIu64, pid,
-			    letter->result[1]);
+			    command->result[1]);
 		return CM_EXIT_TARGET;
 	default:
 		cm_complain("process %d: %s", pid, strerror(-err));
@@ -71,7 +71,7 @@ static int complain_mail(const struct cm_options *options, const struct cm_proce
 }
 
 int cm_command_send(const struct cm_options *options, struct cm_process *process,
-		    struct cm_letter *letter)
+		    struct cm_command *command)
 {
 	int err;
 
@@ -84,6 +84,6 @@ int cm_command_send(const struct cm_options *options, struct cm_process *process
 			    (int)process->pid, cm_life_name(process->life));
 		return CM_EXIT_TARGET;
 	}
-	err = cm_mail_send(process->reader, letter, options->timeout_ns);
-	return err ? complain_mail(options, process, letter, err) : CM_EXIT_OK;
+	err = cm_client_send(process->reader, command, options->timeout_ns);
+	return err ? complain_mail(options, process, command, err) : CM_EXIT_OK;
 }

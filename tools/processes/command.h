@@ -14,6 +14,6 @@
  * or an exit code after a complaint.
  */
 int cm_command_send(const struct cm_options *options, struct cm_process *process,
-		    struct cm_letter *letter);
+		    struct cm_command *command);
 
 #endif

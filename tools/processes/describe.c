@@ -106,7 +106,7 @@ static void put_device(struct cm_json *json, const struct cm_device_view *view,
 		cm_json_null(json, "free_bytes");
 	put_pool(json, row, CM_POOL_ALL, found ? &found[CM_POOL_ALL] : NULL);
 	cm_json_number(json, "other_bytes", cm_summary_other(row));
-	cm_others_json(json, row);
+	cm_uncached_json(json, row);
 	put_rate(json, "hit_percent",
 		 cm_hit_rate(row->scalar[CM_SCALAR_cache_hits],
 			     row->scalar[CM_SCALAR_cache_misses]));

@@ -61,7 +61,7 @@ static int load(const struct cm_options *options, const struct cm_process *proce
 		return complain(process, strerror(-err));
 	}
 	if (source->image->saved.moment == CM_MOMENT_STILL &&
-	    !cm_snapshot_is_settled(source->snapshot))
+	    !cm_snapshot_is_consistent(source->snapshot))
 		source->image->saved.moment = CM_MOMENT_TORN;
 	source->pid = process->pid;
 	(void)snprintf(source->comm, sizeof(source->comm), "%s", process->comm);

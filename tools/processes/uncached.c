@@ -10,17 +10,17 @@ static const struct kind {
 	const char *bytes; /* keys of JSON */
 	const char *peak;
 	const char *count;
-} kinds[CM_OTHER_COUNT] = {
+} kinds[CM_UNCACHED_COUNT] = {
 #define KIND(label, key)                                                \
 	{                                                               \
 		label, key "_bytes", "peak_" key "_bytes", key "_count" \
 	}
-	[CM_OTHER_MANAGED] = KIND("managed", "managed"),
-	[CM_OTHER_PITCH] = KIND("pitched", "pitch"),
-	[CM_OTHER_ARRAY] = KIND("arrays", "array"),
-	[CM_OTHER_ASYNC] = KIND("async", "async"),
-	[CM_OTHER_VMM] = KIND("mapped", "vmm"),
-	[CM_OTHER_FORWARDED] = KIND("passed on", "forwarded"),
+	[CM_UNCACHED_MANAGED] = KIND("managed", "managed"),
+	[CM_UNCACHED_PITCH] = KIND("pitched", "pitch"),
+	[CM_UNCACHED_ARRAY] = KIND("arrays", "array"),
+	[CM_UNCACHED_ASYNC] = KIND("async", "async"),
+	[CM_UNCACHED_VMM] = KIND("mapped", "vmm"),
+	[CM_UNCACHED_FORWARDED] = KIND("passed on", "forwarded"),
 #undef KIND
 };
 
@@ -33,12 +33,12 @@ static void print_line(const char *label, const struct cm_stat4 *count,
 		     cm_bytes_format(bytes->current, now), cm_bytes_format(bytes->peak, peak));
 }
 
-void cm_others_print(const struct cm_device_row *row)
+void cm_uncached_print(const struct cm_device_row *row)
 {
 	bool any = false;
 	uint32_t i;
 
-	for (i = 0; i < CM_OTHER_COUNT; i++) {
+	for (i = 0; i < CM_UNCACHED_COUNT; i++) {
 		if (!row->other_bytes[i].current && !row->other_bytes[i].peak)
 			continue;
 		if (!any)
@@ -49,11 +49,11 @@ void cm_others_print(const struct cm_device_row *row)
 	}
 }
 
-void cm_others_json(struct cm_json *json, const struct cm_device_row *row)
+void cm_uncached_json(struct cm_json *json, const struct cm_device_row *row)
 {
 	uint32_t i;
 
-	for (i = 0; i < CM_OTHER_COUNT; i++) {
+	for (i = 0; i < CM_UNCACHED_COUNT; i++) {
 		cm_json_number(json, kinds[i].bytes, row->other_bytes[i].current);
 		cm_json_number(json, kinds[i].peak, row->other_bytes[i].peak);
 		cm_json_number(json, kinds[i].count, row->other_count[i].current);

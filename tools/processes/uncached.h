@@ -10,9 +10,9 @@
 #include "tools/output/json.h"
 
 /* A line for each kind that the program has or has had; nothing where it has had none. */
-void cm_others_print(const struct cm_device_row *row);
+void cm_uncached_print(const struct cm_device_row *row);
 
 /* Bytes, peak and pieces of every kind, into the open object. */
-void cm_others_json(struct cm_json *json, const struct cm_device_row *row);
+void cm_uncached_json(struct cm_json *json, const struct cm_device_row *row);
 
 #endif

@@ -53,7 +53,7 @@ struct watched {
 struct cm_guard {
 	const struct cm_options *options;
 	struct cm_suppressions *suppressions;
-	struct cm_folder folder;
+	struct cm_run_directory folder;
 	char conf[128];
 	struct watched *watched;
 	size_t count;
@@ -96,11 +96,11 @@ int cm_guard_create(const struct cm_options *options, struct cm_guard **ret_guar
 		free(guard);
 		return exit;
 	}
-	cm_folder_init(&guard->folder);
+	cm_run_directory_init(&guard->folder);
 	/* Of a dry run the name is all that is wanted. */
 	if (!options->dry_run) {
-		cm_folder_sweep();
-		err = cm_folder_create(&guard->folder);
+		cm_run_directory_sweep();
+		err = cm_run_directory_create(&guard->folder);
 	}
 	if (err) {
 		cm_complain("%s: %s", guard->folder.path, strerror(-err));
@@ -126,7 +126,7 @@ void cm_guard_destroy(struct cm_guard *guard)
 		cm_image_free(guard->watched[i].peak);
 	}
 	free(guard->watched);
-	cm_folder_remove(&guard->folder);
+	cm_run_directory_remove(&guard->folder);
 	cm_suppressions_free(guard->suppressions);
 	free(guard);
 }
@@ -281,20 +281,20 @@ static void save(const struct cm_guard *guard, struct cm_image *image, const cha
 /* Who waits for it goes on once the copy is there; that it gets names can be had later. */
 static void look_for_oom(struct cm_guard *guard, struct watched *watched)
 {
-	const uint32_t ooms = watched->reader->header.mailbox.ooms;
+	const uint32_t ooms = watched->reader->header.channel.ooms;
 	struct cm_image *image;
 
 	if (!guard->options->oom || ooms == watched->ooms)
 		return;
 	watched->ooms = ooms;
 	if (guard->oom_files == OOM_FILES_MAX) {
-		(void)cm_mail_oom_seen(watched->reader, CM_OOMS_ALL(ooms));
+		(void)cm_client_oom_seen(watched->reader, CM_OOMS_ALL(ooms));
 		return;
 	}
 	image = take(watched, CM_REASON_OOM);
 	guard->oom_files++;
-	(void)cm_mail_oom_seen(watched->reader,
-			       guard->oom_files < OOM_FILES_MAX ? ooms : CM_OOMS_ALL(ooms));
+	(void)cm_client_oom_seen(watched->reader,
+				 guard->oom_files < OOM_FILES_MAX ? ooms : CM_OOMS_ALL(ooms));
 	if (image)
 		save(guard, image, guard->options->oom, guard->oom_files, "memory was out");
 	cm_image_free(image);

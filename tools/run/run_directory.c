@@ -17,10 +17,10 @@
 
 #define TRIES 16
 
-void cm_folder_init(struct cm_folder *folder)
+void cm_run_directory_init(struct cm_run_directory *folder)
 {
 	(void)snprintf(folder->path, sizeof(folder->path), "%s/%sXXXXXX", CM_REGION_DIR,
-		       CM_FOLDER_PREFIX);
+		       CM_RUN_DIRECTORY_PREFIX);
 	folder->fd = -1;
 }
 
@@ -50,12 +50,12 @@ static int claim(int dir, const char *name, int *ret_fd)
 	return err;
 }
 
-int cm_folder_create(struct cm_folder *folder)
+int cm_run_directory_create(struct cm_run_directory *folder)
 {
 	int tries, err = 0;
 
 	for (tries = 0; tries < TRIES; tries++) {
-		cm_folder_init(folder);
+		cm_run_directory_init(folder);
 		if (!mkdtemp(folder->path))
 			return -errno;
 		err = claim(AT_FDCWD, folder->path, &folder->fd);
@@ -90,7 +90,7 @@ static void remove_regions(int fd, int (*remove)(int dir, const char *name))
 		(void)close(copy);
 }
 
-void cm_folder_remove(struct cm_folder *folder)
+void cm_run_directory_remove(struct cm_run_directory *folder)
 {
 	if (folder->fd < 0)
 		return;
@@ -113,13 +113,14 @@ static void sweep_one(int dir, const char *name)
 		(void)close(fd);
 }
 
-void cm_folder_sweep(void)
+void cm_run_directory_sweep(void)
 {
 	DIR *dir = opendir(CM_REGION_DIR);
 	struct dirent *entry;
 
 	while (dir && (entry = readdir(dir)))
-		if (!strncmp(entry->d_name, CM_FOLDER_PREFIX, strlen(CM_FOLDER_PREFIX)))
+		if (!strncmp(entry->d_name, CM_RUN_DIRECTORY_PREFIX,
+			     strlen(CM_RUN_DIRECTORY_PREFIX)))
 			sweep_one(dirfd(dir), entry->d_name);
 	if (dir)
 		(void)closedir(dir);

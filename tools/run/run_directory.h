@@ -6,24 +6,24 @@
 #ifndef CM_TOOLS_RUN_RUN_DIRECTORY_H
 #define CM_TOOLS_RUN_RUN_DIRECTORY_H
 
-#define CM_FOLDER_PREFIX "cudamem-run."
+#define CM_RUN_DIRECTORY_PREFIX "cudamem-run."
 
-struct cm_folder {
+struct cm_run_directory {
 	char path[64];
 	int fd;
 };
 
 /* The name that any has, in the words of mkdtemp(3). */
-void cm_folder_init(struct cm_folder *folder);
+void cm_run_directory_init(struct cm_run_directory *folder);
 
 /* Makes it. 0, or -errno. */
-int cm_folder_create(struct cm_folder *folder);
+int cm_run_directory_create(struct cm_run_directory *folder);
 
 /* Removes what regions lie in it, and itself unless something else does. Nothing where it was not
  * made. */
-void cm_folder_remove(struct cm_folder *folder);
+void cm_run_directory_remove(struct cm_run_directory *folder);
 
 /* Removes what this user's killed runs have left, but for the regions of processes that live. */
-void cm_folder_sweep(void);
+void cm_run_directory_sweep(void);
 
 #endif

@@ -69,7 +69,7 @@ static struct sums read_host_books(const struct cm_host_row *row)
 	};
 }
 
-bool cm_snapshot_is_settled(const struct cm_snapshot *snapshot)
+bool cm_snapshot_is_consistent(const struct cm_snapshot *snapshot)
 {
 	const struct cm_snap_device *device;
 	struct sums rows, books;

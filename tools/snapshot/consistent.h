@@ -13,6 +13,6 @@
 
 /* False: a segment was left out, or the blocks and segments of a device, or of pinned memory, are
  * not as many or as large as its books say. */
-bool cm_snapshot_is_settled(const struct cm_snapshot *snapshot);
+bool cm_snapshot_is_consistent(const struct cm_snapshot *snapshot);
 
 #endif

@@ -254,8 +254,8 @@ static int read_held(struct copy *copy, uint64_t timeout_ns)
 	int err, i;
 
 	for (i = 0; i < HOLD_TRIES; i++) {
-		err = cm_mail_hold(copy->reader, read_core, copy, timeout_ns,
-				   &copy->image->saved.hold_ns);
+		err = cm_client_hold(copy->reader, read_core, copy, timeout_ns,
+				     &copy->image->saved.hold_ns);
 		if (!err)
 			return copy->err;
 		if (err != -ETIME)

@@ -44,7 +44,7 @@ static void plan(const struct cm_image *image, struct cm_header *header)
 	header->header_bytes = sizeof(*header);
 	header->state = CM_REGION_SAVED;
 	header->flags &= ~CM_REGION_CONTROL;
-	memset(&header->mailbox, 0, sizeof(header->mailbox));
+	memset(&header->channel, 0, sizeof(header->channel));
 	memset(header->table, 0, sizeof(header->table));
 	for (t = 0; t < CM_TABLE_COUNT; t++) {
 		struct cm_table_row *row = &header->table[t];

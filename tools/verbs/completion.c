@@ -60,8 +60,8 @@ static bool put_pattern(const struct cm_opt_info *info, const char *before)
 	if (!info->has_argument || info->argument_optional)
 		return false;
 	(void)printf("%s--%s", before, info->name);
-	if (info->letter)
-		(void)printf(" | -%c", info->letter);
+	if (info->command)
+		(void)printf(" | -%c", info->command);
 	(void)printf(") ");
 	return true;
 }
@@ -239,8 +239,8 @@ static void complete_fish(void)
 
 			(void)printf("complete -c %s -n '__fish_seen_subcommand_from %s' -l %s",
 				     CM_PROGRAM, verb->name, info->name);
-			if (info->letter)
-				(void)printf(" -s %c", info->letter);
+			if (info->command)
+				(void)printf(" -s %c", info->command);
 			if (info->has_argument && !info->argument_optional)
 				(void)printf(" -r");
 			if (put_argument_words(info, " -f -a '"))

@@ -27,7 +27,7 @@ static const struct cm_column columns[COLUMN_COUNT] = {
 	[COLUMN_MEANING] = {"MEANING", "meaning", true, CM_ALIGN_WRAP, 0, "what the option does"},
 };
 
-static const struct cm_sheet sheet = {"conf", "options", columns, COLUMN_COUNT, false};
+static const struct cm_column_set column_set = {"conf", "options", columns, COLUMN_COUNT, false};
 
 static void emit_option(struct cm_emit *emit, const struct cm_option_row *option)
 {
@@ -87,7 +87,7 @@ int cm_verb_conf(const struct cm_options *options)
 	struct cm_emit *emit;
 	int exit;
 
-	if (cm_emit_open(&sheet, options, &emit, &exit))
+	if (cm_emit_open(&column_set, options, &emit, &exit))
 		return exit;
 	if (options->arg_count || options->region)
 		exit = cm_for_processes(options, list_process, emit);

@@ -15,11 +15,11 @@
 #include "tools/verbs/verbs.h"
 
 static int send(const struct cm_options *options, struct cm_process *process,
-		enum cm_command command, uint32_t device)
+		enum cm_command_code code, uint32_t device)
 {
-	struct cm_letter letter = {.command = command, .arg = {device}};
+	struct cm_command command = {.code = code, .arg = {device}};
 
-	return cm_command_send(options, process, &letter);
+	return cm_command_send(options, process, &command);
 }
 
 /* What a command changed on one device. `json` NULL: a sentence. */
@@ -27,7 +27,7 @@ typedef void (*report_fn)(struct cm_json *json, const struct cm_process *process
 			  const struct cm_device_row *before, const struct cm_device_row *after);
 
 static int change_devices(const struct cm_options *options, struct cm_process *process,
-			  enum cm_command command, report_fn report, struct cm_json *json)
+			  enum cm_command_code code, report_fn report, struct cm_json *json)
 {
 	struct cm_device_view before, after;
 	uint32_t index = 0;
@@ -35,7 +35,7 @@ static int change_devices(const struct cm_options *options, struct cm_process *p
 	bool torn;
 
 	while (cm_process_next_device(options, process, &index, &before)) {
-		sent = send(options, process, command, before.index);
+		sent = send(options, process, code, before.index);
 		exit = cm_exit_join(exit, sent);
 		if (sent)
 			break; /* the next letter would meet the same */

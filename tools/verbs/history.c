@@ -223,43 +223,43 @@ static void tell(const struct cm_options *options, const struct cm_process *proc
 	cm_json_end(json);
 }
 
-static struct cm_letter write_letter(const struct cm_options *options, enum action action)
+static struct cm_command write_letter(const struct cm_options *options, enum action action)
 {
-	struct cm_letter letter = {.command = CM_COMMAND_RECORD};
+	struct cm_command command = {.code = CM_COMMAND_RECORD};
 
 	switch (action) {
 	case ACTION_START:
-		letter.arg[0] = CM_RECORD_SET_EVENTS | CM_RECORD_SET_CONTEXT |
-				CM_RECORD_SET_STACKS | CM_RECORD_SET_MAX_ENTRIES;
-		letter.arg[1] = cm_record_pack(options->events, options->context, options->stacks);
-		letter.arg[2] = options->max_entries;
+		command.arg[0] = CM_RECORD_SET_EVENTS | CM_RECORD_SET_CONTEXT |
+				 CM_RECORD_SET_STACKS | CM_RECORD_SET_MAX_ENTRIES;
+		command.arg[1] = cm_record_pack(options->events, options->context, options->stacks);
+		command.arg[2] = options->max_entries;
 		if (options->clear)
-			letter.arg[0] |= CM_RECORD_CLEAR;
+			command.arg[0] |= CM_RECORD_CLEAR;
 		break;
 	case ACTION_STOP:
-		letter.arg[0] = CM_RECORD_SET_EVENTS | CM_RECORD_SET_CONTEXT;
-		letter.arg[1] = cm_record_pack(0, CM_CONTEXT_NONE, 0);
+		command.arg[0] = CM_RECORD_SET_EVENTS | CM_RECORD_SET_CONTEXT;
+		command.arg[1] = cm_record_pack(0, CM_CONTEXT_NONE, 0);
 		break;
 	case ACTION_CLEAR:
-		letter.arg[0] = CM_RECORD_CLEAR;
+		command.arg[0] = CM_RECORD_CLEAR;
 		break;
 	case ACTION_STATUS:
 	case ACTION_COUNT:
 	default:
 		break;
 	}
-	return letter;
+	return command;
 }
 
 static int work(const struct cm_options *options, struct cm_process *process, void *data)
 {
 	const struct job *job = data;
-	struct cm_letter letter;
+	struct cm_command command;
 	int exit;
 
 	if (job->action != ACTION_STATUS) {
-		letter = write_letter(options, job->action);
-		exit = cm_command_send(options, process, &letter);
+		command = write_letter(options, job->action);
+		exit = cm_command_send(options, process, &command);
 		if (exit)
 			return exit;
 		if (cm_reader_refresh(process->reader)) {

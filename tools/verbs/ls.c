@@ -30,7 +30,7 @@ static const struct cm_column columns[COLUMN_COUNT] = {
 #include "tools/output/columns.def"
 };
 
-static const struct cm_sheet sheet = {"ls", "rows", columns, COLUMN_COUNT, false};
+static const struct cm_column_set column_set = {"ls", "rows", columns, COLUMN_COUNT, false};
 
 static void fill_identity(const struct cm_process *process, struct cm_value *values)
 {
@@ -286,7 +286,7 @@ static int list(const struct cm_options *options, const struct cm_processes *pro
 		return exit;
 	}
 	*ret_rows = 0;
-	if (cm_emit_open(&sheet, options, &others.emit, &exit))
+	if (cm_emit_open(&column_set, options, &others.emit, &exit))
 		return exit;
 	for (i = 0; i < processes->count; i++)
 		if (processes->item[i].reader || processes->item[i].error == -EACCES)

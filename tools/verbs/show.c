@@ -181,7 +181,7 @@ static void print_device(const struct cm_options *options, const struct cm_proce
 		(void)printf("\nThe blocks are %s larger than what was asked for.\n",
 			     cm_bytes_format(sum.rounding, size));
 	print_pools(view, survey);
-	cm_others_print(&view->row);
+	cm_uncached_print(&view->row);
 	print_counters(&view->row);
 	print_giving(&view->row);
 	if (options->map != CM_MAP_NONE)
@@ -227,12 +227,12 @@ static void print_process(const struct cm_options *options, const struct cm_proc
 
 static int show(const struct cm_options *options, struct cm_process *process, void *data)
 {
-	struct cm_letter checkpoint = {.command = CM_COMMAND_CHECKPOINT};
+	struct cm_command checkpoint = {.code = CM_COMMAND_CHECKPOINT};
 	struct showing *showing = data;
 	struct cm_survey *survey = NULL;
 
 	if (options->fresh && !cm_process_is_dead(process) &&
-	    cm_mail_send(process->reader, &checkpoint, FRESH_NS))
+	    cm_client_send(process->reader, &checkpoint, FRESH_NS))
 		cm_complain("process %d did not bring its figures up to date; they are shown as "
 			    "they are",
 			    (int)process->pid);

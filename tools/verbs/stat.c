@@ -68,7 +68,7 @@ static const struct cm_column columns[COLUMN_COUNT] = {
 			 "requests that failed for want of memory in the interval"},
 };
 
-static const struct cm_sheet sheet = {"stat", "samples", columns, COLUMN_COUNT, true};
+static const struct cm_column_set column_set = {"stat", "samples", columns, COLUMN_COUNT, true};
 
 /* The counters of which a line shows the growth. */
 struct sample {
@@ -346,10 +346,10 @@ int cm_verb_stat(const struct cm_options *options)
 	exit = parse_plan(options, &plan);
 	if (exit)
 		return exit;
-	if (cm_emit_open(&sheet, options, &emit, &exit))
+	if (cm_emit_open(&column_set, options, &emit, &exit))
 		return exit;
 	if (options->until)
-		exit = cm_where_parse(&sheet, "until", options->until, &until);
+		exit = cm_where_parse(&column_set, "until", options->until, &until);
 	if (!exit)
 		exit = cm_collect(options, options->pid, &processes);
 	if (!exit)

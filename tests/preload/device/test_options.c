@@ -153,7 +153,7 @@ static void play_mode_stats(void)
 	for (i = 0; i < 3; i++)
 		get_and_free(2 * MIB);
 	CM_MUST(cudasim_calls("cuMemAlloc_v2") == (is_set() ? 3 : 1));
-	row = cm_own_books(0);
+	row = cm_own_counters(0);
 	CM_MUST(cm_stat_read(&row, CM_POOL_ALL, CM_STAT_ALLOCATION).allocated == 3);
 }
 

@@ -17,6 +17,6 @@ int main(void)
 	check(address == 17);
 	check(cuGetProcAddress_v2("cuInit", &function, 2000, 0, NULL) ==
 	      CUDA_ERROR_NOT_INITIALIZED);
-	check(counted(CM_DOOR_SYMBOL) == 0);
+	check(counted(CM_ENTRY_SYMBOL) == 0);
 	return check_failed;
 }

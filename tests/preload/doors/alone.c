@@ -8,7 +8,7 @@
 
 #pragma GCC visibility push(default)
 unsigned int cudamem_doors_calls(const char *symbol);
-uint64_t cudamem_doors_counted(enum cm_door door);
+uint64_t cudamem_doors_counted(enum cm_entry_point door);
 bool cudamem_doors_complete(void);
 int cudamem_doors_record_event(void);
 #pragma GCC visibility pop
@@ -16,7 +16,7 @@ int cudamem_doors_record_event(void);
 /* Of pass.S, one a row of hooks.def. */
 extern unsigned int calls[] __attribute__((visibility("hidden")));
 
-static uint64_t counted[CM_DOOR_COUNT];
+static uint64_t counted[CM_ENTRY_COUNT];
 
 /* How often a hooked function was called through its wrapper. */
 unsigned int cudamem_doors_calls(const char *symbol)
@@ -26,9 +26,9 @@ unsigned int cudamem_doors_calls(const char *symbol)
 	return __atomic_load_n(&calls[hook - cm_hooks], __ATOMIC_RELAXED);
 }
 
-uint64_t cudamem_doors_counted(enum cm_door door)
+uint64_t cudamem_doors_counted(enum cm_entry_point door)
 {
-	cm_doors_publish(counted);
+	cm_entry_points_publish(counted);
 	return __atomic_load_n(&counted[door], __ATOMIC_RELAXED);
 }
 

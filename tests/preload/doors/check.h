@@ -58,9 +58,9 @@ static inline unsigned int calls(const char *symbol)
 	return function(symbol);
 }
 
-static inline unsigned int counted(enum cm_door door)
+static inline unsigned int counted(enum cm_entry_point door)
 {
-	uint64_t (*function)(enum cm_door) = (uint64_t(*)(enum cm_door))dlsym(
+	uint64_t (*function)(enum cm_entry_point) = (uint64_t(*)(enum cm_entry_point))dlsym(
 		RTLD_DEFAULT, "cudamem_doors_counted");
 
 	return (unsigned int)function(door);

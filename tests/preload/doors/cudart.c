@@ -11,11 +11,11 @@ int main(void)
 {
 	int version = 0;
 
-	check(counted(CM_DOOR_DLSYM) == 0);
+	check(counted(CM_ENTRY_DLSYM) == 0);
 	(void)cudaDriverGetVersion(&version);
-	check(counted(CM_DOOR_DLSYM) == 1);
+	check(counted(CM_ENTRY_DLSYM) == 1);
 	/* The first two are cuGetProcAddress itself, and the rest is asked of those. */
-	check(counted(CM_DOOR_GETPROC) > 2);
-	check(counted(CM_DOOR_UNCOVERED) == 0);
+	check(counted(CM_ENTRY_GETPROC) > 2);
+	check(counted(CM_ENTRY_UNCOVERED) == 0);
 	return check_failed;
 }

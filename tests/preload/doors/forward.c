@@ -10,6 +10,6 @@ int main(int argc, char **argv)
 		return 2;
 	check_wrapped(dlsym(driver, "cuMemAlloc_v2"), "cuMemAlloc_v2", number_cuMemAlloc_v2);
 	check_wrapped(dlsym(driver, "cuMemFree_v2"), "cuMemFree_v2", number_cuMemFree_v2);
-	check(counted(CM_DOOR_DLSYM) == 2);
+	check(counted(CM_ENTRY_DLSYM) == 2);
 	return check_failed;
 }

@@ -80,17 +80,17 @@ static void what_has_no_twin_serves_both(void)
 
 static void a_newer_abi_is_left_and_counted(void)
 {
-	unsigned int before = counted(CM_DOOR_UNCOVERED);
+	unsigned int before = counted(CM_ENTRY_UNCOVERED);
 	void *function;
 
 	function = ask("cuMemAlloc", FUTURE_VERSION, 0);
 	check(!is_wrapper(function) && ((any_fn *)function)() == 999);
-	check(counted(CM_DOOR_UNCOVERED) == before + 1);
+	check(counted(CM_ENTRY_UNCOVERED) == before + 1);
 
 	/* The function of old. */
 	check_wrapped(ask("cuLaunchKernelEx", NEWER_VERSION, PER_THREAD), "cuLaunchKernelEx_ptsz",
 		      number_cuLaunchKernelEx_ptsz);
-	check(counted(CM_DOOR_UNCOVERED) == before + 1);
+	check(counted(CM_ENTRY_UNCOVERED) == before + 1);
 }
 
 static void the_resolver_resolves_itself(void)
@@ -107,12 +107,12 @@ static void the_resolver_resolves_itself(void)
 
 static void answers_are_counted(void)
 {
-	unsigned int before = counted(CM_DOOR_GETPROC);
+	unsigned int before = counted(CM_ENTRY_GETPROC);
 
 	(void)ask("cuMemAlloc", 3020, 0);
 	(void)ask("cuMemAlloc", 2000, 0);
 	(void)ask("cuCtxGetId", 12000, 0);
-	check(counted(CM_DOOR_GETPROC) == before + 1);
+	check(counted(CM_ENTRY_GETPROC) == before + 1);
 }
 
 static void what_is_not_exported_is_asked_for(void)

@@ -10,14 +10,14 @@ static __typeof__(cuMemAlloc_v2) *volatile taken = cuMemAlloc_v2;
 
 static void calls_pass_our_wrappers(void)
 {
-	unsigned int before = counted(CM_DOOR_SYMBOL);
+	unsigned int before = counted(CM_ENTRY_SYMBOL);
 
 	errno = EDOM;
 	check((int)cuMemFree_v2(0) == number_cuMemFree_v2);
 	check(errno == EDOM);
 	check((int)cuMemFree_v2(0) == number_cuMemFree_v2);
 	check(calls("cuMemFree_v2") == 2);
-	check(counted(CM_DOOR_SYMBOL) == before + 1);
+	check(counted(CM_ENTRY_SYMBOL) == before + 1);
 }
 
 static void addresses_lead_to_our_wrappers(void)

@@ -7,14 +7,14 @@
 
 static void driver_functions_are_replaced(void *driver)
 {
-	unsigned int before = counted(CM_DOOR_DLSYM);
+	unsigned int before = counted(CM_ENTRY_DLSYM);
 	unsigned int hooks = 0;
 
 #define CM_HOOK(symbol, base, version, flags)      \
 	check(is_wrapper(dlsym(driver, #symbol))); \
 	hooks++;
 #include "interpose/symbols/hooks.def"
-	check(counted(CM_DOOR_DLSYM) == before + hooks);
+	check(counted(CM_ENTRY_DLSYM) == before + hooks);
 }
 
 static void a_wrapper_reaches_its_own_original(void *driver)

@@ -86,7 +86,7 @@ static void play_slice(void)
 	OK(cuMemFree_v2(cm_get(12 * MIB)));
 	OK(cuMemGetInfo_v2(&free_bytes, &total));
 	CM_MUST(total == 32 * MIB && free_bytes == 12 * MIB);
-	CM_MUST(cm_own_books(0).total_bytes == 32 * MIB);
+	CM_MUST(cm_own_counters(0).total_bytes == 32 * MIB);
 	/* Never more than there is, whatever the two say of each other. */
 	OK(cuMemFree_v2(cm_get(60 * MIB)));
 	OK(cuMemGetInfo_v2(&free_bytes, &total));

@@ -100,7 +100,7 @@ static void play_deep_free(void)
 	for (i = 0; i < 4; i++)
 		block[i] = cm_get(3 * MIB);
 	if (cm_is_here()) {
-		const struct cm_device_row row = cm_own_books(0);
+		const struct cm_device_row row = cm_own_counters(0);
 
 		CM_MUST(cm_stat_current(&row, CM_STAT_ALLOCATION) == 4);
 	}

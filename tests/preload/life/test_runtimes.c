@@ -97,7 +97,7 @@ static void play_two(void)
 	CM_MUST(cudaFree(ours) == cudaErrorInvalidValue);
 	CM_MUST(loaded.free(theirs) == cudaErrorInvalidValue);
 	if (getenv("CACHED")) {
-		const struct cm_device_row row = cm_own_books(0);
+		const struct cm_device_row row = cm_own_counters(0);
 
 		CM_MUST(row.stat[CM_POOL_LARGE].freed[CM_STAT_ALLOCATION] == 2);
 		CM_MUST(cm_stat_current(&row, CM_STAT_ALLOCATION) == 0);

@@ -199,9 +199,9 @@ static void play_switch(void)
 /* What a tool's letter is answered. */
 static int ask_by_letter(uint64_t set, uint64_t values, uint64_t max_entries)
 {
-	struct cm_letter letter = {.command = CM_COMMAND_RECORD, .arg = {set, values, max_entries}};
+	struct cm_command command = {.code = CM_COMMAND_RECORD, .arg = {set, values, max_entries}};
 
-	return cm_mail_send(reader, &letter, 60 * SECOND);
+	return cm_client_send(reader, &command, 60 * SECOND);
 }
 
 static void play_refuse(void)

@@ -21,26 +21,26 @@ CUdeviceptr cm_get(uint64_t bytes)
 	return addr;
 }
 
-int64_t cm_other_bytes(enum cm_other kind)
+int64_t cm_uncached_bytes(enum cm_uncached_kind kind)
 {
-	return cm_own_books(0).other_bytes[kind].current;
+	return cm_own_counters(0).other_bytes[kind].current;
 }
 
-int64_t cm_other_count(enum cm_other kind)
+int64_t cm_uncached_count(enum cm_uncached_kind kind)
 {
-	return cm_own_books(0).other_count[kind].current;
+	return cm_own_counters(0).other_count[kind].current;
 }
 
 int64_t cm_reserved(void)
 {
-	const struct cm_device_row row = cm_own_books(0);
+	const struct cm_device_row row = cm_own_counters(0);
 
 	return cm_stat_current(&row, CM_STAT_RESERVED_BYTES);
 }
 
 int64_t cm_allocated(void)
 {
-	const struct cm_device_row row = cm_own_books(0);
+	const struct cm_device_row row = cm_own_counters(0);
 
 	return cm_stat_current(&row, CM_STAT_ALLOCATED_BYTES);
 }

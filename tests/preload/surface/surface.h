@@ -26,8 +26,8 @@ CUcontext cm_open(CUdevice device);
 CUdeviceptr cm_get(uint64_t bytes);
 
 /* What the books say of one kind: bytes and pieces that live now. */
-int64_t cm_other_bytes(enum cm_other kind);
-int64_t cm_other_count(enum cm_other kind);
+int64_t cm_uncached_bytes(enum cm_uncached_kind kind);
+int64_t cm_uncached_count(enum cm_uncached_kind kind);
 
 /* Bytes of device 0 that the cache holds or has handed out, and that it has handed out. */
 int64_t cm_reserved(void);

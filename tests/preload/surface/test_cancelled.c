@@ -80,7 +80,7 @@ static void play_one(uint64_t n)
 	CM_MUST(!pthread_join(thread, NULL));
 	use(ctx);
 	/* No capture, for one, is thought to be active still. */
-	CM_MUST(cm_own_books(0).scalar[CM_SCALAR_forwarded_allocs] == 0);
+	CM_MUST(cm_own_counters(0).scalar[CM_SCALAR_forwarded_allocs] == 0);
 	OK(cuDevicePrimaryCtxRelease_v2(0));
 	exit(reached ? 0 : NOT_REACHED);
 }

@@ -262,7 +262,7 @@ static void play_no_frees(void)
 	CM_MUST(cudasim_calls("cuMemFree_v2") == frees);
 	CM_MUST(cm_allocated() == 0);
 	CM_MUST(cm_reserved() == (int64_t)(2 * MIB));
-	CM_MUST(cm_own_books(0).heaps == 1);
+	CM_MUST(cm_own_counters(0).heaps == 1);
 }
 
 /* ---- several contexts ---- */
@@ -316,10 +316,10 @@ static void play_totals(void)
 	OK(cuCtxCreate_v2(&second, 0, 0));
 	(void)cm_get(4 * MIB);
 	OK(cuMemFree_v2(cm_get(30 * MIB)));
-	CM_MUST(cm_own_books(0).heaps == 2);
+	CM_MUST(cm_own_counters(0).heaps == 2);
 	CM_MUST(cm_allocated() == (int64_t)(8 * MIB));
 	CM_MUST(cm_reserved() == (int64_t)(70 * MIB));
-	CM_MUST(cm_own_books(0).total_bytes == 128 * MIB);
+	CM_MUST(cm_own_counters(0).total_bytes == 128 * MIB);
 	OK(cuCtxSetCurrent(first));
 	OK(cuMemGetInfo_v2(&free_bytes, &total));
 	CM_MUST(total == 128 * MIB && free_bytes == 128 * MIB - 40 * MIB);
@@ -426,7 +426,7 @@ static void play_green(void)
 	CM_MUST(cudasim_live_allocations(0) == live - 1);
 	OK(cuMemFree_v2(cm_get(MIB)));
 	OK(cuMemFree_v2(cm_get(30 * MIB)));
-	CM_MUST(cm_other_count(CM_OTHER_FORWARDED) == 0);
+	CM_MUST(cm_uncached_count(CM_UNCACHED_FORWARDED) == 0);
 	CM_MUST(cudasim_live_allocations(0) == live - 1);
 }
 

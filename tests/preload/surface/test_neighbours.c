@@ -91,7 +91,7 @@ static void must_fail(uint64_t bytes)
 
 static int64_t scalar(enum cm_scalar which)
 {
-	return cm_own_books(0).scalar[which];
+	return cm_own_counters(0).scalar[which];
 }
 
 /* An answer may come too late on a machine that is busy; then the request is made again. */

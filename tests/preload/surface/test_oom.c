@@ -186,7 +186,7 @@ static void play_probing(void)
 	cm_open(0);
 	for (i = 0; i < 150; i++)
 		must_fail(65 * MIB);
-	CM_MUST(cm_own_books(0).scalar[CM_SCALAR_num_ooms] == 150);
+	CM_MUST(cm_own_counters(0).scalar[CM_SCALAR_num_ooms] == 150);
 }
 
 /* What is counted and recorded beside the report. */
@@ -197,7 +197,7 @@ static void play_books(void)
 	cm_open(0);
 	(void)cm_get(40 * MIB);
 	must_fail(30 * MIB);
-	row = cm_own_books(0);
+	row = cm_own_counters(0);
 	CM_MUST(row.scalar[CM_SCALAR_num_ooms] == 1);
 	CM_MUST(row.free_bytes == 24 * MIB);
 }

@@ -8,10 +8,10 @@
 #include "tests/preload/surface/surface.h"
 #include "tests/unit/cmocka_all.h"
 
-static void must_hold(enum cm_other kind, int64_t count, uint64_t bytes)
+static void must_hold(enum cm_uncached_kind kind, int64_t count, uint64_t bytes)
 {
-	CM_MUST(cm_other_count(kind) == count);
-	CM_MUST(cm_other_bytes(kind) == (int64_t)bytes);
+	CM_MUST(cm_uncached_count(kind) == count);
+	CM_MUST(cm_uncached_bytes(kind) == (int64_t)bytes);
 }
 
 static void play_managed(void)
@@ -21,11 +21,11 @@ static void play_managed(void)
 	cm_open(0);
 	OK(cuMemAllocManaged(&addr, 3 * MIB, CU_MEM_ATTACH_GLOBAL));
 	*(volatile char *)(uintptr_t)addr = 1; /* the CPU's too */
-	must_hold(CM_OTHER_MANAGED, 1, 3 * MIB);
+	must_hold(CM_UNCACHED_MANAGED, 1, 3 * MIB);
 	OK(cuMemFree_v2(addr));
-	must_hold(CM_OTHER_MANAGED, 0, 0);
+	must_hold(CM_UNCACHED_MANAGED, 0, 0);
 	CM_MUST(cuMemFree_v2(addr) == CUDA_ERROR_INVALID_VALUE);
-	must_hold(CM_OTHER_MANAGED, 0, 0);
+	must_hold(CM_UNCACHED_MANAGED, 0, 0);
 }
 
 static void play_pitch(void)
@@ -35,10 +35,10 @@ static void play_pitch(void)
 
 	cm_open(0);
 	OK(cuMemAllocPitch_v2(&addr, &pitch, 1000, 64, 4));
-	must_hold(CM_OTHER_PITCH, 1, pitch * 64);
+	must_hold(CM_UNCACHED_PITCH, 1, pitch * 64);
 	CM_MUST(pitch == 1024);
 	OK(cuMemFree_v2(addr));
-	must_hold(CM_OTHER_PITCH, 0, 0);
+	must_hold(CM_UNCACHED_PITCH, 0, 0);
 }
 
 static void play_arrays(void)
@@ -55,18 +55,18 @@ static void play_arrays(void)
 
 	cm_open(0);
 	OK(cuArrayCreate_v2(&array, &plane));
-	must_hold(CM_OTHER_ARRAY, 1, 100 * 50 * 8);
+	must_hold(CM_UNCACHED_ARRAY, 1, 100 * 50 * 8);
 	OK(cuArray3DCreate_v2(&volume, &cube));
-	must_hold(CM_OTHER_ARRAY, 2, 100 * 50 * 8 + 16384);
+	must_hold(CM_UNCACHED_ARRAY, 2, 100 * 50 * 8 + 16384);
 	/* 16, 8, 4 to the third power, and no more of the five halvings. */
 	OK(cuMipmappedArrayCreate(&mipmap, &cube, 3));
-	must_hold(CM_OTHER_ARRAY, 3, 100 * 50 * 8 + 16384 + 4 * (4096 + 512 + 64));
+	must_hold(CM_UNCACHED_ARRAY, 3, 100 * 50 * 8 + 16384 + 4 * (4096 + 512 + 64));
 	OK(cuArrayDestroy(array));
 	OK(cuArrayDestroy(volume));
 	OK(cuMipmappedArrayDestroy(mipmap));
-	must_hold(CM_OTHER_ARRAY, 0, 0);
+	must_hold(CM_UNCACHED_ARRAY, 0, 0);
 	CM_MUST(cuArrayDestroy(array) != CUDA_SUCCESS);
-	must_hold(CM_OTHER_ARRAY, 0, 0);
+	must_hold(CM_UNCACHED_ARRAY, 0, 0);
 }
 
 static void play_async(void)
@@ -83,17 +83,17 @@ static void play_async(void)
 	OK(cuMemAllocAsync_ptsz(&addr[1], 2 * MIB, NULL));
 	OK(cuMemAllocFromPoolAsync(&addr[2], 3 * MIB, pool, stream));
 	OK(cuMemAllocFromPoolAsync_ptsz(&addr[3], 4 * MIB, pool, NULL));
-	must_hold(CM_OTHER_ASYNC, 4, 10 * MIB);
+	must_hold(CM_UNCACHED_ASYNC, 4, 10 * MIB);
 	/* It is of no context, and there is none to end. */
 	CM_MUST(cuCtxDestroy_v2(NULL) != CUDA_SUCCESS);
-	must_hold(CM_OTHER_ASYNC, 4, 10 * MIB);
+	must_hold(CM_UNCACHED_ASYNC, 4, 10 * MIB);
 	OK(cuMemFreeAsync(addr[0], stream));
 	OK(cuMemFreeAsync_ptsz(addr[1], NULL));
-	must_hold(CM_OTHER_ASYNC, 2, 7 * MIB);
+	must_hold(CM_UNCACHED_ASYNC, 2, 7 * MIB);
 	/* cudaFree takes what a pool gave. */
 	for (i = 2; i < 4; i++)
 		OK(cuMemFree_v2(addr[i]));
-	must_hold(CM_OTHER_ASYNC, 0, 0);
+	must_hold(CM_UNCACHED_ASYNC, 0, 0);
 	CM_MUST(cm_reserved() == 0);
 }
 
@@ -155,7 +155,7 @@ static void play_block_freed_in_a_capture(void)
 	OK(cuMemAllocAsync(&addr, MIB, stream));
 	OK(cuMemFreeAsync(addr, stream));
 	OK(cuStreamEndCapture(stream, &graph));
-	must_hold(CM_OTHER_ASYNC, 0, 0);
+	must_hold(CM_UNCACHED_ASYNC, 0, 0);
 	CM_MUST(cm_allocated() == (int64_t)(4 * MIB));
 	OK(cuMemFree_v2(block));
 	CM_MUST(cm_allocated() == 0);
@@ -176,22 +176,22 @@ static void play_mapped(void)
 	OK(cuMemAddressReserve(&range, 8 * MIB, 0, 0, 0));
 	OK(cuMemCreate(&first, 2 * MIB, &on_device_0, 0));
 	OK(cuMemCreate(&second, 4 * MIB, &on_device_0, 0));
-	must_hold(CM_OTHER_VMM, 2, 6 * MIB);
+	must_hold(CM_UNCACHED_VMM, 2, 6 * MIB);
 	OK(cuMemMap(range, 2 * MIB, 0, first, 0));
 	OK(cuMemMap(range + 2 * MIB, 4 * MIB, 0, second, 0));
 	OK(cuMemRelease(first));
-	must_hold(CM_OTHER_VMM, 2, 6 * MIB);
+	must_hold(CM_UNCACHED_VMM, 2, 6 * MIB);
 	OK(cuMemRetainAllocationHandle(&again, (void *)(uintptr_t)(range + 2 * MIB)));
 	CM_MUST(cuMemUnmap(range, 3 * MIB) != CUDA_SUCCESS);
-	must_hold(CM_OTHER_VMM, 2, 6 * MIB);
+	must_hold(CM_UNCACHED_VMM, 2, 6 * MIB);
 	OK(cuMemUnmap(range, 6 * MIB));
-	must_hold(CM_OTHER_VMM, 1, 4 * MIB);
+	must_hold(CM_UNCACHED_VMM, 1, 4 * MIB);
 	OK(cuMemRelease(second));
-	must_hold(CM_OTHER_VMM, 1, 4 * MIB);
+	must_hold(CM_UNCACHED_VMM, 1, 4 * MIB);
 	OK(cuMemRelease(again));
-	must_hold(CM_OTHER_VMM, 0, 0);
+	must_hold(CM_UNCACHED_VMM, 0, 0);
 	CM_MUST(cuMemRelease(again) != CUDA_SUCCESS);
-	must_hold(CM_OTHER_VMM, 0, 0);
+	must_hold(CM_UNCACHED_VMM, 0, 0);
 }
 
 /* Some libraries create memory on a thread that has no context. */
@@ -202,9 +202,9 @@ static void play_mapped_without_a_context(void)
 	cm_open(0);
 	OK(cuCtxSetCurrent(NULL));
 	OK(cuMemCreate(&handle, 2 * MIB, &on_device_0, 0));
-	must_hold(CM_OTHER_VMM, 1, 2 * MIB);
+	must_hold(CM_UNCACHED_VMM, 1, 2 * MIB);
 	OK(cuMemRelease(handle));
-	must_hold(CM_OTHER_VMM, 0, 0);
+	must_hold(CM_UNCACHED_VMM, 0, 0);
 }
 
 static void play_refused_free(void)
@@ -215,9 +215,9 @@ static void play_refused_free(void)
 	OK(cuMemAllocManaged(&addr, MIB, CU_MEM_ATTACH_GLOBAL));
 	CM_MUST(cudasim_fail("cuMemFree_v2", 1, CUDA_ERROR_UNKNOWN) == 0);
 	CM_MUST(cuMemFree_v2(addr) == CUDA_ERROR_UNKNOWN);
-	must_hold(CM_OTHER_MANAGED, 1, MIB);
+	must_hold(CM_UNCACHED_MANAGED, 1, MIB);
 	OK(cuMemFree_v2(addr));
-	must_hold(CM_OTHER_MANAGED, 0, 0);
+	must_hold(CM_UNCACHED_MANAGED, 0, 0);
 }
 
 /* What a context had goes with it; what no context has does not. */
@@ -235,10 +235,10 @@ static void play_context_end(void)
 	OK(cuMemAllocAsync(&pooled, MIB, NULL));
 	OK(cuMemCreate(&handle, 2 * MIB, &on_device_0, 0));
 	OK(cuCtxDestroy_v2(ctx));
-	must_hold(CM_OTHER_MANAGED, 0, 0);
-	must_hold(CM_OTHER_PITCH, 0, 0);
-	must_hold(CM_OTHER_ASYNC, 1, MIB);
-	must_hold(CM_OTHER_VMM, 1, 2 * MIB);
+	must_hold(CM_UNCACHED_MANAGED, 0, 0);
+	must_hold(CM_UNCACHED_PITCH, 0, 0);
+	must_hold(CM_UNCACHED_ASYNC, 1, MIB);
+	must_hold(CM_UNCACHED_VMM, 1, 2 * MIB);
 }
 
 static void play_forwarded(void)
@@ -253,10 +253,10 @@ static void play_forwarded(void)
 	OK(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
 	addr = cm_get(5 * MIB);
 	OK(cuStreamEndCapture(stream, &graph));
-	must_hold(CM_OTHER_FORWARDED, 1, 5 * MIB);
+	must_hold(CM_UNCACHED_FORWARDED, 1, 5 * MIB);
 	CM_MUST(cm_allocated() == 0);
 	OK(cuMemFree_v2(addr));
-	must_hold(CM_OTHER_FORWARDED, 0, 0);
+	must_hold(CM_UNCACHED_FORWARDED, 0, 0);
 }
 
 static const struct cm_role roles[] = {

@@ -17,7 +17,7 @@
 
 /* ---- two processes ---- */
 
-struct letter {
+struct command {
 	CUipcMemHandle handle;
 	uint64_t offset; /* 0 from an exporter who knows of none */
 	uint64_t words;
@@ -53,27 +53,27 @@ static uint32_t read_word(CUdeviceptr addr)
 }
 
 /* Checks the first and the last word, and writes others over all. */
-static void import(const struct letter *letter)
+static void import(const struct command *command)
 {
 	CUdeviceptr base, at;
 
-	OK(cuIpcOpenMemHandle_v2(&base, letter->handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
-	at = base + letter->offset;
-	CM_MUST(read_word(at) == letter->value);
-	CM_MUST(read_word(at + 4 * (letter->words - 1)) == letter->value);
-	OK(cuMemsetD32_v2(at, letter->value + 1, letter->words));
+	OK(cuIpcOpenMemHandle_v2(&base, command->handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
+	at = base + command->offset;
+	CM_MUST(read_word(at) == command->value);
+	CM_MUST(read_word(at + 4 * (command->words - 1)) == command->value);
+	OK(cuMemsetD32_v2(at, command->value + 1, command->words));
 	OK(cuIpcCloseMemHandle(base));
 }
 
 static _Noreturn void be_importer(struct pair *pair)
 {
-	struct letter letter;
+	struct command command;
 
 	(void)close(pair->to_importer[1]);
 	(void)close(pair->to_exporter[0]);
 	cm_open(0);
-	while (receive(pair->to_importer, &letter, sizeof(letter))) {
-		import(&letter);
+	while (receive(pair->to_importer, &command, sizeof(command))) {
+		import(&command);
 		send(pair->to_exporter, "", 1);
 	}
 	exit(0);
@@ -97,44 +97,44 @@ static void end(struct pair *pair)
 }
 
 /* What the importer wrote is in the block. */
-static void exchange(struct pair *pair, const struct letter *letter, CUdeviceptr addr)
+static void exchange(struct pair *pair, const struct command *command, CUdeviceptr addr)
 {
 	char done;
 
-	send(pair->to_importer, letter, sizeof(*letter));
+	send(pair->to_importer, command, sizeof(*command));
 	CM_MUST(receive(pair->to_exporter, &done, 1));
-	CM_MUST(read_word(addr) == letter->value + 1);
-	CM_MUST(read_word(addr + 4 * (letter->words - 1)) == letter->value + 1);
+	CM_MUST(read_word(addr) == command->value + 1);
+	CM_MUST(read_word(addr + 4 * (command->words - 1)) == command->value + 1);
 }
 
-static struct letter fill(CUdeviceptr addr, uint64_t bytes, uint32_t value)
+static struct command fill(CUdeviceptr addr, uint64_t bytes, uint32_t value)
 {
 	OK(cuMemsetD32_v2(addr, value, bytes / 4));
 	OK(cuCtxSynchronize());
-	return (struct letter){.words = bytes / 4, .value = value};
+	return (struct command){.words = bytes / 4, .value = value};
 }
 
 /* By the base of the allocation and the offset in it, as NCCL, UCX and Open MPI do it. */
 static void export_aware(struct pair *pair, CUdeviceptr addr, uint64_t bytes, uint32_t value)
 {
-	struct letter letter = fill(addr, bytes, value);
+	struct command command = fill(addr, bytes, value);
 	CUdeviceptr base;
 	size_t size;
 
 	OK(cuMemGetAddressRange_v2(&base, &size, addr));
 	CM_MUST(base <= addr && addr + bytes <= base + size);
-	OK(cuIpcGetMemHandle(&letter.handle, base));
-	letter.offset = addr - base;
-	exchange(pair, &letter, addr);
+	OK(cuIpcGetMemHandle(&command.handle, base));
+	command.offset = addr - base;
+	exchange(pair, &command, addr);
 }
 
 /* As if the handle were that of the pointer, as most programs do it. */
 static void export_unaware(struct pair *pair, CUdeviceptr addr, uint64_t bytes, uint32_t value)
 {
-	struct letter letter = fill(addr, bytes, value);
+	struct command command = fill(addr, bytes, value);
 
-	OK(cuIpcGetMemHandle(&letter.handle, addr));
-	exchange(pair, &letter, addr);
+	OK(cuIpcGetMemHandle(&command.handle, addr));
+	exchange(pair, &command, addr);
 }
 
 static const uint64_t sizes[] = {3 * MIB, 4 * KIB, 3 * MIB, 512 * KIB, 64 * KIB, 20 * MIB, 4 * KIB};

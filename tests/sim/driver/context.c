@@ -49,7 +49,7 @@ static void come_after_all(struct sim_work *work, const struct sim_ctx *ctx)
 {
 	for (struct sim_stream *stream = ctx->streams; stream; stream = stream->next)
 		sim_work_after(work, stream->tail);
-	sim_work_after(work, ctx->orphans);
+	sim_work_after(work, ctx->unreclaimed);
 	sim_vector_join(&work->vector, ctx->left);
 }
 
@@ -166,7 +166,7 @@ static void destroy(struct sim_ctx *ctx)
 	while (ctx->streams)
 		sim_stream_destroy(ctx->streams);
 	sim_work_unref(ctx->gate);
-	sim_work_unref(ctx->orphans);
+	sim_work_unref(ctx->unreclaimed);
 	sim_vector_unref(ctx->left);
 	while (ctx->modules)
 		sim_module_destroy(ctx->modules);
@@ -249,15 +249,15 @@ CUresult sim_cuCtxDestroy_v2(CUcontext ctx)
 {
 	struct sim_thread *self = sim_thread_self();
 	const struct sim_current *current = top(self);
-	struct sim_ctx *victim = ctx ? sim_ctx_of(ctx) : NULL;
+	struct sim_ctx *stolen_part = ctx ? sim_ctx_of(ctx) : NULL;
 
-	if (!victim)
+	if (!stolen_part)
 		return ctx ? CUDA_ERROR_INVALID_CONTEXT : CUDA_ERROR_INVALID_VALUE;
-	if (victim->primary)
+	if (stolen_part->primary)
 		return CUDA_ERROR_INVALID_CONTEXT;
-	if (current && current->ctx == victim && current->id == victim->object.id)
+	if (current && current->ctx == stolen_part && current->id == stolen_part->object.id)
 		pop(self);
-	destroy(victim);
+	destroy(stolen_part);
 	return CUDA_SUCCESS;
 }
 

@@ -37,10 +37,10 @@ struct sim_ctx {
 	struct sim_module *modules;
 	struct sim_stream *streams; /* all, the legacy one included */
 	struct sim_stream *legacy;
-	struct sim_work *running; /* all that is not done */
-	struct sim_work *gate;    /* all future work comes after it: cuCtxWaitEvent */
-	struct sim_work *orphans; /* the last work of destroyed streams */
-	struct sim_vector *left;  /* what the work of destroyed streams came after */
+	struct sim_work *running;     /* all that is not done */
+	struct sim_work *gate;        /* all future work comes after it: cuCtxWaitEvent */
+	struct sim_work *unreclaimed; /* the last work of destroyed streams */
+	struct sim_vector *left;      /* what the work of destroyed streams came after */
 };
 
 /* The current context of the calling thread, healthy or not; NULL when none is. */

@@ -200,14 +200,14 @@ CUresult sim_cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolProps
 /* A pool that still has memory out stays, as nobody's, until the process ends. */
 CUresult sim_cuMemPoolDestroy(CUmemoryPool pool)
 {
-	struct sim_pool *victim = pool_of(pool);
+	struct sim_pool *stolen_part = pool_of(pool);
 
-	if (!victim || victim == victim->device->default_pool)
+	if (!stolen_part || stolen_part == stolen_part->device->default_pool)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (victim->device->current_pool == victim)
-		victim->device->current_pool = NULL;
-	if (!victim->used)
-		sim_object_destroy(victim);
+	if (stolen_part->device->current_pool == stolen_part)
+		stolen_part->device->current_pool = NULL;
+	if (!stolen_part->used)
+		sim_object_destroy(stolen_part);
 	return CUDA_SUCCESS;
 }
 

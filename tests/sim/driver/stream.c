@@ -24,7 +24,7 @@ struct sim_stream *sim_stream_create(struct sim_ctx *ctx, unsigned flags, int pr
 }
 
 /* The context still has to wait for what a destroyed stream left running. */
-static void leave_orphan(struct sim_stream *stream)
+static void leave_unreclaimed(struct sim_stream *stream)
 {
 	static const struct sim_op mark = {.kind = SIM_OP_MARK};
 	struct sim_ctx *ctx = stream->ctx;
@@ -35,17 +35,17 @@ static void leave_orphan(struct sim_stream *stream)
 		sim_vector_join(&ctx->left, stream->tail->vector);
 	if (sim_work_is_done(stream->tail))
 		return;
-	if (sim_work_is_done(ctx->orphans)) {
-		sim_work_store(&ctx->orphans, stream->tail);
+	if (sim_work_is_done(ctx->unreclaimed)) {
+		sim_work_store(&ctx->unreclaimed, stream->tail);
 		return;
 	}
 	join = sim_work_create(ctx, &mark);
 	if (!join)
 		return;
-	sim_work_after(join, ctx->orphans);
+	sim_work_after(join, ctx->unreclaimed);
 	sim_work_after(join, stream->tail);
 	sim_work_commit(join);
-	sim_work_store(&ctx->orphans, join);
+	sim_work_store(&ctx->unreclaimed, join);
 	sim_work_unref(join);
 }
 
@@ -54,7 +54,7 @@ void sim_stream_destroy(struct sim_stream *stream)
 	struct sim_stream **link = &stream->ctx->streams;
 
 	sim_capture_leave(stream);
-	leave_orphan(stream);
+	leave_unreclaimed(stream);
 	while (*link != stream)
 		link = &(*link)->next;
 	*link = stream->next;

@@ -22,7 +22,7 @@
 struct fixture {
 	char dir[OWN_REGION_DIR_BYTES];
 	struct cm_region *region;
-	struct cm_mailbox *mailbox;
+	struct cm_channel *channel;
 	struct cm_reader *reader;
 	pthread_t owner;
 	bool stop;
@@ -41,7 +41,7 @@ static int setup(void **state)
 	if (own_region_make(f->dir, (struct cm_region_params){0}, &f->region))
 		return -1;
 	f->region->header->flags |= CM_REGION_CONTROL;
-	f->mailbox = &f->region->header->mailbox;
+	f->channel = &f->region->header->channel;
 	*state = f;
 	return cm_reader_open(f->region->path, &f->reader, why);
 }
@@ -60,41 +60,41 @@ static int teardown(void **state)
 static void *answer(void *arg)
 {
 	struct fixture *f = arg;
-	struct cm_letter letter;
+	struct cm_command command;
 
 	while (!__atomic_load_n(&f->stop, __ATOMIC_ACQUIRE)) {
-		if (!cm_mailbox_take(f->mailbox, &letter)) {
-			cm_mailbox_wait(f->mailbox, 10);
+		if (!cm_channel_take(f->channel, &command)) {
+			cm_channel_wait(f->channel, 10);
 			continue;
 		}
-		letter.result[0] = 2 * letter.arg[0];
-		letter.status = letter.command == CM_COMMAND_RECORD ? -EBUSY : 0;
-		(void)cm_mailbox_answer(f->mailbox, &letter);
+		command.result[0] = 2 * command.arg[0];
+		command.status = command.code == CM_COMMAND_RECORD ? -EBUSY : 0;
+		(void)cm_channel_answer(f->channel, &command);
 	}
 	return NULL;
 }
 
 /* What the owner stands still for, and how far it has counted. */
-static void answer_hold(struct fixture *f, struct cm_letter *letter)
+static void answer_hold(struct fixture *f, struct cm_command *command)
 {
-	letter->status = -ETIME;
-	if (cm_mailbox_hold(f->mailbox, letter->arg[0], &letter->result[0]))
-		letter->status = 0;
+	command->status = -ETIME;
+	if (cm_channel_hold(f->channel, command->arg[0], &command->result[0]))
+		command->status = 0;
 	__atomic_store_n(&f->moved, true, __ATOMIC_RELEASE);
 }
 
 static void *hold(void *arg)
 {
 	struct fixture *f = arg;
-	struct cm_letter letter;
+	struct cm_command command;
 
 	while (!__atomic_load_n(&f->stop, __ATOMIC_ACQUIRE)) {
-		if (!cm_mailbox_take(f->mailbox, &letter)) {
-			cm_mailbox_wait(f->mailbox, 10);
+		if (!cm_channel_take(f->channel, &command)) {
+			cm_channel_wait(f->channel, 10);
 			continue;
 		}
-		answer_hold(f, &letter);
-		(void)cm_mailbox_answer(f->mailbox, &letter);
+		answer_hold(f, &command);
+		(void)cm_channel_answer(f->channel, &command);
 	}
 	return NULL;
 }
@@ -107,33 +107,33 @@ static void start_owner(struct fixture *f)
 static void stop_owner(struct fixture *f)
 {
 	__atomic_store_n(&f->stop, true, __ATOMIC_RELEASE);
-	(void)cm_mailbox_nudge(f->mailbox);
+	(void)cm_channel_wake(f->channel);
 	(void)pthread_join(f->owner, NULL);
 }
 
 static void a_letter_is_answered_and_the_box_left_empty(void **state)
 {
 	struct fixture *f = *state;
-	struct cm_letter letter = {.command = CM_COMMAND_EMPTY_CACHE, .arg = {21}};
+	struct cm_command command = {.code = CM_COMMAND_EMPTY_CACHE, .arg = {21}};
 	int err;
 
 	start_owner(f);
-	err = cm_mail_send(f->reader, &letter, PATIENCE);
+	err = cm_client_send(f->reader, &command, PATIENCE);
 	stop_owner(f);
 	assert_int_equal(err, 0);
-	assert_int_equal(letter.result[0], 42);
-	assert_int_equal(f->mailbox->state, CM_MAIL_IDLE);
-	assert_int_equal(f->mailbox->sender, getpid());
+	assert_int_equal(command.result[0], 42);
+	assert_int_equal(f->channel->state, CM_CHANNEL_IDLE);
+	assert_int_equal(f->channel->sender, getpid());
 }
 
 static void the_answer_of_the_owner_is_the_result(void **state)
 {
 	struct fixture *f = *state;
-	struct cm_letter letter = {.command = CM_COMMAND_RECORD};
+	struct cm_command command = {.code = CM_COMMAND_RECORD};
 	int err;
 
 	start_owner(f);
-	err = cm_mail_send(f->reader, &letter, PATIENCE);
+	err = cm_client_send(f->reader, &command, PATIENCE);
 	stop_owner(f);
 	assert_int_equal(err, -EBUSY);
 }
@@ -141,43 +141,43 @@ static void the_answer_of_the_owner_is_the_result(void **state)
 static void a_letter_without_an_answer_is_withdrawn(void **state)
 {
 	struct fixture *f = *state;
-	struct cm_letter letter = {.command = CM_COMMAND_EMPTY_CACHE};
+	struct cm_command command = {.code = CM_COMMAND_EMPTY_CACHE};
 
-	assert_int_equal(cm_mail_send(f->reader, &letter, SOON), -ETIMEDOUT);
-	assert_int_equal(f->mailbox->state, CM_MAIL_IDLE);
-	assert_false(cm_mailbox_take(f->mailbox, &letter));
+	assert_int_equal(cm_client_send(f->reader, &command, SOON), -ETIMEDOUT);
+	assert_int_equal(f->channel->state, CM_CHANNEL_IDLE);
+	assert_false(cm_channel_take(f->channel, &command));
 }
 
 /* Work on a letter that has begun is not disturbed; the next tool waits for its end. */
 static void a_letter_in_work_is_waited_for(void **state)
 {
 	struct fixture *f = *state;
-	struct cm_letter letter = {.command = CM_COMMAND_EMPTY_CACHE};
+	struct cm_command command = {.code = CM_COMMAND_EMPTY_CACHE};
 
-	f->mailbox->state = CM_MAIL_RUNNING;
-	assert_int_equal(cm_mail_send(f->reader, &letter, SOON), -ETIMEDOUT);
-	assert_int_equal(f->mailbox->state, CM_MAIL_RUNNING);
+	f->channel->state = CM_CHANNEL_RUNNING;
+	assert_int_equal(cm_client_send(f->reader, &command, SOON), -ETIMEDOUT);
+	assert_int_equal(f->channel->state, CM_CHANNEL_RUNNING);
 }
 
 /* A tool can die at any point, and what it wrote may be anything. */
 static void what_a_dead_tool_left_is_cleared_away(void **state)
 {
-	static const uint32_t left[] = {CM_MAIL_CLAIMED, CM_MAIL_POSTED, CM_MAIL_DONE, 77};
+	static const uint32_t left[] = {CM_CHANNEL_CLAIMED, CM_CHANNEL_POSTED, CM_CHANNEL_DONE, 77};
 	struct fixture *f = *state;
-	struct cm_letter letter;
+	struct cm_command command;
 	size_t i;
 	int err;
 
 	for (i = 0; i < sizeof(left) / sizeof(left[0]); i++) {
 		f->stop = false;
-		f->mailbox->state = left[i];
-		f->mailbox->command = CM_COMMAND_RECORD;
-		f->mailbox->result[0] = 99;
-		letter = (struct cm_letter){.command = CM_COMMAND_EMPTY_CACHE, .arg = {4}};
+		f->channel->state = left[i];
+		f->channel->command = CM_COMMAND_RECORD;
+		f->channel->result[0] = 99;
+		command = (struct cm_command){.code = CM_COMMAND_EMPTY_CACHE, .arg = {4}};
 		start_owner(f);
-		err = cm_mail_send(f->reader, &letter, PATIENCE);
+		err = cm_client_send(f->reader, &command, PATIENCE);
 		stop_owner(f);
-		if (err || letter.result[0] != 8)
+		if (err || command.result[0] != 8)
 			fail_msg("left at %u: result %d", left[i], err);
 	}
 }
@@ -185,15 +185,15 @@ static void what_a_dead_tool_left_is_cleared_away(void **state)
 static void another_tool_at_work_is_waited_for(void **state)
 {
 	struct fixture *f = *state;
-	struct cm_letter letter = {.command = CM_COMMAND_EMPTY_CACHE};
+	struct cm_command command = {.code = CM_COMMAND_EMPTY_CACHE};
 	int fd;
 
 	fd = open(f->region->path, O_RDONLY | O_CLOEXEC);
 	assert_true(fd >= 0);
 	assert_int_equal(flock(fd, LOCK_EX), 0);
-	assert_int_equal(cm_mail_send(f->reader, &letter, SOON), -ETIMEDOUT);
-	assert_int_equal(f->mailbox->state, CM_MAIL_IDLE);
-	assert_int_equal(f->mailbox->command, CM_COMMAND_NONE);
+	assert_int_equal(cm_client_send(f->reader, &command, SOON), -ETIMEDOUT);
+	assert_int_equal(f->channel->state, CM_CHANNEL_IDLE);
+	assert_int_equal(f->channel->command, CM_COMMAND_NONE);
 	(void)close(fd);
 }
 
@@ -205,14 +205,14 @@ struct sender {
 static void *send_many(void *arg)
 {
 	struct sender *sender = arg;
-	struct cm_letter letter;
+	struct cm_command command;
 	uint64_t i;
 
 	for (i = 0; i < MANY_MAIL; i++) {
-		letter = (struct cm_letter){.command = CM_COMMAND_CHECKPOINT,
-					    .arg = {(uint64_t)(uintptr_t)sender + i}};
-		if (cm_mail_send(sender->reader, &letter, PATIENCE) ||
-		    letter.result[0] != 2 * letter.arg[0])
+		command = (struct cm_command){.code = CM_COMMAND_CHECKPOINT,
+					      .arg = {(uint64_t)(uintptr_t)sender + i}};
+		if (cm_client_send(sender->reader, &command, PATIENCE) ||
+		    command.result[0] != 2 * command.arg[0])
 			sender->wrong++;
 	}
 	return NULL;
@@ -238,21 +238,21 @@ static void tools_at_one_time_each_get_their_own_answer(void **state)
 static void a_process_without_a_helper_is_not_written_to(void **state)
 {
 	struct fixture *f = *state;
-	struct cm_letter letter = {.command = CM_COMMAND_EMPTY_CACHE};
+	struct cm_command command = {.code = CM_COMMAND_EMPTY_CACHE};
 
 	f->reader->header.flags = 0;
-	assert_int_equal(cm_mail_send(f->reader, &letter, SOON), -EOPNOTSUPP);
-	assert_int_equal(f->mailbox->command, CM_COMMAND_NONE);
+	assert_int_equal(cm_client_send(f->reader, &command, SOON), -EOPNOTSUPP);
+	assert_int_equal(f->channel->command, CM_COMMAND_NONE);
 }
 
 static void a_region_of_another_user_is_not_written_to(void **state)
 {
 	struct fixture *f = *state;
-	struct cm_letter letter = {.command = CM_COMMAND_EMPTY_CACHE};
+	struct cm_command command = {.code = CM_COMMAND_EMPTY_CACHE};
 
 	f->reader->owner = geteuid() + 1;
-	assert_int_equal(cm_mail_send(f->reader, &letter, SOON), -EPERM);
-	assert_int_equal(f->mailbox->command, CM_COMMAND_NONE);
+	assert_int_equal(cm_client_send(f->reader, &command, SOON), -EPERM);
+	assert_int_equal(f->channel->command, CM_COMMAND_NONE);
 }
 
 static void copy(void *data)
@@ -274,13 +274,13 @@ static void a_process_stands_still_while_it_is_copied(void **state)
 	assert_int_equal(pthread_create(&f->owner, NULL, hold, f), 0);
 	do {
 		f->moved = false;
-		err = cm_mail_hold(f->reader, copy, f, PATIENCE, &ns);
+		err = cm_client_hold(f->reader, copy, f, PATIENCE, &ns);
 	} while (err == -ETIME && ++tries < 10000); /* a machine that is busy with other things */
 	stop_owner(f);
 	assert_int_equal(err, 0);
 	assert_false(f->moved_at_copy);
 	assert_in_range(ns, 1, 10 * SECOND);
-	assert_int_equal(f->mailbox->hold, CM_HOLD_COPIED);
+	assert_int_equal(f->channel->hold, CM_HOLD_COPIED);
 }
 
 static void a_copy_that_takes_too_long_is_refused(void **state)
@@ -291,11 +291,11 @@ static void a_copy_that_takes_too_long_is_refused(void **state)
 
 	f->slow = true;
 	assert_int_equal(pthread_create(&f->owner, NULL, hold, f), 0);
-	err = cm_mail_hold(f->reader, copy, f, PATIENCE, &ns);
+	err = cm_client_hold(f->reader, copy, f, PATIENCE, &ns);
 	stop_owner(f);
 	assert_int_equal(err, -ETIME);
 	assert_int_equal(ns, 77);
-	assert_int_equal(f->mailbox->hold, CM_HOLD_OVER);
+	assert_int_equal(f->channel->hold, CM_HOLD_ENDED);
 }
 
 static void an_owner_that_knows_no_hold_is_not_waited_for(void **state)
@@ -305,7 +305,7 @@ static void an_owner_that_knows_no_hold_is_not_waited_for(void **state)
 	int err;
 
 	start_owner(f);
-	err = cm_mail_hold(f->reader, copy, f, PATIENCE, &ns);
+	err = cm_client_hold(f->reader, copy, f, PATIENCE, &ns);
 	stop_owner(f);
 	assert_int_equal(err, -EPROTO); /* this owner says yes to anything */
 }
@@ -314,7 +314,7 @@ static void *fail_for_memory(void *arg)
 {
 	struct fixture *f = arg;
 
-	f->moved = cm_mailbox_show_oom(f->mailbox, PATIENCE);
+	f->moved = cm_channel_report_oom(f->channel, PATIENCE);
 	return NULL;
 }
 
@@ -323,9 +323,9 @@ static void a_request_that_failed_goes_on_when_it_was_seen(void **state)
 	struct fixture *f = *state;
 
 	assert_int_equal(pthread_create(&f->owner, NULL, fail_for_memory, f), 0);
-	while (!__atomic_load_n(&f->mailbox->ooms, __ATOMIC_ACQUIRE))
+	while (!__atomic_load_n(&f->channel->ooms, __ATOMIC_ACQUIRE))
 		(void)sched_yield();
-	assert_int_equal(cm_mail_oom_seen(f->reader, 1), 0);
+	assert_int_equal(cm_client_oom_seen(f->reader, 1), 0);
 	assert_int_equal(pthread_join(f->owner, NULL), 0);
 	assert_true(f->moved);
 }

@@ -29,13 +29,13 @@ static void assert_family(enum cm_pool pool, enum cm_stat stat, int64_t current,
 static void both_pools_add_up(void **state)
 {
 	(void)state;
-	cm_books_raise(&row, CM_POOL_SMALL, CM_STAT_SEGMENT, 3);
-	cm_books_raise(&row, CM_POOL_LARGE, CM_STAT_SEGMENT, 5);
-	cm_books_lower(&row, CM_POOL_SMALL, CM_STAT_SEGMENT, 2);
+	cm_counters_raise(&row, CM_POOL_SMALL, CM_STAT_SEGMENT, 3);
+	cm_counters_raise(&row, CM_POOL_LARGE, CM_STAT_SEGMENT, 5);
+	cm_counters_lower(&row, CM_POOL_SMALL, CM_STAT_SEGMENT, 2);
 	assert_family(CM_POOL_SMALL, CM_STAT_SEGMENT, 1, 3, 3, 2);
 	assert_family(CM_POOL_LARGE, CM_STAT_SEGMENT, 5, 5, 5, 0);
 	assert_family(CM_POOL_ALL, CM_STAT_SEGMENT, 6, 8, 8, 2);
-	cm_books_raise(&row, CM_POOL_SMALL, CM_STAT_SEGMENT, 1);
+	cm_counters_raise(&row, CM_POOL_SMALL, CM_STAT_SEGMENT, 1);
 	assert_family(CM_POOL_ALL, CM_STAT_SEGMENT, 7, 8, 9, 2);
 	assert_int_equal(cm_stat_current(&row, CM_STAT_SEGMENT), 7);
 }
@@ -43,7 +43,7 @@ static void both_pools_add_up(void **state)
 static void a_hand_out_moves_five_families(void **state)
 {
 	(void)state;
-	cm_books_hand_out(&row, CM_POOL_LARGE, 1024, 1000);
+	cm_counters_alloc(&row, CM_POOL_LARGE, 1024, 1000);
 	assert_family(CM_POOL_ALL, CM_STAT_ALLOCATION, 1, 1, 1, 0);
 	assert_family(CM_POOL_ALL, CM_STAT_ALLOCATED_BYTES, 1024, 1024, 1024, 0);
 	assert_family(CM_POOL_ALL, CM_STAT_ACTIVE, 1, 1, 1, 0);
@@ -51,11 +51,11 @@ static void a_hand_out_moves_five_families(void **state)
 	assert_family(CM_POOL_ALL, CM_STAT_REQUESTED_BYTES, 1000, 1000, 1000, 0);
 	assert_family(CM_POOL_SMALL, CM_STAT_ALLOCATION, 0, 0, 0, 0);
 	assert_family(CM_POOL_ALL, CM_STAT_SEGMENT, 0, 0, 0, 0);
-	cm_books_free(&row, CM_POOL_LARGE, 1024);
+	cm_counters_free(&row, CM_POOL_LARGE, 1024);
 	assert_family(CM_POOL_ALL, CM_STAT_ALLOCATION, 0, 1, 1, 1);
 	assert_family(CM_POOL_ALL, CM_STAT_ALLOCATED_BYTES, 0, 1024, 1024, 1024);
 	assert_family(CM_POOL_ALL, CM_STAT_ACTIVE, 1, 1, 1, 0);
-	cm_books_ready(&row, CM_POOL_LARGE, 1, 1024, 1000);
+	cm_counters_ready(&row, CM_POOL_LARGE, 1, 1024, 1000);
 	assert_family(CM_POOL_ALL, CM_STAT_ACTIVE, 0, 1, 1, 1);
 	assert_family(CM_POOL_ALL, CM_STAT_ACTIVE_BYTES, 0, 1024, 1024, 1024);
 	assert_family(CM_POOL_ALL, CM_STAT_REQUESTED_BYTES, 0, 1000, 1000, 1000);
@@ -64,62 +64,62 @@ static void a_hand_out_moves_five_families(void **state)
 static void a_change_is_one_raise_or_one_lowering_or_nothing(void **state)
 {
 	(void)state;
-	cm_books_change(&row, CM_POOL_SMALL, CM_STAT_INACTIVE_SPLIT, 4);
-	cm_books_change(&row, CM_POOL_SMALL, CM_STAT_INACTIVE_SPLIT, 0);
-	cm_books_change(&row, CM_POOL_SMALL, CM_STAT_INACTIVE_SPLIT, -3);
+	cm_counters_change(&row, CM_POOL_SMALL, CM_STAT_INACTIVE_SPLIT, 4);
+	cm_counters_change(&row, CM_POOL_SMALL, CM_STAT_INACTIVE_SPLIT, 0);
+	cm_counters_change(&row, CM_POOL_SMALL, CM_STAT_INACTIVE_SPLIT, -3);
 	assert_family(CM_POOL_SMALL, CM_STAT_INACTIVE_SPLIT, 1, 4, 4, 3);
 }
 
 static void a_reset_of_peaks_takes_all_of_them_to_the_present(void **state)
 {
 	(void)state;
-	cm_books_raise(&row, CM_POOL_SMALL, CM_STAT_SEGMENT, 9);
-	cm_books_raise(&row, CM_POOL_LARGE, CM_STAT_RESERVED_BYTES, 7);
-	cm_books_lower(&row, CM_POOL_SMALL, CM_STAT_SEGMENT, 5);
+	cm_counters_raise(&row, CM_POOL_SMALL, CM_STAT_SEGMENT, 9);
+	cm_counters_raise(&row, CM_POOL_LARGE, CM_STAT_RESERVED_BYTES, 7);
+	cm_counters_lower(&row, CM_POOL_SMALL, CM_STAT_SEGMENT, 5);
 	cm_stat4_raise(&row.stat1[CM_STAT1_OVERSIZE_SEGMENTS], 2);
 	cm_stat4_lower(&row.stat1[CM_STAT1_OVERSIZE_SEGMENTS], 2);
-	cm_stat4_raise(&row.other_bytes[CM_OTHER_ASYNC], 50);
-	cm_stat4_lower(&row.other_bytes[CM_OTHER_ASYNC], 20);
-	cm_books_count(&row, CM_SCALAR_num_ooms, 3);
-	cm_books_reset_peak(&row);
+	cm_stat4_raise(&row.other_bytes[CM_UNCACHED_ASYNC], 50);
+	cm_stat4_lower(&row.other_bytes[CM_UNCACHED_ASYNC], 20);
+	cm_counters_count(&row, CM_SCALAR_num_ooms, 3);
+	cm_counters_reset_peak(&row);
 	assert_family(CM_POOL_SMALL, CM_STAT_SEGMENT, 4, 4, 9, 5);
 	assert_family(CM_POOL_ALL, CM_STAT_SEGMENT, 4, 4, 9, 5);
 	assert_family(CM_POOL_ALL, CM_STAT_RESERVED_BYTES, 7, 7, 7, 0);
 	assert_int_equal(row.stat1[CM_STAT1_OVERSIZE_SEGMENTS].peak, 0);
 	assert_int_equal(row.stat1[CM_STAT1_OVERSIZE_SEGMENTS].allocated, 2);
-	assert_int_equal(row.other_bytes[CM_OTHER_ASYNC].peak, 30);
+	assert_int_equal(row.other_bytes[CM_UNCACHED_ASYNC].peak, 30);
 	assert_int_equal(row.scalar[CM_SCALAR_num_ooms], 3);
 }
 
 static void a_reset_of_totals_leaves_the_present_and_the_peaks(void **state)
 {
 	(void)state;
-	cm_books_raise(&row, CM_POOL_SMALL, CM_STAT_SEGMENT, 9);
-	cm_books_lower(&row, CM_POOL_SMALL, CM_STAT_SEGMENT, 5);
+	cm_counters_raise(&row, CM_POOL_SMALL, CM_STAT_SEGMENT, 9);
+	cm_counters_lower(&row, CM_POOL_SMALL, CM_STAT_SEGMENT, 5);
 	cm_stat4_raise(&row.stat1[CM_STAT1_OVERSIZE_SEGMENTS], 2);
-	cm_stat4_raise(&row.other_count[CM_OTHER_VMM], 2);
-	cm_books_count(&row, CM_SCALAR_num_ooms, 3);
-	cm_books_reset_accumulated(&row);
+	cm_stat4_raise(&row.other_count[CM_UNCACHED_VMM], 2);
+	cm_counters_count(&row, CM_SCALAR_num_ooms, 3);
+	cm_counters_reset_accumulated(&row);
 	assert_family(CM_POOL_SMALL, CM_STAT_SEGMENT, 4, 9, 0, 0);
 	assert_family(CM_POOL_ALL, CM_STAT_SEGMENT, 4, 9, 0, 0);
 	assert_int_equal(row.stat1[CM_STAT1_OVERSIZE_SEGMENTS].current, 2);
 	assert_int_equal(row.stat1[CM_STAT1_OVERSIZE_SEGMENTS].allocated, 0);
-	assert_int_equal(row.other_count[CM_OTHER_VMM].allocated, 0);
+	assert_int_equal(row.other_count[CM_UNCACHED_VMM].allocated, 0);
 	assert_int_equal(row.scalar[CM_SCALAR_num_ooms], 0);
-	cm_books_lower(&row, CM_POOL_SMALL, CM_STAT_SEGMENT, 1);
-	cm_books_raise(&row, CM_POOL_SMALL, CM_STAT_SEGMENT, 2);
+	cm_counters_lower(&row, CM_POOL_SMALL, CM_STAT_SEGMENT, 1);
+	cm_counters_raise(&row, CM_POOL_SMALL, CM_STAT_SEGMENT, 2);
 	assert_family(CM_POOL_ALL, CM_STAT_SEGMENT, 5, 9, 2, 1);
 }
 
 static void the_books_are_open_while_seq_is_odd(void **state)
 {
 	(void)state;
-	cm_books_begin(&row);
+	cm_counters_begin(&row);
 	assert_int_equal(row.seq, 1);
-	cm_books_end(&row);
+	cm_counters_end(&row);
 	assert_int_equal(row.seq, 2);
-	cm_books_reset_peak(&row);
-	cm_books_reset_accumulated(&row);
+	cm_counters_reset_peak(&row);
+	cm_counters_reset_accumulated(&row);
 	assert_int_equal(row.seq, 6);
 }
 

@@ -131,10 +131,10 @@ static void values_come_from_their_own_counters(void **state)
 
 	(void)state;
 	row.max_split_size = -1;
-	cm_books_hand_out(&row, CM_POOL_SMALL, 512, 100);
-	cm_books_hand_out(&row, CM_POOL_LARGE, 2097152, 2000000);
-	cm_books_free(&row, CM_POOL_SMALL, 512);
-	cm_books_count(&row, CM_SCALAR_barriers, 3);
+	cm_counters_alloc(&row, CM_POOL_SMALL, 512, 100);
+	cm_counters_alloc(&row, CM_POOL_LARGE, 2097152, 2000000);
+	cm_counters_free(&row, CM_POOL_SMALL, 512);
+	cm_counters_count(&row, CM_SCALAR_barriers, 3);
 	cm_stat4_raise(&row.stat1[CM_STAT1_OVERSIZE_SEGMENTS], 2);
 	cm_memory_stats_each(&row, keep, &entries);
 	assert_entry(&entries, "allocated.all.allocated", 2);

@@ -45,7 +45,7 @@ static bool claim_bytes(const char *dir, const struct claim *claim, int ready, i
 	memcpy(row->uuid, uuid, sizeof(row->uuid));
 	row->total_bytes = claim->total;
 	row->stat[CM_POOL_LARGE].current[CM_STAT_RESERVED_BYTES] = claim->reserved;
-	row->other_bytes[CM_OTHER_ASYNC].current = claim->other;
+	row->other_bytes[CM_UNCACHED_ASYNC].current = claim->other;
 	region->header->pid_namespace += claim->elsewhere;
 	region->header->state = CM_REGION_LIVE;
 	if (write(ready, &byte, 1) != 1)
@@ -112,7 +112,7 @@ static void what_processes_claim_adds_up(void **state)
 		{{80 * GIB, 3 * GIB, GIB, true}, 2, 4 * GIB},
 	};
 	char dir[] = "cudamem-test-XXXXXX";
-	struct cm_neighbours found;
+	struct cm_peers found;
 	struct process process[2];
 	size_t i;
 
@@ -121,7 +121,7 @@ static void what_processes_claim_adds_up(void **state)
 	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		process[0] = start(dir, &cases[i].claim);
 		process[1] = start(dir, &cases[i].claim);
-		cm_neighbours_ask(dir, uuid, 0, 0, &found);
+		cm_peers_ask(dir, uuid, 0, 0, &found);
 		end(&process[0]);
 		end(&process[1]);
 		assert_true(!found.count || found.most_pid == process[0].pid ||

@@ -89,11 +89,11 @@ static void the_parts_of_the_reserved_bytes_add_up(void **state)
 	struct cm_summary sum;
 
 	(void)state;
-	cm_books_raise(&row, CM_POOL_LARGE, CM_STAT_RESERVED_BYTES, 100 << 20);
-	cm_books_raise(&row, CM_POOL_LARGE, CM_STAT_INACTIVE_SPLIT_BYTES, 10 << 20);
-	cm_books_hand_out(&row, CM_POOL_LARGE, 40 << 20, (40 << 20) - 100);
-	cm_books_hand_out(&row, CM_POOL_LARGE, 20 << 20, (20 << 20) - 11);
-	cm_books_free(&row, CM_POOL_LARGE, 20 << 20);
+	cm_counters_raise(&row, CM_POOL_LARGE, CM_STAT_RESERVED_BYTES, 100 << 20);
+	cm_counters_raise(&row, CM_POOL_LARGE, CM_STAT_INACTIVE_SPLIT_BYTES, 10 << 20);
+	cm_counters_alloc(&row, CM_POOL_LARGE, 40 << 20, (40 << 20) - 100);
+	cm_counters_alloc(&row, CM_POOL_LARGE, 20 << 20, (20 << 20) - 11);
+	cm_counters_free(&row, CM_POOL_LARGE, 20 << 20);
 	sum = cm_summary_pool(&row, CM_POOL_ALL);
 	assert_int_equal(sum.allocated, 40 << 20);
 	assert_int_equal(sum.waiting, 20 << 20);
@@ -114,9 +114,9 @@ static void managed_memory_is_not_counted_as_the_devices(void **state)
 	int64_t outside = 77;
 
 	(void)state;
-	row.other_bytes[CM_OTHER_MANAGED].current = 1000;
-	row.other_bytes[CM_OTHER_ARRAY].current = 200;
-	row.other_bytes[CM_OTHER_VMM].current = 30;
+	row.other_bytes[CM_UNCACHED_MANAGED].current = 1000;
+	row.other_bytes[CM_UNCACHED_ARRAY].current = 200;
+	row.other_bytes[CM_UNCACHED_VMM].current = 30;
 	assert_int_equal(cm_summary_other(&row), 230);
 	row.total_bytes = 10000;
 	row.free_bytes = 9000;

@@ -81,7 +81,7 @@ static void leave_epochs(struct stage *stage)
 	put(stage, stage->closed);
 	put_host(stage, stage->host_closed);
 	cm_lock_acquire(&stage->cache->turn);
-	assert_true(cm_epoch_close_turned(stage->heap));
+	assert_true(cm_epoch_close_event_locked(stage->heap));
 	cm_lock_release(&stage->cache->turn);
 	cm_cache_poll(stage->cache);
 	put(stage, stage->open);

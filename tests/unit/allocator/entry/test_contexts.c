@@ -49,21 +49,21 @@ static void a_context_that_goes_takes_its_memory_out_of_the_books(void **state)
 	assert_int_equal(f->heap->device->row->heaps, 0);
 }
 
-void __real_cm_epoch_forget_context_turned(struct cm_cache *cache, struct cm_heap *gone);
-void __wrap_cm_epoch_forget_context_turned(struct cm_cache *cache, struct cm_heap *gone);
+void __real_cm_epoch_forget_context_event_locked(struct cm_cache *cache, struct cm_heap *gone);
+void __wrap_cm_epoch_forget_context_event_locked(struct cm_cache *cache, struct cm_heap *gone);
 
 static bool asks_while_it_goes;
 static int told_while_it_goes;
 
 /* As another thread that asks for pinned memory of the context. */
-void __wrap_cm_epoch_forget_context_turned(struct cm_cache *cache, struct cm_heap *gone)
+void __wrap_cm_epoch_forget_context_event_locked(struct cm_cache *cache, struct cm_heap *gone)
 {
 	uint64_t addr;
 
 	if (asks_while_it_goes)
 		told_while_it_goes = cm_cache_host_alloc(cache, gone, CM_HOST_PLAIN, MIB, &addr);
 	asks_while_it_goes = false;
-	__real_cm_epoch_forget_context_turned(cache, gone);
+	__real_cm_epoch_forget_context_event_locked(cache, gone);
 }
 
 static void pinned_memory_is_entered_in_no_heap_that_is_being_forgotten(void **state)

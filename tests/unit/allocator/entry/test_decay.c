@@ -313,9 +313,9 @@ static void a_neighbour_is_not_waited_for(void **state)
 	assert_int_equal(cm_cache_give_back(f->cache, 0, GIB, 40 * MS, &given), -EBUSY);
 	fake_capture(false);
 	/* A request that fails here at the same time waits for the one who asks. */
-	cm_lock_acquire(&f->heap->device->slow_lock);
+	cm_lock_acquire(&f->heap->device->reclaim_lock);
 	assert_int_equal(cm_cache_give_back(f->cache, 0, GIB, 40 * MS, &given), -EBUSY);
-	cm_lock_release(&f->heap->device->slow_lock);
+	cm_lock_release(&f->heap->device->reclaim_lock);
 	assert_int_equal(case_reserved(f), PIECES * PIECE + 2 * MIB);
 	case_close(f);
 }

@@ -101,7 +101,7 @@ static const struct judged judged[] = {
 	 .excess = 0},
 	{"others hold it",
 	 {.asked = 9, .total = 100, .free = 2, .live = 40, .context = 1},
-	 CM_OOM_OTHERS,
+	 CM_OOM_OTHER_PROCESSES,
 	 .alone = true,
 	 .excess = 7},
 	{"others hold not enough of it",
@@ -169,7 +169,7 @@ static void each_remedy_is_judged_by_arithmetic(void **state)
 
 		if (cm_oom_would_fit(&figures, CM_OOM_WITHOUT_LIMIT, &bytes) !=
 			    want->without_limit ||
-		    cm_oom_would_fit(&figures, CM_OOM_ONE_PIECE, &bytes) != want->one_piece ||
+		    cm_oom_would_fit(&figures, CM_OOM_ONE_SEGMENT, &bytes) != want->one_piece ||
 		    cm_oom_would_fit(&figures, CM_OOM_PAGED, &bytes) != want->paged ||
 		    cm_oom_would_fit(&figures, CM_OOM_ALONE, &bytes) != want->alone ||
 		    cm_oom_excess(&figures) != want->excess * GIB)

@@ -560,7 +560,7 @@ static void a_device_that_lags_is_not_asked_for_every_piece(void **state)
 	assert_int_equal(f->driver.called[FAKE_EVENT_QUERY], queries);
 	assert_int_equal(f->driver.called[FAKE_MEM_ALLOC], 2);
 	assert_int_equal(f->heap->row->pending_bytes, 12 * MIB);
-	for (i = 0; i < CM_ASK_PAUSE; i++)
+	for (i = 0; i < CM_POLL_PAUSE; i++)
 		case_put(f, case_get(f, 2 * MIB));
 	assert_true(f->driver.called[FAKE_EVENT_QUERY] > queries);
 	case_close(f);
@@ -576,7 +576,7 @@ static void a_pause_does_not_come_back_after_ever_so_many_requests(void **state)
 	(void)case_get(f, 2 * MIB);
 	queries = f->driver.called[FAKE_EVENT_QUERY];
 	/* None of them had anything to ask for. */
-	f->heap->searches[CM_FIT_LARGE] += (UINT32_C(1) << 31) + CM_ASK_PAUSE;
+	f->heap->searches[CM_FIT_LARGE] += (UINT32_C(1) << 31) + CM_POLL_PAUSE;
 	(void)case_get(f, 2 * MIB);
 	assert_true(f->driver.called[FAKE_EVENT_QUERY] > queries);
 	case_close(f);

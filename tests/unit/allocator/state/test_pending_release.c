@@ -35,7 +35,7 @@ static void *free_again(void *arg)
 	return NULL;
 }
 
-static void nap(uint64_t ns)
+static void backoff(uint64_t ns)
 {
 	second.naps = true;
 	fake_driver_ops()->sleep_ns(ns);
@@ -74,7 +74,7 @@ static void trim_beside_a_second_free(struct fixture *f, uint64_t addr, release_
 	ops = *fake_driver_ops();
 	ops.mem_free = mem_free;
 	ops.host_free = host_free;
-	ops.sleep_ns = nap;
+	ops.sleep_ns = backoff;
 	f->cache->ops = &ops;
 	assert_int_equal(cm_cache_trim(f->cache, UINT32_MAX, &bytes), 0);
 	assert_int_equal(pthread_join(second.thread, NULL), 0);

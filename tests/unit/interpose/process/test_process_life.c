@@ -147,17 +147,17 @@ static void play_blocked_signals(void)
 
 static int32_t send(uint32_t command, uint64_t arg)
 {
-	struct cm_mailbox *mailbox = &cm_process_region()->header->mailbox;
+	struct cm_channel *channel = &cm_process_region()->header->channel;
 	uint32_t state;
 
-	mailbox->command = command;
-	mailbox->arg[0] = arg;
-	__atomic_store_n(&mailbox->state, CM_MAIL_POSTED, __ATOMIC_RELEASE);
-	(void)cm_mailbox_nudge(mailbox);
-	while ((state = __atomic_load_n(&mailbox->state, __ATOMIC_ACQUIRE)) != CM_MAIL_DONE)
+	channel->command = command;
+	channel->arg[0] = arg;
+	__atomic_store_n(&channel->state, CM_CHANNEL_POSTED, __ATOMIC_RELEASE);
+	(void)cm_channel_wake(channel);
+	while ((state = __atomic_load_n(&channel->state, __ATOMIC_ACQUIRE)) != CM_CHANNEL_DONE)
 		(void)usleep(1000);
-	__atomic_store_n(&mailbox->state, CM_MAIL_IDLE, __ATOMIC_RELEASE);
-	return mailbox->status;
+	__atomic_store_n(&channel->state, CM_CHANNEL_IDLE, __ATOMIC_RELEASE);
+	return channel->status;
 }
 
 static void play_mail(void)
@@ -180,18 +180,18 @@ static struct cm_region *region_after_exit;
 /* Registered before the library's own handler, so it runs after that. */
 static void after_our_exit(void)
 {
-	struct cm_mailbox *mailbox = &region_after_exit->header->mailbox;
-	struct cm_letter letter;
+	struct cm_channel *channel = &region_after_exit->header->channel;
+	struct cm_command command;
 
 	CM_MUST(region_after_exit->header->state == CM_REGION_EXITED);
 	CM_MUST(stage_count_regions() == 0);
-	mailbox->command = CM_COMMAND_CHECKPOINT;
-	__atomic_store_n(&mailbox->state, CM_MAIL_POSTED, __ATOMIC_RELEASE);
-	(void)cm_mailbox_nudge(mailbox);
-	while (__atomic_load_n(&mailbox->state, __ATOMIC_ACQUIRE) != CM_MAIL_DONE)
+	channel->command = CM_COMMAND_CHECKPOINT;
+	__atomic_store_n(&channel->state, CM_CHANNEL_POSTED, __ATOMIC_RELEASE);
+	(void)cm_channel_wake(channel);
+	while (__atomic_load_n(&channel->state, __ATOMIC_ACQUIRE) != CM_CHANNEL_DONE)
 		(void)usleep(1000);
-	letter.status = mailbox->status;
-	CM_MUST(letter.status == -ESHUTDOWN);
+	command.status = channel->status;
+	CM_MUST(command.status == -ESHUTDOWN);
 	CM_MUST(cm_process_cache_if_made());
 }
 

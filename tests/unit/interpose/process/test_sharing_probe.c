@@ -36,14 +36,14 @@ static const struct launch {
 
 static void launchers_of_several_processes_are_noticed(void **state)
 {
-	struct cm_signs signs;
+	struct cm_probe_environment signs;
 	size_t i;
 
 	(void)state;
 	for (i = 0; i < sizeof(launches) / sizeof(launches[0]); i++) {
 		set_name = launches[i].name;
 		set_value = launches[i].value;
-		cm_signs_of_sharing(get, &signs);
+		cm_probe_sharing(get, &signs);
 		if ((signs.exports != NULL) != launches[i].shares ||
 		    (signs.reaches != NULL) != launches[i].shares)
 			fail_msg("%s=%s: %s", set_name, set_value,
@@ -60,7 +60,7 @@ static void check_sign(const char *file, const char *what, const char *sign, boo
 
 static void check_module(const char *file, bool exports, bool reaches)
 {
-	struct cm_signs signs;
+	struct cm_probe_environment signs;
 	char path[sizeof(MODULES) + 64];
 	void *module;
 
@@ -69,11 +69,11 @@ static void check_module(const char *file, bool exports, bool reaches)
 	module = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
 	if (!module)
 		fail_msg("%s", dlerror());
-	cm_signs_of_sharing(get, &signs);
+	cm_probe_sharing(get, &signs);
 	check_sign(file, "exports", signs.exports, exports);
 	check_sign(file, "reaches", signs.reaches, reaches);
 	(void)dlclose(module);
-	cm_signs_of_sharing(get, &signs);
+	cm_probe_sharing(get, &signs);
 	assert_null(signs.exports);
 	assert_null(signs.reaches);
 }
@@ -110,11 +110,11 @@ static void this_library_is_no_injected_tool(void **state)
 	(void)state;
 	set_name = "NVTX_INJECTION64_PATH";
 	set_value = "/usr/lib/cudamem/libcudamem.so";
-	assert_null(cm_signs_of_injection(get));
+	assert_null(cm_probe_injection(get));
 	set_value = "libcudamem.so";
-	assert_null(cm_signs_of_injection(get));
+	assert_null(cm_probe_injection(get));
 	set_value = "/opt/libcudamem/tool.so";
-	assert_string_equal(cm_signs_of_injection(get), set_name);
+	assert_string_equal(cm_probe_injection(get), set_name);
 }
 
 static void injected_tools_are_noticed(void **state)
@@ -136,7 +136,7 @@ static void injected_tools_are_noticed(void **state)
 	set_value = "";
 	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		set_name = cases[i].name;
-		sign = cm_signs_of_injection(get);
+		sign = cm_probe_injection(get);
 		if ((sign != NULL) != cases[i].tool)
 			fail_msg("%s: %s", set_name, sign ? sign : "no sign");
 	}
