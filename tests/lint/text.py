@@ -13,8 +13,8 @@ LICENSED = C_LIKE | {'.py', '.sh'}
 # In C: a table of a .def file has rows as long as they are.
 COLUMNS = 100
 FOLDED = {'.c', '.h', '.cu', '.cpp'}
-# Recorded or crafted input is what it is.
-DATA = re.compile(r'^(tests/fuzz/corpus|tests/golden)/')
+# Recorded or crafted input is what it is, and pictures are no text.
+DATA = re.compile(r'^(tests/fuzz/corpus|tests/golden|docs/pictures)/')
 
 LINES = (
     (re.compile(r'[ \t\r]+$'), 'blanks at the end of the line'),
