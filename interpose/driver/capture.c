@@ -10,7 +10,7 @@
 
 #include "allocator/base/lock.h"
 #include "interpose/core/cancel.h"
-#include "interpose/driver/context.h"
+#include "interpose/driver/current.h"
 #include "interpose/symbols/hooks.h"
 
 #define STREAMS_MAX 256

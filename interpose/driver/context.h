@@ -10,21 +10,12 @@
 #include "allocator/state/state.h"
 #include "interpose/driver/capture.h"
 #include "interpose/driver/context_registry.h"
+#include "interpose/driver/current.h"
 #include "interpose/symbols/hooks.h"
 
 /* Set where an epoch could miss work: a context beyond the table, or a green one, whose events
  * cover its own share of the device only. Then nothing is cached any more. */
 extern _Atomic bool cm_context_uncountable __attribute__((visibility("hidden")));
-
-/* The current context, or 0. */
-static inline uint64_t cm_context_current(void)
-{
-	CUcontext ctx = NULL;
-
-	if (CM_UNLIKELY(cm_real.cuCtxGetCurrent(&ctx) != CUDA_SUCCESS))
-		return 0;
-	return (uintptr_t)ctx;
-}
 
 /* The context's heap where it is the one that the thread has met last, else NULL: a look in place
  * of a search. A heap is never freed, and says whose it is. */
@@ -50,9 +41,6 @@ static inline struct cm_heap *cm_context_heap(struct cm_cache *cache)
 		return heap;
 	return cm_context_find_heap(cache, ctx);
 }
-
-/* Whether the error stays with the context. */
-bool cm_context_is_lasting(CUresult res);
 
 /* A call in the current context was answered so: after an error that stays with a context nothing
  * more is cached in it, and the program hears it from the driver in every call. */
@@ -94,10 +82,6 @@ void cm_context_forget_former(CUcontext ctx);
 void cm_context_stop_caching(const char *why);
 /* The context has ended; the contexts are locked where there is a cache. */
 void cm_context_forget(struct cm_cache *cache, CUcontext ctx);
-
-/* Between the two `ctx` is current. 0, or the driver's answer where it can't be; no pop then. */
-int cm_context_push(uint64_t ctx);
-void cm_context_pop(void);
 
 /* In a forked child, where no context is usable. */
 void cm_context_forget_all(void);

@@ -9,12 +9,9 @@
 
 #include "interpose/core/cancel.h"
 #include "interpose/driver/capture.h"
-#include "interpose/driver/context.h"
-#include "interpose/process/oom_message.h"
-#include "interpose/process/oom_wait.h"
-#include "interpose/process/peers.h"
+#include "interpose/driver/current.h"
 #include "interpose/symbols/hooks.h"
-#include "interpose/wrappers/work.h"
+#include "stats/layout.h"
 #include "stats/tick.h"
 
 /*
@@ -368,6 +365,8 @@ static bool ctx_is_dead(uint64_t ctx)
 	       res == CUDA_ERROR_CONTEXT_IS_DESTROYED;
 }
 
+uint64_t cm_work_number __attribute__((aligned(64)));
+
 uint64_t cm_clock_now_ns(void)
 {
 	return cm_monotonic_ns();
@@ -427,9 +426,6 @@ const struct cm_driver_ops *cm_driver_ops(void)
 		.gate_enter = gate_enter,
 		.gate_leave = gate_leave,
 		.work_number = &cm_work_number,
-		.ask_neighbours = cm_peers_of_process,
-		.tell_oom = cm_oom_message_print,
-		.show_oom = cm_oom_wait_until_seen,
 		.now_ns = cm_clock_now_ns,
 		.sleep_ns = sleep_ns,
 	};

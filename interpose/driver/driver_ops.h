@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The real driver and the real clock, as the allocator wants them (allocator/base/ops.h).
+ * The real driver and the real clock, as the allocator wants them (allocator/base/ops.h); what does
+ * not concern the driver (peers, reports) process.c adds. Thread-safe.
  */
 #ifndef CM_INTERPOSE_DRIVER_DRIVER_OPS_H
 #define CM_INTERPOSE_DRIVER_DRIVER_OPS_H
@@ -14,5 +15,16 @@ bool cm_driver_has_pages(int32_t ordinal, uint64_t bytes);
 
 /* CLOCK_MONOTONIC in nanoseconds. */
 uint64_t cm_clock_now_ns(void);
+
+/* Changes with every piece of work that may run without bound; see struct cm_driver_ops. Alone in
+ * its cache line, since every launch writes it. */
+extern uint64_t cm_work_number __attribute__((visibility("hidden")));
+
+/* Changes it. What was freed before may now lie behind work that the program itself did not wait
+ * for. */
+static inline void cm_work_note(void)
+{
+	(void)__atomic_fetch_add(&cm_work_number, 1, __ATOMIC_RELAXED);
+}
 
 #endif

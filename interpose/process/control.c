@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 #include "allocator/base/lock.h"
+#include "interpose/core/state.h"
 #include "interpose/driver/driver_ops.h"
-#include "interpose/process/process.h"
 #include "interpose/stacks/record.h"
 #include "interpose/symbols/hooks.h"
 #include "stats/command_channel.h"

@@ -5,7 +5,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#include "interpose/process/process.h"
+#include "interpose/core/state.h"
 #include "stats/command_channel.h"
 
 #define NS_PER_MS UINT64_C(1000000)

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "interpose/core/cancel.h"
-#include "interpose/process/process.h"
+#include "interpose/core/state.h"
 #include "stats/region.h"
 
 /* So long a program may stand in a request that natively would have failed at once. */

@@ -9,7 +9,6 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/single_threaded.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -23,7 +22,9 @@
 #include "interpose/driver/context.h"
 #include "interpose/driver/driver_ops.h"
 #include "interpose/process/control.h"
+#include "interpose/process/oom_message.h"
 #include "interpose/process/oom_wait.h"
+#include "interpose/process/peers.h"
 #include "interpose/process/sharing_probe.h"
 #include "interpose/stacks/annotation.h"
 #include "interpose/stacks/record.h"
@@ -42,28 +43,20 @@
 
 enum phase { PHASE_NEW, PHASE_STARTING, PHASE_MADE, PHASE_OFF };
 
-/*
- * All that a child must not inherit, alone in a page that the kernel wipes in every child that gets
- * its own memory, forked by whatever means (MADV_WIPEONFORK). So a child begins at PHASE_NEW, at
- * the cost of no look at its pid. Where the kernel is older than 4.14 or its pages are larger,
- * pthread_atfork does the same for fork(3) alone.
- */
-union cm_process cm_process __attribute__((aligned(CM_PROCESS_PAGE)));
-
-/* Survives into a child, which gives it up there. Guarded by PHASE_STARTING. */
+/* The region that this process has mapped; survives into a child, which unmaps it. Guarded by
+ * PHASE_STARTING. */
 static struct cm_region *mapped;
-static struct cm_policy policy;
 
-static void clear(void)
-{
-	memset(&cm_process, 0, sizeof(cm_process));
-}
+/* Of modules above this one, in the order in which they came. */
+static void (*_Atomic fork_handlers[CM_FORK_HANDLERS])(void);
 
 /* Gives up what a parent has made: its region is the parent's, its thread and heap do not work
  * here. */
 static void forget_parent(void)
 {
 	struct cm_region *region = mapped;
+	void (*forget)(void);
+	size_t i;
 
 	mapped = NULL;
 	cm_entry_points_publish(NULL);
@@ -73,6 +66,8 @@ static void forget_parent(void)
 	cm_thread_forget();
 	cm_record_forget();
 	cm_annotation_forget();
+	for (i = 0; i < CM_FORK_HANDLERS && (forget = atomic_load(&fork_handlers[i])); i++)
+		forget();
 	cm_region_abandon(region);
 }
 
@@ -80,7 +75,7 @@ static void after_fork(void)
 {
 	int saved = errno;
 
-	clear();
+	cm_process_clear();
 	forget_parent();
 	errno = saved;
 }
@@ -100,14 +95,29 @@ static void at_exit(void)
 	cm_region_remove(region);
 }
 
-void cm_process_watch_forks(void)
+static void watch_forks(void)
 {
 	static atomic_bool watched;
 
 	if (atomic_load(&watched) || atomic_exchange(&watched, true))
 		return;
 	(void)pthread_atfork(NULL, NULL, after_fork);
-	(void)madvise(&cm_process, sizeof(cm_process), MADV_WIPEONFORK);
+	cm_process_wipe_on_fork();
+}
+
+void cm_process_on_fork(void (*forget)(void))
+{
+	void (*seen)(void);
+	size_t i;
+
+	for (i = 0; i < CM_FORK_HANDLERS; i++) {
+		seen = atomic_load(&fork_handlers[i]);
+		if (seen == forget ||
+		    (!seen && atomic_compare_exchange_strong(&fork_handlers[i], &seen, forget)) ||
+		    seen == forget)
+			break;
+	}
+	watch_forks();
 }
 
 static void register_once(void)
@@ -117,7 +127,7 @@ static void register_once(void)
 	if (registered)
 		return;
 	registered = true;
-	cm_process_watch_forks();
+	watch_forks();
 	(void)atexit(at_exit);
 	(void)at_quick_exit(at_exit);
 }
@@ -192,7 +202,8 @@ static uint64_t mib_to_bytes(uint64_t mib)
 	return mib == CM_UNLIMITED ? UINT64_MAX : mib << MIB_SHIFT;
 }
 
-static void fill_policy(const struct cm_config *config, const struct cm_probe_environment *signs)
+static void fill_policy(const struct cm_config *config, const struct cm_probe_environment *signs,
+			struct cm_policy *policy)
 {
 	static const enum cm_mode modes[] = {
 		[CM_CONF_MODE_CACHE] = CM_MODE_CACHE,
@@ -213,32 +224,32 @@ static void fill_policy(const struct cm_config *config, const struct cm_probe_en
 		[CM_CONF_OOM_REPORT_LINE] = CM_OOM_REPORT_LINE,
 		[CM_CONF_OOM_REPORT_OFF] = CM_OOM_REPORT_OFF,
 	};
-	_Static_assert(sizeof(policy.roundup_power2_divisions) ==
+	_Static_assert(sizeof(policy->roundup_power2_divisions) ==
 			       sizeof(config->roundup_power2_divisions),
 		       "the slots are the same");
 
-	cm_policy_init(&policy);
-	policy.mode = modes[config->mode];
-	policy.reuse = reuses[config->reuse];
-	policy.sync = syncs[config->sync];
-	policy.oom_report = reports[config->oom_report];
-	policy.placement = config->placement == CM_CONF_PLACEMENT_EXACT ? CM_PLACEMENT_EXACT
-									: CM_PLACEMENT_SPLIT;
-	policy.reached = is_reached(config, signs);
+	cm_policy_init(policy);
+	policy->mode = modes[config->mode];
+	policy->reuse = reuses[config->reuse];
+	policy->sync = syncs[config->sync];
+	policy->oom_report = reports[config->oom_report];
+	policy->placement = config->placement == CM_CONF_PLACEMENT_EXACT ? CM_PLACEMENT_EXACT
+									 : CM_PLACEMENT_SPLIT;
+	policy->reached = is_reached(config, signs);
 	/* Handles for other processes want driver allocations. */
-	policy.expandable_segments = config->expandable_segments &&
-				     policy.placement != CM_PLACEMENT_EXACT;
-	policy.max_split_size = mib_to_bytes(config->max_split_size_mb);
-	policy.max_non_split_rounding = mib_to_bytes(config->max_non_split_rounding_mb);
-	policy.large_segment_size = mib_to_bytes(config->large_segment_size_mb);
-	policy.garbage_collection_threshold = config->garbage_collection_threshold;
-	policy.exchange = config->exchange;
-	policy.neighbours = config->neighbours;
-	policy.decay_ns = config->decay_seconds * 1000000000;
-	policy.memory_fraction = config->per_process_memory_fraction;
-	policy.memory_limit = mib_to_bytes(config->memory_limit_mb);
-	memcpy(policy.roundup_power2_divisions, config->roundup_power2_divisions,
-	       sizeof(policy.roundup_power2_divisions));
+	policy->expandable_segments = config->expandable_segments &&
+				      policy->placement != CM_PLACEMENT_EXACT;
+	policy->max_split_size = mib_to_bytes(config->max_split_size_mb);
+	policy->max_non_split_rounding = mib_to_bytes(config->max_non_split_rounding_mb);
+	policy->large_segment_size = mib_to_bytes(config->large_segment_size_mb);
+	policy->garbage_collection_threshold = config->garbage_collection_threshold;
+	policy->exchange = config->exchange;
+	policy->neighbours = config->neighbours;
+	policy->decay_ns = config->decay_seconds * 1000000000;
+	policy->memory_fraction = config->per_process_memory_fraction;
+	policy->memory_limit = mib_to_bytes(config->memory_limit_mb);
+	memcpy(policy->roundup_power2_divisions, config->roundup_power2_divisions,
+	       sizeof(policy->roundup_power2_divisions));
 }
 
 static void tell_backing(const struct cm_region *region, const char *dir)
@@ -300,22 +311,6 @@ static int make_region(const struct cm_config *config, struct cm_region **ret_re
 	return err;
 }
 
-static void read_clocks(uint64_t *ret_tick, uint64_t *ret_time_ns)
-{
-	struct timespec now;
-
-	*ret_tick = cm_ops_tick(cm_driver_ops());
-	(void)clock_gettime(CLOCK_REALTIME, &now);
-	*ret_time_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
-
-void cm_process_stamp(void)
-{
-	struct cm_header *header = cm_process.region->header;
-
-	read_clocks(&header->tick_last, &header->time_last_ns);
-}
-
 static void start_control(const struct cm_config *config, struct cm_region *region,
 			  struct cm_cache *cache)
 {
@@ -328,10 +323,23 @@ static void start_control(const struct cm_config *config, struct cm_region *regi
 		region->header->flags |= CM_REGION_CONTROL;
 }
 
+/* The driver's table, with what this room does for the allocator. */
+static const struct cm_driver_ops *host_ops(void)
+{
+	static struct cm_driver_ops ops;
+
+	ops = *cm_driver_ops();
+	ops.ask_neighbours = cm_peers_of_process;
+	ops.tell_oom = cm_oom_message_print;
+	ops.show_oom = cm_oom_wait_until_seen;
+	return &ops;
+}
+
 /* Makes everything; NULL where nothing is to be done, or can be. */
 static struct cm_cache *make(void)
 {
-	struct cm_cache_params params = {.ops = cm_driver_ops(), .policy = &policy};
+	struct cm_policy policy;
+	struct cm_cache_params params = {.ops = host_ops(), .policy = &policy};
 	/* Also with mode:off: the wrappers call what it looks up. */
 	const bool complete = cm_real_is_complete();
 	struct cm_cache *cache = NULL;
@@ -348,20 +356,20 @@ static struct cm_cache *make(void)
 	}
 	cm_probe_sharing(secure_getenv, &signs);
 	adapt(&config, &signs);
-	fill_policy(&config, &signs);
+	fill_policy(&config, &signs, &policy);
 	err = make_region(&config, &params.region);
 	if (err)
 		goto out;
 	mapped = params.region;
 	cm_record_start(params.region, &config);
 	cm_oom_wait_start(&config);
-	read_clocks(&params.region->header->tick_base, &params.region->header->time_base_ns);
+	cm_process_stamp_start(params.region);
 	err = cm_cache_create(&params, &cache);
 	if (err)
 		goto err_region;
 	cm_record_attach(cache);
 	params.region->keep = config.region_keep;
-	cm_process.region = params.region;
+	cm_process_set(params.region, &policy);
 	__atomic_store_n(&params.region->header->state, CM_REGION_LIVE, __ATOMIC_RELEASE);
 	/* A process of one thread has the barrier at once; else the helper waits for it. */
 	if (__libc_single_threaded)
@@ -447,14 +455,4 @@ struct cm_cache *cm_process_start_for_request(void)
 	    !cuda_works())
 		return NULL;
 	return cm_process_start();
-}
-
-const struct cm_policy *cm_process_policy(void)
-{
-	return cm_process_cache() ? &policy : NULL;
-}
-
-struct cm_region *cm_process_region(void)
-{
-	return cm_process_cache() ? cm_process.region : NULL;
 }

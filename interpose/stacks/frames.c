@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "interpose/process/process.h"
+#include "interpose/core/state.h"
 #include "interpose/symbols/next_symbol.h"
 #include "stats/region.h"
 #include "stats/text.h"

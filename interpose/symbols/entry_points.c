@@ -7,6 +7,7 @@
  */
 #include "interpose/symbols/entry_points.h"
 
+#include "interpose/symbols/hook_table.h"
 #include "interpose/symbols/hooks.h"
 #include "interpose/symbols/next_symbol.h"
 #include "interpose/symbols/real.h"
@@ -17,9 +18,6 @@
 /* Called by the assembly alone. */
 void *cm_entry_points_pick(void *handle, const char *name, const char *version, const void *caller);
 void *cm_entry_points_enter(size_t row, void **slot);
-
-cm_dlsym_fn *cm_next_dlsym;
-cm_dlvsym_fn *cm_next_dlvsym;
 
 /*
  * Whether another copy of the library stands before this one, as where a build tree's is put before

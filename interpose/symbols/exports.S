@@ -13,7 +13,6 @@
 #include <cet.h>
 
 	.macro	cm_export symbol
-	.hidden	cm_wrap_\symbol
 	.globl	\symbol
 	.type	\symbol, @function
 	.p2align 4
@@ -70,7 +69,6 @@ enter:
 #elif defined(__aarch64__)
 
 	.macro	cm_export symbol
-	.hidden	cm_wrap_\symbol
 	.globl	\symbol
 	.type	\symbol, %function
 	.p2align 4

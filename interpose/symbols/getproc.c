@@ -15,7 +15,7 @@ static const struct cm_hook *find_abi(const char *base, int version, bool per_th
 	const struct cm_hook *best = NULL;
 	size_t i;
 
-	for (i = 0; i < cm_hook_count; i++) {
+	for (i = 0; i < CM_HOOK_COUNT; i++) {
 		const struct cm_hook *hook = &cm_hooks[i];
 
 		if (!(hook->flags & CM_HOOK_PTSZ) == per_thread || hook->version > version ||
@@ -45,7 +45,7 @@ static const struct cm_hook *find_function(const char *base, const void *functio
 	size_t i;
 
 	*ret_hooked = false;
-	for (i = 0; i < cm_hook_count; i++) {
+	for (i = 0; i < CM_HOOK_COUNT; i++) {
 		const struct cm_hook *hook = &cm_hooks[i];
 
 		if (!hook->wrapper)

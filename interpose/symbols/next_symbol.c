@@ -9,6 +9,9 @@
 
 #define VERSYM_HIDDEN 0x8000u /* not the default version of its name */
 
+cm_dlsym_fn *cm_next_dlsym;
+cm_dlvsym_fn *cm_next_dlvsym;
+
 struct symbol_table {
 	const ElfW(Sym) * symbols;
 	const char *strings;

@@ -53,6 +53,13 @@ const char *cm_object_soname(const struct cm_object *object);
  */
 void *cm_next_symbol(const char *name);
 
+/* The next dlsym and dlvsym after ours. Set before the first look-up or call by symbol goes on
+ * (entry_points.c); NULL until then. */
+typedef void *cm_dlsym_fn(void *handle, const char *name);
+typedef void *cm_dlvsym_fn(void *handle, const char *name, const char *version);
+extern cm_dlsym_fn *cm_next_dlsym __attribute__((visibility("hidden")));
+extern cm_dlvsym_fn *cm_next_dlvsym __attribute__((visibility("hidden")));
+
 /* Whether the object is this library or another copy of it, by what it exports. */
 bool cm_object_is_copy(const struct cm_object *object);
 

@@ -150,7 +150,7 @@ static void load(const struct cm_object *driver, bool is_linked)
 	if (cm_real_is_loaded())
 		return;
 	(void)open_driver(driver->name, RTLD_NOLOAD);
-	for (i = 0; i < cm_hook_count; i++) {
+	for (i = 0; i < CM_HOOK_COUNT; i++) {
 		symbol = cm_hooks[i].symbol;
 		set_missing(&cm_hooks[i], find_original(driver, symbol, is_linked));
 	}
@@ -223,7 +223,7 @@ bool cm_real_is_complete(void)
 	bool complete = true;
 	size_t i;
 
-	for (i = 0; i < cm_hook_count; i++) {
+	for (i = 0; i < CM_HOOK_COUNT; i++) {
 		const struct cm_hook *hook = &cm_hooks[i];
 
 		if (!hook->real || cm_real_get(hook))

@@ -7,9 +7,9 @@
 #ifndef CM_INTERPOSE_SYMBOLS_REAL_H
 #define CM_INTERPOSE_SYMBOLS_REAL_H
 
-#include "interpose/symbols/entry_points.h"
-
 #include <stdbool.h>
+
+#include "interpose/symbols/hook_table.h"
 
 /* Whether the address lies in the driver's library. */
 bool cm_driver_has_address(const void *address);

@@ -8,12 +8,12 @@
 #include "allocator/cache.h"
 #include "interpose/driver/capture.h"
 #include "interpose/driver/context.h"
+#include "interpose/driver/driver_ops.h"
 #include "interpose/process/process.h"
 #include "interpose/stacks/record.h"
 #include "interpose/symbols/hooks.h"
 #include "interpose/wrappers/retry_after_trim.h"
 #include "interpose/wrappers/uncached_memory.h"
-#include "interpose/wrappers/work.h"
 
 /* What differs between the functions and their twins on per-thread default streams. */
 typedef CUresult is_capturing_fn(CUstream stream, CUstreamCaptureStatus *status);

@@ -21,20 +21,22 @@
  */
 static struct cm_lock primary_lock[CM_DEVICES_MAX];
 
-/* Before it is first held: a child may be forked meanwhile, also where the library has not
- * started. */
-static struct cm_lock *primary_lock_of(CUdevice device)
-{
-	cm_process_watch_forks();
-	return &primary_lock[(unsigned)device % CM_DEVICES_MAX];
-}
-
-void cm_primary_forget_all(void)
+/* In a forked child, also where the library has not started and forgets nothing else. */
+static void forget_in_child(void)
 {
 	size_t i;
 
 	for (i = 0; i < CM_DEVICES_MAX; i++)
 		cm_lock_init(&primary_lock[i]);
+	cm_capture_forget_all();
+	cm_context_forget_all();
+}
+
+/* Registers for forks before the lock is first held: another thread may fork meanwhile. */
+static struct cm_lock *primary_lock_of(CUdevice device)
+{
+	cm_process_on_fork(forget_in_child);
+	return &primary_lock[(unsigned)device % CM_DEVICES_MAX];
 }
 
 static bool is_active(CUdevice device, bool unless_told)

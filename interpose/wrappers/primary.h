@@ -13,7 +13,4 @@
  * or may be, is nobody else's meanwhile. */
 CUresult cm_context_end(CUcontext ctx, bool detaches, CUresult (*real)(CUcontext ctx));
 
-/* In a forked child, where no context is usable. */
-void cm_primary_forget_all(void);
-
 #endif

@@ -1,19 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-#include "interpose/wrappers/work.h"
-
+/*
+ * Work that may run without bound: kernels, graphs, host functions, waits for values. The doors of
+ * it are watched for one purpose: an event recorded after a free and before such work captures no
+ * more than a cudaFree would have waited for, so an ordered barrier behind it can't hang a program
+ * that runs natively. Whether memory is idle is never judged by it.
+ */
 #include "allocator/base/attr.h"
 #include "allocator/cache.h"
 #include "interpose/driver/context.h"
+#include "interpose/driver/driver_ops.h"
 #include "interpose/process/process.h"
 #include "interpose/symbols/hooks.h"
 #include "interpose/wrappers/retry_after_trim.h"
-
-uint64_t cm_work_number __attribute__((aligned(64)));
-
-void cm_work_note(void)
-{
-	(void)__atomic_fetch_add(&cm_work_number, 1, __ATOMIC_RELAXED);
-}
 
 /* Work is about to be submitted by this thread. What is_worth_another_try wants to know. */
 static uint64_t announce(void)

@@ -18,8 +18,9 @@ SYSROOT = '/usr/aarch64-linux-gnu'
 FLAGS = ['-std=gnu11', '-D_GNU_SOURCE', '-fPIC', '-fvisibility=hidden', '-ftls-model=initial-exec',
          f'-I{ROOT}', '-isystem', sys.argv[1], sys.argv[2]]
 DOORS = [ROOT / 'interpose' / name for name in (
-    'doors.c', 'hooks.c', 'next_symbol.c', 'real.c', 'getproc.c', 'dlsym_aarch64.S', 'exports.S')]
-MODULE_LINK = [f'-Wl,--version-script,{ROOT}/interpose/libcudamem.map', '-Wl,-Bsymbolic',
+    'symbols/entry_points.c', 'symbols/hook_table.c', 'symbols/next_symbol.c', 'symbols/real.c',
+    'symbols/getproc.c', 'symbols/dlsym_aarch64.S', 'symbols/exports.S', 'wrappers/hook_rows.c')]
+MODULE_LINK = [f'-Wl,--version-script,{ROOT}/interpose/symbols/libcudamem.map', '-Wl,-Bsymbolic',
                '-Wl,-z,now', '-Wl,-z,defs', '-Wl,-z,text']
 
 

@@ -162,11 +162,17 @@ static void play_no_threads(void)
 	play_without_control();
 }
 
+static const struct cm_policy *start_and_read_policy(void)
+{
+	CM_MUST(cm_process_cache());
+	CM_MUST(cm_process_policy());
+	return cm_process_policy();
+}
+
 static void play_policy(void)
 {
-	const struct cm_policy *policy = cm_process_policy();
+	const struct cm_policy *policy = start_and_read_policy();
 
-	CM_MUST(policy);
 	CM_MUST(policy->mode == CM_MODE_STATS);
 	CM_MUST(policy->reuse == CM_REUSE_WAIT);
 	CM_MUST(policy->sync == CM_SYNC_FREE);
@@ -183,9 +189,8 @@ static void play_policy(void)
 
 static void play_default_policy(void)
 {
-	const struct cm_policy *policy = cm_process_policy();
+	const struct cm_policy *policy = start_and_read_policy();
 
-	CM_MUST(policy);
 	CM_MUST(policy->mode == CM_MODE_CACHE);
 	CM_MUST(policy->placement == CM_PLACEMENT_SPLIT);
 	CM_MUST(policy->max_split_size == UINT64_MAX);
@@ -195,18 +200,18 @@ static void play_default_policy(void)
 
 static void play_exact(void)
 {
-	CM_MUST(cm_process_policy()->placement == CM_PLACEMENT_EXACT);
+	CM_MUST(start_and_read_policy()->placement == CM_PLACEMENT_EXACT);
 }
 
 static void play_stats(void)
 {
-	CM_MUST(cm_process_policy()->mode == CM_MODE_STATS);
+	CM_MUST(start_and_read_policy()->mode == CM_MODE_STATS);
 	CM_MUST(!strcmp(find_option("mode")->value, "stats"));
 }
 
 static void play_cache(void)
 {
-	CM_MUST(cm_process_policy()->mode == CM_MODE_CACHE);
+	CM_MUST(start_and_read_policy()->mode == CM_MODE_CACHE);
 }
 
 static void call_from_inside(void)

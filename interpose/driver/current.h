@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The calling thread's current context, and which driver errors outlast the call that reported
+ * them. Keeps no state. Thread-safe; the calls read or change the thread's own state only, and do
+ * not block.
+ */
+#ifndef CM_INTERPOSE_DRIVER_CURRENT_H
+#define CM_INTERPOSE_DRIVER_CURRENT_H
+
+#include "allocator/base/attr.h"
+#include "interpose/symbols/hooks.h"
+
+/* The current context, or 0. */
+static inline uint64_t cm_context_current(void)
+{
+	CUcontext ctx = NULL;
+
+	if (CM_UNLIKELY(cm_real.cuCtxGetCurrent(&ctx) != CUDA_SUCCESS))
+		return 0;
+	return (uintptr_t)ctx;
+}
+
+/* Makes `ctx` current until the pop. 0, or the driver's code; then there is nothing to pop. */
+int cm_context_push(uint64_t ctx);
+void cm_context_pop(void);
+
+/* Whether the error is sticky: it stays with the context, or with the process. */
+bool cm_context_is_lasting(CUresult res);
+
+#endif
