@@ -36,8 +36,9 @@ static struct cm_intern_index *map_index(uint32_t slots, struct cm_intern_index 
 	return index;
 }
 
-void cm_intern_init(struct cm_intern *intern, struct cm_region *region, enum cm_table table,
-		    uint32_t capacity, uint64_t *used, uint64_t *lost, uint64_t *count)
+void cm_intern_table_init(struct cm_intern_table *intern, struct cm_region *region,
+			  enum cm_table table, uint32_t capacity, uint64_t *used, uint64_t *lost,
+			  uint64_t *count)
 {
 	const uint32_t rows = region->header->table[table].capacity;
 
@@ -54,7 +55,7 @@ void cm_intern_init(struct cm_intern *intern, struct cm_region *region, enum cm_
 	atomic_store(&intern->index, map_index(SLOTS_FIRST, NULL));
 }
 
-void cm_intern_fini(struct cm_intern *intern)
+void cm_intern_table_fini(struct cm_intern_table *intern)
 {
 	struct cm_intern_index *index = atomic_exchange(&intern->index, NULL), *older;
 
@@ -81,7 +82,7 @@ static uint32_t hash_bytes(const char *data, size_t bytes)
 }
 
 /* Whether the bytes stand at `id`. One that is shorter may be the last that there is. */
-static bool is_at(const struct cm_intern *intern, uint32_t id, const void *data, size_t bytes)
+static bool is_at(const struct cm_intern_table *intern, uint32_t id, const void *data, size_t bytes)
 {
 	const uint64_t rows = bytes / intern->stride;
 
@@ -90,8 +91,8 @@ static bool is_at(const struct cm_intern *intern, uint32_t id, const void *data,
 }
 
 /* The id, or 0 and the empty slot where it belongs. */
-static uint32_t find(const struct cm_intern *intern, struct cm_intern_index *index, uint32_t hash,
-		     const void *data, size_t bytes, _Atomic uint64_t **ret_slot)
+static uint32_t find(const struct cm_intern_table *intern, struct cm_intern_index *index,
+		     uint32_t hash, const void *data, size_t bytes, _Atomic uint64_t **ret_slot)
 {
 	uint32_t at = hash & (index->slots - 1), id;
 	uint64_t slot;
@@ -108,7 +109,7 @@ static uint32_t find(const struct cm_intern *intern, struct cm_intern_index *ind
 	}
 }
 
-static struct cm_intern_index *grow(struct cm_intern *intern, struct cm_intern_index *index)
+static struct cm_intern_index *grow(struct cm_intern_table *intern, struct cm_intern_index *index)
 {
 	struct cm_intern_index *larger = map_index(index->slots * 2, index);
 	uint32_t i, at;
@@ -130,7 +131,7 @@ static struct cm_intern_index *grow(struct cm_intern *intern, struct cm_intern_i
 }
 
 /* Copies the bytes behind what is in use. 0: no room. */
-static uint32_t append(struct cm_intern *intern, const void *data, size_t bytes)
+static uint32_t append(struct cm_intern_table *intern, const void *data, size_t bytes)
 {
 	const uint32_t id = atomic_load_explicit(&intern->rows, memory_order_relaxed);
 	const uint64_t rows = bytes / intern->stride;
@@ -145,7 +146,8 @@ static uint32_t append(struct cm_intern *intern, const void *data, size_t bytes)
 	return id;
 }
 
-static uint32_t add_locked(struct cm_intern *intern, uint32_t hash, const void *data, size_t bytes)
+static uint32_t add_locked(struct cm_intern_table *intern, uint32_t hash, const void *data,
+			   size_t bytes)
 {
 	struct cm_intern_index *index = atomic_load_explicit(&intern->index, memory_order_relaxed);
 	_Atomic uint64_t *slot;
@@ -169,7 +171,7 @@ static uint32_t add_locked(struct cm_intern *intern, uint32_t hash, const void *
 	return id;
 }
 
-uint32_t cm_intern_add(struct cm_intern *intern, const void *data, size_t bytes)
+uint32_t cm_intern_table_add(struct cm_intern_table *intern, const void *data, size_t bytes)
 {
 	const uint32_t hash = hash_bytes(data, bytes);
 	struct cm_intern_index *index = atomic_load_explicit(&intern->index, memory_order_acquire);

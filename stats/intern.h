@@ -8,7 +8,7 @@
  * has to grow. Nothing is ever taken out. The index by which things are found is private to the
  * process and is mapped, not malloc'ed: the caller may be inside an allocator of the program's.
  *
- * Thread-safe. In a forked child the region is the parent's: cm_intern_fini, then start anew.
+ * Thread-safe. In a forked child the region is the parent's: cm_intern_table_fini, then start anew.
  */
 #ifndef CM_STATS_INTERN_H
 #define CM_STATS_INTERN_H
@@ -23,7 +23,7 @@
 
 struct cm_intern_index;
 
-struct cm_intern {
+struct cm_intern_table {
 	struct cm_region *region;
 	enum cm_table table;
 	uint32_t stride;
@@ -42,15 +42,16 @@ struct cm_intern {
  * region's header; `count` may be NULL. Fails never: where memory for the index is missing every
  * add is lost.
  */
-void cm_intern_init(struct cm_intern *intern, struct cm_region *region, enum cm_table table,
-		    uint32_t capacity, uint64_t *used, uint64_t *lost, uint64_t *count);
+void cm_intern_table_init(struct cm_intern_table *intern, struct cm_region *region,
+			  enum cm_table table, uint32_t capacity, uint64_t *used, uint64_t *lost,
+			  uint64_t *count);
 /* Unmaps the index. The table stays as it is. */
-void cm_intern_fini(struct cm_intern *intern);
+void cm_intern_table_fini(struct cm_intern_table *intern);
 
 /*
  * The id of `bytes` bytes (a multiple of the table's stride), which are added where they are new.
  * 0: no room, counted.
  */
-uint32_t cm_intern_add(struct cm_intern *intern, const void *data, size_t bytes);
+uint32_t cm_intern_table_add(struct cm_intern_table *intern, const void *data, size_t bytes);
 
 #endif

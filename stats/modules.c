@@ -26,7 +26,8 @@ static int read_counts(struct dl_phdr_info *info, size_t bytes, void *data)
 	return 1; /* the first object says it all */
 }
 
-void cm_modules_init(struct cm_modules *modules, struct cm_region *region, struct cm_intern *texts)
+void cm_modules_init(struct cm_modules *modules, struct cm_region *region,
+		     struct cm_intern_table *texts)
 {
 	modules->region = region;
 	modules->texts = texts;
@@ -106,7 +107,7 @@ static void find_build_id(const struct dl_phdr_info *info, struct cm_module *mod
 
 static uint32_t add_text(struct cm_modules *modules, const char *text)
 {
-	return cm_intern_add(modules->texts, text, strlen(text) + 1);
+	return cm_intern_table_add(modules->texts, text, strlen(text) + 1);
 }
 
 /* The loader gives the program itself no name, and others the one that they were opened by. */

@@ -19,7 +19,7 @@
 
 struct cm_modules {
 	struct cm_region *region;
-	struct cm_intern *texts;
+	struct cm_intern_table *texts;
 	pthread_mutex_t lock;
 	uint32_t rows;
 	/* What the loader said when the map was last brought up to date. */
@@ -29,7 +29,8 @@ struct cm_modules {
 };
 
 /* Empty; `texts` holds the paths. */
-void cm_modules_init(struct cm_modules *modules, struct cm_region *region, struct cm_intern *texts);
+void cm_modules_init(struct cm_modules *modules, struct cm_region *region,
+		     struct cm_intern_table *texts);
 
 /*
  * Brings the map up to date where an object has come or gone since. *ret_generation: what stacks

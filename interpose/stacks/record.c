@@ -21,8 +21,8 @@ static struct {
 	uint32_t depth;
 	_Atomic uint32_t stacks; /* enum cm_stacks */
 	_Atomic bool started;
-	struct cm_intern stack_table;
-	struct cm_intern text_table;
+	struct cm_intern_table stack_table;
+	struct cm_intern_table text_table;
 	struct cm_modules modules;
 } recorder;
 
@@ -42,10 +42,10 @@ void cm_record_start(struct cm_region *region, const struct cm_config *config)
 	record->depth = recorder.depth;
 	record->context = config->stacks;
 	record->stacks = config->stack_frames;
-	cm_intern_init(&recorder.stack_table, region, CM_TABLE_STACK, 0, &record->stack_words,
-		       &record->stacks_lost, &record->stack_count);
-	cm_intern_init(&recorder.text_table, region, CM_TABLE_TEXT, 0, &record->text_bytes,
-		       &record->texts_lost, NULL);
+	cm_intern_table_init(&recorder.stack_table, region, CM_TABLE_STACK, 0, &record->stack_words,
+			     &record->stacks_lost, &record->stack_count);
+	cm_intern_table_init(&recorder.text_table, region, CM_TABLE_TEXT, 0, &record->text_bytes,
+			     &record->texts_lost, NULL);
 	cm_modules_init(&recorder.modules, region, &recorder.text_table);
 	if (config->stacks != CM_CONTEXT_NONE)
 		cm_python_find();
@@ -66,8 +66,8 @@ void cm_record_forget(void)
 
 	atomic_store(&cm_record_context, CM_CONTEXT_NONE);
 	if (atomic_exchange(&recorder.started, false)) {
-		cm_intern_fini(&recorder.stack_table);
-		cm_intern_fini(&recorder.text_table);
+		cm_intern_table_fini(&recorder.stack_table);
+		cm_intern_table_fini(&recorder.text_table);
 	}
 	recorder.record = NULL;
 	recorder.cache = NULL;
@@ -125,7 +125,7 @@ uint32_t cm_record_text(const char *text)
 {
 	if (!atomic_load_explicit(&recorder.started, memory_order_acquire))
 		return 0;
-	return cm_intern_add(&recorder.text_table, text, strlen(text) + 1);
+	return cm_intern_table_add(&recorder.text_table, text, strlen(text) + 1);
 }
 
 /* The frames as words[1] and following. Returns how many. */
@@ -156,8 +156,8 @@ CM_NOINLINE void cm_record_capture(void)
 		count = collect(unloads, words, &cut);
 		words[0] = cm_stack_word((uint32_t)count, cut ? CM_STACK_CUT : 0, generation);
 		if (count)
-			cm_thread.stack = cm_intern_add(&recorder.stack_table, words,
-							(count + 1) * sizeof(words[0]));
+			cm_thread.stack = cm_intern_table_add(&recorder.stack_table, words,
+							      (count + 1) * sizeof(words[0]));
 	} else {
 		__atomic_fetch_add(&recorder.record->stacks_lost, 1, __ATOMIC_RELAXED);
 	}

@@ -28,16 +28,16 @@ void *__wrap_mmap64(void *addr, size_t bytes, int prot, int flags, int fd, off_t
 struct fixture {
 	struct cm_region *region;
 	struct cm_record *record;
-	struct cm_intern stacks;
-	struct cm_intern texts;
+	struct cm_intern_table stacks;
+	struct cm_intern_table texts;
 };
 
 static void init(struct fixture *f, uint32_t words, uint32_t bytes)
 {
-	cm_intern_init(&f->stacks, f->region, CM_TABLE_STACK, words, &f->record->stack_words,
-		       &f->record->stacks_lost, &f->record->stack_count);
-	cm_intern_init(&f->texts, f->region, CM_TABLE_TEXT, bytes, &f->record->text_bytes,
-		       &f->record->texts_lost, NULL);
+	cm_intern_table_init(&f->stacks, f->region, CM_TABLE_STACK, words, &f->record->stack_words,
+			     &f->record->stacks_lost, &f->record->stack_count);
+	cm_intern_table_init(&f->texts, f->region, CM_TABLE_TEXT, bytes, &f->record->text_bytes,
+			     &f->record->texts_lost, NULL);
 }
 
 static int setup(void **state)
@@ -58,8 +58,8 @@ static int teardown(void **state)
 {
 	struct fixture *f = *state;
 
-	cm_intern_fini(&f->stacks);
-	cm_intern_fini(&f->texts);
+	cm_intern_table_fini(&f->stacks);
+	cm_intern_table_fini(&f->texts);
 	cm_region_remove(f->region);
 	cm_region_abandon(f->region);
 	free(f);
@@ -68,7 +68,7 @@ static int teardown(void **state)
 
 static uint32_t add_text(struct fixture *f, const char *text)
 {
-	return cm_intern_add(&f->texts, text, strlen(text) + 1);
+	return cm_intern_table_add(&f->texts, text, strlen(text) + 1);
 }
 
 static const char *text_at(struct fixture *f, uint32_t id)
@@ -81,7 +81,7 @@ static uint32_t add_stack(struct fixture *f, uint64_t number)
 {
 	const uint64_t words[] = {cm_stack_word(3, 0, 0), number, number * 7, 1};
 
-	return cm_intern_add(&f->stacks, words, sizeof(words));
+	return cm_intern_table_add(&f->stacks, words, sizeof(words));
 }
 
 static void equal_things_are_there_once(void **state)
@@ -143,8 +143,8 @@ static void a_full_table_keeps_what_it_has_and_counts_the_rest(void **state)
 	struct fixture *f = *state;
 	uint64_t i;
 
-	cm_intern_fini(&f->stacks);
-	cm_intern_fini(&f->texts);
+	cm_intern_table_fini(&f->stacks);
+	cm_intern_table_fini(&f->texts);
 	init(f, 100, 8);
 	for (i = 0; i < 24; i++)
 		assert_int_equal(add_stack(f, i), 1 + 4 * i);
@@ -178,10 +178,10 @@ static void without_an_index_everything_is_lost(void **state)
 {
 	struct fixture *f = *state;
 
-	cm_intern_fini(&f->texts);
+	cm_intern_table_fini(&f->texts);
 	no_memory = true;
-	cm_intern_init(&f->texts, f->region, CM_TABLE_TEXT, 0, &f->record->text_bytes,
-		       &f->record->texts_lost, NULL);
+	cm_intern_table_init(&f->texts, f->region, CM_TABLE_TEXT, 0, &f->record->text_bytes,
+			     &f->record->texts_lost, NULL);
 	assert_int_equal(add_text(f, "x"), 0);
 	assert_int_equal(f->record->texts_lost, 1);
 }

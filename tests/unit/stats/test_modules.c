@@ -50,7 +50,7 @@ int __wrap_dl_iterate_phdr(iterate_fn *each, void *data)
 
 struct fixture {
 	struct cm_region *region;
-	struct cm_intern texts;
+	struct cm_intern_table texts;
 	struct cm_modules modules;
 	uint32_t generation;
 	uint64_t unloads;
@@ -68,8 +68,8 @@ static int setup(void **state)
 	if (!f || cm_region_create(&params, &f->region))
 		return -1;
 	record = &f->region->header->record;
-	cm_intern_init(&f->texts, f->region, CM_TABLE_TEXT, 0, &record->text_bytes,
-		       &record->texts_lost, NULL);
+	cm_intern_table_init(&f->texts, f->region, CM_TABLE_TEXT, 0, &record->text_bytes,
+			     &record->texts_lost, NULL);
 	cm_modules_init(&f->modules, f->region, &f->texts);
 	return 0;
 }
@@ -78,7 +78,7 @@ static int teardown(void **state)
 {
 	struct fixture *f = *state;
 
-	cm_intern_fini(&f->texts);
+	cm_intern_table_fini(&f->texts);
 	cm_region_remove(f->region);
 	cm_region_abandon(f->region);
 	free(f);
