@@ -9,6 +9,7 @@ import pathlib
 import sys
 
 import dev
+import floors
 import layers
 import text
 import transparency
@@ -45,7 +46,43 @@ CASES = (
     (layers, 'stats/a.c', '#include "layout.h"\n', '#include <stdint.h>\n'),
     (layers, 'allocator/a.c', '#include <cuda.h>\n', '#include <stdio.h>\n'),
     (layers, 'allocator/a.c', 'x = getenv("A");\n', '/* getenv(x) */ x = ops->exit(1);\n'),
+    (layers, 'allocator/base/a.c', '#include "allocator/state/b.h"\n', '#include "stats/b.h"\n'),
+    (layers, 'allocator/oom/a.c', '#include "allocator/blocks/b.h"\n', '#include "allocator/state/b.h"\n'),
+    (layers, 'allocator/base/a.c', '#include "allocator/cache.h"\n', '#include "allocator/base/b.h"\n'),
+    (layers, 'allocator/entry/a.c', '#include "allocator/new/b.h"\n', '#include "allocator/cache.h"\n'),
+    (layers, 'tools/cli/a.c', '#include "tools/verbs/verbs.h"\n', '#include "tools/cli/b.h"\n'),
+    (layers, 'tools/plot/a.c', '#include "tools/export/b.h"\n', '#include "tools/output/b.h"\n'),
     (layers, 'stats/a.c', 'fprintf(f, "a");\n', 'snprintf(b, n, "printf(%d)", 1);\n'),
+)
+
+# what files define and need: the arrows and circles that floors must find, and fair twins of them
+FAULTY_OBJECTS = (
+    # a circle of two in one room, of three over folders' floors, and of two in one folder
+    {'allocator/base/a.c': ('a', 'b'), 'allocator/base/b.c': ('b', 'a')},
+    {'tools/verbs/a.c': ('a', 'b'), 'tools/run/b.c': ('b', 'c'), 'tools/cli/c.c': ('c', 'a')},
+    {'stats/a.c': ('a', 'b'), 'stats/b.c': ('b', 'a')},
+    # an arrow upwards, to a room of the same floor, to a folder above, to one beside
+    {'allocator/base/a.c': ('a', 'b'), 'allocator/state/b.c': ('b', '')},
+    {'allocator/oom/a.c': ('a', 'b'), 'allocator/blocks/b.c': ('b', '')},
+    {'interpose/core/a.c': ('a', 'b'), 'interpose/symbols/b.S': ('b', '')},
+    {'stats/a.c': ('a', 'b'), 'allocator/base/b.c': ('b', '')},
+    {'allocator/entry/a.c': ('a', 'b'), 'interpose/core/b.c': ('b', '')},
+    {'stats/a.c': ('a', 'b'), 'tools/cli/b.c': ('b', '')},
+    {'tools/cli/a.c': ('a', 'b'), 'tools/cudamemstat.c': ('b', '')},
+    # a room that no floor has
+    {'tools/new/a.c': ('a', 'b'), 'tools/cli/b.c': ('b', '')},
+    # one symbol of two files that may be in one process
+    {'stats/a.c': ('a', ''), 'tools/cli/b.c': ('a', '')},
+)
+FAIR_OBJECTS = (
+    {'allocator/base/a.c': ('a', 'b malloc'), 'allocator/base/b.c': ('b', 'free')},
+    {'tools/verbs/a.c': ('a', 'b c'), 'tools/run/b.c': ('b', 'c'), 'tools/cli/c.c': ('c', '')},
+    {'interpose/wrappers/a.c': ('a', 'b'), 'allocator/entry/b.c': ('b', 'c'), 'stats/c.c': ('c', '')},
+    # a caller through a table needs the table; who fills it needs what is called
+    {'interpose/process/a.c': ('table', 'called caller'), 'interpose/driver/b.c': ('called', ''),
+     'allocator/entry/c.c': ('caller', '')},
+    # the tool and the library are never in one process
+    {'allocator/base/a.c': ('a', ''), 'tools/cli/b.c': ('a', ''), 'tools/verbs/c.c': ('c', 'a')},
 )
 
 # rows of the table of docs/transparency.md, with one hooked function, cuA, and one test, signs, in
@@ -98,8 +135,18 @@ def mistabled():
         yield f'transparency: takes {FAIR_ROW!r} for {complaint}'
 
 
+def misjudged():
+    for faulty, all_objects in ((True, FAULTY_OBJECTS), (False, FAIR_OBJECTS)):
+        for named in all_objects:
+            objects = {name: (set(defined.split()), set(needed.split()))
+                       for name, (defined, needed) in named.items()}
+            found = [what for _, what in floors.complaints_of(objects)]
+            if bool(found) != faulty:
+                yield f'floors: {"overlooks" if faulty else f"takes for {found}"} {named}'
+
+
 def main():
-    complaints = [*miscounted(), *mistabled()]
+    complaints = [*miscounted(), *mistabled(), *misjudged()]
     for rule, path, fault, fair in CASES:
         path = pathlib.Path(path)
         top = SPDX if rule is text and path.suffix == '.c' else ''
