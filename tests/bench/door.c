@@ -9,6 +9,7 @@
 
 #include "bare.h"
 #include "device.h"
+#include "torch_pages.h"
 #include "torch_rules.h"
 
 /*
@@ -141,6 +142,8 @@ static const struct door doors[] = {
 	 cub_free, cub_calls},
 	{"torch", "PyTorch's rules, for the memory they reserve", device_open, torch_rules_alloc,
 	 torch_rules_free, NULL},
+	{"torch-pages", "the same with expandable segments", device_open, torch_pages_alloc,
+	 torch_pages_free, NULL},
 };
 
 const struct door *door_at(size_t i)

@@ -80,8 +80,7 @@ static uint64_t segment_size(uint64_t size)
 	return (size + SEGMENT_GRAIN - 1) / SEGMENT_GRAIN * SEGMENT_GRAIN;
 }
 
-/* Gives every segment back that is one free piece. */
-static void release_all(void)
+void torch_rules_release(void)
 {
 	struct piece *at, *next;
 	size_t i;
@@ -107,7 +106,7 @@ static struct piece *add_segment(uint64_t size, unsigned stream)
 	if (!piece)
 		return NULL;
 	if (cuMemAlloc(&addr, bytes) != CUDA_SUCCESS) {
-		release_all();
+		torch_rules_release();
 		if (cuMemAlloc(&addr, bytes) != CUDA_SUCCESS) {
 			free(piece);
 			return NULL;

@@ -13,5 +13,7 @@
 /* A handle of the block, not its address; NULL: out of memory. Reused on its own stream only. */
 void *torch_rules_alloc(size_t bytes, unsigned stream);
 void torch_rules_free(void *block);
+/* Gives every segment back that is one free piece. */
+void torch_rules_release(void);
 
 #endif
