@@ -2,6 +2,7 @@
 """What a run found, as text for a terminal or as a document in Markdown."""
 
 import tables
+from ensemble import judge
 
 LEGEND = (
     ('ours ns', "a pair of cuMemAlloc and cuMemFree through the library's exported symbols, with "
@@ -35,6 +36,22 @@ PAGED = (
     'The same traces with expandable_segments: pages of 2 MiB in place of segments; to ours: the time, '
     'to that above.',
     'mapping: requests of the first pass for which pages were mapped, of all its requests.',
+)
+
+ENSEMBLE = (
+    'Programs made from families and seeds, on cards from 1.02 to 4 times their peak, idle and busy, four '
+    'passes, over planned latencies. What is tuned is tuned on the even seeds, and told of the others.',
+    'A program again: ./dev bench --program FAMILY:SEED [--card 110%] [--trace FILE].',
+)
+ENSEMBLE_FAMILIES = (
+    'By family, held back, means: got: of what native gets; smallest, worst, reserved in the first pass and '
+    "the fourth: to PyTorch's rules; calls, events: a request, warm; time: in the driver, to native; pg: with "
+    "expandable_segments, to native's smallest card, to what PyTorch's expandable rules reserve.",
+)
+ENSEMBLE_SYSTEMS = (
+    'By system, held back: programs that fail where native does not; least of blocks got and most held, '
+    'requests served where native serves them; smallest card, mean and worst, and reserved, to native; driver '
+    'allocations and frees, maps and unmaps a request, warm; time in the driver, first pass and all, to native.',
 )
 
 INTRODUCTION = """\
@@ -74,10 +91,23 @@ def simulated(told):
         for row in told['workloads'] if any(row['simulated_ns'].values())]
 
 
-def verdicts(told):
-    found = [row['verdict'] for row in (*told['workloads'], *told['goals']) if row['verdict']]
+def verdicts(*tables_of_rows):
+    found = [row['verdict'] for rows in tables_of_rows for row in rows if row['verdict']]
     return ', '.join(f'{found.count(name)} {name}' for name in ('met', 'missed', 'not measured')
                      if name in found) + '.'
+
+
+def ensemble(told, markdown):
+    """What stands below the title; told of the ensemble."""
+    lines = [*ENSEMBLE, f'{told["programs"]} programs, {told["seconds"]:.0f} s. {verdicts(told["goals"])}']
+    for mode in dict.fromkeys(row['mode'] for row in told['goals']):
+        rows = [row for row in told['goals'] if row['mode'] == mode]
+        lines += ['', f'{mode}:', '', tables.ensemble_goals(rows, markdown)]
+    families = [(row['family'], row['values']) for row in told['families']]
+    systems = [(row['system'], row['values']) for row in told['systems']]
+    heads = ['family', *(name for name, *_ in judge.FAMILY_FIGURES)]
+    return [*lines, '', *ENSEMBLE_FAMILIES, '', tables.ensemble_figures(heads, families, markdown),
+            '', *ENSEMBLE_SYSTEMS, '', tables.ensemble_figures(judge.SYSTEM_HEADS, systems, markdown)]
 
 
 def sections(told, columns, markdown):
@@ -85,7 +115,7 @@ def sections(told, columns, markdown):
     yield 'Machine', machine(told)
     yield 'Workloads', [tables.workloads(told['workloads'], columns, markdown), '',
                         *legend(markdown), *([''] + simulated(told) if simulated(told) else [])]
-    yield 'Goals', ['Of these and those of the workloads: ' + verdicts(told), '',
+    yield 'Goals', ['Of these and those of the workloads: ' + verdicts(told['workloads'], told['goals']), '',
                     tables.goals(told['goals'], markdown)]
     if told['recording']:
         yield 'Recording', ['What is added to the time of a request, switched while the program '
@@ -98,6 +128,8 @@ def sections(told, columns, markdown):
     if told['traces']:
         yield 'Traces', [*TRACES, '', tables.traces(told['traces'], markdown)]
         yield 'Traces on pages', [*PAGED, '', tables.paged_traces(told['traces'], markdown)]
+    if told['ensemble']:
+        yield 'Ensemble', ensemble(told['ensemble'], markdown)
     missing = [f'{entry["name"]}: {entry["reason"]}' for entry in told['skipped']]
     missing += [f'failed {entry["row"].strip()}, {entry["column"]}: {entry["reason"]}'
                 for entry in told['failed']]
@@ -111,3 +143,9 @@ def text(told, columns, markdown):
         head = f'## {title}\n\n' if markdown else ''
         parts.append(head + '\n'.join(lines) + '\n')
     return '\n'.join(parts)
+
+
+def ensemble_alone(told, markdown):
+    lines = ensemble(told['ensemble'], markdown) if told['ensemble'] else [
+        entry['reason'] for entry in told['failed']]
+    return '\n'.join(lines) + '\n'

@@ -91,3 +91,15 @@ def paged_traces(rows, markdown=False):
             number(paged['smallest'], 3),
         ])
     return table(heads, body, markdown)
+
+
+def ensemble_goals(rows, markdown=False):
+    return table(['goal', 'limit', 'tuned on', 'held back', 'cases', '', 'worst'],
+                 [[row['name'], row['bound'], number(row['tuned'], 4), number(row['held_back'], 4),
+                   row['cases'], row['verdict'], ', '.join(row['worst'])] for row in rows], markdown)
+
+
+def ensemble_figures(heads, rows, markdown=False):
+    """A name, then its figures."""
+    return table(heads, [[name, *(number(value, 3) for value in values)] for name, values in rows],
+                 markdown)
