@@ -9,12 +9,16 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "stats/nearest.h"
+#include "stats/units.h"
 #include "tools/cli/exits.h"
 #include "tools/cli/options.h"
 #include "tools/output/output.h"
+#include "tools/run/verb_run.h"
 #include "tools/verbs/verbs.h"
 
 #define HELP_COLUMN  30
+#define VERBS_MAX    32
 #define OPTS(...)    ((const enum cm_opt[]){__VA_ARGS__, CM_OPT_COUNT})
 #define NO_OPTS      ((const enum cm_opt[]){CM_OPT_COUNT})
 #define WHERE_OPTS   CM_OPT_REGION, CM_OPT_DIR
@@ -23,7 +27,8 @@
 #define TABLE_OPTS   CM_OPT_OUTPUT, MACHINE_OPTS, CM_OPT_BYTES, CM_OPT_NOHEADINGS
 #define SORT_OPTS    CM_OPT_SORT, CM_OPT_REVERSE, CM_OPT_TOP, CM_OPT_WHERE
 
-const struct cm_verb cm_verbs[] = {
+/* The first is what is done without a verb. */
+static const struct cm_verb verbs[] = {
 	{"ls", "", "List the processes that use libcudamem and their GPU memory (the default)", 0,
 	 0, 0, false, cm_verb_ls,
 	 OPTS(CM_OPT_PID, CM_OPT_DEVICE, CM_OPT_ALL, CM_OPT_WATCH, TABLE_OPTS, SORT_OPTS,
@@ -80,7 +85,7 @@ static void print_help(void)
 		     "Watches and controls the GPU memory of programs that run under "
 		     "libcudamem.\n\n",
 		     CM_PROGRAM);
-	for (verb = cm_verbs; verb->name; verb++) {
+	for (verb = verbs; verb->name; verb++) {
 		(void)snprintf(left, sizeof(left), "%s %s", verb->name, verb->args);
 		if (strlen(left) <= HELP_COLUMN)
 			(void)printf("  %-*s %s\n", HELP_COLUMN, left, verb->summary);
@@ -92,6 +97,30 @@ static void print_help(void)
 		     "reach,\n4 no answer in time, 64 partly done; run: the program's own, 125 to "
 		     "127.\n",
 		     CM_PROGRAM);
+}
+
+/* The verb of this name, or NULL with a complaint made. */
+static const struct cm_verb *find_verb(const char *name)
+{
+	const char *names[VERBS_MAX], *nearest;
+	uint64_t pid;
+	size_t n;
+
+	for (n = 0; n < VERBS_MAX && verbs[n].name; n++) {
+		if (!strcmp(verbs[n].name, name))
+			return &verbs[n];
+		names[n] = verbs[n].name;
+	}
+	nearest = cm_nearest_name(name, names, n);
+	if (!cm_number_parse(name, INT32_MAX, &pid))
+		cm_complain("'%s' is no command (did you mean 'show %s'?); see '%s --help'", name,
+			    name, CM_PROGRAM);
+	else if (nearest)
+		cm_complain("unknown command '%s' (did you mean '%s'?); see '%s --help'", name,
+			    nearest, CM_PROGRAM);
+	else
+		cm_complain("unknown command '%s'; see '%s --help'", name, CM_PROGRAM);
+	return NULL;
 }
 
 /* What was printed must have arrived; a pipe that was closed is nobody's mistake. */
@@ -132,12 +161,13 @@ static int run_verb(const struct cm_verb *verb, int argc, char **argv)
 	(void)signal(SIGBUS, say_cut);
 	if (cm_options_parse(verb, argc, argv, &options, &exit))
 		return exit;
+	options.verbs = verbs;
 	return verb->run(&options);
 }
 
 int main(int argc, char **argv)
 {
-	const struct cm_verb *verb = &cm_verbs[0];
+	const struct cm_verb *verb = &verbs[0];
 
 	(void)setlocale(LC_CTYPE, "");
 	if (argc > 1 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))) {
@@ -149,7 +179,7 @@ int main(int argc, char **argv)
 		return close_output(CM_EXIT_OK);
 	}
 	if (argc > 1 && argv[1][0] != '-') {
-		verb = cm_verb_find(argv[1]);
+		verb = find_verb(argv[1]);
 		if (!verb)
 			return CM_EXIT_USAGE;
 		argc--;

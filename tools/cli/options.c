@@ -16,7 +16,6 @@
 #define DEFAULT_WATCH      "2"
 #define WATCH_MIN_NS       UINT64_C(100000000)
 #define LONG_BASE          256 /* getopt's value of a long option: beyond every letter */
-#define VERBS_MAX          32
 #define HELP_COLUMN        28
 
 static const struct cm_opt_info infos[CM_OPT_COUNT] = {
@@ -549,27 +548,4 @@ int cm_options_parse(const struct cm_verb *verb, int argc, char **argv,
 	}
 	*ret_options = options;
 	return 0;
-}
-
-const struct cm_verb *cm_verb_find(const char *name)
-{
-	const char *names[VERBS_MAX], *nearest;
-	uint64_t pid;
-	size_t n;
-
-	for (n = 0; n < VERBS_MAX && cm_verbs[n].name; n++) {
-		if (!strcmp(cm_verbs[n].name, name))
-			return &cm_verbs[n];
-		names[n] = cm_verbs[n].name;
-	}
-	nearest = cm_nearest_name(name, names, n);
-	if (!cm_number_parse(name, INT32_MAX, &pid))
-		cm_complain("'%s' is no command (did you mean 'show %s'?); see '%s --help'", name,
-			    name, CM_PROGRAM);
-	else if (nearest)
-		cm_complain("unknown command '%s' (did you mean '%s'?); see '%s --help'", name,
-			    nearest, CM_PROGRAM);
-	else
-		cm_complain("unknown command '%s'; see '%s --help'", name, CM_PROGRAM);
-	return NULL;
 }

@@ -30,6 +30,8 @@ enum cm_form {
 
 enum cm_map { CM_MAP_NONE, CM_MAP_LARGEST, CM_MAP_ALL };
 
+struct cm_verb;
+
 struct cm_options {
 	bool given[CM_OPT_COUNT];
 	const char *pid;
@@ -78,6 +80,8 @@ struct cm_options {
 	const char *debug_path; /* NULL: the usual folders alone */
 	char **args;            /* what is no option */
 	int arg_count;
+	/* All verbs, for completion; ends with a row without a name. */
+	const struct cm_verb *verbs;
 };
 
 struct cm_verb {
@@ -93,12 +97,6 @@ struct cm_verb {
 	/* The verb's own, up to CM_OPT_COUNT; all have --help and --version. */
 	const enum cm_opt *opts;
 };
-
-/* All verbs; ends with a row without a name. The first is what is done without a verb. */
-extern const struct cm_verb cm_verbs[];
-
-/* The verb's name, or NULL with a complaint made. */
-const struct cm_verb *cm_verb_find(const char *name);
 
 /*
  * Parses argv[1..]; argv[0] is skipped. 0: go on. Else *ret_exit is what to exit with: help was

@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "tools/export/export.h"
-#include "tools/export/gzip.h"
 #include "tools/export/protobuf.h"
+#include "tools/output/gzip.h"
 #include "tools/snapshot/history.h"
 
 #if CM_HAVE_ZLIB

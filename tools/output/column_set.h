@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #define CM_COLUMNS_MAX 64
 
@@ -31,6 +32,42 @@ struct cm_column_set {
 	size_t count;
 	bool live; /* rows are printed as they come, JSON as NDJSON; nothing is sorted */
 };
+
+enum cm_value_kind {
+	CM_VALUE_NONE,
+	CM_VALUE_TEXT,
+	CM_VALUE_BYTES,
+	CM_VALUE_NUMBER,
+	CM_VALUE_REAL, /* one decimal for people */
+};
+
+struct cm_value {
+	enum cm_value_kind kind;
+	bool alarming; /* stands out where there are colours */
+	const char *text;
+	int64_t number;
+	double real;
+};
+
+static inline struct cm_value cm_value_text(const char *text)
+{
+	return (struct cm_value){.kind = CM_VALUE_TEXT, .text = text};
+}
+
+static inline struct cm_value cm_value_bytes(int64_t bytes)
+{
+	return (struct cm_value){.kind = CM_VALUE_BYTES, .number = bytes};
+}
+
+static inline struct cm_value cm_value_number(int64_t number)
+{
+	return (struct cm_value){.kind = CM_VALUE_NUMBER, .number = number};
+}
+
+static inline struct cm_value cm_value_real(double real)
+{
+	return (struct cm_value){.kind = CM_VALUE_REAL, .real = real};
+}
 
 /* Prints the columns that there are, for -o help. */
 void cm_column_set_list(const struct cm_column_set *column_set);

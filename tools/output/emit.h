@@ -14,22 +14,6 @@
 #include "tools/cli/options.h"
 #include "tools/output/column_set.h"
 
-enum cm_value_kind {
-	CM_VALUE_NONE,
-	CM_VALUE_TEXT,
-	CM_VALUE_BYTES,
-	CM_VALUE_NUMBER,
-	CM_VALUE_REAL, /* one decimal for people */
-};
-
-struct cm_value {
-	enum cm_value_kind kind;
-	bool alarming; /* stands out where there are colours */
-	const char *text;
-	int64_t number;
-	double real;
-};
-
 struct cm_emit;
 
 /*
@@ -58,25 +42,5 @@ int cm_emit_complain_unmatched(const struct cm_options *options);
 /* Prints what is left and frees. `exit` is the exit code so far, and the result; CM_EXIT_NO after a
  * complaint where all had gone well and --where, or -d, has left no row. */
 int cm_emit_close(struct cm_emit *emit, int exit);
-
-static inline struct cm_value cm_value_text(const char *text)
-{
-	return (struct cm_value){.kind = CM_VALUE_TEXT, .text = text};
-}
-
-static inline struct cm_value cm_value_bytes(int64_t bytes)
-{
-	return (struct cm_value){.kind = CM_VALUE_BYTES, .number = bytes};
-}
-
-static inline struct cm_value cm_value_number(int64_t number)
-{
-	return (struct cm_value){.kind = CM_VALUE_NUMBER, .number = number};
-}
-
-static inline struct cm_value cm_value_real(double real)
-{
-	return (struct cm_value){.kind = CM_VALUE_REAL, .real = real};
-}
 
 #endif

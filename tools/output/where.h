@@ -12,7 +12,6 @@
 #define CM_TOOLS_OUTPUT_WHERE_H
 
 #include "tools/output/column_set.h"
-#include "tools/output/emit.h"
 
 struct cm_where;
 

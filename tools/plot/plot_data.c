@@ -17,6 +17,18 @@
 #define TEXT_BYTES 4096
 #define CLASSES    48 /* powers of two */
 
+static const char *const names[CM_PLOT_COUNT] = {
+	[CM_PLOT_TIMELINE] = "timeline",
+	[CM_PLOT_BLOCKS] = "blocks",
+	[CM_PLOT_FLAME] = "flame",
+	[CM_PLOT_SIZES] = "sizes",
+};
+
+const char *cm_plot_name(enum cm_plot plot)
+{
+	return names[plot];
+}
+
 /* Numbers to be stored as one column. */
 struct column {
 	struct cm_columns *to;

@@ -7,8 +7,10 @@
 #include <string.h>
 
 #include "tools/cli/exits.h"
+#include "tools/output/output.h"
 #include "tools/processes/collect.h"
 #include "tools/snapshot/consistent.h"
+#include "tools/snapshot/saved.h"
 
 static int complain(const struct cm_process *process, const char *why)
 {
@@ -101,4 +103,33 @@ void cm_source_close(struct cm_source *source)
 	cm_snapshot_destroy(source->snapshot);
 	cm_image_free(source->image);
 	memset(source, 0, sizeof(*source));
+}
+
+static int complain_write(int err)
+{
+	if (err == -ENOSYS)
+		cm_complain("this build has no zstd, which snapshots are saved with; '%s export' "
+			    "reads the process itself",
+			    CM_PROGRAM);
+	else if (err == -ENOMEM)
+		cm_complain("no memory left");
+	return CM_EXIT_TARGET;
+}
+
+int cm_save(const struct cm_image *image, const char *path, bool force, int64_t *ret_bytes)
+{
+	struct cm_output output;
+	int exit, err;
+
+	exit = cm_output_open(&output, path, 0666, force);
+	if (exit)
+		return exit;
+	/* What has no path here is standard output, a pipe or a device. */
+	err = cm_saved_write(image, output.file, output.path != NULL, ret_bytes);
+	/* What could not be written is told of when it is closed. */
+	if (err && err != -EIO) {
+		(void)cm_output_close(&output, false);
+		return complain_write(err);
+	}
+	return cm_output_close(&output, true);
 }

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+#include "tools/run/verb_run.h"
+
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -11,7 +13,6 @@
 #include "tools/cli/exits.h"
 #include "tools/output/quote.h"
 #include "tools/run/guard.h"
-#include "tools/verbs/verbs.h"
 
 #define PRELOAD_VARIABLE "LD_PRELOAD"
 #define NVTX_VARIABLE    "NVTX_INJECTION64_PATH" /* NVTX loads the library that it names */

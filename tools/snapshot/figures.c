@@ -5,7 +5,6 @@
 
 #include "stats/text.h"
 #include "stats/units.h"
-#include "tools/processes/collect.h"
 
 #define LINE_CALLERS 3
 

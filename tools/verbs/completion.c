@@ -114,7 +114,7 @@ static void complete_bash_arguments(const struct cm_verb *verb)
 	(void)printf("\n\t\tCOMPREPLY=($(compgen -W \"$words\" -- \"$word\")) ;;\n");
 }
 
-static void complete_bash(void)
+static void complete_bash(const struct cm_verb *verbs)
 {
 	const struct cm_verb *verb;
 
@@ -125,23 +125,23 @@ static void complete_bash(void)
 		     "\t\t*) verb=${COMP_WORDS[i]}; break ;;\n\t\tesac\n\tdone\n"
 		     "\tcase $verb in\n\t'') words='",
 		     CM_PROGRAM, CM_PROGRAM, CM_PROGRAM);
-	for (verb = cm_verbs; verb->name; verb++)
+	for (verb = verbs; verb->name; verb++)
 		(void)printf("%s ", verb->name);
 	(void)printf("--help --version' ;;\n");
-	for (verb = cm_verbs; verb->name; verb++) {
+	for (verb = verbs; verb->name; verb++) {
 		(void)printf("\t%s) words='", verb->name);
 		put_words(verb);
 		(void)printf("' ;;\n");
 	}
 	(void)printf("\tesac\n");
-	for (verb = cm_verbs; verb->name; verb++)
+	for (verb = verbs; verb->name; verb++)
 		if (verb->command)
 			complete_bash_command(verb);
 	complete_bash_values();
 	(void)printf("\tcase $verb:$word in\n"
 		     "\t*:-* | :*) COMPREPLY=($(compgen -W \"$words\" -- \"$word\")) ;;\n"
 		     "\trun:*) COMPREPLY=($(compgen -c -- \"$word\")) ;;\n");
-	for (verb = cm_verbs; verb->name; verb++)
+	for (verb = verbs; verb->name; verb++)
 		complete_bash_arguments(verb);
 	(void)printf("\tesac\n}\ncomplete -o default -F _%s %s\n", CM_PROGRAM, CM_PROGRAM);
 }
@@ -178,7 +178,7 @@ static void put_zsh_argument(const struct cm_opt_info *info)
 		(void)fputs(complete_argument(info), stdout);
 }
 
-static void complete_zsh(void)
+static void complete_zsh(const struct cm_verb *verbs)
 {
 	const struct cm_verb *verb;
 	size_t i;
@@ -186,14 +186,14 @@ static void complete_zsh(void)
 	(void)printf("#compdef %s\n# made by '%s completion zsh'\n_%s() {\n"
 		     "  local -a verbs\n  verbs=(\n",
 		     CM_PROGRAM, CM_PROGRAM, CM_PROGRAM);
-	for (verb = cm_verbs; verb->name; verb++) {
+	for (verb = verbs; verb->name; verb++) {
 		(void)printf("    '%s:", verb->name);
 		put_zsh_help(verb->summary);
 		(void)printf("'\n");
 	}
 	(void)printf("  )\n  if ((CURRENT == 2)); then\n    _describe command verbs\n    return\n"
 		     "  fi\n  case $words[2] in\n");
-	for (verb = cm_verbs; verb->name; verb++) {
+	for (verb = verbs; verb->name; verb++) {
 		(void)printf("  %s) shift words; ((CURRENT--)); _arguments", verb->name);
 		for (i = 0; verb->opts[i] != CM_OPT_COUNT; i++) {
 			const struct cm_opt_info *info = cm_opt_info(verb->opts[i]);
@@ -216,14 +216,14 @@ static void complete_zsh(void)
 	(void)printf("  esac\n}\n_%s \"$@\"\n", CM_PROGRAM);
 }
 
-static void complete_fish(void)
+static void complete_fish(const struct cm_verb *verbs)
 {
 	const struct cm_verb *verb;
 	size_t i;
 
 	(void)printf("# fish completion of %s; made by '%s completion fish'\n", CM_PROGRAM,
 		     CM_PROGRAM);
-	for (verb = cm_verbs; verb->name; verb++) {
+	for (verb = verbs; verb->name; verb++) {
 		(void)printf("complete -c %s -n __fish_use_subcommand -f -a %s -d ", CM_PROGRAM,
 			     verb->name);
 		cm_quote_shell(stdout, verb->summary);
@@ -256,7 +256,7 @@ int cm_verb_completion(const struct cm_options *options)
 {
 	static const struct {
 		const char *shell;
-		void (*complete)(void);
+		void (*complete)(const struct cm_verb *verbs);
 	} shells[] = {
 		{"bash", complete_bash},
 		{"zsh", complete_zsh},
@@ -267,7 +267,7 @@ int cm_verb_completion(const struct cm_options *options)
 	for (i = 0; i < sizeof(shells) / sizeof(shells[0]); i++) {
 		if (strcmp(options->args[0], shells[i].shell))
 			continue;
-		shells[i].complete();
+		shells[i].complete(options->verbs);
 		return CM_EXIT_OK;
 	}
 	cm_complain("no completion for '%s', want bash, zsh or fish", options->args[0]);

@@ -111,35 +111,6 @@ static void choose_name(const struct cm_source *source, char *path, size_t bytes
 			       (int)source->pid, i);
 }
 
-static int complain_write(int err)
-{
-	if (err == -ENOSYS)
-		cm_complain("this build has no zstd, which snapshots are saved with; '%s export' "
-			    "reads the process itself",
-			    CM_PROGRAM);
-	else if (err == -ENOMEM)
-		cm_complain("no memory left");
-	return CM_EXIT_TARGET;
-}
-
-int cm_save(const struct cm_image *image, const char *path, bool force, int64_t *ret_bytes)
-{
-	struct cm_output output;
-	int exit, err;
-
-	exit = cm_output_open(&output, path, 0666, force);
-	if (exit)
-		return exit;
-	/* What has no path here is standard output, a pipe or a device. */
-	err = cm_saved_write(image, output.file, output.path != NULL, ret_bytes);
-	/* What could not be written is told of when it is closed. */
-	if (err && err != -EIO) {
-		(void)cm_output_close(&output, false);
-		return complain_write(err);
-	}
-	return cm_output_close(&output, true);
-}
-
 int cm_verb_snapshot(const struct cm_options *options)
 {
 	const uint64_t start = cm_time_now();

@@ -20,7 +20,6 @@ int cm_verb_report(const struct cm_options *options);
 int cm_verb_diff(const struct cm_options *options);
 int cm_verb_plot(const struct cm_options *options);
 int cm_verb_conf(const struct cm_options *options);
-int cm_verb_run(const struct cm_options *options);
 int cm_verb_completion(const struct cm_options *options);
 
 #endif

@@ -2,8 +2,8 @@
 /*
  * Packing as gzip, piece by piece. Only in builds with zlib (CM_HAVE_ZLIB).
  */
-#ifndef CM_TOOLS_EXPORT_GZIP_H
-#define CM_TOOLS_EXPORT_GZIP_H
+#ifndef CM_TOOLS_OUTPUT_GZIP_H
+#define CM_TOOLS_OUTPUT_GZIP_H
 
 #include <stddef.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "tools/export/gzip.h"
+#include "tools/output/gzip.h"
 
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * `export`: a snapshot in the format of another tool.
+ */
+#include "tools/export/export.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "stats/nearest.h"
+#include "tools/cli/exits.h"
+#include "tools/output/output.h"
+#include "tools/verbs/verbs.h"
+
+#define FORMATS_MAX 16
+
+static const struct cm_format *find_format(const char *name)
+{
+	const char *names[FORMATS_MAX], *nearest;
+	size_t n;
+
+	for (n = 0; cm_formats[n].name; n++) {
+		if (name && !strcmp(cm_formats[n].name, name))
+			return &cm_formats[n];
+		names[n] = cm_formats[n].name;
+	}
+	nearest = name ? cm_nearest_name(name, names, n) : NULL;
+	if (!name)
+		cm_complain("--to FORMAT is missing; the formats are:");
+	else if (nearest)
+		cm_complain("unknown format '%s' (did you mean %s?); the formats are:", name,
+			    nearest);
+	else
+		cm_complain("unknown format '%s'; the formats are:", name);
+	for (n = 0; cm_formats[n].name; n++)
+		cm_advise("%-10s %s", cm_formats[n].name, cm_formats[n].help);
+	return NULL;
+}
+
+static int write_file(const struct cm_options *options, const struct cm_format *format,
+		      const struct cm_source *source)
+{
+	const char *path = options->out ? options->out : "-";
+	struct cm_output output;
+	int exit, err;
+
+	exit = cm_output_open(&output, path, 0666, options->force);
+	if (exit)
+		return exit;
+	err = format->write(source, output.file);
+	if (!err)
+		return cm_output_close(&output, true);
+	(void)cm_output_close(&output, false);
+	if (err == -ENOSYS)
+		cm_complain("this build has no zlib, which %s takes", format->name);
+	else
+		cm_complain("%s", strerror(-err));
+	return CM_EXIT_TARGET;
+}
+
+int cm_verb_export(const struct cm_options *options)
+{
+	const struct cm_format *format = find_format(options->to);
+	struct cm_source source;
+	int exit;
+
+	if (!format)
+		return CM_EXIT_USAGE;
+	if (!format->text && cm_output_is_terminal(options->out)) {
+		cm_complain("%s is not for a terminal: name a file with -O, such as -O memory%s",
+			    format->name, format->suffix);
+		return CM_EXIT_USAGE;
+	}
+	exit = cm_source_open(options, options->args[0], &source);
+	if (exit)
+		return exit;
+	exit = write_file(options, format, &source);
+	cm_source_close(&source);
+	return exit;
+}
