@@ -9,7 +9,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "stats/nearest.h"
 #include "stats/units.h"
 #include "tools/cli/exits.h"
 #include "tools/cli/options.h"
@@ -102,7 +101,7 @@ static void print_help(void)
 /* The verb of this name, or NULL with a complaint made. */
 static const struct cm_verb *find_verb(const char *name)
 {
-	const char *names[VERBS_MAX], *nearest;
+	const char *names[VERBS_MAX];
 	uint64_t pid;
 	size_t n;
 
@@ -111,15 +110,12 @@ static const struct cm_verb *find_verb(const char *name)
 			return &verbs[n];
 		names[n] = verbs[n].name;
 	}
-	nearest = cm_nearest_name(name, names, n);
 	if (!cm_number_parse(name, INT32_MAX, &pid))
-		cm_complain("'%s' is no command (did you mean 'show %s'?); see '%s --help'", name,
-			    name, CM_PROGRAM);
-	else if (nearest)
-		cm_complain("unknown command '%s' (did you mean '%s'?); see '%s --help'", name,
-			    nearest, CM_PROGRAM);
+		cm_complain("'%s' is not a command (did you mean 'show %s'?); see '%s --help'",
+			    name, name, CM_PROGRAM);
 	else
-		cm_complain("unknown command '%s'; see '%s --help'", name, CM_PROGRAM);
+		cm_complain_unknown("command", "", name, names, n, "; see '%s --help'",
+				      CM_PROGRAM);
 	return NULL;
 }
 
@@ -130,8 +126,7 @@ static int close_output(int exit)
 
 	if (!err || err == EPIPE)
 		return exit;
-	cm_complain("the output could not be written: %s", strerror(err));
-	return CM_EXIT_TARGET;
+	return cm_fail(CM_EXIT_TARGET, "the output could not be written: %s", strerror(err));
 }
 
 /* A region's mailbox is mapped, and its file is another program's: who cuts that short sends us

@@ -4,6 +4,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "stats/nearest.h"
+
 static const char *verb_name;
 
 void cm_complain_as(const char *verb)
@@ -11,30 +13,47 @@ void cm_complain_as(const char *verb)
 	verb_name = verb;
 }
 
-void cm_complain(const char *format, ...)
+/* What was printed so far appears before the complaint. */
+static void begin_complaint(void)
 {
-	va_list args;
-
-	/* What was printed so far stands before the complaint. */
 	(void)fflush(stdout);
 	(void)fprintf(stderr, "cudamemstat: ");
 	if (verb_name)
 		(void)fprintf(stderr, "%s: ", verb_name);
-	va_start(args, format);
-	(void)vfprintf(stderr, format, args);
-	va_end(args);
-	(void)fputc('\n', stderr);
+}
+
+/* Ends the line with the text of the calling function's `format`. */
+#define END_COMPLAINT(format)                         \
+	do {                                          \
+		va_list args;                         \
+		va_start(args, format);               \
+		(void)vfprintf(stderr, format, args); \
+		va_end(args);                         \
+		(void)fputc('\n', stderr);            \
+	} while (0)
+
+void cm_complain(const char *format, ...)
+{
+	begin_complaint();
+	END_COMPLAINT(format);
 }
 
 void cm_advise(const char *format, ...)
 {
-	va_list args;
-
 	(void)fprintf(stderr, "  ");
-	va_start(args, format);
-	(void)vfprintf(stderr, format, args);
-	va_end(args);
-	(void)fputc('\n', stderr);
+	END_COMPLAINT(format);
+}
+
+void cm_complain_unknown(const char *what, const char *prefix, const char *typed,
+			 const char *const *names, size_t count, const char *format, ...)
+{
+	const char *nearest = cm_nearest_name(typed, names, count);
+
+	begin_complaint();
+	(void)fprintf(stderr, "unknown %s '%s%s'", what, prefix, typed);
+	if (nearest)
+		(void)fprintf(stderr, " (did you mean %s%s?)", prefix, nearest);
+	END_COMPLAINT(format);
 }
 
 int cm_exit_join(int so_far, int code)

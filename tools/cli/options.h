@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The verbs' command lines: one table of options (options.def), parsed into one struct. What is
- * wrong is told on stderr with the nearest name that there is.
+ * The command lines of the verbs: one table of options (options.def), parsed into one struct. A
+ * mistake is reported on stderr, with the nearest valid name.
  */
 #ifndef CM_TOOLS_CLI_OPTIONS_H
 #define CM_TOOLS_CLI_OPTIONS_H
@@ -14,7 +14,7 @@
 #define CM_PROGRAM          "cudamemstat"
 
 enum cm_opt {
-#define CM_OPT(ID, command, name, ARGUMENT, argument, help) CM_OPT_##ID,
+#define CM_OPT(ID, letter, name, ARGUMENT, argument, take, field, help) CM_OPT_##ID,
 #include "tools/cli/options.def"
 	CM_OPT_COUNT
 };
@@ -33,12 +33,12 @@ enum cm_map { CM_MAP_NONE, CM_MAP_LARGEST, CM_MAP_ALL };
 struct cm_verb;
 
 struct cm_options {
-	bool given[CM_OPT_COUNT];
+	bool given[CM_OPT_COUNT]; /* whether each option was given */
 	const char *pid;
 	const char *devices[CM_DEVICE_NAMES_MAX];
 	size_t device_count;
-	size_t top;        /* lines to print, 0: all */
-	uint64_t watch_ns; /* between two listings, 0: one is all */
+	uint64_t top;      /* lines to print, 0: all */
+	uint64_t watch_ns; /* between two listings, 0: print only one */
 	const char *columns;
 	const char *sort;
 	const char *where;
@@ -47,7 +47,7 @@ struct cm_options {
 	enum cm_map map;
 	bool reverse;
 	bool bytes;
-	bool headings;
+	bool no_headings;
 	bool skip_first;
 	bool fresh;
 	bool host;
@@ -60,7 +60,7 @@ struct cm_options {
 	bool clear;
 	bool nvtx;
 	bool force;
-	uint32_t events;      /* history: 1: events too, 0: state alone */
+	uint32_t events;      /* history: 1: events too, 0: only the state of blocks */
 	uint32_t context;     /* enum cm_context */
 	uint32_t stacks;      /* enum cm_stacks */
 	uint64_t max_entries; /* UINT64_MAX: all */
@@ -69,7 +69,7 @@ struct cm_options {
 	const char *limit;
 	const char *library;
 	bool leaks;
-	int leak_exit; /* 0: as the program */
+	int leak_exit; /* 0: the exit code of the program */
 	const char *suppressions;
 	const char *oom;
 	const char *save_peak;
@@ -77,8 +77,8 @@ struct cm_options {
 	const char *to;
 	const char *region;
 	const char *dir;
-	const char *debug_path; /* NULL: the usual folders alone */
-	char **args;            /* what is no option */
+	const char *debug_path; /* NULL: only the usual directories */
+	char **args;            /* the arguments that are not options */
 	int arg_count;
 	/* All verbs, for completion; ends with a row without a name. */
 	const struct cm_verb *verbs;
@@ -86,21 +86,22 @@ struct cm_options {
 
 struct cm_verb {
 	const char *name;
-	const char *args; /* for the line of usage */
+	const char *args; /* for the usage line */
 	const char *summary;
-	int own_args; /* those that name no process: all that there may be beside --region */
+	int own_args; /* arguments that do not name a process; with --region no others are allowed */
 	int min_args;
 	int max_args; /* -1: any number */
 	bool command; /* the arguments are a command: options end at the first one */
 	/* Returns an exit code. */
 	int (*run)(const struct cm_options *options);
-	/* The verb's own, up to CM_OPT_COUNT; all have --help and --version. */
+	/* The verb's own options, up to CM_OPT_COUNT; all verbs have --help and --version. */
 	const enum cm_opt *opts;
 };
 
 /*
- * Parses argv[1..]; argv[0] is skipped. 0: go on. Else *ret_exit is what to exit with: help was
- * printed, or a complaint made.
+ * Parses argv[1..]; argv[0] is skipped. Returns 0 with *ret_options filled in. Otherwise *ret_exit
+ * is the exit code: the help or the version was printed, or a complaint made. The options point
+ * into argv.
  */
 int cm_options_parse(const struct cm_verb *verb, int argc, char **argv,
 		     struct cm_options *ret_options, int *ret_exit);
@@ -111,15 +112,15 @@ struct cm_opt_info {
 	const char *name;
 	const char *argument;
 	const char *help;
-	char command; /* 0: none */
+	char letter; /* 0: none */
 	bool has_argument;
 	bool argument_optional;
 };
 
 const struct cm_opt_info *cm_opt_info(enum cm_opt opt);
 
-/* The words of --context and --stacks, as enum cm_context and enum cm_stacks have them;
- * "unknown". */
+/* The word that --context, or --stacks, takes for a value of enum cm_context, or cm_stacks;
+ * "unknown" for any other value. */
 const char *cm_context_name(uint32_t context);
 const char *cm_stacks_name(uint32_t stacks);
 

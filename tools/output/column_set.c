@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "stats/nearest.h"
 #include "tools/cli/exits.h"
 #include "tools/cli/options.h"
 
@@ -24,7 +23,7 @@ void cm_column_set_list(const struct cm_column_set *column_set)
 
 int cm_column_set_find(const struct cm_column_set *column_set, const char *name, size_t *ret_column)
 {
-	const char *names[CM_COLUMNS_MAX], *nearest;
+	const char *names[CM_COLUMNS_MAX];
 	char upper[NAME_BYTES];
 	size_t i;
 
@@ -38,12 +37,6 @@ int cm_column_set_find(const struct cm_column_set *column_set, const char *name,
 			return 0;
 		}
 	}
-	nearest = cm_nearest_name(upper, names, column_set->count);
-	if (nearest)
-		cm_complain("unknown column '%s' (did you mean %s?); see '%s %s -o help'", name,
-			    nearest, CM_PROGRAM, column_set->schema);
-	else
-		cm_complain("unknown column '%s'; see '%s %s -o help'", name, CM_PROGRAM,
-			    column_set->schema);
-	return CM_EXIT_USAGE;
+	return cm_fail_unknown("column", "", name, names, column_set->count,
+			       "; see '%s %s -o help'", CM_PROGRAM, column_set->schema);
 }

@@ -67,10 +67,8 @@ static int pick_columns(struct cm_emit *emit, const char *list)
 		err = cm_column_set_find(emit->column_set, name, &column);
 		if (err)
 			return err;
-		if (emit->picked_count == CM_COLUMNS_MAX) {
-			cm_complain("more than %d columns", CM_COLUMNS_MAX);
-			return CM_EXIT_USAGE;
-		}
+		if (emit->picked_count == CM_COLUMNS_MAX)
+			return cm_fail(CM_EXIT_USAGE, "more than %d columns", CM_COLUMNS_MAX);
 		emit->picked[emit->picked_count++] = column;
 		list += length;
 	} while (*list++);
@@ -188,7 +186,7 @@ static void put_headings(struct cm_emit *emit)
 	const enum cm_form form = emit->options->form;
 	size_t i;
 
-	if (!emit->options->headings ||
+	if (emit->options->no_headings ||
 	    (form != CM_FORM_CSV && form != CM_FORM_RAW && form != CM_FORM_TABLE))
 		return;
 	for (i = 0; i < emit->picked_count; i++) {
@@ -442,7 +440,7 @@ static void put_table(struct cm_emit *emit)
 		scols_unref_table(table);
 		return;
 	}
-	(void)scols_table_enable_noheadings(table, !emit->options->headings);
+	(void)scols_table_enable_noheadings(table, emit->options->no_headings);
 	(void)scols_table_enable_colors(table, emit->options->color);
 	(void)scols_print_table(table);
 	scols_unref_table(table);
@@ -510,10 +508,8 @@ size_t cm_emit_matched(const struct cm_emit *emit)
 int cm_emit_complain_unmatched(const struct cm_options *options)
 {
 	if (options->where)
-		cm_complain("no line for which '%s' holds", options->where);
-	else
-		cm_complain("no process has memory on the devices named");
-	return CM_EXIT_NO;
+		return cm_fail(CM_EXIT_NO, "no line matches '%s'", options->where);
+	return cm_fail(CM_EXIT_NO, "no process has memory on the devices named");
 }
 
 int cm_emit_close(struct cm_emit *emit, int exit)

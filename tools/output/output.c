@@ -12,9 +12,8 @@
 
 static int complain(const char *path, int err)
 {
-	cm_complain("%s: %s", path,
-		    err == EEXIST ? "is there already; --force replaces it" : strerror(err));
-	return CM_EXIT_TARGET;
+	return cm_fail(CM_EXIT_TARGET, "%s: %s", path,
+		       err == EEXIST ? "is there already; --force replaces it" : strerror(err));
 }
 
 /* The folder of a path, in memory of its own. */

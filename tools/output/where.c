@@ -259,10 +259,8 @@ int cm_where_parse(const struct cm_column_set *column_set, const char *option, c
 		.column_set = column_set, .option = option, .whole = text, .at = text};
 
 	parser.where = calloc(1, sizeof(*parser.where));
-	if (!parser.where) {
-		cm_complain("no memory left");
-		return CM_EXIT_TARGET;
-	}
+	if (!parser.where)
+		return cm_fail_memory();
 	parser.where->root = parse_or(&parser, 0);
 	skip_blanks(&parser);
 	if (parser.where->root >= 0 && *parser.at)

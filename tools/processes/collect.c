@@ -160,16 +160,12 @@ static int open_file(const char *path, struct cm_processes *all)
 {
 	struct cm_process *process = add_process(all);
 
-	if (!process) {
-		cm_complain("no memory left");
-		return CM_EXIT_TARGET;
-	}
+	if (!process)
+		return cm_fail_memory();
 	(void)snprintf(process->path, sizeof(process->path), "%s", path);
 	process->error = cm_saved_open(path, &process->reader, process->why);
-	if (process->error) {
-		cm_complain("%s: %s", path, process->why);
-		return CM_EXIT_TARGET;
-	}
+	if (process->error)
+		return cm_fail(CM_EXIT_TARGET, "%s: %s", path, process->why);
 	process->pid = process->reader->pid ? process->reader->pid
 					    : (pid_t)process->reader->header.pid;
 	describe(process);
@@ -307,8 +303,7 @@ static int check_dir(const char *path)
 
 	if (dir)
 		return closedir(dir);
-	cm_complain("%s: %s", path, strerror(errno));
-	return CM_EXIT_TARGET;
+	return cm_fail(CM_EXIT_TARGET, "%s: %s", path, strerror(errno));
 }
 
 int cm_collect(const struct cm_options *options, const char *target,
@@ -320,10 +315,8 @@ int cm_collect(const struct cm_options *options, const char *target,
 	int err = 0;
 
 	/* It is in every command line: a script's variable that is not set would mean everybody. */
-	if (target && !*target) {
-		cm_complain("an empty word names no process");
-		return CM_EXIT_USAGE;
-	}
+	if (target && !*target)
+		return cm_fail(CM_EXIT_USAGE, "an empty word names no process");
 	if (options->dir)
 		err = check_dir(options->dir);
 	if (err)
@@ -368,9 +361,8 @@ int cm_complain_nobody(const struct cm_options *options)
 
 int cm_complain_no_device(const struct cm_options *options, const struct cm_process *process)
 {
-	cm_complain("process %d has no memory on %s", (int)process->pid,
-		    options->device_count ? "the devices named" : "any device yet");
-	return CM_EXIT_NO;
+	return cm_fail(CM_EXIT_NO, "process %d has no memory on %s", (int)process->pid,
+		       options->device_count ? "the devices named" : "any device yet");
 }
 
 void cm_process_describe(pid_t pid, struct cm_process *ret_process)
@@ -394,11 +386,10 @@ void cm_process_describe(pid_t pid, struct cm_process *ret_process)
 int cm_process_complain(const struct cm_process *process)
 {
 	if (process->error == -EACCES)
-		cm_complain("process %d belongs to %s; you may not read its region",
-			    (int)process->pid, process->user);
-	else
-		cm_complain("%s: %s", process->path, process->why);
-	return CM_EXIT_TARGET;
+		return cm_fail(CM_EXIT_TARGET,
+			       "process %d belongs to %s; you may not read its region",
+			       (int)process->pid, process->user);
+	return cm_fail(CM_EXIT_TARGET, "%s: %s", process->path, process->why);
 }
 
 int cm_for_processes(const struct cm_options *options,

@@ -13,11 +13,9 @@ static int complain_timeout(const struct cm_options *options, const struct cm_pr
 	const double seconds = (double)options->timeout_ns / 1e9;
 	const enum cm_life life = cm_reader_life(process->reader);
 
-	if (life == CM_LIFE_EXITED || life == CM_LIFE_CRASHED) {
-		cm_complain("process %d has ended (%s) before it answered", pid,
-			    cm_life_name(life));
-		return CM_EXIT_TARGET;
-	}
+	if (life == CM_LIFE_EXITED || life == CM_LIFE_CRASHED)
+		return cm_fail(CM_EXIT_TARGET, "process %d has ended (%s) before it answered", pid,
+			       cm_life_name(life));
 	if (life == CM_LIFE_STOPPED)
 		cm_complain("process %d did not answer in %g s: it is stopped", pid, seconds);
 	else
@@ -37,36 +35,34 @@ static int complain_mail(const struct cm_options *options, const struct cm_proce
 		return complain_timeout(options, process);
 	case -EPERM:
 	case -EACCES:
-		cm_complain("process %d belongs to %s; you may not control it", pid, process->user);
-		return CM_EXIT_TARGET;
+		return cm_fail(CM_EXIT_TARGET, "process %d belongs to %s; you may not control it",
+			       pid, process->user);
 	case -EOPNOTSUPP:
-		cm_complain("process %d does not take this command (control:off in its "
-			    "configuration, or an older library)",
-			    pid);
-		return CM_EXIT_TARGET;
+		return cm_fail(CM_EXIT_TARGET,
+			       "process %d does not take this command (control:off in its "
+			       "configuration, or an older library)",
+			       pid);
 	case -EBUSY:
-		cm_complain("process %d is capturing a CUDA graph, during which nothing can be "
-			    "returned; try again later",
-			    pid);
-		return CM_EXIT_NO;
+		return cm_fail(CM_EXIT_NO,
+			       "process %d is capturing a CUDA graph, during which nothing can be "
+			       "returned; try again later",
+			       pid);
 	case -ETIME:
-		cm_complain("process %d has work on the device that does not end, and giving "
-			    "memory back would wait for it; try again later",
-			    pid);
-		return CM_EXIT_NO;
+		return cm_fail(CM_EXIT_NO,
+			       "process %d has work on the device that does not end, and giving "
+			       "memory back would wait for it; try again later",
+			       pid);
 	case -ENOSPC:
-		cm_complain("process %d has no space for it in %s", pid, process->path);
-		return CM_EXIT_TARGET;
+		return cm_fail(CM_EXIT_TARGET, "process %d has no space for it in %s", pid,
+			       process->path);
 	case -ESHUTDOWN:
-		cm_complain("process %d is ending", pid);
-		return CM_EXIT_TARGET;
+		return cm_fail(CM_EXIT_TARGET, "process %d is ending", pid);
 	case -EIO:
-		cm_complain("process %d: its CUDA driver reported error %" PRIu64, pid,
-			    command->result[1]);
-		return CM_EXIT_TARGET;
+		return cm_fail(CM_EXIT_TARGET,
+			       "process %d: its CUDA driver reported error %" PRIu64, pid,
+			       command->result[1]);
 	default:
-		cm_complain("process %d: %s", pid, strerror(-err));
-		return CM_EXIT_TARGET;
+		return cm_fail(CM_EXIT_TARGET, "process %d: %s", pid, strerror(-err));
 	}
 }
 
@@ -75,15 +71,12 @@ int cm_command_send(const struct cm_options *options, struct cm_process *process
 {
 	int err;
 
-	if (process->life == CM_LIFE_SAVED) {
-		cm_complain("%s: a snapshot can only be read", process->path);
-		return CM_EXIT_TARGET;
-	}
-	if (cm_process_is_dead(process)) {
-		cm_complain("process %d has ended (%s); what is left of it can only be read",
-			    (int)process->pid, cm_life_name(process->life));
-		return CM_EXIT_TARGET;
-	}
+	if (process->life == CM_LIFE_SAVED)
+		return cm_fail(CM_EXIT_TARGET, "%s: a snapshot can only be read", process->path);
+	if (cm_process_is_dead(process))
+		return cm_fail(CM_EXIT_TARGET,
+			       "process %d has ended (%s); what is left of it can only be read",
+			       (int)process->pid, cm_life_name(process->life));
 	err = cm_client_send(process->reader, command, options->timeout_ns);
 	return err ? complain_mail(options, process, command, err) : CM_EXIT_OK;
 }

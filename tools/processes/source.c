@@ -14,8 +14,7 @@
 
 static int complain(const struct cm_process *process, const char *why)
 {
-	cm_complain("%s: %s", process->path, why);
-	return CM_EXIT_TARGET;
+	return cm_fail(CM_EXIT_TARGET, "%s: %s", process->path, why);
 }
 
 /* What a reader should know before he believes every figure. */
@@ -108,12 +107,12 @@ void cm_source_close(struct cm_source *source)
 static int complain_write(int err)
 {
 	if (err == -ENOSYS)
-		cm_complain("this build has no zstd, which snapshots are saved with; '%s export' "
-			    "reads the process itself",
-			    CM_PROGRAM);
-	else if (err == -ENOMEM)
-		cm_complain("no memory left");
-	return CM_EXIT_TARGET;
+		return cm_fail(
+			CM_EXIT_TARGET,
+			"this build has no zstd, which snapshots need; '%s export' reads the "
+			"process directly",
+			CM_PROGRAM);
+	return cm_fail_memory();
 }
 
 int cm_save(const struct cm_image *image, const char *path, bool force, int64_t *ret_bytes)

@@ -79,10 +79,8 @@ int cm_guard_create(const struct cm_options *options, struct cm_guard **ret_guar
 	struct cm_guard *guard = calloc(1, sizeof(*guard));
 	int exit, err = 0;
 
-	if (!guard) {
-		cm_complain("no memory left");
-		return CM_EXIT_RUN;
-	}
+	if (!guard)
+		return cm_fail(CM_EXIT_RUN, "no memory left");
 	guard->options = options;
 	/* Better now than when there is something to be saved. */
 	if (!CM_HAVE_ZSTD && (options->oom || options->save_peak)) {

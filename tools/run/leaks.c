@@ -48,10 +48,8 @@ static int read_file(struct cm_suppressions *to, const char *path)
 	unsigned number = 0;
 	int exit = 0;
 
-	if (!file) {
-		cm_complain("--suppressions %s: %s", path, strerror(errno));
-		return CM_EXIT_RUN;
-	}
+	if (!file)
+		return cm_fail(CM_EXIT_RUN, "--suppressions %s: %s", path, strerror(errno));
 	while (!exit && getline(&line, &room, file) >= 0) {
 		number++;
 		length = strcspn(line, "\r\n");

@@ -36,8 +36,7 @@ static int find_library(const char *given, char path[PATH_MAX])
 	if (given) {
 		if (realpath(given, path))
 			return 0;
-		cm_complain("--library %s: %s", given, strerror(errno));
-		return CM_EXIT_RUN;
+		return cm_fail(CM_EXIT_RUN, "--library %s: %s", given, strerror(errno));
 	}
 	n = readlink("/proc/self/exe", self, sizeof(self) - 1);
 	self[n > 0 ? n : 0] = '\0';
@@ -48,8 +47,8 @@ static int find_library(const char *given, char path[PATH_MAX])
 		if (realpath(place, path) && !access(path, R_OK))
 			return 0;
 	}
-	cm_complain("%s is not where it was installed; name it with --library", LIBRARY_NAME);
-	return CM_EXIT_RUN;
+	return cm_fail(CM_EXIT_RUN, "%s is not where it was installed; name it with --library",
+		       LIBRARY_NAME);
 }
 
 /* The loader would look for the pieces, say so of each, and start the program without us. */
@@ -57,10 +56,11 @@ static int check_library(const char *path)
 {
 	if (!strpbrk(path, " :"))
 		return 0;
-	cm_complain(PRELOAD_VARIABLE " takes no path with a blank or a colon, such as '%s'; name a "
-				     "copy elsewhere with --library",
-		    path);
-	return CM_EXIT_RUN;
+	return cm_fail(CM_EXIT_RUN,
+		       PRELOAD_VARIABLE
+		       " takes no path with a blank or a colon, such as '%s'; name a "
+		       "copy elsewhere with --library",
+		       path);
 }
 
 /* Joins what stands in a variable with what is added, into memory of its own; NULL: none left. */
@@ -78,10 +78,10 @@ static char *join(const char *first, const char *separator, const char *second)
 
 static int complain_limit(const char *limit)
 {
-	cm_complain("--limit '%s' is not understood, want a size such as 2G, from 1M up, or a "
-		    "share of the device such as 50%%",
-		    limit);
-	return CM_EXIT_USAGE;
+	return cm_fail(CM_EXIT_USAGE,
+		       "--limit '%s' is not understood, want a size such as 2G, from 1M up, or a "
+		       "share of the device such as 50%%",
+		       limit);
 }
 
 /* --limit 50% or 2G as an option of CUDAMEM_CONF. */
@@ -133,8 +133,8 @@ static int check_conf(const char *conf)
 	if (!config.strict || !config.errors)
 		return 0;
 	cm_config_read(&config, get_of_program, environ, say, NULL);
-	cm_complain("the configuration has mistakes and strict is on: nothing was started");
-	return CM_EXIT_RUN;
+	return cm_fail(CM_EXIT_RUN,
+		       "the configuration has mistakes and strict is on: nothing was started");
 }
 
 /* What is added to the environment; a variable without a value is left as it is. */
@@ -166,10 +166,8 @@ static int start(const struct variable *variables, char **args)
 	for (; variables->name; variables++) {
 		if (!variables->value || !*variables->value)
 			continue;
-		if (setenv(variables->name, variables->value, 1)) {
-			cm_complain("no memory left");
-			return CM_EXIT_RUN;
-		}
+		if (setenv(variables->name, variables->value, 1))
+			return cm_fail(CM_EXIT_RUN, "no memory left");
 	}
 	(void)execvp(args[0], args);
 	err = errno;

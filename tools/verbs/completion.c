@@ -60,8 +60,8 @@ static bool put_pattern(const struct cm_opt_info *info, const char *before)
 	if (!info->has_argument || info->argument_optional)
 		return false;
 	(void)printf("%s--%s", before, info->name);
-	if (info->command)
-		(void)printf(" | -%c", info->command);
+	if (info->letter)
+		(void)printf(" | -%c", info->letter);
 	(void)printf(") ");
 	return true;
 }
@@ -239,8 +239,8 @@ static void complete_fish(const struct cm_verb *verbs)
 
 			(void)printf("complete -c %s -n '__fish_seen_subcommand_from %s' -l %s",
 				     CM_PROGRAM, verb->name, info->name);
-			if (info->command)
-				(void)printf(" -s %c", info->command);
+			if (info->letter)
+				(void)printf(" -s %c", info->letter);
 			if (info->has_argument && !info->argument_optional)
 				(void)printf(" -r");
 			if (put_argument_words(info, " -f -a '"))
@@ -270,6 +270,6 @@ int cm_verb_completion(const struct cm_options *options)
 		shells[i].complete(options->verbs);
 		return CM_EXIT_OK;
 	}
-	cm_complain("no completion for '%s', want bash, zsh or fish", options->args[0]);
-	return CM_EXIT_USAGE;
+	return cm_fail(CM_EXIT_USAGE, "unknown shell '%s', want bash, zsh or fish",
+		       options->args[0]);
 }

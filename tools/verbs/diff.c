@@ -351,9 +351,7 @@ int cm_verb_diff(const struct cm_options *options)
 	}
 	cm_source_close(&first);
 	cm_source_close(&second);
-	if (err) {
-		cm_complain("%s", strerror(-err));
-		return CM_EXIT_TARGET;
-	}
+	if (err)
+		return cm_fail(CM_EXIT_TARGET, "%s", strerror(-err));
 	return changed ? CM_EXIT_NO : CM_EXIT_OK;
 }

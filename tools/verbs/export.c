@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "stats/nearest.h"
 #include "tools/cli/exits.h"
 #include "tools/output/output.h"
 #include "tools/verbs/verbs.h"
@@ -16,7 +15,7 @@
 
 static const struct cm_format *find_format(const char *name)
 {
-	const char *names[FORMATS_MAX], *nearest;
+	const char *names[FORMATS_MAX];
 	size_t n;
 
 	for (n = 0; cm_formats[n].name; n++) {
@@ -24,14 +23,10 @@ static const struct cm_format *find_format(const char *name)
 			return &cm_formats[n];
 		names[n] = cm_formats[n].name;
 	}
-	nearest = name ? cm_nearest_name(name, names, n) : NULL;
-	if (!name)
-		cm_complain("--to FORMAT is missing; the formats are:");
-	else if (nearest)
-		cm_complain("unknown format '%s' (did you mean %s?); the formats are:", name,
-			    nearest);
+	if (name)
+		cm_complain_unknown("format", "", name, names, n, "; the formats are:");
 	else
-		cm_complain("unknown format '%s'; the formats are:", name);
+		cm_complain("--to FORMAT is missing; the formats are:");
 	for (n = 0; cm_formats[n].name; n++)
 		cm_advise("%-10s %s", cm_formats[n].name, cm_formats[n].help);
 	return NULL;
@@ -52,10 +47,9 @@ static int write_file(const struct cm_options *options, const struct cm_format *
 		return cm_output_close(&output, true);
 	(void)cm_output_close(&output, false);
 	if (err == -ENOSYS)
-		cm_complain("this build has no zlib, which %s takes", format->name);
-	else
-		cm_complain("%s", strerror(-err));
-	return CM_EXIT_TARGET;
+		return cm_fail(CM_EXIT_TARGET, "this build has no zlib, which %s needs",
+			       format->name);
+	return cm_fail(CM_EXIT_TARGET, "%s", strerror(-err));
 }
 
 int cm_verb_export(const struct cm_options *options)
@@ -66,11 +60,10 @@ int cm_verb_export(const struct cm_options *options)
 
 	if (!format)
 		return CM_EXIT_USAGE;
-	if (!format->text && cm_output_is_terminal(options->out)) {
-		cm_complain("%s is not for a terminal: name a file with -O, such as -O memory%s",
-			    format->name, format->suffix);
-		return CM_EXIT_USAGE;
-	}
+	if (!format->text && cm_output_is_terminal(options->out))
+		return cm_fail(CM_EXIT_USAGE,
+			       "%s is not for a terminal: name a file with -O, such as -O memory%s",
+			       format->name, format->suffix);
 	exit = cm_source_open(options, options->args[0], &source);
 	if (exit)
 		return exit;

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "stats/nearest.h"
 #include "stats/units.h"
 #include "tools/cli/exits.h"
 #include "tools/processes/collect.h"
@@ -262,27 +261,13 @@ static int work(const struct cm_options *options, struct cm_process *process, vo
 		exit = cm_command_send(options, process, &command);
 		if (exit)
 			return exit;
-		if (cm_reader_refresh(process->reader)) {
-			cm_complain("process %d: its region no longer makes sense",
-				    (int)process->pid);
-			return CM_EXIT_TARGET;
-		}
+		if (cm_reader_refresh(process->reader))
+			return cm_fail(CM_EXIT_TARGET,
+				       "process %d: its region no longer makes sense",
+				       (int)process->pid);
 	}
 	tell(options, process, job->json);
 	return CM_EXIT_OK;
-}
-
-static int complain_action(const char *typed)
-{
-	const char *nearest = cm_nearest_name(typed, actions, ACTION_COUNT);
-
-	if (nearest)
-		cm_complain("'%s' is not understood (did you mean %s?), want start, stop, clear or "
-			    "status",
-			    typed, nearest);
-	else
-		cm_complain("'%s' is not understood, want start, stop, clear or status", typed);
-	return CM_EXIT_USAGE;
 }
 
 static int find_action(const char *typed, enum action *ret_action)
@@ -295,7 +280,8 @@ static int find_action(const char *typed, enum action *ret_action)
 			return 0;
 		}
 	}
-	return complain_action(typed);
+	return cm_fail_unknown("action", "", typed, actions, ACTION_COUNT,
+			       ", want start, stop, clear or status");
 }
 
 /* What `start` alone takes would be lost on the others. */
@@ -308,9 +294,8 @@ static int check_options(const struct cm_options *options, enum action action)
 	for (i = 0; i < sizeof(of_start) / sizeof(of_start[0]); i++) {
 		if (action == ACTION_START || !options->given[of_start[i]])
 			continue;
-		cm_complain("--%s is for 'history start', not for 'history %s'",
-			    cm_opt_info(of_start[i])->name, actions[action]);
-		return CM_EXIT_USAGE;
+		return cm_fail(CM_EXIT_USAGE, "--%s is for 'history start', not for 'history %s'",
+			       cm_opt_info(of_start[i])->name, actions[action]);
 	}
 	return 0;
 }
@@ -329,11 +314,10 @@ int cm_verb_history(const struct cm_options *options)
 		return exit;
 	rest.args++;
 	rest.arg_count--;
-	if (!rest.arg_count && !rest.region) {
-		cm_complain("missing argument: whose history? want '%s history %s PID...'",
-			    CM_PROGRAM, actions[job.action]);
-		return CM_EXIT_USAGE;
-	}
+	if (!rest.arg_count && !rest.region)
+		return cm_fail(CM_EXIT_USAGE,
+			       "missing argument: whose history? want '%s history %s PID...'",
+			       CM_PROGRAM, actions[job.action]);
 	if (options->form != CM_FORM_JSON)
 		return cm_for_processes(&rest, work, &job);
 	cm_json_open_document(&json, "history");

@@ -337,7 +337,7 @@ static int list_again_and_again(const struct cm_options *options)
 		if (exit == CM_EXIT_USAGE || fflush(stdout) || ferror(stdout))
 			return exit;
 		if (options->form != CM_FORM_TABLE)
-			next.headings = false;
+			next.no_headings = true;
 		else if (!screen)
 			(void)putchar('\n');
 		(void)nanosleep(&pause, NULL);
@@ -347,15 +347,13 @@ static int list_again_and_again(const struct cm_options *options)
 int cm_verb_ls(const struct cm_options *options)
 {
 	if (options->form == CM_FORM_JSON &&
-	    (options->columns || options->sort || options->where || options->top)) {
-		cm_complain("--json prints all there is; for columns, an order or a choice take "
-			    "--ndjson");
-		return CM_EXIT_USAGE;
-	}
-	if (options->form == CM_FORM_JSON && options->watch_ns) {
-		cm_complain("--json prints one document; with --watch take --ndjson");
-		return CM_EXIT_USAGE;
-	}
+	    (options->columns || options->sort || options->where || options->top))
+		return cm_fail(CM_EXIT_USAGE,
+			       "--json prints all there is; for columns, an order or a choice take "
+			       "--ndjson");
+	if (options->form == CM_FORM_JSON && options->watch_ns)
+		return cm_fail(CM_EXIT_USAGE,
+			       "--json prints one document; with --watch take --ndjson");
 	return options->watch_ns && !is_help(options) ? list_again_and_again(options)
 						      : list_once(options);
 }

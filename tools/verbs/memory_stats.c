@@ -81,10 +81,8 @@ static int print_host(struct cm_process *process, struct printing *printing, boo
 	struct cm_host_row row;
 	bool torn;
 
-	if (cm_reader_read_host(process->reader, &row, &torn)) {
-		cm_complain("%s: it cannot be read", process->path);
-		return CM_EXIT_TARGET;
-	}
+	if (cm_reader_read_host(process->reader, &row, &torn))
+		return cm_fail(CM_EXIT_TARGET, "%s: it cannot be read", process->path);
 	if (json) {
 		cm_json_bool(&printing->json, "torn", torn);
 		cm_json_object(&printing->json, "host_stats");

@@ -6,7 +6,6 @@
 
 #include <string.h>
 
-#include "stats/nearest.h"
 #include "stats/units.h"
 #include "tools/cli/exits.h"
 #include "tools/output/output.h"
@@ -14,7 +13,7 @@
 
 static int find_plot(const char *word, enum cm_plot *ret_plot)
 {
-	const char *names[CM_PLOT_COUNT], *nearest;
+	const char *names[CM_PLOT_COUNT];
 	int i;
 
 	for (i = 0; i < CM_PLOT_COUNT; i++) {
@@ -24,12 +23,8 @@ static int find_plot(const char *word, enum cm_plot *ret_plot)
 		*ret_plot = (enum cm_plot)i;
 		return 0;
 	}
-	nearest = cm_nearest_name(word, names, CM_PLOT_COUNT);
-	if (nearest)
-		cm_complain("'%s' is no plot (did you mean %s?)", word, nearest);
-	else
-		cm_complain("'%s' is no plot; there are timeline, blocks, flame and sizes", word);
-	return CM_EXIT_USAGE;
+	return cm_fail_unknown("plot", "", word, names, CM_PLOT_COUNT,
+			       "; there are timeline, blocks, flame and sizes");
 }
 
 static void say(const char *path, int64_t bytes, const struct cm_plot_report *report)
@@ -58,10 +53,9 @@ int cm_verb_plot(const struct cm_options *options)
 	exit = find_plot(options->args[0], &plot);
 	if (exit)
 		return exit;
-	if (!options->out) {
-		cm_complain("name the page with -O, such as -O %s.html", cm_plot_name(plot));
-		return CM_EXIT_USAGE;
-	}
+	if (!options->out)
+		return cm_fail(CM_EXIT_USAGE, "name the page with -O, such as -O %s.html",
+			       cm_plot_name(plot));
 	exit = cm_source_open(options, options->args[1], &source);
 	if (exit)
 		return exit;

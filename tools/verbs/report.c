@@ -443,6 +443,5 @@ int cm_verb_report(const struct cm_options *options)
 	cm_source_close(&source);
 	if (!err)
 		return CM_EXIT_OK;
-	cm_complain("%s", strerror(-err));
-	return CM_EXIT_TARGET;
+	return cm_fail(CM_EXIT_TARGET, "%s", strerror(-err));
 }

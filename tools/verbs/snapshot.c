@@ -120,11 +120,10 @@ int cm_verb_snapshot(const struct cm_options *options)
 	int64_t bytes = 0;
 	int exit;
 
-	if (path && cm_output_is_terminal(path)) {
-		cm_complain("a snapshot is not for a terminal: name a file with -O, such as -O "
-			    "memory" CM_SAVED_SUFFIX);
-		return CM_EXIT_USAGE;
-	}
+	if (path && cm_output_is_terminal(path))
+		return cm_fail(CM_EXIT_USAGE,
+			       "a snapshot is not for a terminal: name a file with -O, such as -O "
+			       "memory" CM_SAVED_SUFFIX);
 	exit = cm_source_open(options, options->args[0], &source);
 	if (exit)
 		return exit;

@@ -300,25 +300,22 @@ static int parse_plan(const struct cm_options *options, struct plan *ret_plan)
 	struct plan plan = {.count = 1};
 
 	if (options->arg_count > 0) {
-		if (cm_decimal_parse(options->args[0], 's', &plan.interval_ns)) {
-			cm_complain("interval '%s' is no number of seconds", options->args[0]);
-			return CM_EXIT_USAGE;
-		}
-		if (plan.interval_ns < INTERVAL_MIN_NS) {
-			cm_complain("interval '%s' is too short, want 0.1 s or more",
-				    options->args[0]);
-			return CM_EXIT_USAGE;
-		}
+		if (cm_decimal_parse(options->args[0], 's', &plan.interval_ns))
+			return cm_fail(CM_EXIT_USAGE, "interval '%s' is no number of seconds",
+				       options->args[0]);
+		if (plan.interval_ns < INTERVAL_MIN_NS)
+			return cm_fail(CM_EXIT_USAGE,
+				       "interval '%s' is too short, want 0.1 s or more",
+				       options->args[0]);
 		plan.count = 0;
-	} else if (options->skip_first) {
-		cm_complain("--skip-first leaves out the only line there is without an interval");
-		return CM_EXIT_USAGE;
-	}
+	} else if (options->skip_first)
+		return cm_fail(
+			CM_EXIT_USAGE,
+			"--skip-first leaves out the only line there is without an interval");
 	if (options->arg_count > 1 &&
-	    (cm_number_parse(options->args[1], COUNT_MAX, &plan.count) || !plan.count)) {
-		cm_complain("count '%s' is no whole number of 1 or more", options->args[1]);
-		return CM_EXIT_USAGE;
-	}
+	    (cm_number_parse(options->args[1], COUNT_MAX, &plan.count) || !plan.count))
+		return cm_fail(CM_EXIT_USAGE, "count '%s' is no whole number of 1 or more",
+			       options->args[1]);
 	*ret_plan = plan;
 	return CM_EXIT_OK;
 }
