@@ -114,8 +114,7 @@ static const struct cm_verb *find_verb(const char *name)
 		cm_complain("'%s' is not a command (did you mean 'show %s'?); see '%s --help'",
 			    name, name, CM_PROGRAM);
 	else
-		cm_complain_unknown("command", "", name, names, n, "; see '%s --help'",
-				      CM_PROGRAM);
+		cm_complain_unknown("command", "", name, names, n, "; see '%s --help'", CM_PROGRAM);
 	return NULL;
 }
 

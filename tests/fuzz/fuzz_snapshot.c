@@ -196,7 +196,7 @@ static void look_at(const struct cm_snapshot *snapshot)
 
 	for (i = 0; i < snapshot->devices; i++) {
 		cm_figures_get(snapshot, &snapshot->device[i], &figures);
-		MUST(figures.pending + figures.hard + figures.soft <= figures.reserved);
+		MUST(figures.pending + figures.fragmented + figures.releasable <= figures.reserved);
 		MUST(*cm_device_title(&snapshot->device[i], line, sizeof(line)));
 	}
 	for (i = 0; i < snapshot->stacks; i++)

@@ -87,7 +87,7 @@ def a_snapshot_is_saved_when_memory_is_out(kit_):
     test_export.check_viewer_rules(data)
     assert [event['size'] for event in data['device_traces'][0] if event['action'] == 'oom'] \
         == [1 << 45]
-    assert b'when memory was out' in kit_.ok('report', saved[0])
+    assert b'out of memory' in kit_.ok('report', saved[0])
 
 
 def what_was_there_when_memory_was_out_is_saved(kit_):
@@ -109,7 +109,7 @@ def a_program_that_becomes_another_is_watched(kit_):
     """Its region is another one then, with the name of the first."""
     path = kit_.folder / 'became.cudamem'
     status, _, err = run(kit_, '--oom', path, program=(PROGRAM, 'exec', 'oom'))
-    assert status == 0 and 'memory was out' in err and path.exists(), err
+    assert status == 0 and 'out of memory' in err and path.exists(), err
 
 
 def every_process_is_watched_however_many_were_before(kit_):
@@ -117,7 +117,7 @@ def every_process_is_watched_however_many_were_before(kit_):
     script = f'for i in $(seq 64); do "{PROGRAM}" leak 1; done; exec "{PROGRAM}" oom'
     # All of them leave their regions, for which a container may have little room.
     status, _, err = run(kit_, '--oom', path, '--conf', 'events:16', program=('sh', '-c', script))
-    assert status == 0 and 'memory was out' in err and path.exists(), err
+    assert status == 0 and 'out of memory' in err and path.exists(), err
 
 
 def after_ten_files_nobody_is_copied(kit_):
@@ -128,7 +128,7 @@ def after_ten_files_nobody_is_copied(kit_):
               'regions=${CUDAMEM_CONF##*region_dir:}; '
               f'"{PROGRAM}" oom & wait $!; mv "${{regions%%,*}}"/cudamem.*.$!.* "{left}"')
     status, _, err = run(kit_, '--oom', path, program=('sh', '-c', script))
-    assert status == 0 and err.count('memory was out') == 10, err
+    assert status == 0 and err.count('out of memory') == 10, err
     actions = [line.split(',')[3] for line in kit_.export('csv', './left').decode().splitlines()]
     assert 'oom' in actions and 'snapshot' not in actions, actions
 
@@ -154,13 +154,13 @@ def a_peak_of_a_moment_is_in_the_file(kit_):
     path = kit_.folder / 'spike.cudamem'
     status, _, err = run(kit_, '--save-peak', path, program=(PROGRAM, 'spike'))
     # A look may fall into the moment, if seldom.
-    assert status == 0 and re.search(r'peak of 129\.00 MiB in use,( in the events| saved)', err), err
+    assert status == 0 and re.search(r'peak of 129\.00 MiB allocated,( in the events| saved)', err), err
     found = json.loads(kit_.ok('report', '--json', path))['devices'][0]
     assert found['peak_in_use_bytes'] == 129 * kit.MIB, found
     stacks = [[frame['function'] for frame in row['frames']] for row in found['stacks_at_peak']]
     assert any('burst' in stack for stack in stacks), stacks
     _, _, err = run(kit_, '--save-peak', path, '--conf', 'events:0', program=(PROGRAM, 'spike'))
-    assert 'peak of 129.00 MiB in use' in err and 'in the events' not in err, err
+    assert 'peak of 129.00 MiB allocated' in err and 'in the events' not in err, err
 
 
 def a_peak_that_the_ring_has_lost_is_told(kit_):
@@ -184,9 +184,9 @@ def a_peak_that_the_ring_has_lost_is_told(kit_):
 def the_highest_use_is_saved(kit_):
     path = kit_.folder / 'peak.cudamem'
     status, _, err = run(kit_, '--save-peak', path, program=(PROGRAM, 'leak', 60))
-    assert status == 0 and path.exists() and 'in use' in err, err
+    assert status == 0 and path.exists() and 'allocated' in err, err
     # What was in use then is in the file, or in its events.
-    assert b'highest in the time of the events' in kit_.ok('report', path)
+    assert b'peak during the events' in kit_.ok('report', path)
 
 
 def the_program_is_as_without_us(kit_):

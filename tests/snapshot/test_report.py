@@ -46,11 +46,11 @@ def stacks_add_up_to_what_is_in_use(kit_):
 
 def the_text_says_who_and_why(kit_):
     text = kit_.ok('report', kit_.saved).decode()
-    for pattern in (r'in use by the program\s+38\.57 MiB', r'38\.00 MiB\s+4 blocks\s+load_weights',
+    for pattern in (r'requested by the program\s+38\.57 MiB', r'38\.00 MiB\s+4 blocks\s+load_weights',
                     r'6\.00 MiB\s+1 block\s+inlined_get maker\.c:\d+ < solver_step',
-                    r'90\.00 GiB\s+asked for, 3\.00 GiB free.*fail_for_memory',
-                    r'91\.00 GiB\s+asked for, unknown what is free.*fail_for_memory',
-                    r'pinned host memory', r'44\.77 MiB in use, 128\.00 MiB reserved'):
+                    r'90\.00 GiB\s+requested, 3\.00 GiB free.*fail_for_memory',
+                    r'91\.00 GiB\s+requested, unknown amount free.*fail_for_memory',
+                    r'pinned host memory', r'44\.77 MiB allocated, 128\.00 MiB reserved'):
         assert re.search(pattern, text), (pattern, text)
 
 
@@ -88,7 +88,7 @@ def a_difference_is_told_by_stack(kit_):
     text = run.stdout.decode()
     assert run.returncode == 1, run
     for pattern in (r'-38\.00 MiB\s+-4\s+load_weights', r'\+1\.00 MiB\s+\+11\s+\(no stack recorded\)',
-                    r'in use\s+38\.57 MiB\s+1\.00 MiB\s+-37\.5\d MiB'):
+                    r'requested\s+38\.57 MiB\s+1\.00 MiB\s+-37\.5\d MiB'):
         assert re.search(pattern, text), (pattern, text)
     data = json.loads(kit_.run('diff', '--json', kit_.saved, other).stdout)
     first = data['devices'][0]

@@ -88,7 +88,8 @@ struct cm_verb {
 	const char *name;
 	const char *args; /* for the usage line */
 	const char *summary;
-	int own_args; /* arguments that do not name a process; with --region no others are allowed */
+	/* Arguments that do not name a process; with --region no others are allowed. */
+	int own_args;
 	int min_args;
 	int max_args; /* -1: any number */
 	bool command; /* the arguments are a command: options end at the first one */
@@ -99,9 +100,9 @@ struct cm_verb {
 };
 
 /*
- * Parses argv[1..]; argv[0] is skipped. Returns 0 with *ret_options filled in. Otherwise *ret_exit
- * is the exit code: the help or the version was printed, or a complaint made. The options point
- * into argv.
+ * Parses argv[1..]; argv[0] is skipped. Returns 0 with *ret_options filled in, which point into
+ * argv. Otherwise *ret_exit is the exit code: the help or the version was printed, or a complaint
+ * made.
  */
 int cm_options_parse(const struct cm_verb *verb, int argc, char **argv,
 		     struct cm_options *ret_options, int *ret_exit);

@@ -31,8 +31,10 @@ int cm_column_set_find(const struct cm_column_set *column_set, const char *name,
 		upper[i] = (char)(name[i] >= 'a' && name[i] <= 'z' ? name[i] - 'a' + 'A' : name[i]);
 	upper[i] = '\0';
 	for (i = 0; i < column_set->count; i++) {
+		const char *old_name = column_set->columns[i].old_name;
+
 		names[i] = column_set->columns[i].name;
-		if (!strcmp(names[i], upper)) {
+		if (!strcmp(names[i], upper) || (old_name && !strcmp(old_name, upper))) {
 			*ret_column = i;
 			return 0;
 		}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What rows are made of: the columns of one verb, and finding one by the name that was typed.
+ * The columns of one verb, the values of a row, and the search for a column by name.
  */
 #ifndef CM_TOOLS_OUTPUT_COLUMN_SET_H
 #define CM_TOOLS_OUTPUT_COLUMN_SET_H
@@ -18,11 +18,18 @@ struct cm_column {
 	enum {
 		CM_ALIGN_LEFT,
 		CM_ALIGN_RIGHT,
-		CM_ALIGN_CUT,  /* left, and cut where the terminal ends */
-		CM_ALIGN_WRAP, /* left, and goes on below where it ends, word by word */
+		CM_ALIGN_CUT,  /* left, cut at the edge of the terminal */
+		CM_ALIGN_WRAP, /* left, wrapped between words at the edge of the terminal */
 	} align;
 	int width; /* in a table that is printed line by line */
 	const char *help;
+	/*
+	 * Names of an earlier release; NULL: none. The old name is accepted. The old key stands
+	 * beside the new one in JSON, NDJSON and pairs, and in its place in the headings of CSV and
+	 * raw columns, where one more column would move the others.
+	 */
+	const char *old_name;
+	const char *old_key;
 };
 
 struct cm_column_set {
@@ -43,7 +50,7 @@ enum cm_value_kind {
 
 struct cm_value {
 	enum cm_value_kind kind;
-	bool alarming; /* stands out where there are colours */
+	bool alarming; /* red if colours are on */
 	const char *text;
 	int64_t number;
 	double real;
@@ -69,10 +76,11 @@ static inline struct cm_value cm_value_real(double real)
 	return (struct cm_value){.kind = CM_VALUE_REAL, .real = real};
 }
 
-/* Prints the columns that there are, for -o help. */
+/* Prints the columns, for -o help. */
 void cm_column_set_list(const struct cm_column_set *column_set);
 
-/* Finds a column by its name in any case. 0, or an exit code after a complaint. */
+/* Finds a column by its name, or its old name, in any case. 0, or an exit code after a
+ * complaint. */
 int cm_column_set_find(const struct cm_column_set *column_set, const char *name,
 		       size_t *ret_column);
 

@@ -136,9 +136,13 @@ static void put_json_row(const struct cm_emit *emit, struct cm_json *json,
 	size_t i;
 
 	cm_json_object(json, NULL);
-	for (i = 0; i < emit->picked_count; i++)
-		put_json_value(json, emit->column_set->columns[emit->picked[i]].key,
-			       &values[emit->picked[i]]);
+	for (i = 0; i < emit->picked_count; i++) {
+		const struct cm_column *column = &emit->column_set->columns[emit->picked[i]];
+
+		put_json_value(json, column->key, &values[emit->picked[i]]);
+		if (column->old_key)
+			put_json_value(json, column->old_key, &values[emit->picked[i]]);
+	}
 	cm_json_end(json);
 }
 
@@ -174,6 +178,10 @@ static void put_line(struct cm_emit *emit, const struct cm_value *values)
 		else if (form == CM_FORM_PAIRS) {
 			(void)printf("%s=", column->key);
 			cm_quote_pair(stdout, text);
+			if (column->old_key) {
+				(void)printf(" %s=", column->old_key);
+				cm_quote_pair(stdout, text);
+			}
 		} else
 			(void)printf("%*s", pad(column), text);
 	}
@@ -196,7 +204,7 @@ static void put_headings(struct cm_emit *emit)
 			(void)printf("%s%*s", i ? " " : "", pad(column), column->name);
 		else
 			(void)printf("%s%s", i ? (form == CM_FORM_CSV ? "," : " ") : "",
-				     column->key);
+				     column->old_key ? column->old_key : column->key);
 	}
 	(void)putchar('\n');
 }

@@ -17,7 +17,7 @@
 /* What lies in one cell of the map, in bytes. */
 struct cell {
 	uint64_t live;
-	uint64_t waiting;
+	uint64_t pending;
 };
 
 struct drawing {
@@ -42,11 +42,11 @@ static void draw_block(void *data, const struct cm_block *block)
 		if (block->state == CM_BLOCK_LIVE)
 			cell->live += part;
 		else if (block->state == CM_BLOCK_PENDING)
-			cell->waiting += part;
+			cell->pending += part;
 	}
 }
 
-/* '#' wholly in use, a digit for its tenths, '~' waiting, '.' free. */
+/* '#' wholly in use, a digit for its tenths, '~' pending free, '.' free. */
 static char spell_cell(const struct cell *cell, uint64_t bytes)
 {
 	const uint64_t tenths = bytes ? cell->live / (bytes / 10 + 1) : 0;
@@ -55,7 +55,7 @@ static char spell_cell(const struct cell *cell, uint64_t bytes)
 		return '#';
 	if (cell->live)
 		return (char)('0' + (tenths < 1 ? 1 : tenths > 9 ? 9 : tenths));
-	return cell->waiting ? '~' : '.';
+	return cell->pending ? '~' : '.';
 }
 
 static void print_segment(struct cm_reader *reader, struct drawing *drawing)
@@ -139,7 +139,7 @@ void cm_map_print(struct cm_reader *reader, uint32_t device, bool all)
 	while (segments[0].size / drawing->cell_bytes > UINT64_C(3) * LINE_CELLS)
 		drawing->cell_bytes *= 2;
 	shown = all || count < LARGEST_ROWS ? count : LARGEST_ROWS;
-	(void)printf("\n1 character = %s   # in use  1-9 tenths in use  ~ waiting for the device  "
+	(void)printf("\n1 character = %s   # in use  1-9 tenths in use  ~ pending free  "
 		     ". free\n",
 		     cm_bytes_format((int64_t)drawing->cell_bytes, text));
 	for (i = 0; i < shown; i++) {

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "tools/processes/describe.h"
 
+#include <stddef.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "tools/output/text.h"
@@ -55,28 +57,52 @@ static void put_rate(struct cm_json *json, const char *key, double rate)
 		cm_json_real(json, key, 100 * rate);
 }
 
+/* The figures of a pool that come from the counters. */
+static const struct figure {
+	const char *key;
+	const char *old_key; /* of the last release, written too; NULL: none */
+	size_t offset;       /* in struct cm_summary */
+} figures[] = {
+#define FIGURE(key, old_key, field)                              \
+	{                                                        \
+		key, old_key, offsetof(struct cm_summary, field) \
+	}
+	FIGURE("allocated_bytes", NULL, allocated),
+	FIGURE("requested_bytes", NULL, requested),
+	FIGURE("reserved_bytes", NULL, reserved),
+	FIGURE("cached_bytes", NULL, cached),
+	FIGURE("fragmented_bytes", "held_bytes", held),
+	FIGURE("pending_free_bytes", "waiting_bytes", waiting),
+	FIGURE("releasable_bytes", "trimmable_bytes", trimmable),
+	FIGURE("peak_allocated_bytes", NULL, peak_allocated),
+	FIGURE("peak_reserved_bytes", NULL, peak_reserved),
+	FIGURE("blocks", NULL, blocks),
+	FIGURE("segments", NULL, segments),
+	FIGURE("allocs_total", NULL, allocs),
+	FIGURE("frees_total", NULL, frees),
+#undef FIGURE
+};
+
+/* `found` NULL: the block table was not read. */
 static void put_pool(struct cm_json *json, const struct cm_device_row *row, enum cm_pool pool,
 		     const struct cm_survey_pool *found)
 {
 	const struct cm_summary sum = cm_summary_pool(row, pool);
+	size_t i;
 
-	cm_json_number(json, "allocated_bytes", sum.allocated);
-	cm_json_number(json, "requested_bytes", sum.requested);
-	cm_json_number(json, "reserved_bytes", sum.reserved);
-	cm_json_number(json, "cached_bytes", sum.cached);
-	cm_json_number(json, "held_bytes", sum.held);
-	cm_json_number(json, "waiting_bytes", sum.waiting);
-	cm_json_number(json, "trimmable_bytes", sum.trimmable);
-	cm_json_number(json, "peak_allocated_bytes", sum.peak_allocated);
-	cm_json_number(json, "peak_reserved_bytes", sum.peak_reserved);
-	cm_json_number(json, "blocks", sum.blocks);
-	cm_json_number(json, "segments", sum.segments);
-	cm_json_number(json, "allocs_total", sum.allocs);
-	cm_json_number(json, "frees_total", sum.frees);
+	for (i = 0; i < sizeof(figures) / sizeof(figures[0]); i++) {
+		int64_t value;
+
+		memcpy(&value, (const char *)&sum + figures[i].offset, sizeof(value));
+		cm_json_number(json, figures[i].key, value);
+		if (figures[i].old_key)
+			cm_json_number(json, figures[i].old_key, value);
+	}
 	if (!found)
 		return;
 	cm_json_unsigned(json, "largest_free_bytes", found->largest_free);
 	cm_json_unsigned(json, "free_blocks", found->free_blocks);
+	cm_json_unsigned(json, "pending_free_blocks", found->waiting_blocks);
 	cm_json_unsigned(json, "waiting_blocks", found->waiting_blocks);
 	put_rate(json, "fragmentation_percent", cm_fragmentation(found));
 }
@@ -105,6 +131,7 @@ static void put_device(struct cm_json *json, const struct cm_device_view *view,
 	else
 		cm_json_null(json, "free_bytes");
 	put_pool(json, row, CM_POOL_ALL, found ? &found[CM_POOL_ALL] : NULL);
+	cm_json_number(json, "uncached_bytes", cm_summary_other(row));
 	cm_json_number(json, "other_bytes", cm_summary_other(row));
 	cm_uncached_json(json, row);
 	put_rate(json, "hit_percent",

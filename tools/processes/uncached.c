@@ -20,7 +20,7 @@ static const struct kind {
 	[CM_UNCACHED_ARRAY] = KIND("arrays", "array"),
 	[CM_UNCACHED_ASYNC] = KIND("async", "async"),
 	[CM_UNCACHED_VMM] = KIND("mapped", "vmm"),
-	[CM_UNCACHED_FORWARDED] = KIND("passed on", "forwarded"),
+	[CM_UNCACHED_FORWARDED] = KIND("forwarded", "forwarded"),
 #undef KIND
 };
 
@@ -42,8 +42,7 @@ void cm_uncached_print(const struct cm_device_row *row)
 		if (!row->other_bytes[i].current && !row->other_bytes[i].peak)
 			continue;
 		if (!any)
-			(void)printf("\n%-16s %9s %9s %9s\n", "not of the cache", "pieces", "bytes",
-				     "peak");
+			(void)printf("\n%-16s %9s %9s %9s\n", "uncached", "count", "bytes", "peak");
 		any = true;
 		print_line(kinds[i].label, &row->other_count[i], &row->other_bytes[i]);
 	}

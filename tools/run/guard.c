@@ -294,7 +294,7 @@ static void look_for_oom(struct cm_guard *guard, struct watched *watched)
 	(void)cm_client_oom_seen(watched->reader,
 				 guard->oom_files < OOM_FILES_MAX ? ooms : CM_OOMS_ALL(ooms));
 	if (image)
-		save(guard, image, guard->options->oom, guard->oom_files, "memory was out");
+		save(guard, image, guard->options->oom, guard->oom_files, "out of memory");
 	cm_image_free(image);
 }
 
@@ -372,16 +372,17 @@ static void save_peak(struct cm_guard *guard, struct watched *watched, unsigned 
 
 	(void)cm_size_format(watched->highest, peak);
 	if (watched->in_use >= watched->highest)
-		(void)snprintf(what, sizeof(what), "peak of %s in use", peak);
+		(void)snprintf(what, sizeof(what), "peak of %s allocated", peak);
 	else if (watched->whole)
 		(void)snprintf(what, sizeof(what),
-			       "peak of %s in use, in the events; at the end of the file %s", peak,
-			       cm_size_format(watched->in_use, in_use));
-	else
-		(void)snprintf(what, sizeof(what),
-			       "peak of %s in use, which a longer ring (events:N) would hold; at "
-			       "the end of the file %s",
+			       "peak of %s allocated, in the events; at the end of the file %s",
 			       peak, cm_size_format(watched->in_use, in_use));
+	else
+		(void)snprintf(
+			what, sizeof(what),
+			"peak of %s allocated, which a longer ring (events:N) would hold; at "
+			"the end of the file %s",
+			peak, cm_size_format(watched->in_use, in_use));
 	save(guard, watched->peak, guard->options->save_peak, number, what);
 }
 

@@ -37,7 +37,7 @@ void cm_figures_get(const struct cm_snapshot *snapshot, const struct cm_snap_dev
 					figures.rounding += block->size - block->requested;
 			}
 		}
-		*(segment->active ? &figures.hard : &figures.soft) += free_bytes;
+		*(segment->active ? &figures.fragmented : &figures.releasable) += free_bytes;
 		figures.reserved += segment->row->size;
 	}
 	figures.segments = device->segments;
@@ -81,14 +81,14 @@ char *cm_stack_line(const struct cm_snapshot *snapshot, const struct cm_snap_sta
 size_t cm_saved_remark(const struct cm_saved *saved, const char *ret_remarks[CM_REMARKS_MAX])
 {
 	static const char *const reasons[CM_REASON_COUNT] = {
-		[CM_REASON_OOM] = "when memory was out",
-		[CM_REASON_PEAK] = "after the highest use",
+		[CM_REASON_OOM] = "out of memory",
+		[CM_REASON_PEAK] = "after the peak",
 		[CM_REASON_EXIT] = "at exit",
 	};
 	static const char *const lives[CM_LIFE_COUNT] = {
 		[CM_LIFE_STOPPED] = "while it was stopped",
 		[CM_LIFE_EXITED] = "after it had exited",
-		[CM_LIFE_CRASHED] = "of what a process that was killed or crashed has left",
+		[CM_LIFE_CRASHED] = "after it had crashed or was killed",
 	};
 	size_t count = 0;
 

@@ -9,18 +9,19 @@
 
 #include "tools/snapshot/history.h"
 
-/* In bytes where not said otherwise. The parts add up: reserved = in use + rounding + pending +
- * hard
- * + soft. */
+/*
+ * In bytes unless noted. The parts add up:
+ * reserved = in_use + rounding + pending + fragmented + releasable.
+ */
 struct cm_figures {
-	uint64_t in_use;   /* asked for, in blocks handed out */
-	uint64_t rounding; /* what the blocks are larger than that */
-	uint64_t pending;  /* freed, the device may still use it */
-	uint64_t hard;     /* free, in segments with blocks that are not: they stand between */
-	uint64_t soft;     /* free, in segments that are wholly free */
+	uint64_t in_use;     /* requested, in live blocks */
+	uint64_t rounding;   /* block sizes beyond that */
+	uint64_t pending;    /* pending free: the device may still use it */
+	uint64_t fragmented; /* free, in segments with live or pending blocks */
+	uint64_t releasable; /* free, in segments that are wholly free */
 	uint64_t reserved;
 	uint64_t largest_free;
-	uint64_t blocks; /* handed out */
+	uint64_t blocks; /* live */
 	uint64_t segments;
 };
 

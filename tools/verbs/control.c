@@ -77,8 +77,8 @@ static void report_trim(struct cm_json *json, const struct cm_process *process,
 		cm_json_end(json);
 		return;
 	}
-	(void)printf("%d GPU %d: reserved %s -> %s, %s returned in %" PRId64
-		     " driver %s, %s still cached beside live blocks\n",
+	(void)printf("%d GPU %d: reserved %s -> %s, %s released in %" PRId64
+		     " driver %s, %s still cached\n",
 		     (int)process->pid, (int)after->ordinal, cm_bytes_format(was.reserved, from),
 		     cm_bytes_format(is.reserved, to), cm_bytes_format(returned, gone), frees,
 		     frees == 1 ? "free" : "frees", cm_bytes_format(is.cached, left));
@@ -100,7 +100,7 @@ static void report_peak(struct cm_json *json, const struct cm_process *process,
 		cm_json_end(json);
 		return;
 	}
-	(void)printf("%d GPU %d: peaks set to the present values (alloc was %s, now %s)\n",
+	(void)printf("%d GPU %d: peaks set to the current values (allocated was %s, now %s)\n",
 		     (int)process->pid, (int)after->ordinal,
 		     cm_bytes_format(was.peak_allocated, from),
 		     cm_bytes_format(is.peak_allocated, to));

@@ -191,7 +191,7 @@ static void print_changes(struct changes *changes)
 			continue;
 		if (!shown++)
 			(void)printf("\n  %13s  %8s  %s\n", "CHANGE", "BLOCKS",
-				     "STACK (who asked first)");
+				     "STACK (innermost first)");
 		if (shown > TOP_ROWS) {
 			more++;
 			rest += change_of(change->bytes);
@@ -279,10 +279,10 @@ static int diff_device(const struct cm_snapshot *snapshots[2],
 	} else if (!err) {
 		(void)printf("\n%-24s %14s %14s %15s\n", cm_device_title(any, title, sizeof(title)),
 			     "first", "second", "change");
-		print_figure("in use", figures[0].in_use, figures[1].in_use, true);
+		print_figure("requested", figures[0].in_use, figures[1].in_use, true);
 		print_figure("reserved", figures[0].reserved, figures[1].reserved, true);
-		print_figure("pending", figures[0].pending, figures[1].pending, true);
-		print_figure("largest free piece", figures[0].largest_free, figures[1].largest_free,
+		print_figure("pending free", figures[0].pending, figures[1].pending, true);
+		print_figure("largest free block", figures[0].largest_free, figures[1].largest_free,
 			     true);
 		print_figure("blocks", figures[0].blocks, figures[1].blocks, false);
 		print_figure("segments", figures[0].segments, figures[1].segments, false);

@@ -19,14 +19,17 @@
 #define NS_PER_S UINT64_C(1000000000)
 
 enum column {
-#define CM_COLUMN(ID, name, key, usual, ALIGN, help) COLUMN_##ID,
+#define CM_COLUMN(ID, name, key, usual, ALIGN, help)                     COLUMN_##ID,
+#define CM_RENAMED(ID, name, key, usual, ALIGN, help, old_name, old_key) COLUMN_##ID,
 #include "tools/output/columns.def"
 	COLUMN_COUNT
 };
 
 static const struct cm_column columns[COLUMN_COUNT] = {
 #define CM_COLUMN(ID, name, key, usual, ALIGN, help) \
-	[COLUMN_##ID] = {name, key, usual, CM_ALIGN_##ALIGN, 0, help},
+	[COLUMN_##ID] = {name, key, usual, CM_ALIGN_##ALIGN, 0, help, NULL, NULL},
+#define CM_RENAMED(ID, name, key, usual, ALIGN, help, old_name, old_key) \
+	[COLUMN_##ID] = {name, key, usual, CM_ALIGN_##ALIGN, 0, help, old_name, old_key},
 #include "tools/output/columns.def"
 };
 
@@ -49,7 +52,7 @@ static void fill_identity(const struct cm_process *process, struct cm_value *val
 		values[COLUMN_UP] = cm_value_real((double)process->age_ns / 1e9);
 }
 
-static void fill_books(const struct cm_device_row *row, struct cm_value *values)
+static void fill_counters(const struct cm_device_row *row, struct cm_value *values)
 {
 	const struct cm_summary sum = cm_summary_pool(row, CM_POOL_ALL);
 	const double hits = cm_hit_rate(row->scalar[CM_SCALAR_cache_hits],
@@ -58,12 +61,12 @@ static void fill_books(const struct cm_device_row *row, struct cm_value *values)
 	values[COLUMN_ALLOC] = cm_value_bytes(sum.allocated);
 	values[COLUMN_RESERVED] = cm_value_bytes(sum.reserved);
 	values[COLUMN_CACHED] = cm_value_bytes(sum.cached);
-	values[COLUMN_HELD] = cm_value_bytes(sum.held);
-	values[COLUMN_OTHER] = cm_value_bytes(cm_summary_other(row));
+	values[COLUMN_FRAGMENTED] = cm_value_bytes(sum.held);
+	values[COLUMN_UNCACHED] = cm_value_bytes(cm_summary_other(row));
 	values[COLUMN_PEAK] = cm_value_bytes(sum.peak_allocated);
 	values[COLUMN_PEAKRSV] = cm_value_bytes(sum.peak_reserved);
 	values[COLUMN_REQ] = cm_value_bytes(sum.requested);
-	values[COLUMN_WAITING] = cm_value_bytes(sum.waiting);
+	values[COLUMN_PENDING] = cm_value_bytes(sum.waiting);
 	values[COLUMN_BLOCKS] = cm_value_number(sum.blocks);
 	values[COLUMN_SEGS] = cm_value_number(sum.segments);
 	values[COLUMN_ALLOCS] = cm_value_number(sum.allocs);
@@ -110,7 +113,7 @@ static void emit_process(const struct cm_options *options, const struct cm_proce
 		(void)cm_survey_create(process->reader, &survey);
 	while (process->reader && cm_process_next_device(options, process, &index, &view)) {
 		memcpy(values, identity, sizeof(values));
-		fill_books(&view.row, values);
+		fill_counters(&view.row, values);
 		if (survey)
 			fill_survey(&survey->pool[view.index][CM_POOL_ALL], values);
 		cm_text_clean(model, sizeof(model), view.row.name);
@@ -136,8 +139,8 @@ static bool is_managed(const struct cm_processes *processes, pid_t pid)
 	return false;
 }
 
-/* What is done with the processes that do not use the library. */
-struct others {
+/* Where the processes that do not use the library go. */
+struct unmanaged {
 	const struct cm_options *options;
 	const struct cm_processes *processes;
 	struct cm_emit *emit; /* or the document, where this is NULL */
@@ -145,9 +148,9 @@ struct others {
 	size_t count; /* of those that were added */
 };
 
-static bool is_wanted(const struct others *others, const struct cm_process *process)
+static bool is_wanted(const struct unmanaged *unmanaged, const struct cm_process *process)
 {
-	const char *target = others->options->pid;
+	const char *target = unmanaged->options->pid;
 	uint64_t pid;
 
 	if (!target)
@@ -157,8 +160,8 @@ static bool is_wanted(const struct others *others, const struct cm_process *proc
 	return strstr(process->command, target) != NULL;
 }
 
-static void emit_other(struct cm_emit *emit, const struct cm_process *process,
-		       const struct cm_nvml_process *found)
+static void emit_unmanaged(struct cm_emit *emit, const struct cm_process *process,
+			   const struct cm_nvml_process *found)
 {
 	struct cm_value values[COLUMN_COUNT] = {0};
 
@@ -168,7 +171,7 @@ static void emit_other(struct cm_emit *emit, const struct cm_process *process,
 	values[COLUMN_STATE] = cm_value_text("unmanaged");
 	values[COLUMN_GPU] = cm_value_number(found->device);
 	if (found->bytes >= 0)
-		values[COLUMN_OTHER] = cm_value_bytes(found->bytes);
+		values[COLUMN_UNCACHED] = cm_value_bytes(found->bytes);
 	values[COLUMN_TOTAL] = cm_value_bytes(found->total_bytes);
 	values[COLUMN_MODEL] = cm_value_text(found->model);
 	values[COLUMN_UUID] = cm_value_text(found->uuid);
@@ -177,8 +180,8 @@ static void emit_other(struct cm_emit *emit, const struct cm_process *process,
 	cm_emit_row(emit, values);
 }
 
-static void put_other(struct cm_json *json, const struct cm_process *process,
-		      const struct cm_nvml_process *found)
+static void put_unmanaged(struct cm_json *json, const struct cm_process *process,
+			  const struct cm_nvml_process *found)
 {
 	cm_json_object(json, NULL);
 	cm_json_number(json, "pid", process->pid);
@@ -186,36 +189,39 @@ static void put_other(struct cm_json *json, const struct cm_process *process,
 	cm_json_text(json, "command", process->command);
 	cm_json_number(json, "index", found->device);
 	cm_json_text(json, "uuid", found->uuid);
-	if (found->bytes >= 0)
+	if (found->bytes >= 0) {
+		cm_json_number(json, "uncached_bytes", found->bytes);
 		cm_json_number(json, "other_bytes", found->bytes);
-	else
+	} else {
+		cm_json_null(json, "uncached_bytes");
 		cm_json_null(json, "other_bytes");
+	}
 	cm_json_end(json);
 }
 
-static void add_other(void *data, const struct cm_nvml_process *found)
+static void add_unmanaged(void *data, const struct cm_nvml_process *found)
 {
-	struct others *others = data;
+	struct unmanaged *unmanaged = data;
 	struct cm_process process;
 
-	if (is_managed(others->processes, found->pid))
+	if (is_managed(unmanaged->processes, found->pid))
 		return;
 	cm_process_describe(found->pid, &process);
-	if (!is_wanted(others, &process))
+	if (!is_wanted(unmanaged, &process))
 		return;
-	others->count++;
-	if (others->emit)
-		emit_other(others->emit, &process, found);
+	unmanaged->count++;
+	if (unmanaged->emit)
+		emit_unmanaged(unmanaged->emit, &process, found);
 	else
-		put_other(&others->json, &process, found);
+		put_unmanaged(&unmanaged->json, &process, found);
 }
 
 /* --all. A machine where nobody can tell is no reason to fail. */
-static void add_others(struct others *others)
+static void add_all_unmanaged(struct unmanaged *unmanaged)
 {
 	const char *why;
 
-	if (others->options->all && cm_nvml_processes(add_other, others, &why))
+	if (unmanaged->options->all && cm_nvml_processes(add_unmanaged, unmanaged, &why))
 		cm_complain("--all: %s; only processes that use libcudamem are listed", why);
 }
 
@@ -223,8 +229,8 @@ static void add_others(struct others *others)
 static size_t put_document(const struct cm_options *options, const struct cm_processes *processes,
 			   int *ret_exit)
 {
-	struct others others = {.options = options, .processes = processes};
-	struct cm_json *json = &others.json;
+	struct unmanaged unmanaged = {.options = options, .processes = processes};
+	struct cm_json *json = &unmanaged.json;
 	size_t i, shown = 0;
 
 	cm_json_open_document(json, "ls");
@@ -246,14 +252,14 @@ static size_t put_document(const struct cm_options *options, const struct cm_pro
 	cm_json_end(json);
 	if (options->all) {
 		cm_json_array(json, "not_managed");
-		add_others(&others);
+		add_all_unmanaged(&unmanaged);
 		cm_json_end(json);
 	}
 	cm_json_end(json);
-	*ret_exit = options->device_count && processes->count && !shown && !others.count
+	*ret_exit = options->device_count && processes->count && !shown && !unmanaged.count
 			    ? cm_emit_complain_unmatched(options)
 			    : CM_EXIT_OK;
-	return processes->count + others.count;
+	return processes->count + unmanaged.count;
 }
 
 /* A region of another user is shown as far as it can be; one that is damaged is a failure. */
@@ -277,7 +283,7 @@ static int complain_damaged(const struct cm_processes *processes)
 static int list(const struct cm_options *options, const struct cm_processes *processes,
 		size_t *ret_rows)
 {
-	struct others others = {.options = options, .processes = processes};
+	struct unmanaged unmanaged = {.options = options, .processes = processes};
 	int exit;
 	size_t i;
 
@@ -286,14 +292,14 @@ static int list(const struct cm_options *options, const struct cm_processes *pro
 		return exit;
 	}
 	*ret_rows = 0;
-	if (cm_emit_open(&column_set, options, &others.emit, &exit))
+	if (cm_emit_open(&column_set, options, &unmanaged.emit, &exit))
 		return exit;
 	for (i = 0; i < processes->count; i++)
 		if (processes->item[i].reader || processes->item[i].error == -EACCES)
-			emit_process(options, &processes->item[i], others.emit);
-	add_others(&others);
-	*ret_rows = cm_emit_matched(others.emit);
-	return cm_emit_close(others.emit, CM_EXIT_OK);
+			emit_process(options, &processes->item[i], unmanaged.emit);
+	add_all_unmanaged(&unmanaged);
+	*ret_rows = cm_emit_matched(unmanaged.emit);
+	return cm_emit_close(unmanaged.emit, CM_EXIT_OK);
 }
 
 static bool is_help(const struct cm_options *options)

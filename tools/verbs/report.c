@@ -41,17 +41,18 @@ static void print_budget(const struct cm_snap_device *device, const struct cm_fi
 {
 	char text[64 + CM_UNITS_BYTES], size[CM_UNITS_BYTES];
 
-	print_size("in use by the program", figures->in_use, figures->reserved, "");
+	print_size("requested by the program", figures->in_use, figures->reserved, "");
 	print_size("rounding of block sizes", figures->rounding, figures->reserved, "");
 	if (device->row || figures->pending)
-		print_size("pending: freed, not ready", figures->pending, figures->reserved, "");
+		print_size("pending free", figures->pending, figures->reserved, "");
 	if (device->row) {
-		print_size("free, hard: between live blocks", figures->hard, figures->reserved, "");
-		print_size("free, soft: a trim returns it", figures->soft, figures->reserved, "");
+		print_size("free, fragmented", figures->fragmented, figures->reserved, "");
+		print_size("free, releasable", figures->releasable, figures->reserved, "");
 	} else {
-		print_size("free", figures->hard + figures->soft, figures->reserved, "");
+		print_size("free", figures->fragmented + figures->releasable, figures->reserved,
+			   "");
 	}
-	(void)snprintf(text, sizeof(text), "largest free piece %s",
+	(void)snprintf(text, sizeof(text), "largest free block %s",
 		       cm_size_format((int64_t)figures->largest_free, size));
 	print_size("reserved from the driver", figures->reserved, 0,
 		   figures->largest_free ? text : "");
@@ -65,7 +66,7 @@ static void print_peak(const struct cm_history *history)
 
 	if (!history->events)
 		return;
-	(void)printf("\n  highest in the time of the events  %s in use, %s reserved",
+	(void)printf("\n  peak during the events  %s allocated, %s reserved",
 		     cm_size_format((int64_t)peak->allocated, most),
 		     cm_size_format((int64_t)peak->reserved, reserved));
 	if (history->peak != CM_BEFORE)
@@ -203,9 +204,9 @@ static void print_ooms(const struct cm_history *history)
 		if (shown > TOP_ROWS)
 			continue;
 		unknown = event->addr == CM_FREE_UNKNOWN;
-		(void)printf("  %12s  asked for, %s free%s  %s\n",
+		(void)printf("  %12s  requested, %s free%s  %s\n",
 			     cm_size_format((int64_t)event->size, asked),
-			     unknown ? "unknown what is"
+			     unknown ? "unknown amount"
 				     : cm_size_format((int64_t)event->addr, left),
 			     unknown ? "" : " on the device",
 			     cm_stack_line(snapshot, cm_snapshot_stack(snapshot, event->stack),
@@ -310,8 +311,11 @@ static void put_json(struct cm_json *json, const struct cm_history *history,
 	cm_json_unsigned(json, "in_use_bytes", figures->in_use);
 	cm_json_unsigned(json, "rounding_bytes", figures->rounding);
 	cm_json_unsigned(json, "pending_bytes", figures->pending);
-	cm_json_unsigned(json, "free_hard_bytes", figures->hard);
-	cm_json_unsigned(json, "free_soft_bytes", figures->soft);
+	cm_json_unsigned(json, "fragmented_bytes", figures->fragmented);
+	cm_json_unsigned(json, "releasable_bytes", figures->releasable);
+	/* The names of the last release. */
+	cm_json_unsigned(json, "free_hard_bytes", figures->fragmented);
+	cm_json_unsigned(json, "free_soft_bytes", figures->releasable);
 	cm_json_unsigned(json, "reserved_bytes", figures->reserved);
 	cm_json_unsigned(json, "largest_free_bytes", figures->largest_free);
 	cm_json_unsigned(json, "blocks", figures->blocks);
@@ -343,10 +347,11 @@ static void print_device(const struct cm_history *history, const struct cm_figur
 	(void)printf("\n");
 	print_budget(device, figures);
 	print_peak(history);
-	print_stacks(history, sums, count, CM_MEASURE_LIVE, "in use now, by stack");
+	print_stacks(history, sums, count, CM_MEASURE_LIVE, "allocated now, by stack");
 	if (history->peak != CM_BEFORE) {
 		qsort(sums, count, sizeof(*sums), by_peak);
-		print_stacks(history, sums, count, CM_MEASURE_PEAK, "in use at the peak, by stack");
+		print_stacks(history, sums, count, CM_MEASURE_PEAK,
+			     "allocated at the peak, by stack");
 	}
 	print_passing(history, passing, passing_count);
 	print_ooms(history);

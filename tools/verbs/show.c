@@ -23,7 +23,7 @@ struct showing {
 	struct cm_json json;
 };
 
-/* The options that are not what they would be by themselves. */
+/* The options that do not have their default value. */
 static void print_settings(const struct cm_process *process)
 {
 	const uint32_t rows = process->reader->header.table[CM_TABLE_OPTION].rows;
@@ -58,30 +58,32 @@ static void print_identity(const struct cm_process *process)
 	(void)putchar('\n');
 	if (process->life == CM_LIFE_CRASHED)
 		(void)printf(
-			"The process ended without a word. These are its last figures, from %s\n",
+			"The process crashed or was killed. These are its last counters, from %s\n",
 			process->path);
 }
 
-/* The lines of a device's memory. They add up to the device, or to what is known of it. */
+/* The lines of a device's memory. They add up to the memory of the device, or to what is known
+ * of it. */
 static size_t fill_bars(const struct cm_device_row *row, const struct cm_summary *sum,
 			struct cm_bar bars[CM_BARS_MAX])
 {
-	const int64_t other = cm_summary_other(row);
+	const int64_t uncached = cm_summary_other(row);
 	int64_t outside = 0;
 	size_t n = 0;
 
-	bars[n++] = (struct cm_bar){"in use by the program", sum->allocated, false};
-	bars[n++] = (struct cm_bar){"freed, waiting for the device", sum->waiting, true};
-	bars[n++] = (struct cm_bar){"cached, trim can return it", sum->trimmable, false};
-	bars[n++] = (struct cm_bar){"cached, held by live blocks", sum->held, false};
-	bars[n++] = (struct cm_bar){"in use, not from the cache", other, true};
+	bars[n++] = (struct cm_bar){"allocated", sum->allocated, false};
+	bars[n++] = (struct cm_bar){"pending free", sum->waiting, true};
+	bars[n++] = (struct cm_bar){"cached, releasable", sum->trimmable, false};
+	bars[n++] = (struct cm_bar){"cached, fragmented", sum->held, false};
+	bars[n++] = (struct cm_bar){"uncached", uncached, true};
 	if (!row->total_bytes)
 		return n;
 	if (cm_summary_outside(row, &outside)) {
 		bars[n++] = (struct cm_bar){"contexts, libraries, others", outside, false};
 		bars[n++] = (struct cm_bar){"free on the device", (int64_t)row->free_bytes, false};
 	} else {
-		outside = (int64_t)(row->total_bytes - (uint64_t)sum->reserved - (uint64_t)other);
+		outside = (int64_t)(row->total_bytes - (uint64_t)sum->reserved -
+				    (uint64_t)uncached);
 		bars[n++] = (struct cm_bar){"free, or used by others", outside, false};
 	}
 	return n;
@@ -134,17 +136,17 @@ static void print_counters(const struct cm_device_row *row)
 		     cm_count_format(scalar[CM_SCALAR_num_device_free], frees),
 		     scalar[CM_SCALAR_num_device_free] == 1 ? "free" : "frees");
 	if (hits >= 0)
-		(void)printf("; %.1f%% of the requests needed no call", floor(1000 * hits) / 10);
+		(void)printf("; cache hits: %.1f%% of the requests", floor(1000 * hits) / 10);
 	(void)putchar('\n');
 	if (scalar[CM_SCALAR_num_ooms] || scalar[CM_SCALAR_num_alloc_retries])
-		(void)printf("out of memory: requests that failed: %s; times that the cache was "
-			     "emptied to try again: %s\n",
+		(void)printf("out of memory: failed requests: %s; retries after emptying the "
+			     "cache: %s\n",
 			     cm_count_format(scalar[CM_SCALAR_num_ooms], ooms),
 			     cm_count_format(scalar[CM_SCALAR_num_alloc_retries], retries));
 }
 
-/* What went back to the driver by itself, and between processes; nothing where nothing did. */
-static void print_giving(const struct cm_device_row *row)
+/* Memory released by decay and on request of peer processes; prints nothing if there was none. */
+static void print_released(const struct cm_device_row *row)
 {
 	const int64_t *scalar = row->scalar;
 	char decayed[CM_UNITS_BYTES], given[CM_UNITS_BYTES], got[CM_UNITS_BYTES];
@@ -152,8 +154,8 @@ static void print_giving(const struct cm_device_row *row)
 	if (!scalar[CM_SCALAR_decay_bytes] && !scalar[CM_SCALAR_neighbour_bytes_given] &&
 	    !scalar[CM_SCALAR_neighbour_asks])
 		return;
-	(void)printf("returned to the driver: %s idle for long, %s for other processes; by others "
-		     "for this one: %s\n",
+	(void)printf("released to the driver: %s after idling, %s for peer processes; by peer "
+		     "processes for this one: %s\n",
 		     cm_bytes_format(scalar[CM_SCALAR_decay_bytes], decayed),
 		     cm_bytes_format(scalar[CM_SCALAR_neighbour_bytes_given], given),
 		     cm_bytes_format(scalar[CM_SCALAR_neighbour_bytes_got], got));
@@ -173,17 +175,17 @@ static void print_device(const struct cm_options *options, const struct cm_proce
 		     cm_uuid_format(view->row.uuid, uuid),
 		     view->row.flags & CM_DEVICE_SIMULATED ? "  (simulated)" : "");
 	if (view->torn)
-		(void)printf("The figures changed while they were read: they may differ by the "
+		(void)printf("The counters changed while they were read: they may differ by the "
 			     "requests in flight.\n");
 	n = fill_bars(&view->row, &sum, bars);
 	cm_bars_print(bars, n, options->ascii);
 	if (sum.rounding > 0)
-		(void)printf("\nThe blocks are %s larger than what was asked for.\n",
+		(void)printf("\nRounding: the blocks are %s larger than requested.\n",
 			     cm_bytes_format(sum.rounding, size));
 	print_pools(view, survey);
 	cm_uncached_print(&view->row);
 	print_counters(&view->row);
-	print_giving(&view->row);
+	print_released(&view->row);
 	if (options->map != CM_MAP_NONE)
 		cm_map_print(process->reader, view->index, options->map == CM_MAP_ALL);
 }
@@ -198,12 +200,13 @@ static void print_host(const struct cm_process *process)
 	if (cm_reader_read_host(process->reader, &row, &torn) ||
 	    (!row.reserved_bytes.current && !row.registered_bytes.current))
 		return;
-	(void)printf("\npinned host memory: %s in use, %s reserved, %s registered by the program",
-		     cm_bytes_format(row.allocated_bytes.current, use),
-		     cm_bytes_format(row.reserved_bytes.current, reserved),
-		     cm_bytes_format(row.registered_bytes.current, registered));
+	(void)printf(
+		"\npinned host memory: %s allocated, %s reserved, %s registered by the program",
+		cm_bytes_format(row.allocated_bytes.current, use),
+		cm_bytes_format(row.reserved_bytes.current, reserved),
+		cm_bytes_format(row.registered_bytes.current, registered));
 	if (row.registered.current)
-		(void)printf(" (pieces: %s)", cm_count_format(row.registered.current, pieces));
+		(void)printf(" in %s ranges", cm_count_format(row.registered.current, pieces));
 	(void)putchar('\n');
 }
 
@@ -220,7 +223,7 @@ static void print_process(const struct cm_options *options, const struct cm_proc
 		any = true;
 	}
 	if (!any)
-		(void)printf("\nno device memory was asked for%s\n",
+		(void)printf("\nno device memory was requested%s\n",
 			     options->device_count ? " on the devices named" : " yet");
 	print_host(process);
 }
@@ -233,12 +236,11 @@ static int show(const struct cm_options *options, struct cm_process *process, vo
 
 	if (options->fresh && !cm_process_is_dead(process) &&
 	    cm_client_send(process->reader, &checkpoint, FRESH_NS))
-		cm_complain("process %d did not bring its figures up to date; they are shown as "
-			    "they are",
+		cm_complain("process %d did not update its counters; they are shown as they are",
 			    (int)process->pid);
 	(void)cm_reader_refresh(process->reader);
 	if (cm_survey_create(process->reader, &survey))
-		cm_complain("the tables of process %d can't be read", (int)process->pid);
+		cm_complain("the tables of process %d cannot be read", (int)process->pid);
 	if (options->form == CM_FORM_JSON) {
 		cm_json_object(&showing->json, NULL);
 		cm_json_identity(&showing->json, process);

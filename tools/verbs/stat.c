@@ -26,46 +26,54 @@ enum column {
 	COLUMN_ALLOC,
 	COLUMN_RESERVED,
 	COLUMN_CACHED,
-	COLUMN_HELD,
-	COLUMN_WAITING,
+	COLUMN_FRAGMENTED,
+	COLUMN_PENDING,
 	COLUMN_ALLOC_RATE,
 	COLUMN_FREE_RATE,
 	COLUMN_HIT,
 	COLUMN_DRIVER_ALLOCS,
 	COLUMN_DRIVER_FREES,
-	COLUMN_WAIT,
+	COLUMN_WAIT_TIME,
 	COLUMN_OOMS,
 	COLUMN_COUNT
 };
 
+#define RIGHT(name, key, usual, width, ...)                          \
+	{                                                            \
+		name, key, usual, CM_ALIGN_RIGHT, width, __VA_ARGS__ \
+	}
+
 static const struct cm_column columns[COLUMN_COUNT] = {
-	[COLUMN_TIME] = {"TIME", "time", true, CM_ALIGN_LEFT, 8, "time of day"},
-	[COLUMN_PID] = {"PID", "pid", true, CM_ALIGN_RIGHT, 7, "process id, as seen from here"},
-	[COLUMN_GPU] = {"GPU", "gpu", true, CM_ALIGN_RIGHT, 3,
-			"device, as the process counts them"},
-	[COLUMN_ALLOC] = {"ALLOC", "allocated_bytes", true, CM_ALIGN_RIGHT, 8,
-			  "memory that the program holds"},
-	[COLUMN_RESERVED] = {"RESERVED", "reserved_bytes", true, CM_ALIGN_RIGHT, 8,
-			     "memory got from the driver"},
-	[COLUMN_CACHED] = {"CACHED", "cached_bytes", true, CM_ALIGN_RIGHT, 8, "RESERVED - ALLOC"},
-	[COLUMN_HELD] = {"HELD", "held_bytes", true, CM_ALIGN_RIGHT, 8,
-			 "part of CACHED that trim can't return"},
-	[COLUMN_WAITING] = {"WAITING", "waiting_bytes", false, CM_ALIGN_RIGHT, 8,
-			    "part of CACHED that the device may still be using"},
-	[COLUMN_ALLOC_RATE] = {"ALLOC/S", "allocs_per_second", true, CM_ALIGN_RIGHT, 9,
-			       "requests served a second"},
-	[COLUMN_FREE_RATE] = {"FREE/S", "frees_per_second", true, CM_ALIGN_RIGHT, 9,
-			      "blocks freed a second"},
-	[COLUMN_HIT] = {"HIT%", "hit_percent", true, CM_ALIGN_RIGHT, 5,
-			"requests served without asking the driver"},
-	[COLUMN_DRIVER_ALLOCS] = {"DRVALLOC", "driver_allocs", true, CM_ALIGN_RIGHT, 8,
-				  "driver allocations in the interval"},
-	[COLUMN_DRIVER_FREES] = {"DRVFREE", "driver_frees", true, CM_ALIGN_RIGHT, 7,
-				 "driver frees in the interval"},
-	[COLUMN_WAIT] = {"WAIT_US", "wait_microseconds", true, CM_ALIGN_RIGHT, 8,
-			 "microseconds that the host waited for the device in the interval"},
-	[COLUMN_OOMS] = {"OOMS", "ooms", true, CM_ALIGN_RIGHT, 4,
-			 "requests that failed for want of memory in the interval"},
+	[COLUMN_TIME] = {"TIME", "time", true, CM_ALIGN_LEFT, 8, "time of day", NULL, NULL},
+	[COLUMN_PID] = RIGHT("PID", "pid", true, 7, "process id, as seen from here", NULL, NULL),
+	[COLUMN_GPU] = RIGHT("GPU", "gpu", true, 3, "device, as the process counts them", NULL,
+			     NULL),
+	[COLUMN_ALLOC] = RIGHT("ALLOC", "allocated_bytes", true, 8,
+			       "memory allocated to the program", NULL, NULL),
+	[COLUMN_RESERVED] = RIGHT("RESERVED", "reserved_bytes", true, 8,
+				  "memory reserved from the driver", NULL, NULL),
+	[COLUMN_CACHED] = RIGHT("CACHED", "cached_bytes", true, 8, "RESERVED - ALLOC", NULL, NULL),
+	[COLUMN_FRAGMENTED] = RIGHT("FRAGMENTED", "fragmented_bytes", true, 10,
+				    "part of CACHED that trim cannot release", "HELD",
+				    "held_bytes"),
+	[COLUMN_PENDING] = RIGHT("PENDING", "pending_free_bytes", false, 8,
+				 "part of CACHED that is pending free: the device may still use it",
+				 "WAITING", "waiting_bytes"),
+	[COLUMN_ALLOC_RATE] = RIGHT("ALLOC/S", "allocs_per_second", true, 9,
+				    "allocations per second", NULL, NULL),
+	[COLUMN_FREE_RATE] = RIGHT("FREE/S", "frees_per_second", true, 9, "frees per second", NULL,
+				   NULL),
+	[COLUMN_HIT] = RIGHT("HIT%", "hit_percent", true, 5,
+			     "cache hits: allocations without a driver allocation", NULL, NULL),
+	[COLUMN_DRIVER_ALLOCS] = RIGHT("DRVALLOC", "driver_allocs", true, 8,
+				       "driver allocations in the interval", NULL, NULL),
+	[COLUMN_DRIVER_FREES] = RIGHT("DRVFREE", "driver_frees", true, 7,
+				      "driver frees in the interval", NULL, NULL),
+	[COLUMN_WAIT_TIME] = RIGHT(
+		"WAIT_US", "wait_microseconds", true, 8,
+		"microseconds that the host waited for the device in the interval", NULL, NULL),
+	[COLUMN_OOMS] = RIGHT("OOMS", "ooms", true, 4,
+			      "requests that ran out of memory in the interval", NULL, NULL),
 };
 
 static const struct cm_column_set column_set = {"stat", "samples", columns, COLUMN_COUNT, true};
@@ -163,7 +171,7 @@ static void fill_growth(const struct sample *before, const struct sample *after,
 		values[COLUMN_HIT] = cm_value_real(100 * hits);
 	set_growth(&values[COLUMN_DRIVER_ALLOCS], before->driver_allocs, after->driver_allocs, 1);
 	set_growth(&values[COLUMN_DRIVER_FREES], before->driver_frees, after->driver_frees, 1);
-	set_growth(&values[COLUMN_WAIT], before->wait_ns, after->wait_ns, 1000);
+	set_growth(&values[COLUMN_WAIT_TIME], before->wait_ns, after->wait_ns, 1000);
 	set_growth(&values[COLUMN_OOMS], before->ooms, after->ooms, 1);
 	values[COLUMN_OOMS].alarming = values[COLUMN_OOMS].number > 0;
 }
@@ -187,8 +195,8 @@ static void fill_present(const struct cm_options *options, const struct cm_proce
 	values[COLUMN_ALLOC] = cm_value_bytes(sum.allocated);
 	values[COLUMN_RESERVED] = cm_value_bytes(sum.reserved);
 	values[COLUMN_CACHED] = cm_value_bytes(sum.cached);
-	values[COLUMN_HELD] = cm_value_bytes(sum.held);
-	values[COLUMN_WAITING] = cm_value_bytes(sum.waiting);
+	values[COLUMN_FRAGMENTED] = cm_value_bytes(sum.held);
+	values[COLUMN_PENDING] = cm_value_bytes(sum.waiting);
 }
 
 /* Prints a line a device of one process and keeps its samples for the next time. True where --until
