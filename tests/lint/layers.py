@@ -23,7 +23,7 @@ FLOORS = {
     'tools': '. > verbs > run | plot | export > processes > snapshot > output > cli',
 }
 # Folders whose rooms are being put in order: what a room must not include is shown there, and passes.
-KNOWN = {'allocator', 'interpose', 'tools'}
+KNOWN = {'allocator', 'interpose'}
 KNOWS_CUDA = {'interpose'}
 # What belongs to the process, not to a library inside it.
 NEVER_CALLED = {

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "tools/output/gzip.h"
-#include "tools/plot_files.h"
+#include "tools/plot/plot_files.h"
 
 static const char *script_of(enum cm_plot plot)
 {

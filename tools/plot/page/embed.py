@@ -8,7 +8,7 @@ import sys
 
 def main():
     source, header, *files = map(pathlib.Path, sys.argv[1:])
-    lines = ['/* Generated from tools/plot/page. */', '#include "tools/plot_files.h"', '']
+    lines = ['/* Generated from tools/plot/page. */', '#include "tools/plot/plot_files.h"', '']
     names = []
     for path in files:
         name = 'cm_plot_' + path.name.replace('.', '_')
@@ -18,8 +18,8 @@ def main():
         numbers = ','.join(str(byte) for byte in data)
         lines.append(f'const char {name}[] = {{{numbers},0}};')
     source.write_text('\n'.join(lines) + '\n', encoding='utf-8')
-    header.write_text('/* Generated from tools/plot/page. */\n#ifndef CM_TOOLS_PLOT_FILES_H\n'
-                      '#define CM_TOOLS_PLOT_FILES_H\n\n'
+    header.write_text('/* Generated from tools/plot/page. */\n#ifndef CM_TOOLS_PLOT_PLOT_FILES_H\n'
+                      '#define CM_TOOLS_PLOT_PLOT_FILES_H\n\n'
                       + ''.join(f'extern const char {name}[];\n' for name in names)
                       + '\n#endif\n', encoding='utf-8')
 
