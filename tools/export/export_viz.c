@@ -14,38 +14,38 @@
 #include "stats/config.h"
 #include "stats/text.h"
 #include "tools/export/export.h"
-#include "tools/export/tree.h"
+#include "tools/output/json.h"
 #include "tools/snapshot/ranges.h"
 
 #define NS_PER_US  1000
 #define TEXT_BYTES 4096
 
-static void put_frame(struct cm_tree *tree, const struct cm_snapshot *snapshot, uint32_t number)
+static void put_frame(struct cm_json *json, const struct cm_snapshot *snapshot, uint32_t number)
 {
 	const struct cm_snap_frame *frame = &snapshot->frame[number];
 
-	if (cm_tree_refer(tree, NULL, CM_TREE_FRAME, number))
+	if (cm_json_refer(json, NULL, CM_PICKLE_FRAME, number))
 		return;
-	cm_tree_dict(tree, NULL);
-	cm_tree_text(tree, "name", frame->function);
-	cm_tree_text(tree, "filename", frame->file);
-	cm_tree_number(tree, "line", frame->line);
-	cm_tree_end(tree);
+	cm_json_object(json, NULL);
+	cm_json_text(json, "name", frame->function);
+	cm_json_text(json, "filename", frame->file);
+	cm_json_number(json, "line", frame->line);
+	cm_json_end(json);
 }
 
-static void put_frames(struct cm_tree *tree, const struct cm_snapshot *snapshot, uint32_t id)
+static void put_frames(struct cm_json *json, const struct cm_snapshot *snapshot, uint32_t id)
 {
 	const struct cm_snap_stack *stack = cm_snapshot_stack(snapshot, id);
 	uint32_t i;
 
 	/* An empty list is no stack, and nobody's. */
 	if (stack->count &&
-	    cm_tree_refer(tree, "frames", CM_TREE_STACK, (uint32_t)(stack - snapshot->stack)))
+	    cm_json_refer(json, "frames", CM_PICKLE_STACK, (uint32_t)(stack - snapshot->stack)))
 		return;
-	cm_tree_list(tree, "frames");
+	cm_json_array(json, "frames");
 	for (i = 0; i < stack->count; i++)
-		put_frame(tree, snapshot, snapshot->frame_list[stack->first + i]);
-	cm_tree_end(tree);
+		put_frame(json, snapshot, snapshot->frame_list[stack->first + i]);
+	cm_json_end(json);
 }
 
 static const char *state_name(uint32_t state)
@@ -55,69 +55,69 @@ static const char *state_name(uint32_t state)
 	return state == CM_BLOCK_PENDING ? "active_pending_free" : "inactive";
 }
 
-static void put_block(struct cm_tree *tree, const struct cm_snapshot *snapshot,
+static void put_block(struct cm_json *json, const struct cm_snapshot *snapshot,
 		      const struct cm_block *block)
 {
 	const bool active = block->state != CM_BLOCK_FREE;
 
-	cm_tree_dict(tree, NULL);
-	cm_tree_unsigned(tree, "address", block->addr);
-	cm_tree_unsigned(tree, "size", block->size);
+	cm_json_object(json, NULL);
+	cm_json_unsigned(json, "address", block->addr);
+	cm_json_unsigned(json, "size", block->size);
 	/* What is free was asked for by nobody; the viewer wants the key. */
-	cm_tree_unsigned(tree, "requested_size", active ? block->requested : 0);
-	cm_tree_text(tree, "state", state_name(block->state));
-	put_frames(tree, snapshot, cm_block_stack(block));
-	cm_tree_end(tree);
+	cm_json_unsigned(json, "requested_size", active ? block->requested : 0);
+	cm_json_text(json, "state", state_name(block->state));
+	put_frames(json, snapshot, cm_block_stack(block));
+	cm_json_end(json);
 }
 
-static void put_segment(struct cm_tree *tree, const struct cm_snapshot *snapshot,
+static void put_segment(struct cm_json *json, const struct cm_snapshot *snapshot,
 			const struct cm_snap_device *device, const struct cm_snap_segment *segment)
 {
 	size_t i;
 
-	cm_tree_dict(tree, NULL);
-	cm_tree_number(tree, "device", device->ordinal);
-	cm_tree_unsigned(tree, "address", segment->row->addr);
-	cm_tree_unsigned(tree, "total_size", segment->row->size);
-	cm_tree_unsigned(tree, "allocated_size", segment->allocated);
-	cm_tree_unsigned(tree, "active_size", segment->active);
-	cm_tree_unsigned(tree, "requested_size", segment->requested);
-	cm_tree_unsigned(tree, "stream", cm_snapshot_context(snapshot, segment->row->heap));
-	cm_tree_text(tree, "segment_type", cm_segment_pool_name(segment->row));
-	cm_tree_pair(tree, "segment_pool_id", 0, 0);
-	cm_tree_flag(tree, "is_expandable", segment->row->flags & CM_SEGMENT_PAGED);
-	put_frames(tree, snapshot, segment->row->stack);
-	cm_tree_list(tree, "blocks");
+	cm_json_object(json, NULL);
+	cm_json_number(json, "device", device->ordinal);
+	cm_json_unsigned(json, "address", segment->row->addr);
+	cm_json_unsigned(json, "total_size", segment->row->size);
+	cm_json_unsigned(json, "allocated_size", segment->allocated);
+	cm_json_unsigned(json, "active_size", segment->active);
+	cm_json_unsigned(json, "requested_size", segment->requested);
+	cm_json_unsigned(json, "stream", cm_snapshot_context(snapshot, segment->row->heap));
+	cm_json_text(json, "segment_type", cm_segment_pool_name(segment->row));
+	cm_json_pair(json, "segment_pool_id", 0, 0);
+	cm_json_bool(json, "is_expandable", segment->row->flags & CM_SEGMENT_PAGED);
+	put_frames(json, snapshot, segment->row->stack);
+	cm_json_array(json, "blocks");
 	for (i = 0; i < segment->count; i++)
-		put_block(tree, snapshot, &snapshot->block[segment->first + i]);
-	cm_tree_end(tree);
-	cm_tree_end(tree);
+		put_block(json, snapshot, &snapshot->block[segment->first + i]);
+	cm_json_end(json);
+	cm_json_end(json);
 }
 
-static void put_event(struct cm_tree *tree, const struct cm_snapshot *snapshot,
+static void put_event(struct cm_json *json, const struct cm_snapshot *snapshot,
 		      const struct cm_event *event)
 {
 	char name[TEXT_BYTES];
 
-	cm_tree_dict(tree, NULL);
-	cm_tree_text(tree, "action", cm_action_name(event->action));
+	cm_json_object(json, NULL);
+	cm_json_text(json, "action", cm_action_name(event->action));
 	/* Its readers want a number in any case. */
 	if (event->action == CM_ACTION_OOM)
-		cm_tree_unsigned(tree, "device_free",
+		cm_json_unsigned(json, "device_free",
 				 event->addr == CM_FREE_UNKNOWN ? 0 : event->addr);
 	else
-		cm_tree_unsigned(tree, "addr", event->addr);
-	cm_tree_unsigned(tree, "size", event->size);
-	cm_tree_unsigned(tree, "stream", cm_snapshot_context(snapshot, event->heap));
-	cm_tree_unsigned(tree, "time_us", cm_image_time(snapshot->image, event->tick) / NS_PER_US);
-	cm_tree_text(tree, "compile_context", "N/A");
+		cm_json_unsigned(json, "addr", event->addr);
+	cm_json_unsigned(json, "size", event->size);
+	cm_json_unsigned(json, "stream", cm_snapshot_context(snapshot, event->heap));
+	cm_json_unsigned(json, "time_us", cm_image_time(snapshot->image, event->tick) / NS_PER_US);
+	cm_json_text(json, "compile_context", "N/A");
 	if (event->annotation) {
 		cm_text_clean(name, sizeof(name),
 			      cm_image_text(snapshot->image, CM_TABLE_TEXT, event->annotation));
-		cm_tree_text(tree, "user_metadata", name);
+		cm_json_text(json, "user_metadata", name);
 	}
-	put_frames(tree, snapshot, event->stack);
-	cm_tree_end(tree);
+	put_frames(json, snapshot, event->stack);
+	cm_json_end(json);
 }
 
 /* The device with this index, as the process counts; NULL: it never used it. */
@@ -142,37 +142,37 @@ static int32_t last_ordinal(const struct cm_snapshot *snapshot)
 	return last;
 }
 
-static void put_segments(struct cm_tree *tree, const struct cm_snapshot *snapshot)
+static void put_segments(struct cm_json *json, const struct cm_snapshot *snapshot)
 {
 	const struct cm_snap_device *device;
 	int32_t ordinal;
 	size_t i;
 
-	cm_tree_list(tree, "segments");
+	cm_json_array(json, "segments");
 	for (ordinal = 0; ordinal <= last_ordinal(snapshot); ordinal++) {
 		device = find_device(snapshot, ordinal);
 		for (i = 0; device && i < device->segments; i++)
-			put_segment(tree, snapshot, device,
+			put_segment(json, snapshot, device,
 				    &snapshot->segment[device->first_segment + i]);
 	}
-	cm_tree_end(tree);
+	cm_json_end(json);
 }
 
-static void put_traces(struct cm_tree *tree, const struct cm_snapshot *snapshot)
+static void put_traces(struct cm_json *json, const struct cm_snapshot *snapshot)
 {
 	const struct cm_snap_device *device;
 	int32_t ordinal;
 	size_t i;
 
-	cm_tree_list(tree, "device_traces");
+	cm_json_array(json, "device_traces");
 	for (ordinal = 0; ordinal <= last_ordinal(snapshot); ordinal++) {
 		device = find_device(snapshot, ordinal);
-		cm_tree_list(tree, NULL);
+		cm_json_array(json, NULL);
 		for (i = 0; device && i < device->events; i++)
-			put_event(tree, snapshot, &snapshot->event[device->first_event + i]);
-		cm_tree_end(tree);
+			put_event(json, snapshot, &snapshot->event[device->first_event + i]);
+		cm_json_end(json);
 	}
-	cm_tree_end(tree);
+	cm_json_end(json);
 }
 
 /* The options as the process had them, read back by the rules that they are written by. */
@@ -191,33 +191,33 @@ static void read_config(const struct cm_image *image, struct cm_config *ret_conf
 	}
 }
 
-static void put_settings(struct cm_tree *tree, const struct cm_snapshot *snapshot)
+static void put_settings(struct cm_json *json, const struct cm_snapshot *snapshot)
 {
 	struct cm_config config;
 	char key[16];
 	uint32_t i;
 
 	read_config(snapshot->image, &config);
-	cm_tree_dict(tree, "allocator_settings");
-	cm_tree_text(tree, "PYTORCH_CUDA_ALLOC_CONF", "");
-	cm_tree_number(tree, "max_split_size",
+	cm_json_object(json, "allocator_settings");
+	cm_json_text(json, "PYTORCH_CUDA_ALLOC_CONF", "");
+	cm_json_number(json, "max_split_size",
 		       snapshot->devices > 1 ? snapshot->device[0].row->max_split_size : -1);
-	cm_tree_real(tree, "garbage_collection_threshold", config.garbage_collection_threshold);
-	cm_tree_flag(tree, "expandable_segments", config.expandable_segments);
-	cm_tree_number(tree, "pinned_num_register_threads", 1);
-	cm_tree_flag(tree, "release_lock_on_cudamalloc", true); /* the driver is called unlocked */
-	cm_tree_flag(tree, "pinned_use_cuda_host_register", false);
-	cm_tree_flag(tree, "graph_capture_record_stream_reuse", false);
-	cm_tree_dict(tree, "roundup_power2_divisions");
+	cm_json_real(json, "garbage_collection_threshold", config.garbage_collection_threshold);
+	cm_json_bool(json, "expandable_segments", config.expandable_segments);
+	cm_json_number(json, "pinned_num_register_threads", 1);
+	cm_json_bool(json, "release_lock_on_cudamalloc", true); /* the driver is called unlocked */
+	cm_json_bool(json, "pinned_use_cuda_host_register", false);
+	cm_json_bool(json, "graph_capture_record_stream_reuse", false);
+	cm_json_object(json, "roundup_power2_divisions");
 	for (i = 0; i < CM_DIVISION_SLOTS; i++) {
 		(void)snprintf(key, sizeof(key), "%u", 1u << i);
-		cm_tree_number(tree, key, config.roundup_power2_divisions[i]);
+		cm_json_number(json, key, config.roundup_power2_divisions[i]);
 	}
-	cm_tree_end(tree);
-	cm_tree_end(tree);
+	cm_json_end(json);
+	cm_json_end(json);
 }
 
-static int put_ranges(struct cm_tree *tree, const struct cm_snapshot *snapshot)
+static int put_ranges(struct cm_json *json, const struct cm_snapshot *snapshot)
 {
 	struct cm_edge *edge;
 	char name[TEXT_BYTES];
@@ -227,44 +227,53 @@ static int put_ranges(struct cm_tree *tree, const struct cm_snapshot *snapshot)
 	err = cm_ranges_find(snapshot, &edge, &count);
 	if (err)
 		return err;
-	cm_tree_list(tree, "external_annotations");
+	cm_json_array(json, "external_annotations");
 	for (i = 0; i < count; i++) {
 		cm_text_clean(name, sizeof(name),
 			      cm_image_text(snapshot->image, CM_TABLE_TEXT, edge[i].text));
-		cm_tree_dict(tree, NULL);
-		cm_tree_text(tree, "name", name);
-		cm_tree_text(tree, "stage", edge[i].end ? "END" : "START");
-		cm_tree_number(tree, "device", edge[i].ordinal);
-		cm_tree_unsigned(tree, "time_us", edge[i].time_ns / NS_PER_US);
-		cm_tree_end(tree);
+		cm_json_object(json, NULL);
+		cm_json_text(json, "name", name);
+		cm_json_text(json, "stage", edge[i].end ? "END" : "START");
+		cm_json_number(json, "device", edge[i].ordinal);
+		cm_json_unsigned(json, "time_us", edge[i].time_ns / NS_PER_US);
+		cm_json_end(json);
 	}
-	cm_tree_end(tree);
+	cm_json_end(json);
 	free(edge);
 	return 0;
 }
 
-static int put_all(struct cm_tree *tree, const struct cm_source *source)
+static int put_all(struct cm_json *json, const struct cm_source *source)
 {
-	int err, end;
+	int err;
 
-	if (!tree)
-		return -ENOMEM;
-	cm_tree_dict(tree, NULL);
-	put_segments(tree, source->snapshot);
-	put_traces(tree, source->snapshot);
-	put_settings(tree, source->snapshot);
-	err = put_ranges(tree, source->snapshot);
-	cm_tree_end(tree);
-	end = cm_tree_close(tree);
-	return err ? err : end;
+	cm_json_object(json, NULL);
+	put_segments(json, source->snapshot);
+	put_traces(json, source->snapshot);
+	put_settings(json, source->snapshot);
+	err = put_ranges(json, source->snapshot);
+	cm_json_end(json);
+	return err;
 }
 
 int cm_export_pickle(const struct cm_source *source, FILE *file)
 {
-	return put_all(cm_tree_pickle(file), source);
+	struct cm_pickle *pickle = cm_pickle_open(file);
+	struct cm_json json;
+	int err, closed;
+
+	if (!pickle)
+		return -ENOMEM;
+	cm_json_init_pickle(&json, pickle);
+	err = put_all(&json, source);
+	closed = cm_pickle_close(pickle);
+	return err ? err : closed;
 }
 
 int cm_export_json(const struct cm_source *source, FILE *file)
 {
-	return put_all(cm_tree_json(file), source);
+	struct cm_json json;
+
+	cm_json_init(&json, file);
+	return put_all(&json, source);
 }

@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "stats/text.h"
@@ -10,6 +11,11 @@
 void cm_json_init(struct cm_json *json, FILE *out)
 {
 	*json = (struct cm_json){.out = out};
+}
+
+void cm_json_init_pickle(struct cm_json *json, struct cm_pickle *pickle)
+{
+	*json = (struct cm_json){.pickle = pickle};
 }
 
 static void put_text(FILE *out, const char *text)
@@ -34,27 +40,53 @@ static void put_text(FILE *out, const char *text)
 	(void)fputc('"', out);
 }
 
-/* What stands before a value: the comma and the key. */
-static void put_key(struct cm_json *json, const char *key)
+/* Before each value: the comma, or the begin of a batch, and the key. */
+static void begin(struct cm_json *json, const char *key)
 {
-	if (json->depth) {
-		if (json->level[json->depth - 1].filled)
+	uint64_t *items = json->depth ? &json->level[json->depth - 1].items : NULL;
+
+	if (json->pickle) {
+		if (items && !*items)
+			cm_pickle_begin_batch(json->pickle);
+		if (key)
+			cm_pickle_key(json->pickle, key);
+	} else {
+		if (items && *items)
 			(void)fputc(',', json->out);
-		json->level[json->depth - 1].filled = true;
+		if (key) {
+			put_text(json->out, key);
+			(void)fputc(':', json->out);
+		}
 	}
-	if (key) {
-		put_text(json->out, key);
-		(void)fputc(':', json->out);
-	}
+	if (items)
+		++*items;
+}
+
+static void end_batch(struct cm_json *json)
+{
+	if (json->level[json->depth - 1].items)
+		cm_pickle_end_batch(json->pickle, json->level[json->depth - 1].close == '}');
+	json->level[json->depth - 1].items = 0;
+}
+
+/* After each value. */
+static void end(struct cm_json *json)
+{
+	if (json->pickle && json->depth && json->level[json->depth - 1].items == CM_PICKLE_BATCH)
+		end_batch(json);
 }
 
 static void open_level(struct cm_json *json, const char *key, const char *brackets)
 {
-	assert(json->depth < CM_JSON_DEPTH);
-	put_key(json, key);
-	(void)fputc(brackets[0], json->out);
+	if (json->depth == CM_JSON_DEPTH)
+		abort(); /* no structure that is written here has so many levels */
+	begin(json, key);
+	if (json->pickle)
+		cm_pickle_container(json->pickle, brackets[0] == '{');
+	else
+		(void)fputc(brackets[0], json->out);
 	json->level[json->depth].close = brackets[1];
-	json->level[json->depth].filled = false;
+	json->level[json->depth].items = 0;
 	json->depth++;
 }
 
@@ -71,56 +103,113 @@ void cm_json_array(struct cm_json *json, const char *key)
 void cm_json_end(struct cm_json *json)
 {
 	assert(json->depth > 0);
+	if (json->pickle)
+		end_batch(json);
+	else
+		(void)fputc(json->level[json->depth - 1].close, json->out);
 	json->depth--;
-	(void)fputc(json->level[json->depth].close, json->out);
-	if (!json->depth)
+	if (!json->pickle && !json->depth)
 		(void)fputc('\n', json->out);
+	end(json);
 }
 
 void cm_json_text(struct cm_json *json, const char *key, const char *text)
 {
-	put_key(json, key);
-	put_text(json->out, text);
+	begin(json, key);
+	if (json->pickle)
+		cm_pickle_text(json->pickle, text);
+	else
+		put_text(json->out, text);
+	end(json);
 }
 
 void cm_json_number(struct cm_json *json, const char *key, int64_t number)
 {
-	put_key(json, key);
-	(void)fprintf(json->out, "%lld", (long long)number);
+	begin(json, key);
+	if (json->pickle)
+		cm_pickle_number(json->pickle, number);
+	else
+		(void)fprintf(json->out, "%lld", (long long)number);
+	end(json);
 }
 
 void cm_json_unsigned(struct cm_json *json, const char *key, uint64_t number)
 {
-	put_key(json, key);
+	if (json->pickle || number <= INT64_MAX) {
+		cm_json_number(json, key, number < INT64_MAX ? (int64_t)number : INT64_MAX);
+		return;
+	}
+	begin(json, key);
 	(void)fprintf(json->out, "%llu", (unsigned long long)number);
+}
+
+static void put_real(FILE *out, double number)
+{
+	char text[64];
+	size_t length;
+
+	if (!isfinite(number) || fabs(number) > 1e15) {
+		(void)fputs("null", out);
+		return;
+	}
+	length = (size_t)snprintf(text, sizeof(text), "%.3f", number);
+	while (text[length - 1] == '0')
+		text[--length] = '\0';
+	if (text[length - 1] == '.')
+		text[--length] = '\0';
+	(void)fputs(text, out);
 }
 
 void cm_json_real(struct cm_json *json, const char *key, double number)
 {
-	char text[64];
-	size_t end;
-
-	if (!isfinite(number) || fabs(number) > 1e15) {
-		cm_json_null(json, key);
-		return;
-	}
-	put_key(json, key);
-	end = (size_t)snprintf(text, sizeof(text), "%.3f", number);
-	while (text[end - 1] == '0')
-		text[--end] = '\0';
-	if (text[end - 1] == '.')
-		text[--end] = '\0';
-	(void)fputs(text, json->out);
+	begin(json, key);
+	if (json->pickle)
+		cm_pickle_real(json->pickle, number);
+	else
+		put_real(json->out, number);
+	end(json);
 }
 
 void cm_json_bool(struct cm_json *json, const char *key, bool value)
 {
-	put_key(json, key);
-	(void)fputs(value ? "true" : "false", json->out);
+	begin(json, key);
+	if (json->pickle)
+		cm_pickle_bool(json->pickle, value);
+	else
+		(void)fputs(value ? "true" : "false", json->out);
+	end(json);
 }
 
 void cm_json_null(struct cm_json *json, const char *key)
 {
-	put_key(json, key);
-	(void)fputs("null", json->out);
+	begin(json, key);
+	if (json->pickle)
+		cm_pickle_none(json->pickle);
+	else
+		(void)fputs("null", json->out);
+	end(json);
+}
+
+void cm_json_pair(struct cm_json *json, const char *key, int64_t first, int64_t second)
+{
+	begin(json, key);
+	if (json->pickle)
+		cm_pickle_pair(json->pickle, first, second);
+	else
+		(void)fprintf(json->out, "[%lld,%lld]", (long long)first, (long long)second);
+	end(json);
+}
+
+bool cm_json_refer(struct cm_json *json, const char *key, enum cm_pickle_kind kind, uint32_t id)
+{
+	if (!json->pickle)
+		return false;
+	if (!cm_pickle_is_known(json->pickle, kind, id)) {
+		cm_pickle_expect(json->pickle, kind, id);
+		return false;
+	}
+	begin(json, key);
+	cm_pickle_refer(json->pickle, kind, id);
+	end(json);
+	return true;
 }

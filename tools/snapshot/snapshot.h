@@ -14,8 +14,8 @@
 #include <stdint.h>
 
 #include "stats/layout.h"
+#include "tools/output/intern.h"
 #include "tools/snapshot/image.h"
-#include "tools/snapshot/intern.h"
 
 struct cm_snap_segment {
 	const struct cm_segment *row;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "tools/snapshot/intern.h"
+#include "tools/output/intern.h"
 
 #include <stdlib.h>
 #include <string.h>

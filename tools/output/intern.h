@@ -3,8 +3,8 @@
  * Numbers for runs of bytes: equal ones get the same number, new ones the next. What was added
  * stays where it is until the end. Not thread-safe.
  */
-#ifndef CM_TOOLS_SNAPSHOT_INTERN_H
-#define CM_TOOLS_SNAPSHOT_INTERN_H
+#ifndef CM_TOOLS_OUTPUT_INTERN_H
+#define CM_TOOLS_OUTPUT_INTERN_H
 
 #include <stddef.h>
 #include <stdint.h>
