@@ -44,7 +44,7 @@ def the_timeline_tells_who_holds_what(kit_):
         browser.open(page(kit_, 'timeline'))
         assert 'At the peak: 44.8 MiB in use' in browser.text('#side'), browser.text('#side')
         about = browser.text('#facts')
-        assert re.search(r'taken \S+ \S+ UTC, of what a process that was killed', about), about
+        assert re.search(r'taken \S+ \S+ UTC, after it had crashed or was killed', about), about
         for who in ('load_weights < play', 'inlined_get < solver_step', 'solver_step < play'):
             assert who in browser.text('#breakdown'), (who, browser.text('#breakdown'))
         shoot(browser, 'timeline')
