@@ -6,7 +6,7 @@
 #include "allocator/state/state.h"
 #include "stats/counters.h"
 
-/* Shares of the card, in tenths; docs/decisions.md has what others come to. */
+/* Shares of the card, in tenths; docs/decisions/layout.md has what others measure. */
 #define WARY_TENTHS    4  /* reserved; in use: a block much larger than the request is spared */
 #define ASK_TENTHS     5  /* in use: all that waits is asked for, whatever its size */
 #define SEVERAL_TENTHS 6  /* reserved: segments for several blocks are made to measure */

@@ -3,7 +3,7 @@
 
 #include "stats/counters.h"
 
-/* docs/decisions.md ("Freed memory is asked for by the batch") has what others come to. */
+/* docs/decisions/reuse.md ("Poll by the batch") has what others measure. */
 #define BATCH_SHARE  25 /* what is freed is closed and asked for by so much of what is reserved */
 #define ASK_LEAST    (UINT64_C(32) << 20) /* small caches gather more than their share */
 #define GROWTH_SHARE 16 /* so much more is reserved than when its shape was judged last: anew */
