@@ -218,6 +218,12 @@ CASES = [
     ('option-bad-value', 'trim 1 --timeout never'),
     ('watch-apart', 'ls -w 0.5'),
     ('argument-unexpected', 'ls 5000001'),
+    ('exporter', 'exporter --once --dir {live}'),
+    ('exporter-openmetrics', 'exporter --once --dir {live} --format openmetrics --group-by comm'),
+    ('exporter-dead', 'exporter --once --dir {all} --max-series 1'),
+    ('exporter-public', 'exporter --listen 0.0.0.0:9475'),
+    ('exporter-both', 'exporter --listen :9475 --once'),
+    ('exporter-group', 'exporter --once --group-by pod'),
     ('completion-shell', 'completion tcsh'),
 ]
 COLLAPSED = {'ls', 'ls-unmanaged', 'ls-default', 'ls-more-columns', 'show', 'show-map'}  # widths follow the user's name
@@ -259,6 +265,15 @@ def mask_user(text, name):
                   r'(?=[", \n])', r'\1USER', text, flags=re.MULTILINE)
 
 
+def mask_page(text):
+    """The same for the exporter's metrics: times, what the machine has, and who the user is."""
+    text = re.sub(r'^(cudamem_(?:\w+_created|uptime_seconds|exporter_scrape_seconds|region_bytes|'
+                  r'region_dir_free_bytes)(?:\{.*\})?) \S+$', r'\1 VALUE', text,
+                  flags=re.MULTILINE)
+    return re.sub(r'(?<=,)user="[^"]*",uid="\d+"', 'user="USER",uid="UID"',
+                  re.sub(r'(container_id|pod_uid|slurm_job_id)="[^"]+"', r'\1="ID"', text))
+
+
 def tidy(text, places, library):
     """Takes out what differs from machine to machine and from time to time."""
     for word, path in sorted(places.items(), key=lambda item: -len(item[1])):
@@ -270,6 +285,7 @@ def tidy(text, places, library):
     text = re.sub(r'up \d\d:\d\d:\d\d', 'up TIME', text)
     text = re.sub(r'(cut short: \d+) of \d+ bytes', r'\1 of WHOLE bytes', text)
     text = re.sub(rf'cudamem\.{os.getuid()}\.', 'cudamem.UID.', text)
+    text = mask_page(text)
     for pid in (places[name] for name in LIVE_PIDS):
         text = re.sub(rf'\b{pid}\b', 'PID', text)
     return mask_user(text, user_name())

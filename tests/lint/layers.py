@@ -20,7 +20,7 @@ FLOORS = {
     'stats': '.',
     'allocator': 'entry > check > pinned > reclaim > paged > reuse > blocks | oom > state > . > base',
     'interpose': 'wrappers > process > driver > stacks > symbols > core > .',
-    'tools': '. > verbs > run | plot | export > processes > snapshot > output > cli',
+    'tools': '. > verbs > run | plot | export | exporter > processes > snapshot > output > cli',
 }
 # Folders whose rooms are being put in order: what a room must not include is shown there, and passes.
 KNOWN = {'allocator', 'interpose'}

@@ -11,11 +11,13 @@
 #include "stats/units.h"
 #include "tools/cli/exits.h"
 
-#define DEFAULT_TIMEOUT_NS UINT64_C(5000000000)
-#define DEFAULT_WATCH      "2"
-#define WATCH_MIN_NS       UINT64_C(100000000)
-#define LONG_BASE          256 /* getopt's value for the first long option: above every letter */
-#define HELP_COLUMN        28
+#define DEFAULT_TIMEOUT_NS  UINT64_C(5000000000)
+#define DEFAULT_INTERVAL_NS UINT64_C(15000000000)
+#define DEFAULT_MAX_SERIES  512
+#define DEFAULT_WATCH       "2"
+#define WATCH_MIN_NS        UINT64_C(100000000)
+#define LONG_BASE           256 /* getopt's value for the first long option: above every letter */
+#define HELP_COLUMN         28
 
 static const struct cm_opt_info infos[CM_OPT_COUNT] = {
 #define ARG_NONE     false, false
@@ -318,6 +320,10 @@ static const char *const stacks_words[] = {
 	[CM_STACKS_COUNT] = NULL,
 };
 
+/* As enum cm_group_by has them. */
+static const char *const group_words[] = {"pid", "container", "job", "user", "comm", NULL};
+static const char *const format_words[] = {"text", "openmetrics", NULL};
+
 const char *cm_context_name(uint32_t context)
 {
 	return context < CM_CONTEXT_COUNT ? context_words[context] : "unknown";
@@ -356,6 +362,16 @@ static int take_stacks(const struct taking *taking)
 	return find_word(taking, stacks_words);
 }
 
+static int take_group_by(const struct taking *taking)
+{
+	return find_word(taking, group_words);
+}
+
+static int take_format(const struct taking *taking)
+{
+	return find_word(taking, format_words);
+}
+
 static int take(struct cm_options *options, enum cm_opt opt, const char *value)
 {
 	static const struct {
@@ -377,9 +393,9 @@ static int take(struct cm_options *options, enum cm_opt opt, const char *value)
 static int check_pairs(const struct cm_options *options)
 {
 	static const enum cm_opt wants[][2] = {
-		{CM_OPT_LEAK_EXIT, CM_OPT_LEAKS},
-		{CM_OPT_SUPPRESSIONS, CM_OPT_LEAKS},
-		{CM_OPT_REVERSE, CM_OPT_SORT},
+		{CM_OPT_LEAK_EXIT, CM_OPT_LEAKS},      {CM_OPT_SUPPRESSIONS, CM_OPT_LEAKS},
+		{CM_OPT_REVERSE, CM_OPT_SORT},         {CM_OPT_INTERVAL, CM_OPT_TEXTFILE},
+		{CM_OPT_LISTEN_PUBLIC, CM_OPT_LISTEN},
 	};
 	size_t i;
 
@@ -469,6 +485,8 @@ int cm_options_parse(const struct cm_verb *verb, int argc, char **argv,
 	struct cm_options options = {.events = 1,
 				     .context = CM_CONTEXT_ALL,
 				     .max_entries = UINT64_MAX,
+				     .interval_ns = DEFAULT_INTERVAL_NS,
+				     .max_series = DEFAULT_MAX_SERIES,
 				     .timeout_ns = DEFAULT_TIMEOUT_NS,
 				     .color = is_color_wanted()};
 

@@ -78,7 +78,15 @@ struct cm_options {
 	const char *region;
 	const char *dir;
 	const char *debug_path; /* NULL: only the usual directories */
-	char **args;            /* the arguments that are not options */
+	const char *listen;
+	bool listen_public;
+	bool once;
+	const char *textfile;
+	uint64_t interval_ns;
+	uint32_t openmetrics; /* 0: the text format */
+	uint32_t group_by;    /* enum cm_group_by */
+	uint64_t max_series;
+	char **args; /* the arguments that are not options */
 	int arg_count;
 	/* All verbs, for completion; ends with a row without a name. */
 	const struct cm_verb *verbs;

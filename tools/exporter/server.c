@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/exporter/server.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tools/cli/exits.h"
+#include "tools/cli/options.h"
+#include "tools/exporter/http.h"
+#include "tools/exporter/page.h"
+
+#define NS_PER_S UINT64_C(1000000000)
+
+/* One client. It sends until its request is whole; then it is answered, and that is all. */
+struct connection {
+	int fd; /* -1: free */
+	uint64_t deadline_ns;
+	char request[CM_HTTP_REQUEST_MAX];
+	size_t received;
+	bool answering;
+	char head[CM_HTTP_HEAD_MAX];
+	size_t head_bytes;
+	char *body;
+	size_t body_bytes;
+	size_t sent; /* of both */
+};
+
+struct server {
+	const struct cm_listeners *listeners;
+	cm_page_fn page;
+	void *data;
+	struct connection connection[CM_CONNECTIONS_MAX];
+};
+
+static volatile sig_atomic_t asked_to_end;
+
+static void ask_to_end(int number)
+{
+	(void)number;
+	asked_to_end = 1;
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
+}
+
+static void give_time(struct connection *connection)
+{
+	connection->deadline_ns = now_ns() + CM_CONNECTION_SECS * NS_PER_S;
+}
+
+static void drop(struct connection *connection)
+{
+	(void)close(connection->fd);
+	free(connection->body);
+	memset(connection, 0, sizeof(*connection));
+	connection->fd = -1;
+}
+
+static struct connection *find_free(struct server *server)
+{
+	size_t i;
+
+	for (i = 0; i < CM_CONNECTIONS_MAX; i++)
+		if (server->connection[i].fd < 0)
+			return &server->connection[i];
+	return NULL;
+}
+
+/* Those that find no place wait in the socket's queue. */
+static void accept_all(struct server *server, int listener)
+{
+	struct connection *connection;
+
+	while ((connection = find_free(server))) {
+		const int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+		if (fd < 0)
+			return;
+		connection->fd = fd;
+		give_time(connection);
+	}
+}
+
+static const char start_page[] = "<!DOCTYPE html><title>cudamem</title><h1>cudamem exporter</h1>"
+				 "<p><a href=\"/metrics\">Metrics</a></p>\n";
+
+static char *copy_text(const char *text, size_t *ret_bytes)
+{
+	*ret_bytes = strlen(text);
+	return strdup(text);
+}
+
+static void answer(struct server *server, struct connection *connection, int status,
+		   const struct cm_http_request *request)
+{
+	const char *type = "text/plain; charset=utf-8";
+
+	if (status) {
+		connection->body = copy_text("This is no request that is answered here.\n",
+					     &connection->body_bytes);
+	} else if (request->page == CM_HTTP_METRICS) {
+		type = request->openmetrics ? CM_TYPE_OPENMETRICS : CM_TYPE_TEXT;
+		connection->body = server->page(server->data, request->openmetrics,
+						&connection->body_bytes);
+	} else if (request->page == CM_HTTP_START) {
+		type = "text/html; charset=utf-8";
+		connection->body = copy_text(start_page, &connection->body_bytes);
+	} else {
+		connection->body = copy_text("OK\n", &connection->body_bytes);
+	}
+	if (!status)
+		status = connection->body ? 200 : 500;
+	if (!connection->body)
+		connection->body_bytes = 0;
+	connection->head_bytes = cm_http_head(connection->head, status, type,
+					      connection->body_bytes);
+	if (request->head)
+		connection->body_bytes = 0;
+	connection->answering = true;
+	give_time(connection);
+}
+
+/* False: the connection is over. */
+static bool receive(struct server *server, struct connection *connection)
+{
+	struct cm_http_request request = {.head = false};
+	ssize_t n;
+	int status;
+
+	n = recv(connection->fd, connection->request + connection->received,
+		 sizeof(connection->request) - connection->received, 0);
+	if (n <= 0)
+		return n < 0 && (errno == EAGAIN || errno == EINTR);
+	connection->received += (size_t)n;
+	status = cm_http_parse(connection->request, connection->received, &request);
+	if (status != -EAGAIN)
+		answer(server, connection, status, &request);
+	return true;
+}
+
+/* False: all is sent, or nobody takes it. */
+static bool send_more(struct connection *connection)
+{
+	const bool in_head = connection->sent < connection->head_bytes;
+	const size_t at = in_head ? connection->sent : connection->sent - connection->head_bytes;
+	const char *from = in_head ? connection->head : connection->body;
+	const size_t bytes = in_head ? connection->head_bytes : connection->body_bytes;
+	ssize_t n;
+
+	if (at == bytes)
+		return false;
+	n = send(connection->fd, from + at, bytes - at, MSG_NOSIGNAL);
+	if (n < 0)
+		return errno == EAGAIN || errno == EINTR;
+	connection->sent += (size_t)n;
+	return connection->sent < connection->head_bytes + connection->body_bytes;
+}
+
+/* Lets the client read all: what it sent beyond its request would make close(2) reset the
+ * connection. */
+static void finish(struct connection *connection)
+{
+	char rest[1024];
+
+	(void)shutdown(connection->fd, SHUT_WR);
+	(void)recv(connection->fd, rest, sizeof(rest), MSG_DONTWAIT);
+	drop(connection);
+}
+
+static void handle(struct server *server, struct connection *connection, short events)
+{
+	bool more = true;
+
+	if (now_ns() > connection->deadline_ns || events & (POLLERR | POLLNVAL)) {
+		drop(connection);
+		return;
+	}
+	if (events & (POLLIN | POLLHUP) && !connection->answering)
+		more = receive(server, connection);
+	if (more && connection->answering && events)
+		more = send_more(connection);
+	if (more)
+		return;
+	if (connection->answering)
+		finish(connection);
+	else
+		drop(connection);
+}
+
+/* What to wait for: new clients only as long as there is a place for one. */
+static size_t plan(struct server *server, struct pollfd *polled, bool *ret_waits)
+{
+	const bool room = find_free(server) != NULL;
+	size_t i, count = 0;
+
+	*ret_waits = false;
+	for (i = 0; i < server->listeners->count; i++)
+		polled[count++] = (struct pollfd){.fd = room ? server->listeners->fd[i] : -1,
+						  .events = POLLIN};
+	for (i = 0; i < CM_CONNECTIONS_MAX; i++) {
+		const struct connection *connection = &server->connection[i];
+
+		*ret_waits |= connection->fd >= 0;
+		polled[count++] = (struct pollfd){
+			.fd = connection->fd, .events = connection->answering ? POLLOUT : POLLIN};
+	}
+	return count;
+}
+
+static int serve(struct server *server, const sigset_t *while_waiting)
+{
+	const struct timespec second = {.tv_sec = 1};
+	struct pollfd polled[CM_LISTENERS_MAX + CM_CONNECTIONS_MAX];
+	const size_t listeners = server->listeners->count;
+	bool waits;
+	size_t i, count;
+
+	while (!asked_to_end) {
+		count = plan(server, polled, &waits);
+		if (ppoll(polled, count, waits ? &second : NULL, while_waiting) < 0) {
+			if (errno == EINTR)
+				continue;
+			return cm_fail(CM_EXIT_TARGET, "poll: %s", strerror(errno));
+		}
+		for (i = 0; i < CM_CONNECTIONS_MAX; i++)
+			if (server->connection[i].fd >= 0)
+				handle(server, &server->connection[i],
+				       polled[listeners + i].revents);
+		for (i = 0; i < listeners; i++)
+			if (polled[i].revents)
+				accept_all(server, server->listeners->fd[i]);
+	}
+	return CM_EXIT_OK;
+}
+
+int cm_serve(const struct cm_listeners *listeners, cm_page_fn page, void *data)
+{
+	const struct sigaction action = {.sa_handler = ask_to_end};
+	struct server *server = calloc(1, sizeof(*server));
+	sigset_t ends, before;
+	char name[160];
+	size_t i;
+	int exit;
+
+	if (!server)
+		return cm_fail_memory();
+	*server = (struct server){.listeners = listeners, .page = page, .data = data};
+	for (i = 0; i < CM_CONNECTIONS_MAX; i++)
+		server->connection[i].fd = -1;
+	/* Delivered while ppoll waits and at no other time, so that none is missed. */
+	(void)sigemptyset(&ends);
+	(void)sigaddset(&ends, SIGTERM);
+	(void)sigaddset(&ends, SIGINT);
+	(void)sigprocmask(SIG_BLOCK, &ends, &before);
+	(void)sigaction(SIGTERM, &action, NULL);
+	(void)sigaction(SIGINT, &action, NULL);
+	(void)sigdelset(&before, SIGTERM);
+	(void)sigdelset(&before, SIGINT);
+	(void)fprintf(stderr, CM_PROGRAM ": exporter: listening on %s\n",
+		      cm_listen_name(listeners, name, sizeof(name)));
+	exit = serve(server, &before);
+	for (i = 0; i < CM_CONNECTIONS_MAX; i++)
+		if (server->connection[i].fd >= 0)
+			drop(&server->connection[i]);
+	free(server);
+	return exit;
+}
