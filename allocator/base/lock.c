@@ -49,10 +49,12 @@ static void wake_one(_Atomic uint32_t *word)
 	errno = saved;
 }
 
-void cm_lock_init(struct cm_lock *lock)
+void cm_lock_init(struct cm_lock *lock, enum cm_lock_rank rank, uint32_t row)
 {
 	uint32_t i;
 
+	lock->rank = (uint8_t)rank;
+	lock->row = (uint8_t)row;
 	atomic_init(&lock->word, 0);
 	atomic_init(&lock->favourite, 0);
 	lock->by_flag = false;

@@ -1,13 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A small lock: one word, a futex when contended, biased towards the thread that takes it most. Not
- * recursive, not fair. The device's lock is held for tens of nanoseconds and never across a driver
- * call. Three locks are: a device's slow lock, which orders those that give memory back and those
- * that ask again after a failure; its paging lock, which orders those that move pages; and the
- * cache's turn, which orders those that record and query events.
- *
- * Order: slow lock, paging lock (by rising row), turn, the pinned memory's lock or that of other
- * memory, lock of a device (by rising row), the tables' lock.
+ * recursive, not fair. docs/architecture.md has the table of locks; lock_order.h checks their
+ * order.
  *
  * Bias. Most programs allocate from one thread, and a locked instruction each way is then a good
  * part of a request. A thread that has had the word CM_LOCK_STREAK times in a row becomes the
@@ -31,6 +26,7 @@
 #include <stdint.h>
 
 #include "allocator/base/attr.h"
+#include "allocator/base/lock_order.h"
 #include "allocator/base/thread.h"
 
 #define CM_LOCK_FLAGS  4u
@@ -41,6 +37,9 @@ struct CM_CAPABILITY("lock") cm_lock {
 	_Atomic uint32_t favourite; /* a thread's id, 0: none; changed by who holds the word */
 	_Atomic uint32_t flag[CM_LOCK_FLAGS]; /* 1: its thread is inside, or tries; a futex */
 
+	uint8_t rank; /* enum cm_lock_rank; with the row set before the lock is shared */
+	uint8_t row;
+
 	/* Guarded by the lock. */
 	bool by_flag;  /* how the holder came in */
 	uint32_t last; /* the thread that had the word last, and how often in a row */
@@ -48,8 +47,13 @@ struct CM_CAPABILITY("lock") cm_lock {
 	uint32_t owner[CM_LOCK_FLAGS]; /* of the flags, for good */
 };
 
-/* A free lock; so is one that is all zeroes. */
-void cm_lock_init(struct cm_lock *lock);
+/* A free lock of that rank; `row` tells the locks of a rank apart, and is below 256. */
+void cm_lock_init(struct cm_lock *lock, enum cm_lock_rank rank, uint32_t row);
+#define CM_LOCK_FREE(lock_rank)     \
+	{                           \
+		.rank = (lock_rank) \
+	}
+
 /* Asks the kernel for the barrier, once a process; before that nobody is favoured. In a process of
  * several threads it waits for a grace period of the kernel, 7 to 16 ms: with no lock held. */
 void cm_lock_agree(void);
@@ -107,8 +111,10 @@ CM_ALWAYS_INLINE void cm_lock_acquire(struct cm_lock *lock) CM_ACQUIRES(lock) CM
 {
 	const uint32_t self = cm_thread_id();
 
+	cm_lock_check_order(lock);
 	if (CM_UNLIKELY(!cm_lock_enter_by_flag(lock, self)))
 		cm_lock_acquire_word(lock, self);
+	cm_lock_note_held(lock);
 }
 
 CM_ALWAYS_INLINE bool cm_lock_try(struct cm_lock *lock) CM_TRIES(true, lock) CM_UNCHECKED
@@ -118,13 +124,17 @@ CM_ALWAYS_INLINE bool cm_lock_try(struct cm_lock *lock) CM_TRIES(true, lock) CM_
 	/* A favourite that is inside has it already, as anybody else would have the word. */
 	if (cm_lock_is_bias_owner(lock, self) && cm_lock_flag_is_up(lock, self))
 		return false;
-	return cm_lock_enter_by_flag(lock, self) || cm_lock_try_word(lock, self);
+	if (!cm_lock_enter_by_flag(lock, self) && !cm_lock_try_word(lock, self))
+		return false;
+	cm_lock_note_held(lock);
+	return true;
 }
 
 CM_ALWAYS_INLINE void cm_lock_release(struct cm_lock *lock) CM_RELEASES(lock) CM_UNCHECKED
 {
 	const uint32_t self = cm_thread_id();
 
+	cm_lock_note_released(lock);
 	if (CM_UNLIKELY(!lock->by_flag)) {
 		cm_lock_release_word(lock);
 		return;

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "allocator/base/attr.h"
+#include "allocator/base/lock_order.h"
 
 struct cm_heap;
 
@@ -19,6 +20,7 @@ struct cm_thread {
 	/* Of the context that was current when last asked; by now it may be another's. NULL:
 	 * none. */
 	struct cm_heap *heap;
+	struct cm_lock_holds locks;
 };
 
 extern __thread struct cm_thread cm_thread __attribute__((visibility("hidden")));

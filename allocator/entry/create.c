@@ -47,6 +47,9 @@ int cm_cache_create(const struct cm_cache_params *params, struct cm_cache **ret_
 		(void)munmap(cache, sizeof(*cache));
 		return -ENOMEM;
 	}
+	cm_lock_init(&cache->turn, CM_LOCK_EVENT, 0);
+	cm_lock_init(&cache->others.lock, CM_LOCK_UNCACHED, 0);
+	cm_lock_init(&cache->tables, CM_LOCK_TABLES, 0);
 	cm_pinned_init(cache);
 	*ret_cache = cache;
 	return 0;
@@ -132,6 +135,9 @@ static struct cm_device *find_device(struct cm_cache *cache, const struct cm_con
 		return NULL;
 	device->cache = cache;
 	device->index = row;
+	cm_lock_init(&device->reclaim_lock, CM_LOCK_RECLAIM, row);
+	cm_lock_init(&device->paging, CM_LOCK_PAGING, row);
+	cm_lock_init(&device->lock, CM_LOCK_DEVICE, row);
 	device->leaving.lock = &device->lock;
 	device->row = cm_region_row(cache->region, CM_TABLE_DEVICE, row);
 	cm_cache_open_ring(cache, CM_TABLE_EVENT, row, &device->ring);

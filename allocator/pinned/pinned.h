@@ -17,10 +17,9 @@
  * that loads through many buffers and lets them go would hold them for ever.
  *
  * Threads: `lock` guards lists, rows and books, the cache's turn the fences; numbers of batches
- * change under both. Rows are taken and given back under the lock of the context's device too.
- * Order: turn, `lock`, a device's lock. The driver is never called with `lock` held. Functions
- * named
- * *_locked want `lock`, those named *_turned the turn and the capture gate.
+ * change under both. Rows are taken and given back under the lock of the context's device too. The
+ * driver is never called with `lock` held. Functions named *_locked want `lock`, those named
+ * *_event_locked the turn and the capture gate.
  */
 #ifndef CM_ALLOCATOR_PINNED_PINNED_H
 #define CM_ALLOCATOR_PINNED_PINNED_H

@@ -136,6 +136,7 @@ void cm_pinned_init(struct cm_cache *cache)
 	struct cm_pinned *pinned = &cache->pinned;
 
 	pinned->row = &cache->region->header->host;
+	cm_lock_init(&pinned->lock, CM_LOCK_PINNED, 0);
 	pinned->leaving.lock = &pinned->lock;
 	pinned->open.number = pinned->oldest = 1;
 }

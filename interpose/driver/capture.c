@@ -25,7 +25,7 @@ static _Atomic int inside;
 
 /* The streams behind `cm_captures`, guarded by the lock. Those that find no room are active for
  * ever: the library then only passes on, which is always right. */
-static struct cm_lock lock;
+static struct cm_lock lock = CM_LOCK_FREE(CM_LOCK_CAPTURE);
 static struct capture {
 	CUstream stream;
 	uint64_t ctx;
@@ -157,7 +157,7 @@ void cm_capture_forget_all(void)
 {
 	size_t i;
 
-	cm_lock_init(&lock);
+	cm_lock_init(&lock, CM_LOCK_CAPTURE, 0);
 	for (i = 0; i < STREAMS_MAX; i++)
 		captures[i].used = false;
 	atomic_store(&cm_captures, 0);

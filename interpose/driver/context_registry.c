@@ -7,7 +7,7 @@
 #include "interpose/driver/driver_ops.h"
 
 /* As many as a fence captures; guarded by the lock. */
-static struct cm_lock lock;
+static struct cm_lock lock = CM_LOCK_FREE(CM_LOCK_REGISTRY);
 static struct cm_known_context registry[CM_FENCE_CONTEXTS];
 static size_t count;
 
@@ -162,6 +162,6 @@ void cm_registry_await_removal(CUcontext ctx)
 
 void cm_registry_forget_all(void)
 {
-	cm_lock_init(&lock);
+	cm_lock_init(&lock, CM_LOCK_REGISTRY, 0);
 	count = 0;
 }

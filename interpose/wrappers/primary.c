@@ -19,7 +19,8 @@
  * Else a release that destroys it could find it active again, under the same handle. Held across
  * the driver's call, and taken before every other lock.
  */
-static struct cm_lock primary_lock[CM_DEVICES_MAX];
+static struct cm_lock primary_lock[CM_DEVICES_MAX] = {
+	[0 ... CM_DEVICES_MAX - 1] = CM_LOCK_FREE(CM_LOCK_PRIMARY)};
 
 /* In a forked child, also where the library has not started and forgets nothing else. */
 static void forget_in_child(void)
@@ -27,7 +28,7 @@ static void forget_in_child(void)
 	size_t i;
 
 	for (i = 0; i < CM_DEVICES_MAX; i++)
-		cm_lock_init(&primary_lock[i]);
+		cm_lock_init(&primary_lock[i], CM_LOCK_PRIMARY, 0);
 	cm_capture_forget_all();
 	cm_context_forget_all();
 }

@@ -276,5 +276,6 @@ int main(void)
 		 ""},
 	};
 
+	model_thread_local(&cm_thread.locks, sizeof(cm_thread.locks));
 	return model_explore(scenarios, sizeof(scenarios) / sizeof(scenarios[0]));
 }

@@ -68,8 +68,8 @@ static _Atomic unsigned looks;
 static void setup(void)
 {
 	cm_capture_forget_all();
-	cm_lock_init(&slow);
-	cm_lock_init(&program);
+	cm_lock_init(&slow, CM_LOCK_RECLAIM, 0);
+	cm_lock_init(&program, CM_LOCK_PRIMARY, 0);
 	memset(capturing, 0, sizeof(capturing));
 	memset(calling, 0, sizeof(calling));
 	atomic_store(&looks, 0);
@@ -218,5 +218,6 @@ int main(void)
 		 "spins for ever"},
 	};
 
+	model_thread_local(&cm_thread.locks, sizeof(cm_thread.locks));
 	return model_explore(scenarios, sizeof(scenarios) / sizeof(scenarios[0]));
 }

@@ -38,7 +38,7 @@ static _Atomic bool has_tried;
 
 static void setup(void)
 {
-	cm_lock_init(&lock);
+	cm_lock_init(&lock, CM_LOCK_DEVICE, 0);
 	guarded = 0;
 	atomic_store(&has_tried, false);
 	model_without_membarrier = model_refuses_membarrier = false;
@@ -187,5 +187,6 @@ int main(void)
 		 "deadlock"},
 	};
 
+	model_thread_local(&cm_thread.locks, sizeof(cm_thread.locks));
 	return model_explore(scenarios, sizeof(scenarios) / sizeof(scenarios[0]));
 }

@@ -21,6 +21,7 @@
 #define STALE_MAX   2 /* reads of one old value in a row; then the newest is seen */
 #define GRANULES    4096u
 #define PATIENCE    60u /* steps in a row of a thread that spins, before another may */
+#define LOCAL_BYTES 64u /* of a thread-local variable */
 
 /* What a thread knows: of each location the oldest value that it can still see, of each thread how
  * far it has come. */
@@ -59,8 +60,12 @@ struct thread {
 		released; /* acquired: by loads before a fence; released: by one */
 	struct location *stale;
 	unsigned stale_message, stale_reads;
+	unsigned char local[LOCAL_BYTES]; /* its value, while another thread runs */
 	char *stack;
 };
+
+static void *local; /* the thread-local variable, NULL: none */
+static size_t local_bytes;
 
 static struct {
 	const struct model_scenario *scenario;
@@ -156,6 +161,10 @@ static void switch_to(unsigned next)
 	if (next == before)
 		return;
 	run.current = next;
+	if (local) {
+		memcpy(run.thread[before].local, local, local_bytes);
+		memcpy(local, run.thread[next].local, local_bytes);
+	}
 	(void)swapcontext(&run.thread[before].context, &run.thread[next].context);
 }
 
@@ -803,6 +812,8 @@ static bool run_once(void)
 	run.locations = run.preemptions = run.steps = run.pendings = 0;
 	run.now_ns = 0;
 	run.running = false;
+	if (local)
+		memset(local, 0, local_bytes);
 	memset(&run.sc, 0, sizeof(run.sc));
 	stamp++;
 	choices.at = 0;
@@ -853,6 +864,14 @@ static bool explore(const struct model_scenario *scenario)
 	printf("%s %s: %u runs%s%s\n", ok ? "ok" : "not ok", scenario->name, runs, ok ? "" : ": ",
 	       run.why);
 	return ok;
+}
+
+void model_thread_local(void *variable, size_t bytes)
+{
+	if (bytes > LOCAL_BYTES)
+		abort();
+	local = variable;
+	local_bytes = bytes;
 }
 
 int model_explore(const struct model_scenario *scenarios, size_t n)

@@ -31,6 +31,10 @@ struct model_scenario {
 /* Explores each, says how many runs it took; 0, or 1 where one was not as it must be. */
 int model_explore(const struct model_scenario *scenarios, size_t n);
 
+/* Gives each thread of the model a value of its own of this variable, zeroes at first: the threads
+ * are one to the C library. One variable, of 64 bytes at most. */
+void model_thread_local(void *variable, size_t bytes);
+
 /* For scenarios: the run is not as it must be. Does not return. */
 _Noreturn void model_fail(const char *why);
 

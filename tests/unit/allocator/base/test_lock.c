@@ -5,10 +5,15 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "tests/unit/cmocka_all.h"
 
@@ -47,7 +52,7 @@ static void one_thread_at_a_time_and_errno_stays(void **state)
 	size_t i;
 
 	(void)state;
-	cm_lock_init(&lock);
+	cm_lock_init(&lock, CM_LOCK_DEVICE, 0);
 	counter = overlaps = 0;
 	for (i = 0; i < THREADS; i++)
 		assert_int_equal(pthread_create(&thread[i], NULL, count, &errnos[i]), 0);
@@ -119,7 +124,7 @@ static void in_another_thread(void *(*function)(void *arg))
 static void nobody_is_favoured_before_the_barrier_is_had(void **state)
 {
 	(void)state;
-	cm_lock_init(&lock);
+	cm_lock_init(&lock, CM_LOCK_DEVICE, 0);
 	take_often(2 * CM_LOCK_STREAK);
 	assert_false(has_favourite());
 	errno = 4711;
@@ -135,7 +140,7 @@ static void nobody_is_favoured_before_the_barrier_is_had(void **state)
 static void who_takes_it_often_is_favoured_until_another_comes(void **state)
 {
 	(void)state;
-	cm_lock_init(&lock);
+	cm_lock_init(&lock, CM_LOCK_DEVICE, 0);
 	counter = 0;
 	take_often(CM_LOCK_STREAK - 1);
 	assert_false(has_favourite());
@@ -169,7 +174,7 @@ static void *CM_UNCHECKED try_once(void *arg)
 static void CM_UNCHECKED a_favourite_that_is_inside_has_it_alone(void **state)
 {
 	(void)state;
-	cm_lock_init(&lock);
+	cm_lock_init(&lock, CM_LOCK_DEVICE, 0);
 	take_often(CM_LOCK_STREAK + 1);
 	if (!has_favourite())
 		cm_skip("no membarrier(2) here");
@@ -222,7 +227,7 @@ static void favours_that_come_and_go_let_one_in_at_a_time(void **state)
 	size_t i;
 
 	(void)state;
-	cm_lock_init(&lock);
+	cm_lock_init(&lock, CM_LOCK_DEVICE, 0);
 	counter = overlaps = 0;
 	for (i = 0; i < CROWD; i++)
 		assert_int_equal(pthread_create(&thread[i], NULL, take_in_bursts, NULL), 0);
@@ -264,7 +269,7 @@ static void threads_that_are_refused_their_ids_have_others(void **state)
 static void nobody_is_favoured_once_the_barrier_is_refused(void **state)
 {
 	(void)state;
-	cm_lock_init(&lock);
+	cm_lock_init(&lock, CM_LOCK_DEVICE, 0);
 	take_often(CM_LOCK_STREAK + 1);
 	if (!has_favourite())
 		cm_skip("no membarrier(2) here");
@@ -284,13 +289,125 @@ static void nobody_is_favoured_once_the_barrier_is_refused(void **state)
 static void CM_UNCHECKED a_held_lock_is_not_had_by_trying(void **state)
 {
 	(void)state;
-	cm_lock_init(&lock);
+	cm_lock_init(&lock, CM_LOCK_DEVICE, 0);
 	assert_true(cm_lock_try(&lock));
 	assert_true(cm_lock_is_held(&lock));
 	assert_false(cm_lock_try(&lock));
 	cm_lock_release(&lock);
 	assert_true(cm_lock_try(&lock));
 	cm_lock_release(&lock);
+}
+
+#ifdef NDEBUG
+#define ORDER_IS_CHECKED false
+#else
+#define ORDER_IS_CHECKED true
+#endif
+
+/* Takes one lock and then the other, and the first one by trying where it says so. */
+struct pair {
+	struct rank {
+		enum cm_lock_rank rank;
+		uint32_t row;
+	} first, second;
+	bool tries_first, tries_second;
+	const char *complaint; /* of assert(); NULL: there is none */
+};
+
+static void CM_UNCHECKED take(struct cm_lock *taken, bool tries)
+{
+	if (!tries)
+		cm_lock_acquire(taken);
+	else if (!cm_lock_try(taken))
+		_exit(1);
+}
+
+static void CM_UNCHECKED take_pair(const struct pair *pair)
+{
+	struct cm_lock first, second;
+
+	cm_lock_init(&first, pair->first.rank, pair->first.row);
+	cm_lock_init(&second, pair->second.rank, pair->second.row);
+	take(&first, pair->tries_first);
+	take(&second, pair->tries_second);
+	cm_lock_release(&first);
+	cm_lock_release(&second);
+	/* What has been released does not count. */
+	take(&first, false);
+	cm_lock_release(&first);
+}
+
+/* What a forked child that takes the pair says; how it ends. */
+static int end_of_child(const struct pair *pair, char *text, size_t bytes)
+{
+	const struct rlimit no_core = {0};
+	int end[2], status;
+	ssize_t n;
+	pid_t pid;
+
+	assert_int_equal(pipe(end), 0);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (!pid) {
+		(void)setrlimit(RLIMIT_CORE, &no_core);
+		(void)dup2(end[1], STDERR_FILENO);
+		take_pair(pair);
+		_exit(0);
+	}
+	(void)close(end[1]);
+	n = read(end[0], text, bytes - 1);
+	assert_true(n >= 0);
+	text[n] = '\0';
+	(void)close(end[0]);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	return status;
+}
+
+static void a_lock_that_is_taken_against_the_order_ends_the_process(void **state)
+{
+	static const struct pair pairs[] = {
+		{{CM_LOCK_EVENT, 0}, {CM_LOCK_DEVICE, 0}, false, false, NULL},
+		{{CM_LOCK_DEVICE, 0}, {CM_LOCK_DEVICE, 1}, false, false, NULL},
+		{{CM_LOCK_DEVICE, 0}, {CM_LOCK_EVENT, 0}, false, true, NULL},
+		{{CM_LOCK_DEVICE, 1}, {CM_LOCK_DEVICE, 0}, false, true, NULL},
+		{{CM_LOCK_DEVICE, 0},
+		 {CM_LOCK_EVENT, 0},
+		 false,
+		 false,
+		 "EVENT 0 is taken while DEVICE 0 is held"},
+		{{CM_LOCK_DEVICE, 0},
+		 {CM_LOCK_EVENT, 0},
+		 true,
+		 false,
+		 "EVENT 0 is taken while DEVICE 0 is held"},
+		{{CM_LOCK_DEVICE, 2},
+		 {CM_LOCK_DEVICE, 1},
+		 false,
+		 false,
+		 "DEVICE 1 is taken while DEVICE 2 is held"},
+		{{CM_LOCK_DEVICE, 1},
+		 {CM_LOCK_DEVICE, 1},
+		 false,
+		 false,
+		 "DEVICE 1 is taken while DEVICE 1 is held"},
+		{{CM_LOCK_UNRANKED, 0}, {CM_LOCK_DEVICE, 0}, false, false, "CM_LOCK_UNRANKED"},
+	};
+	char text[400];
+	size_t i;
+	int status;
+
+	(void)state;
+	if (!ORDER_IS_CHECKED)
+		cm_skip("built without assert()");
+	for (i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
+		status = end_of_child(&pairs[i], text, sizeof(text));
+		if (!pairs[i].complaint) {
+			assert_int_equal(status, 0);
+			continue;
+		}
+		assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+		assert_non_null(strstr(text, pairs[i].complaint));
+	}
 }
 
 int main(void)
@@ -302,6 +419,7 @@ int main(void)
 		cmocka_unit_test(who_takes_it_often_is_favoured_until_another_comes),
 		cmocka_unit_test(a_favourite_that_is_inside_has_it_alone),
 		cmocka_unit_test(favours_that_come_and_go_let_one_in_at_a_time),
+		cmocka_unit_test(a_lock_that_is_taken_against_the_order_ends_the_process),
 		cmocka_unit_test(threads_that_are_refused_their_ids_have_others),
 		cmocka_unit_test(nobody_is_favoured_once_the_barrier_is_refused),
 	};
