@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Where a thread of the program is not to be cancelled: around what reads, writes, waits or calls
- * the driver with a lock, the start, or anything else under way that others wait for, which would
- * be left so for ever. A request that ready memory serves has no such point, so nothing is asked on
- * its way. pthread_cancel(3) takes effect later then, at a point of the program's own.
+ * Defers pthread_cancel(3) while the library does what other threads wait for: the start, a driver
+ * call under a lock, any read, write or wait. A thread cancelled there would leave them waiting for
+ * ever. The cancellation takes effect at a later point of the program's own. A cache hit has no
+ * cancellation point and does not use this. Thread-safe.
  */
 #ifndef CM_INTERPOSE_CORE_CANCEL_H
 #define CM_INTERPOSE_CORE_CANCEL_H
@@ -14,14 +14,14 @@
 #include "allocator/base/attr.h"
 
 struct cm_cancel {
-	uint32_t depth; /* pairs that are open */
-	int before;     /* what was so outside of them */
+	uint32_t depth; /* open hold/allow pairs */
+	int before;     /* the state outside of all pairs */
 };
 
 extern __thread struct cm_cancel cm_cancel __attribute__((visibility("hidden")));
 
-/* The two are a pair, and pairs may be inside others, which costs them nothing: the C library's
- * question takes 5 ns. A signal handler may come in between two lines and have pairs of its own. */
+/* Pairs nest, and an inner pair costs nothing: the C library's call takes 5 ns. A signal handler
+ * may run between any two lines and use pairs of its own. */
 CM_ALWAYS_INLINE void cm_cancel_hold(void)
 {
 	int before = PTHREAD_CANCEL_ENABLE;

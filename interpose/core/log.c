@@ -17,19 +17,16 @@
 
 #define LINE_BYTES 1024
 
-static _Atomic enum cm_log_level level_now;
+static _Atomic enum cm_log_level max_level;
 
-/* The file that was the standard error when the library was loaded; inode 0, which no file has:
- * none. */
+/* The standard error at load; inode 0, which no file has, if there was none. */
 static struct {
 	dev_t device;
 	ino_t inode;
 } at_load;
 
-/*
- * Asked at load, since later a file of the program's own may have got the number 2, and what we say
- * would go into it. The only thing that the library does before the first CUDA call.
- */
+/* Read at load, because a program may close the standard error and open a file of its own under
+ * number 2, which our lines must not enter. Nothing else runs before the first CUDA call. */
 __attribute__((constructor)) static void remember_stderr(void)
 {
 	int saved = errno;
@@ -42,8 +39,8 @@ __attribute__((constructor)) static void remember_stderr(void)
 	errno = saved;
 }
 
-/* Whether it is still that file, and takes a line at once. */
-static bool can_write(void)
+/* Whether number 2 is still that file, and a write would not block. */
+static bool is_writable(void)
 {
 	struct pollfd ask = {.fd = STDERR_FILENO, .events = POLLOUT};
 	struct stat st;
@@ -53,10 +50,8 @@ static bool can_write(void)
 	       (ask.revents & (POLLOUT | POLLERR | POLLHUP)) == POLLOUT;
 }
 
-/*
- * A write may raise SIGPIPE or SIGXFSZ, either of which ends the program for our sake: they are
- * held back in this thread, and taken away if they were not pending before.
- */
+/* A write may raise SIGPIPE or SIGXFSZ, which would end the program because of us. Both are blocked
+ * in this thread, and consumed unless they were pending before. */
 static void write_quietly(const char *line, size_t bytes)
 {
 	const struct timespec at_once = {0, 0};
@@ -76,7 +71,7 @@ static void write_quietly(const char *line, size_t bytes)
 
 void cm_log_set_level(enum cm_log_level level)
 {
-	atomic_store_explicit(&level_now, level, memory_order_relaxed);
+	atomic_store_explicit(&max_level, level, memory_order_relaxed);
 }
 
 void cm_log_text(enum cm_log_level level, const char *text, size_t bytes)
@@ -84,7 +79,7 @@ void cm_log_text(enum cm_log_level level, const char *text, size_t bytes)
 	const int saved = errno;
 
 	cm_cancel_hold();
-	if (level <= atomic_load_explicit(&level_now, memory_order_relaxed) && can_write())
+	if (level <= atomic_load_explicit(&max_level, memory_order_relaxed) && is_writable())
 		write_quietly(text, bytes < PIPE_BUF ? bytes : PIPE_BUF);
 	cm_cancel_allow();
 	errno = saved;
@@ -100,7 +95,7 @@ void cm_log(enum cm_log_level level, const char *format, ...)
 	int n;
 
 	cm_cancel_hold();
-	if (level > atomic_load_explicit(&level_now, memory_order_relaxed) || !can_write())
+	if (level > atomic_load_explicit(&max_level, memory_order_relaxed) || !is_writable())
 		goto out;
 	n = snprintf(line, sizeof(line), "%s", prefix);
 	va_start(args, format);

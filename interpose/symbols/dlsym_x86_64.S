@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * dlsym and dlvsym. The real ones find out who calls from the return address, and give RTLD_NEXT
- * and RTLD_DEFAULT their meaning by it. So these keep it where it is: they ask the filter, and
- * where that has no answer they jump to the real function as if they had not been there. A call
- * from C would do that only as long as a compiler turns it into a jump.
+ * dlsym and dlvsym. The real ones take their caller from the return address, which gives RTLD_NEXT
+ * and RTLD_DEFAULT their meaning. So these keep it in place: they call the filter, and without an
+ * answer they jump to the real function as if they were not there. C code does that only where the
+ * compiler makes it a tail call.
  */
 #include <cet.h>
 

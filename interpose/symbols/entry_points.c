@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * dlsym and dlvsym: the filter that the stubs of dlsym_<machine>.S call. It says NULL to all that
- * is not a look-up of a hooked function in the driver, and then calls nothing of the C library,
- * whose functions may be somebody's interceptors that are not ready yet. This file is built without
- * sanitizers and builtins for the same reason.
+ * dlsym and dlvsym: the filter that the stubs of dlsym_<machine>.S call. It returns NULL for all
+ * but look-ups of hooked functions in the driver, and then calls nothing of the C library, whose
+ * functions may be another library's interceptors that are not ready yet. For the same reason this
+ * file is built without sanitizers and builtins.
  */
 #include "interpose/symbols/entry_points.h"
 
@@ -15,47 +15,47 @@
 #include <dlfcn.h>
 #include <errno.h>
 
-/* Called by the assembly alone. */
+/* Called by the assembly stubs only. */
 void *cm_entry_points_pick(void *handle, const char *name, const char *version, const void *caller);
 void *cm_entry_points_enter(size_t row, void **slot);
 
 /*
- * Whether another copy of the library stands before this one, as where a build tree's is put before
- * an installed one's. That one serves the program, and all doors of this one are open: two would
- * take each other's functions for the driver's. Valid once cm_next_dlsym is set.
+ * Whether another copy of the library was loaded before this one, as when a build tree's is
+ * preloaded before an installed one. That copy serves the program, and this one passes everything
+ * on: two would take each other's functions for the driver's. Valid once cm_next_dlsym is set.
  */
 static bool behind;
 
 static uint64_t counts[CM_ENTRY_COUNT];
 static uint64_t *published;
 
-/* The largest stays, in whatever order racing threads come. */
-static void store_count(uint64_t *target, enum cm_entry_point door, uint64_t count)
+/* Racing threads may store in any order: keeps the largest. */
+static void store_count(uint64_t *target, enum cm_entry_point entry, uint64_t count)
 {
-	uint64_t seen = __atomic_load_n(&target[door], __ATOMIC_RELAXED);
+	uint64_t seen = __atomic_load_n(&target[entry], __ATOMIC_RELAXED);
 
-	while (seen < count && !__atomic_compare_exchange_n(&target[door], &seen, count, true,
+	while (seen < count && !__atomic_compare_exchange_n(&target[entry], &seen, count, true,
 							    __ATOMIC_RELAXED, __ATOMIC_RELAXED))
 		;
 }
 
-void cm_entry_points_count(enum cm_entry_point door)
+void cm_entry_points_count(enum cm_entry_point entry)
 {
-	uint64_t count = __atomic_add_fetch(&counts[door], 1, __ATOMIC_SEQ_CST);
+	uint64_t count = __atomic_add_fetch(&counts[entry], 1, __ATOMIC_SEQ_CST);
 	uint64_t *target = __atomic_load_n(&published, __ATOMIC_SEQ_CST);
 
 	if (target)
-		store_count(target, door, count);
+		store_count(target, entry, count);
 }
 
-/* A count that is taken before `published` is seen is in `counts` by then, and copied here. */
-void cm_entry_points_publish(uint64_t *door)
+/* Every count taken before `published` is visible is in `counts` by then, and is copied here. */
+void cm_entry_points_publish(uint64_t *table)
 {
 	unsigned int i;
 
-	__atomic_store_n(&published, door, __ATOMIC_SEQ_CST);
-	for (i = 0; door && i < CM_ENTRY_COUNT; i++)
-		store_count(door, i, __atomic_load_n(&counts[i], __ATOMIC_SEQ_CST));
+	__atomic_store_n(&published, table, __ATOMIC_SEQ_CST);
+	for (i = 0; table && i < CM_ENTRY_COUNT; i++)
+		store_count(table, i, __atomic_load_n(&counts[i], __ATOMIC_SEQ_CST));
 }
 
 static void *find_nothing(void)
@@ -63,11 +63,9 @@ static void *find_nothing(void)
 	return NULL;
 }
 
-/*
- * Late, because other libraries' constructors call dlsym before ours would run. The addresses never
- * change, so it doesn't matter who stores them.
- */
-static void find_next(void)
+/* Called late: constructors of other libraries call dlsym before ours would run. Racing threads
+ * store the same addresses. */
+static void find_next_lookups(void)
 {
 	void *next_dlsym = cm_next_symbol("dlsym");
 	void *next_dlvsym = cm_next_symbol("dlvsym");
@@ -86,8 +84,8 @@ static bool is_behind(void)
 	return __atomic_load_n(&behind, __ATOMIC_RELAXED);
 }
 
-static void *replace(const struct cm_hook *hook, void *handle, const char *version,
-		     const void *caller)
+static void *wrapper_for_lookup(const struct cm_hook *hook, void *handle, const char *version,
+				const void *caller)
 {
 	void *found;
 
@@ -101,11 +99,9 @@ static void *replace(const struct cm_hook *hook, void *handle, const char *versi
 	return hook->wrapper;
 }
 
-/*
- * The answer to a dlsym (version NULL) or dlvsym of `caller`, or NULL: the real one shall answer,
- * as if we were not there. RTLD_NEXT and RTLD_DEFAULT go by the caller and find our exported
- * symbols where they should.
- */
+/* The wrapper for a dlsym (version NULL) or dlvsym of `caller`, or NULL: the stub then jumps to the
+ * real function. RTLD_NEXT and RTLD_DEFAULT depend on the caller and find our exported symbols
+ * where they should. */
 void *cm_entry_points_pick(void *handle, const char *name, const char *version, const void *caller)
 {
 	const struct cm_hook *hook;
@@ -113,14 +109,14 @@ void *cm_entry_points_pick(void *handle, const char *name, const char *version, 
 	int error;
 
 	if (!__atomic_load_n(&cm_next_dlsym, __ATOMIC_ACQUIRE))
-		find_next();
+		find_next_lookups();
 	if (!name || handle == RTLD_NEXT || handle == RTLD_DEFAULT || is_behind())
 		return NULL;
 	hook = cm_hook_find(name);
 	if (!hook || !hook->wrapper)
 		return NULL;
 	error = errno;
-	wrapper = replace(hook, handle, version, caller);
+	wrapper = wrapper_for_lookup(hook, handle, version, caller);
 	errno = error;
 	return wrapper;
 }
@@ -131,14 +127,14 @@ bool cm_entry_points_find_driver(void)
 	bool found = cm_real_is_loaded();
 
 	if (!__atomic_load_n(&cm_next_dlsym, __ATOMIC_ACQUIRE))
-		find_next();
+		find_next_lookups();
 	if (!found && !is_behind())
 		found = cm_driver_add_symbol(cm_hook_find("cuMemAlloc_v2"));
 	errno = error;
 	return found;
 }
 
-/* Of a copy that stands behind another: what a call would reach without it. */
+/* In a copy loaded behind another: what the call would have reached without this one. */
 static void *pass_through(const struct cm_hook *hook, void **slot)
 {
 	void *next = cm_next_dlsym(RTLD_NEXT, hook->symbol);
@@ -148,10 +144,9 @@ static void *pass_through(const struct cm_hook *hook, void **slot)
 	return next ? next : (void *)cm_real_missing;
 }
 
-/*
- * The first call of an exported symbol: says where it goes from now on. Without a driver it goes
- * the same way, to be told so by the wrapper, and the next call looks again.
- */
+/* The first call of an exported symbol: returns its target and stores it for later calls.
+ * Without a driver the wrapper runs too and reports the error, and the next call looks for the
+ * driver again. */
 void *cm_entry_points_enter(size_t row, void **slot)
 {
 	const struct cm_hook *hook = &cm_hooks[row];
@@ -159,7 +154,7 @@ void *cm_entry_points_enter(size_t row, void **slot)
 	int error = errno;
 
 	if (!__atomic_load_n(&cm_next_dlsym, __ATOMIC_ACQUIRE))
-		find_next();
+		find_next_lookups();
 	if (is_behind())
 		function = pass_through(hook, slot);
 	else if (cm_driver_add_symbol(hook) &&

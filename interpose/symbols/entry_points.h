@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The doors by which a program asks for a driver function and is handed a wrapper of ours: dlsym
- * and dlvsym (here), the exported symbols (exports.S), cuGetProcAddress (getproc.c). Each passes
- * what it doesn't know, and whatever the driver itself asks for, untouched to the real one.
+ * The entry points through which a program gets a wrapper of ours in place of a driver function:
+ * dlsym and dlvsym (here), the exported symbols (exports.S), cuGetProcAddress (getproc.c). Each
+ * hands on untouched what it does not know and whatever the driver itself looks up.
  *
- * All thread-safe and lock-free: doors are used from other libraries' constructors, with the
- * loader's lock held.
+ * Thread-safe and lock-free: other libraries' constructors use them, with the loader's lock held.
  */
 #ifndef CM_INTERPOSE_SYMBOLS_ENTRY_POINTS_H
 #define CM_INTERPOSE_SYMBOLS_ENTRY_POINTS_H
@@ -15,19 +14,16 @@
 
 #include "stats/layout.h"
 
-/*
- * Whether the originals are known; where no door has been used yet the driver is looked for as a
- * call by symbol would. For those who start the library without having come through a door.
- */
+/* Finds the driver as a call by symbol would, unless it is known already. Returns whether the
+ * originals are known. For callers that start the library without having come through an entry
+ * point. */
 bool cm_entry_points_find_driver(void);
 
-/* One more went through this door. */
-void cm_entry_points_count(enum cm_entry_point door);
+/* Counts one more use of an entry point. */
+void cm_entry_points_count(enum cm_entry_point entry);
 
-/*
- * From now on the counts are kept in `door` too, an array of CM_ENTRY_COUNT, to which those so far
- * are added; NULL: no longer, as in a forked child.
- */
-void cm_entry_points_publish(uint64_t *door);
+/* Also keeps the counts in `table`, an array of CM_ENTRY_COUNT, from now on, and adds those so far.
+ * NULL stops that, as in a forked child. */
+void cm_entry_points_publish(uint64_t *table);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The exported driver symbols, one a CM_HOOK row, for programs linked with -lcuda. They are jumps
- * through a slot rather than the wrappers themselves, so that what we hand out and what we compare
- * with are names that no other library can bind to. A slot leads first to cm_entry_points_enter, which
- * finds the driver and points it at the wrapper, and costs nothing from then on.
+ * The exported driver symbols, one for each CM_HOOK row, for programs linked with -lcuda. Each
+ * jumps through a slot: the wrappers' own names stay hidden, so that no other library binds to the
+ * functions that we hand out and compare with. A slot first leads to cm_entry_points_enter, which
+ * finds the driver and stores the wrapper's address; from then on it costs nothing.
  *
  * No hooked function takes floating-point arguments, so those registers need no saving.
  */
@@ -128,7 +128,7 @@ enter:
 	.size	enter, . - enter
 
 #else
-#error "the doors are written for x86-64 and aarch64"
+#error "the entry points are written for x86-64 and aarch64"
 #endif
 
 	.set	row, 0

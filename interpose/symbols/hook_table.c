@@ -5,10 +5,8 @@
 
 #include "interpose/symbols/next_symbol.h"
 
-/*
- * Few rows, and their third letter tells most of them apart: for a name that is none of them the
- * scan takes about as long as dlsym itself.
- */
+/* Few rows, and the third letter excludes most of them: a miss costs about as much as dlsym
+ * itself. */
 const struct cm_hook *cm_hook_find(const char *symbol)
 {
 	size_t i;

@@ -1,21 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What hooks.def declares, for those who write wrappers: the driver's original functions, one
- * wrapper a hook, and the guard that lets one call of the program be counted once.
+ * What hooks.def declares, for the wrappers: the driver's original functions, the prototypes of the
+ * wrappers, and the guard that makes one call of the program count once.
  *
- *	CUresult cm_wrap_cuMemFree_v2(CUdeviceptr dptr)
- *	{
- *		CUresult res;
- *
- *		if (!cm_hook_enter())
- *			return cm_real.cuMemFree_v2(dptr);
- *		res = ...;
- *		cm_hook_leave();
- *		return res;
- *	}
- *
- * This header is the only one to include cuda.h, in the form that declares every ABI of every
- * function under the very name the driver exports: no macro turns cuMemAlloc into cuMemAlloc_v2.
+ * This is the only header that includes cuda.h, in the form that declares every ABI under the name
+ * that the driver exports: no macro turns cuMemAlloc into cuMemAlloc_v2.
  */
 #ifndef CM_INTERPOSE_SYMBOLS_HOOKS_H
 #define CM_INTERPOSE_SYMBOLS_HOOKS_H
@@ -29,9 +18,10 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "allocator/base/attr.h"
 #include "interpose/symbols/newer_cuda.h"
 
-/* The CUDA version up to which hooks.def has every ABI of what it hooks. */
+/* hooks.def lists every ABI of the hooked functions up to this CUDA version. */
 #define CM_HOOKS_VERSION 13050
 
 _Static_assert(CUDA_VERSION >= 13000, "these CUDA headers are older than newer_cuda.h expects");
@@ -42,9 +32,9 @@ _Static_assert(CUDA_VERSION >= 13000, "these CUDA headers are older than newer_c
 #pragma GCC visibility push(hidden)
 
 /*
- * The driver's own functions. A member can be called at any time from a wrapper: where the driver
- * has no such function it answers CUDA_ERROR_NOT_FOUND, and CUDA_ERROR_NOT_INITIALIZED where there
- * is no driver at all. interpose/symbols/real.c fills it in before a wrapper first runs.
+ * The driver's own functions. Every member can be called at any time: it returns
+ * CUDA_ERROR_NOT_FOUND where the driver has no such function, and CUDA_ERROR_NOT_INITIALIZED where
+ * there is no driver. real.c fills it in before the first wrapper runs.
  */
 struct cm_real {
 #define CM_HOOK(symbol, base, version, flags) __typeof__(symbol) *symbol;
@@ -53,22 +43,20 @@ struct cm_real {
 };
 extern struct cm_real cm_real;
 
-/* What stands in for a function that the driver lacks. */
+/* Stands in for a function that the driver lacks. */
 CUresult cm_real_missing(void);
 #define cm_real_has(symbol) ((void (*)(void))cm_real.symbol != (void (*)(void))cm_real_missing)
 
-/* The wrappers: written beside what they do, each with the prototype of its original. */
+/* The wrappers, each with the prototype of its original. */
 #define CM_HOOK(symbol, base, version, flags) __typeof__(symbol) cm_wrap_##symbol;
 #include "interpose/symbols/hooks.def"
 
-/* > 0 while this thread is inside the library: every wrapper then goes straight to its original. */
+/* > 0 while this thread is inside the library: each wrapper then calls its original at once. */
 extern __thread unsigned int cm_hook_depth __attribute__((tls_model("initial-exec")));
 
-/*
- * True, and the thread is inside, unless it was; pairs with cm_hook_leave() only where true. The
- * fences keep the compiler from moving what is done inside to the outside, where a signal handler
- * of the same thread would wait for its locks.
- */
+/* Returns true and marks the thread as inside, unless it was: only then cm_hook_leave() follows.
+ * The fences keep the compiler from moving work out of the pair, where a signal handler of the same
+ * thread would wait for its locks. */
 static inline bool cm_hook_enter(void)
 {
 	if (cm_hook_depth)
@@ -83,6 +71,19 @@ static inline void cm_hook_leave(void)
 	atomic_signal_fence(memory_order_seq_cst);
 	cm_hook_depth = 0;
 }
+
+/* A wrapper that evaluates `call` inside the hook. `pass` are the arguments' names. */
+#define CM_WRAP(symbol, params, pass, call)         \
+	CUresult cm_wrap_##symbol params            \
+	{                                           \
+		CUresult res;                       \
+                                                    \
+		if (CM_UNLIKELY(!cm_hook_enter()))  \
+			return cm_real.symbol pass; \
+		res = (call);                       \
+		cm_hook_leave();                    \
+		return res;                         \
+	}
 
 #pragma GCC visibility pop
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The functions of hooks.def that CUDA has got since the oldest headers that the library is built
- * with, as cuda.h of CUDA 13.5 declares them; to be included behind cuda.h.
+ * Functions of hooks.def that are newer than the oldest supported CUDA headers (13.0), declared as
+ * in cuda.h of CUDA 13.5. Include after cuda.h. Declarations only.
  */
 #ifndef CM_INTERPOSE_SYMBOLS_NEWER_CUDA_H
 #define CM_INTERPOSE_SYMBOLS_NEWER_CUDA_H

@@ -4,7 +4,7 @@
 #include <elf.h>
 #include <stddef.h>
 
-/* Weak, so that the loader does not become a library that we need by name. */
+/* Weak, so that the loader does not become a NEEDED library. */
 #pragma weak _r_debug
 
 #define VERSYM_HIDDEN 0x8000u /* not the default version of its name */
@@ -131,7 +131,7 @@ static size_t find_gnu(const struct symbol_table *table, const char *name)
 	return 0;
 }
 
-/* Header: buckets, symbols. Objects this old are rare, so the chain is taken as a plain list. */
+/* Header: buckets, symbols. Such objects are rare, so every symbol is compared. */
 static size_t find_sysv(const struct symbol_table *table, const char *name)
 {
 	size_t i;
@@ -157,7 +157,7 @@ void *cm_object_symbol(const struct cm_object *object, const char *name)
 	return index ? (void *)(object->bias + table.symbols[index].st_value) : NULL;
 }
 
-/* How many symbols there are: the hash table's last chain ends with the last one. */
+/* The number of symbols: the last chain of the hash table ends with the last symbol. */
 static size_t count_symbols(const struct symbol_table *table)
 {
 	const uint32_t *header = table->gnu_hash, *buckets, *chain;
@@ -203,7 +203,7 @@ const char *cm_object_soname(const struct cm_object *object)
 	return table.strings && table.soname ? table.strings + table.soname : "";
 }
 
-/* Our own entry in the loader's list, from `first` on; NULL: we are not in it. */
+/* Our own entry in the loader's list, from `first` on, or NULL. */
 static const struct link_map *find_own(const struct link_map *first)
 {
 	const struct link_map *own = first;
@@ -214,9 +214,9 @@ static const struct link_map *find_own(const struct link_map *first)
 }
 
 /*
- * Onward from our own object and round to it, for the case that we were not preloaded. What was
- * loaded with the program stands first in the list and never leaves it, so that no lock is needed
- * for names that the C library has. _DYNAMIC is each object's own, by which it finds itself.
+ * Searches from our own object onward and then from the start of the list, for the case that we
+ * were not preloaded. Objects loaded with the program come first in the list and stay, so names of
+ * the C library need no lock. _DYNAMIC is each object's own symbol, by which we find our entry.
  */
 void *cm_next_symbol(const char *name)
 {
@@ -237,7 +237,7 @@ void *cm_next_symbol(const char *name)
 	return NULL;
 }
 
-/* A program may have a function by one of these names; both together nobody else has. */
+/* A program may define one of these names; only this library defines both. */
 bool cm_object_is_copy(const struct cm_object *object)
 {
 	return cm_object_symbol(object, "cudamem_memory_stats") &&

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Symbols found by reading the loader's own lists and hash tables, without a call of the loader:
- * dlsym is what we stand in front of, a failed call of it would show in the program's dlerror, and
- * it must work before the C library is ready. Calls nothing at all. Thread-safe.
+ * Finds symbols by reading the loader's lists and hash tables, without calling the loader: we
+ * replace dlsym, a failed call of it would show in the program's dlerror, and it must work before
+ * the C library is ready. Calls nothing. Thread-safe.
  */
 #ifndef CM_INTERPOSE_SYMBOLS_NEXT_SYMBOL_H
 #define CM_INTERPOSE_SYMBOLS_NEXT_SYMBOL_H
@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A loaded object; `name` is the loader's, the path by which it was opened. */
+/* A loaded object; `name` is the path by which the loader opened it. */
 struct cm_object {
 	uintptr_t bias;
 	const ElfW(Dyn) * dynamic;
@@ -21,7 +21,7 @@ struct cm_object {
 bool cm_text_is_equal(const char *a, const char *b);
 bool cm_text_has_prefix(const char *text, const char *prefix);
 
-/* The last part of a path, its file's name. */
+/* The file name at the end of a path. */
 static inline const char *cm_text_file_name(const char *path)
 {
 	const char *name = path;
@@ -32,25 +32,22 @@ static inline const char *cm_text_file_name(const char *path)
 	return name;
 }
 
-/* The object that dl_iterate_phdr describes, in any case; `dynamic` is NULL where it has no such
- * section. Returns whether the address lies in it. */
+/* Describes the object of `info` in any case; `dynamic` is NULL if it has no dynamic section.
+ * Returns whether the address lies in it. */
 bool cm_object_read(const struct dl_phdr_info *info, uintptr_t address,
 		    struct cm_object *ret_object);
 
-/* The function that the object itself defines by this name in its default version, or NULL. */
+/* The function that the object defines under this name in its default version, or NULL. */
 void *cm_object_symbol(const struct cm_object *object, const char *name);
 
-/* The name of the function that holds the address, as far as the object exports it; NULL. Looks at
- * all of its symbols. */
+/* The exported function that contains the address, or NULL. Reads all symbols of the object. */
 const char *cm_object_function_at(const struct cm_object *object, uintptr_t address);
 
 /* The object's DT_SONAME, or "". */
 const char *cm_object_soname(const struct cm_object *object);
 
-/*
- * The function of this name in the next object after ours that was loaded with the program, as
- * RTLD_NEXT would find it; NULL where there is none.
- */
+/* The function of this name in the next object after ours that was loaded with the program, as
+ * RTLD_NEXT would find it, or NULL. */
 void *cm_next_symbol(const char *name);
 
 /* The next dlsym and dlvsym after ours. Set before the first look-up or call by symbol goes on
@@ -60,7 +57,7 @@ typedef void *cm_dlvsym_fn(void *handle, const char *name, const char *version);
 extern cm_dlsym_fn *cm_next_dlsym __attribute__((visibility("hidden")));
 extern cm_dlvsym_fn *cm_next_dlvsym __attribute__((visibility("hidden")));
 
-/* Whether the object is this library or another copy of it, by what it exports. */
+/* Whether the object is this library or another copy of it, judged by its exports. */
 bool cm_object_is_copy(const struct cm_object *object);
 
 /* Whether such a copy was loaded before ours. */

@@ -6,14 +6,14 @@
 
 #include <dlfcn.h>
 
-#define DRIVER_NAME "libcuda.so" /* .1, and on some systems more behind it */
+#define DRIVER_NAME "libcuda.so" /* followed by .1, on some systems by more */
 #define DRIVER_FILE "libcuda.so.1"
 
-/* Functions of the loader, which before glibc 2.34 lie in a library that we don't need by name. */
+/* The loader's functions. Before glibc 2.34 they are in libdl, which we do not depend on. */
 typedef void *dlopen_fn(const char *path, int flags);
 typedef int dlinfo_fn(void *handle, int request, void *info);
 
-/* This object, from its first byte to its last. */
+/* The first and last byte of this object. */
 extern const char __ehdr_start[] __attribute__((visibility("hidden")));
 extern const char _end[] __attribute__((visibility("hidden")));
 
@@ -30,10 +30,7 @@ __thread unsigned int cm_hook_depth;
 /* Whether cm_real has been filled from a driver. */
 static bool loaded;
 
-/*
- * Called with the arguments of whatever it stands in for, as all our ABIs allow: the caller alone
- * deals with them.
- */
+/* Takes the arguments of the function it stands in for: in all our ABIs the caller pops them. */
 CUresult cm_real_missing(void)
 {
 	return __atomic_load_n(&loaded, __ATOMIC_RELAXED) ? CUDA_ERROR_NOT_FOUND
@@ -46,14 +43,14 @@ static bool is_driver(const struct cm_object *object)
 	       cm_text_has_prefix(cm_object_soname(object), DRIVER_NAME);
 }
 
-/* What to look for among the loaded objects: the one with this address, or the driver. */
+/* A search among the loaded objects: for the one at an address, or for the driver. */
 struct search {
 	uintptr_t address; /* 0: the driver */
 	struct cm_object object;
 	bool found;
 };
 
-static int visit_object(struct dl_phdr_info *info, size_t size, void *arg)
+static int match_object(struct dl_phdr_info *info, size_t size, void *arg)
 {
 	struct search *search = arg;
 	bool contains = cm_object_read(info, search->address, &search->object);
@@ -65,13 +62,12 @@ static int visit_object(struct dl_phdr_info *info, size_t size, void *arg)
 	return search->found;
 }
 
-/* dl_iterate_phdr keeps the loader's list still while it is read; a plain walk would race
- * dlclose. */
+/* dl_iterate_phdr holds the loader's lock; a walk of the list alone would race with dlclose. */
 static bool find_object(const void *address, struct cm_object *ret_object)
 {
 	struct search search = {.address = (uintptr_t)address};
 
-	dl_iterate_phdr(visit_object, &search);
+	dl_iterate_phdr(match_object, &search);
 	if (search.found)
 		*ret_object = search.object;
 	return search.found;
@@ -113,7 +109,7 @@ void cm_real_set(const struct cm_hook *hook, void *function)
 		__atomic_store_n(hook->real, function, __ATOMIC_RELAXED);
 }
 
-static void set_missing(const struct cm_hook *hook, void *function)
+static void set_if_missing(const struct cm_hook *hook, void *function)
 {
 	void *missing = (void *)cm_real_missing;
 
@@ -122,7 +118,7 @@ static void set_missing(const struct cm_hook *hook, void *function)
 					    __ATOMIC_RELAXED);
 }
 
-/* Once a wrapper is out it holds the driver's addresses, so the driver must not be unloaded. */
+/* Keeps the driver loaded: the wrappers hold its addresses. */
 static void *open_driver(const char *name, int flags)
 {
 	dlopen_fn *next_dlopen = (dlopen_fn *)cm_next_symbol("dlopen");
@@ -130,10 +126,8 @@ static void *open_driver(const char *name, int flags)
 	return next_dlopen ? next_dlopen(name, RTLD_NOW | flags) : NULL;
 }
 
-/*
- * Of a program that is linked with the driver, or with a layer on top of it, each function is
- * whatever comes next after us: the one that a call of the program's own would have reached.
- */
+/* In a program linked with the driver, or with a layer on top of it, an original is whatever comes
+ * next after us: what the program's own call would have reached. */
 static void *find_original(const struct cm_object *driver, const char *symbol, bool is_linked)
 {
 	void *function = cm_object_symbol(driver, symbol);
@@ -142,7 +136,7 @@ static void *find_original(const struct cm_object *driver, const char *symbol, b
 	return next ? next : function;
 }
 
-static void load(const struct cm_object *driver, bool is_linked)
+static void load_originals(const struct cm_object *driver, bool is_linked)
 {
 	const char *symbol;
 	size_t i;
@@ -152,7 +146,7 @@ static void load(const struct cm_object *driver, bool is_linked)
 	(void)open_driver(driver->name, RTLD_NOLOAD);
 	for (i = 0; i < CM_HOOK_COUNT; i++) {
 		symbol = cm_hooks[i].symbol;
-		set_missing(&cm_hooks[i], find_original(driver, symbol, is_linked));
+		set_if_missing(&cm_hooks[i], find_original(driver, symbol, is_linked));
 	}
 	__atomic_store_n(&loaded, true, __ATOMIC_RELEASE);
 }
@@ -166,17 +160,17 @@ bool cm_driver_add_lookup(void *handle, const struct cm_hook *hook, void *found)
 {
 	struct cm_object object;
 
-	/* A library behind us that hooks the driver too may answer for the driver's own handle. */
+	/* Another interposer behind us may answer for the driver's own handle. */
 	if (is_ours(found) || !((find_handle(handle, &object) && is_driver(&object)) ||
 				(find_object(found, &object) && is_driver(&object))))
 		return false;
-	load(&object, false);
+	load_originals(&object, false);
 	cm_real_set(hook, found);
 	return true;
 }
 
-/* Whether it is of a copy of the library behind us, which would pass the call on. */
-static bool is_of_twin(const void *function)
+/* Whether the function belongs to another copy of this library, which would pass the call on. */
+static bool is_of_copy(const void *function)
 {
 	struct cm_object object;
 
@@ -189,20 +183,20 @@ bool cm_driver_add_symbol(const struct cm_hook *hook)
 	struct cm_object object;
 	void *handle;
 
-	if (found && is_of_twin(found))
+	if (found && is_of_copy(found))
 		found = NULL;
 	if (!find_object(NULL, &object) && !(found && find_object(found, &object))) {
 		handle = open_driver(DRIVER_FILE, 0);
 		if (!handle || !find_handle(handle, &object))
 			return false;
 	}
-	load(&object, found != NULL);
+	load_originals(&object, found != NULL);
 	if (found)
 		cm_real_set(hook, found);
 	return true;
 }
 
-void *cm_real_ask(const struct cm_hook *hook)
+void *cm_real_query(const struct cm_hook *hook)
 {
 	cuuint64_t flags = hook->flags & CM_HOOK_PTSZ
 				   ? CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM
@@ -228,7 +222,7 @@ bool cm_real_is_complete(void)
 
 		if (!hook->real || cm_real_get(hook))
 			continue;
-		set_missing(hook, cm_real_ask(hook));
+		set_if_missing(hook, cm_real_query(hook));
 		if ((hook->flags & CM_HOOK_REQUIRED) && !cm_real_get(hook))
 			complete = false;
 	}
