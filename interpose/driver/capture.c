@@ -16,70 +16,71 @@
 #define STREAMS_MAX 256
 
 /*
- * `cm_captures` counts the program's captures, `inside` our own calls that must not meet one. Each
- * side first raises its own number and then reads the other's, both sequentially consistent, so at
- * least one of two that meet sees the other.
+ * `cm_captures` counts the program's captures, `calls_inside` our own driver calls that must not
+ * meet one. Each side first raises its own number and then reads the other's, both sequentially
+ * consistent, so at least one of two racing sides sees the other.
  */
 _Atomic int cm_captures;
-static _Atomic int inside;
+static _Atomic int calls_inside;
 
-/* The streams behind `cm_captures`, guarded by the lock. Those that find no room are active for
- * ever: the library then only passes on, which is always right. */
+/* The captures counted by `cm_captures`, guarded by the lock. One that does not fit stays active
+ * for ever: then the library only passes calls on, which is always right. */
 static struct cm_lock lock = CM_LOCK_FREE(CM_LOCK_CAPTURE);
 static struct capture {
 	CUstream stream;
 	uint64_t ctx;
-	uint32_t thread; /* that began it */
+	uint32_t thread; /* the thread that began it */
 	bool used;
 } captures[STREAMS_MAX];
 
-static void leave(void)
+static void leave_gate(void)
 {
 	int saved = errno;
 
-	if (atomic_fetch_sub(&inside, 1) == 1 && atomic_load(&cm_captures))
-		(void)syscall(SYS_futex, &inside, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
+	if (atomic_fetch_sub(&calls_inside, 1) == 1 && atomic_load(&cm_captures))
+		(void)syscall(SYS_futex, &calls_inside, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL,
+			      0);
 	errno = saved;
 }
 
 bool cm_capture_gate_enter(void)
 {
-	atomic_fetch_add(&inside, 1);
+	atomic_fetch_add(&calls_inside, 1);
 	if (!atomic_load(&cm_captures))
 		return true;
-	leave();
+	leave_gate();
 	return false;
 }
 
 void cm_capture_gate_leave(void)
 {
-	leave();
+	leave_gate();
 }
 
-/* A capture is about to begin: waits until none of our own calls is under way. */
-static void announce(void)
+/* Before a capture begins: waits until no call of ours is under way. */
+static void announce_capture(void)
 {
 	int saved = errno, n;
 
 	atomic_fetch_add(&cm_captures, 1);
-	while ((n = atomic_load(&inside)) != 0)
-		(void)syscall(SYS_futex, &inside, FUTEX_WAIT_PRIVATE, n, NULL, NULL, 0);
+	while ((n = atomic_load(&calls_inside)) != 0)
+		(void)syscall(SYS_futex, &calls_inside, FUTEX_WAIT_PRIVATE, n, NULL, NULL, 0);
 	errno = saved;
 }
 
-static void withdraw(void)
+static void withdraw_capture(void)
 {
 	atomic_fetch_sub(&cm_captures, 1);
 }
 
-/* The handle that names the stream in both kinds of functions: only 0 means two things. The default
- * stream of a thread is one name for as many streams as there are threads and contexts. */
-static CUstream name_of(CUstream stream, bool per_thread)
+/* The handle that names a stream for both kinds of functions: only 0 means two streams.
+ * CU_STREAM_PER_THREAD is one name for a stream of each thread and context. */
+static CUstream stream_name(CUstream stream, bool per_thread)
 {
 	return !stream && per_thread ? CU_STREAM_PER_THREAD : stream;
 }
 
-static void put(const struct capture *capture)
+static void put_capture(const struct capture *capture)
 {
 	size_t i;
 
@@ -91,9 +92,9 @@ static void put(const struct capture *capture)
 	cm_lock_release(&lock);
 }
 
-/* The context that takes the capture along: the stream's, which the special ones have of their
- * thread. */
-static uint64_t context_of(CUstream stream)
+/* The context of the stream, with which its capture ends: for the special streams the thread's
+ * own. */
+static uint64_t capture_context(CUstream stream)
 {
 	const bool special = !stream || stream == CU_STREAM_LEGACY ||
 			     stream == CU_STREAM_PER_THREAD;
@@ -104,12 +105,12 @@ static uint64_t context_of(CUstream stream)
 	return (uintptr_t)ctx;
 }
 
-/* Takes a capture of the stream, as the calling thread names it, out of the table; false where it
- * has none. */
-static bool take(CUstream stream, struct capture *ret_capture)
+/* Removes the capture of the stream, as the calling thread names it, from the table. False if there
+ * is none. */
+static bool take_capture(CUstream stream, struct capture *ret_capture)
 {
 	const bool own = stream == CU_STREAM_PER_THREAD;
-	const uint64_t ctx = own ? context_of(stream) : 0;
+	const uint64_t ctx = own ? capture_context(stream) : 0;
 	const uint32_t self = cm_thread_id();
 	bool found = false;
 	size_t i;
@@ -148,7 +149,7 @@ void cm_capture_forget_context(uint64_t ctx)
 	for (i = 0; i < STREAMS_MAX; i++)
 		if (captures[i].used && captures[i].ctx == ctx) {
 			captures[i].used = false;
-			withdraw();
+			withdraw_capture();
 		}
 	cm_lock_release(&lock);
 }
@@ -161,44 +162,43 @@ void cm_capture_forget_all(void)
 	for (i = 0; i < STREAMS_MAX; i++)
 		captures[i].used = false;
 	atomic_store(&cm_captures, 0);
-	atomic_store(&inside, 0);
+	atomic_store(&calls_inside, 0);
 }
 
-static CUresult begun(CUresult res, CUstream stream, bool per_thread)
+static CUresult finish_begin(CUresult res, CUstream stream, bool per_thread)
 {
 	struct capture capture = {
-		.stream = name_of(stream, per_thread), .thread = cm_thread_id(), .used = true};
+		.stream = stream_name(stream, per_thread), .thread = cm_thread_id(), .used = true};
 
 	if (res != CUDA_SUCCESS) {
-		withdraw();
+		withdraw_capture();
 		return res;
 	}
-	capture.ctx = context_of(stream);
-	put(&capture);
+	capture.ctx = capture_context(stream);
+	put_capture(&capture);
 	return res;
 }
 
-/* A failed end may leave the capture going (a wrong thread), or not (an invalidated one): the
- * driver says which. Where it says nothing, as to a thread without a context, the capture goes
- * on. */
-static CUresult ended(CUresult res, CUstream stream, bool per_thread)
+/* A failed end leaves the capture active (wrong thread) or not (invalidated): the driver knows
+ * which. If it does not answer, as in a thread without a context, the capture counts as active. */
+static CUresult finish_end(CUresult res, CUstream stream, bool per_thread)
 {
 	CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-	CUresult asked = CUDA_SUCCESS;
+	CUresult query_result = CUDA_SUCCESS;
 	struct capture capture;
 
 	if (res != CUDA_SUCCESS)
-		asked = per_thread ? cm_real.cuStreamIsCapturing_ptsz(stream, &status)
-				   : cm_real.cuStreamIsCapturing(stream, &status);
-	if (asked == CUDA_SUCCESS && status == CU_STREAM_CAPTURE_STATUS_NONE &&
-	    take(name_of(stream, per_thread), &capture))
-		withdraw();
+		query_result = per_thread ? cm_real.cuStreamIsCapturing_ptsz(stream, &status)
+					  : cm_real.cuStreamIsCapturing(stream, &status);
+	if (query_result == CUDA_SUCCESS && status == CU_STREAM_CAPTURE_STATUS_NONE &&
+	    take_capture(stream_name(stream, per_thread), &capture))
+		withdraw_capture();
 	return res;
 }
 
-/* A stream takes its capture with it. Looked for before: once the driver has begun, the handle may
- * be that of a new stream, which another thread captures. */
-static CUresult destroy(CUstream stream, CUresult (*real)(CUstream stream))
+/* Destroying a stream ends its capture. The capture is removed before the call: as soon as the
+ * driver has destroyed the stream, another thread may get the same handle and capture it. */
+static CUresult destroy_stream(CUstream stream, CUresult (*real)(CUstream stream))
 {
 	struct capture capture;
 	bool taken;
@@ -207,46 +207,46 @@ static CUresult destroy(CUstream stream, CUresult (*real)(CUstream stream))
 	if (!cm_hook_enter())
 		return real(stream);
 	cm_cancel_hold();
-	taken = take(stream, &capture);
+	taken = take_capture(stream, &capture);
 	res = real(stream);
 	if (taken && res == CUDA_SUCCESS)
-		withdraw();
+		withdraw_capture();
 	else if (taken)
-		put(&capture);
+		put_capture(&capture);
 	cm_cancel_allow();
 	cm_hook_leave();
 	return res;
 }
 
-/* The wrapper of a function that begins a capture; `pass` are its arguments' names. A capture that
- * was announced and not entered would be active for ever. */
-#define BEGIN(symbol, per_thread, params, pass)                       \
-	CUresult cm_wrap_##symbol params                              \
-	{                                                             \
-		CUresult res;                                         \
-                                                                      \
-		if (!cm_hook_enter())                                 \
-			return cm_real.symbol pass;                   \
-		cm_cancel_hold();                                     \
-		announce();                                           \
-		res = begun(cm_real.symbol pass, stream, per_thread); \
-		cm_cancel_allow();                                    \
-		cm_hook_leave();                                      \
-		return res;                                           \
+/* The wrapper of a function that begins a capture; `pass` are the arguments' names. Not
+ * cancellable: a capture that was announced and never entered would stay active for ever. */
+#define BEGIN(symbol, per_thread, params, pass)                              \
+	CUresult cm_wrap_##symbol params                                     \
+	{                                                                    \
+		CUresult res;                                                \
+                                                                             \
+		if (!cm_hook_enter())                                        \
+			return cm_real.symbol pass;                          \
+		cm_cancel_hold();                                            \
+		announce_capture();                                          \
+		res = finish_begin(cm_real.symbol pass, stream, per_thread); \
+		cm_cancel_allow();                                           \
+		cm_hook_leave();                                             \
+		return res;                                                  \
 	}
 
-#define END(symbol, per_thread)                                                 \
-	CUresult cm_wrap_##symbol(CUstream stream, CUgraph *graph)              \
-	{                                                                       \
-		CUresult res;                                                   \
-                                                                                \
-		if (!cm_hook_enter())                                           \
-			return cm_real.symbol(stream, graph);                   \
-		cm_cancel_hold();                                               \
-		res = ended(cm_real.symbol(stream, graph), stream, per_thread); \
-		cm_cancel_allow();                                              \
-		cm_hook_leave();                                                \
-		return res;                                                     \
+#define END(symbol, per_thread)                                                      \
+	CUresult cm_wrap_##symbol(CUstream stream, CUgraph *graph)                   \
+	{                                                                            \
+		CUresult res;                                                        \
+                                                                                     \
+		if (!cm_hook_enter())                                                \
+			return cm_real.symbol(stream, graph);                        \
+		cm_cancel_hold();                                                    \
+		res = finish_end(cm_real.symbol(stream, graph), stream, per_thread); \
+		cm_cancel_allow();                                                   \
+		cm_hook_leave();                                                     \
+		return res;                                                          \
 	}
 
 /* clang-format off */
@@ -277,10 +277,10 @@ END(cuStreamEndCapture_ptsz, true)
 
 CUresult cm_wrap_cuStreamDestroy(CUstream stream)
 {
-	return destroy(stream, cm_real.cuStreamDestroy);
+	return destroy_stream(stream, cm_real.cuStreamDestroy);
 }
 
 CUresult cm_wrap_cuStreamDestroy_v2(CUstream stream)
 {
-	return destroy(stream, cm_real.cuStreamDestroy_v2);
+	return destroy_stream(stream, cm_real.cuStreamDestroy_v2);
 }

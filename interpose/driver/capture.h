@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which streams are being captured. While any is, the library makes no driver call of its own that
- * a capture forbids: recording an event of the context would end the capture.
+ * Counts the stream captures of the process. While one is active, the library makes no driver call
+ * of its own that a capture forbids: recording an event of the context would invalidate the
+ * capture. Thread-safe.
  */
 #ifndef CM_INTERPOSE_DRIVER_CAPTURE_H
 #define CM_INTERPOSE_DRIVER_CAPTURE_H
@@ -10,7 +11,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Captures from before the driver's begin until after its end. For the function below alone. */
+/* Captures under way, from before the driver's begin to after its end. Only for the function
+ * below. */
 extern _Atomic int cm_captures __attribute__((visibility("hidden")));
 
 /* Whether any stream of the process is being captured. One load. */
@@ -19,21 +21,19 @@ static inline bool cm_capture_is_active(void)
 	return atomic_load_explicit(&cm_captures, memory_order_acquire) != 0;
 }
 
-/*
- * The gate of allocator/base/ops.h. enter() is true where no capture is active, and holds back a
- * capture that is about to begin until leave().
- */
+/* The gate of allocator/base/ops.h. enter() returns true if no capture is active, and then delays a
+ * capture that is about to begin until leave(). */
 bool cm_capture_gate_enter(void);
 void cm_capture_gate_leave(void);
 
-/* Whether the calling thread has begun a capture that is active: to wait for its end makes no
- * sense. */
+/* Whether the calling thread began a capture that is active: waiting for its end would never
+ * finish. */
 bool cm_capture_is_own(void);
 
-/* A context is gone, and the captures of its streams with it. */
+/* A context was destroyed: drops the captures of its streams. */
 void cm_capture_forget_context(uint64_t ctx);
 
-/* In a forked child, which has no captures. */
+/* In a forked child, which has none. */
 void cm_capture_forget_all(void);
 
 #endif

@@ -12,15 +12,15 @@
 #include "interpose/driver/driver_ops.h"
 #include "interpose/symbols/hooks.h"
 
-#define CTX_EVENTS_VERSION 12050 /* of the driver that first has cuCtxRecordEvent */
+#define CTX_EVENTS_VERSION 12050 /* first driver version with cuCtxRecordEvent */
 
-_Atomic bool cm_context_uncountable;
+_Atomic bool cm_context_caching_stopped;
 
 void cm_context_note_error(CUresult res)
 {
 	struct cm_cache *cache = cm_process_cache_if_made();
 
-	if (cache && cm_context_is_lasting(res))
+	if (cache && cm_context_is_sticky(res))
 		cm_cache_drain_heap(cache, cm_context_current());
 }
 
@@ -30,8 +30,7 @@ bool cm_context_serves(struct cm_cache *cache, uint64_t ctx)
 	return cm_cache_serves(cache, ctx);
 }
 
-/* A function that is there may be one that the driver answers with "not supported": where one event
- * could not be recorded nothing is cached any more. */
+/* An older driver may export the functions and return "not supported", so its version decides. */
 static bool has_ctx_events(void)
 {
 	int version = 0;
@@ -41,7 +40,7 @@ static bool has_ctx_events(void)
 	       version >= CTX_EVENTS_VERSION;
 }
 
-/* What the driver says of the context that is current. */
+/* What the driver reports about the current context. */
 static bool read_info(CUcontext ctx, struct cm_context_info *info)
 {
 	unsigned long long id = 0;
@@ -80,7 +79,7 @@ static struct cm_heap *add_heap(struct cm_cache *cache, CUcontext ctx)
 
 	if (heap)
 		return heap;
-	/* The context may be one that is visited: who ends it waits for that. */
+	/* The context may be pinned, and its teardown waits for us: do not be cancelled. */
 	cm_cancel_hold();
 	ok = !cm_context_push((uintptr_t)ctx);
 	if (ok) {
@@ -90,8 +89,8 @@ static struct cm_heap *add_heap(struct cm_cache *cache, CUcontext ctx)
 	cm_cancel_allow();
 	if (!ok || cm_cache_add_heap(cache, &info, &heap))
 		return NULL;
-	/* Who was given access since has not found the heap, and is noted by now; else it finds
-	 * it. */
+	/* Peers that got access since read_info did not see the heap and are registered by now;
+	 * later ones see the heap. So open it to the difference. */
 	return cm_cache_open_to(cache, info.ctx, cm_registry_read(ctx).open_to & ~info.open_to)
 		       ? NULL
 		       : heap;
@@ -101,15 +100,15 @@ void cm_context_stop_caching(const char *why)
 {
 	struct cm_cache *cache = cm_process_cache_if_made();
 
-	if (atomic_exchange(&cm_context_uncountable, true))
+	if (atomic_exchange(&cm_context_caching_stopped, true))
 		return;
-	cm_log(CM_LOG_WARNING, "%s: nothing is cached from here on", why);
+	cm_log(CM_LOG_WARNING, "%s: nothing is cached from now on", why);
 	if (cache)
 		cm_cache_drain_all(cache);
 }
 
-/* False: it stands, and can have no heap. */
-static bool can_be_watched(struct cm_cache *cache, CUcontext ctx)
+/* False if the context is alive and cannot have a heap. A dead one has no work to track. */
+static bool try_track(struct cm_cache *cache, CUcontext ctx)
 {
 	return add_heap(cache, ctx) || cm_driver_ops()->ctx_is_dead((uintptr_t)ctx);
 }
@@ -119,16 +118,15 @@ static uint32_t count_heaps(struct cm_cache *cache)
 	return atomic_load_explicit(&cache->contexts, memory_order_relaxed);
 }
 
-static void stop_watching(void)
+static void stop_tracking(void)
 {
-	cm_context_stop_caching("a context that can't be watched");
+	cm_context_stop_caching("a context that cannot be tracked");
 }
 
-/*
- * All noted contexts have heaps, or none has: an epoch is of those that have. Who notes another one
- * while they are made finds a heap and adds its own, or is found in the next round. False: not now.
- */
-static bool watch_all(struct cm_cache *cache)
+/* Gives every registered context a heap, or none: an epoch covers the contexts with heaps. A
+ * context that is registered meanwhile either sees a heap and adds its own, or is found in the next
+ * round. False if it is not possible now. */
+static bool track_all(struct cm_cache *cache)
 {
 	CUcontext list[CM_FENCE_CONTEXTS];
 	uint32_t before;
@@ -140,55 +138,56 @@ static bool watch_all(struct cm_cache *cache)
 		if (!cm_registry_pin_all(list, &n))
 			return false;
 		for (i = 0, all = true; i < n; i++)
-			all &= can_be_watched(cache, list[i]);
+			all &= try_track(cache, list[i]);
 		cm_registry_unpin_all(list, n);
 	} while (count_heaps(cache) != before);
 	if (!all && before)
-		stop_watching();
+		stop_tracking();
 	return all;
 }
 
-void cm_context_watch(CUcontext ctx)
+void cm_context_track(CUcontext ctx)
 {
 	struct cm_cache *cache = cm_process_cache_if_made();
 
-	if (cache && count_heaps(cache) && !can_be_watched(cache, ctx))
-		stop_watching();
+	if (cache && count_heaps(cache) && !try_track(cache, ctx))
+		stop_tracking();
 }
 
-/* Of the calling thread's context. */
-static struct cm_heap *make_heap(struct cm_cache *cache, CUcontext ctx)
+/* The heap of the calling thread's context. */
+static struct cm_heap *make_heaps(struct cm_cache *cache, CUcontext ctx)
 {
-	return watch_all(cache) ? add_heap(cache, ctx) : NULL;
+	return track_all(cache) ? add_heap(cache, ctx) : NULL;
 }
 
-bool cm_context_note(CUcontext ctx, CUdevice device, enum cm_context_kind kind)
+bool cm_context_register(CUcontext ctx, CUdevice device, enum cm_context_kind kind)
 {
-	const bool registry = cm_registry_add(ctx, device, kind);
+	const bool added = cm_registry_add(ctx, device, kind);
 
-	if (!registry)
-		cm_context_stop_caching("more contexts than can be watched");
-	return registry;
+	if (!added)
+		cm_context_stop_caching("more contexts than can be tracked");
+	return added;
 }
 
-/* The current context may have been made past our doors. False: it can't be watched. */
-static bool note_current(CUcontext ctx)
+/* Registers the current context, which may have been created without a hook. False if it cannot be
+ * tracked. */
+static bool register_current(CUcontext ctx)
 {
 	CUdevice device;
 
 	return cm_real.cuCtxGetDevice(&device) == CUDA_SUCCESS &&
-	       cm_context_note(ctx, device, CM_CONTEXT_MET);
+	       cm_context_register(ctx, device, CM_CONTEXT_SEEN);
 }
 
 CM_NOINLINE struct cm_heap *cm_context_find_heap(struct cm_cache *cache, uint64_t ctx)
 {
 	struct cm_heap *heap;
 
-	if (!ctx || atomic_load_explicit(&cm_context_uncountable, memory_order_relaxed))
+	if (!ctx || atomic_load_explicit(&cm_context_caching_stopped, memory_order_relaxed))
 		return NULL;
 	heap = cm_cache_find_heap(cache, ctx);
-	if (!heap && note_current((CUcontext)(uintptr_t)ctx))
-		heap = make_heap(cache, (CUcontext)(uintptr_t)ctx);
+	if (!heap && register_current((CUcontext)(uintptr_t)ctx))
+		heap = make_heaps(cache, (CUcontext)(uintptr_t)ctx);
 	cm_thread.heap = heap;
 	return heap;
 }
@@ -199,9 +198,9 @@ bool cm_context_find_row(struct cm_cache *cache, uint32_t *ret_row)
 	struct cm_heap *heap = ctx ? cm_cache_find_heap(cache, ctx) : NULL;
 
 	if (ctx && !heap && !cm_capture_is_active()) {
-		/* Counted is also what can't be watched. */
-		(void)note_current((CUcontext)(uintptr_t)ctx);
-		heap = make_heap(cache, (CUcontext)(uintptr_t)ctx);
+		/* Memory is counted even in a context that cannot be tracked. */
+		(void)register_current((CUcontext)(uintptr_t)ctx);
+		heap = make_heaps(cache, (CUcontext)(uintptr_t)ctx);
 	}
 	if (heap)
 		*ret_row = cm_heap_device(heap);
@@ -216,7 +215,7 @@ bool cm_context_find_row_of(struct cm_cache *cache, int ordinal, uint32_t *ret_r
 
 	if (row == UINT32_MAX && !cm_capture_is_active()) {
 		ctx = cm_registry_find(ordinal, CM_CONTEXT_ANY);
-		if (ctx && watch_all(cache))
+		if (ctx && track_all(cache))
 			heap = cm_cache_find_heap(cache, (uintptr_t)ctx);
 		if (heap)
 			row = cm_heap_device(heap);
@@ -234,11 +233,11 @@ void cm_context_forget(struct cm_cache *cache, CUcontext ctx)
 	cm_registry_remove(ctx);
 }
 
-void cm_context_forget_former(CUcontext ctx)
+void cm_context_forget_stale(CUcontext ctx)
 {
 	struct cm_cache *cache = cm_process_cache_if_made();
 
-	/* Who is ending it forgets it, too. */
+	/* A thread that is destroying the old context removes it by itself. */
 	cm_registry_await_removal(ctx);
 	if (!cm_registry_read(ctx).ctx)
 		return;
@@ -253,5 +252,5 @@ void cm_context_forget_former(CUcontext ctx)
 void cm_context_forget_all(void)
 {
 	cm_registry_forget_all();
-	atomic_store(&cm_context_uncountable, false);
+	atomic_store(&cm_context_caching_stopped, false);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The CUDA contexts of the process and their heaps. Every context that is made through our doors is
- * noted (noted.h), so that epochs capture the work of all of them; the one that is current at a
- * request gets a heap.
+ * The CUDA contexts of the process and their heaps. Every context that a hook sees is registered
+ * (context_registry.h) and gets a heap, so that epochs cover the work of all of them. Thread-safe;
+ * calls the driver unless it says otherwise.
  */
 #ifndef CM_INTERPOSE_DRIVER_CONTEXT_H
 #define CM_INTERPOSE_DRIVER_CONTEXT_H
@@ -13,12 +13,12 @@
 #include "interpose/driver/current.h"
 #include "interpose/symbols/hooks.h"
 
-/* Set where an epoch could miss work: a context beyond the table, or a green one, whose events
- * cover its own share of the device only. Then nothing is cached any more. */
-extern _Atomic bool cm_context_uncountable __attribute__((visibility("hidden")));
+/* Set when an epoch could miss work: too many contexts, or a green context, whose events cover its
+ * own share of the device only. Nothing is cached from then on. */
+extern _Atomic bool cm_context_caching_stopped __attribute__((visibility("hidden")));
 
-/* The context's heap where it is the one that the thread has met last, else NULL: a look in place
- * of a search. A heap is never freed, and says whose it is. */
+/* The heap that this thread used last, if it belongs to the context; else NULL. Saves a search.
+ * Safe because a heap is never freed and names its context. */
 static inline struct cm_heap *cm_context_last_heap(uint64_t ctx)
 {
 	struct cm_heap *heap = cm_thread.heap;
@@ -26,30 +26,30 @@ static inline struct cm_heap *cm_context_last_heap(uint64_t ctx)
 	return CM_LIKELY(ctx && heap && cm_heap_ctx(heap) == ctx) ? heap : NULL;
 }
 
-/* The rest of the two below. */
+/* The slow paths of the two functions below. */
 struct cm_heap *cm_context_find_heap(struct cm_cache *cache, uint64_t ctx);
 bool cm_context_serves(struct cm_cache *cache, uint64_t ctx);
 
-/* The heap of the calling thread's current context, made where it has none yet; NULL where there is
- * no context, or none that can be cached. One driver call, which reads the thread's own state. */
+/* The heap of the current context, made at its first use. NULL: no context is current, or it cannot
+ * be cached. One driver call, which reads the thread's own state. */
 static inline struct cm_heap *cm_context_heap(struct cm_cache *cache)
 {
 	const uint64_t ctx = cm_context_current();
 	struct cm_heap *heap = cm_context_last_heap(ctx);
 
-	if (CM_LIKELY(heap && !atomic_load_explicit(&cm_context_uncountable, memory_order_relaxed)))
+	if (CM_LIKELY(heap &&
+		      !atomic_load_explicit(&cm_context_caching_stopped, memory_order_relaxed)))
 		return heap;
 	return cm_context_find_heap(cache, ctx);
 }
 
-/* A call in the current context was answered so: after an error that stays with a context nothing
- * more is cached in it, and the program hears it from the driver in every call. */
+/* Takes note of a driver result in the current context: after a sticky error nothing more is cached
+ * there, and the program gets the error from the driver in every call. */
 void cm_context_note_error(CUresult res);
 
-/* Whether the driver may refuse to take memory back at this moment: a capture is active, no context
- * that is known is current, or it has answered with an error of its own. Costs what
- * cm_context_current costs. */
-static inline bool cm_context_may_forbid(struct cm_cache *cache)
+/* Whether the driver might refuse a free at this moment: a capture is active, no known context is
+ * current, or the context has a sticky error. Costs one cm_context_current. */
+static inline bool cm_context_may_refuse_free(struct cm_cache *cache)
 {
 	const uint64_t ctx = cm_context_current();
 	const struct cm_heap *heap = cm_context_last_heap(ctx);
@@ -61,26 +61,26 @@ static inline bool cm_context_may_forbid(struct cm_cache *cache)
 	return !cm_context_serves(cache, ctx);
 }
 
-/*
- * The device row of the current context, or of a device by its ordinal: for those who count what
- * passes, also where nothing is cached. False: there is none, and while a capture is active none is
- * made, since to ask of a context may spoil the capture.
- */
+/* The device row of the current context, or of a device by its ordinal, for counting calls that are
+ * passed on. False if there is none; while a capture is active none is made, because querying a
+ * context may invalidate the capture. */
 bool cm_context_find_row(struct cm_cache *cache, uint32_t *ret_row);
 bool cm_context_find_row_of(struct cm_cache *cache, int ordinal, uint32_t *ret_row);
 
-/* For those who make contexts and end them. cm_registry_add, and what follows where there are too
- * many: nothing is cached any more. False: so it is. */
-bool cm_context_note(CUcontext ctx, CUdevice device, enum cm_context_kind kind);
-/* A noted context that nobody ends meanwhile gets a heap where others have theirs, so that its work
- * is in every epoch from now on. Where none has, the first request makes all. */
-void cm_context_watch(CUcontext ctx);
-/* The driver has just made the context: what is known by its handle is of another one, that has
- * ended past our doors, and is forgotten. */
-void cm_context_forget_former(CUcontext ctx);
-/* Some work may escape the epochs from now on. What is out stays right: it is given back whole. */
+/* cm_registry_add, for the hooks that create contexts. Returns false, and stops caching, if there
+ * are too many. */
+bool cm_context_register(CUcontext ctx, CUdevice device, enum cm_context_kind kind);
+/* Gives a registered context a heap, if other contexts have theirs, so that every later epoch
+ * covers its work. Otherwise the first allocation makes all heaps. The caller keeps the context
+ * alive. */
+void cm_context_track(CUcontext ctx);
+/* The driver has just created the context. Forgets an earlier one of the same handle, which was
+ * destroyed without going through a hook. */
+void cm_context_forget_stale(CUcontext ctx);
+/* Stops caching for good, because epochs may miss work from now on; logs `why` once. Blocks in use
+ * stay valid and go back to the driver whole. */
 void cm_context_stop_caching(const char *why);
-/* The context has ended; the contexts are locked where there is a cache. */
+/* Forgets a destroyed context. If there is a cache, the caller holds its context lock. */
 void cm_context_forget(struct cm_cache *cache, CUcontext ctx);
 
 /* In a forked child, where no context is usable. */

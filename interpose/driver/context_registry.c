@@ -6,7 +6,7 @@
 #include "allocator/base/lock.h"
 #include "interpose/driver/driver_ops.h"
 
-/* As many as a fence captures; guarded by the lock. */
+/* As many as a fence covers; guarded by the lock. */
 static struct cm_lock lock = CM_LOCK_FREE(CM_LOCK_REGISTRY);
 static struct cm_known_context registry[CM_FENCE_CONTEXTS];
 static size_t count;
@@ -59,7 +59,7 @@ bool cm_registry_add(CUcontext ctx, CUdevice device, enum cm_context_kind kind)
 	}
 	if (found) {
 		found->device = device;
-		found->kind = kind == CM_CONTEXT_MET ? found->kind : kind;
+		found->kind = kind == CM_CONTEXT_SEEN ? found->kind : kind;
 	}
 	cm_lock_release(&lock);
 	return found;
@@ -100,20 +100,20 @@ void cm_registry_open_to(CUcontext ctx, CUdevice device)
 
 bool cm_registry_pin_all(CUcontext ret_list[CM_FENCE_CONTEXTS], size_t *ret_count)
 {
-	bool begins = true;
+	bool can_pin = true;
 	size_t i;
 
 	cm_lock_acquire(&lock);
 	for (i = 0; i < count; i++)
-		begins &= !registry[i].leaving;
-	for (i = 0; i < count && begins; i++) {
-		registry[i].visits++;
+		can_pin &= !registry[i].in_teardown;
+	for (i = 0; i < count && can_pin; i++) {
+		registry[i].pins++;
 		ret_list[i] = registry[i].ctx;
 	}
-	if (begins)
+	if (can_pin)
 		*ret_count = count;
 	cm_lock_release(&lock);
-	return begins;
+	return can_pin;
 }
 
 void cm_registry_unpin_all(const CUcontext *list, size_t n)
@@ -122,7 +122,7 @@ void cm_registry_unpin_all(const CUcontext *list, size_t n)
 
 	cm_lock_acquire(&lock);
 	for (i = 0; i < n; i++)
-		find_locked(list[i])->visits--;
+		find_locked(list[i])->pins--;
 	cm_lock_release(&lock);
 }
 
@@ -131,32 +131,32 @@ static void backoff(void)
 	cm_driver_ops()->sleep_ns(CM_GATE_BACKOFF_NS);
 }
 
-static void set_leaving(CUcontext ctx, bool leaving)
+static void set_in_teardown(CUcontext ctx, bool in_teardown)
 {
 	struct cm_known_context *found;
 
 	cm_lock_acquire(&lock);
 	found = find_locked(ctx);
 	if (found)
-		found->leaving = leaving;
+		found->in_teardown = in_teardown;
 	cm_lock_release(&lock);
 }
 
 void cm_registry_begin_teardown(CUcontext ctx)
 {
-	set_leaving(ctx, true);
-	while (cm_registry_read(ctx).visits)
+	set_in_teardown(ctx, true);
+	while (cm_registry_read(ctx).pins)
 		backoff();
 }
 
 void cm_registry_abort_teardown(CUcontext ctx)
 {
-	set_leaving(ctx, false);
+	set_in_teardown(ctx, false);
 }
 
 void cm_registry_await_removal(CUcontext ctx)
 {
-	while (cm_registry_read(ctx).leaving)
+	while (cm_registry_read(ctx).in_teardown)
 		backoff();
 }
 

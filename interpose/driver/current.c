@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "interpose/driver/current.h"
 
-/* Also where it is current by its handle: that may be a context that is gone, whose handle a new
- * one has. */
+/* Pushes even where this handle is current: that may be a destroyed context whose handle was
+ * reused. */
 int cm_context_push(uint64_t ctx)
 {
 	return (int)cm_real.cuCtxPushCurrent_v2((CUcontext)(uintptr_t)ctx);
@@ -15,12 +15,9 @@ void cm_context_pop(void)
 	(void)cm_real.cuCtxPopCurrent_v2(&ctx);
 }
 
-/*
- * Those after which, as cuda.h has it, any further work returns the same error, or the context or
- * the process can't go on; and two kinds of broken memory, of which it says nothing and nothing is
- * hoped.
- */
-bool cm_context_is_lasting(CUresult res)
+/* The errors after which, by cuda.h, further work returns the same error, or the context or process
+ * cannot go on; and two kinds of uncorrectable memory errors, of which cuda.h says nothing. */
+bool cm_context_is_sticky(CUresult res)
 {
 	return res == CUDA_ERROR_ECC_UNCORRECTABLE || res == CUDA_ERROR_NVLINK_UNCORRECTABLE ||
 	       res == CUDA_ERROR_CONTAINED || res == CUDA_ERROR_ILLEGAL_ADDRESS ||

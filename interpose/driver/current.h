@@ -25,6 +25,6 @@ int cm_context_push(uint64_t ctx);
 void cm_context_pop(void);
 
 /* Whether the error is sticky: it stays with the context, or with the process. */
-bool cm_context_is_lasting(CUresult res);
+bool cm_context_is_sticky(CUresult res);
 
 #endif

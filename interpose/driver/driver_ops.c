@@ -14,18 +14,16 @@
 #include "stats/layout.h"
 #include "stats/tick.h"
 
-/*
- * Runs `call`; `res` is its answer. The allocator calls with locks held and others in wait, and
- * what the driver does in its calls may be points at which a thread is cancelled.
- */
-#define WHOLE(res, call)           \
+/* Runs `call`, whose result is `res`, without cancellation points: the allocator calls with locks
+ * held and threads waiting, and a driver call may contain such points. */
+#define UNCANCELLED(res, call)     \
 	do {                       \
 		cm_cancel_hold();  \
 		res = (call);      \
 		cm_cancel_allow(); \
 	} while (0)
 
-/* The same with ctx current. */
+/* The same with `ctx` current. */
 #define IN_CONTEXT(ctx, res, call)                    \
 	do {                                          \
 		cm_cancel_hold();                     \
@@ -37,12 +35,12 @@
 		cm_cancel_allow();                    \
 	} while (0)
 
-static CUcontext context_of(uint64_t ctx)
+static CUcontext as_context(uint64_t ctx)
 {
 	return (CUcontext)(uintptr_t)ctx;
 }
 
-static CUevent event_of(uint64_t event)
+static CUevent as_event(uint64_t event)
 {
 	return (CUevent)(uintptr_t)event;
 }
@@ -79,22 +77,20 @@ static int mem_info(uint64_t ctx, uint64_t *ret_free, uint64_t *ret_total)
 	return (int)res;
 }
 
-/*
- * What memory of cuMemAlloc can, and pages only where they are asked for it: be reached by network
- * cards (GPUDirect RDMA), and be unpacked into by the card's own engine (cuda.h,
- * cuMemBatchDecompressAsync). Found out by the first who looks whether there are pages.
- */
+/* Abilities that memory of cuMemAlloc has, and pages only on request: access by network cards
+ * (GPUDirect RDMA), and hardware decompression (cuda.h, cuMemBatchDecompressAsync). Found out by
+ * the first caller of cm_driver_has_pages. */
 #define CAN_RDMA       1u
 #define CAN_DECOMPRESS 2u
-#define CAN_IS_KNOWN   4u
+#define CAN_KNOWN      4u
 static atomic_uint abilities[CM_DEVICES_MAX];
 
 static unsigned int abilities_of(int32_t ordinal)
 {
-	return (uint32_t)ordinal < CM_DEVICES_MAX ? atomic_load(&abilities[ordinal]) : CAN_IS_KNOWN;
+	return (uint32_t)ordinal < CM_DEVICES_MAX ? atomic_load(&abilities[ordinal]) : CAN_KNOWN;
 }
 
-static CUmemAllocationProp on_device(int32_t ordinal, unsigned int can)
+static CUmemAllocationProp page_properties(int32_t ordinal, unsigned int can)
 {
 	return (CUmemAllocationProp){
 		.type = CU_MEM_ALLOCATION_TYPE_PINNED,
@@ -105,13 +101,13 @@ static CUmemAllocationProp on_device(int32_t ordinal, unsigned int can)
 	};
 }
 
-/* These are of the process, and want no context (cuda.h, Virtual Memory Management). */
+/* These belong to the process and need no current context (cuda.h, Virtual Memory Management). */
 static int range_reserve(uint64_t bytes, uint64_t *ret_addr)
 {
 	CUdeviceptr addr = 0;
 	CUresult res;
 
-	WHOLE(res, cm_real.cuMemAddressReserve(&addr, bytes, 0, 0, 0));
+	UNCANCELLED(res, cm_real.cuMemAddressReserve(&addr, bytes, 0, 0, 0));
 	if (res == CUDA_SUCCESS)
 		*ret_addr = addr;
 	return (int)res;
@@ -121,17 +117,17 @@ static int range_free(uint64_t addr, uint64_t bytes)
 {
 	CUresult res;
 
-	WHOLE(res, cm_real.cuMemAddressFree(addr, bytes));
+	UNCANCELLED(res, cm_real.cuMemAddressFree(addr, bytes));
 	return (int)res;
 }
 
-static int page_create_with(int32_t ordinal, unsigned int can, uint64_t bytes, uint64_t *ret_page)
+static int create_page_with(int32_t ordinal, unsigned int can, uint64_t bytes, uint64_t *ret_page)
 {
-	const CUmemAllocationProp prop = on_device(ordinal, can);
+	const CUmemAllocationProp prop = page_properties(ordinal, can);
 	CUmemGenericAllocationHandle page = 0;
 	CUresult res;
 
-	WHOLE(res, cm_real.cuMemCreate(&page, bytes, &prop, 0));
+	UNCANCELLED(res, cm_real.cuMemCreate(&page, bytes, &prop, 0));
 	if (res == CUDA_SUCCESS)
 		*ret_page = page;
 	return (int)res;
@@ -139,14 +135,14 @@ static int page_create_with(int32_t ordinal, unsigned int can, uint64_t bytes, u
 
 static int page_create(int32_t ordinal, uint64_t bytes, uint64_t *ret_page)
 {
-	return page_create_with(ordinal, abilities_of(ordinal), bytes, ret_page);
+	return create_page_with(ordinal, abilities_of(ordinal), bytes, ret_page);
 }
 
 static int page_release(uint64_t page)
 {
 	CUresult res;
 
-	WHOLE(res, cm_real.cuMemRelease(page));
+	UNCANCELLED(res, cm_real.cuMemRelease(page));
 	return (int)res;
 }
 
@@ -154,7 +150,7 @@ static int page_map(uint64_t addr, uint64_t bytes, uint64_t page)
 {
 	CUresult res;
 
-	WHOLE(res, cm_real.cuMemMap(addr, bytes, 0, page, 0));
+	UNCANCELLED(res, cm_real.cuMemMap(addr, bytes, 0, page, 0));
 	return (int)res;
 }
 
@@ -162,7 +158,7 @@ static int page_unmap(uint64_t addr, uint64_t bytes)
 {
 	CUresult res;
 
-	WHOLE(res, cm_real.cuMemUnmap(addr, bytes));
+	UNCANCELLED(res, cm_real.cuMemUnmap(addr, bytes));
 	return (int)res;
 }
 
@@ -175,12 +171,12 @@ static int range_open(int32_t ordinal, uint64_t addr, uint64_t bytes)
 
 	CUresult res;
 
-	WHOLE(res, cm_real.cuMemSetAccess(addr, bytes, &access, 1));
+	UNCANCELLED(res, cm_real.cuMemSetAccess(addr, bytes, &access, 1));
 	return (int)res;
 }
 
-/* For a capture of a thread that is not relaxed it is a call that may be unsafe, as any
- * allocation. */
+/* In a thread whose capture mode is not relaxed, the call would count as unsafe, as any allocation
+ * does. */
 static int range_open_ungated(int32_t ordinal, uint64_t addr, uint64_t bytes)
 {
 	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
@@ -201,16 +197,16 @@ static bool has_attribute(int32_t ordinal, CUdevice_attribute attribute)
 	return cm_real.cuDeviceGetAttribute(&value, attribute, ordinal) == CUDA_SUCCESS && value;
 }
 
-/* Whether one page can be made so, mapped and opened: under WSL2 the last step fails for one that
- * network cards can reach, though the driver says that it has such (pytorch/pytorch 192330). */
-static bool is_page_good(int32_t ordinal, unsigned int can, uint64_t bytes)
+/* Whether a page with these abilities can be created, mapped and accessed. Under WSL2 the last step
+ * fails for RDMA pages, although the driver reports support (pytorch/pytorch 192330). */
+static bool can_use_pages(int32_t ordinal, unsigned int can, uint64_t bytes)
 {
 	uint64_t addr, page;
 	bool good = false;
 
 	if (range_reserve(bytes, &addr))
 		return false;
-	if (!page_create_with(ordinal, can, bytes, &page)) {
+	if (!create_page_with(ordinal, can, bytes, &page)) {
 		if (!page_map(addr, bytes, page)) {
 			good = !range_open(ordinal, addr, bytes);
 			(void)page_unmap(addr, bytes);
@@ -221,25 +217,25 @@ static bool is_page_good(int32_t ordinal, unsigned int can, uint64_t bytes)
 	return good;
 }
 
-/* Threads that race find the same. */
+/* Racing threads find the same result. */
 static void find_abilities(int32_t ordinal, uint64_t bytes)
 {
 	unsigned int can = 0;
 
-	if (abilities_of(ordinal) & CAN_IS_KNOWN)
+	if (abilities_of(ordinal) & CAN_KNOWN)
 		return;
 	if (has_attribute(ordinal, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED))
 		can |= CAN_RDMA;
 	if (has_attribute(ordinal, CU_DEVICE_ATTRIBUTE_MEM_DECOMPRESS_ALGORITHM_MASK))
 		can |= CAN_DECOMPRESS;
-	if (can && !is_page_good(ordinal, can, bytes))
+	if (can && !can_use_pages(ordinal, can, bytes))
 		can = 0;
-	atomic_store(&abilities[ordinal], can | CAN_IS_KNOWN);
+	atomic_store(&abilities[ordinal], can | CAN_KNOWN);
 }
 
 static bool has_pages(int32_t ordinal, uint64_t bytes)
 {
-	const CUmemAllocationProp prop = on_device(ordinal, 0);
+	const CUmemAllocationProp prop = page_properties(ordinal, 0);
 	size_t grain = 0;
 	int has = 0;
 
@@ -301,16 +297,16 @@ static int event_destroy(uint64_t ctx, uint64_t event)
 {
 	CUresult res;
 
-	IN_CONTEXT(ctx, res, cm_real.cuEventDestroy_v2(event_of(event)));
+	IN_CONTEXT(ctx, res, cm_real.cuEventDestroy_v2(as_event(event)));
 	return (int)res;
 }
 
-/* These name their context or event and want none to be current (cuda.h, Context Management). */
+/* These name their context or event and need no current context (cuda.h, Context Management). */
 static int event_record(uint64_t ctx, uint64_t event)
 {
 	CUresult res;
 
-	WHOLE(res, cm_real.cuCtxRecordEvent(context_of(ctx), event_of(event)));
+	UNCANCELLED(res, cm_real.cuCtxRecordEvent(as_context(ctx), as_event(event)));
 	return (int)res;
 }
 
@@ -319,11 +315,11 @@ static int event_query(uint64_t ctx, uint64_t event)
 	CUresult res;
 
 	(void)ctx;
-	WHOLE(res, cm_real.cuEventQuery(event_of(event)));
+	UNCANCELLED(res, cm_real.cuEventQuery(as_event(event)));
 	return (int)res;
 }
 
-/* A query is unsafe to a capture of a thread that is not relaxed, whatever it asks about. */
+/* In a thread whose capture mode is not relaxed, any query counts as unsafe. */
 static int event_query_ungated(uint64_t ctx, uint64_t event)
 {
 	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
@@ -341,7 +337,7 @@ static int ctx_wait_event(uint64_t ctx, uint64_t event)
 {
 	CUresult res;
 
-	WHOLE(res, cm_real.cuCtxWaitEvent(context_of(ctx), event_of(event)));
+	UNCANCELLED(res, cm_real.cuCtxWaitEvent(as_context(ctx), as_event(event)));
 	return (int)res;
 }
 
@@ -353,15 +349,15 @@ static int ctx_synchronize(uint64_t ctx)
 	return (int)res;
 }
 
-/* A query of memory is answered with the context's own error as any call is; one that is gone
- * cannot be made current. */
+/* A memory query returns the context's sticky error as any call does; a destroyed context cannot be
+ * made current. */
 static bool ctx_is_dead(uint64_t ctx)
 {
 	size_t free_bytes, total;
 	CUresult res;
 
 	IN_CONTEXT(ctx, res, cm_real.cuMemGetInfo_v2(&free_bytes, &total));
-	return cm_context_is_lasting(res) || res == CUDA_ERROR_INVALID_CONTEXT ||
+	return cm_context_is_sticky(res) || res == CUDA_ERROR_INVALID_CONTEXT ||
 	       res == CUDA_ERROR_CONTEXT_IS_DESTROYED;
 }
 
@@ -377,13 +373,13 @@ static void sleep_ns(uint64_t ns)
 	struct timespec wait = {(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
 	int saved = errno;
 
-	/* Not nanosleep(3), in which a thread can be cancelled: it may hold a lock of the
-	 * allocator. */
+	/* Not nanosleep(3), which is a cancellation point: the thread may hold an allocator
+	 * lock. */
 	(void)syscall(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, &wait, NULL);
 	errno = saved;
 }
 
-/* Whoever is inside calls the driver, mostly more than once. */
+/* Not cancellable while inside: the caller makes driver calls there. */
 static bool gate_enter(void)
 {
 	cm_cancel_hold();

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The real driver and the real clock, as the allocator wants them (allocator/base/ops.h); what does
- * not concern the driver (peers, reports) process.c adds. Thread-safe.
+ * The real driver and the real clock behind the allocator's table of functions
+ * (allocator/base/ops.h). process.c adds the entries that do not concern the driver (peers,
+ * reports). Thread-safe.
  */
 #ifndef CM_INTERPOSE_DRIVER_DRIVER_OPS_H
 #define CM_INTERPOSE_DRIVER_DRIVER_OPS_H
@@ -10,7 +11,7 @@
 
 const struct cm_driver_ops *cm_driver_ops(void);
 
-/* Whether the driver maps memory of the device in pages of so many bytes. */
+/* Whether the driver can map memory of the device in pages of this size. */
 bool cm_driver_has_pages(int32_t ordinal, uint64_t bytes);
 
 /* CLOCK_MONOTONIC in nanoseconds. */

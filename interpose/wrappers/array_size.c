@@ -2,13 +2,13 @@
 #include "interpose/wrappers/array_size.h"
 
 /* Bits of an element: of each channel, or of all where the format fixes their number. Formats that
- * share the colour between pixels count what a pixel takes on average. */
+ * share colour between pixels count the average per pixel. */
 static const struct format {
 	CUarray_format first;
 	CUarray_format last;
 	unsigned int bits;
 	bool per_channel;
-	bool in_blocks; /* of 4 * 4 elements */
+	bool in_blocks; /* compressed in blocks of 4 * 4 elements */
 } formats[] = {
 	{CU_AD_FORMAT_UNSIGNED_INT8, CU_AD_FORMAT_UNSIGNED_INT8, 8, true, false},
 	{CU_AD_FORMAT_UNSIGNED_INT16, CU_AD_FORMAT_UNSIGNED_INT16, 16, true, false},
@@ -101,8 +101,7 @@ uint64_t cm_array_size(const CUDA_ARRAY3D_DESCRIPTOR *shape, unsigned int levels
 		return 0;
 	for (; levels; levels--) {
 		bytes += level_bytes(format, &at, shape->NumChannels);
-		/* More levels than there are halvings are as good as none
-		 * (cuMipmappedArrayCreate). */
+		/* Levels beyond 1 * 1 * 1 do not exist (cuMipmappedArrayCreate). */
 		if (at.width == 1 && at.height == 1 && (layers || at.depth == 1))
 			break;
 		at.width = at_least_one(at.width / 2);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How much memory an array is, by its description: width * height * depth * what an element takes.
- * What the driver adds for its own layout is not known. Pure.
+ * The size of an array by its description: width * height * depth * bytes of an element. The
+ * driver's own padding is not known. Pure.
  */
 #ifndef CM_INTERPOSE_WRAPPERS_ARRAY_SIZE_H
 #define CM_INTERPOSE_WRAPPERS_ARRAY_SIZE_H
@@ -10,8 +10,8 @@
 
 #include "interpose/symbols/hooks.h"
 
-/* With all its mipmap levels (1: no more than itself). 0 where the array has no memory of its own
- * (sparse, or mapped later), or its format is none we know. */
+/* The size of an array with all its mipmap levels (1: the array alone). 0 if it has no memory of
+ * its own (sparse, or mapped later) or an unknown format. */
 uint64_t cm_array_size(const CUDA_ARRAY3D_DESCRIPTOR *shape, unsigned int levels);
 uint64_t cm_array_size_2d(const CUDA_ARRAY_DESCRIPTOR *shape);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The doors of stream-ordered memory. What comes from a pool passes, and is counted. A block of
- * ours that is freed in a stream goes to the cache as if it were freed now: it is used again only
- * once all that was submitted before is done, of whatever stream, and what orders the free in its
- * stream was submitted before.
+ * Hooks of stream-ordered memory. Memory from a pool is passed on and counted. A block of ours that
+ * is freed in a stream goes to the cache as if it were freed now: it is reused only when all work
+ * submitted before is done, on any stream, and the work that the stream-ordered free waits for was
+ * submitted before. Thread-safe.
  */
 #include "allocator/cache.h"
 #include "interpose/driver/capture.h"
@@ -15,11 +15,11 @@
 #include "interpose/wrappers/retry_after_trim.h"
 #include "interpose/wrappers/uncached_memory.h"
 
-/* What differs between the functions and their twins on per-thread default streams. */
+/* What differs between the functions and their variants for per-thread default streams. */
 typedef CUresult is_capturing_fn(CUstream stream, CUstreamCaptureStatus *status);
 typedef CUresult free_fn(CUdeviceptr addr, CUstream stream);
 
-/* Into a graph: the memory is the graph's then, and there only while it runs. */
+/* Whether the call goes into a graph: the memory then exists only while the graph runs. */
 static bool is_captured(CUstream stream, is_capturing_fn *is_capturing)
 {
 	CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
@@ -28,8 +28,8 @@ static bool is_captured(CUstream stream, is_capturing_fn *is_capturing)
 	       status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
-/* A pool, unlike a stream, may be another device's than the current context's. */
-static void note(CUdeviceptr addr, size_t bytes, bool from_pool)
+/* A pool, unlike a stream, may belong to another device than the current context. */
+static void count_pool_memory(CUdeviceptr addr, size_t bytes, bool from_pool)
 {
 	struct cm_uncached_memory memory = {.kind = CM_UNCACHED_ASYNC, .bytes = bytes};
 	struct cm_cache *cache = cm_process_cache();
@@ -44,9 +44,9 @@ static void note(CUdeviceptr addr, size_t bytes, bool from_pool)
 		cm_uncached_add(cache, CM_NAME_ADDRESS, addr, &memory);
 }
 
-static CUresult free_ours(struct cm_cache *cache, const struct cm_place_info *info,
-			  CUdeviceptr addr, CUstream stream, is_capturing_fn *is_capturing,
-			  free_fn *real)
+static CUresult free_cached(struct cm_cache *cache, const struct cm_place_info *info,
+			    CUdeviceptr addr, CUstream stream, is_capturing_fn *is_capturing,
+			    free_fn *real)
 {
 	CUstreamCaptureStatus status;
 	uint64_t forward = addr;
@@ -54,13 +54,14 @@ static CUresult free_ours(struct cm_cache *cache, const struct cm_place_info *in
 	bool recorded;
 	int err;
 
-	/* The driver refuses it, for whichever reason it finds first. */
+	/* Not a live block: make the driver refuse an address at which nothing starts. */
 	if (info->place != CM_PLACE_LIVE)
 		return real(info->segment_addr + 1, stream);
 	res = is_capturing(stream, &status);
 	if (res != CUDA_SUCCESS)
-		return res; /* no stream, or none that can be used now */
-	/* A graph frees what a graph has allocated: the driver refuses, as it does without us. */
+		return res; /* an invalid stream, or one that cannot be used now */
+	/* A graph may free only what a graph allocated: the driver refuses, as it does without
+	 * us. */
 	if (status != CU_STREAM_CAPTURE_STATUS_NONE)
 		return real(info->segment_addr + 1, stream);
 	recorded = cm_record_begin(CM_CONTEXT_ALL);
@@ -68,14 +69,14 @@ static CUresult free_ours(struct cm_cache *cache, const struct cm_place_info *in
 	cm_record_end(recorded);
 	if (err < 0)
 		return real(forward, stream);
-	/* Other than cuMemFree this call waits for nothing, so nothing may be put behind the work
-	 * that was before it. */
+	/* Natively this call does not wait for earlier work, unlike cuMemFree: no barrier may be
+	 * laid behind that work. */
 	cm_work_note();
 	return (CUresult)err;
 }
 
-static CUresult release(CUdeviceptr addr, CUstream stream, is_capturing_fn *is_capturing,
-			free_fn *real)
+static CUresult free_async(CUdeviceptr addr, CUstream stream, is_capturing_fn *is_capturing,
+			   free_fn *real)
 {
 	struct cm_cache *cache = cm_process_cache_if_made();
 	struct cm_place_info info;
@@ -85,7 +86,7 @@ static CUresult release(CUdeviceptr addr, CUstream stream, is_capturing_fn *is_c
 		return real(addr, stream);
 	cm_cache_lookup(cache, addr, &info);
 	if (info.place != CM_PLACE_FOREIGN)
-		return free_ours(cache, &info, addr, stream, is_capturing, real);
+		return free_cached(cache, &info, addr, stream, is_capturing, real);
 	taken = is_captured(stream, is_capturing) ? 0
 						  : cm_uncached_begin_free(CM_NAME_ADDRESS, addr);
 	return cm_uncached_finish(taken, real(addr, stream));
@@ -101,23 +102,15 @@ static CUresult release(CUdeviceptr addr, CUstream stream, is_capturing_fn *is_c
 		CM_RETRY_AFTER_TRIM(bytes, res, cm_real.symbol##twin pass);  \
 		if (res == CUDA_SUCCESS &&                                   \
 		    !is_captured(stream, cm_real.cuStreamIsCapturing##twin)) \
-			note(*addr, bytes, from_pool);                       \
+			count_pool_memory(*addr, bytes, from_pool);          \
 		cm_hook_leave();                                             \
 		return res;                                                  \
 	}
 
-#define FREE(twin)                                                               \
-	CUresult cm_wrap_cuMemFreeAsync##twin(CUdeviceptr addr, CUstream stream) \
-	{                                                                        \
-		CUresult res;                                                    \
-                                                                                 \
-		if (!cm_hook_enter())                                            \
-			return cm_real.cuMemFreeAsync##twin(addr, stream);       \
-		res = release(addr, stream, cm_real.cuStreamIsCapturing##twin,   \
-			      cm_real.cuMemFreeAsync##twin);                     \
-		cm_hook_leave();                                                 \
-		return res;                                                      \
-	}
+#define FREE(twin)                                                                         \
+	CM_WRAP(cuMemFreeAsync##twin, (CUdeviceptr addr, CUstream stream), (addr, stream), \
+		free_async(addr, stream, cm_real.cuStreamIsCapturing##twin,                \
+			   cm_real.cuMemFreeAsync##twin))
 
 /* clang-format off */
 #define ALLOC_DEFAULT(twin)                                                              \

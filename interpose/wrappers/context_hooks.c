@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The doors by which contexts are made and destroyed, but for primary ones.
+ * Hooks that create and destroy contexts, except primary ones (primary.c). Thread-safe.
  */
 #include "allocator/cache.h"
 #include "interpose/core/cancel.h"
@@ -9,14 +9,14 @@
 #include "interpose/wrappers/primary.h"
 #include "interpose/wrappers/retry_after_trim.h"
 
-/* A new context is current. */
-static CUresult created(CUresult res, CUcontext *ctx, CUdevice device)
+/* After a creation: the new context is current. */
+static CUresult register_created(CUresult res, CUcontext *ctx, CUdevice device)
 {
 	if (res != CUDA_SUCCESS || !ctx)
 		return res;
-	cm_context_forget_former(*ctx);
-	(void)cm_context_note(*ctx, device, CM_CONTEXT_MADE);
-	cm_context_watch(*ctx);
+	cm_context_forget_stale(*ctx);
+	(void)cm_context_register(*ctx, device, CM_CONTEXT_CREATED);
+	cm_context_track(*ctx);
 	return res;
 }
 
@@ -28,7 +28,7 @@ static CUresult created(CUresult res, CUcontext *ctx, CUdevice device)
 		if (!cm_hook_enter())                                        \
 			return cm_real.symbol pass;                          \
 		CM_RETRY_AFTER_TRIM_ON(device, 0, res, cm_real.symbol pass); \
-		res = created(res, ctx, device);                             \
+		res = register_created(res, ctx, device);                    \
 		cm_hook_leave();                                             \
 		return res;                                                  \
 	}
@@ -41,8 +41,8 @@ CREATE(cuCtxCreate_v3,
        (ctx, params, n, flags, device))
 /* clang-format on */
 
-/* A context may be shared with a graphics API, which runs what is recorded in its streams when it
- * likes: no event of the context knows of that (cuda.h, cuStreamBeginCaptureToCig). */
+/* A context may be shared with a graphics API, which runs the work recorded in its streams at any
+ * time: no event of the context covers that (cuda.h, cuStreamBeginCaptureToCig). */
 CUresult cm_wrap_cuCtxCreate_v4(CUcontext *ctx, CUctxCreateParams *params, unsigned int flags,
 				CUdevice device)
 {
@@ -53,12 +53,12 @@ CUresult cm_wrap_cuCtxCreate_v4(CUcontext *ctx, CUctxCreateParams *params, unsig
 	CM_RETRY_AFTER_TRIM_ON(device, 0, res, cm_real.cuCtxCreate_v4(ctx, params, flags, device));
 	if (res == CUDA_SUCCESS && params && params->cigParams)
 		cm_context_stop_caching("the program shares a context with a graphics API");
-	res = created(res, ctx, device);
+	res = register_created(res, ctx, device);
 	cm_hook_leave();
 	return res;
 }
 
-static CUresult end(CUcontext ctx, bool detaches, CUresult (*real)(CUcontext ctx))
+static CUresult end_context(CUcontext ctx, bool detaches, CUresult (*real)(CUcontext ctx))
 {
 	const CUresult res = cm_context_end(ctx, detaches, real);
 	struct cm_cache *cache = cm_process_cache_if_made();
@@ -68,35 +68,35 @@ static CUresult end(CUcontext ctx, bool detaches, CUresult (*real)(CUcontext ctx
 	return res;
 }
 
-static CUresult destroy(CUcontext ctx, CUresult (*real)(CUcontext ctx))
+static CUresult destroy_context(CUcontext ctx, CUresult (*real)(CUcontext ctx))
 {
-	return end(ctx, false, real);
+	return end_context(ctx, false, real);
 }
 
-/* Will the driver let the context go with its next detach, as far as is known? It must be current.
- * A primary context is never let go so: the driver refuses. */
+/* Whether, as far as we know, the next detach destroys the context. It must be current. The driver
+ * refuses to detach a primary context. */
 static bool is_last_user(CUcontext ctx)
 {
-	const struct cm_known_context registry = cm_registry_read(ctx);
+	const struct cm_known_context known = cm_registry_read(ctx);
 
-	return registry.ctx && registry.kind != CM_CONTEXT_PRIMARY && !registry.users &&
+	return known.ctx && known.kind != CM_CONTEXT_PRIMARY && !known.users &&
 	       cm_context_current() == (uintptr_t)ctx;
 }
 
-static CUresult detach(CUcontext ctx, CUresult (*real)(CUcontext ctx))
+static CUresult detach_context(CUcontext ctx, CUresult (*real)(CUcontext ctx))
 {
 	CUresult res;
 
 	if (is_last_user(ctx))
-		return end(ctx, true, real);
+		return end_context(ctx, true, real);
 	res = real(ctx);
 	if (res == CUDA_SUCCESS)
 		cm_registry_count_users(ctx, -1);
 	return res;
 }
 
-/* A wrapper by which a context may end; no context is the driver's to refuse. What is begun here is
- * waited for by others: it is seen to its end. */
+/* A wrapper that may destroy a context; NULL is the driver's to refuse. Not cancellable: other
+ * threads wait for a teardown that has begun. */
 #define END(symbol, way)                            \
 	CUresult cm_wrap_##symbol(CUcontext ctx)    \
 	{                                           \
@@ -111,9 +111,9 @@ static CUresult detach(CUcontext ctx, CUresult (*real)(CUcontext ctx))
 		return res;                         \
 	}
 
-END(cuCtxDestroy, destroy)
-END(cuCtxDestroy_v2, destroy)
-END(cuCtxDetach, detach)
+END(cuCtxDestroy, destroy_context)
+END(cuCtxDestroy_v2, destroy_context)
+END(cuCtxDetach, detach_context)
 
 CUresult cm_wrap_cuCtxAttach(CUcontext *ctx, unsigned int flags)
 {

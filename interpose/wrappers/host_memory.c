@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The doors of pinned host memory: cuMemHostAlloc, cuMemAllocHost, cuMemFreeHost from a cache of
- * their own; cuMemHostRegister and cuMemHostUnregister pass and are counted. Whatever the cache
- * does not take goes to the driver with the program's own arguments.
+ * Hooks of pinned host memory. cuMemHostAlloc, cuMemAllocHost and cuMemFreeHost use the pinned
+ * cache; cuMemHostRegister and cuMemHostUnregister are passed on and counted. What the cache does
+ * not serve goes to the driver with the program's own arguments. Thread-safe.
  */
 #include "allocator/cache.h"
 #include "interpose/driver/capture.h"
@@ -17,8 +17,8 @@ _Static_assert(CM_HOST_PORTABLE == CU_MEMHOSTALLOC_PORTABLE &&
 		       CM_HOST_WRITECOMBINED == CU_MEMHOSTALLOC_WRITECOMBINED,
 	       "the kinds are CUDA's flags");
 
-/* 0, a driver code > 0 for the program, or < 0: the driver is to answer. */
-static int alloc(void **ptr, size_t bytes, uint32_t kind)
+/* 0, a driver code > 0 for the program, or < 0: ask the driver. */
+static int alloc_pinned(void **ptr, size_t bytes, uint32_t kind)
 {
 	struct cm_cache *cache = cm_process_cache_for_request();
 	struct cm_heap *heap;
@@ -45,7 +45,7 @@ CUresult cm_wrap_cuMemHostAlloc(void **ptr, size_t bytes, unsigned int flags)
 
 	if (!cm_hook_enter())
 		return cm_real.cuMemHostAlloc(ptr, bytes, flags);
-	err = flags < CM_HOST_PLAIN ? alloc(ptr, bytes, flags) : -1;
+	err = flags < CM_HOST_PLAIN ? alloc_pinned(ptr, bytes, flags) : -1;
 	if (err < 0)
 		err = (int)cm_real.cuMemHostAlloc(ptr, bytes, flags);
 	cm_hook_leave();
@@ -58,22 +58,22 @@ CUresult cm_wrap_cuMemAllocHost_v2(void **ptr, size_t bytes)
 
 	if (!cm_hook_enter())
 		return cm_real.cuMemAllocHost_v2(ptr, bytes);
-	err = alloc(ptr, bytes, CM_HOST_PLAIN);
+	err = alloc_pinned(ptr, bytes, CM_HOST_PLAIN);
 	if (err < 0)
 		err = (int)cm_real.cuMemAllocHost_v2(ptr, bytes);
 	cm_hook_leave();
 	return (CUresult)err;
 }
 
-/* See memory.c: inside a block nothing starts. */
-static CUresult ask_to_free(void *ptr)
+/* See memory.c: nothing starts inside a block. */
+static CUresult probe_pinned_free(void *ptr)
 {
 	CUresult res = cm_real.cuMemFreeHost((char *)ptr + 1);
 
 	return res == CUDA_ERROR_INVALID_VALUE ? CUDA_SUCCESS : res;
 }
 
-static CUresult release(void *ptr)
+static CUresult free_pinned(void *ptr)
 {
 	struct cm_cache *cache = cm_process_cache_if_made();
 	uint64_t forward = (uintptr_t)ptr;
@@ -83,7 +83,7 @@ static CUresult release(void *ptr)
 
 	if (!cache || !ptr)
 		return cm_real.cuMemFreeHost(ptr);
-	res = cm_context_may_forbid(cache) ? ask_to_free(ptr) : CUDA_SUCCESS;
+	res = cm_context_may_refuse_free(cache) ? probe_pinned_free(ptr) : CUDA_SUCCESS;
 	if (res != CUDA_SUCCESS)
 		return res;
 	recorded = cm_record_begin(CM_CONTEXT_ALL);
@@ -94,18 +94,9 @@ static CUresult release(void *ptr)
 	return cm_real.cuMemFreeHost((void *)(uintptr_t)forward);
 }
 
-CUresult cm_wrap_cuMemFreeHost(void *ptr)
-{
-	CUresult res;
+CM_WRAP(cuMemFreeHost, (void *ptr), (ptr), free_pinned(ptr))
 
-	if (!cm_hook_enter())
-		return cm_real.cuMemFreeHost(ptr);
-	res = release(ptr);
-	cm_hook_leave();
-	return res;
-}
-
-/* While a capture is active a context that is not known stays unknown: to ask of it may spoil the
+/* While a capture is active, an unknown context stays unknown: querying it may invalidate the
  * capture. */
 static void count_registered(void *ptr, size_t bytes, uint64_t ns)
 {

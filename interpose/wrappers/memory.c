@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The doors of device memory: cuMemAlloc, cuMemFree, cuMemGetInfo. Whatever the cache does not take
- * goes to the driver with the program's own arguments.
+ * Hooks of device memory: cuMemAlloc, cuMemFree, cuMemGetInfo. What the cache does not serve goes
+ * to the driver with the program's own arguments. Thread-safe.
  */
 #include <errno.h>
 
@@ -14,8 +14,8 @@
 #include "interpose/wrappers/retry_after_trim.h"
 #include "interpose/wrappers/uncached_memory.h"
 
-/* Counts on the device of the current context. */
-static void count(struct cm_cache *cache, enum cm_scalar scalar)
+/* Adds 1 to a counter of the current context's device. */
+static void count_call(struct cm_cache *cache, enum cm_scalar scalar)
 {
 	uint32_t device;
 
@@ -23,7 +23,6 @@ static void count(struct cm_cache *cache, enum cm_scalar scalar)
 		cm_cache_count(cache, device, scalar, 1);
 }
 
-/* The program's own call. */
 static CM_NOINLINE CUresult forward_alloc(struct cm_cache *cache, CUdeviceptr *addr, size_t bytes)
 {
 	CUresult res;
@@ -31,12 +30,12 @@ static CM_NOINLINE CUresult forward_alloc(struct cm_cache *cache, CUdeviceptr *a
 	CM_RETRY_AFTER_TRIM(bytes, res, cm_real.cuMemAlloc_v2(addr, bytes));
 	if (res == CUDA_SUCCESS && addr)
 		cm_uncached_note(CM_UNCACHED_FORWARDED, CM_NAME_ADDRESS, *addr, bytes);
-	count(cache, CM_SCALAR_forwarded_allocs);
+	count_call(cache, CM_SCALAR_forwarded_allocs);
 	cm_context_note_error(res);
 	return res;
 }
 
-static CUresult alloc(CUdeviceptr *addr, size_t bytes)
+static CUresult alloc_device(CUdeviceptr *addr, size_t bytes)
 {
 	struct cm_cache *cache = cm_process_cache_for_request();
 	struct cm_heap *heap;
@@ -61,22 +60,14 @@ static CUresult alloc(CUdeviceptr *addr, size_t bytes)
 	return (CUresult)err;
 }
 
-CUresult cm_wrap_cuMemAlloc_v2(CUdeviceptr *addr, size_t bytes)
-{
-	CUresult res;
+/* clang-format off */
+CM_WRAP(cuMemAlloc_v2, (CUdeviceptr *addr, size_t bytes), (addr, bytes), alloc_device(addr, bytes))
+/* clang-format on */
 
-	if (!cm_hook_enter())
-		return cm_real.cuMemAlloc_v2(addr, bytes);
-	res = alloc(addr, bytes);
-	cm_hook_leave();
-	return res;
-}
-
-/*
- * Where the driver may forbid a free it is asked, with an address at which nothing starts: it
- * refuses that for this reason alone where it would have allowed the free.
- */
-static CM_NOINLINE CUresult ask_to_free(struct cm_cache *cache, CUdeviceptr addr)
+/* If the driver might refuse this free (capture, sticky error), probes it with an address at which
+ * no allocation starts: the driver refuses that with CUDA_ERROR_INVALID_VALUE if it would have
+ * accepted the free. */
+static CM_NOINLINE CUresult probe_free(struct cm_cache *cache, CUdeviceptr addr)
 {
 	struct cm_place_info info;
 	CUresult res;
@@ -88,17 +79,16 @@ static CM_NOINLINE CUresult ask_to_free(struct cm_cache *cache, CUdeviceptr addr
 	return res == CUDA_ERROR_INVALID_VALUE ? CUDA_SUCCESS : res;
 }
 
-/* The program's own call. */
 static CM_NOINLINE CUresult forward_free(struct cm_cache *cache, CUdeviceptr addr)
 {
 	uint32_t taken;
 
-	count(cache, CM_SCALAR_forwarded_frees);
+	count_call(cache, CM_SCALAR_forwarded_frees);
 	taken = cm_uncached_begin_free(CM_NAME_ADDRESS, addr);
 	return cm_uncached_finish(taken, cm_real.cuMemFree_v2(addr));
 }
 
-static CUresult release(CUdeviceptr addr)
+static CUresult free_device(CUdeviceptr addr)
 {
 	struct cm_cache *cache = cm_process_cache_if_made();
 	uint64_t forward = addr;
@@ -108,7 +98,8 @@ static CUresult release(CUdeviceptr addr)
 
 	if (CM_UNLIKELY(!cache || !addr))
 		return cm_real.cuMemFree_v2(addr);
-	res = CM_UNLIKELY(cm_context_may_forbid(cache)) ? ask_to_free(cache, addr) : CUDA_SUCCESS;
+	res = CM_UNLIKELY(cm_context_may_refuse_free(cache)) ? probe_free(cache, addr)
+							     : CUDA_SUCCESS;
 	if (CM_UNLIKELY(res != CUDA_SUCCESS))
 		return res;
 	recorded = cm_record_begin(CM_CONTEXT_ALL);
@@ -118,11 +109,11 @@ static CUresult release(CUdeviceptr addr)
 }
 
 /*
- * A call from inside of another: the driver frees what is its own. A block of ours is freed by the
- * program, on a thread that has left a call without its return (by longjmp, or to be cancelled) and
- * so is inside for good, or in a signal handler: the driver would take the whole segment for it.
+ * A call from inside another call: the driver frees memory of its own. A block of ours comes from
+ * the program, in a signal handler or on a thread where longjmp or cancellation left the hook depth
+ * set. The driver would take the address for the whole segment, so the cache takes it.
  */
-static CM_NOINLINE CUresult release_inside(CUdeviceptr addr)
+static CM_NOINLINE CUresult free_nested(CUdeviceptr addr)
 {
 	struct cm_cache *cache = cm_process_cache_if_made();
 	uint64_t forward = addr;
@@ -136,17 +127,17 @@ CUresult cm_wrap_cuMemFree_v2(CUdeviceptr addr)
 	CUresult res;
 
 	if (CM_UNLIKELY(!cm_hook_enter()))
-		return release_inside(addr);
-	res = release(addr);
+		return free_nested(addr);
+	res = free_device(addr);
 	cm_hook_leave();
 	return res;
 }
 
-/* Memory that we hold and could give back is free to the program. */
-static CUresult ask_free(struct cm_cache *cache, size_t *free_bytes, size_t *total)
+/* Memory that the cache could release counts as free. */
+static CUresult read_mem_info(struct cm_cache *cache, size_t *free_bytes, size_t *total)
 {
 	const uint64_t ctx = cm_context_current();
-	struct cm_info_snapshot look = cm_cache_info_begin(cache);
+	struct cm_info_snapshot before = cm_cache_info_begin(cache);
 	uint64_t sum;
 	CUresult res;
 
@@ -156,7 +147,7 @@ static CUresult ask_free(struct cm_cache *cache, size_t *free_bytes, size_t *tot
 		if (res != CUDA_SUCCESS)
 			return res;
 		sum += *free_bytes;
-	} while (cm_cache_info_must_retry(cache, ctx, &look));
+	} while (cm_cache_info_must_retry(cache, ctx, &before));
 	*free_bytes = sum < *total ? sum : *total;
 	return res;
 }
@@ -169,7 +160,7 @@ CUresult cm_wrap_cuMemGetInfo_v2(size_t *free_bytes, size_t *total)
 	if (!cm_hook_enter())
 		return cm_real.cuMemGetInfo_v2(free_bytes, total);
 	cache = cm_process_cache_if_made();
-	res = cache && free_bytes && total ? ask_free(cache, free_bytes, total)
+	res = cache && free_bytes && total ? read_mem_info(cache, free_bytes, total)
 					   : cm_real.cuMemGetInfo_v2(free_bytes, total);
 	cm_hook_leave();
 	return res;

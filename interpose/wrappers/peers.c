@@ -1,40 +1,41 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The door by which a context reaches another one's memory.
+ * The hook that gives a context access to the memory of another one. Thread-safe.
  */
 #include "allocator/cache.h"
 #include "interpose/driver/context.h"
 #include "interpose/process/process.h"
 
-/* The context may have been made past our doors: then it is known from now on. */
-static void meet(CUcontext ctx)
+/* Registers a peer that was created without a hook. */
+static void register_peer(CUcontext ctx)
 {
 	CUdevice own;
-	bool told;
+	bool known;
 
 	if (cm_context_push((uintptr_t)ctx))
 		return;
-	told = cm_real.cuCtxGetDevice(&own) == CUDA_SUCCESS;
+	known = cm_real.cuCtxGetDevice(&own) == CUDA_SUCCESS;
 	cm_context_pop();
-	/* While a capture is active none gets a heap, since to ask of a context may spoil it. */
-	if (told && cm_context_note(ctx, own, CM_CONTEXT_MET) && !cm_capture_is_active())
-		cm_context_watch(ctx);
+	/* While a capture is active no heap is made: querying a context may invalidate the
+	 * capture. */
+	if (known && cm_context_register(ctx, own, CM_CONTEXT_SEEN) && !cm_capture_is_active())
+		cm_context_track(ctx);
 }
 
 /*
- * The current context was given access to the peer's memory, for which the program hears success.
- * Pages want access of their own, those that the heap has and is to get. Where the driver refuses
- * that, the program hears so and has no access, as on cards that can't: it has another way then,
- * and a kernel that touches a closed page has none.
+ * cuCtxEnablePeerAccess succeeded: maps the peer's pages, present and future, for the current
+ * device too. If the driver refuses that, access is taken back and the program gets the error, as
+ * on cards without peer access: it can handle that, but a kernel that touches an unmapped page
+ * cannot.
  */
 static CUresult open_pages(CUcontext peer, CUdevice device)
 {
 	struct cm_cache *cache;
 	int err;
 
-	meet(peer);
+	register_peer(peer);
 	cm_registry_open_to(peer, device);
-	/* After the note: who makes cache or heap meanwhile finds it. */
+	/* After open_to was recorded: a cache or heap made meanwhile reads it. */
 	cache = cm_process_cache_if_made();
 	err = cache ? cm_cache_open_to(cache, (uintptr_t)peer, UINT64_C(1) << device) : 0;
 	if (err)
@@ -50,7 +51,7 @@ CUresult cm_wrap_cuCtxEnablePeerAccess(CUcontext peer, unsigned int flags)
 
 	if (!cm_hook_enter())
 		return cm_real.cuCtxEnablePeerAccess(peer, flags);
-	/* Before the call: once it has returned, work that reaches the memory may be under way. */
+	/* Before the call: as soon as it returns, work may reach the memory. */
 	cache = cm_process_cache_if_made();
 	if (cache)
 		cm_cache_mark_shared(cache, (uintptr_t)peer);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The doors of pointer attributes. Answers are the driver's own; two attributes bind the driver
- * allocation to something outside, and memory so bound is not recycled: SYNC_MEMOPS, set for
- * network cards and sticky, and the tokens of P2P_TOKENS, which set it too (cuda.h). Of memory
- * backed by pages, which is of no context, the driver can't say whose it is, and we can.
+ * Hooks of pointer attributes. The driver answers. Two attributes bind the driver allocation to
+ * something outside, and such memory is not recycled: SYNC_MEMOPS, which network cards need and
+ * which stays set, and P2P_TOKENS, which sets it too (cuda.h). Pages belong to no context for the
+ * driver, so we name the context of a block on pages. Thread-safe.
  */
 #include "allocator/cache.h"
 #include "interpose/process/process.h"
 #include "interpose/symbols/hooks.h"
 
-static void mark_shown(CUdeviceptr addr)
+static void mark_exported(CUdeviceptr addr)
 {
 	struct cm_cache *cache = cm_process_cache_if_made();
 
@@ -19,7 +19,7 @@ static void mark_shown(CUdeviceptr addr)
 	cm_hook_leave();
 }
 
-/* The context of a block of pages; NULL: the address is in none. */
+/* The context of a block on pages, or NULL. */
 static CUcontext context_of_pages(struct cm_cache *cache, CUdeviceptr addr)
 {
 	struct cm_place_info info;
@@ -30,7 +30,7 @@ static CUcontext context_of_pages(struct cm_cache *cache, CUdeviceptr addr)
 	return (CUcontext)(uintptr_t)info.ctx;
 }
 
-/* Puts it in place of the driver's answer, which was a success. */
+/* Replaces the driver's successful answer for a block on pages. */
 static void name_context(CUcontext *answer, CUdeviceptr addr)
 {
 	struct cm_cache *cache = cm_process_cache_if_made();
@@ -49,7 +49,7 @@ CUresult cm_wrap_cuPointerGetAttribute(void *data, CUpointer_attribute attribute
 	CUresult res;
 
 	if (attribute == CU_POINTER_ATTRIBUTE_P2P_TOKENS)
-		mark_shown(addr);
+		mark_exported(addr);
 	res = cm_real.cuPointerGetAttribute(data, attribute, addr);
 	if (res == CUDA_SUCCESS && attribute == CU_POINTER_ATTRIBUTE_CONTEXT)
 		name_context(data, addr);
@@ -64,7 +64,7 @@ CUresult cm_wrap_cuPointerGetAttributes(unsigned int n, CUpointer_attribute *att
 
 	for (i = 0; attributes && i < n; i++)
 		if (attributes[i] == CU_POINTER_ATTRIBUTE_P2P_TOKENS)
-			mark_shown(addr);
+			mark_exported(addr);
 	res = cm_real.cuPointerGetAttributes(n, attributes, data, addr);
 	for (i = 0; res == CUDA_SUCCESS && attributes && i < n; i++)
 		if (attributes[i] == CU_POINTER_ATTRIBUTE_CONTEXT)
@@ -76,6 +76,6 @@ CUresult cm_wrap_cuPointerSetAttribute(const void *value, CUpointer_attribute at
 				       CUdeviceptr addr)
 {
 	if (attribute == CU_POINTER_ATTRIBUTE_SYNC_MEMOPS)
-		mark_shown(addr);
+		mark_exported(addr);
 	return cm_real.cuPointerSetAttribute(value, attribute, addr);
 }

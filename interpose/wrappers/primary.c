@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The doors of primary contexts, and the end of any context by its handle. A primary one goes with
- * its last release, or with a reset, and stays with any other release: only the driver knows.
+ * Hooks of primary contexts, and the teardown of any context by its handle. A primary context ends
+ * with its last release or with a reset; only the driver knows which release is the last.
  */
 #include "interpose/wrappers/primary.h"
 
@@ -15,9 +15,9 @@
 #include "interpose/wrappers/retry_after_trim.h"
 
 /*
- * One thread at a time retains, releases or resets the primary context of a device, by its ordinal.
- * Else a release that destroys it could find it active again, under the same handle. Held across
- * the driver's call, and taken before every other lock.
+ * Serialises retain, release and reset of a device's primary context, by ordinal. Otherwise a
+ * release that destroys it could find it active again under the same handle. Held across the
+ * driver's call, and taken before every other lock.
  */
 static struct cm_lock primary_lock[CM_DEVICES_MAX] = {
 	[0 ... CM_DEVICES_MAX - 1] = CM_LOCK_FREE(CM_LOCK_PRIMARY)};
@@ -40,17 +40,17 @@ static struct cm_lock *primary_lock_of(CUdevice device)
 	return &primary_lock[(unsigned)device % CM_DEVICES_MAX];
 }
 
-static bool is_active(CUdevice device, bool unless_told)
+static bool is_active(CUdevice device, bool if_unknown)
 {
 	unsigned int flags;
 	int active;
 
 	return cm_real.cuDevicePrimaryCtxGetState(device, &flags, &active) == CUDA_SUCCESS
 		       ? active
-		       : unless_told;
+		       : if_unknown;
 }
 
-static CUresult retain(CUcontext *ctx, CUdevice device)
+static CUresult retain_primary(CUcontext *ctx, CUdevice device)
 {
 	CUresult res;
 	bool made;
@@ -61,80 +61,81 @@ static CUresult retain(CUcontext *ctx, CUdevice device)
 	res = cm_real.cuDevicePrimaryCtxRetain(ctx, device);
 	if (res == CUDA_SUCCESS && ctx) {
 		if (made)
-			cm_context_forget_former(*ctx);
+			cm_context_forget_stale(*ctx);
 		else
 			cm_registry_await_removal(*ctx);
-		(void)cm_context_note(*ctx, device, CM_CONTEXT_PRIMARY);
+		(void)cm_context_register(*ctx, device, CM_CONTEXT_PRIMARY);
 	}
 	cm_lock_release(primary_lock_of(device));
 	cm_cancel_allow();
 	return res;
 }
 
-/* The primary context may be retained long before it is current on any thread. Room is made without
- * the lock, for a capture may be waited for that needs another retain. */
+/* The primary context may be retained long before it is current on any thread. Trims without the
+ * lock: it may wait for a capture that needs another retain. */
 CUresult cm_wrap_cuDevicePrimaryCtxRetain(CUcontext *ctx, CUdevice device)
 {
 	CUresult res;
 
 	if (!cm_hook_enter())
 		return cm_real.cuDevicePrimaryCtxRetain(ctx, device);
-	CM_RETRY_AFTER_TRIM_ON(device, 0, res, retain(ctx, device));
+	CM_RETRY_AFTER_TRIM_ON(device, 0, res, retain_primary(ctx, device));
 	if (res == CUDA_SUCCESS && ctx)
-		cm_context_watch(*ctx);
+		cm_context_track(*ctx);
 	cm_hook_leave();
 	return res;
 }
 
-/* A context that goes or stays by the driver's word. */
-struct leave {
+/* A teardown whose outcome the driver decides. */
+struct teardown {
 	struct cm_cache *cache; /* NULL: there was none */
 	struct cm_heap *heap;
 	CUcontext ctx;
 };
 
-static struct leave begin_leave(CUcontext ctx)
+static struct teardown begin_teardown(CUcontext ctx)
 {
-	struct leave leave = {.ctx = ctx};
+	struct teardown teardown = {.ctx = ctx};
 
 	cm_registry_begin_teardown(ctx);
-	leave.cache = cm_process_cache_if_made();
-	if (!leave.cache)
-		return leave;
-	cm_cache_lock_contexts(leave.cache);
-	leave.heap = cm_cache_suspend_heap(leave.cache, (uintptr_t)ctx);
-	cm_cache_context_is_ending(leave.cache);
-	cm_cache_unlock_contexts(leave.cache);
-	cm_heap_await_calls(leave.heap);
-	return leave;
+	teardown.cache = cm_process_cache_if_made();
+	if (!teardown.cache)
+		return teardown;
+	cm_cache_lock_contexts(teardown.cache);
+	teardown.heap = cm_cache_suspend_heap(teardown.cache, (uintptr_t)ctx);
+	cm_cache_context_is_ending(teardown.cache);
+	cm_cache_unlock_contexts(teardown.cache);
+	cm_heap_await_calls(teardown.heap);
+	return teardown;
 }
 
-/* `res`: the driver's answer. After an error that lasts nothing is cached in what has stayed. */
-static void end_leave(const struct leave *leave, bool gone, CUresult res)
+/* Ends a teardown: forgets a context that is gone, and resumes one that stayed. `res` is the
+ * driver's result; after a sticky error nothing more is cached. */
+static void end_teardown(const struct teardown *teardown, bool gone, CUresult res)
 {
-	struct cm_cache *cache = leave->cache;
+	struct cm_cache *cache = teardown->cache;
 
 	if (cache)
 		cm_cache_lock_contexts(cache);
 	if (gone)
-		cm_context_forget(cache, leave->ctx);
-	else if (leave->heap)
-		cm_cache_resume_heap(leave->heap);
+		cm_context_forget(cache, teardown->ctx);
+	else if (teardown->heap)
+		cm_cache_resume_heap(teardown->heap);
 	if (cache) {
 		cm_cache_context_has_ended(cache);
 		cm_cache_unlock_contexts(cache);
 	}
-	if (cache && !gone && cm_context_is_lasting(res))
-		cm_cache_drain_heap(cache, (uintptr_t)leave->ctx);
-	/* Where it has gone, so has the note, and the handle may be noted anew. */
+	if (cache && !gone && cm_context_is_sticky(res))
+		cm_cache_drain_heap(cache, (uintptr_t)teardown->ctx);
+	/* A context that is gone is no longer registered, and its handle may be registered anew. */
 	if (gone)
 		return;
-	cm_registry_abort_teardown(leave->ctx);
-	cm_context_watch(leave->ctx);
+	cm_registry_abort_teardown(teardown->ctx);
+	cm_context_track(teardown->ctx);
 }
 
-/* Of a call that was refused, whatever for: the handle is good to ask by. */
-static bool stands(CUcontext ctx)
+/* Whether the context still exists after a refused call: its handle can then be pushed. */
+static bool exists(CUcontext ctx)
 {
 	const CUresult res = (CUresult)cm_context_push((uintptr_t)ctx);
 
@@ -143,51 +144,51 @@ static bool stands(CUcontext ctx)
 	return res != CUDA_ERROR_INVALID_CONTEXT && res != CUDA_ERROR_CONTEXT_IS_DESTROYED;
 }
 
-/* What was met past our doors may have more users than are known, of whom one has left. What was
- * destroyed, or is not known, is not named. */
-static bool has_ended(const struct cm_known_context *registry, bool detaches, CUresult res)
+/* Whether the context has ended. One created without a hook may have more users than we know. One
+ * that was destroyed, or is unknown, must not be named. */
+static bool has_ended(const struct cm_known_context *known, bool detaches, CUresult res)
 {
-	/* An error that lasts is of work that has failed before: the call has done what it was to
-	 * do, and the handle is not touched again. */
+	/* A sticky error reports earlier work: the call has taken effect, so the handle must not be
+	 * used again. */
 	if (res != CUDA_SUCCESS)
-		return !registry->ctx || cm_context_is_lasting(res) || !stands(registry->ctx);
-	return !detaches || !(registry->kind & CM_CONTEXT_MET) ||
-	       cm_driver_ops()->ctx_is_dead((uintptr_t)registry->ctx);
+		return !known->ctx || cm_context_is_sticky(res) || !exists(known->ctx);
+	return !detaches || !(known->kind & CM_CONTEXT_SEEN) ||
+	       cm_driver_ops()->ctx_is_dead((uintptr_t)known->ctx);
 }
 
-static CUresult end_by_word(CUcontext ctx, const struct cm_known_context *registry, bool detaches,
-			    CUresult (*real)(CUcontext ctx))
+static CUresult end_by_handle(CUcontext ctx, const struct cm_known_context *known, bool detaches,
+			      CUresult (*real)(CUcontext ctx))
 {
-	const struct leave leave = begin_leave(ctx);
+	const struct teardown teardown = begin_teardown(ctx);
 	const CUresult res = real(ctx);
 
-	end_leave(&leave, has_ended(registry, detaches, res), res);
+	end_teardown(&teardown, has_ended(known, detaches, res), res);
 	return res;
 }
 
 CUresult cm_context_end(CUcontext ctx, bool detaches, CUresult (*real)(CUcontext ctx))
 {
-	const struct cm_known_context registry = cm_registry_read(ctx);
+	const struct cm_known_context known = cm_registry_read(ctx);
 	struct cm_lock *lock;
 	CUresult res;
 
-	if (!(registry.kind & (CM_CONTEXT_MET | CM_CONTEXT_PRIMARY)))
-		return end_by_word(ctx, &registry, detaches, real);
-	lock = primary_lock_of(registry.device);
+	if (!(known.kind & (CM_CONTEXT_SEEN | CM_CONTEXT_PRIMARY)))
+		return end_by_handle(ctx, &known, detaches, real);
+	lock = primary_lock_of(known.device);
 	cm_lock_acquire(lock);
-	res = end_by_word(ctx, &registry, detaches, real);
+	res = end_by_handle(ctx, &known, detaches, real);
 	cm_lock_release(lock);
 	return res;
 }
 
-/* Whether it has gone by a call that was answered so. After a reset it may be active again under
- * the same handle, with all memory gone. */
+/* Whether the call, which returned `res`, ended the context. After a reset it may be active again
+ * under the same handle, with all memory gone. */
 static bool has_gone(CUdevice device, bool reset, CUresult res)
 {
 	return (reset && res == CUDA_SUCCESS) || !is_active(device, res != CUDA_SUCCESS);
 }
 
-static void release(CUdevice device)
+static void release_primary(CUdevice device)
 {
 	if (cm_real_has(cuDevicePrimaryCtxRelease_v2))
 		(void)cm_real.cuDevicePrimaryCtxRelease_v2(device);
@@ -195,45 +196,43 @@ static void release(CUdevice device)
 		(void)cm_real.cuDevicePrimaryCtxRelease(device);
 }
 
-/*
- * The noted primary context of the device, NULL: it is not noted. Where others were only met the
- * driver tells which it is, if any: retaining one that is active makes nothing, and is taken back
- * at once.
- */
+/* The registered primary context of the device, or NULL. If contexts of unknown kind are
+ * registered, the driver names the primary one: retaining it while it is active creates nothing,
+ * and is undone at once. */
 static CUcontext find_primary(CUdevice device)
 {
 	CUcontext ctx = cm_registry_find(device, CM_CONTEXT_PRIMARY);
 
-	if (ctx || !cm_registry_find(device, CM_CONTEXT_MET) || !is_active(device, false) ||
+	if (ctx || !cm_registry_find(device, CM_CONTEXT_SEEN) || !is_active(device, false) ||
 	    cm_real.cuDevicePrimaryCtxRetain(&ctx, device) != CUDA_SUCCESS)
 		return ctx;
-	release(device);
+	release_primary(device);
 	if (!cm_registry_read(ctx).ctx)
 		return NULL;
-	(void)cm_context_note(ctx, device, CM_CONTEXT_PRIMARY);
+	(void)cm_context_register(ctx, device, CM_CONTEXT_PRIMARY);
 	return ctx;
 }
 
-/* A primary context goes with its last release, or with a reset: the driver knows whether. */
+/* Releases or resets the primary context; only the driver knows whether it ends. */
 static CUresult end_primary(CUdevice device, bool reset, CUresult (*real)(CUdevice device))
 {
 	CUcontext ctx = find_primary(device);
-	struct leave leave;
+	struct teardown teardown;
 	CUresult res;
 	bool gone;
 
 	if (!ctx)
 		return real(device);
-	leave = begin_leave(ctx);
+	teardown = begin_teardown(ctx);
 	res = real(device);
 	gone = has_gone(device, reset, res);
-	end_leave(&leave, gone, res);
+	end_teardown(&teardown, gone, res);
 	if (gone && is_active(device, false))
-		(void)cm_context_note(ctx, device, CM_CONTEXT_PRIMARY);
+		(void)cm_context_register(ctx, device, CM_CONTEXT_PRIMARY);
 	return res;
 }
 
-static CUresult end_primary_alone(CUdevice device, bool reset, CUresult (*real)(CUdevice device))
+static CUresult end_primary_locked(CUdevice device, bool reset, CUresult (*real)(CUdevice device))
 {
 	struct cm_cache *cache;
 	CUresult res;
@@ -249,21 +248,13 @@ static CUresult end_primary_alone(CUdevice device, bool reset, CUresult (*real)(
 	return res;
 }
 
-#define ON_PRIMARY(symbol, reset)                                       \
-	CUresult cm_wrap_##symbol(CUdevice device)                      \
-	{                                                               \
-		CUresult res;                                           \
-                                                                        \
-		if (!cm_hook_enter())                                   \
-			return cm_real.symbol(device);                  \
-		res = end_primary_alone(device, reset, cm_real.symbol); \
-		cm_hook_leave();                                        \
-		return res;                                             \
-	}
+#define END_PRIMARY(symbol, reset)                   \
+	CM_WRAP(symbol, (CUdevice device), (device), \
+		end_primary_locked(device, reset, cm_real.symbol))
 
 /* clang-format off */
-ON_PRIMARY(cuDevicePrimaryCtxRelease, false)
-ON_PRIMARY(cuDevicePrimaryCtxRelease_v2, false)
-ON_PRIMARY(cuDevicePrimaryCtxReset, true)
-ON_PRIMARY(cuDevicePrimaryCtxReset_v2, true)
+END_PRIMARY(cuDevicePrimaryCtxRelease, false)
+END_PRIMARY(cuDevicePrimaryCtxRelease_v2, false)
+END_PRIMARY(cuDevicePrimaryCtxReset, true)
+END_PRIMARY(cuDevicePrimaryCtxReset_v2, true)
 /* clang-format on */

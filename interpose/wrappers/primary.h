@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The end of contexts by their handle, which may be primary ones.
+ * Destroying contexts by their handle, which may be primary ones. Thread-safe.
  */
 #ifndef CM_INTERPOSE_WRAPPERS_PRIMARY_H
 #define CM_INTERPOSE_WRAPPERS_PRIMARY_H
@@ -9,8 +9,8 @@
 
 #include "interpose/symbols/hooks.h"
 
-/* Destroys a context, or detaches it: it goes or stays by the driver's word. One that is primary,
- * or may be, is nobody else's meanwhile. */
+/* Destroys or detaches a context by `real`; the driver decides whether it ends. Blocks. If the
+ * context is primary, or may be, other calls for that device's primary context wait. */
 CUresult cm_context_end(CUcontext ctx, bool detaches, CUresult (*real)(CUcontext ctx));
 
 #endif

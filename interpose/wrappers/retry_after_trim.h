@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Room for what passes by the cache. Driver calls that need device memory of their own fail where
- * the cache holds it; then it is given back and the call is made once more. To be used inside the
- * hook (hooks.h); nothing is given back while a capture is active, whose end is waited for where
- * another thread has begun it.
+ * Retries driver calls that failed for lack of device memory after the cache has released memory.
+ * For calls inside the hook (hooks.h). Nothing is released while a capture is active; if another
+ * thread captures, the end of the capture is waited for, up to CM_STUCK_NS. Thread-safe.
  */
 #ifndef CM_INTERPOSE_WRAPPERS_RETRY_AFTER_TRIM_H
 #define CM_INTERPOSE_WRAPPERS_RETRY_AFTER_TRIM_H
@@ -13,23 +12,23 @@
 
 #include "interpose/symbols/hooks.h"
 
-/* To be read before the call that may fail: what goes back from here on is room for it. */
+/* Read this before the call that may fail: memory released from here on justifies a retry. */
 uint64_t cm_retry_returns(void);
 
 /*
- * Gives cached memory of a device back, that of the current context or a named one, for who wants
- * `bytes` of it; 0: nobody knows how many. Waits for what was freed. False: there was none, not
- * even some that another thread has given back since cm_retry_returns, or the device never has so
- * much.
+ * Releases cached memory of a device, that of the current context or a named one, for a call that
+ * needs `bytes` (0: unknown). Waits for freed blocks. Returns false if a retry makes no sense:
+ * nothing was released, not even by another thread since cm_retry_returns, or the device never has
+ * that much.
  */
 bool cm_retry_trim(uint64_t bytes, uint64_t returns);
 bool cm_retry_trim_on(CUdevice device, uint64_t bytes, uint64_t returns);
 
-/* So often at most, as others may be faster each time and turn their own memory over. */
+/* At most this many retries: other threads may take the released memory each time. */
 #define CM_RETRY_MAX 8
 
-/* `res` is the answer of the driver call `call`, which is made again while room can be made. */
-#define CM_RETRY_AFTER(make, res, call)                                         \
+/* Makes the driver call `call`, with result `res`, again while `trim` releases memory. */
+#define CM_RETRY_AFTER(trim, res, call)                                         \
 	do {                                                                    \
 		uint64_t returns;                                               \
 		int tries = CM_RETRY_MAX;                                       \
@@ -37,7 +36,7 @@ bool cm_retry_trim_on(CUdevice device, uint64_t bytes, uint64_t returns);
 		do {                                                            \
 			returns = cm_retry_returns();                           \
 			res = (call);                                           \
-		} while (res == CUDA_ERROR_OUT_OF_MEMORY && tries-- && (make)); \
+		} while (res == CUDA_ERROR_OUT_OF_MEMORY && tries-- && (trim)); \
 	} while (0)
 
 #define CM_RETRY_AFTER_TRIM(bytes, res, call) \
@@ -46,8 +45,8 @@ bool cm_retry_trim_on(CUdevice device, uint64_t bytes, uint64_t returns);
 #define CM_RETRY_AFTER_TRIM_ON(device, bytes, res, call) \
 	CM_RETRY_AFTER(cm_retry_trim_on(device, bytes, returns), res, call)
 
-/* A wrapper that passes on, with room, and then does what is to be done after a success. `pass` are
- * its arguments' names. */
+/* A wrapper that passes on, with retries, and evaluates `then` after a success. `pass` are the
+ * arguments' names. */
 #define CM_WRAP_RETRY_AFTER_TRIM(symbol, params, pass, then)      \
 	CUresult cm_wrap_##symbol params                          \
 	{                                                         \

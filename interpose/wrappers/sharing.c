@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The doors by which memory is shown to others: processes, network cards, the kernel. Memory once
- * shown is not recycled; it is given back for good when the program frees it.
+ * Hooks that export memory: to processes, network cards, the kernel. Exported memory is not
+ * recycled; it goes back to the driver when the program frees it.
  *
- * What the driver says of an address holds for its whole allocation, and nothing of that is changed
- * here: who asks for the base and hands on the offset reaches the right bytes even of a block that
- * is a piece of an allocation. Where an importer would get the base instead, the call is refused.
+ * The driver's answer about an address applies to its whole allocation and is left as it is: a
+ * caller that asks for the base and hands on the offset reaches the right bytes, even of a block
+ * inside a larger allocation. If the importer would get the base instead, the call is refused.
+ * Thread-safe.
  */
 #include <errno.h>
 
@@ -14,10 +15,10 @@
 #include "interpose/process/process.h"
 #include "interpose/symbols/hooks.h"
 
-#define NO_MEMORY ((CUdeviceptr)1) /* an address that is nobody's */
+#define NO_MEMORY ((CUdeviceptr)1) /* an address that belongs to no allocation */
 
-/* False: the memory is not ours. */
-static bool find(CUdeviceptr addr, struct cm_place_info *ret_info)
+/* False if the memory is not ours. */
+static bool find_block(CUdeviceptr addr, struct cm_place_info *ret_info)
 {
 	struct cm_cache *cache = cm_process_cache_if_made();
 
@@ -27,7 +28,7 @@ static bool find(CUdeviceptr addr, struct cm_place_info *ret_info)
 	return ret_info->place != CM_PLACE_FOREIGN;
 }
 
-static void mark_shown(CUdeviceptr addr)
+static void mark_exported(CUdeviceptr addr)
 {
 	struct cm_cache *cache = cm_process_cache_if_made();
 
@@ -35,21 +36,22 @@ static void mark_shown(CUdeviceptr addr)
 		(void)cm_cache_mark_exported(cache, addr);
 }
 
-static void tell(const char *function, CUdeviceptr addr)
+static void log_not_exportable(const char *function, CUdeviceptr addr)
 {
 	cm_log(CM_LOG_WARNING,
-	       "%s(0x%llx): this memory is part of a larger allocation and can't be shared; set "
+	       "%s(0x%llx): this memory is part of a larger allocation and cannot be shared; set "
 	       "CUDAMEM_CONF=placement:exact",
 	       function, (unsigned long long)addr);
 }
 
-/* Pages have no handles of this kind, and a piece has none of its own. */
+/* Only a block that starts its driver allocation has a handle; pages have none of this kind. */
 static bool is_exportable(const struct cm_place_info *info)
 {
 	return info->block_addr == info->segment_addr && !(info->segment_flags & CM_SEGMENT_PAGED);
 }
 
-/* Memory that the program has freed, and that is not the base of what it still has. */
+/* Whether the program has freed the memory, and it is not the base of an allocation still in
+ * use. */
 static bool is_stale(const struct cm_place_info *info)
 {
 	return info->place == CM_PLACE_IDLE && (info->segment_is_idle || !is_exportable(info));
@@ -60,46 +62,40 @@ static CUresult export(CUipcMemHandle *handle, CUdeviceptr addr)
 {
 	struct cm_place_info info;
 
-	if (!find(addr, &info))
+	if (!find_block(addr, &info))
 		return cm_real.cuIpcGetMemHandle(handle, addr);
-	/* The driver has no memory there, as it has none at a stale pointer. */
+	/* For the program this is a stale pointer, so let the driver refuse. */
 	if (is_stale(&info))
 		return cm_real.cuIpcGetMemHandle(handle, NO_MEMORY);
 	if (!is_exportable(&info)) {
-		tell("cuIpcGetMemHandle", addr);
+		log_not_exportable("cuIpcGetMemHandle", addr);
 		return CUDA_ERROR_INVALID_VALUE;
 	}
-	mark_shown(addr);
+	mark_exported(addr);
 	return cm_real.cuIpcGetMemHandle(handle, addr);
 }
 
-CUresult cm_wrap_cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr addr)
-{
-	CUresult res;
+/* clang-format off */
+CM_WRAP(cuIpcGetMemHandle, (CUipcMemHandle *handle, CUdeviceptr addr), (handle, addr),
+	export(handle, addr))
+/* clang-format on */
 
-	if (!cm_hook_enter())
-		return cm_real.cuIpcGetMemHandle(handle, addr);
-	res = export(handle, addr);
-	cm_hook_leave();
-	return res;
-}
-
-/* The range may be that of an allocation of which another block is in use. */
+/* The range may also cover a block that is still in use. */
 static bool is_stale_range(const struct cm_place_info *info, CUdeviceptr addr, size_t bytes)
 {
 	return info->place == CM_PLACE_IDLE &&
 	       (info->segment_is_idle || bytes <= info->block_addr + info->block_size - addr);
 }
 
-/* Pinned host memory has files, too, and no handles. False: it is freed. */
-static bool mark_host_shown(CUdeviceptr addr)
+/* Pinned host memory can be exported as a file, not as a handle. False if the block is freed. */
+static bool mark_host_exported(CUdeviceptr addr)
 {
 	struct cm_cache *cache = cm_process_cache_if_made();
 
 	return !cache || cm_cache_host_mark_exported(cache, addr) != -EFAULT;
 }
 
-/* A file of just the range, which may be any that the driver's alignment allows. */
+/* Exports just the range, of any alignment that the driver accepts. */
 static CUresult export_range(void *handle, CUdeviceptr addr, size_t bytes,
 			     CUmemRangeHandleType type, unsigned long long flags)
 {
@@ -107,25 +103,18 @@ static CUresult export_range(void *handle, CUdeviceptr addr, size_t bytes,
 	CUresult res;
 	bool ours;
 
-	ours = find(addr, &info);
-	if (ours ? is_stale_range(&info, addr, bytes) : !mark_host_shown(addr))
+	ours = find_block(addr, &info);
+	if (ours ? is_stale_range(&info, addr, bytes) : !mark_host_exported(addr))
 		return cm_real.cuMemGetHandleForAddressRange(handle, NO_MEMORY, bytes, type, flags);
 	if (ours)
-		mark_shown(addr);
+		mark_exported(addr);
 	res = cm_real.cuMemGetHandleForAddressRange(handle, addr, bytes, type, flags);
 	if (res != CUDA_SUCCESS && ours && info.block_addr != info.segment_addr)
-		tell("cuMemGetHandleForAddressRange", addr);
+		log_not_exportable("cuMemGetHandleForAddressRange", addr);
 	return res;
 }
 
-CUresult cm_wrap_cuMemGetHandleForAddressRange(void *handle, CUdeviceptr addr, size_t bytes,
-					       CUmemRangeHandleType type, unsigned long long flags)
-{
-	CUresult res;
-
-	if (!cm_hook_enter())
-		return cm_real.cuMemGetHandleForAddressRange(handle, addr, bytes, type, flags);
-	res = export_range(handle, addr, bytes, type, flags);
-	cm_hook_leave();
-	return res;
-}
+CM_WRAP(cuMemGetHandleForAddressRange,
+	(void *handle, CUdeviceptr addr, size_t bytes, CUmemRangeHandleType type,
+	 unsigned long long flags),
+	(handle, addr, bytes, type, flags), export_range(handle, addr, bytes, type, flags))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The doors of managed and pitched memory, arrays and mipmaps: passed on, and counted.
+ * Hooks of managed and pitched memory, arrays and mipmaps: passed on and counted.
  */
 #include "interpose/wrappers/uncached_memory.h"
 
@@ -42,8 +42,8 @@ CUresult cm_uncached_finish(uint32_t taken, CUresult res)
 	return res;
 }
 
-/* A wrapper that gives memory up. */
-#define GIVE(symbol, type, name)                                         \
+/* A wrapper that frees memory. */
+#define FREE(symbol, type, name)                                         \
 	CUresult cm_wrap_##symbol(type handle)                           \
 	{                                                                \
 		uint32_t taken;                                          \
@@ -76,6 +76,6 @@ CM_WRAP_RETRY_AFTER_TRIM(cuMipmappedArrayCreate,
     (array, shape, levels),
     cm_uncached_note(CM_UNCACHED_ARRAY, CM_NAME_MIPMAP, (uintptr_t)*array,
 		  cm_array_size(shape, levels)))
-GIVE(cuArrayDestroy, CUarray, CM_NAME_ARRAY)
-GIVE(cuMipmappedArrayDestroy, CUmipmappedArray, CM_NAME_MIPMAP)
+FREE(cuArrayDestroy, CUarray, CM_NAME_ARRAY)
+FREE(cuMipmappedArrayDestroy, CUmipmappedArray, CM_NAME_MIPMAP)
 /* clang-format on */

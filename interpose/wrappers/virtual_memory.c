@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The doors of memory without an address of its own: cuMemCreate and what maps it. Passed on, and
- * counted by handle, until the last handle is released and the last mapping is gone. It belongs to
- * no context.
+ * Hooks of memory without an address of its own: cuMemCreate and what maps it. Passed on and
+ * counted by handle, until the last handle is released and the last mapping is gone. Such memory
+ * belongs to no context. Thread-safe.
  */
 #include "allocator/cache.h"
 #include "interpose/driver/context.h"
@@ -16,8 +16,8 @@ static bool is_on_device(const CUmemAllocationProp *prop)
 	return prop && prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
 }
 
-static CUresult create(CUmemGenericAllocationHandle *handle, size_t bytes,
-		       const CUmemAllocationProp *prop, unsigned long long flags)
+static CUresult create_memory(CUmemGenericAllocationHandle *handle, size_t bytes,
+			      const CUmemAllocationProp *prop, unsigned long long flags)
 {
 	struct cm_uncached_memory memory = {.kind = CM_UNCACHED_VMM, .bytes = bytes};
 	struct cm_cache *cache;
@@ -34,21 +34,15 @@ static CUresult create(CUmemGenericAllocationHandle *handle, size_t bytes,
 	return res;
 }
 
-CUresult cm_wrap_cuMemCreate(CUmemGenericAllocationHandle *handle, size_t bytes,
-			     const CUmemAllocationProp *prop, unsigned long long flags)
-{
-	CUresult res;
+/* clang-format off */
+CM_WRAP(cuMemCreate,
+	(CUmemGenericAllocationHandle *handle, size_t bytes, const CUmemAllocationProp *prop,
+	 unsigned long long flags),
+	(handle, bytes, prop, flags), create_memory(handle, bytes, prop, flags))
+/* clang-format on */
 
-	if (!cm_hook_enter())
-		return cm_real.cuMemCreate(handle, bytes, prop, flags);
-	res = create(handle, bytes, prop, flags);
-	cm_hook_leave();
-	return res;
-}
-
-/* Whether the address is in memory of blocks that lies on pages, which for the program is not
- * mapped. */
-static bool is_page(struct cm_cache *cache, uint64_t addr)
+/* Whether the address lies in a block on pages, which looks unmapped to the program. */
+static bool is_on_pages(struct cm_cache *cache, uint64_t addr)
 {
 	struct cm_place_info info;
 
@@ -56,12 +50,13 @@ static bool is_page(struct cm_cache *cache, uint64_t addr)
 	return info.segment_flags & CM_SEGMENT_PAGED;
 }
 
-/* The handle of a page would reach what comes to lie on it when the block has gone. */
-static CUresult retain(struct cm_cache *cache, CUmemGenericAllocationHandle *handle, void *addr)
+/* A handle of our page would reach whatever is mapped there after the block is freed. */
+static CUresult retain_handle(struct cm_cache *cache, CUmemGenericAllocationHandle *handle,
+			      void *addr)
 {
 	CUresult res;
 
-	if (is_page(cache, (uintptr_t)addr))
+	if (is_on_pages(cache, (uintptr_t)addr))
 		return CUDA_ERROR_INVALID_VALUE;
 	res = cm_real.cuMemRetainAllocationHandle(handle, addr);
 	if (res == CUDA_SUCCESS)
@@ -76,7 +71,7 @@ CUresult cm_wrap_cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handl
 
 	if (!cache || !cm_hook_enter())
 		return cm_real.cuMemRetainAllocationHandle(handle, addr);
-	res = retain(cache, handle, addr);
+	res = retain_handle(cache, handle, addr);
 	cm_hook_leave();
 	return res;
 }
@@ -109,11 +104,11 @@ CUresult cm_wrap_cuMemMap(CUdeviceptr addr, size_t bytes, size_t offset,
 	return res;
 }
 
-static CUresult unmap(struct cm_cache *cache, CUdeviceptr addr, size_t bytes)
+static CUresult unmap_memory(struct cm_cache *cache, CUdeviceptr addr, size_t bytes)
 {
 	uint32_t taken;
 
-	if (is_page(cache, addr))
+	if (is_on_pages(cache, addr))
 		return CUDA_ERROR_INVALID_VALUE;
 	taken = cm_uncached_take_mapped(cache, addr, bytes);
 	return cm_uncached_finish(taken, cm_real.cuMemUnmap(addr, bytes));
@@ -126,7 +121,7 @@ CUresult cm_wrap_cuMemUnmap(CUdeviceptr addr, size_t bytes)
 
 	if (!cache || !cm_hook_enter())
 		return cm_real.cuMemUnmap(addr, bytes);
-	res = unmap(cache, addr, bytes);
+	res = unmap_memory(cache, addr, bytes);
 	cm_hook_leave();
 	return res;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Work that may run without bound: kernels, graphs, host functions, waits for values. The doors of
- * it are watched for one purpose: an event recorded after a free and before such work captures no
- * more than a cudaFree would have waited for, so an ordered barrier behind it can't hang a program
- * that runs natively. Whether memory is idle is never judged by it.
+ * Hooks of work that may run without bound: kernels, graphs, host functions, waits for values. They
+ * serve one purpose: an event recorded after a free and before such work covers no more than a
+ * cudaFree would have waited for, so an ordered barrier behind it cannot hang a program that runs
+ * without us. They never decide whether memory is idle. Thread-safe.
  */
 #include "allocator/base/attr.h"
 #include "allocator/cache.h"
@@ -13,8 +13,8 @@
 #include "interpose/symbols/hooks.h"
 #include "interpose/wrappers/retry_after_trim.h"
 
-/* Work is about to be submitted by this thread. What is_worth_another_try wants to know. */
-static uint64_t announce(void)
+/* This thread is about to submit work. Returns what should_retry needs. */
+static uint64_t announce_work(void)
 {
 	struct cm_cache *cache;
 
@@ -28,35 +28,35 @@ static uint64_t announce(void)
 	return cm_retry_returns();
 }
 
-/* Whether it may be submitted again. The first launch of a kernel may have to load it, and take
- * memory for its stacks; of work that has failed before, a launch is the first to hear. */
-static bool is_worth_another_try(CUresult res, uint64_t *returns)
+/* Whether to submit again. The first launch of a kernel may have to load it, and take memory for
+ * its stacks. A launch is also the first call that reports a failure of earlier work. */
+static bool should_retry(CUresult res, uint64_t *returns)
 {
-	bool made = false;
+	bool released = false;
 
 	if (!cm_hook_enter())
 		return false;
 	if (res == CUDA_ERROR_OUT_OF_MEMORY)
-		made = cm_retry_trim(0, *returns);
+		released = cm_retry_trim(0, *returns);
 	else
 		cm_context_note_error(res);
 	*returns = cm_retry_returns();
 	cm_hook_leave();
-	return made;
+	return released;
 }
 
-/* A wrapper that announces and passes on; inside it the driver's own calls count as before. */
-#define WORK(symbol, params, pass)                                    \
-	CUresult cm_wrap_##symbol params                              \
-	{                                                             \
-		uint64_t returns = announce();                        \
-		CUresult res = cm_real.symbol pass;                   \
-		int tries = CM_RETRY_MAX;                             \
-                                                                      \
-		while (CM_UNLIKELY(res != CUDA_SUCCESS) && tries-- && \
-		       is_worth_another_try(res, &returns))           \
-			res = cm_real.symbol pass;                    \
-		return res;                                           \
+/* A wrapper that announces the work and passes on, outside the hook: calls that the driver makes
+ * meanwhile are still counted. */
+#define WORK(symbol, params, pass)                                                                 \
+	CUresult cm_wrap_##symbol params                                                           \
+	{                                                                                          \
+		uint64_t returns = announce_work();                                                \
+		CUresult res = cm_real.symbol pass;                                                \
+		int tries = CM_RETRY_MAX;                                                          \
+                                                                                                   \
+		while (CM_UNLIKELY(res != CUDA_SUCCESS) && tries-- && should_retry(res, &returns)) \
+			res = cm_real.symbol pass;                                                 \
+		return res;                                                                        \
 	}
 #define WORK_BOTH(symbol, params, pass) \
 	WORK(symbol, params, pass)      \

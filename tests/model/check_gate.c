@@ -97,9 +97,9 @@ static void be_apart(uint64_t *own, const uint64_t *others)
 
 static void capture_once(void)
 {
-	announce();
+	announce_capture();
 	be_apart(capturing, calling);
-	withdraw();
+	withdraw_capture();
 }
 
 static void call(void)
@@ -159,10 +159,10 @@ static void look_for_ever_with_a_lock(void)
 /* The capture goes on only once the request beside it has. */
 static void capture_and_lock(void)
 {
-	announce();
+	announce_capture();
 	cm_lock_acquire(&program);
 	cm_lock_release(&program);
-	withdraw();
+	withdraw_capture();
 }
 
 /* The reading before the raising: what the gate must not do. */
@@ -170,7 +170,7 @@ static void enter_late(void)
 {
 	if (atomic_load(&cm_captures))
 		return;
-	atomic_fetch_add(&inside, 1);
+	atomic_fetch_add(&calls_inside, 1);
 	be_apart(calling, capturing);
 	cm_capture_gate_leave();
 }

@@ -531,20 +531,20 @@ static void must_say(void **state, const char *role, const char *text)
 static void green_contexts_end_the_caching(void **state)
 {
 	must_say(state, "green",
-		 "cudamem: the program uses green contexts: nothing is cached from here on\n");
+		 "cudamem: the program uses green contexts: nothing is cached from now on\n");
 }
 
 static void shared_contexts_end_the_caching(void **state)
 {
 	must_say(state, "graphics",
 		 "cudamem: the program shares a context with a graphics API: nothing is cached "
-		 "from here on\n");
+		 "from now on\n");
 }
 
 static void more_contexts_than_an_epoch_has_end_the_caching(void **state)
 {
 	must_say(state, "too_many",
-		 "cudamem: more contexts than can be watched: nothing is cached from here on\n");
+		 "cudamem: more contexts than can be tracked: nothing is cached from now on\n");
 }
 
 int main(int argc, char **argv)
