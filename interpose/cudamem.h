@@ -4,8 +4,8 @@
  * for each of torch.accelerator.memory, with the same meaning, and those of torch.cuda.memory for
  * pinned host memory.
  *
- * A program does not link with the library, which is preloaded or is not. It looks the functions
- *up:
+ * A program does not link with the library, which may or may not be preloaded. It looks the
+ * functions up:
  *
  *	__typeof__(cudamem_memory_allocated) *allocated;
  *
@@ -14,12 +14,12 @@
  *		printf("%llu bytes\n", (unsigned long long)allocated(CUDAMEM_CURRENT_DEVICE));
  *
  * `device` is CUDA's ordinal, or CUDAMEM_CURRENT_DEVICE for the device of the calling thread's
- * context (0 where there is none), which the driver is asked for. Sizes are in bytes. Until the
- * program's first allocation, with mode:off, and for a device without an allocation there is
- *nothing to tell: functions that return amounts return 0, and nothing is changed; but recording can
- *be switched and names nest from the start. All are thread-safe, and none is for signal handlers.
- *None makes a context or changes the current one. cudamem_empty_cache and cudamem_get_memory_info
- *call the driver, and cudamem_record_memory_history loads it where the program has not.
+ * context, which the driver reports (0 without a context). Sizes are in bytes. Before the program's
+ * first allocation, with mode:off, and for a device without an allocation, functions that return
+ * amounts return 0, and nothing changes; but recording can be switched, and names nest, from the
+ * start. All functions are thread-safe, and none may be called in a signal handler. None creates a
+ * context or changes the current one. cudamem_empty_cache and cudamem_get_memory_info call the
+ * driver; cudamem_record_memory_history loads it if the program has not.
  */
 #ifndef CM_INTERPOSE_CUDAMEM_H
 #define CM_INTERPOSE_CUDAMEM_H
@@ -37,35 +37,28 @@ extern "C" {
 /* One entry of the statistics; `key` is valid during the call only. */
 typedef void (*cudamem_stat_fn)(void *data, const char *key, int64_t value);
 
-/*
- * Gives all cached memory that is not in use back to the driver, on all devices. Waits until the
- * device is done with what has been freed. Does nothing while a stream of the process is captured.
- */
+/* Releases all unused cached memory to the driver, on all devices. Waits until the devices have
+ * finished with freed memory. Does nothing while a stream of the process is captured. */
 CUDAMEM_API void cudamem_empty_cache(void);
 
-/*
- * Calls `fn` for every entry of the device's statistics, in alphabetical order of the keys: those
- * of PyTorch ("allocated_bytes.all.current", "num_ooms", ...), then our own between them. Returns
- * how many there were.
- */
+/* Calls `fn` for every entry of the device's statistics, in alphabetical order of the keys: those
+ * of PyTorch ("allocated_bytes.all.current", "num_ooms", ...) and our own. Returns their number. */
 CUDAMEM_API size_t cudamem_memory_stats(int device, cudamem_stat_fn fn, void *data);
 
-/*
- * The same as a JSON object, for languages that call C with difficulty. Writes at most `bytes`, the
- * zero byte included, and returns the length of the whole, as snprintf does.
- */
+/* The same as a JSON object, for languages that call C with difficulty. Writes at most `bytes`, the
+ * terminating zero included, and returns the length of the whole, as snprintf does. */
 CUDAMEM_API size_t cudamem_memory_stats_json(int device, char *text, size_t bytes);
 
-/* The same of pinned host memory, all of the process: torch.cuda.host_memory_stats. Times are in
+/* The same for pinned host memory of the whole process: torch.cuda.host_memory_stats. Times are in
  * microseconds. */
 CUDAMEM_API size_t cudamem_host_memory_stats(cudamem_stat_fn fn, void *data);
 CUDAMEM_API size_t cudamem_host_memory_stats_json(char *text, size_t bytes);
 
-/* Bytes in blocks that the program holds: now, and at most since the start or the last reset. */
+/* Bytes in allocated blocks: now, and at most since the start or the last reset. */
 CUDAMEM_API uint64_t cudamem_memory_allocated(int device);
 CUDAMEM_API uint64_t cudamem_max_memory_allocated(int device);
 
-/* Bytes got from the driver, in use or cached: now, and at most since the start or the last
+/* Bytes reserved from the driver, in use or cached: now, and at most since the start or the last
  * reset. */
 CUDAMEM_API uint64_t cudamem_memory_reserved(int device);
 CUDAMEM_API uint64_t cudamem_max_memory_reserved(int device);
@@ -81,32 +74,34 @@ CUDAMEM_API void cudamem_reset_accumulated_host_memory_stats(void);
 CUDAMEM_API void cudamem_reset_peak_host_memory_stats(void);
 
 /*
- * Memory of the device as cudaMemGetInfo tells it to the program: what is free, with what the cache
- * would give back, and the total. 0, a CUresult, -ENODEV where the process has no context on the
- * device or has not allocated at all, -EBUSY while a stream is captured; both values are 0 unless
- * the result is 0.
+ * Memory of the device as cudaMemGetInfo reports it to the program: free memory, including what the
+ * cache could release, and the total. Returns 0, a CUresult, -ENODEV if the process has no context
+ * on the device or has not allocated at all, -EBUSY while a stream is captured; both values are 0
+ * unless the result is 0.
  */
 CUDAMEM_API int cudamem_get_memory_info(int device, uint64_t *ret_free, uint64_t *ret_total);
 
 /*
- * As torch.cuda.memory._record_memory_history: what is recorded from now on. `enabled`: NULL
- * nothing, "state" what blocks in use need, "all" events as well; `context`: whose stacks, NULL
- * nobody's, "state" those of blocks in use, "alloc" of requests, "all" of frees too; `stacks`:
- * "python" Python's frames alone, "all" those of C too. At most `max_entries` events of a device
- * are shown, the youngest (UINT64_MAX: as many as the option `events` has room for).
- * `clear_history` forgets the events so far; they stay otherwise, with NULL too. 0; -EINVAL: a word
- * that is none of these, or no entries, nothing was changed; -ENODEV: the library does nothing in
- * this process (mode:off), or there is no driver; -ENOSPC: no space for the events.
+ * Like torch.cuda.memory._record_memory_history: sets what is recorded from now on. `enabled`: NULL
+ * nothing, "state" what blocks in use need, "all" events as well. `context`: whose stacks, NULL
+ * none, "state" those of blocks in use, "alloc" all allocations, "all" frees too. `stacks`:
+ * "python" Python frames only, "all" C frames too. At most `max_entries` events of a device are
+ * shown, the latest (UINT64_MAX: as many as the option `events` keeps). `clear_history` drops
+ * earlier events; otherwise they stay, even with `enabled` NULL.
+ *
+ * Returns 0; -EINVAL for an unknown word or no entries: nothing changes; -ENODEV if the library
+ * does nothing in this process (mode:off) or there is no driver; -ENOSPC if there is no space for
+ * events.
  */
 CUDAMEM_API int cudamem_record_memory_history(const char *enabled, const char *context,
 					      const char *stacks, uint64_t max_entries,
 					      int clear_history);
 
 /*
- * A name for what the calling thread does until the pop that belongs to it. Its events bear the
- * innermost name, as they do with NVTX's ranges where these are heard of (cudamemstat run --nvtx).
- * The text is copied; at most 32 names nest. Before the program's first allocation a name is not
- * kept. A pop returns -1 where there is no name.
+ * Names what the calling thread does until the matching pop. Its events carry the innermost name,
+ * and the names of NVTX ranges if they are recorded (cudamemstat run --nvtx). The text is copied;
+ * at most 32 names nest. Before the program's first allocation a name is not kept. A pop returns -1
+ * if there is no name.
  */
 CUDAMEM_API void cudamem_annotation_push(const char *name);
 CUDAMEM_API int cudamem_annotation_pop(void);

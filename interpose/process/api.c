@@ -14,17 +14,15 @@
 #include "stats/counters.h"
 #include "stats/memory_stats.h"
 
-/*
- * Who takes a lock of the allocator's enters first, as wrappers do: a signal handler that asks for
- * memory meanwhile is sent to the driver, and does not wait for its own thread.
- */
-static void leave(bool entered)
+/* Functions that take a lock of the allocator enter the hook first, as wrappers do: an allocation
+ * in a signal handler then goes to the driver and does not wait for its own thread. */
+static void leave_if_entered(bool entered)
 {
 	if (entered)
 		cm_hook_leave();
 }
 
-static int resolve(int device)
+static int resolve_device(int device)
 {
 	CUdevice current = 0;
 
@@ -33,7 +31,7 @@ static int resolve(int device)
 	return cm_real.cuCtxGetDevice(&current) == CUDA_SUCCESS ? current : 0;
 }
 
-/* The row of a device that has been allocated on. False: nothing to tell. */
+/* The row of a device with an allocation. False if there is none. */
 static bool find_device(int device, struct cm_cache **ret_cache, uint32_t *ret_row)
 {
 	struct cm_cache *cache = cm_process_cache_if_made();
@@ -41,7 +39,7 @@ static bool find_device(int device, struct cm_cache **ret_cache, uint32_t *ret_r
 
 	if (!cache)
 		return false;
-	row = cm_cache_device_row(cache, resolve(device));
+	row = cm_cache_device_row(cache, resolve_device(device));
 	if (row == UINT32_MAX)
 		return false;
 	*ret_cache = cache;
@@ -49,7 +47,7 @@ static bool find_device(int device, struct cm_cache **ret_cache, uint32_t *ret_r
 	return true;
 }
 
-static bool read_device(int device, struct cm_device_row *ret_books)
+static bool read_device(int device, struct cm_device_row *ret_stats)
 {
 	struct cm_cache *cache;
 	uint32_t row;
@@ -58,8 +56,8 @@ static bool read_device(int device, struct cm_device_row *ret_books)
 	if (!find_device(device, &cache, &row))
 		return false;
 	entered = cm_hook_enter();
-	read = !cm_cache_read_device(cache, row, ret_books);
-	leave(entered);
+	read = !cm_cache_read_device(cache, row, ret_stats);
+	leave_if_entered(entered);
 	return read;
 }
 
@@ -90,10 +88,10 @@ static void visit(void *data, const char *key, int64_t value)
 size_t cudamem_memory_stats(int device, cudamem_stat_fn fn, void *data)
 {
 	struct visitor visitor = {fn, data, 0};
-	struct cm_device_row books;
+	struct cm_device_row stats;
 
-	if (read_device(device, &books))
-		cm_memory_stats_each(&books, visit, &visitor);
+	if (read_device(device, &stats))
+		cm_memory_stats_each(&stats, visit, &visitor);
 	return visitor.count;
 }
 
@@ -101,14 +99,14 @@ size_t cudamem_host_memory_stats(cudamem_stat_fn fn, void *data)
 {
 	struct cm_cache *cache = cm_process_cache_if_made();
 	struct visitor visitor = {fn, data, 0};
-	struct cm_host_row books;
+	struct cm_host_row stats;
 	bool entered;
 
 	if (cache) {
 		entered = cm_hook_enter();
-		cm_cache_read_host(cache, &books);
-		leave(entered);
-		cm_host_memory_stats_each(&books, visit, &visitor);
+		cm_cache_read_host(cache, &stats);
+		leave_if_entered(entered);
+		cm_host_memory_stats_each(&stats, visit, &visitor);
 	}
 	return visitor.count;
 }
@@ -116,16 +114,16 @@ size_t cudamem_host_memory_stats(cudamem_stat_fn fn, void *data)
 struct json {
 	char *text;
 	size_t bytes;
-	size_t used; /* of the whole, also where it does not fit */
+	size_t used; /* length of the whole text, even if it does not fit */
 };
 
 static void add_entry(void *data, const char *key, int64_t value)
 {
 	struct json *json = data;
-	size_t room = json->used < json->bytes ? json->bytes - json->used : 0;
+	size_t left = json->used < json->bytes ? json->bytes - json->used : 0;
 	int n;
 
-	n = snprintf(room ? json->text + json->used : NULL, room, "%s\"%s\": %lld",
+	n = snprintf(left ? json->text + json->used : NULL, left, "%s\"%s\": %lld",
 		     json->used > 1 ? ", " : "", key, (long long)value);
 	json->used += n > 0 ? (size_t)n : 0;
 }
@@ -162,12 +160,12 @@ size_t cudamem_host_memory_stats_json(char *text, size_t bytes)
 
 static uint64_t read_family(int device, enum cm_stat stat, bool peak)
 {
-	struct cm_device_row books;
+	struct cm_device_row stats;
 	int64_t value;
 
-	if (!read_device(device, &books))
+	if (!read_device(device, &stats))
 		return 0;
-	value = peak ? books.stat[CM_POOL_ALL].peak[stat] : cm_stat_current(&books, stat);
+	value = peak ? stats.stat[CM_POOL_ALL].peak[stat] : cm_stat_current(&stats, stat);
 	return value > 0 ? (uint64_t)value : 0;
 }
 
@@ -201,7 +199,7 @@ static void reset_device(int device, void (*reset)(struct cm_cache *cache, uint3
 		return;
 	entered = cm_hook_enter();
 	reset(cache, row);
-	leave(entered);
+	leave_if_entered(entered);
 }
 
 void cudamem_reset_accumulated_memory_stats(int device)
@@ -223,7 +221,7 @@ static void reset_host(void (*reset)(struct cm_cache *cache))
 		return;
 	entered = cm_hook_enter();
 	reset(cache);
-	leave(entered);
+	leave_if_entered(entered);
 }
 
 void cudamem_reset_accumulated_host_memory_stats(void)
@@ -236,7 +234,7 @@ void cudamem_reset_peak_host_memory_stats(void)
 	reset_host(cm_cache_host_reset_peak);
 }
 
-/* The place of a word in a list, where NULL is the first; -1: it is not there. */
+/* The index of a word in a list in which NULL comes first; -1 if it is not there. */
 static int find_word(const char *word, const char *const *words, int count)
 {
 	int i;
@@ -263,34 +261,34 @@ int cudamem_record_memory_history(const char *enabled, const char *context, cons
 		[CM_STACKS_ALL] = "all",
 		[CM_STACKS_PYTHON] = "python",
 	};
-	const int enabled_place = find_word(enabled, enabled_words, 3);
-	const int context_place = find_word(context, context_words, CM_CONTEXT_COUNT);
-	const int stacks_place = find_word(stacks, stacks_words, CM_STACKS_COUNT);
+	const int enabled_index = find_word(enabled, enabled_words, 3);
+	const int context_index = find_word(context, context_words, CM_CONTEXT_COUNT);
+	const int stacks_index = find_word(stacks, stacks_words, CM_STACKS_COUNT);
 	const struct cm_record_request request = {
 		.set = CM_RECORD_SET_EVENTS | CM_RECORD_SET_CONTEXT | CM_RECORD_SET_STACKS |
 		       CM_RECORD_SET_MAX_ENTRIES | (clear_history ? CM_RECORD_CLEAR : 0),
-		.events = enabled_place == 2,
-		.context = enabled_place ? (uint32_t)context_place : CM_CONTEXT_NONE,
-		.stacks = (uint32_t)stacks_place,
+		.events = enabled_index == 2,
+		.context = enabled_index ? (uint32_t)context_index : CM_CONTEXT_NONE,
+		.stacks = (uint32_t)stacks_index,
 		.max_entries = max_entries,
 	};
 	bool entered;
 	int err;
 
-	if (enabled_place < 0 || context_place < 0 || stacks_place < 0)
+	if (enabled_index < 0 || context_index < 0 || stacks_index < 0)
 		return -EINVAL;
-	/* The one function that may be asked for before the program has reached the driver. To
-	 * start without one would be to give up for good; so nothing is started, and the next call
-	 * asks. */
+	/* The only function that may be called before the program has reached the driver. A start
+	 * without a driver would turn the library off for good, so nothing is started then, and the
+	 * next call tries again. */
 	if (!cm_entry_points_find_driver() || !cm_process_cache())
 		return -ENODEV;
 	entered = cm_hook_enter();
 	err = cm_record_change(&request);
-	leave(entered);
+	leave_if_entered(entered);
 	return err;
 }
 
-/* Names of the program's own, apart from NVTX's domains. */
+/* The domain of the program's own names, apart from NVTX's. */
 #define OWN_DOMAIN ((uintptr_t)1)
 
 void cudamem_annotation_push(const char *name)
@@ -303,7 +301,7 @@ int cudamem_annotation_pop(void)
 	return cm_annotation_pop(OWN_DOMAIN);
 }
 
-/* A context of the device that has a heap: the current one if it does, else any. 0: none. */
+/* A context of the device with a heap, the current one if possible. 0: none. */
 static uint64_t find_context(struct cm_cache *cache, int ordinal)
 {
 	const struct cm_region *region = cm_process_region();
@@ -328,22 +326,22 @@ int cudamem_get_memory_info(int device, uint64_t *ret_free, uint64_t *ret_total)
 {
 	struct cm_cache *cache = cm_process_cache_if_made();
 	uint64_t ctx, free_bytes, total_bytes, sum;
-	struct cm_info_snapshot look;
+	struct cm_info_snapshot before;
 	bool entered;
 	int err;
 
 	*ret_free = 0;
 	*ret_total = 0;
-	ctx = cache ? find_context(cache, resolve(device)) : 0;
+	ctx = cache ? find_context(cache, resolve_device(device)) : 0;
 	if (!ctx)
 		return -ENODEV;
 	entered = cm_hook_enter();
-	look = cm_cache_info_begin(cache);
+	before = cm_cache_info_begin(cache);
 	do {
 		sum = cm_cache_returnable(cache, ctx);
 		err = cm_cache_mem_info(cache, ctx, &free_bytes, &total_bytes);
-	} while (!err && cm_cache_info_must_retry(cache, ctx, &look));
-	leave(entered);
+	} while (!err && cm_cache_info_must_retry(cache, ctx, &before));
+	leave_if_entered(entered);
 	if (err)
 		return err;
 	sum += free_bytes;

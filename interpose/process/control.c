@@ -19,30 +19,30 @@
 #include "interpose/symbols/hooks.h"
 #include "stats/command_channel.h"
 
-#define STACK_BYTES 262144ul /* driver calls run on it; untouched pages cost nothing */
-#define STOP_NS     200000000L
-#define POLL_MS     1000 /* at most, see next_poll */
-#define LOOK_MS     60000
-#define GIVE_NS_MAX UINT64_C(100000000)
-#define NS_PER_MS   1000000
-#define NUDGE_TRIES 100
-#define NUDGE_NS    1000000L
-#define ALL_DEVICES UINT64_MAX
+#define STACK_BYTES    262144ul /* driver calls run on it; unused pages cost nothing */
+#define STOP_NS        200000000L
+#define POLL_MS        1000 /* longest pause, see next_poll */
+#define CHECK_MS       60000
+#define RELEASE_NS_MAX UINT64_C(100000000)
+#define NS_PER_MS      1000000
+#define WAKE_TRIES     100
+#define WAKE_PAUSE_NS  1000000L
+#define ALL_DEVICES    UINT64_MAX
 
 static struct {
 	struct cm_region *region;
 	struct cm_cache *cache;
 	pthread_key_t key;
-	uint64_t decay_due_ns; /* the helper's own */
+	uint64_t decay_due_ns; /* used by the helper only */
 	atomic_bool stopped;
 	atomic_bool starter_gone;
 	atomic_bool polling;
 } control;
 
-/* Held while a command runs. */
+/* Held while a command runs, so that exit can wait for it. */
 static pthread_mutex_t running = PTHREAD_MUTEX_INITIALIZER;
 
-/* Rows of the device table. The region's own word for it can be overwritten by others. */
+/* Rows of the device table. Tools can overwrite the count in the region, so it is bounded. */
 static uint32_t count_devices(void)
 {
 	uint32_t rows = __atomic_load_n(&control.region->header->table[CM_TABLE_DEVICE].rows,
@@ -51,8 +51,8 @@ static uint32_t count_devices(void)
 	return rows < CM_DEVICES_MAX ? rows : CM_DEVICES_MAX;
 }
 
-/* Does it for the device row that `arg` names, or for all and pinned host memory. */
-static int reset_books(uint64_t arg, void (*reset)(struct cm_cache *cache, uint32_t device),
+/* Resets the device row that `arg` names, or all rows and pinned host memory. */
+static int reset_stats(uint64_t arg, void (*reset)(struct cm_cache *cache, uint32_t device),
 		       void (*reset_host)(struct cm_cache *cache))
 {
 	uint32_t device, rows = count_devices();
@@ -74,8 +74,9 @@ static int empty_cache(uint64_t arg, uint64_t *ret_bytes)
 	return cm_cache_trim(control.cache, (uint32_t)arg, ret_bytes);
 }
 
-/* Stands still until the tool has copied what it wants, or for too long, and notes that it did. */
-static int hold(uint64_t most_ns, uint64_t *ret_ns)
+/* Holds the allocator's locks until the tool has copied the region, or for too long (-ETIME), and
+ * records a successful snapshot. */
+static int hold_for_snapshot(uint64_t most_ns, uint64_t *ret_ns)
 {
 	bool copied;
 
@@ -92,7 +93,7 @@ static int hold(uint64_t most_ns, uint64_t *ret_ns)
 	return copied ? 0 : -ETIME;
 }
 
-/* Any number may come in: what makes no sense is refused as a whole. */
+/* The arguments may be anything: a request with an invalid value is refused as a whole. */
 static int change_record(struct cm_command *command)
 {
 	const struct cm_record *record = &control.region->header->record;
@@ -110,33 +111,34 @@ static int change_record(struct cm_command *command)
 	return err;
 }
 
-/* For another process, which waits a tenth of a second at most. */
-static int give_back(const uint64_t arg[4], uint64_t *ret_bytes)
+/* Releases memory for another process, which waits 0.1 s at most. */
+static int release_for_peer(const uint64_t arg[4], uint64_t *ret_bytes)
 {
 	if (!cm_process_policy()->neighbours)
 		return -EOPNOTSUPP;
 	return arg[0] < count_devices()
 		       ? cm_cache_give_back(control.cache, (uint32_t)arg[0], arg[1],
-					    arg[2] < GIVE_NS_MAX ? arg[2] : GIVE_NS_MAX, ret_bytes)
+					    arg[2] < RELEASE_NS_MAX ? arg[2] : RELEASE_NS_MAX,
+					    ret_bytes)
 		       : -ENODEV;
 }
 
-static int run(struct cm_command *command)
+static int run_command(struct cm_command *command)
 {
 	switch (command->code) {
 	case CM_COMMAND_EMPTY_CACHE:
 		return empty_cache(command->arg[0], &command->result[0]);
 	case CM_COMMAND_RESET_PEAK:
-		return reset_books(command->arg[0], cm_cache_reset_peak, cm_cache_host_reset_peak);
+		return reset_stats(command->arg[0], cm_cache_reset_peak, cm_cache_host_reset_peak);
 	case CM_COMMAND_RESET_ACCUMULATED:
-		return reset_books(command->arg[0], cm_cache_reset_accumulated,
+		return reset_stats(command->arg[0], cm_cache_reset_accumulated,
 				   cm_cache_host_reset_accumulated);
 	case CM_COMMAND_RECORD:
 		return change_record(command);
 	case CM_COMMAND_GIVE_BACK:
-		return give_back(command->arg, &command->result[0]);
+		return release_for_peer(command->arg, &command->result[0]);
 	case CM_COMMAND_SNAPSHOT:
-		return hold(command->arg[0], &command->result[0]);
+		return hold_for_snapshot(command->arg[0], &command->result[0]);
 	case CM_COMMAND_CHECKPOINT:
 		cm_cache_poll(control.cache);
 		cm_process_stamp();
@@ -146,8 +148,8 @@ static int run(struct cm_command *command)
 	}
 }
 
-/* Runs what is posted. False: nothing was. */
-static bool serve(struct cm_channel *channel)
+/* Runs the posted command. False if there is none. */
+static bool serve_one(struct cm_channel *channel)
 {
 	struct cm_command command;
 
@@ -157,8 +159,8 @@ static bool serve(struct cm_channel *channel)
 	if (atomic_load(&control.stopped)) {
 		command.status = -ESHUTDOWN;
 	} else {
-		command.status = run(&command);
-		/* A tool reads an errno; the driver's own code goes beside it. */
+		command.status = run_command(&command);
+		/* The status is an errno; a code of the driver goes into a result. */
 		if (command.status > 0) {
 			command.result[1] = (uint64_t)command.status;
 			command.status = -EIO;
@@ -169,10 +171,8 @@ static bool serve(struct cm_channel *channel)
 	return true;
 }
 
-/*
- * Whether only this thread is left beside a main thread that has ended by pthread_exit. The dead
- * main thread stays on the list, as a zombie, until all are gone.
- */
+/* Whether the only other thread is a main thread that ended by pthread_exit. It stays in the list
+ * as a zombie until all threads are gone. */
 static bool is_last_thread(void)
 {
 	char text[512], *field;
@@ -185,7 +185,8 @@ static bool is_last_thread(void)
 	n = read(fd, text, sizeof(text) - 1);
 	(void)close(fd);
 	text[n > 0 ? n : 0] = '\0';
-	/* Field 2 is a name in parentheses that may hold any; 3 is the state, 20 the threads. */
+	/* Field 2 is a name in parentheses, of any characters; field 3 is the state, 20 the number
+	 * of threads. */
 	field = strrchr(text, ')');
 	if (!field || strncmp(field, ") Z ", 4) != 0)
 		return false;
@@ -194,7 +195,7 @@ static bool is_last_thread(void)
 	return field && strtoul(field, NULL, 10) <= 2;
 }
 
-/* Lets idle memory decay where it is time. The ms until the next step, or CM_CHANNEL_FOREVER. */
+/* Releases idle memory that is due. Returns the ms until the next time, or CM_CHANNEL_FOREVER. */
 static int decay(void)
 {
 	const uint64_t now = cm_driver_ops()->now_ns();
@@ -220,49 +221,48 @@ static int sooner(int a_ms, int b_ms)
 	return a_ms < b_ms ? a_ms : b_ms;
 }
 
-/* Looks come less and less often: an end is late by an eighth of how long it was waited for. */
+/* Polls ever less often: the end is noticed late by an eighth of the time waited. */
 static int next_poll(int poll_ms)
 {
 	return poll_ms < POLL_MS ? poll_ms + poll_ms / 8 + 1 : POLL_MS;
 }
 
-static void *answer_mail(void *arg)
+static void *serve_commands(void *arg)
 {
 	struct cm_channel *channel = arg;
 	int poll_ms = 0;
 	bool starter_gone;
 
-	/* For good: whatever this thread calls of the driver is ours, and so is what the driver
-	 * calls of its own symbols meanwhile. */
+	/* Never left: whatever the driver calls on this thread is on our behalf. */
 	(void)cm_hook_enter();
 	cm_lock_agree();
 	for (;;) {
-		if (serve(channel))
+		if (serve_one(channel))
 			continue;
 		starter_gone = atomic_load(&control.starter_gone);
 		if (starter_gone) {
 			atomic_store(&control.polling, true);
-			/* The last thread to return ends the process, as it would without us. */
+			/* The last thread to return ends the process, as without us. */
 			if (is_last_thread())
 				return NULL;
 			poll_ms = next_poll(poll_ms);
 		}
-		cm_channel_wait(channel, sooner(decay(), starter_gone ? poll_ms : LOOK_MS));
+		cm_channel_wait(channel, sooner(decay(), starter_gone ? poll_ms : CHECK_MS));
 	}
 }
 
 /*
- * The thread that started us ends, perhaps the main one by pthread_exit: from now on the helper has
- * to look whether it is the last. A nudge is lost on a helper that is just about to sleep; one that
- * is held up there until the last of them looks by itself within LOOK_MS.
+ * Destructor of the starting thread, perhaps the main one in pthread_exit: from now on the helper
+ * has to check whether it is the last thread. A wake-up can be lost if the helper is about to
+ * sleep, so it is repeated; a helper that misses all of them checks within CHECK_MS.
  */
-static void starter_ends(void *arg)
+static void on_starter_end(void *arg)
 {
-	const struct timespec pause = {0, NUDGE_NS};
+	const struct timespec pause = {0, WAKE_PAUSE_NS};
 	int i;
 
 	atomic_store(&control.starter_gone, true);
-	for (i = 0; i < NUDGE_TRIES && !atomic_load(&control.polling); i++)
+	for (i = 0; i < WAKE_TRIES && !atomic_load(&control.polling); i++)
 		if (!cm_channel_wake(arg))
 			(void)nanosleep(&pause, NULL);
 }
@@ -278,13 +278,13 @@ static int create_thread(struct cm_channel *channel)
 		return err;
 	(void)pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	(void)pthread_attr_setstacksize(&attr, STACK_BYTES);
-	err = pthread_create(&thread, &attr, answer_mail, channel);
+	err = pthread_create(&thread, &attr, serve_commands, channel);
 	if (err == EINVAL) {
-		/* The program's thread-local data alone may need more: take the usual size. */
+		/* The program's thread-local data may need more stack: use the default size. */
 		(void)pthread_attr_destroy(&attr);
 		(void)pthread_attr_init(&attr);
 		(void)pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-		err = pthread_create(&thread, &attr, answer_mail, channel);
+		err = pthread_create(&thread, &attr, serve_commands, channel);
 	}
 	if (!err)
 		(void)pthread_setname_np(thread, "cudamem");
@@ -300,7 +300,7 @@ int cm_control_start(struct cm_region *region, struct cm_cache *cache)
 
 	control.region = region;
 	control.cache = cache;
-	err = pthread_key_create(&control.key, starter_ends);
+	err = pthread_key_create(&control.key, on_starter_end);
 	if (err)
 		return -err;
 	(void)sigfillset(&all);

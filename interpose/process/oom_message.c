@@ -12,32 +12,32 @@
 #include "stats/text.h"
 #include "stats/units.h"
 
-/* A program that probes for what it can get must not fill its log. */
+/* A program that probes for the largest possible allocation must not fill its log. */
 #define LINES_MAX 100
 
-#define TEXT_BYTES 4096 /* a pipe takes so much at once */
+#define TEXT_BYTES 4096 /* PIPE_BUF: a pipe takes this in one write */
 
-#define NAME_BYTES  72 /* of a holder, so that a line has about 100 letters */
-#define PLACE_BYTES 84 /* of the one who asked */
+#define NAME_BYTES  72 /* the name of a holder; a line then has about 100 characters */
+#define PLACE_BYTES 84 /* the place of the failed request */
 
 #define MIB (INT64_C(1) << 20)
 #define GIB (INT64_C(1) << 30)
-/* Devices of this size and more are described in GiB, smaller ones in MiB. */
+/* Amounts are in GiB on devices of this size and more, else in MiB. */
 #define LARGE_DEVICE (10 * GIB)
 
-/* What the bytes of a device are split into. */
-enum { LIVE, CACHED, OTHER, NEIGHBOURS, OUTSIDE, FREE, PARTS };
+/* The parts of the device's memory. */
+enum { USED, CACHED, UNCACHED, PEERS, REST, FREE, PARTS };
 
 struct text {
 	char commands[TEXT_BYTES];
 	size_t length;
 	int pid;
-	int64_t unit; /* of all amounts */
+	int64_t unit; /* the unit of all amounts */
 	const char *unit_name;
 	int64_t part[PARTS]; /* in hundredths; they add up to the device's */
 };
 
-/* A number as text, to be used within the full expression that made it. */
+/* A number as text, valid within the full expression that made it. */
 struct amount {
 	char text[24];
 };
@@ -57,7 +57,7 @@ static struct amount amount(const struct text *text, int64_t bytes)
 	return amount_of(cm_oom_hundredths(bytes, text->unit));
 }
 
-/* Adds to the text; what does not fit is left out. */
+/* Appends to the text; drops what does not fit. */
 __attribute__((format(printf, 2, 3))) static void add(struct text *text, const char *format, ...)
 {
 	size_t room = sizeof(text->commands) - text->length;
@@ -71,7 +71,7 @@ __attribute__((format(printf, 2, 3))) static void add(struct text *text, const c
 		text->length += (size_t)n < room ? (size_t)n : room - 1;
 }
 
-/* A line of the report behind its first. */
+/* A line of the report after the first. */
 #define LINE(to, format, ...) add(to, "==%d==" format "\n", (to)->pid, ##__VA_ARGS__)
 
 static const char *name_of(enum cm_oom_verdict verdict)
@@ -93,40 +93,41 @@ static const char *name_of(enum cm_oom_verdict verdict)
 	return "FULL";
 }
 
-/* Where the driver does not even say what is free there are no figures to go by. */
+/* Without the driver's free memory there are no figures to judge by. */
 static enum cm_oom_verdict verdict_of(const struct cm_oom *oom)
 {
 	return oom->info_error ? CM_OOM_DRIVER : cm_oom_judge(&oom->figures);
 }
 
 /* Free or cached. */
-static struct amount at_hand(const struct text *text)
+static struct amount available(const struct text *text)
 {
 	return amount_of(text->part[FREE] + text->part[CACHED]);
 }
 
-/* An amount that depends on what is free, which the driver may not have said. */
-static struct amount if_told(const struct cm_oom *oom, struct amount known)
+/* An amount that is unknown if the driver did not report free memory. */
+static struct amount if_known(const struct cm_oom *oom, struct amount known)
 {
 	const struct amount unknown = {"?"};
 
 	return oom->info_error ? unknown : known;
 }
 
-static int64_t largest_piece(const struct cm_oom *oom)
+static int64_t largest_block(const struct cm_oom *oom)
 {
 	return oom->figures.free > oom->largest ? oom->figures.free : oom->largest;
 }
 
-/* Stands alone where a log is searched. */
+/* Complete in itself, for searches in logs. */
 static void add_first_line(struct text *text, const struct cm_oom *oom)
 {
 	add(text,
-	    "cudamem[%d]: out of memory on GPU %d: asked %s %s, largest piece %s, free in all %s "
-	    "(%s)%s\n",
+	    "cudamem[%d]: out of memory on GPU %d: requested %s %s, largest block %s, free and "
+	    "cached %s (%s)%s\n",
 	    text->pid, oom->ordinal, amount(text, (int64_t)oom->bytes).text, text->unit_name,
-	    if_told(oom, amount(text, largest_piece(oom))).text, if_told(oom, at_hand(text)).text,
-	    name_of(verdict_of(oom)), oom->nth == LINES_MAX ? "; no further one is told" : "");
+	    if_known(oom, amount(text, largest_block(oom))).text,
+	    if_known(oom, available(text)).text, name_of(verdict_of(oom)),
+	    oom->nth == LINES_MAX ? "; later failures are not reported" : "");
 }
 
 static void add_reason(struct text *text, const struct cm_oom *oom)
@@ -137,19 +138,19 @@ static void add_reason(struct text *text, const struct cm_oom *oom)
 
 	switch (verdict) {
 	case CM_OOM_TOO_BIG:
-		LINE(text, " Why it failed: %s: the GPU has %s %s in all", name,
+		LINE(text, " Why it failed: %s: the GPU has %s %s in total", name,
 		     amount(text, figures->total).text, text->unit_name);
 		break;
 	case CM_OOM_LIMIT:
 		LINE(text,
 		     " Why it failed: %s: this process may reserve %s %s, and has reserved %s",
 		     name, amount(text, figures->limit).text, text->unit_name,
-		     amount_of(text->part[LIVE] + text->part[CACHED]).text);
+		     amount_of(text->part[USED] + text->part[CACHED]).text);
 		break;
 	case CM_OOM_DRIVER:
 		if (oom->info_error)
 			LINE(text,
-			     " Why it failed: %s: it does not say what is free either (error %d)",
+			     " Why it failed: %s: it does not report free memory either (error %d)",
 			     name, oom->info_error);
 		else
 			LINE(text,
@@ -157,19 +158,18 @@ static void add_reason(struct text *text, const struct cm_oom *oom)
 			     name, amount_of(text->part[FREE]).text, text->unit_name);
 		break;
 	case CM_OOM_FRAGMENTED:
-		LINE(text, " Why it failed: %s: %s %s is free or cached, but not in one piece",
-		     name, at_hand(text).text, text->unit_name);
+		LINE(text, " Why it failed: %s: %s %s is free or cached, but not in one block",
+		     name, available(text).text, text->unit_name);
 		break;
 	case CM_OOM_OTHER_PROCESSES:
 		LINE(text,
-		     " Why it failed: %s: other processes hold %s %s, without which it would fit",
+		     " Why it failed: %s: other processes hold %s %s; without them it would fit",
 		     name, amount(text, cm_oom_others(figures)).text, text->unit_name);
 		break;
 	case CM_OOM_FULL:
-		LINE(text,
-		     " Why it failed: %s: this program holds %s %s, only %s is free or cached",
-		     name, amount_of(text->part[LIVE] + text->part[OTHER]).text, text->unit_name,
-		     at_hand(text).text);
+		LINE(text, " Why it failed: %s: this program uses %s %s, only %s is free or cached",
+		     name, amount_of(text->part[USED] + text->part[UNCACHED]).text, text->unit_name,
+		     available(text).text);
 		break;
 	}
 }
@@ -177,11 +177,10 @@ static void add_reason(struct text *text, const struct cm_oom *oom)
 static void add_attempt(struct text *text, const struct cm_oom *oom)
 {
 	if (oom->busy)
-		LINE(text,
-		     "   Tried: the cache, the driver; work on the GPU does not end, so nothing "
-		     "could be given back");
+		LINE(text, "   Tried: the cache, the driver; work on the GPU does not end, so no "
+			   "cached memory could be released");
 	else
-		LINE(text, "   Tried: the cache, waiting for freed memory, giving back (%s), %s",
+		LINE(text, "   Tried: the cache, waiting for freed memory, releasing (%s), %s",
 		     amount(text, oom->given_back).text,
 		     oom->figures.limited ? "no more from the driver" : "the driver again");
 	if (oom->neighbours.asked)
@@ -190,10 +189,10 @@ static void add_attempt(struct text *text, const struct cm_oom *oom)
 		     amount(text, (int64_t)oom->neighbours.given_bytes).text);
 	else
 		LINE(text, "   Asked no other process%s",
-		     oom->neighbours.count ? ": none has anything to give" : "");
+		     oom->neighbours.count ? ": none has idle memory" : "");
 }
 
-static void add_neighbours(struct text *text, const struct cm_oom *oom)
+static void add_peers(struct text *text, const struct cm_oom *oom)
 {
 	const struct cm_peers *neighbours = &oom->neighbours;
 	char name[24];
@@ -201,11 +200,11 @@ static void add_neighbours(struct text *text, const struct cm_oom *oom)
 	(void)cm_text_clean(name, sizeof(name), neighbours->most_comm);
 	if (neighbours->most_pid)
 		LINE(text, " %9s  other processes under cudamem: %u (most has %d %s, %s)",
-		     amount_of(text->part[NEIGHBOURS]).text, neighbours->count,
+		     amount_of(text->part[PEERS]).text, neighbours->count,
 		     (int)neighbours->most_pid, name, amount(text, neighbours->most_bytes).text);
 	else
 		LINE(text, " %9s  other processes under cudamem",
-		     amount_of(text->part[NEIGHBOURS]).text);
+		     amount_of(text->part[PEERS]).text);
 }
 
 static void add_budget(struct text *text, const struct cm_oom *oom)
@@ -215,37 +214,39 @@ static void add_budget(struct text *text, const struct cm_oom *oom)
 
 	LINE(text, " Where GPU %d went: %s, %s %s", oom->ordinal, oom->device_name,
 	     amount(text, figures->total).text, text->unit_name);
-	LINE(text, " %9s  in use by this program, %lld block%s (rounding of sizes %s)",
-	     amount_of(n[LIVE]).text, (long long)oom->blocks, oom->blocks == 1 ? "" : "s",
+	LINE(text, " %9s  in use by this program, %lld block%s (%s of it rounding)",
+	     amount_of(n[USED]).text, (long long)oom->blocks, oom->blocks == 1 ? "" : "s",
 	     amount(text, oom->rounding).text);
-	LINE(text, " %9s  cached by this program, in pieces too small (largest %s)",
+	LINE(text, " %9s  cached by this program, in blocks too small (largest %s)",
 	     amount_of(n[CACHED]).text, amount(text, oom->largest).text);
-	LINE(text, " %9s  this program past the cache (pools, arrays, mapped memory ...)",
-	     amount_of(n[OTHER]).text);
-	add_neighbours(text, oom);
+	LINE(text, " %9s  this program outside the cache (pools, arrays, mapped memory ...)",
+	     amount_of(n[UNCACHED]).text);
+	add_peers(text, oom);
 	LINE(text, " %9s  contexts and libraries, processes without cudamem",
-	     if_told(oom, amount_of(n[OUTSIDE])).text);
-	LINE(text, " %9s  free", if_told(oom, amount_of(n[FREE])).text);
+	     if_known(oom, amount_of(n[REST])).text);
+	LINE(text, " %9s  free", if_known(oom, amount_of(n[FREE])).text);
 }
 
 static void add_cached(struct text *text, const struct cm_oom *oom)
 {
-	enum { SPLIT, WHOLE, WAITING, COUNT };
+	enum { FRAGMENTED, RELEASABLE, PENDING, COUNT };
 	const int64_t part[COUNT] = {
-		[SPLIT] = oom->figures.split,
-		[WHOLE] = oom->figures.whole,
-		[WAITING] = oom->figures.waiting,
+		[FRAGMENTED] = oom->figures.split,
+		[RELEASABLE] = oom->figures.whole,
+		[PENDING] = oom->figures.waiting,
 	};
 	int64_t n[COUNT];
 
 	cm_oom_share(part, COUNT, text->unit, text->part[CACHED], n);
 	LINE(text, " What is cached");
-	LINE(text, " %9s  between blocks in use", amount_of(n[SPLIT]).text);
-	LINE(text, " %9s  in segments of which nothing is in use", amount_of(n[WHOLE]).text);
-	LINE(text, " %9s  freed, and the GPU may still use it", amount_of(n[WAITING]).text);
+	LINE(text, " %9s  fragmented: in segments with blocks in use",
+	     amount_of(n[FRAGMENTED]).text);
+	LINE(text, " %9s  releasable: in segments without blocks in use",
+	     amount_of(n[RELEASABLE]).text);
+	LINE(text, " %9s  pending free: the GPU may still use it", amount_of(n[PENDING]).text);
 }
 
-/* What the blocks have in common. */
+/* What the blocks of a holder have in common. */
 static void name_holder(const struct cm_oom_holders *holders, const struct cm_oom_holder *holder,
 			char name[NAME_BYTES])
 {
@@ -257,7 +258,7 @@ static void name_holder(const struct cm_oom_holders *holders, const struct cm_oo
 	else if (holder->key)
 		cm_frames_describe((uint32_t)holder->key, name, NAME_BYTES);
 	else
-		(void)snprintf(name, NAME_BYTES, "from before stacks were recorded");
+		(void)snprintf(name, NAME_BYTES, "allocated before stacks were recorded");
 }
 
 static void add_holders(struct text *text, const struct cm_oom *oom)
@@ -270,9 +271,9 @@ static void add_holders(struct text *text, const struct cm_oom *oom)
 	for (i = 0; i < CM_OOM_HOLDERS; i++)
 		part[i] = holders->top[i].bytes;
 	part[CM_OOM_HOLDERS] = holders->rest.bytes;
-	cm_oom_share(part, CM_OOM_HOLDERS + 1, text->unit, text->part[LIVE], n);
-	LINE(text, " Who holds the %s %s in use, by %s", amount_of(text->part[LIVE]).text,
-	     text->unit_name, holders->by_stack ? "stack" : "size of block");
+	cm_oom_share(part, CM_OOM_HOLDERS + 1, text->unit, text->part[USED], n);
+	LINE(text, " Who holds the %s %s in use, by %s", amount_of(text->part[USED]).text,
+	     text->unit_name, holders->by_stack ? "stack" : "block size");
 	for (i = 0; i < CM_OOM_HOLDERS; i++) {
 		if (holders->top[i].bytes) {
 			name_holder(holders, &holders->top[i], name);
@@ -290,7 +291,7 @@ static void add_remedies(struct text *text, const struct cm_oom *oom)
 {
 	static const char *const what[CM_OOM_REMEDY_COUNT] = {
 		[CM_OOM_WITHOUT_LIMIT] = "no limit on this process",
-		[CM_OOM_ONE_SEGMENT] = "what is free and cached, in one piece",
+		[CM_OOM_ONE_SEGMENT] = "free and cached memory in one block",
 		[CM_OOM_PAGED] = "free pages joined (expandable_segments)",
 		[CM_OOM_ALONE] = "no other process on the GPU",
 	};
@@ -302,15 +303,15 @@ static void add_remedies(struct text *text, const struct cm_oom *oom)
 	LINE(text, " What would have made it fit");
 	for (i = 0; i < CM_OOM_REMEDY_COUNT; i++) {
 		fits = !oom->info_error && cm_oom_would_fit(&oom->figures, i, &bytes);
-		LINE(text, "   %-3s  %-39s %9s for it", fits ? "yes" : "no", what[i],
+		LINE(text, "   %-3s  %-39s %9s available", fits ? "yes" : "no", what[i],
 		     oom->info_error ? "?" : amount(text, bytes).text);
 	}
 	if (oom->info_error)
 		LINE(text, "   no   less in use by this program: ? less");
 	else if (!excess)
-		LINE(text, "   no   less in use by this program: the amount was enough");
+		LINE(text, "   no   less in use by this program: there was enough memory");
 	else if (excess > oom->figures.live)
-		LINE(text, "   no   less in use by this program: %s less, it has not so much",
+		LINE(text, "   no   less in use by this program: %s less, more than it uses",
 		     amount(text, excess).text);
 	else
 		LINE(text, "   yes  less in use by this program: %s less",
@@ -321,7 +322,7 @@ static void add_report(struct text *text, const struct cm_oom *oom)
 {
 	char at[PLACE_BYTES];
 
-	LINE(text, " %llu bytes in thread %u; the program is told CUDA_ERROR_OUT_OF_MEMORY (2)",
+	LINE(text, " %llu bytes in thread %u; the program gets CUDA_ERROR_OUT_OF_MEMORY (2)",
 	     (unsigned long long)oom->bytes, cm_thread_id());
 	cm_frames_describe(cm_record_capture_now(), at, sizeof(at));
 	LINE(text, "   at %s", at);
@@ -338,16 +339,15 @@ static void add_report(struct text *text, const struct cm_oom *oom)
 	add_remedies(text, oom);
 	LINE(text, "");
 	LINE(text, " Look at it while it runs: cudamemstat show %d --map", text->pid);
-	LINE(text,
-	     " Further failures are told in one line each; CUDAMEM_CONF=oom_report:full|line|off");
+	LINE(text, " Later failures get one line each; CUDAMEM_CONF=oom_report:full|line|off");
 }
 
-static void open_text(struct text *text, const struct cm_oom_figures *figures)
+static void init_text(struct text *text, const struct cm_oom_figures *figures)
 {
 	const int64_t part[PARTS] = {
-		[LIVE] = figures->live,   [CACHED] = cm_oom_cached(figures),
-		[OTHER] = figures->other, [NEIGHBOURS] = figures->neighbours,
-		[FREE] = figures->free,   [OUTSIDE] = cm_oom_outside(figures),
+		[USED] = figures->live,      [CACHED] = cm_oom_cached(figures),
+		[UNCACHED] = figures->other, [PEERS] = figures->neighbours,
+		[FREE] = figures->free,      [REST] = cm_oom_outside(figures),
 	};
 	const bool large = figures->total >= LARGE_DEVICE;
 
@@ -365,9 +365,9 @@ void cm_oom_message_print(const struct cm_oom *oom)
 
 	if (oom->nth > LINES_MAX)
 		return;
-	open_text(&text, &oom->figures);
+	init_text(&text, &oom->figures);
 	if (oom->served) {
-		add(&text, "cudamem[%d]: the %s %s on GPU %d were to be had when asked for again\n",
+		add(&text, "cudamem[%d]: the %s %s on GPU %d were allocated at a later try\n",
 		    text.pid, amount(&text, (int64_t)oom->bytes).text, text.unit_name,
 		    oom->ordinal);
 	} else {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the user is told when device memory is out, and is there again. The first failure of the
- * process is described in a report of fixed length, later ones in a line each, up to a number.
- * Allocates nothing, writes once. It captures a stack and names those of the holders, which asks
- * the loader (dl_iterate_phdr): no lock may be held. Thread-safe.
+ * Out-of-memory messages on standard error. The first failure of a process gets a report of fixed
+ * length, later ones a line each, up to LINES_MAX; so does a request that succeeds after a failure.
+ * Allocates nothing and writes once. Captures a stack and names frames through the loader
+ * (dl_iterate_phdr), so the caller holds no lock. Thread-safe.
  */
 #ifndef CM_INTERPOSE_PROCESS_OOM_MESSAGE_H
 #define CM_INTERPOSE_PROCESS_OOM_MESSAGE_H

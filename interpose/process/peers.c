@@ -9,7 +9,7 @@
 #include "interpose/core/state.h"
 #include "stats/region.h"
 
-/* So long a program may stand in a request that natively would have failed at once. */
+/* The longest delay of a request that without us would have failed at once. */
 #define ASK_NS UINT64_C(100000000)
 
 void cm_peers_of_process(const uint8_t uuid[16], uint64_t wanted, struct cm_peers *ret_neighbours)

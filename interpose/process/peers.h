@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The other processes of the user on a device, as the allocator asks for them
- * (allocator/base/ops.h): those whose regions are where this process's is.
+ * Asks the user's other processes on a device for idle memory (allocator/base/ops.h): those whose
+ * regions are in this process's folder. Thread-safe; waits 0.1 s at most.
  */
 #ifndef CM_INTERPOSE_PROCESS_PEERS_H
 #define CM_INTERPOSE_PROCESS_PEERS_H

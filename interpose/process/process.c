@@ -33,25 +33,23 @@
 #include "interpose/symbols/real.h"
 #include "stats/config.h"
 
-#define WAIT_NS       100000000L /* for another thread's start; then the call is passed on */
-#define MISTAKES_TOLD 8          /* of the configuration; a long one must not flood the program */
-#define MIB_SHIFT     20
+#define WAIT_NS              100000000L /* for another thread's start; then the call is passed on */
+#define CONFIG_ERRORS_LOGGED 8 /* errors of the configuration; a long one must not flood the log */
+#define MIB_SHIFT            20
 
-/* What crashed processes left behind is kept for a day, and no more than a handful of it. */
+/* Regions of crashed processes are kept for a day, and at most this many. */
 #define KEEP_NS    (UINT64_C(24) * 3600 * 1000000000)
 #define KEEP_COUNT 16
 
 enum phase { PHASE_NEW, PHASE_STARTING, PHASE_MADE, PHASE_OFF };
 
-/* The region that this process has mapped; survives into a child, which unmaps it. Guarded by
- * PHASE_STARTING. */
+/* The mapped region; survives into a child, which unmaps it. Guarded by PHASE_STARTING. */
 static struct cm_region *mapped;
 
-/* Of modules above this one, in the order in which they came. */
+/* Registered by modules above this one. */
 static void (*_Atomic fork_handlers[CM_FORK_HANDLERS])(void);
 
-/* Gives up what a parent has made: its region is the parent's, its thread and heap do not work
- * here. */
+/* In a forked child: gives up the parent's region, thread and heaps, which do not work here. */
 static void forget_parent(void)
 {
 	struct cm_region *region = mapped;
@@ -80,10 +78,9 @@ static void after_fork(void)
 	errno = saved;
 }
 
-/*
- * Only the region's file is touched: the driver may be gone by now, and threads may still allocate.
- * A child that left main's exit handlers behind has another pid, and no region or the parent's.
- */
+/* Only the region's file is touched: the driver may be gone, and other threads may still
+ * allocate. A child that was forked without atfork handlers has another pid, and no region or
+ * its parent's. */
 static void at_exit(void)
 {
 	struct cm_region *region = cm_process.region;
@@ -132,24 +129,24 @@ static void register_once(void)
 	(void)at_quick_exit(at_exit);
 }
 
-static void tell_mistake(void *arg, const char *text)
+static void log_config_error(void *arg, const char *text)
 {
-	unsigned *told = arg;
+	unsigned *count = arg;
 
-	if (++*told <= MISTAKES_TOLD)
+	if (++*count <= CONFIG_ERRORS_LOGGED)
 		cm_log(CM_LOG_WARNING, "%s", text);
 }
 
-/* Config is read before the level that it sets is known; its own warn option governs it. */
+/* Errors are logged as warnings until the configured level is known. */
 static void read_config(struct cm_config *config)
 {
-	unsigned told = 0;
+	unsigned count = 0;
 
 	cm_log_set_level(CM_LOG_WARNING);
-	cm_config_read(config, secure_getenv, environ, tell_mistake, &told);
-	if (told > MISTAKES_TOLD)
+	cm_config_read(config, secure_getenv, environ, log_config_error, &count);
+	if (count > CONFIG_ERRORS_LOGGED)
 		cm_log(CM_LOG_WARNING, "and %u more; 'cudamemstat conf' lists them",
-		       told - MISTAKES_TOLD);
+		       count - CONFIG_ERRORS_LOGGED);
 	switch ((enum cm_conf_log)config->log) {
 	case CM_CONF_LOG_OFF:
 		cm_log_set_level(CM_LOG_OFF);
@@ -163,38 +160,41 @@ static void read_config(struct cm_config *config)
 	}
 }
 
-/* Whether other cards than the GPU have to be reckoned with; who asks for barriers knows better. */
-static bool is_reached(const struct cm_config *config, const struct cm_probe_environment *signs)
+/* Whether to assume accesses by devices other than the GPU; an explicit `reuse` overrides it. */
+static bool has_other_devices(const struct cm_config *config,
+			      const struct cm_probe_environment *found)
 {
-	return signs->reaches && config->origin[CM_OPTION_reuse] == CM_ORIGIN_DEFAULT;
+	return found->reaches && config->origin[CM_OPTION_reuse] == CM_ORIGIN_DEFAULT;
 }
 
-/* Where the configuration leaves it to us: what fits the process we are in. */
-static void adapt(struct cm_config *config, const struct cm_probe_environment *signs)
+/* Chooses what the configuration leaves open to fit the process. */
+static void adapt_to_process(struct cm_config *config, const struct cm_probe_environment *found)
 {
-	const char *sign;
+	const char *variable;
 
 	if (config->origin[CM_OPTION_mode] == CM_ORIGIN_DEFAULT) {
-		sign = cm_probe_injection(secure_getenv);
-		if (sign) {
+		variable = cm_probe_injection(secure_getenv);
+		if (variable) {
 			config->mode = CM_CONF_MODE_STATS;
 			config->origin[CM_OPTION_mode] = CM_ORIGIN_LIBRARY;
-			cm_log(CM_LOG_INFO, "%s is set: memory is not cached (mode:stats)", sign);
+			cm_log(CM_LOG_INFO, "%s is set: memory is not cached (mode:stats)",
+			       variable);
 		}
 	}
 	if (config->placement == CM_CONF_PLACEMENT_AUTO) {
-		config->placement = signs->exports ? CM_CONF_PLACEMENT_EXACT
+		config->placement = found->exports ? CM_CONF_PLACEMENT_EXACT
 						   : CM_CONF_PLACEMENT_SPLIT;
 		config->origin[CM_OPTION_placement] = CM_ORIGIN_LIBRARY;
-		if (signs->exports)
-			cm_log(CM_LOG_INFO, "%s: memory may be shared (placement:exact)",
-			       signs->exports);
+		if (found->exports)
+			cm_log(CM_LOG_INFO,
+			       "%s may share memory with other processes (placement:exact)",
+			       found->exports);
 	}
-	if (is_reached(config, signs))
+	if (has_other_devices(config, found))
 		cm_log(CM_LOG_INFO,
-		       "%s: other cards may touch memory; freed memory is used again only once the "
-		       "device is done with it",
-		       signs->reaches);
+		       "%s: other devices may access memory; freed memory is reused only when the "
+		       "GPU has finished with it",
+		       found->reaches);
 }
 
 static uint64_t mib_to_bytes(uint64_t mib)
@@ -202,7 +202,7 @@ static uint64_t mib_to_bytes(uint64_t mib)
 	return mib == CM_UNLIMITED ? UINT64_MAX : mib << MIB_SHIFT;
 }
 
-static void fill_policy(const struct cm_config *config, const struct cm_probe_environment *signs,
+static void fill_policy(const struct cm_config *config, const struct cm_probe_environment *found,
 			struct cm_policy *policy)
 {
 	static const enum cm_mode modes[] = {
@@ -235,8 +235,8 @@ static void fill_policy(const struct cm_config *config, const struct cm_probe_en
 	policy->oom_report = reports[config->oom_report];
 	policy->placement = config->placement == CM_CONF_PLACEMENT_EXACT ? CM_PLACEMENT_EXACT
 									 : CM_PLACEMENT_SPLIT;
-	policy->reached = is_reached(config, signs);
-	/* Handles for other processes want driver allocations. */
+	policy->reached = has_other_devices(config, found);
+	/* Exported handles need whole driver allocations. */
 	policy->expandable_segments = config->expandable_segments &&
 				      policy->placement != CM_PLACEMENT_EXACT;
 	policy->max_split_size = mib_to_bytes(config->max_split_size_mb);
@@ -252,7 +252,7 @@ static void fill_policy(const struct cm_config *config, const struct cm_probe_en
 	       sizeof(policy->roundup_power2_divisions));
 }
 
-static void tell_backing(const struct cm_region *region, const char *dir)
+static void log_backing(const struct cm_region *region, const char *dir)
 {
 	const char *why = strerrordesc_np(-region->error);
 
@@ -262,20 +262,20 @@ static void tell_backing(const struct cm_region *region, const char *dir)
 		break;
 	case CM_BACKING_MEMFD:
 		cm_log(CM_LOG_WARNING,
-		       "no statistics file in %s (%s); kept in memory, where cudamemstat finds "
-		       "them while the process lives",
+		       "no statistics file in %s (%s); kept in shared memory, where cudamemstat "
+		       "finds them while the process lives",
 		       dir, why ? why : "unknown error");
 		break;
 	case CM_BACKING_PRIVATE:
 		cm_log(CM_LOG_WARNING,
-		       "no statistics file in %s (%s), nor in memory to share; cudamemstat will "
-		       "not see this process",
+		       "no statistics file in %s (%s) and no shared memory; cudamemstat cannot "
+		       "see this process",
 		       dir, why ? why : "unknown error");
 		break;
 	}
 }
 
-static void fill_region(struct cm_region *region, const struct cm_config *config)
+static void init_region(struct cm_region *region, const struct cm_config *config)
 {
 	struct cm_header *header = region->header;
 	uint32_t i;
@@ -305,8 +305,8 @@ static int make_region(const struct cm_config *config, struct cm_region **ret_re
 	(void)cm_region_sweep(config->region_dir, KEEP_NS, KEEP_COUNT);
 	err = cm_region_create(&params, ret_region);
 	if (!err) {
-		tell_backing(*ret_region, config->region_dir);
-		fill_region(*ret_region, config);
+		log_backing(*ret_region, config->region_dir);
+		init_region(*ret_region, config);
 	}
 	return err;
 }
@@ -314,17 +314,18 @@ static int make_region(const struct cm_config *config, struct cm_region **ret_re
 static void start_control(const struct cm_config *config, struct cm_region *region,
 			  struct cm_cache *cache)
 {
-	/* Nobody can write to a mailbox in private memory. */
+	/* No tool can write a command into private memory. */
 	if (!config->control || region->backing == CM_BACKING_PRIVATE)
 		return;
 	if (cm_control_start(region, cache))
-		cm_log(CM_LOG_WARNING, "no thread to be had; cudamemstat can look but not command");
+		cm_log(CM_LOG_WARNING,
+		       "cannot create a thread; cudamemstat can read but not send commands");
 	else
 		region->header->flags |= CM_REGION_CONTROL;
 }
 
-/* The driver's table, with what this room does for the allocator. */
-static const struct cm_driver_ops *host_ops(void)
+/* The driver's table with the entries that this folder implements. */
+static const struct cm_driver_ops *complete_ops(void)
 {
 	static struct cm_driver_ops ops;
 
@@ -335,28 +336,28 @@ static const struct cm_driver_ops *host_ops(void)
 	return &ops;
 }
 
-/* Makes everything; NULL where nothing is to be done, or can be. */
-static struct cm_cache *make(void)
+/* Makes everything; NULL if nothing is to be cached, or the start failed. */
+static struct cm_cache *make_cache(void)
 {
 	struct cm_policy policy;
-	struct cm_cache_params params = {.ops = host_ops(), .policy = &policy};
-	/* Also with mode:off: the wrappers call what it looks up. */
+	struct cm_cache_params params = {.ops = complete_ops(), .policy = &policy};
+	/* Also with mode:off: the wrappers call the originals that it finds. */
 	const bool complete = cm_real_is_complete();
 	struct cm_cache *cache = NULL;
 	struct cm_config config;
-	struct cm_probe_environment signs;
+	struct cm_probe_environment found;
 	int err;
 
 	read_config(&config);
 	if (config.mode == CM_CONF_MODE_OFF)
 		return NULL;
 	if (!complete) {
-		cm_log(CM_LOG_WARNING, "the driver lacks functions that are needed; doing nothing");
+		cm_log(CM_LOG_WARNING, "the driver lacks required functions; nothing is cached");
 		return NULL;
 	}
-	cm_probe_sharing(secure_getenv, &signs);
-	adapt(&config, &signs);
-	fill_policy(&config, &signs, &policy);
+	cm_probe_sharing(secure_getenv, &found);
+	adapt_to_process(&config, &found);
+	fill_policy(&config, &found, &policy);
 	err = make_region(&config, &params.region);
 	if (err)
 		goto out;
@@ -371,7 +372,8 @@ static struct cm_cache *make(void)
 	params.region->keep = config.region_keep;
 	cm_process_set(params.region, &policy);
 	__atomic_store_n(&params.region->header->state, CM_REGION_LIVE, __ATOMIC_RELEASE);
-	/* A process of one thread has the barrier at once; else the helper waits for it. */
+	/* In a process of one thread the biased locks can agree at once; else the helper does
+	 * it. */
 	if (__libc_single_threaded)
 		cm_lock_agree();
 	start_control(&config, params.region, cache);
@@ -386,8 +388,7 @@ err_region:
 	cm_region_remove(params.region);
 	cm_region_abandon(params.region);
 out:
-	cm_log(CM_LOG_WARNING, "cannot start (%s); the program runs as without it",
-	       strerrordesc_np(-err));
+	cm_log(CM_LOG_WARNING, "cannot start (%s); nothing is cached", strerrordesc_np(-err));
 	return NULL;
 }
 
@@ -397,7 +398,7 @@ static void set_phase(enum phase phase)
 	(void)syscall(SYS_futex, &cm_process.phase, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
-static void start(void)
+static void run_start(void)
 {
 	struct cm_cache *cache;
 
@@ -405,23 +406,21 @@ static void start(void)
 	atomic_store(&cm_process.starter, (pid_t)syscall(SYS_gettid));
 	register_once();
 	if (mapped)
-		forget_parent(); /* a child that pthread_atfork did not hear of */
-	cache = make();
+		forget_parent(); /* a child in which pthread_atfork handlers did not run */
+	cache = make_cache();
 	atomic_store_explicit(&cm_process.cache, cache, memory_order_release);
 	set_phase(cache ? PHASE_MADE : PHASE_OFF);
 	cm_cancel_allow();
 }
 
-/*
- * Another thread starts. The wait is short: that thread may need the loader's lock, and the caller
- * may be a constructor that holds it.
- */
+/* Another thread runs the start. The wait is short: that thread may need the loader's lock, and the
+ * caller may be a constructor that holds it. */
 static void wait_for_start(void)
 {
 	const struct timespec timeout = {0, WAIT_NS};
 
 	if (atomic_load(&cm_process.starter) == (pid_t)syscall(SYS_gettid))
-		return; /* the call comes from inside the start, or from a signal handler in it */
+		return; /* a call from inside the start, or from a signal handler in it */
 	(void)syscall(SYS_futex, &cm_process.phase, FUTEX_WAIT_PRIVATE, PHASE_STARTING, &timeout,
 		      NULL, 0);
 }
@@ -433,14 +432,14 @@ struct cm_cache *cm_process_start(void)
 
 	if (phase == PHASE_NEW &&
 	    atomic_compare_exchange_strong(&cm_process.phase, &phase, PHASE_STARTING))
-		start();
+		run_start();
 	else if (phase == PHASE_STARTING)
 		wait_for_start();
 	errno = saved;
 	return cm_process_cache_if_made();
 }
 
-/* Asked only of what is new: for a process that has started it is a call too many. */
+/* Only called before the start: afterwards it would be one driver call too many. */
 static bool cuda_works(void)
 {
 	CUcontext ctx;

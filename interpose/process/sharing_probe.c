@@ -11,7 +11,7 @@
 
 _Static_assert(sizeof(void *) == 8, "64-bit ELF with RELA relocations");
 
-/* Set by launchers of processes that work together. A size of 1 is a process on its own. */
+/* Set by launchers of parallel programs. A size of 1 is a single process. */
 static const struct launch_variable {
 	const char *name;
 	bool is_size;
@@ -20,20 +20,20 @@ static const struct launch_variable {
 	{"SLURM_STEP_NUM_TASKS", true}, {"WORLD_SIZE", true}, {"NVSHMEM_BOOTSTRAP", false},
 };
 
-/* Beginnings of the file names of libraries that hand device memory to other processes, or to the
- * cards that they drive. NCCL is none of either: whoever has PyTorch has it, alone in one process
- * it does neither, and with others there are launchers. */
+/* Prefixes of libraries that export device memory to other processes, or to the devices that they
+ * drive. NCCL is missing on purpose: PyTorch always loads it, in a single process it does neither,
+ * and several processes have a launcher. */
 static const struct sharing_library {
 	const char *name;
-	bool exports; /* to processes */
-	bool reaches; /* past the driver */
+	bool exports; /* exports memory to processes */
+	bool reaches; /* devices access memory behind the driver */
 } sharing_libraries[] = {
 	{"libmpi", true, true},       {"libucp.", true, true},     {"libuct.", true, true},
 	{"libucs.", true, true},      {"libnvshmem", true, true},  {"libgdrapi.", false, true},
 	{"libibverbs.", false, true}, {"libfabric.", false, true}, {"libcufile.", false, true},
 };
 
-/* Who calls these by symbol means to share. */
+/* A program that imports these means to share. */
 static const char *const sharing_calls[] = {
 	"cuIpcGetMemHandle",
 	"cudaIpcGetMemHandle",
@@ -41,9 +41,9 @@ static const char *const sharing_calls[] = {
 };
 
 /*
- * The driver loads the library that the first names; the others are what compute-sanitizer exports
- * to the process that it starts (2021 to 2025), its predecessor's, and NVTX's. A pool hides from
- * such tools what they look for (rapidsai/rmm#1899).
+ * The driver loads the library named by the first. compute-sanitizer (2021 to 2025) sets the next
+ * two in the process that it starts, its predecessor the fourth, and NVTX uses the last. A pool
+ * hides from such tools what they look for (rapidsai/rmm#1899).
  */
 static const char *const injection_variables[] = {
 	"CUDA_INJECTION64_PATH",
@@ -53,8 +53,7 @@ static const char *const injection_variables[] = {
 	"NVTX_INJECTION64_PATH",
 };
 
-/* NVTX's variable may name this library, which hears of ranges by it and is no tool to hide
- * from. */
+/* NVTX's variable may name this library, which reads ranges through it. */
 #define OWN_NAME "libcudamem"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
@@ -74,14 +73,14 @@ static bool is_sharing_call(const char *symbol)
 	size_t i;
 
 	if (symbol[0] != 'c' || symbol[1] != 'u')
-		return false; /* almost all */
+		return false; /* excludes almost all */
 	for (i = 0; i < COUNT(sharing_calls); i++)
 		if (!strcmp(symbol, sharing_calls[i]))
 			return true;
 	return false;
 }
 
-/* Relocations of an object, by which the symbols that it imports are found. */
+/* Relocations of an object, which name the symbols that it imports. */
 struct relocations {
 	const ElfW(Rela) * row;
 	size_t bytes;
@@ -90,11 +89,11 @@ struct relocations {
 struct dynamic {
 	const ElfW(Sym) * symbols;
 	const char *strings;
-	struct relocations calls; /* through the procedure linkage table */
+	struct relocations calls; /* of the procedure linkage table */
 	struct relocations data;
 };
 
-/* The loader has added the base to the addresses, except in the kernel's own object. */
+/* The loader has added the base address, except in the vDSO. */
 static const void *at(const struct dl_phdr_info *info, ElfW(Addr) address)
 {
 	if (address < info->dlpi_addr)
@@ -143,7 +142,7 @@ static bool refer_to_sharing_call(const struct dynamic *dynamic,
 	return false;
 }
 
-/* By relocations, since no table tells how many symbols an object has that exports none. */
+/* Reads relocations: no table gives the number of symbols of an object without exports. */
 static bool imports_sharing_call(const struct dl_phdr_info *info)
 {
 	struct dynamic dynamic = {0};
@@ -152,18 +151,18 @@ static bool imports_sharing_call(const struct dl_phdr_info *info)
 						refer_to_sharing_call(&dynamic, &dynamic.data));
 }
 
-static int look_at_object(struct dl_phdr_info *info, size_t bytes, void *arg)
+static int probe_object(struct dl_phdr_info *info, size_t bytes, void *arg)
 {
 	const struct sharing_library *library = find_library(cm_text_file_name(info->dlpi_name));
 	const char *object = *info->dlpi_name ? info->dlpi_name : "the program";
-	struct cm_probe_environment *signs = arg;
+	struct cm_probe_environment *found = arg;
 
 	(void)bytes;
-	if (!signs->exports && ((library && library->exports) || imports_sharing_call(info)))
-		signs->exports = object;
-	if (!signs->reaches && library && library->reaches)
-		signs->reaches = object;
-	return signs->exports && signs->reaches;
+	if (!found->exports && ((library && library->exports) || imports_sharing_call(info)))
+		found->exports = object;
+	if (!found->reaches && library && library->reaches)
+		found->reaches = object;
+	return found->exports && found->reaches;
 }
 
 static const char *find_launch_variable(cm_getenv_fn get)
@@ -179,13 +178,13 @@ static const char *find_launch_variable(cm_getenv_fn get)
 	return NULL;
 }
 
-void cm_probe_sharing(cm_getenv_fn get, struct cm_probe_environment *ret_signs)
+void cm_probe_sharing(cm_getenv_fn get, struct cm_probe_environment *ret_found)
 {
 	const char *variable = find_launch_variable(get);
 
-	*ret_signs = (struct cm_probe_environment){variable, variable};
+	*ret_found = (struct cm_probe_environment){variable, variable};
 	if (!variable)
-		(void)dl_iterate_phdr(look_at_object, ret_signs);
+		(void)dl_iterate_phdr(probe_object, ret_found);
 }
 
 static bool is_own(const char *path)

@@ -8,15 +8,15 @@
 #include "interpose/stacks/record.h"
 #include "interpose/symbols/hooks.h"
 
-/* Names kept of a thread. Deeper ones are counted, so that their ends find them, but the innermost
- * that is kept stays what events bear. */
+/* Names kept per thread. Deeper ones are only counted, to match their pops; events keep the
+ * innermost kept name. */
 #define LEVELS_MAX 32
 
 static __thread struct {
 	uint32_t count;
-	uint32_t beyond; /* names that found no place, all inside the kept ones */
+	uint32_t beyond; /* names beyond LEVELS_MAX, all nested in the kept ones */
 	struct {
-		uint32_t domain; /* a hash; two that are alike are taken for one */
+		uint32_t domain; /* a hash; equal hashes count as one domain */
 		uint32_t text;
 	} level[LEVELS_MAX];
 } names;
@@ -35,12 +35,12 @@ static int count_in(uint32_t domain, uint32_t count)
 	return n;
 }
 
-static void show_innermost(void)
+static void publish_innermost(void)
 {
 	cm_thread.annotation = names.count ? names.level[names.count - 1].text : 0;
 }
 
-/* As from inside the library: the text's lock is not for a signal handler that asks for memory. */
+/* Inside the hook: an allocation in a signal handler must not wait for the lock of the texts. */
 static uint32_t record_text(const char *name)
 {
 	const bool entered = cm_hook_enter();
@@ -61,7 +61,7 @@ int cm_annotation_push(uintptr_t domain, const char *name)
 	names.level[names.count].domain = hash;
 	names.level[names.count].text = name ? record_text(name) : 0;
 	names.count++;
-	show_innermost();
+	publish_innermost();
 	return level;
 }
 
@@ -81,7 +81,7 @@ int cm_annotation_pop(uintptr_t domain)
 	memmove(&names.level[at - 1], &names.level[at],
 		(names.count - at) * sizeof(names.level[0]));
 	names.count--;
-	show_innermost();
+	publish_innermost();
 	return level;
 }
 
@@ -91,5 +91,5 @@ void cm_annotation_forget(void)
 
 	for (i = 0; i < names.count; i++)
 		names.level[i].text = 0;
-	show_innermost();
+	publish_innermost();
 }

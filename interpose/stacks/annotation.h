@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Names for what the calling thread is doing, one inside the other: those that the program gives
- * (cudamem.h) and its NVTX ranges. Events bear the innermost one.
+ * Names for what the calling thread is doing, nested: those that the program gives (cudamem.h) and
+ * its NVTX ranges. Events carry the innermost one. State is per thread; no locks.
  *
- * A domain tells apart who nests: a pop takes away the innermost name of its own domain.
+ * A domain separates users that nest independently: a pop removes the innermost name of its own
+ * domain.
  */
 #ifndef CM_INTERPOSE_STACKS_ANNOTATION_H
 #define CM_INTERPOSE_STACKS_ANNOTATION_H
 
 #include <stdint.h>
 
-/* Level of the name within its domain, from 0 on. The text is copied. */
+/* Returns the level of the name within its domain, from 0 on. Copies the text. */
 int cm_annotation_push(uintptr_t domain, const char *name);
-/* The level that ends, or -1: there is none. */
+/* Returns the level that ended, or -1 if there is no name. */
 int cm_annotation_pop(uintptr_t domain);
 
-/* In a forked child: the names were in its parent's region. */
+/* In a forked child: the texts were in the parent's region. */
 void cm_annotation_forget(void);
 
 #endif

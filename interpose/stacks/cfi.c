@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* DWARF's numbers of the registers, in the AMD64 ABI. */
+/* DWARF register numbers of the AMD64 ABI. */
 #define REGISTER_FP 6
 #define REGISTER_SP 7
 #define REGISTER_RA 16
@@ -24,7 +24,7 @@
 #define ENCODING_TABLE   0x3b /* signed 4 bytes, relative to .eh_frame_hdr */
 #define ENCODING_OMITTED 0xff
 
-/* What is left to be read. An overrun sets `bad` and reads zeros. */
+/* The rest of the input. An overrun sets `bad` and reads zeros. */
 struct cursor {
 	const uint8_t *at;
 	const uint8_t *end;
@@ -100,7 +100,7 @@ static int64_t read_sleb(struct cursor *cursor)
 	return (int64_t)value;
 }
 
-/* A pointer, absolute or relative to its own place; another base is bad. */
+/* A pointer, absolute or relative to its own address; any other base is bad. */
 static uint64_t read_encoded(struct cursor *cursor, uint8_t encoding)
 {
 	const uint64_t place = (uintptr_t)cursor->at;
@@ -145,12 +145,12 @@ struct cie {
 	uint64_t code_align;
 	int64_t data_align;
 	uint8_t encoding; /* of addresses */
-	bool augmented;   /* 'z': a length precedes the augmentation's data */
-	bool signal;      /* a frame made by the kernel, not by a call */
+	bool augmented;   /* 'z': the augmentation data has a length */
+	bool signal;      /* a signal frame, made by the kernel */
 	bool bad;
 };
 
-/* Where the CFA or a register is, as the instructions say so far. */
+/* Where the CFA or a register is, after the instructions so far. */
 enum where_kind { WHERE_SAME, WHERE_GONE, WHERE_OFFSET, WHERE_REGISTER, WHERE_REF, WHERE_OTHER };
 
 struct where {
@@ -187,13 +187,14 @@ static void read_augmentation(struct cie *cie, struct cursor *cursor, const char
 			cie->signal = true;
 			break;
 		default:
-			return; /* 'B' and unknown ones bear no more data that is of interest */
+			return; /* 'B' and unknown letters have no data that matters here */
 		}
 	}
 	cie->bad |= data.bad;
 }
 
-/* The bounds of the entry whose length stands at `at`. False: none, or one of 64 bits. */
+/* The bounds of the entry whose length is at `at`. False if there is none, or it is a 64-bit
+ * one. */
 static bool open_entry(const struct cm_cfi_object *object, const uint8_t *at,
 		       struct cursor *ret_entry)
 {
@@ -239,10 +240,9 @@ static bool read_cie(const struct cm_cfi_object *object, const uint8_t *at, stru
 	return !cursor.bad && !cie.bad;
 }
 
-/*
- * The two expressions that gcc and clang write for functions that align their stack: "the word at
- * frame pointer + offset" for the CFA, "frame pointer + offset" for where it was saved.
- */
+/* The two expressions that gcc and clang emit in functions that align their stack: "the word at
+ * frame pointer + offset" for the CFA, "frame pointer + offset" for where the frame pointer was
+ * saved. */
 static struct where read_expression(struct cursor *cursor, bool is_cfa)
 {
 	const uint64_t bytes = read_uleb(cursor);
@@ -262,7 +262,7 @@ static struct where read_expression(struct cursor *cursor, bool is_cfa)
 	return where;
 }
 
-/* One run of instructions. */
+/* The state of executing instructions. */
 struct run {
 	const struct cie *cie;
 	struct row row;
@@ -329,7 +329,7 @@ static uint64_t read_delta(struct cursor *cursor, unsigned bytes)
 	return delta;
 }
 
-/* Instructions that move the location. False: it is another. */
+/* Executes an instruction that moves the location. False if it is another one. */
 static bool step_location(struct run *run, struct cursor *cursor, uint8_t op)
 {
 	switch (op) {
@@ -350,7 +350,7 @@ static bool step_location(struct run *run, struct cursor *cursor, uint8_t op)
 	}
 }
 
-/* Instructions about the CFA. False: it is another. */
+/* Executes an instruction about the CFA. False if it is another one. */
 static bool step_cfa(struct run *run, struct cursor *cursor, uint8_t op)
 {
 	uint64_t reg;
@@ -429,7 +429,7 @@ static void step_register(struct run *run, struct cursor *cursor, uint8_t op)
 		skip_bytes(cursor, read_uleb(cursor));
 		set_register(run, reg, WHERE_OTHER, 0);
 		break;
-	case 0x2e: /* GNU_args_size: what read_uleb has read */
+	case 0x2e: /* its operand was read above */
 		break;
 	default:
 		run->bad = true;
@@ -437,7 +437,7 @@ static void step_register(struct run *run, struct cursor *cursor, uint8_t op)
 	}
 }
 
-/* Runs the instructions as far as they concern `target`. */
+/* Executes the instructions up to `target`. */
 static void execute(struct run *run, struct cursor cursor)
 {
 	uint8_t op, low;
@@ -472,7 +472,7 @@ static bool is_offset(int64_t offset)
 	return offset >= 0 && offset <= INT32_MAX && !(offset & 7);
 }
 
-/* The row as a rule; whatever does not fit is CM_RULE_NONE. */
+/* The row as a rule; CM_RULE_NONE if it does not fit. */
 static struct cm_rule make_rule(const struct row *row)
 {
 	const struct cm_rule none = {.kind = CM_RULE_NONE};
@@ -523,7 +523,7 @@ static struct cm_rule read_fde(const struct cm_cfi_object *object, const uint8_t
 		skip_bytes(&cursor, read_uleb(&cursor));
 	if (cursor.bad || pc < run.location || pc - run.location >= bytes)
 		return none;
-	/* What was interrupted need not have a frame pointer to go on by. */
+	/* The interrupted function may have no frame pointer to continue by. */
 	if (cie.signal)
 		return (struct cm_rule){.kind = CM_RULE_END};
 	execute(&run, cie.program);
@@ -553,7 +553,7 @@ static bool find_table(const struct cm_cfi_object *object, struct table *ret_tab
 	return !cursor.bad && ret_table->count <= (size_t)(cursor.end - cursor.at) / 8;
 }
 
-/* One half of a pair, as an address. */
+/* One half of a pair as an address. */
 static uint64_t read_pair(const struct cm_cfi_object *object, const struct table *table,
 			  uint32_t index, unsigned half)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Call frame information of x86-64: from a return address to the rule by which its caller is found,
- * read from the .eh_frame that the compiler leaves in every object (System V ABI for AMD64, section
- * 3.7 and the Linux Standard Base, "Exception Frames"). A rule covers what compilers emit at calls;
- * what it cannot express is CM_RULE_NONE, and the walk has to go on by other means or to stop.
+ * Call frame information of x86-64: finds the rule for a return address that leads to its caller,
+ * in the .eh_frame that compilers write into every object (System V ABI for AMD64, section 3.7;
+ * Linux Standard Base, "Exception Frames"). Rules cover what compilers emit at calls; anything else
+ * is CM_RULE_NONE, and the walk falls back to frame pointers or stops.
  *
- * Pure: reads the object's memory, which is mapped and within the bounds given, and nothing else.
+ * Pure: reads the object's mapped memory within the given bounds, and nothing else.
  */
 #ifndef CM_INTERPOSE_STACKS_CFI_H
 #define CM_INTERPOSE_STACKS_CFI_H
@@ -13,12 +13,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Where the frame's CFA (the stack pointer before the call) comes from, and the frame pointer. The
- * return address is always at CFA - 8. */
+/* How to find the frame's CFA (the stack pointer before the call) and frame pointer. The return
+ * address is always at CFA - 8. */
 enum cm_rule_kind {
-	CM_RULE_NONE,   /* not known */
-	CM_RULE_END,    /* the outermost frame: there is no caller; or the kernel's own */
-	CM_RULE_SP,     /* CFA = stack pointer + cfa; frame pointer as it is */
+	CM_RULE_NONE,   /* unknown */
+	CM_RULE_END,    /* no caller: the outermost frame, or one made by the kernel */
+	CM_RULE_SP,     /* CFA = stack pointer + cfa; frame pointer unchanged */
 	CM_RULE_SP_FP,  /* the same; frame pointer saved at CFA - fp */
 	CM_RULE_FP,     /* CFA = frame pointer + cfa; it is saved at CFA - fp */
 	CM_RULE_FP_REF, /* CFA = word at frame pointer - cfa; it is saved where it points to:
@@ -33,13 +33,14 @@ struct cm_rule {
 
 /* A loaded object. */
 struct cm_cfi_object {
-	const uint8_t *start; /* of its loaded segments; all between is mapped or is never read */
+	const uint8_t
+		*start; /* of its loaded segments; whatever lies between is mapped or never read */
 	const uint8_t *end;
 	const uint8_t *header; /* .eh_frame_hdr, inside; NULL: it has none */
 	size_t header_bytes;
 };
 
-/* The rule at `pc`, an address inside the instruction that called. */
+/* The rule at `pc`, an address inside the call instruction. */
 struct cm_rule cm_cfi_find(const struct cm_cfi_object *object, uint64_t pc);
 
 #endif

@@ -12,7 +12,7 @@
 #include "stats/region.h"
 #include "stats/text.h"
 
-#define FRAMES_SAID 4 /* more do not fit in a line */
+#define FRAMES_MAX  4 /* a line has room for no more */
 #define FRAME_BYTES 64
 
 struct line {
@@ -22,7 +22,7 @@ struct line {
 	unsigned frames;
 };
 
-/* Others wrote the names, of files and of objects' functions too: they may hold anything. */
+/* Names of files and functions may contain anything, control characters too. */
 static void add_frame(struct line *line, const char *frame)
 {
 	const char *before = line->frames++ ? " < " : "";
@@ -42,26 +42,26 @@ static void add_frame(struct line *line, const char *frame)
 
 static bool is_full(const struct line *line)
 {
-	return line->frames == FRAMES_SAID || line->length == line->bytes - 1;
+	return line->frames == FRAMES_MAX || line->length == line->bytes - 1;
 }
 
 /* "FUNCTION\nFILE" and a line number. */
 static void add_python(struct line *line, const struct cm_region *region, uint64_t frame)
 {
 	const char *text = cm_region_row(region, CM_TABLE_TEXT, cm_frame_text(frame)), *split;
-	char said[FRAME_BYTES];
+	char frame_text[FRAME_BYTES];
 
 	split = strchr(text, CM_FRAME_TEXT_SPLIT);
-	(void)snprintf(said, sizeof(said), "%.*s %s:%u",
+	(void)snprintf(frame_text, sizeof(frame_text), "%.*s %s:%u",
 		       split ? (int)(split - text) : (int)strlen(text), text,
 		       split ? cm_text_file_name(split + 1) : "?", cm_frame_line(frame));
-	add_frame(line, said);
+	add_frame(line, frame_text);
 }
 
-/* What is known of an address; the texts are copies, for objects come and go. */
+/* What is known of an address; the texts are copies, since objects can be unloaded. */
 struct place {
 	uint64_t address;
-	char object[FRAME_BYTES]; /* "": in none */
+	char object[FRAME_BYTES]; /* "": in no object */
 	char function[FRAME_BYTES];
 	uint64_t offset; /* in the object */
 };
@@ -85,8 +85,7 @@ static int find_place(struct dl_phdr_info *info, size_t size, void *data)
 	return 1;
 }
 
-/* The driver, the runtime and their like: whatever the program calls, the way leads through
- * them. */
+/* CUDA libraries: every call leads through them. */
 static bool is_cuda(const char *object)
 {
 	return !strncmp(object, "libcuda", 7) || !strncmp(object, "libnv", 5);
@@ -94,20 +93,21 @@ static bool is_cuda(const char *object)
 
 static void add_native(struct line *line, uint64_t frame)
 {
-	struct place place = {.address = frame - 1}; /* in the call, not behind it */
-	char said[2 * FRAME_BYTES];
+	struct place place = {.address = frame - 1}; /* inside the call, not after it */
+	char frame_text[2 * FRAME_BYTES];
 
 	(void)dl_iterate_phdr(find_place, &place);
 	if (!line->frames && is_cuda(place.object))
 		return;
 	if (*place.function)
-		(void)snprintf(said, sizeof(said), "%s", place.function);
+		(void)snprintf(frame_text, sizeof(frame_text), "%s", place.function);
 	else if (*place.object)
-		(void)snprintf(said, sizeof(said), "%s+0x%llx", place.object,
+		(void)snprintf(frame_text, sizeof(frame_text), "%s+0x%llx", place.object,
 			       (unsigned long long)place.offset);
 	else
-		(void)snprintf(said, sizeof(said), "0x%llx", (unsigned long long)place.address);
-	add_frame(line, said);
+		(void)snprintf(frame_text, sizeof(frame_text), "0x%llx",
+			       (unsigned long long)place.address);
+	add_frame(line, frame_text);
 }
 
 void cm_frames_describe(uint32_t stack, char *text, size_t bytes)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Recorded stacks in the words of the process itself, in one line each: for the few that a message
- * has room for. Full names, with files and lines of C, are the tool's (tools/snapshot/symbols.h).
+ * Describes recorded stacks in one line, from inside the process, for the few that a message has
+ * room for. The tool finds full names, files and lines of C (tools/snapshot/symbols.h).
  */
 #ifndef CM_INTERPOSE_STACKS_FRAMES_H
 #define CM_INTERPOSE_STACKS_FRAMES_H
@@ -10,11 +10,11 @@
 #include <stdint.h>
 
 /*
- * The innermost frames of a stack of this process's region, "forward model.py:88 < step
- * train.py:301": those of Python where there are any, else functions by the names that their
- * objects export, or places in objects; CUDA's own are left out at the near end. Cut to `bytes`,
- * which hold at least a word. Id 0 is "an unknown place". Uses dl_iterate_phdr, so no lock may be
- * held; allocates nothing.
+ * Writes the innermost frames of a stack of this process's region, such as "forward model.py:88 <
+ * step train.py:301": Python frames if there are any, else exported functions, or offsets in
+ * objects; leading frames in CUDA libraries are skipped. Cut to `bytes`, which hold at least a
+ * word. Id 0 is "an unknown place". Uses dl_iterate_phdr, so the caller holds no lock; allocates
+ * nothing.
  */
 void cm_frames_describe(uint32_t stack, char *text, size_t bytes);
 

@@ -7,9 +7,10 @@
 #include <wchar.h>
 
 #include "interpose/stacks/annotation.h"
+
 #define NAME_BYTES 1024
 
-/* The numbers are those of nvtxTypes.h, which gives a new meaning a new one. */
+/* Numbers of nvtxTypes.h, which never reuses one for another meaning. */
 enum { TABLE_CALLBACKS = 1 };
 enum { MODULE_CORE = 1, MODULE_CORE2 = 5 };
 enum { CORE_PUSH_EX = 8, CORE_PUSH_A, CORE_PUSH_W, CORE_POP };
@@ -50,11 +51,11 @@ struct callbacks {
 	int (*get_table)(int module, any_fn ***ret_slots, unsigned int *ret_count);
 };
 
-/* Ranges of no domain; a domain's own handle is never this. */
+/* Ranges without a domain; no domain handle has this value. */
 #define DEFAULT_DOMAIN ((uintptr_t)2)
 
-/* UTF-8, cut to size at a character's border. */
-static const char *narrow(const wchar_t *wide, char text[NAME_BYTES])
+/* UTF-8, cut at a character's boundary. */
+static const char *to_utf8(const wchar_t *wide, char text[NAME_BYTES])
 {
 	size_t used = 0;
 
@@ -89,7 +90,7 @@ static int push_attributes(uintptr_t domain, const struct attributes *attributes
 	case MESSAGE_REGISTERED:
 		return cm_annotation_push(domain, attributes->ascii);
 	case MESSAGE_UNICODE:
-		return cm_annotation_push(domain, narrow(attributes->unicode, text));
+		return cm_annotation_push(domain, to_utf8(attributes->unicode, text));
 	default:
 		return cm_annotation_push(domain, NULL);
 	}
@@ -109,10 +110,10 @@ static int push_w(const wchar_t *name)
 {
 	char text[NAME_BYTES];
 
-	return cm_annotation_push(DEFAULT_DOMAIN, narrow(name, text));
+	return cm_annotation_push(DEFAULT_DOMAIN, to_utf8(name, text));
 }
 
-static int pop(void)
+static int pop_range(void)
 {
 	return cm_annotation_pop(DEFAULT_DOMAIN);
 }
@@ -127,8 +128,7 @@ static int domain_pop(void *domain)
 	return cm_annotation_pop(domain ? (uintptr_t)domain : DEFAULT_DOMAIN);
 }
 
-/* A handle is a copy of the string, for as long as the process lives: NVTX has no call that ends
- * it. */
+/* A handle is a copy of the string and is never freed: NVTX has no call for that. */
 static void *register_a(void *domain, const char *text)
 {
 	(void)domain;
@@ -140,23 +140,23 @@ static void *register_w(void *domain, const wchar_t *wide)
 	char text[NAME_BYTES];
 
 	(void)domain;
-	return wide ? strdup(narrow(wide, text)) : NULL;
+	return wide ? strdup(to_utf8(wide, text)) : NULL;
 }
 
 /* A handle is an address that nobody else has. */
-static void *create_a(const char *name)
+static void *domain_create_a(const char *name)
 {
 	(void)name;
 	return malloc(1);
 }
 
-static void *create_w(const wchar_t *name)
+static void *domain_create_w(const wchar_t *name)
 {
 	(void)name;
 	return malloc(1);
 }
 
-static void destroy(void *domain)
+static void domain_destroy(void *domain)
 {
 	free(domain);
 }
@@ -166,8 +166,8 @@ struct callback {
 	any_fn fn;
 };
 
-static void fill(const struct callbacks *callbacks, int module, const struct callback *list,
-		 size_t count)
+static void fill_slots(const struct callbacks *callbacks, int module, const struct callback *list,
+		       size_t count)
 {
 	any_fn **slots = NULL;
 	unsigned int slot_count = 0;
@@ -188,19 +188,22 @@ int InitializeInjectionNvtx2(cm_nvtx_export_fn *get_export_table)
 		{CORE_PUSH_EX, (any_fn)push_ex},
 		{CORE_PUSH_A, (any_fn)push_a},
 		{CORE_PUSH_W, (any_fn)push_w},
-		{CORE_POP, (any_fn)pop},
+		{CORE_POP, (any_fn)pop_range},
 	};
 	static const struct callback core2[] = {
-		{CORE2_PUSH_EX, (any_fn)domain_push_ex}, {CORE2_POP, (any_fn)domain_pop},
-		{CORE2_REGISTER_A, (any_fn)register_a},  {CORE2_REGISTER_W, (any_fn)register_w},
-		{CORE2_CREATE_A, (any_fn)create_a},      {CORE2_CREATE_W, (any_fn)create_w},
-		{CORE2_DESTROY, (any_fn)destroy},
+		{CORE2_PUSH_EX, (any_fn)domain_push_ex},
+		{CORE2_POP, (any_fn)domain_pop},
+		{CORE2_REGISTER_A, (any_fn)register_a},
+		{CORE2_REGISTER_W, (any_fn)register_w},
+		{CORE2_CREATE_A, (any_fn)domain_create_a},
+		{CORE2_CREATE_W, (any_fn)domain_create_w},
+		{CORE2_DESTROY, (any_fn)domain_destroy},
 	};
 	const struct callbacks *callbacks = get_export_table(TABLE_CALLBACKS);
 
 	if (!callbacks || callbacks->struct_size < sizeof(*callbacks) || !callbacks->get_table)
 		return 0;
-	fill(callbacks, MODULE_CORE, core, COUNT(core));
-	fill(callbacks, MODULE_CORE2, core2, COUNT(core2));
+	fill_slots(callbacks, MODULE_CORE, core, COUNT(core));
+	fill_slots(callbacks, MODULE_CORE2, core2, COUNT(core2));
 	return 1;
 }

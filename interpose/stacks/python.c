@@ -8,14 +8,14 @@
 
 #include "stats/layout.h"
 
-/* What Python.h declares; its structures are opaque to us. */
+/* Opaque types of Python.h. */
 typedef void py_object;
 typedef void py_frame;
 typedef void py_state;
 
 enum { NOT_FOUND, BEING_STORED, FOUND };
 
-/* Written once, by one of those who looked, and read where `found` says FOUND. */
+/* Written once, by the thread that moves `found` from NOT_FOUND; read when it is FOUND. */
 static atomic_int found;
 static struct python {
 	py_state *(*this_thread)(void);
@@ -32,65 +32,63 @@ static struct python {
 	void (*fetch_error)(py_object **type, py_object **value, py_object **trace);
 	void (*restore_error)(py_object *type, py_object *value, py_object *trace);
 	void (*clear_error)(void);
-	int (*gc_disable)(void); /* NULL before 3.10, whose frames are no new objects */
+	int (*gc_disable)(void); /* NULL before 3.10, where frames are no new objects */
 	int (*gc_enable)(void);
 } py;
 
-/*
- * Frames by code object and instruction, each remembered for good: its code object is held, so that
- * its address means nothing else. A slot that is taken is never given to another: to let go of a
- * code object could run code of the program's.
- */
+/* Frames by code object and instruction, kept for ever: each slot holds a reference to its code
+ * object, so that the address stays unique. A slot in use is never reused, since dropping a code
+ * object could run code of the program. */
 #define SLOTS   4096u
-#define TAKEN   ((uintptr_t)1) /* being filled in */
+#define TAKEN   ((uintptr_t)1) /* a slot that is being filled */
 #define NO_LAST INT_MIN
 
 static struct slot {
 	_Atomic uintptr_t code; /* stored last */
 	_Atomic int last;
-	_Atomic uint64_t frame; /* without its line where `last` is not known */
+	_Atomic uint64_t frame; /* without its line if `last` is unknown */
 } slots[SLOTS];
 
-static void *look(const char *name)
+static void *find_function(const char *name)
 {
 	return dlsym(RTLD_DEFAULT, name);
 }
 
-#define LOOK(slot, name) (*(void **)(void *)&python->slot = look(name))
+#define FIND(slot, name) (*(void **)(void *)&python->slot = find_function(name))
 
-static bool look_for_all(struct python *python)
+static bool find_all(struct python *python)
 {
-	/* The program's own word for it first: most have no Python at all. */
-	if (!LOOK(this_thread, "PyGILState_GetThisThreadState"))
+	/* First the test for any Python: most programs have none. */
+	if (!FIND(this_thread, "PyGILState_GetThisThreadState"))
 		return false;
 	/* The public name came with 3.13. */
-	if (!LOOK(current, "PyThreadState_GetUnchecked"))
-		(void)LOOK(current, "_PyThreadState_UncheckedGet");
-	(void)LOOK(lasti, "PyFrame_GetLasti");
-	(void)LOOK(gc_disable, "PyGC_Disable");
-	(void)LOOK(gc_enable, "PyGC_Enable");
-	return python->current && LOOK(frame, "PyEval_GetFrame") && LOOK(back, "PyFrame_GetBack") &&
-	       LOOK(code, "PyFrame_GetCode") && LOOK(line, "PyFrame_GetLineNumber") &&
-	       LOOK(attribute, "PyObject_GetAttrString") && LOOK(utf8, "PyUnicode_AsUTF8") &&
-	       LOOK(hold, "Py_IncRef") && LOOK(drop, "Py_DecRef") &&
-	       LOOK(fetch_error, "PyErr_Fetch") && LOOK(restore_error, "PyErr_Restore") &&
-	       LOOK(clear_error, "PyErr_Clear");
+	if (!FIND(current, "PyThreadState_GetUnchecked"))
+		(void)FIND(current, "_PyThreadState_UncheckedGet");
+	(void)FIND(lasti, "PyFrame_GetLasti");
+	(void)FIND(gc_disable, "PyGC_Disable");
+	(void)FIND(gc_enable, "PyGC_Enable");
+	return python->current && FIND(frame, "PyEval_GetFrame") && FIND(back, "PyFrame_GetBack") &&
+	       FIND(code, "PyFrame_GetCode") && FIND(line, "PyFrame_GetLineNumber") &&
+	       FIND(attribute, "PyObject_GetAttrString") && FIND(utf8, "PyUnicode_AsUTF8") &&
+	       FIND(hold, "Py_IncRef") && FIND(drop, "Py_DecRef") &&
+	       FIND(fetch_error, "PyErr_Fetch") && FIND(restore_error, "PyErr_Restore") &&
+	       FIND(clear_error, "PyErr_Clear");
 }
 
 void cm_python_find(void)
 {
-	struct python looked_for = {0};
+	struct python candidate = {0};
 	int expected = NOT_FOUND;
 
-	if (atomic_load(&found) != NOT_FOUND || !look_for_all(&looked_for) ||
+	if (atomic_load(&found) != NOT_FOUND || !find_all(&candidate) ||
 	    !atomic_compare_exchange_strong(&found, &expected, BEING_STORED))
 		return;
-	py = looked_for;
-	/* Release: who sees it sees the functions. */
+	py = candidate;
+	/* Release, pairs with the acquire in cm_python_stack: FOUND implies the functions. */
 	atomic_store_explicit(&found, FOUND, memory_order_release);
 }
 
-/* PyGILState_Check says yes to everybody once a program has made a second interpreter. */
+/* PyGILState_Check is true for everybody once a program has made a second interpreter. */
 static bool holds_gil(void)
 {
 	py_state *state = py.current();
@@ -98,8 +96,9 @@ static bool holds_gil(void)
 	return state && state == py.this_thread();
 }
 
-/* Appends a text attribute, cut to size and with no line end in it. False: there is none. */
-static bool append(py_object *code, const char *name, char *text, size_t bytes, size_t *used)
+/* Appends a text attribute without line ends, cut to size. False if there is none. */
+static bool append_attribute(py_object *code, const char *name, char *text, size_t bytes,
+			     size_t *used)
 {
 	py_object *value = py.attribute(code, name);
 	const char *from = value ? py.utf8(value) : NULL;
@@ -109,20 +108,20 @@ static bool append(py_object *code, const char *name, char *text, size_t bytes, 
 	if (value)
 		py.drop(value);
 	if (!from)
-		py.clear_error(); /* no such attribute, or a text that UTF-8 has no form for */
+		py.clear_error(); /* no such attribute, or a text without a UTF-8 form */
 	return from != NULL;
 }
 
-static uint32_t describe(py_object *code, cm_python_text_fn *add_text)
+static uint32_t add_description(py_object *code, cm_python_text_fn *add_text)
 {
 	char text[1024];
 	size_t used = 0;
 
-	/* Qualified names came with 3.11. A name has half of the room at most. */
-	if (!append(code, "co_qualname", text, sizeof(text) / 2, &used))
-		(void)append(code, "co_name", text, sizeof(text) / 2, &used);
+	/* Qualified names came with 3.11. A name gets at most half of the space. */
+	if (!append_attribute(code, "co_qualname", text, sizeof(text) / 2, &used))
+		(void)append_attribute(code, "co_name", text, sizeof(text) / 2, &used);
 	text[used++] = CM_FRAME_TEXT_SPLIT;
-	(void)append(code, "co_filename", text, sizeof(text), &used);
+	(void)append_attribute(code, "co_filename", text, sizeof(text), &used);
 	text[used] = '\0';
 	return add_text(text);
 }
@@ -135,7 +134,7 @@ static struct slot *slot_of(py_object *code, int last)
 	return &slots[(mixed ^ mixed >> 32) & (SLOTS - 1)];
 }
 
-static void remember(struct slot *slot, py_object *code, int last, uint64_t frame)
+static void store_slot(struct slot *slot, py_object *code, int last, uint64_t frame)
 {
 	uintptr_t empty = 0;
 
@@ -144,7 +143,7 @@ static void remember(struct slot *slot, py_object *code, int last, uint64_t fram
 	py.hold(code);
 	atomic_store_explicit(&slot->last, last, memory_order_relaxed);
 	atomic_store_explicit(&slot->frame, frame, memory_order_relaxed);
-	/* Release: who sees the code sees the rest. */
+	/* Release, pairs with the acquire in read_frame: the code implies the rest of the slot. */
 	atomic_store_explicit(&slot->code, (uintptr_t)code, memory_order_release);
 }
 
@@ -167,9 +166,9 @@ static uint64_t read_frame(py_frame *frame, cm_python_text_fn *add_text)
 		word = atomic_load_explicit(&slot->frame, memory_order_relaxed);
 	} else {
 		word = cm_frame_python(last == NO_LAST ? 0 : line_of(frame),
-				       describe(code, add_text));
+				       add_description(code, add_text));
 		if (cm_frame_text(word))
-			remember(slot, code, last, word);
+			store_slot(slot, code, last, word);
 	}
 	py.drop(code);
 	return last == NO_LAST ? word | cm_frame_python(line_of(frame), 0) : word;
@@ -216,9 +215,9 @@ void cm_python_forget(void)
 {
 	size_t i;
 
-	/* Then nothing was remembered, and every page of the slots is still nobody's. */
+	/* Nothing was stored: do not touch the pages of the table. */
 	if (atomic_load(&found) != FOUND) {
-		/* A thread that was storing is not in this process. */
+		/* A thread that was storing does not exist in the child. */
 		atomic_store(&found, NOT_FOUND);
 		return;
 	}

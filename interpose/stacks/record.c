@@ -16,7 +16,7 @@ _Static_assert(CM_STACK_DEPTH_MAX * 2 <= CM_STACK_FRAMES_MAX, "both kinds of fra
 _Atomic uint32_t cm_record_context;
 
 static struct {
-	struct cm_record *record; /* in the region; NULL: there is none */
+	struct cm_record *record; /* in the region; NULL: none */
 	struct cm_cache *cache;
 	uint32_t depth;
 	_Atomic uint32_t stacks; /* enum cm_stacks */
@@ -26,10 +26,10 @@ static struct {
 	struct cm_modules modules;
 } recorder;
 
-/* Held while what is recorded is changed. */
+/* Held while the settings change. */
 static pthread_mutex_t changing = PTHREAD_MUTEX_INITIALIZER;
 
-/* Where this library lies: the linker's names for its first and last byte. */
+/* The first and last byte of this library. */
 extern const char __ehdr_start[] __attribute__((visibility("hidden")));
 extern const char _end[] __attribute__((visibility("hidden")));
 
@@ -51,7 +51,7 @@ void cm_record_start(struct cm_region *region, const struct cm_config *config)
 		cm_python_find();
 	atomic_store(&recorder.stacks, config->stack_frames);
 	atomic_store(&recorder.started, true);
-	/* Release: who is to capture finds the tables made. */
+	/* Release: a thread that sees the level sees the tables. */
 	atomic_store_explicit(&cm_record_context, config->stacks, memory_order_release);
 }
 
@@ -75,7 +75,7 @@ void cm_record_forget(void)
 	cm_python_forget();
 }
 
-static bool is_sensible(const struct cm_record_request *request)
+static bool is_valid(const struct cm_record_request *request)
 {
 	return (!(request->set & CM_RECORD_SET_EVENTS) || request->events <= 1) &&
 	       (!(request->set & CM_RECORD_SET_CONTEXT) || request->context < CM_CONTEXT_COUNT) &&
@@ -111,7 +111,7 @@ int cm_record_change(const struct cm_record_request *request)
 {
 	int err;
 
-	if (!is_sensible(request))
+	if (!is_valid(request))
 		return -EINVAL;
 	if ((request->set & CM_RECORD_SET_CONTEXT) && request->context != CM_CONTEXT_NONE)
 		cm_python_find();
@@ -128,8 +128,8 @@ uint32_t cm_record_text(const char *text)
 	return cm_intern_table_add(&recorder.text_table, text, strlen(text) + 1);
 }
 
-/* The frames as words[1] and following. Returns how many. */
-static size_t collect(uint64_t unloads, uint64_t *words, bool *ret_cut)
+/* Writes the frames to words[1] and following and returns how many. */
+static size_t collect_frames(uint64_t unloads, uint64_t *words, bool *ret_cut)
 {
 	const struct cm_unwind_skip own = {(uintptr_t)__ehdr_start, (uintptr_t)_end};
 	bool cut = false, cut_python = false;
@@ -142,7 +142,7 @@ static size_t collect(uint64_t unloads, uint64_t *words, bool *ret_cut)
 	return count;
 }
 
-/* Not inlined: its array stays off the stack of calls that are not recorded. */
+/* Not inlined: calls that are not recorded do not pay for its array on the stack. */
 CM_NOINLINE void cm_record_capture(void)
 {
 	uint64_t words[1 + 2 * CM_STACK_DEPTH_MAX], unloads;
@@ -153,7 +153,7 @@ CM_NOINLINE void cm_record_capture(void)
 
 	cm_thread.stack = 0;
 	if (cm_modules_refresh(&recorder.modules, &generation, &unloads)) {
-		count = collect(unloads, words, &cut);
+		count = collect_frames(unloads, words, &cut);
 		words[0] = cm_stack_word((uint32_t)count, cut ? CM_STACK_CUT : 0, generation);
 		if (count)
 			cm_thread.stack = cm_intern_table_add(&recorder.stack_table, words,

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Recording where the program stands when it asks for memory or frees it: the stack of the call,
- * its Python frames, the name of what it is doing. What is recorded is said in the region (struct
- * cm_record) and changed while the program runs.
+ * Records where the program allocates and frees memory: the stack of the call, its Python frames,
+ * and the name of what it is doing. The region says what is recorded (struct cm_record); it can
+ * change at run time.
  *
- * A stack is captured by the calling thread, at the door, with no lock held, and never in a signal
- * handler: a call from one that interrupts the library passes it by. Thread-safe.
+ * The calling thread captures the stack in the wrapper, with no lock held and never in a signal
+ * handler that interrupts the library. Thread-safe.
  */
 #ifndef CM_INTERPOSE_STACKS_RECORD_H
 #define CM_INTERPOSE_STACKS_RECORD_H
@@ -21,21 +21,19 @@
 
 struct cm_region;
 
-/* enum cm_context: whose stacks are captured. */
+/* enum cm_context: which calls capture stacks. */
 extern _Atomic uint32_t cm_record_context __attribute__((visibility("hidden")));
 
-/* Once for each region, before its cache is made: what the configuration wants. */
+/* Called once per region, before its cache is made; applies the configuration. */
 void cm_record_start(struct cm_region *region, const struct cm_config *config);
-/* The cache that record_change speaks to. */
+/* The cache that cm_record_change acts on. */
 void cm_record_attach(struct cm_cache *cache);
 /* In a forked child: nothing is recorded until the next start. */
 void cm_record_forget(void);
 
-/*
- * Changes what `set` names (CM_RECORD_SET_*, CM_RECORD_CLEAR), all or nothing where a value makes
- * no sense (-EINVAL). Returns 0, or -ENOSPC where a ring of events finds no space; the rest is
- * done.
- */
+/* Changes what `set` names (CM_RECORD_SET_*, CM_RECORD_CLEAR). -EINVAL if a value is invalid:
+ * nothing changes. -ENOSPC if there is no space for events: the rest is done. -ENODEV without a
+ * cache. Else 0. */
 struct cm_record_request {
 	uint32_t set;
 	uint32_t events;
@@ -45,19 +43,18 @@ struct cm_record_request {
 };
 int cm_record_change(const struct cm_record_request *request);
 
-/* The id of a text in the region; 0: nothing is recorded, or no room. */
+/* Adds a text to the region and returns its id; 0: nothing is recorded, or no space. */
 uint32_t cm_record_text(const char *text);
 
+/* Captures the stack of the calling thread for its next events. Prefer cm_record_begin. */
 void cm_record_capture(void);
 
-/* The id of the calling thread's stack, of Python too where stacks have ever been recorded,
- * whatever is being recorded; 0: none is to be had. No lock is held. */
+/* Captures the calling thread's stack, whatever is being recorded, and returns its id; 0: none. The
+ * caller holds no lock. */
 uint32_t cm_record_capture_now(void);
 
-/*
- * Captures the stack for the events of the call under way, where stacks are recorded from `context`
- * on; true: cm_record_end() belongs behind the call.
- */
+/* Captures the stack for the events of this call if recording covers `context`. If true,
+ * cm_record_end() follows the call. */
 static inline bool cm_record_begin(enum cm_context context)
 {
 	if (CM_LIKELY(atomic_load_explicit(&cm_record_context, memory_order_relaxed) < context))

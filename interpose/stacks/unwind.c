@@ -9,7 +9,7 @@
 
 #include "interpose/stacks/cfi.h"
 
-/* Far more frames than any program has on purpose; a walk in circles ends here. */
+/* Far more frames than any program has on purpose; ends a walk in circles. */
 #define STEPS_MAX 8192
 #define PAGE_MASK UINT64_C(4095)
 
@@ -17,14 +17,12 @@ struct registers {
 	uint64_t pc;
 	uint64_t sp;
 	uint64_t fp;
-	bool guessed; /* a step was taken without a rule: nothing is certain from there on */
+	bool guessed; /* a step without a rule: later values are not certain */
 };
 
-/*
- * Whether the 8 bytes at an aligned address can be read: asked of a system call that copies them in
- * before it finds that the rest of its arguments makes no sense, which nothing forbids and which
- * changes nothing (the idea is Abseil's).
- */
+/* Whether the 8 bytes at an aligned address are readable. Asks a system call that copies them in
+ * before it rejects its other arguments; it changes nothing and no sandbox forbids it (the idea is
+ * Abseil's). */
 static bool is_word_readable(uint64_t addr)
 {
 	const int nonsense = -1;
@@ -33,7 +31,7 @@ static bool is_word_readable(uint64_t addr)
 	       errno != EFAULT;
 }
 
-/* The same for 16 bytes. The page of the stack pointer needs no asking. */
+/* The same for 16 bytes. The page of the stack pointer is known to be readable. */
 static bool is_readable(uint64_t addr, uint64_t sp)
 {
 	const uint64_t last = addr + sizeof(uint64_t);
@@ -43,7 +41,7 @@ static bool is_readable(uint64_t addr, uint64_t sp)
 	return (last ^ sp) <= PAGE_MASK || (addr ^ last) <= PAGE_MASK || is_word_readable(last);
 }
 
-/* Two words of the stack, which no sanitizer lays out. */
+/* Loads two words of the stack, whose layout no sanitizer knows. */
 typedef uint64_t stack_word __attribute__((may_alias));
 
 __attribute__((no_sanitize("address"))) static bool load_pair(const struct registers *r,
@@ -60,8 +58,8 @@ __attribute__((no_sanitize("address"))) static bool load_pair(const struct regis
 }
 
 #if defined(__aarch64__)
-/* Return addresses may be signed: bits above the address space say by whom. A hint instruction,
- * which older processors pass over, takes them off. */
+/* Return addresses may carry a signature in their upper bits. xpaclri removes it; older processors
+ * execute it as a hint. */
 static uint64_t strip(uint64_t pc)
 {
 	register uint64_t lr __asm__("x30") = pc;
@@ -76,8 +74,8 @@ static uint64_t strip(uint64_t pc)
 }
 #endif
 
-/* One step along the chain of frame records: the caller's frame pointer, then the return address.
- * It must lead up the stack. */
+/* One step along the chain of frame records (the caller's frame pointer, then the return address),
+ * which must lead up the stack. */
 static bool step_by_pointer(struct registers *r)
 {
 	const uint64_t record = r->fp;
@@ -94,10 +92,9 @@ static bool step_by_pointer(struct registers *r)
 #if defined(__x86_64__)
 
 /*
- * Rules by return address, direct mapped. A slot is one word, so that it is never read
- * half-written: which of the addresses that share the slot it is for, and the rule. The 47 bits of
- * an address are turned into as many others by a multiplication that loses none; 14 of them choose
- * the slot, the other 33 stand in it.
+ * A cache of rules by return address, direct mapped. A slot is one word, so it is never read
+ * half-written: the tag of its address, and the rule. A multiplication maps the 47 bits of an
+ * address one-to-one onto 47 others; 14 of them choose the slot, and the other 33 are the tag.
  */
 #define ADDRESS_BITS 47
 #define SLOT_BITS    14
@@ -164,11 +161,10 @@ static int match_object(struct dl_phdr_info *info, size_t bytes, void *data)
 	return search->found;
 }
 
-/* Slow: once for each return address. */
+/* Slow: runs once for each return address. */
 static struct cm_rule find_rule(uint64_t pc)
 {
-	/* The call is before its return address, and may be the last instruction of its
-	 * function. */
+	/* The call precedes its return address, and may be the last instruction of its function. */
 	struct search search = {.pc = pc - 1};
 
 	(void)dl_iterate_phdr(match_object, &search);
@@ -185,8 +181,8 @@ static struct cm_rule rule_at(uint64_t pc)
 	const uint64_t word = atomic_load_explicit(slot, memory_order_relaxed);
 	struct cm_rule rule;
 
-	/* An empty slot has rule CM_RULE_NONE; that is never remembered, so that code which is made
-	 * at run time is looked for every time. */
+	/* An empty slot reads as CM_RULE_NONE. That is never cached, so that generated code is
+	 * looked up every time. */
 	if (fits && word >> RULE_BITS == tag && (word & ((1u << KIND_BITS) - 1)) != CM_RULE_NONE)
 		return unpack(word);
 	rule = find_rule(pc);
@@ -196,7 +192,7 @@ static struct cm_rule rule_at(uint64_t pc)
 	return rule;
 }
 
-/* The CFA and where the frame pointer is saved, 0: it still is in its register. */
+/* The CFA, and where the frame pointer is saved; 0: it is still in its register. */
 static bool apply(const struct cm_rule *rule, const struct registers *r, uint64_t *ret_cfa,
 		  uint64_t *ret_saved)
 {
@@ -228,7 +224,7 @@ static bool apply(const struct cm_rule *rule, const struct registers *r, uint64_
 	return cfa > r->sp && !(cfa & 7);
 }
 
-/* To the caller; false: there is none, or it cannot be found. */
+/* Steps to the caller. False if there is none, or it cannot be found. */
 static bool step(struct registers *r)
 {
 	const struct cm_rule rule = rule_at(r->pc);
@@ -256,7 +252,7 @@ static void forget(uint64_t unloads)
 	atomic_store_explicit(&known_unloads, unloads, memory_order_relaxed);
 }
 
-#else /* every frame has its record, by the rules of the machine's ABI */
+#else /* the machine's ABI gives every frame a record */
 
 static bool step(struct registers *r)
 {
@@ -273,7 +269,7 @@ static void forget(uint64_t unloads)
 __attribute__((noinline)) size_t cm_unwind(const struct cm_unwind_skip *skip, uint64_t unloads,
 					   uint64_t *frames, size_t max, bool *ret_cut)
 {
-	/* One's own record: it is there since it is asked for. It leads to the caller. */
+	/* Our own frame record exists because its address is taken; it leads to the caller. */
 	const uint64_t record = (uintptr_t)__builtin_frame_address(0);
 	struct registers r = {.sp = record, .fp = record};
 	size_t count = 0, steps;

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The return addresses of the calling thread's stack.
+ * Return addresses of the calling thread's stack.
  *
- * On x86-64 a frame's caller is found by the rule that the compiler wrote for the return address
- * (cfi.h), which is remembered: a frame seen before costs a look in a table and two loads. Where
- * there is no rule (code made at run time, objects without .eh_frame), and on other machines, the
- * frame pointer leads on, if it points to readable memory of the stack.
+ * On x86-64 the compiler's rule for a return address (cfi.h) leads to the caller; rules are cached,
+ * so a known frame costs a table look-up and two loads. Where there is no rule (generated code,
+ * objects without .eh_frame), and on other machines, the frame pointer leads on if it points to
+ * readable stack memory.
  *
- * Thread-safe. Allocates nothing. For an address seen for the first time it asks the loader
- * (dl_iterate_phdr), so no lock may be held. Of a thread in a signal handler it tells the handler's
- * frames: on x86-64 a walk ends where the kernel called it.
+ * Thread-safe. Allocates nothing. A new address needs the loader (dl_iterate_phdr), so the caller
+ * holds no lock. In a signal handler a walk on x86-64 ends at the frame that the kernel made.
  */
 #ifndef CM_INTERPOSE_STACKS_UNWIND_H
 #define CM_INTERPOSE_STACKS_UNWIND_H
@@ -18,17 +17,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Addresses of one's own code, whose frames at the near end are left out. */
+/* The caller's own code; its innermost frames are skipped. */
 struct cm_unwind_skip {
 	uint64_t start;
 	uint64_t end;
 };
 
-/*
- * Fills `frames` with at most `max` return addresses, innermost first, and returns how many.
- * *ret_cut: there were more. `unloads` is a number that changes when an object is unloaded: what
- * was remembered until then is forgotten.
- */
+/* Fills `frames` with at most `max` return addresses, innermost first, and returns how many.
+ * *ret_cut: there were more. `unloads` changes when an object is unloaded: cached rules are dropped
+ * then. */
 size_t cm_unwind(const struct cm_unwind_skip *skip, uint64_t unloads, uint64_t *frames, size_t max,
 		 bool *ret_cut);
 

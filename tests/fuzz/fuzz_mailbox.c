@@ -84,7 +84,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		/* Nobody copies: the wait for it would be all that is tried. */
 		if (channel->command == CM_COMMAND_SNAPSHOT)
 			channel->arg[0] %= 1000;
-		(void)serve(channel);
+		(void)serve_one(channel);
 		complaint = fixture_complaint(&fixture);
 		if (complaint) {
 			(void)fprintf(stderr, "%s\n", complaint);

@@ -532,12 +532,12 @@ static void must_say(void **state, const char *role, const char *conf, const cha
 
 static void a_process_without_files_is_served(void **state)
 {
-	must_say(state, "no_files", "", "(Too many open files), nor in memory to share");
+	must_say(state, "no_files", "", "(Too many open files) and no shared memory");
 }
 
 static void a_process_that_may_make_no_memory_files_is_served(void **state)
 {
-	must_say(state, "no_memfd", "region_dir:/nonexistent", "nor in memory to share");
+	must_say(state, "no_memfd", "region_dir:/nonexistent", "and no shared memory");
 }
 
 static void locked_memory_is_not_filled_with_empty_tables(void **state)

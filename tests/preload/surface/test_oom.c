@@ -277,31 +277,32 @@ static void assert_report(void **state, const char *role, const char *conf, cons
 static void the_whole_report(void **state)
 {
 	static const char want[] =
-		"cudamem[]: out of memory on GPU 0: asked 30.00 MiB, largest piece 9.00, free in "
-		"all 36.00 (FRAGMENTED)\n"
-		"==== 31457280 bytes in thread ; the program is told CUDA_ERROR_OUT_OF_MEMORY (2)\n"
+		"cudamem[]: out of memory on GPU 0: requested 30.00 MiB, largest block 9.00, free "
+		"and cached 36.00 (FRAGMENTED)\n"
+		"==== 31457280 bytes in thread ; the program gets CUDA_ERROR_OUT_OF_MEMORY (2)\n"
 		"====   at \n"
 		"====\n"
 		"==== Why it failed: FRAGMENTED: 36.00 MiB is free or cached, but not in one "
-		"piece\n"
-		"====   Tried: the cache, waiting for freed memory, giving back (0.00), the driver "
+		"block\n"
+		"====   Tried: the cache, waiting for freed memory, releasing (0.00), the driver "
 		"again\n"
 		"====   Asked no other process\n"
 		"====\n"
 		"==== Where GPU 0 went: Simulated CUDA device, 64.00 MiB\n"
-		"====     28.00  in use by this program, 4 blocks (rounding of sizes 0.00)\n"
-		"====     32.00  cached by this program, in pieces too small (largest 9.00)\n"
-		"====      0.00  this program past the cache (pools, arrays, mapped memory ...)\n"
+		"====     28.00  in use by this program, 4 blocks (0.00 of it rounding)\n"
+		"====     32.00  cached by this program, in blocks too small (largest 9.00)\n"
+		"====      0.00  this program outside the cache (pools, arrays, mapped memory "
+		"...)\n"
 		"====      0.00  other processes under cudamem\n"
 		"====      0.00  contexts and libraries, processes without cudamem\n"
 		"====      4.00  free\n"
 		"====\n"
 		"==== What is cached\n"
-		"====     32.00  between blocks in use\n"
-		"====      0.00  in segments of which nothing is in use\n"
-		"====      0.00  freed, and the GPU may still use it\n"
+		"====     32.00  fragmented: in segments with blocks in use\n"
+		"====      0.00  releasable: in segments without blocks in use\n"
+		"====      0.00  pending free: the GPU may still use it\n"
 		"====\n"
-		"==== Who holds the 28.00 MiB in use, by size of block\n"
+		"==== Who holds the 28.00 MiB in use, by block size\n"
 		"====     27.00       3 of 9.0M\n"
 		"====      1.00       1 of 1.0M\n"
 		"====         -\n"
@@ -310,14 +311,14 @@ static void the_whole_report(void **state)
 		"====      0.00       0 of other sizes\n"
 		"====\n"
 		"==== What would have made it fit\n"
-		"====   no   no limit on this process                     4.00 for it\n"
-		"====   yes  what is free and cached, in one piece       36.00 for it\n"
-		"====   yes  free pages joined (expandable_segments)     32.00 for it\n"
-		"====   no   no other process on the GPU                  4.00 for it\n"
-		"====   no   less in use by this program: the amount was enough\n"
+		"====   no   no limit on this process                     4.00 available\n"
+		"====   yes  free and cached memory in one block         36.00 available\n"
+		"====   yes  free pages joined (expandable_segments)     32.00 available\n"
+		"====   no   no other process on the GPU                  4.00 available\n"
+		"====   no   less in use by this program: there was enough memory\n"
 		"====\n"
 		"==== Look at it while it runs: cudamemstat show  --map\n"
-		"==== Further failures are told in one line each; "
+		"==== Later failures get one line each; "
 		"CUDAMEM_CONF=oom_report:full|line|off\n";
 	struct cm_play *play = *state;
 
@@ -331,24 +332,24 @@ static void each_verdict_is_told(void **state)
 	struct cm_play *play = *state;
 
 	assert_report(state, "fragmented", "", CARD, "FRAGMENTED",
-		      "yes  what is free and cached, in one piece");
+		      "yes  free and cached memory in one block");
 	assert_report(state, "full", "", CARD, "FULL",
-		      "FULL: this program holds 40.00 MiB, only 24.00 is free or cached");
+		      "FULL: this program uses 40.00 MiB, only 24.00 is free or cached");
 	assert_report(state, "too_big", "", CARD, "TOO BIG", "TOO BIG: the GPU has 64.00 MiB");
 	assert_report(state, "driver", "", CARD, "DRIVER", "64.00 MiB is free, and the driver");
 	assert_report(state, "driver_is_mute", "", CARD, "DRIVER", "(error 800)");
-	assert_non_null(strstr(play->said, "largest piece ?, free in all ? (DRIVER)\n"));
+	assert_non_null(strstr(play->said, "largest block ?, free and cached ? (DRIVER)\n"));
 	assert_non_null(strstr(play->said, "         ?  free\n"));
 	assert_non_null(strstr(play->said, "less in use by this program: ? less\n"));
 	assert_report(state, "full", "per_process_memory_fraction:0.75", CARD, "LIMIT",
 		      "LIMIT: this process may reserve 48.00 MiB, and has reserved 40.00");
 	(void)snprintf(card, sizeof(card), "%s,card:%s.card", CARD, play->dir);
 	assert_report(state, "others", "", card, "OTHERS",
-		      "OTHERS: other processes hold 40.00 MiB, without which it would fit");
+		      "OTHERS: other processes hold 40.00 MiB; without them it would fit");
 	assert_non_null(strstr(play->said, "40.00  other processes under cudamem: 1 (most has "));
 	/* Where nobody looks for them they are known all the same. */
 	assert_report(state, "others", "neighbours:off", card, "OTHERS",
-		      "OTHERS: other processes hold 40.00 MiB, without which it would fit");
+		      "OTHERS: other processes hold 40.00 MiB; without them it would fit");
 	assert_non_null(strstr(play->said, "40.00  contexts and libraries, processes without"));
 	(void)unlink(strrchr(card, ':') + 1);
 }
@@ -370,7 +371,7 @@ static void stacks_are_told(void **state)
 	assert_int_equal(count_lines(play->said), REPORT_LINES);
 	cm_play_under(play, "stacks", "", CARD, NULL);
 	assert_non_null(strstr(play->said, "==   at want_much < "));
-	assert_non_null(strstr(play->said, "Who holds the 40.00 MiB in use, by size of block\n"));
+	assert_non_null(strstr(play->said, "Who holds the 40.00 MiB in use, by block size\n"));
 }
 
 static void later_failures_take_a_line(void **state)
@@ -383,10 +384,10 @@ static void later_failures_take_a_line(void **state)
 	rest = strstr(play->said, "oom_report:full|line|off\n");
 	assert_non_null(rest);
 	assert_string_equal(strchr(rest, '\n') + 1,
-			    "cudamem[]: out of memory on GPU 0: asked 31.00 MiB, largest piece "
-			    "24.00, free in all 24.00 (FULL)\n"
-			    "cudamem[]: the 31.00 MiB on GPU 0 were to be had when asked for "
-			    "again\n");
+			    "cudamem[]: out of memory on GPU 0: requested 31.00 MiB, largest "
+			    "block 24.00, free and cached 24.00 (FULL)\n"
+			    "cudamem[]: the 31.00 MiB on GPU 0 were allocated at a later "
+			    "try\n");
 }
 
 static void every_failure_can_take_a_line(void **state)
@@ -395,8 +396,8 @@ static void every_failure_can_take_a_line(void **state)
 
 	play_on(state, "full", "oom_report:line", CARD);
 	assert_string_equal(play->said,
-			    "cudamem[]: out of memory on GPU 0: asked 30.00 MiB, largest piece "
-			    "24.00, free in all 24.00 (FULL)\n");
+			    "cudamem[]: out of memory on GPU 0: requested 30.00 MiB, largest "
+			    "block 24.00, free and cached 24.00 (FULL)\n");
 }
 
 static void a_thread_is_cancelled_in_nothing_of_ours(void **state)
@@ -420,7 +421,7 @@ static void write_to_a_file(void)
 
 static void a_program_that_probes_does_not_fill_its_log(void **state)
 {
-	static const char last[] = "(TOO BIG); no further one is told\n";
+	static const char last[] = "(TOO BIG); later failures are not reported\n";
 	char text[32768];
 	ssize_t n;
 	int fd;
@@ -442,7 +443,7 @@ CM_PLAY(nothing_is_said_where_the_log_is_off, "books", "log:off", CARD)
 
 static void requests_that_pass_are_told_of_too(void **state)
 {
-	assert_report(state, "full", "mode:stats", CARD, "FULL", "FULL: this program holds 40.00");
+	assert_report(state, "full", "mode:stats", CARD, "FULL", "FULL: this program uses 40.00");
 }
 
 int main(int argc, char **argv)

@@ -421,7 +421,7 @@ static void log_levels_are_kept(void **state)
 static void an_incomplete_driver_is_left_alone(void **state)
 {
 	stage_play(state, "incomplete_driver", "", NULL,
-		   "cudamem: the driver lacks functions that are needed; doing nothing\n");
+		   "cudamem: the driver lacks required functions; nothing is cached\n");
 }
 
 static void a_full_folder_means_a_memfd(void **state)
@@ -431,12 +431,12 @@ static void a_full_folder_means_a_memfd(void **state)
 
 	(void)snprintf(want, sizeof(want),
 		       "cudamem: no statistics file in %s (No space left on device); kept in "
-		       "memory, where cudamemstat finds them while the process lives\n",
+		       "shared memory, where cudamemstat finds them while the process lives\n",
 		       stage->dir);
 	stage_play(state, "memfd", "", "FULL=1", want);
 	(void)snprintf(want, sizeof(want),
-		       "cudamem: no statistics file in %s (No space left on device), nor in memory "
-		       "to share; cudamemstat will not see this process\n",
+		       "cudamem: no statistics file in %s (No space left on device) and no shared "
+		       "memory; cudamemstat cannot see this process\n",
 		       stage->dir);
 	stage_play(state, "private", "", "FULL=2", want);
 }
@@ -446,7 +446,7 @@ static void a_missing_folder_means_a_memfd(void **state)
 	stage_play(
 		state, "memfd", "region_dir:/nonexistent", NULL,
 		"cudamem: no statistics file in /nonexistent (No such file or directory); kept in "
-		"memory, where cudamemstat finds them while the process lives\n");
+		"shared memory, where cudamemstat finds them while the process lives\n");
 }
 
 /* The system call fails as it does under a sandbox's filter. */
@@ -471,7 +471,7 @@ static void a_refused_memfd_means_private_memory(void **state)
 
 	stage_play_with(stage, (struct cm_rerun){.role = "private", .prepare = refuse_memfd},
 			"region_dir:/nonexistent", NULL, 0);
-	assert_non_null(strstr(stage->said, "cudamemstat will not see this process\n"));
+	assert_non_null(strstr(stage->said, "cudamemstat cannot see this process\n"));
 }
 
 static void low_limits_stop_nothing(void **state)
@@ -479,13 +479,12 @@ static void low_limits_stop_nothing(void **state)
 	struct stage *stage = *state;
 
 	stage_play_with(stage, (struct cm_rerun){.role = "few_files"}, "", NULL, 0);
-	assert_non_null(strstr(stage->said, "(Too many open files), nor in memory to share"));
+	assert_non_null(strstr(stage->said, "(Too many open files) and no shared memory"));
 	stage_play_with(stage, (struct cm_rerun){.role = "small_files"}, "", NULL, 0);
-	assert_non_null(strstr(stage->said, "(File too large), nor in memory to share"));
+	assert_non_null(strstr(stage->said, "(File too large) and no shared memory"));
 #if !defined(__SANITIZE_ADDRESS__)
-	stage_play(
-		state, "little_memory", "", NULL,
-		"cudamem: cannot start (Cannot allocate memory); the program runs as without it\n");
+	stage_play(state, "little_memory", "", NULL,
+		   "cudamem: cannot start (Cannot allocate memory); nothing is cached\n");
 #endif
 }
 
@@ -509,7 +508,7 @@ static void no_thread_to_be_had_means_no_commands(void **state)
 	if (!nobody_can_write(stage->dir))
 		cm_skip("another user cannot reach the build folder");
 	stage_play(state, "no_threads", "", NULL,
-		   "cudamem: no thread to be had; cudamemstat can look but not command\n");
+		   "cudamem: cannot create a thread; cudamemstat can read but not send commands\n");
 }
 
 static void close_stderr(void)
