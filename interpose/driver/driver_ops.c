@@ -14,26 +14,32 @@
 #include "stats/layout.h"
 #include "stats/tick.h"
 
-/* Runs `call`, whose result is `res`, without cancellation points: the allocator calls with locks
- * held and threads waiting, and a driver call may contain such points. */
-#define UNCANCELLED(res, call)     \
-	do {                       \
+/* The result of `call`, made without cancellation points: the allocator calls with locks held and
+ * threads waiting, and a driver call may contain such points. */
+#define UNCANCELLED(call)          \
+	({                         \
+		CUresult res_;     \
+                                   \
 		cm_cancel_hold();  \
-		res = (call);      \
+		res_ = (call);     \
 		cm_cancel_allow(); \
-	} while (0)
+		(int)res_;         \
+	})
 
 /* The same with `ctx` current. */
-#define IN_CONTEXT(ctx, res, call)                    \
-	do {                                          \
-		cm_cancel_hold();                     \
-		res = (CUresult)cm_context_push(ctx); \
-		if (res == CUDA_SUCCESS) {            \
-			res = (call);                 \
-			cm_context_pop();             \
-		}                                     \
-		cm_cancel_allow();                    \
-	} while (0)
+#define IN_CONTEXT(ctx, call)                \
+	({                                   \
+		int err_;                    \
+                                             \
+		cm_cancel_hold();            \
+		err_ = cm_context_push(ctx); \
+		if (!err_) {                 \
+			err_ = (int)(call);  \
+			cm_context_pop();    \
+		}                            \
+		cm_cancel_allow();           \
+		err_;                        \
+	})
 
 static CUcontext as_context(uint64_t ctx)
 {
@@ -48,33 +54,30 @@ static CUevent as_event(uint64_t event)
 static int mem_alloc(uint64_t ctx, uint64_t bytes, uint64_t *ret_addr)
 {
 	CUdeviceptr addr = 0;
-	CUresult res;
+	int err;
 
-	IN_CONTEXT(ctx, res, cm_real.cuMemAlloc_v2(&addr, bytes));
-	if (res == CUDA_SUCCESS)
+	err = IN_CONTEXT(ctx, cm_real.cuMemAlloc_v2(&addr, bytes));
+	if (!err)
 		*ret_addr = addr;
-	return (int)res;
+	return err;
 }
 
 static int mem_free(uint64_t ctx, uint64_t addr)
 {
-	CUresult res;
-
-	IN_CONTEXT(ctx, res, cm_real.cuMemFree_v2(addr));
-	return (int)res;
+	return IN_CONTEXT(ctx, cm_real.cuMemFree_v2(addr));
 }
 
 static int mem_info(uint64_t ctx, uint64_t *ret_free, uint64_t *ret_total)
 {
 	size_t free_bytes = 0, total = 0;
-	CUresult res;
+	int err;
 
-	IN_CONTEXT(ctx, res, cm_real.cuMemGetInfo_v2(&free_bytes, &total));
-	if (res == CUDA_SUCCESS) {
+	err = IN_CONTEXT(ctx, cm_real.cuMemGetInfo_v2(&free_bytes, &total));
+	if (!err) {
 		*ret_free = free_bytes;
 		*ret_total = total;
 	}
-	return (int)res;
+	return err;
 }
 
 /* Abilities that memory of cuMemAlloc has, and pages only on request: access by network cards
@@ -105,32 +108,29 @@ static CUmemAllocationProp page_properties(int32_t ordinal, unsigned int can)
 static int range_reserve(uint64_t bytes, uint64_t *ret_addr)
 {
 	CUdeviceptr addr = 0;
-	CUresult res;
+	int err;
 
-	UNCANCELLED(res, cm_real.cuMemAddressReserve(&addr, bytes, 0, 0, 0));
-	if (res == CUDA_SUCCESS)
+	err = UNCANCELLED(cm_real.cuMemAddressReserve(&addr, bytes, 0, 0, 0));
+	if (!err)
 		*ret_addr = addr;
-	return (int)res;
+	return err;
 }
 
 static int range_free(uint64_t addr, uint64_t bytes)
 {
-	CUresult res;
-
-	UNCANCELLED(res, cm_real.cuMemAddressFree(addr, bytes));
-	return (int)res;
+	return UNCANCELLED(cm_real.cuMemAddressFree(addr, bytes));
 }
 
 static int create_page_with(int32_t ordinal, unsigned int can, uint64_t bytes, uint64_t *ret_page)
 {
 	const CUmemAllocationProp prop = page_properties(ordinal, can);
 	CUmemGenericAllocationHandle page = 0;
-	CUresult res;
+	int err;
 
-	UNCANCELLED(res, cm_real.cuMemCreate(&page, bytes, &prop, 0));
-	if (res == CUDA_SUCCESS)
+	err = UNCANCELLED(cm_real.cuMemCreate(&page, bytes, &prop, 0));
+	if (!err)
 		*ret_page = page;
-	return (int)res;
+	return err;
 }
 
 static int page_create(int32_t ordinal, uint64_t bytes, uint64_t *ret_page)
@@ -140,26 +140,17 @@ static int page_create(int32_t ordinal, uint64_t bytes, uint64_t *ret_page)
 
 static int page_release(uint64_t page)
 {
-	CUresult res;
-
-	UNCANCELLED(res, cm_real.cuMemRelease(page));
-	return (int)res;
+	return UNCANCELLED(cm_real.cuMemRelease(page));
 }
 
 static int page_map(uint64_t addr, uint64_t bytes, uint64_t page)
 {
-	CUresult res;
-
-	UNCANCELLED(res, cm_real.cuMemMap(addr, bytes, 0, page, 0));
-	return (int)res;
+	return UNCANCELLED(cm_real.cuMemMap(addr, bytes, 0, page, 0));
 }
 
 static int page_unmap(uint64_t addr, uint64_t bytes)
 {
-	CUresult res;
-
-	UNCANCELLED(res, cm_real.cuMemUnmap(addr, bytes));
-	return (int)res;
+	return UNCANCELLED(cm_real.cuMemUnmap(addr, bytes));
 }
 
 static int range_open(int32_t ordinal, uint64_t addr, uint64_t bytes)
@@ -169,10 +160,7 @@ static int range_open(int32_t ordinal, uint64_t addr, uint64_t bytes)
 		.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
 	};
 
-	CUresult res;
-
-	UNCANCELLED(res, cm_real.cuMemSetAccess(addr, bytes, &access, 1));
-	return (int)res;
+	return UNCANCELLED(cm_real.cuMemSetAccess(addr, bytes, &access, 1));
 }
 
 /* In a thread whose capture mode is not relaxed, the call would count as unsafe, as any allocation
@@ -263,60 +251,46 @@ bool cm_driver_has_pages(int32_t ordinal, uint64_t bytes)
 static int host_alloc(uint64_t ctx, uint64_t bytes, uint32_t kind, uint64_t *ret_addr)
 {
 	void *ptr = NULL;
-	CUresult res;
+	int err;
 
-	if (kind == CM_HOST_PLAIN)
-		IN_CONTEXT(ctx, res, cm_real.cuMemAllocHost_v2(&ptr, bytes));
-	else
-		IN_CONTEXT(ctx, res, cm_real.cuMemHostAlloc(&ptr, bytes, kind));
-	if (res == CUDA_SUCCESS)
+	err = IN_CONTEXT(ctx, kind == CM_HOST_PLAIN ? cm_real.cuMemAllocHost_v2(&ptr, bytes)
+						    : cm_real.cuMemHostAlloc(&ptr, bytes, kind));
+	if (!err)
 		*ret_addr = (uintptr_t)ptr;
-	return (int)res;
+	return err;
 }
 
 static int host_free(uint64_t ctx, uint64_t addr)
 {
-	CUresult res;
-
-	IN_CONTEXT(ctx, res, cm_real.cuMemFreeHost((void *)(uintptr_t)addr));
-	return (int)res;
+	return IN_CONTEXT(ctx, cm_real.cuMemFreeHost((void *)(uintptr_t)addr));
 }
 
 static int event_create(uint64_t ctx, uint64_t *ret_event)
 {
 	CUevent event = NULL;
-	CUresult res;
+	int err;
 
-	IN_CONTEXT(ctx, res, cm_real.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
-	if (res == CUDA_SUCCESS)
+	err = IN_CONTEXT(ctx, cm_real.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+	if (!err)
 		*ret_event = (uintptr_t)event;
-	return (int)res;
+	return err;
 }
 
 static int event_destroy(uint64_t ctx, uint64_t event)
 {
-	CUresult res;
-
-	IN_CONTEXT(ctx, res, cm_real.cuEventDestroy_v2(as_event(event)));
-	return (int)res;
+	return IN_CONTEXT(ctx, cm_real.cuEventDestroy_v2(as_event(event)));
 }
 
 /* These name their context or event and need no current context (cuda.h, Context Management). */
 static int event_record(uint64_t ctx, uint64_t event)
 {
-	CUresult res;
-
-	UNCANCELLED(res, cm_real.cuCtxRecordEvent(as_context(ctx), as_event(event)));
-	return (int)res;
+	return UNCANCELLED(cm_real.cuCtxRecordEvent(as_context(ctx), as_event(event)));
 }
 
 static int event_query(uint64_t ctx, uint64_t event)
 {
-	CUresult res;
-
 	(void)ctx;
-	UNCANCELLED(res, cm_real.cuEventQuery(as_event(event)));
-	return (int)res;
+	return UNCANCELLED(cm_real.cuEventQuery(as_event(event)));
 }
 
 /* In a thread whose capture mode is not relaxed, any query counts as unsafe. */
@@ -335,18 +309,12 @@ static int event_query_ungated(uint64_t ctx, uint64_t event)
 
 static int ctx_wait_event(uint64_t ctx, uint64_t event)
 {
-	CUresult res;
-
-	UNCANCELLED(res, cm_real.cuCtxWaitEvent(as_context(ctx), as_event(event)));
-	return (int)res;
+	return UNCANCELLED(cm_real.cuCtxWaitEvent(as_context(ctx), as_event(event)));
 }
 
 static int ctx_synchronize(uint64_t ctx)
 {
-	CUresult res;
-
-	IN_CONTEXT(ctx, res, cm_real.cuCtxSynchronize());
-	return (int)res;
+	return IN_CONTEXT(ctx, cm_real.cuCtxSynchronize());
 }
 
 /* A memory query returns the context's sticky error as any call does; a destroyed context cannot be
@@ -356,7 +324,7 @@ static bool ctx_is_dead(uint64_t ctx)
 	size_t free_bytes, total;
 	CUresult res;
 
-	IN_CONTEXT(ctx, res, cm_real.cuMemGetInfo_v2(&free_bytes, &total));
+	res = (CUresult)IN_CONTEXT(ctx, cm_real.cuMemGetInfo_v2(&free_bytes, &total));
 	return cm_context_is_sticky(res) || res == CUDA_ERROR_INVALID_CONTEXT ||
 	       res == CUDA_ERROR_CONTEXT_IS_DESTROYED;
 }
