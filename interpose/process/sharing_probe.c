@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "interpose/process/sharing_probe.h"
 
-#include <elf.h>
 #include <link.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 
 #include "interpose/symbols/next_symbol.h"
-
-_Static_assert(sizeof(void *) == 8, "64-bit ELF with RELA relocations");
 
 /* Set by launchers of parallel programs. A size of 1 is a single process. */
 static const struct launch_variable {
@@ -80,85 +77,19 @@ static bool is_sharing_call(const char *symbol)
 	return false;
 }
 
-/* Relocations of an object, which name the symbols that it imports. */
-struct relocations {
-	const ElfW(Rela) * row;
-	size_t bytes;
-};
-
-struct dynamic {
-	const ElfW(Sym) * symbols;
-	const char *strings;
-	struct relocations calls; /* of the procedure linkage table */
-	struct relocations data;
-};
-
-/* The loader has added the base address, except in the vDSO. */
-static const void *at(const struct dl_phdr_info *info, ElfW(Addr) address)
-{
-	if (address < info->dlpi_addr)
-		address += info->dlpi_addr;
-	return (const void *)address; /* NOLINT(performance-no-int-to-ptr) */
-}
-
-static bool find_dynamic(const struct dl_phdr_info *info, struct dynamic *ret_dynamic)
-{
-	const ElfW(Dyn) *entry = NULL;
-	ElfW(Half) i;
-
-	for (i = 0; i < info->dlpi_phnum; i++)
-		if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
-			entry = at(info, info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
-	for (; entry && entry->d_tag != DT_NULL; entry++) {
-		if (entry->d_tag == DT_SYMTAB)
-			ret_dynamic->symbols = at(info, entry->d_un.d_ptr);
-		else if (entry->d_tag == DT_STRTAB)
-			ret_dynamic->strings = at(info, entry->d_un.d_ptr);
-		else if (entry->d_tag == DT_JMPREL)
-			ret_dynamic->calls.row = at(info, entry->d_un.d_ptr);
-		else if (entry->d_tag == DT_PLTRELSZ)
-			ret_dynamic->calls.bytes = entry->d_un.d_val;
-		else if (entry->d_tag == DT_RELA)
-			ret_dynamic->data.row = at(info, entry->d_un.d_ptr);
-		else if (entry->d_tag == DT_RELASZ)
-			ret_dynamic->data.bytes = entry->d_un.d_val;
-	}
-	return ret_dynamic->symbols && ret_dynamic->strings;
-}
-
-static bool refer_to_sharing_call(const struct dynamic *dynamic,
-				  const struct relocations *relocations)
-{
-	const size_t rows = relocations->row ? relocations->bytes / sizeof(*relocations->row) : 0;
-	const ElfW(Sym) * symbol;
-	size_t i;
-
-	for (i = 0; i < rows; i++) {
-		symbol = &dynamic->symbols[ELF64_R_SYM(relocations->row[i].r_info)];
-		if (symbol->st_name && symbol->st_shndx == SHN_UNDEF &&
-		    is_sharing_call(dynamic->strings + symbol->st_name))
-			return true;
-	}
-	return false;
-}
-
-/* Reads relocations: no table gives the number of symbols of an object without exports. */
-static bool imports_sharing_call(const struct dl_phdr_info *info)
-{
-	struct dynamic dynamic = {0};
-
-	return find_dynamic(info, &dynamic) && (refer_to_sharing_call(&dynamic, &dynamic.calls) ||
-						refer_to_sharing_call(&dynamic, &dynamic.data));
-}
-
 static int probe_object(struct dl_phdr_info *info, size_t bytes, void *arg)
 {
 	const struct sharing_library *library = find_library(cm_text_file_name(info->dlpi_name));
 	const char *object = *info->dlpi_name ? info->dlpi_name : "the program";
 	struct cm_probe_environment *found = arg;
+	struct cm_object image;
+	bool exports;
 
 	(void)bytes;
-	if (!found->exports && ((library && library->exports) || imports_sharing_call(info)))
+	(void)cm_object_read(info, 0, &image);
+	exports = (library && library->exports) ||
+		  (image.dynamic && cm_object_imports(&image, is_sharing_call));
+	if (!found->exports && exports)
 		found->exports = object;
 	if (!found->reaches && library && library->reaches)
 		found->reaches = object;

@@ -7,10 +7,18 @@
 /* Weak, so that the loader does not become a NEEDED library. */
 #pragma weak _r_debug
 
+_Static_assert(sizeof(void *) == 8, "64-bit ELF with RELA relocations");
+
 #define VERSYM_HIDDEN 0x8000u /* not the default version of its name */
 
 cm_dlsym_fn *cm_next_dlsym;
 cm_dlvsym_fn *cm_next_dlvsym;
+
+/* Relocations, which name the symbols that an object imports. */
+struct relocations {
+	const ElfW(Rela) * row;
+	size_t bytes;
+};
 
 struct symbol_table {
 	const ElfW(Sym) * symbols;
@@ -18,6 +26,8 @@ struct symbol_table {
 	const ElfW(Half) * versions;
 	const uint32_t *gnu_hash;
 	const uint32_t *sysv_hash;
+	struct relocations calls; /* of the procedure linkage table */
+	struct relocations data;
 	ElfW(Xword) soname; /* offset into strings, 0: none */
 };
 
@@ -85,6 +95,18 @@ static struct symbol_table read_dynamic(const struct cm_object *object)
 			break;
 		case DT_HASH:
 			table.sysv_hash = dynamic_address(object, entry);
+			break;
+		case DT_JMPREL:
+			table.calls.row = dynamic_address(object, entry);
+			break;
+		case DT_PLTRELSZ:
+			table.calls.bytes = entry->d_un.d_val;
+			break;
+		case DT_RELA:
+			table.data.row = dynamic_address(object, entry);
+			break;
+		case DT_RELASZ:
+			table.data.bytes = entry->d_un.d_val;
 			break;
 		case DT_SONAME:
 			table.soname = entry->d_un.d_val;
@@ -194,6 +216,31 @@ const char *cm_object_function_at(const struct cm_object *object, uintptr_t addr
 			return table.strings + symbol->st_name;
 	}
 	return NULL;
+}
+
+static bool imports_any(const struct symbol_table *table, const struct relocations *relocations,
+			bool (*is_wanted)(const char *name))
+{
+	const size_t rows = relocations->row ? relocations->bytes / sizeof(*relocations->row) : 0;
+	size_t i;
+
+	for (i = 0; i < rows; i++) {
+		const ElfW(Sym) *symbol = &table->symbols[ELF64_R_SYM(relocations->row[i].r_info)];
+
+		if (symbol->st_name && symbol->st_shndx == SHN_UNDEF &&
+		    is_wanted(table->strings + symbol->st_name))
+			return true;
+	}
+	return false;
+}
+
+bool cm_object_imports(const struct cm_object *object, bool (*is_wanted)(const char *name))
+{
+	struct symbol_table table = read_dynamic(object);
+
+	return table.symbols && table.strings &&
+	       (imports_any(&table, &table.calls, is_wanted) ||
+		imports_any(&table, &table.data, is_wanted));
 }
 
 const char *cm_object_soname(const struct cm_object *object)

@@ -92,32 +92,32 @@ static CUresult free_async(CUdeviceptr addr, CUstream stream, is_capturing_fn *i
 	return cm_uncached_finish(taken, real(addr, stream));
 }
 
-#define ALLOC(symbol, twin, params, pass, from_pool)                         \
-	CUresult cm_wrap_##symbol##twin params                               \
-	{                                                                    \
-		CUresult res;                                                \
-                                                                             \
-		if (!cm_hook_enter())                                        \
-			return cm_real.symbol##twin pass;                    \
-		CM_RETRY_AFTER_TRIM(bytes, res, cm_real.symbol##twin pass);  \
-		if (res == CUDA_SUCCESS &&                                   \
-		    !is_captured(stream, cm_real.cuStreamIsCapturing##twin)) \
-			count_pool_memory(*addr, bytes, from_pool);          \
-		cm_hook_leave();                                             \
-		return res;                                                  \
+#define ALLOC(symbol, suffix, params, pass, from_pool)                         \
+	CUresult cm_wrap_##symbol##suffix params                               \
+	{                                                                      \
+		CUresult res;                                                  \
+                                                                               \
+		if (!cm_hook_enter())                                          \
+			return cm_real.symbol##suffix pass;                    \
+		CM_RETRY_AFTER_TRIM(bytes, res, cm_real.symbol##suffix pass);  \
+		if (res == CUDA_SUCCESS &&                                     \
+		    !is_captured(stream, cm_real.cuStreamIsCapturing##suffix)) \
+			count_pool_memory(*addr, bytes, from_pool);            \
+		cm_hook_leave();                                               \
+		return res;                                                    \
 	}
 
-#define FREE(twin)                                                                         \
-	CM_WRAP(cuMemFreeAsync##twin, (CUdeviceptr addr, CUstream stream), (addr, stream), \
-		free_async(addr, stream, cm_real.cuStreamIsCapturing##twin,                \
-			   cm_real.cuMemFreeAsync##twin))
+#define FREE(suffix)                                                                         \
+	CM_WRAP(cuMemFreeAsync##suffix, (CUdeviceptr addr, CUstream stream), (addr, stream), \
+		free_async(addr, stream, cm_real.cuStreamIsCapturing##suffix,                \
+			   cm_real.cuMemFreeAsync##suffix))
 
 /* clang-format off */
-#define ALLOC_DEFAULT(twin)                                                              \
-	ALLOC(cuMemAllocAsync, twin, (CUdeviceptr *addr, size_t bytes, CUstream stream), \
+#define ALLOC_DEFAULT(suffix)                                                              \
+	ALLOC(cuMemAllocAsync, suffix, (CUdeviceptr *addr, size_t bytes, CUstream stream), \
 	      (addr, bytes, stream), false)
-#define ALLOC_FROM_POOL(twin)                                                            \
-	ALLOC(cuMemAllocFromPoolAsync, twin,                                             \
+#define ALLOC_FROM_POOL(suffix)                                                            \
+	ALLOC(cuMemAllocFromPoolAsync, suffix,                                             \
 	      (CUdeviceptr *addr, size_t bytes, CUmemoryPool pool, CUstream stream),     \
 	      (addr, bytes, pool, stream), true)
 

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: MIT */
+#include "interpose/process/settings.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "interpose/core/log.h"
+#include "interpose/process/sharing_probe.h"
+
+#define CONFIG_ERRORS_LOGGED 8 /* errors of the configuration; a long one must not flood the log */
+#define MIB_SHIFT            20
+
+static void log_config_error(void *arg, const char *text)
+{
+	unsigned *count = arg;
+
+	if (++*count <= CONFIG_ERRORS_LOGGED)
+		cm_log(CM_LOG_WARNING, "%s", text);
+}
+
+/* Errors are logged as warnings until the configured level is known. */
+void cm_settings_read(struct cm_config *config)
+{
+	unsigned count = 0;
+
+	cm_log_set_level(CM_LOG_WARNING);
+	cm_config_read(config, secure_getenv, environ, log_config_error, &count);
+	if (count > CONFIG_ERRORS_LOGGED)
+		cm_log(CM_LOG_WARNING, "and %u more; 'cudamemstat conf' lists them",
+		       count - CONFIG_ERRORS_LOGGED);
+	switch ((enum cm_conf_log)config->log) {
+	case CM_CONF_LOG_OFF:
+		cm_log_set_level(CM_LOG_OFF);
+		break;
+	case CM_CONF_LOG_WARNING:
+		cm_log_set_level(CM_LOG_WARNING);
+		break;
+	case CM_CONF_LOG_INFO:
+		cm_log_set_level(CM_LOG_INFO);
+		break;
+	}
+}
+
+/* Whether to assume accesses by devices other than the GPU; an explicit `reuse` overrides it. */
+static bool has_other_devices(const struct cm_config *config,
+			      const struct cm_probe_environment *found)
+{
+	return found->reaches && config->origin[CM_OPTION_reuse] == CM_ORIGIN_DEFAULT;
+}
+
+/* Chooses what the configuration leaves open to fit the process. */
+static void adapt_to_process(struct cm_config *config, const struct cm_probe_environment *found)
+{
+	const char *variable;
+
+	if (config->origin[CM_OPTION_mode] == CM_ORIGIN_DEFAULT) {
+		variable = cm_probe_injection(secure_getenv);
+		if (variable) {
+			config->mode = CM_CONF_MODE_STATS;
+			config->origin[CM_OPTION_mode] = CM_ORIGIN_LIBRARY;
+			cm_log(CM_LOG_INFO, "%s is set: memory is not cached (mode:stats)",
+			       variable);
+		}
+	}
+	if (config->placement == CM_CONF_PLACEMENT_AUTO) {
+		config->placement = found->exports ? CM_CONF_PLACEMENT_EXACT
+						   : CM_CONF_PLACEMENT_SPLIT;
+		config->origin[CM_OPTION_placement] = CM_ORIGIN_LIBRARY;
+		if (found->exports)
+			cm_log(CM_LOG_INFO,
+			       "%s may share memory with other processes (placement:exact)",
+			       found->exports);
+	}
+	if (has_other_devices(config, found))
+		cm_log(CM_LOG_INFO,
+		       "%s: other devices may access memory; freed memory is reused only when the "
+		       "GPU has finished with it",
+		       found->reaches);
+}
+
+uint64_t cm_settings_bytes(uint64_t mib)
+{
+	return mib == CM_UNLIMITED ? UINT64_MAX : mib << MIB_SHIFT;
+}
+
+static void fill_policy(const struct cm_config *config, const struct cm_probe_environment *found,
+			struct cm_policy *policy)
+{
+	static const enum cm_mode modes[] = {
+		[CM_CONF_MODE_CACHE] = CM_MODE_CACHE,
+		[CM_CONF_MODE_STATS] = CM_MODE_STATS,
+		[CM_CONF_MODE_OFF] = CM_MODE_OFF,
+	};
+	static const enum cm_reuse reuses[] = {
+		[CM_CONF_REUSE_BARRIER] = CM_REUSE_BARRIER,
+		[CM_CONF_REUSE_GROW] = CM_REUSE_GROW,
+		[CM_CONF_REUSE_WAIT] = CM_REUSE_WAIT,
+	};
+	static const enum cm_sync syncs[] = {
+		[CM_CONF_SYNC_EPOCH] = CM_SYNC_EPOCH,
+		[CM_CONF_SYNC_FREE] = CM_SYNC_FREE,
+	};
+	static const enum cm_oom_report reports[] = {
+		[CM_CONF_OOM_REPORT_FULL] = CM_OOM_REPORT_FULL,
+		[CM_CONF_OOM_REPORT_LINE] = CM_OOM_REPORT_LINE,
+		[CM_CONF_OOM_REPORT_OFF] = CM_OOM_REPORT_OFF,
+	};
+	_Static_assert(sizeof(policy->roundup_power2_divisions) ==
+			       sizeof(config->roundup_power2_divisions),
+		       "the slots are the same");
+
+	cm_policy_init(policy);
+	policy->mode = modes[config->mode];
+	policy->reuse = reuses[config->reuse];
+	policy->sync = syncs[config->sync];
+	policy->oom_report = reports[config->oom_report];
+	policy->placement = config->placement == CM_CONF_PLACEMENT_EXACT ? CM_PLACEMENT_EXACT
+									 : CM_PLACEMENT_SPLIT;
+	policy->reached = has_other_devices(config, found);
+	/* Exported handles need whole driver allocations. */
+	policy->expandable_segments = config->expandable_segments &&
+				      policy->placement != CM_PLACEMENT_EXACT;
+	policy->max_split_size = cm_settings_bytes(config->max_split_size_mb);
+	policy->max_non_split_rounding = cm_settings_bytes(config->max_non_split_rounding_mb);
+	policy->large_segment_size = cm_settings_bytes(config->large_segment_size_mb);
+	policy->garbage_collection_threshold = config->garbage_collection_threshold;
+	policy->exchange = config->exchange;
+	policy->neighbours = config->neighbours;
+	policy->decay_ns = config->decay_seconds * 1000000000;
+	policy->memory_fraction = config->per_process_memory_fraction;
+	policy->memory_limit = cm_settings_bytes(config->memory_limit_mb);
+	memcpy(policy->roundup_power2_divisions, config->roundup_power2_divisions,
+	       sizeof(policy->roundup_power2_divisions));
+}
+
+void cm_settings_apply(struct cm_config *config, struct cm_policy *ret_policy)
+{
+	struct cm_probe_environment found;
+
+	cm_probe_sharing(secure_getenv, &found);
+	adapt_to_process(config, &found);
+	fill_policy(config, &found, ret_policy);
+}

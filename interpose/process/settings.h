@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The settings of the process: reads the options from the environment, fits to the process what
+ * they leave open, and turns them into the allocator's policy. Logs what it decides. Only the start
+ * calls it, in one thread.
+ */
+#ifndef CM_INTERPOSE_PROCESS_SETTINGS_H
+#define CM_INTERPOSE_PROCESS_SETTINGS_H
+
+#include <stdint.h>
+
+#include "allocator/base/policy.h"
+#include "stats/config.h"
+
+/* Reads the options and sets the log level; logs mistakes in them. */
+void cm_settings_read(struct cm_config *config);
+
+/* Decides what the options leave open, in `config` too, and fills the policy. */
+void cm_settings_apply(struct cm_config *config, struct cm_policy *ret_policy);
+
+/* MiB as bytes; CM_UNLIMITED is UINT64_MAX. */
+uint64_t cm_settings_bytes(uint64_t mib);
+
+#endif
