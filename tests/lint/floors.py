@@ -89,7 +89,7 @@ def graph_of(objects):
     by_symbol = definers(objects)
     for user, (_, needed) in objects.items():
         folder = layers.room_of(user)[0]
-        for symbol in needed:
+        for symbol in needed - layers.TABLES:
             able = [used for used in by_symbol.get(symbol, ())
                     if meet(folder, layers.room_of(used)[0])]
             # One of the own folder comes first, then one that may be used.

@@ -23,7 +23,10 @@ FLOORS = {
     'tools': '. > verbs > run | plot | export | exporter > processes > snapshot > output > cli',
 }
 # Folders whose rooms are being put in order: what a room must not include is shown there, and passes.
-KNOWN = {'allocator', 'interpose'}
+KNOWN = {'allocator'}
+# A table that a lower room reads before any code could hand it over, and a higher one fills: dlsym is
+# called before constructors run. What is called through it is used by the room that fills it.
+TABLES = {'cm_hooks'}
 KNOWS_CUDA = {'interpose'}
 # What belongs to the process, not to a library inside it.
 NEVER_CALLED = {
