@@ -87,7 +87,7 @@ FAIR_OBJECTS = (
 
 # rows of the table of docs/transparency.md, with one hooked function, cuA, and one test, signs, in
 # which this is a case
-A_CASE = 'nccl_alone_is_no_sign'
+A_CASE = 'nccl_alone_does_not_count'
 FAIR_ROW = f'| `cuA` | a | b | | `signs`: {A_CASE} |\n'
 FAULTY_ROWS = (
     '| `cuA` | a | b | | |\n',

@@ -22,7 +22,7 @@
 #include "tests/unit/cmocka_all.h"
 #include "tests/unit/process_stage.h"
 
-/* clang has another way to say it. */
+/* clang reports the sanitizer by __has_feature. */
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer) && !defined(__SANITIZE_ADDRESS__)
 #define __SANITIZE_ADDRESS__ 1
@@ -125,7 +125,7 @@ static void play_private(void)
 	CM_MUST(!(cm_process_region()->header->flags & CM_REGION_CONTROL));
 }
 
-/* Sets a limit in the role itself: what runs the role may not live with it. */
+/* Sets a limit inside the role: the program that runs the role may need more. */
 static void limit(int resource, rlim_t value)
 {
 	const struct rlimit limit = {value, value};
@@ -133,7 +133,7 @@ static void limit(int resource, rlim_t value)
 	CM_MUST(!setrlimit(resource, &limit));
 }
 
-/* None but the standard ones; what serves then is private memory, and the program goes on. */
+/* No descriptors but the standard ones: private memory serves, and the program goes on. */
 static void play_few_files(void)
 {
 	limit(RLIMIT_NOFILE, 3);
@@ -146,7 +146,7 @@ static void play_small_files(void)
 	play_private();
 }
 
-/* Less than the address space of a region. */
+/* Less than a region needs. */
 static void play_little_memory(void)
 {
 	limit(RLIMIT_AS, UINT64_C(256) << 20);
@@ -156,7 +156,7 @@ static void play_little_memory(void)
 
 static void play_no_threads(void)
 {
-	/* Counted for the user, and not for root: become nobody. */
+	/* The limit counts per user, and not for root: become nobody. */
 	CM_MUST(!setgid(65534) && !setuid(65534));
 	limit(RLIMIT_NPROC, 0);
 	play_without_control();
@@ -240,7 +240,7 @@ static void *call_once(void *arg)
 	return cm_process_cache();
 }
 
-/* Calls in another thread and returns when that is in the middle of the start. */
+/* Starts the library in another thread and returns in the middle of that start. */
 static pthread_t start_and_hold(void)
 {
 	pthread_t thread;
@@ -258,7 +258,7 @@ static void play_start_that_hangs(void)
 	pthread_t thread = start_and_hold();
 	void *cache = NULL;
 
-	CM_MUST(!cm_process_cache()); /* waits a little, then passes on */
+	CM_MUST(!cm_process_cache()); /* waits 0.1 s, then gives up */
 	(void)sem_post(&start_may_go_on);
 	CM_MUST(!pthread_join(thread, &cache));
 	CM_MUST(cache && cm_process_cache() == cache);
@@ -296,7 +296,7 @@ static void play_fork_before(void)
 	CM_MUST(cm_process_cache());
 }
 
-/* The program's own file has got the number of the standard error that it was started without. */
+/* The program started without a standard error, and its own file got that number. */
 static void play_closed_stderr(void)
 {
 	char path[PATH_MAX];
@@ -311,7 +311,7 @@ static void play_closed_stderr(void)
 	(void)unlink(path);
 }
 
-/* As above, but the program has closed it itself meanwhile. */
+/* The same after the program has closed its standard error. */
 static void play_replaced_stderr(void)
 {
 	(void)close(STDERR_FILENO);
@@ -338,7 +338,7 @@ static void play_full_pipe(void)
 	(void)cm_process_cache(); /* must not wait for the reader */
 	(void)fcntl(STDERR_FILENO, F_SETFL, flags | O_NONBLOCK);
 	if (write(STDERR_FILENO, block, 1) >= 0)
-		_exit(94); /* there was room after all */
+		_exit(94); /* the pipe was not full */
 	_exit(0);
 }
 
@@ -372,7 +372,7 @@ static const struct cm_role roles[] = {
 
 /* ---- the tests ---- */
 
-STAGE_CASE(nothing_is_made_or_said_before_the_first_call, "nothing", "nonsense:1")
+STAGE_CASE(nothing_is_made_or_logged_before_the_first_call, "nothing", "nonsense:1")
 STAGE_CASE(the_first_call_makes_all_and_exit_removes_it, "first_call", "")
 STAGE_CASE(mode_off_makes_nothing, "off", "mode:off")
 STAGE_CASE(control_off_starts_no_thread, "without_control", "control:off")
@@ -387,7 +387,7 @@ STAGE_CASE(a_fork_in_the_middle_of_the_start_is_a_fresh_start, "fork_in_start", 
 STAGE_CASE(a_child_forked_before_the_start_has_its_own, "fork_before", "")
 STAGE_CASE(standard_files_stay_the_programs, "no_standard_files", "")
 
-static void mistakes_are_told_once(void **state)
+static void each_config_error_is_logged_once(void **state)
 {
 	stage_play(state, "first_call", "mode:cach,nonsense", NULL,
 		   "cudamem: CUDAMEM_CONF: \"mode:cach\" is not understood, want cache|stats|off; "
@@ -399,7 +399,7 @@ static void mistakes_are_told_once(void **state)
 		"cudamem: CUDAMEM_COMF: unknown variable (did you mean CUDAMEM_CONF?); ignored\n");
 }
 
-static void many_mistakes_are_cut_short(void **state)
+static void many_config_errors_are_cut_short(void **state)
 {
 	struct stage *stage = *state;
 
@@ -418,7 +418,7 @@ static void log_levels_are_kept(void **state)
 	stage_play(state, "memfd", "log:off,mode:stats,region_dir:/nonexistent", NULL, "");
 }
 
-static void an_incomplete_driver_is_left_alone(void **state)
+static void an_incomplete_driver_means_no_cache(void **state)
 {
 	stage_play(state, "incomplete_driver", "", NULL,
 		   "cudamem: the driver lacks required functions; nothing is cached\n");
@@ -449,7 +449,7 @@ static void a_missing_folder_means_a_memfd(void **state)
 		"shared memory, where cudamemstat finds them while the process lives\n");
 }
 
-/* The system call fails as it does under a sandbox's filter. */
+/* memfd_create fails as under a seccomp filter. */
 static void refuse_memfd(void)
 {
 	struct sock_filter code[] = {
@@ -474,7 +474,7 @@ static void a_refused_memfd_means_private_memory(void **state)
 	assert_non_null(strstr(stage->said, "cudamemstat cannot see this process\n"));
 }
 
-static void low_limits_stop_nothing(void **state)
+static void the_program_goes_on_under_low_limits(void **state)
 {
 	struct stage *stage = *state;
 
@@ -498,7 +498,7 @@ static bool nobody_can_write(const char *dir)
 	return waitpid(pid, &status, 0) == pid && status == 0;
 }
 
-static void no_thread_to_be_had_means_no_commands(void **state)
+static void without_a_thread_there_are_no_commands(void **state)
 {
 	struct stage *stage = *state;
 
@@ -534,7 +534,7 @@ static void nothing_is_written_into_a_file_of_the_program(void **state)
 	stage_play_with(stage, (struct cm_rerun){.role = "closed_stderr", .prepare = close_stderr},
 			"nonsense:1", NULL, 0);
 	stage_play_with(stage, (struct cm_rerun){.role = "replaced_stderr"}, "nonsense:1", NULL, 0);
-	/* Another file of the same folder, so that only its inode differs. */
+	/* Another file in the same folder, so that only its inode differs. */
 	stage_play_with(
 		stage, (struct cm_rerun){.role = "replaced_stderr", .prepare = send_stderr_to_file},
 		"nonsense:1", NULL, 0);
@@ -558,7 +558,7 @@ static void a_full_stderr_does_not_stop_the_program(void **state)
 	stage_remove_regions(stage->dir);
 }
 
-static void launchers_and_injected_tools_are_noticed(void **state)
+static void launchers_and_injected_tools_are_detected(void **state)
 {
 	stage_play(state, "exact", "", "OMPI_COMM_WORLD_SIZE=4", "");
 	stage_play(state, "default_policy", "", "OMPI_COMM_WORLD_SIZE=1", "");
@@ -570,7 +570,7 @@ static void launchers_and_injected_tools_are_noticed(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		STAGE_TEST(nothing_is_made_or_said_before_the_first_call),
+		STAGE_TEST(nothing_is_made_or_logged_before_the_first_call),
 		STAGE_TEST(the_first_call_makes_all_and_exit_removes_it),
 		STAGE_TEST(mode_off_makes_nothing),
 		STAGE_TEST(control_off_starts_no_thread),
@@ -581,19 +581,19 @@ int main(int argc, char **argv)
 		STAGE_TEST(a_fork_in_the_middle_of_the_start_is_a_fresh_start),
 		STAGE_TEST(a_child_forked_before_the_start_has_its_own),
 		STAGE_TEST(standard_files_stay_the_programs),
-		STAGE_TEST(mistakes_are_told_once),
-		STAGE_TEST(many_mistakes_are_cut_short),
+		STAGE_TEST(each_config_error_is_logged_once),
+		STAGE_TEST(many_config_errors_are_cut_short),
 		STAGE_TEST(log_levels_are_kept),
-		STAGE_TEST(an_incomplete_driver_is_left_alone),
+		STAGE_TEST(an_incomplete_driver_means_no_cache),
 		STAGE_TEST(a_full_folder_means_a_memfd),
 		STAGE_TEST(a_missing_folder_means_a_memfd),
 		STAGE_TEST(a_refused_memfd_means_private_memory),
-		STAGE_TEST(low_limits_stop_nothing),
-		STAGE_TEST(no_thread_to_be_had_means_no_commands),
+		STAGE_TEST(the_program_goes_on_under_low_limits),
+		STAGE_TEST(without_a_thread_there_are_no_commands),
 		STAGE_TEST(nothing_is_written_into_a_file_of_the_program),
 		STAGE_TEST(a_broken_stderr_does_not_end_the_program),
 		STAGE_TEST(a_full_stderr_does_not_stop_the_program),
-		STAGE_TEST(launchers_and_injected_tools_are_noticed),
+		STAGE_TEST(launchers_and_injected_tools_are_detected),
 	};
 
 	cm_rerun_role(argc, argv, roles);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What becomes of a start: forks, the next program, the helper and its mail, and each way to
- * end. */
+/* What follows a start: forks, exec, the helper thread and its commands, and each way to end. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -28,7 +27,7 @@ static pid_t fork_by_clone(void)
 	return (pid_t)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL);
 }
 
-/* The child is on its own: another region, and its exit leaves the parent's alone. */
+/* The child has a region of its own, and its exit leaves the parent's alone. */
 static void play_fork_after(pid_t (*make_child)(void), bool calls_cuda)
 {
 	char path[sizeof(((struct cm_region *)0)->path)];
@@ -74,7 +73,7 @@ static void play_idle_clone(void)
 	play_fork_after(fork_by_clone, false);
 }
 
-static void forked_child_gives_up_at_once(void)
+static void play_forget_at_once(void)
 {
 	char path[sizeof(((struct cm_region *)0)->path)];
 	pid_t pid;
@@ -101,7 +100,7 @@ static void play_next_program(void)
 	CM_MUST(cm_process_region()->header->state == CM_REGION_LIVE);
 }
 
-/* Under the same pid and start time: the new program must find its way past the old file. */
+/* The new program has the same pid and start time, so it meets the old file. */
 static void play_exec(void)
 {
 	CM_MUST(cm_process_cache());
@@ -138,7 +137,7 @@ static void play_blocked_signals(void)
 	while (fgets(line, sizeof(line), file))
 		(void)sscanf(line, "SigBlk: %llx", &blocked);
 	(void)fclose(file);
-	/* All but KILL, STOP and the two that the C library keeps for itself. */
+	/* All signals but KILL, STOP and the two that the C library reserves. */
 	CM_MUST((blocked & 0x7fffffff) ==
 		(0x7fffffff & ~(1u << (SIGKILL - 1)) & ~(1u << (SIGSTOP - 1))));
 	CM_MUST(!pthread_sigmask(SIG_BLOCK, NULL, &mine));
@@ -160,7 +159,7 @@ static int32_t send(uint32_t command, uint64_t arg)
 	return channel->status;
 }
 
-static void play_mail(void)
+static void play_commands(void)
 {
 	CM_MUST(cm_process_cache());
 	CM_MUST(send(CM_COMMAND_CHECKPOINT, 0) == 0);
@@ -177,7 +176,7 @@ static void play_mail(void)
 
 static struct cm_region *region_after_exit;
 
-/* Registered before the library's own handler, so it runs after that. */
+/* Registered before the library's exit handler, so it runs after it. */
 static void after_our_exit(void)
 {
 	struct cm_channel *channel = &region_after_exit->header->channel;
@@ -214,7 +213,7 @@ static void play_killed(void)
 	(void)kill(getpid(), SIGKILL);
 }
 
-/* The program has closed all that it knows nothing of, and opened a file under each number. */
+/* The program closes every descriptor that it does not know, and opens a file under each number. */
 static void play_taken_fd(void)
 {
 	char path[PATH_MAX];
@@ -245,13 +244,13 @@ static const struct cm_role roles[] = {
 	{"clone", play_clone},
 	{"idle_fork", play_idle_fork},
 	{"idle_clone", play_idle_clone},
-	{"giving_up", forked_child_gives_up_at_once},
+	{"forgets", play_forget_at_once},
 	{"exec", play_exec},
 	{"next_program", play_next_program},
 	{"thread_end", play_thread_end},
 	{"late_thread_end", play_late_thread_end},
 	{"blocked_signals", play_blocked_signals},
-	{"mail", play_mail},
+	{"commands", play_commands},
 	{"exit", play_exit},
 	{"quick_exit", play_quick_exit},
 	{"killed", play_killed},
@@ -265,17 +264,17 @@ STAGE_CASE(a_forked_child_starts_anew, "fork", "")
 STAGE_CASE(a_cloned_child_starts_anew, "clone", "")
 STAGE_CASE(a_forked_child_without_cuda_leaves_the_region_alone, "idle_fork", "")
 STAGE_CASE(a_cloned_child_without_cuda_leaves_the_region_alone, "idle_clone", "")
-STAGE_CASE(a_forked_child_unmaps_the_region_at_once, "giving_up", "")
-STAGE_CASE(exec_makes_room_for_the_next_program, "exec", "")
+STAGE_CASE(a_forked_child_unmaps_the_region_at_once, "forgets", "")
+STAGE_CASE(a_program_after_exec_gets_its_own_region, "exec", "")
 STAGE_CASE(the_helper_does_not_keep_the_process_alive, "thread_end", "")
 STAGE_CASE(the_helper_takes_no_signals, "blocked_signals", "")
-STAGE_CASE(the_helper_answers_the_mail, "mail", "")
+STAGE_CASE(the_helper_runs_commands, "commands", "")
 STAGE_CASE(no_command_runs_once_exit_has_begun, "exit", "")
 STAGE_CASE(a_quick_exit_removes_the_region_too, "quick_exit", "")
-STAGE_CASE(a_file_of_the_program_is_not_taken_for_ours, "taken_fd", "")
+STAGE_CASE(a_descriptor_of_the_program_is_left_alone, "taken_fd", "")
 
-/* A helper that slept on would be a time-out of the test. */
-static void a_helper_that_was_not_woken_looks_by_itself(void **state)
+/* A helper that kept sleeping would time the test out. */
+static void a_helper_that_misses_the_wake_up_checks_by_itself(void **state)
 {
 	stage_play(state, "late_thread_end", "decay_seconds:off", "NUDGES=lost", "");
 }
@@ -305,14 +304,14 @@ int main(int argc, char **argv)
 		STAGE_TEST(a_forked_child_without_cuda_leaves_the_region_alone),
 		STAGE_TEST(a_cloned_child_without_cuda_leaves_the_region_alone),
 		STAGE_TEST(a_forked_child_unmaps_the_region_at_once),
-		STAGE_TEST(exec_makes_room_for_the_next_program),
+		STAGE_TEST(a_program_after_exec_gets_its_own_region),
 		STAGE_TEST(the_helper_does_not_keep_the_process_alive),
 		STAGE_TEST(the_helper_takes_no_signals),
-		STAGE_TEST(the_helper_answers_the_mail),
+		STAGE_TEST(the_helper_runs_commands),
 		STAGE_TEST(no_command_runs_once_exit_has_begun),
 		STAGE_TEST(a_quick_exit_removes_the_region_too),
-		STAGE_TEST(a_file_of_the_program_is_not_taken_for_ours),
-		STAGE_TEST(a_helper_that_was_not_woken_looks_by_itself),
+		STAGE_TEST(a_descriptor_of_the_program_is_left_alone),
+		STAGE_TEST(a_helper_that_misses_the_wake_up_checks_by_itself),
 		STAGE_TEST(a_crash_leaves_the_region_behind),
 	};
 

@@ -34,33 +34,33 @@ static const struct launch {
 	{NULL, NULL, false},
 };
 
-static void launchers_of_several_processes_are_noticed(void **state)
+static void launchers_of_several_processes_are_detected(void **state)
 {
-	struct cm_probe_environment signs;
+	struct cm_probe_environment found;
 	size_t i;
 
 	(void)state;
 	for (i = 0; i < sizeof(launches) / sizeof(launches[0]); i++) {
 		set_name = launches[i].name;
 		set_value = launches[i].value;
-		cm_probe_sharing(get, &signs);
-		if ((signs.exports != NULL) != launches[i].shares ||
-		    (signs.reaches != NULL) != launches[i].shares)
+		cm_probe_sharing(get, &found);
+		if ((found.exports != NULL) != launches[i].shares ||
+		    (found.reaches != NULL) != launches[i].shares)
 			fail_msg("%s=%s: %s", set_name, set_value,
-				 signs.exports ? signs.exports : "no sign");
+				 found.exports ? found.exports : "nothing found");
 	}
 }
 
-/* A sign that is not wanted is there, or one that is does not name the library. */
-static void check_sign(const char *file, const char *what, const char *sign, bool wanted)
+/* Fails if the object is reported against expectation, or under another name. */
+static void check_found(const char *file, const char *what, const char *object, bool wanted)
 {
-	if ((sign && strstr(sign, file)) != wanted || (sign && !wanted))
-		fail_msg("%s %s: %s", file, what, sign ? sign : "no sign");
+	if ((object && strstr(object, file)) != wanted || (object && !wanted))
+		fail_msg("%s %s: %s", file, what, object ? object : "nothing found");
 }
 
 static void check_module(const char *file, bool exports, bool reaches)
 {
-	struct cm_probe_environment signs;
+	struct cm_probe_environment found;
 	char path[sizeof(MODULES) + 64];
 	void *module;
 
@@ -69,13 +69,13 @@ static void check_module(const char *file, bool exports, bool reaches)
 	module = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
 	if (!module)
 		fail_msg("%s", dlerror());
-	cm_probe_sharing(get, &signs);
-	check_sign(file, "exports", signs.exports, exports);
-	check_sign(file, "reaches", signs.reaches, reaches);
+	cm_probe_sharing(get, &found);
+	check_found(file, "exports", found.exports, exports);
+	check_found(file, "reaches", found.reaches, reaches);
 	(void)dlclose(module);
-	cm_probe_sharing(get, &signs);
-	assert_null(signs.exports);
-	assert_null(signs.reaches);
+	cm_probe_sharing(get, &found);
+	assert_null(found.exports);
+	assert_null(found.reaches);
 }
 
 static void a_library_that_shares_is_known_by_its_name(void **state)
@@ -85,14 +85,14 @@ static void a_library_that_shares_is_known_by_its_name(void **state)
 	check_module("libempi.so", false, false);
 }
 
-/* Every process with PyTorch has it. */
-static void nccl_alone_is_no_sign(void **state)
+/* Every process with PyTorch loads NCCL. */
+static void nccl_alone_does_not_count(void **state)
 {
 	(void)state;
 	check_module("libnccl.so", false, false);
 }
 
-static void a_library_of_cards_that_write_is_known_by_its_name(void **state)
+static void a_library_of_other_devices_is_known_by_its_name(void **state)
 {
 	(void)state;
 	check_module("libibverbs.so", false, true);
@@ -104,7 +104,7 @@ static void a_library_that_shares_is_known_by_its_imports(void **state)
 	check_module("libipc_caller.so", true, false);
 }
 
-/* This library hears of ranges by that variable; it does not hide from itself. */
+/* This library reads NVTX ranges through that variable, and does not count as a tool. */
 static void this_library_is_no_injected_tool(void **state)
 {
 	(void)state;
@@ -117,7 +117,7 @@ static void this_library_is_no_injected_tool(void **state)
 	assert_string_equal(cm_probe_injection(get), set_name);
 }
 
-static void injected_tools_are_noticed(void **state)
+static void injected_tools_are_detected(void **state)
 {
 	static const struct {
 		const char *name;
@@ -129,28 +129,28 @@ static void injected_tools_are_noticed(void **state)
 		{"NV_SANITIZER_INJECTION_PORT_RANGE_BEGIN", true},
 		{"CUDA_VISIBLE_DEVICES", false},
 	};
-	const char *sign;
+	const char *object;
 	size_t i;
 
 	(void)state;
 	set_value = "";
 	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		set_name = cases[i].name;
-		sign = cm_probe_injection(get);
-		if ((sign != NULL) != cases[i].tool)
-			fail_msg("%s: %s", set_name, sign ? sign : "no sign");
+		object = cm_probe_injection(get);
+		if ((object != NULL) != cases[i].tool)
+			fail_msg("%s: %s", set_name, object ? object : "nothing found");
 	}
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(launchers_of_several_processes_are_noticed),
+		cmocka_unit_test(launchers_of_several_processes_are_detected),
 		cmocka_unit_test(a_library_that_shares_is_known_by_its_name),
-		cmocka_unit_test(nccl_alone_is_no_sign),
-		cmocka_unit_test(a_library_of_cards_that_write_is_known_by_its_name),
+		cmocka_unit_test(nccl_alone_does_not_count),
+		cmocka_unit_test(a_library_of_other_devices_is_known_by_its_name),
 		cmocka_unit_test(a_library_that_shares_is_known_by_its_imports),
-		cmocka_unit_test(injected_tools_are_noticed),
+		cmocka_unit_test(injected_tools_are_detected),
 		cmocka_unit_test(this_library_is_no_injected_tool),
 	};
 

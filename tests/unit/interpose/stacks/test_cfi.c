@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Call frame information that was put together by hand: each instruction, encoding and mistake. */
+/* Call frame information built by hand: each instruction, encoding and error. */
 #include "interpose/stacks/cfi.h"
 
 #include <stdbool.h>
@@ -17,7 +17,7 @@
 
 #define PCREL_SDATA4 0x1b
 
-/* What is not said is as compilers have it. */
+/* Fields left out have the values that compilers emit. */
 struct entry {
 	const char *what;
 	const char *program; /* the function's instructions */
@@ -64,7 +64,7 @@ static size_t bytes_of(uint8_t encoding)
 	}
 }
 
-/* `relative`: to its own place, where the encoding says so. */
+/* `relative`: to its own address, if the encoding says so. */
 static void put_encoded(struct writer *writer, uint8_t encoding, uint64_t value, bool relative)
 {
 	if (relative && (encoding & 0x70) == 0x10)
@@ -96,7 +96,7 @@ static void close_entry(uint32_t start, const struct writer *writer)
 	memcpy(&memory[start], &bytes, sizeof(bytes));
 }
 
-/* CFA = stack pointer + 8, and the return address below it: as at a function's start. */
+/* CFA = stack pointer + 8, with the return address below it: the state at a function's start. */
 static void put_cie(const struct entry *entry, uint8_t encoding)
 {
 	const char *text = entry->augmentation ? entry->augmentation : "zR";
@@ -231,7 +231,7 @@ static const struct entry entries[] = {
 	{"another return address", PROGRAM(""), 0, NOTHING, .ra = 15},
 };
 
-static void each_is_read(void **state)
+static void each_instruction_is_read(void **state)
 {
 	size_t i;
 
@@ -248,8 +248,8 @@ static void each_is_read(void **state)
 	}
 }
 
-/* One value somewhere, for which nothing can be said. */
-static void damaged_tables_say_nothing(void **state)
+/* One damaged value, which must give no rule. */
+static void damaged_tables_give_no_rule(void **state)
 {
 	static const struct {
 		const char *what;
@@ -290,8 +290,8 @@ static void damaged_tables_say_nothing(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(each_is_read),
-		cmocka_unit_test(damaged_tables_say_nothing),
+		cmocka_unit_test(each_instruction_is_read),
+		cmocka_unit_test(damaged_tables_give_no_rule),
 	};
 
 	return cmocka_run_group_tests_name("cfi", tests, NULL, NULL);

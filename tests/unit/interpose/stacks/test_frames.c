@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Stacks that were written into a region by hand, in the words of a message. */
+/* Stacks written into a region by hand, as one-line descriptions. */
 #include "interpose/stacks/frames.h"
 
 #include <stdio.h>
@@ -52,7 +52,7 @@ static void names_that_the_program_wrote_can_hold_anything(void **state)
 {
 	const uint64_t frame[] = {cm_frame_python(7, add_text(200, "a\tb\x7f\nc\x1b.py")),
 				  cm_frame_python(8, add_text(300, "no file"))};
-	/* Controls of eight bits too, alone and as UTF-8; but letters of any language are none. */
+	/* 8-bit control characters too, alone and as UTF-8; letters of any language stay. */
 	const uint64_t other = cm_frame_python(9,
 					       add_text(400, "\x9b\xc2\x9b\n\xc3\xa9t\xc3\xa9.py"));
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A process that has no Python. */
+/* A process without Python. */
 #include "interpose/stacks/python.h"
 
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 
 #include "tests/unit/cmocka_all.h"
 
-/* All that is zero at the start: the linker's names for its bounds. */
+/* The zero-initialised data: the linker's names for its bounds. */
 extern char __bss_start[], _end[];
 
 static size_t count_pages_in_use(void)
@@ -27,7 +27,7 @@ static size_t count_pages_in_use(void)
 	return n;
 }
 
-/* It would be done in every child of every program, for nothing. */
+/* Touching the table would cost every child of every program. */
 static void forgetting_nothing_takes_no_memory(void **state)
 {
 	size_t before;

@@ -19,7 +19,7 @@
 uint64_t trail[TRAIL_MAX];
 size_t trail_count;
 
-/* What the walk said at the end of the chain, and what the C runtime's own walk said there. */
+/* The walk's result at the end of the chain, and that of the C runtime's own walk. */
 static uint64_t frames[FRAMES_MAX];
 static size_t frame_count;
 static size_t frame_limit;
@@ -46,8 +46,8 @@ static void begin(void)
 	memset(frames, 0, sizeof(frames));
 }
 
-/* The first frame is in look() itself, in both walks, at two different calls; before it a sanitizer
- * has one of its own. */
+/* The first frame is look() itself, at two different calls in the two walks; a sanitizer adds a
+ * frame before it. */
 static void assert_like_the_runtime(void)
 {
 	size_t i, before = 0;
@@ -61,7 +61,7 @@ static void assert_like_the_runtime(void)
 	assert_int_equal(frame_count + before, expected_count);
 }
 
-/* The trail, backwards; of libc's own frames, which lie between, it does not know. */
+/* The trail backwards. It does not contain libc's frames in between. */
 static void assert_like_the_trail(void)
 {
 	size_t at = 0, i = trail_count;
@@ -74,7 +74,7 @@ static void assert_like_the_trail(void)
 				 trail_count);
 		at++;
 	}
-	/* All frames of ours up to the libc ones are there, so none can be missing between. */
+	/* All our frames up to libc's are there, so none is missing in between. */
 	assert_int_equal(frames[1], trail[trail_count - 1]);
 	assert_int_equal(frames[2], trail[trail_count - 2]);
 }
@@ -107,8 +107,8 @@ static void the_stack_is_what_was_called(void **state)
 	}
 }
 
-/* The second walk goes by remembered rules, the third has forgotten them. */
-static void a_stack_seen_before_is_walked_as_well(void **state)
+/* The second walk uses cached rules; the third runs after they were dropped. */
+static void a_stack_is_the_same_with_cached_rules(void **state)
 {
 	size_t i, j;
 
@@ -174,7 +174,7 @@ static void run_in_fibre(void)
 	(void)swapcontext(&inside, &outside);
 }
 
-/* A stack of the program's own making, with nothing readable behind its end. */
+/* A stack that the program made, with nothing readable after its end. */
 static void a_fibre_has_its_own_stack(void **state)
 {
 	const size_t bytes = 512 << 10, page = (size_t)sysconf(_SC_PAGESIZE);
@@ -203,7 +203,7 @@ static void handle(int signal)
 	(void)chain_O2(3, look);
 }
 
-/* What was interrupted need not have a frame pointer: it is left out, and nothing else. */
+/* The interrupted function may have no frame pointer: it alone is missing. */
 static void a_walk_ends_at_a_signal(void **state)
 {
 	struct sigaction action = {.sa_handler = handle}, old;
@@ -220,7 +220,7 @@ static void a_walk_ends_at_a_signal(void **state)
 #endif
 }
 
-static void frames_of_ones_own_are_left_out(void **state)
+static void own_frames_are_skipped(void **state)
 {
 	struct cm_unwind_skip skip;
 
@@ -229,10 +229,10 @@ static void frames_of_ones_own_are_left_out(void **state)
 	(void)chain_O2(3, look);
 	skip.start = frames[0] - 1;
 	skip.end = frames[0] + 1;
-	/* From the same place, which is now ours. */
+	/* From the same address, which now counts as our own. */
 	frame_count = cm_unwind(&skip, unloads, frames, FRAMES_MAX, &frame_cut);
 	assert_true(frame_count > 1);
-	skip.start = (uintptr_t)frames_of_ones_own_are_left_out;
+	skip.start = (uintptr_t)own_frames_are_skipped;
 	skip.end = skip.start + 4096;
 	frame_count = cm_unwind(&skip, unloads, frames, FRAMES_MAX, &frame_cut);
 	assert_true(frame_count > 1);
@@ -241,7 +241,7 @@ static void frames_of_ones_own_are_left_out(void **state)
 
 #if defined(__x86_64__)
 
-/* Code that no object contains: made at run time. */
+/* Code generated at run time, in no object. */
 static void run_code(const uint8_t *code, size_t bytes, chain_fn *callee)
 {
 	typedef void code_fn(chain_fn * callee);
@@ -277,8 +277,8 @@ static void code_made_at_run_time_is_passed_by_its_frame_pointer(void **state)
 	assert_true(mine >= 1);
 }
 
-/* Whatever stands in the frame pointer's register, the walk ends and nothing is touched. */
-static void code_without_a_frame_pointer_does_no_harm(void **state)
+/* Whatever the frame pointer register holds, the walk ends and touches nothing. */
+static void code_without_a_frame_pointer_ends_the_walk_safely(void **state)
 {
 	static const uint64_t values[] = {0,
 					  1,
@@ -301,7 +301,7 @@ static void code_without_a_frame_pointer_does_no_harm(void **state)
 	}
 }
 
-/* A frame pointer that leads to the end of what can be read, to itself, or around in a circle. */
+/* A frame pointer that leads to unreadable memory, to itself, or into a circle. */
 static void frame_pointers_that_lead_astray_end_the_walk(void **state)
 {
 	uint8_t code[] = {0x55, 0x48, 0xbd, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xd7, 0x5d, 0xc3};
@@ -330,7 +330,7 @@ static void frame_pointers_that_lead_astray_end_the_walk(void **state)
 #define THREADS 4
 #define TURNS   2000
 
-/* Threads that walk while others forget. */
+/* Threads walk while others drop the cached rules. */
 static void *walk_often(void *arg)
 {
 	uint64_t own[64], again[64];
@@ -365,15 +365,15 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_stack_is_what_was_called),
-		cmocka_unit_test(a_stack_seen_before_is_walked_as_well),
+		cmocka_unit_test(a_stack_is_the_same_with_cached_rules),
 		cmocka_unit_test(a_deep_stack_is_cut_at_its_far_end),
 		cmocka_unit_test(a_thread_has_its_own_stack),
 		cmocka_unit_test(a_fibre_has_its_own_stack),
 		cmocka_unit_test(a_walk_ends_at_a_signal),
-		cmocka_unit_test(frames_of_ones_own_are_left_out),
+		cmocka_unit_test(own_frames_are_skipped),
 #if defined(__x86_64__)
 		cmocka_unit_test(code_made_at_run_time_is_passed_by_its_frame_pointer),
-		cmocka_unit_test(code_without_a_frame_pointer_does_no_harm),
+		cmocka_unit_test(code_without_a_frame_pointer_ends_the_walk_safely),
 		cmocka_unit_test(frame_pointers_that_lead_astray_end_the_walk),
 #endif
 		cmocka_unit_test(threads_do_not_disturb_each_other),
