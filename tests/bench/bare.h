@@ -9,7 +9,7 @@
 
 #include <stddef.h>
 
-/* See struct door. Thread-safe, but for the first. */
+/* See struct allocator. Thread-safe, but for the first. */
 int bare_open(void);
 void *bare_alloc(size_t bytes, unsigned stream);
 void bare_free(void *block_addr);

@@ -16,7 +16,7 @@
 enum mode { MODE_PAIRS, MODE_LATENCIES, MODE_FIRST, MODE_BUSY };
 
 struct options {
-	const char *door;
+	const char *allocator;
 	const char *workload;
 	unsigned threads;
 	unsigned share; /* of the timed part that is played, in 1/1000 */
@@ -38,8 +38,8 @@ static int usage(void)
 		"  -f  the first request of the process alone\n"
 		"  -b  a kernel behind every request; counts calls, takes no time\n"
 		"  -s  thousandths of the timed part that are played\n\ndoors:\n");
-	for (i = 0; door_at(i); i++)
-		fprintf(stderr, "  %-9s %s\n", door_at(i)->name, door_at(i)->help);
+	for (i = 0; allocator_at(i); i++)
+		fprintf(stderr, "  %-9s %s\n", allocator_at(i)->name, allocator_at(i)->help);
 	fprintf(stderr, "workloads: same:SIZE, mixed, ramps, random:COUNT:SIZE, flat:COUNT\n");
 	return 2;
 }
@@ -78,7 +78,7 @@ static int parse(int argc, char **argv, struct options *options)
 	}
 	if (argc - optind != 2 || !options->threads || options->threads > PLAYERS_MAX)
 		return -1;
-	options->door = argv[optind];
+	options->allocator = argv[optind];
 	options->workload = argv[optind + 1];
 	return 0;
 }
@@ -103,17 +103,17 @@ static double since_ns(const struct timespec *start)
 }
 
 /* What an allocator does at its first request, it does once. */
-static int print_first(const struct door *door, const struct sequence *sequence)
+static int print_first(const struct allocator *allocator, const struct sequence *sequence)
 {
 	struct timespec start;
 	void *block;
 
 	(void)clock_gettime(CLOCK_MONOTONIC, &start);
-	block = door->alloc(sequence->op[0].bytes, 0);
+	block = allocator->alloc(sequence->op[0].bytes, 0);
 	printf("first_ns %.0f\n", since_ns(&start));
 	if (!block)
 		return -1;
-	door->free(block);
+	allocator->free(block);
 	return 0;
 }
 
@@ -141,7 +141,7 @@ static int measure(const struct play *what, enum mode mode)
 	case MODE_LATENCIES:
 		return play_latencies(what);
 	case MODE_FIRST:
-		return print_first(what->door, what->sequence);
+		return print_first(what->allocator, what->sequence);
 	case MODE_BUSY:
 		return play_busy(what);
 	}
@@ -159,12 +159,12 @@ int main(int argc, char **argv)
 	if (parse(argc, argv, &options))
 		return usage();
 	what = (struct play){
-		.door = door_find(options.door),
+		.allocator = allocator_find(options.allocator),
 		.sequence = sequence,
 		.threads = options.threads,
 		.remote = options.remote,
 	};
-	if (!what.door)
+	if (!what.allocator)
 		return usage();
 	for (i = 0; i < options.threads && !status; i++) {
 		status = sequence_make(options.workload, SEED + i, &sequence[i]);
@@ -175,8 +175,8 @@ int main(int argc, char **argv)
 		(void)setenv("CUDASIM", DEVICE_TICKS, 1);
 	if (options.own_device)
 		device_share_out();
-	if (!status && what.door->open)
-		status = what.door->open();
+	if (!status && what.allocator->open)
+		status = what.allocator->open();
 	if (!status)
 		status = measure(&what, options.mode);
 	for (i = 0; i < options.threads; i++)

@@ -44,13 +44,13 @@ static void sample(struct pending *pending)
 	pending->calls += device_count().all - before;
 }
 
-static bool play_op(const struct door *door, const struct op *op, void **slot)
+static bool play_op(const struct allocator *allocator, const struct op *op, void **slot)
 {
 	if (!op->bytes) {
-		door->free(slot[op->slot]);
+		allocator->free(slot[op->slot]);
 		return true;
 	}
-	slot[op->slot] = door->alloc(op->bytes, 0);
+	slot[op->slot] = allocator->alloc(op->bytes, 0);
 	device_work();
 	return slot[op->slot] != NULL;
 }
@@ -69,9 +69,9 @@ int play_busy(const struct play *play)
 	for (i = 0; i < sequence->ops && ok; i++) {
 		if (i == sequence->warm) {
 			before = device_count();
-			runtime = play->door->calls ? play->door->calls() : 0;
+			runtime = play->allocator->calls ? play->allocator->calls() : 0;
 		}
-		ok = play_op(play->door, &sequence->op[i], slot);
+		ok = play_op(play->allocator, &sequence->op[i], slot);
 		if (i < sequence->warm || !sequence->op[i].bytes)
 			continue;
 		if (pairs++ % SAMPLE_PAIRS == 0)
@@ -87,7 +87,8 @@ int play_busy(const struct play *play)
 	printf("driver_calls %llu\n", (unsigned long long)(after.all - before.all - pending.calls));
 	printf("current_calls %llu\n", (unsigned long long)(after.current - before.current));
 	printf("runtime_calls %llu\n",
-	       (unsigned long long)(play->door->calls ? play->door->calls() - runtime : 0));
+	       (unsigned long long)(play->allocator->calls ? play->allocator->calls() - runtime
+							   : 0));
 	if (pending.live > 0)
 		printf("pending_share %.5f\n", pending.waiting / pending.live);
 	return 0;

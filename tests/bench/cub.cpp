@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* CUB's caching allocator behind the functions that door.c looks for. */
+/* CUB's caching allocator behind the functions that allocators.c looks for. */
 #include <cub/util_allocator.cuh>
 
 #include <cstdlib>

@@ -5,7 +5,7 @@ import math
 import statistics
 
 from measure import Series
-from workloads import BARE, CUBS, NEIGHBOURS, OURS, PAGED, UNIT
+from workloads import BARE, CUBS, PEERS, OURS, PAGED, UNIT
 
 LARGE_BYTES = 1 << 30
 
@@ -144,9 +144,9 @@ def saving_goals(results):
 
 def neighbour_goals(results):
     """Time of a request that is served with what the others give back."""
-    for processes in NEIGHBOURS:
-        yield goal(f'given by neighbours: {processes} processes',
-                   results.median(f'neighbours, {processes}', OURS, 'ms'), 100, 'ms')
+    for processes in PEERS:
+        yield goal(f'given by peers: {processes} processes',
+                   results.median(f'peers, {processes}', OURS, 'ms'), 100, 'ms')
 
 
 def startup_goals(results):

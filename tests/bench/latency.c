@@ -48,15 +48,16 @@ static double ns_of_tick(void)
 	       (double)(last - first);
 }
 
-static bool time_one(const struct door *door, const struct op *op, void **slot, struct call *call)
+static bool time_one(const struct allocator *allocator, const struct op *op, void **slot,
+		     struct call *call)
 {
 	uint64_t before = device_now(), start;
 
 	start = tick();
 	if (op->bytes)
-		slot[op->slot] = door->alloc(op->bytes, 0);
+		slot[op->slot] = allocator->alloc(op->bytes, 0);
 	else
-		door->free(slot[op->slot]);
+		allocator->free(slot[op->slot]);
 	call->ticks = tick() - start;
 	call->driver = device_now() != before;
 	return slot[op->slot] != NULL;
@@ -103,7 +104,7 @@ int play_latencies(const struct play *play)
 	bool ok = slot && call && ticks;
 
 	for (i = 0; i < sequence->ops && ok; i++)
-		ok = time_one(play->door, &sequence->op[i], slot,
+		ok = time_one(play->allocator, &sequence->op[i], slot,
 			      i < sequence->warm ? &unused : &call[i - sequence->warm]);
 	if (ok) {
 		print_kind(sequence, call, true, ticks, scale);

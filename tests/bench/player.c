@@ -61,14 +61,14 @@ static void pin(unsigned number)
 
 static bool play_ops(const struct player *player, const struct op *op, size_t n)
 {
-	const struct door *door = player->play->door;
+	const struct allocator *allocator = player->play->allocator;
 	const struct op *end = op + n;
 	void **slot = player->slot;
 
 	for (; op < end; op++) {
 		if (!op->bytes)
-			door->free(slot[op->slot]);
-		else if (!(slot[op->slot] = door->alloc(op->bytes, 0)))
+			allocator->free(slot[op->slot]);
+		else if (!(slot[op->slot] = allocator->alloc(op->bytes, 0)))
 			return false;
 	}
 	return true;
@@ -92,7 +92,7 @@ static size_t free_some(const struct player *player, size_t most)
 	size_t out = atomic_load_explicit(&ring->out, memory_order_relaxed), n = 0;
 
 	while (n < most && out != atomic_load_explicit(&ring->in, memory_order_acquire)) {
-		player->play->door->free(ring->block[out % RING_ROOM]);
+		player->play->allocator->free(ring->block[out % RING_ROOM]);
 		atomic_store_explicit(&ring->out, ++out, memory_order_release);
 		n++;
 	}
@@ -119,7 +119,7 @@ static bool play_remote(const struct player *player, const struct op *op, size_t
 				if (!free_some(player, RING_ROOM))
 					rest();
 			(void)free_some(player, 1);
-		} else if (!(slot[op->slot] = player->play->door->alloc(op->bytes, 0))) {
+		} else if (!(slot[op->slot] = player->play->allocator->alloc(op->bytes, 0))) {
 			return false;
 		}
 	}
@@ -139,11 +139,11 @@ static bool play_rounds(const struct player *player)
 }
 
 /* What the process has asked of the driver and the runtime. */
-static struct played count_calls(const struct door *door)
+static struct played count_calls(const struct allocator *allocator)
 {
 	return (struct played){
 		.calls = device_count(),
-		.runtime_calls = door->calls ? door->calls() : 0,
+		.runtime_calls = allocator->calls ? allocator->calls() : 0,
 	};
 }
 
@@ -157,7 +157,7 @@ static void *run_player(void *arg)
 	player->refused = !play_ops(player, player->sequence->op, player->sequence->warm);
 	pthread_barrier_wait(&line);
 	if (!player->number)
-		player->before = count_calls(player->play->door);
+		player->before = count_calls(player->play->allocator);
 	pthread_barrier_wait(&line);
 	wall = now_ns(CLOCK_MONOTONIC);
 	cpu = now_ns(CLOCK_THREAD_CPUTIME_ID);
@@ -171,7 +171,7 @@ static void *run_player(void *arg)
 			rest();
 	pthread_barrier_wait(&line);
 	if (!player->number)
-		player->after = count_calls(player->play->door);
+		player->after = count_calls(player->play->allocator);
 	return NULL;
 }
 

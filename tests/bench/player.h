@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Plays sequences through a door, by one thread or several at once, and measures. The threads share
- * the allocator and nothing else, unless blocks are freed by another thread than took them.
+ * Plays sequences on an allocator, by one thread or several at once, and measures. The threads
+ * share the allocator and nothing else, unless blocks are freed by another thread than took them.
  */
 #ifndef CM_BENCH_PLAYER_H
 #define CM_BENCH_PLAYER_H
@@ -10,14 +10,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "allocators.h"
 #include "device.h"
-#include "door.h"
 #include "sequence.h"
 
 #define PLAYERS_MAX 64
 
 struct play {
-	const struct door *door;
+	const struct allocator *allocator;
 	const struct sequence *sequence; /* one a thread */
 	unsigned threads;
 	bool remote; /* each thread frees what its neighbour took */
@@ -29,7 +29,7 @@ struct played {
 	 * wall, so that waiting for locks is in it. */
 	double ns;
 	struct device_calls calls; /* in the timed part */
-	uint64_t runtime_calls;    /* to the CUDA runtime, where the door counts them */
+	uint64_t runtime_calls;    /* to the CUDA runtime, where the allocator counts them */
 };
 
 /* 0, or -1 after a message: the allocator refused. */

@@ -23,7 +23,7 @@
 #define SMALLEST_STEP (2 * MIB) /* what the simulated card hands out at a time */
 
 struct options {
-	const struct door *door;
+	const struct allocator *allocator;
 	const char *path;
 	uint64_t memory; /* bytes of the simulated device, 0: plenty */
 	bool streams;    /* honour them */
@@ -44,10 +44,10 @@ static int usage(void)
 		"  --smallest   find the smallest one on which no request is refused\n"
 		"  -n PASSES    timed passes behind the first (%d)\n"
 		"  -t THREADS   play it by several threads at once, and measure the time alone\n\n"
-		"doors:\n",
+		"allocators:\n",
 		PASSES);
-	for (i = 0; door_at(i); i++)
-		fprintf(stderr, "  %-9s %s\n", door_at(i)->name, door_at(i)->help);
+	for (i = 0; allocator_at(i); i++)
+		fprintf(stderr, "  %-9s %s\n", allocator_at(i)->name, allocator_at(i)->help);
 	return 2;
 }
 
@@ -84,9 +84,9 @@ static int parse(int argc, char **argv, struct options *options)
 	}
 	if (argc - optind != 2 || !options->threads || options->threads > PLAYERS_MAX)
 		return -1;
-	options->door = door_find(argv[optind]);
+	options->allocator = allocator_find(argv[optind]);
 	options->path = argv[optind + 1];
-	return options->door ? 0 : -1;
+	return options->allocator ? 0 : -1;
 }
 
 static uint64_t now_ns(void)
@@ -98,18 +98,18 @@ static uint64_t now_ns(void)
 }
 
 /* True unless a request was refused. */
-static bool pass(const struct door *door, const struct sequence *sequence, bool streams,
+static bool pass(const struct allocator *allocator, const struct sequence *sequence, bool streams,
 		 void **slot)
 {
 	const struct op *op = sequence->op, *end = op + sequence->ops;
 
 	for (; op < end; op++) {
 		if (op->bytes) {
-			slot[op->slot] = door->alloc(op->bytes, streams ? op->stream : 0);
+			slot[op->slot] = allocator->alloc(op->bytes, streams ? op->stream : 0);
 			if (!slot[op->slot])
 				return false;
 		} else {
-			door->free(slot[op->slot]);
+			allocator->free(slot[op->slot]);
 			slot[op->slot] = NULL;
 		}
 	}
@@ -151,12 +151,12 @@ static int repeat(const struct sequence *trace, size_t rounds, struct sequence *
 static int replay_threads(const struct options *options, const struct sequence *trace)
 {
 	struct sequence sequence[PLAYERS_MAX], twice;
-	const struct play what = {options->door, sequence, options->threads, false};
+	const struct play what = {options->allocator, sequence, options->threads, false};
 	struct played played;
 	unsigned i;
 	int status;
 
-	if ((options->door->open && options->door->open()) ||
+	if ((options->allocator->open && options->allocator->open()) ||
 	    repeat(trace, options->passes ? options->passes : 1, &twice))
 		return 2;
 	for (i = 0; i < options->threads; i++)
@@ -171,13 +171,13 @@ static int replay_threads(const struct options *options, const struct sequence *
 	return 0;
 }
 
-static void clear(const struct door *door, const struct sequence *sequence, void **slot)
+static void clear(const struct allocator *allocator, const struct sequence *sequence, void **slot)
 {
 	size_t i;
 
 	for (i = 0; i < sequence->slots; i++) {
 		if (slot[i])
-			door->free(slot[i]);
+			allocator->free(slot[i]);
 		slot[i] = NULL;
 	}
 }
@@ -190,8 +190,8 @@ static int compare(const void *a, const void *b)
 }
 
 /* A pass that counts the requests for which the driver was asked to map pages. */
-static bool first_pass(const struct door *door, const struct sequence *sequence, bool streams,
-		       void **slot)
+static bool first_pass(const struct allocator *allocator, const struct sequence *sequence,
+		       bool streams, void **slot)
 {
 	struct op *op = sequence->op;
 	const struct op *end = op + sequence->ops;
@@ -201,7 +201,7 @@ static bool first_pass(const struct door *door, const struct sequence *sequence,
 		const struct sequence one = {.op = op, .ops = 1};
 
 		before = device_mappings();
-		if (!pass(door, &one, streams, slot))
+		if (!pass(allocator, &one, streams, slot))
 			return false;
 		requests += op->bytes != 0;
 		mapping += device_mappings() != before;
@@ -213,14 +213,14 @@ static bool first_pass(const struct door *door, const struct sequence *sequence,
 /* The first pass shows the memory, the others, which find the allocator warm, the time. */
 static bool run(const struct options *options, const struct sequence *sequence, void **slot)
 {
-	const struct door *door = options->door;
+	const struct allocator *allocator = options->allocator;
 	struct device_calls before, after;
 	double ns[PASSES_MAX] = {0};
 	uint64_t start, live;
 	unsigned i, n = options->passes < PASSES_MAX ? options->passes : PASSES_MAX;
 
 	live = trace_peak_bytes(sequence);
-	if (!first_pass(door, sequence, options->streams, slot))
+	if (!first_pass(allocator, sequence, options->streams, slot))
 		return false;
 	printf("operations %zu\n", sequence->ops);
 	printf("live_bytes %llu\n", (unsigned long long)live);
@@ -229,9 +229,9 @@ static bool run(const struct options *options, const struct sequence *sequence, 
 	before = device_count();
 	printf("first_driver_calls %llu\n", (unsigned long long)before.all);
 	for (i = 0; i < n; i++) {
-		clear(door, sequence, slot);
+		clear(allocator, sequence, slot);
 		start = now_ns();
-		if (!pass(door, sequence, options->streams, slot))
+		if (!pass(allocator, sequence, options->streams, slot))
 			return false;
 		ns[i] = (double)(now_ns() - start) / (double)sequence->ops;
 	}
@@ -258,7 +258,7 @@ static int replay(const struct options *options, const struct sequence *sequence
 			 (unsigned long long)options->memory);
 		(void)setenv("CUDASIM", plan, 1);
 	}
-	if (options->door->open && options->door->open())
+	if (options->allocator->open && options->allocator->open())
 		status = 2;
 	else
 		status = run(options, sequence, slot) ? 0 : 1;

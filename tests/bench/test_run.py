@@ -70,7 +70,7 @@ class Parts(unittest.TestCase):
 
 class Whole(unittest.TestCase):
     ROWS = ('same size, 1 MiB', '2 threads, remote frees', 'busy device, ramps')
-    ONLY = '|'.join((*ROWS, 'neighbours'))
+    ONLY = '|'.join((*ROWS, 'peers'))
 
     def run_it(self, *arguments):
         return subprocess.run(
@@ -93,7 +93,7 @@ class Whole(unittest.TestCase):
         found = {goal['name']: goal for goal in told['goals']}
         self.assertIsNotNone(found['waiting, to live bytes: busy device, ramps']['value'])
         self.assertIsNotNone(found['no CUDA: time more']['value'])
-        self.assertGreater(found['given by neighbours: 8 processes']['value'], 0)
+        self.assertGreater(found['given by peers: 8 processes']['value'], 0)
         self.assertEqual(found['no CUDA: threads more']['verdict'], 'met')
         self.assertIsNotNone(found['recording: an event in the ring']['value'])
         self.assertEqual(len(told['recording']), 6)

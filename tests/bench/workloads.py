@@ -95,7 +95,7 @@ class Job:
                             self.cores)
 
 
-def door_of(column):
+def allocator_of(column):
     if column == OURS:
         return 'driver'
     return 'units' if column in HEAPS else column
@@ -116,7 +116,7 @@ def row_jobs(row, preloads, share):
     for column in columns:
         *options, workload = row.what
         arguments = (*options, '-t', row.threads, '-s', shares(row, column, share),
-                     door_of(column), workload)
+                     allocator_of(column), workload)
         yield Job(row.name, column, 'bench', arguments, preloads[row.preload_of(column)], row.plan,
                   row.conf if column == OURS else None, row.threads, row.count)
 
@@ -132,9 +132,9 @@ TRACE_COLUMNS = (BARE, 'glibc', 'cub-pow2', 'cub-8x', 'torch')
 def trace_jobs(path, preloads, passes):
     for column in (OURS, *TRACE_COLUMNS):
         if column == 'torch' or column in preloads:
-            yield Job(path, column, 'replay', ('-n', passes, door_of(column), path),
+            yield Job(path, column, 'replay', ('-n', passes, allocator_of(column), path),
                       preloads[IDLE] if column == OURS else preloads.get(column))
-    yield Job(path, PAGED, 'replay', ('-n', passes, door_of(OURS), path), preloads[IDLE],
+    yield Job(path, PAGED, 'replay', ('-n', passes, allocator_of(OURS), path), preloads[IDLE],
               conf=PAGED_CONF)
     yield Job(path, '2 threads', 'replay', ('-n', passes, '-t', 2, 'driver', path), preloads[IDLE],
               cores=2)
@@ -143,17 +143,17 @@ def trace_jobs(path, preloads, passes):
 def smallest_jobs(path, preloads):
     """The smallest device on which the trace runs, in both modes."""
     for column, conf in (('smallest', None), (f'smallest {PAGED}', PAGED_CONF)):
-        yield Job(path, column, 'replay', ('--smallest', door_of(OURS), path), preloads[OURS],
+        yield Job(path, column, 'replay', ('--smallest', allocator_of(OURS), path), preloads[OURS],
                   conf=conf, once=True)
 
 
-NEIGHBOURS = (2, 8)
+PEERS = (2, 8)
 
 
-def neighbour_jobs(preloads):
+def peer_jobs(preloads):
     """What is missing comes from the caches of the other processes."""
-    for processes in NEIGHBOURS:
-        yield Job(f'neighbours, {processes}', OURS, 'neighbours', (processes,), preloads[OURS],
+    for processes in PEERS:
+        yield Job(f'peers, {processes}', OURS, 'peers', (processes,), preloads[OURS],
                   cores=2)
 
 

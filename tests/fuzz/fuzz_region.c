@@ -25,7 +25,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 #define ROWS       8
 #define FILE_BYTES (sizeof(struct cm_header) + (CM_TABLE_COUNT + 1) * (size_t)PAGE)
 
-/* A process that would answer no letter must not be waited for. */
+/* Never wait for the answer of a process that does not exist. */
 #define NOT_AT_ALL 1
 
 static void plan_tables(struct cm_header *header)

@@ -28,7 +28,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 #define TABLE_BYTES 4096
 #define FILE_BYTES  (sizeof(struct cm_header) + CM_TABLE_COUNT * (size_t)TABLE_BYTES)
 
-/* A process that would answer no letter must not be waited for. */
+/* Never wait for the answer of a process that does not exist. */
 #define NOT_AT_ALL 1
 
 static void *table_at(uint8_t *file, enum cm_table table)

@@ -5,7 +5,7 @@
  *   make_region KIND DIR [PID]
  *
  * writes DIR/cudamem.<uid>.<PID>.<start> and prints its path. Without PID the region is this
- * process's own, which then answers letters until its standard input ends; but KIND "deaf" takes
+ * process's own, which then answers commands until its standard input ends; but KIND "deaf" takes
  * none, "mute" takes them and never answers, and "dying" dies of the first one. The books are
  * computed from the blocks, so that they balance.
  */

@@ -441,11 +441,11 @@ def check_cut(tool, make_region, places):
                           stdout=subprocess.PIPE, text=True) as process:
         region = pathlib.Path(process.stdout.readline().strip())
         with region.open('rb') as file:
-            mailbox = os.pread(file.fileno(), 4096, 4096)
+            channel = os.pread(file.fileno(), 4096, 4096)
             trim = subprocess.Popen([tool, 'trim', '--region', region, *PATIENT], text=True,
                                     stderr=subprocess.PIPE)
-            # Until it has begun to write its letter.
-            while os.pread(file.fileno(), 4096, 4096) == mailbox:
+            # Until it has begun to write its command.
+            while os.pread(file.fileno(), 4096, 4096) == channel:
                 assert trim.poll() is None, trim.stderr.read()
         os.truncate(region, 0)
         # It may sleep by now, and is woken by this; or it has met the end of the file and ended.

@@ -3,9 +3,9 @@
 #include <sys/mman.h>
 
 #include "tests/proof/answers.h"
+#include "tests/proof/commands.h"
 #include "tests/proof/contents.h"
 #include "tests/proof/contexts.h"
-#include "tests/proof/letters.h"
 #include "tests/proof/operations.h"
 
 #define PAGE UINT64_C(4096)
@@ -143,7 +143,7 @@ void proof_do_alloc(struct proof_hand *hand, const uint64_t *arg)
 		proof_write_by_cpu(hand, slot);
 }
 
-/* The memory goes back when the stream comes to it, which in a program with letters is at once: or
+/* The memory goes back when the stream comes to it, which in a program with commands is at once: or
  * what is refused now could be there in a moment. */
 static bool free_in_stream(struct proof_hand *hand, const struct proof_slot *slot)
 {

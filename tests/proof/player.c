@@ -6,11 +6,11 @@
 #include <string.h>
 
 #include "tests/proof/answers.h"
+#include "tests/proof/commands.h"
 #include "tests/proof/contents.h"
 #include "tests/proof/contexts.h"
 #include "tests/proof/holdings.h"
 #include "tests/proof/importer.h"
-#include "tests/proof/letters.h"
 #include "tests/proof/losses.h"
 #include "tests/proof/operations.h"
 
@@ -197,7 +197,7 @@ void proof_play(const struct proof_run *run)
 		proof_wrong(&proof_state.hand[0], "no process");
 	open_all(&proof_state.hand[0]);
 	if (run->commands)
-		proof_open_mailbox(&proof_state.hand[0]);
+		proof_open_channel(&proof_state.hand[0]);
 	proof_state.hand[0].generation = 0; /* to be entered by the hand's own thread */
 	for (t = 0; t < PROOF_THREADS; t++) {
 		proof_state.hand[t].number = (uint8_t)t;

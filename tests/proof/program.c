@@ -85,9 +85,9 @@ static uint64_t draw_argument(uint64_t *state, const uint64_t *usual, char what)
 }
 
 /* By numbers of their own: the other operations are not shifted. */
-static void put_letters(uint64_t seed, struct proof_op *ops, size_t count)
+static void put_commands(uint64_t seed, struct proof_op *ops, size_t count)
 {
-	static const uint8_t kinds[] = {PROOF_OP_letter, PROOF_OP_letter, PROOF_OP_letter,
+	static const uint8_t kinds[] = {PROOF_OP_command, PROOF_OP_command, PROOF_OP_command,
 					PROOF_OP_age, PROOF_OP_stale};
 	uint64_t state = ~seed;
 	size_t i;
@@ -121,7 +121,7 @@ void proof_generate(uint64_t seed, struct proof_op *ops, size_t count, bool comm
 			ops[i].arg[a] = draw_argument(&state, usual, operations[kind].args[a]);
 	}
 	if (commands)
-		put_letters(seed, ops, count);
+		put_commands(seed, ops, count);
 }
 
 void proof_print(FILE *file, const struct proof_op *op)

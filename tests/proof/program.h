@@ -40,7 +40,7 @@ struct proof_op {
 const char *proof_op_name(enum proof_op_kind kind);
 
 /*
- * Fills `ops` with `count` operations that follow from the seed alone. With letters some of them
+ * Fills `ops` with `count` operations that follow from the seed alone. With commands some of them
  * are others, and the rest are what they are without.
  */
 void proof_generate(uint64_t seed, struct proof_op *ops, size_t count, bool commands);

@@ -6,7 +6,7 @@
  *
  * FLAGS: c1 to c3 the contexts that are used, f for free-running threads, i for another process
  * that opens what is exported, p where the library has expandable_segments on, e for a program
- * without an end, l for one with letters. A written program has them in a line "flags c1f".
+ * without an end, l for one with commands. A written program has them in a line "flags c1f".
  */
 #include <signal.h>
 #include <stdlib.h>

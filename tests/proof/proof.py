@@ -63,7 +63,7 @@ VARIANTS = (
     (PAGES, f'{MACHINE},memory:64M', 'c1fp'),
     (PAGES, f'{MACHINE},memory:96M', 'c3fp'),
 )
-# What the programs with letters are played under beside that: what is idle for a second goes back.
+# What the programs with commands are played under beside that: what is idle for a second goes back.
 DECAY = 'decay_seconds:1'
 SECONDS = 300  # for one run; only a program that hangs takes as long
 SHRINK_SECONDS = 30
@@ -75,7 +75,7 @@ def is_comparable(plan, flags):
 
 
 def variant_of(seed):
-    """Every second round over all of them is of programs with letters."""
+    """Every second round over all of them is of programs with commands."""
     conf, plan, flags = VARIANTS[seed % len(VARIANTS)]
     if seed // len(VARIANTS) % 2 == 0:
         return conf, plan, flags

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* What a program asks, of the driver and of the library, and what must be refused. */
 #include "tests/proof/answers.h"
+#include "tests/proof/commands.h"
 #include "tests/proof/contents.h"
 #include "tests/proof/contexts.h"
 #include "tests/proof/holdings.h"
 #include "tests/proof/importer.h"
-#include "tests/proof/letters.h"
 #include "tests/proof/operations.h"
 #include "tests/sim/cudasim.h"
 
@@ -232,9 +232,9 @@ void proof_do_books(struct proof_hand *hand, const uint64_t *arg)
 		proof_check_books(hand);
 }
 
-void proof_do_letter(struct proof_hand *hand, const uint64_t *arg)
+void proof_do_command(struct proof_hand *hand, const uint64_t *arg)
 {
-	proof_post_letter(hand, arg[0]);
+	proof_post_command(hand, arg[0]);
 }
 
 void proof_do_age(struct proof_hand *hand, const uint64_t *arg)

@@ -238,8 +238,8 @@ static const char *const elsewhere[][2] = {
 	{"log", "process"},
 	{"strict", "golden"},
 	{"oom_report", "surface_oom"},
-	{"neighbours", "surface_neighbours"},
-	{"decay_seconds", "surface_neighbours"},
+	{"neighbours", "surface_peer_processes"},
+	{"decay_seconds", "surface_peer_processes"},
 };
 
 static const struct effect *find_effect(const char *option)

@@ -196,7 +196,7 @@ static void play_switch(void)
 	CM_MUST(count_events() == count && settings()->context == CM_CONTEXT_NONE);
 }
 
-/* What a tool's letter is answered. */
+/* How a tool's command is answered. */
 static int ask_by_letter(uint64_t set, uint64_t values, uint64_t max_entries)
 {
 	struct cm_command command = {.code = CM_COMMAND_RECORD, .arg = {set, values, max_entries}};

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The frame that every exported function runs in. calls.def is the only list: from it come the
- * exported functions (doors.c), their counters, the map of cuGetProcAddress, and the declarations
- * of the functions that do the work. Those are called sim_<exported name>, run with the lock held
- * (unless the row says NOLOCK), and may call each other, never an exported one.
+ * exported functions (entry_points.c), their counters, the map of cuGetProcAddress, and the
+ * declarations of the functions that do the work. Those are called sim_<exported name>, run with
+ * the lock held (unless the row says NOLOCK), and may call each other, never an exported one.
  */
 #ifndef CM_SIM_CALL_H
 #define CM_SIM_CALL_H
@@ -54,7 +54,7 @@ struct sim_call_info {
 };
 extern const struct sim_call_info sim_calls[SIM_CALL_COUNT];
 
-/* The running call, on the door's stack. */
+/* The running call, on the entry point's stack. */
 struct sim_frame {
 	enum sim_call call;
 	bool locked;
@@ -69,7 +69,7 @@ struct sim_frame {
 CUresult sim_call_enter(struct sim_frame *frame, enum sim_call call);
 CUresult sim_call_leave(struct sim_frame *frame, CUresult result);
 
-/* The functions behind the doors. */
+/* What the entry points call. */
 #define CALL(name, base, version, flags, params, args) CUresult sim_##name params;
 #define TWIN(name, suffix, base, version, twin_version, flags, params, args) \
 	CUresult sim_##name params;

@@ -65,7 +65,7 @@ static void only_a_posted_letter_is_taken(void **state)
 	}
 }
 
-/* The sender has died, and the next tool has taken the mailbox while the command ran. */
+/* The sender has died, and the next tool has taken the channel while the command ran. */
 static void an_answer_does_not_undo_a_takeover(void **state)
 {
 	struct cm_channel channel = {0};
@@ -79,7 +79,7 @@ static void an_answer_does_not_undo_a_takeover(void **state)
 	assert_int_equal(channel.state, CM_CHANNEL_CLAIMED);
 }
 
-/* What the tool writes after it has posted is not seen: the letter was copied. */
+/* What the tool writes after it has posted is not seen: the command was copied. */
 static void a_letter_does_not_change_after_it_is_taken(void **state)
 {
 	struct cm_channel channel = {0};
@@ -239,5 +239,5 @@ int main(void)
 		cmocka_unit_test(a_failure_seen_in_advance_waits_for_nobody),
 	};
 
-	return cmocka_run_group_tests_name("mailbox", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("command_channel", tests, NULL, NULL);
 }

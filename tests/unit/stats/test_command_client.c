@@ -148,7 +148,7 @@ static void a_letter_without_an_answer_is_withdrawn(void **state)
 	assert_false(cm_channel_take(f->channel, &command));
 }
 
-/* Work on a letter that has begun is not disturbed; the next tool waits for its end. */
+/* A command that runs is not disturbed; the next tool waits for its end. */
 static void a_letter_in_work_is_waited_for(void **state)
 {
 	struct fixture *f = *state;
