@@ -22,6 +22,11 @@ static void log_config_error(void *arg, const char *text)
 /* Errors are logged as warnings until the configured level is known. */
 void cm_settings_read(struct cm_config *config)
 {
+	static const enum cm_log_level levels[] = {
+		[CM_CONF_LOG_OFF] = CM_LOG_OFF,
+		[CM_CONF_LOG_WARNING] = CM_LOG_WARNING,
+		[CM_CONF_LOG_INFO] = CM_LOG_INFO,
+	};
 	unsigned count = 0;
 
 	cm_log_set_level(CM_LOG_WARNING);
@@ -29,17 +34,7 @@ void cm_settings_read(struct cm_config *config)
 	if (count > CONFIG_ERRORS_LOGGED)
 		cm_log(CM_LOG_WARNING, "and %u more; 'cudamemstat conf' lists them",
 		       count - CONFIG_ERRORS_LOGGED);
-	switch ((enum cm_conf_log)config->log) {
-	case CM_CONF_LOG_OFF:
-		cm_log_set_level(CM_LOG_OFF);
-		break;
-	case CM_CONF_LOG_WARNING:
-		cm_log_set_level(CM_LOG_WARNING);
-		break;
-	case CM_CONF_LOG_INFO:
-		cm_log_set_level(CM_LOG_INFO);
-		break;
-	}
+	cm_log_set_level(levels[config->log]);
 }
 
 /* Whether to assume accesses by devices other than the GPU; an explicit `reuse` overrides it. */

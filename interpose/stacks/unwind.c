@@ -135,7 +135,7 @@ struct search {
 	bool found;
 };
 
-static int match_object(struct dl_phdr_info *info, size_t bytes, void *data)
+static int match_address(struct dl_phdr_info *info, size_t bytes, void *data)
 {
 	struct search *search = data;
 	const uint8_t *base = (const uint8_t *)info->dlpi_addr;
@@ -167,7 +167,7 @@ static struct cm_rule find_rule(uint64_t pc)
 	/* The call precedes its return address, and may be the last instruction of its function. */
 	struct search search = {.pc = pc - 1};
 
-	(void)dl_iterate_phdr(match_object, &search);
+	(void)dl_iterate_phdr(match_address, &search);
 	if (!search.found)
 		return (struct cm_rule){.kind = CM_RULE_NONE};
 	return cm_cfi_find(&search.object, search.pc);

@@ -9,7 +9,7 @@
 #include "interpose/process/process.h"
 #include "interpose/symbols/hooks.h"
 
-static void mark_exported(CUdeviceptr addr)
+static void mark_bound(CUdeviceptr addr)
 {
 	struct cm_cache *cache = cm_process_cache_if_made();
 
@@ -49,7 +49,7 @@ CUresult cm_wrap_cuPointerGetAttribute(void *data, CUpointer_attribute attribute
 	CUresult res;
 
 	if (attribute == CU_POINTER_ATTRIBUTE_P2P_TOKENS)
-		mark_exported(addr);
+		mark_bound(addr);
 	res = cm_real.cuPointerGetAttribute(data, attribute, addr);
 	if (res == CUDA_SUCCESS && attribute == CU_POINTER_ATTRIBUTE_CONTEXT)
 		name_context(data, addr);
@@ -64,7 +64,7 @@ CUresult cm_wrap_cuPointerGetAttributes(unsigned int n, CUpointer_attribute *att
 
 	for (i = 0; attributes && i < n; i++)
 		if (attributes[i] == CU_POINTER_ATTRIBUTE_P2P_TOKENS)
-			mark_exported(addr);
+			mark_bound(addr);
 	res = cm_real.cuPointerGetAttributes(n, attributes, data, addr);
 	for (i = 0; res == CUDA_SUCCESS && attributes && i < n; i++)
 		if (attributes[i] == CU_POINTER_ATTRIBUTE_CONTEXT)
@@ -76,6 +76,6 @@ CUresult cm_wrap_cuPointerSetAttribute(const void *value, CUpointer_attribute at
 				       CUdeviceptr addr)
 {
 	if (attribute == CU_POINTER_ATTRIBUTE_SYNC_MEMOPS)
-		mark_exported(addr);
+		mark_bound(addr);
 	return cm_real.cuPointerSetAttribute(value, attribute, addr);
 }

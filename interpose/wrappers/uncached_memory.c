@@ -42,21 +42,6 @@ CUresult cm_uncached_finish(uint32_t taken, CUresult res)
 	return res;
 }
 
-/* A wrapper that frees memory. */
-#define FREE(symbol, type, name)                                         \
-	CUresult cm_wrap_##symbol(type handle)                           \
-	{                                                                \
-		uint32_t taken;                                          \
-		CUresult res;                                            \
-                                                                         \
-		if (!cm_hook_enter())                                    \
-			return cm_real.symbol(handle);                   \
-		taken = cm_uncached_begin_free(name, (uintptr_t)handle); \
-		res = cm_uncached_finish(taken, cm_real.symbol(handle)); \
-		cm_hook_leave();                                         \
-		return res;                                              \
-	}
-
 /* clang-format off */
 CM_WRAP_RETRY_AFTER_TRIM(cuMemAllocManaged,
     (CUdeviceptr *addr, size_t bytes, unsigned int flags), (addr, bytes, flags),
@@ -76,6 +61,6 @@ CM_WRAP_RETRY_AFTER_TRIM(cuMipmappedArrayCreate,
     (array, shape, levels),
     cm_uncached_note(CM_UNCACHED_ARRAY, CM_NAME_MIPMAP, (uintptr_t)*array,
 		  cm_array_size(shape, levels)))
-FREE(cuArrayDestroy, CUarray, CM_NAME_ARRAY)
-FREE(cuMipmappedArrayDestroy, CUmipmappedArray, CM_NAME_MIPMAP)
+CM_WRAP_UNCACHED_FREE(cuArrayDestroy, CUarray, CM_NAME_ARRAY)
+CM_WRAP_UNCACHED_FREE(cuMipmappedArrayDestroy, CUmipmappedArray, CM_NAME_MIPMAP)
 /* clang-format on */

@@ -20,4 +20,19 @@ void cm_uncached_note(enum cm_uncached_kind kind, enum cm_uncached_name name, ui
 uint32_t cm_uncached_begin_free(enum cm_uncached_name name, uint64_t key);
 CUresult cm_uncached_finish(uint32_t taken, CUresult res);
 
+/* A wrapper that frees counted memory by `handle`. */
+#define CM_WRAP_UNCACHED_FREE(symbol, type, name)                                    \
+	CUresult cm_wrap_##symbol(type handle)                                       \
+	{                                                                            \
+		uint32_t taken;                                                      \
+		CUresult res;                                                        \
+                                                                                     \
+		if (!cm_hook_enter())                                                \
+			return cm_real.symbol(handle);                               \
+		taken = cm_uncached_begin_free(name, (uint64_t)(uintptr_t)(handle)); \
+		res = cm_uncached_finish(taken, cm_real.symbol(handle));             \
+		cm_hook_leave();                                                     \
+		return res;                                                          \
+	}
+
 #endif

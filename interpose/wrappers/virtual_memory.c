@@ -76,18 +76,9 @@ CUresult cm_wrap_cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handl
 	return res;
 }
 
-CUresult cm_wrap_cuMemRelease(CUmemGenericAllocationHandle handle)
-{
-	uint32_t taken;
-	CUresult res;
-
-	if (!cm_hook_enter())
-		return cm_real.cuMemRelease(handle);
-	taken = cm_uncached_begin_free(CM_NAME_HANDLE, handle);
-	res = cm_uncached_finish(taken, cm_real.cuMemRelease(handle));
-	cm_hook_leave();
-	return res;
-}
+/* clang-format off */
+CM_WRAP_UNCACHED_FREE(cuMemRelease, CUmemGenericAllocationHandle, CM_NAME_HANDLE)
+/* clang-format on */
 
 CUresult cm_wrap_cuMemMap(CUdeviceptr addr, size_t bytes, size_t offset,
 			  CUmemGenericAllocationHandle handle, unsigned long long flags)
