@@ -505,7 +505,8 @@ static void a_full_dev_shm_stops_nothing(void **state)
 	for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
 		mount_size = sizes[i];
 		cm_play_under(play, "full_folder", "", NULL, mount_small_folder);
-		assert_non_null(strstr(play->said, "(No space left on device); kept in memory"));
+		assert_non_null(
+			strstr(play->said, "(No space left on device); kept in shared memory"));
 	}
 }
 
