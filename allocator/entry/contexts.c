@@ -5,6 +5,7 @@
 #include <assert.h>
 #include <errno.h>
 
+#include "allocator/base/gate.h"
 #include "allocator/cache.h"
 #include "allocator/reuse/epoch.h"
 #include "allocator/state/rows.h"

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 
+#include "allocator/base/gate.h"
 #include "allocator/base/size_class.h"
 #include "allocator/blocks/fragmentation.h"
 #include "allocator/blocks/poll_policy.h"

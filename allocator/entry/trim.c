@@ -4,6 +4,7 @@
  */
 #include <errno.h>
 
+#include "allocator/base/gate.h"
 #include "allocator/cache.h"
 #include "allocator/check/check.h"
 #include "allocator/reclaim/release.h"

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 
+#include "allocator/base/gate.h"
 #include "allocator/base/size_class.h"
 #include "allocator/cache.h"
 #include "allocator/check/check.h"

@@ -4,6 +4,7 @@
  */
 #include <assert.h>
 
+#include "allocator/base/gate.h"
 #include "allocator/state/state.h"
 
 static struct cm_pinned_batch *closed(struct cm_pinned *pinned, uint64_t number)

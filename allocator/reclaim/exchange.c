@@ -3,6 +3,7 @@
 
 #include <errno.h>
 
+#include "allocator/base/gate.h"
 #include "allocator/reclaim/release.h"
 #include "allocator/reuse/epoch.h"
 #include "allocator/state/rows.h"

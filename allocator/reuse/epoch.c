@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "allocator/base/gate.h"
+
 static struct cm_epoch *closed(struct cm_heap *heap, uint64_t number)
 {
 	return &heap->closed[number & (CM_EPOCHS_MAX - 1)];

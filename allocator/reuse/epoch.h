@@ -22,10 +22,6 @@
 
 #include "allocator/state/state.h"
 
-#define CM_PATIENCE_NS UINT64_C(100000000)
-/* So long work may take before memory that could be given back is kept rather than waited for. */
-#define CM_STUCK_NS UINT64_C(10000000000)
-
 /* Closes the open epoch. False: it is empty, or it could not be recorded and stays open. */
 bool cm_epoch_close_event_locked(struct cm_heap *heap);
 

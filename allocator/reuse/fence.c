@@ -264,35 +264,6 @@ void cm_fence_leave_out_event_locked(struct cm_fence *fence, struct cm_heap *hea
 		}
 }
 
-bool cm_gate_enter(const struct cm_driver_ops *ops)
-{
-	const uint64_t end = ops->now_ns() + CM_GATE_CAPTURE_NS;
-
-	while (!ops->gate_enter()) {
-		if (ops->now_ns() >= end)
-			return false;
-		ops->sleep_ns(CM_GATE_BACKOFF_NS);
-	}
-	return true;
-}
-
-bool cm_gate_backoff(const struct cm_driver_ops *ops, uint64_t *backoff_ns)
-{
-	ops->gate_leave();
-	cm_ops_backoff(ops, backoff_ns, CM_GATE_BACKOFF_MAX_NS);
-	return cm_gate_enter(ops);
-}
-
-bool cm_gate_lock(const struct cm_driver_ops *ops, struct cm_lock *lock)
-{
-	uint64_t backoff = CM_GATE_BACKOFF_NS;
-
-	while (!cm_lock_try(lock))
-		if (!cm_gate_backoff(ops, &backoff))
-			return false;
-	return true;
-}
-
 bool cm_fence_synchronize_event_locked(struct cm_cache *cache)
 {
 	uint32_t i, heaps = atomic_load_explicit(&cache->heaps, memory_order_acquire);

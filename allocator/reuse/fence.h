@@ -19,13 +19,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "allocator/base/lock.h"
-#include "allocator/base/ops.h"
-
-#define CM_FENCE_CONTEXTS      16                 /* contexts whose work a fence can capture */
-#define CM_GATE_BACKOFF_NS     UINT64_C(20000)    /* the first nap; the next ones are longer, */
-#define CM_GATE_BACKOFF_MAX_NS UINT64_C(1000000)  /* up to this */
-#define CM_GATE_CAPTURE_NS     UINT64_C(20000000) /* that of a training step takes milliseconds */
+#define CM_FENCE_CONTEXTS 16 /* contexts whose work a fence can capture */
 
 struct cm_cache;
 struct cm_device;
@@ -80,29 +74,6 @@ void cm_fence_forget_event_locked(struct cm_fence *fence, const struct cm_heap *
 
 /* Waits for the context no longer, which stands; its event is given back without any call. */
 void cm_fence_leave_out_event_locked(struct cm_fence *fence, struct cm_heap *heap);
-
-/*
- * Enters the gate, for a thread that has been inside before. A capture that is active is waited
- * for, but for CM_GATE_CAPTURE_NS at most: it may end only when this thread goes on, whose program
- * holds a lock that the capturing thread wants. False: the caller is outside, and makes no driver
- * call any more.
- */
-CM_NODISCARD bool cm_gate_enter(const struct cm_driver_ops *ops);
-
-/*
- * Between two questions: sleeps outside of the gate, for what is waited for may be about to be
- * captured and launched by another thread. *backoff_ns is for how long, and grows. No lock is held
- * but those that are taken by cm_gate_lock or tried. False: as cm_gate_enter.
- */
-CM_NODISCARD bool cm_gate_backoff(const struct cm_driver_ops *ops, uint64_t *backoff_ns);
-
-/*
- * Takes a lock whose holder naps, from inside the gate. Who waited for it inside would hold back a
- * capture that is about to begin, and that the napping holder until it gives up. False: as
- * cm_gate_enter, and the lock is not taken.
- */
-CM_NODISCARD bool cm_gate_lock(const struct cm_driver_ops *ops, struct cm_lock *lock)
-	CM_TRIES(true, lock);
 
 /* The host waits for all work of every context. False on a driver error, or while one is ending. */
 bool cm_fence_synchronize_event_locked(struct cm_cache *cache);

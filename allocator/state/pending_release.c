@@ -3,8 +3,7 @@
 
 #include <assert.h>
 
-#include "allocator/reuse/epoch.h"
-#include "allocator/reuse/fence.h"
+#include "allocator/base/gate.h"
 #include "allocator/state/state.h"
 
 void cm_pending_release_begin_locked(struct cm_pending_releases *pieces,

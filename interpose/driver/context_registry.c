@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "allocator/base/gate.h"
 #include "allocator/base/lock.h"
 #include "interpose/driver/driver_ops.h"
 

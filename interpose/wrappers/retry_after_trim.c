@@ -6,9 +6,9 @@
  * memory would be there for it.
  */
 #include "interpose/wrappers/retry_after_trim.h"
+#include "allocator/base/gate.h"
 
 #include "allocator/cache.h"
-#include "allocator/reuse/epoch.h"
 #include "interpose/driver/capture.h"
 #include "interpose/driver/context.h"
 #include "interpose/driver/driver_ops.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The gate between captures and the library's own driver calls: interpose/driver/capture.c, and
- * what waits beside it: cm_gate_backoff and cm_gate_lock of allocator/reuse/fence.c, whose lock may
+ * what waits beside it: cm_gate_backoff and cm_gate_lock of allocator/base/gate.c, whose lock may
  * have a favourite (allocator/base/lock.h). A capture and a call of ours touch each other's plain
  * words, so that both at once are a race.
  */
@@ -12,10 +12,9 @@
 
 #define cm_thread_id model_thread
 /* clang-format off: after the name is another, and the functions that are static there */
+#include "allocator/base/gate.c" /* NOLINT(bugprone-suspicious-include) */
 #include "allocator/base/lock.c" /* NOLINT(bugprone-suspicious-include) */
 #include "allocator/base/lock.h"
-#include "allocator/reuse/fence.c" /* NOLINT(bugprone-suspicious-include) */
-#undef fail
 #include "interpose/driver/capture.c" /* NOLINT(bugprone-suspicious-include) */
 /* clang-format on */
 
@@ -23,19 +22,6 @@
 struct cm_real cm_real;
 __thread unsigned int cm_hook_depth;
 __thread struct cm_cancel cm_cancel;
-
-void cm_cache_drain_heap(struct cm_cache *cache, uint64_t ctx)
-{
-	(void)cache;
-	(void)ctx;
-}
-
-void cm_device_count(struct cm_device *device, enum cm_scalar scalar, int64_t n)
-{
-	(void)device;
-	(void)scalar;
-	(void)n;
-}
 
 static void sleep_ns(uint64_t ns)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* How memory is laid out where a card fills up, and that it is not where it doesn't. */
+#include "allocator/base/gate.h"
 #include "allocator/blocks/fragmentation.h"
 
-#include "allocator/reuse/epoch.h"
 #include "tests/unit/fixture_case.h"
 
 #define CARD (200 * MIB)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Idle segments that go when a larger one comes, and those that stay. */
+#include "allocator/base/gate.h"
 #include "allocator/reclaim/exchange.h"
 
-#include "allocator/reuse/epoch.h"
 #include "tests/unit/fixture_case.h"
 
 static int64_t most_reserved(struct fixture *f)

@@ -2,6 +2,7 @@
 /* When freed memory may be used again, and what that costs. */
 #include "allocator/reuse/epoch.h"
 
+#include "allocator/base/gate.h"
 #include "allocator/blocks/poll_policy.h"
 #include "tests/unit/fixture_case.h"
 
