@@ -3,6 +3,7 @@
 
 #include "allocator/base/size_class.h"
 #include "allocator/blocks/poll_policy.h"
+#include "allocator/state/pages.h"
 #include "allocator/state/state.h"
 #include "stats/counters.h"
 

@@ -7,6 +7,7 @@
 
 #include "allocator/base/size_class.h"
 #include "allocator/check/check.h"
+#include "allocator/state/pages.h"
 #include "allocator/state/rows.h"
 #include "allocator/state/state.h"
 #include "stats/counters.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "allocator/blocks/poll_policy.h"
 
+#include "allocator/state/pages.h"
 #include "stats/counters.h"
 
 /* docs/decisions/reuse.md ("Poll by the batch") has what others measure. */

@@ -8,7 +8,6 @@
 #include <sys/mman.h>
 
 #include "allocator/base/size_class.h"
-#include "allocator/state/rows.h"
 #include "stats/counters.h"
 
 typedef unsigned long long ull;

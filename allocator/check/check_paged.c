@@ -4,7 +4,7 @@
  * elsewhere, and the ends of each run name it.
  */
 #include "allocator/check/check.h"
-#include "allocator/paged/paged.h"
+#include "allocator/state/pages.h"
 
 static bool is_in_run(const struct cm_paged_page *page)
 {

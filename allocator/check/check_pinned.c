@@ -3,6 +3,7 @@
  * The pinned memory's part of cm_cache_check.
  */
 #include "allocator/check/check.h"
+#include "allocator/pinned/pinned.h"
 
 #include <stddef.h>
 

@@ -7,6 +7,9 @@
 
 #include "allocator/base/gate.h"
 #include "allocator/cache.h"
+#include "allocator/entry/uncached.h"
+#include "allocator/paged/paged.h"
+#include "allocator/pinned/pinned.h"
 #include "allocator/reuse/epoch.h"
 #include "allocator/state/rows.h"
 #include "allocator/state/state.h"

@@ -7,6 +7,8 @@
 
 #include "allocator/base/size_class.h"
 #include "allocator/blocks/poll_policy.h"
+#include "allocator/entry/uncached.h"
+#include "allocator/pinned/pinned.h"
 #include "allocator/reuse/epoch.h"
 #include "allocator/state/state.h"
 #include "stats/counters.h"

@@ -6,7 +6,7 @@
 #include <errno.h>
 
 #include "allocator/cache.h"
-#include "allocator/check/check.h"
+#include "allocator/paged/paged.h"
 #include "allocator/reclaim/release.h"
 #include "allocator/reuse/epoch.h"
 #include "allocator/state/rows.h"

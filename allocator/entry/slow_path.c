@@ -8,10 +8,10 @@
 #include "allocator/blocks/fragmentation.h"
 #include "allocator/blocks/poll_policy.h"
 #include "allocator/oom/oom.h"
+#include "allocator/paged/paged.h"
 #include "allocator/reclaim/exchange.h"
 #include "allocator/reclaim/release.h"
 #include "allocator/reuse/epoch.h"
-#include "allocator/reuse/fence.h"
 
 /* While no barrier may be laid, freed memory piles up behind a device that lags. Up to this much of
  * it, or a quarter of what is in use, new memory is taken; beyond, the host waits as a cudaFree

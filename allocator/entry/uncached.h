@@ -15,47 +15,7 @@
 
 #include <stdint.h>
 
-#include "allocator/base/lock.h"
-#include "allocator/base/ptr_map.h"
-#include "stats/layout.h"
-
-struct cm_cache;
-
-enum cm_uncached_name {
-	CM_NAME_ADDRESS, /* what cuMemFree and cuMemFreeAsync take */
-	CM_NAME_MAPPING, /* a range of cuMemMap, which holds the memory of a handle */
-	CM_NAME_ARRAY,
-	CM_NAME_MIPMAP,
-	CM_NAME_HANDLE, /* of cuMemCreate */
-	CM_NAME_COUNT
-};
-
-struct cm_uncached_memory {
-	enum cm_uncached_kind kind;
-	uint32_t device; /* row of the device table */
-	uint64_t ctx;    /* the context that it goes with; 0: it outlives contexts */
-	uint64_t bytes;
-};
-
-/* A piece of memory, or a mapping of one. */
-struct cm_uncached_row {
-	struct cm_uncached_memory memory;
-	uint64_t key;
-	enum cm_uncached_name name;
-	uint32_t times;  /* how often the name is still to be given up */
-	uint32_t held;   /* by mappings, and by who has taken it */
-	uint32_t target; /* of a mapping: the piece; 0 elsewhere */
-	uint32_t link;   /* the next one taken with it, or the next unused row */
-};
-
-struct cm_uncached {
-	struct cm_lock lock;
-	struct cm_ptr_map map[CM_NAME_COUNT];
-	struct cm_uncached_row *row; /* row 0 means none */
-	uint32_t rows;               /* ever used */
-	uint32_t room;
-	uint32_t spare;
-};
+#include "allocator/state/state.h"
 
 void cm_uncached_fini(struct cm_uncached *others);
 

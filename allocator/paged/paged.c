@@ -46,12 +46,6 @@ static uint32_t total_pages(const struct cm_paged *paged)
 	return (uint32_t)(paged->bytes / PAGE);
 }
 
-bool cm_paged_serves(const struct cm_heap *heap)
-{
-	return heap->cache->policy.expandable_segments && heap->can & CM_CAN_PAGES &&
-	       !(cm_heap_flags(heap) & CM_HEAP_DRAINING);
-}
-
 /* A range of addresses and its table, of which only what is used takes memory. NULL: none. */
 static struct cm_paged *reserve(struct cm_heap *heap)
 {

@@ -19,45 +19,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct cm_cache;
-struct cm_device;
-struct cm_heap;
-
-/* The least that cuMemCreate gives on every card with these calls. */
-#define CM_PAGED_PAGE (UINT64_C(2) << 20)
-
-/* In place of a handle: the driver has not let the page go, nothing can be mapped there any
- * more. */
-#define CM_PAGED_LOST UINT64_MAX
-
-/* One reserved range. Its pages are guarded by the paging lock, and their runs by the device's,
- * too. */
-struct cm_paged {
-	uint64_t base;
-	uint64_t bytes;
-	uint32_t top;          /* no page from here on was ever in a run */
-	struct cm_paged *next; /* of those put aside */
-	struct cm_paged_page {
-		uint64_t handle; /* of the driver, 0: no page is mapped here */
-		uint32_t run;    /* of the first and the last page of a run: its segment */
-		uint32_t hint;   /* of the last page of a run: see cm_runs_last_block */
-		uint64_t tick;   /* of a page in a run: when a block on it was last in use */
-	} page[];
-};
-
-/* Whether the heap's memory is paged. */
-bool cm_paged_serves(const struct cm_heap *heap);
-
-/* Of free memory at [addr, addr + bytes), the whole pages on which its first `size` bytes lie. The
- * ones at its ends it shares with blocks in use. */
-static inline uint64_t cm_paged_touched(uint64_t addr, uint64_t bytes, uint64_t size)
-{
-	const uint64_t first = (addr + CM_PAGED_PAGE - 1) / CM_PAGED_PAGE;
-	const uint64_t end = (addr + bytes) / CM_PAGED_PAGE;
-	const uint64_t stop = (addr + size + CM_PAGED_PAGE - 1) / CM_PAGED_PAGE;
-
-	return first < end ? (stop < end ? stop : end) - first : 0;
-}
+#include "allocator/state/pages.h"
 
 /*
  * Memory of the context for `bytes` rounded to `size`, by adding pages. -ENOENT: it can't be had
@@ -99,10 +61,6 @@ void cm_paged_each_idle_locked(struct cm_heap *heap,
  * can touch: one row of them. The bytes given back, 0: there are none.
  */
 uint64_t cm_paged_release_idlest(struct cm_device *device, uint64_t most);
-
-/* The block at these addresses was in use until now, by the clock's tick. The device's lock is
- * held. */
-void cm_paged_note_use_locked(struct cm_paged *paged, uint64_t addr, uint64_t bytes, uint64_t tick);
 
 /* The context is going away: its ranges are put aside, without any call. The turn and the device's
  * lock are held. */

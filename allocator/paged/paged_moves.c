@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "allocator/paged/paged_moves.h"
+#include "allocator/paged/paged.h"
 
 #include <string.h>
 

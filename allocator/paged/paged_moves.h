@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 #include "allocator/base/ops.h"
-#include "allocator/paged/paged.h"
+#include "allocator/state/pages.h"
 #include "allocator/state/state.h"
 
 #define CM_PAGED_PARTS 64
@@ -36,21 +36,6 @@ struct cm_paged_stolen {
 	uint32_t parts;
 	uint32_t pages; /* all together */
 };
-
-static inline uint64_t cm_paged_addr_of(const struct cm_paged *paged, uint32_t page)
-{
-	return paged->base + page * CM_PAGED_PAGE;
-}
-
-static inline uint32_t cm_paged_page_at(const struct cm_paged *paged, uint64_t addr)
-{
-	return (uint32_t)((addr - paged->base) / CM_PAGED_PAGE);
-}
-
-static inline uint64_t cm_paged_end_of(const struct cm_segment *run)
-{
-	return run->addr + run->size;
-}
 
 /* What a range and its table take of the process's own addresses. */
 static inline size_t cm_paged_table_bytes(uint64_t range_bytes)

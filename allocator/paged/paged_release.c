@@ -4,6 +4,7 @@
  */
 #include <sys/mman.h>
 
+#include "allocator/paged/paged.h"
 #include "allocator/paged/paged_moves.h"
 #include "allocator/reuse/fence.h"
 #include "allocator/state/rows.h"
@@ -12,15 +13,6 @@
 #define LOST CM_PAGED_LOST
 
 /* --- what is idle ------------------------------------------------------------------------- */
-
-void cm_paged_note_use_locked(struct cm_paged *paged, uint64_t addr, uint64_t bytes, uint64_t tick)
-{
-	const uint32_t end = cm_paged_page_at(paged, addr + bytes + PAGE - 1);
-	uint32_t at;
-
-	for (at = cm_paged_page_at(paged, addr); at < end; at++)
-		paged->page[at].tick = tick;
-}
 
 /* The rows of pages of equal ticks in a free block. */
 static void each_idle_of(struct cm_heap *heap, struct cm_paged *paged, uint32_t index,

@@ -13,6 +13,7 @@
 #include "allocator/oom/oom.h"
 #include "allocator/reclaim/release.h"
 #include "allocator/reuse/epoch.h"
+#include "allocator/reuse/fence.h"
 #include "allocator/state/state.h"
 
 struct request {

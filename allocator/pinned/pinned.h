@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The cache of pinned host memory: the structures, and what its files share.
+ * The cache of pinned host memory; its structures are in state.h.
  *
  * Every block is a driver allocation of its own and is never split, so that what the driver says of
  * it (device pointer, flags, attributes) holds for the program's block. It is kept apart by context
@@ -27,53 +27,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "allocator/base/lock.h"
-#include "allocator/base/ops.h"
-#include "allocator/base/ptr_map.h"
-#include "allocator/reuse/fence.h"
-#include "allocator/state/pending_release.h"
-#include "stats/events.h"
-#include "stats/layout.h"
-
-#define CM_PINNED_IDLE_BYTES (UINT64_C(256) << 20)
-#define CM_PINNED_MAX        (UINT64_C(1) << 40) /* beyond it the driver answers */
-#define CM_PINNED_CLASSES    232u                /* up to CM_PINNED_MAX */
-#define CM_BATCHES_MAX       32                  /* closed at once; a power of two */
-
-/* Blocks in the order in which they were freed, by link_prev and link_next. */
-struct cm_pinned_list {
-	uint32_t first;
-	uint32_t last;
-};
-
-/* Freed blocks that become ready together; open while frees join. A PENDING block's `age` is the
- * number of its batch. */
-struct cm_pinned_batch {
-	uint64_t number;
-	struct cm_pinned_list blocks;
-	uint64_t bytes;
-	uint64_t work; /* ops->work_number at its last free */
-	bool recorded; /* the fence was */
-	struct cm_fence fence;
-};
-
-struct cm_pinned {
-	struct cm_lock lock;
-	struct cm_host_row *row;
-	struct cm_ring ring;   /* backed with the first block */
-	struct cm_ptr_map map; /* every row of ours by address, in use or not */
-	struct cm_pending_releases leaving;
-	bool reset; /* accumulated counters were reset: current != allocated - freed */
-
-	struct cm_pinned_batch open;
-	struct cm_pinned_batch closed[CM_BATCHES_MAX]; /* of numbers [oldest, open.number) */
-	uint64_t oldest;
-
-	/* Ready blocks of all contexts, the longest idle first, by aged[0] and aged[1]. Those of
-	 * a context, kind and class are on a list of its heap too, but for what was passed on
-	 * (CM_SEGMENT_DIRECT): that only waits to be given back. */
-	struct cm_pinned_list aged;
-};
+#include "allocator/state/state.h"
 
 /* The class that serves `bytes` (1 to CM_PINNED_MAX), and the size of its blocks. */
 uint32_t cm_pinned_class(uint64_t bytes);

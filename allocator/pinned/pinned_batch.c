@@ -5,6 +5,8 @@
 #include <assert.h>
 
 #include "allocator/base/gate.h"
+#include "allocator/pinned/pinned.h"
+#include "allocator/reuse/fence.h"
 #include "allocator/state/state.h"
 
 static struct cm_pinned_batch *closed(struct cm_pinned *pinned, uint64_t number)

@@ -6,6 +6,7 @@
 #include <errno.h>
 
 #include "allocator/base/size_class.h"
+#include "allocator/pinned/pinned.h"
 #include "allocator/state/rows.h"
 #include "allocator/state/state.h"
 #include "stats/region.h"

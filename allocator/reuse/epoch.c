@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "allocator/base/gate.h"
+#include "allocator/reuse/fence.h"
 
 static struct cm_epoch *closed(struct cm_heap *heap, uint64_t number)
 {

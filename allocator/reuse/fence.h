@@ -19,20 +19,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define CM_FENCE_CONTEXTS 16 /* contexts whose work a fence can capture */
-
-struct cm_cache;
-struct cm_device;
-struct cm_heap;
-
-struct cm_fence {
-	uint32_t events;
-	bool broken; /* a context answered with an error: it may never be complete */
-	struct cm_fence_event {
-		struct cm_heap *heap; /* whose context; NULL: complete, or the context is gone */
-		uint64_t event;
-	} event[CM_FENCE_CONTEXTS];
-};
+#include "allocator/state/state.h"
 
 /* Whether the driver has what a fence needs. */
 bool cm_fence_is_possible(const struct cm_cache *cache);

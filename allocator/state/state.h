@@ -28,19 +28,25 @@
 #include "allocator/base/ptr_map.h"
 #include "allocator/base/thread.h"
 #include "allocator/cache.h"
-#include "allocator/entry/uncached.h"
-#include "allocator/paged/paged.h"
-#include "allocator/pinned/pinned.h"
-#include "allocator/reuse/fence.h"
 #include "allocator/state/pending_release.h"
 #include "stats/events.h"
 
-#define CM_EPOCHS_MAX  32 /* closed at once; a power of two */
-#define CM_HEAPS_MAX   256
-#define CM_SPARE_BATCH 64 /* rows of blocks that a device fetches: a cache line of is_free */
-#define CM_DECAY_SPANS 64
+#define CM_EPOCHS_MAX     32 /* closed at once; a power of two */
+#define CM_HEAPS_MAX      256
+#define CM_SPARE_BATCH    64 /* rows of blocks that a device fetches: a cache line of is_free */
+#define CM_DECAY_SPANS    64
+#define CM_FENCE_CONTEXTS 16 /* contexts whose work a fence can capture */
 
 enum { CM_FIT_SMALL, CM_FIT_LARGE, CM_FIT_COUNT };
+
+struct cm_fence {
+	uint32_t events;
+	bool broken; /* a context answered with an error: it may never be complete */
+	struct cm_fence_event {
+		struct cm_heap *heap; /* whose context; NULL: complete, or the context is gone */
+		uint64_t event;
+	} event[CM_FENCE_CONTEXTS];
+};
 
 /*
  * A batch of freed blocks that becomes ready together. It is open while frees join it; closing it
@@ -61,6 +67,11 @@ struct cm_epoch {
 	uint32_t barriers;
 	struct cm_fence fence;
 };
+
+#define CM_PINNED_IDLE_BYTES (UINT64_C(256) << 20)
+#define CM_PINNED_MAX        (UINT64_C(1) << 40) /* beyond it the driver answers */
+#define CM_PINNED_CLASSES    232u                /* up to CM_PINNED_MAX */
+#define CM_BATCHES_MAX       32                  /* closed at once; a power of two */
 
 struct cm_heap {
 	struct cm_cache *cache;
@@ -142,6 +153,77 @@ struct cm_device {
 	_Atomic uint64_t failed_size; /* of the last request that failed for want of memory */
 	_Atomic bool
 		unreclaimed; /* what nobody uses again may be waiting, see cm_release_unreclaimed */
+};
+
+/* Blocks in the order in which they were freed, by link_prev and link_next. */
+struct cm_pinned_list {
+	uint32_t first;
+	uint32_t last;
+};
+
+/* Freed blocks that become ready together; open while frees join. A PENDING block's `age` is the
+ * number of its batch. */
+struct cm_pinned_batch {
+	uint64_t number;
+	struct cm_pinned_list blocks;
+	uint64_t bytes;
+	uint64_t work; /* ops->work_number at its last free */
+	bool recorded; /* the fence was */
+	struct cm_fence fence;
+};
+
+struct cm_pinned {
+	struct cm_lock lock;
+	struct cm_host_row *row;
+	struct cm_ring ring;   /* backed with the first block */
+	struct cm_ptr_map map; /* every row of ours by address, in use or not */
+	struct cm_pending_releases leaving;
+	bool reset; /* accumulated counters were reset: current != allocated - freed */
+
+	struct cm_pinned_batch open;
+	struct cm_pinned_batch closed[CM_BATCHES_MAX]; /* of numbers [oldest, open.number) */
+	uint64_t oldest;
+
+	/* Ready blocks of all contexts, the longest idle first, by aged[0] and aged[1]. Those of
+	 * a context, kind and class are on a list of its heap too, but for what was passed on
+	 * (CM_SEGMENT_DIRECT): that only waits to be given back. */
+	struct cm_pinned_list aged;
+};
+
+enum cm_uncached_name {
+	CM_NAME_ADDRESS, /* what cuMemFree and cuMemFreeAsync take */
+	CM_NAME_MAPPING, /* a range of cuMemMap, which holds the memory of a handle */
+	CM_NAME_ARRAY,
+	CM_NAME_MIPMAP,
+	CM_NAME_HANDLE, /* of cuMemCreate */
+	CM_NAME_COUNT
+};
+
+struct cm_uncached_memory {
+	enum cm_uncached_kind kind;
+	uint32_t device; /* row of the device table */
+	uint64_t ctx;    /* the context that it goes with; 0: it outlives contexts */
+	uint64_t bytes;
+};
+
+/* A piece of memory, or a mapping of one. */
+struct cm_uncached_row {
+	struct cm_uncached_memory memory;
+	uint64_t key;
+	enum cm_uncached_name name;
+	uint32_t times;  /* how often the name is still to be given up */
+	uint32_t held;   /* by mappings, and by who has taken it */
+	uint32_t target; /* of a mapping: the piece; 0 elsewhere */
+	uint32_t link;   /* the next one taken with it, or the next unused row */
+};
+
+struct cm_uncached {
+	struct cm_lock lock;
+	struct cm_ptr_map map[CM_NAME_COUNT];
+	struct cm_uncached_row *row; /* row 0 means none */
+	uint32_t rows;               /* ever used */
+	uint32_t room;
+	uint32_t spare;
 };
 
 struct cm_cache {

@@ -4,7 +4,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "allocator/paged/paged.h"
+#include "allocator/state/pages.h"
 #include "interpose/core/cancel.h"
 #include "interpose/core/log.h"
 #include "interpose/core/state.h"

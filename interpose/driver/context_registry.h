@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "allocator/reuse/fence.h"
+#include "allocator/state/state.h"
 #include "interpose/symbols/hooks.h"
 
 enum cm_context_kind {

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "allocator/reuse/epoch.h"
-#include "allocator/state/state.h"
+#include "allocator/state/pages.h"
 #include "stats/region.h"
 #include "tests/unit/cmocka_all.h"
 #include "tests/unit/fixture.h"

@@ -4,7 +4,7 @@
 
 #include <errno.h>
 
-#include "allocator/state/state.h"
+#include "allocator/state/pages.h"
 #include "tests/unit/fixture_case.h"
 
 #define DECAY_NS (60000 * MS)

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The ranges of addresses of the page-backed heap (paged.h), and what is asked of pages from below
+ * it.
+ */
+#ifndef CM_ALLOCATOR_STATE_PAGES_H
+#define CM_ALLOCATOR_STATE_PAGES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "allocator/state/state.h"
+
+/* The least that cuMemCreate gives on every card with these calls. */
+#define CM_PAGED_PAGE (UINT64_C(2) << 20)
+
+/* In place of a handle: the driver has not let the page go, nothing can be mapped there any
+ * more. */
+#define CM_PAGED_LOST UINT64_MAX
+
+/* One reserved range. Its pages are guarded by the paging lock, and their runs by the device's,
+ * too. */
+struct cm_paged {
+	uint64_t base;
+	uint64_t bytes;
+	uint32_t top;          /* no page from here on was ever in a run */
+	struct cm_paged *next; /* of those put aside */
+	struct cm_paged_page {
+		uint64_t handle; /* of the driver, 0: no page is mapped here */
+		uint32_t run;    /* of the first and the last page of a run: its segment */
+		uint32_t hint;   /* of the last page of a run: see cm_runs_last_block */
+		uint64_t tick;   /* of a page in a run: when a block on it was last in use */
+	} page[];
+};
+
+static inline uint64_t cm_paged_addr_of(const struct cm_paged *paged, uint32_t page)
+{
+	return paged->base + page * CM_PAGED_PAGE;
+}
+
+static inline uint32_t cm_paged_page_at(const struct cm_paged *paged, uint64_t addr)
+{
+	return (uint32_t)((addr - paged->base) / CM_PAGED_PAGE);
+}
+
+static inline uint64_t cm_paged_end_of(const struct cm_segment *run)
+{
+	return run->addr + run->size;
+}
+
+/* Of free memory at [addr, addr + bytes), the whole pages on which its first `size` bytes lie. The
+ * ones at its ends it shares with blocks in use. */
+static inline uint64_t cm_paged_touched(uint64_t addr, uint64_t bytes, uint64_t size)
+{
+	const uint64_t first = (addr + CM_PAGED_PAGE - 1) / CM_PAGED_PAGE;
+	const uint64_t end = (addr + bytes) / CM_PAGED_PAGE;
+	const uint64_t stop = (addr + size + CM_PAGED_PAGE - 1) / CM_PAGED_PAGE;
+
+	return first < end ? (stop < end ? stop : end) - first : 0;
+}
+
+/* Whether the heap's memory is paged. */
+bool cm_paged_serves(const struct cm_heap *heap);
+
+/* The block at these addresses was in use until now, by the clock's tick. The device's lock is
+ * held. */
+void cm_paged_note_use_locked(struct cm_paged *paged, uint64_t addr, uint64_t bytes, uint64_t tick);
+
+#endif
