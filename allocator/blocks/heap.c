@@ -447,35 +447,3 @@ void cm_heap_unbin_segment_locked(struct cm_heap *heap, const struct cm_segment 
 		if (heap->cache->block[index].state == CM_BLOCK_FREE)
 			cm_bins_remove(&heap->bins[cm_segment_fit(segment)], index);
 }
-
-bool cm_device_is_capped(struct cm_device *device, uint64_t bytes)
-{
-	uint64_t reserved;
-
-	if (!device->row->allowed_bytes)
-		return false;
-	cm_lock_acquire(&device->lock);
-	reserved = (uint64_t)cm_stat_current(device->row, CM_STAT_RESERVED_BYTES);
-	cm_lock_release(&device->lock);
-	return reserved + bytes > device->row->allowed_bytes;
-}
-
-void cm_device_count(struct cm_device *device, enum cm_scalar scalar, int64_t n)
-{
-	cm_lock_acquire(&device->lock);
-	cm_counters_begin(device->row);
-	cm_counters_count(device->row, scalar, n);
-	cm_counters_end(device->row);
-	cm_lock_release(&device->lock);
-}
-
-bool cm_device_has_cached(struct cm_device *device)
-{
-	bool cached;
-
-	cm_lock_acquire(&device->lock);
-	cached = cm_stat_current(device->row, CM_STAT_RESERVED_BYTES) >
-		 cm_stat_current(device->row, CM_STAT_ALLOCATED_BYTES);
-	cm_lock_release(&device->lock);
-	return cached;
-}

@@ -5,7 +5,6 @@
 #include <assert.h>
 #include <errno.h>
 
-#include "allocator/base/gate.h"
 #include "allocator/cache.h"
 #include "allocator/entry/uncached.h"
 #include "allocator/paged/paged.h"
@@ -13,6 +12,7 @@
 #include "allocator/reuse/epoch.h"
 #include "allocator/state/rows.h"
 #include "allocator/state/state.h"
+#include "allocator/state/suspended.h"
 #include "stats/counters.h"
 
 /* The first block in use from `index` on, 0: none. */
@@ -52,26 +52,12 @@ static void for_each_segment_locked(struct cm_heap *heap,
 			each(heap, s);
 }
 
-static void drain(struct cm_heap *heap)
-{
-	uint32_t fit;
-
-	cm_lock_acquire(&heap->device->lock);
-	if (heap->ctx && !(cm_heap_flags(heap) & CM_HEAP_DRAINING)) {
-		__atomic_fetch_or(&heap->row->flags, CM_HEAP_DRAINING, __ATOMIC_RELAXED);
-		for (fit = 0; fit < CM_FIT_COUNT; fit++)
-			cm_bins_init(&heap->bins[fit], heap->cache->block);
-		cm_device_note_unreclaimed(heap->device);
-	}
-	cm_lock_release(&heap->device->lock);
-}
-
 void cm_cache_drain_heap(struct cm_cache *cache, uint64_t ctx)
 {
 	struct cm_heap *heap = cm_cache_find_heap(cache, ctx);
 
 	if (heap)
-		drain(heap);
+		cm_heap_drain(heap);
 }
 
 void cm_cache_drain_all(struct cm_cache *cache)
@@ -79,7 +65,7 @@ void cm_cache_drain_all(struct cm_cache *cache)
 	uint32_t i, n = atomic_load_explicit(&cache->heaps, memory_order_acquire);
 
 	for (i = 0; i < n; i++)
-		drain(atomic_load_explicit(&cache->heap[i], memory_order_relaxed));
+		cm_heap_drain(atomic_load_explicit(&cache->heap[i], memory_order_relaxed));
 }
 
 static void retire_all(struct cm_heap *heap)
@@ -111,53 +97,6 @@ void cm_cache_context_has_ended(struct cm_cache *cache)
 	cache->ending--;
 }
 
-static void backoff(const struct cm_cache *cache, uint64_t *backoff_ns)
-{
-	cm_ops_backoff(cache->ops, backoff_ns, CM_GATE_BACKOFF_MAX_NS);
-}
-
-bool cm_heap_begin_call(struct cm_heap *heap, uint64_t ctx)
-{
-	uint64_t backoff_ns = CM_GATE_BACKOFF_NS;
-	bool stands, begins;
-
-	while (true) {
-		cm_lock_acquire(&heap->device->lock);
-		stands = heap->ctx == ctx;
-		begins = stands && !heap->suspended;
-		if (begins)
-			cm_heap_begin_call_locked(heap);
-		cm_lock_release(&heap->device->lock);
-		if (begins || !stands)
-			return begins;
-		backoff(heap->cache, &backoff_ns);
-	}
-}
-
-int cm_heap_synchronize(struct cm_heap *heap)
-{
-	const struct cm_driver_ops *ops = heap->cache->ops;
-	const uint64_t ctx = cm_heap_ctx(heap);
-	int err = 0;
-
-	if (!ctx || !cm_heap_begin_call(heap, ctx))
-		return 0;
-	if (ops->gate_enter()) {
-		err = ops->ctx_synchronize(ctx);
-		ops->gate_leave();
-	}
-	cm_heap_end_call(heap);
-	return err;
-}
-
-void cm_heap_await_calls(const struct cm_heap *heap)
-{
-	uint64_t backoff_ns = CM_GATE_BACKOFF_NS;
-
-	while (heap && cm_heap_has_calls(heap))
-		backoff(heap->cache, &backoff_ns);
-}
-
 static void set_suspended(struct cm_heap *heap, bool suspended)
 {
 	struct cm_cache *cache = heap->cache;
@@ -175,63 +114,6 @@ static void set_suspended(struct cm_heap *heap, bool suspended)
 	heap->suspended = suspended;
 	cm_lock_release(&heap->device->lock);
 	cm_lock_release(&cache->pinned.lock);
-}
-
-static bool is_place_of(struct cm_cache *cache, const struct cm_segment *segment, uint64_t addr,
-			uint64_t bytes)
-{
-	return cm_segment_heap(cache, segment)->suspended && segment->addr < addr + bytes &&
-	       addr < segment->addr + segment->size;
-}
-
-static bool is_place_on(struct cm_device *device, uint64_t addr, uint64_t bytes)
-{
-	struct cm_cache *cache = device->cache;
-	uint32_t s, end;
-	bool is = false;
-
-	cm_lock_acquire(&device->lock);
-	end = cm_rows_segments(cache);
-	for (s = 1; s < end && !is; s++)
-		is = cm_segment_is_of(&cache->segment[s], device) &&
-		     is_place_of(cache, &cache->segment[s], addr, bytes);
-	cm_lock_release(&device->lock);
-	return is;
-}
-
-static bool is_place_on_host(struct cm_cache *cache, uint64_t addr, uint64_t bytes)
-{
-	const struct cm_ptr_map *map = &cache->pinned.map;
-	uint64_t i, at;
-	uint32_t index;
-	bool is = false;
-
-	cm_lock_acquire(&cache->pinned.lock);
-	for (i = 0; i < cm_ptr_map_places(map) && !is; i++) {
-		index = cm_ptr_map_at(map, i, &at);
-		is = index &&
-		     is_place_of(cache, &cache->segment[cache->block[index].segment], addr, bytes);
-	}
-	cm_lock_release(&cache->pinned.lock);
-	return is;
-}
-
-static bool is_suspended_place(struct cm_cache *cache, uint64_t addr, uint64_t bytes)
-{
-	uint32_t i, n = atomic_load_explicit(&cache->devices, memory_order_acquire);
-	bool is = is_place_on_host(cache, addr, bytes);
-
-	for (i = 0; i < n && !is; i++)
-		is = is_place_on(cache->device[i], addr, bytes);
-	return is;
-}
-
-void cm_cache_await_place(struct cm_cache *cache, uint64_t addr, uint64_t bytes)
-{
-	uint64_t backoff_ns = CM_GATE_BACKOFF_NS;
-
-	while (atomic_load(&cache->suspended) && is_suspended_place(cache, addr, bytes))
-		backoff(cache, &backoff_ns);
 }
 
 struct cm_heap *cm_cache_suspend_heap(struct cm_cache *cache, uint64_t ctx)
@@ -278,7 +160,7 @@ struct cm_heap *cm_cache_forget_heap(struct cm_cache *cache, uint64_t ctx)
 	if (!heap)
 		return NULL;
 	/* First: nothing is entered in it from here on, pinned memory neither. */
-	drain(heap);
+	cm_heap_drain(heap);
 	cm_pinned_forget_event_locked(cache, heap);
 	cm_epoch_forget_context_event_locked(cache, heap);
 	cm_lock_acquire(&heap->device->lock);

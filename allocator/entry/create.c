@@ -10,7 +10,9 @@
 #include "allocator/entry/uncached.h"
 #include "allocator/pinned/pinned.h"
 #include "allocator/reuse/epoch.h"
+#include "allocator/state/rows.h"
 #include "allocator/state/state.h"
+#include "allocator/state/suspended.h"
 #include "stats/counters.h"
 #include "stats/region.h"
 #include "stats/sparse.h"
@@ -73,16 +75,6 @@ void cm_cache_destroy(struct cm_cache *cache)
 	cm_uncached_fini(&cache->others);
 	cm_page_map_fini(&cache->pages);
 	(void)munmap(cache, sizeof(*cache));
-}
-
-uint32_t cm_cache_device_row(struct cm_cache *cache, int32_t ordinal)
-{
-	uint32_t i, n = atomic_load_explicit(&cache->devices, memory_order_acquire);
-
-	for (i = 0; i < n; i++)
-		if (cache->device[i]->row->ordinal == ordinal)
-			return i;
-	return UINT32_MAX;
 }
 
 /* The lower of the two caps; 0: none. */
@@ -210,31 +202,6 @@ static void open_heap(struct cm_heap *heap, const struct cm_context_info *info)
 	/* Release: who finds the heap by its context finds it ready. */
 	__atomic_store_n(&heap->ctx, info->ctx, __ATOMIC_RELEASE);
 	cm_lock_release(&heap->device->lock);
-}
-
-CM_ALWAYS_INLINE struct cm_heap *find_heap(struct cm_cache *cache, uint64_t ctx)
-{
-	uint32_t i, n = atomic_load_explicit(&cache->heaps, memory_order_acquire);
-	struct cm_heap *heap;
-
-	for (i = 0; ctx && i < n; i++) {
-		heap = atomic_load_explicit(&cache->heap[i], memory_order_acquire);
-		if (CM_LIKELY(cm_heap_ctx(heap) == ctx))
-			return heap;
-	}
-	return NULL;
-}
-
-struct cm_heap *cm_cache_find_heap(struct cm_cache *cache, uint64_t ctx)
-{
-	return find_heap(cache, ctx);
-}
-
-bool cm_cache_serves(struct cm_cache *cache, uint64_t ctx)
-{
-	const struct cm_heap *heap = find_heap(cache, ctx);
-
-	return heap && !(cm_heap_flags(heap) & CM_HEAP_DRAINING);
 }
 
 /* Work of a second context can reach the memory of the first, whatever barrier was laid there. */

@@ -1,27 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The rings of events from outside the allocator: on and off, emptied, marked; and all tables at
- * rest for a moment, so that a tool can copy them.
+ * The rings of events from outside the allocator: on and off, emptied, marked.
  */
 #include <errno.h>
 
 #include "allocator/cache.h"
+#include "allocator/state/rows.h"
 #include "allocator/state/state.h"
 #include "stats/counters.h"
 #include "stats/region.h"
-
-void cm_cache_open_ring(struct cm_cache *cache, enum cm_table table, uint32_t index,
-			struct cm_ring *ret_ring)
-{
-	const uint32_t rows = cache->region->header->table[table].ring;
-
-	*ret_ring = (struct cm_ring){0};
-	if (!atomic_load_explicit(&cache->events, memory_order_relaxed) || !rows ||
-	    cm_region_commit(cache->region, table, (index + 1) * rows))
-		return;
-	ret_ring->mask = rows - 1;
-	ret_ring->row = cm_region_row(cache->region, table, index * rows);
-}
 
 int cm_cache_record_events(struct cm_cache *cache, bool on)
 {
@@ -71,28 +58,6 @@ void cm_cache_clear_events(struct cm_cache *cache)
 	cm_seq_begin(&host->seq);
 	host->event_cleared = host->event_next;
 	cm_seq_end(&host->seq);
-	cm_lock_release(&cache->pinned.lock);
-}
-
-/* A device that is added meanwhile holds nothing as yet. */
-void cm_cache_hold(struct cm_cache *cache) CM_UNCHECKED
-{
-	uint32_t i;
-
-	cm_lock_acquire(&cache->pinned.lock);
-	cache->held = atomic_load(&cache->devices);
-	for (i = 0; i < cache->held; i++)
-		cm_lock_acquire(&cache->device[i]->lock);
-	cm_lock_acquire(&cache->tables);
-}
-
-void cm_cache_resume(struct cm_cache *cache) CM_UNCHECKED
-{
-	uint32_t i;
-
-	cm_lock_release(&cache->tables);
-	for (i = cache->held; i-- > 0;)
-		cm_lock_release(&cache->device[i]->lock);
 	cm_lock_release(&cache->pinned.lock);
 }
 

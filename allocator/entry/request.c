@@ -11,6 +11,7 @@
 #include "allocator/reuse/epoch.h"
 #include "allocator/state/rows.h"
 #include "allocator/state/state.h"
+#include "allocator/state/suspended.h"
 
 /* So often and so long a thread looks for a lock that it may have itself: it is held for less than
  * a microsecond, and by one that is preempted for some milliseconds. */

@@ -12,6 +12,7 @@
 #include "allocator/reclaim/exchange.h"
 #include "allocator/reclaim/release.h"
 #include "allocator/reuse/epoch.h"
+#include "allocator/state/report.h"
 
 /* While no barrier may be laid, freed memory piles up behind a device that lags. Up to this much of
  * it, or a quarter of what is in use, new memory is taken; beyond, the host waits as a cudaFree

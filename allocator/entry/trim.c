@@ -11,6 +11,7 @@
 #include "allocator/pinned/pinned.h"
 #include "allocator/reclaim/release.h"
 #include "allocator/reuse/epoch.h"
+#include "allocator/state/report.h"
 #include "allocator/state/rows.h"
 #include "allocator/state/state.h"
 #include "stats/counters.h"
@@ -20,11 +21,6 @@
 
 #define LOOKS  32 /* at most at what is free, while others give back */
 #define PASSES 8  /* over a device, while others end contexts */
-
-bool cm_cache_wants_close(const struct cm_cache *cache)
-{
-	return atomic_load_explicit(&cache->wants_close, memory_order_relaxed);
-}
 
 /* Calls `each` for every heap in use that is not suspended, with the turn held and the gate
  * entered. */
@@ -201,25 +197,6 @@ uint64_t cm_cache_make_room_on(struct cm_cache *cache, uint32_t row)
 	if (flush_device(device, CM_STUCK_NS, &bytes) != -EBUSY)
 		cache->ops->gate_leave();
 	return bytes;
-}
-
-uint64_t cm_cache_returns(const struct cm_cache *cache)
-{
-	return atomic_load_explicit(&cache->returns, memory_order_acquire);
-}
-
-bool cm_cache_may_have(struct cm_cache *cache, uint32_t row, uint64_t bytes)
-{
-	const struct cm_device *device = cm_cache_device(cache, row);
-
-	return device && bytes <= device->row->total_bytes;
-}
-
-bool cm_cache_has_cached(struct cm_cache *cache, uint32_t row)
-{
-	struct cm_device *device = cm_cache_device(cache, row);
-
-	return device && cm_device_has_cached(device);
 }
 
 uint64_t cm_cache_make_room(struct cm_cache *cache, uint64_t ctx)

@@ -9,6 +9,7 @@
 #include "allocator/paged/paged_moves.h"
 #include "allocator/paged/runs.h"
 #include "allocator/reuse/fence.h"
+#include "allocator/state/report.h"
 #include "allocator/state/state.h"
 #include "stats/sparse.h"
 

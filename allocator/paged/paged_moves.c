@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "allocator/paged/runs.h"
+#include "allocator/state/report.h"
 
 #define PAGE CM_PAGED_PAGE
 #define LOST CM_PAGED_LOST

@@ -6,6 +6,7 @@
 #include "allocator/base/gate.h"
 #include "allocator/reclaim/release.h"
 #include "allocator/reuse/epoch.h"
+#include "allocator/state/report.h"
 #include "allocator/state/rows.h"
 #include "allocator/state/state.h"
 #include "stats/counters.h"

@@ -6,6 +6,7 @@
 #include "allocator/base/gate.h"
 #include "allocator/paged/paged.h"
 #include "allocator/reuse/epoch.h"
+#include "allocator/state/report.h"
 #include "allocator/state/rows.h"
 #include "stats/counters.h"
 

@@ -8,6 +8,7 @@
 
 #include "allocator/base/gate.h"
 #include "allocator/reuse/fence.h"
+#include "allocator/state/report.h"
 
 static struct cm_epoch *closed(struct cm_heap *heap, uint64_t number)
 {

@@ -4,7 +4,9 @@
 #include <assert.h>
 #include <errno.h>
 
+#include "allocator/state/report.h"
 #include "allocator/state/state.h"
+#include "allocator/state/suspended.h"
 
 bool cm_fence_is_possible(const struct cm_cache *cache)
 {
@@ -52,7 +54,7 @@ static bool may_last(int err)
 static void fail(struct cm_heap *heap, int err)
 {
 	if (may_last(err))
-		cm_cache_drain_heap(heap->cache, heap->ctx);
+		cm_heap_drain(heap);
 }
 
 /* Whether nothing is left of the context that others could wait for. It is asked each time,

@@ -5,6 +5,7 @@
 
 #include "allocator/base/gate.h"
 #include "allocator/state/state.h"
+#include "allocator/state/suspended.h"
 
 void cm_pending_release_begin_locked(struct cm_pending_releases *pieces,
 				     struct cm_pending_release *piece)

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The books from outside the allocator: copies, resets, counts of what only passes through.
- */
+#include "allocator/state/report.h"
+
 #include <errno.h>
 
 #include "allocator/cache.h"
-#include "allocator/state/state.h"
 #include "stats/counters.h"
 
 uint32_t cm_heap_device(const struct cm_heap *heap)
@@ -99,4 +97,60 @@ void cm_cache_count(struct cm_cache *cache, uint32_t row, enum cm_scalar scalar,
 
 	if (device)
 		cm_device_count(device, scalar, n);
+}
+
+bool cm_device_is_capped(struct cm_device *device, uint64_t bytes)
+{
+	uint64_t reserved;
+
+	if (!device->row->allowed_bytes)
+		return false;
+	cm_lock_acquire(&device->lock);
+	reserved = (uint64_t)cm_stat_current(device->row, CM_STAT_RESERVED_BYTES);
+	cm_lock_release(&device->lock);
+	return reserved + bytes > device->row->allowed_bytes;
+}
+
+void cm_device_count(struct cm_device *device, enum cm_scalar scalar, int64_t n)
+{
+	cm_lock_acquire(&device->lock);
+	cm_counters_begin(device->row);
+	cm_counters_count(device->row, scalar, n);
+	cm_counters_end(device->row);
+	cm_lock_release(&device->lock);
+}
+
+bool cm_device_has_cached(struct cm_device *device)
+{
+	bool cached;
+
+	cm_lock_acquire(&device->lock);
+	cached = cm_stat_current(device->row, CM_STAT_RESERVED_BYTES) >
+		 cm_stat_current(device->row, CM_STAT_ALLOCATED_BYTES);
+	cm_lock_release(&device->lock);
+	return cached;
+}
+
+bool cm_cache_wants_close(const struct cm_cache *cache)
+{
+	return atomic_load_explicit(&cache->wants_close, memory_order_relaxed);
+}
+
+uint64_t cm_cache_returns(const struct cm_cache *cache)
+{
+	return atomic_load_explicit(&cache->returns, memory_order_acquire);
+}
+
+bool cm_cache_may_have(struct cm_cache *cache, uint32_t row, uint64_t bytes)
+{
+	const struct cm_device *device = cm_cache_device(cache, row);
+
+	return device && bytes <= device->row->total_bytes;
+}
+
+bool cm_cache_has_cached(struct cm_cache *cache, uint32_t row)
+{
+	struct cm_device *device = cm_cache_device(cache, row);
+
+	return device && cm_device_has_cached(device);
 }

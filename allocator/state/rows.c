@@ -55,3 +55,16 @@ uint32_t cm_rows_segments(struct cm_cache *cache)
 	cm_lock_release(&cache->tables);
 	return end;
 }
+
+void cm_cache_open_ring(struct cm_cache *cache, enum cm_table table, uint32_t index,
+			struct cm_ring *ret_ring)
+{
+	const uint32_t rows = cache->region->header->table[table].ring;
+
+	*ret_ring = (struct cm_ring){0};
+	if (!atomic_load_explicit(&cache->events, memory_order_relaxed) || !rows ||
+	    cm_region_commit(cache->region, table, (index + 1) * rows))
+		return;
+	ret_ring->mask = rows - 1;
+	ret_ring->row = cm_region_row(cache->region, table, index * rows);
+}

@@ -43,6 +43,11 @@ void cm_rows_give_segment(struct cm_cache *cache, uint32_t index);
 /* One more than the highest segment row ever used. */
 uint32_t cm_rows_segments(struct cm_cache *cache);
 
+/* Opens a ring where events are recorded. One that cannot be backed is no reason to fail: its
+ * events are then not recorded. */
+void cm_cache_open_ring(struct cm_cache *cache, enum cm_table table, uint32_t index,
+			struct cm_ring *ret_ring);
+
 /* Where a walk over segments that has time lets the others have the lock: so many rows take some
  * tens of microseconds where none of them is in the processor's caches. */
 #define CM_ROWS_SLICE 1024u

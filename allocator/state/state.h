@@ -301,39 +301,6 @@ static inline uint32_t cm_heap_flags(const struct cm_heap *heap)
 	return __atomic_load_n(&heap->row->flags, __ATOMIC_RELAXED);
 }
 
-/*
- * A call of the driver that names the heap's context is about to be made without the turn: the
- * context's end waits for cm_heap_end_call, since cuda.h wants no call in a context that is being
- * destroyed. For calls that the program knows nothing of; in what it asks for itself it sees to
- * that. The heap is in use and not suspended, and a lock is held that forgetting it takes: the
- * turn, the device's or the pinned memory's.
- */
-static inline void cm_heap_begin_call_locked(struct cm_heap *heap)
-{
-	atomic_fetch_add_explicit(&heap->calls, 1, memory_order_relaxed);
-}
-
-/* The same where the context still has the heap, else false; waits while it is suspended. Takes the
- * device's lock. */
-bool cm_heap_begin_call(struct cm_heap *heap, uint64_t ctx);
-
-/* The host waits for all work of the heap's context, with no lock held. The driver's answer; 0 also
- * where the context has gone, or while a capture is active, as captured work cannot be waited
- * for. */
-int cm_heap_synchronize(struct cm_heap *heap);
-
-/* Release: who sees that no call is left, in cm_heap_await_calls or before the slot is used again,
- * comes after the calls. */
-static inline void cm_heap_end_call(struct cm_heap *heap)
-{
-	atomic_fetch_sub_explicit(&heap->calls, 1, memory_order_release);
-}
-
-static inline bool cm_heap_has_calls(const struct cm_heap *heap)
-{
-	return atomic_load_explicit(&heap->calls, memory_order_acquire) != 0;
-}
-
 /* The next heap of the device that is in use, from slot *at on, NULL: there is none. Heaps come and
  * go unless the turn is held. */
 static inline struct cm_heap *cm_device_next_heap(const struct cm_device *device, uint32_t *at)
@@ -408,11 +375,6 @@ static inline bool cm_segment_is_recycled(struct cm_cache *cache, const struct c
 {
 	return cm_heap_recycles(cm_segment_heap(cache, segment), segment);
 }
-
-/* Opens a ring where events are recorded. One that cannot be backed is no reason to fail: its
- * events are then not recorded. */
-void cm_cache_open_ring(struct cm_cache *cache, enum cm_table table, uint32_t index,
-			struct cm_ring *ret_ring);
 
 /*
  * Hands out a ready block for `bytes` rounded to `size`, or returns -ENOENT where none fits.
@@ -507,15 +469,6 @@ static inline uint32_t cm_block_free_stack(const struct cm_block *block)
 {
 	return CM_UNLIKELY(cm_thread.stack) ? cm_thread.stack : block->stack;
 }
-
-/* Whether `bytes` more would exceed the device's cap, where it has one. Takes its lock. */
-bool cm_device_is_capped(struct cm_device *device, uint64_t bytes);
-
-/* Adds to a scalar counter of the device. Takes the lock, too. */
-void cm_device_count(struct cm_device *device, enum cm_scalar scalar, int64_t n);
-
-/* Whether more is reserved than handed out. Takes the lock, too. */
-bool cm_device_has_cached(struct cm_device *device);
 
 /* Adds an event of `tick` to the device's ring: see stats/events.h. */
 static inline void cm_device_note_locked(struct cm_device *device, enum cm_action action,

@@ -2,7 +2,7 @@
 /* Contexts that come and go, memory that leaves the cache, and what a trim returns. */
 #include <errno.h>
 
-#include "allocator/state/state.h"
+#include "allocator/state/suspended.h"
 #include "stats/region.h"
 #include "tests/unit/fixture_case.h"
 

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * All tables at rest for a moment, so that they can be copied or checked.
+ */
+
+#include "allocator/cache.h"
+#include "allocator/state/state.h"
+
+/* A device that is added meanwhile holds nothing as yet. */
+void cm_cache_hold(struct cm_cache *cache) CM_UNCHECKED
+{
+	uint32_t i;
+
+	cm_lock_acquire(&cache->pinned.lock);
+	cache->held = atomic_load(&cache->devices);
+	for (i = 0; i < cache->held; i++)
+		cm_lock_acquire(&cache->device[i]->lock);
+	cm_lock_acquire(&cache->tables);
+}
+
+void cm_cache_resume(struct cm_cache *cache) CM_UNCHECKED
+{
+	uint32_t i;
+
+	cm_lock_release(&cache->tables);
+	for (i = cache->held; i-- > 0;)
+		cm_lock_release(&cache->device[i]->lock);
+	cm_lock_release(&cache->pinned.lock);
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The counters of a device, for who does not hold its lock: these functions take it. What
+ * report.c gives the hooks is in cache.h.
+ */
+#ifndef CM_ALLOCATOR_STATE_REPORT_H
+#define CM_ALLOCATOR_STATE_REPORT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "allocator/state/state.h"
+
+/* Whether `bytes` more would exceed the device's cap, where it has one. Takes its lock. */
+bool cm_device_is_capped(struct cm_device *device, uint64_t bytes);
+
+/* Adds to a scalar counter of the device. Takes the lock, too. */
+void cm_device_count(struct cm_device *device, enum cm_scalar scalar, int64_t n);
+
+/* Whether more is reserved than handed out. Takes the lock, too. */
+bool cm_device_has_cached(struct cm_device *device);
+
+#endif
