@@ -6,7 +6,7 @@
 #include <assert.h>
 
 #include "allocator/base/size_class.h"
-#include "allocator/check/check.h"
+#include "allocator/check/after.h"
 #include "allocator/state/pages.h"
 #include "allocator/state/rows.h"
 #include "allocator/state/state.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "allocator/check/after.h"
 #include "allocator/state/state.h"
 
 #include <assert.h>
@@ -7,7 +8,6 @@
 #include "allocator/base/size_class.h"
 #include "allocator/blocks/fragmentation.h"
 #include "allocator/blocks/poll_policy.h"
-#include "allocator/check/check.h"
 #include "allocator/entry/slow_path.h"
 #include "allocator/state/rows.h"
 #include "stats/counters.h"

@@ -2,8 +2,6 @@
 #include "allocator/check/check.h"
 
 #include <errno.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
@@ -45,16 +43,6 @@ struct walk {
 	struct range *range; /* of the segments */
 	uint8_t *seen;       /* of each block row: SEEN_* */
 };
-
-bool cm_why_set(const struct cm_why *why, const char *format, ...)
-{
-	va_list args;
-
-	va_start(args, format);
-	(void)vsnprintf(why->text, why->bytes, format, args);
-	va_end(args);
-	return false;
-}
 
 /* --- segments and their blocks ------------------------------------------------------------ */
 

@@ -7,23 +7,11 @@
 #ifndef CM_ALLOCATOR_CHECK_CHECK_H
 #define CM_ALLOCATOR_CHECK_CHECK_H
 
-#include <assert.h>
-#include <errno.h>
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
+#include "allocator/check/why.h"
 #include "allocator/state/state.h"
-
-/* Where the sentence goes. */
-struct cm_why {
-	char *text;
-	size_t bytes;
-};
-
-/* Writes the sentence; always false, so that a check can return it. */
-bool cm_why_set(const struct cm_why *why, const char *format, ...)
-	__attribute__((format(printf, 2, 3)));
 
 /* The bins of one pool: bitmaps and lists agree, every block is FREE and recycled, and its segment
  * is the heap's and the pool's. Counts them. */
@@ -33,18 +21,6 @@ bool cm_check_bins(const struct cm_heap *heap, uint32_t fit, const struct cm_why
 /* The pages of one pool: they are those of its runs, whose bytes the caller has summed up. */
 bool cm_check_paged(const struct cm_heap *heap, uint32_t fit, uint64_t bytes,
 		    const struct cm_why *why);
-
-/* With the build option `invariants`: the operation that has just ended is the one to blame. */
-static inline void cm_check_after(struct cm_cache *cache)
-{
-#if CM_INVARIANTS
-	char why[200];
-
-	assert(cm_cache_check(cache, why, sizeof(why)) != -EUCLEAN);
-#else
-	(void)cache;
-#endif
-}
 
 /* Pinned memory: its rows, lists, map and books. Every row is host memory's own; the caller has met
  * the rows in the tables. Its lock and the turn are held. */

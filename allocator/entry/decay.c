@@ -3,7 +3,7 @@
 
 #include <errno.h>
 
-#include "allocator/check/check.h"
+#include "allocator/check/after.h"
 #include "allocator/paged/paged.h"
 #include "allocator/reclaim/release.h"
 #include "allocator/reuse/epoch.h"

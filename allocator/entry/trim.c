@@ -6,21 +6,20 @@
 
 #include "allocator/base/gate.h"
 #include "allocator/cache.h"
-#include "allocator/check/check.h"
+#include "allocator/check/after.h"
 #include "allocator/paged/paged.h"
 #include "allocator/pinned/pinned.h"
+#include "allocator/reclaim/flush.h"
 #include "allocator/reclaim/release.h"
 #include "allocator/reuse/epoch.h"
 #include "allocator/state/report.h"
-#include "allocator/state/rows.h"
 #include "allocator/state/state.h"
 #include "stats/counters.h"
 
 /* How long a trim waits for work that may take its time. */
 #define TRIM_LIMIT_NS UINT64_C(1000000000)
 
-#define LOOKS  32 /* at most at what is free, while others give back */
-#define PASSES 8  /* over a device, while others end contexts */
+#define LOOKS 32 /* at most at what is free, while others give back */
 
 /* Calls `each` for every heap in use that is not suspended, with the turn held and the gate
  * entered. */
@@ -110,46 +109,6 @@ void cm_cache_forgotten(struct cm_cache *cache)
 	cache->ops->gate_leave();
 }
 
-/* The slow lock is held. */
-static int flush_once(struct cm_device *device, uint64_t limit_ns, uint64_t *bytes)
-{
-	int err;
-
-	/* Nobody can touch these, whatever is under way. */
-	cm_paged_return_forgotten(device->cache);
-	err = cm_release_await_suspended(device, limit_ns) ? 0 : -EBUSY;
-	if (!err && cm_device_has_cached(device))
-		err = cm_epoch_quiesces(device, limit_ns);
-	if (!err && !cm_epoch_wait_device(device, limit_ns))
-		err = -EBUSY;
-	if (!err)
-		*bytes += cm_release_free(device);
-	/* What others have taken out of the tables, without the slow lock. */
-	if (!err && !cm_pending_releases_await(&device->leaving, device->cache->ops, limit_ns))
-		err = -EBUSY;
-	return err;
-}
-
-/* -ETIME: work is under way that does not end within the limit, and nothing was given back. -EBUSY:
- * a capture has begun meanwhile, and the caller is outside of the gate. */
-static int flush_device(struct cm_device *device, uint64_t limit_ns, uint64_t *bytes)
-{
-	const struct cm_cache *cache = device->cache;
-	const uint64_t end = cache->ops->now_ns() + limit_ns;
-	uint64_t suspensions;
-	int err, passes = PASSES;
-
-	if (!cm_gate_lock(cache->ops, &device->reclaim_lock))
-		return -EBUSY;
-	do {
-		suspensions = cm_release_suspensions(cache);
-		err = flush_once(device, limit_ns, bytes);
-	} while (!err && --passes && cache->ops->now_ns() < end &&
-		 cm_release_suspensions(cache) != suspensions);
-	cm_lock_release(&device->reclaim_lock);
-	return err;
-}
-
 static int flush(struct cm_cache *cache, uint32_t device, uint64_t *bytes)
 {
 	uint32_t i, n = atomic_load_explicit(&cache->devices, memory_order_acquire);
@@ -158,7 +117,7 @@ static int flush(struct cm_cache *cache, uint32_t device, uint64_t *bytes)
 	for (i = 0; i < n; i++) {
 		if (device != UINT32_MAX && device != i)
 			continue;
-		one = flush_device(cache->device[i], TRIM_LIMIT_NS, bytes);
+		one = cm_flush_device(cache->device[i], TRIM_LIMIT_NS, bytes);
 		cm_device_count(cache->device[i], CM_SCALAR_trims, 1);
 		if (one == -EBUSY)
 			return one;
@@ -185,25 +144,6 @@ int cm_cache_trim(struct cm_cache *cache, uint32_t device, uint64_t *ret_bytes)
 	if (ret_bytes)
 		*ret_bytes = bytes;
 	return 0;
-}
-
-uint64_t cm_cache_make_room_on(struct cm_cache *cache, uint32_t row)
-{
-	struct cm_device *device = cm_cache_device(cache, row);
-	uint64_t bytes = 0;
-
-	if (!device || !cache->ops->gate_enter())
-		return 0;
-	if (flush_device(device, CM_STUCK_NS, &bytes) != -EBUSY)
-		cache->ops->gate_leave();
-	return bytes;
-}
-
-uint64_t cm_cache_make_room(struct cm_cache *cache, uint64_t ctx)
-{
-	struct cm_heap *heap = cm_cache_find_heap(cache, ctx);
-
-	return heap ? cm_cache_make_room_on(cache, heap->device->index) : 0;
 }
 
 /* Whole pages, and not so many at once that the end of the time is missed. */
@@ -264,42 +204,6 @@ int cm_cache_give_back(struct cm_cache *cache, uint32_t row, uint64_t wanted, ui
 	cm_device_count(device, CM_SCALAR_neighbour_bytes_given, (int64_t)*ret_bytes);
 	cm_check_after(cache);
 	return 0;
-}
-
-/* A segment all of whose blocks are free or will be. */
-static bool is_returnable(struct cm_cache *cache, const struct cm_segment *segment)
-{
-	uint32_t index;
-
-	for (index = segment->first; index; index = cache->block[index].next)
-		if (cache->block[index].state == CM_BLOCK_LIVE)
-			return false;
-	return true;
-}
-
-uint64_t cm_cache_returnable(struct cm_cache *cache, uint64_t ctx)
-{
-	struct cm_heap *heap = cm_cache_find_heap(cache, ctx);
-	uint64_t bytes = 0;
-	uint32_t s, end;
-
-	if (!heap)
-		return 0;
-	cm_lock_acquire(&heap->device->lock);
-	end = cm_rows_segments(cache);
-	for (s = 1; s < end; s++) {
-		const struct cm_segment *segment = &cache->segment[s];
-
-		if (!cm_segment_is_of(segment, heap->device) ||
-		    cm_segment_heap(cache, segment)->suspended)
-			continue;
-		if (segment->flags & CM_SEGMENT_PAGED)
-			bytes += cm_paged_returnable_locked(cache, s);
-		else if (is_returnable(cache, segment))
-			bytes += segment->size;
-	}
-	cm_lock_release(&heap->device->lock);
-	return bytes;
 }
 
 /* So long is waited for what can't be counted: for a context that may be going no longer than work

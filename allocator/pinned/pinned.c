@@ -9,7 +9,7 @@
 #include "allocator/base/gate.h"
 #include "allocator/base/size_class.h"
 #include "allocator/cache.h"
-#include "allocator/check/check.h"
+#include "allocator/check/after.h"
 #include "allocator/oom/oom.h"
 #include "allocator/reclaim/release.h"
 #include "allocator/reuse/epoch.h"
