@@ -1,12 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * What becomes of a block that the program frees: it waits in the open epoch, and once that is
- * ready it joins its free neighbours and goes to the bins.
- */
-#include <assert.h>
+#include "allocator/blocks/free.h"
 
-#include "allocator/base/size_class.h"
-#include "allocator/check/after.h"
 #include "allocator/state/pages.h"
 #include "allocator/state/rows.h"
 #include "allocator/state/state.h"
@@ -115,33 +109,7 @@ static void book_retired(struct cm_device_row *row, const struct retired *retire
 					  retired[pool].bytes, retired[pool].requested);
 }
 
-/* For cm_heap_pending_bytes. */
-CM_ALWAYS_INLINE void set_pending_bytes(struct cm_heap *heap, uint64_t bytes)
-{
-	__atomic_store_n(&heap->row->pending_bytes, bytes, __ATOMIC_RELAXED);
-}
-
-CM_ALWAYS_INLINE void join_open_epoch(struct cm_heap *heap, uint32_t index, uint64_t size)
-{
-	struct cm_block *block = heap->cache->block;
-	struct cm_epoch *open = &heap->open;
-
-	cm_block_set_state(heap->cache, index, CM_BLOCK_PENDING);
-	block[index].link_next = 0;
-	if (CM_LIKELY(open->last))
-		block[open->last].link_next = index;
-	else
-		open->first = index;
-	open->last = index;
-	open->blocks++;
-	open->bytes += size;
-	open->work = cm_ops_work(heap->cache->ops);
-	heap->row->pending_blocks++;
-	set_pending_bytes(heap, heap->row->pending_bytes + size);
-	heap->pending_sizes |= UINT64_C(1) << cm_size_class(size);
-}
-
-static void retire_at_once(struct cm_heap *heap, uint32_t index, uint64_t tick)
+void cm_free_retire_at_once_locked(struct cm_heap *heap, uint32_t index, uint64_t tick)
 {
 	struct retired retired[CM_POOL_COUNT] = {0};
 
@@ -149,103 +117,16 @@ static void retire_at_once(struct cm_heap *heap, uint32_t index, uint64_t tick)
 	book_retired(heap->device->row, retired);
 }
 
-/* Enough has been freed since the last event to be worth one before more work is submitted. */
-CM_ALWAYS_INLINE void want_close(struct cm_heap *heap)
-{
-	struct cm_cache *cache = heap->cache;
-
-	if (CM_UNLIKELY(cm_heap_is_worth_closing(heap) && heap->can & CM_CAN_CTX_EVENTS &&
-			!atomic_load_explicit(&cache->wants_close, memory_order_relaxed)))
-		atomic_store_explicit(&cache->wants_close, true, memory_order_relaxed);
-}
-
-CM_ALWAYS_INLINE bool free_block(struct cm_heap *heap, uint32_t index,
-				 const struct cm_segment *segment)
-{
-	struct cm_cache *cache = heap->cache;
-	struct cm_device *device = heap->device;
-	struct cm_device_row *row = device->row;
-	struct cm_block *block = &cache->block[index];
-	const enum cm_pool pool = cm_segment_pool(segment);
-	/* What the driver takes back without waiting for the device waits for it here. */
-	const bool waits = cm_heap_recycles(heap, segment) || segment->flags & CM_SEGMENT_PAGED;
-	const uint64_t size = block->size, tick = cm_ops_tick(cache->ops);
-
-	assert(cm_lock_is_held(&device->lock));
-	heap->live_bytes -= size;
-	block->tick = tick;
-	block->free_stack = cm_block_free_stack(block);
-	cm_counters_begin(row);
-	cm_counters_free(row, pool, (int64_t)size);
-	if (CM_UNLIKELY(size >= cache->policy.max_split_size))
-		cm_stat4_lower(&row->stat1[CM_STAT1_OVERSIZE_ALLOCATIONS], 1);
-	cm_device_note_locked(device, CM_ACTION_FREE_REQUESTED, pool, heap->index,
-			      block->free_stack, tick, block->addr, block->requested);
-	if (CM_LIKELY(waits))
-		join_open_epoch(heap, index, size);
-	else
-		retire_at_once(heap, index, tick);
-	cm_counters_end(row);
-	return !waits;
-}
-
 bool cm_heap_free_locked(struct cm_heap *heap, uint32_t index)
 {
 	struct cm_cache *cache = heap->cache;
 
-	return free_block(heap, index, &cache->segment[cache->block[index].segment]);
-}
-
-CM_ALWAYS_INLINE struct cm_freed free_on_device(struct cm_device *device, uint64_t addr)
-{
-	struct cm_cache *cache = device->cache;
-	struct cm_freed freed = {0};
-	const struct cm_segment *segment;
-	uint32_t index;
-
-	cm_lock_acquire(&device->lock);
-	index = cm_ptr_map_remove(&device->map, addr);
-	if (CM_LIKELY(index)) {
-		segment = &cache->segment[cache->block[index].segment];
-		freed.heap = cm_segment_heap(cache, segment);
-		if (CM_LIKELY(!free_block(freed.heap, index, segment)))
-			want_close(freed.heap);
-		else if (cm_segment_is_free(cache, segment))
-			freed.unreclaimed_segment = (uint32_t)(segment - cache->segment);
-	}
-	cm_lock_release(&device->lock);
-	return freed;
+	return cm_free_block(heap, index, &cache->segment[cache->block[index].segment]);
 }
 
 struct cm_freed cm_device_free(struct cm_device *device, uint64_t addr)
 {
-	return free_on_device(device, addr);
-}
-
-/* Whether the free has done all that there is to do. */
-CM_ALWAYS_INLINE bool is_done(const struct cm_cache *cache, const struct cm_freed *freed)
-{
-	return freed->heap && !freed->unreclaimed_segment && cache->policy.sync != CM_SYNC_FREE;
-}
-
-int cm_cache_free(struct cm_cache *cache, uint64_t addr, uint64_t *ret_forward)
-{
-	uint8_t page = cm_page_map_get(&cache->pages, addr);
-	struct cm_device *device;
-	struct cm_freed freed;
-	int err = 0;
-
-	/* One device owns most pages: no need to go round them all. */
-	if (CM_LIKELY(page != CM_PAGE_NONE && page != CM_PAGE_MIXED)) {
-		device = cache->device[page - 1];
-		freed = free_on_device(device, addr);
-		if (CM_UNLIKELY(!is_done(cache, &freed)))
-			err = cm_device_finish_free(device, addr, freed, ret_forward);
-	} else {
-		err = cm_cache_free_on_any(cache, addr, ret_forward);
-	}
-	cm_check_after(cache);
-	return err;
+	return cm_free_on_device(device, addr);
 }
 
 void cm_heap_retire_locked(struct cm_heap *heap, struct cm_epoch *epoch)
@@ -268,7 +149,7 @@ void cm_heap_retire_locked(struct cm_heap *heap, struct cm_epoch *epoch)
 	cm_counters_count(row, CM_SCALAR_barriers, epoch->barriers);
 	cm_counters_end(row);
 	heap->row->pending_blocks -= epoch->blocks;
-	set_pending_bytes(heap, heap->row->pending_bytes - epoch->bytes);
+	cm_heap_set_pending_bytes(heap, heap->row->pending_bytes - epoch->bytes);
 	heap->polled_bytes = 0;
 	if (!heap->row->pending_blocks)
 		heap->pending_sizes = heap->card_fills_up ? ~UINT64_C(0) : 0;

@@ -5,6 +5,8 @@
 #include <assert.h>
 #include <errno.h>
 
+#include "allocator/blocks/free.h"
+#include "allocator/blocks/heap.h"
 #include "allocator/cache.h"
 #include "allocator/entry/uncached.h"
 #include "allocator/paged/paged.h"

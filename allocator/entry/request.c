@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * What an address is, and what a free leaves to be done: what most frees are is in free.c, and a
- * request in heap.c, each with all that it does in one place.
- */
+#include "allocator/entry/request.h"
+
 #include <errno.h>
 
+#include "allocator/blocks/heap.h"
 #include "allocator/cache.h"
 #include "allocator/paged/paged.h"
 #include "allocator/reclaim/release.h"

@@ -6,6 +6,7 @@
 #include "allocator/base/gate.h"
 #include "allocator/base/size_class.h"
 #include "allocator/blocks/fragmentation.h"
+#include "allocator/blocks/heap.h"
 #include "allocator/blocks/poll_policy.h"
 #include "allocator/oom/oom.h"
 #include "allocator/paged/paged.h"

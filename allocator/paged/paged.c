@@ -6,6 +6,7 @@
 
 #include "allocator/base/size_class.h"
 #include "allocator/blocks/fragmentation.h"
+#include "allocator/blocks/heap.h"
 #include "allocator/paged/paged_moves.h"
 #include "allocator/paged/runs.h"
 #include "allocator/reuse/fence.h"

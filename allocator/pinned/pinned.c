@@ -9,8 +9,6 @@
 #include "allocator/base/gate.h"
 #include "allocator/base/size_class.h"
 #include "allocator/cache.h"
-#include "allocator/check/after.h"
-#include "allocator/oom/oom.h"
 #include "allocator/reclaim/release.h"
 #include "allocator/reuse/epoch.h"
 #include "allocator/reuse/fence.h"
@@ -352,38 +350,25 @@ static int serve_direct(const struct request *request)
 	return err;
 }
 
-static int alloc(struct cm_cache *cache, struct cm_heap *heap, uint32_t kind, uint64_t bytes,
-		 uint64_t *ret_addr)
+int cm_pinned_alloc(struct cm_heap *heap, uint32_t kind, uint64_t bytes, uint64_t *ret_addr)
 {
 	const struct request request = {heap, kind, bytes, ret_addr};
+	const struct cm_driver_ops *ops = heap->cache->ops;
 	int err;
 
 	if (!bytes || bytes > CM_PINNED_MAX || kind >= CM_HOST_KINDS)
 		return -EINVAL;
 	if (drains(heap))
 		return -EAGAIN;
-	if (cache->policy.mode != CM_MODE_CACHE)
+	if (heap->cache->policy.mode != CM_MODE_CACHE)
 		return serve_direct(&request);
 	if (take(&request))
 		return 0;
-	if (!cache->ops->gate_enter())
+	if (!ops->gate_enter())
 		return -EBUSY;
 	err = serve(&request);
-	cache->ops->gate_leave();
+	ops->gate_leave();
 	return err == CM_DRIVER_OUT_OF_MEMORY ? serve_again(&request) : err;
-}
-
-int cm_cache_host_alloc(struct cm_cache *cache, struct cm_heap *heap, uint32_t kind, uint64_t bytes,
-			uint64_t *ret_addr)
-{
-	int err = alloc(cache, heap, kind, bytes, ret_addr);
-
-	if (CM_UNLIKELY(err == CM_DRIVER_OUT_OF_MEMORY)) {
-		cm_pinned_note_oom(heap, bytes);
-		cm_oom_show(heap);
-	}
-	cm_check_after(cache);
-	return err;
 }
 
 /* A sync=free program waits here. */
@@ -429,7 +414,7 @@ static struct verdict free_locked(struct cm_cache *cache, uint64_t addr, uint64_
 	};
 }
 
-static int release(struct cm_cache *cache, uint64_t addr, uint64_t *ret_forward)
+int cm_pinned_free(struct cm_cache *cache, uint64_t addr, uint64_t *ret_forward)
 {
 	struct verdict verdict;
 
@@ -454,14 +439,6 @@ static int release(struct cm_cache *cache, uint64_t addr, uint64_t *ret_forward)
 	if (verdict.worth_closing && !cm_cache_wants_close(cache))
 		atomic_store_explicit(&cache->wants_close, true, memory_order_relaxed);
 	return 0;
-}
-
-int cm_cache_host_free(struct cm_cache *cache, uint64_t addr, uint64_t *ret_forward)
-{
-	int err = release(cache, addr, ret_forward);
-
-	cm_check_after(cache);
-	return err;
 }
 
 /* The block of ours that the address lies in, for who asks rarely. 0: none. */

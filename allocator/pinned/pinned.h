@@ -39,6 +39,10 @@ void cm_pinned_init(struct cm_cache *cache);
 uint64_t cm_pinned_idle_locked(const struct cm_pinned *pinned);
 uint64_t cm_pinned_limit_locked(const struct cm_pinned *pinned);
 
+/* As cm_cache_host_alloc and cm_cache_host_free (cache.h), but that nobody is told of a failure. */
+int cm_pinned_alloc(struct cm_heap *heap, uint32_t kind, uint64_t bytes, uint64_t *ret_addr);
+int cm_pinned_free(struct cm_cache *cache, uint64_t addr, uint64_t *ret_forward);
+
 /* Hands out a ready block of the heap, or returns false. */
 bool cm_pinned_take_locked(struct cm_heap *heap, uint32_t kind, uint64_t bytes, uint64_t *ret_addr);
 

@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "allocator/base/gate.h"
+#include "allocator/blocks/heap.h"
 #include "allocator/paged/paged.h"
 #include "allocator/reuse/epoch.h"
 #include "allocator/state/report.h"

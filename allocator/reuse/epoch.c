@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "allocator/base/gate.h"
+#include "allocator/blocks/free.h"
 #include "allocator/reuse/fence.h"
 #include "allocator/state/report.h"
 

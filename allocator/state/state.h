@@ -376,61 +376,6 @@ static inline bool cm_segment_is_recycled(struct cm_cache *cache, const struct c
 	return cm_heap_recycles(cm_segment_heap(cache, segment), segment);
 }
 
-/*
- * Hands out a ready block for `bytes` rounded to `size`, or returns -ENOENT where none fits.
- * -ENOMEM: no room for the pointer.
- */
-int cm_heap_take_locked(struct cm_heap *heap, uint64_t size, uint64_t bytes, uint64_t *ret_addr);
-
-/* The same, past blocks that are spared (thrift.h). */
-int cm_heap_take_unfragmenting_locked(struct cm_heap *heap, uint64_t size, uint64_t bytes,
-				      uint64_t *ret_addr);
-
-/* As cm_heap_take_locked, of a block that stands in the bins, if it is large enough: what it counts
- * as is the caller's to say, and it is no search. */
-int cm_heap_take_block_locked(struct cm_heap *heap, uint32_t block, uint64_t size, uint64_t bytes,
-			      enum cm_scalar source, uint64_t *ret_addr);
-
-/*
- * Enters new memory of the driver as a segment and hands out its first `size` bytes. -ENOSPC: no
- * rows left, -ENOMEM: no room for the pointer; nothing was changed, the memory is the caller's.
- * `flags`: CM_SEGMENT_SMALL, CM_SEGMENT_EXACT, CM_SEGMENT_DIRECT.
- */
-int cm_heap_take_new_locked(struct cm_heap *heap, uint64_t addr, uint64_t segment_size,
-			    uint32_t flags, uint64_t size, uint64_t bytes);
-
-/* Takes a wholly free segment out of the books and tables; the caller gives it to the driver.
- * The device's lock is held. */
-void cm_heap_remove_segment_locked(struct cm_cache *cache, uint32_t segment);
-
-/* What was freed, and what remains to be done for it without the lock. */
-struct cm_freed {
-	struct cm_heap *heap;         /* NULL: nothing */
-	uint32_t unreclaimed_segment; /* its segment, that is wholly free and not recycled; or 0 */
-};
-
-/*
- * Frees the block in use that starts at the address, if there is one; takes the device's lock. It
- * becomes PENDING and joins the open epoch, or FREE at once where its segment is not recycled and
- * the driver waits for the device before it takes that back.
- */
-struct cm_freed cm_device_free(struct cm_device *device, uint64_t addr);
-
-/* The same for a block that is no longer in the pointer map. True: it became FREE at once. */
-bool cm_heap_free_locked(struct cm_heap *heap, uint32_t block);
-
-/* The rest of cm_cache_free, which may call the driver: what remains to be done for what was freed,
- * and for what was not; and an address for which several devices are to be asked, or none. */
-int cm_device_finish_free(struct cm_device *device, uint64_t addr, struct cm_freed freed,
-			  uint64_t *ret_forward);
-int cm_cache_free_on_any(struct cm_cache *cache, uint64_t addr, uint64_t *ret_forward);
-
-/* All blocks of an epoch become FREE, merge with their neighbours and go to the bins. */
-void cm_heap_retire_locked(struct cm_heap *heap, struct cm_epoch *epoch);
-
-/* Takes a segment's free blocks out of the bins: they are never handed out again. */
-void cm_heap_unbin_segment_locked(struct cm_heap *heap, const struct cm_segment *segment);
-
 /* A segment that is not recycled may have become free, or a context gone that had pages, without
  * anybody giving them back. */
 static inline void cm_device_note_unreclaimed(struct cm_device *device)

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What becomes of a block that the program frees: it waits in the open epoch, and once that is
+ * ready it joins its free neighbours and goes to the bins. What every free does is inline.
+ *
+ * Functions here never call the driver; those named *_locked want the device's lock held.
+ */
+#ifndef CM_ALLOCATOR_BLOCKS_FREE_H
+#define CM_ALLOCATOR_BLOCKS_FREE_H
+
+#include <assert.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "allocator/state/state.h"
+#include "stats/counters.h"
+
+/* What was freed, and what remains to be done for it without the lock. */
+struct cm_freed {
+	struct cm_heap *heap;         /* NULL: nothing */
+	uint32_t unreclaimed_segment; /* its segment, that is wholly free and not recycled; or 0 */
+};
+
+/* A block that need not wait becomes FREE. */
+void cm_free_retire_at_once_locked(struct cm_heap *heap, uint32_t index, uint64_t tick);
+
+/* For cm_heap_pending_bytes. */
+CM_ALWAYS_INLINE void cm_heap_set_pending_bytes(struct cm_heap *heap, uint64_t bytes)
+{
+	__atomic_store_n(&heap->row->pending_bytes, bytes, __ATOMIC_RELAXED);
+}
+
+CM_ALWAYS_INLINE void cm_free_join_epoch(struct cm_heap *heap, uint32_t index, uint64_t size)
+{
+	struct cm_block *block = heap->cache->block;
+	struct cm_epoch *open = &heap->open;
+
+	cm_block_set_state(heap->cache, index, CM_BLOCK_PENDING);
+	block[index].link_next = 0;
+	if (CM_LIKELY(open->last))
+		block[open->last].link_next = index;
+	else
+		open->first = index;
+	open->last = index;
+	open->blocks++;
+	open->bytes += size;
+	open->work = cm_ops_work(heap->cache->ops);
+	heap->row->pending_blocks++;
+	cm_heap_set_pending_bytes(heap, heap->row->pending_bytes + size);
+	heap->pending_sizes |= UINT64_C(1) << cm_size_class(size);
+}
+
+/* Enough has been freed since the last event to be worth one before more work is submitted. */
+CM_ALWAYS_INLINE void cm_free_want_close(struct cm_heap *heap)
+{
+	struct cm_cache *cache = heap->cache;
+
+	if (CM_UNLIKELY(cm_heap_is_worth_closing(heap) && heap->can & CM_CAN_CTX_EVENTS &&
+			!atomic_load_explicit(&cache->wants_close, memory_order_relaxed)))
+		atomic_store_explicit(&cache->wants_close, true, memory_order_relaxed);
+}
+
+CM_ALWAYS_INLINE bool cm_free_block(struct cm_heap *heap, uint32_t index,
+				    const struct cm_segment *segment)
+{
+	struct cm_cache *cache = heap->cache;
+	struct cm_device *device = heap->device;
+	struct cm_device_row *row = device->row;
+	struct cm_block *block = &cache->block[index];
+	const enum cm_pool pool = cm_segment_pool(segment);
+	/* What the driver takes back without waiting for the device waits for it here. */
+	const bool waits = cm_heap_recycles(heap, segment) || segment->flags & CM_SEGMENT_PAGED;
+	const uint64_t size = block->size, tick = cm_ops_tick(cache->ops);
+
+	assert(cm_lock_is_held(&device->lock));
+	heap->live_bytes -= size;
+	block->tick = tick;
+	block->free_stack = cm_block_free_stack(block);
+	cm_counters_begin(row);
+	cm_counters_free(row, pool, (int64_t)size);
+	if (CM_UNLIKELY(size >= cache->policy.max_split_size))
+		cm_stat4_lower(&row->stat1[CM_STAT1_OVERSIZE_ALLOCATIONS], 1);
+	cm_device_note_locked(device, CM_ACTION_FREE_REQUESTED, pool, heap->index,
+			      block->free_stack, tick, block->addr, block->requested);
+	if (CM_LIKELY(waits))
+		cm_free_join_epoch(heap, index, size);
+	else
+		cm_free_retire_at_once_locked(heap, index, tick);
+	cm_counters_end(row);
+	return !waits;
+}
+
+CM_ALWAYS_INLINE struct cm_freed cm_free_on_device(struct cm_device *device, uint64_t addr)
+{
+	struct cm_cache *cache = device->cache;
+	struct cm_freed freed = {0};
+	const struct cm_segment *segment;
+	uint32_t index;
+
+	cm_lock_acquire(&device->lock);
+	index = cm_ptr_map_remove(&device->map, addr);
+	if (CM_LIKELY(index)) {
+		segment = &cache->segment[cache->block[index].segment];
+		freed.heap = cm_segment_heap(cache, segment);
+		if (CM_LIKELY(!cm_free_block(freed.heap, index, segment)))
+			cm_free_want_close(freed.heap);
+		else if (cm_segment_is_free(cache, segment))
+			freed.unreclaimed_segment = (uint32_t)(segment - cache->segment);
+	}
+	cm_lock_release(&device->lock);
+	return freed;
+}
+
+/*
+ * Frees the block in use that starts at the address, if there is one; takes the device's lock. It
+ * becomes PENDING and joins the open epoch, or FREE at once where its segment is not recycled and
+ * the driver waits for the device before it takes that back.
+ */
+struct cm_freed cm_device_free(struct cm_device *device, uint64_t addr);
+
+/* The same for a block that is no longer in the pointer map. True: it became FREE at once. */
+bool cm_heap_free_locked(struct cm_heap *heap, uint32_t block);
+
+/* All blocks of an epoch become FREE, merge with their neighbours and go to the bins. */
+void cm_heap_retire_locked(struct cm_heap *heap, struct cm_epoch *epoch);
+
+#endif

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Taking a ready block, in one place for all who do: the smallest that fits leaves its bin, is
+ * split where the rest is of use, and enters the pointer map and the counters. Inline, since every
+ * request comes by here: each pool, and each way to look, gets code of its own with constants in
+ * it.
+ *
+ * The device's lock is held. Nothing here calls the driver.
+ */
+#ifndef CM_ALLOCATOR_BLOCKS_TAKE_H
+#define CM_ALLOCATOR_BLOCKS_TAKE_H
+
+#include <assert.h>
+#include <errno.h>
+
+#include "allocator/blocks/fragmentation.h"
+#include "allocator/blocks/poll_policy.h"
+#include "allocator/state/rows.h"
+#include "allocator/state/state.h"
+#include "stats/counters.h"
+
+/* Whether the policy lets the block serve `size` bytes, and lets it be split for them. */
+bool cm_take_fits_by_policy(const struct cm_cache *cache, const struct cm_block *block,
+			    uint64_t size);
+bool cm_take_splits_by_policy(const struct cm_cache *cache, uint32_t fit,
+			      const struct cm_block *block, uint64_t size);
+
+CM_ALWAYS_INLINE bool cm_take_remainder_serves(uint32_t fit, uint64_t rest)
+{
+	return fit == CM_FIT_SMALL ? rest >= CM_GRAIN : rest > CM_SMALL_MAX;
+}
+
+/* Most processes have configured nothing: then a block that is large enough fits, and no look at
+ * its segment is needed. */
+CM_ALWAYS_INLINE bool cm_take_fits(const struct cm_cache *cache, const struct cm_block *block,
+				   uint64_t size)
+{
+	return CM_LIKELY(cache->plain) || cm_take_fits_by_policy(cache, block, size);
+}
+
+CM_ALWAYS_INLINE bool cm_take_splits(const struct cm_cache *cache, uint32_t fit,
+				     const struct cm_block *block, uint64_t size)
+{
+	if (CM_LIKELY(cache->plain))
+		return cm_take_remainder_serves(fit, block->size - size);
+	return block->size > size && cm_take_splits_by_policy(cache, fit, block, size);
+}
+
+/* Cuts what lies behind the first `size` bytes off as a free block of its own, and puts it in the
+ * bins; 0: no row left. */
+CM_ALWAYS_INLINE uint32_t cm_take_split(struct cm_heap *heap, struct cm_bins *bins, uint32_t index,
+					uint64_t size)
+{
+	struct cm_cache *cache = heap->cache;
+	struct cm_block *block = &cache->block[index], *tail;
+	uint32_t rest = cm_rows_take_block(heap->device), next = block->next;
+
+	if (CM_UNLIKELY(!rest))
+		return 0;
+	tail = &cache->block[rest];
+	tail->addr = block->addr + size;
+	tail->size = block->size - size;
+	tail->requested = 0;
+	tail->prev = index;
+	tail->next = next;
+	tail->segment = block->segment;
+	tail->stack = 0;
+	cm_block_set_state(cache, rest, CM_BLOCK_FREE);
+	tail->age = block->age;
+	tail->tick = block->tick;
+	if (next)
+		cache->block[next].prev = rest;
+	block->next = rest;
+	block->size = size;
+	cache->segment[block->segment].blocks++;
+	cm_bins_insert(bins, rest);
+	return rest;
+}
+
+/* What a hand-out does to the free pieces of segments in use (PyTorch's inactive_split). */
+CM_ALWAYS_INLINE void cm_take_count_split(struct cm_device_row *row, enum cm_pool pool,
+					  bool was_split, bool rest, uint64_t size,
+					  uint64_t rest_size)
+{
+	if (CM_LIKELY(was_split)) {
+		cm_counters_lower(row, pool, CM_STAT_INACTIVE_SPLIT_BYTES, (int64_t)size);
+		if (!rest)
+			cm_counters_lower(row, pool, CM_STAT_INACTIVE_SPLIT, 1);
+	} else if (rest) {
+		cm_counters_raise(row, pool, CM_STAT_INACTIVE_SPLIT, 1);
+		cm_counters_raise(row, pool, CM_STAT_INACTIVE_SPLIT_BYTES, (int64_t)rest_size);
+	}
+}
+
+/* Hands out a free block that is in no bin, cut to size where that is worth it. Room for the
+ * pointer was reserved. */
+CM_ALWAYS_INLINE void cm_take_allocate(struct cm_heap *heap, uint32_t fit, uint32_t index,
+				       uint64_t size, uint64_t bytes, bool worth_splitting,
+				       enum cm_scalar source)
+{
+	const enum cm_pool pool = cm_fit_pool(fit);
+	struct cm_cache *cache = heap->cache;
+	struct cm_device *device = heap->device;
+	struct cm_device_row *row = device->row;
+	struct cm_block *block = &cache->block[index];
+	bool was_split = cm_block_is_split(block);
+	uint64_t tick = cm_ops_tick(cache->ops), remainder = block->size - size;
+	uint32_t rest = 0;
+
+	/* For the free, which asks the segment whose it is. */
+	__builtin_prefetch(&cache->segment[block->segment]);
+	if (worth_splitting)
+		rest = cm_take_split(heap, &heap->bins[fit], index, size);
+	size = block->size;
+	cm_block_set_state(cache, index, CM_BLOCK_LIVE);
+	block->requested = bytes;
+	block->stack = cm_thread.stack;
+	block->tick = tick;
+	cm_ptr_map_add(&device->map, block->addr, index);
+	heap->live_bytes += size;
+
+	cm_counters_begin(row);
+	cm_take_count_split(row, pool, was_split, rest != 0, size, remainder);
+	cm_counters_alloc(row, pool, (int64_t)size, (int64_t)bytes);
+	cm_counters_count(row, source, 1);
+	if (CM_UNLIKELY(size >= cache->policy.max_split_size))
+		cm_stat4_raise(&row->stat1[CM_STAT1_OVERSIZE_ALLOCATIONS], 1);
+	cm_device_note_locked(device, CM_ACTION_ALLOC, pool, heap->index, block->stack, tick,
+			      block->addr, bytes);
+	cm_counters_end(row);
+}
+
+/* Whether a block waits that may be of a size from `least` to `most`, or the heap is wary. */
+CM_ALWAYS_INLINE bool cm_take_has_pending_between(const struct cm_heap *heap, uint64_t least,
+						  uint64_t most)
+{
+	const uint64_t above = ~UINT64_C(0) << cm_size_class(least);
+	const uint64_t below = ~UINT64_C(0) >> (63 - cm_size_class(most));
+
+	return heap->pending_sizes & above & below;
+}
+
+/*
+ * Whether the driver is to be asked first although there is a block that fits: see asking.h, and
+ * thrift.h where the card fills up. And now and then where many blocks wait: while their rows are
+ * in the caches they are soon dealt with.
+ */
+CM_ALWAYS_INLINE bool cm_take_should_poll(struct cm_heap *heap, uint32_t fit,
+					  const struct cm_block *block, uint64_t size)
+{
+	const struct cm_heap_row *row = heap->row;
+
+	if (CM_UNLIKELY(heap->searches[fit] % CM_PENDING_BLOCKS == 0 &&
+			row->pending_blocks >= CM_PENDING_BLOCKS))
+		return true;
+	if (cm_poll_policy_is_due_locked(heap))
+		return true;
+	return fit == CM_FIT_LARGE && block->size - size > CM_SMALL_MAX &&
+	       cm_take_has_pending_between(heap, size, block->size) &&
+	       heap->searches[CM_FIT_LARGE] - heap->paused_at >= CM_POLL_PAUSE &&
+	       (heap->card_fills_up ? cm_fragmentation_should_poll_locked(heap, block, size)
+				    : cm_poll_policy_before_cut_locked(heap, size, block->size));
+}
+
+enum cm_take_way {
+	CM_TAKE_FIRST,   /* see take_first */
+	CM_TAKE_SPARING, /* see thrift.h */
+	CM_TAKE_ANY,
+};
+
+/* Hands out a block that stands in the bins; 0: there is none. */
+CM_ALWAYS_INLINE int cm_take_found(struct cm_heap *heap, uint32_t fit, uint32_t index,
+				   uint64_t size, uint64_t bytes, enum cm_scalar source,
+				   uint64_t *ret_addr)
+{
+	struct cm_cache *cache = heap->cache;
+	const struct cm_block *block = &cache->block[index];
+	bool worth;
+
+	if (CM_UNLIKELY(!index || !cm_take_fits(cache, block, size)))
+		return -ENOENT;
+	if (CM_UNLIKELY(cm_ptr_map_reserve(&heap->device->map)))
+		return -ENOMEM;
+	worth = cm_take_splits(cache, fit, block, size);
+	cm_bins_remove(&heap->bins[fit], index);
+	cm_take_allocate(heap, fit, index, size, bytes, worth, source);
+	*ret_addr = block->addr;
+	return 0;
+}
+
+/* The one way by which ready memory is looked for. */
+CM_ALWAYS_INLINE int cm_take_from_pool(struct cm_heap *heap, uint32_t fit, uint64_t size,
+				       uint64_t bytes, enum cm_take_way way, enum cm_scalar source,
+				       uint64_t *ret_addr)
+{
+	struct cm_cache *cache = heap->cache;
+	struct cm_bins *bins = &heap->bins[fit];
+	uint32_t index = way == CM_TAKE_SPARING && fit == CM_FIT_LARGE &&
+					 CM_UNLIKELY(heap->card_fills_up)
+				 ? cm_fragmentation_find_locked(heap, size)
+				 : cm_bins_find(bins, size);
+	const struct cm_block *block = &cache->block[index];
+
+	if (way == CM_TAKE_FIRST &&
+	    CM_UNLIKELY(index && cm_take_should_poll(heap, fit, block, size)))
+		return -ENOENT;
+	heap->searches[fit] += source == CM_SCALAR_cache_hits;
+	return cm_take_found(heap, fit, index, size, bytes, source, ret_addr);
+}
+
+/* Each pool has code of its own, in which the places of its books are constants. */
+CM_ALWAYS_INLINE int cm_take(struct cm_heap *heap, uint64_t size, uint64_t bytes,
+			     enum cm_take_way way, enum cm_scalar source, uint64_t *ret_addr)
+{
+	assert(cm_lock_is_held(&heap->device->lock));
+	return size <= CM_SMALL_MAX
+		       ? cm_take_from_pool(heap, CM_FIT_SMALL, size, bytes, way, source, ret_addr)
+		       : cm_take_from_pool(heap, CM_FIT_LARGE, size, bytes, way, source, ret_addr);
+}
+
+#endif
