@@ -309,10 +309,15 @@ class View {
     context.lineWidth = 1.2;
     context.setLineDash([5, 3]);
     context.beginPath();
-    let last = -1;
+    const name = "reserved from the driver";
+    context.font = "11px system-ui, sans-serif";
+    const nameWidth = context.measureText(name).width + 4;
+    let last = -1, mostBelowName = 0;
     for (let c = 0; c < count; c++) {
       const value = bins[c] < 0 ? d.reserved_at_start : d.bin_reserved[bins[c]];
       const x = plot.x + c / count * plot.w, y = this.y(plot, value);
+      if (x < plot.x + nameWidth)
+        mostBelowName = Math.max(mostBelowName, value);
       if (c === 0)
         context.moveTo(x, y);
       else if (value !== last) {
@@ -325,11 +330,9 @@ class View {
     context.stroke();
     context.setLineDash([]);
     context.fillStyle = cssColor("--faint");
-    context.font = "11px system-ui, sans-serif";
-    context.textAlign = "right";
     context.textBaseline = "bottom";
-    context.fillText("reserved from the driver", plot.x + plot.w - 4, this.y(plot, last) - 2);
-    context.textAlign = "left";
+    /* At the left: at the right the mark of a request that failed has its text. */
+    context.fillText(name, plot.x + 4, this.y(plot, mostBelowName) - 2);
   }
 
   px(plot, x) {
