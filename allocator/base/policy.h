@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The allocator's settings, filled from interpose/options.def. Plain values; read-only after start.
+ * The allocator's settings, filled from stats/options.def. Plain values; read-only after start.
  */
 #ifndef CM_ALLOCATOR_BASE_POLICY_H
 #define CM_ALLOCATOR_BASE_POLICY_H
@@ -65,7 +65,7 @@ struct cm_policy {
 	uint32_t roundup_power2_divisions[CM_ROUNDUP_SLOTS]; /* 0 or 1: off */
 };
 
-/* The values that hold where nothing is configured: PyTorch's, and ours of DESIGN section 4. */
+/* The defaults: PyTorch's for its own options, ours for the others. */
 void cm_policy_init(struct cm_policy *policy);
 
 #endif

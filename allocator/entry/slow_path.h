@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What happens to a request that no ready block serves, step by step (DESIGN: free and reuse).
+ * What happens to a request that no ready block serves, step by step
+ * (docs/architecture.md).
  */
 #ifndef CM_ALLOCATOR_ENTRY_SLOW_PATH_H
 #define CM_ALLOCATOR_ENTRY_SLOW_PATH_H

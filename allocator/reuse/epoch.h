@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * When freed memory may be used again (DESIGN: free and reuse).
+ * When freed memory may be used again (docs/decisions/reuse.md says why it is so).
  *
  * A freed block joins its heap's open epoch; nothing is asked of the driver. Closing the epoch
  * records one event in every context of the process; when all of them are complete, the blocks of
