@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cudamemstat: what the CUDA programs on this machine do with GPU memory, seen from outside.
+ * cudamemstat: shows and controls the GPU memory of CUDA programs from outside. The table of verbs,
+ * and main().
  */
 #include <errno.h>
 #include <locale.h>
@@ -26,22 +27,23 @@
 #define TABLE_OPTS   CM_OPT_OUTPUT, MACHINE_OPTS, CM_OPT_BYTES, CM_OPT_NOHEADINGS
 #define SORT_OPTS    CM_OPT_SORT, CM_OPT_REVERSE, CM_OPT_TOP, CM_OPT_WHERE
 
-/* The first is what is done without a verb. */
+/* The first verb is the default. Ends with a row without a name. */
 static const struct cm_verb verbs[] = {
 	{"ls", "", "List the processes that use libcudamem and their GPU memory (the default)", 0,
 	 0, 0, false, cm_verb_ls,
 	 OPTS(CM_OPT_PID, CM_OPT_DEVICE, CM_OPT_ALL, CM_OPT_WATCH, TABLE_OPTS, SORT_OPTS,
 	      CM_OPT_COLOR, WHERE_OPTS)},
-	{"show", "PID...", "Show where a process's GPU memory is", 0, 1, -1, false, cm_verb_show,
+	{"show", "PID...", "Show where the GPU memory of a process is", 0, 1, -1, false,
+	 cm_verb_show,
 	 OPTS(CM_OPT_DEVICE, CM_OPT_MAP, CM_OPT_FRESH, CM_OPT_JSON, CM_OPT_ASCII, WHERE_OPTS)},
-	{"stat", "[SEC [COUNT]]", "Print a line per interval, as vmstat does", 2, 0, 2, false,
+	{"stat", "[SEC [COUNT]]", "Print a line per interval, like vmstat", 2, 0, 2, false,
 	 cm_verb_stat,
 	 OPTS(CM_OPT_PID, CM_OPT_DEVICE, CM_OPT_SKIP_FIRST, CM_OPT_WHERE, CM_OPT_UNTIL, TABLE_OPTS,
 	      WHERE_OPTS)},
 	{"memory-stats", "PID...", "Print PyTorch's memory statistics of each device", 0, 1, -1,
 	 false, cm_verb_memory_stats, OPTS(CM_OPT_DEVICE, CM_OPT_HOST, CM_OPT_JSON, WHERE_OPTS)},
-	{"trim", "PID...", "Have cached memory returned to the driver", 0, 1, -1, false,
-	 cm_verb_trim, OPTS(CM_OPT_DEVICE, CM_OPT_TIMEOUT, CM_OPT_JSON, WHERE_OPTS)},
+	{"trim", "PID...", "Release cached memory to the driver", 0, 1, -1, false, cm_verb_trim,
+	 OPTS(CM_OPT_DEVICE, CM_OPT_TIMEOUT, CM_OPT_JSON, WHERE_OPTS)},
 	{"reset", "PID...", "Reset peaks, or sums and event counters", 0, 1, -1, false,
 	 cm_verb_reset,
 	 OPTS(CM_OPT_PEAK, CM_OPT_ACCUMULATED, CM_OPT_DEVICE, CM_OPT_TIMEOUT, CM_OPT_JSON,
@@ -122,7 +124,7 @@ static const struct cm_verb *find_verb(const char *name)
 	return NULL;
 }
 
-/* What was printed must have arrived; a pipe that was closed is nobody's mistake. */
+/* Checks that all output was written. A closed pipe is no error. */
 static int close_output(int exit)
 {
 	const int err = cm_output_flush(stdout);
@@ -132,8 +134,8 @@ static int close_output(int exit)
 	return cm_fail(CM_EXIT_TARGET, "the output could not be written: %s", strerror(err));
 }
 
-/* A region's mailbox is mapped, and its file is another program's: who cuts that short sends us
- * this signal. Nothing but the words of it can be saved. */
+/* SIGBUS: the file of a region that we have mapped was truncated by its owner. All that a signal
+ * handler can do is say so. */
 static void say_cut(int number)
 {
 	static const char words[] = CM_PROGRAM
@@ -150,10 +152,10 @@ static int run_verb(const struct cm_verb *verb, int argc, char **argv)
 	int exit;
 
 	cm_complain_as(verb->name);
-	/* Not for a program that is started: it inherits what this one was given. */
+	/* Not for `run`: the program inherits ignored signals. */
 	if (!verb->command) {
 		(void)signal(SIGPIPE, SIG_DFL);
-		/* A file that gets too long for the limit is an error like others. */
+		/* A file that exceeds the size limit is then an error of write(). */
 		(void)signal(SIGXFSZ, SIG_IGN);
 	}
 	(void)signal(SIGBUS, say_cut);

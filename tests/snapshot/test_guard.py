@@ -178,7 +178,7 @@ def a_peak_that_the_ring_has_lost_is_told(kit_):
         process.send_signal(signal.SIGCONT)
         process.wait(timeout=300)
         err = process.stderr.read()
-    assert process.returncode == 0 and 'which a longer ring (events:N) would hold' in err, err
+    assert process.returncode == 0 and 'use a longer ring (events:N)' in err, err
 
 
 def the_highest_use_is_saved(kit_):
@@ -205,7 +205,7 @@ def the_program_is_as_without_us(kit_):
 
 def a_program_without_statistics_is_told_of(kit_):
     _, _, err = run(kit_, '--leaks', program=('true',))
-    assert err.startswith('cudamemstat: run: there is nothing to report: '), err
+    assert err.startswith('cudamemstat: run: nothing to report: '), err
     # One that was not started has been told of.
     _, _, err = run(kit_, '--leaks', program=('./no/such/program',))
     assert err == 'cudamemstat: run: ./no/such/program: command not found\n', err
@@ -220,7 +220,7 @@ def what_the_loader_could_not_do_is_told_before(kit_):
     script.chmod(0o755)
     for words, status, why in (
             (('--library', library, 'true'), 125, f"no path with a blank or a colon, .*'{library}'"),
-            (('--library', LIBRARY, script), 127, f'{script}: the interpreter or loader')):
+            (('--library', LIBRARY, script), 127, f'{script}: its interpreter or loader')):
         done = kit_.run('run', *words)
         assert done.returncode == status, done
         assert re.search(why, done.stderr.decode()), done.stderr

@@ -42,7 +42,7 @@ def a_page_names_nothing_outside_itself(kit_):
 def the_timeline_tells_who_holds_what(kit_):
     with Browser() as browser:
         browser.open(page(kit_, 'timeline'))
-        assert 'At the peak: 44.8 MiB in use' in browser.text('#side'), browser.text('#side')
+        assert 'At the peak: 44.8 MiB allocated' in browser.text('#side'), browser.text('#side')
         about = browser.text('#facts')
         assert re.search(r'taken \S+ \S+ UTC, after it had crashed or was killed', about), about
         for who in ('load_weights < play', 'inlined_get < solver_step', 'solver_step < play'):
@@ -54,7 +54,7 @@ def the_timeline_tells_who_holds_what(kit_):
         at = x + plot['x'] + plot['w'] * 0.6, y + plot['y'] + plot['h'] - 20
         browser.hover(*at)
         tip = browser.text('#tip')
-        assert '8.00 MiB' in tip and 'load_weights' in tip and 'still in use' in tip, tip
+        assert '8.00 MiB' in tip and 'load_weights' in tip and 'still allocated' in tip, tip
         shoot(browser, 'timeline-hover')
         browser.click(*at)
         assert 'Clicked' in browser.text('#side') and 'train.py:31' in browser.text('#side')
@@ -74,7 +74,7 @@ def a_search_finds_functions_and_ranges(kit_):
             browser.evaluate(f'(() => {{ const s = document.getElementById("search"); s.value = "{word}";'
                              's.dispatchEvent(new Event("input")); })()')
             browser.settle()
-            assert browser.text('#found').startswith(f'{pieces} pieces'), (word, browser.text('#found'))
+            assert browser.text('#found').startswith(f'{pieces} allocations'), (word, browser.text('#found'))
         finish(browser)
 
 
@@ -83,10 +83,10 @@ def the_state_history_steps_through_events(kit_):
         browser.open(page(kit_, 'blocks'))
         shoot(browser, 'blocks')
         side = browser.text('#side')
-        assert 'in use\n38.6 MiB' in side and 'oom' in side and 'fail_for_memory' in side, side
+        assert 'allocated\n38.6 MiB' in side and 'oom' in side and 'fail_for_memory' in side, side
         browser.evaluate('view.go(4)')
         browser.settle()
-        assert 'in use\n38.0 MiB' in browser.text('#side'), browser.text('#side')
+        assert 'allocated\n38.0 MiB' in browser.text('#side'), browser.text('#side')
         browser.evaluate('document.getElementById("oom").click()')
         browser.settle()
         assert browser.evaluate('view.event') == 46
@@ -129,8 +129,8 @@ def what_was_freed_before_the_first_event_says_so(kit_):
         at = browser.evaluate(f'({addr} - view.segments[0].addr) * view.scale(view.segments[0])')
         browser.click(x + 212 + at, y + 16)
         side = browser.text('#side')
-        assert 'freed, waiting for the device' in side, side
-        assert re.search(r'handed out\s+before the first event\s+freed\s+before the first event',
+        assert 'pending free' in side, side
+        assert re.search(r'allocated at\s+before the first event\s+freed\s+before the first event',
                          side), side
         finish(browser)
 

@@ -142,7 +142,7 @@ def a_process_that_ended_in_a_change_is_not_of_one_moment(kit_):
     assert match[1] == struct.pack('<I', 1)
     write_at(path, place + 48, '<I', 2)
     run = kit_.run('snapshot', '--region', path, '--json', '-O', kit_.folder / 'change.cudamem')
-    assert run.returncode == 0 and b'had stopped in a change' in run.stderr, run
+    assert run.returncode == 0 and b'had stopped during a change' in run.stderr, run
     assert json.loads(run.stdout)['of_one_moment'] is False, run
 
 
@@ -191,7 +191,7 @@ def a_foreign_clock_tells_no_times(kit_):
     [(place, _)] = find_in(path, re.escape(clocks))
     write_at(path, place + 16, '<2Q', 0, base)
     run = kit_.run('export', '--to', 'csv', path)
-    assert run.returncode == 0 and b'when things happened is not known' in run.stderr, run.stderr
+    assert run.returncode == 0 and b'the times of events are unknown' in run.stderr, run.stderr
     assert {line.split(',')[2] for line in run.stdout.decode().splitlines()[1:]} == {'0'}
 
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A snapshot in the formats of other tools. Each writes to an open file, whose errors are its
- * owner's to find; texts are valid UTF-8 without control characters.
+ * Snapshots in the formats of other tools. Each function writes to an open file, whose errors the
+ * caller finds. All texts are valid UTF-8 without control characters.
  */
 #ifndef CM_TOOLS_EXPORT_EXPORT_H
 #define CM_TOOLS_EXPORT_EXPORT_H
@@ -10,7 +10,7 @@
 
 #include "tools/processes/source.h"
 
-/* 0, -ENOMEM, or -ENOSYS: this build lacks what the format takes. */
+/* 0, -ENOMEM, or -ENOSYS: this build lacks a library that the format needs. */
 typedef int (*cm_export_fn)(const struct cm_source *source, FILE *file);
 
 int cm_export_pickle(const struct cm_source *source, FILE *file);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A trace for Perfetto: for each device three counters (allocated, active, reserved) and a track of
- * the requests, each an instant event with its call stack, weighted by its bytes, so that any
- * stretch of time that is selected shows as a flame graph of what was asked for in it.
+ * requests, each an instant event with its call stack and its bytes as weight. Selecting a time
+ * range then shows a flame graph of what was requested in it.
  *
  * Field numbers are those of Perfetto's public trace_packet.proto and track_event.proto; the test
- * decodes them by a description of its own.
+ * decodes them with descriptions of its own.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -49,8 +49,8 @@ enum {
 	SEQUENCE_CLEARED = 1,
 };
 
-#define PROCESS_UUID UINT64_C(0x6375) /* any numbers that differ */
-#define TRACK_UUIDS  16               /* of one device */
+#define PROCESS_UUID UINT64_C(0x6375) /* arbitrary distinct numbers */
+#define TRACK_UUIDS  16               /* per device */
 
 enum track { TRACK_ALLOCATED, TRACK_ACTIVE, TRACK_RESERVED, TRACK_REQUESTS, TRACK_COUNT };
 
@@ -149,7 +149,7 @@ static void put_stack(struct writer *writer, const struct cm_snap_stack *stack)
 	cm_protobuf_clear(&writer->stack);
 	for (i = stack->count; i-- > 0;)
 		put_frame(writer, cm_stack_frame(writer->snapshot, stack, i));
-	if (!stack->count) /* a weight on all events of a track, or on none */
+	if (!stack->count) /* all events of a track must have a weight, or none */
 		put_frame(writer, cm_stack_caller(writer->snapshot, stack));
 	cm_protobuf_message(&writer->event, EVENT_STACK, &writer->stack);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A profile of pprof's, under the four names that Go's heap profiles have: what was asked for in
- * the time of the events, and what is in use, in pieces and in bytes, by stack and device.
+ * A pprof profile with the four sample types of Go's heap profiles: what was allocated during the
+ * events, and what is allocated at the end, as counts and bytes, by stack and device.
  *
  * Field numbers are those of pprof's public profile.proto.
  */
@@ -47,7 +47,7 @@ enum {
 struct writer {
 	const struct cm_snapshot *snapshot;
 	struct cm_protobuf profile, inner, deeper;
-	struct cm_intern strings; /* 0 is the empty one */
+	struct cm_intern strings; /* 0 is the empty string */
 	bool failed;
 };
 
@@ -75,7 +75,8 @@ static void put_label(struct writer *writer, const char *key, const char *text)
 	cm_protobuf_message(&writer->inner, SAMPLE_LABEL, &writer->deeper);
 }
 
-/* Locations are numbered as the snapshot's frames, from 1; one more stands for no stack. */
+/* Locations have the numbers of the frames plus 1; one more location stands for an unknown
+ * stack. */
 static uint64_t location_unknown(const struct writer *writer)
 {
 	return writer->snapshot->frames + (uint64_t)1;
@@ -188,7 +189,7 @@ static void put_packed(void *to, const void *bytes, size_t count)
 	(void)fwrite(bytes, 1, count, to);
 }
 
-/* As gzip, which is how profiles are passed about. */
+/* Profiles are exchanged as gzip. */
 static int compress_to(const struct cm_protobuf *profile, FILE *file)
 {
 	struct cm_gzip *gzip = cm_gzip_open(CM_GZIP_FAIR, put_packed, file);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The formats that are text: folded stacks, speedscope, and the events as CSV.
+ * The text formats: folded stacks, speedscope, and the events as CSV.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -15,7 +15,7 @@
 
 #define TEXT_BYTES 4096
 
-/* A device's name where several stand side by side. */
+/* The short name of a device, for a list of several. */
 static const char *device_name(const struct cm_snap_device *device, char *text, size_t bytes)
 {
 	if (device->row)
@@ -58,7 +58,7 @@ struct text_writer {
 	FILE *file;
 };
 
-/* ';' divides the frames and the last blank the number: neither may end a name early. */
+/* ';' separates frames, so it may not occur in a name. */
 static void put_folded_name(FILE *file, const char *name)
 {
 	for (; *name; name++)
@@ -103,7 +103,7 @@ struct scope_writer {
 	struct cm_json json;
 };
 
-/* One profile: samples are lists of frames, root first. */
+/* Writes one profile. Samples are lists of frames, outermost first. */
 static void put_profile(struct scope_writer *writer, const char *device, enum cm_measure measure,
 			bool bytes, const struct cm_sum *sums, size_t count)
 {
@@ -207,7 +207,7 @@ int cm_export_speedscope(const struct cm_source *source, FILE *file)
 	return err;
 }
 
-/* "function;file;line" of each frame, innermost first, divided by '|'. */
+/* "function;file;line" of each frame, innermost first, separated by '|'. */
 static int put_csv_stack(FILE *file, const struct cm_snapshot *snapshot,
 			 const struct cm_snap_stack *stack)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What torch.cuda.memory._snapshot() returns, key by key and in its order. Rules that PyTorch's
- * viewer leans on: the blocks of a segment tile it; every event has a size; an event of an
- * out-of-memory has device_free in place of addr; frames have name and filename; there is one trace
- * a device index.
+ * The structure that torch.cuda.memory._snapshot() returns, with its keys in its order. PyTorch's
+ * viewer requires that the blocks of a segment tile it; that every event has a size; that an event
+ * of an out-of-memory has device_free instead of addr; that frames have name and filename; and that
+ * there is one trace per device index.
  *
- * Memory here belongs to a context and not to a stream: the first of a device stands as stream 0,
- * the next as 1.
+ * Memory belongs to a context here, not to a stream: the first context of a device is shown as
+ * stream 0, the next as 1.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -38,7 +38,7 @@ static void put_frames(struct cm_json *json, const struct cm_snapshot *snapshot,
 	const struct cm_snap_stack *stack = cm_snapshot_stack(snapshot, id);
 	uint32_t i;
 
-	/* An empty list is no stack, and nobody's. */
+	/* The empty stack is not shared: an empty list is as short as a reference. */
 	if (stack->count &&
 	    cm_json_refer(json, "frames", CM_PICKLE_STACK, (uint32_t)(stack - snapshot->stack)))
 		return;
@@ -63,7 +63,7 @@ static void put_block(struct cm_json *json, const struct cm_snapshot *snapshot,
 	cm_json_object(json, NULL);
 	cm_json_unsigned(json, "address", block->addr);
 	cm_json_unsigned(json, "size", block->size);
-	/* What is free was asked for by nobody; the viewer wants the key. */
+	/* A free block has no request, but the viewer needs the key. */
 	cm_json_unsigned(json, "requested_size", active ? block->requested : 0);
 	cm_json_text(json, "state", state_name(block->state));
 	put_frames(json, snapshot, cm_block_stack(block));
@@ -101,7 +101,7 @@ static void put_event(struct cm_json *json, const struct cm_snapshot *snapshot,
 
 	cm_json_object(json, NULL);
 	cm_json_text(json, "action", cm_action_name(event->action));
-	/* Its readers want a number in any case. */
+	/* The viewer needs a number. */
 	if (event->action == CM_ACTION_OOM)
 		cm_json_unsigned(json, "device_free",
 				 event->addr == CM_FREE_UNKNOWN ? 0 : event->addr);
@@ -120,7 +120,7 @@ static void put_event(struct cm_json *json, const struct cm_snapshot *snapshot,
 	cm_json_end(json);
 }
 
-/* The device with this index, as the process counts; NULL: it never used it. */
+/* The device with this index, as the process counts them; NULL: the process never used it. */
 static const struct cm_snap_device *find_device(const struct cm_snapshot *snapshot, int32_t ordinal)
 {
 	size_t i;

@@ -38,7 +38,7 @@ static void append(struct cm_protobuf *message, const void *bytes, size_t count)
 	message->count = need;
 }
 
-/* Seven bits a byte, the lowest first. */
+/* Seven bits per byte, lowest first. */
 static void append_varint(struct cm_protobuf *message, uint64_t number)
 {
 	uint8_t bytes[10];

@@ -5,13 +5,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#define NAME_WIDTH 31 /* so that a whole line has the 80 columns of a terminal */
+#define NAME_WIDTH 31 /* a line then has the 80 columns of a terminal */
 #define BAR_WIDTH  24
 #define EIGHTHS    8
 
 __extension__ typedef __int128 wide;
 
-/* Division that rounds down, also below 0. */
+/* Division that rounds down, negative values too. */
 static int64_t divide(wide value, uint64_t by, uint64_t *ret_rest)
 {
 	wide quotient = value / (wide)by, rest = value % (wide)by;
@@ -37,7 +37,7 @@ void cm_bars_round(const int64_t *values, size_t count, uint64_t scale, uint64_t
 		rounded += ret_rounded[i];
 	}
 	*ret_total = divide(sum * scale + unit / 2, unit, &unused);
-	/* At most one step for each value is missing. */
+	/* Rounding down takes less than one from each value: at most `count` steps are missing. */
 	for (; rounded < *ret_total; rounded++) {
 		largest = 0;
 		for (i = 1; i < count; i++)
@@ -74,7 +74,7 @@ static void print_bar(double share, bool ascii)
 	(void)fputs(parts[eighths % EIGHTHS], stdout);
 }
 
-/* The unit that gives the total at least one whole, at most GiB. */
+/* GiB if the total is at least one, else MiB. */
 static uint64_t choose_unit(int64_t total, const char **ret_name)
 {
 	if (total >= INT64_C(1) << 30) {
@@ -94,7 +94,7 @@ static void print_amount(int64_t hundredths, const char *unit, int64_t thousandt
 	(void)snprintf(amount, sizeof(amount), "%s%llu.%02llu", sign, (unsigned long long)n / 100,
 		       (unsigned long long)n % 100);
 	(void)printf("%10s %s", amount, unit);
-	/* Shares of a total that makes no sense make none. */
+	/* The counters of a damaged region can give any share. */
 	if (thousandths > -10000 && thousandths < 10000)
 		(void)printf(" %5.1f%%", (double)thousandths / 10);
 	else

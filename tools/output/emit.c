@@ -18,19 +18,20 @@
 #include "tools/output/where.h"
 
 #define CELL_BYTES 64
-#define WRAP_LEAST 20 /* columns that are worth to be broken for */
+#define WRAP_LEAST 20 /* a narrower last column is not wrapped */
 
 struct cm_emit {
 	const struct cm_column_set *column_set;
 	const struct cm_options *options;
 	size_t picked[CM_COLUMNS_MAX]; /* columns to print, in order */
 	size_t picked_count;
-	size_t sort;             /* sheet->count: as they come */
-	struct cm_value *values; /* rows kept until the end, sheet->count each; texts are owned */
-	struct cm_where *where;  /* NULL: all rows */
+	size_t sort; /* column_set->count: unsorted */
+	struct cm_value *
+		values; /* rows kept until the end, column_set->count values each; owns the texts */
+	struct cm_where *where; /* NULL: all rows */
 	size_t rows;
-	size_t matched; /* rows that were wanted, printed or kept */
-	bool left_out;  /* there was a row that is not to be printed */
+	size_t matched; /* rows that matched --where, printed or kept */
+	bool left_out;  /* see cm_emit_left_out() */
 	size_t printed;
 	size_t screen; /* lines between two headings of a live table; 0: one heading */
 };
@@ -84,7 +85,7 @@ static size_t screen_lines(void)
 	return size.ws_row - (size_t)1;
 }
 
-/* A number as text: exact for programs and with --bytes, else as people read it. */
+/* A value as text: exact for programs and with --bytes, else abbreviated. */
 static const char *spell(const struct cm_emit *emit, const struct cm_value *value, char *cell)
 {
 	const bool exact = emit->options->form != CM_FORM_TABLE;
@@ -103,7 +104,7 @@ static const char *spell(const struct cm_emit *emit, const struct cm_value *valu
 		(void)snprintf(cell, CELL_BYTES, "%lld", (long long)value->number);
 		return cell;
 	case CM_VALUE_REAL:
-		/* For people cut, not rounded: 99.99 % is not 100.0 %. */
+		/* Truncated, not rounded, for people: 99.99 % is not 100.0 %. */
 		(void)snprintf(cell, CELL_BYTES, exact ? "%.3f" : "%.1f",
 			       exact ? value->real : floor(10 * value->real) / 10);
 		return cell;
@@ -146,13 +147,13 @@ static void put_json_row(const struct cm_emit *emit, struct cm_json *json,
 	cm_json_end(json);
 }
 
-/* printf's width: negative is to the left. */
+/* printf's width: a negative one aligns left. */
 static int pad(const struct cm_column *column)
 {
 	return column->align == CM_ALIGN_RIGHT ? column->width : -column->width;
 }
 
-/* One row in the forms that need to know no other row. */
+/* Prints one row in the forms in which a row does not depend on others. */
 static void put_line(struct cm_emit *emit, const struct cm_value *values)
 {
 	const enum cm_form form = emit->options->form;
@@ -188,7 +189,7 @@ static void put_line(struct cm_emit *emit, const struct cm_value *values)
 	(void)putchar('\n');
 }
 
-/* The line of headings of the same forms. */
+/* Prints the headings of these forms. */
 static void put_headings(struct cm_emit *emit)
 {
 	const enum cm_form form = emit->options->form;
@@ -272,7 +273,7 @@ static bool keep_row(struct cm_emit *emit, const struct cm_value *values)
 	struct cm_value *kept;
 	size_t i;
 
-	/* Twice the room whenever the number of rows is a power of two. */
+	/* The capacity doubles whenever the number of rows is a power of two. */
 	if (!(emit->rows & (emit->rows - 1))) {
 		kept = reallocarray(emit->values, emit->rows ? 2 * emit->rows : 1,
 				    count * sizeof(*kept));
@@ -310,7 +311,7 @@ static int compare(const void *a, const void *b, void *arg)
 	const struct cm_value *y = (const struct cm_value *)b + emit->sort;
 	int order;
 
-	/* What is not there comes first, whatever the kind of the others. */
+	/* Missing values come first. */
 	if (x->kind != y->kind)
 		order = x->kind < y->kind ? -1 : 1;
 	else if (x->kind == CM_VALUE_TEXT)
@@ -335,8 +336,7 @@ static const struct cm_value *value_of(const struct cm_emit *emit, size_t row, s
 	return &emit->values[row * emit->column_set->count + column];
 }
 
-/* Columns of a terminal that the others leave to the one that is wrapped; 0: none to speak of, or
- * there is no terminal. */
+/* The width that the other columns leave for the wrapped one; 0: too narrow, or no terminal. */
 static size_t measure_rest(const struct cm_emit *emit)
 {
 	char cell[CELL_BYTES];
@@ -360,7 +360,7 @@ static size_t measure_rest(const struct cm_emit *emit)
 	return used + WRAP_LEAST < window.ws_col ? window.ws_col - used : 0;
 }
 
-/* Ends lines between words, so that none is longer than `width`, unless a word is. */
+/* Breaks lines between words such that none is longer than `width`, unless a single word is. */
 static void break_lines(char *text, size_t width)
 {
 	char *line = text, *blank = NULL, *at;
@@ -471,7 +471,7 @@ static void put_document(struct cm_emit *emit)
 	cm_json_end(&json);
 }
 
-/* Rows beyond --top are dropped. */
+/* Drops the rows after the first --top. */
 static void cut_rows(struct cm_emit *emit)
 {
 	const size_t count = emit->column_set->count;

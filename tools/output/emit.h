@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One emitter for everything that has rows and columns: a table for people, and JSON, NDJSON, CSV,
- * pairs and raw columns for programs, all from the same values. Machine forms carry exact numbers
- * under the columns' keys; a value that is not there is "-" for people, null or empty for programs.
+ * The output of every verb that prints rows and columns: a table for people; JSON, NDJSON, CSV,
+ * pairs and raw columns for programs. All forms come from the same values. The forms for programs
+ * have exact numbers and the keys of the columns. A missing value is "-" for people, null or empty
+ * for programs.
  */
 #ifndef CM_TOOLS_OUTPUT_EMIT_H
 #define CM_TOOLS_OUTPUT_EMIT_H
@@ -17,30 +18,30 @@
 struct cm_emit;
 
 /*
- * 0, or -1 with *ret_exit: the columns were listed, or a name is unknown and a complaint made.
- * `sheet` and `options` must outlive the emitter.
+ * 0, or -1 with *ret_exit: the columns were listed (-o help), or a complaint made. `column_set` and
+ * `options` must outlive the emitter.
  */
 int cm_emit_open(const struct cm_column_set *column_set, const struct cm_options *options,
 		 struct cm_emit **ret_emit, int *ret_exit);
 
-/* Whether a column is wanted, by -o or --sort: what is costly to find out need not be otherwise. */
+/* Is a column needed by -o, --sort or --where? If not, the caller need not compute its values. */
 bool cm_emit_wants(const struct cm_emit *emit, size_t column);
 
-/* One value a column of the sheet, in its order. Texts are copied. Dropped where --where does not
- * hold. */
+/* Adds a row: one value per column of the set, in its order. Texts are copied. A row that does not
+ * match --where is dropped. */
 void cm_emit_row(struct cm_emit *emit, const struct cm_value *values);
 
-/* There is a row, of what -d names, that is not wanted. */
+/* Notes that a device of -d has a row which is deliberately not printed. */
 void cm_emit_left_out(struct cm_emit *emit);
 
-/* Rows for which --where held. */
+/* The number of rows that matched --where. */
 size_t cm_emit_matched(const struct cm_emit *emit);
 
-/* Complains of what was chosen by --where or -d, and is nowhere; the exit code. */
+/* Complains that no row matches --where or -d. Returns the exit code. */
 int cm_emit_complain_unmatched(const struct cm_options *options);
 
-/* Prints what is left and frees. `exit` is the exit code so far, and the result; CM_EXIT_NO after a
- * complaint where all had gone well and --where, or -d, has left no row. */
+/* Prints the remaining rows and frees. Returns `exit`, the exit code so far; but CM_EXIT_NO,
+ * after a complaint, if that is 0 and no row matched --where or -d. */
 int cm_emit_close(struct cm_emit *emit, int exit);
 
 #endif

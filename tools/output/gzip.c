@@ -21,7 +21,7 @@ struct cm_gzip *cm_gzip_open(int level, cm_gzip_fn put, void *to)
 		return NULL;
 	gzip->put = put;
 	gzip->to = to;
-	/* The largest window; 16: with gzip's head. */
+	/* 15: the largest window; 16: a gzip header. */
 	if (deflateInit2(&gzip->zlib, level, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK) {
 		free(gzip);
 		return NULL;
@@ -38,7 +38,7 @@ static void add_part(struct cm_gzip *gzip, const void *bytes, size_t count, int 
 	do {
 		gzip->zlib.next_out = out;
 		gzip->zlib.avail_out = sizeof(out);
-		(void)deflate(&gzip->zlib, flush); /* fails without room alone */
+		(void)deflate(&gzip->zlib, flush); /* cannot fail while there is room for output */
 		gzip->put(gzip->to, out, sizeof(out) - gzip->zlib.avail_out);
 	} while (!gzip->zlib.avail_out);
 }

@@ -38,7 +38,8 @@ void cm_intern_fini(struct cm_intern *intern)
 	memset(intern, 0, sizeof(*intern));
 }
 
-/* FNV-1a: short keys, and nobody gains by making them collide but in a file of his own. */
+/* FNV-1a: fast for short keys. Collisions could be forced only by a file, to slow its own
+ * reader. */
 static uint64_t hash_of(const void *bytes, size_t count)
 {
 	const unsigned char *at = bytes;

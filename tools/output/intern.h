@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Numbers for runs of bytes: equal ones get the same number, new ones the next. What was added
- * stays where it is until the end. Not thread-safe.
+ * Numbers for byte strings: equal strings have the same number, a new string gets the next one. The
+ * table keeps a copy of each string, whose address does not change. Not thread-safe.
  */
 #ifndef CM_TOOLS_OUTPUT_INTERN_H
 #define CM_TOOLS_OUTPUT_INTERN_H
@@ -23,12 +23,12 @@ struct cm_intern {
 void cm_intern_init(struct cm_intern *intern);
 void cm_intern_fini(struct cm_intern *intern);
 
-/* The number of these bytes; CM_INTERN_NONE: no memory. */
+/* The number of these bytes; CM_INTERN_NONE: not enough memory. */
 uint32_t cm_intern_add(struct cm_intern *intern, const void *bytes, size_t count);
-/* The same for a text, its zero byte included. */
+/* The same for a text, including its terminating zero. */
 uint32_t cm_intern_text(struct cm_intern *intern, const char *text);
 
-/* The bytes of a number that was given out; a text ends with a zero byte. */
+/* The bytes of a number returned above. `ret_count` may be NULL. */
 const void *cm_intern_bytes(const struct cm_intern *intern, uint32_t number, size_t *ret_count);
 
 #endif

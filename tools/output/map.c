@@ -9,12 +9,12 @@
 #include "stats/units.h"
 
 #define LINE_CELLS   ((size_t)48)
-#define LARGEST_ROWS 12 /* segments drawn without =all */
+#define LARGEST_ROWS 12 /* segments drawn without --map=all */
 #define CELLS_MAX    (LINE_CELLS * 64)
 #define CHUNK_ROWS   256
 #define MIN_CELL     (UINT64_C(1) << 16)
 
-/* What lies in one cell of the map, in bytes. */
+/* One character of the map: bytes of live and of pending blocks. */
 struct cell {
 	uint64_t live;
 	uint64_t pending;
@@ -27,7 +27,7 @@ struct drawing {
 	struct cell cells[CELLS_MAX];
 };
 
-/* Spreads a block over the cells that it touches. */
+/* Adds a block to the cells that it overlaps. */
 static void draw_block(void *data, const struct cm_block *block)
 {
 	struct drawing *drawing = data;
@@ -46,7 +46,7 @@ static void draw_block(void *data, const struct cm_block *block)
 	}
 }
 
-/* '#' wholly in use, a digit for its tenths, '~' pending free, '.' free. */
+/* '#': all live; a digit: tenths that are live; '~': pending free; '.': free. */
 static char spell_cell(const struct cell *cell, uint64_t bytes)
 {
 	const uint64_t tenths = bytes ? cell->live / (bytes / 10 + 1) : 0;
@@ -85,7 +85,7 @@ static void print_segment(struct cm_reader *reader, struct drawing *drawing)
 				: size % drawing->cell_bytes;
 		(void)putchar(spell_cell(&drawing->cells[i], bytes));
 	}
-	(void)printf("%s\n", err ? "  (changed while it was read)" : "");
+	(void)printf("%s\n", err ? "  (changed while being read)" : "");
 }
 
 static int by_size(const void *a, const void *b)
@@ -97,7 +97,7 @@ static int by_size(const void *a, const void *b)
 	return x->addr < y->addr ? -1 : x->addr > y->addr;
 }
 
-/* The segments of a device, in one array that the caller frees. */
+/* Reads the segments of a device into an array, which the caller frees. Returns their number. */
 static size_t load_segments(struct cm_reader *reader, uint32_t device, struct cm_segment **ret)
 {
 	const uint32_t rows = reader->header.table[CM_TABLE_SEGMENT].rows;
@@ -134,12 +134,12 @@ void cm_map_print(struct cm_reader *reader, uint32_t device, bool all)
 	if (!drawing || !count)
 		goto out;
 	qsort(segments, count, sizeof(*segments), by_size);
-	/* The largest segment gets about three lines. */
+	/* The largest segment takes about three lines. */
 	drawing->cell_bytes = MIN_CELL;
 	while (segments[0].size / drawing->cell_bytes > UINT64_C(3) * LINE_CELLS)
 		drawing->cell_bytes *= 2;
 	shown = all || count < LARGEST_ROWS ? count : LARGEST_ROWS;
-	(void)printf("\n1 character = %s   # in use  1-9 tenths in use  ~ pending free  "
+	(void)printf("\n1 character = %s   # allocated  1-9 tenths allocated  ~ pending free  "
 		     ". free\n",
 		     cm_bytes_format((int64_t)drawing->cell_bytes, text));
 	for (i = 0; i < shown; i++) {

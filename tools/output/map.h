@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The segments of a device drawn block by block.
+ * Draws the segments of a device block by block, read from the tables of its region.
  */
 #ifndef CM_TOOLS_OUTPUT_MAP_H
 #define CM_TOOLS_OUTPUT_MAP_H
@@ -10,7 +10,7 @@
 
 #include "stats/reader.h"
 
-/* Prints the map of a device row: its largest segments, or all of them. */
+/* Prints the segments of a device, by its row in the table: the largest ones, or all. */
 void cm_map_print(struct cm_reader *reader, uint32_t device, bool all);
 
 #endif

@@ -13,11 +13,11 @@
 static int complain(const char *path, int err)
 {
 	return cm_fail(CM_EXIT_TARGET, "%s: %s", path,
-		       err == EEXIST ? "is there already; --force replaces it" : strerror(err));
+		       err == EEXIST ? "exists already; --force replaces it" : strerror(err));
 }
 
-/* The folder of a path, in memory of its own. */
-static char *folder_of(const char *path)
+/* The directory of a path; the caller frees it. */
+static char *directory_of(const char *path)
 {
 	const char *slash = strrchr(path, '/');
 
@@ -26,25 +26,25 @@ static char *folder_of(const char *path)
 	return slash == path ? strdup("/") : strndup(path, (size_t)(slash - path));
 }
 
-/* A file without a name; a file system that has none gets one that begins with a dot. */
+/* Opens a file without a name; if the file system cannot, a hidden temporary file. */
 static int open_nameless(struct cm_output *output, unsigned mode)
 {
-	char *folder = folder_of(output->path);
+	char *directory = directory_of(output->path);
 	mode_t mask;
 	int fd = -1;
 
-	if (!folder)
+	if (!directory)
 		return -1;
-	fd = open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, mode);
+	fd = open(directory, O_TMPFILE | O_WRONLY | O_CLOEXEC, mode);
 	if (fd < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL) &&
-	    asprintf(&output->temporary, "%s/.cudamem-XXXXXX", folder) >= 0) {
+	    asprintf(&output->temporary, "%s/.cudamem-XXXXXX", directory) >= 0) {
 		fd = mkostemp(output->temporary, O_CLOEXEC);
 		mask = umask(0);
 		(void)umask(mask);
 		if (fd >= 0)
 			(void)fchmod(fd, (mode_t)(mode & ~mask));
 	}
-	free(folder);
+	free(directory);
 	return fd;
 }
 
@@ -67,13 +67,13 @@ int cm_output_open(struct cm_output *output, const char *path, unsigned mode, bo
 		return 0;
 	}
 	if (!cm_output_is_file(path)) {
-		/* A pipe or a device is written as it is. */
+		/* A pipe or a device is written directly. */
 		output->file = fopen(path, "we");
 		return output->file ? 0 : complain(path, errno);
 	}
 	if (!force && !lstat(path, &st))
 		return complain(path, EEXIST);
-	/* A link stays one, as /dev/stdout has to. */
+	/* Write through a symbolic link, such as /dev/stdout, instead of replacing it. */
 	output->path = realpath(path, NULL);
 	if (!output->path)
 		output->path = strdup(path);
@@ -94,7 +94,7 @@ bool cm_output_is_terminal(const char *path)
 	return (!path || !strcmp(path, "-")) && isatty(STDOUT_FILENO);
 }
 
-/* Gives an open file without a name the name `path`, which nothing has. */
+/* Links an open file without a name to `path`, which must not exist. */
 static int link_open(int fd, const char *path)
 {
 	char self[40];
@@ -103,16 +103,16 @@ static int link_open(int fd, const char *path)
 	return linkat(AT_FDCWD, self, AT_FDCWD, path, AT_SYMLINK_FOLLOW);
 }
 
-/* A name beside the final one, to be renamed from. */
+/* Links the open file to a temporary name in the same directory, to be renamed from there. */
 static int link_beside(struct cm_output *output, int fd)
 {
-	char *folder = folder_of(output->path);
+	char *directory = directory_of(output->path);
 	int attempt, err = -1;
 
-	for (attempt = 0; folder && err && attempt < 100; attempt++) {
+	for (attempt = 0; directory && err && attempt < 100; attempt++) {
 		free(output->temporary);
 		output->temporary = NULL;
-		if (asprintf(&output->temporary, "%s/.cudamem-%ld-%d", folder, (long)getpid(),
+		if (asprintf(&output->temporary, "%s/.cudamem-%ld-%d", directory, (long)getpid(),
 			     attempt) < 0) {
 			output->temporary = NULL;
 			break;
@@ -125,11 +125,12 @@ static int link_beside(struct cm_output *output, int fd)
 		free(output->temporary);
 		output->temporary = NULL;
 	}
-	free(folder);
+	free(directory);
 	return err;
 }
 
-/* Without force a name that something else has got meanwhile is not taken from it. */
+/* Gives the file its name. Without --force, link() fails if another file got that name
+ * meanwhile. */
 static int name(struct cm_output *output, int fd)
 {
 	if (!output->temporary && !output->force)
@@ -141,17 +142,17 @@ static int name(struct cm_output *output, int fd)
 	return link(output->temporary, output->path);
 }
 
-/* The folder's entry is on the disk only when the folder is. */
-static void sync_folder(const char *path)
+/* The new directory entry is on the disk only once the directory is. */
+static void sync_directory(const char *path)
 {
-	char *folder = folder_of(path);
-	const int fd = folder ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+	char *directory = directory_of(path);
+	const int fd = directory ? open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
 
 	if (fd >= 0) {
 		(void)fsync(fd);
 		(void)close(fd);
 	}
-	free(folder);
+	free(directory);
 }
 
 int cm_output_flush(FILE *file)
@@ -159,7 +160,8 @@ int cm_output_flush(FILE *file)
 	errno = 0;
 	if (!fflush(file) && !ferror(file))
 		return 0;
-	/* A stream keeps that it has failed, but not why: one more byte fails as that did. */
+	/* A stream remembers that a write failed, but not why: writing one more byte fails
+	 * likewise. */
 	if (!errno && putc('\n', file) != EOF)
 		(void)fflush(file);
 	return errno ? errno : EIO;
@@ -183,15 +185,15 @@ int cm_output_close(struct cm_output *output, bool keep)
 	int err = keep ? finish(output) : 0;
 
 	if (output->temporary)
-		(void)unlink(output->temporary); /* after a rename it is not there */
+		(void)unlink(output->temporary); /* after a rename it no longer exists */
 	if (output->file != stdout && fclose(output->file) && !err && keep && !output->path)
 		err = errno;
 	if (keep && !err && output->path)
-		sync_folder(output->path);
-	/* Who closed the pipe wants no more. */
+		sync_directory(output->path);
+	/* A reader that closes the pipe has read enough. */
 	if (err == EPIPE && !output->path)
 		err = 0;
-	/* Of standard output main tells, which looks at it in any case. */
+	/* main() checks standard output in any case. */
 	if (err && output->file != stdout)
 		(void)complain(path, err);
 	free(output->path);

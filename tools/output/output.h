@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A file that is there as a whole or not at all: written without a name, or under another one, and
- * given its name when everything has arrived on the disk. A full disk, a signal or a crash leaves
- * nothing behind under the name that was asked for, and what stood there before stands.
+ * Output files that appear complete or not at all. The file is written without a name, or under a
+ * temporary one, and gets its name once all data is on the disk. A full disk, a signal or a crash
+ * leaves the path as it was before.
  */
 #ifndef CM_TOOLS_OUTPUT_OUTPUT_H
 #define CM_TOOLS_OUTPUT_OUTPUT_H
@@ -11,29 +11,28 @@
 #include <stdio.h>
 
 struct cm_output {
-	FILE *file;      /* to write to; errors are found at the end */
-	char *path;      /* NULL: standard output, or something that is no regular file */
-	char *temporary; /* NULL: has no name as yet */
+	FILE *file;      /* to write to; cm_output_close() reports errors */
+	char *path;      /* NULL: standard output, a pipe or a device */
+	char *temporary; /* name of the unfinished file; NULL: it has none */
 	bool force;
 };
 
 /*
- * Begins to write. "-" is standard output. What stands at `path` is replaced only with `force`.
- * `mode`: the permissions, from which the umask takes away. 0, or an exit code after a complaint.
+ * Opens the output. "-" is standard output. An existing file is replaced only with `force`. `mode`:
+ * permissions, reduced by the umask. 0, or an exit code after a complaint.
  */
 int cm_output_open(struct cm_output *output, const char *path, unsigned mode, bool force);
 
-/* Whether `path` is, or will be, a regular file: no pipe, no device, not "-". */
+/* Is `path`, or will it be, a regular file? Not a pipe, a device or "-". */
 bool cm_output_is_file(const char *path);
-/* Whether what goes to `path`, or with NULL to standard output, would be shown on a terminal. */
+/* Would output to `path`, NULL or "-" for standard output, appear on a terminal? */
 bool cm_output_is_terminal(const char *path);
 
-/* Ends it: the file gets its name, or with `keep` false is dropped. 0, or an exit code after a
- * complaint. */
+/* Closes the output. The file gets its name; if `keep` is false it is discarded. 0, or an exit code
+ * after a complaint. */
 int cm_output_close(struct cm_output *output, bool keep);
 
-/* Writes what is left in a stream. 0, or the errno for which something of all that was written to
- * it has not arrived. */
+/* Flushes a stream. 0, or the errno of any write to it that has failed so far. */
 int cm_output_flush(FILE *file);
 
 #endif

@@ -18,7 +18,7 @@ void cm_quote_csv(FILE *out, const char *text)
 	(void)fputc('"', out);
 }
 
-/* Characters of `escaped`, and control characters, as \xHH. */
+/* Writes the characters of `escaped`, and control characters, as \xHH. */
 static void put_escaped(FILE *out, const char *text, const char *escaped)
 {
 	for (; *text; text++) {

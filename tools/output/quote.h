@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Text inside other languages: written so that it is read back as one value.
+ * Quotes text for other languages, such that it is read back as one value.
  */
 #ifndef CM_TOOLS_OUTPUT_QUOTE_H
 #define CM_TOOLS_OUTPUT_QUOTE_H
@@ -10,13 +10,14 @@
 /* A field of comma-separated values (RFC 4180). */
 void cm_quote_csv(FILE *out, const char *text);
 
-/* The value of key="value", quotes included; what could act inside a shell's quotes is \xHH. */
+/* The value of key="value" with its quotes. Characters that a shell would interpret inside
+ * quotes are written as \xHH. */
 void cm_quote_pair(FILE *out, const char *text);
 
-/* A word between blanks: blanks and backslashes are \xHH, an empty text is "-". */
+/* A word between blanks: blanks and backslashes are written as \xHH, an empty text as "-". */
 void cm_quote_raw(FILE *out, const char *text);
 
-/* A word of a shell's command line. */
+/* One word of a shell command line. */
 void cm_quote_shell(FILE *out, const char *text);
 
 #endif

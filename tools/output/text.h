@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* A few spellings of our own. Pure. */
+/*
+ * How UUIDs and times are printed.
+ */
 #ifndef CM_TOOLS_OUTPUT_TEXT_H
 #define CM_TOOLS_OUTPUT_TEXT_H
 
@@ -8,7 +10,7 @@
 #define CM_UUID_TEXT 48
 #define CM_TIME_TEXT 40
 
-/* "GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx", as the driver's own tools spell it. */
+/* "GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx", as nvidia-smi prints it. */
 char *cm_uuid_format(const uint8_t uuid[16], char text[CM_UUID_TEXT]);
 
 /* Nanoseconds since 1970 as "2026-03-04T13:22:07.104Z". */

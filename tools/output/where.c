@@ -18,7 +18,7 @@ enum node_kind { NODE_OR, NODE_AND, NODE_NOT, NODE_COMPARE };
 
 enum comparison { EQUAL, UNEQUAL, LESS, LESS_EQUAL, MORE, MORE_EQUAL, LIKE, UNLIKE };
 
-/* Longer signs before those that they begin with. */
+/* A sign stands before those that are a prefix of it. */
 static const struct {
 	const char *sign;
 	enum comparison comparison;
@@ -29,11 +29,11 @@ static const struct {
 
 struct node {
 	enum node_kind kind;
-	int left, right; /* NODE_NOT: left alone */
+	int left, right; /* NODE_NOT: only left */
 	size_t column;
 	enum comparison comparison;
-	double number; /* of a column of numbers */
-	char *text;    /* of a column of texts, == and the like */
+	double number; /* to compare a column of numbers with */
+	char *text;    /* to compare a column of texts with */
 	regex_t regex; /* =~ and !~ */
 	bool has_regex;
 };
@@ -92,7 +92,7 @@ static int add_node(struct parser *parser, enum node_kind kind, int left, int ri
 	return where->nodes++;
 }
 
-/* Letters, digits and what else names and values of columns hold. */
+/* The length of a word: letters, digits and other characters of column names and values. */
 static size_t word_length(const char *text)
 {
 	size_t n = 0;
@@ -112,7 +112,7 @@ static int take_word(struct parser *parser, const char *wanted, char *word)
 		end = strchr(++parser->at, quote);
 		n = end ? (size_t)(end - parser->at) : 0;
 		if (!end)
-			return complain(parser, "the other quote");
+			return complain(parser, "the closing quote");
 	} else {
 		n = word_length(parser->at);
 		end = parser->at + n;
@@ -140,7 +140,7 @@ static bool parse_number(const char *word, double *ret_number)
 		       word + negative);
 	if (!unit && digits[0] && digits[strlen(digits) - 1] == '%')
 		digits[strlen(digits) - 1] = '\0';
-	/* Counters and bytes may be larger than a decimal number can say. */
+	/* Counters and sizes may exceed the range of cm_decimal_parse(). */
 	if (!cm_number_parse(digits, INT64_MAX, &whole))
 		*ret_number = (double)whole;
 	else if (!cm_decimal_parse(digits, 0, &nano))
@@ -161,7 +161,7 @@ static int fill_regex(const struct parser *parser, struct node *node, const char
 
 	if (err) {
 		(void)regerror(err, &node->regex, why, sizeof(why));
-		cm_complain("--%s '%s': '%s' is no regular expression: %s", parser->option,
+		cm_complain("--%s '%s': '%s' is not a regular expression: %s", parser->option,
 			    parser->whole, word, why);
 		return -CM_EXIT_USAGE;
 	}
@@ -176,12 +176,12 @@ static int fill_compare(const struct parser *parser, struct node *node, const ch
 	if (node->comparison == LIKE || node->comparison == UNLIKE)
 		return fill_regex(parser, node, word);
 	if (column->align == CM_ALIGN_RIGHT && !parse_number(word, &node->number)) {
-		cm_complain("--%s '%s': %s is a number, and '%s' is none", parser->option,
-			    parser->whole, column->name, word);
+		cm_complain("--%s '%s': %s is a number, '%s' is not", parser->option, parser->whole,
+			    column->name, word);
 		return -CM_EXIT_USAGE;
 	}
 	node->text = strdup(word);
-	return node->text ? 0 : complain(parser, "more memory");
+	return node->text ? 0 : complain(parser, "more memory on the host");
 }
 
 static int parse_compare(struct parser *parser)
@@ -289,7 +289,7 @@ void cm_where_free(struct cm_where *where)
 	free(where);
 }
 
-/* Below, equal or above 0. */
+/* Below 0, 0 or above 0: the value is less than, equal to or greater than that of the node. */
 static int order_of(const struct node *node, const struct cm_value *value)
 {
 	double number;

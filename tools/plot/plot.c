@@ -36,7 +36,7 @@ static int open_columns(struct cm_columns *columns)
 	return 0;
 }
 
-/* 0, or -ENOMEM: what was written did not find room. */
+/* 0, or -ENOMEM: a buffer could not grow. */
 static int end_columns(struct cm_columns *columns)
 {
 	int err = 0;
@@ -48,13 +48,13 @@ static int end_columns(struct cm_columns *columns)
 	return err;
 }
 
-/* Of the data of a page. */
+/* A part of the data of a page. */
 struct part {
 	const void *bytes;
 	size_t count;
 };
 
-/* Base64 as it comes: three bytes are four letters. */
+/* Streaming Base64: three bytes become four characters. */
 struct base64 {
 	FILE *file;
 	uint8_t bytes[3];
@@ -104,7 +104,7 @@ static void put_packed(void *to, const void *bytes, size_t count)
 /* 0, -ENOMEM. */
 static int pack(const struct part *part, size_t parts, struct base64 *base64)
 {
-	/* Fast: the page is read once. */
+	/* Fast: most pages are opened once. */
 	struct cm_gzip *gzip = cm_gzip_open(CM_GZIP_FAST, put_packed, base64);
 	size_t i;
 
@@ -128,7 +128,8 @@ static int pack(const struct part *part, size_t parts, struct base64 *base64)
 }
 #endif
 
-/* The length of the description, the description, zeros up to a multiple of 8, the columns. */
+/* Writes the length of the description, the description, zeros up to a multiple of 8, the
+ * columns. */
 static int put_data(const struct cm_columns *columns, FILE *file)
 {
 	static const char zeros[8];
@@ -152,7 +153,8 @@ static int put_page(const struct cm_columns *columns, enum cm_plot plot, FILE *f
 {
 	int err;
 
-	/* The title is the kind alone: the rest is in the data, and is put there as text. */
+	/* The title is only the kind: foreign texts are in the data, which the page inserts as
+	 * text. */
 	(void)fprintf(file,
 		      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
 		      "<meta name=\"viewport\" content=\"width=device-width\">\n"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A snapshot as one page that needs nothing else: the data, packed, and the program that draws it.
- * What would be too much to draw is summed up here, and the page says so.
+ * A snapshot as one self-contained page: the compressed data, and the program that draws it. Data
+ * that is too much to draw is aggregated here, and the page says so.
  */
 #ifndef CM_TOOLS_PLOT_PLOT_H
 #define CM_TOOLS_PLOT_PLOT_H
@@ -16,20 +16,20 @@ enum cm_plot { CM_PLOT_TIMELINE, CM_PLOT_BLOCKS, CM_PLOT_FLAME, CM_PLOT_SIZES, C
 /* "timeline", "blocks", "flame", "sizes". */
 const char *cm_plot_name(enum cm_plot plot);
 
-/* What a page holds, for a line about it. */
+/* What a page shows. */
 struct cm_plot_report {
 	size_t events;
 	size_t spans;
-	size_t spans_summed; /* drawn as one band */
+	size_t spans_summed; /* aggregated to one band */
 };
 
-/* Writes the page. 0, -ENOMEM; the file's errors are its owner's to find. */
+/* Writes the page. 0, -ENOMEM. The caller finds the errors of the file. */
 int cm_plot_write(const struct cm_source *source, enum cm_plot plot, FILE *file,
 		  struct cm_plot_report *ret_report);
 
 /*
  * The data of a page: a description in JSON and columns of numbers, little endian, each at a
- * multiple of 8 bytes. The description has for each column [name, type, first byte, count].
+ * multiple of 8 bytes. For each column the description has [name, type, first byte, count].
  */
 struct cm_columns {
 	FILE *file; /* into `bytes` */
@@ -41,7 +41,7 @@ struct cm_columns {
 	size_t text_count;
 };
 
-/* Fills in what the page of this kind draws. 0, -ENOMEM. */
+/* Adds the data of a plot. 0, -ENOMEM. */
 int cm_plot_collect(const struct cm_source *source, enum cm_plot plot, struct cm_columns *columns,
 		    struct cm_plot_report *report);
 

@@ -11,9 +11,9 @@
 #include "tools/snapshot/history.h"
 #include "tools/snapshot/stretches.h"
 
-#define BINS_MAX   65536 /* stretches of events with a level each */
-#define SPANS_MAX  15000 /* pieces of memory drawn one by one on the timeline */
-#define PIXELS     2000  /* across a picture */
+#define BINS_MAX   65536 /* bins of events on the time axis */
+#define SPANS_MAX  15000 /* allocations drawn one by one on the timeline */
+#define PIXELS     2000  /* assumed width of the picture */
 #define TEXT_BYTES 4096
 #define CLASSES    48 /* powers of two */
 
@@ -29,7 +29,7 @@ const char *cm_plot_name(enum cm_plot plot)
 	return names[plot];
 }
 
-/* Numbers to be stored as one column. */
+/* A column that is being written. */
 struct column {
 	struct cm_columns *to;
 	const char *name;
@@ -50,7 +50,7 @@ static struct column open_column(struct cm_columns *to, const char *name, const 
 	return column;
 }
 
-/* Doubles: JavaScript's numbers, exact to 2^53, which no address or size reaches. */
+/* JavaScript's numbers are doubles: exact up to 2^53, beyond all addresses and sizes. */
 static void put_real(struct column *column, double value)
 {
 	uint64_t bits;
@@ -74,7 +74,7 @@ static void put_byte(struct column *column, uint8_t value)
 	column->count++;
 }
 
-/* The description's array of columns is open. */
+/* Adds the column to the array of columns, which is open in the description. */
 static void close_column(struct column *column)
 {
 	struct cm_json *json = &column->to->json;
@@ -111,7 +111,7 @@ static double time_of(const struct cm_history *history, size_t event)
 	return time > start ? (double)(time - start) / 1e6 : 0;
 }
 
-/* Each stretch of events is told by the event after which most was allocated. */
+/* Each bin of events is represented by the event after which most was allocated. */
 static int put_bins(struct cm_columns *columns, const struct cm_history *history)
 {
 	const size_t step = history->events / BINS_MAX + 1;
@@ -139,7 +139,7 @@ static int put_bins(struct cm_columns *columns, const struct cm_history *history
 	return 0;
 }
 
-/* Of the order in which memory was handed out. */
+/* Writes spans in the order of their allocation. */
 static void put_spans(struct cm_columns *columns, const struct cm_history *history,
 		      const struct cm_span *span, size_t count)
 {
@@ -156,8 +156,7 @@ static void put_spans(struct cm_columns *columns, const struct cm_history *histo
 	PUT_COLUMN(columns, "span_annotation", "u32", put_word, count, span[i].annotation);
 }
 
-/* The area that a piece takes on the whole picture, where nothing is narrower than a pixel or
- * so. */
+/* The area of a span on the whole picture, where a span is at least about a pixel wide. */
 static double area_of(const struct cm_span *span, size_t events)
 {
 	const double begin = span->begin == CM_BEFORE ? 0 : span->begin;
@@ -187,7 +186,7 @@ static int by_place(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* The pieces that are seen most, in their order; the others are the page's "rest". */
+/* Writes the spans with the largest areas, by allocation; the page shows the others as "rest". */
 static int put_largest(struct cm_columns *columns, const struct cm_history *history,
 		       struct cm_plot_report *report)
 {
@@ -279,7 +278,7 @@ static size_t class_of(uint64_t size)
 	return class < CLASSES ? class : CLASSES - 1;
 }
 
-/* What a size class holds: requests, blocks in use and what rounding adds to them, free pieces. */
+/* One size class: requests, live blocks and their rounding, free blocks. */
 struct size_class {
 	uint64_t asked, asked_bytes, live, live_bytes, waste_bytes, free, free_bytes;
 };
@@ -350,7 +349,7 @@ static int put_kind(struct cm_columns *columns, enum cm_plot plot, const struct 
 	return err;
 }
 
-/* Events that stand out: the page draws a mark. */
+/* The events that ran out of memory, which the page marks. */
 static void put_marks(struct cm_json *json, const struct cm_history *history)
 {
 	size_t i, count = 0;
@@ -400,8 +399,8 @@ static int put_device(struct cm_columns *columns, enum cm_plot plot,
 	return err;
 }
 
-/* Who called whoever asked: a function that all memory comes through tells nothing. "": main
- * did. */
+/* The caller of the caller: useful where one function makes all allocations. "": there is none
+ * up to main. */
 static const char *name_behind(const struct cm_snapshot *snapshot,
 			       const struct cm_snap_stack *stack)
 {
@@ -449,7 +448,7 @@ static void put_stacks(struct cm_json *json, const struct cm_snapshot *snapshot)
 	cm_json_end(json);
 }
 
-/* The texts of annotations, by the place in their table. */
+/* The texts of annotations, by their offset in the table of texts. */
 static int put_texts(struct cm_json *json, const struct cm_snapshot *snapshot)
 {
 	const uint32_t bytes = snapshot->image->table[CM_TABLE_TEXT].count;

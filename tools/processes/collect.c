@@ -46,7 +46,7 @@ static void name_user(struct cm_process *process)
 		(void)snprintf(process->user, sizeof(process->user), "%u", (unsigned)process->uid);
 }
 
-/* The command line as /proc has it, blanks between the arguments. */
+/* Reads the command line from /proc, with blanks between the arguments. */
 static void read_command(pid_t pid, char *to, size_t bytes)
 {
 	char path[32], text[512];
@@ -67,7 +67,7 @@ static void read_command(pid_t pid, char *to, size_t bytes)
 	cm_text_clean(to, bytes, text);
 }
 
-/* How long a process has lived; its start is told in clock ticks since the machine's. */
+/* The age of a process, from its start in clock ticks since boot. 0: unknown. */
 static uint64_t read_age(uint64_t start_ticks)
 {
 	const uint64_t ticks_per_s = (uint64_t)sysconf(_SC_CLK_TCK);
@@ -77,15 +77,14 @@ static uint64_t read_age(uint64_t start_ticks)
 
 	(void)clock_gettime(CLOCK_BOOTTIME, &now);
 	now_ns = (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
-	/* Not known to a process that has no /proc. */
+	/* A process without /proc does not know its start. */
 	if (!start_ticks || start_s > (uint64_t)now.tv_sec)
 		return 0;
 	start_ns = start_s * NS_PER_S + start_ticks % ticks_per_s * (NS_PER_S / ticks_per_s);
 	return now_ns > start_ns ? now_ns - start_ns : 0;
 }
 
-/* What can be said of a process whose region can't be read: by the name of the file, or because it
- * has it open. */
+/* Describes a process whose region cannot be read, by the name of the file. */
 static void describe_unread(struct cm_process *process, uint64_t start)
 {
 	uint64_t now;
@@ -109,7 +108,7 @@ static void describe(struct cm_process *process)
 		process->age_ns = read_age(header->start_time);
 }
 
-/* What cm_find_regions fills. */
+/* The argument of gather(). */
 struct gathering {
 	struct cm_processes *all;
 	bool failed;
@@ -143,11 +142,11 @@ static void gather(void *data, const struct cm_find *find)
 	name_user(process);
 	process->error = cm_reader_open(find->path, &process->reader, process->why);
 	if (process->error == -ENOENT) {
-		/* It has ended since it was found. */
+		/* The process has ended since its region was found. */
 		gathering->all->count--;
 		return;
 	}
-	/* Found as an open file of a process: that is its pid here, in whatever namespace it is. */
+	/* An open file of a process: /proc has its pid in our namespace, the region in its own. */
 	if (!process->error && !strncmp(find->path, "/proc/", 6))
 		process->reader->pid = find->pid;
 	if (process->reader)
@@ -169,7 +168,7 @@ static int open_file(const char *path, struct cm_processes *all)
 	process->pid = process->reader->pid ? process->reader->pid
 					    : (pid_t)process->reader->header.pid;
 	describe(process);
-	/* A snapshot's file is of whoever saved it, or was given it. */
+	/* The owner of a snapshot file need not be the owner of the process. */
 	process->uid = process->life == CM_LIFE_SAVED ? process->reader->header.uid
 						      : process->reader->owner;
 	name_user(process);
@@ -181,7 +180,7 @@ static uint64_t start_of(const struct cm_process *process)
 	return process->reader ? process->reader->header.start_time : 0;
 }
 
-/* The running first; of one pid the latest first. */
+/* Running processes first; of one pid the latest first. */
 static int by_life(const void *a, const void *b)
 {
 	const struct cm_process *x = a, *y = b;
@@ -206,7 +205,7 @@ static void drop(struct cm_processes *processes, size_t from, size_t to)
 	processes->count -= to - from;
 }
 
-/* Whether what the process holds open is hidden from us. */
+/* May we not see the open files of the process? */
 static bool is_hidden(pid_t pid)
 {
 	char path[32];
@@ -218,7 +217,7 @@ static bool is_hidden(pid_t pid)
 static int complain_pid(pid_t pid, const char *digits, const char *dir)
 {
 	struct cm_process process;
-	char command[64]; /* enough to know it by */
+	char command[64]; /* enough to recognise it */
 	uint64_t start;
 
 	if (dir) {
@@ -232,7 +231,7 @@ static int complain_pid(pid_t pid, const char *digits, const char *dir)
 	} else {
 		read_command(pid, command, sizeof(command));
 		cm_complain("process %s (%s) does not use libcudamem", digits, command);
-		/* Nobody types what may have been cut, at a border of a letter. */
+		/* Do not suggest a command line that may have been truncated. */
 		if (!*command || strlen(command) + 4 >= sizeof(command))
 			(void)snprintf(command, sizeof(command), "COMMAND");
 		cm_advise("start it with '%s run -- %s', or look at it with nvidia-smi", CM_PROGRAM,
@@ -255,8 +254,8 @@ static int collect_pid(const struct cm_options *options, const char *digits, pid
 	return 0;
 }
 
-/* It makes its region at this moment: who does not ask for it by number hears nothing of it. What a
- * dead one began is damaged. */
+/* Is the process creating its region at this moment? Then it is listed only by its pid. If it is
+ * dead, the region is damaged instead. */
 static bool is_starting(const struct cm_process *process)
 {
 	return process->error == -EAGAIN && !cm_process_is_dead(process);
@@ -296,7 +295,7 @@ bool cm_is_file_name(const char *word)
 	       (length > suffix && !strcmp(word + length - suffix, CM_SAVED_SUFFIX));
 }
 
-/* What could not be looked into must not look empty. */
+/* A directory that cannot be read must not appear empty. */
 static int check_dir(const char *path)
 {
 	DIR *dir = opendir(path);
@@ -314,7 +313,8 @@ int cm_collect(const struct cm_options *options, const char *target,
 	uint64_t pid;
 	int err = 0;
 
-	/* It is in every command line: a script's variable that is not set would mean everybody. */
+	/* The empty text is in every command line: an unset variable of a script would name all
+	 * processes. */
 	if (target && !*target)
 		return cm_fail(CM_EXIT_USAGE, "an empty word names no process");
 	if (options->dir)

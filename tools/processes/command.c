@@ -24,9 +24,9 @@ static int complain_timeout(const struct cm_options *options, const struct cm_pr
 	return CM_EXIT_TIMEOUT;
 }
 
-/* Why the letter was not answered, or what the answer was. Returns the exit code. */
-static int complain_mail(const struct cm_options *options, const struct cm_process *process,
-			 const struct cm_command *command, int err)
+/* Explains why the command failed. Returns the exit code. */
+static int complain_failure(const struct cm_options *options, const struct cm_process *process,
+			    const struct cm_command *command, int err)
 {
 	const int pid = (int)process->pid;
 
@@ -43,14 +43,15 @@ static int complain_mail(const struct cm_options *options, const struct cm_proce
 			       "configuration, or an older library)",
 			       pid);
 	case -EBUSY:
-		return cm_fail(CM_EXIT_NO,
-			       "process %d is capturing a CUDA graph, during which nothing can be "
-			       "returned; try again later",
-			       pid);
+		return cm_fail(
+			CM_EXIT_NO,
+			"process %d is capturing a CUDA graph, during which no memory can be "
+			"released; try again later",
+			pid);
 	case -ETIME:
 		return cm_fail(CM_EXIT_NO,
-			       "process %d has work on the device that does not end, and giving "
-			       "memory back would wait for it; try again later",
+			       "process %d has work on the device that does not end, and releasing "
+			       "memory would wait for it; try again later",
 			       pid);
 	case -ENOSPC:
 		return cm_fail(CM_EXIT_TARGET, "process %d has no space for it in %s", pid,
@@ -78,5 +79,5 @@ int cm_command_send(const struct cm_options *options, struct cm_process *process
 			       "process %d has ended (%s); what is left of it can only be read",
 			       (int)process->pid, cm_life_name(process->life));
 	err = cm_client_send(process->reader, command, options->timeout_ns);
-	return err ? complain_mail(options, process, command, err) : CM_EXIT_OK;
+	return err ? complain_failure(options, process, command, err) : CM_EXIT_OK;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Having a process do something: the letter, and what to tell the user where it was not done.
+ * Commands to a running process: sends one through the command channel of its region, and explains
+ * failures to the user.
  */
 #ifndef CM_TOOLS_PROCESSES_COMMAND_H
 #define CM_TOOLS_PROCESSES_COMMAND_H
@@ -10,8 +11,8 @@
 #include "tools/processes/collect.h"
 
 /*
- * Sends the letter and waits for its answer, for --timeout at most. 0 with the results filled in,
- * or an exit code after a complaint.
+ * Sends the command and waits for the answer, at most --timeout. 0 with the results filled in, or
+ * an exit code after a complaint.
  */
 int cm_command_send(const struct cm_options *options, struct cm_process *process,
 		    struct cm_command *command);

@@ -10,14 +10,14 @@
 #define SUCCESS       0
 #define NOT_AVAILABLE UINT64_MAX
 
-/* What of nvml.h is needed, as its documentation has it. */
+/* The part of nvml.h that is used here, after its documentation. */
 typedef void *nvml_device;
 
 struct nvml_memory {
 	unsigned long long total, free, used;
 };
 
-/* nvmlProcessInfo_v1_t, of the first version of the call. */
+/* nvmlProcessInfo_v1_t, for the first version of the call. */
 struct nvml_process_1 {
 	unsigned int pid;
 	unsigned long long used;
@@ -117,7 +117,7 @@ int cm_nvml_processes(cm_nvml_fn fn, void *data, const char **ret_why)
 	unsigned count, i;
 
 	if (!load()) {
-		*ret_why = "libnvidia-ml.so.1 is not to be had here";
+		*ret_why = "libnvidia-ml.so.1 not found";
 		return -1;
 	}
 	if (nvml.init() != SUCCESS) {

@@ -17,29 +17,30 @@ static int complain(const struct cm_process *process, const char *why)
 	return cm_fail(CM_EXIT_TARGET, "%s: %s", process->path, why);
 }
 
-/* What a reader should know before he believes every figure. */
+/* Warns about what limits the figures. */
 static void warn(const struct cm_source *source)
 {
 	const struct cm_saved *saved = &source->image->saved;
 
 	assert(source->image);
 	if (saved->moment == CM_MOMENT_TORN)
-		cm_advise("the process %s while it was copied: rows may be of different moments",
-			  saved->life == CM_LIFE_RUNNING ? "went on" : "had stopped in a change");
+		cm_advise("the process %s while it was copied: its tables may not agree",
+			  saved->life == CM_LIFE_RUNNING ? "went on"
+							 : "had stopped during a change");
 	if (source->snapshot->broken_segments)
-		cm_advise("%zu segments are left out: their blocks do not fit together",
+		cm_advise("%zu segments are left out: their blocks do not tile them",
 			  source->snapshot->broken_segments);
 	if (source->snapshot->broken_stacks)
-		cm_advise("%zu stacks are left out: they have more frames than can be",
+		cm_advise("%zu stacks are left out: they claim more frames than the table can hold",
 			  source->snapshot->broken_stacks);
 	if (source->snapshot->events &&
 	    !cm_image_time(source->image, source->image->header.tick_base))
-		cm_advise("when things happened is not known: the clock of another machine or "
-			  "boot cannot be told");
+		cm_advise("the times of events are unknown: the clock of another machine or "
+			  "boot cannot be converted");
 	if (source->symbols.missing)
 		cm_advise(
-			"gone or changed: %u of %u objects that stacks pass through; functions in "
-			"there have no names",
+			"missing or changed: %u of %u objects on the stacks; their functions have "
+			"no names",
 			source->symbols.missing, source->symbols.modules);
 	if (source->symbols.lacks)
 		cm_advise("functions have no names: this build lacks %s", source->symbols.lacks);
@@ -123,9 +124,9 @@ int cm_save(const struct cm_image *image, const char *path, bool force, int64_t 
 	exit = cm_output_open(&output, path, 0666, force);
 	if (exit)
 		return exit;
-	/* What has no path here is standard output, a pipe or a device. */
+	/* Without a path the output is standard output, a pipe or a device. */
 	err = cm_saved_write(image, output.file, output.path != NULL, ret_bytes);
-	/* What could not be written is told of when it is closed. */
+	/* cm_output_close() reports write errors. */
 	if (err && err != -EIO) {
 		(void)cm_output_close(&output, false);
 		return complain_write(err);

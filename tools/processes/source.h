@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the verbs about snapshots read: a process, a region file or a saved snapshot, as the command
- * line names it, with names for its stacks.
+ * The source of the snapshot verbs: a process, a region file or a saved snapshot, as the command
+ * line names it, read into memory, with names for its stacks.
  */
 #ifndef CM_TOOLS_PROCESSES_SOURCE_H
 #define CM_TOOLS_PROCESSES_SOURCE_H
@@ -14,21 +14,21 @@ struct cm_source {
 	struct cm_image *image;
 	struct cm_snapshot *snapshot;
 	struct cm_symbols_report symbols;
-	char comm[64]; /* clean, like all text here */
+	char comm[64]; /* free of control characters, like all texts here */
 	char command[512];
 	char user[64];
 	pid_t pid;
 };
 
 /*
- * Reads the process or file that `target` names, or --region. 0, or an exit code after a complaint;
- * what is doubtful (a torn copy, segments left out) is said too.
+ * Reads the process or file that `target` or --region names. Warns about a torn copy and about
+ * segments that are left out. 0, or an exit code after a complaint.
  */
 int cm_source_open(const struct cm_options *options, const char *target,
 		   struct cm_source *ret_source);
 void cm_source_close(struct cm_source *source);
 
-/* Saves an image as a whole or not at all. 0, or an exit code after a complaint. */
+/* Saves an image; on failure `path` is as before. 0, or an exit code after a complaint. */
 int cm_save(const struct cm_image *image, const char *path, bool force, int64_t *ret_bytes);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory of a device that the program has from the driver past the cache, by kind: as a table for
- * people, and as JSON.
+ * Uncached device memory, which the program has from the driver directly, by kind: as a table and
+ * as JSON.
  */
 #ifndef CM_TOOLS_PROCESSES_UNCACHED_H
 #define CM_TOOLS_PROCESSES_UNCACHED_H
@@ -9,10 +9,10 @@
 #include "stats/layout.h"
 #include "tools/output/json.h"
 
-/* A line for each kind that the program has or has had; nothing where it has had none. */
+/* Prints a line for each kind of uncached memory that the program has or has had. */
 void cm_uncached_print(const struct cm_device_row *row);
 
-/* Bytes, peak and pieces of every kind, into the open object. */
+/* Adds bytes, peak and number of every kind to the open object. */
 void cm_uncached_json(struct cm_json *json, const struct cm_device_row *row);
 
 #endif

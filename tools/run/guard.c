@@ -25,47 +25,46 @@
 #include "tools/run/run_directory.h"
 #include "tools/snapshot/figures.h"
 
-#define LOOK_MS       20
-#define HOLD_NS       UINT64_C(100000000) /* a program that ends does not answer */
-#define OOM_WAIT      "5000"              /* ms that a failing request waits to be looked at */
-#define PEAK_LOOKS    10                  /* between two copies for a peak ... */
-#define PEAK_SHARE    4                   /* ... unless so much of the ring is new already */
+#define PASS_MS       20
+#define HOLD_NS       UINT64_C(100000000) /* a program that is ending does not answer */
+#define OOM_WAIT      "5000"              /* ms that a failed request waits for its snapshot */
+#define PEAK_PASSES   10                  /* passes of the loop between two copies for a peak ... */
+#define PEAK_SHARE    4                   /* ... unless 1/PEAK_SHARE of the ring is new */
 #define OOM_FILES_MAX 10
 #define PATH_BYTES    512
 
-/* One process that has a region; a program that becomes another by exec(2) counts as two. */
+/* A process with a region. A process that calls exec(2) becomes a second one. */
 struct watched {
 	char name[64];
-	ino_t inode; /* of the region, which stays its own as long as the reader has it open */
+	ino_t inode; /* of the region; not reused while the reader has the file open */
 	struct cm_reader *reader;
-	bool over;     /* and looked at since: nothing in it changes any more */
+	bool ended;    /* and read since: its region no longer changes */
 	uint32_t ooms; /* as last seen */
-	/* Of the highest use: a copy that was made when it was over, so that it is in the
-	 * events. */
-	struct cm_image *peak; /* NULL: none so far */
-	int64_t highest;       /* what it is a copy of, in bytes */
-	int64_t in_use;        /* in it */
-	bool whole;            /* its events reach back to the peak */
-	unsigned since;        /* looks since it was made */
-	uint64_t before;       /* number of events when there was no higher use than in it */
+	/* The copy for the peak is taken after the peak, so the events show it. */
+	struct cm_image *peak; /* NULL: none yet */
+	int64_t highest;       /* the peak, in bytes */
+	int64_t in_use;        /* allocated in the copy, in bytes */
+	bool whole;            /* the events of the copy reach back to the peak */
+	unsigned since;        /* passes since the copy */
+	uint64_t before;       /* number of events when the peak was last not exceeded */
 };
 
 struct cm_guard {
 	const struct cm_options *options;
 	struct cm_suppressions *suppressions;
-	struct cm_run_directory folder;
+	struct cm_run_directory directory;
 	char conf[128];
 	struct watched *watched;
 	size_t count;
 	unsigned oom_files;
 	bool leaks;
-	bool blind; /* a region could not be opened, and that was said */
+	bool blind; /* a region could not be opened; complained once */
 };
 
-/* Who the signal goes to. */
+/* The process that gets our signals. */
 static volatile sig_atomic_t child_pid;
 
-/* What the terminal sends has reached the child too; what a process sends has come to us alone. */
+/* Signals of the terminal reach the child, too; those that a process sends reach only us. */
 static void pass_on(int number, siginfo_t *info, void *context)
 {
 	(void)context;
@@ -80,11 +79,11 @@ int cm_guard_create(const struct cm_options *options, struct cm_guard **ret_guar
 	int exit, err = 0;
 
 	if (!guard)
-		return cm_fail(CM_EXIT_RUN, "no memory left");
+		return cm_fail(CM_EXIT_RUN, "not enough memory on the host");
 	guard->options = options;
-	/* Better now than when there is something to be saved. */
+	/* Complain now, not when there is something to save. */
 	if (!CM_HAVE_ZSTD && (options->oom || options->save_peak)) {
-		cm_complain("this build has no zstd, which snapshots are saved with; --leaks does "
+		cm_complain("this build has no zstd, which snapshots need; --leaks works "
 			    "without it");
 		free(guard);
 		return CM_EXIT_RUN;
@@ -94,20 +93,20 @@ int cm_guard_create(const struct cm_options *options, struct cm_guard **ret_guar
 		free(guard);
 		return exit;
 	}
-	cm_run_directory_init(&guard->folder);
-	/* Of a dry run the name is all that is wanted. */
+	cm_run_directory_init(&guard->directory);
+	/* A dry run only prints the name. */
 	if (!options->dry_run) {
 		cm_run_directory_sweep();
-		err = cm_run_directory_create(&guard->folder);
+		err = cm_run_directory_create(&guard->directory);
 	}
 	if (err) {
-		cm_complain("%s: %s", guard->folder.path, strerror(-err));
+		cm_complain("%s: %s", guard->directory.path, strerror(-err));
 		cm_suppressions_free(guard->suppressions);
 		free(guard);
 		return CM_EXIT_RUN;
 	}
 	(void)snprintf(guard->conf, sizeof(guard->conf), "region_dir:%s,region_keep:on%s",
-		       guard->folder.path, options->oom ? ",oom_wait_ms:" OOM_WAIT : "");
+		       guard->directory.path, options->oom ? ",oom_wait_ms:" OOM_WAIT : "");
 	*ret_guard = guard;
 	*ret_conf = guard->conf;
 	return 0;
@@ -124,12 +123,12 @@ void cm_guard_destroy(struct cm_guard *guard)
 		cm_image_free(guard->watched[i].peak);
 	}
 	free(guard->watched);
-	cm_run_directory_remove(&guard->folder);
+	cm_run_directory_remove(&guard->directory);
 	cm_suppressions_free(guard->suppressions);
 	free(guard);
 }
 
-/* After exec(2) a process has another region under the name of its old one. */
+/* After exec(2) a process has a new region with the name of its old one. */
 static bool is_known(const struct cm_guard *guard, const char *name, ino_t inode)
 {
 	size_t i;
@@ -156,12 +155,12 @@ static void watch_region(struct cm_guard *guard, const char *name, ino_t inode)
 
 	if (is_known(guard, name, inode))
 		return;
-	(void)snprintf(path, sizeof(path), "%s/%s", guard->folder.path, name);
+	(void)snprintf(path, sizeof(path), "%s/%s", guard->directory.path, name);
 	if (stat(path, &st) || is_known(guard, name, st.st_ino))
 		return;
 	err = cm_reader_open(path, &watched.reader, why);
 	if (err) {
-		/* One in the making, or just replaced, is met again at the next look. */
+		/* A region that is being created or replaced is tried again in the next pass. */
 		if (err != -EAGAIN && err != -ENOENT)
 			complain_blind(guard, name, why);
 		return;
@@ -169,10 +168,10 @@ static void watch_region(struct cm_guard *guard, const char *name, ino_t inode)
 	more = reallocarray(guard->watched, guard->count + 1, sizeof(*more));
 	if (!more) {
 		cm_reader_close(watched.reader);
-		complain_blind(guard, name, "no memory left");
+		complain_blind(guard, name, "not enough memory on the host");
 		return;
 	}
-	/* What was opened may be another by now than what was looked at. */
+	/* The file may have been replaced between stat() and open(). */
 	watched.inode = fstat(watched.reader->fd, &st) ? 0 : st.st_ino;
 	(void)snprintf(watched.name, sizeof(watched.name), "%s", name);
 	guard->watched = more;
@@ -181,7 +180,7 @@ static void watch_region(struct cm_guard *guard, const char *name, ino_t inode)
 
 static void find_regions(struct cm_guard *guard)
 {
-	DIR *dir = opendir(guard->folder.path);
+	DIR *dir = opendir(guard->directory.path);
 	struct dirent *entry;
 
 	while (dir && (entry = readdir(dir)))
@@ -194,8 +193,8 @@ static void find_regions(struct cm_guard *guard)
 
 /* Sums over the devices of a process. */
 struct state {
-	int64_t peak;    /* of one device at a time: no less than any moment's sum */
-	uint64_t events; /* ever written */
+	int64_t peak;    /* sum of the peaks of its devices, an upper bound */
+	uint64_t events; /* written so far */
 };
 
 static void read_state(struct cm_reader *reader, struct state *ret_state)
@@ -216,7 +215,7 @@ static void read_state(struct cm_reader *reader, struct state *ret_state)
 	*ret_state = state;
 }
 
-/* A program's own words about a file that could not be written go out by cm_save. */
+/* Copies the region. NULL after a complaint. */
 static struct cm_image *take(const struct watched *watched, enum cm_reason reason)
 {
 	char why[CM_READER_WHY_BYTES];
@@ -230,7 +229,7 @@ static struct cm_image *take(const struct watched *watched, enum cm_reason reaso
 	return image;
 }
 
-/* %p is the pid; a second file gets its number before its suffix. */
+/* Replaces %p by the pid. From the second file on, a number is added before the suffix. */
 static void spell_path(const char *pattern, unsigned pid, unsigned number, char *path, size_t bytes)
 {
 	const char *suffix = strrchr(pattern, '.');
@@ -271,13 +270,13 @@ static void save(const struct cm_guard *guard, struct cm_image *image, const cha
 
 	(void)cm_symbols_add(image, guard->options->debug_path, &report);
 	spell_path(pattern, pid, number, path, sizeof(path));
-	/* The name was given for this: what an earlier run left there gives way. */
+	/* Replaces the file of an earlier run. */
 	if (!cm_save(image, path, true, &bytes))
 		(void)fprintf(stderr, "==%u== cudamem: %s, saved %s\n", pid, what, path);
 }
 
-/* Who waits for it goes on once the copy is there; that it gets names can be had later. */
-static void look_for_oom(struct cm_guard *guard, struct watched *watched)
+/* The failed request waits for the copy only; names are added after it was released. */
+static void check_oom(struct cm_guard *guard, struct watched *watched)
 {
 	const uint32_t ooms = watched->reader->header.channel.ooms;
 	struct cm_image *image;
@@ -298,7 +297,7 @@ static void look_for_oom(struct cm_guard *guard, struct watched *watched)
 	cm_image_free(image);
 }
 
-/* Rows of all rings together that are new since there was no higher use than in the copy. */
+/* Are 1/share of the ring new since the peak was last not exceeded? */
 static bool is_much_new(const struct watched *watched, const struct state *state, uint32_t share)
 {
 	const uint32_t ring = watched->reader->header.table[CM_TABLE_EVENT].ring;
@@ -319,8 +318,8 @@ static int64_t count_in_use(const struct cm_image *image)
 	return bytes;
 }
 
-static void look_for_peak(struct cm_guard *guard, struct watched *watched,
-			  const struct state *state, bool last)
+static void check_peak(struct cm_guard *guard, struct watched *watched, const struct state *state,
+		       bool last)
 {
 	struct cm_image *image;
 
@@ -331,7 +330,7 @@ static void look_for_peak(struct cm_guard *guard, struct watched *watched,
 		watched->before = state->events;
 		return;
 	}
-	if (!last && watched->peak && watched->since < PEAK_LOOKS &&
+	if (!last && watched->peak && watched->since < PEAK_PASSES &&
 	    !is_much_new(watched, state, PEAK_SHARE))
 		return;
 	image = take(watched, CM_REASON_PEAK);
@@ -355,14 +354,14 @@ static void look(struct cm_guard *guard, bool last)
 	find_regions(guard);
 	for (i = 0; i < guard->count; i++) {
 		watched = &guard->watched[i];
-		if (watched->over)
+		if (watched->ended)
 			continue;
-		/* Before what it has come to is read. */
-		watched->over = cm_reader_is_over(watched->reader);
+		/* Ask first: what is read afterwards is then final. */
+		watched->ended = cm_reader_is_over(watched->reader);
 		read_state(watched->reader, &state);
-		/* Who waits to be seen goes on after this: first what wants it standing. */
-		look_for_peak(guard, watched, &state, last || watched->over);
-		look_for_oom(guard, watched);
+		/* check_oom() lets the process go on, so the peak is copied first. */
+		check_peak(guard, watched, &state, last || watched->ended);
+		check_oom(guard, watched);
 	}
 }
 
@@ -378,11 +377,10 @@ static void save_peak(struct cm_guard *guard, struct watched *watched, unsigned 
 			       "peak of %s allocated, in the events; at the end of the file %s",
 			       peak, cm_size_format(watched->in_use, in_use));
 	else
-		(void)snprintf(
-			what, sizeof(what),
-			"peak of %s allocated, which a longer ring (events:N) would hold; at "
-			"the end of the file %s",
-			peak, cm_size_format(watched->in_use, in_use));
+		(void)snprintf(what, sizeof(what),
+			       "peak of %s allocated, older than the events: use a longer ring "
+			       "(events:N); at the end of the file %s",
+			       peak, cm_size_format(watched->in_use, in_use));
 	save(guard, watched->peak, guard->options->save_peak, number, what);
 }
 
@@ -408,7 +406,7 @@ static void report_leaks(struct cm_guard *guard, struct watched *watched)
 	cm_source_close(&source);
 }
 
-/* Where the status says that the program could not be started, that was said. */
+/* Reports all processes. If the program could not be started, that was reported already. */
 static void report(struct cm_guard *guard, int exit)
 {
 	unsigned peaks = 0;
@@ -422,12 +420,12 @@ static void report(struct cm_guard *guard, int exit)
 	}
 	if (!guard->count && exit != CM_EXIT_RUN && exit != CM_EXIT_NOT_EXECUTABLE &&
 	    exit != CM_EXIT_NOT_FOUND)
-		cm_complain("there is nothing to report: the program used no GPU memory, or the "
-			    "library was not in it, or its statistics found no room in %s",
+		cm_complain("nothing to report: the program used no GPU memory, or did not load "
+			    "the library, or %s had no space for its statistics",
 			    CM_REGION_DIR);
 }
 
-/* Waits for the child and looks meanwhile; its status. */
+/* Watches the regions until the child ends. Returns its status. */
 static int watch(struct cm_guard *guard, pid_t child)
 {
 	struct pollfd end = {.fd = (int)syscall(SYS_pidfd_open, child, 0), .events = POLLIN};
@@ -435,8 +433,8 @@ static int watch(struct cm_guard *guard, pid_t child)
 
 	while (!waitpid(child, &status, WNOHANG)) {
 		look(guard, false);
-		/* Without a pidfd (Linux before 5.3) it is only a pause. */
-		(void)poll(&end, end.fd >= 0, LOOK_MS);
+		/* Without a pidfd (Linux before 5.3) this is only a pause. */
+		(void)poll(&end, end.fd >= 0, PASS_MS);
 	}
 	if (end.fd >= 0)
 		(void)close(end.fd);
@@ -450,14 +448,14 @@ static void set_signals(void)
 	struct sigaction action = {.sa_sigaction = pass_on, .sa_flags = SA_RESTART | SA_SIGINFO};
 	size_t i;
 
-	/* Who no longer reads what is said here ends neither the program nor the clearing up. */
+	/* A closed pipe on stderr must end neither the program nor our cleanup. */
 	(void)signal(SIGPIPE, SIG_IGN);
 	(void)signal(SIGXFSZ, SIG_IGN);
 	for (i = 0; i < sizeof(passed) / sizeof(passed[0]); i++)
 		(void)sigaction(passed[i], &action, NULL);
 }
 
-/* Every region that is watched is an open file; the program keeps the limit that it was given. */
+/* Every watched region is an open file. The program keeps its own limit. */
 static void allow_files(void)
 {
 	struct rlimit limit;
@@ -475,7 +473,7 @@ int cm_guard_run(struct cm_guard *guard, int (*start)(void *data), void *data)
 	pid_t child;
 
 	(void)fflush(NULL);
-	/* A signal that comes before we know whom to pass it to waits. */
+	/* Signals wait until we know the child. */
 	(void)sigfillset(&all);
 	(void)sigprocmask(SIG_BLOCK, &all, &before);
 	child = fork();

@@ -17,13 +17,13 @@
 #define FRAMES_MAX  8
 #define TITLE_BYTES 96
 
-/* Libraries that keep handles and workspaces until the driver goes. */
+/* Libraries that keep handles and workspaces until the driver is unloaded. */
 static const char *const built_in[] = {"libcublas",   "libcudnn",    "libnccl",   "libcufft",
 				       "libcusolver", "libcusparse", "libcurand", "libnvrtc",
 				       "libnvinfer",  "libnvshmem"};
 
 struct cm_suppressions {
-	char **pattern; /* with a * at both ends */
+	char **pattern; /* with * at both ends */
 	size_t count;
 };
 
@@ -117,7 +117,7 @@ static bool is_suppressed(const struct cm_suppressions *suppressions,
 	return false;
 }
 
-/* One stack: what it holds at the end, and what it held at the end of each quarter of the run. */
+/* What a stack holds at exit, and at the end of each quarter of the run. */
 struct leak {
 	const struct cm_snap_device *device;
 	uint32_t stack;
@@ -127,7 +127,7 @@ struct leak {
 	unsigned rises;
 };
 
-/* Quarters are of the events, so that a program that waits looks no different for it. */
+/* The quarter of an event. Quarters have equal numbers of events, so idle times do not matter. */
 static unsigned quarter_of(const struct cm_history *history, uint32_t event)
 {
 	return (unsigned)((uint64_t)event * QUARTERS / history->events);
@@ -155,8 +155,8 @@ static bool is_growing(const struct leak *leak)
 	return leak->rises >= QUARTERS - 1;
 }
 
-/* All of it is of the first quarter: a cache or a global, most likely. */
-static bool is_of_old(const struct leak *leak)
+/* All of it is from the first quarter: probably a cache or a global. */
+static bool is_from_start(const struct leak *leak)
 {
 	return leak->held[0] >= leak->bytes;
 }
@@ -217,9 +217,9 @@ static void print_leak(FILE *out, const struct cm_source *source, const struct l
 		      cm_size_format((int64_t)leak->bytes, text), leak->blocks,
 		      leak->blocks == 1 ? "block" : "blocks",
 		      cm_device_title(leak->device, title, sizeof(title)),
-		      is_growing(leak)  ? "  GROWING"
-		      : is_of_old(leak) ? "  since the beginning"
-					: "");
+		      is_growing(leak)      ? "  GROWING"
+		      : is_from_start(leak) ? "  since the beginning"
+					    : "");
 	for (f = 0; f < stack->count && f < FRAMES_MAX; f++) {
 		const struct cm_snap_frame *frame = cm_stack_frame(snapshot, stack, f);
 
@@ -237,10 +237,10 @@ static void print_leak(FILE *out, const struct cm_source *source, const struct l
 		(void)fprintf(out, "==%d==     no stack was recorded\n", (int)source->pid);
 }
 
-/* Moves those that are not to be told behind the others; how many are left. */
-static size_t set_apart(const struct cm_suppressions *suppressions,
-			const struct cm_snapshot *snapshot, struct leak *leaks, size_t count,
-			size_t *ret_hidden, uint64_t *ret_hidden_bytes)
+/* Removes empty and suppressed stacks from the array. Returns the number of the others. */
+static size_t drop_suppressed(const struct cm_suppressions *suppressions,
+			      const struct cm_snapshot *snapshot, struct leak *leaks, size_t count,
+			      size_t *ret_hidden, uint64_t *ret_hidden_bytes)
 {
 	size_t i, kept = 0;
 
@@ -300,7 +300,8 @@ int cm_leaks_print(const struct cm_source *source, const struct cm_suppressions 
 	for (i = 0; i < snapshot->devices && !err; i++)
 		err = find_leaks(snapshot, &snapshot->device[i], leaks + i * snapshot->stacks);
 	if (!err) {
-		count = set_apart(suppressions, snapshot, leaks, room, &hidden, &hidden_bytes);
+		count = drop_suppressed(suppressions, snapshot, leaks, room, &hidden,
+					&hidden_bytes);
 		qsort(leaks, count, sizeof(*leaks), by_growth);
 		print_all(out, source, leaks, count, hidden, hidden_bytes);
 		*ret_leaks = count;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a process still holds at its end, by stack: those that grew first.
+ * The memory that a process still holds at exit, by stack; growing stacks come first.
  *
- * Suppressions are as LeakSanitizer's: a line "leak:PATTERN" leaves out the stacks with a function,
- * a file or an object that contains PATTERN, in which * stands for anything; # begins a comment.
- * Those of NVIDIA's libraries, which keep their workspaces on purpose, are built in.
+ * Suppressions have the form of LeakSanitizer's: a line "leak:PATTERN" ignores the stacks with a
+ * function, a file or an object whose name contains PATTERN, where * matches anything; # begins a
+ * comment. NVIDIA's libraries, which keep their workspaces on purpose, are built in.
  */
 #ifndef CM_TOOLS_RUN_LEAKS_H
 #define CM_TOOLS_RUN_LEAKS_H
@@ -15,11 +15,12 @@
 
 struct cm_suppressions;
 
-/* The built-in ones and those of a file (NULL: none). 0, or an exit code after a complaint. */
+/* Reads the suppressions of a file (NULL: none) and adds the built-in ones. 0, or an exit code
+ * after a complaint. */
 int cm_suppressions_read(const char *path, struct cm_suppressions **ret_suppressions);
 void cm_suppressions_free(struct cm_suppressions *suppressions);
 
-/* Prints the report, if there is anything to report. *ret_leaks: stacks in it. 0, -ENOMEM. */
+/* Prints the report. *ret_leaks: the number of stacks in it. 0, -ENOMEM. */
 int cm_leaks_print(const struct cm_source *source, const struct cm_suppressions *suppressions,
 		   FILE *out, size_t *ret_leaks);
 

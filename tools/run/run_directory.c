@@ -17,17 +17,18 @@
 
 #define TRIES 16
 
-void cm_run_directory_init(struct cm_run_directory *folder)
+void cm_run_directory_init(struct cm_run_directory *directory)
 {
-	(void)snprintf(folder->path, sizeof(folder->path), "%s/%sXXXXXX", CM_REGION_DIR,
+	(void)snprintf(directory->path, sizeof(directory->path), "%s/%sXXXXXX", CM_REGION_DIR,
 		       CM_RUN_DIRECTORY_PREFIX);
-	folder->fd = -1;
+	directory->fd = -1;
 }
 
 /*
- * Whoever removes a folder has locked it before, and found that it still is the name's; whoever
- * makes one locks it, and then looks whether it has the name as yet. -ESTALE: it has not, or
- * another has the lock. A file system without locks gives its own error, and the folder with it.
+ * Opens and locks a directory. A run removes a directory only after it has locked it and found that
+ * the name still refers to it; a run that creates one locks it and then checks the name likewise.
+ * -ESTALE: the name refers to something else, or another run has the lock. On a file system without
+ * locks *ret_fd is set, and the error returned.
  */
 static int claim(int dir, const char *name, int *ret_fd)
 {
@@ -50,20 +51,20 @@ static int claim(int dir, const char *name, int *ret_fd)
 	return err;
 }
 
-int cm_run_directory_create(struct cm_run_directory *folder)
+int cm_run_directory_create(struct cm_run_directory *directory)
 {
 	int tries, err = 0;
 
 	for (tries = 0; tries < TRIES; tries++) {
-		cm_run_directory_init(folder);
-		if (!mkdtemp(folder->path))
+		cm_run_directory_init(directory);
+		if (!mkdtemp(directory->path))
 			return -errno;
-		err = claim(AT_FDCWD, folder->path, &folder->fd);
-		if (folder->fd >= 0)
+		err = claim(AT_FDCWD, directory->path, &directory->fd);
+		if (directory->fd >= 0)
 			return 0;
-		/* Who met it before it was locked removes it. */
+		/* -ESTALE: a run that found it before it was locked has removed it. */
 		if (err != -ESTALE) {
-			(void)rmdir(folder->path);
+			(void)rmdir(directory->path);
 			return err;
 		}
 	}
@@ -90,14 +91,14 @@ static void remove_regions(int fd, int (*remove)(int dir, const char *name))
 		(void)close(copy);
 }
 
-void cm_run_directory_remove(struct cm_run_directory *folder)
+void cm_run_directory_remove(struct cm_run_directory *directory)
 {
-	if (folder->fd < 0)
+	if (directory->fd < 0)
 		return;
-	remove_regions(folder->fd, remove_any);
-	(void)rmdir(folder->path);
-	(void)close(folder->fd);
-	folder->fd = -1;
+	remove_regions(directory->fd, remove_any);
+	(void)rmdir(directory->path);
+	(void)close(directory->fd);
+	directory->fd = -1;
 }
 
 static void sweep_one(int dir, const char *name)
@@ -106,7 +107,7 @@ static void sweep_one(int dir, const char *name)
 
 	if (!claim(dir, name, &fd)) {
 		remove_regions(fd, cm_region_remove_leftover);
-		/* Stays while a process lives whose region is in it. */
+		/* Fails while the region of a running process is in it. */
 		(void)unlinkat(dir, name, AT_REMOVEDIR);
 	}
 	if (fd >= 0)

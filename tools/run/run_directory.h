@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The folder that a run makes for the regions of its program. The kernel drops the lock on it with
- * the run, in every PID namespace: what a killed run has left is removed by a later one.
+ * The directory that a run creates for the regions of its program. The run holds a lock on it,
+ * which the kernel releases when the run ends, in every PID namespace: a later run removes the
+ * directory of a killed one.
  */
 #ifndef CM_TOOLS_RUN_RUN_DIRECTORY_H
 #define CM_TOOLS_RUN_RUN_DIRECTORY_H
@@ -13,17 +14,17 @@ struct cm_run_directory {
 	int fd;
 };
 
-/* The name that any has, in the words of mkdtemp(3). */
-void cm_run_directory_init(struct cm_run_directory *folder);
+/* Sets the path to the template for mkdtemp(3). */
+void cm_run_directory_init(struct cm_run_directory *directory);
 
-/* Makes it. 0, or -errno. */
-int cm_run_directory_create(struct cm_run_directory *folder);
+/* Creates and locks the directory. 0, or -errno. */
+int cm_run_directory_create(struct cm_run_directory *directory);
 
-/* Removes what regions lie in it, and itself unless something else does. Nothing where it was not
- * made. */
-void cm_run_directory_remove(struct cm_run_directory *folder);
+/* Removes the regions in the directory, and the directory if it is empty then. Does nothing if
+ * it was not created. */
+void cm_run_directory_remove(struct cm_run_directory *directory);
 
-/* Removes what this user's killed runs have left, but for the regions of processes that live. */
+/* Removes the directories of this user's killed runs, except for regions of running processes. */
 void cm_run_directory_sweep(void);
 
 #endif

@@ -19,14 +19,14 @@
 #define LIBRARY_NAME     "libcudamem.so"
 #define NANO             UINT64_C(1000000000)
 
-/* Where the library lies, seen from the folder of this program: installed, then a build tree. */
+/* The library, relative to the directory of this program: installed, or in a build tree. */
 static const char *const library_places[] = {
 	"/" CM_LIBRARY_FROM_TOOL "/" LIBRARY_NAME,
 	"/../interpose/" LIBRARY_NAME,
 	"/" LIBRARY_NAME,
 };
 
-/* The absolute path of the library to preload, in `path`. */
+/* Finds the absolute path of the library to preload. */
 static int find_library(const char *given, char path[PATH_MAX])
 {
 	char self[PATH_MAX], place[PATH_MAX + 64], *slash;
@@ -51,7 +51,7 @@ static int find_library(const char *given, char path[PATH_MAX])
 		       LIBRARY_NAME);
 }
 
-/* The loader would look for the pieces, say so of each, and start the program without us. */
+/* The loader splits LD_PRELOAD at blanks and colons. */
 static int check_library(const char *path)
 {
 	if (!strpbrk(path, " :"))
@@ -63,7 +63,8 @@ static int check_library(const char *path)
 		       path);
 }
 
-/* Joins what stands in a variable with what is added, into memory of its own; NULL: none left. */
+/* Joins two texts, either of which may be NULL or empty; the caller frees the result. NULL: not
+ * enough memory. */
 static char *join(const char *first, const char *separator, const char *second)
 {
 	char *text;
@@ -79,12 +80,12 @@ static char *join(const char *first, const char *separator, const char *second)
 static int complain_limit(const char *limit)
 {
 	return cm_fail(CM_EXIT_USAGE,
-		       "--limit '%s' is not understood, want a size such as 2G, from 1M up, or a "
+		       "--limit '%s' is invalid, want a size such as 2G, from 1M up, or a "
 		       "share of the device such as 50%%",
 		       limit);
 }
 
-/* --limit 50% or 2G as an option of CUDAMEM_CONF. */
+/* Writes --limit, 50% or 2G, as an option of CUDAMEM_CONF. */
 static int spell_limit(const char *limit, char *text, size_t bytes)
 {
 	struct cm_config config;
@@ -100,7 +101,7 @@ static int spell_limit(const char *limit, char *text, size_t bytes)
 			       (double)nano / (double)(100 * NANO));
 		return 0;
 	}
-	/* The unit has to be there: 50 may have been meant as a share. */
+	/* A unit is required: 50 may be meant as a percentage. */
 	if (!*limit || !strpbrk(limit, "KMGT") ||
 	    snprintf(text, bytes, "memory_limit_mb:%s", limit) >= (int)bytes)
 		return complain_limit(limit);
@@ -115,29 +116,29 @@ static void say(void *arg, const char *text)
 	(void)fprintf(stderr, "%s\n", text);
 }
 
-/* What the program will find as CUDAMEM_CONF; the other variables are as they are here. */
-static const char *conf_of_program;
+/* The value that the program will have for CUDAMEM_CONF; the other variables do not change. */
+static const char *program_conf;
 
-static char *get_of_program(const char *name)
+static char *get_program_variable(const char *name)
 {
-	return strcmp(name, CM_CONF_VARIABLE) ? getenv(name) : (char *)conf_of_program;
+	return strcmp(name, CM_CONF_VARIABLE) ? getenv(name) : (char *)program_conf;
 }
 
-/* strict:on makes a configuration with mistakes an error before anything is started. */
+/* With strict:on, a mistake in the configuration is an error before the program starts. */
 static int check_conf(const char *conf)
 {
 	struct cm_config config;
 
-	conf_of_program = conf;
-	cm_config_read(&config, get_of_program, environ, NULL, NULL);
+	program_conf = conf;
+	cm_config_read(&config, get_program_variable, environ, NULL, NULL);
 	if (!config.strict || !config.errors)
 		return 0;
-	cm_config_read(&config, get_of_program, environ, say, NULL);
+	cm_config_read(&config, get_program_variable, environ, say, NULL);
 	return cm_fail(CM_EXIT_RUN,
 		       "the configuration has mistakes and strict is on: nothing was started");
 }
 
-/* What is added to the environment; a variable without a value is left as it is. */
+/* A variable to set for the program; one without a value is left unchanged. */
 struct variable {
 	const char *name;
 	const char *value;
@@ -167,19 +168,19 @@ static int start(const struct variable *variables, char **args)
 		if (!variables->value || !*variables->value)
 			continue;
 		if (setenv(variables->name, variables->value, 1))
-			return cm_fail(CM_EXIT_RUN, "no memory left");
+			return cm_fail(CM_EXIT_RUN, "not enough memory on the host");
 	}
 	(void)execvp(args[0], args);
 	err = errno;
 	if (err != ENOENT)
 		why = strerror(err);
 	else if (strchr(args[0], '/') && !access(args[0], F_OK))
-		why = "the interpreter or loader that it names is not there";
+		why = "its interpreter or loader is missing";
 	cm_complain("%s: %s", *args[0] ? args[0] : "''", why);
 	return err == ENOENT ? CM_EXIT_NOT_FOUND : CM_EXIT_NOT_EXECUTABLE;
 }
 
-/* A program has one tool that hears of its ranges: who was there first stays. */
+/* NVTX loads one tool: an earlier one is kept. */
 static const char *find_nvtx(const struct cm_options *options, const char *library)
 {
 	const char *other = getenv(NVTX_VARIABLE);
@@ -188,11 +189,11 @@ static const char *find_nvtx(const struct cm_options *options, const char *libra
 		return NULL;
 	if (!other || !*other || !strcmp(other, library))
 		return library;
-	cm_complain("%s is set already: ranges go to %s, not to --nvtx", NVTX_VARIABLE, other);
+	cm_complain("%s is set already: ranges go to %s instead of --nvtx", NVTX_VARIABLE, other);
 	return NULL;
 }
 
-/* What the child needs to become the program. */
+/* The argument of start_command(). */
 struct command {
 	const struct variable *variables;
 	char **args;
@@ -205,7 +206,7 @@ static int start_command(void *data)
 	return start(command->variables, command->args);
 }
 
-/* The program, or a look at how it would be started. */
+/* Runs the program, or with --dry-run prints how it would be started. */
 static int run(const struct cm_options *options, const struct variable *variables,
 	       struct cm_guard *guard)
 {
@@ -219,8 +220,8 @@ static int run(const struct cm_options *options, const struct variable *variable
 		     : start(variables, options->args);
 }
 
-/* Of two settings of one option the later wins: what is given here stands last, and what is only of
- * use with stacks has them, unless somebody says otherwise. */
+/* Joins the configuration. The last setting of an option wins, so the command line comes last. The
+ * guard needs stacks, which come first: the user can override them. */
 static char *join_conf(const struct cm_options *options, const char *limit, const char *guard)
 {
 	char *present, *given, *own, *conf = NULL;
@@ -256,7 +257,7 @@ int cm_verb_run(const struct cm_options *options)
 	conf = join_conf(options, limit, of_guard);
 	preload = join(library, ":", getenv(PRELOAD_VARIABLE));
 	if (!conf || !preload) {
-		cm_complain("no memory left");
+		cm_complain("not enough memory on the host");
 		exit = CM_EXIT_RUN;
 	} else {
 		exit = check_conf(conf);

@@ -5,7 +5,7 @@
 
 #include "stats/counters.h"
 
-/* What both sides know. Unsigned: rows are foreign, and their sums may wrap. */
+/* The sums that are compared. Unsigned: the rows are foreign data, and their sums may wrap. */
 struct sums {
 	uint64_t segments;
 	uint64_t reserved;
@@ -36,7 +36,7 @@ static struct sums sum_rows(const struct cm_snapshot *snapshot, const struct cm_
 	for (s = 0; s < device->segments; s++) {
 		segment = &snapshot->segment[device->first_segment + s];
 		if (segment->row->flags & CM_SEGMENT_REGISTERED)
-			continue; /* the program's own pages have books of their own */
+			continue; /* memory that the program registered has counters of its own */
 		sums.segments++;
 		sums.reserved += segment->row->size;
 		for (b = 0; b < segment->count; b++)
@@ -45,7 +45,7 @@ static struct sums sum_rows(const struct cm_snapshot *snapshot, const struct cm_
 	return sums;
 }
 
-static struct sums read_books(const struct cm_device_row *row)
+static struct sums read_counters(const struct cm_device_row *row)
 {
 	return (struct sums){
 		.segments = (uint64_t)cm_stat_current(row, CM_STAT_SEGMENT),
@@ -57,7 +57,7 @@ static struct sums read_books(const struct cm_device_row *row)
 	};
 }
 
-static struct sums read_host_books(const struct cm_host_row *row)
+static struct sums read_host_counters(const struct cm_host_row *row)
 {
 	return (struct sums){
 		.segments = (uint64_t)row->segment.current,
@@ -72,15 +72,15 @@ static struct sums read_host_books(const struct cm_host_row *row)
 bool cm_snapshot_is_consistent(const struct cm_snapshot *snapshot)
 {
 	const struct cm_snap_device *device;
-	struct sums rows, books;
+	struct sums rows, counters;
 	size_t i;
 
 	for (i = 0; i < snapshot->devices; i++) {
 		device = &snapshot->device[i];
 		rows = sum_rows(snapshot, device);
-		books = device->row ? read_books(device->row)
-				    : read_host_books(&snapshot->image->header.host);
-		if (memcmp(&rows, &books, sizeof(rows)))
+		counters = device->row ? read_counters(device->row)
+				       : read_host_counters(&snapshot->image->header.host);
+		if (memcmp(&rows, &counters, sizeof(rows)))
 			return false;
 	}
 	return !snapshot->broken_segments;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Whether a snapshot's rows and its books tell the same sums. A change writes rows first and then
- * the books, and only these with an odd sequence number: a process that stopped in between looks
- * quiet to whoever watches the numbers alone.
+ * Do the rows of a snapshot add up to its counters? A change writes the rows first, then the
+ * counters, and only the latter under an odd sequence number. So the sequence numbers alone do not
+ * show that a process has stopped in the middle of a change.
  */
 #ifndef CM_TOOLS_SNAPSHOT_CONSISTENT_H
 #define CM_TOOLS_SNAPSHOT_CONSISTENT_H
@@ -11,8 +11,8 @@
 
 #include "tools/snapshot/snapshot.h"
 
-/* False: a segment was left out, or the blocks and segments of a device, or of pinned memory, are
- * not as many or as large as its books say. */
+/* False: a segment was left out, or the number or size of the blocks and segments of a device,
+ * or of pinned memory, differs from its counters. */
 bool cm_snapshot_is_consistent(const struct cm_snapshot *snapshot);
 
 #endif

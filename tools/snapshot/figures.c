@@ -32,7 +32,7 @@ void cm_figures_get(const struct cm_snapshot *snapshot, const struct cm_snap_dev
 			} else {
 				figures.blocks++;
 				figures.in_use += block->requested;
-				/* A damaged row must not turn the sum over. */
+				/* In a damaged row the block may be smaller than the request. */
 				if (block->size > block->requested)
 					figures.rounding += block->size - block->requested;
 			}
@@ -70,7 +70,7 @@ char *cm_stack_line(const struct cm_snapshot *snapshot, const struct cm_snap_sta
 	for (i++; i < stack->count && shown < LINE_CALLERS - 1; i++, shown++) {
 		const struct cm_snap_frame *frame = cm_stack_frame(snapshot, stack, i);
 
-		/* What is outside of main says nothing. */
+		/* Frames outside main say nothing about the program. */
 		if (!strcmp(cm_stack_frame(snapshot, stack, i - 1)->function, "main"))
 			break;
 		used = add_frame(text, bytes, used, frame);

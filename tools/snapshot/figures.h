@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a snapshot says of a device in figures, and by stack: what the reports print.
+ * Figures and texts about a snapshot that the reports share.
  */
 #ifndef CM_TOOLS_SNAPSHOT_FIGURES_H
 #define CM_TOOLS_SNAPSHOT_FIGURES_H
@@ -29,23 +29,23 @@ void cm_figures_get(const struct cm_snapshot *snapshot, const struct cm_snap_dev
 		    struct cm_figures *ret_figures);
 
 /*
- * A stack on one line: who called, where, and who called him, "forward model.cu:88 < step
- * solver.cu:31". Cut where `bytes` end. Returns `text`.
+ * A stack on one line, innermost frame first: "forward model.cu:88 < step solver.cu:31". Truncated
+ * to `bytes`. Returns `text`.
  */
 char *cm_stack_line(const struct cm_snapshot *snapshot, const struct cm_snap_stack *stack,
 		    char *text, size_t bytes);
 
 #define CM_REMARKS_MAX 3
 
-/* When a copy was taken, in what state the process was, and whether it is of one moment, where that
- * is worth a word. Returns how many there are. */
+/* Remarks on how the copy was taken: the reason, the state of the process, whether it is torn; only
+ * what is unusual. Constant texts. Returns their number. */
 size_t cm_saved_remark(const struct cm_saved *saved, const char *ret_remarks[CM_REMARKS_MAX]);
 
 /* "GPU 0  NVIDIA H200" or "pinned host memory". */
 char *cm_device_title(const struct cm_snap_device *device, char *text, size_t bytes);
 
-/* A size to two decimals in its unit, as the reports have it: "12.50 MiB". Returns `text`, which
- * has CM_UNITS_BYTES. */
+/* A size with two decimals, as the reports print it: "12.50 MiB". `text` has CM_UNITS_BYTES.
+ * Returns `text`. */
 char *cm_size_format(int64_t bytes, char *text);
 
 #endif

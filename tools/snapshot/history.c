@@ -8,7 +8,7 @@
 
 #include "stats/counters.h"
 
-/* A history while it is put together. */
+/* A history under construction. */
 struct building {
 	struct cm_history *history;
 	uint32_t *order; /* events by address, then by time */
@@ -52,8 +52,8 @@ static struct cm_span *add_span(struct building *building, uint64_t addr)
 }
 
 /*
- * What an event tells of the hand-out of a piece of memory. A free bears the stack of the hand-out
- * where frees have none of their own; who did it, and in which range, is the free's in any case.
+ * Takes what an event says about the allocation. Unless frees have stacks of their own, a free has
+ * the stack of its allocation; its thread and annotation are always those of the free.
  */
 static void describe(const struct building *building, const struct cm_event *event,
 		     struct cm_span *span)
@@ -70,14 +70,15 @@ static void describe(const struct building *building, const struct cm_event *eve
 		span->stack = event->stack;
 }
 
-/* The next event of an address, whose span is open or NULL. False: no memory. */
+/* Follows one event of an address, whose open span is number *open, or SIZE_MAX. False: not enough
+ * memory. */
 static bool follow(struct building *building, const struct cm_event *event, uint32_t number,
 		   size_t *open)
 {
 	struct cm_span *span = *open == SIZE_MAX ? NULL : &building->history->span[*open];
 
 	if (event->action == CM_ACTION_ALLOC && span) {
-		/* Its end was lost; it was before this. */
+		/* The events of its end were lost; it ended before this one. */
 		if (span->freed == CM_NEVER)
 			span->freed = number;
 		span->ready = number;
@@ -103,7 +104,7 @@ static bool follow(struct building *building, const struct cm_event *event, uint
 	return true;
 }
 
-/* Blocks that are there and whose beginning the events do not tell. */
+/* Adds a block whose allocation is not among the events. */
 static bool add_block(struct building *building, const struct cm_block *block, size_t open)
 {
 	struct cm_span *span;
@@ -125,7 +126,7 @@ static bool add_block(struct building *building, const struct cm_block *block, s
 	return true;
 }
 
-/* Events and blocks side by side, both by address. */
+/* Walks events and blocks together, both by address. */
 static bool pair_up(struct building *building)
 {
 	const struct cm_history *history = building->history;
@@ -171,7 +172,7 @@ static int by_begin(const void *a, const void *b)
 	return x->addr < y->addr ? -1 : x->addr > y->addr;
 }
 
-/* What an event adds to the memory that the driver has given. */
+/* The change of reserved memory by an event. */
 static int64_t change_reserved(const struct cm_event *event)
 {
 	if (event->action == CM_ACTION_SEGMENT_ALLOC || event->action == CM_ACTION_SEGMENT_MAP)
@@ -181,7 +182,7 @@ static int64_t change_reserved(const struct cm_event *event)
 	return 0;
 }
 
-/* What was there before the first event. */
+/* Computes the level before the first event. */
 static void measure_start(struct cm_history *history)
 {
 	const struct cm_snapshot *snapshot = history->snapshot;
@@ -202,12 +203,13 @@ static void measure_start(struct cm_history *history)
 	history->start.reserved = reserved > 0 ? (uint64_t)reserved : 0;
 }
 
+/* a - b, but not below 0: the events are foreign data. */
 static uint64_t less(uint64_t a, uint64_t b)
 {
 	return a > b ? a - b : 0;
 }
 
-/* Changes of the levels, by event; then their sums. */
+/* Computes the level after each event, and the peak. */
 static void measure(struct cm_history *history)
 {
 	struct cm_level now = history->start;

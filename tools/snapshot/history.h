@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The events of a device as what they were about: memory that was handed out, freed, and ready
- * again, each piece with its beginning and its end; and how much was in use after each event. Sizes
- * are what the program asked for.
+ * The life of each allocation, reconstructed from the events of a device: allocated, freed, ready
+ * for reuse; and the memory that was allocated, active and reserved after each event. Sizes are
+ * requested sizes.
  *
- * A ring that has lost its oldest events still tells what was there at its beginning: what was
- * freed later, or is there at the end, and was never seen to be handed out.
+ * A ring that has lost its oldest events still shows what was allocated before the first event that
+ * it holds: everything that is freed later, or allocated at the end, without an event that
+ * allocates it.
  */
 #ifndef CM_TOOLS_SNAPSHOT_HISTORY_H
 #define CM_TOOLS_SNAPSHOT_HISTORY_H
@@ -18,23 +19,23 @@
 #define CM_BEFORE UINT32_MAX       /* before the first event */
 #define CM_NEVER  (UINT32_MAX - 1) /* not by the end of the events */
 
-/* One piece of memory from hand-out to readiness; numbers of events are within the device's. */
+/* One allocation, from its request until it is ready for reuse. Events are counted per device. */
 struct cm_span {
 	uint64_t addr;
-	uint64_t size;       /* asked for */
-	uint32_t begin;      /* its alloc; CM_BEFORE */
-	uint32_t freed;      /* its free_requested; CM_BEFORE, CM_NEVER */
-	uint32_t ready;      /* its free_completed; CM_NEVER */
-	uint32_t stack;      /* of its hand-out, an id; 0: none is known */
-	uint32_t thread;     /* that asked for it; 0: not known */
+	uint64_t size;       /* requested */
+	uint32_t begin;      /* the alloc event; CM_BEFORE */
+	uint32_t freed;      /* the free_requested event; CM_BEFORE, CM_NEVER */
+	uint32_t ready;      /* the free_completed event; CM_NEVER */
+	uint32_t stack;      /* id of the stack of the allocation; 0: unknown */
+	uint32_t thread;     /* that allocated it; 0: unknown */
 	uint32_t annotation; /* a text of CM_TABLE_TEXT */
 };
 
-/* After an event. */
+/* The state after an event, in bytes. */
 struct cm_level {
-	uint64_t allocated; /* handed out and not freed */
-	uint64_t active;    /* and what is freed and not ready */
-	uint64_t reserved;  /* got from the driver */
+	uint64_t allocated; /* allocated and not freed */
+	uint64_t active;    /* allocated or pending free */
+	uint64_t reserved;  /* from the driver */
 };
 
 struct cm_history {
@@ -42,12 +43,11 @@ struct cm_history {
 	const struct cm_snap_device *device;
 	const struct cm_event *event; /* the device's first */
 	size_t events;
-	struct cm_span *span; /* in the order of their beginning */
+	struct cm_span *span; /* by begin */
 	size_t spans;
 	struct cm_level start;  /* before the first event */
-	struct cm_level *level; /* one an event */
-	uint32_t
-		peak; /* the event after which most was allocated; CM_BEFORE: it was at the start */
+	struct cm_level *level; /* one per event */
+	uint32_t peak; /* the event after which most was allocated; CM_BEFORE: at the start */
 };
 
 /* -ENOMEM. The snapshot must outlive it. */
@@ -55,14 +55,14 @@ int cm_history_create(const struct cm_snapshot *snapshot, const struct cm_snap_d
 		      struct cm_history **ret_history);
 void cm_history_destroy(struct cm_history *history);
 
-/* What was in use after an event; CM_BEFORE: at the start. */
+/* The level after an event; CM_BEFORE: at the start. */
 static inline const struct cm_level *cm_history_level(const struct cm_history *history,
 						      uint32_t event)
 {
 	return event < history->events ? &history->level[event] : &history->start;
 }
 
-/* Whether the memory was handed out and not freed after that event. */
+/* Was the memory allocated, and not yet freed, after that event? */
 static inline int cm_span_is_live_at(const struct cm_span *span, uint32_t event)
 {
 	const int begun = span->begin == CM_BEFORE || (event != CM_BEFORE && span->begin <= event);
@@ -71,25 +71,23 @@ static inline int cm_span_is_live_at(const struct cm_span *span, uint32_t event)
 	       (span->freed == CM_NEVER || event == CM_BEFORE || span->freed > event);
 }
 
-/* What a flame graph is of. */
+/* What a flame graph shows. */
 enum cm_measure {
-	CM_MEASURE_LIVE,      /* in use now */
-	CM_MEASURE_PEAK,      /* in use when most was */
-	CM_MEASURE_ALLOCATED, /* handed out in the time of the events */
-	CM_MEASURE_KEPT,      /* of that, what is still in use */
+	CM_MEASURE_LIVE,      /* allocated at the end */
+	CM_MEASURE_PEAK,      /* allocated at the peak */
+	CM_MEASURE_ALLOCATED, /* allocated during the events */
+	CM_MEASURE_KEPT,      /* of these, still allocated at the end */
 	CM_MEASURE_COUNT
 };
 
-/* What stands behind one stack, for each measure. */
+/* The allocations of one stack, for each measure. */
 struct cm_sum {
 	uint32_t stack; /* index in cm_snapshot.stack */
 	uint32_t count[CM_MEASURE_COUNT];
 	uint64_t bytes[CM_MEASURE_COUNT];
 };
 
-/*
- * Sums by stack, the largest in use first. The caller frees the array. -ENOMEM.
- */
+/* Sums by stack, the largest CM_MEASURE_LIVE first. The caller frees the array. -ENOMEM. */
 int cm_history_sum(const struct cm_history *history, struct cm_sum **ret_sums, size_t *ret_count);
 
 /* "live", "peak", "allocated", "kept". */

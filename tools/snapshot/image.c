@@ -18,12 +18,12 @@
 
 #define STILL_TRIES 3
 #define HOLD_TRIES  5
-/* Rows that may come between the size of a table being known and its copy; more of them at each
+/* Rows that may be added between reading the size of a table and copying it; 256 times more at each
  * try. */
 #define MORE_ROWS  4096
 #define ROOM_TRIES 3
 #define TEN_MS     UINT64_C(10000000)
-/* A pause of 5 ms is measured to a thousandth. */
+/* An error of 5 us in a pause of 5 ms is one in a thousand. */
 #define FIVE_US     5000
 #define CLOCK_TRIES 1000
 
@@ -44,10 +44,10 @@ static const size_t row_bytes[CM_TABLE_COUNT] = {
 	[CM_TABLE_NAME] = 1,
 };
 
-/* Those that must be of one moment. */
+/* The tables that must be of one moment. */
 static const enum cm_table core[] = {CM_TABLE_DEVICE, CM_TABLE_HEAP, CM_TABLE_SEGMENT,
 				     CM_TABLE_BLOCK};
-/* The rings before the rest: a busy process writes over their oldest rows. */
+/* The rings come before the rest: a busy process overwrites their oldest rows. */
 static const enum cm_table rings[] = {CM_TABLE_EVENT, CM_TABLE_HOST_EVENT};
 static const enum cm_table rest[] = {CM_TABLE_OPTION, CM_TABLE_STACK, CM_TABLE_TEXT,
 				     CM_TABLE_MODULE, CM_TABLE_SAVED, CM_TABLE_SITE,
@@ -59,7 +59,7 @@ size_t cm_image_row_bytes(enum cm_table table)
 	return row_bytes[table];
 }
 
-/* The blocks of a process that runs, all but those that come meanwhile: see map_blocks. */
+/* The block table of a running process, without rows that are added later; see map_blocks(). */
 struct mapped {
 	void *map; /* NULL: not mapped */
 	size_t bytes;
@@ -68,11 +68,11 @@ struct mapped {
 	uint32_t rows;
 };
 
-/* A copy under way. */
+/* A copy in progress. */
 struct copy {
 	struct cm_reader *reader;
 	struct cm_image *image;
-	uint32_t room[CM_TABLE_COUNT]; /* rows that there is memory for */
+	uint32_t room[CM_TABLE_COUNT]; /* rows for which memory is allocated */
 	struct mapped mapped;
 	int err;
 };
@@ -88,7 +88,7 @@ static int make_room(struct copy *copy, enum cm_table table, uint32_t more)
 	copy->room[table] = rows;
 	if (bytes && !copy->image->table[table].rows)
 		return -ENOMEM;
-	/* Touched now, not while somebody waits. */
+	/* Fault the pages in now, not while the process holds still. */
 	if (bytes && more)
 		memset(copy->image->table[table].rows, 0, bytes);
 	return 0;
@@ -102,7 +102,7 @@ static void leave(int number)
 	siglongjmp(way_out, 1);
 }
 
-/* False: a part of the file is no longer there. */
+/* False: the file was truncated meanwhile. */
 static bool copy_mapped(void *to, const void *from, size_t bytes)
 {
 	const struct sigaction action = {.sa_handler = leave};
@@ -120,9 +120,9 @@ static bool copy_mapped(void *to, const void *from, size_t bytes)
 }
 
 /*
- * Maps the table of blocks beforehand, the largest by far: while a process stands still for it, a
- * copy from a mapping takes a third of the time of one by pread. A file that shrinks is a signal
- * then, which copy_mapped survives.
+ * Maps the block table, by far the largest, before the process holds still: a copy from a mapping
+ * takes a third of the time of pread(). If the file shrinks, SIGBUS results, which copy_mapped()
+ * handles.
  */
 static void map_blocks(struct copy *copy)
 {
@@ -131,7 +131,7 @@ static void map_blocks(struct copy *copy)
 	const size_t bytes = (size_t)table->rows * table->stride + within;
 	void *map;
 
-	/* Rows of another size are put right by the reader. */
+	/* cm_reader_read() converts rows of another size. */
 	if (!table->rows || table->stride != row_bytes[CM_TABLE_BLOCK])
 		return;
 	map = mmap(NULL, bytes, PROT_READ, MAP_SHARED | MAP_POPULATE, copy->reader->fd,
@@ -149,7 +149,7 @@ static void unmap_blocks(struct copy *copy)
 	copy->mapped.map = NULL;
 }
 
-/* How many rows of a table have been copied from the mapping, 0 where that is not the way. */
+/* Copies rows from the mapping. Returns their number; 0 if the table is not mapped. */
 static uint32_t read_mapped(struct copy *copy, enum cm_table table, uint32_t rows, void *to)
 {
 	const struct mapped *mapped = &copy->mapped;
@@ -162,7 +162,7 @@ static uint32_t read_mapped(struct copy *copy, enum cm_table table, uint32_t row
 	return copy_mapped(to, mapped->from, (size_t)rows * row_bytes[table]) ? rows : 0;
 }
 
-/* -EAGAIN: it has outgrown the room that was made. */
+/* -EAGAIN: the table has outgrown the memory allocated for it. */
 static int read_table(struct copy *copy, enum cm_table table)
 {
 	struct cm_image_table *to = &copy->image->table[table];
@@ -179,7 +179,7 @@ static int read_table(struct copy *copy, enum cm_table table)
 			      (char *)to->rows + (size_t)done * row_bytes[table], row_bytes[table]);
 }
 
-/* Copies what must be of one moment. */
+/* Copies the tables that must be of one moment. */
 static void read_core(void *data)
 {
 	struct copy *copy = data;
@@ -191,7 +191,8 @@ static void read_core(void *data)
 	copy->image->header = copy->reader->header;
 }
 
-/* The sequence numbers of all books: what stands still has equal, even ones before and after. */
+/* The sequence numbers of all counters. If nothing changed they are even and equal before and
+ * after. */
 struct numbers {
 	uint32_t seq[CM_DEVICES_MAX + 1];
 	uint32_t count;
@@ -230,9 +231,9 @@ static bool are_even(const struct numbers *numbers)
 }
 
 /*
- * Copies without anybody's help. 1: somebody changed something meanwhile. A change in the making,
- * of whose rows some are written and the books not yet, does not show in the numbers: it shows when
- * the rows are put together, see tools/snapshot/consistent.h.
+ * Copies without the help of the process. 1: something changed meanwhile. The sequence numbers do
+ * not show an unfinished change that has written rows but no counters yet;
+ * tools/snapshot/consistent.h finds that.
  */
 static int read_still(struct copy *copy)
 {
@@ -276,7 +277,7 @@ static int make_core_room(struct copy *copy, uint32_t more)
 	return err;
 }
 
-/* -EAGAIN: a table has outgrown its room. */
+/* -EAGAIN: a table has outgrown the memory allocated for it. */
 static int try_core(struct copy *copy, uint64_t timeout_ns)
 {
 	struct cm_saved *saved = &copy->image->saved;
@@ -310,16 +311,16 @@ static int take_core(struct copy *copy, uint64_t timeout_ns)
 		if (!err)
 			err = try_core(copy, timeout_ns);
 		unmap_blocks(copy);
-		/* The last room is for any table that there can be: it ends at the capacity. */
+		/* The last size suffices for any table: make_room() limits it to the capacity. */
 		more <<= 8;
 	}
 	return err;
 }
 
 /*
- * Takes out what the process has begun to write over by now: some of these rows were copied as a
- * younger event writes them, with the older one's number still there. So what remains has no gap.
- * Pairs with cm_ring_add, which counts an event before it writes its row.
+ * Removes the rows that the process has begun to overwrite by now: some of them were copied while a
+ * younger event was being written, with the number of the older one still in place. The remaining
+ * rows have no gap. Pairs with cm_ring_add(), which counts an event before it writes its row.
  */
 static void drop_overwritten(struct copy *copy, enum cm_table table, uint64_t first_row,
 			     uint64_t next)
@@ -344,7 +345,7 @@ static int take_rings(struct copy *copy)
 	int err = 0;
 
 	for (i = 0; i < COUNT_OF(rings) && !err; i++) {
-		/* A device may have got its ring after the room was made. */
+		/* A device may have got its ring after the memory was allocated. */
 		if (copy->reader->header.table[rings[i]].rows > copy->room[rings[i]])
 			err = make_room(copy, rings[i], 0);
 		if (!err)
@@ -375,12 +376,12 @@ static int take_rest(struct copy *copy)
 		if (!err)
 			err = read_table(copy, rest[i]);
 	}
-	/* What the tables hold by now, which is no less than what the core refers to. */
+	/* The present sizes of the tables, which are no less than those that the core refers to. */
 	copy->image->header.record = copy->reader->header.record;
 	return err;
 }
 
-/* A text that does not end would be read past its table. */
+/* Ends the last text, which a reader would else follow past the table. */
 static void end_texts(struct cm_image *image, enum cm_table table)
 {
 	struct cm_image_table *texts = &image->table[table];
@@ -394,7 +395,7 @@ struct clocks {
 	uint64_t time_ns;
 };
 
-/* Both of one moment. False: somebody else had the processor in between, every time. */
+/* Reads both clocks at once. False: at every try another thread ran in between. */
 static bool read_clocks(struct clocks *ret_clocks)
 {
 	struct clocks clocks;
@@ -417,9 +418,9 @@ static double speed(const struct clocks *from, const struct clocks *to)
 }
 
 /*
- * Whether the counter has been running since the region's reading as fast as it runs here, which
- * that of another machine or of an earlier boot has not. The library may have been interrupted
- * between its two clocks.
+ * Has the counter run at the same speed since the reading in the region as it runs here? That of
+ * another machine or of an earlier boot has not. The tolerance is for a library that was
+ * interrupted between reading its two clocks.
  */
 static bool is_same_counter(const struct clocks *base, const struct clocks *now)
 {
@@ -429,12 +430,12 @@ static bool is_same_counter(const struct clocks *base, const struct clocks *now)
 
 	(void)nanosleep(&pause, NULL);
 	if (!read_clocks(&later) || later.tick <= now->tick || later.time_ns <= now->time_ns)
-		return true; /* cannot be told */
+		return true; /* unknown */
 	ratio = speed(base, now) / speed(now, &later);
 	return ratio > 0.9 && ratio < 1.1;
 }
 
-/* Our reading, far enough from the base for the counter's speed: a process may have just begun. */
+/* Reads our clocks, late enough after the base to measure the speed: the process may be young. */
 static bool read_clocks_apart(const struct clocks *base, struct clocks *ret_now)
 {
 	const struct timespec pause = {.tv_nsec = TEN_MS};
@@ -450,8 +451,8 @@ static bool read_clocks_apart(const struct clocks *base, struct clocks *ret_now)
 }
 
 /*
- * Two readings of both clocks turn ticks into time. The library reads them seldom; where its last
- * reading is too near the first, ours serves, if it is of the same counter.
+ * Two readings of both clocks convert ticks to time. The library reads them rarely. If its last
+ * reading is too close to the first, ours is used, provided that it is the same counter.
  */
 static void set_clock(struct cm_image *image)
 {
@@ -473,7 +474,7 @@ static void mark(struct copy *copy)
 	struct cm_saved *saved = &copy->image->saved;
 	const struct cm_image_table *old = &copy->image->table[CM_TABLE_SAVED];
 
-	if (old->count) { /* a copy of a copy is of the moment of the first */
+	if (old->count) { /* the image of a saved snapshot keeps its time */
 		memcpy(saved, old->rows, sizeof(*saved));
 		saved->tool[sizeof(saved->tool) - 1] = '\0';
 		return;
@@ -489,7 +490,7 @@ int cm_image_take(struct cm_reader *reader, uint64_t timeout_ns, struct cm_image
 	struct copy copy = {.reader = reader};
 	int err = -ENOMEM;
 
-	/* The header's type is aligned to a page: calloc would not do. */
+	/* The header is aligned to a page, which calloc() does not guarantee. */
 	copy.image = aligned_alloc(_Alignof(struct cm_image), sizeof(*copy.image));
 	if (!copy.image)
 		goto err_image;
@@ -536,7 +537,7 @@ uint64_t cm_image_time(const struct cm_image *image, uint64_t tick)
 		return 0;
 	ns = (double)ticks * (double)(header->time_last_ns - header->time_base_ns) /
 	     (double)(header->tick_last - header->tick_base);
-	/* Beyond all calendars: a damaged row. */
+	/* The row is damaged: the time is out of range. */
 	if (!(ns < 9e18) || (before ? header->time_base_ns < (uint64_t)ns
 				    : header->time_base_ns > UINT64_MAX - (uint64_t)ns))
 		return 0;

@@ -24,8 +24,8 @@ static int by_time(const void *a, const void *b)
 
 struct finding {
 	const struct cm_snapshot *snapshot;
-	const struct cm_event **event; /* of one device, thread by thread */
-	struct cm_edge *edge;          /* room for two of each event */
+	const struct cm_event **event; /* of one device, by thread */
+	struct cm_edge *edge;          /* two per event at most */
 	size_t edges;
 };
 
@@ -77,7 +77,7 @@ int cm_ranges_find(const struct cm_snapshot *snapshot, struct cm_edge **ret_edge
 		free(finding.edge);
 		return -ENOMEM;
 	}
-	/* Pinned memory, which stands last, is no device's. */
+	/* Without pinned memory, which comes last. */
 	for (d = 0; d + 1 < snapshot->devices; d++)
 		find(&finding, &snapshot->device[d]);
 	free(finding.event);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The named ranges of a program (NVTX, cudamem_annotation_push) as its events tell them: each event
- * bears the innermost range of its thread, so a range is known from the first event that bears it
- * to the last one in a row.
+ * The named ranges of a program (NVTX, cudamem_annotation_push), as far as its events show them:
+ * each event names the innermost range of its thread, so a range extends from the first of
+ * consecutive events of a thread that name it to the last one.
  */
 #ifndef CM_TOOLS_SNAPSHOT_RANGES_H
 #define CM_TOOLS_SNAPSHOT_RANGES_H
@@ -18,10 +18,10 @@ struct cm_edge {
 	uint32_t text; /* in CM_TABLE_TEXT */
 	int32_t ordinal;
 	bool end;
-	size_t order; /* of those at one time: as they were found */
+	size_t order; /* for edges of the same time: as they were found */
 };
 
-/* Begins and ends by time, of all devices; the caller frees them. -ENOMEM. */
+/* The begins and ends of ranges on all devices, by time; the caller frees the array. -ENOMEM. */
 int cm_ranges_find(const struct cm_snapshot *snapshot, struct cm_edge **ret_edges,
 		   size_t *ret_count);
 

@@ -14,10 +14,10 @@
 #include <zstd.h>
 #endif
 
-/* Fast: 300 MB/s and more; the next levels save a tenth and take twice the time. */
+/* 300 MB/s and more; the next levels save a tenth and take twice the time. */
 #define LEVEL 1
-/* A block of zstd holds 128 KiB at most and takes 4 bytes at least, which is what rings without an
- * event come near to; a file that claims more is none of ours. */
+/* A zstd block has 128 KiB at most and takes 4 bytes at least; empty rings come close to that. A
+ * file that claims a higher ratio is damaged. */
 #define SHRINKS_MOST UINT64_C(32768)
 
 __attribute__((format(printf, 2, 3))) static void explain(char *why, const char *format, ...)
@@ -30,8 +30,7 @@ __attribute__((format(printf, 2, 3))) static void explain(char *why, const char 
 }
 
 #if CM_HAVE_ZSTD
-/* The header of the region as it will be in the file: tables one after the other, nobody's any
- * more. */
+/* Makes the header of the region in the file: its tables follow one another, it has no owner. */
 static void plan(const struct cm_image *image, struct cm_header *header)
 {
 	uint64_t offset = sizeof(*header);
@@ -64,7 +63,7 @@ struct writer {
 	ZSTD_CCtx *zstd;
 	void *buffer;
 	size_t room;
-	uint64_t bytes; /* that went into the file */
+	uint64_t bytes; /* written to the file */
 };
 
 static int put_plain(struct writer *writer, const void *bytes, size_t count)
@@ -109,7 +108,7 @@ static int put_image(struct writer *writer, const struct cm_image *image,
 	return err ? err : put(writer, NULL, 0, ZSTD_e_end);
 }
 
-/* The header again, now that the length of the file is known. */
+/* Writes the header again, with the length of the file. */
 static int put_length(struct writer *writer, struct cm_saved_header *top)
 {
 	top->file_bytes = writer->bytes;
@@ -150,7 +149,7 @@ out:
 	return err;
 }
 
-/* Decompresses what follows in `from` into `to`; all of it must be there and whole. */
+/* Decompresses the rest of `from` to `to`; it must be complete and have `bytes` bytes. */
 static int unpack(int from, int to, uint64_t bytes, char *why)
 {
 	const size_t in_room = ZSTD_DStreamInSize(), out_room = ZSTD_DStreamOutSize();
@@ -161,7 +160,7 @@ static int unpack(int from, int to, uint64_t bytes, char *why)
 	ssize_t n;
 	int err = -ENOMEM;
 
-	explain(why, "no memory left");
+	explain(why, "not enough memory on the host");
 	if (!in_buffer || !out_buffer || !zstd)
 		goto out;
 	err = -EBADMSG;
@@ -179,18 +178,18 @@ static int unpack(int from, int to, uint64_t bytes, char *why)
 		}
 		more = ZSTD_decompressStream(zstd, &out, &in);
 		if (ZSTD_isError(more) || out.pos > bytes) {
-			explain(why, "damaged: its content does not fit its checksum");
+			explain(why, "damaged: its checksum does not match");
 			goto out;
 		}
 		if (write(to, out_buffer, out.pos) != (ssize_t)out.pos) {
-			explain(why, "no memory left");
+			explain(why, "not enough memory on the host");
 			err = -ENOMEM;
 			goto out;
 		}
 		bytes -= out.pos;
 	}
 	if (bytes || in.pos < in.size)
-		explain(why, "damaged: its length is not what it says");
+		explain(why, "damaged: its length is wrong");
 	else
 		err = 0;
 out:
@@ -219,7 +218,7 @@ static int unpack(int from, int to, uint64_t bytes, char *why)
 }
 #endif
 
-/* Of all tables, as long as the reader lets them be. */
+/* The size of an image whose tables are as long as the reader accepts. */
 static uint64_t image_bytes_max(void)
 {
 	uint64_t bytes = sizeof(struct cm_header);
@@ -257,7 +256,7 @@ static int check(const struct cm_saved_header *top, uint64_t bytes, char *why)
 			(unsigned long long)top->image_bytes);
 		return -EBADMSG;
 	}
-	/* Better refused than unpacked until the kernel ends us, or somebody else. */
+	/* Refuse it before the kernel kills a process for lack of memory. */
 	if (top->image_bytes > memory_bytes()) {
 		explain(why, "it holds %llu bytes, more than this machine has memory",
 			(unsigned long long)top->image_bytes);
@@ -320,6 +319,6 @@ int cm_saved_open(const char *path, struct cm_reader **ret_reader, char *why)
 		return cm_saved_open_fd(fd, ret_reader, why);
 	if (fd >= 0)
 		(void)close(fd);
-	/* The reader has rules of its own for files that are no region, and says why not. */
+	/* The reader explains why a file is not a region. */
 	return cm_reader_open(path, ret_reader, why);
 }

@@ -7,7 +7,7 @@
 
 #include "tools/snapshot/stacks.h"
 
-#define EARLY_TICKS 65536 /* see straighten_times */
+#define EARLY_TICKS 65536 /* see order_times */
 
 static const char *const action_names[CM_ACTION_COUNT] = {
 	[CM_ACTION_NONE] = "none",
@@ -34,7 +34,7 @@ const char *cm_segment_pool_name(const struct cm_segment *segment)
 	return segment->flags & CM_SEGMENT_SMALL ? "small" : "large";
 }
 
-/* Which of the snapshot's devices a segment belongs to; `devices`: none. */
+/* The index of the device of a segment; snapshot->devices: none. */
 static size_t device_of(const struct cm_snapshot *snapshot, const struct cm_segment *segment)
 {
 	size_t i;
@@ -62,7 +62,7 @@ static int build_devices(struct cm_snapshot *snapshot)
 			continue;
 		device = &snapshot->device[snapshot->devices++];
 		device->index = i;
-		/* Whoever counts up to it must come to an end. */
+		/* Loops run up to the ordinal: bound it. */
 		device->ordinal = row[i].ordinal >= 0 && row[i].ordinal < CM_DEVICES_MAX
 					  ? row[i].ordinal
 					  : (int32_t)i;
@@ -74,7 +74,7 @@ static int build_devices(struct cm_snapshot *snapshot)
 	return 0;
 }
 
-/* A segment, and where it goes. */
+/* A segment and its device. */
 struct place {
 	const struct cm_segment *row;
 	size_t device;
@@ -126,8 +126,8 @@ static bool is_block_state(uint32_t state)
 }
 
 /*
- * Follows the blocks of a segment. Each must say that it is of this segment, so no row is met twice
- * and the walk ends. False: they do not tile it.
+ * Copies the blocks of a segment. Each must name this segment, so no row is copied twice and the
+ * walk ends. False: they do not tile the segment.
  */
 static bool add_blocks(struct cm_snapshot *snapshot, struct cm_snap_segment *segment)
 {
@@ -200,11 +200,11 @@ static int build_segments(struct cm_snapshot *snapshot)
 
 /*
  * Puts the times of events in the order of their numbers. A processor may read its clock before it
- * has the lock under which the event is written, as nothing holds the one back until the other is
- * there: some 200 ticks were seen, once in a thousand times that the lock came from another thread.
- * More than EARLY_TICKS no processor looks ahead; such times are damaged and stay as they are.
+ * acquires the lock under which the event is written, since nothing orders the two: up to some 200
+ * ticks, in one of a thousand cases where the lock came from another thread. A larger step back
+ * than EARLY_TICKS is damage, and is left as it is.
  */
-static void straighten_times(struct cm_event *event, size_t events)
+static void order_times(struct cm_event *event, size_t events)
 {
 	size_t i;
 
@@ -214,7 +214,7 @@ static void straighten_times(struct cm_event *event, size_t events)
 			event[i].tick = event[i - 1].tick;
 }
 
-/* The events of one ring that are whole, oldest first. */
+/* Copies the complete events of one ring, oldest first. */
 static void add_events(struct cm_snapshot *snapshot, struct cm_snap_device *device,
 		       enum cm_table table, uint64_t first_row, uint64_t next, uint64_t cleared)
 {
@@ -228,7 +228,7 @@ static void add_events(struct cm_snapshot *snapshot, struct cm_snap_device *devi
 	if (!ring || first_row + ring > image->table[table].count)
 		return;
 	oldest = cm_event_first(next, cleared, ring, entries ? entries : UINT64_MAX);
-	/* Nobody writes this many; a counter that says so is damaged. */
+	/* The counter is damaged: no process writes so many events. */
 	if (next > UINT64_MAX / 2)
 		return;
 	device->total_events = next > cleared ? next - cleared : 0;
@@ -237,11 +237,11 @@ static void add_events(struct cm_snapshot *snapshot, struct cm_snap_device *devi
 
 		if (event->number != number || event->action == CM_ACTION_NONE ||
 		    event->action >= CM_ACTION_COUNT)
-			continue; /* overwritten while it was copied */
+			continue; /* overwritten while it was being copied */
 		snapshot->event[snapshot->events++] = *event;
 	}
 	device->events = snapshot->events - device->first_event;
-	straighten_times(&snapshot->event[device->first_event], device->events);
+	order_times(&snapshot->event[device->first_event], device->events);
 	device->lost = device->total_events > device->events ? device->total_events - device->events
 							     : 0;
 }
@@ -268,7 +268,8 @@ static int build_events(struct cm_snapshot *snapshot)
 	return 0;
 }
 
-/* In the order of their rows; those that are gone count too, as their events may be there. */
+/* Numbers the contexts in the order of their rows, including destroyed ones, which may have
+ * events. */
 static int build_contexts(struct cm_snapshot *snapshot)
 {
 	const struct cm_image_table *table = &snapshot->image->table[CM_TABLE_HEAP];

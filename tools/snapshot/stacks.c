@@ -11,8 +11,8 @@
 
 #define UNKNOWN    "??"
 #define TEXT_BYTES 4096
-/* Frames of all stacks together, by the words of the table: an address stands for a function and
- * for those that were inlined into it, seldom for ten. What claims more is damaged. */
+/* A limit for the frames of all stacks together, by the words of the table: an address stands for a
+ * function and those inlined into it, rarely for ten. A table that claims more is damaged. */
 #define FRAMES_A_WORD 64
 #define FRAMES_FEW    ((size_t)1 << 16)
 #define FRAMES_MAX    ((size_t)1 << 28)
@@ -29,7 +29,7 @@ void cm_stacks_each(const struct cm_image *image,
 		used = table->count;
 	for (at = 1; at < used; at += 1 + frames) {
 		frames = cm_stack_frames(words[at]);
-		/* A word of 0 frames is the end of what was written. */
+		/* A word of 0 frames ends the used part. */
 		if (!frames || frames > CM_STACK_FRAMES_MAX || frames >= used - at)
 			break;
 		fn(data, (uint32_t)at, words[at], &words[at + 1]);
@@ -50,32 +50,32 @@ const struct cm_module *cm_module_find(const struct cm_image *image, uint64_t ad
 	return found;
 }
 
-/* What one word of a stack stands for, in building.number. */
-struct piece {
+/* The frames of one word of a stack, in building.number. */
+struct word_frames {
 	uint32_t first;
 	uint32_t count;
 };
 
-/* What the building needs beside the snapshot. */
+/* A snapshot whose stacks are under construction. */
 struct building {
 	struct cm_snapshot *snapshot;
 	size_t frame_room;
 	size_t list_room;
 	size_t stack_room;
-	struct cm_intern lists; /* frames of each stack: what looks alike is one */
+	struct cm_intern lists; /* the frames of each stack: equal stacks become one */
 	struct cm_intern words; /* of stacks, with their generation: each is looked up once */
-	struct piece *piece;    /* by number of the word */
-	size_t pieces;
-	size_t piece_room;
+	struct word_frames *word_frames; /* by number of the word */
+	size_t words_known;
+	size_t word_frames_room;
 	uint32_t *number; /* of frames */
 	size_t numbers;
 	size_t number_room;
-	size_t most;   /* frames, of the words and of the stacks */
-	size_t listed; /* of the stacks so far, those that look alike included */
+	size_t most;   /* the limit for the frames of the words, and for those of the stacks */
+	size_t listed; /* frames of the stacks so far, equal stacks included */
 	bool failed;
 };
 
-/* No padding: the bytes are compared. */
+/* Without padding, since the bytes are compared. */
 struct word_key {
 	uint64_t word;
 	uint64_t generation;
@@ -109,7 +109,7 @@ static const char *text_of(const struct cm_snapshot *snapshot, uint32_t number)
 	return cm_intern_bytes(&snapshot->texts, number, NULL);
 }
 
-/* The number of a text without what could command a terminal. */
+/* The number of a text, after control characters were replaced. */
 static uint32_t intern_clean(struct cm_snapshot *snapshot, const char *text)
 {
 	char clean[TEXT_BYTES];
@@ -125,7 +125,6 @@ static void add_frame(struct building *building, const char *function, const cha
 	struct frame_key key;
 	uint32_t number;
 
-	/* No padding: the bytes are compared. */
 	key.function = intern_clean(snapshot, *function ? function : UNKNOWN);
 	key.file = intern_clean(snapshot, *file ? file : UNKNOWN);
 	key.module = intern_clean(snapshot, module);
@@ -210,7 +209,7 @@ static void add_native(struct building *building, uint64_t address, uint32_t gen
 	const struct cm_frame *row;
 	uint32_t i;
 
-	/* What has no names has a frame all the same, so there may be more of them than `most`. */
+	/* An address without names gets one frame beyond the limit, too. */
 	if (!site || !site->count || site->first >= frames->count ||
 	    site->count > frames->count - site->first ||
 	    building->numbers + site->count > building->most) {
@@ -224,48 +223,51 @@ static void add_native(struct building *building, uint64_t address, uint32_t gen
 	}
 }
 
-/* The frames of a word; NULL: no memory left. */
-static const struct piece *find_piece(struct building *building, uint64_t word, uint32_t generation)
+/* The frames of a word; NULL: not enough memory. */
+static const struct word_frames *find_word_frames(struct building *building, uint64_t word,
+						  uint32_t generation)
 {
 	const bool python = word & CM_FRAME_PYTHON;
 	const struct word_key key = {word, python ? 0 : generation};
 	const uint32_t number = cm_intern_add(&building->words, &key, sizeof(key));
-	struct piece *piece;
+	struct word_frames *word_frames;
 
-	if (number == CM_INTERN_NONE || !reserve((void **)&building->piece, &building->piece_room,
-						 number + (size_t)1, sizeof(*building->piece)))
+	if (number == CM_INTERN_NONE ||
+	    !reserve((void **)&building->word_frames, &building->word_frames_room,
+		     number + (size_t)1, sizeof(*building->word_frames)))
 		return NULL;
-	piece = &building->piece[number];
-	if (number < building->pieces)
-		return piece;
-	building->pieces++;
-	piece->first = (uint32_t)building->numbers;
+	word_frames = &building->word_frames[number];
+	if (number < building->words_known)
+		return word_frames;
+	building->words_known++;
+	word_frames->first = (uint32_t)building->numbers;
 	if (python)
 		add_python(building, word);
 	else
 		add_native(building, word, generation);
-	piece->count = (uint32_t)(building->numbers - piece->first);
-	return building->failed ? NULL : piece;
+	word_frames->count = (uint32_t)(building->numbers - word_frames->first);
+	return building->failed ? NULL : word_frames;
 }
 
-/* Puts the frames of a word behind the list. False: no memory left, or too many of them. */
+/* Appends the frames of a word to the list. False: not enough memory, or too many frames. */
 static bool list_word(struct building *building, uint64_t word, uint32_t generation)
 {
 	struct cm_snapshot *snapshot = building->snapshot;
-	const struct piece *piece = find_piece(building, word, generation);
+	const struct word_frames *word_frames = find_word_frames(building, word, generation);
 
-	if (!piece ||
-	    !reserve((void **)&snapshot->frame_list, &building->list_room,
-		     snapshot->frame_list_count + piece->count, sizeof(*snapshot->frame_list))) {
+	if (!word_frames || !reserve((void **)&snapshot->frame_list, &building->list_room,
+				     snapshot->frame_list_count + word_frames->count,
+				     sizeof(*snapshot->frame_list))) {
 		building->failed = true;
 		return false;
 	}
-	if (piece->count > building->most - building->listed)
+	if (word_frames->count > building->most - building->listed)
 		return false;
-	memcpy(&snapshot->frame_list[snapshot->frame_list_count], &building->number[piece->first],
-	       piece->count * sizeof(*snapshot->frame_list));
-	snapshot->frame_list_count += piece->count;
-	building->listed += piece->count;
+	memcpy(&snapshot->frame_list[snapshot->frame_list_count],
+	       &building->number[word_frames->first],
+	       word_frames->count * sizeof(*snapshot->frame_list));
+	snapshot->frame_list_count += word_frames->count;
+	building->listed += word_frames->count;
 	return true;
 }
 
@@ -292,21 +294,21 @@ static void add_stack(void *data, uint32_t id, uint64_t word, const uint64_t *fr
 		return;
 	}
 	stack->count = (uint32_t)snapshot->frame_list_count - stack->first;
-	/* Two calls on one line are two addresses and one place to look at. */
+	/* Two calls on one line have two addresses, but the same frames. */
 	number = cm_intern_add(&building->lists, &snapshot->frame_list[stack->first],
 			       stack->count * sizeof(*snapshot->frame_list));
 	if (number == CM_INTERN_NONE) {
 		building->failed = true;
 		return;
 	}
-	snapshot->stack_at[id] = number + 1; /* 0 is the empty one */
+	snapshot->stack_at[id] = number + 1; /* 0 is the empty stack */
 	if (number + (size_t)1 == snapshot->stacks)
 		snapshot->stacks++;
 	else
 		snapshot->frame_list_count = stack->first;
 }
 
-/* As many frames as a table of so many words may have. */
+/* The limit for the frames of a table of so many words. */
 static size_t count_most(uint32_t words)
 {
 	const size_t most = FRAMES_FEW + (size_t)words * FRAMES_A_WORD;
@@ -326,19 +328,19 @@ int cm_stacks_build(struct cm_snapshot *snapshot)
 	snapshot->stack_at = calloc(words + (size_t)1, sizeof(*snapshot->stack_at));
 	if (!snapshot->stack || !snapshot->stack_at)
 		return -ENOMEM;
-	snapshot->stacks = 1; /* the empty one */
+	snapshot->stacks = 1; /* the empty stack */
 	cm_intern_init(&building.lists);
 	cm_intern_init(&building.words);
 	cm_stacks_each(snapshot->image, add_stack, &building);
 	cm_intern_fini(&building.lists);
 	cm_intern_fini(&building.words);
-	free(building.piece);
+	free(building.word_frames);
 	free(building.number);
 	return building.failed ? -ENOMEM : 0;
 }
 
-/* What stands between the program and its memory: nobody looks for it there. */
-static bool is_plumbing(const struct cm_snap_frame *frame)
+/* Does the frame belong to a layer between the program and the driver? */
+static bool is_allocator(const struct cm_snap_frame *frame)
 {
 	static const char *const functions[] = {"cuda",   "cuMem", "cm_",   "thrust::",
 						"cub::",  "rmm::", "std::", "operator new",
@@ -367,7 +369,7 @@ const struct cm_snap_frame *cm_stack_caller(const struct cm_snapshot *snapshot,
 
 	for (i = 0; i < stack->count; i++) {
 		frame = cm_stack_frame(snapshot, stack, i);
-		if (!is_plumbing(frame))
+		if (!is_allocator(frame))
 			return frame;
 	}
 	return stack->count ? cm_stack_frame(snapshot, stack, 0) : &unknown;

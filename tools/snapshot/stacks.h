@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The stack table of a region as frames with names. What has no symbol is called by its object and
- * the place in it, "libfoo.so.1+0x2b40", which addr2line takes.
+ * Turns the stack table of a region into frames with names. An address without a symbol is named
+ * after its object and the offset in it, "libfoo.so.1+0x2b40", which addr2line accepts.
  */
 #ifndef CM_TOOLS_SNAPSHOT_STACKS_H
 #define CM_TOOLS_SNAPSHOT_STACKS_H
@@ -13,14 +13,11 @@
 /* Fills the frames and stacks of a snapshot. -ENOMEM. */
 int cm_stacks_build(struct cm_snapshot *snapshot);
 
-/* The module that holds a return address in a generation of the map; NULL: none is known. */
+/* The module that contains a return address in a generation of the module map; NULL: unknown. */
 const struct cm_module *cm_module_find(const struct cm_image *image, uint64_t address,
 				       uint32_t generation);
 
-/*
- * Calls fn for each stack of the table: its id, its first word, and its frames. Bounded by the
- * table.
- */
+/* Calls fn for each stack of the table, with its id, its first word and its frames. */
 void cm_stacks_each(const struct cm_image *image,
 		    void (*fn)(void *data, uint32_t id, uint64_t word, const uint64_t *frames),
 		    void *data);

@@ -5,15 +5,16 @@
 #include <search.h>
 #include <stdlib.h>
 
-/* Gathered backwards in time, so that an end is met before its beginning. */
+/* Events are visited backwards in time, so an end comes before its beginning. */
 struct gathering {
-	struct cm_stretch *item; /* has room for all that may come */
+	struct cm_stretch *item; /* as long as count_most() */
 	size_t count;
-	void *open; /* a tree by address of those that have no beginning yet; no two overlap */
+	/* A tree, by address, of stretches whose beginning was not found yet; no two overlap. */
+	void *open;
 	bool failed;
 };
 
-/* Those that overlap are the same: so one of a set without overlaps is found by any part of it. */
+/* Overlapping stretches compare equal, so any part of a stretch finds it in the tree. */
 static int by_address(const void *a, const void *b)
 {
 	const struct cm_stretch *x = a, *y = b;
@@ -33,7 +34,7 @@ static void add(struct gathering *all, const struct cm_stretch *stretch)
 		all->failed = true;
 }
 
-/* What of [addr, addr + size) has no beginning yet began with this event. */
+/* This event is the beginning of the open stretches in [addr, addr + size). */
 static void begin(struct gathering *all, uint64_t addr, uint64_t size, uint32_t event)
 {
 	const struct cm_stretch sought = {.addr = addr, .size = size};
@@ -45,7 +46,7 @@ static void begin(struct gathering *all, uint64_t addr, uint64_t size, uint32_t 
 		(void)tdelete(item, &all->open, by_address);
 		item->begin = event;
 		before = behind = *item;
-		if (before.addr < addr) { /* what lies outside is older */
+		if (before.addr < addr) { /* the part outside is older */
 			before.size = addr - before.addr;
 			item->addr = addr;
 			item->size -= before.size;
@@ -70,7 +71,7 @@ static bool is_end(const struct cm_event *event)
 	return event->action == CM_ACTION_SEGMENT_FREE || event->action == CM_ACTION_SEGMENT_UNMAP;
 }
 
-/* What an event begins it may cut at either side; what it ends is one more. */
+/* A beginning may split a stretch on both sides; an end may do so, and adds a stretch. */
 static size_t count_most(const struct cm_history *history)
 {
 	size_t most = history->device->segments + 1, i;
@@ -109,8 +110,8 @@ static void add_events(struct gathering *all, const struct cm_history *history)
 		if (!event->size || event->size > UINT64_MAX - event->addr ||
 		    (!is_begin(event) && !is_end(event)))
 			continue;
-		/* Where an end meets one that is open, its beginning was lost; it was after
-		 * this. */
+		/* An end within an open stretch: the event of its beginning was lost; it was
+		 * later. */
 		begin(all, event->addr, event->size, (uint32_t)i);
 		if (is_end(event) && !all->failed)
 			add(all, &(struct cm_stretch){.addr = event->addr,
@@ -123,7 +124,7 @@ static void add_events(struct gathering *all, const struct cm_history *history)
 	}
 }
 
-/* The tree does not own what is in it. */
+/* The tree does not own its items. */
 static void keep(void *item)
 {
 	(void)item;

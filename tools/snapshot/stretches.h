@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a device's history has reserved from the driver, from when to when: its segments, and the
- * pages that were mapped and unmapped. Events are foreign data: what they tell may be incomplete or
- * false.
+ * When which addresses of a device were reserved from the driver: its segments, and the pages that
+ * were mapped and unmapped. The events are foreign data, and may be incomplete or false.
  */
 #ifndef CM_TOOLS_SNAPSHOT_STRETCHES_H
 #define CM_TOOLS_SNAPSHOT_STRETCHES_H
@@ -17,11 +16,11 @@ struct cm_stretch {
 	uint64_t addr, size;
 	uint32_t begin; /* the event; CM_BEFORE */
 	uint32_t end;   /* the event; CM_NEVER */
-	uint32_t stack; /* an id; 0: none is known */
+	uint32_t stack; /* an id; 0: unknown */
 	bool small, paged;
 };
 
-/* Those that are there at the end first. The caller frees the array. -ENOMEM. */
+/* Those that are still reserved at the end come first. The caller frees the array. -ENOMEM. */
 int cm_stretches_find(const struct cm_history *history, struct cm_stretch **ret_stretches,
 		      size_t *ret_count);
 

@@ -11,7 +11,7 @@
 #include "tools/snapshot/symbols_dw.h"
 #endif
 
-/* A return address of a generation, before it has a meaning. */
+/* A return address in a generation of the module map. */
 struct place {
 	uint64_t address;
 	uint32_t generation;
@@ -58,7 +58,7 @@ static int by_address(const void *a, const void *b)
 	return x->address < y->address ? -1 : x->address > y->address;
 }
 
-/* Each once, in the order of the table of sites. */
+/* Sorts the places as CM_TABLE_SITE is sorted, without duplicates, and finds their modules. */
 static void sort(struct places *places)
 {
 	size_t i, kept = 0;
@@ -75,7 +75,7 @@ static void sort(struct places *places)
 }
 
 #if CM_HAVE_LIBDW
-/* The tables while they grow. */
+/* The tables under construction. */
 struct tables {
 	struct cm_site *site;
 	struct cm_frame *frame;
@@ -103,14 +103,14 @@ static void add_frame(void *data, const char *function, const char *file, uint32
 	}
 	frame = &tables->frame[tables->frames++];
 	*frame = (struct cm_frame){.line = line};
-	/* Numbers of texts until all are there, then places; 0 is the empty one. */
+	/* These are numbers of texts until place_texts() replaces them by offsets. */
 	frame->function = cm_intern_text(&tables->texts, function ? function : "");
 	frame->file = cm_intern_text(&tables->texts, file ? file : "");
 	if (frame->function == CM_INTERN_NONE || frame->file == CM_INTERN_NONE)
 		tables->failed = true;
 }
 
-/* All places of one module, one after the other: its debug information is loaded once. */
+/* Names all places of one module, so its debug information is loaded once. */
 static void name_module(const struct places *places, const struct cm_module *module,
 			struct tables *tables, struct cm_symbols_report *report)
 {
@@ -129,14 +129,14 @@ static void name_module(const struct places *places, const struct cm_module *mod
 		if (places->place[i].module != module)
 			continue;
 		site->first = (uint32_t)tables->frames;
-		/* The call, not what it returns to. */
+		/* The address of the call, not the return address. */
 		cm_dw_name(dw, site->address - 1 - module->bias, add_frame, tables);
 		site->count = (uint32_t)(tables->frames - site->first);
 	}
 	cm_dw_close(dw);
 }
 
-/* Texts one after the other; frames then say where theirs is. */
+/* Joins the texts to the table of names; frames then have offsets in it. */
 static int place_texts(struct tables *tables, struct cm_image_table *names)
 {
 	uint32_t *at = calloc(tables->texts.count + (size_t)1, sizeof(*at));

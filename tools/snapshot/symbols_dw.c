@@ -21,20 +21,21 @@ struct cm_dw {
 	Dwfl_Module *module;
 };
 
-/* Beside the object, in a folder there, and where distributions put them; elfutils' own default. */
+/* elfutils' default: beside the object, in .debug there, and where distributions put them. */
 #define USUAL_PLACES ":.debug:/usr/lib/debug"
 
-/* NULL: the usual places. Read at each use, so it may change between two objects. */
+/* NULL: the usual places. elfutils reads it at each use, so it may change between objects. */
 static char *debug_path;
 
 static const Dwfl_Callbacks callbacks = {
-	.find_elf = dwfl_build_id_find_elf, /* asks a debuginfod where one is configured */
+	.find_elf =
+		dwfl_build_id_find_elf, /* also asks a debuginfod server, if one is configured */
 	.find_debuginfo = dwfl_standard_find_debuginfo,
 	.section_address = dwfl_offline_section_address,
 	.debuginfo_path = &debug_path,
 };
 
-/* Each folder as seen from here: elfutils takes a relative one as seen from the object. */
+/* Makes each directory absolute: elfutils resolves a relative one against the object. */
 static char *spell_path(const char *folders)
 {
 	char *path = NULL, *folder, *whole;
@@ -77,7 +78,7 @@ static bool has_build_id(Dwfl_Module *found, const struct cm_module *module)
 	GElf_Addr at;
 	int count;
 
-	/* An object without one is taken by its name. */
+	/* An object without a build-id is accepted by its name. */
 	if (!module->build_id_bytes || module->build_id_bytes > sizeof(module->build_id))
 		return true;
 	count = dwfl_module_build_id(found, &bits, &at);
@@ -94,7 +95,7 @@ static Dwfl_Module *report_file(Dwfl *dwfl, const struct cm_module *module, cons
 	if (fd < 0)
 		return NULL;
 	dwfl_report_begin(dwfl);
-	/* Addresses of the file's own: the bias was taken off. Takes fd over where it succeeds. */
+	/* The file has its own addresses: no bias. On success dwfl owns fd. */
 	found = dwfl_report_elf(dwfl, "object", path, fd, 0, true);
 	if (!found)
 		(void)close(fd);
@@ -147,7 +148,7 @@ void cm_dw_close(struct cm_dw *dw)
 	free(dw);
 }
 
-/* The name as the source has it, in memory of its own. */
+/* The demangled name; the caller frees it. */
 static char *demangle(const char *name)
 {
 #if CM_HAVE_IBERTY
@@ -183,7 +184,7 @@ static bool is_function(Dwarf_Die *die)
 	       tag == DW_TAG_entry_point;
 }
 
-/* The name that the table of symbols has, if it is one of C++ or Rust. */
+/* The name in the symbol table, if it is mangled as in C++ or Rust. */
 static const char *mangled_symbol(Dwfl_Module *module, uint64_t address)
 {
 	const char *symbol = dwfl_module_addrname(module, address);
@@ -191,14 +192,14 @@ static const char *mangled_symbol(Dwfl_Module *module, uint64_t address)
 	return symbol && (!strncmp(symbol, "_Z", 2) || !strncmp(symbol, "_R", 2)) ? symbol : NULL;
 }
 
-/* The linkage name has the parameters and the namespaces; C has none. */
+/* The linkage name includes parameters and namespaces; C has no linkage names. */
 static char *name_die(Dwarf_Die *die, Dwfl_Module *module, uint64_t address)
 {
 	const char *name = attribute_text(die, DW_AT_linkage_name);
 
 	if (!name)
 		name = attribute_text(die, DW_AT_MIPS_linkage_name);
-	/* Nor have the functions that one file alone sees, in any language. */
+	/* Functions that are local to a file have none in any language. */
 	if (!name && dwarf_tag(die) == DW_TAG_subprogram)
 		name = mangled_symbol(module, address);
 	if (!name)
@@ -206,7 +207,7 @@ static char *name_die(Dwarf_Die *die, Dwfl_Module *module, uint64_t address)
 	return name ? demangle(name) : NULL;
 }
 
-/* The scopes that hold an address, the innermost first, as they are nested in the code. */
+/* The scopes of an address, innermost first, as they are nested in the code. */
 static int find_scopes(Dwfl_Module *module, uint64_t address, Dwarf_Die **ret_scopes)
 {
 	Dwarf_Addr bias;
@@ -218,7 +219,7 @@ static int find_scopes(Dwfl_Module *module, uint64_t address, Dwarf_Die **ret_sc
 	count = dwarf_getscopes(unit, address - bias, &scopes);
 	if (count <= 0)
 		return 0;
-	/* Those behind an inlined one are where it was written, not where it was put. */
+	/* The scopes around an inlined function are those of its definition, not of the call. */
 	inner = scopes[0];
 	free(scopes);
 	scopes = NULL;
@@ -251,7 +252,7 @@ static const char *source_line(Dwfl_Module *module, uint64_t address, uint32_t *
 	return file;
 }
 
-/* True: debug information knew the function. */
+/* True: debug information has the function. */
 static bool name_scopes(struct cm_dw *dw, uint64_t address, cm_dw_fn fn, void *data)
 {
 	Dwarf_Die *scopes = NULL;
@@ -273,7 +274,7 @@ static bool name_scopes(struct cm_dw *dw, uint64_t address, cm_dw_fn fn, void *d
 		named = true;
 		if (dwarf_tag(&scopes[i]) != DW_TAG_inlined_subroutine)
 			break;
-		/* The next one out is at the call. */
+		/* The next frame is at the call. */
 		file = call_file(&scopes[i]);
 		line = attribute_number(&scopes[i], DW_AT_call_line);
 	}

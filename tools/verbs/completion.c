@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * `completion`: scripts that complete command lines in bash, zsh and fish.
+ */
 #include <ctype.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -9,7 +12,7 @@
 #include "tools/output/quote.h"
 #include "tools/verbs/verbs.h"
 
-/* The shell's command for the processes that there are. */
+/* The command with which a shell lists the processes. */
 #define LIST_PIDS CM_PROGRAM " ls --raw -n -o PID 2>/dev/null"
 
 static bool takes_pid(const struct cm_verb *verb)
@@ -26,8 +29,8 @@ static void put_words(const struct cm_verb *verb)
 	(void)printf("--help");
 }
 
-/* The words of "one|two|three", as far as the first blank, with blanks between. False: it is
- * none. */
+/* Prints the words of "one|two|three", up to the first blank, separated by blanks. False: the text
+ * is not a choice. */
 static bool put_choice(const char *text, const char *before)
 {
 	const size_t length = strcspn(text, " ");
@@ -41,7 +44,7 @@ static bool put_choice(const char *text, const char *before)
 	return true;
 }
 
-/* What an option's argument may be, where that is one of a few words. */
+/* Prints the possible arguments of an option. False: they are not a fixed set of words. */
 static bool put_argument_words(const struct cm_opt_info *info, const char *before)
 {
 	size_t i;
@@ -54,7 +57,7 @@ static bool put_argument_words(const struct cm_opt_info *info, const char *befor
 	return true;
 }
 
-/* Whether an option takes the next word, as a pattern of the shell's "case"; opens it then. */
+/* Begins a pattern of "case" for an option that takes the next word. False: it takes none. */
 static bool put_pattern(const struct cm_opt_info *info, const char *before)
 {
 	if (!info->has_argument || info->argument_optional)
@@ -66,7 +69,7 @@ static bool put_pattern(const struct cm_opt_info *info, const char *before)
 	return true;
 }
 
-/* What follows the program is its own: files, which bash offers where we have nothing. */
+/* The arguments of the program are not ours: bash completes files by default. */
 static void complete_bash_command(const struct cm_verb *verb)
 {
 	size_t i;
@@ -82,8 +85,7 @@ static void complete_bash_command(const struct cm_verb *verb)
 	(void)printf("\t\t\t-*) ;;\n\t\t\t*) return ;;\n\t\t\tesac\n\t\tdone\n\tfi\n");
 }
 
-/* After an option that wants a value: its words, or files, which bash offers where we have
- * nothing. */
+/* The values of options: their words, or else files, which bash completes by default. */
 static void complete_bash_values(void)
 {
 	int opt;
@@ -146,7 +148,7 @@ static void complete_bash(const struct cm_verb *verbs)
 	(void)printf("\tesac\n}\ncomplete -o default -F _%s %s\n", CM_PROGRAM, CM_PROGRAM);
 }
 
-/* In a description of _arguments ':' and brackets have a meaning. */
+/* _arguments interprets ':' and brackets in a description: escape them. */
 static void put_zsh_help(const char *text)
 {
 	for (; *text; text++) {

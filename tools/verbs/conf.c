@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * `conf`: the options in effect, in a process or here.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>

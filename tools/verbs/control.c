@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * `trim` and `reset`: commands that change the devices of a process.
+ */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -22,7 +25,7 @@ static int send(const struct cm_options *options, struct cm_process *process,
 	return cm_command_send(options, process, &command);
 }
 
-/* What a command changed on one device. `json` NULL: a sentence. */
+/* Reports what a command changed on one device. `json` NULL: as a sentence. */
 typedef void (*report_fn)(struct cm_json *json, const struct cm_process *process,
 			  const struct cm_device_row *before, const struct cm_device_row *after);
 
@@ -38,7 +41,7 @@ static int change_devices(const struct cm_options *options, struct cm_process *p
 		sent = send(options, process, code, before.index);
 		exit = cm_exit_join(exit, sent);
 		if (sent)
-			break; /* the next letter would meet the same */
+			break; /* the next command would fail likewise */
 		if (!cm_reader_read_device(process->reader, before.index, &after.row, &torn))
 			report(json, process, &before.row, &after.row);
 	}

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * `diff`: compares two snapshots by device and by stack.
+ */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -15,15 +18,15 @@
 #define TOP_ROWS   20
 #define LINE_BYTES 160
 
-/* What is in use behind a stack in the first and in the second snapshot. */
+/* What a stack holds in the first and in the second snapshot. */
 struct change {
 	uint64_t bytes[2];
 	uint64_t blocks[2];
-	const struct cm_snapshot *snapshot; /* that knows the stack */
+	const struct cm_snapshot *snapshot; /* that has the stack */
 	const struct cm_snap_stack *stack;
 };
 
-/* Stacks of two files are the same where their frames have the same names. */
+/* Stacks of two files are equal if their frames have the same names. */
 struct changes {
 	struct cm_intern keys;
 	struct change *item;
@@ -75,7 +78,7 @@ static struct change *find_change(struct changes *changes, const struct cm_snaps
 	return &changes->item[number];
 }
 
-/* What is in use behind each stack of a snapshot. */
+/* What a stack of a snapshot holds. */
 struct sum {
 	uint64_t bytes;
 	uint64_t blocks;
@@ -146,7 +149,7 @@ static bool is_changed(const struct change *change)
 	return change_of(change->bytes) || change_of(change->blocks);
 }
 
-/* With its sign, unless there is none to have. */
+/* A change with its sign; "-" if there is none. */
 static const char *spell_change(int64_t change, bool bytes, char text[CM_UNITS_BYTES])
 {
 	char plain[CM_UNITS_BYTES];
@@ -252,7 +255,7 @@ static const struct cm_snap_device *find_device(const struct cm_snapshot *snapsh
 	return NULL;
 }
 
-/* One device in both; either may lack it. Adds to *ret_changed. */
+/* Compares one device; one of the two may be NULL. Sets *ret_changed if it differs. */
 static int diff_device(const struct cm_snapshot *snapshots[2],
 		       const struct cm_snap_device *devices[2], struct cm_json *json,
 		       bool *ret_changed)

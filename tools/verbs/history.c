@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a process records: switched on and off as torch.cuda.memory._record_memory_history does it,
- * and said how much of it there is.
+ * `history`: switches recording on and off, with the words of
+ * torch.cuda.memory._record_memory_history, and shows how much was recorded.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -23,27 +23,28 @@ struct job {
 	struct cm_json *json; /* NULL: sentences */
 };
 
-/* Of one ring. */
+/* The events of one ring. */
 struct tally {
-	uint64_t recorded; /* since the start, but for what was cleared away */
+	uint64_t recorded; /* since the start, or since they were cleared */
 	uint64_t kept;
 	uint64_t lost; /* overwritten, or beyond --max-entries */
 };
 
-/* In the words of a sentence. */
+/* A setting of --context as part of a sentence. */
 static const char *context_means(uint32_t context)
 {
-	static const char *const words[] = {"stacks off", "stacks of blocks in use",
-					    "stacks of requests", "stacks of requests and frees"};
+	static const char *const words[] = {"stacks off", "stacks of allocated blocks",
+					    "stacks of allocations",
+					    "stacks of allocations and frees"};
 
-	return context < CM_CONTEXT_COUNT ? words[context] : "stacks in a way unknown here";
+	return context < CM_CONTEXT_COUNT ? words[context] : "stacks by an unknown setting";
 }
 
 static struct tally count_ring(const struct cm_header *header, enum cm_table table, uint64_t next,
 			       uint64_t cleared)
 {
 	const struct cm_table_row *row = &header->table[table];
-	/* A ring that was never written has no memory behind it. */
+	/* A ring that was never written is not mapped. */
 	const uint32_t ring = row->rows ? row->ring : 0;
 	const uint64_t first = cm_event_first(next, cleared, ring, header->record.max_entries);
 	struct tally tally = {0};
@@ -72,13 +73,13 @@ static void put_tally(struct cm_json *json, const struct tally *tally)
 	cm_json_unsigned(json, "events_lost", tally->lost);
 }
 
-/* Bytes of a table in use, and that it may take. */
+/* The used bytes of a table, and its capacity. */
 static uint64_t used_bytes(const struct cm_header *header, enum cm_table table, uint64_t rows)
 {
 	return rows * header->table[table].stride;
 }
 
-static uint64_t room_bytes(const struct cm_header *header, enum cm_table table)
+static uint64_t capacity_bytes(const struct cm_header *header, enum cm_table table)
 {
 	return (uint64_t)header->table[table].capacity * header->table[table].stride;
 }
@@ -97,7 +98,7 @@ static void print_settings(const struct cm_process *process, const struct cm_hea
 		     context_means(record->context));
 	if (record->context != CM_CONTEXT_NONE)
 		(void)printf(", %s, %" PRIu32 " deep",
-			     record->stacks == CM_STACKS_PYTHON ? "Python's frames alone"
+			     record->stacks == CM_STACKS_PYTHON ? "Python frames only"
 								: "all frames",
 			     record->depth);
 	(void)printf("\n");
@@ -113,12 +114,12 @@ static void print_tables(const struct cm_header *header)
 		"  %-14s %s of %s, %s lost\n", "stacks",
 		cm_bytes_format((int64_t)used_bytes(header, CM_TABLE_STACK, record->stack_words),
 				used),
-		cm_bytes_format((int64_t)room_bytes(header, CM_TABLE_STACK), room),
+		cm_bytes_format((int64_t)capacity_bytes(header, CM_TABLE_STACK), room),
 		cm_count_format((int64_t)record->stacks_lost, lost));
 	(void)printf("  %-14s %s of %s, %s lost\n", "texts",
 		     cm_bytes_format((int64_t)used_bytes(header, CM_TABLE_TEXT, record->text_bytes),
 				     used),
-		     cm_bytes_format((int64_t)room_bytes(header, CM_TABLE_TEXT), room),
+		     cm_bytes_format((int64_t)capacity_bytes(header, CM_TABLE_TEXT), room),
 		     cm_count_format((int64_t)record->texts_lost, lost));
 	(void)printf("  %-14s %s\n", "modules",
 		     cm_count_format((int64_t)header->table[CM_TABLE_MODULE].rows, count));
@@ -142,11 +143,11 @@ static void put_tables(struct cm_json *json, const struct cm_header *header)
 
 	cm_json_unsigned(json, "stack_table_bytes",
 			 used_bytes(header, CM_TABLE_STACK, record->stack_words));
-	cm_json_unsigned(json, "stack_table_room_bytes", room_bytes(header, CM_TABLE_STACK));
+	cm_json_unsigned(json, "stack_table_room_bytes", capacity_bytes(header, CM_TABLE_STACK));
 	cm_json_unsigned(json, "stacks_lost", record->stacks_lost);
 	cm_json_unsigned(json, "text_table_bytes",
 			 used_bytes(header, CM_TABLE_TEXT, record->text_bytes));
-	cm_json_unsigned(json, "text_table_room_bytes", room_bytes(header, CM_TABLE_TEXT));
+	cm_json_unsigned(json, "text_table_room_bytes", capacity_bytes(header, CM_TABLE_TEXT));
 	cm_json_unsigned(json, "texts_lost", record->texts_lost);
 	cm_json_unsigned(json, "modules", header->table[CM_TABLE_MODULE].rows);
 	cm_json_unsigned(json, "modules_lost", record->modules_lost);
@@ -222,7 +223,7 @@ static void tell(const struct cm_options *options, const struct cm_process *proc
 	cm_json_end(json);
 }
 
-static struct cm_command write_letter(const struct cm_options *options, enum action action)
+static struct cm_command make_command(const struct cm_options *options, enum action action)
 {
 	struct cm_command command = {.code = CM_COMMAND_RECORD};
 
@@ -257,13 +258,12 @@ static int work(const struct cm_options *options, struct cm_process *process, vo
 	int exit;
 
 	if (job->action != ACTION_STATUS) {
-		command = write_letter(options, job->action);
+		command = make_command(options, job->action);
 		exit = cm_command_send(options, process, &command);
 		if (exit)
 			return exit;
 		if (cm_reader_refresh(process->reader))
-			return cm_fail(CM_EXIT_TARGET,
-				       "process %d: its region no longer makes sense",
+			return cm_fail(CM_EXIT_TARGET, "process %d: its region is damaged",
 				       (int)process->pid);
 	}
 	tell(options, process, job->json);
@@ -284,7 +284,7 @@ static int find_action(const char *typed, enum action *ret_action)
 			       ", want start, stop, clear or status");
 }
 
-/* What `start` alone takes would be lost on the others. */
+/* Refuses options that only `start` uses. */
 static int check_options(const struct cm_options *options, enum action action)
 {
 	static const enum cm_opt of_start[] = {CM_OPT_ENABLED, CM_OPT_CONTEXT, CM_OPT_STACKS,

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * `ls`: one line per device of each process; --all adds the processes that NVML knows.
+ */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -92,7 +95,7 @@ static void fill_survey(const struct cm_survey_pool *found, struct cm_value *val
 		values[COLUMN_FRAG] = cm_value_real(100 * fragmentation);
 }
 
-/* One row a device; a process without one yet, or that can't be read, has a row of its own. */
+/* Prints one row per device; a process without a device, or that cannot be read, has one row. */
 static void emit_process(const struct cm_options *options, const struct cm_process *process,
 			 struct cm_emit *emit)
 {
@@ -143,9 +146,9 @@ static bool is_managed(const struct cm_processes *processes, pid_t pid)
 struct unmanaged {
 	const struct cm_options *options;
 	const struct cm_processes *processes;
-	struct cm_emit *emit; /* or the document, where this is NULL */
+	struct cm_emit *emit; /* NULL: into the document */
 	struct cm_json json;
-	size_t count; /* of those that were added */
+	size_t count; /* processes added */
 };
 
 static bool is_wanted(const struct unmanaged *unmanaged, const struct cm_process *process)
@@ -216,7 +219,7 @@ static void add_unmanaged(void *data, const struct cm_nvml_process *found)
 		put_unmanaged(&unmanaged->json, &process, found);
 }
 
-/* --all. A machine where nobody can tell is no reason to fail. */
+/* --all. A machine without NVML is no reason to fail. */
 static void add_all_unmanaged(struct unmanaged *unmanaged)
 {
 	const char *why;
@@ -225,7 +228,7 @@ static void add_all_unmanaged(struct unmanaged *unmanaged)
 		cm_complain("--all: %s; only processes that use libcudamem are listed", why);
 }
 
-/* How many processes it lists. */
+/* Prints the document. Returns the number of processes. */
 static size_t put_document(const struct cm_options *options, const struct cm_processes *processes,
 			   int *ret_exit)
 {
@@ -262,7 +265,7 @@ static size_t put_document(const struct cm_options *options, const struct cm_pro
 	return processes->count + unmanaged.count;
 }
 
-/* A region of another user is shown as far as it can be; one that is damaged is a failure. */
+/* Complains about damaged regions. A region that we may not read has a row without figures. */
 static int complain_damaged(const struct cm_processes *processes)
 {
 	int exit = -1;
@@ -279,7 +282,7 @@ static int complain_damaged(const struct cm_processes *processes)
 	return exit < 0 ? CM_EXIT_OK : exit;
 }
 
-/* Prints all that there is; *ret_rows of them. */
+/* Prints all rows; *ret_rows is their number. */
 static int list(const struct cm_options *options, const struct cm_processes *processes,
 		size_t *ret_rows)
 {
@@ -325,8 +328,8 @@ static int list_once(const struct cm_options *options)
 	return exit;
 }
 
-/* The screen anew on a terminal, else one listing after the other, with one line of headings. */
-static int list_again_and_again(const struct cm_options *options)
+/* --watch: redraws a terminal; else prints one listing after another, with headings only once. */
+static int watch(const struct cm_options *options)
 {
 	const struct timespec pause = {
 		.tv_sec = (time_t)(options->watch_ns / NS_PER_S),
@@ -355,11 +358,10 @@ int cm_verb_ls(const struct cm_options *options)
 	if (options->form == CM_FORM_JSON &&
 	    (options->columns || options->sort || options->where || options->top))
 		return cm_fail(CM_EXIT_USAGE,
-			       "--json prints all there is; for columns, an order or a choice take "
+			       "--json prints everything; for columns, an order or a filter use "
 			       "--ndjson");
 	if (options->form == CM_FORM_JSON && options->watch_ns)
 		return cm_fail(CM_EXIT_USAGE,
-			       "--json prints one document; with --watch take --ndjson");
-	return options->watch_ns && !is_help(options) ? list_again_and_again(options)
-						      : list_once(options);
+			       "--json prints one document; with --watch use --ndjson");
+	return options->watch_ns && !is_help(options) ? watch(options) : list_once(options);
 }

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * `memory-stats`: PyTorch's memory statistics of each device.
+ */
 #include <stdio.h>
 
 #include "stats/memory_stats.h"

@@ -32,7 +32,7 @@ static void say(const char *path, int64_t bytes, const struct cm_plot_report *re
 	char size[CM_UNITS_BYTES], events[CM_UNITS_BYTES], spans[CM_UNITS_BYTES];
 	char summed[CM_UNITS_BYTES];
 
-	(void)printf("%s: %s, opens offline; %s events, %s pieces of memory", path,
+	(void)printf("%s: %s, opens offline; %s events, %s allocations", path,
 		     cm_bytes_format(bytes, size), cm_count_format((int64_t)report->events, events),
 		     cm_count_format((int64_t)report->spans, spans));
 	if (report->spans_summed)

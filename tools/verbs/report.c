@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * `report`: what a snapshot says: budget, peak, stacks, temporary memory, out-of-memory events.
+ */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdbool.h>
@@ -16,11 +19,11 @@
 
 #define TOP_ROWS   10
 #define LINE_BYTES 160
-/* A request that lives through fewer others than this is there for the moment. */
+/* Memory is temporary if it is freed before so many other requests ... */
 #define MOMENT_REQUESTS 8
-#define MOMENT_LEAST    10 /* of one stack, before it is worth a line */
+#define MOMENT_LEAST    10 /* ... and a stack is listed from so many of them on */
 
-/* A stack whose memory comes and goes. */
+/* A stack with temporary memory. */
 struct passing {
 	uint32_t stack;
 	uint64_t count;
@@ -129,7 +132,7 @@ static int by_count(const void *a, const void *b)
 	return x->stack < y->stack ? -1 : x->stack > y->stack;
 }
 
-/* Stacks whose memory lives for the moment: those that a pool of their own would serve best. */
+/* Finds the stacks with temporary memory, for which a buffer of their own may be best. */
 static int find_passing(const struct cm_history *history, struct passing **ret_passing,
 			size_t *ret_count)
 {

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * `show`: where the memory of a process is, per device.
+ */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

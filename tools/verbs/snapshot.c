@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * `snapshot`: saves the state of a process.
+ */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,11 +19,11 @@
 #include "tools/snapshot/saved.h"
 #include "tools/verbs/verbs.h"
 
-/* The moment that the copy is of, in words. */
+/* How consistent the copy is, in words. */
 static const char *spell_moment(const struct cm_saved *saved, char *text, size_t bytes)
 {
 	if (saved->moment == CM_MOMENT_HELD)
-		(void)snprintf(text, bytes, "the process stood still for %.3f ms",
+		(void)snprintf(text, bytes, "the process held still for %.3f ms",
 			       (double)saved->hold_ns / 1e6);
 	else
 		(void)snprintf(text, bytes, "%s",
@@ -39,7 +42,7 @@ static uint64_t count_lost(const struct cm_snapshot *snapshot)
 	return lost;
 }
 
-/* A file as the shell, and then this program, takes it for one. */
+/* Writes a path such that the shell passes it on and this program recognises it as a file. */
 static void spell_file(FILE *out, const char *path)
 {
 	char *here = NULL;

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * `stat`: a line per device and interval, as vmstat prints.
+ */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the verbs do. Each takes the parsed command line and returns an exit code.
+ * The verbs. Each takes the parsed command line and returns an exit code.
  */
 #ifndef CM_TOOLS_VERBS_VERBS_H
 #define CM_TOOLS_VERBS_VERBS_H

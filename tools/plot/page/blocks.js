@@ -1,6 +1,6 @@
 /*
- * The allocator's state after every event: each segment is a row, each block a piece of it. The events
- * stand on the left; the slider, a click and the arrow keys choose one.
+ * The state of the allocator after each event: a segment is a row, a block a part of it. The events are
+ * listed on the left; the slider, a click and the arrow keys select one.
  */
 const TITLE = "allocator state history";
 const ROW_LEAST = 20, ROW_MOST = 44, LABEL = 212, EVENT = 20;
@@ -64,7 +64,7 @@ class View {
     }, `Out of memory (${d.ooms.length})`),
     element("button", { id: "peak", onclick: () => this.go(Math.max(-1, d.peak)) }, "Peak"));
     for (const text of ["arrow keys: step through the events", "click a block: hold it",
-      "solid: in use", "hatched: freed, the device may still use it", "empty: free"])
+      "solid: allocated", "hatched: pending free", "empty: free"])
       this.footer.append(element("span", {}, text));
   }
 
@@ -90,7 +90,7 @@ class View {
     this.showSide();
   }
 
-  /* The segments of that moment by address, and which blocks lie in them. */
+  /* The segments at that moment by address, and their blocks. */
   state() {
     const d = this.device, segments = [];
     for (let s = 0; s < d.seg_addr.length; s++) {
@@ -98,7 +98,7 @@ class View {
         segments.push({ s, addr: d.seg_addr[s], size: d.seg_size[s], blocks: [], live: 0, wait: 0 });
     }
     segments.sort((a, b) => a.addr - b.addr);
-    /* Pages that lie side by side are one, however they came. */
+    /* Adjacent pages are drawn as one segment. */
     let kept = 0;
     for (const segment of segments) {
       const last = segments[kept - 1];
@@ -130,7 +130,7 @@ class View {
     this.largest = segments.reduce((most, segment) => Math.max(most, segment.size), 1);
   }
 
-  /* Only the lines that are seen exist. */
+  /* Only the visible lines exist. */
   drawList() {
     const d = this.device, first = Math.max(0, Math.floor(this.list.scrollTop / EVENT) - 5);
     const last = Math.min(d.events, first + Math.ceil(this.list.clientHeight / EVENT) + 10);
@@ -163,7 +163,7 @@ class View {
     if (d.event_action[e] === SNAPSHOT)
       return facts([
         ["event", `${formatCount(e)}: a copy was taken`],
-        ["in use or waiting", formatBytes(d.event_size[e])],
+        ["active", formatBytes(d.event_size[e])],
         ["time", formatTime(d.event_time[e])],
       ]);
     return facts([
@@ -196,7 +196,7 @@ class View {
   }
 
   scale(segment) {
-    /* In proportion, but nothing so small that it can't be seen. */
+    /* In proportion, with a visible minimum. */
     return Math.max(0.04, segment.size / this.largest) * this.wide / segment.size;
   }
 
@@ -285,8 +285,8 @@ class View {
     return facts([
       ["block", formatAddress(d.span_addr[i])],
       ["size", `${formatBytes(d.span_size[i])}  (${formatCount(d.span_size[i])} bytes)`],
-      ["state", this.freed[i] <= this.event ? "freed, waiting for the device" : "in use"],
-      ["handed out", when(this.begin[i])],
+      ["state", this.freed[i] <= this.event ? "pending free" : "allocated"],
+      ["allocated at", when(this.begin[i])],
       ["freed", this.freed[i] === Infinity ? null : when(this.freed[i])],
       ["range", this.about.texts[d.span_annotation[i]]],
     ]);
@@ -297,8 +297,8 @@ class View {
     return facts([
       ["segment", formatAddress(segment.addr)],
       ["size", formatBytes(segment.size)],
-      ["in use", formatBytes(segment.live)],
-      ["waiting", segment.wait ? formatBytes(segment.wait) : null],
+      ["allocated", formatBytes(segment.live)],
+      ["pending free", segment.wait ? formatBytes(segment.wait) : null],
       ["free", formatBytes(segment.size - segment.live - segment.wait)],
       ["blocks", segment.blocks.length],
       ["pool", d.seg_small[s] ? "small" : "large"],
@@ -329,7 +329,7 @@ class View {
     this.label.textContent = e < 0 ? "before the first event"
       : `${formatCount(e)} of ${formatCount(d.events - 1)} \u00b7 ${formatTime(d.event_time[e])}`;
     parts.push(element("h2", {}, "State"), facts([
-      ["in use", formatBytes(this.live)], ["waiting", formatBytes(this.wait)],
+      ["allocated", formatBytes(this.live)], ["pending free", formatBytes(this.wait)],
       ["free, reserved", formatBytes(Math.max(0, this.reserved - this.live - this.wait))],
       ["reserved", formatBytes(this.reserved)], ["segments", formatCount(this.segments.length)]]));
     if (e >= 0)

@@ -1,6 +1,6 @@
 /*
- * Flame graphs of memory by stack: what is in use now, was at the peak, was asked for in the time of the
- * events, and is kept of that. Outermost functions are on top; turned over, those that allocate.
+ * Flame graphs of memory by stack: allocated now, allocated at the peak, allocated during the events, and
+ * of these still allocated. The outermost functions are on top, or, inverted, those that allocate.
  */
 const TITLE = "flame graph";
 const CELL = 21, PAD = 14;
@@ -26,8 +26,8 @@ class View {
     this.canvas = new Canvas(this.page, (context, w, h) => this.draw(context, w, h));
     this.controls.append(
       buttonGroup([["live", "In use now"], ["peak", "At the peak"],
-        ["kept", "Never freed", "handed out in the time of the events, and still in use"],
-        ["allocated", "Allocated", "all that was handed out in the time of the events"]], "live",
+        ["kept", "Never freed", "allocated during the events, and still allocated"],
+        ["allocated", "Allocated", "everything allocated during the events"]], "live",
       (value) => this.choose("measure", value)),
       buttonGroup([["bytes", "Bytes"], ["count", "Blocks"]], "bytes", (value) => this.choose("unit", value)),
       element("button", { id: "turn", "aria-pressed": "false", onclick: (event) => {
@@ -62,7 +62,7 @@ class View {
       let at = root;
       root.value += values[i];
       for (const number of frames.length ? frames : [-1]) {
-        /* One box a function, wherever in it the call was. */
+        /* One box per function, whatever the line of the call. */
         const name = number < 0 ? about.callers[0] : about.frames[number][0];
         if (!at.children.has(name))
           at.children.set(name, this.node(name, number < 0 ? null : number));
@@ -75,7 +75,7 @@ class View {
     this.place();
   }
 
-  /* Boxes with their place, as shares of the width; what can't be seen is left out. */
+  /* The boxes with their positions as fractions of the width; invisible ones are left out. */
   place() {
     const boxes = [], least = 0.0004;
     let deepest = 0;
@@ -101,7 +101,7 @@ class View {
     this.showSide();
   }
 
-  /* From the root to the node, which is not in it. */
+  /* From the root to the node, exclusive. */
   path(node) {
     const find = (at, way) => {
       if (at === node)
@@ -182,7 +182,7 @@ class View {
     return [element("div", { class: "fn" }, element("strong", {}, node.name)),
       ...(file && file !== "??" ? [element("div", { class: "count" }, file + (line ? ":" + line : ""))] : []),
       facts([
-        [this.measure === "live" ? "in use" : this.measure, `${this.format(node.value)}  ` +
+        [this.measure === "live" ? "allocated" : this.measure, `${this.format(node.value)}  ` +
           `(${(100 * node.value / this.root.value).toFixed(1)}%)`],
         ["of that itself", node.self ? this.format(node.self) : null]])];
   }
@@ -207,7 +207,7 @@ class View {
     new ResizeObserver(() => this.place()).observe(this.stage);
   }
 
-  /* The stacks behind what is shown, the heaviest first. */
+  /* The stacks of the visible boxes, largest first. */
   showSide() {
     const d = this.device, about = this.about, values = d[this.measure + "_" + this.unit];
     const rows = [];

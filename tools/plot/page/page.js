@@ -1,4 +1,4 @@
-/* What all pages share: the data, numbers as people read them, colours, the tooltip. */
+/* Shared by all pages: the data, formats of numbers, colours, the tooltip. */
 const BEFORE = 0xffffffff, NEVER = 0xfffffffe;
 const ACTIONS = ["none", "alloc", "free_requested", "free_completed", "segment_alloc",
   "segment_free", "segment_map", "segment_unmap", "oom", "snapshot"];
@@ -16,7 +16,7 @@ function formatBytes(bytes) {
   return (bytes < 0 ? "-" : "") + value.toFixed(digits) + " " + units[unit];
 }
 
-/* For an axis: "32 MiB" where formatBytes has "32.0 MiB". */
+/* For an axis: "32 MiB" instead of the "32.0 MiB" of formatBytes. */
 function formatTick(bytes) {
   return formatBytes(bytes).replace(/\.0+ /, " ");
 }
@@ -40,7 +40,7 @@ function formatAddress(address) {
   return "0x" + address.toString(16);
 }
 
-/* An element with children; text is only ever text. */
+/* Creates an element with children; text is never interpreted as HTML. */
 function element(tag, attributes, ...children) {
   const node = document.createElement(tag);
   for (const [key, value] of Object.entries(attributes || {})) {
@@ -71,20 +71,20 @@ async function unpackData() {
     for (const [name, type, at, count] of device.columns)
       device[name] = new types[type](bytes.buffer, start + at, count);
   }
-  /* What a stack is called where there is room for a line. */
+  /* The name of a stack on one line. */
   about.labels = about.callers.map((caller, i) =>
     about.behind[i] ? `${caller} < ${about.behind[i]}` : caller);
   return about;
 }
 
-/* A palette that tells neighbours apart in both themes; what comes after it goes round. */
+/* Adjacent colours differ clearly in both themes; further stacks reuse them. */
 const PALETTE = ["#4e79a7", "#f28e2b", "#59a14f", "#e15759", "#76b7b2", "#b07aa1", "#edc948",
   "#ff9da7", "#9c755f", "#86bcb6", "#d37295", "#8cd17d", "#a0cbe8", "#b6992d", "#499894",
   "#f1ce63", "#d4a6c8", "#79706e", "#fabfd2", "#6b8fd6"].map((hex) => [1, 3, 5].map(
   (at) => parseInt(hex.slice(at, at + 2), 16)));
 
 class Colors {
-  /* `weights`: stack -> bytes; the heaviest get the first colours, by who called. */
+  /* `weights`: stack -> bytes; the callers with most bytes get the first colours. */
   constructor(about, weights) {
     const byCaller = new Map();
     for (const [stack, bytes] of weights) {
@@ -93,7 +93,7 @@ class Colors {
     }
     const order = [...byCaller].sort((a, b) => b[1] - a[1]).map(([caller]) => caller);
     const rank = new Map(order.map((caller, i) => [caller, i]));
-    /* Stacks of one caller are shades of one colour. */
+    /* The stacks of one caller have shades of one colour. */
     const shade = new Map();
     this.rgb = about.labels.map((caller) => {
       const base = PALETTE[(rank.has(caller) ? rank.get(caller) : 0) % PALETTE.length];
@@ -161,7 +161,7 @@ function frameList(about, stack, limit) {
   return list;
 }
 
-/* Which stacks a search means; annotations and addresses are the views' own. */
+/* The stacks that match a search; the views search annotations and addresses themselves. */
 class Search {
   constructor(about) {
     this.about = about;
@@ -191,7 +191,7 @@ class Search {
   }
 }
 
-/* A canvas that fills its parent and is as sharp as the screen. */
+/* A canvas that fills its parent, at the resolution of the screen. */
 class Canvas {
   constructor(parent, draw) {
     this.node = element("canvas");
@@ -205,7 +205,7 @@ class Canvas {
     this.observer.observe(parent);
   }
 
-  /* Draws once before the next picture, however often it is asked. */
+  /* Draws once before the next frame, however often it is called. */
   draw() {
     if (this.wanted)
       return;
@@ -270,7 +270,7 @@ function buttonGroup(choices, chosen, pick) {
   return group;
 }
 
-/* Index of the last element that is not above `value`; -1: all are. */
+/* The index of the last element that is not above `value`; -1: all are above. */
 function lastAtMost(array, value) {
   let low = 0, high = array.length;
   while (low < high) {

@@ -1,13 +1,12 @@
 /*
- * Histograms by size, in powers of two: requests, what is in use, what rounding adds, and the free
- * pieces that are left between.
+ * Histograms by size, in powers of two: requests, live blocks, their rounding, and free blocks.
  */
 const TITLE = "sizes and waste";
 const PANELS = [
   { name: "Requests in the time of the events", bars: [["asked", "asked_bytes"]], color: 0 },
   { name: "In use now", bars: [["live", "live_bytes"]], color: 2 },
-  { name: "Lost to rounding, by size asked for", bars: [["live", "waste_bytes"]], color: 3 },
-  { name: "Free pieces in reserved memory", bars: [["free", "free_bytes"]], color: 4 },
+  { name: "Lost to rounding, by requested size", bars: [["live", "waste_bytes"]], color: 3 },
+  { name: "Free blocks in reserved memory", bars: [["free", "free_bytes"]], color: 4 },
 ];
 
 class View {
@@ -37,7 +36,7 @@ class View {
     return this.device["class_" + name];
   }
 
-  /* From the smallest class that has anything to the largest. */
+  /* From the smallest to the largest class that is not empty. */
   range() {
     let first = 48, last = 0;
     for (const name of ["asked", "live", "free"]) {
@@ -128,10 +127,10 @@ class View {
     return facts([
       ["size", `${formatBytes(2 ** k)} to ${formatBytes(2 ** (k + 1))}`],
       ["requests", `${formatCount(c("asked"))}, ${formatBytes(c("asked_bytes"))}`],
-      ["in use", `${formatCount(c("live"))}, ${formatBytes(c("live_bytes"))}`],
+      ["allocated", `${formatCount(c("live"))}, ${formatBytes(c("live_bytes"))}`],
       ["lost to rounding", formatBytes(c("waste_bytes")) + (c("live_bytes")
         ? `, ${(100 * c("waste_bytes") / (c("live_bytes") + c("waste_bytes"))).toFixed(1)}%` : "")],
-      ["free pieces", `${formatCount(c("free"))}, ${formatBytes(c("free_bytes"))}`],
+      ["free blocks", `${formatCount(c("free"))}, ${formatBytes(c("free_bytes"))}`],
     ]);
   }
 
@@ -148,9 +147,9 @@ class View {
     const live = total("live_bytes"), waste = total("waste_bytes"), free = total("free_bytes");
     const parts = [element("h2", {}, "In all"), facts([
       ["requests", `${formatCount(total("asked"))}, ${formatBytes(total("asked_bytes"))}`],
-      ["in use", `${formatCount(total("live"))} blocks, ${formatBytes(live)}`],
+      ["allocated", `${formatCount(total("live"))} blocks, ${formatBytes(live)}`],
       ["lost to rounding", `${formatBytes(waste)}${live ? `, ${(100 * waste / (live + waste)).toFixed(1)}%` : ""}`],
-      ["free pieces", `${formatCount(total("free"))}, ${formatBytes(free)}`]])];
+      ["free blocks", `${formatCount(total("free"))}, ${formatBytes(free)}`]])];
     if (this.held !== undefined)
       parts.push(element("h2", {}, "Clicked"), this.describe(this.held));
     this.side.replaceChildren(...parts);

@@ -1,4 +1,4 @@
-/* The page comes to life; a failure is shown where the picture would be. */
+/* Starts the page; an error is shown instead of the picture. */
 async function start() {
   const about = await unpackData();
   const tip = new Tip(), search = new Search(about);
@@ -29,7 +29,7 @@ async function start() {
   if (!about.devices.length) {
     $("stage").append(element("p", { class: "empty" }, "This process has used no GPU memory."));
   } else {
-    /* The one with most to tell. */
+    /* The device with the most events. */
     let best = 0;
     about.devices.forEach((device, i) => {
       if (device.events > about.devices[best].events)

@@ -1,7 +1,7 @@
 /*
- * Who holds what over time. Each piece of memory is a band from its hand-out to its free, stacked in
- * the order of the hand-outs. Drawn a column of pixels at a time, each as of one event: where a column
- * stands for many, of the one after which most was in use, so that no peak is lost.
+ * Memory over time by stack. Each allocation is a band from its request to its free; bands are stacked in
+ * the order of the requests. Each column of pixels shows the state after one event: of the events that
+ * share a column, the one after which most was allocated, so that no peak is lost.
  */
 const TITLE = "active memory timeline";
 const MARGIN = { left: 78, right: 14, top: 14, bottom: 26 };
@@ -61,7 +61,7 @@ class View {
       element("button", { id: "peak", onclick: () => this.toPeak() }, "Peak"));
   }
 
-  /* Far above the rest it would press it flat. */
+  /* A value far above the others would flatten them. */
   isReservedNear() {
     const d = this.device;
     let most = d.allocated_at_start, reserved = d.reserved_at_start;
@@ -118,7 +118,7 @@ class View {
     this.setRange(x - span / 2, x + span / 2);
   }
 
-  /* For each column of pixels the event that it stands for, and the bin with its totals. */
+  /* For each column of pixels its event, and the bin with the totals. */
   columns(count) {
     const position = this.positions(), d = this.device;
     const events = new Int32Array(count), bins = new Int32Array(count);
@@ -173,7 +173,7 @@ class View {
     this.drawStrip(context, width, height);
   }
 
-  /* Bands, what is too small for one, and what waits, as pixels. */
+  /* Draws the bands, the rest that is too small for bands, and pending frees. */
   drawBands(context, plot, count, rows, { events, bins }) {
     const d = this.device, image = context.createImageData(count, rows);
     const pixels = new Uint32Array(image.data.buffer);
@@ -251,7 +251,7 @@ class View {
     return this.about.labels[this.device.span_stack[i]] === this.picked;
   }
 
-  /* Where a band keeps its place long enough to bear a name. */
+  /* Labels the bands that are wide enough. */
   noteRun(i, column, from, to) {
     const run = this.runs.get(i);
     if (run && run.last === column - 1 && Math.abs(run.from - from) < 3 && Math.abs(run.to - to) < 3)
@@ -386,7 +386,7 @@ class View {
     context.textAlign = "left";
   }
 
-  /* The whole in small, with the part that is shown. */
+  /* Draws the overview, with the visible part marked. */
   drawStrip(context, width, height) {
     const d = this.device, strip = this.strip = {
       x: MARGIN.left, y: height - STRIP - 8, w: width - MARGIN.left - MARGIN.right, h: STRIP,
@@ -424,7 +424,7 @@ class View {
     context.lineWidth = 1;
   }
 
-  /* The piece of memory at a place of the picture; what it is else. */
+  /* The allocation at a position of the picture, or what else is there. */
   hit(x, y) {
     const plot = this.plot;
     if (!plot || x < plot.x || x >= plot.x + plot.w || y < plot.y || y > plot.y + plot.h)
@@ -459,7 +459,7 @@ class View {
       ["address", formatAddress(d.span_addr[i])],
       ["from", this.begin[i] < 0 ? "before the first event"
         : `event ${formatCount(this.begin[i])}, ${formatTime(this.timeOf(this.begin[i]))}`],
-      ["to", freed === Infinity ? "still in use"
+      ["to", freed === Infinity ? "still allocated"
         : `event ${formatCount(freed)}, ${formatTime(this.timeOf(freed))}` +
           (this.begin[i] < 0 ? "" : `, after ${formatTime(this.timeOf(freed) - this.timeOf(this.begin[i]))}`)],
       ["range", this.about.texts[d.span_annotation[i]]],
@@ -472,10 +472,10 @@ class View {
     return facts([
       ["event", hit.event < 0 ? "start" : formatCount(hit.event)],
       ["time", formatTime(this.timeOf(hit.event))],
-      ["in use", formatBytes(bin < 0 ? d.allocated_at_start : d.bin_allocated[bin])],
-      ["waiting", bin < 0 ? null : formatBytes(d.bin_active[bin] - d.bin_allocated[bin])],
+      ["allocated", formatBytes(bin < 0 ? d.allocated_at_start : d.bin_allocated[bin])],
+      ["pending free", bin < 0 ? null : formatBytes(d.bin_active[bin] - d.bin_allocated[bin])],
       ["reserved", formatBytes(bin < 0 ? d.reserved_at_start : d.bin_reserved[bin])],
-      ["small pieces", hit.rest > 0 ? formatBytes(hit.rest) : null],
+      ["small allocations", hit.rest > 0 ? formatBytes(hit.rest) : null],
     ]);
   }
 
@@ -566,7 +566,7 @@ class View {
     this.setRange(at - half, at + half);
   }
 
-  /* Who holds the memory at the cursor, and the piece that was clicked. */
+  /* Lists the stacks that hold memory at the cursor, and the clicked allocation. */
   showBreakdown() {
     const d = this.device, sums = new Map(), about = this.about;
     let drawn = 0;
@@ -600,14 +600,14 @@ class View {
     if (total > drawn)
       list.append(element("div", { class: "row" },
         element("span", { class: "swatch", style: "background:var(--line)" }),
-        element("span", { class: "name count" }, "pieces too small to draw"),
+        element("span", { class: "name count" }, "allocations too small to draw"),
         element("span", { class: "bytes" }, formatBytes(total - drawn))));
     if (rows.length > 40)
       list.append(element("div", { class: "count" }, `and ${rows.length - 40} more`));
     const held = this.held === undefined ? [] : [element("h2", {}, "Clicked"), this.describe(this.held),
       frameList(about, d.span_stack[this.held])];
     this.side.replaceChildren(
-      element("h2", {}, `${where}: ${formatBytes(total)} in use`), list, ...held);
+      element("h2", {}, `${where}: ${formatBytes(total)} allocated`), list, ...held);
   }
 
   searched() {
@@ -622,7 +622,7 @@ class View {
             bytes += this.device.span_size[i];
         }
       }
-      $("found").textContent = `${formatCount(count)} pieces, ${formatBytes(bytes)} at the cursor`;
+      $("found").textContent = `${formatCount(count)} allocations, ${formatBytes(bytes)} at the cursor`;
     } else {
       $("found").textContent = "";
     }
