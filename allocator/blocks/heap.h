@@ -16,7 +16,7 @@
  */
 int cm_heap_take_locked(struct cm_heap *heap, uint64_t size, uint64_t bytes, uint64_t *ret_addr);
 
-/* The same, past blocks that are spared (thrift.h). */
+/* The same, past blocks that are spared (fragmentation.h). */
 int cm_heap_take_unfragmenting_locked(struct cm_heap *heap, uint64_t size, uint64_t bytes,
 				      uint64_t *ret_addr);
 

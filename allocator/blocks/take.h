@@ -141,9 +141,9 @@ CM_ALWAYS_INLINE bool cm_take_has_pending_between(const struct cm_heap *heap, ui
 }
 
 /*
- * Whether the driver is to be asked first although there is a block that fits: see asking.h, and
- * thrift.h where the card fills up. And now and then where many blocks wait: while their rows are
- * in the caches they are soon dealt with.
+ * Whether to poll first although a block fits: see poll_policy.h, and fragmentation.h for a device
+ * that fills up. Also now and then while many blocks are pending: they are cheap to retire while
+ * their rows are in the caches.
  */
 CM_ALWAYS_INLINE bool cm_take_should_poll(struct cm_heap *heap, uint32_t fit,
 					  const struct cm_block *block, uint64_t size)
@@ -164,7 +164,7 @@ CM_ALWAYS_INLINE bool cm_take_should_poll(struct cm_heap *heap, uint32_t fit,
 
 enum cm_take_way {
 	CM_TAKE_FIRST,   /* see take_first */
-	CM_TAKE_SPARING, /* see thrift.h */
+	CM_TAKE_SPARING, /* see fragmentation.h */
 	CM_TAKE_ANY,
 };
 

@@ -19,9 +19,9 @@
 #include "stats/counters.h"
 
 /*
- * A first try, which takes the device's lock. As cm_heap_take_locked, but also -ENOENT where the
- * driver is worth asking first, for what waits (asking.h) or as the block is spared (thrift.h), or
- * as CM_PENDING_BLOCKS of any size wait. -EAGAIN: the heap drains.
+ * A first try, which takes the device's lock. As cm_heap_take_locked, but also -ENOENT if polling
+ * comes first: for pending blocks (poll_policy.h), for a block that is kept whole
+ * (fragmentation.h), or as CM_PENDING_BLOCKS of any size are pending. -EAGAIN: the heap drains.
  */
 CM_ALWAYS_INLINE int take_first(struct cm_heap *heap, uint64_t size, uint64_t bytes,
 				uint64_t *ret_addr)

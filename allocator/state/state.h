@@ -82,7 +82,7 @@ struct cm_heap {
 	uint32_t can;   /* CM_CAN_* */
 	uint64_t live_bytes;
 	uint64_t pending_sizes;    /* bit c: a block of cm_size_class c may wait; all: wary */
-	bool card_fills_up;        /* the card fills up, see thrift.h */
+	bool card_fills_up;        /* the card fills up, see fragmentation.h */
 	uint32_t spared_questions; /* and what was done for it */
 	uint32_t spared_segments;
 	uint64_t spared_at; /* in use on the device when these were counted anew */
@@ -140,11 +140,11 @@ struct cm_device {
 	struct cm_fence probe;  /* see cm_epoch_quiesces; guarded by the turn and the slow lock */
 	uint64_t probe_ns;      /* when it was recorded */
 	bool reset;             /* accumulated counters were reset: current != allocated - freed */
-	uint64_t batch_bytes;   /* what is freed is dealt with by as much, see asking.h */
+	uint64_t batch_bytes;   /* what is freed is dealt with by as much, see poll_policy.h */
 	uint64_t poll_bytes;    /* and asked for whatever the request */
 	uint64_t shaped_bytes;  /* reserved when its shape was judged last, */
 	uint64_t shaped_freed;  /* and freed until then */
-	uint64_t most_reserved; /* with a large segment; see exchange.h, trade in ladder.c */
+	uint64_t most_reserved; /* with a large segment; see exchange.h, trade in slow_path.c */
 	uint64_t refused_at; /* reserved, and asked for, when the driver refused; 0: it does not */
 	uint64_t decay_tick; /* the clock's ticks at decay_ns, to tell how fast it goes */
 	uint64_t decay_ns;
