@@ -244,8 +244,7 @@ int cm_emit_open(const struct cm_column_set *column_set, const struct cm_options
 	}
 	emit = calloc(1, sizeof(*emit));
 	if (!emit) {
-		cm_complain("no memory left");
-		*ret_exit = CM_EXIT_TARGET;
+		*ret_exit = cm_fail_memory();
 		return -1;
 	}
 	emit->column_set = column_set;
@@ -301,7 +300,7 @@ void cm_emit_row(struct cm_emit *emit, const struct cm_value *values)
 	if (emit->column_set->live)
 		put_live(emit, values);
 	else if (!keep_row(emit, values))
-		cm_complain("no memory left for all rows");
+		cm_complain("not enough memory on the host for all rows");
 }
 
 static int compare(const void *a, const void *b, void *arg)
@@ -444,7 +443,7 @@ static void put_table(struct cm_emit *emit)
 
 	table = scols_new_table();
 	if (!table || fill_table(emit, table)) {
-		cm_complain("no memory left for the table");
+		cm_complain("not enough memory on the host for the table");
 		scols_unref_table(table);
 		return;
 	}

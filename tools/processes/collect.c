@@ -329,10 +329,8 @@ int cm_collect(const struct cm_options *options, const char *target,
 		err = collect_pid(options, target, (pid_t)pid, &gathering);
 	else
 		err = collect_pattern(options, target, &gathering);
-	if (!err && gathering.failed) {
-		cm_complain("no memory left");
-		err = CM_EXIT_TARGET;
-	}
+	if (!err && gathering.failed)
+		err = cm_fail_memory();
 	if (err) {
 		cm_processes_free(&all);
 		return err;

@@ -22,6 +22,24 @@ void cm_json_open_document(struct cm_json *json, const char *name)
 	cm_json_text(json, "host", host);
 }
 
+struct cm_json *cm_json_open_array(const struct cm_options *options, struct cm_json *json,
+				   const char *name, const char *array)
+{
+	if (options->form != CM_FORM_JSON)
+		return NULL;
+	cm_json_open_document(json, name);
+	cm_json_array(json, array);
+	return json;
+}
+
+void cm_json_close_array(struct cm_json *json)
+{
+	if (!json)
+		return;
+	cm_json_end(json);
+	cm_json_end(json);
+}
+
 void cm_json_identity(struct cm_json *json, const struct cm_process *process)
 {
 	const struct cm_header *header;

@@ -13,6 +13,12 @@
  * open. */
 void cm_json_open_document(struct cm_json *json, const char *name);
 
+/* With --json, begins a document with one array in `json`, which it returns; else returns NULL. */
+struct cm_json *cm_json_open_array(const struct cm_options *options, struct cm_json *json,
+				   const char *name, const char *array);
+/* Ends that document; NULL is ignored. */
+void cm_json_close_array(struct cm_json *json);
+
 /* Adds the members that identify the process to the open object. */
 void cm_json_identity(struct cm_json *json, const struct cm_process *process);
 

@@ -148,16 +148,10 @@ static int change_processes(const struct cm_options *options, const char *name,
 			    int (*work)(const struct cm_options *options,
 					struct cm_process *process, void *data))
 {
-	struct cm_json json;
-	int exit;
+	struct cm_json json, *to = cm_json_open_array(options, &json, name, "changes");
+	const int exit = cm_for_processes(options, work, to);
 
-	if (options->form != CM_FORM_JSON)
-		return cm_for_processes(options, work, NULL);
-	cm_json_open_document(&json, name);
-	cm_json_array(&json, "changes");
-	exit = cm_for_processes(options, work, &json);
-	cm_json_end(&json);
-	cm_json_end(&json);
+	cm_json_close_array(to);
 	return exit;
 }
 

@@ -326,7 +326,7 @@ int cm_verb_diff(const struct cm_options *options)
 {
 	const struct cm_snapshot *snapshots[2];
 	struct cm_source first, second;
-	struct cm_json json, *to = NULL;
+	struct cm_json json, *to;
 	bool changed = false;
 	int exit, err;
 
@@ -340,18 +340,11 @@ int cm_verb_diff(const struct cm_options *options)
 	}
 	snapshots[0] = first.snapshot;
 	snapshots[1] = second.snapshot;
-	if (options->form == CM_FORM_JSON) {
-		to = &json;
-		cm_json_open_document(to, "diff");
-		cm_json_array(to, "devices");
-	} else {
+	to = cm_json_open_array(options, &json, "diff", "devices");
+	if (!to)
 		(void)printf("first:  %s\nsecond: %s\n", options->args[0], options->args[1]);
-	}
 	err = diff_all(snapshots, to, &changed);
-	if (to) {
-		cm_json_end(to);
-		cm_json_end(to);
-	}
+	cm_json_close_array(to);
 	cm_source_close(&first);
 	cm_source_close(&second);
 	if (err)

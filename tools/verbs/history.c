@@ -318,13 +318,8 @@ int cm_verb_history(const struct cm_options *options)
 		return cm_fail(CM_EXIT_USAGE,
 			       "missing argument: whose history? want '%s history %s PID...'",
 			       CM_PROGRAM, actions[job.action]);
-	if (options->form != CM_FORM_JSON)
-		return cm_for_processes(&rest, work, &job);
-	cm_json_open_document(&json, "history");
-	cm_json_array(&json, "processes");
-	job.json = &json;
+	job.json = cm_json_open_array(options, &json, "history", "processes");
 	exit = cm_for_processes(&rest, work, &job);
-	cm_json_end(&json);
-	cm_json_end(&json);
+	cm_json_close_array(job.json);
 	return exit;
 }

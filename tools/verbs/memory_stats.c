@@ -14,8 +14,8 @@
 #define KEY_WIDTH 44
 
 struct printing {
-	struct cm_json json;
-	bool headed; /* something stands above: leave a line free */
+	struct cm_json *json; /* NULL: text */
+	bool headed;          /* something was printed: leave a line free */
 };
 
 static void print_entry(void *data, const char *key, int64_t value)
@@ -79,18 +79,18 @@ static int put_devices(const struct cm_options *options, struct cm_process *proc
 	return any ? CM_EXIT_OK : cm_complain_no_device(options, process);
 }
 
-static int print_host(struct cm_process *process, struct printing *printing, bool json)
+static int print_host(struct cm_process *process, struct printing *printing)
 {
 	struct cm_host_row row;
 	bool torn;
 
 	if (cm_reader_read_host(process->reader, &row, &torn))
 		return cm_fail(CM_EXIT_TARGET, "%s: it cannot be read", process->path);
-	if (json) {
-		cm_json_bool(&printing->json, "torn", torn);
-		cm_json_object(&printing->json, "host_stats");
-		cm_host_memory_stats_each(&row, put_entry, &printing->json);
-		cm_json_end(&printing->json);
+	if (printing->json) {
+		cm_json_bool(printing->json, "torn", torn);
+		cm_json_object(printing->json, "host_stats");
+		cm_host_memory_stats_each(&row, put_entry, printing->json);
+		cm_json_end(printing->json);
 	} else {
 		print_heading(printing, process, "pinned host memory");
 		cm_host_memory_stats_each(&row, print_entry, NULL);
@@ -100,38 +100,33 @@ static int print_host(struct cm_process *process, struct printing *printing, boo
 
 static int print_process(const struct cm_options *options, struct cm_process *process, void *data)
 {
-	const bool json = options->form == CM_FORM_JSON;
 	struct printing *printing = data;
+	struct cm_json *json = printing->json;
 	int exit = CM_EXIT_OK;
 
 	if (json) {
-		cm_json_object(&printing->json, NULL);
-		cm_json_identity(&printing->json, process);
+		cm_json_object(json, NULL);
+		cm_json_identity(json, process);
 	}
 	if (options->host)
-		exit = print_host(process, printing, json);
+		exit = print_host(process, printing);
 	else if (json)
-		exit = put_devices(options, process, &printing->json);
+		exit = put_devices(options, process, json);
 	else
 		exit = print_devices(options, process, printing);
 	if (json)
-		cm_json_end(&printing->json);
+		cm_json_end(json);
 	return exit;
 }
 
 int cm_verb_memory_stats(const struct cm_options *options)
 {
 	struct printing printing = {0};
+	struct cm_json json;
 	int exit;
 
-	if (options->form == CM_FORM_JSON) {
-		cm_json_open_document(&printing.json, "memory-stats");
-		cm_json_array(&printing.json, "processes");
-	}
+	printing.json = cm_json_open_array(options, &json, "memory-stats", "processes");
 	exit = cm_for_processes(options, print_process, &printing);
-	if (options->form == CM_FORM_JSON) {
-		cm_json_end(&printing.json);
-		cm_json_end(&printing.json);
-	}
+	cm_json_close_array(printing.json);
 	return exit;
 }

@@ -444,10 +444,7 @@ int cm_verb_report(const struct cm_options *options)
 	for (i = 0; i < source.snapshot->devices && !err; i++)
 		if (cm_snap_device_is_used(source.snapshot, &source.snapshot->device[i]))
 			err = report_device(source.snapshot, &source.snapshot->device[i], to);
-	if (to) {
-		cm_json_end(to);
-		cm_json_end(to);
-	}
+	cm_json_close_array(to);
 	cm_source_close(&source);
 	if (!err)
 		return CM_EXIT_OK;

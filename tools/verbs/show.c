@@ -22,10 +22,6 @@
 #define FRESH_NS    UINT64_C(1000000000)
 #define OPTIONS_MAX 64
 
-struct showing {
-	struct cm_json json;
-};
-
 /* The options that do not have their default value. */
 static void print_settings(const struct cm_process *process)
 {
@@ -234,7 +230,7 @@ static void print_process(const struct cm_options *options, const struct cm_proc
 static int show(const struct cm_options *options, struct cm_process *process, void *data)
 {
 	struct cm_command checkpoint = {.code = CM_COMMAND_CHECKPOINT};
-	struct showing *showing = data;
+	struct cm_json *json = data; /* NULL: text */
 	struct cm_survey *survey = NULL;
 
 	if (options->fresh && !cm_process_is_dead(process) &&
@@ -244,12 +240,12 @@ static int show(const struct cm_options *options, struct cm_process *process, vo
 	(void)cm_reader_refresh(process->reader);
 	if (cm_survey_create(process->reader, &survey))
 		cm_complain("the tables of process %d cannot be read", (int)process->pid);
-	if (options->form == CM_FORM_JSON) {
-		cm_json_object(&showing->json, NULL);
-		cm_json_identity(&showing->json, process);
-		cm_json_host(&showing->json, process);
-		cm_json_devices(&showing->json, options, process, survey);
-		cm_json_end(&showing->json);
+	if (json) {
+		cm_json_object(json, NULL);
+		cm_json_identity(json, process);
+		cm_json_host(json, process);
+		cm_json_devices(json, options, process, survey);
+		cm_json_end(json);
 	} else {
 		print_process(options, process, survey);
 	}
@@ -259,17 +255,9 @@ static int show(const struct cm_options *options, struct cm_process *process, vo
 
 int cm_verb_show(const struct cm_options *options)
 {
-	struct showing showing;
-	int exit;
+	struct cm_json json, *to = cm_json_open_array(options, &json, "show", "processes");
+	const int exit = cm_for_processes(options, show, to);
 
-	if (options->form == CM_FORM_JSON) {
-		cm_json_open_document(&showing.json, "show");
-		cm_json_array(&showing.json, "processes");
-	}
-	exit = cm_for_processes(options, show, &showing);
-	if (options->form == CM_FORM_JSON) {
-		cm_json_end(&showing.json);
-		cm_json_end(&showing.json);
-	}
+	cm_json_close_array(to);
 	return exit;
 }

@@ -232,7 +232,7 @@ static bool sample_process(const struct cm_options *options, const struct cm_pro
 			cm_emit_left_out(emit);
 		}
 		if (!add_sample(next, &sample))
-			cm_complain("no memory left for the samples");
+			cm_complain("not enough memory on the host for the samples");
 	}
 	return reached;
 }
