@@ -2,6 +2,7 @@
 """Plays the ensemble: a process a core, each with its part of the programs."""
 
 import subprocess
+import tempfile
 import time
 
 import tables
@@ -17,20 +18,24 @@ LIMIT = 1200  # seconds
 
 
 def start(programs, arguments):
+    """A process, and the file that it writes to: a pipe would hold up those that are read last."""
     command = [programs.path('ensemble'), *arguments]
-    return command, subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    out = tempfile.TemporaryFile('w+', encoding='ascii')
+    return command, subprocess.Popen(command, stdout=out, stderr=subprocess.PIPE, text=True), out
 
 
-def finish(command, process):
-    try:
-        out, complaint = process.communicate(timeout=LIMIT)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.communicate()
-        raise Failed(f'{" ".join(command)}: not over after {LIMIT} s') from None
-    if process.returncode:
-        raise Failed(f'{" ".join(command)}: status {process.returncode}: {complaint.strip()}')
-    return out.splitlines()
+def finish(command, process, out):
+    with out:
+        try:
+            _, complaint = process.communicate(timeout=LIMIT)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+            raise Failed(f'{" ".join(command)}: not over after {LIMIT} s') from None
+        if process.returncode:
+            raise Failed(f'{" ".join(command)}: status {process.returncode}: {complaint.strip()}')
+        out.seek(0)
+        return out.read().splitlines()
 
 
 def play(programs, what, searched=SEARCHED, others=OTHERS):
@@ -44,9 +49,9 @@ def play(programs, what, searched=SEARCHED, others=OTHERS):
             started.append(start(programs, (*mine, *others)))
     lines = []
     failure = None
-    for command, process in started:
+    for job in started:
         try:
-            lines += finish(command, process)
+            lines += finish(*job)
         except Failed as failed:
             failure = failed
     if failure:
