@@ -16,6 +16,7 @@ from ensemble import judge
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 BUILD = None
+MOST_LIVE = 100 << 30
 # 2^64, and what becomes more by its unit.
 TOO_LARGE = '18446744073709551616'
 OVERFLOWS = '18014398509481984K'
@@ -55,18 +56,23 @@ class Programs(unittest.TestCase):
                 self.assertEqual(trace(f'{family}:3'), trace(f'{family}:3'))
                 self.assertNotEqual(trace(f'{family}:3'), trace(f'{family}:4'))
 
-    def test_a_trace_frees_what_is_live(self):
-        live, most = {}, 0
-        for line in trace('training:1').splitlines():
-            words = line.split()
-            if words[0] == 'a':
-                self.assertNotIn(words[1], live)
-                live[words[1]] = int(words[2])
-                most = max(most, sum(live.values()))
-            elif words[0] == 'f':
-                del live[words[1]]
-        listed = next(line for line in self.listed if line.startswith('program=training:1 '))
-        self.assertIn(f' live={most} ', listed)
+    def test_a_trace_frees_what_is_live_and_has_the_peak_that_is_told(self):
+        for line in self.listed:
+            name = line.split()[0].removeprefix('program=')
+            if not name.endswith(':1'):
+                continue
+            live, now, most = {}, 0, 0
+            for words in map(str.split, trace(name).splitlines()):
+                if words[0] == 'a':
+                    self.assertNotIn(words[1], live)
+                    live[words[1]] = int(words[2])
+                    now += int(words[2])
+                elif words[0] == 'f':
+                    now -= live.pop(words[1])
+                most = max(most, now)
+            with self.subTest(name):
+                self.assertIn(f' live={most} ', line)
+                self.assertLessEqual(most, MOST_LIVE)
 
     def test_parts_are_all_of_it(self):
         parts = [ensemble('--seeds', '0:2', '--list', '--part', f'{n}:3').stdout.splitlines()
