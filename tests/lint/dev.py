@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""./dev clean removes every folder that a verb of ./dev configures."""
+"""The verbs of ./dev: each is in its help and is called; ./dev clean removes what others configure."""
 
 import re
 import sys
@@ -16,9 +16,29 @@ def complaints_of(script):
             yield tree.line_of(script, match.start()), f'{match[1]} outlives ./dev clean'
 
 
+def verb_complaints_of(script):
+    found = {name.replace('_', '-'): tree.line_of(script, match.start())
+             for match in re.finditer(r'^verb_(\w+)\(\)', script, re.MULTILINE)
+             for name in (match[1],)}
+    usage = re.search(r'^usage\(\)\n\{(.*?)^\}', script, re.MULTILINE | re.DOTALL)
+    shown = re.findall(r'^  ([a-z][a-z-]*)\b', usage[1] if usage else '', re.MULTILINE)
+    called = re.search(r'^([a-z-]+(?: \| [a-z-]+)+)\)$', script, re.MULTILINE)
+    called = called[1].split(' | ') if called else []
+    if shown[:1] != ['check']:
+        yield 1, 'help does not name check first'
+    for name, line in found.items():
+        if name not in shown:
+            yield line, f'help does not name {name}'
+        if name not in called:
+            yield line, f'nothing calls {name}'
+    for name in {*shown, *called} - {*found, 'help'}:
+        yield 1, f'{name} is no verb'
+
+
 def main():
+    script = tree.text('dev')
     return tree.report([f'dev:{line}: {what}'
-                        for line, what in complaints_of(tree.text('dev'))])
+                        for line, what in (*complaints_of(script), *verb_complaints_of(script))])
 
 
 if __name__ == '__main__':

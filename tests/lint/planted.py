@@ -11,6 +11,7 @@ import sys
 import dev
 import floors
 import layers
+import mirror
 import text
 import transparency
 import tree
@@ -85,6 +86,37 @@ FAIR_OBJECTS = (
     {'allocator/base/a.c': ('a', ''), 'tools/cli/b.c': ('a', ''), 'tools/verbs/c.c': ('c', 'a')},
 )
 
+# a tree with one module that has a test and one that has none: tables of who tests the latter
+MIRRORED = [pathlib.Path(name) for name in (
+    'stats/a.c', 'stats/b.c', 'stats/b.h', 'interpose/symbols/c.S', 'tests/unit/stats/test_a.c')]
+FAIR_TABLE = '# who\nstats/b.c: b_whole\n'
+FAULTY_TABLES = (
+    '',
+    'stats/b.c:\n',
+    'stats/b.c: b_hole\n',
+    FAIR_TABLE + 'stats/b.c: a\n',
+    FAIR_TABLE + 'stats/a.c: a\n',
+    FAIR_TABLE + 'stats/c.c: a\n',
+)
+
+# what ./dev says and does
+FAIR_DEV = '''usage()
+{
+  check  a
+  clean-root  b
+}
+verb_check()
+verb_clean_root()
+check | clean-root)
+'''
+FAULTY_DEVS = (
+    FAIR_DEV.replace('  check  a\n', ''),
+    FAIR_DEV.replace('  check  a\n  clean-root  b\n', '  clean-root  b\n  check  a\n'),
+    FAIR_DEV.replace('verb_clean_root()\n', ''),
+    FAIR_DEV.replace('verb_clean_root()\n', 'verb_clean_root()\nverb_new()\n'),
+    FAIR_DEV.replace(' | clean-root)', ' | clean)'),
+)
+
 # rows of the table of docs/transparency.md, with one hooked function, cuA, and one test, signs, in
 # which this is a case
 A_CASE = 'nccl_alone_does_not_count'
@@ -145,8 +177,21 @@ def misjudged():
                 yield f'floors: {"overlooks" if faulty else f"takes for {found}"} {named}'
 
 
+def mismirrored():
+    for table in FAULTY_TABLES:
+        if not list(mirror.complaints_of(table, MIRRORED, {'a', 'b_whole'})):
+            yield f'mirror: overlooks {table!r}'
+    for complaint in mirror.complaints_of(FAIR_TABLE, MIRRORED, {'a', 'b_whole'}):
+        yield f'mirror: takes {FAIR_TABLE!r} for {complaint}'
+    for script in FAULTY_DEVS:
+        if not list(dev.verb_complaints_of(script)):
+            yield f'dev: overlooks {script!r}'
+    for complaint in dev.verb_complaints_of(FAIR_DEV):
+        yield f'dev: takes {FAIR_DEV!r} for {complaint}'
+
+
 def main():
-    complaints = [*miscounted(), *mistabled(), *misjudged()]
+    complaints = [*miscounted(), *mistabled(), *misjudged(), *mismirrored()]
     for rule, path, fault, fair in CASES:
         path = pathlib.Path(path)
         top = SPDX if rule is text and path.suffix == '.c' else ''
