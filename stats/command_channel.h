@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The owner's side of the region's mailbox: taking one letter at a time and answering it. What
- * states there are and who moves between them stands with struct cm_channel. Tools of the same user
- * write here, so every value may be anything: a letter is copied out once and judged by its copy.
+ * The owner's side of the region's command channel: takes one command at a time and answers it.
+ * struct cm_channel says which states there are and who moves between them. Tools of the same user
+ * write here, so every value may be anything: a command is copied once, and only the copy is used.
  *
- * One thread takes letters. `state` is a futex that both sides sleep on: whoever changes it wakes
- * all.
+ * One thread takes commands. `state` is a futex (stats/futex.h) that both sides sleep on: whoever
+ * changes it wakes all.
  */
 #ifndef CM_STATS_COMMAND_CHANNEL_H
 #define CM_STATS_COMMAND_CHANNEL_H
@@ -24,31 +24,38 @@ struct cm_command {
 	uint64_t result[4];
 };
 
-/* Takes the letter that is posted, if one is: the answer in *ret_letter is cleared. */
+/* Takes the posted command, if there is one, with an empty answer. Never blocks. */
 bool cm_channel_take(struct cm_channel *channel, struct cm_command *ret_command);
 
-/* Hands the answer out. False where somebody has moved the state meanwhile: nobody waits for it. */
+/*
+ * Publishes the answer and wakes the tool. False: the state was changed meanwhile, so no tool waits
+ * for this answer. Never blocks.
+ */
 bool cm_channel_answer(struct cm_channel *channel, const struct cm_command *command);
 
 /*
- * Sleeps until a letter may be posted, cm_channel_wake or the time is over; CM_CHANNEL_FOREVER
- * costs nothing while it lasts. May return without a reason.
+ * Sleeps until a command may be posted, cm_channel_wake is called, or `timeout_ms` milliseconds
+ * have passed; CM_CHANNEL_FOREVER: without a limit. May return without a reason.
  */
 void cm_channel_wait(struct cm_channel *channel, int timeout_ms);
 
 /*
- * While everything is held: tells the tool so and waits until it has copied, for at most `most_ns`.
- * *ret_ns is how long it was. False: the tool was too slow, its copy is of no use.
+ * Called with all locks of the allocator held: tells the tool that the tables stand still, and
+ * blocks until it has copied them, for at most `most_ns` nanoseconds. *ret_ns: how long it took.
+ * False: the tool was too slow, and its copy is not consistent.
  */
 bool cm_channel_hold(struct cm_channel *channel, uint64_t most_ns, uint64_t *ret_ns);
 
 /*
- * Says that a request has failed for want of memory, and waits until a tool has seen the state that
- * it failed in, for at most `most_ns`. False: none has. Several threads may do so at once.
+ * Says that a request ran out of memory, and blocks until a tool has seen the state in which it
+ * did, for at most `most_ns` nanoseconds. False: no tool has. Several threads may call it at once.
  */
 bool cm_channel_report_oom(struct cm_channel *channel, uint64_t most_ns);
 
-/* Wakes who sleeps on the mailbox; returns how many did. */
+/* Wakes all who sleep on the state; returns how many. Never blocks. */
 int cm_channel_wake(struct cm_channel *channel);
+
+/* Moves the state; false: it was not `from`. For both sides of the channel. Never blocks. */
+bool cm_channel_move(struct cm_channel *channel, uint32_t from, uint32_t to);
 
 #endif

@@ -3,25 +3,23 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
-#include <linux/futex.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "stats/futex.h"
 #include "stats/region.h"
 #include "stats/tick.h"
 
-#define MAILBOX_OFFSET ((off_t)offsetof(struct cm_header, channel))
+#define CHANNEL_OFFSET ((off_t)offsetof(struct cm_header, channel))
 #define LOCK_WAIT_NS   5000000 /* between two tries for the lock */
-#define HOLD_LOOK_NS   5000000 /* between two looks whether an answer came in place of the hold */
+#define HOLD_LOOK_NS   5000000 /* between two checks for an answer without a hold */
 
-/* The file again, so that it can be written and locked. */
+/* Opens the region's file again, to write to it and lock it. */
 static int reopen(const struct cm_reader *reader, int *ret_fd)
 {
 	char path[40];
@@ -29,13 +27,13 @@ static int reopen(const struct cm_reader *reader, int *ret_fd)
 
 	if (reader->owner != geteuid())
 		return -EPERM;
-	/* By the open file, not by name: the name may lead elsewhere by now. */
+	/* By the open file, since the name may mean another file by now. */
 	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", reader->fd);
 	fd = open(path, O_RDWR | O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
-	/* A page that has no memory yet would be a signal where none is left. */
-	err = posix_fallocate(fd, MAILBOX_OFFSET, sizeof(struct cm_channel));
+	/* Touching a page without memory would be SIGBUS if none is left. */
+	err = posix_fallocate(fd, CHANNEL_OFFSET, sizeof(struct cm_channel));
 	if (err) {
 		(void)close(fd);
 		return -err;
@@ -44,7 +42,7 @@ static int reopen(const struct cm_reader *reader, int *ret_fd)
 	return 0;
 }
 
-static int lock_mailbox(int fd, uint64_t deadline_ns)
+static int lock_channel(int fd, uint64_t deadline_ns)
 {
 	const struct timespec wait = {.tv_nsec = LOCK_WAIT_NS};
 
@@ -61,29 +59,20 @@ static int lock_mailbox(int fd, uint64_t deadline_ns)
 /* Waits until the state is no longer `state`. -ETIMEDOUT. */
 static int wait_change(struct cm_channel *channel, uint32_t state, uint64_t deadline_ns)
 {
-	struct timespec left;
 	uint64_t now;
 
 	while (__atomic_load_n(&channel->state, __ATOMIC_ACQUIRE) == state) {
 		now = cm_monotonic_ns();
 		if (now >= deadline_ns)
 			return -ETIMEDOUT;
-		left.tv_sec = (time_t)((deadline_ns - now) / CM_NS_PER_S);
-		left.tv_nsec = (long)((deadline_ns - now) % CM_NS_PER_S);
-		(void)syscall(SYS_futex, &channel->state, FUTEX_WAIT, state, &left, NULL, 0);
+		cm_futex_wait(&channel->state, state, deadline_ns - now);
 	}
 	return 0;
 }
 
-static bool move_state(struct cm_channel *channel, uint32_t from, uint32_t to)
-{
-	return __atomic_compare_exchange_n(&channel->state, &from, to, false, __ATOMIC_ACQ_REL,
-					   __ATOMIC_ACQUIRE);
-}
-
 /*
- * Takes the mailbox, and clears away what a tool that died left in it. Only the owner's thread
- * moves the state beside us, and only from POSTED to RUNNING to DONE.
+ * Claims the channel and drops the command of a tool that died. Called with the file's lock held:
+ * beside us only the owner's thread moves the state, from POSTED to RUNNING to DONE.
  */
 static int claim(struct cm_channel *channel, uint64_t deadline_ns)
 {
@@ -96,7 +85,7 @@ static int claim(struct cm_channel *channel, uint64_t deadline_ns)
 			err = wait_change(channel, state, deadline_ns);
 			continue;
 		}
-		if (move_state(channel, state, CM_CHANNEL_CLAIMED))
+		if (cm_channel_move(channel, state, CM_CHANNEL_CLAIMED))
 			return 0;
 		/* It moved from POSTED meanwhile. */
 		if (cm_monotonic_ns() >= deadline_ns)
@@ -116,12 +105,12 @@ static void post(struct cm_channel *channel, const struct cm_command *command)
 	channel->status = 0;
 	memcpy(channel->arg, command->arg, sizeof(channel->arg));
 	memset(channel->result, 0, sizeof(channel->result));
-	/* Release: who sees POSTED sees the letter. */
+	/* Release: who sees POSTED sees the command. */
 	__atomic_store_n(&channel->state, CM_CHANNEL_POSTED, __ATOMIC_RELEASE);
 	(void)cm_channel_wake(channel);
 }
 
-/* Waits for DONE. After the deadline the letter is withdrawn, unless work on it has begun. */
+/* Waits for DONE. After the deadline the command is withdrawn, unless the owner already runs it. */
 static int wait_answer(struct cm_channel *channel, uint64_t deadline_ns)
 {
 	uint32_t state;
@@ -135,25 +124,26 @@ static int wait_answer(struct cm_channel *channel, uint64_t deadline_ns)
 		if (!wait_change(channel, state, deadline_ns))
 			continue;
 		if (state == CM_CHANNEL_RUNNING ||
-		    move_state(channel, CM_CHANNEL_POSTED, CM_CHANNEL_IDLE))
+		    cm_channel_move(channel, CM_CHANNEL_POSTED, CM_CHANNEL_IDLE))
 			return -ETIMEDOUT;
-		/* Work began at the last moment: what is left of the deadline is for the answer. */
+		/* The owner took it at the last moment. */
 	}
 }
 
-/* What is done while the process stands still. */
+/* What to do while the process stands still. */
 struct holding {
 	void (*copy)(void *data);
 	void *data;
 	bool copied;
 };
 
-/* Waits until the process stands still, copies, and lets it go on. An answer means it never did, or
- * does no longer. */
+/*
+ * Waits until the process stands still, copies, and lets it go on. An answer that comes first means
+ * that it does not stand still, or no longer.
+ */
 static void copy_while_held(struct cm_channel *channel, struct holding *holding,
 			    uint64_t deadline_ns)
 {
-	const struct timespec look = {.tv_nsec = HOLD_LOOK_NS};
 	uint32_t held = CM_HOLD_HELD, state;
 
 	while (__atomic_load_n(&channel->hold, __ATOMIC_ACQUIRE) != CM_HOLD_HELD) {
@@ -161,13 +151,13 @@ static void copy_while_held(struct cm_channel *channel, struct holding *holding,
 		if ((state != CM_CHANNEL_POSTED && state != CM_CHANNEL_RUNNING) ||
 		    cm_monotonic_ns() >= deadline_ns)
 			return;
-		(void)syscall(SYS_futex, &channel->hold, FUTEX_WAIT, CM_HOLD_NONE, &look, NULL, 0);
+		cm_futex_wait(&channel->hold, CM_HOLD_NONE, HOLD_LOOK_NS);
 	}
 	holding->copy(holding->data);
 	holding->copied = __atomic_compare_exchange_n(&channel->hold, &held, CM_HOLD_COPIED, false,
 						      __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 	if (holding->copied)
-		(void)syscall(SYS_futex, &channel->hold, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+		(void)cm_futex_wake(&channel->hold);
 }
 
 static int exchange(struct cm_channel *channel, struct cm_command *command, struct holding *holding,
@@ -192,8 +182,8 @@ static int exchange(struct cm_channel *channel, struct cm_command *command, stru
 	return command->status > 0 ? -EPROTO : command->status;
 }
 
-/* Maps the mailbox, to be written; close_mailbox gives it back. NULL: *ret_err says why. */
-static struct cm_channel *open_mailbox(const struct cm_reader *reader, int *ret_fd, int *ret_err)
+/* Maps the channel for writing; close_channel unmaps it. NULL: *ret_err says why. */
+static struct cm_channel *open_channel(const struct cm_reader *reader, int *ret_fd, int *ret_err)
 {
 	void *channel;
 	int fd = -1, err;
@@ -204,7 +194,7 @@ static struct cm_channel *open_mailbox(const struct cm_reader *reader, int *ret_
 		return NULL;
 	}
 	channel = mmap(NULL, sizeof(struct cm_channel), PROT_READ | PROT_WRITE, MAP_SHARED, fd,
-		       MAILBOX_OFFSET);
+		       CHANNEL_OFFSET);
 	if (channel == MAP_FAILED) {
 		*ret_err = -errno;
 		(void)close(fd);
@@ -214,10 +204,10 @@ static struct cm_channel *open_mailbox(const struct cm_reader *reader, int *ret_
 	return channel;
 }
 
-static void close_mailbox(int fd, struct cm_channel *channel)
+static void close_channel(int fd, struct cm_channel *channel)
 {
 	(void)munmap(channel, sizeof(*channel));
-	(void)close(fd); /* a lock falls with it */
+	(void)close(fd); /* releases the lock */
 }
 
 static int send(struct cm_reader *reader, struct cm_command *command, struct holding *holding,
@@ -229,13 +219,13 @@ static int send(struct cm_reader *reader, struct cm_command *command, struct hol
 
 	if (!(reader->header.flags & CM_REGION_CONTROL))
 		return -EOPNOTSUPP;
-	channel = open_mailbox(reader, &fd, &err);
+	channel = open_channel(reader, &fd, &err);
 	if (!channel)
 		return err;
-	err = lock_mailbox(fd, deadline_ns);
+	err = lock_channel(fd, deadline_ns);
 	if (!err)
 		err = exchange(channel, command, holding, deadline_ns);
-	close_mailbox(fd, channel);
+	close_channel(fd, channel);
 	return err;
 }
 
@@ -264,11 +254,11 @@ int cm_client_oom_seen(struct cm_reader *reader, uint32_t count)
 	struct cm_channel *channel;
 	int fd = -1, err = 0;
 
-	channel = open_mailbox(reader, &fd, &err);
+	channel = open_channel(reader, &fd, &err);
 	if (!channel)
 		return err;
 	__atomic_store_n(&channel->ooms_seen, count, __ATOMIC_RELEASE);
-	(void)syscall(SYS_futex, &channel->ooms_seen, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
-	close_mailbox(fd, channel);
+	(void)cm_futex_wake(&channel->ooms_seen);
+	close_channel(fd, channel);
 	return 0;
 }
