@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Keeping a device's books: the writer's side of struct cm_device_row.
+ * Writes a device's counters: the writer's side of struct cm_device_row. Never blocks, never fails.
  *
  * The allocator calls these under the device's lock, between cm_counters_begin and cm_counters_end,
  * so there is one writer at a time and plain stores do; a reader in another process takes a copy
@@ -48,7 +48,7 @@ static inline void cm_counters_end(struct cm_device_row *row)
 	cm_seq_end(&row->seq);
 }
 
-/* Sums that wrap: to a reader the values are foreign, and may be anything. */
+/* Sums that wrap, as a reader's values are foreign. */
 static inline int64_t cm_wrap_add(int64_t a, int64_t b)
 {
 	return (int64_t)((uint64_t)a + (uint64_t)b);
@@ -119,8 +119,10 @@ static inline void cm_counters_change(struct cm_device_row *row, enum cm_pool po
 		cm_counters_lower(row, pool, stat, -n);
 }
 
-/* What the driver has left was seen at some moment; what the process itself has taken since, or
- * given back (less than 0), it knows without asking. */
+/*
+ * Keeps free_bytes current without a call of the driver: the process has just taken `bytes` from
+ * the driver, or returned them (less than 0).
+ */
 static inline void cm_counters_note_driver_use(struct cm_device_row *row, int64_t bytes)
 {
 	const int64_t left = (int64_t)row->free_bytes - bytes;
@@ -152,7 +154,7 @@ void cm_counters_lift_peaks(struct cm_device_row *row, enum cm_pool pool);
 /* Two families at once; `may_alias` since they are stored as plain numbers. */
 typedef int64_t cm_counters_pair __attribute__((vector_size(16), may_alias));
 
-/* A block of `size` bytes is handed out for a request of `requested`. */
+/* A block of `size` bytes is allocated for a request of `requested` bytes. */
 static inline void cm_counters_alloc(struct cm_device_row *row, enum cm_pool pool, int64_t size,
 				     int64_t requested)
 {
@@ -190,7 +192,7 @@ static inline void cm_counters_free(struct cm_device_row *row, enum cm_pool pool
 	*(cm_counters_pair *)(void *)row->stat[pool].freed += n;
 }
 
-/* Freed blocks, so many of so many bytes together, may be used again. */
+/* `blocks` freed blocks, of `size` bytes together, may be used again. */
 static inline void cm_counters_ready(struct cm_device_row *row, enum cm_pool pool, int64_t blocks,
 				     int64_t size, int64_t requested)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Where the regions are: files in the region folder, and the open files of processes (a memfd, a
- * container with a /dev/shm of its own). Prints nothing; thread-safe.
+ * Finds regions: files in the region folder, and open files of processes (a memfd, or a container
+ * with its own /dev/shm). Prints nothing. Thread-safe.
  */
 #ifndef CM_STATS_FINDER_H
 #define CM_STATS_FINDER_H
@@ -19,16 +19,16 @@ struct cm_find {
 typedef void (*cm_find_fn)(void *data, const struct cm_find *find);
 
 /*
- * Calls `fn` once for each region: first those that processes hold open, then the files of `dir`
- * that were not among them. `pid` other than 0 looks for this process alone. `dir` NULL is the
- * usual folder; another folder is looked at alone, and no process. At most 65536 files are looked
- * at. Returns how many were found. The content is not looked at: cm_reader_open judges it.
+ * Calls `fn` once for each region. `dir` NULL: first the regions that processes hold open, then the
+ * other files of CM_REGION_DIR; else the files of `dir` alone. `pid` not 0: only regions of this
+ * process. Reads at most 65536 directory entries. Returns how many were found. Does not check the
+ * content: cm_reader_open does.
  */
 int cm_find_regions(const char *dir, pid_t pid, cm_find_fn fn, void *data);
 
 /*
- * The last id of a process's "NSpid:" in /proc/PID/status: its own idea of its pid, where that
- * differs from `pid` because of a namespace. `pid` where it can't be told.
+ * The pid of a process in its own PID namespace: the last number of "NSpid:" in /proc/PID/status.
+ * `pid` itself if that cannot be read.
  */
 pid_t cm_process_inner_pid(pid_t pid);
 

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A table of the region that holds each thing once: stacks, texts. Things are strings of bytes,
- * laid one after the other; a thing's id is the index of its first row, and row 0 belongs to
- * nobody.
+ * A table of the region that stores each byte string once: stacks, texts. A string's id is the
+ * index of its first row; row 0 is unused, so id 0 means none.
  *
- * What is there is found without a lock; adding takes a mutex, and a system call where the table
- * has to grow. Nothing is ever taken out. The index by which things are found is private to the
- * process and is mapped, not malloc'ed: the caller may be inside an allocator of the program's.
+ * A lookup takes no lock. Adding takes a mutex, and a system call if the table has to grow. Strings
+ * are never removed. The hash index is private to the process and is mapped, not malloc'ed, as the
+ * caller may be inside the program's own allocator.
  *
  * Thread-safe. In a forked child the region is the parent's: cm_intern_table_fini, then start anew.
  */
@@ -29,18 +28,18 @@ struct cm_intern_table {
 	uint32_t stride;
 	uint32_t capacity;     /* rows that may be used, at least 1 */
 	uint64_t *used;        /* rows in use, for readers of the region */
-	uint64_t *lost;        /* things that found no room, likewise */
-	uint64_t *told_count;  /* the same as count, likewise; NULL: nobody wants to know */
-	_Atomic uint32_t rows; /* the same as *used; written under the lock */
+	uint64_t *lost;        /* strings that did not fit, for readers too */
+	uint64_t *told_count;  /* copy of `count` for readers; NULL: none */
+	_Atomic uint32_t rows; /* copy of *used; written under the lock */
 	uint32_t count;        /* guarded by lock */
 	pthread_mutex_t lock;
 	_Atomic(struct cm_intern_index *) index;
 };
 
 /*
- * Empty. `capacity` in rows, 0: all that the table has. `used`, `lost` and `count` lie in the
- * region's header; `count` may be NULL. Fails never: where memory for the index is missing every
- * add is lost.
+ * Starts with an empty table. `capacity` in rows, 0: all rows of the table. `used`, `lost` and
+ * `count` point into the region's header; `count` may be NULL. Never fails: without memory for the
+ * index, every string counts as lost.
  */
 void cm_intern_table_init(struct cm_intern_table *intern, struct cm_region *region,
 			  enum cm_table table, uint32_t capacity, uint64_t *used, uint64_t *lost,
@@ -49,8 +48,8 @@ void cm_intern_table_init(struct cm_intern_table *intern, struct cm_region *regi
 void cm_intern_table_fini(struct cm_intern_table *intern);
 
 /*
- * The id of `bytes` bytes (a multiple of the table's stride), which are added where they are new.
- * 0: no room, counted.
+ * The id of the string of `bytes` bytes (a multiple of the table's stride), added if it is new. 0:
+ * the table is full, which *lost counts.
  */
 uint32_t cm_intern_table_add(struct cm_intern_table *intern, const void *data, size_t bytes);
 

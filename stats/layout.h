@@ -8,8 +8,8 @@
  * offset: moving a field is a new CM_LAYOUT_MAJOR, adding one at the end of a row or table a new
  * CM_LAYOUT_MINOR. A reader refuses another major and ignores what it does not know of a minor.
  *
- * Writers: the owning process alone, but for the mailbox. The region is foreign data to a reader:
- * every count and offset is checked against the file before use (stats/reader.h).
+ * Only the owning process writes, except to the command channel. The region is foreign data to a
+ * reader: every count and offset is checked against the file before use (stats/reader.h).
  */
 #ifndef CM_STATS_LAYOUT_H
 #define CM_STATS_LAYOUT_H
@@ -71,7 +71,7 @@ struct cm_stat_pool {
 	int64_t base[CM_STAT_ROOM];  /* current at the last accumulated reset */
 };
 
-/* Kinds of memory that pass through to the driver and are only counted. */
+/* Uncached memory: requests that the driver serves, and that are only counted, by kind. */
 enum cm_uncached_kind {
 	CM_UNCACHED_MANAGED,
 	CM_UNCACHED_PITCH,
@@ -83,7 +83,7 @@ enum cm_uncached_kind {
 };
 #define CM_UNCACHED_ROOM 12
 
-/* One device. Guarded by `seq`: odd while the owner writes, see stats/counters.h. */
+/* One device. Guarded by the sequence lock `seq`: odd while the owner writes (stats/counters.h). */
 struct cm_device_row {
 	uint32_t seq;
 	uint32_t flags;  /* CM_DEVICE_* */
@@ -117,7 +117,7 @@ struct cm_duration {
 	uint64_t count;
 };
 
-/* Pinned host memory of the process. Same seq rule as a device. */
+/* Pinned host memory of the process. `seq` as in a device's row. */
 struct cm_host_row {
 	uint32_t seq;
 	uint32_t flags;
@@ -141,13 +141,13 @@ struct cm_host_row {
 
 enum cm_block_state {
 	CM_BLOCK_NONE,    /* the row is not in use */
-	CM_BLOCK_LIVE,    /* handed out: PyTorch's active_allocated */
+	CM_BLOCK_LIVE,    /* allocated: PyTorch's active_allocated */
 	CM_BLOCK_PENDING, /* freed, its epoch is not complete: active_pending_free */
 	CM_BLOCK_FREE,    /* inactive */
 };
 
 /*
- * One block: a piece of a segment. The blocks of a segment tile it without gap, linked by prev and
+ * One block: a part of a segment. The blocks of a segment tile it without gap, linked by prev and
  * next in address order. The allocator works on these rows themselves.
  */
 struct cm_block {
@@ -157,12 +157,13 @@ struct cm_block {
 		uint64_t requested; /* live, pending: bytes the program asked for */
 		uint32_t aged[2];   /* free host memory: freed before and after it */
 	};
-	uint32_t prev; /* neighbours in the segment, by address */
+	uint32_t prev; /* the blocks before and after it in the segment */
 	uint32_t next;
 	uint32_t segment;
 	uint32_t link_prev; /* list of its bin (free) or of its epoch (pending) */
 	uint32_t link_next;
-	uint32_t stack; /* live, pending: of the hand-out, in CM_TABLE_STACK; 0: none; pending host
+	uint32_t
+		stack; /* live, pending: of the allocation, in CM_TABLE_STACK; 0: none; pending host
 			 * memory: of the free */
 	uint32_t state; /* enum cm_block_state */
 	union {
@@ -187,7 +188,7 @@ struct cm_block {
  * for memory of cuMemAllocHost. */
 #define CM_SEGMENT_KIND_SHIFT 8
 
-/* One piece of memory got from the driver. */
+/* One allocation of the driver, cut into blocks. */
 struct cm_segment {
 	uint64_t addr;
 	uint64_t size;
@@ -216,8 +217,8 @@ struct cm_heap_row {
 };
 
 #define CM_HEAP_USED     1u
-#define CM_HEAP_DRAINING 2u /* caching has stopped: sticky error or foreign reach */
-#define CM_HEAP_SHARED   4u /* others can reach its memory: no ordered barrier */
+#define CM_HEAP_DRAINING 2u /* caching has stopped: sticky error, or its memory was shared */
+#define CM_HEAP_SHARED   4u /* others can access its memory: no ordered barrier */
 
 enum cm_action {
 	CM_ACTION_NONE,
@@ -344,7 +345,7 @@ struct cm_module {
 	uint32_t path;           /* in CM_TABLE_TEXT; 0: unknown */
 	uint32_t flags;          /* CM_MODULE_* */
 	uint32_t first;          /* generations in which the addresses are its own */
-	uint32_t last;           /* UINT32_MAX: to this day */
+	uint32_t last;           /* UINT32_MAX: still */
 };
 
 #define CM_MODULE_UNLOADED   1u
@@ -354,7 +355,7 @@ struct cm_module {
 enum cm_context {
 	CM_CONTEXT_NONE,
 	CM_CONTEXT_STATE, /* of the blocks and segments that are there */
-	CM_CONTEXT_ALLOC, /* of the events too; a free bears the stack of its hand-out */
+	CM_CONTEXT_ALLOC, /* of the events too; a free has the stack of its allocation */
 	CM_CONTEXT_ALL,   /* frees have stacks of their own */
 	CM_CONTEXT_COUNT
 };
@@ -372,7 +373,7 @@ struct cm_record {
 	uint64_t stack_words; /* of CM_TABLE_STACK in use, word 0 included */
 	uint64_t text_bytes;  /* of CM_TABLE_TEXT in use, byte 0 included */
 	uint64_t stack_count; /* different stacks in the table */
-	uint64_t stacks_lost; /* not recorded: the table was full, the module map not to be had */
+	uint64_t stacks_lost; /* not recorded: the table was full, or the module map locked */
 	uint64_t texts_lost;
 	uint64_t modules_lost;
 	uint32_t generation; /* of the module map */
@@ -389,7 +390,7 @@ enum cm_command_code {
 	 * max_entries. result 0: as arg 1, what is in effect now; result 1: max_entries. -EINVAL: a
 	 * value makes no sense, nothing was changed; -ENOSPC: no space for a ring of events. */
 	CM_COMMAND_RECORD,
-	CM_COMMAND_CHECKPOINT, /* poll epochs, refresh free bytes, so that the books are fresh */
+	CM_COMMAND_CHECKPOINT, /* poll epochs and refresh free bytes: counters are current */
 	/* arg 0: hold the process at its next request while the tool copies the tables, for so many
 	 * ns at most (0: not at all); then an event in every ring. result 0: ns held. -ETIME: it
 	 * went on before the tool was done. See `hold` below. */
@@ -437,11 +438,11 @@ enum cm_channel_state {
 };
 
 /*
- * One letter at a time. `state` is a futex: a tool takes it from IDLE to CLAIMED, fills in the
- * letter, stores POSTED and wakes; the owner's helper thread moves it to RUNNING and DONE and
- * wakes; the tool reads the answer and stores IDLE. Tools take turns by flock(2) on the file, which
- * falls with a tool that dies; the next one clears away the letter that it left. `sender` is for
- * information.
+ * The command channel: one command at a time. `state` is a futex. A tool moves it from IDLE to
+ * CLAIMED, writes the command, stores POSTED and wakes; the owner's helper thread moves it to
+ * RUNNING, then to DONE, and wakes; the tool reads the answer and stores IDLE. Tools exclude each
+ * other by flock(2) on the file, which the kernel releases when a tool dies; the next tool drops
+ * what the dead one left. `sender` is for information.
  */
 struct cm_channel {
 	uint32_t state;
@@ -452,18 +453,19 @@ struct cm_channel {
 	uint64_t arg[4];
 	uint64_t result[4];
 	uint32_t hold; /* enum cm_hold, a futex */
-	/* Requests that failed for want of memory while a tool watches: the owner counts, and waits
-	 * until the tool has seen so many. */
+	/* Requests that ran out of memory while a tool watches: the owner counts them, and each
+	 * waits until the tool has stored its number here or a later one. */
 	uint32_t ooms;
 	uint32_t ooms_seen; /* a futex */
 	uint32_t reserved;
 };
 
 /*
- * During CM_COMMAND_SNAPSHOT: the owner stores HELD once nobody can change a table, the tool copies
- * and stores COPIED, and the owner lets go; or it stores OVER when the time has run out.
+ * During CM_COMMAND_SNAPSHOT: the owner stores HELD once no thread can change a table. The tool
+ * copies and stores COPIED, and the owner goes on. After the time limit the owner stores ENDED and
+ * goes on.
  */
-#define CM_HOLD_NS_MAX 1000000 /* nobody is held for longer, whatever is asked for */
+#define CM_HOLD_NS_MAX 1000000 /* a longer hold is cut to this */
 enum cm_hold { CM_HOLD_NONE, CM_HOLD_HELD, CM_HOLD_COPIED, CM_HOLD_ENDED };
 
 enum cm_table {
@@ -547,14 +549,14 @@ enum cm_region_state {
 	CM_REGION_SAVED, /* a copy that the tool made, see CM_TABLE_SAVED */
 };
 
-#define CM_REGION_CONTROL 1u /* a helper thread answers the mailbox */
+#define CM_REGION_CONTROL 1u /* a helper thread answers commands */
 
 /* How many times something happened in the process, beside the devices' own counters. */
 enum cm_entry_point {
 	CM_ENTRY_SYMBOL,    /* cu* by symbol: a program linked with -lcuda */
 	CM_ENTRY_DLSYM,     /* looked up by dlsym or dlvsym */
 	CM_ENTRY_GETPROC,   /* looked up by cuGetProcAddress */
-	CM_ENTRY_UNCOVERED, /* looked up, ABI unknown to us, handed out unwrapped */
+	CM_ENTRY_UNCOVERED, /* looked up, ABI unknown to us, returned unwrapped */
 	CM_ENTRY_CONFIG_ERRORS,
 	CM_ENTRY_COUNT
 };
@@ -582,10 +584,10 @@ struct cm_header {
 	uint64_t tick_last;
 	uint64_t time_last_ns;
 	uint64_t driver_version;
-	char version[32];  /* of the library */
-	char comm[64];     /* program name */
-	char cmdline[512]; /* arguments, separated by blanks, cut to size */
-	uint64_t door[CM_ENTRY_ROOM];
+	char version[32];                    /* of the library */
+	char comm[64];                       /* program name */
+	char cmdline[512];                   /* arguments, separated by blanks, cut to size */
+	uint64_t entry_point[CM_ENTRY_ROOM]; /* by enum cm_entry_point */
 	struct cm_table_row table[CM_TABLE_ROOM];
 	struct cm_host_row host;
 	struct cm_record record;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The books of one row as PyTorch's flat dictionary: every key of torch.cuda.memory_stats, where
+ * The counters of one row as PyTorch's flat dictionary: every key of torch.cuda.memory_stats, where
  * the documentation names a key differently under both names, and the counters that only we have
  * under their own. Allocates nothing; thread-safe; reads the row alone, which the caller has
  * copied.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The module map: which objects are loaded where, so that a return address can be named when the
- * process is long gone. Kept in the region; brought up to date when it is asked for, never by a
+ * process has ended. Kept in the region and updated on demand, never by a
  * signal or in the background.
  *
  * Thread-safe. Uses dl_iterate_phdr, which takes the loader's lock for the list of objects: no
@@ -22,21 +22,21 @@ struct cm_modules {
 	struct cm_intern_table *texts;
 	pthread_mutex_t lock;
 	uint32_t rows;
-	/* What the loader said when the map was last brought up to date. */
+	/* The loader's counts at the last update. */
 	_Atomic uint64_t loads;
 	_Atomic uint64_t unloads;
 	_Atomic uint32_t generation;
 };
 
-/* Empty; `texts` holds the paths. */
+/* Starts an empty map; `texts` stores the paths and must outlive it. Never fails. */
 void cm_modules_init(struct cm_modules *modules, struct cm_region *region,
 		     struct cm_intern_table *texts);
 
 /*
- * Brings the map up to date where an object has come or gone since. *ret_generation: what stacks
- * captured now belong to. *ret_unloads changes when an object has been unloaded: what was known of
- * addresses may be wrong. False: another thread is at it and does not come to an end, since it
- * waits for the caller's caller; nothing is known.
+ * Updates the map if an object was loaded or unloaded since. *ret_generation: the generation of
+ * stacks captured now. *ret_unloads changes when an object was unloaded: cached knowledge about
+ * addresses may then be wrong. False: another thread holds the map's lock and may be waiting for a
+ * lock of our caller; the map is not updated.
  */
 bool cm_modules_refresh(struct cm_modules *modules, uint32_t *ret_generation,
 			uint64_t *ret_unloads);

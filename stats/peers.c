@@ -12,11 +12,11 @@
 #include "stats/summary.h"
 #include "stats/tick.h"
 
-#define ASKED_MAX 16                /* more are not asked in one go */
-#define COUNT_MAX 256               /* more are not looked at */
-#define LEAST_NS  UINT64_C(2000000) /* nobody is asked for less than this */
+#define ASKED_MAX 16                /* peers asked in one call */
+#define COUNT_MAX 256               /* regions read in one call */
+#define LEAST_NS  UINT64_C(2000000) /* a peer gets no less time than this */
 
-/* One that may have something to give. */
+/* A peer that may have idle memory. */
 struct giver {
 	char path[sizeof(((struct cm_find *)0)->path)];
 	uint32_t device; /* row of its region */
@@ -35,7 +35,7 @@ static bool is_own(const struct cm_reader *reader)
 	return reader->pid == getpid();
 }
 
-/* Its row of the device. */
+/* The row of the device in the peer's region. */
 static bool find_device(struct cm_reader *reader, const uint8_t *uuid, uint32_t *ret_index,
 			struct cm_device_row *ret_row)
 {
@@ -52,10 +52,10 @@ static bool find_device(struct cm_reader *reader, const uint8_t *uuid, uint32_t 
 	return false;
 }
 
-/* More than any device has; so much of two kinds of everybody can be added up. */
+/* More than any device has; two such amounts of each peer can be added without overflow. */
 #define BYTES_MAX (INT64_MAX / 2 / COUNT_MAX)
 
-/* An amount that a row gives, also as what the device has in all, is foreign: it can be any. */
+/* Clamps a foreign amount to [0, most]; `most` is foreign too. */
 static int64_t within(int64_t bytes, uint64_t most)
 {
 	most = most < BYTES_MAX ? most : BYTES_MAX;
@@ -96,13 +96,13 @@ static void add_process(struct search *search, struct cm_reader *reader, const c
 	held = within(within(sum.reserved, row.total_bytes) +
 			      within(cm_summary_other(&row), row.total_bytes),
 		      row.total_bytes);
-	/* What waits for the device may be idle by the time that it is asked for. */
+	/* Pending frees may be complete by the time of the request. */
 	idle = within(sum.trimmable, row.total_bytes) + within(sum.waiting, row.total_bytes);
 	found->count += held != 0;
 	found->held_bytes += held;
 	if (held > found->most_bytes) {
 		found->most_bytes = held;
-		/* In another PID namespace it is what the process calls itself. */
+		/* The pid in the process's own namespace. */
 		found->most_pid = (int32_t)reader->header.pid;
 		memcpy(found->most_comm, reader->header.comm, sizeof(found->most_comm));
 	}
@@ -123,10 +123,10 @@ static void visit(void *data, const struct cm_find *find)
 	cm_reader_close(reader);
 }
 
-/* The bytes that it says it gave. */
+/* The bytes that the peer says it has returned. */
 static uint64_t ask(const struct giver *giver, uint64_t wanted, uint64_t timeout_ns)
 {
-	/* Its answer is to arrive before we give up. */
+	/* Half, so that the answer arrives before our own timeout. */
 	struct cm_command command = {.code = CM_COMMAND_GIVE_BACK,
 				     .arg = {giver->device, wanted, timeout_ns / 2}};
 	char why[CM_READER_WHY_BYTES];
@@ -142,29 +142,27 @@ static uint64_t ask(const struct giver *giver, uint64_t wanted, uint64_t timeout
 }
 
 void cm_peers_ask(const char *dir, const uint8_t uuid[16], uint64_t wanted, uint64_t timeout_ns,
-		  struct cm_peers *ret_neighbours)
+		  struct cm_peers *ret_peers)
 {
 	static const uint8_t nobody[16];
 	const uint64_t end = cm_monotonic_ns() + timeout_ns;
-	struct search search = {.uuid = uuid, .found = ret_neighbours};
+	struct search search = {.uuid = uuid, .found = ret_peers};
 	uint64_t given, now;
 	uint32_t i;
 
-	*ret_neighbours = (struct cm_peers){0};
+	*ret_peers = (struct cm_peers){0};
 	if (!memcmp(uuid, nobody, sizeof(nobody)))
 		return;
 	(void)cm_find_regions(dir, 0, visit, &search);
-	for (i = 0; i < search.givers && ret_neighbours->given_bytes < wanted; i++) {
+	for (i = 0; i < search.givers && ret_peers->given_bytes < wanted; i++) {
 		now = cm_monotonic_ns();
 		if (now >= end || (end - now) / 2 < LEAST_NS)
 			break;
-		ret_neighbours->asked++;
-		given = ask(&search.giver[i], wanted - ret_neighbours->given_bytes,
-			    (end - now) / 2);
+		ret_peers->asked++;
+		given = ask(&search.giver[i], wanted - ret_peers->given_bytes, (end - now) / 2);
 		if (given > (uint64_t)INT64_MAX / ASKED_MAX)
-			continue; /* no answer of ours */
-		ret_neighbours->given_bytes += given;
-		ret_neighbours->held_bytes -= within((int64_t)given,
-						     (uint64_t)ret_neighbours->held_bytes);
+			continue; /* no library answers so much */
+		ret_peers->given_bytes += given;
+		ret_peers->held_bytes -= within((int64_t)given, (uint64_t)ret_peers->held_bytes);
 	}
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The reader's side of the region: foreign data, read by pread into the caller's memory and
- * checked before use. Nothing of the region is mapped here, so that a file that shrinks or changes
- * under the reader is an error code and never a signal. Every loop is bounded by what was checked.
+ * The reader's side of the region. The region is foreign data: it is read by pread into the
+ * caller's memory and checked before use. Nothing is mapped, so a file that shrinks or changes is
+ * an error code and never a signal. Every loop is bounded by a checked value.
  *
- * Not thread-safe per reader; two readers are independent. Prints nothing. Blocks for no one: a
- * row that its writer keeps changing is read for at most some tens of milliseconds.
+ * Not thread-safe per reader; two readers are independent. Prints nothing. Never waits for the
+ * writer: a row that keeps changing is retried for some tens of milliseconds at most.
  */
 #ifndef CM_STATS_READER_H
 #define CM_STATS_READER_H
@@ -22,17 +22,17 @@
 enum cm_life {
 	CM_LIFE_RUNNING,
 	CM_LIFE_STOPPED, /* by a signal or a debugger */
-	CM_LIFE_EXITED,  /* said good-bye */
-	CM_LIFE_CRASHED, /* gone without it: the region is a flight record */
+	CM_LIFE_EXITED,  /* it marked the region at its exit */
+	CM_LIFE_CRASHED, /* it crashed or was killed: the region is a flight record */
 	CM_LIFE_SAVED,   /* a copy that the tool made */
 	CM_LIFE_COUNT
 };
 
 struct cm_reader {
 	int fd;
-	uid_t owner;    /* of the file, as the kernel says */
-	pid_t pid;      /* as seen from here; 0 where the process is in a namespace unknown here */
-	uint64_t bytes; /* of the file, when it was opened */
+	uid_t owner;             /* of the file, as the kernel says */
+	pid_t pid;               /* in our PID namespace; 0: not visible from it */
+	uint64_t bytes;          /* of the file, when it was opened */
 	struct cm_header header; /* checked copy; texts end with a zero byte, and what the record
 				  * says of tables in use is no more than their rows */
 };
@@ -46,13 +46,14 @@ struct cm_reader {
 int cm_reader_open(const char *path, struct cm_reader **ret_reader, char *why);
 /* The same with an open file. Takes `fd` over, on failure too. */
 int cm_reader_open_fd(int fd, struct cm_reader **ret_reader, char *why);
+/* Closes the file and frees the reader. NULL is fine. */
 void cm_reader_close(struct cm_reader *reader);
 
 /* More rows than any build of the library or of the tool makes; a file that claims more is
  * refused. */
 uint32_t cm_reader_rows_max(enum cm_table table);
 
-/* Reads the header anew: tables grow. -EBADMSG: it no longer makes sense; the old copy stays. */
+/* Reads the header again, as tables grow. -EBADMSG: it is damaged now; the old copy stays. */
 int cm_reader_refresh(struct cm_reader *reader);
 
 /*
@@ -64,9 +65,9 @@ int cm_reader_read(struct cm_reader *reader, enum cm_table table, uint32_t first
 		   void *rows, size_t row_bytes);
 
 /*
- * Copies the books of a device, all of one moment. *ret_torn: its writer never paused, or stopped
- * in the middle of a change, so values may differ by the requests in flight. -ENOENT: the row is
- * not in use. -ERANGE, -EIO.
+ * Copies the counters of a device, consistently. *ret_torn: the writer never paused, or stopped in
+ * the middle of a change, so values may differ by the requests in flight. -ENOENT: the row is
+ * unused. -ERANGE, -EIO.
  */
 int cm_reader_read_device(struct cm_reader *reader, uint32_t index, struct cm_device_row *ret_row,
 			  bool *ret_torn);
@@ -75,17 +76,19 @@ int cm_reader_read_host(struct cm_reader *reader, struct cm_host_row *ret_row, b
 /* A row of the configuration in effect; its texts end with a zero byte. -ERANGE, -EIO. */
 int cm_reader_read_option(struct cm_reader *reader, uint32_t index, struct cm_option_row *ret_row);
 
-/* Whether its owner holds the lock of an open region's file, which falls with the owner, whatever
- * namespace it lives in. */
+/*
+ * Whether the owner holds the lock of this open region file. The kernel releases it when the owner
+ * dies, in whatever namespace the owner is. Never blocks.
+ */
 bool cm_region_is_locked(int fd);
 
 /*
- * What became of the process, asked anew at each call. One in another time namespace has another
- * start time by its own clock than by ours: where that differs the lock tells.
+ * The state of the process, as of this call. A process in another time namespace has another start
+ * time there than here; if the two differ, the file's lock decides.
  */
 enum cm_life cm_reader_life(struct cm_reader *reader);
 
-/* Whether nobody writes to it any more; costs less than the above while somebody does. */
+/* Whether the owner has ended, so that nothing changes any more; cheaper than cm_reader_life. */
 bool cm_reader_is_over(struct cm_reader *reader);
 
 #endif

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The writer's side of the region: making it, backing its tables row by row, removing it.
+ * The writer's side of the region: creates it, commits memory for the rows of its tables, removes
+ * it.
  *
- * The file lies in /dev/shm; where that cannot be, a memfd; where even that cannot be, private
- * memory that nobody else can read. All space is taken with posix_fallocate before it is touched,
- * so a full tmpfs is an error code here and never a SIGBUS; what has not been taken can't be
- * touched. The owner holds an open-file-description lock on the file for as long as it lives
- * (F_OFD_GETLK tells). Nothing here prints or changes process state. cm_region_commit is
+ * The region is a file in /dev/shm; if that fails, a memfd; if that fails too, private memory that
+ * no tool can read. Space is allocated with posix_fallocate before it is touched, so a full tmpfs
+ * is an error code and never a SIGBUS; uncommitted rows are not accessible. The owner holds an
+ * open-file-description lock on the file while it lives (F_OFD_GETLK shows it). Nothing here prints
+ * or changes process state. System calls on tmpfs apart, nothing blocks. cm_region_commit is
  * thread-safe; the rest is called by one thread.
  */
 #ifndef CM_STATS_REGION_H
@@ -25,55 +26,64 @@ enum cm_backing { CM_BACKING_FILE, CM_BACKING_MEMFD, CM_BACKING_PRIVATE };
 struct cm_region_params {
 	const char *dir;     /* NULL: CM_REGION_DIR */
 	const char *version; /* of the library, for the header */
-	uint32_t events; /* rows of a ring of events, rounded up to a power of two; 0: as many as by
-			  * default, but nothing is recorded at first */
-	uint64_t stack_bytes;    /* that stacks may take, 0: the default */
-	uint64_t text_bytes;     /* and texts */
-	enum cm_backing backing; /* the best kind to try; the next ones follow */
+	uint32_t events; /* rows of a ring of events, rounded up to a power of two; 0: the default
+			  * number, with recording off */
+	uint64_t stack_bytes;    /* capacity of the table of stacks, 0: the default */
+	uint64_t text_bytes;     /* capacity of the table of texts, 0: the default */
+	enum cm_backing backing; /* the first kind to try; the later ones follow */
 };
 
 struct cm_region {
 	struct cm_header *header;
 	size_t map_bytes;
 	enum cm_backing backing;
-	int error;      /* why the first kind tried did not serve: negative errno, or 0 */
+	int error;      /* why the first kind failed: negative errno, or 0 */
 	char path[256]; /* "" where there is no file */
 	bool keep;      /* cm_region_remove leaves the file */
 };
 
 /*
- * Makes the region of this process. -ENOMEM where not even private memory is to be had. The file
- * descriptor stays open: tables grow by posix_fallocate, and a reader finds a memfd through /proc.
+ * Creates the region of this process. -ENOMEM: not even private memory was available. The file
+ * descriptor stays open, since tables grow by posix_fallocate and readers find a memfd through
+ * /proc. The region is owned by the caller until cm_region_abandon; it is never unmapped otherwise.
  */
 int cm_region_create(const struct cm_region_params *params, struct cm_region **ret_region);
 
-/* Unmaps without removing the file (a forked child: the region is its parent's). NULL is fine. */
+/* Unmaps the region and leaves its file, as in a forked child: the file is its parent's. NULL is
+ * fine. */
 void cm_region_abandon(struct cm_region *public);
-/* Marks the region exited and removes its file, unless it is to be kept. The mapping stays: other
- * threads may still write. */
+/*
+ * Marks the region exited and removes its file, unless `keep` is set. The mapping stays, as other
+ * threads may still write.
+ */
 void cm_region_remove(struct cm_region *public);
 
-/* Backs the first `rows` rows of a table. -ENOSPC: no space, the rows before stay usable. */
+/*
+ * Commits memory for the first `rows` rows of a table. -ENOSPC: no space; what was committed before
+ * stays usable.
+ */
 int cm_region_commit(struct cm_region *public, enum cm_table table, uint32_t rows);
 
-/* Row `index` of a table; the caller has committed it. */
+/* Row `index` of a table, which must be committed. Owned by the region. */
 void *cm_region_row(const struct cm_region *region, enum cm_table table, uint32_t index);
 
 /*
- * Removes regions of this user in `dir` whose process is gone and that are no longer needed: those
- * older than `keep_ns`, and all but the `keep_count` youngest. What stays is a flight record. At
- * most 4096 directory entries are looked at. Returns how many were removed.
+ * Removes this user's regions in `dir` whose process has ended: those older than `keep_ns`
+ * nanoseconds, and all but the `keep_count` youngest. The others stay as flight records. Reads at
+ * most 4096 directory entries. Returns how many were removed.
  */
 int cm_region_sweep(const char *dir, uint64_t keep_ns, uint32_t keep_count);
 
 /*
- * Removes the file of that name in an open folder, unless a process holds it: -EAGAIN. -ESTALE: the
- * name has come to mean another's meanwhile.
+ * Removes the file `name` in the open folder `dir`. -EAGAIN: a process holds its lock. -ESTALE: the
+ * name now belongs to another file.
  */
 int cm_region_remove_leftover(int dir, const char *name);
 
-/* Start time of a process: field 22 of /proc/PID/stat. -ESRCH, also where it is dead and its parent
- * has not asked for it yet, or what reading gave. */
+/*
+ * Start time of a process in clock ticks since boot, field 22 of /proc/PID/stat. -ESRCH: no such
+ * process, or a zombie. Else the negative errno of the read.
+ */
 int cm_process_start_time(uint32_t pid, uint64_t *ret_start);
 
 #endif

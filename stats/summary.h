@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What follows from the books and the tables: the only place where a derived figure is defined.
+ * What follows from the counters and the tables: the only place where a derived figure is defined.
  * Pure but for the tables, which are read through the reader. The rows are foreign data: sums wrap
  * and never trap, and a figure that makes no sense comes out as it is, negative ones included.
  */
@@ -15,17 +15,17 @@
 
 /* One pool of one device, in bytes where not said otherwise. */
 struct cm_summary {
-	int64_t allocated; /* in blocks handed out */
-	int64_t requested; /* asked for, in blocks handed out or waiting */
-	int64_t waiting;   /* freed, the device may still use it */
-	int64_t reserved;  /* got from the driver */
+	int64_t allocated; /* in allocated blocks */
+	int64_t requested; /* bytes that the program asked for, in allocated and pending blocks */
+	int64_t waiting;   /* pending free: the device may still use it */
+	int64_t reserved;  /* in segments of the driver */
 	int64_t cached;    /* reserved - allocated */
-	int64_t held;      /* of cached: a trim can't return it, live blocks share its segments */
-	int64_t trimmable; /* of cached: ready, in segments without a live block */
+	int64_t held;      /* of cached, fragmented: free, in segments with live blocks */
+	int64_t trimmable; /* of cached, releasable: free, in segments without a live block */
 	int64_t rounding;  /* block sizes beyond what was asked for */
 	int64_t peak_allocated;
 	int64_t peak_reserved;
-	int64_t blocks; /* handed out */
+	int64_t blocks; /* allocated */
 	int64_t segments;
 	int64_t allocs; /* requests served, since the last reset */
 	int64_t frees;
@@ -33,13 +33,15 @@ struct cm_summary {
 
 struct cm_summary cm_summary_pool(const struct cm_device_row *row, enum cm_pool pool);
 
-/* Device memory of the process that passed by the cache: all kinds but managed memory, whose place
- * the driver chooses. */
+/*
+ * Uncached device memory of the process, in bytes: all kinds but managed memory, which the driver
+ * places where it likes.
+ */
 int64_t cm_summary_other(const struct cm_device_row *row);
 
 /*
- * Device memory of nobody that the row knows: contexts, libraries, other processes. False where the
- * driver was never asked how much is free.
+ * Untracked device memory, in bytes: used by contexts, libraries and other processes, not by what
+ * the row counts. False: unknown, as the driver was never asked how much is free.
  */
 bool cm_summary_outside(const struct cm_device_row *row, int64_t *ret_bytes);
 
@@ -59,10 +61,11 @@ struct cm_survey {
 };
 
 /*
- * Walks the block table once, for all devices. A live process goes on meanwhile, so the figures are
- * of about one moment. -ENOMEM, -EIO.
+ * Reads the block table once, for all devices. A live process changes it meanwhile, so the figures
+ * are approximate. The caller owns *ret_survey. -ENOMEM, -EIO.
  */
 int cm_survey_create(struct cm_reader *reader, struct cm_survey **ret_survey);
+/* NULL is fine. */
 void cm_survey_destroy(struct cm_survey *survey);
 
 /* Share of the free bytes outside the largest piece, 0 to 1; -1 where nothing is free. */

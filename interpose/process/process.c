@@ -161,8 +161,8 @@ static void init_region(struct cm_region *region, const struct cm_config *config
 	if (!cm_region_commit(region, CM_TABLE_OPTION, CM_OPTION_COUNT))
 		for (i = 0; i < CM_OPTION_COUNT; i++)
 			cm_config_row(config, i, cm_region_row(region, CM_TABLE_OPTION, i));
-	header->door[CM_ENTRY_CONFIG_ERRORS] = config->errors;
-	cm_entry_points_publish(header->door);
+	header->entry_point[CM_ENTRY_CONFIG_ERRORS] = config->errors;
+	cm_entry_points_publish(header->entry_point);
 }
 
 static int make_region(const struct cm_config *config, struct cm_region **ret_region)

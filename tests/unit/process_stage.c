@@ -18,7 +18,7 @@
 
 bool __wrap_cm_real_is_complete(void);
 const struct cm_driver_ops *__wrap_cm_driver_ops(void);
-void __wrap_cm_entry_points_publish(uint64_t *door);
+void __wrap_cm_entry_points_publish(uint64_t *counts);
 void __wrap_cm_capture_forget_all(void);
 void __wrap_cm_context_forget_all(void);
 int __wrap_cm_channel_wake(struct cm_channel *channel);
@@ -79,9 +79,9 @@ const struct cm_driver_ops *__wrap_cm_driver_ops(void)
 
 uint64_t *stage_published;
 
-void __wrap_cm_entry_points_publish(uint64_t *door)
+void __wrap_cm_entry_points_publish(uint64_t *counts)
 {
-	stage_published = door;
+	stage_published = counts;
 }
 
 unsigned stage_forgotten;

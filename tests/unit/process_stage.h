@@ -20,7 +20,7 @@
 extern void (*stage_during_start)(void); /* called in the middle of the start; NULL: nothing */
 extern bool stage_driver_is_complete;
 extern unsigned stage_calls_into_start;
-extern uint64_t *stage_published;     /* the door */
+extern uint64_t *stage_published;     /* the counts of entry points */
 extern unsigned stage_forgotten;      /* times that something was */
 extern _Atomic unsigned stage_sleeps; /* of the helper, begun */
 

@@ -216,7 +216,7 @@ static const struct pin pins[] = {
 	FIELD(cm_header, version, 112, 32),
 	FIELD(cm_header, comm, 144, 64),
 	FIELD(cm_header, cmdline, 208, 512),
-	FIELD(cm_header, door, 720, 128),
+	FIELD(cm_header, entry_point, 720, 128),
 	FIELD(cm_header, table, 848, 384),
 	FIELD(cm_header, host, 1232, 392),
 	FIELD(cm_header, record, 1624, 144),

@@ -78,7 +78,7 @@ static void play_first_call(void)
 	CM_MUST(cm_process_region()->header->tick_base);
 	CM_MUST(cm_process_region()->header->time_base_ns);
 	CM_MUST(cm_process_region()->header->driver_version == 13000);
-	CM_MUST(stage_published == cm_process_region()->header->door);
+	CM_MUST(stage_published == cm_process_region()->header->entry_point);
 	CM_MUST(!strcmp(find_option("mode")->value, "cache"));
 	CM_MUST(!strcmp(find_option("region_dir")->origin, "environment"));
 }
