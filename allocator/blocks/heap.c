@@ -92,7 +92,7 @@ static void fill_segment(struct cm_heap *heap, uint32_t s, uint32_t b, uint64_t 
 }
 
 /* Rows for a segment and its block, and its place in the page map; all or nothing. */
-static int take_rows(struct cm_heap *heap, uint64_t addr, uint64_t size, uint32_t *ret_segment,
+static int take_segment_rows(struct cm_heap *heap, uint64_t addr, uint64_t size, uint32_t *ret_segment,
 		     uint32_t *ret_block)
 {
 	struct cm_cache *cache = heap->cache;
@@ -168,7 +168,7 @@ int cm_heap_take_new_locked(struct cm_heap *heap, uint64_t addr, uint64_t segmen
 	forget_lost(heap->device, addr);
 	err = cm_ptr_map_reserve(&heap->device->map);
 	if (!err)
-		err = take_rows(heap, addr, segment_size, &s, &b);
+		err = take_segment_rows(heap, addr, segment_size, &s, &b);
 	if (err)
 		return err;
 	fill_segment(heap, s, b, addr, segment_size, flags);

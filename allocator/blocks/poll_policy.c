@@ -38,7 +38,7 @@ void cm_poll_policy_note_reserved_locked(struct cm_device *device)
 	device->shaped_freed = freed_bytes(device);
 }
 
-static bool is_consistent(const struct cm_device *device)
+static bool shape_is_settled(const struct cm_device *device)
 {
 	return freed_bytes(device) - device->shaped_freed >= TURNS * reserved_bytes(device);
 }
@@ -61,7 +61,7 @@ bool cm_poll_policy_before_cut_locked(const struct cm_heap *heap, uint64_t size,
 
 	if (cm_paged_serves(heap))
 		return true;
-	if (is_consistent(device) && (most - size) * CUT_SHARE < reserved_bytes(device))
+	if (shape_is_settled(device) && (most - size) * CUT_SHARE < reserved_bytes(device))
 		return false;
 	/* What has its event costs the question alone. */
 	return heap->row->pending_bytes > heap->open.bytes ||

@@ -436,7 +436,7 @@ static bool check_stat(struct walk *walk, const struct cm_device *device, uint32
 	return true;
 }
 
-static bool check_books(struct walk *walk, const struct cm_device *device)
+static bool check_counters(struct walk *walk, const struct cm_device *device)
 {
 	const struct device_sum *sum = &walk->device[device->index];
 	uint32_t stat;
@@ -465,7 +465,7 @@ static bool check_all(struct walk *walk)
 	if (!check_segments(walk) || !check_spares(walk) || !check_heaps(walk))
 		return false;
 	for (i = 0; i < n; i++)
-		if (!check_map(walk, cache->device[i]) || !check_books(walk, cache->device[i]))
+		if (!check_map(walk, cache->device[i]) || !check_counters(walk, cache->device[i]))
 			return false;
 	return cm_check_pinned(cache, &walk->why);
 }

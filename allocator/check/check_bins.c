@@ -14,7 +14,7 @@ struct walk {
 };
 
 /* The sizes, in grains, that belong into a bin: [least, end). */
-static void range_of(uint32_t bin, uint64_t *ret_least, uint64_t *ret_end)
+static void sizes_of_bin(uint32_t bin, uint64_t *ret_least, uint64_t *ret_end)
 {
 	uint32_t step, fine;
 
@@ -40,7 +40,7 @@ static bool check_member(struct walk *walk, uint32_t bin, uint32_t index)
 		return cm_why_set(walk->why, "block %u is in bin %u and is not free", index, bin);
 	segment = &cache->segment[block->segment];
 	grains = block->size >> CM_GRAIN_SHIFT;
-	range_of(bin, &least, &end);
+	sizes_of_bin(bin, &least, &end);
 	if (grains < least || grains >= end)
 		return cm_why_set(walk->why, "block %u of %llu bytes is in bin %u", index,
 				  (unsigned long long)block->size, bin);

@@ -17,7 +17,7 @@ struct pinned_sum {
 	int64_t registered_bytes;
 };
 
-static bool check_block(const struct cm_cache *cache, uint32_t s, const struct cm_why *why)
+static bool check_pinned_block(const struct cm_cache *cache, uint32_t s, const struct cm_why *why)
 {
 	const struct cm_segment *segment = &cache->segment[s];
 	const struct cm_block *block = &cache->block[segment->first];
@@ -57,7 +57,7 @@ static bool sum_segments(const struct cm_cache *cache, struct pinned_sum *sum,
 
 		if ((segment->flags & host) != host)
 			continue;
-		if (!check_block(cache, s, why))
+		if (!check_pinned_block(cache, s, why))
 			return false;
 		n++;
 		if (segment->flags & CM_SEGMENT_REGISTERED) {
@@ -172,7 +172,7 @@ static bool check_lists(const struct cm_cache *cache, const struct pinned_sum *s
 	return true;
 }
 
-static bool check_books(const struct cm_cache *cache, const struct pinned_sum *sum,
+static bool check_pinned_counters(const struct cm_cache *cache, const struct pinned_sum *sum,
 			const struct cm_why *why)
 {
 	const struct cm_host_row *row = cache->pinned.row;
@@ -217,5 +217,5 @@ bool cm_check_pinned(const struct cm_cache *cache, const struct cm_why *why)
 	struct pinned_sum sum = {0};
 
 	return sum_segments(cache, &sum, why) && check_batches(cache, &sum, why) &&
-	       check_lists(cache, &sum, why) && check_books(cache, &sum, why);
+	       check_lists(cache, &sum, why) && check_pinned_counters(cache, &sum, why);
 }

@@ -121,7 +121,7 @@ static bool make_all_ready(struct cm_heap *heap)
 
 /* A sync=free program waits here, as it would in cudaFree, and hears what went wrong meanwhile. For
  * other contexts a cudaFree does not wait, and the block does in its epoch. */
-static int wait_as_native(struct cm_heap *heap)
+static int wait_for_context(struct cm_heap *heap)
 {
 	return make_all_ready(heap) ? 0 : cm_heap_synchronize(heap);
 }
@@ -129,7 +129,7 @@ static int wait_as_native(struct cm_heap *heap)
 /* While a capture is active the segment waits for the next one who gives orphans back. Where
  * somebody else was faster he is waited for: behind a free that needs no wait for work, the driver
  * has the memory. */
-static int give_back(struct cm_device *device, uint32_t segment, uint64_t addr)
+static int release_segment(struct cm_device *device, uint32_t segment, uint64_t addr)
 {
 	const struct cm_driver_ops *ops = device->cache->ops;
 	int err;
@@ -161,9 +161,9 @@ int cm_device_finish_free(struct cm_device *device, uint64_t addr, struct cm_fre
 	if (!freed.heap)
 		return refuse(device, addr, ret_forward);
 	if (freed.unreclaimed_segment)
-		return give_back(device, freed.unreclaimed_segment, addr);
+		return release_segment(device, freed.unreclaimed_segment, addr);
 	if (device->cache->policy.sync == CM_SYNC_FREE)
-		return wait_as_native(freed.heap);
+		return wait_for_context(freed.heap);
 	return 0;
 }
 

@@ -38,7 +38,7 @@ static bool stands(const struct request *request)
 	return request->ctx && cm_heap_ctx(request->heap) == request->ctx;
 }
 
-static int take_by(const struct request *request,
+static int take_ready_by(const struct request *request,
 		   int (*take_locked)(struct cm_heap *heap, uint64_t size, uint64_t bytes,
 				      uint64_t *ret_addr))
 {
@@ -53,15 +53,15 @@ static int take_by(const struct request *request,
 }
 
 /* A ready block. -ENOENT: there is none, -EAGAIN: the context has gone. */
-static int take(const struct request *request)
+static int take_ready(const struct request *request)
 {
-	return take_by(request, cm_heap_take_locked);
+	return take_ready_by(request, cm_heap_take_locked);
 }
 
 /* The same but for what is spared. */
 static int take_unfragmenting(const struct request *request)
 {
-	return take_by(request, cm_heap_take_unfragmenting_locked);
+	return take_ready_by(request, cm_heap_take_unfragmenting_locked);
 }
 
 static bool runs_too_far_ahead(struct cm_heap *heap)
@@ -109,7 +109,7 @@ static void pause_asking(struct cm_heap *heap)
 }
 
 /* Memory that the program has freed: asked for, ordered, or waited for. -ENOENT: none serves. */
-static int reuse(const struct request *request)
+static int reuse_freed(const struct request *request)
 {
 	struct cm_heap *heap = request->heap;
 	struct cm_cache *cache = heap->cache;
@@ -134,7 +134,7 @@ static int reuse(const struct request *request)
 	if (err == -ENOENT && is_anything_pending(request) &&
 	    (cache->policy.reuse == CM_REUSE_WAIT || runs_too_far_ahead(heap))) {
 		/* Nothing is spared at the price of a wait. */
-		err = take(request);
+		err = take_ready(request);
 		if (err == -ENOENT)
 			err = cm_epoch_wait_as_native(heap) ? take_unfragmenting(request) : -EBUSY;
 	}
@@ -166,7 +166,7 @@ static int driver_alloc(const struct request *request, uint64_t bytes, uint64_t 
 }
 
 /* Enters what the driver gave. -EAGAIN: caching has stopped meanwhile, or the context has gone. */
-static int enter_locked(const struct request *request, uint64_t addr, uint64_t segment_size,
+static int enter_segment_locked(const struct request *request, uint64_t addr, uint64_t segment_size,
 			uint32_t flags)
 {
 	struct cm_heap *heap = request->heap;
@@ -179,7 +179,7 @@ static int enter_locked(const struct request *request, uint64_t addr, uint64_t s
 }
 
 /* New memory of `segment_size`, of which the request gets its part. */
-static int grow_by(const struct request *request, uint64_t segment_size, uint32_t flags)
+static int alloc_segment(const struct request *request, uint64_t segment_size, uint32_t flags)
 {
 	struct cm_heap *heap = request->heap;
 	uint64_t addr = 0;
@@ -192,7 +192,7 @@ static int grow_by(const struct request *request, uint64_t segment_size, uint32_
 		return err;
 	cm_cache_await_place(heap->cache, addr, segment_size);
 	cm_lock_acquire(&heap->device->lock);
-	err = enter_locked(request, addr, segment_size, flags);
+	err = enter_segment_locked(request, addr, segment_size, flags);
 	cm_lock_release(&heap->device->lock);
 	if (!err)
 		*request->ret_addr = addr;
@@ -220,7 +220,7 @@ static uint64_t segment_bytes(const struct request *request)
 	return bytes;
 }
 
-static int grow(const struct request *request)
+static int alloc_new(const struct request *request)
 {
 	int err = -ENOENT;
 
@@ -229,7 +229,7 @@ static int grow(const struct request *request)
 				     request->ret_addr);
 	if (err != -ENOENT)
 		return err;
-	return grow_by(request, segment_bytes(request), segment_flags(request));
+	return alloc_segment(request, segment_bytes(request), segment_flags(request));
 }
 
 static void note_oom(const struct request *request, struct cm_oom_attempt *attempt)
@@ -248,13 +248,13 @@ static int give_back_and_retry(const struct request *request, struct cm_oom_atte
 	int err;
 
 	if (cm_release_oversize(heap, request->size, &attempt->given_back)) {
-		err = grow(request);
+		err = alloc_new(request);
 		if (err != CM_DRIVER_OUT_OF_MEMORY)
 			return err;
 	}
 	if (!cm_epoch_wait_device(device, CM_STUCK_NS))
 		return -EBUSY;
-	err = take(request);
+	err = take_ready(request);
 	if (err != -ENOENT)
 		return err;
 	attempt->given_back += cm_release_free(device);
@@ -262,7 +262,7 @@ static int give_back_and_retry(const struct request *request, struct cm_oom_atte
 	if (!cm_pending_releases_await(&device->leaving, device->cache->ops, CM_STUCK_NS))
 		return -EBUSY;
 	cm_device_count(device, CM_SCALAR_num_alloc_retries, 1);
-	return grow(request);
+	return alloc_new(request);
 }
 
 /* Other processes may hold idle what this one lacks. Outside of the gate: it takes its time. */
@@ -288,14 +288,14 @@ static int ask_and_retry(const struct request *request, struct cm_oom_attempt *a
 			(int64_t)attempt->neighbours.given_bytes);
 	if (!cm_gate_enter(ops))
 		return -EBUSY;
-	return attempt->neighbours.given_bytes ? grow(request) : CM_DRIVER_OUT_OF_MEMORY;
+	return attempt->neighbours.given_bytes ? alloc_new(request) : CM_DRIVER_OUT_OF_MEMORY;
 }
 
 /* What is idle goes back, others are asked, and the driver once more. The last step is what the
  * program would have asked for without us: its own size instead of a whole segment's. */
 static int try_all(const struct request *request, struct cm_oom_attempt *attempt)
 {
-	int err = take(request);
+	int err = take_ready(request);
 
 	if (err != -ENOENT)
 		return err;
@@ -309,7 +309,7 @@ static int try_all(const struct request *request, struct cm_oom_attempt *attempt
 	if (err == CM_DRIVER_OUT_OF_MEMORY)
 		err = ask_and_retry(request, attempt);
 	if (err == CM_DRIVER_OUT_OF_MEMORY)
-		err = grow_by(request, request->size, segment_flags(request));
+		err = alloc_segment(request, request->size, segment_flags(request));
 	return err;
 }
 
@@ -444,7 +444,7 @@ static int stop_sparing(const struct request *request)
 	cm_lock_acquire(&device->lock);
 	cm_fragmentation_stop_locked(request->heap);
 	cm_lock_release(&device->lock);
-	err = take(request);
+	err = take_ready(request);
 	return err == -ENOENT ? CM_DRIVER_OUT_OF_MEMORY : err;
 }
 
@@ -461,24 +461,24 @@ static int trade(const struct request *request)
 		return err == -EBUSY ? err : stop_sparing(request);
 	segments = begin_trade(request);
 	end_trade(request->heap, segments, cm_release_free(device));
-	return grow(request);
+	return alloc_new(request);
 }
 
 /* -EBUSY: a capture has begun meanwhile, and the caller is outside of the gate; nothing else in
  * here answers so. */
-static int serve(const struct request *request)
+static int serve_request(const struct request *request)
 {
 	struct cm_device *device = request->heap->device;
 	bool spared;
 	int err;
 
-	err = reuse(request);
+	err = reuse_freed(request);
 	if (err != -ENOENT)
 		return err;
 	spared = has_spared(request);
 	err = make_way(request);
 	if (!err)
-		err = grow(request);
+		err = alloc_new(request);
 	if (err != CM_DRIVER_OUT_OF_MEMORY)
 		return err;
 	if (!cm_gate_lock(device->cache->ops, &device->reclaim_lock))
@@ -503,10 +503,10 @@ int cm_slow_path_alloc(struct cm_heap *heap, uint64_t size, uint64_t bytes, uint
 		return -EBUSY;
 	err = cm_release_unreclaimed(heap->device);
 	if (!err)
-		err = serve(&request);
+		err = serve_request(&request);
 	if (err != -EBUSY)
 		ops->gate_leave();
-	else if (!take(&request))
+	else if (!take_ready(&request))
 		err = 0; /* what was spared, before the capture began */
 	if (!err)
 		cm_oom_note_served(heap, size, bytes, &oom);
@@ -515,15 +515,15 @@ int cm_slow_path_alloc(struct cm_heap *heap, uint64_t size, uint64_t bytes, uint
 }
 
 /* Once more where the driver has got back meanwhile what the program had freed: while a capture was
- * active, or the context might have gone, it had to stay. -EBUSY as in serve. */
-static int grow_direct(const struct request *request)
+ * active, or the context might have gone, it had to stay. -EBUSY as in serve_request. */
+static int alloc_direct(const struct request *request)
 {
 	struct cm_heap *heap = request->heap;
 	const struct cm_driver_ops *ops = heap->cache->ops;
 	const uint32_t flags = CM_SEGMENT_DIRECT | CM_SEGMENT_EXACT |
 			       (request->size <= CM_SMALL_MAX ? CM_SEGMENT_SMALL : 0);
 	const uint64_t returns = cm_cache_returns(heap->cache);
-	int err = grow_by(request, request->size, flags);
+	int err = alloc_segment(request, request->size, flags);
 
 	if (err != CM_DRIVER_OUT_OF_MEMORY)
 		return err;
@@ -533,7 +533,7 @@ static int grow_direct(const struct request *request)
 	if (!cm_gate_enter(ops))
 		return -EBUSY;
 	return cm_cache_returns(heap->cache) == returns ? err
-							: grow_by(request, request->size, flags);
+							: alloc_segment(request, request->size, flags);
 }
 
 int cm_slow_path_alloc_direct(struct cm_heap *heap, uint64_t bytes, uint64_t *ret_addr)
@@ -548,7 +548,7 @@ int cm_slow_path_alloc_direct(struct cm_heap *heap, uint64_t bytes, uint64_t *re
 		return -EBUSY;
 	err = cm_release_unreclaimed(heap->device);
 	if (!err)
-		err = grow_direct(&request);
+		err = alloc_direct(&request);
 	if (err == CM_DRIVER_OUT_OF_MEMORY)
 		note_oom(&request, &attempt);
 	if (err != -EBUSY)

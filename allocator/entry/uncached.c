@@ -11,12 +11,12 @@
 #define FIRST_ROWS 1024
 
 /* The map looks at the bits above a device's grain. A handle differs below them, and is turned. */
-static uint64_t key_of(enum cm_uncached_name name, uint64_t key)
+static uint64_t map_key_of(enum cm_uncached_name name, uint64_t key)
 {
 	return name >= CM_NAME_ARRAY ? key << CM_GRAIN_SHIFT | key >> (64 - CM_GRAIN_SHIFT) : key;
 }
 
-static bool grow(struct cm_uncached *others)
+static bool grow_rows(struct cm_uncached *others)
 {
 	uint32_t room = others->room ? others->room * 2 : FIRST_ROWS;
 	void *rows;
@@ -50,11 +50,11 @@ void cm_uncached_fini(struct cm_uncached *others)
 static uint32_t find_locked(const struct cm_uncached *others, enum cm_uncached_name name,
 			    uint64_t key)
 {
-	return cm_ptr_map_find(&others->map[name], key_of(name, key));
+	return cm_ptr_map_find(&others->map[name], map_key_of(name, key));
 }
 
 /* Gives the row back once nothing holds it any more. */
-static void leave_locked(struct cm_cache *cache, uint32_t index)
+static void give_row_locked(struct cm_cache *cache, uint32_t index)
 {
 	struct cm_uncached *others = &cache->others;
 	struct cm_uncached_row *row = &others->row[index];
@@ -71,7 +71,7 @@ static void leave_locked(struct cm_cache *cache, uint32_t index)
 static void let_go_locked(struct cm_cache *cache, uint32_t index)
 {
 	cache->others.row[index].held--;
-	leave_locked(cache, index);
+	give_row_locked(cache, index);
 }
 
 /* What the driver has just given has that name: what had it was given up past us. */
@@ -85,13 +85,13 @@ static void forget_lost_locked(struct cm_cache *cache, enum cm_uncached_name nam
 	(void)cm_ptr_map_remove(&others->map[name], others->row[index].key);
 	target = others->row[index].target;
 	others->row[index].times = 0;
-	leave_locked(cache, index);
+	give_row_locked(cache, index);
 	if (target)
 		let_go_locked(cache, target);
 }
 
 /* A row under its name; 0: no memory of our own. */
-static uint32_t enter_locked(struct cm_cache *cache, enum cm_uncached_name name, uint64_t key,
+static uint32_t add_row_locked(struct cm_cache *cache, enum cm_uncached_name name, uint64_t key,
 			     const struct cm_uncached_memory *memory)
 {
 	struct cm_uncached *others = &cache->others;
@@ -100,14 +100,14 @@ static uint32_t enter_locked(struct cm_cache *cache, enum cm_uncached_name name,
 	forget_lost_locked(cache, name, key);
 	index = others->spare;
 	if (!key || cm_ptr_map_reserve(&others->map[name]) ||
-	    (!index && others->rows == others->room && !grow(others)))
+	    (!index && others->rows == others->room && !grow_rows(others)))
 		return 0;
 	if (index)
 		others->spare = others->row[index].link;
 	else
 		index = others->rows++;
 	others->row[index] = (struct cm_uncached_row){
-		.memory = *memory, .key = key_of(name, key), .name = name, .times = 1};
+		.memory = *memory, .key = map_key_of(name, key), .name = name, .times = 1};
 	cm_ptr_map_add(&others->map[name], others->row[index].key, index);
 	return index;
 }
@@ -122,7 +122,7 @@ void cm_uncached_add(struct cm_cache *cache, enum cm_uncached_name name, uint64_
 	if (name == CM_NAME_ADDRESS)
 		cm_cache_await_place(cache, key, memory->bytes);
 	cm_lock_acquire(&others->lock);
-	if (enter_locked(cache, name, key, memory))
+	if (add_row_locked(cache, name, key, memory))
 		cm_cache_count_uncached(cache, memory->device, memory->kind,
 					(int64_t)memory->bytes);
 	cm_lock_release(&others->lock);
@@ -148,7 +148,7 @@ void cm_uncached_map(struct cm_cache *cache, uint64_t addr, uint64_t bytes, uint
 
 	cm_lock_acquire(&others->lock);
 	target = find_locked(others, CM_NAME_HANDLE, handle);
-	index = target ? enter_locked(cache, CM_NAME_MAPPING, addr, &memory) : 0;
+	index = target ? add_row_locked(cache, CM_NAME_MAPPING, addr, &memory) : 0;
 	if (index) {
 		others->row[index].target = target;
 		others->row[target].held++;
@@ -156,7 +156,7 @@ void cm_uncached_map(struct cm_cache *cache, uint64_t addr, uint64_t bytes, uint
 	cm_lock_release(&others->lock);
 }
 
-static uint32_t take_locked(struct cm_uncached *others, enum cm_uncached_name name, uint64_t key)
+static uint32_t take_name_locked(struct cm_uncached *others, enum cm_uncached_name name, uint64_t key)
 {
 	uint32_t index = find_locked(others, name, key);
 	struct cm_uncached_row *row = &others->row[index];
@@ -176,7 +176,7 @@ uint32_t cm_uncached_take(struct cm_cache *cache, enum cm_uncached_name name, ui
 	uint32_t index;
 
 	cm_lock_acquire(&others->lock);
-	index = take_locked(others, name, key);
+	index = take_name_locked(others, name, key);
 	cm_lock_release(&others->lock);
 	return index;
 }
@@ -188,7 +188,7 @@ uint32_t cm_uncached_take_mapped(struct cm_cache *cache, uint64_t addr, uint64_t
 	uint32_t first = 0, index;
 
 	cm_lock_acquire(&others->lock);
-	while (addr < end && (index = take_locked(others, CM_NAME_MAPPING, addr)) != 0) {
+	while (addr < end && (index = take_name_locked(others, CM_NAME_MAPPING, addr)) != 0) {
 		others->row[index].link = first;
 		first = index;
 		addr += others->row[index].memory.bytes;
@@ -248,7 +248,7 @@ void cm_uncached_forget_context(struct cm_cache *cache, uint64_t ctx)
 			continue;
 		(void)cm_ptr_map_remove(&others->map[row->name], row->key);
 		row->times = 0;
-		leave_locked(cache, i);
+		give_row_locked(cache, i);
 	}
 	cm_lock_release(&others->lock);
 }

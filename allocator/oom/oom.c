@@ -48,7 +48,7 @@ struct ranking {
 	bool by_stack;
 };
 
-static uint64_t key_of(const struct ranking *ranking, const struct cm_block *block)
+static uint64_t holder_key(const struct ranking *ranking, const struct cm_block *block)
 {
 	return ranking->by_stack ? block->stack : block->size;
 }
@@ -65,7 +65,7 @@ static void propose(void *data, const struct cm_block *block)
 	struct ranking *ranking = data;
 
 	if (block->state == CM_BLOCK_LIVE)
-		cm_oom_propose(&ranking->tally, key_of(ranking, block), (int64_t)block->size);
+		cm_oom_propose(&ranking->tally, holder_key(ranking, block), (int64_t)block->size);
 }
 
 static void recount(void *data, const struct cm_block *block)
@@ -73,7 +73,7 @@ static void recount(void *data, const struct cm_block *block)
 	struct ranking *ranking = data;
 
 	if (block->state == CM_BLOCK_LIVE)
-		cm_oom_count(&ranking->tally, key_of(ranking, block), (int64_t)block->size);
+		cm_oom_count(&ranking->tally, holder_key(ranking, block), (int64_t)block->size);
 }
 
 /* By stack where any is known. */
@@ -89,7 +89,7 @@ static void rank_holders_locked(struct cm_device *device, struct cm_oom_holders 
 	ret_holders->by_stack = ranking.by_stack;
 }
 
-static void enter_locked(struct cm_heap *heap, const struct cm_oom_attempt *attempt, bool free_seen,
+static void count_failure_locked(struct cm_heap *heap, const struct cm_oom_attempt *attempt, bool free_seen,
 			 uint64_t free_bytes)
 {
 	const struct cm_driver_ops *ops = heap->cache->ops;
@@ -149,7 +149,7 @@ void cm_oom_note(struct cm_heap *heap, const struct cm_oom_attempt *attempt, str
 	oom.nth = 1 + atomic_fetch_add_explicit(&cache->ooms, 1, memory_order_relaxed);
 	oom.has_holders = oom.nth == 1 && cache->policy.oom_report == CM_OOM_REPORT_FULL;
 	cm_lock_acquire(&device->lock);
-	enter_locked(heap, attempt, !oom.info_error, free_bytes);
+	count_failure_locked(heap, attempt, !oom.info_error, free_bytes);
 	fill_figures(device, attempt, free_bytes, &oom.figures);
 	oom.blocks = cm_summary_pool(device->row, CM_POOL_ALL).blocks;
 	oom.rounding = cm_summary_pool(device->row, CM_POOL_ALL).rounding;

@@ -89,7 +89,7 @@ static bool find_range(struct cm_heap *heap, uint64_t ctx, uint32_t fit, struct 
 
 /* The same, reserved where there is none. -EAGAIN: the context has gone; -ENOENT: none can be
  * had. */
-static int range_of(struct cm_heap *heap, uint64_t ctx, uint32_t fit, struct cm_paged **ret_paged)
+static int find_or_reserve(struct cm_heap *heap, uint64_t ctx, uint32_t fit, struct cm_paged **ret_paged)
 {
 	struct cm_paged *fresh;
 
@@ -297,7 +297,7 @@ static void steal(struct cm_heap *heap, struct cm_paged *paged, const struct pla
 
 /* Enters what was mapped; *ret_block is the free block that it is in. -EAGAIN: the context has
  * gone, or caching has stopped meanwhile. */
-static int enter_locked(struct cm_heap *heap, struct cm_paged *paged, const struct place *place,
+static int enter_pages_locked(struct cm_heap *heap, struct cm_paged *paged, const struct place *place,
 			uint32_t *ret_block)
 {
 	const uint32_t flags = paged == heap->paged[CM_FIT_SMALL] ? CM_SEGMENT_SMALL : 0;
@@ -360,7 +360,7 @@ static int take_mapped(struct cm_heap *heap, struct cm_paged *paged, const struc
 	int err;
 
 	cm_lock_acquire(&heap->device->lock);
-	err = enter_locked(heap, paged, place, &block);
+	err = enter_pages_locked(heap, paged, place, &block);
 	if (!err &&
 	    cm_heap_take_block_locked(heap, block, size, bytes, CM_SCALAR_cache_misses, ret_addr) &&
 	    cm_heap_take_locked(heap, size, bytes, ret_addr))
@@ -382,7 +382,7 @@ static void note_outcome(struct cm_heap *heap, const struct place *place, bool p
 
 /* Adds pages where `size` bytes lack the fewest, and hands them out; on a card that fills up where
  * they touch the fewest, unless a ready block has such a place. -EBUSY: others were faster. */
-static int grow(struct cm_heap *heap, struct cm_paged *paged, uint64_t size, uint64_t bytes,
+static int add_pages(struct cm_heap *heap, struct cm_paged *paged, uint64_t size, uint64_t bytes,
 		uint64_t *ret_addr)
 {
 	const uint64_t start = heap->cache->ops->now_ns();
@@ -430,9 +430,9 @@ int cm_paged_alloc(struct cm_heap *heap, uint64_t ctx, uint64_t size, uint64_t b
 	int err, tries = TRIES;
 
 	cm_lock_acquire(&device->paging);
-	err = range_of(heap, ctx, fit, &paged);
+	err = find_or_reserve(heap, ctx, fit, &paged);
 	while (!err && tries--) {
-		err = grow(heap, paged, size, bytes, ret_addr);
+		err = add_pages(heap, paged, size, bytes, ret_addr);
 		if (err != -EBUSY)
 			break;
 		err = tries ? 0 : -ENOENT;

@@ -144,7 +144,7 @@ static void collect_locked(struct cm_heap *heap, bool unreclaimed, struct cm_pag
 	}
 }
 
-static uint64_t release_of(struct cm_heap *heap, bool unreclaimed)
+static uint64_t release_pages_of(struct cm_heap *heap, bool unreclaimed)
 {
 	struct cm_cache *cache = heap->cache;
 	struct cm_paged_stolen stolen = {.parts = 0};
@@ -166,7 +166,7 @@ static uint64_t release_of(struct cm_heap *heap, bool unreclaimed)
 	} while (true);
 }
 
-static uint64_t release(struct cm_device *device, bool unreclaimed)
+static uint64_t release_pages(struct cm_device *device, bool unreclaimed)
 {
 	struct cm_heap *heap;
 	uint64_t bytes = 0;
@@ -177,7 +177,7 @@ static uint64_t release(struct cm_device *device, bool unreclaimed)
 	cm_lock_acquire(&device->paging);
 	atomic_fetch_add(&device->giving_pages, 1);
 	while ((heap = cm_device_next_heap(device, &at)))
-		bytes += release_of(heap, unreclaimed);
+		bytes += release_pages_of(heap, unreclaimed);
 	atomic_fetch_sub(&device->giving_pages, 1);
 	cm_lock_release(&device->paging);
 	return bytes;
@@ -185,7 +185,7 @@ static uint64_t release(struct cm_device *device, bool unreclaimed)
 
 uint64_t cm_paged_release(struct cm_device *device)
 {
-	return release(device, false);
+	return release_pages(device, false);
 }
 
 uint64_t cm_paged_release_idlest(struct cm_device *device, uint64_t most)
@@ -211,7 +211,7 @@ uint64_t cm_paged_release_idlest(struct cm_device *device, uint64_t most)
 
 uint64_t cm_paged_release_unreclaimed(struct cm_device *device)
 {
-	return release(device, true);
+	return release_pages(device, true);
 }
 
 uint64_t cm_paged_returnable_locked(const struct cm_cache *cache, uint32_t run)

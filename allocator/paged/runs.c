@@ -198,7 +198,7 @@ static bool is_left_smaller(const struct cm_cache *cache, uint32_t before, uint3
 }
 
 /* The rows that a cut needs, all or none. */
-static int take_rows(struct cm_heap *heap, bool wants_block, bool wants_run, uint32_t *ret_block,
+static int take_run_rows(struct cm_heap *heap, bool wants_block, bool wants_run, uint32_t *ret_block,
 		     uint32_t *ret_run)
 {
 	*ret_block = wants_block ? cm_rows_take_block(heap->device) : 0;
@@ -249,7 +249,7 @@ int cm_runs_cut_locked(struct cm_heap *heap, uint32_t index, uint64_t addr, uint
 	uint32_t last = head ? index : before, first = behind, spare_block, spare_run;
 	struct split_change split = {0, 0};
 
-	if (take_rows(heap, head && tail, left && right, &spare_block, &spare_run))
+	if (take_run_rows(heap, head && tail, left && right, &spare_block, &spare_run))
 		return -ENOSPC;
 	count_split(&split, block, -1);
 	take_from_bins(heap, index);

@@ -26,7 +26,7 @@ static bool drains(const struct cm_heap *heap)
 	return cm_heap_flags(heap) & CM_HEAP_DRAINING;
 }
 
-static bool take(const struct request *request)
+static bool take_cached(const struct request *request)
 {
 	struct cm_pinned *pinned = &request->heap->cache->pinned;
 	bool taken;
@@ -47,7 +47,7 @@ static void pop_locked(struct cm_cache *cache, uint32_t index, struct cm_pending
 	cm_pending_release_begin_locked(&cache->pinned.leaving, ret_piece);
 }
 
-static int give_back(struct cm_cache *cache, struct cm_pending_release *piece)
+static int release_block(struct cm_cache *cache, struct cm_pending_release *piece)
 {
 	uint64_t start = cache->ops->now_ns(), ns;
 	int err;
@@ -138,7 +138,7 @@ static int shrink(struct cm_cache *cache, bool all)
 		cm_lock_release(&cache->turn);
 	}
 	while (pop_excess(cache, all, &piece)) {
-		one = give_back(cache, &piece);
+		one = release_block(cache, &piece);
 		err = err ? err : one;
 	}
 	cache->ops->gate_leave();
@@ -170,7 +170,7 @@ static bool pop_ready(const struct cm_device *device, struct cm_pending_release 
 }
 
 /* As cm_pinned_flush, of contexts of one device. The driver may wait for the device. */
-static int flush_device(struct cm_device *device, uint64_t limit_ns, uint64_t *bytes)
+static int flush_pinned_of(struct cm_device *device, uint64_t limit_ns, uint64_t *bytes)
 {
 	struct cm_pending_release piece;
 	int err;
@@ -181,7 +181,7 @@ static int flush_device(struct cm_device *device, uint64_t limit_ns, uint64_t *b
 		return -EBUSY;
 	err = cm_epoch_quiesces(device, limit_ns);
 	while (!err && pop_ready(device, &piece))
-		if (!give_back(device->cache, &piece))
+		if (!release_block(device->cache, &piece))
 			*bytes += piece.size;
 	cm_lock_release(&device->reclaim_lock);
 	return err;
@@ -195,14 +195,14 @@ int cm_pinned_flush(struct cm_cache *cache, uint64_t limit_ns, uint64_t *bytes)
 	if (!cm_pinned_wait(cache, limit_ns))
 		return -EBUSY;
 	for (i = 0; i < n && err != -EBUSY; i++) {
-		one = flush_device(cache->device[i], limit_ns, bytes);
+		one = flush_pinned_of(cache->device[i], limit_ns, bytes);
 		err = one == -EBUSY || !err ? one : err;
 	}
 	return err;
 }
 
 /* New memory of `size`, of which the request gets all. */
-static int grow(const struct request *request, uint64_t size, uint32_t flags)
+static int alloc_block(const struct request *request, uint64_t size, uint32_t flags)
 {
 	struct cm_heap *heap = request->heap;
 	struct cm_cache *cache = heap->cache;
@@ -242,7 +242,7 @@ static bool open_is_clean(struct cm_cache *cache)
 	return clean;
 }
 
-static bool make_ready_event_locked(struct cm_cache *cache)
+static bool make_batch_ready_event_locked(struct cm_cache *cache)
 {
 	if (!cm_fence_is_possible(cache))
 		return open_is_clean(cache) && cm_pinned_synchronize_event_locked(cache);
@@ -251,7 +251,7 @@ static bool make_ready_event_locked(struct cm_cache *cache)
 }
 
 /* Memory that the program has freed, if the devices are done with it. */
-static bool reuse(const struct request *request)
+static bool reuse_batches(const struct request *request)
 {
 	struct cm_cache *cache = request->heap->cache;
 	bool taken;
@@ -259,17 +259,17 @@ static bool reuse(const struct request *request)
 	if (cm_pinned_pending(cache) < request->bytes)
 		return false;
 	cm_lock_acquire(&cache->turn);
-	taken = (cm_pinned_poll_event_locked(cache) && take(request)) ||
-		(make_ready_event_locked(cache) && take(request));
+	taken = (cm_pinned_poll_event_locked(cache) && take_cached(request)) ||
+		(make_batch_ready_event_locked(cache) && take_cached(request));
 	cm_lock_release(&cache->turn);
 	return taken;
 }
 
-static int serve(const struct request *request)
+static int serve_pinned(const struct request *request)
 {
-	if (reuse(request))
+	if (reuse_batches(request))
 		return 0;
-	return grow(request, cm_pinned_class_bytes(cm_pinned_class(request->bytes)), 0);
+	return alloc_block(request, cm_pinned_class_bytes(cm_pinned_class(request->bytes)), 0);
 }
 
 /* What contexts have that may be about to go can go back in a moment. False: outside the gate. */
@@ -309,13 +309,13 @@ static int serve_flushed(const struct request *request)
 
 	if (err)
 		return err;
-	err = grow(request, cm_size_grains(request->bytes), 0);
+	err = alloc_block(request, cm_size_grains(request->bytes), 0);
 	cache->ops->gate_leave();
 	return err;
 }
 
 /* The driver has no memory; it may be the device's that it lacks to map the pages. */
-static int serve_again(const struct request *request)
+static int serve_after_trim(const struct request *request)
 {
 	struct cm_heap *heap = request->heap;
 	struct cm_cache *cache = heap->cache;
@@ -338,14 +338,14 @@ static int serve_direct(const struct request *request)
 
 	if (!cache->ops->gate_enter())
 		return -EBUSY;
-	err = grow(request, request->bytes, CM_SEGMENT_DIRECT);
+	err = alloc_block(request, request->bytes, CM_SEGMENT_DIRECT);
 	cache->ops->gate_leave();
 	if (err != CM_DRIVER_OUT_OF_MEMORY)
 		return err;
 	if (enter_and_flush(cache, CM_STUCK_NS))
 		return -EBUSY;
 	if (cm_cache_returns(cache) != returns)
-		err = grow(request, request->bytes, CM_SEGMENT_DIRECT);
+		err = alloc_block(request, request->bytes, CM_SEGMENT_DIRECT);
 	cache->ops->gate_leave();
 	return err;
 }
@@ -362,17 +362,17 @@ int cm_pinned_alloc(struct cm_heap *heap, uint32_t kind, uint64_t bytes, uint64_
 		return -EAGAIN;
 	if (heap->cache->policy.mode != CM_MODE_CACHE)
 		return serve_direct(&request);
-	if (take(&request))
+	if (take_cached(&request))
 		return 0;
 	if (!ops->gate_enter())
 		return -EBUSY;
-	err = serve(&request);
+	err = serve_pinned(&request);
 	ops->gate_leave();
-	return err == CM_DRIVER_OUT_OF_MEMORY ? serve_again(&request) : err;
+	return err == CM_DRIVER_OUT_OF_MEMORY ? serve_after_trim(&request) : err;
 }
 
 /* A sync=free program waits here. */
-static void wait_as_native(struct cm_cache *cache)
+static void wait_for_batches(struct cm_cache *cache)
 {
 	if (!cache->ops->gate_enter())
 		return; /* captured work cannot be waited for; the block waits in its batch */
@@ -433,7 +433,7 @@ int cm_pinned_free(struct cm_cache *cache, uint64_t addr, uint64_t *ret_forward)
 	if (verdict.passed_on)
 		return shrink(cache, true);
 	if (cache->policy.sync == CM_SYNC_FREE)
-		wait_as_native(cache);
+		wait_for_batches(cache);
 	if (verdict.excess)
 		return shrink(cache, false);
 	if (verdict.worth_closing && !cm_cache_wants_close(cache))

@@ -252,7 +252,7 @@ bool cm_pinned_take_locked(struct cm_heap *heap, uint32_t kind, uint64_t bytes, 
 }
 
 /* One row of each table, or none. */
-static int take_rows(struct cm_heap *heap, uint32_t *ret_segment, uint32_t *ret_block)
+static int take_pinned_rows(struct cm_heap *heap, uint32_t *ret_segment, uint32_t *ret_block)
 {
 	uint32_t b, s = 0;
 
@@ -322,7 +322,7 @@ int cm_pinned_enter_locked(struct cm_heap *heap, uint64_t addr, uint64_t size, u
 	assert(cm_lock_is_held(&cache->pinned.lock));
 	err = cm_ptr_map_reserve(&cache->pinned.map);
 	if (!err)
-		err = take_rows(heap, &s, &b);
+		err = take_pinned_rows(heap, &s, &b);
 	if (err)
 		return err;
 	if (!cache->pinned.ring.row)

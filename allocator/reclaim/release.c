@@ -85,7 +85,7 @@ static uint32_t collect(struct cm_device *device, const struct choice *choice, u
 	return n;
 }
 
-static uint64_t release(struct cm_device *device, const struct choice *choice)
+static uint64_t release_chosen(struct cm_device *device, const struct choice *choice)
 {
 	struct cm_pending_release piece[BATCH];
 	uint64_t bytes = 0;
@@ -163,7 +163,7 @@ uint64_t cm_release_free(struct cm_device *device)
 {
 	const struct choice choice = {.wants = any, .cache = device->cache, .enough = UINT64_MAX};
 
-	return release(device, &choice) + cm_paged_release(device);
+	return release_chosen(device, &choice) + cm_paged_release(device);
 }
 
 static uint64_t idle_tick(const struct cm_device *device, const struct cm_segment *segment)
@@ -218,7 +218,7 @@ uint64_t cm_release_idlest(struct cm_device *device, uint64_t most)
 }
 
 /* The slow lock is held. */
-static int release_unreclaimed(struct cm_device *device)
+static int release_all_unreclaimed(struct cm_device *device)
 {
 	const struct choice choice = {
 		.wants = not_recycled, .cache = device->cache, .enough = UINT64_MAX};
@@ -226,7 +226,7 @@ static int release_unreclaimed(struct cm_device *device)
 
 	if (err)
 		return err;
-	(void)release(device, &choice);
+	(void)release_chosen(device, &choice);
 	(void)cm_paged_release_unreclaimed(device);
 	return 0;
 }
@@ -240,7 +240,7 @@ int cm_release_unreclaimed(struct cm_device *device)
 	atomic_store_explicit(&device->unreclaimed, false, memory_order_relaxed);
 	cm_paged_return_forgotten(device->cache);
 	if (cm_lock_try(&device->reclaim_lock)) {
-		err = release_unreclaimed(device);
+		err = release_all_unreclaimed(device);
 		cm_lock_release(&device->reclaim_lock);
 	}
 	if (err)
@@ -308,7 +308,7 @@ int cm_release_aged(struct cm_heap *heap)
 		return err == -EBUSY ? err : 0;
 	target = reserved - limit;
 	while (freed < target && pass && average_age(device, &choice.limit))
-		freed += pass = release(device, &choice);
+		freed += pass = release_chosen(device, &choice);
 	cm_device_count(device, CM_SCALAR_gc_bytes, (int64_t)freed);
 	return 0;
 }
@@ -349,7 +349,7 @@ bool cm_release_oversize(struct cm_heap *heap, uint64_t size, uint64_t *bytes)
 		choice.limit = pick_size(heap, key);
 		if (choice.limit < least)
 			break;
-		freed += pass = release(heap->device, &choice);
+		freed += pass = release_chosen(heap->device, &choice);
 	}
 	*bytes += freed;
 	return freed >= key;
