@@ -155,4 +155,14 @@ static inline bool cm_lock_is_held(const struct cm_lock *lock)
 	return held != 0;
 }
 
+/* The value of an expression that is read with the lock held. */
+#define CM_WITH_LOCK(lock, expression)                  \
+	__extension__({                                 \
+		struct cm_lock *const cm_held = (lock); \
+		cm_lock_acquire(cm_held);               \
+		__auto_type cm_value = (expression);    \
+		cm_lock_release(cm_held);               \
+		cm_value;                               \
+	})
+
 #endif

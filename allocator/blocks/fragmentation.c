@@ -4,6 +4,7 @@
 #include "allocator/base/size_class.h"
 #include "allocator/blocks/poll_policy.h"
 #include "allocator/state/pages.h"
+#include "allocator/state/report.h"
 #include "allocator/state/state.h"
 #include "stats/counters.h"
 
@@ -22,11 +23,6 @@
 #define MOVES_MOST     256u /* requests for which pages are moved, likewise */
 #define RISE_SHARE     32
 #define LOOKS          256u /* at free blocks, for one that is not spared */
-
-static uint64_t reserved_bytes(const struct cm_heap *heap)
-{
-	return (uint64_t)cm_stat_current(heap->device->row, CM_STAT_RESERVED_BYTES);
-}
 
 static uint64_t used_bytes(const struct cm_heap *heap)
 {
@@ -57,8 +53,8 @@ static bool card_fills_up(const struct cm_heap *heap)
 	if (!cache->policy.exchange || !(heap->can & CM_CAN_CTX_EVENTS))
 		return false;
 	if (cm_paged_serves(heap))
-		return is_share(heap, reserved_bytes(heap), PACK_TENTHS);
-	return cache->plain && is_share(heap, reserved_bytes(heap), WARY_TENTHS);
+		return is_share(heap, cm_device_reserved_locked(heap->device), PACK_TENTHS);
+	return cache->plain && is_share(heap, cm_device_reserved_locked(heap->device), WARY_TENTHS);
 }
 
 void cm_fragmentation_note_reserved_locked(struct cm_heap *heap)
@@ -66,7 +62,7 @@ void cm_fragmentation_note_reserved_locked(struct cm_heap *heap)
 	struct cm_device *device = heap->device;
 
 	cm_poll_policy_note_reserved_locked(device);
-	if (reserved_bytes(heap) >= device->refused_at)
+	if (cm_device_reserved_locked(heap->device) >= device->refused_at)
 		device->refused_at = 0;
 	heap->card_fills_up = card_fills_up(heap);
 	if (heap->card_fills_up)
@@ -77,7 +73,7 @@ void cm_fragmentation_note_reserved_locked(struct cm_heap *heap)
 
 void cm_fragmentation_note_refusal_locked(struct cm_heap *heap, uint64_t bytes)
 {
-	heap->device->refused_at = reserved_bytes(heap) + bytes;
+	heap->device->refused_at = cm_device_reserved_locked(heap->device) + bytes;
 }
 
 /* Counts anew where more is in use than ever. */
@@ -96,7 +92,7 @@ static bool is_full(const struct cm_heap *heap)
 {
 	const uint64_t card = card_bytes(heap);
 
-	return reserved_bytes(heap) + card / FULL_SHARE >= card;
+	return cm_device_reserved_locked(heap->device) + card / FULL_SHARE >= card;
 }
 
 bool cm_fragmentation_packs_pages_locked(struct cm_heap *heap)
@@ -238,7 +234,8 @@ uint64_t cm_fragmentation_segment_bytes_locked(const struct cm_heap *heap, uint6
 	const uint64_t bytes = cm_size_segment(&heap->cache->policy, size);
 
 	if (!heap->card_fills_up || cm_paged_serves(heap) || size <= CM_SMALL_MAX ||
-	    size >= CM_MEDIUM_MAX || !is_share(heap, reserved_bytes(heap) + bytes, SEVERAL_TENTHS))
+	    size >= CM_MEDIUM_MAX ||
+	    !is_share(heap, cm_device_reserved_locked(heap->device) + bytes, SEVERAL_TENTHS))
 		return bytes;
 	return made_to_measure(size, bytes);
 }

@@ -27,8 +27,8 @@
 
 struct cm_heap;
 
-/* A segment of the heap, or pages of one, have come or gone: sets heap->wary, without which nothing
- * is spared, and lets poll_policy.h know. */
+/* A segment of the heap, or pages of one, have come or gone: sets heap->card_fills_up, without
+ * which nothing is spared, and lets poll_policy.h know. */
 void cm_fragmentation_note_reserved_locked(struct cm_heap *heap);
 
 /* The driver had no `bytes`: the card is as large as what was reserved, and that. */

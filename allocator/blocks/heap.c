@@ -8,6 +8,7 @@
 #include "allocator/blocks/fragmentation.h"
 #include "allocator/blocks/free.h"
 #include "allocator/blocks/take.h"
+#include "allocator/state/report.h"
 #include "allocator/state/rows.h"
 #include "stats/counters.h"
 
@@ -92,8 +93,8 @@ static void fill_segment(struct cm_heap *heap, uint32_t s, uint32_t b, uint64_t 
 }
 
 /* Rows for a segment and its block, and its place in the page map; all or nothing. */
-static int take_segment_rows(struct cm_heap *heap, uint64_t addr, uint64_t size, uint32_t *ret_segment,
-		     uint32_t *ret_block)
+static int take_segment_rows(struct cm_heap *heap, uint64_t addr, uint64_t size,
+			     uint32_t *ret_segment, uint32_t *ret_block)
 {
 	struct cm_cache *cache = heap->cache;
 	uint32_t s, b;
@@ -126,7 +127,7 @@ static void book_segment(struct cm_heap *heap, const struct cm_segment *segment)
 	cm_counters_raise(device->row, pool, CM_STAT_SEGMENT, 1);
 	cm_counters_raise(device->row, pool, CM_STAT_RESERVED_BYTES, (int64_t)segment->size);
 	cm_counters_note_driver_use(device->row, (int64_t)segment->size);
-	reserved = (uint64_t)cm_stat_current(device->row, CM_STAT_RESERVED_BYTES);
+	reserved = cm_device_reserved_locked(device);
 	if (!(segment->flags & (CM_SEGMENT_SMALL | CM_SEGMENT_DIRECT)) &&
 	    device->most_reserved < reserved)
 		device->most_reserved = reserved;

@@ -2,6 +2,7 @@
 #include "allocator/blocks/poll_policy.h"
 
 #include "allocator/state/pages.h"
+#include "allocator/state/report.h"
 #include "stats/counters.h"
 
 /* docs/decisions/reuse.md ("Poll by the batch") has what others measure. */
@@ -11,11 +12,6 @@
 #define TURNS        20 /* so often is what is reserved freed until its shape is settled */
 #define CUT_SHARE    32 /* a cut of so much of what is reserved is a large one */
 #define LOOKS        32u
-
-static uint64_t reserved_bytes(const struct cm_device *device)
-{
-	return (uint64_t)cm_stat_current(device->row, CM_STAT_RESERVED_BYTES);
-}
 
 /* Begins anew when the program resets its counters: then the shape counts as settled. */
 static uint64_t freed_bytes(const struct cm_device *device)
@@ -28,7 +24,7 @@ static uint64_t freed_bytes(const struct cm_device *device)
 
 void cm_poll_policy_note_reserved_locked(struct cm_device *device)
 {
-	const uint64_t reserved = reserved_bytes(device);
+	const uint64_t reserved = cm_device_reserved_locked(device);
 
 	device->batch_bytes = reserved / BATCH_SHARE;
 	device->poll_bytes = device->batch_bytes > ASK_LEAST ? device->batch_bytes : ASK_LEAST;
@@ -40,7 +36,8 @@ void cm_poll_policy_note_reserved_locked(struct cm_device *device)
 
 static bool shape_is_settled(const struct cm_device *device)
 {
-	return freed_bytes(device) - device->shaped_freed >= TURNS * reserved_bytes(device);
+	return freed_bytes(device) - device->shaped_freed >=
+	       TURNS * cm_device_reserved_locked(device);
 }
 
 bool cm_poll_policy_has_pending_between_locked(const struct cm_heap *heap, uint64_t least,
@@ -61,7 +58,8 @@ bool cm_poll_policy_before_cut_locked(const struct cm_heap *heap, uint64_t size,
 
 	if (cm_paged_serves(heap))
 		return true;
-	if (shape_is_settled(device) && (most - size) * CUT_SHARE < reserved_bytes(device))
+	if (shape_is_settled(device) &&
+	    (most - size) * CUT_SHARE < cm_device_reserved_locked(device))
 		return false;
 	/* What has its event costs the question alone. */
 	return heap->row->pending_bytes > heap->open.bytes ||

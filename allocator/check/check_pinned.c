@@ -173,7 +173,7 @@ static bool check_lists(const struct cm_cache *cache, const struct pinned_sum *s
 }
 
 static bool check_pinned_counters(const struct cm_cache *cache, const struct pinned_sum *sum,
-			const struct cm_why *why)
+				  const struct cm_why *why)
 {
 	const struct cm_host_row *row = cache->pinned.row;
 	const int64_t *n = sum->blocks, *b = sum->bytes;

@@ -39,8 +39,8 @@ static bool stands(const struct request *request)
 }
 
 static int take_ready_by(const struct request *request,
-		   int (*take_locked)(struct cm_heap *heap, uint64_t size, uint64_t bytes,
-				      uint64_t *ret_addr))
+			 int (*take_locked)(struct cm_heap *heap, uint64_t size, uint64_t bytes,
+					    uint64_t *ret_addr))
 {
 	struct cm_device *device = request->heap->device;
 	int err = -EAGAIN;
@@ -66,12 +66,8 @@ static int take_unfragmenting(const struct request *request)
 
 static bool runs_too_far_ahead(struct cm_heap *heap)
 {
-	bool far;
-
-	cm_lock_acquire(&heap->device->lock);
-	far = heap->row->pending_bytes > heap->live_bytes / 4 + RUN_AHEAD_BYTES;
-	cm_lock_release(&heap->device->lock);
-	return far;
+	return CM_WITH_LOCK(&heap->device->lock,
+			    heap->row->pending_bytes > heap->live_bytes / 4 + RUN_AHEAD_BYTES);
 }
 
 /* An old driver has no events of a context: waiting is all there is, as in the cudaFree of
@@ -167,7 +163,7 @@ static int driver_alloc(const struct request *request, uint64_t bytes, uint64_t 
 
 /* Enters what the driver gave. -EAGAIN: caching has stopped meanwhile, or the context has gone. */
 static int enter_segment_locked(const struct request *request, uint64_t addr, uint64_t segment_size,
-			uint32_t flags)
+				uint32_t flags)
 {
 	struct cm_heap *heap = request->heap;
 
@@ -212,12 +208,9 @@ static uint32_t segment_flags(const struct request *request)
 static uint64_t segment_bytes(const struct request *request)
 {
 	struct cm_device *device = request->heap->device;
-	uint64_t bytes;
 
-	cm_lock_acquire(&device->lock);
-	bytes = cm_fragmentation_segment_bytes_locked(request->heap, request->size);
-	cm_lock_release(&device->lock);
-	return bytes;
+	return CM_WITH_LOCK(&device->lock,
+			    cm_fragmentation_segment_bytes_locked(request->heap, request->size));
 }
 
 static int alloc_new(const struct request *request)
@@ -316,13 +309,10 @@ static int try_all(const struct request *request, struct cm_oom_attempt *attempt
 static uint64_t count_frees(struct cm_device *device)
 {
 	const struct cm_stat_pool *stat = device->row->stat;
-	int64_t frees;
 
-	cm_lock_acquire(&device->lock);
-	frees = stat[CM_POOL_SMALL].freed[CM_STAT_ALLOCATION] +
-		stat[CM_POOL_LARGE].freed[CM_STAT_ALLOCATION];
-	cm_lock_release(&device->lock);
-	return (uint64_t)frees;
+	return (uint64_t)CM_WITH_LOCK(&device->lock,
+				      stat[CM_POOL_SMALL].freed[CM_STAT_ALLOCATION] +
+					      stat[CM_POOL_LARGE].freed[CM_STAT_ALLOCATION]);
 }
 
 /* What others do that may keep memory from a request, so far. */
@@ -413,7 +403,7 @@ static uint64_t begin_trade(const struct request *request)
 	uint64_t reserved, segments;
 
 	cm_lock_acquire(&device->lock);
-	reserved = (uint64_t)cm_stat_current(device->row, CM_STAT_RESERVED_BYTES) +
+	reserved = cm_device_reserved_locked(device) +
 		   cm_fragmentation_segment_bytes_locked(request->heap, request->size);
 	if (device->most_reserved < reserved)
 		device->most_reserved = reserved;
@@ -532,8 +522,9 @@ static int alloc_direct(const struct request *request)
 	(void)cm_cache_make_room_on(heap->cache, heap->device->index);
 	if (!cm_gate_enter(ops))
 		return -EBUSY;
-	return cm_cache_returns(heap->cache) == returns ? err
-							: alloc_segment(request, request->size, flags);
+	return cm_cache_returns(heap->cache) == returns
+		       ? err
+		       : alloc_segment(request, request->size, flags);
 }
 
 int cm_slow_path_alloc_direct(struct cm_heap *heap, uint64_t bytes, uint64_t *ret_addr)

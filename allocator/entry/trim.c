@@ -37,12 +37,7 @@ static void for_each_heap_event_locked(struct cm_cache *cache, void (*each)(stru
 
 static void close_worthy(struct cm_heap *heap)
 {
-	bool worthy;
-
-	cm_lock_acquire(&heap->device->lock);
-	worthy = cm_heap_is_worth_closing(heap);
-	cm_lock_release(&heap->device->lock);
-	if (worthy)
+	if (CM_WITH_LOCK(&heap->device->lock, cm_heap_is_worth_closing(heap)))
 		(void)cm_epoch_close_event_locked(heap);
 }
 

@@ -92,7 +92,7 @@ static void forget_lost_locked(struct cm_cache *cache, enum cm_uncached_name nam
 
 /* A row under its name; 0: no memory of our own. */
 static uint32_t add_row_locked(struct cm_cache *cache, enum cm_uncached_name name, uint64_t key,
-			     const struct cm_uncached_memory *memory)
+			       const struct cm_uncached_memory *memory)
 {
 	struct cm_uncached *others = &cache->others;
 	uint32_t index;
@@ -156,7 +156,8 @@ void cm_uncached_map(struct cm_cache *cache, uint64_t addr, uint64_t bytes, uint
 	cm_lock_release(&others->lock);
 }
 
-static uint32_t take_name_locked(struct cm_uncached *others, enum cm_uncached_name name, uint64_t key)
+static uint32_t take_name_locked(struct cm_uncached *others, enum cm_uncached_name name,
+				 uint64_t key)
 {
 	uint32_t index = find_locked(others, name, key);
 	struct cm_uncached_row *row = &others->row[index];
@@ -173,12 +174,8 @@ static uint32_t take_name_locked(struct cm_uncached *others, enum cm_uncached_na
 uint32_t cm_uncached_take(struct cm_cache *cache, enum cm_uncached_name name, uint64_t key)
 {
 	struct cm_uncached *others = &cache->others;
-	uint32_t index;
 
-	cm_lock_acquire(&others->lock);
-	index = take_name_locked(others, name, key);
-	cm_lock_release(&others->lock);
-	return index;
+	return CM_WITH_LOCK(&others->lock, take_name_locked(others, name, key));
 }
 
 uint32_t cm_uncached_take_mapped(struct cm_cache *cache, uint64_t addr, uint64_t bytes)

@@ -89,8 +89,8 @@ static void rank_holders_locked(struct cm_device *device, struct cm_oom_holders 
 	ret_holders->by_stack = ranking.by_stack;
 }
 
-static void count_failure_locked(struct cm_heap *heap, const struct cm_oom_attempt *attempt, bool free_seen,
-			 uint64_t free_bytes)
+static void count_failure_locked(struct cm_heap *heap, const struct cm_oom_attempt *attempt,
+				 bool free_seen, uint64_t free_bytes)
 {
 	const struct cm_driver_ops *ops = heap->cache->ops;
 	struct cm_device *device = heap->device;

@@ -32,7 +32,7 @@ struct cm_oom {
 	struct cm_oom_holders holders;
 };
 
-/* What the ladder did for the request before it failed. */
+/* What the slow path did for the request before it failed. */
 struct cm_oom_attempt {
 	uint64_t bytes; /* as the program asked */
 	uint64_t size;  /* rounded */

@@ -89,7 +89,8 @@ static bool find_range(struct cm_heap *heap, uint64_t ctx, uint32_t fit, struct 
 
 /* The same, reserved where there is none. -EAGAIN: the context has gone; -ENOENT: none can be
  * had. */
-static int find_or_reserve(struct cm_heap *heap, uint64_t ctx, uint32_t fit, struct cm_paged **ret_paged)
+static int find_or_reserve(struct cm_heap *heap, uint64_t ctx, uint32_t fit,
+			   struct cm_paged **ret_paged)
 {
 	struct cm_paged *fresh;
 
@@ -230,12 +231,8 @@ static bool choose_locked(struct cm_heap *heap, struct cm_paged *paged, uint64_t
 static bool choose(struct cm_heap *heap, struct cm_paged *paged, uint64_t size, bool packed,
 		   struct place *ret_place)
 {
-	bool found;
-
-	cm_lock_acquire(&heap->device->lock);
-	found = choose_locked(heap, paged, size, packed, ret_place);
-	cm_lock_release(&heap->device->lock);
-	return found;
+	return CM_WITH_LOCK(&heap->device->lock,
+			    choose_locked(heap, paged, size, packed, ret_place));
 }
 
 /* --- from where --------------------------------------------------------------------------- */
@@ -297,8 +294,8 @@ static void steal(struct cm_heap *heap, struct cm_paged *paged, const struct pla
 
 /* Enters what was mapped; *ret_block is the free block that it is in. -EAGAIN: the context has
  * gone, or caching has stopped meanwhile. */
-static int enter_pages_locked(struct cm_heap *heap, struct cm_paged *paged, const struct place *place,
-			uint32_t *ret_block)
+static int enter_pages_locked(struct cm_heap *heap, struct cm_paged *paged,
+			      const struct place *place, uint32_t *ret_block)
 {
 	const uint32_t flags = paged == heap->paged[CM_FIT_SMALL] ? CM_SEGMENT_SMALL : 0;
 	struct cm_cache *cache = heap->cache;
@@ -329,12 +326,8 @@ static int enter_pages_locked(struct cm_heap *heap, struct cm_paged *paged, cons
 
 static bool is_to_be_packed(struct cm_heap *heap, uint64_t size)
 {
-	bool packed;
-
-	cm_lock_acquire(&heap->device->lock);
-	packed = size > CM_SMALL_MAX && cm_fragmentation_packs_pages_locked(heap);
-	cm_lock_release(&heap->device->lock);
-	return packed;
+	return CM_WITH_LOCK(&heap->device->lock,
+			    size > CM_SMALL_MAX && cm_fragmentation_packs_pages_locked(heap));
 }
 
 /* A ready block that was spared, if it touches at most so many pages. */
@@ -383,7 +376,7 @@ static void note_outcome(struct cm_heap *heap, const struct place *place, bool p
 /* Adds pages where `size` bytes lack the fewest, and hands them out; on a card that fills up where
  * they touch the fewest, unless a ready block has such a place. -EBUSY: others were faster. */
 static int add_pages(struct cm_heap *heap, struct cm_paged *paged, uint64_t size, uint64_t bytes,
-		uint64_t *ret_addr)
+		     uint64_t *ret_addr)
 {
 	const uint64_t start = heap->cache->ops->now_ns();
 	struct cm_paged_stolen stolen = {.parts = 0};

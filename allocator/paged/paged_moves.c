@@ -142,12 +142,7 @@ static int map_one(struct cm_heap *heap, struct cm_paged *paged, uint32_t at,
 /* Which devices reach the heap's pages beside its own. */
 static uint64_t read_open_to(struct cm_heap *heap)
 {
-	uint64_t open_to;
-
-	cm_lock_acquire(&heap->device->lock);
-	open_to = heap->open_to;
-	cm_lock_release(&heap->device->lock);
-	return open_to;
+	return CM_WITH_LOCK(&heap->device->lock, heap->open_to);
 }
 
 static int open_to_all(struct cm_heap *heap, uint64_t addr, uint64_t bytes)

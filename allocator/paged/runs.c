@@ -198,8 +198,8 @@ static bool is_left_smaller(const struct cm_cache *cache, uint32_t before, uint3
 }
 
 /* The rows that a cut needs, all or none. */
-static int take_run_rows(struct cm_heap *heap, bool wants_block, bool wants_run, uint32_t *ret_block,
-		     uint32_t *ret_run)
+static int take_run_rows(struct cm_heap *heap, bool wants_block, bool wants_run,
+			 uint32_t *ret_block, uint32_t *ret_run)
 {
 	*ret_block = wants_block ? cm_rows_take_block(heap->device) : 0;
 	if (wants_block && !*ret_block)

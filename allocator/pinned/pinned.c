@@ -148,12 +148,8 @@ static int shrink(struct cm_cache *cache, bool all)
 static bool has_ready(const struct cm_device *device)
 {
 	struct cm_pinned *pinned = &device->cache->pinned;
-	bool has;
 
-	cm_lock_acquire(&pinned->lock);
-	has = pick_ready_locked(device->cache, device) != 0;
-	cm_lock_release(&pinned->lock);
-	return has;
+	return CM_WITH_LOCK(&pinned->lock, pick_ready_locked(device->cache, device) != 0);
 }
 
 static bool pop_ready(const struct cm_device *device, struct cm_pending_release *ret_piece)
@@ -234,12 +230,8 @@ static int alloc_block(const struct request *request, uint64_t size, uint32_t fl
 /* An old driver is waited for only where the cudaFreeHost of today would have waited as long. */
 static bool open_is_clean(struct cm_cache *cache)
 {
-	bool clean;
-
-	cm_lock_acquire(&cache->pinned.lock);
-	clean = cache->pinned.open.work == cm_ops_work(cache->ops);
-	cm_lock_release(&cache->pinned.lock);
-	return clean;
+	return CM_WITH_LOCK(&cache->pinned.lock,
+			    cache->pinned.open.work == cm_ops_work(cache->ops));
 }
 
 static bool make_batch_ready_event_locked(struct cm_cache *cache)
@@ -254,15 +246,12 @@ static bool make_batch_ready_event_locked(struct cm_cache *cache)
 static bool reuse_batches(const struct request *request)
 {
 	struct cm_cache *cache = request->heap->cache;
-	bool taken;
 
 	if (cm_pinned_pending(cache) < request->bytes)
 		return false;
-	cm_lock_acquire(&cache->turn);
-	taken = (cm_pinned_poll_event_locked(cache) && take_cached(request)) ||
-		(make_batch_ready_event_locked(cache) && take_cached(request));
-	cm_lock_release(&cache->turn);
-	return taken;
+	return CM_WITH_LOCK(&cache->turn,
+			    (cm_pinned_poll_event_locked(cache) && take_cached(request)) ||
+				    (make_batch_ready_event_locked(cache) && take_cached(request)));
 }
 
 static int serve_pinned(const struct request *request)
@@ -474,12 +463,7 @@ static int mark_exported_locked(struct cm_cache *cache, uint64_t addr)
 
 int cm_cache_host_mark_exported(struct cm_cache *cache, uint64_t addr)
 {
-	int err;
-
-	cm_lock_acquire(&cache->pinned.lock);
-	err = mark_exported_locked(cache, addr);
-	cm_lock_release(&cache->pinned.lock);
-	return err;
+	return CM_WITH_LOCK(&cache->pinned.lock, mark_exported_locked(cache, addr));
 }
 
 /* What is registered leaves the books; false where nothing is at that address. */

@@ -75,7 +75,7 @@ static bool find_outgrown_locked(struct cm_heap *heap, uint64_t bytes,
 				 struct outgrown *ret_outgrown)
 {
 	struct cm_device *device = heap->device;
-	const uint64_t reserved = (uint64_t)cm_stat_current(device->row, CM_STAT_RESERVED_BYTES);
+	const uint64_t reserved = cm_device_reserved_locked(device);
 
 	ret_outgrown->segments = 0;
 	if (!cm_heap_ctx(heap) || reserved + bytes <= device->most_reserved)
@@ -92,12 +92,8 @@ static bool find_outgrown_locked(struct cm_heap *heap, uint64_t bytes,
 static bool has_outgrown(struct cm_heap *heap, uint64_t bytes)
 {
 	struct outgrown outgrown;
-	bool has;
 
-	cm_lock_acquire(&heap->device->lock);
-	has = find_outgrown_locked(heap, bytes, &outgrown);
-	cm_lock_release(&heap->device->lock);
-	return has;
+	return CM_WITH_LOCK(&heap->device->lock, find_outgrown_locked(heap, bytes, &outgrown));
 }
 
 /* Takes them out of the tables; how many. */

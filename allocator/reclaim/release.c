@@ -298,9 +298,7 @@ int cm_release_aged(struct cm_heap *heap)
 		return 0;
 	limit = (uint64_t)(policy->garbage_collection_threshold *
 			   (double)device->row->allowed_bytes);
-	cm_lock_acquire(&device->lock);
-	reserved = (uint64_t)cm_stat_current(device->row, CM_STAT_RESERVED_BYTES);
-	cm_lock_release(&device->lock);
+	reserved = CM_WITH_LOCK(&device->lock, cm_device_reserved_locked(device));
 	if (reserved <= limit)
 		return 0;
 	err = cm_epoch_quiesces(device, CM_PATIENCE_NS);

@@ -13,7 +13,7 @@
  * and an epoch that has not completed within CM_PATIENCE_NS looks like one.
  *
  * All functions call the driver. The caller has entered the capture gate and holds no device lock;
- * those named *_turned want the cache's turn held, the others take it.
+ * those named *_event_locked want the cache's turn held, the others take it.
  */
 #ifndef CM_ALLOCATOR_REUSE_EPOCH_H
 #define CM_ALLOCATOR_REUSE_EPOCH_H

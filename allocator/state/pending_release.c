@@ -42,12 +42,7 @@ bool cm_pending_release_has_locked(const struct cm_pending_releases *pieces, uin
 
 static bool is_leaving(const struct cm_pending_releases *pieces, uint64_t addr)
 {
-	bool leaving;
-
-	cm_lock_acquire(pieces->lock);
-	leaving = cm_pending_release_has_locked(pieces, addr);
-	cm_lock_release(pieces->lock);
-	return leaving;
+	return CM_WITH_LOCK(pieces->lock, cm_pending_release_has_locked(pieces, addr));
 }
 
 bool cm_pending_release_await(struct cm_pending_releases *pieces, const struct cm_driver_ops *ops,
@@ -66,12 +61,7 @@ bool cm_pending_release_await(struct cm_pending_releases *pieces, const struct c
 
 bool cm_pending_releases_exist(struct cm_pending_releases *pieces)
 {
-	bool leaving;
-
-	cm_lock_acquire(pieces->lock);
-	leaving = pieces->first;
-	cm_lock_release(pieces->lock);
-	return leaving;
+	return CM_WITH_LOCK(pieces->lock, pieces->first);
 }
 
 bool cm_pending_releases_await(struct cm_pending_releases *pieces, const struct cm_driver_ops *ops,

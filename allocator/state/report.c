@@ -101,14 +101,9 @@ void cm_cache_count(struct cm_cache *cache, uint32_t row, enum cm_scalar scalar,
 
 bool cm_device_is_capped(struct cm_device *device, uint64_t bytes)
 {
-	uint64_t reserved;
-
-	if (!device->row->allowed_bytes)
-		return false;
-	cm_lock_acquire(&device->lock);
-	reserved = (uint64_t)cm_stat_current(device->row, CM_STAT_RESERVED_BYTES);
-	cm_lock_release(&device->lock);
-	return reserved + bytes > device->row->allowed_bytes;
+	return device->row->allowed_bytes &&
+	       CM_WITH_LOCK(&device->lock, cm_device_reserved_locked(device)) + bytes >
+		       device->row->allowed_bytes;
 }
 
 void cm_device_count(struct cm_device *device, enum cm_scalar scalar, int64_t n)
@@ -122,13 +117,9 @@ void cm_device_count(struct cm_device *device, enum cm_scalar scalar, int64_t n)
 
 bool cm_device_has_cached(struct cm_device *device)
 {
-	bool cached;
-
-	cm_lock_acquire(&device->lock);
-	cached = cm_stat_current(device->row, CM_STAT_RESERVED_BYTES) >
-		 cm_stat_current(device->row, CM_STAT_ALLOCATED_BYTES);
-	cm_lock_release(&device->lock);
-	return cached;
+	return CM_WITH_LOCK(&device->lock,
+			    cm_stat_current(device->row, CM_STAT_RESERVED_BYTES) >
+				    cm_stat_current(device->row, CM_STAT_ALLOCATED_BYTES));
 }
 
 bool cm_cache_wants_close(const struct cm_cache *cache)

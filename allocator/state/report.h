@@ -10,6 +10,13 @@
 #include <stdint.h>
 
 #include "allocator/state/state.h"
+#include "stats/counters.h"
+
+/* What is reserved on the device, whose lock is held: the one thing here that does not take it. */
+static inline uint64_t cm_device_reserved_locked(const struct cm_device *device)
+{
+	return (uint64_t)cm_stat_current(device->row, CM_STAT_RESERVED_BYTES);
+}
 
 /* Whether `bytes` more would exceed the device's cap, where it has one. Takes its lock. */
 bool cm_device_is_capped(struct cm_device *device, uint64_t bytes);

@@ -48,12 +48,7 @@ void cm_rows_give_segment(struct cm_cache *cache, uint32_t index)
 
 uint32_t cm_rows_segments(struct cm_cache *cache)
 {
-	uint32_t end;
-
-	cm_lock_acquire(&cache->tables);
-	end = cache->segments;
-	cm_lock_release(&cache->tables);
-	return end;
+	return CM_WITH_LOCK(&cache->tables, cache->segments);
 }
 
 void cm_cache_open_ring(struct cm_cache *cache, enum cm_table table, uint32_t index,

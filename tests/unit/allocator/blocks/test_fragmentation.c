@@ -248,5 +248,5 @@ int main(void)
 		cmocka_unit_test(it_is_done_where_blocks_may_be_cut_and_the_policy_wants_it),
 	};
 
-	return cmocka_run_group_tests_name("thrift", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("fragmentation", tests, NULL, NULL);
 }

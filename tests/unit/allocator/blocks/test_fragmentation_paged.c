@@ -248,5 +248,5 @@ int main(void)
 		cmocka_unit_test(a_search_in_vain_comes_to_an_end),
 	};
 
-	return cmocka_run_group_tests_name("thrift_paged", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("fragmentation_paged", tests, NULL, NULL);
 }

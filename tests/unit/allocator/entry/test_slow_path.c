@@ -827,5 +827,5 @@ int main(void)
 	};
 
 	allow_rows();
-	return cmocka_run_group_tests_name("ladder", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("slow_path", tests, NULL, NULL);
 }
