@@ -9,7 +9,6 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/single_threaded.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -40,6 +39,14 @@
 #define KEEP_COUNT 16
 
 enum phase { PHASE_NEW, PHASE_STARTING, PHASE_MADE, PHASE_OFF };
+
+/*
+ * Of GLIBC 2.32; weak, since what is built for an older one has to be loaded there too. The first
+ * is not translated, so it opens no file in the program.
+ */
+extern const char *strerrordesc_np(int error)
+	__attribute__((weak)); /* NOLINT(readability-redundant-declaration) */
+extern char __libc_single_threaded __attribute__((weak));
 
 /* The mapped region; survives into a child, which unmaps it. Guarded by PHASE_STARTING. */
 static struct cm_region *mapped;
@@ -127,9 +134,14 @@ static void register_once(void)
 	(void)at_quick_exit(at_exit);
 }
 
+static const char *error_text(int error)
+{
+	return strerrordesc_np ? strerrordesc_np(error) : strerror(error);
+}
+
 static void log_backing(const struct cm_region *region, const char *dir)
 {
-	const char *why = strerrordesc_np(-region->error);
+	const char *why = error_text(-region->error);
 
 	switch (region->backing) {
 	case CM_BACKING_FILE:
@@ -246,7 +258,7 @@ static struct cm_cache *make_cache(void)
 	__atomic_store_n(&params.region->header->state, CM_REGION_LIVE, __ATOMIC_RELEASE);
 	/* In a process of one thread the biased locks can agree at once; else the helper does
 	 * it. */
-	if (__libc_single_threaded)
+	if (&__libc_single_threaded && __libc_single_threaded)
 		cm_lock_agree();
 	start_control(&config, params.region, cache);
 	if (!(params.region->header->flags & CM_REGION_CONTROL))
@@ -260,7 +272,7 @@ err_region:
 	cm_region_remove(params.region);
 	cm_region_abandon(params.region);
 out:
-	cm_log(CM_LOG_WARNING, "cannot start (%s); nothing is cached", strerrordesc_np(-err));
+	cm_log(CM_LOG_WARNING, "cannot start (%s); nothing is cached", error_text(-err));
 	return NULL;
 }
 
