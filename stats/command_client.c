@@ -15,7 +15,7 @@
 #include "stats/region.h"
 #include "stats/tick.h"
 
-#define CHANNEL_OFFSET ((off_t)offsetof(struct cm_header, channel))
+#define CHANNEL_OFFSET offsetof(struct cm_header, channel)
 #define LOCK_WAIT_NS   5000000 /* between two tries for the lock */
 #define HOLD_LOOK_NS   5000000 /* between two checks for an answer without a hold */
 
@@ -33,10 +33,10 @@ static int reopen(const struct cm_reader *reader, int *ret_fd)
 	if (fd < 0)
 		return -errno;
 	/* Touching a page without memory would be SIGBUS if none is left. */
-	err = posix_fallocate(fd, CHANNEL_OFFSET, sizeof(struct cm_channel));
+	err = cm_region_back_file(fd, CHANNEL_OFFSET, sizeof(struct cm_channel));
 	if (err) {
 		(void)close(fd);
-		return -err;
+		return err;
 	}
 	*ret_fd = fd;
 	return 0;
@@ -194,7 +194,7 @@ static struct cm_channel *open_channel(const struct cm_reader *reader, int *ret_
 		return NULL;
 	}
 	channel = mmap(NULL, sizeof(struct cm_channel), PROT_READ | PROT_WRITE, MAP_SHARED, fd,
-		       CHANNEL_OFFSET);
+		       (off_t)CHANNEL_OFFSET);
 	if (channel == MAP_FAILED) {
 		*ret_err = -errno;
 		(void)close(fd);

@@ -23,6 +23,8 @@
 /* This young, one of an older library may not have been locked yet. */
 #define BIRTH_NS   UINT64_C(1000000000)
 #define NAME_TRIES 4
+/* A program's timers may interrupt a call again and again; nothing else does so often. */
+#define INTERRUPTS_MAX 100
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23 /* glibc before 2.35 */
 #endif
@@ -340,6 +342,16 @@ static int map_region(struct region *region, uint64_t bytes, int flags, int fd)
 	return err;
 }
 
+/* On older kernels a signal interrupts posix_fallocate(3), which does not restart by itself. */
+int cm_region_back_file(int fd, uint64_t offset, uint64_t bytes)
+{
+	int tries, err = EINTR;
+
+	for (tries = 0; err == EINTR && tries < INTERRUPTS_MAX; tries++)
+		err = posix_fallocate(fd, (off_t)offset, (off_t)bytes);
+	return -err;
+}
+
 /* Gives the file its length and backs the header, then maps the whole of it. */
 static int map_file(struct region *region, int fd, uint64_t bytes)
 {
@@ -350,9 +362,9 @@ static int map_file(struct region *region, int fd, uint64_t bytes)
 		return -EFBIG;
 	if (ftruncate(fd, (off_t)bytes) || fstat(fd, &st))
 		return -errno;
-	err = posix_fallocate(fd, 0, sizeof(struct cm_header));
+	err = cm_region_back_file(fd, 0, sizeof(struct cm_header));
 	if (err)
-		return -err;
+		return err;
 	region->device = st.st_dev;
 	region->inode = st.st_ino;
 	return map_region(region, bytes, MAP_SHARED, fd);
@@ -531,7 +543,7 @@ static int back_bytes(struct region *region, uint64_t offset, uint64_t bytes)
 
 	if (is_file && !has_file(region))
 		return -EBADF;
-	err = is_file ? -posix_fallocate(region->fd, (off_t)offset, (off_t)bytes) : 0;
+	err = is_file ? cm_region_back_file(region->fd, offset, bytes) : 0;
 	if (!err)
 		err = open_pages(region, offset, bytes);
 	if (!err && is_file)

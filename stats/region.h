@@ -64,6 +64,9 @@ void cm_region_remove(struct cm_region *public);
  */
 int cm_region_commit(struct cm_region *public, enum cm_table table, uint32_t rows);
 
+/* Backs `bytes` of a region's file from `offset` on with memory. 0 or negative errno. */
+int cm_region_back_file(int fd, uint64_t offset, uint64_t bytes);
+
 /* Row `index` of a table, which must be committed. Owned by the region. */
 void *cm_region_row(const struct cm_region *region, enum cm_table table, uint32_t index);
 

@@ -22,6 +22,7 @@
 /* What the kernel refuses. */
 static int64_t space_left; /* bytes; negative: any number */
 static int fallocate_error;
+static int interrupts; /* how many more calls a signal interrupts; negative: each */
 static bool no_memfd;
 static struct statfs file_system; /* what is told of every file's; no blocks: it has no limit */
 
@@ -35,6 +36,10 @@ int __wrap_posix_fallocate64(int fd, off_t offset, off_t bytes)
 {
 	if (fallocate_error)
 		return fallocate_error;
+	if (interrupts) {
+		interrupts--;
+		return EINTR;
+	}
 	if (space_left >= 0 && bytes > space_left)
 		return ENOSPC;
 	if (space_left >= 0)
@@ -71,6 +76,7 @@ static int setup(void **state)
 		return -1;
 	space_left = -1;
 	fallocate_error = 0;
+	interrupts = 0;
 	no_memfd = false;
 	memset(&file_system, 0, sizeof(file_system));
 	(void)snprintf(f->dir, sizeof(f->dir), "cudamem-region-XXXXXX");
@@ -354,6 +360,23 @@ static void a_full_file_system_is_an_error_and_keeps_what_is_there(void **state)
 	assert_int_equal(f->region->header->table[CM_TABLE_SEGMENT].rows, 20);
 	assert_int_equal(row->size, 7);
 	space_left = -1;
+	assert_int_equal(cm_region_commit(f->region, CM_TABLE_SEGMENT, 100000), 0);
+}
+
+/* Older kernels answer EINTR; a program with a timer would lose the library to it. */
+static void a_signal_costs_neither_the_file_nor_rows(void **state)
+{
+	struct fixture *f = *state;
+
+	interrupts = 3;
+	assert_int_equal(create(f, 0), 0);
+	assert_int_equal(f->region->backing, CM_BACKING_FILE);
+	assert_int_equal(f->region->error, 0);
+	interrupts = 3;
+	assert_int_equal(cm_region_commit(f->region, CM_TABLE_SEGMENT, 10), 0);
+	interrupts = -1;
+	assert_int_equal(cm_region_commit(f->region, CM_TABLE_SEGMENT, 100000), -EINTR);
+	interrupts = 0;
 	assert_int_equal(cm_region_commit(f->region, CM_TABLE_SEGMENT, 100000), 0);
 }
 
@@ -700,6 +723,7 @@ int main(void)
 		REGION(memory_that_is_locked_is_not_filled),
 		REGION(a_table_is_bounded_by_its_capacity),
 		REGION(a_full_file_system_is_an_error_and_keeps_what_is_there),
+		REGION(a_signal_costs_neither_the_file_nor_rows),
 		REGION(where_no_file_can_be_a_memfd_serves),
 		REGION(a_full_file_system_leaves_no_file_behind),
 		REGION(a_file_system_that_is_nearly_full_gets_no_file),
