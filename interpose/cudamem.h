@@ -77,7 +77,7 @@ CUDAMEM_API void cudamem_reset_peak_host_memory_stats(void);
  * Memory of the device as cudaMemGetInfo reports it to the program: free memory, including what the
  * cache could release, and the total. Returns 0, a CUresult, -ENODEV if the process has no context
  * on the device or has not allocated at all, -EBUSY while a stream is captured; both values are 0
- * unless the result is 0.
+ * unless the result is 0. Either pointer may be NULL, as in cudaMemGetInfo.
  */
 CUDAMEM_API int cudamem_get_memory_info(int device, uint64_t *ret_free, uint64_t *ret_total);
 

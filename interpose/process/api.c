@@ -325,11 +325,13 @@ static uint64_t find_context(struct cm_cache *cache, int ordinal)
 int cudamem_get_memory_info(int device, uint64_t *ret_free, uint64_t *ret_total)
 {
 	struct cm_cache *cache = cm_process_cache_if_made();
-	uint64_t ctx, free_bytes, total_bytes, sum;
+	uint64_t ctx, free_bytes, total_bytes, sum, unused;
 	struct cm_info_snapshot before;
 	bool entered;
 	int err;
 
+	ret_free = ret_free ? ret_free : &unused;
+	ret_total = ret_total ? ret_total : &unused;
 	*ret_free = 0;
 	*ret_total = 0;
 	ctx = cache ? find_context(cache, resolve_device(device)) : 0;

@@ -114,6 +114,7 @@ static void play_api_before(void)
 	CM_MUST(api.memory_stats_json(0, text, sizeof(text)) == 2 && !strcmp(text, "{}"));
 	CM_MUST(api.get_memory_info(0, &free_bytes, &total_bytes) == -ENODEV);
 	CM_MUST(free_bytes == 0 && total_bytes == 0);
+	CM_MUST(api.get_memory_info(0, NULL, NULL) == -ENODEV);
 	api.reset_peak_host_memory_stats();
 	api.reset_accumulated_host_memory_stats();
 	CM_MUST(api.host_memory_stats(visit, &visits) == 0 && visits == 0);
@@ -158,6 +159,9 @@ static void play_api(void)
 	CM_MUST(cuda.info(&native_free, &native_total) == CUDA_SUCCESS);
 	CM_MUST(api.get_memory_info(CUDAMEM_CURRENT_DEVICE, &free_bytes, &total_bytes) == 0);
 	CM_MUST(free_bytes == native_free && total_bytes == native_total);
+	free_bytes = total_bytes = 0;
+	CM_MUST(api.get_memory_info(0, &free_bytes, NULL) == 0 && free_bytes == native_free);
+	CM_MUST(api.get_memory_info(0, NULL, &total_bytes) == 0 && total_bytes == native_total);
 
 	api.empty_cache();
 	CM_MUST(api.memory_reserved(0) == 20 * MIB && api.max_memory_reserved(0) == 68 * MIB);
