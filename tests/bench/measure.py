@@ -6,6 +6,7 @@ import os
 import resource
 import statistics
 import subprocess
+import tempfile
 
 # The heaps of host memory that a distribution packages; glibc's needs no library.
 HEAPS = {
@@ -42,6 +43,11 @@ def find_heap(name):
     return next(found, None)
 
 
+def region_folder():
+    """A folder in shared memory for the regions of programs, also of those that call _exit."""
+    return tempfile.TemporaryDirectory(dir='/dev/shm', prefix='cudamem-bench-')
+
+
 class Programs:
     """What has been built, and how it is called."""
 
@@ -56,7 +62,12 @@ class Programs:
         return os.path.join(self.build, 'tests', 'bench', name)
 
     def run(self, name, arguments, preload=None, plan=None, conf=None, cores=1):
-        """The figures that one process prints."""
+        """The figures that one process prints; its regions are removed with it."""
+        with region_folder() as folder:
+            conf = f'region_dir:{folder}' + (f',{conf}' if conf else '')
+            return self.measure(name, arguments, preload, plan, conf, cores)
+
+    def measure(self, name, arguments, preload, plan, conf, cores):
         command = [self.path(name), *map(str, arguments)]
         env = {key: value for key, value in os.environ.items()
                if key not in ('LD_PRELOAD', 'CUDASIM') and not key.startswith('CUDAMEM')}

@@ -13,9 +13,8 @@ import os
 import re
 import resource
 import subprocess
-import tempfile
 
-from measure import Failed
+from measure import Failed, region_folder
 from workloads import OURS
 
 # More than are recorded by default, so that none of the events is lost.
@@ -71,8 +70,7 @@ class Saving:
     once: bool = False
 
     def run(self, programs):
-        with tempfile.TemporaryDirectory(dir='/dev/shm', prefix='cudamem-bench-') as folder, \
-                playing(programs, self, folder) as pid:
+        with region_folder() as folder, playing(programs, self, folder) as pid:
             saved = os.path.join(folder, 'bench.cudamem')
             snapshots = [run_tool(programs, 'snapshot', '--dir', folder, pid, '--json', '-f', '-O',
                                   saved) for _ in range(TRIES)]

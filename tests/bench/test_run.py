@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import unittest
 
 sys.dont_write_bytecode = True  # the tree stays as it was
@@ -30,6 +31,22 @@ class Parts(unittest.TestCase):
         for text in ('', 'pairs', 'pairs x', 'pairs 1 2', 'pairs 1\npairs 2'):
             with self.subTest(text), self.assertRaises(measure.Failed):
                 measure.parse(text)
+
+    def test_regions_of_a_program_are_removed_with_it(self):
+        with tempfile.TemporaryDirectory() as build:
+            program = os.path.join(build, 'tests', 'bench', 'leaver')
+            os.makedirs(os.path.dirname(program))
+            with open(program, 'w', encoding='ascii') as script:
+                script.write('#!/bin/sh\nfolder=${CUDAMEM_CONF#region_dir:}\n'
+                             'touch "${folder%%,*}/cudamem.0.1.1" || exit\n'
+                             'echo "$CUDAMEM_CONF" >"$0.conf"\necho left 1\n')
+            os.chmod(program, 0o755)
+            figures = measure.Programs(build).run('leaver', [], conf='events:0')
+            self.assertEqual(figures['left'], 1)
+            with open(f'{program}.conf', encoding='ascii') as told:
+                folder, rest = told.read().strip().removeprefix('region_dir:').split(',')
+            self.assertEqual(rest, 'events:0')
+            self.assertFalse(os.path.exists(folder))
 
     def test_every_second_repetition_goes_backwards(self):
         self.assertEqual([job for _, job in measure.turns(['A', 'B'], 3)], list('ABBAAB'))
