@@ -3,7 +3,7 @@
 """A real Prometheus over the exporter: test_prometheus.py TOOL PUPPET
 
 Each alert of deploy/prometheus fires on the state that is made for it, stays silent on one that looks
-like it, and ends. Its times are 150 times shorter here, so that ten minutes are four seconds.
+like it, and ends; each panel of the dashboard has data. Its times are 150 times shorter here, so that ten minutes are four seconds.
 """
 
 import contextlib
@@ -19,6 +19,7 @@ import time
 import urllib.parse
 
 import stage
+import test_dashboard
 
 RULES = stage.ROOT / 'deploy' / 'prometheus'
 FASTER = 150
@@ -227,6 +228,10 @@ def each_alert_fires_where_it_should_and_ends(kit):
     assert stage.wait_for(lambda: old in watch.fired, 20), watch.error
     assert stage.wait_for(lambda: old not in watch.now, 20), watch.error
     del watch.fired[old]
+
+    for expression in test_dashboard.expressions():
+        asked = expression.replace('[1m]', '[4s]')
+        assert prometheus.query(asked), f'no data: {asked}'
 
     fails.set(ooms=1)
     begins = kit.puppet(ooms=1, gpu=5)
