@@ -549,7 +549,9 @@ enum cm_region_state {
 	CM_REGION_SAVED, /* a copy that the tool made, see CM_TABLE_SAVED */
 };
 
-#define CM_REGION_CONTROL 1u /* a helper thread answers commands */
+#define CM_REGION_CONTROL    1u /* a helper thread answers commands */
+#define CM_REGION_UNREMOVED  2u /* exited, but could not remove its file: a sweep does */
+#define CM_REGION_FOUND_DEAD 4u /* a sweep saw that the process is gone, at the file's mtime */
 
 /* How many times something happened in the process, beside the devices' own counters. */
 enum cm_entry_point {

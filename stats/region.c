@@ -241,19 +241,6 @@ int cm_region_remove_leftover(int dir, const char *name)
 	return err;
 }
 
-static bool is_locked(int dir, const char *name)
-{
-	struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
-	int fd, err;
-
-	fd = openat(dir, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-	if (fd < 0)
-		return true; /* can't tell: leave it */
-	err = fcntl(fd, F_OFD_GETLK, &lock);
-	(void)close(fd);
-	return err || lock.l_type != F_UNLCK;
-}
-
 /* Away from the standard ones, which a program that was started without them takes for its own. */
 static int move_up(int fd)
 {
@@ -522,8 +509,8 @@ void cm_region_remove(struct cm_region *public)
 	if (!public)
 		return;
 	__atomic_store_n(&public->header->state, CM_REGION_EXITED, __ATOMIC_RELEASE);
-	if (public->path[0] && !public->keep)
-		(void)unlink(public->path);
+	if (public->path[0] && !public->keep && unlink(public->path) && errno != ENOENT)
+		__atomic_fetch_or(&public->header->flags, CM_REGION_UNREMOVED, __ATOMIC_RELAXED);
 }
 
 /* Pages that are about to be written are mapped together: one by one each would be a fault of half
@@ -588,7 +575,9 @@ void *cm_region_row(const struct cm_region *region, enum cm_table table, uint32_
 
 struct leftover {
 	char name[NAME_MAX + 1];
-	uint64_t age_ns;
+	uint64_t age_ns;     /* since the process was found dead */
+	uint64_t written_ns; /* since its last write that is not through the mapping */
+	bool unremoved;
 };
 
 /* Whether `name` is a region of this user whose process is gone. */
@@ -625,7 +614,51 @@ static int by_age(const void *a, const void *b)
 {
 	const struct leftover *x = a, *y = b;
 
-	return x->age_ns < y->age_ns ? -1 : x->age_ns > y->age_ns;
+	if (x->age_ns != y->age_ns)
+		return x->age_ns < y->age_ns ? -1 : 1;
+	return x->written_ns < y->written_ns ? -1 : x->written_ns > y->written_ns;
+}
+
+/* The flags of a region of this layout. The whole header is too large for a small stack. */
+static bool read_flags(int fd, uint32_t *ret_flags)
+{
+	uint64_t magic;
+	uint16_t major;
+
+	return pread(fd, &magic, sizeof(magic), offsetof(struct cm_header, magic)) ==
+		       sizeof(magic) &&
+	       pread(fd, &major, sizeof(major), offsetof(struct cm_header, major)) ==
+		       sizeof(major) &&
+	       pread(fd, ret_flags, sizeof(*ret_flags), offsetof(struct cm_header, flags)) ==
+		       sizeof(*ret_flags) &&
+	       magic == CM_LAYOUT_MAGIC && major == CM_LAYOUT_MAJOR;
+}
+
+/*
+ * Reads the header of a leftover. At the first time it notes there that the process is gone, which
+ * also sets the file's mtime: that is when it was created, as writes through a mapping do not
+ * advance it. A file of another layout is as old as its mtime says. False: it is no leftover.
+ */
+static bool examine(int dir, struct leftover *found)
+{
+	uint32_t flags;
+	bool dead;
+	int fd;
+
+	fd = openat(dir, found->name, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	if (fd < 0)
+		return false;
+	dead = !lock_file(fd) && is_named(dir, found->name, fd);
+	if (dead && read_flags(fd, &flags)) {
+		found->unremoved = flags & CM_REGION_UNREMOVED;
+		if (!(flags & CM_REGION_FOUND_DEAD)) {
+			flags |= CM_REGION_FOUND_DEAD;
+			(void)pwrite(fd, &flags, sizeof(flags), offsetof(struct cm_header, flags));
+			found->age_ns = 0;
+		}
+	}
+	(void)close(fd);
+	return dead;
 }
 
 static size_t find_leftovers(DIR *stream, struct leftover *found, size_t max)
@@ -642,19 +675,27 @@ static size_t find_leftovers(DIR *stream, struct leftover *found, size_t max)
 		    fstatat(dirfd(stream), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) ||
 		    !S_ISREG(st.st_mode) || st.st_uid != geteuid())
 			continue;
-		found[n].age_ns = age_ns(&now, &st.st_mtim);
-		if (found[n].age_ns < BIRTH_NS || is_locked(dirfd(stream), entry->d_name))
-			continue;
+		found[n].age_ns = found[n].written_ns = age_ns(&now, &st.st_mtim);
 		(void)snprintf(found[n].name, sizeof(found[n].name), "%s", entry->d_name);
-		n++;
+		if (found[n].age_ns >= BIRTH_NS && examine(dirfd(stream), &found[n]))
+			n++;
 	}
 	return n;
 }
 
-int cm_region_sweep(const char *dir, uint64_t keep_ns, uint32_t keep_count)
+static bool must_keep(const struct leftover *found, size_t younger,
+		      const struct cm_region_keep *keep)
 {
+	if (found->unremoved || younger >= keep->most)
+		return false;
+	return younger < keep->least || found->age_ns <= keep->ns;
+}
+
+int cm_region_sweep(const char *dir, const struct cm_region_keep *keep)
+{
+	static const struct cm_region_keep none;
 	struct leftover *found;
-	size_t i, n;
+	size_t i, n, kept = 0;
 	DIR *stream;
 	int removed = 0;
 
@@ -667,8 +708,9 @@ int cm_region_sweep(const char *dir, uint64_t keep_ns, uint32_t keep_count)
 	n = find_leftovers(stream, found, SWEEP_REGION);
 	qsort(found, n, sizeof(*found), by_age);
 	for (i = 0; i < n; i++)
-		if ((i >= keep_count || found[i].age_ns > keep_ns) &&
-		    !cm_region_remove_leftover(dirfd(stream), found[i].name))
+		if (must_keep(&found[i], kept, keep ? keep : &none))
+			kept++;
+		else if (!cm_region_remove_leftover(dirfd(stream), found[i].name))
 			removed++;
 	(void)closedir(stream);
 	free(found);

@@ -53,8 +53,9 @@ int cm_region_create(const struct cm_region_params *params, struct cm_region **r
  * fine. */
 void cm_region_abandon(struct cm_region *public);
 /*
- * Marks the region exited and removes its file, unless `keep` is set. The mapping stays, as other
- * threads may still write.
+ * Marks the region exited and removes its file, unless `keep` is set. A process that has given up
+ * its user may not: the next sweep by the file's owner does. The mapping stays, as other threads
+ * may still write.
  */
 void cm_region_remove(struct cm_region *public);
 
@@ -70,12 +71,19 @@ int cm_region_back_file(int fd, uint64_t offset, uint64_t bytes);
 /* Row `index` of a table, which must be committed. Owned by the region. */
 void *cm_region_row(const struct cm_region *region, enum cm_table table, uint32_t index);
 
+/* Which regions of ended processes stay as flight records. Their age counts from the sweep that
+ * first found the process gone. */
+struct cm_region_keep {
+	uint64_t ns;    /* those of this age */
+	uint32_t least; /* but this many of the youngest at any age */
+	uint32_t most;  /* and no more than this many */
+};
+
 /*
- * Removes this user's regions in `dir` whose process has ended: those older than `keep_ns`
- * nanoseconds, and all but the `keep_count` youngest. The others stay as flight records. Reads at
- * most 4096 directory entries. Returns how many were removed.
+ * Removes this user's regions in `dir` whose process has ended, but for those to keep; NULL: none.
+ * Reads at most 4096 directory entries. Returns how many were removed.
  */
-int cm_region_sweep(const char *dir, uint64_t keep_ns, uint32_t keep_count);
+int cm_region_sweep(const char *dir, const struct cm_region_keep *keep);
 
 /*
  * Removes the file `name` in the open folder `dir`. -EAGAIN: a process holds its lock. -ESTALE: the

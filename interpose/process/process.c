@@ -34,9 +34,7 @@
 
 #define WAIT_NS 100000000L /* for another thread's start; then the call is passed on */
 
-/* Regions of crashed processes are kept for a day, and at most this many. */
-#define KEEP_NS    (UINT64_C(24) * 3600 * 1000000000)
-#define KEEP_COUNT 16
+#define DAY_NS (UINT64_C(24) * 3600 * 1000000000)
 
 enum phase { PHASE_NEW, PHASE_STARTING, PHASE_MADE, PHASE_OFF };
 
@@ -187,9 +185,11 @@ static int make_region(const struct cm_config *config, struct cm_region **ret_re
 		.text_bytes = cm_settings_bytes(config->text_table_mb),
 		.backing = CM_BACKING_FILE,
 	};
+	/* What crashed over a weekend is still there on Monday, in at most some 50 MB. */
+	static const struct cm_region_keep keep = {.ns = DAY_NS, .least = 4, .most = 16};
 	int err;
 
-	(void)cm_region_sweep(config->region_dir, KEEP_NS, KEEP_COUNT);
+	(void)cm_region_sweep(config->region_dir, &keep);
 	err = cm_region_create(&params, ret_region);
 	if (!err) {
 		log_backing(*ret_region, config->region_dir);

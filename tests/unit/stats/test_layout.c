@@ -356,6 +356,8 @@ static const struct value values[] = {
 	VALUE(CM_HEAP_DRAINING, 2),
 	VALUE(CM_HEAP_SHARED, 4),
 	VALUE(CM_REGION_CONTROL, 1),
+	VALUE(CM_REGION_UNREMOVED, 2),
+	VALUE(CM_REGION_FOUND_DEAD, 4),
 };
 
 static void every_value_means_what_it_meant(void **state)

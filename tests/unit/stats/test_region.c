@@ -23,7 +23,7 @@
 static int64_t space_left; /* bytes; negative: any number */
 static int fallocate_error;
 static int interrupts; /* how many more calls a signal interrupts; negative: each */
-static bool no_memfd;
+static bool no_memfd, no_unlink;
 static struct statfs file_system; /* what is told of every file's; no blocks: it has no limit */
 
 int __real_posix_fallocate64(int fd, off_t offset, off_t bytes);
@@ -31,6 +31,8 @@ int __wrap_posix_fallocate64(int fd, off_t offset, off_t bytes);
 int __wrap_fstatfs64(int fd, struct statfs *ret_system);
 int __real_memfd_create(const char *name, unsigned flags);
 int __wrap_memfd_create(const char *name, unsigned flags);
+int __real_unlink(const char *path);
+int __wrap_unlink(const char *path);
 
 int __wrap_posix_fallocate64(int fd, off_t offset, off_t bytes)
 {
@@ -61,6 +63,15 @@ int __wrap_memfd_create(const char *name, unsigned flags)
 		return -1;
 	}
 	return __real_memfd_create(name, flags);
+}
+
+int __wrap_unlink(const char *path)
+{
+	if (no_unlink) {
+		errno = EPERM;
+		return -1;
+	}
+	return __real_unlink(path);
 }
 
 struct fixture {
@@ -572,6 +583,9 @@ static bool has_leftover(const struct fixture *f, unsigned number)
 
 #define DAY_NS (UINT64_C(86400) * 1000000000)
 
+static const struct cm_region_keep keep_ten = {.ns = DAY_NS, .most = 10};
+static const struct cm_region_keep keep_two = {.ns = DAY_NS, .most = 2};
+
 static void a_sweep_removes_what_is_old_and_what_is_too_many(void **state)
 {
 	struct fixture *f = *state;
@@ -580,13 +594,92 @@ static void a_sweep_removes_what_is_old_and_what_is_too_many(void **state)
 	add_leftover(f, 1, 20);
 	add_leftover(f, 2, 30);
 	add_leftover(f, 3, 2 * 86400);
-	assert_int_equal(cm_region_sweep(f->dir, DAY_NS, 10), 1);
+	assert_int_equal(cm_region_sweep(f->dir, &keep_ten), 1);
 	assert_false(has_leftover(f, 3));
-	assert_int_equal(cm_region_sweep(f->dir, DAY_NS, 2), 1);
+	assert_int_equal(cm_region_sweep(f->dir, &keep_two), 1);
 	assert_false(has_leftover(f, 2));
-	assert_int_equal(cm_region_sweep(f->dir, DAY_NS, 2), 0);
+	assert_int_equal(cm_region_sweep(f->dir, &keep_two), 0);
 	assert_true(has_leftover(f, 0) && has_leftover(f, 1));
-	assert_int_equal(cm_region_sweep(f->dir, 0, 0), 2);
+	assert_int_equal(cm_region_sweep(f->dir, NULL), 2);
+}
+
+/* A job that is started again after a weekend must not lose its last crash. */
+static void a_sweep_keeps_the_youngest_at_any_age(void **state)
+{
+	static const struct cm_region_keep keep = {.ns = DAY_NS, .least = 2, .most = 10};
+	struct fixture *f = *state;
+	unsigned i;
+
+	for (i = 0; i < 4; i++)
+		add_leftover(f, i, 86400 * (2 + (time_t)i));
+	assert_int_equal(cm_region_sweep(f->dir, &keep), 2);
+	assert_true(has_leftover(f, 0) && has_leftover(f, 1));
+	assert_int_equal(cm_region_sweep(f->dir, &keep), 0);
+}
+
+/* A process that makes a region, created `age_s` seconds ago, and ends without removing it. */
+static void leave_region(struct fixture *f, time_t age_s, bool exited)
+{
+	struct timespec times[2] = {{0}};
+	int status;
+	pid_t child;
+
+	(void)clock_gettime(CLOCK_REALTIME, &times[0]);
+	times[0].tv_sec -= age_s;
+	times[1] = times[0];
+	child = fork();
+	if (!child) {
+		status = create(f, 0) || utimensat(AT_FDCWD, f->region->path, times, 0);
+		no_unlink = true;
+		if (exited)
+			cm_region_remove(f->region);
+		_exit(status);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+}
+
+/* Nothing but its creation has set the time of the file of a process that ran for days. */
+static void a_crash_is_as_old_as_the_sweep_that_found_it(void **state)
+{
+	struct fixture *f = *state;
+
+	leave_region(f, 5 * 86400, false);
+	add_leftover(f, 0, 100);
+	add_leftover(f, 1, 200);
+	assert_int_equal(cm_region_sweep(f->dir, &keep_two), 1);
+	assert_true(has_leftover(f, 0) && !has_leftover(f, 1));
+	assert_int_equal(count_files(f), 2);
+}
+
+/* Found once, it ages. */
+static void a_crash_that_was_found_grows_old(void **state)
+{
+	const struct timespec old[2] = {{.tv_sec = 1000}, {.tv_sec = 1000}};
+	struct fixture *f = *state;
+	struct dirent *entry;
+	DIR *dir;
+
+	leave_region(f, 5 * 86400, false);
+	assert_int_equal(cm_region_sweep(f->dir, &keep_ten), 0);
+	dir = opendir(f->dir);
+	while ((entry = readdir(dir)))
+		if (entry->d_name[0] != '.')
+			assert_int_equal(utimensat(dirfd(dir), entry->d_name, old, 0), 0);
+	(void)closedir(dir);
+	assert_int_equal(cm_region_sweep(f->dir, &keep_ten), 1);
+	assert_int_equal(count_files(f), 0);
+}
+
+/* As after setuid(2), when the file in a folder such as /dev/shm is another user's. */
+static void what_an_exited_process_could_not_remove_is_swept(void **state)
+{
+	struct fixture *f = *state;
+
+	leave_region(f, 10, true);
+	assert_int_equal(count_files(f), 1);
+	assert_int_equal(cm_region_sweep(f->dir, &keep_ten), 1);
+	assert_int_equal(count_files(f), 0);
 }
 
 static void a_sweep_leaves_the_living_alone(void **state)
@@ -596,7 +689,7 @@ static void a_sweep_leaves_the_living_alone(void **state)
 
 	assert_int_equal(create(f, 0), 0);
 	assert_int_equal(utimensat(AT_FDCWD, f->region->path, times, 0), 0);
-	assert_int_equal(cm_region_sweep(f->dir, 0, 0), 0);
+	assert_int_equal(cm_region_sweep(f->dir, NULL), 0);
 	assert_int_equal(access(f->region->path, F_OK), 0);
 }
 
@@ -613,7 +706,7 @@ static void a_sweep_removes_what_a_zombie_left(void **state)
 		_exit(create(f, 0) || utimensat(AT_FDCWD, f->region->path, times, 0));
 	assert_int_equal(waitid(P_PID, (id_t)child, &info, WEXITED | WNOWAIT), 0);
 	assert_int_equal(info.si_status, 0);
-	assert_int_equal(cm_region_sweep(f->dir, 0, 0), 1);
+	assert_int_equal(cm_region_sweep(f->dir, NULL), 1);
 	assert_int_equal(waitpid(child, NULL, 0), child);
 }
 
@@ -630,9 +723,9 @@ static void a_sweep_leaves_a_locked_region_alone(void **state)
 		       0x7ffffff0u);
 	fd = open(path, O_RDWR);
 	assert_int_equal(fcntl(fd, F_OFD_SETLK, &lock), 0);
-	assert_int_equal(cm_region_sweep(f->dir, 0, 0), 0);
+	assert_int_equal(cm_region_sweep(f->dir, NULL), 0);
 	(void)close(fd);
-	assert_int_equal(cm_region_sweep(f->dir, 0, 0), 1);
+	assert_int_equal(cm_region_sweep(f->dir, NULL), 1);
 }
 
 static time_t second_now(void)
@@ -653,7 +746,7 @@ static void a_region_just_born_is_left_alone(void **state)
 	do {
 		second = second_now();
 		add_leftover(f, 0, 0);
-		removed = cm_region_sweep(f->dir, 0, 0);
+		removed = cm_region_sweep(f->dir, NULL);
 	} while (second_now() != second);
 	assert_int_equal(removed, 0);
 	assert_true(has_leftover(f, 0));
@@ -686,14 +779,14 @@ static void names_that_are_no_region_of_ours_are_left_alone(void **state)
 	(void)snprintf(path, sizeof(path), "%s/cudamem.%u.2147483645.77", f->dir,
 		       (unsigned)geteuid());
 	assert_int_equal(symlink("notes.txt", path), 0);
-	assert_int_equal(cm_region_sweep(f->dir, 0, 0), 0);
+	assert_int_equal(cm_region_sweep(f->dir, NULL), 0);
 	assert_int_equal(count_files(f), (int)(sizeof(names) / sizeof(names[0])) + 2);
 }
 
 static void a_sweep_of_nothing_removes_nothing(void **state)
 {
 	(void)state;
-	assert_int_equal(cm_region_sweep("no/such/dir", 0, 0), 0);
+	assert_int_equal(cm_region_sweep("no/such/dir", NULL), 0);
 }
 
 static void start_times_are_told_apart(void **state)
@@ -734,6 +827,10 @@ int main(void)
 		REGION(removing_marks_the_region_and_keeps_the_mapping),
 		REGION(a_child_that_abandons_leaves_its_parents_file),
 		REGION(a_sweep_removes_what_is_old_and_what_is_too_many),
+		REGION(a_sweep_keeps_the_youngest_at_any_age),
+		REGION(a_crash_is_as_old_as_the_sweep_that_found_it),
+		REGION(a_crash_that_was_found_grows_old),
+		REGION(what_an_exited_process_could_not_remove_is_swept),
 		REGION(a_sweep_leaves_the_living_alone),
 		REGION(a_sweep_removes_what_a_zombie_left),
 		REGION(a_sweep_leaves_a_locked_region_alone),
