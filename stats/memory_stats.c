@@ -46,19 +46,22 @@ static size_t sort_entries(const struct entry *sorted[ENTRIES])
 	return n;
 }
 
-static void each_value(const char *name, const struct cm_stat4 *stat, cm_memory_stats_fn fn,
-		       void *data)
+static void put(const char *name, const char *part, int64_t value, cm_memory_stats_fn fn,
+		void *data)
 {
 	char key[KEY_BYTES];
 
-	(void)snprintf(key, sizeof(key), "%s.allocated", name);
-	fn(data, key, stat->allocated);
-	(void)snprintf(key, sizeof(key), "%s.current", name);
-	fn(data, key, stat->current);
-	(void)snprintf(key, sizeof(key), "%s.freed", name);
-	fn(data, key, stat->freed);
-	(void)snprintf(key, sizeof(key), "%s.peak", name);
-	fn(data, key, stat->peak);
+	(void)snprintf(key, sizeof(key), "%s.%s", name, part);
+	fn(data, key, value);
+}
+
+static void each_value(const char *name, const struct cm_stat4 *stat, cm_memory_stats_fn fn,
+		       void *data)
+{
+	put(name, "allocated", stat->allocated, fn, data);
+	put(name, "current", stat->current, fn, data);
+	put(name, "freed", stat->freed, fn, data);
+	put(name, "peak", stat->peak, fn, data);
 }
 
 static void each_pool(const char *name, const struct cm_device_row *row, uint32_t stat,
@@ -113,18 +116,12 @@ static void each_time(const char *name, const struct cm_duration *time, cm_memor
 		      void *data)
 {
 	const uint64_t us = 1000;
-	char key[KEY_BYTES];
 
-	(void)snprintf(key, sizeof(key), "%s.avg", name);
-	fn(data, key, time->count ? (int64_t)(time->total_ns / time->count / us) : 0);
-	(void)snprintf(key, sizeof(key), "%s.count", name);
-	fn(data, key, (int64_t)time->count);
-	(void)snprintf(key, sizeof(key), "%s.max", name);
-	fn(data, key, (int64_t)(time->max_ns / us));
-	(void)snprintf(key, sizeof(key), "%s.min", name);
-	fn(data, key, (int64_t)(time->min_ns / us));
-	(void)snprintf(key, sizeof(key), "%s.total", name);
-	fn(data, key, (int64_t)(time->total_ns / us));
+	put(name, "avg", time->count ? (int64_t)(time->total_ns / time->count / us) : 0, fn, data);
+	put(name, "count", (int64_t)time->count, fn, data);
+	put(name, "max", (int64_t)(time->max_ns / us), fn, data);
+	put(name, "min", (int64_t)(time->min_ns / us), fn, data);
+	put(name, "total", (int64_t)(time->total_ns / us), fn, data);
 }
 
 void cm_host_memory_stats_each(const struct cm_host_row *row, cm_memory_stats_fn fn, void *data)

@@ -46,13 +46,14 @@ uint32_t cm_reader_rows_max(enum cm_table table)
 	return rows_max[table];
 }
 
-__attribute__((format(printf, 2, 3))) static void explain(char *why, const char *format, ...)
+int cm_explain(char *why, int err, const char *format, ...)
 {
 	va_list args;
 
 	va_start(args, format);
 	(void)vsnprintf(why, CM_READER_WHY_BYTES, format, args);
 	va_end(args);
+	return err;
 }
 
 /* Reads all of `bytes` at `offset`; a file that ends before is -EIO. */
@@ -84,21 +85,17 @@ static int check_table(const struct cm_header *header, uint32_t t, uint64_t byte
 	/* capacity and stride are 32 bits wide, so the product does not overflow. */
 	length = (uint64_t)table->capacity * table->stride;
 	if (!table->stride || table->stride > STRIDE_MAX || table->rows > table->capacity ||
-	    table->rows > rows_max[t]) {
-		explain(why, "damaged: table %u claims %u of %u rows of %u bytes", t, table->rows,
-			table->capacity, table->stride);
-		return -EBADMSG;
-	}
+	    table->rows > rows_max[t])
+		return cm_explain(why, -EBADMSG,
+				  "damaged: table %u claims %u of %u rows of %u bytes", t,
+				  table->rows, table->capacity, table->stride);
 	if (table->offset < header->header_bytes || table->offset > bytes ||
-	    length > bytes - table->offset) {
-		explain(why, "damaged: table %u lies outside the file", t);
-		return -EBADMSG;
-	}
-	if (table->ring & (table->ring - 1)) {
-		explain(why, "damaged: a ring of table %u has %u rows, no power of two", t,
-			table->ring);
-		return -EBADMSG;
-	}
+	    length > bytes - table->offset)
+		return cm_explain(why, -EBADMSG, "damaged: table %u lies outside the file", t);
+	if (table->ring & (table->ring - 1))
+		return cm_explain(why, -EBADMSG,
+				  "damaged: a ring of table %u has %u rows, no power of two", t,
+				  table->ring);
 	return 0;
 }
 
@@ -107,24 +104,20 @@ static int check_header(const struct cm_header *header, uint64_t bytes, char *wh
 	uint32_t t;
 	int err;
 
-	if (header->magic != CM_LAYOUT_MAGIC) {
-		explain(why, header->magic ? "not a region of cudamem" : "still being made");
-		return header->magic ? -EBADMSG : -EAGAIN;
-	}
-	if (header->major != CM_LAYOUT_MAJOR) {
-		explain(why, "its layout is version %u.%u, this build reads %u.x", header->major,
-			header->minor, CM_LAYOUT_MAJOR);
-		return -EPROTONOSUPPORT;
-	}
-	if (header->header_bytes < sizeof(*header) || header->header_bytes > bytes) {
-		explain(why, "damaged: its header claims %u bytes", header->header_bytes);
-		return -EBADMSG;
-	}
-	if (header->file_bytes > bytes) {
-		explain(why, "cut short: %llu of %llu bytes", (unsigned long long)bytes,
-			(unsigned long long)header->file_bytes);
-		return -EBADMSG;
-	}
+	if (header->magic != CM_LAYOUT_MAGIC)
+		return cm_explain(why, header->magic ? -EBADMSG : -EAGAIN,
+				  header->magic ? "not a region of cudamem" : "still being made");
+	if (header->major != CM_LAYOUT_MAJOR)
+		return cm_explain(why, -EPROTONOSUPPORT,
+				  "its layout is version %u.%u, this build reads %u.x",
+				  header->major, header->minor, CM_LAYOUT_MAJOR);
+	if (header->header_bytes < sizeof(*header) || header->header_bytes > bytes)
+		return cm_explain(why, -EBADMSG, "damaged: its header claims %u bytes",
+				  header->header_bytes);
+	if (header->file_bytes > bytes)
+		return cm_explain(why, -EBADMSG, "cut short: %llu of %llu bytes",
+				  (unsigned long long)bytes,
+				  (unsigned long long)header->file_bytes);
 	for (t = 0; t < CM_TABLE_COUNT; t++) {
 		err = check_table(header, t, bytes, why);
 		if (err)
@@ -143,15 +136,12 @@ static int read_header(int fd, uint64_t bytes, struct cm_header *header, char *w
 {
 	int err;
 
-	if (bytes < sizeof(*header)) {
-		explain(why, bytes ? "too short for a region of cudamem" : "still being made");
-		return bytes ? -EBADMSG : -EAGAIN;
-	}
+	if (bytes < sizeof(*header))
+		return cm_explain(why, bytes ? -EBADMSG : -EAGAIN,
+				  bytes ? "too short for a region of cudamem" : "still being made");
 	err = read_at(fd, 0, header, sizeof(*header));
-	if (err) {
-		explain(why, "it cannot be read");
-		return err;
-	}
+	if (err)
+		return cm_explain(why, err, "it cannot be read");
 	err = check_header(header, bytes, why);
 	if (err)
 		return err;
@@ -177,20 +167,16 @@ int cm_reader_open_fd(int fd, struct cm_reader **ret_reader, char *why)
 {
 	struct cm_reader *reader;
 	struct stat st;
-	int err;
+	int err = 0;
 
 	/* The header's type is aligned to a page: calloc would not do. */
 	reader = aligned_alloc(_Alignof(struct cm_reader), sizeof(*reader));
-	if (!reader) {
-		explain(why, "no memory left");
-		err = -ENOMEM;
-		goto err_fd;
-	}
-	if (fstat(fd, &st) || !S_ISREG(st.st_mode)) {
-		explain(why, "not a regular file");
-		err = -EBADMSG;
+	if (!reader)
+		err = cm_explain(why, -ENOMEM, "no memory left");
+	else if (fstat(fd, &st) || !S_ISREG(st.st_mode))
+		err = cm_explain(why, -EBADMSG, "not a regular file");
+	if (err)
 		goto err_reader;
-	}
 	memset(reader, 0, sizeof(*reader));
 	reader->fd = fd;
 	reader->owner = st.st_uid;
@@ -205,7 +191,6 @@ int cm_reader_open_fd(int fd, struct cm_reader **ret_reader, char *why)
 
 err_reader:
 	free(reader);
-err_fd:
 	(void)close(fd);
 	return err;
 }
@@ -214,15 +199,14 @@ int cm_reader_open(const char *path, struct cm_reader **ret_reader, char *why)
 {
 	/* The links of /proc/PID/fd lead to the open file itself, not to a path. */
 	const bool follow = !strncmp(path, "/proc/", 6);
-	int fd, err;
+	int fd;
 
 	/* Not to wait for the other end of a pipe that somebody put there. */
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | (follow ? 0 : O_NOFOLLOW));
-	if (fd < 0) {
-		err = errno;
-		explain(why, "%s", err == ELOOP ? "a symbolic link, not followed" : strerror(err));
-		return -err;
-	}
+	if (fd < 0)
+		return cm_explain(why, -errno, "%s",
+				  errno == ELOOP ? "a symbolic link, not followed"
+						 : strerror(errno));
 	return cm_reader_open_fd(fd, ret_reader, why);
 }
 

@@ -46,6 +46,8 @@ struct cm_reader {
 int cm_reader_open(const char *path, struct cm_reader **ret_reader, char *why);
 /* The same with an open file. Takes `fd` over, on failure too. */
 int cm_reader_open_fd(int fd, struct cm_reader **ret_reader, char *why);
+/* Writes half a sentence to `why` (CM_READER_WHY_BYTES). Returns `err`. */
+__attribute__((format(printf, 3, 4))) int cm_explain(char *why, int err, const char *format, ...);
 /* Closes the file and frees the reader. NULL is fine. */
 void cm_reader_close(struct cm_reader *reader);
 

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -19,15 +18,6 @@
 /* A zstd block has 128 KiB at most and takes 4 bytes at least; empty rings come close to that. A
  * file that claims a higher ratio is damaged. */
 #define SHRINKS_MOST UINT64_C(32768)
-
-__attribute__((format(printf, 2, 3))) static void explain(char *why, const char *format, ...)
-{
-	va_list args;
-
-	va_start(args, format);
-	(void)vsnprintf(why, CM_READER_WHY_BYTES, format, args);
-	va_end(args);
-}
 
 #if CM_HAVE_ZSTD
 /* Makes the header of the region in the file: its tables follow one another, it has no owner. */
@@ -158,41 +148,32 @@ static int unpack(int from, int to, uint64_t bytes, char *why)
 	ZSTD_inBuffer in = {in_buffer, 0, 0};
 	size_t more = 1;
 	ssize_t n;
-	int err = -ENOMEM;
+	int err = 0;
 
-	explain(why, "not enough memory on the host");
 	if (!in_buffer || !out_buffer || !zstd)
-		goto out;
-	err = -EBADMSG;
-	while (more) {
+		err = cm_explain(why, -ENOMEM, "not enough memory on the host");
+	while (more && !err) {
 		ZSTD_outBuffer out = {out_buffer, out_room, 0};
 
 		if (in.pos == in.size) {
 			n = read(from, in_buffer, in_room);
 			if (n <= 0) {
-				explain(why, n < 0 ? "it cannot be read" : "cut short");
-				goto out;
+				err = cm_explain(why, -EBADMSG,
+						 n < 0 ? "it cannot be read" : "cut short");
+				break;
 			}
 			in.size = (size_t)n;
 			in.pos = 0;
 		}
 		more = ZSTD_decompressStream(zstd, &out, &in);
-		if (ZSTD_isError(more) || out.pos > bytes) {
-			explain(why, "damaged: its checksum does not match");
-			goto out;
-		}
-		if (write(to, out_buffer, out.pos) != (ssize_t)out.pos) {
-			explain(why, "not enough memory on the host");
-			err = -ENOMEM;
-			goto out;
-		}
+		if (ZSTD_isError(more) || out.pos > bytes)
+			err = cm_explain(why, -EBADMSG, "damaged: its checksum does not match");
+		else if (write(to, out_buffer, out.pos) != (ssize_t)out.pos)
+			err = cm_explain(why, -ENOMEM, "not enough memory on the host");
 		bytes -= out.pos;
 	}
-	if (bytes || in.pos < in.size)
-		explain(why, "damaged: its length is wrong");
-	else
-		err = 0;
-out:
+	if (!err && (bytes || in.pos < in.size))
+		err = cm_explain(why, -EBADMSG, "damaged: its length is wrong");
 	(void)ZSTD_freeDCtx(zstd);
 	free(out_buffer);
 	free(in_buffer);
@@ -213,8 +194,9 @@ static int unpack(int from, int to, uint64_t bytes, char *why)
 	(void)from;
 	(void)to;
 	(void)bytes;
-	explain(why, "a saved snapshot, which this build cannot read: it was built without zstd");
-	return -ENOSYS;
+	return cm_explain(why, -ENOSYS,
+			  "a saved snapshot, which this build cannot read: it was built without "
+			  "zstd");
 }
 #endif
 
@@ -237,31 +219,24 @@ static uint64_t memory_bytes(void)
 
 static int check(const struct cm_saved_header *top, uint64_t bytes, char *why)
 {
-	if (top->version != CM_SAVED_VERSION) {
-		explain(why, "a snapshot of format version %u; this build reads version %d",
-			top->version, CM_SAVED_VERSION);
-		return -EPROTONOSUPPORT;
-	}
-	if (top->header_bytes != sizeof(*top)) {
-		explain(why, "damaged: its header claims %u bytes", top->header_bytes);
-		return -EBADMSG;
-	}
-	if (top->file_bytes > bytes) {
-		explain(why, "cut short: %llu of %llu bytes", (unsigned long long)bytes,
-			(unsigned long long)top->file_bytes);
-		return -EBADMSG;
-	}
-	if (top->image_bytes > image_bytes_max() || top->image_bytes / SHRINKS_MOST > bytes) {
-		explain(why, "damaged: it claims to hold %llu bytes",
-			(unsigned long long)top->image_bytes);
-		return -EBADMSG;
-	}
+	if (top->version != CM_SAVED_VERSION)
+		return cm_explain(why, -EPROTONOSUPPORT,
+				  "a snapshot of format version %u; this build reads version %d",
+				  top->version, CM_SAVED_VERSION);
+	if (top->header_bytes != sizeof(*top))
+		return cm_explain(why, -EBADMSG, "damaged: its header claims %u bytes",
+				  top->header_bytes);
+	if (top->file_bytes > bytes)
+		return cm_explain(why, -EBADMSG, "cut short: %llu of %llu bytes",
+				  (unsigned long long)bytes, (unsigned long long)top->file_bytes);
+	if (top->image_bytes > image_bytes_max() || top->image_bytes / SHRINKS_MOST > bytes)
+		return cm_explain(why, -EBADMSG, "damaged: it claims to hold %llu bytes",
+				  (unsigned long long)top->image_bytes);
 	/* Refuse it before the kernel kills a process for lack of memory. */
-	if (top->image_bytes > memory_bytes()) {
-		explain(why, "it holds %llu bytes, more than this machine has memory",
-			(unsigned long long)top->image_bytes);
-		return -ENOMEM;
-	}
+	if (top->image_bytes > memory_bytes())
+		return cm_explain(why, -ENOMEM,
+				  "it holds %llu bytes, more than this machine has memory",
+				  (unsigned long long)top->image_bytes);
 	return 0;
 }
 
@@ -274,11 +249,8 @@ static int open_saved(int fd, const struct cm_saved_header *top, uint64_t bytes,
 	if (err)
 		return err;
 	to = memfd_create("cudamem-snapshot", MFD_CLOEXEC);
-	if (to < 0) {
-		err = -errno;
-		explain(why, "%s", strerror(-err));
-		return err;
-	}
+	if (to < 0)
+		return cm_explain(why, -errno, "%s", strerror(errno));
 	if (lseek(fd, sizeof(*top), SEEK_SET) < 0)
 		err = -errno;
 	if (!err)
