@@ -9,15 +9,11 @@ class View {
   constructor(world) {
     Object.assign(this, world);
     const d = this.device;
-    this.begin = Int32Array.from(d.span_begin, (v) => v === BEFORE ? -1 : v);
-    this.freed = Float64Array.from(d.span_freed, (v) => v === BEFORE ? -1 : v === NEVER ? Infinity : v);
+    Object.assign(this, readSpans(d));
     this.ready = Float64Array.from(d.span_ready, (v) => v === NEVER ? Infinity : v);
     this.segBegin = Int32Array.from(d.seg_begin, (v) => v === BEFORE ? -1 : v);
     this.segEnd = Float64Array.from(d.seg_end, (v) => v === NEVER ? Infinity : v);
-    const weights = new Map();
-    for (let i = 0; i < d.span_size.length; i++)
-      weights.set(d.span_stack[i], (weights.get(d.span_stack[i]) || 0) + d.span_size[i]);
-    this.colors = new Colors(this.about, weights);
+    this.colors = colorsOfSpans(this.about, d);
     this.event = d.events - 1;
     this.build();
     this.go(this.event);
@@ -47,8 +43,7 @@ class View {
     this.list.addEventListener("scroll", () => this.drawList());
     this.map.addEventListener("scroll", () => this.canvas.draw());
     new ResizeObserver(() => this.drawList()).observe(this.list);
-    this.holder.addEventListener("pointermove", (event) => this.hover(event));
-    this.holder.addEventListener("pointerleave", () => this.tip.hide());
+    tipOver(this.holder, this.tip, (event) => this.hover(event));
     this.holder.addEventListener("click", (event) => this.click(event));
     this.stage.onkeydown = (event) => {
       const step = { ArrowUp: -1, ArrowLeft: -1, ArrowDown: 1, ArrowRight: 1,
@@ -63,9 +58,8 @@ class View {
       style: d.ooms.length ? "" : "display:none",
     }, `Out of memory (${d.ooms.length})`),
     element("button", { id: "peak", onclick: () => this.go(Math.max(-1, d.peak)) }, "Peak"));
-    for (const text of ["arrow keys: step through the events", "click a block: hold it",
-      "solid: allocated", "hatched: pending free", "empty: free"])
-      this.footer.append(element("span", {}, text));
+    notes(this.footer, "arrow keys: step through the events", "click a block: hold it",
+      "solid: allocated", "hatched: pending free", "empty: free");
   }
 
   nextOom() {
@@ -144,15 +138,14 @@ class View {
           (found ? " found" : ""),
         style: `top:${e * EVENT}px`,
         onclick: () => this.go(e),
-        onpointermove: (event) => this.tip.show(event.clientX, event.clientY, this.describeEvent(e),
-          ...(action === SNAPSHOT ? [] : [frameList(this.about, stack, 14)])),
-        onpointerleave: () => this.tip.hide(),
       },
       element("span", { class: "what" }, ACTIONS[action].replace("_", " ")),
       element("span", { class: "size" }, formatBytes(d.event_size[e])),
       element("span", { class: "name" }, stack ? this.about.labels[stack]
         : action === OOM || action === SNAPSHOT ? "" : formatAddress(d.event_addr[e])),
       element("span", { class: "count" }, formatCount(e)));
+      tipOver(line, this.tip, () => [this.describeEvent(e),
+        ...(action === SNAPSHOT ? [] : [frameList(this.about, stack, 14)])]);
       lines.push(line);
     }
     this.pad.replaceChildren(...lines);
@@ -168,7 +161,7 @@ class View {
       ]);
     return facts([
       ["event", `${formatCount(e)}: ${ACTIONS[d.event_action[e]]}`],
-      ["size", `${formatBytes(d.event_size[e])}  (${formatCount(d.event_size[e])} bytes)`],
+      ["size", formatExact(d.event_size[e])],
       [oom ? "free on the device" : "address",
         !oom ? formatAddress(d.event_addr[e])
           : d.event_addr[e] === FREE_UNKNOWN ? "unknown" : formatBytes(d.event_addr[e])],
@@ -181,8 +174,6 @@ class View {
   draw(context, width, height) {
     const top = this.map.scrollTop, first = Math.floor(top / this.row);
     const wide = this.wide = Math.max(80, width - LABEL - 20);
-    context.fillStyle = cssColor("--back");
-    context.fillRect(0, 0, width, height);
     if (!this.segments.length) {
       context.fillStyle = cssColor("--faint");
       context.font = "13px system-ui, sans-serif";
@@ -260,8 +251,8 @@ class View {
   }
 
   hit(event) {
-    const box = this.canvas.node.getBoundingClientRect();
-    const x = event.clientX - box.left - LABEL, y = event.clientY - box.top + this.map.scrollTop - 8;
+    const [left, top] = this.canvas.place(event);
+    const x = left - LABEL, y = top + this.map.scrollTop - 8;
     const segment = this.segments[Math.floor(y / this.row)];
     if (!segment || y < 0)
       return null;
@@ -284,7 +275,7 @@ class View {
     const when = (event) => event < 0 ? "before the first event" : `event ${formatCount(event)}`;
     return facts([
       ["block", formatAddress(d.span_addr[i])],
-      ["size", `${formatBytes(d.span_size[i])}  (${formatCount(d.span_size[i])} bytes)`],
+      ["size", formatExact(d.span_size[i])],
       ["state", this.freed[i] <= this.event ? "pending free" : "allocated"],
       ["allocated at", when(this.begin[i])],
       ["freed", this.freed[i] === Infinity ? null : when(this.freed[i])],
@@ -308,13 +299,11 @@ class View {
   hover(event) {
     const hit = this.hit(event), d = this.device;
     if (!hit || !hit.segment)
-      this.tip.hide();
-    else if (hit.span !== undefined)
-      this.tip.show(event.clientX, event.clientY, this.describeBlock(hit.span),
-        frameList(this.about, d.span_stack[hit.span], 12));
-    else
-      this.tip.show(event.clientX, event.clientY, this.describeSegment(hit.segment),
-        ...(hit.free ? [element("div", { class: "count" }, "this part is free")] : []));
+      return [];
+    if (hit.span !== undefined)
+      return [this.describeBlock(hit.span), frameList(this.about, d.span_stack[hit.span], 12)];
+    return [this.describeSegment(hit.segment),
+      ...(hit.free ? [element("div", { class: "count" }, "this part is free")] : [])];
   }
 
   click(event) {
@@ -343,20 +332,13 @@ class View {
 
   searched() {
     const d = this.device;
-    if (this.search.active) {
-      let count = 0, next = -1;
-      for (let e = 0; e < d.events; e++) {
-        if (this.search.matches(d.event_stack[e], d.event_annotation[e], d.event_addr[e])) {
-          count++;
-          if (next < 0 && e >= this.event)
-            next = e;
-        }
-      }
-      $("found").textContent = `${formatCount(count)} events`;
-    } else {
-      $("found").textContent = "";
-    }
+    let count = 0;
     this.drawList();
     this.canvas.draw();
+    if (!this.search.active)
+      return "";
+    for (let e = 0; e < d.events; e++)
+      count += this.search.matches(d.event_stack[e], d.event_annotation[e], d.event_addr[e]);
+    return `${formatCount(count)} events`;
   }
 }

@@ -36,8 +36,7 @@ class View {
         this.build();
       } }, "Turn over"));
     this.listen();
-    for (const text of ["click: look closer", "click the top row: all", "hover: what it is"])
-      this.footer.append(element("span", {}, text));
+    notes(this.footer, "click: look closer", "click the top row: all", "hover: what it is");
     this.build();
   }
 
@@ -134,8 +133,6 @@ class View {
   }
 
   draw(context, width, height) {
-    context.fillStyle = cssColor("--back");
-    context.fillRect(0, 0, width, height);
     const wide = this.wide = width - 2 * PAD, dark = matchMedia("(prefers-color-scheme: dark)").matches;
     context.font = "12px system-ui, sans-serif";
     context.textBaseline = "middle";
@@ -153,7 +150,7 @@ class View {
       context.fillRect(x, y, Math.max(0.5, w - 0.8), CELL - 1.2);
       context.globalAlpha = dim ? 0.5 : 1;
       if (w > 34) {
-        context.fillStyle = rgb[0] * 0.3 + rgb[1] * 0.59 + rgb[2] * 0.11 > 128 ? "#14171c" : "#ffffff";
+        context.fillStyle = inkOn(rgb);
         context.fillText(this.fit(context, box.node, w - 10), x + 5, y + CELL / 2);
       }
       context.globalAlpha = 1;
@@ -171,9 +168,8 @@ class View {
   }
 
   hit(event) {
-    const box = this.canvas.node.getBoundingClientRect();
-    const at = (event.clientX - box.left - PAD) / this.wide;
-    const depth = Math.floor((event.clientY - box.top - PAD) / CELL);
+    const [x, y] = this.canvas.place(event);
+    const at = (x - PAD) / this.wide, depth = Math.floor((y - PAD) / CELL);
     return this.boxes.find((each) => each.depth === depth && at >= each.from && at < each.to);
   }
 
@@ -183,20 +179,16 @@ class View {
       ...(file && file !== "??" ? [element("div", { class: "count" }, file + (line ? ":" + line : ""))] : []),
       facts([
         [this.measure === "live" ? "allocated" : this.measure, `${this.format(node.value)}  ` +
-          `(${(100 * node.value / this.root.value).toFixed(1)}%)`],
+          `(${formatPercent(node.value, this.root.value)})`],
         ["of that itself", node.self ? this.format(node.self) : null]])];
   }
 
   listen() {
     const node = this.canvas.node;
-    node.addEventListener("pointermove", (event) => {
+    tipOver(node, this.tip, (event) => {
       const hit = this.hit(event);
-      if (hit)
-        this.tip.show(event.clientX, event.clientY, ...this.describe(hit.node));
-      else
-        this.tip.hide();
+      return hit ? this.describe(hit.node) : [];
     });
-    node.addEventListener("pointerleave", () => this.tip.hide());
     node.addEventListener("click", (event) => {
       const hit = this.hit(event);
       if (!hit)
@@ -220,15 +212,14 @@ class View {
     rows.sort((a, b) => b[0] - a[0]);
     const list = element("div", { id: "breakdown" });
     for (const [value, count, stack] of rows.slice(0, 30)) {
-      list.append(element("div", {
+      list.append(stackRow({
         class: "row" + (this.held === stack ? " on" : ""), title: about.labels[stack],
         onclick: () => {
           this.held = this.held === stack ? undefined : stack;
           this.showSide();
         },
-      }, element("span", { class: "name" }, about.labels[stack]),
-      element("span", { class: "count" }, "\u00d7" + formatCount(count)),
-      element("span", { class: "bytes" }, this.unit === "bytes" ? formatBytes(value) : formatCount(value))));
+      }, null, about.labels[stack], count,
+      this.unit === "bytes" ? formatBytes(value) : formatCount(value)));
       if (this.held === stack)
         list.append(frameList(about, stack));
     }
@@ -244,12 +235,10 @@ class View {
       else
         node.children.forEach(sum);
     };
-    if (this.search.active && this.root.value) {
-      sum(this.root);
-      $("found").textContent = `${this.format(share)}, ${(100 * share / this.root.value).toFixed(1)}%`;
-    } else {
-      $("found").textContent = "";
-    }
     this.canvas.draw();
+    if (!this.search.active || !this.root.value)
+      return "";
+    sum(this.root);
+    return `${this.format(share)}, ${formatPercent(share, this.root.value)}`;
   }
 }

@@ -115,9 +115,10 @@ class Tip {
     this.node = $("tip");
   }
 
-  show(x, y, ...children) {
+  /* Shows the elements beside the pointer; hides without any. */
+  show({ clientX: x, clientY: y }, children) {
     this.node.replaceChildren(...children);
-    this.node.hidden = false;
+    this.node.hidden = !children.length;
     const box = this.node.getBoundingClientRect();
     const left = x + 16 + box.width > innerWidth ? x - box.width - 12 : x + 16;
     const top = Math.max(4, Math.min(y + 14, innerHeight - box.height - 6));
@@ -213,9 +214,17 @@ class Canvas {
     requestAnimationFrame(() => {
       this.wanted = false;
       this.resize();
+      this.context.fillStyle = cssColor("--back");
+      this.context.fillRect(0, 0, this.width, this.height);
       this.drawNow(this.context, this.width, this.height);
       this.drawn = true;
     });
+  }
+
+  /* The place of a pointer event in the picture. */
+  place(event) {
+    const box = this.node.getBoundingClientRect();
+    return [event.clientX - box.left, event.clientY - box.top];
   }
 
   resize() {
@@ -232,6 +241,53 @@ class Canvas {
     }
     this.context.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
   }
+}
+
+/* Calls describe() at each movement of the pointer; what it returns is shown beside the pointer. */
+function tipOver(node, tip, describe) {
+  node.addEventListener("pointermove", (event) => tip.show(event, describe(event)));
+  node.addEventListener("pointerleave", () => tip.hide());
+}
+
+function notes(footer, ...texts) {
+  footer.append(...texts.map((text) => element("span", {}, text)));
+}
+
+/* The events in which each allocation begins and is freed: -1 before the first, Infinity never. */
+function readSpans(d) {
+  return {
+    begin: Int32Array.from(d.span_begin, (v) => v === BEFORE ? -1 : v),
+    freed: Float64Array.from(d.span_freed, (v) => v === BEFORE ? -1 : v === NEVER ? Infinity : v),
+  };
+}
+
+function colorsOfSpans(about, d) {
+  const weights = new Map();
+  for (let i = 0; i < d.span_size.length; i++)
+    weights.set(d.span_stack[i], (weights.get(d.span_stack[i]) || 0) + d.span_size[i]);
+  return new Colors(about, weights);
+}
+
+/* Black or white, whichever is seen better on the colour. */
+function inkOn(rgb) {
+  return rgb[0] * 0.3 + rgb[1] * 0.59 + rgb[2] * 0.11 > 134 ? "#15181d" : "#ffffff";
+}
+
+function formatExact(bytes) {
+  return `${formatBytes(bytes)}  (${formatCount(bytes)} bytes)`;
+}
+
+function formatPercent(part, whole) {
+  return (100 * part / whole).toFixed(1) + "%";
+}
+
+/* A line of a list of stacks: a colour if there is one, the name, the number and the bytes. */
+function stackRow(attributes, color, name, count, bytes) {
+  return element("div", { class: "row", ...attributes },
+    color && element("span", { class: "swatch", style: `background:${color}` }),
+    element("span", { class: count ? "name" : "name count" }, name),
+    count && element("span", { class: "count" }, "\u00d7" + formatCount(count)),
+    element("span", { class: "bytes" }, bytes));
 }
 
 function cssColor(name) {

@@ -3,10 +3,10 @@
  */
 const TITLE = "sizes and waste";
 const PANELS = [
-  { name: "Requests in the time of the events", bars: [["asked", "asked_bytes"]], color: 0 },
-  { name: "In use now", bars: [["live", "live_bytes"]], color: 2 },
-  { name: "Lost to rounding, by requested size", bars: [["live", "waste_bytes"]], color: 3 },
-  { name: "Free blocks in reserved memory", bars: [["free", "free_bytes"]], color: 4 },
+  { name: "Requests in the time of the events", columns: ["asked", "asked_bytes"], color: 0 },
+  { name: "In use now", columns: ["live", "live_bytes"], color: 2 },
+  { name: "Lost to rounding, by requested size", columns: ["waste_bytes", "waste_bytes"], color: 3 },
+  { name: "Free blocks in reserved memory", columns: ["free", "free_bytes"], color: 4 },
 ];
 
 class View {
@@ -18,17 +18,18 @@ class View {
       this.unit = value;
       this.canvas.draw();
     }));
-    this.canvas.node.addEventListener("pointermove", (event) => this.hover(event));
-    this.canvas.node.addEventListener("pointerleave", () => this.tip.hide());
+    tipOver(this.canvas.node, this.tip, (event) => {
+      const hit = this.hit(event);
+      return hit ? [this.describe(hit.k)] : [];
+    });
     this.canvas.node.addEventListener("click", (event) => {
       const hit = this.hit(event);
       this.held = hit ? hit.k : undefined;
       this.showSide();
       this.canvas.draw();
     });
-    this.footer.append(
-      element("span", {}, "a bar: the sizes from one power of two up to the next"),
-      element("span", {}, "click: all figures of a size"));
+    notes(this.footer, "a bar: the sizes from one power of two up to the next",
+      "click: all figures of a size");
     this.showSide();
   }
 
@@ -50,18 +51,7 @@ class View {
     return first > last ? [9, 21] : [first, Math.max(last, first + 7)];
   }
 
-  values(panel) {
-    const [count, bytes] = panel.bars[0];
-    return this.column(this.unit === "bytes" || bytes === "waste_bytes" ? bytes : count);
-  }
-
-  isBytes(panel) {
-    return this.unit === "bytes" || panel.bars[0][1] === "waste_bytes";
-  }
-
   draw(context, width, height) {
-    context.fillStyle = cssColor("--back");
-    context.fillRect(0, 0, width, height);
     const [first, last] = this.shown = this.range();
     const h = height / 2, w = width / 2;
     this.places = PANELS.map((panel, i) => ({
@@ -72,7 +62,8 @@ class View {
   }
 
   drawPanel(context, { panel, x, y, w, h }, first, last) {
-    const values = this.values(panel), bytes = this.isBytes(panel);
+    const name = panel.columns[this.unit === "bytes" ? 1 : 0];
+    const values = this.column(name), bytes = name.endsWith("_bytes");
     const format = bytes ? formatTick : formatCount;
     const most = Math.max(1, ...values) * 1.08, step = bytes ? byteStep(most, 5) : Math.max(1, decimalStep(most, 5));
     const total = values.reduce((sum, value) => sum + value, 0);
@@ -111,8 +102,7 @@ class View {
   }
 
   hit(event) {
-    const box = this.canvas.node.getBoundingClientRect();
-    const px = event.clientX - box.left, py = event.clientY - box.top;
+    const [px, py] = this.canvas.place(event);
     for (const { panel, x, y, w, h } of this.places || []) {
       if (px >= x && px < x + w && py >= y - 10 && py <= y + h + 24) {
         const [first, last] = this.shown;
@@ -129,17 +119,9 @@ class View {
       ["requests", `${formatCount(c("asked"))}, ${formatBytes(c("asked_bytes"))}`],
       ["allocated", `${formatCount(c("live"))}, ${formatBytes(c("live_bytes"))}`],
       ["lost to rounding", formatBytes(c("waste_bytes")) + (c("live_bytes")
-        ? `, ${(100 * c("waste_bytes") / (c("live_bytes") + c("waste_bytes"))).toFixed(1)}%` : "")],
+        ? ", " + formatPercent(c("waste_bytes"), c("live_bytes") + c("waste_bytes")) : "")],
       ["free blocks", `${formatCount(c("free"))}, ${formatBytes(c("free_bytes"))}`],
     ]);
-  }
-
-  hover(event) {
-    const hit = this.hit(event);
-    if (hit)
-      this.tip.show(event.clientX, event.clientY, this.describe(hit.k));
-    else
-      this.tip.hide();
   }
 
   showSide() {
@@ -148,7 +130,7 @@ class View {
     const parts = [element("h2", {}, "In all"), facts([
       ["requests", `${formatCount(total("asked"))}, ${formatBytes(total("asked_bytes"))}`],
       ["allocated", `${formatCount(total("live"))} blocks, ${formatBytes(live)}`],
-      ["lost to rounding", `${formatBytes(waste)}${live ? `, ${(100 * waste / (live + waste)).toFixed(1)}%` : ""}`],
+      ["lost to rounding", formatBytes(waste) + (live ? ", " + formatPercent(waste, live + waste) : "")],
       ["free blocks", `${formatCount(total("free"))}, ${formatBytes(free)}`]])];
     if (this.held !== undefined)
       parts.push(element("h2", {}, "Clicked"), this.describe(this.held));
@@ -156,6 +138,6 @@ class View {
   }
 
   searched() {
-    $("found").textContent = this.search.active ? "sizes have no names" : "";
+    return this.search.active ? "sizes have no names" : "";
   }
 }

@@ -13,10 +13,8 @@ async function start() {
   about.devices.forEach((device, i) =>
     $("device").append(element("option", { value: i }, device.name)));
   const show = (number) => {
-    $("stage").replaceChildren();
-    $("side").replaceChildren();
-    $("controls").replaceChildren();
-    $("footer").replaceChildren();
+    for (const id of ["stage", "side", "controls", "footer"])
+      $(id).replaceChildren();
     tip.hide();
     const device = about.devices[number];
     view = new View({ about, device, tip, search, stage: $("stage"), side: $("side"),
@@ -29,17 +27,13 @@ async function start() {
   if (!about.devices.length) {
     $("stage").append(element("p", { class: "empty" }, "This process has used no GPU memory."));
   } else {
-    /* The device with the most events. */
-    let best = 0;
-    about.devices.forEach((device, i) => {
-      if (device.events > about.devices[best].events)
-        best = i;
-    });
+    const most = Math.max(...about.devices.map((device) => device.events));
+    const best = about.devices.findIndex((device) => device.events === most);
     $("device").value = String(best);
     $("device").addEventListener("change", () => show(Number($("device").value)));
     $("search").addEventListener("input", () => {
       search.set($("search").value);
-      view.searched();
+      $("found").textContent = view.searched();
     });
     show(best);
   }

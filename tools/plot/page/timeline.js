@@ -11,13 +11,12 @@ class View {
   constructor(world) {
     Object.assign(this, world);
     const d = this.device;
-    this.begin = Int32Array.from(d.span_begin, (v) => v === BEFORE ? -1 : v);
-    this.freed = Float64Array.from(d.span_freed, (v) => v === BEFORE ? -1 : v === NEVER ? Infinity : v);
+    Object.assign(this, readSpans(d));
     this.byTime = false;
     this.reservedShown = this.isReservedNear();
     this.picked = null;
     this.cursor = d.peak < 0 ? -1 : d.peak;
-    this.paint();
+    this.colors = colorsOfSpans(this.about, d);
     if (!d.bin_event.length && !d.span_addr.length) {
       this.stage.append(element("p", { class: "empty" }, "No events were recorded on this device."));
       this.canvas = null;
@@ -28,17 +27,8 @@ class View {
     this.listen();
     this.reset();
     this.showBreakdown();
-    for (const text of ["wheel: zoom", "drag: move", "click: hold", "double click: all",
-      "arrow keys, + and -: move and zoom"])
-      this.footer.append(element("span", {}, text));
-  }
-
-  paint() {
-    const weights = new Map();
-    const d = this.device;
-    for (let i = 0; i < d.span_size.length; i++)
-      weights.set(d.span_stack[i], (weights.get(d.span_stack[i]) || 0) + d.span_size[i]);
-    this.colors = new Colors(this.about, weights);
+    notes(this.footer, "wheel: zoom", "drag: move", "click: hold", "double click: all",
+      "arrow keys, + and -: move and zoom");
   }
 
   addControls() {
@@ -91,10 +81,7 @@ class View {
   }
 
   xOf(event) {
-    if (!this.byTime)
-      return event;
-    const bin = lastAtMost(this.device.bin_event, event);
-    return bin < 0 ? 0 : this.device.bin_time[bin];
+    return this.byTime ? this.timeOf(event) : event;
   }
 
   setRange(x0, x1) {
@@ -158,8 +145,6 @@ class View {
       x: MARGIN.left, y: MARGIN.top, w: Math.max(10, width - MARGIN.left - MARGIN.right),
       h: Math.max(10, height - MARGIN.top - MARGIN.bottom - STRIP - 18),
     };
-    context.fillStyle = cssColor("--back");
-    context.fillRect(0, 0, width, height);
     const ratio = this.canvas.ratio;
     const count = Math.round(plot.w * ratio), rows = Math.round(plot.h * ratio);
     const picture = this.columns(count);
@@ -278,7 +263,7 @@ class View {
         (each) => context.measureText(each).width <= w);
       if (!text)
         continue;
-      context.fillStyle = rgb[0] * 0.3 + rgb[1] * 0.59 + rgb[2] * 0.11 > 140 ? "#16181d" : "#ffffff";
+      context.fillStyle = inkOn(rgb);
       const y = plot.y + plot.h - (run.from + run.to) / 2 / ratio;
       context.fillText(text, plot.x + run.first / ratio + 6, y);
     }
@@ -425,8 +410,8 @@ class View {
   }
 
   /* The allocation at a position of the picture, or what else is there. */
-  hit(x, y) {
-    const plot = this.plot;
+  hit(pointer) {
+    const plot = this.plot, [x, y] = this.canvas.place(pointer);
     if (!plot || x < plot.x || x >= plot.x + plot.w || y < plot.y || y > plot.y + plot.h)
       return null;
     const count = this.picture.events.length;
@@ -455,7 +440,7 @@ class View {
   describe(i) {
     const d = this.device, freed = this.freed[i];
     return facts([
-      ["size", `${formatBytes(d.span_size[i])}  (${formatCount(d.span_size[i])} bytes)`],
+      ["size", formatExact(d.span_size[i])],
       ["address", formatAddress(d.span_addr[i])],
       ["from", this.begin[i] < 0 ? "before the first event"
         : `event ${formatCount(this.begin[i])}, ${formatTime(this.timeOf(this.begin[i]))}`],
@@ -480,22 +465,15 @@ class View {
   }
 
   hover(event) {
-    const box = this.canvas.node.getBoundingClientRect();
-    const hit = this.hit(event.clientX - box.left, event.clientY - box.top);
-    if (!hit) {
-      this.tip.hide();
-      return;
-    }
-    if (hit.span === undefined)
-      this.tip.show(event.clientX, event.clientY, this.describeLevel(hit));
-    else
-      this.tip.show(event.clientX, event.clientY, this.describe(hit.span),
-        frameList(this.about, this.device.span_stack[hit.span], 12));
+    const hit = this.hit(event);
+    if (!hit)
+      return [];
+    return hit.span === undefined ? [this.describeLevel(hit)] : [this.describe(hit.span),
+      frameList(this.about, this.device.span_stack[hit.span], 12)];
   }
 
   click(event) {
-    const box = this.canvas.node.getBoundingClientRect();
-    const hit = this.hit(event.clientX - box.left, event.clientY - box.top);
+    const hit = this.hit(event);
     if (!hit)
       return;
     this.cursor = hit.event;
@@ -509,7 +487,7 @@ class View {
     let drag = null;
     node.addEventListener("wheel", (event) => {
       event.preventDefault();
-      const box = node.getBoundingClientRect(), x = event.clientX - box.left;
+      const [x] = this.canvas.place(event);
       if (Math.abs(event.deltaX) > Math.abs(event.deltaY)) {
         const shift = event.deltaX / this.plot.w * (this.x1 - this.x0);
         this.setRange(this.x0 + shift, this.x1 + shift);
@@ -520,34 +498,30 @@ class View {
       this.setRange(at - (at - this.x0) * factor, at + (this.x1 - at) * factor);
     }, { passive: false });
     node.addEventListener("pointerdown", (event) => {
-      const box = node.getBoundingClientRect();
-      const strip = event.clientY - box.top >= this.strip.y;
+      const [x, y] = this.canvas.place(event), strip = y >= this.strip.y;
       drag = { x: event.clientX, x0: this.x0, x1: this.x1, strip, moved: false };
       node.setPointerCapture(event.pointerId);
       if (strip)
-        this.moveStrip(event.clientX - box.left);
+        this.moveStrip(x);
     });
-    node.addEventListener("pointermove", (event) => {
-      if (!drag) {
-        this.hover(event);
-        return;
-      }
+    tipOver(node, this.tip, (event) => {
+      if (!drag)
+        return this.hover(event);
       if (Math.abs(event.clientX - drag.x) > 3)
         drag.moved = true;
       if (drag.strip) {
-        this.moveStrip(event.clientX - node.getBoundingClientRect().left);
+        this.moveStrip(this.canvas.place(event)[0]);
       } else if (drag.moved) {
-        this.tip.hide();
         const shift = (drag.x - event.clientX) / this.plot.w * (drag.x1 - drag.x0);
         this.setRange(drag.x0 + shift, drag.x1 + shift);
       }
+      return [];
     });
     node.addEventListener("pointerup", (event) => {
       if (drag && !drag.moved && !drag.strip)
         this.click(event);
       drag = null;
     });
-    node.addEventListener("pointerleave", () => this.tip.hide());
     node.addEventListener("dblclick", () => this.reset());
     this.stage.onkeydown = (event) => {
       const span = this.x1 - this.x0;
@@ -586,22 +560,17 @@ class View {
     const list = element("div", { id: "breakdown" });
     const rows = [...sums].sort((a, b) => b[1].bytes - a[1].bytes);
     for (const [caller, sum] of rows.slice(0, 40))
-      list.append(element("div", {
+      list.append(stackRow({
         class: "row" + (this.picked === caller ? " on" : ""), title: caller,
         onclick: () => {
           this.picked = this.picked === caller ? null : caller;
           this.showBreakdown();
           this.canvas.draw();
         },
-      }, element("span", { class: "swatch", style: `background:${this.colors.css(sum.stack)}` }),
-      element("span", { class: "name" }, caller),
-      element("span", { class: "count" }, "\u00d7" + formatCount(sum.count)),
-      element("span", { class: "bytes" }, formatBytes(sum.bytes))));
+      }, this.colors.css(sum.stack), caller, sum.count, formatBytes(sum.bytes)));
     if (total > drawn)
-      list.append(element("div", { class: "row" },
-        element("span", { class: "swatch", style: "background:var(--line)" }),
-        element("span", { class: "name count" }, "allocations too small to draw"),
-        element("span", { class: "bytes" }, formatBytes(total - drawn))));
+      list.append(stackRow({}, "var(--line)", "allocations too small to draw", null,
+        formatBytes(total - drawn)));
     if (rows.length > 40)
       list.append(element("div", { class: "count" }, `and ${rows.length - 40} more`));
     const held = this.held === undefined ? [] : [element("h2", {}, "Clicked"), this.describe(this.held),
@@ -612,20 +581,18 @@ class View {
 
   searched() {
     if (!this.canvas)
-      return;
-    if (this.search.active) {
-      let bytes = 0, count = 0;
-      for (let i = 0; i < this.begin.length; i++) {
-        if (this.isFound(i)) {
-          count++;
-          if (this.begin[i] <= this.cursor && this.freed[i] > this.cursor)
-            bytes += this.device.span_size[i];
-        }
-      }
-      $("found").textContent = `${formatCount(count)} allocations, ${formatBytes(bytes)} at the cursor`;
-    } else {
-      $("found").textContent = "";
-    }
+      return "";
     this.canvas.draw();
+    if (!this.search.active)
+      return "";
+    let bytes = 0, count = 0;
+    for (let i = 0; i < this.begin.length; i++) {
+      if (this.isFound(i)) {
+        count++;
+        if (this.begin[i] <= this.cursor && this.freed[i] > this.cursor)
+          bytes += this.device.span_size[i];
+      }
+    }
+    return `${formatCount(count)} allocations, ${formatBytes(bytes)} at the cursor`;
   }
 }
