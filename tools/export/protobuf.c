@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/output/reserve.h"
+
 enum wire { WIRE_VARINT = 0, WIRE_64 = 1, WIRE_BYTES = 2 };
 
 void cm_protobuf_fini(struct cm_protobuf *message)
@@ -20,22 +22,13 @@ void cm_protobuf_clear(struct cm_protobuf *message)
 
 static void append(struct cm_protobuf *message, const void *bytes, size_t count)
 {
-	const size_t need = message->count + count;
-	const size_t room = need > message->room * 2 ? need + 64 : message->room * 2;
-	uint8_t *more;
-
-	if (need > message->room) {
-		more = realloc(message->bytes, room);
-		if (!more) {
-			message->failed = true;
-			return;
-		}
-		message->bytes = more;
-		message->room = room;
+	if (!cm_reserve(&message->bytes, &message->room, message->count + count)) {
+		message->failed = true;
+		return;
 	}
 	if (count)
 		memcpy(message->bytes + message->count, bytes, count);
-	message->count = need;
+	message->count += count;
 }
 
 /* Seven bits per byte, lowest first. */

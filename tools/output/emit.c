@@ -14,6 +14,7 @@
 #include "tools/cli/exits.h"
 #include "tools/output/json.h"
 #include "tools/output/quote.h"
+#include "tools/output/reserve.h"
 #include "tools/output/text.h"
 #include "tools/output/where.h"
 
@@ -29,6 +30,7 @@ struct cm_emit {
 	struct cm_value *
 		values; /* rows kept until the end, column_set->count values each; owns the texts */
 	struct cm_where *where; /* NULL: all rows */
+	size_t room;            /* values that there is memory for */
 	size_t rows;
 	size_t matched; /* rows that matched --where, printed or kept */
 	bool left_out;  /* see cm_emit_left_out() */
@@ -272,14 +274,8 @@ static bool keep_row(struct cm_emit *emit, const struct cm_value *values)
 	struct cm_value *kept;
 	size_t i;
 
-	/* The capacity doubles whenever the number of rows is a power of two. */
-	if (!(emit->rows & (emit->rows - 1))) {
-		kept = reallocarray(emit->values, emit->rows ? 2 * emit->rows : 1,
-				    count * sizeof(*kept));
-		if (!kept)
-			return false;
-		emit->values = kept;
-	}
+	if (!cm_reserve(&emit->values, &emit->room, (emit->rows + 1) * count))
+		return false;
 	kept = &emit->values[emit->rows * count];
 	for (i = 0; i < count; i++) {
 		kept[i] = values[i];

@@ -7,8 +7,7 @@
 #include <string.h>
 
 #include "tools/output/intern.h"
-
-#define NO_MEMO UINT32_MAX
+#include "tools/output/reserve.h"
 
 enum opcode {
 	OP_MARK = '(',
@@ -34,10 +33,10 @@ enum opcode {
 	OP_MEMOIZE = 0x94,
 };
 
-/* The memo index of each thing of a kind, NO_MEMO where it has none. */
+/* The memo index of each thing of a kind, plus 1; 0: it has none. */
 struct memo {
 	uint32_t *at;
-	uint32_t room;
+	size_t room;
 };
 
 struct cm_pickle {
@@ -88,13 +87,13 @@ int cm_pickle_close(struct cm_pickle *pickle)
 	return failed ? -ENOMEM : 0;
 }
 
-static void put_get(struct cm_pickle *pickle, uint32_t memo)
+static void put_get(struct cm_pickle *pickle, const struct memo *memo, uint32_t id)
 {
-	const uint32_t little = htole32(memo);
+	const uint32_t index = memo->at[id] - 1, little = htole32(index);
 
-	if (memo < 256) {
+	if (index < 256) {
 		put_op(pickle, OP_BINGET);
-		put_op(pickle, (int)memo);
+		put_op(pickle, (int)index);
 	} else {
 		put_op(pickle, OP_LONG_BINGET);
 		put_bytes(pickle, &little, sizeof(little));
@@ -103,27 +102,18 @@ static void put_get(struct cm_pickle *pickle, uint32_t memo)
 
 static bool is_known(const struct memo *memo, uint32_t id)
 {
-	return id < memo->room && memo->at[id] != NO_MEMO;
+	return id < memo->room && memo->at[id];
 }
 
 /* Lets later references find the thing that was just written. */
 static void memoize(struct cm_pickle *pickle, struct memo *memo, uint32_t id)
 {
-	const uint32_t room = id < UINT32_MAX / 2 ? id * 2 + 64 : UINT32_MAX;
-	uint32_t *more;
-
-	if (id >= memo->room) {
-		more = reallocarray(memo->at, room, sizeof(*more));
-		if (!more) {
-			pickle->failed = true;
-			return;
-		}
-		memset(more + memo->room, 0xff, (room - memo->room) * sizeof(*more));
-		memo->at = more;
-		memo->room = room;
+	if (!cm_reserve(&memo->at, &memo->room, id + (size_t)1)) {
+		pickle->failed = true;
+		return;
 	}
 	put_op(pickle, OP_MEMOIZE);
-	memo->at[id] = pickle->memos++;
+	memo->at[id] = ++pickle->memos;
 }
 
 void cm_pickle_text(struct cm_pickle *pickle, const char *text)
@@ -156,7 +146,7 @@ void cm_pickle_key(struct cm_pickle *pickle, const char *key)
 	const uint32_t number = cm_intern_text(&pickle->keys, key);
 
 	if (number != CM_INTERN_NONE && is_known(&pickle->key, number)) {
-		put_get(pickle, pickle->key.at[number]);
+		put_get(pickle, &pickle->key, number);
 		return;
 	}
 	cm_pickle_text(pickle, key);
@@ -241,7 +231,7 @@ bool cm_pickle_is_known(const struct cm_pickle *pickle, enum cm_pickle_kind kind
 
 void cm_pickle_refer(struct cm_pickle *pickle, enum cm_pickle_kind kind, uint32_t id)
 {
-	put_get(pickle, pickle->memo[kind].at[id]);
+	put_get(pickle, &pickle->memo[kind], id);
 }
 
 void cm_pickle_expect(struct cm_pickle *pickle, enum cm_pickle_kind kind, uint32_t id)

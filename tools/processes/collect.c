@@ -15,6 +15,7 @@
 #include "stats/text.h"
 #include "stats/units.h"
 #include "tools/cli/exits.h"
+#include "tools/output/reserve.h"
 #include "tools/output/text.h"
 #include "tools/snapshot/saved.h"
 
@@ -116,15 +117,10 @@ struct gathering {
 
 static struct cm_process *add_process(struct cm_processes *all)
 {
-	struct cm_process *item;
-
-	item = reallocarray(all->item, all->count + 1, sizeof(*item));
-	if (!item)
+	if (!cm_reserve(&all->item, &all->room, all->count + 1))
 		return NULL;
-	all->item = item;
-	item += all->count++;
-	memset(item, 0, sizeof(*item));
-	return item;
+	memset(&all->item[all->count], 0, sizeof(*all->item)); /* it may have held a dropped one */
+	return &all->item[all->count++];
 }
 
 static void gather(void *data, const struct cm_find *find)
@@ -344,6 +340,7 @@ void cm_processes_free(struct cm_processes *processes)
 	drop(processes, 0, processes->count);
 	free(processes->item);
 	processes->item = NULL;
+	processes->room = 0;
 }
 
 int cm_complain_nobody(const struct cm_options *options)

@@ -31,6 +31,7 @@ struct cm_process {
 struct cm_processes {
 	struct cm_process *item; /* running ones first, then by pid */
 	size_t count;
+	size_t room; /* for items */
 };
 
 /* "running", "stopped", "exited", "crashed", "saved". */

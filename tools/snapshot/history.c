@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "stats/counters.h"
+#include "tools/output/reserve.h"
 
 /* A history under construction. */
 struct building {
@@ -35,20 +36,14 @@ static int by_address(const void *a, const void *b, void *data)
 static struct cm_span *add_span(struct building *building, uint64_t addr)
 {
 	struct cm_history *history = building->history;
-	const size_t room = building->room * 2 + 1024;
-	struct cm_span *more;
+	struct cm_span *span;
 
-	if (history->spans == building->room) {
-		more = reallocarray(history->span, room, sizeof(*more));
-		if (!more)
-			return NULL;
-		history->span = more;
-		building->room = room;
-	}
-	more = &history->span[history->spans++];
-	*more = (struct cm_span){
+	if (!cm_reserve(&history->span, &building->room, history->spans + 1))
+		return NULL;
+	span = &history->span[history->spans++];
+	*span = (struct cm_span){
 		.addr = addr, .begin = CM_BEFORE, .freed = CM_NEVER, .ready = CM_NEVER};
-	return more;
+	return span;
 }
 
 /*

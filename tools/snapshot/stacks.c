@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "stats/text.h"
+#include "tools/output/reserve.h"
 
 #define UNKNOWN    "??"
 #define TEXT_BYTES 4096
@@ -89,21 +90,6 @@ struct frame_key {
 	uint32_t python;
 };
 
-static bool reserve(void **array, size_t *room, size_t want, size_t bytes)
-{
-	const size_t next = *room * 2 > want ? *room * 2 : want + 64;
-	void *more;
-
-	if (want <= *room)
-		return true;
-	more = reallocarray(*array, next, bytes);
-	if (!more)
-		return false;
-	*array = more;
-	*room = next;
-	return true;
-}
-
 static const char *text_of(const struct cm_snapshot *snapshot, uint32_t number)
 {
 	return cm_intern_bytes(&snapshot->texts, number, NULL);
@@ -133,10 +119,8 @@ static void add_frame(struct building *building, const char *function, const cha
 	number = cm_intern_add(&snapshot->keys, &key, sizeof(key));
 	if (key.function == CM_INTERN_NONE || key.file == CM_INTERN_NONE ||
 	    key.module == CM_INTERN_NONE || number == CM_INTERN_NONE ||
-	    !reserve((void **)&snapshot->frame, &building->frame_room, number + (size_t)1,
-		     sizeof(*snapshot->frame)) ||
-	    !reserve((void **)&building->number, &building->number_room, building->numbers + 1,
-		     sizeof(*building->number))) {
+	    !cm_reserve(&snapshot->frame, &building->frame_room, number + (size_t)1) ||
+	    !cm_reserve(&building->number, &building->number_room, building->numbers + 1)) {
 		building->failed = true;
 		return;
 	}
@@ -233,8 +217,7 @@ static const struct word_frames *find_word_frames(struct building *building, uin
 	struct word_frames *word_frames;
 
 	if (number == CM_INTERN_NONE ||
-	    !reserve((void **)&building->word_frames, &building->word_frames_room,
-		     number + (size_t)1, sizeof(*building->word_frames)))
+	    !cm_reserve(&building->word_frames, &building->word_frames_room, number + (size_t)1))
 		return NULL;
 	word_frames = &building->word_frames[number];
 	if (number < building->words_known)
@@ -255,9 +238,8 @@ static bool list_word(struct building *building, uint64_t word, uint32_t generat
 	struct cm_snapshot *snapshot = building->snapshot;
 	const struct word_frames *word_frames = find_word_frames(building, word, generation);
 
-	if (!word_frames || !reserve((void **)&snapshot->frame_list, &building->list_room,
-				     snapshot->frame_list_count + word_frames->count,
-				     sizeof(*snapshot->frame_list))) {
+	if (!word_frames || !cm_reserve(&snapshot->frame_list, &building->list_room,
+					snapshot->frame_list_count + word_frames->count)) {
 		building->failed = true;
 		return false;
 	}
@@ -278,8 +260,8 @@ static void add_stack(void *data, uint32_t id, uint64_t word, const uint64_t *fr
 	struct cm_snap_stack *stack;
 	uint32_t i, number;
 
-	if (building->failed || !reserve((void **)&snapshot->stack, &building->stack_room,
-					 snapshot->stacks + 1, sizeof(*snapshot->stack))) {
+	if (building->failed ||
+	    !cm_reserve(&snapshot->stack, &building->stack_room, snapshot->stacks + 1)) {
 		building->failed = true;
 		return;
 	}

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/output/reserve.h"
 #include "tools/snapshot/stacks.h"
 
 #if CM_HAVE_LIBDW
@@ -30,18 +31,12 @@ static void add_places(void *data, uint32_t id, uint64_t word, const uint64_t *f
 {
 	struct places *places = data;
 	const uint32_t count = cm_stack_frames(word);
-	struct place *more;
 	uint32_t i;
 
 	(void)id;
-	if (places->count + count > places->room) {
-		more = reallocarray(places->place, places->room * 2 + count, sizeof(*more));
-		if (!more) {
-			places->failed = true;
-			return;
-		}
-		places->place = more;
-		places->room = places->room * 2 + count;
+	if (!cm_reserve(&places->place, &places->room, places->count + count)) {
+		places->failed = true;
+		return;
 	}
 	for (i = 0; i < count; i++)
 		if (!(frames[i] & CM_FRAME_PYTHON))
@@ -88,18 +83,11 @@ struct tables {
 static void add_frame(void *data, const char *function, const char *file, uint32_t line)
 {
 	struct tables *tables = data;
-	struct cm_frame *more, *frame;
-	size_t room;
+	struct cm_frame *frame;
 
-	if (tables->frames == tables->room) {
-		room = tables->room * 2 + 256;
-		more = reallocarray(tables->frame, room, sizeof(*more));
-		if (!more) {
-			tables->failed = true;
-			return;
-		}
-		tables->frame = more;
-		tables->room = room;
+	if (!cm_reserve(&tables->frame, &tables->room, tables->frames + 1)) {
+		tables->failed = true;
+		return;
 	}
 	frame = &tables->frame[tables->frames++];
 	*frame = (struct cm_frame){.line = line};

@@ -10,6 +10,7 @@
 
 #include "stats/units.h"
 #include "tools/cli/exits.h"
+#include "tools/output/reserve.h"
 #include "tools/processes/describe.h"
 #include "tools/processes/source.h"
 #include "tools/snapshot/figures.h"
@@ -59,20 +60,11 @@ static struct change *find_change(struct changes *changes, const struct cm_snaps
 {
 	char *key = spell_stack(snapshot, stack);
 	const uint32_t number = key ? cm_intern_text(&changes->keys, key) : CM_INTERN_NONE;
-	struct change *more;
 
 	free(key);
-	if (number == CM_INTERN_NONE)
+	if (number == CM_INTERN_NONE ||
+	    !cm_reserve(&changes->item, &changes->room, number + (size_t)1))
 		return NULL;
-	if (number >= changes->room) {
-		more = reallocarray(changes->item, number * (size_t)2 + 64, sizeof(*more));
-		if (!more)
-			return NULL;
-		memset(more + changes->room, 0,
-		       (number * (size_t)2 + 64 - changes->room) * sizeof(*more));
-		changes->item = more;
-		changes->room = number * (size_t)2 + 64;
-	}
 	changes->item[number].snapshot = snapshot;
 	changes->item[number].stack = stack;
 	return &changes->item[number];

@@ -14,6 +14,7 @@
 #include "stats/units.h"
 #include "tools/cli/exits.h"
 #include "tools/output/emit.h"
+#include "tools/output/reserve.h"
 #include "tools/output/text.h"
 #include "tools/output/where.h"
 #include "tools/processes/collect.h"
@@ -93,6 +94,7 @@ struct sample {
 struct samples {
 	struct sample *item;
 	size_t count;
+	size_t room;
 };
 
 struct plan {
@@ -135,13 +137,9 @@ static const struct sample *find_sample(const struct samples *samples, const str
 
 static bool add_sample(struct samples *samples, const struct sample *sample)
 {
-	struct sample *item;
-
-	item = reallocarray(samples->item, samples->count + 1, sizeof(*item));
-	if (!item)
+	if (!cm_reserve(&samples->item, &samples->room, samples->count + 1))
 		return false;
-	item[samples->count++] = *sample;
-	samples->item = item;
+	samples->item[samples->count++] = *sample;
 	return true;
 }
 
