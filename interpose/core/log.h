@@ -8,7 +8,6 @@
 #ifndef CM_INTERPOSE_CORE_LOG_H
 #define CM_INTERPOSE_CORE_LOG_H
 
-#include <stdatomic.h>
 #include <stddef.h>
 
 #include "stats/config.h"
@@ -22,13 +21,5 @@ void cm_log_text(enum cm_log_level level, const char *text, size_t bytes);
 
 /* Prints one line; adds the line end. Cut at about 1000 bytes. */
 void cm_log(enum cm_log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-/* The same, at most once per process from this line of the source. */
-#define cm_log_once(level, ...)                                                          \
-	do {                                                                             \
-		static atomic_flag printed_ = ATOMIC_FLAG_INIT;                          \
-		if (!atomic_flag_test_and_set_explicit(&printed_, memory_order_relaxed)) \
-			cm_log(level, __VA_ARGS__);                                      \
-	} while (0)
 
 #endif
