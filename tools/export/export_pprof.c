@@ -111,22 +111,15 @@ static int put_sample(struct writer *writer, const struct cm_sum *sum,
 	return 0;
 }
 
-static int put_device(struct writer *writer, const struct cm_snap_device *device)
+static int put_samples(void *data, const struct cm_snap_device *device, const struct cm_sum *sums,
+		       size_t count)
 {
-	struct cm_history *history;
-	struct cm_sum *sums = NULL;
-	size_t count = 0, i;
-	int err;
+	size_t i;
+	int err = 0;
 
-	err = cm_history_create(writer->snapshot, device, &history);
-	if (err)
-		return err;
-	err = cm_history_sum(history, &sums, &count);
 	for (i = 0; i < count && !err; i++)
 		if (sums[i].count[CM_MEASURE_ALLOCATED] || sums[i].count[CM_MEASURE_LIVE])
-			err = put_sample(writer, &sums[i], device);
-	free(sums);
-	cm_history_destroy(history);
+			err = put_sample(data, &sums[i], device);
 	return err;
 }
 
@@ -161,16 +154,15 @@ static void put_strings(struct writer *writer)
 static int put_profile(struct writer *writer)
 {
 	const struct cm_snapshot *snapshot = writer->snapshot;
-	int err = 0;
 	size_t i;
+	int err;
 
 	(void)string_of(writer, "");
 	put_type(writer, PROFILE_SAMPLE_TYPE, "alloc_objects", "count");
 	put_type(writer, PROFILE_SAMPLE_TYPE, "alloc_space", "bytes");
 	put_type(writer, PROFILE_SAMPLE_TYPE, "inuse_objects", "count");
 	put_type(writer, PROFILE_SAMPLE_TYPE, "inuse_space", "bytes");
-	for (i = 0; i < snapshot->devices && !err; i++)
-		err = put_device(writer, &snapshot->device[i]);
+	err = cm_sums_each(snapshot, put_samples, writer);
 	for (i = 0; i < snapshot->frames; i++)
 		put_location(writer, i + 1, &snapshot->frame[i]);
 	put_location(writer, location_unknown(writer),

@@ -11,47 +11,9 @@
 #include "tools/export/export.h"
 #include "tools/output/json.h"
 #include "tools/output/quote.h"
-#include "tools/snapshot/history.h"
+#include "tools/snapshot/figures.h"
 
 #define TEXT_BYTES 4096
-
-/* The short name of a device, for a list of several. */
-static const char *device_name(const struct cm_snap_device *device, char *text, size_t bytes)
-{
-	if (device->row)
-		(void)snprintf(text, bytes, "GPU %d", (int)device->ordinal);
-	else
-		(void)snprintf(text, bytes, "pinned memory");
-	return text;
-}
-
-/* Calls fn with the sums of each device that has any. */
-static int each_device(const struct cm_source *source,
-		       void (*fn)(void *data, const struct cm_snap_device *device,
-				  const struct cm_sum *sums, size_t count),
-		       void *data)
-{
-	struct cm_history *history;
-	struct cm_sum *sums;
-	size_t i, count;
-	int err = 0;
-
-	for (i = 0; i < source->snapshot->devices && !err; i++) {
-		const struct cm_snap_device *device = &source->snapshot->device[i];
-
-		err = cm_history_create(source->snapshot, device, &history);
-		if (err)
-			break;
-		err = cm_history_sum(history, &sums, &count);
-		if (!err) {
-			if (count)
-				fn(data, device, sums, count);
-			free(sums);
-		}
-		cm_history_destroy(history);
-	}
-	return err;
-}
 
 struct text_writer {
 	const struct cm_snapshot *snapshot;
@@ -65,12 +27,12 @@ static void put_folded_name(FILE *file, const char *name)
 		(void)putc(*name == ';' ? ':' : *name, file);
 }
 
-static void put_folded(void *data, const struct cm_snap_device *device, const struct cm_sum *sums,
-		       size_t count)
+static int put_folded(void *data, const struct cm_snap_device *device, const struct cm_sum *sums,
+		      size_t count)
 {
 	const struct text_writer *writer = data;
 	const struct cm_snap_stack *stack;
-	char text[32];
+	char text[CM_DEVICE_TEXT];
 	uint32_t f;
 	size_t i;
 
@@ -78,7 +40,7 @@ static void put_folded(void *data, const struct cm_snap_device *device, const st
 		if (!sums[i].bytes[CM_MEASURE_LIVE])
 			continue;
 		stack = &writer->snapshot->stack[sums[i].stack];
-		(void)fputs(device_name(device, text, sizeof(text)), writer->file);
+		(void)fputs(cm_device_short(device, text), writer->file);
 		for (f = stack->count; f-- > 0;) {
 			(void)putc(';', writer->file);
 			put_folded_name(writer->file,
@@ -89,13 +51,14 @@ static void put_folded(void *data, const struct cm_snap_device *device, const st
 				      cm_stack_caller(writer->snapshot, stack)->function);
 		(void)fprintf(writer->file, " %" PRIu64 "\n", sums[i].bytes[CM_MEASURE_LIVE]);
 	}
+	return 0;
 }
 
 int cm_export_folded(const struct cm_source *source, FILE *file)
 {
 	struct text_writer writer = {source->snapshot, file};
 
-	return each_device(source, put_folded, &writer);
+	return cm_sums_each(source->snapshot, put_folded, &writer);
 }
 
 struct scope_writer {
@@ -149,18 +112,19 @@ static void put_profile(struct scope_writer *writer, const char *device, enum cm
 	cm_json_end(json);
 }
 
-static void put_scopes(void *data, const struct cm_snap_device *device, const struct cm_sum *sums,
-		       size_t count)
+static int put_scopes(void *data, const struct cm_snap_device *device, const struct cm_sum *sums,
+		      size_t count)
 {
 	struct scope_writer *writer = data;
-	char name[32];
+	char name[CM_DEVICE_TEXT];
 	int m;
 
-	(void)device_name(device, name, sizeof(name));
-	for (m = 0; m < CM_MEASURE_COUNT; m++) {
+	(void)cm_device_short(device, name);
+	for (m = 0; count && m < CM_MEASURE_COUNT; m++) {
 		put_profile(writer, name, (enum cm_measure)m, true, sums, count);
 		put_profile(writer, name, (enum cm_measure)m, false, sums, count);
 	}
+	return 0;
 }
 
 static void put_scope_frames(struct cm_json *json, const struct cm_snapshot *snapshot)
@@ -201,7 +165,7 @@ int cm_export_speedscope(const struct cm_source *source, FILE *file)
 	cm_json_text(&writer.json, "exporter", CM_PROGRAM "@" CM_VERSION);
 	put_scope_frames(&writer.json, source->snapshot);
 	cm_json_array(&writer.json, "profiles");
-	err = each_device(source, put_scopes, &writer);
+	err = cm_sums_each(source->snapshot, put_scopes, &writer);
 	cm_json_end(&writer.json);
 	cm_json_end(&writer.json);
 	return err;

@@ -111,6 +111,15 @@ char *cm_device_title(const struct cm_snap_device *device, char *text, size_t by
 	return text;
 }
 
+char *cm_device_short(const struct cm_snap_device *device, char text[CM_DEVICE_TEXT])
+{
+	if (device->row)
+		(void)snprintf(text, CM_DEVICE_TEXT, "GPU %d", (int)device->ordinal);
+	else
+		(void)snprintf(text, CM_DEVICE_TEXT, "pinned memory");
+	return text;
+}
+
 char *cm_size_format(int64_t bytes, char *text)
 {
 	static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};

@@ -44,6 +44,11 @@ size_t cm_saved_remark(const struct cm_saved *saved, const char *ret_remarks[CM_
 /* "GPU 0  NVIDIA H200" or "pinned host memory". */
 char *cm_device_title(const struct cm_snap_device *device, char *text, size_t bytes);
 
+#define CM_DEVICE_TEXT 32
+
+/* "GPU 0" or "pinned memory". */
+char *cm_device_short(const struct cm_snap_device *device, char text[CM_DEVICE_TEXT]);
+
 /* A size with two decimals, as the reports print it: "12.50 MiB". `text` has CM_UNITS_BYTES.
  * Returns `text`. */
 char *cm_size_format(int64_t bytes, char *text);

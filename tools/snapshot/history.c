@@ -335,6 +335,27 @@ int cm_history_sum(const struct cm_history *history, struct cm_sum **ret_sums, s
 	return 0;
 }
 
+int cm_sums_each(const struct cm_snapshot *snapshot, cm_sums_fn fn, void *data)
+{
+	struct cm_history *history;
+	struct cm_sum *sums;
+	size_t i, count;
+	int err = 0;
+
+	for (i = 0; i < snapshot->devices && !err; i++) {
+		err = cm_history_create(snapshot, &snapshot->device[i], &history);
+		if (err)
+			break;
+		err = cm_history_sum(history, &sums, &count);
+		if (!err) {
+			err = fn(data, &snapshot->device[i], sums, count);
+			free(sums);
+		}
+		cm_history_destroy(history);
+	}
+	return err;
+}
+
 const char *cm_measure_name(enum cm_measure measure)
 {
 	static const char *const names[CM_MEASURE_COUNT] = {

@@ -90,6 +90,12 @@ struct cm_sum {
 /* Sums by stack, the largest CM_MEASURE_LIVE first. The caller frees the array. -ENOMEM. */
 int cm_history_sum(const struct cm_history *history, struct cm_sum **ret_sums, size_t *ret_count);
 
+/* Receives the sums of a device. Ends the visit with what is not 0. */
+typedef int (*cm_sums_fn)(void *data, const struct cm_snap_device *device,
+			  const struct cm_sum *sums, size_t count);
+/* Visits the devices in their order, those without sums too. -ENOMEM, or what fn returned. */
+int cm_sums_each(const struct cm_snapshot *snapshot, cm_sums_fn fn, void *data);
+
 /* "live", "peak", "allocated", "kept". */
 const char *cm_measure_name(enum cm_measure measure);
 
