@@ -8,7 +8,7 @@ void cm_policy_init(struct cm_policy *policy)
 	*policy = (struct cm_policy){
 		.mode = CM_MODE_CACHE,
 		.reuse = CM_REUSE_BARRIER,
-		.sync = CM_SYNC_EPOCH,
+		.sync = CM_SYNC_AUTO,
 		.placement = CM_PLACEMENT_SPLIT,
 		.max_split_size = UINT64_MAX,
 		.max_non_split_rounding = 20 * MIB,

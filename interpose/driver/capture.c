@@ -198,14 +198,12 @@ static CUresult finish_end(CUresult res, CUstream stream, bool per_thread)
 
 /* Destroying a stream ends its capture. The capture is removed before the call: as soon as the
  * driver has destroyed the stream, another thread may get the same handle and capture it. */
-static CUresult destroy_stream(CUstream stream, CUresult (*real)(CUstream stream))
+CUresult cm_capture_destroy_stream(CUstream stream, CUresult (*real)(CUstream stream))
 {
 	struct capture capture;
 	bool taken;
 	CUresult res;
 
-	if (!cm_hook_enter())
-		return real(stream);
 	cm_cancel_hold();
 	taken = take_capture(stream, &capture);
 	res = real(stream);
@@ -214,7 +212,6 @@ static CUresult destroy_stream(CUstream stream, CUresult (*real)(CUstream stream
 	else if (taken)
 		put_capture(&capture);
 	cm_cancel_allow();
-	cm_hook_leave();
 	return res;
 }
 
@@ -274,13 +271,3 @@ BEGIN(cuStreamBeginRecaptureToGraph_ptsz, true,
 END(cuStreamEndCapture, false)
 END(cuStreamEndCapture_ptsz, true)
 /* clang-format on */
-
-CUresult cm_wrap_cuStreamDestroy(CUstream stream)
-{
-	return destroy_stream(stream, cm_real.cuStreamDestroy);
-}
-
-CUresult cm_wrap_cuStreamDestroy_v2(CUstream stream)
-{
-	return destroy_stream(stream, cm_real.cuStreamDestroy_v2);
-}

@@ -11,6 +11,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "interpose/symbols/hooks.h"
+
 /* Captures under way, from before the driver's begin to after its end. Only for the function
  * below. */
 extern _Atomic int cm_captures __attribute__((visibility("hidden")));
@@ -29,6 +31,10 @@ void cm_capture_gate_leave(void);
 /* Whether the calling thread began a capture that is active: waiting for its end would never
  * finish. */
 bool cm_capture_is_own(void);
+
+/* Destroys the stream by the driver's function `real`, inside the hook: a capture of it ends with
+ * it. Returns the driver's result. */
+CUresult cm_capture_destroy_stream(CUstream stream, CUresult (*real)(CUstream stream));
 
 /* A context was destroyed: drops the captures of its streams. */
 void cm_capture_forget_context(uint64_t ctx);

@@ -10,6 +10,7 @@
 #include "interpose/core/state.h"
 #include "interpose/driver/capture.h"
 #include "interpose/driver/driver_ops.h"
+#include "interpose/driver/host_work.h"
 #include "interpose/symbols/hooks.h"
 
 #define CTX_EVENTS_VERSION 12050 /* first driver version with cuCtxRecordEvent */
@@ -230,6 +231,7 @@ void cm_context_forget(struct cm_cache *cache, CUcontext ctx)
 	if (cache)
 		(void)cm_cache_forget_heap(cache, (uintptr_t)ctx);
 	cm_capture_forget_context((uintptr_t)ctx);
+	cm_host_work_forget_context((uintptr_t)ctx);
 	cm_registry_remove(ctx);
 }
 
@@ -252,5 +254,6 @@ void cm_context_forget_stale(CUcontext ctx)
 void cm_context_forget_all(void)
 {
 	cm_registry_forget_all();
+	cm_host_work_forget_all();
 	atomic_store(&cm_context_caching_stopped, false);
 }

@@ -117,6 +117,20 @@ bool cm_registry_pin_all(CUcontext ret_list[CM_FENCE_CONTEXTS], size_t *ret_coun
 	return can_pin;
 }
 
+bool cm_registry_pin(CUcontext ctx)
+{
+	struct cm_known_context *found;
+	bool can_pin;
+
+	cm_lock_acquire(&lock);
+	found = find_locked(ctx);
+	can_pin = found && !found->in_teardown;
+	if (can_pin)
+		found->pins++;
+	cm_lock_release(&lock);
+	return can_pin;
+}
+
 void cm_registry_unpin_all(const CUcontext *list, size_t n)
 {
 	size_t i;

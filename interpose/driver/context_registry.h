@@ -52,6 +52,8 @@ void cm_registry_open_to(CUcontext ctx, CUdevice device);
  * It does not wait for that: the teardown may wait for work that itself waits for the caller.
  */
 bool cm_registry_pin_all(CUcontext ret_list[CM_FENCE_CONTEXTS], size_t *ret_count);
+/* The same for one context; false also where it is not known. */
+bool cm_registry_pin(CUcontext ctx);
 void cm_registry_unpin_all(const CUcontext *list, size_t n);
 
 /* From now on nobody pins the context; waits for those who do. The caller holds no lock that they

@@ -20,6 +20,7 @@
 #include "interpose/driver/capture.h"
 #include "interpose/driver/context.h"
 #include "interpose/driver/driver_ops.h"
+#include "interpose/driver/host_work.h"
 #include "interpose/process/control.h"
 #include "interpose/process/oom_message.h"
 #include "interpose/process/oom_wait.h"
@@ -235,7 +236,7 @@ static struct cm_cache *make_cache(void)
 	int err;
 
 	cm_settings_read(&config);
-	if (config.mode == CM_MODE_OFF)
+	if (config.mode == CM_CONF_MODE_OFF)
 		return NULL;
 	if (!complete) {
 		cm_log(CM_LOG_WARNING, "the driver lacks required functions; nothing is cached");
@@ -254,6 +255,8 @@ static struct cm_cache *make_cache(void)
 		goto err_region;
 	cm_record_attach(cache);
 	params.region->keep = config.region_keep;
+	if (policy.sync != CM_SYNC_AUTO)
+		cm_host_work_disable();
 	cm_process_set(params.region, &policy);
 	__atomic_store_n(&params.region->header->state, CM_REGION_LIVE, __ATOMIC_RELEASE);
 	/* In a process of one thread the biased locks can agree at once; else the helper does

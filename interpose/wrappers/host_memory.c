@@ -8,6 +8,7 @@
 #include "interpose/driver/capture.h"
 #include "interpose/driver/context.h"
 #include "interpose/driver/driver_ops.h"
+#include "interpose/driver/host_work.h"
 #include "interpose/process/process.h"
 #include "interpose/stacks/record.h"
 #include "interpose/symbols/hooks.h"
@@ -48,6 +49,8 @@ CUresult cm_wrap_cuMemHostAlloc(void **ptr, size_t bytes, unsigned int flags)
 	err = flags < CM_HOST_PLAIN ? alloc_pinned(ptr, bytes, flags) : -1;
 	if (err < 0)
 		err = (int)cm_real.cuMemHostAlloc(ptr, bytes, flags);
+	if (!err && flags & CU_MEMHOSTALLOC_DEVICEMAP)
+		cm_host_work_count_kernels();
 	cm_hook_leave();
 	return (CUresult)err;
 }
@@ -83,6 +86,9 @@ static CUresult free_pinned(void *ptr)
 
 	if (!cache || !ptr)
 		return cm_real.cuMemFreeHost(ptr);
+	if (cm_host_work_exists())
+		cm_context_note_error(cm_host_work_await(
+			cm_registry_read((CUcontext)(uintptr_t)cm_context_current()).device));
 	res = cm_context_may_refuse_free(cache) ? probe_pinned_free(ptr) : CUDA_SUCCESS;
 	if (res != CUDA_SUCCESS)
 		return res;
@@ -120,6 +126,8 @@ CUresult cm_wrap_cuMemHostRegister_v2(void *ptr, size_t bytes, unsigned int flag
 		return cm_real.cuMemHostRegister_v2(ptr, bytes, flags);
 	start = cm_clock_now_ns();
 	res = cm_real.cuMemHostRegister_v2(ptr, bytes, flags);
+	if (res == CUDA_SUCCESS && flags & CU_MEMHOSTREGISTER_DEVICEMAP)
+		cm_host_work_count_kernels();
 	if (res == CUDA_SUCCESS)
 		count_registered(ptr, bytes, cm_clock_now_ns() - start);
 	cm_hook_leave();

@@ -8,6 +8,7 @@
 #include "allocator/cache.h"
 #include "interpose/driver/capture.h"
 #include "interpose/driver/context.h"
+#include "interpose/driver/host_work.h"
 #include "interpose/process/process.h"
 #include "interpose/stacks/record.h"
 #include "interpose/symbols/hooks.h"
@@ -88,6 +89,18 @@ static CM_NOINLINE CUresult forward_free(struct cm_cache *cache, CUdeviceptr add
 	return cm_uncached_finish(taken, cm_real.cuMemFree_v2(addr));
 }
 
+/* A native free would return when the device is done. The host may rely on that for what it reads
+ * and writes (host_work.h). */
+static CM_NOINLINE void await_host_work(struct cm_cache *cache, CUdeviceptr addr)
+{
+	struct cm_place_info info;
+
+	cm_cache_lookup(cache, addr, &info);
+	if (info.place == CM_PLACE_LIVE)
+		cm_context_note_error(cm_host_work_await(
+			cm_registry_read((CUcontext)(uintptr_t)info.ctx).device));
+}
+
 static CUresult free_device(CUdeviceptr addr)
 {
 	struct cm_cache *cache = cm_process_cache_if_made();
@@ -98,6 +111,8 @@ static CUresult free_device(CUdeviceptr addr)
 
 	if (CM_UNLIKELY(!cache || !addr))
 		return cm_real.cuMemFree_v2(addr);
+	if (cm_host_work_exists())
+		await_host_work(cache, addr);
 	res = CM_UNLIKELY(cm_context_may_refuse_free(cache)) ? probe_free(cache, addr)
 							     : CUDA_SUCCESS;
 	if (CM_UNLIKELY(res != CUDA_SUCCESS))
@@ -133,22 +148,25 @@ CUresult cm_wrap_cuMemFree_v2(CUdeviceptr addr)
 	return res;
 }
 
-/* Memory that the cache could release counts as free. */
+/* Memory that the cache could release counts as free. `total` may be NULL. */
 static CUresult read_mem_info(struct cm_cache *cache, size_t *free_bytes, size_t *total)
 {
 	const uint64_t ctx = cm_context_current();
 	struct cm_info_snapshot before = cm_cache_info_begin(cache);
+	size_t size = 0;
 	uint64_t sum;
 	CUresult res;
 
 	do {
 		sum = cm_cache_returnable(cache, ctx);
-		res = cm_real.cuMemGetInfo_v2(free_bytes, total);
+		res = cm_real.cuMemGetInfo_v2(free_bytes, &size);
 		if (res != CUDA_SUCCESS)
 			return res;
 		sum += *free_bytes;
 	} while (cm_cache_info_must_retry(cache, ctx, &before));
-	*free_bytes = sum < *total ? sum : *total;
+	*free_bytes = sum < size ? sum : size;
+	if (total)
+		*total = size;
 	return res;
 }
 
@@ -160,8 +178,8 @@ CUresult cm_wrap_cuMemGetInfo_v2(size_t *free_bytes, size_t *total)
 	if (!cm_hook_enter())
 		return cm_real.cuMemGetInfo_v2(free_bytes, total);
 	cache = cm_process_cache_if_made();
-	res = cache && free_bytes && total ? read_mem_info(cache, free_bytes, total)
-					   : cm_real.cuMemGetInfo_v2(free_bytes, total);
+	res = cache && free_bytes ? read_mem_info(cache, free_bytes, total)
+				  : cm_real.cuMemGetInfo_v2(free_bytes, total);
 	cm_hook_leave();
 	return res;
 }

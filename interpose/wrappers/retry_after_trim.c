@@ -12,6 +12,8 @@
 #include "interpose/driver/capture.h"
 #include "interpose/driver/context.h"
 #include "interpose/driver/driver_ops.h"
+#include "interpose/driver/graph_work.h"
+#include "interpose/driver/host_work.h"
 #include "interpose/process/process.h"
 
 #define PAUSE_NS     UINT64_C(100000)   /* the first pause; later ones double, */
@@ -64,6 +66,31 @@ bool cm_retry_trim_on(CUdevice device, uint64_t bytes, uint64_t returns)
 /* A wrapper that passes on, with retries; `pass` are the arguments' names. */
 #define WRAP(symbol, params, pass) CM_WRAP_RETRY_AFTER_TRIM(symbol, params, pass, (void)0)
 
+/* The same for what makes an executable graph. */
+#define INSTANTIATES(symbol, params, pass) \
+	CM_WRAP_RETRY_AFTER_TRIM(symbol, params, pass, note_graph(exec, graph))
+
+/* The same for what finds a variable, which kernels and the host may share. */
+#define FINDS_VARIABLE(symbol, params, pass) \
+	CM_WRAP_RETRY_AFTER_TRIM(symbol, params, pass, note_variable(addr))
+
+static void note_graph(const CUgraphExec *exec, CUgraph graph)
+{
+	if (exec)
+		cm_graph_work_note(*exec, graph);
+}
+
+static void note_variable(const CUdeviceptr *addr)
+{
+	unsigned int managed = 0;
+
+	if (addr &&
+	    cm_real.cuPointerGetAttribute(&managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, *addr) ==
+		    CUDA_SUCCESS &&
+	    managed)
+		cm_host_work_count_kernels();
+}
+
 /* clang-format off */
 WRAP(cuModuleLoad, (CUmodule *module, const char *path), (module, path))
 WRAP(cuModuleLoadData, (CUmodule *module, const void *image), (module, image))
@@ -83,14 +110,14 @@ WRAP(cuLibraryLoadFromFile,
 WRAP(cuFuncLoad, (CUfunction function), (function))
 WRAP(cuModuleGetFunction, (CUfunction *function, CUmodule module, const char *name),
 	   (function, module, name))
-WRAP(cuModuleGetGlobal_v2,
+FINDS_VARIABLE(cuModuleGetGlobal_v2,
 	   (CUdeviceptr *addr, size_t *bytes, CUmodule module, const char *name),
 	   (addr, bytes, module, name))
 WRAP(cuLibraryGetModule, (CUmodule *module, CUlibrary library), (module, library))
-WRAP(cuLibraryGetGlobal,
+FINDS_VARIABLE(cuLibraryGetGlobal,
 	   (CUdeviceptr *addr, size_t *bytes, CUlibrary library, const char *name),
 	   (addr, bytes, library, name))
-WRAP(cuLibraryGetManaged,
+FINDS_VARIABLE(cuLibraryGetManaged,
 	   (CUdeviceptr *addr, size_t *bytes, CUlibrary library, const char *name),
 	   (addr, bytes, library, name))
 WRAP(cuKernelGetFunction, (CUfunction *function, CUkernel kernel), (function, kernel))
@@ -120,18 +147,18 @@ WRAP(cuStreamCreateWithPriority, (CUstream *stream, unsigned int flags, int prio
 WRAP(cuEventCreate, (CUevent *event, unsigned int flags), (event, flags))
 WRAP(cuGraphUpload, (CUgraphExec exec, CUstream stream), (exec, stream))
 WRAP(cuGraphUpload_ptsz, (CUgraphExec exec, CUstream stream), (exec, stream))
-WRAP(cuGraphInstantiate,
+INSTANTIATES(cuGraphInstantiate,
 	   (CUgraphExec *exec, CUgraph graph, CUgraphNode *node, char *log, size_t log_bytes),
 	   (exec, graph, node, log, log_bytes))
-WRAP(cuGraphInstantiate_v2,
+INSTANTIATES(cuGraphInstantiate_v2,
 	   (CUgraphExec *exec, CUgraph graph, CUgraphNode *node, char *log, size_t log_bytes),
 	   (exec, graph, node, log, log_bytes))
-WRAP(cuGraphInstantiateWithFlags,
+INSTANTIATES(cuGraphInstantiateWithFlags,
 	   (CUgraphExec *exec, CUgraph graph, unsigned long long flags), (exec, graph, flags))
-WRAP(cuGraphInstantiateWithParams,
+INSTANTIATES(cuGraphInstantiateWithParams,
 	   (CUgraphExec *exec, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *params),
 	   (exec, graph, params))
-WRAP(cuGraphInstantiateWithParams_ptsz,
+INSTANTIATES(cuGraphInstantiateWithParams_ptsz,
 	   (CUgraphExec *exec, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *params),
 	   (exec, graph, params))
 WRAP(cuCtxSetLimit, (CUlimit limit, size_t value), (limit, value))

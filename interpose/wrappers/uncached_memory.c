@@ -6,6 +6,7 @@
 
 #include "allocator/cache.h"
 #include "interpose/driver/context.h"
+#include "interpose/driver/host_work.h"
 #include "interpose/process/process.h"
 #include "interpose/wrappers/array_size.h"
 #include "interpose/wrappers/retry_after_trim.h"
@@ -42,10 +43,17 @@ CUresult cm_uncached_finish(uint32_t taken, CUresult res)
 	return res;
 }
 
+/* The host reads it, and kernels write to it. */
+static void note_managed(CUdeviceptr addr, size_t bytes)
+{
+	cm_host_work_count_kernels();
+	cm_uncached_note(CM_UNCACHED_MANAGED, CM_NAME_ADDRESS, addr, bytes);
+}
+
 /* clang-format off */
 CM_WRAP_RETRY_AFTER_TRIM(cuMemAllocManaged,
     (CUdeviceptr *addr, size_t bytes, unsigned int flags), (addr, bytes, flags),
-    cm_uncached_note(CM_UNCACHED_MANAGED, CM_NAME_ADDRESS, *addr, bytes))
+    note_managed(*addr, bytes))
 CM_WRAP_RETRY_AFTER_TRIM(cuMemAllocPitch_v2,
     (CUdeviceptr *addr, size_t *pitch, size_t width, size_t height, unsigned int element),
     (addr, pitch, width, height, element),

@@ -9,12 +9,14 @@
 #include "allocator/cache.h"
 #include "interpose/driver/context.h"
 #include "interpose/driver/driver_ops.h"
+#include "interpose/driver/graph_work.h"
+#include "interpose/driver/host_work.h"
 #include "interpose/process/process.h"
 #include "interpose/symbols/hooks.h"
 #include "interpose/wrappers/retry_after_trim.h"
 
 /* This thread is about to submit work. Returns what should_retry needs. */
-static uint64_t announce_work(void)
+static uint64_t announce_work(CUstream stream, bool per_thread)
 {
 	struct cm_cache *cache;
 
@@ -24,8 +26,19 @@ static uint64_t announce_work(void)
 	if (cache && cm_cache_wants_close(cache))
 		cm_cache_before_work(cache);
 	cm_work_note();
+	if (cm_host_work_exists())
+		cm_host_work_before_other(stream, per_thread);
 	cm_hook_leave();
 	return cm_retry_returns();
+}
+
+/* The driver has accepted work whose effects the host may see. */
+static CM_NOINLINE void note_host_work(CUstream stream, bool per_thread)
+{
+	if (!cm_hook_enter())
+		return;
+	cm_host_work_note(stream, per_thread);
+	cm_hook_leave();
 }
 
 /* Whether to submit again. The first launch of a kernel may have to load it, and take memory for
@@ -45,70 +58,81 @@ static bool should_retry(CUresult res, uint64_t *returns)
 	return released;
 }
 
+/* What the host may see of work: of a kernel what it writes to managed or mapped memory, of a host
+ * function everything, of a wait nothing. */
+#define KERNEL       cm_host_work_has_kernels()
+#define HOST         true
+#define GRAPH(graph) cm_graph_work_reaches_host(graph)
+#define NOTHING      false
+
 /* A wrapper that announces the work and passes on, outside the hook: calls that the driver makes
  * meanwhile are still counted. */
-#define WORK(symbol, params, pass)                                                                 \
+#define WORK(symbol, per_thread, params, pass, stream, host_sees)                                  \
 	CUresult cm_wrap_##symbol params                                                           \
 	{                                                                                          \
-		uint64_t returns = announce_work();                                                \
+		uint64_t returns = announce_work(stream, per_thread);                              \
 		CUresult res = cm_real.symbol pass;                                                \
 		int tries = CM_RETRY_MAX;                                                          \
                                                                                                    \
 		while (CM_UNLIKELY(res != CUDA_SUCCESS) && tries-- && should_retry(res, &returns)) \
 			res = cm_real.symbol pass;                                                 \
+		if (res == CUDA_SUCCESS && cm_host_work_is_on() && (host_sees))                    \
+			note_host_work(stream, per_thread);                                        \
 		return res;                                                                        \
 	}
-#define WORK_BOTH(symbol, params, pass) \
-	WORK(symbol, params, pass)      \
-	WORK(symbol##_ptsz, params, pass)
+#define WORK_BOTH(symbol, params, pass, stream, host_sees)   \
+	WORK(symbol, false, params, pass, stream, host_sees) \
+	WORK(symbol##_ptsz, true, params, pass, stream, host_sees)
 
 /* clang-format off */
-WORK(cuLaunch, (CUfunction f), (f))
-WORK(cuLaunchGrid, (CUfunction f, int width, int height), (f, width, height))
-WORK(cuLaunchGridAsync, (CUfunction f, int width, int height, CUstream stream),
-     (f, width, height, stream))
-WORK(cuLaunchCooperativeKernelMultiDevice,
+WORK(cuLaunch, false, (CUfunction f), (f), NULL, KERNEL)
+WORK(cuLaunchGrid, false, (CUfunction f, int width, int height), (f, width, height), NULL, KERNEL)
+WORK(cuLaunchGridAsync, false, (CUfunction f, int width, int height, CUstream stream),
+     (f, width, height, stream), stream, KERNEL)
+WORK(cuLaunchCooperativeKernelMultiDevice, false,
      (CUDA_LAUNCH_PARAMS *launches, unsigned int count, unsigned int flags),
-     (launches, count, flags))
+     (launches, count, flags), NULL, KERNEL)
 WORK_BOTH(cuLaunchKernel,
 	  (CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx,
 	   unsigned int by, unsigned int bz, unsigned int shared, CUstream stream, void **params,
 	   void **extra),
-	  (f, gx, gy, gz, bx, by, bz, shared, stream, params, extra))
+	  (f, gx, gy, gz, bx, by, bz, shared, stream, params, extra), stream, KERNEL)
 WORK_BOTH(cuLaunchKernelEx,
 	  (const CUlaunchConfig *config, CUfunction f, void **params, void **extra),
-	  (config, f, params, extra))
+	  (config, f, params, extra), config ? config->hStream : NULL, KERNEL)
 WORK_BOTH(cuLaunchCooperativeKernel,
 	  (CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx,
 	   unsigned int by, unsigned int bz, unsigned int shared, CUstream stream, void **params),
-	  (f, gx, gy, gz, bx, by, bz, shared, stream, params))
-WORK_BOTH(cuGraphLaunch, (CUgraphExec graph, CUstream stream), (graph, stream))
-WORK_BOTH(cuLaunchHostFunc, (CUstream stream, CUhostFn fn, void *data), (stream, fn, data))
+	  (f, gx, gy, gz, bx, by, bz, shared, stream, params), stream, KERNEL)
+WORK_BOTH(cuGraphLaunch, (CUgraphExec graph, CUstream stream), (graph, stream), stream,
+	  GRAPH(graph))
+WORK_BOTH(cuLaunchHostFunc, (CUstream stream, CUhostFn fn, void *data), (stream, fn, data),
+	  stream, HOST)
 WORK_BOTH(cuLaunchHostFunc_v2, (CUstream stream, CUhostFn fn, void *data, unsigned int mode),
-	  (stream, fn, data, mode))
+	  (stream, fn, data, mode), stream, HOST)
 WORK_BOTH(cuStreamAddCallback,
 	  (CUstream stream, CUstreamCallback callback, void *data, unsigned int flags),
-	  (stream, callback, data, flags))
+	  (stream, callback, data, flags), stream, HOST)
 WORK_BOTH(cuStreamWaitValue32,
 	  (CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags),
-	  (stream, addr, value, flags))
+	  (stream, addr, value, flags), stream, NOTHING)
 WORK_BOTH(cuStreamWaitValue64,
 	  (CUstream stream, CUdeviceptr addr, cuuint64_t value, unsigned int flags),
-	  (stream, addr, value, flags))
+	  (stream, addr, value, flags), stream, NOTHING)
 WORK_BOTH(cuStreamWaitValue32_v2,
 	  (CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags),
-	  (stream, addr, value, flags))
+	  (stream, addr, value, flags), stream, NOTHING)
 WORK_BOTH(cuStreamWaitValue64_v2,
 	  (CUstream stream, CUdeviceptr addr, cuuint64_t value, unsigned int flags),
-	  (stream, addr, value, flags))
+	  (stream, addr, value, flags), stream, NOTHING)
 WORK_BOTH(cuStreamBatchMemOp,
 	  (CUstream stream, unsigned int count, CUstreamBatchMemOpParams *ops, unsigned int flags),
-	  (stream, count, ops, flags))
+	  (stream, count, ops, flags), stream, KERNEL)
 WORK_BOTH(cuStreamBatchMemOp_v2,
 	  (CUstream stream, unsigned int count, CUstreamBatchMemOpParams *ops, unsigned int flags),
-	  (stream, count, ops, flags))
+	  (stream, count, ops, flags), stream, KERNEL)
 WORK_BOTH(cuWaitExternalSemaphoresAsync,
 	  (const CUexternalSemaphore *semaphores,
 	   const CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS *params, unsigned int count, CUstream stream),
-	  (semaphores, params, count, stream))
+	  (semaphores, params, count, stream), stream, NOTHING)
 /* clang-format on */

@@ -318,7 +318,7 @@ FOUND(one_stream, "non_blocking", "")
 FOUND(one_context, "contexts", "")
 FOUND(peer, "peer", "")
 FOUND(settle, "late_peer", "")
-FOUND(pinned, "pinned", "")
+FOUND(pinned, "pinned", "sync:never")
 FOUND(capture, "capture", "")
 FOUND(pages, "page", "expandable_segments:on")
 

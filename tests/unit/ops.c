@@ -400,7 +400,7 @@ static void read_policy(struct ops *ops, struct cm_policy *policy)
 
 	cm_policy_init(policy);
 	policy->reuse = (enum cm_reuse)(how % 3);
-	policy->sync = how & 4 ? CM_SYNC_FREE : CM_SYNC_EPOCH;
+	policy->sync = how & 4 ? CM_SYNC_FREE : CM_SYNC_NEVER;
 	policy->placement = how & 8 ? CM_PLACEMENT_EXACT : CM_PLACEMENT_SPLIT;
 	policy->mode = how % 64 == 63 ? CM_MODE_STATS : CM_MODE_CACHE;
 	policy->expandable_segments = how & 64 && policy->placement == CM_PLACEMENT_SPLIT;
@@ -412,7 +412,7 @@ static void read_policy(struct ops *ops, struct cm_policy *policy)
 		policy->garbage_collection_threshold = 0.5;
 	policy->decay_ns = more & 16 ? 50 * MS : 0;
 	policy->exchange = !(more & 32);
-	for (i = 0; more & 8 && i < CM_DIVISION_SLOTS; i++)
+	for (i = 0; more & 8 && i < CM_ROUNDUP_SLOTS; i++)
 		policy->roundup_power2_divisions[i] = 1u << more % 5;
 }
 

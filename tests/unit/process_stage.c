@@ -21,6 +21,7 @@ const struct cm_driver_ops *__wrap_cm_driver_ops(void);
 void __wrap_cm_entry_points_publish(uint64_t *counts);
 void __wrap_cm_capture_forget_all(void);
 void __wrap_cm_context_forget_all(void);
+void __wrap_cm_host_work_disable(void);
 int __wrap_cm_channel_wake(struct cm_channel *channel);
 int __real_cm_channel_wake(struct cm_channel *channel);
 void __wrap_cm_channel_wait(struct cm_channel *channel, int timeout_ms);
@@ -89,6 +90,10 @@ unsigned stage_forgotten;
 void __wrap_cm_capture_forget_all(void)
 {
 	stage_forgotten++;
+}
+
+void __wrap_cm_host_work_disable(void)
+{
 }
 
 void __wrap_cm_context_forget_all(void)

@@ -146,10 +146,10 @@ static void nothing_is_recorded_while_a_capture_is_active(void **state)
 	assert_int_equal(cuStreamDestroy(stream), CUDA_SUCCESS);
 }
 
-static void free_does_not_wait_for_the_device(void **state)
+static void free_waits_for_copies_unless_never(void **state)
 {
 	const char *conf = getenv("CUDAMEM_CONF");
-	const bool waits = conf && strstr(conf, "sync:free");
+	const bool waits = !conf || !strstr(conf, "sync:never");
 	CUdeviceptr device;
 	CUstream stream;
 	uint64_t start;
@@ -231,7 +231,7 @@ int main(void)
 		CASE(device_books_know_nothing_of_it),
 		CASE(failure_is_answered_by_giving_back),
 		CASE(nothing_is_recorded_while_a_capture_is_active),
-		CASE(free_does_not_wait_for_the_device),
+		CASE(free_waits_for_copies_unless_never),
 		CASE(block_is_as_large_as_its_class),
 		CASE(block_comes_with_its_last_contents),
 		CASE(freed_block_still_has_flags),

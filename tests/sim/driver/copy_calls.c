@@ -70,6 +70,41 @@ CUresult sim_cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, C
 	return copy(anywhere(dst), anywhere(src), ByteCount, hStream, false);
 }
 
+/* One after the other: a stream promises no more. The attributes are hints. */
+CUresult sim_cuMemcpyBatchAsync_v2(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes,
+				   size_t count, CUmemcpyAttributes *attrs, size_t *attrsIdxs,
+				   size_t numAttrs, CUstream hStream)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	if (!dsts || !srcs || !sizes || !count || !attrs || !attrsIdxs || !numAttrs)
+		return CUDA_ERROR_INVALID_VALUE;
+	for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++)
+		result = copy(anywhere(dsts[i]), anywhere(srcs[i]), sizes[i], hStream, false);
+	return result;
+}
+
+/* Of pointers alone, without arrays. */
+CUresult sim_cuMemcpy3DBatchAsync_v2(size_t numOps, CUDA_MEMCPY3D_BATCH_OP *opList,
+				     unsigned long long flags, CUstream hStream)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	if (!numOps || !opList || flags)
+		return CUDA_ERROR_INVALID_VALUE;
+	for (size_t i = 0; i < numOps && result == CUDA_SUCCESS; i++) {
+		const CUDA_MEMCPY3D_BATCH_OP *op = &opList[i];
+
+		if (op->src.type != CU_MEMCPY_OPERAND_TYPE_POINTER ||
+		    op->dst.type != CU_MEMCPY_OPERAND_TYPE_POINTER)
+			return CUDA_ERROR_NOT_SUPPORTED;
+		result = copy(anywhere(op->dst.op.ptr.ptr), anywhere(op->src.op.ptr.ptr),
+			      op->extent.width * op->extent.height * op->extent.depth, hStream,
+			      false);
+	}
+	return result;
+}
+
 CUresult sim_cuMemcpyPeerAsync(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice,
 			       CUcontext srcContext, size_t ByteCount, CUstream hStream)
 {

@@ -289,6 +289,46 @@ CUresult sim_cuGraphNodeGetType(CUgraphNode hNode, CUgraphNodeType *type)
 	return CUDA_SUCCESS;
 }
 
+/* In unified addresses, whatever the node was made of. */
+CUresult sim_cuGraphMemcpyNodeGetParams(CUgraphNode hNode, CUDA_MEMCPY3D *nodeParams)
+{
+	const struct sim_node *node = sim_node_of(hNode);
+	const struct sim_copy *copy = node ? &node->op.u.copy : NULL;
+
+	if (!node || !nodeParams || node->op.kind != SIM_OP_COPY)
+		return CUDA_ERROR_INVALID_VALUE;
+	*nodeParams = (CUDA_MEMCPY3D){
+		.srcMemoryType = CU_MEMORYTYPE_UNIFIED,
+		.srcDevice = copy->src,
+		.srcPitch = copy->src_pitch,
+		.dstMemoryType = CU_MEMORYTYPE_UNIFIED,
+		.dstDevice = copy->dst,
+		.dstPitch = copy->dst_pitch,
+		.WidthInBytes = copy->width,
+		.Height = copy->height,
+		.Depth = copy->depth,
+	};
+	return CUDA_SUCCESS;
+}
+
+CUresult sim_cuGraphMemsetNodeGetParams(CUgraphNode hNode, CUDA_MEMSET_NODE_PARAMS *nodeParams)
+{
+	const struct sim_node *node = sim_node_of(hNode);
+	const struct sim_fill *fill = node ? &node->op.u.fill : NULL;
+
+	if (!node || !nodeParams || node->op.kind != SIM_OP_FILL)
+		return CUDA_ERROR_INVALID_VALUE;
+	*nodeParams = (CUDA_MEMSET_NODE_PARAMS){
+		.dst = fill->dst,
+		.pitch = fill->pitch,
+		.value = fill->value,
+		.elementSize = fill->element,
+		.width = fill->width,
+		.height = fill->height,
+	};
+	return CUDA_SUCCESS;
+}
+
 CUresult sim_cuGraphNodeGetDependencies(CUgraphNode hNode, CUgraphNode *dependencies,
 					size_t *numDependencies)
 {

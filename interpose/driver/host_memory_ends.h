@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Whether a copy or a fill reaches memory that the host can see, by the addresses that it names.
+ * Where neither our tables nor the driver know an address it is pageable memory of the host.
+ * Thread-safe. Asks the driver for addresses outside the cache only; legal during captures.
+ */
+#ifndef CM_INTERPOSE_DRIVER_HOST_MEMORY_ENDS_H
+#define CM_INTERPOSE_DRIVER_HOST_MEMORY_ENDS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "interpose/symbols/hooks.h"
+
+/* An address of unified memory. */
+bool cm_end_is_host(CUdeviceptr addr);
+
+/* An address that the caller says is a device's: the host's only once some memory is mapped or
+ * managed (cm_host_work_has_kernels). */
+bool cm_end_of_device_is_host(CUdeviceptr addr);
+
+/* One end of a copy in 2D or 3D. `addr` counts where the type is that of unified or device
+ * memory. */
+bool cm_end_of_box_is_host(CUmemorytype type, CUdeviceptr addr);
+
+/* Any of the ends of a batch. */
+bool cm_ends_of_list_are_host(const CUdeviceptr *list, size_t count);
+bool cm_ends_of_boxes_are_host(const CUDA_MEMCPY3D_BATCH_OP *list, size_t count);
+
+#endif

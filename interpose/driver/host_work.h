@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Submitted work whose effects the host can see: copies to and from host memory, host functions,
+ * and whatever writes to managed or mapped memory. A native cudaFree waits for the device, so a
+ * program may read what such work writes, and write what it reads, after a free and no other
+ * synchronisation. With sync:auto a cached free waits for this work and for no other.
+ *
+ * A stream is noted after the driver has accepted the work and before that call returns to the
+ * program. So every free that comes after the call, on any thread, finds it here. Which streams
+ * have such work is all that is kept; a stream found idle is forgotten until its next work.
+ *
+ * What waits: an event behind the work where more work was submitted to the stream since, else an
+ * event recorded at the free. While a stream is being captured nothing is waited for, since the
+ * driver forbids to ask (docs/transparency.md).
+ *
+ * Thread-safe. Functions are called inside the hook (symbols/hooks.h).
+ */
+#ifndef CM_INTERPOSE_DRIVER_HOST_WORK_H
+#define CM_INTERPOSE_DRIVER_HOST_WORK_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "allocator/base/attr.h"
+#include "interpose/symbols/hooks.h"
+
+/* Streams that have such work; for the inline functions below. */
+extern _Atomic uint32_t cm_host_work_streams __attribute__((visibility("hidden")));
+/* Set once a kernel may reach memory that the host reads too: managed or mapped. */
+extern _Atomic bool cm_host_work_kernels __attribute__((visibility("hidden")));
+
+extern _Atomic bool cm_host_work_is_off __attribute__((visibility("hidden")));
+
+/* Whether such work is to be noted: not with sync:never and sync:free. */
+static inline bool cm_host_work_is_on(void)
+{
+	return !atomic_load_explicit(&cm_host_work_is_off, memory_order_relaxed);
+}
+
+/* Whether a free may have to wait. One load. */
+static inline bool cm_host_work_exists(void)
+{
+	return CM_UNLIKELY(atomic_load_explicit(&cm_host_work_streams, memory_order_acquire) != 0);
+}
+
+/* Whether kernels count, too. */
+static inline bool cm_host_work_has_kernels(void)
+{
+	return atomic_load_explicit(&cm_host_work_kernels, memory_order_relaxed);
+}
+
+/* From here on nothing is noted or waited for. */
+void cm_host_work_disable(void);
+
+/* The host has got memory that kernels can reach without a copy. */
+void cm_host_work_count_kernels(void);
+
+/* The driver has accepted such work on the stream, as the calling thread names it. Makes driver
+ * calls only for a stream that it does not know. */
+void cm_host_work_note(CUstream stream, bool per_thread);
+
+/* Other work is about to be submitted to the stream. Where frees have waited for such work before,
+ * an event is recorded behind what is noted, so that the next free does not wait for more. */
+void cm_host_work_before_other(CUstream stream, bool per_thread);
+
+/*
+ * Waits until the noted work of every context of the device is done: what a native free of memory
+ * of that device would have waited for at least. Blocks. Returns a sticky error that the driver
+ * answered with, else CUDA_SUCCESS.
+ */
+CUresult cm_host_work_await(CUdevice device);
+
+/* The stream is about to be destroyed; its work goes on. */
+void cm_host_work_forget_stream(CUstream stream);
+/* The context has ended, and its work with it. */
+void cm_host_work_forget_context(uint64_t ctx);
+/* In a forked child, which has no work. */
+void cm_host_work_forget_all(void);
+
+#endif

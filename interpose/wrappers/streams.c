@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The hooks of what ends a stream, which takes its capture along and leaves its work under way.
+ */
+#include "interpose/driver/capture.h"
+#include "interpose/driver/host_work.h"
+#include "interpose/symbols/hooks.h"
+
+static CUresult destroy(CUstream stream, CUresult (*real)(CUstream stream))
+{
+	CUresult res;
+
+	if (!cm_hook_enter())
+		return real(stream);
+	/* Before: once the driver has begun, the handle may be a new stream's. */
+	cm_host_work_forget_stream(stream);
+	res = cm_capture_destroy_stream(stream, real);
+	cm_hook_leave();
+	return res;
+}
+
+CUresult cm_wrap_cuStreamDestroy(CUstream stream)
+{
+	return destroy(stream, cm_real.cuStreamDestroy);
+}
+
+CUresult cm_wrap_cuStreamDestroy_v2(CUstream stream)
+{
+	return destroy(stream, cm_real.cuStreamDestroy_v2);
+}

@@ -1,0 +1,479 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the host reads and writes behind a free and no other synchronisation is what it is without
+ * the library: a native cudaFree waits for the device, a cached one for work that the host can see.
+ * Where there is no such work a free waits for nothing and asks nothing.
+ */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "tests/preload/surface/surface.h"
+#include "tests/unit/cmocka_all.h"
+
+#define BYTES (2 * MIB) /* a tenth of a millisecond of a copy */
+
+static const char text[] =
+	"cudasim-module\n"
+	"kernel fill\n params ptr u32 u64\n writes p0 p2*4\n do fill p0 p1 p2\nend\n"
+	"kernel touch\n params ptr u64\n writes p0 p1\n time 20ms\nend\n";
+
+static CUdeviceptr source, temporary;
+static CUstream stream;
+static uint32_t *host;
+
+static void open_all(void)
+{
+	cm_open(0);
+	OK(cuMemAllocHost_v2((void **)&host, BYTES));
+	OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	source = cm_get(BYTES);
+	temporary = cm_get(MIB);
+	memset(host, 0, BYTES);
+	OK(cuMemsetD32_v2(source, 7, BYTES / 4));
+	OK(cuCtxSynchronize());
+}
+
+/* The last word comes last. */
+static void must_read(uint32_t wanted)
+{
+	OK(cuMemFree_v2(temporary));
+	CM_MUST(host[BYTES / 4 - 1] == wanted);
+}
+
+static void play_plain(void)
+{
+	open_all();
+	OK(cuMemcpyDtoHAsync_v2(host, source, BYTES, stream));
+	must_read(7);
+}
+
+static void play_unified(void)
+{
+	open_all();
+	OK(cuMemcpyAsync((CUdeviceptr)(uintptr_t)host, source, BYTES, stream));
+	must_read(7);
+}
+
+static void play_unified_on_devices(void)
+{
+	CUdeviceptr other;
+	uint64_t start;
+
+	open_all();
+	other = cm_get(BYTES);
+	OK(cuMemcpyAsync(other, source, BYTES, stream));
+	start = cudasim_now();
+	OK(cuMemFree_v2(temporary));
+	CM_MUST(cudasim_now() == start);
+	CM_MUST(cuStreamQuery(stream) == CUDA_ERROR_NOT_READY);
+}
+
+static void play_planes(void)
+{
+	CUDA_MEMCPY2D plane = {
+		.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+		.srcPitch = BYTES / 64,
+		.dstMemoryType = CU_MEMORYTYPE_HOST,
+		.dstPitch = BYTES / 64,
+		.WidthInBytes = BYTES / 64,
+		.Height = 64,
+	};
+
+	open_all();
+	plane.srcDevice = source;
+	plane.dstHost = host;
+	OK(cuMemcpy2DAsync_v2(&plane, stream));
+	must_read(7);
+}
+
+static void play_boxes(void)
+{
+	CUDA_MEMCPY3D box = {
+		.srcMemoryType = CU_MEMORYTYPE_UNIFIED,
+		.srcPitch = BYTES / 64,
+		.srcHeight = 8,
+		.dstMemoryType = CU_MEMORYTYPE_UNIFIED,
+		.dstPitch = BYTES / 64,
+		.dstHeight = 8,
+		.WidthInBytes = BYTES / 64,
+		.Height = 8,
+		.Depth = 8,
+	};
+
+	open_all();
+	box.srcDevice = source;
+	box.dstDevice = (CUdeviceptr)(uintptr_t)host;
+	OK(cuMemcpy3DAsync_v2_ptsz(&box, stream));
+	must_read(7);
+}
+
+static void play_batch(void)
+{
+	CUmemcpyAttributes attributes = {.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM};
+	size_t sizes[] = {4096, BYTES - 4096}, first = 0;
+	CUdeviceptr dsts[2], srcs[2];
+
+	open_all();
+	dsts[0] = (uintptr_t)host;
+	dsts[1] = dsts[0] + 4096;
+	srcs[0] = source;
+	srcs[1] = source + 4096;
+	OK(cuMemcpyBatchAsync_v2(dsts, srcs, sizes, 2, &attributes, &first, 1, stream));
+	must_read(7);
+}
+
+static void play_batch_of_boxes(void)
+{
+	CUDA_MEMCPY3D_BATCH_OP op = {
+		.src = {.type = CU_MEMCPY_OPERAND_TYPE_POINTER},
+		.dst = {.type = CU_MEMCPY_OPERAND_TYPE_POINTER},
+		.extent = {.width = BYTES, .height = 1, .depth = 1},
+		.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM,
+	};
+
+	open_all();
+	op.src.op.ptr.ptr = source;
+	op.dst.op.ptr.ptr = (uintptr_t)host;
+	OK(cuMemcpy3DBatchAsync_v2(1, &op, 0, stream));
+	must_read(7);
+}
+
+/* A pinned source may be written again behind a free. */
+static void play_source(void)
+{
+	uint32_t last = 0;
+
+	open_all();
+	memset(host, 1, BYTES);
+	OK(cuMemcpyHtoDAsync_v2(source, host, BYTES, stream));
+	OK(cuMemFree_v2(temporary));
+	memset(host, 2, BYTES);
+	OK(cuStreamSynchronize(stream));
+	OK(cuMemcpyDtoH_v2(&last, source + BYTES - 4, 4));
+	CM_MUST(last == 0x01010101);
+}
+
+static void play_pinned_free(void)
+{
+	void *other;
+
+	open_all();
+	OK(cuMemAllocHost_v2(&other, MIB));
+	OK(cuMemcpyDtoHAsync_v2(host, source, BYTES, stream));
+	OK(cuMemFreeHost(other));
+	CM_MUST(host[BYTES / 4 - 1] == 7);
+}
+
+static void play_destroyed_stream(void)
+{
+	open_all();
+	OK(cuMemcpyDtoHAsync_v2(host, source, BYTES, stream));
+	OK(cuStreamDestroy_v2(stream));
+	must_read(7);
+}
+
+static void *copy_on_own_stream(void *ctx)
+{
+	OK(cuCtxSetCurrent(ctx));
+	OK(cuMemcpyDtoHAsync_v2_ptsz(host, source, BYTES, NULL));
+	return NULL;
+}
+
+static void play_stream_of_a_thread(void)
+{
+	pthread_t thread;
+	CUcontext ctx;
+
+	open_all();
+	OK(cuCtxGetCurrent(&ctx));
+	CM_MUST(!pthread_create(&thread, NULL, copy_on_own_stream, ctx));
+	CM_MUST(!pthread_join(thread, NULL));
+	must_read(7);
+}
+
+static void play_own_stream(void)
+{
+	open_all();
+	OK(cuMemcpyDtoHAsync_v2_ptsz(host, source, BYTES, NULL));
+	must_read(7);
+}
+
+static CUgraphExec capture(void)
+{
+	CUgraphExec exec;
+	CUgraph graph;
+
+	OK(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+	OK(cuMemcpyDtoHAsync_v2(host, source, BYTES, stream));
+	OK(cuStreamEndCapture(stream, &graph));
+	OK(cuGraphInstantiateWithFlags(&exec, graph, 0));
+	OK(cuGraphDestroy(graph));
+	return exec;
+}
+
+static void play_graph(void)
+{
+	open_all();
+	OK(cuGraphLaunch(capture(), stream));
+	must_read(7);
+}
+
+static void play_captured_copy(void)
+{
+	uint64_t start;
+
+	open_all();
+	(void)capture();
+	start = cudasim_now();
+	OK(cuMemFree_v2(temporary));
+	CM_MUST(cudasim_now() == start);
+	CM_MUST(!host[0]);
+}
+
+static void play_graph_on_device(void)
+{
+	CUgraphExec exec;
+	CUgraph graph;
+	uint64_t start;
+
+	open_all();
+	OK(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+	OK(cuMemsetD32Async(source, 9, BYTES / 4, stream));
+	OK(cuStreamEndCapture(stream, &graph));
+	OK(cuGraphInstantiateWithFlags(&exec, graph, 0));
+	OK(cuGraphLaunch(exec, stream));
+	start = cudasim_now();
+	OK(cuMemFree_v2(temporary));
+	CM_MUST(cudasim_now() == start);
+}
+
+static volatile uint32_t called;
+
+static void host_function(void *data)
+{
+	(void)data;
+	called = 1;
+}
+
+static void play_host_function(void)
+{
+	open_all();
+	OK(cuMemsetD32Async(source, 9, BYTES / 4, stream));
+	OK(cuLaunchHostFunc(stream, host_function, NULL));
+	OK(cuMemFree_v2(temporary));
+	CM_MUST(called);
+}
+
+static void fill_by_kernel(CUdeviceptr addr)
+{
+	CUfunction fill = cm_load(text, "fill");
+	uint64_t words = BYTES / 4;
+	uint32_t value = 5;
+	void *params[] = {&addr, &value, &words};
+
+	OK(cuLaunchKernel(fill, 1, 1, 1, 1, 1, 1, 0, stream, params, NULL));
+}
+
+static void play_managed(void)
+{
+	CUdeviceptr managed;
+
+	open_all();
+	OK(cuMemAllocManaged(&managed, BYTES, CU_MEM_ATTACH_GLOBAL));
+	fill_by_kernel(managed);
+	OK(cuMemFree_v2(temporary));
+	CM_MUST(((uint32_t *)managed)[BYTES / 4 - 1] == 5);
+}
+
+static void play_mapped(void)
+{
+	CUdeviceptr addr;
+	uint32_t *mapped;
+
+	open_all();
+	OK(cuMemHostAlloc((void **)&mapped, BYTES, CU_MEMHOSTALLOC_DEVICEMAP));
+	OK(cuMemHostGetDevicePointer_v2(&addr, mapped, 0));
+	fill_by_kernel(addr);
+	OK(cuMemFree_v2(temporary));
+	CM_MUST(mapped[BYTES / 4 - 1] == 5);
+}
+
+static void play_fill_of_mapped(void)
+{
+	uint32_t *mapped;
+
+	open_all();
+	OK(cuMemHostAlloc((void **)&mapped, BYTES, CU_MEMHOSTALLOC_DEVICEMAP));
+	OK(cuMemsetD32Async((CUdeviceptr)(uintptr_t)mapped, 6, BYTES / 4, stream));
+	OK(cuMemFree_v2(temporary));
+	CM_MUST(mapped[BYTES / 4 - 1] == 6);
+}
+
+/* Kernels alone are waited for by nobody, and nothing is asked. */
+static void play_kernels(void)
+{
+	CUfunction touch;
+	uint64_t bytes = BYTES, start;
+	void *params[] = {&source, &bytes};
+	int i;
+
+	open_all();
+	touch = cm_load(text, "touch");
+	for (i = 0; i < 10; i++) {
+		OK(cuLaunchKernel(touch, 1, 1, 1, 1, 1, 1, 0, stream, params, NULL));
+		start = cudasim_now();
+		OK(cuMemFree_v2(temporary));
+		CM_MUST(cudasim_now() == start);
+		temporary = cm_get(MIB);
+	}
+	CM_MUST(cudasim_calls("cuStreamQuery") == 0);
+	CM_MUST(cudasim_calls("cuEventSynchronize") == 0);
+}
+
+/* What the program has waited for itself costs one question. */
+static void play_synchronized(void)
+{
+	open_all();
+	OK(cuMemcpyDtoHAsync_v2(host, source, BYTES, stream));
+	OK(cuStreamSynchronize(stream));
+	OK(cuMemFree_v2(temporary));
+	CM_MUST(cudasim_calls("cuStreamQuery") == 1);
+	temporary = cm_get(MIB);
+	OK(cuMemFree_v2(temporary));
+	CM_MUST(cudasim_calls("cuStreamQuery") == 1);
+	CM_MUST(cudasim_calls("cuEventSynchronize") == 0);
+}
+
+/* From the second time on a free waits for the copy, and not for the kernel behind it. */
+static void play_copy_and_kernel(void)
+{
+	CUfunction touch;
+	uint64_t bytes = BYTES, start = 0;
+	void *params[] = {&source, &bytes};
+	int i;
+
+	open_all();
+	touch = cm_load(text, "touch");
+	for (i = 0; i < 2; i++) {
+		OK(cuStreamSynchronize(stream));
+		OK(cuMemcpyDtoHAsync_v2(host, source, BYTES, stream));
+		OK(cuLaunchKernel(touch, 1, 1, 1, 1, 1, 1, 0, stream, params, NULL));
+		start = cudasim_now();
+		must_read(7);
+		temporary = cm_get(MIB);
+	}
+	CM_MUST(cudasim_now() - start < CM_SLOW_NS);
+	CM_MUST(cuStreamQuery(stream) == CUDA_ERROR_NOT_READY);
+}
+
+/* Work of another device is none of this free's. */
+static void play_other_device(void)
+{
+	CUdeviceptr mine;
+	uint64_t start;
+
+	open_all();
+	cm_open(1);
+	mine = cm_get(MIB);
+	OK(cuMemcpyDtoHAsync_v2(host, source, BYTES, stream));
+	start = cudasim_now();
+	OK(cuMemFree_v2(mine));
+	CM_MUST(cudasim_now() == start);
+}
+
+static void play_never(void)
+{
+	open_all();
+	OK(cuMemcpyDtoHAsync_v2(host, source, BYTES, stream));
+	OK(cuMemFree_v2(temporary));
+	CM_MUST(host[BYTES / 4 - 1] == 0);
+}
+
+static const struct cm_role roles[] = {
+	{"plain", play_plain},
+	{"unified", play_unified},
+	{"planes", play_planes},
+	{"boxes", play_boxes},
+	{"batch", play_batch},
+	{"batch_of_boxes", play_batch_of_boxes},
+	{"source", play_source},
+	{"destroyed_stream", play_destroyed_stream},
+	{"stream_of_a_thread", play_stream_of_a_thread},
+	{"own_stream", play_own_stream},
+	{"graph", play_graph},
+	{"host_function", play_host_function},
+	{"managed", play_managed},
+	{"mapped", play_mapped},
+	{"fill_of_mapped", play_fill_of_mapped},
+	{"unified_on_devices", play_unified_on_devices},
+	{"pinned_free", play_pinned_free},
+	{"captured_copy", play_captured_copy},
+	{"graph_on_device", play_graph_on_device},
+	{"kernels", play_kernels},
+	{"synchronized", play_synchronized},
+	{"copy_and_kernel", play_copy_and_kernel},
+	{"other_device", play_other_device},
+	{"never", play_never},
+	{NULL, NULL},
+};
+
+CM_PLAY_EVERYWHERE(a_copy_is_read_behind_a_free, "plain", NULL)
+CM_PLAY_EVERYWHERE(a_copy_by_unified_addresses_is_read, "unified", NULL)
+CM_PLAY_EVERYWHERE(a_copy_of_planes_is_read, "planes", NULL)
+CM_PLAY_EVERYWHERE(a_copy_of_boxes_is_read, "boxes", NULL)
+CM_PLAY_EVERYWHERE(a_batch_of_copies_is_read, "batch", NULL)
+CM_PLAY_EVERYWHERE(a_batch_of_boxes_is_read, "batch_of_boxes", NULL)
+CM_PLAY_EVERYWHERE(the_source_of_a_copy_is_written_again, "source", NULL)
+CM_PLAY_EVERYWHERE(a_copy_of_a_destroyed_stream_is_read, "destroyed_stream", NULL)
+CM_PLAY_EVERYWHERE(a_copy_of_another_threads_stream_is_read, "stream_of_a_thread", NULL)
+CM_PLAY_EVERYWHERE(a_copy_of_the_threads_own_stream_is_read, "own_stream", NULL)
+CM_PLAY_EVERYWHERE(a_copy_of_a_graph_is_read, "graph", NULL)
+CM_PLAY_EVERYWHERE(a_host_function_has_run, "host_function", NULL)
+CM_PLAY_EVERYWHERE(managed_memory_is_read_behind_a_kernel, "managed", NULL)
+CM_PLAY_EVERYWHERE(mapped_memory_is_read_behind_a_kernel, "mapped", NULL)
+CM_PLAY_EVERYWHERE(mapped_memory_is_read_behind_a_fill, "fill_of_mapped", NULL)
+CM_PLAY(a_copy_between_devices_is_not_waited_for, "unified_on_devices", "", NULL)
+CM_PLAY(a_copy_is_read_behind_a_free_of_pinned_memory, "pinned_free", "", NULL)
+CM_PLAY(a_captured_copy_is_not_waited_for, "captured_copy", "", NULL)
+CM_PLAY(a_graph_on_a_device_is_not_waited_for, "graph_on_device", "", NULL)
+CM_PLAY(kernels_are_not_waited_for_and_nothing_is_asked, "kernels", "", NULL)
+CM_PLAY(what_the_program_waited_for_costs_one_question, "synchronized", "", NULL)
+CM_PLAY(the_kernel_behind_a_copy_is_not_waited_for, "copy_and_kernel", "", NULL)
+CM_PLAY(a_copy_of_another_device_is_not_waited_for, "other_device", "", "CUDASIM=devices:2")
+CM_PLAY(never_means_never, "never", "sync:never", NULL)
+CM_PLAY(the_old_word_means_never, "never", "sync:epoch", NULL)
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		CM_PLAY_TEST(a_copy_is_read_behind_a_free),
+		CM_PLAY_TEST(a_copy_by_unified_addresses_is_read),
+		CM_PLAY_TEST(a_copy_of_planes_is_read),
+		CM_PLAY_TEST(a_copy_of_boxes_is_read),
+		CM_PLAY_TEST(a_batch_of_copies_is_read),
+		CM_PLAY_TEST(a_batch_of_boxes_is_read),
+		CM_PLAY_TEST(the_source_of_a_copy_is_written_again),
+		CM_PLAY_TEST(a_copy_of_a_destroyed_stream_is_read),
+		CM_PLAY_TEST(a_copy_of_another_threads_stream_is_read),
+		CM_PLAY_TEST(a_copy_of_the_threads_own_stream_is_read),
+		CM_PLAY_TEST(a_copy_of_a_graph_is_read),
+		CM_PLAY_TEST(a_host_function_has_run),
+		CM_PLAY_TEST(managed_memory_is_read_behind_a_kernel),
+		CM_PLAY_TEST(mapped_memory_is_read_behind_a_kernel),
+		CM_PLAY_TEST(mapped_memory_is_read_behind_a_fill),
+		CM_PLAY_TEST(a_copy_between_devices_is_not_waited_for),
+		CM_PLAY_TEST(a_copy_is_read_behind_a_free_of_pinned_memory),
+		CM_PLAY_TEST(a_captured_copy_is_not_waited_for),
+		CM_PLAY_TEST(a_graph_on_a_device_is_not_waited_for),
+		CM_PLAY_TEST(kernels_are_not_waited_for_and_nothing_is_asked),
+		CM_PLAY_TEST(what_the_program_waited_for_costs_one_question),
+		CM_PLAY_TEST(the_kernel_behind_a_copy_is_not_waited_for),
+		CM_PLAY_TEST(a_copy_of_another_device_is_not_waited_for),
+		CM_PLAY_TEST(never_means_never),
+		CM_PLAY_TEST(the_old_word_means_never),
+	};
+
+	cm_rerun_role(argc, argv, roles);
+	return cmocka_run_group_tests_name("surface_host_reads", tests, NULL, NULL);
+}
