@@ -245,7 +245,6 @@ static struct cm_command make_command(const struct cm_options *options, enum act
 		break;
 	case ACTION_STATUS:
 	case ACTION_COUNT:
-	default:
 		break;
 	}
 	return command;

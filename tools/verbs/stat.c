@@ -24,60 +24,15 @@
 #define COUNT_MAX       UINT32_MAX
 
 enum column {
-	COLUMN_TIME,
-	COLUMN_PID,
-	COLUMN_GPU,
-	COLUMN_ALLOC,
-	COLUMN_RESERVED,
-	COLUMN_CACHED,
-	COLUMN_FRAGMENTED,
-	COLUMN_PENDING,
-	COLUMN_ALLOC_RATE,
-	COLUMN_FREE_RATE,
-	COLUMN_HIT,
-	COLUMN_DRIVER_ALLOCS,
-	COLUMN_DRIVER_FREES,
-	COLUMN_WAIT_TIME,
-	COLUMN_OOMS,
+#define CM_COLUMN(ID, name, key, usual, ALIGN, width, help, old_name, old_key) COLUMN_##ID,
+#include "tools/verbs/stat_columns.def"
 	COLUMN_COUNT
 };
 
-#define RIGHT(name, key, usual, width, ...)                          \
-	{                                                            \
-		name, key, usual, CM_ALIGN_RIGHT, width, __VA_ARGS__ \
-	}
-
 static const struct cm_column columns[COLUMN_COUNT] = {
-	[COLUMN_TIME] = {"TIME", "time", true, CM_ALIGN_LEFT, 8, "time of day", NULL, NULL},
-	[COLUMN_PID] = RIGHT("PID", "pid", true, 7, "process id, as seen from here", NULL, NULL),
-	[COLUMN_GPU] = RIGHT("GPU", "gpu", true, 3, "device, as the process counts them", NULL,
-			     NULL),
-	[COLUMN_ALLOC] = RIGHT("ALLOC", "allocated_bytes", true, 8,
-			       "memory allocated to the program", NULL, NULL),
-	[COLUMN_RESERVED] = RIGHT("RESERVED", "reserved_bytes", true, 8,
-				  "memory reserved from the driver", NULL, NULL),
-	[COLUMN_CACHED] = RIGHT("CACHED", "cached_bytes", true, 8, "RESERVED - ALLOC", NULL, NULL),
-	[COLUMN_FRAGMENTED] = RIGHT("FRAGMENTED", "fragmented_bytes", true, 10,
-				    "part of CACHED that trim cannot release", "HELD",
-				    "held_bytes"),
-	[COLUMN_PENDING] = RIGHT("PENDING", "pending_free_bytes", false, 8,
-				 "part of CACHED that is pending free: the device may still use it",
-				 "WAITING", "waiting_bytes"),
-	[COLUMN_ALLOC_RATE] = RIGHT("ALLOC/S", "allocs_per_second", true, 9,
-				    "allocations per second", NULL, NULL),
-	[COLUMN_FREE_RATE] = RIGHT("FREE/S", "frees_per_second", true, 9, "frees per second", NULL,
-				   NULL),
-	[COLUMN_HIT] = RIGHT("HIT%", "hit_percent", true, 5,
-			     "cache hits: allocations without a driver allocation", NULL, NULL),
-	[COLUMN_DRIVER_ALLOCS] = RIGHT("DRVALLOC", "driver_allocs", true, 8,
-				       "driver allocations in the interval", NULL, NULL),
-	[COLUMN_DRIVER_FREES] = RIGHT("DRVFREE", "driver_frees", true, 7,
-				      "driver frees in the interval", NULL, NULL),
-	[COLUMN_WAIT_TIME] = RIGHT(
-		"WAIT_US", "wait_microseconds", true, 8,
-		"microseconds that the host waited for the device in the interval", NULL, NULL),
-	[COLUMN_OOMS] = RIGHT("OOMS", "ooms", true, 4,
-			      "requests that ran out of memory in the interval", NULL, NULL),
+#define CM_COLUMN(ID, name, key, usual, ALIGN, width, help, old_name, old_key) \
+	[COLUMN_##ID] = {name, key, usual, CM_ALIGN_##ALIGN, width, help, old_name, old_key},
+#include "tools/verbs/stat_columns.def"
 };
 
 static const struct cm_column_set column_set = {"stat", "samples", columns, COLUMN_COUNT, true};
