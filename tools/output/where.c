@@ -16,22 +16,23 @@
 
 enum node_kind { NODE_OR, NODE_AND, NODE_NOT, NODE_COMPARE };
 
-enum comparison { EQUAL, UNEQUAL, LESS, LESS_EQUAL, MORE, MORE_EQUAL, LIKE, UNLIKE };
+/* The results of a comparison, as bits. */
+enum { LESS = 1, EQUAL = 2, MORE = 4, LIKE = 8, UNLIKE = 16 };
 
-/* A sign stands before those that are a prefix of it. */
+/* What a sign accepts. A sign stands before those that are a prefix of it. */
 static const struct {
 	const char *sign;
-	enum comparison comparison;
+	unsigned accepted;
 } signs[] = {
-	{"==", EQUAL}, {"!=", UNEQUAL}, {"<=", LESS_EQUAL}, {">=", MORE_EQUAL},
-	{"=~", LIKE},  {"!~", UNLIKE},  {"<", LESS},        {">", MORE},
+	{"==", EQUAL}, {"!=", LESS | MORE}, {"<=", LESS | EQUAL}, {">=", MORE | EQUAL},
+	{"=~", LIKE},  {"!~", UNLIKE},      {"<", LESS},          {">", MORE},
 };
 
 struct node {
 	enum node_kind kind;
 	int left, right; /* NODE_NOT: only left */
 	size_t column;
-	enum comparison comparison;
+	unsigned accepted;
 	double number; /* to compare a column of numbers with */
 	char *text;    /* to compare a column of texts with */
 	regex_t regex; /* =~ and !~ */
@@ -173,7 +174,7 @@ static int fill_compare(const struct parser *parser, struct node *node, const ch
 {
 	const struct cm_column *column = &parser->column_set->columns[node->column];
 
-	if (node->comparison == LIKE || node->comparison == UNLIKE)
+	if (node->accepted & (LIKE | UNLIKE))
 		return fill_regex(parser, node, word);
 	if (column->align == CM_ALIGN_RIGHT && !parse_number(word, &node->number)) {
 		cm_complain("--%s '%s': %s is a number, '%s' is not", parser->option, parser->whole,
@@ -202,7 +203,7 @@ static int parse_compare(struct parser *parser)
 		;
 	if (i == sizeof(signs) / sizeof(signs[0]))
 		return complain(parser, "one of == != < <= > >= =~ !~");
-	node.comparison = signs[i].comparison;
+	node.accepted = signs[i].accepted;
 	skip_blanks(parser);
 	err = take_word(parser, "a value", word);
 	if (err)
@@ -289,15 +290,18 @@ void cm_where_free(struct cm_where *where)
 	free(where);
 }
 
-/* Below 0, 0 or above 0: the value is less than, equal to or greater than that of the node. */
-static int order_of(const struct node *node, const struct cm_value *value)
+/* How the value stands to that of the node: LESS, EQUAL or MORE. */
+static unsigned order_of(const struct node *node, const struct cm_value *value)
 {
-	double number;
+	double difference;
 
 	if (value->kind == CM_VALUE_TEXT)
-		return strcmp(value->text, node->text);
-	number = value->kind == CM_VALUE_REAL ? value->real : (double)value->number;
-	return number < node->number ? -1 : number > node->number;
+		difference = strcmp(value->text, node->text);
+	else if (value->kind == CM_VALUE_REAL)
+		difference = value->real - node->number;
+	else
+		difference = (double)value->number - node->number;
+	return difference < 0 ? LESS : difference > 0 ? MORE : EQUAL;
 }
 
 static bool is_like(const struct node *node, const struct cm_value *value)
@@ -317,25 +321,9 @@ static bool compare(const struct node *node, const struct cm_value *value)
 {
 	if (value->kind == CM_VALUE_NONE)
 		return false;
-	switch (node->comparison) {
-	case EQUAL:
-		return order_of(node, value) == 0;
-	case UNEQUAL:
-		return order_of(node, value) != 0;
-	case LESS:
-		return order_of(node, value) < 0;
-	case LESS_EQUAL:
-		return order_of(node, value) <= 0;
-	case MORE:
-		return order_of(node, value) > 0;
-	case MORE_EQUAL:
-		return order_of(node, value) >= 0;
-	case LIKE:
-		return is_like(node, value);
-	case UNLIKE:
-		return !is_like(node, value);
-	}
-	return false;
+	if (node->accepted & (LIKE | UNLIKE))
+		return is_like(node, value) == (node->accepted == LIKE);
+	return node->accepted & order_of(node, value);
 }
 
 static bool holds(const struct cm_where *where, int index, const struct cm_value *values)
