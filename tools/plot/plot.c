@@ -9,21 +9,12 @@
 #include "tools/output/gzip.h"
 #include "tools/plot/plot_files.h"
 
-static const char *script_of(enum cm_plot plot)
-{
-	switch (plot) {
-	case CM_PLOT_TIMELINE:
-		return cm_plot_timeline_js;
-	case CM_PLOT_BLOCKS:
-		return cm_plot_blocks_js;
-	case CM_PLOT_FLAME:
-		return cm_plot_flame_js;
-	case CM_PLOT_SIZES:
-	case CM_PLOT_COUNT:
-		break;
-	}
-	return cm_plot_sizes_js;
-}
+static const char *const scripts[CM_PLOT_COUNT] = {
+	[CM_PLOT_TIMELINE] = cm_plot_timeline_js,
+	[CM_PLOT_BLOCKS] = cm_plot_blocks_js,
+	[CM_PLOT_FLAME] = cm_plot_flame_js,
+	[CM_PLOT_SIZES] = cm_plot_sizes_js,
+};
 
 static int open_columns(struct cm_columns *columns)
 {
@@ -39,13 +30,9 @@ static int open_columns(struct cm_columns *columns)
 /* 0, or -ENOMEM: a buffer could not grow. */
 static int end_columns(struct cm_columns *columns)
 {
-	int err = 0;
+	const int failed = columns->file ? fclose(columns->file) : 0;
 
-	if (columns->file && fclose(columns->file))
-		err = -ENOMEM;
-	if (columns->text_file && fclose(columns->text_file))
-		err = -ENOMEM;
-	return err;
+	return failed | (columns->text_file ? fclose(columns->text_file) : 0) ? -ENOMEM : 0;
 }
 
 /* A part of the data of a page. */
@@ -76,8 +63,9 @@ static void put_letters(struct base64 *base64)
 	base64->count = 0;
 }
 
-static void put_base64(struct base64 *base64, const void *bytes, size_t count)
+static void put_base64(void *to, const void *bytes, size_t count)
 {
+	struct base64 *base64 = to;
 	const uint8_t *at = bytes;
 
 	for (; count; count--) {
@@ -87,25 +75,14 @@ static void put_base64(struct base64 *base64, const void *bytes, size_t count)
 	}
 }
 
-static void end_base64(struct base64 *base64)
-{
-	if (base64->count)
-		put_letters(base64);
-}
-
 #if CM_HAVE_ZLIB
 #define PACKING "gzip"
-
-static void put_packed(void *to, const void *bytes, size_t count)
-{
-	put_base64(to, bytes, count);
-}
 
 /* 0, -ENOMEM. */
 static int pack(const struct part *part, size_t parts, struct base64 *base64)
 {
 	/* Fast: most pages are opened once. */
-	struct cm_gzip *gzip = cm_gzip_open(CM_GZIP_FAST, put_packed, base64);
+	struct cm_gzip *gzip = cm_gzip_open(CM_GZIP_FAST, put_base64, base64);
 	size_t i;
 
 	if (!gzip)
@@ -144,8 +121,8 @@ static int put_data(const struct cm_columns *columns, FILE *file)
 	int err;
 
 	err = pack(parts, sizeof(parts) / sizeof(parts[0]), &base64);
-	if (!err)
-		end_base64(&base64);
+	if (base64.count)
+		put_letters(&base64);
 	return err;
 }
 
@@ -163,7 +140,7 @@ static int put_page(const struct cm_columns *columns, enum cm_plot plot, FILE *f
 		      cm_plot_name(plot), cm_plot_page_css, cm_plot_page_html);
 	err = put_data(columns, file);
 	(void)fprintf(file, "</script>\n<script>\n\"use strict\";\n%s%s%s</script>\n</html>\n",
-		      cm_plot_page_js, script_of(plot), cm_plot_start_js);
+		      cm_plot_page_js, scripts[plot], cm_plot_start_js);
 	return err;
 }
 

@@ -15,18 +15,6 @@ struct sums {
 	uint64_t active;
 };
 
-static void add_block(struct sums *sums, const struct cm_block *block)
-{
-	if (block->state == CM_BLOCK_FREE)
-		return;
-	sums->in_use++;
-	sums->active += block->size;
-	if (block->state != CM_BLOCK_LIVE)
-		return;
-	sums->live++;
-	sums->allocated += block->size;
-}
-
 static struct sums sum_rows(const struct cm_snapshot *snapshot, const struct cm_snap_device *device)
 {
 	const struct cm_snap_segment *segment;
@@ -39,8 +27,12 @@ static struct sums sum_rows(const struct cm_snapshot *snapshot, const struct cm_
 			continue; /* memory that the program registered has counters of its own */
 		sums.segments++;
 		sums.reserved += segment->row->size;
-		for (b = 0; b < segment->count; b++)
-			add_block(&sums, &snapshot->block[segment->first + b]);
+		sums.allocated += segment->allocated;
+		sums.active += segment->active;
+		for (b = segment->first; b < segment->first + segment->count; b++) {
+			sums.live += snapshot->block[b].state == CM_BLOCK_LIVE;
+			sums.in_use += snapshot->block[b].state != CM_BLOCK_FREE;
+		}
 	}
 	return sums;
 }

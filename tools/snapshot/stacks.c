@@ -149,25 +149,13 @@ static void add_python(struct building *building, uint64_t frame)
 	add_frame(building, function, split ? split + 1 : "", "", cm_frame_line(frame), true);
 }
 
-static const struct cm_site *find_site(const struct cm_image *image, uint64_t address,
-				       uint32_t generation)
+static int by_address(const void *a, const void *b)
 {
-	const struct cm_image_table *table = &image->table[CM_TABLE_SITE];
-	const struct cm_site *row = table->rows;
-	uint32_t low = 0, high = table->count, middle;
+	const struct cm_site *x = a, *y = b;
 
-	while (low < high) {
-		middle = low + (high - low) / 2;
-		if (row[middle].generation < generation ||
-		    (row[middle].generation == generation && row[middle].address < address))
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < table->count && row[low].address == address &&
-			       row[low].generation == generation
-		       ? &row[low]
-		       : NULL;
+	if (x->generation != y->generation)
+		return x->generation < y->generation ? -1 : 1;
+	return x->address < y->address ? -1 : x->address > y->address;
 }
 
 static void add_unnamed(struct building *building, uint64_t address, const struct cm_module *module,
@@ -188,7 +176,11 @@ static void add_native(struct building *building, uint64_t address, uint32_t gen
 	const struct cm_image *image = building->snapshot->image;
 	const struct cm_image_table *frames = &image->table[CM_TABLE_FRAME];
 	const struct cm_module *module = cm_module_find(image, address, generation);
-	const struct cm_site *site = find_site(image, address, generation);
+	const struct cm_image_table *sites = &image->table[CM_TABLE_SITE];
+	const struct cm_site key = {.address = address, .generation = generation};
+	const struct cm_site *site = sites->count ? bsearch(&key, sites->rows, sites->count,
+							    sizeof(key), by_address)
+						  : NULL;
 	const char *path = module ? cm_image_text(image, CM_TABLE_TEXT, module->path) : "";
 	const struct cm_frame *row;
 	uint32_t i;
