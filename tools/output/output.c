@@ -3,12 +3,16 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "stats/units.h"
 #include "tools/cli/exits.h"
+
+#define TEMPORARY_TRIES 100
 
 static int complain(const char *path, int err)
 {
@@ -16,77 +20,173 @@ static int complain(const char *path, int err)
 		       err == EEXIST ? "exists already; --force replaces it" : strerror(err));
 }
 
-/* The directory of a path; the caller frees it. */
-static char *directory_of(const char *path)
+/* The descriptor that a path names, such as /dev/stdout or a shell's >(command); -1: none. */
+static int named_descriptor(const char *path)
+{
+	static const char *const folders[] = {"/dev/fd/", "/proc/self/fd/"};
+	uint64_t number;
+	size_t i;
+
+	if (!strcmp(path, "/dev/stdout"))
+		return STDOUT_FILENO;
+	if (!strcmp(path, "/dev/stderr"))
+		return STDERR_FILENO;
+	for (i = 0; i < sizeof(folders) / sizeof(folders[0]); i++)
+		if (!strncmp(path, folders[i], strlen(folders[i])) &&
+		    !cm_number_parse(path + strlen(folders[i]), INT32_MAX, &number))
+			return (int)number;
+	return -1;
+}
+
+static const char *name_of(const char *path)
 {
 	const char *slash = strrchr(path, '/');
 
-	if (!slash)
-		return strdup(".");
-	return slash == path ? strdup("/") : strndup(path, (size_t)(slash - path));
+	return slash ? slash + 1 : path;
+}
+
+/* Opens the folder of a path. What follows is done relative to it, so that a folder that is
+ * replaced meanwhile leads nowhere else. */
+static int open_folder(const char *path)
+{
+	const size_t length = (size_t)(name_of(path) - path);
+	char *folder = length ? strndup(path, length) : strdup(".");
+	int fd = folder ? open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
+
+	free(folder);
+	return fd;
+}
+
+/* Tries temporary names in the folder until `make` finds one that is free. Its result; -1:
+ * errno. */
+static int make_temporary(struct cm_output *output,
+			  int (*make)(const struct cm_output *output, const char *name, int arg),
+			  int arg)
+{
+	int attempt, result = -1;
+
+	for (attempt = 0; attempt < TEMPORARY_TRIES && result < 0; attempt++) {
+		(void)snprintf(output->temporary, sizeof(output->temporary), ".cudamem-%ld-%d",
+			       (long)getpid(), attempt);
+		result = make(output, output->temporary, arg);
+		if (result < 0 && errno != EEXIST)
+			break;
+	}
+	if (result < 0)
+		output->temporary[0] = '\0';
+	return result;
+}
+
+static int create_new(const struct cm_output *output, const char *name, int mode)
+{
+	return openat(output->folder, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+		      (mode_t)mode);
 }
 
 /* Opens a file without a name; if the file system cannot, a hidden temporary file. */
 static int open_nameless(struct cm_output *output, unsigned mode)
 {
-	char *directory = directory_of(output->path);
-	mode_t mask;
-	int fd = -1;
+	const int fd = openat(output->folder, ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, (mode_t)mode);
 
-	if (!directory)
-		return -1;
-	fd = open(directory, O_TMPFILE | O_WRONLY | O_CLOEXEC, mode);
-	if (fd < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL) &&
-	    asprintf(&output->temporary, "%s/.cudamem-XXXXXX", directory) >= 0) {
-		fd = mkostemp(output->temporary, O_CLOEXEC);
-		mask = umask(0);
-		(void)umask(mask);
-		if (fd >= 0)
-			(void)fchmod(fd, (mode_t)(mode & ~mask));
-	}
-	free(directory);
-	return fd;
+	if (fd >= 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL))
+		return fd;
+	return make_temporary(output, create_new, (int)mode);
 }
 
 bool cm_output_is_file(const char *path)
 {
 	struct stat st;
 
-	return strcmp(path, "-") && (stat(path, &st) || S_ISREG(st.st_mode));
+	return strcmp(path, "-") && named_descriptor(path) < 0 &&
+	       (lstat(path, &st) || S_ISREG(st.st_mode));
+}
+
+/*
+ * What has the name already. Others may have put it there, in /tmp for example: a link would lead
+ * us to a file of their choice, and a pipe would keep us waiting. A device is root's.
+ */
+static int check_present(const struct cm_output *output, const char *name)
+{
+	struct stat st;
+
+	if (fstatat(output->folder, name, &st, AT_SYMLINK_NOFOLLOW))
+		return errno == ENOENT && *name ? 0 : complain(output->path, errno);
+	if (S_ISLNK(st.st_mode))
+		return cm_fail(CM_EXIT_TARGET, "%s: a symbolic link, not followed", output->path);
+	if (S_ISDIR(st.st_mode))
+		return complain(output->path, EISDIR);
+	if (!S_ISREG(st.st_mode))
+		return cm_fail(CM_EXIT_TARGET, "%s: not a regular file; -O - writes to a pipe",
+			       output->path);
+	if (!output->force)
+		return complain(output->path, EEXIST);
+	if (st.st_uid != geteuid())
+		return cm_fail(CM_EXIT_TARGET, "%s: belongs to another user", output->path);
+	return 0;
+}
+
+static int open_new(struct cm_output *output, unsigned mode)
+{
+	int exit, fd;
+
+	output->folder = open_folder(output->path);
+	if (output->folder < 0)
+		return complain(output->path, errno);
+	exit = check_present(output, name_of(output->path));
+	if (exit)
+		return exit;
+	fd = open_nameless(output, mode);
+	output->file = fd >= 0 ? fdopen(fd, "w") : NULL;
+	if (output->file)
+		return 0;
+	exit = complain(output->path, errno);
+	if (fd >= 0)
+		(void)close(fd);
+	return exit;
+}
+
+/* Opens what is written directly: an open descriptor, or a device. -1: a file is to be made. */
+static int open_directly(const char *path)
+{
+	const int named = named_descriptor(path);
+	struct stat st;
+
+	if (named >= 0)
+		return fcntl(named, F_DUPFD_CLOEXEC, 0);
+	errno = 0;
+	if (lstat(path, &st) || !S_ISCHR(st.st_mode)) {
+		errno = 0;
+		return -1;
+	}
+	return open(path, O_WRONLY | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC);
 }
 
 int cm_output_open(struct cm_output *output, const char *path, unsigned mode, bool force)
 {
-	struct stat st;
-	int fd;
+	int fd, exit;
 
 	memset(output, 0, sizeof(*output));
 	output->force = force;
+	output->folder = -1;
 	if (!strcmp(path, "-")) {
 		output->file = stdout;
 		return 0;
 	}
-	if (!cm_output_is_file(path)) {
-		/* A pipe or a device is written directly. */
-		output->file = fopen(path, "we");
-		return output->file ? 0 : complain(path, errno);
-	}
-	if (!force && !lstat(path, &st))
-		return complain(path, EEXIST);
-	/* Write through a symbolic link, such as /dev/stdout, instead of replacing it. */
-	output->path = realpath(path, NULL);
-	if (!output->path)
-		output->path = strdup(path);
-	fd = output->path ? open_nameless(output, mode) : -1;
-	output->file = fd >= 0 ? fdopen(fd, "w") : NULL;
+	fd = open_directly(path);
+	if (fd >= 0)
+		output->file = fdopen(fd, "w");
 	if (output->file)
 		return 0;
-	(void)complain(path, errno);
-	if (fd >= 0)
-		(void)close(fd);
-	free(output->path);
-	free(output->temporary);
-	return CM_EXIT_TARGET;
+	if (errno)
+		return complain(path, errno);
+	output->path = strdup(path);
+	exit = output->path ? open_new(output, mode) : cm_fail_memory();
+	if (exit) {
+		if (output->folder >= 0)
+			(void)close(output->folder);
+		free(output->path);
+	}
+	return exit;
 }
 
 bool cm_output_is_terminal(const char *path)
@@ -94,65 +194,39 @@ bool cm_output_is_terminal(const char *path)
 	return (!path || !strcmp(path, "-")) && isatty(STDOUT_FILENO);
 }
 
-/* Links an open file without a name to `path`, which must not exist. */
-static int link_open(int fd, const char *path)
+/* Links an open file without a name to a name of the folder, which must not exist. */
+static int link_open(const struct cm_output *output, const char *name, int fd)
 {
 	char self[40];
 
 	(void)snprintf(self, sizeof(self), "/proc/self/fd/%d", fd);
-	return linkat(AT_FDCWD, self, AT_FDCWD, path, AT_SYMLINK_FOLLOW);
-}
-
-/* Links the open file to a temporary name in the same directory, to be renamed from there. */
-static int link_beside(struct cm_output *output, int fd)
-{
-	char *directory = directory_of(output->path);
-	int attempt, err = -1;
-
-	for (attempt = 0; directory && err && attempt < 100; attempt++) {
-		free(output->temporary);
-		output->temporary = NULL;
-		if (asprintf(&output->temporary, "%s/.cudamem-%ld-%d", directory, (long)getpid(),
-			     attempt) < 0) {
-			output->temporary = NULL;
-			break;
-		}
-		err = link_open(fd, output->temporary);
-		if (err && errno != EEXIST)
-			break;
-	}
-	if (err) {
-		free(output->temporary);
-		output->temporary = NULL;
-	}
-	free(directory);
-	return err;
+	return linkat(AT_FDCWD, self, output->folder, name, AT_SYMLINK_FOLLOW);
 }
 
 /* Gives the file its name. Without --force, link() fails if another file got that name
  * meanwhile. */
-static int name(struct cm_output *output, int fd)
+static int name_file(struct cm_output *output, int fd)
 {
-	if (!output->temporary && !output->force)
-		return link_open(fd, output->path);
-	if (!output->temporary && link_beside(output, fd))
+	const char *name = name_of(output->path);
+
+	if (!output->temporary[0] && !output->force)
+		return link_open(output, name, fd);
+	if (!output->temporary[0] && make_temporary(output, link_open, fd))
 		return -1;
 	if (output->force)
-		return rename(output->temporary, output->path);
-	return link(output->temporary, output->path);
+		return renameat(output->folder, output->temporary, output->folder, name);
+	return linkat(output->folder, output->temporary, output->folder, name, 0);
 }
 
-/* The new directory entry is on the disk only once the directory is. */
-static void sync_directory(const char *path)
+/* The new directory entry is on the disk only once the folder is. */
+static void sync_folder(int folder)
 {
-	char *directory = directory_of(path);
-	const int fd = directory ? open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+	const int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
 	if (fd >= 0) {
 		(void)fsync(fd);
 		(void)close(fd);
 	}
-	free(directory);
 }
 
 int cm_output_flush(FILE *file)
@@ -174,7 +248,7 @@ static int finish(struct cm_output *output)
 
 	if (err)
 		return err;
-	if (output->path && (fsync(fd) || name(output, fd)))
+	if (output->path && (fsync(fd) || name_file(output, fd)))
 		return errno;
 	return 0;
 }
@@ -184,20 +258,21 @@ int cm_output_close(struct cm_output *output, bool keep)
 	const char *path = output->path ? output->path : "the output";
 	int err = keep ? finish(output) : 0;
 
-	if (output->temporary)
-		(void)unlink(output->temporary); /* after a rename it no longer exists */
+	if (output->temporary[0]) /* after a rename it no longer exists */
+		(void)unlinkat(output->folder, output->temporary, 0);
 	if (output->file != stdout && fclose(output->file) && !err && keep && !output->path)
 		err = errno;
 	if (keep && !err && output->path)
-		sync_directory(output->path);
+		sync_folder(output->folder);
 	/* A reader that closes the pipe has read enough. */
 	if (err == EPIPE && !output->path)
 		err = 0;
 	/* main() checks standard output in any case. */
 	if (err && output->file != stdout)
 		(void)complain(path, err);
+	if (output->folder >= 0)
+		(void)close(output->folder);
 	free(output->path);
-	free(output->temporary);
 	memset(output, 0, sizeof(*output));
 	return err ? CM_EXIT_TARGET : 0;
 }

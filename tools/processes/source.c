@@ -121,10 +121,10 @@ int cm_save(const struct cm_image *image, const char *path, bool force, int64_t 
 	struct cm_output output;
 	int exit, err;
 
-	exit = cm_output_open(&output, path, 0666, force);
+	exit = cm_output_open(&output, path, CM_OUTPUT_PRIVATE, force);
 	if (exit)
 		return exit;
-	/* Without a path the output is standard output, a pipe or a device. */
+	/* Without a path the output is an open descriptor or a device. */
 	err = cm_saved_write(image, output.file, output.path != NULL, ret_bytes);
 	/* cm_output_close() reports write errors. */
 	if (err && err != -EIO) {

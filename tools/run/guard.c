@@ -442,9 +442,10 @@ static int watch(struct cm_guard *guard, pid_t child)
 	return status;
 }
 
+static const int passed[] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGCONT};
+
 static void set_signals(void)
 {
-	static const int passed[] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGCONT};
 	struct sigaction action = {.sa_sigaction = pass_on, .sa_flags = SA_RESTART | SA_SIGINFO};
 	size_t i;
 
@@ -453,6 +454,15 @@ static void set_signals(void)
 	(void)signal(SIGXFSZ, SIG_IGN);
 	for (i = 0; i < sizeof(passed) / sizeof(passed[0]); i++)
 		(void)sigaction(passed[i], &action, NULL);
+}
+
+/* Without a child a signal is meant for us: it ends the reports. A later run removes the folder. */
+static void reset_signals(void)
+{
+	size_t i;
+
+	for (i = 0; i < sizeof(passed) / sizeof(passed[0]); i++)
+		(void)signal(passed[i], SIG_DFL);
 }
 
 /* Every watched region is an open file. The program keeps its own limit. */
@@ -491,6 +501,7 @@ int cm_guard_run(struct cm_guard *guard, int (*start)(void *data), void *data)
 	allow_files();
 	(void)sigprocmask(SIG_SETMASK, &before, NULL);
 	status = watch(guard, child);
+	reset_signals();
 	child_pid = 0;
 	exit = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 	report(guard, exit);

@@ -39,7 +39,7 @@ static int write_file(const struct cm_options *options, const struct cm_format *
 	struct cm_output output;
 	int exit, err;
 
-	exit = cm_output_open(&output, path, 0666, options->force);
+	exit = cm_output_open(&output, path, CM_OUTPUT_PRIVATE, options->force);
 	if (exit)
 		return exit;
 	err = format->write(source, output.file);

@@ -59,7 +59,7 @@ int cm_verb_plot(const struct cm_options *options)
 	exit = cm_source_open(options, options->args[1], &source);
 	if (exit)
 		return exit;
-	exit = cm_output_open(&output, options->out, 0666, options->force);
+	exit = cm_output_open(&output, options->out, CM_OUTPUT_PRIVATE, options->force);
 	if (!exit) {
 		err = cm_plot_write(&source, plot, output.file, &report);
 		/* What has no path here may be no place for words, and has no size. */

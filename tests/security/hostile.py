@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: MIT
+"""What the tests of this folder share: another user, forged regions, and a limit of time.
+
+  test_X.py TOOL MAKER FORGE PROGRAM LIBRARY SIMULATION
+"""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / 'snapshot'))
+import kit  # pylint: disable=wrong-import-position
+
+FORGE, PROGRAM, LIBRARY, SIMULATION = map(os.path.abspath, sys.argv[3:7])
+NOBODY = 65534
+LIMIT_S = 60  # of a machine under load; what used to hang, hung for ever
+
+
+def need_root():
+    if os.geteuid():
+        raise kit.Skip('needs root, to be another user')
+
+
+def forge(*words, user=None):
+    """Starts the maker of forged regions. Its first line is the region's path."""
+    process = subprocess.Popen([FORGE, *map(str, words)], text=True, user=user,
+                               extra_groups=None if user is None else [],
+                               stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    return process, pathlib.Path(process.stdout.readline().strip())
+
+
+def forged(*words, user=None):
+    """The path of a region whose maker is gone."""
+    process, path = forge(*words, user=user)
+    process.communicate()
+    assert process.returncode == 0, (words, process.returncode)
+    return path
+
+
+def environment():
+    return {**os.environ, 'LD_LIBRARY_PATH': str(pathlib.Path(SIMULATION).parent),
+            'ASAN_OPTIONS': 'verify_asan_link_order=0', 'CUDAMEM_CONF': 'oom_report:off',
+            'DEBUGINFOD_URLS': ''}
+
+
+def tool(kit_, *words, **more):
+    """Runs the tool; one that hangs is a failure."""
+    return subprocess.run([kit_.tool, *map(str, words)], env=environment(), timeout=LIMIT_S,
+                          capture_output=True, text=True, check=False, **more)
+
+
+def fresh(kit_, name):
+    folder = kit_.folder / name
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    return folder
