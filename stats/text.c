@@ -38,6 +38,25 @@ static bool is_control(const char *text, size_t bytes)
 	       (bytes == 2 && c == 0xc2 && (unsigned char)text[1] < 0xa0);
 }
 
+/*
+ * Characters that change the order of those after them on the screen: what is read would then be
+ * another text than what is copied from there. U+061C, U+200E and U+200F, U+202A to U+202E, U+2066
+ * to U+2069; and U+2028 and U+2029, which end a line.
+ */
+static bool is_reordering(const char *text, size_t bytes)
+{
+	const unsigned char c = (unsigned char)text[0], d = (unsigned char)text[1];
+	unsigned char last;
+
+	if (bytes == 2)
+		return c == 0xd8 && d == 0x9c;
+	if (bytes != 3 || c != 0xe2)
+		return false;
+	last = (unsigned char)text[2];
+	return (d == 0x80 && (last == 0x8e || last == 0x8f || (last >= 0xa8 && last <= 0xae))) ||
+	       (d == 0x81 && last >= 0xa6 && last <= 0xa9);
+}
+
 size_t cm_text_clean(char *to, size_t bytes, const char *text)
 {
 	const char *from = text;
@@ -47,7 +66,7 @@ size_t cm_text_clean(char *to, size_t bytes, const char *text)
 		n = cm_text_character(from);
 		if (at + (n ? n : 1) >= bytes)
 			break;
-		if (!n || is_control(from, n)) {
+		if (!n || is_control(from, n) || is_reordering(from, n)) {
 			to[at++] = '?';
 		} else {
 			memcpy(to + at, from, n);

@@ -9,9 +9,9 @@
 size_t cm_text_character(const char *text);
 
 /*
- * Copies `text` to `to`: control characters, which could command a terminal, and bytes that are no
- * UTF-8 become '?'. Cut at a character's border; `bytes` is at least 1. Returns how many bytes of
- * `text` that were.
+ * Copies `text` to `to`: control characters, which could command a terminal, those that change the
+ * direction of the text, and bytes that are no UTF-8 become '?'. Cut at a character's border;
+ * `bytes` is at least 1. Returns how many bytes of `text` that were.
  */
 size_t cm_text_clean(char *to, size_t bytes, const char *text);
 

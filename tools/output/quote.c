@@ -1,15 +1,43 @@
 /* SPDX-License-Identifier: MIT */
 #include "tools/output/quote.h"
 
+#include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 
+/*
+ * Would a spreadsheet take the cell for a formula? Then an apostrophe before it makes it a text.
+ * The last four are the wide forms that some of them accept. A number is none.
+ */
+static bool is_formula(const char *text)
+{
+	static const char *const signs[] = {"=",      "+",      "-",      "@",     "\t",
+					    "\uff1d", "\uff0b", "\uff0d", "\uff20"};
+	double number;
+	size_t i;
+	int end = 0;
+
+	text += strspn(text, " ");
+	/* NOLINTNEXTLINE(cert-err34-c): only whether all of it is a number */
+	if (text[strspn(text, "+-.0123456789")] == '\0' &&
+	    sscanf(text, "%lf%n", &number, &end) == 1 && !text[end])
+		return false;
+	for (i = 0; i < sizeof(signs) / sizeof(signs[0]); i++)
+		if (!strncmp(text, signs[i], strlen(signs[i])) && text[strlen(signs[i])])
+			return true;
+	return false;
+}
+
+/* Semicolons and tabs separate cells too, for a spreadsheet of some countries. */
 void cm_quote_csv(FILE *out, const char *text)
 {
-	if (!text[strcspn(text, ",\"\r\n")]) {
+	const bool formula = is_formula(text);
+
+	if (!formula && !text[strcspn(text, ",;\t\"\r\n")]) {
 		(void)fputs(text, out);
 		return;
 	}
-	(void)fputc('"', out);
+	(void)fputs(formula ? "\"'" : "\"", out);
 	for (; *text; text++) {
 		if (*text == '"')
 			(void)fputc('"', out);
