@@ -129,12 +129,12 @@ struct cm_freed cm_device_free(struct cm_device *device, uint64_t addr)
 	return cm_free_on_device(device, addr);
 }
 
-void cm_heap_retire_locked(struct cm_heap *heap, struct cm_epoch *epoch)
+void cm_heap_retire_locked(struct cm_heap *heap, struct cm_batch *epoch)
 {
 	struct retired retired[CM_POOL_COUNT] = {0};
 	struct cm_device_row *row = heap->device->row;
 	uint64_t tick = cm_ops_tick(heap->cache->ops);
-	uint32_t index = epoch->first, next;
+	uint32_t index = epoch->list.first, next;
 
 	assert(cm_lock_is_held(&heap->device->lock));
 	cm_counters_begin(row);
@@ -144,7 +144,7 @@ void cm_heap_retire_locked(struct cm_heap *heap, struct cm_epoch *epoch)
 			cm_device_note_unreclaimed(heap->device);
 	}
 	book_retired(row, retired);
-	cm_counters_count(row, CM_SCALAR_epochs_ready, epoch->first != 0);
+	cm_counters_count(row, CM_SCALAR_epochs_ready, epoch->list.first != 0);
 	cm_counters_count(row, CM_SCALAR_epochs_closed, epoch->closes);
 	cm_counters_count(row, CM_SCALAR_barriers, epoch->barriers);
 	cm_counters_end(row);
@@ -153,6 +153,6 @@ void cm_heap_retire_locked(struct cm_heap *heap, struct cm_epoch *epoch)
 	heap->polled_bytes = 0;
 	if (!heap->row->pending_blocks)
 		heap->pending_sizes = heap->card_fills_up ? ~UINT64_C(0) : 0;
-	epoch->first = epoch->last = 0;
+	epoch->list.first = epoch->list.last = 0;
 	epoch->blocks = epoch->bytes = 0;
 }

@@ -33,15 +33,15 @@ CM_ALWAYS_INLINE void cm_heap_set_pending_bytes(struct cm_heap *heap, uint64_t b
 CM_ALWAYS_INLINE void cm_free_join_epoch(struct cm_heap *heap, uint32_t index, uint64_t size)
 {
 	struct cm_block *block = heap->cache->block;
-	struct cm_epoch *open = &heap->open;
+	struct cm_batch *open = &heap->epochs.open;
 
 	cm_block_set_state(heap->cache, index, CM_BLOCK_PENDING);
 	block[index].link_next = 0;
-	if (CM_LIKELY(open->last))
-		block[open->last].link_next = index;
+	if (CM_LIKELY(open->list.last))
+		block[open->list.last].link_next = index;
 	else
-		open->first = index;
-	open->last = index;
+		open->list.first = index;
+	open->list.last = index;
 	open->blocks++;
 	open->bytes += size;
 	open->work = cm_ops_work(heap->cache->ops);
@@ -122,6 +122,6 @@ struct cm_freed cm_device_free(struct cm_device *device, uint64_t addr);
 bool cm_heap_free_locked(struct cm_heap *heap, uint32_t block);
 
 /* All blocks of an epoch become FREE, merge with their neighbours and go to the bins. */
-void cm_heap_retire_locked(struct cm_heap *heap, struct cm_epoch *epoch);
+void cm_heap_retire_locked(struct cm_heap *heap, struct cm_batch *epoch);
 
 #endif

@@ -44,7 +44,7 @@ bool cm_poll_policy_has_pending_between_locked(const struct cm_heap *heap, uint6
 					       uint64_t most)
 {
 	const struct cm_block *block = heap->cache->block;
-	uint32_t index = heap->open.first, looks;
+	uint32_t index = heap->epochs.open.list.first, looks;
 
 	for (looks = 0; index && looks < LOOKS; index = block[index].link_next, looks++)
 		if (block[index].size >= least && block[index].size <= most)
@@ -62,6 +62,6 @@ bool cm_poll_policy_before_cut_locked(const struct cm_heap *heap, uint64_t size,
 	    (most - size) * CUT_SHARE < cm_device_reserved_locked(device))
 		return false;
 	/* What has its event costs the question alone. */
-	return heap->row->pending_bytes > heap->open.bytes ||
+	return heap->row->pending_bytes > heap->epochs.open.bytes ||
 	       cm_poll_policy_has_pending_between_locked(heap, size, most);
 }

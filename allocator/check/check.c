@@ -261,13 +261,13 @@ static bool check_spares(struct walk *walk)
 
 /* --- heaps and their epochs --------------------------------------------------------------- */
 
-static bool check_epoch(struct walk *walk, const struct cm_heap *heap, const struct cm_epoch *epoch)
+static bool check_epoch(struct walk *walk, const struct cm_heap *heap, const struct cm_batch *epoch)
 {
 	const struct cm_block *block = walk->cache->block;
 	uint64_t blocks = 0, bytes = 0;
 	uint32_t index, last = 0;
 
-	for (index = epoch->first; index; index = block[index].link_next) {
+	for (index = epoch->list.first; index; index = block[index].link_next) {
 		if (index >= walk->cache->blocks || walk->seen[index] != SEEN_IN_SEGMENT ||
 		    block[index].state != CM_BLOCK_PENDING ||
 		    cm_segment_heap(walk->cache, &walk->cache->segment[block[index].segment]) !=
@@ -285,7 +285,7 @@ static bool check_epoch(struct walk *walk, const struct cm_heap *heap, const str
 		bytes += block[index].size;
 		last = index;
 	}
-	if (last != epoch->last || blocks != epoch->blocks || bytes != epoch->bytes)
+	if (last != epoch->list.last || blocks != epoch->blocks || bytes != epoch->bytes)
 		return cm_why_set(&walk->why,
 				  "epoch %llu of heap %u states %llu blocks of %llu bytes and "
 				  "holds %llu of %llu",
@@ -297,14 +297,15 @@ static bool check_epoch(struct walk *walk, const struct cm_heap *heap, const str
 static bool check_epochs(struct walk *walk, const struct cm_heap *heap)
 {
 	const struct heap_sum *sum = &walk->heap[heap->index];
-	const struct cm_epoch *epoch;
-	uint64_t number, blocks = heap->open.blocks;
+	const struct cm_batch_ring *ring = &heap->epochs;
+	const struct cm_batch *epoch;
+	uint64_t number, blocks = ring->open.blocks;
 
-	if (heap->oldest > heap->open.number || heap->open.number - heap->oldest > CM_EPOCHS_MAX)
+	if (ring->oldest > ring->open.number || ring->open.number - ring->oldest > CM_BATCHES_MAX)
 		return cm_why_set(&walk->why, "heap %u has epochs %llu to %llu", heap->index,
-				  (ull)heap->oldest, (ull)heap->open.number);
-	for (number = heap->oldest; number < heap->open.number; number++) {
-		epoch = &heap->closed[number & (CM_EPOCHS_MAX - 1)];
+				  (ull)ring->oldest, (ull)ring->open.number);
+	for (number = ring->oldest; number < ring->open.number; number++) {
+		epoch = &ring->closed[number & (CM_BATCHES_MAX - 1)];
 		if (epoch->number != number)
 			return cm_why_set(&walk->why, "epoch %llu stands in the place of %llu",
 					  (ull)epoch->number, (ull)number);
@@ -312,7 +313,7 @@ static bool check_epochs(struct walk *walk, const struct cm_heap *heap)
 			return false;
 		blocks += epoch->blocks;
 	}
-	if (!check_epoch(walk, heap, &heap->open))
+	if (!check_epoch(walk, heap, &ring->open))
 		return false;
 	if (blocks != sum->pending_blocks || heap->row->pending_blocks != sum->pending_blocks ||
 	    heap->row->pending_bytes != sum->pending_bytes)

@@ -76,14 +76,14 @@ static bool sum_segments(const struct cm_cache *cache, struct pinned_sum *sum,
 	return true;
 }
 
-static bool check_batch(const struct cm_cache *cache, const struct cm_pinned_batch *batch,
-			int64_t *blocks, const struct cm_why *why)
+static bool check_batch(const struct cm_cache *cache, const struct cm_batch *batch, int64_t *blocks,
+			const struct cm_why *why)
 {
 	const struct cm_block *block = cache->block;
 	uint32_t index, prev = 0;
 	uint64_t bytes = 0;
 
-	for (index = batch->blocks.first; index; index = block[index].link_next) {
+	for (index = batch->list.first; index; index = block[index].link_next) {
 		if (index >= cache->blocks || block[index].state != CM_BLOCK_PENDING ||
 		    block[index].age != (uint32_t)batch->number || block[index].link_prev != prev)
 			return cm_why_set(why, "host block %u is in batch %llu by mistake", index,
@@ -92,7 +92,7 @@ static bool check_batch(const struct cm_cache *cache, const struct cm_pinned_bat
 		prev = index;
 		(*blocks)++;
 	}
-	if (prev != batch->blocks.last || bytes != batch->bytes)
+	if (prev != batch->list.last || bytes != batch->bytes)
 		return cm_why_set(why, "batch %llu states %llu bytes and holds %llu",
 				  (ull)batch->number, (ull)batch->bytes, (ull)bytes);
 	return true;
@@ -101,13 +101,12 @@ static bool check_batch(const struct cm_cache *cache, const struct cm_pinned_bat
 static bool check_batches(const struct cm_cache *cache, const struct pinned_sum *sum,
 			  const struct cm_why *why)
 {
-	const struct cm_pinned *pinned = &cache->pinned;
+	const struct cm_batch_ring *ring = &cache->pinned.batches;
 	int64_t blocks = 0;
 	uint64_t number;
 
-	for (number = pinned->oldest; number < pinned->open.number; number++) {
-		const struct cm_pinned_batch *batch =
-			&pinned->closed[number & (CM_BATCHES_MAX - 1)];
+	for (number = ring->oldest; number < ring->open.number; number++) {
+		const struct cm_batch *batch = &ring->closed[number & (CM_BATCHES_MAX - 1)];
 
 		if (batch->number != number)
 			return cm_why_set(why, "batch %llu stands in the place of %llu",
@@ -115,7 +114,7 @@ static bool check_batches(const struct cm_cache *cache, const struct pinned_sum 
 		if (!check_batch(cache, batch, &blocks, why))
 			return false;
 	}
-	if (!check_batch(cache, &pinned->open, &blocks, why))
+	if (!check_batch(cache, &ring->open, &blocks, why))
 		return false;
 	return blocks == sum->blocks[CM_BLOCK_PENDING] ||
 	       cm_why_set(why, "%lld host blocks wait, the batches hold %lld",

@@ -11,6 +11,7 @@
 #include "allocator/entry/uncached.h"
 #include "allocator/paged/paged.h"
 #include "allocator/pinned/pinned.h"
+#include "allocator/reuse/batch_ring.h"
 #include "allocator/reuse/epoch.h"
 #include "allocator/state/rows.h"
 #include "allocator/state/state.h"
@@ -72,9 +73,11 @@ void cm_cache_drain_all(struct cm_cache *cache)
 
 static void retire_all(struct cm_heap *heap)
 {
-	for (; heap->oldest < heap->open.number; heap->oldest++)
-		cm_heap_retire_locked(heap, &heap->closed[heap->oldest & (CM_EPOCHS_MAX - 1)]);
-	cm_heap_retire_locked(heap, &heap->open);
+	struct cm_batch_ring *epochs = &heap->epochs;
+
+	for (; epochs->oldest < epochs->open.number; epochs->oldest++)
+		cm_heap_retire_locked(heap, cm_batch_at(epochs, epochs->oldest));
+	cm_heap_retire_locked(heap, &epochs->open);
 }
 
 void cm_cache_lock_contexts(struct cm_cache *cache) CM_ACQUIRES(cache->turn)

@@ -179,8 +179,7 @@ static void open_heap(struct cm_heap *heap, const struct cm_context_info *info)
 	heap->can = info->can;
 	for (fit = 0; fit < CM_FIT_COUNT; fit++)
 		cm_bins_init(&heap->bins[fit], heap->cache->block);
-	heap->open = (struct cm_epoch){.number = 1};
-	heap->oldest = 1;
+	cm_epoch_init(heap);
 	heap->live_bytes = heap->pending_sizes = 0;
 	heap->card_fills_up = false;
 	heap->spared_at = 0;

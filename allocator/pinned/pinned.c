@@ -10,6 +10,7 @@
 #include "allocator/base/size_class.h"
 #include "allocator/cache.h"
 #include "allocator/reclaim/release.h"
+#include "allocator/reuse/batch_ring.h"
 #include "allocator/reuse/epoch.h"
 #include "allocator/reuse/fence.h"
 #include "allocator/state/state.h"
@@ -98,11 +99,11 @@ static uint32_t pick_idle_locked(struct cm_cache *cache)
 
 	if (ready)
 		return ready;
-	if (pinned->open.blocks.last)
-		return pinned->open.blocks.last;
-	for (number = pinned->open.number; number > pinned->oldest; number--)
-		if (pinned->closed[(number - 1) & (CM_BATCHES_MAX - 1)].blocks.last)
-			return pinned->closed[(number - 1) & (CM_BATCHES_MAX - 1)].blocks.last;
+	if (pinned->batches.open.list.last)
+		return pinned->batches.open.list.last;
+	for (number = pinned->batches.open.number; number > pinned->batches.oldest; number--)
+		if (cm_batch_at(&pinned->batches, number - 1)->list.last)
+			return cm_batch_at(&pinned->batches, number - 1)->list.last;
 	return 0;
 }
 
@@ -231,7 +232,7 @@ static int alloc_block(const struct request *request, uint64_t size, uint32_t fl
 static bool open_is_clean(struct cm_cache *cache)
 {
 	return CM_WITH_LOCK(&cache->pinned.lock,
-			    cache->pinned.open.work == cm_ops_work(cache->ops));
+			    cache->pinned.batches.open.work == cm_ops_work(cache->ops));
 }
 
 static bool make_batch_ready_event_locked(struct cm_cache *cache)

@@ -57,9 +57,6 @@ int cm_pinned_enter_locked(struct cm_heap *heap, uint64_t addr, uint64_t size, u
 /* A block in use becomes PENDING and joins the open batch. */
 void cm_pinned_free_locked(struct cm_cache *cache, uint32_t index);
 
-/* The blocks of a batch become ready. */
-void cm_pinned_retire_locked(struct cm_cache *cache, struct cm_pinned_batch *batch);
-
 /* Adds an event: a request of the heap's failed for want of memory. */
 void cm_pinned_note_oom(struct cm_heap *heap, uint64_t bytes);
 

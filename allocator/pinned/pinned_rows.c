@@ -7,6 +7,7 @@
 
 #include "allocator/base/size_class.h"
 #include "allocator/pinned/pinned.h"
+#include "allocator/reuse/batch_ring.h"
 #include "allocator/state/rows.h"
 #include "allocator/state/state.h"
 #include "stats/region.h"
@@ -53,7 +54,7 @@ static uint32_t *ready_list(struct cm_cache *cache, const struct cm_block *block
 	return &cm_segment_heap(cache, segment)->pinned[kind_of(segment)][class_below(block->size)];
 }
 
-static void append(struct cm_block *block, struct cm_pinned_list *list, uint32_t index)
+static void append(struct cm_block *block, struct cm_block_list *list, uint32_t index)
 {
 	block[index].link_prev = list->last;
 	block[index].link_next = 0;
@@ -64,18 +65,18 @@ static void append(struct cm_block *block, struct cm_pinned_list *list, uint32_t
 	list->last = index;
 }
 
-static void unlink_pending(struct cm_block *block, struct cm_pinned_batch *batch, uint32_t index)
+static void unlink_pending(struct cm_block *block, struct cm_batch *batch, uint32_t index)
 {
 	uint32_t prev = block[index].link_prev, next = block[index].link_next;
 
 	if (prev)
 		block[prev].link_next = next;
 	else
-		batch->blocks.first = next;
+		batch->list.first = next;
 	if (next)
 		block[next].link_prev = prev;
 	else
-		batch->blocks.last = prev;
+		batch->list.last = prev;
 	batch->bytes -= block[index].size;
 }
 
@@ -83,7 +84,7 @@ static void unlink_pending(struct cm_block *block, struct cm_pinned_batch *batch
 static void link_ready(struct cm_cache *cache, uint32_t index)
 {
 	struct cm_block *block = cache->block;
-	struct cm_pinned_list *aged = &cache->pinned.aged;
+	struct cm_block_list *aged = &cache->pinned.aged;
 	uint32_t *first = ready_list(cache, &block[index]);
 
 	block[index].link_prev = 0;
@@ -104,7 +105,7 @@ static void link_ready(struct cm_cache *cache, uint32_t index)
 static void unlink_ready(struct cm_cache *cache, uint32_t index)
 {
 	struct cm_block *block = cache->block;
-	struct cm_pinned_list *aged = &cache->pinned.aged;
+	struct cm_block_list *aged = &cache->pinned.aged;
 	uint32_t prev = block[index].link_prev, next = block[index].link_next;
 	uint32_t older = block[index].aged[0], younger = block[index].aged[1];
 	uint32_t *first = ready_list(cache, &block[index]);
@@ -125,21 +126,11 @@ static void unlink_ready(struct cm_cache *cache, uint32_t index)
 		aged->last = older;
 }
 
-static struct cm_pinned_batch *batch_of(struct cm_pinned *pinned, const struct cm_block *block)
+static struct cm_batch *batch_of(struct cm_pinned *pinned, const struct cm_block *block)
 {
-	return block->age == (uint32_t)pinned->open.number
-		       ? &pinned->open
-		       : &pinned->closed[block->age & (CM_BATCHES_MAX - 1)];
-}
-
-void cm_pinned_init(struct cm_cache *cache)
-{
-	struct cm_pinned *pinned = &cache->pinned;
-
-	pinned->row = &cache->region->header->host;
-	cm_lock_init(&pinned->lock, CM_LOCK_PINNED, 0);
-	pinned->leaving.lock = &pinned->lock;
-	pinned->open.number = pinned->oldest = 1;
+	return block->age == (uint32_t)pinned->batches.open.number
+		       ? &pinned->batches.open
+		       : cm_batch_at(&pinned->batches, block->age);
 }
 
 static uint64_t current(const struct cm_stat4 *stat)
@@ -159,8 +150,8 @@ uint64_t cm_pinned_limit_locked(const struct cm_pinned *pinned)
 
 bool cm_pinned_is_worth_closing_locked(const struct cm_pinned *pinned)
 {
-	return pinned->open.bytes &&
-	       pinned->open.bytes * CLOSE_SHARE >= current(&pinned->row->allocated_bytes);
+	return pinned->batches.open.bytes &&
+	       pinned->batches.open.bytes * CLOSE_SHARE >= current(&pinned->row->allocated_bytes);
 }
 
 static void note(struct cm_cache *cache, enum cm_action action, const struct cm_segment *segment,
@@ -342,7 +333,7 @@ int cm_pinned_enter_locked(struct cm_heap *heap, uint64_t addr, uint64_t size, u
 
 void cm_pinned_free_locked(struct cm_cache *cache, uint32_t index)
 {
-	struct cm_pinned_batch *open = &cache->pinned.open;
+	struct cm_batch *open = &cache->pinned.batches.open;
 	struct cm_block *block = &cache->block[index];
 
 	assert(cm_lock_is_held(&cache->pinned.lock));
@@ -350,15 +341,17 @@ void cm_pinned_free_locked(struct cm_cache *cache, uint32_t index)
 	book_free(cache, index);
 	cm_seq_end(&cache->pinned.row->seq);
 	block->age = (uint32_t)open->number;
-	append(cache->block, &open->blocks, index);
+	append(cache->block, &open->list, index);
 	open->bytes += block->size;
 	open->work = cm_ops_work(cache->ops);
 }
 
-void cm_pinned_retire_locked(struct cm_cache *cache, struct cm_pinned_batch *batch)
+/* The blocks of a batch become ready. */
+static void retire_locked(struct cm_batch_ring *ring, struct cm_batch *batch)
 {
+	struct cm_cache *cache = ring->cache;
 	uint64_t tick = cm_ops_tick(cache->ops);
-	uint32_t index = batch->blocks.first, next;
+	uint32_t index = batch->list.first, next;
 
 	assert(cm_lock_is_held(&cache->pinned.lock));
 	cm_seq_begin(&cache->pinned.row->seq);
@@ -368,8 +361,21 @@ void cm_pinned_retire_locked(struct cm_cache *cache, struct cm_pinned_batch *bat
 		link_ready(cache, index);
 	}
 	cm_seq_end(&cache->pinned.row->seq);
-	batch->blocks = (struct cm_pinned_list){0};
+	batch->list = (struct cm_block_list){0};
 	batch->bytes = 0;
+}
+
+void cm_pinned_init(struct cm_cache *cache)
+{
+	struct cm_pinned *pinned = &cache->pinned;
+
+	pinned->row = &cache->region->header->host;
+	cm_lock_init(&pinned->lock, CM_LOCK_PINNED, 0);
+	pinned->leaving.lock = &pinned->lock;
+	pinned->batches.cache = cache;
+	pinned->batches.lock = &pinned->lock;
+	pinned->batches.retire_locked = retire_locked;
+	cm_batch_ring_init(&pinned->batches);
 }
 
 static void book_leave(struct cm_cache *cache, const struct cm_segment *segment)

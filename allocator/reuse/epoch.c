@@ -3,59 +3,43 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <stddef.h>
-#include <string.h>
 
 #include "allocator/base/gate.h"
 #include "allocator/blocks/free.h"
+#include "allocator/reuse/batch_ring.h"
 #include "allocator/reuse/fence.h"
 #include "allocator/state/report.h"
 
-static struct cm_epoch *closed(struct cm_heap *heap, uint64_t number)
+/* An epoch is ready. */
+static void retire_locked(struct cm_batch_ring *ring, struct cm_batch *epoch)
 {
-	return &heap->closed[number & (CM_EPOCHS_MAX - 1)];
+	cm_heap_retire_locked(ring->heap, epoch);
+	ring->heap->row->epoch_ready = epoch->number;
 }
 
-enum what {
-	WHATEVER_IT_IS,
-	WHAT_IS_CLEAN, /* see cm_epoch_open_is_clean */
-};
-
-/* Moves the open epoch behind the closed ones. False: it is empty, or they are too many, or it is
- * not what is wanted. */
-static bool detach(struct cm_heap *heap, enum what what)
+void cm_epoch_init(struct cm_heap *heap)
 {
-	struct cm_device *device = heap->device;
-	uint64_t number;
-	bool moved;
+	struct cm_batch_ring *epochs = &heap->epochs;
 
-	cm_lock_acquire(&device->lock);
-	number = heap->open.number;
-	moved = heap->open.blocks && number - heap->oldest < CM_EPOCHS_MAX &&
-		(what == WHATEVER_IT_IS || heap->open.work == cm_ops_work(heap->cache->ops));
-	if (moved) {
-		/* An open epoch has no events, and their many slots are left as they are. */
-		memcpy(closed(heap, number), &heap->open, offsetof(struct cm_epoch, fence.event));
-		memset(&heap->open, 0, offsetof(struct cm_epoch, fence.event));
-		heap->open.number = number + 1;
-		heap->row->epoch_open = number + 1;
-	}
-	cm_lock_release(&device->lock);
-	return moved;
+	epochs->cache = heap->cache;
+	epochs->heap = heap;
+	epochs->lock = &heap->device->lock;
+	epochs->retire_locked = retire_locked;
+	cm_batch_ring_init(epochs);
 }
 
 /* The newest closed epoch could not be recorded: its blocks go back before the open ones. */
 static void reattach(struct cm_heap *heap)
 {
 	struct cm_device *device = heap->device;
-	struct cm_epoch *back = closed(heap, heap->open.number - 1), *open = &heap->open;
+	struct cm_batch *back = cm_batch_newest(&heap->epochs), *open = &heap->epochs.open;
 
 	cm_lock_acquire(&device->lock);
-	if (open->first)
-		heap->cache->block[back->last].link_next = open->first;
+	if (open->list.first)
+		heap->cache->block[back->list.last].link_next = open->list.first;
 	else
-		open->last = back->last;
-	open->first = back->first;
+		open->list.last = back->list.last;
+	open->list.first = back->list.first;
 	open->blocks += back->blocks;
 	open->bytes += back->bytes;
 	if (open->blocks == back->blocks)
@@ -65,16 +49,18 @@ static void reattach(struct cm_heap *heap)
 	cm_lock_release(&device->lock);
 }
 
-/* Closes the open epoch; that is counted when it is ready, unless the caller does. */
-static bool close_epoch(struct cm_heap *heap, enum what what)
+/* Closes the open epoch, if it is clean where it has to be; that is counted when it is ready,
+ * unless the caller does. */
+static bool close_epoch(struct cm_heap *heap, bool clean)
 {
-	struct cm_epoch *epoch;
+	struct cm_batch *epoch;
 
-	assert(cm_lock_is_held(&heap->cache->turn));
-	if (!(heap->can & CM_CAN_CTX_EVENTS) || !detach(heap, what))
+	if (!(heap->can & CM_CAN_CTX_EVENTS) ||
+	    !cm_batch_ring_detach_event_locked(&heap->epochs, clean))
 		return false;
-	epoch = closed(heap, heap->open.number - 1);
-	if (!cm_fence_record_event_locked(heap->cache, &epoch->fence)) {
+	epoch = cm_batch_newest(&heap->epochs);
+	epoch->recorded = cm_fence_record_event_locked(heap->cache, &epoch->fence);
+	if (!epoch->recorded) {
 		reattach(heap);
 		return false;
 	}
@@ -87,7 +73,7 @@ static bool close_epoch(struct cm_heap *heap, enum what what)
 /* The newest closed epoch was recorded now, and is not ready at once. */
 static void note_closed(struct cm_heap *heap)
 {
-	struct cm_epoch *epoch = closed(heap, heap->open.number - 1);
+	struct cm_batch *epoch = cm_batch_newest(&heap->epochs);
 
 	cm_device_count(heap->device, CM_SCALAR_epochs_closed, epoch->closes);
 	epoch->closes = 0;
@@ -96,51 +82,15 @@ static void note_closed(struct cm_heap *heap)
 
 bool cm_epoch_close_event_locked(struct cm_heap *heap)
 {
-	if (!close_epoch(heap, WHATEVER_IT_IS))
+	if (!close_epoch(heap, false))
 		return false;
 	note_closed(heap);
 	return true;
 }
 
-static bool is_complete(struct cm_heap *heap, uint64_t number)
-{
-	return !heap->cache->ending &&
-	       cm_fence_is_complete_event_locked(&closed(heap, number)->fence, heap->device) &&
-	       !heap->over;
-}
-
-/* Everything up to the closed epoch `last` is ready. */
-static void retire_up_to(struct cm_heap *heap, uint64_t last)
-{
-	for (; heap->oldest <= last; heap->oldest++) {
-		struct cm_epoch *epoch = closed(heap, heap->oldest);
-
-		cm_fence_fini_event_locked(&epoch->fence);
-		cm_lock_acquire(&heap->device->lock);
-		cm_heap_retire_locked(heap, epoch);
-		heap->row->epoch_ready = heap->oldest;
-		cm_lock_release(&heap->device->lock);
-	}
-}
-
-/*
- * The newest first, since its completion is that of all; then the oldest, upwards: a device that
- * lags costs two questions.
- */
 bool cm_epoch_poll_event_locked(struct cm_heap *heap)
 {
-	uint64_t before = heap->oldest, end = heap->open.number;
-
-	assert(cm_lock_is_held(&heap->cache->turn));
-	if (before == end)
-		return false;
-	if (is_complete(heap, end - 1)) {
-		retire_up_to(heap, end - 1);
-		return true;
-	}
-	while (heap->oldest < end - 1 && is_complete(heap, heap->oldest))
-		retire_up_to(heap, heap->oldest);
-	return heap->oldest != before;
+	return cm_batch_ring_poll_event_locked(&heap->epochs);
 }
 
 /* The newest closed epoch that a barrier may be laid behind, or the number before the oldest. */
@@ -148,8 +98,8 @@ static uint64_t newest_clean(struct cm_heap *heap)
 {
 	uint64_t number;
 
-	for (number = heap->open.number; number > heap->oldest; number--)
-		if (closed(heap, number - 1)->clean)
+	for (number = heap->epochs.open.number; number > heap->epochs.oldest; number--)
+		if (cm_batch_at(&heap->epochs, number - 1)->clean)
 			break;
 	return number - 1;
 }
@@ -165,8 +115,10 @@ static bool may_lay_barrier(struct cm_heap *heap)
 /* An epoch that hangs: whatever is put behind it may hang too. */
 static bool is_stuck(struct cm_heap *heap)
 {
-	return heap->oldest != heap->open.number &&
-	       heap->cache->ops->now_ns() - closed(heap, heap->oldest)->closed_ns > CM_PATIENCE_NS;
+	return !cm_batch_ring_is_empty(&heap->epochs) &&
+	       heap->cache->ops->now_ns() -
+			       cm_batch_at(&heap->epochs, heap->epochs.oldest)->closed_ns >
+		       CM_PATIENCE_NS;
 }
 
 /* Lays a barrier behind the newest clean epoch, where there is one: it is ready, and all before
@@ -174,14 +126,14 @@ static bool is_stuck(struct cm_heap *heap)
 static bool order_behind_clean(struct cm_heap *heap)
 {
 	uint64_t number = newest_clean(heap);
-	struct cm_fence *fence = &closed(heap, number)->fence;
+	struct cm_fence *fence = &cm_batch_at(&heap->epochs, number)->fence;
 
-	if (number + 1 == heap->oldest || !cm_fence_order_event_locked(fence, heap))
+	if (number + 1 == heap->epochs.oldest || !cm_fence_order_event_locked(fence, heap))
 		return false;
 	cm_fence_fini_event_locked(&heap->ordered);
 	cm_fence_move_event_locked(fence, &heap->ordered);
-	closed(heap, number)->barriers = 1;
-	retire_up_to(heap, number);
+	cm_batch_at(&heap->epochs, number)->barriers = 1;
+	cm_batch_ring_retire_event_locked(&heap->epochs, number + 1);
 	return true;
 }
 
@@ -192,10 +144,10 @@ bool cm_epoch_barrier_event_locked(struct cm_heap *heap)
 	assert(cm_lock_is_held(&heap->cache->turn));
 	if (!may_lay_barrier(heap) || is_stuck(heap))
 		return false;
-	has_closed = close_epoch(heap, WHAT_IS_CLEAN);
+	has_closed = close_epoch(heap, true);
 	laid = order_behind_clean(heap);
 	/* One that is ready at once has no need of its time, and to ask for that takes a while. */
-	if (has_closed && heap->oldest != heap->open.number)
+	if (has_closed && !cm_batch_ring_is_empty(&heap->epochs))
 		note_closed(heap);
 	return laid;
 }
@@ -207,10 +159,10 @@ bool cm_epoch_synchronize_event_locked(struct cm_heap *heap)
 	bool detached;
 
 	assert(cm_lock_is_held(&heap->cache->turn));
-	detached = detach(heap, WHATEVER_IT_IS);
-	end = heap->open.number;
+	detached = cm_batch_ring_detach_event_locked(&heap->epochs, false);
+	end = heap->epochs.open.number;
 	if (detached)
-		closed(heap, end - 1)->closed_ns = start;
+		cm_batch_at(&heap->epochs, end - 1)->closed_ns = start;
 	if (!cm_fence_synchronize_event_locked(cache) || heap->over) {
 		if (detached)
 			reattach(heap);
@@ -218,8 +170,7 @@ bool cm_epoch_synchronize_event_locked(struct cm_heap *heap)
 	}
 	cm_device_count(heap->device, CM_SCALAR_waits, 1);
 	cm_device_count(heap->device, CM_SCALAR_wait_ns, (int64_t)(cache->ops->now_ns() - start));
-	if (heap->oldest != end)
-		retire_up_to(heap, end - 1);
+	cm_batch_ring_retire_event_locked(&heap->epochs, end);
 	return true;
 }
 
@@ -239,7 +190,7 @@ bool cm_epoch_open_is_clean(struct cm_heap *heap)
 	bool clean;
 
 	cm_lock_acquire(&heap->device->lock);
-	clean = heap->open.blocks && heap->open.work == work;
+	clean = heap->epochs.open.blocks && heap->epochs.open.work == work;
 	cm_lock_release(&heap->device->lock);
 	return clean;
 }
@@ -251,7 +202,7 @@ struct patience {
 	uint64_t others_ns;
 };
 
-static uint64_t patience_with(struct cm_heap *heap, const struct cm_epoch *epoch,
+static uint64_t patience_with(struct cm_heap *heap, const struct cm_batch *epoch,
 			      const struct patience *patience)
 {
 	if (patience->limit_ns == patience->others_ns || cm_cache_has_one_context(heap->cache))
@@ -268,16 +219,16 @@ static uint64_t patience_with(struct cm_heap *heap, const struct cm_epoch *epoch
 static bool is_out_of_patience(struct cm_heap *heap, uint64_t end, const struct patience *patience)
 {
 	uint64_t number, now = heap->cache->ops->now_ns();
-	const struct cm_epoch *epoch;
+	const struct cm_batch *epoch;
 
-	for (number = heap->oldest; number < end; number++) {
-		epoch = closed(heap, number);
+	for (number = heap->epochs.oldest; number < end; number++) {
+		epoch = cm_batch_at(&heap->epochs, number);
 		if (epoch->fence.broken)
 			return true;
 		if (epoch->clean)
 			return now - epoch->closed_ns >= patience_with(heap, epoch, patience);
 	}
-	return now - closed(heap, heap->oldest)->closed_ns >= CM_PATIENCE_NS;
+	return now - cm_batch_at(&heap->epochs, heap->epochs.oldest)->closed_ns >= CM_PATIENCE_NS;
 }
 
 /* One look: whether to look again for the epochs before `end`. */
@@ -287,9 +238,10 @@ static bool has_to_wait(struct cm_heap *heap, uint64_t end, const struct patienc
 
 	cm_lock_acquire(&heap->cache->turn);
 	(void)cm_epoch_poll_event_locked(heap);
-	if (end > heap->open.number)
-		end = heap->open.number; /* another context has the heap by now */
-	again = heap->oldest < end && !heap->over && !is_out_of_patience(heap, end, patience);
+	if (end > heap->epochs.open.number)
+		end = heap->epochs.open.number; /* another context has the heap by now */
+	again = heap->epochs.oldest < end && !heap->over &&
+		!is_out_of_patience(heap, end, patience);
 	cm_lock_release(&heap->cache->turn);
 	return again;
 }
@@ -311,7 +263,7 @@ static bool await(struct cm_heap *heap, const struct patience *patience)
 	if (!cm_epoch_close_event_locked(heap) && cm_epoch_poll_event_locked(heap))
 		(void)cm_epoch_close_event_locked(heap);
 	/* What others free and close meanwhile is not waited for. */
-	end = heap->open.number;
+	end = heap->epochs.open.number;
 	cm_lock_release(&heap->cache->turn);
 	if (!has_to_wait(heap, end, patience))
 		return true;
@@ -449,15 +401,14 @@ void cm_epoch_forget_context_event_locked(struct cm_cache *cache, struct cm_heap
 	for (i = 0; i < heaps; i++) {
 		struct cm_heap *heap = atomic_load_explicit(&cache->heap[i], memory_order_relaxed);
 
-		for (number = heap->oldest; number < heap->open.number; number++)
-			cm_fence_forget_event_locked(&closed(heap, number)->fence, gone);
+		cm_batch_ring_forget_event_locked(&heap->epochs, gone);
 		cm_fence_forget_event_locked(&heap->ordered, gone);
 	}
 	for (i = 0; i < devices; i++)
 		cm_fence_forget_event_locked(&cache->device[i]->probe, gone);
 	/* What is left in its own are events of others. */
-	for (number = gone->oldest; number < gone->open.number; number++)
-		cm_fence_drop_event_locked(&closed(gone, number)->fence);
+	for (number = gone->epochs.oldest; number < gone->epochs.open.number; number++)
+		cm_fence_drop_event_locked(&cm_batch_at(&gone->epochs, number)->fence);
 	cm_fence_drop_event_locked(&gone->ordered);
 	gone->spare_events = 0;
 }

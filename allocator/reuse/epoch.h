@@ -9,7 +9,7 @@
  * events wait for the contexts instead, at reuse and never at free.
  *
  * No barrier is laid and nothing waits for long behind work that may never end: an epoch that is
- * not clean (struct cm_epoch) may have captured a kernel that waits for work yet to be submitted,
+ * not clean (struct cm_batch) may have captured a kernel that waits for work yet to be submitted,
  * and an epoch that has not completed within CM_PATIENCE_NS looks like one.
  *
  * All functions call the driver. The caller has entered the capture gate and holds no device lock;
@@ -21,6 +21,9 @@
 #include <stdbool.h>
 
 #include "allocator/state/state.h"
+
+/* Begins the epochs of a context that gets the heap. The device's lock is held. No driver call. */
+void cm_epoch_init(struct cm_heap *heap);
 
 /* Closes the open epoch. False: it is empty, or it could not be recorded and stays open. */
 bool cm_epoch_close_event_locked(struct cm_heap *heap);

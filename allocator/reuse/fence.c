@@ -33,7 +33,7 @@ static int take_event(struct cm_heap *heap, uint64_t *ret_event)
 
 static bool keep_event(struct cm_heap *heap, uint64_t event)
 {
-	if (heap->spare_events == CM_EPOCHS_MAX)
+	if (heap->spare_events == CM_BATCHES_MAX)
 		return false;
 	heap->spare_event[heap->spare_events++] = event;
 	return true;

@@ -31,7 +31,7 @@
 #include "allocator/state/pending_release.h"
 #include "stats/events.h"
 
-#define CM_EPOCHS_MAX     32 /* closed at once; a power of two */
+#define CM_BATCHES_MAX    32 /* closed at once; a power of two */
 #define CM_HEAPS_MAX      256
 #define CM_SPARE_BATCH    64 /* rows of blocks that a device fetches: a cache line of is_free */
 #define CM_DECAY_SPANS    64
@@ -48,30 +48,47 @@ struct cm_fence {
 	} event[CM_FENCE_CONTEXTS];
 };
 
-/*
- * A batch of freed blocks that becomes ready together. It is open while frees join it; closing it
- * records its fence.
- */
-struct cm_epoch {
-	uint64_t number;
-	uint32_t first; /* its PENDING blocks, by link_next */
+/* Blocks in the order in which they were freed, by link_next; pinned ones by link_prev too. */
+struct cm_block_list {
+	uint32_t first;
 	uint32_t last;
-	uint64_t blocks;
+};
+
+/*
+ * A batch of freed blocks that become ready together: an epoch of a heap, or a batch of pinned
+ * memory. It is open while frees join it; closing it records its fence.
+ */
+struct cm_batch {
+	uint64_t number;
+	struct cm_block_list list; /* its PENDING blocks; of pinned ones `age` is the number */
+	uint64_t blocks;           /* this and the fields below `recorded`: of an epoch alone */
 	uint64_t bytes;
-	uint64_t work;      /* ops->work_number at its last free */
-	uint64_t closed_ns; /* when its events were recorded */
+	uint64_t work; /* ops->work_number at its last free */
+	bool recorded; /* the fence was */
 	/* No unbounded work between the last free and the record: the events capture no more than a
 	 * cudaFree at that moment would have waited for. */
 	bool clean;
+	uint64_t closed_ns; /* when its events were recorded */
 	uint32_t closes; /* events recorded and barriers laid that are counted when it is ready */
 	uint32_t barriers;
 	struct cm_fence fence;
 };
 
+/* The open batch and the closed ones, see reuse/batch_ring.h. */
+struct cm_batch_ring {
+	struct cm_cache *cache;
+	struct cm_heap *heap; /* NULL: of pinned memory */
+	struct cm_lock *lock; /* guards `open` */
+	void (*retire_locked)(struct cm_batch_ring *ring, struct cm_batch *batch);
+	struct cm_batch open;
+	/* Guarded by the turn: closed[n & (CM_BATCHES_MAX - 1)] for n in [oldest, open.number). */
+	struct cm_batch closed[CM_BATCHES_MAX];
+	uint64_t oldest;
+};
+
 #define CM_PINNED_IDLE_BYTES (UINT64_C(256) << 20)
 #define CM_PINNED_MAX        (UINT64_C(1) << 40) /* beyond it the driver answers */
 #define CM_PINNED_CLASSES    232u                /* up to CM_PINNED_MAX */
-#define CM_BATCHES_MAX       32                  /* closed at once; a power of two */
 
 struct cm_heap {
 	struct cm_cache *cache;
@@ -93,18 +110,14 @@ struct cm_heap {
 	uint32_t paused_at;    /* of the large pool's requests: see cm_poll_policy_pause_locked */
 	uint64_t polled_bytes; /* waited when that was; 0 once some of it is ready */
 
-	/* `open` is guarded by the device's lock, the closed ones by the cache's turn:
-	 * closed[n & (CM_EPOCHS_MAX - 1)] for n in [oldest, open.number). */
-	struct cm_epoch open;
-	struct cm_epoch closed[CM_EPOCHS_MAX];
-	uint64_t oldest; /* number of the oldest closed epoch */
+	struct cm_batch_ring epochs;
 	struct cm_fence
 		ordered; /* of the last barrier: what is handed out behind it may not be idle */
 
 	struct cm_paged *paged[CM_FIT_COUNT]; /* NULL: no range is reserved */
 	uint64_t open_to; /* ordinals of the devices that reach the heap's pages beside its own */
 
-	uint64_t spare_event[CM_EPOCHS_MAX]; /* events of this context, not in use */
+	uint64_t spare_event[CM_BATCHES_MAX]; /* events of this context, not in use */
 	uint32_t spare_events;
 
 	_Atomic uint32_t calls; /* see cm_heap_begin_call_locked */
@@ -155,23 +168,6 @@ struct cm_device {
 		unreclaimed; /* what nobody uses again may be waiting, see cm_release_unreclaimed */
 };
 
-/* Blocks in the order in which they were freed, by link_prev and link_next. */
-struct cm_pinned_list {
-	uint32_t first;
-	uint32_t last;
-};
-
-/* Freed blocks that become ready together; open while frees join. A PENDING block's `age` is the
- * number of its batch. */
-struct cm_pinned_batch {
-	uint64_t number;
-	struct cm_pinned_list blocks;
-	uint64_t bytes;
-	uint64_t work; /* ops->work_number at its last free */
-	bool recorded; /* the fence was */
-	struct cm_fence fence;
-};
-
 struct cm_pinned {
 	struct cm_lock lock;
 	struct cm_host_row *row;
@@ -180,14 +176,12 @@ struct cm_pinned {
 	struct cm_pending_releases leaving;
 	bool reset; /* accumulated counters were reset: current != allocated - freed */
 
-	struct cm_pinned_batch open;
-	struct cm_pinned_batch closed[CM_BATCHES_MAX]; /* of numbers [oldest, open.number) */
-	uint64_t oldest;
+	struct cm_batch_ring batches;
 
 	/* Ready blocks of all contexts, the longest idle first, by aged[0] and aged[1]. Those of
 	 * a context, kind and class are on a list of its heap too, but for what was passed on
 	 * (CM_SEGMENT_DIRECT): that only waits to be given back. */
-	struct cm_pinned_list aged;
+	struct cm_block_list aged;
 };
 
 enum cm_uncached_name {
@@ -343,7 +337,7 @@ static inline struct cm_heap *cm_segment_heap(struct cm_cache *cache,
  * a batch. */
 static inline bool cm_heap_is_worth_closing(const struct cm_heap *heap)
 {
-	return heap->open.bytes >= heap->device->batch_bytes;
+	return heap->epochs.open.bytes >= heap->device->batch_bytes;
 }
 
 static inline uint32_t cm_segment_fit(const struct cm_segment *segment)

@@ -8,8 +8,8 @@ bool __wrap_cm_fence_is_complete_event_locked(struct cm_fence *fence, struct cm_
 
 static bool is_of_pinned(const struct cm_fence *fence, const struct cm_pinned *pinned)
 {
-	return (const char *)fence >= (const char *)pinned->closed &&
-	       (const char *)fence < (const char *)(pinned->closed + CM_BATCHES_MAX);
+	return (const char *)fence >= (const char *)pinned->batches.closed &&
+	       (const char *)fence < (const char *)(pinned->batches.closed + CM_BATCHES_MAX);
 }
 
 bool __wrap_cm_fence_is_complete_event_locked(struct cm_fence *fence, struct cm_device *asks)

@@ -166,7 +166,7 @@ static void wrong_segments_and_blocks_are_named(void **state)
 
 static void wrong_heaps_and_epochs_are_named(void **state)
 {
-	struct cm_epoch *closed;
+	struct cm_batch *closed;
 	struct cm_block *block;
 	struct stage stage;
 	struct cm_heap *heap;
@@ -176,17 +176,17 @@ static void wrong_heaps_and_epochs_are_named(void **state)
 	leave_epochs(&stage);
 	block = stage.cache->block;
 	heap = stage.heap;
-	closed = &heap->closed[heap->oldest & (CM_EPOCHS_MAX - 1)];
-	assert_int_equal(closed->first, stage.closed);
-	assert_int_equal(heap->open.first, stage.open);
+	closed = &heap->epochs.closed[heap->epochs.oldest & (CM_BATCHES_MAX - 1)];
+	assert_int_equal(closed->list.first, stage.closed);
+	assert_int_equal(heap->epochs.open.list.first, stage.open);
 
 	WRONG(&stage, heap->row->flags, 0, "in use in one place only");
 	WRONG(&stage, heap->live_bytes, 1, "bytes are live, not 1");
-	WRONG(&stage, heap->oldest, heap->oldest + 9, "has epochs");
+	WRONG(&stage, heap->epochs.oldest, heap->epochs.oldest + 9, "has epochs");
 	WRONG(&stage, closed->number, 99, "stands in the place of");
-	WRONG(&stage, closed->first, stage.live, "by mistake");
-	WRONG(&stage, heap->open.first, stage.closed, "by mistake");
-	WRONG(&stage, heap->open.bytes, 1, "states 1 blocks of 1 bytes");
+	WRONG(&stage, closed->list.first, stage.live, "by mistake");
+	WRONG(&stage, heap->epochs.open.list.first, stage.closed, "by mistake");
+	WRONG(&stage, heap->epochs.open.bytes, 1, "states 1 blocks of 1 bytes");
 	WRONG(&stage, heap->pending_sizes, 0, "none of its size class");
 	WRONG(&stage, heap->row->pending_bytes, 1, "its epochs hold");
 	WRONG(&stage, stage.cache->contexts, 4, "contexts have a heap, not 4");
@@ -263,7 +263,7 @@ static void wrong_pages_are_named(void **state)
 static void wrong_pinned_memory_is_named(void **state)
 {
 	struct cm_pinned *pinned;
-	struct cm_pinned_batch *closed;
+	struct cm_batch *closed;
 	struct cm_segment *segment;
 	struct cm_block *block;
 	struct stage stage;
@@ -275,7 +275,7 @@ static void wrong_pinned_memory_is_named(void **state)
 	block = stage.cache->block;
 	pinned = &stage.cache->pinned;
 	segment = segment_of(&stage, stage.host_live);
-	closed = &pinned->closed[pinned->oldest & (CM_BATCHES_MAX - 1)];
+	closed = &pinned->batches.closed[pinned->batches.oldest & (CM_BATCHES_MAX - 1)];
 
 	WRONG(&stage, segment->first, 0, "host segment");
 	WRONG(&stage, segment->heap, 9, "is of heap 9");
@@ -283,14 +283,14 @@ static void wrong_pinned_memory_is_named(void **state)
 	WRONG(&stage, block[stage.host_live].state, 17, "is in state 17");
 	WRONG(&stage, block[stage.host_live].requested, 1 * MIB, "serves 1048576");
 	WRONG(&stage, pinned->map.count, 17, "17 in the map");
-	WRONG(&stage, pinned->open.blocks.first, stage.host_live, "by mistake");
-	WRONG(&stage, pinned->open.bytes, 3, "states 3 bytes");
+	WRONG(&stage, pinned->batches.open.list.first, stage.host_live, "by mistake");
+	WRONG(&stage, pinned->batches.open.bytes, 3, "states 3 bytes");
 	WRONG(&stage, pinned->row->seq, pinned->row->seq + 1, "the host's books stand open");
 	WRONG(&stage, pinned->row->segment.current, 40, "host segment is 40");
 	WRONG(&stage, pinned->row->segment.peak, 0, "host segment is");
-	assert_int_not_equal(pinned->oldest, pinned->open.number);
+	assert_int_not_equal(pinned->batches.oldest, pinned->batches.open.number);
 	WRONG(&stage, closed->number, 99, "stands in the place of");
-	WRONG(&stage, closed->blocks.first, stage.host_live, "by mistake");
+	WRONG(&stage, closed->list.first, stage.host_live, "by mistake");
 	assert_int_equal(block[stage.host_ready].state, CM_BLOCK_FREE);
 	WRONG(&stage, pinned->aged.first, stage.host_live, "is out of order");
 	WRONG(&stage, pinned->aged.last, stage.host_live, "by age");

@@ -170,7 +170,7 @@ static void contexts_that_go_leave_the_events_of_others(void **state)
 		assert_int_equal(fixture_alloc(f, heap, MIB, &addr), 0);
 		case_put(f, addr);
 		cm_cache_poll(f->cache);
-		assert_int_equal(heap->open.number - heap->oldest, 1);
+		assert_int_equal(heap->epochs.open.number - heap->epochs.oldest, 1);
 		fixture_remove_context(f, ctx);
 		if (!alive)
 			alive = fake_events_alive();

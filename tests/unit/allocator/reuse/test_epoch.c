@@ -419,19 +419,19 @@ static void growth_behind_another_device_is_not_held_up_for_long(void **state)
 static void more_epochs_than_places_lose_nothing(void **state)
 {
 	struct fixture *f = *state;
-	uint64_t addr[CM_EPOCHS_MAX + 8], keep = case_get(f, 512);
+	uint64_t addr[CM_BATCHES_MAX + 8], keep = case_get(f, 512);
 	size_t i;
 
-	for (i = 0; i < CM_EPOCHS_MAX + 8; i++)
+	for (i = 0; i < CM_BATCHES_MAX + 8; i++)
 		addr[i] = case_get(f, 2 * MIB);
 	(void)launch(f, keep, FAKE_FOREVER);
-	for (i = 0; i < CM_EPOCHS_MAX + 8; i++) {
+	for (i = 0; i < CM_BATCHES_MAX + 8; i++) {
 		case_put(f, addr[i]);
 		cm_cache_poll(f->cache);
 		assert_sound(f);
 	}
-	assert_int_equal(fixture_scalar(f, CM_SCALAR_epochs_closed), CM_EPOCHS_MAX);
-	assert_int_equal(f->heap->open.blocks, 8);
+	assert_int_equal(fixture_scalar(f, CM_SCALAR_epochs_closed), CM_BATCHES_MAX);
+	assert_int_equal(f->heap->epochs.open.blocks, 8);
 	case_settle(f);
 	assert_int_equal(f->heap->row->pending_bytes, 8 * 2 * MIB);
 	cm_cache_poll(f->cache);

@@ -26,7 +26,7 @@ static void settling_during_a_capture_gives_no_event_back(void **state)
 		assert_int_equal(case_get(f, 64 * MIB), addr);
 		assert_int_equal(heap->ordered.events, 1);
 		assert_true(ops->gate_enter());
-		for (; heap->spare_events < CM_EPOCHS_MAX; heap->spare_events++)
+		for (; heap->spare_events < CM_BATCHES_MAX; heap->spare_events++)
 			assert_int_equal(
 				ops->event_create(f->ctx, &heap->spare_event[heap->spare_events]),
 				0);
@@ -55,7 +55,7 @@ static void an_epoch_that_cannot_be_recorded_stays_open(void **state)
 	cm_cache_poll(f->cache);
 	assert_true(f->driver.failed);
 	assert_sound(f);
-	assert_int_equal(f->heap->open.blocks, 1);
+	assert_int_equal(f->heap->epochs.open.blocks, 1);
 	assert_int_equal(fixture_scalar(f, CM_SCALAR_epochs_closed), 0);
 	case_put(f, b);
 	cm_cache_poll(f->cache);

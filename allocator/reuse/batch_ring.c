@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: MIT */
+#include "allocator/reuse/batch_ring.h"
+
+#include <assert.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "allocator/reuse/fence.h"
+
+void cm_batch_ring_init(struct cm_batch_ring *ring)
+{
+	ring->open = (struct cm_batch){.number = 1};
+	ring->oldest = 1;
+}
+
+bool cm_batch_ring_detach_event_locked(struct cm_batch_ring *ring, bool clean)
+{
+	struct cm_batch *open = &ring->open;
+	bool moved;
+
+	assert(cm_lock_is_held(&ring->cache->turn));
+	cm_lock_acquire(ring->lock);
+	moved = open->list.first && open->number - ring->oldest < CM_BATCHES_MAX &&
+		(!clean || open->work == cm_ops_work(ring->cache->ops));
+	if (moved) {
+		const uint64_t number = open->number;
+
+		/* An open batch has no events, and their many slots are left as they are. */
+		memcpy(cm_batch_at(ring, number), open, offsetof(struct cm_batch, fence.event));
+		memset(open, 0, offsetof(struct cm_batch, fence.event));
+		open->number = number + 1;
+		if (ring->heap)
+			ring->heap->row->epoch_open = open->number;
+	}
+	cm_lock_release(ring->lock);
+	return moved;
+}
+
+/* A fence that could not be recorded is tried again: a later one captures no less. Pinned memory is
+ * no device's: the first one counts the questions. */
+static bool is_complete(struct cm_batch_ring *ring, uint64_t number)
+{
+	struct cm_cache *cache = ring->cache;
+	struct cm_batch *batch = cm_batch_at(ring, number);
+
+	if (!batch->recorded)
+		batch->recorded = cm_fence_record_event_locked(cache, &batch->fence);
+	return batch->recorded && !cache->ending &&
+	       cm_fence_is_complete_event_locked(&batch->fence, ring->heap ? ring->heap->device
+									   : cache->device[0]) &&
+	       !(ring->heap && ring->heap->over);
+}
+
+void cm_batch_ring_retire_event_locked(struct cm_batch_ring *ring, uint64_t end)
+{
+	while (ring->oldest < end) {
+		struct cm_batch *batch = cm_batch_at(ring, ring->oldest);
+
+		cm_fence_fini_event_locked(&batch->fence);
+		cm_lock_acquire(ring->lock);
+		ring->retire_locked(ring, batch);
+		ring->oldest++;
+		cm_lock_release(ring->lock);
+	}
+}
+
+/* The newest first, since its completion is that of all; then the oldest, upwards: a device that
+ * lags costs two questions. */
+bool cm_batch_ring_poll_event_locked(struct cm_batch_ring *ring)
+{
+	const uint64_t before = ring->oldest, end = ring->open.number;
+
+	assert(cm_lock_is_held(&ring->cache->turn));
+	if (before == end)
+		return false;
+	if (is_complete(ring, end - 1))
+		cm_batch_ring_retire_event_locked(ring, end);
+	while (ring->oldest + 1 < end && is_complete(ring, ring->oldest))
+		cm_batch_ring_retire_event_locked(ring, ring->oldest + 1);
+	return ring->oldest != before;
+}
+
+void cm_batch_ring_forget_event_locked(struct cm_batch_ring *ring, const struct cm_heap *gone)
+{
+	uint64_t number;
+
+	for (number = ring->oldest; number < ring->open.number; number++)
+		cm_fence_forget_event_locked(&cm_batch_at(ring, number)->fence, gone);
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Freed blocks on their way to being ready: the batch that frees join, and those that were closed,
+ * the oldest first. Each closed one has a fence, and is ready once that has completed; then so are
+ * all before it.
+ *
+ * What becomes of a batch that is ready is its owner's: an epoch of a heap (epoch.c), or a batch of
+ * pinned memory. Functions named *_event_locked want the turn, and but for forget the capture gate;
+ * they take the ring's own lock.
+ */
+#ifndef CM_ALLOCATOR_REUSE_BATCH_RING_H
+#define CM_ALLOCATOR_REUSE_BATCH_RING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "allocator/state/state.h"
+
+/* Empties the ring, as of a slot that another context had before; its other fields are set. */
+void cm_batch_ring_init(struct cm_batch_ring *ring);
+
+/* The closed batch of that number. */
+static inline struct cm_batch *cm_batch_at(struct cm_batch_ring *ring, uint64_t number)
+{
+	return &ring->closed[number & (CM_BATCHES_MAX - 1)];
+}
+
+static inline struct cm_batch *cm_batch_newest(struct cm_batch_ring *ring)
+{
+	return cm_batch_at(ring, ring->open.number - 1);
+}
+
+static inline bool cm_batch_ring_is_empty(const struct cm_batch_ring *ring)
+{
+	return ring->oldest == ring->open.number;
+}
+
+/* Moves the open batch behind the closed ones, without a fence as yet. False: it is empty, or they
+ * are too many, or work was submitted since its last free and `clean` wants none. */
+bool cm_batch_ring_detach_event_locked(struct cm_batch_ring *ring, bool clean);
+
+/* Asks for the closed batches, and retires those that are ready; true where any was. */
+bool cm_batch_ring_poll_event_locked(struct cm_batch_ring *ring);
+
+/* All closed batches before the number `end` are ready: retires them. */
+void cm_batch_ring_retire_event_locked(struct cm_batch_ring *ring, uint64_t end);
+
+/* The context is going away, and its work with it: no batch waits for it. No driver call. */
+void cm_batch_ring_forget_event_locked(struct cm_batch_ring *ring, const struct cm_heap *gone);
+
+#endif
