@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 
 #include "allocator/base/size_class.h"
+#include "allocator/state/life_cycle.h"
 #include "stats/counters.h"
 
 typedef unsigned long long ull;
@@ -325,6 +326,17 @@ static bool check_epochs(struct walk *walk, const struct cm_heap *heap)
 	return true;
 }
 
+static bool check_state(struct walk *walk, const struct cm_heap *heap)
+{
+	const enum cm_heap_state state = cm_heap_state(heap);
+
+	if ((heap->ctx != 0) != (state != CM_STATE_UNUSED))
+		return cm_why_set(&walk->why, "heap %u is in use in one place only", heap->index);
+	return (cm_heap_flags(heap) & ~CM_HEAP_SHARED) == cm_heap_flags_of(state) ||
+	       cm_why_set(&walk->why, "heap %u is in state %u, its flags are %#x", heap->index,
+			  state, cm_heap_flags(heap));
+}
+
 static bool check_heap(struct walk *walk, const struct cm_heap *heap)
 {
 	const struct heap_sum *sum = &walk->heap[heap->index];
@@ -333,8 +345,8 @@ static bool check_heap(struct walk *walk, const struct cm_heap *heap)
 
 	if (heap->ctx)
 		walk->device[heap->device->index].heaps++;
-	if ((heap->ctx != 0) != ((heap->row->flags & CM_HEAP_USED) != 0))
-		return cm_why_set(&walk->why, "heap %u is in use in one place only", heap->index);
+	if (!check_state(walk, heap))
+		return false;
 	if (heap->live_bytes != sum->live_bytes)
 		return cm_why_set(&walk->why, "heap %u: %llu bytes are live, not %llu", heap->index,
 				  (ull)sum->live_bytes, (ull)heap->live_bytes);
@@ -354,13 +366,19 @@ static bool check_heap(struct walk *walk, const struct cm_heap *heap)
 static bool check_heaps(struct walk *walk)
 {
 	struct cm_cache *cache = walk->cache;
-	uint32_t i, used = 0, n = atomic_load(&cache->heaps);
+	uint32_t i, used = 0, suspended = 0, n = atomic_load(&cache->heaps);
+	const struct cm_heap *heap;
 
 	for (i = 0; i < n; i++) {
-		if (!check_heap(walk, atomic_load(&cache->heap[i])))
+		heap = atomic_load(&cache->heap[i]);
+		if (!check_heap(walk, heap))
 			return false;
-		used += atomic_load(&cache->heap[i])->ctx != 0;
+		used += heap->ctx != 0;
+		suspended += cm_heap_is_suspended(heap);
 	}
+	if (suspended != atomic_load(&cache->suspended) || suspended > cache->ending)
+		return cm_why_set(&walk->why, "%u heaps are suspended, not %u of %u", suspended,
+				  atomic_load(&cache->suspended), cache->ending);
 	if (used != atomic_load(&cache->contexts))
 		return cm_why_set(&walk->why, "%u contexts have a heap, not %u", used,
 				  atomic_load(&cache->contexts));

@@ -30,7 +30,7 @@ CM_ALWAYS_INLINE int take_first(struct cm_heap *heap, uint64_t size, uint64_t by
 	int err;
 
 	cm_lock_acquire(&device->lock);
-	err = CM_UNLIKELY(cm_heap_flags(heap) & CM_HEAP_DRAINING)
+	err = CM_UNLIKELY(cm_heap_drains(heap))
 		      ? -EAGAIN
 		      : cm_take(heap, size, bytes, CM_TAKE_FIRST, CM_SCALAR_cache_hits, ret_addr);
 	cm_lock_release(&device->lock);

@@ -13,6 +13,7 @@
 #include "allocator/pinned/pinned.h"
 #include "allocator/reuse/batch_ring.h"
 #include "allocator/reuse/epoch.h"
+#include "allocator/state/life_cycle.h"
 #include "allocator/state/rows.h"
 #include "allocator/state/state.h"
 #include "allocator/state/suspended.h"
@@ -114,9 +115,7 @@ static void set_suspended(struct cm_heap *heap, bool suspended)
 		cm_cache_note_return(cache);
 	/* Before the locks are free: what the heap has was counted, or the number has changed. */
 	atomic_fetch_add_explicit(&cache->suspensions, suspended, memory_order_relaxed);
-	if (heap->suspended != suspended)
-		atomic_fetch_add(&cache->suspended, suspended ? 1 : UINT32_MAX);
-	heap->suspended = suspended;
+	cm_heap_set_suspended_locked(heap, suspended);
 	cm_lock_release(&heap->device->lock);
 	cm_lock_release(&cache->pinned.lock);
 }
@@ -175,13 +174,10 @@ struct cm_heap *cm_cache_forget_heap(struct cm_cache *cache, uint64_t ctx)
 	retire_all(heap);
 	for_each_segment_locked(heap, remove_segment);
 	cm_paged_forget_locked(heap);
-	__atomic_store_n(&heap->row->flags, 0, __ATOMIC_RELAXED);
 	/* The driver has all of it. Before it is no longer suspended: who finds that sees the
 	 * number. */
 	cm_cache_note_return(cache);
-	if (heap->suspended)
-		atomic_fetch_sub(&cache->suspended, 1);
-	heap->suspended = false;
+	cm_heap_end_locked(heap);
 	__atomic_store_n(&heap->ctx, 0, __ATOMIC_RELEASE);
 	cm_counters_begin(heap->device->row);
 	heap->device->row->heaps--;

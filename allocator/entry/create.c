@@ -10,6 +10,7 @@
 #include "allocator/entry/uncached.h"
 #include "allocator/pinned/pinned.h"
 #include "allocator/reuse/epoch.h"
+#include "allocator/state/life_cycle.h"
 #include "allocator/state/rows.h"
 #include "allocator/state/state.h"
 #include "allocator/state/suspended.h"
@@ -186,14 +187,14 @@ static void open_heap(struct cm_heap *heap, const struct cm_context_info *info)
 	heap->paused_at = heap->searches[CM_FIT_LARGE] - CM_POLL_PAUSE;
 	heap->polled_bytes = 0;
 	heap->ordered = (struct cm_fence){0};
-	heap->over = false;
 	memset(heap->row, 0, sizeof(*heap->row));
 	heap->row->context = info->ctx;
 	heap->row->context_id = info->id;
 	heap->row->device = heap->device->index;
 	heap->row->epoch_open = 1;
-	heap->row->flags = CM_HEAP_USED |
-			   (heap->cache->policy.reached || info->open_to ? CM_HEAP_SHARED : 0);
+	if (heap->cache->policy.reached || info->open_to)
+		heap->row->flags = CM_HEAP_SHARED;
+	cm_heap_begin_locked(heap);
 	heap->open_to = info->open_to;
 	cm_counters_begin(heap->device->row);
 	heap->device->row->heaps++;

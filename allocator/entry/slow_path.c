@@ -167,8 +167,7 @@ static int enter_segment_locked(const struct request *request, uint64_t addr, ui
 {
 	struct cm_heap *heap = request->heap;
 
-	if (!stands(request) ||
-	    (cm_heap_flags(heap) & CM_HEAP_DRAINING && !(flags & CM_SEGMENT_DIRECT)))
+	if (!stands(request) || (cm_heap_drains(heap) && !(flags & CM_SEGMENT_DIRECT)))
 		return -EAGAIN;
 	return cm_heap_take_new_locked(heap, addr, segment_size, flags, request->size,
 				       request->bytes);

@@ -30,7 +30,7 @@ static void for_each_heap_event_locked(struct cm_cache *cache, void (*each)(stru
 
 	for (i = 0; i < n; i++) {
 		heap = atomic_load_explicit(&cache->heap[i], memory_order_relaxed);
-		if (heap->ctx && !heap->suspended)
+		if (heap->ctx && !cm_heap_is_suspended(heap))
 			each(heap);
 	}
 }

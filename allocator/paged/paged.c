@@ -304,7 +304,7 @@ static int enter_pages_locked(struct cm_heap *heap, struct cm_paged *paged,
 	uint32_t end = place->pages.first + place->pages.count;
 	int err;
 
-	if (!cm_paged_is_standing_locked(heap, paged) || cm_heap_flags(heap) & CM_HEAP_DRAINING)
+	if (!cm_paged_is_standing_locked(heap, paged) || cm_heap_drains(heap))
 		return -EAGAIN;
 	cm_lock_acquire(&cache->tables);
 	err = cm_page_map_add(&cache->pages, addr, bytes, heap->device->index);

@@ -70,7 +70,8 @@ static uint32_t list_heaps_event_locked(struct cm_device *device,
 	struct cm_heap *heap;
 
 	while ((heap = cm_device_next_heap(device, &at)))
-		if (cm_fence_is_complete_event_locked(&heap->ordered, heap->device) && !heap->over)
+		if (cm_fence_is_complete_event_locked(&heap->ordered, heap->device) &&
+		    !cm_heap_is_dead(heap))
 			ret_heap[found++] = heap;
 	return found;
 }
@@ -153,7 +154,7 @@ static uint64_t release_pages_of(struct cm_heap *heap, bool unreclaimed)
 	do {
 		cm_lock_acquire(&cache->turn);
 		if (cm_fence_is_complete_event_locked(&heap->ordered, heap->device) &&
-		    !heap->over) {
+		    !cm_heap_is_dead(heap)) {
 			cm_lock_acquire(&heap->device->lock);
 			collect_locked(heap, unreclaimed, &stolen);
 			cm_lock_release(&heap->device->lock);

@@ -22,11 +22,6 @@ struct request {
 	uint64_t *ret_addr;
 };
 
-static bool drains(const struct cm_heap *heap)
-{
-	return cm_heap_flags(heap) & CM_HEAP_DRAINING;
-}
-
 static bool take_cached(const struct request *request)
 {
 	struct cm_pinned *pinned = &request->heap->cache->pinned;
@@ -35,8 +30,9 @@ static bool take_cached(const struct request *request)
 	cm_lock_acquire(&pinned->lock);
 	/* What was just heard of the context may have stopped its heap, and made all of it
 	 * ready. */
-	taken = !drains(request->heap) && cm_pinned_take_locked(request->heap, request->kind,
-								request->bytes, request->ret_addr);
+	taken = !cm_heap_drains(request->heap) &&
+		cm_pinned_take_locked(request->heap, request->kind, request->bytes,
+				      request->ret_addr);
 	cm_lock_release(&pinned->lock);
 	return taken;
 }
@@ -69,7 +65,7 @@ static bool may_go(struct cm_cache *cache, uint32_t index)
 {
 	const struct cm_segment *segment = &cache->segment[cache->block[index].segment];
 
-	return !cm_segment_heap(cache, segment)->suspended;
+	return !cm_heap_is_suspended(cm_segment_heap(cache, segment));
 }
 
 static bool is_on(struct cm_cache *cache, uint32_t index, const struct cm_device *device)
@@ -216,7 +212,7 @@ static int alloc_block(const struct request *request, uint64_t size, uint32_t fl
 	cm_cache_await_place(cache, piece.addr, size);
 	cm_lock_acquire(&cache->pinned.lock);
 	/* The context may have gone or stopped caching meanwhile. */
-	err = cm_heap_ctx(heap) != piece.ctx || drains(heap)
+	err = cm_heap_ctx(heap) != piece.ctx || cm_heap_drains(heap)
 		      ? -EAGAIN
 		      : cm_pinned_enter_locked(heap, piece.addr, size, request->kind, flags,
 					       request->bytes, ns);
@@ -348,7 +344,7 @@ int cm_pinned_alloc(struct cm_heap *heap, uint32_t kind, uint64_t bytes, uint64_
 
 	if (!bytes || bytes > CM_PINNED_MAX || kind >= CM_HOST_KINDS)
 		return -EINVAL;
-	if (drains(heap))
+	if (cm_heap_drains(heap))
 		return -EAGAIN;
 	if (heap->cache->policy.mode != CM_MODE_CACHE)
 		return serve_direct(&request);
@@ -398,7 +394,7 @@ static struct verdict free_locked(struct cm_cache *cache, uint64_t addr, uint64_
 	cm_pinned_free_locked(cache, index);
 	return (struct verdict){
 		.passed_on = segment->flags & CM_SEGMENT_DIRECT ||
-			     drains(cm_segment_heap(cache, segment)),
+			     cm_heap_drains(cm_segment_heap(cache, segment)),
 		.excess = cm_pinned_idle_locked(pinned) > cm_pinned_limit_locked(pinned),
 		.worth_closing = cm_pinned_is_worth_closing_locked(pinned),
 	};

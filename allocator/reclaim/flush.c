@@ -95,7 +95,7 @@ uint64_t cm_cache_returnable(struct cm_cache *cache, uint64_t ctx)
 		const struct cm_segment *segment = &cache->segment[s];
 
 		if (!cm_segment_is_of(segment, heap->device) ||
-		    cm_segment_heap(cache, segment)->suspended)
+		    cm_heap_is_suspended(cm_segment_heap(cache, segment)))
 			continue;
 		if (segment->flags & CM_SEGMENT_PAGED)
 			bytes += cm_paged_returnable_locked(cache, s);

@@ -37,7 +37,7 @@ bool cm_release_can(const struct cm_device *device, const struct cm_segment *seg
 {
 	return cm_segment_is_of(segment, device) && cm_segment_is_free(device->cache, segment) &&
 	       !(segment->flags & CM_SEGMENT_PAGED) &&
-	       !cm_segment_heap(device->cache, segment)->suspended;
+	       !cm_heap_is_suspended(cm_segment_heap(device->cache, segment));
 }
 
 void cm_release_take_locked(struct cm_device *device, uint32_t s,
@@ -142,7 +142,7 @@ bool cm_release_has_suspended(struct cm_device *device)
 		return false;
 	cm_lock_acquire(&device->lock);
 	while (!has && (heap = cm_device_next_heap(device, &at)))
-		has = heap->suspended;
+		has = cm_heap_is_suspended(heap);
 	cm_lock_release(&device->lock);
 	return has;
 }

@@ -48,7 +48,7 @@ static bool is_complete(struct cm_batch_ring *ring, uint64_t number)
 	return batch->recorded && !cache->ending &&
 	       cm_fence_is_complete_event_locked(&batch->fence, ring->heap ? ring->heap->device
 									   : cache->device[0]) &&
-	       !(ring->heap && ring->heap->over);
+	       !(ring->heap && cm_heap_is_dead(ring->heap));
 }
 
 void cm_batch_ring_retire_event_locked(struct cm_batch_ring *ring, uint64_t end)

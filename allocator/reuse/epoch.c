@@ -163,7 +163,7 @@ bool cm_epoch_synchronize_event_locked(struct cm_heap *heap)
 	end = heap->epochs.open.number;
 	if (detached)
 		cm_batch_at(&heap->epochs, end - 1)->closed_ns = start;
-	if (!cm_fence_synchronize_event_locked(cache) || heap->over) {
+	if (!cm_fence_synchronize_event_locked(cache) || cm_heap_is_dead(heap)) {
 		if (detached)
 			reattach(heap);
 		return false;
@@ -240,7 +240,7 @@ static bool has_to_wait(struct cm_heap *heap, uint64_t end, const struct patienc
 	(void)cm_epoch_poll_event_locked(heap);
 	if (end > heap->epochs.open.number)
 		end = heap->epochs.open.number; /* another context has the heap by now */
-	again = heap->epochs.oldest < end && !heap->over &&
+	again = heap->epochs.oldest < end && !cm_heap_is_dead(heap) &&
 		!is_out_of_patience(heap, end, patience);
 	cm_lock_release(&heap->cache->turn);
 	return again;

@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <errno.h>
 
+#include "allocator/state/life_cycle.h"
 #include "allocator/state/report.h"
 #include "allocator/state/state.h"
 #include "allocator/state/suspended.h"
@@ -59,10 +60,12 @@ static void fail(struct cm_heap *heap, int err)
 
 /* Whether nothing is left of the context that others could wait for. It is asked each time,
  * since its handle may be that of a new one some day. */
-static bool is_over(struct cm_heap *heap, int err)
+static bool is_dead(struct cm_heap *heap, int err)
 {
-	heap->over = may_last(err) && heap->cache->ops->ctx_is_dead(heap->ctx);
-	return heap->over;
+	const bool dead = may_last(err) && heap->cache->ops->ctx_is_dead(heap->ctx);
+
+	cm_heap_set_dead_event_locked(heap, dead);
+	return dead;
 }
 
 static int record_one(struct cm_fence *fence, struct cm_heap *heap)
@@ -82,7 +85,7 @@ static int record_one(struct cm_fence *fence, struct cm_heap *heap)
 	}
 	slot->heap = heap;
 	fence->events++;
-	heap->over = false;
+	cm_heap_set_dead_event_locked(heap, false);
 	return 0;
 }
 
@@ -110,11 +113,12 @@ static bool record(struct cm_cache *cache, const struct cm_device *probed, struc
 	assert(!fence->events);
 	for (i = 0; i < heaps; i++) {
 		heap = atomic_load_explicit(&cache->heap[i], memory_order_relaxed);
-		if (!heap->ctx || (probed && heap->suspended) || (!all && heap->device != probed))
+		if (!heap->ctx || (probed && cm_heap_is_suspended(heap)) ||
+		    (!all && heap->device != probed))
 			continue;
-		err = heap->suspended ? -EAGAIN : record_one(fence, heap);
+		err = cm_heap_is_suspended(heap) ? -EAGAIN : record_one(fence, heap);
 		fail(heap, err);
-		if (err && !is_over(heap, err)) {
+		if (err && !is_dead(heap, err)) {
 			cm_fence_fini_event_locked(fence);
 			return false;
 		}
@@ -156,10 +160,10 @@ static bool is_complete(struct cm_fence *fence, struct cm_device *asks, bool gat
 		slot = &fence->event[i];
 		if (!slot->heap)
 			continue;
-		if (slot->heap->suspended)
+		if (cm_heap_is_suspended(slot->heap))
 			return false;
 		err = query(slot, asks, gated);
-		if (err && !(gated && is_over(slot->heap, err))) {
+		if (err && !(gated && is_dead(slot->heap, err))) {
 			fence->broken = err != CM_DRIVER_NOT_READY;
 			return false;
 		}
@@ -190,7 +194,7 @@ bool cm_fence_is_device_done_event_locked(const struct cm_fence *fence, struct c
 	for (i = 0; i < fence->events; i++) {
 		slot = &fence->event[i];
 		if (slot->heap && slot->heap->device == device &&
-		    (slot->heap->suspended || query(slot, device, true)))
+		    (cm_heap_is_suspended(slot->heap) || query(slot, device, true)))
 			return false;
 	}
 	return true;
@@ -279,7 +283,7 @@ bool cm_fence_synchronize_event_locked(struct cm_cache *cache)
 		heap = atomic_load_explicit(&cache->heap[i], memory_order_relaxed);
 		err = heap->ctx ? cache->ops->ctx_synchronize(heap->ctx) : 0;
 		fail(heap, err);
-		if (!is_over(heap, err) && err)
+		if (!is_dead(heap, err) && err)
 			return false;
 	}
 	return true;

@@ -38,5 +38,5 @@ bool cm_cache_serves(struct cm_cache *cache, uint64_t ctx)
 {
 	const struct cm_heap *heap = find_heap(cache, ctx);
 
-	return heap && !(cm_heap_flags(heap) & CM_HEAP_DRAINING);
+	return heap && !cm_heap_drains(heap);
 }

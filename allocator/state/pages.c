@@ -4,7 +4,7 @@
 bool cm_paged_serves(const struct cm_heap *heap)
 {
 	return heap->cache->policy.expandable_segments && heap->can & CM_CAN_PAGES &&
-	       !(cm_heap_flags(heap) & CM_HEAP_DRAINING);
+	       !cm_heap_drains(heap);
 }
 
 void cm_paged_note_use_locked(struct cm_paged *paged, uint64_t addr, uint64_t bytes, uint64_t tick)

@@ -90,6 +90,17 @@ struct cm_batch_ring {
 #define CM_PINNED_MAX        (UINT64_C(1) << 40) /* beyond it the driver answers */
 #define CM_PINNED_CLASSES    232u                /* up to CM_PINNED_MAX */
 
+/* From DRAINING on nothing is cached. Changed by life_cycle.h alone. */
+enum cm_heap_state {
+	CM_STATE_UNUSED,
+	CM_STATE_SERVING,
+	CM_STATE_SUSPENDED, /* the driver is asked to destroy the context, and not called for it */
+	CM_STATE_DRAINING,
+	CM_STATE_DEAD, /* its last answer was an error that lasts: nobody waits for its work */
+	CM_STATE_DRAINING_SUSPENDED,
+	CM_STATE_COUNT
+};
+
 struct cm_heap {
 	struct cm_cache *cache;
 	struct cm_device *device;
@@ -98,7 +109,10 @@ struct cm_heap {
 	uint32_t index; /* in cache->heap and the heap table */
 	uint32_t can;   /* CM_CAN_* */
 	uint64_t live_bytes;
-	uint64_t pending_sizes;    /* bit c: a block of cm_size_class c may wait; all: wary */
+	uint64_t pending_sizes; /* bit c: a block of cm_size_class c may wait; all: wary */
+	/* Guarded by the device's lock; see the table in docs/architecture.md for what else is held
+	 * where it changes, and so may be held to read it. */
+	_Atomic uint8_t state;
 	bool card_fills_up;        /* the card fills up, see fragmentation.h */
 	uint32_t spared_questions; /* and what was done for it */
 	uint32_t spared_segments;
@@ -121,12 +135,6 @@ struct cm_heap {
 	uint32_t spare_events;
 
 	_Atomic uint32_t calls; /* see cm_heap_begin_call_locked */
-	/* The context was beyond an answer when it was asked last: nobody waits for it, and its own
-	 * memory, which no event tells of, stays with it. Guarded by the turn. */
-	bool over;
-	/* See cm_cache_suspend_heap: the driver is not called for it, but by its own threads.
-	 * Changed under all locks that forgetting takes, read under one. */
-	bool suspended;
 };
 
 /* Memory that became idle in one span of time and has gone back, see decay.c. */
@@ -235,8 +243,8 @@ struct cm_cache {
 
 	/* Held by whoever records, queries or waits for events, or changes the set of contexts. */
 	struct cm_lock turn;
-	uint32_t ending; /* contexts that the driver is destroying; guarded by the turn */
-	_Atomic uint32_t suspended; /* heaps of such; changed under the turn */
+	uint32_t ending; /* contexts that the driver may be destroying; guarded by the turn */
+	_Atomic uint32_t suspended; /* those of them that have a heap; changed under the turn */
 
 	/* The tables' lock guards what follows, and adding to the page map. */
 	struct cm_lock tables;
@@ -293,6 +301,28 @@ static inline uint64_t cm_heap_ctx(const struct cm_heap *heap)
 static inline uint32_t cm_heap_flags(const struct cm_heap *heap)
 {
 	return __atomic_load_n(&heap->row->flags, __ATOMIC_RELAXED);
+}
+
+/* Without a lock these may be of the past. */
+static inline enum cm_heap_state cm_heap_state(const struct cm_heap *heap)
+{
+	return atomic_load_explicit(&heap->state, memory_order_relaxed);
+}
+
+static inline bool cm_heap_drains(const struct cm_heap *heap)
+{
+	return cm_heap_state(heap) >= CM_STATE_DRAINING;
+}
+
+static inline bool cm_heap_is_dead(const struct cm_heap *heap)
+{
+	return cm_heap_state(heap) == CM_STATE_DEAD;
+}
+
+static inline bool cm_heap_is_suspended(const struct cm_heap *heap)
+{
+	return cm_heap_state(heap) == CM_STATE_SUSPENDED ||
+	       cm_heap_state(heap) == CM_STATE_DRAINING_SUSPENDED;
 }
 
 /* The next heap of the device that is in use, from slot *at on, NULL: there is none. Heaps come and
@@ -362,7 +392,7 @@ static inline enum cm_pool cm_segment_pool(const struct cm_segment *segment)
 static inline bool cm_heap_recycles(const struct cm_heap *heap, const struct cm_segment *segment)
 {
 	return CM_LIKELY(!(segment->flags & (CM_SEGMENT_EXPORTED | CM_SEGMENT_DIRECT)) &&
-			 !(cm_heap_flags(heap) & CM_HEAP_DRAINING));
+			 !cm_heap_drains(heap));
 }
 
 static inline bool cm_segment_is_recycled(struct cm_cache *cache, const struct cm_segment *segment)

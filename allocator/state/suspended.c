@@ -2,6 +2,7 @@
 #include "allocator/state/suspended.h"
 
 #include "allocator/base/gate.h"
+#include "allocator/state/life_cycle.h"
 #include "allocator/state/rows.h"
 
 static void backoff(const struct cm_cache *cache, uint64_t *backoff_ns)
@@ -17,7 +18,7 @@ bool cm_heap_begin_call(struct cm_heap *heap, uint64_t ctx)
 	while (true) {
 		cm_lock_acquire(&heap->device->lock);
 		stands = heap->ctx == ctx;
-		begins = stands && !heap->suspended;
+		begins = stands && !cm_heap_is_suspended(heap);
 		if (begins)
 			cm_heap_begin_call_locked(heap);
 		cm_lock_release(&heap->device->lock);
@@ -54,8 +55,8 @@ void cm_heap_await_calls(const struct cm_heap *heap)
 static bool is_place_of(struct cm_cache *cache, const struct cm_segment *segment, uint64_t addr,
 			uint64_t bytes)
 {
-	return cm_segment_heap(cache, segment)->suspended && segment->addr < addr + bytes &&
-	       addr < segment->addr + segment->size;
+	return cm_heap_is_suspended(cm_segment_heap(cache, segment)) &&
+	       segment->addr < addr + bytes && addr < segment->addr + segment->size;
 }
 
 static bool is_place_on(struct cm_device *device, uint64_t addr, uint64_t bytes)
@@ -113,8 +114,7 @@ void cm_heap_drain(struct cm_heap *heap)
 	uint32_t fit;
 
 	cm_lock_acquire(&heap->device->lock);
-	if (heap->ctx && !(cm_heap_flags(heap) & CM_HEAP_DRAINING)) {
-		__atomic_fetch_or(&heap->row->flags, CM_HEAP_DRAINING, __ATOMIC_RELAXED);
+	if (cm_heap_stop_locked(heap)) {
 		for (fit = 0; fit < CM_FIT_COUNT; fit++)
 			cm_bins_init(&heap->bins[fit], heap->cache->block);
 		cm_device_note_unreclaimed(heap->device);

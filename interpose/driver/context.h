@@ -56,7 +56,7 @@ static inline bool cm_context_may_refuse_free(struct cm_cache *cache)
 
 	if (CM_UNLIKELY(cm_capture_is_active()))
 		return true;
-	if (CM_LIKELY(heap && !(cm_heap_flags(heap) & CM_HEAP_DRAINING)))
+	if (CM_LIKELY(heap && !cm_heap_drains(heap)))
 		return false;
 	return !cm_context_serves(cache, ctx);
 }

@@ -206,6 +206,32 @@ static void leave_context(void)
 	fixture_remove_context(&fixture, second_ctx);
 }
 
+/* The driver is asked to destroy the context, and refuses. */
+static void stay(void)
+{
+	struct cm_heap *heap;
+
+	model_step();
+	cm_cache_lock_contexts(fixture.cache);
+	heap = cm_cache_suspend_heap(fixture.cache, second_ctx);
+	cm_cache_context_is_ending(fixture.cache);
+	cm_cache_unlock_contexts(fixture.cache);
+	cm_heap_await_calls(heap);
+	model_step();
+	cm_cache_lock_contexts(fixture.cache);
+	if (heap)
+		cm_cache_resume_heap(heap);
+	cm_cache_context_has_ended(fixture.cache);
+	cm_cache_unlock_contexts(fixture.cache);
+}
+
+/* Caching stops in it, whatever state it is in. */
+static void stop(void)
+{
+	model_step();
+	cm_cache_drain_heap(fixture.cache, second_ctx);
+}
+
 static void finish(void)
 {
 	const char *complaint = fixture_complaint(&fixture);
@@ -253,6 +279,13 @@ int main(void)
 		{"a context that goes",
 		 setup_contexts,
 		 {use_twice, leave_context, go_on},
+		 finish,
+		 2,
+		 NULL},
+		{"a context that stays", setup_contexts, {use_twice, stay, go_on}, finish, 2, NULL},
+		{"a context that stops being cached, and goes or stays",
+		 setup_contexts,
+		 {stop, stay, leave_context},
 		 finish,
 		 2,
 		 NULL},

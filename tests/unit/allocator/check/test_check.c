@@ -180,7 +180,10 @@ static void wrong_heaps_and_epochs_are_named(void **state)
 	assert_int_equal(closed->list.first, stage.closed);
 	assert_int_equal(heap->epochs.open.list.first, stage.open);
 
-	WRONG(&stage, heap->row->flags, 0, "in use in one place only");
+	WRONG(&stage, heap->state, CM_STATE_UNUSED, "in use in one place only");
+	WRONG(&stage, heap->state, CM_STATE_DEAD, "its flags are 0x1");
+	WRONG(&stage, heap->row->flags, 0, "its flags are 0");
+	WRONG(&stage, stage.cache->suspended, 1, "0 heaps are suspended, not 1");
 	WRONG(&stage, heap->live_bytes, 1, "bytes are live, not 1");
 	WRONG(&stage, heap->epochs.oldest, heap->epochs.oldest + 9, "has epochs");
 	WRONG(&stage, closed->number, 99, "stands in the place of");
