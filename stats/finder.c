@@ -87,28 +87,53 @@ static bool parse_name(const char *text, struct name *ret_name)
 	return true;
 }
 
-pid_t cm_process_inner_pid(pid_t pid)
+/* A line of /proc/PID/status, without its end and its `label`. False: there is none. */
+static bool read_status(pid_t pid, const char *label, char *line, int bytes)
 {
-	char path[32], line[512], *field, *last;
-	uint64_t inner = 0;
+	const size_t length = strlen(label);
+	bool found = false;
+	char path[32];
 	FILE *status;
 
 	(void)snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
 	status = fopen(path, "re");
 	if (!status)
-		return pid;
-	while (fgets(line, sizeof(line), status)) {
-		if (strncmp(line, "NSpid:", 6))
-			continue;
-		line[strcspn(line, "\n")] = '\0';
-		field = strrchr(line, '\t');
-		last = field ? field + 1 : line;
-		if (cm_number_parse(last, INT32_MAX, &inner))
-			inner = 0;
-		break;
-	}
+		return false;
+	while (!found && fgets(line, bytes, status))
+		found = !strncmp(line, label, length);
 	(void)fclose(status);
+	if (found) {
+		memmove(line, line + length, strlen(line + length) + 1);
+		line[strcspn(line, "\n")] = '\0';
+	}
+	return found;
+}
+
+pid_t cm_process_inner_pid(pid_t pid)
+{
+	char line[512], *field;
+	uint64_t inner = 0;
+
+	if (!read_status(pid, "NSpid:", line, sizeof(line)))
+		return pid;
+	field = strrchr(line, '\t');
+	if (cm_number_parse(field ? field + 1 : line, INT32_MAX, &inner))
+		inner = 0;
 	return inner ? (pid_t)inner : pid;
+}
+
+/* Is the user one that the process runs as? It has a real, an effective and two other ids. */
+static bool runs_as(pid_t pid, uid_t uid)
+{
+	char line[512], *rest, *field;
+	uint64_t number;
+
+	if (!read_status(pid, "Uid:", line, sizeof(line)))
+		return false;
+	for (field = strtok_r(line, "\t ", &rest); field; field = strtok_r(NULL, "\t ", &rest))
+		if (!cm_number_parse(field, UINT32_MAX, &number) && (uid_t)number == uid)
+			return true;
+	return false;
 }
 
 /*
@@ -207,6 +232,20 @@ static bool is_plausible(const struct name *name, const struct stat *st)
 	return st->st_uid == (uid_t)name->uid || st->st_uid == geteuid() || !geteuid();
 }
 
+/*
+ * Whoever may write to the folder can make a file under the number of any process. While that
+ * process runs, a file of a user that it does not run as is not its region. It may be the leftover
+ * of an earlier process, or belong to another PID namespace; that is no answer to who asks for this
+ * process.
+ */
+static bool is_of_another(const struct name *name, const struct stat *st, bool asked)
+{
+	uint64_t start;
+
+	return !cm_process_start_time((uint32_t)name->pid, &start) &&
+	       (asked || start == name->start) && !runs_as((pid_t)name->pid, st->st_uid);
+}
+
 static void search_dir(struct search *search, const char *dir, pid_t pid)
 {
 	struct cm_find find = {0};
@@ -222,7 +261,8 @@ static void search_dir(struct search *search, const char *dir, pid_t pid)
 	for (seen = 0; seen < FILES_MAX && (entry = readdir(stream)); seen++) {
 		if (!parse_name(entry->d_name, &name) || (pid && (pid_t)name.pid != pid) ||
 		    fstatat(dirfd(stream), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) ||
-		    !S_ISREG(st.st_mode) || !is_plausible(&name, &st) || is_seen(search, &st))
+		    !S_ISREG(st.st_mode) || !is_plausible(&name, &st) || is_seen(search, &st) ||
+		    is_of_another(&name, &st, pid != 0))
 			continue;
 		if (snprintf(find.path, sizeof(find.path), "%s/%s", dir, entry->d_name) >=
 		    (int)sizeof(find.path))

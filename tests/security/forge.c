@@ -3,6 +3,7 @@
  * Makes regions as a hostile process could, whose library is whatever it likes:
  *
  *   forge as DIR PID START           under another process's number, kept locked until input ends
+ *   forge own DIR                    under its own number, as a library does, until input ends
  *   forge says DIR TEXT              TEXT is its command line
  *   forge sparse DIR                 claims 2^26 blocks, of which none is backed
  *   forge reloads DIR GENERATIONS STABLE RELOADED
@@ -167,15 +168,19 @@ int main(int argc, char **argv)
 	(void)snprintf(pid, sizeof(pid), "%d", FAKE_PID);
 	(void)snprintf(start, sizeof(start), "%d", FAKE_TIME);
 	begin_record();
+	(void)snprintf(region->header->cmdline, sizeof(region->header->cmdline), "%s",
+		       strcmp(argv[1], "own") ? "forged" : "genuine");
 	fill(argv[1], argv + 3);
 	if (!strcmp(argv[1], "as") && argc > 4)
 		set_name(params.dir, argv[3], argv[4]);
-	else
+	else if (strcmp(argv[1], "own") != 0)
 		set_name(params.dir, pid, start);
 	(void)printf("%s\n", region->path);
 	(void)fflush(stdout);
-	if (!strcmp(argv[1], "as"))
+	if (!strcmp(argv[1], "as") || !strcmp(argv[1], "own"))
 		(void)getchar();
+	if (!strcmp(argv[1], "own"))
+		cm_region_remove(region);
 	cm_region_abandon(region);
 	return 0;
 }

@@ -109,6 +109,11 @@ static void describe(struct cm_process *process)
 		process->age_ns = read_age(header->start_time);
 }
 
+static bool is_held(const struct cm_process *process)
+{
+	return !strncmp(process->path, "/proc/", 6);
+}
+
 /* The argument of gather(). */
 struct gathering {
 	struct cm_processes *all;
@@ -143,7 +148,7 @@ static void gather(void *data, const struct cm_find *find)
 		return;
 	}
 	/* An open file of a process: /proc has its pid in our namespace, the region in its own. */
-	if (!process->error && !strncmp(find->path, "/proc/", 6))
+	if (!process->error && is_held(process))
 		process->reader->pid = find->pid;
 	if (process->reader)
 		describe(process);
@@ -187,6 +192,14 @@ static int by_life(const void *a, const void *b)
 	if (x->pid != y->pid)
 		return x->pid < y->pid ? -1 : 1;
 	return start_of(x) > start_of(y) ? -1 : start_of(x) < start_of(y);
+}
+
+/* Of the regions of one process: first the one that it holds open itself. */
+static int by_claim(const void *a, const void *b)
+{
+	const bool held_x = is_held(a), held_y = is_held(b);
+
+	return held_x != held_y ? (held_x ? -1 : 1) : by_life(a, b);
 }
 
 static void drop(struct cm_processes *processes, size_t from, size_t to)
@@ -245,7 +258,7 @@ static int collect_pid(const struct cm_options *options, const char *digits, pid
 		(void)cm_find_regions(options->dir, pid, gather, gathering);
 	if (!all->count)
 		return complain_pid(pid, digits, options->dir);
-	qsort(all->item, all->count, sizeof(*all->item), by_life);
+	qsort(all->item, all->count, sizeof(*all->item), by_claim);
 	drop(all, 1, all->count);
 	return 0;
 }
