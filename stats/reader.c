@@ -16,6 +16,11 @@
 
 #define STRIDE_MAX 65536
 /*
+ * Rows may take so much more than the file has: a copy of a region, and a file system that
+ * compresses, keep no zeros. A quarter of a second of work.
+ */
+#define HOLES_MAX (UINT64_C(256) << 20)
+/*
  * A busy writer changes a row some 30 times while it is copied, but is interrupted a few hundred
  * times a second for longer than a copy takes: so many tries meet such a moment almost surely, and
  * take 20 ms at most. A writer that stands still in the middle of a change will not go on.
@@ -126,6 +131,28 @@ static int check_header(const struct cm_header *header, uint64_t bytes, char *wh
 	return 0;
 }
 
+/*
+ * A file can be long and hold nothing, and the work of a reader grows with the rows. The library
+ * backs its rows before it counts them.
+ */
+static int check_backed(const struct cm_header *header, int fd, char *why)
+{
+	uint64_t claimed = 0, backed;
+	struct stat st;
+	uint32_t t;
+
+	/* Each is below 2^48: they add up without overflow. */
+	for (t = 0; t < CM_TABLE_COUNT; t++)
+		claimed += (uint64_t)header->table[t].rows * header->table[t].stride;
+	if (fstat(fd, &st))
+		return cm_explain(why, -EIO, "it cannot be read");
+	backed = 512 * (uint64_t)st.st_blocks;
+	if (claimed <= HOLES_MAX || claimed - HOLES_MAX <= backed)
+		return 0;
+	return cm_explain(why, -EBADMSG, "damaged: it claims %llu bytes of rows, and has %llu",
+			  (unsigned long long)claimed, (unsigned long long)backed);
+}
+
 static uint64_t smaller(uint64_t a, uint64_t b)
 {
 	return a < b ? a : b;
@@ -143,6 +170,8 @@ static int read_header(int fd, uint64_t bytes, struct cm_header *header, char *w
 	if (err)
 		return cm_explain(why, err, "it cannot be read");
 	err = check_header(header, bytes, why);
+	if (!err)
+		err = check_backed(header, fd, why);
 	if (err)
 		return err;
 	header->version[sizeof(header->version) - 1] = '\0';

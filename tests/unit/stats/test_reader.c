@@ -17,6 +17,21 @@
 #include "tests/unit/cmocka_all.h"
 #include "tests/unit/own_region.h"
 
+/* The file system says that every file is backed in full, and more. */
+static bool all_is_backed;
+
+int __real_fstat64(int fd, struct stat *st);
+int __wrap_fstat64(int fd, struct stat *st);
+
+int __wrap_fstat64(int fd, struct stat *st)
+{
+	const int result = __real_fstat64(fd, st);
+
+	if (all_is_backed)
+		st->st_blocks = INT64_MAX / 1024;
+	return result;
+}
+
 struct fixture {
 	char dir[OWN_REGION_DIR_BYTES];
 	struct cm_region *region;
@@ -304,7 +319,6 @@ static void damaged_headers_are_refused_with_a_reason(void **state)
 	open_region(f);
 }
 
-/* The file is as long as they say, and holds nothing. */
 static void tables_are_as_long_as_the_options_let_them_be(void **state)
 {
 	static const struct {
@@ -333,7 +347,9 @@ static void tables_are_as_long_as_the_options_let_them_be(void **state)
 		end = row->offset + (uint64_t)row->stride * row->capacity;
 		if (end > good.file_bytes)
 			assert_int_equal(truncate(f->region->path, (off_t)end), 0);
+		all_is_backed = true;
 		err = cm_reader_open(f->region->path, &f->reader, f->why);
+		all_is_backed = false;
 		if (err != cases[i].result)
 			fail_msg("table %d, %u rows: result %d, reason '%s'", cases[i].table,
 				 cases[i].rows, err, f->why);
@@ -341,6 +357,25 @@ static void tables_are_as_long_as_the_options_let_them_be(void **state)
 		f->reader = NULL;
 	}
 	*f->region->header = good;
+}
+
+/* The file is as long as they say, and holds nothing. */
+static void rows_that_nothing_backs_are_refused(void **state)
+{
+	const uint32_t most = (uint32_t)((UINT64_C(256) << 20) / sizeof(struct cm_block));
+	struct fixture *f = *state;
+	struct cm_table_row *row = &f->region->header->table[CM_TABLE_BLOCK];
+
+	row->rows = row->capacity;
+	assert_true(row->rows > most + most / 8);
+	assert_int_equal(cm_reader_open(f->region->path, &f->reader, f->why), -EBADMSG);
+	assert_non_null(strstr(f->why, "damaged: it claims"));
+	/* So much may be zeros that the file system does not keep. */
+	row->rows = most - most / 8;
+	open_region(f);
+	row->rows = row->capacity;
+	assert_int_equal(cm_reader_refresh(f->reader), -EBADMSG);
+	row->rows = 0;
 }
 
 static void a_file_that_shrinks_is_an_error_not_a_signal(void **state)
@@ -600,6 +635,7 @@ int main(void)
 		TEST(rows_of_other_lengths_are_read_as_far_as_they_go),
 		TEST(damaged_headers_are_refused_with_a_reason),
 		TEST(tables_are_as_long_as_the_options_let_them_be),
+		TEST(rows_that_nothing_backs_are_refused),
 		TEST(a_file_that_shrinks_is_an_error_not_a_signal),
 		TEST(what_is_no_regular_file_is_refused),
 		TEST(a_process_is_running_then_stopped_then_crashed),
