@@ -164,13 +164,7 @@ def main():
         return SKIPPED
     objects = {by_object[name]: both for name, both in found.items()}
     show(graph_of(objects))
-    complaints = []
-    for folder, what in complaints_of(objects):
-        if folder in layers.KNOWN:
-            print('known:', what)
-        else:
-            complaints.append(what)
-    return tree.report(complaints)
+    return tree.report([what for _, what in complaints_of(objects)])
 
 
 if __name__ == '__main__':
