@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The caching allocator as the doors see it: one per process, with one heap per CUDA context.
+ * The caching allocator as the hooks see it: one per process, with one heap per CUDA context.
  *
  * It serves requests from memory that is ready, decides when freed memory becomes ready again
  * (epochs, see epoch.h), gets memory from the driver and gives it back. It does not know CUDA's
@@ -26,7 +26,7 @@ struct cm_region;
 struct cm_cache_params {
 	const struct cm_driver_ops *ops; /* must outlive the cache */
 	const struct cm_policy *policy;  /* copied */
-	struct cm_region *region;        /* holds the tables and books; must outlive the cache */
+	struct cm_region *region;        /* holds the tables and counters; must outlive the cache */
 };
 
 /* What the driver says of a context; read by the caller when it first sees the context. */
@@ -133,7 +133,7 @@ int cm_cache_alloc(struct cm_cache *cache, struct cm_heap *heap, uint64_t bytes,
  */
 int cm_cache_free(struct cm_cache *cache, uint64_t addr, uint64_t *ret_forward);
 /* The same for a thread that may be in a signal handler, and have been stopped in here: -ENOENT too
- * where the device's lock is not to be had within some milliseconds. */
+ * where the device's lock is not available within some milliseconds. */
 int cm_cache_free_inside(struct cm_cache *cache, uint64_t addr, uint64_t *ret_forward);
 
 /*
@@ -175,7 +175,7 @@ void cm_cache_drain_heap(struct cm_cache *cache, uint64_t ctx);
 void cm_cache_drain_all(struct cm_cache *cache);
 
 /*
- * Called by the doors before work that may run without bound is submitted: closes open epochs that
+ * Called by the hooks before work that may run without bound is submitted: closes open epochs that
  * are worth an event, so that the event captures no more than a cudaFree would have waited for.
  */
 void cm_cache_before_work(struct cm_cache *cache);
@@ -198,7 +198,7 @@ uint64_t cm_cache_make_room_on(struct cm_cache *cache, uint32_t row);
 /*
  * A number that grows whenever memory has gone back to the driver, with its context or by us, or
  * may go again as its context has stayed. Who reads it before a call of the driver and finds
- * another behind one that failed for want of memory may ask once more: room has been made, if by
+ * another behind one that failed for lack of memory may ask once more: room has been made, if by
  * another thread.
  */
 uint64_t cm_cache_returns(const struct cm_cache *cache);
@@ -237,12 +237,12 @@ struct cm_info_snapshot {
 	uint64_t returns;
 	uint64_t begun_ns;
 	uint64_t backoff_ns;
-	uint32_t looks; /* in vain, as others were faster */
+	uint32_t looks; /* without success, as others were faster */
 };
 struct cm_info_snapshot cm_cache_info_begin(const struct cm_cache *cache);
 bool cm_cache_info_must_retry(struct cm_cache *cache, uint64_t ctx, struct cm_info_snapshot *look);
 
-/* Polls closed epochs and gives back what is not recycled, so that the books are fresh. Does
+/* Polls closed epochs and gives back what is not recycled, so that the counters are fresh. Does
  * nothing while a capture is active. */
 void cm_cache_poll(struct cm_cache *cache);
 
@@ -250,7 +250,7 @@ void cm_cache_poll(struct cm_cache *cache);
 uint32_t cm_heap_device(const struct cm_heap *heap);
 /* Device row of an ordinal, or UINT32_MAX. */
 uint32_t cm_cache_device_row(struct cm_cache *cache, int32_t ordinal);
-/* Copies a device's books under its lock. -ENOENT. */
+/* Copies a device's counters under its lock. -ENOENT. */
 int cm_cache_read_device(struct cm_cache *cache, uint32_t row, struct cm_device_row *ret_row);
 void cm_cache_reset_peak(struct cm_cache *cache, uint32_t row);
 void cm_cache_reset_accumulated(struct cm_cache *cache, uint32_t row);
@@ -261,9 +261,9 @@ void cm_cache_host_reset_peak(struct cm_cache *cache);
 void cm_cache_host_reset_accumulated(struct cm_cache *cache);
 
 /*
- * Holds every lock that guards rows, books and rings, so that they can be copied as of one moment;
- * whoever wants memory meanwhile waits. Nothing else of the cache may be called meanwhile. For
- * at most a millisecond, by the caller's care.
+ * Holds every lock that guards rows, counters and rings, so that they can be copied as of one
+ * moment; whoever wants memory meanwhile waits. Nothing else of the cache may be called meanwhile.
+ * For at most a millisecond, by the caller's care.
  */
 void cm_cache_hold(struct cm_cache *cache);
 void cm_cache_resume(struct cm_cache *cache);

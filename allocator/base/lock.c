@@ -56,7 +56,7 @@ void cm_lock_init(struct cm_lock *lock, enum cm_lock_rank rank, uint32_t row)
 	lock->rank = (uint8_t)rank;
 	lock->row = (uint8_t)row;
 	atomic_init(&lock->word, 0);
-	atomic_init(&lock->favourite, 0);
+	atomic_init(&lock->bias_owner, 0);
 	lock->by_flag = false;
 	lock->last = lock->streak = 0;
 	for (i = 0; i < CM_LOCK_FLAGS; i++) {
@@ -65,7 +65,7 @@ void cm_lock_init(struct cm_lock *lock, enum cm_lock_rank rank, uint32_t row)
 	}
 }
 
-/* --- the favour ------------------------------------------------------------------------------ */
+/* --- the bias ------------------------------------------------------------------------------ */
 
 /* 0: not asked yet, 1: the kernel has the barrier, -1: not, or no longer. */
 static _Atomic int agreed;
@@ -93,7 +93,7 @@ void cm_lock_agree(void)
  * A full barrier on every processor that runs a thread of the process. A kernel that has come to
  * refuse it (a filter, laid later) may refuse anything, so what is left is time: a processor's
  * stores reach memory by themselves, within microseconds, and a thread that is interrupted between
- * its store and its look looks anew. From then on nobody is favoured.
+ * its store and its look looks anew. From then on nobody is given the bias.
  */
 static void barrier_everywhere(void)
 {
@@ -106,24 +106,24 @@ static void barrier_everywhere(void)
 		(void)sched_yield();
 }
 
-/* The holder of the word becomes the favourite, if its flag is free or its own. */
-static void favour(struct cm_lock *lock, uint32_t self)
+/* The holder of the word becomes the bias owner, if its flag is free or its own. */
+static void bias(struct cm_lock *lock, uint32_t self)
 {
 	uint32_t *owner = &lock->owner[self % CM_LOCK_FLAGS];
 
 	if ((*owner && *owner != self) || atomic_load_explicit(&agreed, memory_order_relaxed) <= 0)
 		return;
 	*owner = self;
-	atomic_store_explicit(&lock->favourite, self, memory_order_relaxed);
+	atomic_store_explicit(&lock->bias_owner, self, memory_order_relaxed);
 }
 
-/* The holder of the word waits until the favourite is out, for good. */
-static void end_favour(struct cm_lock *lock, uint32_t favourite)
+/* The holder of the word waits until the bias owner is out, for good. */
+static void end_bias(struct cm_lock *lock, uint32_t bias_owner)
 {
-	_Atomic uint32_t *flag = &lock->flag[favourite % CM_LOCK_FLAGS];
+	_Atomic uint32_t *flag = &lock->flag[bias_owner % CM_LOCK_FLAGS];
 	int i;
 
-	atomic_store(&lock->favourite, 0);
+	atomic_store(&lock->bias_owner, 0);
 	barrier_everywhere();
 	for (i = 0; i < SPINS && atomic_load(flag); i++)
 		relax();
@@ -131,19 +131,19 @@ static void end_favour(struct cm_lock *lock, uint32_t favourite)
 		sleep_while(flag, 1);
 }
 
-/* The same, but that a favourite that is inside stays the favourite, and is not waited for. */
-static bool try_end_favour(struct cm_lock *lock, uint32_t favourite)
+/* The same, but that a bias owner that is inside stays the bias owner, and is not waited for. */
+static bool try_end_bias(struct cm_lock *lock, uint32_t bias_owner)
 {
-	_Atomic uint32_t *flag = &lock->flag[favourite % CM_LOCK_FLAGS];
+	_Atomic uint32_t *flag = &lock->flag[bias_owner % CM_LOCK_FLAGS];
 
 	if (atomic_load(flag))
 		return false; /* which spares the barrier */
-	atomic_store(&lock->favourite, 0);
+	atomic_store(&lock->bias_owner, 0);
 	barrier_everywhere();
 	if (!atomic_load(flag))
 		return true;
 	/* Before the word is free: who has it next has to look at the flag. */
-	atomic_store(&lock->favourite, favourite);
+	atomic_store(&lock->bias_owner, bias_owner);
 	return false;
 }
 
@@ -188,12 +188,12 @@ static CM_NOINLINE void wait_for_word(struct cm_lock *lock)
 }
 
 /* Of the holder of the word: nobody else can change it. */
-static uint32_t favourite_of(const struct cm_lock *lock)
+static uint32_t bias_owner_of(const struct cm_lock *lock)
 {
-	return atomic_load_explicit(&lock->favourite, memory_order_relaxed);
+	return atomic_load_explicit(&lock->bias_owner, memory_order_relaxed);
 }
 
-/* The word has been had, and another's favour has ended: this may earn one. */
+/* The word has been had, and another's bias has ended: this may earn one. */
 static void enter(struct cm_lock *lock, uint32_t self)
 {
 	lock->by_flag = false;
@@ -202,7 +202,7 @@ static void enter(struct cm_lock *lock, uint32_t self)
 		lock->streak = 0;
 	}
 	if (CM_UNLIKELY(++lock->streak % CM_LOCK_STREAK == 0))
-		favour(lock, self);
+		bias(lock, self);
 }
 
 void cm_lock_acquire_word(struct cm_lock *lock, uint32_t self)
@@ -211,8 +211,8 @@ void cm_lock_acquire_word(struct cm_lock *lock, uint32_t self)
 
 	if (CM_UNLIKELY(!try_word(lock)))
 		wait_for_word(lock);
-	if (CM_UNLIKELY(favourite_of(lock)))
-		end_favour(lock, favourite_of(lock));
+	if (CM_UNLIKELY(bias_owner_of(lock)))
+		end_bias(lock, bias_owner_of(lock));
 	enter(lock, self);
 	errno = saved;
 }
@@ -224,7 +224,7 @@ bool cm_lock_try_word(struct cm_lock *lock, uint32_t self)
 
 	if (!try_word(lock))
 		return false;
-	had = !favourite_of(lock) || try_end_favour(lock, favourite_of(lock));
+	had = !bias_owner_of(lock) || try_end_bias(lock, bias_owner_of(lock));
 	if (had)
 		enter(lock, self);
 	else

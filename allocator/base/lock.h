@@ -6,16 +6,16 @@
  *
  * Bias. Most programs allocate from one thread, and a locked instruction each way is then a good
  * part of a request. A thread that has had the word CM_LOCK_STREAK times in a row becomes the
- * favourite, and from then on enters by raising a flag of its own: a plain store, then a look
- * whether it is still the favourite. Another thread takes the word as ever, and then ends the
- * favour: it clears `favourite`, lets membarrier(2) run a full barrier on every processor that runs
- * a thread of the process, and waits until the flag is down. Either the favourite's look came
- * before that barrier, then its flag is seen; or after it, then it sees that the favour is gone,
+ * bias owner, and from then on enters by raising a flag of its own: a plain store, then a look
+ * whether it is still the bias owner. Another thread takes the word as ever, and then ends the
+ * bias: it clears `bias_owner`, lets membarrier(2) run a full barrier on every processor that runs
+ * a thread of the process, and waits until the flag is down. Either the bias owner's look came
+ * before that barrier, then its flag is seen; or after it, then it sees that the bias is gone,
  * lowers the flag and takes the word. One that only tries waits for no flag: where it sees one, the
- * favour stands, and it lets go of the word. (The asymmetric form of Dekker's algorithm; Kawachiya,
+ * bias stands, and it lets go of the word. (The asymmetric form of Dekker's algorithm; Kawachiya,
  * Koseki and Onodera, "Lock reservation", OOPSLA 2002, for the idea.) A thread may raise its flag
- * long after it has lost the favour, so a flag is one thread's for good: a later thread whose id
- * leads to the same flag never becomes the favourite.
+ * long after it has lost the bias, so a flag is one thread's for good: a later thread whose id
+ * leads to the same flag never becomes the bias owner.
  */
 #ifndef CM_ALLOCATOR_BASE_LOCK_H
 #define CM_ALLOCATOR_BASE_LOCK_H
@@ -33,8 +33,8 @@
 #define CM_LOCK_STREAK 1024u /* a revocation costs about as much as that many locked instructions */
 
 struct CM_CAPABILITY("lock") cm_lock {
-	_Atomic uint32_t word;      /* 0 free, 1 held, 2 held and somebody waits */
-	_Atomic uint32_t favourite; /* a thread's id, 0: none; changed by who holds the word */
+	_Atomic uint32_t word;       /* 0 free, 1 held, 2 held and somebody waits */
+	_Atomic uint32_t bias_owner; /* a thread's id, 0: none; changed by who holds the word */
 	_Atomic uint32_t flag[CM_LOCK_FLAGS]; /* 1: its thread is inside, or tries; a futex */
 
 	uint8_t rank; /* enum cm_lock_rank; with the row set before the lock is shared */
@@ -54,15 +54,16 @@ void cm_lock_init(struct cm_lock *lock, enum cm_lock_rank rank, uint32_t row);
 		.rank = (lock_rank) \
 	}
 
-/* Asks the kernel for the barrier, once a process; before that nobody is favoured. In a process of
- * several threads it waits for a grace period of the kernel, 7 to 16 ms: with no lock held. */
+/* Asks the kernel for the barrier, once a process; before that nobody is given the bias. In a
+ * process of several threads it waits for a grace period of the kernel, 7 to 16 ms: with no lock
+ * held. */
 void cm_lock_agree(void);
 
-/* The rest of the three below, where the caller is not the favourite. */
+/* The rest of the three below, where the caller is not the bias owner. */
 void cm_lock_acquire_word(struct cm_lock *lock, uint32_t self);
 bool cm_lock_try_word(struct cm_lock *lock, uint32_t self); /* waits for nobody */
 void cm_lock_release_word(struct cm_lock *lock);
-/* Lowers the caller's flag where its favour has ended. */
+/* Lowers the caller's flag where its bias has ended. */
 void cm_lock_lower(struct cm_lock *lock, uint32_t self);
 
 /* ThreadSanitizer does not know membarrier(2): there both sides order for themselves. */
@@ -83,7 +84,7 @@ void cm_lock_lower(struct cm_lock *lock, uint32_t self);
 
 CM_ALWAYS_INLINE bool cm_lock_is_bias_owner(struct cm_lock *lock, uint32_t self)
 {
-	return atomic_load_explicit(&lock->favourite, CM_LOCK_LOOK) == self;
+	return atomic_load_explicit(&lock->bias_owner, CM_LOCK_LOOK) == self;
 }
 
 static inline bool cm_lock_flag_is_up(const struct cm_lock *lock, uint32_t self)
@@ -121,7 +122,7 @@ CM_ALWAYS_INLINE bool cm_lock_try(struct cm_lock *lock) CM_TRIES(true, lock) CM_
 {
 	const uint32_t self = cm_thread_id();
 
-	/* A favourite that is inside has it already, as anybody else would have the word. */
+	/* A bias owner that is inside has it already, as anybody else would have the word. */
 	if (cm_lock_is_bias_owner(lock, self) && cm_lock_flag_is_up(lock, self))
 		return false;
 	if (!cm_lock_enter_by_flag(lock, self) && !cm_lock_try_word(lock, self))

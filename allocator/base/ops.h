@@ -6,8 +6,8 @@
  * clock by another way, so all of it is tested without either.
  *
  * Results follow the house rule: 0 is success, > 0 the driver's own code (CUresult), < 0 a negative
- * errno of ours. No function but the clocks is called with a lock held that guards rows, books or
- * rings; those that order the callers (lock.h) may be. A context is the driver's handle as an
+ * errno of ours. No function but the clocks is called with a lock held that guards rows, counters
+ * or rings; those that order the callers (lock.h) may be. A context is the driver's handle as an
  * integer; the callee makes it current where the call needs that and puts back what was current
  * before.
  */
@@ -105,12 +105,12 @@ struct cm_driver_ops {
 	/*
 	 * Other processes are asked to give back `wanted` bytes of the device to the driver; 0:
 	 * they are only looked at. NULL: nobody is to be asked. Takes a tenth of a second at most.
-	 * Called outside the gate, while the device's slow lock is held.
+	 * Called outside the gate, while the device's reclaim lock is held.
 	 */
 	void (*ask_neighbours)(const uint8_t uuid[16], uint64_t wanted,
 			       struct cm_peers *ret_neighbours);
 
-	/* A request has failed for want of memory, or has been served after all. NULL: nobody wants
+	/* A request has failed for lack of memory, or has been served after all. NULL: nobody wants
 	 * to know. Called outside the gate; no allocator lock is held. */
 	void (*tell_oom)(const struct cm_oom *oom);
 

@@ -10,7 +10,7 @@
 
 enum cm_mode {
 	CM_MODE_CACHE, /* the caching allocator */
-	CM_MODE_STATS, /* every request goes to the driver; the books are kept */
+	CM_MODE_STATS, /* every request goes to the driver; the counters are kept */
 	CM_MODE_OFF,   /* nothing is done at all */
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What is known of the calling thread, in a thread-local: the kernel's id of it, asked for once,
- * and what the doors have found out about the call under way, for those who write events.
+ * and what the hooks have found out about the call under way, for those who write events.
  */
 #ifndef CM_ALLOCATOR_BASE_THREAD_H
 #define CM_ALLOCATOR_BASE_THREAD_H

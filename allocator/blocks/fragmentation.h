@@ -49,7 +49,7 @@ void cm_fragmentation_spend_locked(struct cm_heap *heap, uint64_t segments);
 bool cm_fragmentation_packs_pages_locked(struct cm_heap *heap);
 
 /* A block of the large pool that touches at most so many pages, the fewest of those that are soon
- * found; 0: none. What was spared is then handed out after all. */
+ * found; 0: none. What was spared is then allocated after all. */
 uint32_t cm_fragmentation_find_reserved_locked(struct cm_heap *heap, uint64_t size, uint64_t most);
 
 /* Nothing is spared until there is more in use than now: the device is not to be waited for. */

@@ -141,7 +141,7 @@ static void book_segment(struct cm_heap *heap, const struct cm_segment *segment)
 }
 
 /* A block in use at the address that the driver has just given: it was freed past us, as a library
- * can that our doors do not reach. Its row goes the way that it would have gone with us. */
+ * can that our hooks do not reach. Its row goes the way that it would have gone with us. */
 static void forget_lost(struct cm_device *device, uint64_t addr)
 {
 	struct cm_cache *cache = device->cache;

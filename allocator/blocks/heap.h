@@ -11,7 +11,7 @@
 #include "allocator/state/state.h"
 
 /*
- * Hands out a ready block for `bytes` rounded to `size`, or returns -ENOENT where none fits.
+ * Allocates a ready block for `bytes` rounded to `size`, or returns -ENOENT where none fits.
  * -ENOMEM: no room for the pointer.
  */
 int cm_heap_take_locked(struct cm_heap *heap, uint64_t size, uint64_t bytes, uint64_t *ret_addr);
@@ -26,18 +26,18 @@ int cm_heap_take_block_locked(struct cm_heap *heap, uint32_t block, uint64_t siz
 			      enum cm_scalar source, uint64_t *ret_addr);
 
 /*
- * Enters new memory of the driver as a segment and hands out its first `size` bytes. -ENOSPC: no
+ * Enters new memory of the driver as a segment and allocates its first `size` bytes. -ENOSPC: no
  * rows left, -ENOMEM: no room for the pointer; nothing was changed, the memory is the caller's.
  * `flags`: CM_SEGMENT_SMALL, CM_SEGMENT_EXACT, CM_SEGMENT_DIRECT.
  */
 int cm_heap_take_new_locked(struct cm_heap *heap, uint64_t addr, uint64_t segment_size,
 			    uint32_t flags, uint64_t size, uint64_t bytes);
 
-/* Takes a wholly free segment out of the books and tables; the caller gives it to the driver.
+/* Takes a wholly free segment out of the counters and tables; the caller gives it to the driver.
  * The device's lock is held. */
 void cm_heap_remove_segment_locked(struct cm_cache *cache, uint32_t segment);
 
-/* Takes a segment's free blocks out of the bins: they are never handed out again. */
+/* Takes a segment's free blocks out of the bins: they are never allocated again. */
 void cm_heap_unbin_segment_locked(struct cm_heap *heap, const struct cm_segment *segment);
 
 #endif

@@ -28,8 +28,8 @@
 /* Memory of the device has been reserved or given back. */
 void cm_poll_policy_note_reserved_locked(struct cm_device *device);
 
-/* Whether a batch waits; behind one that was asked for in vain, another one. An old driver can only
- * be waited for, which no request does that a ready block serves. */
+/* Whether a batch waits; behind one that was asked for without success, another one. An old
+ * driver can only be waited for, which no request does that a ready block serves. */
 static inline bool cm_poll_policy_is_due_locked(const struct cm_heap *heap)
 {
 	return CM_UNLIKELY(heap->row->pending_bytes >=

@@ -77,7 +77,7 @@ CM_ALWAYS_INLINE uint32_t cm_take_split(struct cm_heap *heap, struct cm_bins *bi
 	return rest;
 }
 
-/* What a hand-out does to the free pieces of segments in use (PyTorch's inactive_split). */
+/* What a allocation does to the free pieces of segments in use (PyTorch's inactive_split). */
 CM_ALWAYS_INLINE void cm_take_count_split(struct cm_device_row *row, enum cm_pool pool,
 					  bool was_split, bool rest, uint64_t size,
 					  uint64_t rest_size)
@@ -92,7 +92,7 @@ CM_ALWAYS_INLINE void cm_take_count_split(struct cm_device_row *row, enum cm_poo
 	}
 }
 
-/* Hands out a free block that is in no bin, cut to size where that is worth it. Room for the
+/* Allocates a free block that is in no bin, cut to size where that is worth it. Room for the
  * pointer was reserved. */
 CM_ALWAYS_INLINE void cm_take_allocate(struct cm_heap *heap, uint32_t fit, uint32_t index,
 				       uint64_t size, uint64_t bytes, bool worth_splitting,
@@ -168,7 +168,7 @@ enum cm_take_way {
 	CM_TAKE_ANY,
 };
 
-/* Hands out a block that stands in the bins; 0: there is none. */
+/* Allocates a block that stands in the bins; 0: there is none. */
 CM_ALWAYS_INLINE int cm_take_found(struct cm_heap *heap, uint32_t fit, uint32_t index,
 				   uint64_t size, uint64_t bytes, enum cm_scalar source,
 				   uint64_t *ret_addr)
@@ -208,7 +208,7 @@ CM_ALWAYS_INLINE int cm_take_from_pool(struct cm_heap *heap, uint32_t fit, uint6
 	return cm_take_found(heap, fit, index, size, bytes, source, ret_addr);
 }
 
-/* Each pool has code of its own, in which the places of its books are constants. */
+/* Each pool has code of its own, in which the places of its counters are constants. */
 CM_ALWAYS_INLINE int cm_take(struct cm_heap *heap, uint64_t size, uint64_t bytes,
 			     enum cm_take_way way, enum cm_scalar source, uint64_t *ret_addr)
 {

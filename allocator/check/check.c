@@ -385,7 +385,7 @@ static bool check_heaps(struct walk *walk)
 	return true;
 }
 
-/* --- the pointer map and the books -------------------------------------------------------- */
+/* --- the pointer map and the counters -------------------------------------------------------- */
 
 static bool check_map(struct walk *walk, const struct cm_device *device)
 {
@@ -530,11 +530,11 @@ int cm_cache_check(struct cm_cache *cache, char *why, size_t why_bytes) CM_UNCHE
 	int err;
 
 	hold_pages(cache, devices);
-	cm_lock_acquire(&cache->turn);
+	cm_lock_acquire(&cache->event_lock);
 	cm_cache_hold(cache);
 	err = check_locked(cache, why, why_bytes);
 	cm_cache_resume(cache);
-	cm_lock_release(&cache->turn);
+	cm_lock_release(&cache->event_lock);
 	let_pages_go(cache, devices);
 	return err;
 }

@@ -22,8 +22,8 @@ bool cm_check_bins(const struct cm_heap *heap, uint32_t fit, const struct cm_why
 bool cm_check_paged(const struct cm_heap *heap, uint32_t fit, uint64_t bytes,
 		    const struct cm_why *why);
 
-/* Pinned memory: its rows, lists, map and books. Every row is host memory's own; the caller has met
- * the rows in the tables. Its lock and the turn are held. */
+/* Pinned memory: its rows, lists, map and counters. Every row is host memory's own; the caller
+ * has met the rows in the tables. Its lock and the event lock are held. */
 bool cm_check_pinned(const struct cm_cache *cache, const struct cm_why *why);
 
 #endif

@@ -81,25 +81,25 @@ static void retire_all(struct cm_heap *heap)
 	cm_heap_retire_locked(heap, &epochs->open);
 }
 
-void cm_cache_lock_contexts(struct cm_cache *cache) CM_ACQUIRES(cache->turn)
+void cm_cache_lock_contexts(struct cm_cache *cache) CM_ACQUIRES(cache->event_lock)
 {
-	cm_lock_acquire(&cache->turn);
+	cm_lock_acquire(&cache->event_lock);
 }
 
-void cm_cache_unlock_contexts(struct cm_cache *cache) CM_RELEASES(cache->turn)
+void cm_cache_unlock_contexts(struct cm_cache *cache) CM_RELEASES(cache->event_lock)
 {
-	cm_lock_release(&cache->turn);
+	cm_lock_release(&cache->event_lock);
 }
 
 void cm_cache_context_is_ending(struct cm_cache *cache)
 {
-	assert(cm_lock_is_held(&cache->turn));
+	assert(cm_lock_is_held(&cache->event_lock));
 	cache->ending++;
 }
 
 void cm_cache_context_has_ended(struct cm_cache *cache)
 {
-	assert(cm_lock_is_held(&cache->turn));
+	assert(cm_lock_is_held(&cache->event_lock));
 	cache->ending--;
 }
 
@@ -107,7 +107,7 @@ static void set_suspended(struct cm_heap *heap, bool suspended)
 {
 	struct cm_cache *cache = heap->cache;
 
-	assert(cm_lock_is_held(&cache->turn));
+	assert(cm_lock_is_held(&cache->event_lock));
 	cm_lock_acquire(&cache->pinned.lock);
 	cm_lock_acquire(&heap->device->lock);
 	/* What it has may go again, and counts. As in forgetting it. */
@@ -158,7 +158,7 @@ struct cm_heap *cm_cache_forget_heap(struct cm_cache *cache, uint64_t ctx)
 {
 	struct cm_heap *heap;
 
-	assert(cm_lock_is_held(&cache->turn));
+	assert(cm_lock_is_held(&cache->event_lock));
 	cm_uncached_forget_context(cache, ctx);
 	heap = cm_cache_find_heap(cache, ctx);
 	if (!heap)
@@ -168,7 +168,7 @@ struct cm_heap *cm_cache_forget_heap(struct cm_cache *cache, uint64_t ctx)
 	cm_pinned_forget_event_locked(cache, heap);
 	cm_epoch_forget_context_event_locked(cache, heap);
 	cm_lock_acquire(&heap->device->lock);
-	/* The driver has dropped the memory: rows and books follow, as if all had been freed and
+	/* The driver has dropped the memory: rows and counters follow, as if all had been freed and
 	 * given back. The heap drains, so what is ready merges and reaches no bin. */
 	for_each_segment_locked(heap, free_segment);
 	retire_all(heap);

@@ -52,7 +52,7 @@ int cm_cache_create(const struct cm_cache_params *params, struct cm_cache **ret_
 		(void)munmap(cache, sizeof(*cache));
 		return -ENOMEM;
 	}
-	cm_lock_init(&cache->turn, CM_LOCK_EVENT, 0);
+	cm_lock_init(&cache->event_lock, CM_LOCK_EVENT, 0);
 	cm_lock_init(&cache->others.lock, CM_LOCK_UNCACHED, 0);
 	cm_lock_init(&cache->tables, CM_LOCK_TABLES, 0);
 	cm_pinned_init(cache);
@@ -114,7 +114,7 @@ static uint64_t context_bytes(const struct cm_context_info *info)
 	return missing < CONTEXT_BYTES_MAX ? missing : CONTEXT_BYTES_MAX;
 }
 
-/* The turn is held: nobody else adds. */
+/* The event lock is held: nobody else adds. */
 static struct cm_device *find_device(struct cm_cache *cache, const struct cm_context_info *info)
 {
 	uint32_t row = cm_cache_device_row(cache, info->ordinal);
@@ -223,7 +223,7 @@ int cm_cache_add_heap(struct cm_cache *cache, const struct cm_context_info *info
 	struct cm_heap *heap, *added = NULL;
 	struct cm_device *device;
 
-	cm_lock_acquire(&cache->turn);
+	cm_lock_acquire(&cache->event_lock);
 	heap = cm_cache_find_heap(cache, info->ctx);
 	if (!heap) {
 		device = find_device(cache, info);
@@ -233,7 +233,7 @@ int cm_cache_add_heap(struct cm_cache *cache, const struct cm_context_info *info
 			atomic_fetch_add_explicit(&cache->contexts, 1, memory_order_relaxed);
 		}
 	}
-	cm_lock_release(&cache->turn);
+	cm_lock_release(&cache->event_lock);
 	if (!heap)
 		return -ENOSPC;
 	if (added)

@@ -172,12 +172,12 @@ static void poll_device(struct cm_device *device)
 	struct cm_heap *heap;
 	uint32_t at = 0;
 
-	cm_lock_acquire(&device->cache->turn);
+	cm_lock_acquire(&device->cache->event_lock);
 	while ((heap = cm_device_next_heap(device, &at))) {
 		(void)cm_epoch_close_event_locked(heap);
 		(void)cm_epoch_poll_event_locked(heap);
 	}
-	cm_lock_release(&device->cache->turn);
+	cm_lock_release(&device->cache->event_lock);
 }
 
 /* Pages, a few at a time, so that nobody who wants to map some waits for long. */
@@ -194,7 +194,7 @@ static uint64_t give_pages(struct cm_device *device, uint64_t most)
 	return bytes;
 }
 
-/* The slow lock is held, and the device has nothing to do. The bytes given back. */
+/* The reclaim lock is held, and the device has nothing to do. The bytes given back. */
 static uint64_t give_excess(struct cm_device *device)
 {
 	struct idle idle;

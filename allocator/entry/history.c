@@ -16,8 +16,8 @@ int cm_cache_record_events(struct cm_cache *cache, bool on)
 	uint32_t i, n;
 	bool missing = false;
 
-	/* The turn: no device is added meanwhile. */
-	cm_lock_acquire(&cache->turn);
+	/* The event lock: no device is added meanwhile. */
+	cm_lock_acquire(&cache->event_lock);
 	atomic_store_explicit(&cache->events, on, memory_order_relaxed);
 	n = atomic_load_explicit(&cache->devices, memory_order_relaxed);
 	for (i = 0; i < n; i++) {
@@ -33,7 +33,7 @@ int cm_cache_record_events(struct cm_cache *cache, bool on)
 	cache->pinned.ring = ring;
 	cm_lock_release(&cache->pinned.lock);
 	missing |= on && !ring.row;
-	cm_lock_release(&cache->turn);
+	cm_lock_release(&cache->event_lock);
 	return missing ? -ENOSPC : 0;
 }
 

@@ -112,9 +112,9 @@ static bool make_all_ready(struct cm_heap *heap)
 
 	if (!cache->ops->gate_enter())
 		return false;
-	cm_lock_acquire(&cache->turn);
+	cm_lock_acquire(&cache->event_lock);
 	ready = cm_cache_has_one_context(cache) && cm_epoch_synchronize_event_locked(heap);
-	cm_lock_release(&cache->turn);
+	cm_lock_release(&cache->event_lock);
 	cache->ops->gate_leave();
 	return ready;
 }
@@ -126,9 +126,9 @@ static int wait_for_context(struct cm_heap *heap)
 	return make_all_ready(heap) ? 0 : cm_heap_synchronize(heap);
 }
 
-/* While a capture is active the segment waits for the next one who gives orphans back. Where
- * somebody else was faster he is waited for: behind a free that needs no wait for work, the driver
- * has the memory. */
+/* While a capture is active the segment waits for the next one who gives unreclaimed segments
+ * back. Where somebody else was faster he is waited for: behind a free that needs no wait for
+ * work, the driver has the memory. */
 static int release_segment(struct cm_device *device, uint32_t segment, uint64_t addr)
 {
 	const struct cm_driver_ops *ops = device->cache->ops;
@@ -263,12 +263,12 @@ void cm_cache_mark_shared(struct cm_cache *cache, uint64_t ctx)
 
 	if (!heap)
 		return;
-	/* The turn: no barrier is laid from here on. */
-	cm_lock_acquire(&cache->turn);
+	/* The event lock: no barrier is laid from here on. */
+	cm_lock_acquire(&cache->event_lock);
 	cm_lock_acquire(&heap->device->lock);
 	__atomic_fetch_or(&heap->row->flags, CM_HEAP_SHARED, __ATOMIC_RELAXED);
 	cm_lock_release(&heap->device->lock);
-	cm_lock_release(&cache->turn);
+	cm_lock_release(&cache->event_lock);
 	cm_epoch_settle(heap);
 }
 

@@ -28,7 +28,7 @@ struct request {
 	uint64_t size;  /* rounded */
 	uint64_t bytes; /* asked for */
 	uint64_t *ret_addr;
-	struct cm_oom *oom; /* filled in where it fails for want of memory */
+	struct cm_oom *oom; /* filled in where it fails for lack of memory */
 };
 
 /* False: the context has gone, and the heap is nobody's or another's. The driver has the word
@@ -114,7 +114,7 @@ static int reuse_freed(const struct request *request)
 
 	if (!is_anything_pending(request))
 		return take_unfragmenting(request);
-	cm_lock_acquire(&cache->turn);
+	cm_lock_acquire(&cache->event_lock);
 	ready = cm_epoch_poll_event_locked(heap);
 	if (ready)
 		err = take_unfragmenting(request);
@@ -122,7 +122,7 @@ static int reuse_freed(const struct request *request)
 		ready = true;
 		err = take_unfragmenting(request);
 	}
-	cm_lock_release(&cache->turn);
+	cm_lock_release(&cache->event_lock);
 	if (!ready)
 		pause_asking(heap);
 	if (err == -ENOENT)
@@ -250,7 +250,7 @@ static int give_back_and_retry(const struct request *request, struct cm_oom_atte
 	if (err != -ENOENT)
 		return err;
 	attempt->given_back += cm_release_free(device);
-	/* What others have taken out of the tables, without the slow lock. */
+	/* What others have taken out of the tables, without the reclaim lock. */
 	if (!cm_pending_releases_await(&device->leaving, device->cache->ops, CM_STUCK_NS))
 		return -EBUSY;
 	cm_device_count(device, CM_SCALAR_num_alloc_retries, 1);
@@ -437,7 +437,7 @@ static int stop_sparing(const struct request *request)
 	return err == -ENOENT ? CM_DRIVER_OUT_OF_MEMORY : err;
 }
 
-/* All idle segments for one of just the size. The slow lock is held. -EBUSY: outside of the
+/* All idle segments for one of just the size. The reclaim lock is held. -EBUSY: outside of the
  * gate. */
 static int trade(const struct request *request)
 {

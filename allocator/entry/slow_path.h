@@ -18,7 +18,7 @@
  */
 int cm_slow_path_alloc(struct cm_heap *heap, uint64_t size, uint64_t bytes, uint64_t *ret_addr);
 
-/* One request passed to the driver as it is and entered in the books (mode stats). */
+/* One request passed to the driver as it is and entered in the counters (mode stats). */
 int cm_slow_path_alloc_direct(struct cm_heap *heap, uint64_t bytes, uint64_t *ret_addr);
 
 #endif

@@ -21,7 +21,7 @@
 
 #define LOOKS 32 /* at most at what is free, while others give back */
 
-/* Calls `each` for every heap in use that is not suspended, with the turn held and the gate
+/* Calls `each` for every heap in use that is not suspended, with the event lock held and the gate
  * entered. */
 static void for_each_heap_event_locked(struct cm_cache *cache, void (*each)(struct cm_heap *heap))
 {
@@ -41,7 +41,8 @@ static void close_worthy(struct cm_heap *heap)
 		(void)cm_epoch_close_event_locked(heap);
 }
 
-/* What the driver has left, for the books: the program and its neighbours take from it too. */
+/* What the driver has left, for the counters: the program and its peer processes take from it
+ * too. */
 static void ask_free_bytes(struct cm_heap *heap)
 {
 	struct cm_device_row *row = heap->device->row;
@@ -69,11 +70,11 @@ void cm_cache_before_work(struct cm_cache *cache)
 	/* Another thread at it will do, or the next launch. */
 	if (!cache->ops->gate_enter())
 		return;
-	if (cm_lock_try(&cache->turn)) {
+	if (cm_lock_try(&cache->event_lock)) {
 		atomic_store_explicit(&cache->wants_close, false, memory_order_relaxed);
 		for_each_heap_event_locked(cache, close_worthy);
 		cm_pinned_close_worthy_event_locked(cache);
-		cm_lock_release(&cache->turn);
+		cm_lock_release(&cache->event_lock);
 	}
 	cache->ops->gate_leave();
 }
@@ -84,11 +85,11 @@ void cm_cache_poll(struct cm_cache *cache)
 
 	if (!cache->ops->gate_enter())
 		return;
-	cm_lock_acquire(&cache->turn);
+	cm_lock_acquire(&cache->event_lock);
 	for_each_heap_event_locked(cache, poll_heap);
 	(void)cm_pinned_close_event_locked(cache);
 	(void)cm_pinned_poll_event_locked(cache);
-	cm_lock_release(&cache->turn);
+	cm_lock_release(&cache->event_lock);
 	for (i = 0; i < n; i++)
 		if (cm_release_unreclaimed(cache->device[i]))
 			return; /* outside of the gate */
@@ -149,7 +150,7 @@ static uint64_t pages_for(uint64_t bytes)
 	return bytes < most ? (bytes + CM_PAGED_PAGE - 1) / CM_PAGED_PAGE * CM_PAGED_PAGE : most;
 }
 
-/* The slow lock is held. -EBUSY: outside of the gate. */
+/* The reclaim lock is held. -EBUSY: outside of the gate. */
 static int give_idle(struct cm_device *device, uint64_t wanted, uint64_t limit_ns,
 		     uint64_t *ret_bytes)
 {

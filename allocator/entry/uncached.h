@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Memory of a device that the program has from the driver past the cache: managed, pitched, arrays,
- * from pools, mapped. It is only counted, by kind, in the books of its device; what is kept of a
+ * from pools, mapped. It is only counted, by kind, in the counters of its device; what is kept of a
  * piece is what its end has to take back.
  *
  * The program names memory by an address or a handle when it gives it up. A free goes in two steps,
@@ -35,7 +35,7 @@ uint32_t cm_uncached_take(struct cm_cache *cache, enum cm_uncached_name name, ui
 /* The same for all mappings in the range. */
 uint32_t cm_uncached_take_mapped(struct cm_cache *cache, uint64_t addr, uint64_t bytes);
 
-/* The driver has taken it back: the books follow, once nothing else holds the memory. */
+/* The driver has taken it back: the counters follow, once nothing else holds the memory. */
 void cm_uncached_drop(struct cm_cache *cache, uint32_t taken);
 /* The driver has refused. */
 void cm_uncached_put_back(struct cm_cache *cache, uint32_t taken);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A request that ended in the driver's own out of memory: entered in the books and the event ring,
- * and described for whoever tells the user (struct cm_driver_ops, tell_oom).
+ * A request that ended in the driver's own out of memory: entered in the counters and the event
+ * ring, and described for whoever tells the user (struct cm_driver_ops, tell_oom).
  */
 #ifndef CM_ALLOCATOR_OOM_OOM_H
 #define CM_ALLOCATOR_OOM_OOM_H

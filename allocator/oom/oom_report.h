@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Why a request failed for want of memory, and what would have made it fit: arithmetic over the
+ * Why a request failed for lack of memory, and what would have made it fit: arithmetic over the
  * figures of one moment. Pure. Bytes throughout; the figures come from several sources that are not
  * read at one instant, so they are signed, and what is left over may be negative.
  */

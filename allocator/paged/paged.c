@@ -115,7 +115,7 @@ static uint32_t run_at(const struct cm_paged *paged, uint32_t page)
 	return paged->page[page].run;
 }
 
-/* The run, or 0 where it may not be joined: its memory is not handed out again. */
+/* The run, or 0 where it may not be joined: its memory is not allocated again. */
 static uint32_t joinable(struct cm_cache *cache, uint32_t run)
 {
 	return run && cm_segment_is_recycled(cache, &cache->segment[run]) ? run : 0;
@@ -278,8 +278,8 @@ static void steal(struct cm_heap *heap, struct cm_paged *paged, const struct pla
 	struct cm_cache *cache = heap->cache;
 	uint32_t fit;
 
-	/* The turn: what gets ready behind a new barrier is not idle. */
-	cm_lock_acquire(&cache->turn);
+	/* The event lock: what gets ready behind a new barrier is not idle. */
+	cm_lock_acquire(&cache->event_lock);
 	if (cm_fence_is_complete_event_locked(&heap->ordered, heap->device)) {
 		cm_lock_acquire(&heap->device->lock);
 		if (cm_paged_is_standing_locked(heap, paged))
@@ -287,7 +287,7 @@ static void steal(struct cm_heap *heap, struct cm_paged *paged, const struct pla
 				steal_from_pool(heap, paged, fit, place, stolen);
 		cm_lock_release(&heap->device->lock);
 	}
-	cm_lock_release(&cache->turn);
+	cm_lock_release(&cache->event_lock);
 }
 
 /* --- growing ------------------------------------------------------------------------------ */
@@ -345,7 +345,7 @@ static int take_spared(struct cm_heap *heap, const struct cm_paged *paged, uint6
 	return err;
 }
 
-/* Hands out what was mapped. -EBUSY: others were faster. */
+/* Allocates what was mapped. -EBUSY: others were faster. */
 static int take_mapped(struct cm_heap *heap, struct cm_paged *paged, const struct place *place,
 		       uint64_t size, uint64_t bytes, uint64_t *ret_addr)
 {

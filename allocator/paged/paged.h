@@ -11,7 +11,8 @@
  * has been passed. Nothing here waits for the device.
  *
  * One thread of a device at a time moves pages (cm_device.paging); that lock is taken behind the
- * slow lock and before the cache's turn and the device's lock, and held while the driver is called.
+ * reclaim lock and before the cache's event lock and the device's lock, and held while the driver
+ * is called.
  */
 #ifndef CM_ALLOCATOR_PAGED_PAGED_H
 #define CM_ALLOCATOR_PAGED_PAGED_H
@@ -25,7 +26,7 @@
  * Memory of the context for `bytes` rounded to `size`, by adding pages. -ENOENT: it can't be had
  * this way, as the driver refused a page, say, ask for a segment; -EAGAIN: the context has gone, or
  * caching has stopped in it; another errno, as cm_cache_alloc has them; the driver's out of memory.
- * The gate is entered, the turn and the device's lock are not held.
+ * The gate is entered, the event lock and the device's lock are not held.
  */
 int cm_paged_alloc(struct cm_heap *heap, uint64_t ctx, uint64_t size, uint64_t bytes,
 		   uint64_t *ret_addr);
@@ -62,8 +63,8 @@ void cm_paged_each_idle_locked(struct cm_heap *heap,
  */
 uint64_t cm_paged_release_idlest(struct cm_device *device, uint64_t most);
 
-/* The context is going away: its ranges are put aside, without any call. The turn and the device's
- * lock are held. */
+/* The context is going away: its ranges are put aside, without any call. The event lock and the
+ * device's lock are held. */
 void cm_paged_forget_locked(struct cm_heap *heap);
 
 /* Gives the driver what was put aside, once the context has gone. */

@@ -80,7 +80,7 @@ static uint64_t unmap_one(const struct cm_driver_ops *ops, struct cm_paged *page
 	return handle;
 }
 
-/* Unmaps the last of the victims; its handle or 0. */
+/* Unmaps the last of the stolen pages; its handle or 0. */
 static uint64_t pop_stolen(const struct cm_driver_ops *ops, struct cm_paged_stolen *stolen)
 {
 	struct cm_paged *from = stolen->part[stolen->parts - 1].from;
@@ -118,7 +118,7 @@ void cm_paged_unmap(const struct cm_driver_ops *ops, struct cm_paged *paged,
 	}
 }
 
-/* One page of victims or new, mapped at `at`. */
+/* One page of stolen pages or new, mapped at `at`. */
 static int map_one(struct cm_heap *heap, struct cm_paged *paged, uint32_t at,
 		   struct cm_paged_stolen *stolen)
 {

@@ -4,7 +4,7 @@
  * driver. For the page-backed heap alone (paged.h), whose two halves, serving requests and giving
  * back, both take pages from free blocks.
  *
- * A page that was cut out of the tables is a victim: it is still mapped where it was, and nobody
+ * A page that was cut out of the tables is stolen: it is still mapped where it was, and nobody
  * but who holds the paging lock knows of it. That lock is held throughout; functions named *_locked
  * want the device's lock held, too, and the others call the driver, so they want it not held.
  */
@@ -58,12 +58,13 @@ void cm_paged_tag_run_locked(struct cm_heap *heap, struct cm_paged *paged, uint3
 struct cm_paged_span cm_paged_whole_pages(const struct cm_paged *paged,
 					  const struct cm_block *block, uint32_t most);
 
-/* Makes pages of the free block `index` victims; false: no room or no rows, nothing was changed. */
+/* Makes pages of the free block `index` stolen pages; false: no room or no rows, nothing was
+ * changed. */
 bool cm_paged_cut_locked(struct cm_heap *heap, struct cm_paged *paged, uint32_t index,
 			 struct cm_paged_span pages, struct cm_paged_stolen *stolen);
 
-/* Maps pages that are in no run, all or none: victims first, then new ones; the other victims go to
- * the driver. 0 or the driver's code. */
+/* Maps pages that are in no run, all or none: stolen pages first, then new ones; the other
+ * stolen pages go to the driver. 0 or the driver's code. */
 int cm_paged_map(struct cm_heap *heap, struct cm_paged *paged, struct cm_paged_span pages,
 		 struct cm_paged_stolen *stolen);
 
@@ -71,7 +72,7 @@ int cm_paged_map(struct cm_heap *heap, struct cm_paged *paged, struct cm_paged_s
 void cm_paged_unmap(const struct cm_driver_ops *ops, struct cm_paged *paged,
 		    struct cm_paged_span pages);
 
-/* All victims go to the driver; the bytes. */
+/* All stolen pages go to the driver; the bytes. */
 uint64_t cm_paged_give_back(const struct cm_driver_ops *ops, struct cm_paged_stolen *stolen);
 
 /* Gives the driver a range that no heap has, with the pages in it, and its table to the kernel. */

@@ -76,7 +76,7 @@ static uint32_t list_heaps_event_locked(struct cm_device *device,
 	return found;
 }
 
-/* Makes the idlest pages victims, from the end of their row. */
+/* Makes the idlest pages stolen pages, from the end of their row. */
 static void cut_idlest_event_locked(struct cm_device *device, uint32_t most,
 				    struct cm_paged_stolen *stolen)
 {
@@ -119,8 +119,8 @@ static bool find_idle(struct cm_heap *heap, const struct cm_paged *paged, uint32
 	return false;
 }
 
-/* Takes idle pages of a heap out of the tables until there are none or too many parts. `orphans`:
- * of runs that are not recycled alone. */
+/* Takes idle pages of a heap out of the tables until there are none or too many parts.
+ * `unreclaimed segments`: of runs that are not recycled alone. */
 static void collect_locked(struct cm_heap *heap, bool unreclaimed, struct cm_paged_stolen *stolen)
 {
 	struct cm_cache *cache = heap->cache;
@@ -152,14 +152,14 @@ static uint64_t release_pages_of(struct cm_heap *heap, bool unreclaimed)
 	uint64_t bytes = 0;
 
 	do {
-		cm_lock_acquire(&cache->turn);
+		cm_lock_acquire(&cache->event_lock);
 		if (cm_fence_is_complete_event_locked(&heap->ordered, heap->device) &&
 		    !cm_heap_is_dead(heap)) {
 			cm_lock_acquire(&heap->device->lock);
 			collect_locked(heap, unreclaimed, &stolen);
 			cm_lock_release(&heap->device->lock);
 		}
-		cm_lock_release(&cache->turn);
+		cm_lock_release(&cache->event_lock);
 		if (!stolen.pages)
 			return bytes;
 		bytes += cm_paged_give_back(cache->ops, &stolen);
@@ -200,9 +200,9 @@ uint64_t cm_paged_release_idlest(struct cm_device *device, uint64_t most)
 		return 0;
 	cm_lock_acquire(&device->paging);
 	atomic_fetch_add(&device->giving_pages, 1);
-	cm_lock_acquire(&cache->turn);
+	cm_lock_acquire(&cache->event_lock);
 	cut_idlest_event_locked(device, pages < UINT32_MAX ? (uint32_t)pages : UINT32_MAX, &stolen);
-	cm_lock_release(&cache->turn);
+	cm_lock_release(&cache->event_lock);
 	bytes = cm_paged_give_back(cache->ops, &stolen);
 	cm_cache_note_return(cache);
 	atomic_fetch_sub(&device->giving_pages, 1);
@@ -258,7 +258,7 @@ static struct cm_paged *take_forgotten(struct cm_device *device)
 	struct cm_cache *cache = device->cache;
 	struct cm_paged *paged;
 
-	cm_lock_acquire(&cache->turn);
+	cm_lock_acquire(&cache->event_lock);
 	cm_lock_acquire(&device->lock);
 	paged = cache->ending ? NULL : device->forgotten;
 	if (paged)
@@ -266,7 +266,7 @@ static struct cm_paged *take_forgotten(struct cm_device *device)
 	else if (device->forgotten)
 		cm_device_note_unreclaimed(device);
 	cm_lock_release(&device->lock);
-	cm_lock_release(&cache->turn);
+	cm_lock_release(&cache->event_lock);
 	return paged;
 }
 

@@ -128,7 +128,7 @@ uint32_t cm_runs_last_block(const struct cm_cache *cache, uint32_t run, uint32_t
 	return index;
 }
 
-/* A neighbour of new memory comes out of the books of free pieces, and out of the bins. */
+/* A neighbour of new memory comes out of the counters of free pieces, and out of the bins. */
 static void take_neighbour(struct cm_heap *heap, uint32_t index, struct split_change *split)
 {
 	const struct cm_block *block = &heap->cache->block[index];

@@ -5,7 +5,7 @@
  * no memory behind it. Blocks tile a run as they tile any segment, so nothing else in the allocator
  * knows of pages.
  *
- * Only rows, bins and books are changed here, under the device's lock; paged.c says which pages,
+ * Only rows, bins and counters are changed here, under the device's lock; paged.c says which pages,
  * and calls the driver. Each function counts as one change, so that no peak sees a state in
  * between.
  */

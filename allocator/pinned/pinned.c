@@ -37,7 +37,7 @@ static bool take_cached(const struct request *request)
 	return taken;
 }
 
-/* Takes an idle block out of the books, for give_back. */
+/* Takes an idle block out of the counters, for give_back. */
 static void pop_locked(struct cm_cache *cache, uint32_t index, struct cm_pending_release *ret_piece)
 {
 	*ret_piece = cm_pinned_remove_locked(cache, index);
@@ -103,7 +103,7 @@ static uint32_t pick_idle_locked(struct cm_cache *cache)
 	return 0;
 }
 
-/* Takes an idle block out of the books if more is idle than may be. */
+/* Takes an idle block out of the counters if more is idle than may be. */
 static bool pop_excess(struct cm_cache *cache, bool all, struct cm_pending_release *ret_piece)
 {
 	struct cm_pinned *pinned = &cache->pinned;
@@ -129,10 +129,10 @@ static int shrink(struct cm_cache *cache, bool all)
 	if (!cache->ops->gate_enter())
 		return 0; /* the next free will see to it */
 	if (!all) {
-		cm_lock_acquire(&cache->turn);
+		cm_lock_acquire(&cache->event_lock);
 		(void)cm_pinned_close_event_locked(cache);
 		(void)cm_pinned_poll_event_locked(cache);
-		cm_lock_release(&cache->turn);
+		cm_lock_release(&cache->event_lock);
 	}
 	while (pop_excess(cache, all, &piece)) {
 		one = release_block(cache, &piece);
@@ -246,7 +246,7 @@ static bool reuse_batches(const struct request *request)
 
 	if (cm_pinned_pending(cache) < request->bytes)
 		return false;
-	return CM_WITH_LOCK(&cache->turn,
+	return CM_WITH_LOCK(&cache->event_lock,
 			    (cm_pinned_poll_event_locked(cache) && take_cached(request)) ||
 				    (make_batch_ready_event_locked(cache) && take_cached(request)));
 }
@@ -362,9 +362,9 @@ static void wait_for_batches(struct cm_cache *cache)
 {
 	if (!cache->ops->gate_enter())
 		return; /* captured work cannot be waited for; the block waits in its batch */
-	cm_lock_acquire(&cache->turn);
+	cm_lock_acquire(&cache->event_lock);
 	(void)cm_pinned_synchronize_event_locked(cache);
-	cm_lock_release(&cache->turn);
+	cm_lock_release(&cache->event_lock);
 	cache->ops->gate_leave();
 }
 
@@ -463,7 +463,7 @@ int cm_cache_host_mark_exported(struct cm_cache *cache, uint64_t addr)
 	return CM_WITH_LOCK(&cache->pinned.lock, mark_exported_locked(cache, addr));
 }
 
-/* What is registered leaves the books; false where nothing is at that address. */
+/* What is registered leaves the counters; false where nothing is at that address. */
 static bool drop_registered_locked(struct cm_cache *cache, uint64_t addr)
 {
 	uint32_t index = cm_ptr_map_find(&cache->pinned.map, addr);

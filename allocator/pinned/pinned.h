@@ -8,7 +8,7 @@
  * 512 bytes, so that at most an eighth of a request is lost, or 511 bytes. 512, since the driver
  * itself places small host allocations so; less would gain nothing.
  *
- * The CPU can touch a block the moment it is handed out. So no barrier on a device makes one ready:
+ * The CPU can touch a block the moment it is allocated. So no barrier on a device makes one ready:
  * a freed block is used again only when a fence over every context (fence.h) has completed.
  *
  * Idle pinned memory is taken from the whole machine, which can't swap it. So no more of it is kept
@@ -16,10 +16,10 @@
  * again; beyond that a free goes to the driver, as it does without us. Not by a peak: a program
  * that loads through many buffers and lets them go would hold them for ever.
  *
- * Threads: `lock` guards lists, rows and books, the cache's turn the fences; numbers of batches
- * change under both. Rows are taken and given back under the lock of the context's device too. The
- * driver is never called with `lock` held. Functions named *_locked want `lock`, those named
- * *_event_locked the turn and the capture gate.
+ * Threads: `lock` guards lists, rows and counters, the cache's event lock the fences; numbers of
+ * batches change under both. Rows are taken and given back under the lock of the context's device
+ * too. The driver is never called with `lock` held. Functions named *_locked want `lock`, those
+ * named *_event_locked the event lock and the capture gate.
  */
 #ifndef CM_ALLOCATOR_PINNED_PINNED_H
 #define CM_ALLOCATOR_PINNED_PINNED_H
@@ -43,7 +43,7 @@ uint64_t cm_pinned_limit_locked(const struct cm_pinned *pinned);
 int cm_pinned_alloc(struct cm_heap *heap, uint32_t kind, uint64_t bytes, uint64_t *ret_addr);
 int cm_pinned_free(struct cm_cache *cache, uint64_t addr, uint64_t *ret_forward);
 
-/* Hands out a ready block of the heap, or returns false. */
+/* Allocates a ready block of the heap, or returns false. */
 bool cm_pinned_take_locked(struct cm_heap *heap, uint32_t kind, uint64_t bytes, uint64_t *ret_addr);
 
 /*
@@ -57,10 +57,10 @@ int cm_pinned_enter_locked(struct cm_heap *heap, uint64_t addr, uint64_t size, u
 /* A block in use becomes PENDING and joins the open batch. */
 void cm_pinned_free_locked(struct cm_cache *cache, uint32_t index);
 
-/* Adds an event: a request of the heap's failed for want of memory. */
+/* Adds an event: a request of the heap's failed for lack of memory. */
 void cm_pinned_note_oom(struct cm_heap *heap, uint64_t bytes);
 
-/* Takes a block out of lists, books and tables, whatever its state. */
+/* Takes a block out of lists, counters and tables, whatever its state. */
 struct cm_pending_release cm_pinned_remove_locked(struct cm_cache *cache, uint32_t index);
 
 /* Adds up a driver call that gave memory back. */

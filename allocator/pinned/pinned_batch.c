@@ -62,7 +62,7 @@ void cm_pinned_forget_event_locked(struct cm_cache *cache, const struct cm_heap 
 	uint64_t i, addr;
 	uint32_t index;
 
-	assert(cm_lock_is_held(&cache->turn));
+	assert(cm_lock_is_held(&cache->event_lock));
 	cm_batch_ring_forget_event_locked(&pinned->batches, gone);
 	cm_lock_acquire(&pinned->lock);
 	for (i = 0; i < cm_ptr_map_places(map); i++) {
@@ -89,10 +89,10 @@ static bool is_all_ready(struct cm_cache *cache)
 {
 	bool ready;
 
-	cm_lock_acquire(&cache->turn);
+	cm_lock_acquire(&cache->event_lock);
 	(void)cm_pinned_poll_event_locked(cache);
 	ready = cm_batch_ring_is_empty(&cache->pinned.batches);
-	cm_lock_release(&cache->turn);
+	cm_lock_release(&cache->event_lock);
 	return ready;
 }
 
@@ -104,12 +104,12 @@ bool cm_pinned_wait(struct cm_cache *cache, uint64_t limit_ns)
 	if (!cm_pinned_pending(cache))
 		return true;
 	start = ops->now_ns();
-	cm_lock_acquire(&cache->turn);
+	cm_lock_acquire(&cache->event_lock);
 	if (!cm_fence_is_possible(cache))
 		(void)cm_pinned_synchronize_event_locked(cache);
 	else
 		(void)cm_pinned_close_event_locked(cache);
-	cm_lock_release(&cache->turn);
+	cm_lock_release(&cache->event_lock);
 	while (!is_all_ready(cache) && ops->now_ns() - start < limit_ns)
 		if (!cm_gate_backoff(ops, &backoff))
 			return false;

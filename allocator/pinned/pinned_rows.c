@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Pinned memory under its lock: size classes, lists, rows and books.
+ * Pinned memory under its lock: size classes, lists, rows and counters.
  */
 #include <assert.h>
 #include <errno.h>

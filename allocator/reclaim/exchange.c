@@ -112,7 +112,7 @@ static uint32_t take_outgrown(struct cm_heap *heap, uint64_t bytes,
 	return outgrown.segments;
 }
 
-/* The slow lock is held. -EBUSY: outside of the gate. */
+/* The reclaim lock is held. -EBUSY: outside of the gate. */
 static int exchange(struct cm_heap *heap, uint64_t bytes)
 {
 	struct cm_device *device = heap->device;

@@ -13,7 +13,7 @@
 
 #define PASSES 8 /* over a device, while others end contexts */
 
-/* The slow lock is held. */
+/* The reclaim lock is held. */
 static int flush_once(struct cm_device *device, uint64_t limit_ns, uint64_t *bytes)
 {
 	int err;
@@ -27,7 +27,7 @@ static int flush_once(struct cm_device *device, uint64_t limit_ns, uint64_t *byt
 		err = -EBUSY;
 	if (!err)
 		*bytes += cm_release_free(device);
-	/* What others have taken out of the tables, without the slow lock. */
+	/* What others have taken out of the tables, without the reclaim lock. */
 	if (!err && !cm_pending_releases_await(&device->leaving, device->cache->ops, limit_ns))
 		err = -EBUSY;
 	return err;

@@ -217,7 +217,7 @@ uint64_t cm_release_idlest(struct cm_device *device, uint64_t most)
 	return piece.size;
 }
 
-/* The slow lock is held. */
+/* The reclaim lock is held. */
 static int release_all_unreclaimed(struct cm_device *device)
 {
 	const struct choice choice = {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Giving segments back to the driver. The books move under the device's lock, the driver is called
- * without it. Callers that decide by what is left hold the device's slow lock.
+ * Giving segments back to the driver. The counters move under the device's lock, the driver is
+ * called without it. Callers that decide by what is left hold the device's reclaim lock.
  */
 #ifndef CM_ALLOCATOR_RECLAIM_RELEASE_H
 #define CM_ALLOCATOR_RECLAIM_RELEASE_H

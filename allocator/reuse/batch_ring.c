@@ -18,7 +18,7 @@ bool cm_batch_ring_detach_event_locked(struct cm_batch_ring *ring, bool clean)
 	struct cm_batch *open = &ring->open;
 	bool moved;
 
-	assert(cm_lock_is_held(&ring->cache->turn));
+	assert(cm_lock_is_held(&ring->cache->event_lock));
 	cm_lock_acquire(ring->lock);
 	moved = open->list.first && open->number - ring->oldest < CM_BATCHES_MAX &&
 		(!clean || open->work == cm_ops_work(ring->cache->ops));
@@ -70,7 +70,7 @@ bool cm_batch_ring_poll_event_locked(struct cm_batch_ring *ring)
 {
 	const uint64_t before = ring->oldest, end = ring->open.number;
 
-	assert(cm_lock_is_held(&ring->cache->turn));
+	assert(cm_lock_is_held(&ring->cache->event_lock));
 	if (before == end)
 		return false;
 	if (is_complete(ring, end - 1))

@@ -5,8 +5,8 @@
  * all before it.
  *
  * What becomes of a batch that is ready is its owner's: an epoch of a heap (epoch.c), or a batch of
- * pinned memory. Functions named *_event_locked want the turn, and but for forget the capture gate;
- * they take the ring's own lock.
+ * pinned memory. Functions named *_event_locked want the event lock, and but for forget the capture
+ * gate; they take the ring's own lock.
  */
 #ifndef CM_ALLOCATOR_REUSE_BATCH_RING_H
 #define CM_ALLOCATOR_REUSE_BATCH_RING_H

@@ -141,7 +141,7 @@ bool cm_epoch_barrier_event_locked(struct cm_heap *heap)
 {
 	bool has_closed, laid;
 
-	assert(cm_lock_is_held(&heap->cache->turn));
+	assert(cm_lock_is_held(&heap->cache->event_lock));
 	if (!may_lay_barrier(heap) || is_stuck(heap))
 		return false;
 	has_closed = close_epoch(heap, true);
@@ -158,7 +158,7 @@ bool cm_epoch_synchronize_event_locked(struct cm_heap *heap)
 	uint64_t start = cache->ops->now_ns(), end;
 	bool detached;
 
-	assert(cm_lock_is_held(&heap->cache->turn));
+	assert(cm_lock_is_held(&heap->cache->event_lock));
 	detached = cm_batch_ring_detach_event_locked(&heap->epochs, false);
 	end = heap->epochs.open.number;
 	if (detached)
@@ -178,9 +178,9 @@ bool cm_epoch_can_ask(struct cm_cache *cache)
 {
 	bool can;
 
-	cm_lock_acquire(&cache->turn);
+	cm_lock_acquire(&cache->event_lock);
 	can = cm_fence_is_possible(cache);
-	cm_lock_release(&cache->turn);
+	cm_lock_release(&cache->event_lock);
 	return can;
 }
 
@@ -236,13 +236,13 @@ static bool has_to_wait(struct cm_heap *heap, uint64_t end, const struct patienc
 {
 	bool again;
 
-	cm_lock_acquire(&heap->cache->turn);
+	cm_lock_acquire(&heap->cache->event_lock);
 	(void)cm_epoch_poll_event_locked(heap);
 	if (end > heap->epochs.open.number)
 		end = heap->epochs.open.number; /* another context has the heap by now */
 	again = heap->epochs.oldest < end && !cm_heap_is_dead(heap) &&
 		!is_out_of_patience(heap, end, patience);
-	cm_lock_release(&heap->cache->turn);
+	cm_lock_release(&heap->cache->event_lock);
 	return again;
 }
 
@@ -252,11 +252,11 @@ static bool await(struct cm_heap *heap, const struct patience *patience)
 	uint64_t start = ops->now_ns(), backoff = CM_GATE_BACKOFF_NS, end;
 	bool inside;
 
-	cm_lock_acquire(&heap->cache->turn);
+	cm_lock_acquire(&heap->cache->event_lock);
 	if (!(heap->can & CM_CAN_CTX_EVENTS)) {
 		if (cm_heap_pending_bytes(heap))
 			(void)cm_epoch_synchronize_event_locked(heap);
-		cm_lock_release(&heap->cache->turn);
+		cm_lock_release(&heap->cache->event_lock);
 		return true;
 	}
 	/* Where as many are closed as can be, those that are done make room. */
@@ -264,7 +264,7 @@ static bool await(struct cm_heap *heap, const struct patience *patience)
 		(void)cm_epoch_close_event_locked(heap);
 	/* What others free and close meanwhile is not waited for. */
 	end = heap->epochs.open.number;
-	cm_lock_release(&heap->cache->turn);
+	cm_lock_release(&heap->cache->event_lock);
 	if (!has_to_wait(heap, end, patience))
 		return true;
 	do
@@ -296,9 +296,9 @@ static bool is_on_its_way(struct cm_device *device)
 {
 	bool runs;
 
-	cm_lock_acquire(&device->cache->turn);
+	cm_lock_acquire(&device->cache->event_lock);
 	runs = !cm_fence_is_complete_event_locked(&device->probe, device) && !device->probe.broken;
-	cm_lock_release(&device->cache->turn);
+	cm_lock_release(&device->cache->event_lock);
 	return runs;
 }
 
@@ -308,12 +308,12 @@ static bool send_probe(struct cm_device *device)
 	struct cm_cache *cache = device->cache;
 	bool sent;
 
-	cm_lock_acquire(&cache->turn);
+	cm_lock_acquire(&cache->event_lock);
 	cm_fence_fini_event_locked(&device->probe);
 	sent = !cm_fence_is_possible(cache) ||
 	       cm_fence_record_probe_event_locked(device, &device->probe);
 	device->probe_ns = cache->ops->now_ns();
-	cm_lock_release(&cache->turn);
+	cm_lock_release(&cache->event_lock);
 	return sent;
 }
 
@@ -352,7 +352,7 @@ static bool is_consistent(struct cm_heap *heap, bool gated)
 {
 	bool settled;
 
-	cm_lock_acquire(&heap->cache->turn);
+	cm_lock_acquire(&heap->cache->event_lock);
 	settled = gated ? cm_fence_is_complete_event_locked(&heap->ordered, heap->device)
 			: cm_fence_is_complete_ungated_event_locked(&heap->ordered, heap->device);
 	if (heap->ordered.broken) {
@@ -364,7 +364,7 @@ static bool is_consistent(struct cm_heap *heap, bool gated)
 		}
 		settled = true;
 	}
-	cm_lock_release(&heap->cache->turn);
+	cm_lock_release(&heap->cache->event_lock);
 	return settled;
 }
 

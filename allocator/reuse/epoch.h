@@ -13,7 +13,7 @@
  * and an epoch that has not completed within CM_PATIENCE_NS looks like one.
  *
  * All functions call the driver. The caller has entered the capture gate and holds no device lock;
- * those named *_event_locked want the cache's turn held, the others take it.
+ * those named *_event_locked want the cache's event lock held, the others take it.
  */
 #ifndef CM_ALLOCATOR_REUSE_EPOCH_H
 #define CM_ALLOCATOR_REUSE_EPOCH_H
@@ -61,13 +61,13 @@ CM_NODISCARD bool cm_epoch_wait_device(struct cm_device *device, uint64_t limit_
  * outside of the gate (cm_gate_enter). Cached memory is given to the driver only at 0: cuMemFree
  * waits for the device, and a program whose kernel never ends would hang in a request that natively
  * has nothing to do with it. Work that has been waited for is not waited for anew. The device's
- * slow lock is held. Where no fence is possible: always 0.
+ * reclaim lock is held. Where no fence is possible: always 0.
  */
 CM_NODISCARD int cm_epoch_quiesces(struct cm_device *device, uint64_t limit_ns);
 
 /*
  * Others than the context's own future work are about to reach its memory, and no barrier holds
- * them back: waits until what was handed out behind one is idle, for which a cudaFree would have
+ * them back: waits until what was allocated behind one is idle, for which a cudaFree would have
  * waited. Outside of the gate, and also while a capture is active.
  */
 void cm_epoch_settle(struct cm_heap *heap);

@@ -22,7 +22,7 @@ bool cm_fence_is_possible(const struct cm_cache *cache)
 	return true;
 }
 
-/* Events are kept with their context; the turn guards the spare ones. */
+/* Events are kept with their context; the event lock guards the spare ones. */
 static int take_event(struct cm_heap *heap, uint64_t *ret_event)
 {
 	if (heap->spare_events) {
@@ -109,7 +109,7 @@ static bool record(struct cm_cache *cache, const struct cm_device *probed, struc
 	struct cm_heap *heap;
 	int err;
 
-	assert(cm_lock_is_held(&cache->turn));
+	assert(cm_lock_is_held(&cache->event_lock));
 	assert(!fence->events);
 	for (i = 0; i < heaps; i++) {
 		heap = atomic_load_explicit(&cache->heap[i], memory_order_relaxed);
@@ -142,7 +142,7 @@ static int query(const struct cm_fence_event *slot, struct cm_device *asks, bool
 	const struct cm_driver_ops *ops = heap->cache->ops;
 	int err;
 
-	assert(cm_lock_is_held(&heap->cache->turn));
+	assert(cm_lock_is_held(&heap->cache->event_lock));
 	cm_device_count(asks, CM_SCALAR_event_queries, 1);
 	err = gated ? ops->event_query(heap->ctx, slot->event)
 		    : ops->event_query_ungated(heap->ctx, slot->event);
@@ -205,7 +205,7 @@ bool cm_fence_order_event_locked(const struct cm_fence *fence, struct cm_heap *h
 	int err = -1;
 	uint32_t i;
 
-	assert(cm_lock_is_held(&heap->cache->turn));
+	assert(cm_lock_is_held(&heap->cache->event_lock));
 	for (i = 0; i < fence->events; i++)
 		if (fence->event[i].heap == heap)
 			err = heap->cache->ops->ctx_wait_event(heap->ctx, fence->event[i].event);
@@ -276,7 +276,7 @@ bool cm_fence_synchronize_event_locked(struct cm_cache *cache)
 	struct cm_heap *heap;
 	int err;
 
-	assert(cm_lock_is_held(&cache->turn));
+	assert(cm_lock_is_held(&cache->event_lock));
 	if (cache->ending)
 		return false;
 	for (i = 0; i < heaps; i++) {

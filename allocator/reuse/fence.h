@@ -8,10 +8,10 @@
  * of a context, cm_fence_synchronize_event_locked is all there is.
  *
  * All functions call the driver: the caller has entered the capture gate (but for *_ungated), holds
- * the cache's turn and no device's lock. A context that answers with an error of its own is left to
- * the program: its heap drains. Nothing waits for one that is beyond an answer (ops->ctx_is_dead),
- * or what one device has suffered would end the reuse on all others. No driver call is made by
- * those named *_drop, *_forget, *_leave_out and *_move.
+ * the cache's event lock and no device's lock. A context that answers with an error of its own is
+ * left to the program: its heap drains. Nothing waits for one that is beyond an answer
+ * (ops->ctx_is_dead), or what one device has suffered would end the reuse on all others. No driver
+ * call is made by those named *_drop, *_forget, *_leave_out and *_move.
  */
 #ifndef CM_ALLOCATOR_REUSE_FENCE_H
 #define CM_ALLOCATOR_REUSE_FENCE_H

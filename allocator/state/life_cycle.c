@@ -63,7 +63,8 @@ void cm_heap_set_suspended_locked(struct cm_heap *heap, bool suspended)
 {
 	const bool drains = cm_heap_drains(heap);
 
-	assert(cm_lock_is_held(&heap->cache->turn) && cm_lock_is_held(&heap->cache->pinned.lock));
+	assert(cm_lock_is_held(&heap->cache->event_lock) &&
+	       cm_lock_is_held(&heap->cache->pinned.lock));
 	if (cm_heap_state(heap) == CM_STATE_UNUSED || cm_heap_is_suspended(heap) == suspended)
 		return;
 	if (suspended)
@@ -74,7 +75,7 @@ void cm_heap_set_suspended_locked(struct cm_heap *heap, bool suspended)
 
 void cm_heap_set_dead_event_locked(struct cm_heap *heap, bool dead)
 {
-	assert(cm_lock_is_held(&heap->cache->turn));
+	assert(cm_lock_is_held(&heap->cache->event_lock));
 	if (cm_heap_is_dead(heap) == dead)
 		return;
 	cm_lock_acquire(&heap->device->lock);

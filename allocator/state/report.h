@@ -24,7 +24,7 @@ bool cm_device_is_capped(struct cm_device *device, uint64_t bytes);
 /* Adds to a scalar counter of the device. Takes the lock, too. */
 void cm_device_count(struct cm_device *device, enum cm_scalar scalar, int64_t n);
 
-/* Whether more is reserved than handed out. Takes the lock, too. */
+/* Whether more is reserved than allocated. Takes the lock, too. */
 bool cm_device_has_cached(struct cm_device *device);
 
 #endif

@@ -2,16 +2,17 @@
 /*
  * The structures of the allocator, and what is done to them under the device's lock.
  *
- * A cache holds devices, a device holds the heaps of its contexts. The lock, the books, the pointer
- * map and the spare rows are the device's, since PyTorch's statistics are kept by device; the free
- * blocks and the epochs are the heap's, since memory of one context is of no use in another.
+ * A cache holds devices, a device holds the heaps of its contexts. The lock, the counters, the
+ * pointer map and the spare rows are the device's, since PyTorch's statistics are kept by device;
+ * the free blocks and the epochs are the heap's, since memory of one context is of no use in
+ * another.
  *
  * Rows: cm_block and cm_segment live in the region (stats/layout.h) and refer to each other by
  * index. Equations that hold whenever the lock is free, checked by check.c:
  *   - the blocks of a segment tile it, in the order of their links; no two neighbours are FREE;
  *   - a FREE block is in the bins of its heap and pool, unless its segment is exported or its heap
  *     drains; a PENDING block is on the list of exactly one epoch; a LIVE block is in the map;
- *   - the books equal the sums over the rows.
+ *   - the counters equal the sums over the rows.
  *
  * Functions here never call the driver, but where it is said; those named *_locked want the
  * device's lock held.
@@ -81,7 +82,8 @@ struct cm_batch_ring {
 	struct cm_lock *lock; /* guards `open` */
 	void (*retire_locked)(struct cm_batch_ring *ring, struct cm_batch *batch);
 	struct cm_batch open;
-	/* Guarded by the turn: closed[n & (CM_BATCHES_MAX - 1)] for n in [oldest, open.number). */
+	/* Guarded by the event lock: closed[n & (CM_BATCHES_MAX - 1)] for n in [oldest,
+	 * open.number). */
 	struct cm_batch closed[CM_BATCHES_MAX];
 	uint64_t oldest;
 };
@@ -126,7 +128,7 @@ struct cm_heap {
 
 	struct cm_batch_ring epochs;
 	struct cm_fence
-		ordered; /* of the last barrier: what is handed out behind it may not be idle */
+		ordered; /* of the last barrier: what is allocated behind it may not be idle */
 
 	struct cm_paged *paged[CM_FIT_COUNT]; /* NULL: no range is reserved */
 	uint64_t open_to; /* ordinals of the devices that reach the heap's pages beside its own */
@@ -158,7 +160,8 @@ struct cm_device {
 	uint32_t spare_block; /* unused block rows, by link_next */
 	struct cm_ptr_map map;
 	struct cm_pending_releases leaving;
-	struct cm_fence probe;  /* see cm_epoch_quiesces; guarded by the turn and the slow lock */
+	struct cm_fence
+		probe; /* see cm_epoch_quiesces; guarded by the event lock and the reclaim lock */
 	uint64_t probe_ns;      /* when it was recorded */
 	bool reset;             /* accumulated counters were reset: current != allocated - freed */
 	uint64_t batch_bytes;   /* what is freed is dealt with by as much, see poll_policy.h */
@@ -169,9 +172,9 @@ struct cm_device {
 	uint64_t refused_at; /* reserved, and asked for, when the driver refused; 0: it does not */
 	uint64_t decay_tick; /* the clock's ticks at decay_ns, to tell how fast it goes */
 	uint64_t decay_ns;
-	struct cm_given given[CM_DECAY_SPANS]; /* guarded by the slow lock */
+	struct cm_given given[CM_DECAY_SPANS]; /* guarded by the reclaim lock */
 	uint64_t context_bytes;                /* see struct cm_oom_figures */
-	_Atomic uint64_t failed_size; /* of the last request that failed for want of memory */
+	_Atomic uint64_t failed_size; /* of the last request that failed for lack of memory */
 	_Atomic bool
 		unreclaimed; /* what nobody uses again may be waiting, see cm_release_unreclaimed */
 };
@@ -242,9 +245,10 @@ struct cm_cache {
 	struct cm_uncached others;
 
 	/* Held by whoever records, queries or waits for events, or changes the set of contexts. */
-	struct cm_lock turn;
-	uint32_t ending; /* contexts that the driver may be destroying; guarded by the turn */
-	_Atomic uint32_t suspended; /* those of them that have a heap; changed under the turn */
+	struct cm_lock event_lock;
+	uint32_t ending; /* contexts that the driver may be destroying; guarded by the event lock */
+	_Atomic uint32_t
+		suspended; /* those of them that have a heap; changed under the event lock */
 
 	/* The tables' lock guards what follows, and adding to the page map. */
 	struct cm_lock tables;
@@ -260,7 +264,7 @@ struct cm_cache {
 	_Atomic uint32_t contexts;                  /* heaps in use */
 	_Atomic bool wants_close;
 	_Atomic bool events;      /* the rings are written */
-	_Atomic uint64_t ooms;    /* requests that failed for want of memory */
+	_Atomic uint64_t ooms;    /* requests that failed for lack of memory */
 	_Atomic uint64_t returns; /* to the driver that are done, see cm_cache_returns */
 	/* 1: the block row is FREE device memory. What joins its neighbours asks here, where sixty
 	 * rows share a cache line, and not in rows that it has no other business with. A line is
@@ -326,7 +330,7 @@ static inline bool cm_heap_is_suspended(const struct cm_heap *heap)
 }
 
 /* The next heap of the device that is in use, from slot *at on, NULL: there is none. Heaps come and
- * go unless the turn is held. */
+ * go unless the event lock is held. */
 static inline struct cm_heap *cm_device_next_heap(const struct cm_device *device, uint32_t *at)
 {
 	const struct cm_cache *cache = device->cache;
@@ -387,7 +391,7 @@ static inline enum cm_pool cm_segment_pool(const struct cm_segment *segment)
 	return cm_fit_pool(cm_segment_fit(segment));
 }
 
-/* Whether a free block of the segment may be handed out, and so stands in the bins; the segment is
+/* Whether a free block of the segment may be allocated, and so stands in the bins; the segment is
  * the heap's. */
 static inline bool cm_heap_recycles(const struct cm_heap *heap, const struct cm_segment *segment)
 {
@@ -433,7 +437,7 @@ static inline struct cm_event_origin cm_origin_of(uint32_t stack)
 	return (struct cm_event_origin){cm_thread_id(), stack, cm_thread.annotation};
 }
 
-/* The stack of a free: its own where frees are recorded, else that of the hand-out. */
+/* The stack of a free: its own where frees are recorded, else that of the allocation. */
 static inline uint32_t cm_block_free_stack(const struct cm_block *block)
 {
 	return CM_UNLIKELY(cm_thread.stack) ? cm_thread.stack : block->stack;

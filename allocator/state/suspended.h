@@ -13,10 +13,10 @@
 #include "allocator/state/state.h"
 
 /*
- * A call of the driver that names the heap's context is about to be made without the turn: the
- * context's end waits for cm_heap_end_call, since cuda.h wants no call in a context that is being
- * destroyed. For calls that the program knows nothing of; in what it asks for itself it sees to
- * that. The heap is in use and not suspended, and a lock is held that forgetting it takes: the
+ * A call of the driver that names the heap's context is about to be made without the event lock:
+ * the context's end waits for cm_heap_end_call, since cuda.h wants no call in a context that is
+ * being destroyed. For calls that the program knows nothing of; in what it asks for itself it sees
+ * to that. The heap is in use and not suspended, and a lock is held that forgetting it takes: the
  * turn, the device's or the pinned memory's.
  */
 static inline void cm_heap_begin_call_locked(struct cm_heap *heap)

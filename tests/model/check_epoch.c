@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Freed blocks on their way from the thread that freed them to the one that is given them: the open
- * epoch under the device's lock, the closed ones under the turn, and the driver's calls between.
- * The allocator is the real one, over the fake driver and its referee (tests/unit). Who goes on is
- * decided before each lock and each call of the driver, which is complete for what locks guard;
- * that nothing else is shared is ThreadSanitizer's to say (stress_cache).
+ * epoch under the device's lock, the closed ones under the event lock, and the driver's calls
+ * between. The allocator is the real one, over the fake driver and its referee (tests/unit). Who
+ * goes on is decided before each lock and each call of the driver, which is complete for what locks
+ * guard; that nothing else is shared is ThreadSanitizer's to say (stress_cache).
  */
 #include <string.h>
 
@@ -22,7 +22,7 @@ static bool is_open;
 /* ---- planted faults ---- */
 
 static struct {
-	bool open_turn;    /* the turn keeps nobody out */
+	bool open_turn;    /* the event lock keeps nobody out */
 	bool no_barrier;   /* the device does not wait */
 	bool hasty_answer; /* an event is complete at once */
 } planted;
@@ -36,7 +36,7 @@ void __wrap_cm_lock_release_word(struct cm_lock *lock);
 /* The cache that is being made has no turn as yet. */
 static bool keeps_out(const struct cm_lock *lock)
 {
-	return !planted.open_turn || !fixture.cache || lock != &fixture.cache->turn;
+	return !planted.open_turn || !fixture.cache || lock != &fixture.cache->event_lock;
 }
 
 void __wrap_cm_lock_acquire_word(struct cm_lock *lock, uint32_t self)

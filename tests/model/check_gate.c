@@ -2,7 +2,7 @@
 /*
  * The gate between captures and the library's own driver calls: interpose/driver/capture.c, and
  * what waits beside it: cm_gate_backoff and cm_gate_lock of allocator/base/gate.c, whose lock may
- * have a favourite (allocator/base/lock.h). A capture and a call of ours touch each other's plain
+ * have a bias owner (allocator/base/lock.h). A capture and a call of ours touch each other's plain
  * words, so that both at once are a race.
  */
 #include <string.h>
@@ -62,13 +62,13 @@ static void setup(void)
 }
 
 /* The second thread has had the lock so often that it enters by its flag. */
-static void setup_with_favourite(void)
+static void setup_with_bias_owner(void)
 {
-	const uint32_t favourite = 2;
+	const uint32_t bias_owner = 2;
 
 	setup();
-	slow.owner[favourite % CM_LOCK_FLAGS] = favourite;
-	atomic_store(&slow.favourite, favourite);
+	slow.owner[bias_owner % CM_LOCK_FLAGS] = bias_owner;
+	atomic_store(&slow.bias_owner, bias_owner);
 }
 
 static void be_apart(uint64_t *own, const uint64_t *others)
@@ -179,7 +179,7 @@ int main(void)
 		 2,
 		 NULL},
 		{"a capture beside requests that wait for a favourite",
-		 setup_with_favourite,
+		 setup_with_bias_owner,
 		 {capture_once, look, look},
 		 NULL,
 		 2,

@@ -59,13 +59,13 @@ static void setup_without_time(void)
 }
 
 /* The first thread has been there so often that it enters by its flag. */
-static void setup_with_favourite(void)
+static void setup_with_bias_owner(void)
 {
-	const uint32_t favourite = 1;
+	const uint32_t bias_owner = 1;
 
 	setup();
-	lock.owner[favourite % CM_LOCK_FLAGS] = favourite;
-	atomic_store(&lock.favourite, favourite);
+	lock.owner[bias_owner % CM_LOCK_FLAGS] = bias_owner;
+	atomic_store(&lock.bias_owner, bias_owner);
 }
 
 static void take(void)
@@ -105,7 +105,7 @@ static void stay_until_another_has_tried(void)
 	cm_lock_release(&lock);
 }
 
-/* A filter is laid when there is a favourite, and the lock is one as ever from then on. */
+/* A filter is laid when there is a bias owner, and the lock is one as ever from then on. */
 static void take_behind_filter(void)
 {
 	model_refuses_membarrier = true;
@@ -115,7 +115,7 @@ static void take_behind_filter(void)
 static void three_were_in_unfavoured(void)
 {
 	MODEL_MUST(guarded == 3 && !cm_lock_is_held(&lock));
-	MODEL_MUST(!atomic_load(&lock.favourite) || atomic_load(&agreed) == 1);
+	MODEL_MUST(!atomic_load(&lock.bias_owner) || atomic_load(&agreed) == 1);
 }
 
 static void three_were_in(void)
@@ -150,13 +150,13 @@ int main(void)
 		 3,
 		 NULL},
 		{"a favourite that stays inside and one that tries",
-		 setup_with_favourite,
+		 setup_with_bias_owner,
 		 {stay_until_another_has_tried, try_for_another},
 		 nobody_is_in,
 		 3,
 		 NULL},
 		{"the same beside another",
-		 setup_with_favourite,
+		 setup_with_bias_owner,
 		 {stay_until_another_has_tried, try_for_another, take},
 		 nobody_is_in,
 		 2,

@@ -113,7 +113,7 @@ static int do_alloc(struct ops *ops)
 	uint64_t ctx = pick_context(ops), bytes = pick_size(ops), addr = 0;
 	int err;
 
-	/* While a capture is active the doors forward. */
+	/* While a capture is active the hooks forward. */
 	if (ops->fixture.driver.capturing && bytes & 1)
 		fake_capture(false);
 	if (!ctx || ops->fixture.driver.capturing || ops->count == BLOCKS_MAX)

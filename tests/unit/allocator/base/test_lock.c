@@ -100,9 +100,9 @@ long __wrap_syscall(long number, ...)
 	return __real_syscall(number, arg[0], arg[1], arg[2], arg[3], arg[4], arg[5]);
 }
 
-static bool has_favourite(void)
+static bool has_bias_owner(void)
 {
-	return atomic_load(&lock.favourite) != 0;
+	return atomic_load(&lock.bias_owner) != 0;
 }
 
 static void *take_once(void *arg)
@@ -126,14 +126,14 @@ static void nobody_is_favoured_before_the_barrier_is_had(void **state)
 	(void)state;
 	cm_lock_init(&lock, CM_LOCK_DEVICE, 0);
 	take_often(2 * CM_LOCK_STREAK);
-	assert_false(has_favourite());
+	assert_false(has_bias_owner());
 	errno = 4711;
 	cm_lock_agree();
 	assert_int_equal(errno, 4711);
 	take_often(CM_LOCK_STREAK - 1);
-	assert_false(has_favourite());
+	assert_false(has_bias_owner());
 	take_often(1);
-	if (!has_favourite())
+	if (!has_bias_owner())
 		cm_skip("no membarrier(2) here");
 }
 
@@ -143,20 +143,20 @@ static void who_takes_it_often_is_favoured_until_another_comes(void **state)
 	cm_lock_init(&lock, CM_LOCK_DEVICE, 0);
 	counter = 0;
 	take_often(CM_LOCK_STREAK - 1);
-	assert_false(has_favourite());
+	assert_false(has_bias_owner());
 	take_often(2);
-	if (!has_favourite())
+	if (!has_bias_owner())
 		cm_skip("no membarrier(2) here");
 	assert_false(cm_lock_is_held(&lock));
 	take_often(10);
-	assert_int_equal(atomic_load(&lock.favourite), cm_thread_id());
+	assert_int_equal(atomic_load(&lock.bias_owner), cm_thread_id());
 	in_another_thread(take_once);
-	assert_false(has_favourite());
+	assert_false(has_bias_owner());
 	/* The way back takes as long as the way there. */
 	take_often(CM_LOCK_STREAK - 1);
-	assert_false(has_favourite());
+	assert_false(has_bias_owner());
 	take_often(1);
-	assert_true(has_favourite());
+	assert_true(has_bias_owner());
 	assert_int_equal(counter, 2 * CM_LOCK_STREAK + 12);
 }
 
@@ -176,26 +176,26 @@ static void CM_UNCHECKED a_favourite_that_is_inside_has_it_alone(void **state)
 	(void)state;
 	cm_lock_init(&lock, CM_LOCK_DEVICE, 0);
 	take_often(CM_LOCK_STREAK + 1);
-	if (!has_favourite())
+	if (!has_bias_owner())
 		cm_skip("no membarrier(2) here");
 	cm_lock_acquire(&lock);
 	assert_true(cm_lock_is_held(&lock));
 	assert_false(cm_lock_try(&lock));
-	/* Who waited would wait for ever: the favourite waits for it. */
+	/* Who waited would wait for ever: the bias owner waits for it. */
 	in_another_thread(try_once);
 	assert_false(was_had);
-	assert_int_equal(atomic_load(&lock.favourite), cm_thread_id());
+	assert_int_equal(atomic_load(&lock.bias_owner), cm_thread_id());
 	cm_lock_release(&lock);
 	assert_false(cm_lock_is_held(&lock));
 	assert_true(cm_lock_try(&lock));
 	cm_lock_release(&lock);
 	in_another_thread(try_once);
 	assert_true(was_had);
-	assert_false(has_favourite());
+	assert_false(has_bias_owner());
 }
 
-/* More threads than flags, and streaks that are long enough for favours to come and go; the yields
- * let a favourite be met inside. */
+/* More threads than flags, and streaks that are long enough for biases to come and go; the yields
+ * let a bias owner be met inside. */
 #define CROWD  (2 * CM_LOCK_FLAGS + 1)
 #define BURSTS 20
 
@@ -271,17 +271,17 @@ static void nobody_is_favoured_once_the_barrier_is_refused(void **state)
 	(void)state;
 	cm_lock_init(&lock, CM_LOCK_DEVICE, 0);
 	take_often(CM_LOCK_STREAK + 1);
-	if (!has_favourite())
+	if (!has_bias_owner())
 		cm_skip("no membarrier(2) here");
 	barrier_is_refused = true;
 	refused = 0;
 	in_another_thread(take_once);
 	assert_int_equal(refused, 1);
-	assert_false(has_favourite());
+	assert_false(has_bias_owner());
 	take_often(2 * CM_LOCK_STREAK);
 	barrier_is_refused = false;
 	take_often(2 * CM_LOCK_STREAK);
-	assert_false(has_favourite());
+	assert_false(has_bias_owner());
 	assert_false(cm_lock_is_held(&lock));
 }
 

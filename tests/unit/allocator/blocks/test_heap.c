@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Blocks, segments, and what the books say of them at each moment. */
+/* Blocks, segments, and what the counters say of them at each moment. */
 #include "allocator/state/state.h"
 
 #include <errno.h>
@@ -122,7 +122,7 @@ static void a_large_block_is_cut_where_more_than_1_mib_remains(void **state)
 {
 	static const struct {
 		uint64_t bytes;
-		uint64_t size; /* of the block handed out of a segment of 20 MiB */
+		uint64_t size; /* of the block allocated of a segment of 20 MiB */
 	} cases[] = {
 		{MIB + 1, MIB + 512},
 		{9 * MIB, 9 * MIB},

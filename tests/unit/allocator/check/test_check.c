@@ -80,9 +80,9 @@ static void leave_epochs(struct stage *stage)
 			     stage->cache->block[stage->live].addr, 4 * KIB, FAKE_FOREVER);
 	put(stage, stage->closed);
 	put_host(stage, stage->host_closed);
-	cm_lock_acquire(&stage->cache->turn);
+	cm_lock_acquire(&stage->cache->event_lock);
 	assert_true(cm_epoch_close_event_locked(stage->heap));
-	cm_lock_release(&stage->cache->turn);
+	cm_lock_release(&stage->cache->event_lock);
 	cm_cache_poll(stage->cache);
 	put(stage, stage->open);
 	put_host(stage, stage->host_open);

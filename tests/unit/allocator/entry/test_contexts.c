@@ -361,7 +361,8 @@ static uint64_t suspend_late(void)
 {
 	struct fixture *f = napping;
 
-	if (leaving && f->driver.called[FAKE_EVENT_RECORD] && !cm_lock_is_held(&f->cache->turn)) {
+	if (leaving && f->driver.called[FAKE_EVENT_RECORD] &&
+	    !cm_lock_is_held(&f->cache->event_lock)) {
 		cm_cache_lock_contexts(f->cache);
 		left = cm_cache_suspend_heap(f->cache, leaving);
 		cm_cache_context_is_ending(f->cache);

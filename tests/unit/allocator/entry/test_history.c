@@ -156,7 +156,7 @@ static void check_event(struct fixture *f, enum cm_table table, uint64_t number,
 			 event->action, event->stack, event->annotation);
 }
 
-/* With the stacks of hand-outs alone: a free bears that of its hand-out. */
+/* With the stacks of allocations alone: a free bears that of its allocation. */
 static void events_bear_the_stack_of_the_hand_out(void **state)
 {
 	struct fixture *f = *state;

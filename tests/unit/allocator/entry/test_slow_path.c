@@ -523,7 +523,7 @@ static void full_tables_pass_the_request_on(void **state)
 	}
 }
 
-/* Where no row is left for the remainder, the block is handed out whole. */
+/* Where no row is left for the remainder, the block is allocated whole. */
 static void without_a_row_for_the_rest_a_block_is_not_cut(void **state)
 {
 	struct fixture *f = open_limit(NULL, 0);

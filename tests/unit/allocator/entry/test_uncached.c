@@ -34,7 +34,7 @@ static void add(struct fixture *f, enum cm_uncached_kind kind, enum cm_uncached_
 	cm_uncached_add(f->cache, name, key, &memory);
 }
 
-/* As the doors do it where the driver agrees. */
+/* As the hooks do it where the driver agrees. */
 static void give_up(struct fixture *f, enum cm_uncached_name name, uint64_t key)
 {
 	cm_uncached_drop(f->cache, cm_uncached_take(f->cache, name, key));
@@ -147,7 +147,7 @@ static void a_name_may_be_handed_out_before_its_free_returns(void **state)
 	assert_kind(f, CM_UNCACHED_ASYNC, 0, 0);
 }
 
-/* By who does not go through our doors: the driver gives the name out again, and that is how we
+/* By who does not go through our hooks: the driver gives the name out again, and that is how we
  * learn. */
 static void what_was_given_up_past_us_leaves_the_books(void **state)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Blocks of pinned memory: their sizes, when they are handed out again, what the books tell. */
+/* Blocks of pinned memory: their sizes, when they are allocated again, what the counters tell. */
 #include <errno.h>
 
 #include "allocator/base/size_class.h"

@@ -256,7 +256,7 @@ static void work_launched_after_a_free_is_never_waited_for(void **state)
 
 	(void)launch(f, addr, MS);
 	case_put(f, addr);
-	/* As a door that does not call cm_cache_before_work. */
+	/* As a hook that does not call cm_cache_before_work. */
 	kernel = fake_submit(f->ctx, 2, small, 512, FAKE_FOREVER);
 	assert_int_not_equal(case_get(f, 64 * MIB), addr);
 	assert_int_equal(f->driver.called[FAKE_CTX_WAIT_EVENT], 0);
@@ -545,7 +545,7 @@ static void no_large_block_is_cut_while_a_better_one_waits(void **state)
 	assert_int_equal(f->driver.called[FAKE_MEM_ALLOC], 2);
 }
 
-/* Pieces of the large block are handed out; each time the one that waits might have been better. */
+/* Pieces of the large block are allocated; each time the one that waits might have been better. */
 static void a_device_that_lags_is_not_asked_for_every_piece(void **state)
 {
 	struct fixture *f = open_reuse(CM_REUSE_GROW);
