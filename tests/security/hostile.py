@@ -51,7 +51,7 @@ def environment():
 def tool(kit_, *words, **more):
     """Runs the tool; one that hangs is a failure."""
     return subprocess.run([kit_.tool, *map(str, words)], env=environment(), timeout=LIMIT_S,
-                          capture_output=True, text=True, check=False, **more)
+                          capture_output=True, text=True, errors='replace', check=False, **more)
 
 
 def fresh(kit_, name):

@@ -49,13 +49,14 @@ static void warn(const struct cm_source *source)
 static int load(const struct cm_options *options, const struct cm_process *process,
 		struct cm_source *source)
 {
+	const struct cm_symbols_from from = {options->debug_path, process->reader->owner};
 	char why[CM_READER_WHY_BYTES];
 	int err;
 
 	err = cm_image_take(process->reader, options->timeout_ns, &source->image, why);
 	if (err)
 		return complain(process, why);
-	err = cm_symbols_add(source->image, options->debug_path, &source->symbols);
+	err = cm_symbols_add(source->image, &from, &source->symbols);
 	if (!err)
 		err = cm_snapshot_create(source->image, &source->snapshot);
 	if (err) {

@@ -263,12 +263,13 @@ static void spell_path(const char *pattern, unsigned pid, unsigned number, char 
 static void save(const struct cm_guard *guard, struct cm_image *image, const char *pattern,
 		 unsigned number, const char *what)
 {
+	const struct cm_symbols_from from = {guard->options->debug_path, geteuid()};
 	const unsigned pid = image->header.pid;
 	struct cm_symbols_report report;
 	char path[PATH_BYTES];
 	int64_t bytes;
 
-	(void)cm_symbols_add(image, guard->options->debug_path, &report);
+	(void)cm_symbols_add(image, &from, &report);
 	spell_path(pattern, pid, number, path, sizeof(path));
 	/* Replaces the file of an earlier run. */
 	if (!cm_save(image, path, true, &bytes))
@@ -386,6 +387,7 @@ static void save_peak(struct cm_guard *guard, struct watched *watched, unsigned 
 
 static void report_leaks(struct cm_guard *guard, struct watched *watched)
 {
+	const struct cm_symbols_from from = {guard->options->debug_path, watched->reader->owner};
 	struct cm_symbols_report report;
 	struct cm_source source = {0};
 	size_t leaks = 0;
@@ -395,7 +397,7 @@ static void report_leaks(struct cm_guard *guard, struct watched *watched)
 	if (!source.image)
 		return;
 	source.pid = (pid_t)source.image->header.pid;
-	err = cm_symbols_add(source.image, guard->options->debug_path, &report);
+	err = cm_symbols_add(source.image, &from, &report);
 	if (!err)
 		err = cm_snapshot_create(source.image, &source.snapshot);
 	if (!err)

@@ -277,6 +277,8 @@ int cm_saved_open_fd(int fd, struct cm_reader **ret_reader, char *why)
 	if (!is_saved(fd, &top) || fstat(fd, &st))
 		return cm_reader_open_fd(fd, ret_reader, why);
 	err = open_saved(fd, &top, (uint64_t)st.st_size, ret_reader, why);
+	if (!err)
+		(*ret_reader)->owner = st.st_uid; /* not of the copy, which is ours */
 	(void)close(fd);
 	return err;
 }

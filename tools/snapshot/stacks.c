@@ -9,6 +9,7 @@
 
 #include "stats/text.h"
 #include "tools/output/reserve.h"
+#include "tools/snapshot/module_map.h"
 
 #define UNKNOWN    "??"
 #define TEXT_BYTES 4096
@@ -37,20 +38,6 @@ void cm_stacks_each(const struct cm_image *image,
 	}
 }
 
-const struct cm_module *cm_module_find(const struct cm_image *image, uint64_t address,
-				       uint32_t generation)
-{
-	const struct cm_image_table *table = &image->table[CM_TABLE_MODULE];
-	const struct cm_module *row = table->rows, *found = NULL;
-	uint32_t i;
-
-	for (i = 0; i < table->count; i++)
-		if (row[i].start <= address && address < row[i].end && row[i].first <= generation &&
-		    generation <= row[i].last)
-			found = &row[i];
-	return found;
-}
-
 /* The frames of one word of a stack, in building.number. */
 struct word_frames {
 	uint32_t first;
@@ -63,6 +50,7 @@ struct building {
 	size_t frame_room;
 	size_t list_room;
 	size_t stack_room;
+	struct cm_module_map modules;
 	struct cm_intern lists; /* the frames of each stack: equal stacks become one */
 	struct cm_intern words; /* of stacks, with their generation: each is looked up once */
 	struct word_frames *word_frames; /* by number of the word */
@@ -175,7 +163,8 @@ static void add_native(struct building *building, uint64_t address, uint32_t gen
 {
 	const struct cm_image *image = building->snapshot->image;
 	const struct cm_image_table *frames = &image->table[CM_TABLE_FRAME];
-	const struct cm_module *module = cm_module_find(image, address, generation);
+	const struct cm_module *module = cm_module_map_find(&building->modules, address,
+							    generation);
 	const struct cm_image_table *sites = &image->table[CM_TABLE_SITE];
 	const struct cm_site key = {.address = address, .generation = generation};
 	const struct cm_site *site = sites->count ? bsearch(&key, sites->rows, sites->count,
@@ -300,7 +289,8 @@ int cm_stacks_build(struct cm_snapshot *snapshot)
 	cm_intern_init(&snapshot->keys);
 	snapshot->stack = calloc(building.stack_room, sizeof(*snapshot->stack));
 	snapshot->stack_at = calloc(words + (size_t)1, sizeof(*snapshot->stack_at));
-	if (!snapshot->stack || !snapshot->stack_at)
+	if (!snapshot->stack || !snapshot->stack_at ||
+	    cm_module_map_init(&building.modules, snapshot->image))
 		return -ENOMEM;
 	snapshot->stacks = 1; /* the empty stack */
 	cm_intern_init(&building.lists);
@@ -308,6 +298,7 @@ int cm_stacks_build(struct cm_snapshot *snapshot)
 	cm_stacks_each(snapshot->image, add_stack, &building);
 	cm_intern_fini(&building.lists);
 	cm_intern_fini(&building.words);
+	cm_module_map_fini(&building.modules);
 	free(building.word_frames);
 	free(building.number);
 	return building.failed ? -ENOMEM : 0;

@@ -13,10 +13,6 @@
 /* Fills the frames and stacks of a snapshot. -ENOMEM. */
 int cm_stacks_build(struct cm_snapshot *snapshot);
 
-/* The module that contains a return address in a generation of the module map; NULL: unknown. */
-const struct cm_module *cm_module_find(const struct cm_image *image, uint64_t address,
-				       uint32_t generation);
-
 /* Calls fn for each stack of the table, with its id, its first word and its frames. */
 void cm_stacks_each(const struct cm_image *image,
 		    void (*fn)(void *data, uint32_t id, uint64_t word, const uint64_t *frames),

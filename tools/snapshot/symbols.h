@@ -8,8 +8,15 @@
 #define CM_TOOLS_SNAPSHOT_SYMBOLS_H
 
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "tools/snapshot/image.h"
+
+/* Where names come from. */
+struct cm_symbols_from {
+	const char *debug_path; /* searched before the usual places; separated by colons, or NULL */
+	uid_t owner;            /* whose process or file says which objects those are */
+};
 
 /* Why names are missing. */
 struct cm_symbols_report {
@@ -20,11 +27,11 @@ struct cm_symbols_report {
 
 /*
  * Fills CM_TABLE_SITE, CM_TABLE_FRAME and CM_TABLE_NAME of an image, unless they are filled
- * already. Reads files, and may wait for a debuginfod server. Searches the directories of
- * `debug_path`, a list separated by colons, for separate debug files before the usual ones; NULL:
- * only those. -ENOMEM.
+ * already. Reads files in a process of its own, with the rights of `owner` if the tool is root, and
+ * may wait for a debuginfod server; gives up when no name was found for two minutes. -ENOMEM, or
+ * the error of fork(2).
  */
-int cm_symbols_add(struct cm_image *image, const char *debug_path,
+int cm_symbols_add(struct cm_image *image, const struct cm_symbols_from *from,
 		   struct cm_symbols_report *ret_report);
 
 #endif

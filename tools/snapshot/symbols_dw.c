@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #if CM_HAVE_IBERTY
@@ -26,14 +27,6 @@ struct cm_dw {
 
 /* NULL: the usual places. elfutils reads it at each use, so it may change between objects. */
 static char *debug_path;
-
-static const Dwfl_Callbacks callbacks = {
-	.find_elf =
-		dwfl_build_id_find_elf, /* also asks a debuginfod server, if one is configured */
-	.find_debuginfo = dwfl_standard_find_debuginfo,
-	.section_address = dwfl_offline_section_address,
-	.debuginfo_path = &debug_path,
-};
 
 /* Makes each directory absolute: elfutils resolves a relative one against the object. */
 static char *spell_path(const char *folders)
@@ -72,6 +65,65 @@ int cm_dw_look_in(const char *folders)
 	return 0;
 }
 
+static bool is_file_or_missing(const char *path)
+{
+	struct stat st;
+
+	return stat(path, &st) || S_ISREG(st.st_mode);
+}
+
+/* Whether elfutils may look for `name` beside the object, and in .debug there. */
+static bool may_look_for(const char *object, const char *name)
+{
+	static const char *const folders[] = {"", ".debug/"};
+	const char *slash = strrchr(object, '/');
+	char *path;
+	bool may = true;
+	size_t i;
+
+	if (*name == '/')
+		return is_file_or_missing(name);
+	for (i = 0; i < sizeof(folders) / sizeof(folders[0]) && may; i++) {
+		if (asprintf(&path, "%.*s%s%s", slash ? (int)(slash + 1 - object) : 0, object,
+			     folders[i], name) < 0)
+			return false;
+		may = is_file_or_missing(path);
+		free(path);
+	}
+	return may;
+}
+
+/* elfutils opens what the object names, and waits if that is a pipe. */
+static int find_debuginfo(Dwfl_Module *module, void **data, const char *module_name,
+			  Dwarf_Addr base, const char *object, const char *link, GElf_Word crc,
+			  char **ret_path)
+{
+	const char *name;
+	char *usual;
+	bool may;
+
+	if (object) {
+		name = strrchr(object, '/') ? strrchr(object, '/') + 1 : object;
+		if (asprintf(&usual, "%s.debug", name) < 0)
+			return -1;
+		may = may_look_for(object, usual) && may_look_for(object, name) &&
+		      (!link || may_look_for(object, link));
+		free(usual);
+		if (!may)
+			return -1;
+	}
+	return dwfl_standard_find_debuginfo(module, data, module_name, base, object, link, crc,
+					    ret_path);
+}
+
+static const Dwfl_Callbacks callbacks = {
+	.find_elf =
+		dwfl_build_id_find_elf, /* also asks a debuginfod server, if one is configured */
+	.find_debuginfo = find_debuginfo,
+	.section_address = dwfl_offline_section_address,
+	.debuginfo_path = &debug_path,
+};
+
 static bool has_build_id(Dwfl_Module *found, const struct cm_module *module)
 {
 	const unsigned char *bits;
@@ -86,12 +138,30 @@ static bool has_build_id(Dwfl_Module *found, const struct cm_module *module)
 	       !memcmp(bits, module->build_id, module->build_id_bytes);
 }
 
+/* Opens a regular file. Opening a device or a pipe would already be an action; O_PATH asks what it
+ * is without one. */
+static int open_regular(const char *path)
+{
+	const int place = open(path, O_PATH | O_CLOEXEC);
+	char self[40];
+	struct stat st;
+	int fd = -1;
+
+	if (place < 0)
+		return -1;
+	(void)snprintf(self, sizeof(self), "/proc/self/fd/%d", place);
+	if (!fstat(place, &st) && S_ISREG(st.st_mode))
+		fd = open(self, O_RDONLY | O_CLOEXEC);
+	(void)close(place);
+	return fd;
+}
+
 static Dwfl_Module *report_file(Dwfl *dwfl, const struct cm_module *module, const char *path)
 {
 	Dwfl_Module *found;
 	int fd;
 
-	fd = *path ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY) : -1;
+	fd = *path ? open_regular(path) : -1;
 	if (fd < 0)
 		return NULL;
 	dwfl_report_begin(dwfl);

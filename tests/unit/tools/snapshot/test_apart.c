@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: MIT */
+/* A child that says something, that says nothing, and that is another user. */
+#include "tools/snapshot/apart.h"
+
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/unit/cmocka_all.h"
+
+#define SILENCE_MS 20000
+#define NOBODY     65534
+
+static void say_user(void *data, FILE *to)
+{
+	const uid_t user = getuid();
+
+	(void)data;
+	(void)fwrite(&user, sizeof(user), 1, to);
+}
+
+static void say_nothing(void *data, FILE *to)
+{
+	(void)data;
+	(void)to;
+	for (;;)
+		(void)pause();
+}
+
+static void crash(void *data, FILE *to)
+{
+	(void)data;
+	(void)to;
+	(void)raise(SIGKILL);
+}
+
+static void what_a_child_writes_is_read(void **state)
+{
+	struct cm_apart apart;
+	uid_t user = NOBODY;
+	char more;
+
+	(void)state;
+	assert_int_equal(cm_apart_start(getuid(), SILENCE_MS, say_user, NULL, &apart), 0);
+	assert_true(cm_apart_read(&apart, &user, sizeof(user)));
+	assert_int_equal(user, getuid());
+	assert_false(cm_apart_read(&apart, &more, 1));
+	cm_apart_end(&apart);
+}
+
+static void a_child_of_root_is_the_owner(void **state)
+{
+	struct cm_apart apart;
+	uid_t user = 0;
+
+	(void)state;
+	if (getuid())
+		cm_skip("needs root, to be another user");
+	assert_int_equal(cm_apart_start(NOBODY, SILENCE_MS, say_user, NULL, &apart), 0);
+	assert_true(cm_apart_read(&apart, &user, sizeof(user)));
+	assert_int_equal(user, NOBODY);
+	cm_apart_end(&apart);
+}
+
+static void a_child_that_is_silent_or_dead_is_given_up(void **state)
+{
+	struct cm_apart apart;
+	char byte;
+
+	(void)state;
+	assert_int_equal(cm_apart_start(getuid(), 10, say_nothing, NULL, &apart), 0);
+	assert_false(cm_apart_read(&apart, &byte, 1));
+	cm_apart_end(&apart);
+	assert_int_equal(kill(apart.child, 0), -1);
+	assert_int_equal(cm_apart_start(getuid(), SILENCE_MS, crash, NULL, &apart), 0);
+	assert_false(cm_apart_read(&apart, &byte, 1));
+	cm_apart_end(&apart);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_a_child_writes_is_read),
+		cmocka_unit_test(a_child_of_root_is_the_owner),
+		cmocka_unit_test(a_child_that_is_silent_or_dead_is_given_up),
+	};
+
+	return cmocka_run_group_tests_name("apart", tests, NULL, NULL);
+}
