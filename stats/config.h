@@ -37,21 +37,39 @@ enum cm_option {
 };
 
 /* The words of the CHOICE options, in the order of options.def. */
-enum cm_conf_mode { CM_CONF_MODE_CACHE, CM_CONF_MODE_STATS, CM_CONF_MODE_OFF };
-enum cm_conf_reuse { CM_CONF_REUSE_BARRIER, CM_CONF_REUSE_GROW, CM_CONF_REUSE_WAIT };
-enum cm_conf_sync {
-	CM_CONF_SYNC_AUTO,
-	CM_CONF_SYNC_NEVER,
-	CM_CONF_SYNC_FREE,
-	CM_CONF_SYNC_EPOCH, /* the name of never before 0.2 */
+enum cm_mode {
+	CM_MODE_CACHE, /* the caching allocator */
+	CM_MODE_STATS, /* every request goes to the driver; the counters are kept */
+	CM_MODE_OFF,   /* nothing is done at all */
 };
-enum cm_conf_placement { CM_CONF_PLACEMENT_AUTO, CM_CONF_PLACEMENT_EXACT, CM_CONF_PLACEMENT_SPLIT };
-enum cm_conf_oom_report {
-	CM_CONF_OOM_REPORT_FULL,
-	CM_CONF_OOM_REPORT_LINE,
-	CM_CONF_OOM_REPORT_OFF
+
+enum cm_reuse {
+	CM_REUSE_BARRIER, /* ordered barrier before new memory */
+	CM_REUSE_GROW,    /* new memory first; no barrier */
+	CM_REUSE_WAIT,    /* the host waits for the epoch before new memory */
 };
-enum cm_conf_log { CM_CONF_LOG_OFF, CM_CONF_LOG_WARNING, CM_CONF_LOG_INFO };
+
+enum cm_sync {
+	CM_SYNC_AUTO,  /* the hooks wait for work that the host can see, free for nothing */
+	CM_SYNC_NEVER, /* free never waits */
+	CM_SYNC_FREE,  /* free waits for the device, as cudaFree does */
+	CM_SYNC_EPOCH, /* the name of never before 0.2; the policy has never */
+};
+
+enum cm_placement {
+	CM_PLACEMENT_AUTO,  /* exact where the process shows signs of sharing memory, else split */
+	CM_PLACEMENT_EXACT, /* every block is a driver allocation of its own */
+	CM_PLACEMENT_SPLIT, /* always split */
+};
+
+enum cm_oom_report {
+	CM_OOM_REPORT_FULL, /* the first failure in full, one line for each later one */
+	CM_OOM_REPORT_LINE, /* one line each */
+	CM_OOM_REPORT_OFF,
+};
+
+/* Of messages; each level includes those before it. */
+enum cm_log_level { CM_LOG_OFF, CM_LOG_WARNING, CM_LOG_INFO };
 
 /* Those of `stacks` and `stack_frames` stand with the region: enum cm_context, enum cm_stacks. */
 

@@ -8,37 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum cm_mode {
-	CM_MODE_CACHE, /* the caching allocator */
-	CM_MODE_STATS, /* every request goes to the driver; the counters are kept */
-	CM_MODE_OFF,   /* nothing is done at all */
-};
-
-enum cm_reuse {
-	CM_REUSE_BARRIER, /* ordered barrier before new memory */
-	CM_REUSE_GROW,    /* new memory first; no barrier */
-	CM_REUSE_WAIT,    /* the host waits for the epoch before new memory */
-};
-
-enum cm_sync {
-	CM_SYNC_AUTO,  /* the hooks wait for work that the host can see, free for nothing */
-	CM_SYNC_NEVER, /* free never waits */
-	CM_SYNC_FREE,  /* free waits for the device, as cudaFree does */
-};
-
-enum cm_placement {
-	CM_PLACEMENT_AUTO,  /* exact where the process shows signs of sharing memory, else split */
-	CM_PLACEMENT_EXACT, /* every block is a driver allocation of its own */
-	CM_PLACEMENT_SPLIT, /* always split */
-};
-
-enum cm_oom_report {
-	CM_OOM_REPORT_FULL, /* the first failure in full, one line for each later one */
-	CM_OOM_REPORT_LINE, /* one line each */
-	CM_OOM_REPORT_OFF,
-};
-
-#define CM_ROUNDUP_SLOTS 16 /* slot i: sizes of [2^(20+i), 2^(21+i)); the ends are open */
+#include "stats/config.h"
 
 struct cm_policy {
 	enum cm_mode mode;
@@ -63,7 +33,7 @@ struct cm_policy {
 	double garbage_collection_threshold; /* of the cap, 0: off */
 	double memory_fraction;              /* of the device's total, 1: no cap */
 	uint64_t memory_limit;               /* bytes of a device, UINT64_MAX: no cap */
-	uint32_t roundup_power2_divisions[CM_ROUNDUP_SLOTS]; /* 0 or 1: off */
+	uint32_t roundup_power2_divisions[CM_DIVISION_SLOTS]; /* 0 or 1: off */
 };
 
 /* The defaults: PyTorch's for its own options, ours for the others. */

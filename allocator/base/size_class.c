@@ -14,8 +14,8 @@ static uint32_t divisions_of(const struct cm_policy *policy, uint64_t bytes)
 
 	if (slot < 0)
 		slot = 0;
-	if (slot >= CM_ROUNDUP_SLOTS)
-		slot = CM_ROUNDUP_SLOTS - 1;
+	if (slot >= CM_DIVISION_SLOTS)
+		slot = CM_DIVISION_SLOTS - 1;
 	return policy->roundup_power2_divisions[slot];
 }
 
@@ -34,7 +34,7 @@ bool cm_size_is_rounded_up(const struct cm_policy *policy)
 {
 	size_t slot;
 
-	for (slot = 0; slot < CM_ROUNDUP_SLOTS; slot++)
+	for (slot = 0; slot < CM_DIVISION_SLOTS; slot++)
 		if (policy->roundup_power2_divisions[slot] > 1)
 			return true;
 	return false;

@@ -10,7 +10,7 @@
 
 #include <stddef.h>
 
-enum cm_log_level { CM_LOG_OFF, CM_LOG_WARNING, CM_LOG_INFO };
+#include "stats/config.h"
 
 /* Prints messages up to this level from now on. */
 void cm_log_set_level(enum cm_log_level level);

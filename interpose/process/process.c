@@ -236,7 +236,7 @@ static struct cm_cache *make_cache(void)
 	int err;
 
 	cm_settings_read(&config);
-	if (config.mode == CM_CONF_MODE_OFF)
+	if (config.mode == CM_MODE_OFF)
 		return NULL;
 	if (!complete) {
 		cm_log(CM_LOG_WARNING, "the driver lacks required functions; nothing is cached");

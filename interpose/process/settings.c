@@ -22,11 +22,6 @@ static void log_config_error(void *arg, const char *text)
 /* Errors are logged as warnings until the configured level is known. */
 void cm_settings_read(struct cm_config *config)
 {
-	static const enum cm_log_level levels[] = {
-		[CM_CONF_LOG_OFF] = CM_LOG_OFF,
-		[CM_CONF_LOG_WARNING] = CM_LOG_WARNING,
-		[CM_CONF_LOG_INFO] = CM_LOG_INFO,
-	};
 	unsigned count = 0;
 
 	cm_log_set_level(CM_LOG_WARNING);
@@ -34,7 +29,7 @@ void cm_settings_read(struct cm_config *config)
 	if (count > CONFIG_ERRORS_LOGGED)
 		cm_log(CM_LOG_WARNING, "and %u more; 'cudamemstat conf' lists them",
 		       count - CONFIG_ERRORS_LOGGED);
-	cm_log_set_level(levels[config->log]);
+	cm_log_set_level((enum cm_log_level)config->log);
 }
 
 /* Whether to assume accesses by devices other than the GPU; an explicit `reuse` overrides it. */
@@ -52,15 +47,14 @@ static void adapt_to_process(struct cm_config *config, const struct cm_probe_env
 	if (config->origin[CM_OPTION_mode] == CM_ORIGIN_DEFAULT) {
 		variable = cm_probe_injection(secure_getenv);
 		if (variable) {
-			config->mode = CM_CONF_MODE_STATS;
+			config->mode = CM_MODE_STATS;
 			config->origin[CM_OPTION_mode] = CM_ORIGIN_LIBRARY;
 			cm_log(CM_LOG_INFO, "%s is set: memory is not cached (mode:stats)",
 			       variable);
 		}
 	}
-	if (config->placement == CM_CONF_PLACEMENT_AUTO) {
-		config->placement = found->exports ? CM_CONF_PLACEMENT_EXACT
-						   : CM_CONF_PLACEMENT_SPLIT;
+	if (config->placement == CM_PLACEMENT_AUTO) {
+		config->placement = found->exports ? CM_PLACEMENT_EXACT : CM_PLACEMENT_SPLIT;
 		config->origin[CM_OPTION_placement] = CM_ORIGIN_LIBRARY;
 		if (found->exports)
 			cm_log(CM_LOG_INFO,
@@ -82,38 +76,12 @@ uint64_t cm_settings_bytes(uint64_t mib)
 static void fill_policy(const struct cm_config *config, const struct cm_probe_environment *found,
 			struct cm_policy *policy)
 {
-	static const enum cm_mode modes[] = {
-		[CM_CONF_MODE_CACHE] = CM_MODE_CACHE,
-		[CM_CONF_MODE_STATS] = CM_MODE_STATS,
-		[CM_CONF_MODE_OFF] = CM_MODE_OFF,
-	};
-	static const enum cm_reuse reuses[] = {
-		[CM_CONF_REUSE_BARRIER] = CM_REUSE_BARRIER,
-		[CM_CONF_REUSE_GROW] = CM_REUSE_GROW,
-		[CM_CONF_REUSE_WAIT] = CM_REUSE_WAIT,
-	};
-	static const enum cm_sync syncs[] = {
-		[CM_CONF_SYNC_AUTO] = CM_SYNC_AUTO,
-		[CM_CONF_SYNC_NEVER] = CM_SYNC_NEVER,
-		[CM_CONF_SYNC_EPOCH] = CM_SYNC_NEVER,
-		[CM_CONF_SYNC_FREE] = CM_SYNC_FREE,
-	};
-	static const enum cm_oom_report reports[] = {
-		[CM_CONF_OOM_REPORT_FULL] = CM_OOM_REPORT_FULL,
-		[CM_CONF_OOM_REPORT_LINE] = CM_OOM_REPORT_LINE,
-		[CM_CONF_OOM_REPORT_OFF] = CM_OOM_REPORT_OFF,
-	};
-	_Static_assert(sizeof(policy->roundup_power2_divisions) ==
-			       sizeof(config->roundup_power2_divisions),
-		       "the slots are the same");
-
 	cm_policy_init(policy);
-	policy->mode = modes[config->mode];
-	policy->reuse = reuses[config->reuse];
-	policy->sync = syncs[config->sync];
-	policy->oom_report = reports[config->oom_report];
-	policy->placement = config->placement == CM_CONF_PLACEMENT_EXACT ? CM_PLACEMENT_EXACT
-									 : CM_PLACEMENT_SPLIT;
+	policy->mode = (enum cm_mode)config->mode;
+	policy->reuse = (enum cm_reuse)config->reuse;
+	policy->sync = config->sync == CM_SYNC_EPOCH ? CM_SYNC_NEVER : (enum cm_sync)config->sync;
+	policy->oom_report = (enum cm_oom_report)config->oom_report;
+	policy->placement = (enum cm_placement)config->placement;
 	policy->reached = has_other_devices(config, found);
 	/* Exported handles need whole driver allocations. */
 	policy->expandable_segments = config->expandable_segments &&

@@ -27,9 +27,9 @@ static void check_ranges(const struct cm_config *config)
 {
 	int i;
 
-	MUST(config->mode <= CM_CONF_MODE_OFF && config->reuse <= CM_CONF_REUSE_WAIT);
-	MUST(config->sync <= CM_CONF_SYNC_EPOCH && config->placement <= CM_CONF_PLACEMENT_SPLIT);
-	MUST(config->log <= CM_CONF_LOG_INFO);
+	MUST(config->mode <= CM_MODE_OFF && config->reuse <= CM_REUSE_WAIT);
+	MUST(config->sync <= CM_SYNC_EPOCH && config->placement <= CM_PLACEMENT_SPLIT);
+	MUST(config->log <= CM_LOG_INFO);
 	MUST(config->large_segment_size_mb > 10);
 	MUST(config->max_split_size_mb >= config->large_segment_size_mb);
 	MUST(config->max_non_split_rounding_mb >= config->large_segment_size_mb);

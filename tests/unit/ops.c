@@ -412,7 +412,7 @@ static void read_policy(struct ops *ops, struct cm_policy *policy)
 		policy->garbage_collection_threshold = 0.5;
 	policy->decay_ns = more & 16 ? 50 * MS : 0;
 	policy->exchange = !(more & 32);
-	for (i = 0; more & 8 && i < CM_ROUNDUP_SLOTS; i++)
+	for (i = 0; more & 8 && i < CM_DIVISION_SLOTS; i++)
 		policy->roundup_power2_divisions[i] = 1u << more % 5;
 }
 

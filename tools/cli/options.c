@@ -308,68 +308,46 @@ static int take_color(const struct taking *taking)
 	return 0;
 }
 
-/* PyTorch's words, indexed by the values that they mean. */
-static const char *const enabled_words[] = {"state", "all", NULL};
-static const char *const context_words[] = {
-	[CM_CONTEXT_NONE] = "none", [CM_CONTEXT_STATE] = "state", [CM_CONTEXT_ALLOC] = "alloc",
-	[CM_CONTEXT_ALL] = "all",   [CM_CONTEXT_COUNT] = NULL,
-};
-static const char *const stacks_words[] = {
-	[CM_STACKS_ALL] = "all",
-	[CM_STACKS_PYTHON] = "python",
-	[CM_STACKS_COUNT] = NULL,
-};
-
-/* As enum cm_group_by has them. */
-static const char *const group_words[] = {"pid", "container", "job", "user", "comm", NULL};
-static const char *const format_words[] = {"text", "openmetrics", NULL};
-
-const char *cm_context_name(uint32_t context)
+/* Takes one of the words of the argument's name. The value of an enumeration is its place. */
+static int take_word(const struct taking *taking)
 {
-	return context < CM_CONTEXT_COUNT ? context_words[context] : "unknown";
-}
-
-const char *cm_stacks_name(uint32_t stacks)
-{
-	return stacks < CM_STACKS_COUNT ? stacks_words[stacks] : "unknown";
-}
-
-static int find_word(const struct taking *taking, const char *const *words)
-{
+	const char *word = infos[taking->opt].argument;
+	const size_t length = strlen(taking->value);
 	uint32_t i;
 
-	for (i = 0; words[i]; i++) {
-		if (!strcmp(words[i], taking->value)) {
+	for (i = 0; *word; i++) {
+		const size_t n = strcspn(word, "|");
+
+		if (n == length && !strncmp(word, taking->value, n)) {
 			*(uint32_t *)taking->field = i;
 			return 0;
 		}
+		word += n + (word[n] == '|');
 	}
 	return fail_value(taking, infos[taking->opt].argument);
 }
 
-static int take_enabled(const struct taking *taking)
-{
-	return find_word(taking, enabled_words);
-}
-
-static int take_context(const struct taking *taking)
-{
-	return find_word(taking, context_words);
-}
-
+/* The two words stand in the reverse order of enum cm_stacks. */
 static int take_stacks(const struct taking *taking)
 {
-	return find_word(taking, stacks_words);
+	const int exit = take_word(taking);
+
+	*(uint32_t *)taking->field ^= 1;
+	return exit;
 }
 
-static int take_group_by(const struct taking *taking)
+const char *cm_context_name(uint32_t context)
 {
-	return find_word(taking, group_words);
+	static const char *const names[CM_CONTEXT_COUNT] = {"none", "state", "alloc", "all"};
+
+	return context < CM_CONTEXT_COUNT ? names[context] : "unknown";
 }
 
-static int take_format(const struct taking *taking)
+const char *cm_stacks_name(uint32_t stacks)
 {
-	return find_word(taking, format_words);
+	static const char *const names[CM_STACKS_COUNT] = {"all", "python"};
+
+	return stacks < CM_STACKS_COUNT ? names[stacks] : "unknown";
 }
 
 static int take(struct cm_options *options, enum cm_opt opt, const char *value)

@@ -87,7 +87,8 @@ static void close_column(struct column *column)
 	cm_json_end(json);
 }
 
-#define PUT_COLUMN(columns, name, type, put, count, value)               \
+/* Writes `count` values to a column of `columns`; `value` is an expression of i. */
+#define PUT_COLUMN(name, type, put, count, value)                        \
 	do {                                                             \
 		struct column put_to = open_column(columns, name, type); \
 		size_t i;                                                \
@@ -95,6 +96,9 @@ static void close_column(struct column *column)
 			put(&put_to, value);                             \
 		close_column(&put_to);                                   \
 	} while (0)
+#define REALS(name, count, value) PUT_COLUMN(name, "f64", put_real, count, (double)(value))
+#define WORDS(name, count, value) PUT_COLUMN(name, "u32", put_word, count, value)
+#define BYTES(name, count, value) PUT_COLUMN(name, "u8", put_byte, count, value)
 
 static uint32_t stack_of(const struct cm_snapshot *snapshot, uint32_t id)
 {
@@ -127,14 +131,11 @@ static int put_bins(struct cm_columns *columns, const struct cm_history *history
 			if (history->level[e].allocated > history->level[best[bin]].allocated)
 				best[bin] = (uint32_t)e;
 	}
-	PUT_COLUMN(columns, "bin_event", "u32", put_word, count, best[i]);
-	PUT_COLUMN(columns, "bin_time", "f64", put_real, count, time_of(history, best[i]));
-	PUT_COLUMN(columns, "bin_allocated", "f64", put_real, count,
-		   (double)history->level[best[i]].allocated);
-	PUT_COLUMN(columns, "bin_active", "f64", put_real, count,
-		   (double)history->level[best[i]].active);
-	PUT_COLUMN(columns, "bin_reserved", "f64", put_real, count,
-		   (double)history->level[best[i]].reserved);
+	WORDS("bin_event", count, best[i]);
+	REALS("bin_time", count, time_of(history, best[i]));
+	REALS("bin_allocated", count, history->level[best[i]].allocated);
+	REALS("bin_active", count, history->level[best[i]].active);
+	REALS("bin_reserved", count, history->level[best[i]].reserved);
 	free(best);
 	return 0;
 }
@@ -145,15 +146,14 @@ static void put_spans(struct cm_columns *columns, const struct cm_history *histo
 {
 	const struct cm_snapshot *snapshot = history->snapshot;
 
-	PUT_COLUMN(columns, "span_addr", "f64", put_real, count, (double)span[i].addr);
-	PUT_COLUMN(columns, "span_size", "f64", put_real, count, (double)span[i].size);
-	PUT_COLUMN(columns, "span_begin", "u32", put_word, count, span[i].begin);
-	PUT_COLUMN(columns, "span_freed", "u32", put_word, count, span[i].freed);
-	PUT_COLUMN(columns, "span_ready", "u32", put_word, count, span[i].ready);
-	PUT_COLUMN(columns, "span_stack", "u32", put_word, count,
-		   stack_of(snapshot, span[i].stack));
-	PUT_COLUMN(columns, "span_thread", "u32", put_word, count, span[i].thread);
-	PUT_COLUMN(columns, "span_annotation", "u32", put_word, count, span[i].annotation);
+	REALS("span_addr", count, span[i].addr);
+	REALS("span_size", count, span[i].size);
+	WORDS("span_begin", count, span[i].begin);
+	WORDS("span_freed", count, span[i].freed);
+	WORDS("span_ready", count, span[i].ready);
+	WORDS("span_stack", count, stack_of(snapshot, span[i].stack));
+	WORDS("span_thread", count, span[i].thread);
+	WORDS("span_annotation", count, span[i].annotation);
 }
 
 /* The area of a span on the whole picture, where a span is at least about a pixel wide. */
@@ -223,14 +223,13 @@ static int put_segments(struct cm_columns *columns, const struct cm_history *his
 	err = cm_stretches_find(history, &item, &count);
 	if (err)
 		return err;
-	PUT_COLUMN(columns, "seg_addr", "f64", put_real, count, (double)item[i].addr);
-	PUT_COLUMN(columns, "seg_size", "f64", put_real, count, (double)item[i].size);
-	PUT_COLUMN(columns, "seg_begin", "u32", put_word, count, item[i].begin);
-	PUT_COLUMN(columns, "seg_end", "u32", put_word, count, item[i].end);
-	PUT_COLUMN(columns, "seg_stack", "u32", put_word, count,
-		   stack_of(history->snapshot, item[i].stack));
-	PUT_COLUMN(columns, "seg_small", "u8", put_byte, count, item[i].small);
-	PUT_COLUMN(columns, "seg_paged", "u8", put_byte, count, item[i].paged);
+	REALS("seg_addr", count, item[i].addr);
+	REALS("seg_size", count, item[i].size);
+	WORDS("seg_begin", count, item[i].begin);
+	WORDS("seg_end", count, item[i].end);
+	WORDS("seg_stack", count, stack_of(history->snapshot, item[i].stack));
+	BYTES("seg_small", count, item[i].small);
+	BYTES("seg_paged", count, item[i].paged);
 	free(item);
 	return 0;
 }
@@ -240,14 +239,13 @@ static void put_events(struct cm_columns *columns, const struct cm_history *hist
 	const struct cm_event *event = history->event;
 	const size_t count = history->events;
 
-	PUT_COLUMN(columns, "event_action", "u8", put_byte, count, event[i].action);
-	PUT_COLUMN(columns, "event_addr", "f64", put_real, count, (double)event[i].addr);
-	PUT_COLUMN(columns, "event_size", "f64", put_real, count, (double)event[i].size);
-	PUT_COLUMN(columns, "event_stack", "u32", put_word, count,
-		   stack_of(history->snapshot, event[i].stack));
-	PUT_COLUMN(columns, "event_thread", "u32", put_word, count, event[i].thread);
-	PUT_COLUMN(columns, "event_annotation", "u32", put_word, count, event[i].annotation);
-	PUT_COLUMN(columns, "event_time", "f64", put_real, count, time_of(history, i));
+	BYTES("event_action", count, event[i].action);
+	REALS("event_addr", count, event[i].addr);
+	REALS("event_size", count, event[i].size);
+	WORDS("event_stack", count, stack_of(history->snapshot, event[i].stack));
+	WORDS("event_thread", count, event[i].thread);
+	WORDS("event_annotation", count, event[i].annotation);
+	REALS("event_time", count, time_of(history, i));
 }
 
 static int put_sums(struct cm_columns *columns, const struct cm_history *history)
@@ -260,12 +258,12 @@ static int put_sums(struct cm_columns *columns, const struct cm_history *history
 	err = cm_history_sum(history, &sum, &count);
 	if (err)
 		return err;
-	PUT_COLUMN(columns, "sum_stack", "u32", put_word, count, sum[i].stack);
+	WORDS("sum_stack", count, sum[i].stack);
 	for (m = 0; m < CM_MEASURE_COUNT; m++) {
 		(void)snprintf(name, sizeof(name), "%s_bytes", cm_measure_name((enum cm_measure)m));
-		PUT_COLUMN(columns, name, "f64", put_real, count, (double)sum[i].bytes[m]);
+		REALS(name, count, sum[i].bytes[m]);
 		(void)snprintf(name, sizeof(name), "%s_count", cm_measure_name((enum cm_measure)m));
-		PUT_COLUMN(columns, name, "u32", put_word, count, sum[i].count[m]);
+		WORDS(name, count, sum[i].count[m]);
 	}
 	free(sum);
 	return 0;
@@ -285,40 +283,32 @@ struct size_class {
 
 static void put_classes(struct cm_columns *columns, const struct cm_history *history)
 {
-	const struct cm_snapshot *snapshot = history->snapshot;
-	const struct cm_snap_device *device = history->device;
 	struct size_class class[CLASSES] = {0}, *at;
-	size_t s, b;
+	const struct cm_block *block;
+	size_t n, blocks;
 
-	for (s = 0; s < history->events; s++) {
-		if (history->event[s].action != CM_ACTION_ALLOC)
+	for (n = 0; n < history->events; n++) {
+		if (history->event[n].action != CM_ACTION_ALLOC)
 			continue;
-		at = &class[class_of(history->event[s].size)];
+		at = &class[class_of(history->event[n].size)];
 		at->asked++;
-		at->asked_bytes += history->event[s].size;
+		at->asked_bytes += history->event[n].size;
 	}
-	for (s = 0; s < device->segments; s++) {
-		const struct cm_snap_segment *segment =
-			&snapshot->segment[device->first_segment + s];
-
-		for (b = segment->first; b < segment->first + segment->count; b++) {
-			const struct cm_block *block = &snapshot->block[b];
-
-			if (block->state == CM_BLOCK_LIVE) {
-				at = &class[class_of(block->requested)];
-				at->live++;
-				at->live_bytes += block->requested;
-				if (block->size > block->requested)
-					at->waste_bytes += block->size - block->requested;
-			} else if (block->state == CM_BLOCK_FREE) {
-				at = &class[class_of(block->size)];
-				at->free++;
-				at->free_bytes += block->size;
-			}
+	block = cm_device_blocks(history->snapshot, history->device, &blocks);
+	for (n = 0; n < blocks; n++, block++) {
+		if (block->state == CM_BLOCK_LIVE) {
+			at = &class[class_of(block->requested)];
+			at->live++;
+			at->live_bytes += block->requested;
+			if (block->size > block->requested)
+				at->waste_bytes += block->size - block->requested;
+		} else if (block->state == CM_BLOCK_FREE) {
+			at = &class[class_of(block->size)];
+			at->free++;
+			at->free_bytes += block->size;
 		}
 	}
-#define CLASS_COLUMN(field) \
-	PUT_COLUMN(columns, "class_" #field, "f64", put_real, CLASSES, (double)class[i].field)
+#define CLASS_COLUMN(field) REALS("class_" #field, CLASSES, class[i].field)
 	CLASS_COLUMN(asked);
 	CLASS_COLUMN(asked_bytes);
 	CLASS_COLUMN(live);

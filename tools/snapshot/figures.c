@@ -12,33 +12,30 @@ void cm_figures_get(const struct cm_snapshot *snapshot, const struct cm_snap_dev
 		    struct cm_figures *ret_figures)
 {
 	struct cm_figures figures = {0};
-	uint64_t free_bytes;
-	size_t s, b;
+	const struct cm_block *block;
+	size_t i, blocks;
 
-	for (s = 0; s < device->segments; s++) {
+	for (i = 0; i < device->segments; i++) {
 		const struct cm_snap_segment *segment =
-			&snapshot->segment[device->first_segment + s];
+			&snapshot->segment[device->first_segment + i];
 
-		free_bytes = 0;
-		for (b = segment->first; b < segment->first + segment->count; b++) {
-			const struct cm_block *block = &snapshot->block[b];
-
-			if (block->state == CM_BLOCK_FREE) {
-				free_bytes += block->size;
-				if (block->size > figures.largest_free)
-					figures.largest_free = block->size;
-			} else if (block->state == CM_BLOCK_PENDING) {
-				figures.pending += block->size;
-			} else {
-				figures.blocks++;
-				figures.in_use += block->requested;
-				/* In a damaged row the block may be smaller than the request. */
-				if (block->size > block->requested)
-					figures.rounding += block->size - block->requested;
-			}
-		}
-		*(segment->active ? &figures.fragmented : &figures.releasable) += free_bytes;
+		/* The blocks tile the segment: what is not active is free. */
+		*(segment->active ? &figures.fragmented
+				  : &figures.releasable) += segment->row->size - segment->active;
+		figures.pending += segment->active - segment->allocated;
 		figures.reserved += segment->row->size;
+	}
+	block = cm_device_blocks(snapshot, device, &blocks);
+	for (i = 0; i < blocks; i++, block++) {
+		if (block->state == CM_BLOCK_FREE && block->size > figures.largest_free)
+			figures.largest_free = block->size;
+		if (block->state != CM_BLOCK_LIVE)
+			continue;
+		figures.blocks++;
+		figures.in_use += block->requested;
+		/* In a damaged row the block may be smaller than the request. */
+		if (block->size > block->requested)
+			figures.rounding += block->size - block->requested;
 	}
 	figures.segments = device->segments;
 	*ret_figures = figures;

@@ -125,19 +125,12 @@ static bool add_block(struct building *building, const struct cm_block *block, s
 static bool pair_up(struct building *building)
 {
 	const struct cm_history *history = building->history;
-	const struct cm_snapshot *snapshot = history->snapshot;
-	const struct cm_snap_device *device = history->device;
-	const struct cm_block *block = NULL, *end = NULL;
-	size_t at = 0, open;
+	size_t at = 0, open, blocks;
+	const struct cm_block *block = cm_device_blocks(history->snapshot, history->device,
+							&blocks);
+	const struct cm_block *end = block + blocks;
 	uint64_t addr;
 
-	if (device->segments) {
-		const struct cm_snap_segment *last =
-			&snapshot->segment[device->first_segment + device->segments - 1];
-
-		block = &snapshot->block[snapshot->segment[device->first_segment].first];
-		end = &snapshot->block[last->first + last->count];
-	}
 	while (at < building->ordered || block < end) {
 		addr = UINT64_MAX;
 		if (at < building->ordered)

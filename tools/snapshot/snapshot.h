@@ -98,6 +98,18 @@ static inline uint32_t cm_block_stack(const struct cm_block *block)
 	return block->state == CM_BLOCK_LIVE || block->state == CM_BLOCK_PENDING ? block->stack : 0;
 }
 
+/* The blocks of a device by address, those of each segment together. */
+static inline const struct cm_block *cm_device_blocks(const struct cm_snapshot *snapshot,
+						      const struct cm_snap_device *device,
+						      size_t *ret_count)
+{
+	const struct cm_snap_segment *first = &snapshot->segment[device->first_segment];
+	const struct cm_snap_segment *last = first + (device->segments ? device->segments - 1 : 0);
+
+	*ret_count = device->segments ? last->first + last->count - first->first : 0;
+	return &snapshot->block[first->first];
+}
+
 static inline const struct cm_snap_frame *cm_stack_frame(const struct cm_snapshot *snapshot,
 							 const struct cm_snap_stack *stack,
 							 uint32_t i)

@@ -70,54 +70,33 @@ static struct change *find_change(struct changes *changes, const struct cm_snaps
 	return &changes->item[number];
 }
 
-/* What a stack of a snapshot holds. */
-struct sum {
-	uint64_t bytes;
-	uint64_t blocks;
-};
-
-static void sum_blocks(const struct cm_snapshot *snapshot, const struct cm_snap_device *device,
-		       struct sum *sums)
-{
-	size_t s, b;
-
-	for (s = 0; s < device->segments; s++) {
-		const struct cm_snap_segment *segment =
-			&snapshot->segment[device->first_segment + s];
-
-		for (b = segment->first; b < segment->first + segment->count; b++) {
-			const struct cm_block *block = &snapshot->block[b];
-			struct sum *sum;
-
-			if (block->state != CM_BLOCK_LIVE)
-				continue;
-			sum = &sums[cm_snapshot_stack(snapshot, block->stack) - snapshot->stack];
-			sum->bytes += block->requested;
-			sum->blocks++;
-		}
-	}
-}
-
+/* Adds the live blocks of each stack of one device of the first (0) or second (1) snapshot. */
 static int add_side(struct changes *changes, const struct cm_snapshot *snapshot,
 		    const struct cm_snap_device *device, int side)
 {
-	struct sum *sums = calloc(snapshot->stacks, sizeof(*sums));
-	struct change *change;
+	struct change *sums = calloc(snapshot->stacks, sizeof(*sums)), *change;
+	const struct cm_block *block;
+	size_t i, blocks;
 	int err = sums ? 0 : -ENOMEM;
-	size_t i;
 
-	if (sums)
-		sum_blocks(snapshot, device, sums);
+	block = cm_device_blocks(snapshot, device, &blocks);
+	for (i = 0; i < blocks && !err; i++, block++) {
+		if (block->state != CM_BLOCK_LIVE)
+			continue;
+		change = &sums[cm_snapshot_stack(snapshot, block->stack) - snapshot->stack];
+		change->bytes[side] += block->requested;
+		change->blocks[side]++;
+	}
 	for (i = 0; i < snapshot->stacks && !err; i++) {
-		if (!sums[i].blocks)
+		if (!sums[i].blocks[side])
 			continue;
 		change = find_change(changes, snapshot, &snapshot->stack[i]);
 		if (!change) {
 			err = -ENOMEM;
 			break;
 		}
-		change->bytes[side] += sums[i].bytes;
-		change->blocks[side] += sums[i].blocks;
+		change->bytes[side] += sums[i].bytes[side];
+		change->blocks[side] += sums[i].blocks[side];
 	}
 	free(sums);
 	return err;

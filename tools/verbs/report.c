@@ -23,13 +23,6 @@
 #define MOMENT_REQUESTS 8
 #define MOMENT_LEAST    10 /* ... and a stack is listed from so many of them on */
 
-/* A stack with temporary memory. */
-struct passing {
-	uint32_t stack;
-	uint64_t count;
-	uint64_t bytes;
-};
-
 static void print_size(const char *name, uint64_t bytes, uint64_t of, const char *remark)
 {
 	char text[CM_UNITS_BYTES];
@@ -125,19 +118,20 @@ static void print_stacks(const struct cm_history *history, const struct cm_sum *
 
 static int by_count(const void *a, const void *b)
 {
-	const struct passing *x = a, *y = b;
+	const struct cm_sum *x = a, *y = b;
 
-	if (x->count != y->count)
-		return x->count > y->count ? -1 : 1;
+	if (x->count[CM_MEASURE_ALLOCATED] != y->count[CM_MEASURE_ALLOCATED])
+		return x->count[CM_MEASURE_ALLOCATED] > y->count[CM_MEASURE_ALLOCATED] ? -1 : 1;
 	return x->stack < y->stack ? -1 : x->stack > y->stack;
 }
 
-/* Finds the stacks with temporary memory, for which a buffer of their own may be best. */
-static int find_passing(const struct cm_history *history, struct passing **ret_passing,
+/* Finds the stacks with temporary memory, for which a buffer of their own may be best. The sums are
+ * those of CM_MEASURE_ALLOCATED. */
+static int find_passing(const struct cm_history *history, struct cm_sum **ret_passing,
 			size_t *ret_count)
 {
 	const struct cm_snapshot *snapshot = history->snapshot;
-	struct passing *passing = calloc(snapshot->stacks, sizeof(*passing));
+	struct cm_sum *passing = calloc(snapshot->stacks, sizeof(*passing));
 	uint32_t *requests = calloc(history->events + 1, sizeof(*requests));
 	size_t i, count = 0;
 
@@ -151,18 +145,18 @@ static int find_passing(const struct cm_history *history, struct passing **ret_p
 				  (history->event[i].action == CM_ACTION_ALLOC ? 1 : 0);
 	for (i = 0; i < history->spans; i++) {
 		const struct cm_span *span = &history->span[i];
-		struct passing *to =
+		struct cm_sum *to =
 			&passing[cm_snapshot_stack(snapshot, span->stack) - snapshot->stack];
 
 		if (span->begin >= CM_NEVER || span->freed >= CM_NEVER ||
 		    requests[span->freed] - requests[span->begin + 1] >= MOMENT_REQUESTS)
 			continue;
-		to->count++;
-		to->bytes += span->size;
+		to->count[CM_MEASURE_ALLOCATED]++;
+		to->bytes[CM_MEASURE_ALLOCATED] += span->size;
 	}
 	for (i = 0; i < snapshot->stacks; i++) {
 		passing[i].stack = (uint32_t)i;
-		if (passing[i].count >= MOMENT_LEAST)
+		if (passing[i].count[CM_MEASURE_ALLOCATED] >= MOMENT_LEAST)
 			passing[count++] = passing[i];
 	}
 	free(requests);
@@ -172,7 +166,7 @@ static int find_passing(const struct cm_history *history, struct passing **ret_p
 	return 0;
 }
 
-static void print_passing(const struct cm_history *history, const struct passing *passing,
+static void print_passing(const struct cm_history *history, const struct cm_sum *passing,
 			  size_t count)
 {
 	const struct cm_snapshot *snapshot = history->snapshot;
@@ -182,12 +176,15 @@ static void print_passing(const struct cm_history *history, const struct passing
 	if (!count)
 		return;
 	(void)printf("\n  temporary: freed before %d other requests\n", MOMENT_REQUESTS);
-	for (i = 0; i < count && i < TOP_ROWS; i++)
-		(void)printf("  %12s  %6" PRIu64 " times   %s\n",
-			     cm_size_format((int64_t)(passing[i].bytes / passing[i].count), text),
-			     passing[i].count,
+	for (i = 0; i < count && i < TOP_ROWS; i++) {
+		const uint32_t times = passing[i].count[CM_MEASURE_ALLOCATED];
+		const uint64_t bytes = passing[i].bytes[CM_MEASURE_ALLOCATED];
+
+		(void)printf("  %12s  %6" PRIu32 " times   %s\n",
+			     cm_size_format((int64_t)(bytes / times), text), times,
 			     cm_stack_line(snapshot, &snapshot->stack[passing[i].stack], line,
 					   sizeof(line)));
+	}
 }
 
 static void print_ooms(const struct cm_history *history)
@@ -256,23 +253,6 @@ static void put_json_stacks(struct cm_json *json, const char *key, const struct 
 	cm_json_end(json);
 }
 
-static void put_json_passing(struct cm_json *json, const struct cm_history *history,
-			     const struct passing *passing, size_t count)
-{
-	const struct cm_snapshot *snapshot = history->snapshot;
-	size_t i;
-
-	cm_json_array(json, "stacks_temporary");
-	for (i = 0; i < count; i++) {
-		cm_json_object(json, NULL);
-		cm_json_unsigned(json, "bytes", passing[i].bytes);
-		cm_json_unsigned(json, "blocks", passing[i].count);
-		put_json_frames(json, snapshot, &snapshot->stack[passing[i].stack]);
-		cm_json_end(json);
-	}
-	cm_json_end(json);
-}
-
 static void put_json_ooms(struct cm_json *json, const struct cm_history *history)
 {
 	const struct cm_snapshot *snapshot = history->snapshot;
@@ -299,7 +279,7 @@ static void put_json_ooms(struct cm_json *json, const struct cm_history *history
 
 static void put_json(struct cm_json *json, const struct cm_history *history,
 		     const struct cm_figures *figures, struct cm_sum *sums, size_t count,
-		     const struct passing *passing, size_t passing_count)
+		     const struct cm_sum *passing, size_t passing_count)
 {
 	const struct cm_snap_device *device = history->device;
 	const struct cm_level *peak = cm_history_level(history, history->peak);
@@ -330,13 +310,14 @@ static void put_json(struct cm_json *json, const struct cm_history *history,
 	put_json_stacks(json, "stacks_in_use", history, sums, count, CM_MEASURE_LIVE);
 	qsort(sums, count, sizeof(*sums), by_peak);
 	put_json_stacks(json, "stacks_at_peak", history, sums, count, CM_MEASURE_PEAK);
-	put_json_passing(json, history, passing, passing_count);
+	put_json_stacks(json, "stacks_temporary", history, passing, passing_count,
+			CM_MEASURE_ALLOCATED);
 	put_json_ooms(json, history);
 	cm_json_end(json);
 }
 
 static void print_device(const struct cm_history *history, const struct cm_figures *figures,
-			 struct cm_sum *sums, size_t count, const struct passing *passing,
+			 struct cm_sum *sums, size_t count, const struct cm_sum *passing,
 			 size_t passing_count)
 {
 	const struct cm_snap_device *device = history->device;
@@ -365,8 +346,7 @@ static int report_device(const struct cm_snapshot *snapshot, const struct cm_sna
 {
 	struct cm_figures figures;
 	struct cm_history *history;
-	struct passing *passing = NULL;
-	struct cm_sum *sums = NULL;
+	struct cm_sum *sums = NULL, *passing = NULL;
 	size_t count = 0, passing_count = 0;
 	int err;
 

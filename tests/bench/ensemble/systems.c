@@ -43,7 +43,7 @@ static int read_conf(const char *conf, struct cm_policy *ret_policy)
 	if (config.errors)
 		return -1;
 	cm_policy_init(ret_policy);
-	if (config.placement == CM_CONF_PLACEMENT_EXACT)
+	if (config.placement == CM_PLACEMENT_EXACT)
 		ret_policy->placement = CM_PLACEMENT_EXACT;
 	ret_policy->expandable_segments = config.expandable_segments;
 	ret_policy->exchange = config.exchange;

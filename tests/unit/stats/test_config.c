@@ -60,10 +60,10 @@ static void defaults_are_pytorchs(void **state)
 	assert_true(config.per_process_memory_fraction == 1.0);
 	for (i = 0; i < CM_DIVISION_SLOTS; i++)
 		assert_int_equal(config.roundup_power2_divisions[i], 0);
-	assert_int_equal(config.mode, CM_CONF_MODE_CACHE);
-	assert_int_equal(config.reuse, CM_CONF_REUSE_BARRIER);
-	assert_int_equal(config.sync, CM_CONF_SYNC_AUTO);
-	assert_int_equal(config.placement, CM_CONF_PLACEMENT_AUTO);
+	assert_int_equal(config.mode, CM_MODE_CACHE);
+	assert_int_equal(config.reuse, CM_REUSE_BARRIER);
+	assert_int_equal(config.sync, CM_SYNC_AUTO);
+	assert_int_equal(config.placement, CM_PLACEMENT_AUTO);
 	assert_int_equal(config.events, 65536);
 	assert_int_equal(config.stacks, CM_CONTEXT_NONE);
 	assert_int_equal(config.stack_frames, CM_STACKS_ALL);
@@ -443,7 +443,7 @@ static void a_misspelt_variable_is_told(void **state)
 	(void)state;
 	value_of_variable = "mode:stats";
 	cm_config_read(&config, get_variable, environment, hear, &heard);
-	assert_int_equal(config.mode, CM_CONF_MODE_STATS);
+	assert_int_equal(config.mode, CM_MODE_STATS);
 	assert_int_equal(config.origin[CM_OPTION_mode], CM_ORIGIN_ENVIRONMENT);
 	assert_string_equal(heard.text,
 			    "CUDAMEM_COMF: unknown variable (did you mean CUDAMEM_CONF?); ignored\n"

@@ -13,7 +13,7 @@ static struct cm_policy policy_with(uint32_t divisions)
 	uint32_t i;
 
 	cm_policy_init(&policy);
-	for (i = 0; i < CM_ROUNDUP_SLOTS; i++)
+	for (i = 0; i < CM_DIVISION_SLOTS; i++)
 		policy.roundup_power2_divisions[i] = divisions;
 	return policy;
 }
