@@ -15,12 +15,13 @@ static uint64_t magnitude(int64_t n)
 	return n < 0 ? -(uint64_t)n : (uint64_t)n;
 }
 
-char *cm_bytes_format(int64_t bytes, char *text)
+struct cm_units_text cm_bytes_format(int64_t bytes)
 {
 	static const char unit[] = "BKMGTPE";
 	const uint64_t n = magnitude(bytes);
 	const char *sign = bytes < 0 ? "-" : "";
 	uint64_t whole = n, tenths = 0;
+	struct cm_units_text to;
 	unsigned u;
 
 	for (u = 0; whole >= 1024 && unit[u + 1]; u++) {
@@ -32,20 +33,21 @@ char *cm_bytes_format(int64_t bytes, char *text)
 		tenths %= 10;
 	}
 	if (!n)
-		(void)snprintf(text, CM_UNITS_BYTES, "0");
+		(void)snprintf(to.text, sizeof(to.text), "0");
 	else if (!u)
-		(void)snprintf(text, CM_UNITS_BYTES, "%s%lluB", sign, (unsigned long long)n);
+		(void)snprintf(to.text, sizeof(to.text), "%s%lluB", sign, (unsigned long long)n);
 	else
-		(void)snprintf(text, CM_UNITS_BYTES, "%s%llu.%llu%c", sign,
+		(void)snprintf(to.text, sizeof(to.text), "%s%llu.%llu%c", sign,
 			       (unsigned long long)whole, (unsigned long long)tenths, unit[u]);
-	return text;
+	return to;
 }
 
-char *cm_count_format(int64_t count, char *text)
+struct cm_units_text cm_count_format(int64_t count)
 {
+	struct cm_units_text to;
 	char digits[CM_UNITS_BYTES];
 	size_t length, i;
-	char *out = text;
+	char *out = to.text;
 
 	length = (size_t)snprintf(digits, sizeof(digits), "%llu",
 				  (unsigned long long)magnitude(count));
@@ -57,20 +59,21 @@ char *cm_count_format(int64_t count, char *text)
 		*out++ = digits[i];
 	}
 	*out = '\0';
-	return text;
+	return to;
 }
 
-char *cm_duration_format(uint64_t ns, char *text)
+struct cm_units_text cm_duration_format(uint64_t ns)
 {
 	const unsigned long long s = ns / NANO, days = s / 86400;
+	struct cm_units_text to;
 
 	if (days)
-		(void)snprintf(text, CM_UNITS_BYTES, "%llud %02llu:%02llu", days, s / 3600 % 24,
+		(void)snprintf(to.text, sizeof(to.text), "%llud %02llu:%02llu", days, s / 3600 % 24,
 			       s / 60 % 60);
 	else
-		(void)snprintf(text, CM_UNITS_BYTES, "%02llu:%02llu:%02llu", s / 3600, s / 60 % 60,
-			       s % 60);
-	return text;
+		(void)snprintf(to.text, sizeof(to.text), "%02llu:%02llu:%02llu", s / 3600,
+			       s / 60 % 60, s % 60);
+	return to;
 }
 
 static bool is_digit(char c)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Numbers as people read and type them. Pure, thread-safe, independent of the locale. A format
- * function writes into the caller's buffer of CM_UNITS_BYTES and returns it.
+ * Numbers as people read and type them. Pure, thread-safe, independent of the locale.
  */
 #ifndef CM_STATS_UNITS_H
 #define CM_STATS_UNITS_H
@@ -10,12 +9,18 @@
 
 #define CM_UNITS_BYTES 32
 
+/* A number as text. As the result of a call, `.text` lives until the end of the whole
+ * expression, so it may be an argument of printf(). */
+struct cm_units_text {
+	char text[CM_UNITS_BYTES];
+};
+
 /* Binary units with one decimal: "0", "512B", "78.2G", "-1.5M". */
-char *cm_bytes_format(int64_t bytes, char *text);
+struct cm_units_text cm_bytes_format(int64_t bytes);
 /* Thousands set apart by blanks: "3 114". */
-char *cm_count_format(int64_t count, char *text);
+struct cm_units_text cm_count_format(int64_t count);
 /* Hours, minutes, seconds: "02:14:07"; from a day on "3d 02:14". */
-char *cm_duration_format(uint64_t ns, char *text);
+struct cm_units_text cm_duration_format(uint64_t ns);
 
 /*
  * A decimal number, 0 to 10^9, in thousand-millionths: "0.5" is 500000000. The whole of `text` must

@@ -250,11 +250,10 @@ static void add_cached(struct text *text, const struct cm_oom *oom)
 static void name_holder(const struct cm_oom_holders *holders, const struct cm_oom_holder *holder,
 			char name[NAME_BYTES])
 {
-	char size[CM_UNITS_BYTES];
 
 	if (!holders->by_stack)
 		(void)snprintf(name, NAME_BYTES, "of %s",
-			       cm_bytes_format((int64_t)holder->key, size));
+			       cm_bytes_format((int64_t)holder->key).text);
 	else if (holder->key)
 		cm_frames_describe((uint32_t)holder->key, name, NAME_BYTES);
 	else

@@ -102,8 +102,9 @@ static const char *spell(const struct cm_emit *emit, const struct cm_value *valu
 	case CM_VALUE_BYTES:
 	case CM_VALUE_NUMBER:
 		if (value->kind == CM_VALUE_BYTES && !exact && !emit->options->bytes)
-			return cm_bytes_format(value->number, cell);
-		(void)snprintf(cell, CELL_BYTES, "%lld", (long long)value->number);
+			(void)snprintf(cell, CELL_BYTES, "%s", cm_bytes_format(value->number).text);
+		else
+			(void)snprintf(cell, CELL_BYTES, "%lld", (long long)value->number);
 		return cell;
 	case CM_VALUE_REAL:
 		/* Truncated, not rounded, for people: 99.99 % is not 100.0 %. */

@@ -63,7 +63,6 @@ static void print_segment(struct cm_reader *reader, struct drawing *drawing)
 	const struct cm_segment *segment = drawing->segment;
 	const uint64_t size = segment->size;
 	uint64_t live = 0, bytes;
-	char text[CM_UNITS_BYTES];
 	size_t i;
 	int err;
 
@@ -75,7 +74,7 @@ static void print_segment(struct cm_reader *reader, struct drawing *drawing)
 	for (i = 0; i < drawing->count; i++)
 		live += drawing->cells[i].live;
 	(void)printf("seg 0x%012llx %9s  heap %-3u %3u%%  ", (unsigned long long)segment->addr,
-		     cm_bytes_format((int64_t)size, text), segment->heap,
+		     cm_bytes_format((int64_t)size).text, segment->heap,
 		     size ? (unsigned)(100 * ((double)live / (double)size)) : 0);
 	for (i = 0; i < drawing->count; i++) {
 		if (i && i % LINE_CELLS == 0)
@@ -126,7 +125,6 @@ void cm_map_print(struct cm_reader *reader, uint32_t device, bool all)
 {
 	struct cm_segment *segments;
 	struct drawing *drawing;
-	char text[CM_UNITS_BYTES];
 	size_t count, shown, i;
 
 	drawing = calloc(1, sizeof(*drawing));
@@ -141,7 +139,7 @@ void cm_map_print(struct cm_reader *reader, uint32_t device, bool all)
 	shown = all || count < LARGEST_ROWS ? count : LARGEST_ROWS;
 	(void)printf("\n1 character = %s   # allocated  1-9 tenths allocated  ~ pending free  "
 		     ". free\n",
-		     cm_bytes_format((int64_t)drawing->cell_bytes, text));
+		     cm_bytes_format((int64_t)drawing->cell_bytes).text);
 	for (i = 0; i < shown; i++) {
 		drawing->segment = &segments[i];
 		print_segment(reader, drawing);

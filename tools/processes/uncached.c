@@ -27,10 +27,8 @@ static const struct kind {
 static void print_line(const char *label, const struct cm_stat4 *count,
 		       const struct cm_stat4 *bytes)
 {
-	char pieces[CM_UNITS_BYTES], now[CM_UNITS_BYTES], peak[CM_UNITS_BYTES];
-
-	(void)printf("%-16s %9s %9s %9s\n", label, cm_count_format(count->current, pieces),
-		     cm_bytes_format(bytes->current, now), cm_bytes_format(bytes->peak, peak));
+	(void)printf("%-16s %9s %9s %9s\n", label, cm_count_format(count->current).text,
+		     cm_bytes_format(bytes->current).text, cm_bytes_format(bytes->peak).text);
 }
 
 void cm_uncached_print(const struct cm_device_row *row)

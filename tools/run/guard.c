@@ -368,20 +368,20 @@ static void look(struct cm_guard *guard, bool last)
 
 static void save_peak(struct cm_guard *guard, struct watched *watched, unsigned number)
 {
-	char what[160], in_use[CM_UNITS_BYTES], peak[CM_UNITS_BYTES];
+	const struct cm_units_text peak = cm_size_format(watched->highest);
+	char what[160];
 
-	(void)cm_size_format(watched->highest, peak);
 	if (watched->in_use >= watched->highest)
-		(void)snprintf(what, sizeof(what), "peak of %s allocated", peak);
+		(void)snprintf(what, sizeof(what), "peak of %s allocated", peak.text);
 	else if (watched->whole)
 		(void)snprintf(what, sizeof(what),
 			       "peak of %s allocated, in the events; at the end of the file %s",
-			       peak, cm_size_format(watched->in_use, in_use));
+			       peak.text, cm_size_format(watched->in_use).text);
 	else
 		(void)snprintf(what, sizeof(what),
 			       "peak of %s allocated, older than the events: use a longer ring "
 			       "(events:N); at the end of the file %s",
-			       peak, cm_size_format(watched->in_use, in_use));
+			       peak.text, cm_size_format(watched->in_use).text);
 	save(guard, watched->peak, guard->options->save_peak, number, what);
 }
 

@@ -210,11 +210,11 @@ static void print_leak(FILE *out, const struct cm_source *source, const struct l
 {
 	const struct cm_snapshot *snapshot = source->snapshot;
 	const struct cm_snap_stack *stack = &snapshot->stack[leak->stack];
-	char text[CM_UNITS_BYTES], title[TITLE_BYTES];
+	char title[TITLE_BYTES];
 	uint32_t f;
 
 	(void)fprintf(out, "==%d==   %s  %" PRIu64 " %s  %s%s\n", (int)source->pid,
-		      cm_size_format((int64_t)leak->bytes, text), leak->blocks,
+		      cm_size_format((int64_t)leak->bytes).text, leak->blocks,
 		      leak->blocks == 1 ? "block" : "blocks",
 		      cm_device_title(leak->device, title, sizeof(title)),
 		      is_growing(leak)      ? "  GROWING"
@@ -260,7 +260,6 @@ static size_t drop_suppressed(const struct cm_suppressions *suppressions,
 static void print_all(FILE *out, const struct cm_source *source, const struct leak *leaks,
 		      size_t count, size_t hidden, uint64_t hidden_bytes)
 {
-	char text[CM_UNITS_BYTES];
 	uint64_t bytes = 0, blocks = 0;
 	size_t i;
 
@@ -272,7 +271,7 @@ static void print_all(FILE *out, const struct cm_source *source, const struct le
 		(void)fprintf(out, "==%d== cudamem: %zu %s memory at exit: %s in %" PRIu64 " %s\n",
 			      (int)source->pid, count,
 			      count == 1 ? "stack still holds" : "stacks still hold",
-			      cm_size_format((int64_t)bytes, text), blocks,
+			      cm_size_format((int64_t)bytes).text, blocks,
 			      blocks == 1 ? "block" : "blocks");
 	else
 		(void)fprintf(out, "==%d== cudamem: nothing is held at exit\n", (int)source->pid);
@@ -284,7 +283,7 @@ static void print_all(FILE *out, const struct cm_source *source, const struct le
 	if (hidden)
 		(void)fprintf(out, "==%d==   suppressed: %zu %s, %s\n", (int)source->pid, hidden,
 			      hidden == 1 ? "stack" : "stacks",
-			      cm_size_format((int64_t)hidden_bytes, text));
+			      cm_size_format((int64_t)hidden_bytes).text);
 }
 
 int cm_leaks_print(const struct cm_source *source, const struct cm_suppressions *suppressions,

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "stats/text.h"
-#include "stats/units.h"
 
 #define LINE_CALLERS 3
 
@@ -120,17 +119,18 @@ char *cm_device_short(const struct cm_snap_device *device, char text[CM_DEVICE_T
 	return text;
 }
 
-char *cm_size_format(int64_t bytes, char *text)
+struct cm_units_text cm_size_format(int64_t bytes)
 {
 	static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
 	double value = bytes < 0 ? -(double)bytes : (double)bytes;
+	struct cm_units_text to;
 	size_t unit = 0;
 
 	while (value >= 1024 && unit + 1 < sizeof(units) / sizeof(units[0])) {
 		value /= 1024;
 		unit++;
 	}
-	(void)snprintf(text, CM_UNITS_BYTES, "%s%.*f %s", bytes < 0 ? "-" : "", unit ? 2 : 0, value,
-		       units[unit]);
-	return text;
+	(void)snprintf(to.text, sizeof(to.text), "%s%.*f %s", bytes < 0 ? "-" : "", unit ? 2 : 0,
+		       value, units[unit]);
+	return to;
 }

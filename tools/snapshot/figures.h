@@ -7,6 +7,7 @@
 
 #include <stdio.h>
 
+#include "stats/units.h"
 #include "tools/snapshot/history.h"
 
 /*
@@ -49,8 +50,7 @@ char *cm_device_title(const struct cm_snap_device *device, char *text, size_t by
 /* "GPU 0" or "pinned memory". */
 char *cm_device_short(const struct cm_snap_device *device, char text[CM_DEVICE_TEXT]);
 
-/* A size with two decimals, as the reports print it: "12.50 MiB". `text` has CM_UNITS_BYTES.
- * Returns `text`. */
-char *cm_size_format(int64_t bytes, char *text);
+/* A size with two decimals, as the reports print it: "12.50 MiB". */
+struct cm_units_text cm_size_format(int64_t bytes);
 
 #endif

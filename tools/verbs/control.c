@@ -68,7 +68,6 @@ static void report_trim(struct cm_json *json, const struct cm_process *process,
 	const int64_t returned = cm_wrap_sub(was.reserved, is.reserved);
 	const int64_t frees = cm_wrap_sub(after->scalar[CM_SCALAR_num_device_free],
 					  before->scalar[CM_SCALAR_num_device_free]);
-	char from[CM_UNITS_BYTES], to[CM_UNITS_BYTES], gone[CM_UNITS_BYTES], left[CM_UNITS_BYTES];
 
 	if (json) {
 		put_identity(json, "trim", process, after);
@@ -82,9 +81,9 @@ static void report_trim(struct cm_json *json, const struct cm_process *process,
 	}
 	(void)printf("%d GPU %d: reserved %s -> %s, %s released in %" PRId64
 		     " driver %s, %s still cached\n",
-		     (int)process->pid, (int)after->ordinal, cm_bytes_format(was.reserved, from),
-		     cm_bytes_format(is.reserved, to), cm_bytes_format(returned, gone), frees,
-		     frees == 1 ? "free" : "frees", cm_bytes_format(is.cached, left));
+		     (int)process->pid, (int)after->ordinal, cm_bytes_format(was.reserved).text,
+		     cm_bytes_format(is.reserved).text, cm_bytes_format(returned).text, frees,
+		     frees == 1 ? "free" : "frees", cm_bytes_format(is.cached).text);
 }
 
 static void report_peak(struct cm_json *json, const struct cm_process *process,
@@ -92,7 +91,6 @@ static void report_peak(struct cm_json *json, const struct cm_process *process,
 {
 	const struct cm_summary was = cm_summary_pool(before, CM_POOL_ALL);
 	const struct cm_summary is = cm_summary_pool(after, CM_POOL_ALL);
-	char from[CM_UNITS_BYTES], to[CM_UNITS_BYTES];
 
 	if (json) {
 		put_identity(json, "reset peak", process, after);
@@ -105,8 +103,8 @@ static void report_peak(struct cm_json *json, const struct cm_process *process,
 	}
 	(void)printf("%d GPU %d: peaks set to the current values (allocated was %s, now %s)\n",
 		     (int)process->pid, (int)after->ordinal,
-		     cm_bytes_format(was.peak_allocated, from),
-		     cm_bytes_format(is.peak_allocated, to));
+		     cm_bytes_format(was.peak_allocated).text,
+		     cm_bytes_format(is.peak_allocated).text);
 }
 
 static void report_accumulated(struct cm_json *json, const struct cm_process *process,

@@ -120,39 +120,31 @@ static bool is_changed(const struct change *change)
 	return change_of(change->bytes) || change_of(change->blocks);
 }
 
-/* A change with its sign; "-" if there is none. */
-static const char *spell_change(int64_t change, bool bytes, char text[CM_UNITS_BYTES])
+static struct cm_units_text spell(int64_t number, bool bytes)
 {
-	char plain[CM_UNITS_BYTES];
+	return bytes ? cm_size_format(number) : cm_count_format(number);
+}
 
-	if (bytes)
-		(void)cm_size_format(change, plain);
-	else
-		(void)cm_count_format(change, plain);
-	(void)snprintf(text, CM_UNITS_BYTES, "%s%.*s", change > 0 ? "+" : "", CM_UNITS_BYTES - 2,
-		       change ? plain : "-");
-	return text;
+/* A change with its sign; "-" if there is none. */
+static struct cm_units_text spell_change(int64_t change, bool bytes)
+{
+	struct cm_units_text to;
+
+	(void)snprintf(to.text, sizeof(to.text), "%s%.*s", change > 0 ? "+" : "",
+		       CM_UNITS_BYTES - 2, change ? spell(change, bytes).text : "-");
+	return to;
 }
 
 static void print_figure(const char *name, uint64_t a, uint64_t b, bool bytes)
 {
-	char x[CM_UNITS_BYTES], y[CM_UNITS_BYTES], z[CM_UNITS_BYTES];
-
-	if (bytes) {
-		(void)cm_size_format((int64_t)a, x);
-		(void)cm_size_format((int64_t)b, y);
-	} else {
-		(void)cm_count_format((int64_t)a, x);
-		(void)cm_count_format((int64_t)b, y);
-	}
-	(void)printf("  %-22s %14s %14s %15s\n", name, x, y,
-		     spell_change((int64_t)(b - a), bytes, z));
+	(void)printf("  %-22s %14s %14s %15s\n", name, spell((int64_t)a, bytes).text,
+		     spell((int64_t)b, bytes).text, spell_change((int64_t)(b - a), bytes).text);
 }
 
 static void print_changes(struct changes *changes)
 {
 	const size_t count = changes->keys.count;
-	char text[CM_UNITS_BYTES], line[LINE_BYTES];
+	char line[LINE_BYTES];
 	size_t i, shown = 0, more = 0;
 	int64_t rest = 0;
 
@@ -172,12 +164,12 @@ static void print_changes(struct changes *changes)
 			continue;
 		}
 		(void)printf("  %13s  %+8" PRId64 "  %s\n",
-			     spell_change(change_of(change->bytes), true, text),
+			     spell_change(change_of(change->bytes), true).text,
 			     change_of(change->blocks),
 			     cm_stack_line(change->snapshot, change->stack, line, sizeof(line)));
 	}
 	if (more)
-		(void)printf("  %13s  in %zu other stacks\n", spell_change(rest, true, text), more);
+		(void)printf("  %13s  in %zu other stacks\n", spell_change(rest, true).text, more);
 }
 
 static void put_json(struct cm_json *json, const struct cm_snap_device *device,

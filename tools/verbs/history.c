@@ -59,11 +59,9 @@ static struct tally count_ring(const struct cm_header *header, enum cm_table tab
 
 static void print_tally(const char *what, const struct tally *tally)
 {
-	char kept[CM_UNITS_BYTES], lost[CM_UNITS_BYTES];
-
 	(void)printf("  %-14s %s events, %s lost\n", what,
-		     cm_count_format((int64_t)tally->kept, kept),
-		     cm_count_format((int64_t)tally->lost, lost));
+		     cm_count_format((int64_t)tally->kept).text,
+		     cm_count_format((int64_t)tally->lost).text);
 }
 
 static void put_tally(struct cm_json *json, const struct tally *tally)
@@ -87,14 +85,13 @@ static uint64_t capacity_bytes(const struct cm_header *header, enum cm_table tab
 static void print_settings(const struct cm_process *process, const struct cm_header *header)
 {
 	const struct cm_record *record = &header->record;
-	char shown[CM_UNITS_BYTES];
 	uint64_t ring = header->table[CM_TABLE_EVENT].ring;
 
 	if (record->max_entries < ring)
 		ring = record->max_entries;
 	(void)printf("%d %s (%s)\n", (int)process->pid, process->comm, cm_life_name(process->life));
 	(void)printf("  recording      events %s, the last %s of each device; %s",
-		     record->events ? "on" : "off", cm_count_format((int64_t)ring, shown),
+		     record->events ? "on" : "off", cm_count_format((int64_t)ring).text,
 		     context_means(record->context));
 	if (record->context != CM_CONTEXT_NONE)
 		(void)printf(", %s, %" PRIu32 " deep",
@@ -104,25 +101,23 @@ static void print_settings(const struct cm_process *process, const struct cm_hea
 	(void)printf("\n");
 }
 
+static void print_table(const char *name, const struct cm_header *header, enum cm_table table,
+			uint64_t rows, uint64_t lost)
+{
+	(void)printf("  %-14s %s of %s, %s lost\n", name,
+		     cm_bytes_format((int64_t)used_bytes(header, table, rows)).text,
+		     cm_bytes_format((int64_t)capacity_bytes(header, table)).text,
+		     cm_count_format((int64_t)lost).text);
+}
+
 static void print_tables(const struct cm_header *header)
 {
 	const struct cm_record *record = &header->record;
-	char count[CM_UNITS_BYTES], used[CM_UNITS_BYTES], room[CM_UNITS_BYTES];
-	char lost[CM_UNITS_BYTES];
 
-	(void)printf(
-		"  %-14s %s of %s, %s lost\n", "stacks",
-		cm_bytes_format((int64_t)used_bytes(header, CM_TABLE_STACK, record->stack_words),
-				used),
-		cm_bytes_format((int64_t)capacity_bytes(header, CM_TABLE_STACK), room),
-		cm_count_format((int64_t)record->stacks_lost, lost));
-	(void)printf("  %-14s %s of %s, %s lost\n", "texts",
-		     cm_bytes_format((int64_t)used_bytes(header, CM_TABLE_TEXT, record->text_bytes),
-				     used),
-		     cm_bytes_format((int64_t)capacity_bytes(header, CM_TABLE_TEXT), room),
-		     cm_count_format((int64_t)record->texts_lost, lost));
+	print_table("stacks", header, CM_TABLE_STACK, record->stack_words, record->stacks_lost);
+	print_table("texts", header, CM_TABLE_TEXT, record->text_bytes, record->texts_lost);
 	(void)printf("  %-14s %s\n", "modules",
-		     cm_count_format((int64_t)header->table[CM_TABLE_MODULE].rows, count));
+		     cm_count_format((int64_t)header->table[CM_TABLE_MODULE].rows).text);
 }
 
 static void put_settings(struct cm_json *json, const struct cm_record *record)

@@ -29,15 +29,12 @@ static int find_plot(const char *word, enum cm_plot *ret_plot)
 
 static void say(const char *path, int64_t bytes, const struct cm_plot_report *report)
 {
-	char size[CM_UNITS_BYTES], events[CM_UNITS_BYTES], spans[CM_UNITS_BYTES];
-	char summed[CM_UNITS_BYTES];
-
 	(void)printf("%s: %s, opens offline; %s events, %s allocations", path,
-		     cm_bytes_format(bytes, size), cm_count_format((int64_t)report->events, events),
-		     cm_count_format((int64_t)report->spans, spans));
+		     cm_bytes_format(bytes).text, cm_count_format((int64_t)report->events).text,
+		     cm_count_format((int64_t)report->spans).text);
 	if (report->spans_summed)
 		(void)printf(", %s of them too small to be seen drawn as one",
-			     cm_count_format((int64_t)report->spans_summed, summed));
+			     cm_count_format((int64_t)report->spans_summed).text);
 	(void)putchar('\n');
 }
 

@@ -25,9 +25,7 @@
 
 static void print_size(const char *name, uint64_t bytes, uint64_t of, const char *remark)
 {
-	char text[CM_UNITS_BYTES];
-
-	(void)printf("  %-34s %12s", name, cm_size_format((int64_t)bytes, text));
+	(void)printf("  %-34s %12s", name, cm_size_format((int64_t)bytes).text);
 	if (of)
 		(void)printf("  %5.1f%%", 100.0 * (double)bytes / (double)of);
 	(void)printf("%s%s\n", *remark ? "  " : "", remark);
@@ -35,7 +33,7 @@ static void print_size(const char *name, uint64_t bytes, uint64_t of, const char
 
 static void print_budget(const struct cm_snap_device *device, const struct cm_figures *figures)
 {
-	char text[64 + CM_UNITS_BYTES], size[CM_UNITS_BYTES];
+	char text[64 + CM_UNITS_BYTES];
 
 	print_size("requested by the program", figures->in_use, figures->reserved, "");
 	print_size("rounding of block sizes", figures->rounding, figures->reserved, "");
@@ -49,7 +47,7 @@ static void print_budget(const struct cm_snap_device *device, const struct cm_fi
 			   "");
 	}
 	(void)snprintf(text, sizeof(text), "largest free block %s",
-		       cm_size_format((int64_t)figures->largest_free, size));
+		       cm_size_format((int64_t)figures->largest_free).text);
 	print_size("reserved from the driver", figures->reserved, 0,
 		   figures->largest_free ? text : "");
 }
@@ -58,13 +56,13 @@ static void print_peak(const struct cm_history *history)
 {
 	const struct cm_level *peak = cm_history_level(history, history->peak);
 	const struct cm_image *image = history->snapshot->image;
-	char most[CM_UNITS_BYTES], reserved[CM_UNITS_BYTES], time[CM_TIME_TEXT];
+	char time[CM_TIME_TEXT];
 
 	if (!history->events)
 		return;
 	(void)printf("\n  peak during the events  %s allocated, %s reserved",
-		     cm_size_format((int64_t)peak->allocated, most),
-		     cm_size_format((int64_t)peak->reserved, reserved));
+		     cm_size_format((int64_t)peak->allocated).text,
+		     cm_size_format((int64_t)peak->reserved).text);
 	if (history->peak != CM_BEFORE)
 		(void)printf(
 			", at %s",
@@ -88,7 +86,7 @@ static void print_stacks(const struct cm_history *history, const struct cm_sum *
 			 enum cm_measure measure, const char *title)
 {
 	const struct cm_snapshot *snapshot = history->snapshot;
-	char text[CM_UNITS_BYTES], line[LINE_BYTES];
+	char line[LINE_BYTES];
 	uint64_t rest = 0, blocks = 0;
 	size_t i, shown = 0, more = 0;
 
@@ -98,7 +96,7 @@ static void print_stacks(const struct cm_history *history, const struct cm_sum *
 			continue;
 		if (shown++ < TOP_ROWS) {
 			(void)printf("  %12s  %6" PRIu32 " %-6s  %s\n",
-				     cm_size_format((int64_t)sums[i].bytes[measure], text),
+				     cm_size_format((int64_t)sums[i].bytes[measure]).text,
 				     sums[i].count[measure],
 				     sums[i].count[measure] == 1 ? "block" : "blocks",
 				     cm_stack_line(snapshot, &snapshot->stack[sums[i].stack], line,
@@ -111,7 +109,7 @@ static void print_stacks(const struct cm_history *history, const struct cm_sum *
 	}
 	if (more)
 		(void)printf("  %12s  %6" PRIu64 " blocks  in %zu other stacks\n",
-			     cm_size_format((int64_t)rest, text), blocks, more);
+			     cm_size_format((int64_t)rest).text, blocks, more);
 	if (!shown)
 		(void)printf("  nothing\n");
 }
@@ -170,7 +168,7 @@ static void print_passing(const struct cm_history *history, const struct cm_sum 
 			  size_t count)
 {
 	const struct cm_snapshot *snapshot = history->snapshot;
-	char text[CM_UNITS_BYTES], line[LINE_BYTES];
+	char line[LINE_BYTES];
 	size_t i;
 
 	if (!count)
@@ -181,7 +179,7 @@ static void print_passing(const struct cm_history *history, const struct cm_sum 
 		const uint64_t bytes = passing[i].bytes[CM_MEASURE_ALLOCATED];
 
 		(void)printf("  %12s  %6" PRIu32 " times   %s\n",
-			     cm_size_format((int64_t)(bytes / times), text), times,
+			     cm_size_format((int64_t)(bytes / times)).text, times,
 			     cm_stack_line(snapshot, &snapshot->stack[passing[i].stack], line,
 					   sizeof(line)));
 	}
@@ -190,7 +188,7 @@ static void print_passing(const struct cm_history *history, const struct cm_sum 
 static void print_ooms(const struct cm_history *history)
 {
 	const struct cm_snapshot *snapshot = history->snapshot;
-	char asked[CM_UNITS_BYTES], left[CM_UNITS_BYTES], line[LINE_BYTES];
+	char line[LINE_BYTES];
 	size_t i, shown = 0;
 	bool unknown;
 
@@ -205,9 +203,8 @@ static void print_ooms(const struct cm_history *history)
 			continue;
 		unknown = event->addr == CM_FREE_UNKNOWN;
 		(void)printf("  %12s  requested, %s free%s  %s\n",
-			     cm_size_format((int64_t)event->size, asked),
-			     unknown ? "unknown amount"
-				     : cm_size_format((int64_t)event->addr, left),
+			     cm_size_format((int64_t)event->size).text,
+			     unknown ? "unknown amount" : cm_size_format((int64_t)event->addr).text,
 			     unknown ? "" : " on the device",
 			     cm_stack_line(snapshot, cm_snapshot_stack(snapshot, event->stack),
 					   line, sizeof(line)));
@@ -321,13 +318,13 @@ static void print_device(const struct cm_history *history, const struct cm_figur
 			 size_t passing_count)
 {
 	const struct cm_snap_device *device = history->device;
-	char title[96], lost[CM_UNITS_BYTES], events[CM_UNITS_BYTES];
+	char title[96];
 
 	(void)printf("\n%s", cm_device_title(device, title, sizeof(title)));
 	(void)printf("   blocks: %" PRIu64 "   segments: %" PRIu64 "   events: %s", figures->blocks,
-		     figures->segments, cm_count_format((int64_t)history->events, events));
+		     figures->segments, cm_count_format((int64_t)history->events).text);
 	if (device->lost)
-		(void)printf(" (%s older ones lost)", cm_count_format((int64_t)device->lost, lost));
+		(void)printf(" (%s older ones lost)", cm_count_format((int64_t)device->lost).text);
 	(void)printf("\n");
 	print_budget(device, figures);
 	print_peak(history);

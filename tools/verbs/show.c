@@ -45,12 +45,11 @@ static void print_settings(const struct cm_process *process)
 static void print_identity(const struct cm_process *process)
 {
 	const struct cm_header *header = &process->reader->header;
-	char up[CM_UNITS_BYTES];
 
 	(void)printf("pid %d  %s  %s\n%s", (int)process->pid, process->user, process->command,
 		     cm_life_name(process->life));
 	if (process->age_ns)
-		(void)printf(", up %s", cm_duration_format(process->age_ns, up));
+		(void)printf(", up %s", cm_duration_format(process->age_ns).text);
 	(void)printf("   libcudamem %s   layout %u.%u", header->version, header->major,
 		     header->minor);
 	print_settings(process);
@@ -93,16 +92,11 @@ static size_t fill_bars(const struct cm_device_row *row, const struct cm_summary
 static void print_pool(const char *name, const struct cm_summary *sum,
 		       const struct cm_survey_pool *found)
 {
-	char segments[CM_UNITS_BYTES], blocks[CM_UNITS_BYTES], allocs[CM_UNITS_BYTES];
-	char alloc[CM_UNITS_BYTES], reserved[CM_UNITS_BYTES], peak[CM_UNITS_BYTES];
-	char largest[CM_UNITS_BYTES];
-
-	(void)printf(POOL_LINE "\n", name, cm_count_format(sum->segments, segments),
-		     cm_count_format(sum->blocks, blocks), cm_bytes_format(sum->allocated, alloc),
-		     cm_bytes_format(sum->reserved, reserved),
-		     cm_bytes_format(sum->peak_allocated, peak),
-		     found ? cm_bytes_format((int64_t)found->largest_free, largest) : "-",
-		     cm_count_format(sum->allocs, allocs));
+	(void)printf(POOL_LINE "\n", name, cm_count_format(sum->segments).text,
+		     cm_count_format(sum->blocks).text, cm_bytes_format(sum->allocated).text,
+		     cm_bytes_format(sum->reserved).text, cm_bytes_format(sum->peak_allocated).text,
+		     found ? cm_bytes_format((int64_t)found->largest_free).text : "-",
+		     cm_count_format(sum->allocs).text);
 }
 
 static void print_pools(const struct cm_device_view *view, const struct cm_survey *survey)
@@ -126,13 +120,11 @@ static void print_counters(const struct cm_device_row *row)
 	const int64_t *scalar = row->scalar;
 	const double hits = cm_hit_rate(scalar[CM_SCALAR_cache_hits],
 					scalar[CM_SCALAR_cache_misses]);
-	char allocs[CM_UNITS_BYTES], frees[CM_UNITS_BYTES];
-	char ooms[CM_UNITS_BYTES], retries[CM_UNITS_BYTES];
 
 	(void)printf("\ndriver: %s %s, %s %s",
-		     cm_count_format(scalar[CM_SCALAR_num_device_alloc], allocs),
+		     cm_count_format(scalar[CM_SCALAR_num_device_alloc]).text,
 		     scalar[CM_SCALAR_num_device_alloc] == 1 ? "allocation" : "allocations",
-		     cm_count_format(scalar[CM_SCALAR_num_device_free], frees),
+		     cm_count_format(scalar[CM_SCALAR_num_device_free]).text,
 		     scalar[CM_SCALAR_num_device_free] == 1 ? "free" : "frees");
 	if (hits >= 0)
 		(void)printf("; cache hits: %.1f%% of the requests", floor(1000 * hits) / 10);
@@ -140,37 +132,36 @@ static void print_counters(const struct cm_device_row *row)
 	if (scalar[CM_SCALAR_num_ooms] || scalar[CM_SCALAR_num_alloc_retries])
 		(void)printf("out of memory: failed requests: %s; retries after emptying the "
 			     "cache: %s\n",
-			     cm_count_format(scalar[CM_SCALAR_num_ooms], ooms),
-			     cm_count_format(scalar[CM_SCALAR_num_alloc_retries], retries));
+			     cm_count_format(scalar[CM_SCALAR_num_ooms]).text,
+			     cm_count_format(scalar[CM_SCALAR_num_alloc_retries]).text);
 }
 
 /* Memory released by decay and on request of peer processes; prints nothing if there was none. */
 static void print_released(const struct cm_device_row *row)
 {
 	const int64_t *scalar = row->scalar;
-	char decayed[CM_UNITS_BYTES], given[CM_UNITS_BYTES], got[CM_UNITS_BYTES];
 
 	if (!scalar[CM_SCALAR_decay_bytes] && !scalar[CM_SCALAR_neighbour_bytes_given] &&
 	    !scalar[CM_SCALAR_neighbour_asks])
 		return;
 	(void)printf("released to the driver: %s after idling, %s for peer processes; by peer "
 		     "processes for this one: %s\n",
-		     cm_bytes_format(scalar[CM_SCALAR_decay_bytes], decayed),
-		     cm_bytes_format(scalar[CM_SCALAR_neighbour_bytes_given], given),
-		     cm_bytes_format(scalar[CM_SCALAR_neighbour_bytes_got], got));
+		     cm_bytes_format(scalar[CM_SCALAR_decay_bytes]).text,
+		     cm_bytes_format(scalar[CM_SCALAR_neighbour_bytes_given]).text,
+		     cm_bytes_format(scalar[CM_SCALAR_neighbour_bytes_got]).text);
 }
 
 static void print_device(const struct cm_options *options, const struct cm_process *process,
 			 const struct cm_device_view *view, const struct cm_survey *survey)
 {
 	const struct cm_summary sum = cm_summary_pool(&view->row, CM_POOL_ALL);
-	char uuid[CM_UUID_TEXT], model[sizeof(view->row.name)], size[CM_UNITS_BYTES];
+	char uuid[CM_UUID_TEXT], model[sizeof(view->row.name)];
 	struct cm_bar bars[CM_BARS_MAX];
 	size_t n;
 
 	cm_text_clean(model, sizeof(model), view->row.name);
 	(void)printf("\nGPU %d  %s  %s  %s%s\n", (int)view->row.ordinal, model,
-		     cm_bytes_format((int64_t)view->row.total_bytes, size),
+		     cm_bytes_format((int64_t)view->row.total_bytes).text,
 		     cm_uuid_format(view->row.uuid, uuid),
 		     view->row.flags & CM_DEVICE_SIMULATED ? "  (simulated)" : "");
 	if (view->torn)
@@ -180,7 +171,7 @@ static void print_device(const struct cm_options *options, const struct cm_proce
 	cm_bars_print(bars, n, options->ascii);
 	if (sum.rounding > 0)
 		(void)printf("\nRounding: the blocks are %s larger than requested.\n",
-			     cm_bytes_format(sum.rounding, size));
+			     cm_bytes_format(sum.rounding).text);
 	print_pools(view, survey);
 	cm_uncached_print(&view->row);
 	print_counters(&view->row);
@@ -191,8 +182,6 @@ static void print_device(const struct cm_options *options, const struct cm_proce
 
 static void print_host(const struct cm_process *process)
 {
-	char use[CM_UNITS_BYTES], reserved[CM_UNITS_BYTES], registered[CM_UNITS_BYTES];
-	char pieces[CM_UNITS_BYTES];
 	struct cm_host_row row;
 	bool torn;
 
@@ -201,11 +190,11 @@ static void print_host(const struct cm_process *process)
 		return;
 	(void)printf(
 		"\npinned host memory: %s allocated, %s reserved, %s registered by the program",
-		cm_bytes_format(row.allocated_bytes.current, use),
-		cm_bytes_format(row.reserved_bytes.current, reserved),
-		cm_bytes_format(row.registered_bytes.current, registered));
+		cm_bytes_format(row.allocated_bytes.current).text,
+		cm_bytes_format(row.reserved_bytes.current).text,
+		cm_bytes_format(row.registered_bytes.current).text);
 	if (row.registered.current)
-		(void)printf(" in %s ranges", cm_count_format(row.registered.current, pieces));
+		(void)printf(" in %s ranges", cm_count_format(row.registered.current).text);
 	(void)putchar('\n');
 }
 

@@ -59,8 +59,7 @@ static void report(const struct cm_options *options, const struct cm_source *sou
 	const struct cm_snapshot *snapshot = source->snapshot;
 	const struct cm_saved *saved = &source->image->saved;
 	FILE *out = !strcmp(path, "-") ? stderr : stdout; /* stdout holds the data */
-	char size[CM_UNITS_BYTES], segments[CM_UNITS_BYTES], blocks[CM_UNITS_BYTES];
-	char events[CM_UNITS_BYTES], lost[CM_UNITS_BYTES], moment[64];
+	char moment[64];
 	struct cm_json json;
 
 	if (options->form == CM_FORM_JSON) {
@@ -82,14 +81,14 @@ static void report(const struct cm_options *options, const struct cm_source *sou
 		return;
 	}
 	(void)fprintf(out, "saved %s: %s segments, %s blocks, %s events", path,
-		      cm_count_format((int64_t)snapshot->segments, segments),
-		      cm_count_format((int64_t)snapshot->blocks, blocks),
-		      cm_count_format((int64_t)snapshot->events, events));
+		      cm_count_format((int64_t)snapshot->segments).text,
+		      cm_count_format((int64_t)snapshot->blocks).text,
+		      cm_count_format((int64_t)snapshot->events).text);
 	if (count_lost(snapshot))
 		(void)fprintf(out, " (%s older ones lost)",
-			      cm_count_format((int64_t)count_lost(snapshot), lost));
+			      cm_count_format((int64_t)count_lost(snapshot)).text);
 	(void)fprintf(out, ", %zu stacks (%s, %.2f s)\n  %s\n", snapshot->stacks - 1,
-		      cm_bytes_format(bytes, size), (double)ns / 1e9,
+		      cm_bytes_format(bytes).text, (double)ns / 1e9,
 		      spell_moment(saved, moment, sizeof(moment)));
 	if (!cm_output_is_file(path))
 		return;
