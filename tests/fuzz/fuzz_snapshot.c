@@ -191,16 +191,15 @@ static void write_one(const struct cm_source *source, unsigned way)
 static void look_at(const struct cm_snapshot *snapshot)
 {
 	struct cm_figures figures;
-	char line[64];
 	size_t i;
 
 	for (i = 0; i < snapshot->devices; i++) {
 		cm_figures_get(snapshot, &snapshot->device[i], &figures);
 		MUST(figures.pending + figures.fragmented + figures.releasable <= figures.reserved);
-		MUST(*cm_device_title(&snapshot->device[i], line, sizeof(line)));
+		MUST(*cm_device_title(&snapshot->device[i]).text);
 	}
 	for (i = 0; i < snapshot->stacks; i++)
-		MUST(*cm_stack_line(snapshot, &snapshot->stack[i], line, sizeof(line)));
+		MUST(*cm_stack_line(snapshot, &snapshot->stack[i]).text);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)

@@ -182,7 +182,7 @@ static int put_device(struct writer *writer, const struct cm_snap_device *device
 	const struct cm_level *before = NULL;
 	struct cm_history *history;
 	uint64_t time;
-	char text[64], name[CM_DEVICE_TEXT];
+	char text[128];
 	size_t i;
 
 	if (!device->events || !cm_snap_device_is_used(writer->snapshot, device))
@@ -190,8 +190,7 @@ static int put_device(struct writer *writer, const struct cm_snap_device *device
 	if (cm_history_create(writer->snapshot, device, &history))
 		return -ENOMEM;
 	for (i = 0; i < TRACK_COUNT; i++) {
-		(void)snprintf(text, sizeof(text), "%s %s", cm_device_short(device, name),
-			       names[i]);
+		(void)snprintf(text, sizeof(text), "%s %s", cm_device_short(device).text, names[i]);
 		put_track(writer, uuid_of(device, (enum track)i), PROCESS_UUID, text,
 			  i != TRACK_REQUESTS);
 	}

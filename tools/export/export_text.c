@@ -32,7 +32,6 @@ static int put_folded(void *data, const struct cm_snap_device *device, const str
 {
 	const struct text_writer *writer = data;
 	const struct cm_snap_stack *stack;
-	char text[CM_DEVICE_TEXT];
 	uint32_t f;
 	size_t i;
 
@@ -40,7 +39,7 @@ static int put_folded(void *data, const struct cm_snap_device *device, const str
 		if (!sums[i].bytes[CM_MEASURE_LIVE])
 			continue;
 		stack = &writer->snapshot->stack[sums[i].stack];
-		(void)fputs(cm_device_short(device, text), writer->file);
+		(void)fputs(cm_device_short(device).text, writer->file);
 		for (f = stack->count; f-- > 0;) {
 			(void)putc(';', writer->file);
 			put_folded_name(writer->file,
@@ -116,13 +115,12 @@ static int put_scopes(void *data, const struct cm_snap_device *device, const str
 		      size_t count)
 {
 	struct scope_writer *writer = data;
-	char name[CM_DEVICE_TEXT];
+	const struct cm_device_text name = cm_device_short(device);
 	int m;
 
-	(void)cm_device_short(device, name);
 	for (m = 0; count && m < CM_MEASURE_COUNT; m++) {
-		put_profile(writer, name, (enum cm_measure)m, true, sums, count);
-		put_profile(writer, name, (enum cm_measure)m, false, sums, count);
+		put_profile(writer, name.text, (enum cm_measure)m, true, sums, count);
+		put_profile(writer, name.text, (enum cm_measure)m, false, sums, count);
 	}
 	return 0;
 }

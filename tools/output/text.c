@@ -18,16 +18,18 @@ char *cm_uuid_format(const uint8_t uuid[16], char text[CM_UUID_TEXT])
 	return text;
 }
 
-char *cm_time_format(uint64_t ns, char text[CM_TIME_TEXT])
+struct cm_time_text cm_time_format(uint64_t ns)
 {
 	const time_t seconds = (time_t)(ns / NS_PER_S);
+	struct cm_time_text to;
 	struct tm tm = {0};
 	size_t n;
 
 	(void)gmtime_r(&seconds, &tm);
-	n = strftime(text, CM_TIME_TEXT, "%Y-%m-%dT%H:%M:%S", &tm);
-	(void)snprintf(text + n, CM_TIME_TEXT - n, ".%03uZ", (unsigned)(ns % NS_PER_S / NS_PER_MS));
-	return text;
+	n = strftime(to.text, CM_TIME_TEXT, "%Y-%m-%dT%H:%M:%S", &tm);
+	(void)snprintf(to.text + n, CM_TIME_TEXT - n, ".%03uZ",
+		       (unsigned)(ns % NS_PER_S / NS_PER_MS));
+	return to;
 }
 
 uint64_t cm_time_now(void)

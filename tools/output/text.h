@@ -13,8 +13,12 @@
 /* "GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx", as nvidia-smi prints it. */
 char *cm_uuid_format(const uint8_t uuid[16], char text[CM_UUID_TEXT]);
 
+struct cm_time_text {
+	char text[CM_TIME_TEXT];
+};
+
 /* Nanoseconds since 1970 as "2026-03-04T13:22:07.104Z". */
-char *cm_time_format(uint64_t ns, char text[CM_TIME_TEXT]);
+struct cm_time_text cm_time_format(uint64_t ns);
 
 /* CLOCK_REALTIME in nanoseconds. */
 uint64_t cm_time_now(void);

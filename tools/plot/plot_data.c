@@ -363,14 +363,13 @@ static int put_device(struct cm_columns *columns, enum cm_plot plot,
 {
 	struct cm_json *json = &columns->json;
 	struct cm_history *history;
-	char name[96];
 	int err;
 
 	err = cm_history_create(snapshot, device, &history);
 	if (err)
 		return err;
 	cm_json_object(json, NULL);
-	cm_json_text(json, "name", cm_device_title(device, name, sizeof(name)));
+	cm_json_text(json, "name", cm_device_title(device).text);
 	cm_json_unsigned(json, "total", device->row ? device->row->total_bytes : 0);
 	cm_json_unsigned(json, "events", history->events);
 	cm_json_unsigned(json, "lost", device->lost);
@@ -470,7 +469,6 @@ int cm_plot_collect(const struct cm_source *source, enum cm_plot plot, struct cm
 	const struct cm_snapshot *snapshot = source->snapshot;
 	struct cm_json *json = &columns->json;
 	const char *remark[CM_REMARKS_MAX];
-	char time[CM_TIME_TEXT];
 	size_t remarks, i;
 	int err;
 
@@ -479,7 +477,7 @@ int cm_plot_collect(const struct cm_source *source, enum cm_plot plot, struct cm
 	cm_json_text(json, "program", source->comm);
 	cm_json_text(json, "command", source->command);
 	cm_json_number(json, "pid", source->pid);
-	cm_json_text(json, "time", cm_time_format(snapshot->image->saved.time_ns, time));
+	cm_json_text(json, "time", cm_time_format(snapshot->image->saved.time_ns).text);
 	cm_json_text(json, "tool", CM_PROGRAM " " CM_VERSION);
 	remarks = cm_saved_remark(&snapshot->image->saved, remark);
 	cm_json_array(json, "remarks");

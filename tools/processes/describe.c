@@ -17,7 +17,7 @@ void cm_json_open_document(struct cm_json *json, const char *name)
 	cm_json_object(json, NULL);
 	(void)snprintf(text, sizeof(text), CM_PROGRAM "/%s/1", name);
 	cm_json_text(json, "schema", text);
-	cm_json_text(json, "time", cm_time_format(cm_time_now(), text));
+	cm_json_text(json, "time", cm_time_format(cm_time_now()).text);
 	(void)gethostname(host, sizeof(host) - 1);
 	cm_json_text(json, "host", host);
 }

@@ -12,10 +12,9 @@
 #include "tools/cli/exits.h"
 #include "tools/snapshot/figures.h"
 
-#define QUARTERS    4
-#define STACKS_MAX  20
-#define FRAMES_MAX  8
-#define TITLE_BYTES 96
+#define QUARTERS   4
+#define STACKS_MAX 20
+#define FRAMES_MAX 8
 
 /* Libraries that keep handles and workspaces until the driver is unloaded. */
 static const char *const built_in[] = {"libcublas",   "libcudnn",    "libnccl",   "libcufft",
@@ -210,13 +209,11 @@ static void print_leak(FILE *out, const struct cm_source *source, const struct l
 {
 	const struct cm_snapshot *snapshot = source->snapshot;
 	const struct cm_snap_stack *stack = &snapshot->stack[leak->stack];
-	char title[TITLE_BYTES];
 	uint32_t f;
 
 	(void)fprintf(out, "==%d==   %s  %" PRIu64 " %s  %s%s\n", (int)source->pid,
 		      cm_size_format((int64_t)leak->bytes).text, leak->blocks,
-		      leak->blocks == 1 ? "block" : "blocks",
-		      cm_device_title(leak->device, title, sizeof(title)),
+		      leak->blocks == 1 ? "block" : "blocks", cm_device_title(leak->device).text,
 		      is_growing(leak)      ? "  GROWING"
 		      : is_from_start(leak) ? "  since the beginning"
 					    : "");

@@ -40,25 +40,27 @@ void cm_figures_get(const struct cm_snapshot *snapshot, const struct cm_snap_dev
 	*ret_figures = figures;
 }
 
-static size_t add_frame(char *text, size_t bytes, size_t used, const struct cm_snap_frame *frame)
+static size_t add_frame(struct cm_stack_text *to, size_t used, const struct cm_snap_frame *frame)
 {
+	const size_t left = sizeof(to->text) - used;
 	int n;
 
-	if (used >= bytes)
+	if (used >= sizeof(to->text))
 		return used;
 	if (frame->line)
-		n = snprintf(text + used, bytes - used, "%s%s %s:%u", used ? " < " : "",
+		n = snprintf(to->text + used, left, "%s%s %s:%u", used ? " < " : "",
 			     frame->function, basename(frame->file), frame->line);
 	else
-		n = snprintf(text + used, bytes - used, "%s%s", used ? " < " : "", frame->function);
+		n = snprintf(to->text + used, left, "%s%s", used ? " < " : "", frame->function);
 	return n > 0 ? used + (size_t)n : used;
 }
 
-char *cm_stack_line(const struct cm_snapshot *snapshot, const struct cm_snap_stack *stack,
-		    char *text, size_t bytes)
+struct cm_stack_text cm_stack_line(const struct cm_snapshot *snapshot,
+				   const struct cm_snap_stack *stack)
 {
 	const struct cm_snap_frame *caller = cm_stack_caller(snapshot, stack);
-	size_t used = add_frame(text, bytes, 0, caller);
+	struct cm_stack_text to;
+	size_t used = add_frame(&to, 0, caller);
 	uint32_t i, shown = 0;
 
 	for (i = 0; i < stack->count && cm_stack_frame(snapshot, stack, i) != caller; i++)
@@ -69,9 +71,9 @@ char *cm_stack_line(const struct cm_snapshot *snapshot, const struct cm_snap_sta
 		/* Frames outside main say nothing about the program. */
 		if (!strcmp(cm_stack_frame(snapshot, stack, i - 1)->function, "main"))
 			break;
-		used = add_frame(text, bytes, used, frame);
+		used = add_frame(&to, used, frame);
 	}
-	return text;
+	return to;
 }
 
 size_t cm_saved_remark(const struct cm_saved *saved, const char *ret_remarks[CM_REMARKS_MAX])
@@ -97,26 +99,25 @@ size_t cm_saved_remark(const struct cm_saved *saved, const char *ret_remarks[CM_
 	return count;
 }
 
-char *cm_device_title(const struct cm_snap_device *device, char *text, size_t bytes)
+struct cm_device_text cm_device_title(const struct cm_snap_device *device)
 {
+	struct cm_device_text to = {"pinned host memory"};
 	char model[sizeof(device->row->name)];
 
-	if (!device->row) {
-		(void)snprintf(text, bytes, "pinned host memory");
-		return text;
-	}
+	if (!device->row)
+		return to;
 	cm_text_clean(model, sizeof(model), device->row->name);
-	(void)snprintf(text, bytes, "GPU %d  %s", (int)device->ordinal, model);
-	return text;
+	(void)snprintf(to.text, sizeof(to.text), "GPU %d  %s", (int)device->ordinal, model);
+	return to;
 }
 
-char *cm_device_short(const struct cm_snap_device *device, char text[CM_DEVICE_TEXT])
+struct cm_device_text cm_device_short(const struct cm_snap_device *device)
 {
+	struct cm_device_text to = {"pinned memory"};
+
 	if (device->row)
-		(void)snprintf(text, CM_DEVICE_TEXT, "GPU %d", (int)device->ordinal);
-	else
-		(void)snprintf(text, CM_DEVICE_TEXT, "pinned memory");
-	return text;
+		(void)snprintf(to.text, sizeof(to.text), "GPU %d", (int)device->ordinal);
+	return to;
 }
 
 struct cm_units_text cm_size_format(int64_t bytes)

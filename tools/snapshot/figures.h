@@ -29,12 +29,14 @@ struct cm_figures {
 void cm_figures_get(const struct cm_snapshot *snapshot, const struct cm_snap_device *device,
 		    struct cm_figures *ret_figures);
 
-/*
- * A stack on one line, innermost frame first: "forward model.cu:88 < step solver.cu:31". Truncated
- * to `bytes`. Returns `text`.
- */
-char *cm_stack_line(const struct cm_snapshot *snapshot, const struct cm_snap_stack *stack,
-		    char *text, size_t bytes);
+struct cm_stack_text {
+	char text[160];
+};
+
+/* A stack on one line, innermost frame first: "forward model.cu:88 < step solver.cu:31". Truncated
+ * to the size of the text. */
+struct cm_stack_text cm_stack_line(const struct cm_snapshot *snapshot,
+				   const struct cm_snap_stack *stack);
 
 #define CM_REMARKS_MAX 3
 
@@ -42,13 +44,14 @@ char *cm_stack_line(const struct cm_snapshot *snapshot, const struct cm_snap_sta
  * what is unusual. Constant texts. Returns their number. */
 size_t cm_saved_remark(const struct cm_saved *saved, const char *ret_remarks[CM_REMARKS_MAX]);
 
+struct cm_device_text {
+	char text[96];
+};
+
 /* "GPU 0  NVIDIA H200" or "pinned host memory". */
-char *cm_device_title(const struct cm_snap_device *device, char *text, size_t bytes);
-
-#define CM_DEVICE_TEXT 32
-
+struct cm_device_text cm_device_title(const struct cm_snap_device *device);
 /* "GPU 0" or "pinned memory". */
-char *cm_device_short(const struct cm_snap_device *device, char text[CM_DEVICE_TEXT]);
+struct cm_device_text cm_device_short(const struct cm_snap_device *device);
 
 /* A size with two decimals, as the reports print it: "12.50 MiB". */
 struct cm_units_text cm_size_format(int64_t bytes);

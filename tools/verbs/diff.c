@@ -16,8 +16,7 @@
 #include "tools/snapshot/figures.h"
 #include "tools/verbs/verbs.h"
 
-#define TOP_ROWS   20
-#define LINE_BYTES 160
+#define TOP_ROWS 20
 
 /* What a stack holds in the first and in the second snapshot. */
 struct change {
@@ -144,7 +143,6 @@ static void print_figure(const char *name, uint64_t a, uint64_t b, bool bytes)
 static void print_changes(struct changes *changes)
 {
 	const size_t count = changes->keys.count;
-	char line[LINE_BYTES];
 	size_t i, shown = 0, more = 0;
 	int64_t rest = 0;
 
@@ -166,7 +164,7 @@ static void print_changes(struct changes *changes)
 		(void)printf("  %13s  %+8" PRId64 "  %s\n",
 			     spell_change(change_of(change->bytes), true).text,
 			     change_of(change->blocks),
-			     cm_stack_line(change->snapshot, change->stack, line, sizeof(line)));
+			     cm_stack_line(change->snapshot, change->stack).text);
 	}
 	if (more)
 		(void)printf("  %13s  in %zu other stacks\n", spell_change(rest, true).text, more);
@@ -176,11 +174,10 @@ static void put_json(struct cm_json *json, const struct cm_snap_device *device,
 		     const struct cm_figures figures[2], const struct changes *changes)
 {
 	static const char *const sides[2] = {"before", "after"};
-	char text[LINE_BYTES];
 	size_t i;
 
 	cm_json_object(json, NULL);
-	cm_json_text(json, "name", cm_device_title(device, text, sizeof(text)));
+	cm_json_text(json, "name", cm_device_title(device).text);
 	for (i = 0; i < 2; i++) {
 		cm_json_object(json, sides[i]);
 		cm_json_unsigned(json, "in_use_bytes", figures[i].in_use);
@@ -198,8 +195,7 @@ static void put_json(struct cm_json *json, const struct cm_snap_device *device,
 		cm_json_object(json, NULL);
 		cm_json_number(json, "bytes", change_of(change->bytes));
 		cm_json_number(json, "blocks", change_of(change->blocks));
-		cm_json_text(json, "stack",
-			     cm_stack_line(change->snapshot, change->stack, text, sizeof(text)));
+		cm_json_text(json, "stack", cm_stack_line(change->snapshot, change->stack).text);
 		cm_json_end(json);
 	}
 	cm_json_end(json);
@@ -226,7 +222,6 @@ static int diff_device(const struct cm_snapshot *snapshots[2],
 	const struct cm_snap_device *any = devices[0] ? devices[0] : devices[1];
 	struct cm_figures figures[2] = {0};
 	struct changes changes = {0};
-	char title[96];
 	int err = 0, side;
 	size_t i;
 
@@ -243,8 +238,8 @@ static int diff_device(const struct cm_snapshot *snapshots[2],
 	if (!err && json) {
 		put_json(json, any, figures, &changes);
 	} else if (!err) {
-		(void)printf("\n%-24s %14s %14s %15s\n", cm_device_title(any, title, sizeof(title)),
-			     "first", "second", "change");
+		(void)printf("\n%-24s %14s %14s %15s\n", cm_device_title(any).text, "first",
+			     "second", "change");
 		print_figure("requested", figures[0].in_use, figures[1].in_use, true);
 		print_figure("reserved", figures[0].reserved, figures[1].reserved, true);
 		print_figure("pending free", figures[0].pending, figures[1].pending, true);

@@ -17,8 +17,7 @@
 #include "tools/snapshot/figures.h"
 #include "tools/verbs/verbs.h"
 
-#define TOP_ROWS   10
-#define LINE_BYTES 160
+#define TOP_ROWS 10
 /* Memory is temporary if it is freed before so many other requests ... */
 #define MOMENT_REQUESTS 8
 #define MOMENT_LEAST    10 /* ... and a stack is listed from so many of them on */
@@ -56,7 +55,6 @@ static void print_peak(const struct cm_history *history)
 {
 	const struct cm_level *peak = cm_history_level(history, history->peak);
 	const struct cm_image *image = history->snapshot->image;
-	char time[CM_TIME_TEXT];
 
 	if (!history->events)
 		return;
@@ -66,8 +64,8 @@ static void print_peak(const struct cm_history *history)
 	if (history->peak != CM_BEFORE)
 		(void)printf(
 			", at %s",
-			cm_time_format(cm_image_time(image, history->event[history->peak].tick),
-				       time));
+			cm_time_format(cm_image_time(image, history->event[history->peak].tick))
+				.text);
 	else
 		(void)printf(", before the first event");
 	(void)putchar('\n');
@@ -86,7 +84,6 @@ static void print_stacks(const struct cm_history *history, const struct cm_sum *
 			 enum cm_measure measure, const char *title)
 {
 	const struct cm_snapshot *snapshot = history->snapshot;
-	char line[LINE_BYTES];
 	uint64_t rest = 0, blocks = 0;
 	size_t i, shown = 0, more = 0;
 
@@ -99,8 +96,7 @@ static void print_stacks(const struct cm_history *history, const struct cm_sum *
 				     cm_size_format((int64_t)sums[i].bytes[measure]).text,
 				     sums[i].count[measure],
 				     sums[i].count[measure] == 1 ? "block" : "blocks",
-				     cm_stack_line(snapshot, &snapshot->stack[sums[i].stack], line,
-						   sizeof(line)));
+				     cm_stack_line(snapshot, &snapshot->stack[sums[i].stack]).text);
 			continue;
 		}
 		more++;
@@ -168,7 +164,6 @@ static void print_passing(const struct cm_history *history, const struct cm_sum 
 			  size_t count)
 {
 	const struct cm_snapshot *snapshot = history->snapshot;
-	char line[LINE_BYTES];
 	size_t i;
 
 	if (!count)
@@ -180,15 +175,13 @@ static void print_passing(const struct cm_history *history, const struct cm_sum 
 
 		(void)printf("  %12s  %6" PRIu32 " times   %s\n",
 			     cm_size_format((int64_t)(bytes / times)).text, times,
-			     cm_stack_line(snapshot, &snapshot->stack[passing[i].stack], line,
-					   sizeof(line)));
+			     cm_stack_line(snapshot, &snapshot->stack[passing[i].stack]).text);
 	}
 }
 
 static void print_ooms(const struct cm_history *history)
 {
 	const struct cm_snapshot *snapshot = history->snapshot;
-	char line[LINE_BYTES];
 	size_t i, shown = 0;
 	bool unknown;
 
@@ -202,12 +195,12 @@ static void print_ooms(const struct cm_history *history)
 		if (shown > TOP_ROWS)
 			continue;
 		unknown = event->addr == CM_FREE_UNKNOWN;
-		(void)printf("  %12s  requested, %s free%s  %s\n",
-			     cm_size_format((int64_t)event->size).text,
-			     unknown ? "unknown amount" : cm_size_format((int64_t)event->addr).text,
-			     unknown ? "" : " on the device",
-			     cm_stack_line(snapshot, cm_snapshot_stack(snapshot, event->stack),
-					   line, sizeof(line)));
+		(void)printf(
+			"  %12s  requested, %s free%s  %s\n",
+			cm_size_format((int64_t)event->size).text,
+			unknown ? "unknown amount" : cm_size_format((int64_t)event->addr).text,
+			unknown ? "" : " on the device",
+			cm_stack_line(snapshot, cm_snapshot_stack(snapshot, event->stack)).text);
 	}
 	if (shown > TOP_ROWS)
 		(void)printf("  and %zu more\n", shown - TOP_ROWS);
@@ -280,10 +273,9 @@ static void put_json(struct cm_json *json, const struct cm_history *history,
 {
 	const struct cm_snap_device *device = history->device;
 	const struct cm_level *peak = cm_history_level(history, history->peak);
-	char name[96];
 
 	cm_json_object(json, NULL);
-	cm_json_text(json, "name", cm_device_title(device, name, sizeof(name)));
+	cm_json_text(json, "name", cm_device_title(device).text);
 	if (device->row)
 		cm_json_number(json, "index", device->ordinal);
 	else
@@ -318,9 +310,8 @@ static void print_device(const struct cm_history *history, const struct cm_figur
 			 size_t passing_count)
 {
 	const struct cm_snap_device *device = history->device;
-	char title[96];
 
-	(void)printf("\n%s", cm_device_title(device, title, sizeof(title)));
+	(void)printf("\n%s", cm_device_title(device).text);
 	(void)printf("   blocks: %" PRIu64 "   segments: %" PRIu64 "   events: %s", figures->blocks,
 		     figures->segments, cm_count_format((int64_t)history->events).text);
 	if (device->lost)
@@ -368,11 +359,10 @@ static void print_head(const struct cm_source *source)
 {
 	const struct cm_saved *saved = &source->image->saved;
 	const char *remarks[CM_REMARKS_MAX];
-	char time[CM_TIME_TEXT];
 	size_t count, i;
 
 	(void)printf("pid %d  %s  %s\n", (int)source->pid, source->user, source->command);
-	(void)printf("taken %s", cm_time_format(saved->time_ns, time));
+	(void)printf("taken %s", cm_time_format(saved->time_ns).text);
 	count = cm_saved_remark(saved, remarks);
 	for (i = 0; i < count; i++)
 		(void)printf(", %s", remarks[i]);

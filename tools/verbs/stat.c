@@ -143,7 +143,7 @@ static void fill_present(const struct cm_options *options, const struct cm_proce
 		(void)localtime_r(&seconds, &tm);
 		(void)strftime(time, CM_TIME_TEXT, "%H:%M:%S", &tm);
 	} else {
-		(void)cm_time_format(cm_time_now(), time);
+		(void)snprintf(time, CM_TIME_TEXT, "%s", cm_time_format(cm_time_now()).text);
 	}
 	values[COLUMN_TIME] = cm_value_text(time);
 	values[COLUMN_PID] = cm_value_number(process->pid);
