@@ -194,7 +194,7 @@ static size_t next_word(const char **words, const char **ret_word)
 	return commands;
 }
 
-static int parse_choice(const char *words, const char *text, uint32_t *ret_choice)
+int cm_choice_parse(const char *words, const char *text, uint32_t *ret_choice)
 {
 	const char *word;
 	uint32_t choice = 0;
@@ -245,7 +245,7 @@ static int parse_typed(const struct cm_option_info *info, const char *text,
 	case CM_TYPE_BOOL:
 		return parse_flag(text, &value->flag);
 	case CM_TYPE_CHOICE:
-		return parse_choice(info->words, text, &value->choice);
+		return cm_choice_parse(info->words, text, &value->choice);
 	case CM_TYPE_NUMBER:
 		return parse_size(text, 0, &value->number);
 	case CM_TYPE_MIB:

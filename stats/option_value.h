@@ -63,4 +63,7 @@ void cm_option_value_format_want(const struct cm_option_info *info, uint64_t seg
 void cm_option_value_format(const struct cm_option_info *info, const union cm_option_value *value,
 			    char *text, size_t bytes);
 
+/* The place of `text` among words such as "a|b|c", from 0. -EINVAL: it is none of them. */
+int cm_choice_parse(const char *words, const char *text, uint32_t *ret_choice);
+
 #endif

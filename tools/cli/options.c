@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "stats/layout.h"
+#include "stats/option_value.h"
 #include "stats/units.h"
 #include "tools/cli/exits.h"
 
@@ -311,20 +312,9 @@ static int take_color(const struct taking *taking)
 /* Takes one of the words of the argument's name. The value of an enumeration is its place. */
 static int take_word(const struct taking *taking)
 {
-	const char *word = infos[taking->opt].argument;
-	const size_t length = strlen(taking->value);
-	uint32_t i;
+	const char *words = infos[taking->opt].argument;
 
-	for (i = 0; *word; i++) {
-		const size_t n = strcspn(word, "|");
-
-		if (n == length && !strncmp(word, taking->value, n)) {
-			*(uint32_t *)taking->field = i;
-			return 0;
-		}
-		word += n + (word[n] == '|');
-	}
-	return fail_value(taking, infos[taking->opt].argument);
+	return cm_choice_parse(words, taking->value, taking->field) ? fail_value(taking, words) : 0;
 }
 
 /* The two words stand in the reverse order of enum cm_stacks. */
