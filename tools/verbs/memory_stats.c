@@ -37,45 +37,42 @@ static void print_heading(struct printing *printing, const struct cm_process *pr
 	printing->headed = true;
 }
 
+static void print_device(const struct cm_process *process, const struct cm_device_view *view,
+			 struct printing *printing)
+{
+	struct cm_json *json = printing->json;
+	char what[32 + CM_UUID_TEXT], uuid[CM_UUID_TEXT];
+
+	(void)cm_uuid_format(view->row.uuid, uuid);
+	if (!json) {
+		(void)snprintf(what, sizeof(what), "GPU %d  %s", (int)view->row.ordinal, uuid);
+		print_heading(printing, process, what);
+		cm_memory_stats_each(&view->row, print_entry, NULL);
+		return;
+	}
+	cm_json_object(json, NULL);
+	cm_json_number(json, "gpu", view->row.ordinal);
+	cm_json_text(json, "uuid", uuid);
+	cm_json_bool(json, "torn", view->torn);
+	cm_json_object(json, "stats");
+	cm_memory_stats_each(&view->row, put_entry, json);
+	cm_json_end(json);
+	cm_json_end(json);
+}
+
 static int print_devices(const struct cm_options *options, struct cm_process *process,
 			 struct printing *printing)
 {
-	char what[32 + CM_UUID_TEXT], uuid[CM_UUID_TEXT];
 	struct cm_device_view view;
 	uint32_t index = 0;
 	bool any = false;
 
-	while (cm_process_next_device(options, process, &index, &view)) {
-		any = true;
-		(void)snprintf(what, sizeof(what), "GPU %d  %s", (int)view.row.ordinal,
-			       cm_uuid_format(view.row.uuid, uuid));
-		print_heading(printing, process, what);
-		cm_memory_stats_each(&view.row, print_entry, NULL);
-	}
-	return any ? CM_EXIT_OK : cm_complain_no_device(options, process);
-}
-
-static int put_devices(const struct cm_options *options, struct cm_process *process,
-		       struct cm_json *json)
-{
-	char uuid[CM_UUID_TEXT];
-	struct cm_device_view view;
-	uint32_t index = 0;
-	bool any = false;
-
-	cm_json_array(json, "devices");
-	while (cm_process_next_device(options, process, &index, &view)) {
-		any = true;
-		cm_json_object(json, NULL);
-		cm_json_number(json, "gpu", view.row.ordinal);
-		cm_json_text(json, "uuid", cm_uuid_format(view.row.uuid, uuid));
-		cm_json_bool(json, "torn", view.torn);
-		cm_json_object(json, "stats");
-		cm_memory_stats_each(&view.row, put_entry, json);
-		cm_json_end(json);
-		cm_json_end(json);
-	}
-	cm_json_end(json);
+	if (printing->json)
+		cm_json_array(printing->json, "devices");
+	for (; cm_process_next_device(options, process, &index, &view); any = true)
+		print_device(process, &view, printing);
+	if (printing->json)
+		cm_json_end(printing->json);
 	return any ? CM_EXIT_OK : cm_complain_no_device(options, process);
 }
 
@@ -102,18 +99,14 @@ static int print_process(const struct cm_options *options, struct cm_process *pr
 {
 	struct printing *printing = data;
 	struct cm_json *json = printing->json;
-	int exit = CM_EXIT_OK;
+	int exit;
 
 	if (json) {
 		cm_json_object(json, NULL);
 		cm_json_identity(json, process);
 	}
-	if (options->host)
-		exit = print_host(process, printing);
-	else if (json)
-		exit = put_devices(options, process, json);
-	else
-		exit = print_devices(options, process, printing);
+	exit = options->host ? print_host(process, printing)
+			     : print_devices(options, process, printing);
 	if (json)
 		cm_json_end(json);
 	return exit;
