@@ -2,6 +2,7 @@
 #include "stats/config.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -77,46 +78,42 @@ static const char *quote(const char *typed, char *text)
 	return text;
 }
 
-static void tell(const struct reading *reading, const char *text)
+__attribute__((format(printf, 2, 3))) static void tell(const struct reading *reading,
+						       const char *format, ...)
 {
+	char text[MESSAGE_BYTES];
+	va_list args;
+
 	reading->config->errors++;
-	if (reading->say && reading->config->warn)
-		reading->say(reading->arg, text);
+	if (!reading->say || !reading->config->warn)
+		return;
+	va_start(args, format);
+	(void)vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	reading->say(reading->arg, text);
 }
 
 static void tell_unknown(const struct reading *reading, const char *key)
 {
 	const char *nearest = cm_nearest_name(key, names, CM_OPTION_COUNT);
-	char text[MESSAGE_BYTES], quoted[QUOTE_BYTES + 4];
+	char quoted[QUOTE_BYTES + 4];
 
-	(void)snprintf(text, sizeof(text), "%s: unknown option \"%s\"%s%s%s; ignored",
-		       reading->variable, quote(key, quoted), nearest ? " (did you mean \"" : "",
-		       nearest ? nearest : "", nearest ? "\"?)" : "");
-	tell(reading, text);
+	tell(reading, "%s: unknown option \"%s\"%s%s%s; ignored", reading->variable,
+	     quote(key, quoted), nearest ? " (did you mean \"" : "", nearest ? nearest : "",
+	     nearest ? "\"?)" : "");
 }
 
 static void tell_bad_value(const struct reading *reading, enum cm_option option, const char *pair,
 			   const char *wrong)
 {
-	char text[MESSAGE_BYTES], quoted[QUOTE_BYTES + 4], want[160];
+	char quoted[QUOTE_BYTES + 4], want[160];
 	struct cm_option_row row;
 
 	cm_option_value_format_want(&infos[option], reading->config->large_segment_size_mb, want,
 				    sizeof(want));
 	cm_config_row(reading->config, option, &row);
-	(void)snprintf(text, sizeof(text), "%s: \"%s\" %s, want %s; keeping %s", reading->variable,
-		       quote(pair, quoted), wrong, want, row.value);
-	tell(reading, text);
-}
-
-static void tell_too_long(const struct reading *reading, const char *pair)
-{
-	char text[MESSAGE_BYTES], quoted[QUOTE_BYTES + 4];
-
-	(void)snprintf(text, sizeof(text),
-		       "%s: \"%s\" is too long, want at most %d letters; ignored",
-		       reading->variable, quote(pair, quoted), PAIR_BYTES - 1);
-	tell(reading, text);
+	tell(reading, "%s: \"%s\" %s, want %s; keeping %s", reading->variable, quote(pair, quoted),
+	     wrong, want, row.value);
 }
 
 static enum cm_option find_option(const char *key, size_t commands)
@@ -187,13 +184,15 @@ static void read_pair(const struct reading *reading, char *pair, bool fits, bool
 	/* key=value is a slip that deserves an answer about the key. */
 	size_t commands = strcspn(pair, ":=");
 	enum cm_option option = find_option(pair, commands);
+	char quoted[QUOTE_BYTES + 4];
 
 	if (!commands && !pair[commands])
 		return; /* nothing between two commas */
 	if (early != (option < CM_OPTION_COUNT && is_early(option)))
 		return;
 	if (!fits) {
-		tell_too_long(reading, pair);
+		tell(reading, "%s: \"%s\" is too long, want at most %d letters; ignored",
+		     reading->variable, quote(pair, quoted), PAIR_BYTES - 1);
 	} else if (option < CM_OPTION_COUNT) {
 		apply(reading, option, pair, commands);
 	} else {
@@ -226,7 +225,7 @@ static void look_for_misspelt(struct cm_config *config, char *const *environment
 {
 	const struct reading reading = {config, CM_CONF_VARIABLE, say, arg};
 	const size_t known = sizeof(variables) / sizeof(variables[0]);
-	char name[QUOTE_BYTES + 4], text[MESSAGE_BYTES];
+	char name[QUOTE_BYTES + 4];
 	const char *nearest;
 	size_t commands;
 
@@ -239,10 +238,8 @@ static void look_for_misspelt(struct cm_config *config, char *const *environment
 		if (!strcmp(name, CM_CONF_VARIABLE))
 			continue;
 		nearest = cm_nearest_name(name, variables, known);
-		(void)snprintf(text, sizeof(text), "%s: unknown variable%s%s%s; ignored", name,
-			       nearest ? " (did you mean " : "", nearest ? nearest : "",
-			       nearest ? "?)" : "");
-		tell(&reading, text);
+		tell(&reading, "%s: unknown variable%s%s%s; ignored", name,
+		     nearest ? " (did you mean " : "", nearest ? nearest : "", nearest ? "?)" : "");
 	}
 }
 

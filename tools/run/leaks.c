@@ -205,33 +205,32 @@ static int find_leaks(const struct cm_snapshot *snapshot, const struct cm_snap_d
 	return 0;
 }
 
+/* Prints a line to `out` about the process of `source`. */
+#define LINE(format, ...) (void)fprintf(out, "==%d== " format "\n", (int)source->pid, ##__VA_ARGS__)
+
 static void print_leak(FILE *out, const struct cm_source *source, const struct leak *leak)
 {
 	const struct cm_snapshot *snapshot = source->snapshot;
 	const struct cm_snap_stack *stack = &snapshot->stack[leak->stack];
 	uint32_t f;
 
-	(void)fprintf(out, "==%d==   %s  %" PRIu64 " %s  %s%s\n", (int)source->pid,
-		      cm_size_format((int64_t)leak->bytes).text, leak->blocks,
-		      leak->blocks == 1 ? "block" : "blocks", cm_device_title(leak->device).text,
-		      is_growing(leak)      ? "  GROWING"
-		      : is_from_start(leak) ? "  since the beginning"
-					    : "");
+	LINE("  %s  %" PRIu64 " %s  %s%s", cm_size_format((int64_t)leak->bytes).text, leak->blocks,
+	     leak->blocks == 1 ? "block" : "blocks", cm_device_title(leak->device).text,
+	     is_growing(leak)      ? "  GROWING"
+	     : is_from_start(leak) ? "  since the beginning"
+				   : "");
 	for (f = 0; f < stack->count && f < FRAMES_MAX; f++) {
 		const struct cm_snap_frame *frame = cm_stack_frame(snapshot, stack, f);
 
 		if (frame->line)
-			(void)fprintf(out, "==%d==     #%u %s  %s:%u\n", (int)source->pid, f + 1,
-				      frame->function, frame->file, frame->line);
+			LINE("    #%u %s  %s:%u", f + 1, frame->function, frame->file, frame->line);
 		else
-			(void)fprintf(out, "==%d==     #%u %s  %s\n", (int)source->pid, f + 1,
-				      frame->function, frame->module);
+			LINE("    #%u %s  %s", f + 1, frame->function, frame->module);
 	}
 	if (stack->count > FRAMES_MAX)
-		(void)fprintf(out, "==%d==     (%u more)\n", (int)source->pid,
-			      stack->count - FRAMES_MAX);
+		LINE("    (%u more)", stack->count - FRAMES_MAX);
 	if (!stack->count)
-		(void)fprintf(out, "==%d==     no stack was recorded\n", (int)source->pid);
+		LINE("    no stack was recorded");
 }
 
 /* Removes empty and suppressed stacks from the array. Returns the number of the others. */
@@ -265,22 +264,18 @@ static void print_all(FILE *out, const struct cm_source *source, const struct le
 		blocks += leaks[i].blocks;
 	}
 	if (count)
-		(void)fprintf(out, "==%d== cudamem: %zu %s memory at exit: %s in %" PRIu64 " %s\n",
-			      (int)source->pid, count,
-			      count == 1 ? "stack still holds" : "stacks still hold",
-			      cm_size_format((int64_t)bytes).text, blocks,
-			      blocks == 1 ? "block" : "blocks");
+		LINE("cudamem: %zu %s memory at exit: %s in %" PRIu64 " %s", count,
+		     count == 1 ? "stack still holds" : "stacks still hold",
+		     cm_size_format((int64_t)bytes).text, blocks, blocks == 1 ? "block" : "blocks");
 	else
-		(void)fprintf(out, "==%d== cudamem: nothing is held at exit\n", (int)source->pid);
+		LINE("cudamem: nothing is held at exit");
 	for (i = 0; i < count && i < STACKS_MAX; i++)
 		print_leak(out, source, &leaks[i]);
 	if (count > STACKS_MAX)
-		(void)fprintf(out, "==%d==   and %zu stacks more\n", (int)source->pid,
-			      count - STACKS_MAX);
+		LINE("  and %zu stacks more", count - STACKS_MAX);
 	if (hidden)
-		(void)fprintf(out, "==%d==   suppressed: %zu %s, %s\n", (int)source->pid, hidden,
-			      hidden == 1 ? "stack" : "stacks",
-			      cm_size_format((int64_t)hidden_bytes).text);
+		LINE("  suppressed: %zu %s, %s", hidden, hidden == 1 ? "stack" : "stacks",
+		     cm_size_format((int64_t)hidden_bytes).text);
 }
 
 int cm_leaks_print(const struct cm_source *source, const struct cm_suppressions *suppressions,
