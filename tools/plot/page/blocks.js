@@ -175,9 +175,8 @@ class View {
     const top = this.map.scrollTop, first = Math.floor(top / this.row);
     const wide = this.wide = Math.max(80, width - LABEL - 20);
     if (!this.segments.length) {
-      context.fillStyle = cssColor("--faint");
-      context.font = "13px system-ui, sans-serif";
-      context.fillText("No memory was reserved at this moment.", 20, 40);
+      write(context, "No memory was reserved at this moment.", 20, 40, cssColor("--faint"),
+        "13px system-ui, sans-serif", "left alphabetic");
       return;
     }
     const inks = { faint: cssColor("--faint"), line: cssColor("--line"), panel: cssColor("--panel"),
@@ -194,16 +193,10 @@ class View {
   drawSegment(context, segment, y, wide, inks) {
     const d = this.device, scale = this.scale(segment), h = this.row - 5, event = this.event;
     const touched = event >= 0 ? d.event_addr[event] : -1;
-    context.font = "11px ui-monospace, Menlo, Consolas, monospace";
-    context.textBaseline = "middle";
-    context.textAlign = "left";
-    context.fillStyle = inks.faint;
-    context.fillText(formatAddress(segment.addr), 10, y + h / 2);
-    context.textAlign = "right";
-    context.font = "11px system-ui, sans-serif";
-    context.fillText(`${formatBytes(segment.size)}  ${Math.round(100 * segment.live / segment.size)}%`,
-      LABEL - 10, y + h / 2);
-    context.textAlign = "left";
+    write(context, formatAddress(segment.addr), 10, y + h / 2, inks.faint,
+      "11px ui-monospace, Menlo, Consolas, monospace", "left middle");
+    write(context, `${formatBytes(segment.size)}  ${Math.round(100 * segment.live / segment.size)}%`,
+      LABEL - 10, y + h / 2, inks.faint, "11px system-ui, sans-serif", "right middle");
     context.fillStyle = inks.panel;
     context.fillRect(LABEL, y, segment.size * scale, h);
     for (const i of segment.blocks) {

@@ -243,6 +243,14 @@ class Canvas {
   }
 }
 
+/* Writes a text whose side or middle named by `align`, such as "right middle", is at x and y. */
+function write(context, text, x, y, color, font, align) {
+  [context.textAlign, context.textBaseline] = align.split(" ");
+  context.fillStyle = color;
+  context.font = font;
+  context.fillText(text, x, y);
+}
+
 /* Calls describe() at each movement of the pointer; what it returns is shown beside the pointer. */
 function tipOver(node, tip, describe) {
   node.addEventListener("pointermove", (event) => tip.show(event, describe(event)));

@@ -67,35 +67,27 @@ class View {
     const format = bytes ? formatTick : formatCount;
     const most = Math.max(1, ...values) * 1.08, step = bytes ? byteStep(most, 5) : Math.max(1, decimalStep(most, 5));
     const total = values.reduce((sum, value) => sum + value, 0);
-    context.textBaseline = "middle";
-    context.textAlign = "left";
-    context.fillStyle = cssColor("--ink");
-    context.font = "600 13px system-ui, sans-serif";
-    context.fillText(panel.name, x - 58, y - 20);
+    const faint = cssColor("--faint"), font = "12px system-ui, sans-serif";
+    write(context, panel.name, x - 58, y - 20, cssColor("--ink"), "600 13px system-ui, sans-serif",
+      "left middle");
     const after = context.measureText(panel.name).width;
-    context.font = "12px system-ui, sans-serif";
-    context.fillStyle = cssColor("--faint");
-    context.fillText(format(total) + (bytes ? "" : " in all"), x - 58 + after + 12, y - 20);
-    context.textAlign = "right";
+    write(context, format(total) + (bytes ? "" : " in all"), x - 58 + after + 12, y - 20, faint, font,
+      "left middle");
     for (let v = 0; v <= most; v += step) {
       const at = Math.round(y + h - v / most * h);
       context.fillStyle = cssColor("--grid");
       context.fillRect(x, at, w, 1);
-      context.fillStyle = cssColor("--faint");
-      context.fillText(format(v), x - 8, at);
+      write(context, format(v), x - 8, at, faint, font, "right middle");
     }
     const cell = w / (last - first + 1);
-    context.textAlign = "center";
-    context.textBaseline = "top";
     for (let k = first; k <= last; k++) {
       const top = values[k] / most * h, left = x + (k - first) * cell;
       context.fillStyle = `rgb(${PALETTE[panel.color].join()})`;
       context.globalAlpha = this.held === undefined || this.held === k ? 1 : 0.35;
       context.fillRect(left + cell * 0.12, y + h - top, cell * 0.76, values[k] ? Math.max(1, top) : 0);
       context.globalAlpha = 1;
-      context.fillStyle = cssColor("--faint");
       if (cell > 52 || (k - first) % Math.ceil(52 / cell) === 0)
-        context.fillText(formatTick(2 ** k), left + cell / 2, y + h + 7);
+        write(context, formatTick(2 ** k), left + cell / 2, y + h + 7, faint, font, "center top");
     }
     context.fillStyle = cssColor("--line");
     context.fillRect(x, y + h, w, 1);

@@ -314,10 +314,9 @@ class View {
     context.lineTo(plot.x + plot.w, this.y(plot, last));
     context.stroke();
     context.setLineDash([]);
-    context.fillStyle = cssColor("--faint");
-    context.textBaseline = "bottom";
     /* At the left: at the right the mark of a request that failed has its text. */
-    context.fillText(name, plot.x + 4, this.y(plot, mostBelowName) - 2);
+    write(context, name, plot.x + 4, this.y(plot, mostBelowName) - 2, cssColor("--faint"), context.font,
+      "left bottom");
   }
 
   px(plot, x) {
@@ -351,20 +350,15 @@ class View {
   }
 
   drawAxes(context, plot) {
-    context.fillStyle = cssColor("--faint");
-    context.font = "11.5px system-ui, sans-serif";
-    context.textAlign = "right";
-    context.textBaseline = "middle";
-    const step = byteStep(this.most, 8);
+    const step = byteStep(this.most, 8), faint = cssColor("--faint"), font = "11.5px system-ui, sans-serif";
     for (let v = 0; v < this.most; v += step)
-      context.fillText(formatTick(v), plot.x - 8, this.y(plot, v));
-    context.textAlign = "center";
-    context.textBaseline = "top";
+      write(context, formatTick(v), plot.x - 8, this.y(plot, v), faint, font, "right middle");
     const wide = decimalStep(this.x1 - this.x0, Math.max(3, plot.w / 130));
     for (let v = Math.ceil(this.x0 / wide) * wide; v <= this.x1; v += wide) {
       const x = this.px(plot, v);
       context.fillRect(Math.round(x), plot.y + plot.h, 1, 4);
-      context.fillText(this.byTime ? formatTime(v) : formatCount(v), x, plot.y + plot.h + 6);
+      write(context, this.byTime ? formatTime(v) : formatCount(v), x, plot.y + plot.h + 6, faint, font,
+        "center top");
     }
     context.strokeStyle = cssColor("--line");
     context.strokeRect(plot.x - 0.5, plot.y - 0.5, plot.w + 1, plot.h + 1);
