@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -24,14 +25,19 @@ struct seen {
 	ino_t ino;
 };
 
+/* What processes hold open. Too large for a stack. */
+struct open_files {
+	char target[PATH_MAX]; /* of the link that is looked at */
+	struct seen seen[SEEN_MAX];
+	size_t count;
+};
+
 struct search {
 	cm_find_fn fn;
 	void *data;
 	int found;
-	int files; /* directory entries looked at */
-	struct seen *
-		seen; /* SEEN_MAX of them, what processes hold open; NULL: they are not looked at */
-	size_t seen_count;
+	int files;               /* directory entries looked at */
+	struct open_files *open; /* NULL: they are not looked at */
 };
 
 static void report(struct search *search, const struct cm_find *find)
@@ -44,8 +50,9 @@ static bool is_seen(const struct search *search, const struct stat *st)
 {
 	size_t i;
 
-	for (i = 0; i < search->seen_count; i++)
-		if (search->seen[i].ino == st->st_ino && search->seen[i].dev == st->st_dev)
+	for (i = 0; search->open && i < search->open->count; i++)
+		if (search->open->seen[i].ino == st->st_ino &&
+		    search->open->seen[i].dev == st->st_dev)
 			return true;
 	return false;
 }
@@ -142,8 +149,9 @@ static bool runs_as(pid_t pid, uid_t uid)
  */
 static bool is_own_region(const char *path, pid_t pid)
 {
-	struct cm_header header;
-	uint64_t start;
+	uint8_t header[offsetof(struct cm_header, state)];
+	uint64_t start, own_start;
+	uint32_t own_pid;
 	bool locked;
 	ssize_t n;
 	int fd;
@@ -151,13 +159,13 @@ static bool is_own_region(const char *path, pid_t pid)
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (fd < 0)
 		return false;
-	n = pread(fd, &header, offsetof(struct cm_header, state), 0);
+	n = pread(fd, header, sizeof(header), 0);
 	locked = cm_region_is_locked(fd);
 	(void)close(fd);
-	return n == (ssize_t)offsetof(struct cm_header, state) &&
-	       !cm_process_start_time((uint32_t)pid, &start) &&
-	       (header.start_time == start || locked) &&
-	       (pid_t)header.pid == cm_process_inner_pid(pid);
+	memcpy(&own_start, header + offsetof(struct cm_header, start_time), sizeof(own_start));
+	memcpy(&own_pid, header + offsetof(struct cm_header, pid), sizeof(own_pid));
+	return n == (ssize_t)sizeof(header) && !cm_process_start_time((uint32_t)pid, &start) &&
+	       (own_start == start || locked) && (pid_t)own_pid == cm_process_inner_pid(pid);
 }
 
 /* Also to one whose name was taken away, as systemd-logind does when the user logs out
@@ -176,8 +184,9 @@ static bool links_to_region(char *target)
 /* The regions that one process holds open. */
 static void search_process(struct search *search, pid_t pid)
 {
+	struct open_files *open = search->open;
 	struct cm_find find = {.pid = pid};
-	char path[64], target[PATH_MAX];
+	char path[64], *target = open->target;
 	struct dirent *entry;
 	struct stat st;
 	ssize_t n;
@@ -189,7 +198,7 @@ static void search_process(struct search *search, pid_t pid)
 		return;
 	while (search->files < FILES_MAX && (entry = readdir(fds))) {
 		search->files++;
-		n = readlinkat(dirfd(fds), entry->d_name, target, sizeof(target) - 1);
+		n = readlinkat(dirfd(fds), entry->d_name, target, sizeof(open->target) - 1);
 		if (n <= 0)
 			continue;
 		target[n] = '\0';
@@ -197,10 +206,9 @@ static void search_process(struct search *search, pid_t pid)
 		    !S_ISREG(st.st_mode) || is_seen(search, &st))
 			continue;
 		(void)snprintf(find.path, sizeof(find.path), "%s/%s", path, entry->d_name);
-		if (search->seen_count == SEEN_MAX || !is_own_region(find.path, pid))
+		if (open->count == SEEN_MAX || !is_own_region(find.path, pid))
 			continue;
-		search->seen[search->seen_count].dev = st.st_dev;
-		search->seen[search->seen_count++].ino = st.st_ino;
+		open->seen[open->count++] = (struct seen){st.st_dev, st.st_ino};
 		find.uid = st.st_uid;
 		report(search, &find);
 	}
@@ -275,18 +283,18 @@ static void search_dir(struct search *search, const char *dir, pid_t pid)
 	(void)closedir(stream);
 }
 
-/* Apart, since it takes 64 KiB of stack. */
-static void __attribute__((noinline)) search_everywhere(struct search *search, pid_t pid)
+static void search_everywhere(struct search *search, pid_t pid)
 {
-	struct seen seen[SEEN_MAX];
-
-	search->seen = seen;
-	if (pid)
-		search_process(search, pid);
-	else
-		search_processes(search);
+	search->open = malloc(sizeof(*search->open));
+	if (search->open) {
+		search->open->count = 0;
+		if (pid)
+			search_process(search, pid);
+		else
+			search_processes(search);
+	}
 	search_dir(search, CM_REGION_DIR, pid);
-	search->seen = NULL;
+	free(search->open);
 }
 
 int cm_find_regions(const char *dir, pid_t pid, cm_find_fn fn, void *data)

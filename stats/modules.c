@@ -114,7 +114,7 @@ static uint32_t add_text(struct cm_modules *modules, const char *text)
 static void find_path(struct cm_modules *modules, const struct dl_phdr_info *info, bool first,
 		      struct cm_module *module)
 {
-	char path[PATH_MAX];
+	char *path = modules->path;
 	ssize_t n;
 
 	if (info->dlpi_name && *info->dlpi_name) {
@@ -124,7 +124,7 @@ static void find_path(struct cm_modules *modules, const struct dl_phdr_info *inf
 	if (!first)
 		return;
 	module->flags |= CM_MODULE_EXECUTABLE;
-	n = readlink("/proc/self/exe", path, sizeof(path) - 1);
+	n = readlink("/proc/self/exe", path, sizeof(modules->path) - 1);
 	if (n > 0) {
 		path[n] = '\0';
 		module->path = add_text(modules, path);

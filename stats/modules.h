@@ -11,6 +11,7 @@
 #ifndef CM_STATS_MODULES_H
 #define CM_STATS_MODULES_H
 
+#include <limits.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -26,6 +27,7 @@ struct cm_modules {
 	_Atomic uint64_t loads;
 	_Atomic uint64_t unloads;
 	_Atomic uint32_t generation;
+	char path[PATH_MAX]; /* of the program, while it is looked up */
 };
 
 /* Starts an empty map; `texts` stores the paths and must outlive it. Never fails. */

@@ -3,6 +3,7 @@
 
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -23,11 +24,13 @@ struct giver {
 	int64_t idle;    /* bytes of segments without a block in use */
 };
 
+/* Not on the stack: the thread that runs out of memory may have a small one. */
 struct search {
 	const uint8_t *uuid;
 	struct cm_peers *found;
 	struct giver giver[ASKED_MAX]; /* the largest first */
 	uint32_t givers;
+	struct cm_device_row row; /* the device's, of the peer that is looked at */
 };
 
 static bool is_own(const struct cm_reader *reader)
@@ -82,7 +85,7 @@ static void add_giver(struct search *search, const char *path, uint32_t device, 
 static void add_process(struct search *search, struct cm_reader *reader, const char *path)
 {
 	struct cm_peers *found = search->found;
-	struct cm_device_row row;
+	struct cm_device_row *row = &search->row;
 	struct cm_summary sum;
 	enum cm_life life;
 	uint32_t device;
@@ -90,14 +93,14 @@ static void add_process(struct search *search, struct cm_reader *reader, const c
 
 	life = cm_reader_life(reader);
 	if (is_own(reader) || (life != CM_LIFE_RUNNING && life != CM_LIFE_STOPPED) ||
-	    !find_device(reader, search->uuid, &device, &row))
+	    !find_device(reader, search->uuid, &device, row))
 		return;
-	sum = cm_summary_pool(&row, CM_POOL_ALL);
-	held = within(within(sum.reserved, row.total_bytes) +
-			      within(cm_summary_other(&row), row.total_bytes),
-		      row.total_bytes);
+	sum = cm_summary_pool(row, CM_POOL_ALL);
+	held = within(within(sum.reserved, row->total_bytes) +
+			      within(cm_summary_other(row), row->total_bytes),
+		      row->total_bytes);
 	/* Pending frees may be complete by the time of the request. */
-	idle = within(sum.trimmable, row.total_bytes) + within(sum.waiting, row.total_bytes);
+	idle = within(sum.trimmable, row->total_bytes) + within(sum.waiting, row->total_bytes);
 	found->count += held != 0;
 	found->held_bytes += held;
 	if (held > found->most_bytes) {
@@ -146,23 +149,29 @@ void cm_peers_ask(const char *dir, const uint8_t uuid[16], uint64_t wanted, uint
 {
 	static const uint8_t nobody[16];
 	const uint64_t end = cm_monotonic_ns() + timeout_ns;
-	struct search search = {.uuid = uuid, .found = ret_peers};
+	struct search *search;
 	uint64_t given, now;
 	uint32_t i;
 
 	*ret_peers = (struct cm_peers){0};
 	if (!memcmp(uuid, nobody, sizeof(nobody)))
 		return;
-	(void)cm_find_regions(dir, 0, visit, &search);
-	for (i = 0; i < search.givers && ret_peers->given_bytes < wanted; i++) {
+	search = calloc(1, sizeof(*search));
+	if (!search)
+		return;
+	search->uuid = uuid;
+	search->found = ret_peers;
+	(void)cm_find_regions(dir, 0, visit, search);
+	for (i = 0; i < search->givers && ret_peers->given_bytes < wanted; i++) {
 		now = cm_monotonic_ns();
 		if (now >= end || (end - now) / 2 < LEAST_NS)
 			break;
 		ret_peers->asked++;
-		given = ask(&search.giver[i], wanted - ret_peers->given_bytes, (end - now) / 2);
+		given = ask(&search->giver[i], wanted - ret_peers->given_bytes, (end - now) / 2);
 		if (given > (uint64_t)INT64_MAX / ASKED_MAX)
 			continue; /* no library answers so much */
 		ret_peers->given_bytes += given;
 		ret_peers->held_bytes -= within((int64_t)given, (uint64_t)ret_peers->held_bytes);
 	}
+	free(search);
 }

@@ -250,12 +250,17 @@ void cm_reader_close(struct cm_reader *reader)
 int cm_reader_refresh(struct cm_reader *reader)
 {
 	char why[CM_READER_WHY_BYTES];
-	struct cm_header header;
+	struct cm_header *header;
+	int err;
 
-	if (read_header(reader->fd, reader->bytes, &header, why))
-		return -EBADMSG;
-	reader->header = header;
-	return 0;
+	header = malloc(sizeof(*header));
+	if (!header)
+		return -ENOMEM;
+	err = read_header(reader->fd, reader->bytes, header, why) ? -EBADMSG : 0;
+	if (!err)
+		reader->header = *header;
+	free(header);
+	return err;
 }
 
 int cm_reader_read(struct cm_reader *reader, enum cm_table table, uint32_t first, uint32_t count,
@@ -317,20 +322,21 @@ int cm_reader_read_device(struct cm_reader *reader, uint32_t index, struct cm_de
 			  bool *ret_torn)
 {
 	const struct cm_table_row *table = &reader->header.table[CM_TABLE_DEVICE];
-	struct cm_device_row row = {0};
+	struct cm_device_row *row = &reader->row;
 	bool torn;
 	int err;
 
-	if (index >= table->rows || index >= CM_DEVICES_MAX || table->stride < sizeof(row.seq))
+	if (index >= table->rows || index >= CM_DEVICES_MAX || table->stride < sizeof(row->seq))
 		return -ERANGE;
-	err = read_row(reader, table->offset + (uint64_t)index * table->stride, &row,
-		       sizeof(row) < table->stride ? sizeof(row) : table->stride, &torn);
+	memset(row, 0, sizeof(*row));
+	err = read_row(reader, table->offset + (uint64_t)index * table->stride, row,
+		       sizeof(*row) < table->stride ? sizeof(*row) : table->stride, &torn);
 	if (err)
 		return err;
-	if (!(row.flags & CM_DEVICE_USED))
+	if (!(row->flags & CM_DEVICE_USED))
 		return -ENOENT;
-	row.name[sizeof(row.name) - 1] = '\0';
-	*ret_row = row;
+	row->name[sizeof(row->name) - 1] = '\0';
+	*ret_row = *row;
 	*ret_torn = torn;
 	return 0;
 }

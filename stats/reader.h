@@ -30,11 +30,12 @@ enum cm_life {
 
 struct cm_reader {
 	int fd;
-	uid_t owner;             /* of the file, as the kernel says */
-	pid_t pid;               /* in our PID namespace; 0: not visible from it */
-	uint64_t bytes;          /* of the file, when it was opened */
-	struct cm_header header; /* checked copy; texts end with a zero byte, and what the record
+	uid_t owner;              /* of the file, as the kernel says */
+	pid_t pid;                /* in our PID namespace; 0: not visible from it */
+	uint64_t bytes;           /* of the file, when it was opened */
+	struct cm_header header;  /* checked copy; texts end with a zero byte, and what the record
 				  * says of tables in use is no more than their rows */
+	struct cm_device_row row; /* the one that is being read */
 };
 
 /*
@@ -55,7 +56,8 @@ void cm_reader_close(struct cm_reader *reader);
  * refused. */
 uint32_t cm_reader_rows_max(enum cm_table table);
 
-/* Reads the header again, as tables grow. -EBADMSG: it is damaged now; the old copy stays. */
+/* Reads the header again, as tables grow. -EBADMSG: it is damaged now; -ENOMEM. The old copy stays
+ * then. */
 int cm_reader_refresh(struct cm_reader *reader);
 
 /*

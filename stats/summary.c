@@ -8,6 +8,12 @@
 
 #define CHUNK_ROWS 1024
 
+/* Rows of either table, too many for a stack. */
+union chunk {
+	struct cm_segment segment[CHUNK_ROWS];
+	struct cm_block block[CHUNK_ROWS];
+};
+
 /* The rows are foreign: differences wrap, they don't trap. */
 struct cm_summary cm_summary_pool(const struct cm_device_row *row, enum cm_pool pool)
 {
@@ -76,20 +82,20 @@ struct place {
 	uint8_t pool;
 };
 
-static int read_places(struct cm_reader *reader, struct place *places)
+static int read_places(struct cm_reader *reader, union chunk *chunk, struct place *places)
 {
 	const uint32_t rows = reader->header.table[CM_TABLE_SEGMENT].rows;
-	struct cm_segment chunk[CHUNK_ROWS];
 	uint32_t first, n, i;
 	int err;
 
 	for (first = 0; first < rows; first += n) {
 		n = rows - first < CHUNK_ROWS ? rows - first : CHUNK_ROWS;
-		err = cm_reader_read(reader, CM_TABLE_SEGMENT, first, n, chunk, sizeof(chunk[0]));
+		err = cm_reader_read(reader, CM_TABLE_SEGMENT, first, n, chunk->segment,
+				     sizeof(chunk->segment[0]));
 		if (err)
 			return err;
 		for (i = 0; i < n; i++) {
-			const struct cm_segment *segment = &chunk[i];
+			const struct cm_segment *segment = &chunk->segment[i];
 			const bool used = (segment->flags & CM_SEGMENT_USED) &&
 					  !(segment->flags & CM_SEGMENT_HOST) &&
 					  segment->device < CM_DEVICES_MAX;
@@ -115,22 +121,22 @@ static void survey_block(struct cm_survey_pool *pool, const struct cm_block *blo
 		pool->largest_free = block->size;
 }
 
-static int survey_blocks(struct cm_reader *reader, const struct place *places,
+static int survey_blocks(struct cm_reader *reader, union chunk *chunk, const struct place *places,
 			 struct cm_survey *survey)
 {
 	const uint32_t segments = reader->header.table[CM_TABLE_SEGMENT].rows;
 	const uint32_t rows = reader->header.table[CM_TABLE_BLOCK].rows;
-	struct cm_block chunk[CHUNK_ROWS];
 	uint32_t first, n, i;
 	int err;
 
 	for (first = 0; first < rows; first += n) {
 		n = rows - first < CHUNK_ROWS ? rows - first : CHUNK_ROWS;
-		err = cm_reader_read(reader, CM_TABLE_BLOCK, first, n, chunk, sizeof(chunk[0]));
+		err = cm_reader_read(reader, CM_TABLE_BLOCK, first, n, chunk->block,
+				     sizeof(chunk->block[0]));
 		if (err)
 			return err;
 		for (i = 0; i < n; i++) {
-			const struct cm_block *block = &chunk[i];
+			const struct cm_block *block = &chunk->block[i];
 			const struct place *at;
 
 			if (!block->segment || block->segment >= segments)
@@ -149,14 +155,17 @@ int cm_survey_create(struct cm_reader *reader, struct cm_survey **ret_survey)
 {
 	struct cm_survey *survey;
 	struct place *places;
+	union chunk *chunk;
 	int err = -ENOMEM;
 
 	survey = calloc(1, sizeof(*survey));
 	places = calloc(reader->header.table[CM_TABLE_SEGMENT].rows + (size_t)1, sizeof(*places));
-	if (survey && places)
-		err = read_places(reader, places);
+	chunk = malloc(sizeof(*chunk));
+	if (survey && places && chunk)
+		err = read_places(reader, chunk, places);
 	if (!err)
-		err = survey_blocks(reader, places, survey);
+		err = survey_blocks(reader, chunk, places, survey);
+	free(chunk);
 	free(places);
 	if (err) {
 		free(survey);

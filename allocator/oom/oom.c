@@ -135,7 +135,10 @@ void cm_oom_note(struct cm_heap *heap, const struct cm_oom_attempt *attempt, str
 	struct cm_device *device = heap->device;
 	uint64_t free_bytes = 0, total = 0;
 	struct pieces pieces = {0};
-	struct cm_oom oom = {
+	struct cm_oom *oom = ret_oom;
+	const bool told = cache->policy.oom_report != CM_OOM_REPORT_OFF;
+
+	*oom = (struct cm_oom){
 		.bytes = attempt->bytes,
 		.ordinal = device->row->ordinal,
 		.device_name = device->row->name,
@@ -143,25 +146,22 @@ void cm_oom_note(struct cm_heap *heap, const struct cm_oom_attempt *attempt, str
 		.neighbours = attempt->neighbours,
 		.busy = attempt->busy,
 	};
-	const bool told = cache->policy.oom_report != CM_OOM_REPORT_OFF;
-
-	oom.info_error = cache->ops->mem_info(cm_heap_ctx(heap), &free_bytes, &total);
-	oom.nth = 1 + atomic_fetch_add_explicit(&cache->ooms, 1, memory_order_relaxed);
-	oom.has_holders = oom.nth == 1 && cache->policy.oom_report == CM_OOM_REPORT_FULL;
+	oom->info_error = cache->ops->mem_info(cm_heap_ctx(heap), &free_bytes, &total);
+	oom->nth = 1 + atomic_fetch_add_explicit(&cache->ooms, 1, memory_order_relaxed);
+	oom->has_holders = oom->nth == 1 && cache->policy.oom_report == CM_OOM_REPORT_FULL;
 	cm_lock_acquire(&device->lock);
-	count_failure_locked(heap, attempt, !oom.info_error, free_bytes);
-	fill_figures(device, attempt, free_bytes, &oom.figures);
-	oom.blocks = cm_summary_pool(device->row, CM_POOL_ALL).blocks;
-	oom.rounding = cm_summary_pool(device->row, CM_POOL_ALL).rounding;
+	count_failure_locked(heap, attempt, !oom->info_error, free_bytes);
+	fill_figures(device, attempt, free_bytes, &oom->figures);
+	oom->blocks = cm_summary_pool(device->row, CM_POOL_ALL).blocks;
+	oom->rounding = cm_summary_pool(device->row, CM_POOL_ALL).rounding;
 	if (told)
 		for_each_block_locked(device, measure, &pieces);
-	oom.largest = pieces.largest;
-	oom.figures.pages = pieces.pages;
-	if (oom.has_holders)
-		rank_holders_locked(device, &oom.holders);
+	oom->largest = pieces.largest;
+	oom->figures.pages = pieces.pages;
+	if (oom->has_holders)
+		rank_holders_locked(device, &oom->holders);
 	cm_lock_release(&device->lock);
 	atomic_store_explicit(&device->failed_size, attempt->size, memory_order_relaxed);
-	*ret_oom = oom;
 }
 
 void cm_oom_note_served(struct cm_heap *heap, uint64_t size, uint64_t bytes, struct cm_oom *ret_oom)

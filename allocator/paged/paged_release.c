@@ -62,18 +62,22 @@ static void keep_older(void *data, const struct cm_paged_idle *idle)
 		*oldest = *idle;
 }
 
-/* The heaps of a device that no barrier on its way holds back from giving pages; how many. */
-static uint32_t list_heaps_event_locked(struct cm_device *device,
-					struct cm_heap *ret_heap[CM_HEAPS_MAX])
-{
-	uint32_t at = 0, found = 0;
-	struct cm_heap *heap;
+/* A bit for each heap, by its index. */
+struct heap_set {
+	uint64_t bits[CM_HEAPS_MAX / 64];
+};
 
+/* The heaps of a device that no barrier on its way holds back from giving pages. */
+static void find_heaps_event_locked(struct cm_device *device, struct heap_set *ret_set)
+{
+	struct cm_heap *heap;
+	uint32_t at = 0;
+
+	*ret_set = (struct heap_set){0};
 	while ((heap = cm_device_next_heap(device, &at)))
 		if (cm_fence_is_complete_event_locked(&heap->ordered, heap->device) &&
 		    !cm_heap_is_dead(heap))
-			ret_heap[found++] = heap;
-	return found;
+			ret_set->bits[heap->index / 64] |= UINT64_C(1) << heap->index % 64;
 }
 
 /* Makes the idlest pages stolen pages, from the end of their row. */
@@ -81,13 +85,16 @@ static void cut_idlest_event_locked(struct cm_device *device, uint32_t most,
 				    struct cm_paged_stolen *stolen)
 {
 	struct cm_paged_idle oldest = {.pages = 0};
-	struct cm_heap *heap[CM_HEAPS_MAX];
-	uint32_t i, n = list_heaps_event_locked(device, heap);
 	struct cm_paged_span pages;
+	struct heap_set heaps;
+	struct cm_heap *heap;
+	uint32_t at = 0;
 
+	find_heaps_event_locked(device, &heaps);
 	cm_lock_acquire(&device->lock);
-	for (i = 0; i < n; i++)
-		cm_paged_each_idle_locked(heap[i], keep_older, &oldest);
+	while ((heap = cm_device_next_heap(device, &at)))
+		if (heaps.bits[heap->index / 64] >> heap->index % 64 & 1)
+			cm_paged_each_idle_locked(heap, keep_older, &oldest);
 	if (oldest.pages) {
 		pages.count = oldest.pages < most ? oldest.pages : most;
 		pages.first = oldest.page + oldest.pages - pages.count;

@@ -12,13 +12,12 @@
 #include "stats/counters.h"
 #include "stats/summary.h"
 
-#define SEGMENTS_MAX 64
 /* Less than such a part of a new segment is not waited for. */
 #define LEAST_SHARE 8
 
 /* Wholly free segments, the largest first. */
 struct outgrown {
-	uint32_t segment[SEGMENTS_MAX];
+	uint32_t segment[CM_EXCHANGE_MAX];
 	uint32_t segments;
 };
 
@@ -27,12 +26,12 @@ static void note_outgrown(const struct cm_cache *cache, struct outgrown *outgrow
 	const uint64_t size = cache->segment[s].size;
 	uint32_t at = outgrown->segments;
 
-	if (at == SEGMENTS_MAX && cache->segment[outgrown->segment[--at]].size >= size)
+	if (at == CM_EXCHANGE_MAX && cache->segment[outgrown->segment[--at]].size >= size)
 		return;
 	for (; at && cache->segment[outgrown->segment[at - 1]].size < size; at--)
 		outgrown->segment[at] = outgrown->segment[at - 1];
 	outgrown->segment[at] = s;
-	outgrown->segments += outgrown->segments < SEGMENTS_MAX;
+	outgrown->segments += outgrown->segments < CM_EXCHANGE_MAX;
 }
 
 /* The heap's idle segments that are smaller than one of `bytes`. */
@@ -116,7 +115,7 @@ static uint32_t take_outgrown(struct cm_heap *heap, uint64_t bytes,
 static int exchange(struct cm_heap *heap, uint64_t bytes)
 {
 	struct cm_device *device = heap->device;
-	struct cm_pending_release piece[SEGMENTS_MAX];
+	struct cm_pending_release *piece = device->exchanged;
 	uint64_t given = 0;
 	uint32_t i, n = 0;
 	int err = -ENOENT;

@@ -11,7 +11,7 @@
 #include "allocator/state/rows.h"
 #include "stats/counters.h"
 
-#define BATCH 64
+#define BATCH 32 /* of 40 bytes, on the stack of the caller */
 
 /* What to release: a filter over wholly free segments. */
 struct choice {

@@ -145,6 +145,9 @@ struct cm_given {
 	uint64_t bytes;
 };
 
+/* Segments given back for one, at most; see exchange.h. */
+#define CM_EXCHANGE_MAX 64
+
 struct cm_device {
 	struct cm_lock lock;
 	struct cm_lock
@@ -160,6 +163,7 @@ struct cm_device {
 	uint32_t spare_block; /* unused block rows, by link_next */
 	struct cm_ptr_map map;
 	struct cm_pending_releases leaving;
+	struct cm_pending_release exchanged[CM_EXCHANGE_MAX]; /* guarded by the reclaim lock */
 	struct cm_fence
 		probe; /* see cm_epoch_quiesces; guarded by the event lock and the reclaim lock */
 	uint64_t probe_ns;      /* when it was recorded */

@@ -14,6 +14,9 @@
 #include "stats/counters.h"
 #include "stats/memory_stats.h"
 
+/* Answers to the program's own questions may take the 3 KiB of a device's row on the stack. */
+#pragma GCC diagnostic ignored "-Wframe-larger-than="
+
 /* Functions that take a lock of the allocator enter the hook first, as wrappers do: an allocation
  * in a signal handler then goes to the driver and does not wait for its own thread. */
 static void leave_if_entered(bool entered)

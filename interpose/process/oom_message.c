@@ -3,6 +3,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "allocator/base/thread.h"
@@ -360,19 +361,25 @@ static void init_text(struct text *text, const struct cm_oom_figures *figures)
 
 void cm_oom_message_print(const struct cm_oom *oom)
 {
-	struct text text;
+	struct text *text;
 
 	if (oom->nth > LINES_MAX)
 		return;
-	init_text(&text, &oom->figures);
+	/* Not on the stack, which may be small. */
+	text = mmap(NULL, sizeof(*text), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+		    0);
+	if (text == MAP_FAILED)
+		return;
+	init_text(text, &oom->figures);
 	if (oom->served) {
-		add(&text, "cudamem[%d]: the %s %s on GPU %d were allocated at a later try\n",
-		    text.pid, amount(&text, (int64_t)oom->bytes).text, text.unit_name,
+		add(text, "cudamem[%d]: the %s %s on GPU %d were allocated at a later try\n",
+		    text->pid, amount(text, (int64_t)oom->bytes).text, text->unit_name,
 		    oom->ordinal);
 	} else {
-		add_first_line(&text, oom);
+		add_first_line(text, oom);
 		if (oom->has_holders)
-			add_report(&text, oom);
+			add_report(text, oom);
 	}
-	cm_log_text(CM_LOG_WARNING, text.commands, text.length);
+	cm_log_text(CM_LOG_WARNING, text->commands, text->length);
+	(void)munmap(text, sizeof(*text));
 }

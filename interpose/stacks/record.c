@@ -142,6 +142,10 @@ static size_t collect_frames(uint64_t unloads, uint64_t *words, bool *ret_cut)
 	return count;
 }
 
+/* 4 KiB, but only while stacks are recorded. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wframe-larger-than="
+
 /* Not inlined: calls that are not recorded do not pay for its array on the stack. */
 CM_NOINLINE void cm_record_capture(void)
 {
@@ -163,6 +167,8 @@ CM_NOINLINE void cm_record_capture(void)
 	}
 	errno = saved;
 }
+
+#pragma GCC diagnostic pop
 
 uint32_t cm_record_capture_now(void)
 {
