@@ -197,6 +197,8 @@ CASES = [
     ('run-nvtx-taken', 'NVTX_INJECTION64_PATH=/opt/tool.so run --nvtx --dry-run ./a.out'),
     ('run-strict-variable', 'CUDAMEM_COMF=sync:free run -c strict:on true'),
     ('run-strict', 'run -c strict:on,reuse:now true'),
+    ('run-musl', 'run --dry-run {musl} x'),
+    ('run-static', 'run --dry-run {static} x'),
     ('run-missing', 'run -- ./no/such/program'),
     ('run-not-executable', 'run {healthy}'),
     ('run-status', 'run -- sh -c "exit 42"'),
@@ -235,6 +237,16 @@ def make(make_region, kind, folder, pid):
     return run.stdout.strip()
 
 
+def make_program(path, loader):
+    """A program of this machine, for which the kernel would run that loader; '': a static one."""
+    machine = pathlib.Path(sys.executable).read_bytes()[:20]
+    header = machine + struct.pack('<IQQQIHHHHHH', 1, 0, 64, 0, 0, 64, 56, 1, 0, 0, 0)
+    part = struct.pack('<IIQQQQQQ', 3 if loader else 4, 4, 120, 0, 0, len(loader) + 1, 0, 1)
+    path.write_bytes(header + part + loader.encode() + b'\0')
+    path.chmod(0o755)
+    return str(path)
+
+
 def make_all(make_region, root):
     places = {}
     for name in ('good', 'all', 'none', 'hostile_dir', 'live', 'deaf', 'mute'):
@@ -248,6 +260,8 @@ def make_all(make_region, root):
     os.symlink(places['healthy'], places['link'])
     places['pipe'] = str(root / 'pipe')
     os.mkfifo(places['pipe'])
+    places['musl'] = make_program(root / 'musl', '/lib/ld-musl-x86_64.so.1')
+    places['static'] = make_program(root / 'static', '')
     return places
 
 

@@ -13,6 +13,7 @@
 #include "tools/cli/exits.h"
 #include "tools/output/quote.h"
 #include "tools/run/guard.h"
+#include "tools/run/loader.h"
 
 #define PRELOAD_VARIABLE "LD_PRELOAD"
 #define NVTX_VARIABLE    "NVTX_INJECTION64_PATH" /* NVTX loads the library that it names */
@@ -237,6 +238,24 @@ static char *join_conf(const struct cm_options *options, const char *limit, cons
 	return conf;
 }
 
+/* Says where the program is not covered. Whether it can be started with the library all the same,
+ * for the programs that it starts. */
+static bool can_preload(const char *program, const char *library)
+{
+	static const char *const why[] = {
+		[CM_LOADER_NONE] = "is linked statically",
+		[CM_LOADER_SECURE] = "has more rights than you, so its loader takes no library",
+		[CM_LOADER_MACHINE] = "is a program for another machine than the library",
+		[CM_LOADER_MUSL] = "is linked with musl, which cannot load the library",
+	};
+	char path[PATH_MAX];
+	const enum cm_loader loader = cm_loader_find(program, library, path);
+
+	if (loader != CM_LOADER_PRELOADS)
+		cm_complain("%s %s: it is not covered", path, why[loader]);
+	return loader != CM_LOADER_MUSL;
+}
+
 int cm_verb_run(const struct cm_options *options)
 {
 	struct variable variables[4] = {{NULL, NULL}};
@@ -262,7 +281,9 @@ int cm_verb_run(const struct cm_options *options)
 	} else {
 		exit = check_conf(conf);
 	}
-	variables[0] = (struct variable){PRELOAD_VARIABLE, preload};
+	if (!exit && can_preload(options->args[0], library))
+		variables[0].value = preload;
+	variables[0].name = PRELOAD_VARIABLE;
 	variables[1] = (struct variable){CM_CONF_VARIABLE, conf};
 	variables[2] = (struct variable){NVTX_VARIABLE, find_nvtx(options, library)};
 	if (!exit)
