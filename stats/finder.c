@@ -243,15 +243,14 @@ static bool is_plausible(const struct name *name, const struct stat *st)
 /*
  * Whoever may write to the folder can make a file under the number of any process. While that
  * process runs, a file of a user that it does not run as is not its region. It may be the leftover
- * of an earlier process, or belong to another PID namespace; that is no answer to who asks for this
- * process.
+ * of an earlier process, or belong to another PID namespace: a list has it, with its owner.
  */
-static bool is_of_another(const struct name *name, const struct stat *st, bool asked)
+static bool is_of_another(const struct name *name, const struct stat *st)
 {
 	uint64_t start;
 
 	return !cm_process_start_time((uint32_t)name->pid, &start) &&
-	       (asked || start == name->start) && !runs_as((pid_t)name->pid, st->st_uid);
+	       !runs_as((pid_t)name->pid, st->st_uid);
 }
 
 static void search_dir(struct search *search, const char *dir, pid_t pid)
@@ -270,7 +269,7 @@ static void search_dir(struct search *search, const char *dir, pid_t pid)
 		if (!parse_name(entry->d_name, &name) || (pid && (pid_t)name.pid != pid) ||
 		    fstatat(dirfd(stream), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) ||
 		    !S_ISREG(st.st_mode) || !is_plausible(&name, &st) || is_seen(search, &st) ||
-		    is_of_another(&name, &st, pid != 0))
+		    (pid && is_of_another(&name, &st)))
 			continue;
 		if (snprintf(find.path, sizeof(find.path), "%s/%s", dir, entry->d_name) >=
 		    (int)sizeof(find.path))

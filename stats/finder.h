@@ -21,7 +21,8 @@ typedef void (*cm_find_fn)(void *data, const struct cm_find *find);
 /*
  * Calls `fn` once for each region. `dir` NULL: first the regions that processes hold open, then the
  * other files of CM_REGION_DIR; else the files of `dir` alone. `pid` not 0: only regions of this
- * process. A file under the number of a running process is left out if its owner is no user of that
+ * process. A file under the number of a running
+ * process is left out, where `pid` asks for it, if its owner is no user of that
  * process. Reads at most 65536 directory entries. Returns how many were found. Does not check the
  * content: cm_reader_open does.
  */
