@@ -44,7 +44,7 @@ struct cm_units_text cm_bytes_format(int64_t bytes)
 
 struct cm_units_text cm_count_format(int64_t count)
 {
-	struct cm_units_text to;
+	struct cm_units_text to = {.text = ""};
 	char digits[CM_UNITS_BYTES];
 	size_t length, i;
 	char *out = to.text;

@@ -18,7 +18,6 @@
 #include "tools/verbs/verbs.h"
 
 #define HELP_COLUMN  30
-#define VERBS_MAX    32
 #define OPTS(...)    ((const enum cm_opt[]){__VA_ARGS__, CM_OPT_COUNT})
 #define NO_OPTS      ((const enum cm_opt[]){CM_OPT_COUNT})
 #define WHERE_OPTS   CM_OPT_REGION, CM_OPT_DIR
@@ -107,11 +106,11 @@ static void print_help(void)
 /* The verb of this name, or NULL with a complaint made. */
 static const struct cm_verb *find_verb(const char *name)
 {
-	const char *names[VERBS_MAX];
+	const char *names[sizeof(verbs) / sizeof(verbs[0])];
 	uint64_t pid;
 	size_t n;
 
-	for (n = 0; n < VERBS_MAX && verbs[n].name; n++) {
+	for (n = 0; verbs[n].name; n++) {
 		if (!strcmp(verbs[n].name, name))
 			return &verbs[n];
 		names[n] = verbs[n].name;

@@ -328,7 +328,7 @@ static uint64_t find_context(struct cm_cache *cache, int ordinal)
 int cudamem_get_memory_info(int device, uint64_t *ret_free, uint64_t *ret_total)
 {
 	struct cm_cache *cache = cm_process_cache_if_made();
-	uint64_t ctx, free_bytes, total_bytes, sum, unused;
+	uint64_t ctx, free_bytes, total_bytes, sum, unused = 0;
 	struct cm_info_snapshot before;
 	bool entered;
 	int err;

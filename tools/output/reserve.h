@@ -14,17 +14,18 @@
 static inline bool cm_reserve_bytes(void *array, size_t *room, size_t want, size_t item_bytes)
 {
 	const size_t next = *room * 2 > want ? *room * 2 : want + 64;
-	void *items;
+	void *items, *grown;
 
 	if (want <= *room)
 		return true;
 	memcpy(&items, array, sizeof(items));
-	items = reallocarray(items, next, item_bytes);
-	if (!items)
+	grown = reallocarray(items, next, item_bytes);
+	if (!grown)
 		return false;
-	memset((char *)items + *room * item_bytes, 0, (next - *room) * item_bytes);
-	memcpy(array, &items, sizeof(items));
+	memset((char *)grown + *room * item_bytes, 0, (next - *room) * item_bytes);
+	memcpy(array, &grown, sizeof(grown));
 	*room = next;
+	/* cppcheck-suppress memleak; *array has it */
 	return true;
 }
 
