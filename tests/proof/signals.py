@@ -21,6 +21,7 @@ import time
 SECONDS = 60
 LENGTH = '100000'  # operations, which are played again and again
 KEPT = 5  # of the regions that the killed left: a container may have room for few
+YOUNGEST = 4  # crashed regions that stay at any age (stats/region.c)
 MACHINE = 'devices:2,cuEventQuery:100us'
 # What the killed are played under; the last are on cards that are soon full.
 VICTIMS = (
@@ -108,14 +109,15 @@ def kill_often(stage, kills, dice):
 
 
 def sweep(stage):
-    """What is older than a day goes with the next start."""
+    """What was found dead by one start, more than a day ago, goes with the next: but the youngest."""
     old = time.time() - 2 * 24 * 3600
-    for name in os.listdir(stage.folder):
-        os.utime(os.path.join(stage.folder, name), (old, old))
-    process = stage.program('1', '200', 'c1')
-    process.wait(SECONDS)
+    for _ in range(2):
+        for name in os.listdir(stage.folder):
+            os.utime(os.path.join(stage.folder, name), (old, old))
+        process = stage.program('1', '200', 'c1')
+        process.wait(SECONDS)
     left = os.listdir(stage.folder)
-    if process.returncode or left:
+    if process.returncode or len(left) > YOUNGEST:
         raise SystemExit(f'the next start ended with {process.returncode} and left {left}')
 
 
