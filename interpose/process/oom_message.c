@@ -251,7 +251,6 @@ static void add_cached(struct text *text, const struct cm_oom *oom)
 static void name_holder(const struct cm_oom_holders *holders, const struct cm_oom_holder *holder,
 			char name[NAME_BYTES])
 {
-
 	if (!holders->by_stack)
 		(void)snprintf(name, NAME_BYTES, "of %s",
 			       cm_bytes_format((int64_t)holder->key).text);
