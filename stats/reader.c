@@ -196,16 +196,18 @@ int cm_reader_open_fd(int fd, struct cm_reader **ret_reader, char *why)
 {
 	struct cm_reader *reader;
 	struct stat st;
-	int err = 0;
+	int err;
 
 	/* The header's type is aligned to a page: calloc would not do. */
 	reader = aligned_alloc(_Alignof(struct cm_reader), sizeof(*reader));
-	if (!reader)
+	if (!reader) {
 		err = cm_explain(why, -ENOMEM, "no memory left");
-	else if (fstat(fd, &st) || !S_ISREG(st.st_mode))
+		goto err_file;
+	}
+	if (fstat(fd, &st) || !S_ISREG(st.st_mode)) {
 		err = cm_explain(why, -EBADMSG, "not a regular file");
-	if (err)
 		goto err_reader;
+	}
 	memset(reader, 0, sizeof(*reader));
 	reader->fd = fd;
 	reader->owner = st.st_uid;
@@ -220,6 +222,7 @@ int cm_reader_open_fd(int fd, struct cm_reader **ret_reader, char *why)
 
 err_reader:
 	free(reader);
+err_file:
 	(void)close(fd);
 	return err;
 }
@@ -253,7 +256,7 @@ int cm_reader_refresh(struct cm_reader *reader)
 	struct cm_header *header;
 	int err;
 
-	header = malloc(sizeof(*header));
+	header = aligned_alloc(_Alignof(struct cm_header), sizeof(*header));
 	if (!header)
 		return -ENOMEM;
 	err = read_header(reader->fd, reader->bytes, header, why) ? -EBADMSG : 0;

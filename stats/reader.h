@@ -29,13 +29,13 @@ enum cm_life {
 };
 
 struct cm_reader {
-	int fd;
-	uid_t owner;              /* of the file, as the kernel says */
-	pid_t pid;                /* in our PID namespace; 0: not visible from it */
-	uint64_t bytes;           /* of the file, when it was opened */
 	struct cm_header header;  /* checked copy; texts end with a zero byte, and what the record
 				  * says of tables in use is no more than their rows */
+	uint64_t bytes;           /* of the file, when it was opened */
 	struct cm_device_row row; /* the one that is being read */
+	int fd;
+	uid_t owner; /* of the file, as the kernel says */
+	pid_t pid;   /* in our PID namespace; 0: not visible from it */
 };
 
 /*
