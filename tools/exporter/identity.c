@@ -3,6 +3,7 @@
 
 #include <ctype.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define JOB_VARIABLE  "SLURM_JOB_ID="
@@ -154,13 +155,23 @@ void cm_identity_read(pid_t pid, struct cm_identity *ret_identity)
 
 bool cm_identity_is_user(pid_t pid, uid_t uid)
 {
-	unsigned real, effective, saved, file;
-	char text[4096];
+	char text[4096], *end;
 	const char *line;
+	bool found = false;
+	int i;
 
 	(void)read_proc(pid, "status", text, sizeof(text));
 	line = strstr(text, UID_LINE);
-	if (!line || sscanf(line, UID_LINE "%u\t%u\t%u\t%u", &real, &effective, &saved, &file) != 4)
+	if (!line)
 		return true;
-	return uid == real || uid == effective || uid == saved || uid == file;
+	line += strlen(UID_LINE);
+	/* real, effective, saved, of the file system */
+	for (i = 0; i < 4; i++, line = end) {
+		const unsigned long value = strtoul(line, &end, 10);
+
+		if (end == line)
+			return true;
+		found |= value == uid;
+	}
+	return found;
 }

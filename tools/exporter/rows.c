@@ -65,7 +65,7 @@ static void join_rows(struct cm_row *to, const struct cm_row *from)
 	for (i = 0; i < CM_METRIC_COUNT; i++)
 		to->value[i] = join_values(cm_metrics[i].join, to->value[i], from->value[i]);
 	to->weight += from->weight;
-	if (!to->created || (from->created && from->created < to->created))
+	if (to->created <= 0 || (from->created > 0 && from->created < to->created))
 		to->created = from->created;
 }
 

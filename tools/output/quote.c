@@ -3,6 +3,7 @@
 
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /*
@@ -13,15 +14,15 @@ static bool is_formula(const char *text)
 {
 	static const char *const signs[] = {"=",      "+",      "-",      "@",     "\t",
 					    "\uff1d", "\uff0b", "\uff0d", "\uff20"};
-	double number;
+	char *end = NULL;
 	size_t i;
-	int end = 0;
 
 	text += strspn(text, " ");
-	/* NOLINTNEXTLINE(cert-err34-c): only whether all of it is a number */
-	if (text[strspn(text, "+-.0123456789")] == '\0' &&
-	    sscanf(text, "%lf%n", &number, &end) == 1 && !text[end])
-		return false;
+	if (text[strspn(text, "+-.0123456789")] == '\0') {
+		(void)strtod(text, &end);
+		if (end != text && !*end)
+			return false;
+	}
 	for (i = 0; i < sizeof(signs) / sizeof(signs[0]); i++)
 		if (!strncmp(text, signs[i], strlen(signs[i])) && text[strlen(signs[i])])
 			return true;

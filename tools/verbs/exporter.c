@@ -135,7 +135,7 @@ int cm_verb_exporter(const struct cm_options *options)
 		.options = options,
 		.group_by = (enum cm_group_by)options->group_by,
 		.max_series = options->max_series,
-		.started = (double)(cm_time_now() / NS_PER_S),
+		.started = (double)cm_time_now() / (double)NS_PER_S,
 	};
 	int exit;
 
