@@ -12,12 +12,14 @@
 #define CM_ACQUIRES(...)    __attribute__((acquire_capability(__VA_ARGS__)))
 #define CM_RELEASES(...)    __attribute__((release_capability(__VA_ARGS__)))
 #define CM_TRIES(...)       __attribute__((try_acquire_capability(__VA_ARGS__)))
+#define CM_REQUIRES(...)    __attribute__((requires_capability(__VA_ARGS__)))
 #define CM_UNCHECKED        __attribute__((no_thread_safety_analysis))
 #else
 #define CM_CAPABILITY(name)
 #define CM_ACQUIRES(...)
 #define CM_RELEASES(...)
 #define CM_TRIES(...)
+#define CM_REQUIRES(...)
 #define CM_UNCHECKED
 #endif
 

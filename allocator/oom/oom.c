@@ -76,8 +76,10 @@ static void recount(void *data, const struct cm_block *block)
 		cm_oom_count(&ranking->tally, holder_key(ranking, block), (int64_t)block->size);
 }
 
-/* By stack where any is known. */
-static void rank_holders_locked(struct cm_device *device, struct cm_oom_holders *ret_holders)
+/* By stack where any is known. Not inlined: its tally would stay on the stack in all that
+ * follows. */
+CM_NOINLINE static void rank_holders_locked(struct cm_device *device,
+					    struct cm_oom_holders *ret_holders)
 {
 	struct ranking ranking = {0};
 

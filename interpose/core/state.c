@@ -10,11 +10,11 @@
 union cm_process cm_process __attribute__((aligned(CM_PROCESS_PAGE)));
 
 /* Survives into a forked child, whose start overwrites it. */
-static struct cm_policy policy;
+static struct cm_policy settings;
 
-void cm_process_set(struct cm_region *region, const struct cm_policy *settings)
+void cm_process_set(struct cm_region *region, const struct cm_policy *policy)
 {
-	policy = *settings;
+	settings = *policy;
 	cm_process.region = region;
 }
 
@@ -35,7 +35,7 @@ struct cm_region *cm_process_region(void)
 
 const struct cm_policy *cm_process_policy(void)
 {
-	return cm_process.region ? &policy : NULL;
+	return cm_process.region ? &settings : NULL;
 }
 
 static void read_clocks(uint64_t *ret_tick, uint64_t *ret_time_ns)

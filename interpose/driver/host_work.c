@@ -348,6 +348,7 @@ static bool wait_for(struct wait *wait)
 }
 
 /* Waits for a row of a context that nobody ends meanwhile. The lock is held, but while waiting. */
+CM_REQUIRES(lock)
 static CUresult await_row_locked(struct context *context, struct row *row)
 {
 	struct wait wait = {.ctx = context->ctx,
@@ -370,6 +371,7 @@ static CUresult await_row_locked(struct context *context, struct row *row)
 	return wait.failed;
 }
 
+CM_REQUIRES(lock)
 static CUresult await_context_locked(struct context *context)
 {
 	const CUcontext ctx = (CUcontext)(uintptr_t)context->ctx;

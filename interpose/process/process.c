@@ -35,7 +35,8 @@
 
 #define WAIT_NS 100000000L /* for another thread's start; then the call is passed on */
 
-#define DAY_NS (UINT64_C(24) * 3600 * 1000000000)
+#define ERROR_BYTES 80
+#define DAY_NS      (UINT64_C(24) * 3600 * 1000000000)
 
 enum phase { PHASE_NEW, PHASE_STARTING, PHASE_MADE, PHASE_OFF };
 
@@ -43,8 +44,8 @@ enum phase { PHASE_NEW, PHASE_STARTING, PHASE_MADE, PHASE_OFF };
  * Of GLIBC 2.32; weak, since what is built for an older one has to be loaded there too. The first
  * is not translated, so it opens no file in the program.
  */
-extern const char *strerrordesc_np(int error)
-	__attribute__((weak)); /* NOLINT(readability-redundant-declaration) */
+/* NOLINTNEXTLINE(readability-*) */
+extern const char *strerrordesc_np(int error) __attribute__((weak));
 extern char __libc_single_threaded __attribute__((weak));
 
 /* The mapped region; survives into a child, which unmaps it. Guarded by PHASE_STARTING. */
@@ -133,14 +134,17 @@ static void register_once(void)
 	(void)at_quick_exit(at_exit);
 }
 
-static const char *error_text(int error)
+static const char *error_text(int error, char text[ERROR_BYTES])
 {
-	return strerrordesc_np ? strerrordesc_np(error) : strerror(error);
+	const char *known = strerrordesc_np ? strerrordesc_np(error) : NULL;
+
+	return known ? known : strerror_r(error, text, ERROR_BYTES);
 }
 
 static void log_backing(const struct cm_region *region, const char *dir)
 {
-	const char *why = error_text(-region->error);
+	char text[ERROR_BYTES];
+	const char *why = error_text(-region->error, text);
 
 	switch (region->backing) {
 	case CM_BACKING_FILE:
@@ -150,13 +154,13 @@ static void log_backing(const struct cm_region *region, const char *dir)
 		cm_log(CM_LOG_WARNING,
 		       "no statistics file in %s (%s); kept in shared memory, where cudamemstat "
 		       "finds them while the process lives",
-		       dir, why ? why : "unknown error");
+		       dir, why);
 		break;
 	case CM_BACKING_PRIVATE:
 		cm_log(CM_LOG_WARNING,
 		       "no statistics file in %s (%s) and no shared memory; cudamemstat cannot "
 		       "see this process",
-		       dir, why ? why : "unknown error");
+		       dir, why);
 		break;
 	}
 }
@@ -233,6 +237,7 @@ static struct cm_cache *make_cache(void)
 	const bool complete = cm_real_is_complete();
 	struct cm_cache *cache = NULL;
 	struct cm_config config;
+	char text[ERROR_BYTES];
 	int err;
 
 	cm_settings_read(&config);
@@ -275,7 +280,7 @@ err_region:
 	cm_region_remove(params.region);
 	cm_region_abandon(params.region);
 out:
-	cm_log(CM_LOG_WARNING, "cannot start (%s); nothing is cached", error_text(-err));
+	cm_log(CM_LOG_WARNING, "cannot start (%s); nothing is cached", error_text(-err, text));
 	return NULL;
 }
 
