@@ -100,7 +100,7 @@ static void add_process(struct search *search, struct cm_reader *reader, const c
 			      within(cm_summary_other(row), row->total_bytes),
 		      row->total_bytes);
 	/* Pending frees may be complete by the time of the request. */
-	idle = within(sum.trimmable, row->total_bytes) + within(sum.waiting, row->total_bytes);
+	idle = within(sum.releasable, row->total_bytes) + within(sum.pending, row->total_bytes);
 	found->count += held != 0;
 	found->held_bytes += held;
 	if (held > found->most_bytes) {

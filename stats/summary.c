@@ -25,7 +25,7 @@ struct cm_summary cm_summary_pool(const struct cm_device_row *row, enum cm_pool 
 		.allocated = allocated.current,
 		.requested = cm_stat_read(row, pool, CM_STAT_REQUESTED_BYTES).current,
 		.reserved = reserved.current,
-		.held = cm_stat_read(row, pool, CM_STAT_INACTIVE_SPLIT_BYTES).current,
+		.fragmented = cm_stat_read(row, pool, CM_STAT_INACTIVE_SPLIT_BYTES).current,
 		.peak_allocated = allocated.peak,
 		.peak_reserved = reserved.peak,
 		.blocks = allocation.current,
@@ -34,10 +34,10 @@ struct cm_summary cm_summary_pool(const struct cm_device_row *row, enum cm_pool 
 		.frees = allocation.freed,
 	};
 
-	sum.waiting = cm_wrap_sub(active, sum.allocated);
+	sum.pending = cm_wrap_sub(active, sum.allocated);
 	sum.rounding = cm_wrap_sub(active, sum.requested);
 	sum.cached = cm_wrap_sub(sum.reserved, sum.allocated);
-	sum.trimmable = cm_wrap_sub(cm_wrap_sub(sum.cached, sum.held), sum.waiting);
+	sum.releasable = cm_wrap_sub(cm_wrap_sub(sum.cached, sum.fragmented), sum.pending);
 	return sum;
 }
 
@@ -112,7 +112,7 @@ static int read_places(struct cm_reader *reader, union chunk *chunk, struct plac
 static void survey_block(struct cm_survey_pool *pool, const struct cm_block *block)
 {
 	if (block->state == CM_BLOCK_PENDING)
-		pool->waiting_blocks++;
+		pool->pending_blocks++;
 	if (block->state != CM_BLOCK_FREE)
 		return;
 	pool->free_blocks++;

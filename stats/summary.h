@@ -15,14 +15,14 @@
 
 /* One pool of one device, in bytes where not said otherwise. */
 struct cm_summary {
-	int64_t allocated; /* in allocated blocks */
-	int64_t requested; /* bytes that the program asked for, in allocated and pending blocks */
-	int64_t waiting;   /* pending free: the device may still use it */
-	int64_t reserved;  /* in segments of the driver */
-	int64_t cached;    /* reserved - allocated */
-	int64_t held;      /* of cached, fragmented: free, in segments with live blocks */
-	int64_t trimmable; /* of cached, releasable: free, in segments without a live block */
-	int64_t rounding;  /* block sizes beyond what was asked for */
+	int64_t allocated;  /* in allocated blocks */
+	int64_t requested;  /* bytes that the program asked for, in allocated and pending blocks */
+	int64_t pending;    /* pending free: the device may still use it */
+	int64_t reserved;   /* in segments of the driver */
+	int64_t cached;     /* reserved - allocated */
+	int64_t fragmented; /* of cached: free, in segments with live blocks */
+	int64_t releasable; /* of cached: free, in segments without a live block */
+	int64_t rounding;   /* block sizes beyond what was asked for */
 	int64_t peak_allocated;
 	int64_t peak_reserved;
 	int64_t blocks; /* allocated */
@@ -53,7 +53,7 @@ struct cm_survey_pool {
 	uint64_t largest_free; /* bytes of the largest ready block */
 	uint64_t free_bytes;
 	uint64_t free_blocks;
-	uint64_t waiting_blocks;
+	uint64_t pending_blocks;
 };
 
 struct cm_survey {

@@ -6,7 +6,7 @@
 
 int64_t cm_oom_cached(const struct cm_oom_figures *figures)
 {
-	return figures->waiting + figures->split + figures->whole;
+	return figures->pending + figures->fragmented + figures->releasable;
 }
 
 int64_t cm_oom_outside(const struct cm_oom_figures *figures)

@@ -17,10 +17,10 @@ struct cm_oom_figures {
 	int64_t total;      /* of the device, as the context sees it */
 	int64_t free;       /* at the driver */
 	int64_t live;       /* in blocks in use */
-	int64_t waiting;    /* cached: freed, the device may still use it */
-	int64_t split;      /* cached: ready, beside blocks in use */
-	int64_t whole;      /* cached: ready, in segments without a block in use */
-	int64_t pages;      /* of split and whole: whole pages of 2 MiB, which could be moved */
+	int64_t pending;    /* cached: freed, the device may still use it */
+	int64_t fragmented; /* cached: free, in segments with allocated blocks */
+	int64_t releasable; /* cached: free, in segments without an allocated block */
+	int64_t pages;      /* of these two: whole pages of 2 MiB, which could be moved */
 	int64_t other;      /* of this process past the cache */
 	int64_t neighbours; /* of other processes under the library */
 	int64_t limit;      /* what the process may reserve; 0: no limit */

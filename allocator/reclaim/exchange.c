@@ -80,7 +80,7 @@ static bool find_outgrown_locked(struct cm_heap *heap, uint64_t bytes,
 	if (!cm_heap_ctx(heap) || reserved + bytes <= device->most_reserved)
 		return false;
 	/* A program that only grows is spared the walk over all its segments. */
-	if (cm_summary_pool(device->row, CM_POOL_LARGE).trimmable < (int64_t)(bytes / LEAST_SHARE))
+	if (cm_summary_pool(device->row, CM_POOL_LARGE).releasable < (int64_t)(bytes / LEAST_SHARE))
 		return false;
 	list_smaller_locked(heap, bytes, ret_outgrown);
 	return choose_outgrown(heap->cache, reserved + bytes - device->most_reserved,

@@ -41,7 +41,7 @@ ROWS = {
          f'sum by (instance, gpu_uuid) (cudamem_reserved_bytes{{{GPU}}})',
          'Bytes got from the driver.'),
         ('Stuck between live blocks', 'timeseries', 'bytes', '{{instance}} {{gpu_uuid}}',
-         f'sum by (instance, gpu_uuid) (cudamem_held_bytes{{{GPU}}})',
+         f'sum by (instance, gpu_uuid) (cudamem_fragmented_bytes{{{GPU}}})',
          'Free bytes that a trim cannot return.'),
         ('Free', 'timeseries', 'bytes', '{{instance}} {{gpu_uuid}}',
          f'max by (instance, gpu_uuid) (cudamem_device_free_bytes{{{GPU}}})',

@@ -232,9 +232,9 @@ static void add_cached(struct text *text, const struct cm_oom *oom)
 {
 	enum { FRAGMENTED, RELEASABLE, PENDING, COUNT };
 	const int64_t part[COUNT] = {
-		[FRAGMENTED] = oom->figures.split,
-		[RELEASABLE] = oom->figures.whole,
-		[PENDING] = oom->figures.waiting,
+		[FRAGMENTED] = oom->figures.fragmented,
+		[RELEASABLE] = oom->figures.releasable,
+		[PENDING] = oom->figures.pending,
 	};
 	int64_t n[COUNT];
 

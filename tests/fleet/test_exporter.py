@@ -27,8 +27,8 @@ def a_page_has_the_figures_of_each_process(kit):
     key = {'pid': puppet.pid, 'gpu_uuid': GPU}
     assert page.get('allocated_bytes', **key) == 3 * GIB
     assert page.get('reserved_bytes', **key) == 5 * GIB
-    assert page.get('held_bytes', **key) == GIB
-    assert page.get('trimmable_bytes', **key) == GIB
+    assert page.get('fragmented_bytes', **key) == GIB
+    assert page.get('releasable_bytes', **key) == GIB
     assert page.get('ooms_total', **key) == 2
     assert page.get('process_info', pid=puppet.pid, comm='puppet', uid=os.getuid()) == 1
     assert page.get('device_info', gpu_uuid=GPU, model='Puppet', simulated='true') == 1

@@ -89,9 +89,9 @@ static const struct figure {
 	FIGURE("requested_bytes", NULL, requested),
 	FIGURE("reserved_bytes", NULL, reserved),
 	FIGURE("cached_bytes", NULL, cached),
-	FIGURE("fragmented_bytes", "held_bytes", held),
-	FIGURE("pending_free_bytes", "waiting_bytes", waiting),
-	FIGURE("releasable_bytes", "trimmable_bytes", trimmable),
+	FIGURE("fragmented_bytes", "held_bytes", fragmented),
+	FIGURE("pending_free_bytes", "waiting_bytes", pending),
+	FIGURE("releasable_bytes", "trimmable_bytes", releasable),
 	FIGURE("peak_allocated_bytes", NULL, peak_allocated),
 	FIGURE("peak_reserved_bytes", NULL, peak_reserved),
 	FIGURE("blocks", NULL, blocks),
@@ -120,8 +120,8 @@ static void put_pool(struct cm_json *json, const struct cm_device_row *row, enum
 		return;
 	cm_json_unsigned(json, "largest_free_bytes", found->largest_free);
 	cm_json_unsigned(json, "free_blocks", found->free_blocks);
-	cm_json_unsigned(json, "pending_free_blocks", found->waiting_blocks);
-	cm_json_unsigned(json, "waiting_blocks", found->waiting_blocks);
+	cm_json_unsigned(json, "pending_free_blocks", found->pending_blocks);
+	cm_json_unsigned(json, "waiting_blocks", found->pending_blocks);
 	put_rate(json, "fragmentation_percent", cm_fragmentation(found));
 }
 

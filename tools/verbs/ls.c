@@ -64,12 +64,12 @@ static void fill_counters(const struct cm_device_row *row, struct cm_value *valu
 	values[COLUMN_ALLOC] = cm_value_bytes(sum.allocated);
 	values[COLUMN_RESERVED] = cm_value_bytes(sum.reserved);
 	values[COLUMN_CACHED] = cm_value_bytes(sum.cached);
-	values[COLUMN_FRAGMENTED] = cm_value_bytes(sum.held);
+	values[COLUMN_FRAGMENTED] = cm_value_bytes(sum.fragmented);
 	values[COLUMN_UNCACHED] = cm_value_bytes(cm_summary_other(row));
 	values[COLUMN_PEAK] = cm_value_bytes(sum.peak_allocated);
 	values[COLUMN_PEAKRSV] = cm_value_bytes(sum.peak_reserved);
 	values[COLUMN_REQ] = cm_value_bytes(sum.requested);
-	values[COLUMN_PENDING] = cm_value_bytes(sum.waiting);
+	values[COLUMN_PENDING] = cm_value_bytes(sum.pending);
 	values[COLUMN_BLOCKS] = cm_value_number(sum.blocks);
 	values[COLUMN_SEGS] = cm_value_number(sum.segments);
 	values[COLUMN_ALLOCS] = cm_value_number(sum.allocs);

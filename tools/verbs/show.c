@@ -70,9 +70,9 @@ static size_t fill_bars(const struct cm_device_row *row, const struct cm_summary
 	size_t n = 0;
 
 	bars[n++] = (struct cm_bar){"allocated", sum->allocated, false};
-	bars[n++] = (struct cm_bar){"pending free", sum->waiting, true};
-	bars[n++] = (struct cm_bar){"cached, releasable", sum->trimmable, false};
-	bars[n++] = (struct cm_bar){"cached, fragmented", sum->held, false};
+	bars[n++] = (struct cm_bar){"pending free", sum->pending, true};
+	bars[n++] = (struct cm_bar){"cached, releasable", sum->releasable, false};
+	bars[n++] = (struct cm_bar){"cached, fragmented", sum->fragmented, false};
 	bars[n++] = (struct cm_bar){"uncached", uncached, true};
 	if (!row->total_bytes)
 		return n;

@@ -151,8 +151,8 @@ static void fill_present(const struct cm_options *options, const struct cm_proce
 	values[COLUMN_ALLOC] = cm_value_bytes(sum.allocated);
 	values[COLUMN_RESERVED] = cm_value_bytes(sum.reserved);
 	values[COLUMN_CACHED] = cm_value_bytes(sum.cached);
-	values[COLUMN_FRAGMENTED] = cm_value_bytes(sum.held);
-	values[COLUMN_PENDING] = cm_value_bytes(sum.waiting);
+	values[COLUMN_FRAGMENTED] = cm_value_bytes(sum.fragmented);
+	values[COLUMN_PENDING] = cm_value_bytes(sum.pending);
 }
 
 /* Prints a line a device of one process and keeps its samples for the next time. True where --until

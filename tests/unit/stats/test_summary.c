@@ -96,15 +96,16 @@ static void the_parts_of_the_reserved_bytes_add_up(void **state)
 	cm_counters_free(&row, CM_POOL_LARGE, 20 << 20);
 	sum = cm_summary_pool(&row, CM_POOL_ALL);
 	assert_int_equal(sum.allocated, 40 << 20);
-	assert_int_equal(sum.waiting, 20 << 20);
+	assert_int_equal(sum.pending, 20 << 20);
 	assert_int_equal(sum.cached, 60 << 20);
-	assert_int_equal(sum.held, 10 << 20);
-	assert_int_equal(sum.trimmable, 30 << 20);
+	assert_int_equal(sum.fragmented, 10 << 20);
+	assert_int_equal(sum.releasable, 30 << 20);
 	assert_int_equal(sum.rounding, 111);
 	assert_int_equal(sum.peak_allocated, 60 << 20);
 	assert_int_equal(sum.blocks, 1);
 	assert_int_equal(sum.allocs - sum.frees, sum.blocks);
-	assert_int_equal(sum.allocated + sum.waiting + sum.held + sum.trimmable, sum.reserved);
+	assert_int_equal(sum.allocated + sum.pending + sum.fragmented + sum.releasable,
+			 sum.reserved);
 	assert_int_equal(cm_summary_pool(&row, CM_POOL_SMALL).reserved, 0);
 }
 
@@ -169,7 +170,7 @@ static void the_survey_sorts_blocks_by_device_and_pool(void **state)
 	assert_int_equal(survey->pool[0][CM_POOL_ALL].largest_free, 4096);
 	assert_int_equal(survey->pool[0][CM_POOL_ALL].free_bytes, 512 + 4096 + 2048);
 	assert_int_equal(survey->pool[0][CM_POOL_ALL].free_blocks, 3);
-	assert_int_equal(survey->pool[0][CM_POOL_ALL].waiting_blocks, 1);
+	assert_int_equal(survey->pool[0][CM_POOL_ALL].pending_blocks, 1);
 	assert_int_equal(survey->pool[1][CM_POOL_ALL].largest_free, 1 << 20);
 	cm_survey_destroy(survey);
 }

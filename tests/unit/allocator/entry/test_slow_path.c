@@ -198,7 +198,7 @@ static void what_failed_is_told_with_all_that_holds_the_device(void **state)
 	assert_int_equal(oom->blocks, 2);
 	assert_int_equal(oom->largest, 17 * MIB);
 	assert_int_equal(oom->figures.live, 21 * MIB);
-	assert_int_equal(oom->figures.split, 17 * MIB);
+	assert_int_equal(oom->figures.fragmented, 17 * MIB);
 	assert_int_equal(oom->figures.free, 62 * MIB);
 	assert_true(oom->has_holders);
 	assert_int_equal(oom->holders.top[0].key, 18 * MIB);
@@ -559,7 +559,7 @@ static void a_kernel_without_end_does_not_hang_a_request(void **state)
 	/* To give 150 MiB back would wait for the kernel. */
 	assert_int_equal(try_get(f, 180 * MIB), CM_DRIVER_OUT_OF_MEMORY);
 	assert_true(f->driver.last_oom.busy);
-	assert_int_equal(f->driver.last_oom.figures.whole, 150 * MIB);
+	assert_int_equal(f->driver.last_oom.figures.releasable, 150 * MIB);
 	assert_sound(f);
 	assert_false(fake_is_done(kernel));
 	/* It is waited for once. */
