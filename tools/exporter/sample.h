@@ -7,8 +7,8 @@
 #define CM_TOOLS_EXPORTER_SAMPLE_H
 
 #include "tools/cli/options.h"
-#include "tools/exporter/identity.h"
 #include "tools/exporter/ledger.h"
+#include "tools/processes/identity.h"
 
 enum cm_group_by {
 	CM_GROUP_PID,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "tools/exporter/identity.h"
+#include "tools/processes/identity.h"
 
 #include <ctype.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Container, pod and job of a process, by the paths that runtimes give its control groups. */
-#include "tools/exporter/identity.h"
+#include "tools/processes/identity.h"
 
 #include <string.h>
 #include <unistd.h>

@@ -3,8 +3,8 @@
  * Who started a process: its container, its Kubernetes pod and its Slurm job, as the paths of its
  * control groups say, or for the job its environment. Not thread-safe.
  */
-#ifndef CM_TOOLS_EXPORTER_IDENTITY_H
-#define CM_TOOLS_EXPORTER_IDENTITY_H
+#ifndef CM_TOOLS_PROCESSES_IDENTITY_H
+#define CM_TOOLS_PROCESSES_IDENTITY_H
 
 #include <stdbool.h>
 #include <sys/types.h>
