@@ -7,6 +7,17 @@
 #include "stats/nearest.h"
 
 static const char *verb_name;
+static FILE *other_stream; /* NULL: stderr */
+
+static FILE *complaints(void)
+{
+	return other_stream ? other_stream : stderr;
+}
+
+void cm_complain_to(FILE *stream)
+{
+	other_stream = stream;
+}
 
 void cm_complain_as(const char *verb)
 {
@@ -16,6 +27,8 @@ void cm_complain_as(const char *verb)
 /* What was printed so far appears before the complaint. */
 static void begin_complaint(void)
 {
+	if (other_stream)
+		return;
 	(void)fflush(stdout);
 	(void)fprintf(stderr, "cudamemstat: ");
 	if (verb_name)
@@ -23,13 +36,13 @@ static void begin_complaint(void)
 }
 
 /* Ends the line with the text of the calling function's `format`. */
-#define END_COMPLAINT(format)                         \
-	do {                                          \
-		va_list args;                         \
-		va_start(args, format);               \
-		(void)vfprintf(stderr, format, args); \
-		va_end(args);                         \
-		(void)fputc('\n', stderr);            \
+#define END_COMPLAINT(format)                               \
+	do {                                                \
+		va_list args;                               \
+		va_start(args, format);                     \
+		(void)vfprintf(complaints(), format, args); \
+		va_end(args);                               \
+		(void)fputc('\n', complaints());            \
 	} while (0)
 
 void cm_complain(const char *format, ...)
@@ -40,7 +53,7 @@ void cm_complain(const char *format, ...)
 
 void cm_advise(const char *format, ...)
 {
-	(void)fprintf(stderr, "  ");
+	(void)fprintf(complaints(), "  ");
 	END_COMPLAINT(format);
 }
 
@@ -50,9 +63,9 @@ void cm_complain_unknown(const char *what, const char *prefix, const char *typed
 	const char *nearest = cm_nearest_name(typed, names, count);
 
 	begin_complaint();
-	(void)fprintf(stderr, "unknown %s '%s%s'", what, prefix, typed);
+	(void)fprintf(complaints(), "unknown %s '%s%s'", what, prefix, typed);
 	if (nearest)
-		(void)fprintf(stderr, " (did you mean %s%s?)", prefix, nearest);
+		(void)fprintf(complaints(), " (did you mean %s%s?)", prefix, nearest);
 	END_COMPLAINT(format);
 }
 

@@ -7,6 +7,7 @@
 #define CM_TOOLS_CLI_EXITS_H
 
 #include <stddef.h>
+#include <stdio.h>
 
 enum cm_exit {
 	CM_EXIT_OK = 0,
@@ -22,6 +23,8 @@ enum cm_exit {
 
 /* Names the verb in all later complaints; NULL: none. The text must stay valid. */
 void cm_complain_as(const char *verb);
+/* Prints all later complaints to this stream, without the program's name; NULL: to stderr. */
+void cm_complain_to(FILE *stream);
 /* Prints "cudamemstat: VERB: ..." on stderr, after what was printed on stdout so far. */
 __attribute__((format(printf, 1, 2))) void cm_complain(const char *format, ...);
 /* The same, as an expression with the value `exit`. A macro, so that the compiler sees the
