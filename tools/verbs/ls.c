@@ -18,126 +18,46 @@
 #include "tools/processes/describe.h"
 #include "tools/processes/nvml.h"
 #include "tools/verbs/verbs.h"
+#include "tools/watch/columns.h"
+#include "tools/watch/live.h"
 
 #define NS_PER_S UINT64_C(1000000000)
 
-enum column {
-#define CM_COLUMN(ID, name, key, usual, ALIGN, help)                     COLUMN_##ID,
-#define CM_RENAMED(ID, name, key, usual, ALIGN, help, old_name, old_key) COLUMN_##ID,
-#include "tools/output/columns.def"
-	COLUMN_COUNT
-};
-
-static const struct cm_column columns[COLUMN_COUNT] = {
+static const struct cm_column columns[CM_WATCH_COLUMN_COUNT] = {
 #define CM_COLUMN(ID, name, key, usual, ALIGN, help) \
-	[COLUMN_##ID] = {name, key, usual, CM_ALIGN_##ALIGN, 0, help, NULL, NULL},
-#define CM_RENAMED(ID, name, key, usual, ALIGN, help, old_name, old_key) \
-	[COLUMN_##ID] = {name, key, usual, CM_ALIGN_##ALIGN, 0, help, old_name, old_key},
+	CM_WATCH_COLUMN_ROW(ID, name, key, usual, ALIGN, help, NULL, NULL)
+#define CM_RENAMED(...) CM_WATCH_COLUMN_ROW(__VA_ARGS__)
 #include "tools/output/columns.def"
 };
 
-static const struct cm_column_set column_set = {"ls", "rows", columns, COLUMN_COUNT, false};
-
-static void fill_identity(const struct cm_process *process, struct cm_value *values)
-{
-	values[COLUMN_PID] = cm_value_number(process->pid);
-	values[COLUMN_USER] = cm_value_text(process->user);
-	values[COLUMN_COMMAND] = cm_value_text(process->command);
-	values[COLUMN_REGION] = cm_value_text(process->path);
-	values[COLUMN_STATE] = cm_value_text(cm_life_name(process->life));
-	values[COLUMN_STATE].alarming = process->life == CM_LIFE_CRASHED;
-	if (!process->reader)
-		return;
-	values[COLUMN_COMM] = cm_value_text(process->comm);
-	values[COLUMN_NSPID] = cm_value_number(process->reader->header.pid);
-	values[COLUMN_VERSION] = cm_value_text(process->reader->header.version);
-	if (process->age_ns)
-		values[COLUMN_UP] = cm_value_real((double)process->age_ns / 1e9);
-}
-
-static void fill_counters(const struct cm_device_row *row, struct cm_value *values)
-{
-	const struct cm_summary sum = cm_summary_pool(row, CM_POOL_ALL);
-	const double hits = cm_hit_rate(row->scalar[CM_SCALAR_cache_hits],
-					row->scalar[CM_SCALAR_cache_misses]);
-
-	values[COLUMN_ALLOC] = cm_value_bytes(sum.allocated);
-	values[COLUMN_RESERVED] = cm_value_bytes(sum.reserved);
-	values[COLUMN_CACHED] = cm_value_bytes(sum.cached);
-	values[COLUMN_FRAGMENTED] = cm_value_bytes(sum.fragmented);
-	values[COLUMN_UNCACHED] = cm_value_bytes(cm_summary_other(row));
-	values[COLUMN_PEAK] = cm_value_bytes(sum.peak_allocated);
-	values[COLUMN_PEAKRSV] = cm_value_bytes(sum.peak_reserved);
-	values[COLUMN_REQ] = cm_value_bytes(sum.requested);
-	values[COLUMN_PENDING] = cm_value_bytes(sum.pending);
-	values[COLUMN_BLOCKS] = cm_value_number(sum.blocks);
-	values[COLUMN_SEGS] = cm_value_number(sum.segments);
-	values[COLUMN_ALLOCS] = cm_value_number(sum.allocs);
-	values[COLUMN_FREES] = cm_value_number(sum.frees);
-	if (hits >= 0)
-		values[COLUMN_HIT] = cm_value_real(100 * hits);
-	values[COLUMN_DRVALLOC] = cm_value_number(row->scalar[CM_SCALAR_num_device_alloc]);
-	values[COLUMN_DRVFREE] = cm_value_number(row->scalar[CM_SCALAR_num_device_free]);
-	values[COLUMN_RETRIES] = cm_value_number(row->scalar[CM_SCALAR_num_alloc_retries]);
-	values[COLUMN_DECAYED] = cm_value_bytes(row->scalar[CM_SCALAR_decay_bytes]);
-	values[COLUMN_GIVEN] = cm_value_bytes(row->scalar[CM_SCALAR_neighbour_bytes_given]);
-	values[COLUMN_GOT] = cm_value_bytes(row->scalar[CM_SCALAR_neighbour_bytes_got]);
-	values[COLUMN_OOM] = cm_value_number(row->scalar[CM_SCALAR_num_ooms]);
-	values[COLUMN_OOM].alarming = row->scalar[CM_SCALAR_num_ooms] > 0;
-}
-
-static void fill_survey(const struct cm_survey_pool *found, struct cm_value *values)
-{
-	const double fragmentation = cm_fragmentation(found);
-
-	values[COLUMN_LARGEST] = cm_value_bytes((int64_t)found->largest_free);
-	if (fragmentation >= 0)
-		values[COLUMN_FRAG] = cm_value_real(100 * fragmentation);
-}
+static const struct cm_column_set column_set = {"ls", "rows", columns, CM_WATCH_COLUMN_COUNT,
+						false};
 
 /* Prints one row per device; a process without a device, or that cannot be read, has one row. */
-static void emit_process(const struct cm_options *options, const struct cm_process *process,
+static void emit_process(const struct cm_options *options, const struct cm_watched *watched,
 			 struct cm_emit *emit)
 {
-	const bool surveyed = cm_emit_wants(emit, COLUMN_LARGEST) ||
-			      cm_emit_wants(emit, COLUMN_FRAG);
-	struct cm_value identity[COLUMN_COUNT] = {0}, values[COLUMN_COUNT];
-	struct cm_survey *survey = NULL;
-	char uuid[CM_UUID_TEXT], model[64];
-	struct cm_device_view view;
-	struct cm_host_row host;
-	uint32_t index = 0;
-	bool torn, any = false;
+	struct cm_value identity[CM_WATCH_COLUMN_COUNT] = {0}, values[CM_WATCH_COLUMN_COUNT];
+	struct cm_watch_texts texts;
+	size_t i;
 
-	fill_identity(process, identity);
-	if (process->reader && !cm_reader_read_host(process->reader, &host, &torn))
-		identity[COLUMN_HOST] = cm_value_bytes(host.allocated_bytes.current);
-	if (process->reader && surveyed)
-		(void)cm_survey_create(process->reader, &survey);
-	while (process->reader && cm_process_next_device(options, process, &index, &view)) {
+	cm_watch_fill_process(watched, identity);
+	for (i = 0; i < watched->devices; i++) {
 		memcpy(values, identity, sizeof(values));
-		fill_counters(&view.row, values);
-		if (survey)
-			fill_survey(&survey->pool[view.index][CM_POOL_ALL], values);
-		cm_text_clean(model, sizeof(model), view.row.name);
-		values[COLUMN_GPU] = cm_value_number(view.row.ordinal);
-		values[COLUMN_MODEL] = cm_value_text(model);
-		values[COLUMN_UUID] = cm_value_text(cm_uuid_format(view.row.uuid, uuid));
-		values[COLUMN_TOTAL] = cm_value_bytes((int64_t)view.row.total_bytes);
+		cm_watch_fill_device(watched, &watched->device[i], &texts, values);
 		cm_emit_row(emit, values);
-		any = true;
 	}
-	if (!any && !options->device_count)
+	if (!watched->devices && !options->device_count)
 		cm_emit_row(emit, identity);
-	cm_survey_destroy(survey);
 }
 
-static bool is_managed(const struct cm_processes *processes, pid_t pid)
+static bool is_managed(const struct cm_watch_sample *sample, pid_t pid)
 {
 	size_t i;
 
-	for (i = 0; i < processes->count; i++)
-		if (processes->item[i].pid == pid && !cm_process_is_dead(&processes->item[i]))
+	for (i = 0; i < sample->count; i++)
+		if (sample->process[i].process->pid == pid &&
+		    !cm_process_is_dead(sample->process[i].process))
 			return true;
 	return false;
 }
@@ -145,7 +65,7 @@ static bool is_managed(const struct cm_processes *processes, pid_t pid)
 /* Where the processes that do not use the library go. */
 struct unmanaged {
 	const struct cm_options *options;
-	const struct cm_processes *processes;
+	const struct cm_watch_sample *sample;
 	struct cm_emit *emit; /* NULL: into the document */
 	struct cm_json json;
 	size_t count; /* processes added */
@@ -166,20 +86,20 @@ static bool is_wanted(const struct unmanaged *unmanaged, const struct cm_process
 static void emit_unmanaged(struct cm_emit *emit, const struct cm_process *process,
 			   const struct cm_nvml_process *found)
 {
-	struct cm_value values[COLUMN_COUNT] = {0};
+	struct cm_value values[CM_WATCH_COLUMN_COUNT] = {0};
 
-	values[COLUMN_PID] = cm_value_number(process->pid);
-	values[COLUMN_USER] = cm_value_text(*process->user ? process->user : "-");
-	values[COLUMN_COMMAND] = cm_value_text(process->command);
-	values[COLUMN_STATE] = cm_value_text("unmanaged");
-	values[COLUMN_GPU] = cm_value_number(found->device);
+	values[CM_WATCH_COLUMN_PID] = cm_value_number(process->pid);
+	values[CM_WATCH_COLUMN_USER] = cm_value_text(*process->user ? process->user : "-");
+	values[CM_WATCH_COLUMN_COMMAND] = cm_value_text(process->command);
+	values[CM_WATCH_COLUMN_STATE] = cm_value_text("unmanaged");
+	values[CM_WATCH_COLUMN_GPU] = cm_value_number(found->device);
 	if (found->bytes >= 0)
-		values[COLUMN_UNCACHED] = cm_value_bytes(found->bytes);
-	values[COLUMN_TOTAL] = cm_value_bytes(found->total_bytes);
-	values[COLUMN_MODEL] = cm_value_text(found->model);
-	values[COLUMN_UUID] = cm_value_text(found->uuid);
+		values[CM_WATCH_COLUMN_UNCACHED] = cm_value_bytes(found->bytes);
+	values[CM_WATCH_COLUMN_TOTAL] = cm_value_bytes(found->total_bytes);
+	values[CM_WATCH_COLUMN_MODEL] = cm_value_text(found->model);
+	values[CM_WATCH_COLUMN_UUID] = cm_value_text(found->uuid);
 	if (process->age_ns)
-		values[COLUMN_UP] = cm_value_real((double)process->age_ns / 1e9);
+		values[CM_WATCH_COLUMN_UP] = cm_value_real((double)process->age_ns / 1e9);
 	cm_emit_row(emit, values);
 }
 
@@ -207,7 +127,7 @@ static void add_unmanaged(void *data, const struct cm_nvml_process *found)
 	struct unmanaged *unmanaged = data;
 	struct cm_process process;
 
-	if (is_managed(unmanaged->processes, found->pid))
+	if (is_managed(unmanaged->sample, found->pid))
 		return;
 	cm_process_describe(found->pid, &process);
 	if (!is_wanted(unmanaged, &process))
@@ -229,28 +149,24 @@ static void add_all_unmanaged(struct unmanaged *unmanaged)
 }
 
 /* Prints the document. Returns the number of processes. */
-static size_t put_document(const struct cm_options *options, const struct cm_processes *processes,
+static size_t put_document(const struct cm_options *options, const struct cm_watch_sample *sample,
 			   int *ret_exit)
 {
-	struct unmanaged unmanaged = {.options = options, .processes = processes};
+	struct unmanaged unmanaged = {.options = options, .sample = sample};
 	struct cm_json *json = &unmanaged.json;
 	size_t i, shown = 0;
 
 	cm_json_open_document(json, "ls");
 	cm_json_array(json, "processes");
-	for (i = 0; i < processes->count; i++) {
-		const struct cm_process *process = &processes->item[i];
-		struct cm_survey *survey = NULL;
+	for (i = 0; i < sample->count; i++) {
+		const struct cm_process *process = sample->process[i].process;
 
-		if (process->reader)
-			(void)cm_survey_create(process->reader, &survey);
 		cm_json_object(json, NULL);
 		cm_json_identity(json, process);
 		if (process->reader)
 			cm_json_host(json, process);
-		shown += cm_json_devices(json, options, process, survey);
+		shown += cm_json_devices(json, options, process, sample->process[i].survey);
 		cm_json_end(json);
-		cm_survey_destroy(survey);
 	}
 	cm_json_end(json);
 	if (options->all) {
@@ -259,20 +175,20 @@ static size_t put_document(const struct cm_options *options, const struct cm_pro
 		cm_json_end(json);
 	}
 	cm_json_end(json);
-	*ret_exit = options->device_count && processes->count && !shown && !unmanaged.count
+	*ret_exit = options->device_count && sample->count && !shown && !unmanaged.count
 			    ? cm_emit_complain_unmatched(options)
 			    : CM_EXIT_OK;
-	return processes->count + unmanaged.count;
+	return sample->count + unmanaged.count;
 }
 
 /* Complains about damaged regions. A region that we may not read has a row without figures. */
-static int complain_damaged(const struct cm_processes *processes)
+static int complain_damaged(const struct cm_watch_sample *sample)
 {
 	int exit = -1;
 	size_t i;
 
-	for (i = 0; i < processes->count; i++) {
-		const struct cm_process *process = &processes->item[i];
+	for (i = 0; i < sample->count; i++) {
+		const struct cm_process *process = sample->process[i].process;
 
 		if (process->reader || process->error == -EACCES)
 			exit = cm_exit_join(exit, CM_EXIT_OK);
@@ -282,27 +198,47 @@ static int complain_damaged(const struct cm_processes *processes)
 	return exit < 0 ? CM_EXIT_OK : exit;
 }
 
-/* Prints all rows; *ret_rows is their number. */
-static int list(const struct cm_options *options, const struct cm_processes *processes,
-		size_t *ret_rows)
+/* Prints all rows; *ret_rows is their number. `emit` NULL: as a document. */
+static int list(const struct cm_options *options, const struct cm_watch_sample *sample,
+		struct cm_emit *emit, size_t *ret_rows)
 {
-	struct unmanaged unmanaged = {.options = options, .processes = processes};
+	struct unmanaged unmanaged = {.options = options, .sample = sample, .emit = emit};
 	int exit;
 	size_t i;
 
-	if (options->form == CM_FORM_JSON) {
-		*ret_rows = put_document(options, processes, &exit);
+	if (!emit) {
+		*ret_rows = put_document(options, sample, &exit);
 		return exit;
 	}
-	*ret_rows = 0;
-	if (cm_emit_open(&column_set, options, &unmanaged.emit, &exit))
-		return exit;
-	for (i = 0; i < processes->count; i++)
-		if (processes->item[i].reader || processes->item[i].error == -EACCES)
-			emit_process(options, &processes->item[i], unmanaged.emit);
+	for (i = 0; i < sample->count; i++)
+		if (sample->process[i].process->reader ||
+		    sample->process[i].process->error == -EACCES)
+			emit_process(options, &sample->process[i], emit);
 	add_all_unmanaged(&unmanaged);
-	*ret_rows = cm_emit_matched(unmanaged.emit);
-	return cm_emit_close(unmanaged.emit, CM_EXIT_OK);
+	*ret_rows = cm_emit_matched(emit);
+	return cm_emit_close(emit, CM_EXIT_OK);
+}
+
+static bool wants_survey(const struct cm_emit *emit)
+{
+	return !emit || cm_emit_wants(emit, CM_WATCH_COLUMN_LARGEST) ||
+	       cm_emit_wants(emit, CM_WATCH_COLUMN_FRAG);
+}
+
+static int list_sample(const struct cm_options *options, struct cm_watch_source *source,
+		       struct cm_emit *emit)
+{
+	struct cm_watch_sample sample;
+	size_t rows;
+	int exit;
+
+	source->want_survey = wants_survey(emit);
+	if (source->take(source, &sample))
+		return cm_emit_close(emit, cm_fail_memory());
+	exit = list(options, &sample, emit, &rows);
+	if (exit)
+		return exit;
+	return !rows && !sample.count ? cm_complain_nobody(options) : complain_damaged(&sample);
 }
 
 static bool is_help(const struct cm_options *options)
@@ -312,19 +248,16 @@ static bool is_help(const struct cm_options *options)
 
 static int list_once(const struct cm_options *options)
 {
-	struct cm_processes processes = {0};
-	size_t rows;
+	struct cm_watch_source *source = NULL;
+	struct cm_emit *emit = NULL;
 	int exit;
 
-	exit = is_help(options) ? 0 : cm_collect(options, options->pid, &processes);
+	exit = is_help(options) ? CM_EXIT_OK : cm_watch_live_open(options, &source);
 	if (exit)
 		return exit;
-	exit = list(options, &processes, &rows);
-	if (!exit && !rows && !processes.count && !is_help(options))
-		exit = cm_complain_nobody(options);
-	else if (!exit)
-		exit = complain_damaged(&processes);
-	cm_processes_free(&processes);
+	if (options->form == CM_FORM_JSON || !cm_emit_open(&column_set, options, &emit, &exit))
+		exit = list_sample(options, source, emit);
+	cm_watch_close(source);
 	return exit;
 }
 

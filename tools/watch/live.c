@@ -22,8 +22,7 @@
 struct live {
 	struct cm_watch_source source;
 	const struct cm_options *options;
-	struct cm_options scan; /* those, without what names processes */
-	uint64_t pid;           /* --pid with a number; 0: none */
+	uint64_t pid; /* --pid with a number; 0: none */
 	struct cm_processes processes;
 	struct cm_watched *watched; /* of each process */
 	size_t watched_room;
@@ -84,14 +83,15 @@ static void identify(const struct cm_process *process, struct cm_watched *watche
 		cm_identity_read(process->reader->pid, &watched->identity);
 }
 
-/* Finds the processes anew. 0, or an exit code after a complaint; the old ones stay then. */
-static int scan(struct live *live)
+/* Finds the processes anew, those of `target` or all. 0, or an exit code after a complaint; the old
+ * ones stay then. */
+static int scan(struct live *live, const char *target)
 {
 	struct cm_processes found;
 	size_t i;
 	int exit;
 
-	exit = cm_collect(&live->scan, NULL, &found);
+	exit = cm_collect(live->options, target, &found);
 	if (exit)
 		return exit;
 	drop_samples(live);
@@ -179,7 +179,7 @@ static int take(struct cm_watch_source *source, struct cm_watch_sample *ret_samp
 
 	drop_samples(live);
 	if (is_scan_due(live))
-		(void)scan(live); /* after a failure the old ones are watched on */
+		(void)scan(live, NULL); /* after a failure the old ones are watched on */
 	for (i = 0; i < live->processes.count; i++) {
 		if (live->processes.item[i].age_ns && live->taken_ns > live->scanned_ns)
 			live->processes.item[i].age_ns += now - live->taken_ns;
@@ -217,19 +217,13 @@ int cm_watch_live_open(const struct cm_options *options, struct cm_watch_source 
 
 	if (!live)
 		return cm_fail_memory();
-	if (options->pid && !*options->pid) {
-		free(live);
-		return cm_fail(CM_EXIT_USAGE, "an empty word names no process");
-	}
 	live->source.take = take;
 	live->source.close = close_live;
 	live->options = options;
-	live->scan = *options;
-	live->scan.pid = NULL;
 	if (options->pid && cm_number_parse(options->pid, INT32_MAX, &live->pid))
 		live->pid = 0;
 	(void)has_folder_changed(live);
-	exit = scan(live);
+	exit = scan(live, options->pid);
 	if (exit) {
 		close_live(&live->source);
 		return exit;
