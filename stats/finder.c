@@ -3,41 +3,55 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <limits.h>
-#include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "stats/reader.h"
+#include "stats/open_files.h"
 #include "stats/region.h"
 #include "stats/units.h"
 
-#define FILES_MAX 65536
-#define SEEN_MAX  4096
-#define MEMFD     "/memfd:cudamem"
+#define FILES_MAX      65536 /* entries of a folder */
+#define REGIONS_MAX    4096  /* that are found */
+#define NAMESPACES_MAX 4096
+#define PROCESSES_MAX  (1 << 22) /* the kernel gives out no more numbers */
+/* The usual limits of a process's open files, soft and hard. One costs some 3 us to look at. */
+#define OPEN_MAX_EACH 1024
+#define OPEN_MAX_ONE  (1u << 20)
 
-struct seen {
+struct process {
+	pid_t pid;
+	pid_t inner;  /* in its own PID namespace; 0: not read yet */
+	dev_t folder; /* the file system of its region folder; 0: unknown */
+	bool found;   /* its region is */
+};
+
+struct region {
+	struct cm_find find;
 	dev_t dev;
 	ino_t ino;
 };
 
-/* What processes hold open. Too large for a stack. */
-struct open_files {
-	char target[PATH_MAX]; /* of the link that is looked at */
-	struct seen seen[SEEN_MAX];
-	size_t count;
+struct namespace
+{
+	uint64_t number;
+	dev_t folder; /* its region folder; 0: not seen yet */
+	ino_t folder_ino;
 };
 
 struct search {
 	cm_find_fn fn;
 	void *data;
 	int found;
-	int files;               /* directory entries looked at */
-	struct open_files *open; /* NULL: they are not looked at */
+	pid_t pid; /* the one asked for, or 0 */
+	struct process *process;
+	size_t processes, process_room;
+	struct region *region;
+	size_t regions, region_room;
+	struct namespace *namespace;
+	size_t namespaces, namespace_room;
 };
 
 static void report(struct search *search, const struct cm_find *find)
@@ -46,188 +60,47 @@ static void report(struct search *search, const struct cm_find *find)
 	search->fn(search->data, find);
 }
 
-static bool is_seen(const struct search *search, const struct stat *st)
+/* Room for one more element behind `count`. False: there are `most`, or no memory is left. */
+static bool grow(void *pointer, size_t *room, size_t count, size_t most, size_t size)
 {
-	size_t i;
+	void **array = pointer, *larger;
 
-	for (i = 0; search->open && i < search->open->count; i++)
-		if (search->open->seen[i].ino == st->st_ino &&
-		    search->open->seen[i].dev == st->st_dev)
-			return true;
-	return false;
-}
-
-/* What the kernel puts behind the path of an open file that has no name any more. */
-#define DELETED " (deleted)"
-
-/* The parts of a region's file name. */
-struct name {
-	uint64_t uid, pid, start;
-};
-
-static bool parse_part(const char **text, char end, uint64_t max, uint64_t *ret_part)
-{
-	const size_t length = strcspn(*text, ".");
-	char digits[24];
-
-	if (length >= sizeof(digits) || (*text)[length] != end)
+	if (count < *room)
+		return true;
+	if (count >= most)
 		return false;
-	memcpy(digits, *text, length);
-	digits[length] = '\0';
-	*text += length + (end != '\0');
-	return !cm_number_parse(digits, max, ret_part);
-}
-
-static bool parse_name(const char *text, struct name *ret_name)
-{
-	const size_t prefix = strlen(CM_REGION_PREFIX);
-	struct name name;
-
-	if (strncmp(text, CM_REGION_PREFIX, prefix))
+	larger = reallocarray(*array, *room ? *room * 2 : 64, size);
+	if (!larger)
 		return false;
-	text += prefix;
-	if (!parse_part(&text, '.', UINT32_MAX, &name.uid) ||
-	    !parse_part(&text, '.', INT32_MAX, &name.pid) ||
-	    !parse_part(&text, '\0', UINT64_MAX, &name.start))
-		return false;
-	*ret_name = name;
+	*array = larger;
+	*room = *room ? *room * 2 : 64;
 	return true;
 }
 
-/* A line of /proc/PID/status, without its end and its `label`. False: there is none. */
-static bool read_status(pid_t pid, const char *label, char *line, int bytes)
+/* Among the first `count` that were found. */
+static struct region *find_file(const struct search *search, size_t count, const struct stat *st)
 {
-	const size_t length = strlen(label);
-	bool found = false;
-	char path[32];
-	FILE *status;
+	size_t i;
 
-	(void)snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
-	status = fopen(path, "re");
-	if (!status)
-		return false;
-	while (!found && fgets(line, bytes, status))
-		found = !strncmp(line, label, length);
-	(void)fclose(status);
-	if (found) {
-		memmove(line, line + length, strlen(line + length) + 1);
-		line[strcspn(line, "\n")] = '\0';
-	}
-	return found;
+	for (i = 0; i < count; i++)
+		if (search->region[i].ino == st->st_ino && search->region[i].dev == st->st_dev)
+			return &search->region[i];
+	return NULL;
 }
 
-pid_t cm_process_inner_pid(pid_t pid)
+static struct region *add_region(struct search *search, const struct stat *st)
 {
-	char line[512], *field;
-	uint64_t inner = 0;
+	struct region *region;
 
-	if (!read_status(pid, "NSpid:", line, sizeof(line)))
-		return pid;
-	field = strrchr(line, '\t');
-	if (cm_number_parse(field ? field + 1 : line, INT32_MAX, &inner))
-		inner = 0;
-	return inner ? (pid_t)inner : pid;
-}
-
-/* Is the user one that the process runs as? It has a real, an effective and two other ids. */
-static bool runs_as(pid_t pid, uid_t uid)
-{
-	char line[512], *rest, *field;
-	uint64_t number;
-
-	if (!read_status(pid, "Uid:", line, sizeof(line)))
-		return false;
-	for (field = strtok_r(line, "\t ", &rest); field; field = strtok_r(NULL, "\t ", &rest))
-		if (!cm_number_parse(field, UINT32_MAX, &number) && (uid_t)number == uid)
-			return true;
-	return false;
-}
-
-/*
- * Whether the open file behind a link of /proc/PID/fd is this process's own region: a forked child
- * or another tool can have the same file open.
- */
-static bool is_own_region(const char *path, pid_t pid)
-{
-	uint8_t header[offsetof(struct cm_header, state)];
-	uint64_t start, own_start;
-	uint32_t own_pid;
-	bool locked;
-	ssize_t n;
-	int fd;
-
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	if (fd < 0)
-		return false;
-	n = pread(fd, header, sizeof(header), 0);
-	locked = cm_region_is_locked(fd);
-	(void)close(fd);
-	memcpy(&own_start, header + offsetof(struct cm_header, start_time), sizeof(own_start));
-	memcpy(&own_pid, header + offsetof(struct cm_header, pid), sizeof(own_pid));
-	return n == (ssize_t)sizeof(header) && !cm_process_start_time((uint32_t)pid, &start) &&
-	       (own_start == start || locked) && (pid_t)own_pid == cm_process_inner_pid(pid);
-}
-
-/* Also to one whose name was taken away, as systemd-logind does when the user logs out
- * (RemoveIPC). */
-static bool links_to_region(char *target)
-{
-	const char *name = strrchr(target, '/');
-	const size_t length = strlen(target), suffix = strlen(DELETED);
-	struct name parts;
-
-	if (length > suffix && !strcmp(target + length - suffix, DELETED))
-		target[length - suffix] = '\0';
-	return !strcmp(target, MEMFD) || (name && parse_name(name + 1, &parts));
-}
-
-/* The regions that one process holds open. */
-static void search_process(struct search *search, pid_t pid)
-{
-	struct open_files *open = search->open;
-	struct cm_find find = {.pid = pid};
-	char path[64], *target = open->target;
-	struct dirent *entry;
-	struct stat st;
-	ssize_t n;
-	DIR *fds;
-
-	(void)snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
-	fds = opendir(path);
-	if (!fds)
-		return;
-	while (search->files < FILES_MAX && (entry = readdir(fds))) {
-		search->files++;
-		n = readlinkat(dirfd(fds), entry->d_name, target, sizeof(open->target) - 1);
-		if (n <= 0)
-			continue;
-		target[n] = '\0';
-		if (!links_to_region(target) || fstatat(dirfd(fds), entry->d_name, &st, 0) ||
-		    !S_ISREG(st.st_mode) || is_seen(search, &st))
-			continue;
-		(void)snprintf(find.path, sizeof(find.path), "%s/%s", path, entry->d_name);
-		if (open->count == SEEN_MAX || !is_own_region(find.path, pid))
-			continue;
-		open->seen[open->count++] = (struct seen){st.st_dev, st.st_ino};
-		find.uid = st.st_uid;
-		report(search, &find);
-	}
-	(void)closedir(fds);
-}
-
-static void search_processes(struct search *search)
-{
-	struct dirent *entry;
-	uint64_t pid;
-	DIR *proc;
-
-	proc = opendir("/proc");
-	if (!proc)
-		return;
-	while (search->files < FILES_MAX && (entry = readdir(proc)))
-		if (!cm_number_parse(entry->d_name, INT32_MAX, &pid))
-			search_process(search, (pid_t)pid);
-	(void)closedir(proc);
+	if (!grow(&search->region, &search->region_room, search->regions, REGIONS_MAX,
+		  sizeof(*search->region)))
+		return NULL;
+	region = &search->region[search->regions++];
+	memset(region, 0, sizeof(*region));
+	region->dev = st->st_dev;
+	region->ino = st->st_ino;
+	region->find.uid = st->st_uid;
+	return region;
 }
 
 /*
@@ -235,7 +108,7 @@ static void search_processes(struct search *search)
  * here. Of who may read the file more is known than its name; for others a file that belongs to
  * another user than its name says is somebody's trick.
  */
-static bool is_plausible(const struct name *name, const struct stat *st)
+static bool is_plausible(const struct cm_region_name *name, const struct stat *st)
 {
 	return st->st_uid == (uid_t)name->uid || st->st_uid == geteuid() || !geteuid();
 }
@@ -245,64 +118,314 @@ static bool is_plausible(const struct name *name, const struct stat *st)
  * process runs, a file of a user that it does not run as is not its region. It may be the leftover
  * of an earlier process, or belong to another PID namespace: a list has it, with its owner.
  */
-static bool is_of_another(const struct name *name, const struct stat *st)
+static bool is_of_another(const struct cm_find *find)
 {
 	uint64_t start;
 
-	return !cm_process_start_time((uint32_t)name->pid, &start) &&
-	       !runs_as((pid_t)name->pid, st->st_uid);
+	return !cm_process_start_time((uint32_t)find->pid, &start) &&
+	       !cm_process_runs_as(find->pid, find->uid);
 }
 
-static void search_dir(struct search *search, const char *dir, pid_t pid)
+static void add_named(struct search *search, const char *folder, const char *text,
+		      const struct cm_region_name *name, const struct stat *st)
 {
-	struct cm_find find = {0};
+	struct region *region = add_region(search, st);
+
+	if (!region)
+		return;
+	if (snprintf(region->find.path, sizeof(region->find.path), "%s/%s", folder, text) >=
+	    (int)sizeof(region->find.path)) {
+		search->regions--;
+		return;
+	}
+	region->find.pid = (pid_t)name->pid;
+	region->find.start = name->start;
+}
+
+/* Adds the regions of an open folder, whose path is `path`. Closes it. */
+static void add_folder(struct search *search, int folder, const char *path)
+{
+	const size_t before = search->regions; /* of other folders */
+	struct cm_region_name name;
 	struct dirent *entry;
-	struct name name;
 	struct stat st;
 	DIR *stream;
 	int seen;
 
-	stream = opendir(dir);
-	if (!stream)
+	stream = folder < 0 ? NULL : fdopendir(folder);
+	if (!stream) {
+		if (folder >= 0)
+			(void)close(folder);
 		return;
-	for (seen = 0; seen < FILES_MAX && (entry = readdir(stream)); seen++) {
-		if (!parse_name(entry->d_name, &name) || (pid && (pid_t)name.pid != pid) ||
-		    fstatat(dirfd(stream), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) ||
-		    !S_ISREG(st.st_mode) || !is_plausible(&name, &st) || is_seen(search, &st) ||
-		    (pid && is_of_another(&name, &st)))
-			continue;
-		if (snprintf(find.path, sizeof(find.path), "%s/%s", dir, entry->d_name) >=
-		    (int)sizeof(find.path))
-			continue;
-		find.pid = (pid_t)name.pid;
-		find.uid = st.st_uid;
-		find.start = name.start;
-		report(search, &find);
 	}
+	for (seen = 0; seen < FILES_MAX && (entry = readdir(stream)); seen++)
+		if (cm_region_name_parse(entry->d_name, &name) &&
+		    !fstatat(dirfd(stream), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) &&
+		    S_ISREG(st.st_mode) && is_plausible(&name, &st) &&
+		    !find_file(search, before, &st))
+			add_named(search, path, entry->d_name, &name, &st);
 	(void)closedir(stream);
 }
 
-static void search_everywhere(struct search *search, pid_t pid)
+static int open_folder(const char *path)
 {
-	search->open = malloc(sizeof(*search->open));
-	if (search->open) {
-		search->open->count = 0;
-		if (pid)
-			search_process(search, pid);
-		else
-			search_processes(search);
+	return open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+/* Of each part of the path: a link in somebody's container would lead out of it. */
+static int open_beneath(int at, const char *name, int flags)
+{
+	const int fd = openat(at, name, flags | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+	(void)close(at);
+	return fd;
+}
+
+/* CM_REGION_DIR as the process sees it; `path` is then its path from here. -1: not allowed, or it
+ * has none. */
+static int open_folder_of(pid_t pid, char *path, size_t bytes)
+{
+	char part[sizeof(CM_REGION_DIR)], *rest = NULL, *name;
+	int fd;
+
+	(void)snprintf(path, bytes, "/proc/%d/root", (int)pid);
+	fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	(void)snprintf(path, bytes, "/proc/%d/root" CM_REGION_DIR, (int)pid);
+	(void)snprintf(part, sizeof(part), "%s", CM_REGION_DIR);
+	for (name = strtok_r(part, "/", &rest); name && fd >= 0; name = strtok_r(NULL, "/", &rest))
+		fd = open_beneath(fd, name, *rest ? O_PATH : O_RDONLY);
+	return fd;
+}
+
+/* The number of a mount namespace; 0: we may not know. `process`: a number, or "self". */
+static uint64_t read_namespace(const char *process)
+{
+	char path[64], target[64], *digits;
+	uint64_t number;
+	ssize_t n;
+
+	(void)snprintf(path, sizeof(path), "/proc/%s/ns/mnt", process);
+	n = readlink(path, target, sizeof(target) - 1);
+	target[n > 0 ? n : 0] = '\0';
+	digits = strchr(target, '[');
+	if (!digits)
+		return 0;
+	digits[strcspn(digits, "]")] = '\0';
+	return cm_number_parse(digits + 1, UINT64_MAX, &number) ? 0 : number;
+}
+
+static struct namespace *find_namespace(struct search *search, uint64_t number)
+{
+	size_t i;
+
+	for (i = 0; i < search->namespaces; i++)
+		if (search->namespace[i].number == number)
+			return &search->namespace[i];
+	if (!grow(&search->namespace, &search->namespace_room, search->namespaces, NAMESPACES_MAX,
+		  sizeof(*search->namespace)))
+		return NULL;
+	search->namespace[search->namespaces] = (struct namespace){.number = number};
+	return &search->namespace[search->namespaces++];
+}
+
+/* Adds the folder's regions, too, the first time that it is seen. 0: unknown. */
+static dev_t find_folder(struct search *search, struct namespace *namespace, pid_t pid)
+{
+	char path[64];
+	struct stat st;
+	size_t i;
+	int fd;
+
+	if (namespace->folder)
+		return namespace->folder;
+	fd = open_folder_of(pid, path, sizeof(path));
+	if (fd < 0 || fstat(fd, &st)) {
+		if (fd >= 0)
+			(void)close(fd);
+		return 0; /* another process of this namespace may have one */
 	}
-	search_dir(search, CM_REGION_DIR, pid);
-	free(search->open);
+	/* Namespaces may share the folder, as the containers of a pod do. */
+	for (i = 0; i < search->namespaces; i++)
+		if (search->namespace[i].folder == st.st_dev &&
+		    search->namespace[i].folder_ino == st.st_ino)
+			break;
+	if (i == search->namespaces)
+		add_folder(search, fd, path);
+	else
+		(void)close(fd);
+	namespace->folder = st.st_dev;
+	namespace->folder_ino = st.st_ino;
+	return namespace->folder;
+}
+
+static void add_process(struct search *search, pid_t pid)
+{
+	struct namespace *namespace;
+	struct process *process;
+	uint64_t number;
+	char text[16];
+
+	if (!grow(&search->process, &search->process_room, search->processes, PROCESSES_MAX,
+		  sizeof(*search->process)))
+		return;
+	(void)snprintf(text, sizeof(text), "%d", (int)pid);
+	number = read_namespace(text);
+	namespace = number ? find_namespace(search, number) : NULL;
+	process = &search->process[search->processes++];
+	*process = (struct process){.pid = pid};
+	process->folder = namespace ? find_folder(search, namespace, pid) : 0;
+}
+
+static void add_processes(struct search *search)
+{
+	struct dirent *entry;
+	uint64_t pid;
+	DIR *proc;
+
+	proc = opendir("/proc");
+	if (!proc)
+		return;
+	while (search->processes < PROCESSES_MAX && (entry = readdir(proc)))
+		if (!cm_number_parse(entry->d_name, INT32_MAX, &pid))
+			add_process(search, (pid_t)pid);
+	(void)closedir(proc);
+}
+
+/* By its name and its user. The number in a name is that of the process's own PID namespace. */
+static bool is_of(const struct cm_find *find, struct process *process)
+{
+	uint64_t start;
+
+	if (process->found)
+		return false;
+	if (!process->inner)
+		process->inner = cm_process_inner_pid(process->pid);
+	return process->inner == find->pid &&
+	       !cm_process_start_time((uint32_t)process->pid, &start) && start == find->start &&
+	       cm_process_runs_as(process->pid, find->uid);
+}
+
+static int compare_pids(const void *a, const void *b)
+{
+	const struct process *x = a, *y = b;
+
+	return x->pid < y->pid ? -1 : x->pid > y->pid;
+}
+
+/* The process that a file of CM_REGION_DIR, of any namespace, belongs to; NULL: none that runs. */
+static struct process *find_owner(struct search *search, const struct region *region)
+{
+	const struct process like = {.pid = region->find.pid};
+	struct process *process;
+	size_t i;
+
+	/* Nearly always it has this number here as well. /proc lists processes by number. */
+	process = bsearch(&like, search->process, search->processes, sizeof(like), compare_pids);
+	if (process && (!process->folder || process->folder == region->dev) &&
+	    is_of(&region->find, process))
+		return process;
+	for (i = 0; i < search->processes; i++)
+		if (search->process[i].folder == region->dev &&
+		    is_of(&region->find, &search->process[i]))
+			return &search->process[i];
+	return NULL;
+}
+
+static void find_owners(struct search *search)
+{
+	struct process *process;
+	size_t i;
+
+	for (i = 0; i < search->regions; i++) {
+		process = find_owner(search, &search->region[i]);
+		if (!process)
+			continue;
+		process->found = true;
+		search->region[i].find.pid = process->pid;
+		search->region[i].find.held = true;
+	}
+}
+
+/* A region of a process, by its open file; it may have a name that did not tell whose it is. */
+static void add_open(void *data, pid_t pid, const char *path, const struct stat *st)
+{
+	struct search *search = data;
+	struct region *region = find_file(search, search->regions, st);
+
+	if (!region) {
+		region = add_region(search, st);
+		if (!region)
+			return;
+		(void)snprintf(region->find.path, sizeof(region->find.path), "%s", path);
+	}
+	region->find.pid = pid;
+	region->find.held = true;
+}
+
+/* Looks at the open files of the processes whose region has no name. */
+static void search_open_files(struct search *search)
+{
+	const unsigned most = search->pid ? OPEN_MAX_ONE : OPEN_MAX_EACH;
+	struct cm_find missed = {.held = true};
+	struct stat st;
+	char path[32];
+	size_t i;
+
+	for (i = 0; i < search->processes; i++) {
+		missed.pid = search->process[i].pid;
+		if (search->process[i].found ||
+		    cm_open_files_find(missed.pid, most, add_open, search) ||
+		    !cm_open_files_is_mapped(missed.pid))
+			continue;
+		(void)snprintf(path, sizeof(path), "/proc/%d", (int)missed.pid);
+		missed.uid = stat(path, &st) ? (uid_t)-1 : st.st_uid;
+		report(search, &missed);
+	}
+}
+
+static void report_regions(struct search *search)
+{
+	const struct cm_find *find;
+	size_t i;
+
+	for (i = 0; i < search->regions; i++) {
+		find = &search->region[i].find;
+		if (!search->pid ||
+		    (find->pid == search->pid && (find->held || !is_of_another(find))))
+			report(search, find);
+	}
+}
+
+/* This namespace's own folder comes first: its files then have the shorter path. */
+static void search_everywhere(struct search *search)
+{
+	struct namespace *own = find_namespace(search, read_namespace("self"));
+	struct stat st;
+
+	add_folder(search, open_folder(CM_REGION_DIR), CM_REGION_DIR);
+	if (own && !stat(CM_REGION_DIR, &st)) {
+		own->folder = st.st_dev;
+		own->folder_ino = st.st_ino;
+	}
+	if (search->pid)
+		add_process(search, search->pid);
+	else
+		add_processes(search);
+	find_owners(search);
+	search_open_files(search);
 }
 
 int cm_find_regions(const char *dir, pid_t pid, cm_find_fn fn, void *data)
 {
-	struct search search = {.fn = fn, .data = data};
+	struct search search = {.fn = fn, .data = data, .pid = pid};
 
 	if (dir)
-		search_dir(&search, dir, pid);
+		add_folder(&search, open_folder(dir), dir);
 	else
-		search_everywhere(&search, pid);
+		search_everywhere(&search);
+	report_regions(&search);
+	free(search.process);
+	free(search.region);
+	free(search.namespace);
 	return search.found;
 }

@@ -230,7 +230,8 @@ err_file:
 int cm_reader_open(const char *path, struct cm_reader **ret_reader, char *why)
 {
 	/* The links of /proc/PID/fd lead to the open file itself, not to a path. */
-	const bool follow = !strncmp(path, "/proc/", 6);
+	const bool follow = !strncmp(path, "/proc/", 6) &&
+			    !strncmp(strchrnul(path + 6, '/'), "/fd/", 4);
 	int fd;
 
 	/* Not to wait for the other end of a pipe that somebody put there. */

@@ -277,7 +277,7 @@ static enum unreadable reason_of(int error)
  * process's number; what a process holds open is its own. */
 static bool is_genuine(const struct cm_process *process)
 {
-	return !strncmp(process->path, "/proc/", 6) || process->reader->pid <= 0 ||
+	return process->held || process->reader->pid <= 0 ||
 	       cm_identity_is_user(process->reader->pid, process->uid);
 }
 

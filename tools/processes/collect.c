@@ -109,11 +109,6 @@ static void describe(struct cm_process *process)
 		process->age_ns = read_age(header->start_time);
 }
 
-static bool is_held(const struct cm_process *process)
-{
-	return !strncmp(process->path, "/proc/", 6);
-}
-
 /* The argument of gather(). */
 struct gathering {
 	struct cm_processes *all;
@@ -140,15 +135,21 @@ static void gather(void *data, const struct cm_find *find)
 	(void)snprintf(process->path, sizeof(process->path), "%s", find->path);
 	process->pid = find->pid;
 	process->uid = find->uid;
+	process->held = find->held;
 	name_user(process);
+	if (!*find->path) {
+		process->error = cm_explain(process->why, -E2BIG, "it has too many open files");
+		describe_unread(process, 0);
+		return;
+	}
 	process->error = cm_reader_open(find->path, &process->reader, process->why);
 	if (process->error == -ENOENT) {
 		/* The process has ended since its region was found. */
 		gathering->all->count--;
 		return;
 	}
-	/* An open file of a process: /proc has its pid in our namespace, the region in its own. */
-	if (!process->error && is_held(process))
+	/* The region has the pid of the process's own namespace. */
+	if (!process->error && find->held)
 		process->reader->pid = find->pid;
 	if (process->reader)
 		describe(process);
@@ -194,12 +195,12 @@ static int by_life(const void *a, const void *b)
 	return start_of(x) > start_of(y) ? -1 : start_of(x) < start_of(y);
 }
 
-/* Of the regions of one process: first the one that it holds open itself. */
+/* Of the regions of one process: first that of the running process. */
 static int by_claim(const void *a, const void *b)
 {
-	const bool held_x = is_held(a), held_y = is_held(b);
+	const struct cm_process *x = a, *y = b;
 
-	return held_x != held_y ? (held_x ? -1 : 1) : by_life(a, b);
+	return x->held != y->held ? (x->held ? -1 : 1) : by_life(a, b);
 }
 
 static void drop(struct cm_processes *processes, size_t from, size_t to)
@@ -397,6 +398,12 @@ int cm_process_complain(const struct cm_process *process)
 		return cm_fail(CM_EXIT_TARGET,
 			       "process %d belongs to %s; you may not read its region",
 			       (int)process->pid, process->user);
+	if (process->error == -E2BIG) {
+		cm_complain("process %d has too many open files to find its region among them",
+			    (int)process->pid);
+		cm_advise("'%s show %d' looks at all of them", CM_PROGRAM, (int)process->pid);
+		return CM_EXIT_TARGET;
+	}
 	return cm_fail(CM_EXIT_TARGET, "%s: %s", process->path, process->why);
 }
 

@@ -20,6 +20,7 @@ struct cm_process {
 	char why[CM_READER_WHY_BYTES];
 	char path[sizeof(((struct cm_find *)0)->path)];
 	pid_t pid; /* as seen from here, or from the name of the file */
+	bool held; /* the region of the running process `pid`, by its name or its open files */
 	uid_t uid; /* owner of the region */
 	char user[64];
 	char comm[64]; /* free of control characters, like all texts here */

@@ -414,7 +414,7 @@ static void count_open_region(void *data, const struct cm_find *find)
 {
 	unsigned *count = data;
 
-	*count += !strncmp(find->path, "/proc/", strlen("/proc/"));
+	*count += find->held;
 }
 
 /* In a PID namespace of its own, with the /proc of the one outside: there it is found. */
