@@ -3,11 +3,13 @@
 """Regions that claim to be another process's, and those that claim more than they have."""
 
 import json
+import os
 import pathlib
 import resource
+import subprocess
 import sys
 
-from hostile import NOBODY, forge, forged, fresh, kit, need_root, tool
+from hostile import NOBODY, environment, forge, forged, fresh, kit, need_root, tool
 
 REGIONS = '/dev/shm'
 
@@ -74,6 +76,27 @@ def a_file_of_the_processes_own_user_is_taken(kit_):
         genuine.communicate()
 
 
+def who_may_not_read_a_region_is_told_so(kit_):
+    """In a list its process has a row without figures; asked for by its number it is an error."""
+    need_root()
+    genuine, _ = forge('own', REGIONS)
+    program = os.open(kit_.tool, os.O_RDONLY)  # the user may not be allowed into its folder
+    try:
+        for words, code in ((('ls',), 0), (('ls', '-p', str(genuine.pid)), 3),
+                            (('ls', '--json', '-p', str(genuine.pid)), 3),
+                            (('stat', '-p', str(genuine.pid)), 3)):
+            run = subprocess.run([f'/proc/self/fd/{program}', *words], pass_fds=[program], text=True,
+                                 user=NOBODY, extra_groups=[], capture_output=True, check=False,
+                                 env=environment(), timeout=60)
+            assert run.returncode == code, (words, run)
+            told = f'process {genuine.pid} belongs to root; you may not read its region' in run.stderr
+            assert told == bool(code), (words, run)
+            assert words[0] == 'stat' or str(genuine.pid) in run.stdout, (words, run)
+    finally:
+        os.close(program)
+        genuine.communicate()
+
+
 def what_is_not_backed_is_not_read(kit_):
     path = forged('sparse', fresh(kit_, 'sparse'))
     assert path.stat().st_size > 1 << 31 and path.stat().st_blocks * 512 < 1 << 20, path.stat()
@@ -91,4 +114,4 @@ def what_is_not_backed_is_not_read(kit_):
 if __name__ == '__main__':
     sys.exit(kit.with_kit([
         another_user_is_not_taken_for_the_process, who_has_no_region_gets_none_from_another,
-        a_file_of_the_processes_own_user_is_taken, what_is_not_backed_is_not_read]))
+        a_file_of_the_processes_own_user_is_taken, who_may_not_read_a_region_is_told_so, what_is_not_backed_is_not_read]))

@@ -181,8 +181,9 @@ static size_t put_document(const struct cm_options *options, const struct cm_wat
 	return sample->count + unmanaged.count;
 }
 
-/* Complains about damaged regions. A region that we may not read has a row without figures. */
-static int complain_damaged(const struct cm_watch_sample *sample)
+/* Complains about damaged regions. A region that we may not read has a row without figures, and is
+ * an error only for the process that was asked for. */
+static int complain_unread(const struct cm_options *options, const struct cm_watch_sample *sample)
 {
 	int exit = -1;
 	size_t i;
@@ -190,7 +191,7 @@ static int complain_damaged(const struct cm_watch_sample *sample)
 	for (i = 0; i < sample->count; i++) {
 		const struct cm_process *process = sample->process[i].process;
 
-		if (process->reader || process->error == -EACCES)
+		if (process->reader || (process->error == -EACCES && !options->pid))
 			exit = cm_exit_join(exit, CM_EXIT_OK);
 		else
 			exit = cm_exit_join(exit, cm_process_complain(process));
@@ -238,7 +239,8 @@ static int list_sample(const struct cm_options *options, struct cm_watch_source 
 	exit = list(options, &sample, emit, &rows);
 	if (exit)
 		return exit;
-	return !rows && !sample.count ? cm_complain_nobody(options) : complain_damaged(&sample);
+	return !rows && !sample.count ? cm_complain_nobody(options)
+				      : complain_unread(options, &sample);
 }
 
 static bool is_help(const struct cm_options *options)
