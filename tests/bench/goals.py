@@ -149,6 +149,13 @@ def neighbour_goals(results):
                    results.median(f'peers, {processes}', OURS, 'ms'), 100, 'ms')
 
 
+def finding_goals(results):
+    """Of cudamemstat, on a node with containers."""
+    if results.has('finding'):
+        yield goal('150 regions found among 500 processes in containers',
+                   results.median('finding', OURS, 'find_ms'), 50, 'ms')
+
+
 def startup_goals(results):
     """A process that never calls CUDA."""
     more = None
