@@ -238,3 +238,16 @@ void cm_lock_release_word(struct cm_lock *lock)
 	if (CM_UNLIKELY(atomic_exchange_explicit(&lock->word, 0, memory_order_release) == 2))
 		wake_one(&lock->word);
 }
+
+void cm_lock_let_in(struct cm_lock *lock) CM_UNCHECKED
+{
+	const bool is_bias_owner = lock->by_flag;
+
+	/* A bias would be taken from it at once, by the thread that wants the lock meanwhile. */
+	if (!is_bias_owner)
+		lock->streak = 0;
+	cm_lock_release(lock);
+	if (!is_bias_owner)
+		relax_for(LONGEST_REST);
+	cm_lock_acquire(lock);
+}

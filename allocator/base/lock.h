@@ -63,6 +63,11 @@ void cm_lock_agree(void);
 void cm_lock_acquire_word(struct cm_lock *lock, uint32_t self);
 bool cm_lock_try_word(struct cm_lock *lock, uint32_t self); /* waits for nobody */
 void cm_lock_release_word(struct cm_lock *lock);
+/*
+ * Releases the lock and acquires it again. In between, any thread that spins for it looks at least
+ * once, unless the caller is the bias owner: then nobody has wanted it for long.
+ */
+void cm_lock_let_in(struct cm_lock *lock);
 /* Lowers the caller's flag where its bias has ended. */
 void cm_lock_lower(struct cm_lock *lock, uint32_t self);
 

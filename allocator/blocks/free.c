@@ -129,30 +129,43 @@ struct cm_freed cm_device_free(struct cm_device *device, uint64_t addr)
 	return cm_free_on_device(device, addr);
 }
 
-void cm_heap_retire_locked(struct cm_heap *heap, struct cm_batch *epoch)
+/* The last block of an epoch is ready. */
+static void end_epoch_locked(struct cm_heap *heap, struct cm_batch *epoch)
+{
+	cm_counters_count(heap->device->row, CM_SCALAR_epochs_ready, epoch->list.first != 0);
+	cm_counters_count(heap->device->row, CM_SCALAR_epochs_closed, epoch->closes);
+	cm_counters_count(heap->device->row, CM_SCALAR_barriers, epoch->barriers);
+	heap->polled_bytes = 0;
+	epoch->list.last = 0;
+}
+
+bool cm_heap_retire_locked(struct cm_heap *heap, struct cm_batch *epoch)
 {
 	struct retired retired[CM_POOL_COUNT] = {0};
 	struct cm_device_row *row = heap->device->row;
 	uint64_t tick = cm_ops_tick(heap->cache->ops);
-	uint32_t index = epoch->list.first, next;
+	uint32_t index = epoch->list.first, next, pool, n;
 
 	assert(cm_lock_is_held(&heap->device->lock));
 	cm_counters_begin(row);
-	for (; index; index = next) {
+	for (n = 0; index && n < CM_RETIRE_SLICE; n++, index = next) {
 		next = heap->cache->block[index].link_next;
 		if (CM_UNLIKELY(!retire_block(heap, index, tick, retired)))
 			cm_device_note_unreclaimed(heap->device);
 	}
 	book_retired(row, retired);
-	cm_counters_count(row, CM_SCALAR_epochs_ready, epoch->list.first != 0);
-	cm_counters_count(row, CM_SCALAR_epochs_closed, epoch->closes);
-	cm_counters_count(row, CM_SCALAR_barriers, epoch->barriers);
+	if (!index)
+		end_epoch_locked(heap, epoch);
 	cm_counters_end(row);
-	heap->row->pending_blocks -= epoch->blocks;
-	cm_heap_set_pending_bytes(heap, heap->row->pending_bytes - epoch->bytes);
-	heap->polled_bytes = 0;
+	epoch->list.first = index;
+	for (pool = CM_POOL_SMALL; pool < CM_POOL_COUNT; pool++) {
+		epoch->bytes -= (uint64_t)retired[pool].bytes;
+		cm_heap_set_pending_bytes(heap,
+					  heap->row->pending_bytes - (uint64_t)retired[pool].bytes);
+	}
+	epoch->blocks -= n;
+	heap->row->pending_blocks -= n;
 	if (!heap->row->pending_blocks)
 		heap->pending_sizes = heap->card_fills_up ? ~UINT64_C(0) : 0;
-	epoch->list.first = epoch->list.last = 0;
-	epoch->blocks = epoch->bytes = 0;
+	return !index;
 }

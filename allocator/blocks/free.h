@@ -121,7 +121,12 @@ struct cm_freed cm_device_free(struct cm_device *device, uint64_t addr);
 /* The same for a block that is no longer in the pointer map. True: it became FREE at once. */
 bool cm_heap_free_locked(struct cm_heap *heap, uint32_t block);
 
-/* All blocks of an epoch become FREE, merge with their neighbours and go to the bins. */
-void cm_heap_retire_locked(struct cm_heap *heap, struct cm_batch *epoch);
+/*
+ * Blocks of an epoch become FREE, merge with their neighbours and go to the bins: CM_RETIRE_SLICE
+ * of them, which takes some 10 us. False: more are left, for which the caller calls again. Other
+ * threads may have the lock in between.
+ */
+#define CM_RETIRE_SLICE 64u
+CM_NODISCARD bool cm_heap_retire_locked(struct cm_heap *heap, struct cm_batch *epoch);
 
 #endif

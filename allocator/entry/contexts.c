@@ -77,8 +77,10 @@ static void retire_all(struct cm_heap *heap)
 	struct cm_batch_ring *epochs = &heap->epochs;
 
 	for (; epochs->oldest < epochs->open.number; epochs->oldest++)
-		cm_heap_retire_locked(heap, cm_batch_at(epochs, epochs->oldest));
-	cm_heap_retire_locked(heap, &epochs->open);
+		while (!cm_heap_retire_locked(heap, cm_batch_at(epochs, epochs->oldest)))
+			continue;
+	while (!cm_heap_retire_locked(heap, &epochs->open))
+		continue;
 }
 
 void cm_cache_lock_contexts(struct cm_cache *cache) CM_ACQUIRES(cache->event_lock)

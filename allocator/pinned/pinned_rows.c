@@ -347,7 +347,7 @@ void cm_pinned_free_locked(struct cm_cache *cache, uint32_t index)
 }
 
 /* The blocks of a batch become ready. */
-static void retire_locked(struct cm_batch_ring *ring, struct cm_batch *batch)
+static bool retire_locked(struct cm_batch_ring *ring, struct cm_batch *batch)
 {
 	struct cm_cache *cache = ring->cache;
 	uint64_t tick = cm_ops_tick(cache->ops);
@@ -363,6 +363,7 @@ static void retire_locked(struct cm_batch_ring *ring, struct cm_batch *batch)
 	cm_seq_end(&cache->pinned.row->seq);
 	batch->list = (struct cm_block_list){0};
 	batch->bytes = 0;
+	return true;
 }
 
 void cm_pinned_init(struct cm_cache *cache)

@@ -58,7 +58,8 @@ void cm_batch_ring_retire_event_locked(struct cm_batch_ring *ring, uint64_t end)
 
 		cm_fence_fini_event_locked(&batch->fence);
 		cm_lock_acquire(ring->lock);
-		ring->retire_locked(ring, batch);
+		while (!ring->retire_locked(ring, batch))
+			cm_lock_let_in(ring->lock);
 		ring->oldest++;
 		cm_lock_release(ring->lock);
 	}

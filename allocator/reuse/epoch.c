@@ -11,10 +11,12 @@
 #include "allocator/state/report.h"
 
 /* An epoch is ready. */
-static void retire_locked(struct cm_batch_ring *ring, struct cm_batch *epoch)
+static bool retire_locked(struct cm_batch_ring *ring, struct cm_batch *epoch)
 {
-	cm_heap_retire_locked(ring->heap, epoch);
+	if (!cm_heap_retire_locked(ring->heap, epoch))
+		return false;
 	ring->heap->row->epoch_ready = epoch->number;
+	return true;
 }
 
 void cm_epoch_init(struct cm_heap *heap)

@@ -80,7 +80,8 @@ struct cm_batch_ring {
 	struct cm_cache *cache;
 	struct cm_heap *heap; /* NULL: of pinned memory */
 	struct cm_lock *lock; /* guards `open` */
-	void (*retire_locked)(struct cm_batch_ring *ring, struct cm_batch *batch);
+	/* False: a part is done; call again. Others may have the lock in between. */
+	bool (*retire_locked)(struct cm_batch_ring *ring, struct cm_batch *batch);
 	struct cm_batch open;
 	/* Guarded by the event lock: closed[n & (CM_BATCHES_MAX - 1)] for n in [oldest,
 	 * open.number). */

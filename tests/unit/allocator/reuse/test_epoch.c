@@ -3,6 +3,7 @@
 #include "allocator/reuse/epoch.h"
 
 #include "allocator/base/gate.h"
+#include "allocator/blocks/free.h"
 #include "allocator/blocks/poll_policy.h"
 #include "tests/unit/fixture_case.h"
 
@@ -416,6 +417,29 @@ static void growth_behind_another_device_is_not_held_up_for_long(void **state)
 	case_close(f);
 }
 
+/* Another thread's free waits for one slice, however long the epoch is. Each slice changes the
+ * counters once, and makes their sequence number grow by two. */
+static void a_long_epoch_is_retired_in_slices(void **state)
+{
+	enum { BLOCKS = 1000 };
+	struct fixture *f = *state;
+	uint64_t addr[BLOCKS];
+	uint32_t before;
+	size_t i;
+
+	for (i = 0; i < BLOCKS; i++)
+		addr[i] = case_get(f, 512);
+	for (i = 0; i < BLOCKS; i++)
+		case_put(f, addr[i]);
+	before = f->heap->device->row->seq;
+	cm_cache_poll(f->cache);
+	assert_true((f->heap->device->row->seq - before) / 2 >= BLOCKS / CM_RETIRE_SLICE);
+	assert_int_equal(f->heap->row->pending_bytes, 0);
+	assert_int_equal(f->heap->row->pending_blocks, 0);
+	assert_int_equal(fixture_scalar(f, CM_SCALAR_epochs_closed), 1);
+	assert_int_equal(fixture_scalar(f, CM_SCALAR_epochs_ready), 1);
+}
+
 static void more_epochs_than_places_lose_nothing(void **state)
 {
 	struct fixture *f = *state;
@@ -619,6 +643,7 @@ int main(void)
 		cmocka_unit_test(growth_by_running_ahead_is_bounded),
 		cmocka_unit_test(growth_behind_long_kernels_is_bounded),
 		cmocka_unit_test(growth_behind_another_device_is_not_held_up_for_long),
+		fixture_case(a_long_epoch_is_retired_in_slices),
 		fixture_case(more_epochs_than_places_lose_nothing),
 		fixture_case(epochs_that_are_done_cost_one_question),
 		cmocka_unit_test(sync_free_waits_in_the_free_as_cuda_does),
