@@ -100,6 +100,20 @@ def speed_goals(results):
                    '')
 
 
+# Of a pair, with the program and the driver's stubs; and of a call that hits.
+INSTRUCTIONS = {'same size, 1 KiB': 600, 'log-uniform, 1000 live': 680, 'training-step ramps': 730,
+                'same size, 64 MiB': 1200}
+FILES = 8
+
+
+def hit_path_goals(results):
+    for name, most in INSTRUCTIONS.items():
+        yield goal(f'instructions a pair: {name}', results.median('hit path', OURS, name), most, '')
+    for call in ('cuMemAlloc', 'cuMemFree'):
+        files = results.median('hit path', OURS, f'{call}, files')
+        yield goal(f'source files that {call} visits when it hits', files, FILES, '')
+
+
 RECORDING = {
     'event_ns': 'an event in the ring',
     'stack_5_ns': 'a stack of 5 calls, seen before',
