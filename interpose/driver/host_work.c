@@ -24,15 +24,15 @@ static _Atomic bool marks;
 struct row {
 	CUstream stream; /* ANY_STREAM, CU_STREAM_LEGACY, CU_STREAM_PER_THREAD or a handle */
 	uint32_t thread; /* of CU_STREAM_PER_THREAD, else 0 */
-	uint32_t users;  /* threads that wait for its event without the lock */
 	uint64_t noted;
 	uint64_t done;
 	uint64_t marked; /* the event stands behind the work of this number; 0: of none */
 	bool followed;   /* other work was submitted since */
-	CUevent event;   /* of the context; stays with the row */
+	CUevent event;   /* of the context; a thread that uses it takes it out meanwhile */
 };
 
-/* Contexts beyond the table are none of ours: nothing is cached then (context.h). */
+/* Contexts beyond the table are none of ours: nothing is cached then (context.h). A thread that
+ * keeps a row while it has let go of the lock has pinned the context. */
 static struct context {
 	uint64_t ctx; /* 0: unused */
 	CUdevice device;
@@ -70,9 +70,18 @@ static bool is_special(CUstream stream)
 	return stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
 }
 
+/* A number that no later thread has, unlike the system's: the stream of a thread that has ended is
+ * not that of another one. */
 static uint32_t thread_of(CUstream stream)
 {
-	return stream == CU_STREAM_PER_THREAD ? cm_thread_id() : 0;
+	static _Atomic uint32_t last;
+	static __thread uint32_t own;
+
+	if (stream != CU_STREAM_PER_THREAD)
+		return 0;
+	if (!own)
+		own = atomic_fetch_add_explicit(&last, 1, memory_order_relaxed) + 1;
+	return own;
 }
 
 static struct context *find_context_locked(uint64_t ctx)
@@ -97,24 +106,26 @@ static struct row *find_row_locked(struct context *context, CUstream stream)
 }
 
 /* The row of a stream whose context may be any; NULL where it has none. */
-static struct row *find_locked(CUstream stream)
+static struct row *find_locked(CUstream stream, uint64_t *ret_ctx)
 {
 	const uint64_t ctx = is_special(stream) ? cm_context_current() : 0;
 	struct row *row = NULL;
 	size_t i;
 
-	for (i = 0; i < CM_FENCE_CONTEXTS && !row; i++)
+	for (i = 0; i < CM_FENCE_CONTEXTS && !row; i++) {
 		if (contexts[i].ctx && (!ctx || contexts[i].ctx == ctx))
 			row = find_row_locked(&contexts[i], stream);
+		if (row)
+			*ret_ctx = contexts[i].ctx;
+	}
 	return row;
 }
 
-/* The row stands for all streams of its context from here on. */
+/* The row stands for all streams of its context from here on. An event behind its work stays. */
 static void widen_locked(struct row *row)
 {
 	row->stream = ANY_STREAM;
 	row->thread = 0;
-	row->marked = 0;
 }
 
 /* A row for a stream that has none: an unused or an idle one; where all have work the first one
@@ -125,7 +136,7 @@ static struct row *add_row_locked(struct context *context, CUstream stream)
 	uint32_t s;
 
 	for (s = 0; s < context->streams && !row; s++)
-		if (!has_work(&context->row[s]) && !context->row[s].users)
+		if (!has_work(&context->row[s]))
 			row = &context->row[s];
 	if (!row && context->streams < STREAMS_MAX)
 		row = &context->row[context->streams++];
@@ -135,21 +146,21 @@ static struct row *add_row_locked(struct context *context, CUstream stream)
 	}
 	row->stream = stream;
 	row->thread = thread_of(stream);
-	row->marked = 0;
 	return row;
 }
 
+/* NULL for a context that is not registered: its end would not be seen. */
 static struct context *add_context_locked(uint64_t ctx)
 {
 	struct context *context = find_context_locked(ctx);
+	struct cm_known_context known;
 
-	if (!context)
-		context = find_context_locked(0);
-	if (context && !context->ctx) {
-		context->ctx = ctx;
-		context->device = cm_registry_read((CUcontext)(uintptr_t)ctx).device;
-		context->streams = 0;
-	}
+	if (context)
+		return context;
+	known = cm_registry_read((CUcontext)(uintptr_t)ctx);
+	context = known.ctx ? find_context_locked(0) : NULL;
+	if (context)
+		*context = (struct context){.ctx = ctx, .device = known.device};
 	return context;
 }
 
@@ -208,7 +219,7 @@ void cm_host_work_note(CUstream stream, bool per_thread)
 	if (is_captured(stream, per_thread))
 		return;
 	cm_lock_acquire(&lock);
-	row = find_locked(name);
+	row = find_locked(name, &ctx);
 	if (row)
 		note_locked(row);
 	cm_lock_release(&lock);
@@ -225,150 +236,181 @@ void cm_host_work_note(CUstream stream, bool per_thread)
 	cm_lock_release(&lock);
 }
 
-static CUevent make_event(void)
-{
-	CUevent event = NULL;
+/* A row whose work is marked or waited for without the lock. */
+struct wait {
+	uint64_t ctx; /* pinned meanwhile */
+	CUstream stream;
+	uint32_t thread;
+	uint64_t number; /* of its work */
+	bool is_marked;  /* the event stands behind that */
+	bool followed;
+	CUevent event;   /* in this thread's hands; NULL: none was made yet */
+	CUresult failed; /* a sticky error that the driver answered with */
+};
 
-	return cm_real.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS ? event
-										      : NULL;
+static struct wait take_locked(uint64_t ctx, struct row *row)
+{
+	struct wait wait = {.ctx = ctx,
+			    .stream = row->stream,
+			    .thread = row->thread,
+			    .number = row->noted,
+			    .is_marked = row->event && row->marked == row->noted,
+			    .followed = row->followed,
+			    .event = row->event};
+
+	row->event = NULL;
+	return wait;
+}
+
+/* Puts the event back. Returns one that the caller has to destroy, without the lock: of two threads
+ * that have made one each, as neither found one, the row keeps the first one. */
+static CUevent give_back_locked(struct row *row, const struct wait *wait)
+{
+	if (row->event)
+		return wait->event;
+	row->event = wait->event;
+	row->marked = wait->is_marked ? wait->number : 0;
+	return NULL;
+}
+
+static void destroy(CUevent event)
+{
+	if (event)
+		(void)cm_real.cuEventDestroy_v2(event);
+}
+
+/* Records the event behind all that was submitted to the row's stream. Its context is current. */
+static bool record(struct wait *wait)
+{
+	CUresult res = CUDA_SUCCESS;
+
+	if (!wait->event)
+		res = cm_real.cuEventCreate(&wait->event, CU_EVENT_DISABLE_TIMING);
+	if (res != CUDA_SUCCESS)
+		wait->event = NULL;
+	else if (wait->stream != ANY_STREAM && wait->thread == thread_of(wait->stream))
+		res = cm_real.cuEventRecord(wait->event, wait->stream);
+	else if (cm_real_has(cuCtxRecordEvent))
+		res = cm_real.cuCtxRecordEvent((CUcontext)(uintptr_t)wait->ctx, wait->event);
+	else
+		res = CUDA_ERROR_NOT_SUPPORTED;
+	wait->is_marked = res == CUDA_SUCCESS;
+	return wait->is_marked;
 }
 
 /* Whether an event is to be recorded behind the row's work: not where one stands there already, and
  * not before a free has waited for more than it had to. */
 static bool wants_mark_locked(struct row *row)
 {
-	if (!row || !has_work(row) || row->marked == row->noted)
+	if (!row || !has_work(row) || (row->event && row->marked == row->noted))
 		return false;
 	row->followed = true;
 	return atomic_load_explicit(&marks, memory_order_relaxed);
 }
 
+/* Inside the gate. */
+static void mark(CUstream stream)
+{
+	struct wait wait;
+	CUcontext ctx;
+	CUevent left;
+	struct row *row;
+	uint64_t found;
+
+	cm_lock_acquire(&lock);
+	row = find_locked(stream, &found);
+	ctx = row ? (CUcontext)(uintptr_t)found : NULL;
+	if (!wants_mark_locked(row) || !cm_registry_pin(ctx)) {
+		cm_lock_release(&lock);
+		return;
+	}
+	wait = take_locked(found, row);
+	cm_lock_release(&lock);
+	if (!cm_context_push(found)) {
+		(void)record(&wait);
+		cm_context_pop();
+	}
+	cm_lock_acquire(&lock);
+	left = give_back_locked(row, &wait);
+	cm_lock_release(&lock);
+	destroy(left);
+	cm_registry_unpin_all(&ctx, 1);
+}
+
 void cm_host_work_before_other(CUstream stream, bool per_thread)
 {
-	const CUstream name = name_of(stream, per_thread);
-	uint64_t number = 0;
-	CUevent event = NULL;
-	struct row *row;
-
 	if (!cm_capture_gate_enter())
 		return;
 	cm_cancel_hold();
-	cm_lock_acquire(&lock);
-	row = find_locked(name);
-	if (wants_mark_locked(row)) {
-		number = row->noted;
-		event = row->event;
-		row->users++;
-	}
-	cm_lock_release(&lock);
-	if (number) {
-		event = event ? event : make_event();
-		if (!event || cm_real.cuEventRecord(event, name) != CUDA_SUCCESS)
-			number = 0;
-		cm_lock_acquire(&lock);
-		row->users--;
-		row->event = event;
-		row->marked = number && row->stream == name ? number : row->marked;
-		cm_lock_release(&lock);
-	}
+	mark(name_of(stream, per_thread));
 	cm_cancel_allow();
 	cm_capture_gate_leave();
 }
 
-/* What is waited for: a row as it was, and what was found of it. */
-struct wait {
-	uint64_t ctx;
-	uint64_t number;
-	CUstream stream;
-	uint32_t thread;
-	bool is_marked;
-	bool followed;
-	CUevent event;   /* NULL: none was made yet */
-	CUresult failed; /* a sticky error that the driver answered with */
-};
-
-/* Records the event behind all that was submitted to the row's stream. Its context is current. */
-static CUresult record(const struct wait *wait)
+/* CUDA_ERROR_NOT_READY: the work is under way, and the event stands behind it. Another failure than
+ * a sticky one tells nothing about the work. The context is current and the gate entered. */
+static CUresult ask(struct wait *wait)
 {
-	const bool is_own = wait->stream != CU_STREAM_PER_THREAD || wait->thread == cm_thread_id();
-
-	if (wait->stream != ANY_STREAM && is_own)
-		return cm_real.cuEventRecord(wait->event, wait->stream);
-	if (cm_real_has(cuCtxRecordEvent))
-		return cm_real.cuCtxRecordEvent((CUcontext)(uintptr_t)wait->ctx, wait->event);
-	return CUDA_ERROR_NOT_SUPPORTED;
-}
-
-/* Whether the row's work is seen done without a wait; else its event stands behind it. The row's
- * context is current and the gate entered. */
-static bool is_done(struct wait *wait)
-{
-	const bool is_own = wait->stream != CU_STREAM_PER_THREAD || wait->thread == cm_thread_id();
 	CUresult res = CUDA_ERROR_NOT_READY;
 
 	if (wait->is_marked)
 		res = cm_real.cuEventQuery(wait->event);
-	else if (wait->stream != ANY_STREAM && is_own)
+	else if (wait->stream != ANY_STREAM && wait->thread == thread_of(wait->stream))
 		res = cm_real.cuStreamQuery(wait->stream);
 	if (res == CUDA_ERROR_NOT_READY && !wait->is_marked) {
 		if (wait->followed)
 			atomic_store_explicit(&marks, true, memory_order_relaxed);
-		if (!wait->event)
-			wait->event = make_event();
-		if (!wait->event || record(wait) != CUDA_SUCCESS)
-			res = cm_real.cuCtxSynchronize();
+		if (record(wait))
+			return res;
 	}
-	wait->failed = cm_context_is_sticky(res) ? res : CUDA_SUCCESS;
-	return res != CUDA_ERROR_NOT_READY;
+	if (res == CUDA_SUCCESS || cm_context_is_sticky(res) || wait->is_marked)
+		return res;
+	return cm_real.cuCtxSynchronize();
 }
 
 /* Waits with the thread relaxed: an event of ours belongs to no capture, and none may begin on the
- * streams meanwhile that it would harm. False: a capture is active, and the work goes on. */
-static bool wait_for(struct wait *wait)
+ * streams meanwhile that it would harm. Not done while a capture is active: the work goes on. */
+static CUresult wait_for(struct wait *wait)
 {
 	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-	CUresult res = CUDA_SUCCESS;
-	bool done;
+	CUresult res = CUDA_ERROR_NOT_READY;
 
 	if (!cm_capture_gate_enter())
-		return false;
-	done = cm_context_push(wait->ctx) != 0;
-	if (!done) {
-		done = is_done(wait);
+		return res;
+	if (!cm_context_push(wait->ctx)) {
+		res = ask(wait);
 		cm_context_pop();
 	}
 	cm_capture_gate_leave();
-	if (done)
-		return true;
+	if (res != CUDA_ERROR_NOT_READY || !wait->is_marked)
+		return res;
 	(void)cm_real.cuThreadExchangeStreamCaptureMode(&mode);
 	res = cm_real.cuEventSynchronize(wait->event);
 	(void)cm_real.cuThreadExchangeStreamCaptureMode(&mode);
-	wait->failed = cm_context_is_sticky(res) ? res : CUDA_SUCCESS;
-	return res != CUDA_ERROR_NOT_READY;
+	return res;
 }
 
-/* Waits for a row of a context that nobody ends meanwhile. The lock is held, but while waiting. */
+/* Waits for a row of a pinned context. The lock is held, but while waiting. */
 CM_REQUIRES(lock)
-static CUresult await_row_locked(struct context *context, struct row *row)
+static CUresult await_row_locked(const struct context *context, struct row *row)
 {
-	struct wait wait = {.ctx = context->ctx,
-			    .number = row->noted,
-			    .stream = row->stream,
-			    .thread = row->thread,
-			    .is_marked = row->marked == row->noted,
-			    .followed = row->followed,
-			    .event = row->event};
-	bool done;
+	struct wait wait = take_locked(context->ctx, row);
+	const uint64_t number = wait.number;
+	CUresult res;
+	CUevent left;
 
-	row->users++;
 	cm_lock_release(&lock);
-	done = wait_for(&wait);
+	res = wait_for(&wait);
 	cm_lock_acquire(&lock);
-	row->users--;
-	row->event = wait.event;
-	if (done && row->done < wait.number)
-		row->done = wait.number;
-	return wait.failed;
+	left = give_back_locked(row, &wait);
+	if ((res == CUDA_SUCCESS || cm_context_is_sticky(res)) && row->done < number)
+		row->done = number;
+	if (left) {
+		cm_lock_release(&lock);
+		destroy(left);
+		cm_lock_acquire(&lock);
+	}
+	return cm_context_is_sticky(res) ? res : CUDA_SUCCESS;
 }
 
 CM_REQUIRES(lock)
@@ -409,11 +451,11 @@ CUresult cm_host_work_await(CUdevice device)
 void cm_host_work_forget_stream(CUstream stream)
 {
 	struct row *row;
+	uint64_t ctx;
 
-	if (!cm_host_work_exists())
-		return;
+	/* Also where it is idle: a stream of another context may have its handle next. */
 	cm_lock_acquire(&lock);
-	row = find_locked(name_of(stream, false));
+	row = find_locked(name_of(stream, false), &ctx);
 	if (row)
 		widen_locked(row);
 	cm_lock_release(&lock);

@@ -15,8 +15,9 @@
 #include "interpose/symbols/hooks.h"
 #include "interpose/wrappers/retry_after_trim.h"
 
-/* This thread is about to submit work. Returns what should_retry needs. */
-static uint64_t announce_work(CUstream stream, bool per_thread)
+/* This thread is about to submit work, whose effects the host sees or not. Returns what
+ * should_retry needs. */
+static uint64_t announce_work(CUstream stream, bool per_thread, bool host_sees)
 {
 	struct cm_cache *cache;
 
@@ -26,7 +27,7 @@ static uint64_t announce_work(CUstream stream, bool per_thread)
 	if (cache && cm_cache_wants_close(cache))
 		cm_cache_before_work(cache);
 	cm_work_note();
-	if (cm_host_work_exists())
+	if (cm_host_work_exists() && !host_sees)
 		cm_host_work_before_other(stream, per_thread);
 	cm_hook_leave();
 	return cm_retry_returns();
@@ -67,10 +68,10 @@ static bool should_retry(CUresult res, uint64_t *returns)
 
 /* A wrapper that announces the work and passes on, outside the hook: calls that the driver makes
  * meanwhile are still counted. */
-#define WORK(symbol, per_thread, params, pass, stream, host_sees)                                  \
-	CUresult cm_wrap_##symbol params                                                           \
+#define WORK_AS(name, symbol, per_thread, params, pass, stream, host_sees)                         \
+	CUresult name params                                                                       \
 	{                                                                                          \
-		uint64_t returns = announce_work(stream, per_thread);                              \
+		uint64_t returns = announce_work(stream, per_thread, host_sees);                   \
 		CUresult res = cm_real.symbol pass;                                                \
 		int tries = CM_RETRY_MAX;                                                          \
                                                                                                    \
@@ -80,6 +81,8 @@ static bool should_retry(CUresult res, uint64_t *returns)
 			note_host_work(stream, per_thread);                                        \
 		return res;                                                                        \
 	}
+#define WORK(symbol, per_thread, params, pass, stream, host_sees) \
+	WORK_AS(cm_wrap_##symbol, symbol, per_thread, params, pass, stream, host_sees)
 #define WORK_BOTH(symbol, params, pass, stream, host_sees)   \
 	WORK(symbol, false, params, pass, stream, host_sees) \
 	WORK(symbol##_ptsz, true, params, pass, stream, host_sees)
@@ -89,9 +92,9 @@ WORK(cuLaunch, false, (CUfunction f), (f), NULL, KERNEL)
 WORK(cuLaunchGrid, false, (CUfunction f, int width, int height), (f, width, height), NULL, KERNEL)
 WORK(cuLaunchGridAsync, false, (CUfunction f, int width, int height, CUstream stream),
      (f, width, height, stream), stream, KERNEL)
-WORK(cuLaunchCooperativeKernelMultiDevice, false,
-     (CUDA_LAUNCH_PARAMS *launches, unsigned int count, unsigned int flags),
-     (launches, count, flags), NULL, KERNEL)
+static WORK_AS(launch_on_devices, cuLaunchCooperativeKernelMultiDevice, false,
+	       (CUDA_LAUNCH_PARAMS *launches, unsigned int count, unsigned int flags),
+	       (launches, count, flags), NULL, NOTHING)
 WORK_BOTH(cuLaunchKernel,
 	  (CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx,
 	   unsigned int by, unsigned int bz, unsigned int shared, CUstream stream, void **params,
@@ -135,4 +138,16 @@ WORK_BOTH(cuWaitExternalSemaphoresAsync,
 	  (const CUexternalSemaphore *semaphores,
 	   const CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS *params, unsigned int count, CUstream stream),
 	  (semaphores, params, count, stream), stream, NOTHING)
+
+/* Each kernel names a stream of its own. */
+CUresult cm_wrap_cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS *launches,
+						      unsigned int count, unsigned int flags)
+{
+	CUresult res = launch_on_devices(launches, count, flags);
+	unsigned int i;
+
+	for (i = 0; res == CUDA_SUCCESS && cm_host_work_is_on() && KERNEL && i < count; i++)
+		note_host_work(launches[i].hStream, false);
+	return res;
+}
 /* clang-format on */
