@@ -3,7 +3,8 @@
  * Submitted work whose effects the host can see: copies to and from host memory, host functions,
  * and whatever writes to managed or mapped memory. A native cudaFree waits for the device, so a
  * program may read what such work writes, and write what it reads, after a free and no other
- * synchronisation. With sync:auto a cached free waits for this work and for no other.
+ * synchronisation. With sync:auto a cached free waits for this work and for no other. With
+ * sync:free the allocator waits for the block's own context; this is for the others of its device.
  *
  * A stream is noted after the driver has accepted the work and before that call returns to the
  * program. So every free that comes after the call, on any thread, finds it here. Which streams
@@ -32,7 +33,7 @@ extern _Atomic bool cm_host_work_kernels __attribute__((visibility("hidden")));
 
 extern _Atomic bool cm_host_work_is_off __attribute__((visibility("hidden")));
 
-/* Whether such work is to be noted: not with sync:never and sync:free. */
+/* Whether such work is to be noted: not with sync:never. */
 static inline bool cm_host_work_is_on(void)
 {
 	return !atomic_load_explicit(&cm_host_work_is_off, memory_order_relaxed);

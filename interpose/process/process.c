@@ -260,7 +260,7 @@ static struct cm_cache *make_cache(void)
 		goto err_region;
 	cm_record_attach(cache);
 	params.region->keep = config.region_keep;
-	if (policy.sync != CM_SYNC_AUTO)
+	if (policy.sync == CM_SYNC_NEVER)
 		cm_host_work_disable();
 	cm_process_set(params.region, &policy);
 	__atomic_store_n(&params.region->header->state, CM_REGION_LIVE, __ATOMIC_RELEASE);

@@ -9,6 +9,8 @@
 #include "interpose/driver/capture.h"
 #include "interpose/driver/context.h"
 #include "interpose/driver/driver_ops.h"
+#include "interpose/driver/host_memory_ends.h"
+#include "interpose/driver/host_work.h"
 #include "interpose/process/process.h"
 #include "interpose/stacks/record.h"
 #include "interpose/symbols/hooks.h"
@@ -35,6 +37,8 @@ static void count_pool_memory(CUdeviceptr addr, size_t bytes, bool from_pool)
 	struct cm_cache *cache = cm_process_cache();
 	int ordinal = 0;
 
+	if (from_pool && !cm_host_work_has_kernels() && cm_end_is_host(addr))
+		cm_host_work_count_kernels();
 	if (!cache)
 		return;
 	if (from_pool ? cm_real.cuPointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,

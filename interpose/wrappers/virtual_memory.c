@@ -6,6 +6,7 @@
  */
 #include "allocator/cache.h"
 #include "interpose/driver/context.h"
+#include "interpose/driver/host_work.h"
 #include "interpose/process/process.h"
 #include "interpose/symbols/hooks.h"
 #include "interpose/wrappers/retry_after_trim.h"
@@ -23,8 +24,13 @@ static CUresult create_memory(CUmemGenericAllocationHandle *handle, size_t bytes
 	struct cm_cache *cache;
 	CUresult res;
 
-	if (!is_on_device(prop))
-		return cm_real.cuMemCreate(handle, bytes, prop, flags);
+	if (!is_on_device(prop)) {
+		/* Of the host: kernels and the host will reach it by the same mapping. */
+		res = cm_real.cuMemCreate(handle, bytes, prop, flags);
+		if (res == CUDA_SUCCESS)
+			cm_host_work_count_kernels();
+		return res;
+	}
 	CM_RETRY_AFTER_TRIM_ON(prop->location.id, bytes, res,
 			       cm_real.cuMemCreate(handle, bytes, prop, flags));
 	cache = cm_process_cache();
