@@ -6,6 +6,7 @@
 #include "tests/proof/commands.h"
 #include "tests/proof/contents.h"
 #include "tests/proof/contexts.h"
+#include "tests/proof/host_reads.h"
 #include "tests/proof/operations.h"
 
 #define PAGE UINT64_C(4096)
@@ -130,6 +131,9 @@ void proof_do_alloc(struct proof_hand *hand, const uint64_t *arg)
 	if (slot->kind != PROOF_NONE ||
 	    (made.kind == PROOF_ASYNC && proof_stream_of(&made)->capturing))
 		return;
+	/* From managed memory on, frees wait for kernels too. */
+	if (made.kind == PROOF_MANAGED && proof_state.run.host_reads && !proof_state.run.mapped)
+		return;
 	made.serial = ++hand->serial * PROOF_THREADS + hand->number;
 	if (!alloc_kind(hand, &made)) {
 		must_be_out(hand, wanted);
@@ -202,9 +206,17 @@ static void remember(struct proof_hand *hand, const struct proof_slot *slot)
 		proof_state.freed[proof_state.frees++ % PROOF_FREED] = *slot;
 }
 
+static bool waits_natively(enum proof_kind kind)
+{
+	return kind == PROOF_DEVICE || kind == PROOF_MANAGED || kind == PROOF_PITCH ||
+	       kind == PROOF_PINNED || kind == PROOF_HOST;
+}
+
 void proof_do_free(struct proof_hand *hand, const uint64_t *arg)
 {
 	struct proof_slot *slot = proof_slot_of(hand, arg[0]);
+	const unsigned begun = proof_state.begun;
+	const bool captures = begun != proof_state.ended;
 
 	if (slot->kind == PROOF_NONE ||
 	    ((slot->kind == PROOF_ASYNC || slot->kind == PROOF_REGISTERED) &&
@@ -220,6 +232,9 @@ void proof_do_free(struct proof_hand *hand, const uint64_t *arg)
 		return;
 	if (proof_free_kind(hand, slot)) {
 		remember(hand, slot);
+		/* While a stream is captured no free waits: docs/transparency.md. */
+		if (!captures && begun == proof_state.begun && waits_natively(slot->kind))
+			proof_read_behind_free(hand, slot->ctx);
 		proof_leave(hand, slot->kind == PROOF_DEVICE ? hand->ctx : slot->ctx);
 		slot->kind = PROOF_NONE;
 		return;
@@ -240,7 +255,7 @@ static bool is_in_use(CUdeviceptr addr)
 		if (proof_state.slot[i].kind != PROOF_NONE &&
 		    addr - proof_state.slot[i].addr < proof_state.slot[i].bytes)
 			return true;
-	return false;
+	return proof_is_area(addr);
 }
 
 void proof_free_owed(struct proof_hand *hand)

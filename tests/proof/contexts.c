@@ -5,6 +5,7 @@
 
 #include "tests/proof/answers.h"
 #include "tests/proof/contents.h"
+#include "tests/proof/host_reads.h"
 #include "tests/proof/operations.h"
 
 #define MIB UINT64_C(1048576)
@@ -234,6 +235,7 @@ static void forget_context(unsigned c)
 	unsigned i, t;
 	uint32_t k, left;
 
+	proof_forget_areas(c);
 	for (i = 0; i < PROOF_SLOTS; i++)
 		if (proof_state.slot[i].ctx == c)
 			proof_state.slot[i].kind = PROOF_NONE;

@@ -40,12 +40,15 @@ void proof_do_capture(struct proof_hand *hand, const uint64_t *arg)
 	*graph = (struct proof_graph){.ctx = c,
 				      .value = proof_next_value(hand),
 				      .generation = proof_state.context[c].generation};
+	proof_state.begun++;
 	if (CALL(hand, cuStreamBeginCapture_v2, stream->handle, modes[mode])) {
 		stream->capturing = true;
 		stream->mode = mode;
 		stream->thread = hand->number;
 		stream->graph = g;
 		proof_state.captures++;
+	} else {
+		proof_state.ended++;
 	}
 	proof_leave(hand, c);
 }
@@ -80,6 +83,7 @@ static void end_capture(struct proof_hand *hand, unsigned c, struct proof_stream
 	}
 	stream->capturing = false;
 	proof_state.captures--;
+	proof_state.ended++;
 	proof_leave(hand, c);
 }
 
@@ -119,6 +123,7 @@ void proof_drop_captures(struct proof_hand *hand)
 			proof_leave(hand, c);
 		}
 	proof_state.captures = 0;
+	proof_state.ended = proof_state.begun;
 }
 
 void proof_do_end(struct proof_hand *hand, const uint64_t *arg)

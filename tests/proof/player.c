@@ -10,6 +10,7 @@
 #include "tests/proof/contents.h"
 #include "tests/proof/contexts.h"
 #include "tests/proof/holdings.h"
+#include "tests/proof/host_reads.h"
 #include "tests/proof/importer.h"
 #include "tests/proof/losses.h"
 #include "tests/proof/operations.h"
@@ -152,6 +153,7 @@ static void free_all(struct proof_hand *hand)
 		proof_finish(hand, c);
 	for (c = 0; c < proof_state.opened; c++)
 		free_fetched(hand, c);
+	proof_free_areas(hand);
 	proof_free_owed(hand);
 	cm_holdings_trim(0);
 }

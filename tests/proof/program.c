@@ -7,6 +7,7 @@
 
 #define USUAL_SIZES   5
 #define LETTERS_EVERY 16 /* operations */
+#define READS_EVERY   6
 
 static const struct {
 	const char *name;
@@ -99,8 +100,27 @@ static void put_commands(uint64_t seed, struct proof_op *ops, size_t count)
 						   .arg = {draw_argument(&state, NULL, 'n')}};
 }
 
-void proof_generate(uint64_t seed, struct proof_op *ops, size_t count, bool commands)
+static void put_host_reads(uint64_t seed, struct proof_op *ops, size_t count)
 {
+	static const uint8_t kinds[] = {PROOF_OP_arrive, PROOF_OP_arrive, PROOF_OP_depart,
+					PROOF_OP_meet};
+	uint64_t state = seed ^ 1;
+	size_t i, a;
+
+	for (i = 0; i < count; i++) {
+		if (draw(&state) % READS_EVERY)
+			continue;
+		ops[i] = (struct proof_op){.thread = ops[i].thread,
+					   .kind = kinds[draw(&state) % sizeof(kinds)]};
+		for (a = 0; operations[ops[i].kind].args[a]; a++)
+			ops[i].arg[a] = draw_argument(&state, NULL,
+						      operations[ops[i].kind].args[a]);
+	}
+}
+
+void proof_generate(uint64_t seed, struct proof_op *ops, const struct proof_run *run)
+{
+	const size_t count = run->count;
 	unsigned total = 0, at, kind;
 	uint64_t state = seed, usual[USUAL_SIZES];
 	uint8_t thread = 0;
@@ -120,8 +140,10 @@ void proof_generate(uint64_t seed, struct proof_op *ops, size_t count, bool comm
 		for (a = 0; operations[kind].args[a]; a++)
 			ops[i].arg[a] = draw_argument(&state, usual, operations[kind].args[a]);
 	}
-	if (commands)
+	if (run->commands)
 		put_commands(seed, ops, count);
+	if (run->host_reads)
+		put_host_reads(seed, ops, count);
 }
 
 void proof_print(FILE *file, const struct proof_op *op)

@@ -39,11 +39,13 @@ struct proof_op {
 
 const char *proof_op_name(enum proof_op_kind kind);
 
+struct proof_run;
+
 /*
- * Fills `ops` with `count` operations that follow from the seed alone. With commands some of them
- * are others, and the rest are what they are without.
+ * Fills `ops`, of run->count operations, which follow from the seed and the flags alone. With
+ * commands or host reads some of them are others, and the rest are what they are without.
  */
-void proof_generate(uint64_t seed, struct proof_op *ops, size_t count, bool commands);
+void proof_generate(uint64_t seed, struct proof_op *ops, const struct proof_run *run);
 
 void proof_print(FILE *file, const struct proof_op *op);
 
@@ -59,6 +61,8 @@ struct proof_run {
 	bool pages;        /* the library may put blocks on pages: ranges are those of the pages */
 	bool endless;      /* behind the last operation comes the first again */
 	bool commands;     /* the library's own thread is at work beside the program's */
+	bool host_reads;   /* the host reads and writes behind frees, as they wait natively */
+	bool mapped;       /* also memory that kernels reach without a copy */
 	FILE *transcript;  /* each answer that must not depend on the library; may be NULL */
 };
 

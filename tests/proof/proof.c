@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * proof play FILE [TRANSCRIPT]     plays a program that is written down
- * proof write SEED COUNT [FLAGS]   writes one down
- * proof run SEED COUNT FLAGS [TRANSCRIPT]  plays what it would write down
+ * proof play FILE [TRANSCRIPT] plays a program that is written down proof write SEED COUNT [FLAGS]
+ * writes one down proof run SEED COUNT FLAGS [TRANSCRIPT] plays what it would write down
  *
  * FLAGS: c1 to c3 the contexts that are used, f for free-running threads, i for another process
  * that opens what is exported, p where the library has expandable_segments on, e for a program
- * without an end, l for one with commands. A written program has them in a line "flags c1f".
+ * without an end, l for one with commands, h for one that reads and writes memory of the host
+ * behind frees, m for one that does so with mapped and managed memory too. A written program has
+ * them in a line "flags c1f".
  */
 #include <signal.h>
 #include <stdlib.h>
@@ -35,6 +36,8 @@ static void set_flags(struct proof_run *run, const char *flags)
 	run->pages = strchr(flags, 'p') != NULL;
 	run->endless = strchr(flags, 'e') != NULL;
 	run->commands = strchr(flags, 'l') != NULL;
+	run->mapped = strchr(flags, 'm') != NULL;
+	run->host_reads = run->mapped || strchr(flags, 'h');
 }
 
 static struct proof_op *make_room(size_t count)
@@ -117,7 +120,7 @@ int main(int argc, char **argv)
 	run.ops = ops = make_room(run.count);
 	if (argc > 4)
 		set_flags(&run, argv[4]);
-	proof_generate(strtoull(argv[2], NULL, 10), ops, run.count, run.commands);
+	proof_generate(strtoull(argv[2], NULL, 10), ops, &run);
 	if (!strcmp(argv[1], "write")) {
 		for (i = 0; i < run.count; i++)
 			proof_print(stdout, &ops[i]);

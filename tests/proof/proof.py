@@ -5,6 +5,7 @@
 proof.py PROOF LIBRARY OUT --programs N --length N [--first SEED]   random ones
 proof.py PROOF LIBRARY OUT --replay FILE...                        those that once failed
 proof.py PROOF LIBRARY OUT --broken LIBRARY...                     heaps that must be found out
+proof.py PROOF LIBRARY OUT --programs N --length N --conf CONF --fail  all must fail under CONF
 
 A program that fails is shortened and kept in OUT.
 """
@@ -75,11 +76,15 @@ def is_comparable(plan, flags):
 
 
 def variant_of(seed):
-    """Every second round over all of them is of programs with commands."""
+    """Every second round over all of them is of programs with commands. In each round half of the
+    variants have no free that waits for what the host can see: nothing but the epochs keeps the
+    first law then. In the others the host reads and writes behind frees, in every second program
+    also by mapped and managed memory."""
     conf, plan, flags = VARIANTS[seed % len(VARIANTS)]
-    # Where no free waits for what the host can see, nothing but the epochs keeps the first law.
-    if seed % 2 == 0 and 'sync:' not in conf:
+    if (seed + seed // (2 * len(VARIANTS))) % 2 == 0 and 'sync:' not in conf:
         conf = f'{conf},sync:never'.lstrip(',')
+    else:
+        flags += 'hm'[seed // 2 % 2]
     if seed // len(VARIANTS) % 2 == 0:
         return conf, plan, flags
     return f'{conf},{DECAY}'.lstrip(','), plan, f'{flags}l'
@@ -182,6 +187,17 @@ class Player:
                 return None
         return f'{library.stem}: not found out by {programs} programs'
 
+    def must_fail(self, seed, length, more):
+        """A program whose host reads behind frees must not get through with these options."""
+        conf, plan, flags = variant_of(seed)
+        if not set(flags) & set('hm') or 'sync:' in conf or 'mode:' in conf:
+            return None
+        try:
+            self.run(['run', str(seed), str(length), flags], plan, f'{conf},{more}')
+        except Failure as failure:
+            return None if 'behind a free' in str(failure) else f'program {seed}: {failure}'
+        return f'program {seed} gets through with {more}'
+
     def replay(self, path):
         heads = dict(re.findall(r'^(flags|plan|conf) *(.*)$', path.read_text(), re.M))
         try:
@@ -201,6 +217,8 @@ def main():
     parser.add_argument('--length', type=int, default=2000)
     parser.add_argument('--first', type=int, default=0)
     parser.add_argument('--jobs', type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument('--conf', default='')
+    parser.add_argument('--fail', action='store_true')
     parser.add_argument('--replay', type=pathlib.Path, nargs='*')
     parser.add_argument('--broken', type=pathlib.Path, nargs='*')
     options = parser.parse_args()
@@ -212,6 +230,9 @@ def main():
                     for library in options.broken]
         elif options.replay is not None:
             work = [pool.submit(player.replay, path) for path in options.replay]
+        elif options.fail:
+            work = [pool.submit(player.must_fail, seed, options.length, options.conf)
+                    for seed in range(options.programs)]
         else:
             work = [pool.submit(player.play_seed, seed, options.length)
                     for seed in range(options.first, options.first + options.programs)]
@@ -224,7 +245,7 @@ def main():
                     break
     for complaint in complaints:
         print(complaint, file=sys.stderr)
-    if options.replay is None and options.broken is None:
+    if options.replay is None and options.broken is None and not options.fail:
         print(f'{options.programs} programs, {options.programs * options.length} operations, of '
               f'which {sum(player.asking)} called the driver, {len(complaints)} failed, {time.monotonic() - began:.0f} s')
     return 1 if complaints else 0

@@ -5,6 +5,7 @@
 #include "tests/proof/contents.h"
 #include "tests/proof/contexts.h"
 #include "tests/proof/holdings.h"
+#include "tests/proof/host_reads.h"
 #include "tests/proof/importer.h"
 #include "tests/proof/operations.h"
 #include "tests/sim/cudasim.h"
@@ -45,6 +46,8 @@ void proof_do_twice(struct proof_hand *hand, const uint64_t *arg)
 		if (proof_state.slot[i].kind != PROOF_NONE &&
 		    proof_state.slot[i].addr == hand->gone)
 			return;
+	if (proof_is_area(hand->gone))
+		return;
 	REFUSED(hand, cuMemFree_v2, hand->gone, hand->gone);
 }
 
@@ -65,7 +68,7 @@ static bool is_had(CUdeviceptr addr)
 	for (i = 0; i < proof_state.opened; i++)
 		if ((uintptr_t)proof_state.context[i].fetched == addr)
 			return true;
-	return false;
+	return proof_is_area(addr);
 }
 
 /* Also where its context has gone meanwhile. As in twice. */

@@ -119,8 +119,10 @@ struct proof_state {
 	struct proof_hand hand[PROOF_THREADS];
 	unsigned opened; /* contexts, of those that are used */
 	_Atomic int captures;
-	bool broken; /* an error of the plan has been heard: what follows may fail with it */
-	bool pooled; /* memory that was freed in a stream may come back at any time */
+	_Atomic unsigned begun,
+		ended; /* captures: before the call that begins, behind that which ends */
+	bool broken;   /* an error of the plan has been heard: what follows may fail with it */
+	bool pooled;   /* memory that was freed in a stream may come back at any time */
 	int tolerated[PROOF_TOLERATED];
 	uint64_t lost; /* allocations, or pages, that the errors may cost */
 	bool simulated;
