@@ -397,17 +397,20 @@ static int back_by_file(struct region *region, const struct cm_region_params *pa
 	return err;
 }
 
+/* Sealed: a mapping of a file that somebody cuts short is a SIGBUS. A file with a name can't be. */
 static int back_by_memfd(struct region *region, uint64_t bytes)
 {
 	int fd, err;
 
-	fd = move_up(memfd_create("cudamem", MFD_CLOEXEC));
+	fd = move_up(memfd_create("cudamem", MFD_CLOEXEC | MFD_ALLOW_SEALING));
 	if (fd < 0)
 		return -errno;
 	(void)lock_file(fd);
 	err = map_file(region, fd, bytes);
 	if (err)
 		(void)close(fd);
+	else
+		(void)fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_SEAL);
 	return err;
 }
 

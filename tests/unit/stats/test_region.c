@@ -460,6 +460,40 @@ static void without_memfd_private_memory_serves(void **state)
 	assert_int_equal(f->region->error, -ENOSYS);
 }
 
+/* The path of this process's memfd. */
+static void find_memfd(char path[PATH_MAX])
+{
+	char target[PATH_MAX];
+	ssize_t n;
+	int fd;
+
+	for (fd = 0; fd < 1024; fd++) {
+		(void)snprintf(path, PATH_MAX, "/proc/self/fd/%d", fd);
+		n = readlink(path, target, sizeof(target) - 1);
+		target[n > 0 ? n : 0] = '\0';
+		if (!strncmp(target, "/memfd:cudamem", 14))
+			return;
+	}
+	fail();
+}
+
+/* If it could, the next access would be a SIGBUS. */
+static void nobody_can_cut_a_memfd_short(void **state)
+{
+	const struct cm_region_params params = {.backing = CM_BACKING_MEMFD};
+	struct fixture *f = *state;
+	char path[PATH_MAX];
+
+	assert_int_equal(cm_region_create(&params, &f->region), 0);
+	assert_int_equal(f->region->backing, CM_BACKING_MEMFD);
+	find_memfd(path);
+	assert_int_equal(truncate(path, 0), -1);
+	assert_int_equal(errno, EPERM);
+	assert_int_equal(cm_region_commit(f->region, CM_TABLE_BLOCK, 100000), 0);
+	assert_int_equal(((struct cm_block *)cm_region_row(f->region, CM_TABLE_BLOCK, 99999))->addr,
+			 0);
+}
+
 /* A file longer than the limit would be a signal. */
 static void a_limit_on_file_sizes_is_respected(void **state)
 {
@@ -821,6 +855,7 @@ int main(void)
 		REGION(a_full_file_system_leaves_no_file_behind),
 		REGION(a_file_system_that_is_nearly_full_gets_no_file),
 		REGION(without_memfd_private_memory_serves),
+		REGION(nobody_can_cut_a_memfd_short),
 		REGION(a_limit_on_file_sizes_is_respected),
 		REGION(a_leftover_of_the_same_name_is_replaced),
 		REGION(a_link_that_lies_in_wait_is_not_followed),
