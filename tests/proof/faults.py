@@ -72,7 +72,8 @@ SURE = set('''
     pthread_mutex_lock pthread_once pthread_mutex_trylock pthread_mutex_unlock
     pthread_setcancelstate pthread_sigmask qsort sched_yield
     secure_getenv sigaddset sigemptyset sigfillset sigismember sigpending snprintf strchr strcmp
-    strcspn strerror strerrordesc_np strlen strncmp strrchr strspn strtoul strtoull vsnprintf
+    strcspn strerror strerror_r strerrordesc_np strlen strncmp strrchr strspn strtok_r strtoul
+    strtoull vsnprintf
     __tls_get_addr __stack_chk_fail abort getenv pthread_self strtol strtod strstr strnlen
 '''.split())
 
