@@ -107,8 +107,7 @@ struct cm_driver_ops {
 	 * they are only looked at. NULL: nobody is to be asked. Takes a tenth of a second at most.
 	 * Called outside the gate, while the device's reclaim lock is held.
 	 */
-	void (*ask_neighbours)(const uint8_t uuid[16], uint64_t wanted,
-			       struct cm_peers *ret_neighbours);
+	void (*ask_peers)(const uint8_t uuid[16], uint64_t wanted, struct cm_peers *ret_peers);
 
 	/* A request has failed for lack of memory, or has been served after all. NULL: nobody wants
 	 * to know. Called outside the gate; no allocator lock is held. */

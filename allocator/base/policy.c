@@ -15,7 +15,7 @@ void cm_policy_init(struct cm_policy *policy)
 		.large_segment_size = 20 * MIB,
 		.garbage_collection_threshold = 0,
 		.exchange = true,
-		.neighbours = true,
+		.peer_processes = true,
 		.memory_fraction = 1,
 		.memory_limit = UINT64_MAX,
 	};

@@ -20,8 +20,8 @@ struct cm_policy {
 	bool reached;
 
 	enum cm_oom_report oom_report;
-	bool neighbours;   /* ask other processes for memory, and answer them */
-	uint64_t decay_ns; /* how long memory may be idle; 0: for ever */
+	bool peer_processes; /* ask other processes for memory, and answer them */
+	uint64_t decay_ns;   /* how long memory may be idle; 0: for ever */
 
 	bool exchange; /* idle segments go back when a larger one is made */
 

@@ -264,7 +264,7 @@ static int ask_and_retry(const struct request *request, struct cm_oom_attempt *a
 	const struct cm_driver_ops *ops = device->cache->ops;
 	uint64_t free_bytes = 0, total, wanted;
 
-	if (!ops->ask_neighbours || !device->cache->policy.neighbours || !stands(request) ||
+	if (!ops->ask_peers || !device->cache->policy.peer_processes || !stands(request) ||
 	    ops->mem_info(request->ctx, &free_bytes, &total))
 		return CM_DRIVER_OUT_OF_MEMORY;
 	/* What nobody can give is not asked for, but who has what is told. */
@@ -274,13 +274,12 @@ static int ask_and_retry(const struct request *request, struct cm_oom_attempt *a
 	if (wanted && free_bytes < wanted)
 		wanted += CM_SEGMENT_GRAIN - free_bytes;
 	ops->gate_leave();
-	ops->ask_neighbours(device->row->uuid, wanted, &attempt->neighbours);
-	cm_device_count(device, CM_SCALAR_neighbour_asks, attempt->neighbours.asked != 0);
-	cm_device_count(device, CM_SCALAR_neighbour_bytes_got,
-			(int64_t)attempt->neighbours.given_bytes);
+	ops->ask_peers(device->row->uuid, wanted, &attempt->peers);
+	cm_device_count(device, CM_SCALAR_peer_asks, attempt->peers.asked != 0);
+	cm_device_count(device, CM_SCALAR_peer_bytes_got, (int64_t)attempt->peers.given_bytes);
 	if (!cm_gate_enter(ops))
 		return -EBUSY;
-	return attempt->neighbours.given_bytes ? alloc_new(request) : CM_DRIVER_OUT_OF_MEMORY;
+	return attempt->peers.given_bytes ? alloc_new(request) : CM_DRIVER_OUT_OF_MEMORY;
 }
 
 /* What is idle goes back, others are asked, and the driver once more. The last step is what the

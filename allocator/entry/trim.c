@@ -196,8 +196,8 @@ int cm_cache_give_back(struct cm_cache *cache, uint32_t row, uint64_t wanted, ui
 	if (err)
 		return err;
 	cache->ops->gate_leave();
-	cm_device_count(device, CM_SCALAR_neighbour_gives, *ret_bytes != 0);
-	cm_device_count(device, CM_SCALAR_neighbour_bytes_given, (int64_t)*ret_bytes);
+	cm_device_count(device, CM_SCALAR_peer_gives, *ret_bytes != 0);
+	cm_device_count(device, CM_SCALAR_peer_bytes_given, (int64_t)*ret_bytes);
 	cm_check_after(cache);
 	return 0;
 }

@@ -124,7 +124,7 @@ static void fill_figures(const struct cm_device *device, const struct cm_oom_att
 		.fragmented = sum.fragmented,
 		.releasable = sum.releasable,
 		.other = cm_summary_other(device->row),
-		.neighbours = attempt->neighbours.held_bytes,
+		.peers = attempt->peers.held_bytes,
 		.limit = (int64_t)device->row->allowed_bytes,
 		.limited = attempt->capped,
 		.context = (int64_t)device->context_bytes,
@@ -145,7 +145,7 @@ void cm_oom_note(struct cm_heap *heap, const struct cm_oom_attempt *attempt, str
 		.ordinal = device->row->ordinal,
 		.device_name = device->row->name,
 		.given_back = (int64_t)attempt->given_back,
-		.neighbours = attempt->neighbours,
+		.peers = attempt->peers,
 		.busy = attempt->busy,
 	};
 	oom->info_error = cache->ops->mem_info(cm_heap_ctx(heap), &free_bytes, &total);

@@ -26,7 +26,7 @@ struct cm_oom {
 	int64_t rounding;   /* of figures.live: beyond what was asked for */
 	int64_t largest;    /* the largest ready block */
 	int64_t given_back; /* to the driver, for this request */
-	struct cm_peers neighbours;
+	struct cm_peers peers;
 	bool busy;        /* work under way does not end, so nothing was given back */
 	bool has_holders; /* the first time only: it takes two more walks */
 	struct cm_oom_holders holders;
@@ -37,7 +37,7 @@ struct cm_oom_attempt {
 	uint64_t bytes; /* as the program asked */
 	uint64_t size;  /* rounded */
 	uint64_t given_back;
-	struct cm_peers neighbours;
+	struct cm_peers peers;
 	bool busy;
 	bool capped; /* the limit refused it */
 };

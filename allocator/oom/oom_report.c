@@ -12,14 +12,14 @@ int64_t cm_oom_cached(const struct cm_oom_figures *figures)
 int64_t cm_oom_outside(const struct cm_oom_figures *figures)
 {
 	return figures->total - figures->free - figures->live - cm_oom_cached(figures) -
-	       figures->other - figures->neighbours;
+	       figures->other - figures->peers;
 }
 
 int64_t cm_oom_others(const struct cm_oom_figures *figures)
 {
 	const int64_t strangers = cm_oom_outside(figures) - figures->context;
 
-	return figures->neighbours + (strangers > 0 ? strangers : 0);
+	return figures->peers + (strangers > 0 ? strangers : 0);
 }
 
 enum cm_oom_verdict cm_oom_judge(const struct cm_oom_figures *figures)

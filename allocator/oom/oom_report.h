@@ -22,7 +22,7 @@ struct cm_oom_figures {
 	int64_t releasable; /* cached: free, in segments without an allocated block */
 	int64_t pages;      /* of these two: whole pages of 2 MiB, which could be moved */
 	int64_t other;      /* of this process past the cache */
-	int64_t neighbours; /* of other processes under the library */
+	int64_t peers;      /* of other processes under the library */
 	int64_t limit;      /* what the process may reserve; 0: no limit */
 	bool limited;       /* the limit refused, the driver was not asked */
 	/* What contexts and libraries of this process may take: what was missing when it started,
@@ -45,7 +45,7 @@ int64_t cm_oom_cached(const struct cm_oom_figures *figures);
 /* What nobody above holds: contexts, libraries, other processes without the library, the
  * driver's. */
 int64_t cm_oom_outside(const struct cm_oom_figures *figures);
-/* What belongs to other processes, at least: what is known of neighbours, and of the rest outside
+/* What belongs to other processes, at least: what is known of peers, and of the rest outside
  * what can't be this process's own. */
 int64_t cm_oom_others(const struct cm_oom_figures *figures);
 

@@ -114,7 +114,7 @@ static int change_record(struct cm_command *command)
 /* Releases memory for another process, which waits 0.1 s at most. */
 static int release_for_peer(const uint64_t arg[4], uint64_t *ret_bytes)
 {
-	if (!cm_process_policy()->neighbours)
+	if (!cm_process_policy()->peer_processes)
 		return -EOPNOTSUPP;
 	return arg[0] < count_devices()
 		       ? cm_cache_give_back(control.cache, (uint32_t)arg[0], arg[1],

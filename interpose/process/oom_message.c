@@ -184,25 +184,25 @@ static void add_attempt(struct text *text, const struct cm_oom *oom)
 		LINE(text, "   Tried: the cache, waiting for freed memory, releasing (%s), %s",
 		     amount(text, oom->given_back).text,
 		     oom->figures.limited ? "no more from the driver" : "the driver again");
-	if (oom->neighbours.asked)
-		LINE(text, "   Asked %u other process%s under cudamem, got %s",
-		     oom->neighbours.asked, oom->neighbours.asked == 1 ? "" : "es",
-		     amount(text, (int64_t)oom->neighbours.given_bytes).text);
+	if (oom->peers.asked)
+		LINE(text, "   Asked %u other process%s under cudamem, got %s", oom->peers.asked,
+		     oom->peers.asked == 1 ? "" : "es",
+		     amount(text, (int64_t)oom->peers.given_bytes).text);
 	else
 		LINE(text, "   Asked no other process%s",
-		     oom->neighbours.count ? ": none has idle memory" : "");
+		     oom->peers.count ? ": none has idle memory" : "");
 }
 
 static void add_peers(struct text *text, const struct cm_oom *oom)
 {
-	const struct cm_peers *neighbours = &oom->neighbours;
+	const struct cm_peers *peers = &oom->peers;
 	char name[24];
 
-	(void)cm_text_clean(name, sizeof(name), neighbours->most_comm);
-	if (neighbours->most_pid)
+	(void)cm_text_clean(name, sizeof(name), peers->most_comm);
+	if (peers->most_pid)
 		LINE(text, " %9s  other processes under cudamem: %u (most has %d %s, %s)",
-		     amount_of(text->part[PEERS]).text, neighbours->count,
-		     (int)neighbours->most_pid, name, amount(text, neighbours->most_bytes).text);
+		     amount_of(text->part[PEERS]).text, peers->count, (int)peers->most_pid, name,
+		     amount(text, peers->most_bytes).text);
 	else
 		LINE(text, " %9s  other processes under cudamem",
 		     amount_of(text->part[PEERS]).text);
@@ -345,7 +345,7 @@ static void init_text(struct text *text, const struct cm_oom_figures *figures)
 {
 	const int64_t part[PARTS] = {
 		[USED] = figures->live,      [CACHED] = cm_oom_cached(figures),
-		[UNCACHED] = figures->other, [PEERS] = figures->neighbours,
+		[UNCACHED] = figures->other, [PEERS] = figures->peers,
 		[FREE] = figures->free,      [REST] = cm_oom_outside(figures),
 	};
 	const bool large = figures->total >= LARGE_DEVICE;

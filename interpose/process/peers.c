@@ -12,7 +12,7 @@
 /* The longest delay of a request that without us would have failed at once. */
 #define ASK_NS UINT64_C(100000000)
 
-void cm_peers_of_process(const uint8_t uuid[16], uint64_t wanted, struct cm_peers *ret_neighbours)
+void cm_peers_of_process(const uint8_t uuid[16], uint64_t wanted, struct cm_peers *ret_peers)
 {
 	const struct cm_region *region = cm_process_region();
 	char dir[sizeof(region->path)] = CM_REGION_DIR;
@@ -26,7 +26,7 @@ void cm_peers_of_process(const uint8_t uuid[16], uint64_t wanted, struct cm_peer
 		if (slash)
 			*slash = '\0';
 	}
-	cm_peers_ask(dir, uuid, wanted, ASK_NS, ret_neighbours);
+	cm_peers_ask(dir, uuid, wanted, ASK_NS, ret_peers);
 	cm_cancel_allow();
 	errno = saved;
 }

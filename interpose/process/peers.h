@@ -8,6 +8,6 @@
 
 #include "stats/peers.h"
 
-void cm_peers_of_process(const uint8_t uuid[16], uint64_t wanted, struct cm_peers *ret_neighbours);
+void cm_peers_of_process(const uint8_t uuid[16], uint64_t wanted, struct cm_peers *ret_peers);
 
 #endif

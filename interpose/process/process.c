@@ -222,7 +222,7 @@ static const struct cm_driver_ops *complete_ops(void)
 	static struct cm_driver_ops ops;
 
 	ops = *cm_driver_ops();
-	ops.ask_neighbours = cm_peers_of_process;
+	ops.ask_peers = cm_peers_of_process;
 	ops.tell_oom = cm_oom_message_print;
 	ops.show_oom = cm_oom_wait_until_seen;
 	return &ops;

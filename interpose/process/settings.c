@@ -91,7 +91,7 @@ static void fill_policy(const struct cm_config *config, const struct cm_probe_en
 	policy->large_segment_size = cm_settings_bytes(config->large_segment_size_mb);
 	policy->garbage_collection_threshold = config->garbage_collection_threshold;
 	policy->exchange = config->exchange;
-	policy->neighbours = config->neighbours;
+	policy->peer_processes = config->peer_processes;
 	policy->decay_ns = config->decay_seconds * 1000000000;
 	policy->memory_fraction = config->per_process_memory_fraction;
 	policy->memory_limit = cm_settings_bytes(config->memory_limit_mb);

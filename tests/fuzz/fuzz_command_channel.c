@@ -32,7 +32,7 @@ const struct cm_policy *cm_process_policy(void)
 	static struct cm_policy policy;
 
 	cm_policy_init(&policy);
-	policy.neighbours = true;
+	policy.peer_processes = true;
 	return &policy;
 }
 

@@ -228,10 +228,10 @@ static void fill(struct maker *maker)
 	row->scalar[CM_SCALAR_num_ooms] = 1;
 	row->scalar[CM_SCALAR_num_alloc_retries] = 2;
 	row->scalar[CM_SCALAR_wait_ns] = 1840000;
-	row->scalar[CM_SCALAR_neighbour_asks] = 1;
-	row->scalar[CM_SCALAR_neighbour_bytes_got] = (int64_t)24 << 20;
-	row->scalar[CM_SCALAR_neighbour_gives] = 2;
-	row->scalar[CM_SCALAR_neighbour_bytes_given] = (int64_t)52 << 20;
+	row->scalar[CM_SCALAR_peer_asks] = 1;
+	row->scalar[CM_SCALAR_peer_bytes_got] = (int64_t)24 << 20;
+	row->scalar[CM_SCALAR_peer_gives] = 2;
+	row->scalar[CM_SCALAR_peer_bytes_given] = (int64_t)52 << 20;
 	row->scalar[CM_SCALAR_decay_bytes] = (int64_t)1536 << 20;
 	add_traffic(row, 1000);
 	row = add_device(maker, 1, "Test Device 24G", 24 * GIB);

@@ -507,7 +507,7 @@ def read_terminal(master):
 
 def check_narrow_terminal(tool):
     """On a usual one nothing of what an option means is cut, and no line is too long."""
-    words = (tool, 'conf', '-n', '--where', 'OPTION == neighbours')
+    words = (tool, 'conf', '-n', '--where', 'OPTION == peer_processes')
     whole = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True).stdout.split()
     master, terminal = os.openpty()
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack('4H', 24, 80, 0, 0))

@@ -907,22 +907,22 @@ static void sleep_ns(uint64_t ns)
 }
 
 /* Somebody else on device 0 gives what the test has planned. */
-static void ask_neighbours(const uint8_t uuid[16], uint64_t wanted, struct cm_peers *ret)
+static void ask_peers(const uint8_t uuid[16], uint64_t wanted, struct cm_peers *ret)
 {
 	(void)uuid;
 	*ret = (struct cm_peers){0};
 	(void)pthread_mutex_lock(&fake->lock);
 	if (gates)
 		complain("others are asked inside the gate", wanted, gates);
-	fake->neighbour_wanted = wanted;
-	if (wanted && fake->neighbour_bytes) {
+	fake->peer_wanted = wanted;
+	if (wanted && fake->peer_bytes) {
 		ret->asked = 1;
-		ret->given_bytes = fake->neighbour_gives;
-		fake->limit_bytes += fake->neighbour_gives;
-		fake->neighbour_bytes -= fake->neighbour_gives;
+		ret->given_bytes = fake->peer_gives;
+		fake->limit_bytes += fake->peer_gives;
+		fake->peer_bytes -= fake->peer_gives;
 	}
-	ret->count = fake->neighbour_bytes != 0;
-	ret->held_bytes = (int64_t)fake->neighbour_bytes;
+	ret->count = fake->peer_bytes != 0;
+	ret->held_bytes = (int64_t)fake->peer_bytes;
 	(void)pthread_mutex_unlock(&fake->lock);
 }
 
@@ -970,7 +970,7 @@ const struct cm_driver_ops *fake_driver_ops(void)
 		.gate_enter = gate_enter,
 		.gate_leave = gate_leave,
 		.work_number = &work_number,
-		.ask_neighbours = ask_neighbours,
+		.ask_peers = ask_peers,
 		.tell_oom = tell_oom,
 		.show_oom = show_oom,
 		.tick = tick,

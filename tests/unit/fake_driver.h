@@ -113,12 +113,12 @@ struct fake_driver {
 
 	/* What another process has of device 0, beside the limit, and gives of it when it is
 	 * asked. */
-	uint64_t neighbour_bytes;
-	uint64_t neighbour_gives;
+	uint64_t peer_bytes;
+	uint64_t peer_gives;
 
 	/* What it reads. */
-	uint64_t neighbour_wanted; /* when it was asked last */
-	uint64_t calls;            /* all together */
+	uint64_t peer_wanted; /* when it was asked last */
+	uint64_t calls;       /* all together */
 	uint64_t called[FAKE_CALL_COUNT];
 	uint64_t used_bytes[FAKE_DEVICES_MAX + 1];
 	bool failed;         /* the planned failure has happened */

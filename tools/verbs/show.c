@@ -141,14 +141,14 @@ static void print_released(const struct cm_device_row *row)
 {
 	const int64_t *scalar = row->scalar;
 
-	if (!scalar[CM_SCALAR_decay_bytes] && !scalar[CM_SCALAR_neighbour_bytes_given] &&
-	    !scalar[CM_SCALAR_neighbour_asks])
+	if (!scalar[CM_SCALAR_decay_bytes] && !scalar[CM_SCALAR_peer_bytes_given] &&
+	    !scalar[CM_SCALAR_peer_asks])
 		return;
 	(void)printf("released to the driver: %s after idling, %s for peer processes; by peer "
 		     "processes for this one: %s\n",
 		     cm_bytes_format(scalar[CM_SCALAR_decay_bytes]).text,
-		     cm_bytes_format(scalar[CM_SCALAR_neighbour_bytes_given]).text,
-		     cm_bytes_format(scalar[CM_SCALAR_neighbour_bytes_got]).text);
+		     cm_bytes_format(scalar[CM_SCALAR_peer_bytes_given]).text,
+		     cm_bytes_format(scalar[CM_SCALAR_peer_bytes_got]).text);
 }
 
 static void print_device(const struct cm_options *options, const struct cm_process *process,

@@ -55,8 +55,8 @@ static void fill_counters(const struct cm_device_row *row, struct cm_value *valu
 	values[COLUMN(DRVFREE)] = cm_value_number(row->scalar[CM_SCALAR_num_device_free]);
 	values[COLUMN(RETRIES)] = cm_value_number(row->scalar[CM_SCALAR_num_alloc_retries]);
 	values[COLUMN(DECAYED)] = cm_value_bytes(row->scalar[CM_SCALAR_decay_bytes]);
-	values[COLUMN(GIVEN)] = cm_value_bytes(row->scalar[CM_SCALAR_neighbour_bytes_given]);
-	values[COLUMN(GOT)] = cm_value_bytes(row->scalar[CM_SCALAR_neighbour_bytes_got]);
+	values[COLUMN(GIVEN)] = cm_value_bytes(row->scalar[CM_SCALAR_peer_bytes_given]);
+	values[COLUMN(GOT)] = cm_value_bytes(row->scalar[CM_SCALAR_peer_bytes_got]);
 	values[COLUMN(OOM)] = cm_value_number(row->scalar[CM_SCALAR_num_ooms]);
 	values[COLUMN(OOM)].alarming = row->scalar[CM_SCALAR_num_ooms] > 0;
 }

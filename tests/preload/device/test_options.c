@@ -238,7 +238,7 @@ static const char *const elsewhere[][2] = {
 	{"log", "process"},
 	{"strict", "golden"},
 	{"oom_report", "surface_oom"},
-	{"neighbours", "surface_peer_processes"},
+	{"peer_processes", "surface_peer_processes"},
 	{"decay_seconds", "surface_peer_processes"},
 };
 

@@ -348,7 +348,7 @@ static void each_verdict_is_told(void **state)
 		      "OTHERS: other processes hold 40.00 MiB; without them it would fit");
 	assert_non_null(strstr(play->said, "40.00  other processes under cudamem: 1 (most has "));
 	/* Where nobody looks for them they are known all the same. */
-	assert_report(state, "others", "neighbours:off", card, "OTHERS",
+	assert_report(state, "others", "peer_processes:off", card, "OTHERS",
 		      "OTHERS: other processes hold 40.00 MiB; without them it would fit");
 	assert_non_null(strstr(play->said, "40.00  contexts and libraries, processes without"));
 	(void)unlink(strrchr(card, ':') + 1);

@@ -16,7 +16,7 @@
 #include "tests/preload/surface/surface.h"
 #include "tests/unit/cmocka_all.h"
 
-#define NEIGHBOURS 7
+#define PEERS 7
 
 /* Another process, which says when it is ready and ends when it is told to. */
 struct other {
@@ -132,8 +132,8 @@ static void play_in_time(bool (*play)(void))
 /* What was wanted came with the first answers. */
 static bool got_in_time(uint64_t bytes)
 {
-	return scalar(CM_SCALAR_num_ooms) == 0 && scalar(CM_SCALAR_neighbour_asks) == 1 &&
-	       scalar(CM_SCALAR_neighbour_bytes_got) == (int64_t)bytes;
+	return scalar(CM_SCALAR_num_ooms) == 0 && scalar(CM_SCALAR_peer_asks) == 1 &&
+	       scalar(CM_SCALAR_peer_bytes_got) == (int64_t)bytes;
 }
 
 static void hold_idle(uint64_t bytes, unsigned pieces)
@@ -154,8 +154,8 @@ static void be_idle(void)
 	hold_idle(10 * MIB + 1, 4);
 	if (!be_ready())
 		return;
-	CM_MUST(scalar(CM_SCALAR_neighbour_gives) == 1);
-	CM_MUST(scalar(CM_SCALAR_neighbour_bytes_given) == (int64_t)(24 * MIB));
+	CM_MUST(scalar(CM_SCALAR_peer_gives) == 1);
+	CM_MUST(scalar(CM_SCALAR_peer_bytes_given) == (int64_t)(24 * MIB));
 	CM_MUST(cm_reserved() == (int64_t)(24 * MIB));
 }
 
@@ -188,18 +188,18 @@ static void be_one_of_many(void)
 /* 7 x 12 of the card's 96 MiB; all of it is wanted. */
 static bool ask_seven(void)
 {
-	struct other other[NEIGHBOURS];
+	struct other other[PEERS];
 	bool in_time;
 	unsigned i;
 
-	for (i = 0; i < NEIGHBOURS; i++)
+	for (i = 0; i < PEERS; i++)
 		other[i] = start(be_one_of_many);
-	for (i = 0; i < NEIGHBOURS; i++)
+	for (i = 0; i < PEERS; i++)
 		wait_until_ready(&other[i]);
 	cm_open(0);
 	get_in_the_end(94 * MIB);
-	in_time = got_in_time(NEIGHBOURS * 12 * MIB);
-	for (i = 0; i < NEIGHBOURS; i++)
+	in_time = got_in_time(PEERS * 12 * MIB);
+	for (i = 0; i < PEERS; i++)
 		end(&other[i], in_time);
 	return in_time;
 }
@@ -261,7 +261,7 @@ static void play_stopped(void)
 	CM_MUST(!kill(other.pid, SIGSTOP));
 	CM_MUST(waitpid(other.pid, &status, WUNTRACED) == other.pid && WIFSTOPPED(status));
 	must_fail(30 * MIB);
-	CM_MUST(scalar(CM_SCALAR_neighbour_asks) == 0);
+	CM_MUST(scalar(CM_SCALAR_peer_asks) == 0);
 	CM_MUST(!kill(other.pid, SIGCONT));
 	CM_MUST(waitpid(other.pid, &status, WCONTINUED) == other.pid && WIFCONTINUED(status));
 	get_in_the_end(30 * MIB);
@@ -280,9 +280,9 @@ static void configure(const char *more)
 
 static void be_idle_and_refuse(void)
 {
-	configure("neighbours:off");
+	configure("peer_processes:off");
 	be_idle_for_long();
-	CM_MUST(scalar(CM_SCALAR_neighbour_gives) == 0);
+	CM_MUST(scalar(CM_SCALAR_peer_gives) == 0);
 	CM_MUST(cm_reserved() == (int64_t)(48 * MIB));
 }
 
@@ -296,7 +296,7 @@ static void be_idle_in_a_capture(void)
 	OK(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
 	(void)be_ready();
 	/* Now: a process that reads the command late may give after the capture. */
-	CM_MUST(scalar(CM_SCALAR_neighbour_gives) == 0);
+	CM_MUST(scalar(CM_SCALAR_peer_gives) == 0);
 	OK(cuStreamEndCapture(stream, &graph));
 }
 
@@ -310,7 +310,7 @@ static void be_idle_beside_work(void)
 	keep = cm_get(512);
 	cm_launch_hold(cm_load_hold(), NULL, keep, 512, &flag);
 	(void)be_ready();
-	CM_MUST(scalar(CM_SCALAR_neighbour_gives) == 0);
+	CM_MUST(scalar(CM_SCALAR_peer_gives) == 0);
 	flag = 1;
 	OK(cuCtxSynchronize());
 }
@@ -322,7 +322,7 @@ static void fail_beside(void (*play)(void))
 	wait_until_ready(&other);
 	cm_open(0);
 	must_fail(30 * MIB);
-	CM_MUST(scalar(CM_SCALAR_neighbour_bytes_got) == 0);
+	CM_MUST(scalar(CM_SCALAR_peer_bytes_got) == 0);
 	end(&other, true);
 }
 
@@ -343,7 +343,7 @@ static void play_working(void)
 
 static void be_idle_and_give(void)
 {
-	configure("neighbours:on");
+	configure("peer_processes:on");
 	be_idle_for_long();
 }
 
@@ -351,7 +351,7 @@ static void be_idle_and_give(void)
 static void play_not_asking(void)
 {
 	fail_beside(be_idle_and_give);
-	CM_MUST(scalar(CM_SCALAR_neighbour_asks) == 0);
+	CM_MUST(scalar(CM_SCALAR_peer_asks) == 0);
 }
 
 /* Gone without a word, its region left: nobody waits for it, and its memory is free. */
@@ -366,7 +366,7 @@ static void play_crashed(void)
 	CM_MUST(!kill(other.pid, SIGKILL) && waitpid(other.pid, NULL, 0) == other.pid);
 	OK(try_get(50 * MIB, &addr));
 	must_fail(20 * MIB);
-	CM_MUST(scalar(CM_SCALAR_neighbour_asks) == 0);
+	CM_MUST(scalar(CM_SCALAR_peer_asks) == 0);
 }
 
 /* Nothing is done any more: the thread that does it has the time. */
@@ -417,14 +417,14 @@ static void play_on_card(void **state, const char *role, const char *conf, const
 		play_on_card(state, role, conf, memory); \
 	}
 
-ON_CARD(a_neighbour_gives_what_is_missing_and_no_more, "two", "", "64M")
-ON_CARD(seven_neighbours_give_together, "eight", "", "96M")
+ON_CARD(a_peer_gives_what_is_missing_and_no_more, "two", "", "64M")
+ON_CARD(seven_peers_give_together, "eight", "", "96M")
 ON_CARD(two_that_fail_and_ask_each_other_go_on, "each_other", "", "64M")
 ON_CARD(one_that_is_stopped_is_not_waited_for, "stopped", "", "64M")
 ON_CARD(one_that_will_not_give_keeps_what_it_has, "refused", "", "64M")
 ON_CARD(one_that_captures_keeps_what_it_has, "capturing", "", "64M")
 ON_CARD(one_whose_device_works_keeps_what_it_has, "working", "", "64M")
-ON_CARD(one_that_shall_not_ask_does_not, "not_asking", "neighbours:off", "64M")
+ON_CARD(one_that_shall_not_ask_does_not, "not_asking", "peer_processes:off", "64M")
 ON_CARD(idle_memory_decays, "idle", "decay_seconds:1", "64M")
 ON_CARD(idle_pages_decay, "idle_pages", "decay_seconds:1,expandable_segments:True", "64M")
 
@@ -443,8 +443,8 @@ static void one_that_has_crashed_is_not_waited_for(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		CM_PLAY_TEST(a_neighbour_gives_what_is_missing_and_no_more),
-		CM_PLAY_TEST(seven_neighbours_give_together),
+		CM_PLAY_TEST(a_peer_gives_what_is_missing_and_no_more),
+		CM_PLAY_TEST(seven_peers_give_together),
 		CM_PLAY_TEST(two_that_fail_and_ask_each_other_go_on),
 		CM_PLAY_TEST(one_that_is_stopped_is_not_waited_for),
 		CM_PLAY_TEST(one_that_will_not_give_keeps_what_it_has),

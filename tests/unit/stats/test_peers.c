@@ -140,5 +140,5 @@ int main(void)
 		cmocka_unit_test(what_processes_claim_adds_up),
 	};
 
-	return cmocka_run_group_tests_name("neighbours", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("peers", tests, NULL, NULL);
 }

@@ -276,7 +276,7 @@ static uint64_t leave_two_ages(struct fixture *f, uint64_t keep_bytes)
 }
 
 /* What another process asks for: the idlest first, and no more than it wants. */
-static void a_neighbour_gets_what_is_idle_and_no_more(void **state)
+static void a_peer_gets_what_is_idle_and_no_more(void **state)
 {
 	struct fixture *f = open_decaying(0);
 	uint64_t keep = leave_two_ages(f, 50 * MIB), given;
@@ -290,13 +290,13 @@ static void a_neighbour_gets_what_is_idle_and_no_more(void **state)
 	assert_int_equal(cm_cache_give_back(f->cache, 0, GIB, 50 * MS, &given), 0);
 	assert_int_equal(given, 0);
 	assert_int_equal(cm_cache_give_back(f->cache, 1, GIB, 50 * MS, &given), -ENODEV);
-	assert_int_equal(fixture_scalar(f, CM_SCALAR_neighbour_gives), 2);
-	assert_int_equal(fixture_scalar(f, CM_SCALAR_neighbour_bytes_given), 100 * MIB);
+	assert_int_equal(fixture_scalar(f, CM_SCALAR_peer_gives), 2);
+	assert_int_equal(fixture_scalar(f, CM_SCALAR_peer_bytes_given), 100 * MIB);
 	case_put(f, keep);
 	case_close(f);
 }
 
-static void a_neighbour_is_not_waited_for(void **state)
+static void a_peer_is_not_waited_for(void **state)
 {
 	struct fixture *f = open_decaying(0);
 	uint64_t keep = case_get(f, 512), given, work, before;
@@ -388,7 +388,7 @@ static void pages_go_back_a_few_at_a_time(void **state)
 	case_close(f);
 }
 
-static void a_neighbour_gets_the_pages_it_wants_and_no_more(void **state)
+static void a_peer_gets_the_pages_it_wants_and_no_more(void **state)
 {
 	struct fixture *f = open_paged(0);
 	uint64_t keep = leave_two_ages(f, 2 * MIB), given;
@@ -420,13 +420,13 @@ int main(void)
 		cmocka_unit_test(nothing_goes_back_in_a_capture),
 		cmocka_unit_test(decay_can_be_off),
 		cmocka_unit_test(an_old_driver_is_left_alone),
-		cmocka_unit_test(a_neighbour_gets_what_is_idle_and_no_more),
-		cmocka_unit_test(a_neighbour_is_not_waited_for),
+		cmocka_unit_test(a_peer_gets_what_is_idle_and_no_more),
+		cmocka_unit_test(a_peer_is_not_waited_for),
 		cmocka_unit_test(idle_pages_go_back_along_the_curve),
 		cmocka_unit_test(pages_in_use_now_and_then_stay_and_those_beside_them_go),
 		cmocka_unit_test(a_page_with_a_block_on_it_stays),
 		cmocka_unit_test(pages_go_back_a_few_at_a_time),
-		cmocka_unit_test(a_neighbour_gets_the_pages_it_wants_and_no_more),
+		cmocka_unit_test(a_peer_gets_the_pages_it_wants_and_no_more),
 	};
 
 	return cmocka_run_group_tests_name("decay", tests, NULL, NULL);

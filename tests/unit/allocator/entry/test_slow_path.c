@@ -157,7 +157,7 @@ static void what_the_driver_does_not_say_is_not_entered_as_full(void **state)
 
 	(void)state;
 	cm_policy_init(&policy);
-	policy.neighbours = false;
+	policy.peer_processes = false;
 	f = open_limit(&policy, 100 * MIB);
 	assert_int_equal(try_get(f, 101 * MIB), CM_DRIVER_OUT_OF_MEMORY);
 	calls = f->driver.calls;
@@ -210,26 +210,26 @@ static void what_failed_is_told_with_all_that_holds_the_device(void **state)
 	case_close(f);
 }
 
-static void a_neighbour_is_asked_for_what_is_missing(void **state)
+static void a_peer_is_asked_for_what_is_missing(void **state)
 {
 	struct fixture *f = open_limit(NULL, 100 * MIB);
 	const struct cm_oom *oom = &f->driver.last_oom;
 
 	(void)state;
 	(void)case_get(f, 60 * MIB);
-	f->driver.neighbour_bytes = 50 * MIB;
-	f->driver.neighbour_gives = 20 * MIB;
+	f->driver.peer_bytes = 50 * MIB;
+	f->driver.peer_gives = 20 * MIB;
 	(void)case_get(f, 60 * MIB);
-	assert_int_equal(f->driver.neighbour_wanted, 22 * MIB);
+	assert_int_equal(f->driver.peer_wanted, 22 * MIB);
 	assert_counters(f, 1, 1, 0);
-	assert_int_equal(fixture_scalar(f, CM_SCALAR_neighbour_asks), 1);
-	assert_int_equal(fixture_scalar(f, CM_SCALAR_neighbour_bytes_got), 20 * MIB);
+	assert_int_equal(fixture_scalar(f, CM_SCALAR_peer_asks), 1);
+	assert_int_equal(fixture_scalar(f, CM_SCALAR_peer_bytes_got), 20 * MIB);
 	/* What it gives is not always enough, and the report knows what it has left. */
-	f->driver.neighbour_gives = 10 * MIB;
+	f->driver.peer_gives = 10 * MIB;
 	assert_int_equal(try_get(f, 30 * MIB), CM_DRIVER_OUT_OF_MEMORY);
-	assert_int_equal(oom->neighbours.given_bytes, 10 * MIB);
-	assert_int_equal(oom->figures.neighbours, 20 * MIB);
-	assert_int_equal(fixture_scalar(f, CM_SCALAR_neighbour_asks), 2);
+	assert_int_equal(oom->peers.given_bytes, 10 * MIB);
+	assert_int_equal(oom->figures.peers, 20 * MIB);
+	assert_int_equal(fixture_scalar(f, CM_SCALAR_peer_asks), 2);
 	case_close(f);
 }
 
@@ -242,26 +242,26 @@ static void nobody_is_asked_where_nobody_can_help(void **state)
 	cm_policy_init(&policy);
 	policy.memory_limit = 50 * MIB;
 	f = open_limit(&policy, 100 * MIB);
-	f->driver.neighbour_bytes = f->driver.neighbour_gives = 50 * MIB;
-	f->driver.neighbour_wanted = 77;
+	f->driver.peer_bytes = f->driver.peer_gives = 50 * MIB;
+	f->driver.peer_wanted = 77;
 	/* More than the limit, and more than the device has. */
 	assert_int_equal(try_get(f, 60 * MIB), CM_DRIVER_OUT_OF_MEMORY);
-	assert_int_equal(f->driver.neighbour_wanted, 0);
-	assert_int_equal(f->driver.last_oom.figures.neighbours, 50 * MIB);
+	assert_int_equal(f->driver.peer_wanted, 0);
+	assert_int_equal(f->driver.last_oom.figures.peers, 50 * MIB);
 	case_close(f);
 	policy.memory_limit = UINT64_MAX;
 	f = open_limit(&policy, 100 * MIB);
-	f->driver.neighbour_bytes = f->driver.neighbour_gives = 50 * MIB;
+	f->driver.peer_bytes = f->driver.peer_gives = 50 * MIB;
 	assert_int_equal(try_get(f, 120 * MIB), CM_DRIVER_OUT_OF_MEMORY);
-	assert_int_equal(f->driver.neighbour_wanted, 0);
+	assert_int_equal(f->driver.peer_wanted, 0);
 	case_close(f);
-	policy.neighbours = false;
+	policy.peer_processes = false;
 	f = open_limit(&policy, 100 * MIB);
-	f->driver.neighbour_bytes = f->driver.neighbour_gives = 50 * MIB;
+	f->driver.peer_bytes = f->driver.peer_gives = 50 * MIB;
 	(void)case_get(f, 60 * MIB);
-	f->driver.neighbour_wanted = 77;
+	f->driver.peer_wanted = 77;
 	assert_int_equal(try_get(f, 60 * MIB), CM_DRIVER_OUT_OF_MEMORY);
-	assert_int_equal(f->driver.neighbour_wanted, 77);
+	assert_int_equal(f->driver.peer_wanted, 77);
 	case_close(f);
 }
 
@@ -800,7 +800,7 @@ int main(void)
 		cmocka_unit_test(what_is_left_follows_what_is_taken_and_given_back),
 		cmocka_unit_test(what_the_driver_does_not_say_is_not_entered_as_full),
 		cmocka_unit_test(what_failed_is_told_with_all_that_holds_the_device),
-		cmocka_unit_test(a_neighbour_is_asked_for_what_is_missing),
+		cmocka_unit_test(a_peer_is_asked_for_what_is_missing),
 		cmocka_unit_test(nobody_is_asked_where_nobody_can_help),
 		cmocka_unit_test(good_news_is_told_once_and_of_the_same_size),
 		cmocka_unit_test(nothing_is_told_where_the_policy_says_so),
