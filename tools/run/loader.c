@@ -18,6 +18,23 @@
 #define HEADERS_MAX  64  /* programs have about a dozen */
 #define DEFAULT_PATH "/bin:/usr/bin"
 
+static const struct {
+	const char *why, *remedy;
+} causes[CM_LOADER_COUNT] = {
+#define CM_LOADER(ID, why, remedy) [CM_LOADER_##ID] = {why, remedy},
+#include "tools/run/loader.def"
+};
+
+const char *cm_loader_why(enum cm_loader loader)
+{
+	return causes[loader].why;
+}
+
+const char *cm_loader_remedy(enum cm_loader loader)
+{
+	return causes[loader].remedy;
+}
+
 static bool is_program(const char *path, struct stat *ret_stat)
 {
 	return !stat(path, ret_stat) && S_ISREG(ret_stat->st_mode) && !access(path, X_OK);
@@ -174,8 +191,10 @@ enum cm_loader cm_loader_find(const char *command, const char *library, char ret
 	int scripts;
 
 	for (scripts = 0; scripts < SCRIPTS_MAX; scripts++) {
-		if (!find_program(name, ret_path, &st))
+		if (!find_program(name, ret_path, &st)) {
+			*ret_path = '\0';
 			return CM_LOADER_PRELOADS;
+		}
 		found = look_at(ret_path, library, line);
 		name = find_interpreter(line);
 		/* The rights of a script are those of the program that reads it. */
@@ -185,4 +204,20 @@ enum cm_loader cm_loader_find(const char *command, const char *library, char ret
 				       : found;
 	}
 	return CM_LOADER_PRELOADS;
+}
+
+bool cm_loader_is_glibc(const char *path)
+{
+	const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	char loader[PATH_MAX] = "";
+	Elf64_Ehdr header;
+	bool read;
+
+	if (fd < 0)
+		return false;
+	read = pread(fd, &header, sizeof(header), 0) == (ssize_t)sizeof(header) &&
+	       is_elf(&header) && header.e_ident[EI_CLASS] == ELFCLASS64 &&
+	       read_loader(fd, &header, loader);
+	(void)close(fd);
+	return read && (strstr(loader, "/ld-linux") || strstr(loader, "/ld64"));
 }

@@ -7,20 +7,29 @@
 #define CM_TOOLS_RUN_LOADER_H
 
 #include <limits.h>
+#include <stdbool.h>
 
 enum cm_loader {
 	CM_LOADER_PRELOADS,
-	CM_LOADER_NONE,    /* a static program */
-	CM_LOADER_SECURE,  /* set-user-ID, set-group-ID or with capabilities: it ignores the path */
-	CM_LOADER_MACHINE, /* of another machine than the library */
-	CM_LOADER_MUSL,    /* lacks functions of the library and ends the program */
+#define CM_LOADER(ID, why, remedy) CM_LOADER_##ID,
+#include "tools/run/loader.def"
+	CM_LOADER_COUNT
 };
+
+/* Why a program is not covered, as the end of a sentence about it, and what to do; both for the
+ * causes behind CM_LOADER_PRELOADS. */
+const char *cm_loader_why(enum cm_loader loader);
+const char *cm_loader_remedy(enum cm_loader loader);
 
 /*
  * Finds the program that execvp(3) would run for `command`, through scripts and env(1), and looks
  * at its file. CM_LOADER_PRELOADS also if that cannot be told. `ret_path` is its path, unless the
- * command is not found. Runs nothing.
+ * command is not found: then it is empty. Runs nothing.
  */
 enum cm_loader cm_loader_find(const char *command, const char *library, char ret_path[PATH_MAX]);
+
+/* Whether a program names glibc's loader: if LD_TRACE_LOADED_OBJECTS is set, that one lists what it
+ * would load, and does not start the program. */
+bool cm_loader_is_glibc(const char *path);
 
 #endif

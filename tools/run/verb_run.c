@@ -13,43 +13,23 @@
 #include "tools/cli/exits.h"
 #include "tools/output/quote.h"
 #include "tools/run/guard.h"
+#include "tools/run/library.h"
 #include "tools/run/loader.h"
 
 #define PRELOAD_VARIABLE "LD_PRELOAD"
 #define NVTX_VARIABLE    "NVTX_INJECTION64_PATH" /* NVTX loads the library that it names */
-#define LIBRARY_NAME     "libcudamem.so"
 #define NANO             UINT64_C(1000000000)
 
-/* The library, relative to the directory of this program: installed, or in a build tree. */
-static const char *const library_places[] = {
-	"/" CM_LIBRARY_FROM_TOOL "/" LIBRARY_NAME,
-	"/../interpose/" LIBRARY_NAME,
-	"/" LIBRARY_NAME,
-};
-
-/* Finds the absolute path of the library to preload. */
 static int find_library(const char *given, char path[PATH_MAX])
 {
-	char self[PATH_MAX], place[PATH_MAX + 64], *slash;
-	ssize_t n;
-	size_t i;
+	const int err = cm_library_find(given, path);
 
-	if (given) {
-		if (realpath(given, path))
-			return 0;
-		return cm_fail(CM_EXIT_RUN, "--library %s: %s", given, strerror(errno));
-	}
-	n = readlink("/proc/self/exe", self, sizeof(self) - 1);
-	self[n > 0 ? n : 0] = '\0';
-	slash = strrchr(self, '/');
-	for (i = 0; slash && i < sizeof(library_places) / sizeof(library_places[0]); i++) {
-		(void)snprintf(place, sizeof(place), "%.*s%s", (int)(slash - self), self,
-			       library_places[i]);
-		if (realpath(place, path) && !access(path, R_OK))
-			return 0;
-	}
-	return cm_fail(CM_EXIT_RUN, "%s is not where it was installed; name it with --library",
-		       LIBRARY_NAME);
+	if (!err)
+		return 0;
+	if (given)
+		return cm_fail(CM_EXIT_RUN, "--library %s: %s", given, strerror(-err));
+	return cm_fail(CM_EXIT_RUN,
+		       CM_LIBRARY_NAME " is not where it was installed; name it with --library");
 }
 
 /* The loader splits LD_PRELOAD at blanks and colons. */
@@ -242,17 +222,11 @@ static char *join_conf(const struct cm_options *options, const char *limit, cons
  * for the programs that it starts. */
 static bool can_preload(const char *program, const char *library)
 {
-	static const char *const why[] = {
-		[CM_LOADER_NONE] = "is linked statically",
-		[CM_LOADER_SECURE] = "has more rights than you, so its loader takes no library",
-		[CM_LOADER_MACHINE] = "is a program for another machine than the library",
-		[CM_LOADER_MUSL] = "is linked with musl, which cannot load the library",
-	};
 	char path[PATH_MAX];
 	const enum cm_loader loader = cm_loader_find(program, library, path);
 
 	if (loader != CM_LOADER_PRELOADS)
-		cm_complain("%s %s: it is not covered", path, why[loader]);
+		cm_complain("%s %s: it is not covered", path, cm_loader_why(loader));
 	return loader != CM_LOADER_MUSL;
 }
 
