@@ -167,8 +167,7 @@ static uint64_t plan_bytes(const struct cm_region_params *params, uint32_t table
 			PAGE);
 }
 
-/* The length of the file. */
-static uint64_t plan_file(const struct cm_region_params *params)
+uint64_t cm_region_file_bytes(const struct cm_region_params *params)
 {
 	uint64_t bytes = sizeof(struct cm_header);
 	uint32_t t;
@@ -482,7 +481,7 @@ int cm_region_create(const struct cm_region_params *params, struct cm_region **r
 		return -ENOMEM;
 	atomic_flag_clear(&region->commit_lock);
 	(void)read_own_start_time(&start);
-	err = back(region, params, start, plan_file(params));
+	err = back(region, params, start, cm_region_file_bytes(params));
 	if (err) {
 		free(region);
 		return err;

@@ -42,6 +42,9 @@ struct cm_region {
 	bool keep;      /* cm_region_remove leaves the file */
 };
 
+/* The length of a region's file: address space, of which little is backed by memory. */
+uint64_t cm_region_file_bytes(const struct cm_region_params *params);
+
 /*
  * Creates the region of this process. -ENOMEM: not even private memory was available. The file
  * descriptor stays open, since tables grow by posix_fallocate and readers find a memfd through

@@ -60,6 +60,9 @@ struct cm_options {
 	bool clear;
 	bool nvtx;
 	bool force;
+	bool verbose;
+	bool strict;
+	bool share;
 	uint32_t events;      /* history: 1: events too, 0: only the state of blocks */
 	uint32_t context;     /* enum cm_context */
 	uint32_t stacks;      /* enum cm_stacks */
