@@ -226,12 +226,11 @@ uint64_t cm_cache_decay(struct cm_cache *cache);
 uint64_t cm_cache_returnable(struct cm_cache *cache, uint64_t ctx);
 
 /*
- * What could be returned and what the driver says is free are two questions. They are asked in this
- * order, or what another thread gets from the driver between them, and frees, would count in both.
- * What goes back between them counts in both all the same, what is just going back in neither, and
- * so may what a context has that another thread ends. Who wants the sum takes a look before, and
- * asks both anew while cm_cache_info_must_retry is true: not for ever, as others may go on and on.
- * May sleep.
+ * For the sum of what could be returned and what the driver says is free: ask in this order. In the
+ * other order memory that another thread gets and frees in between would count twice. Memory that
+ * is returned in between counts twice all the same; memory on its way back, or of a context that
+ * ends, counts nowhere. So take a snapshot first, and ask both again while
+ * cm_cache_info_must_retry is true: a few times, as other threads may go on. May sleep.
  */
 struct cm_info_snapshot {
 	uint64_t returns;

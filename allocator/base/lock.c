@@ -142,7 +142,7 @@ static bool try_end_bias(struct cm_lock *lock, uint32_t bias_owner)
 	barrier_everywhere();
 	if (!atomic_load(flag))
 		return true;
-	/* Before the word is free: who has it next has to look at the flag. */
+	/* Before the word is free: the next holder has to look at the flag. */
 	atomic_store(&lock->bias_owner, bias_owner);
 	return false;
 }

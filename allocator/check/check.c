@@ -461,7 +461,8 @@ static bool check_counters(struct walk *walk, const struct cm_device *device)
 	uint32_t stat;
 
 	if (device->row->seq & 1)
-		return cm_why_set(&walk->why, "the books of device %u stand open", device->index);
+		return cm_why_set(&walk->why, "device %u is in the middle of a change",
+				  device->index);
 	if (device->row->heaps != sum->heaps)
 		return cm_why_set(&walk->why, "device %u has %u heaps, not %u", device->index,
 				  sum->heaps, device->row->heaps);

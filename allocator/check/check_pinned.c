@@ -195,7 +195,7 @@ static bool check_pinned_counters(const struct cm_cache *cache, const struct pin
 	size_t i;
 
 	if (row->seq & 1)
-		return cm_why_set(why, "the host's books stand open");
+		return cm_why_set(why, "pinned memory is in the middle of a change");
 	for (i = 0; i < sizeof(family) / sizeof(family[0]); i++) {
 		const struct cm_stat4 *is = family[i].is;
 

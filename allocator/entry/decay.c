@@ -180,7 +180,7 @@ static void poll_device(struct cm_device *device)
 	cm_lock_release(&device->cache->event_lock);
 }
 
-/* Pages, a few at a time, so that nobody who wants to map some waits for long. */
+/* Returns a few pages at a time: a thread that wants to map some does not wait long. */
 static uint64_t give_pages(struct cm_device *device, uint64_t most)
 {
 	const struct cm_driver_ops *ops = device->cache->ops;

@@ -126,9 +126,9 @@ static int wait_for_context(struct cm_heap *heap)
 	return make_all_ready(heap) ? 0 : cm_heap_synchronize(heap);
 }
 
-/* While a capture is active the segment waits for the next one who gives unreclaimed segments
- * back. Where somebody else was faster he is waited for: behind a free that needs no wait for
- * work, the driver has the memory. */
+/* While a capture is active the segment stays unreclaimed until the next release. If another thread
+ * is releasing it, wait for that thread: after a free without pending work the driver has the
+ * memory. */
 static int release_segment(struct cm_device *device, uint32_t segment, uint64_t addr)
 {
 	const struct cm_driver_ops *ops = device->cache->ops;

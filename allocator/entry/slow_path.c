@@ -267,7 +267,7 @@ static int ask_and_retry(const struct request *request, struct cm_oom_attempt *a
 	if (!ops->ask_peers || !device->cache->policy.peer_processes || !stands(request) ||
 	    ops->mem_info(request->ctx, &free_bytes, &total))
 		return CM_DRIVER_OUT_OF_MEMORY;
-	/* What nobody can give is not asked for, but who has what is told. */
+	/* What no peer can give is not asked for; 0 only asks what each of them holds. */
 	wanted = cm_device_is_capped(device, request->size) || request->size > total
 			 ? 0
 			 : request->size;

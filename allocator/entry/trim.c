@@ -186,7 +186,7 @@ int cm_cache_give_back(struct cm_cache *cache, uint32_t row, uint64_t wanted, ui
 		return -ENODEV;
 	if (!cache->ops->gate_enter())
 		return -EBUSY;
-	/* Never waited for: who holds it may be waiting for the process that asks. */
+	/* Do not wait: its holder may be waiting for the process that asks. */
 	if (!cm_lock_try(&device->reclaim_lock)) {
 		cache->ops->gate_leave();
 		return -EBUSY;

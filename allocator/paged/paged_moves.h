@@ -4,8 +4,8 @@
  * driver. For the page-backed heap alone (paged.h), whose two halves, serving requests and giving
  * back, both take pages from free blocks.
  *
- * A page that was cut out of the tables is stolen: it is still mapped where it was, and nobody
- * but who holds the paging lock knows of it. That lock is held throughout; functions named *_locked
+ * A page that was cut out of the tables is stolen: it is still mapped where it was, and only the
+ * holder of the paging lock knows of it. That lock is held throughout; functions named *_locked
  * want the device's lock held, too, and the others call the driver, so they want it not held.
  */
 #ifndef CM_ALLOCATOR_PAGED_PAGED_MOVES_H

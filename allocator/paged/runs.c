@@ -21,8 +21,9 @@ static void count_split(struct split_change *change, const struct cm_block *bloc
 	change->bytes += sign * (int64_t)block->size;
 }
 
-static void book(struct cm_heap *heap, enum cm_pool pool, enum cm_action action, uint64_t addr,
-		 uint64_t bytes, int64_t segments, const struct split_change *split)
+static void count_mapping(struct cm_heap *heap, enum cm_pool pool, enum cm_action action,
+			  uint64_t addr, uint64_t bytes, int64_t segments,
+			  const struct split_change *split)
 {
 	struct cm_device *device = heap->device;
 	const bool more = action == CM_ACTION_SEGMENT_MAP;
@@ -175,8 +176,8 @@ int cm_runs_add_locked(struct cm_heap *heap, uint32_t flags, uint64_t addr, uint
 	}
 	put_in_bins(heap, index);
 	count_split(&split, &cache->block[index], 1);
-	book(heap, cm_segment_pool(&cache->segment[run]), CM_ACTION_SEGMENT_MAP, addr, bytes,
-	     1 - (before != 0) - (behind != 0), &split);
+	count_mapping(heap, cm_segment_pool(&cache->segment[run]), CM_ACTION_SEGMENT_MAP, addr,
+		      bytes, 1 - (before != 0) - (behind != 0), &split);
 	*ret_block = index;
 	return 0;
 }
@@ -297,6 +298,7 @@ int cm_runs_cut_locked(struct cm_heap *heap, uint32_t index, uint64_t addr, uint
 	}
 	if (!head && !tail)
 		cm_rows_give_block(heap->device, index);
-	book(heap, pool, CM_ACTION_SEGMENT_UNMAP, addr, bytes, (int64_t)left + right - 1, &split);
+	count_mapping(heap, pool, CM_ACTION_SEGMENT_UNMAP, addr, bytes, (int64_t)left + right - 1,
+		      &split);
 	return 0;
 }

@@ -427,7 +427,7 @@ int cm_pinned_free(struct cm_cache *cache, uint64_t addr, uint64_t *ret_forward)
 	return 0;
 }
 
-/* The block of ours that the address lies in, for who asks rarely. 0: none. */
+/* The block that the address lies in, 0: none. Slow: for rare questions. */
 static uint32_t find_around_locked(struct cm_cache *cache, uint64_t addr)
 {
 	const struct cm_ptr_map *map = &cache->pinned.map;

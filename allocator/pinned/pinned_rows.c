@@ -253,7 +253,7 @@ static int take_pinned_rows(struct cm_heap *heap, uint32_t *ret_segment, uint32_
 		s = cm_rows_take_segment(heap->cache);
 	if (b && !s)
 		cm_rows_give_block(heap->device, b);
-	/* Under the lock: who holds it may ask of any row whose it is (cm_runs_has_block). */
+	/* Under the lock: its holder may ask cm_runs_has_block about any row. */
 	if (s)
 		heap->cache->block[b] = (struct cm_block){.segment = s};
 	cm_lock_release(&heap->device->lock);

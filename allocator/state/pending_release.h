@@ -19,7 +19,7 @@
 struct cm_driver_ops;
 struct cm_heap;
 
-/* Belongs to who gives it back, and stays where it is meanwhile. */
+/* Owned by the releasing thread; must not move. */
 struct cm_pending_release {
 	struct cm_heap *heap;
 	uint64_t ctx;

@@ -222,7 +222,7 @@ struct cm_uncached_row {
 	uint64_t key;
 	enum cm_uncached_name name;
 	uint32_t times;  /* how often the name is still to be given up */
-	uint32_t held;   /* by mappings, and by who has taken it */
+	uint32_t held;   /* by mappings, and by the thread that has taken it */
 	uint32_t target; /* of a mapping: the piece; 0 elsewhere */
 	uint32_t link;   /* the next one taken with it, or the next unused row */
 };

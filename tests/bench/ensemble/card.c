@@ -47,7 +47,7 @@ struct page {
 
 static struct {
 	uint64_t bytes;
-	struct card_books books;
+	struct card_counters counters;
 	struct memory *memory;
 	size_t memories, memory_room;
 	struct page *page;
@@ -77,27 +77,27 @@ void card_close(void)
 	while (card.memories)
 		free(card.memory[--card.memories].shared);
 	memset(card.mapped, 0, card.reserved / CARD_CHUNK * sizeof(*card.mapped));
-	memset(&card.books, 0, sizeof(card.books));
+	memset(&card.counters, 0, sizeof(card.counters));
 	memset(card.done_ns, 0, sizeof(card.done_ns));
 	memset(card.event_used, 0, sizeof(card.event_used));
 	card.pages = 0;
 	card.reserved = card.now_ns = 0;
 }
 
-const struct card_books *card_books(void)
+const struct card_counters *card_counters(void)
 {
-	return &card.books;
+	return &card.counters;
 }
 
 void card_reset_peak(void)
 {
-	card.books.peak = card.books.used;
+	card.counters.peak = card.counters.used;
 }
 
 static void count(enum card_call call)
 {
-	card.books.calls[call]++;
-	card.books.ns += call_ns[call];
+	card.counters.calls[call]++;
+	card.counters.ns += call_ns[call];
 	card.now_ns += call_ns[call];
 }
 
@@ -134,11 +134,11 @@ void card_wait(void)
 
 static int use(uint64_t bytes)
 {
-	if (bytes > card.bytes - card.books.used)
+	if (bytes > card.bytes - card.counters.used)
 		return CM_DRIVER_OUT_OF_MEMORY;
-	card.books.used += bytes;
-	if (card.books.used > card.books.peak)
-		card.books.peak = card.books.used;
+	card.counters.used += bytes;
+	if (card.counters.used > card.counters.peak)
+		card.counters.peak = card.counters.used;
 	return 0;
 }
 
@@ -267,7 +267,7 @@ void card_free(uint64_t addr)
 			return;
 		free(shared);
 	}
-	card.books.used -= memory->bytes;
+	card.counters.used -= memory->bytes;
 	memmove(memory, memory + 1, (--card.memories - at) * sizeof(*memory));
 }
 
@@ -289,7 +289,7 @@ static void leave_page(uint64_t page)
 	struct page *of = &card.page[page - 1];
 
 	if (!--of->users)
-		card.books.used -= of->bytes;
+		card.counters.used -= of->bytes;
 }
 
 /* --- as the allocator sees it --------------------------------------------------------------- */
@@ -311,7 +311,7 @@ static int mem_info(uint64_t ctx, uint64_t *ret_free, uint64_t *ret_total)
 {
 	(void)ctx;
 	*ret_total = card.bytes;
-	*ret_free = card.bytes - card.books.used;
+	*ret_free = card.bytes - card.counters.used;
 	return 0;
 }
 

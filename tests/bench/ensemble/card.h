@@ -35,7 +35,7 @@ enum card_call {
 };
 
 /* Since card_open, but for the peak. */
-struct card_books {
+struct card_counters {
 	uint64_t calls[CARD_CALLS];
 	uint64_t ns;   /* that they took, waits apart */
 	uint64_t used; /* bytes */
@@ -44,7 +44,7 @@ struct card_books {
 
 void card_open(uint64_t bytes);
 void card_close(void);
-const struct card_books *card_books(void);
+const struct card_counters *card_counters(void);
 void card_reset_peak(void);
 
 /* A piece of work of 10 us behind all before it in the context, every 2 us; the host waits where it

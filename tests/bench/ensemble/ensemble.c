@@ -32,9 +32,9 @@ struct options {
 /* A pass: what was asked, and what it came to. */
 struct pass {
 	uint64_t requests, served, refused;
-	uint64_t held;           /* bytes requested and live, the most */
-	uint64_t reserved;       /* bytes of the card, the most */
-	struct card_books calls; /* of this pass alone */
+	uint64_t held;              /* bytes requested and live, the most */
+	uint64_t reserved;          /* bytes of the card, the most */
+	struct card_counters calls; /* of this pass alone */
 };
 
 struct player {
@@ -84,7 +84,7 @@ static bool play(struct player *player, struct pass *ret_pass)
 {
 	const struct program *program = player->program;
 	const struct op *op = program->op, *end = op + program->ops;
-	struct card_books before = *card_books();
+	struct card_counters before = *card_counters();
 	size_t i;
 	bool done = true;
 
@@ -101,7 +101,7 @@ static bool play(struct player *player, struct pass *ret_pass)
 	for (i = 0; i < program->slots; i++)
 		give(player, (uint32_t)i);
 	card_wait();
-	ret_pass->calls = *card_books();
+	ret_pass->calls = *card_counters();
 	ret_pass->reserved = ret_pass->calls.peak;
 	for (i = 0; i < CARD_CALLS; i++)
 		ret_pass->calls.calls[i] -= before.calls[i];

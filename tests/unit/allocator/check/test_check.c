@@ -231,7 +231,7 @@ static void wrong_books_are_named(void **state)
 	open_stage(&stage, false);
 	row = stage.device->row;
 
-	WRONG(&stage, row->seq, row->seq + 1, "stand open");
+	WRONG(&stage, row->seq, row->seq + 1, "is in the middle of a change");
 	WRONG(&stage, row->heaps, 5, "has 1 heaps, not 5");
 	WRONG(&stage, row->stat[CM_POOL_SMALL].current[CM_STAT_SEGMENT], 40, "the rows make");
 	WRONG(&stage, row->stat[CM_POOL_SMALL].peak[CM_STAT_SEGMENT], 0, "above its peak");
@@ -288,7 +288,8 @@ static void wrong_pinned_memory_is_named(void **state)
 	WRONG(&stage, pinned->map.count, 17, "17 in the map");
 	WRONG(&stage, pinned->batches.open.list.first, stage.host_live, "by mistake");
 	WRONG(&stage, pinned->batches.open.bytes, 3, "states 3 bytes");
-	WRONG(&stage, pinned->row->seq, pinned->row->seq + 1, "the host's books stand open");
+	WRONG(&stage, pinned->row->seq, pinned->row->seq + 1,
+	      "pinned memory is in the middle of a change");
 	WRONG(&stage, pinned->row->segment.current, 40, "host segment is 40");
 	WRONG(&stage, pinned->row->segment.peak, 0, "host segment is");
 	assert_int_not_equal(pinned->batches.oldest, pinned->batches.open.number);
