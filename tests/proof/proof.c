@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * proof play FILE [TRANSCRIPT] plays a program that is written down proof write SEED COUNT [FLAGS]
- * writes one down proof run SEED COUNT FLAGS [TRANSCRIPT] plays what it would write down
+ * proof play FILE [TRANSCRIPT]     plays a program that is written down
+ * proof write SEED COUNT [FLAGS]   writes one down
+ * proof run SEED COUNT FLAGS [TRANSCRIPT]  plays what it would write down
  *
  * FLAGS: c1 to c3 the contexts that are used, f for free-running threads, i for another process
  * that opens what is exported, p where the library has expandable_segments on, e for a program
