@@ -310,6 +310,15 @@ static void play_fill_of_mapped(void)
 	CM_MUST(mapped[BYTES / 4 - 1] == 6);
 }
 
+/* Nothing tells that the kernel reaches the host. */
+static void play_kernel_in_pinned(void)
+{
+	open_all();
+	fill_by_kernel((uintptr_t)host);
+	OK(cuMemFree_v2(temporary));
+	CM_MUST(host[BYTES / 4 - 1] == 0);
+}
+
 /* Kernels alone are waited for by nobody, and nothing is asked. */
 static void play_kernels(void)
 {
@@ -410,6 +419,7 @@ static const struct cm_role roles[] = {
 	{"pinned_free", play_pinned_free},
 	{"captured_copy", play_captured_copy},
 	{"graph_on_device", play_graph_on_device},
+	{"kernel_in_pinned", play_kernel_in_pinned},
 	{"kernels", play_kernels},
 	{"synchronized", play_synchronized},
 	{"copy_and_kernel", play_copy_and_kernel},
@@ -437,6 +447,7 @@ CM_PLAY(a_copy_between_devices_is_not_waited_for, "unified_on_devices", "", NULL
 CM_PLAY(a_copy_is_read_behind_a_free_of_pinned_memory, "pinned_free", "", NULL)
 CM_PLAY(a_captured_copy_is_not_waited_for, "captured_copy", "", NULL)
 CM_PLAY(a_graph_on_a_device_is_not_waited_for, "graph_on_device", "", NULL)
+CM_PLAY(a_kernel_in_plain_pinned_memory_is_not_waited_for, "kernel_in_pinned", "", NULL)
 CM_PLAY(kernels_are_not_waited_for_and_nothing_is_asked, "kernels", "", NULL)
 CM_PLAY(what_the_program_waited_for_costs_one_question, "synchronized", "", NULL)
 CM_PLAY(the_kernel_behind_a_copy_is_not_waited_for, "copy_and_kernel", "", NULL)
@@ -466,6 +477,7 @@ int main(int argc, char **argv)
 		CM_PLAY_TEST(a_copy_is_read_behind_a_free_of_pinned_memory),
 		CM_PLAY_TEST(a_captured_copy_is_not_waited_for),
 		CM_PLAY_TEST(a_graph_on_a_device_is_not_waited_for),
+		CM_PLAY_TEST(a_kernel_in_plain_pinned_memory_is_not_waited_for),
 		CM_PLAY_TEST(kernels_are_not_waited_for_and_nothing_is_asked),
 		CM_PLAY_TEST(what_the_program_waited_for_costs_one_question),
 		CM_PLAY_TEST(the_kernel_behind_a_copy_is_not_waited_for),
