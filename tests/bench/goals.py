@@ -5,7 +5,7 @@ import math
 import statistics
 
 from measure import Series
-from workloads import BARE, CUBS, PEERS, OURS, PAGED, UNIT
+from workloads import BARE, CUBS, NEVER, PEERS, PIPELINES, OURS, PAGED, UNIT
 
 LARGE_BYTES = 1 << 30
 
@@ -161,6 +161,24 @@ def neighbour_goals(results):
     for processes in PEERS:
         yield goal(f'given by peers: {processes} processes',
                    results.median(f'peers, {processes}', OURS, 'ms'), 100, 'ms')
+
+
+def pipeline_goals(results):
+    """What the waits of a free cost, where it waits for what the host can see alone."""
+    loop = PIPELINES['compute']
+    if not results.has(loop):
+        return
+    more = results.median(loop, OURS, 'calls') - results.median(loop, NEVER, 'calls')
+    yield goal(f'{loop}: waits', results.median(loop, OURS, 'waits'), 0, '')
+    yield goal(f'{loop}: driver calls more than sync:never', more, 0, '')
+    for name in PIPELINES.values():
+        if name == loop:
+            continue
+        ours = results.median(name, OURS)
+        yield goal(f'{name}: time, to sync:never', divide(ours, results.median(name, NEVER)), 1.05,
+                   'x')
+        yield goal(f'{name}: time, to the driver alone',
+                   divide(ours, results.median(name, 'driver')), 1, 'x')
 
 
 def finding_goals(results):

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Tests of `run`: its parts alone, and all of it on a build, with tiny counts: test_run.py BUILD.
 
-No time is judged here.
+No time is judged here but virtual time.
 """
 
 import json
@@ -87,7 +87,7 @@ class Parts(unittest.TestCase):
 
 class Whole(unittest.TestCase):
     ROWS = ('same size, 1 MiB', '2 threads, remote frees', 'busy device, ramps')
-    ONLY = '|'.join((*ROWS, 'peers'))
+    ONLY = '|'.join((*ROWS, 'peers', 'pipelines'))
 
     def run_it(self, *arguments):
         return subprocess.run(
@@ -111,6 +111,12 @@ class Whole(unittest.TestCase):
         self.assertIsNotNone(found['waiting, to live bytes: busy device, ramps']['value'])
         self.assertIsNotNone(found['no CUDA: time more']['value'])
         self.assertGreater(found['given by peers: 8 processes']['value'], 0)
+        # In virtual time, so these do not depend on the machine.
+        for what in ('compute loop: waits', 'compute loop: driver calls more than sync:never',
+                     'pipeline: time, to sync:never', 'pipeline: time, to the driver alone',
+                     'pipeline of three streams: time, to sync:never',
+                     'pipeline of three streams: time, to the driver alone'):
+            self.assertEqual(found[what]['verdict'], 'met', found[what])
         self.assertEqual(found['no CUDA: threads more']['verdict'], 'met')
         self.assertIsNotNone(found['recording: an event in the ring']['value'])
         self.assertEqual(len(told['recording']), 6)

@@ -158,6 +158,24 @@ def peer_jobs(preloads):
                   cores=2)
 
 
+PIPELINES = {'compute': 'compute loop', 'copies': 'pipeline', 'streams': 'pipeline of three streams'}
+NEVER = 'never'
+PIPELINE_TURNS = 200
+PIPELINE_KERNEL_NS = 50000
+# Beside those above, in virtual time: what a program calls that copies and launches.
+STREAM_LATENCIES = ('cuLaunchKernel:4us,cuMemcpyHtoDAsync:4us,cuMemcpyDtoHAsync:4us,'
+                    'cuEventRecord:1us,cuStreamWaitEvent:1us,cuEventSynchronize:2us,cuStreamQuery:1us')
+
+
+def pipeline_jobs(preloads):
+    """Under the library, under it with sync:never, and under the driver alone. Only counts."""
+    for what, name in PIPELINES.items():
+        for column, conf in ((OURS, None), (NEVER, 'sync:never'), ('driver', None)):
+            yield Job(name, column, 'pipeline', (what, PIPELINE_TURNS, PIPELINE_KERNEL_NS),
+                      None if column == 'driver' else preloads[OURS],
+                      f'memory:16G,guard:off,{LATENCIES},{STREAM_LATENCIES}', conf, once=True)
+
+
 def stacks_job(preloads, share):
     return Job('stacks', OURS, 'stacks', (max(5, share // 10),), preloads[OURS])
 
