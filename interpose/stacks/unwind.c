@@ -3,7 +3,9 @@
 
 #include <errno.h>
 #include <link.h>
+#include <pthread.h>
 #include <stdatomic.h>
+#include <sys/auxv.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -12,13 +14,24 @@
 /* Far more frames than any program has on purpose; ends a walk in circles. */
 #define STEPS_MAX 8192
 #define PAGE_MASK UINT64_C(4095)
+/* The usual limit of a stack. Pages of a larger one are looked at in each walk. */
+#define STACK_MAX (UINT64_C(8) << 20)
 
 struct registers {
 	uint64_t pc;
 	uint64_t sp;
 	uint64_t fp;
-	bool guessed; /* a step without a rule: later values are not certain */
+	uint64_t low;  /* readable from here, */
+	uint64_t end;  /* to here */
+	uint64_t last; /* byte of the page beyond that was found readable last; 0: none */
 };
+
+/* What has been found of the thread's own stack. */
+static __thread struct {
+	uint64_t low;  /* readable from here, */
+	uint64_t end;  /* to its top */
+	uint64_t hole; /* an unreadable page between another stack, which it was on, and a top */
+} own;
 
 /* Whether the 8 bytes at an aligned address are readable. Asks a system call that copies them in
  * before it rejects its other arguments; it changes nothing and no sandbox forbids it (the idea is
@@ -31,26 +44,65 @@ static bool is_word_readable(uint64_t addr)
 	       errno != EFAULT;
 }
 
-/* The same for 16 bytes. The page of the stack pointer is known to be readable. */
-static bool is_readable(uint64_t addr, uint64_t sp)
+/* What the system has put on top of a thread's stack: its descriptor, or what the program was
+ * started with. The next one above `sp`, whichever stack that is on. */
+static uint64_t top_above(uint64_t sp)
 {
-	const uint64_t last = addr + sizeof(uint64_t);
+	const uint64_t thread = (uintptr_t)pthread_self(), program = getauxval(AT_RANDOM);
 
-	if ((addr ^ sp) > PAGE_MASK && !is_word_readable(addr))
-		return false;
-	return (last ^ sp) <= PAGE_MASK || (addr ^ last) <= PAGE_MASK || is_word_readable(last);
+	return thread - sp < program - sp ? thread : program;
 }
 
-/* Loads two words of the stack, whose layout no sanitizer knows. */
+/*
+ * Readable memory above `sp` ends here, as far as is known. If it reaches the top this is the
+ * thread's own stack, which stays as it is while the thread lives, so its pages are asked for once.
+ * Of another one, which the program has switched to, only the page that it is on is known.
+ */
+static uint64_t known_end(uint64_t sp)
+{
+	const uint64_t next = (sp | PAGE_MASK) + 1;
+	uint64_t top, stop, page;
+
+	if (own.low <= sp && sp < own.end)
+		return own.end;
+	top = top_above(sp);
+	stop = own.end == top ? own.low : top;
+	if (top - sp > STACK_MAX || own.hole - sp < top - sp)
+		return next;
+	for (page = next; page < stop; page += PAGE_MASK + 1) {
+		if (!is_word_readable(page)) {
+			own.hole = page;
+			return next;
+		}
+	}
+	own.low = sp & ~PAGE_MASK;
+	own.end = top;
+	return top;
+}
+
+static bool is_readable(struct registers *r, uint64_t addr)
+{
+	if ((addr | PAGE_MASK) == r->last)
+		return true;
+	if (!is_word_readable(addr))
+		return false;
+	r->last = addr | PAGE_MASK;
+	return true;
+}
+
+/* Loads two words of the stack, whose layout no sanitizer knows. The rules that led to them may be
+ * wrong, as hand-written code has them: what is not known to be readable is asked for. */
 typedef uint64_t stack_word __attribute__((may_alias));
 
-__attribute__((no_sanitize("address"))) static bool load_pair(const struct registers *r,
-							      uint64_t addr, uint64_t *ret_low,
-							      uint64_t *ret_high)
+__attribute__((no_sanitize("address"))) static bool load_pair(struct registers *r, uint64_t addr,
+							      uint64_t *ret_low, uint64_t *ret_high)
 {
 	const stack_word *word = (const stack_word *)(uintptr_t)addr;
 
-	if (__builtin_expect(r->guessed, 0) && (addr & 7 || !is_readable(addr, r->sp)))
+	if (addr & 7)
+		return false;
+	if (__builtin_expect(addr < r->low || addr + 16 > r->end || addr + 16 < addr, 0) &&
+	    !(is_readable(r, addr) && is_readable(r, addr + 8)))
 		return false;
 	*ret_low = word[0];
 	*ret_high = word[1];
@@ -81,8 +133,7 @@ static bool step_by_pointer(struct registers *r)
 	const uint64_t record = r->fp;
 	uint64_t pc;
 
-	r->guessed = true;
-	if (record < r->sp || record & 7 || !load_pair(r, record, &r->fp, &pc))
+	if (record < r->sp || !load_pair(r, record, &r->fp, &pc))
 		return false;
 	r->sp = record + 16;
 	r->pc = strip(pc);
@@ -193,7 +244,7 @@ static struct cm_rule rule_at(uint64_t pc)
 }
 
 /* The CFA, and where the frame pointer is saved; 0: it is still in its register. */
-static bool apply(const struct cm_rule *rule, const struct registers *r, uint64_t *ret_cfa,
+static bool apply(const struct cm_rule *rule, struct registers *r, uint64_t *ret_cfa,
 		  uint64_t *ret_saved)
 {
 	uint64_t cfa, other;
@@ -271,11 +322,10 @@ __attribute__((noinline)) size_t cm_unwind(const struct cm_unwind_skip *skip, ui
 {
 	/* Our own frame record exists because its address is taken; it leads to the caller. */
 	const uint64_t record = (uintptr_t)__builtin_frame_address(0);
-	struct registers r = {.sp = record, .fp = record};
+	struct registers r = {.sp = record, .fp = record, .low = record, .end = known_end(record)};
 	size_t count = 0, steps;
 	bool more = step_by_pointer(&r);
 
-	r.guessed = false;
 	forget(unloads);
 	*ret_cut = false;
 	for (steps = 0; steps < STEPS_MAX && more && r.pc; steps++, more = step(&r)) {

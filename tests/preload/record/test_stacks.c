@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "stats/reader.h"
@@ -375,6 +376,53 @@ static void play_plugins(void)
 	must_go_through(third, one);
 }
 
+#if defined(__x86_64__)
+
+/* Calls `end` on another stack. Its rules say that it has stayed on its own one, and has some 64
+ * KiB there, as those of hand-written code may. */
+void on_stack(chain_fn *end, void *top);
+__asm__(".text\n"
+	".type on_stack, @function\n"
+	"on_stack:\n"
+	".cfi_startproc\n"
+	"	push %rbx\n"
+	"	mov %rsp, %rbx\n"
+	"	mov %rsi, %rsp\n"
+	".cfi_def_cfa %rsp, 65536\n"
+	"	call *%rdi\n"
+	"	mov %rbx, %rsp\n"
+	"	pop %rbx\n"
+	".cfi_def_cfa %rsp, 8\n"
+	"	ret\n"
+	".cfi_endproc\n"
+	".size on_stack, . - on_stack\n");
+
+/* The program has done so all along, natively it works; nothing is mapped behind that stack. */
+static void play_switched(void)
+{
+	const size_t bytes = 256 << 10;
+	char *stack = mmap(NULL, 2 * bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct history_stack found;
+
+	CM_MUST((void *)stack != MAP_FAILED && !mprotect(stack, bytes, PROT_READ | PROT_WRITE));
+	begin();
+	trail_count = 0;
+	on_stack(get, stack + bytes - 64);
+	found = stack_of(history_last(reader, CM_TABLE_EVENT, CM_ACTION_ALLOC).stack);
+	CM_MUST(found.frame[0] - (uintptr_t)get < 256);
+	CM_MUST(found.frame[1] - (uintptr_t)on_stack < 256);
+	on_stack(put, stack + bytes - 64);
+}
+
+#else
+
+static void play_switched(void)
+{
+	begin();
+}
+
+#endif
+
 CM_PLAY(stacks_of_allocations_are_those_of_the_program, "alloc", "stacks:alloc", NULL)
 CM_PLAY(stacks_of_frees_are_recorded_where_asked_for, "all", "stacks:all", NULL)
 CM_PLAY(the_state_has_stacks_too, "alloc", "stacks:state", NULL)
@@ -388,6 +436,7 @@ CM_PLAY(threads_record_their_own_stacks, "threads", "stacks:all", NULL)
 /* The child starts a thread, which the thread sanitizer refuses by itself. */
 CM_PLAY(a_child_leaves_its_parents_record_alone, "fork", "stacks:all",
 	"TSAN_OPTIONS=die_after_fork=0")
+CM_PLAY(a_stack_with_wrong_rules_is_cut_short, "switched", "stacks:all", NULL)
 CM_PLAY(libraries_that_come_and_go_keep_their_names, "plugins", "stacks:alloc", NULL)
 
 int main(int argc, char **argv)
@@ -402,6 +451,7 @@ int main(int argc, char **argv)
 		{"threads", play_threads},
 		{"fork", play_fork},
 		{"plugins", play_plugins},
+		{"switched", play_switched},
 		{"no_python", play_no_python},
 		{"small_texts", play_small_texts},
 		{NULL, NULL},
@@ -418,6 +468,7 @@ int main(int argc, char **argv)
 		CM_PLAY_TEST(the_table_of_texts_is_as_large_as_asked_for),
 		CM_PLAY_TEST(threads_record_their_own_stacks),
 		CM_PLAY_TEST(a_child_leaves_its_parents_record_alone),
+		CM_PLAY_TEST(a_stack_with_wrong_rules_is_cut_short),
 		CM_PLAY_TEST(libraries_that_come_and_go_keep_their_names),
 	};
 

@@ -325,6 +325,100 @@ static void frame_pointers_that_lead_astray_end_the_walk(void **state)
 	(void)munmap(pages, 4096);
 }
 
+/* The runtime's own walk does not survive this. */
+static void look_alone(void)
+{
+	TRAIL_ADD();
+	frame_count = cm_unwind(&skip_nothing, unloads, frames, FRAMES_MAX, &frame_cut);
+	__asm__ __volatile__("" : : : "memory");
+}
+
+/* Calls `end` with a frame pointer of the caller's, and rules that trust it. */
+void with_foreign_frame(chain_fn *end, uint64_t frame);
+__asm__(".text\n"
+	".type with_foreign_frame, @function\n"
+	"with_foreign_frame:\n"
+	".cfi_startproc\n"
+	"	push %rbp\n"
+	"	mov %rsi, %rbp\n"
+	".cfi_def_cfa %rbp, 16\n"
+	".cfi_offset %rbp, -16\n"
+	"	call *%rdi\n"
+	"	pop %rbp\n"
+	".cfi_def_cfa %rsp, 8\n"
+	"	ret\n"
+	".cfi_endproc\n"
+	".size with_foreign_frame, . - with_foreign_frame\n");
+
+/* Calls `end` on another stack; its rules are those of a function that has stayed on its own, and
+ * has some 8 KiB there. */
+void on_stack(chain_fn *end, void *top);
+__asm__(".text\n"
+	".type on_stack, @function\n"
+	"on_stack:\n"
+	".cfi_startproc\n"
+	"	push %rbx\n"
+	"	mov %rsp, %rbx\n"
+	"	mov %rsi, %rsp\n"
+	".cfi_def_cfa %rsp, 8192\n"
+	".cfi_offset %rbp, -24\n"
+	"	call *%rdi\n"
+	"	mov %rbx, %rsp\n"
+	"	pop %rbx\n"
+	".cfi_def_cfa %rsp, 8\n"
+	"	ret\n"
+	".cfi_endproc\n"
+	".size on_stack, . - on_stack\n");
+
+static void wrong_rules_end_the_walk(void **state)
+{
+	static const uint64_t values[] = {0x10,
+					  0x4141414141414140,
+					  0x7ffffffff000,
+					  0x7fffffffffffff00,
+					  0xfffffffffffffff0,
+					  0xffffffffffffffe0};
+	uint64_t here = (uintptr_t)__builtin_frame_address(0);
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
+		begin();
+		with_foreign_frame(look_alone, values[i]);
+		assert_int_equal(frames[0] - (uintptr_t)look_alone < 4096, 1);
+		assert_true(frame_count >= 2 && frame_count < 10);
+	}
+	/* Up to the end of the thread's stack, and beyond it. */
+	for (i = 0; i < 4096; i++) {
+		begin();
+		with_foreign_frame(look_alone, (here & ~UINT64_C(15)) + i * 4096);
+		assert_true(frame_count >= 2);
+	}
+}
+
+/* A stack of the program's, with nothing readable after its end, that goes and comes back smaller:
+ * what was readable once is not taken for granted. */
+static void wrong_rules_of_another_stack_end_the_walk(void **state)
+{
+	const size_t page = (size_t)sysconf(_SC_PAGESIZE), bytes = 64 * page;
+	char *stack = mmap(NULL, bytes + page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	size_t size;
+
+	(void)state;
+	assert_true(stack != MAP_FAILED);
+	for (size = bytes; size >= 16 * page; size -= page) {
+		assert_int_equal(mprotect(stack, size, PROT_READ | PROT_WRITE), 0);
+		assert_int_equal(mprotect(stack + size, bytes + page - size, PROT_NONE), 0);
+		begin();
+		on_stack(look_alone, stack + size - 64);
+		assert_true(frame_count == 2 && !frame_cut);
+		begin();
+		on_stack(look_alone, stack + size - 10 * page);
+		assert_true(frame_count >= 2);
+	}
+	(void)munmap(stack, bytes + page);
+}
+
 #endif
 
 #define THREADS 4
@@ -375,6 +469,8 @@ int main(void)
 		cmocka_unit_test(code_made_at_run_time_is_passed_by_its_frame_pointer),
 		cmocka_unit_test(code_without_a_frame_pointer_ends_the_walk_safely),
 		cmocka_unit_test(frame_pointers_that_lead_astray_end_the_walk),
+		cmocka_unit_test(wrong_rules_end_the_walk),
+		cmocka_unit_test(wrong_rules_of_another_stack_end_the_walk),
 #endif
 		cmocka_unit_test(threads_do_not_disturb_each_other),
 	};
