@@ -34,6 +34,14 @@ static const char *const names[CM_OPTION_COUNT] = {
 #include "stats/options.def"
 };
 
+static const struct {
+	const char *old;
+	enum cm_option option;
+} renamed[] = {
+#define CM_OPTION_RENAMED(old, name) {#old, CM_OPTION_##name},
+#include "stats/options.def"
+};
+
 static const char *const variables[] = {CM_CONF_VARIABLE};
 
 /* One reading of one variable. */
@@ -116,14 +124,17 @@ static void tell_bad_value(const struct reading *reading, enum cm_option option,
 	     wrong, want, row.value);
 }
 
-static enum cm_option find_option(const char *key, size_t commands)
+static enum cm_option find_option(const char *key, size_t length)
 {
 	uint32_t i;
 
 	for (i = 0; i < CM_OPTION_COUNT; i++)
-		if (strlen(names[i]) == commands && !memcmp(names[i], key, commands))
-			break;
-	return i;
+		if (strlen(names[i]) == length && !memcmp(names[i], key, length))
+			return i;
+	for (i = 0; i < sizeof(renamed) / sizeof(renamed[0]); i++)
+		if (strlen(renamed[i].old) == length && !memcmp(renamed[i].old, key, length))
+			return renamed[i].option;
+	return CM_OPTION_COUNT;
 }
 
 /* Options that decide about the others and are read before them, wherever they stand. */
@@ -134,9 +145,9 @@ static bool is_early(enum cm_option option)
 
 /* The option's name takes so many letters of the pair. */
 static void apply(const struct reading *reading, enum cm_option option, const char *pair,
-		  size_t commands)
+		  size_t length)
 {
-	const char *value = pair + commands;
+	const char *value = pair + length;
 	union cm_option_value parsed = {0};
 	int err;
 
@@ -182,11 +193,11 @@ static const char *next_pair(const char *text, char *pair, bool *ret_fits)
 static void read_pair(const struct reading *reading, char *pair, bool fits, bool early)
 {
 	/* key=value is a slip that deserves an answer about the key. */
-	size_t commands = strcspn(pair, ":=");
-	enum cm_option option = find_option(pair, commands);
+	size_t length = strcspn(pair, ":=");
+	enum cm_option option = find_option(pair, length);
 	char quoted[QUOTE_BYTES + 4];
 
-	if (!commands && !pair[commands])
+	if (!length && !pair[length])
 		return; /* nothing between two commas */
 	if (early != (option < CM_OPTION_COUNT && is_early(option)))
 		return;
@@ -194,9 +205,9 @@ static void read_pair(const struct reading *reading, char *pair, bool fits, bool
 		tell(reading, "%s: \"%s\" is too long, want at most %d letters; ignored",
 		     reading->variable, quote(pair, quoted), PAIR_BYTES - 1);
 	} else if (option < CM_OPTION_COUNT) {
-		apply(reading, option, pair, commands);
+		apply(reading, option, pair, length);
 	} else {
-		pair[commands] = '\0';
+		pair[length] = '\0';
 		tell_unknown(reading, pair);
 	}
 }
@@ -227,14 +238,14 @@ static void look_for_misspelt(struct cm_config *config, char *const *environment
 	const size_t known = sizeof(variables) / sizeof(variables[0]);
 	char name[QUOTE_BYTES + 4];
 	const char *nearest;
-	size_t commands;
+	size_t length;
 
 	for (; *environment; environment++) {
 		if (strncmp(*environment, CM_CONF_PREFIX, strlen(CM_CONF_PREFIX)) != 0)
 			continue;
 		(void)quote(*environment, name);
-		commands = strcspn(name, "=");
-		name[commands] = '\0';
+		length = strcspn(name, "=");
+		name[length] = '\0';
 		if (!strcmp(name, CM_CONF_VARIABLE))
 			continue;
 		nearest = cm_nearest_name(name, variables, known);

@@ -24,6 +24,7 @@ static const struct entry entries[] = {
 	{returned, ENTRY_STAT, CM_STAT_##ENUM}, {documented, ENTRY_STAT, CM_STAT_##ENUM},
 #define CM_STAT1(ENUM, name, unit, help) {name, ENTRY_STAT1, CM_STAT1_##ENUM},
 #define CM_SCALAR(field, pytorch, help)  {#field, ENTRY_SCALAR, CM_SCALAR_##field},
+#define CM_SCALAR_RENAMED(old, field)    {#old, ENTRY_SCALAR, CM_SCALAR_##field},
 #include "stats/counters.def"
 	{"max_split_size", ENTRY_MAX_SPLIT_SIZE, 0},
 };

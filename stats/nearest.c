@@ -45,20 +45,20 @@ static unsigned count_slips(const char *typed, const char *name, unsigned *ret_c
 
 const char *cm_nearest_name(const char *typed, const char *const *names, size_t count)
 {
-	size_t commands = strlen(typed), i;
+	size_t length = strlen(typed), i;
 	const char *nearest = NULL;
 	unsigned allowed, best, slips, cut;
 
-	if (!commands || commands > NAME_LETTERS)
+	if (!length || length > NAME_LETTERS)
 		return NULL;
-	allowed = commands < 4 ? 1 : commands < 8 ? 2 : 3;
+	allowed = length < 4 ? 1 : length < 8 ? 2 : 3;
 	best = allowed + 1;
 	for (i = 0; i < count; i++) {
 		if (strlen(names[i]) > NAME_LETTERS)
 			continue;
 		slips = count_slips(typed, names[i], &cut);
 		/* A whole name is preferred to the beginning of a longer one. */
-		if (commands >= PREFIX_LEAST && cut + 1 < allowed)
+		if (length >= PREFIX_LEAST && cut + 1 < allowed)
 			slips = least(slips, cut + 1);
 		if (slips < best) {
 			best = slips;

@@ -31,11 +31,11 @@ static int take_number(const char **text, uint64_t *ret_number)
 /* Takes K, M, G or T, alone or as KB, Ki, KiB, and the like. -EINVAL: another letter. */
 static int take_unit(const char **text, unsigned *ret_shift)
 {
-	static const char commands[] = "KMGT";
-	const char *p = *text, *command;
+	static const char letters[] = "KMGT";
+	const char *p = *text, *letter;
 
-	command = *p ? strchr(commands, *p) : NULL;
-	if (!command)
+	letter = *p ? strchr(letters, *p) : NULL;
+	if (!letter)
 		return -EINVAL;
 	p++;
 	if (*p == 'i')
@@ -43,7 +43,7 @@ static int take_unit(const char **text, unsigned *ret_shift)
 	if (*p == 'B')
 		p++;
 	*text = p;
-	*ret_shift = 10 * (unsigned)(command - commands + 1);
+	*ret_shift = 10 * (unsigned)(letter - letters + 1);
 	return 0;
 }
 
@@ -187,21 +187,21 @@ static int parse_flag(const char *text, bool *ret_flag)
 /* The words of a CHOICE, one a call: *words moves on, 0 letters is the end. */
 static size_t next_word(const char **words, const char **ret_word)
 {
-	size_t commands = strcspn(*words, "|");
+	size_t length = strcspn(*words, "|");
 
 	*ret_word = *words;
-	*words += commands + ((*words)[commands] == '|');
-	return commands;
+	*words += length + ((*words)[length] == '|');
+	return length;
 }
 
 int cm_choice_parse(const char *words, const char *text, uint32_t *ret_choice)
 {
 	const char *word;
 	uint32_t choice = 0;
-	size_t commands;
+	size_t length;
 
-	while ((commands = next_word(&words, &word))) {
-		if (strlen(text) == commands && !memcmp(text, word, commands)) {
+	while ((length = next_word(&words, &word))) {
+		if (strlen(text) == length && !memcmp(text, word, length)) {
 			*ret_choice = choice;
 			return 0;
 		}
@@ -411,7 +411,7 @@ void cm_option_value_format(const struct cm_option_info *info, const union cm_op
 			    char *text, size_t bytes)
 {
 	const char *words = info->words, *word = "";
-	size_t commands = 0;
+	size_t length = 0;
 	uint32_t i;
 
 	if (info->type != CM_TYPE_CHOICE && is_word(info, value)) {
@@ -424,8 +424,8 @@ void cm_option_value_format(const struct cm_option_info *info, const union cm_op
 		break;
 	case CM_TYPE_CHOICE:
 		for (i = 0; i <= value->choice; i++)
-			commands = next_word(&words, &word);
-		(void)snprintf(text, bytes, "%.*s", (int)commands, word);
+			length = next_word(&words, &word);
+		(void)snprintf(text, bytes, "%.*s", (int)length, word);
 		break;
 	case CM_TYPE_NUMBER:
 		format_number(value->number, text, bytes);

@@ -180,7 +180,7 @@ void cm_pinned_note_oom(struct cm_heap *heap, uint64_t bytes)
 	cm_lock_release(&pinned->lock);
 }
 
-static void book_hand_out(struct cm_cache *cache, uint32_t index, uint64_t bytes)
+static void count_allocation(struct cm_cache *cache, uint32_t index, uint64_t bytes)
 {
 	struct cm_block *block = &cache->block[index];
 	struct cm_host_row *row = cache->pinned.row;
@@ -197,7 +197,7 @@ static void book_hand_out(struct cm_cache *cache, uint32_t index, uint64_t bytes
 	     bytes);
 }
 
-static void book_free(struct cm_cache *cache, uint32_t index)
+static void count_free(struct cm_cache *cache, uint32_t index)
 {
 	struct cm_block *block = &cache->block[index];
 	struct cm_host_row *row = cache->pinned.row;
@@ -211,7 +211,7 @@ static void book_free(struct cm_cache *cache, uint32_t index)
 	     block->tick, block->requested);
 }
 
-static void book_ready(struct cm_cache *cache, uint32_t index, uint64_t tick)
+static void count_ready(struct cm_cache *cache, uint32_t index, uint64_t tick)
 {
 	struct cm_block *block = &cache->block[index];
 	struct cm_host_row *row = cache->pinned.row;
@@ -235,7 +235,7 @@ bool cm_pinned_take_locked(struct cm_heap *heap, uint32_t kind, uint64_t bytes, 
 		return false;
 	unlink_ready(cache, index);
 	cm_seq_begin(&row->seq);
-	book_hand_out(cache, index, bytes);
+	count_allocation(cache, index, bytes);
 	row->cache_hits++;
 	cm_seq_end(&row->seq);
 	*ret_addr = cache->block[index].addr;
@@ -281,8 +281,8 @@ static void fill_rows(struct cm_heap *heap, uint32_t s, uint32_t b, uint64_t add
 	segment->tick = cm_ops_tick(cache->ops);
 }
 
-static void book_enter(struct cm_cache *cache, const struct cm_segment *segment, uint64_t bytes,
-		       uint64_t ns)
+static void count_segment(struct cm_cache *cache, const struct cm_segment *segment, uint64_t bytes,
+			  uint64_t ns)
 {
 	struct cm_host_row *row = cache->pinned.row;
 
@@ -297,7 +297,7 @@ static void book_enter(struct cm_cache *cache, const struct cm_segment *segment,
 		cm_stat4_raise(&row->reserved_bytes, (int64_t)segment->size);
 		note(cache, CM_ACTION_SEGMENT_ALLOC, segment, segment->stack, segment->tick,
 		     segment->size);
-		book_hand_out(cache, segment->first, bytes);
+		count_allocation(cache, segment->first, bytes);
 	}
 	cm_seq_end(&row->seq);
 }
@@ -327,7 +327,7 @@ int cm_pinned_enter_locked(struct cm_heap *heap, uint64_t addr, uint64_t size, u
 	cache->block[b].state = CM_BLOCK_LIVE;
 	cache->block[b].requested = bytes;
 	cm_ptr_map_add(&cache->pinned.map, addr, b);
-	book_enter(cache, segment, bytes, ns);
+	count_segment(cache, segment, bytes, ns);
 	return 0;
 }
 
@@ -338,7 +338,7 @@ void cm_pinned_free_locked(struct cm_cache *cache, uint32_t index)
 
 	assert(cm_lock_is_held(&cache->pinned.lock));
 	cm_seq_begin(&cache->pinned.row->seq);
-	book_free(cache, index);
+	count_free(cache, index);
 	cm_seq_end(&cache->pinned.row->seq);
 	block->age = (uint32_t)open->number;
 	append(cache->block, &open->list, index);
@@ -357,7 +357,7 @@ static bool retire_locked(struct cm_batch_ring *ring, struct cm_batch *batch)
 	cm_seq_begin(&cache->pinned.row->seq);
 	for (; index; index = next) {
 		next = cache->block[index].link_next;
-		book_ready(cache, index, tick);
+		count_ready(cache, index, tick);
 		link_ready(cache, index);
 	}
 	cm_seq_end(&cache->pinned.row->seq);
@@ -379,7 +379,7 @@ void cm_pinned_init(struct cm_cache *cache)
 	cm_batch_ring_init(&pinned->batches);
 }
 
-static void book_leave(struct cm_cache *cache, const struct cm_segment *segment)
+static void count_release(struct cm_cache *cache, const struct cm_segment *segment)
 {
 	struct cm_host_row *row = cache->pinned.row;
 	uint64_t tick = cm_ops_tick(cache->ops);
@@ -391,9 +391,9 @@ static void book_leave(struct cm_cache *cache, const struct cm_segment *segment)
 		cm_stat4_lower(&row->registered_bytes, (int64_t)segment->size);
 	} else {
 		if (state == CM_BLOCK_LIVE)
-			book_free(cache, segment->first);
+			count_free(cache, segment->first);
 		if (state != CM_BLOCK_FREE)
-			book_ready(cache, segment->first, tick);
+			count_ready(cache, segment->first, tick);
 		cm_stat4_lower(&row->segment, 1);
 		cm_stat4_lower(&row->reserved_bytes, (int64_t)segment->size);
 		note(cache, CM_ACTION_SEGMENT_FREE, segment, cm_thread.stack, tick, segment->size);
@@ -420,7 +420,7 @@ struct cm_pending_release cm_pinned_remove_locked(struct cm_cache *cache, uint32
 	else if (block->state == CM_BLOCK_FREE)
 		unlink_ready(cache, index);
 	(void)cm_ptr_map_remove(&pinned->map, block->addr);
-	book_leave(cache, segment);
+	count_release(cache, segment);
 	cm_lock_acquire(&device->lock);
 	cm_rows_give_block(device, index);
 	cm_rows_give_segment(cache, s);

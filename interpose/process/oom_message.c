@@ -30,7 +30,7 @@
 enum { USED, CACHED, UNCACHED, PEERS, REST, FREE, PARTS };
 
 struct text {
-	char commands[TEXT_BYTES];
+	char letters[TEXT_BYTES];
 	size_t length;
 	int pid;
 	int64_t unit; /* the unit of all amounts */
@@ -61,12 +61,12 @@ static struct amount amount(const struct text *text, int64_t bytes)
 /* Appends to the text; drops what does not fit. */
 __attribute__((format(printf, 2, 3))) static void add(struct text *text, const char *format, ...)
 {
-	size_t room = sizeof(text->commands) - text->length;
+	size_t room = sizeof(text->letters) - text->length;
 	va_list args;
 	int n;
 
 	va_start(args, format);
-	n = vsnprintf(text->commands + text->length, room, format, args);
+	n = vsnprintf(text->letters + text->length, room, format, args);
 	va_end(args);
 	if (n > 0)
 		text->length += (size_t)n < room ? (size_t)n : room - 1;
@@ -379,6 +379,6 @@ void cm_oom_message_print(const struct cm_oom *oom)
 		if (oom->has_holders)
 			add_report(text, oom);
 	}
-	cm_log_text(CM_LOG_WARNING, text->commands, text->length);
+	cm_log_text(CM_LOG_WARNING, text->letters, text->length);
 	(void)munmap(text, sizeof(*text));
 }

@@ -98,7 +98,7 @@ static void read_books(struct cm_reader *reader)
 {
 	struct cm_device_row device;
 	struct cm_host_row host;
-	size_t commands = 0;
+	size_t keys = 0;
 	int64_t outside;
 	uint32_t i;
 	bool torn;
@@ -107,7 +107,7 @@ static void read_books(struct cm_reader *reader)
 		if (cm_reader_read_device(reader, i, &device, &torn))
 			continue;
 		MUST(memchr(device.name, 0, sizeof(device.name)));
-		cm_memory_stats_each(&device, count_key, &commands);
+		cm_memory_stats_each(&device, count_key, &keys);
 		(void)cm_summary_pool(&device, CM_POOL_ALL);
 		(void)cm_summary_other(&device);
 		(void)cm_summary_outside(&device, &outside);
@@ -115,7 +115,7 @@ static void read_books(struct cm_reader *reader)
 				  device.scalar[CM_SCALAR_cache_misses]);
 	}
 	if (!cm_reader_read_host(reader, &host, &torn))
-		cm_host_memory_stats_each(&host, count_key, &commands);
+		cm_host_memory_stats_each(&host, count_key, &keys);
 }
 
 static void read_tables(struct cm_reader *reader)

@@ -88,6 +88,7 @@ static const struct accepted {
 	{"reuse:grow", "reuse", "grow"},
 	{"reuse:wait", "reuse", "wait"},
 	{"sync:epoch", "sync", "epoch"},
+	{"neighbours:off", "peer_processes", "off"},
 	{"sync:free", "sync", "free"},
 	{"placement:exact", "placement", "exact"},
 	{"placement:split", "placement", "split"},
