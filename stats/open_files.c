@@ -15,6 +15,7 @@
 #include "stats/reader.h"
 #include "stats/region.h"
 #include "stats/region_name.h"
+#include "stats/regular_file.h"
 
 #define MEMFD     "/memfd:cudamem"
 #define LINES_MAX 65536
@@ -30,7 +31,7 @@ static bool is_own_region(int fds, const char *name, pid_t pid)
 	ssize_t n;
 	int fd;
 
-	fd = openat(fds, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	fd = cm_regular_file_open(fds, name, 0);
 	if (fd < 0)
 		return false;
 	n = pread(fd, header, sizeof(header), 0);

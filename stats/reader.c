@@ -13,6 +13,7 @@
 
 #include "stats/config.h"
 #include "stats/region.h"
+#include "stats/regular_file.h"
 
 #define STRIDE_MAX 65536
 /*
@@ -234,12 +235,12 @@ int cm_reader_open(const char *path, struct cm_reader **ret_reader, char *why)
 			    !strncmp(strchrnul(path + 6, '/'), "/fd/", 4);
 	int fd;
 
-	/* Not to wait for the other end of a pipe that somebody put there. */
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | (follow ? 0 : O_NOFOLLOW));
+	fd = cm_regular_file_open(AT_FDCWD, path, follow ? 0 : O_NOFOLLOW);
+	if (fd == -EBADMSG)
+		return cm_explain(why, fd, "not a regular file");
 	if (fd < 0)
-		return cm_explain(why, -errno, "%s",
-				  errno == ELOOP ? "a symbolic link, not followed"
-						 : strerror(errno));
+		return cm_explain(why, fd, "%s",
+				  fd == -ELOOP ? "a symbolic link, not followed" : strerror(-fd));
 	return cm_reader_open_fd(fd, ret_reader, why);
 }
 

@@ -4,8 +4,10 @@
   test_X.py TOOL MAKER FORGE PROGRAM LIBRARY SIMULATION
 """
 
+import ctypes
 import os
 import pathlib
+import select
 import shutil
 import subprocess
 import sys
@@ -15,6 +17,7 @@ import kit  # pylint: disable=wrong-import-position
 
 FORGE, PROGRAM, LIBRARY, SIMULATION = map(os.path.abspath, sys.argv[3:7])
 NOBODY = 65534
+IN_OPEN = 0x20
 LIMIT_S = 60  # of a machine under load; what used to hang, hung for ever
 
 
@@ -59,3 +62,17 @@ def fresh(kit_, name):
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     return folder
+
+
+def watch(path):
+    """A descriptor that can be read once somebody has opened the file; O_PATH does not count."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    watcher = libc.inotify_init1(os.O_NONBLOCK)
+    assert libc.inotify_add_watch(watcher, bytes(path), IN_OPEN) > 0, ctypes.get_errno()
+    return watcher
+
+
+def was_opened(watcher):
+    opened = bool(select.select([watcher], [], [], 0)[0])
+    os.close(watcher)
+    return opened

@@ -2,33 +2,17 @@
 # SPDX-License-Identifier: MIT
 """Objects and debug files that a hostile process names, and a program that loads one often."""
 
-import ctypes
 import os
 import resource
-import select
 import shutil
 import stat
 import subprocess
 import sys
 
-from hostile import LIBRARY, NOBODY, PROGRAM, forged, fresh, kit, need_root, tool
+from hostile import (LIBRARY, NOBODY, PROGRAM, forged, fresh, kit, need_root, tool, was_opened,
+                     watch)
 
-IN_OPEN = 0x20
 GENERATIONS = 6000
-
-
-def watch(path):
-    """A descriptor that can be read once somebody has opened the file; O_PATH does not count."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    watcher = libc.inotify_init1(os.O_NONBLOCK)
-    assert libc.inotify_add_watch(watcher, bytes(path), IN_OPEN) > 0, ctypes.get_errno()
-    return watcher
-
-
-def was_opened(watcher):
-    opened = bool(select.select([watcher], [], [], 0)[0])
-    os.close(watcher)
-    return opened
 
 
 def readers(path):

@@ -9,7 +9,8 @@ import resource
 import subprocess
 import sys
 
-from hostile import NOBODY, environment, forge, forged, fresh, kit, need_root, tool
+from hostile import (NOBODY, environment, forge, forged, fresh, kit, need_root, tool, was_opened,
+                     watch)
 
 REGIONS = '/dev/shm'
 
@@ -97,6 +98,22 @@ def who_may_not_read_a_region_is_told_so(kit_):
         genuine.communicate()
 
 
+def what_is_no_file_is_not_opened(kit_):
+    """A pipe or a link under the name of a region."""
+    folder = fresh(kit_, 'planted')
+    place = folder / f'cudamem.{os.geteuid()}.1.{start_of(1)}'
+    os.mkfifo(place)
+    link = folder / 'link'
+    link.symlink_to(place)
+    watcher = watch(place)
+    for path, why in ((place, 'not a regular file'), (link, 'a symbolic link, not followed')):
+        for words in (('show', '--region', path), ('snapshot', '--region', path, '-O', '-'),
+                      ('ls', '--dir', folder), ('show', path)):
+            run = tool(kit_, *words)
+            assert words[0] == 'ls' or why in run.stderr, (words, run)
+    assert not was_opened(watcher)
+
+
 def what_is_not_backed_is_not_read(kit_):
     path = forged('sparse', fresh(kit_, 'sparse'))
     assert path.stat().st_size > 1 << 31 and path.stat().st_blocks * 512 < 1 << 20, path.stat()
@@ -114,4 +131,5 @@ def what_is_not_backed_is_not_read(kit_):
 if __name__ == '__main__':
     sys.exit(kit.with_kit([
         another_user_is_not_taken_for_the_process, who_has_no_region_gets_none_from_another,
-        a_file_of_the_processes_own_user_is_taken, who_may_not_read_a_region_is_told_so, what_is_not_backed_is_not_read]))
+        a_file_of_the_processes_own_user_is_taken, who_may_not_read_a_region_is_told_so,
+        what_is_no_file_is_not_opened, what_is_not_backed_is_not_read]))

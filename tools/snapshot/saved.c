@@ -13,6 +13,8 @@
 #include <zstd.h>
 #endif
 
+#include "stats/regular_file.h"
+
 /* 300 MB/s and more; the next levels save a tenth and take twice the time. */
 #define LEVEL 1
 /* A zstd block has 128 KiB at most and takes 4 bytes at least; empty rings come close to that. A
@@ -288,7 +290,7 @@ int cm_saved_open(const char *path, struct cm_reader **ret_reader, char *why)
 	struct cm_saved_header top;
 	int fd;
 
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	fd = cm_regular_file_open(AT_FDCWD, path, 0);
 	if (fd >= 0 && is_saved(fd, &top))
 		return cm_saved_open_fd(fd, ret_reader, why);
 	if (fd >= 0)

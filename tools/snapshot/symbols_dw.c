@@ -17,6 +17,8 @@
 #include <libiberty/demangle.h>
 #endif
 
+#include "stats/regular_file.h"
+
 struct cm_dw {
 	Dwfl *dwfl;
 	Dwfl_Module *module;
@@ -138,30 +140,12 @@ static bool has_build_id(Dwfl_Module *found, const struct cm_module *module)
 	       !memcmp(bits, module->build_id, module->build_id_bytes);
 }
 
-/* Opens a regular file. Opening a device or a pipe would already be an action; O_PATH asks what it
- * is without one. */
-static int open_regular(const char *path)
-{
-	const int place = open(path, O_PATH | O_CLOEXEC);
-	char self[40];
-	struct stat st;
-	int fd = -1;
-
-	if (place < 0)
-		return -1;
-	(void)snprintf(self, sizeof(self), "/proc/self/fd/%d", place);
-	if (!fstat(place, &st) && S_ISREG(st.st_mode))
-		fd = open(self, O_RDONLY | O_CLOEXEC);
-	(void)close(place);
-	return fd;
-}
-
 static Dwfl_Module *report_file(Dwfl *dwfl, const struct cm_module *module, const char *path)
 {
 	Dwfl_Module *found;
 	int fd;
 
-	fd = *path ? open_regular(path) : -1;
+	fd = *path ? cm_regular_file_open(AT_FDCWD, path, 0) : -1;
 	if (fd < 0)
 		return NULL;
 	dwfl_report_begin(dwfl);
