@@ -113,14 +113,19 @@ CM_ALWAYS_INLINE bool cm_lock_enter_by_flag(struct cm_lock *lock, uint32_t self)
 	return true;
 }
 
-CM_ALWAYS_INLINE void cm_lock_acquire(struct cm_lock *lock) CM_ACQUIRES(lock) CM_UNCHECKED
+/* `self` is the calling thread's id, not 0. */
+CM_ALWAYS_INLINE void cm_lock_acquire_as(struct cm_lock *lock, uint32_t self)
+	CM_ACQUIRES(lock) CM_UNCHECKED
 {
-	const uint32_t self = cm_thread_id();
-
 	cm_lock_check_order(lock);
 	if (CM_UNLIKELY(!cm_lock_enter_by_flag(lock, self)))
 		cm_lock_acquire_word(lock, self);
 	cm_lock_note_held(lock);
+}
+
+CM_ALWAYS_INLINE void cm_lock_acquire(struct cm_lock *lock) CM_ACQUIRES(lock) CM_UNCHECKED
+{
+	cm_lock_acquire_as(lock, cm_thread_id());
 }
 
 CM_ALWAYS_INLINE bool cm_lock_try(struct cm_lock *lock) CM_TRIES(true, lock) CM_UNCHECKED
@@ -136,10 +141,9 @@ CM_ALWAYS_INLINE bool cm_lock_try(struct cm_lock *lock) CM_TRIES(true, lock) CM_
 	return true;
 }
 
-CM_ALWAYS_INLINE void cm_lock_release(struct cm_lock *lock) CM_RELEASES(lock) CM_UNCHECKED
+CM_ALWAYS_INLINE void cm_lock_release_as(struct cm_lock *lock, uint32_t self)
+	CM_RELEASES(lock) CM_UNCHECKED
 {
-	const uint32_t self = cm_thread_id();
-
 	cm_lock_note_released(lock);
 	if (CM_UNLIKELY(!lock->by_flag)) {
 		cm_lock_release_word(lock);
@@ -149,6 +153,11 @@ CM_ALWAYS_INLINE void cm_lock_release(struct cm_lock *lock) CM_RELEASES(lock) CM
 	atomic_signal_fence(memory_order_seq_cst);
 	if (CM_UNLIKELY(!cm_lock_is_bias_owner(lock, self)))
 		cm_lock_lower(lock, self);
+}
+
+CM_ALWAYS_INLINE void cm_lock_release(struct cm_lock *lock) CM_RELEASES(lock) CM_UNCHECKED
+{
+	cm_lock_release_as(lock, cm_thread_id());
 }
 
 /* For assert(): somebody holds it. */

@@ -150,19 +150,27 @@ static inline uint32_t cm_ptr_map_find(const struct cm_ptr_map *map, uint64_t ad
 				       : cm_ptr_map_find_old(map, addr);
 }
 
-/* Removes an address and returns its index; 0 where it was not there. */
-CM_ALWAYS_INLINE uint32_t cm_ptr_map_remove(struct cm_ptr_map *map, uint64_t addr)
+/* Removes an address from its place, which cm_ptr_map_look has found. */
+CM_ALWAYS_INLINE void cm_ptr_map_remove_at(struct cm_ptr_map *map, uint64_t addr,
+					   struct cm_ptr_place place)
 {
-	struct cm_ptr_place place = cm_ptr_map_look(map, addr);
 	uint64_t i;
 
-	if (CM_UNLIKELY(!place.bucket))
-		return cm_ptr_map_remove_old(map, addr);
 	for (i = cm_ptr_home(map, cm_ptr_hash(addr)); CM_UNLIKELY(&map->bucket[i] != place.bucket);
 	     i = (i + 1) & map->mask)
 		map->bucket[i].passed--;
 	place.bucket->key[place.at] = 0;
 	map->count--;
+}
+
+/* Removes an address and returns its index; 0 where it was not there. */
+static inline uint32_t cm_ptr_map_remove(struct cm_ptr_map *map, uint64_t addr)
+{
+	struct cm_ptr_place place = cm_ptr_map_look(map, addr);
+
+	if (CM_UNLIKELY(!place.bucket))
+		return cm_ptr_map_remove_old(map, addr);
+	cm_ptr_map_remove_at(map, addr, place);
 	return place.bucket->index[place.at];
 }
 

@@ -120,13 +120,33 @@ void cm_free_retire_at_once_locked(struct cm_heap *heap, uint32_t index, uint64_
 bool cm_heap_free_locked(struct cm_heap *heap, uint32_t index)
 {
 	struct cm_cache *cache = heap->cache;
+	const struct cm_segment *segment = &cache->segment[cache->block[index].segment];
+	/* What the driver takes back without waiting for the device waits for it here. */
+	const bool waits = cm_heap_recycles(heap, segment) || segment->flags & CM_SEGMENT_PAGED;
 
-	return cm_free_block(heap, index, &cache->segment[cache->block[index].segment]);
+	cm_free_block(heap, index, cm_segment_pool(segment), waits);
+	return !waits;
 }
 
 struct cm_freed cm_device_free(struct cm_device *device, uint64_t addr)
 {
-	return cm_free_on_device(device, addr);
+	struct cm_cache *cache = device->cache;
+	struct cm_freed freed = {0};
+	const struct cm_segment *segment;
+	uint32_t index;
+
+	cm_lock_acquire(&device->lock);
+	index = cm_ptr_map_remove(&device->map, addr);
+	if (index) {
+		segment = &cache->segment[cache->block[index].segment];
+		freed.heap = cm_segment_heap(cache, segment);
+		if (!cm_heap_free_locked(freed.heap, index))
+			cm_free_want_close(freed.heap);
+		else if (cm_segment_is_free(cache, segment))
+			freed.unreclaimed_segment = (uint32_t)(segment - cache->segment);
+	}
+	cm_lock_release(&device->lock);
+	return freed;
 }
 
 /* The last block of an epoch is ready. */

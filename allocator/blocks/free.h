@@ -60,16 +60,15 @@ CM_ALWAYS_INLINE void cm_free_want_close(struct cm_heap *heap)
 		atomic_store_explicit(&cache->wants_close, true, memory_order_relaxed);
 }
 
-CM_ALWAYS_INLINE bool cm_free_block(struct cm_heap *heap, uint32_t index,
-				    const struct cm_segment *segment)
+/* Frees a block that is no longer in the pointer map: it waits in the open epoch, or is FREE at
+ * once. */
+CM_ALWAYS_INLINE void cm_free_block(struct cm_heap *heap, uint32_t index, enum cm_pool pool,
+				    bool waits)
 {
 	struct cm_cache *cache = heap->cache;
 	struct cm_device *device = heap->device;
 	struct cm_device_row *row = device->row;
 	struct cm_block *block = &cache->block[index];
-	const enum cm_pool pool = cm_segment_pool(segment);
-	/* What the driver takes back without waiting for the device waits for it here. */
-	const bool waits = cm_heap_recycles(heap, segment) || segment->flags & CM_SEGMENT_PAGED;
 	const uint64_t size = block->size, tick = cm_ops_tick(cache->ops);
 
 	assert(cm_lock_is_held(&device->lock));
@@ -82,33 +81,43 @@ CM_ALWAYS_INLINE bool cm_free_block(struct cm_heap *heap, uint32_t index,
 		cm_stat4_lower(&row->stat1[CM_STAT1_OVERSIZE_ALLOCATIONS], 1);
 	cm_device_note_locked(device, CM_ACTION_FREE_REQUESTED, pool, heap->index,
 			      block->free_stack, tick, block->addr, block->requested);
-	if (CM_LIKELY(waits))
+	if (waits)
 		cm_free_join_epoch(heap, index, size);
 	else
 		cm_free_retire_at_once_locked(heap, index, tick);
 	cm_counters_end(row);
-	return !waits;
 }
 
-CM_ALWAYS_INLINE struct cm_freed cm_free_on_device(struct cm_device *device, uint64_t addr)
+/*
+ * Frees the block in use that starts at the address, if it is of that heap and nothing about it or
+ * the heap is unusual: it becomes PENDING. Takes the device's lock, as the thread `self`. False:
+ * nothing was done.
+ */
+CM_ALWAYS_INLINE bool cm_free_usual(struct cm_heap *heap, uint32_t self, uint64_t addr)
 {
-	struct cm_cache *cache = device->cache;
-	struct cm_freed freed = {0};
+	struct cm_cache *cache = heap->cache;
+	struct cm_device *device = heap->device;
 	const struct cm_segment *segment;
+	struct cm_ptr_place place;
 	uint32_t index;
+	bool usual;
 
-	cm_lock_acquire(&device->lock);
-	index = cm_ptr_map_remove(&device->map, addr);
-	if (CM_LIKELY(index)) {
+	cm_lock_acquire_as(&device->lock, self);
+	place = cm_ptr_map_look(&device->map, addr);
+	usual = place.bucket;
+	if (CM_LIKELY(usual)) {
+		index = place.bucket->index[place.at];
 		segment = &cache->segment[cache->block[index].segment];
-		freed.heap = cm_segment_heap(cache, segment);
-		if (CM_LIKELY(!cm_free_block(freed.heap, index, segment)))
-			cm_free_want_close(freed.heap);
-		else if (cm_segment_is_free(cache, segment))
-			freed.unreclaimed_segment = (uint32_t)(segment - cache->segment);
+		usual = segment->heap == heap->index && !(segment->flags & CM_SEGMENT_PAGED) &&
+			cm_heap_recycles(heap, segment);
+		if (CM_LIKELY(usual)) {
+			cm_ptr_map_remove_at(&device->map, addr, place);
+			cm_free_block(heap, index, cm_segment_pool(segment), true);
+			cm_free_want_close(heap);
+		}
 	}
-	cm_lock_release(&device->lock);
-	return freed;
+	cm_lock_release_as(&device->lock, self);
+	return usual;
 }
 
 /*

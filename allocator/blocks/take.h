@@ -163,7 +163,7 @@ CM_ALWAYS_INLINE bool cm_take_should_poll(struct cm_heap *heap, uint32_t fit,
 }
 
 enum cm_take_way {
-	CM_TAKE_FIRST,   /* see take_first */
+	CM_TAKE_FIRST,   /* see cm_take_first */
 	CM_TAKE_SPARING, /* see fragmentation.h */
 	CM_TAKE_ANY,
 };
@@ -216,6 +216,24 @@ CM_ALWAYS_INLINE int cm_take(struct cm_heap *heap, uint64_t size, uint64_t bytes
 	return size <= CM_SMALL_MAX
 		       ? cm_take_from_pool(heap, CM_FIT_SMALL, size, bytes, way, source, ret_addr)
 		       : cm_take_from_pool(heap, CM_FIT_LARGE, size, bytes, way, source, ret_addr);
+}
+
+/*
+ * A request's first try: takes the device's lock, as the thread `self`. As cm_heap_take_locked, but
+ * also -ENOENT if polling comes first: for pending blocks (poll_policy.h), for a block that is kept
+ * whole (fragmentation.h), or as CM_PENDING_BLOCKS of any size are pending. A heap that drains has
+ * nothing in its bins.
+ */
+CM_ALWAYS_INLINE int cm_take_first(struct cm_heap *heap, uint32_t self, uint64_t size,
+				   uint64_t bytes, uint64_t *ret_addr)
+{
+	struct cm_device *device = heap->device;
+	int err;
+
+	cm_lock_acquire_as(&device->lock, self);
+	err = cm_take(heap, size, bytes, CM_TAKE_FIRST, CM_SCALAR_cache_hits, ret_addr);
+	cm_lock_release_as(&device->lock, self);
+	return err;
 }
 
 #endif

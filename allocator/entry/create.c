@@ -37,7 +37,6 @@ int cm_cache_create(const struct cm_cache_params *params, struct cm_cache **ret_
 		return -ENOMEM;
 	cache->ops = params->ops;
 	cache->policy = *params->policy;
-	cache->rounds = cm_size_is_rounded_up(&cache->policy);
 	cache->plain = cache->policy.max_split_size == UINT64_MAX &&
 		       cache->policy.placement == CM_PLACEMENT_SPLIT &&
 		       !cache->policy.expandable_segments;
@@ -58,6 +57,12 @@ int cm_cache_create(const struct cm_cache_params *params, struct cm_cache **ret_
 	cm_pinned_init(cache);
 	*ret_cache = cache;
 	return 0;
+}
+
+bool cm_cache_has_hits(const struct cm_cache *cache)
+{
+	return cache->plain && !cm_size_is_rounded_up(&cache->policy) &&
+	       cache->policy.mode == CM_MODE_CACHE && cache->policy.sync != CM_SYNC_FREE;
 }
 
 void cm_cache_destroy(struct cm_cache *cache)

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-#include "allocator/entry/request.h"
-
+/*
+ * A free, whatever the address and the state of its memory, and what an address is. What most frees
+ * take is in blocks/free.h.
+ */
 #include <errno.h>
 
+#include "allocator/blocks/free.h"
 #include "allocator/blocks/heap.h"
 #include "allocator/cache.h"
+#include "allocator/check/after.h"
 #include "allocator/paged/paged.h"
 #include "allocator/reclaim/release.h"
 #include "allocator/reuse/epoch.h"
@@ -155,8 +159,9 @@ static int refuse(struct cm_device *device, uint64_t addr, uint64_t *ret_forward
 	return -EFAULT;
 }
 
-int cm_device_finish_free(struct cm_device *device, uint64_t addr, struct cm_freed freed,
-			  uint64_t *ret_forward)
+/* What remains to be done for what was freed on the device, or was not. */
+static int finish_free(struct cm_device *device, uint64_t addr, struct cm_freed freed,
+		       uint64_t *ret_forward)
 {
 	if (!freed.heap)
 		return refuse(device, addr, ret_forward);
@@ -187,12 +192,15 @@ static int on_device_of(struct cm_cache *cache, uint64_t addr,
 
 static int free_each(struct cm_device *device, uint64_t addr, void *data)
 {
-	return cm_device_finish_free(device, addr, cm_device_free(device, addr), data);
+	return finish_free(device, addr, cm_device_free(device, addr), data);
 }
 
-int cm_cache_free_on_any(struct cm_cache *cache, uint64_t addr, uint64_t *ret_forward)
+int cm_cache_free(struct cm_cache *cache, uint64_t addr, uint64_t *ret_forward)
 {
-	return on_device_of(cache, addr, free_each, ret_forward);
+	int err = on_device_of(cache, addr, free_each, ret_forward);
+
+	cm_check_after(cache);
+	return err;
 }
 
 /* A thread that has the lock itself is told by that it does not get it. */

@@ -487,6 +487,8 @@ int cm_slow_path_alloc(struct cm_heap *heap, uint64_t size, uint64_t bytes, uint
 	int err;
 
 	oom.nth = 0;
+	if (cm_heap_drains(heap))
+		return -EAGAIN;
 	if (!ops->gate_enter())
 		return -EBUSY;
 	err = cm_release_unreclaimed(heap->device);

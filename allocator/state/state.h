@@ -240,7 +240,6 @@ struct cm_cache {
 	const struct cm_driver_ops *ops;
 	struct cm_policy policy;
 	bool plain;                   /* by the policy every ready block fits, and may be cut */
-	bool rounds;                  /* by the policy sizes are rounded to more than CM_GRAIN */
 	_Atomic uint32_t suspensions; /* how often a heap was suspended */
 	struct cm_region *region;
 	struct cm_block *block; /* the tables in the region */
@@ -436,10 +435,11 @@ static inline bool cm_segment_is_free(const struct cm_cache *cache,
 	       segment->blocks == 1 && cache->block[segment->first].state == CM_BLOCK_FREE;
 }
 
-/* The calling thread with a stack: cm_thread.stack, or that of a block. */
+/* The calling thread with a stack: cm_thread.stack, or that of a block. Under a lock, so that the
+ * thread's id is known. */
 static inline struct cm_event_origin cm_origin_of(uint32_t stack)
 {
-	return (struct cm_event_origin){cm_thread_id(), stack, cm_thread.annotation};
+	return (struct cm_event_origin){cm_thread.id, stack, cm_thread.annotation};
 }
 
 /* The stack of a free: its own where frees are recorded, else that of the allocation. */

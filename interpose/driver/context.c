@@ -15,8 +15,6 @@
 
 #define CTX_EVENTS_VERSION 12050 /* first driver version with cuCtxRecordEvent */
 
-_Atomic bool cm_context_caching_stopped;
-
 void cm_context_note_error(CUresult res)
 {
 	struct cm_cache *cache = cm_process_cache_if_made();
@@ -101,7 +99,7 @@ void cm_context_stop_caching(const char *why)
 {
 	struct cm_cache *cache = cm_process_cache_if_made();
 
-	if (atomic_exchange(&cm_context_caching_stopped, true))
+	if (cm_unusual_set(CM_UNUSUAL_STOPPED, true))
 		return;
 	cm_log(CM_LOG_WARNING, "%s: nothing is cached from now on", why);
 	if (cache)
@@ -184,11 +182,12 @@ CM_NOINLINE struct cm_heap *cm_context_find_heap(struct cm_cache *cache, uint64_
 {
 	struct cm_heap *heap;
 
-	if (!ctx || atomic_load_explicit(&cm_context_caching_stopped, memory_order_relaxed))
+	if (!ctx || cm_unusual_is(CM_UNUSUAL_STOPPED))
 		return NULL;
 	heap = cm_cache_find_heap(cache, ctx);
 	if (!heap && register_current((CUcontext)(uintptr_t)ctx))
 		heap = make_heaps(cache, (CUcontext)(uintptr_t)ctx);
+	(void)cm_thread_id(); /* known wherever a heap is */
 	cm_thread.heap = heap;
 	return heap;
 }
@@ -255,5 +254,5 @@ void cm_context_forget_all(void)
 {
 	cm_registry_forget_all();
 	cm_host_work_forget_all();
-	atomic_store(&cm_context_caching_stopped, false);
+	(void)cm_unusual_set(CM_UNUSUAL_STOPPED, false);
 }

@@ -8,14 +8,11 @@
 #define CM_INTERPOSE_DRIVER_CONTEXT_H
 
 #include "allocator/state/state.h"
+#include "interpose/core/unusual.h"
 #include "interpose/driver/capture.h"
 #include "interpose/driver/context_registry.h"
 #include "interpose/driver/current.h"
 #include "interpose/symbols/hooks.h"
-
-/* Set when an epoch could miss work: too many contexts, or a green context, whose events cover its
- * own share of the device only. Nothing is cached from then on. */
-extern _Atomic bool cm_context_caching_stopped __attribute__((visibility("hidden")));
 
 /* The heap that this thread used last, if it belongs to the context; else NULL. Saves a search.
  * Safe because a heap is never freed and names its context. */
@@ -37,8 +34,7 @@ static inline struct cm_heap *cm_context_heap(struct cm_cache *cache)
 	const uint64_t ctx = cm_context_current();
 	struct cm_heap *heap = cm_context_last_heap(ctx);
 
-	if (CM_LIKELY(heap &&
-		      !atomic_load_explicit(&cm_context_caching_stopped, memory_order_relaxed)))
+	if (CM_LIKELY(heap && !cm_unusual_is(CM_UNUSUAL_STOPPED)))
 		return heap;
 	return cm_context_find_heap(cache, ctx);
 }

@@ -13,7 +13,6 @@
 /* Names all streams of a context: those that are gone, and more than a context has rows for. */
 #define ANY_STREAM ((CUstream)0)
 
-_Atomic uint32_t cm_host_work_streams;
 _Atomic bool cm_host_work_kernels;
 _Atomic bool cm_host_work_is_off;
 /* Set once a free has waited for a stream to which more had been submitted since: from then on an
@@ -53,8 +52,8 @@ static void count_locked(void)
 	for (i = 0; i < CM_FENCE_CONTEXTS; i++)
 		for (s = 0; contexts[i].ctx && s < contexts[i].streams; s++)
 			n += has_work(&contexts[i].row[s]);
-	/* Release: who sees that there is work takes the lock after this one. */
-	atomic_store_explicit(&cm_host_work_streams, n, memory_order_release);
+	/* Who sees that there is work takes the lock after this one. */
+	(void)cm_unusual_set(CM_UNUSUAL_HOST_WORK, n != 0);
 }
 
 /* The name of a stream: the handle 0 means two things. */
@@ -177,7 +176,7 @@ static uint64_t context_of(CUstream stream)
 void cm_host_work_disable(void)
 {
 	atomic_store_explicit(&cm_host_work_is_off, true, memory_order_relaxed);
-	atomic_store_explicit(&cm_host_work_streams, 0, memory_order_relaxed);
+	(void)cm_unusual_set(CM_UNUSUAL_HOST_WORK, false);
 }
 
 void cm_host_work_count_kernels(void)
@@ -480,5 +479,5 @@ void cm_host_work_forget_all(void)
 	cm_lock_init(&lock, CM_LOCK_HOST_WORK, 0);
 	for (i = 0; i < CM_FENCE_CONTEXTS; i++)
 		contexts[i] = (struct context){0};
-	atomic_store_explicit(&cm_host_work_streams, 0, memory_order_relaxed);
+	(void)cm_unusual_set(CM_UNUSUAL_HOST_WORK, false);
 }

@@ -24,10 +24,9 @@
 #include <stdint.h>
 
 #include "allocator/base/attr.h"
+#include "interpose/core/unusual.h"
 #include "interpose/symbols/hooks.h"
 
-/* Streams that have such work; for the inline functions below. */
-extern _Atomic uint32_t cm_host_work_streams __attribute__((visibility("hidden")));
 /* Set once a kernel may reach memory that the host reads too: managed or mapped. */
 extern _Atomic bool cm_host_work_kernels __attribute__((visibility("hidden")));
 
@@ -42,7 +41,7 @@ static inline bool cm_host_work_is_on(void)
 /* Whether a free may have to wait. One load. */
 static inline bool cm_host_work_exists(void)
 {
-	return CM_UNLIKELY(atomic_load_explicit(&cm_host_work_streams, memory_order_acquire) != 0);
+	return CM_UNLIKELY(cm_unusual_is(CM_UNUSUAL_HOST_WORK));
 }
 
 /* Whether kernels count, too. */

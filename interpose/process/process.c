@@ -17,6 +17,7 @@
 #include "allocator/base/thread.h"
 #include "interpose/core/cancel.h"
 #include "interpose/core/log.h"
+#include "interpose/core/unusual.h"
 #include "interpose/driver/capture.h"
 #include "interpose/driver/context.h"
 #include "interpose/driver/driver_ops.h"
@@ -262,6 +263,7 @@ static struct cm_cache *make_cache(void)
 	params.region->keep = config.region_keep;
 	if (policy.sync == CM_SYNC_NEVER)
 		cm_host_work_disable();
+	(void)cm_unusual_set(CM_UNUSUAL_POLICY, !cm_cache_has_hits(cache));
 	cm_process_set(params.region, &policy);
 	__atomic_store_n(&params.region->header->state, CM_REGION_LIVE, __ATOMIC_RELEASE);
 	/* In a process of one thread the biased locks can agree at once; else the helper does

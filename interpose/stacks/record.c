@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "interpose/core/unusual.h"
 #include "interpose/stacks/python.h"
 #include "interpose/stacks/unwind.h"
 #include "stats/intern.h"
@@ -14,6 +15,13 @@
 _Static_assert(CM_STACK_DEPTH_MAX * 2 <= CM_STACK_FRAMES_MAX, "both kinds of frames have room");
 
 _Atomic uint32_t cm_record_context;
+
+/* Release: a thread that sees the level sees the tables. */
+static void set_context(uint32_t context)
+{
+	atomic_store_explicit(&cm_record_context, context, memory_order_release);
+	(void)cm_unusual_set(CM_UNUSUAL_RECORDED, context != CM_CONTEXT_NONE);
+}
 
 static struct {
 	struct cm_record *record; /* in the region; NULL: none */
@@ -51,8 +59,7 @@ void cm_record_start(struct cm_region *region, const struct cm_config *config)
 		cm_python_find();
 	atomic_store(&recorder.stacks, config->stack_frames);
 	atomic_store(&recorder.started, true);
-	/* Release: a thread that sees the level sees the tables. */
-	atomic_store_explicit(&cm_record_context, config->stacks, memory_order_release);
+	set_context(config->stacks);
 }
 
 void cm_record_attach(struct cm_cache *cache)
@@ -64,7 +71,7 @@ void cm_record_forget(void)
 {
 	static const pthread_mutex_t unlocked = PTHREAD_MUTEX_INITIALIZER;
 
-	atomic_store(&cm_record_context, CM_CONTEXT_NONE);
+	set_context(CM_CONTEXT_NONE);
 	if (atomic_exchange(&recorder.started, false)) {
 		cm_intern_table_fini(&recorder.stack_table);
 		cm_intern_table_fini(&recorder.text_table);
@@ -102,7 +109,7 @@ static int change_locked(const struct cm_record_request *request)
 	}
 	if (request->set & CM_RECORD_SET_CONTEXT) {
 		record->context = request->context;
-		atomic_store(&cm_record_context, request->context);
+		set_context(request->context);
 	}
 	return err;
 }

@@ -5,7 +5,13 @@
  */
 #include <errno.h>
 
+#include "allocator/base/size_class.h"
+#include "allocator/blocks/free.h"
+#include "allocator/blocks/take.h"
 #include "allocator/cache.h"
+#include "allocator/check/after.h"
+#include "allocator/entry/slow_path.h"
+#include "interpose/core/unusual.h"
 #include "interpose/driver/capture.h"
 #include "interpose/driver/context.h"
 #include "interpose/driver/host_work.h"
@@ -36,22 +42,32 @@ static CM_NOINLINE CUresult forward_alloc(struct cm_cache *cache, CUdeviceptr *a
 	return res;
 }
 
-static CUresult alloc_device(CUdeviceptr *addr, size_t bytes)
+/*
+ * Where nothing is unusual: marks the thread as inside, as cm_hook_enter does, and returns the heap
+ * of the current context. Else NULL, and nothing is marked.
+ */
+CM_ALWAYS_INLINE struct cm_heap *enter_usual(void)
 {
-	struct cm_cache *cache = cm_process_cache_for_request();
-	struct cm_heap *heap;
-	bool recorded;
-	uint64_t got;
-	int err;
+	struct cm_heap *heap = cm_thread.heap;
+	CUcontext ctx = NULL;
 
-	if (CM_UNLIKELY(!cache))
-		return cm_real.cuMemAlloc_v2(addr, bytes);
-	heap = CM_UNLIKELY(!addr || cm_capture_is_active()) ? NULL : cm_context_heap(cache);
-	if (CM_UNLIKELY(!heap))
-		return forward_alloc(cache, addr, bytes);
-	recorded = cm_record_begin(CM_CONTEXT_STATE);
-	err = cm_cache_alloc(cache, heap, bytes, &got);
-	cm_record_end(recorded);
+	if (CM_UNLIKELY(cm_hook_depth || !heap ||
+			atomic_load_explicit(&cm_unusual, memory_order_acquire) ||
+			!atomic_load_explicit(&cm_process.cache, memory_order_acquire)))
+		return NULL;
+	cm_hook_depth = 1;
+	atomic_signal_fence(memory_order_seq_cst);
+	if (CM_LIKELY(cm_real.cuCtxGetCurrent(&ctx) == CUDA_SUCCESS && ctx &&
+		      __atomic_load_n(&heap->ctx, __ATOMIC_ACQUIRE) == (uintptr_t)ctx))
+		return heap;
+	cm_hook_leave();
+	return NULL;
+}
+
+/* What becomes of a request that the cache has answered. */
+static CUresult finish_alloc(struct cm_cache *cache, int err, CUdeviceptr *addr, uint64_t got,
+			     size_t bytes)
+{
 	if (CM_UNLIKELY(err < 0))
 		return forward_alloc(cache, addr, bytes);
 	if (CM_LIKELY(!err))
@@ -61,9 +77,70 @@ static CUresult alloc_device(CUdeviceptr *addr, size_t bytes)
 	return (CUresult)err;
 }
 
-/* clang-format off */
-CM_WRAP(cuMemAlloc_v2, (CUdeviceptr *addr, size_t bytes), (addr, bytes), alloc_device(addr, bytes))
-/* clang-format on */
+static CUresult alloc_device(CUdeviceptr *addr, size_t bytes)
+{
+	struct cm_cache *cache = cm_process_cache_for_request();
+	struct cm_heap *heap;
+	uint64_t got = 0;
+	bool recorded;
+	int err;
+
+	if (!cache)
+		return cm_real.cuMemAlloc_v2(addr, bytes);
+	heap = !addr || cm_capture_is_active() ? NULL : cm_context_heap(cache);
+	if (!heap)
+		return forward_alloc(cache, addr, bytes);
+	recorded = cm_record_begin(CM_CONTEXT_STATE);
+	err = cm_cache_alloc(cache, heap, bytes, &got);
+	cm_record_end(recorded);
+	return finish_alloc(cache, err, addr, got, bytes);
+}
+
+static CM_NOINLINE CUresult alloc_unusual(CUdeviceptr *addr, size_t bytes)
+{
+	CUresult res;
+
+	if (!cm_hook_enter())
+		return cm_real.cuMemAlloc_v2(addr, bytes);
+	res = alloc_device(addr, bytes);
+	cm_hook_leave();
+	return res;
+}
+
+/* No ready block is to serve the request. */
+static CM_NOINLINE CUresult alloc_missed(struct cm_heap *heap, int err, CUdeviceptr *addr,
+					 size_t bytes)
+{
+	uint64_t got = 0;
+	CUresult res;
+
+	if (err == -ENOENT)
+		err = cm_slow_path_alloc(heap, cm_size_grains(bytes), bytes, &got);
+	cm_check_after(heap->cache);
+	res = finish_alloc(heap->cache, err, addr, got, bytes);
+	cm_hook_leave();
+	return res;
+}
+
+CUresult cm_wrap_cuMemAlloc_v2(CUdeviceptr *addr, size_t bytes)
+{
+	struct cm_heap *heap;
+	uint64_t got;
+	int err;
+
+	if (CM_UNLIKELY(!addr || bytes - 1 >= CM_REQUEST_MAX))
+		return alloc_unusual(addr, bytes);
+	heap = enter_usual();
+	if (CM_UNLIKELY(!heap))
+		return alloc_unusual(addr, bytes);
+	err = cm_take_first(heap, cm_thread.id, cm_size_grains(bytes), bytes, &got);
+	if (CM_UNLIKELY(err))
+		return alloc_missed(heap, err, addr, bytes);
+	cm_check_after(heap->cache);
+	*addr = got;
+	cm_hook_leave();
+	return CUDA_SUCCESS;
+}
 
 /* If the driver might refuse this free (capture, sticky error), probes it with an address at which
  * no allocation starts: the driver refuses that with CUDA_ERROR_INVALID_VALUE if it would have
@@ -101,7 +178,7 @@ static CM_NOINLINE void await_host_work(struct cm_cache *cache, CUdeviceptr addr
 			cm_registry_read((CUcontext)(uintptr_t)info.ctx).device));
 }
 
-static CUresult free_device(CUdeviceptr addr)
+static CM_NOINLINE CUresult free_device(CUdeviceptr addr)
 {
 	struct cm_cache *cache = cm_process_cache_if_made();
 	uint64_t forward = addr;
@@ -109,18 +186,17 @@ static CUresult free_device(CUdeviceptr addr)
 	bool recorded;
 	int err;
 
-	if (CM_UNLIKELY(!cache || !addr))
+	if (!cache || !addr)
 		return cm_real.cuMemFree_v2(addr);
 	if (cm_host_work_exists())
 		await_host_work(cache, addr);
-	res = CM_UNLIKELY(cm_context_may_refuse_free(cache)) ? probe_free(cache, addr)
-							     : CUDA_SUCCESS;
-	if (CM_UNLIKELY(res != CUDA_SUCCESS))
+	res = cm_context_may_refuse_free(cache) ? probe_free(cache, addr) : CUDA_SUCCESS;
+	if (res != CUDA_SUCCESS)
 		return res;
 	recorded = cm_record_begin(CM_CONTEXT_ALL);
 	err = cm_cache_free(cache, addr, &forward);
 	cm_record_end(recorded);
-	return CM_LIKELY(err >= 0) ? (CUresult)err : forward_free(cache, forward);
+	return err >= 0 ? (CUresult)err : forward_free(cache, forward);
 }
 
 /*
@@ -128,7 +204,7 @@ static CUresult free_device(CUdeviceptr addr)
  * the program, in a signal handler or on a thread where longjmp or cancellation left the hook depth
  * set. The driver would take the address for the whole segment, so the cache takes it.
  */
-static CM_NOINLINE CUresult free_nested(CUdeviceptr addr)
+static CUresult free_nested(CUdeviceptr addr)
 {
 	struct cm_cache *cache = cm_process_cache_if_made();
 	uint64_t forward = addr;
@@ -137,13 +213,28 @@ static CM_NOINLINE CUresult free_nested(CUdeviceptr addr)
 	return err >= 0 ? (CUresult)err : cm_real.cuMemFree_v2(forward);
 }
 
-CUresult cm_wrap_cuMemFree_v2(CUdeviceptr addr)
+static CM_NOINLINE CUresult free_unusual(CUdeviceptr addr)
 {
 	CUresult res;
 
-	if (CM_UNLIKELY(!cm_hook_enter()))
+	if (!cm_hook_enter())
 		return free_nested(addr);
 	res = free_device(addr);
+	cm_hook_leave();
+	return res;
+}
+
+CUresult cm_wrap_cuMemFree_v2(CUdeviceptr addr)
+{
+	struct cm_heap *heap = enter_usual();
+	CUresult res = CUDA_SUCCESS;
+
+	if (CM_UNLIKELY(!heap))
+		return free_unusual(addr);
+	if (CM_UNLIKELY(!cm_free_usual(heap, cm_thread.id, addr)))
+		res = free_device(addr);
+	else
+		cm_check_after(heap->cache);
 	cm_hook_leave();
 	return res;
 }

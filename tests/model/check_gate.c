@@ -15,6 +15,7 @@
 #include "allocator/base/gate.c" /* NOLINT(bugprone-suspicious-include) */
 #include "allocator/base/lock.c" /* NOLINT(bugprone-suspicious-include) */
 #include "allocator/base/lock.h"
+#include "interpose/core/unusual.c"   /* NOLINT(bugprone-suspicious-include) */
 #include "interpose/driver/capture.c" /* NOLINT(bugprone-suspicious-include) */
 /* clang-format on */
 

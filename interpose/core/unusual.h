@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Why a request or a free must not go straight to the cache, in one word, so that those that may
+ * ask one question for all of it (wrappers/memory.c). Thread-safe; never blocks.
+ */
+#ifndef CM_INTERPOSE_CORE_UNUSUAL_H
+#define CM_INTERPOSE_CORE_UNUSUAL_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* The low bits count the captures under way (driver/capture.h); each of the others has one owner,
+ * who excludes himself. */
+#define CM_UNUSUAL_CAPTURES  0x00ffffffu
+#define CM_UNUSUAL_STOPPED   0x01000000u /* nothing is cached any more */
+#define CM_UNUSUAL_RECORDED  0x02000000u /* stacks are recorded */
+#define CM_UNUSUAL_HOST_WORK 0x04000000u /* a free may have to wait (driver/host_work.h) */
+#define CM_UNUSUAL_POLICY    0x08000000u /* cm_cache_has_hits is false */
+
+extern _Atomic uint32_t cm_unusual __attribute__((visibility("hidden")));
+
+/* Whether any of the bits is set. Acquire: who sees the bit sees what was done before it was. */
+static inline bool cm_unusual_is(uint32_t bits)
+{
+	return (atomic_load_explicit(&cm_unusual, memory_order_acquire) & bits) != 0;
+}
+
+/* For the owner of the bit. Returns whether it was set. */
+static inline bool cm_unusual_set(uint32_t bit, bool is)
+{
+	const bool was = cm_unusual_is(bit);
+
+	if (is && !was)
+		return (atomic_fetch_or(&cm_unusual, bit) & bit) != 0;
+	if (!is && was)
+		atomic_fetch_and(&cm_unusual, ~bit);
+	return was;
+}
+
+#endif
