@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Hooks of pointer attributes. The driver answers. Two attributes bind the driver allocation to
+ * Hooks of questions about addresses. The driver answers, but for what it says of its whole
+ * allocation: the range of a block is the block, as a program may fill the range that it is told;
+ * what is no block of the program's has none.
+ *
+ * Two attributes bind the driver allocation to
  * something outside, and such memory is not recycled: SYNC_MEMOPS, which network cards need and
  * which stays set, and P2P_TOKENS, which sets it too (cuda.h). Pages belong to no context for the
  * driver, so we name the context of a block on pages. Thread-safe.
@@ -16,6 +20,83 @@ static void mark_bound(CUdeviceptr addr)
 	if (!cache || !cm_hook_enter())
 		return;
 	(void)cm_cache_mark_exported(cache, addr);
+	cm_hook_leave();
+}
+
+#define NO_MEMORY ((CUdeviceptr)1) /* an address that belongs to no allocation */
+
+/* The block of the program's that the address is in: its start, inside it, or none of them.
+ * FOREIGN: the driver knows. */
+static enum cm_place find_block(CUdeviceptr addr, struct cm_place_info *ret_info)
+{
+	struct cm_cache *cache = cm_process_cache_if_made();
+
+	if (!cache)
+		return CM_PLACE_FOREIGN;
+	cm_cache_lookup(cache, addr, ret_info);
+	return ret_info->place;
+}
+
+static bool is_in_use(enum cm_place place)
+{
+	return place == CM_PLACE_LIVE || place == CM_PLACE_INTERIOR;
+}
+
+static CUresult find_range(CUdeviceptr *base, size_t *bytes, CUdeviceptr addr)
+{
+	struct cm_place_info info;
+	enum cm_place place = find_block(addr, &info);
+	CUresult res = cm_real.cuMemGetAddressRange_v2(base, bytes,
+						       place == CM_PLACE_IDLE ? NO_MEMORY : addr);
+
+	if (res != CUDA_SUCCESS || !is_in_use(place))
+		return res;
+	if (base)
+		*base = info.block_addr;
+	if (bytes)
+		*bytes = info.requested;
+	return res;
+}
+
+/* clang-format off */
+CM_WRAP(cuMemGetAddressRange_v2, (CUdeviceptr *base, size_t *bytes, CUdeviceptr addr),
+	(base, bytes, addr), find_range(base, bytes, addr))
+/* clang-format on */
+
+static bool is_of_range(CUpointer_attribute attribute)
+{
+	return attribute == CU_POINTER_ATTRIBUTE_RANGE_START_ADDR ||
+	       attribute == CU_POINTER_ATTRIBUTE_RANGE_SIZE;
+}
+
+/* Replaces the driver's answer, which is 0 for what is no memory (cuPointerGetAttributes). */
+static void name_range(uint64_t *answer, CUpointer_attribute attribute,
+		       const struct cm_place_info *info)
+{
+	if (!is_in_use(info->place))
+		*answer = 0;
+	else if (attribute == CU_POINTER_ATTRIBUTE_RANGE_START_ADDR)
+		*answer = info->block_addr;
+	else
+		*answer = info->requested;
+}
+
+/* Replaces the driver's successful answer where it is of its whole allocation: a block inside
+ * has no handle (sharing.c). */
+static void name_block(void *answer, CUpointer_attribute attribute, CUdeviceptr addr)
+{
+	struct cm_place_info info;
+
+	if ((!is_of_range(attribute) &&
+	     attribute != CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE) ||
+	    !cm_hook_enter())
+		return;
+	if (find_block(addr, &info) == CM_PLACE_FOREIGN)
+		; /* the driver's answer stays */
+	else if (is_of_range(attribute))
+		name_range(answer, attribute, &info);
+	else if (info.block_addr != info.segment_addr)
+		*(bool *)answer = false;
 	cm_hook_leave();
 }
 
@@ -44,15 +125,31 @@ static void name_context(CUcontext *answer, CUdeviceptr addr)
 	cm_hook_leave();
 }
 
+static bool is_gone(CUdeviceptr addr)
+{
+	struct cm_place_info info;
+	bool gone;
+
+	if (!cm_hook_enter())
+		return false;
+	gone = find_block(addr, &info) == CM_PLACE_IDLE;
+	cm_hook_leave();
+	return gone;
+}
+
 CUresult cm_wrap_cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr addr)
 {
 	CUresult res;
 
 	if (attribute == CU_POINTER_ATTRIBUTE_P2P_TOKENS)
 		mark_bound(addr);
+	if (is_of_range(attribute) && is_gone(addr))
+		addr = NO_MEMORY;
 	res = cm_real.cuPointerGetAttribute(data, attribute, addr);
 	if (res == CUDA_SUCCESS && attribute == CU_POINTER_ATTRIBUTE_CONTEXT)
 		name_context(data, addr);
+	if (res == CUDA_SUCCESS)
+		name_block(data, attribute, addr);
 	return res;
 }
 
@@ -69,6 +166,8 @@ CUresult cm_wrap_cuPointerGetAttributes(unsigned int n, CUpointer_attribute *att
 	for (i = 0; res == CUDA_SUCCESS && attributes && i < n; i++)
 		if (attributes[i] == CU_POINTER_ATTRIBUTE_CONTEXT)
 			name_context(data[i], addr);
+	for (i = 0; res == CUDA_SUCCESS && attributes && i < n; i++)
+		name_block(data[i], attributes[i], addr);
 	return res;
 }
 

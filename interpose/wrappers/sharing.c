@@ -3,9 +3,9 @@
  * Hooks that export memory: to processes, network cards, the kernel. Exported memory is not
  * recycled; it goes back to the driver when the program frees it.
  *
- * The driver's answer about an address applies to its whole allocation and is left as it is: a
- * caller that asks for the base and hands on the offset reaches the right bytes, even of a block
- * inside a larger allocation. If the importer would get the base instead, the call is refused.
+ * A handle names the driver's whole allocation, and the importer gets its base. The base that a
+ * program is told is its own block's (pointer.c), so what it hands on is the offset in the block: a
+ * handle of a block inside a larger allocation is refused.
  * Thread-safe.
  */
 #include <errno.h>
@@ -50,13 +50,6 @@ static bool is_exportable(const struct cm_place_info *info)
 	return info->block_addr == info->segment_addr && !(info->segment_flags & CM_SEGMENT_PAGED);
 }
 
-/* Whether the program has freed the memory, and it is not the base of an allocation still in
- * use. */
-static bool is_stale(const struct cm_place_info *info)
-{
-	return info->place == CM_PLACE_IDLE && (info->segment_is_idle || !is_exportable(info));
-}
-
 /* A handle names a whole driver allocation, and an importer gets its base. */
 static CUresult export(CUipcMemHandle *handle, CUdeviceptr addr)
 {
@@ -65,7 +58,7 @@ static CUresult export(CUipcMemHandle *handle, CUdeviceptr addr)
 	if (!find_block(addr, &info))
 		return cm_real.cuIpcGetMemHandle(handle, addr);
 	/* For the program this is a stale pointer, so let the driver refuse. */
-	if (is_stale(&info))
+	if (info.place == CM_PLACE_IDLE)
 		return cm_real.cuIpcGetMemHandle(handle, NO_MEMORY);
 	if (!is_exportable(&info)) {
 		log_not_exportable("cuIpcGetMemHandle", addr);

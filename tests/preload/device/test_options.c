@@ -112,14 +112,12 @@ static void play_sync_free(void)
 
 static void play_placement(void)
 {
-	CUdeviceptr first, second, base;
-	size_t bytes;
+	uint64_t first, second;
 
 	cm_open(0);
-	first = cm_get(2 * MIB);
-	second = cm_get(2 * MIB);
-	OK(cuMemGetAddressRange_v2(&base, &bytes, second));
-	CM_MUST(base == (is_set() ? second : first));
+	OK(cuPointerGetAttribute(&first, CU_POINTER_ATTRIBUTE_BUFFER_ID, cm_get(2 * MIB)));
+	OK(cuPointerGetAttribute(&second, CU_POINTER_ATTRIBUTE_BUFFER_ID, cm_get(2 * MIB)));
+	CM_MUST((first != second) == is_set());
 	CM_MUST(cm_reserved() == (int64_t)((is_set() ? 4 : 20) * MIB));
 }
 

@@ -176,17 +176,29 @@ static void play_unaware(void)
 	play_exchange(export_unaware);
 }
 
-/* Where blocks are pieces of larger allocations, an importer that knows of no offset would get the
- * wrong address: no handle, and a word why. */
+static uint64_t ask(CUpointer_attribute attribute, CUdeviceptr addr)
+{
+	uint64_t answer = 0;
+
+	OK(cuPointerGetAttribute(&answer, attribute, addr));
+	return answer;
+}
+
+/* Where blocks are pieces of larger allocations, an importer would get the wrong address, as the
+ * exporter knows of no offset: no handle, and a word why. */
 static void play_refused(void)
 {
 	CUipcMemHandle handle;
-	CUdeviceptr first, second;
+	CUdeviceptr first, second, base;
 
 	cm_open(0);
 	first = cm_get(3 * MIB);
 	second = cm_get(3 * MIB);
-	CM_MUST(cuIpcGetMemHandle(&handle, second) == CUDA_ERROR_INVALID_VALUE);
+	OK(cuMemGetAddressRange_v2(&base, NULL, second + MIB));
+	CM_MUST(base == second);
+	CM_MUST(ask(CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE, base) == 0);
+	CM_MUST(cuIpcGetMemHandle(&handle, base) == CUDA_ERROR_INVALID_VALUE);
+	CM_MUST(ask(CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE, first) == 1);
 	OK(cuIpcGetMemHandle(&handle, first));
 }
 
@@ -218,13 +230,11 @@ static void play_stale_file(void)
 	CM_MUST(fd == -7);
 }
 
-/* What is left of it by the cache is nothing to the program; but it may go by the base of the
- * allocation that another block of its lies in. */
+/* What is left of it by the cache is nothing to the program, also where the allocation stays. */
 static void play_stale(void)
 {
 	CUdeviceptr block, first, second;
-	CUipcMemHandle handle, untouched, other;
-	bool has_handle;
+	CUipcMemHandle handle, untouched;
 
 	cm_open(0);
 	(void)memset(&handle, 7, sizeof(handle));
@@ -235,10 +245,7 @@ static void play_stale(void)
 	first = cm_get(3 * MIB);
 	second = cm_get(3 * MIB);
 	OK(cuMemFree_v2(first));
-	OK(cuPointerGetAttribute(&has_handle, CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE,
-				 second));
-	if (second == first + 3 * MIB && has_handle)
-		OK(cuIpcGetMemHandle(&other, first));
+	CM_MUST(cuIpcGetMemHandle(&handle, first) == CUDA_ERROR_INVALID_VALUE);
 	OK(cuMemFree_v2(second));
 	CM_MUST(cuIpcGetMemHandle(&handle, first) == CUDA_ERROR_INVALID_VALUE);
 	CM_MUST(cuIpcGetMemHandle(&handle, second) == CUDA_ERROR_INVALID_VALUE);
@@ -450,18 +457,13 @@ static void play_ordered(void)
 
 /* ---- what the driver says of an address ---- */
 
-static uint64_t ask(CUpointer_attribute attribute, CUdeviceptr addr)
-{
-	uint64_t answer = 0;
-
-	OK(cuPointerGetAttribute(&answer, attribute, addr));
-	return answer;
-}
-
 static void check_place(CUdeviceptr addr, uint64_t bytes, CUcontext ctx)
 {
+	CUpointer_attribute both[] = {CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
+				      CU_POINTER_ATTRIBUTE_RANGE_SIZE};
 	CUdeviceptr base, start = ask(CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, addr);
-	size_t size;
+	size_t size, length;
+	void *answers[] = {&start, &length};
 
 	CM_MUST(ask(CU_POINTER_ATTRIBUTE_CONTEXT, addr) == (uintptr_t)ctx);
 	CM_MUST(ask(CU_POINTER_ATTRIBUTE_MEMORY_TYPE, addr) == CU_MEMORYTYPE_DEVICE);
@@ -469,15 +471,16 @@ static void check_place(CUdeviceptr addr, uint64_t bytes, CUcontext ctx)
 	CM_MUST(ask(CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, addr) == 0);
 	CM_MUST(ask(CU_POINTER_ATTRIBUTE_IS_MANAGED, addr) == 0);
 	CM_MUST(ask(CU_POINTER_ATTRIBUTE_MAPPED, addr) == 1);
-	CM_MUST(ask(CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE, addr) == 1);
 	CM_MUST(ask(CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, addr) == 0);
-	/* Both tell of the driver's allocation, and agree. */
+	/* Both tell of the block, and agree. */
 	OK(cuMemGetAddressRange_v2(&base, &size, addr));
-	CM_MUST(base == start && size == ask(CU_POINTER_ATTRIBUTE_RANGE_SIZE, addr));
-	CM_MUST(base <= addr && addr + bytes <= base + size);
+	CM_MUST(base == addr && size == bytes);
+	CM_MUST(start == addr && ask(CU_POINTER_ATTRIBUTE_RANGE_SIZE, addr) == bytes);
 	OK(cuMemGetAddressRange_v2(NULL, &size, addr));
 	OK(cuMemGetAddressRange_v2(&base, NULL, addr + bytes - 1));
-	CM_MUST(base == start);
+	CM_MUST(base == addr);
+	OK(cuPointerGetAttributes(2, both, answers, addr + bytes - 1));
+	CM_MUST(start == addr && length == bytes);
 }
 
 static void play_place(void)
@@ -492,19 +495,60 @@ static void play_place(void)
 	}
 	for (i = 0; i < SIZES; i++)
 		check_place(block[i], sizes[i], ctx);
+	CM_MUST(ask(CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE, block[0]) == 1);
 }
 
-/* A block that lies on pages has a range for each of them, without a gap, and is of its context. */
-static void play_ranges_of_pages(void)
+/* A block that lies on pages has one range, and is of its context on each page. */
+static void play_range_of_pages(void)
 {
 	CUcontext ctx = cm_open(0);
 	CUdeviceptr block = cm_get(5 * MIB), at, base;
 	size_t size;
 
-	for (at = block; at < block + 5 * MIB; at = base + size) {
+	for (at = block; at < block + 5 * MIB; at += MIB) {
 		OK(cuMemGetAddressRange_v2(&base, &size, at));
-		CM_MUST(base == at && size == 2 * MIB);
+		CM_MUST(base == block && size == 5 * MIB);
 		CM_MUST(ask(CU_POINTER_ATTRIBUTE_CONTEXT, at) == (uintptr_t)ctx);
+	}
+}
+
+/* What is freed has no range. */
+static void play_no_range(void)
+{
+	CUpointer_attribute attribute = CU_POINTER_ATTRIBUTE_RANGE_SIZE;
+	CUdeviceptr block, freed, base = 7;
+	size_t size = 7;
+	void *answer = &size;
+
+	cm_open(0);
+	block = cm_get(3 * MIB);
+	freed = cm_get(3 * MIB);
+	OK(cuMemFree_v2(freed));
+	CM_MUST(cuMemGetAddressRange_v2(&base, &size, freed) == CUDA_ERROR_NOT_FOUND);
+	CM_MUST(base == 7 && size == 7);
+	CM_MUST(cuPointerGetAttribute(&size, attribute, freed) == CUDA_ERROR_INVALID_VALUE);
+	OK(cuPointerGetAttributes(1, &attribute, &answer, freed));
+	CM_MUST(size == 0);
+	OK(cuCtxSetCurrent(NULL));
+	CM_MUST(cuMemGetAddressRange_v2(&base, &size, block) == CUDA_ERROR_INVALID_CONTEXT);
+}
+
+/* A program may fill the range that it is told: other blocks stay as they are. */
+static void play_filled_range(void)
+{
+	CUdeviceptr block[SIZES], base;
+	size_t i, size;
+
+	cm_open(0);
+	for (i = 0; i < SIZES; i++)
+		block[i] = cm_get(sizes[i]);
+	for (i = 0; i < SIZES; i++) {
+		OK(cuMemGetAddressRange_v2(&base, &size, block[i] + sizes[i] / 2));
+		OK(cuMemsetD32_v2(base, (unsigned)i, size / 4));
+	}
+	for (i = 0; i < SIZES; i++) {
+		CM_MUST(read_word(block[i]) == i);
+		CM_MUST(read_word(block[i] + sizes[i] - 4) == i);
 	}
 }
 
@@ -519,25 +563,22 @@ static void play_own_place(void)
 	for (i = 0; i < SIZES; i++) {
 		block[i] = cm_get(sizes[i]);
 		OK(cuMemGetAddressRange_v2(&base, &size, block[i]));
-		CM_MUST(base == block[i] && size >= sizes[i]);
+		CM_MUST(base == block[i] && size == sizes[i]);
 		id[i] = ask(CU_POINTER_ATTRIBUTE_BUFFER_ID, block[i]);
 		for (j = 0; j < i; j++)
 			CM_MUST(id[j] != id[i]);
 	}
 }
 
-/* In pieces of one allocation its base and its identity are those of all. */
+/* In pieces of one allocation its identity is that of all. */
 static void play_pieces(void)
 {
-	CUdeviceptr first, second, base;
-	size_t size;
+	CUdeviceptr first, second;
 
 	cm_open(0);
 	first = cm_get(3 * MIB);
 	second = cm_get(3 * MIB);
 	CM_MUST(second == first + 3 * MIB);
-	OK(cuMemGetAddressRange_v2(&base, &size, second));
-	CM_MUST(base == first && size == 20 * MIB);
 	CM_MUST(ask(CU_POINTER_ATTRIBUTE_BUFFER_ID, first) ==
 		ask(CU_POINTER_ATTRIBUTE_BUFFER_ID, second));
 }
@@ -633,7 +674,9 @@ static const struct cm_role roles[] = {
 	{"reached", play_reached},
 	{"ordered", play_ordered},
 	{"place", play_place},
-	{"ranges_of_pages", play_ranges_of_pages},
+	{"range_of_pages", play_range_of_pages},
+	{"no_range", play_no_range},
+	{"filled_range", play_filled_range},
 	{"own_place", play_own_place},
 	{"pieces", play_pieces},
 	{"file_of_a_piece", play_file_of_a_piece},
@@ -646,7 +689,6 @@ static const struct cm_role roles[] = {
 
 /* This program imports cuIpcGetMemHandle, which is a sign of sharing: auto is exact for it. */
 CM_PLAY_EVERYWHERE(an_importer_with_the_offset_reads_what_was_written, "aware", NULL)
-CM_PLAY(an_importer_with_the_offset_reads_pieces_too, "aware", "placement:split", NULL)
 CM_PLAY_EVERYWHERE(an_importer_without_offset_reads_what_was_written, "unaware", NULL)
 CM_PLAY_EVERYWHERE(freed_memory_has_no_handle, "stale", NULL)
 CM_PLAY(freed_memory_has_no_handle_in_pieces, "stale", "placement:split", NULL)
@@ -657,11 +699,18 @@ CM_PLAY(a_sign_of_sharing_makes_placement_exact, "own_place", "placement:auto", 
 CM_PLAY(exact_placement_is_native, "own_place", "placement:exact", NULL)
 CM_PLAY(native_placement_is_exact, "own_place", NULL, NULL)
 CM_PLAY(stats_mode_places_as_natively, "own_place", "mode:stats", NULL)
-CM_PLAY(pieces_share_base_and_identity, "pieces", "placement:split", NULL)
-CM_PLAY_EVERYWHERE(an_address_is_what_the_driver_says, "place", NULL)
-CM_PLAY(an_address_in_a_piece_is_what_the_driver_says, "place", "placement:split", NULL)
-CM_PLAY(a_block_of_pages_has_a_range_for_each, "ranges_of_pages",
-	"placement:split,expandable_segments:on", NULL)
+CM_PLAY(pieces_share_their_identity, "pieces", "placement:split", NULL)
+CM_PLAY_EVERYWHERE(an_address_is_what_it_is_natively, "place", NULL)
+CM_PLAY(an_address_in_a_piece_is_what_it_is_natively, "place", "placement:split", NULL)
+CM_PLAY(a_block_of_pages_has_one_range, "range_of_pages", "placement:split,expandable_segments:on",
+	NULL)
+CM_PLAY_EVERYWHERE(freed_memory_has_no_range, "no_range", NULL)
+CM_PLAY(a_freed_piece_has_no_range, "no_range", "placement:split", NULL)
+CM_PLAY(a_freed_page_has_no_range, "no_range", "placement:split,expandable_segments:on", NULL)
+CM_PLAY_EVERYWHERE(a_range_may_be_filled, "filled_range", NULL)
+CM_PLAY(a_range_in_pieces_may_be_filled, "filled_range", "placement:split", NULL)
+CM_PLAY(a_range_of_pages_may_be_filled, "filled_range", "placement:split,expandable_segments:on",
+	NULL)
 CM_PLAY_EVERYWHERE(a_block_is_no_mapped_memory, "not_mapped", NULL)
 CM_PLAY_EVERYWHERE(a_block_has_the_abilities_of_its_memory, "abilities", "CUDASIM=abilities:on")
 CM_PLAY(a_block_of_pages_has_them_too, "abilities", "placement:split,expandable_segments:on",
@@ -712,7 +761,6 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		CM_PLAY_TEST(an_importer_with_the_offset_reads_what_was_written),
-		CM_PLAY_TEST(an_importer_with_the_offset_reads_pieces_too),
 		CM_PLAY_TEST(an_importer_without_offset_reads_what_was_written),
 		CM_PLAY_TEST(a_handle_of_a_piece_is_refused_with_a_word),
 		CM_PLAY_TEST(a_file_of_an_odd_piece_is_refused_with_a_word),
@@ -726,10 +774,16 @@ int main(int argc, char **argv)
 		CM_PLAY_TEST(exact_placement_is_native),
 		CM_PLAY_TEST(native_placement_is_exact),
 		CM_PLAY_TEST(stats_mode_places_as_natively),
-		CM_PLAY_TEST(pieces_share_base_and_identity),
-		CM_PLAY_TEST(an_address_is_what_the_driver_says),
-		CM_PLAY_TEST(an_address_in_a_piece_is_what_the_driver_says),
-		CM_PLAY_TEST(a_block_of_pages_has_a_range_for_each),
+		CM_PLAY_TEST(pieces_share_their_identity),
+		CM_PLAY_TEST(an_address_is_what_it_is_natively),
+		CM_PLAY_TEST(an_address_in_a_piece_is_what_it_is_natively),
+		CM_PLAY_TEST(a_block_of_pages_has_one_range),
+		CM_PLAY_TEST(freed_memory_has_no_range),
+		CM_PLAY_TEST(a_freed_piece_has_no_range),
+		CM_PLAY_TEST(a_freed_page_has_no_range),
+		CM_PLAY_TEST(a_range_may_be_filled),
+		CM_PLAY_TEST(a_range_in_pieces_may_be_filled),
+		CM_PLAY_TEST(a_range_of_pages_may_be_filled),
 		CM_PLAY_TEST(a_block_is_no_mapped_memory),
 		CM_PLAY_TEST(a_block_has_the_abilities_of_its_memory),
 		CM_PLAY_TEST(a_block_of_pages_has_them_too),
