@@ -16,6 +16,7 @@ import pickle
 import pickletools
 import re
 import shutil
+import sqlite3
 import subprocess
 import sys
 
@@ -29,6 +30,7 @@ VIEWER_OPCODES = set('''PROTO FRAME EMPTY_DICT EMPTY_LIST MARK MEMOIZE BINGET LO
     SHORT_BINUNICODE BINUNICODE BININT BININT1 BININT2 LONG1 BINFLOAT NEWTRUE NEWFALSE NONE TUPLE
     TUPLE1 TUPLE2 TUPLE3 EMPTY_TUPLE LIST DICT APPEND APPENDS SETITEM SETITEMS BINPUT LONG_BINPUT
     STOP'''.split())
+QUERIES = pathlib.Path(__file__).resolve().parents[2] / 'docs/queries.md'
 ACTIONS = {'alloc', 'free_requested', 'free_completed', 'segment_alloc', 'segment_free',
            'segment_map', 'segment_unmap', 'oom', 'snapshot'}
 STATES = {'active_allocated', 'active_pending_free', 'inactive'}
@@ -394,6 +396,67 @@ def a_format_that_is_not_there_is_named(kit_):
     assert run.returncode == 2 and b'did you mean pickle?' in run.stderr, run
 
 
+def write_database(kit_):
+    path = kit_.folder / 'memory.db'
+    path.write_bytes(kit_.export('sqlite'))
+    return path
+
+
+def sqlite_says_what_json_says(kit_):
+    data = json.loads(kit_.export('json'))
+    with sqlite3.connect(write_database(kit_)) as base:
+        assert base.execute('PRAGMA integrity_check').fetchone() == ('ok',)
+        assert base.execute('PRAGMA foreign_key_check').fetchall() == []
+        blocks = base.execute('SELECT device, address, size, COALESCE(requested_size, 0), state '
+                              'FROM blocks WHERE device IS NOT NULL ORDER BY rowid').fetchall()
+        assert blocks == [(segment['device'], block['address'], block['size'],
+                           block['requested_size'], block['state'])
+                          for segment in data['segments'] for block in segment['blocks']]
+        traces = base.execute('SELECT device, action, size, time_ns / 1000 FROM device_traces '
+                              'WHERE device IS NOT NULL ORDER BY rowid').fetchall()
+        assert traces == [(device, event['action'], event['size'], event['time_us'])
+                          for device, trace in enumerate(data['device_traces'])
+                          for event in trace]
+        sums = base.execute('SELECT total_size, allocated_size FROM segments '
+                            'WHERE device IS NOT NULL ORDER BY id').fetchall()
+        assert sums == [(segment['total_size'], segment['allocated_size'])
+                        for segment in data['segments']]
+        frames = [[block['frames'] for block in segment['blocks']]
+                  for segment in data['segments']]
+        for (stack,), wanted in zip(
+                base.execute('SELECT stack FROM blocks WHERE device IS NOT NULL ORDER BY rowid'),
+                itertools.chain(*frames)):
+            found = base.execute('SELECT name, filename, COALESCE(line, 0) FROM stacks JOIN frames '
+                                 'ON frames.id = frame WHERE stack = ? ORDER BY depth',
+                                 (stack,)).fetchall()
+            assert found == [(one['name'], one['filename'], one['line']) for one in wanted]
+        meta = dict(base.execute('SELECT key, value FROM meta'))
+        assert meta['schema'] == 'cudamem-sqlite-1' and meta['pid'] > 0, meta
+
+
+def the_queries_of_the_docs_run(kit_):
+    pieces = re.findall(r'^```sql(| merge| fleet)\n(.*?)^```', QUERIES.read_text(), re.S | re.M)
+    single = [sql for kind, sql in pieces if not kind]
+    merge, = [sql for kind, sql in pieces if kind == ' merge']
+    fleet = [sql for kind, sql in pieces if kind == ' fleet']
+    assert len(single) + len(fleet) == 10
+    path = write_database(kit_)
+    with sqlite3.connect(path) as base:
+        for sql in single:
+            rows = base.execute(sql).fetchall()
+            assert rows or "'oom'" in sql, sql
+    base = sqlite3.connect(':memory:', isolation_level=None)
+    for number in range(200):
+        base.executescript(merge.replace('SNAPSHOT', str(path)).replace('NUMBER', str(number)))
+    (live,), = base.execute("SELECT SUM(requested_size) FROM all_blocks "
+                            "WHERE state = 'active_allocated' AND device = 0").fetchall()
+    assert live == 200 * sum(WEIGHTS + KEPT), live
+    for sql in fleet:
+        base.execute(sql).fetchall()
+    assert base.execute(fleet[0]).fetchone()[1] == 200
+    base.close()
+
+
 if __name__ == '__main__':
     sys.exit(kit.with_kit([
         a_pickle_is_data_alone, a_pickle_has_only_what_the_viewer_reads,
@@ -404,4 +467,5 @@ if __name__ == '__main__':
         perfetto_decodes_with_counters_and_stacks, perfettos_own_description_knows_every_field,
         pprof_decodes_with_gos_four_names,
         pprofs_own_tool_reads_it, speedscope_obeys_its_schema, folded_stacks_add_up,
-        csv_has_every_event, a_format_that_is_not_there_is_named]))
+        csv_has_every_event, sqlite_says_what_json_says,
+        the_queries_of_the_docs_run, a_format_that_is_not_there_is_named]))

@@ -118,6 +118,7 @@ static void print_missing_parts(void)
 	} parts[] = {
 		{"zstd", CM_HAVE_ZSTD},
 		{"zlib", CM_HAVE_ZLIB},
+		{"sqlite", CM_HAVE_SQLITE},
 		{"libdw", CM_HAVE_LIBDW},
 		{"libiberty", CM_HAVE_IBERTY},
 	};

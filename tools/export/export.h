@@ -20,12 +20,14 @@ int cm_export_speedscope(const struct cm_source *source, FILE *file);
 int cm_export_pprof(const struct cm_source *source, FILE *file);
 int cm_export_folded(const struct cm_source *source, FILE *file);
 int cm_export_csv(const struct cm_source *source, FILE *file);
+int cm_export_sqlite(const struct cm_source *source, FILE *file);
 
 struct cm_format {
 	const char *name;
 	const char *suffix;
 	const char *help;
-	bool text; /* may go to a terminal */
+	const char *needs; /* a library that the build may lack; NULL: none */
+	bool text;         /* may go to a terminal */
 	cm_export_fn write;
 };
 

@@ -47,8 +47,8 @@ static int write_file(const struct cm_options *options, const struct cm_format *
 		return cm_output_close(&output, true);
 	(void)cm_output_close(&output, false);
 	if (err == -ENOSYS)
-		return cm_fail(CM_EXIT_TARGET, "this build has no zlib, which %s needs",
-			       format->name);
+		return cm_fail(CM_EXIT_TARGET, "this build has no %s, which %s needs",
+			       format->needs, format->name);
 	return cm_fail(CM_EXIT_TARGET, "%s", strerror(-err));
 }
 
