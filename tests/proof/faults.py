@@ -73,7 +73,7 @@ SURE = set('''
     pthread_setcancelstate pthread_sigmask qsort sched_yield
     secure_getenv sigaddset sigemptyset sigfillset sigismember sigpending snprintf strchr strcmp
     strcspn strerror strerror_r strerrordesc_np strlen strncmp strrchr strspn strtok_r strtoul
-    strtoull vsnprintf getauxval
+    strtoull strchrnul vsnprintf getauxval
     __tls_get_addr __stack_chk_fail abort getenv pthread_self strtol strtod strstr strnlen
 '''.split())
 
