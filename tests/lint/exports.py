@@ -8,8 +8,12 @@ import sys
 
 import tree
 
-# With newer ones the library would not load where the C library is older than this.
-NEWEST_GLIBC = (2, 34)
+# The library would not load where the C library has not all that it asks for. The wheel is built
+# against this one, the oldest that is promised; other builds need that of their machine.
+OLDEST_GLIBC = (2, 28)
+# What that one has, too: in libpthread.so.0, or as __fxstat64 and its like behind the header.
+THERE_BEFORE = re.compile(r'pthread_(attr_setstacksize|create|key_(create|delete)|'
+                          r'mutex_(timed|try)lock|setname_np|setspecific|sigmask)|f?stat(at)?64')
 # The compiler's own, and the one that asks which file the standard error is (interpose/core/log.c).
 CONSTRUCTORS = {'frame_dummy', 'remember_stderr'}
 
@@ -45,8 +49,9 @@ def dynamic_complaints(dynamic):
 
 
 def import_complaints(imported):
-    for name, version in re.findall(r'\b(\w+)@GLIBC_([\d.]+)', imported):
-        if tuple(int(part) for part in version.split('.')) > NEWEST_GLIBC:
+    for kind, name, version in re.findall(r'(\w) (\w+)@GLIBC_([\d.]+)', imported):
+        newer = tuple(int(part) for part in version.split('.')) > OLDEST_GLIBC
+        if newer and kind not in 'wv' and not THERE_BEFORE.fullmatch(name):
             yield f'asks for {name} of glibc {version}'
     for name in re.findall(r'\b(\w+)@GLIBC_PRIVATE', imported):
         yield f'asks for {name}, which the C library keeps to itself'
