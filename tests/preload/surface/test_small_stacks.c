@@ -3,6 +3,7 @@
  * Threads with the smallest stack that pthread_create(3) takes, 16 KiB: whatever the driver does
  * for them, the library does too, from its start to a request that asks peer processes.
  */
+#include <dlfcn.h>
 #include <limits.h>
 #include <pthread.h>
 #include <signal.h>
@@ -92,6 +93,43 @@ static void play_everything(void)
 	run_small(use_everything);
 }
 
+static const char *const hooks[] = {
+#define CM_HOOK(symbol, base, version, flags) #symbol,
+#include "interpose/symbols/hooks.def"
+};
+#define HOOKS (sizeof(hooks) / sizeof(hooks[0]))
+
+typedef CUresult any_fn(void *a, void *b, void *c, void *d, void *e, void *f, void *g, void *h,
+			void *i, void *j);
+
+static any_fn *function[HOOKS];
+
+/* Without an argument each function fails, or does nothing, as far as the driver goes. */
+static void *call_each(void *arg)
+{
+	size_t i;
+
+	for (i = 0; i < HOOKS; i++) {
+		(void)cm_open(0); /* one of them ends the context */
+		if (function[i])
+			(void)function[i](arg, arg, arg, arg, arg, arg, arg, arg, arg, arg);
+	}
+	return arg;
+}
+
+/* Under the library its hooks, without it the driver's own functions. */
+static void play_hooks(void)
+{
+	size_t i;
+
+	for (i = 0; i < HOOKS; i++) {
+		void *found = dlsym(RTLD_DEFAULT, hooks[i]);
+
+		memcpy(&function[i], &found, sizeof(found));
+	}
+	run_small(call_each);
+}
+
 /* Fragmented, and wants more than there is: it trims, asks its peers, and reports. */
 static void *run_out(void *arg)
 {
@@ -141,9 +179,11 @@ static void play_out(void)
 }
 
 static const struct cm_role roles[] = {
-	{"everything", play_everything}, {"out", play_out}, {NULL, NULL}};
+	{"everything", play_everything}, {"hooks", play_hooks}, {"out", play_out}, {NULL, NULL}};
 
 CM_PLAY_EVERYWHERE(all_that_a_program_does_fits, "everything", NULL)
+CM_PLAY_EVERYWHERE(every_hook_fits, "hooks", NULL)
+CM_PLAY(recording_of_stacks_fits, "everything", "stacks:all", NULL)
 
 static void a_request_that_fails_fits(void **state)
 {
@@ -159,6 +199,8 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		CM_PLAY_TEST(all_that_a_program_does_fits),
+		CM_PLAY_TEST(every_hook_fits),
+		CM_PLAY_TEST(recording_of_stacks_fits),
 		CM_PLAY_TEST(a_request_that_fails_fits),
 	};
 
