@@ -71,7 +71,8 @@ build_smartcols
 link_headers
 if [ ! -f build-wheel/build.ninja ]; then
 	meson setup --buildtype=release --prefix=/ --libdir=lib -Dprefer_static=true \
-		-Dtests=false -Dlibdw=disabled -Diberty=disabled -Dsqlite=disabled -Dman_pages=disabled \
+		-Dtests=false -Dlibdw=disabled -Diberty=disabled -Dsqlite=disabled -Dtop=disabled \
+		-Dman_pages=disabled \
 		-Dc_args="-ffile-prefix-map=$PWD=." -Dtoolkit_include="$cuda_include" build-wheel
 fi
 ninja -C build-wheel

@@ -109,18 +109,16 @@ static void describe(const struct cm_verb *verb, struct description *to)
 	describe_option(to, n + 1, CM_OPT_VERSION);
 }
 
-/* Names the optional libraries, used by the snapshot commands, that this build lacks. */
+/* Names the optional libraries, used by the snapshot commands and `top`, that this build lacks. */
 static void print_missing_parts(void)
 {
 	static const struct {
 		const char *name;
 		bool there;
 	} parts[] = {
-		{"zstd", CM_HAVE_ZSTD},
-		{"zlib", CM_HAVE_ZLIB},
-		{"sqlite", CM_HAVE_SQLITE},
-		{"libdw", CM_HAVE_LIBDW},
-		{"libiberty", CM_HAVE_IBERTY},
+		{"zstd", CM_HAVE_ZSTD},        {"zlib", CM_HAVE_ZLIB},
+		{"sqlite", CM_HAVE_SQLITE},    {"libdw", CM_HAVE_LIBDW},
+		{"libiberty", CM_HAVE_IBERTY}, {"ncursesw", CM_HAVE_NCURSES},
 	};
 	const char *before = "built without ";
 	size_t i;

@@ -89,6 +89,13 @@ struct cm_options {
 	uint32_t openmetrics; /* 0: the text format */
 	uint32_t group_by;    /* enum cm_group_by */
 	uint64_t max_series;
+	bool batch;
+	uint64_t frames;   /* 0: until interrupted */
+	uint64_t delay_ns; /* 0: the default */
+	const char *size;
+	uint32_t graph; /* enum cm_top_graph */
+	bool readonly;
+	bool no_mouse;
 	char **args; /* the arguments that are not options */
 	int arg_count;
 	/* All verbs, for completion; ends with a row without a name. */

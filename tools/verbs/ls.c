@@ -250,11 +250,13 @@ static bool is_help(const struct cm_options *options)
 
 static int list_once(const struct cm_options *options)
 {
-	struct cm_watch_source *source = NULL;
+	struct cm_watch_source *source;
 	struct cm_emit *emit = NULL;
 	int exit;
 
-	exit = is_help(options) ? CM_EXIT_OK : cm_watch_live_open(options, &source);
+	if (is_help(options))
+		return cm_emit_open(&column_set, options, &emit, &exit) ? exit : CM_EXIT_OK;
+	exit = cm_watch_live_open(options, &source);
 	if (exit)
 		return exit;
 	if (options->form == CM_FORM_JSON || !cm_emit_open(&column_set, options, &emit, &exit))

@@ -1,0 +1,544 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/top/keys.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define INTERVAL_MIN_NS UINT64_C(100000000)
+#define INTERVAL_MAX_NS UINT64_C(60000000000)
+
+/* The steps of + and -. */
+static const uint64_t intervals[] = {100000000,  200000000,   500000000,   1000000000, 2000000000,
+				     5000000000, 10000000000, 30000000000, 60000000000};
+#define INTERVALS (sizeof(intervals) / sizeof(intervals[0]))
+
+static void change_interval(struct cm_top *top, bool longer)
+{
+	size_t i;
+
+	for (i = 0; i < INTERVALS; i++) {
+		const uint64_t step = intervals[longer ? i : INTERVALS - 1 - i];
+
+		if (longer ? step > top->interval_ns : step < top->interval_ns) {
+			top->interval_ns = step;
+			return;
+		}
+	}
+}
+
+static void move(struct cm_top *top, long by)
+{
+	const long line = (long)top->line + by;
+
+	cm_top_select(top, line < 0 ? 0 : (size_t)line);
+	if (top->mode == CM_TOP_DETAIL)
+		top->wants_detail = true;
+}
+
+static size_t page_of(const struct cm_top *top)
+{
+	return top->page > 1 ? top->page - 1 : 1;
+}
+
+/* Keys that move in the table. False: another key. */
+static bool move_by_key(struct cm_top *top, int key)
+{
+	switch (key) {
+	case CM_KEY_UP:
+	case 'k':
+		move(top, -1);
+		return true;
+	case CM_KEY_DOWN:
+	case 'j':
+		move(top, 1);
+		return true;
+	case CM_KEY_PAGE_UP:
+		move(top, -(long)page_of(top));
+		return true;
+	case CM_KEY_PAGE_DOWN:
+		move(top, (long)page_of(top));
+		return true;
+	case CM_KEY_HOME:
+	case 'g':
+		cm_top_select(top, 0);
+		return true;
+	case CM_KEY_END:
+	case 'G':
+		cm_top_select(top, top->shown_count);
+		return true;
+	case CM_KEY_LEFT:
+		top->first_column -= top->first_column > 0;
+		return true;
+	case CM_KEY_RIGHT:
+		top->first_column += top->first_column + 2 < top->columns;
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* Sorts by the column on the screen that is so many to the right of the present one. */
+static void move_sort(struct cm_top *top, int by)
+{
+	size_t i;
+
+	for (i = 0; i < top->columns && top->column[i] != top->sort; i++)
+		;
+	if (!top->columns)
+		return;
+	if (i == top->columns)
+		top->sort = top->column[0];
+	else
+		top->sort = top->column[(i + top->columns + (size_t)by) % top->columns];
+}
+
+static void begin_typing(struct cm_top *top, enum cm_top_mode mode, const char *text)
+{
+	top->mode = mode;
+	top->message[0] = '\0';
+	(void)snprintf(top->typed, sizeof(top->typed), "%s", text);
+}
+
+static void open_menu(struct cm_top *top, enum cm_top_mode mode)
+{
+	top->mode = mode;
+	top->menu = mode == CM_TOP_MENU_SORT ? top->sort : 0;
+}
+
+static void open_detail(struct cm_top *top)
+{
+	if (!top->selected || top->selected->is_group) {
+		cm_top_say(top, false, "select a process first");
+		return;
+	}
+	top->mode = CM_TOP_DETAIL;
+	top->menu = 0;
+	cm_top_set_detail(top, NULL);
+	top->wants_detail = true;
+}
+
+static void hide_gpu(struct cm_top *top, size_t index)
+{
+	if (index < top->gpus)
+		top->gpu[index].hidden = !top->gpu[index].hidden;
+}
+
+static void show_all_gpus(struct cm_top *top)
+{
+	size_t i;
+
+	for (i = 0; i < top->gpus; i++)
+		top->gpu[i].hidden = false;
+}
+
+static void toggle(struct cm_top *top, bool *flag, const char *on, const char *off)
+{
+	*flag = !*flag;
+	cm_top_say(top, false, "%s", *flag ? on : off);
+}
+
+static void change_group(struct cm_top *top)
+{
+	static const char *const names[CM_TOP_GROUP_COUNT] = {
+		"one line a process", "grouped by container", "grouped by job", "grouped by user",
+		"grouped by program"};
+
+	top->group_by = (enum cm_top_group)((top->group_by + 1) % CM_TOP_GROUP_COUNT);
+	cm_top_say(top, false, "%s", names[top->group_by]);
+}
+
+/* Keys that change what is shown. False: another key. */
+static bool change_by_key(struct cm_top *top, int key)
+{
+	switch (key) {
+	case '<':
+	case ',':
+		move_sort(top, -1);
+		return true;
+	case '>':
+	case '.':
+		move_sort(top, 1);
+		return true;
+	case 'r':
+		top->reverse = !top->reverse;
+		return true;
+	case 'F':
+		toggle(top, &top->follow, "the selected process stays in view", "not following");
+		return true;
+	case ' ':
+	case 'p':
+		toggle(top, &top->paused, "the display stands still, samples are taken on", "");
+		return true;
+	case '+':
+	case '-':
+		change_interval(top, key == '+');
+		return true;
+	case 'd':
+		top->no_gpus = !top->no_gpus;
+		return true;
+	case '0':
+		show_all_gpus(top);
+		return true;
+	case 'c':
+		toggle(top, &top->no_crashed, "crashed processes are hidden",
+		       "crashed processes are listed");
+		return true;
+	case 'b':
+		top->exact = !top->exact;
+		return true;
+	case 't':
+		change_group(top);
+		return true;
+	default:
+		if (key < '1' || key > '9')
+			return false;
+		hide_gpu(top, (size_t)(key - '1'));
+		return true;
+	}
+}
+
+/* Keys that open something, or that act. */
+static enum cm_top_wish open_by_key(struct cm_top *top, int key)
+{
+	switch (key) {
+	case 'q':
+	case 'Q':
+	case CM_KEY_QUIT:
+		return CM_TOP_WISH_QUIT;
+	case 'L' - '@':
+		return CM_TOP_WISH_REDRAW;
+	case CM_KEY_ENTER:
+		open_detail(top);
+		break;
+	case '?':
+	case 'h':
+	case CM_KEY_HELP:
+		open_menu(top, CM_TOP_HELP);
+		break;
+	case 's':
+		open_menu(top, CM_TOP_MENU_SORT);
+		break;
+	case 'o':
+	case CM_KEY_COLUMNS:
+		open_menu(top, CM_TOP_MENU_COLUMNS);
+		break;
+	case 'f':
+		begin_typing(top, CM_TOP_TYPE_FILTER, top->filter);
+		break;
+	case '/':
+		begin_typing(top, CM_TOP_TYPE_SEARCH, "");
+		break;
+	case 'T':
+		cm_top_ask(top, CM_TOP_ACTION_TRIM);
+		break;
+	case 'R':
+		cm_top_ask(top, CM_TOP_ACTION_RESET);
+		break;
+	case 'H':
+		cm_top_ask(top, CM_TOP_ACTION_HISTORY);
+		break;
+	case 'S':
+		cm_top_ask(top, CM_TOP_ACTION_SNAPSHOT);
+		break;
+	case 'X':
+		cm_top_ask(top, CM_TOP_ACTION_TERM);
+		break;
+	default:
+		break;
+	}
+	return CM_TOP_WISH_NOTHING;
+}
+
+/* Esc takes the filter away, if there is one, and else ends. */
+static enum cm_top_wish escape(struct cm_top *top)
+{
+	if (!top->filter[0])
+		return CM_TOP_WISH_QUIT;
+	(void)cm_top_set_filter(top, "");
+	(void)cm_top_arrange(top);
+	return CM_TOP_WISH_NOTHING;
+}
+
+static enum cm_top_wish key_in_table(struct cm_top *top, int key)
+{
+	const bool paused = top->paused;
+
+	top->message[0] = '\0';
+	if (key == CM_KEY_ESCAPE)
+		return escape(top);
+	if (move_by_key(top, key))
+		return CM_TOP_WISH_NOTHING;
+	if (!change_by_key(top, key))
+		return open_by_key(top, key);
+	if (cm_top_arrange(top))
+		cm_top_say(top, true, "not enough memory on the host");
+	return paused && !top->paused ? CM_TOP_WISH_TAKE : CM_TOP_WISH_NOTHING;
+}
+
+/* The help and the details: a text that scrolls. */
+static enum cm_top_wish key_in_text(struct cm_top *top, int key)
+{
+	switch (key) {
+	case CM_KEY_UP:
+	case 'k':
+		top->menu -= top->menu > 0;
+		break;
+	case CM_KEY_DOWN:
+	case 'j':
+		top->menu++;
+		break;
+	case CM_KEY_PAGE_UP:
+		top->menu -= top->menu < 10 ? top->menu : 10;
+		break;
+	case CM_KEY_PAGE_DOWN:
+	case ' ':
+		top->menu += 10;
+		break;
+	case CM_KEY_HOME:
+	case 'g':
+		top->menu = 0;
+		break;
+	case 'q':
+	case CM_KEY_ESCAPE:
+	case CM_KEY_ENTER:
+	case CM_KEY_LEFT:
+	case '?':
+	case 'h':
+		top->mode = CM_TOP_TABLE;
+		break;
+	case CM_KEY_QUIT:
+		return CM_TOP_WISH_QUIT;
+	default: /* the actions work on the process whose details are open */
+		return top->mode == CM_TOP_DETAIL && key >= 'A' && key <= 'Z'
+			       ? open_by_key(top, key)
+			       : CM_TOP_WISH_NOTHING;
+	}
+	return CM_TOP_WISH_NOTHING;
+}
+
+void cm_top_add_columns(struct cm_top *top)
+{
+	size_t i, k;
+
+	for (i = 0; i < top->added_count && top->columns < CM_COLUMNS_MAX; i++) {
+		for (k = 0; k < top->columns && top->column[k] != top->added[i]; k++)
+			;
+		if (k == top->columns)
+			top->column[top->columns++] = top->added[i];
+	}
+	/* COMMAND takes what is left of the line: nothing fits behind it. */
+	for (k = 0; k + 1 < top->columns; k++)
+		if (top->column[k] == CM_WATCH_COLUMN_COMMAND) {
+			memmove(&top->column[k], &top->column[k + 1], top->columns - k - 1);
+			top->column[top->columns - 1] = CM_WATCH_COLUMN_COMMAND;
+			break;
+		}
+}
+
+static void toggle_column(struct cm_top *top, size_t column)
+{
+	size_t i;
+
+	top->columns_chosen = true;
+	for (i = 0; i < top->columns && top->column[i] != column; i++)
+		;
+	if (i == top->columns) {
+		top->added[0] = (uint8_t)column;
+		top->added_count = 1;
+		cm_top_add_columns(top);
+	} else if (top->columns > 1) {
+		memmove(&top->column[i], &top->column[i + 1], top->columns - i - 1);
+		top->columns--;
+	}
+	top->first_column = 0;
+}
+
+static void choose(struct cm_top *top)
+{
+	if (top->mode == CM_TOP_MENU_COLUMNS) {
+		toggle_column(top, top->menu);
+		return;
+	}
+	top->sort = top->menu;
+	top->mode = CM_TOP_TABLE;
+	(void)cm_top_arrange(top);
+}
+
+static enum cm_top_wish key_in_menu(struct cm_top *top, int key)
+{
+	switch (key) {
+	case CM_KEY_UP:
+	case 'k':
+		top->menu -= top->menu > 0;
+		break;
+	case CM_KEY_DOWN:
+	case 'j':
+		top->menu += top->menu + 1 < CM_TOP_COLUMN_COUNT;
+		break;
+	case CM_KEY_HOME:
+	case CM_KEY_PAGE_UP:
+		top->menu = 0;
+		break;
+	case CM_KEY_END:
+	case CM_KEY_PAGE_DOWN:
+		top->menu = CM_TOP_COLUMN_COUNT - 1;
+		break;
+	case ' ':
+	case CM_KEY_ENTER:
+		choose(top);
+		break;
+	case CM_KEY_QUIT:
+		return CM_TOP_WISH_QUIT;
+	case 'q':
+	case CM_KEY_ESCAPE:
+	case CM_KEY_COLUMNS:
+		top->mode = CM_TOP_TABLE;
+		break;
+	default:
+		break;
+	}
+	return CM_TOP_WISH_NOTHING;
+}
+
+/* Selects the next process whose command or pid has the text, from `line` on. */
+static void search_from(struct cm_top *top, size_t line)
+{
+	size_t i, at;
+	char pid[16];
+
+	for (i = 0; *top->typed && i < top->shown_count; i++) {
+		at = (line + i) % top->shown_count;
+		(void)snprintf(pid, sizeof(pid), "%d", (int)top->shown[at]->pid);
+		if (strstr(top->shown[at]->command, top->typed) || !strcmp(pid, top->typed)) {
+			cm_top_select(top, at);
+			top->message[0] = '\0';
+			return;
+		}
+	}
+}
+
+static void finish_typing(struct cm_top *top)
+{
+	if (top->mode == CM_TOP_TYPE_FILTER) {
+		if (!cm_top_set_filter(top, top->typed))
+			return; /* the mistake is shown, the text stays */
+		top->mode = CM_TOP_TABLE;
+		(void)cm_top_arrange(top);
+	} else if (top->mode == CM_TOP_TYPE_FILE) {
+		if (!*top->typed)
+			return;
+		memcpy(top->request.file, top->typed, sizeof(top->request.file));
+		top->mode = CM_TOP_CONFIRM;
+	} else {
+		top->mode = CM_TOP_TABLE;
+	}
+}
+
+static void erase(char *text)
+{
+	size_t length = strlen(text);
+
+	while (length && (text[--length] & 0xc0) == 0x80)
+		;
+	text[length] = '\0';
+}
+
+/* Appends a character as UTF-8, if there is room. */
+static void append(char *text, int key)
+{
+	const size_t length = strlen(text);
+	const unsigned c = (unsigned)key;
+	char *to = text + length;
+	size_t n = 0;
+
+	if (length + 5 > CM_TOP_TEXT_BYTES)
+		return;
+	if (c < 0x80) {
+		to[n++] = (char)c;
+	} else if (c < 0x800) {
+		to[n++] = (char)(0xc0 | c >> 6);
+		to[n++] = (char)(0x80 | (c & 0x3f));
+	} else if (c < 0x10000) {
+		to[n++] = (char)(0xe0 | c >> 12);
+		to[n++] = (char)(0x80 | (c >> 6 & 0x3f));
+		to[n++] = (char)(0x80 | (c & 0x3f));
+	} else {
+		to[n++] = (char)(0xf0 | c >> 18);
+		to[n++] = (char)(0x80 | (c >> 12 & 0x3f));
+		to[n++] = (char)(0x80 | (c >> 6 & 0x3f));
+		to[n++] = (char)(0x80 | (c & 0x3f));
+	}
+	to[n] = '\0';
+}
+
+static enum cm_top_wish key_in_line(struct cm_top *top, int key)
+{
+	if (key == CM_KEY_ESCAPE) {
+		top->mode = CM_TOP_TABLE;
+		top->message[0] = '\0';
+	} else if (key == CM_KEY_ENTER) {
+		finish_typing(top);
+	} else if (key == CM_KEY_ERASE) {
+		erase(top->typed);
+	} else if (key == 'U' - '@') {
+		top->typed[0] = '\0';
+	} else if (key == CM_KEY_DOWN && top->mode == CM_TOP_TYPE_SEARCH) {
+		search_from(top, top->line + 1);
+	} else if (key >= ' ' && key < CM_KEY_UP && !(key >= 0x7f && key < 0xa0)) {
+		append(top->typed, key);
+		if (top->mode == CM_TOP_TYPE_SEARCH)
+			search_from(top, top->line);
+	}
+	return CM_TOP_WISH_NOTHING;
+}
+
+enum cm_top_wish cm_top_key(struct cm_top *top, int key)
+{
+	switch (top->mode) {
+	case CM_TOP_TABLE:
+		return key_in_table(top, key);
+	case CM_TOP_HELP:
+	case CM_TOP_DETAIL:
+		return key_in_text(top, key);
+	case CM_TOP_MENU_SORT:
+	case CM_TOP_MENU_COLUMNS:
+		return key_in_menu(top, key);
+	case CM_TOP_TYPE_FILTER:
+	case CM_TOP_TYPE_SEARCH:
+	case CM_TOP_TYPE_FILE:
+		return key_in_line(top, key);
+	case CM_TOP_CONFIRM:
+		return cm_top_answer(top, key);
+	}
+	return CM_TOP_WISH_NOTHING;
+}
+
+enum cm_top_wish cm_top_click(struct cm_top *top, const struct cm_canvas *canvas, int y, int x)
+{
+	const struct cm_zone *zone = cm_canvas_at(canvas, y, x);
+
+	if (!zone)
+		return CM_TOP_WISH_NOTHING;
+	switch (zone->kind) {
+	case CM_ZONE_KEY:
+		return cm_top_key(top, (int)zone->value);
+	case CM_ZONE_HEADING:
+		if (top->sort == zone->value)
+			top->reverse = !top->reverse;
+		top->sort = zone->value;
+		(void)cm_top_arrange(top);
+		break;
+	case CM_ZONE_GPU:
+		hide_gpu(top, zone->value);
+		(void)cm_top_arrange(top);
+		break;
+	case CM_ZONE_LINE:
+		if (zone->value < top->shown_count && top->shown[zone->value] == top->selected &&
+		    top->mode == CM_TOP_TABLE)
+			return cm_top_key(top, CM_KEY_ENTER);
+		cm_top_select(top, zone->value);
+		top->wants_detail |= top->mode == CM_TOP_DETAIL;
+		break;
+	}
+	return CM_TOP_WISH_NOTHING;
+}

@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/top/screen.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+/* The macros of ncurses without those that hide common names. */
+#define NCURSES_NOMACROS 1
+#define NCURSES_WIDECHAR 1
+#include <ncurses.h>
+
+#include "stats/tick.h"
+#include "tools/cli/exits.h"
+#include "tools/top/commands.h"
+#include "tools/top/keys.h"
+#include "tools/top/view.h"
+
+#define WHEEL_LINES 3
+#define ESCAPE_MS   25 /* how long a key that begins with Esc may take */
+
+/* Signals are blocked but while the screen waits, so that nothing is half drawn when one comes. */
+static volatile sig_atomic_t ended, continued;
+
+struct screen {
+	struct cm_top *top;
+	struct cm_watch_source *source;
+	struct cm_commands commands;
+	struct cm_canvas canvas;
+	struct cm_cell *drawn; /* what the terminal shows; NULL: nothing of ours */
+	SCREEN *terminal;
+	sigset_t waiting; /* the mask while waiting */
+	bool colored;
+	uint64_t next_ns; /* CLOCK_MONOTONIC of the next sample */
+};
+
+static void note_end(int number)
+{
+	ended = number;
+}
+
+static void note_continued(int number)
+{
+	(void)number;
+	continued = 1;
+}
+
+/* Before ncurses, which leaves handlers that are there alone. */
+static void catch_signals(struct screen *screen)
+{
+	static const int ends[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+	struct sigaction action = {.sa_handler = note_end};
+	sigset_t blocked;
+	size_t i;
+
+	(void)sigemptyset(&blocked);
+	for (i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+		(void)sigaction(ends[i], &action, NULL);
+		(void)sigaddset(&blocked, ends[i]);
+	}
+	action.sa_handler = note_continued;
+	(void)sigaction(SIGCONT, &action, NULL);
+	(void)signal(SIGPIPE, SIG_IGN);
+	(void)sigaddset(&blocked, SIGCONT);
+	(void)sigaddset(&blocked, SIGWINCH);
+	(void)sigaddset(&blocked, SIGTSTP);
+	(void)sigprocmask(SIG_BLOCK, &blocked, &screen->waiting);
+}
+
+static void start_colors(struct screen *screen, bool wanted)
+{
+	static const short colors[CM_COLOR_COUNT] = {
+		[CM_COLOR_ALLOCATED] = COLOR_GREEN,    [CM_COLOR_PENDING] = COLOR_YELLOW,
+		[CM_COLOR_FRAGMENTED] = COLOR_MAGENTA, [CM_COLOR_RELEASABLE] = COLOR_CYAN,
+		[CM_COLOR_OTHERS] = COLOR_BLUE,        [CM_COLOR_ALARM] = COLOR_RED,
+	};
+	int i;
+
+	screen->colored = wanted && has_colors() && start_color() == OK;
+	if (!screen->colored)
+		return;
+	(void)use_default_colors();
+	for (i = 1; i < CM_COLOR_COUNT; i++)
+		(void)init_pair((short)i, colors[i], -1);
+}
+
+static int open_terminal(struct screen *screen, const struct cm_options *options)
+{
+	const char *type = getenv("TERM");
+
+	screen->terminal = newterm(NULL, stdout, stdin);
+	if (!screen->terminal)
+		return cm_fail(CM_EXIT_USAGE,
+			       "the terminal type '%s' (TERM) is unknown or cannot be drawn on; -b "
+			       "prints frames as text",
+			       type ? type : "");
+	(void)cbreak();
+	(void)noecho();
+	(void)nonl();
+	(void)keypad(stdscr, TRUE);
+	(void)nodelay(stdscr, TRUE);
+	(void)set_escdelay(ESCAPE_MS);
+	(void)curs_set(0);
+	if (!options->no_mouse) {
+		(void)mousemask(BUTTON1_PRESSED | BUTTON4_PRESSED | BUTTON5_PRESSED, NULL);
+		(void)mouseinterval(0);
+	}
+	start_colors(screen, options->color);
+	return CM_EXIT_OK;
+}
+
+static void draw_cell(const struct screen *screen, int y, int x, const struct cm_cell *cell)
+{
+	const wchar_t text[2] = {cell->ch, L'\0'};
+	attr_t attributes = A_NORMAL;
+	cchar_t character;
+
+	if (cell->attr & CM_ATTR_BOLD)
+		attributes |= A_BOLD;
+	if (cell->attr & CM_ATTR_DIM)
+		attributes |= A_DIM;
+	if (cell->attr & CM_ATTR_REVERSE)
+		attributes |= A_REVERSE;
+	(void)setcchar(&character, text, attributes, screen->colored ? cell->color : 0, NULL);
+	(void)mvadd_wch(y, x, &character);
+}
+
+/* Draws a frame: the cells that differ from what the terminal shows. */
+static void draw(struct screen *screen)
+{
+	const struct cm_canvas *canvas = &screen->canvas;
+	int y, x;
+
+	cm_view_draw(screen->top, &screen->canvas);
+	for (y = 0; y < canvas->height; y++) {
+		for (x = 0; x < canvas->width; x++) {
+			const struct cm_cell *cell = cm_canvas_cell(canvas, y, x);
+			struct cm_cell *old = &screen->drawn[y * canvas->width + x];
+
+			if (cell->ch == old->ch && cell->color == old->color &&
+			    cell->attr == old->attr)
+				continue;
+			*old = *cell;
+			if (cell->ch)
+				draw_cell(screen, y, x, cell);
+		}
+	}
+	(void)refresh();
+}
+
+/* Takes the size of the terminal. 0 or -ENOMEM. */
+static int resize(struct screen *screen)
+{
+	int height, width;
+
+	getmaxyx(stdscr, height, width);
+	if (cm_canvas_resize(&screen->canvas, height, width))
+		return -ENOMEM;
+	screen->canvas.ascii = screen->top->graph == CM_TOP_GRAPH_ASCII;
+	free(screen->drawn);
+	screen->drawn = calloc((size_t)screen->canvas.height * (size_t)screen->canvas.width + 1,
+			       sizeof(*screen->drawn));
+	(void)erase();
+	return screen->drawn ? 0 : -ENOMEM;
+}
+
+static int take(struct screen *screen)
+{
+	struct cm_watch_sample sample;
+	int err;
+
+	screen->source->want_survey = cm_top_wants_survey(screen->top);
+	err = screen->source->take(screen->source, &sample);
+	if (err == -ENODATA) {
+		cm_top_say(screen->top, false, "the recording ends here");
+		return 0;
+	}
+	return err ? err : cm_top_update(screen->top, &sample);
+}
+
+static int translate(wint_t key, bool is_code)
+{
+	static const struct {
+		wint_t code;
+		int key;
+	} codes[] = {
+		{KEY_UP, CM_KEY_UP},         {KEY_DOWN, CM_KEY_DOWN},
+		{KEY_LEFT, CM_KEY_LEFT},     {KEY_RIGHT, CM_KEY_RIGHT},
+		{KEY_PPAGE, CM_KEY_PAGE_UP}, {KEY_NPAGE, CM_KEY_PAGE_DOWN},
+		{KEY_HOME, CM_KEY_HOME},     {KEY_END, CM_KEY_END},
+		{KEY_ENTER, CM_KEY_ENTER},   {KEY_BACKSPACE, CM_KEY_ERASE},
+		{KEY_DC, CM_KEY_ERASE},      {KEY_F(1), CM_KEY_HELP},
+		{KEY_F(2), CM_KEY_COLUMNS},  {KEY_F(10), CM_KEY_QUIT},
+	};
+	size_t i;
+
+	if (!is_code)
+		return key == '\r' ? CM_KEY_ENTER : key == '\b' ? CM_KEY_ERASE : (int)key;
+	for (i = 0; i < sizeof(codes) / sizeof(codes[0]); i++)
+		if (codes[i].code == key)
+			return codes[i].key;
+	return CM_KEY_OTHER;
+}
+
+static enum cm_top_wish obey_mouse(struct screen *screen)
+{
+	MEVENT event;
+	int i;
+
+	if (getmouse(&event) != OK)
+		return CM_TOP_WISH_NOTHING;
+	if (event.bstate & BUTTON1_PRESSED)
+		return cm_top_click(screen->top, &screen->canvas, event.y, event.x);
+	for (i = 0; i < WHEEL_LINES; i++)
+		(void)cm_top_key(screen->top,
+				 event.bstate & BUTTON4_PRESSED ? CM_KEY_UP : CM_KEY_DOWN);
+	return CM_TOP_WISH_NOTHING;
+}
+
+/* Does what the model wishes. 1: the user quits; or a negative errno. */
+static int grant(struct screen *screen, enum cm_top_wish wish)
+{
+	switch (wish) {
+	case CM_TOP_WISH_QUIT:
+		return 1;
+	case CM_TOP_WISH_REDRAW:
+		(void)clearok(curscr, TRUE);
+		return resize(screen);
+	case CM_TOP_WISH_ACT:
+		cm_commands_act(&screen->commands, screen->top);
+		return 0;
+	case CM_TOP_WISH_TAKE:
+		return take(screen);
+	case CM_TOP_WISH_NOTHING:
+		break;
+	}
+	return 0;
+}
+
+/* Obeys all keys that are there. 1: the user quits, or the input has ended; or negative errno. */
+static int obey_keys(struct screen *screen)
+{
+	int result, left, err = 0;
+	bool any = false;
+	wint_t key;
+
+	while (!err && (result = get_wch(&key)) != ERR) {
+		any = true;
+		if (result == KEY_CODE_YES && key == KEY_RESIZE)
+			err = resize(screen);
+		else if (result == KEY_CODE_YES && key == KEY_MOUSE)
+			err = grant(screen, obey_mouse(screen));
+		else
+			err = grant(screen, cm_top_key(screen->top,
+						       translate(key, result == KEY_CODE_YES)));
+	}
+	/* Readable without anything to read: the end of the input, for ever. */
+	if (!err && !any && !ioctl(STDIN_FILENO, FIONREAD, &left) && !left)
+		return 1;
+	return err;
+}
+
+/* After SIGCONT: a shell may have set the terminal up for itself. */
+static int come_back(struct screen *screen)
+{
+	continued = 0;
+	(void)reset_prog_mode();
+	(void)clearok(curscr, TRUE);
+	return resize(screen);
+}
+
+/* Waits for a key, a command that prints, a signal, or the next sample. 1: end. */
+static int wait_for_input(struct screen *screen)
+{
+	struct pollfd files[2] = {{.fd = STDIN_FILENO, .events = POLLIN},
+				  {.fd = cm_commands_fd(&screen->commands), .events = POLLIN}};
+	const uint64_t now = cm_monotonic_ns();
+	const uint64_t left = screen->next_ns > now ? screen->next_ns - now : 0;
+	const struct timespec timeout = {(time_t)(left / CM_NS_PER_S), (long)(left % CM_NS_PER_S)};
+	int n;
+
+	n = ppoll(files, 2, &timeout, &screen->waiting);
+	if (ended)
+		return 1;
+	if (n < 0)
+		return errno == EINTR ? (continued ? come_back(screen) : obey_keys(screen) < 0)
+				      : -errno;
+	if (files[0].revents & (POLLHUP | POLLERR | POLLNVAL))
+		return 1;
+	if (files[1].revents)
+		cm_commands_read(&screen->commands, screen->top);
+	return files[0].revents ? obey_keys(screen) : 0;
+}
+
+static int loop(struct screen *screen)
+{
+	int err = resize(screen);
+
+	while (!err) {
+		const uint64_t now = cm_monotonic_ns(), interval = screen->top->interval_ns;
+
+		if (now >= screen->next_ns) {
+			err = take(screen);
+			screen->next_ns = screen->source->due_ns ? screen->source->due_ns
+								 : now + interval;
+		} else if (screen->next_ns - now > interval && !screen->source->due_ns) {
+			screen->next_ns = now + interval; /* it was made shorter */
+		}
+		if (err)
+			break;
+		cm_commands_fetch(&screen->commands, screen->top);
+		draw(screen);
+		err = wait_for_input(screen);
+	}
+	return err < 0 ? err : 0;
+}
+
+/* Ends as the signal would have ended us, so that a shell sees it. */
+static int end(const struct screen *screen, int err)
+{
+	if (ended) {
+		(void)signal(ended, SIG_DFL);
+		(void)sigprocmask(SIG_SETMASK, &screen->waiting, NULL);
+		(void)raise(ended);
+	}
+	return err ? cm_fail(CM_EXIT_TARGET, "%s", strerror(-err)) : CM_EXIT_OK;
+}
+
+int cm_top_screen(const struct cm_options *options, struct cm_top *top,
+		  struct cm_watch_source *source)
+{
+	struct screen *screen = calloc(1, sizeof(*screen));
+	int exit, err;
+
+	if (!screen)
+		return cm_fail_memory();
+	screen->top = top;
+	screen->source = source;
+	screen->commands.options = options;
+	catch_signals(screen);
+	exit = open_terminal(screen, options);
+	if (!exit) {
+		err = loop(screen);
+		(void)endwin();
+		delscreen(screen->terminal);
+		exit = end(screen, err);
+	}
+	cm_commands_stop(&screen->commands);
+	cm_canvas_fini(&screen->canvas);
+	free(screen->drawn);
+	free(screen);
+	return exit;
+}

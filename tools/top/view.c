@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/top/view.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "stats/units.h"
+#include "tools/top/keys.h"
+
+#define NS_PER_S UINT64_C(1000000000)
+
+static const struct cm_pen plain = {CM_COLOR_PLAIN, 0};
+static const struct cm_pen bold = {CM_COLOR_PLAIN, CM_ATTR_BOLD};
+static const struct cm_pen alarm_pen = {CM_COLOR_ALARM, CM_ATTR_BOLD};
+
+static void format_clock(uint64_t time_ns, char *text, size_t bytes)
+{
+	const time_t seconds = (time_t)(time_ns / NS_PER_S);
+	struct tm tm = {0};
+
+	(void)localtime_r(&seconds, &tm);
+	(void)strftime(text, bytes, "%H:%M:%S", &tm);
+}
+
+static int draw_counts(const struct cm_top *top, struct cm_canvas *canvas, int x)
+{
+	const int width = canvas->width;
+
+	x = cm_canvas_print(canvas, 0, x, width - x, plain, "  %zu running", top->running);
+	if (top->stopped)
+		x = cm_canvas_print(canvas, 0, x, width - x, plain, ", %zu stopped", top->stopped);
+	if (top->crashed)
+		x = cm_canvas_print(canvas, 0, x, width - x, alarm_pen, ", %zu crashed",
+				    top->crashed);
+	if (top->unreadable)
+		x = cm_canvas_print(canvas, 0, x, width - x, plain, ", %zu not readable",
+				    top->unreadable);
+	return x;
+}
+
+static void draw_title(const struct cm_top *top, struct cm_canvas *canvas)
+{
+	const int width = canvas->width;
+	char clock[16];
+	int x;
+
+	format_clock(top->time_ns, clock, sizeof(clock));
+	x = cm_canvas_text(canvas, 0, 0, width / 2, bold, top->host);
+	x = cm_canvas_print(canvas, 0, x, width - x, plain, "  %s", clock);
+	if (top->paused)
+		x = cm_canvas_text(canvas, 0, x, width - x, alarm_pen, "  PAUSED");
+	x = draw_counts(top, canvas, x);
+	x = cm_canvas_print(canvas, 0, x, width - x, plain, "  every %g s",
+			    (double)top->interval_ns / 1e9);
+	if (top->follow)
+		x = cm_canvas_text(canvas, 0, x, width - x, plain, "  following");
+	if (top->readonly)
+		x = cm_canvas_text(canvas, 0, x, width - x, plain, "  read-only");
+	if (top->filter[0])
+		(void)cm_canvas_print(canvas, 0, x, width - x, bold, "  filter: %s", top->filter);
+}
+
+/* The keys that are offered on the last line; a click on one is the key. */
+static const struct {
+	const char *name;
+	const char *does;
+	int key;
+	bool action;
+} offers[] = {
+	{"?", "help", '?', false},
+	{"q", "quit", 'q', false},
+	{"Enter", "details", CM_KEY_ENTER, false},
+	{"s", "sort", 's', false},
+	{"f", "filter", 'f', false},
+	{"/", "search", '/', false},
+	{"Space", "pause", ' ', false},
+	{"t", "group", 't', false},
+	{"o", "columns", 'o', false},
+	{"F", "follow", 'F', false},
+	{"T", "trim", 'T', true},
+	{"R", "reset", 'R', true},
+	{"H", "history", 'H', true},
+	{"S", "snapshot", 'S', true},
+	{"X", "end", 'X', true},
+};
+
+static void draw_keys(const struct cm_top *top, struct cm_canvas *canvas, int y)
+{
+	size_t i;
+	int x = 0, end;
+
+	for (i = 0; i < sizeof(offers) / sizeof(offers[0]); i++) {
+		end = x + (int)strlen(offers[i].name) + 1 + (int)strlen(offers[i].does);
+		if (end > canvas->width)
+			break;
+		if (offers[i].action && top->readonly)
+			continue;
+		cm_canvas_zone(canvas, CM_ZONE_KEY, y, x, end - x, (size_t)offers[i].key);
+		x = cm_canvas_text(canvas, y, x, end - x, bold, offers[i].name);
+		(void)cm_canvas_text(canvas, y, x + 1, end - x, plain, offers[i].does);
+		x = end + 2;
+	}
+}
+
+static void draw_typing(const struct cm_top *top, struct cm_canvas *canvas, int y,
+			const char *label)
+{
+	int x = cm_canvas_text(canvas, y, 0, canvas->width, bold, label);
+	const size_t length = strlen(top->typed);
+	const size_t room = canvas->width - x > 2 ? (size_t)(canvas->width - x - 1) : 1;
+	size_t from = length > room ? length - room : 0;
+
+	while ((top->typed[from] & 0xc0) == 0x80) /* not in the middle of a character */
+		from++;
+	x = cm_canvas_text(canvas, y, x, canvas->width - x - 1, plain, top->typed + from);
+	cm_canvas_set(canvas, y, x, (struct cm_pen){CM_COLOR_PLAIN, CM_ATTR_REVERSE}, L' ');
+}
+
+static void draw_last_line(const struct cm_top *top, struct cm_canvas *canvas)
+{
+	const int y = canvas->height - 1;
+	char question[CM_TOP_TEXT_BYTES];
+
+	cm_canvas_fill(canvas, y, 0, canvas->width, plain, L' ');
+	if (top->mode == CM_TOP_TYPE_FILTER)
+		draw_typing(top, canvas, y, "filter, as --where: ");
+	else if (top->mode == CM_TOP_TYPE_SEARCH)
+		draw_typing(top, canvas, y, "search: ");
+	else if (top->mode == CM_TOP_TYPE_FILE)
+		draw_typing(top, canvas, y, "save snapshot as: ");
+	else if (top->mode == CM_TOP_CONFIRM) {
+		cm_top_question(top, question, sizeof(question));
+		(void)cm_canvas_text(canvas, y, 0, canvas->width, alarm_pen, question);
+	} else if (top->message[0])
+		(void)cm_canvas_text(canvas, y, 0, canvas->width, top->alarming ? alarm_pen : plain,
+				     top->message);
+	else
+		draw_keys(top, canvas, y);
+}
+
+/* A filter that is wrong is told above the line that it is typed in. */
+static void draw_mistake(const struct cm_top *top, struct cm_canvas *canvas)
+{
+	const int y = canvas->height - 2;
+
+	if (top->mode != CM_TOP_TYPE_FILTER || !top->message[0])
+		return;
+	cm_canvas_fill(canvas, y, 0, canvas->width, plain, L' ');
+	(void)cm_canvas_text(canvas, y, 0, canvas->width, alarm_pen, top->message);
+}
+
+/* The table alone, or with what lies over its lower part. */
+static void draw_body(struct cm_top *top, struct cm_canvas *canvas, int y, int height)
+{
+	int detail;
+
+	if (top->mode == CM_TOP_HELP) {
+		cm_view_help(top, canvas, y, height);
+	} else if (top->mode == CM_TOP_MENU_SORT || top->mode == CM_TOP_MENU_COLUMNS) {
+		cm_view_menu(top, canvas, y, height);
+	} else if (top->mode == CM_TOP_DETAIL) {
+		/* A few lines of the table stay where there is room. */
+		detail = height < 20 ? height : height - height / 4;
+		if (height > detail)
+			cm_view_table(top, canvas, y, height - detail);
+		cm_view_detail(top, canvas, y + height - detail, detail);
+	} else {
+		cm_view_table(top, canvas, y, height);
+	}
+}
+
+void cm_view_draw(struct cm_top *top, struct cm_canvas *canvas)
+{
+	int gpus;
+
+	cm_canvas_clear(canvas);
+	if (canvas->width < CM_VIEW_MIN_WIDTH || canvas->height < CM_VIEW_MIN_HEIGHT) {
+		(void)cm_canvas_print(canvas, 0, 0, canvas->width, plain, "too small: want %dx%d",
+				      CM_VIEW_MIN_WIDTH, CM_VIEW_MIN_HEIGHT);
+		return;
+	}
+	if (!top->columns_chosen) {
+		top->columns = cm_top_columns_usual(canvas->width, top->column);
+		cm_top_add_columns(top);
+	}
+	draw_title(top, canvas);
+	gpus = cm_view_gpus_height(top, canvas->height);
+	cm_view_gpus(top, canvas, 1, gpus);
+	draw_body(top, canvas, 1 + gpus, canvas->height - 2 - gpus);
+	draw_mistake(top, canvas);
+	draw_last_line(top, canvas);
+}

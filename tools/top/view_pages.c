@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What takes the place of the table: details of a process, menus, the help.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "stats/units.h"
+#include "tools/top/graph.h"
+#include "tools/top/keys.h"
+#include "tools/top/view.h"
+
+#define GRAPH_MAX 10 /* lines */
+#define LABEL     9  /* cells left of the big graph */
+
+static const struct cm_pen plain = {CM_COLOR_PLAIN, 0};
+static const struct cm_pen bold = {CM_COLOR_PLAIN, CM_ATTR_BOLD};
+static const struct cm_pen bar = {CM_COLOR_PLAIN, CM_ATTR_REVERSE};
+
+static void draw_heading(struct cm_canvas *canvas, int y, const char *text)
+{
+	cm_canvas_fill(canvas, y, 0, canvas->width, bar, L' ');
+	(void)cm_canvas_text(canvas, y, 1, canvas->width - 1, bar, text);
+}
+
+static void draw_identity(const struct cm_top *top, struct cm_canvas *canvas, int y)
+{
+	const struct cm_top_row *row = top->selected;
+	char text[CM_TOP_TEXT_BYTES];
+
+	(void)snprintf(text, sizeof(text), "pid %d  %s  %s%s%s  up %s   Esc: back", (int)row->pid,
+		       row->user, cm_life_name(row->life), *row->version ? "  libcudamem " : "",
+		       row->version, cm_duration_format(row->up_ns).text);
+	draw_heading(canvas, y, text);
+}
+
+/* The graph of the selected process, with its scale at the left. Returns its lines. */
+static int draw_graph(const struct cm_top *top, struct cm_canvas *canvas, int y, int height)
+{
+	const struct cm_top_row *row = top->selected;
+	struct cm_graph graph = {.y = y,
+				 .x = LABEL,
+				 .height = height / 3 < GRAPH_MAX ? height / 3 : GRAPH_MAX,
+				 .width = canvas->width - LABEL,
+				 .held = top->held,
+				 .kind = top->graph};
+
+	if (graph.height < 2)
+		return 0;
+	graph.scale = cm_graph_peak(&graph, &row->history);
+	(void)cm_canvas_print(canvas, y, 0, LABEL - 1, plain, "%*s", LABEL - 1,
+			      cm_bytes_format(graph.scale).text);
+	(void)cm_canvas_print(canvas, y + graph.height - 1, 0, LABEL - 1, plain, "%*s", LABEL - 1,
+			      "0");
+	cm_graph_draw(canvas, &graph, &row->history);
+	(void)cm_canvas_print(canvas, y + graph.height, LABEL, graph.width, plain,
+			      "allocated %s, reserved %s", cm_bytes_format(row->sum.allocated).text,
+			      cm_bytes_format(row->sum.reserved).text);
+	if (row->oom_ns && top->time_ns >= row->oom_ns)
+		(void)cm_canvas_print(canvas, y + graph.height, LABEL + 40, graph.width - 40,
+				      (struct cm_pen){CM_COLOR_ALARM, CM_ATTR_BOLD},
+				      "out of memory %s ago",
+				      cm_duration_format(top->time_ns - row->oom_ns).text);
+	return graph.height + 1;
+}
+
+static size_t count_lines(const char *text)
+{
+	size_t n = 0;
+
+	for (; *text; text += strcspn(text, "\n"), text += *text == '\n')
+		n++;
+	return n;
+}
+
+/* The lines of a text from top->menu on, which is brought back into the text. */
+static void draw_lines(struct cm_top *top, struct cm_canvas *canvas, int y, int height,
+		       const char *text)
+{
+	const size_t lines = count_lines(text), room = height > 0 ? (size_t)height : 0;
+	char line[1024];
+	size_t i, length;
+
+	if (top->menu + room > lines)
+		top->menu = lines > room ? lines - room : 0;
+	for (i = 0; *text && i < top->menu + room; i++) {
+		length = strcspn(text, "\n");
+		if (i >= top->menu) {
+			(void)snprintf(line, sizeof(line), "%.*s", (int)length, text);
+			(void)cm_canvas_text(canvas, y++, 1, canvas->width - 1, plain, line);
+		}
+		text += length + (text[length] == '\n');
+	}
+}
+
+void cm_view_detail(struct cm_top *top, struct cm_canvas *canvas, int y, int height)
+{
+	int graph;
+
+	if (!top->selected || top->selected->is_group) {
+		draw_heading(canvas, y, "this process is gone   Esc: back");
+		return;
+	}
+	draw_identity(top, canvas, y);
+	(void)cm_canvas_text(canvas, y + 1, 1, canvas->width - 1, bold, top->selected->command);
+	graph = draw_graph(top, canvas, y + 2, height - 2);
+	draw_lines(top, canvas, y + 2 + graph, height - 2 - graph,
+		   top->detail ? top->detail : "reading ...");
+}
+
+static bool is_on_screen(const struct cm_top *top, size_t column)
+{
+	size_t i;
+
+	for (i = 0; i < top->columns; i++)
+		if (top->column[i] == column)
+			return true;
+	return false;
+}
+
+void cm_view_menu(struct cm_top *top, struct cm_canvas *canvas, int y, int height)
+{
+	const bool columns = top->mode == CM_TOP_MENU_COLUMNS;
+	const size_t room = height > 1 ? (size_t)(height - 1) : 0;
+	size_t first, i;
+
+	draw_heading(canvas, y,
+		     columns ? "Columns   Space: on or off   Esc: back"
+			     : "Sort by   Enter: choose   Esc: back");
+	first = top->menu >= room && room ? top->menu - room + 1 : 0;
+	for (i = 0; i < room && first + i < CM_TOP_COLUMN_COUNT; i++) {
+		const struct cm_column *column = &cm_top_column_set.columns[first + i];
+		const struct cm_pen pen = first + i == top->menu ? bar : plain;
+		const int line = y + 1 + (int)i;
+		const bool on = columns ? is_on_screen(top, first + i) : top->sort == first + i;
+
+		cm_canvas_fill(canvas, line, 0, canvas->width, pen, L' ');
+		(void)cm_canvas_print(canvas, line, 1, canvas->width - 1, pen, "[%c] %-10s %s",
+				      on ? 'x' : ' ', column->name, column->help);
+	}
+}
+
+static const char help[] =
+	"Up Down j k, PgUp PgDn, Home End g G   select a process\n"
+	"Left Right   scroll the columns\n"
+	"Enter        details of the process: graph, pools, map, options, stacks; Esc: back\n"
+	"< > , .      sort by the column to the left or right     r   reverse     s   menu\n"
+	"f            filter, as --where: FRAGMENTED > 4G && USER == alice; Esc takes it away\n"
+	"/            search in the commands; Down: the next one\n"
+	"F            keep the selected process in view\n"
+	"Space p      let the display stand still; samples are taken on\n"
+	"+ -          longer or shorter interval\n"
+	"1 to 9, 0    list or hide the processes of a card; list all     d   cards on or off\n"
+	"t            group by container, job, user, program\n"
+	"o F2         columns     b   exact bytes     c   crashed processes on or off\n"
+	"^L           draw the screen anew     ^Z   to the background     q F10 ^C   quit\n"
+	"\n"
+	"On a process of your own, asked twice each:\n"
+	"T trim   R reset peaks   H history on or off   S save a snapshot   X send SIGTERM\n"
+	"\n"
+	"Mouse: click a heading to sort, a line to select it, again for its details, a key below.\n"
+	"\n"
+	"Before a process: > selected   C crashed   T stopped   ? may not be read   + group\n"
+	"The bar of a card: allocated, pending free, fragmented, releasable, others, free.\n"
+	"A graph: the area is allocated, the line above it reserved, ! memory ran out\n";
+
+void cm_view_help(struct cm_top *top, struct cm_canvas *canvas, int y, int height)
+{
+	draw_heading(canvas, y, "Keys   Esc: back");
+	draw_lines(top, canvas, y + 1, height - 1, help);
+}
