@@ -249,8 +249,10 @@ static void play(unsigned long long seed, size_t operations, bool alone)
 	std::vector<proof_op> ops(operations);
 	std::vector<std::thread> hands;
 	hand last = {0, true, 0, {}};
+	proof_run run = {};
 
-	proof_generate(seed, ops.data(), ops.size(), false);
+	run.count = operations;
+	proof_generate(seed, ops.data(), &run);
 	for (unsigned i = 0; i < (alone ? 1 : PROOF_THREADS); i++)
 		hands.emplace_back(live, std::cref(ops), i, alone);
 	for (auto &hand : hands)
