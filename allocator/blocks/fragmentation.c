@@ -3,6 +3,7 @@
 
 #include "allocator/base/size_class.h"
 #include "allocator/blocks/poll_policy.h"
+#include "allocator/blocks/whole.h"
 #include "allocator/state/pages.h"
 #include "allocator/state/report.h"
 #include "allocator/state/state.h"
@@ -62,6 +63,7 @@ void cm_fragmentation_note_reserved_locked(struct cm_heap *heap)
 	struct cm_device *device = heap->device;
 
 	cm_poll_policy_note_reserved_locked(device);
+	cm_whole_note_reserved_locked(device);
 	if (cm_device_reserved_locked(heap->device) >= device->refused_at)
 		device->refused_at = 0;
 	heap->card_fills_up = card_fills_up(heap);

@@ -171,6 +171,7 @@ struct cm_device {
 	bool reset;             /* accumulated counters were reset: current != allocated - freed */
 	uint64_t batch_bytes;   /* what is freed is dealt with by as much, see poll_policy.h */
 	uint64_t poll_bytes;    /* and asked for whatever the request */
+	uint64_t whole_bytes;   /* larger blocks are not cut as a rule, see whole.h */
 	uint64_t shaped_bytes;  /* reserved when its shape was judged last, */
 	uint64_t shaped_freed;  /* and freed until then */
 	uint64_t most_reserved; /* with a large segment; see exchange.h, trade in slow_path.c */

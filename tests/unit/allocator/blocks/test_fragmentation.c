@@ -163,14 +163,14 @@ static void a_program_that_repeats_itself_comes_to_an_end_of_it(void **state)
 	uint64_t calls = 0, first = 0;
 	int i;
 
-	(void)case_get(f, 164 * MIB);
+	(void)case_get(f, 172 * MIB);
 	for (i = 0; i < 700; i++) {
 		if (i == 10)
 			first = segment_calls(f);
 		if (i == 690)
 			calls = segment_calls(f);
-		use(f, 30 * MIB);
-		use(f, 20 * MIB);
+		use(f, 18 * MIB);
+		use(f, 11 * MIB);
 	}
 	assert_true(first >= 10); /* it is one that would go on */
 	assert_int_equal(segment_calls(f), calls);
@@ -226,9 +226,9 @@ static void it_is_done_where_blocks_may_be_cut_and_the_policy_wants_it(void **st
 	for (i = 0; i < CASE_UNEXCHANGED; i++) {
 		f = case_open_unexchanged(i, CARD);
 		(void)case_get(f, 120 * MIB);
-		use(f, 60 * MIB);
+		use(f, 18 * MIB);
 		(void)case_get(f, 9 * MIB);
-		assert_int_equal(case_reserved(f), (i == 1 ? 190 : 180) * MIB);
+		assert_int_equal(case_reserved(f), (i == 1 ? 148 : 138) * MIB);
 		case_close(f);
 	}
 }
