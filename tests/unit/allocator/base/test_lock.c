@@ -286,6 +286,36 @@ static void nobody_is_favoured_once_the_barrier_is_refused(void **state)
 }
 
 /* Takes what it holds on purpose, which the analysis would refuse. */
+/* Enough for the kernel to let the other thread run on a machine with one processor. */
+#define LET_INS 1000000
+
+/* With and without the bias; the holder has it again afterwards. */
+static void CM_UNCHECKED another_is_let_in_by_a_holder_that_goes_on(void **state)
+{
+	uint64_t before;
+	pthread_t thread;
+	int owner, i;
+
+	(void)state;
+	for (owner = 0; owner < 2; owner++) {
+		cm_lock_init(&lock, CM_LOCK_DEVICE, 0);
+		counter = 0;
+		take_often(owner ? 2 * CM_LOCK_STREAK : 0);
+		cm_lock_acquire(&lock);
+		before = counter;
+		assert_int_equal(pthread_create(&thread, NULL, take_once, NULL), 0);
+		for (i = 0; i < LET_INS && counter == before; i++) {
+			cm_lock_let_in(&lock);
+			assert_true(cm_lock_is_held(&lock));
+			if (i % 100 == 99)
+				(void)sched_yield();
+		}
+		assert_int_equal(counter, before + 1);
+		cm_lock_release(&lock);
+		assert_int_equal(pthread_join(thread, NULL), 0);
+	}
+}
+
 static void CM_UNCHECKED a_held_lock_is_not_had_by_trying(void **state)
 {
 	(void)state;
@@ -415,6 +445,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(nobody_is_favoured_before_the_barrier_is_had),
 		cmocka_unit_test(one_thread_at_a_time_and_errno_stays),
+		cmocka_unit_test(another_is_let_in_by_a_holder_that_goes_on),
 		cmocka_unit_test(a_held_lock_is_not_had_by_trying),
 		cmocka_unit_test(who_takes_it_often_is_favoured_until_another_comes),
 		cmocka_unit_test(a_favourite_that_is_inside_has_it_alone),
