@@ -30,7 +30,7 @@
 #include "allocator/base/thread.h"
 #include "allocator/cache.h"
 #include "allocator/state/pending_release.h"
-#include "stats/events.h"
+#include "stats/counters.h"
 
 #define CM_BATCHES_MAX    32 /* closed at once; a power of two */
 #define CM_HEAPS_MAX      256
@@ -449,7 +449,7 @@ static inline uint32_t cm_block_free_stack(const struct cm_block *block)
 	return CM_UNLIKELY(cm_thread.stack) ? cm_thread.stack : block->stack;
 }
 
-/* Adds an event of `tick` to the device's ring: see stats/events.h. */
+/* Adds an event of `tick` to the device's ring: see stats/counters.h. */
 static inline void cm_device_note_locked(struct cm_device *device, enum cm_action action,
 					 enum cm_pool pool, uint32_t heap, uint32_t stack,
 					 uint64_t tick, uint64_t addr, uint64_t size)

@@ -18,7 +18,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "stats/events.h"
+#include "stats/counters.h"
 #include "stats/region.h"
 
 #define FAKE_PID    5000200

@@ -19,7 +19,6 @@
 #include <unistd.h>
 
 #include "stats/counters.h"
-#include "stats/events.h"
 #include "stats/region.h"
 
 #define KIB       UINT64_C(1024)
