@@ -46,6 +46,12 @@ struct cm_bins {
 
 void cm_bins_init(struct cm_bins *bins, struct cm_block *table);
 
+/* `bytes` rounded up to whole grains: what cm_size_round makes of them by default. */
+CM_ALWAYS_INLINE uint64_t cm_size_grains(uint64_t bytes)
+{
+	return (bytes + CM_GRAIN - 1) & ~(CM_GRAIN - 1);
+}
+
 /* The bin of a size in grains, at least 1; CM_BINS_COUNT or more where it is beyond all. */
 CM_ALWAYS_INLINE uint32_t cm_bins_of(uint64_t grains)
 {

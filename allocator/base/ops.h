@@ -18,7 +18,6 @@
 #include <stdint.h>
 
 #include "allocator/base/attr.h"
-#include "stats/tick.h"
 
 /* Driver codes the allocator tells apart; values of CUresult in cuda.h. */
 #define CM_DRIVER_OUT_OF_MEMORY 2
@@ -97,7 +96,7 @@ struct cm_driver_ops {
 	/*
 	 * A number that changes with every piece of work that may run without bound (kernels,
 	 * graphs, host functions, waits for values) submitted anywhere in the process: where it
-	 * stands, for cm_ops_work. It tells whether an event recorded now captures more than a
+	 * stands, for cm_cache_work. It tells whether an event recorded now captures more than a
 	 * cudaFree would have waited for; it is never the proof that memory is idle.
 	 */
 	const uint64_t *work_number;
@@ -117,17 +116,11 @@ struct cm_driver_ops {
 	 * in. NULL: nobody does. Bounded; called outside the gate, no allocator lock is held. */
 	void (*show_oom)(void);
 
-	/* Cheap monotonic counter, see struct cm_header; NULL: cm_tick. For cm_ops_tick. */
+	/* Cheap monotonic counter, see struct cm_header; NULL: cm_tick. For cm_cache_tick. */
 	uint64_t (*tick)(void);
 	uint64_t (*now_ns)(void); /* CLOCK_MONOTONIC */
 	void (*sleep_ns)(uint64_t ns);
 };
-
-/* Never blocks. */
-static inline uint64_t cm_ops_work(const struct cm_driver_ops *ops)
-{
-	return __atomic_load_n(ops->work_number, __ATOMIC_RELAXED);
-}
 
 /* Between two looks at what is not waited for in any other way: twice as long each time, up to
  * about the most. No lock is held that who is waited for may want. */
@@ -137,13 +130,6 @@ static inline void cm_ops_backoff(const struct cm_driver_ops *ops, uint64_t *bac
 	ops->sleep_ns(*backoff_ns);
 	if (*backoff_ns < most_ns)
 		*backoff_ns *= 2;
-}
-
-/* Never blocks. The processor's counter is read in place, since every request and every free
- * does. */
-static inline uint64_t cm_ops_tick(const struct cm_driver_ops *ops)
-{
-	return CM_LIKELY(!ops->tick) ? cm_tick() : ops->tick();
 }
 
 #endif

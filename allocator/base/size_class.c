@@ -3,6 +3,8 @@
 
 #include <stddef.h>
 
+#include "allocator/base/bins.h"
+
 static uint64_t round_up(uint64_t n, uint64_t to)
 {
 	return (n + to - 1) / to * to;

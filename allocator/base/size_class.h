@@ -24,12 +24,6 @@
 /* Whether sizes are rounded to more than CM_GRAIN. */
 bool cm_size_is_rounded_up(const struct cm_policy *policy);
 
-/* What cm_size_round makes of `bytes` where they are not. */
-static inline uint64_t cm_size_grains(uint64_t bytes)
-{
-	return (bytes + CM_GRAIN - 1) & ~(CM_GRAIN - 1);
-}
-
 /* The size of the block that serves `bytes` (1 to CM_REQUEST_MAX), never less than it. */
 uint64_t cm_size_round(const struct cm_policy *policy, uint64_t bytes);
 

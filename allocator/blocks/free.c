@@ -163,7 +163,7 @@ bool cm_heap_retire_locked(struct cm_heap *heap, struct cm_batch *epoch)
 {
 	struct retired retired[CM_POOL_COUNT] = {0};
 	struct cm_device_row *row = heap->device->row;
-	uint64_t tick = cm_ops_tick(heap->cache->ops);
+	uint64_t tick = cm_cache_tick(heap->cache);
 	uint32_t index = epoch->list.first, next, pool, n;
 
 	assert(cm_lock_is_held(&heap->device->lock));

@@ -44,7 +44,7 @@ CM_ALWAYS_INLINE void cm_free_join_epoch(struct cm_heap *heap, uint32_t index, u
 	open->list.last = index;
 	open->blocks++;
 	open->bytes += size;
-	open->work = cm_ops_work(heap->cache->ops);
+	open->work = cm_cache_work(heap->cache);
 	heap->row->pending_blocks++;
 	cm_heap_set_pending_bytes(heap, heap->row->pending_bytes + size);
 	heap->pending_sizes |= UINT64_C(1) << cm_size_class(size);
@@ -69,7 +69,7 @@ CM_ALWAYS_INLINE void cm_free_block(struct cm_heap *heap, uint32_t index, enum c
 	struct cm_device *device = heap->device;
 	struct cm_device_row *row = device->row;
 	struct cm_block *block = &cache->block[index];
-	const uint64_t size = block->size, tick = cm_ops_tick(cache->ops);
+	const uint64_t size = block->size, tick = cm_cache_tick(cache);
 
 	assert(cm_lock_is_held(&device->lock));
 	heap->live_bytes -= size;

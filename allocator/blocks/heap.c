@@ -86,7 +86,7 @@ static void fill_segment(struct cm_heap *heap, uint32_t s, uint32_t b, uint64_t 
 	segment->first = b;
 	segment->blocks = 1;
 	segment->stack = cm_thread.stack;
-	segment->tick = block->tick = cm_ops_tick(cache->ops);
+	segment->tick = block->tick = cm_cache_tick(cache);
 	block->age = heap->searches[flags & CM_SEGMENT_SMALL ? CM_FIT_SMALL : CM_FIT_LARGE];
 	/* Release: who sees that the row is in use sees whose. */
 	__atomic_store_n(&segment->flags, flags | CM_SEGMENT_USED, __ATOMIC_RELEASE);
@@ -199,7 +199,7 @@ void cm_heap_remove_segment_locked(struct cm_cache *cache, uint32_t s)
 		cm_stat4_lower(&device->row->stat1[CM_STAT1_OVERSIZE_SEGMENTS], 1);
 	cm_counters_count(device->row, CM_SCALAR_num_device_free, 1);
 	cm_device_note_locked(device, CM_ACTION_SEGMENT_FREE, pool, heap->index, cm_thread.stack,
-			      cm_ops_tick(cache->ops), segment->addr, segment->size);
+			      cm_cache_tick(cache), segment->addr, segment->size);
 	cm_counters_end(device->row);
 	cm_fragmentation_note_reserved_locked(heap);
 	cm_rows_give_block(device, segment->first);

@@ -28,15 +28,6 @@
 /* Memory of the device has been reserved or given back. */
 void cm_poll_policy_note_reserved_locked(struct cm_device *device);
 
-/* Whether a batch waits; behind one that was asked for without success, another one. An old
- * driver can only be waited for, which no request does that a ready block serves. */
-static inline bool cm_poll_policy_is_due_locked(const struct cm_heap *heap)
-{
-	return CM_UNLIKELY(heap->row->pending_bytes >=
-			   heap->polled_bytes + heap->device->poll_bytes) &&
-	       heap->can & CM_CAN_CTX_EVENTS;
-}
-
 /* Nothing that was asked for was ready: the device lags, and is left alone for a while. */
 static inline void cm_poll_policy_pause_locked(struct cm_heap *heap)
 {

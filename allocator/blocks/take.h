@@ -116,7 +116,7 @@ CM_ALWAYS_INLINE void cm_take_allocate(struct cm_heap *heap, uint32_t fit, uint3
 	struct cm_device_row *row = device->row;
 	struct cm_block *block = &cache->block[index];
 	bool was_split = cm_block_is_split(block);
-	uint64_t tick = cm_ops_tick(cache->ops), remainder = block->size - size;
+	uint64_t tick = cm_cache_tick(cache), remainder = block->size - size;
 	uint32_t rest = 0;
 
 	/* For the free, which asks the segment whose it is. */
@@ -142,6 +142,15 @@ CM_ALWAYS_INLINE void cm_take_allocate(struct cm_heap *heap, uint32_t fit, uint3
 	cm_counters_end(row);
 }
 
+/* Whether a batch waits; behind one that was asked for without success, another one. An old
+ * driver can only be waited for, which no request does that a ready block serves. */
+CM_ALWAYS_INLINE bool cm_take_batch_waits(const struct cm_heap *heap)
+{
+	return CM_UNLIKELY(heap->row->pending_bytes >=
+			   heap->polled_bytes + heap->device->poll_bytes) &&
+	       heap->can & CM_CAN_CTX_EVENTS;
+}
+
 /* Whether a block waits that may be of a size from `least` to `most`, or the heap is wary. */
 CM_ALWAYS_INLINE bool cm_take_has_pending_between(const struct cm_heap *heap, uint64_t least,
 						  uint64_t most)
@@ -165,7 +174,7 @@ CM_ALWAYS_INLINE bool cm_take_should_poll(struct cm_heap *heap, uint32_t fit,
 	if (CM_UNLIKELY(heap->searches[fit] % CM_PENDING_BLOCKS == 0 &&
 			row->pending_blocks >= CM_PENDING_BLOCKS))
 		return true;
-	if (cm_poll_policy_is_due_locked(heap))
+	if (cm_take_batch_waits(heap))
 		return true;
 	return fit == CM_FIT_LARGE && block->size - size > CM_SMALL_MAX &&
 	       cm_take_has_pending_between(heap, size, block->size) &&

@@ -147,7 +147,7 @@ static struct idle count_idle(struct cm_device *device)
 	const uint32_t end = cm_rows_segments(cache);
 	struct idle idle = {
 		.device = device,
-		.now_tick = cm_ops_tick(cache->ops),
+		.now_tick = cm_cache_tick(cache),
 		.now_ns = now_ns,
 		.kept = count_given(device, now_ns),
 		.since_ns = now_ns,
@@ -219,7 +219,7 @@ static int step(struct cm_device *device, bool *given)
 	int err = -ENODATA;
 
 	if (!device->decay_ns) {
-		device->decay_tick = cm_ops_tick(cache->ops);
+		device->decay_tick = cm_cache_tick(cache);
 		device->decay_ns = cache->ops->now_ns();
 	}
 	if (!cm_lock_try(&device->reclaim_lock))

@@ -63,7 +63,7 @@ void cm_cache_clear_events(struct cm_cache *cache)
 
 void cm_cache_note_snapshot(struct cm_cache *cache)
 {
-	const uint64_t tick = cm_ops_tick(cache->ops);
+	const uint64_t tick = cm_cache_tick(cache);
 	struct cm_host_row *host = cache->pinned.row;
 	struct cm_device *device;
 	uint32_t i;

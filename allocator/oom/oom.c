@@ -105,7 +105,7 @@ static void count_failure_locked(struct cm_heap *heap, const struct cm_oom_attem
 	cm_counters_count(device->row, CM_SCALAR_num_ooms, 1);
 	cm_counters_count(device->row, CM_SCALAR_num_oom_rejections, attempt->capped);
 	cm_device_note_locked(device, CM_ACTION_OOM, cm_size_pool(attempt->size), heap->index,
-			      cm_thread.stack, cm_ops_tick(ops),
+			      cm_thread.stack, cm_cache_tick(heap->cache),
 			      free_seen ? free_bytes : CM_FREE_UNKNOWN, attempt->size);
 	cm_counters_end(device->row);
 }

@@ -320,7 +320,7 @@ static int enter_pages_locked(struct cm_heap *heap, struct cm_paged *paged,
 	if (paged->top < end)
 		paged->top = end;
 	cm_paged_tag_run_locked(heap, paged, *ret_block);
-	cm_paged_note_use_locked(paged, addr, bytes, cm_ops_tick(cache->ops));
+	cm_paged_note_use_locked(paged, addr, bytes, cm_cache_tick(cache));
 	return 0;
 }
 

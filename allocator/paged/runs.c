@@ -38,7 +38,7 @@ static void count_mapping(struct cm_heap *heap, enum cm_pool pool, enum cm_actio
 	cm_counters_count(device->row,
 			  more ? CM_SCALAR_num_device_alloc : CM_SCALAR_num_device_free, 1);
 	cm_device_note_locked(device, action, pool, heap->index, cm_thread.stack,
-			      cm_ops_tick(heap->cache->ops), addr, bytes);
+			      cm_cache_tick(heap->cache), addr, bytes);
 	cm_counters_end(device->row);
 	cm_fragmentation_note_reserved_locked(heap);
 }
@@ -68,7 +68,7 @@ static void fill_run(struct cm_heap *heap, uint32_t s, uint32_t flags, uint32_t 
 	run->heap = heap->index;
 	__atomic_store_n(&run->device, heap->device->index, __ATOMIC_RELAXED);
 	run->stack = stack;
-	run->tick = cm_ops_tick(heap->cache->ops);
+	run->tick = cm_cache_tick(heap->cache);
 	/* Release: who sees that the row is in use sees whose. */
 	__atomic_store_n(&run->flags, flags | CM_SEGMENT_PAGED | CM_SEGMENT_USED, __ATOMIC_RELEASE);
 }

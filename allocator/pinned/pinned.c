@@ -228,7 +228,7 @@ static int alloc_block(const struct request *request, uint64_t size, uint32_t fl
 static bool open_is_clean(struct cm_cache *cache)
 {
 	return CM_WITH_LOCK(&cache->pinned.lock,
-			    cache->pinned.batches.open.work == cm_ops_work(cache->ops));
+			    cache->pinned.batches.open.work == cm_cache_work(cache));
 }
 
 static bool make_batch_ready_event_locked(struct cm_cache *cache)

@@ -174,7 +174,7 @@ void cm_pinned_note_oom(struct cm_heap *heap, uint64_t bytes)
 	cm_seq_begin(&pinned->row->seq);
 	/* How much the driver could still pin nobody can tell. */
 	cm_ring_add(&pinned->ring, &pinned->row->event_next, CM_ACTION_OOM, CM_POOL_ALL,
-		    heap->index, cm_origin_of(cm_thread.stack), cm_ops_tick(cache->ops),
+		    heap->index, cm_origin_of(cm_thread.stack), cm_cache_tick(cache),
 		    CM_FREE_UNKNOWN, bytes);
 	cm_seq_end(&pinned->row->seq);
 	cm_lock_release(&pinned->lock);
@@ -188,7 +188,7 @@ static void count_allocation(struct cm_cache *cache, uint32_t index, uint64_t by
 	block->state = CM_BLOCK_LIVE;
 	block->requested = bytes;
 	block->stack = cm_thread.stack;
-	block->tick = cm_ops_tick(cache->ops);
+	block->tick = cm_cache_tick(cache);
 	cm_stat4_raise(&row->allocated, 1);
 	cm_stat4_raise(&row->allocated_bytes, (int64_t)block->size);
 	cm_stat4_raise(&row->active, 1);
@@ -203,7 +203,7 @@ static void count_free(struct cm_cache *cache, uint32_t index)
 	struct cm_host_row *row = cache->pinned.row;
 
 	block->state = CM_BLOCK_PENDING;
-	block->tick = cm_ops_tick(cache->ops);
+	block->tick = cm_cache_tick(cache);
 	block->stack = cm_block_free_stack(block);
 	cm_stat4_lower(&row->allocated, 1);
 	cm_stat4_lower(&row->allocated_bytes, (int64_t)block->size);
@@ -278,7 +278,7 @@ static void fill_rows(struct cm_heap *heap, uint32_t s, uint32_t b, uint64_t add
 	segment->first = b;
 	segment->blocks = 1;
 	segment->stack = cm_thread.stack;
-	segment->tick = cm_ops_tick(cache->ops);
+	segment->tick = cm_cache_tick(cache);
 }
 
 static void count_segment(struct cm_cache *cache, const struct cm_segment *segment, uint64_t bytes,
@@ -343,14 +343,14 @@ void cm_pinned_free_locked(struct cm_cache *cache, uint32_t index)
 	block->age = (uint32_t)open->number;
 	append(cache->block, &open->list, index);
 	open->bytes += block->size;
-	open->work = cm_ops_work(cache->ops);
+	open->work = cm_cache_work(cache);
 }
 
 /* The blocks of a batch become ready. */
 static bool retire_locked(struct cm_batch_ring *ring, struct cm_batch *batch)
 {
 	struct cm_cache *cache = ring->cache;
-	uint64_t tick = cm_ops_tick(cache->ops);
+	uint64_t tick = cm_cache_tick(cache);
 	uint32_t index = batch->list.first, next;
 
 	assert(cm_lock_is_held(&cache->pinned.lock));
@@ -382,7 +382,7 @@ void cm_pinned_init(struct cm_cache *cache)
 static void count_release(struct cm_cache *cache, const struct cm_segment *segment)
 {
 	struct cm_host_row *row = cache->pinned.row;
-	uint64_t tick = cm_ops_tick(cache->ops);
+	uint64_t tick = cm_cache_tick(cache);
 	enum cm_block_state state = cache->block[segment->first].state;
 
 	cm_seq_begin(&row->seq);

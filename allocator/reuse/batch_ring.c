@@ -21,7 +21,7 @@ bool cm_batch_ring_detach_event_locked(struct cm_batch_ring *ring, bool clean)
 	assert(cm_lock_is_held(&ring->cache->event_lock));
 	cm_lock_acquire(ring->lock);
 	moved = open->list.first && open->number - ring->oldest < CM_BATCHES_MAX &&
-		(!clean || open->work == cm_ops_work(ring->cache->ops));
+		(!clean || open->work == cm_cache_work(ring->cache));
 	if (moved) {
 		const uint64_t number = open->number;
 

@@ -67,7 +67,7 @@ static bool close_epoch(struct cm_heap *heap, bool clean)
 		return false;
 	}
 	/* Read after the record: work counted later was submitted later. */
-	epoch->clean = cm_ops_work(heap->cache->ops) == epoch->work;
+	epoch->clean = cm_cache_work(heap->cache) == epoch->work;
 	epoch->closes = 1;
 	return true;
 }
@@ -188,7 +188,7 @@ bool cm_epoch_can_ask(struct cm_cache *cache)
 
 bool cm_epoch_open_is_clean(struct cm_heap *heap)
 {
-	uint64_t work = cm_ops_work(heap->cache->ops);
+	uint64_t work = cm_cache_work(heap->cache);
 	bool clean;
 
 	cm_lock_acquire(&heap->device->lock);

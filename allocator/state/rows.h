@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Unused rows of the block and segment tables. Block rows are fetched for a device in batches, so
- * that the tables' lock is taken once in many splits.
+ * Unused rows of the segment table, walks over it, and rings of events; unused rows of blocks are
+ * in state.h.
  */
 #ifndef CM_ALLOCATOR_STATE_ROWS_H
 #define CM_ALLOCATOR_STATE_ROWS_H
@@ -9,32 +9,6 @@
 #include <stdint.h>
 
 #include "allocator/state/state.h"
-
-/* Adds a batch of fresh block rows to the device's spare ones, or nothing where there are none. */
-void cm_rows_fetch_blocks(struct cm_device *device);
-
-/* A block row for the device, all of which the caller fills; 0 where the table is full or cannot be
- * backed. */
-CM_ALWAYS_INLINE uint32_t cm_rows_take_block(struct cm_device *device)
-{
-	uint32_t index;
-
-	if (CM_UNLIKELY(!device->spare_block))
-		cm_rows_fetch_blocks(device);
-	index = device->spare_block;
-	if (CM_LIKELY(index))
-		device->spare_block = device->cache->block[index].link_next;
-	return index;
-}
-
-CM_ALWAYS_INLINE void cm_rows_give_block(struct cm_device *device, uint32_t index)
-{
-	struct cm_block *block = &device->cache->block[index];
-
-	cm_block_set_state(device->cache, index, CM_BLOCK_NONE);
-	block->link_next = device->spare_block;
-	device->spare_block = index;
-}
 
 /* A segment row, all of which the caller fills; 0 where the table is full or cannot be backed. */
 uint32_t cm_rows_take_segment(struct cm_cache *cache);

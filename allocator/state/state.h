@@ -31,6 +31,7 @@
 #include "allocator/cache.h"
 #include "allocator/state/pending_release.h"
 #include "stats/counters.h"
+#include "stats/tick.h"
 
 #define CM_BATCHES_MAX    32 /* closed at once; a power of two */
 #define CM_HEAPS_MAX      256
@@ -277,6 +278,19 @@ struct cm_cache {
 	_Alignas(CM_SPARE_BATCH) uint8_t is_free[CM_BLOCKS_MAX];
 };
 
+/* The clock of rows and events. The processor's counter is read in place, since every request and
+ * every free does. */
+static inline uint64_t cm_cache_tick(const struct cm_cache *cache)
+{
+	return CM_LIKELY(!cache->ops->tick) ? cm_tick() : cache->ops->tick();
+}
+
+/* See work_number of struct cm_driver_ops. */
+static inline uint64_t cm_cache_work(const struct cm_cache *cache)
+{
+	return __atomic_load_n(cache->ops->work_number, __ATOMIC_RELAXED);
+}
+
 static inline struct cm_device *cm_cache_device(struct cm_cache *cache, uint32_t row)
 {
 	return row < atomic_load_explicit(&cache->devices, memory_order_acquire)
@@ -299,6 +313,33 @@ static inline void cm_block_set_state(struct cm_cache *cache, uint32_t block,
 {
 	cache->block[block].state = state;
 	cache->is_free[block] = state == CM_BLOCK_FREE;
+}
+
+/* Adds a batch of fresh block rows to the device's spare ones, or nothing where there are none: so
+ * the tables' lock is taken once in many splits. */
+void cm_rows_fetch_blocks(struct cm_device *device);
+
+/* A block row for the device, all of which the caller fills; 0 where the table is full or cannot be
+ * backed. */
+CM_ALWAYS_INLINE uint32_t cm_rows_take_block(struct cm_device *device)
+{
+	uint32_t index;
+
+	if (CM_UNLIKELY(!device->spare_block))
+		cm_rows_fetch_blocks(device);
+	index = device->spare_block;
+	if (CM_LIKELY(index))
+		device->spare_block = device->cache->block[index].link_next;
+	return index;
+}
+
+CM_ALWAYS_INLINE void cm_rows_give_block(struct cm_device *device, uint32_t index)
+{
+	struct cm_block *block = &device->cache->block[index];
+
+	cm_block_set_state(device->cache, index, CM_BLOCK_NONE);
+	block->link_next = device->spare_block;
+	device->spare_block = index;
 }
 
 /* The context of the heap, 0: it has gone; CM_HEAP_*. Without a lock both may be of the past. */

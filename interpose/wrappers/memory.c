@@ -42,6 +42,13 @@ static CM_NOINLINE CUresult forward_alloc(struct cm_cache *cache, CUdeviceptr *a
 	return res;
 }
 
+/* As cm_hook_leave. */
+CM_ALWAYS_INLINE void leave_usual(void)
+{
+	atomic_signal_fence(memory_order_seq_cst);
+	cm_hook_depth = 0;
+}
+
 /*
  * Where nothing is unusual: marks the thread as inside, as cm_hook_enter does, and returns the heap
  * of the current context. Else NULL, and nothing is marked.
@@ -60,7 +67,7 @@ CM_ALWAYS_INLINE struct cm_heap *enter_usual(void)
 	if (CM_LIKELY(cm_real.cuCtxGetCurrent(&ctx) == CUDA_SUCCESS && ctx &&
 		      __atomic_load_n(&heap->ctx, __ATOMIC_ACQUIRE) == (uintptr_t)ctx))
 		return heap;
-	cm_hook_leave();
+	leave_usual();
 	return NULL;
 }
 
@@ -138,7 +145,7 @@ CUresult cm_wrap_cuMemAlloc_v2(CUdeviceptr *addr, size_t bytes)
 		return alloc_missed(heap, err, addr, bytes);
 	cm_check_after(heap->cache);
 	*addr = got;
-	cm_hook_leave();
+	leave_usual();
 	return CUDA_SUCCESS;
 }
 
@@ -235,7 +242,7 @@ CUresult cm_wrap_cuMemFree_v2(CUdeviceptr addr)
 		res = free_device(addr);
 	else
 		cm_check_after(heap->cache);
-	cm_hook_leave();
+	leave_usual();
 	return res;
 }
 

@@ -172,7 +172,7 @@ static void pieces_that_become_idle_meanwhile_are_the_youngest(void **state)
 	fill_and_free(f);
 	pass(f, DECAY_NS / 20);
 	for (s = 1; s < f->cache->segments; s++)
-		f->cache->block[f->cache->segment[s].first].tick = cm_ops_tick(f->cache->ops) +
+		f->cache->block[f->cache->segment[s].first].tick = cm_cache_tick(f->cache) +
 								   DECAY_NS;
 	(void)cm_cache_decay(f->cache);
 	assert_int_equal(case_reserved(f), PIECES * PIECE);
