@@ -98,6 +98,86 @@ static void play_broken_unseen(void)
 	CM_MUST(cuMemFree_v2(block) == CUDA_ERROR_ILLEGAL_ADDRESS);
 }
 
+#define KEPT 1000 /* MiB of idle memory */
+
+/* Fails a kernel unseen, beside idle memory that serves the requests to come. */
+static void fail_unseen(void)
+{
+	static CUdeviceptr block[KEPT];
+	uint32_t flag = 1;
+	CUfunction hold;
+	int i;
+
+	cm_open(0);
+	hold = cm_load_hold();
+	for (i = 0; i < KEPT; i++)
+		block[i] = cm_get(MIB);
+	for (i = 1; i < KEPT; i++)
+		OK(cuMemFree_v2(block[i]));
+	OK(cuCtxSynchronize());
+	/* They are ready once one of them was wanted. */
+	OK(cuMemFree_v2(cm_get(MIB)));
+	cm_launch_hold(hold, NULL, block[0], 30 * MIB, &flag);
+	cudasim_complete_all();
+}
+
+/* How much is freed until a request or a free hears of it. */
+static uint64_t free_until_heard(uint64_t bytes)
+{
+	CUresult res = CUDA_SUCCESS;
+	uint64_t freed = 0;
+	CUdeviceptr block;
+
+	while (res == CUDA_SUCCESS && freed < KEPT * MIB) {
+		res = cuMemAlloc_v2(&block, bytes);
+		if (res == CUDA_SUCCESS)
+			res = cuMemFree_v2(block);
+		if (res == CUDA_SUCCESS)
+			freed += bytes;
+	}
+	CM_MUST(res == CUDA_ERROR_ILLEGAL_ADDRESS);
+	return freed;
+}
+
+static void play_late(void)
+{
+	/* Two batches, each of 1/25 of what is reserved and 32 MiB at least. */
+	const uint64_t most = 2 * (KEPT * MIB / 25 > 32 * MIB ? KEPT * MIB / 25 : 32 * MIB);
+
+	fail_unseen();
+	CM_MUST(free_until_heard(MIB) <= most);
+}
+
+static void play_late_small(void)
+{
+	fail_unseen();
+	CM_MUST(free_until_heard(MIB / 16) <= 64 * MIB);
+}
+
+static void play_at_once(void)
+{
+	fail_unseen();
+	CM_MUST(free_until_heard(MIB) == 0);
+}
+
+/* The next launch hears it, and so does what comes behind that. */
+static void play_heard_by_a_launch(void)
+{
+	CUdeviceptr block;
+	CUfunction hold;
+	uint32_t flag = 1;
+	uint64_t bytes = MIB;
+	CUdeviceptr word = (uintptr_t)&flag;
+	void *params[] = {&block, &bytes, &word};
+
+	fail_unseen();
+	block = cm_get(MIB);
+	hold = NULL;
+	CM_MUST(cuLaunchKernel(hold, 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL) ==
+		CUDA_ERROR_ILLEGAL_ADDRESS);
+	CM_MUST(cuMemFree_v2(block) == CUDA_ERROR_ILLEGAL_ADDRESS);
+}
+
 /* After each of them a request that ready memory could serve goes to the driver, and hears it
  * again. */
 static void play_lasting(void)
@@ -150,6 +230,10 @@ static const struct cm_role roles[] = {
 	{"lasting", play_lasting},
 	{"broken_launch", play_broken_launch},
 	{"broken_unseen", play_broken_unseen},
+	{"late", play_late},
+	{"late_small", play_late_small},
+	{"at_once", play_at_once},
+	{"heard_by_a_launch", play_heard_by_a_launch},
 	{NULL, NULL},
 };
 
@@ -160,6 +244,11 @@ CM_PLAY(nothing_is_cached_after_an_error_that_lasts, "lasting", "", NULL)
 CM_PLAY_EVERYWHERE(a_free_tells_what_a_launch_has_heard, "broken_launch", NULL)
 CM_PLAY(a_native_free_tells_what_has_failed, "broken_unseen", NULL, NULL)
 CM_PLAY(a_free_that_waits_tells_what_has_failed, "broken_unseen", "sync:free", NULL)
+CM_PLAY(a_native_request_tells_at_once, "at_once", NULL, NULL)
+CM_PLAY(a_native_request_tells_at_once_in_stats_mode, "at_once", "mode:stats", NULL)
+CM_PLAY(a_request_tells_within_two_batches, "late", "", NULL)
+CM_PLAY(a_small_request_tells_within_two_batches, "late_small", "", NULL)
+CM_PLAY(a_launch_tells_first, "heard_by_a_launch", "", NULL)
 
 int main(int argc, char **argv)
 {
@@ -170,6 +259,11 @@ int main(int argc, char **argv)
 		CM_PLAY_TEST(a_free_tells_what_a_launch_has_heard),
 		CM_PLAY_TEST(a_native_free_tells_what_has_failed),
 		CM_PLAY_TEST(a_free_that_waits_tells_what_has_failed),
+		CM_PLAY_TEST(a_native_request_tells_at_once),
+		CM_PLAY_TEST(a_native_request_tells_at_once_in_stats_mode),
+		CM_PLAY_TEST(a_request_tells_within_two_batches),
+		CM_PLAY_TEST(a_small_request_tells_within_two_batches),
+		CM_PLAY_TEST(a_launch_tells_first),
 	};
 
 	cm_rerun_role(argc, argv, roles);
