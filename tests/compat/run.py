@@ -38,11 +38,6 @@ SUITES = {
 }
 # suite: {test: why it may end otherwise under the library}
 EXPECTED = {
-    'numba_cudadrv': {
-        'test_host_alloc_pinned': 'fills as many bytes as cuMemGetAddressRange says that the '
-                                  "driver's allocation has, which is that of a whole segment "
-                                  '(docs/transparency.md)',
-    },
     'numba_cudapy': {
         'test_user_exception': 'expects the sticky error of a kernel from the next allocation, '
                                'which idle cached memory serves',
@@ -51,16 +46,15 @@ EXPECTED = {
 }
 
 
-def install(venv):
+def install(venv, requirements):
     """The Python of an environment that has the suites; made once."""
-    wanted = (HERE / 'requirements.txt').read_text(encoding='utf-8')
+    wanted = requirements.read_text(encoding='utf-8')
     done = venv / 'requirements'
     python = venv / 'bin/python'
     if done.exists() and done.read_text(encoding='utf-8') == wanted:
         return python
     for step in ([sys.executable, '-m', 'venv', venv],
-                 [python, '-m', 'pip', 'install', '--quiet', '--no-input', '-r',
-                  HERE / 'requirements.txt']):
+                 [python, '-m', 'pip', 'install', '--quiet', '--no-input', '-r', requirements]):
         try:
             run = subprocess.run([str(word) for word in step], capture_output=True, text=True,
                                  check=False, timeout=INSTALL_SECONDS)
@@ -151,6 +145,7 @@ def main():
     parser.add_argument('--library', type=pathlib.Path, required=True)
     parser.add_argument('--simulation', type=pathlib.Path, required=True)
     parser.add_argument('--cache', type=pathlib.Path, required=True)
+    parser.add_argument('--requirements', type=pathlib.Path, default=HERE / 'requirements.txt')
     parser.add_argument('--logs', type=pathlib.Path, help='a folder for what the suites print')
     parser.add_argument('--settings', nargs='+', choices=SETTINGS, default=list(SETTINGS))
     parser.add_argument('--jobs', type=int, default=2, help='runs at a time')
@@ -159,7 +154,7 @@ def main():
     for suite in options.suites:
         if suite not in SUITES:
             parser.error(f'{suite}: one of {", ".join(SUITES)}')
-    python = install(options.cache)
+    python = install(options.cache, options.requirements)
     wrong = sum(compare(suite, python, options) for suite in options.suites or SUITES)
     return int(bool(wrong))
 
