@@ -7,7 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The same file once more, whatever has its name by now. */
+/* The same file once more, whatever has its name by now. By the thread's own folder: that of the
+ * process is empty once its main thread has ended. */
 static int reopen(int place)
 {
 	char self[40];
@@ -18,7 +19,7 @@ static int reopen(int place)
 		return -errno;
 	if (!S_ISREG(st.st_mode))
 		return S_ISLNK(st.st_mode) ? -ELOOP : -EBADMSG;
-	(void)snprintf(self, sizeof(self), "/proc/self/fd/%d", place);
+	(void)snprintf(self, sizeof(self), "/proc/thread-self/fd/%d", place);
 	fd = open(self, O_RDONLY | O_CLOEXEC);
 	return fd < 0 ? -errno : fd;
 }
