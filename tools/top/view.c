@@ -31,8 +31,8 @@ static int draw_counts(const struct cm_top *top, struct cm_canvas *canvas, int x
 	if (top->stopped)
 		x = cm_canvas_print(canvas, 0, x, width - x, plain, ", %zu stopped", top->stopped);
 	if (top->crashed)
-		x = cm_canvas_print(canvas, 0, x, width - x, alarm_pen, ", %zu crashed",
-				    top->crashed);
+		x = cm_canvas_print(canvas, 0, cm_canvas_text(canvas, 0, x, 2, plain, ", "),
+				    width - x, alarm_pen, "%zu crashed", top->crashed);
 	if (top->unreadable)
 		x = cm_canvas_print(canvas, 0, x, width - x, plain, ", %zu not readable",
 				    top->unreadable);

@@ -37,18 +37,22 @@ struct part {
 	int64_t bytes;
 	uint8_t color;
 	wchar_t ch, ascii;
-	const char *name;
+	const char *name, *brief;
 };
 
 #define PARTS 5
 
 static void fill_parts(const struct cm_top_gpu *gpu, struct part parts[PARTS])
 {
-	parts[0] = (struct part){gpu->allocated, CM_COLOR_ALLOCATED, 0x2588, L'#', "allocated"};
-	parts[1] = (struct part){gpu->pending, CM_COLOR_PENDING, 0x2593, L'~', "pending free"};
-	parts[2] = (struct part){gpu->fragmented, CM_COLOR_FRAGMENTED, 0x2592, L'%', "fragmented"};
-	parts[3] = (struct part){gpu->releasable, CM_COLOR_RELEASABLE, 0x2591, L':', "releasable"};
-	parts[4] = (struct part){gpu->others, CM_COLOR_OTHERS, 0x259a, L'x', "others"};
+	parts[0] = (struct part){gpu->allocated, CM_COLOR_ALLOCATED, 0x2588,
+				 L'#',           "allocated",        "alloc"};
+	parts[1] = (struct part){gpu->pending, CM_COLOR_PENDING, 0x2593,
+				 L'~',         "pending free",   "pending"};
+	parts[2] = (struct part){gpu->fragmented, CM_COLOR_FRAGMENTED, 0x2592, L'%', "fragmented",
+				 "frag"};
+	parts[3] = (struct part){
+		gpu->releasable, CM_COLOR_RELEASABLE, 0x2591, L':', "releasable", "rel"};
+	parts[4] = (struct part){gpu->others, CM_COLOR_OTHERS, 0x259a, L'x', "others", "others"};
 }
 
 /* The parts end where their sum ends, so that roundings do not add up. */
@@ -98,32 +102,48 @@ static int draw_name(const struct cm_top *top, struct cm_canvas *canvas, size_t 
 static void draw_use(struct cm_canvas *canvas, const struct cm_top_gpu *gpu, int y, int x, int end)
 {
 	const int64_t used = gpu->total - gpu->free;
-	const int64_t idle = gpu->fragmented + gpu->releasable;
+	const int64_t cached = gpu->pending + gpu->fragmented + gpu->releasable;
 
 	x = cm_canvas_print(canvas, y, x, end - x, bold, " %s", cm_bytes_format(used).text);
 	x = cm_canvas_print(canvas, y, x, end - x, plain, " of %s",
 			    cm_bytes_format(gpu->total).text);
-	if (idle > 0)
-		x = cm_canvas_print(canvas, y, x, end - x, plain, ", %s idle",
-				    cm_bytes_format(idle).text);
+	if (cached > 0)
+		x = cm_canvas_print(canvas, y, x, end - x, plain, ", %s cached",
+				    cm_bytes_format(cached).text);
 	if (gpu->ooms)
 		(void)cm_canvas_print(canvas, y, x, end - x,
 				      (struct cm_pen){CM_COLOR_ALARM, CM_ATTR_BOLD}, "  OOM %lld",
 				      (long long)gpu->ooms);
 }
 
+/* Cells of the legend with its names in full. */
+static int legend_width(const struct part parts[PARTS])
+{
+	int i, width = 0;
+
+	for (i = 0; i < PARTS; i++)
+		if (parts[i].bytes)
+			width += 5 + (int)strlen(parts[i].name) +
+				 (int)strlen(cm_bytes_format(parts[i].bytes).text);
+	return width - 2;
+}
+
 static void draw_legend(struct cm_canvas *canvas, const struct cm_top_gpu *gpu, int y, int width)
 {
 	struct part parts[PARTS];
 	char text[64];
+	bool brief;
 	int i, x = 0;
 
 	fill_parts(gpu, parts);
-	for (i = 0; i < PARTS; i++) {
-		(void)snprintf(text, sizeof(text), " %s %s", parts[i].name,
-			       cm_bytes_format(parts[i].bytes).text);
-		if (!parts[i].bytes || x + 1 + (int)strlen(text) > width)
+	brief = legend_width(parts) > width;
+	for (i = 0; i < PARTS && x < width; i++) {
+		if (!parts[i].bytes)
 			continue;
+		(void)snprintf(text, sizeof(text), " %s %s", brief ? parts[i].brief : parts[i].name,
+			       cm_bytes_format(parts[i].bytes).text);
+		if (x + 1 + (int)strlen(text) > width)
+			break;
 		cm_canvas_set(canvas, y, x, (struct cm_pen){parts[i].color, 0},
 			      canvas->ascii ? parts[i].ascii : parts[i].ch);
 		x = cm_canvas_text(canvas, y, x + 1, width, plain, text) + 2;
