@@ -82,6 +82,8 @@ static const struct cm_verb verbs[] = {
 	 cm_verb_exporter,
 	 OPTS(CM_OPT_LISTEN, CM_OPT_LISTEN_PUBLIC, CM_OPT_ONCE, CM_OPT_TEXTFILE, CM_OPT_INTERVAL,
 	      CM_OPT_FORMAT, CM_OPT_GROUP_BY, CM_OPT_MAX_SERIES, CM_OPT_DIR)},
+	{"demo", "", "Run a made-up busy machine to try the other commands on", 0, 0, 0, false,
+	 cm_verb_demo, OPTS(CM_OPT_DIR)},
 	{"completion", "bash|zsh|fish", "Print a completion script for a shell", 1, 1, 1, false,
 	 cm_verb_completion, NO_OPTS},
 	{0},

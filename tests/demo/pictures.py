@@ -1,12 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Makes what README.md shows of one out-of-memory case, after `./dev demo` has built what it runs.
+"""Makes the pictures of README.md, after `./dev demo` has built what they show.
 
-The program is solver.c, on a simulated device of 1 GiB. The report and the snapshot's summary go to
-standard output, the plot page is drawn by Chromium into docs/pictures/timeline.png.
+The program of the timeline is solver.c, which runs out of memory on a simulated device of 1 GiB. The
+report and the snapshot's summary go to standard output, the plot page is drawn by Chromium into
+docs/pictures/timeline.png. docs/pictures/top.png is a frame of `top` a minute after `demo` began.
 """
 
+import html
+import os
 import pathlib
+import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -19,7 +24,16 @@ from watched import Stage  # noqa: E402
 
 PLAN = 'memory:1G,context:0,time:real,copy:5us,bandwidth:1T'
 BUILD = ROOT / 'build-release'
-PICTURE = ROOT / 'docs/pictures/timeline.png'
+PICTURES = ROOT / 'docs/pictures'
+TOP_SECONDS = 75
+TOP_SIZE = '118x20'
+# SGR numbers of the frames as CSS.
+STYLES = {'1': 'font-weight:bold', '2': 'opacity:.55', '7': 'background:#c9d1d9;color:#0d1117',
+          '31': 'color:#ff7b72', '32': 'color:#3fb950', '33': 'color:#d29922',
+          '34': 'color:#6c9eff', '35': 'color:#d675e0', '36': 'color:#39c5cf'}
+PAGE = """<meta charset=utf-8><style>body{margin:0;background:#0d1117}pre{margin:0;padding:12px 14px;
+color:#c9d1d9;font:15px/18px "DejaVu Sans Mono",monospace}i{display:inline-block;width:1ch;
+height:18px;vertical-align:top;font-style:normal;overflow:hidden}</style><pre>%s</pre>"""
 
 
 def compile_solver(folder, cuda):
@@ -30,11 +44,40 @@ def compile_solver(folder, cuda):
                    check=True)
 
 
-def take_picture(page):
+def take_picture(page, name, size):
     subprocess.run(['chromium', '--headless', '--no-sandbox', '--disable-gpu', '--hide-scrollbars',
-                    '--window-size=1200,560', '--virtual-time-budget=4000',
-                    f'--screenshot={PICTURE}', f'file://{page}'],
+                    f'--window-size={size}', '--virtual-time-budget=4000',
+                    f'--screenshot={PICTURES / name}', f'file://{page}'],
                    check=True, stderr=subprocess.DEVNULL)
+
+
+def as_cells(text):
+    """Text as HTML; what may come from a font of other widths stays in its cell."""
+    return re.sub('[^\\x00-\\x7f]', r'<i>\g<0></i>', html.escape(text))
+
+
+def as_page(frame):
+    """A frame of `top --color always` as HTML."""
+    parts = re.split('\033\\[([0-9;]*)m', frame)
+    text = as_cells(parts[0])
+    for numbers, words in zip(parts[1::2], parts[2::2]):
+        style = ';'.join(STYLES[number] for number in numbers.split(';') if number in STYLES)
+        text += f'<span style="{style}">{as_cells(words)}</span>'
+    return PAGE % text
+
+
+def draw_top(tool, folder):
+    regions = folder / 'regions'
+    regions.mkdir()
+    with subprocess.Popen([tool, 'demo', '--dir', regions], stdout=subprocess.DEVNULL) as demo:
+        frames = subprocess.run([tool, 'top', '-b', '-n', str(TOP_SECONDS), '--dir', regions,
+                                 '--size', TOP_SIZE, '--color', 'always'], check=True, text=True,
+                                env={**os.environ, 'LC_ALL': 'C.UTF-8'},
+                                stdout=subprocess.PIPE).stdout
+        demo.send_signal(signal.SIGINT)
+    lines = frames.splitlines()[-int(TOP_SIZE.split('x')[1]):]
+    (folder / 'top.html').write_text(as_page('\n'.join(lines)), encoding='utf-8')
+    take_picture(folder / 'top.html', 'top.png', '1095,384')
 
 
 def main():
@@ -51,7 +94,8 @@ def main():
         for command in (['report', 'solver.cudamem'],
                         ['plot', 'timeline', 'solver.cudamem', '-O', 'memory.html']):
             subprocess.run([stage.tool, *command], cwd=folder, check=True)
-        take_picture(folder / 'memory.html')
+        take_picture(folder / 'memory.html', 'timeline.png', '1200,560')
+        draw_top(stage.tool, folder)
 
 
 if __name__ == '__main__':

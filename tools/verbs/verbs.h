@@ -9,6 +9,7 @@
 
 int cm_verb_ls(const struct cm_options *options);
 int cm_verb_top(const struct cm_options *options);
+int cm_verb_demo(const struct cm_options *options);
 int cm_verb_show(const struct cm_options *options);
 int cm_verb_stat(const struct cm_options *options);
 int cm_verb_memory_stats(const struct cm_options *options);

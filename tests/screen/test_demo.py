@@ -1,0 +1,127 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""The made-up machine: other commands work on it as on a real one. test_demo.py TOOL"""
+
+import json
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / 'tests' / 'snapshot'))
+from kit import run_cases  # noqa: E402 pylint: disable=wrong-import-position
+
+PATIENCE = 30
+
+
+class Kit:
+    def __init__(self, tool, folder):
+        self.tool, self.folder = tool, folder
+        self.demo = None
+
+    def start(self):
+        self.demo = subprocess.Popen([self.tool, 'demo', '--dir', self.folder],
+                                     stdout=subprocess.PIPE, text=True)
+        assert 'A made-up machine runs: 6 processes' in self.demo.stdout.readline()
+
+    def run(self, *words, code=0):
+        result = subprocess.run([self.tool, *words, '--dir', self.folder], check=False,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        assert result.returncode == code, (words, result)
+        return result.stdout
+
+    def processes(self):
+        return json.loads(self.run('ls', '--json'))['processes']
+
+    def until(self, done):
+        end = time.monotonic() + PATIENCE
+        while not done():
+            assert time.monotonic() < end, self.run('ls')
+            time.sleep(0.1)
+
+    def stop(self, number=signal.SIGINT):
+        self.demo.send_signal(number)
+        assert self.demo.wait(PATIENCE) == 0
+        self.demo.stdout.close()
+        assert not list(self.folder.iterdir()), list(self.folder.iterdir())
+
+
+def it_is_listed_like_a_real_one(kit):
+    kit.start()
+    processes = kit.processes()
+    assert len(processes) == 6, processes
+    assert len({process['pid'] for process in processes}) == 6
+    text = kit.run('top', '-b', '-n', '2', '-d', '0.3', '--size', '120x30')
+    assert text.count('./solver') == 2 and text.count('GPU 1 Made-up card') == 2, text
+    kit.until(lambda: any(process['state'] == 'crashed' for process in kit.processes()))
+    kit.stop()
+
+
+def it_answers_and_can_be_saved(kit):
+    kit.start()
+    kit.until(lambda: 'GPU 0: reserved' in kit.run('trim', 'ipykernel'))
+    assert 'peaks set' in kit.run('reset', 'train.py')
+    assert 'events off' in kit.run('history', 'stop', 'render')
+    assert 'stacks of allocations and frees' in kit.run('history', 'start', 'render')
+    assert '# allocated' in kit.run('show', '--map', 'solver')
+    version = subprocess.run([kit.tool, '--version'], check=True, stdout=subprocess.PIPE,
+                             text=True).stdout
+    if not re.search('built without.*(zstd|zlib)', version):
+        with tempfile.TemporaryDirectory() as folder:
+            kit.run('snapshot', 'train.py', '-O', f'{folder}/train.cudamem')
+            kit.run('plot', 'timeline', 'train.py', '-O', f'{folder}/train.html')
+            report = kit.run('report', f'{folder}/train.cudamem')
+        assert 'Adam.step optim.py:140 < make_optimizer' in report, report
+    kit.stop(signal.SIGTERM)
+
+
+def a_process_can_be_ended(kit):
+    kit.start()
+    for process in kit.processes():
+        if process['state'] == 'running':
+            subprocess.run(['kill', str(process['pid'])], check=True)
+    assert kit.demo.wait(PATIENCE) == 0  # nothing is left to wait for
+    kit.demo.stdout.close()
+
+
+def its_end_ends_all(kit):
+    kit.start()
+    pids = [process['pid'] for process in kit.processes() if process['state'] == 'running']
+    kit.demo.kill()
+    kit.demo.wait()
+    kit.demo.stdout.close()
+    kit.until(lambda: not any(pathlib.Path(f'/proc/{pid}').exists() for pid in pids))
+
+
+def a_folder_that_is_missing_is_told(kit):
+    result = subprocess.run([kit.tool, 'demo', '--dir', '/no/such/folder'], check=False,
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert result.returncode == 3 and '/no/such/folder' in result.stderr, result
+
+
+def main():
+    tool = pathlib.Path(sys.argv[1]).resolve()
+
+    def in_kit(case):
+        def run():
+            with tempfile.TemporaryDirectory() as folder:
+                kit = Kit(tool, pathlib.Path(folder))
+                try:
+                    case(kit)
+                finally:
+                    if kit.demo and kit.demo.poll() is None:
+                        kit.demo.kill()
+                        kit.demo.wait()
+        run.__name__ = case.__name__
+        return run
+    return run_cases([in_kit(case) for case in (
+        it_is_listed_like_a_real_one, it_answers_and_can_be_saved, a_process_can_be_ended,
+        its_end_ends_all, a_folder_that_is_missing_is_told)])
+
+
+if __name__ == '__main__':
+    sys.exit(main())
