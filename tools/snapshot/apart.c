@@ -28,12 +28,25 @@ static bool become(uid_t owner)
 	return !setresgid(group, group, group) && !setresuid(owner, owner, owner);
 }
 
+/* What a compressed file holds may be more than there is memory: rather this process ends than
+ * another. While it is root's, as the kernel lets no other write this. */
+static void volunteer(void)
+{
+	const int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return;
+	(void)!write(fd, "1000", 4);
+	(void)close(fd);
+}
+
 static void run_child(uid_t owner, int fd, void (*work)(void *data, FILE *to), void *data)
 {
 	FILE *to = fdopen(fd, "w");
 
 	/* A reader that gives up, or is killed, ends us too. */
 	(void)signal(SIGPIPE, SIG_DFL);
+	volunteer();
 	if (to && become(owner) && !prctl(PR_SET_PDEATHSIG, SIGKILL)) {
 		work(data, to);
 		(void)fflush(to);

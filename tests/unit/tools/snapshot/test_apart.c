@@ -19,6 +19,17 @@ static void say_user(void *data, FILE *to)
 	(void)fwrite(&user, sizeof(user), 1, to);
 }
 
+/* How gladly the kernel ends it if memory runs out. */
+static void say_score(void *data, FILE *to)
+{
+	FILE *from = fopen("/proc/self/oom_score_adj", "re");
+	int score = 0;
+
+	(void)data;
+	if (from && fscanf(from, "%d", &score) == 1)
+		(void)fwrite(&score, sizeof(score), 1, to);
+}
+
 static void say_nothing(void *data, FILE *to)
 {
 	(void)data;
@@ -62,6 +73,23 @@ static void a_child_of_root_is_the_owner(void **state)
 	cm_apart_end(&apart);
 }
 
+static void a_child_is_the_first_to_go_when_memory_runs_out(void **state)
+{
+	const uid_t users[] = {getuid(), NOBODY};
+	struct cm_apart apart;
+	size_t i;
+	int score;
+
+	(void)state;
+	for (i = 0; i < (getuid() ? 1 : 2); i++) {
+		score = 0;
+		assert_int_equal(cm_apart_start(users[i], SILENCE_MS, say_score, NULL, &apart), 0);
+		assert_true(cm_apart_read(&apart, &score, sizeof(score)));
+		assert_int_equal(score, 1000);
+		cm_apart_end(&apart);
+	}
+}
+
 static void a_child_that_is_silent_or_dead_is_given_up(void **state)
 {
 	struct cm_apart apart;
@@ -82,6 +110,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_a_child_writes_is_read),
 		cmocka_unit_test(a_child_of_root_is_the_owner),
+		cmocka_unit_test(a_child_is_the_first_to_go_when_memory_runs_out),
 		cmocka_unit_test(a_child_that_is_silent_or_dead_is_given_up),
 	};
 
