@@ -74,9 +74,6 @@ bool cm_cache_has_hits(const struct cm_cache *cache);
 
 /* The heap of a context, or NULL. Lock-free. */
 struct cm_heap *cm_cache_find_heap(struct cm_cache *cache, uint64_t ctx);
-/* Whether the context has a heap, and caching has not stopped in it, by cm_cache_drain_heap or
- * since the driver answered with an error of the context. Lock-free. */
-bool cm_cache_serves(struct cm_cache *cache, uint64_t ctx);
 /* Makes the heap of a context; a heap that stands is returned. Waits until no other context can
  * find work of old on what it was given behind a barrier. -ENOSPC. */
 int cm_cache_add_heap(struct cm_cache *cache, const struct cm_context_info *info,

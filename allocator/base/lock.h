@@ -117,6 +117,7 @@ CM_ALWAYS_INLINE bool cm_lock_enter_by_flag(struct cm_lock *lock, uint32_t self)
 CM_ALWAYS_INLINE void cm_lock_acquire_as(struct cm_lock *lock, uint32_t self)
 	CM_ACQUIRES(lock) CM_UNCHECKED
 {
+	assert(self);
 	cm_lock_check_order(lock);
 	if (CM_UNLIKELY(!cm_lock_enter_by_flag(lock, self)))
 		cm_lock_acquire_word(lock, self);

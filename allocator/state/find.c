@@ -16,7 +16,7 @@ uint32_t cm_cache_device_row(struct cm_cache *cache, int32_t ordinal)
 	return UINT32_MAX;
 }
 
-CM_ALWAYS_INLINE struct cm_heap *find_heap(struct cm_cache *cache, uint64_t ctx)
+struct cm_heap *cm_cache_find_heap(struct cm_cache *cache, uint64_t ctx)
 {
 	uint32_t i, n = atomic_load_explicit(&cache->heaps, memory_order_acquire);
 	struct cm_heap *heap;
@@ -27,16 +27,4 @@ CM_ALWAYS_INLINE struct cm_heap *find_heap(struct cm_cache *cache, uint64_t ctx)
 			return heap;
 	}
 	return NULL;
-}
-
-struct cm_heap *cm_cache_find_heap(struct cm_cache *cache, uint64_t ctx)
-{
-	return find_heap(cache, ctx);
-}
-
-bool cm_cache_serves(struct cm_cache *cache, uint64_t ctx)
-{
-	const struct cm_heap *heap = find_heap(cache, ctx);
-
-	return heap && !cm_heap_drains(heap);
 }

@@ -23,10 +23,19 @@ void cm_context_note_error(CUresult res)
 		cm_cache_drain_heap(cache, cm_context_current());
 }
 
-bool cm_context_serves(struct cm_cache *cache, uint64_t ctx)
+/* The heap of the context, or NULL, for cm_thread: where it has one its id is known, too. */
+static struct cm_heap *find_heap(struct cm_cache *cache, uint64_t ctx)
 {
+	(void)cm_thread_id();
 	cm_thread.heap = cm_cache_find_heap(cache, ctx);
-	return cm_cache_serves(cache, ctx);
+	return cm_thread.heap;
+}
+
+bool cm_context_may_refuse_free(struct cm_cache *cache)
+{
+	const struct cm_heap *heap = find_heap(cache, cm_context_current());
+
+	return cm_capture_is_active() || !heap || cm_heap_drains(heap);
 }
 
 /* An older driver may export the functions and return "not supported", so its version decides. */
@@ -184,11 +193,9 @@ CM_NOINLINE struct cm_heap *cm_context_find_heap(struct cm_cache *cache, uint64_
 
 	if (!ctx || cm_unusual_is(CM_UNUSUAL_STOPPED))
 		return NULL;
-	heap = cm_cache_find_heap(cache, ctx);
+	heap = find_heap(cache, ctx);
 	if (!heap && register_current((CUcontext)(uintptr_t)ctx))
-		heap = make_heaps(cache, (CUcontext)(uintptr_t)ctx);
-	(void)cm_thread_id(); /* known wherever a heap is */
-	cm_thread.heap = heap;
+		heap = cm_thread.heap = make_heaps(cache, (CUcontext)(uintptr_t)ctx);
 	return heap;
 }
 

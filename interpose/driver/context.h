@@ -14,27 +14,19 @@
 #include "interpose/driver/current.h"
 #include "interpose/symbols/hooks.h"
 
-/* The heap that this thread used last, if it belongs to the context; else NULL. Saves a search.
- * Safe because a heap is never freed and names its context. */
-static inline struct cm_heap *cm_context_last_heap(uint64_t ctx)
-{
-	struct cm_heap *heap = cm_thread.heap;
-
-	return CM_LIKELY(ctx && heap && cm_heap_ctx(heap) == ctx) ? heap : NULL;
-}
-
-/* The slow paths of the two functions below. */
+/* cm_context_heap where this thread used another heap last, or none. */
 struct cm_heap *cm_context_find_heap(struct cm_cache *cache, uint64_t ctx);
-bool cm_context_serves(struct cm_cache *cache, uint64_t ctx);
 
 /* The heap of the current context, made at its first use. NULL: no context is current, or it cannot
- * be cached. One driver call, which reads the thread's own state. */
+ * be cached. One driver call, which reads the thread's own state. The thread's last heap saves a
+ * search: a heap is never freed and names its context. */
 static inline struct cm_heap *cm_context_heap(struct cm_cache *cache)
 {
 	const uint64_t ctx = cm_context_current();
-	struct cm_heap *heap = cm_context_last_heap(ctx);
+	struct cm_heap *heap = cm_thread.heap;
 
-	if (CM_LIKELY(heap && !cm_unusual_is(CM_UNUSUAL_STOPPED)))
+	if (CM_LIKELY(ctx && heap && cm_heap_ctx(heap) == ctx &&
+		      !cm_unusual_is(CM_UNUSUAL_STOPPED)))
 		return heap;
 	return cm_context_find_heap(cache, ctx);
 }
@@ -45,17 +37,7 @@ void cm_context_note_error(CUresult res);
 
 /* Whether the driver might refuse a free at this moment: a capture is active, no known context is
  * current, or the context has a sticky error. Costs one cm_context_current. */
-static inline bool cm_context_may_refuse_free(struct cm_cache *cache)
-{
-	const uint64_t ctx = cm_context_current();
-	const struct cm_heap *heap = cm_context_last_heap(ctx);
-
-	if (CM_UNLIKELY(cm_capture_is_active()))
-		return true;
-	if (CM_LIKELY(heap && !cm_heap_drains(heap)))
-		return false;
-	return !cm_context_serves(cache, ctx);
-}
+bool cm_context_may_refuse_free(struct cm_cache *cache);
 
 /* The device row of the current context, or of a device by its ordinal, for counting calls that are
  * passed on. False if there is none; while a capture is active none is made, because querying a
