@@ -162,7 +162,7 @@ CM_ALWAYS_INLINE bool cm_take_has_pending_between(const struct cm_heap *heap, ui
 }
 
 /*
- * Whether to poll first although a block fits: see poll_policy.h, and fragmentation.h for a device
+ * Whether to poll first although a block fits: see poll_policy.h, and fragmentation.h for a card
  * that fills up. Also now and then while many blocks are pending: they are cheap to retire while
  * their rows are in the caches.
  */

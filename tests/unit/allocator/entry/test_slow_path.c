@@ -671,38 +671,6 @@ static void a_kernel_that_takes_its_time_is_waited_for(void **state)
 	case_close(f);
 }
 
-static struct fixture *trading;
-
-/* As another thread that gets two segments meanwhile. */
-static int free_late(uint64_t ctx, uint64_t addr)
-{
-	struct fixture *f = trading;
-
-	f->cache->ops = fake_driver_ops();
-	assert_int_equal(try_get(f, 512), 0);
-	assert_int_equal(try_get(f, 2 * MIB), 0);
-	return f->cache->ops->mem_free(ctx, addr);
-}
-
-static void what_others_get_meanwhile_is_not_taken_for_what_went(void **state)
-{
-	struct fixture *f = case_open(&(struct fixture_params){.limit_bytes = 200 * MIB});
-	struct cm_driver_ops ops = *fake_driver_ops();
-
-	(void)state;
-	(void)case_get(f, 140 * MIB);
-	case_put(f, case_get(f, 54 * MIB));
-	case_settle(f);
-	ops.mem_free = free_late;
-	f->cache->ops = &ops;
-	trading = f;
-	(void)case_get(f, 8 * MIB);
-	assert_int_equal(fixture_scalar(f, CM_SCALAR_exchange_bytes), 54 * MIB);
-	assert_current(f, CM_POOL_ALL, CM_STAT_SEGMENT, 4);
-	assert_in_range(f->heap->spared_segments, 1, 4);
-	case_close(f);
-}
-
 static void run_program(struct fixture *f)
 {
 	uint64_t addr[12] = {0};
@@ -725,6 +693,7 @@ static void run_program(struct fixture *f)
 	(void)cm_cache_trim(f->cache, 0, NULL);
 }
 
+static struct fixture *trading;
 static uint64_t others; /* a block of another thread */
 
 /* What was given back goes to that thread, which has just freed more. */
@@ -821,7 +790,6 @@ int main(void)
 		cmocka_unit_test(a_kernel_without_end_of_another_device_keeps_no_memory),
 		cmocka_unit_test(what_cannot_be_asked_for_is_not_waited_for),
 		cmocka_unit_test(a_kernel_that_takes_its_time_is_waited_for),
-		cmocka_unit_test(what_others_get_meanwhile_is_not_taken_for_what_went),
 		cmocka_unit_test(nobody_fails_since_another_turns_over_its_own),
 		cmocka_unit_test(whatever_call_fails_the_books_balance),
 	};
