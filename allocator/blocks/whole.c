@@ -20,7 +20,8 @@ static uint64_t card_bytes(const struct cm_device *device)
 void cm_whole_note_reserved_locked(struct cm_device *device)
 {
 	const uint64_t large = card_bytes(device) / LARGE_SHARE;
-	const uint64_t shared = device->cache->policy.large_segment_size;
+	const uint64_t set = device->cache->policy.large_segment_size;
+	const uint64_t shared = set == CM_MADE_TO_MEASURE ? CM_MEDIUM_MAX : set;
 
 	/* Segments for several blocks are there to be cut. */
 	device->whole_bytes = large > shared ? large : shared;

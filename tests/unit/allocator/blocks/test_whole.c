@@ -106,8 +106,8 @@ static void what_is_large_follows_the_card_and_the_cap(void **state)
 		{6400 * MIB, 12800 * MIB, 100 * MIB, true},
 		{6400 * MIB, 12800 * MIB, 102 * MIB, false},
 		/* Of a small one, what is of a size to be cut is not large. */
-		{200 * MIB, UINT64_MAX, 20 * MIB, true},
-		{200 * MIB, UINT64_MAX, 22 * MIB, false},
+		{200 * MIB, UINT64_MAX, 10 * MIB, true},
+		{200 * MIB, UINT64_MAX, 12 * MIB, false},
 	};
 	struct fixture *f;
 	size_t i;

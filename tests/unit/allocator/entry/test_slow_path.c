@@ -183,7 +183,7 @@ static void what_failed_is_told_with_all_that_holds_the_device(void **state)
 
 	(void)state;
 	small = case_get(f, 15 * MIB);
-	(void)case_get(f, 3 * MIB); /* of 20 */
+	(void)case_get(f, 3 * MIB); /* of 6 */
 	(void)case_get(f, 18 * MIB);
 	large = case_get(f, 30 * MIB);
 	case_put(f, large);
@@ -196,10 +196,10 @@ static void what_failed_is_told_with_all_that_holds_the_device(void **state)
 	assert_int_equal(oom->bytes, 77 * MIB);
 	assert_int_equal(oom->given_back, 46 * MIB);
 	assert_int_equal(oom->blocks, 2);
-	assert_int_equal(oom->largest, 17 * MIB);
+	assert_int_equal(oom->largest, 3 * MIB);
 	assert_int_equal(oom->figures.live, 21 * MIB);
-	assert_int_equal(oom->figures.fragmented, 17 * MIB);
-	assert_int_equal(oom->figures.free, 62 * MIB);
+	assert_int_equal(oom->figures.fragmented, 3 * MIB);
+	assert_int_equal(oom->figures.free, 76 * MIB);
 	assert_true(oom->has_holders);
 	assert_int_equal(oom->holders.top[0].key, 18 * MIB);
 	assert_int_equal(oom->holders.top[1].key, 3 * MIB);
@@ -302,16 +302,16 @@ static void nothing_is_told_where_the_policy_says_so(void **state)
 	case_close(f);
 }
 
-/* A program that could have its 3 MiB without us must not fail for the 20 of a segment. */
+/* A program that could have its 5 MiB without us must not fail for the 10 of a segment. */
 static void a_request_gets_its_own_size_where_a_segment_cannot_be_had(void **state)
 {
 	struct fixture *f = open_limit(NULL, 70 * MIB);
 	uint64_t addr;
 
 	(void)state;
-	(void)case_get(f, 64 * MIB);
-	addr = case_get(f, 3 * MIB);
-	assert_int_equal(fake_memory_of(addr).bytes, 3 * MIB);
+	(void)case_get(f, 62 * MIB);
+	addr = case_get(f, 5 * MIB);
+	assert_int_equal(fake_memory_of(addr).bytes, 5 * MIB);
 	assert_int_equal(fake_memory_of(case_get(f, MIB)).bytes, 2 * MIB);
 	assert_int_equal(fake_memory_of(case_get(f, MIB)).bytes, 2 * MIB);
 	assert_int_equal(fake_memory_of(case_get(f, MIB)).bytes, MIB);
@@ -745,7 +745,7 @@ static void whatever_call_fails_the_books_balance(void **state)
 	for (i = 0; i < sizeof(codes) / sizeof(codes[0]) * 2; i++) {
 		old = i % 2;
 		for (call = 1, met = true; met; call++) {
-			f = case_open(&(struct fixture_params){.limit_bytes = 100 * MIB,
+			f = case_open(&(struct fixture_params){.limit_bytes = 90 * MIB,
 							       .old_driver = old});
 			f->driver.fail_call = call;
 			f->driver.fail_code = codes[i / 2];
