@@ -19,6 +19,7 @@ import sys
 import tempfile
 
 import fetch
+import programs
 
 SKIPPED = 77
 # cudaErrorNoDevice, and cudaErrorInsufficientDriver of a runtime newer than the driver.
@@ -123,6 +124,32 @@ def check_program(case, command, name):
     return []
 
 
+def is_there(python, module):
+    code = f'import importlib.util as u, sys; sys.exit(not u.find_spec({module!r}))'
+    return not subprocess.run([python, '-c', code], capture_output=True, check=False).returncode
+
+
+def settle(text):
+    """What a program prints but for the times and numbers of processes in its messages."""
+    times = (r'\b\d{4}-\d\d-\d\d[ T][\d:.]+', r'\b[A-Z]\d{4} [\d:.]+ +\d+', r'\b\d{10}\.\d+')
+    return re.sub('|'.join(times), 'TIME', text)
+
+
+def check_python(case, python, release):
+    """Programs in Python; how many could be run."""
+    found, run = [], 0
+    for name, (module, code) in programs.PROGRAMS.items():
+        if not is_there(python, module):
+            continue
+        run += 1
+        bare, under = (case.run([python, '-c', code], preloaded) for preloaded in (False, True))
+        bare, under = ([one[0], settle(one[1]), settle(one[2]), one[3]] for one in (bare, under))
+        print(f'{release}, {name}: exit {bare[0]}: {bare[1].strip()[:150]!r}')
+        if bare != under:
+            found.append(f'{release}, {name}: {bare} became {under} under the library')
+    return found, run
+
+
 def check_nvml(case, tool, name):
     status, out, err, _ = case.run([tool, 'ls', '--all'], False)
     print(f'{name}: cudamemstat ls --all: exit {status}: {(out + err).strip()[:200]}')
@@ -140,13 +167,17 @@ def main():
     parser.add_argument('--program', type=pathlib.Path, required=True)
     parser.add_argument('--static', type=pathlib.Path, help='the same with the static runtime')
     parser.add_argument('--cache', type=pathlib.Path, required=True)
-    parser.add_argument('part', choices=['lookups', 'runtimes'])
+    parser.add_argument('--venv', type=pathlib.Path, help='an environment with packages')
+    parser.add_argument('part', choices=['lookups', 'runtimes', 'python'])
     options = parser.parse_args()
     try:
         drivers = fetch.drivers(options.cache)
         runtimes = fetch.runtimes(options.cache) if options.part == 'runtimes' else {}
     except fetch.Unavailable as reason:
         print(f"NVIDIA's drivers cannot be had here: {reason}")
+        return SKIPPED
+    if options.part == 'python' and not (options.venv / 'requirements').exists():
+        print('the packages of the clients are not there: tests/clients installs them')
         return SKIPPED
     hooked = hooked_names(options.hooks.read_text(encoding='utf-8'))
     found = []
@@ -156,6 +187,9 @@ def main():
             if options.part == 'lookups':
                 found += check_lookups(case, options.lookups, hooked, release)
                 found += check_nvml(case, options.tool, release)
+            if options.part == 'python':
+                complaints, ran = check_python(case, options.venv / 'bin' / 'python', release)
+                found += complaints if ran else [f'{release}: no package is there']
             for version, path in runtimes.items():
                 found += check_program(case, [options.program, path], f'{release}, {version}')
             if options.static and options.part == 'runtimes':
