@@ -141,7 +141,7 @@ void cm_commands_fetch(struct cm_commands *commands, struct cm_top *top)
 	struct words words = {0};
 	bool due;
 
-	if (commands->running != CM_COMMANDS_IDLE || !is_open(top) || top->paused)
+	if (commands->running != CM_COMMANDS_IDLE || !is_open(top))
 		return;
 	if (commands->pid != top->selected->pid || top->wants_detail) {
 		forget_details(commands);
@@ -150,7 +150,8 @@ void cm_commands_fetch(struct cm_commands *commands, struct cm_top *top)
 		top->wants_detail = false;
 		commands->shown_ns = 0;
 	}
-	due = cm_monotonic_ns() - commands->shown_ns >= FRESH_NS;
+	due = !commands->shown_ns ||
+	      (!top->paused && cm_monotonic_ns() - commands->shown_ns >= FRESH_NS);
 	if (!due && !commands->report_due)
 		return;
 	add(&words, CM_PROGRAM);

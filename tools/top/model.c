@@ -388,24 +388,47 @@ static void count_lives(struct cm_top *top, const struct cm_watch_sample *sample
 	}
 }
 
-/* Lets the histories grow, and nothing else. */
+/* Adds a sample to the history of a row, and to the sums of its card. */
+static void hold_row(struct cm_top_row *row, const struct cm_device_view *view,
+		     struct cm_top_point *sums)
+{
+	const struct cm_top_point *last = cm_top_history_at(&row->history, 0, 0);
+	const struct cm_summary sum = cm_summary_pool(&view->row, CM_POOL_ALL);
+	struct cm_top_point point = {sum.allocated, sum.reserved, false};
+
+	if (view->torn && last)
+		point = (struct cm_top_point){last->allocated, last->reserved, false};
+	row->seen = true;
+	cm_top_history_add(&row->history, point);
+	if (!holds_memory(row))
+		return;
+	sums[row->gpu].allocated = cm_wrap_add(sums[row->gpu].allocated, point.allocated);
+	sums[row->gpu].reserved = cm_wrap_add(sums[row->gpu].reserved, point.reserved);
+}
+
+/* Lets the histories grow, all by one sample, and nothing else. */
 static void hold(struct cm_top *top, const struct cm_watch_sample *sample)
 {
+	struct cm_top_point sums[CM_TOP_GPUS_MAX] = {0};
+	struct cm_top_row *row;
 	size_t i, d;
 
 	top->held++;
+	for (i = 0; i < top->rows; i++)
+		top->row[i]->seen = false;
 	for (i = 0; i < sample->count; i++) {
 		for (d = 0; d < sample->process[i].devices; d++) {
-			const struct cm_device_view *view = &sample->process[i].device[d];
-			struct cm_top_row *row = find_row(top, &sample->process[i], view->index);
-			const struct cm_summary sum = cm_summary_pool(&view->row, CM_POOL_ALL);
-
-			if (row && !view->torn)
-				cm_top_history_add(
-					&row->history,
-					(struct cm_top_point){sum.allocated, sum.reserved, false});
+			row = find_row(top, &sample->process[i],
+				       sample->process[i].device[d].index);
+			if (row)
+				hold_row(row, &sample->process[i].device[d], sums);
 		}
 	}
+	for (i = 0; i < top->rows; i++)
+		if (!top->row[i]->seen)
+			cm_top_history_add(&top->row[i]->history, (struct cm_top_point){0});
+	for (i = 0; i < top->gpus; i++)
+		cm_top_history_add(&top->gpu[i].history, sums[i]);
 }
 
 int cm_top_update(struct cm_top *top, const struct cm_watch_sample *sample)

@@ -270,6 +270,11 @@ static void a_pause_holds_the_display_alone(void **state)
 	assert_int_equal(f->top.row[0]->history.count, 2);
 	assert_int_equal(cm_top_history_at(&f->top.row[0]->history, f->top.held, 0)->allocated,
 			 10 * STAGE_GIB);
+	/* The cards' too: 10 and 20 GiB on the first, and now 70 and 20. */
+	assert_int_equal(cm_top_history_at(&f->top.gpu[0].history, f->top.held, 0)->allocated,
+			 30 * STAGE_GIB);
+	assert_int_equal(cm_top_history_at(&f->top.gpu[0].history, 0, 0)->allocated,
+			 90 * STAGE_GIB);
 	f->top.paused = false;
 	update(f);
 	assert_order(f, 10, 11, 12);
