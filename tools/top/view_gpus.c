@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "stats/counters.h"
 #include "stats/units.h"
 #include "tools/top/graph.h"
 #include "tools/top/view.h"
@@ -60,7 +61,7 @@ static void draw_bar(struct cm_canvas *canvas, const struct cm_top_gpu *gpu, int
 		     int width)
 {
 	struct part parts[PARTS];
-	int64_t sum = 0;
+	double sum = 0;
 	int i, at = 0, end;
 
 	fill_parts(gpu, parts);
@@ -68,11 +69,10 @@ static void draw_bar(struct cm_canvas *canvas, const struct cm_top_gpu *gpu, int
 	cm_canvas_fill(canvas, y, x + 1, width - 2, (struct cm_pen){0, CM_ATTR_DIM},
 		       canvas->ascii ? L'.' : 0xb7);
 	for (i = 0; i < PARTS; i++) {
-		sum += parts[i].bytes > 0 ? parts[i].bytes : 0;
-		end = gpu->total > 0 ? (int)((double)sum / (double)gpu->total * (width - 2) + 0.5)
-				     : 0;
-		if (end > width - 2)
-			end = width - 2;
+		sum += parts[i].bytes > 0 ? (double)parts[i].bytes : 0;
+		if (sum > (double)gpu->total)
+			sum = (double)gpu->total;
+		end = gpu->total > 0 ? (int)(sum / (double)gpu->total * (width - 2) + 0.5) : 0;
 		if (end > at)
 			cm_canvas_fill(canvas, y, x + 1 + at, end - at,
 				       (struct cm_pen){parts[i].color, 0},
@@ -101,8 +101,9 @@ static int draw_name(const struct cm_top *top, struct cm_canvas *canvas, size_t 
 
 static void draw_use(struct cm_canvas *canvas, const struct cm_top_gpu *gpu, int y, int x, int end)
 {
-	const int64_t used = gpu->total - gpu->free;
-	const int64_t cached = gpu->pending + gpu->fragmented + gpu->releasable;
+	const int64_t used = cm_wrap_sub(gpu->total, gpu->free);
+	const int64_t cached = cm_wrap_add(gpu->pending,
+					   cm_wrap_add(gpu->fragmented, gpu->releasable));
 
 	x = cm_canvas_print(canvas, y, x, end - x, bold, " %s", cm_bytes_format(used).text);
 	x = cm_canvas_print(canvas, y, x, end - x, plain, " of %s",
