@@ -69,16 +69,14 @@ static bool is_of_range(CUpointer_attribute attribute)
 	       attribute == CU_POINTER_ATTRIBUTE_RANGE_SIZE;
 }
 
-/* Replaces the driver's answer, which is 0 for what is no memory (cuPointerGetAttributes). */
-static void name_range(uint64_t *answer, CUpointer_attribute attribute,
-		       const struct cm_place_info *info)
+/* What a question about the range of an address is answered: 0 for what is no memory, as
+ * cuPointerGetAttributes does. */
+static uint64_t range_part(CUpointer_attribute attribute, struct cm_place_info info)
 {
-	if (!is_in_use(info->place))
-		*answer = 0;
-	else if (attribute == CU_POINTER_ATTRIBUTE_RANGE_START_ADDR)
-		*answer = info->block_addr;
-	else
-		*answer = info->requested;
+	if (!is_in_use(info.place))
+		return 0;
+	return attribute == CU_POINTER_ATTRIBUTE_RANGE_START_ADDR ? info.block_addr
+								  : info.requested;
 }
 
 /* Replaces the driver's successful answer where it is of its whole allocation: a block inside
@@ -94,7 +92,7 @@ static void name_block(void *answer, CUpointer_attribute attribute, CUdeviceptr 
 	if (find_block(addr, &info) == CM_PLACE_FOREIGN)
 		; /* the driver's answer stays */
 	else if (is_of_range(attribute))
-		name_range(answer, attribute, &info);
+		*(uint64_t *)answer = range_part(attribute, info);
 	else if (info.block_addr != info.segment_addr)
 		*(bool *)answer = false;
 	cm_hook_leave();

@@ -72,7 +72,7 @@ static void put_profile(struct scope_writer *writer, const char *device, enum cm
 	const struct cm_snapshot *snapshot = writer->snapshot;
 	struct cm_json *json = &writer->json;
 	uint64_t total = 0;
-	char name[96];
+	char name[128];
 	uint32_t f;
 	size_t i;
 
