@@ -75,6 +75,10 @@ static const struct cm_verb verbs[] = {
 	 OPTS(CM_OPT_CONF, CM_OPT_LIMIT, CM_OPT_NVTX, CM_OPT_LEAKS, CM_OPT_LEAK_EXIT,
 	      CM_OPT_SUPPRESSIONS, CM_OPT_OOM, CM_OPT_SAVE_PEAK, CM_OPT_DEBUG_PATH, CM_OPT_LIBRARY,
 	      CM_OPT_DRY_RUN)},
+	{"check", "", "Check conditions for a script or a monitor: ends with 0, 1, 2 or 3", 0, 0, 0,
+	 false, cm_verb_check,
+	 OPTS(CM_OPT_WARNING, CM_OPT_CRITICAL, CM_OPT_FAIL_ON, CM_OPT_FOR, CM_OPT_WHERE,
+	      CM_OPT_OUTPUT, CM_OPT_PID, CM_OPT_DEVICE, WHERE_OPTS)},
 	{"doctor", "[PID | [--] COMMAND...]", "Look for what keeps the library from working here",
 	 0, 0, -1, true, cm_verb_doctor,
 	 OPTS(CM_OPT_VERBOSE, CM_OPT_STRICT, CM_OPT_SHARE, CM_OPT_LIBRARY, CM_OPT_JSON)},
@@ -168,7 +172,8 @@ static int run_verb(const struct cm_verb *verb, int argc, char **argv)
 	}
 	(void)signal(SIGBUS, say_cut);
 	if (cm_options_parse(verb, argc, argv, &options, &exit))
-		return exit;
+		/* To a monitor 2 is critical; a mistake in its command is 3, unknown. */
+		return exit && verb->run == cm_verb_check ? CM_EXIT_TARGET : exit;
 	options.verbs = verbs;
 	return verb->run(&options);
 }

@@ -165,6 +165,18 @@ CASES = [
     ('report-nobody', 'report'),
     ('snapshot-nobody', 'snapshot'),
     ('export-nobody', 'export --to csv'),
+    ('check', 'check --dir {good} --fail-on oom,fragmented,leak --for 0.2'),
+    ('check-live', 'check --dir {live} --fail-on oom --warning "STATE == running && ALLOC > 1G"'),
+    ('check-where', 'check --dir {good} --critical "RESERVED > 1K || PID == 1" --where "GPU == 1"'),
+    ('check-both', 'check --dir {good} --critical "ALLOC > 1G" --warning "ALLOC > 0"'),
+    ('check-for', 'check --dir {good} --warning "FRAGMENTED% > 0" --for 0.3'),
+    ('check-none', 'check --dir {none} --fail-on oom'),
+    ('check-damaged', 'check --dir {all} --critical "PID == 1"'),
+    ('check-pid-missing', 'check --dir {good} -p 77 --fail-on oom'),
+    ('check-preset-unknown', 'check --fail-on om'),
+    ('check-column-unknown', 'check --critical "ALOC > 1"'),
+    ('check-nothing', 'check'),
+    ('check-option', 'check --nothing'),
     ('conf', 'conf --dir {good} 5000001'),
     ('conf-region-pid', 'conf --region {healthy} 5000001'),
     ('conf-where-none', 'conf --dir {good} 5000001 --where "OPTION == x"'),
@@ -554,7 +566,7 @@ def check_manual(tool, manual):
     words = {f'*{verb}*' for verb in verbs}
     for verb in verbs:
         words |= {f'*{name}*' for name in re.findall(r'--[a-z-]+', ask(verb, '--help'))}
-    for verb in ('ls', 'stat', 'conf'):
+    for verb in ('ls', 'stat', 'conf', 'check'):
         words |= {f'*{name}*' for name in re.findall(r'^[* ] (\S+)', ask(verb, '-o', 'help'),
                                                      re.MULTILINE)}
     assert len(verbs) >= 9 and '*--json*' in words and '*FRAG%*' in words, words

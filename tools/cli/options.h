@@ -43,6 +43,10 @@ struct cm_options {
 	const char *sort;
 	const char *where;
 	const char *until;
+	const char *warning;
+	const char *critical;
+	const char *fail_on;
+	uint64_t for_ns;
 	enum cm_form form;
 	enum cm_map map;
 	bool reverse;

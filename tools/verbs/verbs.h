@@ -23,6 +23,7 @@ int cm_verb_diff(const struct cm_options *options);
 int cm_verb_plot(const struct cm_options *options);
 int cm_verb_conf(const struct cm_options *options);
 int cm_verb_exporter(const struct cm_options *options);
+int cm_verb_check(const struct cm_options *options);
 int cm_verb_doctor(const struct cm_options *options);
 int cm_verb_completion(const struct cm_options *options);
 
