@@ -19,8 +19,9 @@
 #include "stats/region.h"
 #include "tests/unit/cmocka_all.h"
 
-#define FILES  3000 /* more than a list looks at */
-#define NOBODY 65534
+#define FILES     3000 /* more than a list looks at */
+#define NOBODY    65534
+#define FINDS_MAX 4096 /* of all processes of the machine */
 
 /* A process of a container: what it does before it says that it is ready. */
 struct role {
@@ -37,7 +38,7 @@ struct child {
 };
 
 struct finds {
-	struct cm_find item[64];
+	struct cm_find item[FINDS_MAX];
 	size_t count;
 };
 
@@ -45,7 +46,7 @@ static void keep(void *data, const struct cm_find *find)
 {
 	struct finds *finds = data;
 
-	if (finds->count < 64)
+	if (finds->count < FINDS_MAX)
 		finds->item[finds->count++] = *find;
 }
 
@@ -192,7 +193,7 @@ static void one_in_a_container_is_found_with_its_number_here(void **state)
 {
 	static const struct role role = {.unshared = CLONE_NEWNS | CLONE_NEWPID};
 	const struct cm_find *find;
-	struct finds finds;
+	static struct finds finds;
 	struct child child;
 	pid_t inner;
 
@@ -215,7 +216,7 @@ static void one_that_crashed_is_found_while_its_container_lives(void **state)
 	const struct cm_find *find;
 	struct cm_reader *reader;
 	char why[CM_READER_WHY_BYTES], part[64], path[64];
-	struct finds finds;
+	static struct finds finds;
 	struct child child;
 	int pid_file, mounts;
 
@@ -254,7 +255,7 @@ static void a_link_out_of_a_container_is_not_followed(void **state)
 	static const struct role role = {
 		.unshared = CLONE_NEWNS, .linked = true, .backing = CM_BACKING_MEMFD};
 	static const char bait[] = "/tmp/" CM_REGION_PREFIX "0.5000300.1";
-	struct finds finds;
+	static struct finds finds;
 	struct child child;
 	int fd;
 
@@ -274,7 +275,7 @@ static void a_file_of_another_user_is_not_that_of_the_process(void **state)
 {
 	static const struct role role = {.unshared = CLONE_NEWNS, .forged = true};
 	const struct cm_find *find;
-	struct finds finds;
+	static struct finds finds;
 	struct child child;
 
 	(void)state;
@@ -293,7 +294,7 @@ static void a_named_one_is_found_behind_many_open_files(void **state)
 {
 	static const struct role role = {.files = FILES};
 	const struct cm_find *find;
-	struct finds finds;
+	static struct finds finds;
 	struct child child;
 	char path[sizeof(find->path)];
 
@@ -311,7 +312,7 @@ static void a_named_one_is_found_behind_many_open_files(void **state)
 static void a_memfd_behind_many_open_files_is_told_of_and_found_by_its_number(void **state)
 {
 	static const struct role role = {.files = FILES, .backing = CM_BACKING_MEMFD};
-	struct finds finds = {.count = 0};
+	static struct finds finds;
 	const struct cm_find *find;
 	struct child child;
 
@@ -332,7 +333,7 @@ static void a_memfd_behind_many_open_files_is_told_of_and_found_by_its_number(vo
 static void many_open_files_without_a_region_are_not_told_of(void **state)
 {
 	static const struct role role = {.files = FILES, .backing = CM_BACKING_PRIVATE};
-	struct finds finds;
+	static struct finds finds;
 	struct child child;
 
 	(void)state;
