@@ -14,6 +14,17 @@ CUresult CUDAAPI cuLaunchHostFunc_v2_ptsz(CUstream stream, CUhostFn fn, void *da
 					  unsigned int mode);
 #endif
 
+#if CUDA_VERSION < 13020
+CUresult CUDAAPI cuMemcpyWithAttributesAsync(CUdeviceptr dst, CUdeviceptr src, size_t bytes,
+					     CUmemcpyAttributes *attributes, CUstream stream);
+CUresult CUDAAPI cuMemcpyWithAttributesAsync_ptsz(CUdeviceptr dst, CUdeviceptr src, size_t bytes,
+						  CUmemcpyAttributes *attributes, CUstream stream);
+CUresult CUDAAPI cuMemcpy3DWithAttributesAsync(CUDA_MEMCPY3D_BATCH_OP *op, unsigned long long flags,
+					       CUstream stream);
+CUresult CUDAAPI cuMemcpy3DWithAttributesAsync_ptsz(CUDA_MEMCPY3D_BATCH_OP *op,
+						    unsigned long long flags, CUstream stream);
+#endif
+
 #if CUDA_VERSION < 13030
 typedef enum { CU_GRAPH_RECAPTURE_ELIGIBLE_FOR_UPDATE } CUgraphRecaptureStatus;
 typedef CUresult(CUDA_CB *CUgraphRecaptureCallback)(void *data, CUgraphNode node,

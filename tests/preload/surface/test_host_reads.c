@@ -139,6 +139,31 @@ static void play_batch_of_boxes(void)
 	must_read(7);
 }
 
+static void play_attributes(void)
+{
+	CUmemcpyAttributes attributes = {.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM};
+
+	open_all();
+	OK(cuMemcpyWithAttributesAsync((uintptr_t)host, source, BYTES, &attributes, stream));
+	must_read(7);
+}
+
+static void play_attributes_of_a_box(void)
+{
+	CUDA_MEMCPY3D_BATCH_OP op = {
+		.src = {.type = CU_MEMCPY_OPERAND_TYPE_POINTER},
+		.dst = {.type = CU_MEMCPY_OPERAND_TYPE_POINTER},
+		.extent = {.width = BYTES, .height = 1, .depth = 1},
+		.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM,
+	};
+
+	open_all();
+	op.src.op.ptr.ptr = source;
+	op.dst.op.ptr.ptr = (uintptr_t)host;
+	OK(cuMemcpy3DWithAttributesAsync_ptsz(&op, 0, stream));
+	must_read(7);
+}
+
 /* A pinned source may be written again behind a free. */
 static void play_source(void)
 {
@@ -406,6 +431,8 @@ static const struct cm_role roles[] = {
 	{"boxes", play_boxes},
 	{"batch", play_batch},
 	{"batch_of_boxes", play_batch_of_boxes},
+	{"attributes", play_attributes},
+	{"attributes_of_a_box", play_attributes_of_a_box},
 	{"source", play_source},
 	{"destroyed_stream", play_destroyed_stream},
 	{"stream_of_a_thread", play_stream_of_a_thread},
@@ -434,6 +461,8 @@ CM_PLAY_EVERYWHERE(a_copy_of_planes_is_read, "planes", NULL)
 CM_PLAY_EVERYWHERE(a_copy_of_boxes_is_read, "boxes", NULL)
 CM_PLAY_EVERYWHERE(a_batch_of_copies_is_read, "batch", NULL)
 CM_PLAY_EVERYWHERE(a_batch_of_boxes_is_read, "batch_of_boxes", NULL)
+CM_PLAY_EVERYWHERE(a_copy_with_attributes_is_read, "attributes", NULL)
+CM_PLAY_EVERYWHERE(a_box_with_attributes_is_read, "attributes_of_a_box", NULL)
 CM_PLAY_EVERYWHERE(the_source_of_a_copy_is_written_again, "source", NULL)
 CM_PLAY_EVERYWHERE(a_copy_of_a_destroyed_stream_is_read, "destroyed_stream", NULL)
 CM_PLAY_EVERYWHERE(a_copy_of_another_threads_stream_is_read, "stream_of_a_thread", NULL)
@@ -464,6 +493,8 @@ int main(int argc, char **argv)
 		CM_PLAY_TEST(a_copy_of_boxes_is_read),
 		CM_PLAY_TEST(a_batch_of_copies_is_read),
 		CM_PLAY_TEST(a_batch_of_boxes_is_read),
+		CM_PLAY_TEST(a_copy_with_attributes_is_read),
+		CM_PLAY_TEST(a_box_with_attributes_is_read),
 		CM_PLAY_TEST(the_source_of_a_copy_is_written_again),
 		CM_PLAY_TEST(a_copy_of_a_destroyed_stream_is_read),
 		CM_PLAY_TEST(a_copy_of_another_threads_stream_is_read),

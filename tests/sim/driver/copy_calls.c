@@ -105,6 +105,19 @@ CUresult sim_cuMemcpy3DBatchAsync_v2(size_t numOps, CUDA_MEMCPY3D_BATCH_OP *opLi
 	return result;
 }
 
+CUresult sim_cuMemcpyWithAttributesAsync(CUdeviceptr dst, CUdeviceptr src, size_t size,
+					 CUmemcpyAttributes *attr, CUstream hStream)
+{
+	return attr ? copy(anywhere(dst), anywhere(src), size, hStream, false)
+		    : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult sim_cuMemcpy3DWithAttributesAsync(CUDA_MEMCPY3D_BATCH_OP *op, unsigned long long flags,
+					   CUstream hStream)
+{
+	return sim_cuMemcpy3DBatchAsync_v2(1, op, flags, hStream);
+}
+
 CUresult sim_cuMemcpyPeerAsync(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice,
 			       CUcontext srcContext, size_t ByteCount, CUstream hStream)
 {
