@@ -4,8 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define INTERVAL_MIN_NS UINT64_C(100000000)
-#define INTERVAL_MAX_NS UINT64_C(60000000000)
+#define TEXT_END (SIZE_MAX / 2) /* the view goes back to the last lines */
 
 /* The steps of + and -. */
 static const uint64_t intervals[] = {100000000,  200000000,   500000000,   1000000000, 2000000000,
@@ -285,18 +284,22 @@ static enum cm_top_wish key_in_text(struct cm_top *top, int key)
 		break;
 	case CM_KEY_DOWN:
 	case 'j':
-		top->menu++;
+		top->menu += top->menu < TEXT_END;
 		break;
 	case CM_KEY_PAGE_UP:
 		top->menu -= top->menu < 10 ? top->menu : 10;
 		break;
 	case CM_KEY_PAGE_DOWN:
 	case ' ':
-		top->menu += 10;
+		top->menu += top->menu < TEXT_END ? 10 : 0;
 		break;
 	case CM_KEY_HOME:
 	case 'g':
 		top->menu = 0;
+		break;
+	case CM_KEY_END:
+	case 'G':
+		top->menu = TEXT_END;
 		break;
 	case 'q':
 	case CM_KEY_ESCAPE:

@@ -8,7 +8,8 @@
 #include "stats/units.h"
 #include "tools/top/keys.h"
 
-#define NS_PER_S UINT64_C(1000000000)
+#define NS_PER_S      UINT64_C(1000000000)
+#define DETAIL_HEIGHT 60 /* lines of a screen that has room for cards and details */
 
 static const struct cm_pen plain = {CM_COLOR_PLAIN, 0};
 static const struct cm_pen bold = {CM_COLOR_PLAIN, CM_ATTR_BOLD};
@@ -185,7 +186,10 @@ void cm_view_draw(struct cm_top *top, struct cm_canvas *canvas)
 		cm_top_add_columns(top);
 	}
 	draw_title(top, canvas);
-	gpus = cm_view_gpus_height(top, canvas->height);
+	/* The details of a process want the room more. */
+	gpus = top->mode == CM_TOP_DETAIL && canvas->height < DETAIL_HEIGHT
+		       ? 0
+		       : cm_view_gpus_height(top, canvas->height);
 	cm_view_gpus(top, canvas, 1, gpus);
 	draw_body(top, canvas, 1 + gpus, canvas->height - 2 - gpus);
 	draw_mistake(top, canvas);
