@@ -21,6 +21,23 @@ static FILE *open_proc(pid_t pid, const char *name)
 	return fopen(path, "re");
 }
 
+/* The maps of a process; NULL with errno: it is gone, or may not be looked at. */
+static FILE *open_maps(pid_t pid)
+{
+	FILE *maps = open_proc(pid, "maps");
+	int c;
+
+	if (!maps)
+		return NULL;
+	/* On some kernels the rights are asked for when it is read. */
+	errno = ESRCH;
+	c = fgetc(maps);
+	if (c != EOF && ungetc(c, maps) != EOF)
+		return maps;
+	(void)fclose(maps);
+	return NULL;
+}
+
 void cm_check_PROCESS(const struct cm_patient *patient, struct cm_finding *finding)
 {
 	uint64_t start;
@@ -31,9 +48,8 @@ void cm_check_PROCESS(const struct cm_patient *patient, struct cm_finding *findi
 		cm_remedy(finding, "%s ls lists those that use the library", CM_PROGRAM);
 		return;
 	}
-	maps = open_proc(patient->pid, "maps");
-	/* The rights are asked for when it is read, on some kernels. */
-	if (!maps || (fgetc(maps) == EOF && ferror(maps))) {
+	maps = open_maps(patient->pid);
+	if (!maps) {
 		cm_see(finding, CM_VERDICT_FAIL, "you may not look at process %d: %s",
 		       (int)patient->pid, strerror(errno));
 		cm_remedy(finding, "run %s as the user of the process, or as root", CM_PROGRAM);
@@ -101,8 +117,14 @@ static void see_missing_library(const struct cm_patient *patient, struct cm_find
 
 void cm_check_PROCESS_LIBRARY(const struct cm_patient *patient, struct cm_finding *finding)
 {
+	FILE *maps = open_maps(patient->pid);
 	char *line = NULL;
 
+	if (!maps) {
+		cm_see(finding, CM_VERDICT_OK, "not looked at: the process is gone or not yours");
+		return;
+	}
+	(void)fclose(maps);
 	if (!find_mapping(patient->pid, &line)) {
 		see_missing_library(patient, finding);
 	} else if (strstr(line, " (deleted)")) {
@@ -171,10 +193,15 @@ void cm_check_PROCESS_REGION(const struct cm_patient *patient, struct cm_finding
 			  CM_PROGRAM);
 	} else {
 		life = cm_reader_life(reader);
-		cm_see(finding, life == CM_LIFE_STOPPED ? CM_VERDICT_NOTE : CM_VERDICT_OK,
+		if (life == CM_LIFE_CRASHED)
+			cm_remedy(finding, "%s show %d prints its last figures", CM_PROGRAM,
+				  (int)patient->pid);
+		cm_see(finding, life == CM_LIFE_RUNNING ? CM_VERDICT_OK : CM_VERDICT_NOTE,
 		       "process %d %s; its library is version %.31s, region layout %u.%u",
 		       (int)patient->pid,
-		       life == CM_LIFE_STOPPED ? "is stopped by a signal or a debugger" : "runs",
+		       life == CM_LIFE_STOPPED   ? "is stopped by a signal or a debugger"
+		       : life == CM_LIFE_RUNNING ? "runs"
+						 : "has ended and left its region",
 		       reader->header.version, reader->header.major, reader->header.minor);
 	}
 	free(line);
