@@ -11,10 +11,9 @@
 #include "stats/option_value.h"
 #include "stats/text.h"
 
-#define PAIR_BYTES        256 /* the longest "key:value", with the zero byte */
-#define TORCH_SEGMENT_MIB 20u
-#define QUOTE_BYTES       80 /* of a text, in a message */
-#define MESSAGE_BYTES     512
+#define PAIR_BYTES    256 /* the longest "key:value", with the zero byte */
+#define QUOTE_BYTES   80  /* of a text, in a message */
+#define MESSAGE_BYTES 512
 
 static const struct cm_option_info infos[CM_OPTION_COUNT] = {
 #define CM_OPTION(name, TYPE, fallback, words, min, max, help) \
@@ -112,21 +111,13 @@ static void tell_unknown(const struct reading *reading, const char *key)
 	     nearest ? "\"?)" : "");
 }
 
-/* What is not set is of PyTorch's default in the bounds of the others. */
-static uint64_t segment_mib(const struct cm_config *config)
-{
-	const uint64_t mib = config->large_segment_size_mb;
-
-	return mib == CM_UNLIMITED ? TORCH_SEGMENT_MIB : mib;
-}
-
 static void tell_bad_value(const struct reading *reading, enum cm_option option, const char *pair,
 			   const char *wrong)
 {
 	char quoted[QUOTE_BYTES + 4], want[160];
 	struct cm_option_row row;
 
-	cm_option_value_format_want(&infos[option], segment_mib(reading->config), want,
+	cm_option_value_format_want(&infos[option], reading->config->large_segment_size_mb, want,
 				    sizeof(want));
 	cm_config_row(reading->config, option, &row);
 	tell(reading, "%s: \"%s\" %s, want %s; keeping %s", reading->variable, quote(pair, quoted),
@@ -164,8 +155,8 @@ static void apply(const struct reading *reading, enum cm_option option, const ch
 		tell_bad_value(reading, option, pair, "has no :value");
 		return;
 	}
-	err = cm_option_value_parse(&infos[option], value + 1, segment_mib(reading->config),
-				    &parsed);
+	err = cm_option_value_parse(&infos[option], value + 1,
+				    reading->config->large_segment_size_mb, &parsed);
 	if (err) {
 		tell_bad_value(reading, option, pair,
 			       err == -ERANGE ? "is out of range" : "is not understood");
@@ -237,7 +228,7 @@ void cm_config_parse(struct cm_config *config, const char *variable, const char 
 		}
 	}
 	if (config->origin[CM_OPTION_max_non_split_rounding_mb] == CM_ORIGIN_DEFAULT)
-		config->max_non_split_rounding_mb = segment_mib(config);
+		config->max_non_split_rounding_mb = config->large_segment_size_mb;
 }
 
 static void look_for_misspelt(struct cm_config *config, char *const *environment, cm_say_fn say,

@@ -12,7 +12,7 @@ void cm_policy_init(struct cm_policy *policy)
 		.placement = CM_PLACEMENT_SPLIT,
 		.max_split_size = UINT64_MAX,
 		.max_non_split_rounding = 20 * MIB,
-		.large_segment_size = CM_MADE_TO_MEASURE,
+		.large_segment_size = 20 * MIB,
 		.garbage_collection_threshold = 0,
 		.exchange = true,
 		.peer_processes = true,

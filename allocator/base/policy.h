@@ -10,8 +10,6 @@
 
 #include "stats/config.h"
 
-#define CM_MADE_TO_MEASURE UINT64_MAX
-
 struct cm_policy {
 	enum cm_mode mode;
 	enum cm_reuse reuse;
@@ -29,9 +27,9 @@ struct cm_policy {
 
 	bool expandable_segments; /* page-backed memory, where the driver and the placement allow */
 
-	uint64_t max_split_size;         /* bytes, UINT64_MAX: unlimited */
-	uint64_t max_non_split_rounding; /* bytes */
-	uint64_t large_segment_size; /* bytes, of segments for 1 to 10 MiB; CM_MADE_TO_MEASURE */
+	uint64_t max_split_size;             /* bytes, UINT64_MAX: unlimited */
+	uint64_t max_non_split_rounding;     /* bytes */
+	uint64_t large_segment_size;         /* bytes, segments for requests of 1 to 10 MiB */
 	double garbage_collection_threshold; /* of the cap, 0: off */
 	double memory_fraction;              /* of the device's total, 1: no cap */
 	uint64_t memory_limit;               /* bytes of a device, UINT64_MAX: no cap */

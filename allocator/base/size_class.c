@@ -5,9 +5,6 @@
 
 #include "allocator/base/bins.h"
 
-/* More blocks in a segment save calls, but each that is in use keeps all of it from the driver. */
-#define UNUSED_SHARE 16
-
 static uint64_t round_up(uint64_t n, uint64_t to)
 {
 	return (n + to - 1) / to * to;
@@ -54,24 +51,6 @@ uint64_t cm_size_round(const struct cm_policy *policy, uint64_t bytes)
 	return cm_size_grains(bytes);
 }
 
-/* The fewest blocks of a size that leave at most a sixteenth of their segment unused, else as many
- * as leave the least part of it. */
-static uint64_t made_to_measure(uint64_t size)
-{
-	uint64_t n, bytes, best = 0, best_n = 1;
-
-	for (n = 1; n * size <= CM_MEDIUM_MAX; n++) {
-		bytes = round_up(n * size, CM_SEGMENT_GRAIN);
-		if (best && n * best <= best_n * bytes)
-			continue;
-		best = bytes;
-		best_n = n;
-		if (bytes - n * size <= bytes / UNUSED_SHARE)
-			break;
-	}
-	return best;
-}
-
 uint64_t cm_size_segment(const struct cm_policy *policy, uint64_t size)
 {
 	const bool exact = policy->placement == CM_PLACEMENT_EXACT;
@@ -80,8 +59,6 @@ uint64_t cm_size_segment(const struct cm_policy *policy, uint64_t size)
 	if (size <= CM_SMALL_MAX)
 		return exact ? size : CM_SMALL_SEGMENT;
 	if (size < CM_MEDIUM_MAX && !exact)
-		return policy->large_segment_size == CM_MADE_TO_MEASURE
-			       ? made_to_measure(size)
-			       : policy->large_segment_size;
+		return policy->large_segment_size;
 	return round_up(size, CM_SEGMENT_GRAIN);
 }

@@ -50,9 +50,7 @@ static inline enum cm_pool cm_size_pool(uint64_t size)
 	return size <= CM_SMALL_MAX ? CM_POOL_SMALL : CM_POOL_LARGE;
 }
 
-/* The segment that a miss of a rounded size asks the driver for. PyTorch's is of 20 MiB for all
- * sizes of 1 to 10; docs/decisions/layout.md ("Segments are made to measure") says why ours is
- * not. */
+/* The segment that a miss of a rounded size asks the driver for. */
 uint64_t cm_size_segment(const struct cm_policy *policy, uint64_t size);
 
 #endif

@@ -3,19 +3,24 @@
 
 #include "allocator/base/size_class.h"
 #include "allocator/blocks/poll_policy.h"
-#include "allocator/blocks/whole.h"
 #include "allocator/state/pages.h"
 #include "allocator/state/report.h"
 #include "allocator/state/state.h"
 #include "stats/counters.h"
 
-/* Shares of the card; docs/decisions/pages.md has what others measure. */
-#define PACK_TENTHS 7  /* reserved: blocks go where they touch few pages */
-#define FULL_SHARE  32 /* not reserved: less is hardly any room */
-/* Until a 32nd more is in use than when they were counted anew: questions, and requests for which
- * pages are moved. */
+/* Shares of the card, in tenths; docs/decisions/layout.md has what others measure. */
+#define WARY_TENTHS    4  /* reserved; in use: a block much larger than the request is spared */
+#define ASK_TENTHS     5  /* in use: all that waits is asked for, whatever its size */
+#define SEVERAL_TENTHS 6  /* reserved: segments for several blocks are made to measure */
+#define TIGHT_TENTHS   8  /* in use: every block is spared whose segment is larger than need be */
+#define PACK_TENTHS    7  /* reserved, on pages: blocks go where they touch few of them */
+#define FULL_SHARE     32 /* not reserved, on pages: less is hardly any room */
+#define MUCH_LARGER    6
+/* Until a 32nd more is in use than when they were counted anew: questions, and segments that come
+ * and go for what was spared. */
 #define QUESTIONS_MOST 1024u
-#define MOVES_MOST     256u
+#define SEGMENTS_MOST  512u
+#define MOVES_MOST     256u /* requests for which pages are moved, likewise */
 #define RISE_SHARE     32
 #define LOOKS          256u /* at free blocks, for one that is not spared */
 
@@ -35,12 +40,21 @@ static uint64_t card_bytes(const struct cm_heap *heap)
 	return device->refused_at && device->refused_at < bytes ? device->refused_at : bytes;
 }
 
+static bool is_share(const struct cm_heap *heap, uint64_t bytes, uint32_t tenths)
+{
+	return bytes >= card_bytes(heap) / 10 * tenths;
+}
+
 static bool card_fills_up(const struct cm_heap *heap)
 {
+	const struct cm_cache *cache = heap->cache;
+
 	/* An old driver can only be waited for without a limit. */
-	return heap->cache->policy.exchange && heap->can & CM_CAN_CTX_EVENTS &&
-	       cm_paged_serves(heap) &&
-	       cm_device_reserved_locked(heap->device) >= card_bytes(heap) / 10 * PACK_TENTHS;
+	if (!cache->policy.exchange || !(heap->can & CM_CAN_CTX_EVENTS))
+		return false;
+	if (cm_paged_serves(heap))
+		return is_share(heap, cm_device_reserved_locked(heap->device), PACK_TENTHS);
+	return cache->plain && is_share(heap, cm_device_reserved_locked(heap->device), WARY_TENTHS);
 }
 
 void cm_fragmentation_note_reserved_locked(struct cm_heap *heap)
@@ -48,7 +62,6 @@ void cm_fragmentation_note_reserved_locked(struct cm_heap *heap)
 	struct cm_device *device = heap->device;
 
 	cm_poll_policy_note_reserved_locked(device);
-	cm_whole_note_reserved_locked(device);
 	if (cm_device_reserved_locked(heap->device) >= device->refused_at)
 		device->refused_at = 0;
 	heap->card_fills_up = card_fills_up(heap);
@@ -71,7 +84,7 @@ static void note_rise(struct cm_heap *heap)
 	if (used <= heap->spared_at + heap->spared_at / RISE_SHARE)
 		return;
 	heap->spared_at = used;
-	heap->spared_questions = heap->moves = 0;
+	heap->spared_questions = heap->spared_segments = 0;
 }
 
 /* Hardly any room is left: to move pages at every step is better than to fail. */
@@ -89,24 +102,51 @@ bool cm_fragmentation_packs_pages_locked(struct cm_heap *heap)
 	if (is_full(heap))
 		return true;
 	note_rise(heap);
-	return heap->moves < MOVES_MOST && heap->spared_questions < QUESTIONS_MOST;
+	return heap->spared_segments < MOVES_MOST && heap->spared_questions < QUESTIONS_MOST;
 }
 
-/* Whether the free block is left alone, where `size` bytes of it would do: shared pages at both
- * ends would take what is more than whole pages. */
-static bool spares(struct cm_heap *heap, const struct cm_block *block, uint64_t size)
+/* Of a heap on pages: shared pages at both ends would take what is more than whole pages. */
+static bool spares_pages(struct cm_heap *heap, const struct cm_block *block, uint64_t size)
 {
 	return heap->cache->segment[block->segment].flags & CM_SEGMENT_PAGED &&
 	       cm_paged_touched(block->addr, block->size, size) > size / CM_PAGED_PAGE &&
 	       cm_fragmentation_packs_pages_locked(heap);
 }
 
+/* Whether the free block is left alone, where `size` bytes of it would do. */
+static bool spares(struct cm_heap *heap, const struct cm_block *block, uint64_t size)
+{
+	const uint64_t used = used_bytes(heap);
+
+	if (cm_paged_serves(heap))
+		return spares_pages(heap, block, size);
+	if (!heap->card_fills_up || cm_block_is_split(block) ||
+	    block->size <= (size + CM_SEGMENT_GRAIN - 1) / CM_SEGMENT_GRAIN * CM_SEGMENT_GRAIN)
+		return false;
+	if (!is_share(heap, used, TIGHT_TENTHS) &&
+	    (!is_share(heap, used, WARY_TENTHS) || block->size <= MUCH_LARGER * size))
+		return false;
+	note_rise(heap);
+	return heap->spared_segments < SEGMENTS_MOST;
+}
+
+/* Whether freed memory is asked for, whatever its size. */
+static bool asks_for_any(struct cm_heap *heap)
+{
+	if (cm_paged_serves(heap) || !is_share(heap, used_bytes(heap), ASK_TENTHS))
+		return false;
+	note_rise(heap);
+	return heap->spared_questions++ < QUESTIONS_MOST;
+}
+
 bool cm_fragmentation_should_poll_locked(struct cm_heap *heap, const struct cm_block *block,
 					 uint64_t size)
 {
-	return (heap->row->pending_blocks &&
-		cm_poll_policy_has_pending_between_locked(heap, size, block->size)) ||
-	       spares(heap, block, size);
+	if (heap->row->pending_blocks &&
+	    (cm_poll_policy_has_pending_between_locked(heap, size, block->size) ||
+	     asks_for_any(heap)))
+		return true;
+	return spares(heap, block, size);
 }
 
 /* The first block of the bin in which the best fit for `size` bytes stands, and the next one behind
@@ -162,7 +202,40 @@ uint32_t cm_fragmentation_find_reserved_locked(struct cm_heap *heap, uint64_t si
 	return found;
 }
 
-void cm_fragmentation_note_move_locked(struct cm_heap *heap)
+void cm_fragmentation_spend_locked(struct cm_heap *heap, uint64_t segments)
 {
-	heap->moves++;
+	heap->spared_segments += segments < SEGMENTS_MOST ? (uint32_t)segments : SEGMENTS_MOST;
+}
+
+void cm_fragmentation_stop_locked(struct cm_heap *heap)
+{
+	heap->spared_segments = SEGMENTS_MOST;
+}
+
+/* As many blocks of a size as leave the least part of their segment unused, the fewest of
+ * equals. */
+static uint64_t made_to_measure(uint64_t size, uint64_t most)
+{
+	uint64_t n, bytes, rest, best = 0, best_rest = 0;
+
+	for (n = 1; n == 1 || n * size <= most; n++) {
+		bytes = (n * size + CM_SEGMENT_GRAIN - 1) / CM_SEGMENT_GRAIN * CM_SEGMENT_GRAIN;
+		rest = bytes - n * size;
+		if (!best || (double)rest * (double)best < (double)best_rest * (double)bytes) {
+			best = bytes;
+			best_rest = rest;
+		}
+	}
+	return best;
+}
+
+uint64_t cm_fragmentation_segment_bytes_locked(const struct cm_heap *heap, uint64_t size)
+{
+	const uint64_t bytes = cm_size_segment(&heap->cache->policy, size);
+
+	if (!heap->card_fills_up || cm_paged_serves(heap) || size <= CM_SMALL_MAX ||
+	    size >= CM_MEDIUM_MAX ||
+	    !is_share(heap, cm_device_reserved_locked(heap->device) + bytes, SEVERAL_TENTHS))
+		return bytes;
+	return made_to_measure(size, bytes);
 }

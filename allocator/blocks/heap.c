@@ -31,8 +31,8 @@ bool cm_take_fits_by_policy(const struct cm_cache *cache, const struct cm_block 
 	if (size >= policy->max_split_size && block->size >= size + policy->max_non_split_rounding)
 		return false;
 	if (segment->flags & CM_SEGMENT_EXACT)
-		return segment->flags & CM_SEGMENT_SMALL ? block->size - size <= size / 8
-							 : cm_whole_serves(block, size);
+		return block->size - size <=
+		       size / 8 + (segment->flags & CM_SEGMENT_SMALL ? 0 : CM_SEGMENT_GRAIN);
 	return true;
 }
 
@@ -177,7 +177,7 @@ int cm_heap_take_new_locked(struct cm_heap *heap, uint64_t addr, uint64_t segmen
 	fit = cm_segment_fit(&cache->segment[s]);
 	cm_take_allocate(heap, fit, b, size, bytes,
 			 !(flags & CM_SEGMENT_EXACT) &&
-				 cm_take_splits(heap, fit, &cache->block[b], size),
+				 cm_take_splits(cache, fit, &cache->block[b], size),
 			 CM_SCALAR_cache_misses);
 	return 0;
 }

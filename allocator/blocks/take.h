@@ -15,7 +15,6 @@
 
 #include "allocator/blocks/fragmentation.h"
 #include "allocator/blocks/poll_policy.h"
-#include "allocator/blocks/whole.h"
 #include "allocator/state/rows.h"
 #include "allocator/state/state.h"
 #include "stats/counters.h"
@@ -31,31 +30,20 @@ CM_ALWAYS_INLINE bool cm_take_remainder_serves(uint32_t fit, uint64_t rest)
 	return fit == CM_FIT_SMALL ? rest >= CM_GRAIN : rest > CM_SMALL_MAX;
 }
 
-/* Whether the block is large for the card and stays whole, of a heap whose policy is plain. */
-CM_ALWAYS_INLINE bool cm_take_keeps_whole(const struct cm_heap *heap, uint32_t fit,
-					  const struct cm_block *block, uint64_t size)
+/* Most processes have configured nothing: then a block that is large enough fits, and no look at
+ * its segment is needed. */
+CM_ALWAYS_INLINE bool cm_take_fits(const struct cm_cache *cache, const struct cm_block *block,
+				   uint64_t size)
 {
-	return fit == CM_FIT_LARGE && CM_UNLIKELY(block->size > heap->device->whole_bytes) &&
-	       cm_whole_keeps_locked(heap->device, size);
+	return CM_LIKELY(cache->plain) || cm_take_fits_by_policy(cache, block, size);
 }
 
-/* Most processes have configured nothing: then a block that is large enough fits unless it stays
- * whole, and no look at its segment is needed. */
-CM_ALWAYS_INLINE bool cm_take_fits(const struct cm_heap *heap, uint32_t fit,
-				   const struct cm_block *block, uint64_t size)
-{
-	if (CM_LIKELY(heap->cache->plain))
-		return !cm_take_keeps_whole(heap, fit, block, size) || cm_whole_serves(block, size);
-	return cm_take_fits_by_policy(heap->cache, block, size);
-}
-
-CM_ALWAYS_INLINE bool cm_take_splits(const struct cm_heap *heap, uint32_t fit,
+CM_ALWAYS_INLINE bool cm_take_splits(const struct cm_cache *cache, uint32_t fit,
 				     const struct cm_block *block, uint64_t size)
 {
-	if (CM_LIKELY(heap->cache->plain))
-		return cm_take_remainder_serves(fit, block->size - size) &&
-		       !cm_take_keeps_whole(heap, fit, block, size);
-	return block->size > size && cm_take_splits_by_policy(heap->cache, fit, block, size);
+	if (CM_LIKELY(cache->plain))
+		return cm_take_remainder_serves(fit, block->size - size);
+	return block->size > size && cm_take_splits_by_policy(cache, fit, block, size);
 }
 
 /* Cuts what lies behind the first `size` bytes off as a free block of its own, and puts it in the
@@ -162,7 +150,7 @@ CM_ALWAYS_INLINE bool cm_take_has_pending_between(const struct cm_heap *heap, ui
 }
 
 /*
- * Whether to poll first although a block fits: see poll_policy.h, and fragmentation.h for a card
+ * Whether to poll first although a block fits: see poll_policy.h, and fragmentation.h for a device
  * that fills up. Also now and then while many blocks are pending: they are cheap to retire while
  * their rows are in the caches.
  */
@@ -198,11 +186,11 @@ CM_ALWAYS_INLINE int cm_take_found(struct cm_heap *heap, uint32_t fit, uint32_t 
 	const struct cm_block *block = &cache->block[index];
 	bool worth;
 
-	if (CM_UNLIKELY(!index || !cm_take_fits(heap, fit, block, size)))
+	if (CM_UNLIKELY(!index || !cm_take_fits(cache, block, size)))
 		return -ENOENT;
 	if (CM_UNLIKELY(cm_ptr_map_reserve(&heap->device->map)))
 		return -ENOMEM;
-	worth = cm_take_splits(heap, fit, block, size);
+	worth = cm_take_splits(cache, fit, block, size);
 	cm_bins_remove(&heap->bins[fit], index);
 	cm_take_allocate(heap, fit, index, size, bytes, worth, source);
 	*ret_addr = block->addr;

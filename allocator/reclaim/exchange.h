@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A segment for others. Where a request finds no block that serves it, idle segments would be kept
- * beside the new one: some too small for it, some too large to be cut for it (whole.h). Where that
- * would raise what is reserved above all that was so before, they go back to the driver first, as
- * far as that keeps it from rising: only where a block may be cut out of any that is large enough,
- * so that the new one serves for them.
+ * A larger segment for smaller ones. Where a request finds no block that is large enough, the idle
+ * segments that are too small for it would be kept beside the new one. Where that would raise what
+ * is reserved above all that was so before, they go back to the driver first, as far as that keeps
+ * it from rising: only where a block may be cut out of any that is large enough, so that the new
+ * one serves for them.
  *
- * The largest segments that are cut are never too small, so they stay, then the next ones, and a
- * program that repeats itself soon does without. Of those that are not cut any may come and go: on
- * a roomy card, where they are cut after all, it comes to an end as well.
+ * What goes is smaller than what comes. So the largest segments that a program needs stay, then the
+ * next ones, and a program that repeats itself soon does without.
  */
 #ifndef CM_ALLOCATOR_RECLAIM_EXCHANGE_H
 #define CM_ALLOCATOR_RECLAIM_EXCHANGE_H

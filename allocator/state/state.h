@@ -117,9 +117,9 @@ struct cm_heap {
 	/* Guarded by the device's lock; see the table in docs/architecture.md for what else is held
 	 * where it changes, and so may be held to read it. */
 	_Atomic uint8_t state;
-	bool card_fills_up;        /* of a heap on pages, see fragmentation.h */
+	bool card_fills_up;        /* the card fills up, see fragmentation.h */
 	uint32_t spared_questions; /* and what was done for it */
-	uint32_t moves;
+	uint32_t spared_segments;
 	uint64_t spared_at; /* in use on the device when these were counted anew */
 
 	struct cm_bins bins[CM_FIT_COUNT];
@@ -172,10 +172,9 @@ struct cm_device {
 	bool reset;             /* accumulated counters were reset: current != allocated - freed */
 	uint64_t batch_bytes;   /* what is freed is dealt with by as much, see poll_policy.h */
 	uint64_t poll_bytes;    /* and asked for whatever the request */
-	uint64_t whole_bytes;   /* larger blocks are not cut as a rule, see whole.h */
 	uint64_t shaped_bytes;  /* reserved when its shape was judged last, */
 	uint64_t shaped_freed;  /* and freed until then */
-	uint64_t most_reserved; /* with a large segment; see exchange.h */
+	uint64_t most_reserved; /* with a large segment; see exchange.h, trade in slow_path.c */
 	uint64_t refused_at; /* reserved, and asked for, when the driver refused; 0: it does not */
 	uint64_t decay_tick; /* the clock's ticks at decay_ns, to tell how fast it goes */
 	uint64_t decay_ns;

@@ -25,17 +25,14 @@ static void check_message(void *arg, const char *text)
 
 static void check_ranges(const struct cm_config *config)
 {
-	uint64_t segment;
 	int i;
 
 	MUST(config->mode <= CM_MODE_OFF && config->reuse <= CM_REUSE_WAIT);
 	MUST(config->sync <= CM_SYNC_EPOCH && config->placement <= CM_PLACEMENT_SPLIT);
 	MUST(config->log <= CM_LOG_INFO);
 	MUST(config->large_segment_size_mb > 10);
-	segment = config->large_segment_size_mb == CM_UNLIMITED ? 20
-								: config->large_segment_size_mb;
-	MUST(config->max_split_size_mb >= segment);
-	MUST(config->max_non_split_rounding_mb >= segment);
+	MUST(config->max_split_size_mb >= config->large_segment_size_mb);
+	MUST(config->max_non_split_rounding_mb >= config->large_segment_size_mb);
 	MUST(config->garbage_collection_threshold >= 0 && config->garbage_collection_threshold < 1);
 	MUST(config->per_process_memory_fraction >= 0 && config->per_process_memory_fraction <= 1);
 	MUST((double)config->events <= CM_EVENTS_MAX);

@@ -38,8 +38,8 @@ static inline void case_close(struct fixture *fixture)
 	free(fixture);
 }
 
-/* The nth of the settings under which no segment goes for another: it is not wanted, a block may
- * not be cut out of any that is large enough, or the driver can't be asked. */
+/* The nth of the settings under which no segment goes for another, nor is spared: it is not wanted,
+ * a block may not be cut out of any that is large enough, or the driver can't be asked. */
 #define CASE_UNEXCHANGED 4
 
 static inline struct fixture *case_open_unexchanged(size_t n, uint64_t limit_bytes)

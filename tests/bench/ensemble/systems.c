@@ -47,8 +47,7 @@ static int read_conf(const char *conf, struct cm_policy *ret_policy)
 		ret_policy->placement = CM_PLACEMENT_EXACT;
 	ret_policy->expandable_segments = config.expandable_segments;
 	ret_policy->exchange = config.exchange;
-	if (config.large_segment_size_mb != CM_UNLIMITED)
-		ret_policy->large_segment_size = config.large_segment_size_mb * MIB;
+	ret_policy->large_segment_size = config.large_segment_size_mb * MIB;
 	return 0;
 }
 

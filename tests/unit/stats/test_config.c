@@ -55,7 +55,7 @@ static void defaults_are_pytorchs(void **state)
 	cm_config_init(&config);
 	assert_int_equal(config.max_split_size_mb, CM_UNLIMITED);
 	assert_int_equal(config.max_non_split_rounding_mb, 20);
-	assert_int_equal(config.large_segment_size_mb, CM_UNLIMITED);
+	assert_int_equal(config.large_segment_size_mb, 20);
 	assert_true(config.garbage_collection_threshold == 0.0);
 	assert_true(config.per_process_memory_fraction == 1.0);
 	for (i = 0; i < CM_DIVISION_SLOTS; i++)
@@ -113,7 +113,6 @@ static const struct accepted {
 	{"max_split_size_mb:1T", "max_split_size_mb", "1048576"},
 	{"max_split_size_mb:20480K", "max_split_size_mb", "20"},
 	{"large_segment_size_mb:11", "large_segment_size_mb", "11"},
-	{"large_segment_size_mb:11,large_segment_size_mb:auto", "large_segment_size_mb", "auto"},
 	{"large_segment_size_mb:11,max_split_size_mb:11", "max_split_size_mb", "11"},
 	{"max_split_size_mb:11,large_segment_size_mb:11", "max_split_size_mb", "11"},
 	{"large_segment_size_mb:64", "max_non_split_rounding_mb", "64"},
@@ -209,9 +208,8 @@ static const struct refused {
 	 "keeping unlimited"},
 	{"max_non_split_rounding_mb:19", "\"max_non_split_rounding_mb:19\" is out of range, want "
 					 "20 to 1099511627776 MiB; keeping 20"},
-	{"large_segment_size_mb:10",
-	 "\"large_segment_size_mb:10\" is out of range, want auto, or 11 "
-	 "to 1099511627776 MiB; keeping auto"},
+	{"large_segment_size_mb:10", "\"large_segment_size_mb:10\" is out of range, want 11 to "
+				     "1099511627776 MiB; keeping 20"},
 	{"garbage_collection_threshold:0",
 	 "\"garbage_collection_threshold:0\" is out of range, want off, or more than 0 and less "
 	 "than 1; keeping off"},

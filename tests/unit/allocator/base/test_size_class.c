@@ -101,7 +101,7 @@ static void a_rounded_size_is_a_multiple_of_512_and_never_less(void **state)
 	}
 }
 
-static void a_miss_asks_for_2_mib_a_measured_bundle_or_what_it_needs(void **state)
+static void a_miss_asks_for_2_mib_20_mib_or_what_it_needs(void **state)
 {
 	static const struct {
 		uint64_t size;
@@ -109,37 +109,20 @@ static void a_miss_asks_for_2_mib_a_measured_bundle_or_what_it_needs(void **stat
 		enum cm_placement placement;
 		uint64_t segment;
 	} cases[] = {
-		{512, CM_MADE_TO_MEASURE, CM_PLACEMENT_SPLIT, 2 * MIB},
-		{MIB, CM_MADE_TO_MEASURE, CM_PLACEMENT_SPLIT, 2 * MIB},
-		/* One block, if a sixteenth is left at most. */
-		{2 * MIB, CM_MADE_TO_MEASURE, CM_PLACEMENT_SPLIT, 2 * MIB},
-		{2 * MIB - 128 * KIB, CM_MADE_TO_MEASURE, CM_PLACEMENT_SPLIT, 2 * MIB},
-		{8 * MIB, CM_MADE_TO_MEASURE, CM_PLACEMENT_SPLIT, 8 * MIB},
-		{10 * MIB - 512, CM_MADE_TO_MEASURE, CM_PLACEMENT_SPLIT, 10 * MIB},
-		/* Else the fewest with which no more is. */
-		{MIB + 256 * KIB, CM_MADE_TO_MEASURE, CM_PLACEMENT_SPLIT, 4 * MIB},
-		{3 * MIB, CM_MADE_TO_MEASURE, CM_PLACEMENT_SPLIT, 6 * MIB},
-		{5 * MIB, CM_MADE_TO_MEASURE, CM_PLACEMENT_SPLIT, 10 * MIB},
-		/* Else as many as leave the least, the fewest of equals. */
-		{2 * MIB - 128 * KIB - 512, CM_MADE_TO_MEASURE, CM_PLACEMENT_SPLIT, 2 * MIB},
-		{MIB + 512, CM_MADE_TO_MEASURE, CM_PLACEMENT_SPLIT, 10 * MIB},
-		{4 * MIB + 512, CM_MADE_TO_MEASURE, CM_PLACEMENT_SPLIT, 10 * MIB},
-		{5 * MIB + 512, CM_MADE_TO_MEASURE, CM_PLACEMENT_SPLIT, 6 * MIB},
-		{7 * MIB, CM_MADE_TO_MEASURE, CM_PLACEMENT_SPLIT, 8 * MIB},
-		{9 * MIB, CM_MADE_TO_MEASURE, CM_PLACEMENT_SPLIT, 10 * MIB},
-		{10 * MIB, CM_MADE_TO_MEASURE, CM_PLACEMENT_SPLIT, 10 * MIB},
-		{10 * MIB + 512, CM_MADE_TO_MEASURE, CM_PLACEMENT_SPLIT, 12 * MIB},
-		{3 * GIB, CM_MADE_TO_MEASURE, CM_PLACEMENT_SPLIT, 3 * GIB},
-		{MIB, 32 * MIB, CM_PLACEMENT_SPLIT, 2 * MIB},
-		{MIB + 512, 32 * MIB, CM_PLACEMENT_SPLIT, 32 * MIB},
+		{512, 20 * MIB, CM_PLACEMENT_SPLIT, 2 * MIB},
+		{MIB, 20 * MIB, CM_PLACEMENT_SPLIT, 2 * MIB},
+		{MIB + 512, 20 * MIB, CM_PLACEMENT_SPLIT, 20 * MIB},
 		{10 * MIB - 512, 20 * MIB, CM_PLACEMENT_SPLIT, 20 * MIB},
+		{10 * MIB, 20 * MIB, CM_PLACEMENT_SPLIT, 10 * MIB},
+		{10 * MIB + 512, 20 * MIB, CM_PLACEMENT_SPLIT, 12 * MIB},
+		{3 * GIB, 20 * MIB, CM_PLACEMENT_SPLIT, 3 * GIB},
+		{MIB + 512, 32 * MIB, CM_PLACEMENT_SPLIT, 32 * MIB},
 		{10 * MIB, 32 * MIB, CM_PLACEMENT_SPLIT, 10 * MIB},
-		{512, CM_MADE_TO_MEASURE, CM_PLACEMENT_EXACT, 512},
-		{MIB, CM_MADE_TO_MEASURE, CM_PLACEMENT_EXACT, MIB},
-		{MIB + 512, CM_MADE_TO_MEASURE, CM_PLACEMENT_EXACT, 2 * MIB},
-		{3 * MIB, CM_MADE_TO_MEASURE, CM_PLACEMENT_EXACT, 4 * MIB},
+		{512, 20 * MIB, CM_PLACEMENT_EXACT, 512},
+		{MIB, 20 * MIB, CM_PLACEMENT_EXACT, MIB},
+		{MIB + 512, 20 * MIB, CM_PLACEMENT_EXACT, 2 * MIB},
 		{3 * MIB, 20 * MIB, CM_PLACEMENT_EXACT, 4 * MIB},
-		{CM_REQUEST_MAX, CM_MADE_TO_MEASURE, CM_PLACEMENT_SPLIT, CM_REQUEST_MAX},
+		{CM_REQUEST_MAX, 20 * MIB, CM_PLACEMENT_SPLIT, CM_REQUEST_MAX},
 	};
 	size_t i;
 
@@ -206,7 +189,7 @@ int main(void)
 		cmocka_unit_test(a_size_is_rounded_to_512_or_to_a_division_of_its_power_of_two),
 		cmocka_unit_test(each_power_of_two_from_1_mib_has_divisions_of_its_own),
 		cmocka_unit_test(a_rounded_size_is_a_multiple_of_512_and_never_less),
-		cmocka_unit_test(a_miss_asks_for_2_mib_a_measured_bundle_or_what_it_needs),
+		cmocka_unit_test(a_miss_asks_for_2_mib_20_mib_or_what_it_needs),
 		cmocka_unit_test(one_mib_is_the_largest_of_the_small_pool),
 		cmocka_unit_test(size_classes_rise_four_to_a_power_of_two),
 	};

@@ -122,12 +122,11 @@ static void a_large_block_is_cut_where_more_than_1_mib_remains(void **state)
 {
 	static const struct {
 		uint64_t bytes;
-		uint64_t size; /* of the block allocated of a segment made for it */
+		uint64_t size; /* of the block allocated of a segment of 20 MiB */
 	} cases[] = {
 		{MIB + 1, MIB + 512},
-		{4 * MIB + 1, 4 * MIB + 512}, /* two of 10 */
-		{9 * MIB, 10 * MIB},          /* 1 MiB remains, no more */
-		{10 * MIB - 1, 10 * MIB},     /* rounds up to a segment of its own */
+		{9 * MIB, 9 * MIB},
+		{10 * MIB - 1, 10 * MIB}, /* rounds up to a segment of its own */
 	};
 	struct fixture *f = *state;
 	uint64_t addr;
@@ -141,15 +140,15 @@ static void a_large_block_is_cut_where_more_than_1_mib_remains(void **state)
 	}
 	assert_int_equal(cm_cache_trim(f->cache, 0, NULL), 0);
 
-	/* 6 MiB but for half a KiB are left of 10; 1 MiB is no remainder, half a KiB more is. */
-	(void)case_get(f, 4 * MIB + 512);
-	addr = case_get(f, 5 * MIB - 512);
-	assert_current(f, LARGE, CM_STAT_ALLOCATED_BYTES, 10 * MIB);
+	/* 11 MiB are left of 20; 1 MiB is no remainder, half a KiB more is. */
+	(void)case_get(f, 9 * MIB);
+	addr = case_get(f, 10 * MIB);
+	assert_current(f, LARGE, CM_STAT_ALLOCATED_BYTES, 20 * MIB);
 	assert_int_equal(f->driver.called[FAKE_MEM_ALLOC], 2);
 	case_put(f, addr);
 	case_settle(f);
-	assert_int_equal(case_get(f, 5 * MIB - 1024), addr);
-	assert_current(f, LARGE, CM_STAT_ALLOCATED_BYTES, 9 * MIB - 512);
+	assert_int_equal(case_get(f, 10 * MIB - 512), addr);
+	assert_current(f, LARGE, CM_STAT_ALLOCATED_BYTES, 19 * MIB - 512);
 }
 
 static void a_small_block_is_cut_where_a_grain_remains(void **state)
@@ -504,7 +503,7 @@ static void each_device_has_books_of_its_own(void **state)
 	assert_current(f, ALL, CM_STAT_RESERVED_BYTES, 0);
 	assert_int_equal(cm_cache_device_row(f->cache, 1), 1);
 	assert_int_equal(cm_cache_read_device(f->cache, 1, &row), 0);
-	assert_int_equal(row.stat[LARGE].current[CM_STAT_RESERVED_BYTES], 6 * MIB);
+	assert_int_equal(row.stat[LARGE].current[CM_STAT_RESERVED_BYTES], 20 * MIB);
 	assert_int_equal(cm_cache_device_row(f->cache, 2), UINT32_MAX);
 	assert_int_equal(cm_cache_read_device(f->cache, 2, &row), -ENOENT);
 	case_put(f, addr);

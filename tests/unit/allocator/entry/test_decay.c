@@ -139,7 +139,7 @@ static void memory_in_use_and_what_shares_its_segment_stays(void **state)
 	case_put(f, small);
 	fill_and_free(f);
 	pass(f, 2 * DECAY_NS);
-	assert_int_equal(case_reserved(f), 6 * MIB);
+	assert_int_equal(case_reserved(f), 20 * MIB);
 	case_put(f, keep);
 	case_settle(f);
 	pass(f, 2 * DECAY_NS);

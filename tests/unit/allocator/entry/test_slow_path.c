@@ -183,7 +183,7 @@ static void what_failed_is_told_with_all_that_holds_the_device(void **state)
 
 	(void)state;
 	small = case_get(f, 15 * MIB);
-	(void)case_get(f, 3 * MIB); /* of 6 */
+	(void)case_get(f, 3 * MIB); /* of 20 */
 	(void)case_get(f, 18 * MIB);
 	large = case_get(f, 30 * MIB);
 	case_put(f, large);
@@ -196,10 +196,10 @@ static void what_failed_is_told_with_all_that_holds_the_device(void **state)
 	assert_int_equal(oom->bytes, 77 * MIB);
 	assert_int_equal(oom->given_back, 46 * MIB);
 	assert_int_equal(oom->blocks, 2);
-	assert_int_equal(oom->largest, 3 * MIB);
+	assert_int_equal(oom->largest, 17 * MIB);
 	assert_int_equal(oom->figures.live, 21 * MIB);
-	assert_int_equal(oom->figures.fragmented, 3 * MIB);
-	assert_int_equal(oom->figures.free, 76 * MIB);
+	assert_int_equal(oom->figures.fragmented, 17 * MIB);
+	assert_int_equal(oom->figures.free, 62 * MIB);
 	assert_true(oom->has_holders);
 	assert_int_equal(oom->holders.top[0].key, 18 * MIB);
 	assert_int_equal(oom->holders.top[1].key, 3 * MIB);
@@ -302,16 +302,16 @@ static void nothing_is_told_where_the_policy_says_so(void **state)
 	case_close(f);
 }
 
-/* A program that could have its 5 MiB without us must not fail for the 10 of a segment. */
+/* A program that could have its 3 MiB without us must not fail for the 20 of a segment. */
 static void a_request_gets_its_own_size_where_a_segment_cannot_be_had(void **state)
 {
 	struct fixture *f = open_limit(NULL, 70 * MIB);
 	uint64_t addr;
 
 	(void)state;
-	(void)case_get(f, 62 * MIB);
-	addr = case_get(f, 5 * MIB);
-	assert_int_equal(fake_memory_of(addr).bytes, 5 * MIB);
+	(void)case_get(f, 64 * MIB);
+	addr = case_get(f, 3 * MIB);
+	assert_int_equal(fake_memory_of(addr).bytes, 3 * MIB);
 	assert_int_equal(fake_memory_of(case_get(f, MIB)).bytes, 2 * MIB);
 	assert_int_equal(fake_memory_of(case_get(f, MIB)).bytes, 2 * MIB);
 	assert_int_equal(fake_memory_of(case_get(f, MIB)).bytes, MIB);
@@ -671,6 +671,38 @@ static void a_kernel_that_takes_its_time_is_waited_for(void **state)
 	case_close(f);
 }
 
+static struct fixture *trading;
+
+/* As another thread that gets two segments meanwhile. */
+static int free_late(uint64_t ctx, uint64_t addr)
+{
+	struct fixture *f = trading;
+
+	f->cache->ops = fake_driver_ops();
+	assert_int_equal(try_get(f, 512), 0);
+	assert_int_equal(try_get(f, 2 * MIB), 0);
+	return f->cache->ops->mem_free(ctx, addr);
+}
+
+static void what_others_get_meanwhile_is_not_taken_for_what_went(void **state)
+{
+	struct fixture *f = case_open(&(struct fixture_params){.limit_bytes = 200 * MIB});
+	struct cm_driver_ops ops = *fake_driver_ops();
+
+	(void)state;
+	(void)case_get(f, 140 * MIB);
+	case_put(f, case_get(f, 54 * MIB));
+	case_settle(f);
+	ops.mem_free = free_late;
+	f->cache->ops = &ops;
+	trading = f;
+	(void)case_get(f, 8 * MIB);
+	assert_int_equal(fixture_scalar(f, CM_SCALAR_exchange_bytes), 54 * MIB);
+	assert_current(f, CM_POOL_ALL, CM_STAT_SEGMENT, 4);
+	assert_in_range(f->heap->spared_segments, 1, 4);
+	case_close(f);
+}
+
 static void run_program(struct fixture *f)
 {
 	uint64_t addr[12] = {0};
@@ -693,7 +725,6 @@ static void run_program(struct fixture *f)
 	(void)cm_cache_trim(f->cache, 0, NULL);
 }
 
-static struct fixture *trading;
 static uint64_t others; /* a block of another thread */
 
 /* What was given back goes to that thread, which has just freed more. */
@@ -745,7 +776,7 @@ static void whatever_call_fails_the_books_balance(void **state)
 	for (i = 0; i < sizeof(codes) / sizeof(codes[0]) * 2; i++) {
 		old = i % 2;
 		for (call = 1, met = true; met; call++) {
-			f = case_open(&(struct fixture_params){.limit_bytes = 90 * MIB,
+			f = case_open(&(struct fixture_params){.limit_bytes = 100 * MIB,
 							       .old_driver = old});
 			f->driver.fail_call = call;
 			f->driver.fail_code = codes[i / 2];
@@ -790,6 +821,7 @@ int main(void)
 		cmocka_unit_test(a_kernel_without_end_of_another_device_keeps_no_memory),
 		cmocka_unit_test(what_cannot_be_asked_for_is_not_waited_for),
 		cmocka_unit_test(a_kernel_that_takes_its_time_is_waited_for),
+		cmocka_unit_test(what_others_get_meanwhile_is_not_taken_for_what_went),
 		cmocka_unit_test(nobody_fails_since_another_turns_over_its_own),
 		cmocka_unit_test(whatever_call_fails_the_books_balance),
 	};

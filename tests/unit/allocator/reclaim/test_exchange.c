@@ -42,21 +42,6 @@ static void an_idle_segment_goes_when_a_larger_one_comes(void **state)
 	assert_int_equal(fixture_scalar(f, CM_SCALAR_exchange_bytes), 30 * MIB);
 }
 
-/* The block is large for the card, of which more than half is reserved, so it is not cut. */
-static void a_larger_one_goes_where_it_is_left_whole(void **state)
-{
-	struct fixture *f = case_open(&(struct fixture_params){.limit_bytes = 400 * MIB});
-
-	(void)state;
-	(void)case_get(f, 150 * MIB);
-	USE(f, 100 * MIB);
-	(void)case_get(f, 40 * MIB);
-	assert_int_equal(case_reserved(f), 190 * MIB);
-	assert_int_equal(most_reserved(f), 250 * MIB);
-	assert_int_equal(fixture_scalar(f, CM_SCALAR_exchange_bytes), 100 * MIB);
-	case_close(f);
-}
-
 static void nothing_goes_where_the_reserve_was_higher_before(void **state)
 {
 	struct fixture *f = *state;
@@ -184,7 +169,6 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		fixture_case(an_idle_segment_goes_when_a_larger_one_comes),
-		cmocka_unit_test(a_larger_one_goes_where_it_is_left_whole),
 		fixture_case(nothing_goes_where_the_reserve_was_higher_before),
 		fixture_case(the_smallest_that_is_enough_goes),
 		fixture_case(a_request_that_fails_raises_nothing),
