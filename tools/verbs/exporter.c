@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <time.h>
 
@@ -27,9 +28,10 @@ static void allow_files(void)
 }
 
 /* A page grows to megabytes and goes again: in a mapping of its own, which grows without a copy,
- * and not in the heap, where the hole would stay. */
+ * and not in the heap, where the hole would stay. Huge pages would round it up by megabytes. */
 static void keep_heap_small(void)
 {
+	(void)prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
 	(void)mallopt(M_MMAP_THRESHOLD, 128 * 1024);
 }
 
@@ -67,6 +69,8 @@ static char *make_page(void *data, bool openmetrics, size_t *ret_bytes)
 
 	if (cm_sample_take(sampler, &sample))
 		return NULL;
+	/* The readers of all regions are gone: the page takes their place. */
+	(void)malloc_trim(0);
 	out = fopencookie(&text, "w", (cookie_io_functions_t){.write = append});
 	if (out) {
 		cm_page_write(&sample, openmetrics, out);
