@@ -246,12 +246,21 @@ def a_machine_without_driver_or_card_is_found():
           '--inh-caps -dac_override,-dac_read_search "$@"')
 
 
+def major_of(driver):
+    """Of libcuda.so.1, a link to libcuda.so.550.163.01: 550."""
+    return int(driver.resolve().name.split('.')[2])
+
+
 def the_real_driver_without_a_card_is_known():
     drivers = sorted(pathlib.Path(REAL_DRIVERS).rglob('libcuda.so.1'))
     if not drivers:
         raise Skip('no driver library of NVIDIA in .cache; ./dev test fetches them')
-    places = f'{drivers[-1].parent}:{pathlib.Path(NVML).parent}'
-    finds({'card': 'warn'}, change='rm /dev/nvidia0', env=environment(LD_LIBRARY_PATH=places))
+    for driver in drivers:
+        # 555 is the first for CUDA 12.5; an older one is itself worth a note.
+        places = f'{driver.parent}:{pathlib.Path(NVML).parent}'
+        old = {'driver': 'note'} if major_of(driver) < 555 else {}
+        finds({'card': 'warn', **old}, change='rm /dev/nvidia0',
+              env=environment(LD_LIBRARY_PATH=places))
 
 
 def crashed_regions_are_counted_when_they_are_old():

@@ -78,7 +78,7 @@ static int contain(const struct role *role)
 {
 	if (!(role->unshared & CLONE_NEWNS))
 		return 0;
-	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL))
+	if (mount("none", "/", "none", MS_REC | MS_PRIVATE, ""))
 		return -1;
 	if (role->linked)
 		return mount("dev", "/dev", "tmpfs", 0, NULL) || symlink("/tmp", CM_REGION_DIR);
