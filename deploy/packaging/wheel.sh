@@ -6,18 +6,8 @@
 set -eu
 cd "$(dirname "$0")/../.."
 python=$1 cuda_include=$2 out=$3
-work=$PWD/.cache/wheel root=$PWD/.cache/wheel/root
-machine=$(uname -m)
-# Those of whom headers and static libraries are taken from the machine.
-headers='zstd.h zstd_errors.h zlib.h zconf.h'
-
-ZIG_PYTHON=$(readlink -f "$(dirname "$python")")/$(basename "$python")
-ZIG_TARGET=$machine-linux-gnu.2.28
-ZIG_INCLUDE=$root/include
-ZIG_GLOBAL_CACHE_DIR=$work/zig
-ZIG_LOCAL_CACHE_DIR=$work/zig
-CC=$PWD/deploy/packaging/zigcc
-export ZIG_PYTHON ZIG_TARGET ZIG_INCLUDE ZIG_GLOBAL_CACHE_DIR ZIG_LOCAL_CACHE_DIR CC
+work=$PWD/.cache/wheel root=$PWD/.cache/wheel
+. deploy/packaging/zig_env.sh
 export PKG_CONFIG_PATH="$root/lib/pkgconfig"
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || echo 0)}
 export SOURCE_DATE_EPOCH
@@ -57,27 +47,17 @@ build_smartcols()
 	cp "$work/util-linux/.libs/libsmartcols.a" "$root/lib/"
 }
 
-link_headers()
-{
-	mkdir -p "$root/include"
-	for header in $headers; do
-		for folder in /usr/include "/usr/include/$machine-linux-gnu"; do
-			[ ! -e "$folder/$header" ] || ln -sf "$folder/$header" "$root/include/"
-		done
-	done
-}
-
 build_smartcols
-link_headers
+link_headers zstd.h zstd_errors.h zlib.h zconf.h
 if [ ! -f build-wheel/build.ninja ]; then
 	meson setup --buildtype=release --prefix=/ --libdir=lib -Dprefer_static=true \
 		-Dtests=false -Dlibdw=disabled -Diberty=disabled -Dsqlite=disabled -Dtop=disabled \
 		-Dman_pages=disabled \
-		-Dc_args="-ffile-prefix-map=$PWD=." -Dtoolkit_include="$cuda_include" build-wheel
+		-Dc_args="-ffile-prefix-map=$PWD=." -Dc_link_args=-Wl,--build-id=sha1 -Dtoolkit_include="$cuda_include" build-wheel
 fi
 ninja -C build-wheel
 rm -rf "$work/stage"
 DESTDIR=$work/stage meson install -C build-wheel --no-rebuild --strip --quiet
 version=$(sed -n "s/^  version: '\(.*\)',/\1/p" meson.build | head -n 1)
 exec "$python" deploy/packaging/wheel.py "$work/stage" "$out" "$version" \
-	"manylinux_2_28_$machine"
+	"manylinux_$(printf %s "$glibc" | tr . _)_$machine"

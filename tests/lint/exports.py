@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""What the built library shows to every process it is loaded into: exports.py LIBRARY."""
+"""What the built library shows to every process it is loaded into, and what it and the tool ask of
+the C library: exports.py LIBRARY [TOOL]"""
 
 import re
 import subprocess
@@ -8,12 +9,13 @@ import sys
 
 import tree
 
-# The library would not load where the C library has not all that it asks for. The wheel is built
+# Neither would load where the C library has not all that it asks for. What is shipped is built
 # against this one, the oldest that is promised; other builds need that of their machine.
 OLDEST_GLIBC = (2, 28)
 # What that one has, too: in libpthread.so.0, or as __fxstat64 and its like behind the header.
 THERE_BEFORE = re.compile(r'pthread_(attr_setstacksize|create|key_(create|delete)|'
-                          r'mutex_(timed|try)lock|setname_np|setspecific|sigmask)|f?stat(at)?64')
+                          r'mutex_(timed|try)lock|setname_np|setspecific|sigmask)|[fl]?stat(at)?64|'
+                          r'dl(open|sym|error)|__libc_start_main')
 # The compiler's own, and the one that asks which file the standard error is (interpose/core/log.c).
 CONSTRUCTORS = {'frame_dummy', 'remember_stderr'}
 
@@ -55,8 +57,6 @@ def import_complaints(imported):
             yield f'asks for {name} of glibc {version}'
     for name in re.findall(r'\b(\w+)@GLIBC_PRIVATE', imported):
         yield f'asks for {name}, which the C library keeps to itself'
-    if '__tls_get_addr' in imported:
-        yield 'calls for its thread-local words: not of the initial-exec model'
 
 
 def relocation_complaints(relocations, exported):
@@ -84,7 +84,10 @@ def complaints_of(library):
     relocations = output_of('readelf', '-rW', library)
     yield from symbol_complaints(exported)
     yield from dynamic_complaints(output_of('readelf', '-dW', library))
-    yield from import_complaints(output_of('nm', '-D', '--undefined-only', library))
+    imported = output_of('nm', '-D', '--undefined-only', library)
+    yield from import_complaints(imported)
+    if '__tls_get_addr' in imported:
+        yield 'calls for its thread-local words: not of the initial-exec model'
     yield from relocation_complaints(relocations, exported)
     yield from constructor_complaints(output_of('readelf', '-SW', library), relocations,
                                       output_of('nm', library))
@@ -93,4 +96,8 @@ def complaints_of(library):
 
 
 if __name__ == '__main__':
-    sys.exit(tree.report([f'{sys.argv[1]} {what}' for what in complaints_of(sys.argv[1])]))
+    complaints = [f'{sys.argv[1]} {what}' for what in complaints_of(sys.argv[1])]
+    for tool in sys.argv[2:]:
+        complaints += [f'{tool} {what}' for what in
+                       import_complaints(output_of('nm', '-D', '--undefined-only', tool))]
+    sys.exit(tree.report(complaints))
