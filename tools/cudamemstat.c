@@ -22,6 +22,7 @@
 #define NO_OPTS      ((const enum cm_opt[]){CM_OPT_COUNT})
 #define WHERE_OPTS   CM_OPT_REGION, CM_OPT_DIR
 #define SOURCE_OPTS  CM_OPT_DEBUG_PATH, WHERE_OPTS
+#define STACK_OPTS   CM_OPT_DEPTH, CM_OPT_FULL, CM_OPT_HIDE
 #define MACHINE_OPTS CM_OPT_JSON, CM_OPT_NDJSON, CM_OPT_CSV, CM_OPT_PAIRS, CM_OPT_RAW
 #define TABLE_OPTS   CM_OPT_OUTPUT, MACHINE_OPTS, CM_OPT_BYTES, CM_OPT_NOHEADINGS
 #define SORT_OPTS    CM_OPT_SORT, CM_OPT_REVERSE, CM_OPT_TOP, CM_OPT_WHERE
@@ -60,12 +61,13 @@ static const struct cm_verb verbs[] = {
 	 false, cm_verb_snapshot,
 	 OPTS(CM_OPT_OUT, CM_OPT_FORCE, CM_OPT_TIMEOUT, CM_OPT_JSON, SOURCE_OPTS)},
 	{"report", "PID|FILE", "Print what a snapshot says: budget, peak, stacks, temporaries", 0,
-	 1, 1, false, cm_verb_report, OPTS(CM_OPT_TIMEOUT, CM_OPT_JSON, SOURCE_OPTS)},
+	 1, 1, false, cm_verb_report,
+	 OPTS(CM_OPT_BY, STACK_OPTS, CM_OPT_TIMEOUT, CM_OPT_JSON, SOURCE_OPTS)},
 	{"diff", "FIRST SECOND", "Compare two snapshots", 2, 2, 2, false, cm_verb_diff,
-	 OPTS(CM_OPT_TIMEOUT, CM_OPT_JSON, CM_OPT_DEBUG_PATH, CM_OPT_DIR)},
+	 OPTS(CM_OPT_BY, STACK_OPTS, CM_OPT_TIMEOUT, CM_OPT_JSON, CM_OPT_DEBUG_PATH, CM_OPT_DIR)},
 	{"plot", "timeline|blocks|flame|sizes PID|FILE",
 	 "Draw a snapshot as one page: timeline, blocks, flame or sizes", 1, 2, 2, false,
-	 cm_verb_plot, OPTS(CM_OPT_OUT, CM_OPT_FORCE, CM_OPT_TIMEOUT, SOURCE_OPTS)},
+	 cm_verb_plot, OPTS(CM_OPT_HIDE, CM_OPT_OUT, CM_OPT_FORCE, CM_OPT_TIMEOUT, SOURCE_OPTS)},
 	{"export", "PID|FILE", "Write a snapshot in the format of another tool", 0, 1, 1, false,
 	 cm_verb_export, OPTS(CM_OPT_TO, CM_OPT_OUT, CM_OPT_FORCE, CM_OPT_TIMEOUT, SOURCE_OPTS)},
 	{"conf", "[PID]", "List the options in effect, here or in a process", 0, 0, 1, false,
@@ -73,8 +75,8 @@ static const struct cm_verb verbs[] = {
 	{"run", "[--] COMMAND [ARGUMENT...]", "Start a program with the caching allocator", 0, 1,
 	 -1, true, cm_verb_run,
 	 OPTS(CM_OPT_CONF, CM_OPT_LIMIT, CM_OPT_NVTX, CM_OPT_LEAKS, CM_OPT_LEAK_EXIT,
-	      CM_OPT_SUPPRESSIONS, CM_OPT_OOM, CM_OPT_SAVE_PEAK, CM_OPT_DEBUG_PATH, CM_OPT_LIBRARY,
-	      CM_OPT_DRY_RUN)},
+	      CM_OPT_SUPPRESSIONS, STACK_OPTS, CM_OPT_OOM, CM_OPT_SAVE_PEAK, CM_OPT_DEBUG_PATH,
+	      CM_OPT_LIBRARY, CM_OPT_DRY_RUN)},
 	{"check", "", "Check conditions for a script or a monitor: ends with 0, 1, 2 or 3", 0, 0, 0,
 	 false, cm_verb_check,
 	 OPTS(CM_OPT_WARNING, CM_OPT_CRITICAL, CM_OPT_FAIL_ON, CM_OPT_FOR, CM_OPT_WHERE,

@@ -18,6 +18,7 @@
 #include "tools/plot/plot.h"
 #include "tools/snapshot/figures.h"
 #include "tools/snapshot/history.h"
+#include "tools/snapshot/lines.h"
 #include "tools/snapshot/saved.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
@@ -188,6 +189,20 @@ static void write_one(const struct cm_source *source, unsigned way)
 	free(text);
 }
 
+static void look_at_stack(const struct cm_snapshot *snapshot, const struct cm_snap_stack *stack)
+{
+	const struct cm_view line = {CM_BY_CALLER, CM_VIEW_DEPTH, false};
+	const struct cm_view full = {CM_BY_STACK, CM_VIEW_DEPTH, true};
+	char *text = cm_stack_spell(snapshot, stack, &line);
+
+	MUST(text && *text);
+	free(text);
+	text = cm_stack_spell(snapshot, stack, &full);
+	MUST(text && *text);
+	free(text);
+	MUST(*cm_stack_library(snapshot, stack));
+}
+
 static void look_at(const struct cm_snapshot *snapshot)
 {
 	struct cm_figures figures;
@@ -199,7 +214,7 @@ static void look_at(const struct cm_snapshot *snapshot)
 		MUST(*cm_device_title(&snapshot->device[i]).text);
 	}
 	for (i = 0; i < snapshot->stacks; i++)
-		MUST(*cm_stack_line(snapshot, &snapshot->stack[i]).text);
+		look_at_stack(snapshot, &snapshot->stack[i]);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
@@ -213,7 +228,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 		return 0;
 	}
 	if (!cm_image_take(reader, NOT_AT_ALL, &source.image, why)) {
-		MUST(!cm_snapshot_create(source.image, &source.snapshot));
+		MUST(!cm_snapshot_create(source.image, NULL, &source.snapshot));
 		look_at(source.snapshot);
 		write_one(&source, bytes ? data[0] / 2u : 0);
 		cm_source_close(&source);

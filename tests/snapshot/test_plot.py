@@ -45,7 +45,7 @@ def the_timeline_tells_who_holds_what(kit_):
         assert 'At the peak: 44.8 MiB allocated' in browser.text('#side'), browser.text('#side')
         about = browser.text('#facts')
         assert re.search(r'taken \S+ \S+ UTC, after it had crashed or was killed', about), about
-        for who in ('load_weights < play', 'inlined_get < solver_step', 'solver_step < play'):
+        for who in ('train_step (load_weights)', 'train_step (inlined_get)', 'train_step (solver_step)'):
             assert who in browser.text('#breakdown'), (who, browser.text('#breakdown'))
         shoot(browser, 'timeline')
         # The lowest band is the first weight.

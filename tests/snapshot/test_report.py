@@ -46,12 +46,44 @@ def stacks_add_up_to_what_is_in_use(kit_):
 
 def the_text_says_who_and_why(kit_):
     text = kit_.ok('report', kit_.saved).decode()
-    for pattern in (r'requested by the program\s+38\.57 MiB', r'38\.00 MiB\s+4 blocks\s+load_weights',
-                    r'6\.00 MiB\s+1 block\s+inlined_get maker\.c:\d+ < solver_step',
-                    r'90\.00 GiB\s+requested, 3\.00 GiB free.*fail_for_memory',
-                    r'91\.00 GiB\s+requested, unknown amount free.*fail_for_memory',
+    for pattern in (r'requested by the program\s+38\.57 MiB', r'38\.00 MiB\s+4 blocks\s+train_step train\.py:31 \(load_weights\)',
+                    r'6\.00 MiB\s+1 block\s+train_step train\.py:31 \(inlined_get\)',
+                    r'90\.00 GiB\s+requested, 3\.00 GiB free.*\n.* at train_step train\.py:31 \(fail_for_memory\)',
+                    r'91\.00 GiB\s+requested, unknown amount free.*\n.* at train_step train\.py:31 \(fail_for_memory\)',
                     r'pinned host memory', r'44\.77 MiB allocated, 128\.00 MiB reserved'):
         assert re.search(pattern, text), (pattern, text)
+
+
+def rows_of(kit_, *words):
+    """The names of what is allocated on the first device."""
+    text = kit_.ok('report', *words, kit_.saved).decode()
+    part = text.split('allocated now, by ')[1].split('\n\n')[0]
+    return re.findall(r'block[s ]  (.*)', part)
+
+
+def rows_stand_for_what_is_asked_for(kit_):
+    for by, names in (('function', ['train_step']), ('library', ['snapshot_maker']),
+                      ('range', ['(outside all ranges)']), ('thread', ['(thread unknown)']),
+                      ('size', ['11534336 bytes'])):
+        rows = rows_of(kit_, '--by', by)
+        assert rows[0] == names[0] or by in ('range', 'thread'), (by, rows)
+        found = json.loads(kit_.ok('report', '--json', '--by', by, kit_.saved))['devices'][0]
+        assert sum(row['bytes'] for row in found['stacks_in_use']) == LIVE, (by, found)
+        assert [row[by] for row in found['stacks_in_use']] == rows, (by, rows)
+    assert rows_of(kit_, '--by', 'file')[0].endswith('train.py')
+    # Python hidden, native code is named, with its callers.
+    rows = rows_of(kit_, '--hide', 'train_step')
+    assert re.match(r'load_weights maker\.c:\d+ < play maker\.c:\d+$', rows[0]), rows
+    rows = rows_of(kit_, '--hide', 'train_step', '--depth', 1)
+    assert re.match(r'load_weights maker\.c:\d+$', rows[0]), rows
+    assert 'cuda_get' in kit_.ok('report', '--full', kit_.saved).decode()
+    assert kit_.run('report', '--by', 'colour', kit_.saved).returncode == 2
+
+
+def a_report_has_80_columns(kit_):
+    for words in ((), ('--by', 'stack'), ('--hide', 'train_step', '--depth', 9)):
+        for line in kit_.ok('report', *words, kit_.saved).decode().splitlines():
+            assert len(line) <= 80 or line.startswith('  peak'), line
 
 
 def temporaries_are_named(kit_):
@@ -87,7 +119,7 @@ def a_difference_is_told_by_stack(kit_):
     run = kit_.run('diff', kit_.saved, other)
     text = run.stdout.decode()
     assert run.returncode == 1, run
-    for pattern in (r'-38\.00 MiB\s+-4\s+load_weights', r'\+1\.00 MiB\s+\+11\s+\(no stack recorded\)',
+    for pattern in (r'-38\.00 MiB\s+-4\s+train_step train\.py:31 \(load_weights\)', r'\+1\.00 MiB\s+\+11\s+\(no stack recorded\)',
                     r'requested\s+38\.57 MiB\s+1\.00 MiB\s+-37\.5\d MiB'):
         assert re.search(pattern, text), (pattern, text)
     data = json.loads(kit_.run('diff', '--json', kit_.saved, other).stdout)
@@ -99,5 +131,6 @@ def a_difference_is_told_by_stack(kit_):
 if __name__ == '__main__':
     sys.exit(kit.with_kit([
         the_parts_add_up_to_what_is_reserved, stacks_add_up_to_what_is_in_use,
-        the_text_says_who_and_why, temporaries_are_named, requests_that_failed_are_named,
+        the_text_says_who_and_why, rows_stand_for_what_is_asked_for,
+        a_report_has_80_columns, temporaries_are_named, requests_that_failed_are_named,
         a_region_says_what_its_snapshot_says, a_snapshot_equals_itself, a_difference_is_told_by_stack]))

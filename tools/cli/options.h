@@ -67,9 +67,15 @@ struct cm_options {
 	bool verbose;
 	bool strict;
 	bool share;
-	uint32_t events;      /* history: 1: events too, 0: only the state of blocks */
-	uint32_t context;     /* enum cm_context */
-	uint32_t stacks;      /* enum cm_stacks */
+	bool full;
+	bool listen_public;
+	bool once;
+	uint32_t events;  /* history: 1: events too, 0: only the state of blocks */
+	uint32_t context; /* enum cm_context */
+	uint32_t stacks;  /* enum cm_stacks */
+	uint32_t by;      /* enum cm_by */
+	uint64_t depth;   /* 0: the default */
+	const char *hide;
 	uint64_t max_entries; /* UINT64_MAX: all */
 	uint64_t timeout_ns;
 	const char *conf;
@@ -86,8 +92,6 @@ struct cm_options {
 	const char *dir;
 	const char *debug_path; /* NULL: only the usual directories */
 	const char *listen;
-	bool listen_public;
-	bool once;
 	const char *textfile;
 	uint64_t interval_ns;
 	uint32_t openmetrics; /* 0: the text format */

@@ -13,6 +13,7 @@
 #include "tools/export/export.h"
 #include "tools/export/protobuf.h"
 #include "tools/snapshot/figures.h"
+#include "tools/snapshot/lines.h"
 
 enum {
 	TRACE_PACKET = 1,

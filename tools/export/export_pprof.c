@@ -13,6 +13,7 @@
 #include "tools/export/protobuf.h"
 #include "tools/output/gzip.h"
 #include "tools/snapshot/history.h"
+#include "tools/snapshot/lines.h"
 
 #if CM_HAVE_ZLIB
 enum {

@@ -12,6 +12,7 @@
 #include "tools/output/json.h"
 #include "tools/output/quote.h"
 #include "tools/snapshot/figures.h"
+#include "tools/snapshot/lines.h"
 
 #define TEXT_BYTES 4096
 

@@ -9,6 +9,7 @@
 #include "tools/plot/plot.h"
 #include "tools/snapshot/figures.h"
 #include "tools/snapshot/history.h"
+#include "tools/snapshot/lines.h"
 #include "tools/snapshot/stretches.h"
 
 #define BINS_MAX   65536 /* bins of events on the time axis */
@@ -390,17 +391,45 @@ static int put_device(struct cm_columns *columns, enum cm_plot plot,
 
 /* The caller of the caller: useful where one function makes all allocations. "": there is none
  * up to main. */
-static const char *name_behind(const struct cm_snapshot *snapshot,
-			       const struct cm_snap_stack *stack)
+static struct cm_function_text name_behind(const struct cm_snapshot *snapshot,
+					   const struct cm_snap_stack *stack)
 {
-	const struct cm_snap_frame *caller = cm_stack_caller(snapshot, stack);
-	uint32_t i;
+	const uint32_t at = cm_stack_next(snapshot, stack, cm_stack_caller_at(snapshot, stack));
 
-	for (i = 0; i < stack->count && cm_stack_frame(snapshot, stack, i) != caller; i++)
-		;
-	if (i + 1 >= stack->count || !strcmp(caller->function, "main"))
-		return "";
-	return cm_stack_frame(snapshot, stack, i + 1)->function;
+	return at < stack->count ? cm_function_format(cm_stack_frame(snapshot, stack, at))
+				 : (struct cm_function_text){""};
+}
+
+/* Each stack as reports print it, beginning with the frame that matters. */
+static int put_lines(struct cm_json *json, const struct cm_snapshot *snapshot)
+{
+	const struct cm_view view = {CM_BY_CALLER, CM_VIEW_DEPTH, false};
+	char *line = NULL;
+	size_t i;
+
+	cm_json_array(json, "lines");
+	for (i = 0; i < snapshot->stacks; i++) {
+		line = cm_stack_spell(snapshot, &snapshot->stack[i], &view);
+		if (!line)
+			break;
+		cm_json_text(json, NULL, line);
+		free(line);
+	}
+	cm_json_end(json);
+	return i < snapshot->stacks ? -ENOMEM : 0;
+}
+
+/* "step", or with the native function that Python called "step (forward)". */
+static void put_caller(struct cm_json *json, const struct cm_snapshot *snapshot,
+		       const struct cm_snap_stack *stack)
+{
+	const struct cm_function_text caller = cm_function_format(cm_stack_caller(snapshot, stack));
+	const struct cm_snap_frame *called = cm_stack_called(snapshot, stack);
+	char text[2 * CM_LAYER_NAME_BYTES + 8];
+
+	(void)snprintf(text, sizeof(text), "%s%s%s%s", caller.text, called ? " (" : "",
+		       called ? cm_function_format(called).text : "", called ? ")" : "");
+	cm_json_text(json, NULL, text);
 }
 
 static void put_stacks(struct cm_json *json, const struct cm_snapshot *snapshot)
@@ -429,11 +458,11 @@ static void put_stacks(struct cm_json *json, const struct cm_snapshot *snapshot)
 	cm_json_end(json);
 	cm_json_array(json, "callers");
 	for (i = 0; i < snapshot->stacks; i++)
-		cm_json_text(json, NULL, cm_stack_caller(snapshot, &snapshot->stack[i])->function);
+		put_caller(json, snapshot, &snapshot->stack[i]);
 	cm_json_end(json);
 	cm_json_array(json, "behind");
 	for (i = 0; i < snapshot->stacks; i++)
-		cm_json_text(json, NULL, name_behind(snapshot, &snapshot->stack[i]));
+		cm_json_text(json, NULL, name_behind(snapshot, &snapshot->stack[i]).text);
 	cm_json_end(json);
 }
 
@@ -485,7 +514,9 @@ int cm_plot_collect(const struct cm_source *source, enum cm_plot plot, struct cm
 		cm_json_text(json, NULL, remark[i]);
 	cm_json_end(json);
 	put_stacks(json, snapshot);
-	err = put_texts(json, snapshot);
+	err = put_lines(json, snapshot);
+	if (!err)
+		err = put_texts(json, snapshot);
 	cm_json_array(json, "devices");
 	for (i = 0; i < snapshot->devices && !err; i++)
 		if (cm_snap_device_is_used(snapshot, &snapshot->device[i]))

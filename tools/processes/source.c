@@ -58,7 +58,7 @@ static int load(const struct cm_options *options, const struct cm_process *proce
 		return complain(process, why);
 	err = cm_symbols_add(source->image, &from, &source->symbols);
 	if (!err)
-		err = cm_snapshot_create(source->image, &source->snapshot);
+		err = cm_snapshot_create(source->image, options->hide, &source->snapshot);
 	if (err) {
 		cm_image_free(source->image);
 		return complain(process, strerror(-err));

@@ -32,6 +32,7 @@
 #define PEAK_SHARE    4                   /* ... unless 1/PEAK_SHARE of the ring is new */
 #define OOM_FILES_MAX 10
 #define PATH_BYTES    512
+#define LEAK_FRAMES   8 /* of a stack that leaks */
 
 /* A process with a region. A process that calls exec(2) becomes a second one. */
 struct watched {
@@ -388,20 +389,23 @@ static void save_peak(struct cm_guard *guard, struct watched *watched, unsigned 
 static void report_leaks(struct cm_guard *guard, struct watched *watched)
 {
 	const struct cm_symbols_from from = {guard->options->debug_path, watched->reader->owner};
+	struct cm_view view = cm_view_of(guard->options);
 	struct cm_symbols_report report;
 	struct cm_source source = {0};
 	size_t leaks = 0;
 	int err;
 
+	if (!guard->options->depth)
+		view.depth = LEAK_FRAMES;
 	source.image = take(watched, CM_REASON_EXIT);
 	if (!source.image)
 		return;
 	source.pid = (pid_t)source.image->header.pid;
 	err = cm_symbols_add(source.image, &from, &report);
 	if (!err)
-		err = cm_snapshot_create(source.image, &source.snapshot);
+		err = cm_snapshot_create(source.image, guard->options->hide, &source.snapshot);
 	if (!err)
-		err = cm_leaks_print(&source, guard->suppressions, stderr, &leaks);
+		err = cm_leaks_print(&source, guard->suppressions, &view, stderr, &leaks);
 	if (err)
 		cm_complain("%s: %s", watched->name, strerror(-err));
 	guard->leaks |= leaks > 0;

@@ -11,10 +11,10 @@
 #include "stats/units.h"
 #include "tools/cli/exits.h"
 #include "tools/snapshot/figures.h"
+#include "tools/snapshot/history.h"
 
 #define QUARTERS   4
 #define STACKS_MAX 20
-#define FRAMES_MAX 8
 
 /* Libraries that keep handles and workspaces until the driver is unloaded. */
 static const char *const built_in[] = {"libcublas",   "libcudnn",    "libnccl",   "libcufft",
@@ -175,7 +175,6 @@ static int find_leaks(const struct cm_snapshot *snapshot, const struct cm_snap_d
 		      struct leak *leaks)
 {
 	struct cm_history *history;
-	unsigned q;
 	size_t i;
 	int err;
 
@@ -197,9 +196,6 @@ static int find_leaks(const struct cm_snapshot *snapshot, const struct cm_snap_d
 	for (i = 0; i < snapshot->stacks; i++) {
 		leaks[i].device = device;
 		leaks[i].stack = (uint32_t)i;
-		leaks[i].rises = leaks[i].held[0] > 0;
-		for (q = 1; q < QUARTERS; q++)
-			leaks[i].rises += leaks[i].held[q] > leaks[i].held[q - 1];
 	}
 	cm_history_destroy(history);
 	return 0;
@@ -208,29 +204,98 @@ static int find_leaks(const struct cm_snapshot *snapshot, const struct cm_snap_d
 /* Prints a line to `out` about the process of `source`. */
 #define LINE(format, ...) (void)fprintf(out, "==%d== " format "\n", (int)source->pid, ##__VA_ARGS__)
 
-static void print_leak(FILE *out, const struct cm_source *source, const struct leak *leak)
+static void print_frame(FILE *out, const struct cm_source *source, uint64_t number,
+			const struct cm_snap_frame *frame, bool full)
+{
+	const struct cm_function_text plain = cm_function_format(frame);
+	const char *function = full ? frame->function : plain.text;
+
+	if (frame->line)
+		LINE("    #%" PRIu64 " %s  %s:%u", number, function, frame->file, frame->line);
+	else
+		LINE("    #%" PRIu64 " %s  %s", number, function, frame->module);
+}
+
+static void print_leak(FILE *out, const struct cm_source *source, const struct leak *leak,
+		       const struct cm_view *view)
 {
 	const struct cm_snapshot *snapshot = source->snapshot;
 	const struct cm_snap_stack *stack = &snapshot->stack[leak->stack];
-	uint32_t f;
+	uint32_t at = view->full ? 0 : cm_stack_caller_at(snapshot, stack);
+	uint64_t shown = 0;
 
 	LINE("  %s  %" PRIu64 " %s  %s%s", cm_size_format((int64_t)leak->bytes).text, leak->blocks,
 	     leak->blocks == 1 ? "block" : "blocks", cm_device_title(leak->device).text,
 	     is_growing(leak)      ? "  GROWING"
 	     : is_from_start(leak) ? "  since the beginning"
 				   : "");
-	for (f = 0; f < stack->count && f < FRAMES_MAX; f++) {
-		const struct cm_snap_frame *frame = cm_stack_frame(snapshot, stack, f);
-
-		if (frame->line)
-			LINE("    #%u %s  %s:%u", f + 1, frame->function, frame->file, frame->line);
-		else
-			LINE("    #%u %s  %s", f + 1, frame->function, frame->module);
+	while (at < stack->count && (view->full || shown < view->depth)) {
+		print_frame(out, source, ++shown, cm_stack_frame(snapshot, stack, at), view->full);
+		at = view->full ? at + 1 : cm_stack_next(snapshot, stack, at);
 	}
-	if (stack->count > FRAMES_MAX)
-		LINE("    (%u more)", stack->count - FRAMES_MAX);
+	if (at < stack->count)
+		LINE("    (more callers: --depth N)");
 	if (!stack->count)
 		LINE("    no stack was recorded");
+}
+
+static void count_rises(struct leak *leak)
+{
+	unsigned q;
+
+	leak->rises = leak->held[0] > 0;
+	for (q = 1; q < QUARTERS; q++)
+		leak->rises += leak->held[q] > leak->held[q - 1];
+}
+
+static void add_leak(struct leak *to, const struct leak *more)
+{
+	unsigned q;
+
+	to->bytes += more->bytes;
+	to->blocks += more->blocks;
+	for (q = 0; q < QUARTERS; q++)
+		to->held[q] += more->held[q];
+}
+
+/* What is shown of a stack, with its device. NULL: not enough memory. */
+static char *spell_leak(const struct cm_snapshot *snapshot, const struct leak *leak,
+			const struct cm_view *view)
+{
+	char *line = cm_stack_spell(snapshot, &snapshot->stack[leak->stack], view), *text;
+
+	if (!line)
+		return NULL;
+	if (asprintf(&text, "%td %s", leak->device - snapshot->device, line) < 0)
+		text = NULL;
+	free(line);
+	return text;
+}
+
+/* Stacks of which the same is shown become one. *count is reduced. -ENOMEM. */
+static int merge(const struct cm_snapshot *snapshot, const struct cm_view *view, struct leak *leaks,
+		 size_t *count)
+{
+	struct cm_intern lines;
+	uint32_t number = 0;
+	size_t i, kept = 0;
+	char *line;
+
+	cm_intern_init(&lines);
+	for (i = 0; i < *count && number != CM_INTERN_NONE; i++) {
+		line = spell_leak(snapshot, &leaks[i], view);
+		number = line ? cm_intern_text(&lines, line) : CM_INTERN_NONE;
+		free(line);
+		if (number == kept)
+			leaks[kept++] = leaks[i];
+		else if (number < kept)
+			add_leak(&leaks[number], &leaks[i]);
+	}
+	cm_intern_fini(&lines);
+	for (i = 0; i < kept; i++)
+		count_rises(&leaks[i]);
+	*count = kept;
+	return number == CM_INTERN_NONE ? -ENOMEM : 0;
 }
 
 /* Removes empty and suppressed stacks from the array. Returns the number of the others. */
@@ -253,8 +318,8 @@ static size_t drop_suppressed(const struct cm_suppressions *suppressions,
 	return kept;
 }
 
-static void print_all(FILE *out, const struct cm_source *source, const struct leak *leaks,
-		      size_t count, size_t hidden, uint64_t hidden_bytes)
+static void print_all(FILE *out, const struct cm_source *source, const struct cm_view *view,
+		      const struct leak *leaks, size_t count, size_t hidden, uint64_t hidden_bytes)
 {
 	uint64_t bytes = 0, blocks = 0;
 	size_t i;
@@ -270,7 +335,7 @@ static void print_all(FILE *out, const struct cm_source *source, const struct le
 	else
 		LINE("cudamem: nothing is held at exit");
 	for (i = 0; i < count && i < STACKS_MAX; i++)
-		print_leak(out, source, &leaks[i]);
+		print_leak(out, source, &leaks[i], view);
 	if (count > STACKS_MAX)
 		LINE("  and %zu stacks more", count - STACKS_MAX);
 	if (hidden)
@@ -279,13 +344,13 @@ static void print_all(FILE *out, const struct cm_source *source, const struct le
 }
 
 int cm_leaks_print(const struct cm_source *source, const struct cm_suppressions *suppressions,
-		   FILE *out, size_t *ret_leaks)
+		   const struct cm_view *view, FILE *out, size_t *ret_leaks)
 {
 	const struct cm_snapshot *snapshot = source->snapshot;
 	const size_t room = snapshot->devices * snapshot->stacks;
 	struct leak *leaks = calloc(room + 1, sizeof(*leaks));
 	uint64_t hidden_bytes = 0;
-	size_t i, count, hidden = 0;
+	size_t i, count = 0, hidden = 0;
 	int err = leaks ? 0 : -ENOMEM;
 
 	for (i = 0; i < snapshot->devices && !err; i++)
@@ -293,8 +358,11 @@ int cm_leaks_print(const struct cm_source *source, const struct cm_suppressions 
 	if (!err) {
 		count = drop_suppressed(suppressions, snapshot, leaks, room, &hidden,
 					&hidden_bytes);
+		err = merge(snapshot, view, leaks, &count);
+	}
+	if (!err) {
 		qsort(leaks, count, sizeof(*leaks), by_growth);
-		print_all(out, source, leaks, count, hidden, hidden_bytes);
+		print_all(out, source, view, leaks, count, hidden, hidden_bytes);
 		*ret_leaks = count;
 	}
 	free(leaks);

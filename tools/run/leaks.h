@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The memory that a process still holds at exit, by stack; growing stacks come first.
+ * The memory that a process still holds at exit, by stack; growing stacks come first. Stacks that
+ * look the same in the report are one.
  *
  * Suppressions have the form of LeakSanitizer's: a line "leak:PATTERN" ignores the stacks with a
  * function, a file or an object whose name contains PATTERN, where * matches anything; # begins a
@@ -12,6 +13,7 @@
 #include <stdio.h>
 
 #include "tools/processes/source.h"
+#include "tools/snapshot/lines.h"
 
 struct cm_suppressions;
 
@@ -22,6 +24,6 @@ void cm_suppressions_free(struct cm_suppressions *suppressions);
 
 /* Prints the report. *ret_leaks: the number of stacks in it. 0, -ENOMEM. */
 int cm_leaks_print(const struct cm_source *source, const struct cm_suppressions *suppressions,
-		   FILE *out, size_t *ret_leaks);
+		   const struct cm_view *view, FILE *out, size_t *ret_leaks);
 
 #endif

@@ -5,8 +5,6 @@
 
 #include "stats/text.h"
 
-#define LINE_CALLERS 3
-
 void cm_figures_get(const struct cm_snapshot *snapshot, const struct cm_snap_device *device,
 		    struct cm_figures *ret_figures)
 {
@@ -38,42 +36,6 @@ void cm_figures_get(const struct cm_snapshot *snapshot, const struct cm_snap_dev
 	}
 	figures.segments = device->segments;
 	*ret_figures = figures;
-}
-
-static size_t add_frame(struct cm_stack_text *to, size_t used, const struct cm_snap_frame *frame)
-{
-	const size_t left = sizeof(to->text) - used;
-	int n;
-
-	if (used >= sizeof(to->text))
-		return used;
-	if (frame->line)
-		n = snprintf(to->text + used, left, "%s%s %s:%u", used ? " < " : "",
-			     frame->function, basename(frame->file), frame->line);
-	else
-		n = snprintf(to->text + used, left, "%s%s", used ? " < " : "", frame->function);
-	return n > 0 ? used + (size_t)n : used;
-}
-
-struct cm_stack_text cm_stack_line(const struct cm_snapshot *snapshot,
-				   const struct cm_snap_stack *stack)
-{
-	const struct cm_snap_frame *caller = cm_stack_caller(snapshot, stack);
-	struct cm_stack_text to;
-	size_t used = add_frame(&to, 0, caller);
-	uint32_t i, shown = 0;
-
-	for (i = 0; i < stack->count && cm_stack_frame(snapshot, stack, i) != caller; i++)
-		;
-	for (i++; i < stack->count && shown < LINE_CALLERS - 1; i++, shown++) {
-		const struct cm_snap_frame *frame = cm_stack_frame(snapshot, stack, i);
-
-		/* Frames outside main say nothing about the program. */
-		if (!strcmp(cm_stack_frame(snapshot, stack, i - 1)->function, "main"))
-			break;
-		used = add_frame(&to, used, frame);
-	}
-	return to;
 }
 
 size_t cm_saved_remark(const struct cm_saved *saved, const char *ret_remarks[CM_REMARKS_MAX])

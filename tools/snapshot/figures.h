@@ -29,15 +29,6 @@ struct cm_figures {
 void cm_figures_get(const struct cm_snapshot *snapshot, const struct cm_snap_device *device,
 		    struct cm_figures *ret_figures);
 
-struct cm_stack_text {
-	char text[160];
-};
-
-/* A stack on one line, innermost frame first: "forward model.cu:88 < step solver.cu:31". Truncated
- * to the size of the text. */
-struct cm_stack_text cm_stack_line(const struct cm_snapshot *snapshot,
-				   const struct cm_snap_stack *stack);
-
 #define CM_REMARKS_MAX 3
 
 /* Remarks on how the copy was taken: the reason, the state of the process, whether it is torn; only

@@ -301,6 +301,26 @@ static void add(struct cm_sum *sum, enum cm_measure measure, uint64_t bytes)
 	sum->bytes[measure] += bytes;
 }
 
+void cm_sum_add(struct cm_sum *sum, const struct cm_history *history, const struct cm_span *span)
+{
+	if (span->freed == CM_NEVER)
+		add(sum, CM_MEASURE_LIVE, span->size);
+	if (cm_span_is_live_at(span, history->peak))
+		add(sum, CM_MEASURE_PEAK, span->size);
+	if (span->begin == CM_BEFORE)
+		return;
+	add(sum, CM_MEASURE_ALLOCATED, span->size);
+	if (span->freed == CM_NEVER)
+		add(sum, CM_MEASURE_KEPT, span->size);
+}
+
+int cm_sum_compare(const struct cm_sum *x, const struct cm_sum *y, enum cm_measure measure)
+{
+	if (x->bytes[measure] != y->bytes[measure])
+		return x->bytes[measure] > y->bytes[measure] ? -1 : 1;
+	return x->stack < y->stack ? -1 : x->stack > y->stack;
+}
+
 int cm_history_sum(const struct cm_history *history, struct cm_sum **ret_sums, size_t *ret_count)
 {
 	const struct cm_snapshot *snapshot = history->snapshot;
@@ -313,15 +333,7 @@ int cm_history_sum(const struct cm_history *history, struct cm_sum **ret_sums, s
 		const struct cm_span *span = &history->span[i];
 
 		sum = &sums[cm_snapshot_stack(snapshot, span->stack) - snapshot->stack];
-		if (span->freed == CM_NEVER)
-			add(sum, CM_MEASURE_LIVE, span->size);
-		if (cm_span_is_live_at(span, history->peak))
-			add(sum, CM_MEASURE_PEAK, span->size);
-		if (span->begin == CM_BEFORE)
-			continue;
-		add(sum, CM_MEASURE_ALLOCATED, span->size);
-		if (span->freed == CM_NEVER)
-			add(sum, CM_MEASURE_KEPT, span->size);
+		cm_sum_add(sum, history, span);
 	}
 	for (i = 0; i < snapshot->stacks; i++) {
 		sums[i].stack = (uint32_t)i;

@@ -87,6 +87,12 @@ struct cm_sum {
 	uint64_t bytes[CM_MEASURE_COUNT];
 };
 
+/* Adds an allocation to the measures that it belongs to. */
+void cm_sum_add(struct cm_sum *sum, const struct cm_history *history, const struct cm_span *span);
+
+/* Compares sums for qsort(3), the largest first by the measure; equal ones by stack. */
+int cm_sum_compare(const struct cm_sum *x, const struct cm_sum *y, enum cm_measure measure);
+
 /* Sums by stack, the largest CM_MEASURE_LIVE first. The caller frees the array. -ENOMEM. */
 int cm_history_sum(const struct cm_history *history, struct cm_sum **ret_sums, size_t *ret_count);
 

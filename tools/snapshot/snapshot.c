@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/snapshot/lines.h"
 #include "tools/snapshot/stacks.h"
 
 #define EARLY_TICKS 65536 /* see order_times */
@@ -286,7 +287,8 @@ static int build_contexts(struct cm_snapshot *snapshot)
 	return 0;
 }
 
-int cm_snapshot_create(const struct cm_image *image, struct cm_snapshot **ret_snapshot)
+int cm_snapshot_create(const struct cm_image *image, const char *hide,
+		       struct cm_snapshot **ret_snapshot)
 {
 	struct cm_snapshot *snapshot = calloc(1, sizeof(*snapshot));
 	int err;
@@ -303,6 +305,8 @@ int cm_snapshot_create(const struct cm_image *image, struct cm_snapshot **ret_sn
 		err = build_events(snapshot);
 	if (!err)
 		err = cm_stacks_build(snapshot);
+	if (!err)
+		cm_layers_mark(snapshot, hide);
 	if (err) {
 		cm_snapshot_destroy(snapshot);
 		return err;

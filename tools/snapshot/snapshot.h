@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "stats/code_layers.h"
 #include "stats/layout.h"
 #include "tools/output/intern.h"
 #include "tools/snapshot/image.h"
@@ -46,6 +47,8 @@ struct cm_snap_frame {
 	const char *module; /* path of the object; "": unknown */
 	uint32_t line;      /* 0: unknown */
 	bool python;
+	enum cm_layer layer;
+	const char *layer_name; /* NULL: of the program's own code */
 };
 
 struct cm_snap_stack {
@@ -79,8 +82,11 @@ struct cm_snapshot {
 	struct cm_intern keys;  /* of the frames, to find equal ones */
 };
 
-/* The image must outlive the snapshot. -ENOMEM. */
-int cm_snapshot_create(const struct cm_image *image, struct cm_snapshot **ret_snapshot);
+/* The image must outlive the snapshot. `hide`, unless NULL: patterns, separated by commas, of
+ * functions, files and objects that reports skip as they skip libraries; * matches anything.
+ * -ENOMEM. */
+int cm_snapshot_create(const struct cm_image *image, const char *hide,
+		       struct cm_snapshot **ret_snapshot);
 void cm_snapshot_destroy(struct cm_snapshot *snapshot);
 
 /* The stack of an id from a row; the empty one if there is none. Never NULL. */
@@ -125,9 +131,5 @@ bool cm_snap_device_is_used(const struct cm_snapshot *snapshot,
 const char *cm_action_name(uint32_t action);
 /* "small", "large", "host". */
 const char *cm_segment_pool_name(const struct cm_segment *segment);
-/* The innermost frame of the program itself, outside the allocator and CUDA. The empty stack has
- * the frame "(no stack recorded)". */
-const struct cm_snap_frame *cm_stack_caller(const struct cm_snapshot *snapshot,
-					    const struct cm_snap_stack *stack);
 
 #endif

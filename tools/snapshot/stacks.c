@@ -303,39 +303,3 @@ int cm_stacks_build(struct cm_snapshot *snapshot)
 	free(building.number);
 	return building.failed ? -ENOMEM : 0;
 }
-
-/* Does the frame belong to a layer between the program and the driver? */
-static bool is_allocator(const struct cm_snap_frame *frame)
-{
-	static const char *const functions[] = {"cuda",   "cuMem", "cm_",   "thrust::",
-						"cub::",  "rmm::", "std::", "operator new",
-						"__cuda", "c10::", "at::"};
-	static const char *const modules[] = {"libcudamem.so", "libcudart", "libcuda.so"};
-	const char *module = basename(frame->module);
-	size_t i;
-
-	if (frame->python)
-		return false;
-	for (i = 0; i < sizeof(functions) / sizeof(functions[0]); i++)
-		if (!strncmp(frame->function, functions[i], strlen(functions[i])))
-			return true;
-	for (i = 0; i < sizeof(modules) / sizeof(modules[0]); i++)
-		if (!strncmp(module, modules[i], strlen(modules[i])))
-			return true;
-	return false;
-}
-
-const struct cm_snap_frame *cm_stack_caller(const struct cm_snapshot *snapshot,
-					    const struct cm_snap_stack *stack)
-{
-	static const struct cm_snap_frame unknown = {"(no stack recorded)", UNKNOWN, "", 0, false};
-	const struct cm_snap_frame *frame;
-	uint32_t i;
-
-	for (i = 0; i < stack->count; i++) {
-		frame = cm_stack_frame(snapshot, stack, i);
-		if (!is_allocator(frame))
-			return frame;
-	}
-	return stack->count ? cm_stack_frame(snapshot, stack, 0) : &unknown;
-}

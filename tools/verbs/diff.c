@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * `diff`: compares two snapshots by device and by stack.
+ * `diff`: compares two snapshots by device, and by stack or what else --by says.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -14,90 +14,67 @@
 #include "tools/processes/describe.h"
 #include "tools/processes/source.h"
 #include "tools/snapshot/figures.h"
+#include "tools/snapshot/groups.h"
 #include "tools/verbs/verbs.h"
 
 #define TOP_ROWS 20
 
-/* What a stack holds in the first and in the second snapshot. */
+/* What holds memory in the first and in the second snapshot. */
 struct change {
 	uint64_t bytes[2];
 	uint64_t blocks[2];
-	const struct cm_snapshot *snapshot; /* that has the stack */
-	const struct cm_snap_stack *stack;
+	const char *name;
 };
 
-/* Stacks of two files are equal if their frames have the same names. */
+/* Rows of two files are equal if their names are. */
 struct changes {
+	struct cm_view view;
 	struct cm_intern keys;
 	struct change *item;
 	size_t room;
 };
 
-static char *spell_stack(const struct cm_snapshot *snapshot, const struct cm_snap_stack *stack)
+static struct change *find_change(struct changes *changes, const char *name)
 {
-	char *text = NULL;
-	size_t bytes = 0;
-	FILE *memory = open_memstream(&text, &bytes);
-	uint32_t i;
+	const uint32_t number = cm_intern_text(&changes->keys, name);
 
-	if (!memory)
-		return NULL;
-	for (i = 0; i < stack->count; i++) {
-		const struct cm_snap_frame *frame = cm_stack_frame(snapshot, stack, i);
-
-		(void)fprintf(memory, "%s\t%s\t%u\n", frame->function, frame->file, frame->line);
-	}
-	if (fclose(memory)) {
-		free(text);
-		return NULL;
-	}
-	return text;
-}
-
-static struct change *find_change(struct changes *changes, const struct cm_snapshot *snapshot,
-				  const struct cm_snap_stack *stack)
-{
-	char *key = spell_stack(snapshot, stack);
-	const uint32_t number = key ? cm_intern_text(&changes->keys, key) : CM_INTERN_NONE;
-
-	free(key);
 	if (number == CM_INTERN_NONE ||
 	    !cm_reserve(&changes->item, &changes->room, number + (size_t)1))
 		return NULL;
-	changes->item[number].snapshot = snapshot;
-	changes->item[number].stack = stack;
+	changes->item[number].name = cm_intern_bytes(&changes->keys, number, NULL);
 	return &changes->item[number];
 }
 
-/* Adds the live blocks of each stack of one device of the first (0) or second (1) snapshot. */
+/* Adds the live blocks of one device of the first (0) or second (1) snapshot. */
 static int add_side(struct changes *changes, const struct cm_snapshot *snapshot,
 		    const struct cm_snap_device *device, int side)
 {
-	struct change *sums = calloc(snapshot->stacks, sizeof(*sums)), *change;
-	const struct cm_block *block;
-	size_t i, blocks;
-	int err = sums ? 0 : -ENOMEM;
+	struct cm_history *history;
+	struct cm_groups groups;
+	struct change *change;
+	size_t i;
+	int err;
 
-	block = cm_device_blocks(snapshot, device, &blocks);
-	for (i = 0; i < blocks && !err; i++, block++) {
-		if (block->state != CM_BLOCK_LIVE)
+	err = cm_history_create(snapshot, device, &history);
+	if (err)
+		return err;
+	err = cm_groups_create(history, &changes->view, &groups);
+	if (err)
+		goto err_history;
+	for (i = 0; i < groups.count && !err; i++) {
+		if (!groups.group[i].sum.count[CM_MEASURE_LIVE])
 			continue;
-		change = &sums[cm_snapshot_stack(snapshot, block->stack) - snapshot->stack];
-		change->bytes[side] += block->requested;
-		change->blocks[side]++;
-	}
-	for (i = 0; i < snapshot->stacks && !err; i++) {
-		if (!sums[i].blocks[side])
-			continue;
-		change = find_change(changes, snapshot, &snapshot->stack[i]);
-		if (!change) {
+		change = find_change(changes, groups.group[i].name);
+		if (change) {
+			change->bytes[side] += groups.group[i].sum.bytes[CM_MEASURE_LIVE];
+			change->blocks[side] += groups.group[i].sum.count[CM_MEASURE_LIVE];
+		} else {
 			err = -ENOMEM;
-			break;
 		}
-		change->bytes[side] += sums[i].bytes[side];
-		change->blocks[side] += sums[i].blocks[side];
 	}
-	free(sums);
+	cm_groups_fini(&groups);
+err_history:
+	cm_history_destroy(history);
 	return err;
 }
 
@@ -145,6 +122,7 @@ static void print_changes(struct changes *changes)
 	const size_t count = changes->keys.count;
 	size_t i, shown = 0, more = 0;
 	int64_t rest = 0;
+	int used;
 
 	if (count)
 		qsort(changes->item, count, sizeof(*changes->item), by_change);
@@ -154,20 +132,23 @@ static void print_changes(struct changes *changes)
 		if (!is_changed(change))
 			continue;
 		if (!shown++)
-			(void)printf("\n  %13s  %8s  %s\n", "CHANGE", "BLOCKS",
-				     "STACK (innermost first)");
+			(void)printf("\n  %13s  %8s  by %s\n", "CHANGE", "BLOCKS",
+				     cm_by_name(changes->view.by));
 		if (shown > TOP_ROWS) {
 			more++;
 			rest += change_of(change->bytes);
 			continue;
 		}
-		(void)printf("  %13s  %+8" PRId64 "  %s\n",
-			     spell_change(change_of(change->bytes), true).text,
-			     change_of(change->blocks),
-			     cm_stack_line(change->snapshot, change->stack).text);
+		used = printf("  %13s  %+8" PRId64 "  ",
+			      spell_change(change_of(change->bytes), true).text,
+			      change_of(change->blocks));
+		cm_line_print(stdout, used > 0 ? (size_t)used : 0, change->name,
+			      changes->view.full);
 	}
 	if (more)
-		(void)printf("  %13s  in %zu other stacks\n", spell_change(rest, true).text, more);
+		(void)printf("  %13s  of %zu other %s\n", spell_change(rest, true).text, more,
+			     more == 1 ? cm_by_name(changes->view.by)
+				       : cm_by_names(changes->view.by));
 }
 
 static void put_json(struct cm_json *json, const struct cm_snap_device *device,
@@ -195,7 +176,10 @@ static void put_json(struct cm_json *json, const struct cm_snap_device *device,
 		cm_json_object(json, NULL);
 		cm_json_number(json, "bytes", change_of(change->bytes));
 		cm_json_number(json, "blocks", change_of(change->blocks));
-		cm_json_text(json, "stack", cm_stack_line(change->snapshot, change->stack).text);
+		cm_json_text(json,
+			     changes->view.by == CM_BY_CALLER ? "stack"
+							      : cm_by_name(changes->view.by),
+			     change->name);
 		cm_json_end(json);
 	}
 	cm_json_end(json);
@@ -216,12 +200,12 @@ static const struct cm_snap_device *find_device(const struct cm_snapshot *snapsh
 
 /* Compares one device; one of the two may be NULL. Sets *ret_changed if it differs. */
 static int diff_device(const struct cm_snapshot *snapshots[2],
-		       const struct cm_snap_device *devices[2], struct cm_json *json,
-		       bool *ret_changed)
+		       const struct cm_snap_device *devices[2], const struct cm_view *view,
+		       struct cm_json *json, bool *ret_changed)
 {
 	const struct cm_snap_device *any = devices[0] ? devices[0] : devices[1];
 	struct cm_figures figures[2] = {0};
-	struct changes changes = {0};
+	struct changes changes = {.view = *view};
 	int err = 0, side;
 	size_t i;
 
@@ -259,7 +243,8 @@ static bool is_used(const struct cm_snapshot *snapshot, const struct cm_snap_dev
 	return device && cm_snap_device_is_used(snapshot, device);
 }
 
-static int diff_all(const struct cm_snapshot *snapshots[2], struct cm_json *json, bool *ret_changed)
+static int diff_all(const struct cm_snapshot *snapshots[2], const struct cm_view *view,
+		    struct cm_json *json, bool *ret_changed)
 {
 	const struct cm_snap_device *devices[2];
 	int err = 0;
@@ -269,13 +254,13 @@ static int diff_all(const struct cm_snapshot *snapshots[2], struct cm_json *json
 		devices[0] = &snapshots[0]->device[i];
 		devices[1] = find_device(snapshots[1], devices[0]);
 		if (is_used(snapshots[0], devices[0]) || is_used(snapshots[1], devices[1]))
-			err = diff_device(snapshots, devices, json, ret_changed);
+			err = diff_device(snapshots, devices, view, json, ret_changed);
 	}
 	devices[0] = NULL;
 	for (i = 0; i < snapshots[1]->devices && !err; i++) {
 		devices[1] = &snapshots[1]->device[i];
 		if (!find_device(snapshots[0], devices[1]) && is_used(snapshots[1], devices[1]))
-			err = diff_device(snapshots, devices, json, ret_changed);
+			err = diff_device(snapshots, devices, view, json, ret_changed);
 	}
 	return err;
 }
@@ -283,6 +268,7 @@ static int diff_all(const struct cm_snapshot *snapshots[2], struct cm_json *json
 int cm_verb_diff(const struct cm_options *options)
 {
 	const struct cm_snapshot *snapshots[2];
+	const struct cm_view view = cm_view_of(options);
 	struct cm_source first, second;
 	struct cm_json json, *to;
 	bool changed = false;
@@ -301,7 +287,7 @@ int cm_verb_diff(const struct cm_options *options)
 	to = cm_json_open_array(options, &json, "diff", "devices");
 	if (!to)
 		(void)printf("first:  %s\nsecond: %s\n", options->args[0], options->args[1]);
-	err = diff_all(snapshots, to, &changed);
+	err = diff_all(snapshots, &view, to, &changed);
 	cm_json_close_array(to);
 	cm_source_close(&first);
 	cm_source_close(&second);

@@ -15,6 +15,7 @@
 #include "tools/processes/describe.h"
 #include "tools/processes/source.h"
 #include "tools/snapshot/figures.h"
+#include "tools/snapshot/groups.h"
 #include "tools/verbs/verbs.h"
 
 #define TOP_ROWS 10
@@ -71,117 +72,130 @@ static void print_peak(const struct cm_history *history)
 	(void)putchar('\n');
 }
 
-static int by_peak(const void *a, const void *b)
+static int by_live(const void *a, const void *b)
 {
-	const struct cm_sum *x = a, *y = b;
+	const struct cm_group *x = a, *y = b;
 
-	if (x->bytes[CM_MEASURE_PEAK] != y->bytes[CM_MEASURE_PEAK])
-		return x->bytes[CM_MEASURE_PEAK] > y->bytes[CM_MEASURE_PEAK] ? -1 : 1;
-	return x->stack < y->stack ? -1 : x->stack > y->stack;
+	return cm_sum_compare(&x->sum, &y->sum, CM_MEASURE_LIVE);
 }
 
-static void print_stacks(const struct cm_history *history, const struct cm_sum *sums, size_t count,
-			 enum cm_measure measure, const char *title)
+static int by_peak(const void *a, const void *b)
 {
-	const struct cm_snapshot *snapshot = history->snapshot;
+	const struct cm_group *x = a, *y = b;
+
+	return cm_sum_compare(&x->sum, &y->sum, CM_MEASURE_PEAK);
+}
+
+static void sort_groups(struct cm_groups *groups, int (*order)(const void *, const void *))
+{
+	if (groups->count)
+		qsort(groups->group, groups->count, sizeof(*groups->group), order);
+}
+
+static void print_groups(const struct cm_groups *groups, enum cm_measure measure, const char *title)
+{
 	uint64_t rest = 0, blocks = 0;
 	size_t i, shown = 0, more = 0;
+	int used;
 
-	(void)printf("\n  %s\n", title);
-	for (i = 0; i < count; i++) {
-		if (!sums[i].count[measure])
+	(void)printf("\n  %s, by %s\n", title, cm_by_name(groups->view.by));
+	for (i = 0; i < groups->count; i++) {
+		const struct cm_sum *sum = &groups->group[i].sum;
+
+		if (!sum->count[measure])
 			continue;
 		if (shown++ < TOP_ROWS) {
-			(void)printf("  %12s  %6" PRIu32 " %-6s  %s\n",
-				     cm_size_format((int64_t)sums[i].bytes[measure]).text,
-				     sums[i].count[measure],
-				     sums[i].count[measure] == 1 ? "block" : "blocks",
-				     cm_stack_line(snapshot, &snapshot->stack[sums[i].stack]).text);
+			used = printf("  %12s  %6" PRIu32 " %-6s  ",
+				      cm_size_format((int64_t)sum->bytes[measure]).text,
+				      sum->count[measure],
+				      sum->count[measure] == 1 ? "block" : "blocks");
+			cm_line_print(stdout, used > 0 ? (size_t)used : 0, groups->group[i].name,
+				      groups->view.full);
 			continue;
 		}
 		more++;
-		rest += sums[i].bytes[measure];
-		blocks += sums[i].count[measure];
+		rest += sum->bytes[measure];
+		blocks += sum->count[measure];
 	}
 	if (more)
-		(void)printf("  %12s  %6" PRIu64 " blocks  in %zu other stacks\n",
-			     cm_size_format((int64_t)rest).text, blocks, more);
+		(void)printf("  %12s  %6" PRIu64 " blocks  of %zu other %s\n",
+			     cm_size_format((int64_t)rest).text, blocks, more,
+			     more == 1 ? cm_by_name(groups->view.by)
+				       : cm_by_names(groups->view.by));
 	if (!shown)
 		(void)printf("  nothing\n");
 }
 
-static int by_count(const void *a, const void *b)
+static int by_passing(const void *a, const void *b)
 {
-	const struct cm_sum *x = a, *y = b;
+	const struct cm_group *x = a, *y = b;
 
-	if (x->count[CM_MEASURE_ALLOCATED] != y->count[CM_MEASURE_ALLOCATED])
-		return x->count[CM_MEASURE_ALLOCATED] > y->count[CM_MEASURE_ALLOCATED] ? -1 : 1;
-	return x->stack < y->stack ? -1 : x->stack > y->stack;
+	if (x->passing != y->passing)
+		return x->passing > y->passing ? -1 : 1;
+	return x->sum.stack < y->sum.stack ? -1 : x->sum.stack > y->sum.stack;
 }
 
-/* Finds the stacks with temporary memory, for which a buffer of their own may be best. The sums are
- * those of CM_MEASURE_ALLOCATED. */
-static int find_passing(const struct cm_history *history, struct cm_sum **ret_passing,
-			size_t *ret_count)
+/* Counts the temporary memory of each group, for which a buffer of its own may be best. */
+static int find_passing(const struct cm_history *history, struct cm_groups *groups)
 {
-	const struct cm_snapshot *snapshot = history->snapshot;
-	struct cm_sum *passing = calloc(snapshot->stacks, sizeof(*passing));
 	uint32_t *requests = calloc(history->events + 1, sizeof(*requests));
-	size_t i, count = 0;
+	struct cm_group *group;
+	size_t i;
 
-	if (!passing || !requests) {
-		free(passing);
-		free(requests);
+	if (!requests)
 		return -ENOMEM;
-	}
 	for (i = 0; i < history->events; i++)
 		requests[i + 1] = requests[i] +
 				  (history->event[i].action == CM_ACTION_ALLOC ? 1 : 0);
 	for (i = 0; i < history->spans; i++) {
 		const struct cm_span *span = &history->span[i];
-		struct cm_sum *to =
-			&passing[cm_snapshot_stack(snapshot, span->stack) - snapshot->stack];
 
 		if (span->begin >= CM_NEVER || span->freed >= CM_NEVER ||
 		    requests[span->freed] - requests[span->begin + 1] >= MOMENT_REQUESTS)
 			continue;
-		to->count[CM_MEASURE_ALLOCATED]++;
-		to->bytes[CM_MEASURE_ALLOCATED] += span->size;
-	}
-	for (i = 0; i < snapshot->stacks; i++) {
-		passing[i].stack = (uint32_t)i;
-		if (passing[i].count[CM_MEASURE_ALLOCATED] >= MOMENT_LEAST)
-			passing[count++] = passing[i];
+		group = cm_group_of(groups, history->snapshot, span);
+		if (!group)
+			break;
+		group->passing++;
+		group->passing_bytes += span->size;
 	}
 	free(requests);
-	qsort(passing, count, sizeof(*passing), by_count);
-	*ret_passing = passing;
-	*ret_count = count;
-	return 0;
+	return i < history->spans ? -ENOMEM : 0;
 }
 
-static void print_passing(const struct cm_history *history, const struct cm_sum *passing,
-			  size_t count)
+static void print_passing(const struct cm_groups *groups)
 {
-	const struct cm_snapshot *snapshot = history->snapshot;
 	size_t i;
+	int used;
 
-	if (!count)
-		return;
-	(void)printf("\n  temporary: freed before %d other requests\n", MOMENT_REQUESTS);
-	for (i = 0; i < count && i < TOP_ROWS; i++) {
-		const uint32_t times = passing[i].count[CM_MEASURE_ALLOCATED];
-		const uint64_t bytes = passing[i].bytes[CM_MEASURE_ALLOCATED];
+	for (i = 0; i < groups->count && i < TOP_ROWS; i++) {
+		const struct cm_group *group = &groups->group[i];
 
-		(void)printf("  %12s  %6" PRIu32 " times   %s\n",
-			     cm_size_format((int64_t)(bytes / times)).text, times,
-			     cm_stack_line(snapshot, &snapshot->stack[passing[i].stack]).text);
+		if (group->passing < MOMENT_LEAST)
+			break;
+		if (!i)
+			(void)printf("\n  temporary: freed before %d other requests\n",
+				     MOMENT_REQUESTS);
+		used = printf("  %12s  %6" PRIu32 " times   ",
+			      cm_size_format((int64_t)(group->passing_bytes / group->passing)).text,
+			      group->passing);
+		cm_line_print(stdout, used > 0 ? (size_t)used : 0, group->name, groups->view.full);
 	}
 }
 
-static void print_ooms(const struct cm_history *history)
+/* Indented as the sizes of the rows above. */
+static void print_place(const struct cm_snapshot *snapshot, uint32_t stack,
+			const struct cm_view *view)
 {
-	const struct cm_snapshot *snapshot = history->snapshot;
+	char *line = cm_stack_spell(snapshot, cm_snapshot_stack(snapshot, stack), view);
+	const int used = printf("  %12s  at ", "");
+
+	cm_line_print(stdout, used > 0 ? (size_t)used : 0, line ? line : "?", view->full);
+	free(line);
+}
+
+static void print_ooms(const struct cm_history *history, const struct cm_view *view)
+{
 	size_t i, shown = 0;
 	bool unknown;
 
@@ -195,12 +209,11 @@ static void print_ooms(const struct cm_history *history)
 		if (shown > TOP_ROWS)
 			continue;
 		unknown = event->addr == CM_FREE_UNKNOWN;
-		(void)printf(
-			"  %12s  requested, %s free%s  %s\n",
-			cm_size_format((int64_t)event->size).text,
-			unknown ? "unknown amount" : cm_size_format((int64_t)event->addr).text,
-			unknown ? "" : " on the device",
-			cm_stack_line(snapshot, cm_snapshot_stack(snapshot, event->stack)).text);
+		(void)printf("  %12s  requested, %s free%s\n",
+			     cm_size_format((int64_t)event->size).text,
+			     unknown ? "unknown amount" : cm_size_format((int64_t)event->addr).text,
+			     unknown ? "" : " on the device");
+		print_place(history->snapshot, event->stack, view);
 	}
 	if (shown > TOP_ROWS)
 		(void)printf("  and %zu more\n", shown - TOP_ROWS);
@@ -224,20 +237,31 @@ static void put_json_frames(struct cm_json *json, const struct cm_snapshot *snap
 	cm_json_end(json);
 }
 
-static void put_json_stacks(struct cm_json *json, const char *key, const struct cm_history *history,
-			    const struct cm_sum *sums, size_t count, enum cm_measure measure)
+/* The rows of a measure; CM_MEASURE_COUNT: temporary memory. */
+static void put_json_groups(struct cm_json *json, const char *key,
+			    const struct cm_snapshot *snapshot, const struct cm_groups *groups,
+			    enum cm_measure measure)
 {
-	const struct cm_snapshot *snapshot = history->snapshot;
+	const bool passing = measure == CM_MEASURE_COUNT;
 	size_t i;
 
 	cm_json_array(json, key);
-	for (i = 0; i < count; i++) {
-		if (!sums[i].count[measure])
+	for (i = 0; i < groups->count; i++) {
+		const struct cm_group *group = &groups->group[i];
+		const struct cm_snap_stack *stack = &snapshot->stack[group->sum.stack];
+
+		if (passing ? group->passing < MOMENT_LEAST : !group->sum.count[measure])
 			continue;
 		cm_json_object(json, NULL);
-		cm_json_unsigned(json, "bytes", sums[i].bytes[measure]);
-		cm_json_unsigned(json, "blocks", sums[i].count[measure]);
-		put_json_frames(json, snapshot, &snapshot->stack[sums[i].stack]);
+		cm_json_unsigned(json, "bytes",
+				 passing ? group->passing_bytes : group->sum.bytes[measure]);
+		cm_json_unsigned(json, "blocks",
+				 passing ? group->passing : group->sum.count[measure]);
+		cm_json_text(json, "caller", cm_stack_caller(snapshot, stack)->function);
+		if (groups->view.by == CM_BY_STACK)
+			put_json_frames(json, snapshot, stack);
+		else
+			cm_json_text(json, cm_by_name(groups->view.by), group->name);
 		cm_json_end(json);
 	}
 	cm_json_end(json);
@@ -268,9 +292,9 @@ static void put_json_ooms(struct cm_json *json, const struct cm_history *history
 }
 
 static void put_json(struct cm_json *json, const struct cm_history *history,
-		     const struct cm_figures *figures, struct cm_sum *sums, size_t count,
-		     const struct cm_sum *passing, size_t passing_count)
+		     const struct cm_figures *figures, struct cm_groups *groups)
 {
+	const struct cm_snapshot *snapshot = history->snapshot;
 	const struct cm_snap_device *device = history->device;
 	const struct cm_level *peak = cm_history_level(history, history->peak);
 
@@ -296,18 +320,17 @@ static void put_json(struct cm_json *json, const struct cm_history *history,
 	cm_json_unsigned(json, "events_lost", device->lost);
 	cm_json_unsigned(json, "peak_in_use_bytes", peak->allocated);
 	cm_json_unsigned(json, "peak_reserved_bytes", peak->reserved);
-	put_json_stacks(json, "stacks_in_use", history, sums, count, CM_MEASURE_LIVE);
-	qsort(sums, count, sizeof(*sums), by_peak);
-	put_json_stacks(json, "stacks_at_peak", history, sums, count, CM_MEASURE_PEAK);
-	put_json_stacks(json, "stacks_temporary", history, passing, passing_count,
-			CM_MEASURE_ALLOCATED);
+	put_json_groups(json, "stacks_in_use", snapshot, groups, CM_MEASURE_LIVE);
+	sort_groups(groups, by_peak);
+	put_json_groups(json, "stacks_at_peak", snapshot, groups, CM_MEASURE_PEAK);
+	sort_groups(groups, by_passing);
+	put_json_groups(json, "stacks_temporary", snapshot, groups, CM_MEASURE_COUNT);
 	put_json_ooms(json, history);
 	cm_json_end(json);
 }
 
 static void print_device(const struct cm_history *history, const struct cm_figures *figures,
-			 struct cm_sum *sums, size_t count, const struct cm_sum *passing,
-			 size_t passing_count)
+			 struct cm_groups *groups)
 {
 	const struct cm_snap_device *device = history->device;
 
@@ -319,38 +342,39 @@ static void print_device(const struct cm_history *history, const struct cm_figur
 	(void)printf("\n");
 	print_budget(device, figures);
 	print_peak(history);
-	print_stacks(history, sums, count, CM_MEASURE_LIVE, "allocated now, by stack");
+	print_groups(groups, CM_MEASURE_LIVE, "allocated now");
 	if (history->peak != CM_BEFORE) {
-		qsort(sums, count, sizeof(*sums), by_peak);
-		print_stacks(history, sums, count, CM_MEASURE_PEAK,
-			     "allocated at the peak, by stack");
+		sort_groups(groups, by_peak);
+		print_groups(groups, CM_MEASURE_PEAK, "allocated at the peak");
 	}
-	print_passing(history, passing, passing_count);
-	print_ooms(history);
+	sort_groups(groups, by_passing);
+	print_passing(groups);
+	print_ooms(history, &groups->view);
 }
 
 static int report_device(const struct cm_snapshot *snapshot, const struct cm_snap_device *device,
-			 struct cm_json *json)
+			 const struct cm_view *view, struct cm_json *json)
 {
 	struct cm_figures figures;
 	struct cm_history *history;
-	struct cm_sum *sums = NULL, *passing = NULL;
-	size_t count = 0, passing_count = 0;
+	struct cm_groups groups;
 	int err;
 
 	err = cm_history_create(snapshot, device, &history);
 	if (err)
 		return err;
 	cm_figures_get(snapshot, device, &figures);
-	err = cm_history_sum(history, &sums, &count);
-	if (!err)
-		err = find_passing(history, &passing, &passing_count);
+	err = cm_groups_create(history, view, &groups);
+	if (err)
+		goto err_history;
+	err = find_passing(history, &groups);
+	sort_groups(&groups, by_live);
 	if (!err && json)
-		put_json(json, history, &figures, sums, count, passing, passing_count);
+		put_json(json, history, &figures, &groups);
 	else if (!err)
-		print_device(history, &figures, sums, count, passing, passing_count);
-	free(passing);
-	free(sums);
+		print_device(history, &figures, &groups);
+	cm_groups_fini(&groups);
+err_history:
 	cm_history_destroy(history);
 	return err;
 }
@@ -392,6 +416,7 @@ static void put_head(struct cm_json *json, const struct cm_source *source)
 
 int cm_verb_report(const struct cm_options *options)
 {
+	struct cm_view view = cm_view_of(options);
 	struct cm_source source;
 	struct cm_json json, *to = NULL;
 	int exit, err = 0;
@@ -404,13 +429,17 @@ int cm_verb_report(const struct cm_options *options)
 		to = &json;
 		cm_json_open_document(to, "report");
 		put_head(to, &source);
+		/* Rows have all frames unless they stand for something else. */
+		if (view.by == CM_BY_CALLER)
+			view.by = CM_BY_STACK;
 		cm_json_array(to, "devices");
 	} else {
 		print_head(&source);
 	}
 	for (i = 0; i < source.snapshot->devices && !err; i++)
 		if (cm_snap_device_is_used(source.snapshot, &source.snapshot->device[i]))
-			err = report_device(source.snapshot, &source.snapshot->device[i], to);
+			err = report_device(source.snapshot, &source.snapshot->device[i], &view,
+					    to);
 	cm_json_close_array(to);
 	cm_source_close(&source);
 	if (!err)

@@ -53,7 +53,7 @@ static void use_words(struct fixture *f, uint32_t count)
 {
 	f->image->table[CM_TABLE_STACK] = (struct cm_image_table){f->words, count};
 	f->image->header.record.stack_words = count;
-	assert_int_equal(cm_snapshot_create(f->image, &f->snapshot), 0);
+	assert_int_equal(cm_snapshot_create(f->image, NULL, &f->snapshot), 0);
 }
 
 static const char *function_of(const struct fixture *f, uint32_t id, uint32_t frame)
