@@ -182,7 +182,7 @@ static void write_one(const struct cm_source *source, unsigned way)
 	if (way < formats)
 		(void)cm_formats[way].write(source, file);
 	else if (way < formats + CM_PLOT_COUNT)
-		(void)cm_plot_write(source, (enum cm_plot)(way - formats), file, &report);
+		(void)cm_plot_write(source, 1, (enum cm_plot)(way - formats), file, &report);
 	else
 		(void)cm_saved_write(source->image, file, true, &written);
 	(void)fclose(file);

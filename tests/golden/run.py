@@ -157,7 +157,6 @@ CASES = [
     ('history-bad-entries', 'history start 5000001 --max-entries 0'),
     ('history-region-pid', 'history --region {healthy} status 5000001'),
     ('plot-region-pid', 'plot --region {healthy} timeline 5000001 -O x.html'),
-    ('plot-region-no-kind', 'plot --region {healthy} -O x.html'),
     ('plot-no-kind', 'plot'),
     ('plot-nobody', 'plot timeline -O x.html'),
     ('diff-region', 'diff --region {healthy} {healthy}'),

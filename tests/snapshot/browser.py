@@ -182,6 +182,6 @@ class Browser:
 
     def colors(self):
         """How many different colours the picture has: one is a blank page."""
-        return self.evaluate('(() => { const c = document.querySelector("#stage canvas");'
+        return self.evaluate('(() => { const c = document.querySelector(".tab:not([hidden]) .stage canvas");'
                              'const d = new Uint32Array(c.getContext("2d").getImageData(0, 0,'
                              'c.width, c.height).data.buffer); return new Set(d).size; })()')

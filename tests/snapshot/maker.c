@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Makes a region whose every event, block and stack is known: maker DIR [EVENTS BLOCKS]
+ * Makes a region whose every event, block and stack is known: maker DIR [EVENTS BLOCKS [STACKS]]
  *
  * A small solver is played on two devices and pinned memory: weights that stay, activations that
  * come and go, a buffer that is forgotten in each step, a request that fails. The stacks are this
  * program's own, with an inlined function and Python frames among them; its modules are in the map.
- * With EVENTS and BLOCKS the first device has so many, for measurements. Prints the path of the
- * region.
+ * With EVENTS and BLOCKS the first device has so many, for measurements; with STACKS they come from
+ * so many stacks, with sizes and lifetimes as those of a training. Prints the path of the region.
  */
 #include <errno.h>
 #include <execinfo.h>
@@ -318,6 +318,87 @@ __attribute__((noinline)) static void play_many(uint64_t events, uint64_t blocks
 	}
 }
 
+/* A stack of Python frames: layer<n> < forward < main. */
+static uint32_t busy_stack(uint32_t n)
+{
+	char text[64];
+	uint64_t *word;
+	uint32_t id = maker.words, name, i;
+
+	(void)row_at(CM_TABLE_STACK, id + 3);
+	word = cm_region_row(maker.region, CM_TABLE_STACK, id);
+	word[0] = cm_stack_word(3, 0, 0);
+	for (i = 0; i < 3; i++) {
+		if (i)
+			(void)snprintf(text, sizeof(text), "%s\nmodel.py",
+				       i == 1 ? "forward" : "main");
+		else
+			(void)snprintf(text, sizeof(text), "layer%u\nmodel.py", (unsigned)n);
+		name = add_text(text);
+		word = cm_region_row(maker.region, CM_TABLE_STACK, id);
+		word[1 + i] = cm_frame_python(100 * i + n, name);
+	}
+	maker.words += 4;
+	maker.region->header->record.stack_words = maker.words;
+	maker.region->header->record.stack_count++;
+	return id;
+}
+
+#define SLOT (64 * MIB)
+
+/* Slots of 64 MiB, filled and emptied by a fixed sequence of numbers that look random. */
+static void play_busy(uint64_t events, uint64_t slots, uint32_t stacks)
+{
+	struct {
+		uint64_t size;
+		uint32_t stack;
+	} *slot = calloc(slots, sizeof(*slot));
+	uint32_t *stack = calloc(stacks, sizeof(*stack));
+	uint64_t i, seed = 1, n, addr;
+	struct cm_block *block;
+
+	if (!slot || !stack)
+		fail("no memory");
+	for (i = 0; i < stacks; i++)
+		stack[i] = busy_stack((uint32_t)i);
+	open_place(&maker.place[0], 0, UINT64_C(0x7f0000000000), slots * SLOT, 0);
+	for (i = 0; i + 3 < events;) {
+		seed = seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+		n = (seed >> 33) % slots;
+		addr = UINT64_C(0x7f0000000000) + n * SLOT;
+		if (slot[n].size) {
+			note(&maker.place[0], CM_ACTION_FREE_REQUESTED, addr, slot[n].size,
+			     slot[n].stack);
+			note(&maker.place[0], CM_ACTION_FREE_COMPLETED, addr, slot[n].size,
+			     slot[n].stack);
+			slot[n].size = 0;
+			i += 2;
+			continue;
+		}
+		/* Every 16th slot holds its memory, as weights do: up to 32 MiB, else up to 512
+		 * KiB. */
+		slot[n].size = 512 * (1 + (seed >> 40) % (n % 16 ? 1024 : 65536));
+		slot[n].stack = stack[(n + seed / 3) % stacks];
+		note(&maker.place[0], CM_ACTION_ALLOC, addr, slot[n].size, slot[n].stack);
+		i++;
+	}
+	for (n = 0; n < slots; n++) {
+		if (slot[n].size) {
+			block = append(&maker.place[0], slot[n].size);
+			block->requested = slot[n].size;
+			block->state = CM_BLOCK_LIVE;
+			block->stack = slot[n].stack;
+			block->tick = maker.tick;
+			cm_counters_alloc(device_row(0), CM_POOL_LARGE, (int64_t)slot[n].size,
+					  (int64_t)slot[n].size);
+		}
+		if (slot[n].size < SLOT)
+			append(&maker.place[0], SLOT - slot[n].size)->state = CM_BLOCK_FREE;
+	}
+	free(slot);
+	free(stack);
+}
+
 static void add_device(uint32_t device, const char *name)
 {
 	struct cm_device_row *row = row_at(CM_TABLE_DEVICE, device);
@@ -439,7 +520,9 @@ int main(int argc, char **argv)
 	add_device(0, "Test Device 80G");
 	add_device(1, "Test Device 80G");
 	add_heaps();
-	if (many)
+	if (many && argc > 4)
+		play_busy(events, strtoull(argv[3], NULL, 10), (uint32_t)atoi(argv[4]));
+	else if (many)
 		play_many(events, strtoull(argv[3], NULL, 10));
 	else
 		play();

@@ -3,37 +3,10 @@
 
 #include <endian.h>
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "tools/output/gzip.h"
 #include "tools/plot/plot_files.h"
-
-static const char *const scripts[CM_PLOT_COUNT] = {
-	[CM_PLOT_TIMELINE] = cm_plot_timeline_js,
-	[CM_PLOT_BLOCKS] = cm_plot_blocks_js,
-	[CM_PLOT_FLAME] = cm_plot_flame_js,
-	[CM_PLOT_SIZES] = cm_plot_sizes_js,
-};
-
-static int open_columns(struct cm_columns *columns)
-{
-	memset(columns, 0, sizeof(*columns));
-	columns->file = open_memstream(&columns->bytes, &columns->count);
-	columns->text_file = open_memstream(&columns->text, &columns->text_count);
-	if (!columns->file || !columns->text_file)
-		return -ENOMEM;
-	cm_json_init(&columns->json, columns->text_file);
-	return 0;
-}
-
-/* 0, or -ENOMEM: a buffer could not grow. */
-static int end_columns(struct cm_columns *columns)
-{
-	const int failed = columns->file ? fclose(columns->file) : 0;
-
-	return failed | (columns->text_file ? fclose(columns->text_file) : 0) ? -ENOMEM : 0;
-}
 
 /* A part of the data of a page. */
 struct part {
@@ -128,6 +101,7 @@ static int put_data(const struct cm_columns *columns, FILE *file)
 
 static int put_page(const struct cm_columns *columns, enum cm_plot plot, FILE *file)
 {
+	const char *const *script;
 	int err;
 
 	/* The title is only the kind: foreign texts are in the data, which the page inserts as
@@ -139,28 +113,29 @@ static int put_page(const struct cm_columns *columns, enum cm_plot plot, FILE *f
 		      "<script type=\"text/plain\" id=\"data\" data-packing=\"" PACKING "\">",
 		      cm_plot_name(plot), cm_plot_page_css, cm_plot_page_html);
 	err = put_data(columns, file);
-	(void)fprintf(file, "</script>\n<script>\n\"use strict\";\n%s%s%s</script>\n</html>\n",
-		      cm_plot_page_js, scripts[plot], cm_plot_start_js);
+	(void)fputs("</script>\n<script>\n\"use strict\";\n", file);
+	for (script = cm_plot_scripts; *script; script++)
+		(void)fputs(*script, file);
+	(void)fputs("</script>\n</html>\n", file);
 	return err;
 }
 
-int cm_plot_write(const struct cm_source *source, enum cm_plot plot, FILE *file,
+int cm_plot_write(const struct cm_source *source, size_t count, enum cm_plot plot, FILE *file,
 		  struct cm_plot_report *ret_report)
 {
 	struct cm_plot_report report = {0};
 	struct cm_columns columns;
-	int err, ended;
+	int err, closed;
 
-	err = open_columns(&columns);
+	err = cm_columns_open(&columns);
 	if (!err)
-		err = cm_plot_collect(source, plot, &columns, &report);
-	ended = end_columns(&columns);
+		err = cm_plot_collect(source, count, plot, &columns, &report);
+	closed = cm_columns_close(&columns);
 	if (!err)
-		err = ended;
+		err = closed;
 	if (!err)
 		err = put_page(&columns, plot, file);
-	free(columns.bytes);
-	free(columns.text);
+	cm_columns_free(&columns);
 	if (!err)
 		*ret_report = report;
 	return err;

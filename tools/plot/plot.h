@@ -1,48 +1,42 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A snapshot as one self-contained page: the compressed data, and the program that draws it. Data
- * that is too much to draw is aggregated here, and the page says so.
+ * Snapshots as one self-contained page: the compressed data, and the program that draws it. The
+ * page has every event and allocation, so nothing that it sums up is an estimate.
  */
 #ifndef CM_TOOLS_PLOT_PLOT_H
 #define CM_TOOLS_PLOT_PLOT_H
 
 #include <stdio.h>
 
-#include "tools/output/json.h"
+#include "tools/plot/columns.h"
 #include "tools/processes/source.h"
 
-enum cm_plot { CM_PLOT_TIMELINE, CM_PLOT_BLOCKS, CM_PLOT_FLAME, CM_PLOT_SIZES, CM_PLOT_COUNT };
+/* One view of the page, or all of them behind tabs. */
+enum cm_plot {
+	CM_PLOT_TIMELINE,
+	CM_PLOT_BLOCKS,
+	CM_PLOT_FLAME,
+	CM_PLOT_SIZES,
+	CM_PLOT_PAGE,
+	CM_PLOT_COUNT
+};
 
-/* "timeline", "blocks", "flame", "sizes". */
+/* "timeline", "blocks", "flame", "sizes", "page". */
 const char *cm_plot_name(enum cm_plot plot);
 
 /* What a page shows. */
 struct cm_plot_report {
 	size_t events;
 	size_t spans;
-	size_t spans_summed; /* aggregated to one band */
 };
 
-/* Writes the page. 0, -ENOMEM. The caller finds the errors of the file. */
-int cm_plot_write(const struct cm_source *source, enum cm_plot plot, FILE *file,
+/* Writes a page of `count` snapshots, which it compares if there are several. 0, -ENOMEM. The
+ * caller finds the errors of the file. */
+int cm_plot_write(const struct cm_source *source, size_t count, enum cm_plot plot, FILE *file,
 		  struct cm_plot_report *ret_report);
 
-/*
- * The data of a page: a description in JSON and columns of numbers, little endian, each at a
- * multiple of 8 bytes. For each column the description has [name, type, first byte, count].
- */
-struct cm_columns {
-	FILE *file; /* into `bytes` */
-	char *bytes;
-	size_t count;
-	struct cm_json json; /* the description, into `text` */
-	FILE *text_file;
-	char *text;
-	size_t text_count;
-};
-
-/* Adds the data of a plot. 0, -ENOMEM. */
-int cm_plot_collect(const struct cm_source *source, enum cm_plot plot, struct cm_columns *columns,
-		    struct cm_plot_report *report);
+/* Adds the data of a page. 0, -ENOMEM. */
+int cm_plot_collect(const struct cm_source *source, size_t count, enum cm_plot plot,
+		    struct cm_columns *columns, struct cm_plot_report *report);
 
 #endif

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-#include <endian.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,17 +11,13 @@
 #include "tools/snapshot/lines.h"
 #include "tools/snapshot/stretches.h"
 
-#define BINS_MAX   65536 /* bins of events on the time axis */
-#define SPANS_MAX  15000 /* allocations drawn one by one on the timeline */
-#define PIXELS     2000  /* assumed width of the picture */
 #define TEXT_BYTES 4096
-#define CLASSES    48 /* powers of two */
+#define CLASSES    48     /* powers of two */
+#define OOMS_MAX   100000 /* listed with their sizes */
 
 static const char *const names[CM_PLOT_COUNT] = {
-	[CM_PLOT_TIMELINE] = "timeline",
-	[CM_PLOT_BLOCKS] = "blocks",
-	[CM_PLOT_FLAME] = "flame",
-	[CM_PLOT_SIZES] = "sizes",
+	[CM_PLOT_TIMELINE] = "timeline", [CM_PLOT_BLOCKS] = "blocks", [CM_PLOT_FLAME] = "flame",
+	[CM_PLOT_SIZES] = "sizes",       [CM_PLOT_PAGE] = "page",
 };
 
 const char *cm_plot_name(enum cm_plot plot)
@@ -30,243 +25,116 @@ const char *cm_plot_name(enum cm_plot plot)
 	return names[plot];
 }
 
-/* A column that is being written. */
-struct column {
-	struct cm_columns *to;
-	const char *name;
-	const char *type;
-	size_t start;
-	size_t count;
-};
-
-static struct column open_column(struct cm_columns *to, const char *name, const char *type)
-{
-	static const char zeros[8];
-	struct column column = {.to = to, .name = name, .type = type};
-	const long at = ftell(to->file);
-
-	if (at % 8)
-		(void)fwrite(zeros, 1, 8 - (size_t)(at % 8), to->file);
-	column.start = (size_t)ftell(to->file);
-	return column;
-}
-
-/* JavaScript's numbers are doubles: exact up to 2^53, beyond all addresses and sizes. */
-static void put_real(struct column *column, double value)
-{
-	uint64_t bits;
-
-	memcpy(&bits, &value, sizeof(bits));
-	bits = htole64(bits);
-	(void)fwrite_unlocked(&bits, sizeof(bits), 1, column->to->file);
-	column->count++;
-}
-
-static void put_word(struct column *column, uint32_t value)
-{
-	value = htole32(value);
-	(void)fwrite_unlocked(&value, sizeof(value), 1, column->to->file);
-	column->count++;
-}
-
-static void put_byte(struct column *column, uint8_t value)
-{
-	(void)putc_unlocked(value, column->to->file);
-	column->count++;
-}
-
-/* Adds the column to the array of columns, which is open in the description. */
-static void close_column(struct column *column)
-{
-	struct cm_json *json = &column->to->json;
-
-	cm_json_array(json, NULL);
-	cm_json_text(json, NULL, column->name);
-	cm_json_text(json, NULL, column->type);
-	cm_json_unsigned(json, NULL, column->start);
-	cm_json_unsigned(json, NULL, column->count);
-	cm_json_end(json);
-}
-
-/* Writes `count` values to a column of `columns`; `value` is an expression of i. */
-#define PUT_COLUMN(name, type, put, count, value)                        \
-	do {                                                             \
-		struct column put_to = open_column(columns, name, type); \
-		size_t i;                                                \
-		for (i = 0; i < (count); i++)                            \
-			put(&put_to, value);                             \
-		close_column(&put_to);                                   \
-	} while (0)
-#define REALS(name, count, value) PUT_COLUMN(name, "f64", put_real, count, (double)(value))
-#define WORDS(name, count, value) PUT_COLUMN(name, "u32", put_word, count, value)
-#define BYTES(name, count, value) PUT_COLUMN(name, "u8", put_byte, count, value)
-
 static uint32_t stack_of(const struct cm_snapshot *snapshot, uint32_t id)
 {
 	return (uint32_t)(cm_snapshot_stack(snapshot, id) - snapshot->stack);
 }
 
-/* Milliseconds since the first event. */
-static double time_of(const struct cm_history *history, size_t event)
+/* What the columns of a device are made of. */
+struct rows {
+	const struct cm_history *history;
+	const struct cm_stretch *stretch;
+	const struct size_class *class;
+	uint64_t unit_ns; /* of times */
+	uint64_t addr;    /* of events that have none */
+};
+
+static bool has_addr(const struct cm_event *event)
+{
+	return event->action != CM_ACTION_OOM && event->action != CM_ACTION_SNAPSHOT;
+}
+
+/* Nanoseconds since the first event. */
+static uint64_t time_of(const struct cm_history *history, size_t event)
 {
 	const struct cm_image *image = history->snapshot->image;
 	const uint64_t start = cm_image_time(image, history->event[0].tick);
 	const uint64_t time = cm_image_time(image, history->event[event].tick);
 
-	return time > start ? (double)(time - start) / 1e6 : 0;
+	return time > start ? time - start : 0;
 }
 
-/* Each bin of events is represented by the event after which most was allocated. */
-static int put_bins(struct cm_columns *columns, const struct cm_history *history)
-{
-	const size_t step = history->events / BINS_MAX + 1;
-	const size_t count = (history->events + step - 1) / step;
-	uint32_t *best = calloc(count + 1, sizeof(*best));
-	size_t bin, e;
-
-	if (!best)
-		return -ENOMEM;
-	for (bin = 0; bin < count; bin++) {
-		best[bin] = (uint32_t)(bin * step);
-		for (e = bin * step; e < (bin + 1) * step && e < history->events; e++)
-			if (history->level[e].allocated > history->level[best[bin]].allocated)
-				best[bin] = (uint32_t)e;
+/* The value of row i of a column, by the column's name. */
+#define VALUE(name, expression)                             \
+	static uint64_t name(const void *data, size_t i)    \
+	{                                                   \
+		const struct rows *rows = data;             \
+		const struct cm_history *h = rows->history; \
+		(void)h;                                    \
+		return (expression);                        \
 	}
-	WORDS("bin_event", count, best[i]);
-	REALS("bin_time", count, time_of(history, best[i]));
-	REALS("bin_allocated", count, history->level[best[i]].allocated);
-	REALS("bin_active", count, history->level[best[i]].active);
-	REALS("bin_reserved", count, history->level[best[i]].reserved);
-	free(best);
-	return 0;
-}
 
-/* Writes spans in the order of their allocation. */
-static void put_spans(struct cm_columns *columns, const struct cm_history *history,
-		      const struct cm_span *span, size_t count)
+VALUE(event_action, h->event[i].action)
+/* What fails for memory may be larger than all else; it is in the list of these events. */
+VALUE(event_addr, has_addr(&h->event[i]) ? h->event[i].addr : rows->addr)
+VALUE(event_size, h->event[i].action == CM_ACTION_OOM ? 0 : h->event[i].size)
+VALUE(event_stack, stack_of(h->snapshot, h->event[i].stack))
+VALUE(event_thread, h->event[i].thread)
+VALUE(event_annotation, h->event[i].annotation)
+VALUE(event_time, time_of(h, i) / rows->unit_ns)
+VALUE(span_begin, h->span[i].begin)
+VALUE(span_freed, h->span[i].freed)
+VALUE(span_ready, h->span[i].ready)
+VALUE(span_stack, stack_of(h->snapshot, h->span[i].stack))
+VALUE(before_addr, h->span[i].addr)
+VALUE(before_size, h->span[i].size)
+VALUE(seg_addr, rows->stretch[i].addr)
+VALUE(seg_size, rows->stretch[i].size)
+VALUE(seg_begin, rows->stretch[i].begin)
+VALUE(seg_end, rows->stretch[i].end)
+VALUE(seg_stack, stack_of(h->snapshot, rows->stretch[i].stack))
+VALUE(seg_small, rows->stretch[i].small)
+VALUE(seg_paged, rows->stretch[i].paged)
+#define COLUMN(name, count) cm_columns_add(columns, #name, count, name, rows)
+
+static void put_events(struct cm_columns *columns, const struct rows *rows)
 {
-	const struct cm_snapshot *snapshot = history->snapshot;
+	const size_t count = rows->history->events;
 
-	REALS("span_addr", count, span[i].addr);
-	REALS("span_size", count, span[i].size);
-	WORDS("span_begin", count, span[i].begin);
-	WORDS("span_freed", count, span[i].freed);
-	WORDS("span_ready", count, span[i].ready);
-	WORDS("span_stack", count, stack_of(snapshot, span[i].stack));
-	WORDS("span_thread", count, span[i].thread);
-	WORDS("span_annotation", count, span[i].annotation);
+	COLUMN(event_action, count);
+	COLUMN(event_addr, count);
+	COLUMN(event_size, count);
+	COLUMN(event_stack, count);
+	COLUMN(event_thread, count);
+	COLUMN(event_annotation, count);
+	cm_columns_add_growing(columns, "event_time", count, event_time, rows);
 }
 
-/* The area of a span on the whole picture, where a span is at least about a pixel wide. */
-static double area_of(const struct cm_span *span, size_t events)
+/* The address, size and so on of an allocation are those of the event that begins it; those that
+ * have none come first. */
+static void put_spans(struct cm_columns *columns, const struct rows *rows)
 {
-	const double begin = span->begin == CM_BEFORE ? 0 : span->begin;
-	const double end = span->freed < CM_NEVER ? span->freed : (double)events;
-	const double least = (double)events / PIXELS;
+	const struct cm_history *history = rows->history;
+	size_t before = 0;
 
-	return (double)span->size * (end - begin > least ? end - begin : least);
+	while (before < history->spans && history->span[before].begin == CM_BEFORE)
+		before++;
+	cm_columns_add_growing(columns, "span_begin", history->spans, span_begin, rows);
+	COLUMN(span_freed, history->spans);
+	COLUMN(span_ready, history->spans);
+	COLUMN(span_stack, history->spans);
+	COLUMN(before_addr, before);
+	COLUMN(before_size, before);
 }
 
-static int by_area(const void *a, const void *b, void *data)
-{
-	const struct cm_span *x = *(const struct cm_span *const *)a;
-	const struct cm_span *y = *(const struct cm_span *const *)b;
-	const size_t events = *(const size_t *)data;
-	const double p = area_of(x, events), q = area_of(y, events);
-
-	if (p != q)
-		return p > q ? -1 : 1;
-	return x < y ? -1 : x > y;
-}
-
-static int by_place(const void *a, const void *b)
-{
-	const struct cm_span *x = *(const struct cm_span *const *)a;
-	const struct cm_span *y = *(const struct cm_span *const *)b;
-
-	return x < y ? -1 : x > y;
-}
-
-/* Writes the spans with the largest areas, by allocation; the page shows the others as "rest". */
-static int put_largest(struct cm_columns *columns, const struct cm_history *history,
-		       struct cm_plot_report *report)
-{
-	const size_t kept = history->spans < SPANS_MAX ? history->spans : SPANS_MAX;
-	size_t events = history->events;
-	const struct cm_span **order = calloc(history->spans + 1, sizeof(*order));
-	struct cm_span *span = calloc(kept + 1, sizeof(*span));
-	size_t i;
-
-	if (!order || !span) {
-		free(order);
-		free(span);
-		return -ENOMEM;
-	}
-	for (i = 0; i < history->spans; i++)
-		order[i] = &history->span[i];
-	qsort_r(order, history->spans, sizeof(const struct cm_span *), by_area, &events);
-	qsort(order, kept, sizeof(const struct cm_span *), by_place);
-	for (i = 0; i < kept; i++)
-		span[i] = *order[i];
-	put_spans(columns, history, span, kept);
-	report->spans_summed += history->spans - kept;
-	free(order);
-	free(span);
-	return 0;
-}
-
-static int put_segments(struct cm_columns *columns, const struct cm_history *history)
+static int put_segments(struct cm_columns *columns, struct rows *rows)
 {
 	struct cm_stretch *item;
 	size_t count;
 	int err;
 
-	err = cm_stretches_find(history, &item, &count);
+	err = cm_stretches_find(rows->history, &item, &count);
 	if (err)
 		return err;
-	REALS("seg_addr", count, item[i].addr);
-	REALS("seg_size", count, item[i].size);
-	WORDS("seg_begin", count, item[i].begin);
-	WORDS("seg_end", count, item[i].end);
-	WORDS("seg_stack", count, stack_of(history->snapshot, item[i].stack));
-	BYTES("seg_small", count, item[i].small);
-	BYTES("seg_paged", count, item[i].paged);
+	rows->stretch = item;
+	COLUMN(seg_addr, count);
+	COLUMN(seg_size, count);
+	COLUMN(seg_begin, count);
+	COLUMN(seg_end, count);
+	COLUMN(seg_stack, count);
+	COLUMN(seg_small, count);
+	COLUMN(seg_paged, count);
 	free(item);
-	return 0;
-}
-
-static void put_events(struct cm_columns *columns, const struct cm_history *history)
-{
-	const struct cm_event *event = history->event;
-	const size_t count = history->events;
-
-	BYTES("event_action", count, event[i].action);
-	REALS("event_addr", count, event[i].addr);
-	REALS("event_size", count, event[i].size);
-	WORDS("event_stack", count, stack_of(history->snapshot, event[i].stack));
-	WORDS("event_thread", count, event[i].thread);
-	WORDS("event_annotation", count, event[i].annotation);
-	REALS("event_time", count, time_of(history, i));
-}
-
-static int put_sums(struct cm_columns *columns, const struct cm_history *history)
-{
-	struct cm_sum *sum;
-	char name[32];
-	size_t count;
-	int err, m;
-
-	err = cm_history_sum(history, &sum, &count);
-	if (err)
-		return err;
-	WORDS("sum_stack", count, sum[i].stack);
-	for (m = 0; m < CM_MEASURE_COUNT; m++) {
-		(void)snprintf(name, sizeof(name), "%s_bytes", cm_measure_name((enum cm_measure)m));
-		REALS(name, count, sum[i].bytes[m]);
-		(void)snprintf(name, sizeof(name), "%s_count", cm_measure_name((enum cm_measure)m));
-		WORDS(name, count, sum[i].count[m]);
-	}
-	free(sum);
 	return 0;
 }
 
@@ -277,25 +145,24 @@ static size_t class_of(uint64_t size)
 	return class < CLASSES ? class : CLASSES - 1;
 }
 
-/* One size class: requests, live blocks and their rounding, free blocks. */
+/* One size class of the memory at the end: live blocks and their rounding, free blocks. */
 struct size_class {
-	uint64_t asked, asked_bytes, live, live_bytes, waste_bytes, free, free_bytes;
+	uint64_t live, live_bytes, waste_bytes, free, free_bytes;
 };
 
-static void put_classes(struct cm_columns *columns, const struct cm_history *history)
+VALUE(class_live, rows->class[i].live)
+VALUE(class_live_bytes, rows->class[i].live_bytes)
+VALUE(class_waste_bytes, rows->class[i].waste_bytes)
+VALUE(class_free, rows->class[i].free)
+VALUE(class_free_bytes, rows->class[i].free_bytes)
+
+static void put_classes(struct cm_columns *columns, struct rows *rows)
 {
 	struct size_class class[CLASSES] = {0}, *at;
 	const struct cm_block *block;
 	size_t n, blocks;
 
-	for (n = 0; n < history->events; n++) {
-		if (history->event[n].action != CM_ACTION_ALLOC)
-			continue;
-		at = &class[class_of(history->event[n].size)];
-		at->asked++;
-		at->asked_bytes += history->event[n].size;
-	}
-	block = cm_device_blocks(history->snapshot, history->device, &blocks);
+	block = cm_device_blocks(rows->history->snapshot, rows->history->device, &blocks);
 	for (n = 0; n < blocks; n++, block++) {
 		if (block->state == CM_BLOCK_LIVE) {
 			at = &class[class_of(block->requested)];
@@ -309,95 +176,118 @@ static void put_classes(struct cm_columns *columns, const struct cm_history *his
 			at->free_bytes += block->size;
 		}
 	}
-#define CLASS_COLUMN(field) REALS("class_" #field, CLASSES, class[i].field)
-	CLASS_COLUMN(asked);
-	CLASS_COLUMN(asked_bytes);
-	CLASS_COLUMN(live);
-	CLASS_COLUMN(live_bytes);
-	CLASS_COLUMN(waste_bytes);
-	CLASS_COLUMN(free);
-	CLASS_COLUMN(free_bytes);
+	rows->class = class;
+	COLUMN(class_live, CLASSES);
+	COLUMN(class_live_bytes, CLASSES);
+	COLUMN(class_waste_bytes, CLASSES);
+	COLUMN(class_free, CLASSES);
+	COLUMN(class_free_bytes, CLASSES);
+	rows->class = NULL;
 }
 
-static int put_kind(struct cm_columns *columns, enum cm_plot plot, const struct cm_history *history,
-		    struct cm_plot_report *report)
-{
-	int err = 0;
-
-	if (plot == CM_PLOT_TIMELINE) {
-		err = put_bins(columns, history);
-		if (!err)
-			err = put_largest(columns, history, report);
-	} else if (plot == CM_PLOT_BLOCKS) {
-		put_events(columns, history);
-		put_spans(columns, history, history->span, history->spans);
-		err = put_segments(columns, history);
-	} else if (plot == CM_PLOT_FLAME) {
-		err = put_sums(columns, history);
-	} else {
-		put_classes(columns, history);
-	}
-	return err;
-}
-
-/* The events that ran out of memory, which the page marks. */
-static void put_marks(struct cm_json *json, const struct cm_history *history)
+/* [event, requested bytes, free bytes of the device or null] of each event of this kind. */
+static void put_ooms(struct cm_json *json, const struct cm_history *history)
 {
 	size_t i, count = 0;
 
 	cm_json_array(json, "ooms");
-	for (i = 0; i < history->events && count < 1000; i++) {
+	for (i = 0; i < history->events && count < OOMS_MAX; i++) {
 		if (history->event[i].action != CM_ACTION_OOM)
 			continue;
 		cm_json_array(json, NULL);
 		cm_json_unsigned(json, NULL, i);
 		cm_json_unsigned(json, NULL, history->event[i].size);
+		if (history->event[i].addr == CM_FREE_UNKNOWN)
+			cm_json_null(json, NULL);
+		else
+			cm_json_unsigned(json, NULL, history->event[i].addr);
 		cm_json_end(json);
 		count++;
 	}
 	cm_json_end(json);
 }
 
-static int put_device(struct cm_columns *columns, enum cm_plot plot,
-		      const struct cm_snapshot *snapshot, const struct cm_snap_device *device,
-		      struct cm_plot_report *report)
+/* The figures at the end, in the words of the glossary. */
+static void put_figures(struct cm_json *json, const struct cm_history *history)
+{
+	struct cm_figures figures;
+
+	cm_figures_get(history->snapshot, history->device, &figures);
+	cm_json_object(json, "figures");
+	cm_json_unsigned(json, "requested", figures.in_use);
+	cm_json_unsigned(json, "rounding", figures.rounding);
+	cm_json_unsigned(json, "pending", figures.pending);
+	cm_json_unsigned(json, "fragmented", figures.fragmented);
+	cm_json_unsigned(json, "releasable", figures.releasable);
+	cm_json_unsigned(json, "reserved", figures.reserved);
+	cm_json_unsigned(json, "largest_free", figures.largest_free);
+	cm_json_unsigned(json, "blocks", figures.blocks);
+	cm_json_unsigned(json, "segments", figures.segments);
+	cm_json_end(json);
+}
+
+static struct rows rows_of(const struct cm_history *history)
+{
+	struct rows rows = {.history = history};
+	size_t i;
+
+	if (history->events)
+		rows.unit_ns = time_of(history, history->events - 1) / UINT32_MAX + 1;
+	for (i = 0; i < history->events && !rows.addr; i++)
+		if (has_addr(&history->event[i]))
+			rows.addr = history->event[i].addr;
+	return rows;
+}
+
+static void put_device_facts(struct cm_json *json, const struct rows *rows)
+{
+	const struct cm_history *history = rows->history;
+	const struct cm_snap_device *device = history->device;
+
+	cm_json_text(json, "name", cm_device_title(device).text);
+	cm_json_unsigned(json, "capacity", device->row ? device->row->total_bytes : 0);
+	cm_json_unsigned(json, "limit", device->row ? device->row->allowed_bytes : 0);
+	cm_json_unsigned(json, "events", history->events);
+	cm_json_unsigned(json, "lost", device->lost);
+	cm_json_unsigned(json, "spans", history->spans);
+	cm_json_unsigned(json, "allocated_at_start", history->start.allocated);
+	cm_json_unsigned(json, "active_at_start", history->start.active);
+	cm_json_unsigned(json, "reserved_at_start", history->start.reserved);
+	cm_json_number(json, "peak", history->peak == CM_BEFORE ? -1 : (int64_t)history->peak);
+	cm_json_unsigned(json, "unit_ns", rows->unit_ns);
+	if (history->events)
+		cm_json_unsigned(json, "start_ms",
+				 cm_image_time(history->snapshot->image, history->event[0].tick) /
+					 1000000);
+	put_figures(json, history);
+	put_ooms(json, history);
+}
+
+static int put_device(struct cm_columns *columns, const struct cm_snapshot *snapshot,
+		      const struct cm_snap_device *device, struct cm_plot_report *report)
 {
 	struct cm_json *json = &columns->json;
 	struct cm_history *history;
+	struct rows rows;
 	int err;
 
 	err = cm_history_create(snapshot, device, &history);
 	if (err)
 		return err;
+	rows = rows_of(history);
 	cm_json_object(json, NULL);
-	cm_json_text(json, "name", cm_device_title(device).text);
-	cm_json_unsigned(json, "total", device->row ? device->row->total_bytes : 0);
-	cm_json_unsigned(json, "events", history->events);
-	cm_json_unsigned(json, "lost", device->lost);
-	cm_json_unsigned(json, "spans", history->spans);
-	cm_json_unsigned(json, "allocated_at_start", history->start.allocated);
-	cm_json_unsigned(json, "reserved_at_start", history->start.reserved);
-	cm_json_number(json, "peak", history->peak == CM_BEFORE ? -1 : (int64_t)history->peak);
-	put_marks(json, history);
+	put_device_facts(json, &rows);
 	cm_json_array(json, "columns");
-	err = put_kind(columns, plot, history, report);
+	put_events(columns, &rows);
+	put_spans(columns, &rows);
+	err = put_segments(columns, &rows);
+	put_classes(columns, &rows);
 	cm_json_end(json);
 	cm_json_end(json);
 	report->events += history->events;
 	report->spans += history->spans;
 	cm_history_destroy(history);
 	return err;
-}
-
-/* The caller of the caller: useful where one function makes all allocations. "": there is none
- * up to main. */
-static struct cm_function_text name_behind(const struct cm_snapshot *snapshot,
-					   const struct cm_snap_stack *stack)
-{
-	const uint32_t at = cm_stack_next(snapshot, stack, cm_stack_caller_at(snapshot, stack));
-
-	return at < stack->count ? cm_function_format(cm_stack_frame(snapshot, stack, at))
-				 : (struct cm_function_text){""};
 }
 
 /* Each stack as reports print it, beginning with the frame that matters. */
@@ -460,9 +350,9 @@ static void put_stacks(struct cm_json *json, const struct cm_snapshot *snapshot)
 	for (i = 0; i < snapshot->stacks; i++)
 		put_caller(json, snapshot, &snapshot->stack[i]);
 	cm_json_end(json);
-	cm_json_array(json, "behind");
+	cm_json_array(json, "caller_at");
 	for (i = 0; i < snapshot->stacks; i++)
-		cm_json_text(json, NULL, name_behind(snapshot, &snapshot->stack[i]).text);
+		cm_json_unsigned(json, NULL, cm_stack_caller_at(snapshot, &snapshot->stack[i]));
 	cm_json_end(json);
 }
 
@@ -492,7 +382,7 @@ static int put_texts(struct cm_json *json, const struct cm_snapshot *snapshot)
 	return 0;
 }
 
-int cm_plot_collect(const struct cm_source *source, enum cm_plot plot, struct cm_columns *columns,
+static int put_file(struct cm_columns *columns, const struct cm_source *source,
 		    struct cm_plot_report *report)
 {
 	const struct cm_snapshot *snapshot = source->snapshot;
@@ -502,12 +392,10 @@ int cm_plot_collect(const struct cm_source *source, enum cm_plot plot, struct cm
 	int err;
 
 	cm_json_object(json, NULL);
-	cm_json_text(json, "kind", cm_plot_name(plot));
 	cm_json_text(json, "program", source->comm);
 	cm_json_text(json, "command", source->command);
 	cm_json_number(json, "pid", source->pid);
 	cm_json_text(json, "time", cm_time_format(snapshot->image->saved.time_ns).text);
-	cm_json_text(json, "tool", CM_PROGRAM " " CM_VERSION);
 	remarks = cm_saved_remark(&snapshot->image->saved, remark);
 	cm_json_array(json, "remarks");
 	for (i = 0; i < remarks; i++)
@@ -520,7 +408,25 @@ int cm_plot_collect(const struct cm_source *source, enum cm_plot plot, struct cm
 	cm_json_array(json, "devices");
 	for (i = 0; i < snapshot->devices && !err; i++)
 		if (cm_snap_device_is_used(snapshot, &snapshot->device[i]))
-			err = put_device(columns, plot, snapshot, &snapshot->device[i], report);
+			err = put_device(columns, snapshot, &snapshot->device[i], report);
+	cm_json_end(json);
+	cm_json_end(json);
+	return err;
+}
+
+int cm_plot_collect(const struct cm_source *source, size_t count, enum cm_plot plot,
+		    struct cm_columns *columns, struct cm_plot_report *report)
+{
+	struct cm_json *json = &columns->json;
+	size_t i;
+	int err = 0;
+
+	cm_json_object(json, NULL);
+	cm_json_text(json, "kind", cm_plot_name(plot));
+	cm_json_text(json, "tool", CM_PROGRAM " " CM_VERSION);
+	cm_json_array(json, "files");
+	for (i = 0; i < count && !err; i++)
+		err = put_file(columns, &source[i], report);
 	cm_json_end(json);
 	cm_json_end(json);
 	return err;

@@ -29,13 +29,14 @@ static void put_words(const struct cm_verb *verb)
 	(void)printf("--help");
 }
 
-/* Prints the words of "one|two|three", up to the first blank, separated by blanks. False: the text
- * is not a choice. */
+/* Prints the words of "one|two|three" or "[one|two]", up to the first blank, separated by blanks.
+ * False: the text is not a choice. */
 static bool put_choice(const char *text, const char *before)
 {
-	const size_t length = strcspn(text, " ");
-	size_t i;
+	size_t length, i;
 
+	text += *text == '[';
+	length = strcspn(text, " ]");
 	if (!memchr(text, '|', length) || !islower((unsigned char)*text))
 		return false;
 	(void)fputs(before, stdout);

@@ -1,74 +1,129 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * `plot`: a snapshot drawn as one page.
+ * `plot`: snapshots drawn as one page.
  */
 #include "tools/plot/plot.h"
 
+#include <stdlib.h>
 #include <string.h>
 
+#include "stats/nearest.h"
 #include "stats/units.h"
 #include "tools/cli/exits.h"
 #include "tools/output/output.h"
+#include "tools/processes/collect.h"
+#include "tools/snapshot/saved.h"
 #include "tools/verbs/verbs.h"
 
-static int find_plot(const char *word, enum cm_plot *ret_plot)
-{
-	const char *names[CM_PLOT_COUNT];
-	int i;
+#define FILES_MAX 16
 
-	for (i = 0; i < CM_PLOT_COUNT; i++) {
-		names[i] = cm_plot_name((enum cm_plot)i);
-		if (strcmp(names[i], word))
-			continue;
-		*ret_plot = (enum cm_plot)i;
-		return 0;
-	}
-	return cm_fail_unknown("plot", "", word, names, CM_PLOT_COUNT,
-			       "; there are timeline, blocks, flame and sizes");
-}
+/* What is drawn: a view, and the processes and files that the other arguments name. */
+struct wanted {
+	enum cm_plot plot;
+	char **targets;
+	size_t count;
+};
 
 static void say(const char *path, int64_t bytes, const struct cm_plot_report *report)
 {
-	(void)printf("%s: %s, opens offline; %s events, %s allocations", path,
+	(void)printf("%s: %s, opens offline; %s events, %s allocations\n", path,
 		     cm_bytes_format(bytes).text, cm_count_format((int64_t)report->events).text,
 		     cm_count_format((int64_t)report->spans).text);
-	if (report->spans_summed)
-		(void)printf(", %s of them too small to be seen drawn as one",
-			     cm_count_format((int64_t)report->spans_summed).text);
-	(void)putchar('\n');
+}
+
+/* The first word is a view if it is the name of one; a slip in such a name is a complaint. */
+static int find_view(const struct cm_options *options, struct wanted *wanted)
+{
+	const char *word = options->arg_count ? options->args[0] : "", *names[CM_PLOT_PAGE];
+	const bool more = options->region || options->arg_count > 1;
+	uint64_t pid;
+	int i;
+
+	for (i = 0; i < CM_PLOT_PAGE; i++) {
+		names[i] = cm_plot_name((enum cm_plot)i);
+		if (strcmp(names[i], word))
+			continue;
+		wanted->plot = (enum cm_plot)i;
+		wanted->targets++;
+		wanted->count--;
+		return 0;
+	}
+	if (more && *word && !cm_is_file_name(word) && cm_number_parse(word, INT32_MAX, &pid) &&
+	    (options->region || cm_nearest_name(word, names, CM_PLOT_PAGE)))
+		return cm_fail_unknown("plot", "", word, names, CM_PLOT_PAGE,
+				       "; there are timeline, blocks, flame and sizes");
+	return 0;
+}
+
+static int find_wanted(const struct cm_options *options, struct wanted *ret_wanted)
+{
+	struct wanted wanted = {CM_PLOT_PAGE, options->args, (size_t)options->arg_count};
+	int exit;
+
+	exit = find_view(options, &wanted);
+	if (exit)
+		return exit;
+	if (options->region)
+		wanted.count = 1;
+	if (!wanted.count)
+		return cm_fail(CM_EXIT_USAGE, "missing argument: want '%s plot %s'", CM_PROGRAM,
+			       "[timeline|blocks|flame|sizes] PID|FILE...");
+	if (wanted.count > FILES_MAX)
+		return cm_fail(CM_EXIT_USAGE, "%zu snapshots: one page compares at most %d",
+			       wanted.count, FILES_MAX);
+	*ret_wanted = wanted;
+	return 0;
+}
+
+static int draw(const struct cm_options *options, const struct wanted *wanted,
+		const struct cm_source *source, const char *path)
+{
+	struct cm_plot_report report;
+	struct cm_output output;
+	int64_t bytes;
+	int exit, err;
+
+	exit = cm_output_open(&output, path, CM_OUTPUT_PRIVATE, options->force);
+	if (exit)
+		return exit;
+	err = cm_plot_write(source, wanted->count, wanted->plot, output.file, &report);
+	/* Without a path the output is an open descriptor or a device, without a size; stdout has
+	 * the page itself. */
+	bytes = output.path ? ftell(output.file) : -1;
+	if (err)
+		cm_complain("%s", strerror(-err));
+	exit = cm_output_close(&output, !err);
+	if (err)
+		return CM_EXIT_TARGET;
+	if (!exit && bytes >= 0)
+		say(path, bytes, &report);
+	return exit;
+}
+
+/* COMM-PID.html of the first one. */
+static void choose_name(const struct cm_source *source, char *path, size_t bytes)
+{
+	(void)snprintf(path, bytes, "%.*s-%d.html", (int)strcspn(source->comm, "/"), source->comm,
+		       (int)source->pid);
 }
 
 int cm_verb_plot(const struct cm_options *options)
 {
-	struct cm_plot_report report;
-	struct cm_output output;
-	struct cm_source source;
-	enum cm_plot plot;
-	int64_t bytes;
-	int exit, err;
+	struct cm_source source[FILES_MAX];
+	struct wanted wanted;
+	char chosen[512];
+	size_t opened = 0;
+	int exit;
 
-	exit = find_plot(options->args[0], &plot);
-	if (exit)
-		return exit;
-	if (!options->out)
-		return cm_fail(CM_EXIT_USAGE, "name the page with -O, such as -O %s.html",
-			       cm_plot_name(plot));
-	exit = cm_source_open(options, options->args[1], &source);
-	if (exit)
-		return exit;
-	exit = cm_output_open(&output, options->out, CM_OUTPUT_PRIVATE, options->force);
+	exit = find_wanted(options, &wanted);
+	for (; !exit && opened < wanted.count; opened += !exit)
+		exit = cm_source_open(options, options->region ? NULL : wanted.targets[opened],
+				      &source[opened]);
 	if (!exit) {
-		err = cm_plot_write(&source, plot, output.file, &report);
-		/* What has no path here may be no place for words, and has no size. */
-		bytes = output.path ? ftell(output.file) : -1;
-		if (err)
-			cm_complain("%s", strerror(-err));
-		exit = cm_output_close(&output, !err);
-		if (err)
-			exit = CM_EXIT_TARGET;
-		else if (!exit && bytes >= 0)
-			say(options->out, bytes, &report);
+		choose_name(&source[0], chosen, sizeof(chosen));
+		exit = draw(options, &wanted, source, options->out ? options->out : chosen);
 	}
-	cm_source_close(&source);
+	while (opened)
+		cm_source_close(&source[--opened]);
 	return exit;
 }

@@ -94,9 +94,9 @@ static void report(const struct cm_options *options, const struct cm_source *sou
 		return;
 	(void)fprintf(out, "  see it: %s report ", CM_PROGRAM);
 	spell_file(out, path);
-	(void)fprintf(out, "; %s plot timeline ", CM_PROGRAM);
+	(void)fprintf(out, "; %s plot ", CM_PROGRAM);
 	spell_file(out, path);
-	(void)fprintf(out, " -O memory.html\n");
+	(void)fputc('\n', out);
 }
 
 /* COMM-PID.cudamem, then COMM-PID-2.cudamem and so on. */

@@ -1,230 +1,194 @@
 /*
- * The state of the allocator after each event: a segment is a row, a block a part of it. The events are
- * listed on the left; the slider, a click and the arrow keys select one.
+ * The state of the allocator after each event: a segment is a row, a block a part of it. The list, the
+ * slider and the keys select an event.
  */
-const TITLE = "allocator state history";
-const ROW_LEAST = 20, ROW_MOST = 44, LABEL = 212, EVENT = 20;
+const ROW_LEAST = 20, ROW_MOST = 44;
 
-class View {
-  constructor(world) {
-    Object.assign(this, world);
+class BlocksView extends View {
+  constructor(world, tab) {
+    super(world, tab);
     const d = this.device;
-    Object.assign(this, readSpans(d));
-    this.ready = Float64Array.from(d.span_ready, (v) => v === NEVER ? Infinity : v);
-    this.segBegin = Int32Array.from(d.seg_begin, (v) => v === BEFORE ? -1 : v);
-    this.segEnd = Float64Array.from(d.seg_end, (v) => v === NEVER ? Infinity : v);
-    this.colors = colorsOfSpans(this.about, d);
-    this.event = d.events - 1;
-    this.build();
-    this.go(this.event);
-  }
-
-  build() {
-    const d = this.device;
-    this.pad = element("div", { class: "pad", style: `height:${d.events * EVENT}px` });
-    this.list = element("div", { id: "events" }, this.pad);
-    this.map = element("div", { id: "map" });
+    this.order = "address";
+    if (world.page.kind === "blocks")
+      world.cursor = d.events - 1;
+    this.list = new EventList(this);
     this.slider = element("input", {
-      type: "range", min: -1, max: d.events - 1, value: d.events - 1,
+      type: "range", min: -1, max: Math.max(-1, d.events - 1), value: world.cursor, "aria-label": "event",
       oninput: () => this.go(Number(this.slider.value)),
     });
     this.label = element("span", { class: "bytes" });
-    this.stage.append(this.list,
-      element("div", { id: "scrub" },
-        element("button", { title: "previous event", onclick: () => this.go(this.event - 1) }, "\u2039"),
-        this.slider,
-        element("button", { title: "next event", onclick: () => this.go(this.event + 1) }, "\u203a"),
-        this.label),
-      this.map);
-    this.spacer = element("div", { style: "position:relative" });
-    this.holder = element("div", { style: "position:sticky;top:0;left:0;height:100%;overflow:hidden" });
-    this.map.append(this.holder, this.spacer);
+    this.holder = element("div", { class: "holder" });
+    this.spacer = element("div");
+    this.map = element("div", { class: "map" }, this.holder, this.spacer);
+    this.stage.append(element("div", { class: "blocks" }, this.list.node, element("div", { class: "memory" },
+      element("div", { class: "scrub" },
+        element("button", { title: "previous event", onclick: () => this.go(world.cursor - 1) }, "\u2039"), this.slider,
+        element("button", { title: "next event", onclick: () => this.go(world.cursor + 1) }, "\u203a"), this.label),
+      this.map)));
     this.canvas = new Canvas(this.holder, (context, w, h) => this.draw(context, w, h));
-    this.list.addEventListener("scroll", () => this.drawList());
     this.map.addEventListener("scroll", () => this.canvas.draw());
-    new ResizeObserver(() => this.drawList()).observe(this.list);
     tipOver(this.holder, this.tip, (event) => this.hover(event));
     this.holder.addEventListener("click", (event) => this.click(event));
-    this.stage.onkeydown = (event) => {
-      const step = { ArrowUp: -1, ArrowLeft: -1, ArrowDown: 1, ArrowRight: 1,
-        PageUp: -50, PageDown: 50, Home: -Infinity, End: Infinity }[event.key];
-      if (step === undefined || event.target === this.slider)
-        return;
-      event.preventDefault();
-      this.go(Math.max(-1, Math.min(d.events - 1, this.event + step)));
-    };
-    this.controls.append(element("button", {
-      id: "oom", onclick: () => this.nextOom(),
-      style: d.ooms.length ? "" : "display:none",
-    }, `Out of memory (${d.ooms.length})`),
-    element("button", { id: "peak", onclick: () => this.go(Math.max(-1, d.peak)) }, "Peak"));
-    notes(this.footer, "arrow keys: step through the events", "click a block: hold it",
-      "solid: allocated", "hatched: pending free", "empty: free");
+    this.addControls();
+    this.addKeys();
+    this.update();
+  }
+
+  addControls() {
+    const { device: d } = this;
+    this.controls.append(
+      element("span", { class: "count" }, "segments by"),
+      buttonGroup([["address", "Address"], ["size", "Size"], ["emptiness", "Emptiness", "the emptiest first"]], "address",
+        (value) => {
+          this.order = value;
+          this.map.scrollTop = 0;
+          this.update();
+        }),
+      element("button", { id: "block_peak", title: "the peak (p)", onclick: () => this.go(d.peak) }, "Peak"),
+      ...(d.ooms.length ? [element("button", { id: "oom", title: "the next one (o)", onclick: () => this.nextOom() },
+        `Out of memory (${d.ooms.length})`)] : []));
+    notes(this.footer, "solid: allocated", "hatched: pending free", "red: hole, fragmented", "green: free, releasable",
+      "click a block: hold it", "arrow keys: step", "?: all keys");
+  }
+
+  addKeys() {
+    const by = (step) => () => this.go(Math.max(-1, Math.min(this.device.events - 1, this.world.cursor + step)));
+    this.keys = [
+      [["ArrowUp", "ArrowLeft"], "the event before", by(-1)], [["ArrowDown", "ArrowRight"], "the next event", by(1)],
+      [["PageUp"], "50 events back", by(-50)], [["PageDown"], "50 events on", by(50)],
+      [["Home"], "before the first event", by(-Infinity)], [["End"], "the last event", by(Infinity)],
+      [["p"], "the peak", () => this.go(this.device.peak)],
+      [["o"], "the next time that memory ran out", () => this.nextOom()],
+      [["s"], "sort the segments by address, size, emptiness", () => this.nextOrder()],
+    ];
+    this.gestures = [["click", "hold the block"], ["click an event", "go to it"]];
+  }
+
+  nextOrder() {
+    const orders = Object.keys(SEGMENT_ORDERS), next = orders[(orders.indexOf(this.order) + 1) % orders.length];
+    this.controls.querySelector(`[data-value=${next}]`).click();
   }
 
   nextOom() {
     const ooms = this.device.ooms.map(([event]) => event);
-    this.go(ooms.find((event) => event > this.event) ?? ooms[0]);
+    if (ooms.length)
+      this.go(ooms.find((event) => event > this.world.cursor) ?? ooms[0]);
   }
 
   go(event) {
-    const d = this.device;
-    this.event = Math.max(-1, Math.min(d.events - 1, event));
-    this.slider.value = String(this.event);
-    this.state();
-    const top = this.event * EVENT, height = this.list.clientHeight;
-    if (top < this.list.scrollTop || top > this.list.scrollTop + height - EVENT)
-      this.list.scrollTop = Math.max(0, top - height / 2);
-    this.drawList();
+    this.world.set({ cursor: Math.max(-1, Math.min(this.device.events - 1, event)) });
+  }
+
+  changed(names) {
+    const { world, device: d } = this;
+    if (names.includes("search")) {
+      this.list.search();
+      this.list.draw();
+    }
+    if (names.includes("block") && world.block >= 0 && !d.isActive(world.block, world.cursor))
+      world.cursor = d.begin[world.block];
+    this.update();
+    if (names.includes("block"))
+      this.reveal(world.block);
+  }
+
+  shown() {
+    const { world, device: d } = this;
+    if (world.block >= 0 && !d.isActive(world.block, world.cursor))
+      world.set({ cursor: d.begin[world.block] });
+    this.update();
+    this.reveal(world.block);
+  }
+
+  /* Shows the state after the event under the cursor. */
+  update() {
+    const { world, device: d } = this, e = world.cursor;
+    this.slider.value = String(e);
+    this.label.textContent = e < 0 ? "before the first event"
+      : `${formatCount(e)} of ${formatCount(d.events - 1)} \u00b7 ${formatTime(d.time(e))}`;
+    this.state = stateAt(d, e, this.order);
+    this.segments = this.state.segments;
+    this.largest = this.segments.reduce((most, segment) => Math.max(most, segment.size), 1);
+    this.list.reveal(e);
     this.row = Math.max(ROW_LEAST, Math.min(ROW_MOST,
       Math.floor((this.map.clientHeight - 20) / Math.max(1, this.segments.length))));
-    this.spacer.style.height =
-      Math.max(0, this.segments.length * this.row + 30 - this.map.clientHeight) + "px";
+    this.spacer.style.height = Math.max(0, this.segments.length * this.row + 20 - this.map.clientHeight) + "px";
     this.canvas.draw();
     this.showSide();
   }
 
-  /* The segments at that moment by address, and their blocks. */
-  state() {
-    const d = this.device, segments = [];
-    for (let s = 0; s < d.seg_addr.length; s++) {
-      if (this.segBegin[s] <= this.event && this.segEnd[s] > this.event)
-        segments.push({ s, addr: d.seg_addr[s], size: d.seg_size[s], blocks: [], live: 0, wait: 0 });
-    }
-    segments.sort((a, b) => a.addr - b.addr);
-    /* Adjacent pages are drawn as one segment. */
-    let kept = 0;
-    for (const segment of segments) {
-      const last = segments[kept - 1];
-      if (kept && d.seg_paged[segment.s] && d.seg_paged[last.s] && last.addr + last.size === segment.addr)
-        last.size += segment.size;
-      else
-        segments[kept++] = segment;
-    }
-    segments.length = kept;
-    const starts = segments.map((segment) => segment.addr);
-    this.live = this.wait = this.reserved = 0;
-    for (const segment of segments)
-      this.reserved += segment.size;
-    for (let i = 0; i < this.begin.length && this.begin[i] <= this.event; i++) {
-      if (this.ready[i] <= this.event)
-        continue;
-      const at = lastAtMost(starts, d.span_addr[i]);
-      const waits = this.freed[i] <= this.event;
-      if (waits)
-        this.wait += d.span_size[i];
-      else
-        this.live += d.span_size[i];
-      if (at < 0 || d.span_addr[i] >= segments[at].addr + segments[at].size)
-        continue;
-      segments[at].blocks.push(i);
-      segments[at][waits ? "wait" : "live"] += d.span_size[i];
-    }
-    this.segments = segments;
-    this.largest = segments.reduce((most, segment) => Math.max(most, segment.size), 1);
-  }
-
-  /* Only the visible lines exist. */
-  drawList() {
-    const d = this.device, first = Math.max(0, Math.floor(this.list.scrollTop / EVENT) - 5);
-    const last = Math.min(d.events, first + Math.ceil(this.list.clientHeight / EVENT) + 10);
-    const lines = [];
-    for (let e = first; e < last; e++) {
-      const action = d.event_action[e], stack = d.event_stack[e];
-      const found = this.search.active &&
-        this.search.matches(stack, d.event_annotation[e], d.event_addr[e]);
-      const line = element("div", {
-        class: "event" + (e === this.event ? " on" : "") + (action === OOM ? " oom" : "") +
-          (found ? " found" : ""),
-        style: `top:${e * EVENT}px`,
-        onclick: () => this.go(e),
-      },
-      element("span", { class: "what" }, ACTIONS[action].replace("_", " ")),
-      element("span", { class: "size" }, formatBytes(d.event_size[e])),
-      element("span", { class: "name" }, stack ? this.about.labels[stack]
-        : action === OOM || action === SNAPSHOT ? "" : formatAddress(d.event_addr[e])),
-      element("span", { class: "count" }, formatCount(e)));
-      tipOver(line, this.tip, () => [this.describeEvent(e),
-        ...(action === SNAPSHOT ? [] : [frameList(this.about, stack, 14)])]);
-      lines.push(line);
-    }
-    this.pad.replaceChildren(...lines);
-  }
-
-  describeEvent(e) {
-    const d = this.device, oom = d.event_action[e] === OOM;
-    if (d.event_action[e] === SNAPSHOT)
-      return facts([
-        ["event", `${formatCount(e)}: a copy was taken`],
-        ["active", formatBytes(d.event_size[e])],
-        ["time", formatTime(d.event_time[e])],
-      ]);
-    return facts([
-      ["event", `${formatCount(e)}: ${ACTIONS[d.event_action[e]]}`],
-      ["size", formatExact(d.event_size[e])],
-      [oom ? "free on the device" : "address",
-        !oom ? formatAddress(d.event_addr[e])
-          : d.event_addr[e] === FREE_UNKNOWN ? "unknown" : formatBytes(d.event_addr[e])],
-      ["time", formatTime(d.event_time[e])],
-      ["range", this.about.texts[d.event_annotation[e]]],
-      ["thread", d.event_thread[e] || null],
-    ]);
+  /* Scrolls to the segment of a block. */
+  reveal(i) {
+    const at = i < 0 ? -1 : this.segments.findIndex((segment) => segment.blocks.includes(i));
+    if (at < 0)
+      return;
+    const top = at * this.row, height = this.map.clientHeight;
+    if (top < this.map.scrollTop || top + this.row > this.map.scrollTop + height)
+      this.map.scrollTop = top - height / 2;
   }
 
   draw(context, width, height) {
     const top = this.map.scrollTop, first = Math.floor(top / this.row);
-    const wide = this.wide = Math.max(80, width - LABEL - 20);
+    this.left = width < 500 ? 92 : 212;
+    this.wide = Math.max(80, width - this.left - 20);
     if (!this.segments.length) {
       write(context, "No memory was reserved at this moment.", 20, 40, cssColor("--faint"),
         "13px system-ui, sans-serif", "left alphabetic");
       return;
     }
     const inks = { faint: cssColor("--faint"), line: cssColor("--line"), panel: cssColor("--panel"),
-      accent: cssColor("--accent"), back: cssColor("--back") };
+      accent: cssColor("--accent"), back: cssColor("--back"), hole: cssColor("--hole"), spare: cssColor("--spare") };
+    const e = this.world.cursor;
+    this.touched = e >= 0 && this.device.event_action.values[e] < OOM ? this.device.event_addr.at(e) : -1;
     for (let r = first; r < this.segments.length && r * this.row - top < height; r++)
-      this.drawSegment(context, this.segments[r], 8 + r * this.row - top, wide, inks);
+      this.drawSegment(context, this.segments[r], 8 + r * this.row - top, inks);
   }
 
+  /* Pixels a byte: in proportion, with a visible minimum. */
   scale(segment) {
-    /* In proportion, with a visible minimum. */
     return Math.max(0.04, segment.size / this.largest) * this.wide / segment.size;
   }
 
-  drawSegment(context, segment, y, wide, inks) {
-    const d = this.device, scale = this.scale(segment), h = this.row - 5, event = this.event;
-    const touched = event >= 0 ? d.event_addr[event] : -1;
-    write(context, formatAddress(segment.addr), 10, y + h / 2, inks.faint,
-      "11px ui-monospace, Menlo, Consolas, monospace", "left middle");
+  drawSegment(context, segment, y, inks) {
+    const scale = this.scale(segment), h = this.row - 5, { left } = this, narrow = left < 200;
+    if (!narrow)
+      write(context, formatAddress(segment.addr), 10, y + h / 2, inks.faint,
+        "11px ui-monospace, Menlo, Consolas, monospace", "left middle");
     write(context, `${formatBytes(segment.size)}  ${Math.round(100 * segment.live / segment.size)}%`,
-      LABEL - 10, y + h / 2, inks.faint, "11px system-ui, sans-serif", "right middle");
+      left - 10, y + h / 2, inks.faint, "11px system-ui, sans-serif", "right middle");
     context.fillStyle = inks.panel;
-    context.fillRect(LABEL, y, segment.size * scale, h);
-    for (const i of segment.blocks) {
-      const x = LABEL + (d.span_addr[i] - segment.addr) * scale;
-      const w = Math.max(0.6, d.span_size[i] * scale);
-      const waits = this.freed[i] <= event;
-      const dim = this.search.active &&
-        !this.search.matches(d.span_stack[i], d.span_annotation[i], d.span_addr[i]);
-      context.globalAlpha = dim ? 0.15 : waits ? 0.3 : 1;
-      context.fillStyle = this.colors.css(d.span_stack[i]);
-      context.fillRect(x, y, w, h);
-      if (waits && w > 3)
-        this.hatch(context, x, y, w, h);
-      context.globalAlpha = 1;
-      if (w > 4) {
-        context.fillStyle = inks.back;
-        context.fillRect(x + w - 0.7, y, 0.7, h);
-      }
-      if (d.span_addr[i] === touched || i === this.held) {
-        context.strokeStyle = inks.accent;
-        context.lineWidth = 2;
-        context.strokeRect(x - 1, y - 1, Math.max(4, w) + 1, h + 2);
-        context.lineWidth = 1;
-      }
+    context.fillRect(left, y, segment.size * scale, h);
+    context.fillStyle = segment.blocks.length ? inks.hole : inks.spare;
+    for (const [address, bytes] of segment.holes)
+      context.fillRect(left + (address - segment.addr) * scale, y, Math.max(0.5, bytes * scale), h);
+    for (const i of segment.blocks)
+      this.drawBlock(context, i, left + (this.device.address(i) - segment.addr) * scale, y,
+        Math.max(0.6, this.device.size[i] * scale), h, inks);
+    context.strokeStyle = this.touched === segment.addr && this.device.seg_begin.values[segment.s] === this.world.cursor
+      ? inks.accent : inks.line;
+    context.strokeRect(left - 0.5, Math.round(y) - 0.5, segment.size * scale + 1, h + 1);
+  }
+
+  drawBlock(context, i, x, y, w, h, inks) {
+    const { device: d, world } = this, waits = d.freed[i] <= world.cursor;
+    context.globalAlpha = world.isDim(i) ? 0.15 : waits ? 0.3 : 1;
+    context.fillStyle = inks.back;
+    context.fillRect(x, y, w, h);
+    context.fillStyle = world.colors.css(d.stack[i]);
+    context.fillRect(x, y, w, h);
+    if (waits && w > 3)
+      this.hatch(context, x, y, w, h);
+    context.globalAlpha = 1;
+    if (w > 4) {
+      context.fillStyle = inks.back;
+      context.fillRect(x + w - 0.7, y, 0.7, h);
     }
-    context.strokeStyle = touched === segment.addr && segment.s !== undefined &&
-      this.segBegin[segment.s] === event ? inks.accent : inks.line;
-    context.strokeRect(LABEL - 0.5, Math.round(y) - 0.5, segment.size * scale + 1, h + 1);
+    if (d.address(i) === this.touched || i === world.block) {
+      context.strokeStyle = inks.accent;
+      context.lineWidth = 2;
+      context.strokeRect(x - 1, y - 1, Math.max(4, w) + 1, h + 2);
+      context.lineWidth = 1;
+    }
   }
 
   hatch(context, x, y, w, h) {
@@ -243,95 +207,81 @@ class View {
     context.restore();
   }
 
+  /* What is at a place: { segment, span or hole, box }, or null. */
   hit(event) {
-    const [left, top] = this.canvas.place(event);
-    const x = left - LABEL, y = top + this.map.scrollTop - 8;
-    const segment = this.segments[Math.floor(y / this.row)];
+    const [left, top] = this.canvas.place(event), d = this.device;
+    const x = left - this.left, y = top + this.map.scrollTop - 8, row = Math.floor(y / this.row);
+    const segment = this.segments[row];
     if (!segment || y < 0)
       return null;
-    const at = segment.addr + x / this.scale(segment), slack = 1.5 / this.scale(segment);
-    if (x < 0 || at >= segment.addr + segment.size)
-      return { segment: x < 0 ? segment : null };
-    const d = this.device;
-    let best = null;
-    for (const i of segment.blocks) {
-      if (at >= d.span_addr[i] && at < d.span_addr[i] + d.span_size[i])
-        return { segment, span: i };
-      if (Math.abs(at - d.span_addr[i]) < slack)
-        best = i;
-    }
-    return best === null ? { segment, free: true } : { segment, span: best };
-  }
-
-  describeBlock(i) {
-    const d = this.device;
-    const when = (event) => event < 0 ? "before the first event" : `event ${formatCount(event)}`;
-    return facts([
-      ["block", formatAddress(d.span_addr[i])],
-      ["size", formatExact(d.span_size[i])],
-      ["state", this.freed[i] <= this.event ? "pending free" : "allocated"],
-      ["allocated at", when(this.begin[i])],
-      ["freed", this.freed[i] === Infinity ? null : when(this.freed[i])],
-      ["range", this.about.texts[d.span_annotation[i]]],
-    ]);
+    const scale = this.scale(segment), at = segment.addr + x / scale, slack = 1.5 / scale;
+    const box = (address, bytes) => this.canvas.inWindow([this.left + (address - segment.addr) * scale,
+      8 + row * this.row - this.map.scrollTop, Math.max(1, bytes * scale), this.row - 5]);
+    if (at >= segment.addr + segment.size)
+      return null;
+    if (x < 0)
+      return { segment, box: box(segment.addr, 1) };
+    const inside = segment.blocks.find((i) => at >= d.address(i) && at < d.address(i) + d.size[i]) ??
+      segment.blocks.find((i) => Math.abs(at - d.address(i)) < slack);
+    if (inside !== undefined)
+      return { segment, span: inside, box: box(d.address(inside), d.size[inside]) };
+    const hole = segment.holes.find(([address, bytes]) => at >= address && at < address + bytes);
+    return { segment, hole, box: hole ? box(...hole) : box(at, 1) };
   }
 
   describeSegment(segment) {
-    const d = this.device, s = segment.s;
     return facts([
       ["segment", formatAddress(segment.addr)],
       ["size", formatBytes(segment.size)],
       ["allocated", formatBytes(segment.live)],
-      ["pending free", segment.wait ? formatBytes(segment.wait) : null],
-      ["free", formatBytes(segment.size - segment.live - segment.wait)],
+      ["pending free", segment.waits ? formatBytes(segment.waits) : null],
+      ["free", `${formatBytes(segment.free)} in ${formatNumber(segment.holes.length, "piece")}`],
       ["blocks", segment.blocks.length],
-      ["pool", d.seg_small[s] ? "small" : "large"],
+      ["pool", segment.small ? "small" : "large"],
     ]);
   }
 
   hover(event) {
     const hit = this.hit(event), d = this.device;
-    if (!hit || !hit.segment)
+    if (!hit)
       return [];
     if (hit.span !== undefined)
-      return [this.describeBlock(hit.span), frameList(this.about, d.span_stack[hit.span], 12)];
-    return [this.describeSegment(hit.segment),
-      ...(hit.free ? [element("div", { class: "count" }, "this part is free")] : [])];
+      return { target: hit.box, children: [this.describeSpan(hit.span), frameList(this.file, d.stack[hit.span], 12)] };
+    return { target: hit.box, children: [
+      ...(hit.hole ? [facts([[hit.segment.blocks.length ? "hole, fragmented" : "free, releasable", formatExact(hit.hole[1])],
+        ["address", formatAddress(hit.hole[0])]])] : []), this.describeSegment(hit.segment)] };
   }
 
   click(event) {
     const hit = this.hit(event);
-    this.held = hit && hit.span;
-    this.showSide();
-    this.canvas.draw();
+    this.world.set({ block: hit && hit.span !== undefined ? hit.span : -1 });
   }
 
   showSide() {
-    const d = this.device, e = this.event, parts = [];
-    this.label.textContent = e < 0 ? "before the first event"
-      : `${formatCount(e)} of ${formatCount(d.events - 1)} \u00b7 ${formatTime(d.event_time[e])}`;
+    const { world, device: d, state } = this, e = world.cursor, parts = [];
     parts.push(element("h2", {}, "State"), facts([
-      ["allocated", formatBytes(this.live)], ["pending free", formatBytes(this.wait)],
-      ["free, reserved", formatBytes(Math.max(0, this.reserved - this.live - this.wait))],
-      ["reserved", formatBytes(this.reserved)], ["segments", formatCount(this.segments.length)]]));
+      ["allocated", formatBytes(state.live)], ["pending free", formatBytes(state.waits)],
+      ["free, fragmented", formatBytes(state.fragmented)], ["free, releasable", formatBytes(state.releasable)],
+      ["reserved", formatBytes(state.reserved)], ["segments", formatCount(state.segments.length)],
+      ["blocks", formatCount(state.count)]]));
     if (e >= 0)
-      parts.push(element("h2", {}, "Event"), this.describeEvent(e),
-        ...(d.event_action[e] === SNAPSHOT ? [] : [frameList(this.about, d.event_stack[e])]));
-    if (this.held !== undefined && this.held !== null)
-      parts.push(element("h2", {}, "Block"), this.describeBlock(this.held),
-        frameList(this.about, d.span_stack[this.held]));
-    this.side.replaceChildren(...parts);
+      parts.push(element("h2", {}, "Event"), this.list.describe(e),
+        ...(d.event_action.values[e] === SNAPSHOT ? [] : [frameList(this.file, d.event_stack.values[e])]));
+    this.side.replaceChildren(...parts, ...this.describeHeld());
   }
 
   searched() {
-    const d = this.device;
-    let count = 0;
-    this.drawList();
-    this.canvas.draw();
-    if (!this.search.active)
-      return "";
-    for (let e = 0; e < d.events; e++)
-      count += this.search.matches(d.event_stack[e], d.event_annotation[e], d.event_addr[e]);
-    return `${formatCount(count)} events`;
+    return this.world.search.active ? formatNumber(this.list.count, "event") : "";
+  }
+
+  searchNext(step) {
+    const { list, world } = this;
+    if (!list.count || !world.search.active)
+      return;
+    const row = list.rowOf(world.cursor), on = list.eventOf(row) === world.cursor;
+    const next = step > 0 ? row + 1 : on ? row - 1 : row;
+    const event = list.eventOf((next + list.count) % list.count), span = this.device.spanOf(event);
+    world.set({ cursor: event, block: span >= 0 && this.device.isActive(span, event) ? span : -1 });
+    $("found").textContent = `${formatCount((next + list.count) % list.count + 1)} of ${formatCount(list.count)} events`;
   }
 }

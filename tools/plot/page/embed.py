@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Makes C strings of the files of the page: embed.py OUTPUT_C OUTPUT_H FILE..."""
+"""Makes C strings of the files of the page: embed.py FILE... --to OUTPUT_C OUTPUT_H"""
 
 import pathlib
 import sys
 
 
 def main():
-    source, header, *files = map(pathlib.Path, sys.argv[1:])
+    at = sys.argv.index('--to')
+    source, header = map(pathlib.Path, sys.argv[at + 1:])
+    files = map(pathlib.Path, sys.argv[1:at])
     lines = ['/* Generated from tools/plot/page. */', '#include "tools/plot/plot_files.h"', '']
     names = []
     for path in files:
@@ -17,11 +19,14 @@ def main():
         assert b'</script' not in data, f'{path} would end the script that it is put into'
         numbers = ','.join(str(byte) for byte in data)
         lines.append(f'const char {name}[] = {{{numbers},0}};')
+    scripts = [name for name in names if name.endswith('_js')]
+    lines.append(f'const char *const cm_plot_scripts[] = {{{", ".join(scripts)}, 0}};')
     source.write_text('\n'.join(lines) + '\n', encoding='utf-8')
     header.write_text('/* Generated from tools/plot/page. */\n#ifndef CM_TOOLS_PLOT_PLOT_FILES_H\n'
                       '#define CM_TOOLS_PLOT_PLOT_FILES_H\n\n'
                       + ''.join(f'extern const char {name}[];\n' for name in names)
-                      + '\n#endif\n', encoding='utf-8')
+                      + '/* All programs in their order; ends with NULL. */\n'
+                      'extern const char *const cm_plot_scripts[];\n\n#endif\n', encoding='utf-8')
 
 
 if __name__ == '__main__':

@@ -1,397 +1,317 @@
-/*
- * Memory over time by stack. Each allocation is a band from its request to its free; bands are stacked in
- * the order of the requests. Each column of pixels shows the state after one event: of the events that
- * share a column, the one after which most was allocated, so that no peak is lost.
- */
-const TITLE = "active memory timeline";
-const MARGIN = { left: 78, right: 14, top: 14, bottom: 26 };
-const STRIP = 54;
+/* Memory over time by stack, with the table of stacks beside it. */
+const STRIP = 44;
 
-class View {
-  constructor(world) {
-    Object.assign(this, world);
+class TimelineView extends View {
+  constructor(world, tab) {
+    super(world, tab);
     const d = this.device;
-    Object.assign(this, readSpans(d));
-    this.byTime = false;
-    this.reservedShown = this.isReservedNear();
-    this.picked = null;
-    this.cursor = d.peak < 0 ? -1 : d.peak;
-    this.colors = colorsOfSpans(this.about, d);
-    if (!d.bin_event.length && !d.span_addr.length) {
+    this.table = new StackTable(world);
+    if (!d.events && !d.number) {
       this.stage.append(element("p", { class: "empty" }, "No events were recorded on this device."));
-      this.canvas = null;
       return;
     }
+    this.scale = new TimelineScale(d);
+    this.scale.lines = this.nearLines();
     this.canvas = new Canvas(this.stage, (context, w, h) => this.draw(context, w, h));
     this.addControls();
+    this.addKeys();
     this.listen();
-    this.reset();
-    this.showBreakdown();
-    notes(this.footer, "wheel: zoom", "drag: move", "click: hold", "double click: all",
-      "arrow keys, + and -: move and zoom");
+    this.showSide();
+  }
+
+  /* A line far above the others would flatten them. */
+  nearLines() {
+    const d = this.device, near = (bytes) => bytes > 0 && bytes <= 2 * d.allocatedAt(d.peak);
+    const reserved = d.reservedBytes.reduce((a, b) => Math.max(a, b), 0);
+    return { reserved: near(reserved), capacity: near(d.capacity), limit: near(d.limit) };
   }
 
   addControls() {
+    const { scale, device: d } = this;
     this.controls.append(
-      buttonGroup([["events", "Events"], ["time", "Time"]], "events", (value) => {
-        const middle = this.eventAt((this.x0 + this.x1) / 2);
-        const share = (this.x1 - this.x0) / this.extent();
-        this.byTime = value === "time";
-        const x = this.xOf(Math.max(0, middle)), half = share * this.extent() / 2;
-        this.setRange(x - half, x + half);
-      }),
-      element("label", { class: "check" }, element("input", {
-        type: "checkbox", id: "reserved", ...(this.reservedShown ? { checked: "" } : {}),
-        onchange: (event) => {
-          this.reservedShown = event.target.checked;
+      buttonGroup([["events", "Events", "one step an event"], ["time", "Time", "time as it passed"]], "events",
+        (value) => {
+          scale.turn(value === "time");
           this.canvas.draw();
-        },
-      }), "reserved"),
-      element("button", { id: "all", onclick: () => this.reset() }, "All"),
-      element("button", { id: "peak", onclick: () => this.toPeak() }, "Peak"));
+        }),
+      buttonGroup([["zero", "From 0"], ["fit", "Fit", "bytes of what is visible"]], "zero", (value) => {
+        scale.fit = value === "fit";
+        scale.brush = null;
+        this.canvas.draw();
+      }),
+      ...["reserved", "capacity", "limit"].filter((name) => name === "reserved" || d[name]).map((name) =>
+        checkbox(name, name, scale.lines[name], (on) => {
+          scale.lines[name] = on;
+          scale.brush = null;
+          this.canvas.draw();
+        })),
+      element("button", { id: "all", title: "all events (0)", onclick: () => this.reset() }, "All"),
+      element("button", { id: "peak", title: "the peak (p)", onclick: () => this.toPeak() }, "Peak"),
+      this.zoomButton = element("button", { id: "zoom", title: "fill the picture with the range (z)",
+        hidden: "", onclick: () => this.toRange() }, "Zoom to range"));
+    notes(this.footer, "drag: select a range", "wheel: zoom", "Shift and drag: move", "wheel or drag on the left axis: zoom bytes",
+      "?: all keys");
   }
 
-  /* A value far above the others would flatten them. */
-  isReservedNear() {
-    const d = this.device;
-    let most = d.allocated_at_start, reserved = d.reserved_at_start;
-    for (let bin = 0; bin < d.bin_event.length; bin++) {
-      most = Math.max(most, d.bin_active[bin]);
-      reserved = Math.max(reserved, d.bin_reserved[bin]);
-    }
-    return reserved <= 2 * most;
+  addKeys() {
+    const move = (from, to) => () => {
+      const { scale } = this, span = scale.x1 - scale.x0;
+      this.zoomTo(scale.x0 + from * span, scale.x1 + to * span);
+    };
+    this.keys = [
+      [["ArrowLeft"], "move to earlier events", move(-0.2, -0.2)],
+      [["ArrowRight"], "move to later events", move(0.2, 0.2)],
+      [["+", "="], "zoom in", move(0.2, -0.2)],
+      [["-"], "zoom out", move(-0.3, 0.3)],
+      [["0"], "all events and bytes", () => this.reset()],
+      [["p"], "the peak", () => this.toPeak()],
+      [["z"], "fill the picture with the range", () => this.toRange()],
+      [["y"], "bytes from 0, or of what is visible", () => this.press(this.scale.fit ? "zero" : "fit")],
+      [["t"], "events or time", () => this.press(this.scale.byTime ? "events" : "time")],
+    ];
+    this.gestures = [["drag", "select a range of events"], ["click", "hold the allocation, and look at that event"],
+      ["wheel", "zoom; upon the left axis: zoom bytes"], ["Shift and drag", "move"],
+      ["double click", "all events and bytes"]];
   }
 
-  /* The axis: event numbers, or milliseconds. */
-  extent() {
-    const d = this.device, last = d.bin_time.length - 1;
-    return this.byTime ? Math.max(d.bin_time[last] || 0, 1e-6) : Math.max(d.events, 1);
+  press(value) {
+    this.controls.querySelector(`[data-value=${value}]`).click();
   }
 
-  positions() {
-    return this.byTime ? this.device.bin_time : this.device.bin_event;
-  }
-
-  eventAt(x) {
-    const d = this.device;
-    if (!this.byTime)
-      return Math.min(Math.floor(x), d.events - 1);
-    const bin = lastAtMost(d.bin_time, x);
-    return bin < 0 ? -1 : d.bin_event[bin];
-  }
-
-  xOf(event) {
-    return this.byTime ? this.timeOf(event) : event;
-  }
-
-  setRange(x0, x1) {
-    const extent = this.extent();
-    const span = Math.max(Math.min(x1 - x0, extent), this.byTime ? extent / 1e6 : Math.min(8, extent));
-    let from = (x0 + x1) / 2 - span / 2;
-    from = Math.max(0, Math.min(from, extent - span));
-    this.x0 = from;
-    this.x1 = from + span;
+  zoomTo(x0, x1) {
+    this.scale.setRange(x0, x1);
     this.canvas.draw();
   }
 
   reset() {
-    this.setRange(0, this.extent());
+    this.scale.brush = null;
+    this.zoomTo(0, this.scale.extent());
   }
 
   toPeak() {
-    const x = this.xOf(Math.max(0, this.device.peak)), span = (this.x1 - this.x0) / 4;
-    this.cursor = this.device.peak;
-    this.showBreakdown();
-    this.setRange(x - span / 2, x + span / 2);
+    const { scale, device: d, world } = this, event = world.range ? d.peakIn(world.first, world.last) : d.peak;
+    const x = scale.positionOf(event), span = (scale.x1 - scale.x0) / 4;
+    world.set({ cursor: event });
+    this.zoomTo(x - span / 2, x + span / 2);
   }
 
-  /* For each column of pixels its event, and the bin with the totals. */
-  columns(count) {
-    const position = this.positions(), d = this.device;
-    const events = new Int32Array(count), bins = new Int32Array(count);
-    const exact = d.bin_event.length === d.events;
-    let bin = lastAtMost(position, this.x0);
-    for (let c = 0; c < count; c++) {
-      const end = this.x0 + (this.x1 - this.x0) * (c + 1) / count;
-      let best = bin;
-      while (bin + 1 < position.length && position[bin + 1] < end) {
-        bin++;
-        if (best < 0 || best === bin - 1 && position[best] < end - (this.x1 - this.x0) / count ||
-            d.bin_allocated[bin] > d.bin_allocated[best])
-          best = bin;
-      }
-      bins[c] = best;
-      const plain = this.byTime ? -2 : Math.min(Math.floor(end - 1e-9), d.events - 1);
-      events[c] = best < 0 ? -1 : exact || plain < d.bin_event[best] ? d.bin_event[best] : plain;
-      if (c && events[c] < events[c - 1] && best === bins[c - 1])
-        events[c] = events[c - 1];
-    }
-    return { events, bins };
+  toRange() {
+    const { world, scale } = this;
+    if (!world.range)
+      return;
+    scale.brush = null;
+    this.zoomTo(scale.positionOf(world.first), scale.positionOf(world.last) + (scale.byTime ? 0 : 1));
   }
 
-  limits(bins) {
-    const d = this.device;
-    let most = 1;
-    for (const bin of bins) {
-      const top = bin < 0 ? d.allocated_at_start : Math.max(d.bin_allocated[bin], d.bin_active[bin]);
-      const reserved = bin < 0 ? d.reserved_at_start : d.bin_reserved[bin];
-      most = Math.max(most, this.reservedShown ? Math.max(top, reserved) : top);
-    }
-    return most * 1.06;
+  changed(names) {
+    if (!this.canvas)
+      return;
+    if (names.includes("block") && this.world.block >= 0)
+      this.reveal(this.world.block);
+    this.showSide();
+    this.canvas.draw();
+  }
+
+  shown() {
+    super.shown();
+    if (this.canvas && this.world.block >= 0)
+      this.reveal(this.world.block);
+  }
+
+  /* Brings an allocation into the picture. */
+  reveal(i) {
+    const { scale, device: d } = this, from = scale.positionOf(d.begin[i]);
+    const to = d.freed[i] === END ? scale.extent() : scale.positionOf(d.freed[i]);
+    if (to >= scale.x0 && from <= scale.x1)
+      return;
+    const half = Math.max(scale.x1 - scale.x0, (to - from) * 1.4) / 2, middle = (from + to) / 2;
+    this.zoomTo(middle - half, middle + half);
   }
 
   draw(context, width, height) {
-    const plot = this.plot = {
-      x: MARGIN.left, y: MARGIN.top, w: Math.max(10, width - MARGIN.left - MARGIN.right),
-      h: Math.max(10, height - MARGIN.top - MARGIN.bottom - STRIP - 18),
-    };
-    const ratio = this.canvas.ratio;
-    const count = Math.round(plot.w * ratio), rows = Math.round(plot.h * ratio);
-    const picture = this.columns(count);
-    this.picture = picture;
-    this.most = this.limits(picture.bins);
-    this.drawGrid(context, plot);
-    this.drawBands(context, plot, count, rows, picture);
-    this.drawLines(context, plot, count, picture);
-    this.drawMarks(context, plot);
-    this.drawAxes(context, plot);
+    const left = width < 500 ? 62 : 74, { scale } = this;
+    const plot = this.plot = { x: left, y: 12, w: Math.max(10, width - left - 14), h: Math.max(10, height - 12 - 26 - STRIP - 14) };
+    const count = Math.max(1, Math.round(plot.w * this.canvas.ratio)), rows = Math.max(1, Math.round(plot.h * this.canvas.ratio));
+    this.bands = new Bands(this.world, scale.edges(count));
+    scale.place(plot, this.bands.sample);
+    this.bands.arrange(rows / (scale.high - scale.low));
+    scale.drawGrid(context);
+    this.drawBands(context, count, rows);
+    scale.drawLines(context, this.bands.sample);
+    this.drawMarks(context);
+    scale.drawAxes(context);
     this.drawStrip(context, width, height);
   }
 
-  /* Draws the bands, the rest that is too small for bands, and pending frees. */
-  drawBands(context, plot, count, rows, { events, bins }) {
-    const d = this.device, image = context.createImageData(count, rows);
-    const pixels = new Uint32Array(image.data.buffer);
+  /* The colours of what is drawn, as pixels: [fill, edge] bright and faded. */
+  tones() {
     const pack = ([r, g, b], alpha) => (alpha << 24 | b << 16 | g << 8 | r) >>> 0;
     const back = parseColor(cssColor("--back"));
     const fade = (rgb) => rgb.map((c, i) => Math.round(c * 0.16 + back[i] * 0.84));
     const dark = (rgb) => rgb.map((c) => Math.round(c * 0.72));
-    const active = this.search.active;
-    const colors = this.colors.rgb.map((rgb) => [pack(rgb, 255), pack(dark(rgb), 255),
-      pack(fade(rgb), 255), pack(fade(dark(rgb)), 255)]);
-    const restColor = pack(parseColor(cssColor("--line")), 255);
-    const waitColor = pack(parseColor(cssColor("--faint")), 90);
-    const scale = rows / this.most, alive = [];
-    let next = 0;
+    const tone = (rgb) => [pack(rgb, 255), pack(dark(rgb), 255), pack(fade(rgb), 255), pack(fade(dark(rgb)), 255)];
+    return { stacks: this.world.colors.rgb.map(tone), others: tone(NEUTRAL),
+      waits: pack(parseColor(cssColor("--faint")), 90), held: pack(parseColor(cssColor("--ink")), 255) };
+  }
+
+  isGroupDim(label) {
+    const { world, file } = this;
+    if (world.label >= 0 && label !== world.label)
+      return true;
+    return world.search.active && !(world.search.stacks &&
+      file.labelOf.some((each, stack) => each === label && world.search.stacks[stack]));
+  }
+
+  drawBands(context, count, rows) {
+    const { bands, scale, world, device: d } = this, image = context.createImageData(count, rows);
+    const pixels = new Uint32Array(image.data.buffer), tones = this.tones();
+    const perByte = rows / (scale.high - scale.low), rowOf = (bytes) =>
+      Math.max(0, Math.min(rows, Math.round((bytes - scale.low) * perByte)));
+    const dims = new Map(bands.singles.map((i) => [i, world.isDim(i)]));
+    const groupDims = bands.groups.map((label) => this.isGroupDim(label));
+    const enough = 15 * this.canvas.ratio;
     this.runs = new Map();
-    for (let c = 0; c < count; c++) {
-      const event = events[c];
-      let kept = 0;
-      if (c && event < events[c - 1]) {
-        alive.length = 0;
-        next = 0;
+    let row = 0;
+    bands.each((c, sum) => {
+      const to = rowOf(d.activeAt(bands.sample[c]));
+      for (let y = Math.max(row, rowOf(sum)); y < to; y++) {
+        if ((c + y) % 7 < 2)
+          pixels[(rows - 1 - y) * count + c] = tones.waits;
       }
-      for (const i of alive) {
-        if (this.freed[i] > event)
-          alive[kept++] = i;
-      }
-      alive.length = kept;
-      for (; next < this.begin.length && this.begin[next] <= event; next++) {
-        if (this.freed[next] > event)
-          alive.push(next);
-      }
-      let sum = 0, row = 0;
-      for (const i of alive) {
-        sum += d.span_size[i];
-        const to = Math.min(rows, Math.round(sum * scale));
-        if (to <= row)
-          continue;
-        const tone = colors[d.span_stack[i]];
-        const dim = (active && !this.isFound(i)) || (this.picked !== null && !this.isPicked(i));
-        const edge = to - row >= 4 || this.begin[i] === event && to - row > 2;
-        const fill = tone[dim ? 2 : 0];
-        for (let y = row; y < to; y++)
-          pixels[(rows - 1 - y) * count + c] = fill;
-        if (edge)
-          pixels[(rows - to) * count + c] = tone[dim ? 3 : 1];
-        if (to - row >= 15 * this.canvas.ratio)
-          this.noteRun(i, c, row, to);
-        row = to;
-      }
-      const bin = bins[c];
-      const allocated = bin < 0 ? d.allocated_at_start : d.bin_allocated[bin];
-      const restTo = Math.min(rows, Math.round(Math.max(allocated, sum) * scale));
-      for (; row < restTo; row++)
-        pixels[(rows - 1 - row) * count + c] = restColor;
-      const activeTo = bin < 0 ? 0 : Math.min(rows, Math.round(d.bin_active[bin] * scale));
-      for (; row < activeTo; row++) {
-        if ((c + row) % 7 < 2)
-          pixels[(rows - 1 - row) * count + c] = waitColor;
-      }
-    }
+      row = 0;
+    }, (c, from, to, single, group) => {
+      const end = rowOf(to), alone = single >= 0;
+      if (end <= row)
+        return;
+      const label = alone ? 0 : bands.groups[group];
+      const tone = alone ? tones.stacks[d.stack[single]]
+        : label < 0 ? tones.others : tones.stacks[this.file.stackOfLabel[label]];
+      const dim = (alone ? dims.get(single) : groupDims[group]) ? 2 : 0;
+      for (let y = row; y < end; y++)
+        pixels[(rows - 1 - y) * count + c] = tone[dim + (!alone && (c + y) % 6 === 0 ? 1 : 0)];
+      if (end - row >= 4)
+        pixels[(rows - end) * count + c] = single === world.block && alone ? tones.held : tone[dim + 1];
+      if (single === world.block && alone)
+        pixels[(rows - 1 - row) * count + c] = tones.held;
+      if (end - row >= enough && !dim)
+        this.noteRun(alone ? single : -1 - group, c, row, end);
+      row = end;
+    });
     const layer = document.createElement("canvas");
     layer.width = count;
     layer.height = rows;
     layer.getContext("2d").putImageData(image, 0, 0);
-    context.drawImage(layer, plot.x, plot.y, plot.w, plot.h);
-    this.drawNames(context, plot, count, rows);
+    const { x, y, w, h } = this.plot;
+    context.drawImage(layer, x, y, w, h);
+    this.drawNames(context);
   }
 
-  isFound(i) {
-    const d = this.device;
-    return this.search.matches(d.span_stack[i], d.span_annotation[i], d.span_addr[i]);
-  }
-
-  isPicked(i) {
-    return this.about.labels[this.device.span_stack[i]] === this.picked;
-  }
-
-  /* Labels the bands that are wide enough. */
-  noteRun(i, column, from, to) {
-    const run = this.runs.get(i);
+  /* Remembers where a band has nearly the same height for long enough to bear its name. */
+  noteRun(key, column, from, to) {
+    const run = this.runs.get(key);
     if (run && run.last === column - 1 && Math.abs(run.from - from) < 3 && Math.abs(run.to - to) < 3)
       run.last = column;
     else if (!run || run.last - run.first < 60)
-      this.runs.set(i, { first: column, last: column, from, to });
+      this.runs.set(key, { first: column, last: column, from, to });
   }
 
-  drawNames(context, plot, count, rows) {
-    const ratio = this.canvas.ratio;
-    context.font = "11.5px system-ui, sans-serif";
+  namesOf(key) {
+    const { device: d, file, bands } = this;
+    if (key < 0) {
+      const label = bands.groups[-1 - key];
+      return label < 0 ? ["other stacks"] : [file.names[label], file.callers[file.stackOfLabel[label]]];
+    }
+    const stack = d.stack[key], size = formatBytes(d.size[key]);
+    const names = file.stacks[stack].length ? [file.lines[stack], file.callers[stack]] : [];
+    return [...names.map((name) => name + "  " + size), size];
+  }
+
+  drawNames(context) {
+    const { ratio } = this.canvas, { x, y, h } = this.plot;
+    context.font = AXIS_FONT;
     context.textBaseline = "middle";
-    for (const [i, run] of this.runs) {
+    context.textAlign = "left";
+    for (const [key, run] of this.runs) {
       const w = (run.last - run.first) / ratio - 10;
-      if (w < 50)
-        continue;
-      const rgb = this.colors.rgb[this.device.span_stack[i]];
-      const dim = (this.search.active && !this.isFound(i)) || (this.picked !== null && !this.isPicked(i));
-      if (dim)
-        continue;
-      const stack = this.device.span_stack[i], size = formatBytes(this.device.span_size[i]);
-      const names = this.about.stacks[stack].length ? [this.about.labels[stack], this.about.callers[stack]] : [];
-      const text = [...names.map((name) => name + "  " + size), size].find(
-        (each) => context.measureText(each).width <= w);
+      const text = w < 40 ? "" : this.namesOf(key).find((each) => context.measureText(each).width <= w);
       if (!text)
         continue;
+      const label = key < 0 ? this.bands.groups[-1 - key] : -1;
+      const rgb = key >= 0 ? this.world.colors.rgb[this.device.stack[key]]
+        : label < 0 ? NEUTRAL : this.world.colors.rgb[this.file.stackOfLabel[label]];
       context.fillStyle = inkOn(rgb);
-      const y = plot.y + plot.h - (run.from + run.to) / 2 / ratio;
-      context.fillText(text, plot.x + run.first / ratio + 6, y);
+      context.fillText(text, x + run.first / ratio + 6, y + h - (run.from + run.to) / 2 / ratio);
     }
   }
 
-  y(plot, bytes) {
-    return plot.y + plot.h - bytes / this.most * plot.h;
-  }
-
-  drawGrid(context, plot) {
-    const step = byteStep(this.most, 8);
-    context.strokeStyle = cssColor("--grid");
-    context.lineWidth = 1;
+  drawMarks(context) {
+    const { scale, plot, device: d, world } = this;
+    context.save();
     context.beginPath();
-    for (let v = step; v < this.most; v += step) {
-      const y = Math.round(this.y(plot, v)) + 0.5;
-      context.moveTo(plot.x, y);
-      context.lineTo(plot.x + plot.w, y);
-    }
-    context.stroke();
-  }
-
-  drawLines(context, plot, count, { bins }) {
-    if (!this.reservedShown)
-      return;
-    const d = this.device;
-    context.strokeStyle = cssColor("--ink");
-    context.lineWidth = 1.2;
-    context.setLineDash([5, 3]);
-    context.beginPath();
-    const name = "reserved from the driver";
-    context.font = "11px system-ui, sans-serif";
-    const nameWidth = context.measureText(name).width + 4;
-    let last = -1, mostBelowName = 0;
-    for (let c = 0; c < count; c++) {
-      const value = bins[c] < 0 ? d.reserved_at_start : d.bin_reserved[bins[c]];
-      const x = plot.x + c / count * plot.w, y = this.y(plot, value);
-      if (x < plot.x + nameWidth)
-        mostBelowName = Math.max(mostBelowName, value);
-      if (c === 0)
-        context.moveTo(x, y);
-      else if (value !== last) {
-        context.lineTo(x, this.y(plot, last));
-        context.lineTo(x, y);
-      }
-      last = value;
-    }
-    context.lineTo(plot.x + plot.w, this.y(plot, last));
-    context.stroke();
-    context.setLineDash([]);
-    /* At the left: at the right the mark of a request that failed has its text. */
-    write(context, name, plot.x + 4, this.y(plot, mostBelowName) - 2, cssColor("--faint"), context.font,
-      "left bottom");
-  }
-
-  px(plot, x) {
-    return plot.x + (x - this.x0) / (this.x1 - this.x0) * plot.w;
-  }
-
-  drawMarks(context, plot) {
-    context.font = "600 11px system-ui, sans-serif";
-    context.textBaseline = "top";
-    for (const [event, size] of this.device.ooms) {
-      const x = this.px(plot, this.xOf(event));
+    context.rect(plot.x, plot.y, plot.w, plot.h);
+    context.clip();
+    if (world.range || this.drag?.range)
+      this.drawRange(context, this.drag?.range || world.range);
+    const font = "600 11px system-ui, sans-serif", alarm = cssColor("--alarm");
+    let free = -Infinity;
+    context.font = font;
+    for (const [event, size] of d.ooms) {
+      const x = scale.px(scale.positionOf(event));
       if (x < plot.x || x > plot.x + plot.w)
         continue;
-      context.fillStyle = cssColor("--alarm");
+      context.fillStyle = alarm;
       context.fillRect(x - 0.75, plot.y, 1.5, plot.h);
-      const text = "out of memory: " + formatBytes(size);
-      const left = x + 5 + context.measureText(text).width > plot.x + plot.w;
-      context.textAlign = left ? "right" : "left";
-      context.fillText(text, left ? x - 5 : x + 5, plot.y + 2);
+      const text = "out of memory: " + formatBytes(size), w = context.measureText(text).width;
+      const left = x + 5 + w > plot.x + plot.w;
+      const start = left ? x - 5 - w : x + 5;
+      if (start < Math.max(free, plot.x))
+        continue; /* it would lie upon the one before */
+      free = start + w + 8;
+      context.fillStyle = cssColor("--back");
+      context.fillRect(start - 3, plot.y + 16, w + 6, 15);
+      write(context, text, start, plot.y + 18, alarm, font, "left top");
     }
-    context.textAlign = "left";
-    const x = this.px(plot, this.xOf(Math.max(0, this.cursor)));
-    if (x >= plot.x && x <= plot.x + plot.w) {
-      context.strokeStyle = cssColor("--accent");
-      context.lineWidth = 1;
-      context.beginPath();
-      context.moveTo(Math.round(x) + 0.5, plot.y);
-      context.lineTo(Math.round(x) + 0.5, plot.y + plot.h);
-      context.stroke();
-    }
+    context.fillStyle = cssColor("--accent");
+    context.fillRect(Math.round(scale.px(scale.positionOf(world.cursor))), plot.y, 1, plot.h);
+    context.restore();
   }
 
-  drawAxes(context, plot) {
-    const step = byteStep(this.most, 8), faint = cssColor("--faint"), font = "11.5px system-ui, sans-serif";
-    for (let v = 0; v < this.most; v += step)
-      write(context, formatTick(v), plot.x - 8, this.y(plot, v), faint, font, "right middle");
-    const wide = decimalStep(this.x1 - this.x0, Math.max(3, plot.w / 130));
-    for (let v = Math.ceil(this.x0 / wide) * wide; v <= this.x1; v += wide) {
-      const x = this.px(plot, v);
-      context.fillRect(Math.round(x), plot.y + plot.h, 1, 4);
-      write(context, this.byTime ? formatTime(v) : formatCount(v), x, plot.y + plot.h + 6, faint, font,
-        "center top");
-    }
-    context.strokeStyle = cssColor("--line");
-    context.strokeRect(plot.x - 0.5, plot.y - 0.5, plot.w + 1, plot.h + 1);
-    context.textAlign = "left";
+  /* What is outside the range is veiled. */
+  drawRange(context, [first, last]) {
+    const { scale, plot } = this, from = scale.px(scale.positionOf(first));
+    const to = scale.px(scale.positionOf(last) + (scale.byTime ? 0 : 1));
+    context.fillStyle = cssColor("--back");
+    context.globalAlpha = 0.6;
+    context.fillRect(plot.x, plot.y, Math.max(0, from - plot.x), plot.h);
+    context.fillRect(to, plot.y, Math.max(0, plot.x + plot.w - to), plot.h);
+    context.globalAlpha = 1;
+    context.fillStyle = cssColor("--accent");
+    for (const x of [from, to])
+      context.fillRect(x - 1, plot.y, 2, plot.h);
   }
 
-  /* Draws the overview, with the visible part marked. */
+  /* The whole axis in small, with the visible part marked. */
   drawStrip(context, width, height) {
-    const d = this.device, strip = this.strip = {
-      x: MARGIN.left, y: height - STRIP - 8, w: width - MARGIN.left - MARGIN.right, h: STRIP,
-    };
-    const position = this.positions(), extent = this.extent();
-    let most = d.allocated_at_start;
-    for (const value of d.bin_allocated)
-      most = Math.max(most, value);
+    const { scale, plot, device: d } = this, extent = scale.extent();
+    const strip = this.strip = { x: plot.x, y: height - STRIP - 6, w: plot.w, h: STRIP };
+    if (!this.tops || this.tops.length !== Math.ceil(strip.w) || this.topsByTime !== scale.byTime) {
+      const whole = Object.assign(new TimelineScale(d), { byTime: scale.byTime, x0: 0, x1: extent });
+      const { sample } = new Bands(this.world, whole.edges(Math.ceil(strip.w)));
+      this.tops = Float64Array.from(sample, (event) => d.allocatedAt(event));
+      this.topsByTime = scale.byTime;
+    }
+    const most = this.tops.reduce((a, b) => Math.max(a, b), 1), at = (x) => strip.x + x / extent * strip.w;
     context.fillStyle = cssColor("--panel");
     context.fillRect(strip.x, strip.y, strip.w, strip.h);
     context.fillStyle = cssColor("--faint");
-    let bin = -1;
-    for (let c = 0; c < strip.w; c++) {
-      const end = extent * (c + 1) / strip.w;
-      let top = bin < 0 ? d.allocated_at_start : d.bin_allocated[bin];
-      while (bin + 1 < position.length && position[bin + 1] < end) {
-        bin++;
-        top = Math.max(top, d.bin_allocated[bin]);
-      }
-      const h = most ? top / most * (strip.h - 4) : 0;
+    this.tops.forEach((top, c) => {
+      const h = top / most * (strip.h - 4);
       context.fillRect(strip.x + c, strip.y + strip.h - h, 1, h);
-    }
+    });
     context.fillStyle = cssColor("--alarm");
     for (const [event] of d.ooms)
-      context.fillRect(strip.x + this.xOf(event) / extent * strip.w, strip.y, 1.5, strip.h);
-    const from = strip.x + this.x0 / extent * strip.w, to = strip.x + this.x1 / extent * strip.w;
+      context.fillRect(at(scale.positionOf(event)), strip.y, 1.5, strip.h);
+    const from = at(scale.x0), to = at(scale.x1);
     context.fillStyle = cssColor("--back");
     context.globalAlpha = 0.65;
     context.fillRect(strip.x, strip.y, from - strip.x, strip.h);
@@ -403,190 +323,178 @@ class View {
     context.lineWidth = 1;
   }
 
-  /* The allocation at a position of the picture, or what else is there. */
+  /* What is at a place of the picture: its column, event and band. */
   hit(pointer) {
-    const plot = this.plot, [x, y] = this.canvas.place(pointer);
-    if (!plot || x < plot.x || x >= plot.x + plot.w || y < plot.y || y > plot.y + plot.h)
+    const { plot, bands, scale } = this, [x, y] = this.canvas.place(pointer);
+    if (!bands || x < plot.x || x >= plot.x + plot.w || y < plot.y || y > plot.y + plot.h)
       return null;
-    const count = this.picture.events.length;
-    const c = Math.min(count - 1, Math.floor((x - plot.x) / plot.w * count));
-    const event = this.picture.events[c], bin = this.picture.bins[c], d = this.device;
-    const bytes = (plot.y + plot.h - y) / plot.h * this.most;
-    let sum = 0;
-    for (let i = 0; i < this.begin.length && this.begin[i] <= event; i++) {
-      if (this.freed[i] <= event)
-        continue;
-      sum += d.span_size[i];
-      if (sum > bytes)
-        return { event, bin, span: i };
-    }
-    const allocated = bin < 0 ? d.allocated_at_start : d.bin_allocated[bin];
-    const active = bin < 0 ? allocated : d.bin_active[bin];
-    return { event, bin, rest: bytes < allocated ? allocated - sum : 0,
-      waiting: bytes >= allocated && bytes < active ? active - allocated : 0 };
+    const c = Math.min(bands.count - 1, Math.floor((x - plot.x) / plot.w * bands.count));
+    return { c, event: bands.sample[c], band: bands.at(c, scale.bytesAt(y)) };
   }
 
-  timeOf(event) {
-    const bin = lastAtMost(this.device.bin_event, event);
-    return bin < 0 ? 0 : this.device.bin_time[bin];
+  /* The rectangle of a band in the window. */
+  place(hit) {
+    const { bands, plot, scale } = this, { single, from, to } = hit.band;
+    const k = bands.singles.indexOf(single), wide = plot.w / bands.count;
+    const [first, last] = k < 0 ? [hit.c, hit.c + 1] : [bands.starts[k], bands.ends[k]];
+    const top = Math.max(plot.y, scale.py(to)), bottom = Math.min(plot.y + plot.h, scale.py(from));
+    return this.canvas.inWindow([plot.x + first * wide, top, (last - first) * wide, bottom - top]);
   }
 
-  describe(i) {
-    const d = this.device, freed = this.freed[i];
-    return facts([
-      ["size", formatExact(d.span_size[i])],
-      ["address", formatAddress(d.span_addr[i])],
-      ["from", this.begin[i] < 0 ? "before the first event"
-        : `event ${formatCount(this.begin[i])}, ${formatTime(this.timeOf(this.begin[i]))}`],
-      ["to", freed === Infinity ? "still allocated"
-        : `event ${formatCount(freed)}, ${formatTime(this.timeOf(freed))}` +
-          (this.begin[i] < 0 ? "" : `, after ${formatTime(this.timeOf(freed) - this.timeOf(this.begin[i]))}`)],
-      ["range", this.about.texts[d.span_annotation[i]]],
-      ["thread", d.span_thread[i] || null],
-    ]);
-  }
-
-  describeLevel(hit) {
-    const d = this.device, bin = hit.bin;
-    return facts([
-      ["event", hit.event < 0 ? "start" : formatCount(hit.event)],
-      ["time", formatTime(this.timeOf(hit.event))],
-      ["allocated", formatBytes(bin < 0 ? d.allocated_at_start : d.bin_allocated[bin])],
-      ["pending free", bin < 0 ? null : formatBytes(d.bin_active[bin] - d.bin_allocated[bin])],
-      ["reserved", formatBytes(bin < 0 ? d.reserved_at_start : d.bin_reserved[bin])],
-      ["small allocations", hit.rest > 0 ? formatBytes(hit.rest) : null],
-    ]);
-  }
-
-  hover(event) {
-    const hit = this.hit(event);
+  hover(pointer) {
+    const hit = this.hit(pointer);
     if (!hit)
       return [];
-    return hit.span === undefined ? [this.describeLevel(hit)] : [this.describe(hit.span),
-      frameList(this.about, this.device.span_stack[hit.span], 12)];
+    if (!hit.band)
+      return [this.describeLevel(hit.event)];
+    const { single, group, from, to } = hit.band, d = this.device;
+    if (single >= 0)
+      return { target: this.place(hit), children: [this.describeSpan(single), frameList(this.file, d.stack[single], 10)] };
+    const label = this.bands.groups[group];
+    return { target: this.place(hit), children: [
+      element("strong", {}, label < 0 ? "other stacks" : this.file.names[label]),
+      facts([["small allocations", formatExact(to - from)], ["event", formatCount(Math.max(0, hit.event))],
+        ["time", formatTime(d.time(hit.event))], ["in the picture", formatCount(this.bands.counts[group])]]),
+      element("div", { class: "count" }, "zoom in to see them one by one"),
+      ...(label < 0 ? [] : [frameList(this.file, this.file.stackOfLabel[label], 6)])] };
   }
 
-  click(event) {
-    const hit = this.hit(event);
+  describeLevel(event) {
+    const d = this.device;
+    return facts([
+      ["event", event < 0 ? "start" : formatCount(event)], ["time", formatTime(d.time(event))],
+      ["allocated", formatBytes(d.allocatedAt(event))],
+      ["pending free", formatBytes(Math.max(0, d.activeAt(event) - d.allocatedAt(event)))],
+      ["reserved", formatBytes(d.reservedAfter(event))],
+    ]);
+  }
+
+  click(pointer) {
+    const hit = this.hit(pointer);
     if (!hit)
       return;
-    this.cursor = hit.event;
-    this.held = hit.span;
-    this.showBreakdown();
-    this.canvas.draw();
+    const single = hit.band ? hit.band.single : -1;
+    this.world.set({ cursor: hit.event, block: single });
+    if (hit.band && single < 0 && this.bands.groups[hit.band.group] >= 0)
+      this.world.pickLabel(this.bands.groups[hit.band.group]);
   }
 
   listen() {
-    const node = this.canvas.node;
-    let drag = null;
-    node.addEventListener("wheel", (event) => {
-      event.preventDefault();
-      const [x] = this.canvas.place(event);
-      if (Math.abs(event.deltaX) > Math.abs(event.deltaY)) {
-        const shift = event.deltaX / this.plot.w * (this.x1 - this.x0);
-        this.setRange(this.x0 + shift, this.x1 + shift);
-        return;
-      }
-      const at = this.x0 + (x - this.plot.x) / this.plot.w * (this.x1 - this.x0);
-      const factor = Math.exp(Math.max(-60, Math.min(60, event.deltaY)) * 0.004);
-      this.setRange(at - (at - this.x0) * factor, at + (this.x1 - at) * factor);
-    }, { passive: false });
-    node.addEventListener("pointerdown", (event) => {
-      const [x, y] = this.canvas.place(event), strip = y >= this.strip.y;
-      drag = { x: event.clientX, x0: this.x0, x1: this.x1, strip, moved: false };
-      node.setPointerCapture(event.pointerId);
-      if (strip)
-        this.moveStrip(x);
-    });
-    tipOver(node, this.tip, (event) => {
-      if (!drag)
-        return this.hover(event);
-      if (Math.abs(event.clientX - drag.x) > 3)
-        drag.moved = true;
-      if (drag.strip) {
-        this.moveStrip(this.canvas.place(event)[0]);
-      } else if (drag.moved) {
-        const shift = (drag.x - event.clientX) / this.plot.w * (drag.x1 - drag.x0);
-        this.setRange(drag.x0 + shift, drag.x1 + shift);
-      }
-      return [];
-    });
-    node.addEventListener("pointerup", (event) => {
-      if (drag && !drag.moved && !drag.strip)
-        this.click(event);
-      drag = null;
+    const { node } = this.canvas;
+    node.addEventListener("wheel", (event) => this.wheel(event), { passive: false });
+    node.addEventListener("pointerdown", (event) => this.dragStart(event));
+    tipOver(node, this.tip, (event) => this.drag ? this.dragMove(event) : this.hover(event));
+    node.addEventListener("pointerup", (event) => this.dragEnd(event));
+    node.addEventListener("pointercancel", () => {
+      this.drag = null;
     });
     node.addEventListener("dblclick", () => this.reset());
-    this.stage.onkeydown = (event) => {
-      const span = this.x1 - this.x0;
-      const moves = { ArrowLeft: [-0.2, -0.2], ArrowRight: [0.2, 0.2], "+": [0.2, -0.2],
-        "=": [0.2, -0.2], "-": [-0.3, 0.3] };
-      const move = moves[event.key];
-      if (!move)
-        return;
-      event.preventDefault();
-      this.setRange(this.x0 + move[0] * span, this.x1 + move[1] * span);
-    };
+  }
+
+  wheel(event) {
+    const [x, y] = this.canvas.place(event), { scale, plot } = this;
+    const factor = Math.exp(Math.max(-60, Math.min(60, event.deltaY)) * 0.004);
+    event.preventDefault();
+    if (Math.abs(event.deltaX) > Math.abs(event.deltaY)) {
+      const shift = event.deltaX / plot.w * (scale.x1 - scale.x0);
+      this.zoomTo(scale.x0 + shift, scale.x1 + shift);
+    } else if (x < plot.x && y < plot.y + plot.h) {
+      const at = scale.bytesAt(y), low = Math.max(0, at - (at - scale.low) * factor);
+      scale.brush = [low, Math.max(low + 512, at + (scale.high - at) * factor)];
+      this.canvas.draw();
+    } else {
+      const at = scale.positionAt(x);
+      this.zoomTo(at - (at - scale.x0) * factor, at + (scale.x1 - at) * factor);
+    }
+  }
+
+  dragStart(event) {
+    const [x, y] = this.canvas.place(event), { plot, strip, scale } = this;
+    if (!plot || event.button)
+      return;
+    const kind = y >= strip.y ? "strip" : x < plot.x ? "bytes" : event.shiftKey ? "move" : "range";
+    this.drag = { kind, x, y, x0: scale.x0, x1: scale.x1, moved: false };
+    this.canvas.node.setPointerCapture(event.pointerId);
+    if (kind === "strip")
+      this.moveStrip(x);
+  }
+
+  dragMove(event) {
+    const { drag, scale, plot } = this, [x, y] = this.canvas.place(event);
+    drag.moved ||= Math.abs(x - drag.x) > 3 || Math.abs(y - drag.y) > 3;
+    if (drag.kind === "strip") {
+      this.moveStrip(x);
+    } else if (drag.moved && drag.kind === "move") {
+      const shift = (drag.x - x) / plot.w * (drag.x1 - drag.x0);
+      this.zoomTo(drag.x0 + shift, drag.x1 + shift);
+    } else if (drag.moved && drag.kind === "range") {
+      const within = (px) => scale.eventAt(scale.positionAt(Math.max(plot.x, Math.min(plot.x + plot.w, px))));
+      drag.range = [within(Math.min(x, drag.x)), within(Math.max(x, drag.x))];
+      this.canvas.draw();
+    }
+    return [];
+  }
+
+  dragEnd(event) {
+    const { drag, scale, world } = this;
+    this.drag = null;
+    if (!drag)
+      return;
+    const y = this.canvas.place(event)[1];
+    if (drag.kind === "bytes" && drag.moved && Math.abs(y - drag.y) > 3) {
+      const ends = [drag.y, y].map((each) => Math.max(0, scale.bytesAt(each))).sort((a, b) => a - b);
+      scale.brush = [ends[0], Math.max(ends[0] + 512, ends[1])];
+      this.canvas.draw();
+    } else if (drag.range) {
+      world.set({ range: drag.range, cursor: this.device.peakIn(...drag.range) });
+    } else if (!drag.moved && drag.kind !== "strip" && drag.kind !== "bytes") {
+      this.click(event);
+    }
   }
 
   moveStrip(x) {
-    const at = (x - this.strip.x) / this.strip.w * this.extent(), half = (this.x1 - this.x0) / 2;
-    this.setRange(at - half, at + half);
+    const { scale, strip } = this;
+    const at = (x - strip.x) / strip.w * scale.extent(), half = (scale.x1 - scale.x0) / 2;
+    this.zoomTo(at - half, at + half);
   }
 
-  /* Lists the stacks that hold memory at the cursor, and the clicked allocation. */
-  showBreakdown() {
-    const d = this.device, sums = new Map(), about = this.about;
-    let drawn = 0;
-    for (let i = 0; i < this.begin.length && this.begin[i] <= this.cursor; i++) {
-      if (this.freed[i] <= this.cursor)
-        continue;
-      const caller = about.labels[d.span_stack[i]];
-      const sum = sums.get(caller) || { bytes: 0, count: 0, stack: d.span_stack[i] };
-      sum.bytes += d.span_size[i];
-      sum.count++;
-      drawn += d.span_size[i];
-      sums.set(caller, sum);
-    }
-    const bin = lastAtMost(d.bin_event, this.cursor);
-    const total = bin < 0 ? d.allocated_at_start : Math.max(drawn, d.bin_event[bin] === this.cursor ? d.bin_allocated[bin] : drawn);
-    const where = this.cursor === d.peak ? "At the peak" : `After event ${formatCount(this.cursor)}`;
-    const list = element("div", { id: "breakdown" });
-    const rows = [...sums].sort((a, b) => b[1].bytes - a[1].bytes);
-    for (const [caller, sum] of rows.slice(0, 40))
-      list.append(stackRow({
-        class: "row" + (this.picked === caller ? " on" : ""), title: caller,
-        onclick: () => {
-          this.picked = this.picked === caller ? null : caller;
-          this.showBreakdown();
-          this.canvas.draw();
-        },
-      }, this.colors.css(sum.stack), caller, sum.count, formatBytes(sum.bytes)));
-    if (total > drawn)
-      list.append(stackRow({}, "var(--line)", "allocations too small to draw", null,
-        formatBytes(total - drawn)));
-    if (rows.length > 40)
-      list.append(element("div", { class: "count" }, `and ${rows.length - 40} more`));
-    const held = this.held === undefined ? [] : [element("h2", {}, "Clicked"), this.describe(this.held),
-      frameList(about, d.span_stack[this.held])];
+  /* Who holds what at the cursor, and what each stack allocated in the range. */
+  showSide() {
+    const { world, device: d } = this, { cursor } = world;
+    const { rows, held } = sumByStack(world, world.first, world.last, cursor);
+    const where = cursor === d.peak ? "At the peak" : cursor < 0 ? "Before the first event"
+      : world.range && cursor === d.peakIn(world.first, world.last) ? "At the peak of the range"
+        : `After event ${formatCount(cursor)}`;
+    this.zoomButton.hidden = !world.range;
+    this.table.show(rows);
     this.side.replaceChildren(
-      element("h2", {}, `${where}: ${formatBytes(total)} allocated`), list, ...held);
+      element("h2", {}, `${where}: ${formatBytes(held)} allocated`),
+      ...(world.range ? [element("p", { class: "count" }, world.rangeText())] : []),
+      ...this.describeHeld(), this.table.node);
   }
 
   searched() {
-    if (!this.canvas)
-      return "";
-    this.canvas.draw();
-    if (!this.search.active)
+    const { world, device: d } = this;
+    if (!world.search.active)
       return "";
     let bytes = 0, count = 0;
-    for (let i = 0; i < this.begin.length; i++) {
-      if (this.isFound(i)) {
+    for (let i = 0; i < d.number; i++) {
+      if (world.search.findsSpan(d, i)) {
         count++;
-        if (this.begin[i] <= this.cursor && this.freed[i] > this.cursor)
-          bytes += this.device.span_size[i];
+        bytes += d.isLive(i, world.cursor) ? d.size[i] : 0;
       }
     }
-    return `${formatCount(count)} allocations, ${formatBytes(bytes)} at the cursor`;
+    return `${formatNumber(count, "allocation")}, ${formatBytes(bytes)} at the cursor`;
+  }
+
+  searchNext(step) {
+    const { world, device: d } = this;
+    for (let n = 0, i = world.block; n < d.number && world.search.active; n++) {
+      i = (i + step + d.number) % d.number;
+      if (world.search.findsSpan(d, i)) {
+        world.set({ block: i, cursor: Math.max(-1, d.begin[i]) });
+        return;
+      }
+    }
   }
 }

@@ -182,7 +182,7 @@ static bool write_one(const struct fixture *f, size_t number, FILE *file, int *r
 	if (number < formats)
 		*ret_err = cm_formats[number].write(&f->source, file);
 	else if (number < formats + CM_PLOT_COUNT)
-		*ret_err = cm_plot_write(&f->source, (enum cm_plot)(number - formats), file,
+		*ret_err = cm_plot_write(&f->source, 1, (enum cm_plot)(number - formats), file,
 					 &report);
 	else
 		return false;

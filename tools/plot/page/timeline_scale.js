@@ -1,0 +1,203 @@
+/*
+ * The coordinates of the timeline: which part of the axis is visible, in events or milliseconds, and
+ * which bytes; the grid, the axes with their labels, and the lines for reserved memory, the capacity
+ * of the device and the limit of the program.
+ */
+const AXIS_FONT = "11.5px system-ui, sans-serif";
+
+class TimelineScale {
+  constructor(device) {
+    this.device = device;
+    this.byTime = false;
+    this.fit = false; /* bytes from what is visible, not from 0 */
+    this.brush = null; /* [low, high] bytes */
+    this.lines = { reserved: false, capacity: false, limit: false };
+    this.x0 = 0;
+    this.x1 = this.extent();
+  }
+
+  extent() {
+    const d = this.device;
+    return this.byTime ? Math.max(d.time(d.events - 1), 1e-6) : Math.max(d.events, 1);
+  }
+
+  /* Shows [x0, x1] of the axis, or as much of it as there is. */
+  setRange(x0, x1) {
+    const extent = this.extent(), least = this.byTime ? extent / 1e7 : Math.min(8, extent);
+    const span = Math.max(Math.min(x1 - x0, extent), least);
+    this.x0 = Math.max(0, Math.min((x0 + x1) / 2 - span / 2, extent - span));
+    this.x1 = this.x0 + span;
+  }
+
+  positionOf(event) {
+    return this.byTime ? this.device.time(event) : Math.max(0, event);
+  }
+
+  eventAt(position) {
+    const d = this.device;
+    return this.byTime ? d.eventAt(position) : Math.min(Math.floor(position), d.events - 1);
+  }
+
+  /* The other axis, with about the same part visible. */
+  turn(byTime) {
+    const d = this.device, first = this.eventAt(this.x0), last = this.eventAt(this.x1);
+    const whole = this.x1 - this.x0 >= this.extent() * 0.999;
+    this.byTime = byTime;
+    if (whole || d.events < 2)
+      this.setRange(0, this.extent());
+    else
+      this.setRange(this.positionOf(first), this.positionOf(last));
+  }
+
+  /* The positions, in events, of the edges of `count` columns. */
+  edges(count) {
+    const edges = new Int32Array(count + 1), d = this.device;
+    for (let c = 0; c <= count; c++) {
+      const position = this.x0 + (this.x1 - this.x0) * c / count;
+      edges[c] = this.byTime ? d.eventAt(position) + 1 : Math.ceil(position - 1e-9);
+    }
+    return edges;
+  }
+
+  /* Places the axes around a plot and chooses the visible bytes for these columns. */
+  place(plot, sample) {
+    const d = this.device;
+    let most = 1, least = Infinity;
+    for (const event of sample) {
+      most = Math.max(most, d.activeAt(event), d.allocatedAt(event),
+        this.lines.reserved ? d.reservedAfter(event) : 0);
+      least = Math.min(least, d.allocatedAt(event));
+    }
+    for (const name of ["capacity", "limit"])
+      most = Math.max(most, this.lines[name] ? d[name] : 0);
+    this.plot = plot;
+    this.low = this.brush ? this.brush[0] : this.fit ? Math.max(0, least - (most - least) * 0.06) : 0;
+    this.high = this.brush ? this.brush[1] : most + (most - this.low) * 0.06;
+  }
+
+  px(position) {
+    return this.plot.x + (position - this.x0) / (this.x1 - this.x0) * this.plot.w;
+  }
+
+  positionAt(px) {
+    return this.x0 + (px - this.plot.x) / this.plot.w * (this.x1 - this.x0);
+  }
+
+  py(bytes) {
+    return this.plot.y + this.plot.h - (bytes - this.low) / (this.high - this.low) * this.plot.h;
+  }
+
+  bytesAt(py) {
+    return this.low + (this.plot.y + this.plot.h - py) / this.plot.h * (this.high - this.low);
+  }
+
+  /* The bytes with a label: multiples of a power of two. */
+  byteTicks() {
+    const step = byteStep(this.high - this.low, Math.max(2, this.plot.h / 60)), ticks = [];
+    for (let v = Math.ceil(this.low / step) * step; v < this.high; v += step)
+      ticks.push(v);
+    return ticks;
+  }
+
+  drawGrid(context) {
+    context.fillStyle = cssColor("--grid");
+    for (const v of this.byteTicks())
+      context.fillRect(this.plot.x, Math.round(this.py(v)), this.plot.w, 1);
+  }
+
+  drawAxes(context) {
+    const { plot } = this, faint = cssColor("--faint");
+    for (const v of this.byteTicks())
+      write(context, formatTick(v), plot.x - 6, this.py(v), faint, AXIS_FONT, "right middle");
+    context.font = AXIS_FONT;
+    for (const [v, text] of this.ticks(context)) {
+      const x = this.px(v), half = context.measureText(text).width / 2;
+      context.fillStyle = faint;
+      context.fillRect(Math.round(x), plot.y + plot.h, 1, 4);
+      if (x - half >= plot.x - 40 && x + half <= plot.x + plot.w + 14)
+        write(context, text, x, plot.y + plot.h + 6, faint, AXIS_FONT, "center top");
+    }
+    context.strokeStyle = cssColor("--line");
+    context.strokeRect(plot.x - 0.5, plot.y - 0.5, plot.w + 1, plot.h + 1);
+  }
+
+  /* [position, text] of the ticks: as many as fit without touching each other. */
+  ticks(context) {
+    const range = this.x1 - this.x0;
+    for (let count = Math.ceil(this.plot.w / 50); ; count = Math.ceil(count / 1.5) - 1) {
+      const wanted = Math.max(1, count);
+      const step = this.byTime ? timeStep(range, wanted) : Math.max(1, decimalStep(range, wanted));
+      const ticks = [];
+      for (let k = Math.ceil(this.x0 / step - 1e-9); k * step <= this.x1 * (1 + 1e-12); k++)
+        ticks.push([k * step, this.byTime ? formatTimeTick(k * step, step) : formatCount(k * step)]);
+      const widest = Math.max(...ticks.map(([, text]) => context.measureText(text).width), 0);
+      if (wanted === 1 || widest + 14 <= step / range * this.plot.w)
+        return ticks;
+    }
+  }
+
+  /* Lines that lie above what is visible are named at the top with an arrow. */
+  drawLines(context, sample) {
+    const { plot, device: d } = this, ink = cssColor("--ink"), above = [];
+    context.save();
+    context.beginPath();
+    context.rect(plot.x, plot.y, plot.w, plot.h);
+    context.clip();
+    if (this.lines.reserved)
+      this.drawSteps(context, sample, ink);
+    for (const [name, text] of [["capacity", "capacity of the device"], ["limit", "limit of the program"]]) {
+      if (!d[name])
+        continue;
+      if (d[name] > this.high)
+        above.push(`${text.split(" ")[0]} ${formatBytes(d[name])}`);
+      else if (this.lines[name])
+        this.drawLevel(context, d[name], `${text} ${formatBytes(d[name])}`);
+    }
+    context.restore();
+    if (above.length && plot.w > 300)
+      write(context, "\u2191 " + above.join(", "), plot.x + plot.w - 6, plot.y + 4, cssColor("--faint"),
+        "11px system-ui, sans-serif", "right top");
+  }
+
+  drawLevel(context, bytes, text) {
+    const y = Math.round(this.py(bytes)) + 0.5, color = cssColor("--alarm");
+    context.strokeStyle = color;
+    context.lineWidth = 1.2;
+    context.beginPath();
+    context.moveTo(this.plot.x, y);
+    context.lineTo(this.plot.x + this.plot.w, y);
+    context.stroke();
+    const above = y > this.plot.y + 18;
+    write(context, text, this.plot.x + this.plot.w - 6, above ? y - 3 : y + 3, color,
+      "11px system-ui, sans-serif", above ? "right bottom" : "right top");
+  }
+
+  drawSteps(context, sample, ink) {
+    const { plot, device: d } = this, count = sample.length;
+    context.strokeStyle = ink;
+    context.lineWidth = 1.2;
+    context.setLineDash([5, 3]);
+    context.beginPath();
+    const name = "reserved from the driver";
+    context.font = "11px system-ui, sans-serif";
+    const nameEnd = plot.x + context.measureText(name).width + 8;
+    let last = d.reservedAfter(sample[0]), mostBelowName = last;
+    context.moveTo(plot.x, this.py(last));
+    for (let c = 1; c < count; c++) {
+      const value = d.reservedAfter(sample[c]), x = plot.x + c / count * plot.w;
+      if (x < nameEnd)
+        mostBelowName = Math.max(mostBelowName, value);
+      if (value !== last) {
+        context.lineTo(x, this.py(last));
+        context.lineTo(x, this.py(value));
+      }
+      last = value;
+    }
+    context.lineTo(plot.x + plot.w, this.py(last));
+    context.stroke();
+    context.setLineDash([]);
+    const y = this.py(mostBelowName), above = y > plot.y + 16;
+    write(context, name, plot.x + 4, above ? y - 2 : y + 3, cssColor("--faint"), context.font,
+      above ? "left bottom" : "left top");
+  }
+}
