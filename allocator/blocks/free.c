@@ -99,7 +99,7 @@ CM_ALWAYS_INLINE bool retire_block(struct cm_heap *heap, uint32_t index, uint64_
 		       : retire_of(heap, CM_FIT_LARGE, index, segment, tick, retired);
 }
 
-static void book_retired(struct cm_device_row *row, const struct retired *retired)
+static void count_retired(struct cm_device_row *row, const struct retired *retired)
 {
 	uint32_t pool;
 
@@ -114,7 +114,7 @@ void cm_free_retire_at_once_locked(struct cm_heap *heap, uint32_t index, uint64_
 	struct retired retired[CM_POOL_COUNT] = {0};
 
 	(void)retire_block(heap, index, tick, retired);
-	book_retired(heap->device->row, retired);
+	count_retired(heap->device->row, retired);
 }
 
 bool cm_heap_free_locked(struct cm_heap *heap, uint32_t index)
@@ -173,7 +173,7 @@ bool cm_heap_retire_locked(struct cm_heap *heap, struct cm_batch *epoch)
 		if (CM_UNLIKELY(!retire_block(heap, index, tick, retired)))
 			cm_device_note_unreclaimed(heap->device);
 	}
-	book_retired(row, retired);
+	count_retired(row, retired);
 	if (!index)
 		end_epoch_locked(heap, epoch);
 	cm_counters_end(row);

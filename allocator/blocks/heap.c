@@ -117,7 +117,7 @@ static int take_segment_rows(struct cm_heap *heap, uint64_t addr, uint64_t size,
 	return 0;
 }
 
-static void book_segment(struct cm_heap *heap, const struct cm_segment *segment)
+static void count_new_segment(struct cm_heap *heap, const struct cm_segment *segment)
 {
 	struct cm_device *device = heap->device;
 	enum cm_pool pool = cm_segment_pool(segment);
@@ -173,7 +173,7 @@ int cm_heap_take_new_locked(struct cm_heap *heap, uint64_t addr, uint64_t segmen
 	if (err)
 		return err;
 	fill_segment(heap, s, b, addr, segment_size, flags);
-	book_segment(heap, &cache->segment[s]);
+	count_new_segment(heap, &cache->segment[s]);
 	fit = cm_segment_fit(&cache->segment[s]);
 	cm_take_allocate(heap, fit, b, size, bytes,
 			 !(flags & CM_SEGMENT_EXACT) &&
