@@ -16,9 +16,9 @@ enum cm_watch_column {
 	CM_WATCH_COLUMN_COUNT
 };
 
-/* The rows of columns.def as initialisers of struct cm_column. */
+/* The rows of columns.def, in their order, as initialisers of struct cm_column. */
 #define CM_WATCH_COLUMN_ROW(ID, name, key, usual, ALIGN, help, old_name, old_key) \
-	[CM_WATCH_COLUMN_##ID] = {name, key, usual, CM_ALIGN_##ALIGN, 0, help, old_name, old_key},
+	{name, key, usual, CM_ALIGN_##ALIGN, 0, help, old_name, old_key},
 
 /* The texts of a device that values point at. */
 struct cm_watch_texts {
