@@ -218,13 +218,15 @@ static bool is_split(const struct cm_block *block)
 }
 
 /* Counts a block among the free pieces of split segments, or no longer. */
-static void count_split(struct cm_demo_heap *heap, const struct cm_block *block, int64_t sign)
+static void count_split(struct cm_demo_heap *heap, const struct cm_block *block, bool more)
 {
+	const int64_t bytes = (int64_t)block->size;
+
 	if (!is_split(block))
 		return;
-	cm_counters_change(heap->row, CM_POOL_LARGE, CM_STAT_INACTIVE_SPLIT, sign);
+	cm_counters_change(heap->row, CM_POOL_LARGE, CM_STAT_INACTIVE_SPLIT, more ? 1 : -1);
 	cm_counters_change(heap->row, CM_POOL_LARGE, CM_STAT_INACTIVE_SPLIT_BYTES,
-			   sign * (int64_t)block->size);
+			   more ? bytes : -bytes);
 }
 
 static uint32_t find_segment_row(const struct cm_demo_heap *heap)
@@ -327,7 +329,7 @@ static void cut(struct cm_demo_heap *heap, uint32_t index, uint64_t bytes)
 	block->next = row;
 	block->size = bytes;
 	segment_at(heap, block->segment)->blocks++;
-	count_split(heap, rest, 1);
+	count_split(heap, rest, true);
 }
 
 static void note_oom(struct cm_demo_heap *heap, int64_t bytes, uint32_t stack)
@@ -374,7 +376,7 @@ uint32_t cm_demo_heap_alloc(struct cm_demo_heap *heap, int64_t bytes, uint32_t s
 	}
 	cm_counters_begin(heap->row);
 	block = block_at(heap, index);
-	count_split(heap, block, -1);
+	count_split(heap, block, false);
 	cut(heap, index, (uint64_t)rounded);
 	block->state = CM_BLOCK_LIVE;
 	block->requested = (uint64_t)bytes;
@@ -433,15 +435,15 @@ static void retire(struct cm_demo_heap *heap, uint32_t index)
 	block->stack = block->free_stack = 0;
 	block->tick = cm_tick();
 	if (is_free(heap, block->next)) {
-		count_split(heap, block_at(heap, block->next), -1);
+		count_split(heap, block_at(heap, block->next), false);
 		join_next(heap, index);
 	}
 	if (is_free(heap, block->prev)) {
 		index = block->prev;
-		count_split(heap, block_at(heap, index), -1);
+		count_split(heap, block_at(heap, index), false);
 		join_next(heap, index);
 	}
-	count_split(heap, block_at(heap, index), 1);
+	count_split(heap, block_at(heap, index), true);
 }
 
 void cm_demo_heap_poll(struct cm_demo_heap *heap)
