@@ -7,9 +7,11 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Relative to the directory of this program. */
+/* Relative to the directory of this program: as installed, as laid out in a wheel whatever the
+ * build was configured for, and in a build tree. */
 static const char *const places[] = {
 	"/" CM_LIBRARY_FROM_TOOL "/" CM_LIBRARY_NAME,
+	"/../lib/cudamem/" CM_LIBRARY_NAME,
 	"/../interpose/" CM_LIBRARY_NAME,
 	"/" CM_LIBRARY_NAME,
 };
