@@ -17,6 +17,8 @@
 #define DEFAULT_MAX_SERIES  512
 #define DEFAULT_WATCH       "2"
 #define WATCH_MIN_NS        UINT64_C(100000000)
+#define SPEED_MIN           UINT64_C(100000000) /* in 1e-9 */
+#define SPEED_MAX           UINT64_C(10000000000000)
 #define LONG_BASE           256 /* getopt's value for the first long option: above every letter */
 #define HELP_COLUMN         28
 
@@ -279,6 +281,16 @@ static int take_timeout(const struct taking *taking)
 	return 0;
 }
 
+static int take_speed(const struct taking *taking)
+{
+	uint64_t nano;
+
+	if (cm_decimal_parse(taking->value, 'x', &nano) || nano < SPEED_MIN || nano > SPEED_MAX)
+		return fail_value(taking, "a number from 0.1 to 10000");
+	*(double *)taking->field = (double)nano / 1e9;
+	return 0;
+}
+
 static int take_exit_code(const struct taking *taking)
 {
 	uint64_t code;
@@ -362,8 +374,12 @@ static int check_pairs(const struct cm_options *options)
 	static const enum cm_opt wants[][2] = {
 		{CM_OPT_LEAK_EXIT, CM_OPT_LEAKS},      {CM_OPT_SUPPRESSIONS, CM_OPT_LEAKS},
 		{CM_OPT_REVERSE, CM_OPT_SORT},         {CM_OPT_INTERVAL, CM_OPT_TEXTFILE},
-		{CM_OPT_LISTEN_PUBLIC, CM_OPT_LISTEN},
+		{CM_OPT_LISTEN_PUBLIC, CM_OPT_LISTEN}, {CM_OPT_AT, CM_OPT_FROM},
+		{CM_OPT_SPEED, CM_OPT_FROM},
 	};
+	/* A recording has its processes itself. */
+	static const enum cm_opt live[] = {CM_OPT_REGION, CM_OPT_DIR, CM_OPT_RECORD, CM_OPT_ALL,
+					   CM_OPT_DELAY};
 	size_t i;
 
 	for (i = 0; i < sizeof(wants) / sizeof(wants[0]); i++) {
@@ -372,6 +388,10 @@ static int check_pairs(const struct cm_options *options)
 		return cm_fail(CM_EXIT_USAGE, "--%s has an effect only with --%s",
 			       infos[wants[i][0]].name, infos[wants[i][1]].name);
 	}
+	for (i = 0; options->from && i < sizeof(live) / sizeof(live[0]); i++)
+		if (options->given[live[i]])
+			return cm_fail(CM_EXIT_USAGE, "choose one of --from and --%s",
+				       infos[live[i]].name);
 	if (options->given[CM_OPT_HOST] && options->given[CM_OPT_DEVICE])
 		return cm_fail(CM_EXIT_USAGE, "choose one of --host and --device");
 	return 0;

@@ -47,6 +47,10 @@ struct cm_options {
 	const char *critical;
 	const char *fail_on;
 	uint64_t for_ns;
+	const char *record;
+	const char *from;
+	const char *at;
+	double speed; /* 0: not given */
 	enum cm_form form;
 	enum cm_map map;
 	bool reverse;

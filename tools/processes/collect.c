@@ -432,7 +432,19 @@ int cm_for_processes(const struct cm_options *options,
 	return exit;
 }
 
-static bool is_chosen(const struct cm_options *options, const struct cm_device_row *row)
+bool cm_process_is_wanted(const struct cm_options *options, const struct cm_process *process)
+{
+	const char *target = options->pid;
+	uint64_t pid;
+
+	if (!target)
+		return true;
+	if (!cm_number_parse(target, INT32_MAX, &pid))
+		return process->pid == (pid_t)pid;
+	return strstr(process->command, target) != NULL;
+}
+
+bool cm_device_is_chosen(const struct cm_options *options, const struct cm_device_row *row)
 {
 	char uuid[CM_UUID_TEXT];
 	uint64_t ordinal;
@@ -463,7 +475,7 @@ bool cm_process_next_device(const struct cm_options *options, const struct cm_pr
 					    &ret_view->torn);
 		if (err == -ERANGE || err == -EIO)
 			return false;
-		if (err || !is_chosen(options, &ret_view->row))
+		if (err || !cm_device_is_chosen(options, &ret_view->row))
 			continue;
 		ret_view->index = (*index)++;
 		return true;

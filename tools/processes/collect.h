@@ -73,6 +73,11 @@ int cm_for_processes(const struct cm_options *options,
 				 void *data),
 		     void *data);
 
+/* Whether --pid means the process: its number, or a part of its command line. */
+bool cm_process_is_wanted(const struct cm_options *options, const struct cm_process *process);
+/* Whether -d means the device. */
+bool cm_device_is_chosen(const struct cm_options *options, const struct cm_device_row *row);
+
 struct cm_device_view {
 	uint32_t index; /* row of the region */
 	bool torn;

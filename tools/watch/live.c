@@ -22,7 +22,6 @@
 struct live {
 	struct cm_watch_source source;
 	const struct cm_options *options;
-	uint64_t pid; /* --pid with a number; 0: none */
 	struct cm_processes processes;
 	struct cm_watched *watched; /* of each process */
 	size_t watched_room;
@@ -34,16 +33,6 @@ struct live {
 	uint64_t taken_ns;
 };
 
-static bool is_wanted(const struct live *live, const struct cm_process *process)
-{
-	const char *target = live->options->pid;
-
-	if (!target)
-		return true;
-	return live->pid ? (uint64_t)process->pid == live->pid
-			 : strstr(process->command, target) != NULL;
-}
-
 /* Drops the processes that --pid does not name. */
 static void select_wanted(struct live *live)
 {
@@ -51,7 +40,7 @@ static void select_wanted(struct live *live)
 	size_t i, kept = 0;
 
 	for (i = 0; i < all->count; i++) {
-		if (is_wanted(live, &all->item[i]))
+		if (cm_process_is_wanted(live->options, &all->item[i]))
 			all->item[kept++] = all->item[i];
 		else
 			cm_reader_close(all->item[i].reader);
@@ -220,8 +209,6 @@ int cm_watch_live_open(const struct cm_options *options, struct cm_watch_source 
 	live->source.take = take;
 	live->source.close = close_live;
 	live->options = options;
-	if (options->pid && cm_number_parse(options->pid, INT32_MAX, &live->pid))
-		live->pid = 0;
 	(void)has_folder_changed(live);
 	exit = scan(live, options->pid);
 	if (exit) {

@@ -47,18 +47,26 @@ struct cm_watch_source {
 	 */
 	int (*take)(struct cm_watch_source *source, struct cm_watch_sample *ret_sample);
 	/*
-	 * Moves a recording by so many nanoseconds, to the next sample there; at its ends it stays.
-	 * NULL: a live source.
+	 * Moves a recording by so many nanoseconds from the last sample, to the next one there; at
+	 * its ends it stays. Up to `before` samples that lead to that one are taken first; returns
+	 * how many. NULL: a live source.
 	 */
-	void (*seek)(struct cm_watch_source *source, int64_t by_ns);
+	size_t (*seek)(struct cm_watch_source *source, int64_t by_ns, size_t before);
 	void (*close)(struct cm_watch_source *source);
 	/* Set by the view. */
 	bool want_survey; /* figures of the block tables: slow, they are read as a whole */
-	double speed;     /* of a recording, 1: as it was; ignored by a live source */
+	double speed;     /* of a recording, 1: as it was, 0: as fast as it can be read */
 	/* Set by a recording with each sample: CLOCK_MONOTONIC at which the next one is due; 0: as
 	 * the view likes. */
 	uint64_t due_ns;
+	/* Of a recording: CLOCK_REALTIME of its first and last sample, and where it was made. */
+	uint64_t first_ns, last_ns;
+	const char *host; /* NULL: a live source */
+	const char *file;
 };
+
+/* Complains that a source failed with this negative errno. Returns the exit code. */
+int cm_watch_fail(const struct cm_watch_source *source, int err);
 
 /* NULL is fine. */
 static inline void cm_watch_close(struct cm_watch_source *source)
