@@ -24,6 +24,7 @@
 #define SOURCE_OPTS  CM_OPT_DEBUG_PATH, WHERE_OPTS
 #define STACK_OPTS   CM_OPT_DEPTH, CM_OPT_FULL, CM_OPT_HIDE
 #define MACHINE_OPTS CM_OPT_JSON, CM_OPT_NDJSON, CM_OPT_CSV, CM_OPT_PAIRS, CM_OPT_RAW
+#define FROM_OPTS    CM_OPT_FROM, CM_OPT_AT, CM_OPT_SPEED
 #define TABLE_OPTS   CM_OPT_OUTPUT, MACHINE_OPTS, CM_OPT_BYTES, CM_OPT_NOHEADINGS
 #define SORT_OPTS    CM_OPT_SORT, CM_OPT_REVERSE, CM_OPT_TOP, CM_OPT_WHERE
 
@@ -32,18 +33,18 @@ static const struct cm_verb verbs[] = {
 	{"ls", "", "List the processes that use libcudamem and their GPU memory (the default)", 0,
 	 0, 0, false, cm_verb_ls,
 	 OPTS(CM_OPT_PID, CM_OPT_DEVICE, CM_OPT_ALL, CM_OPT_WATCH, TABLE_OPTS, SORT_OPTS,
-	      CM_OPT_COLOR, WHERE_OPTS)},
+	      CM_OPT_COLOR, FROM_OPTS, WHERE_OPTS)},
 	{"top", "", "Watch processes and cards on a full screen", 0, 0, 0, false, cm_verb_top,
 	 OPTS(CM_OPT_PID, CM_OPT_DELAY, CM_OPT_BATCH, CM_OPT_FRAMES, CM_OPT_SIZE, CM_OPT_OUTPUT,
 	      CM_OPT_SORT, CM_OPT_REVERSE, CM_OPT_WHERE, CM_OPT_GROUP_BY, CM_OPT_GRAPH,
-	      CM_OPT_ASCII, CM_OPT_COLOR, CM_OPT_READONLY, CM_OPT_NO_MOUSE, WHERE_OPTS)},
+	      CM_OPT_ASCII, CM_OPT_COLOR, CM_OPT_READONLY, CM_OPT_NO_MOUSE, FROM_OPTS, WHERE_OPTS)},
 	{"show", "PID...", "Show where the GPU memory of a process is", 0, 1, -1, false,
 	 cm_verb_show,
 	 OPTS(CM_OPT_DEVICE, CM_OPT_MAP, CM_OPT_FRESH, CM_OPT_JSON, CM_OPT_ASCII, WHERE_OPTS)},
 	{"stat", "[SEC [COUNT]]", "Print a line per interval, like vmstat", 2, 0, 2, false,
 	 cm_verb_stat,
 	 OPTS(CM_OPT_PID, CM_OPT_DEVICE, CM_OPT_SKIP_FIRST, CM_OPT_WHERE, CM_OPT_UNTIL, TABLE_OPTS,
-	      WHERE_OPTS)},
+	      CM_OPT_RECORD, FROM_OPTS, WHERE_OPTS)},
 	{"memory-stats", "PID...", "Print PyTorch's memory statistics of each device", 0, 1, -1,
 	 false, cm_verb_memory_stats, OPTS(CM_OPT_DEVICE, CM_OPT_HOST, CM_OPT_JSON, WHERE_OPTS)},
 	{"trim", "PID...", "Release cached memory to the driver", 0, 1, -1, false, cm_verb_trim,

@@ -138,6 +138,25 @@ CASES = [
     ('stat-until', 'stat --dir {live} --until "GPU == 1" -o GPU,RESERVED 0.1'),
     ('stat-until-never', 'stat --dir {live} --until "OOMS ++ 1" 0.1'),
     ('stat-where', 'stat --dir {live} --where "GPU == 1" -o GPU,RESERVED 0.1 1'),
+    ('stat-record-text', 'stat --dir {good} --record {text} 0.1 1'),
+    ('stat-record-again', 'stat --from {recording} --record {recording}'),
+    ('stat-from', 'stat --from {recording} -p 5000001 -o PID,GPU,ALLOC,RESERVED,OOMS'),
+    ('stat-from-count', 'stat --from {recording} -p 5000001 -y -o PID,GPU,ALLOC,OOMS 0.1 1'),
+    ('stat-from-nobody', 'stat --from {recording} -p 4000000'),
+    ('stat-from-text', 'stat --from {text}'),
+    ('stat-from-cut', 'stat --from {cut_recording} -p 5000001 -o PID,GPU,ALLOC'),
+    ('stat-from-damaged', 'stat --from {bad_recording}'),
+    ('ls-from', 'ls --from {recording} --csv'),
+    ('ls-from-at', 'ls --from {recording} --at +0 -p 5000001 --raw -o PID,GPU,ALLOC'),
+    ('ls-from-time', 'ls --from {recording} --at noon'),
+    ('ls-from-largest', 'ls --from {recording} -p 5000001 -o PID,GPU,LARGEST'),
+    ('ls-from-json', 'ls --from {recording} --json'),
+    ('ls-from-dir', 'ls --from {recording} --dir {good}'),
+    ('ls-from-nobody', 'ls --from {recording} -p nobody'),
+    ('ls-from-nowhere', 'ls --from {none}/no-such-file'),
+    ('ls-at-alone', 'ls --at +5m'),
+    ('top-from-delay', 'top -b --from {recording} -d 1'),
+    ('top-from-speed', 'top -b --from {recording} --speed 0'),
     ('history-status', 'history status --dir {good} 5000001'),
     ('history-status-json', 'history status --dir {good} 5000001 --json'),
     ('history-status-hostile', 'history status --region {hostile}'),
@@ -274,6 +293,19 @@ def make_all(make_region, root):
     places['musl'] = make_program(root / 'musl', '/lib/ld-musl-x86_64.so.1')
     places['static'] = make_program(root / 'static', '')
     return places
+
+
+def make_recordings(tool, places, root):
+    """Of the regions in {all}: whole, without the last sample's end, and with a changed byte."""
+    places['recording'], places['text'] = str(root / 'day.rec'), str(root / 'notes.txt')
+    pathlib.Path(places['text']).write_text('notes\n', encoding='utf-8')
+    subprocess.run([tool, 'stat', '--dir', places['all'], '--record', places['recording'], '0.2',
+                    '2'], stdout=subprocess.DEVNULL, check=True)
+    data = pathlib.Path(places['recording']).read_bytes()
+    for name, content in (('cut_recording', data[:-3]),
+                          ('bad_recording', data[:160] + bytes([data[160] ^ 1]) + data[161:])):
+        places[name] = str(root / f'{name}.rec')
+        pathlib.Path(places[name]).write_bytes(content)
 
 
 def user_name():
@@ -498,6 +530,25 @@ def check_watch(tool, places):
     assert first_lines(8) == listing + listing
 
 
+def check_recording(tool, places):
+    """A recording has the values of all columns but two; and what is recorded is what is printed."""
+    def rows(*words):
+        text = subprocess.run([tool, *words], stdout=subprocess.PIPE, text=True, check=True).stdout
+        return [json.loads(line) for line in text.splitlines()]
+    columns = subprocess.run([tool, 'ls', '-o', 'help'], stdout=subprocess.PIPE, text=True,
+                             check=True).stdout
+    names = ','.join(name for name in re.findall(r'^[* ] (\S+)', columns, re.MULTILINE)
+                     if name not in ('LARGEST', 'FRAG%'))
+    words = ['--ndjson', '-p', '5000001', '-o', names]
+    then = rows('ls', '--from', places['recording'], *words)
+    assert then == rows('ls', '--dir', places['all'], *words) and len(then) == 2, then
+    recording = pathlib.Path(places['recording']).with_name('other.rec')
+    options = ['--ndjson', '-p', places['live_pid']]
+    printed = rows('stat', '--dir', places['live'], '--record', recording, *options, '0.1', '3')
+    played = rows('stat', '--from', recording, *options)
+    assert played == printed and len(played) == 6, (played, printed)
+
+
 def check_no_color(tool, places):
     run = subprocess.run([tool, 'ls', '--dir', places['good']], stdout=subprocess.PIPE, text=True,
                          env={**os.environ, 'NO_COLOR': '1'}, check=False)
@@ -597,6 +648,7 @@ def main():
     failures = []
     with tempfile.TemporaryDirectory(prefix='cudamem-golden-') as root:
         places = make_all(make_region, pathlib.Path(root))
+        make_recordings(tool, places, pathlib.Path(root))
         places['nvml'] = str(pathlib.Path(nvml).resolve().parent)
         with live_processes(make_region, places):
             for name, command in CASES:
@@ -604,6 +656,7 @@ def main():
                                   name in COLLAPSED)
                 if not compare(name, text, update):
                     failures.append(name)
+            check_recording(tool, places)
         check_masking()
         check_streams(tool, places)
         check_death(tool, make_region, places)

@@ -304,6 +304,39 @@ def an_unknown_terminal_is_told(kit):
     assert result.returncode == 2 and 'needs a terminal' in result.stderr, result.stderr
 
 
+def a_recording_is_played(kit):
+    """Ten samples with 1 GiB, ten with 2; then there is nothing but the recording."""
+    puppet = kit.puppet(allocated=GIB, reserved=2 * GIB)
+    recording = kit.folder / 'day.rec'
+    for _ in range(2):
+        subprocess.run([kit.tool, 'stat', '--dir', kit.folder, '--record', recording, '0.1', '10'],
+                       check=True, stdout=subprocess.DEVNULL)
+        puppet.set(allocated=2 * GIB)
+    puppet.end()
+    terminal = kit.terminal()
+    before = terminal.settings()
+    terminal.type(f'clear; {kit.tool} top --from {recording} --speed 0.1')
+    terminal.keys('Enter')
+    terminal.wait(rf'recording 0% x0\.1(?s:.*){puppet.pid}.* 1\.0G +2\.0G')
+    terminal.keys(']')
+    terminal.wait(rf'recording 100% (?s:.*){puppet.pid}.* 2\.0G +2\.0G')
+    terminal.keys('+')
+    terminal.wait(r'END')
+    terminal.keys('[')
+    terminal.wait(rf'recording 0% x0\.2(?s:.*){puppet.pid}.* 1\.0G +2\.0G')
+    terminal.keys('Space')
+    terminal.wait('PAUSED.* x0')
+    terminal.keys(']')
+    terminal.wait('PAUSED.*100%')
+    terminal.keys('T')
+    terminal.wait('a recording: nothing can be done')
+    terminal.keys('Enter')
+    terminal.wait(r'not in a recording(?s:.*)RESERVED +2\.0G')
+    terminal.keys('Escape', 'q')
+    terminal.wait('^ready>')
+    assert terminal.settings() == before
+
+
 def frames_are_printed_as_text(kit):
     puppet = kit.puppet(allocated=GIB, reserved=2 * GIB)
     words = [kit.tool, 'top', '-b', '-n', '2', '-d', '0.1', '--size', '80x12', '--dir', kit.folder]
@@ -326,7 +359,7 @@ def main():
              the_terminal_is_restored_after_control_c, the_terminal_is_restored_after_sigterm,
              the_terminal_is_restored_after_sighup, it_stops_and_comes_back,
              the_end_of_its_terminal_ends_it, an_unknown_terminal_is_told,
-             frames_are_printed_as_text]
+             a_recording_is_played, frames_are_printed_as_text]
 
     def in_kit(case):
         def run():

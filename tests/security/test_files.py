@@ -20,10 +20,15 @@ def writers(kit_, path):
             ('run', '--library', LIBRARY, '--save-peak', path, '--', PROGRAM, 'leak', '3'))
 
 
+def openers(kit_, path):
+    """And the one that appends to a file of its own."""
+    return (*writers(kit_, path), ('stat', '--record', path, '0.1', '1'))
+
+
 def a_planted_link_is_not_followed(kit_):
     folder = fresh(kit_, 'links')
     target, link = folder / 'target', folder / 'link.cudamem'
-    for words in writers(kit_, link):
+    for words in openers(kit_, link):
         target.write_text('mine', encoding='utf-8')
         link.unlink(missing_ok=True)
         link.symlink_to(target)
@@ -32,7 +37,7 @@ def a_planted_link_is_not_followed(kit_):
         assert target.read_text(encoding='utf-8') == 'mine' and link.is_symlink(), words
     link.unlink()
     link.symlink_to(folder / 'nothing')
-    for words in writers(kit_, link):
+    for words in openers(kit_, link):
         tool(kit_, *words)
         assert not (folder / 'nothing').exists(), words
 
@@ -40,7 +45,7 @@ def a_planted_link_is_not_followed(kit_):
 def a_planted_pipe_keeps_nobody_waiting(kit_):
     pipe = fresh(kit_, 'pipes') / 'pipe.cudamem'
     os.mkfifo(pipe)
-    for words in writers(kit_, pipe):
+    for words in openers(kit_, pipe):
         run = tool(kit_, *words)
         assert 'not a regular file' in run.stderr and pipe.is_fifo(), (words, run)
 
@@ -50,7 +55,7 @@ def what_belongs_to_another_user_stays(kit_):
     path = fresh(kit_, 'foreign') / 'foreign.cudamem'
     path.write_text('foreign', encoding='utf-8')
     os.chown(path, NOBODY, NOBODY)
-    for words in writers(kit_, path):
+    for words in openers(kit_, path):
         run = tool(kit_, *words)
         assert 'belongs to another user' in run.stderr, (words, run)
         assert path.read_text(encoding='utf-8') == 'foreign', words

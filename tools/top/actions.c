@@ -34,6 +34,8 @@ static const char *describe(const struct cm_top_request *request)
 /* Why nothing may be done to the process; NULL: it may. */
 static const char *refuse(const struct cm_top *top, const struct cm_top_row *row)
 {
+	if (top->replay.on)
+		return "a recording: nothing can be done to the processes in it";
 	if (top->readonly)
 		return "--readonly: nothing is done to processes";
 	if (!row || row->is_group)

@@ -122,5 +122,5 @@ int cm_top_batch(struct cm_top *top, struct cm_watch_source *source, int height,
 	free(canvas);
 	if (!err || err == -ENODATA)
 		return CM_EXIT_OK;
-	return cm_fail(CM_EXIT_TARGET, "%s", strerror(-err));
+	return cm_watch_fail(source, err);
 }

@@ -125,8 +125,8 @@ void cm_commands_act(struct cm_commands *commands, struct cm_top *top)
 
 static bool is_open(const struct cm_top *top)
 {
-	return top->mode == CM_TOP_DETAIL && top->selected && !top->selected->is_group &&
-	       !top->selected->error;
+	return top->mode == CM_TOP_DETAIL && !top->replay.on && top->selected &&
+	       !top->selected->is_group && !top->selected->error;
 }
 
 static void forget_details(struct cm_commands *commands)

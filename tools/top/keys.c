@@ -25,6 +25,42 @@ static void change_interval(struct cm_top *top, bool longer)
 	}
 }
 
+/* The steps of + and - in a recording. */
+static const double speeds[] = {0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000};
+#define SPEEDS (sizeof(speeds) / sizeof(speeds[0]))
+
+static void change_speed(struct cm_top *top, bool faster)
+{
+	size_t i;
+
+	for (i = 0; i < SPEEDS; i++) {
+		const double step = speeds[faster ? i : SPEEDS - 1 - i];
+
+		if (faster ? step > top->replay.speed : step < top->replay.speed) {
+			top->replay.speed = step;
+			return;
+		}
+	}
+}
+
+/* Keys that move in a recording. False: another key. */
+static bool seek_by_key(struct cm_top *top, int key)
+{
+	static const struct {
+		int key;
+		int seconds;
+	} moves[] = {{'[', -60}, {']', 60}, {'{', -3600}, {'}', 3600}};
+	size_t i;
+
+	for (i = 0; top->replay.on && i < sizeof(moves) / sizeof(moves[0]); i++) {
+		if (moves[i].key != key)
+			continue;
+		top->replay.seek_ns = moves[i].seconds * INT64_C(1000000000);
+		return true;
+	}
+	return false;
+}
+
 static void move(struct cm_top *top, long by)
 {
 	const long line = (long)top->line + by;
@@ -166,11 +202,17 @@ static bool change_by_key(struct cm_top *top, int key)
 		return true;
 	case ' ':
 	case 'p':
-		toggle(top, &top->paused, "the display stands still, samples are taken on", "");
+		toggle(top, &top->paused,
+		       top->replay.on ? "the recording stands still; Space goes on"
+				      : "the display stands still, samples are taken on",
+		       "");
 		return true;
 	case '+':
 	case '-':
-		change_interval(top, key == '+');
+		if (top->replay.on)
+			change_speed(top, key == '+');
+		else
+			change_interval(top, key == '+');
 		return true;
 	case 'd':
 		top->no_gpus = !top->no_gpus;
@@ -267,6 +309,8 @@ static enum cm_top_wish key_in_table(struct cm_top *top, int key)
 		return escape(top);
 	if (move_by_key(top, key))
 		return CM_TOP_WISH_NOTHING;
+	if (seek_by_key(top, key))
+		return CM_TOP_WISH_SEEK;
 	if (!change_by_key(top, key))
 		return open_by_key(top, key);
 	if (cm_top_arrange(top))
@@ -311,6 +355,12 @@ static enum cm_top_wish key_in_text(struct cm_top *top, int key)
 		break;
 	case CM_KEY_QUIT:
 		return CM_TOP_WISH_QUIT;
+	case '[':
+	case ']':
+	case '{':
+	case '}':
+		return top->mode == CM_TOP_DETAIL && seek_by_key(top, key) ? CM_TOP_WISH_SEEK
+									   : CM_TOP_WISH_NOTHING;
 	default: /* the actions work on the process whose details are open */
 		return top->mode == CM_TOP_DETAIL && key >= 'A' && key <= 'Z'
 			       ? open_by_key(top, key)

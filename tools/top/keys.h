@@ -35,6 +35,7 @@ enum cm_top_wish {
 	CM_TOP_WISH_REDRAW, /* the screen from scratch */
 	CM_TOP_WISH_ACT,    /* `request` is confirmed */
 	CM_TOP_WISH_TAKE,   /* a sample at once */
+	CM_TOP_WISH_SEEK,   /* another time of the recording, `replay.seek_ns` from here */
 };
 
 enum cm_top_wish cm_top_key(struct cm_top *top, int key);

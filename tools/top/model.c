@@ -431,6 +431,41 @@ static void hold(struct cm_top *top, const struct cm_watch_sample *sample)
 		cm_top_history_add(&top->gpu[i].history, sums[i]);
 }
 
+void cm_top_forget(struct cm_top *top)
+{
+	const struct cm_top_row *row = top->selected;
+	size_t i;
+
+	if (row && !row->is_group)
+		top->wanted = (struct cm_top_key){row->pid, row->start_time, row->device};
+	for (i = 0; i < top->rows; i++)
+		free(top->row[i]);
+	top->rows = 0;
+	top->selected = NULL;
+	top->shown_count = 0;
+	for (i = 0; i < top->gpus; i++) {
+		top->gpu[i].history.count = 0;
+		top->gpu[i].ooms_before = 0;
+		top->gpu[i].free_known = false;
+	}
+}
+
+/* Selects what was selected before everything was forgotten, once it is there again. */
+static void select_wanted(struct cm_top *top)
+{
+	size_t i;
+
+	for (i = 0; top->wanted.pid && i < top->rows; i++) {
+		const struct cm_top_row *row = top->row[i];
+
+		if (row->pid != top->wanted.pid || row->start_time != top->wanted.start_time ||
+		    row->device != top->wanted.device)
+			continue;
+		top->selected = top->row[i];
+		top->wanted.pid = 0;
+	}
+}
+
 int cm_top_update(struct cm_top *top, const struct cm_watch_sample *sample)
 {
 	size_t i;
@@ -450,5 +485,6 @@ int cm_top_update(struct cm_top *top, const struct cm_watch_sample *sample)
 	drop_unseen(top);
 	count_lives(top, sample);
 	sum_gpus(top);
+	select_wanted(top);
 	return cm_top_arrange(top);
 }

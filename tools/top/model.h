@@ -28,6 +28,13 @@ enum cm_top_group {
 	CM_TOP_GROUP_COUNT
 };
 
+/* What tells a row from all others. */
+struct cm_top_key {
+	pid_t pid;
+	uint64_t start_time;
+	uint32_t device;
+};
+
 /* Counters of which rates are shown. */
 struct cm_top_counters {
 	uint64_t taken_ns; /* CLOCK_MONOTONIC; 0: none yet */
@@ -121,6 +128,15 @@ struct cm_top_request {
 	char file[CM_TOP_TEXT_BYTES];
 };
 
+/* Where a recording is, which the source has; all zero: what runs now is shown. */
+struct cm_top_replay {
+	bool on;
+	bool ended;
+	double speed; /* 1: as it was */
+	uint64_t first_ns, last_ns;
+	int64_t seek_ns; /* CM_TOP_WISH_SEEK: by how much */
+};
+
 enum cm_top_graph { CM_TOP_GRAPH_BRAILLE, CM_TOP_GRAPH_BLOCK, CM_TOP_GRAPH_ASCII };
 
 struct cm_top {
@@ -156,12 +172,14 @@ struct cm_top {
 
 	enum cm_top_group group_by;
 	enum cm_top_graph graph;
+	struct cm_top_replay replay;
 
 	/* Where the user is. */
 	enum cm_top_mode mode;
 	bool alarming;               /* the message is a complaint */
 	bool wants_detail;           /* a text about `selected` is to be fetched */
 	struct cm_top_row *selected; /* one of `shown`, or NULL */
+	struct cm_top_key wanted;    /* is selected when it comes back; pid 0: nothing */
 	size_t line;                 /* of it in `shown` */
 	size_t first;                /* line of `shown` at the top of the table */
 	size_t page;                 /* lines of the table, as last drawn */
@@ -177,6 +195,9 @@ void cm_top_fini(struct cm_top *top);
 
 /* Takes a sample in. While the display is paused only the histories grow. 0 or -ENOMEM. */
 int cm_top_update(struct cm_top *top, const struct cm_watch_sample *sample);
+
+/* Forgets all processes and cards, but what is selected, before samples of another time come. */
+void cm_top_forget(struct cm_top *top);
 
 /* Filters, groups and sorts anew, and keeps the selection. 0 or -ENOMEM. */
 int cm_top_arrange(struct cm_top *top);

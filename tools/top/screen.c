@@ -22,7 +22,8 @@
 #include "tools/top/view.h"
 
 #define WHEEL_LINES 3
-#define ESCAPE_MS   25 /* how long a key that begins with Esc may take */
+#define CATCH_UP_NS (CM_NS_PER_S / 20) /* how long samples of a fast recording are taken in a row */
+#define ESCAPE_MS   25                 /* how long a key that begins with Esc may take */
 
 /* Signals are blocked but while the screen waits, so that nothing is half drawn when one comes. */
 static volatile sig_atomic_t ended, continued;
@@ -169,18 +170,61 @@ static int resize(struct screen *screen)
 	return screen->drawn ? 0 : -ENOMEM;
 }
 
-static int take(struct screen *screen)
+/* Takes one sample. 1: the recording is at its end. */
+static int take_one(struct screen *screen)
 {
 	struct cm_watch_sample sample;
 	int err;
 
 	screen->source->want_survey = cm_top_wants_survey(screen->top);
+	screen->source->speed = screen->top->replay.speed;
 	err = screen->source->take(screen->source, &sample);
-	if (err == -ENODATA) {
-		cm_top_say(screen->top, false, "the recording ends here");
-		return 0;
-	}
-	return err ? err : cm_top_update(screen->top, &sample);
+	screen->top->replay.ended = err == -ENODATA;
+	screen->top->replay.last_ns = screen->source->last_ns;
+	if (err)
+		return err == -ENODATA ? 1 : err;
+	return cm_top_update(screen->top, &sample);
+}
+
+/* Takes the next sample; of a recording that is played fast all that are due. */
+static int take(struct screen *screen)
+{
+	const uint64_t begun = cm_monotonic_ns();
+	uint64_t now;
+	int err;
+
+	do {
+		err = take_one(screen);
+		now = cm_monotonic_ns();
+	} while (!err && screen->source->due_ns && screen->source->due_ns <= now &&
+		 now - begun < CATCH_UP_NS);
+	screen->next_ns = screen->source->due_ns ? screen->source->due_ns
+						 : now + screen->top->interval_ns;
+	return err < 0 ? err : 0;
+}
+
+/* Goes to another time of the recording, and takes the samples before it for the graphs. */
+static int seek(struct screen *screen)
+{
+	struct cm_top *top = screen->top;
+	const bool paused = top->paused;
+	size_t left = screen->source->seek(screen->source, top->replay.seek_ns, CM_TOP_SAMPLES - 1);
+	int err;
+
+	top->paused = false;
+	cm_top_forget(top);
+	do {
+		err = take_one(screen);
+	} while (!err && left--);
+	top->paused = paused;
+	screen->next_ns = screen->source->due_ns;
+	return err < 0 ? err : 0;
+}
+
+/* Is a recording, which stands still while it is paused? */
+static bool stands_still(const struct screen *screen)
+{
+	return screen->top->paused && screen->top->replay.on;
 }
 
 static int translate(wint_t key, bool is_code)
@@ -236,6 +280,8 @@ static int grant(struct screen *screen, enum cm_top_wish wish)
 		return 0;
 	case CM_TOP_WISH_TAKE:
 		return take(screen);
+	case CM_TOP_WISH_SEEK:
+		return seek(screen);
 	case CM_TOP_WISH_NOTHING:
 		break;
 	}
@@ -301,16 +347,21 @@ static int loop(struct screen *screen)
 {
 	int err = resize(screen);
 
+	/* The graphs begin with what was before --at. */
+	if (!err && screen->top->replay.on) {
+		err = take_one(screen);
+		screen->top->replay.seek_ns = 0;
+		if (!err)
+			err = seek(screen);
+	}
 	while (!err) {
 		const uint64_t now = cm_monotonic_ns(), interval = screen->top->interval_ns;
 
-		if (now >= screen->next_ns) {
+		if (!stands_still(screen) && now >= screen->next_ns)
 			err = take(screen);
-			screen->next_ns = screen->source->due_ns ? screen->source->due_ns
-								 : now + interval;
-		} else if (screen->next_ns - now > interval && !screen->source->due_ns) {
+		else if (stands_still(screen) ||
+			 (screen->next_ns - now > interval && !screen->source->due_ns))
 			screen->next_ns = now + interval; /* it was made shorter */
-		}
 		if (err)
 			break;
 		cm_commands_fetch(&screen->commands, screen->top);
@@ -328,7 +379,7 @@ static int end(const struct screen *screen, int err)
 		(void)sigprocmask(SIG_SETMASK, &screen->waiting, NULL);
 		(void)raise(ended);
 	}
-	return err ? cm_fail(CM_EXIT_TARGET, "%s", strerror(-err)) : CM_EXIT_OK;
+	return err ? cm_watch_fail(screen->source, err) : CM_EXIT_OK;
 }
 
 int cm_top_screen(const struct cm_options *options, struct cm_top *top,

@@ -15,13 +15,13 @@ static const struct cm_pen plain = {CM_COLOR_PLAIN, 0};
 static const struct cm_pen bold = {CM_COLOR_PLAIN, CM_ATTR_BOLD};
 static const struct cm_pen alarm_pen = {CM_COLOR_ALARM, CM_ATTR_BOLD};
 
-static void format_clock(uint64_t time_ns, char *text, size_t bytes)
+static void format_clock(uint64_t time_ns, bool date, char *text, size_t bytes)
 {
 	const time_t seconds = (time_t)(time_ns / NS_PER_S);
 	struct tm tm = {0};
 
 	(void)localtime_r(&seconds, &tm);
-	(void)strftime(text, bytes, "%H:%M:%S", &tm);
+	(void)strftime(text, bytes, date ? "%Y-%m-%d %H:%M:%S" : "%H:%M:%S", &tm);
 }
 
 static int draw_counts(const struct cm_top *top, struct cm_canvas *canvas, int x)
@@ -40,20 +40,40 @@ static int draw_counts(const struct cm_top *top, struct cm_canvas *canvas, int x
 	return x;
 }
 
+/* Where a recording is, and how fast it is played. */
+static int draw_replay(const struct cm_top *top, struct cm_canvas *canvas, int x)
+{
+	const struct cm_top_replay *replay = &top->replay;
+	const uint64_t length = replay->last_ns - replay->first_ns;
+	const int width = canvas->width;
+
+	x = cm_canvas_print(
+		canvas, 0, x, width - x, bold, "  recording %d%%",
+		length && top->time_ns >= replay->first_ns
+			? (int)(100 * (double)(top->time_ns - replay->first_ns) / (double)length)
+			: 100);
+	if (replay->ended)
+		return cm_canvas_text(canvas, 0, x, width - x, alarm_pen, " END");
+	return cm_canvas_print(canvas, 0, x, width - x, plain, " x%g", replay->speed);
+}
+
 static void draw_title(const struct cm_top *top, struct cm_canvas *canvas)
 {
 	const int width = canvas->width;
-	char clock[16];
+	char clock[32];
 	int x;
 
-	format_clock(top->time_ns, clock, sizeof(clock));
+	format_clock(top->time_ns, top->replay.on, clock, sizeof(clock));
 	x = cm_canvas_text(canvas, 0, 0, width / 2, bold, top->host);
 	x = cm_canvas_print(canvas, 0, x, width - x, plain, "  %s", clock);
 	if (top->paused)
 		x = cm_canvas_text(canvas, 0, x, width - x, alarm_pen, "  PAUSED");
+	if (top->replay.on)
+		x = draw_replay(top, canvas, x);
 	x = draw_counts(top, canvas, x);
-	x = cm_canvas_print(canvas, 0, x, width - x, plain, "  every %g s",
-			    (double)top->interval_ns / 1e9);
+	if (!top->replay.on)
+		x = cm_canvas_print(canvas, 0, x, width - x, plain, "  every %g s",
+				    (double)top->interval_ns / 1e9);
 	if (top->follow)
 		x = cm_canvas_text(canvas, 0, x, width - x, plain, "  following");
 	if (top->readonly)
@@ -68,22 +88,27 @@ static const struct {
 	const char *does;
 	int key;
 	bool action;
+	bool replay; /* in a recording alone */
 } offers[] = {
-	{"?", "help", '?', false},
-	{"q", "quit", 'q', false},
-	{"Enter", "details", CM_KEY_ENTER, false},
-	{"s", "sort", 's', false},
-	{"f", "filter", 'f', false},
-	{"/", "search", '/', false},
-	{"Space", "pause", ' ', false},
-	{"t", "group", 't', false},
-	{"o", "columns", 'o', false},
-	{"F", "follow", 'F', false},
-	{"T", "trim", 'T', true},
-	{"R", "reset", 'R', true},
-	{"H", "history", 'H', true},
-	{"S", "snapshot", 'S', true},
-	{"X", "end", 'X', true},
+	{"?", "help", '?', false, false},
+	{"q", "quit", 'q', false, false},
+	{"Enter", "details", CM_KEY_ENTER, false, false},
+	{"[", "back", '[', false, true},
+	{"]", "forward", ']', false, true},
+	{"-", "slower", '-', false, true},
+	{"+", "faster", '+', false, true},
+	{"s", "sort", 's', false, false},
+	{"f", "filter", 'f', false, false},
+	{"/", "search", '/', false, false},
+	{"Space", "pause", ' ', false, false},
+	{"t", "group", 't', false, false},
+	{"o", "columns", 'o', false, false},
+	{"F", "follow", 'F', false, false},
+	{"T", "trim", 'T', true, false},
+	{"R", "reset", 'R', true, false},
+	{"H", "history", 'H', true, false},
+	{"S", "snapshot", 'S', true, false},
+	{"X", "end", 'X', true, false},
 };
 
 static void draw_keys(const struct cm_top *top, struct cm_canvas *canvas, int y)
@@ -93,10 +118,11 @@ static void draw_keys(const struct cm_top *top, struct cm_canvas *canvas, int y)
 
 	for (i = 0; i < sizeof(offers) / sizeof(offers[0]); i++) {
 		end = x + (int)strlen(offers[i].name) + 1 + (int)strlen(offers[i].does);
+		if ((offers[i].action && (top->readonly || top->replay.on)) ||
+		    (offers[i].replay && !top->replay.on))
+			continue;
 		if (end > canvas->width)
 			break;
-		if (offers[i].action && top->readonly)
-			continue;
 		cm_canvas_zone(canvas, CM_ZONE_KEY, y, x, end - x, (size_t)offers[i].key);
 		x = cm_canvas_text(canvas, y, x, end - x, bold, offers[i].name);
 		(void)cm_canvas_text(canvas, y, x + 1, end - x, plain, offers[i].does);

@@ -15,6 +15,10 @@
  * to what fits. */
 void cm_view_draw(struct cm_top *top, struct cm_canvas *canvas);
 
+#define CM_VIEW_VALUE_BYTES 64
+/* A value that is no text, as the table shows it. */
+void cm_view_value(const struct cm_value *value, bool exact, char text[CM_VIEW_VALUE_BYTES]);
+
 /* Parts of a frame. `y` is the first line of a part and `height` what it may have. */
 void cm_view_gpus(const struct cm_top *top, struct cm_canvas *canvas, int y, int height);
 /* Lines that cm_view_gpus wants of a screen of this height. */

@@ -13,6 +13,8 @@
 #define GRAPH_MAX 10 /* lines */
 #define LABEL     9  /* cells left of the big graph */
 
+#define RECORDED_WIDTH 27 /* cells of a figure in the details of a recording */
+
 static const struct cm_pen plain = {CM_COLOR_PLAIN, 0};
 static const struct cm_pen bold = {CM_COLOR_PLAIN, CM_ATTR_BOLD};
 static const struct cm_pen bar = {CM_COLOR_PLAIN, CM_ATTR_REVERSE};
@@ -93,6 +95,31 @@ static void draw_lines(struct cm_top *top, struct cm_canvas *canvas, int y, int 
 	}
 }
 
+/* What a recording has of a process: the values of the columns, side by side. */
+static void draw_recorded(const struct cm_top *top, struct cm_canvas *canvas, int y, int height)
+{
+	char text[CM_VIEW_VALUE_BYTES];
+	size_t column;
+	int n = 0;
+
+	if (height < 3)
+		return;
+	(void)cm_canvas_text(canvas, y, 1, canvas->width - 1, plain,
+			     "Recorded figures; pools, map, options and stacks are not in a "
+			     "recording, but in a snapshot.");
+	for (column = 0; column < CM_TOP_COLUMN_COUNT; column++) {
+		const struct cm_value *value = &top->selected->value[column];
+		const int x = 1 + n / (height - 2) * RECORDED_WIDTH;
+
+		if (value->kind == CM_VALUE_NONE || value->kind == CM_VALUE_TEXT)
+			continue;
+		cm_view_value(value, top->exact, text);
+		(void)cm_canvas_print(canvas, y + 2 + n % (height - 2), x, canvas->width - x, plain,
+				      "%-10s %13s", cm_top_column_set.columns[column].name, text);
+		n++;
+	}
+}
+
 void cm_view_detail(struct cm_top *top, struct cm_canvas *canvas, int y, int height)
 {
 	int graph;
@@ -104,8 +131,11 @@ void cm_view_detail(struct cm_top *top, struct cm_canvas *canvas, int y, int hei
 	draw_identity(top, canvas, y);
 	(void)cm_canvas_text(canvas, y + 1, 1, canvas->width - 1, bold, top->selected->command);
 	graph = draw_graph(top, canvas, y + 2, height - 2);
-	draw_lines(top, canvas, y + 2 + graph, height - 2 - graph,
-		   top->detail ? top->detail : "reading ...");
+	if (top->replay.on)
+		draw_recorded(top, canvas, y + 2 + graph, height - 2 - graph);
+	else
+		draw_lines(top, canvas, y + 2 + graph, height - 2 - graph,
+			   top->detail ? top->detail : "reading ...");
 }
 
 static bool is_on_screen(const struct cm_top *top, size_t column)
@@ -150,6 +180,7 @@ static const char help[] =
 	"F            keep the selected process in view\n"
 	"Space p      let the display stand still; samples are taken on\n"
 	"+ -          longer or shorter interval\n"
+	"[ ] { }      of a recording: a minute, an hour back or on      + -   faster, slower\n"
 	"1 to 9, 0    list or hide the processes of a card; list all     d   cards on or off\n"
 	"t            group by container, job, user, program\n"
 	"o F2         columns     b   exact bytes     c   crashed processes on or off\n"

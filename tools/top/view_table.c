@@ -10,8 +10,7 @@
 #include "tools/top/graph.h"
 #include "tools/top/view.h"
 
-#define MARKS      2 /* cells before the first column: the selection, and how the process is */
-#define VALUE_TEXT 64
+#define MARKS 2 /* cells before the first column: the selection, and how the process is */
 
 static const struct cm_pen heading = {CM_COLOR_PLAIN, CM_ATTR_REVERSE};
 
@@ -65,23 +64,24 @@ static void draw_headings(const struct cm_top *top, struct cm_canvas *canvas, in
 	}
 }
 
-static void format_value(const struct cm_top *top, const struct cm_value *value, char *text)
+void cm_view_value(const struct cm_value *value, bool exact, char text[CM_VIEW_VALUE_BYTES])
 {
 	switch (value->kind) {
 	case CM_VALUE_NONE:
-		(void)snprintf(text, VALUE_TEXT, "-");
+		(void)snprintf(text, CM_VIEW_VALUE_BYTES, "-");
 		break;
 	case CM_VALUE_BYTES:
-		if (top->exact)
-			(void)snprintf(text, VALUE_TEXT, "%" PRId64, value->number);
+		if (exact)
+			(void)snprintf(text, CM_VIEW_VALUE_BYTES, "%" PRId64, value->number);
 		else
-			(void)snprintf(text, VALUE_TEXT, "%s", cm_bytes_format(value->number).text);
+			(void)snprintf(text, CM_VIEW_VALUE_BYTES, "%s",
+				       cm_bytes_format(value->number).text);
 		break;
 	case CM_VALUE_NUMBER:
-		(void)snprintf(text, VALUE_TEXT, "%" PRId64, value->number);
+		(void)snprintf(text, CM_VIEW_VALUE_BYTES, "%" PRId64, value->number);
 		break;
 	case CM_VALUE_REAL:
-		(void)snprintf(text, VALUE_TEXT, "%.1f", value->real);
+		(void)snprintf(text, CM_VIEW_VALUE_BYTES, "%.1f", value->real);
 		break;
 	case CM_VALUE_TEXT:
 		text[0] = '\0';
@@ -94,7 +94,7 @@ static void draw_value(const struct cm_top *top, struct cm_canvas *canvas,
 		       struct cm_pen pen)
 {
 	const struct cm_value *value = &row->value[column];
-	char text[VALUE_TEXT];
+	char text[CM_VIEW_VALUE_BYTES];
 	int length;
 
 	if (value->alarming)
@@ -105,7 +105,7 @@ static void draw_value(const struct cm_top *top, struct cm_canvas *canvas,
 	}
 	if (row->is_group && !value->kind)
 		return;
-	format_value(top, value, text);
+	cm_view_value(value, top->exact, text);
 	length = (int)strlen(text);
 	if (cm_top_column_set.columns[column].align == CM_ALIGN_RIGHT && length < width)
 		x += width - length;

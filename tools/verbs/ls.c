@@ -19,9 +19,10 @@
 #include "tools/processes/nvml.h"
 #include "tools/verbs/verbs.h"
 #include "tools/watch/columns.h"
-#include "tools/watch/live.h"
+#include "tools/watch/replay.h"
 
 #define NS_PER_S UINT64_C(1000000000)
+#define CLEAR    "\033[H\033[J"
 
 static const struct cm_column columns[CM_WATCH_COLUMN_COUNT] = {
 #define CM_COLUMN(ID, name, key, usual, ALIGN, help) \
@@ -71,18 +72,6 @@ struct unmanaged {
 	size_t count; /* processes added */
 };
 
-static bool is_wanted(const struct unmanaged *unmanaged, const struct cm_process *process)
-{
-	const char *target = unmanaged->options->pid;
-	uint64_t pid;
-
-	if (!target)
-		return true;
-	if (!cm_number_parse(target, INT32_MAX, &pid))
-		return process->pid == (pid_t)pid;
-	return strstr(process->command, target) != NULL;
-}
-
 static void emit_unmanaged(struct cm_emit *emit, const struct cm_process *process,
 			   const struct cm_nvml_process *found)
 {
@@ -130,7 +119,7 @@ static void add_unmanaged(void *data, const struct cm_nvml_process *found)
 	if (is_managed(unmanaged->sample, found->pid))
 		return;
 	cm_process_describe(found->pid, &process);
-	if (!is_wanted(unmanaged, &process))
+	if (!cm_process_is_wanted(unmanaged->options, &process))
 		return;
 	unmanaged->count++;
 	if (unmanaged->emit)
@@ -191,7 +180,7 @@ static int complain_unread(const struct cm_options *options, const struct cm_wat
 	for (i = 0; i < sample->count; i++) {
 		const struct cm_process *process = sample->process[i].process;
 
-		if (process->reader || (process->error == -EACCES && !options->pid))
+		if (!process->error || (process->error == -EACCES && !options->pid))
 			exit = cm_exit_join(exit, CM_EXIT_OK);
 		else
 			exit = cm_exit_join(exit, cm_process_complain(process));
@@ -212,7 +201,7 @@ static int list(const struct cm_options *options, const struct cm_watch_sample *
 		return exit;
 	}
 	for (i = 0; i < sample->count; i++)
-		if (sample->process[i].process->reader ||
+		if (!sample->process[i].process->error ||
 		    sample->process[i].process->error == -EACCES)
 			emit_process(options, &sample->process[i], emit);
 	add_all_unmanaged(&unmanaged);
@@ -226,21 +215,26 @@ static bool wants_survey(const struct cm_emit *emit)
 	       cm_emit_wants(emit, CM_WATCH_COLUMN_FRAG);
 }
 
-static int list_sample(const struct cm_options *options, struct cm_watch_source *source,
+static int complain_nothing(const struct cm_options *options, const struct cm_watch_sample *sample)
+{
+	if (!options->from)
+		return cm_complain_nobody(options);
+	return cm_fail(CM_EXIT_NO, "%s: the recording has no process%s%s at %s", options->from,
+		       options->pid ? " " : "", options->pid ? options->pid : "",
+		       cm_time_format(sample->time_ns).text);
+}
+
+static int list_sample(const struct cm_options *options, const struct cm_watch_sample *sample,
 		       struct cm_emit *emit)
 {
-	struct cm_watch_sample sample;
 	size_t rows;
 	int exit;
 
-	source->want_survey = wants_survey(emit);
-	if (source->take(source, &sample))
-		return cm_emit_close(emit, cm_fail_memory());
-	exit = list(options, &sample, emit, &rows);
+	exit = list(options, sample, emit, &rows);
 	if (exit)
 		return exit;
-	return !rows && !sample.count ? cm_complain_nobody(options)
-				      : complain_unread(options, &sample);
+	return !rows && !sample->count ? complain_nothing(options, sample)
+				       : complain_unread(options, sample);
 }
 
 static bool is_help(const struct cm_options *options)
@@ -248,46 +242,103 @@ static bool is_help(const struct cm_options *options)
 	return options->columns && !strcmp(options->columns, "help");
 }
 
+/* Lists the next sample of the source. */
+static int list_next(const struct cm_options *options, struct cm_watch_source *source,
+		     struct cm_watch_sample *ret_sample)
+{
+	struct cm_emit *emit = NULL;
+	int exit, err;
+
+	if (options->form != CM_FORM_JSON && cm_emit_open(&column_set, options, &emit, &exit))
+		return exit;
+	source->want_survey = wants_survey(emit);
+	if (options->from && source->want_survey)
+		cm_complain("a recording has no LARGEST and FRAG%%: they need the block tables of "
+			    "a process that is there");
+	err = source->take(source, ret_sample);
+	if (err)
+		return cm_emit_close(emit, cm_watch_fail(source, err));
+	return list_sample(options, ret_sample, emit);
+}
+
 static int list_once(const struct cm_options *options)
 {
 	struct cm_watch_source *source;
-	struct cm_emit *emit = NULL;
+	struct cm_watch_sample sample;
+	struct cm_emit *emit;
 	int exit;
 
 	if (is_help(options))
 		return cm_emit_open(&column_set, options, &emit, &exit) ? exit : CM_EXIT_OK;
-	exit = cm_watch_live_open(options, &source);
+	exit = cm_watch_open(options, true, &source);
 	if (exit)
 		return exit;
-	if (options->form == CM_FORM_JSON || !cm_emit_open(&column_set, options, &emit, &exit))
-		exit = list_sample(options, source, emit);
+	exit = list_next(options, source, &sample);
 	cm_watch_close(source);
 	return exit;
+}
+
+/* Prepares the output for the listing after this one. False: standard output has failed. */
+static bool end_listing(struct cm_options *next, bool screen)
+{
+	if (fflush(stdout) || ferror(stdout))
+		return false;
+	if (next->form != CM_FORM_TABLE)
+		next->no_headings = true;
+	else if (!screen)
+		(void)putchar('\n');
+	return true;
+}
+
+static void pause_for(uint64_t ns)
+{
+	const struct timespec pause = {(time_t)(ns / NS_PER_S), (long)(ns % NS_PER_S)};
+
+	(void)nanosleep(&pause, NULL);
 }
 
 /* --watch: redraws a terminal; else prints one listing after another, with headings only once. */
 static int watch(const struct cm_options *options)
 {
-	const struct timespec pause = {
-		.tv_sec = (time_t)(options->watch_ns / NS_PER_S),
-		.tv_nsec = (long)(options->watch_ns % NS_PER_S),
-	};
 	struct cm_options next = *options;
 	const bool screen = isatty(STDOUT_FILENO) && options->form == CM_FORM_TABLE;
 	int exit;
 
 	for (;;) {
 		if (screen)
-			(void)fputs("\033[H\033[J", stdout);
+			(void)fputs(CLEAR, stdout);
 		exit = list_once(&next);
-		if (exit == CM_EXIT_USAGE || fflush(stdout) || ferror(stdout))
+		if (exit == CM_EXIT_USAGE || !end_listing(&next, screen))
 			return exit;
-		if (options->form != CM_FORM_TABLE)
-			next.no_headings = true;
-		else if (!screen)
-			(void)putchar('\n');
-		(void)nanosleep(&pause, NULL);
+		pause_for(options->watch_ns);
 	}
+}
+
+/* The same for a recording, until it ends: each listing is --watch later in it. */
+static int watch_recording(const struct cm_options *options)
+{
+	const double speed = options->speed > 0 ? options->speed : 1;
+	const bool screen = isatty(STDOUT_FILENO) && options->form == CM_FORM_TABLE;
+	struct cm_options next = *options;
+	struct cm_watch_source *source;
+	struct cm_watch_sample sample = {0};
+	int exit;
+
+	exit = cm_watch_open(options, false, &source);
+	if (exit)
+		return exit;
+	for (;;) {
+		if (screen)
+			(void)fputs(CLEAR, stdout);
+		exit = list_next(&next, source, &sample);
+		if ((exit && exit != CM_EXIT_NO) || sample.time_ns >= source->last_ns ||
+		    !end_listing(&next, screen))
+			break;
+		(void)source->seek(source, (int64_t)options->watch_ns, 0);
+		pause_for((uint64_t)((double)options->watch_ns / speed));
+	}
+	cm_watch_close(source);
+	return exit;
 }
 
 int cm_verb_ls(const struct cm_options *options)
@@ -300,5 +351,10 @@ int cm_verb_ls(const struct cm_options *options)
 	if (options->form == CM_FORM_JSON && options->watch_ns)
 		return cm_fail(CM_EXIT_USAGE,
 			       "--json prints one document; with --watch use --ndjson");
-	return options->watch_ns && !is_help(options) ? watch(options) : list_once(options);
+	if (options->form == CM_FORM_JSON && options->from)
+		return cm_fail(CM_EXIT_USAGE, "--json prints all counters, and a recording has "
+					      "those of the columns; use --ndjson");
+	if (!options->watch_ns || is_help(options))
+		return list_once(options);
+	return options->from ? watch_recording(options) : watch(options);
 }

@@ -19,8 +19,11 @@
 #include "tools/output/where.h"
 #include "tools/processes/collect.h"
 #include "tools/verbs/verbs.h"
+#include "tools/watch/recording.h"
+#include "tools/watch/replay.h"
 
 #define INTERVAL_MIN_NS (CM_NS_PER_S / 10)
+#define RECORD_NS       CM_NS_PER_S
 #define COUNT_MAX       UINT32_MAX
 
 enum column {
@@ -57,17 +60,17 @@ struct plan {
 	uint64_t count;       /* 0: for ever */
 };
 
-static struct sample take_sample(const struct cm_process *process,
-				 const struct cm_device_view *view)
+static struct sample take_sample(const struct cm_watched *watched,
+				 const struct cm_device_view *view, uint64_t taken_ns)
 {
 	const struct cm_summary sum = cm_summary_pool(&view->row, CM_POOL_ALL);
 	const int64_t *scalar = view->row.scalar;
 
 	return (struct sample){
-		.pid = process->pid,
-		.start = process->reader->header.start_time,
+		.pid = watched->process->pid,
+		.start = watched->start_time,
 		.device = view->index,
-		.taken_ns = cm_monotonic_ns(),
+		.taken_ns = taken_ns,
 		.allocs = sum.allocs,
 		.frees = sum.frees,
 		.hits = scalar[CM_SCALAR_cache_hits],
@@ -132,21 +135,21 @@ static void fill_growth(const struct sample *before, const struct sample *after,
 	values[COLUMN_OOMS].alarming = values[COLUMN_OOMS].number > 0;
 }
 
-static void fill_present(const struct cm_options *options, const struct cm_process *process,
+static void fill_present(const struct cm_options *options, pid_t pid, uint64_t time_ns,
 			 const struct cm_device_row *row, char *time, struct cm_value *values)
 {
 	const struct cm_summary sum = cm_summary_pool(row, CM_POOL_ALL);
-	const time_t seconds = (time_t)(cm_time_now() / CM_NS_PER_S);
+	const time_t seconds = (time_t)(time_ns / CM_NS_PER_S);
 	struct tm tm = {0};
 
 	if (options->form == CM_FORM_TABLE) {
 		(void)localtime_r(&seconds, &tm);
 		(void)strftime(time, CM_TIME_TEXT, "%H:%M:%S", &tm);
 	} else {
-		(void)snprintf(time, CM_TIME_TEXT, "%s", cm_time_format(cm_time_now()).text);
+		(void)snprintf(time, CM_TIME_TEXT, "%s", cm_time_format(time_ns).text);
 	}
 	values[COLUMN_TIME] = cm_value_text(time);
-	values[COLUMN_PID] = cm_value_number(process->pid);
+	values[COLUMN_PID] = cm_value_number(pid);
 	values[COLUMN_GPU] = cm_value_number(row->ordinal);
 	values[COLUMN_ALLOC] = cm_value_bytes(sum.allocated);
 	values[COLUMN_RESERVED] = cm_value_bytes(sum.reserved);
@@ -155,63 +158,68 @@ static void fill_present(const struct cm_options *options, const struct cm_proce
 	values[COLUMN_PENDING] = cm_value_bytes(sum.pending);
 }
 
-/* Prints a line a device of one process and keeps its samples for the next time. True where --until
- * holds for one. */
-static bool sample_process(const struct cm_options *options, const struct cm_process *process,
-			   const struct samples *last, struct samples *next,
-			   const struct cm_where *until, struct cm_emit *emit)
+/* The lines that are printed, and what the next ones are compared with. */
+struct printer {
+	const struct cm_options *options;
+	struct cm_emit *emit;
+	struct cm_where *until; /* NULL: none */
+	struct samples last, next;
+	bool reached; /* --until held for a line */
+};
+
+/* Prints a line a device of one process and keeps its samples for the next time. */
+static void print_process(struct printer *printer, const struct cm_watched *watched,
+			  const struct cm_watch_sample *from)
 {
 	static const struct sample nothing;
-	struct cm_device_view view;
 	char time[CM_TIME_TEXT];
-	uint32_t index = 0;
-	bool reached = false;
+	size_t i;
 
-	while (cm_process_next_device(options, process, &index, &view)) {
-		const struct sample sample = take_sample(process, &view);
-		const struct sample *before = find_sample(last, &sample);
+	for (i = 0; i < watched->devices; i++) {
+		const struct cm_device_view *view = &watched->device[i];
+		const struct sample sample = take_sample(watched, view, from->monotonic_ns);
+		const struct sample *before = find_sample(&printer->last, &sample);
 		struct cm_value values[COLUMN_COUNT] = {0};
 
-		fill_present(options, process, &view.row, time, values);
+		fill_present(printer->options, watched->process->pid, from->time_ns, &view->row,
+			     time, values);
 		if (before)
 			fill_growth(before, &sample, sample.taken_ns - before->taken_ns, values);
 		else
-			fill_growth(&nothing, &sample, process->age_ns, values);
+			fill_growth(&nothing, &sample, watched->process->age_ns, values);
 		/* The means since the start are of a device's first line alone. */
-		if (before || !options->skip_first) {
-			cm_emit_row(emit, values);
-			reached |= until && cm_where_holds(until, values);
+		if (before || !printer->options->skip_first) {
+			cm_emit_row(printer->emit, values);
+			printer->reached |= printer->until &&
+					    cm_where_holds(printer->until, values);
 		} else {
-			cm_emit_left_out(emit);
+			cm_emit_left_out(printer->emit);
 		}
-		if (!add_sample(next, &sample))
+		if (!add_sample(&printer->next, &sample))
 			cm_complain("not enough memory on the host for the samples");
 	}
-	return reached;
 }
 
-static size_t sample_all(const struct cm_options *options, struct cm_processes *processes,
-			 struct samples *last, const struct cm_where *until, struct cm_emit *emit,
-			 bool *ret_reached)
+/* Prints the lines of a sample. The number of processes that run. */
+static size_t print_sample(struct printer *printer, const struct cm_watch_sample *sample)
 {
-	struct samples next = {0};
+	const bool named = printer->options->pid || printer->options->region;
 	size_t alive = 0, i;
 
-	for (i = 0; i < processes->count; i++) {
-		struct cm_process *process = &processes->item[i];
+	printer->next = (struct samples){0};
+	for (i = 0; i < sample->count; i++) {
+		const struct cm_process *process = sample->process[i].process;
 
-		if (!process->reader)
+		if (process->error)
 			continue;
-		(void)cm_reader_refresh(process->reader);
-		process->life = cm_reader_life(process->reader);
 		if (!cm_process_is_dead(process))
 			alive++;
-		else if (!options->pid && !options->region)
+		else if (!named)
 			continue; /* without a name only what lives is meant */
-		*ret_reached |= sample_process(options, process, last, &next, until, emit);
+		print_process(printer, &sample->process[i], sample);
 	}
-	free(last->item);
-	*last = next;
+	free(printer->last.item);
+	printer->last = printer->next;
 	return alive;
 }
 
@@ -223,59 +231,133 @@ static void sleep_until(uint64_t ns)
 		continue;
 }
 
-/* Prints until the count is reached, or all that was named has ended. */
-static int sample_loop(const struct cm_options *options, const struct plan *plan,
-		       struct cm_processes *processes, const struct cm_where *until,
-		       struct cm_emit *emit)
+/* Complains if nothing in the first sample can be read. */
+static int complain_unreadable(const struct cm_options *options,
+			       const struct cm_watch_sample *sample)
 {
-	const bool named = options->pid || options->region;
-	struct samples last = {0};
+	size_t i;
+
+	for (i = 0; i < sample->count; i++)
+		if (!sample->process[i].process->error)
+			return CM_EXIT_OK;
+	return sample->count ? cm_process_complain(sample->process[0].process)
+			     : cm_complain_nobody(options);
+}
+
+/* Where the samples come from, and what is done with them. */
+struct stat {
+	const struct cm_options *options;
+	struct plan plan;
+	struct cm_watch_source *source;
+	struct cm_recorder *recorder; /* NULL: none */
+	struct printer printer;
+};
+
+/* Saves and prints a sample. `alive` is the number of processes that run in it. */
+static int use_sample(struct stat *stat, const struct cm_watch_sample *sample, size_t *ret_alive)
+{
+	const int err = stat->recorder ? cm_recorder_add(stat->recorder, sample) : 0;
+
+	*ret_alive = print_sample(&stat->printer, sample);
+	(void)fflush(stdout);
+	return err ? cm_fail(CM_EXIT_TARGET, "%s: %s; the recording ends here",
+			     stat->options->record, strerror(-err))
+		   : CM_EXIT_OK;
+}
+
+/* Follows what runs until the count is reached, or all that was named has ended. */
+static int follow(struct stat *stat)
+{
+	const bool named = stat->options->pid || stat->options->region;
 	uint64_t next_ns = cm_monotonic_ns(), lines;
+	struct cm_watch_sample sample;
+	bool first = true;
 	size_t alive;
-	bool reached = false;
-	int exit = CM_EXIT_OK;
+	int exit, err;
 
 	/* What -y leaves out is no line. */
-	for (lines = options->skip_first ? -UINT64_C(1) : 0;;) {
-		alive = sample_all(options, processes, &last, until, emit, &reached);
+	for (lines = stat->options->skip_first ? -UINT64_C(1) : 0;;) {
+		err = stat->source->take(stat->source, &sample);
+		if (err)
+			return cm_watch_fail(stat->source, err);
+		exit = first ? complain_unreadable(stat->options, &sample) : CM_EXIT_OK;
+		if (!exit)
+			exit = use_sample(stat, &sample, &alive);
+		first = false;
 		lines++;
-		if (reached || !plan->interval_ns || (plan->count && lines == plan->count) ||
-		    ferror(stdout))
-			break;
+		if (exit || stat->printer.reached || !stat->plan.interval_ns ||
+		    (stat->plan.count && lines == stat->plan.count) || ferror(stdout))
+			return exit;
 		if (named && !alive) {
 			cm_complain("the process has ended");
-			break;
+			return exit;
 		}
-		next_ns += plan->interval_ns;
+		next_ns += stat->plan.interval_ns;
 		sleep_until(next_ns);
-		if (named)
-			continue;
-		cm_processes_free(processes);
-		exit = cm_collect(options, NULL, processes);
-		if (exit)
-			break;
 	}
-	free(last.item);
-	return exit;
+}
+
+/* Prints a recording: all samples, or one an interval, until the count is reached or it ends. */
+static int play(struct stat *stat)
+{
+	struct cm_watch_source *source = stat->source;
+	struct cm_watch_sample sample;
+	uint64_t lines, printed_ns = 0;
+	size_t found = 0;
+	int err;
+
+	for (lines = stat->options->skip_first ? -UINT64_C(1) : 0;;) {
+		err = source->take(source, &sample);
+		if (err)
+			break;
+		/* A tenth less will do: samples come a little early or late. */
+		if (printed_ns && sample.time_ns - printed_ns < stat->plan.interval_ns / 10 * 9)
+			continue;
+		printed_ns = sample.time_ns;
+		found += sample.count;
+		(void)print_sample(&stat->printer, &sample);
+		lines++;
+		if (stat->printer.reached || (stat->plan.count && lines == stat->plan.count) ||
+		    ferror(stdout))
+			break;
+		if (source->speed > 0 && !fflush(stdout))
+			sleep_until(source->due_ns);
+	}
+	if (err && err != -ENODATA)
+		return cm_watch_fail(stat->source, err);
+	if (!found)
+		return cm_fail(CM_EXIT_NO, "%s: the recording has no process '%s'",
+			       stat->options->from, stat->options->pid ? stat->options->pid : "");
+	return CM_EXIT_OK;
+}
+
+static int parse_interval(const char *text, uint64_t *ret_ns)
+{
+	if (cm_decimal_parse(text, 's', ret_ns))
+		return cm_fail(CM_EXIT_USAGE, "interval '%s' is no number of seconds", text);
+	if (*ret_ns < INTERVAL_MIN_NS)
+		return cm_fail(CM_EXIT_USAGE, "interval '%s' is too short, want 0.1 s or more",
+			       text);
+	return CM_EXIT_OK;
 }
 
 static int parse_plan(const struct cm_options *options, struct plan *ret_plan)
 {
-	struct plan plan = {.count = 1};
+	const bool many = options->arg_count > 0 || options->record || options->from;
+	struct plan plan = {.count = many ? 0 : 1};
+	int exit;
 
-	if (options->arg_count > 0) {
-		if (cm_decimal_parse(options->args[0], 's', &plan.interval_ns))
-			return cm_fail(CM_EXIT_USAGE, "interval '%s' is no number of seconds",
-				       options->args[0]);
-		if (plan.interval_ns < INTERVAL_MIN_NS)
-			return cm_fail(CM_EXIT_USAGE,
-				       "interval '%s' is too short, want 0.1 s or more",
-				       options->args[0]);
-		plan.count = 0;
-	} else if (options->skip_first)
+	if (options->record)
+		plan.interval_ns = RECORD_NS;
+	if (!many && options->skip_first)
 		return cm_fail(
 			CM_EXIT_USAGE,
 			"--skip-first leaves out the only line there is without an interval");
+	if (options->arg_count > 0) {
+		exit = parse_interval(options->args[0], &plan.interval_ns);
+		if (exit)
+			return exit;
+	}
 	if (options->arg_count > 1 &&
 	    (cm_number_parse(options->args[1], COUNT_MAX, &plan.count) || !plan.count))
 		return cm_fail(CM_EXIT_USAGE, "count '%s' is no whole number of 1 or more",
@@ -284,40 +366,35 @@ static int parse_plan(const struct cm_options *options, struct plan *ret_plan)
 	return CM_EXIT_OK;
 }
 
-static int complain_unreadable(const struct cm_options *options,
-			       const struct cm_processes *processes)
+static int run(struct stat *stat)
 {
-	size_t i;
+	const struct cm_options *options = stat->options;
+	int exit = CM_EXIT_OK;
 
-	for (i = 0; i < processes->count; i++)
-		if (processes->item[i].reader)
-			return CM_EXIT_OK;
-	return processes->count ? cm_process_complain(&processes->item[0])
-				: cm_complain_nobody(options);
+	if (options->until)
+		exit = cm_where_parse(&column_set, "until", options->until, &stat->printer.until);
+	if (!exit)
+		exit = cm_watch_open(options, false, &stat->source);
+	if (!exit && options->record)
+		exit = cm_recorder_open(options->record, &stat->recorder);
+	if (!exit)
+		exit = options->from ? play(stat) : follow(stat);
+	cm_recorder_close(stat->recorder);
+	cm_watch_close(stat->source);
+	cm_where_free(stat->printer.until);
+	free(stat->printer.last.item);
+	return exit;
 }
 
 int cm_verb_stat(const struct cm_options *options)
 {
-	struct cm_processes processes = {0};
-	struct cm_where *until = NULL;
-	struct cm_emit *emit;
-	struct plan plan;
+	struct stat stat = {.options = options, .printer.options = options};
 	int exit;
 
-	exit = parse_plan(options, &plan);
+	exit = parse_plan(options, &stat.plan);
 	if (exit)
 		return exit;
-	if (cm_emit_open(&column_set, options, &emit, &exit))
+	if (cm_emit_open(&column_set, options, &stat.printer.emit, &exit))
 		return exit;
-	if (options->until)
-		exit = cm_where_parse(&column_set, "until", options->until, &until);
-	if (!exit)
-		exit = cm_collect(options, options->pid, &processes);
-	if (!exit)
-		exit = complain_unreadable(options, &processes);
-	if (!exit)
-		exit = sample_loop(options, &plan, &processes, until, emit);
-	cm_where_free(until);
-	cm_processes_free(&processes);
-	return cm_emit_close(emit, exit);
+	return cm_emit_close(stat.printer.emit, run(&stat));
 }

@@ -17,7 +17,7 @@
 #include "tools/top/screen.h"
 #include "tools/top/view.h"
 #include "tools/verbs/verbs.h"
-#include "tools/watch/live.h"
+#include "tools/watch/replay.h"
 
 #define BATCH_HEIGHT 24
 #define BATCH_WIDTH  80
@@ -133,6 +133,18 @@ static int show_screen(const struct cm_options *options, struct cm_top *top,
 	return CM_EXIT_USAGE;
 }
 
+/* A recording is played as fast as it was made, unless --speed says otherwise. */
+static void show_replay(struct cm_watch_source *source, struct cm_top *top)
+{
+	if (source->speed <= 0)
+		source->speed = 1;
+	top->replay = (struct cm_top_replay){.on = true,
+					     .speed = source->speed,
+					     .first_ns = source->first_ns,
+					     .last_ns = source->last_ns};
+	(void)snprintf(top->host, sizeof(top->host), "%s", source->host);
+}
+
 static int show(const struct cm_options *options, struct cm_top *top)
 {
 	struct cm_watch_source *source;
@@ -140,9 +152,11 @@ static int show(const struct cm_options *options, struct cm_top *top)
 
 	exit = apply(options, top);
 	if (!exit)
-		exit = cm_watch_live_open(options, &source);
+		exit = cm_watch_open(options, false, &source);
 	if (exit)
 		return exit;
+	if (options->from)
+		show_replay(source, top);
 	exit = options->batch ? show_batch(options, top, source)
 			      : show_screen(options, top, source);
 	cm_watch_close(source);

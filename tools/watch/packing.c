@@ -10,7 +10,7 @@
 
 #define LEVEL       9 /* a sample of 100 processes takes 0.2 ms */
 #define CHUNK_BYTES 1024
-#define RAW_WINDOW  (-15) /* the largest, without a header of zlib's: pieces have their own checks */
+#define RAW_WINDOW  (-15) /* the largest, and no header of zlib: pieces have checks of their own */
 
 #if CM_HAVE_ZLIB
 struct cm_packer {

@@ -181,6 +181,54 @@ static void actions_are_off_where_they_must(void **state)
 	assert_int_equal(f->top.mode, CM_TOP_TABLE);
 }
 
+static void a_recording_is_moved_in(void **state)
+{
+	static const struct {
+		int key;
+		int seconds;
+	} moves[] = {{'[', -60}, {']', 60}, {'{', -3600}, {'}', 3600}};
+	struct fixture *f = *state;
+	const uint64_t interval = f->top.interval_ns;
+	size_t i;
+
+	assert_int_equal(press(f, '['), CM_TOP_WISH_NOTHING); /* of what runs now */
+	f->top.replay = (struct cm_top_replay){.on = true, .speed = 1};
+	for (i = 0; i < sizeof(moves) / sizeof(moves[0]); i++) {
+		assert_int_equal(press(f, moves[i].key), CM_TOP_WISH_SEEK);
+		assert_int_equal(f->top.replay.seek_ns, moves[i].seconds * INT64_C(1000000000));
+	}
+	(void)press(f, '+');
+	assert_true(f->top.replay.speed == 2);
+	for (i = 0; i < 20; i++)
+		(void)press(f, '-');
+	assert_true(f->top.replay.speed == 0.1);
+	assert_int_equal(f->top.interval_ns, interval);
+	(void)press(f, 'T');
+	assert_int_equal(f->top.mode, CM_TOP_TABLE);
+	assert_non_null(strstr(f->top.message, "a recording"));
+	(void)press(f, CM_KEY_ENTER);
+	assert_int_equal(f->top.mode, CM_TOP_DETAIL);
+	assert_int_equal(press(f, ']'), CM_TOP_WISH_SEEK);
+}
+
+/* What is selected stays so, and the graphs begin anew. */
+static void another_time_of_a_recording_is_shown(void **state)
+{
+	struct fixture *f = *state;
+	pid_t pid;
+
+	cm_top_select(&f->top, 7);
+	pid = f->top.selected->pid;
+	cm_top_forget(&f->top);
+	assert_null(f->top.selected);
+	cm_view_draw(&f->top, &f->canvas);
+	stage_tick(f->stage);
+	assert_int_equal(cm_top_update(&f->top, &f->stage->sample), 0);
+	assert_int_equal(f->top.selected->pid, pid);
+	assert_int_equal(f->top.selected->history.count, 1);
+	assert_int_equal(f->top.gpu[0].history.count, 1);
+}
+
 static void columns_come_and_go(void **state)
 {
 	struct fixture *f = *state;
@@ -310,6 +358,11 @@ static void no_keys_or_sizes_do_harm(void **state)
 			break;
 		case 1:
 			change_sample(f, &seed);
+			f->top.replay.on = next_random(&seed) % 2;
+			if (!(next_random(&seed) % 8)) {
+				cm_top_forget(&f->top);
+				change_sample(f, &seed);
+			}
 			break;
 		case 2:
 			(void)cm_top_click(&f->top, &f->canvas, (int)(next_random(&seed) % 70),
@@ -340,6 +393,8 @@ int main(void)
 		CASE(actions_are_asked_twice),
 		CASE(a_snapshot_is_named_first),
 		CASE(actions_are_off_where_they_must),
+		CASE(a_recording_is_moved_in),
+		CASE(another_time_of_a_recording_is_shown),
 		CASE(columns_come_and_go),
 		CASE(cards_can_be_hidden),
 		CASE(clicks_do_what_is_under_them),

@@ -192,6 +192,23 @@ static void frames_of_groups_and_many_cards(void **state)
 	compare(f, "cards", 80, 24);
 }
 
+static void frames_of_a_recording(void **state)
+{
+	struct fixture *f = *state;
+
+	fill(f);
+	f->top.replay = (struct cm_top_replay){
+		.on = true,
+		.speed = 10,
+		.first_ns = f->top.time_ns - 30 * INT64_C(1000000000),
+		.last_ns = f->top.time_ns + 30 * INT64_C(1000000000)};
+	compare(f, "recording", 100, 12);
+	f->top.mode = CM_TOP_DETAIL;
+	f->top.replay.ended = true;
+	cm_top_select(&f->top, 0);
+	compare(f, "recording-detail", 100, 40);
+}
+
 static void frames_of_an_idle_machine(void **state)
 {
 	struct fixture *f = *state;
@@ -247,6 +264,7 @@ int main(void)
 		CASE(frames_in_ascii),
 		CASE(frames_of_what_lies_over_the_table),
 		CASE(frames_of_groups_and_many_cards),
+		CASE(frames_of_a_recording),
 		CASE(frames_of_an_idle_machine),
 		CASE(hostile_texts_are_harmless),
 		CASE(half_a_wide_character_is_none),
