@@ -255,6 +255,13 @@ static void lengthen_rows(struct cm_header *header)
 	header->table[CM_TABLE_COUNT] = (struct cm_table_row){.offset = 12345, .stride = 1};
 }
 
+/* What a library has that was built before the last counters were added. */
+static void shorten_rows(struct cm_header *header)
+{
+	header->stat_count = CM_STAT_COUNT - 1;
+	header->scalar_count = CM_SCALAR_COUNT - 2;
+}
+
 static void spoil(struct maker *maker, const char *kind)
 {
 	struct cm_header *header = maker->region->header;
@@ -398,6 +405,8 @@ int main(int argc, char **argv)
 	maker.region->header->state = CM_REGION_LIVE;
 	if (!strcmp(argv[1], "future-minor"))
 		lengthen_rows(maker.region->header);
+	if (!strcmp(argv[1], "past-minor"))
+		shorten_rows(maker.region->header);
 	if (strcmp(argv[1], "empty"))
 		fill(&maker);
 	if (argc > 3)

@@ -42,6 +42,43 @@ static void print_settings(const struct cm_process *process)
 	}
 }
 
+/* Every counter by its number in the region, those of blocks first. */
+static const char *const stat_names[] = {
+#define CM_STAT(ENUM, returned, documented, unit, help) returned,
+#include "stats/counters.def"
+};
+static const char *const scalar_names[] = {
+#define CM_SCALAR(field, pytorch, help) #field,
+#include "stats/counters.def"
+};
+
+/* Counters from number `has` on: the library of the process is too old to have them. */
+static const char *print_lacking(uint32_t has, const char *const names[], uint32_t count,
+				 const char *before)
+{
+	for (; has < count; has++) {
+		(void)printf("%s%s", before, names[has]);
+		before = ", ";
+	}
+	return before;
+}
+
+/* What library and tool lack of each other, if they are not of one age. */
+static void print_ages(const struct cm_header *header)
+{
+	const char *const first = "The library is older than this tool, and has no ";
+	const char *next = first;
+
+	if (header->minor > CM_LAYOUT_MINOR)
+		(void)printf("The library is newer than this tool, which reads layout %d.%d: what "
+			     "it adds is not shown.\n",
+			     CM_LAYOUT_MAJOR, CM_LAYOUT_MINOR);
+	next = print_lacking(header->stat_count, stat_names, CM_STAT_COUNT, next);
+	next = print_lacking(header->scalar_count, scalar_names, CM_SCALAR_COUNT, next);
+	if (next != first)
+		(void)puts(": these are shown as 0.");
+}
+
 static void print_identity(const struct cm_process *process)
 {
 	const struct cm_header *header = &process->reader->header;
@@ -54,6 +91,7 @@ static void print_identity(const struct cm_process *process)
 		     header->minor);
 	print_settings(process);
 	(void)putchar('\n');
+	print_ages(header);
 	if (process->life == CM_LIFE_CRASHED)
 		(void)printf(
 			"The process crashed or was killed. These are its last counters, from %s\n",
