@@ -22,6 +22,7 @@
 #define NO_OPTS      ((const enum cm_opt[]){CM_OPT_COUNT})
 #define WHERE_OPTS   CM_OPT_REGION, CM_OPT_DIR
 #define SOURCE_OPTS  CM_OPT_DEBUG_PATH, WHERE_OPTS
+#define CUT_OPTS     CM_OPT_LAST, CM_OPT_SINCE, CM_OPT_MIN_SIZE, CM_OPT_DEVICE, CM_OPT_TOP
 #define STACK_OPTS   CM_OPT_DEPTH, CM_OPT_FULL, CM_OPT_HIDE
 #define MACHINE_OPTS CM_OPT_JSON, CM_OPT_NDJSON, CM_OPT_CSV, CM_OPT_PAIRS, CM_OPT_RAW
 #define FROM_OPTS    CM_OPT_FROM, CM_OPT_AT, CM_OPT_SPEED
@@ -63,14 +64,15 @@ static const struct cm_verb verbs[] = {
 	 OPTS(CM_OPT_OUT, CM_OPT_FORCE, CM_OPT_TIMEOUT, CM_OPT_JSON, SOURCE_OPTS)},
 	{"report", "PID|FILE", "Print what a snapshot says: budget, peak, stacks, temporaries", 0,
 	 1, 1, false, cm_verb_report,
-	 OPTS(CM_OPT_BY, STACK_OPTS, CM_OPT_TIMEOUT, CM_OPT_JSON, SOURCE_OPTS)},
+	 OPTS(CM_OPT_BY, STACK_OPTS, CUT_OPTS, CM_OPT_TIMEOUT, CM_OPT_JSON, SOURCE_OPTS)},
 	{"diff", "FIRST SECOND", "Compare two snapshots", 2, 2, 2, false, cm_verb_diff,
 	 OPTS(CM_OPT_BY, STACK_OPTS, CM_OPT_TIMEOUT, CM_OPT_JSON, CM_OPT_DEBUG_PATH, CM_OPT_DIR)},
 	{"plot", "[timeline|blocks|flame|sizes] PID|FILE...",
 	 "Draw snapshots as one page, with all views or with one", 1, 0, -1, false, cm_verb_plot,
-	 OPTS(CM_OPT_HIDE, CM_OPT_OUT, CM_OPT_FORCE, CM_OPT_TIMEOUT, SOURCE_OPTS)},
+	 OPTS(CM_OPT_HIDE, CUT_OPTS, CM_OPT_OUT, CM_OPT_FORCE, CM_OPT_TIMEOUT, SOURCE_OPTS)},
 	{"export", "PID|FILE", "Write a snapshot in the format of another tool", 0, 1, 1, false,
-	 cm_verb_export, OPTS(CM_OPT_TO, CM_OPT_OUT, CM_OPT_FORCE, CM_OPT_TIMEOUT, SOURCE_OPTS)},
+	 cm_verb_export,
+	 OPTS(CM_OPT_TO, CUT_OPTS, CM_OPT_OUT, CM_OPT_FORCE, CM_OPT_TIMEOUT, SOURCE_OPTS)},
 	{"conf", "[PID]", "List the options in effect, here or in a process", 0, 0, 1, false,
 	 cm_verb_conf, OPTS(TABLE_OPTS, SORT_OPTS, WHERE_OPTS)},
 	{"run", "[--] COMMAND [ARGUMENT...]", "Start a program with the caching allocator", 0, 1,

@@ -191,8 +191,8 @@ static void write_one(const struct cm_source *source, unsigned way)
 
 static void look_at_stack(const struct cm_snapshot *snapshot, const struct cm_snap_stack *stack)
 {
-	const struct cm_view line = {CM_BY_CALLER, CM_VIEW_DEPTH, false};
-	const struct cm_view full = {CM_BY_STACK, CM_VIEW_DEPTH, true};
+	const struct cm_view line = {CM_BY_CALLER, CM_VIEW_DEPTH, false, CM_VIEW_ROWS};
+	const struct cm_view full = {CM_BY_STACK, CM_VIEW_DEPTH, true, CM_VIEW_ROWS};
 	char *text = cm_stack_spell(snapshot, stack, &line);
 
 	MUST(text && *text);

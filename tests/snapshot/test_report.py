@@ -128,9 +128,47 @@ def a_difference_is_told_by_stack(kit_):
         first['after']['in_use_bytes'] - first['before']['in_use_bytes']
 
 
+def what_is_left_out_is_said(kit_):
+    busy = kit_.make(3000, 100, 7)
+
+    def said(*words):
+        run = kit_.run(*words, '--region', busy)
+        assert run.returncode == 0, run
+        return run.stderr.decode(), run.stdout.decode()
+
+    events = device(kit_, 0, '--region', busy)['events']
+    told, text = said('report', '--json', '--last', 500)
+    assert f'left out: {events - 500} older events\n' in told, told
+    assert json.loads(text)['devices'][0]['events'] == 500
+    # Events are 10 us apart; the last one is at the end of the time.
+    told, text = said('report', '--json', '--since', '-0.001')
+    assert json.loads(text)['devices'][0]['events'] == 101, told
+    told, text = said('report', '--json', '--since', '2023-11-14T22:13:21Z')
+    assert json.loads(text)['devices'][0]['events'] == 0 and f'{events} older events' in told, told
+    told, text = said('report', '--json', '--min-size', '1.5M')
+    small = json.loads(text)['devices'][0]
+    assert re.search(r'left out: \d+ events of smaller allocations, \d+ smaller blocks', told), told
+    assert all(row['bytes'] >= 1.5 * MIB * row['blocks'] for row in small['stacks_in_use']), small
+    assert small['reserved_bytes'] == device(kit_, 0, '--region', busy)['reserved_bytes']
+    told, text = said('report', '-d', '1')
+    assert 'left out: 1 device' in told and text.count('GPU') == 0, (told, text)
+    assert len(re.findall(r'blocks?  +layer', said('report', '--top', 2)[1])) == 4
+    # What is summed up keeps its bytes.
+    whole, top = ({line.rpartition(' ')[0]: int(line.rpartition(' ')[2])
+                   for line in said('export', '--to', 'folded', *words)[1].splitlines()}
+                  for words in ((), ('--top', '3')))
+    assert sum(whole.values()) == sum(top.values()) and len(whole) == 7 and len(top) == 4
+    assert 'GPU 0;(4 other stacks)' in top and set(top) - set(whole) == {'GPU 0;(4 other stacks)'}, top
+    assert 'summed up as one: 4 stacks' in said('export', '--to', 'csv', '--top', '3')[0]
+    for words in (('--since', 'noon'), ('--since', '-x'), ('--min-size', 'big'), ('--min-size', '0'),
+                  ('--last', '0'), ('-d', 'first')):
+        assert kit_.run('report', *words, '--region', busy).returncode == 2, words
+
+
 if __name__ == '__main__':
     sys.exit(kit.with_kit([
         the_parts_add_up_to_what_is_reserved, stacks_add_up_to_what_is_in_use,
         the_text_says_who_and_why, rows_stand_for_what_is_asked_for,
         a_report_has_80_columns, temporaries_are_named, requests_that_failed_are_named,
-        a_region_says_what_its_snapshot_says, a_snapshot_equals_itself, a_difference_is_told_by_stack]))
+        a_region_says_what_its_snapshot_says, a_snapshot_equals_itself, a_difference_is_told_by_stack,
+        what_is_left_out_is_said]))

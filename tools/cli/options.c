@@ -232,8 +232,35 @@ static int take_number(const struct taking *taking)
 	return 0;
 }
 
+/* Bytes, or with K, M, G or T behind them 2^10 ... 2^40 times as many. */
+static int take_size(const struct taking *taking)
+{
+	static const char units[] = "KMGT";
+	const size_t length = strlen(taking->value);
+	char digits[32] = "";
+	const char *unit = length ? strchr(units, taking->value[length - 1]) : NULL;
+	const size_t count = length - (unit != NULL);
+	uint64_t nano;
+
+	if (!length || count >= sizeof(digits))
+		return fail_value(taking, "a size such as 512, 64K or 1.5G");
+	memcpy(digits, taking->value, count);
+	if (cm_decimal_parse(digits, 0, &nano) || !nano)
+		return fail_value(taking, "a size such as 512, 64K or 1.5G");
+	*(uint64_t *)taking->field = (uint64_t)((double)nano / 1e9 *
+						(double)(UINT64_C(1)
+							 << (unit ? 10 * (unit - units + 1) : 0)));
+	return 0;
+}
+
+/* A number, a UUID or its beginning, or "all". */
 static int take_device(const struct taking *taking)
 {
+	uint64_t ordinal;
+
+	if (cm_number_parse(taking->value, INT32_MAX, &ordinal) && strcmp(taking->value, "all") &&
+	    strncmp(taking->value, "GPU-", 4) && strncmp(taking->value, "MIG-", 4))
+		return fail_value(taking, "the number of a device, GPU-UUID or all");
 	if (taking->options->device_count == CM_DEVICE_NAMES_MAX)
 		return cm_fail(CM_EXIT_USAGE, "more than %d devices named", CM_DEVICE_NAMES_MAX);
 	((const char **)taking->field)[taking->options->device_count++] = taking->value;

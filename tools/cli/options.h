@@ -94,6 +94,9 @@ struct cm_options {
 	const char *to;
 	const char *region;
 	const char *dir;
+	uint64_t last; /* events of each device, 0: all */
+	const char *since;
+	uint64_t min_size_bytes;
 	const char *debug_path; /* NULL: only the usual directories */
 	const char *listen;
 	const char *textfile;

@@ -293,7 +293,7 @@ static int put_device(struct cm_columns *columns, const struct cm_snapshot *snap
 /* Each stack as reports print it, beginning with the frame that matters. */
 static int put_lines(struct cm_json *json, const struct cm_snapshot *snapshot)
 {
-	const struct cm_view view = {CM_BY_CALLER, CM_VIEW_DEPTH, false};
+	const struct cm_view view = {CM_BY_CALLER, CM_VIEW_DEPTH, false, CM_VIEW_ROWS};
 	char *line = NULL;
 	size_t i;
 
@@ -400,6 +400,8 @@ static int put_file(struct cm_columns *columns, const struct cm_source *source,
 	cm_json_array(json, "remarks");
 	for (i = 0; i < remarks; i++)
 		cm_json_text(json, NULL, remark[i]);
+	if (*source->left_out)
+		cm_json_text(json, NULL, source->left_out);
 	cm_json_end(json);
 	put_stacks(json, snapshot);
 	err = put_lines(json, snapshot);

@@ -3,13 +3,16 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "tools/cli/exits.h"
+#include "tools/output/moment.h"
 #include "tools/output/output.h"
 #include "tools/processes/collect.h"
 #include "tools/snapshot/consistent.h"
+#include "tools/snapshot/cut.h"
 #include "tools/snapshot/saved.h"
 
 static int complain(const struct cm_process *process, const char *why)
@@ -73,6 +76,74 @@ static int load(const struct cm_options *options, const struct cm_process *proce
 	return 0;
 }
 
+/* Empties the devices that --device does not name; it names no pinned memory. */
+static unsigned choose_devices(const struct cm_options *options, struct cm_snapshot *snapshot)
+{
+	unsigned dropped = 0;
+	size_t i;
+
+	for (i = 0; i < snapshot->devices && options->device_count; i++) {
+		struct cm_snap_device *device = &snapshot->device[i];
+
+		if (device->row && cm_device_is_chosen(options, device->row))
+			continue;
+		dropped += cm_snap_device_is_used(snapshot, device);
+		device->segments = device->events = device->lost = 0;
+	}
+	return dropped;
+}
+
+/* Adds "3 stacks summed up" to what was left out. */
+static void tell(struct cm_source *source, uint64_t count, const char *one, const char *many)
+{
+	const size_t used = strlen(source->left_out);
+
+	if (count)
+		(void)snprintf(source->left_out + used, sizeof(source->left_out) - used,
+			       "%s%" PRIu64 " %s", used ? ", " : "", count,
+			       count == 1 ? one : many);
+}
+
+static int cut(const struct cm_options *options, struct cm_source *source)
+{
+	struct cm_cut cut = {.last = options->last, .min_size_bytes = options->min_size_bytes};
+	struct cm_cut_report report;
+	uint64_t first, last;
+	int err;
+
+	cm_snapshot_times(source->snapshot, &first, &last);
+	if (options->since && cm_moment_parse(options->since, first, last, &cut.since_ns))
+		return cm_fail(
+			CM_EXIT_USAGE,
+			"--since '%s' is invalid, want a time such as -90, -5m or -2h before "
+			"the last event, 14:05, or '2026-01-31 14:05'",
+			options->since);
+	tell(source, choose_devices(options, source->snapshot), "device", "devices");
+	err = cm_snapshot_cut(source->snapshot, &cut, &report);
+	if (err)
+		return cm_fail_memory();
+	tell(source, report.old_events, "older event", "older events");
+	tell(source, report.small_events, "event of a smaller allocation",
+	     "events of smaller allocations");
+	tell(source, report.small_blocks, "smaller block", "smaller blocks");
+	if (*source->left_out)
+		cm_advise("left out: %s", source->left_out);
+	return 0;
+}
+
+int cm_source_sum_up(const struct cm_options *options, struct cm_source *source)
+{
+	const struct cm_cut cut = {.stacks = options->top};
+	struct cm_cut_report report;
+
+	if (cm_snapshot_cut(source->snapshot, &cut, &report))
+		return cm_fail_memory();
+	tell(source, report.stacks, "stack summed up", "stacks summed up as one");
+	if (report.stacks)
+		cm_advise("summed up as one: %" PRIu64 " stacks with less memory", report.stacks);
+	return 0;
+}
+
 int cm_source_open(const struct cm_options *options, const char *target,
 		   struct cm_source *ret_source)
 {
@@ -95,6 +166,11 @@ int cm_source_open(const struct cm_options *options, const char *target,
 	if (exit)
 		return exit;
 	warn(&source);
+	exit = cut(options, &source);
+	if (exit) {
+		cm_source_close(&source);
+		return exit;
+	}
 	*ret_source = source;
 	return 0;
 }

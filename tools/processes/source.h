@@ -18,14 +18,19 @@ struct cm_source {
 	char command[512];
 	char user[64];
 	pid_t pid;
+	char left_out[256]; /* by the options, in words; empty: nothing */
 };
 
 /*
- * Reads the process or file that `target` or --region names. Warns about a torn copy and about
- * segments that are left out. 0, or an exit code after a complaint.
+ * Reads the process or file that `target` or --region names, without what --last, --since,
+ * --min-size and --device leave out. Says what was left out, and warns about a torn copy. 0,
+ * or an exit code after a complaint.
  */
 int cm_source_open(const struct cm_options *options, const char *target,
 		   struct cm_source *ret_source);
+/* Sums up all stacks but the --top ones as one, and says so. 0, or an exit code after a
+ * complaint. */
+int cm_source_sum_up(const struct cm_options *options, struct cm_source *source);
 void cm_source_close(struct cm_source *source);
 
 /* Saves an image; on failure `path` is as before. 0, or an exit code after a complaint. */

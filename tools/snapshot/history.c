@@ -107,6 +107,8 @@ static bool add_block(struct building *building, const struct cm_block *block, s
 	if (block->state != CM_BLOCK_LIVE && block->state != CM_BLOCK_PENDING)
 		return true;
 	if (open == SIZE_MAX) {
+		if (block->requested < building->history->snapshot->min_size_bytes)
+			return true;
 		span = add_span(building, block->addr);
 		if (!span)
 			return false;

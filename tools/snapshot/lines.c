@@ -14,7 +14,7 @@
 
 struct cm_view cm_view_of(const struct cm_options *options)
 {
-	struct cm_view view = {CM_BY_CALLER, CM_VIEW_DEPTH, options->full};
+	struct cm_view view = {CM_BY_CALLER, CM_VIEW_DEPTH, options->full, CM_VIEW_ROWS};
 
 	if (options->given[CM_OPT_BY])
 		view.by = (enum cm_by)options->by;
@@ -22,6 +22,8 @@ struct cm_view cm_view_of(const struct cm_options *options)
 		view.by = CM_BY_STACK;
 	if (options->depth)
 		view.depth = options->depth;
+	if (options->top)
+		view.rows = options->top;
 	return view;
 }
 
@@ -138,7 +140,7 @@ uint32_t cm_stack_next(const struct cm_snapshot *snapshot, const struct cm_snap_
 
 struct cm_function_text cm_function_format(const struct cm_snap_frame *frame)
 {
-	struct cm_function_text to;
+	struct cm_function_text to = {""};
 
 	if (frame->python || *frame->function == '(')
 		(void)snprintf(to.text, sizeof(to.text), "%s", frame->function);

@@ -33,7 +33,10 @@ struct cm_view {
 	enum cm_by by;
 	uint64_t depth; /* frames of a line */
 	bool full;      /* names with all that belongs to them */
+	uint64_t rows;  /* of each list; the others are summed up */
 };
+
+#define CM_VIEW_ROWS 10
 
 /* What --by, --depth and --full say. */
 struct cm_view cm_view_of(const struct cm_options *options);

@@ -73,8 +73,9 @@ struct cm_snapshot {
 	size_t frame_list_count;
 	struct cm_snap_stack *stack; /* [0] is empty */
 	size_t stacks;
-	uint32_t *stack_at;     /* word of CM_TABLE_STACK -> index of its stack */
-	size_t broken_segments; /* left out: their blocks do not tile them */
+	uint32_t *stack_at;      /* word of CM_TABLE_STACK -> index of its stack */
+	uint64_t min_size_bytes; /* smaller blocks are no allocations of a history; 0: none */
+	size_t broken_segments;  /* left out: their blocks do not tile them */
 	uint32_t *context;      /* by row of the heap table: its number among those of its device */
 	uint32_t contexts;      /* rows */
 	size_t broken_stacks;   /* left out: more frames than a table of that length can hold */

@@ -112,13 +112,15 @@ int cm_verb_plot(const struct cm_options *options)
 	struct cm_source source[FILES_MAX];
 	struct wanted wanted;
 	char chosen[512];
-	size_t opened = 0;
+	size_t opened = 0, i;
 	int exit;
 
 	exit = find_wanted(options, &wanted);
 	for (; !exit && opened < wanted.count; opened += !exit)
 		exit = cm_source_open(options, options->region ? NULL : wanted.targets[opened],
 				      &source[opened]);
+	for (i = 0; !exit && i < opened; i++)
+		exit = cm_source_sum_up(options, &source[i]);
 	if (!exit) {
 		choose_name(&source[0], chosen, sizeof(chosen));
 		exit = draw(options, &wanted, source, options->out ? options->out : chosen);

@@ -18,7 +18,6 @@
 #include "tools/snapshot/groups.h"
 #include "tools/verbs/verbs.h"
 
-#define TOP_ROWS 10
 /* Memory is temporary if it is freed before so many other requests ... */
 #define MOMENT_REQUESTS 8
 #define MOMENT_LEAST    10 /* ... and a stack is listed from so many of them on */
@@ -104,7 +103,7 @@ static void print_groups(const struct cm_groups *groups, enum cm_measure measure
 
 		if (!sum->count[measure])
 			continue;
-		if (shown++ < TOP_ROWS) {
+		if (shown++ < groups->view.rows) {
 			used = printf("  %12s  %6" PRIu32 " %-6s  ",
 				      cm_size_format((int64_t)sum->bytes[measure]).text,
 				      sum->count[measure],
@@ -168,7 +167,7 @@ static void print_passing(const struct cm_groups *groups)
 	size_t i;
 	int used;
 
-	for (i = 0; i < groups->count && i < TOP_ROWS; i++) {
+	for (i = 0; i < groups->count && i < groups->view.rows; i++) {
 		const struct cm_group *group = &groups->group[i];
 
 		if (group->passing < MOMENT_LEAST)
@@ -206,7 +205,7 @@ static void print_ooms(const struct cm_history *history, const struct cm_view *v
 			continue;
 		if (!shown++)
 			(void)printf("\n  out of memory\n");
-		if (shown > TOP_ROWS)
+		if (shown > view->rows)
 			continue;
 		unknown = event->addr == CM_FREE_UNKNOWN;
 		(void)printf("  %12s  requested, %s free%s\n",
@@ -215,8 +214,8 @@ static void print_ooms(const struct cm_history *history, const struct cm_view *v
 			     unknown ? "" : " on the device");
 		print_place(history->snapshot, event->stack, view);
 	}
-	if (shown > TOP_ROWS)
-		(void)printf("  and %zu more\n", shown - TOP_ROWS);
+	if (shown > view->rows)
+		(void)printf("  and %zu more\n", shown - (size_t)view->rows);
 }
 
 static void put_json_frames(struct cm_json *json, const struct cm_snapshot *snapshot,

@@ -8,10 +8,10 @@
 #include "stats/text.h"
 #include "stats/tick.h"
 #include "tools/cli/exits.h"
+#include "tools/output/moment.h"
 #include "tools/output/reserve.h"
 #include "tools/output/text.h"
 #include "tools/watch/live.h"
-#include "tools/watch/moment.h"
 #include "tools/watch/recording.h"
 
 /* A pause in which nothing was recorded is played as one of this length. */

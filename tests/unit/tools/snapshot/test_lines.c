@@ -28,7 +28,7 @@ static struct cm_snap_frame frames[] = {
 	 .python = true},
 };
 
-static const struct cm_view line = {CM_BY_CALLER, CM_VIEW_DEPTH, false};
+static const struct cm_view line = {CM_BY_CALLER, CM_VIEW_DEPTH, false, CM_VIEW_ROWS};
 
 /* The text of a stack of these frames, each a digit. */
 static const char *spell(const char *digits, const char *hide, const struct cm_view *view)
@@ -74,9 +74,9 @@ static void python_is_named_before_what_it_called(void **state)
 
 static void frames_can_be_hidden_and_shown(void **state)
 {
-	const struct cm_view one = {CM_BY_CALLER, 1, false};
-	const struct cm_view stack = {CM_BY_STACK, CM_VIEW_DEPTH, false};
-	const struct cm_view full = {CM_BY_STACK, CM_VIEW_DEPTH, true};
+	const struct cm_view one = {CM_BY_CALLER, 1, false, CM_VIEW_ROWS};
+	const struct cm_view stack = {CM_BY_STACK, CM_VIEW_DEPTH, false, CM_VIEW_ROWS};
+	const struct cm_view full = {CM_BY_STACK, CM_VIEW_DEPTH, true, CM_VIEW_ROWS};
 
 	(void)state;
 	assert_string_equal(spell("012345", "forward", &line), "run run.cu:7 < main main.cu:3");

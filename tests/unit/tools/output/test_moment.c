@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Times of a recording, as they are typed. */
-#include "tools/watch/moment.h"
+#include "tools/output/moment.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -34,6 +34,7 @@ static void times_are_understood(void **state)
 		{"2026-03-04 14:00", FIRST},
 		{"2026-03-05T15:00:01", FIRST + 25 * HOUR + SECOND},
 		{"2020-01-01 00:00", UINT64_C(1577836800000000000)},
+		{"2026-03-05T15:00:01Z", FIRST + 25 * HOUR + SECOND},
 	};
 	uint64_t time_ns;
 	size_t i;
@@ -68,5 +69,5 @@ int main(void)
 
 	(void)setenv("TZ", "UTC", 1);
 	tzset();
-	return cmocka_run_group_tests_name("tools/watch/moment", cases, NULL, NULL);
+	return cmocka_run_group_tests_name("tools/output/moment", cases, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "tools/watch/moment.h"
+#include "tools/output/moment.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -33,20 +33,37 @@ static bool parse_time(const char *text, const char *format, struct tm *tm)
 	return end && !*end;
 }
 
+/* The time zone of a date: UTC if it ends in Z, which is cut off. */
+static bool cut_zone(char *text)
+{
+	const size_t length = strlen(text);
+	const bool utc = length && text[length - 1] == 'Z';
+
+	if (utc)
+		text[length - 1] = '\0';
+	return utc;
+}
+
 /* 0, -EINVAL. */
 static int parse_date(const char *text, uint64_t *ret_ns)
 {
 	static const char *const formats[] = {"%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S",
 					      "%Y-%m-%d %H:%M", "%Y-%m-%dT%H:%M"};
+	char date[32];
 	size_t i;
 	time_t at;
+	bool utc;
 
+	if (strlen(text) >= sizeof(date))
+		return -EINVAL;
+	memcpy(date, text, strlen(text) + 1);
+	utc = cut_zone(date);
 	for (i = 0; i < sizeof(formats) / sizeof(formats[0]); i++) {
 		struct tm tm = {.tm_isdst = -1};
 
-		if (!parse_time(text, formats[i], &tm))
+		if (!parse_time(date, formats[i], &tm))
 			continue;
-		at = mktime(&tm);
+		at = utc ? timegm(&tm) : mktime(&tm);
 		if (at < 0)
 			return -EINVAL;
 		*ret_ns = (uint64_t)at * CM_NS_PER_S;
