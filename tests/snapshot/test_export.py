@@ -434,20 +434,32 @@ def sqlite_says_what_json_says(kit_):
         assert meta['schema'] == 'cudamem-sqlite-1' and meta['pid'] > 0, meta
 
 
-def the_queries_of_the_docs_run(kit_):
+def queries():
+    """Those of the docs: over one snapshot, the script that joins many, and those over many."""
     pieces = re.findall(r'^```sql(| merge| fleet)\n(.*?)^```', QUERIES.read_text(), re.S | re.M)
     single = [sql for kind, sql in pieces if not kind]
     merge, = [sql for kind, sql in pieces if kind == ' merge']
     fleet = [sql for kind, sql in pieces if kind == ' fleet']
     assert len(single) + len(fleet) == 10
+    return single, merge, fleet
+
+
+def merged(merge, path):
+    """A database in memory of two hundred copies of one."""
+    base = sqlite3.connect(':memory:', isolation_level=None)
+    for number in range(200):
+        base.executescript(merge.replace('SNAPSHOT', str(path)).replace('NUMBER', str(number)))
+    return base
+
+
+def the_queries_of_the_docs_run(kit_):
+    single, merge, fleet = queries()
     path = write_database(kit_)
     with sqlite3.connect(path) as base:
         for sql in single:
             rows = base.execute(sql).fetchall()
             assert rows or "'oom'" in sql, sql
-    base = sqlite3.connect(':memory:', isolation_level=None)
-    for number in range(200):
-        base.executescript(merge.replace('SNAPSHOT', str(path)).replace('NUMBER', str(number)))
+    base = merged(merge, path)
     (live,), = base.execute("SELECT SUM(requested_size) FROM all_blocks "
                             "WHERE state = 'active_allocated' AND device = 0").fetchall()
     assert live == 200 * sum(WEIGHTS + KEPT), live
@@ -455,6 +467,27 @@ def the_queries_of_the_docs_run(kit_):
         base.execute(sql).fetchall()
     assert base.execute(fleet[0]).fetchone()[1] == 200
     base.close()
+
+
+def duckdb_answers_as_sqlite_does(kit_):
+    python = pathlib.Path(__file__).resolve().parents[2] / '.cache/venv/bin/python'
+    if not python.exists():
+        raise Skip('.cache/venv is not there; ./dev test makes it')
+    single, merge, fleet = queries()
+    path = write_database(kit_)
+    asked = json.dumps({'single': single, 'merge': merge, 'fleet': fleet})
+    run = subprocess.run([python, QUERIES.parents[1] / 'tests/snapshot/duckdb_queries.py', path,
+                          '200'], input=asked, capture_output=True, text=True, check=False)
+    if run.returncode == 77:
+        raise Skip(run.stdout.strip())
+    assert run.returncode == 0, run.stderr
+    with sqlite3.connect(path) as base:
+        rows = [base.execute(sql).fetchall() for sql in single]
+    many = merged(merge, path)
+    rows += [many.execute(sql).fetchall() for sql in fleet]
+    many.close()
+    for sql, mine, others in zip((*single, *fleet), rows, json.loads(run.stdout), strict=True):
+        assert sorted(map(repr, map(list, mine))) == sorted(map(repr, others)), (sql, mine, others)
 
 
 if __name__ == '__main__':
@@ -468,4 +501,5 @@ if __name__ == '__main__':
         pprof_decodes_with_gos_four_names,
         pprofs_own_tool_reads_it, speedscope_obeys_its_schema, folded_stacks_add_up,
         csv_has_every_event, sqlite_says_what_json_says,
-        the_queries_of_the_docs_run, a_format_that_is_not_there_is_named]))
+        the_queries_of_the_docs_run, duckdb_answers_as_sqlite_does,
+        a_format_that_is_not_there_is_named]))
