@@ -25,9 +25,9 @@ from kit import Skip, run_cases  # noqa: E402 pylint: disable=wrong-import-posit
 
 def unpacked(program):
     """A program of a Debian package that ./dev has unpacked, or that is installed."""
-    for path in CACHE.glob(f'debs/*/usr/bin/{program}'):
+    for path in CACHE.glob(f'debs/*/usr/*bin/{program}'):
         return path
-    for folder in os.environ['PATH'].split(':'):
+    for folder in (*os.environ['PATH'].split(':'), '/usr/sbin'):
         if os.access(f'{folder}/{program}', os.X_OK):
             return pathlib.Path(folder) / program
     raise Skip(f'{program} is not there; ./dev test unpacks it where it can')
