@@ -300,8 +300,9 @@ static inline uint64_t cm_stack_word(uint32_t frames, uint32_t flags, uint32_t g
 
 /*
  * A frame is a return address (one more than the last byte of the call), or a Python frame: bit 63,
- * the line number in 31 bits, and a text "FUNCTION\nFILE" in CM_TABLE_TEXT. Return addresses come
- * first and Python frames after them, each innermost first.
+ * the line number in 31 bits, and a text "FUNCTION\nFILE" in CM_TABLE_TEXT. Innermost first: Python
+ * frames stand where the interpreter's function that runs them stood. Those for which none is known
+ * come last.
  */
 #define CM_FRAME_PYTHON     (UINT64_C(1) << 63)
 #define CM_FRAME_LINE_MAX   INT32_MAX
@@ -363,6 +364,17 @@ enum cm_context {
 /* What it takes as `stacks`: which frames a stack consists of. */
 enum cm_stacks { CM_STACKS_ALL, CM_STACKS_PYTHON, CM_STACKS_COUNT };
 
+/* How the frames of Python programs are read. */
+enum cm_python {
+	CM_PYTHON_NONE,          /* no CPython has been found in the process */
+	CM_PYTHON_UNCHECKED,     /* from memory; not yet compared with the C API */
+	CM_PYTHON_CHECKED,       /* from memory, as the C API confirmed */
+	CM_PYTHON_FREE_THREADED, /* by the C API alone: a build without the interpreter's lock */
+	CM_PYTHON_UNKNOWN,       /* by the C API alone: a version with another layout */
+	CM_PYTHON_DIFFERS,       /* by the C API alone: memory did not agree with it */
+	CM_PYTHON_COUNT
+};
+
 /* What is being recorded, and how much of it is there. Changed by CM_COMMAND_RECORD. */
 struct cm_record {
 	uint32_t events;      /* 1: the rings are written */
@@ -376,8 +388,9 @@ struct cm_record {
 	uint64_t stacks_lost; /* not recorded: the table was full, or the module map locked */
 	uint64_t texts_lost;
 	uint64_t modules_lost;
-	uint32_t generation; /* of the module map */
-	uint32_t reserved0;
+	uint32_t generation;   /* of the module map */
+	uint16_t python;       /* enum cm_python */
+	uint16_t python_minor; /* of its version 3.minor */
 	uint64_t reserved[8];
 };
 

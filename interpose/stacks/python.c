@@ -3,10 +3,12 @@
 
 #include <dlfcn.h>
 #include <limits.h>
+#include <link.h>
 #include <stdatomic.h>
 #include <stdio.h>
 
-#include "stats/layout.h"
+#include "interpose/stacks/python_walk.h"
+#include "interpose/symbols/next_symbol.h"
 
 /* Opaque types of Python.h. */
 typedef void py_object;
@@ -20,10 +22,11 @@ static atomic_int found;
 static struct python {
 	py_state *(*this_thread)(void);
 	py_state *(*current)(void);
+	int (*is_finalizing)(void); /* may be NULL, like `lasti` before 3.11 */
 	py_frame *(*frame)(void);
 	py_frame *(*back)(py_frame *frame);
 	py_object *(*code)(py_frame *frame);
-	int (*lasti)(py_frame *frame); /* NULL before 3.11 */
+	int (*lasti)(py_frame *frame);
 	int (*line)(py_frame *frame);
 	py_object *(*attribute)(py_object *object, const char *name);
 	const char *(*utf8)(py_object *text);
@@ -34,36 +37,35 @@ static struct python {
 	void (*clear_error)(void);
 	int (*gc_disable)(void); /* NULL before 3.10, where frames are no new objects */
 	int (*gc_enable)(void);
+	struct cm_python_reader reader;
+	uintptr_t eval; /* _PyEval_EvalFrameDefault */
+	uintptr_t eval_bytes;
+	uintptr_t start; /* of the code that `eval` is in */
+	uintptr_t bytes;
 } py;
 
-/* Frames by code object and instruction, kept for ever: each slot holds a reference to its code
- * object, so that the address stays unique. A slot in use is never reused, since dropping a code
- * object could run code of the program. */
-#define SLOTS   4096u
-#define TAKEN   ((uintptr_t)1) /* a slot that is being filled */
+/* enum cm_python; changes from CM_PYTHON_UNCHECKED alone. */
+static _Atomic uint32_t state;
+
 #define NO_LAST INT_MIN
 
-static struct slot {
-	_Atomic uintptr_t code; /* stored last */
-	_Atomic int last;
-	_Atomic uint64_t frame; /* without its line if `last` is unknown */
-} slots[SLOTS];
-
-static void *find_function(const char *name)
+static void *find_symbol(const char *name)
 {
 	return dlsym(RTLD_DEFAULT, name);
 }
 
-#define FIND(slot, name) (*(void **)(void *)&python->slot = find_function(name))
+#define FIND(slot, name) (*(void **)(void *)&python->slot = find_symbol(name))
 
 static bool find_all(struct python *python)
 {
 	/* First the test for any Python: most programs have none. */
 	if (!FIND(this_thread, "PyGILState_GetThisThreadState"))
 		return false;
-	/* The public name came with 3.13. */
+	/* The public names came with 3.13. */
 	if (!FIND(current, "PyThreadState_GetUnchecked"))
 		(void)FIND(current, "_PyThreadState_UncheckedGet");
+	if (!FIND(is_finalizing, "Py_IsFinalizing"))
+		(void)FIND(is_finalizing, "_Py_IsFinalizing");
 	(void)FIND(lasti, "PyFrame_GetLasti");
 	(void)FIND(gc_disable, "PyGC_Disable");
 	(void)FIND(gc_enable, "PyGC_Enable");
@@ -75,25 +77,96 @@ static bool find_all(struct python *python)
 	       FIND(clear_error, "PyErr_Clear");
 }
 
+/* What a walk needs. Returns how frames can be read. */
+static enum cm_python find_reader(struct python *python)
+{
+	const char *(*version)(void);
+	enum cm_python how = CM_PYTHON_UNKNOWN;
+
+	*(void **)(void *)&version = find_symbol("Py_GetVersion");
+	python->reader.code_type = (uintptr_t)find_symbol("PyCode_Type");
+	python->reader.text_type = (uintptr_t)find_symbol("PyUnicode_Type");
+	python->reader.byte_type = (uintptr_t)find_symbol("PyBytes_Type");
+	if (version && python->is_finalizing && python->reader.code_type &&
+	    python->reader.text_type && python->reader.byte_type)
+		how = cm_python_layout_find(version(), find_symbol("_PyRuntime"),
+					    &python->reader.layout);
+	return how;
+}
+
+static int find_eval(struct dl_phdr_info *info, size_t size, void *data)
+{
+	struct python *python = data;
+	struct cm_object object;
+	ElfW(Half) i;
+
+	(void)size;
+	if (!cm_object_read(info, python->eval, &object))
+		return 0;
+	for (i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *phdr = &info->dlpi_phdr[i];
+		const uintptr_t start = info->dlpi_addr + phdr->p_vaddr;
+
+		if (phdr->p_type == PT_LOAD && python->eval - start < phdr->p_memsz) {
+			python->start = start;
+			python->bytes = phdr->p_memsz;
+		}
+	}
+	if (object.dynamic)
+		python->eval_bytes = cm_object_function_bytes(&object, python->eval);
+	return 1;
+}
+
 void cm_python_find(void)
 {
 	struct python candidate = {0};
 	int expected = NOT_FOUND;
+	enum cm_python how;
 
-	if (atomic_load(&found) != NOT_FOUND || !find_all(&candidate) ||
-	    !atomic_compare_exchange_strong(&found, &expected, BEING_STORED))
+	if (atomic_load(&found) != NOT_FOUND || !find_all(&candidate))
+		return;
+	how = find_reader(&candidate);
+	candidate.eval = (uintptr_t)find_symbol("_PyEval_EvalFrameDefault");
+	if (candidate.eval)
+		(void)dl_iterate_phdr(find_eval, &candidate);
+	if (!atomic_compare_exchange_strong(&found, &expected, BEING_STORED))
 		return;
 	py = candidate;
-	/* Release, pairs with the acquire in cm_python_stack: FOUND implies the functions. */
+	atomic_store(&state, how);
+	/* Release, pairs with the acquire in is_found: FOUND implies the functions. */
 	atomic_store_explicit(&found, FOUND, memory_order_release);
 }
 
-/* PyGILState_Check is true for everybody once a program has made a second interpreter. */
-static bool holds_gil(void)
+static bool is_found(void)
 {
-	py_state *state = py.current();
+	return atomic_load_explicit(&found, memory_order_acquire) == FOUND;
+}
 
-	return state && state == py.this_thread();
+bool cm_python_is_eval(uint64_t address)
+{
+	/* A return address stands behind its call. */
+	return is_found() && address - 1 - py.eval < py.eval_bytes;
+}
+
+bool cm_python_is_interpreter(uint64_t address)
+{
+	return is_found() && address - 1 - py.start < py.bytes;
+}
+
+enum cm_python cm_python_state(uint32_t *ret_minor)
+{
+	if (!is_found()) {
+		*ret_minor = 0;
+		return CM_PYTHON_NONE;
+	}
+	*ret_minor = py.reader.layout.minor;
+	return (enum cm_python)atomic_load(&state);
+}
+
+/* PyGILState_Check is true for everybody once a program has made a second interpreter. */
+static bool holds_gil(const py_state *this_thread)
+{
+	return this_thread && py.current() == this_thread;
 }
 
 /* Appends a text attribute without line ends, cut to size. False if there is none. */
@@ -114,7 +187,7 @@ static bool append_attribute(py_object *code, const char *name, char *text, size
 
 static uint32_t add_description(py_object *code, cm_python_text_fn *add_text)
 {
-	char text[1024];
+	char text[CM_PYTHON_TEXT];
 	size_t used = 0;
 
 	/* Qualified names came with 3.11. A name gets at most half of the space. */
@@ -126,27 +199,6 @@ static uint32_t add_description(py_object *code, cm_python_text_fn *add_text)
 	return add_text(text);
 }
 
-static struct slot *slot_of(py_object *code, int last)
-{
-	uint64_t mixed = (uintptr_t)code / 16 * UINT64_C(0x9e3779b97f4a7c15) +
-			 (uint64_t)(unsigned)last * 40503u;
-
-	return &slots[(mixed ^ mixed >> 32) & (SLOTS - 1)];
-}
-
-static void store_slot(struct slot *slot, py_object *code, int last, uint64_t frame)
-{
-	uintptr_t empty = 0;
-
-	if (!atomic_compare_exchange_strong(&slot->code, &empty, TAKEN))
-		return;
-	py.hold(code);
-	atomic_store_explicit(&slot->last, last, memory_order_relaxed);
-	atomic_store_explicit(&slot->frame, frame, memory_order_relaxed);
-	/* Release, pairs with the acquire in read_frame: the code implies the rest of the slot. */
-	atomic_store_explicit(&slot->code, (uintptr_t)code, memory_order_release);
-}
-
 static uint32_t line_of(py_frame *frame)
 {
 	const int line = py.line(frame);
@@ -154,73 +206,151 @@ static uint32_t line_of(py_frame *frame)
 	return line > 0 ? (uint32_t)line : 0;
 }
 
-static uint64_t read_frame(py_frame *frame, cm_python_text_fn *add_text)
+/* The key of a code object whose address stays unique, as it is never dropped. */
+static uint64_t held_key(const py_object *code, int last)
+{
+	return (uint64_t)(uintptr_t)code * UINT64_C(0x9e3779b97f4a7c15) ^
+	       (uint64_t)(unsigned)last * UINT64_C(0xc2b2ae3d27d4eb4f);
+}
+
+/* `keep`: remembers the frame, for which its code object is held for ever. */
+static uint64_t read_frame(py_frame *frame, cm_python_text_fn *add_text, bool keep)
 {
 	const int last = py.lasti ? py.lasti(frame) : NO_LAST;
 	py_object *code = py.code(frame);
-	struct slot *slot = slot_of(code, last);
-	uint64_t word;
+	const uint64_t key = held_key(code, last);
+	uint64_t word = keep ? cm_python_recall(key) : 0;
 
-	if (atomic_load_explicit(&slot->code, memory_order_acquire) == (uintptr_t)code &&
-	    atomic_load_explicit(&slot->last, memory_order_relaxed) == last) {
-		word = atomic_load_explicit(&slot->frame, memory_order_relaxed);
-	} else {
+	if (!word) {
 		word = cm_frame_python(last == NO_LAST ? 0 : line_of(frame),
 				       add_description(code, add_text));
-		if (cm_frame_text(word))
-			store_slot(slot, code, last, word);
+		if (keep && cm_frame_text(word) && cm_python_remember_held(key, word))
+			py.hold(code);
 	}
 	py.drop(code);
 	return last == NO_LAST ? word | cm_frame_python(line_of(frame), 0) : word;
 }
 
-static size_t read_frames(uint64_t *frames, size_t max, cm_python_text_fn *add_text, bool *ret_cut)
+static void read_frames(struct cm_python_frames *to, size_t max, cm_python_text_fn *add_text,
+			bool keep)
 {
 	py_frame *frame = py.frame(), *back;
-	size_t count = 0;
 
+	to->count = 0;
+	to->placed = false;
 	if (frame)
 		py.hold(frame);
-	while (frame && count < max) {
-		frames[count++] = read_frame(frame, add_text);
+	while (frame && to->count < max) {
+		to->frame[to->count++] = read_frame(frame, add_text, keep);
 		back = py.back(frame);
 		py.drop(frame);
 		frame = back;
 	}
-	*ret_cut = frame != NULL;
+	to->cut = frame != NULL;
 	if (frame)
 		py.drop(frame);
-	return count;
 }
 
-size_t cm_python_stack(uint64_t *frames, size_t max, cm_python_text_fn *add_text, bool *ret_cut)
+/* By the C API; the thread holds the GIL. */
+static void ask(struct cm_python_frames *to, size_t max, cm_python_text_fn *add_text, bool keep)
 {
 	py_object *type, *value, *trace;
 	bool collects;
-	size_t count;
 
-	*ret_cut = false;
-	if (atomic_load_explicit(&found, memory_order_acquire) != FOUND || !holds_gil())
-		return 0;
 	collects = py.gc_disable && py.gc_enable && py.gc_disable();
 	py.fetch_error(&type, &value, &trace);
-	count = read_frames(frames, max, add_text, ret_cut);
+	read_frames(to, max, add_text, keep);
 	py.restore_error(type, value, trace);
 	if (collects)
 		(void)py.gc_enable();
-	return count;
+}
+
+/* Stands for all frames: FNV-1a over their words. */
+static uint64_t digest(const struct cm_python_frames *frames)
+{
+	uint64_t hash = UINT64_C(0xcbf29ce484222325) + frames->cut;
+	size_t i;
+
+	for (i = 0; i < frames->count; i++)
+		hash = (hash ^ frames->frame[i]) * UINT64_C(0x100000001b3);
+	return hash;
+}
+
+static void decide(enum cm_python how)
+{
+	uint32_t expected = CM_PYTHON_UNCHECKED;
+
+	(void)atomic_compare_exchange_strong(&state, &expected, how);
+}
+
+/* The first time with the GIL: both ways must lead to the same frames. */
+static void compare(py_state *this_thread, struct cm_python_frames *to, size_t max,
+		    cm_python_text_fn *add_text)
+{
+	const bool walked = cm_python_walk(&py.reader, (uintptr_t)this_thread, to, max, add_text);
+	const uint64_t before = digest(to);
+
+	ask(to, max, add_text, false);
+	/* Equal frames: those of the walk with what it knows of their places. */
+	to->placed = walked && digest(to) == before;
+	decide(to->placed ? CM_PYTHON_CHECKED : CM_PYTHON_DIFFERS);
+}
+
+/* What a walk cannot name any more. */
+static void add_gone(struct cm_python_frames *to, size_t max, cm_python_text_fn *add_text)
+{
+	if (to->count == max)
+		return;
+	to->entry[to->count] = false;
+	to->frame[to->count++] = cm_frame_python(0, add_text("<gone>\n"));
+}
+
+static void walk(py_state *this_thread, struct cm_python_frames *to, size_t max,
+		 cm_python_text_fn *add_text)
+{
+	if (cm_python_walk(&py.reader, (uintptr_t)this_thread, to, max, add_text))
+		return;
+	/* Nothing of a layout that does not fit is believed. */
+	if (atomic_load(&state) == CM_PYTHON_UNCHECKED) {
+		decide(CM_PYTHON_DIFFERS);
+		to->count = 0;
+	} else {
+		add_gone(to, max, add_text);
+	}
+}
+
+void cm_python_stack(struct cm_python_frames *to, size_t max, cm_python_text_fn *add_text)
+{
+	py_state *this_thread;
+	uint32_t how;
+	bool held;
+
+	to->count = 0;
+	to->cut = false;
+	to->placed = false;
+	if (!is_found())
+		return;
+	this_thread = py.this_thread();
+	held = holds_gil(this_thread);
+	how = atomic_load_explicit(&state, memory_order_relaxed);
+	if (!this_thread)
+		return;
+	if (how == CM_PYTHON_UNCHECKED && held)
+		compare(this_thread, to, max, add_text);
+	else if (how != CM_PYTHON_CHECKED && how != CM_PYTHON_UNCHECKED && held)
+		ask(to, max, add_text, true);
+	/* An interpreter that ends frees the thread states of other threads. */
+	else if ((how == CM_PYTHON_CHECKED || how == CM_PYTHON_UNCHECKED) &&
+		 (held || !py.is_finalizing()))
+		walk(this_thread, to, max, add_text);
 }
 
 void cm_python_forget(void)
 {
-	size_t i;
-
 	/* Nothing was stored: do not touch the pages of the table. */
-	if (atomic_load(&found) != FOUND) {
+	if (is_found())
+		cm_python_forget_all();
+	else
 		/* A thread that was storing does not exist in the child. */
 		atomic_store(&found, NOT_FOUND);
-		return;
-	}
-	for (i = 0; i < SLOTS; i++)
-		atomic_store_explicit(&slots[i].code, 0, memory_order_relaxed);
 }

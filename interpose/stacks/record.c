@@ -41,6 +41,14 @@ static pthread_mutex_t changing = PTHREAD_MUTEX_INITIALIZER;
 extern const char __ehdr_start[] __attribute__((visibility("hidden")));
 extern const char _end[] __attribute__((visibility("hidden")));
 
+static void publish_python(void)
+{
+	uint32_t minor;
+
+	recorder.record->python = (uint16_t)cm_python_state(&minor);
+	recorder.record->python_minor = (uint16_t)minor;
+}
+
 void cm_record_start(struct cm_region *region, const struct cm_config *config)
 {
 	struct cm_record *record = &region->header->record;
@@ -55,8 +63,9 @@ void cm_record_start(struct cm_region *region, const struct cm_config *config)
 	cm_intern_table_init(&recorder.text_table, region, CM_TABLE_TEXT, 0, &record->text_bytes,
 			     &record->texts_lost, NULL);
 	cm_modules_init(&recorder.modules, region, &recorder.text_table);
-	if (config->stacks != CM_CONTEXT_NONE)
-		cm_python_find();
+	/* Also for reports about requests of which no stack is recorded. */
+	cm_python_find();
+	publish_python();
 	atomic_store(&recorder.stacks, config->stack_frames);
 	atomic_store(&recorder.started, true);
 	set_context(config->stacks);
@@ -135,21 +144,65 @@ uint32_t cm_record_text(const char *text)
 	return cm_intern_table_add(&recorder.text_table, text, strlen(text) + 1);
 }
 
+static bool runs_python(const uint64_t *native, size_t count)
+{
+	size_t i;
+
+	for (i = 0; i < count; i++)
+		if (cm_python_is_eval(native[i]))
+			return true;
+	return false;
+}
+
+/*
+ * Joins return addresses and Python frames: those that one C function of the interpreter runs take
+ * its place. If no such function is there, they all stand in front of its other code. Writes to
+ * `words`, which may have `native` at its end, and returns how many.
+ */
+static size_t merge(const uint64_t *native, size_t count, const struct cm_python_frames *python,
+		    uint64_t *words)
+{
+	const bool known = python->placed && runs_python(native, count);
+	size_t i, next = 0, used = 0;
+	bool here;
+
+	for (i = 0; i < count; i++) {
+		here = next < python->count &&
+		       (known ? cm_python_is_eval(native[i])
+			      : python->placed && cm_python_is_interpreter(native[i]));
+		while (here && next < python->count) {
+			words[used++] = python->frame[next++];
+			if (known && python->entry[next - 1])
+				break;
+		}
+		if (!here || !known)
+			words[used++] = native[i];
+	}
+	while (next < python->count)
+		words[used++] = python->frame[next++];
+	return used;
+}
+
 /* Writes the frames to words[1] and following and returns how many. */
 static size_t collect_frames(uint64_t unloads, uint64_t *words, bool *ret_cut)
 {
 	const struct cm_unwind_skip own = {(uintptr_t)__ehdr_start, (uintptr_t)_end};
-	bool cut = false, cut_python = false;
+	const uint32_t depth = recorder.depth;
+	struct cm_python_frames python;
+	uint32_t how;
+	bool cut = false;
 	size_t count = 0;
 
 	if (atomic_load_explicit(&recorder.stacks, memory_order_relaxed) == CM_STACKS_ALL)
-		count = cm_unwind(&own, unloads, words + 1, recorder.depth, &cut);
-	count += cm_python_stack(words + 1 + count, recorder.depth, cm_record_text, &cut_python);
-	*ret_cut = cut || cut_python;
-	return count;
+		count = cm_unwind(&own, unloads, words + 1 + depth, depth, &cut);
+	cm_python_stack(&python, depth, cm_record_text);
+	if (cm_python_state(&how) != recorder.record->python)
+		publish_python();
+	*ret_cut = cut || python.cut;
+	return merge(words + 1 + depth, count, &python, words + 1);
 }
 
-/* 4 KiB, but only while stacks are recorded. */
+/* 7 KiB, but only while stacks are recorded. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wframe-larger-than="
 

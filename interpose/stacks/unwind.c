@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "interpose/stacks/unwind.h"
 
-#include <errno.h>
 #include <link.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/auxv.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "interpose/stacks/cfi.h"
+#include "interpose/stacks/readable.h"
 
 /* Far more frames than any program has on purpose; ends a walk in circles. */
 #define STEPS_MAX 8192
@@ -32,17 +30,6 @@ static __thread struct {
 	uint64_t end;  /* to its top */
 	uint64_t hole; /* an unreadable page between another stack, which it was on, and a top */
 } own;
-
-/* Whether the 8 bytes at an aligned address are readable. Asks a system call that copies them in
- * before it rejects its other arguments; it changes nothing and no sandbox forbids it (the idea is
- * Abseil's). */
-static bool is_word_readable(uint64_t addr)
-{
-	const int nonsense = -1;
-
-	return syscall(SYS_rt_sigprocmask, nonsense, addr, NULL, sizeof(uint64_t)) == -1 &&
-	       errno != EFAULT;
-}
 
 /* What the system has put on top of a thread's stack: its descriptor, or what the program was
  * started with. The next one above `sp`, whichever stack that is on. */
@@ -70,7 +57,7 @@ static uint64_t known_end(uint64_t sp)
 	if (top - sp > STACK_MAX || own.hole - sp < top - sp)
 		return next;
 	for (page = next; page < stop; page += PAGE_MASK + 1) {
-		if (!is_word_readable(page)) {
+		if (!cm_word_is_readable(page)) {
 			own.hole = page;
 			return next;
 		}
@@ -84,7 +71,7 @@ static bool is_readable(struct registers *r, uint64_t addr)
 {
 	if ((addr | PAGE_MASK) == r->last)
 		return true;
-	if (!is_word_readable(addr))
+	if (!cm_word_is_readable(addr))
 		return false;
 	r->last = addr | PAGE_MASK;
 	return true;

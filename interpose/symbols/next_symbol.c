@@ -199,23 +199,36 @@ static size_t count_symbols(const struct symbol_table *table)
 	return last + 1;
 }
 
-const char *cm_object_function_at(const struct cm_object *object, uintptr_t address)
+/* The exported function that contains the address, or NULL. */
+static const ElfW(Sym) * function_at(const struct symbol_table *table, uintptr_t offset)
 {
-	struct symbol_table table = read_dynamic(object);
-	uintptr_t offset = address - object->bias;
-	size_t i, count;
+	const size_t count = table->symbols && table->strings ? count_symbols(table) : 0;
+	size_t i;
 
-	if (!table.symbols || !table.strings)
-		return NULL;
-	count = count_symbols(&table);
 	for (i = 1; i < count; i++) {
-		const ElfW(Sym) *symbol = &table.symbols[i];
+		const ElfW(Sym) *symbol = &table->symbols[i];
 
 		if (ELF64_ST_TYPE(symbol->st_info) == STT_FUNC && symbol->st_shndx != SHN_UNDEF &&
 		    offset >= symbol->st_value && offset - symbol->st_value < symbol->st_size)
-			return table.strings + symbol->st_name;
+			return symbol;
 	}
 	return NULL;
+}
+
+const char *cm_object_function_at(const struct cm_object *object, uintptr_t address)
+{
+	const struct symbol_table table = read_dynamic(object);
+	const ElfW(Sym) *symbol = function_at(&table, address - object->bias);
+
+	return symbol ? table.strings + symbol->st_name : NULL;
+}
+
+uintptr_t cm_object_function_bytes(const struct cm_object *object, uintptr_t address)
+{
+	const struct symbol_table table = read_dynamic(object);
+	const ElfW(Sym) *symbol = function_at(&table, address - object->bias);
+
+	return symbol && symbol->st_value == address - object->bias ? symbol->st_size : 0;
 }
 
 static bool imports_any(const struct symbol_table *table, const struct relocations *relocations,

@@ -43,6 +43,9 @@ void *cm_object_symbol(const struct cm_object *object, const char *name);
 /* The exported function that contains the address, or NULL. Reads all symbols of the object. */
 const char *cm_object_function_at(const struct cm_object *object, uintptr_t address);
 
+/* How many bytes the exported function that begins at this address has; 0: there is none. */
+uintptr_t cm_object_function_bytes(const struct cm_object *object, uintptr_t address);
+
 /* Whether the object imports a symbol that is wanted. Reads its relocations: no table gives the
  * number of symbols of an object without exports. */
 bool cm_object_imports(const struct cm_object *object, bool (*is_wanted)(const char *name));

@@ -22,6 +22,7 @@ def build(folder):
         compile_one('tests/unit/chain.c', 'O0.o', '-O0', '-DVARIANT=O0'),
         compile_one('tests/unit/chain.c', 'O2.o', '-O2', '-DVARIANT=O2'),
         compile_one('tests/unit/walk.c', 'walk.o', '-O2'),
+        compile_one('interpose/stacks/readable.c', 'readable.o', '-O2'),
         compile_one('interpose/stacks/unwind.c', 'unwind.o', '-O2', '-fno-omit-frame-pointer'),
     ]
     program = folder / 'walk'

@@ -110,6 +110,42 @@ static void print_table(const char *name, const struct cm_header *header, enum c
 		     cm_count_format((int64_t)lost).text);
 }
 
+/* The word for --json, and what it means; NULL: there is no Python. */
+static const char *python_means(uint32_t python, const char **ret_word)
+{
+	static const struct {
+		const char *word, *sentence;
+	} means[CM_PYTHON_COUNT] = {
+		[CM_PYTHON_NONE] = {"none", NULL},
+		[CM_PYTHON_UNCHECKED] = {"unchecked",
+					 "frames of all threads; not yet compared with the C API"},
+		[CM_PYTHON_CHECKED] = {"checked",
+				       "frames of all threads; the C API confirmed them"},
+		[CM_PYTHON_FREE_THREADED] =
+			{"free-threaded", "frames of attached threads only: free-threaded build"},
+		[CM_PYTHON_UNKNOWN] = {"unknown-version",
+				       "frames of threads with the GIL only: unknown version"},
+		[CM_PYTHON_DIFFERS] = {"differs",
+				       "frames of threads with the GIL only: memory differs from "
+				       "the C API"},
+	};
+
+	*ret_word = python < CM_PYTHON_COUNT ? means[python].word : "unknown";
+	return python < CM_PYTHON_COUNT ? means[python].sentence : "an unknown setting";
+}
+
+static void print_python(const struct cm_record *record)
+{
+	const char *word, *sentence = python_means(record->python, &word);
+	char version[24] = "";
+
+	if (!sentence)
+		return;
+	if (record->python_minor)
+		(void)snprintf(version, sizeof(version), " 3.%" PRIu32, record->python_minor);
+	(void)printf("  %-14s CPython%s: %s\n", "Python", version, sentence);
+}
+
 static void print_tables(const struct cm_header *header)
 {
 	const struct cm_record *record = &header->record;
@@ -118,14 +154,19 @@ static void print_tables(const struct cm_header *header)
 	print_table("texts", header, CM_TABLE_TEXT, record->text_bytes, record->texts_lost);
 	(void)printf("  %-14s %s\n", "modules",
 		     cm_count_format((int64_t)header->table[CM_TABLE_MODULE].rows).text);
+	print_python(record);
 }
 
 static void put_settings(struct cm_json *json, const struct cm_record *record)
 {
+	const char *python;
+
 	cm_json_bool(json, "events", record->events);
 	cm_json_text(json, "context", cm_context_name(record->context));
 	cm_json_text(json, "stacks", cm_stacks_name(record->stacks));
 	cm_json_unsigned(json, "stack_depth", record->depth);
+	(void)python_means(record->python, &python);
+	cm_json_text(json, "python", python);
 	if (record->max_entries == UINT64_MAX)
 		cm_json_null(json, "max_entries");
 	else

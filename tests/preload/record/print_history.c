@@ -2,10 +2,11 @@
 /*
  * Prints the hand-outs that a process has recorded, for scripts: print_history DIR PID
  *
- *   alloc SIZE STACK NATIVE CUT
+ *   alloc SIZE STACK NATIVE CUT ORDER
  *     LINE<tab>FUNCTION<tab>FILE      a frame of Python, innermost first
  *
- * STACK: its id; NATIVE: how many return addresses it has; CUT: 1 where there were more frames.
+ * STACK: its id; NATIVE: how many return addresses it has; CUT: 1 where there were more frames;
+ * ORDER: a letter for each frame, n or p, after a dot.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -28,15 +29,20 @@ static void print_frame(struct cm_reader *reader, uint64_t frame)
 static void print_event(struct cm_reader *reader, const struct cm_event *event)
 {
 	struct history_stack stack = {0};
+	char order[CM_STACK_FRAMES_MAX + 1];
 	uint32_t i, native = 0;
 
 	(void)history_stack(reader, event->stack, &stack);
-	while (native < stack.count && !(stack.frame[native] & CM_FRAME_PYTHON))
-		native++;
-	printf("alloc %" PRIu64 " %" PRIu32 " %" PRIu32 " %d\n", event->size, event->stack, native,
-	       (stack.flags & CM_STACK_CUT) != 0);
-	for (i = native; i < stack.count; i++)
-		print_frame(reader, stack.frame[i]);
+	for (i = 0; i < stack.count; i++) {
+		order[i] = stack.frame[i] & CM_FRAME_PYTHON ? 'p' : 'n';
+		native += order[i] == 'n';
+	}
+	order[i] = '\0';
+	printf("alloc %" PRIu64 " %" PRIu32 " %" PRIu32 " %d .%s\n", event->size, event->stack,
+	       native, (stack.flags & CM_STACK_CUT) != 0, order);
+	for (i = 0; i < stack.count; i++)
+		if (stack.frame[i] & CM_FRAME_PYTHON)
+			print_frame(reader, stack.frame[i]);
 }
 
 int main(int argc, char **argv)

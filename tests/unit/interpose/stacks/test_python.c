@@ -47,13 +47,17 @@ static uint32_t add_text(const char *text)
 
 static void there_are_no_frames(void **state)
 {
-	bool cut = true;
-	uint64_t frame;
+	struct cm_python_frames frames = {.count = 1, .cut = true};
+	uint32_t minor = 1;
 
 	(void)state;
 	cm_python_find();
-	assert_int_equal(cm_python_stack(&frame, 1, add_text, &cut), 0);
-	assert_false(cut);
+	cm_python_stack(&frames, 1, add_text);
+	assert_int_equal(frames.count, 0);
+	assert_false(frames.cut);
+	assert_int_equal(cm_python_state(&minor), CM_PYTHON_NONE);
+	assert_int_equal(minor, 0);
+	assert_false(cm_python_is_eval((uintptr_t)add_text));
 }
 
 int main(void)

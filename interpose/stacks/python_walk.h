@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Reads the Python frames of the calling thread from the interpreter's memory, without its lock and
+ * without touching a reference count.
+ *
+ * While a thread is inside a call, its frames stay where they are and hold their code objects,
+ * whose names and line tables never change. So what a frame refers to is there as long as the walk
+ * takes. Each object is read only if its pages are readable and its type is the expected one, so a
+ * layout that does not fit ends the walk, not the program. Thread-safe.
+ */
+#ifndef CM_INTERPOSE_STACKS_PYTHON_WALK_H
+#define CM_INTERPOSE_STACKS_PYTHON_WALK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "interpose/stacks/python.h"
+#include "interpose/stacks/python_layout.h"
+
+struct cm_python_reader {
+	struct cm_python_layout layout;
+	uintptr_t code_type; /* the addresses of PyCode_Type ... */
+	uintptr_t text_type; /* PyUnicode_Type ... */
+	uintptr_t byte_type; /* and PyBytes_Type */
+};
+
+/* What the frames of a thread state are, innermost first; as cm_python_stack. The number of
+ * frames is in *ret_count also if the walk met what it does not know: then it returns false. */
+bool cm_python_walk(const struct cm_python_reader *reader, uintptr_t state,
+		    struct cm_python_frames *to, size_t max, cm_python_text_fn *add_text);
+
+/* Remembered frames, by a word that stands for a code object and a place in it. A frame that is not
+ * remembered is 0. */
+uint64_t cm_python_recall(uint64_t key);
+void cm_python_remember(uint64_t key, uint64_t frame);
+/* For a frame that is held as long as it is remembered: it takes no place of another, and keeps
+ * its own. Returns whether it is remembered. */
+bool cm_python_remember_held(uint64_t key, uint64_t frame);
+void cm_python_forget_all(void);
+
+#endif
