@@ -20,7 +20,7 @@ FLOORS = {
     'stats': '.',
     'allocator': 'entry > check > pinned > reclaim > paged > reuse > blocks | oom > state > . > base',
     'interpose': 'wrappers > process > driver > stacks > symbols > core > .',
-    'tools': '. > verbs > doctor | top > run | plot | export | exporter | watch | demo > processes > snapshot > output > cli',
+    'tools': '. > verbs > doctor | top > run | plot | export | exporter | demo > watch > processes > snapshot > output > cli',
 }
 # A table that a lower room reads before any code could hand it over, and a higher one fills: dlsym is
 # called before constructors run. What is called through it is used by the room that fills it.

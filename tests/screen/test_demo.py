@@ -2,10 +2,13 @@
 # SPDX-License-Identifier: MIT
 """The made-up machine: other commands work on it as on a real one. test_demo.py TOOL"""
 
+import base64
+import gzip
 import json
 import pathlib
 import re
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -75,8 +78,45 @@ def it_answers_and_can_be_saved(kit):
             kit.run('snapshot', 'train.py', '-O', f'{folder}/train.cudamem')
             kit.run('plot', 'timeline', 'train.py', '-O', f'{folder}/train.html')
             report = kit.run('report', f'{folder}/train.cudamem')
-        assert 'Adam.step optim.py:140 < make_optimizer' in report, report
+        assert re.search(r'Adam\.step optim\.py:140\s+< make_optimizer', report), report
     kit.stop(signal.SIGTERM)
+
+
+def data_of(page):
+    """The data of a page."""
+    found = re.search(r'data-packing="(\w+)">([^<]+)<', page.read_text(encoding='utf-8'))
+    data = base64.b64decode(found[2])
+    if found[1] == 'gzip':
+        data = gzip.decompress(data)
+    return json.loads(data[4:4 + struct.unpack('<I', data[:4])[0]])
+
+
+def it_is_recorded_and_drawn(kit):
+    kit.start()
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        kit.run('stat', '--record', folder / 'day.rec', '0.1', '5')
+        rows = [json.loads(line) for line in subprocess.run(
+            [kit.tool, 'ls', '--from', folder / 'day.rec', '--ndjson'], check=True,
+            stdout=subprocess.PIPE, text=True).stdout.splitlines()]
+        said = subprocess.run([kit.tool, 'plot', 'day.rec'], check=True, cwd=folder,
+                              stdout=subprocess.PIPE, text=True).stdout
+        assert re.fullmatch(r'day\.html: .*, opens offline; 5 samples, 6 curves, 2 cards\n', said), said
+        data = data_of(folder / 'day.html')
+        refused = subprocess.run([kit.tool, 'report', folder / 'day.rec'], check=False,
+                                 stderr=subprocess.PIPE, text=True)
+        assert refused.returncode == 3 and 'a recording; ls, stat and top' in refused.stderr
+        refused = subprocess.run([kit.tool, 'plot', 'timeline', folder / 'day.rec'], check=False,
+                                 stderr=subprocess.PIPE, text=True)
+        assert refused.returncode == 2 and 'drawn alone, in one way' in refused.stderr
+    assert len(data['time']) == data['samples'] == 5, data
+    for card in data['cards']:
+        last = {process['pid']: process['allocated'][-1] for process in card['processes']}
+        assert card['allocated'][-1] == sum(last.values()), card
+        for row in rows:
+            assert last.get(row['pid'], row['allocated_bytes']) == row['allocated_bytes'], row
+    assert sum(len(card['processes']) for card in data['cards']) == len(rows) == 6
+    kit.stop()
 
 
 def a_process_can_be_ended(kit):
@@ -119,7 +159,7 @@ def main():
         run.__name__ = case.__name__
         return run
     return run_cases([in_kit(case) for case in (
-        it_is_listed_like_a_real_one, it_answers_and_can_be_saved, a_process_can_be_ended,
+        it_is_listed_like_a_real_one, it_answers_and_can_be_saved, it_is_recorded_and_drawn, a_process_can_be_ended,
         its_end_ends_all, a_folder_that_is_missing_is_told)])
 
 

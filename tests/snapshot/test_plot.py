@@ -471,6 +471,31 @@ def a_program_without_stacks_is_told_how_to_have_them(kit_):
         assert 'No stacks were recorded' in browser.text('#flame .stage')
 
 
+def a_recording_is_drawn(kit_):
+    folder = kit_.folder / 'demo'
+    folder.mkdir()
+    with subprocess.Popen([kit_.tool, 'demo', '--dir', folder], stdout=subprocess.PIPE, text=True) as demo:
+        demo.stdout.readline()
+        recording = kit_.folder / 'day.rec'
+        subprocess.run([kit_.tool, 'stat', '--dir', folder, '--record', recording, '0.1', '5'],
+                       stdout=subprocess.DEVNULL, check=True)
+        demo.terminate()
+        demo.stdout.read()
+    path = page(kit_, recording)
+    text = re.sub(r'<script type="text/plain".*?</script>', '', path.read_text(encoding='utf-8'), flags=re.S)
+    assert 'train.py' not in text and 'http:' not in text and 'https:' not in text
+    with Browser() as browser:
+        browser.open(path)
+        assert browser.evaluate('document.querySelectorAll(".curve:not(.axis)").length') == 2 + 6
+        assert 'GPU 1 Made-up card' in browser.text('#views'), browser.text('#views')
+        x, y, width, height = browser.box('.curve .stage')
+        browser.mouse('mouseMoved', x + width - 2, y + height / 2)
+        browser.settle()
+        assert browser.evaluate('page.at') == 4 and 'allocated' in browser.text('#tip')
+        shoot(browser, 'recording')
+        finish(browser)
+
+
 def a_page_is_named_after_its_program(kit_):
     run = subprocess.run([kit_.tool, 'plot', kit_.saved], cwd=kit_.folder, capture_output=True, text=True, check=True)
     assert run.stdout.startswith('solver-5000100.html: '), run.stdout
@@ -488,4 +513,4 @@ if __name__ == '__main__':
         what_was_freed_before_the_first_event_says_so,
         the_flame_graph_turns_and_zooms, the_histogram_counts_sizes, the_summary_has_the_figures_of_report,
         two_snapshots_are_compared, a_million_events_stay_usable,
-        a_program_without_stacks_is_told_how_to_have_them, a_page_is_named_after_its_program]))
+        a_program_without_stacks_is_told_how_to_have_them, a_recording_is_drawn, a_page_is_named_after_its_program]))

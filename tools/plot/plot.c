@@ -99,9 +99,14 @@ static int put_data(const struct cm_columns *columns, FILE *file)
 	return err;
 }
 
-static int put_page(const struct cm_columns *columns, enum cm_plot plot, FILE *file)
+static void put_all(const char *const *texts, FILE *file)
 {
-	const char *const *script;
+	for (; *texts; texts++)
+		(void)fputs(*texts, file);
+}
+
+int cm_plot_put_page(const struct cm_columns *columns, const struct cm_plot_page *page, FILE *file)
+{
 	int err;
 
 	/* The title is only the kind: foreign texts are in the data, which the page inserts as
@@ -109,13 +114,16 @@ static int put_page(const struct cm_columns *columns, enum cm_plot plot, FILE *f
 	(void)fprintf(file,
 		      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
 		      "<meta name=\"viewport\" content=\"width=device-width\">\n"
-		      "<title>GPU memory: %s</title>\n<style>\n%s</style>\n</head>\n%s"
+		      "<title>GPU memory: %s</title>\n<style>\n",
+		      page->title);
+	put_all(page->styles, file);
+	(void)fprintf(file,
+		      "</style>\n</head>\n%s"
 		      "<script type=\"text/plain\" id=\"data\" data-packing=\"" PACKING "\">",
-		      cm_plot_name(plot), cm_plot_page_css, cm_plot_page_html);
+		      page->html);
 	err = put_data(columns, file);
 	(void)fputs("</script>\n<script>\n\"use strict\";\n", file);
-	for (script = cm_plot_scripts; *script; script++)
-		(void)fputs(*script, file);
+	put_all(page->scripts, file);
 	(void)fputs("</script>\n</html>\n", file);
 	return err;
 }
@@ -123,6 +131,9 @@ static int put_page(const struct cm_columns *columns, enum cm_plot plot, FILE *f
 int cm_plot_write(const struct cm_source *source, size_t count, enum cm_plot plot, FILE *file,
 		  struct cm_plot_report *ret_report)
 {
+	static const char *const styles[] = {cm_plot_page_css, NULL};
+	const struct cm_plot_page page = {cm_plot_name(plot), styles, cm_plot_page_html,
+					  cm_plot_scripts};
 	struct cm_plot_report report = {0};
 	struct cm_columns columns;
 	int err, closed;
@@ -134,7 +145,7 @@ int cm_plot_write(const struct cm_source *source, size_t count, enum cm_plot plo
 	if (!err)
 		err = closed;
 	if (!err)
-		err = put_page(&columns, plot, file);
+		err = cm_plot_put_page(&columns, &page, file);
 	cm_columns_free(&columns);
 	if (!err)
 		*ret_report = report;

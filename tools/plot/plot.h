@@ -35,6 +35,17 @@ struct cm_plot_report {
 int cm_plot_write(const struct cm_source *source, size_t count, enum cm_plot plot, FILE *file,
 		  struct cm_plot_report *ret_report);
 
+/* The fixed parts of a page; lists end with NULL. */
+struct cm_plot_page {
+	const char *title;
+	const char *const *styles;
+	const char *html;
+	const char *const *scripts;
+};
+
+/* Writes a page with the data of the columns. 0, -ENOMEM. */
+int cm_plot_put_page(const struct cm_columns *columns, const struct cm_plot_page *page, FILE *file);
+
 /* Adds the data of a page. 0, -ENOMEM. */
 int cm_plot_collect(const struct cm_source *source, size_t count, enum cm_plot plot,
 		    struct cm_columns *columns, struct cm_plot_report *report);

@@ -270,12 +270,26 @@ static bool is_saved(int fd, struct cm_saved_header *top)
 	       !memcmp(top->magic, CM_SAVED_MAGIC, sizeof(top->magic));
 }
 
+static bool is_recording(int fd)
+{
+	char magic[sizeof(((struct cm_saved_header *)0)->magic)];
+
+	return pread(fd, magic, sizeof(magic), 0) == sizeof(magic) &&
+	       !memcmp(magic, CM_RECORDING_MAGIC, sizeof(magic));
+}
+
 int cm_saved_open_fd(int fd, struct cm_reader **ret_reader, char *why)
 {
 	struct cm_saved_header top;
 	struct stat st;
 	int err;
 
+	if (is_recording(fd)) {
+		(void)close(fd);
+		return cm_explain(why, -EBADMSG,
+				  "a recording; ls, stat and top show it with --from, and plot "
+				  "draws it");
+	}
 	if (!is_saved(fd, &top) || fstat(fd, &st))
 		return cm_reader_open_fd(fd, ret_reader, why);
 	err = open_saved(fd, &top, (uint64_t)st.st_size, ret_reader, why);
@@ -291,7 +305,7 @@ int cm_saved_open(const char *path, struct cm_reader **ret_reader, char *why)
 	int fd;
 
 	fd = cm_regular_file_open(AT_FDCWD, path, 0);
-	if (fd >= 0 && is_saved(fd, &top))
+	if (fd >= 0 && (is_saved(fd, &top) || is_recording(fd)))
 		return cm_saved_open_fd(fd, ret_reader, why);
 	if (fd >= 0)
 		(void)close(fd);

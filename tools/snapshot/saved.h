@@ -30,6 +30,11 @@ struct cm_saved_header {
 	"\x93"         \
 	"cudam\r\n"
 
+/* Of cudamem-recording(5), which is another file: who names one gets told what reads it. */
+#define CM_RECORDING_MAGIC \
+	"\x93"             \
+	"cudar\r\n"
+
 /*
  * Writes the image at the current position of the file; *ret_bytes is the length. `own`: the file
  * was empty and can be rewound, so the header gets the length. 0; -ENOMEM, -EIO; -ENOSYS: this

@@ -11,9 +11,12 @@
 #include "stats/units.h"
 #include "tools/cli/exits.h"
 #include "tools/output/output.h"
+#include "tools/plot/recorded.h"
 #include "tools/processes/collect.h"
 #include "tools/snapshot/saved.h"
 #include "tools/verbs/verbs.h"
+#include "tools/watch/recording.h"
+#include "tools/watch/replay.h"
 
 #define FILES_MAX 16
 
@@ -107,6 +110,69 @@ static void choose_name(const struct cm_source *source, char *path, size_t bytes
 		       (int)source->pid);
 }
 
+/* Draws a recording. `path`: of the page. */
+static int draw_recording(const struct cm_options *options, const char *path)
+{
+	struct cm_plot_recorded report = {0};
+	struct cm_watch_source *source;
+	struct cm_output output;
+	int64_t bytes;
+	int exit, err;
+
+	exit = cm_watch_replay_open(options, false, &source);
+	if (exit)
+		return exit;
+	exit = cm_output_open(&output, path, CM_OUTPUT_PRIVATE, options->force);
+	if (!exit) {
+		err = cm_plot_recorded(source, output.file, &report);
+		bytes = output.path ? ftell(output.file) : -1;
+		exit = err ? cm_watch_fail(source, err) : CM_EXIT_OK;
+		err = cm_output_close(&output, !err);
+		if (!exit)
+			exit = err;
+		if (!exit && bytes >= 0)
+			(void)printf("%s: %s, opens offline; %s samples, %zu curves, %zu cards\n",
+				     path, cm_bytes_format(bytes).text,
+				     cm_count_format((int64_t)report.samples).text, report.series,
+				     report.cards);
+	}
+	cm_watch_close(source);
+	return exit;
+}
+
+/* Whether a recording is to be drawn. It has a picture of its own, and is drawn alone. */
+static bool is_recording(const struct cm_options *options, const struct wanted *wanted,
+			 int *ret_exit)
+{
+	size_t i;
+
+	*ret_exit = CM_EXIT_OK;
+	for (i = 0; !options->region && i < wanted->count; i++) {
+		if (!cm_recording_is(wanted->targets[i]))
+			continue;
+		if (wanted->count > 1 || wanted->plot != CM_PLOT_PAGE)
+			*ret_exit = cm_fail(CM_EXIT_USAGE,
+					    "%s is a recording: it is drawn alone, in one way",
+					    wanted->targets[i]);
+		return true;
+	}
+	return false;
+}
+
+/* NAME.html for NAME.rec. */
+static int plot_recording(const struct cm_options *options, const char *file)
+{
+	const char *base = strrchr(file, '/') ? strrchr(file, '/') + 1 : file;
+	struct cm_options replayed = *options;
+	const char *suffix = strrchr(base, '.');
+	char chosen[512];
+
+	replayed.from = file;
+	(void)snprintf(chosen, sizeof(chosen), "%.*s.html",
+		       (int)(suffix && suffix > base ? suffix - base : (long)strlen(base)), base);
+	return draw_recording(&replayed, options->out ? options->out : chosen);
+}
+
 int cm_verb_plot(const struct cm_options *options)
 {
 	struct cm_source source[FILES_MAX];
@@ -116,6 +182,8 @@ int cm_verb_plot(const struct cm_options *options)
 	int exit;
 
 	exit = find_wanted(options, &wanted);
+	if (!exit && is_recording(options, &wanted, &exit))
+		return exit ? exit : plot_recording(options, wanted.targets[0]);
 	for (; !exit && opened < wanted.count; opened += !exit)
 		exit = cm_source_open(options, options->region ? NULL : wanted.targets[opened],
 				      &source[opened]);

@@ -11,16 +11,12 @@
 #ifndef CM_TOOLS_WATCH_RECORDING_H
 #define CM_TOOLS_WATCH_RECORDING_H
 
+#include "tools/snapshot/saved.h" /* CM_RECORDING_MAGIC */
 #include "tools/watch/delta.h"
 #include "tools/watch/packing.h"
 
 #define CM_RECORDING_VERSION   1
 #define CM_RECORDING_WHY_BYTES 160
-
-/* No text has the first byte; the last ones detect a transfer that converts line ends. */
-#define CM_RECORDING_MAGIC \
-	"\x93"             \
-	"cudar\r\n"
 
 /* Little endian, as all numbers of a recording. */
 struct cm_recording_header {

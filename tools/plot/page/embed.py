@@ -19,13 +19,14 @@ def main():
         assert b'</script' not in data, f'{path} would end the script that it is put into'
         numbers = ','.join(str(byte) for byte in data)
         lines.append(f'const char {name}[] = {{{numbers},0}};')
-    scripts = [name for name in names if name.endswith('_js')]
+    # The page of a recording is one of its own.
+    scripts = [name for name in names if name.endswith('_js') and not name.endswith('recording_js')]
     lines.append(f'const char *const cm_plot_scripts[] = {{{", ".join(scripts)}, 0}};')
     source.write_text('\n'.join(lines) + '\n', encoding='utf-8')
     header.write_text('/* Generated from tools/plot/page. */\n#ifndef CM_TOOLS_PLOT_PLOT_FILES_H\n'
                       '#define CM_TOOLS_PLOT_PLOT_FILES_H\n\n'
                       + ''.join(f'extern const char {name}[];\n' for name in names)
-                      + '/* All programs in their order; ends with NULL. */\n'
+                      + '/* The programs of the page of snapshots in their order; ends with NULL. */\n'
                       'extern const char *const cm_plot_scripts[];\n\n#endif\n', encoding='utf-8')
 
 
