@@ -10,6 +10,8 @@ import struct
 import subprocess
 import sys
 import time
+import xml.etree.ElementTree
+import zlib
 
 import kit
 from browser import Browser
@@ -496,6 +498,53 @@ def a_recording_is_drawn(kit_):
         finish(browser)
 
 
+def unpack_png(data):
+    """Width, height and the lines of pixels; every check value is right."""
+    assert data.startswith(b'\x89PNG\r\n\x1a\n')
+    at, chunks = 8, {}
+    while at < len(data):
+        count, = struct.unpack_from('>I', data, at)
+        kind = data[at + 4:at + 8]
+        assert zlib.crc32(data[at + 4:at + 8 + count]) == struct.unpack_from('>I', data, at + 8 + count)[0]
+        chunks[kind] = data[at + 8:at + 8 + count]
+        at += 12 + count
+    width, height = struct.unpack_from('>II', chunks[b'IHDR'])
+    lines = zlib.decompress(chunks[b'IDAT'])
+    assert len(lines) == (3 * width + 1) * height
+    return width, height, [lines[y * (3 * width + 1) + 1:(y + 1) * (3 * width + 1)] for y in range(height)]
+
+
+def a_still_picture_shows_who_held_what(kit_):
+    svg, png = kit_.folder / 'still.svg', kit_.folder / 'still.png'
+    kit_.ok('plot', '--svg', kit_.saved, '-O', svg)
+    kit_.ok('plot', '--png', 'timeline', kit_.saved, '-O', png)
+    root = xml.etree.ElementTree.parse(svg).getroot()
+    texts = [node.text for node in root.iter() if node.tag.endswith('text')]
+    for text in ('train_step train.py:31 (load_weights)', '38.00 MiB', '6.00 MiB', '788.29 KiB', '500 \u00b5s',
+                 'out of memory: 90.00 GiB', 'peak 44.77 MiB allocated, 128.00 MiB reserved'):
+        assert text in texts, (text, texts)
+    # The weights: 38 of 44.77 MiB * 1.05, from the third event on.
+    width, height, lines = unpack_png(png.read_bytes())
+    assert (width, height) == (1200, 640)
+    column = [lines[y][3 * 800:3 * 800 + 3].hex() for y in range(height)]
+    plot = 640 - 62 - 44
+    assert abs(column.count('4e79a7') - plot * 38 * kit.MIB / (1.05 * (44 * kit.MIB + 300 * 1024 + 500010))) < 8, \
+        column.count('4e79a7')
+    for words in (('--svg', '--png', kit_.saved), ('--svg', kit_.saved, kit_.saved), ('--png', 'flame', kit_.saved)):
+        assert kit_.run('plot', *words, '-f', '-O', svg).returncode == 2, words
+
+
+def the_terminal_shows_it_too(kit_):
+    lines = kit_.ok('report', '--graph', '--ascii', kit_.saved).decode().splitlines()
+    start = lines.index('  allocated over time, and at the peak')
+    graph = lines[start + 1:start + 13]
+    assert all(len(line) <= 80 for line in lines[start:start + 18]), lines
+    assert graph[0].startswith('   44.77 MiB |') and graph[11].endswith('a' * 60), graph
+    # Of twelve lines ten are below 38 MiB; the activations are above.
+    assert [line.count('b') > 0 for line in graph] == [True, True] + [False] * 10, graph
+    assert '  a  38.00 MiB  train_step train.py:31 (load_weights)' in lines
+
+
 def a_page_is_named_after_its_program(kit_):
     run = subprocess.run([kit_.tool, 'plot', kit_.saved], cwd=kit_.folder, capture_output=True, text=True, check=True)
     assert run.stdout.startswith('solver-5000100.html: '), run.stdout
@@ -512,5 +561,6 @@ if __name__ == '__main__':
         the_state_history_steps_through_events, segments_are_sorted_and_all_reachable,
         what_was_freed_before_the_first_event_says_so,
         the_flame_graph_turns_and_zooms, the_histogram_counts_sizes, the_summary_has_the_figures_of_report,
-        two_snapshots_are_compared, a_million_events_stay_usable,
+        two_snapshots_are_compared, a_still_picture_shows_who_held_what,
+        the_terminal_shows_it_too, a_million_events_stay_usable,
         a_program_without_stacks_is_told_how_to_have_them, a_recording_is_drawn, a_page_is_named_after_its_program]))

@@ -96,6 +96,9 @@ struct cm_options {
 	const char *dir;
 	uint64_t last; /* events of each device, 0: all */
 	const char *since;
+	bool svg;
+	bool png;
+	bool timeline;
 	uint64_t min_size_bytes;
 	const char *debug_path; /* NULL: only the usual directories */
 	const char *listen;

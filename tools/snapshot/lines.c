@@ -213,7 +213,7 @@ char *cm_stack_spell(const struct cm_snapshot *snapshot, const struct cm_snap_st
 	return NULL;
 }
 
-static size_t width_of(FILE *file)
+size_t cm_line_width(FILE *file)
 {
 	struct winsize size;
 
@@ -240,7 +240,7 @@ static size_t put_piece(FILE *file, const char *piece, size_t length, size_t roo
 
 void cm_line_print(FILE *file, size_t used, const char *text, bool full)
 {
-	const size_t width = width_of(file), between = strlen(BETWEEN);
+	const size_t width = cm_line_width(file), between = strlen(BETWEEN);
 	size_t room = width > used + 20 ? width - used : 20, left = room, length;
 	const char *next;
 	bool first = true;

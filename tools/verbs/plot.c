@@ -4,7 +4,7 @@
  */
 #include "tools/plot/plot.h"
 
-#include <stdlib.h>
+#include <errno.h>
 #include <string.h>
 
 #include "stats/nearest.h"
@@ -12,6 +12,7 @@
 #include "tools/cli/exits.h"
 #include "tools/output/output.h"
 #include "tools/plot/recorded.h"
+#include "tools/plot/still.h"
 #include "tools/processes/collect.h"
 #include "tools/snapshot/saved.h"
 #include "tools/verbs/verbs.h"
@@ -58,6 +59,21 @@ static int find_view(const struct cm_options *options, struct wanted *wanted)
 	return 0;
 }
 
+/* A picture has one view of one snapshot. */
+static int check_picture(const struct cm_options *options, const struct wanted *wanted)
+{
+	if (options->svg && options->png)
+		return cm_fail(CM_EXIT_USAGE, "choose one of --svg and --png");
+	if ((options->svg || options->png) && wanted->count > 1)
+		return cm_fail(CM_EXIT_USAGE, "a picture is of one snapshot, not of %zu",
+			       wanted->count);
+	if ((options->svg || options->png) && wanted->plot != CM_PLOT_TIMELINE &&
+	    wanted->plot != CM_PLOT_PAGE)
+		return cm_fail(CM_EXIT_USAGE, "a picture is of the timeline, not of %s",
+			       cm_plot_name(wanted->plot));
+	return 0;
+}
+
 static int find_wanted(const struct cm_options *options, struct wanted *ret_wanted)
 {
 	struct wanted wanted = {CM_PLOT_PAGE, options->args, (size_t)options->arg_count};
@@ -75,13 +91,24 @@ static int find_wanted(const struct cm_options *options, struct wanted *ret_want
 		return cm_fail(CM_EXIT_USAGE, "%zu snapshots: one page compares at most %d",
 			       wanted.count, FILES_MAX);
 	*ret_wanted = wanted;
-	return 0;
+	return check_picture(options, &wanted);
+}
+
+/* Complains about what ends a picture. */
+static void complain(int err)
+{
+	if (err == -ENODATA)
+		cm_complain("there are no events to draw");
+	else if (err == -ENOSYS)
+		cm_complain("this build has no zlib, which a PNG needs; --svg works");
+	else
+		cm_complain("%s", strerror(-err));
 }
 
 static int draw(const struct cm_options *options, const struct wanted *wanted,
 		const struct cm_source *source, const char *path)
 {
-	struct cm_plot_report report;
+	struct cm_plot_report report = {0};
 	struct cm_output output;
 	int64_t bytes;
 	int exit, err;
@@ -89,25 +116,35 @@ static int draw(const struct cm_options *options, const struct wanted *wanted,
 	exit = cm_output_open(&output, path, CM_OUTPUT_PRIVATE, options->force);
 	if (exit)
 		return exit;
-	err = cm_plot_write(source, wanted->count, wanted->plot, output.file, &report);
+	if (options->svg || options->png)
+		err = cm_still_write(source, options->svg ? CM_PICTURE_SVG : CM_PICTURE_PNG,
+				     output.file);
+	else
+		err = cm_plot_write(source, wanted->count, wanted->plot, output.file, &report);
 	/* Without a path the output is an open descriptor or a device, without a size; stdout has
 	 * the page itself. */
 	bytes = output.path ? ftell(output.file) : -1;
 	if (err)
-		cm_complain("%s", strerror(-err));
+		complain(err);
 	exit = cm_output_close(&output, !err);
 	if (err)
 		return CM_EXIT_TARGET;
-	if (!exit && bytes >= 0)
+	if (!exit && bytes >= 0 && (options->svg || options->png))
+		(void)printf("%s: %s\n", path, cm_bytes_format(bytes).text);
+	else if (!exit && bytes >= 0)
 		say(path, bytes, &report);
 	return exit;
 }
 
 /* COMM-PID.html of the first one. */
-static void choose_name(const struct cm_source *source, char *path, size_t bytes)
+static void choose_name(const struct cm_options *options, const struct cm_source *source,
+			char *path, size_t bytes)
 {
-	(void)snprintf(path, bytes, "%.*s-%d.html", (int)strcspn(source->comm, "/"), source->comm,
-		       (int)source->pid);
+	(void)snprintf(path, bytes, "%.*s-%d.%s", (int)strcspn(source->comm, "/"), source->comm,
+		       (int)source->pid,
+		       options->svg   ? "svg"
+		       : options->png ? "png"
+				      : "html");
 }
 
 /* Draws a recording. `path`: of the page. */
@@ -190,7 +227,7 @@ int cm_verb_plot(const struct cm_options *options)
 	for (i = 0; !exit && i < opened; i++)
 		exit = cm_source_sum_up(options, &source[i]);
 	if (!exit) {
-		choose_name(&source[0], chosen, sizeof(chosen));
+		choose_name(options, &source[0], chosen, sizeof(chosen));
 		exit = draw(options, &wanted, source, options->out ? options->out : chosen);
 	}
 	while (opened)

@@ -12,6 +12,7 @@
 #include "stats/units.h"
 #include "tools/cli/exits.h"
 #include "tools/output/text.h"
+#include "tools/plot/terminal.h"
 #include "tools/processes/describe.h"
 #include "tools/processes/source.h"
 #include "tools/snapshot/figures.h"
@@ -351,8 +352,9 @@ static void print_device(const struct cm_history *history, const struct cm_figur
 	print_ooms(history, &groups->view);
 }
 
-static int report_device(const struct cm_snapshot *snapshot, const struct cm_snap_device *device,
-			 const struct cm_view *view, struct cm_json *json)
+static int report_device(const struct cm_options *options, const struct cm_snapshot *snapshot,
+			 const struct cm_snap_device *device, const struct cm_view *view,
+			 struct cm_json *json)
 {
 	struct cm_figures figures;
 	struct cm_history *history;
@@ -372,6 +374,9 @@ static int report_device(const struct cm_snapshot *snapshot, const struct cm_sna
 		put_json(json, history, &figures, &groups);
 	else if (!err)
 		print_device(history, &figures, &groups);
+	if (!err && !json && options->timeline)
+		err = cm_terminal_draw(history, cm_line_width(stdout), view->rows, options->ascii,
+				       stdout);
 	cm_groups_fini(&groups);
 err_history:
 	cm_history_destroy(history);
@@ -437,8 +442,8 @@ int cm_verb_report(const struct cm_options *options)
 	}
 	for (i = 0; i < source.snapshot->devices && !err; i++)
 		if (cm_snap_device_is_used(source.snapshot, &source.snapshot->device[i]))
-			err = report_device(source.snapshot, &source.snapshot->device[i], &view,
-					    to);
+			err = report_device(options, source.snapshot, &source.snapshot->device[i],
+					    &view, to);
 	cm_json_close_array(to);
 	cm_source_close(&source);
 	if (!err)
