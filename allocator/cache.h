@@ -38,6 +38,7 @@ struct cm_context_info {
 	uint64_t total_bytes;
 	uint64_t free_bytes;
 	uint64_t open_to; /* devices that have access to its memory: see cm_cache_open_to */
+	bool is_found;    /* it was there before it was known: it may have submitted anything */
 	uint8_t uuid[16];
 	char name[64];
 	bool simulated;
@@ -74,8 +75,8 @@ bool cm_cache_has_hits(const struct cm_cache *cache);
 
 /* The heap of a context, or NULL. Lock-free. */
 struct cm_heap *cm_cache_find_heap(struct cm_cache *cache, uint64_t ctx);
-/* Makes the heap of a context; a heap that stands is returned. Waits until no other context can
- * find work of old on what it was given behind a barrier. -ENOSPC. */
+/* Makes the heap of a context; a heap that stands is returned. Waits until it can find no work of
+ * old on what others that it reaches were given behind a barrier. -ENOSPC. */
 int cm_cache_add_heap(struct cm_cache *cache, const struct cm_context_info *info,
 		      struct cm_heap **ret_heap);
 /*
@@ -174,6 +175,34 @@ int cm_cache_open_to(struct cm_cache *cache, uint64_t ctx, uint64_t ordinals);
 void cm_cache_drain_heap(struct cm_cache *cache, uint64_t ctx);
 /* The same for every context that has a heap now. */
 void cm_cache_drain_all(struct cm_cache *cache);
+
+/* Whether there is memory of more than one device: only then the calls below mean anything. It
+ * never goes back. */
+bool cm_cache_has_devices(const struct cm_cache *cache);
+/* The device rows that the address may belong to, a bit each. Takes no lock. */
+uint64_t cm_cache_rows_of(const struct cm_cache *cache, uint64_t addr);
+/* The same for an address that is not known. */
+uint64_t cm_cache_all_rows(const struct cm_cache *cache);
+
+/* Work of a context that reaches memory of other devices. */
+struct cm_submission {
+	uint64_t named; /* rows of these devices */
+	uint32_t by;    /* row of the device whose context it is */
+};
+/*
+ * The hooks call this before they submit work to a stream of the context which names memory of
+ * these rows, and cm_cache_end_reach once the driver has answered, whatever it says. Memory of a
+ * device is not waited for by work of others without it (reuse/reach.h). Waits until what was
+ * allocated behind a barrier is idle, where other devices are named. No lock is held; also while a
+ * capture is active.
+ */
+struct cm_submission cm_cache_begin_reach(struct cm_cache *cache, uint64_t ctx, uint64_t named);
+void cm_cache_end_reach(struct cm_cache *cache, struct cm_submission submission);
+
+/* Work that may run without bound is about to be submitted to a stream of the context, or may
+ * order its later work behind that of another one; 0: of any. Beside the number of struct
+ * cm_driver_ops. */
+void cm_cache_note_work(struct cm_cache *cache, uint64_t ctx);
 
 /*
  * Called by the hooks before work that may run without bound is submitted: closes open epochs that

@@ -44,7 +44,7 @@ CM_ALWAYS_INLINE void cm_free_join_epoch(struct cm_heap *heap, uint32_t index, u
 	open->list.last = index;
 	open->blocks++;
 	open->bytes += size;
-	open->work = cm_cache_work(heap->cache);
+	open->work = cm_device_work(heap->device);
 	heap->row->pending_blocks++;
 	cm_heap_set_pending_bytes(heap, heap->row->pending_bytes + size);
 	heap->pending_sizes |= UINT64_C(1) << cm_size_class(size);

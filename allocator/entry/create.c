@@ -10,6 +10,7 @@
 #include "allocator/entry/uncached.h"
 #include "allocator/pinned/pinned.h"
 #include "allocator/reuse/epoch.h"
+#include "allocator/reuse/reach.h"
 #include "allocator/state/life_cycle.h"
 #include "allocator/state/rows.h"
 #include "allocator/state/state.h"
@@ -20,6 +21,9 @@
 
 /* CUDA's contexts and its libraries' own memory take some 300 to 700 MiB on the cards of today. */
 #define CONTEXT_BYTES_MAX (UINT64_C(1) << 30)
+
+/* Distinguishes the number of a device from that of the process. */
+#define OWN_WORK (UINT64_C(1) << 63)
 
 static void *map_zeroed(size_t bytes)
 {
@@ -119,6 +123,24 @@ static uint64_t context_bytes(const struct cm_context_info *info)
 	return missing < CONTEXT_BYTES_MAX ? missing : CONTEXT_BYTES_MAX;
 }
 
+/* There is another device: work of one says nothing of the others. What was freed before counts as
+ * followed by work: no number of the one counter is one of the other. */
+static void count_work_apart(struct cm_cache *cache)
+{
+	uint32_t i, n = atomic_load_explicit(&cache->devices, memory_order_relaxed);
+	struct cm_device *device;
+
+	for (i = 0; i < n; i++) {
+		device = cache->device[i];
+		cm_lock_acquire(&device->lock);
+		if (device->work_number != device->own_work) {
+			(void)__atomic_fetch_or(device->own_work, OWN_WORK, __ATOMIC_RELAXED);
+			device->work_number = device->own_work;
+		}
+		cm_lock_release(&device->lock);
+	}
+}
+
 /* The event lock is held: nobody else adds. */
 static struct cm_device *find_device(struct cm_cache *cache, const struct cm_context_info *info)
 {
@@ -135,6 +157,7 @@ static struct cm_device *find_device(struct cm_cache *cache, const struct cm_con
 		return NULL;
 	device->cache = cache;
 	device->index = row;
+	device->work_number = cache->ops->work_number;
 	cm_lock_init(&device->reclaim_lock, CM_LOCK_RECLAIM, row);
 	cm_lock_init(&device->paging, CM_LOCK_PAGING, row);
 	cm_lock_init(&device->lock, CM_LOCK_DEVICE, row);
@@ -148,6 +171,8 @@ static struct cm_device *find_device(struct cm_cache *cache, const struct cm_con
 	cache->device[row] = device;
 	/* Release: who sees the count sees the device. */
 	atomic_store_explicit(&cache->devices, row + 1, memory_order_release);
+	if (row)
+		count_work_apart(cache);
 	return device;
 }
 
@@ -209,15 +234,16 @@ static void open_heap(struct cm_heap *heap, const struct cm_context_info *info)
 	cm_lock_release(&heap->device->lock);
 }
 
-/* Work of a second context can reach the memory of the first, whatever barrier was laid there. */
-static void settle_others(struct cm_cache *cache, const struct cm_heap *added)
+/* Work of the added context can reach the memory of others, whatever barriers were laid there. */
+static void settle_others(const struct cm_heap *added, bool is_found)
 {
+	struct cm_cache *cache = added->cache;
 	uint32_t i, n = atomic_load_explicit(&cache->heaps, memory_order_acquire);
 	struct cm_heap *heap;
 
 	for (i = 0; i < n; i++) {
 		heap = atomic_load_explicit(&cache->heap[i], memory_order_relaxed);
-		if (heap != added)
+		if (heap != added && (is_found || heap->device == added->device))
 			cm_epoch_settle(heap);
 	}
 }
@@ -236,13 +262,15 @@ int cm_cache_add_heap(struct cm_cache *cache, const struct cm_context_info *info
 		if (added) {
 			open_heap(added, info);
 			atomic_fetch_add_explicit(&cache->contexts, 1, memory_order_relaxed);
+			if (info->is_found)
+				cm_reach_open_all_event_locked(device);
 		}
 	}
 	cm_lock_release(&cache->event_lock);
 	if (!heap)
 		return -ENOSPC;
 	if (added)
-		settle_others(cache, added);
+		settle_others(added, info->is_found);
 	*ret_heap = heap;
 	return 0;
 }

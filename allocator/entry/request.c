@@ -12,6 +12,7 @@
 #include "allocator/paged/paged.h"
 #include "allocator/reclaim/release.h"
 #include "allocator/reuse/epoch.h"
+#include "allocator/reuse/reach.h"
 #include "allocator/state/rows.h"
 #include "allocator/state/state.h"
 #include "allocator/state/suspended.h"
@@ -108,7 +109,7 @@ static int lookup_each(struct cm_device *device, uint64_t addr, void *data)
 	return b || leaving ? 0 : -ENOENT;
 }
 
-/* Where there is one context to wait for, what was freed is ready then. */
+/* Where the heap's context is all that there is to wait for, what was freed is ready then. */
 static bool make_all_ready(struct cm_heap *heap)
 {
 	struct cm_cache *cache = heap->cache;
@@ -117,7 +118,7 @@ static bool make_all_ready(struct cm_heap *heap)
 	if (!cache->ops->gate_enter())
 		return false;
 	cm_lock_acquire(&cache->event_lock);
-	ready = cm_cache_has_one_context(cache) && cm_epoch_synchronize_event_locked(heap);
+	ready = cm_reach_is_alone_event_locked(heap) && cm_epoch_synchronize_event_locked(heap);
 	cm_lock_release(&cache->event_lock);
 	cache->ops->gate_leave();
 	return ready;

@@ -18,7 +18,7 @@ bool cm_pinned_close_event_locked(struct cm_cache *cache)
 	if (!cm_fence_is_possible(cache) || !cm_batch_ring_detach_event_locked(ring, false))
 		return false;
 	batch = cm_batch_newest(ring);
-	batch->recorded = cm_fence_record_event_locked(cache, &batch->fence);
+	batch->recorded = cm_fence_record_event_locked(cache, NULL, &batch->fence);
 	return true;
 }
 
@@ -44,7 +44,7 @@ bool cm_pinned_synchronize_event_locked(struct cm_cache *cache)
 	struct cm_batch_ring *ring = &cache->pinned.batches;
 
 	(void)cm_batch_ring_detach_event_locked(ring, false);
-	if (!cm_fence_synchronize_event_locked(cache))
+	if (!cm_fence_synchronize_event_locked(cache, NULL))
 		return false;
 	cm_batch_ring_retire_event_locked(ring, ring->open.number);
 	return true;

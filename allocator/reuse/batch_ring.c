@@ -13,6 +13,12 @@ void cm_batch_ring_init(struct cm_batch_ring *ring)
 	ring->oldest = 1;
 }
 
+/* Where the number of work stands that the ring's batches are compared with. */
+static uint64_t work_of(const struct cm_batch_ring *ring)
+{
+	return ring->heap ? cm_device_work(ring->heap->device) : cm_cache_work(ring->cache);
+}
+
 bool cm_batch_ring_detach_event_locked(struct cm_batch_ring *ring, bool clean)
 {
 	struct cm_batch *open = &ring->open;
@@ -21,7 +27,7 @@ bool cm_batch_ring_detach_event_locked(struct cm_batch_ring *ring, bool clean)
 	assert(cm_lock_is_held(&ring->cache->event_lock));
 	cm_lock_acquire(ring->lock);
 	moved = open->list.first && open->number - ring->oldest < CM_BATCHES_MAX &&
-		(!clean || open->work == cm_cache_work(ring->cache));
+		(!clean || open->work == work_of(ring));
 	if (moved) {
 		const uint64_t number = open->number;
 
@@ -41,13 +47,14 @@ bool cm_batch_ring_detach_event_locked(struct cm_batch_ring *ring, bool clean)
 static bool is_complete(struct cm_batch_ring *ring, uint64_t number)
 {
 	struct cm_cache *cache = ring->cache;
+	struct cm_device *device = ring->heap ? ring->heap->device : NULL;
 	struct cm_batch *batch = cm_batch_at(ring, number);
 
 	if (!batch->recorded)
-		batch->recorded = cm_fence_record_event_locked(cache, &batch->fence);
+		batch->recorded = cm_fence_record_event_locked(cache, device, &batch->fence);
 	return batch->recorded && !cache->ending &&
-	       cm_fence_is_complete_event_locked(&batch->fence, ring->heap ? ring->heap->device
-									   : cache->device[0]) &&
+	       cm_fence_is_complete_event_locked(&batch->fence,
+						 device ? device : cache->device[0]) &&
 	       !(ring->heap && cm_heap_is_dead(ring->heap));
 }
 

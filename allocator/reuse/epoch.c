@@ -8,6 +8,7 @@
 #include "allocator/blocks/free.h"
 #include "allocator/reuse/batch_ring.h"
 #include "allocator/reuse/fence.h"
+#include "allocator/reuse/reach.h"
 #include "allocator/state/report.h"
 
 /* An epoch is ready. */
@@ -61,13 +62,13 @@ static bool close_epoch(struct cm_heap *heap, bool clean)
 	    !cm_batch_ring_detach_event_locked(&heap->epochs, clean))
 		return false;
 	epoch = cm_batch_newest(&heap->epochs);
-	epoch->recorded = cm_fence_record_event_locked(heap->cache, &epoch->fence);
+	epoch->recorded = cm_fence_record_event_locked(heap->cache, heap->device, &epoch->fence);
 	if (!epoch->recorded) {
 		reattach(heap);
 		return false;
 	}
 	/* Read after the record: work counted later was submitted later. */
-	epoch->clean = cm_cache_work(heap->cache) == epoch->work;
+	epoch->clean = cm_device_work(heap->device) == epoch->work;
 	epoch->closes = 1;
 	return true;
 }
@@ -110,8 +111,8 @@ static bool may_lay_barrier(struct cm_heap *heap)
 {
 	struct cm_cache *cache = heap->cache;
 
-	return heap->can & CM_CAN_CTX_EVENTS && !(cm_heap_flags(heap) & CM_HEAP_SHARED) &&
-	       !cache->ending && cm_cache_has_one_context(cache);
+	return heap->can & CM_CAN_CTX_EVENTS && !cache->ending &&
+	       cm_reach_is_alone_event_locked(heap);
 }
 
 /* An epoch that hangs: whatever is put behind it may hang too. */
@@ -165,7 +166,7 @@ bool cm_epoch_synchronize_event_locked(struct cm_heap *heap)
 	end = heap->epochs.open.number;
 	if (detached)
 		cm_batch_at(&heap->epochs, end - 1)->closed_ns = start;
-	if (!cm_fence_synchronize_event_locked(cache) || cm_heap_is_dead(heap)) {
+	if (!cm_fence_synchronize_event_locked(cache, heap->device) || cm_heap_is_dead(heap)) {
 		if (detached)
 			reattach(heap);
 		return false;
@@ -188,13 +189,9 @@ bool cm_epoch_can_ask(struct cm_cache *cache)
 
 bool cm_epoch_open_is_clean(struct cm_heap *heap)
 {
-	uint64_t work = cm_cache_work(heap->cache);
-	bool clean;
-
-	cm_lock_acquire(&heap->device->lock);
-	clean = heap->epochs.open.blocks && heap->epochs.open.work == work;
-	cm_lock_release(&heap->device->lock);
-	return clean;
+	return CM_WITH_LOCK(&heap->device->lock,
+			    heap->epochs.open.blocks &&
+				    heap->epochs.open.work == cm_device_work(heap->device));
 }
 
 /* How long is waited behind what a cudaFree would have waited for: its device's work, and that of
@@ -207,7 +204,7 @@ struct patience {
 static uint64_t patience_with(struct cm_heap *heap, const struct cm_batch *epoch,
 			      const struct patience *patience)
 {
-	if (patience->limit_ns == patience->others_ns || cm_cache_has_one_context(heap->cache))
+	if (patience->limit_ns == patience->others_ns || cm_reach_is_alone_event_locked(heap))
 		return patience->limit_ns;
 	return cm_fence_is_device_done_event_locked(&epoch->fence, heap->device)
 		       ? patience->others_ns
@@ -361,7 +358,7 @@ static bool is_consistent(struct cm_heap *heap, bool gated)
 		/* Asked another way, where it may be; work of a context that is beyond an answer is
 		 * over. */
 		if (gated) {
-			(void)cm_fence_synchronize_event_locked(heap->cache);
+			(void)cm_fence_synchronize_event_locked(heap->cache, heap->device);
 			cm_fence_fini_event_locked(&heap->ordered);
 		}
 		settled = true;
@@ -412,5 +409,6 @@ void cm_epoch_forget_context_event_locked(struct cm_cache *cache, struct cm_heap
 	for (number = gone->epochs.oldest; number < gone->epochs.open.number; number++)
 		cm_fence_drop_event_locked(&cm_batch_at(&gone->epochs, number)->fence);
 	cm_fence_drop_event_locked(&gone->ordered);
+	cm_reach_forget_context_event_locked(gone);
 	gone->spare_events = 0;
 }

@@ -3,10 +3,10 @@
  * When freed memory may be used again (docs/decisions/reuse.md says why it is so).
  *
  * A freed block joins its heap's open epoch; nothing is asked of the driver. Closing the epoch
- * records one event in every context of the process; when all of them are complete, the blocks of
- * that epoch and of all before it are ready. An ordered barrier makes them ready at once: all
- * future work of the context is put behind the event, on the device. Drivers without context
- * events wait for the contexts instead, at reuse and never at free.
+ * records one event in every context that can reach the memory (fence.h); when all of them are
+ * complete, the blocks of that epoch and of all before it are ready. An ordered barrier makes them
+ * ready at once: all future work of the context is put behind the event, on the device. Drivers
+ * without context events wait for the contexts instead, at reuse and never at free.
  *
  * No barrier is laid and nothing waits for long behind work that may never end: an epoch that is
  * not clean (struct cm_batch) may have captured a kernel that waits for work yet to be submitted,
@@ -34,7 +34,8 @@ bool cm_epoch_poll_event_locked(struct cm_heap *heap);
 /* Makes freed memory ready by an ordered barrier; false where none may be laid. */
 bool cm_epoch_barrier_event_locked(struct cm_heap *heap);
 
-/* The host waits for every context; all memory freed before is ready. False on a driver error. */
+/* The host waits for every context that can reach the memory; all of it freed before is ready.
+ * False on a driver error. */
 bool cm_epoch_synchronize_event_locked(struct cm_heap *heap);
 
 /* Whether the state of work can be asked for at all; else the host can only wait for it. */

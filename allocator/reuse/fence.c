@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <errno.h>
 
+#include "allocator/reuse/reach.h"
 #include "allocator/state/life_cycle.h"
 #include "allocator/state/report.h"
 #include "allocator/state/state.h"
@@ -68,7 +69,28 @@ static bool is_dead(struct cm_heap *heap, int err)
 	return dead;
 }
 
-static int record_one(struct cm_fence *fence, struct cm_heap *heap)
+static bool has_event_of(const struct cm_fence *fence, const struct cm_device *device)
+{
+	uint32_t i = 0;
+
+	while (i < fence->events && fence->event[i].heap->device != device)
+		i++;
+	return i < fence->events;
+}
+
+/* What the fence shows of work of another device: that of all its contexts was submitted before the
+ * first of their events. */
+static void note_reach(const struct cm_fence *fence, struct cm_device *of,
+		       struct cm_fence_event *slot)
+{
+	const struct cm_device *by = slot->heap->device;
+
+	slot->reach = NULL;
+	if (of && of != by && !has_event_of(fence, by))
+		slot->reach = cm_reach_open_event_locked(of, by, &slot->number);
+}
+
+static int record_one(struct cm_fence *fence, struct cm_device *of, struct cm_heap *heap)
 {
 	struct cm_fence_event *slot = &fence->event[fence->events];
 	int err;
@@ -78,33 +100,23 @@ static int record_one(struct cm_fence *fence, struct cm_heap *heap)
 	err = take_event(heap, &slot->event);
 	if (err)
 		return err;
+	slot->heap = heap;
+	note_reach(fence, of, slot);
 	err = heap->cache->ops->event_record(heap->ctx, slot->event);
 	if (err) {
 		(void)keep_event(heap, slot->event);
 		return err;
 	}
-	slot->heap = heap;
 	fence->events++;
 	cm_heap_set_dead_event_locked(heap, false);
 	return 0;
 }
 
-/* Whether others may have access to memory of the device. */
-static bool is_reached(const struct cm_device *device)
+/* Nothing is recorded in a suspended context: without it, in a probe of a device, or not at all. A
+ * probe shows nothing of who reaches whom. */
+static bool record(struct cm_cache *cache, struct cm_device *of, bool is_probe,
+		   struct cm_fence *fence)
 {
-	const struct cm_heap *heap;
-	uint32_t at = 0;
-
-	while ((heap = cm_device_next_heap(device, &at)))
-		if (cm_heap_flags(heap) & CM_HEAP_SHARED)
-			return true;
-	return false;
-}
-
-/* Nothing is recorded in a suspended context: without it, in a probe of a device, or not at all. */
-static bool record(struct cm_cache *cache, const struct cm_device *probed, struct cm_fence *fence)
-{
-	const bool all = !probed || is_reached(probed);
 	uint32_t i, heaps = atomic_load_explicit(&cache->heaps, memory_order_acquire);
 	struct cm_heap *heap;
 	int err;
@@ -113,10 +125,11 @@ static bool record(struct cm_cache *cache, const struct cm_device *probed, struc
 	assert(!fence->events);
 	for (i = 0; i < heaps; i++) {
 		heap = atomic_load_explicit(&cache->heap[i], memory_order_relaxed);
-		if (!heap->ctx || (probed && cm_heap_is_suspended(heap)) ||
-		    (!all && heap->device != probed))
+		if (!heap->ctx || (is_probe && cm_heap_is_suspended(heap)) ||
+		    (of && heap->device != of && !cm_reach_has_event_locked(of, heap->device)))
 			continue;
-		err = cm_heap_is_suspended(heap) ? -EAGAIN : record_one(fence, heap);
+		err = cm_heap_is_suspended(heap) ? -EAGAIN
+						 : record_one(fence, is_probe ? NULL : of, heap);
 		fail(heap, err);
 		if (err && !is_dead(heap, err)) {
 			cm_fence_fini_event_locked(fence);
@@ -126,14 +139,15 @@ static bool record(struct cm_cache *cache, const struct cm_device *probed, struc
 	return true;
 }
 
-bool cm_fence_record_event_locked(struct cm_cache *cache, struct cm_fence *fence)
+bool cm_fence_record_event_locked(struct cm_cache *cache, struct cm_device *of,
+				  struct cm_fence *fence)
 {
-	return record(cache, NULL, fence);
+	return record(cache, of, false, fence);
 }
 
-bool cm_fence_record_probe_event_locked(const struct cm_device *device, struct cm_fence *fence)
+bool cm_fence_record_probe_event_locked(struct cm_device *device, struct cm_fence *fence)
 {
-	return record(device->cache, device, fence);
+	return record(device->cache, device, true, fence);
 }
 
 static int query(const struct cm_fence_event *slot, struct cm_device *asks, bool gated)
@@ -148,6 +162,15 @@ static int query(const struct cm_fence_event *slot, struct cm_device *asks, bool
 		    : ops->event_query_ungated(heap->ctx, slot->event);
 	fail(heap, err);
 	return err;
+}
+
+static void close_reach(const struct cm_fence *fence)
+{
+	uint32_t i;
+
+	for (i = 0; i < fence->events; i++)
+		if (fence->event[i].reach)
+			cm_reach_close_event_locked(fence->event[i].reach, fence->event[i].number);
 }
 
 static bool is_complete(struct cm_fence *fence, struct cm_device *asks, bool gated)
@@ -173,6 +196,7 @@ static bool is_complete(struct cm_fence *fence, struct cm_device *asks, bool gat
 			slot->heap = NULL;
 		}
 	}
+	close_reach(fence);
 	return true;
 }
 
@@ -270,21 +294,41 @@ void cm_fence_leave_out_event_locked(struct cm_fence *fence, struct cm_heap *hea
 		}
 }
 
-bool cm_fence_synchronize_event_locked(struct cm_cache *cache)
+/* Waits for the contexts of the device. 0: they are done, or dead. */
+static int synchronize(const struct cm_device *device)
 {
-	uint32_t i, heaps = atomic_load_explicit(&cache->heaps, memory_order_acquire);
 	struct cm_heap *heap;
+	uint32_t at = 0;
 	int err;
+
+	while ((heap = cm_device_next_heap(device, &at))) {
+		err = device->cache->ops->ctx_synchronize(heap->ctx);
+		fail(heap, err);
+		if (!is_dead(heap, err) && err)
+			return err;
+	}
+	return 0;
+}
+
+bool cm_fence_synchronize_event_locked(struct cm_cache *cache, struct cm_device *of)
+{
+	uint32_t i, n = atomic_load_explicit(&cache->devices, memory_order_acquire);
+	struct cm_device *device;
+	struct cm_reach *reach;
+	uint64_t number = 0;
 
 	assert(cm_lock_is_held(&cache->event_lock));
 	if (cache->ending)
 		return false;
-	for (i = 0; i < heaps; i++) {
-		heap = atomic_load_explicit(&cache->heap[i], memory_order_relaxed);
-		err = heap->ctx ? cache->ops->ctx_synchronize(heap->ctx) : 0;
-		fail(heap, err);
-		if (!is_dead(heap, err) && err)
+	for (i = 0; i < n; i++) {
+		device = cache->device[i];
+		if (of && !cm_reach_has_event_locked(of, device))
+			continue;
+		reach = of && of != device ? cm_reach_open_event_locked(of, device, &number) : NULL;
+		if (synchronize(device))
 			return false;
+		if (reach)
+			cm_reach_close_event_locked(reach, number);
 	}
 	return true;
 }

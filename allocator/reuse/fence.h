@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One event in every context of the process, recorded together: when all of them have completed, so
- * has all work that was submitted anywhere before. Every context, since a copy between devices, or
- * to the host, touches memory of one context from a stream of another.
+ * One event in every context that can reach the memory of a device (reach.h), recorded together:
+ * when all of them have completed, so has all work that was submitted anywhere before and may have
+ * touched that memory. Of memory of the host: in every context of the process.
  *
  * Events stay with their context and serve one fence after the other. Where a driver has no events
  * of a context, cm_fence_synchronize_event_locked is all there is.
@@ -24,14 +24,14 @@
 /* Whether the driver has what a fence needs. */
 bool cm_fence_is_possible(const struct cm_cache *cache);
 
-/* Records a fence that holds no events. False: it could not be, as while a context is suspended,
- * and holds none as before. */
-bool cm_fence_record_event_locked(struct cm_cache *cache, struct cm_fence *fence);
+/* Records a fence that holds no events, for memory of the device `of`; NULL: of the host. False: it
+ * could not be, as while one of the contexts is suspended, and holds none as before. */
+bool cm_fence_record_event_locked(struct cm_cache *cache, struct cm_device *of,
+				  struct cm_fence *fence);
 
-/* The same for what the driver waits for when it takes memory of the device back: the work of the
- * device's contexts, and of all where others have access to that memory. Not of suspended ones,
- * which end by themselves or go on. No proof that memory is idle. */
-bool cm_fence_record_probe_event_locked(const struct cm_device *device, struct cm_fence *fence);
+/* The same for what the driver waits for when it takes memory of the device back. Not for suspended
+ * contexts, which end by themselves or go on. No proof that memory is idle. */
+bool cm_fence_record_probe_event_locked(struct cm_device *device, struct cm_fence *fence);
 
 /* Asks the driver; events that have completed are given back at once. Never blocks. The questions
  * are counted as the device's for whose memory they are asked, not as those of the contexts: the
@@ -62,7 +62,8 @@ void cm_fence_forget_event_locked(struct cm_fence *fence, const struct cm_heap *
 /* Waits for the context no longer, which stands; its event is given back without any call. */
 void cm_fence_leave_out_event_locked(struct cm_fence *fence, struct cm_heap *heap);
 
-/* The host waits for all work of every context. False on a driver error, or while one is ending. */
-bool cm_fence_synchronize_event_locked(struct cm_cache *cache);
+/* The host waits for all work of the contexts that a fence for `of` would have events of. False on
+ * a driver error, or while a context is ending. */
+bool cm_fence_synchronize_event_locked(struct cm_cache *cache, struct cm_device *of);
 
 #endif

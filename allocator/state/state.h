@@ -41,12 +41,25 @@
 
 enum { CM_FIT_SMALL, CM_FIT_LARGE, CM_FIT_COUNT };
 
+/*
+ * Whether work of one device's contexts may be touching memory of another device that it names
+ * (reuse/reach.h): it may while `begun` is not `done`. The numbers only grow, and
+ * done <= ended <= begun.
+ */
+struct cm_reach {
+	_Atomic uint64_t begun; /* submissions, counted before the driver is called */
+	_Atomic uint64_t ended; /* of these, those behind which the driver has answered */
+	uint64_t done;          /* an event recorded behind so many was complete; event lock */
+};
+
 struct cm_fence {
 	uint32_t events;
 	bool broken; /* a context answered with an error: it may never be complete */
 	struct cm_fence_event {
 		struct cm_heap *heap; /* whose context; NULL: complete, or the context is gone */
 		uint64_t event;
+		struct cm_reach *reach; /* why it is there; NULL: for another reason */
+		uint64_t number;        /* `done` of that, once the whole fence is complete */
 	} event[CM_FENCE_CONTEXTS];
 };
 
@@ -65,7 +78,7 @@ struct cm_batch {
 	struct cm_block_list list; /* its PENDING blocks; of pinned ones `age` is the number */
 	uint64_t blocks;           /* this and the fields below `recorded`: of an epoch alone */
 	uint64_t bytes;
-	uint64_t work; /* ops->work_number at its last free */
+	uint64_t work; /* cm_device_work, of pinned ones cm_cache_work, at its last free */
 	bool recorded; /* the fence was */
 	/* No unbounded work between the last free and the record: the events capture no more than a
 	 * cudaFree at that moment would have waited for. */
@@ -151,6 +164,8 @@ struct cm_given {
 #define CM_EXCHANGE_MAX 64
 
 struct cm_device {
+	/* The first one counts. Alone in its cache line, since every launch writes it. */
+	_Alignas(64) uint64_t own_work[8];
 	struct cm_lock lock;
 	struct cm_lock
 		reclaim_lock;  /* giving back and asking again after a failure: one at a time */
@@ -160,6 +175,7 @@ struct cm_device {
 					* back; lowered once they are, and counted in `returns` */
 	struct cm_cache *cache;
 	struct cm_device_row *row;
+	const uint64_t *work_number; /* see cm_device_work; the device's lock to change it */
 	struct cm_ring ring;
 	uint32_t index;
 	uint32_t spare_block; /* unused block rows, by link_next */
@@ -183,6 +199,7 @@ struct cm_device {
 	_Atomic uint64_t failed_size; /* of the last request that failed for lack of memory */
 	_Atomic bool
 		unreclaimed; /* what nobody uses again may be waiting, see cm_release_unreclaimed */
+	struct cm_reach reach[CM_DEVICES_MAX]; /* of its memory, by the row of the other device */
 };
 
 struct cm_pinned {
@@ -290,6 +307,12 @@ static inline uint64_t cm_cache_work(const struct cm_cache *cache)
 	return __atomic_load_n(cache->ops->work_number, __ATOMIC_RELAXED);
 }
 
+/* The same for work of the device alone, once there is another device. Under the device's lock. */
+static inline uint64_t cm_device_work(const struct cm_device *device)
+{
+	return __atomic_load_n(device->work_number, __ATOMIC_RELAXED);
+}
+
 static inline struct cm_device *cm_cache_device(struct cm_cache *cache, uint32_t row)
 {
 	return row < atomic_load_explicit(&cache->devices, memory_order_acquire)
@@ -388,11 +411,6 @@ static inline struct cm_heap *cm_device_next_heap(const struct cm_device *device
 			return heap;
 	}
 	return NULL;
-}
-
-static inline bool cm_cache_has_one_context(const struct cm_cache *cache)
-{
-	return atomic_load_explicit(&cache->contexts, memory_order_relaxed) == 1;
 }
 
 /* Freed and not ready as yet, in open and closed epochs. Without the device's lock it may be of the

@@ -57,7 +57,8 @@ static bool read_info(CUcontext ctx, struct cm_context_info *info)
 	CUuuid uuid;
 
 	*info = (struct cm_context_info){.ctx = (uintptr_t)ctx,
-					 .open_to = cm_registry_read(ctx).open_to};
+					 .open_to = cm_registry_read(ctx).open_to,
+					 .is_found = cm_registry_read(ctx).is_found};
 	if (cm_real.cuCtxGetDevice(&device) != CUDA_SUCCESS ||
 	    cm_real.cuMemGetInfo_v2(&free_bytes, &total) != CUDA_SUCCESS)
 		return false;

@@ -56,7 +56,8 @@ bool cm_registry_add(CUcontext ctx, CUdevice device, enum cm_context_kind kind)
 	found = find_locked(ctx);
 	if (!found && count < CM_FENCE_CONTEXTS) {
 		found = &registry[count++];
-		*found = (struct cm_known_context){.ctx = ctx, .kind = kind};
+		*found = (struct cm_known_context){
+			.ctx = ctx, .kind = kind, .is_found = kind == CM_CONTEXT_SEEN};
 	}
 	if (found) {
 		found->device = device;

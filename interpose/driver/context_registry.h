@@ -25,6 +25,7 @@ struct cm_known_context {
 	CUcontext ctx;
 	CUdevice device;
 	enum cm_context_kind kind;
+	bool is_found;    /* it was there when it was registered, and may have work */
 	bool in_teardown; /* the driver may be destroying it; its handle may be reused */
 	unsigned pins;    /* threads that pin it, see cm_registry_pin_all */
 	unsigned users;   /* references beyond its creator's: cuCtxAttach */

@@ -1,6 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 #include "interpose/driver/current.h"
 
+uint64_t cm_context_of_stream(CUstream stream)
+{
+	CUcontext ctx;
+
+	if (!stream || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD ||
+	    cm_real.cuStreamGetCtx(stream, &ctx) != CUDA_SUCCESS)
+		return cm_context_current();
+	return (uintptr_t)ctx;
+}
+
 /* Pushes even where this handle is current: that may be a destroyed context whose handle was
  * reused. */
 int cm_context_push(uint64_t ctx)

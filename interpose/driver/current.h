@@ -20,6 +20,10 @@ static inline uint64_t cm_context_current(void)
 	return (uintptr_t)ctx;
 }
 
+/* The context of a stream, 0: it has none. Those that each context has are of the current one; the
+ * driver is asked for others. */
+uint64_t cm_context_of_stream(CUstream stream);
+
 /* Makes `ctx` current until the pop. 0, or the driver's code; then there is nothing to pop. */
 int cm_context_push(uint64_t ctx);
 void cm_context_pop(void);

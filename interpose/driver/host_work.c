@@ -163,16 +163,6 @@ static struct context *add_context_locked(uint64_t ctx)
 	return context;
 }
 
-/* The context of a stream, 0: it has none. Asks the driver. */
-static uint64_t context_of(CUstream stream)
-{
-	CUcontext ctx;
-
-	if (is_special(stream) || cm_real.cuStreamGetCtx(stream, &ctx) != CUDA_SUCCESS)
-		return cm_context_current();
-	return (uintptr_t)ctx;
-}
-
 void cm_host_work_disable(void)
 {
 	atomic_store_explicit(&cm_host_work_is_off, true, memory_order_relaxed);
@@ -222,7 +212,7 @@ void cm_host_work_note(CUstream stream, bool per_thread)
 	if (row)
 		note_locked(row);
 	cm_lock_release(&lock);
-	ctx = row ? 0 : context_of(name);
+	ctx = row ? 0 : cm_context_of_stream(name);
 	if (!ctx)
 		return;
 	cm_lock_acquire(&lock);

@@ -1,11 +1,46 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The hooks of what copies, fills and writes memory. Each goes to the driver as it is; what the
- * host may see of it is noted once the driver has accepted it (host_work.h).
+ * The hooks of what copies, fills and writes memory. Each goes to the driver as it is; what it
+ * names of other devices is told before (reach.h), and what the host may see of it is noted once
+ * the driver has accepted it (host_work.h).
  */
+#include "allocator/base/attr.h"
 #include "interpose/driver/host_memory_ends.h"
 #include "interpose/driver/host_work.h"
+#include "interpose/driver/reach.h"
 #include "interpose/symbols/hooks.h"
+
+/* The devices whose memory a copy names: the ends' words add to a sum, and none of them is true, so
+ * that all are asked. */
+#define NAMED(rows)        ((named |= (rows)), false)
+#define HOST(addr)         ((void)(addr), false)
+#define ANY(addr)          NAMED(cm_reach_of(addr))
+#define DEVICE(addr)       NAMED(cm_reach_of(addr))
+#define LIST(list, count)  NAMED(cm_reach_of_list(list, count))
+#define BOXES(list, count) NAMED(cm_reach_of_boxes(list, count))
+#define BOX(copy)                                                                        \
+	NAMED((copy) ? cm_reach_of_box((copy)->srcMemoryType, (copy)->srcDevice) |       \
+			       cm_reach_of_box((copy)->dstMemoryType, (copy)->dstDevice) \
+		     : 0)
+#define CM_COPY(symbol, params, pass, ends)                                          \
+	static CM_NOINLINE __attribute__((unused)) uint64_t named_by_##symbol params \
+	{                                                                            \
+		uint64_t named = 0;                                                  \
+                                                                                     \
+		(void)(ends);                                                        \
+		return named;                                                        \
+	}
+#define CM_COPY_IN_PLACE CM_COPY
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+#include "interpose/wrappers/copies.def"
+#pragma GCC diagnostic pop
+#undef HOST
+#undef ANY
+#undef DEVICE
+#undef LIST
+#undef BOXES
+#undef BOX
 
 #define HOST(addr)         true
 #define ANY(addr)          cm_end_is_host(addr)
@@ -16,11 +51,24 @@
 	(cm_end_of_box_is_host((copy)->srcMemoryType, (copy)->srcDevice) || \
 	 cm_end_of_box_is_host((copy)->dstMemoryType, (copy)->dstDevice))
 
+/* The driver's call, between what is told of the memory that it names. */
+#define SUBMIT(symbol, named_by, stream, pass)                              \
+	({                                                                  \
+		struct cm_submission submission = {0};                      \
+		CUresult submitted;                                         \
+                                                                            \
+		if (CM_UNLIKELY(cm_reach_is_watched()))                     \
+			submission = cm_reach_begin(stream, named_by pass); \
+		submitted = cm_real.symbol pass;                            \
+		cm_reach_end(submission);                                   \
+		submitted;                                                  \
+	})
+
 /* Inside the hook: what the ends ask of the driver is not the program's own call. */
-#define COPY(symbol, per_thread, params, pass, ends)                                  \
+#define COPY(symbol, named_by, per_thread, params, pass, ends)                        \
 	CUresult cm_wrap_##symbol params                                              \
 	{                                                                             \
-		CUresult res = cm_real.symbol pass;                                   \
+		CUresult res = SUBMIT(symbol, named_by, stream, pass);                \
                                                                                       \
 		if (res != CUDA_SUCCESS || !cm_host_work_is_on() || !cm_hook_enter()) \
 			return res;                                                   \
@@ -29,10 +77,18 @@
 		cm_hook_leave();                                                      \
 		return res;                                                           \
 	}
+#define COPY_IN_PLACE(symbol, named_by, params, pass)        \
+	CUresult cm_wrap_##symbol params                     \
+	{                                                    \
+		return SUBMIT(symbol, named_by, NULL, pass); \
+	}
 
-#define CM_COPY(symbol, params, pass, ends)     \
-	COPY(symbol, false, params, pass, ends) \
-	COPY(symbol##_ptsz, true, params, pass, ends)
+#define CM_COPY(symbol, params, pass, ends)                        \
+	COPY(symbol, named_by_##symbol, false, params, pass, ends) \
+	COPY(symbol##_ptsz, named_by_##symbol, true, params, pass, ends)
+#define CM_COPY_IN_PLACE(symbol, params, pass, ends)           \
+	COPY_IN_PLACE(symbol, named_by_##symbol, params, pass) \
+	COPY_IN_PLACE(symbol##_ptds, named_by_##symbol, params, pass)
 #include "interpose/wrappers/copies.def"
 
 /* Kernels reach the host's memory by this address from here on. */

@@ -64,6 +64,9 @@ static CUresult retain_primary(CUcontext *ctx, CUdevice device)
 			cm_context_forget_stale(*ctx);
 		else
 			cm_registry_await_removal(*ctx);
+		/* One that is not known was made past the hooks. */
+		if (!made)
+			(void)cm_context_register(*ctx, device, CM_CONTEXT_SEEN);
 		(void)cm_context_register(*ctx, device, CM_CONTEXT_PRIMARY);
 	}
 	cm_lock_release(primary_lock_of(device));

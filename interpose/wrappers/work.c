@@ -11,6 +11,7 @@
 #include "interpose/driver/driver_ops.h"
 #include "interpose/driver/graph_work.h"
 #include "interpose/driver/host_work.h"
+#include "interpose/driver/reach.h"
 #include "interpose/process/process.h"
 #include "interpose/symbols/hooks.h"
 #include "interpose/wrappers/retry_after_trim.h"
@@ -27,6 +28,8 @@ static uint64_t announce_work(CUstream stream, bool per_thread, bool host_sees)
 	if (cache && cm_cache_wants_close(cache))
 		cm_cache_before_work(cache);
 	cm_work_note();
+	if (CM_UNLIKELY(cm_reach_is_watched()))
+		cm_reach_note_work(stream);
 	if (cm_host_work_exists() && !host_sees)
 		cm_host_work_before_other(stream, per_thread);
 	cm_hook_leave();
@@ -66,88 +69,121 @@ static bool should_retry(CUresult res, uint64_t *returns)
 #define GRAPH(graph) cm_graph_work_reaches_host(graph)
 #define NOTHING      false
 
+/* The devices whose memory work names. Kernels reach no others than they were given access to; the
+ * nodes of a graph may run on any device, and the driver does not tell on which. */
+#define NO_MEMORY     UINT64_C(0)
+#define WORD(addr)    cm_reach_of(addr)
+#define WORDS(ops, n) cm_reach_of_words(ops, n)
+#define ALL_MEMORY    cm_reach_of_any()
+
 /* A wrapper that announces the work and passes on, outside the hook: calls that the driver makes
  * meanwhile are still counted. */
-#define WORK_AS(name, symbol, per_thread, params, pass, stream, host_sees)                         \
+#define WORK_AS(name, symbol, per_thread, params, pass, stream, host_sees, named)                  \
 	CUresult name params                                                                       \
 	{                                                                                          \
 		uint64_t returns = announce_work(stream, per_thread, host_sees);                   \
-		CUresult res = cm_real.symbol pass;                                                \
+		struct cm_submission submission = {0};                                             \
 		int tries = CM_RETRY_MAX;                                                          \
+		CUresult res;                                                                      \
                                                                                                    \
+		if (CM_UNLIKELY(cm_reach_is_watched()))                                            \
+			submission = cm_reach_begin(stream, named);                                \
+		res = cm_real.symbol pass;                                                         \
 		while (CM_UNLIKELY(res != CUDA_SUCCESS) && tries-- && should_retry(res, &returns)) \
 			res = cm_real.symbol pass;                                                 \
+		cm_reach_end(submission);                                                          \
 		if (res == CUDA_SUCCESS && cm_host_work_is_on() && (host_sees))                    \
 			note_host_work(stream, per_thread);                                        \
 		return res;                                                                        \
 	}
-#define WORK(symbol, per_thread, params, pass, stream, host_sees) \
-	WORK_AS(cm_wrap_##symbol, symbol, per_thread, params, pass, stream, host_sees)
-#define WORK_BOTH(symbol, params, pass, stream, host_sees)   \
-	WORK(symbol, false, params, pass, stream, host_sees) \
-	WORK(symbol##_ptsz, true, params, pass, stream, host_sees)
+#define WORK(symbol, per_thread, params, pass, stream, host_sees, named) \
+	WORK_AS(cm_wrap_##symbol, symbol, per_thread, params, pass, stream, host_sees, named)
+#define WORK_BOTH(symbol, params, pass, stream, host_sees, named)   \
+	WORK(symbol, false, params, pass, stream, host_sees, named) \
+	WORK(symbol##_ptsz, true, params, pass, stream, host_sees, named)
 
 /* clang-format off */
-WORK(cuLaunch, false, (CUfunction f), (f), NULL, KERNEL)
-WORK(cuLaunchGrid, false, (CUfunction f, int width, int height), (f, width, height), NULL, KERNEL)
+WORK(cuLaunch, false, (CUfunction f), (f), NULL, KERNEL, NO_MEMORY)
+WORK(cuLaunchGrid, false, (CUfunction f, int width, int height), (f, width, height), NULL, KERNEL,
+     NO_MEMORY)
 WORK(cuLaunchGridAsync, false, (CUfunction f, int width, int height, CUstream stream),
-     (f, width, height, stream), stream, KERNEL)
+     (f, width, height, stream), stream, KERNEL, NO_MEMORY)
 static WORK_AS(launch_on_devices, cuLaunchCooperativeKernelMultiDevice, false,
 	       (CUDA_LAUNCH_PARAMS *launches, unsigned int count, unsigned int flags),
-	       (launches, count, flags), NULL, NOTHING)
+	       (launches, count, flags), NULL, NOTHING, NO_MEMORY)
 WORK_BOTH(cuLaunchKernel,
 	  (CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx,
 	   unsigned int by, unsigned int bz, unsigned int shared, CUstream stream, void **params,
 	   void **extra),
-	  (f, gx, gy, gz, bx, by, bz, shared, stream, params, extra), stream, KERNEL)
+	  (f, gx, gy, gz, bx, by, bz, shared, stream, params, extra), stream, KERNEL, NO_MEMORY)
 WORK_BOTH(cuLaunchKernelEx,
 	  (const CUlaunchConfig *config, CUfunction f, void **params, void **extra),
-	  (config, f, params, extra), config ? config->hStream : NULL, KERNEL)
+	  (config, f, params, extra), config ? config->hStream : NULL, KERNEL, NO_MEMORY)
 WORK_BOTH(cuLaunchCooperativeKernel,
 	  (CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx,
 	   unsigned int by, unsigned int bz, unsigned int shared, CUstream stream, void **params),
-	  (f, gx, gy, gz, bx, by, bz, shared, stream, params), stream, KERNEL)
+	  (f, gx, gy, gz, bx, by, bz, shared, stream, params), stream, KERNEL, NO_MEMORY)
 WORK_BOTH(cuGraphLaunch, (CUgraphExec graph, CUstream stream), (graph, stream), stream,
-	  GRAPH(graph))
+	  GRAPH(graph), ALL_MEMORY)
 WORK_BOTH(cuLaunchHostFunc, (CUstream stream, CUhostFn fn, void *data), (stream, fn, data),
-	  stream, HOST)
+	  stream, HOST, NO_MEMORY)
 WORK_BOTH(cuLaunchHostFunc_v2, (CUstream stream, CUhostFn fn, void *data, unsigned int mode),
-	  (stream, fn, data, mode), stream, HOST)
+	  (stream, fn, data, mode), stream, HOST, NO_MEMORY)
 WORK_BOTH(cuStreamAddCallback,
 	  (CUstream stream, CUstreamCallback callback, void *data, unsigned int flags),
-	  (stream, callback, data, flags), stream, HOST)
+	  (stream, callback, data, flags), stream, HOST, NO_MEMORY)
 WORK_BOTH(cuStreamWaitValue32,
 	  (CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags),
-	  (stream, addr, value, flags), stream, NOTHING)
+	  (stream, addr, value, flags), stream, NOTHING, WORD(addr))
 WORK_BOTH(cuStreamWaitValue64,
 	  (CUstream stream, CUdeviceptr addr, cuuint64_t value, unsigned int flags),
-	  (stream, addr, value, flags), stream, NOTHING)
+	  (stream, addr, value, flags), stream, NOTHING, WORD(addr))
 WORK_BOTH(cuStreamWaitValue32_v2,
 	  (CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags),
-	  (stream, addr, value, flags), stream, NOTHING)
+	  (stream, addr, value, flags), stream, NOTHING, WORD(addr))
 WORK_BOTH(cuStreamWaitValue64_v2,
 	  (CUstream stream, CUdeviceptr addr, cuuint64_t value, unsigned int flags),
-	  (stream, addr, value, flags), stream, NOTHING)
+	  (stream, addr, value, flags), stream, NOTHING, WORD(addr))
 WORK_BOTH(cuStreamBatchMemOp,
 	  (CUstream stream, unsigned int count, CUstreamBatchMemOpParams *ops, unsigned int flags),
-	  (stream, count, ops, flags), stream, KERNEL)
+	  (stream, count, ops, flags), stream, KERNEL, WORDS(ops, count))
 WORK_BOTH(cuStreamBatchMemOp_v2,
 	  (CUstream stream, unsigned int count, CUstreamBatchMemOpParams *ops, unsigned int flags),
-	  (stream, count, ops, flags), stream, KERNEL)
+	  (stream, count, ops, flags), stream, KERNEL, WORDS(ops, count))
 WORK_BOTH(cuWaitExternalSemaphoresAsync,
 	  (const CUexternalSemaphore *semaphores,
 	   const CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS *params, unsigned int count, CUstream stream),
-	  (semaphores, params, count, stream), stream, NOTHING)
+	  (semaphores, params, count, stream), stream, NOTHING, NO_MEMORY)
 
 /* Each kernel names a stream of its own. */
 CUresult cm_wrap_cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS *launches,
 						      unsigned int count, unsigned int flags)
 {
-	CUresult res = launch_on_devices(launches, count, flags);
+	CUresult res;
 	unsigned int i;
 
+	if (CM_UNLIKELY(cm_reach_is_watched()))
+		cm_reach_note_work_in(NULL);
+	res = launch_on_devices(launches, count, flags);
 	for (i = 0; res == CUDA_SUCCESS && cm_host_work_is_on() && KERNEL && i < count; i++)
 		note_host_work(launches[i].hStream, false);
 	return res;
 }
+/* clang-format on */
+
+/* What is behind the event may be work without bound of another device. */
+#define WAIT(symbol, params, pass, note)                \
+	CUresult cm_wrap_##symbol params                \
+	{                                               \
+		if (CM_UNLIKELY(cm_reach_is_watched())) \
+			note;                           \
+		return cm_real.symbol pass;             \
+	}
+
+/* clang-format off */
+WAIT(cuStreamWaitEvent, (CUstream stream, CUevent event, unsigned int flags),
+     (stream, event, flags), cm_reach_note_work(stream))
+WAIT(cuStreamWaitEvent_ptsz, (CUstream stream, CUevent event, unsigned int flags),
+     (stream, event, flags), cm_reach_note_work(stream))
+WAIT(cuCtxWaitEvent, (CUcontext ctx, CUevent event), (ctx, event), cm_reach_note_work_in(ctx))
 /* clang-format on */

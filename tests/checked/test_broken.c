@@ -142,6 +142,57 @@ static void play_late_peer(void)
 	OK(cuCtxSynchronize());
 }
 
+/* Copies by the other device, which was given no access. */
+static CUcontext copy_by_other(CUdeviceptr addr, CUdeviceptr next)
+{
+	CUcontext owner, other = cm_open(1);
+	const CUdeviceptr source = cm_get(BLOCK);
+
+	OK(cuMemcpyDtoDAsync_v2(addr, source, BLOCK, make_stream(CU_STREAM_NON_BLOCKING)));
+	OK(cuMemcpyDtoDAsync_v2(source, next, BLOCK, make_stream(CU_STREAM_NON_BLOCKING)));
+	OK(cuCtxPopCurrent_v2(&other));
+	OK(cuCtxGetCurrent(&owner));
+	return other;
+}
+
+/* What the other one copies is freed in two batches: each is large enough to be closed before a
+ * kernel. */
+static void play_copies(void)
+{
+	CUcontext owner = cm_open(0), other;
+	CUdeviceptr addr = cm_get(10 * BLOCK), next = cm_get(10 * BLOCK), kept = cm_get(BLOCK);
+	CUstream stream = make_stream(CU_STREAM_DEFAULT);
+	CUfunction touch = load_touch();
+
+	OK(cuCtxPushCurrent_v2(owner));
+	other = copy_by_other(addr, next);
+	OK(cuMemFree_v2(addr));
+	launch(touch, stream, kept);
+	OK(cuMemFree_v2(next));
+	launch(touch, stream, cm_get(10 * BLOCK));
+	launch(touch, stream, cm_get(10 * BLOCK));
+	OK(cuCtxSynchronize());
+	OK(cuCtxSetCurrent(other));
+	OK(cuCtxSynchronize());
+}
+
+/* The memory was handed out behind a barrier of its own context before the other copies it. */
+static void play_late_copy(void)
+{
+	CUcontext owner = cm_open(0), other;
+	CUdeviceptr addr = cm_get(BLOCK);
+
+	(void)cm_open(1);
+	OK(cuCtxSetCurrent(owner));
+	launch(load_touch(), make_stream(CU_STREAM_DEFAULT), addr);
+	addr = turn_over(addr);
+	OK(cuCtxPushCurrent_v2(owner));
+	other = copy_by_other(addr, addr);
+	OK(cuCtxSynchronize());
+	OK(cuCtxSetCurrent(other));
+	OK(cuCtxSynchronize());
+}
+
 static void play_pinned(void)
 {
 	CUdeviceptr addr;
@@ -243,6 +294,8 @@ static const struct cm_role roles[] = {
 	{"contexts", play_contexts},
 	{"peer", play_peer},
 	{"late_peer", play_late_peer},
+	{"copies", play_copies},
+	{"late_copy", play_late_copy},
 	{"pinned", play_pinned},
 	{"capture", play_capture},
 	{"all_owned", play_all_owned},
@@ -318,6 +371,8 @@ FOUND(one_stream, "non_blocking", "")
 FOUND(one_context, "contexts", "")
 FOUND(peer, "peer", "")
 FOUND(settle, "late_peer", "")
+FOUND(reach, "copies", "")
+FOUND(under_way, "copies", "")
 FOUND(pinned, "pinned", "sync:never")
 FOUND(capture, "capture", "")
 FOUND(pages, "page", "expandable_segments:on")
@@ -328,6 +383,11 @@ static void shown_is_found(void **state)
 	must_be_found(state, "cudamem_broken_at_once", "shown", "expandable_segments:on");
 }
 
+static void settle_is_found_by_a_copy(void **state)
+{
+	must_be_found(state, "cudamem_broken_settle", "late_copy", "");
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -336,7 +396,8 @@ int main(int argc, char **argv)
 		CM_PLAY_TEST(one_context_is_found), CM_PLAY_TEST(peer_is_found),
 		CM_PLAY_TEST(settle_is_found),      CM_PLAY_TEST(pinned_is_found),
 		CM_PLAY_TEST(capture_is_found),     CM_PLAY_TEST(pages_is_found),
-		CM_PLAY_TEST(shown_is_found),
+		CM_PLAY_TEST(shown_is_found),       CM_PLAY_TEST(reach_is_found),
+		CM_PLAY_TEST(under_way_is_found),   CM_PLAY_TEST(settle_is_found_by_a_copy),
 	};
 
 	cm_rerun_role(argc, argv, roles);

@@ -26,7 +26,7 @@ def complaints_of(hooks, typedefs, newest, known):
             if f'CM_HOOK({symbol},' not in hooks or symbol.split('_')[0] == base:
                 yield f'{symbol}: an alias is another base\'s hook'
             continue
-        if not re.fullmatch(rf'{base}(_v\d+)?{"_ptsz" if abi[1] else ""}', symbol):
+        if not re.fullmatch(rf'{base}(_v\d+)?{"_pt(sz|ds)" if abi[1] else ""}', symbol):
             yield f'{symbol}: its flags or its base do not fit its name'
         if abi not in abis[base] and int(version) <= known:
             yield f'{symbol}: CUDA has no {base} of version {version}'

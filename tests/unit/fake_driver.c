@@ -256,12 +256,12 @@ static bool touches(const struct fake_work *work, uint64_t addr, uint64_t bytes)
 	return work->bytes && work->addr < addr + bytes && addr < work->addr + work->bytes;
 }
 
-static uint32_t contexts_alive(void)
+static uint32_t contexts_alive(uint32_t device)
 {
 	uint32_t i, n = 0;
 
 	for (i = 0; i < FAKE_CONTEXTS_MAX; i++)
-		n += fake->context[i].handle != 0;
+		n += fake->context[i].handle != 0 && fake->context[i].device == device;
 	return n;
 }
 
@@ -316,7 +316,8 @@ void fake_hand_out(uint64_t ctx, uint64_t addr, uint64_t bytes)
 			continue;
 		/* Behind a barrier, but the CPU could touch host memory before it. */
 		if (memory.device != FAKE_HOST && work->ctx == ctx &&
-		    work->number < context->floor && !context->reached && contexts_alive() == 1)
+		    work->number < context->floor && !context->reached &&
+		    contexts_alive(context->device) == 1)
 			work->stale = true;
 		else
 			complain("handed out while work may touch it", addr, work->number);

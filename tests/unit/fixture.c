@@ -28,6 +28,11 @@ static struct cm_context_info info_of(struct fixture *fixture, uint64_t ctx, uin
 	};
 }
 
+static uint32_t device_of(const struct fixture *fixture, uint64_t ctx)
+{
+	return fixture->driver.context[ctx - 1].device;
+}
+
 bool fixture_open(struct fixture *fixture, const struct fixture_params *params)
 {
 	const struct cm_region_params region_params = {.backing = CM_BACKING_PRIVATE,
@@ -67,9 +72,9 @@ uint64_t fixture_add_context(struct fixture *fixture, uint32_t device, struct cm
 		fake_context_destroy(ctx);
 		return 0;
 	}
-	/* A copy can touch memory of any context from any other. */
+	/* Work of one context of a device can touch memory of any other. */
 	for (other = 1; other <= FAKE_CONTEXTS_MAX; other++)
-		if (other != ctx)
+		if (other != ctx && device_of(fixture, other) == device)
 			fake_judge_reach(other);
 	return ctx;
 }
@@ -116,12 +121,35 @@ int fixture_put(struct fixture *fixture, uint64_t addr)
 	return cm_cache_free(fixture->cache, addr, &forward);
 }
 
+/* Work of another device is about to reach what was allocated behind barriers. */
+static void judge(struct fixture *fixture, struct cm_submission submission)
+{
+	uint64_t ctx, row;
+
+	for (ctx = 1; ctx <= FAKE_CONTEXTS_MAX; ctx++) {
+		row = cm_cache_device_row(fixture->cache, (int32_t)device_of(fixture, ctx));
+		if (row != UINT32_MAX && submission.named >> row & 1)
+			fake_judge_reach(ctx);
+	}
+}
+
 uint64_t fixture_launch(struct fixture *fixture, uint64_t ctx, uint64_t stream, uint64_t addr,
 			uint64_t bytes, uint64_t duration_ns)
 {
-	if (cm_cache_wants_close(fixture->cache))
-		cm_cache_before_work(fixture->cache);
-	return fake_submit(ctx, stream, addr, bytes, duration_ns);
+	struct cm_cache *cache = fixture->cache;
+	struct cm_submission submission = {0};
+	uint64_t number;
+
+	if (cm_cache_wants_close(cache))
+		cm_cache_before_work(cache);
+	if (cm_cache_has_devices(cache)) {
+		cm_cache_note_work(cache, ctx);
+		submission = cm_cache_begin_reach(cache, ctx, cm_cache_rows_of(cache, addr));
+		judge(fixture, submission);
+	}
+	number = fake_submit(ctx, stream, addr, bytes, duration_ns);
+	cm_cache_end_reach(cache, submission);
+	return number;
 }
 
 const char *fixture_complaint(struct fixture *fixture)

@@ -167,12 +167,14 @@ static void contexts_that_go_leave_the_events_of_others(void **state)
 	work = fixture_launch(f, f->ctx, 1, keep, 512, FAKE_FOREVER);
 	for (i = 0; i < 10; i++) {
 		ctx = fixture_add_context(f, 1, &heap);
+		cm_cache_mark_shared(f->cache, ctx);
 		assert_int_equal(fixture_alloc(f, heap, MIB, &addr), 0);
 		case_put(f, addr);
 		cm_cache_poll(f->cache);
 		assert_int_equal(heap->epochs.open.number - heap->epochs.oldest, 1);
 		fixture_remove_context(f, ctx);
-		if (!alive)
+		/* The second one has a probe of its device as well, which waits for that work. */
+		if (i < 2)
 			alive = fake_events_alive();
 		assert_int_equal(fake_events_alive(), alive);
 	}

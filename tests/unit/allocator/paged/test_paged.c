@@ -363,6 +363,7 @@ static void shown_memory_holds_nobody_up_behind_a_kernel_without_end(void **stat
 
 	assert_int_equal(cm_cache_mark_exported(f->cache, shown), 0);
 	ctx = fixture_add_context(f, 1, &heap);
+	cm_cache_mark_shared(f->cache, f->ctx);
 	assert_int_equal(fixture_alloc(f, heap, 2 * MIB, &addr), 0);
 	work = fixture_launch(f, ctx, 1, addr, 2 * MIB, FAKE_FOREVER);
 	case_put(f, shown);

@@ -159,7 +159,7 @@ static void no_barrier_is_laid_where_a_second_context_could_pass_it(void **state
 	struct cm_heap *heap;
 	uint64_t addr = case_get(f, 64 * MIB);
 
-	(void)fixture_add_context(f, 1, &heap);
+	(void)fixture_add_context(f, 0, &heap);
 	(void)launch(f, addr, 10 * MS);
 	case_put(f, addr);
 	assert_int_not_equal(case_get(f, 64 * MIB), addr);
@@ -181,13 +181,12 @@ static void no_barrier_is_laid_where_others_reach_the_memory(void **state)
 	assert_int_equal(f->driver.called[FAKE_CTX_WAIT_EVENT], 0);
 }
 
-/* A copy from another context's stream: the event of the block's own context does not capture
- * it. */
+/* Of the same device. The event of the block's own context does not capture it. */
 static void work_of_another_context_holds_a_block_back(void **state)
 {
 	struct fixture *f = *state;
 	struct cm_heap *heap;
-	uint64_t ctx = fixture_add_context(f, 1, &heap), addr = case_get(f, 64 * MIB), other;
+	uint64_t ctx = fixture_add_context(f, 0, &heap), addr = case_get(f, 64 * MIB), other;
 
 	(void)fake_copy(ctx, 1, addr, 64 * MIB, 10 * MS);
 	case_put(f, addr);
@@ -211,6 +210,7 @@ static void questions_to_another_device_are_counted_for_the_one_that_asks(void *
 	struct cm_heap *heap;
 
 	(void)fixture_add_context(f, 1, &heap);
+	cm_cache_mark_shared(f->cache, f->ctx);
 	case_put(f, case_get(f, MIB));
 	cm_cache_poll(f->cache);
 	assert_int_equal(f->driver.called[FAKE_EVENT_QUERY], 2);
@@ -237,7 +237,7 @@ static void behind_a_barrier_nothing_is_let_in_before_old_work_is_done(void **st
 		assert_false(fake_is_done(work));
 		fake_capture(i >= 3);
 		if (i % 3 == 0)
-			(void)fixture_add_context(f, 1, &heap);
+			(void)fixture_add_context(f, 0, &heap);
 		else if (i % 3 == 1)
 			cm_cache_mark_shared(f->cache, f->ctx);
 		else

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the hooks announce of work, in processes with several devices.
+ */
+#include "allocator/cache.h"
+#include "allocator/reuse/epoch.h"
+#include "allocator/state/state.h"
+
+static uint32_t count_devices(const struct cm_cache *cache)
+{
+	return atomic_load_explicit(&cache->devices, memory_order_acquire);
+}
+
+bool cm_cache_has_devices(const struct cm_cache *cache)
+{
+	return count_devices(cache) > 1;
+}
+
+uint64_t cm_cache_all_rows(const struct cm_cache *cache)
+{
+	const uint32_t n = count_devices(cache);
+
+	return n == CM_DEVICES_MAX ? UINT64_MAX : (UINT64_C(1) << n) - 1;
+}
+
+uint64_t cm_cache_rows_of(const struct cm_cache *cache, uint64_t addr)
+{
+	const uint8_t page = cm_page_map_get(&cache->pages, addr);
+
+	if (page == CM_PAGE_NONE)
+		return 0;
+	return page == CM_PAGE_MIXED ? cm_cache_all_rows(cache) : UINT64_C(1) << (page - 1);
+}
+
+static void count_work(struct cm_device *device)
+{
+	(void)__atomic_fetch_add(device->own_work, 1, __ATOMIC_RELAXED);
+}
+
+/* From here on no barrier is laid in memory of the device: what was allocated behind the last one
+ * is waited for. Without events of contexts there is none, and the event lock may be held for
+ * long. */
+static void settle(const struct cm_device *device)
+{
+	struct cm_heap *heap;
+	uint32_t at = 0;
+
+	while ((heap = cm_device_next_heap(device, &at)))
+		if (heap->can & CM_CAN_CTX_EVENTS)
+			cm_epoch_settle(heap);
+}
+
+static uint32_t take_row(uint64_t *rows)
+{
+	const uint32_t row = (uint32_t)__builtin_ctzll(*rows);
+
+	*rows &= *rows - 1;
+	return row;
+}
+
+struct cm_submission cm_cache_begin_reach(struct cm_cache *cache, uint64_t ctx, uint64_t named)
+{
+	const struct cm_heap *heap = named ? cm_cache_find_heap(cache, ctx) : NULL;
+	struct cm_submission submission = {0};
+	struct cm_device *device;
+	uint64_t rows;
+
+	if (!heap)
+		return submission;
+	submission.by = heap->device->index;
+	submission.named = named & ~(UINT64_C(1) << submission.by);
+	for (rows = submission.named; rows;) {
+		device = cache->device[take_row(&rows)];
+		/* The work may also be put behind all earlier work of the other device
+		 * (cuMemcpyPeer). */
+		count_work(device);
+		count_work(heap->device);
+		atomic_fetch_add_explicit(&device->reach[submission.by].begun, 1,
+					  memory_order_relaxed);
+		settle(device);
+	}
+	return submission;
+}
+
+void cm_cache_end_reach(struct cm_cache *cache, struct cm_submission submission)
+{
+	struct cm_reach *reach;
+
+	while (submission.named) {
+		reach = &cache->device[take_row(&submission.named)]->reach[submission.by];
+		/* Release: who counts it records its events behind the work. */
+		atomic_fetch_add_explicit(&reach->ended, 1, memory_order_release);
+	}
+}
+
+void cm_cache_note_work(struct cm_cache *cache, uint64_t ctx)
+{
+	const struct cm_heap *heap = cm_cache_find_heap(cache, ctx);
+	uint32_t i, n = count_devices(cache);
+
+	for (i = 0; i < n; i++)
+		if (!heap || heap->device == cache->device[i])
+			count_work(cache->device[i]);
+}

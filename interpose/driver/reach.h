@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Work submitted to streams of one device that names memory of another one: the cache is told
+ * before and after, or it would hand that memory out while the work is under way
+ * (allocator/reuse/reach.h). Programs of one device pay one question.
+ *
+ * Thread-safe. Asks the driver only for the context of a stream, which is legal during captures.
+ */
+#ifndef CM_INTERPOSE_DRIVER_REACH_H
+#define CM_INTERPOSE_DRIVER_REACH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "allocator/cache.h"
+#include "interpose/core/state.h"
+#include "interpose/symbols/hooks.h"
+
+/* Whether there is memory of more than one device. */
+static inline bool cm_reach_is_watched(void)
+{
+	const struct cm_cache *cache = cm_process_cache_if_made();
+
+	return cache && cm_cache_has_devices(cache);
+}
+
+/* What follows wants cm_reach_is_watched. The devices whose memory is named, a bit each: by an
+ * address, by an end of a copy in 2D or 3D, and by batches. */
+uint64_t cm_reach_of(CUdeviceptr addr);
+uint64_t cm_reach_of_box(CUmemorytype type, CUdeviceptr addr);
+uint64_t cm_reach_of_list(const CUdeviceptr *list, size_t count);
+uint64_t cm_reach_of_boxes(const CUDA_MEMCPY3D_BATCH_OP *list, size_t count);
+uint64_t cm_reach_of_words(const CUstreamBatchMemOpParams *ops, unsigned int count);
+/* By what may name anything. */
+uint64_t cm_reach_of_any(void);
+
+/* Such work is about to be submitted to the stream, and was, or not: cm_cache_begin_reach. May
+ * block for what a native free would have waited for. */
+struct cm_submission cm_reach_begin(CUstream stream, uint64_t named);
+void cm_reach_end(struct cm_submission submission);
+
+/* See cm_cache_note_work: for a stream, and for all streams of a context; NULL: of any. */
+void cm_reach_note_work(CUstream stream);
+void cm_reach_note_work_in(CUcontext ctx);
+
+#endif

@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Memory of a device waits for its own contexts, and for those of another device while these reach
+ * it.
+ */
+#include "allocator/reuse/reach.h"
+
+#include "tests/unit/fixture_case.h"
+
+#define BLOCK (64 * MIB)
+
+struct scene {
+	struct fixture *f;
+	uint64_t other; /* a context of device 1 */
+	struct cm_heap *heap;
+	uint64_t block; /* of device 0 */
+};
+
+static struct scene open_scene(struct fixture *f)
+{
+	struct scene scene = {.f = f};
+
+	scene.other = fixture_add_context(f, 1, &scene.heap);
+	scene.block = case_get(f, BLOCK);
+	return scene;
+}
+
+static uint64_t copy(struct scene *scene, uint64_t ns)
+{
+	return fixture_launch(scene->f, scene->other, 1, scene->block, BLOCK, ns);
+}
+
+/* Work of device 1 on memory of its own. */
+static uint64_t keep_busy(struct scene *scene)
+{
+	return fixture_launch(scene->f, scene->other, 1, 512, 0, FAKE_FOREVER);
+}
+
+static bool is_had_again(struct scene *scene)
+{
+	const uint64_t addr = case_get(scene->f, BLOCK);
+	const bool is = addr == scene->block;
+
+	if (!is)
+		case_put(scene->f, addr);
+	return is;
+}
+
+static void a_device_does_not_wait_for_another(void **state)
+{
+	struct scene scene = open_scene(*state);
+	const uint64_t kernel = keep_busy(&scene);
+	int i;
+
+	for (i = 0; i < 30; i++) {
+		(void)fixture_launch(scene.f, scene.f->ctx, 1, scene.block, BLOCK, MS);
+		case_put(scene.f, scene.block);
+		assert_true(is_had_again(&scene));
+	}
+	assert_int_equal(scene.f->driver.called[FAKE_MEM_ALLOC], 1);
+	assert_int_equal(scene.f->driver.called[FAKE_CTX_WAIT_EVENT], 30);
+	assert_int_equal(scene.f->driver.called[FAKE_EVENT_RECORD], 30);
+	assert_false(fake_is_done(kernel));
+	fake_finish(kernel);
+}
+
+static void nor_does_its_memory_go_back_later(void **state)
+{
+	struct scene scene = open_scene(*state);
+	const uint64_t kernel = keep_busy(&scene);
+	uint64_t bytes;
+
+	case_put(scene.f, scene.block);
+	assert_int_equal(cm_cache_trim(scene.f->cache, 0, &bytes), 0);
+	assert_int_equal(bytes, BLOCK);
+	assert_false(fake_is_done(kernel));
+	fake_finish(kernel);
+}
+
+static void a_copy_by_another_device_is_waited_for(void **state)
+{
+	struct scene scene = open_scene(*state);
+
+	(void)copy(&scene, 10 * MS);
+	case_put(scene.f, scene.block);
+	assert_false(is_had_again(&scene));
+	assert_int_equal(scene.f->driver.called[FAKE_CTX_WAIT_EVENT], 0);
+	fake_advance(20 * MS);
+	assert_true(is_had_again(&scene));
+}
+
+/* Until an event has shown it to be done, and no longer. */
+static void then_it_reaches_the_memory_no_more(void **state)
+{
+	struct scene scene = open_scene(*state);
+	uint64_t kernel;
+
+	(void)copy(&scene, MS);
+	case_put(scene.f, case_get(scene.f, MIB));
+	fake_advance(2 * MS);
+	cm_cache_poll(scene.f->cache);
+	cm_cache_poll(scene.f->cache);
+	kernel = keep_busy(&scene);
+	(void)fixture_launch(scene.f, scene.f->ctx, 1, scene.block, BLOCK, 10 * MS);
+	case_put(scene.f, scene.block);
+	assert_true(is_had_again(&scene));
+	assert_false(fake_is_done(kernel));
+	fake_finish(kernel);
+}
+
+/* A submission that has not returned may be behind every event. */
+static void a_submission_under_way_is_not_taken_for_done(void **state)
+{
+	struct scene scene = open_scene(*state);
+	struct cm_cache *cache = scene.f->cache;
+	const struct cm_submission submission = cm_cache_begin_reach(
+		cache, scene.other, cm_cache_rows_of(cache, scene.block));
+	uint64_t work;
+
+	assert_int_equal(submission.named, 1);
+	case_put(scene.f, case_get(scene.f, MIB));
+	cm_cache_poll(cache);
+	cm_cache_poll(cache);
+	work = fake_copy(scene.other, 1, scene.block, BLOCK, 10 * MS);
+	cm_cache_end_reach(cache, submission);
+	case_put(scene.f, scene.block);
+	assert_false(is_had_again(&scene));
+	fake_finish(work);
+	assert_true(is_had_again(&scene));
+}
+
+/* What was announced behind the event of a fence is not shown by it. */
+static void a_later_submission_keeps_it_open(void **state)
+{
+	struct scene scene = open_scene(*state);
+
+	(void)copy(&scene, MS);
+	case_put(scene.f, case_get(scene.f, MIB));
+	cm_cache_poll(scene.f->cache);
+	(void)copy(&scene, 10 * MS);
+	fake_advance(2 * MS);
+	cm_cache_poll(scene.f->cache);
+	case_put(scene.f, scene.block);
+	assert_false(is_had_again(&scene));
+	fake_advance(20 * MS);
+	assert_true(is_had_again(&scene));
+}
+
+/* A barrier holds back its own context alone: fixture_launch complains of what comes too early. */
+static void what_lies_behind_a_barrier_is_idle_before_it_is_reached(void **state)
+{
+	struct scene scene = open_scene(*state);
+	uint64_t work;
+
+	work = fixture_launch(scene.f, scene.f->ctx, 1, scene.block, BLOCK, 300 * MS);
+	case_put(scene.f, scene.block);
+	assert_true(is_had_again(&scene));
+	assert_false(fake_is_done(work));
+	(void)copy(&scene, MS);
+	assert_true(fake_is_done(work));
+}
+
+static void its_own_memory_opens_nothing(void **state)
+{
+	struct scene scene = open_scene(*state);
+	struct cm_cache *cache = scene.f->cache;
+	const uint64_t row = cm_cache_rows_of(cache, scene.block);
+
+	assert_int_equal(cm_cache_begin_reach(cache, scene.f->ctx, row).named, 0);
+	assert_int_equal(cm_cache_begin_reach(cache, 77, row).named, 0);
+	assert_int_equal(cm_cache_begin_reach(cache, scene.other, 0).named, 0);
+	assert_int_equal(cm_cache_rows_of(cache, 512), 0);
+	assert_int_equal(cm_cache_all_rows(cache), 3);
+}
+
+/* A context that goes takes its work along, and no event of it is left to tell. */
+static void a_context_that_goes_reaches_nothing(void **state)
+{
+	struct scene scene = open_scene(*state);
+
+	(void)copy(&scene, FAKE_FOREVER);
+	fixture_remove_context(scene.f, scene.other);
+	(void)fixture_launch(scene.f, scene.f->ctx, 1, scene.block, BLOCK, 10 * MS);
+	case_put(scene.f, scene.block);
+	assert_true(is_had_again(&scene));
+}
+
+/* It may have copied from and to anything before it was met. */
+static void a_context_that_was_found_reaches_all(void **state)
+{
+	struct fixture *f = *state;
+	const uint64_t block = case_get(f, BLOCK), ctx = fake_context_create(1);
+	const struct cm_context_info info = {.ctx = ctx,
+					     .ordinal = 1,
+					     .can = CM_CAN_CTX_EVENTS,
+					     .total_bytes = GIB,
+					     .free_bytes = GIB,
+					     .is_found = true};
+	struct cm_heap *heap;
+
+	(void)fake_copy(ctx, 1, block, BLOCK, 10 * MS);
+	assert_int_equal(cm_cache_add_heap(f->cache, &info, &heap), 0);
+	case_put(f, block);
+	assert_int_not_equal(case_get(f, BLOCK), block);
+	fake_advance(20 * MS);
+	assert_int_equal(case_get(f, BLOCK), block);
+}
+
+/* Kernels of another device do not make an epoch one that no barrier may be laid behind. */
+static void work_is_counted_for_its_device(void **state)
+{
+	struct scene scene = open_scene(*state);
+
+	(void)fixture_launch(scene.f, scene.f->ctx, 1, scene.block, BLOCK, 10 * MS);
+	case_put(scene.f, scene.block);
+	(void)fixture_launch(scene.f, scene.other, 1, 512, 0, MS);
+	assert_true(is_had_again(&scene));
+	(void)fixture_launch(scene.f, scene.f->ctx, 1, scene.block, BLOCK, 10 * MS);
+	case_put(scene.f, scene.block);
+	cm_cache_note_work(scene.f->cache, 0);
+	assert_false(is_had_again(&scene));
+	fake_finish_all();
+}
+
+/* Without events of contexts: of the devices that reach the memory, and no others. */
+static void a_wait_is_for_who_reaches_the_memory(void **state)
+{
+	struct scene scene;
+	uint64_t work;
+
+	(void)state;
+	scene = open_scene(case_open(&(struct fixture_params){.old_driver = true}));
+	work = keep_busy(&scene);
+	case_put(scene.f, scene.block);
+	assert_true(is_had_again(&scene));
+	assert_false(fake_is_done(work));
+	fake_finish(work);
+	work = copy(&scene, 10 * MS);
+	case_put(scene.f, scene.block);
+	assert_true(is_had_again(&scene));
+	assert_true(fake_is_done(work));
+	work = keep_busy(&scene);
+	case_put(scene.f, scene.block);
+	assert_true(is_had_again(&scene));
+	assert_false(fake_is_done(work));
+	fake_finish(work);
+	case_close(scene.f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		fixture_case(a_device_does_not_wait_for_another),
+		fixture_case(nor_does_its_memory_go_back_later),
+		fixture_case(a_copy_by_another_device_is_waited_for),
+		fixture_case(then_it_reaches_the_memory_no_more),
+		fixture_case(a_submission_under_way_is_not_taken_for_done),
+		fixture_case(a_later_submission_keeps_it_open),
+		fixture_case(what_lies_behind_a_barrier_is_idle_before_it_is_reached),
+		fixture_case(its_own_memory_opens_nothing),
+		fixture_case(a_context_that_goes_reaches_nothing),
+		fixture_case(a_context_that_was_found_reaches_all),
+		fixture_case(work_is_counted_for_its_device),
+		cmocka_unit_test(a_wait_is_for_who_reaches_the_memory),
+	};
+
+	return cmocka_run_group_tests_name("reach", tests, NULL, NULL);
+}
