@@ -7,6 +7,7 @@
 #include "tests/proof/contents.h"
 #include "tests/proof/contexts.h"
 #include "tests/proof/host_reads.h"
+#include "tests/proof/lending.h"
 #include "tests/proof/operations.h"
 
 #define PAGE UINT64_C(4096)
@@ -122,6 +123,7 @@ void proof_do_alloc(struct proof_hand *hand, const uint64_t *arg)
 	struct proof_slot *slot = proof_slot_of(hand, arg[0]),
 			  made = {.kind = kind_of(arg[2]),
 				  .fresh = true,
+				  .native = proof_state.captures != 0,
 				  .bytes = arg[1] ? arg[1] : 1,
 				  .ctx = hand->ctx,
 				  .stream = proof_stream_number(hand, arg[0] / PROOF_THREADS % 2 +
@@ -225,8 +227,9 @@ void proof_do_free(struct proof_hand *hand, const uint64_t *arg)
 	/* Where the driver forbids it the library waits: docs/transparency.md. */
 	if ((slot->kind == PROOF_PINNED || slot->kind == PROOF_HOST) && proof_state.captures)
 		return;
-	if (arg[0] % 2)
+	if (arg[0] % 2 && !slot->lent)
 		proof_fetch(hand, slot);
+	proof_before_free(hand, slot);
 	/* The CUDA calls that free arrays and the like want the context itself. */
 	if (slot->kind != PROOF_DEVICE && !proof_visit(hand, slot->ctx))
 		return;

@@ -4,6 +4,7 @@
 #include "tests/proof/answers.h"
 #include "tests/proof/contexts.h"
 #include "tests/proof/holdings.h"
+#include "tests/proof/lending.h"
 
 struct proof_slot *proof_slot_of(const struct proof_hand *hand, uint64_t arg)
 {
@@ -14,14 +15,16 @@ struct proof_slot *proof_slot_of(const struct proof_hand *hand, uint64_t arg)
 	return &proof_state.slot[i];
 }
 
-struct proof_slot *proof_workable(const struct proof_hand *hand, uint64_t arg)
+struct proof_slot *proof_workable(struct proof_hand *hand, uint64_t arg)
 {
 	struct proof_slot *slot = proof_slot_of(hand, arg);
 
-	return slot->kind != PROOF_NONE && slot->kind != PROOF_ARRAY && proof_words_of(slot) &&
-			       !proof_stream_of(slot)->capturing
-		       ? slot
-		       : NULL;
+	if (slot->kind == PROOF_NONE || slot->kind == PROOF_ARRAY || !proof_words_of(slot) ||
+	    proof_stream_of(slot)->capturing)
+		return NULL;
+	if (slot->lent)
+		proof_take_back(hand, slot);
+	return slot;
 }
 
 bool proof_is_hosts(const struct proof_slot *slot)

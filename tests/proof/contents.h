@@ -11,8 +11,9 @@
 /* The slot that an argument means: in a free-running program each thread has its own. */
 struct proof_slot *proof_slot_of(const struct proof_hand *hand, uint64_t arg);
 
-/* One whose work can be added to; NULL: empty, an array, or in a stream that is captured. */
-struct proof_slot *proof_workable(const struct proof_hand *hand, uint64_t arg);
+/* One whose work can be added to, and that is not lent from here on; NULL: empty, an array, or
+ * in a stream that is captured. */
+struct proof_slot *proof_workable(struct proof_hand *hand, uint64_t arg);
 
 bool proof_is_hosts(const struct proof_slot *slot);
 

@@ -6,9 +6,11 @@
 #include "tests/proof/answers.h"
 #include "tests/proof/contents.h"
 #include "tests/proof/host_reads.h"
+#include "tests/proof/lending.h"
 #include "tests/proof/operations.h"
 
-#define MIB UINT64_C(1048576)
+#define MIB    UINT64_C(1048576)
+#define COMING 2 /* the context that comes and goes, of the first device */
 
 /* A kernel writes the whole block as far as order goes, and the words at its beginning in truth;
  * a fill and a copy behind it do so at the end. */
@@ -62,8 +64,8 @@ static bool open_context(struct proof_hand *hand, unsigned c)
 {
 	struct proof_context *ctx = &proof_state.context[c];
 
-	ctx->device = c == 1;
-	if (c < 2) {
+	ctx->device = c < COMING ? (int)c : c == COMING ? 0 : (int)c - 1;
+	if (c != COMING) {
 		if (!CALL(hand, cuDevicePrimaryCtxRetain, &ctx->handle, ctx->device))
 			return false;
 		ctx->refs++;
@@ -149,7 +151,11 @@ void proof_do_open(struct proof_hand *hand, const uint64_t *arg)
 
 void proof_do_context(struct proof_hand *hand, const uint64_t *arg)
 {
-	hand->ctx = (unsigned)arg[0];
+	/* The primary contexts of the first devices. */
+	static const unsigned own[PROOF_THREADS] = {0, 1, COMING + 1};
+	const unsigned c = own[hand->number];
+
+	hand->ctx = !proof_state.run.apart ? (unsigned)arg[0] : c < proof_state.opened ? c : 0;
 	hand->generation = 0;
 	proof_enter(hand);
 }
@@ -163,7 +169,7 @@ static bool is_home(unsigned c, unsigned s)
 		if (proof_state.slot[i].kind != PROOF_NONE && proof_state.slot[i].ctx == c &&
 		    proof_state.slot[i].stream == s)
 			return true;
-	return false;
+	return proof_is_lent_to(c, s);
 }
 
 /* With its work still under way, and blocks that were freed behind it. */
@@ -191,7 +197,8 @@ void proof_do_peer(struct proof_hand *hand, const uint64_t *arg)
 	struct proof_context *ctx = &proof_state.context[from];
 	CUresult res;
 
-	if (ctx->device == proof_state.context[to].device || !proof_visit(hand, from))
+	if (proof_state.run.no_peers || ctx->device == proof_state.context[to].device ||
+	    !proof_visit(hand, from))
 		return;
 	res = cuCtxEnablePeerAccess(proof_state.context[to].handle, 0);
 	if (res == CUDA_SUCCESS || res == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED)
@@ -268,7 +275,7 @@ void proof_end_context(struct proof_hand *hand, unsigned c)
 {
 	struct proof_context *ctx = &proof_state.context[c];
 
-	if (c < 2)
+	if (c != COMING)
 		(void)release_all(hand, ctx);
 	else if (ctx->handle && CALL(hand, cuCtxDestroy_v2, ctx->handle))
 		ctx->handle = NULL;
@@ -307,8 +314,9 @@ void proof_do_reset(struct proof_hand *hand, const uint64_t *arg)
 
 	if (proof_state.captures || proof_state.run.free_running)
 		return;
+	proof_end_lending(hand, c);
 	free_the_rest(hand, c);
-	if (c == 2)
+	if (c == COMING)
 		res = destroy(hand, ctx);
 	else if (ctx->generation % 2)
 		res = reset(hand, ctx);

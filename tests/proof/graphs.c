@@ -142,8 +142,8 @@ static bool is_launchable(const struct proof_graph *graph)
 	for (i = 0; i < graph->count; i++) {
 		const struct proof_slot *slot = &proof_state.slot[graph->touched[i].slot];
 
-		if (slot->kind == PROOF_NONE || slot->serial != graph->touched[i].serial ||
-		    proof_stream_of(slot)->capturing)
+		if (slot->kind == PROOF_NONE || slot->lent ||
+		    slot->serial != graph->touched[i].serial || proof_stream_of(slot)->capturing)
 			return false;
 	}
 	return graph->count;

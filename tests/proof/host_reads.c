@@ -98,7 +98,7 @@ static struct proof_copy copy_of(const struct proof_slot *slot)
 }
 
 /* A block of the hand's context that copies can name. */
-static struct proof_slot *find_block(const struct proof_hand *hand, uint64_t arg)
+static struct proof_slot *find_block(struct proof_hand *hand, uint64_t arg)
 {
 	struct proof_slot *slot = proof_workable(hand, arg);
 

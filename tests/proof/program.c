@@ -8,6 +8,7 @@
 #define USUAL_SIZES   5
 #define LETTERS_EVERY 16 /* operations */
 #define READS_EVERY   6
+#define LENDS_EVERY   15
 
 static const struct {
 	const char *name;
@@ -118,6 +119,20 @@ static void put_host_reads(uint64_t seed, struct proof_op *ops, size_t count)
 	}
 }
 
+static void put_lending(uint64_t seed, struct proof_op *ops, size_t count)
+{
+	uint64_t state = seed ^ 2;
+	size_t i;
+
+	for (i = 0; i < count; i++)
+		if (draw(&state) % LENDS_EVERY == 0)
+			ops[i] = (struct proof_op){.thread = ops[i].thread,
+						   .kind = PROOF_OP_lend,
+						   .arg = {draw_argument(&state, NULL, 's'),
+							   draw_argument(&state, NULL, 'c'),
+							   draw_argument(&state, NULL, 'n')}};
+}
+
 void proof_generate(uint64_t seed, struct proof_op *ops, const struct proof_run *run)
 {
 	const size_t count = run->count;
@@ -144,6 +159,8 @@ void proof_generate(uint64_t seed, struct proof_op *ops, const struct proof_run 
 		put_commands(seed, ops, count);
 	if (run->host_reads)
 		put_host_reads(seed, ops, count);
+	if (run->lends)
+		put_lending(seed, ops, count);
 }
 
 void proof_print(FILE *file, const struct proof_op *op)

@@ -17,8 +17,8 @@
 
 #define PROOF_THREADS  3u
 #define PROOF_SLOTS    48u /* blocks that a program can hold */
-#define PROOF_CONTEXTS 3u  /* the primary ones of two devices, and one that comes and goes */
-#define PROOF_DEVICES  2   /* that these are on */
+#define PROOF_CONTEXTS 5u  /* the primary ones of four devices; number 2 comes and goes */
+#define PROOF_DEVICES  4   /* that these are on; the first three are on two of them */
 #define PROOF_STREAMS  4u  /* of each context; 0 is its default stream */
 #define PROOF_GRAPHS   4u
 #define PROOF_KINDS    64u /* numbers that mean a kind of memory */
@@ -59,6 +59,9 @@ struct proof_run {
 	bool free_running; /* the threads run side by side; else each operation follows the last */
 	bool imports;      /* another process opens what is exported */
 	bool pages;        /* the library may put blocks on pages: ranges are those of the pages */
+	bool lends;        /* work of other devices names blocks that are freed behind it */
+	bool no_peers;     /* no device has access to another's memory */
+	bool apart;        /* each thread drives a device of its own */
 	bool endless;      /* behind the last operation comes the first again */
 	bool commands;     /* the library's own thread is at work beside the program's */
 	bool host_reads;   /* the host reads and writes behind frees, as they wait natively */

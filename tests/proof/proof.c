@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * proof play FILE [TRANSCRIPT]     plays a program that is written down
- * proof write SEED COUNT [FLAGS]   writes one down
- * proof run SEED COUNT FLAGS [TRANSCRIPT]  plays what it would write down
+ * proof play FILE [TRANSCRIPT] plays a program that is written down proof write SEED COUNT [FLAGS]
+ * writes one down proof run SEED COUNT FLAGS [TRANSCRIPT] plays what it would write down
  *
- * FLAGS: c1 to c3 the contexts that are used, f for free-running threads, i for another process
- * that opens what is exported, p where the library has expandable_segments on, e for a program
- * without an end, l for one with commands, h for one that reads and writes memory of the host
- * behind frees, m for one that does so with mapped and managed memory too. A written program has
+ * FLAGS: c1 to c5 the contexts that are used (with c5 there are four devices), f for free-running
+ * threads, i for another process that opens what is exported, p where the library has
+ * expandable_segments on, e for a program without an end, l for one with commands, h for one that
+ * reads and writes memory of the host behind frees, m for one that does so with mapped and managed
+ * memory too, b for one whose devices name each other's memory and nothing waits for that, n for
+ * one without peer access, a where each thread drives a device of its own. A written program has
  * them in a line "flags c1f".
  */
 #include <signal.h>
@@ -35,6 +36,9 @@ static void set_flags(struct proof_run *run, const char *flags)
 	run->free_running = strchr(flags, 'f') != NULL;
 	run->imports = strchr(flags, 'i') != NULL;
 	run->pages = strchr(flags, 'p') != NULL;
+	run->lends = strchr(flags, 'b') != NULL;
+	run->no_peers = strchr(flags, 'n') != NULL;
+	run->apart = strchr(flags, 'a') != NULL;
 	run->endless = strchr(flags, 'e') != NULL;
 	run->commands = strchr(flags, 'l') != NULL;
 	run->mapped = strchr(flags, 'm') != NULL;

@@ -29,6 +29,7 @@ import shrink
 # The player imports the calls that share memory, so the library by itself cuts no large block
 # (placement:exact); most programs are of the many that do not share.
 MACHINE = 'devices:2,cuEventQuery:100us'
+FOUR = 'devices:4,cuEventQuery:100us'
 CUT = 'placement:split'
 PAGES = 'placement:split,expandable_segments:on'
 LIMITS = 'garbage_collection_threshold:0.5,per_process_memory_fraction:0.5'
@@ -36,9 +37,12 @@ VARIANTS = (
     ('', MACHINE, 'c3i'),
     (CUT, MACHINE, 'c1'),
     (PAGES, f'{MACHINE},memory:64M', 'c1p'),
-    (CUT, MACHINE, 'c2'),
+    (CUT, MACHINE, 'c2bn'),
     ('placement:exact', MACHINE, 'c1i'),
     (PAGES, f'{MACHINE},memory:96M', 'c3p'),
+    (CUT, FOUR, 'c5abn'),
+    (CUT, FOUR, 'c5b'),
+    (PAGES, FOUR, 'c5bnp'),
     (f'{CUT},reuse:grow', MACHINE, 'c1'),
     (f'{CUT},reuse:wait', MACHINE, 'c3'),
     (PAGES, MACHINE, 'c3ip'),
@@ -50,13 +54,16 @@ VARIANTS = (
     (f'{PAGES},reuse:wait', MACHINE, 'c3p'),
     (f'{CUT},max_split_size_mb:20,{LIMITS}', f'{MACHINE},memory:256M', 'c3'),
     (CUT, f'{MACHINE},version:12040', 'c3'),
+    (CUT, f'{FOUR},version:12020', 'c5bn'),
+    ('placement:exact', FOUR, 'c5bi'),
     (f'{PAGES},reuse:grow', f'{MACHINE},memory:128M', 'c3p'),
     (CUT, MACHINE, 'c3f'),
+    (CUT, f'{FOUR},memory:96M', 'c5abfn'),
     ('', MACHINE, 'c1f'),
     (f'{PAGES},{LIMITS}', f'{MACHINE},memory:256M', 'c3p'),
     (CUT, f'{MACHINE},memory:96M', 'c1f'),
     (CUT, MACHINE, 'c3i'),
-    (PAGES, f'{MACHINE},version:12040', 'c2p'),
+    (PAGES, f'{MACHINE},version:12040', 'c2bnp'),
     (CUT, f'{MACHINE},memory:128M', 'c3'),
     (CUT, f'{MACHINE},memory:64M', 'c1'),
     (PAGES, MACHINE, 'c3fp'),

@@ -49,6 +49,9 @@ struct proof_slot {
 	unsigned ctx, stream; /* where its work is ordered */
 	bool fresh;           /* nothing was done with it: there is nothing to come after */
 	bool known;           /* what its ends hold */
+	bool lent;            /* work of another context has named it, see lending.h */
+	unsigned lent_to;
+	bool native; /* allocated while a stream was captured */
 	uint32_t value;
 	uint64_t serial; /* of the allocation */
 	void *extra;     /* an array, registered pages */

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/proof/lending.h"
+
+#include "tests/proof/answers.h"
+#include "tests/proof/contents.h"
+#include "tests/proof/contexts.h"
+#include "tests/proof/holdings.h"
+#include "tests/proof/operations.h"
+
+#define STREAM 1 /* of the other context */
+
+static struct proof_stream *stream_of(const struct proof_slot *slot)
+{
+	return &proof_state.context[slot->lent_to].stream[STREAM];
+}
+
+void proof_take_back(struct proof_hand *hand, struct proof_slot *slot)
+{
+	slot->lent = false;
+	if (!proof_order(hand, slot->lent_to, stream_of(slot), slot->ctx, proof_stream_of(slot)))
+		slot->known = false;
+}
+
+/* What was allocated during a capture is the driver's own, and its free a native one. No answer
+ * that both runs must have. The free may be refused: the block stays lent. */
+void proof_before_free(struct proof_hand *hand, struct proof_slot *slot)
+{
+	FILE *transcript = proof_state.run.transcript;
+
+	if (!slot->lent || (cm_holdings_are_here() && !slot->native))
+		return;
+	if (!proof_state.run.free_running)
+		proof_state.run.transcript = NULL;
+	(void)proof_wait_stream(hand, slot->lent_to, STREAM);
+	proof_state.run.transcript = transcript;
+}
+
+void proof_end_lending(struct proof_hand *hand, unsigned c)
+{
+	unsigned i;
+
+	for (i = 0; i < PROOF_SLOTS; i++) {
+		struct proof_slot *slot = &proof_state.slot[i];
+
+		if (slot->kind == PROOF_NONE || !slot->lent ||
+		    (slot->ctx != c && slot->lent_to != c))
+			continue;
+		slot->lent = false;
+		(void)proof_wait_stream(hand, slot->lent_to, STREAM);
+	}
+}
+
+bool proof_is_lent_to(unsigned c, unsigned s)
+{
+	unsigned i;
+
+	for (i = 0; i < PROOF_SLOTS; i++)
+		if (proof_state.slot[i].kind != PROOF_NONE && proof_state.slot[i].lent &&
+		    proof_state.slot[i].lent_to == c && s == STREAM)
+			return true;
+	return false;
+}
+
+/* Both ends get a new value, or the first one's goes to the second. */
+static bool submit(struct proof_hand *hand, struct proof_slot *slot, CUstream stream, uint64_t how)
+{
+	const uint64_t bytes = PROOF_WORDS * sizeof(uint32_t);
+	const CUdeviceptr tail = proof_tail_of(slot);
+	const CUcontext ctx = proof_state.context[slot->ctx].handle;
+
+	switch (how % 4) {
+	case 0:
+		slot->known = true;
+		slot->value = proof_next_value(hand);
+		return CALL(hand, cuMemsetD32Async, slot->addr, slot->value, PROOF_WORDS, stream) &&
+		       CALL(hand, cuMemsetD32Async, tail, slot->value, PROOF_WORDS, stream);
+	case 1:
+		return CALL(hand, cuMemcpyPeerAsync, tail, ctx, slot->addr, ctx, bytes, stream);
+	case 2:
+		return CALL(hand, cuMemcpyAsync, tail, slot->addr, bytes, stream);
+	default:
+		return CALL(hand, cuStreamWriteValue32, stream, slot->addr,
+			    slot->known ? slot->value : 0, 0);
+	}
+}
+
+void proof_do_lend(struct proof_hand *hand, const uint64_t *arg)
+{
+	struct proof_slot *slot = proof_workable(hand, arg[0]);
+	const unsigned c = (unsigned)arg[1];
+	struct proof_context *ctx = &proof_state.context[c];
+
+	if (!proof_state.run.lends || !slot || slot->kind != PROOF_DEVICE || proof_state.captures ||
+	    slot->bytes < PROOF_ENDS || ctx->stream[STREAM].capturing ||
+	    ctx->device == proof_state.context[slot->ctx].device)
+		return;
+	if (!slot->fresh &&
+	    !proof_order(hand, slot->ctx, proof_stream_of(slot), c, &ctx->stream[STREAM]))
+		return;
+	if (!proof_visit(hand, c))
+		return;
+	slot->fresh = false;
+	slot->lent = true;
+	slot->lent_to = c;
+	if (!submit(hand, slot, ctx->stream[STREAM].handle, arg[2]))
+		slot->known = false;
+	proof_leave(hand, c);
+}
