@@ -20,6 +20,7 @@ import tempfile
 
 import fetch
 import programs
+import times
 
 SKIPPED = 77
 # cudaErrorNoDevice, and cudaErrorInsufficientDriver of a runtime newer than the driver.
@@ -168,11 +169,12 @@ def main():
     parser.add_argument('--static', type=pathlib.Path, help='the same with the static runtime')
     parser.add_argument('--cache', type=pathlib.Path, required=True)
     parser.add_argument('--venv', type=pathlib.Path, help='an environment with packages')
-    parser.add_argument('part', choices=['lookups', 'runtimes', 'python'])
+    parser.add_argument('part', choices=['lookups', 'runtimes', 'times', 'python'])
     options = parser.parse_args()
     try:
         drivers = fetch.drivers(options.cache)
-        runtimes = fetch.runtimes(options.cache) if options.part == 'runtimes' else {}
+        runtimes = (fetch.runtimes(options.cache) if options.part in ('runtimes', 'times')
+                    else {})
     except fetch.Unavailable as reason:
         print(f"NVIDIA's drivers cannot be had here: {reason}")
         return SKIPPED
@@ -190,8 +192,15 @@ def main():
             if options.part == 'python':
                 complaints, ran = check_python(case, options.venv / 'bin' / 'python', release)
                 found += complaints if ran else [f'{release}: no package is there']
+                if driver == list(drivers.values())[-1]:
+                    found += times.check_python_times(case, options.venv / 'bin' / 'python',
+                                                      release, is_there)
             for version, path in runtimes.items():
-                found += check_program(case, [options.program, path], f'{release}, {version}')
+                name, command = f'{release}, {version}', [options.program, path]
+                if options.part == 'runtimes':
+                    found += check_program(case, command, name)
+                elif version in times.RUNTIMES:
+                    found += times.check_time(case, command, name)
             if options.static and options.part == 'runtimes':
                 found += check_program(case, [options.static], f'{release}, static')
     for complaint in found:
