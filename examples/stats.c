@@ -2,7 +2,9 @@
 /*
  * Asks the allocator about itself, and works as well without it:
  *
- *	cc -o stats stats.c && cudamemstat run -- ./stats
+ *	cc -I/usr/local/cuda/include -o stats stats.c -ldl && cudamemstat run -- ./stats
+ *
+ * (without an installed cudamem.h also -I../interpose)
  *
  * The driver is opened at run time, so that this builds where there is none; a program that links
  * with the CUDA runtime does without the first half.

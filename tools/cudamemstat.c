@@ -29,6 +29,8 @@
 #define TABLE_OPTS   CM_OPT_OUTPUT, MACHINE_OPTS, CM_OPT_BYTES, CM_OPT_NOHEADINGS
 #define SORT_OPTS    CM_OPT_SORT, CM_OPT_REVERSE, CM_OPT_TOP, CM_OPT_WHERE
 
+static int verb_help(const struct cm_options *options);
+
 /* The first verb is the default. Ends with a row without a name. */
 static const struct cm_verb verbs[] = {
 	{"ls", "", "List the processes that use libcudamem and their GPU memory (the default)", 0,
@@ -49,16 +51,16 @@ static const struct cm_verb verbs[] = {
 	{"memory-stats", "PID...", "Print PyTorch's memory statistics of each device", 0, 1, -1,
 	 false, cm_verb_memory_stats, OPTS(CM_OPT_DEVICE, CM_OPT_HOST, CM_OPT_JSON, WHERE_OPTS)},
 	{"trim", "PID...", "Release cached memory to the driver", 0, 1, -1, false, cm_verb_trim,
-	 OPTS(CM_OPT_DEVICE, CM_OPT_TIMEOUT, CM_OPT_JSON, WHERE_OPTS)},
+	 OPTS(CM_OPT_EVERY, CM_OPT_DEVICE, CM_OPT_TIMEOUT, CM_OPT_JSON, WHERE_OPTS)},
 	{"reset", "PID...", "Reset peaks, or sums and event counters", 0, 1, -1, false,
 	 cm_verb_reset,
-	 OPTS(CM_OPT_PEAK, CM_OPT_ACCUMULATED, CM_OPT_DEVICE, CM_OPT_TIMEOUT, CM_OPT_JSON,
-	      WHERE_OPTS)},
+	 OPTS(CM_OPT_PEAK, CM_OPT_ACCUMULATED, CM_OPT_EVERY, CM_OPT_DEVICE, CM_OPT_TIMEOUT,
+	      CM_OPT_JSON, WHERE_OPTS)},
 	{"history", "start|stop|clear|status PID...",
 	 "Start, stop, clear or show (status) the recording of events and stacks", 1, 1, -1, false,
 	 cm_verb_history,
 	 OPTS(CM_OPT_ENABLED, CM_OPT_CONTEXT, CM_OPT_STACKS, CM_OPT_MAX_ENTRIES, CM_OPT_CLEAR,
-	      CM_OPT_TIMEOUT, CM_OPT_JSON, WHERE_OPTS)},
+	      CM_OPT_EVERY, CM_OPT_TIMEOUT, CM_OPT_JSON, WHERE_OPTS)},
 	{"snapshot", "PID|FILE", "Save the state of a process, with its events and stacks", 0, 1, 1,
 	 false, cm_verb_snapshot,
 	 OPTS(CM_OPT_OUT, CM_OPT_FORCE, CM_OPT_TIMEOUT, CM_OPT_JSON, SOURCE_OPTS)},
@@ -97,6 +99,8 @@ static const struct cm_verb verbs[] = {
 	 cm_verb_demo, OPTS(CM_OPT_DIR)},
 	{"completion", "bash|zsh|fish", "Print a completion script for a shell", 1, 1, 1, false,
 	 cm_verb_completion, NO_OPTS},
+	{"help", "[COMMAND]", "Print this list, or the options of a command", 0, 0, 1, false,
+	 verb_help, NO_OPTS},
 	{0},
 };
 
@@ -116,7 +120,7 @@ static void print_help(void)
 		else
 			(void)printf("  %s\n  %*s %s\n", left, HELP_COLUMN, "", verb->summary);
 	}
-	(void)printf("\n'%s COMMAND --help' lists the options of a command.\n"
+	(void)printf("\n'%s help COMMAND' lists the options of a command.\n"
 		     "Exit codes: 0 done, 1 nothing matched, 2 usage, 3 process or file out of "
 		     "reach,\n4 no answer in time, 64 partly done; run: the program's own, 125 to "
 		     "127.\n",
@@ -141,6 +145,25 @@ static const struct cm_verb *find_verb(const char *name)
 	else
 		cm_complain_unknown("command", "", name, names, n, "; see '%s --help'", CM_PROGRAM);
 	return NULL;
+}
+
+static int verb_help(const struct cm_options *options)
+{
+	char program[] = CM_PROGRAM, help[] = "--help";
+	char *words[] = {program, help, NULL};
+	const struct cm_verb *verb;
+	struct cm_options unused;
+	int exit = CM_EXIT_OK;
+
+	if (!options->arg_count) {
+		print_help();
+		return CM_EXIT_OK;
+	}
+	verb = find_verb(options->args[0]);
+	if (!verb)
+		return CM_EXIT_USAGE;
+	(void)cm_options_parse(verb, 2, words, &unused, &exit);
+	return exit;
 }
 
 /* Checks that all output was written. A closed pipe is no error. */

@@ -476,6 +476,24 @@ def what_is_appended_to_stays_as_it_is(kit_):
         assert kit_.export('csv', './behind.cudamem') == kit_.export('csv')
 
 
+def commands_name_what_they_change(kit_):
+    """A pattern that matches several processes changes none, unless all are meant."""
+    with Running(kit_, 'plain') as running, Running(kit_, 'plain'):
+        for verb in (['trim'], ['reset'], ['history', 'start']):
+            run = kit_.run(*verb, '--dir', running.regions, 'snapshot_program')
+            assert run.returncode == 2 and b'means 2 processes' in run.stderr, run
+            both = kit_.run(*verb, '--dir', running.regions, '--all', 'snapshot_program')
+            assert both.returncode == 0, both
+        text = kit_.ok('reset', '--dir', running.regions, running.pid).decode()
+        assert f'{running.pid} pinned memory: reset peak' in text, text
+        assert 'pinned' not in kit_.ok('reset', '-d', '0', '--dir', running.regions, running.pid).decode()
+        run = kit_.run('history', 'start', '--max-entries', 1 << 20, '--dir', running.regions, running.pid)
+        assert run.returncode == 2 and b'has room for' in run.stderr, run
+        kit_.ok('history', 'start', '--max-entries', 4, '--dir', running.regions, running.pid)
+        shown = kit_.ok('history', 'status', '--dir', running.regions, running.pid).decode()
+        assert '4 events, 0 lost' in shown and 'not shown' in shown, shown
+
+
 if __name__ == '__main__':
     sys.exit(kit.with_kit([
         a_live_process_is_saved_with_names, a_busy_process_stands_still_for_a_moment,
@@ -492,4 +510,5 @@ if __name__ == '__main__':
         what_stands_there_stays_unless_forced, a_process_that_is_not_there_is_told,
         a_pipe_takes_a_snapshot, what_is_no_file_is_not_called_one, a_link_stays_one,
         what_is_told_to_be_typed_is_understood,
-        a_terminal_is_spared_what_is_no_text, what_is_appended_to_stays_as_it_is]))
+        a_terminal_is_spared_what_is_no_text, what_is_appended_to_stays_as_it_is,
+        commands_name_what_they_change]))

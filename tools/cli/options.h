@@ -96,6 +96,7 @@ struct cm_options {
 	const char *dir;
 	uint64_t last; /* events of each device, 0: all */
 	const char *since;
+	bool every; /* a pattern may match several */
 	bool svg;
 	bool png;
 	bool timeline;

@@ -481,3 +481,39 @@ bool cm_process_next_device(const struct cm_options *options, const struct cm_pr
 		return true;
 	}
 }
+
+static int check_pattern(const struct cm_processes *all, const char *pattern)
+{
+	size_t p, count = 0;
+
+	for (p = 0; p < all->count; p++)
+		count += strstr(all->item[p].command, pattern) != NULL;
+	if (count < 2)
+		return CM_EXIT_OK;
+	cm_complain("'%s' means %zu processes; name one by its pid, or say --all", pattern, count);
+	for (p = 0; p < all->count; p++)
+		if (strstr(all->item[p].command, pattern))
+			cm_advise("%d %s", (int)all->item[p].pid, all->item[p].command);
+	return CM_EXIT_USAGE;
+}
+
+int cm_check_targets(const struct cm_options *options)
+{
+	struct cm_processes all;
+	uint64_t pid;
+	int i, exit = CM_EXIT_OK;
+
+	if (options->region || options->every)
+		return CM_EXIT_OK;
+	for (i = 0; i < options->arg_count && !exit; i++) {
+		if (!cm_number_parse(options->args[i], INT32_MAX, &pid) ||
+		    cm_is_file_name(options->args[i]))
+			continue;
+		exit = cm_collect(options, NULL, &all);
+		if (exit)
+			return exit;
+		exit = check_pattern(&all, options->args[i]);
+		cm_processes_free(&all);
+	}
+	return exit;
+}

@@ -52,6 +52,12 @@ int cm_collect(const struct cm_options *options, const char *target,
 	       struct cm_processes *ret_processes);
 void cm_processes_free(struct cm_processes *processes);
 
+/*
+ * Before a command that changes processes: a pattern among the arguments must match one process, or
+ * --all be given. 0, or CM_EXIT_USAGE after a complaint.
+ */
+int cm_check_targets(const struct cm_options *options);
+
 /* Describes a process without a region, from /proc. */
 void cm_process_describe(pid_t pid, struct cm_process *ret_process);
 

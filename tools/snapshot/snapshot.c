@@ -243,8 +243,9 @@ static void add_events(struct cm_snapshot *snapshot, struct cm_snap_device *devi
 	}
 	device->events = snapshot->events - device->first_event;
 	order_times(&snapshot->event[device->first_event], device->events);
-	device->lost = device->total_events > device->events ? device->total_events - device->events
-							     : 0;
+	/* What --max-entries hides is not lost. */
+	oldest = cm_event_first(next, cleared, ring, UINT64_MAX);
+	device->lost = oldest > cleared + 1 ? oldest - cleared - 1 : 0;
 }
 
 static int build_events(struct cm_snapshot *snapshot)

@@ -15,6 +15,21 @@
 /* The command with which a shell lists the processes. */
 #define LIST_PIDS CM_PROGRAM " ls --raw -n -o PID 2>/dev/null"
 
+/* Commands with which a shell lists columns, after a verb, and the options of a program. */
+#define LIST_COLUMNS " -o help 2>/dev/null | sed -n 's/^[* ] \\([^ ][^ ]*\\) .*/\\1/p'"
+#define LIST_OPTIONS CM_PROGRAM " conf --raw -n -o OPTION 2>/dev/null"
+
+/* Does the option take columns, so that the verb lists them? */
+static bool takes_columns(const struct cm_opt_info *info)
+{
+	return !strcmp(info->name, "output") || !strcmp(info->name, "sort");
+}
+
+static bool takes_options(const struct cm_opt_info *info)
+{
+	return !strcmp(info->name, "conf");
+}
+
 static bool takes_pid(const struct cm_verb *verb)
 {
 	return strstr(verb->args, "PID");
@@ -100,6 +115,13 @@ static void complete_bash_values(void)
 		if (!strcmp(info->argument, "PID|PATTERN"))
 			(void)printf("COMPREPLY=($(compgen -W \"$(%s)\" -- \"$word\")); ",
 				     LIST_PIDS);
+		else if (takes_columns(info))
+			(void)printf("COMPREPLY=($(compgen -W \"$(%s \"$verb\"%s)\" -- "
+				     "\"$word\")); ",
+				     CM_PROGRAM, LIST_COLUMNS);
+		else if (takes_options(info))
+			(void)printf("COMPREPLY=($(compgen -S : -W \"$(%s)\" -- \"$word\")); ",
+				     LIST_OPTIONS);
 		else if (put_argument_words(info, "COMPREPLY=($(compgen -W '"))
 			(void)printf("' -- \"$word\")); ");
 		(void)printf("return ;;\n");
@@ -173,8 +195,17 @@ static const char *complete_argument(const struct cm_opt_info *info)
 	return ":";
 }
 
-static void put_zsh_argument(const struct cm_opt_info *info)
+static void put_zsh_argument(const struct cm_verb *verb, const struct cm_opt_info *info)
 {
+	if (takes_columns(info)) {
+		(void)printf(":($(%s %s -o help 2>/dev/null | cut -c3- | cut -d\" \" -f1))",
+			     CM_PROGRAM, verb->name);
+		return;
+	}
+	if (takes_options(info)) {
+		(void)printf(":($(" LIST_OPTIONS "))");
+		return;
+	}
 	if (put_argument_words(info, ":("))
 		(void)putchar(')');
 	else
@@ -206,7 +237,7 @@ static void complete_zsh(const struct cm_verb *verbs)
 							: "");
 			put_zsh_help(info->help);
 			(void)printf("]%s%s", info->has_argument ? ":" : "", info->argument);
-			put_zsh_argument(info);
+			put_zsh_argument(verb, info);
 			(void)putchar('\'');
 		}
 		if (put_choice(verb->args, " \\\n    '1:word:("))
@@ -246,7 +277,14 @@ static void complete_fish(const struct cm_verb *verbs)
 				(void)printf(" -s %c", info->letter);
 			if (info->has_argument && !info->argument_optional)
 				(void)printf(" -r");
-			if (put_argument_words(info, " -f -a '"))
+			if (takes_columns(info))
+				(void)printf(" -f -a \"(%s %s -o help 2>/dev/null | cut -c3- | "
+					     "cut -d' ' "
+					     "-f1)\"",
+					     CM_PROGRAM, verb->name);
+			else if (takes_options(info))
+				(void)printf(" -f -a \"(%s)\"", LIST_OPTIONS);
+			else if (put_argument_words(info, " -f -a '"))
 				(void)putchar('\'');
 			(void)printf(" -d ");
 			cm_quote_shell(stdout, info->help);

@@ -18,7 +18,7 @@
 #include "tools/verbs/verbs.h"
 
 static int send(const struct cm_options *options, struct cm_process *process,
-		enum cm_command_code code, uint32_t device)
+		enum cm_command_code code, uint64_t device)
 {
 	struct cm_command command = {.code = code, .arg = {device}};
 
@@ -29,8 +29,11 @@ static int send(const struct cm_options *options, struct cm_process *process,
 typedef void (*report_fn)(struct cm_json *json, const struct cm_process *process,
 			  const struct cm_device_row *before, const struct cm_device_row *after);
 
+/* Sends the command for each chosen device, or as `whole` once for all devices and what else it
+ * is for. */
 static int change_devices(const struct cm_options *options, struct cm_process *process,
-			  enum cm_command_code code, report_fn report, struct cm_json *json)
+			  enum cm_command_code code, bool whole, report_fn report,
+			  struct cm_json *json)
 {
 	struct cm_device_view before, after;
 	uint32_t index = 0;
@@ -38,7 +41,9 @@ static int change_devices(const struct cm_options *options, struct cm_process *p
 	bool torn;
 
 	while (cm_process_next_device(options, process, &index, &before)) {
-		sent = send(options, process, code, before.index);
+		sent = whole && exit >= 0
+			       ? exit
+			       : send(options, process, code, whole ? UINT64_MAX : before.index);
 		exit = cm_exit_join(exit, sent);
 		if (sent)
 			break; /* the next command would fail likewise */
@@ -127,7 +132,29 @@ static void report_accumulated(struct cm_json *json, const struct cm_process *pr
 
 static int trim(const struct cm_options *options, struct cm_process *process, void *data)
 {
-	return change_devices(options, process, CM_COMMAND_EMPTY_CACHE, report_trim, data);
+	return change_devices(options, process, CM_COMMAND_EMPTY_CACHE, false, report_trim, data);
+}
+
+/* Unless devices are named, pinned memory is reset, too. */
+static int reset_part(const struct cm_options *options, struct cm_process *process,
+		      enum cm_command_code code, const char *what, report_fn report,
+		      struct cm_json *json)
+{
+	const bool whole = !options->device_count;
+	const int exit = change_devices(options, process, code, whole, report, json);
+
+	if (exit || !whole)
+		return exit;
+	if (json) {
+		cm_json_object(json, NULL);
+		cm_json_text(json, "done", what);
+		cm_json_number(json, "pid", process->pid);
+		cm_json_bool(json, "pinned", true);
+		cm_json_end(json);
+	} else {
+		(void)printf("%d pinned memory: %s\n", (int)process->pid, what);
+	}
+	return exit;
 }
 
 static int reset(const struct cm_options *options, struct cm_process *process, void *data)
@@ -135,10 +162,11 @@ static int reset(const struct cm_options *options, struct cm_process *process, v
 	int exit = CM_EXIT_OK;
 
 	if (options->accumulated)
-		exit = change_devices(options, process, CM_COMMAND_RESET_ACCUMULATED,
-				      report_accumulated, data);
+		exit = reset_part(options, process, CM_COMMAND_RESET_ACCUMULATED,
+				  "reset accumulated", report_accumulated, data);
 	if (!exit && (options->peak || !options->accumulated))
-		exit = change_devices(options, process, CM_COMMAND_RESET_PEAK, report_peak, data);
+		exit = reset_part(options, process, CM_COMMAND_RESET_PEAK, "reset peak",
+				  report_peak, data);
 	return exit;
 }
 
@@ -146,9 +174,13 @@ static int change_processes(const struct cm_options *options, const char *name,
 			    int (*work)(const struct cm_options *options,
 					struct cm_process *process, void *data))
 {
-	struct cm_json json, *to = cm_json_open_array(options, &json, name, "changes");
-	const int exit = cm_for_processes(options, work, to);
+	struct cm_json json, *to;
+	int exit = cm_check_targets(options);
 
+	if (exit)
+		return exit;
+	to = cm_json_open_array(options, &json, name, "changes");
+	exit = cm_for_processes(options, work, to);
 	cm_json_close_array(to);
 	return exit;
 }

@@ -27,7 +27,8 @@ struct job {
 struct tally {
 	uint64_t recorded; /* since the start, or since they were cleared */
 	uint64_t kept;
-	uint64_t lost; /* overwritten, or beyond --max-entries */
+	uint64_t hidden; /* beyond --max-entries */
+	uint64_t lost;   /* overwritten by younger ones */
 };
 
 /* A setting of --context as part of a sentence. */
@@ -53,21 +54,25 @@ static struct tally count_ring(const struct cm_header *header, enum cm_table tab
 		return tally; /* damaged */
 	tally.recorded = next - cleared;
 	tally.kept = next + 1 - first;
-	tally.lost = tally.recorded - tally.kept;
+	tally.hidden = first - cm_event_first(next, cleared, ring, UINT64_MAX);
+	tally.lost = tally.recorded - tally.kept - tally.hidden;
 	return tally;
 }
 
 static void print_tally(const char *what, const struct tally *tally)
 {
-	(void)printf("  %-14s %s events, %s lost\n", what,
-		     cm_count_format((int64_t)tally->kept).text,
+	(void)printf("  %-14s %s events, %s lost", what, cm_count_format((int64_t)tally->kept).text,
 		     cm_count_format((int64_t)tally->lost).text);
+	if (tally->hidden)
+		(void)printf(", %s not shown", cm_count_format((int64_t)tally->hidden).text);
+	(void)putchar('\n');
 }
 
 static void put_tally(struct cm_json *json, const struct tally *tally)
 {
 	cm_json_unsigned(json, "events_recorded", tally->recorded);
 	cm_json_unsigned(json, "events_kept", tally->kept);
+	cm_json_unsigned(json, "events_hidden", tally->hidden);
 	cm_json_unsigned(json, "events_lost", tally->lost);
 }
 
@@ -292,6 +297,16 @@ static int work(const struct cm_options *options, struct cm_process *process, vo
 	struct cm_command command;
 	int exit;
 
+	if (job->action == ACTION_START && options->given[CM_OPT_MAX_ENTRIES]) {
+		const uint32_t ring = process->reader->header.table[CM_TABLE_EVENT].ring;
+
+		if (options->max_entries > ring)
+			return cm_fail(CM_EXIT_USAGE,
+				       "process %d has room for %" PRIu32
+				       " events of a device; more need events:%" PRIu64
+				       " at its start",
+				       (int)process->pid, ring, options->max_entries);
+	}
 	if (job->action != ACTION_STATUS) {
 		command = make_command(options, job->action);
 		exit = cm_command_send(options, process, &command);
@@ -353,6 +368,9 @@ int cm_verb_history(const struct cm_options *options)
 		return cm_fail(CM_EXIT_USAGE,
 			       "missing argument: whose history? want '%s history %s PID...'",
 			       CM_PROGRAM, actions[job.action]);
+	exit = job.action == ACTION_STATUS ? CM_EXIT_OK : cm_check_targets(&rest);
+	if (exit)
+		return exit;
 	job.json = cm_json_open_array(options, &json, "history", "processes");
 	exit = cm_for_processes(&rest, work, &job);
 	cm_json_close_array(job.json);
