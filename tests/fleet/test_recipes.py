@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """The recipes of docs/fleet.md, run as they stand there: TLS and a password by Debian's nginx in
-front of the exporter, and profiles sent to a server that plays Pyroscope: test_recipes.py TOOL PUPPET
+front of the exporter, profiles sent to a server that plays Pyroscope, and the module for Lmod:
+test_recipes.py TOOL PUPPET
 """
 
 import base64
@@ -9,6 +10,7 @@ import gzip
 import http.client
 import http.server
 import os
+import pathlib
 import re
 import shutil
 import socket
@@ -186,6 +188,22 @@ def a_profile_reaches_pyroscope(kit):
     assert b'inuse_space' in gzip.decompress(body)
 
 
+def the_module_preloads_nothing(kit):
+    lmod = pathlib.Path('/usr/share/lmod/lmod/libexec/lmod')
+    if not lmod.exists():
+        raise stage.Skip('lmod is not installed')
+    (kit.folder / 'cudamem').mkdir()
+    shutil.copy(stage.ROOT / 'deploy/slurm/cudamem.lua', kit.folder / 'cudamem/0.1.0.lua')
+    run = subprocess.run([lmod, 'bash', 'load', 'cudamem'], capture_output=True, text=True,
+                         check=False, env={'PATH': '/usr/bin:/bin', 'HOME': str(kit.folder),
+                                           'MODULEPATH': str(kit.folder)})
+    words = dict(re.findall(r'^(\w+)="?(.*?)"?;$', run.stdout, re.MULTILINE))
+    assert words['PATH'] == '/opt/cudamem/bin:/usr/bin:/bin', run
+    # The empty part behind it stands for the system's.
+    assert re.fullmatch('/opt/cudamem/share/man:+', words['MANPATH']), run
+    assert words['CUDAMEM_PRELOAD'].endswith('/libcudamem.so') and 'LD_PRELOAD' not in words, run
+
+
 if __name__ == '__main__':
     sys.exit(stage.main([nginx_asks_for_tls_and_a_password, prometheus_takes_its_side_of_it,
-                         a_profile_reaches_pyroscope]))
+                         a_profile_reaches_pyroscope, the_module_preloads_nothing]))
