@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""The full screen of cudamemstat in a terminal that types and clicks: test_top.py TOOL PUPPET
+"""The full screen of cudamemstat in a terminal that types and clicks: test_top.py TOOL PUPPET LIBRARY
 
 Each case starts `top` from a shell in tmux, waits for what the screen must show, and looks whether
 the terminal is afterwards as it was before.
@@ -79,8 +79,9 @@ class Terminal:
 
 
 class Kit:
-    def __init__(self, stack, tool, puppet, folder):
-        self.stack, self.tool, self.program, self.folder = stack, tool, puppet, folder
+    def __init__(self, stack, folder, tool, puppet, library):
+        self.stack, self.folder = stack, folder
+        self.tool, self.program, self.library = tool, puppet, library
 
     def puppet(self, **figures):
         puppet = Puppet(self.program, self.folder)
@@ -337,6 +338,30 @@ def a_recording_is_played(kit):
     assert terminal.settings() == before
 
 
+def a_program_is_watched_while_it_runs(kit):
+    """run --top, with a program that uses no card, but writes and ends."""
+    log = kit.folder / 'log'
+    script = kit.folder / 'program'
+    script.write_text('echo working; read line || echo no input; sleep "$1"; echo done\n', 'ascii')
+    terminal = kit.terminal()
+    before = terminal.settings()
+    start = f'{kit.tool} run --library {kit.library} --top --log {log}'
+    terminal.type(f'clear; {start} sh {script} 3')
+    terminal.keys('Enter')
+    terminal.wait(r'^.. +PID')
+    terminal.wait('^ready>')  # the view ends with the program
+    assert log.read_text('ascii') == 'working\nno input\ndone\n', log.read_text('ascii')
+    assert terminal.settings() == before
+    terminal.type(f'clear; {start} sh {script} 1000; echo code $?')
+    terminal.keys('Enter')
+    terminal.wait(r'^.. +PID')
+    terminal.keys('q')
+    terminal.wait(r'the view has ended, the program runs on(?s:.*)Ctrl-C')
+    terminal.keys('C-c')
+    terminal.wait('code 130')
+    assert terminal.settings() == before
+
+
 def frames_are_printed_as_text(kit):
     puppet = kit.puppet(allocated=GIB, reserved=2 * GIB)
     words = [kit.tool, 'top', '-b', '-n', '2', '-d', '0.1', '--size', '80x12', '--dir', kit.folder]
@@ -351,7 +376,7 @@ def frames_are_printed_as_text(kit):
 
 
 def main():
-    tool, puppet = (pathlib.Path(word).resolve() for word in sys.argv[1:3])
+    programs = [pathlib.Path(word).resolve() for word in sys.argv[1:4]]
     cases = [keys_move_sort_and_quit, figures_move, a_process_that_is_killed_is_told,
              clicks_and_the_wheel_work, details_have_what_show_prints,
              actions_are_asked_twice_and_done, read_only_offers_no_actions,
@@ -359,7 +384,7 @@ def main():
              the_terminal_is_restored_after_control_c, the_terminal_is_restored_after_sigterm,
              the_terminal_is_restored_after_sighup, it_stops_and_comes_back,
              the_end_of_its_terminal_ends_it, an_unknown_terminal_is_told,
-             a_recording_is_played, frames_are_printed_as_text]
+             a_recording_is_played, a_program_is_watched_while_it_runs, frames_are_printed_as_text]
 
     def in_kit(case):
         def run():
@@ -367,7 +392,7 @@ def main():
                 raise Skip('tmux is not there: ./dev test installs it where it can')
             with contextlib.ExitStack() as stack:
                 folder = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory()))
-                case(Kit(stack, tool, puppet, folder))
+                case(Kit(stack, folder, *programs))
         run.__name__ = case.__name__
         return run
     return run_cases([in_kit(case) for case in cases])

@@ -226,6 +226,52 @@ def what_the_loader_could_not_do_is_told_before(kit_):
         assert re.search(why, done.stderr.decode()), done.stderr
 
 
+def five_lines_report_what_the_cache_did(kit_):
+    status, _, err = run(kit_, '--report', program=(PROGRAM, 'leak', 60))
+    lines = re.findall(r'^==\d+== cudamem: (\S+(?: \S+)*)  +(.*)', err, re.MULTILINE)
+    assert status == 0 and [name for name, _ in lines] == [
+        'peak', 'driver calls', 'hit rate', 'fragmentation', 'option to try'], err
+    figures = dict(lines)
+    assert re.match(r'[\d.]+ MiB allocated, [\d.]+ MiB reserved \(', figures['peak']), err
+    saved, got, given, asked, freed = map(int, re.fullmatch(
+        r'(\d+) saved: (\d+) allocations and (\d+) frees in place of (\d+) and (\d+)',
+        figures['driver calls']).groups())
+    assert saved == asked + freed - got - given > 100, err
+    assert re.fullmatch(rf'[\d.]+% of {asked} requests', figures['hit rate']), err
+    assert figures['option to try'] == 'none', err
+    err = run(kit_, '--report', '-c', 'mode:stats', program=(PROGRAM, 'leak', 60))[2]
+    assert 'option to try  mode:cache: the library only counted' in err, err
+    err = run(kit_, '--report', '--limit', '2M', program=(PROGRAM, 'fail'))[2]
+    assert 'requests refused by the cap: 1' in err, err
+    err = run(kit_, '--report', program=('true',))[2]
+    assert 'nothing to report' in err, err
+
+
+def children_are_left_out_if_asked(kit_):
+    script = f'"{PROGRAM}" leak 3; "{PROGRAM}" leak 4'
+    for words, number in (((), 2), (('--children', 'all'), 2), (('--children', 'none'), 0)):
+        err = run(kit_, '--report', *words, program=('sh', '-c', script))[2]
+        assert err.count('hit rate') == number, err
+    err = run(kit_, '--report', '--children', 'none', program=(PROGRAM, 'leak', 3))[2]
+    assert err.count('hit rate') == 1, err
+    status, _, err = run(kit_, '--children', 'none', program=('true',))
+    assert status == 2 and 'has an effect only with --report' in err, err
+
+
+def history_and_stacks_are_options_of_the_program(kit_):
+    for words, conf in ((['--history'], 'events:1Mi'), (['--stacks'], 'stacks:alloc'),
+                        (['--history=4Ki', '--stacks=all'], 'events:4Ki,stacks:all')):
+        out = run(kit_, '--dry-run', *words, program=('true',))[1]
+        assert f'CUDAMEM_CONF=oom_report:off,{conf} true' in out, out
+    for word in ('--history=much', '--history=0', '--history=99Mi', '--stacks=some'):
+        status, _, err = run(kit_, word, program=('true',))
+        assert status == 2 and 'is invalid, want' in err, (word, err)
+    status, _, err = run(kit_, '--top', program=('true',))
+    assert status == 2 and '--log FILE' in err, err
+    status, _, err = run(kit_, '--top', '--log', kit_.folder / 'log', program=('true',))
+    assert status == 2 and 'needs a terminal' in err, err
+
+
 def folders_of_killed_runs_are_removed(kit_):
     """But not under a program that goes on, nor that of a run which does."""
     (killed, folder), (other, others) = start_named(kit_), start_named(kit_)
@@ -271,5 +317,6 @@ if __name__ == '__main__':
         a_peak_of_a_moment_is_in_the_file, a_peak_that_the_ring_has_lost_is_told,
         the_program_is_as_without_us, a_program_without_statistics_is_told_of,
         what_the_loader_could_not_do_is_told_before,
-        folders_of_killed_runs_are_removed,
+        five_lines_report_what_the_cache_did, children_are_left_out_if_asked,
+        history_and_stacks_are_options_of_the_program, folders_of_killed_runs_are_removed,
         who_reads_no_further_ends_nothing]))

@@ -355,13 +355,21 @@ static int take_word(const struct taking *taking)
 	return cm_choice_parse(words, taking->value, taking->field) ? fail_value(taking, words) : 0;
 }
 
-/* The two words stand in the reverse order of enum cm_stacks. */
+/* The words have the order of enum cm_context. "python" was PyTorch's word for --stack-frames, when
+ * this option had its meaning. */
 static int take_stacks(const struct taking *taking)
 {
-	const int exit = take_word(taking);
-
-	*(uint32_t *)taking->field ^= 1;
-	return exit;
+	if (!taking->value) {
+		*(uint32_t *)taking->field = CM_CONTEXT_ALLOC;
+		return 0;
+	}
+	if (taking->opt == CM_OPT_STACKS && !strcmp(taking->value, "python")) {
+		taking->options->stacks = CM_STACKS_PYTHON;
+		return 0;
+	}
+	if (cm_choice_parse("off|state|alloc|all", taking->value, taking->field))
+		return fail_value(taking, infos[taking->opt].argument);
+	return 0;
 }
 
 const char *cm_context_name(uint32_t context)
@@ -402,7 +410,7 @@ static int check_pairs(const struct cm_options *options)
 		{CM_OPT_LEAK_EXIT, CM_OPT_LEAKS},      {CM_OPT_SUPPRESSIONS, CM_OPT_LEAKS},
 		{CM_OPT_REVERSE, CM_OPT_SORT},         {CM_OPT_INTERVAL, CM_OPT_TEXTFILE},
 		{CM_OPT_LISTEN_PUBLIC, CM_OPT_LISTEN}, {CM_OPT_AT, CM_OPT_FROM},
-		{CM_OPT_SPEED, CM_OPT_FROM},
+		{CM_OPT_SPEED, CM_OPT_FROM},           {CM_OPT_LOG, CM_OPT_LIVE},
 	};
 	/* A recording has its processes itself. */
 	static const enum cm_opt live[] = {CM_OPT_REGION, CM_OPT_DIR, CM_OPT_RECORD, CM_OPT_ALL,

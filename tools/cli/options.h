@@ -78,14 +78,19 @@ struct cm_options {
 	uint32_t context; /* enum cm_context */
 	uint32_t stacks;  /* enum cm_stacks */
 	uint32_t by;      /* enum cm_by */
-	uint64_t depth;   /* 0: the default */
+	uint32_t no_children;
+	uint64_t depth; /* 0: the default */
 	const char *hide;
 	uint64_t max_entries; /* UINT64_MAX: all */
 	uint64_t timeout_ns;
 	const char *conf;
 	const char *limit;
 	const char *library;
+	const char *history; /* events to keep; NULL with --history: the default */
+	const char *log;
 	bool leaks;
+	bool report;
+	bool live;     /* run --top */
 	int leak_exit; /* 0: the exit code of the program */
 	const char *suppressions;
 	const char *oom;

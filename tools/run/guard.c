@@ -17,11 +17,14 @@
 #include "stats/command_client.h"
 #include "stats/counters.h"
 #include "stats/region.h"
+#include "stats/region_name.h"
 #include "stats/units.h"
 #include "tools/cli/exits.h"
 #include "tools/output/text.h"
 #include "tools/processes/source.h"
 #include "tools/run/leaks.h"
+#include "tools/run/live_view.h"
+#include "tools/run/outcome.h"
 #include "tools/run/run_directory.h"
 #include "tools/snapshot/figures.h"
 
@@ -31,6 +34,7 @@
 #define PEAK_PASSES   10                  /* passes of the loop between two copies for a peak ... */
 #define PEAK_SHARE    4                   /* ... unless 1/PEAK_SHARE of the ring is new */
 #define OOM_FILES_MAX 10
+#define SUMMARIES_MAX 8
 #define PATH_BYTES    512
 #define LEAK_FRAMES   8 /* of a stack that leaks */
 
@@ -59,52 +63,63 @@ struct cm_guard {
 	size_t count;
 	unsigned oom_files;
 	bool leaks;
+	size_t summaries; /* printed */
+	struct cm_live_view view;
 	bool blind; /* a region could not be opened; complained once */
 };
 
 /* The process that gets our signals. */
 static volatile sig_atomic_t child_pid;
 
-/* Signals of the terminal reach the child, too; those that a process sends reach only us. */
+/* The child has left the terminal to a view that has ended. */
+static volatile sig_atomic_t is_apart;
+
+/* Signals of the terminal reach the child, too, unless it has left it; those that a process sends
+ * reach only us. */
 static void pass_on(int number, siginfo_t *info, void *context)
 {
 	(void)context;
 	if (child_pid > 0 && info->si_code <= 0)
 		(void)kill((pid_t)child_pid, number);
+	else if (child_pid > 0 && is_apart)
+		(void)kill(-(pid_t)child_pid, number); /* the group, as the terminal does */
+}
+
+/* Complains now, not when there is something to save. 0, or an exit code after a complaint. */
+static int open_all(struct cm_guard *guard)
+{
+	const struct cm_options *options = guard->options;
+	int exit, err;
+
+	if (!CM_HAVE_ZSTD && (options->oom || options->save_peak))
+		return cm_fail(CM_EXIT_RUN, "this build has no zstd, which snapshots need; --leaks "
+					    "and --report work without it");
+	exit = cm_suppressions_read(options->suppressions, &guard->suppressions);
+	if (!exit)
+		exit = cm_live_view_open(options, &guard->view);
+	/* A dry run only prints the name. */
+	if (exit || options->dry_run)
+		return exit;
+	cm_run_directory_sweep();
+	err = cm_run_directory_create(&guard->directory);
+	return err ? cm_fail(CM_EXIT_RUN, "%s: %s", guard->directory.path, strerror(-err)) : 0;
 }
 
 int cm_guard_create(const struct cm_options *options, struct cm_guard **ret_guard,
 		    const char **ret_conf)
 {
 	struct cm_guard *guard = calloc(1, sizeof(*guard));
-	int exit, err = 0;
+	int exit;
 
 	if (!guard)
 		return cm_fail(CM_EXIT_RUN, "not enough memory on the host");
 	guard->options = options;
-	/* Complain now, not when there is something to save. */
-	if (!CM_HAVE_ZSTD && (options->oom || options->save_peak)) {
-		cm_complain("this build has no zstd, which snapshots need; --leaks works "
-			    "without it");
-		free(guard);
-		return CM_EXIT_RUN;
-	}
-	exit = cm_suppressions_read(options->suppressions, &guard->suppressions);
-	if (exit) {
-		free(guard);
-		return exit;
-	}
+	guard->view.log = -1;
 	cm_run_directory_init(&guard->directory);
-	/* A dry run only prints the name. */
-	if (!options->dry_run) {
-		cm_run_directory_sweep();
-		err = cm_run_directory_create(&guard->directory);
-	}
-	if (err) {
-		cm_complain("%s: %s", guard->directory.path, strerror(-err));
-		cm_suppressions_free(guard->suppressions);
-		free(guard);
-		return CM_EXIT_RUN;
+	exit = open_all(guard);
+	if (exit) {
+		cm_guard_destroy(guard);
+		return exit;
 	}
 	(void)snprintf(guard->conf, sizeof(guard->conf), "region_dir:%s,region_keep:on%s",
 		       guard->directory.path, options->oom ? ",oom_wait_ms:" OOM_WAIT : "");
@@ -124,6 +139,7 @@ void cm_guard_destroy(struct cm_guard *guard)
 		cm_image_free(guard->watched[i].peak);
 	}
 	free(guard->watched);
+	cm_live_view_close(&guard->view);
 	cm_run_directory_remove(&guard->directory);
 	cm_suppressions_free(guard->suppressions);
 	free(guard);
@@ -147,6 +163,15 @@ static void complain_blind(struct cm_guard *guard, const char *name, const char 
 	guard->blind = true;
 }
 
+/* With --children none only the program itself is. */
+static bool is_meant(const struct cm_guard *guard, const char *name)
+{
+	struct cm_region_name parts;
+
+	return !guard->options->no_children ||
+	       (cm_region_name_parse(name, &parts) && parts.pid == (uint32_t)child_pid);
+}
+
 static void watch_region(struct cm_guard *guard, const char *name, ino_t inode)
 {
 	char path[PATH_BYTES], why[CM_READER_WHY_BYTES];
@@ -154,7 +179,7 @@ static void watch_region(struct cm_guard *guard, const char *name, ino_t inode)
 	struct stat st;
 	int err;
 
-	if (is_known(guard, name, inode))
+	if (is_known(guard, name, inode) || !is_meant(guard, name))
 		return;
 	(void)snprintf(path, sizeof(path), "%s/%s", guard->directory.path, name);
 	if (stat(path, &st) || is_known(guard, name, st.st_ino))
@@ -412,8 +437,20 @@ static void report_leaks(struct cm_guard *guard, struct watched *watched)
 	cm_source_close(&source);
 }
 
+/* Beyond so many processes the lines would only be scrolled away. */
+static void print_summary(struct cm_guard *guard, struct watched *watched)
+{
+	if (guard->summaries < SUMMARIES_MAX)
+		guard->summaries += cm_run_outcome_print(watched->reader, stderr);
+	else if (guard->summaries++ == SUMMARIES_MAX)
+		(void)fprintf(stderr,
+			      "==%u== cudamem: further processes are left out; --children none "
+			      "reports the program alone\n",
+			      watched->reader->header.pid);
+}
+
 /* Reports all processes. If the program could not be started, that was reported already. */
-static void report(struct cm_guard *guard, int exit)
+static void report(struct cm_guard *guard, bool covered, int exit)
 {
 	unsigned peaks = 0;
 	size_t i;
@@ -423,8 +460,10 @@ static void report(struct cm_guard *guard, int exit)
 			save_peak(guard, &guard->watched[i], ++peaks);
 		if (guard->options->leaks)
 			report_leaks(guard, &guard->watched[i]);
+		if (guard->options->report)
+			print_summary(guard, &guard->watched[i]);
 	}
-	if (!guard->count && exit != CM_EXIT_RUN && exit != CM_EXIT_NOT_EXECUTABLE &&
+	if (covered && !guard->count && exit != CM_EXIT_RUN && exit != CM_EXIT_NOT_EXECUTABLE &&
 	    exit != CM_EXIT_NOT_FOUND)
 		cm_complain("nothing to report: the program used no GPU memory, or did not load "
 			    "the library, or %s had no space for its statistics",
@@ -437,14 +476,18 @@ static int watch(struct cm_guard *guard, pid_t child)
 	struct pollfd end = {.fd = (int)syscall(SYS_pidfd_open, child, 0), .events = POLLIN};
 	int status = 0;
 
+	cm_live_view_start(&guard->view, guard->directory.path);
 	while (!waitpid(child, &status, WNOHANG)) {
 		look(guard, false);
+		cm_live_view_poll(&guard->view, guard->options);
+		is_apart = guard->view.ended;
 		/* Without a pidfd (Linux before 5.3) this is only a pause. */
 		(void)poll(&end, end.fd >= 0, PASS_MS);
 	}
 	if (end.fd >= 0)
 		(void)close(end.fd);
 	look(guard, true);
+	cm_live_view_stop(&guard->view);
 	return status;
 }
 
@@ -482,7 +525,7 @@ static void allow_files(void)
 	(void)setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-int cm_guard_run(struct cm_guard *guard, int (*start)(void *data), void *data)
+int cm_guard_run(struct cm_guard *guard, bool covered, int (*start)(void *data), void *data)
 {
 	sigset_t all, before;
 	int status, exit;
@@ -500,6 +543,7 @@ int cm_guard_run(struct cm_guard *guard, int (*start)(void *data), void *data)
 	}
 	if (!child) {
 		(void)sigprocmask(SIG_SETMASK, &before, NULL);
+		cm_live_view_leave_terminal(&guard->view);
 		_exit(start(data));
 	}
 	child_pid = child;
@@ -510,7 +554,7 @@ int cm_guard_run(struct cm_guard *guard, int (*start)(void *data), void *data)
 	reset_signals();
 	child_pid = 0;
 	exit = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-	report(guard, exit);
+	report(guard, covered, exit);
 	if (!exit && guard->leaks && guard->options->leak_exit) {
 		(void)fprintf(stderr, "==%d== cudamem: exit 0 changed to %d by --leak-exit-code\n",
 			      (int)child, guard->options->leak_exit);

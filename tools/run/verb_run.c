@@ -18,6 +18,7 @@
 
 #define PRELOAD_VARIABLE "LD_PRELOAD"
 #define NVTX_VARIABLE    "NVTX_INJECTION64_PATH" /* NVTX loads the library that it names */
+#define HISTORY_EVENTS   "1Mi"                   /* 64 MiB of host memory a device */
 #define NANO             UINT64_C(1000000000)
 
 static int find_library(const char *given, char path[PATH_MAX])
@@ -66,10 +67,19 @@ static int complain_limit(const char *limit)
 		       limit);
 }
 
+/* Is it a setting that the library takes? */
+static bool is_setting(const char *text)
+{
+	struct cm_config config;
+
+	cm_config_init(&config);
+	cm_config_parse(&config, "", text, NULL, NULL);
+	return !config.errors;
+}
+
 /* Writes --limit, 50% or 2G, as an option of CUDAMEM_CONF. */
 static int spell_limit(const char *limit, char *text, size_t bytes)
 {
-	struct cm_config config;
 	uint64_t nano;
 
 	*text = '\0';
@@ -84,11 +94,33 @@ static int spell_limit(const char *limit, char *text, size_t bytes)
 	}
 	/* A unit is required: 50 may be meant as a percentage. */
 	if (!*limit || !strpbrk(limit, "KMGT") ||
-	    snprintf(text, bytes, "memory_limit_mb:%s", limit) >= (int)bytes)
+	    snprintf(text, bytes, "memory_limit_mb:%s", limit) >= (int)bytes || !is_setting(text))
 		return complain_limit(limit);
-	cm_config_init(&config);
-	cm_config_parse(&config, "", text, NULL, NULL);
-	return config.errors ? complain_limit(limit) : 0;
+	return 0;
+}
+
+/* Writes --history and --stacks as options of CUDAMEM_CONF. */
+static int spell_record(const struct cm_options *options, char *text, size_t bytes)
+{
+	const char *events = options->history ? options->history : HISTORY_EVENTS;
+	const char *comma = "";
+	size_t used = 0;
+
+	*text = '\0';
+	if (options->given[CM_OPT_HISTORY]) {
+		used = (size_t)snprintf(text, bytes, "events:%s", events);
+		if (used >= bytes || strchr(events, ',') || !strcmp(events, "0") ||
+		    !is_setting(text))
+			return cm_fail(CM_EXIT_USAGE,
+				       "--history '%s' is invalid, want a number of events such as "
+				       "64Ki, at most 16Mi",
+				       events);
+		comma = ",";
+	}
+	if (options->given[CM_OPT_RUN_STACKS])
+		(void)snprintf(text + used, bytes - used, "%sstacks:%s", comma,
+			       cm_context_name(options->context));
+	return 0;
 }
 
 static void say(void *arg, const char *text)
@@ -189,7 +221,7 @@ static int start_command(void *data)
 
 /* Runs the program, or with --dry-run prints how it would be started. */
 static int run(const struct cm_options *options, const struct variable *variables,
-	       struct cm_guard *guard)
+	       struct cm_guard *guard, bool covered)
 {
 	struct command command = {variables, options->args};
 
@@ -197,57 +229,93 @@ static int run(const struct cm_options *options, const struct variable *variable
 		print_command(variables, options->args);
 		return CM_EXIT_OK;
 	}
-	return guard ? cm_guard_run(guard, start_command, &command)
+	return guard ? cm_guard_run(guard, covered, start_command, &command)
 		     : start(variables, options->args);
 }
 
-/* Joins the configuration. The last setting of an option wins, so the command line comes last. The
- * guard needs stacks, which come first: the user can override them. */
-static char *join_conf(const struct cm_options *options, const char *limit, const char *guard)
-{
-	char *present, *given, *own, *conf = NULL;
+/* What is added to the program's configuration. The last setting of an option wins. */
+struct settings {
+	const char *first; /* before that of the user, who can override it */
+	char limit[64];
+	char record[64];
+	const char *guard;
+};
 
-	present = join(guard ? "stacks:alloc" : NULL, ",", getenv(CM_CONF_VARIABLE));
-	given = join(options->conf, ",", limit);
-	own = given ? join(given, ",", guard) : NULL;
-	if (present && own)
-		conf = join(present, ",", own);
-	free(present);
-	free(given);
-	free(own);
-	return conf;
+/* Appends a setting to the list, which is freed. NULL: not enough memory, before or now. */
+static char *append(char *list, const char *setting)
+{
+	char *text = list ? join(list, ",", setting) : NULL;
+
+	free(list);
+	return text;
 }
 
-/* Says where the program is not covered. Whether it can be started with the library all the same,
- * for the programs that it starts. */
-static bool can_preload(const char *program, const char *library)
+/* Joins the configuration; the caller frees the result. NULL: not enough memory. The command line
+ * comes last. */
+static char *join_conf(const struct cm_options *options, const struct settings *settings)
+{
+	char *conf = join(settings->first, ",", getenv(CM_CONF_VARIABLE));
+
+	conf = append(conf, options->conf);
+	conf = append(conf, settings->limit);
+	conf = append(conf, settings->record);
+	return append(conf, settings->guard);
+}
+
+/* Says if the program is not covered, and why. */
+static enum cm_loader check_loader(const char *program, const char *library)
 {
 	char path[PATH_MAX];
 	const enum cm_loader loader = cm_loader_find(program, library, path);
 
 	if (loader != CM_LOADER_PRELOADS)
 		cm_complain("%s %s: it is not covered", path, cm_loader_why(loader));
-	return loader != CM_LOADER_MUSL;
+	return loader;
+}
+
+static int spell(const struct cm_options *options, struct settings *settings)
+{
+	const int exit = spell_limit(options->limit, settings->limit, sizeof(settings->limit));
+
+	return exit ? exit : spell_record(options, settings->record, sizeof(settings->record));
+}
+
+/* Creates the guard, if something is to be watched, reported or saved. 0, or an exit code after a
+ * complaint. */
+static int create_guard(const struct cm_options *options, struct settings *settings,
+			struct cm_guard **ret_guard)
+{
+	const bool stacks = options->leaks || options->oom || options->save_peak;
+
+	if (!stacks && !options->report && !options->live)
+		return options->given[CM_OPT_CHILDREN]
+			       ? cm_fail(CM_EXIT_USAGE,
+					 "--children has an effect only with --report, --top, "
+					 "--leaks, --oom or --save-peak")
+			       : 0;
+	settings->first = stacks ? "stacks:alloc" : NULL;
+	return cm_guard_create(options, ret_guard, &settings->guard);
 }
 
 int cm_verb_run(const struct cm_options *options)
 {
 	struct variable variables[4] = {{NULL, NULL}};
-	char library[PATH_MAX], limit[64], *conf = NULL, *preload = NULL;
+	char library[PATH_MAX], *conf = NULL, *preload = NULL;
+	struct settings settings = {0};
 	struct cm_guard *guard = NULL;
-	const char *of_guard = NULL;
+	enum cm_loader loader = CM_LOADER_PRELOADS;
 	int exit;
 
-	exit = spell_limit(options->limit, limit, sizeof(limit));
+	exit = spell(options, &settings);
 	if (!exit)
 		exit = find_library(options->library, library);
 	if (!exit)
 		exit = check_library(library);
-	if (!exit && (options->leaks || options->oom || options->save_peak))
-		exit = cm_guard_create(options, &guard, &of_guard);
+	if (!exit)
+		exit = create_guard(options, &settings, &guard);
 	if (exit)
 		return exit;
-	conf = join_conf(options, limit, of_guard);
+	conf = join_conf(options, &settings);
 	preload = join(library, ":", getenv(PRELOAD_VARIABLE));
 	if (!conf || !preload) {
 		cm_complain("not enough memory on the host");
@@ -255,13 +323,16 @@ int cm_verb_run(const struct cm_options *options)
 	} else {
 		exit = check_conf(conf);
 	}
-	if (!exit && can_preload(options->args[0], library))
+	if (!exit)
+		loader = check_loader(options->args[0], library);
+	/* The programs that it starts may be covered; but musl's loader would end it. */
+	if (!exit && loader != CM_LOADER_MUSL)
 		variables[0].value = preload;
 	variables[0].name = PRELOAD_VARIABLE;
 	variables[1] = (struct variable){CM_CONF_VARIABLE, conf};
 	variables[2] = (struct variable){NVTX_VARIABLE, find_nvtx(options, library)};
 	if (!exit)
-		exit = run(options, variables, guard);
+		exit = run(options, variables, guard, loader == CM_LOADER_PRELOADS);
 	cm_guard_destroy(guard);
 	free(conf);
 	free(preload);

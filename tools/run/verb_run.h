@@ -7,8 +7,8 @@
 
 #include "tools/cli/options.h"
 
-/* Becomes the program, or under --leaks, --oom and --save-peak waits for it. Returns an exit
- * code. */
+/* Becomes the program, or waits for it if something is to be reported, saved or watched. Returns an
+ * exit code. */
 int cm_verb_run(const struct cm_options *options);
 
 #endif

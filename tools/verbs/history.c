@@ -337,7 +337,8 @@ static int find_action(const char *typed, enum action *ret_action)
 /* Refuses options that only `start` uses. */
 static int check_options(const struct cm_options *options, enum action action)
 {
-	static const enum cm_opt of_start[] = {CM_OPT_ENABLED, CM_OPT_CONTEXT, CM_OPT_STACKS,
+	static const enum cm_opt of_start[] = {CM_OPT_ENABLED,     CM_OPT_CONTEXT,
+					       CM_OPT_STACKS,      CM_OPT_STACK_FRAMES,
 					       CM_OPT_MAX_ENTRIES, CM_OPT_CLEAR};
 	size_t i;
 

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/run/outcome.h"
+
+#include <string.h>
+
+#include "stats/counters.h"
+#include "stats/summary.h"
+#include "stats/text.h"
+#include "stats/units.h"
+#include "tools/snapshot/figures.h"
+
+#define MIB          ((int64_t)1 << 20)
+#define WORTH_BYTES  (64 * MIB) /* less is not worth an option */
+#define FEW_REQUESTS 100        /* their hit rate says nothing */
+
+void cm_run_outcome_add(struct cm_run_outcome *outcome, const struct cm_device_row *row)
+{
+	const struct cm_summary sum = cm_summary_pool(row, CM_POOL_ALL);
+	const int64_t fragmented =
+		cm_stat_read(row, CM_POOL_ALL, CM_STAT_INACTIVE_SPLIT_BYTES).peak;
+	const int64_t *scalar = row->scalar;
+
+#define ADD(field, value) outcome->field = cm_wrap_add(outcome->field, value)
+	ADD(peak_allocated, sum.peak_allocated);
+	ADD(peak_reserved, sum.peak_reserved);
+	ADD(allocs, sum.allocs);
+	ADD(frees, sum.frees);
+	ADD(hits, scalar[CM_SCALAR_cache_hits]);
+	ADD(misses, scalar[CM_SCALAR_cache_misses]);
+	ADD(driver_allocs, scalar[CM_SCALAR_num_device_alloc]);
+	ADD(driver_frees, scalar[CM_SCALAR_num_device_free]);
+	ADD(forwarded, scalar[CM_SCALAR_forwarded_allocs]);
+	ADD(ooms, scalar[CM_SCALAR_num_ooms]);
+	ADD(rejections, scalar[CM_SCALAR_num_oom_rejections]);
+	ADD(decayed, scalar[CM_SCALAR_decay_bytes]);
+#undef ADD
+	if (fragmented > outcome->peak_fragmented)
+		outcome->peak_fragmented = fragmented;
+	outcome->devices++;
+}
+
+/* Is it as much as this share of the reserved memory, and worth an option? */
+static bool is_much(const struct cm_run_outcome *outcome, int64_t bytes, int share)
+{
+	return bytes >= WORTH_BYTES && bytes >= outcome->peak_reserved / share;
+}
+
+/* One sentence for each reason; the first one that holds is given, the gravest first. */
+void cm_run_outcome_advise(const struct cm_run_outcome *outcome, char *text, size_t bytes)
+{
+	const double hits = cm_hit_rate(outcome->hits, outcome->misses);
+	const bool misses_much = hits >= 0 && hits < 0.9 &&
+				 cm_wrap_add(outcome->hits, outcome->misses) >= FEW_REQUESTS;
+
+	if (!outcome->caches)
+		(void)snprintf(text, bytes, "mode:cache: the library only counted");
+	else if (outcome->rejections > 0)
+		(void)snprintf(text, bytes,
+			       "a higher memory_limit_mb or per_process_memory_fraction: requests "
+			       "refused by the cap: %s",
+			       cm_count_format(outcome->rejections).text);
+	else if (!outcome->pages && is_much(outcome, outcome->peak_fragmented, 10))
+		(void)snprintf(text, bytes,
+			       "expandable_segments:on: up to %s lay free between blocks%s",
+			       cm_size_format(outcome->peak_fragmented).text,
+			       outcome->ooms > 0 ? ", and memory ran out" : "");
+	else if (misses_much && is_much(outcome, outcome->decayed, 4))
+		(void)snprintf(text, bytes,
+			       "decay_seconds:off, or a longer time: %s went back to the driver "
+			       "while idle",
+			       cm_size_format(outcome->decayed).text);
+	else if (misses_much && !outcome->splits)
+		(void)snprintf(text, bytes,
+			       "placement:auto: with exact the driver serves each new "
+			       "size");
+	else if (outcome->ooms > 0)
+		(void)snprintf(text, bytes,
+			       "none: more was requested than could be free; run with --oom FILE "
+			       "to see what held the memory");
+	else
+		(void)snprintf(text, bytes, "none");
+}
+
+static void read_options(struct cm_reader *reader, struct cm_run_outcome *outcome)
+{
+	struct cm_option_row row;
+	uint32_t i;
+
+	outcome->caches = outcome->splits = true;
+	for (i = 0; !cm_reader_read_option(reader, i, &row); i++) {
+		if (!strcmp(row.name, "mode"))
+			outcome->caches = !strcmp(row.value, "cache");
+		else if (!strcmp(row.name, "expandable_segments"))
+			outcome->pages = !strcmp(row.value, "on");
+		else if (!strcmp(row.name, "placement"))
+			outcome->splits = strcmp(row.value, "exact") != 0;
+	}
+}
+
+static struct cm_run_outcome read_outcome(struct cm_reader *reader)
+{
+	struct cm_run_outcome outcome = {0};
+	struct cm_device_row row;
+	uint32_t i;
+	bool torn;
+
+	(void)cm_reader_refresh(reader);
+	for (i = 0; i < CM_DEVICES_MAX && i < reader->header.table[CM_TABLE_DEVICE].rows; i++)
+		if (!cm_reader_read_device(reader, i, &row, &torn))
+			cm_run_outcome_add(&outcome, &row);
+	read_options(reader, &outcome);
+	return outcome;
+}
+
+static void begin_line(const struct cm_reader *reader, FILE *out, const char *what)
+{
+	(void)fprintf(out, "==%u== cudamem: %-14s ", reader->header.pid, what);
+}
+
+static void print_driver_calls(const struct cm_reader *reader, const struct cm_run_outcome *outcome,
+			       FILE *out)
+{
+	const int64_t asked = cm_wrap_add(outcome->allocs, outcome->frees);
+	const int64_t called = cm_wrap_add(outcome->driver_allocs, outcome->driver_frees);
+
+	begin_line(reader, out, "driver calls");
+	(void)fprintf(out, "%s saved: %s allocations and %s frees in place of %s and %s\n",
+		      cm_count_format(cm_wrap_sub(asked, called)).text,
+		      cm_count_format(outcome->driver_allocs).text,
+		      cm_count_format(outcome->driver_frees).text,
+		      cm_count_format(outcome->allocs).text, cm_count_format(outcome->frees).text);
+}
+
+static void print_fragmentation(const struct cm_reader *reader,
+				const struct cm_run_outcome *outcome, FILE *out)
+{
+	begin_line(reader, out, "fragmentation");
+	if (outcome->peak_allocated > 0)
+		(void)fprintf(out, "%.2f times the peak was reserved; ",
+			      (double)outcome->peak_reserved / (double)outcome->peak_allocated);
+	(void)fprintf(out, "at most %s lay free between blocks\n",
+		      cm_size_format(outcome->peak_fragmented).text);
+}
+
+bool cm_run_outcome_print(struct cm_reader *reader, FILE *out)
+{
+	const struct cm_run_outcome outcome = read_outcome(reader);
+	const double hits = cm_hit_rate(outcome.hits, outcome.misses);
+	char comm[sizeof(reader->header.comm)], advice[256], on[48] = "";
+
+	if (!outcome.devices || (!outcome.allocs && !outcome.forwarded && !outcome.ooms))
+		return false;
+	(void)cm_text_clean(comm, sizeof(comm), reader->header.comm);
+	if (outcome.devices > 1)
+		(void)snprintf(on, sizeof(on), " on %zu devices", outcome.devices);
+	begin_line(reader, out, "peak");
+	(void)fprintf(out, "%s allocated, %s reserved%s (%s)\n",
+		      cm_size_format(outcome.peak_allocated).text,
+		      cm_size_format(outcome.peak_reserved).text, on, comm);
+	print_driver_calls(reader, &outcome, out);
+	begin_line(reader, out, "hit rate");
+	if (hits < 0)
+		(void)fprintf(out, "no request went to the cache\n");
+	else
+		(void)fprintf(out, "%.1f%% of %s requests\n", 100 * hits,
+			      cm_count_format(cm_wrap_add(outcome.hits, outcome.misses)).text);
+	print_fragmentation(reader, &outcome, out);
+	cm_run_outcome_advise(&outcome, advice, sizeof(advice));
+	begin_line(reader, out, "option to try");
+	(void)fprintf(out, "%s\n", advice);
+	return true;
+}
