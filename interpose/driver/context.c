@@ -9,6 +9,7 @@
 #include "interpose/core/log.h"
 #include "interpose/core/state.h"
 #include "interpose/driver/capture.h"
+#include "interpose/driver/current.h"
 #include "interpose/driver/driver_ops.h"
 #include "interpose/driver/host_work.h"
 #include "interpose/symbols/hooks.h"
@@ -261,6 +262,7 @@ void cm_context_forget_stale(CUcontext ctx)
 void cm_context_forget_all(void)
 {
 	cm_registry_forget_all();
+	cm_context_forget_streams();
 	cm_host_work_forget_all();
 	(void)cm_unusual_set(CM_UNUSUAL_STOPPED, false);
 }

@@ -5,6 +5,7 @@
 
 #include "allocator/base/gate.h"
 #include "allocator/base/lock.h"
+#include "interpose/driver/current.h"
 #include "interpose/driver/driver_ops.h"
 
 /* As many as a fence covers; guarded by the lock. */
@@ -161,6 +162,7 @@ static void set_in_teardown(CUcontext ctx, bool in_teardown)
 void cm_registry_begin_teardown(CUcontext ctx)
 {
 	set_in_teardown(ctx, true);
+	cm_context_forget_streams();
 	while (cm_registry_read(ctx).pins)
 		backoff();
 }

@@ -1,14 +1,36 @@
 /* SPDX-License-Identifier: MIT */
 #include "interpose/driver/current.h"
 
+#include <stdatomic.h>
+
+/* How often streams have gone: a handle that is known from before may be that of another one. */
+static _Atomic uint32_t streams_gone;
+
+void cm_context_forget_streams(void)
+{
+	atomic_fetch_add_explicit(&streams_gone, 1, memory_order_release);
+}
+
 uint64_t cm_context_of_stream(CUstream stream)
 {
+	static __thread struct {
+		CUstream stream;
+		uint64_t ctx;
+		uint32_t gone;
+	} last;
+	const uint32_t gone = atomic_load_explicit(&streams_gone, memory_order_acquire);
 	CUcontext ctx;
 
-	if (!stream || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD ||
-	    cm_real.cuStreamGetCtx(stream, &ctx) != CUDA_SUCCESS)
+	if (!stream || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD)
 		return cm_context_current();
-	return (uintptr_t)ctx;
+	if (last.stream == stream && last.gone == gone)
+		return last.ctx;
+	if (cm_real.cuStreamGetCtx(stream, &ctx) != CUDA_SUCCESS)
+		return cm_context_current();
+	last.stream = stream;
+	last.ctx = (uintptr_t)ctx;
+	last.gone = gone;
+	return last.ctx;
 }
 
 /* Pushes even where this handle is current: that may be a destroyed context whose handle was

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The calling thread's current context, and which driver errors outlast the call that reported
- * them. Keeps no state. Thread-safe; the calls read or change the thread's own state only, and do
+ * The calling thread's current context, that of a stream, and which driver errors outlast the call
+ * that reported them. Thread-safe; the calls read or change the thread's own state only, and do
  * not block.
  */
 #ifndef CM_INTERPOSE_DRIVER_CURRENT_H
@@ -21,8 +21,11 @@ static inline uint64_t cm_context_current(void)
 }
 
 /* The context of a stream, 0: it has none. Those that each context has are of the current one; the
- * driver is asked for others. */
+ * driver is asked for others, but for the one that the thread has named last. */
 uint64_t cm_context_of_stream(CUstream stream);
+
+/* A stream is about to go, or a context with its streams: their handles may come again. */
+void cm_context_forget_streams(void);
 
 /* Makes `ctx` current until the pop. 0, or the driver's code; then there is nothing to pop. */
 int cm_context_push(uint64_t ctx);

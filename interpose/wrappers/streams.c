@@ -3,6 +3,7 @@
  * The hooks of what ends a stream, which takes its capture along and leaves its work under way.
  */
 #include "interpose/driver/capture.h"
+#include "interpose/driver/current.h"
 #include "interpose/driver/host_work.h"
 #include "interpose/symbols/hooks.h"
 
@@ -14,6 +15,7 @@ static CUresult destroy(CUstream stream, CUresult (*real)(CUstream stream))
 		return real(stream);
 	/* Before: once the driver has begun, the handle may be a new stream's. */
 	cm_host_work_forget_stream(stream);
+	cm_context_forget_streams();
 	res = cm_capture_destroy_stream(stream, real);
 	cm_hook_leave();
 	return res;

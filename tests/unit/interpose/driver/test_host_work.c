@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "interpose/driver/context_registry.h"
+#include "interpose/driver/current.h"
 #include "tests/unit/cmocka_all.h"
 
 #define HANDLE(number) ((void *)(uintptr_t)(number))
@@ -139,6 +140,7 @@ static int begin(void **state)
 	driver.current = driver.of_stream = first;
 	driver.query = CUDA_ERROR_NOT_READY;
 	cm_host_work_forget_all();
+	cm_context_forget_streams();
 	cm_registry_forget_all();
 	assert_true(cm_registry_add(first, 0, CM_CONTEXT_CREATED));
 	assert_true(cm_registry_add(second, OTHER_DEVICE, CM_CONTEXT_CREATED));
@@ -166,6 +168,7 @@ static void a_handle_that_comes_again_elsewhere_is_waited_for_there(void **state
 	cm_host_work_note(stream, false);
 	assert_int_equal(cm_host_work_await(0), CUDA_SUCCESS);
 	cm_host_work_forget_stream(stream);
+	cm_context_forget_streams();
 	driver.query = CUDA_ERROR_NOT_READY;
 	driver.of_stream = second;
 	cm_host_work_note(stream, false);
