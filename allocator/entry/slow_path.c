@@ -70,11 +70,18 @@ static bool runs_too_far_ahead(struct cm_heap *heap)
 			    heap->row->pending_bytes > heap->live_bytes / 4 + RUN_AHEAD_BYTES);
 }
 
+/* As much as is dealt with at once elsewhere (poll_policy.h): one wait serves many requests. */
+static bool is_worth_a_wait(struct cm_heap *heap)
+{
+	return CM_WITH_LOCK(&heap->device->lock,
+			    heap->row->pending_bytes >= heap->device->poll_bytes);
+}
+
 /* An old driver has no events of a context: waiting is all there is, as in the cudaFree of
  * today. */
 static bool make_ready_by_waiting(struct cm_heap *heap)
 {
-	if (!cm_epoch_open_is_clean(heap) && !runs_too_far_ahead(heap))
+	if (!(is_worth_a_wait(heap) && cm_epoch_open_is_clean(heap)) && !runs_too_far_ahead(heap))
 		return false;
 	return cm_epoch_synchronize_event_locked(heap);
 }

@@ -173,6 +173,25 @@ static void an_old_driver_waits_at_reuse_and_never_at_a_free(void **state)
 	case_close(f);
 }
 
+/* One wait for as much as a batch is elsewhere. */
+static void an_old_driver_is_waited_for_by_the_batch(void **state)
+{
+	enum { TURNS = 320 };
+	struct fixture *f = open_old();
+	int i;
+
+	(void)state;
+	for (i = 0; i < TURNS; i++) {
+		const uint64_t addr = case_get(f, MIB);
+
+		(void)fixture_launch(f, f->ctx, 1, addr, MIB, MS);
+		case_put(f, addr);
+	}
+	assert_true(f->driver.called[FAKE_CTX_SYNCHRONIZE] <= TURNS / 32);
+	assert_true(case_reserved(f) <= 64 * MIB);
+	case_close(f);
+}
+
 static void an_old_driver_does_not_wait_for_work_launched_after_the_free(void **state)
 {
 	struct fixture *f = open_old();
@@ -237,6 +256,7 @@ int main(void)
 		cmocka_unit_test(an_error_of_one_context_ends_no_reuse_in_another),
 		cmocka_unit_test(an_error_that_passes_makes_nothing_ready),
 		cmocka_unit_test(an_old_driver_waits_at_reuse_and_never_at_a_free),
+		cmocka_unit_test(an_old_driver_is_waited_for_by_the_batch),
 		cmocka_unit_test(an_old_driver_does_not_wait_for_work_launched_after_the_free),
 		fixture_case(while_a_capture_is_active_the_driver_is_left_alone),
 		cmocka_unit_test(a_segment_freed_while_a_capture_is_active_is_given_back_later),
