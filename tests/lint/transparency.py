@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """docs/transparency.md: no row without a test that is there, no hooked function without a row.
+docs/service.md: no test that is not there.
 
   transparency.py BUILD_FOLDER
 """
@@ -13,6 +14,7 @@ import sys
 import tree
 
 PAGE = 'docs/transparency.md'
+SERVICE = 'docs/service.md'
 CELLS = 5
 NAMES = re.compile(r'`([\w-]+)`(?:: ([\w, ]+))?')
 
@@ -73,9 +75,21 @@ def complaints_of(page, hooks, tests):
         yield f'0: no row for {base}'
 
 
+def service_complaints(page, tests):
+    """Of the rows whose last cell names a test."""
+    for number, cells in rows(page):
+        if NAMES.match(cells[-1]):
+            for complaint in test_complaints(cells[-1], tests):
+                yield f'{number}: {complaint}'
+
+
 def main():
-    found = complaints_of(tree.text(PAGE), tree.text('interpose/symbols/hooks.def'), tests_of(sys.argv[1]))
-    return tree.report([f'{PAGE}:{complaint}' for complaint in found])
+    tests = tests_of(sys.argv[1])
+    found = complaints_of(tree.text(PAGE), tree.text('interpose/symbols/hooks.def'), tests)
+    complaints = [f'{PAGE}:{complaint}' for complaint in found]
+    complaints += [f'{SERVICE}:{complaint}'
+                   for complaint in service_complaints(tree.text(SERVICE), tests)]
+    return tree.report(complaints)
 
 
 if __name__ == '__main__':

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What docs/service.md says: which service each kind of process gets, and what it costs in one loop
+ * of blocks that kernels use and that are freed behind them.
+ */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "tests/preload/surface/surface.h"
+#include "tests/unit/cmocka_all.h"
+
+#define LARGE     (3 * MIB)
+#define SMALL     UINT64_C(512)
+#define KERNEL_NS UINT64_C(50000)
+
+enum { TURNS = 2000 };
+
+static const char text[] =
+	"cudasim-module\nkernel touch\n params ptr u64\n time 50us\n writes p0 p1\nend\n";
+
+static void touch(CUfunction kernel, CUstream stream, CUdeviceptr addr, uint64_t bytes)
+{
+	void *params[] = {&addr, &bytes};
+
+	OK(cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, stream, params, NULL));
+}
+
+/* The page's limits for all of them: the time of the kernels alone and 3 % of it, and 90 MiB. */
+static void loop(void)
+{
+	CUfunction kernel = cm_load(text, "touch");
+	CUdeviceptr large, small;
+	CUstream stream;
+	uint64_t start;
+	int i;
+
+	OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	cudasim_reset_counters();
+	start = cudasim_now();
+	for (i = 0; i < TURNS; i++) {
+		large = cm_get(LARGE);
+		small = cm_get(SMALL);
+		touch(kernel, stream, large, LARGE);
+		touch(kernel, stream, small, SMALL);
+		OK(cuMemFree_v2(large));
+		OK(cuMemFree_v2(small));
+	}
+	OK(cuCtxSynchronize());
+	CM_MUST(cudasim_now() - start <= TURNS * 2 * KERNEL_NS * 103 / 100);
+	CM_MUST(cudasim_peak_bytes(0) <= 90 * MIB);
+}
+
+static void must_be_ordered(void)
+{
+	CM_MUST(cudasim_calls("cuMemAlloc_v2") <= 5);
+	CM_MUST(cudasim_calls("cuEventQuery") <= 50);
+	CM_MUST(cudasim_calls("cuCtxWaitEvent") >= TURNS - 10);
+}
+
+static void must_be_asked(void)
+{
+	CM_MUST(cudasim_calls("cuMemAlloc_v2") <= 40);
+	CM_MUST(cudasim_calls("cuCtxRecordEvent") >= TURNS / 2);
+	CM_MUST(cudasim_calls("cuCtxWaitEvent") == 0);
+}
+
+static void play_ordered(void)
+{
+	cm_open(0);
+	loop();
+	must_be_ordered();
+}
+
+static void play_devices(void)
+{
+	CUcontext first = cm_open(0);
+
+	cm_open(1);
+	(void)cm_get(MIB);
+	OK(cuCtxSetCurrent(first));
+	loop();
+	must_be_ordered();
+}
+
+static void play_asked(void)
+{
+	cm_open(0);
+	loop();
+	must_be_asked();
+}
+
+static void play_peers(void)
+{
+	CUcontext first = cm_open(0);
+
+	cm_open(1);
+	(void)cm_get(MIB);
+	OK(cuCtxEnablePeerAccess(first, 0));
+	OK(cuCtxSetCurrent(first));
+	loop();
+	must_be_asked();
+}
+
+/* A library is known by its name. */
+static void play_storage(void)
+{
+	char path[4096];
+
+	(void)snprintf(path, sizeof(path), "%s/libcufile.so.0", getenv("REGIONS"));
+	CM_MUST(!symlink(getenv("MORE"), path));
+	CM_MUST(dlopen(path, RTLD_NOW));
+	CM_MUST(!unlink(path));
+	play_asked();
+}
+
+static void play_waited(void)
+{
+	cm_open(0);
+	loop();
+	CM_MUST(cudasim_calls("cuMemAlloc_v2") <= 5);
+	CM_MUST(cudasim_calls("cuCtxRecordEvent") == 0);
+	CM_MUST(cudasim_calls("cuCtxSynchronize") <= TURNS / 10);
+}
+
+static void play_freed(void)
+{
+	cm_open(0);
+	loop();
+	CM_MUST(cudasim_calls("cuMemAlloc_v2") <= 5);
+	CM_MUST(cudasim_calls("cuCtxSynchronize") >= 2 * TURNS);
+}
+
+static void play_forwarded(void)
+{
+	cm_open(0);
+	loop();
+	CM_MUST(cudasim_calls("cuMemAlloc_v2") == 2 * TURNS);
+}
+
+static const struct cm_role roles[] = {
+	{"ordered", play_ordered}, {"devices", play_devices},     {"asked", play_asked},
+	{"peers", play_peers},     {"storage", play_storage},     {"waited", play_waited},
+	{"freed", play_freed},     {"forwarded", play_forwarded}, {NULL, NULL},
+};
+
+CM_PLAY(one_context_is_ordered, "ordered", "", NULL)
+CM_PLAY(several_devices_are_ordered, "devices", "", "CUDASIM=devices:2")
+CM_PLAY(exact_blocks_are_ordered, "ordered", "placement:exact", NULL)
+CM_PLAY(pages_are_ordered, "ordered", "expandable_segments:on", NULL)
+CM_PLAY(peers_are_asked, "peers", "", "CUDASIM=devices:2")
+CM_PLAY(a_rank_is_asked, "asked", "", "WORLD_SIZE=8")
+CM_PLAY(a_rank_is_ordered_by_hand, "ordered", "reuse:barrier", "WORLD_SIZE=8")
+CM_PLAY(a_process_with_storage_is_asked, "storage", "", NULL)
+CM_PLAY(a_driver_of_12_4_is_waited_for, "waited", "", "CUDASIM=version:12040")
+CM_PLAY(a_driver_of_12_2_is_waited_for, "waited", "", "CUDASIM=version:12020")
+CM_PLAY(a_free_waits_by_hand, "freed", "sync:free", NULL)
+CM_PLAY(a_profiler_sees_all, "forwarded", "", "NVTX_INJECTION64_PATH=/tool")
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		CM_PLAY_TEST(one_context_is_ordered),
+		CM_PLAY_TEST(several_devices_are_ordered),
+		CM_PLAY_TEST(exact_blocks_are_ordered),
+		CM_PLAY_TEST(pages_are_ordered),
+		CM_PLAY_TEST(peers_are_asked),
+		CM_PLAY_TEST(a_rank_is_asked),
+		CM_PLAY_TEST(a_rank_is_ordered_by_hand),
+		CM_PLAY_TEST(a_process_with_storage_is_asked),
+		CM_PLAY_TEST(a_driver_of_12_4_is_waited_for),
+		CM_PLAY_TEST(a_driver_of_12_2_is_waited_for),
+		CM_PLAY_TEST(a_free_waits_by_hand),
+		CM_PLAY_TEST(a_profiler_sees_all),
+	};
+
+	cm_rerun_role(argc, argv, roles);
+	return cmocka_run_group_tests_name("surface_service", tests, NULL, NULL);
+}
