@@ -246,7 +246,6 @@ CASES = [
     ('option-no-value', 'ls --dir'),
     ('option-end-for-value', 'run --oom -- true'),
     ('plot-unknown', 'plot timelin {healthy} -O x.html'),
-    ('plot-strange', 'plot {healthy} timeline -O x.html'),
     ('option-bad-value', 'trim 1 --timeout never'),
     ('watch-apart', 'ls -w 0.5'),
     ('argument-unexpected', 'ls 5000001'),
@@ -607,6 +606,21 @@ def check_completions(tool):
             assert run.stdout == offered + '\n', (typed, run.stdout)
 
 
+def check_verb_pages(tool, manual, verbs):
+    """Each command has a page of its own, with all its options and no other's."""
+    root = pathlib.Path(manual).resolve().parents[1]
+    for verb in verbs:
+        page = subprocess.run([sys.executable, root / 'docs/verb_pages.py', manual, root / 'tools/cudamemstat.c',
+                               root / 'tools/cli/options.def', verb], stdout=subprocess.PIPE, text=True, check=True).stdout
+        help_text = subprocess.run([tool, verb, '--help'], stdout=subprocess.PIPE, text=True, check=True).stdout
+        wanted = set(re.findall(r'^ .*?--([a-z-]+)', help_text, re.MULTILINE))
+        options = page[page.index('\n# OPTIONS\n'):page.index('\n# EXIT STATUS\n')]
+        told = set(re.findall(r'\*--([a-z-]+)\*', options))
+        assert wanted <= told, f'not on the page of {verb}: {wanted - told}'
+        assert page.count('\n# DESCRIPTION\n\n\n') == 0, f'the page of {verb} says nothing'
+        assert f"'{verb}'" in (root / 'docs/meson.build').read_text(encoding='utf-8'), f'no page of {verb} is made'
+
+
 def check_manual(tool, manual):
     """Every command, option and column must be in the page."""
     def ask(*words):
@@ -622,6 +636,7 @@ def check_manual(tool, manual):
     assert len(verbs) >= 9 and '*--json*' in words and '*FRAG%*' in words, words
     missing = sorted(word for word in words if word not in page)
     assert not missing, f'not in the manual page: {missing}'
+    check_verb_pages(tool, manual, verbs)
     synopsis = page[page.index('\n# SYNOPSIS\n'):page.index('\n# DESCRIPTION\n')]
     missing = [verb for verb in verbs if f'*{verb}*' not in synopsis]
     assert not missing, f'not in its synopsis: {missing}'
