@@ -9,6 +9,7 @@
 
 #include "stats/tick.h"
 #include "tools/cli/exits.h"
+#include "tools/top/replay.h"
 #include "tools/top/view.h"
 
 int cm_color_sgr(enum cm_color color)
@@ -100,6 +101,8 @@ int cm_top_batch(struct cm_top *top, struct cm_watch_source *source, int height,
 	int err;
 
 	err = canvas ? cm_canvas_resize(canvas, height, width) : -ENOMEM;
+	if (!err && top->replay.on)
+		err = cm_top_lead_in(top, source);
 	for (frame = 0; !err && (!frames || frame < frames) && !ferror(stdout); frame++) {
 		if (frame) {
 			(void)fputc('\n', stdout);

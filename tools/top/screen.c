@@ -19,6 +19,7 @@
 #include "tools/cli/exits.h"
 #include "tools/top/commands.h"
 #include "tools/top/keys.h"
+#include "tools/top/replay.h"
 #include "tools/top/view.h"
 
 #define WHEEL_LINES 3
@@ -203,19 +204,17 @@ static int take(struct screen *screen)
 	return err < 0 ? err : 0;
 }
 
-/* Goes to another time of the recording, and takes the samples before it for the graphs. */
+/* Goes to another time of the recording. */
 static int seek(struct screen *screen)
 {
 	struct cm_top *top = screen->top;
 	const bool paused = top->paused;
-	size_t left = screen->source->seek(screen->source, top->replay.seek_ns, CM_TOP_SAMPLES - 1);
 	int err;
 
+	err = cm_top_seek(top, screen->source, top->replay.seek_ns);
 	top->paused = false;
-	cm_top_forget(top);
-	do {
+	if (!err)
 		err = take_one(screen);
-	} while (!err && left--);
 	top->paused = paused;
 	screen->next_ns = screen->source->due_ns;
 	return err < 0 ? err : 0;
@@ -347,13 +346,8 @@ static int loop(struct screen *screen)
 {
 	int err = resize(screen);
 
-	/* The graphs begin with what was before --at. */
-	if (!err && screen->top->replay.on) {
-		err = take_one(screen);
-		screen->top->replay.seek_ns = 0;
-		if (!err)
-			err = seek(screen);
-	}
+	if (!err && screen->top->replay.on)
+		err = cm_top_lead_in(screen->top, screen->source);
 	while (!err) {
 		const uint64_t now = cm_monotonic_ns(), interval = screen->top->interval_ns;
 
