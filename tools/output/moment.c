@@ -10,7 +10,8 @@
 #include "stats/tick.h"
 #include "stats/units.h"
 
-#define DAY_S 86400
+#define MINUTE_S 60
+#define DAY_S    86400
 
 /* Seconds, or minutes or hours if they are named. 0, -EINVAL. */
 static int parse_duration(const char *text, uint64_t *ret_ns)
@@ -72,14 +73,16 @@ static int parse_date(const char *text, uint64_t *ret_ns)
 	return -EINVAL;
 }
 
-/* A time of day, at or after the begin of the recording. 0, -EINVAL. */
+/* A time of day, at or after the begin of the recording, or in the same minute if no second was
+ * named. 0, -EINVAL. */
 static int parse_clock(const char *text, uint64_t first_ns, uint64_t *ret_ns)
 {
 	const time_t first = (time_t)(first_ns / CM_NS_PER_S);
+	const bool has_seconds = strchr(text, ':') != strrchr(text, ':');
 	struct tm tm = {0}, clock = {0};
 	time_t at;
 
-	if (!parse_time(text, "%H:%M:%S", &clock) && !parse_time(text, "%H:%M", &clock))
+	if (!parse_time(text, has_seconds ? "%H:%M:%S" : "%H:%M", &clock))
 		return -EINVAL;
 	(void)localtime_r(&first, &tm);
 	tm.tm_hour = clock.tm_hour;
@@ -89,7 +92,8 @@ static int parse_clock(const char *text, uint64_t first_ns, uint64_t *ret_ns)
 	at = mktime(&tm);
 	if (at < 0)
 		return -EINVAL;
-	*ret_ns = (uint64_t)(at < first ? at + DAY_S : at) * CM_NS_PER_S;
+	*ret_ns = (uint64_t)(at + (has_seconds ? 0 : MINUTE_S - 1) < first ? at + DAY_S : at) *
+		  CM_NS_PER_S;
 	return 0;
 }
 

@@ -89,6 +89,8 @@ static int open_file(struct cm_recorder *recorder, const char *path)
 	struct stat st;
 	int err;
 
+	if (!strcmp(path, "-"))
+		return cm_fail(CM_EXIT_USAGE, "--record appends to a file, not to standard output");
 	recorder->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
 	if (recorder->fd < 0 || fstat(recorder->fd, &st))
 		return cm_fail(CM_EXIT_TARGET, "%s: %s", path,
@@ -114,6 +116,7 @@ int cm_recorder_open(const char *path, struct cm_recorder **ret_recorder)
 
 	if (!recorder)
 		return cm_fail_memory();
+	recorder->fd = -1;
 	exit = open_file(recorder, path);
 	if (!exit) {
 		recorder->packer = cm_packer_open(CM_PACKING_OWN);

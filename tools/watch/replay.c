@@ -19,6 +19,8 @@
 /* At its end, a recording is looked at for new samples this often. */
 #define GROWS_NS CM_NS_PER_S
 
+#define MINUTE_NS (60 * CM_NS_PER_S)
+
 struct replay {
 	struct cm_watch_source source;
 	const struct cm_options *options;
@@ -204,6 +206,12 @@ static int go_to(struct replay *replay, const char *at)
 			       "--at '%s' is no time; want +15m after the begin, -15m before the "
 			       "end, 14:05, 14:05:30 or '2026-03-04 14:05'",
 			       at);
+	/* A minute is near enough for a time that was typed without seconds. */
+	if (time_ns > source->last_ns + CM_NS_PER_S ||
+	    (time_ns < source->first_ns && source->first_ns - time_ns > MINUTE_NS))
+		return cm_fail(CM_EXIT_USAGE, "--at '%s' is outside the recording, from %s to %s",
+			       at, cm_time_format(source->first_ns).text,
+			       cm_time_format(source->last_ns).text);
 	replay->next = cm_recording_find(replay->recording, time_ns);
 	return CM_EXIT_OK;
 }

@@ -46,6 +46,20 @@ static void times_are_understood(void **state)
 	}
 }
 
+static void a_minute_is_that_of_the_begin(void **state)
+{
+	const uint64_t first = FIRST + 330 * SECOND; /* 14:05:30 */
+	uint64_t time_ns;
+
+	(void)state;
+	assert_int_equal(cm_moment_parse("14:05", first, LAST, &time_ns), 0);
+	assert_int_equal(time_ns, FIRST + 300 * SECOND);
+	assert_int_equal(cm_moment_parse("14:05:29", first, LAST, &time_ns), 0);
+	assert_int_equal(time_ns, FIRST + 24 * HOUR + 329 * SECOND);
+	assert_int_equal(cm_moment_parse("14:04", first, LAST, &time_ns), 0);
+	assert_int_equal(time_ns, FIRST + 24 * HOUR + 240 * SECOND);
+}
+
 static void other_words_are_not(void **state)
 {
 	static const char *const words[] = {"",       "+",          "-",     "+5d",
@@ -64,6 +78,7 @@ int main(void)
 {
 	const struct CMUnitTest cases[] = {
 		cmocka_unit_test(times_are_understood),
+		cmocka_unit_test(a_minute_is_that_of_the_begin),
 		cmocka_unit_test(other_words_are_not),
 	};
 
