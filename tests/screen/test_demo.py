@@ -95,6 +95,8 @@ def it_is_recorded_and_drawn(kit):
     kit.start()
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
+        lines = kit.run('stat', '0.1', '1').splitlines()
+        assert len(lines) > 6 and max(map(len, lines)) <= 80, lines
         kit.run('stat', '--record', folder / 'day.rec', '0.1', '5')
         rows = [json.loads(line) for line in subprocess.run(
             [kit.tool, 'ls', '--from', folder / 'day.rec', '--ndjson'], check=True,

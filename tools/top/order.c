@@ -76,7 +76,7 @@ static bool adds_up(size_t column, const struct cm_value *value)
 	return (value->kind == CM_VALUE_BYTES || value->kind == CM_VALUE_NUMBER) &&
 	       column != CM_WATCH_COLUMN_PID && column != CM_WATCH_COLUMN_NSPID &&
 	       column != CM_WATCH_COLUMN_GPU && column != CM_WATCH_COLUMN_LARGEST &&
-	       column != CM_WATCH_COLUMN_TOTAL;
+	       column != CM_WATCH_COLUMN_TOTAL && column != CM_WATCH_COLUMN_FREE;
 }
 
 static void add_to_group(struct cm_top_row *group, const struct cm_top_row *row)

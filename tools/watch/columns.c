@@ -81,4 +81,6 @@ void cm_watch_fill_device(const struct cm_watched *watched, const struct cm_devi
 	values[COLUMN(MODEL)] = cm_value_text(texts->model);
 	values[COLUMN(UUID)] = cm_value_text(cm_uuid_format(view->row.uuid, texts->uuid));
 	values[COLUMN(TOTAL)] = cm_value_bytes((int64_t)view->row.total_bytes);
+	if (view->row.free_seen_ns && view->row.free_bytes <= view->row.total_bytes)
+		values[COLUMN(FREE)] = cm_value_bytes((int64_t)view->row.free_bytes);
 }
