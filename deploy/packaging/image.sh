@@ -8,6 +8,7 @@ set -eu
 cd "$(dirname "$0")/../.."
 wheel=$1 tar=$2 out=$3
 work=$PWD/.cache/image
+version=$(sed -n "s/^  version: '\(.*\)',/\1/p" meson.build | head -n 1)
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
 
 # In the user namespace that buildah works in: what it stores may belong to other users of it.
@@ -32,4 +33,4 @@ store add "$base" "$tar" / >/dev/null
 store commit --timestamp "$SOURCE_DATE_EPOCH" "$base" localhost/cudamem-base >/dev/null
 store bud --pull-never --timestamp "$SOURCE_DATE_EPOCH" --build-arg BASE=localhost/cudamem-base \
 	-f deploy/kubernetes/Containerfile -t localhost/cudamem "$work/context"
-store push localhost/cudamem "oci-archive:$out"
+store push localhost/cudamem "oci-archive:$out:localhost/cudamem:$version"

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """What ./dev package has put into dist/, installed and used:
-test_packages.py PROGRAM SIMULATION TOOL LIBRARY
+test_packages.py PROGRAM SIMULATION TOOL LIBRARY TOOLKIT_INCLUDE
 
 Without a wheel there, one is packed of the build's own TOOL and LIBRARY. Each is installed
 into a folder of its own: a virtual environment, or a root in which nothing else is installed.
@@ -24,7 +24,7 @@ import stage
 from kit import Skip, run_cases
 
 MIB = 1 << 20
-PROGRAM, SIMULATION, TOOL, LIBRARY = (os.path.abspath(word) for word in sys.argv[1:5])
+PROGRAM, SIMULATION, TOOL, LIBRARY, HEADERS = (os.path.abspath(word) for word in sys.argv[1:6])
 PACKAGING = stage.ROOT / 'deploy' / 'packaging'
 
 
@@ -174,6 +174,21 @@ def the_debian_packages_install_and_work_in_a_clean_root(folder):
     assert not left, left
 
 
+def the_tarball_builds_and_installs(folder):
+    tarball = newest('cudamem-*.tar.xz', 'tarball')
+    sums = pathlib.Path(f'{tarball}.sha256').read_text(encoding='ascii').split()
+    assert sums == [hashlib.sha256(tarball.read_bytes()).hexdigest(), tarball.name], sums
+    subprocess.run(['tar', '-xf', tarball, '-C', folder], check=True)
+    source, = (path for path in folder.iterdir() if (path / 'meson.build').exists())
+    prefix = folder / 'prefix'
+    for command in (['meson', 'setup', '--buildtype=release', f'--prefix={prefix}',
+                     '-Dtests=false', f'-Dtoolkit_include={HEADERS}', source, folder / 'made'],
+                    ['meson', 'install', '-C', folder / 'made', '--quiet']):
+        run = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert run.returncode == 0, run.stdout[-2000:] + run.stderr[-1000:]
+    runs_the_program([prefix / 'bin/cudamemstat'], prefix)
+
+
 def unpack_image(folder):
     """The files of the newest image, and its configuration: what an engine does, without one."""
     subprocess.run(['tar', '-xf', newest('cudamem-image.tar', 'image'), '-C', folder], check=True)
@@ -213,5 +228,6 @@ if __name__ == '__main__':
                             it_needs_no_newer_c_library_than_it_says,
                             the_debian_packages_make_a_whole,
                             the_debian_packages_install_and_work_in_a_clean_root,
+                            the_tarball_builds_and_installs,
                             the_image_runs,
                             ], pathlib.Path(root)))
