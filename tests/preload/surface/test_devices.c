@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "tests/preload/api.h"
 #include "tests/preload/surface/surface.h"
 #include "tests/unit/cmocka_all.h"
 
@@ -298,12 +299,18 @@ static void hold_back(void (*submit)(const struct scene *scene))
 	OK(cuMemFree_v2(next));
 }
 
+/* Each begins with an empty cache: no other block is there that could serve. */
 static void play_forms(void)
 {
+	struct cm_api api;
 	size_t i;
 
-	for (i = 0; i < sizeof(forms) / sizeof(forms[0]); i++)
+	cm_api_open(&api);
+	for (i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
 		hold_back(forms[i]);
+		OK(cuCtxSynchronize());
+		api.empty_cache();
+	}
 }
 
 /* A block that was allocated behind a barrier: its old work is done before a call of device 1 that

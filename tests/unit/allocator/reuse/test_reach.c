@@ -177,7 +177,9 @@ static void its_own_memory_opens_nothing(void **state)
 static void a_context_that_goes_reaches_nothing(void **state)
 {
 	struct scene scene = open_scene(*state);
+	struct cm_heap *third;
 
+	(void)fixture_add_context(scene.f, 2, &third);
 	(void)copy(&scene, FAKE_FOREVER);
 	fixture_remove_context(scene.f, scene.other);
 	(void)fixture_launch(scene.f, scene.f->ctx, 1, scene.block, BLOCK, 10 * MS);
