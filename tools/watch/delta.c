@@ -363,6 +363,81 @@ static void read_figures(const struct cm_device_view *view, int64_t figure[CM_FI
 	figure[CM_FIGURE_TORN] = view->torn;
 }
 
+static uint32_t count_past(const struct cm_delta_device *device)
+{
+	return device->pasts < CM_DELTA_PAST_MAX ? device->pasts : CM_DELTA_PAST_MAX;
+}
+
+static size_t count_equal(const int64_t *a, const int64_t *b)
+{
+	size_t i, equal = 0;
+
+	for (i = 0; i < CM_DELTA_STATE_COUNT; i++)
+		equal += a[i] == b[i];
+	return equal;
+}
+
+/* The place of the past state that is most like this one, plus 1; 0: the last sample is as much
+ * like it. */
+static uint32_t find_past(const struct cm_delta_device *device, const int64_t *figure)
+{
+	const int64_t *state = figure + CM_DELTA_STATE_FIRST;
+	size_t best = count_equal(device->figure + CM_DELTA_STATE_FIRST, state), equal;
+	uint32_t i, found = 0;
+
+	for (i = 0; i < count_past(device); i++) {
+		equal = count_equal(device->past[i], state);
+		if (equal <= best)
+			continue;
+		best = equal;
+		found = i + 1;
+	}
+	return found;
+}
+
+/* Goes back to a past state, from which the changes count. */
+static void go_back(struct cm_delta_device *device, uint32_t past)
+{
+	if (past)
+		memcpy(device->figure + CM_DELTA_STATE_FIRST, device->past[past - 1],
+		       sizeof(device->past[0]));
+}
+
+/* Keeps the state that a device is in, if it is new. */
+static void keep_state(struct cm_delta_device *device)
+{
+	const int64_t *state = device->figure + CM_DELTA_STATE_FIRST;
+	uint32_t i;
+
+	for (i = 0; i < count_past(device); i++)
+		if (count_equal(device->past[i], state) == CM_DELTA_STATE_COUNT)
+			return;
+	memcpy(device->past[device->pasts++ % CM_DELTA_PAST_MAX], state, sizeof(device->past[0]));
+}
+
+static void write_device_changes(struct cm_delta_device *device, const int64_t *figure,
+				 struct cm_bytes *bytes)
+{
+	const uint32_t past = find_past(device, figure);
+
+	cm_bytes_put_number(bytes, past);
+	go_back(device, past);
+	cm_bytes_put_number(bytes, compare(device->figure, figure, CM_FIGURE_COUNT));
+	write_changes(device->figure, figure, CM_FIGURE_COUNT, bytes);
+	keep_state(device);
+}
+
+static void read_device_changes(struct cm_delta_device *device, uint32_t figures,
+				struct cm_bytes_reader *from)
+{
+	uint64_t mask;
+
+	go_back(device, (uint32_t)cm_bytes_get_number(from, count_past(device)));
+	mask = cm_bytes_get_number(from, (UINT64_C(1) << figures) - 1);
+	read_changes(from, mask, device->figure, CM_FIGURE_COUNT, figures);
+	keep_state(device);
+}
+
 static bool has_device_changed(const struct cm_delta_process *to, const struct cm_watched *watched)
 {
 	int64_t figure[CM_FIGURE_COUNT];
@@ -394,8 +469,7 @@ static void write_values(struct cm_delta_process *to, const struct cm_watched *w
 	write_changes(to->value, value, CM_DELTA_VALUE_COUNT, bytes);
 	for (i = 0; any && i < to->devices; i++) {
 		read_figures(&watched->device[i], figure);
-		cm_bytes_put_number(bytes, compare(to->device[i].figure, figure, CM_FIGURE_COUNT));
-		write_changes(to->device[i].figure, figure, CM_FIGURE_COUNT, bytes);
+		write_device_changes(&to->device[i], figure, bytes);
 	}
 }
 
@@ -487,15 +561,12 @@ static int read_list(struct cm_delta *last, struct cm_bytes_reader *from)
 static void read_values(struct cm_delta_process *to, uint32_t figures, struct cm_bytes_reader *from)
 {
 	const uint64_t changed = cm_bytes_get_number(from, 2 * DEVICE_CHANGED - 1);
-	uint64_t mask;
 	uint32_t i;
 
 	read_changes(from, changed, to->value, CM_DELTA_VALUE_COUNT, CM_DELTA_VALUE_COUNT);
 	from->bad |= to->value[CM_DELTA_LIFE] < 0 || to->value[CM_DELTA_LIFE] >= CM_LIFE_COUNT;
-	for (i = 0; changed & DEVICE_CHANGED && i < to->devices; i++) {
-		mask = cm_bytes_get_number(from, (UINT64_C(1) << figures) - 1);
-		read_changes(from, mask, to->device[i].figure, CM_FIGURE_COUNT, figures);
-	}
+	for (i = 0; changed & DEVICE_CHANGED && i < to->devices; i++)
+		read_device_changes(&to->device[i], figures, from);
 }
 
 static void read_cards(struct cm_delta *last, struct cm_bytes_reader *from)

@@ -9,8 +9,12 @@
  *   the change of CLOCK_MONOTONIC since the last sample, in ns
  *   1 and the processes, if they are others or in another order than before; else 0
  *   for each process: a number with a bit for each of its values that changed, and one more bit
- *   if a figure of a device did; the changes of the values; then for each device the same
+ *   if a figure of a device did; the changes of the values; then for each device the place of a
+ *   past state plus 1, or 0; and the same as for the process, from that state on
  *   for each card, in the order of its first device: the change of what is free on it
+ *
+ * A state is the figures that come and go together with the allocations of a program. Programs
+ * that repeat their steps come back to states: a device keeps those it had, each once, in a ring.
  *
  * A process is its place in the last sample plus 1; or 0 and what does not change in its life.
  */
@@ -22,6 +26,7 @@
 #include "tools/watch/source.h"
 
 #define CM_DELTA_PROCESSES_MAX 8192u
+#define CM_DELTA_PAST_MAX      64u
 #define CM_DELTA_CARDS_MAX     64u
 #define CM_DELTA_DEVICES_MAX   16384u /* of all processes */
 
@@ -30,6 +35,10 @@ struct cm_delta_card {
 	uint8_t uuid[16];
 	int64_t free; /* bytes, as the driver last told one of the processes; -1: it told none */
 };
+
+/* The figures of a state stand one behind the other. */
+#define CM_DELTA_STATE_FIRST CM_FIGURE_ALLOCATED
+#define CM_DELTA_STATE_COUNT (CM_FIGURE_RELEASABLE - CM_FIGURE_ALLOCATED + 1)
 
 /* What changes in the life of a process. */
 enum cm_delta_value {
@@ -47,6 +56,8 @@ struct cm_delta_device {
 	char name[64];
 	uint64_t total_bytes;
 	int64_t figure[CM_FIGURE_COUNT];
+	int64_t past[CM_DELTA_PAST_MAX][CM_DELTA_STATE_COUNT];
+	uint32_t pasts; /* ever added */
 };
 
 struct cm_delta_process {
