@@ -438,6 +438,10 @@ def two_snapshots_are_compared(kit_):
         totals = browser.evaluate('view.totals')
         assert totals[0] == 38 * kit.MIB + 600015, totals
         assert totals[1] == browser.evaluate('page.about.files[1].devices[0].figures.requested'), totals
+        browser.ask('Emulation.setDeviceMetricsOverride', width=400, height=800, deviceScaleFactor=1, mobile=False)
+        browser.settle()
+        assert browser.evaluate('document.documentElement.scrollWidth') <= 400
+        browser.ask('Emulation.clearDeviceMetricsOverride')
         assert '38.0 MiB' in browser.text('#compare .side') and '-38.0 MiB' in browser.text('#compare .side')
         browser.evaluate('page.open(1)')
         browser.settle()

@@ -7,6 +7,8 @@
  * allocated, at every zoom.
  */
 const SINGLES_MAX = 4000, GROUPS_MAX = 256;
+/* An allocation is drawn alone if it is so many pixels high and wide. */
+const SINGLE_HIGH = 2, SINGLE_WIDE = 4;
 
 class Bands {
   /* `edges`: count + 1 positions of columns, in events; column c has the events from edges[c] up to,
@@ -52,7 +54,7 @@ class Bands {
   arrange(scale) {
     const { device: d, world, count } = this, columnOf = this.columns(), last = this.sample[count - 1];
     const { begin, freed, size } = d;
-    const least = 2 / scale, candidates = [];
+    const least = SINGLE_HIGH / scale, candidates = [];
     const groupOf = this.groupStacks();
     this.sums = this.groups.map(() => new Float64Array(count + 1));
     this.counts = this.groups.map(() => 0);
@@ -63,7 +65,7 @@ class Bands {
       const from = columnOf(begin[i]), to = columnOf(freed[i]);
       if (from >= to)
         continue;
-      if (size[i] >= least) {
+      if (i === world.block || (size[i] >= least && to - from >= SINGLE_WIDE)) {
         candidates.push(i);
         starts.push(from);
         ends.push(to);
