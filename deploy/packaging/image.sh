@@ -34,3 +34,4 @@ store commit --timestamp "$SOURCE_DATE_EPOCH" "$base" localhost/cudamem-base >/d
 store bud --pull-never --timestamp "$SOURCE_DATE_EPOCH" --build-arg BASE=localhost/cudamem-base \
 	-f deploy/kubernetes/Containerfile -t localhost/cudamem "$work/context"
 store push localhost/cudamem "oci-archive:$out:localhost/cudamem:$version"
+remove
