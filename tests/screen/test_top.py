@@ -318,13 +318,13 @@ def a_recording_is_played(kit):
     before = terminal.settings()
     terminal.type(f'clear; {kit.tool} top --from {recording} --speed 0.1')
     terminal.keys('Enter')
-    terminal.wait(rf'recording 0% x0\.1(?s:.*){puppet.pid}.* 1\.0G +2\.0G')
+    terminal.wait(rf'recording [0-4]?\d% x0\.1(?s:.*){puppet.pid}.* 1\.0G +2\.0G')
     terminal.keys(']')
     terminal.wait(rf'recording 100% (?s:.*){puppet.pid}.* 2\.0G +2\.0G')
     terminal.keys('+')
     terminal.wait(r'END')
     terminal.keys('[')
-    terminal.wait(rf'recording 0% x0\.2(?s:.*){puppet.pid}.* 1\.0G +2\.0G')
+    terminal.wait(rf'recording [0-4]?\d% x0\.2(?s:.*){puppet.pid}.* 1\.0G +2\.0G')
     terminal.keys('Space')
     terminal.wait('PAUSED.* x0')
     terminal.keys(']')
@@ -342,17 +342,20 @@ def a_program_is_watched_while_it_runs(kit):
     """run --top, with a program that uses no card, but writes and ends."""
     log = kit.folder / 'log'
     script = kit.folder / 'program'
-    script.write_text('echo working; read line || echo no input; sleep "$1"; echo done\n', 'ascii')
+    script.write_text('echo working; read line || echo no input\n'
+                      f'until [ -e {kit.folder}/end ]; do sleep 0.1; done; echo done\n', 'ascii')
     terminal = kit.terminal()
     before = terminal.settings()
     start = f'{kit.tool} run --library {kit.library} --top --log {log}'
-    terminal.type(f'clear; {start} sh {script} 3')
+    terminal.type(f'clear; {start} sh {script}')
     terminal.keys('Enter')
     terminal.wait(r'^.. +PID')
+    (kit.folder / 'end').touch()
     terminal.wait('^ready>')  # the view ends with the program
     assert log.read_text('ascii') == 'working\nno input\ndone\n', log.read_text('ascii')
     assert terminal.settings() == before
-    terminal.type(f'clear; {start} sh {script} 1000; echo code $?')
+    (kit.folder / 'end').unlink()
+    terminal.type(f'clear; {start} sh {script}; echo code $?')
     terminal.keys('Enter')
     terminal.wait(r'^.. +PID')
     terminal.keys('q')
