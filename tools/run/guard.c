@@ -465,8 +465,9 @@ static void report(struct cm_guard *guard, bool covered, int exit)
 	}
 	if (covered && !guard->count && exit != CM_EXIT_RUN && exit != CM_EXIT_NOT_EXECUTABLE &&
 	    exit != CM_EXIT_NOT_FOUND)
-		cm_complain("nothing to report: the program used no GPU memory, or did not load "
+		cm_complain("nothing to report: the program%s used no GPU memory, or did not load "
 			    "the library, or %s had no space for its statistics",
+			    guard->options->no_children ? " itself (--children none)" : "",
 			    CM_REGION_DIR);
 }
 
