@@ -306,9 +306,13 @@ void cm_cache_note_snapshot(struct cm_cache *cache);
 int cm_cache_record_events(struct cm_cache *cache, bool on);
 void cm_cache_clear_events(struct cm_cache *cache);
 
-/* Counts memory of another kind: bytes > 0 adds one, bytes < 0 takes one away. */
+/* Counts memory of another kind: bytes > 0 adds one, bytes < 0 takes one away. An event of the
+ * device tells of it under the name `key`. */
 void cm_cache_count_uncached(struct cm_cache *cache, uint32_t row, enum cm_uncached_kind kind,
-			     int64_t bytes);
+			     uint64_t key, int64_t bytes);
+/* The driver has refused such a request of the context `ctx`: counts and reports it. */
+void cm_cache_report_uncached_oom(struct cm_cache *cache, uint32_t row, uint64_t ctx,
+				  enum cm_uncached_kind kind, uint64_t bytes);
 /* Adds to a scalar counter of the device. */
 void cm_cache_count(struct cm_cache *cache, uint32_t row, enum cm_scalar scalar, int64_t n);
 

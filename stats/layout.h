@@ -231,6 +231,11 @@ enum cm_action {
 	CM_ACTION_SEGMENT_UNMAP,
 	CM_ACTION_OOM,
 	CM_ACTION_SNAPSHOT,
+	/* Outside the cache; `pool` is an enum cm_uncached_kind. addr: what the program calls
+	 * it, for arrays and handles a number of ours. */
+	CM_ACTION_OUTSIDE_ALLOC,
+	CM_ACTION_OUTSIDE_FREE,
+	CM_ACTION_OUTSIDE_OOM,
 	CM_ACTION_COUNT
 };
 
@@ -253,7 +258,7 @@ struct cm_event {
 	uint32_t thread;
 	uint32_t stack; /* in CM_TABLE_STACK, 0: none */
 	uint8_t action; /* enum cm_action */
-	uint8_t pool;   /* enum cm_pool */
+	uint8_t pool;   /* enum cm_pool; outside_*: enum cm_uncached_kind */
 	uint16_t heap;
 	uint32_t annotation; /* in CM_TABLE_TEXT: the thread's innermost range or name, 0: none */
 };

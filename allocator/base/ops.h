@@ -108,6 +108,10 @@ struct cm_driver_ops {
 	 */
 	void (*ask_peers)(const uint8_t uuid[16], uint64_t wanted, struct cm_peers *ret_peers);
 
+	/* The stack of the calling thread, as an id in the region; 0: none. NULL: there are no
+	 * stacks. Called outside the gate; no allocator lock is held. */
+	uint32_t (*capture_stack)(void);
+
 	/* A request has failed for lack of memory, or has been served after all. NULL: nobody wants
 	 * to know. Called outside the gate; no allocator lock is held. */
 	void (*tell_oom)(const struct cm_oom *oom);

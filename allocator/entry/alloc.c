@@ -38,15 +38,23 @@ int cm_cache_alloc(struct cm_cache *cache, struct cm_heap *heap, uint64_t bytes,
 	return err;
 }
 
+/* Not inlined: its report would stay on the stack of all requests. */
+static CM_NOINLINE void tell_pinned_oom(struct cm_heap *heap, uint64_t bytes)
+{
+	struct cm_oom oom;
+
+	cm_pinned_note_oom(heap, bytes);
+	cm_oom_note_pinned(heap, bytes, &oom);
+	cm_oom_tell(heap->cache, &oom);
+}
+
 int cm_cache_host_alloc(struct cm_cache *cache, struct cm_heap *heap, uint32_t kind, uint64_t bytes,
 			uint64_t *ret_addr)
 {
 	int err = cm_pinned_alloc(heap, kind, bytes, ret_addr);
 
-	if (CM_UNLIKELY(err == CM_DRIVER_OUT_OF_MEMORY)) {
-		cm_pinned_note_oom(heap, bytes);
-		cm_oom_show(heap);
-	}
+	if (CM_UNLIKELY(err == CM_DRIVER_OUT_OF_MEMORY))
+		tell_pinned_oom(heap, bytes);
 	cm_check_after(cache);
 	return err;
 }

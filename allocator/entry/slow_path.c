@@ -507,7 +507,7 @@ int cm_slow_path_alloc(struct cm_heap *heap, uint64_t size, uint64_t bytes, uint
 		err = 0; /* what was spared, before the capture began */
 	if (!err)
 		cm_oom_note_served(heap, size, bytes, &oom);
-	cm_oom_message_format(heap, &oom);
+	cm_oom_tell(heap->cache, &oom);
 	return err;
 }
 
@@ -553,6 +553,6 @@ int cm_slow_path_alloc_direct(struct cm_heap *heap, uint64_t bytes, uint64_t *re
 		ops->gate_leave();
 	if (!err)
 		cm_oom_note_served(heap, bytes, bytes, &oom);
-	cm_oom_message_format(heap, &oom);
+	cm_oom_tell(heap->cache, &oom);
 	return err;
 }

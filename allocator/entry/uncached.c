@@ -6,6 +6,7 @@
 
 #include "allocator/base/size_class.h"
 #include "allocator/cache.h"
+#include "allocator/oom/oom.h"
 #include "allocator/state/state.h"
 
 #define FIRST_ROWS 1024
@@ -62,7 +63,7 @@ static void give_row_locked(struct cm_cache *cache, uint32_t index)
 	if (row->times || row->held)
 		return;
 	if (row->name != CM_NAME_MAPPING)
-		cm_cache_count_uncached(cache, row->memory.device, row->memory.kind,
+		cm_cache_count_uncached(cache, row->memory.device, row->memory.kind, row->key,
 					-(int64_t)row->memory.bytes);
 	*row = (struct cm_uncached_row){.link = others->spare};
 	others->spare = index;
@@ -123,7 +124,7 @@ void cm_uncached_add(struct cm_cache *cache, enum cm_uncached_name name, uint64_
 		cm_cache_await_place(cache, key, memory->bytes);
 	cm_lock_acquire(&others->lock);
 	if (add_row_locked(cache, name, key, memory))
-		cm_cache_count_uncached(cache, memory->device, memory->kind,
+		cm_cache_count_uncached(cache, memory->device, memory->kind, map_key_of(name, key),
 					(int64_t)memory->bytes);
 	cm_lock_release(&others->lock);
 }
@@ -248,4 +249,13 @@ void cm_uncached_forget_context(struct cm_cache *cache, uint64_t ctx)
 		give_row_locked(cache, i);
 	}
 	cm_lock_release(&others->lock);
+}
+
+void cm_cache_report_uncached_oom(struct cm_cache *cache, uint32_t row, uint64_t ctx,
+				  enum cm_uncached_kind kind, uint64_t bytes)
+{
+	struct cm_oom oom = {0};
+
+	cm_oom_note_uncached(cache, row, ctx, kind, bytes, &oom);
+	cm_oom_tell(cache, &oom);
 }

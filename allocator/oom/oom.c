@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "allocator/oom/oom.h"
 
+#include <errno.h>
+
 #include "allocator/base/size_class.h"
+#include "allocator/cache.h"
 #include "allocator/state/rows.h"
 #include "allocator/state/state.h"
 #include "stats/counters.h"
@@ -91,22 +94,36 @@ CM_NOINLINE static void rank_holders_locked(struct cm_device *device,
 	ret_holders->by_stack = ranking.by_stack;
 }
 
-static void count_failure_locked(struct cm_heap *heap, const struct cm_oom_attempt *attempt,
+/* Where a request failed. */
+struct failure {
+	struct cm_device *device;
+	uint64_t ctx;
+	uint32_t heap;      /* row of the heap, 0: none */
+	uint8_t pool;       /* of the event */
+	enum cm_scalar sum; /* that counts it */
+	bool outside;       /* the cache */
+};
+
+static void count_failure_locked(const struct failure *failure,
+				 const struct cm_oom_attempt *attempt, struct cm_oom *oom,
 				 bool free_seen, uint64_t free_bytes)
 {
-	const struct cm_driver_ops *ops = heap->cache->ops;
-	struct cm_device *device = heap->device;
+	struct cm_device *device = failure->device;
+	struct cm_cache *cache = device->cache;
 
 	cm_counters_begin(device->row);
 	if (free_seen) {
 		device->row->free_bytes = free_bytes;
-		device->row->free_seen_ns = ops->now_ns();
+		device->row->free_seen_ns = cache->ops->now_ns();
 	}
-	cm_counters_count(device->row, CM_SCALAR_num_ooms, 1);
+	cm_counters_count(device->row, failure->sum, 1);
 	cm_counters_count(device->row, CM_SCALAR_num_oom_rejections, attempt->capped);
-	cm_device_note_locked(device, CM_ACTION_OOM, cm_size_pool(attempt->size), heap->index,
-			      cm_thread.stack, cm_cache_tick(heap->cache),
-			      free_seen ? free_bytes : CM_FREE_UNKNOWN, attempt->size);
+	oom->stack = cm_thread.stack;
+	cm_ring_add(&device->ring, &device->row->event_next,
+		    failure->outside ? CM_ACTION_OUTSIDE_OOM : CM_ACTION_OOM,
+		    (enum cm_pool)failure->pool, failure->heap, cm_origin_of(oom->stack),
+		    cm_cache_tick(cache), free_seen ? free_bytes : CM_FREE_UNKNOWN, attempt->size);
+	oom->event = device->row->event_next;
 	cm_counters_end(device->row);
 }
 
@@ -131,28 +148,28 @@ static void fill_figures(const struct cm_device *device, const struct cm_oom_att
 	};
 }
 
-void cm_oom_note(struct cm_heap *heap, const struct cm_oom_attempt *attempt, struct cm_oom *ret_oom)
+static void note(const struct failure *failure, const struct cm_oom_attempt *attempt,
+		 int info_error, uint64_t free_bytes, struct cm_oom *oom)
 {
-	struct cm_cache *cache = heap->cache;
-	struct cm_device *device = heap->device;
-	uint64_t free_bytes = 0, total = 0;
-	struct pieces pieces = {0};
-	struct cm_oom *oom = ret_oom;
+	struct cm_device *device = failure->device;
+	struct cm_cache *cache = device->cache;
 	const bool told = cache->policy.oom_report != CM_OOM_REPORT_OFF;
+	struct pieces pieces = {0};
 
 	*oom = (struct cm_oom){
 		.bytes = attempt->bytes,
+		.row = device->index,
 		.ordinal = device->row->ordinal,
 		.device_name = device->row->name,
 		.given_back = (int64_t)attempt->given_back,
 		.peers = attempt->peers,
 		.busy = attempt->busy,
+		.info_error = info_error,
 	};
-	oom->info_error = cache->ops->mem_info(cm_heap_ctx(heap), &free_bytes, &total);
 	oom->nth = 1 + atomic_fetch_add_explicit(&cache->ooms, 1, memory_order_relaxed);
 	oom->has_holders = oom->nth == 1 && cache->policy.oom_report == CM_OOM_REPORT_FULL;
 	cm_lock_acquire(&device->lock);
-	count_failure_locked(heap, attempt, !oom->info_error, free_bytes);
+	count_failure_locked(failure, attempt, oom, !info_error, free_bytes);
 	fill_figures(device, attempt, free_bytes, &oom->figures);
 	oom->blocks = cm_summary_pool(device->row, CM_POOL_ALL).blocks;
 	oom->rounding = cm_summary_pool(device->row, CM_POOL_ALL).rounding;
@@ -163,7 +180,75 @@ void cm_oom_note(struct cm_heap *heap, const struct cm_oom_attempt *attempt, str
 	if (oom->has_holders)
 		rank_holders_locked(device, &oom->holders);
 	cm_lock_release(&device->lock);
-	atomic_store_explicit(&device->failed_size, attempt->size, memory_order_relaxed);
+}
+
+void cm_oom_note(struct cm_heap *heap, const struct cm_oom_attempt *attempt, struct cm_oom *ret_oom)
+{
+	const struct failure failure = {.device = heap->device,
+					.ctx = cm_heap_ctx(heap),
+					.heap = heap->index,
+					.pool = (uint8_t)cm_size_pool(attempt->size),
+					.sum = CM_SCALAR_num_ooms};
+	uint64_t free_bytes = 0, total = 0;
+	const int err = heap->cache->ops->mem_info(failure.ctx, &free_bytes, &total);
+
+	note(&failure, attempt, err, free_bytes, ret_oom);
+	atomic_store_explicit(&heap->device->failed_size, attempt->size, memory_order_relaxed);
+}
+
+static const char *kind_name(enum cm_uncached_kind kind)
+{
+	static const char *const names[CM_UNCACHED_COUNT] = {
+		[CM_UNCACHED_MANAGED] = "managed memory",
+		[CM_UNCACHED_PITCH] = "pitched memory",
+		[CM_UNCACHED_ARRAY] = "an array",
+		[CM_UNCACHED_ASYNC] = "stream-ordered memory",
+		[CM_UNCACHED_VMM] = "memory to map",
+		[CM_UNCACHED_FORWARDED] = "memory outside the cache",
+	};
+
+	return names[kind];
+}
+
+void cm_oom_note_uncached(struct cm_cache *cache, uint32_t row, uint64_t ctx,
+			  enum cm_uncached_kind kind, uint64_t bytes, struct cm_oom *ret_oom)
+{
+	const struct cm_oom_attempt attempt = {.bytes = bytes, .size = bytes};
+	const struct failure failure = {.device = cm_cache_device(cache, row),
+					.ctx = ctx,
+					.pool = (uint8_t)kind,
+					.sum = CM_SCALAR_uncached_ooms,
+					.outside = true};
+	uint64_t free_bytes = 0, total = 0;
+	int err = -EBUSY;
+
+	if (!failure.device)
+		return;
+	if (cache->ops->gate_enter()) {
+		err = cache->ops->mem_info(ctx, &free_bytes, &total);
+		cache->ops->gate_leave();
+	}
+	note(&failure, &attempt, err, free_bytes, ret_oom);
+	ret_oom->kind = kind_name(kind);
+}
+
+void cm_oom_note_pinned(struct cm_heap *heap, uint64_t bytes, struct cm_oom *ret_oom)
+{
+	struct cm_cache *cache = heap->cache;
+	struct cm_host_row row;
+
+	cm_cache_read_host(cache, &row);
+	*ret_oom = (struct cm_oom){
+		.nth = 1 + atomic_fetch_add_explicit(&cache->ooms, 1, memory_order_relaxed),
+		.kind = "pinned host memory",
+		.host = true,
+		.bytes = bytes,
+		.stack = cm_thread.stack,
+		.blocks = row.allocated.current,
+		.figures.live = row.allocated_bytes.current,
+		.figures.releasable = row.reserved_bytes.current - row.allocated_bytes.current,
+		.figures.total = row.reserved_bytes.current + (int64_t)bytes,
+	};
 }
 
 void cm_oom_note_served(struct cm_heap *heap, uint64_t size, uint64_t bytes, struct cm_oom *ret_oom)
@@ -184,20 +269,34 @@ void cm_oom_note_served(struct cm_heap *heap, uint64_t size, uint64_t bytes, str
 	};
 }
 
-void cm_oom_show(const struct cm_heap *heap)
+/* The event is written in the moment of the failure, when locks are held; its stack comes later. */
+static void set_stack(struct cm_cache *cache, const struct cm_oom *oom)
 {
-	const struct cm_driver_ops *ops = heap->cache->ops;
+	struct cm_device *device = cm_cache_device(cache, oom->row);
+	struct cm_event *event;
 
-	if (ops->show_oom)
-		ops->show_oom();
+	if (!device || oom->host)
+		return;
+	cm_lock_acquire(&device->lock);
+	event = device->ring.row ? &device->ring.row[(oom->event - 1) & device->ring.mask] : NULL;
+	if (event && event->number == oom->event)
+		event->stack = oom->stack;
+	cm_lock_release(&device->lock);
 }
 
-void cm_oom_message_format(struct cm_heap *heap, const struct cm_oom *oom)
+void cm_oom_tell(struct cm_cache *cache, struct cm_oom *oom)
 {
-	const struct cm_cache *cache = heap->cache;
+	const struct cm_driver_ops *ops = cache->ops;
+	const bool told = ops->tell_oom && cache->policy.oom_report != CM_OOM_REPORT_OFF;
 
-	if (oom->nth && !oom->served)
-		cm_oom_show(heap);
-	if (oom->nth && cache->ops->tell_oom && cache->policy.oom_report != CM_OOM_REPORT_OFF)
-		cache->ops->tell_oom(oom);
+	if (!oom->nth)
+		return;
+	if (told && !oom->served && !oom->stack && ops->capture_stack) {
+		oom->stack = ops->capture_stack();
+		set_stack(cache, oom);
+	}
+	if (!oom->served && ops->show_oom)
+		ops->show_oom();
+	if (told)
+		ops->tell_oom(oom);
 }

@@ -10,14 +10,21 @@
 #include <stdint.h>
 
 #include "allocator/oom/oom_report.h"
+#include "stats/layout.h"
 #include "stats/peers.h"
 
+struct cm_cache;
 struct cm_heap;
 
 struct cm_oom {
-	uint64_t nth;   /* of this process, from 1; 0: none has been noted */
-	bool served;    /* good news: the request that failed last has been served after all */
-	uint64_t bytes; /* as the program asked */
+	uint64_t nth;     /* of this process, from 1; 0: none has been noted */
+	bool served;      /* good news: the request that failed last has been served after all */
+	const char *kind; /* of memory, "managed memory"; NULL: of the cache */
+	bool host;        /* pinned: of figures only `live` and what is cached */
+	uint32_t stack;   /* of the request; 0: unknown */
+	uint64_t event;   /* its number in the ring of the device */
+	uint64_t bytes;   /* as the program asked */
+	uint32_t row;     /* of the device */
 	int32_t ordinal;
 	const char *device_name;
 	int info_error; /* the driver's, where it does not even say what is free; 0 */
@@ -49,14 +56,23 @@ struct cm_oom_attempt {
 void cm_oom_note(struct cm_heap *heap, const struct cm_oom_attempt *attempt,
 		 struct cm_oom *ret_oom);
 
+/*
+ * The same for a request outside the cache, which the driver has refused even after cached memory
+ * was released. It is counted as such, in uncached_ooms and not in num_ooms. `row` is a device's,
+ * `ctx` a context of it. Enters the gate; where that is closed the driver is not asked.
+ */
+void cm_oom_note_uncached(struct cm_cache *cache, uint32_t row, uint64_t ctx,
+			  enum cm_uncached_kind kind, uint64_t bytes, struct cm_oom *ret_oom);
+
+/* The same for pinned host memory, whose event is written already. */
+void cm_oom_note_pinned(struct cm_heap *heap, uint64_t bytes, struct cm_oom *ret_oom);
+
 /* A request of `size` was served the long way: fills in *ret_oom where the same failed before. */
 void cm_oom_note_served(struct cm_heap *heap, uint64_t size, uint64_t bytes,
 			struct cm_oom *ret_oom);
 
-/* Lets whoever watches the process see it, its event being written. No lock is held. */
-void cm_oom_show(const struct cm_heap *heap);
-
-/* Shows and tells what has been noted, if anything. No lock is held, no driver call is made. */
-void cm_oom_message_format(struct cm_heap *heap, const struct cm_oom *oom);
+/* Shows and tells what has been noted, if anything; enters the stack of the request in its event
+ * unless it has one. No lock is held, no driver call is made. */
+void cm_oom_tell(struct cm_cache *cache, struct cm_oom *oom);
 
 #endif

@@ -69,7 +69,7 @@ void cm_cache_host_reset_accumulated(struct cm_cache *cache)
 }
 
 void cm_cache_count_uncached(struct cm_cache *cache, uint32_t row, enum cm_uncached_kind kind,
-			     int64_t bytes)
+			     uint64_t key, int64_t bytes)
 {
 	struct cm_device *device = cm_cache_device(cache, row);
 
@@ -87,6 +87,9 @@ void cm_cache_count_uncached(struct cm_cache *cache, uint32_t row, enum cm_uncac
 	/* Managed memory is not on the device for good, and a pool may keep what it gets. */
 	if (kind != CM_UNCACHED_MANAGED && kind != CM_UNCACHED_ASYNC)
 		cm_counters_note_driver_use(device->row, bytes);
+	cm_device_note_locked(device, bytes >= 0 ? CM_ACTION_OUTSIDE_ALLOC : CM_ACTION_OUTSIDE_FREE,
+			      (enum cm_pool)kind, 0, cm_thread.stack, cm_cache_tick(cache), key,
+			      (uint64_t)(bytes >= 0 ? bytes : -bytes));
 	cm_counters_end(device->row);
 	cm_lock_release(&device->lock);
 }

@@ -75,15 +75,18 @@ void cm_log_set_level(enum cm_log_level level)
 	atomic_store_explicit(&max_level, level, memory_order_relaxed);
 }
 
-void cm_log_text(enum cm_log_level level, const char *text, size_t bytes)
+bool cm_log_text(enum cm_log_level level, const char *text, size_t bytes)
 {
 	const int saved = errno;
+	bool wanted;
 
 	cm_cancel_hold();
-	if (level <= atomic_load_explicit(&max_level, memory_order_relaxed) && is_writable())
+	wanted = level <= atomic_load_explicit(&max_level, memory_order_relaxed) && is_writable();
+	if (wanted)
 		write_quietly(text, bytes < PIPE_BUF ? bytes : PIPE_BUF);
 	cm_cancel_allow();
 	errno = saved;
+	return wanted;
 }
 
 void cm_log(enum cm_log_level level, const char *format, ...)

@@ -8,6 +8,7 @@
 #ifndef CM_INTERPOSE_CORE_LOG_H
 #define CM_INTERPOSE_CORE_LOG_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "stats/config.h"
@@ -16,8 +17,8 @@
 void cm_log_set_level(enum cm_log_level level);
 
 /* Prints whole lines, line ends included, in one write, so that they stay together. Cut at PIPE_BUF
- * (4096) bytes, since more might block. */
-void cm_log_text(enum cm_log_level level, const char *text, size_t bytes);
+ * (4096) bytes, since more might block. Returns whether such messages are printed. */
+bool cm_log_text(enum cm_log_level level, const char *text, size_t bytes);
 
 /* Prints one line; adds the line end. Cut at about 1000 bytes. */
 void cm_log(enum cm_log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -6,10 +6,12 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "allocator/base/attr.h"
 #include "allocator/base/thread.h"
 #include "interpose/core/log.h"
+#include "interpose/core/state.h"
 #include "interpose/stacks/frames.h"
-#include "interpose/stacks/record.h"
+#include "stats/region.h"
 #include "stats/text.h"
 #include "stats/units.h"
 
@@ -18,8 +20,9 @@
 
 #define TEXT_BYTES 4096 /* PIPE_BUF: a pipe takes this in one write */
 
-#define NAME_BYTES  72 /* the name of a holder; a line then has about 100 characters */
-#define PLACE_BYTES 84 /* the place of the failed request */
+#define NAME_BYTES    72 /* the name of a holder; a line then has about 100 characters */
+#define PLACE_BYTES   84 /* the place of the failed request */
+#define COMMAND_BYTES 400
 
 #define MIB (INT64_C(1) << 20)
 #define GIB (INT64_C(1) << 30)
@@ -40,7 +43,7 @@ struct text {
 
 /* A number as text, valid within the full expression that made it. */
 struct amount {
-	char text[24];
+	char text[32];
 };
 
 static struct amount amount_of(int64_t hundredths)
@@ -119,14 +122,31 @@ static int64_t largest_block(const struct cm_oom *oom)
 	return oom->figures.free > oom->largest ? oom->figures.free : oom->largest;
 }
 
+/* A request, in the unit of the other amounts unless it is too small for it: "30.00 MiB". */
+static struct amount request_of(const struct text *text, uint64_t bytes)
+{
+	struct amount amount;
+	int64_t unit = text->unit;
+
+	while (unit > 1 && (int64_t)bytes < unit / 100)
+		unit >>= 10;
+	(void)snprintf(amount.text, sizeof(amount.text), "%.22s %s",
+		       amount_of(cm_oom_hundredths((int64_t)bytes, unit)).text,
+		       unit == GIB   ? "GiB"
+		       : unit == MIB ? "MiB"
+		       : unit > 1    ? "KiB"
+				     : "bytes");
+	return amount;
+}
+
 /* Complete in itself, for searches in logs. */
-static void add_first_line(struct text *text, const struct cm_oom *oom)
+CM_NOINLINE static void add_first_line(struct text *text, const struct cm_oom *oom)
 {
 	add(text,
-	    "cudamem[%d]: out of memory on GPU %d: requested %s %s, largest block %s, free and "
+	    "cudamem[%d]: out of memory on GPU %d: requested %s%s%s, largest block %s, free and "
 	    "cached %s (%s)%s\n",
-	    text->pid, oom->ordinal, amount(text, (int64_t)oom->bytes).text, text->unit_name,
-	    if_known(oom, amount(text, largest_block(oom))).text,
+	    text->pid, oom->ordinal, request_of(text, oom->bytes).text, oom->kind ? " of " : "",
+	    oom->kind ? oom->kind : "", if_known(oom, amount(text, largest_block(oom))).text,
 	    if_known(oom, available(text)).text, name_of(verdict_of(oom)),
 	    oom->nth == LINES_MAX ? "; later failures are not reported" : "");
 }
@@ -177,6 +197,10 @@ static void add_reason(struct text *text, const struct cm_oom *oom)
 
 static void add_attempt(struct text *text, const struct cm_oom *oom)
 {
+	if (oom->kind) {
+		LINE(text, "   Tried: the driver, again after cached memory was released");
+		return;
+	}
 	if (oom->busy)
 		LINE(text, "   Tried: the cache, the driver; work on the GPU does not end, so no "
 			   "cached memory could be released");
@@ -289,7 +313,7 @@ static void add_holders(struct text *text, const struct cm_oom *oom)
 static void add_remedies(struct text *text, const struct cm_oom *oom)
 {
 	static const char *const what[CM_OOM_REMEDY_COUNT] = {
-		[CM_OOM_WITHOUT_LIMIT] = "no limit on this process",
+		[CM_OOM_WITHOUT_LIMIT] = "no limit on this process (memory_limit_mb)",
 		[CM_OOM_ONE_SEGMENT] = "free and cached memory in one block",
 		[CM_OOM_PAGED] = "free pages joined (expandable_segments)",
 		[CM_OOM_ALONE] = "no other process on the GPU",
@@ -302,7 +326,7 @@ static void add_remedies(struct text *text, const struct cm_oom *oom)
 	LINE(text, " What would have made it fit");
 	for (i = 0; i < CM_OOM_REMEDY_COUNT; i++) {
 		fits = !oom->info_error && cm_oom_would_fit(&oom->figures, i, &bytes);
-		LINE(text, "   %-3s  %-39s %9s available", fits ? "yes" : "no", what[i],
+		LINE(text, "   %-3s  %-41s %9s available", fits ? "yes" : "no", what[i],
 		     oom->info_error ? "?" : amount(text, bytes).text);
 	}
 	if (oom->info_error)
@@ -317,13 +341,55 @@ static void add_remedies(struct text *text, const struct cm_oom *oom)
 		     amount(text, excess).text);
 }
 
-static void add_report(struct text *text, const struct cm_oom *oom)
+/* The program's command line, for the shell as far as no argument has blanks. */
+CM_NOINLINE static void add_command(struct text *text)
+{
+	const struct cm_region *region = cm_process_region();
+	char command[COMMAND_BYTES];
+
+	(void)cm_text_clean(command, sizeof(command), region ? region->header->cmdline : "");
+	LINE(text, "   cudamemstat run --oom oom.cudamem --stacks=all -- %s",
+	     *command ? command : "COMMAND");
+}
+
+static void add_next_steps(struct text *text, const struct cm_oom *oom)
+{
+	LINE(text, " Look at it, also when it has ended: cudamemstat report %d", text->pid);
+	LINE(text, " and while it runs: cudamemstat show %d --map", text->pid);
+	if (!oom->holders.by_stack) {
+		LINE(text, " To see who holds the memory, run it with");
+		add_command(text);
+	}
+	LINE(text, " Later failures get one line each; CUDAMEM_CONF=oom_report:full|line|off");
+}
+
+/* Pinned memory: the limits are the host's, and nobody tells them. */
+CM_NOINLINE static void add_host_report(struct text *text, const struct cm_oom *oom)
+{
+	char at[PLACE_BYTES];
+
+	add(text,
+	    "cudamem[%d]: out of memory for the host: requested %s of pinned host memory; this "
+	    "program holds %s %s in %lld block%s%s\n",
+	    text->pid, request_of(text, oom->bytes).text, amount(text, oom->figures.live).text,
+	    text->unit_name, (long long)oom->blocks, oom->blocks == 1 ? "" : "s",
+	    oom->nth == LINES_MAX ? "; later failures are not reported" : "");
+	if (oom->nth > 1)
+		return;
+	cm_frames_describe(oom->stack, at, sizeof(at));
+	LINE(text, "   at %s", at);
+	LINE(text, "   Tried: the cache, the driver, again after cached pinned and GPU memory was "
+		   "released");
+	LINE(text, " Look at it, also when it has ended: cudamemstat report %d", text->pid);
+}
+
+CM_NOINLINE static void add_report(struct text *text, const struct cm_oom *oom)
 {
 	char at[PLACE_BYTES];
 
 	LINE(text, " %llu bytes in thread %u; the program gets CUDA_ERROR_OUT_OF_MEMORY (2)",
 	     (unsigned long long)oom->bytes, cm_thread_id());
-	cm_frames_describe(cm_record_capture_now(), at, sizeof(at));
+	cm_frames_describe(oom->stack, at, sizeof(at));
 	LINE(text, "   at %s", at);
 	LINE(text, "");
 	add_reason(text, oom);
@@ -337,8 +403,7 @@ static void add_report(struct text *text, const struct cm_oom *oom)
 	LINE(text, "");
 	add_remedies(text, oom);
 	LINE(text, "");
-	LINE(text, " Look at it while it runs: cudamemstat show %d --map", text->pid);
-	LINE(text, " Later failures get one line each; CUDAMEM_CONF=oom_report:full|line|off");
+	add_next_steps(text, oom);
 }
 
 static void init_text(struct text *text, const struct cm_oom_figures *figures)
@@ -358,6 +423,15 @@ static void init_text(struct text *text, const struct cm_oom_figures *figures)
 		     text->part);
 }
 
+/* What is said here can then be looked up after the end, as after a crash. A sweep removes it. */
+static void keep_region(void)
+{
+	struct cm_region *region = cm_process_region();
+
+	if (region)
+		region->keep = true;
+}
+
 void cm_oom_message_print(const struct cm_oom *oom)
 {
 	struct text *text;
@@ -375,10 +449,14 @@ void cm_oom_message_print(const struct cm_oom *oom)
 		    text->pid, amount(text, (int64_t)oom->bytes).text, text->unit_name,
 		    oom->ordinal);
 	} else {
-		add_first_line(text, oom);
+		if (oom->host)
+			add_host_report(text, oom);
+		else
+			add_first_line(text, oom);
 		if (oom->has_holders)
 			add_report(text, oom);
 	}
-	cm_log_text(CM_LOG_WARNING, text->letters, text->length);
+	if (cm_log_text(CM_LOG_WARNING, text->letters, text->length) && !oom->served)
+		keep_region();
 	(void)munmap(text, sizeof(*text));
 }

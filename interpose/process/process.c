@@ -224,6 +224,7 @@ static const struct cm_driver_ops *complete_ops(void)
 
 	ops = *cm_driver_ops();
 	ops.ask_peers = cm_peers_of_process;
+	ops.capture_stack = cm_record_capture_now;
 	ops.tell_oom = cm_oom_message_print;
 	ops.show_oom = cm_oom_wait_until_seen;
 	return &ops;

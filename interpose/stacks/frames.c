@@ -9,6 +9,7 @@
 
 #include "interpose/core/state.h"
 #include "interpose/symbols/next_symbol.h"
+#include "stats/code_layers.h"
 #include "stats/region.h"
 #include "stats/text.h"
 
@@ -85,29 +86,64 @@ static int find_place(struct dl_phdr_info *info, size_t size, void *data)
 	return 1;
 }
 
-/* CUDA libraries: every call leads through them. */
-static bool is_cuda(const char *object)
+static void find(uint64_t frame, struct place *ret_place)
 {
-	return !strncmp(object, "libcuda", 7) || !strncmp(object, "libnv", 5);
+	*ret_place = (struct place){.address = frame - 1}; /* inside the call, not after it */
+	(void)dl_iterate_phdr(find_place, ret_place);
 }
 
-static void add_native(struct line *line, uint64_t frame)
+static void add_native(struct line *line, const struct place *place)
 {
-	struct place place = {.address = frame - 1}; /* inside the call, not after it */
 	char frame_text[2 * FRAME_BYTES];
 
-	(void)dl_iterate_phdr(find_place, &place);
-	if (!line->frames && is_cuda(place.object))
-		return;
-	if (*place.function)
-		(void)snprintf(frame_text, sizeof(frame_text), "%s", place.function);
-	else if (*place.object)
-		(void)snprintf(frame_text, sizeof(frame_text), "%s+0x%llx", place.object,
-			       (unsigned long long)place.offset);
+	if (*place->function)
+		(void)snprintf(frame_text, sizeof(frame_text), "%s", place->function);
+	else if (*place->object)
+		(void)snprintf(frame_text, sizeof(frame_text), "%s+0x%llx", place->object,
+			       (unsigned long long)place->offset);
 	else
 		(void)snprintf(frame_text, sizeof(frame_text), "0x%llx",
-			       (unsigned long long)place.address);
+			       (unsigned long long)place->address);
 	add_frame(line, frame_text);
+}
+
+static enum cm_layer layer_of_python(const struct cm_region *region, uint64_t frame)
+{
+	const char *text = cm_region_row(region, CM_TABLE_TEXT, cm_frame_text(frame));
+	const char *split = strchr(text, CM_FRAME_TEXT_SPLIT);
+
+	return cm_layer_python(split ? split + 1 : "", NULL);
+}
+
+/* Adds the Python frames of the program. */
+static void add_all_python(struct line *line, const struct cm_region *region, const uint64_t *word,
+			   uint32_t frames)
+{
+	uint32_t i;
+
+	for (i = 1; i <= frames && !is_full(line); i++)
+		if ((word[i] & CM_FRAME_PYTHON) &&
+		    layer_of_python(region, word[i]) == CM_LAYER_PROGRAM)
+			add_python(line, region, word[i]);
+}
+
+/* Adds the native frames of the program up to main, or those of the given layer. */
+static void add_all_native(struct line *line, const uint64_t *word, uint32_t frames,
+			   enum cm_layer layer)
+{
+	struct place place;
+	uint32_t i;
+
+	for (i = 1; i <= frames && !is_full(line); i++) {
+		if (word[i] & CM_FRAME_PYTHON)
+			continue;
+		find(word[i], &place);
+		if (cm_layer_native(place.object, place.function, NULL) != layer)
+			continue;
+		add_native(line, &place);
+		if (!strcmp(place.function, "main"))
+			return;
+	}
 }
 
 void cm_frames_describe(uint32_t stack, char *text, size_t bytes)
@@ -115,19 +151,18 @@ void cm_frames_describe(uint32_t stack, char *text, size_t bytes)
 	const struct cm_region *region = cm_process_region();
 	struct line line = {.text = text, .bytes = bytes};
 	const uint64_t *word;
-	uint32_t i, frames, python = 0;
+	uint32_t frames;
 
 	(void)snprintf(text, bytes, "an unknown place");
 	if (!stack || !region)
 		return;
 	word = cm_region_row(region, CM_TABLE_STACK, stack);
 	frames = cm_stack_frames(*word);
-	for (i = 1; i <= frames; i++)
-		python += (word[i] & CM_FRAME_PYTHON) != 0;
-	for (i = 1; i <= frames && !is_full(&line); i++) {
-		if (word[i] & CM_FRAME_PYTHON)
-			add_python(&line, region, word[i]);
-		else if (!python)
-			add_native(&line, word[i]);
-	}
+	add_all_python(&line, region, word, frames);
+	if (!line.frames)
+		add_all_native(&line, word, frames, CM_LAYER_PROGRAM);
+	if (!line.frames)
+		add_all_native(&line, word, frames, CM_LAYER_LIBRARY);
+	if (!line.frames)
+		add_all_native(&line, word, frames, CM_LAYER_PLUMBING);
 }

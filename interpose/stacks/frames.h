@@ -11,10 +11,10 @@
 
 /*
  * Writes the innermost frames of a stack of this process's region, such as "forward model.py:88 <
- * step train.py:301": Python frames if there are any, else exported functions, or offsets in
- * objects; leading frames in CUDA libraries are skipped. Cut to `bytes`, which hold at least a
- * word. Id 0 is "an unknown place". Uses dl_iterate_phdr, so the caller holds no lock; allocates
- * nothing.
+ * step train.py:301": of the program's own code (stats/code_layers.def), Python frames if there are
+ * any, else exported functions, or offsets in objects. If there are none, those of libraries. Cut
+ * to `bytes`, which hold at least a word. Id 0 is "an unknown place". Uses dl_iterate_phdr, so the
+ * caller holds no lock; allocates nothing.
  */
 void cm_frames_describe(uint32_t stack, char *text, size_t bytes);
 

@@ -96,19 +96,24 @@ static CUresult free_async(CUdeviceptr addr, CUstream stream, is_capturing_fn *i
 	return cm_uncached_finish(taken, real(addr, stream));
 }
 
-#define ALLOC(symbol, suffix, params, pass, from_pool)                         \
-	CUresult cm_wrap_##symbol##suffix params                               \
-	{                                                                      \
-		CUresult res;                                                  \
-                                                                               \
-		if (!cm_hook_enter())                                          \
-			return cm_real.symbol##suffix pass;                    \
-		CM_RETRY_AFTER_TRIM(bytes, res, cm_real.symbol##suffix pass);  \
-		if (res == CUDA_SUCCESS &&                                     \
-		    !is_captured(stream, cm_real.cuStreamIsCapturing##suffix)) \
-			count_pool_memory(*addr, bytes, from_pool);            \
-		cm_hook_leave();                                               \
-		return res;                                                    \
+#define ALLOC(symbol, suffix, params, pass, from_pool)                              \
+	CUresult cm_wrap_##symbol##suffix params                                    \
+	{                                                                           \
+		bool recorded;                                                      \
+		CUresult res;                                                       \
+                                                                                    \
+		if (!cm_hook_enter())                                               \
+			return cm_real.symbol##suffix pass;                         \
+		CM_RETRY_AFTER_TRIM(bytes, res, cm_real.symbol##suffix pass);       \
+		recorded = cm_record_begin(CM_CONTEXT_STATE);                       \
+		if (res == CUDA_ERROR_OUT_OF_MEMORY)                                \
+			cm_uncached_report_oom(CM_UNCACHED_ASYNC, bytes);           \
+		else if (res == CUDA_SUCCESS &&                                     \
+			 !is_captured(stream, cm_real.cuStreamIsCapturing##suffix)) \
+			count_pool_memory(*addr, bytes, from_pool);                 \
+		cm_record_end(recorded);                                            \
+		cm_hook_leave();                                                    \
+		return res;                                                         \
 	}
 
 #define FREE(suffix)                                                                         \

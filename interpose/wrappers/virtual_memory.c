@@ -22,6 +22,7 @@ static CUresult create_memory(CUmemGenericAllocationHandle *handle, size_t bytes
 {
 	struct cm_uncached_memory memory = {.kind = CM_UNCACHED_VMM, .bytes = bytes};
 	struct cm_cache *cache;
+	bool recorded;
 	CUresult res;
 
 	if (!is_on_device(prop)) {
@@ -34,9 +35,13 @@ static CUresult create_memory(CUmemGenericAllocationHandle *handle, size_t bytes
 	CM_RETRY_AFTER_TRIM_ON(prop->location.id, bytes, res,
 			       cm_real.cuMemCreate(handle, bytes, prop, flags));
 	cache = cm_process_cache();
-	if (res == CUDA_SUCCESS && cache &&
-	    cm_context_find_row_of(cache, prop->location.id, &memory.device))
+	recorded = cm_record_begin(CM_CONTEXT_STATE);
+	if (res == CUDA_ERROR_OUT_OF_MEMORY)
+		cm_uncached_report_oom_on(prop->location.id, CM_UNCACHED_VMM, bytes);
+	else if (res == CUDA_SUCCESS && cache &&
+		 cm_context_find_row_of(cache, prop->location.id, &memory.device))
 		cm_uncached_add(cache, CM_NAME_HANDLE, *handle, &memory);
+	cm_record_end(recorded);
 	return res;
 }
 

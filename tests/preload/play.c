@@ -62,11 +62,32 @@ int cm_play_setup(void **state)
 	return 0;
 }
 
+/* There is one at least. */
+static int remove_regions(const char *dir)
+{
+	char path[PATH_MAX + 300];
+	DIR *stream = opendir(dir);
+	struct dirent *entry;
+	int removed = 0;
+
+	while (stream && (entry = readdir(stream))) {
+		if (strncmp(entry->d_name, "cudamem.", strlen("cudamem.")) != 0)
+			continue;
+		(void)snprintf(path, sizeof(path), "%s/%s", dir, entry->d_name);
+		removed += !unlink(path);
+	}
+	if (stream)
+		(void)closedir(stream);
+	return removed ? 0 : -1;
+}
+
 int cm_play_teardown(void **state)
 {
 	struct cm_play *play = *state;
-	int err = rmdir(play->dir);
+	int err = play->keeps ? remove_regions(play->dir) : 0;
 
+	if (!err)
+		err = rmdir(play->dir);
 	free(play);
 	return err;
 }
@@ -105,6 +126,7 @@ void cm_play_under(struct cm_play *play, const char *role, const char *conf, con
 		       conf ? conf : "");
 	(void)snprintf(regions, sizeof(regions), "REGIONS=%s", play->dir);
 	status = cm_rerun(&rerun, play->said);
+	play->keeps |= strstr(play->said, "]: out of memory ") != NULL;
 	if (status)
 		fail_msg("%s (%s): ended with %d; said: %s", role, conf ? conf : "alone", status,
 			 play->said);

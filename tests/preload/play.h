@@ -20,10 +20,12 @@
 struct cm_play {
 	char dir[PATH_MAX];
 	char said[CM_RERUN_SAID];
+	bool keeps; /* a program reported that memory was out: its region stays */
 };
 
 int cm_play_setup(void **state);
-/* Fails where something was left in the folder: a clean exit leaves nothing. */
+/* Fails where something was left in the folder: a clean exit leaves nothing, but for the region
+ * of a program that has reported out of memory. */
 int cm_play_teardown(void **state);
 
 #define CM_PLAY_TEST(name) cmocka_unit_test_setup_teardown(name, cm_play_setup, cm_play_teardown)

@@ -387,6 +387,7 @@ static int put_file(struct cm_columns *columns, const struct cm_source *source,
 {
 	const struct cm_snapshot *snapshot = source->snapshot;
 	struct cm_json *json = &columns->json;
+	const struct cm_snap_device *device;
 	const char *remark[CM_REMARKS_MAX];
 	size_t remarks, i;
 	int err;
@@ -408,9 +409,9 @@ static int put_file(struct cm_columns *columns, const struct cm_source *source,
 	if (!err)
 		err = put_texts(json, snapshot);
 	cm_json_array(json, "devices");
-	for (i = 0; i < snapshot->devices && !err; i++)
-		if (cm_snap_device_is_used(snapshot, &snapshot->device[i]))
-			err = put_device(columns, snapshot, &snapshot->device[i], report);
+	for (i = 0; (device = cm_snapshot_device(snapshot, i)) && !err; i++)
+		if (cm_snap_device_is_used(snapshot, device))
+			err = put_device(columns, snapshot, device, report);
 	cm_json_end(json);
 	cm_json_end(json);
 	return err;

@@ -266,7 +266,7 @@ static char *spell_leak(const struct cm_snapshot *snapshot, const struct leak *l
 
 	if (!line)
 		return NULL;
-	if (asprintf(&text, "%td %s", leak->device - snapshot->device, line) < 0)
+	if (asprintf(&text, "%s %s", cm_device_title(leak->device).text, line) < 0)
 		text = NULL;
 	free(line);
 	return text;
@@ -347,14 +347,15 @@ int cm_leaks_print(const struct cm_source *source, const struct cm_suppressions 
 		   const struct cm_view *view, FILE *out, size_t *ret_leaks)
 {
 	const struct cm_snapshot *snapshot = source->snapshot;
-	const size_t room = snapshot->devices * snapshot->stacks;
+	const size_t room = (snapshot->devices + snapshot->outsides) * snapshot->stacks;
+	const struct cm_snap_device *device;
 	struct leak *leaks = calloc(room + 1, sizeof(*leaks));
 	uint64_t hidden_bytes = 0;
 	size_t i, count = 0, hidden = 0;
 	int err = leaks ? 0 : -ENOMEM;
 
-	for (i = 0; i < snapshot->devices && !err; i++)
-		err = find_leaks(snapshot, &snapshot->device[i], leaks + i * snapshot->stacks);
+	for (i = 0; (device = cm_snapshot_device(snapshot, i)) && !err; i++)
+		err = find_leaks(snapshot, device, leaks + i * snapshot->stacks);
 	if (!err) {
 		count = drop_suppressed(suppressions, snapshot, leaks, room, &hidden,
 					&hidden_bytes);

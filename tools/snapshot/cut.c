@@ -191,6 +191,8 @@ int cm_snapshot_cut(struct cm_snapshot *snapshot, const struct cm_cut *cut,
 		if (cut->min_size_bytes)
 			report.small_events += drop_small(snapshot, &snapshot->device[i], cut);
 	}
+	for (i = 0; i < snapshot->outsides; i++)
+		report.old_events += drop_old(snapshot, &snapshot->outside[i], cut);
 	if (cut->min_size_bytes) {
 		report.small_blocks = count_small(snapshot, cut->min_size_bytes);
 		snapshot->min_size_bytes = cut->min_size_bytes;

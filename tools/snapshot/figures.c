@@ -68,6 +68,11 @@ struct cm_device_text cm_device_title(const struct cm_snap_device *device)
 
 	if (!device->row)
 		return to;
+	if (device->outside) {
+		(void)snprintf(to.text, sizeof(to.text), "GPU %d outside the cache",
+			       (int)device->ordinal);
+		return to;
+	}
 	cm_text_clean(model, sizeof(model), device->row->name);
 	(void)snprintf(to.text, sizeof(to.text), "GPU %d  %s", (int)device->ordinal, model);
 	return to;
@@ -78,7 +83,8 @@ struct cm_device_text cm_device_short(const struct cm_snap_device *device)
 	struct cm_device_text to = {"pinned memory"};
 
 	if (device->row)
-		(void)snprintf(to.text, sizeof(to.text), "GPU %d", (int)device->ordinal);
+		(void)snprintf(to.text, sizeof(to.text), "GPU %d%s", (int)device->ordinal,
+			       device->outside ? " outside the cache" : "");
 	return to;
 }
 

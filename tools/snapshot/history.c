@@ -351,18 +351,19 @@ int cm_history_sum(const struct cm_history *history, struct cm_sum **ret_sums, s
 
 int cm_sums_each(const struct cm_snapshot *snapshot, cm_sums_fn fn, void *data)
 {
+	const struct cm_snap_device *device;
 	struct cm_history *history;
 	struct cm_sum *sums;
 	size_t i, count;
 	int err = 0;
 
-	for (i = 0; i < snapshot->devices && !err; i++) {
-		err = cm_history_create(snapshot, &snapshot->device[i], &history);
+	for (i = 0; (device = cm_snapshot_device(snapshot, i)) && !err; i++) {
+		err = cm_history_create(snapshot, device, &history);
 		if (err)
 			break;
 		err = cm_history_sum(history, &sums, &count);
 		if (!err) {
-			err = fn(data, &snapshot->device[i], sums, count);
+			err = fn(data, device, sums, count);
 			free(sums);
 		}
 		cm_history_destroy(history);

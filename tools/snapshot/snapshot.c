@@ -21,6 +21,9 @@ static const char *const action_names[CM_ACTION_COUNT] = {
 	[CM_ACTION_SEGMENT_UNMAP] = "segment_unmap",
 	[CM_ACTION_OOM] = "oom",
 	[CM_ACTION_SNAPSHOT] = "snapshot",
+	[CM_ACTION_OUTSIDE_ALLOC] = "outside_alloc",
+	[CM_ACTION_OUTSIDE_FREE] = "outside_free",
+	[CM_ACTION_OUTSIDE_OOM] = "outside_oom",
 };
 
 const char *cm_action_name(uint32_t action)
@@ -215,6 +218,12 @@ static void order_times(struct cm_event *event, size_t events)
 			event[i].tick = event[i - 1].tick;
 }
 
+static bool is_outside(uint8_t action)
+{
+	return action == CM_ACTION_OUTSIDE_ALLOC || action == CM_ACTION_OUTSIDE_FREE ||
+	       action == CM_ACTION_OUTSIDE_OOM;
+}
+
 /* Copies the complete events of one ring, oldest first. */
 static void add_events(struct cm_snapshot *snapshot, struct cm_snap_device *device,
 		       enum cm_table table, uint64_t first_row, uint64_t next, uint64_t cleared)
@@ -239,13 +248,63 @@ static void add_events(struct cm_snapshot *snapshot, struct cm_snap_device *devi
 		if (event->number != number || event->action == CM_ACTION_NONE ||
 		    event->action >= CM_ACTION_COUNT)
 			continue; /* overwritten while it was being copied */
-		snapshot->event[snapshot->events++] = *event;
+		if (!is_outside(event->action))
+			snapshot->event[snapshot->events++] = *event;
 	}
 	device->events = snapshot->events - device->first_event;
 	order_times(&snapshot->event[device->first_event], device->events);
 	/* What --max-entries hides is not lost. */
 	oldest = cm_event_first(next, cleared, ring, UINT64_MAX);
 	device->lost = oldest > cleared + 1 ? oldest - cleared - 1 : 0;
+}
+
+/* Adds an event about memory outside the cache as one about blocks. */
+static void add_outside(struct cm_snapshot *snapshot, const struct cm_event *event)
+{
+	struct cm_event *to = &snapshot->event[snapshot->events++];
+
+	*to = *event;
+	to->pool = CM_POOL_LARGE;
+	to->action = event->action == CM_ACTION_OUTSIDE_ALLOC ? CM_ACTION_ALLOC
+		     : event->action == CM_ACTION_OUTSIDE_OOM ? CM_ACTION_OOM
+							      : CM_ACTION_FREE_REQUESTED;
+	if (event->action != CM_ACTION_OUTSIDE_FREE)
+		return;
+	snapshot->event[snapshot->events] = *to;
+	snapshot->event[snapshot->events++].action = CM_ACTION_FREE_COMPLETED;
+}
+
+/* The events of a device about memory outside the cache. */
+static void add_outside_events(struct cm_snapshot *snapshot, const struct cm_snap_device *device)
+{
+	const struct cm_image *image = snapshot->image;
+	const uint32_t ring = image->header.table[CM_TABLE_EVENT].ring;
+	const uint64_t first_row = (uint64_t)device->index * ring;
+	const struct cm_event *row = image->table[CM_TABLE_EVENT].rows;
+	const uint64_t next = device->row->event_next;
+	const uint64_t entries = image->header.record.max_entries;
+	struct cm_snap_device *to = &snapshot->outside[snapshot->outsides];
+	uint64_t number;
+
+	if (!ring || first_row + ring > image->table[CM_TABLE_EVENT].count || next > UINT64_MAX / 2)
+		return;
+	*to = (struct cm_snap_device){.index = device->index,
+				      .ordinal = device->ordinal,
+				      .row = device->row,
+				      .first_event = snapshot->events,
+				      .outside = true};
+	for (number = cm_event_first(next, device->row->event_cleared, ring,
+				     entries ? entries : UINT64_MAX);
+	     number <= next; number++) {
+		const struct cm_event *event = &row[first_row + ((number - 1) & (ring - 1))];
+
+		if (event->number == number && is_outside(event->action))
+			add_outside(snapshot, event);
+	}
+	to->events = snapshot->events - to->first_event;
+	to->total_events = to->events;
+	order_times(&snapshot->event[to->first_event], to->events);
+	snapshot->outsides += to->events > 0;
 }
 
 static int build_events(struct cm_snapshot *snapshot)
@@ -255,10 +314,12 @@ static int build_events(struct cm_snapshot *snapshot)
 	struct cm_snap_device *device;
 	size_t i;
 
-	snapshot->event = malloc(((size_t)image->table[CM_TABLE_EVENT].count +
+	/* A free outside the cache becomes two events. */
+	snapshot->event = malloc((2 * (size_t)image->table[CM_TABLE_EVENT].count +
 				  image->table[CM_TABLE_HOST_EVENT].count + 1) *
 				 sizeof(*snapshot->event));
-	if (!snapshot->event)
+	snapshot->outside = calloc(snapshot->devices, sizeof(*snapshot->outside));
+	if (!snapshot->event || !snapshot->outside)
 		return -ENOMEM;
 	for (i = 0; i + 1 < snapshot->devices; i++) {
 		device = &snapshot->device[i];
@@ -267,6 +328,8 @@ static int build_events(struct cm_snapshot *snapshot)
 	}
 	add_events(snapshot, &snapshot->device[i], CM_TABLE_HOST_EVENT, 0,
 		   image->header.host.event_next, image->header.host.event_cleared);
+	for (i = 0; i + 1 < snapshot->devices; i++)
+		add_outside_events(snapshot, &snapshot->device[i]);
 	return 0;
 }
 
@@ -323,6 +386,7 @@ void cm_snapshot_destroy(struct cm_snapshot *snapshot)
 	cm_intern_fini(&snapshot->texts);
 	cm_intern_fini(&snapshot->keys);
 	free(snapshot->device);
+	free(snapshot->outside);
 	free(snapshot->context);
 	free(snapshot->segment);
 	free(snapshot->block);

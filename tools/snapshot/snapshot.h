@@ -38,6 +38,7 @@ struct cm_snap_device {
 	size_t events;
 	uint64_t lost;         /* events overwritten by younger ones */
 	uint64_t total_events; /* since the last clear, lost ones included */
+	bool outside;          /* the memory of a device outside the cache: only events */
 };
 
 /* A frame for people. `function` is never empty; `file` is "??" if it is unknown. */
@@ -61,6 +62,10 @@ struct cm_snapshot {
 	const struct cm_image *image;
 	struct cm_snap_device *device; /* by row; pinned host memory is always the last */
 	size_t devices;                /* including pinned host memory */
+	/* Devices with events about memory outside the cache, once more, for those alone. They have
+	 * the form of others: each free is one that was requested and one that was completed. */
+	struct cm_snap_device *outside;
+	size_t outsides;
 	struct cm_snap_segment *segment;
 	size_t segments;
 	struct cm_block *block; /* copies of the rows */
@@ -122,6 +127,17 @@ static inline const struct cm_snap_frame *cm_stack_frame(const struct cm_snapsho
 							 uint32_t i)
 {
 	return &snapshot->frame[snapshot->frame_list[stack->first + i]];
+}
+
+/* All devices, and behind them those for memory outside the cache. NULL: there are no more. */
+static inline const struct cm_snap_device *cm_snapshot_device(const struct cm_snapshot *snapshot,
+							      size_t i)
+{
+	if (i < snapshot->devices)
+		return &snapshot->device[i];
+	return i - snapshot->devices < snapshot->outsides
+		       ? &snapshot->outside[i - snapshot->devices]
+		       : NULL;
 }
 
 /* Has the device segments, or events other than that snapshots were taken? */

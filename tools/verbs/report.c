@@ -59,9 +59,10 @@ static void print_peak(const struct cm_history *history)
 
 	if (!history->events)
 		return;
-	(void)printf("\n  peak during the events  %s allocated, %s reserved",
-		     cm_size_format((int64_t)peak->allocated).text,
-		     cm_size_format((int64_t)peak->reserved).text);
+	(void)printf("\n  peak during the events  %s allocated",
+		     cm_size_format((int64_t)peak->allocated).text);
+	if (!history->device->outside)
+		(void)printf(", %s reserved", cm_size_format((int64_t)peak->reserved).text);
 	if (history->peak != CM_BEFORE)
 		(void)printf(
 			", at %s",
@@ -304,6 +305,7 @@ static void put_json(struct cm_json *json, const struct cm_history *history,
 		cm_json_number(json, "index", device->ordinal);
 	else
 		cm_json_null(json, "index");
+	cm_json_bool(json, "outside_the_cache", device->outside);
 	cm_json_unsigned(json, "in_use_bytes", figures->in_use);
 	cm_json_unsigned(json, "rounding_bytes", figures->rounding);
 	cm_json_unsigned(json, "pending_bytes", figures->pending);
@@ -329,8 +331,25 @@ static void put_json(struct cm_json *json, const struct cm_history *history,
 	cm_json_end(json);
 }
 
-static void print_device(const struct cm_history *history, const struct cm_figures *figures,
-			 struct cm_groups *groups)
+static const char *const kinds[CM_UNCACHED_COUNT] = {
+	[CM_UNCACHED_MANAGED] = "managed", [CM_UNCACHED_PITCH] = "pitched",
+	[CM_UNCACHED_ARRAY] = "arrays",    [CM_UNCACHED_ASYNC] = "stream-ordered",
+	[CM_UNCACHED_VMM] = "mapped",      [CM_UNCACHED_FORWARDED] = "passed on to the driver",
+};
+
+static void print_outside(const struct cm_history *history)
+{
+	const struct cm_snap_device *device = history->device;
+	size_t i;
+
+	(void)printf("\n%s   events: %s\n", cm_device_title(device).text,
+		     cm_count_format((int64_t)history->events).text);
+	for (i = 0; i < CM_UNCACHED_COUNT; i++)
+		if (device->row->other_bytes[i].current > 0)
+			print_size(kinds[i], (uint64_t)device->row->other_bytes[i].current, 0, "");
+}
+
+static void print_head_of(const struct cm_history *history, const struct cm_figures *figures)
 {
 	const struct cm_snap_device *device = history->device;
 
@@ -341,6 +360,15 @@ static void print_device(const struct cm_history *history, const struct cm_figur
 		(void)printf(" (%s older ones lost)", cm_count_format((int64_t)device->lost).text);
 	(void)printf("\n");
 	print_budget(device, figures);
+}
+
+static void print_device(const struct cm_history *history, const struct cm_figures *figures,
+			 struct cm_groups *groups)
+{
+	if (history->device->outside)
+		print_outside(history);
+	else
+		print_head_of(history, figures);
 	print_peak(history);
 	print_groups(groups, CM_MEASURE_LIVE, "allocated now");
 	if (history->peak != CM_BEFORE) {
@@ -421,6 +449,7 @@ static void put_head(struct cm_json *json, const struct cm_source *source)
 int cm_verb_report(const struct cm_options *options)
 {
 	struct cm_view view = cm_view_of(options);
+	const struct cm_snap_device *device;
 	struct cm_source source;
 	struct cm_json json, *to = NULL;
 	int exit, err = 0;
@@ -440,10 +469,9 @@ int cm_verb_report(const struct cm_options *options)
 	} else {
 		print_head(&source);
 	}
-	for (i = 0; i < source.snapshot->devices && !err; i++)
-		if (cm_snap_device_is_used(source.snapshot, &source.snapshot->device[i]))
-			err = report_device(options, source.snapshot, &source.snapshot->device[i],
-					    &view, to);
+	for (i = 0; (device = cm_snapshot_device(source.snapshot, i)) && !err; i++)
+		if (cm_snap_device_is_used(source.snapshot, device))
+			err = report_device(options, source.snapshot, device, &view, to);
 	cm_json_close_array(to);
 	cm_source_close(&source);
 	if (!err)

@@ -628,7 +628,7 @@ static const struct cm_role roles[] = {
 
 CM_PLAY(who_fails_for_memory_gets_what_is_cached, "needy", "", NULL)
 CM_PLAY(so_does_what_the_simulation_has_not, "more", "", NULL)
-CM_PLAY(who_fails_with_nothing_cached_hears_it_at_once, "nothing_to_give", "", NULL)
+CM_PLAY(who_fails_with_nothing_cached_hears_it_at_once, "nothing_to_give", "oom_report:off", NULL)
 CM_PLAY(another_error_costs_no_cache, "other_error", "", NULL)
 CM_PLAY_EVERYWHERE(a_full_card_serves_whoever_asks, "full_card", CARD)
 CM_PLAY_EVERYWHERE(memory_info_is_what_the_program_can_get, "memory_info", CARD)

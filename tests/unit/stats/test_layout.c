@@ -284,6 +284,9 @@ static const struct value values[] = {
 	VALUE(CM_ACTION_SEGMENT_UNMAP, 7),
 	VALUE(CM_ACTION_OOM, 8),
 	VALUE(CM_ACTION_SNAPSHOT, 9),
+	VALUE(CM_ACTION_OUTSIDE_ALLOC, 10),
+	VALUE(CM_ACTION_OUTSIDE_FREE, 11),
+	VALUE(CM_ACTION_OUTSIDE_OOM, 12),
 	VALUE(CM_COMMAND_NONE, 0),
 	VALUE(CM_COMMAND_EMPTY_CACHE, 1),
 	VALUE(CM_COMMAND_RESET_PEAK, 2),
@@ -302,6 +305,12 @@ static const struct value values[] = {
 	VALUE(CM_CONTEXT_ALL, 3),
 	VALUE(CM_STACKS_ALL, 0),
 	VALUE(CM_STACKS_PYTHON, 1),
+	VALUE(CM_PYTHON_NONE, 0),
+	VALUE(CM_PYTHON_UNCHECKED, 1),
+	VALUE(CM_PYTHON_CHECKED, 2),
+	VALUE(CM_PYTHON_FREE_THREADED, 3),
+	VALUE(CM_PYTHON_UNKNOWN, 4),
+	VALUE(CM_PYTHON_DIFFERS, 5),
 	VALUE(CM_STACK_CUT, 1),
 	VALUE(CM_STACK_FRAMES_MAX, 1024),
 	VALUE(CM_FRAME_PYTHON, UINT64_C(1) << 63),
@@ -458,6 +467,7 @@ static void counters_stand_in_their_order(void **state)
 		"peer_bytes_given",
 		"decay_bytes",
 		"exchange_bytes",
+		"uncached_ooms",
 	};
 	size_t i;
 

@@ -138,11 +138,11 @@ static void what_is_left_follows_what_is_taken_and_given_back(void **state)
 	assert_int_equal(row->free_bytes, 0);
 	assert_int_equal(cm_cache_trim(f->cache, UINT32_MAX, NULL), 0);
 	assert_int_equal(row->free_bytes, 100 * MIB);
-	cm_cache_count_uncached(f->cache, 0, CM_UNCACHED_VMM, 4 * MIB);
-	cm_cache_count_uncached(f->cache, 0, CM_UNCACHED_ASYNC, 4 * MIB);
-	cm_cache_count_uncached(f->cache, 0, CM_UNCACHED_MANAGED, 4 * MIB);
+	cm_cache_count_uncached(f->cache, 0, CM_UNCACHED_VMM, GIB, 4 * MIB);
+	cm_cache_count_uncached(f->cache, 0, CM_UNCACHED_ASYNC, GIB, 4 * MIB);
+	cm_cache_count_uncached(f->cache, 0, CM_UNCACHED_MANAGED, GIB, 4 * MIB);
 	assert_int_equal(row->free_bytes, 96 * MIB);
-	cm_cache_count_uncached(f->cache, 0, CM_UNCACHED_VMM, -(int64_t)(4 * MIB));
+	cm_cache_count_uncached(f->cache, 0, CM_UNCACHED_VMM, GIB, -(int64_t)(4 * MIB));
 	assert_int_equal(row->free_bytes, 100 * MIB);
 	case_close(f);
 }
