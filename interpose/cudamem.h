@@ -7,19 +7,20 @@
  * A program does not link with the library, which may or may not be preloaded. It looks the
  * functions up:
  *
- *	__typeof__(cudamem_memory_allocated) *allocated;
+ * 	__typeof__(cudamem_memory_allocated) *allocated;
  *
- *	allocated = (__typeof__(allocated))dlsym(RTLD_DEFAULT, "cudamem_memory_allocated");
- *	if (allocated)
- *		printf("%llu bytes\n", (unsigned long long)allocated(CUDAMEM_CURRENT_DEVICE));
+ * 	allocated = (__typeof__(allocated))dlsym(RTLD_DEFAULT, "cudamem_memory_allocated");
+ * 	if (allocated)
+ * 		printf("%llu bytes\n", (unsigned long long)allocated(CUDAMEM_CURRENT_DEVICE));
  *
  * `device` is CUDA's ordinal, or CUDAMEM_CURRENT_DEVICE for the device of the calling thread's
  * context, which the driver reports (0 without a context). Sizes are in bytes. Before the program's
  * first allocation, with mode:off, and for a device without an allocation, functions that return
- * amounts return 0, and nothing changes; but recording can be switched, and names nest, from the
- * start. All functions are thread-safe, and none may be called in a signal handler. None creates a
- * context or changes the current one. cudamem_empty_cache and cudamem_get_memory_info call the
- * driver; cudamem_record_memory_history loads it if the program has not.
+ * amounts return 0, and nothing changes (errno is EINVAL if the driver has no such device); but
+ * recording can be switched, and names nest, from the start. All functions are thread-safe, and
+ * none may be called in a signal handler. None creates a context or changes the current one.
+ * cudamem_empty_cache and cudamem_get_memory_info call the driver; that one and
+ * cudamem_record_memory_history load it if the program has not.
  */
 #ifndef CM_INTERPOSE_CUDAMEM_H
 #define CM_INTERPOSE_CUDAMEM_H
@@ -75,9 +76,10 @@ CUDAMEM_API void cudamem_reset_peak_host_memory_stats(void);
 
 /*
  * Memory of the device as cudaMemGetInfo reports it to the program: free memory, including what the
- * cache could release, and the total. Returns 0, a CUresult, -ENODEV if the process has no context
- * on the device or has not allocated at all, -EBUSY while a stream is captured; both values are 0
- * unless the result is 0. Either pointer may be NULL, as in cudaMemGetInfo.
+ * cache could release, and the total. Returns 0, a CUresult, -EINVAL if there is no such device,
+ * -ENODEV if the process has no context on it (one without an allocation counts if it is current),
+ * -EBUSY while a stream is captured; both values are 0 unless the result is 0. Either pointer may
+ * be NULL, as in cudaMemGetInfo.
  */
 CUDAMEM_API int cudamem_get_memory_info(int device, uint64_t *ret_free, uint64_t *ret_total);
 
@@ -98,9 +100,19 @@ CUDAMEM_API int cudamem_record_memory_history(const char *enabled, const char *c
 					      int clear_history);
 
 /*
+ * Writes the state of the process at this moment to a new file, which replaces an old one:
+ * `cudamemstat report --region FILE` and the other commands for snapshots read it, here and
+ * elsewhere. Only the owner may read the file. Requests of other threads wait meanwhile, some
+ * milliseconds. Returns 0, or a negative errno: -ENODEV before the first allocation; the file is
+ * useless then.
+ */
+CUDAMEM_API int cudamem_dump_snapshot(const char *path);
+
+/*
  * Names what the calling thread does until the matching pop. Its events carry the innermost name,
  * and the names of NVTX ranges if they are recorded (cudamemstat run --nvtx). The text is copied;
- * at most 32 names nest. Before the program's first allocation a name is not kept. A pop returns -1
+ * at most 32 names nest. A name that is pushed before the program's first allocation counts from
+ * then on, in the thread that makes it, and in others from their next push or pop. A pop returns -1
  * if there is no name.
  */
 CUDAMEM_API void cudamem_annotation_push(const char *name);

@@ -41,7 +41,7 @@ def metadata(version):
              '    cudamemstat run -- ./your_cuda_program\n')
     return (f'Metadata-Version: 2.1\nName: cudamem\nVersion: {version}\n'
             'Summary: Caching allocator for unmodified CUDA programs\nLicense: MIT\n'
-            'Requires-Python: >=3.6\nDescription-Content-Type: text/markdown\n\n' + about)
+            'Requires-Python: >=3.7\nDescription-Content-Type: text/markdown\n\n' + about)
 
 
 def contents(stage, version, platform):

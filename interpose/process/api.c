@@ -34,7 +34,19 @@ static int resolve_device(int device)
 	return cm_real.cuCtxGetDevice(&current) == CUDA_SUCCESS ? current : 0;
 }
 
-/* The row of a device with an allocation. False if there is none. */
+/* Whether the driver says that it has no such device. */
+static bool is_no_device(int device)
+{
+	int value;
+
+	return device < CUDAMEM_CURRENT_DEVICE ||
+	       (device != CUDAMEM_CURRENT_DEVICE && cm_real.cuDeviceGetAttribute &&
+		cm_real.cuDeviceGetAttribute(&value, CU_DEVICE_ATTRIBUTE_WARP_SIZE, device) ==
+			CUDA_ERROR_INVALID_DEVICE);
+}
+
+/* The row of a device with an allocation. False if there is none; errno is EINVAL if there is no
+ * such device. */
 static bool find_device(int device, struct cm_cache **ret_cache, uint32_t *ret_row)
 {
 	struct cm_cache *cache = cm_process_cache_if_made();
@@ -43,8 +55,11 @@ static bool find_device(int device, struct cm_cache **ret_cache, uint32_t *ret_r
 	if (!cache)
 		return false;
 	row = cm_cache_device_row(cache, resolve_device(device));
-	if (row == UINT32_MAX)
+	if (row == UINT32_MAX) {
+		if (is_no_device(device))
+			errno = EINVAL;
 		return false;
+	}
 	*ret_cache = cache;
 	*ret_row = row;
 	return true;
@@ -325,6 +340,24 @@ static uint64_t find_context(struct cm_cache *cache, int ordinal)
 	return 0;
 }
 
+/* Before the context has allocated nothing is cached in it: the driver's answer is right. Only for
+ * the current context. */
+static int ask_driver(int ordinal, uint64_t *ret_free, uint64_t *ret_total)
+{
+	size_t free_bytes, total_bytes;
+	CUdevice device;
+	CUresult res;
+
+	if (cm_real.cuCtxGetDevice(&device) != CUDA_SUCCESS || device != ordinal)
+		return -ENODEV;
+	res = cm_real.cuMemGetInfo_v2(&free_bytes, &total_bytes);
+	if (res == CUDA_SUCCESS) {
+		*ret_free = free_bytes;
+		*ret_total = total_bytes;
+	}
+	return (int)res;
+}
+
 int cudamem_get_memory_info(int device, uint64_t *ret_free, uint64_t *ret_total)
 {
 	struct cm_cache *cache = cm_process_cache_if_made();
@@ -337,9 +370,13 @@ int cudamem_get_memory_info(int device, uint64_t *ret_free, uint64_t *ret_total)
 	ret_total = ret_total ? ret_total : &unused;
 	*ret_free = 0;
 	*ret_total = 0;
+	if (!cm_entry_points_find_driver())
+		return -ENODEV;
+	if (is_no_device(device))
+		return -EINVAL;
 	ctx = cache ? find_context(cache, resolve_device(device)) : 0;
 	if (!ctx)
-		return -ENODEV;
+		return ask_driver(resolve_device(device), ret_free, ret_total);
 	entered = cm_hook_enter();
 	before = cm_cache_info_begin(cache);
 	do {

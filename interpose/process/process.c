@@ -255,6 +255,7 @@ static struct cm_cache *make_cache(void)
 		goto out;
 	mapped = params.region;
 	cm_record_start(params.region, &config);
+	cm_annotation_record_early();
 	cm_oom_wait_start(&config);
 	cm_process_stamp_start(params.region);
 	err = cm_cache_create(&params, &cache);

@@ -2,6 +2,7 @@
 #include "interpose/stacks/annotation.h"
 
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "allocator/base/thread.h"
@@ -18,6 +19,7 @@ static __thread struct {
 	struct {
 		uint32_t domain; /* a hash; equal hashes count as one domain */
 		uint32_t text;
+		char *early; /* the name, until it can be recorded; NULL: it has been */
 	} level[LEVELS_MAX];
 } names;
 
@@ -51,15 +53,39 @@ static uint32_t record_text(const char *name)
 	return text;
 }
 
+/* Not recorded: there is no region yet, or no space in it. */
+static char *keep_early(const char *name, uint32_t text)
+{
+	return name && !text ? strdup(name) : NULL;
+}
+
+void cm_annotation_record_early(void)
+{
+	uint32_t i;
+
+	for (i = 0; i < names.count; i++) {
+		if (!names.level[i].early)
+			continue;
+		names.level[i].text = record_text(names.level[i].early);
+		if (!names.level[i].text)
+			return;
+		free(names.level[i].early);
+		names.level[i].early = NULL;
+	}
+	publish_innermost();
+}
+
 int cm_annotation_push(uintptr_t domain, const char *name)
 {
 	const uint32_t hash = hash_domain(domain);
 	const int level = count_in(hash, names.count);
 
+	cm_annotation_record_early();
 	if (names.count == LEVELS_MAX)
 		return level + (int)names.beyond++;
 	names.level[names.count].domain = hash;
 	names.level[names.count].text = name ? record_text(name) : 0;
+	names.level[names.count].early = keep_early(name, names.level[names.count].text);
 	names.count++;
 	publish_innermost();
 	return level;
@@ -78,10 +104,12 @@ int cm_annotation_pop(uintptr_t domain)
 	if (!at)
 		return -1;
 	level = count_in(hash, at - 1);
+	free(names.level[at - 1].early);
 	memmove(&names.level[at - 1], &names.level[at],
 		(names.count - at) * sizeof(names.level[0]));
 	names.count--;
 	publish_innermost();
+	cm_annotation_record_early();
 	return level;
 }
 

@@ -16,6 +16,8 @@ int cm_annotation_push(uintptr_t domain, const char *name);
 /* Returns the level that ended, or -1 if there is no name. */
 int cm_annotation_pop(uintptr_t domain);
 
+/* Once there is a region: records the names that the calling thread has pushed before. */
+void cm_annotation_record_early(void);
 /* In a forked child: the texts were in the parent's region. */
 void cm_annotation_forget(void);
 

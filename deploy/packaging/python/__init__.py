@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: MIT
 """cudamem: a caching allocator for unmodified CUDA programs, and cudamemstat.
 
-This package carries both as built; it does nothing when it is imported.
+This package carries both as built; it does nothing when it is imported. In a process that runs under
+the library it has the functions of torch.accelerator.memory: cudamem.memory_allocated() and so on,
+see cudamem.memory.
 """
 
 import os
@@ -20,6 +22,17 @@ def library_path():
 def tool_path():
     """The absolute path of cudamemstat."""
     return str(_HERE / 'bin' / 'cudamemstat')
+
+
+def __getattr__(name):
+    """The functions of cudamem.memory, which is imported when the first one is asked for."""
+    import importlib
+    memory = importlib.import_module('cudamem.memory')
+    if name == 'memory':
+        return memory
+    if name in memory.__all__ or name in ('_snapshot', '_dump_snapshot', '_record_memory_history'):
+        return getattr(memory, name)
+    raise AttributeError(f'module cudamem has no attribute {name!r}')
 
 
 def main():

@@ -243,7 +243,9 @@ static void play_two_devices(void)
 	CM_MUST(cuda.set_current(NULL) == CUDA_SUCCESS);
 	CM_MUST(api.memory_allocated(CUDAMEM_CURRENT_DEVICE) == 2 * MIB);
 	CM_MUST(api.memory_allocated(2) == 0 && api.memory_allocated(-7) == 0);
-	CM_MUST(api.get_memory_info(2, &free_bytes, &total_bytes) == -ENODEV);
+	errno = 0;
+	CM_MUST(api.memory_allocated(2) == 0 && errno == EINVAL);
+	CM_MUST(api.get_memory_info(2, &free_bytes, &total_bytes) == -EINVAL);
 	CM_MUST(free_bytes == 0 && total_bytes == 0);
 }
 
