@@ -56,10 +56,12 @@ static double y_of(const struct still *still, double bytes)
 static void draw_axis(struct still *still)
 {
 	double step = 1, v;
+	int k;
 
 	while (step < still->most / 8)
 		step *= 2;
-	for (v = 0; v <= still->most; v += step) {
+	for (k = 0; k * step <= still->most; k++) {
+		v = k * step;
 		cm_picture_box(&still->picture, LEFT, y_of(still, v) - 0.5, still->w, 1, GRID);
 		cm_picture_text(&still->picture, LEFT - 8, y_of(still, v) + 4, SMALL_SIZE,
 				CM_ALIGN_RIGHT, FAINT, cm_size_format((int64_t)v).text);
@@ -85,11 +87,13 @@ static void draw_times(struct still *still)
 	const char *name = unit < 1e6 ? "\xc2\xb5s" : unit < 1e9 ? "ms" : unit < 60e9 ? "s" : "min";
 	double step, v, x;
 	char text[48];
+	int k;
 
 	if (span <= 0)
 		return;
 	step = round_step(span / unit / 8);
-	for (v = 0; v <= span / unit * 1.000001; v += step) {
+	for (k = 0; k * step <= span / unit * 1.000001; k++) {
+		v = k * step;
 		x = LEFT + v * unit / span * still->w;
 		cm_picture_line(&still->picture, x, TOP + still->h, x, TOP + still->h + 5, 1,
 				FAINT);

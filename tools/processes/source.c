@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "tools/processes/source.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -25,7 +24,6 @@ static void warn(const struct cm_source *source)
 {
 	const struct cm_saved *saved = &source->image->saved;
 
-	assert(source->image);
 	if (saved->moment == CM_MOMENT_TORN)
 		cm_advise("the process %s while it was copied: its tables may not agree",
 			  saved->life == CM_LIFE_RUNNING ? "went on"
@@ -163,7 +161,7 @@ int cm_source_open(const struct cm_options *options, const char *target,
 		exit = load(options, &found.item[0], &source);
 	}
 	cm_processes_free(&found);
-	if (exit)
+	if (exit || !source.image)
 		return exit;
 	warn(&source);
 	exit = cut(options, &source);
