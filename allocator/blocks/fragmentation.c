@@ -8,19 +8,17 @@
 #include "allocator/state/state.h"
 #include "stats/counters.h"
 
-/* Shares of the card, in tenths; docs/decisions/layout.md has what others measure. */
-#define WARY_TENTHS    4  /* reserved; in use: a block much larger than the request is spared */
-#define ASK_TENTHS     5  /* in use: all that waits is asked for, whatever its size */
-#define SEVERAL_TENTHS 6  /* reserved: segments for several blocks are made to measure */
-#define TIGHT_TENTHS   8  /* in use: every block is spared whose segment is larger than need be */
-#define PACK_TENTHS    7  /* reserved, on pages: blocks go where they touch few of them */
-#define FULL_SHARE     32 /* not reserved, on pages: less is hardly any room */
-#define MUCH_LARGER    6
-/* Until a 32nd more is in use than when they were counted anew: questions, and segments that come
- * and go for what was spared. */
-#define QUESTIONS_MOST 1024u
-#define SEGMENTS_MOST  512u
-#define MOVES_MOST     256u /* requests for which pages are moved, likewise */
+/* docs/decisions/layout.md has what others measure. */
+#define WARY_TENTHS  5   /* of the card are reserved: what a cut pins is limited */
+#define PIN_SHARE    5   /* so much of the room above the peak may be pinned, */
+#define TURNS        12  /* more with each turn of poll_policy.h, all of it after so many */
+#define TAIL_SHARE   256 /* of the card may be pinned before segments are made to measure, */
+#define UNUSED_SHARE 32  /* of which so much may be unused */
+#define PACK_TENTHS  7   /* reserved, on pages: blocks go where they touch few of them */
+#define FULL_SHARE   32  /* not reserved, on pages: less is hardly any room */
+/* Until a 32nd more is in use than when they were counted anew: */
+#define QUESTIONS_MOST 1024u /* searches for a place for pages in vain */
+#define MOVES_MOST     256u  /* requests for which pages are moved */
 #define RISE_SHARE     32
 #define LOOKS          256u /* at free blocks, for one that is not spared */
 
@@ -84,7 +82,7 @@ static void note_rise(struct cm_heap *heap)
 	if (used <= heap->spared_at + heap->spared_at / RISE_SHARE)
 		return;
 	heap->spared_at = used;
-	heap->spared_questions = heap->spared_segments = 0;
+	heap->spared_questions = heap->spared_moves = 0;
 }
 
 /* Hardly any room is left: to move pages at every step is better than to fail. */
@@ -102,7 +100,7 @@ bool cm_fragmentation_packs_pages_locked(struct cm_heap *heap)
 	if (is_full(heap))
 		return true;
 	note_rise(heap);
-	return heap->spared_segments < MOVES_MOST && heap->spared_questions < QUESTIONS_MOST;
+	return heap->spared_moves < MOVES_MOST && heap->spared_questions < QUESTIONS_MOST;
 }
 
 /* Of a heap on pages: shared pages at both ends would take what is more than whole pages. */
@@ -113,38 +111,45 @@ static bool spares_pages(struct cm_heap *heap, const struct cm_block *block, uin
 	       cm_fragmentation_packs_pages_locked(heap);
 }
 
+/* What blocks in use pin: the free pieces of their segments. */
+static uint64_t pinned_bytes(const struct cm_heap *heap)
+{
+	return (uint64_t)cm_stat_current(heap->device->row, CM_STAT_INACTIVE_SPLIT_BYTES);
+}
+
+/* How much may be pinned once `used` bytes are in use. */
+static uint64_t pinned_most(const struct cm_heap *heap, uint64_t used)
+{
+	const struct cm_stat_pool *all = &heap->device->row->stat[CM_POOL_ALL];
+	const uint64_t peak = (uint64_t)all->peak[CM_STAT_ALLOCATED_BYTES];
+	const uint64_t most = used > peak ? used : peak, card = card_bytes(heap);
+	const uint64_t room = card > most ? card - most : 0;
+	const uint64_t turns = cm_poll_policy_turns_locked(heap->device);
+
+	if (used <= peak && turns > TURNS / PIN_SHARE)
+		return turns < TURNS ? room / TURNS * turns : room;
+	return room / PIN_SHARE;
+}
+
 /* Whether the free block is left alone, where `size` bytes of it would do. */
 static bool spares(struct cm_heap *heap, const struct cm_block *block, uint64_t size)
 {
-	const uint64_t used = used_bytes(heap);
+	const uint64_t used = used_bytes(heap) + size, rest = block->size - size;
 
 	if (cm_paged_serves(heap))
 		return spares_pages(heap, block, size);
 	if (!heap->card_fills_up || cm_block_is_split(block) ||
+	    used_bytes(heap) < heap->spares_from ||
 	    block->size <= (size + CM_SEGMENT_GRAIN - 1) / CM_SEGMENT_GRAIN * CM_SEGMENT_GRAIN)
 		return false;
-	if (!is_share(heap, used, TIGHT_TENTHS) &&
-	    (!is_share(heap, used, WARY_TENTHS) || block->size <= MUCH_LARGER * size))
-		return false;
-	note_rise(heap);
-	return heap->spared_segments < SEGMENTS_MOST;
-}
-
-/* Whether freed memory is asked for, whatever its size. */
-static bool asks_for_any(struct cm_heap *heap)
-{
-	if (cm_paged_serves(heap) || !is_share(heap, used_bytes(heap), ASK_TENTHS))
-		return false;
-	note_rise(heap);
-	return heap->spared_questions++ < QUESTIONS_MOST;
+	return pinned_bytes(heap) + rest > pinned_most(heap, used);
 }
 
 bool cm_fragmentation_should_poll_locked(struct cm_heap *heap, const struct cm_block *block,
 					 uint64_t size)
 {
 	if (heap->row->pending_blocks &&
-	    (cm_poll_policy_has_pending_between_locked(heap, size, block->size) ||
-	     asks_for_any(heap)))
+	    cm_poll_policy_has_pending_between_locked(heap, size, block->size))
 		return true;
 	return spares(heap, block, size);
 }
@@ -202,29 +207,32 @@ uint32_t cm_fragmentation_find_reserved_locked(struct cm_heap *heap, uint64_t si
 	return found;
 }
 
-void cm_fragmentation_spend_locked(struct cm_heap *heap, uint64_t segments)
+void cm_fragmentation_note_move_locked(struct cm_heap *heap)
 {
-	heap->spared_segments += segments < SEGMENTS_MOST ? (uint32_t)segments : SEGMENTS_MOST;
+	heap->spared_moves++;
 }
 
 void cm_fragmentation_stop_locked(struct cm_heap *heap)
 {
-	heap->spared_segments = SEGMENTS_MOST;
+	const uint64_t used = used_bytes(heap);
+
+	heap->spares_from = used + used / RISE_SHARE;
 }
 
-/* As many blocks of a size as leave the least part of their segment unused, the fewest of
- * equals. */
+/* The fewest blocks of a size that leave at most a 32nd of their segment unused, else as many as
+ * leave the least part of it. */
 static uint64_t made_to_measure(uint64_t size, uint64_t most)
 {
-	uint64_t n, bytes, rest, best = 0, best_rest = 0;
+	uint64_t n, bytes, best = 0, best_n = 1;
 
-	for (n = 1; n == 1 || n * size <= most; n++) {
+	for (n = 1; n * size <= most; n++) {
 		bytes = (n * size + CM_SEGMENT_GRAIN - 1) / CM_SEGMENT_GRAIN * CM_SEGMENT_GRAIN;
-		rest = bytes - n * size;
-		if (!best || (double)rest * (double)best < (double)best_rest * (double)bytes) {
-			best = bytes;
-			best_rest = rest;
-		}
+		if (best && n * best <= best_n * bytes)
+			continue;
+		best = bytes;
+		best_n = n;
+		if ((bytes - n * size) * UNUSED_SHARE <= bytes)
+			break;
 	}
 	return best;
 }
@@ -233,9 +241,9 @@ uint64_t cm_fragmentation_segment_bytes_locked(const struct cm_heap *heap, uint6
 {
 	const uint64_t bytes = cm_size_segment(&heap->cache->policy, size);
 
-	if (!heap->card_fills_up || cm_paged_serves(heap) || size <= CM_SMALL_MAX ||
+	if (!heap->cache->plain || cm_paged_serves(heap) || size <= CM_SMALL_MAX ||
 	    size >= CM_MEDIUM_MAX ||
-	    !is_share(heap, cm_device_reserved_locked(heap->device) + bytes, SEVERAL_TENTHS))
+	    pinned_bytes(heap) + bytes - size <= card_bytes(heap) / TAIL_SHARE)
 		return bytes;
 	return made_to_measure(size, bytes);
 }

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * How memory is laid out where a card fills up. A segment that is wholly free can go back to the
- * driver for another one; once a piece of it is in use, what is left of it serves small requests
- * alone. So a large block that is all of its segment is spared where a small part of it would do,
- * and the request gets a segment of its own; on a card that has no room for that, idle segments go
- * back first. And segments for several blocks are as large as some number of these.
+ * driver for another one; once a piece of it is in use, that pins what is left of it, which serves
+ * small requests alone. So no more is pinned by a cut than a share of the room that the card has
+ * above the most that the program ever had in use: a small one of a program that is not known yet,
+ * and the larger, the longer it has gone on without more. Where a cut would pin more, the request
+ * gets a segment of its own, for which idle ones go back (exchange.h). And where segments for
+ * several blocks would pin much, they are as large as some number of these.
  *
  * Of memory on pages a block is spared where the request would lie on more whole pages of it than
  * need be: it gets another block, or a place for which pages are moved, that shares one with blocks
  * in use.
  *
- * A program that repeats itself would go on so for ever, and pay a driver call where ready memory
- * would have served. So what is done for it is limited, until the program has more in use than
- * ever.
+ * A program that repeats itself would move pages for ever. So that is limited, until the program
+ * has more in use than ever.
  *
  * The device's lock is held for all of it. Nothing here calls the driver.
  */
@@ -42,8 +43,8 @@ CM_COLD bool cm_fragmentation_should_poll_locked(struct cm_heap *heap, const str
 /* As cm_bins_find in the large pool, past those that are spared. */
 uint32_t cm_fragmentation_find_locked(struct cm_heap *heap, uint64_t size);
 
-/* So many segments come or go for what was spared, or pages are moved so many times. */
-void cm_fragmentation_spend_locked(struct cm_heap *heap, uint64_t segments);
+/* Pages are moved for a request. */
+void cm_fragmentation_note_move_locked(struct cm_heap *heap);
 
 /* Whether large requests go where they touch the fewest whole pages, of a heap on pages. */
 bool cm_fragmentation_packs_pages_locked(struct cm_heap *heap);
@@ -52,7 +53,7 @@ bool cm_fragmentation_packs_pages_locked(struct cm_heap *heap);
  * found; 0: none. What was spared is then allocated after all. */
 uint32_t cm_fragmentation_find_reserved_locked(struct cm_heap *heap, uint64_t size, uint64_t most);
 
-/* Nothing is spared until there is more in use than now: the device is not to be waited for. */
+/* No segment is spared until there is more in use than now: the device is not to be waited for. */
 void cm_fragmentation_stop_locked(struct cm_heap *heap);
 
 /* The segment that a miss of a rounded size asks the driver for, in place of cm_size_segment. */

@@ -34,10 +34,11 @@ void cm_poll_policy_note_reserved_locked(struct cm_device *device)
 	device->shaped_freed = freed_bytes(device);
 }
 
-static bool shape_is_settled(const struct cm_device *device)
+uint64_t cm_poll_policy_turns_locked(const struct cm_device *device)
 {
-	return freed_bytes(device) - device->shaped_freed >=
-	       TURNS * cm_device_reserved_locked(device);
+	const uint64_t reserved = cm_device_reserved_locked(device);
+
+	return reserved ? (freed_bytes(device) - device->shaped_freed) / reserved : 0;
 }
 
 bool cm_poll_policy_has_pending_between_locked(const struct cm_heap *heap, uint64_t least,
@@ -58,7 +59,7 @@ bool cm_poll_policy_before_cut_locked(const struct cm_heap *heap, uint64_t size,
 
 	if (cm_paged_serves(heap))
 		return true;
-	if (shape_is_settled(device) &&
+	if (cm_poll_policy_turns_locked(device) >= TURNS &&
 	    (most - size) * CUT_SHARE < cm_device_reserved_locked(device))
 		return false;
 	/* What has its event costs the question alone. */

@@ -28,6 +28,9 @@
 /* Memory of the device has been reserved or given back. */
 void cm_poll_policy_note_reserved_locked(struct cm_device *device);
 
+/* How often what is reserved has been freed over since it last grew by a sixteenth. */
+uint64_t cm_poll_policy_turns_locked(const struct cm_device *device);
+
 /* Nothing that was asked for was ready: the device lags, and is left alone for a while. */
 static inline void cm_poll_policy_pause_locked(struct cm_heap *heap)
 {

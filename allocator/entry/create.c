@@ -213,7 +213,7 @@ static void open_heap(struct cm_heap *heap, const struct cm_context_info *info)
 	cm_epoch_init(heap);
 	heap->live_bytes = heap->pending_sizes = 0;
 	heap->card_fills_up = false;
-	heap->spared_at = 0;
+	heap->spares_from = heap->spared_at = 0;
 	heap->paused_at = heap->searches[CM_FIT_LARGE] - CM_POLL_PAUSE;
 	heap->polled_bytes = 0;
 	heap->ordered = (struct cm_fence){0};

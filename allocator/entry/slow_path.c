@@ -382,52 +382,16 @@ static int make_way(const struct request *request)
 	return err;
 }
 
-/* Whether there is a block that was spared. It will have been at the price of a driver call. Pages
- * are moved where they are wanted: what was spared of them is none to be traded. */
+/* Whether there is a block that was spared. Pages are moved where they are wanted: what was
+ * spared of them is none to be traded. */
 static bool has_spared(const struct request *request)
 {
 	struct cm_heap *heap = request->heap;
-	bool spared;
 
-	if (request->size <= CM_SMALL_MAX)
-		return false;
-	cm_lock_acquire(&heap->device->lock);
-	spared = heap->card_fills_up && !cm_paged_serves(heap) &&
-		 cm_bins_find(&heap->bins[CM_FIT_LARGE], request->size);
-	if (spared)
-		cm_fragmentation_spend_locked(heap, 1);
-	cm_lock_release(&heap->device->lock);
-	return spared;
-}
-
-/* The card is full, and what is reserved cannot rise: no more is exchanged to keep it from
- * rising. */
-static uint64_t begin_trade(const struct request *request)
-{
-	struct cm_device *device = request->heap->device;
-	uint64_t reserved, segments;
-
-	cm_lock_acquire(&device->lock);
-	reserved = cm_device_reserved_locked(device) +
-		   cm_fragmentation_segment_bytes_locked(request->heap, request->size);
-	if (device->most_reserved < reserved)
-		device->most_reserved = reserved;
-	segments = (uint64_t)cm_stat_current(device->row, CM_STAT_SEGMENT);
-	cm_lock_release(&device->lock);
-	return segments;
-}
-
-static void end_trade(struct cm_heap *heap, uint64_t segments, uint64_t bytes)
-{
-	struct cm_device *device = heap->device;
-	uint64_t left;
-
-	cm_lock_acquire(&device->lock);
-	left = (uint64_t)cm_stat_current(device->row, CM_STAT_SEGMENT);
-	/* Others may have got more of them meanwhile than went. */
-	cm_fragmentation_spend_locked(heap, segments > left ? segments - left : 0);
-	cm_lock_release(&device->lock);
-	cm_device_count(device, CM_SCALAR_exchange_bytes, (int64_t)bytes);
+	return request->size > CM_SMALL_MAX &&
+	       CM_WITH_LOCK(&heap->device->lock,
+			    heap->card_fills_up && !cm_paged_serves(heap) &&
+				    cm_bins_find(&heap->bins[CM_FIT_LARGE], request->size));
 }
 
 /* What was spared, since the device is not soon done: it is not waited for again. */
@@ -443,19 +407,13 @@ static int stop_sparing(const struct request *request)
 	return err == -ENOENT ? CM_DRIVER_OUT_OF_MEMORY : err;
 }
 
-/* All idle segments for one of just the size. The reclaim lock is held. -EBUSY: outside of the
- * gate. */
+/* Idle segments for one of just the size. The reclaim lock is held. -EBUSY: outside of the gate. */
 static int trade(const struct request *request)
 {
-	struct cm_device *device = request->heap->device;
-	uint64_t segments;
-	int err;
+	int err = cm_exchange_refused(request->heap, segment_bytes(request));
 
-	err = cm_epoch_quiesces(device, CM_PATIENCE_NS);
 	if (err)
 		return err == -EBUSY ? err : stop_sparing(request);
-	segments = begin_trade(request);
-	end_trade(request->heap, segments, cm_release_free(device));
 	return alloc_new(request);
 }
 

@@ -367,7 +367,7 @@ static void note_outcome(struct cm_heap *heap, const struct place *place, bool p
 {
 	cm_lock_acquire(&heap->device->lock);
 	if (packed)
-		cm_fragmentation_spend_locked(heap, 1);
+		cm_fragmentation_note_move_locked(heap);
 	if (err == CM_DRIVER_OUT_OF_MEMORY)
 		cm_fragmentation_note_refusal_locked(heap, place->pages.count * PAGE);
 	cm_lock_release(&heap->device->lock);

@@ -15,27 +15,26 @@
 /* Less than such a part of a new segment is not waited for. */
 #define LEAST_SHARE 8
 
-/* Wholly free segments, the largest first. */
-struct outgrown {
+/* Wholly free segments of the large pool, the largest first. */
+struct idle {
 	uint32_t segment[CM_EXCHANGE_MAX];
 	uint32_t segments;
 };
 
-static void note_outgrown(const struct cm_cache *cache, struct outgrown *outgrown, uint32_t s)
+static void note_idle(const struct cm_cache *cache, struct idle *idle, uint32_t s)
 {
 	const uint64_t size = cache->segment[s].size;
-	uint32_t at = outgrown->segments;
+	uint32_t at = idle->segments;
 
-	if (at == CM_EXCHANGE_MAX && cache->segment[outgrown->segment[--at]].size >= size)
+	if (at == CM_EXCHANGE_MAX && cache->segment[idle->segment[--at]].size >= size)
 		return;
-	for (; at && cache->segment[outgrown->segment[at - 1]].size < size; at--)
-		outgrown->segment[at] = outgrown->segment[at - 1];
-	outgrown->segment[at] = s;
-	outgrown->segments += outgrown->segments < CM_EXCHANGE_MAX;
+	for (; at && cache->segment[idle->segment[at - 1]].size < size; at--)
+		idle->segment[at] = idle->segment[at - 1];
+	idle->segment[at] = s;
+	idle->segments += idle->segments < CM_EXCHANGE_MAX;
 }
 
-/* The heap's idle segments that are smaller than one of `bytes`. */
-static void list_smaller_locked(struct cm_heap *heap, uint64_t bytes, struct outgrown *outgrown)
+static void list_idle_locked(struct cm_heap *heap, struct idle *idle)
 {
 	struct cm_cache *cache = heap->cache;
 	const uint32_t end = cm_rows_segments(cache);
@@ -45,96 +44,113 @@ static void list_smaller_locked(struct cm_heap *heap, uint64_t bytes, struct out
 		const struct cm_segment *segment = &cache->segment[s];
 
 		if (cm_release_can(heap->device, segment) && segment->heap == heap->index &&
-		    !(segment->flags & CM_SEGMENT_SMALL) && segment->size < bytes)
-			note_outgrown(cache, outgrown, s);
+		    !(segment->flags & CM_SEGMENT_SMALL))
+			note_idle(cache, idle, s);
 	}
 }
 
 /* Leaves the smallest one that is `need` bytes, else the largest and so on for the rest. Their
  * bytes. */
-static uint64_t choose_outgrown(const struct cm_cache *cache, uint64_t need,
-				struct outgrown *outgrown)
+static uint64_t choose_idle(const struct cm_cache *cache, uint64_t need, struct idle *idle)
 {
-	uint32_t *segment = outgrown->segment, n = 0, at, last;
+	uint32_t *segment = idle->segment, n = 0, at, last;
 	uint64_t bytes = 0;
 
-	for (; n < outgrown->segments && bytes < need; n++) {
-		for (at = last = n; at < outgrown->segments; at++)
+	for (; n < idle->segments && bytes < need; n++) {
+		for (at = last = n; at < idle->segments; at++)
 			if (cache->segment[segment[at]].size >= need - bytes)
 				last = at;
 		segment[n] = segment[last]; /* those in between are too much */
 		bytes += cache->segment[segment[n]].size;
 	}
-	outgrown->segments = n;
+	idle->segments = n;
 	return bytes;
 }
 
-/* What is to go before `bytes` more are reserved; false: nothing, or less than is worth it. */
-static bool find_outgrown_locked(struct cm_heap *heap, uint64_t bytes,
-				 struct outgrown *ret_outgrown)
-{
-	struct cm_device *device = heap->device;
-	const uint64_t reserved = cm_device_reserved_locked(device);
+/* A request of `bytes` for which idle segments of the heap go. */
+struct exchange {
+	struct cm_heap *heap;
+	uint64_t bytes;
+	bool refused; /* by the driver */
+};
 
-	ret_outgrown->segments = 0;
-	if (!cm_heap_ctx(heap) || reserved + bytes <= device->most_reserved)
-		return false;
-	/* A program that only grows is spared the walk over all its segments. */
-	if (cm_summary_pool(device->row, CM_POOL_LARGE).releasable < (int64_t)(bytes / LEAST_SHARE))
-		return false;
-	list_smaller_locked(heap, bytes, ret_outgrown);
-	return choose_outgrown(heap->cache, reserved + bytes - device->most_reserved,
-			       ret_outgrown) >= bytes / LEAST_SHARE &&
-	       ret_outgrown->segments;
+/* How much is to go: what was refused, else as much as more would be reserved than ever. */
+static uint64_t missing_locked(const struct exchange *exchange)
+{
+	const struct cm_device *device = exchange->heap->device;
+	const uint64_t reserved = cm_device_reserved_locked(device) + exchange->bytes;
+
+	if (exchange->refused)
+		return exchange->bytes;
+	return reserved > device->most_reserved ? reserved - device->most_reserved : 0;
 }
 
-static bool has_outgrown(struct cm_heap *heap, uint64_t bytes)
+/* What is to go; false: nothing, or less than is worth it. */
+static bool find_idle_locked(const struct exchange *exchange, struct idle *ret_idle)
 {
-	struct outgrown outgrown;
+	struct cm_heap *heap = exchange->heap;
+	const uint64_t missing = missing_locked(exchange), least = exchange->bytes / LEAST_SHARE;
 
-	return CM_WITH_LOCK(&heap->device->lock, find_outgrown_locked(heap, bytes, &outgrown));
+	ret_idle->segments = 0;
+	if (!cm_heap_ctx(heap) || !missing)
+		return false;
+	/* A program that only grows is spared the walk over all its segments. */
+	if (cm_summary_pool(heap->device->row, CM_POOL_LARGE).releasable < (int64_t)least)
+		return false;
+	list_idle_locked(heap, ret_idle);
+	return choose_idle(heap->cache, missing, ret_idle) >= least && ret_idle->segments;
+}
+
+static bool has_idle(const struct exchange *exchange)
+{
+	struct idle idle;
+
+	return CM_WITH_LOCK(&exchange->heap->device->lock, find_idle_locked(exchange, &idle));
 }
 
 /* Takes them out of the tables; how many. */
-static uint32_t take_outgrown(struct cm_heap *heap, uint64_t bytes,
-			      struct cm_pending_release *piece)
+static uint32_t take_idle(const struct exchange *exchange, struct cm_pending_release *piece)
 {
-	struct outgrown outgrown;
+	struct cm_device *device = exchange->heap->device;
+	struct idle idle;
 	uint32_t i;
 
-	cm_lock_acquire(&heap->device->lock);
-	if (!find_outgrown_locked(heap, bytes, &outgrown))
-		outgrown.segments = 0;
-	for (i = 0; i < outgrown.segments; i++)
-		cm_release_take_locked(heap->device, outgrown.segment[i], &piece[i]);
-	cm_lock_release(&heap->device->lock);
-	return outgrown.segments;
+	cm_lock_acquire(&device->lock);
+	if (!find_idle_locked(exchange, &idle))
+		idle.segments = 0;
+	for (i = 0; i < idle.segments; i++)
+		cm_release_take_locked(device, idle.segment[i], &piece[i]);
+	cm_lock_release(&device->lock);
+	return idle.segments;
 }
 
-/* The reclaim lock is held. -EBUSY: outside of the gate. */
-static int exchange(struct cm_heap *heap, uint64_t bytes)
+/* The reclaim lock is held. -EBUSY: outside of the gate. -EAGAIN: the device is busy. */
+static int give_idle(const struct exchange *exchange)
 {
-	struct cm_device *device = heap->device;
+	struct cm_device *device = exchange->heap->device;
 	struct cm_pending_release *piece = device->exchanged;
 	uint64_t given = 0;
-	uint32_t i, n = 0;
-	int err = -ENOENT;
+	uint32_t i, n;
+	int err;
 
-	if (has_outgrown(heap, bytes))
-		err = cm_epoch_quiesces(device, CM_PATIENCE_NS);
-	if (!err)
-		n = take_outgrown(heap, bytes, piece);
+	if (!has_idle(exchange))
+		return 0;
+	err = cm_epoch_quiesces(device, CM_PATIENCE_NS);
+	if (err)
+		return err == -EBUSY ? err : -EAGAIN;
+	n = take_idle(exchange, piece);
 	for (i = 0; i < n; i++) {
 		(void)cm_release_give(&piece[i]);
 		given += piece[i].size;
 	}
 	if (given)
 		cm_device_count(device, CM_SCALAR_exchange_bytes, (int64_t)given);
-	return err == -EBUSY ? err : 0;
+	return 0;
 }
 
 int cm_exchange(struct cm_heap *heap, uint64_t bytes)
 {
+	const struct exchange exchange = {.heap = heap, .bytes = bytes};
 	struct cm_cache *cache = heap->cache;
 	int err;
 
@@ -142,7 +158,14 @@ int cm_exchange(struct cm_heap *heap, uint64_t bytes)
 	if (!cache->plain || !cache->policy.exchange || !cm_epoch_can_ask(cache) ||
 	    !cm_lock_try(&heap->device->reclaim_lock))
 		return 0;
-	err = exchange(heap, bytes);
+	err = give_idle(&exchange);
 	cm_lock_release(&heap->device->reclaim_lock);
-	return err;
+	return err == -EBUSY ? err : 0;
+}
+
+int cm_exchange_refused(struct cm_heap *heap, uint64_t bytes)
+{
+	const struct exchange exchange = {.heap = heap, .bytes = bytes, .refused = true};
+
+	return give_idle(&exchange);
 }

@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A larger segment for smaller ones. Where a request finds no block that is large enough, the idle
- * segments that are too small for it would be kept beside the new one. Where that would raise what
- * is reserved above all that was so before, they go back to the driver first, as far as that keeps
- * it from rising: only where a block may be cut out of any that is large enough, so that the new
- * one serves for them.
- *
- * What goes is smaller than what comes. So the largest segments that a program needs stay, then the
- * next ones, and a program that repeats itself soon does without.
+ * A segment for others. Where a request finds no block that serves it, idle segments would be kept
+ * beside the new one: too small for it, or spared (fragmentation.h). Where that would raise what is
+ * reserved above all that was so before, they go back to the driver first, as far as that keeps it
+ * from rising: only where a block may be cut out of any that is large enough, so that the new one
+ * serves for them. And where the driver refuses, they go for a request that spared them.
  */
 #ifndef CM_ALLOCATOR_RECLAIM_EXCHANGE_H
 #define CM_ALLOCATOR_RECLAIM_EXCHANGE_H
@@ -24,5 +21,10 @@ struct cm_heap;
  * held. 0; -EBUSY: a capture is active, and the caller outside of the gate (cm_gate_enter).
  */
 CM_NODISCARD int cm_exchange(struct cm_heap *heap, uint64_t bytes);
+
+/* The driver has refused `bytes` in the large pool of the heap, and ready blocks are spared:
+ * idle segments go, as far as they are enough. The reclaim lock is held, else as above; also
+ * -EAGAIN: the device is busy for longer, and nothing went. */
+CM_NODISCARD int cm_exchange_refused(struct cm_heap *heap, uint64_t bytes);
 
 #endif

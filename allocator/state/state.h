@@ -131,8 +131,9 @@ struct cm_heap {
 	 * where it changes, and so may be held to read it. */
 	_Atomic uint8_t state;
 	bool card_fills_up;        /* the card fills up, see fragmentation.h */
-	uint32_t spared_questions; /* and what was done for it */
-	uint32_t spared_segments;
+	uint64_t spares_from;      /* with so much in use on the device */
+	uint32_t spared_questions; /* and what was done for it on pages */
+	uint32_t spared_moves;
 	uint64_t spared_at; /* in use on the device when these were counted anew */
 
 	struct cm_bins bins[CM_FIT_COUNT];
@@ -190,7 +191,7 @@ struct cm_device {
 	uint64_t poll_bytes;    /* and asked for whatever the request */
 	uint64_t shaped_bytes;  /* reserved when its shape was judged last, */
 	uint64_t shaped_freed;  /* and freed until then */
-	uint64_t most_reserved; /* with a large segment; see exchange.h, trade in slow_path.c */
+	uint64_t most_reserved; /* with a large segment; see exchange.h */
 	uint64_t refused_at; /* reserved, and asked for, when the driver refused; 0: it does not */
 	uint64_t decay_tick; /* the clock's ticks at decay_ns, to tell how fast it goes */
 	uint64_t decay_ns;

@@ -318,11 +318,11 @@ static void play_totals(void)
 	OK(cuMemFree_v2(cm_get(30 * MIB)));
 	CM_MUST(cm_own_counters(0).heaps == 2);
 	CM_MUST(cm_allocated() == (int64_t)(8 * MIB));
-	CM_MUST(cm_reserved() == (int64_t)(70 * MIB));
+	CM_MUST(cm_reserved() == (int64_t)(38 * MIB));
 	CM_MUST(cm_own_counters(0).total_bytes == 128 * MIB);
 	OK(cuCtxSetCurrent(first));
 	OK(cuMemGetInfo_v2(&free_bytes, &total));
-	CM_MUST(total == 128 * MIB && free_bytes == 128 * MIB - 40 * MIB);
+	CM_MUST(total == 128 * MIB && free_bytes == 128 * MIB - 8 * MIB);
 }
 
 /* A context goes whose events others wait for. */
@@ -464,10 +464,10 @@ static void play_too_many(void)
 		OK(cuCtxCreate_v2(&ctx[i], 0, 0));
 	for (i = 0; i < CM_FENCE_CONTEXTS; i++) {
 		OK(cuCtxSetCurrent(ctx[i]));
-		block = cm_get(3 * MIB);
+		block = cm_get(4 * MIB);
 		OK(cuMemFree_v2(block));
 		OK(cuCtxSynchronize());
-		CM_MUST(cm_get(3 * MIB) == block);
+		CM_MUST(cm_get(4 * MIB) == block);
 		OK(cuMemFree_v2(block));
 	}
 	OK(cuCtxCreate_v2(&ctx[0], 0, 0));
@@ -475,8 +475,8 @@ static void play_too_many(void)
 	live = cudasim_live_allocations(0);
 	for (i = 0; i < CM_FENCE_CONTEXTS; i++) {
 		OK(cuCtxSetCurrent(ctx[i]));
-		OK(cuMemFree_v2(cm_get(3 * MIB)));
-		OK(cuMemFree_v2(cm_get(3 * MIB)));
+		OK(cuMemFree_v2(cm_get(4 * MIB)));
+		OK(cuMemFree_v2(cm_get(4 * MIB)));
 	}
 	CM_MUST(cudasim_calls("cuMemAlloc_v2") == calls + 2 * CM_FENCE_CONTEXTS);
 	CM_MUST(cudasim_live_allocations(0) == live);
