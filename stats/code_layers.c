@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "stats/code_layers.h"
 
-#include <ctype.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -36,6 +35,17 @@ static const char *mangled_path(const char *function)
 	return function;
 }
 
+/* Of ASCII: whatever the program's locale, a mangled name has no others. */
+static bool is_digit(char c)
+{
+	return c >= '0' && c <= '9';
+}
+
+static bool is_letter(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
 /* Is the first part of a mangled path this namespace? */
 static bool is_mangled_in(const char *path, const char *space)
 {
@@ -45,7 +55,7 @@ static bool is_mangled_in(const char *path, const char *space)
 	/* The ABI abbreviates std. */
 	if (path[0] == 'S' && strchr("tabsiod", path[1]) && path[1])
 		return !strcmp(space, "std");
-	for (; isdigit((unsigned char)*path); path++)
+	for (; is_digit(*path); path++)
 		digits = digits < 1000 ? digits * 10 + (size_t)(*path - '0') : digits;
 	return digits == length && !strncmp(path, space, length);
 }
@@ -143,7 +153,7 @@ static bool is_operator(const struct copy *copy)
 	const char before = copy->used ? copy->to[copy->used - 1] : ':';
 
 	return !strncmp(copy->from, "operator", 8) && (before == ':') && next && next != '_' &&
-	       !isalnum((unsigned char)next);
+	       !is_digit(next) && !is_letter(next);
 }
 
 /* "operator()", "operator<<", "operator new[]", "operator bool" */
