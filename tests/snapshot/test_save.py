@@ -151,7 +151,8 @@ def page_devices(path):
     packed = re.search('id="data" data-packing="gzip">([^<]*)<', path.read_text(encoding='utf-8'))
     data = gzip.decompress(base64.b64decode(packed[1]))
     length, = struct.unpack_from('<I', data)
-    return [device['name'] for device in json.loads(data[4:4 + length])['devices']]
+    return [device['name'] for file in json.loads(data[4:4 + length])['files']
+            for device in file['devices']]
 
 
 def memory_that_is_not_there_is_not_drawn(kit_):

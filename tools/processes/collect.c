@@ -407,6 +407,19 @@ int cm_process_complain(const struct cm_process *process)
 	return cm_fail(CM_EXIT_TARGET, "%s: %s", process->path, process->why);
 }
 
+static int work_on(const struct cm_options *options, struct cm_process *process,
+		   int (*work)(const struct cm_options *options, struct cm_process *process,
+			       void *data),
+		   void *data)
+{
+	if (!process->reader)
+		return cm_process_complain(process);
+	/* With --all those are meant that can be changed. */
+	if (options->every && cm_process_is_dead(process))
+		return CM_EXIT_OK;
+	return work(options, process, data);
+}
+
 int cm_for_processes(const struct cm_options *options,
 		     int (*work)(const struct cm_options *options, struct cm_process *process,
 				 void *data),
@@ -424,9 +437,7 @@ int cm_for_processes(const struct cm_options *options,
 			continue;
 		}
 		for (p = 0; p < found.count; p++)
-			exit = cm_exit_join(exit, found.item[p].reader
-							  ? work(options, &found.item[p], data)
-							  : cm_process_complain(&found.item[p]));
+			exit = cm_exit_join(exit, work_on(options, &found.item[p], work, data));
 		cm_processes_free(&found);
 	}
 	return exit;
@@ -482,17 +493,23 @@ bool cm_process_next_device(const struct cm_options *options, const struct cm_pr
 	}
 }
 
+/* One that has ended has nothing left to change. */
+static bool is_meant(const struct cm_process *process, const char *pattern)
+{
+	return !cm_process_is_dead(process) && strstr(process->command, pattern);
+}
+
 static int check_pattern(const struct cm_processes *all, const char *pattern)
 {
 	size_t p, count = 0;
 
 	for (p = 0; p < all->count; p++)
-		count += strstr(all->item[p].command, pattern) != NULL;
+		count += is_meant(&all->item[p], pattern);
 	if (count < 2)
 		return CM_EXIT_OK;
 	cm_complain("'%s' means %zu processes; name one by its pid, or say --all", pattern, count);
 	for (p = 0; p < all->count; p++)
-		if (strstr(all->item[p].command, pattern))
+		if (is_meant(&all->item[p], pattern))
 			cm_advise("%d %s", (int)all->item[p].pid, all->item[p].command);
 	return CM_EXIT_USAGE;
 }
