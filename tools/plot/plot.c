@@ -23,14 +23,14 @@ struct base64 {
 
 static void put_letters(struct base64 *base64)
 {
-	static const char commands[] =
+	static const char digits[] =
 		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 	const uint32_t bits = (uint32_t)base64->bytes[0] << 16 | (uint32_t)base64->bytes[1] << 8 |
 			      base64->bytes[2];
 	unsigned i;
 
 	for (i = 0; i < 4; i++)
-		(void)putc_unlocked(i <= base64->count ? commands[bits >> (18 - 6 * i) & 63] : '=',
+		(void)putc_unlocked(i <= base64->count ? digits[bits >> (18 - 6 * i) & 63] : '=',
 				    base64->file);
 	memset(base64->bytes, 0, sizeof(base64->bytes));
 	base64->count = 0;
