@@ -133,22 +133,43 @@ static void judge(struct fixture *fixture, struct cm_submission submission)
 	}
 }
 
+/* What the hooks announce of work that names the address. */
+static struct cm_submission announce(struct fixture *fixture, uint64_t ctx, uint64_t addr)
+{
+	struct cm_cache *cache = fixture->cache;
+	struct cm_submission submission = {0};
+
+	if (cm_cache_has_devices(cache)) {
+		submission = cm_cache_begin_reach(cache, ctx, cm_cache_rows_of(cache, addr));
+		judge(fixture, submission);
+	}
+	return submission;
+}
+
 uint64_t fixture_launch(struct fixture *fixture, uint64_t ctx, uint64_t stream, uint64_t addr,
 			uint64_t bytes, uint64_t duration_ns)
 {
 	struct cm_cache *cache = fixture->cache;
-	struct cm_submission submission = {0};
+	struct cm_submission submission;
 	uint64_t number;
 
 	if (cm_cache_wants_close(cache))
 		cm_cache_before_work(cache);
-	if (cm_cache_has_devices(cache)) {
+	if (cm_cache_has_devices(cache))
 		cm_cache_note_work(cache, ctx);
-		submission = cm_cache_begin_reach(cache, ctx, cm_cache_rows_of(cache, addr));
-		judge(fixture, submission);
-	}
+	submission = announce(fixture, ctx, addr);
 	number = fake_submit(ctx, stream, addr, bytes, duration_ns);
 	cm_cache_end_reach(cache, submission);
+	return number;
+}
+
+uint64_t fixture_copy(struct fixture *fixture, uint64_t ctx, uint64_t stream, uint64_t addr,
+		      uint64_t bytes, uint64_t duration_ns)
+{
+	const struct cm_submission submission = announce(fixture, ctx, addr);
+	const uint64_t number = fake_copy(ctx, stream, addr, bytes, duration_ns);
+
+	cm_cache_end_reach(fixture->cache, submission);
 	return number;
 }
 

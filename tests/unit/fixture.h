@@ -47,9 +47,11 @@ uint64_t fixture_get(struct fixture *fixture, uint64_t bytes);
 /* As cm_cache_free, for who knows that the address is ours. */
 int fixture_put(struct fixture *fixture, uint64_t addr);
 
-/* Submits a kernel, as the doors let it pass. */
+/* Submits a kernel, or a copy, with what the hooks tell the cache of it. */
 uint64_t fixture_launch(struct fixture *fixture, uint64_t ctx, uint64_t stream, uint64_t addr,
 			uint64_t bytes, uint64_t duration_ns);
+uint64_t fixture_copy(struct fixture *fixture, uint64_t ctx, uint64_t stream, uint64_t addr,
+		      uint64_t bytes, uint64_t duration_ns);
 
 /* What is wrong, in a sentence, or NULL. */
 const char *fixture_complaint(struct fixture *fixture);

@@ -207,7 +207,7 @@ static int do_work(struct ops *ops)
 	if (how % 16 == 15 && !ops->fixture.old_driver && !(ops->without & 16))
 		duration = FAKE_FOREVER;
 	if (how & 2)
-		(void)fake_copy(ctx, how >> 6, held->addr, held->bytes, duration);
+		(void)fixture_copy(&ops->fixture, ctx, how >> 6, held->addr, held->bytes, duration);
 	else
 		(void)fixture_launch(&ops->fixture, ctx, how >> 6, held->addr, held->bytes,
 				     duration);
