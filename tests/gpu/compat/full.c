@@ -31,6 +31,18 @@ static size_t fill_card(size_t bytes)
 	return (size_t)count * bytes;
 }
 
+/* While there is room, what is freed serves again. */
+static void again(size_t bytes)
+{
+	CUdeviceptr at;
+	int i;
+
+	for (i = 0; i < 10; i++) {
+		CHECK(cuMemAlloc(&at, bytes));
+		device_free(at);
+	}
+}
+
 static void whole(size_t bytes)
 {
 	CUdeviceptr at;
@@ -60,6 +72,7 @@ int main(void)
 	device_open();
 	CHECK(cuMemGetInfo(&left, &total));
 	piece = left / 100;
+	again(piece);
 	for (i = 0; i < 3; i++) {
 		size_t had = fill_card(piece);
 

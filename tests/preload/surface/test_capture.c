@@ -718,7 +718,7 @@ CM_PLAY_EVERYWHERE(a_global_capture_forbids_what_it_does_natively, "global", NUL
 CM_PLAY_EVERYWHERE(a_thread_local_capture_forbids_its_thread_alone, "thread_local", NULL)
 CM_PLAY_EVERYWHERE(a_relaxed_capture_forbids_nothing, "relaxed", NULL)
 CM_PLAY_EVERYWHERE(a_relaxed_thread_allocates_beside_a_capture, "relaxed_thread", NULL)
-CM_PLAY(nothing_of_ours_spoils_a_capture, "quiet", "", NULL)
+CM_PLAY(nothing_of_ours_spoils_a_capture, "quiet", "oom_report:off", NULL)
 CM_PLAY(what_is_freed_during_a_capture_waits_for_its_end, "freed_meanwhile", "reuse:grow", NULL)
 CM_PLAY(the_cache_is_at_work_again_after_any_end, "resumed", "", NULL)
 CM_PLAY(what_fails_around_a_capture_counts_for_nothing, "failed", "", NULL)
