@@ -65,7 +65,9 @@ static struct cm_command choose_command(uint64_t what)
 		command.arg[0] = how % 2 * HOLD_NS;
 		break;
 	default:
-		command.arg[0] = how % 3 < PROOF_DEVICES ? how % 3 : ALL_DEVICES;
+		command.arg[0] = how % (PROOF_DEVICES + 1);
+		if (command.arg[0] == PROOF_DEVICES)
+			command.arg[0] = ALL_DEVICES;
 	}
 	return command;
 }
