@@ -14,6 +14,10 @@ import time
 SKIPPED = 77
 # What is kept of a program's talk.
 TAIL_LINES = 20
+# What a program writes of the cache at its end.
+FIGURES = 'figures'
+# In memory, as regions are by default: a disk would be measured, too.
+SHARED = pathlib.Path('/dev/shm')
 
 
 @dataclasses.dataclass
@@ -71,8 +75,9 @@ class Stage:
         self.patience = 4 if simulation else 1
         self.here = pathlib.Path(__file__).resolve().parent
 
-    def environment(self, program, run, figures):
-        """That of this process, without what would change what is measured."""
+    def environment(self, program, run, folder):
+        """That of this process, without what would change what is measured. What the library
+        leaves of the process goes with the folder."""
         wanted = {name: value for name, value in os.environ.items()
                   if name != 'LD_PRELOAD' and not name.startswith(('CUDAMEM', 'CUDASIM'))}
         folders = [str(self.simulation)] if self.simulation else []
@@ -81,7 +86,7 @@ class Stage:
         folders += [] if program.is_script else [f'{self.cuda}/lib64', f'{self.cuda}/lib']
         if folders:
             wanted['LD_LIBRARY_PATH'] = ':'.join(folders)
-        wanted['GPU_SUITE_STATS'] = str(figures)
+        wanted['GPU_SUITE_STATS'] = str(folder / FIGURES)
         wanted['GPU_SUITE_BUILD'] = str(self.build)
         wanted['PYTHONDONTWRITEBYTECODE'] = '1'
         if self.simulation and program.plan:
@@ -89,6 +94,9 @@ class Stage:
         if run.preloaded:
             wanted['LD_PRELOAD'] = str(self.library)
         wanted.update(run.environment)
+        if run.preloaded:
+            options = [f'region_dir:{folder}', wanted.get('CUDAMEM_CONF')]
+            wanted['CUDAMEM_CONF'] = ','.join(filter(None, options))
         return wanted
 
     def command(self, program, run):
@@ -124,12 +132,13 @@ def split_output(text):
     return facts, '\n'.join(results)
 
 
-def look_at(stage, process):
+def look_at(stage, process, folder):
     """What the tool shows of a process that does not end."""
     if not stage.tool.exists():
         return ''
     try:
-        return subprocess.run([str(stage.tool), 'show', str(process.pid)], capture_output=True,
+        return subprocess.run([str(stage.tool), 'show', '--dir', str(folder),
+                               str(process.pid)], capture_output=True,
                               text=True, timeout=10, check=False).stdout
     except subprocess.TimeoutExpired:
         return 'cudamemstat does not answer either'
@@ -150,23 +159,24 @@ def run_once(stage, program, run, seconds):
     """One process. Its output goes to files: pipes would be held open by what it leaves behind."""
     command = stage.command(program, run)
     ended = Ended(run.name, ' '.join(command))
-    with tempfile.TemporaryDirectory() as folder:
-        out, talk, figures = (pathlib.Path(folder) / name for name in ('out', 'talk', 'figures'))
+    with tempfile.TemporaryDirectory(dir=SHARED if SHARED.is_dir() else None) as place:
+        folder = pathlib.Path(place)
+        out, talk = folder / 'out', folder / 'talk'
         began = time.monotonic()
         with out.open('wb') as out_file, talk.open('wb') as talk_file:
             process = subprocess.Popen(
-                command, env=stage.environment(program, run, figures), stdin=subprocess.DEVNULL,
+                command, env=stage.environment(program, run, folder), stdin=subprocess.DEVNULL,
                 stdout=out_file, stderr=talk_file, start_new_session=True)
             try:
                 ended.status = process.wait(timeout=seconds)
             except subprocess.TimeoutExpired:
-                ended.seen = look_at(stage, process) if run.preloaded else ''
+                ended.seen = look_at(stage, process, folder) if run.preloaded else ''
             end_group(process)
         ended.seconds = time.monotonic() - began
         ended.facts, ended.results = split_output(out.read_text(encoding='utf-8', errors='replace'))
         lines = talk.read_text(encoding='utf-8', errors='replace').splitlines()
         ended.talk = '\n'.join(lines[-TAIL_LINES:])
-        ended.figures = read_figures(figures)
+        ended.figures = read_figures(folder / FIGURES)
     return ended
 
 
