@@ -167,9 +167,10 @@ class TimelineScale {
     context.moveTo(this.plot.x, y);
     context.lineTo(this.plot.x + this.plot.w, y);
     context.stroke();
-    const above = y > this.plot.y + 18;
-    write(context, text, this.plot.x + this.plot.w - 6, above ? y - 3 : y + 3, color,
-      "11px system-ui, sans-serif", above ? "right bottom" : "right top");
+    /* Failures are named in the upper right corner. */
+    const above = y > this.plot.y + 18, left = this.device.ooms.length > 0;
+    write(context, text, left ? this.plot.x + 6 : this.plot.x + this.plot.w - 6, above ? y - 3 : y + 3,
+      color, "11px system-ui, sans-serif", `${left ? "left" : "right"} ${above ? "bottom" : "top"}`);
   }
 
   drawSteps(context, sample, ink) {
