@@ -149,11 +149,13 @@ static bool skip_brackets(struct copy *copy)
 /* Does an operator's name begin here, and not only a word like it? */
 static bool is_operator(const struct copy *copy)
 {
-	const char next = copy->from[8];
 	const char before = copy->used ? copy->to[copy->used - 1] : ':';
+	char next;
 
-	return !strncmp(copy->from, "operator", 8) && (before == ':') && next && next != '_' &&
-	       !is_digit(next) && !is_letter(next);
+	if (before != ':' || strncmp(copy->from, "operator", 8) != 0)
+		return false;
+	next = copy->from[8];
+	return next && next != '_' && !is_digit(next) && !is_letter(next);
 }
 
 /* "operator()", "operator<<", "operator new[]", "operator bool" */
