@@ -28,9 +28,14 @@ static struct cm_context_info info_of(struct fixture *fixture, uint64_t ctx, uin
 	};
 }
 
-static uint32_t device_of(const struct fixture *fixture, uint64_t ctx)
+static uint32_t device_of(struct fixture *fixture, uint64_t ctx)
 {
-	return fixture->driver.context[ctx - 1].device;
+	uint32_t device;
+
+	(void)pthread_mutex_lock(&fixture->driver.lock);
+	device = fixture->driver.context[ctx - 1].device;
+	(void)pthread_mutex_unlock(&fixture->driver.lock);
+	return device;
 }
 
 bool fixture_open(struct fixture *fixture, const struct fixture_params *params)
