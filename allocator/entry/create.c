@@ -207,7 +207,7 @@ static void open_heap(struct cm_heap *heap, const struct cm_context_info *info)
 	uint32_t fit;
 
 	cm_lock_acquire(&heap->device->lock);
-	heap->can = info->can;
+	__atomic_store_n(&heap->can, info->can, __ATOMIC_RELAXED); /* read by settle */
 	for (fit = 0; fit < CM_FIT_COUNT; fit++)
 		cm_bins_init(&heap->bins[fit], heap->cache->block);
 	cm_epoch_init(heap);

@@ -46,7 +46,8 @@ static void settle(const struct cm_device *device)
 	uint32_t at = 0;
 
 	while ((heap = cm_device_next_heap(device, &at)))
-		if (heap->can & CM_CAN_CTX_EVENTS)
+		/* One that is being opened has no barrier yet. */
+		if (__atomic_load_n(&heap->can, __ATOMIC_RELAXED) & CM_CAN_CTX_EVENTS)
 			cm_epoch_settle(heap);
 }
 
