@@ -261,7 +261,8 @@ static uint32_t contexts_alive(uint32_t device)
 	uint32_t i, n = 0;
 
 	for (i = 0; i < FAKE_CONTEXTS_MAX; i++)
-		n += fake->context[i].handle != 0 && fake->context[i].device == device;
+		n += fake->context[i].handle != 0 && !fake->context[i].in_making &&
+		     fake->context[i].device == device;
 	return n;
 }
 
@@ -348,7 +349,7 @@ void fake_reach(uint64_t ctx)
 
 /* --- contexts ----------------------------------------------------------------------------- */
 
-uint64_t fake_context_create(uint32_t device)
+static uint64_t create_context(uint32_t device, bool in_making)
 {
 	uint64_t ctx = 0;
 	uint32_t i;
@@ -357,10 +358,28 @@ uint64_t fake_context_create(uint32_t device)
 	for (i = 0; i < FAKE_CONTEXTS_MAX && !ctx; i++)
 		if (!fake->context[i].handle) {
 			ctx = i + 1;
-			fake->context[i] = (struct fake_context){.handle = ctx, .device = device};
+			fake->context[i] = (struct fake_context){
+				.handle = ctx, .device = device, .in_making = in_making};
 		}
 	(void)pthread_mutex_unlock(&fake->lock);
 	return ctx;
+}
+
+uint64_t fake_context_create(uint32_t device)
+{
+	return create_context(device, false);
+}
+
+uint64_t fake_context_begin(uint32_t device)
+{
+	return create_context(device, true);
+}
+
+void fake_context_is_made(uint64_t ctx)
+{
+	(void)pthread_mutex_lock(&fake->lock);
+	fake->context[ctx - 1].in_making = false;
+	(void)pthread_mutex_unlock(&fake->lock);
 }
 
 static void end_work_of(uint64_t ctx)

@@ -88,6 +88,7 @@ struct fake_event {
 };
 
 struct fake_context {
+	bool in_making;  /* the program has not got it: nobody can submit in it */
 	uint64_t handle; /* 0: not in use */
 	uint32_t device;
 	uint64_t floor;
@@ -152,6 +153,9 @@ const struct cm_driver_ops *fake_driver_ops(void);
 
 /* The lowest free handle, so that handles are used again. 0: too many. */
 uint64_t fake_context_create(uint32_t device);
+/* One that the program gets only with fake_context_is_made: nothing is submitted in it before. */
+uint64_t fake_context_begin(uint32_t device);
+void fake_context_is_made(uint64_t ctx);
 /* Its work, events and memory go with it. */
 void fake_context_destroy(uint64_t ctx);
 /* From now on every call in the context answers `error`, and its work is over. */

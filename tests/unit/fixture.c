@@ -68,7 +68,7 @@ void fixture_close(struct fixture *fixture)
 
 uint64_t fixture_add_context(struct fixture *fixture, uint32_t device, struct cm_heap **ret_heap)
 {
-	uint64_t ctx = fake_context_create(device), other;
+	uint64_t ctx = fake_context_begin(device), other;
 	struct cm_context_info info = info_of(fixture, ctx, device);
 
 	if (!ctx)
@@ -77,6 +77,7 @@ uint64_t fixture_add_context(struct fixture *fixture, uint32_t device, struct cm
 		fake_context_destroy(ctx);
 		return 0;
 	}
+	fake_context_is_made(ctx);
 	/* Work of one context of a device can touch memory of any other. */
 	for (other = 1; other <= FAKE_CONTEXTS_MAX; other++)
 		if (other != ctx && device_of(fixture, other) == device)
