@@ -313,6 +313,9 @@ void cm_cache_count_uncached(struct cm_cache *cache, uint32_t row, enum cm_uncac
 /* The driver has refused such a request of the context `ctx`: counts and reports it. */
 void cm_cache_report_uncached_oom(struct cm_cache *cache, uint32_t row, uint64_t ctx,
 				  enum cm_uncached_kind kind, uint64_t bytes);
+/* The same for pinned host memory that a thread with the heap's context has asked the driver for,
+ * or for memory that it wanted to register. */
+void cm_cache_report_host_oom(struct cm_heap *heap, uint64_t bytes);
 /* Adds to a scalar counter of the device. */
 void cm_cache_count(struct cm_cache *cache, uint32_t row, enum cm_scalar scalar, int64_t n);
 

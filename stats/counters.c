@@ -80,6 +80,6 @@ void cm_host_reset_accumulated(struct cm_host_row *row)
 	reset_totals(&row->allocated, host_stats);
 	row->alloc_time.total_ns = row->alloc_time.count = 0;
 	row->free_time.total_ns = row->free_time.count = 0;
-	row->num_host_alloc = row->num_host_free = row->cache_hits = 0;
+	row->num_host_alloc = row->num_host_free = row->num_host_ooms = row->cache_hits = 0;
 	cm_seq_end(&row->seq);
 }

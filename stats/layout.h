@@ -136,7 +136,8 @@ struct cm_host_row {
 	uint64_t cache_hits;
 	uint64_t event_next;    /* number of events ever written to CM_TABLE_HOST_EVENT */
 	uint64_t event_cleared; /* events up to this number were cleared away */
-	uint64_t reserved[3];
+	uint64_t num_host_ooms; /* requests and registrations that failed for lack of memory */
+	uint64_t reserved[2];
 };
 
 enum cm_block_state {

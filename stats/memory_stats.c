@@ -139,6 +139,7 @@ void cm_host_memory_stats_each(const struct cm_host_row *row, cm_memory_stats_fn
 	each_time("host_free_time", &row->free_time, fn, data);
 	fn(data, "num_host_alloc", (int64_t)row->num_host_alloc);
 	fn(data, "num_host_free", (int64_t)row->num_host_free);
+	fn(data, "num_host_ooms", (int64_t)row->num_host_ooms);
 	each_value("registered", &row->registered, fn, data);
 	each_value("registered_bytes", &row->registered_bytes, fn, data);
 	each_value("reserved_bytes", &row->reserved_bytes, fn, data);

@@ -39,7 +39,7 @@ int cm_cache_alloc(struct cm_cache *cache, struct cm_heap *heap, uint64_t bytes,
 }
 
 /* Not inlined: its report would stay on the stack of all requests. */
-static CM_NOINLINE void tell_pinned_oom(struct cm_heap *heap, uint64_t bytes)
+CM_NOINLINE void cm_cache_report_host_oom(struct cm_heap *heap, uint64_t bytes)
 {
 	struct cm_oom oom;
 
@@ -54,7 +54,7 @@ int cm_cache_host_alloc(struct cm_cache *cache, struct cm_heap *heap, uint32_t k
 	int err = cm_pinned_alloc(heap, kind, bytes, ret_addr);
 
 	if (CM_UNLIKELY(err == CM_DRIVER_OUT_OF_MEMORY))
-		tell_pinned_oom(heap, bytes);
+		cm_cache_report_host_oom(heap, bytes);
 	cm_check_after(cache);
 	return err;
 }

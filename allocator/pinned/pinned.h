@@ -57,7 +57,7 @@ int cm_pinned_enter_locked(struct cm_heap *heap, uint64_t addr, uint64_t size, u
 /* A block in use becomes PENDING and joins the open batch. */
 void cm_pinned_free_locked(struct cm_cache *cache, uint32_t index);
 
-/* Adds an event: a request of the heap's failed for lack of memory. */
+/* Counts a failure and adds an event: a request of the heap's failed for lack of memory. */
 void cm_pinned_note_oom(struct cm_heap *heap, uint64_t bytes);
 
 /* Takes a block out of lists, counters and tables, whatever its state. */

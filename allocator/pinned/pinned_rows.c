@@ -172,6 +172,7 @@ void cm_pinned_note_oom(struct cm_heap *heap, uint64_t bytes)
 	if (!pinned->ring.row)
 		cm_cache_open_ring(cache, CM_TABLE_HOST_EVENT, 0, &pinned->ring);
 	cm_seq_begin(&pinned->row->seq);
+	pinned->row->num_host_ooms++;
 	/* How much the driver could still pin nobody can tell. */
 	cm_ring_add(&pinned->ring, &pinned->row->event_next, CM_ACTION_OOM, CM_POOL_ALL,
 		    heap->index, cm_origin_of(cm_thread.stack), cm_cache_tick(cache),

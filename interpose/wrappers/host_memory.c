@@ -18,6 +18,32 @@ _Static_assert(CM_HOST_PORTABLE == CU_MEMHOSTALLOC_PORTABLE &&
 		       CM_HOST_WRITECOMBINED == CU_MEMHOSTALLOC_WRITECOMBINED,
 	       "the kinds are CUDA's flags");
 
+/* While a capture is active, an unknown context stays unknown: querying it may invalidate the
+ * capture. */
+static struct cm_heap *find_heap(void)
+{
+	struct cm_cache *cache = cm_process_cache();
+
+	if (!cache)
+		return NULL;
+	return cm_capture_is_active() ? cm_cache_find_heap(cache, cm_context_current())
+				      : cm_context_heap(cache);
+}
+
+/* Of a request that went to the driver. */
+static CUresult note_forwarded(CUresult res, size_t bytes)
+{
+	struct cm_heap *heap = res == CUDA_ERROR_OUT_OF_MEMORY ? find_heap() : NULL;
+	bool recorded;
+
+	if (!heap)
+		return res;
+	recorded = cm_record_begin(CM_CONTEXT_STATE);
+	cm_cache_report_host_oom(heap, bytes);
+	cm_record_end(recorded);
+	return res;
+}
+
 /* 0, a driver code > 0 for the program, or < 0: ask the driver. */
 static int alloc_pinned(void **ptr, size_t bytes, uint32_t kind)
 {
@@ -48,7 +74,7 @@ CUresult cm_wrap_cuMemHostAlloc(void **ptr, size_t bytes, unsigned int flags)
 		return cm_real.cuMemHostAlloc(ptr, bytes, flags);
 	err = flags < CM_HOST_PLAIN ? alloc_pinned(ptr, bytes, flags) : -1;
 	if (err < 0)
-		err = (int)cm_real.cuMemHostAlloc(ptr, bytes, flags);
+		err = (int)note_forwarded(cm_real.cuMemHostAlloc(ptr, bytes, flags), bytes);
 	if (!err && flags & CU_MEMHOSTALLOC_DEVICEMAP)
 		cm_host_work_count_kernels();
 	cm_hook_leave();
@@ -63,7 +89,7 @@ CUresult cm_wrap_cuMemAllocHost_v2(void **ptr, size_t bytes)
 		return cm_real.cuMemAllocHost_v2(ptr, bytes);
 	err = alloc_pinned(ptr, bytes, CM_HOST_PLAIN);
 	if (err < 0)
-		err = (int)cm_real.cuMemAllocHost_v2(ptr, bytes);
+		err = (int)note_forwarded(cm_real.cuMemAllocHost_v2(ptr, bytes), bytes);
 	cm_hook_leave();
 	return (CUresult)err;
 }
@@ -102,19 +128,12 @@ static CUresult free_pinned(void *ptr)
 
 CM_WRAP(cuMemFreeHost, (void *ptr), (ptr), free_pinned(ptr))
 
-/* While a capture is active, an unknown context stays unknown: querying it may invalidate the
- * capture. */
 static void count_registered(void *ptr, size_t bytes, uint64_t ns)
 {
-	struct cm_cache *cache = cm_process_cache();
-	struct cm_heap *heap;
+	struct cm_heap *heap = find_heap();
 
-	if (!cache)
-		return;
-	heap = cm_capture_is_active() ? cm_cache_find_heap(cache, cm_context_current())
-				      : cm_context_heap(cache);
 	if (heap)
-		cm_cache_host_add_registered(cache, heap, (uintptr_t)ptr, bytes, ns);
+		cm_cache_host_add_registered(cm_process_cache(), heap, (uintptr_t)ptr, bytes, ns);
 }
 
 CUresult cm_wrap_cuMemHostRegister_v2(void *ptr, size_t bytes, unsigned int flags)
@@ -125,7 +144,7 @@ CUresult cm_wrap_cuMemHostRegister_v2(void *ptr, size_t bytes, unsigned int flag
 	if (!cm_hook_enter())
 		return cm_real.cuMemHostRegister_v2(ptr, bytes, flags);
 	start = cm_clock_now_ns();
-	res = cm_real.cuMemHostRegister_v2(ptr, bytes, flags);
+	res = note_forwarded(cm_real.cuMemHostRegister_v2(ptr, bytes, flags), bytes);
 	if (res == CUDA_SUCCESS && flags & CU_MEMHOSTREGISTER_DEVICEMAP)
 		cm_host_work_count_kernels();
 	if (res == CUDA_SUCCESS)

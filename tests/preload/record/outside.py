@@ -16,6 +16,43 @@ import tempfile
 MIB = 1 << 20
 
 
+class Plane(ctypes.Structure):
+    """CUDA_ARRAY_DESCRIPTOR"""
+    _fields_ = [('width', ctypes.c_size_t), ('height', ctypes.c_size_t),
+                ('format', ctypes.c_int), ('channels', ctypes.c_uint)]
+
+
+class Cube(ctypes.Structure):
+    """CUDA_ARRAY3D_DESCRIPTOR"""
+    _fields_ = [('width', ctypes.c_size_t), ('height', ctypes.c_size_t),
+                ('depth', ctypes.c_size_t), ('format', ctypes.c_int),
+                ('channels', ctypes.c_uint), ('flags', ctypes.c_uint)]
+
+
+class Properties(ctypes.Structure):
+    """CUmemAllocationProp"""
+    _fields_ = [('type', ctypes.c_int), ('handles', ctypes.c_int), ('location', ctypes.c_int),
+                ('id', ctypes.c_int), ('rest', ctypes.c_uint64 * 4)]
+
+
+# The function that requests it, what of, and how the report calls it. 1 GiB is full with 80 MiB.
+FAILURES = [
+    ('pool', 2000 * MIB, 'stream-ordered memory'),
+    ('pitched', 1500 * MIB, 'pitched memory'),
+    ('managed', 1024 * MIB, 'managed memory'),
+    ('array', 1024, 'an array'),
+    ('cube', 1024, 'an array'),
+    ('mipmap', 1024, 'an array'),
+    ('mapped', 1024 * MIB, 'memory to map'),
+]
+TEXELS = {1024: 1024 * MIB}
+# By a plan, as managed and host memory does not end with the card. The cache of pinned memory asks
+# twice.
+PINNED = ['pinned', 'plain', 'register']
+PLAN = (',fail:cuMemAllocManaged@2,fail:cuMemHostAlloc@1,then:cuMemHostAlloc@1,'
+        'fail:cuMemAllocHost_v2@1,then:cuMemAllocHost_v2@1,fail:cuMemHostRegister_v2@1')
+
+
 class Program:
     """What runs under the library."""
 
@@ -41,6 +78,44 @@ class Program:
                                               ctypes.c_size_t(size // 1024),
                                               ctypes.c_size_t(1024), 4)
 
+    def array(self, width):
+        array, shape = ctypes.c_void_p(), Plane(width, 65536, 0x20, 4)
+        return self.driver.cuArrayCreate_v2(ctypes.byref(array), ctypes.byref(shape))
+
+    def cube(self, width):
+        array, shape = ctypes.c_void_p(), Cube(width, 65536, 1, 0x20, 4, 0)
+        return self.driver.cuArray3DCreate_v2(ctypes.byref(array), ctypes.byref(shape))
+
+    def mipmap(self, width):
+        array, shape = ctypes.c_void_p(), Cube(width, 65536, 1, 0x20, 4, 0)
+        return self.driver.cuMipmappedArrayCreate(ctypes.byref(array), ctypes.byref(shape), 1)
+
+    def mapped(self, size):
+        handle = ctypes.c_uint64()
+        return self.driver.cuMemCreate(ctypes.byref(handle), ctypes.c_size_t(size),
+                                       ctypes.byref(Properties(type=1, location=1)),
+                                       ctypes.c_uint64(0))
+
+    def pinned(self, size):
+        address = ctypes.c_void_p()
+        return self.driver.cuMemHostAlloc(ctypes.byref(address), ctypes.c_size_t(size), 0)
+
+    def plain(self, size):
+        address = ctypes.c_void_p()
+        return self.driver.cuMemAllocHost_v2(ctypes.byref(address), ctypes.c_size_t(size))
+
+    def register(self, size):
+        self.buffer = ctypes.create_string_buffer(size)
+        return self.driver.cuMemHostRegister_v2(self.buffer, ctypes.c_size_t(size), 0)
+
+    def fail_each_kind(self):
+        for function, size, _ in FAILURES:
+            result = getattr(self, function)(size)
+            assert (result[0] if isinstance(result, tuple) else result) == 2, function
+        for function in PINNED:
+            assert getattr(self, function)(3 * MIB) == 2, function
+            assert getattr(self, function)(3 * MIB) == 0, function
+
     def run(self):
         address = ctypes.c_uint64()
         assert self.driver.cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(MIB)) == 0
@@ -48,19 +123,21 @@ class Program:
         result, passing = self.pool(20 * MIB)
         assert result == 0 and self.driver.cuMemFreeAsync(passing, None) == 0
         assert self.managed(30 * MIB) == 0
-        assert self.pool(2000 * MIB)[0] == 2
-        assert self.pitched(1500 * MIB) == 2
+        self.fail_each_kind()
 
 
 def check(module, driver, tool, folder):
-    environment = {**os.environ, 'LD_PRELOAD': module, 'CUDASIM': 'memory:1G',
+    environment = {**os.environ, 'LD_PRELOAD': module, 'CUDASIM': 'memory:1G' + PLAN,
                    'CUDAMEM_CONF': f'region_dir:{folder},stacks:alloc',
                    'ASAN_OPTIONS': 'verify_asan_link_order=0:detect_leaks=0'}
     program = subprocess.run([sys.executable, __file__, '--program', driver], env=environment,
-                             stderr=subprocess.PIPE, text=True, check=True)
+                             stderr=subprocess.PIPE, text=True, check=False)
+    assert program.returncode == 0, program.stderr
     lines = [line for line in program.stderr.splitlines() if ']: out of memory' in line]
-    assert len(lines) == 2 and 'of stream-ordered memory' in lines[0], program.stderr
-    assert 'of pitched memory' in lines[1], lines
+    kinds = [kind for _, _, kind in FAILURES] + ['pinned host memory'] * len(PINNED)
+    assert len(lines) == len(kinds), program.stderr
+    for line, kind in zip(lines, kinds):
+        assert f'of {kind}' in line, (line, kind)
     assert re.search(r'at (Program\.)?pool outside\.py:', program.stderr), program.stderr
 
     # The region stays for who looks later, and its names are those of the program.
@@ -71,14 +148,19 @@ def check(module, driver, tool, folder):
                               check=True).stdout
 
     devices = json.loads(ask('report', '--json'))['devices']
-    cached, outside = devices
+    cached, outside, host = sorted(devices, key=lambda row: (row['index'] is None,
+                                                             row['outside_the_cache']))
     assert not cached['outside_the_cache'] and cached['out_of_memory'] == [], cached
     assert outside['outside_the_cache'], outside
     held = {(row['caller'].rpartition('.')[2], row['bytes']) for row in outside['stacks_in_use']}
     assert held == {('pool', 50 * MIB), ('managed', 30 * MIB)}, held
     failed = [(row['asked_bytes'], row['frames']) for row in outside['out_of_memory']]
-    assert [size for size, _ in failed] == [2000 * MIB, 1500 * MIB], failed
-    assert any(frame['function'].endswith('pitched') for frame in failed[1][1]), failed
+    assert len(failed) == len(FAILURES), failed
+    for (size, frames), (function, want, _) in zip(failed, FAILURES):
+        assert size == TEXELS.get(want, want), (function, size)
+        assert any(frame['function'].endswith(function) for frame in frames), (function, frames)
+    failed = [row['asked_bytes'] for row in host['out_of_memory']]
+    assert failed == [3 * MIB] * len(PINNED), failed
     assert outside['peak_in_use_bytes'] == 80 * MIB, outside
     text = ask('report').decode()
     assert 'GPU 0 outside the cache' in text and 'stream-ordered' in text, text
@@ -86,7 +168,9 @@ def check(module, driver, tool, folder):
     # PyTorch's counter and its viewer know nothing of them.
     stats = json.loads(ask('memory-stats', '--json'))
     text = json.dumps(stats)
-    assert '"uncached_ooms": 2' in text and '"num_ooms": 0' in text, text
+    assert f'"uncached_ooms": {len(FAILURES)}' in text and '"num_ooms": 0' in text, text
+    text = ask('memory-stats', '--host').decode().split()
+    assert text[text.index('num_host_ooms') + 1] == str(len(PINNED)), text
     traces = pickle.loads(ask('export', '--to', 'pickle', '-O', '-'))['device_traces']
     assert {event['action'] for event in traces[0]} <= {'alloc', 'segment_alloc'}, traces
 

@@ -152,7 +152,8 @@ static void values_come_from_their_own_counters(void **state)
 static void host_times_are_microseconds(void **state)
 {
 	struct cm_host_row row = {.alloc_time = {9000999, 5000000, 1000000, 3},
-				  .num_host_alloc = 3};
+				  .num_host_alloc = 3,
+				  .num_host_ooms = 7};
 	struct entries entries = {0};
 
 	(void)state;
@@ -166,6 +167,7 @@ static void host_times_are_microseconds(void **state)
 	assert_entry(&entries, "host_alloc_time.count", 3);
 	assert_entry(&entries, "host_free_time.avg", 0); /* none: nothing is divided by */
 	assert_entry(&entries, "num_host_alloc", 3);
+	assert_entry(&entries, "num_host_ooms", 7);
 	assert_entry(&entries, "allocated.current", 2);
 	assert_entry(&entries, "allocations.current", 3);
 	assert_entry(&entries, "segment.peak", 3);

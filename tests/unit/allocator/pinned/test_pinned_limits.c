@@ -171,6 +171,7 @@ static void out_of_memory_is_the_drivers_own(void **state)
 			 CM_DRIVER_OUT_OF_MEMORY);
 	assert_int_equal(addr, 77);
 	assert_int_equal(host().num_host_alloc, 0);
+	assert_int_equal(host().num_host_ooms, 1);
 	assert_int_equal(fixture.driver.ooms_shown, 1);
 	close_well();
 }
