@@ -3,6 +3,7 @@
 
 import dataclasses
 import os
+import resource
 import shutil
 
 UNIT = 'unit'
@@ -185,7 +186,12 @@ def finding_jobs(skipped):
     if os.geteuid():
         skipped.append({'name': 'finding', 'reason': 'needs root, to make mount namespaces'})
         return ()
-    return (Job('finding', OURS, 'finding', (500, 50, 150, 19000)),)
+    files = 19_000
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    if most != resource.RLIM_INFINITY and most < files + 64:
+        skipped.append({'name': 'finding', 'reason': f'needs {files} open files, {most} allowed'})
+        return ()
+    return (Job('finding', OURS, 'finding', (500, 50, 150, files)),)
 
 
 def startup_job(programs, turns):
