@@ -213,6 +213,20 @@ void cm_cache_before_work(struct cm_cache *cache);
 bool cm_cache_wants_close(const struct cm_cache *cache);
 
 /*
+ * The program waits for all work of a context (cuCtxSynchronize). The hook begins before the call,
+ * and ends behind one that has succeeded: what was freed before it began is ready then, without any
+ * call of the driver, where no other context can reach that memory. Neither waits for a lock.
+ */
+struct cm_program_wait {
+	struct cm_heap *heap; /* NULL: there is nothing to make ready */
+	uint64_t ctx;
+	uint64_t epoch;  /* the open one */
+	uint64_t blocks; /* of that one, freed so far */
+};
+struct cm_program_wait cm_cache_begin_wait(struct cm_cache *cache, uint64_t ctx);
+void cm_cache_end_wait(const struct cm_program_wait *wait);
+
+/*
  * Waits for freed blocks and returns every wholly free segment of the device row to the driver;
  * UINT32_MAX: of all devices, and idle pinned host memory. *ret_bytes may be NULL. -EBUSY while a
  * capture is active; -ETIME where work is under way that does not end within a second.

@@ -221,7 +221,7 @@ static void open_heap(struct cm_heap *heap, const struct cm_context_info *info)
 	heap->row->context = info->ctx;
 	heap->row->context_id = info->id;
 	heap->row->device = heap->device->index;
-	heap->row->epoch_open = 1;
+	heap->row->epoch_open = heap->epochs.open.number;
 	if (heap->cache->policy.reached || info->open_to)
 		heap->row->flags = CM_HEAP_SHARED;
 	cm_heap_begin_locked(heap);

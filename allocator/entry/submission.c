@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the hooks announce of work, in processes with several devices.
+ * What the hooks announce of work: the program's own waits for it, and in processes with several
+ * devices what it names.
  */
 #include "allocator/cache.h"
+#include "allocator/check/after.h"
 #include "allocator/reuse/epoch.h"
 #include "allocator/state/state.h"
 
@@ -30,6 +32,35 @@ uint64_t cm_cache_rows_of(const struct cm_cache *cache, uint64_t addr)
 	if (page == CM_PAGE_NONE)
 		return 0;
 	return page == CM_PAGE_MIXED ? cm_cache_all_rows(cache) : UINT64_C(1) << (page - 1);
+}
+
+struct cm_program_wait cm_cache_begin_wait(struct cm_cache *cache, uint64_t ctx)
+{
+	struct cm_program_wait wait = {0};
+	struct cm_heap *heap = cm_cache_find_heap(cache, ctx);
+
+	if (heap && cm_heap_pending_bytes(heap) && cm_lock_try(&cache->event_lock)) {
+		wait = cm_epoch_begin_wait_event_locked(heap);
+		cm_lock_release(&cache->event_lock);
+	}
+	return wait;
+}
+
+void cm_cache_end_wait(const struct cm_program_wait *wait)
+{
+	struct cm_cache *cache;
+
+	if (!wait->heap)
+		return;
+	cache = wait->heap->cache;
+	if (!cache->ops->gate_enter())
+		return;
+	if (cm_lock_try(&cache->event_lock)) {
+		cm_epoch_end_wait_event_locked(wait);
+		cm_lock_release(&cache->event_lock);
+	}
+	cache->ops->gate_leave();
+	cm_check_after(cache);
 }
 
 static void count_work(struct cm_device *device)

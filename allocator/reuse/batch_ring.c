@@ -9,8 +9,9 @@
 
 void cm_batch_ring_init(struct cm_batch_ring *ring)
 {
-	ring->open = (struct cm_batch){.number = 1};
-	ring->oldest = 1;
+	/* A number means one batch for good: who has noted it may come back late. */
+	ring->open = (struct cm_batch){.number = ring->open.number + 1};
+	ring->oldest = ring->open.number;
 }
 
 /* Where the number of work stands that the ring's batches are compared with. */
@@ -19,27 +20,34 @@ static uint64_t work_of(const struct cm_batch_ring *ring)
 	return ring->heap ? cm_device_work(ring->heap->device) : cm_cache_work(ring->cache);
 }
 
-bool cm_batch_ring_detach_event_locked(struct cm_batch_ring *ring, bool clean)
+static bool detach_locked(struct cm_batch_ring *ring)
 {
 	struct cm_batch *open = &ring->open;
-	bool moved;
+	const uint64_t number = open->number;
 
 	assert(cm_lock_is_held(&ring->cache->event_lock));
-	cm_lock_acquire(ring->lock);
-	moved = open->list.first && open->number - ring->oldest < CM_BATCHES_MAX &&
-		(!clean || open->work == work_of(ring));
-	if (moved) {
-		const uint64_t number = open->number;
+	if (!open->list.first || number - ring->oldest >= CM_BATCHES_MAX)
+		return false;
+	/* An open batch has no events, and their many slots are left as they are. */
+	memcpy(cm_batch_at(ring, number), open, offsetof(struct cm_batch, fence.event));
+	memset(open, 0, offsetof(struct cm_batch, fence.event));
+	open->number = number + 1;
+	if (ring->heap)
+		ring->heap->row->epoch_open = open->number;
+	return true;
+}
 
-		/* An open batch has no events, and their many slots are left as they are. */
-		memcpy(cm_batch_at(ring, number), open, offsetof(struct cm_batch, fence.event));
-		memset(open, 0, offsetof(struct cm_batch, fence.event));
-		open->number = number + 1;
-		if (ring->heap)
-			ring->heap->row->epoch_open = open->number;
-	}
-	cm_lock_release(ring->lock);
-	return moved;
+bool cm_batch_ring_detach_event_locked(struct cm_batch_ring *ring, bool clean)
+{
+	return CM_WITH_LOCK(ring->lock,
+			    (!clean || ring->open.work == work_of(ring)) && detach_locked(ring));
+}
+
+bool cm_batch_ring_detach_same_event_locked(struct cm_batch_ring *ring, uint64_t number,
+					    uint64_t blocks)
+{
+	return CM_WITH_LOCK(ring->lock, ring->open.number == number &&
+						ring->open.blocks == blocks && detach_locked(ring));
 }
 
 /* A fence that could not be recorded is tried again: a later one captures no less. Pinned memory is

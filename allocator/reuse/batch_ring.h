@@ -16,7 +16,8 @@
 
 #include "allocator/state/state.h"
 
-/* Empties the ring, as of a slot that another context had before; its other fields are set. */
+/* Empties the ring, as of a slot that another context had before; its other fields are set. The
+ * numbers of its batches go on. */
 void cm_batch_ring_init(struct cm_batch_ring *ring);
 
 /* The closed batch of that number. */
@@ -38,6 +39,11 @@ static inline bool cm_batch_ring_is_empty(const struct cm_batch_ring *ring)
 /* Moves the open batch behind the closed ones, without a fence as yet. False: it is empty, or they
  * are too many, or work was submitted since its last free and `clean` wants none. */
 bool cm_batch_ring_detach_event_locked(struct cm_batch_ring *ring, bool clean);
+
+/* The same where it is still the epoch of that number, and nothing has joined it beyond so many
+ * blocks. */
+bool cm_batch_ring_detach_same_event_locked(struct cm_batch_ring *ring, uint64_t number,
+					    uint64_t blocks);
 
 /* Asks for the closed batches, and retires those that are ready; true where any was. */
 bool cm_batch_ring_poll_event_locked(struct cm_batch_ring *ring);

@@ -177,6 +177,37 @@ bool cm_epoch_synchronize_event_locked(struct cm_heap *heap)
 	return true;
 }
 
+/* Whether the heap's memory is idle once the work of its own context is. */
+static bool waits_for_its_own_alone(const struct cm_heap *heap)
+{
+	return !heap->cache->ending && cm_reach_is_alone_event_locked(heap);
+}
+
+struct cm_program_wait cm_epoch_begin_wait_event_locked(struct cm_heap *heap)
+{
+	const struct cm_batch *open = &heap->epochs.open;
+	struct cm_program_wait wait = {0};
+
+	if (!waits_for_its_own_alone(heap))
+		return wait;
+	cm_lock_acquire(&heap->device->lock);
+	wait = (struct cm_program_wait){heap, heap->ctx, open->number, open->blocks};
+	cm_lock_release(&heap->device->lock);
+	return wait;
+}
+
+void cm_epoch_end_wait_event_locked(const struct cm_program_wait *wait)
+{
+	struct cm_batch_ring *epochs = &wait->heap->epochs;
+
+	if (wait->heap->ctx != wait->ctx || !waits_for_its_own_alone(wait->heap))
+		return;
+	/* What was closed before the wait stays closed, and no later epoch has a number of it. */
+	cm_batch_ring_retire_event_locked(epochs, wait->epoch);
+	if (cm_batch_ring_detach_same_event_locked(epochs, wait->epoch, wait->blocks))
+		cm_batch_ring_retire_event_locked(epochs, wait->epoch + 1);
+}
+
 bool cm_epoch_can_ask(struct cm_cache *cache)
 {
 	bool can;

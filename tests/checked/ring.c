@@ -27,6 +27,7 @@ WRAPPED(cm_wrap_cuMemFreeAsync_ptsz);
 WRAPPED(cm_wrap_cuMemHostAlloc);
 WRAPPED(cm_wrap_cuMemAllocHost_v2);
 WRAPPED(cm_wrap_cuMemFreeHost);
+WRAPPED(cm_cache_end_wait);
 WRAPPED(cm_driver_ops);
 WRAPPED(cm_epoch_settle);
 WRAPPED(cm_paged_return_forgotten);
@@ -38,6 +39,7 @@ static struct {
 	void (*not_taken_back)(const void *addr);
 	void (*allocator_enter)(void);
 	void (*allocator_leave)(void);
+	void (*allocator_is_told)(void);
 	void (*allocator_settles)(void);
 	uint64_t (*now)(void);
 	void (*advance)(uint64_t ns);
@@ -68,6 +70,7 @@ static void find_checker(void)
 	*(void **)&checker.not_taken_back = find(driver, "cudasim_not_taken_back");
 	*(void **)&checker.allocator_enter = find(driver, "cudasim_allocator_enter");
 	*(void **)&checker.allocator_leave = find(driver, "cudasim_allocator_leave");
+	*(void **)&checker.allocator_is_told = find(driver, "cudasim_allocator_is_told");
 	*(void **)&checker.allocator_settles = find(driver, "cudasim_allocator_settles");
 	if (driver && getenv("CM_RING_CLOCK")) {
 		*(void **)&checker.now = dlsym(driver, "cudasim_now");
@@ -238,6 +241,14 @@ __attribute__((weak)) void __wrap_cm_epoch_settle(struct cm_heap *heap)
 	__real_cm_epoch_settle(heap);
 	prepare();
 	checker.allocator_settles();
+}
+
+/* Behind a wait of the program that has succeeded. */
+void __wrap_cm_cache_end_wait(const struct cm_program_wait *wait)
+{
+	prepare();
+	checker.allocator_is_told();
+	__real_cm_cache_end_wait(wait);
 }
 
 void __wrap_cm_paged_return_forgotten(struct cm_cache *cache)

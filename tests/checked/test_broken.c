@@ -104,6 +104,33 @@ static void play_contexts(void)
 	}
 }
 
+/* The program waits for the context that frees, while another one copies from the memory. */
+static void play_wait(void)
+{
+	CUdeviceptr addr, target;
+	CUcontext other, ctx = cm_open(0);
+	CUstream copies, stream;
+	CUfunction touch = load_touch();
+	int i;
+
+	stream = make_stream(CU_STREAM_DEFAULT);
+	addr = cm_get(BLOCK);
+	OK(cuCtxCreate_v2(&other, 0, 0));
+	copies = make_stream(CU_STREAM_DEFAULT);
+	target = cm_get(BLOCK);
+	for (i = 0; i < 10; i++) {
+		OK(cuMemcpyDtoDAsync_v2(target, addr, BLOCK, copies));
+		OK(cuCtxPushCurrent_v2(ctx));
+		OK(cuMemFree_v2(addr));
+		OK(cuCtxSynchronize());
+		addr = cm_get(BLOCK);
+		launch(touch, stream, addr);
+		OK(cuCtxSynchronize());
+		OK(cuCtxPopCurrent_v2(&ctx));
+	}
+	OK(cuCtxSynchronize());
+}
+
 /* Two streams of a context that reaches the memory of another device. */
 static void play_peer(void)
 {
@@ -289,19 +316,13 @@ static void play_all_owned(void)
 }
 
 static const struct cm_role roles[] = {
-	{"streams", play_streams},
-	{"non_blocking", play_non_blocking},
-	{"contexts", play_contexts},
-	{"peer", play_peer},
-	{"late_peer", play_late_peer},
-	{"copies", play_copies},
-	{"late_copy", play_late_copy},
-	{"pinned", play_pinned},
-	{"capture", play_capture},
-	{"all_owned", play_all_owned},
-	{"page", play_page},
-	{"shown", play_shown},
-	{NULL, NULL},
+	{"streams", play_streams},     {"non_blocking", play_non_blocking},
+	{"contexts", play_contexts},   {"wait", play_wait},
+	{"peer", play_peer},           {"late_peer", play_late_peer},
+	{"copies", play_copies},       {"late_copy", play_late_copy},
+	{"pinned", play_pinned},       {"capture", play_capture},
+	{"all_owned", play_all_owned}, {"page", play_page},
+	{"shown", play_shown},         {NULL, NULL},
 };
 
 /* ---- the cases ---- */
@@ -383,6 +404,12 @@ static void shown_is_found(void **state)
 	must_be_found(state, "cudamem_broken_at_once", "shown", "expandable_segments:on");
 }
 
+/* No barrier is laid, and yet others' work is not waited for. */
+static void peer_is_found_by_a_wait(void **state)
+{
+	must_be_found(state, "cudamem_broken_peer", "wait", "reuse:grow");
+}
+
 static void settle_is_found_by_a_copy(void **state)
 {
 	must_be_found(state, "cudamem_broken_settle", "late_copy", "");
@@ -391,13 +418,14 @@ static void settle_is_found_by_a_copy(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		CM_PLAY_TEST(library_passes),       CM_PLAY_TEST(at_once_is_found),
-		CM_PLAY_TEST(no_wait_is_found),     CM_PLAY_TEST(one_stream_is_found),
-		CM_PLAY_TEST(one_context_is_found), CM_PLAY_TEST(peer_is_found),
-		CM_PLAY_TEST(settle_is_found),      CM_PLAY_TEST(pinned_is_found),
-		CM_PLAY_TEST(capture_is_found),     CM_PLAY_TEST(pages_is_found),
-		CM_PLAY_TEST(shown_is_found),       CM_PLAY_TEST(reach_is_found),
-		CM_PLAY_TEST(under_way_is_found),   CM_PLAY_TEST(settle_is_found_by_a_copy),
+		CM_PLAY_TEST(library_passes),          CM_PLAY_TEST(at_once_is_found),
+		CM_PLAY_TEST(no_wait_is_found),        CM_PLAY_TEST(one_stream_is_found),
+		CM_PLAY_TEST(one_context_is_found),    CM_PLAY_TEST(peer_is_found),
+		CM_PLAY_TEST(settle_is_found),         CM_PLAY_TEST(pinned_is_found),
+		CM_PLAY_TEST(capture_is_found),        CM_PLAY_TEST(pages_is_found),
+		CM_PLAY_TEST(shown_is_found),          CM_PLAY_TEST(reach_is_found),
+		CM_PLAY_TEST(under_way_is_found),      CM_PLAY_TEST(settle_is_found_by_a_copy),
+		CM_PLAY_TEST(peer_is_found_by_a_wait),
 	};
 
 	cm_rerun_role(argc, argv, roles);

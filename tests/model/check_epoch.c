@@ -25,6 +25,7 @@ static struct {
 	bool open_turn;    /* the event lock keeps nobody out */
 	bool no_barrier;   /* the device does not wait */
 	bool hasty_answer; /* an event is complete at once */
+	bool hasty_wait;   /* the program's wait for the context returns at once */
 } planted;
 
 /* ---- the locks ---- */
@@ -200,6 +201,23 @@ static void trim(void)
 	(void)cm_cache_trim(fixture.cache, 0, NULL);
 }
 
+/* The program's own wait, whatever others free and close meanwhile. */
+static void wait_for_context(void)
+{
+	struct cm_program_wait wait;
+
+	model_step();
+	wait = cm_cache_begin_wait(fixture.cache, fixture.ctx);
+	model_step();
+	if (!planted.hasty_wait) {
+		MODEL_MUST(fake()->gate_enter());
+		MODEL_MUST(!fake()->ctx_synchronize(fixture.ctx));
+		fake()->gate_leave();
+	}
+	model_step();
+	cm_cache_end_wait(&wait);
+}
+
 static void leave_context(void)
 {
 	model_step();
@@ -252,6 +270,12 @@ static void setup_no_barrier(void)
 	planted.no_barrier = true;
 }
 
+static void setup_hasty_wait(void)
+{
+	setup();
+	planted.hasty_wait = true;
+}
+
 static void setup_hasty_answer(void)
 {
 	setup_contexts();
@@ -289,6 +313,30 @@ int main(void)
 		 finish,
 		 2,
 		 NULL},
+		{"a program that waits for its context",
+		 setup,
+		 {use_twice, wait_for_context, go_on},
+		 finish,
+		 2,
+		 NULL},
+		{"and another thread that does so too",
+		 setup,
+		 {use_once, wait_for_context, wait_for_context},
+		 finish,
+		 2,
+		 NULL},
+		{"while another context goes",
+		 setup_contexts,
+		 {use_once, wait_for_context, leave_context},
+		 finish,
+		 2,
+		 NULL},
+		{"a program's wait that ends too early",
+		 setup_hasty_wait,
+		 {use_twice, wait_for_context},
+		 finish,
+		 2,
+		 "handed out while work may touch it"},
 		{"a device that waits for nothing",
 		 setup_no_barrier,
 		 {use_twice, use_once},

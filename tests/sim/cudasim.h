@@ -126,6 +126,9 @@ void cudasim_not_taken_back(const void *addr);
  */
 void cudasim_allocator_enter(void);
 void cudasim_allocator_leave(void);
+/* What the calling thread has learnt, as by a wait of the program's own, the allocator knows
+ * too. */
+void cudasim_allocator_is_told(void);
 /* What the allocator knows holds for all that it has handed out so far, too. */
 void cudasim_allocator_settles(void);
 

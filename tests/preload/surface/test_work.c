@@ -235,6 +235,29 @@ static void play_old_driver(void)
 	CM_MUST(cudasim_calls("cuMemAlloc_v2") <= TURNS / 10);
 }
 
+/* What was freed before such a wait is ready behind it: no event is recorded, and nothing asked. */
+static void play_own_waits(void)
+{
+	CUdeviceptr addr, first = 0;
+	CUcontext ctx;
+	int i;
+
+	open_all();
+	OK(cuCtxGetCurrent(&ctx));
+	for (i = 0; i < TURNS; i++) {
+		addr = cm_get(16 * MIB);
+		if (!first)
+			first = addr;
+		CM_MUST(addr == first);
+		cm_launch_slow(addr);
+		OK(cuMemFree_v2(addr));
+		OK(i % 2 ? cuCtxSynchronize() : cuCtxSynchronize_v2(ctx));
+	}
+	CM_MUST(cudasim_calls("cuCtxRecordEvent") == 0);
+	CM_MUST(cudasim_calls("cuEventQuery") == 0);
+	CM_MUST(cuCtxSynchronize_v2((CUcontext)&addr) == CUDA_ERROR_INVALID_CONTEXT);
+}
+
 static const struct cm_role roles[] = {
 	{"kernels", play_kernels},
 	{"graphs", play_graphs},
@@ -242,6 +265,7 @@ static const struct cm_role roles[] = {
 	{"calls_from_a_host_function", play_calls_from_a_host_function},
 	{"waits", play_waits},
 	{"old_driver", play_old_driver},
+	{"own_waits", play_own_waits},
 	{NULL, NULL},
 };
 
@@ -253,6 +277,9 @@ CM_PLAY_EVERYWHERE(streams_wait_for_what_they_are_told, "waits", NULL)
 CM_PLAY(an_old_driver_is_waited_for_and_served_by_the_cache, "old_driver", "",
 	"CUDASIM=version:12040")
 
+CM_PLAY(a_wait_for_the_context_makes_frees_ready, "own_waits", "", NULL)
+CM_PLAY(a_wait_makes_frees_ready_without_barriers, "own_waits", "reuse:grow", NULL)
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -262,6 +289,8 @@ int main(int argc, char **argv)
 		CM_PLAY_TEST(host_functions_may_not_call_cuda),
 		CM_PLAY_TEST(streams_wait_for_what_they_are_told),
 		CM_PLAY_TEST(an_old_driver_is_waited_for_and_served_by_the_cache),
+		CM_PLAY_TEST(a_wait_for_the_context_makes_frees_ready),
+		CM_PLAY_TEST(a_wait_makes_frees_ready_without_barriers),
 	};
 
 	cm_rerun_role(argc, argv, roles);

@@ -473,6 +473,15 @@ EXPORT void cudasim_allocator_leave(void)
 		sim_self->for_allocator--;
 }
 
+EXPORT void cudasim_allocator_is_told(void)
+{
+	if (!sim_checking || !sim_thread_self())
+		return;
+	sim_lock();
+	sim_vector_join(&allocators_know, self()->known);
+	sim_unlock();
+}
+
 static void settle(struct sim_owner *owner, void *unused)
 {
 	(void)unused;

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The hooks of the program's waits for all work of a context. What was freed before is ready behind
+ * one that succeeds, so no event has to be recorded for it. The wait for a stream or for an event
+ * shows nothing of other streams, and is not hooked. Thread-safe.
+ */
+#include "allocator/cache.h"
+#include "interpose/driver/current.h"
+#include "interpose/process/process.h"
+#include "interpose/symbols/hooks.h"
+
+/* NULL: of the current context. */
+static struct cm_program_wait begin(const CUcontext *ctx)
+{
+	struct cm_program_wait wait = {0};
+	struct cm_cache *cache;
+
+	if (!cm_hook_enter())
+		return wait;
+	cache = cm_process_cache_if_made();
+	if (cache)
+		wait = cm_cache_begin_wait(cache, ctx ? (uintptr_t)*ctx : cm_context_current());
+	cm_hook_leave();
+	return wait;
+}
+
+static void end(const struct cm_program_wait *wait, CUresult res)
+{
+	if (res != CUDA_SUCCESS || !wait->heap || !cm_hook_enter())
+		return;
+	cm_cache_end_wait(wait);
+	cm_hook_leave();
+}
+
+/* Outside the hook, since the call may take long, and its thread be cancelled in it. */
+CUresult cm_wrap_cuCtxSynchronize(void)
+{
+	const struct cm_program_wait wait = begin(NULL);
+	const CUresult res = cm_real.cuCtxSynchronize();
+
+	end(&wait, res);
+	return res;
+}
+
+CUresult cm_wrap_cuCtxSynchronize_v2(CUcontext ctx)
+{
+	const struct cm_program_wait wait = begin(&ctx);
+	const CUresult res = cm_real.cuCtxSynchronize_v2(ctx);
+
+	end(&wait, res);
+	return res;
+}
