@@ -13,6 +13,7 @@
 
 #include "stats/futex.h"
 #include "stats/region.h"
+#include "stats/start_time.h"
 #include "stats/tick.h"
 
 #define CHANNEL_OFFSET offsetof(struct cm_header, channel)

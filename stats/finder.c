@@ -11,6 +11,7 @@
 
 #include "stats/open_files.h"
 #include "stats/region.h"
+#include "stats/start_time.h"
 #include "stats/units.h"
 
 #define FILES_MAX      65536 /* entries of a folder */

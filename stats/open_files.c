@@ -13,9 +13,9 @@
 
 #include "stats/layout.h"
 #include "stats/reader.h"
-#include "stats/region.h"
 #include "stats/region_name.h"
 #include "stats/regular_file.h"
+#include "stats/start_time.h"
 
 #define MEMFD     "/memfd:cudamem"
 #define LINES_MAX 65536

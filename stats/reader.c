@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "stats/config.h"
-#include "stats/region.h"
 #include "stats/regular_file.h"
+#include "stats/start_time.h"
 
 #define STRIDE_MAX 65536
 /*

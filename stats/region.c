@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "stats/region.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -13,15 +12,13 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
-#include <time.h>
 #include <unistd.h>
 
-#define PAGE         UINT64_C(4096)
-#define PAGE_MOST    UINT64_C(65536) /* of any machine that this runs on */
-#define SWEEP_MAX    4096
-#define SWEEP_REGION 512
-/* This young, one of an older library may not have been locked yet. */
-#define BIRTH_NS   UINT64_C(1000000000)
+#include "stats/region_lock.h"
+#include "stats/start_time.h"
+
+#define PAGE       UINT64_C(4096)
+#define PAGE_MOST  UINT64_C(65536) /* of any machine that this runs on */
 #define NAME_TRIES 4
 /* A program's timers may interrupt a call again and again; nothing else does so often. */
 #define INTERRUPTS_MAX 100
@@ -65,72 +62,6 @@ struct region {
 static uint64_t round_up(uint64_t n, uint64_t to)
 {
 	return (n + to - 1) & ~(to - 1);
-}
-
-/* Field `number` of a line of /proc/PID/stat, from the third on; NULL: it has fewer. */
-static const char *find_field(const char *text, int number)
-{
-	/* The name may hold blanks and parentheses: the last ')' ends field 2. */
-	const char *field = strrchr(text, ')');
-	int i;
-
-	for (i = 2; field && i < number; i++) {
-		field = strchr(field, ' ');
-		field = field ? field + 1 : NULL;
-	}
-	return field;
-}
-
-#define FIELD_STATE   3
-#define FIELD_THREADS 20
-#define FIELD_START   22
-
-/* A process lives on without its main thread, which then is a zombie among the others; of one that
- * is dead it is the last thread that waits to be asked for. */
-static bool is_dead(const char *text)
-{
-	const char *state = find_field(text, FIELD_STATE);
-	const char *threads = find_field(text, FIELD_THREADS);
-
-	return state && threads && strchr("XxZ", *state) && strtoul(threads, NULL, 10) <= 1;
-}
-
-static int read_start_time(const char *path, uint64_t *ret_start)
-{
-	char text[1024];
-	const char *start;
-	ssize_t n;
-	int fd;
-
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return errno == ENOENT ? -ESRCH : -errno;
-	n = read(fd, text, sizeof(text) - 1);
-	(void)close(fd);
-	if (n <= 0)
-		return -ESRCH;
-	text[n] = '\0';
-	start = find_field(text, FIELD_START);
-	if (!start)
-		return -EPROTO;
-	if (is_dead(text))
-		return -ESRCH;
-	*ret_start = strtoull(start, NULL, 10);
-	return 0;
-}
-
-int cm_process_start_time(uint32_t pid, uint64_t *ret_start)
-{
-	char path[32];
-
-	(void)snprintf(path, sizeof(path), "/proc/%u/stat", pid);
-	return read_start_time(path, ret_start);
-}
-
-/* Not by our number: where /proc is that of another PID namespace it is somebody else's there. */
-static int read_own_start_time(uint64_t *ret_start)
-{
-	return read_start_time("/proc/self/stat", ret_start);
 }
 
 #define RING_DEFAULT (1u << 16)
@@ -199,47 +130,6 @@ static void fill_plan(struct cm_header *header, const struct cm_region_params *p
 	header->record.max_entries = UINT64_MAX;
 }
 
-/*
- * The kernel drops the lock with the process, in every PID namespace: it is what tells a live
- * region from a leftover. Whoever takes a name away has locked its file before, and found that it
- * still is the name's; whoever makes a file locks it, and then looks whether it has the name as
- * yet. So a name is never taken from a live process, however they meet. -EAGAIN: another has the
- * lock. A file system without locks leaves the pid to tell.
- */
-static int lock_file(int fd)
-{
-	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-
-	return fcntl(fd, F_OFD_SETLK, &lock) && (errno == EAGAIN || errno == EACCES) ? -EAGAIN : 0;
-}
-
-static bool is_named(int dir, const char *name, int fd)
-{
-	struct stat file, named;
-
-	return !fstat(fd, &file) && !fstatat(dir, name, &named, AT_SYMLINK_NOFOLLOW) &&
-	       file.st_ino == named.st_ino && file.st_dev == named.st_dev;
-}
-
-int cm_region_remove_leftover(int dir, const char *name)
-{
-	int fd, err;
-
-	fd = openat(dir, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-	/* A link is nobody's region. */
-	if (fd < 0 && errno == ELOOP)
-		return unlinkat(dir, name, 0) ? -errno : 0;
-	if (fd < 0)
-		return -errno;
-	err = lock_file(fd);
-	if (!err && !is_named(dir, name, fd))
-		err = -ESTALE;
-	if (!err && unlinkat(dir, name, 0))
-		err = -errno;
-	(void)close(fd);
-	return err;
-}
-
 /* Away from the standard ones, which a program that was started without them takes for its own. */
 static int move_up(int fd)
 {
@@ -272,7 +162,7 @@ static int open_file(struct region *region, const char *dir, uint64_t start)
 		       (unsigned)geteuid(), (unsigned)getpid(), (unsigned long long)start);
 	for (tries = 0; tries < NAME_TRIES; tries++) {
 		fd = move_up(open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
-		if (fd >= 0 && !lock_file(fd) && is_named(AT_FDCWD, path, fd))
+		if (fd >= 0 && !cm_region_lock(fd) && cm_region_is_named(AT_FDCWD, path, fd))
 			return fd;
 		if (fd >= 0) {
 			(void)close(fd);
@@ -404,7 +294,7 @@ static int back_by_memfd(struct region *region, uint64_t bytes)
 	fd = move_up(memfd_create("cudamem", MFD_CLOEXEC | MFD_ALLOW_SEALING));
 	if (fd < 0)
 		return -errno;
-	(void)lock_file(fd);
+	(void)cm_region_lock(fd);
 	err = map_file(region, fd, bytes);
 	if (err)
 		(void)close(fd);
@@ -480,7 +370,7 @@ int cm_region_create(const struct cm_region_params *params, struct cm_region **r
 	if (!region)
 		return -ENOMEM;
 	atomic_flag_clear(&region->commit_lock);
-	(void)read_own_start_time(&start);
+	(void)cm_process_own_start_time(&start);
 	err = back(region, params, start, cm_region_file_bytes(params));
 	if (err) {
 		free(region);
@@ -573,148 +463,4 @@ void *cm_region_row(const struct cm_region *region, enum cm_table table, uint32_
 	const struct cm_table_row *row = &region->header->table[table];
 
 	return (char *)region->header + row->offset + (uint64_t)row->stride * index;
-}
-
-struct leftover {
-	char name[NAME_MAX + 1];
-	uint64_t age_ns;     /* since the process was found dead */
-	uint64_t written_ns; /* since its last write that is not through the mapping */
-	bool unremoved;
-};
-
-/* Whether `name` is a region of this user whose process is gone. */
-static bool is_leftover(const char *name)
-{
-	unsigned uid, pid;
-	unsigned long long start;
-	uint64_t now = 0;
-	int end = 0;
-
-	/* NOLINTNEXTLINE(cert-err34-c): a name with other numbers than ours is not ours */
-	if (sscanf(name, CM_REGION_PREFIX "%u.%u.%llu%n", &uid, &pid, &start, &end) != 3 ||
-	    name[end] != '\0' || uid != (unsigned)geteuid())
-		return false;
-	switch (cm_process_start_time(pid, &now)) {
-	case 0:
-		return now != start;
-	case -ESRCH:
-		return true;
-	default:
-		return false; /* can't tell: leave it */
-	}
-}
-
-static uint64_t age_ns(const struct timespec *now, const struct timespec *then)
-{
-	int64_t ns = (now->tv_sec - then->tv_sec) * INT64_C(1000000000) + now->tv_nsec -
-		     then->tv_nsec;
-
-	return ns > 0 ? (uint64_t)ns : 0;
-}
-
-static int by_age(const void *a, const void *b)
-{
-	const struct leftover *x = a, *y = b;
-
-	if (x->age_ns != y->age_ns)
-		return x->age_ns < y->age_ns ? -1 : 1;
-	return x->written_ns < y->written_ns ? -1 : x->written_ns > y->written_ns;
-}
-
-/* The flags of a region of this layout. The whole header is too large for a small stack. */
-static bool read_flags(int fd, uint32_t *ret_flags)
-{
-	uint64_t magic;
-	uint16_t major;
-
-	return pread(fd, &magic, sizeof(magic), offsetof(struct cm_header, magic)) ==
-		       sizeof(magic) &&
-	       pread(fd, &major, sizeof(major), offsetof(struct cm_header, major)) ==
-		       sizeof(major) &&
-	       pread(fd, ret_flags, sizeof(*ret_flags), offsetof(struct cm_header, flags)) ==
-		       sizeof(*ret_flags) &&
-	       magic == CM_LAYOUT_MAGIC && major == CM_LAYOUT_MAJOR;
-}
-
-/*
- * Reads the header of a leftover. At the first time it notes there that the process is gone, which
- * also sets the file's mtime: that is when it was created, as writes through a mapping do not
- * advance it. A file of another layout is as old as its mtime says. False: it is no leftover.
- */
-static bool examine(int dir, struct leftover *found)
-{
-	uint32_t flags;
-	bool dead;
-	int fd;
-
-	fd = openat(dir, found->name, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-	if (fd < 0)
-		return false;
-	dead = !lock_file(fd) && is_named(dir, found->name, fd);
-	if (dead && read_flags(fd, &flags)) {
-		found->unremoved = flags & CM_REGION_UNREMOVED;
-		if (!(flags & CM_REGION_FOUND_DEAD)) {
-			flags |= CM_REGION_FOUND_DEAD;
-			(void)pwrite(fd, &flags, sizeof(flags), offsetof(struct cm_header, flags));
-			found->age_ns = 0;
-		}
-	}
-	(void)close(fd);
-	return dead;
-}
-
-static size_t find_leftovers(DIR *stream, struct leftover *found, size_t max)
-{
-	struct timespec now;
-	struct dirent *entry;
-	struct stat st;
-	size_t n = 0;
-	int seen;
-
-	(void)clock_gettime(CLOCK_REALTIME, &now);
-	for (seen = 0; n < max && seen < SWEEP_MAX && (entry = readdir(stream)); seen++) {
-		if (!is_leftover(entry->d_name) ||
-		    fstatat(dirfd(stream), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) ||
-		    !S_ISREG(st.st_mode) || st.st_uid != geteuid())
-			continue;
-		found[n].age_ns = found[n].written_ns = age_ns(&now, &st.st_mtim);
-		(void)snprintf(found[n].name, sizeof(found[n].name), "%s", entry->d_name);
-		if (found[n].age_ns >= BIRTH_NS && examine(dirfd(stream), &found[n]))
-			n++;
-	}
-	return n;
-}
-
-static bool must_keep(const struct leftover *found, size_t younger,
-		      const struct cm_region_keep *keep)
-{
-	if (found->unremoved || younger >= keep->most)
-		return false;
-	return younger < keep->least || found->age_ns <= keep->ns;
-}
-
-int cm_region_sweep(const char *dir, const struct cm_region_keep *keep)
-{
-	static const struct cm_region_keep none;
-	struct leftover *found;
-	size_t i, n, kept = 0;
-	DIR *stream;
-	int removed = 0;
-
-	found = calloc(SWEEP_REGION, sizeof(*found));
-	stream = found ? opendir(dir ? dir : CM_REGION_DIR) : NULL;
-	if (!stream) {
-		free(found);
-		return 0;
-	}
-	n = find_leftovers(stream, found, SWEEP_REGION);
-	qsort(found, n, sizeof(*found), by_age);
-	for (i = 0; i < n; i++)
-		if (must_keep(&found[i], kept, keep ? keep : &none))
-			kept++;
-		else if (!cm_region_remove_leftover(dirfd(stream), found[i].name))
-			removed++;
-	(void)closedir(stream);
-	free(found);
-	return removed;
 }

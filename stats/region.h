@@ -74,30 +74,4 @@ int cm_region_back_file(int fd, uint64_t offset, uint64_t bytes);
 /* Row `index` of a table, which must be committed. Owned by the region. */
 void *cm_region_row(const struct cm_region *region, enum cm_table table, uint32_t index);
 
-/* Which regions of ended processes stay as flight records. Their age counts from the sweep that
- * first found the process gone. */
-struct cm_region_keep {
-	uint64_t ns;    /* those of this age */
-	uint32_t least; /* but this many of the youngest at any age */
-	uint32_t most;  /* and no more than this many */
-};
-
-/*
- * Removes this user's regions in `dir` whose process has ended, but for those to keep; NULL: none.
- * Reads at most 4096 directory entries. Returns how many were removed.
- */
-int cm_region_sweep(const char *dir, const struct cm_region_keep *keep);
-
-/*
- * Removes the file `name` in the open folder `dir`. -EAGAIN: a process holds its lock. -ESTALE: the
- * name now belongs to another file.
- */
-int cm_region_remove_leftover(int dir, const char *name);
-
-/*
- * Start time of a process in clock ticks since boot, field 22 of /proc/PID/stat. -ESRCH: no such
- * process, or a zombie. Else the negative errno of the read.
- */
-int cm_process_start_time(uint32_t pid, uint64_t *ret_start);
-
 #endif

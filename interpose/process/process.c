@@ -33,6 +33,7 @@
 #include "interpose/symbols/hooks.h"
 #include "interpose/symbols/real.h"
 #include "stats/config.h"
+#include "stats/region_sweep.h"
 
 #define WAIT_NS 100000000L /* for another thread's start; then the call is passed on */
 

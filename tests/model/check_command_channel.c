@@ -14,7 +14,7 @@
 
 static struct cm_channel channel;
 
-/* Of stats/region.c, which is not in the model. */
+/* Of stats/start_time.c and region.c, which are not in the model. */
 int cm_process_start_time(uint32_t pid, uint64_t *ret_start)
 {
 	(void)pid;

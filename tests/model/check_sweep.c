@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Regions that are made while others are swept: stats/region.c over the processes and files of
- * kernel.h, in every order of its system calls and with death before any of them. A live process
+ * Regions that are made while others are swept: stats/region.c and region_sweep.c over the processes
+ * and files of kernel.h, in every order of its system calls and with death before any of them. A live process
  * keeps its region's name, and nobody else's stays for ever.
  */
 #include <dirent.h>
@@ -19,6 +19,9 @@
 #include <unistd.h>
 
 #include "stats/region.h"
+#include "stats/region_lock.h"
+#include "stats/region_sweep.h"
+#include "stats/start_time.h"
 #include "tests/model/kernel.h"
 #include "tests/model/model.h"
 
@@ -53,7 +56,12 @@
 #define calloc(n, bytes)     kernel_calloc(n, bytes)
 #define free(at)             kernel_free(at)
 /* clang-format on */
-#include "stats/region.c" /* NOLINT(bugprone-suspicious-include) */
+/* NOLINTBEGIN(bugprone-suspicious-include) */
+#include "stats/region.c"
+#include "stats/region_lock.c"
+#include "stats/region_sweep.c"
+#include "stats/start_time.c"
+/* NOLINTEND(bugprone-suspicious-include) */
 
 /* Who takes part; each in a thread, and one for the time. */
 enum { FIRST, SECOND, TIME, LATER, PROCESSES };

@@ -21,7 +21,7 @@ import time
 SECONDS = 60
 LENGTH = '100000'  # operations, which are played again and again
 KEPT = 5  # of the regions that the killed left: a container may have room for few
-YOUNGEST = 4  # crashed regions that stay at any age (stats/region.c)
+YOUNGEST = 4  # crashed regions that stay at any age (interpose/process/process.c)
 MACHINE = 'devices:2,cuEventQuery:100us'
 # What the killed are played under; the last are on cards that are soon full.
 VICTIMS = (

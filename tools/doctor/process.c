@@ -8,7 +8,7 @@
 
 #include "stats/finder.h"
 #include "stats/reader.h"
-#include "stats/region.h"
+#include "stats/start_time.h"
 #include "tools/doctor/checks.h"
 #include "tools/run/library.h"
 #include "tools/run/loader.h"

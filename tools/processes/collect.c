@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "stats/region.h"
+#include "stats/start_time.h"
 #include "stats/text.h"
 #include "stats/units.h"
 #include "tools/cli/exits.h"

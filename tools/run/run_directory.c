@@ -14,6 +14,7 @@
 
 #include "stats/layout.h"
 #include "stats/region.h"
+#include "stats/region_lock.h"
 
 #define TRIES 16
 

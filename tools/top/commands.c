@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "stats/region.h"
+#include "stats/start_time.h"
 #include "stats/tick.h"
 #include "tools/top/keys.h"
 

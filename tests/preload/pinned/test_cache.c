@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "stats/reader.h"
-#include "stats/region.h"
+#include "stats/start_time.h"
 #include "tests/preload/pinned/pinned.h"
 
 #define FREE   "cuMemFreeHost"

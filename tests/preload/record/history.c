@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "stats/region.h"
+#include "stats/start_time.h"
 #include "tests/unit/rerun.h"
 
 struct cm_reader *history_open(const char *dir, unsigned pid)

@@ -17,6 +17,7 @@
 
 #include "stats/reader.h"
 #include "stats/region.h"
+#include "stats/start_time.h"
 #include "tests/unit/cmocka_all.h"
 
 #define FILES     3000 /* more than a list looks at */

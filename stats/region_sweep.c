@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: MIT */
+#include "stats/region_sweep.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "stats/layout.h"
+#include "stats/region.h"
+#include "stats/region_lock.h"
+#include "stats/start_time.h"
+
+#define ENTRIES_MOST   4096 /* of the folder, that a sweep reads */
+#define LEFTOVERS_MOST 512  /* that it considers; the next sweep finds the others */
+/* This young, one of an older library may not have been locked yet. */
+#define BIRTH_NS UINT64_C(1000000000)
+
+struct leftover {
+	char name[NAME_MAX + 1];
+	uint64_t age_ns;     /* since the process was found dead */
+	uint64_t written_ns; /* since its last write that is not through the mapping */
+	bool unremoved;
+};
+
+/* Whether `name` is a region of this user whose process is gone. */
+static bool is_leftover(const char *name)
+{
+	unsigned uid, pid;
+	unsigned long long start;
+	uint64_t now = 0;
+	int end = 0;
+
+	/* NOLINTNEXTLINE(cert-err34-c): a name with other numbers than ours is not ours */
+	if (sscanf(name, CM_REGION_PREFIX "%u.%u.%llu%n", &uid, &pid, &start, &end) != 3 ||
+	    name[end] != '\0' || uid != (unsigned)geteuid())
+		return false;
+	switch (cm_process_start_time(pid, &now)) {
+	case 0:
+		return now != start;
+	case -ESRCH:
+		return true;
+	default:
+		return false; /* can't tell: leave it */
+	}
+}
+
+static uint64_t age_ns(const struct timespec *now, const struct timespec *then)
+{
+	int64_t ns = (now->tv_sec - then->tv_sec) * INT64_C(1000000000) + now->tv_nsec -
+		     then->tv_nsec;
+
+	return ns > 0 ? (uint64_t)ns : 0;
+}
+
+static int by_age(const void *a, const void *b)
+{
+	const struct leftover *x = a, *y = b;
+
+	if (x->age_ns != y->age_ns)
+		return x->age_ns < y->age_ns ? -1 : 1;
+	return x->written_ns < y->written_ns ? -1 : x->written_ns > y->written_ns;
+}
+
+/* The flags of a region of this layout. The whole header is too large for a small stack. */
+static bool read_flags(int fd, uint32_t *ret_flags)
+{
+	uint64_t magic;
+	uint16_t major;
+
+	return pread(fd, &magic, sizeof(magic), offsetof(struct cm_header, magic)) ==
+		       sizeof(magic) &&
+	       pread(fd, &major, sizeof(major), offsetof(struct cm_header, major)) ==
+		       sizeof(major) &&
+	       pread(fd, ret_flags, sizeof(*ret_flags), offsetof(struct cm_header, flags)) ==
+		       sizeof(*ret_flags) &&
+	       magic == CM_LAYOUT_MAGIC && major == CM_LAYOUT_MAJOR;
+}
+
+/*
+ * Reads the header of a leftover. At the first time it notes there that the process is gone, which
+ * also sets the file's mtime: that is when it was created, as writes through a mapping do not
+ * advance it. A file of another layout is as old as its mtime says. False: it is no leftover.
+ */
+static bool examine(int dir, struct leftover *found)
+{
+	uint32_t flags;
+	bool dead;
+	int fd;
+
+	fd = openat(dir, found->name, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	if (fd < 0)
+		return false;
+	dead = !cm_region_lock(fd) && cm_region_is_named(dir, found->name, fd);
+	if (dead && read_flags(fd, &flags)) {
+		found->unremoved = flags & CM_REGION_UNREMOVED;
+		if (!(flags & CM_REGION_FOUND_DEAD)) {
+			flags |= CM_REGION_FOUND_DEAD;
+			(void)pwrite(fd, &flags, sizeof(flags), offsetof(struct cm_header, flags));
+			found->age_ns = 0;
+		}
+	}
+	(void)close(fd);
+	return dead;
+}
+
+static size_t find_leftovers(DIR *stream, struct leftover *found, size_t max)
+{
+	struct timespec now;
+	struct dirent *entry;
+	struct stat st;
+	size_t n = 0;
+	int seen;
+
+	(void)clock_gettime(CLOCK_REALTIME, &now);
+	for (seen = 0; n < max && seen < ENTRIES_MOST && (entry = readdir(stream)); seen++) {
+		if (!is_leftover(entry->d_name) ||
+		    fstatat(dirfd(stream), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) ||
+		    !S_ISREG(st.st_mode) || st.st_uid != geteuid())
+			continue;
+		found[n].age_ns = found[n].written_ns = age_ns(&now, &st.st_mtim);
+		(void)snprintf(found[n].name, sizeof(found[n].name), "%s", entry->d_name);
+		if (found[n].age_ns >= BIRTH_NS && examine(dirfd(stream), &found[n]))
+			n++;
+	}
+	return n;
+}
+
+static bool must_keep(const struct leftover *found, size_t younger,
+		      const struct cm_region_keep *keep)
+{
+	if (found->unremoved || younger >= keep->most)
+		return false;
+	return younger < keep->least || found->age_ns <= keep->ns;
+}
+
+int cm_region_sweep(const char *dir, const struct cm_region_keep *keep)
+{
+	static const struct cm_region_keep none;
+	struct leftover *found;
+	size_t i, n, kept = 0;
+	DIR *stream;
+	int removed = 0;
+
+	found = calloc(LEFTOVERS_MOST, sizeof(*found));
+	stream = found ? opendir(dir ? dir : CM_REGION_DIR) : NULL;
+	if (!stream) {
+		free(found);
+		return 0;
+	}
+	n = find_leftovers(stream, found, LEFTOVERS_MOST);
+	qsort(found, n, sizeof(*found), by_age);
+	for (i = 0; i < n; i++)
+		if (must_keep(&found[i], kept, keep ? keep : &none))
+			kept++;
+		else if (!cm_region_remove_leftover(dirfd(stream), found[i].name))
+			removed++;
+	(void)closedir(stream);
+	free(found);
+	return removed;
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+#include "stats/start_time.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+#include "tests/unit/cmocka_all.h"
+
+static void a_process_has_one_start_time(void **state)
+{
+	uint64_t mine, again, init;
+
+	(void)state;
+	assert_int_equal(cm_process_start_time((uint32_t)getpid(), &mine), 0);
+	assert_int_equal(cm_process_start_time((uint32_t)getpid(), &again), 0);
+	assert_int_equal(mine, again);
+	assert_int_equal(cm_process_start_time(1, &init), 0);
+	assert_true(init <= mine);
+	assert_int_equal(cm_process_start_time(0x7fffffff, &init), -ESRCH);
+}
+
+static void a_process_finds_its_own_start_time(void **state)
+{
+	uint64_t mine, own;
+
+	(void)state;
+	assert_int_equal(cm_process_start_time((uint32_t)getpid(), &mine), 0);
+	assert_int_equal(cm_process_own_start_time(&own), 0);
+	assert_int_equal(own, mine);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_process_has_one_start_time),
+		cmocka_unit_test(a_process_finds_its_own_start_time),
+	};
+
+	return cmocka_run_group_tests_name("start_time", tests, NULL, NULL);
+}
