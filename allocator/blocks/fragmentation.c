@@ -9,7 +9,7 @@
 #include "stats/counters.h"
 
 /* docs/decisions/layout.md has what others measure. */
-#define WARY_TENTHS  5   /* of the card are reserved: what a cut pins is limited */
+#define FILL_TENTHS  5   /* of the card are reserved: what a cut pins is limited */
 #define PIN_SHARE    5   /* so much of the room above the peak may be pinned, */
 #define TURNS        12  /* more with each turn of poll_policy.h, all of it after so many */
 #define TAIL_SHARE   256 /* of the card may be pinned before segments are made to measure, */
@@ -17,10 +17,10 @@
 #define PACK_TENTHS  7   /* reserved, on pages: blocks go where they touch few of them */
 #define FULL_SHARE   32  /* not reserved, on pages: less is hardly any room */
 /* Until a 32nd more is in use than when they were counted anew: */
-#define QUESTIONS_MOST 1024u /* searches for a place for pages in vain */
-#define MOVES_MOST     256u  /* requests for which pages are moved */
-#define RISE_SHARE     32
-#define LOOKS          256u /* at free blocks, for one that is not spared */
+#define FUTILE_MOST 1024u /* searches for pages that found no better place than a ready block */
+#define MOVES_MOST  256u  /* requests for which pages are moved */
+#define RISE_SHARE  32
+#define LOOKS       256u /* at free blocks, for one that is not spared */
 
 static uint64_t used_bytes(const struct cm_heap *heap)
 {
@@ -52,7 +52,7 @@ static bool card_fills_up(const struct cm_heap *heap)
 		return false;
 	if (cm_paged_serves(heap))
 		return is_share(heap, cm_device_reserved_locked(heap->device), PACK_TENTHS);
-	return cache->plain && is_share(heap, cm_device_reserved_locked(heap->device), WARY_TENTHS);
+	return cache->plain && is_share(heap, cm_device_reserved_locked(heap->device), FILL_TENTHS);
 }
 
 void cm_fragmentation_note_reserved_locked(struct cm_heap *heap)
@@ -82,7 +82,7 @@ static void note_rise(struct cm_heap *heap)
 	if (used <= heap->spared_at + heap->spared_at / RISE_SHARE)
 		return;
 	heap->spared_at = used;
-	heap->spared_questions = heap->spared_moves = 0;
+	heap->futile_searches = heap->spared_moves = 0;
 }
 
 /* Hardly any room is left: to move pages at every step is better than to fail. */
@@ -100,7 +100,7 @@ bool cm_fragmentation_packs_pages_locked(struct cm_heap *heap)
 	if (is_full(heap))
 		return true;
 	note_rise(heap);
-	return heap->spared_moves < MOVES_MOST && heap->spared_questions < QUESTIONS_MOST;
+	return heap->spared_moves < MOVES_MOST && heap->futile_searches < FUTILE_MOST;
 }
 
 /* Of a heap on pages: shared pages at both ends would take what is more than whole pages. */
@@ -203,7 +203,7 @@ uint32_t cm_fragmentation_find_reserved_locked(struct cm_heap *heap, uint64_t si
 			most = touched;
 		}
 	}
-	heap->spared_questions += found != 0;
+	heap->futile_searches += found != 0;
 	return found;
 }
 

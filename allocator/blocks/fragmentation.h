@@ -35,8 +35,8 @@ void cm_fragmentation_note_reserved_locked(struct cm_heap *heap);
 /* The driver had no `bytes`: the card is as large as what was reserved, and that. */
 void cm_fragmentation_note_refusal_locked(struct cm_heap *heap, uint64_t bytes);
 
-/* Of a wary heap whose device keeps up: whether the driver is asked, for freed memory or a segment,
- * before `size` bytes are cut off a free block of the large pool. */
+/* Called if the card fills up and the device keeps up: whether the driver is asked, for freed
+ * memory or a segment, before `size` bytes are cut off a free block of the large pool. */
 CM_COLD bool cm_fragmentation_should_poll_locked(struct cm_heap *heap, const struct cm_block *block,
 						 uint64_t size);
 

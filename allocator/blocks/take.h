@@ -139,7 +139,7 @@ CM_ALWAYS_INLINE bool cm_take_batch_waits(const struct cm_heap *heap)
 	       heap->can & CM_CAN_CTX_EVENTS;
 }
 
-/* Whether a block waits that may be of a size from `least` to `most`, or the heap is wary. */
+/* Whether a block is pending that may be of a size from `least` to `most`, or the card fills up. */
 CM_ALWAYS_INLINE bool cm_take_has_pending_between(const struct cm_heap *heap, uint64_t least,
 						  uint64_t most)
 {

@@ -126,13 +126,14 @@ struct cm_heap {
 	uint32_t index; /* in cache->heap and the heap table */
 	uint32_t can;   /* CM_CAN_* */
 	uint64_t live_bytes;
-	uint64_t pending_sizes; /* bit c: a block of cm_size_class c may wait; all: wary */
+	/* Bit c: a block of cm_size_class c may be pending. All bits: the card fills up. */
+	uint64_t pending_sizes;
 	/* Guarded by the device's lock; see the table in docs/architecture.md for what else is held
 	 * where it changes, and so may be held to read it. */
 	_Atomic uint8_t state;
-	bool card_fills_up;        /* the card fills up, see fragmentation.h */
-	uint64_t spares_from;      /* with so much in use on the device */
-	uint32_t spared_questions; /* and what was done for it on pages */
+	bool card_fills_up;       /* the card fills up, see fragmentation.h */
+	uint64_t spares_from;     /* with so much in use on the device */
+	uint32_t futile_searches; /* and what was done for it on pages, see fragmentation.c */
 	uint32_t spared_moves;
 	uint64_t spared_at; /* in use on the device when these were counted anew */
 

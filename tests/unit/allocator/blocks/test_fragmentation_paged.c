@@ -215,21 +215,21 @@ static void a_card_that_others_fill_is_known_by_what_it_refused(void **state)
 }
 
 /* Nor is a better place looked for again and again where there is none. */
-static void a_search_in_vain_comes_to_an_end(void **state)
+static void a_futile_search_comes_to_an_end(void **state)
 {
 	struct fixture *f = open_card(CARD, true);
-	uint32_t vain = 0, i;
+	uint32_t futile = 0, i;
 
 	(void)state;
 	(void)lay_out(f, 36);
 	use(f, 3 * MIB);
-	assert_int_equal(f->heap->spared_questions, 1);
+	assert_int_equal(f->heap->futile_searches, 1);
 	for (i = 0; i < 1100; i++) {
 		if (i == 1050)
-			vain = f->heap->spared_questions;
+			futile = f->heap->futile_searches;
 		use(f, 3 * MIB);
 	}
-	assert_int_equal(f->heap->spared_questions, vain);
+	assert_int_equal(f->heap->futile_searches, futile);
 	case_close(f);
 }
 
@@ -245,7 +245,7 @@ int main(void)
 		cmocka_unit_test(a_program_that_repeats_itself_comes_to_an_end_of_it),
 		cmocka_unit_test(it_goes_on_where_hardly_any_room_is_left),
 		cmocka_unit_test(a_card_that_others_fill_is_known_by_what_it_refused),
-		cmocka_unit_test(a_search_in_vain_comes_to_an_end),
+		cmocka_unit_test(a_futile_search_comes_to_an_end),
 	};
 
 	return cmocka_run_group_tests_name("fragmentation_paged", tests, NULL, NULL);
