@@ -143,7 +143,7 @@ static bool is_early(enum cm_option option)
 	return option == CM_OPTION_warn || option == CM_OPTION_large_segment_size_mb;
 }
 
-/* The option's name takes so many letters of the pair. */
+/* The option's name takes so many bytes of the pair. */
 static void apply(const struct reading *reading, enum cm_option option, const char *pair,
 		  size_t length)
 {
@@ -202,7 +202,7 @@ static void read_pair(const struct reading *reading, char *pair, bool fits, bool
 	if (early != (option < CM_OPTION_COUNT && is_early(option)))
 		return;
 	if (!fits) {
-		tell(reading, "%s: \"%s\" is too long, want at most %d letters; ignored",
+		tell(reading, "%s: \"%s\" is too long, want at most %d characters; ignored",
 		     reading->variable, quote(pair, quoted), PAIR_BYTES - 1);
 	} else if (option < CM_OPTION_COUNT) {
 		apply(reading, option, pair, length);

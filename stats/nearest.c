@@ -4,7 +4,7 @@
 #include <string.h>
 
 #define NAME_LETTERS 63 /* longer words are no slip of ours */
-#define PREFIX_LEAST 4  /* letters that say which name a cut word stands for */
+#define PREFIX_LEAST 4  /* characters that say which name a cut word stands for */
 
 static unsigned least(unsigned a, unsigned b)
 {

@@ -28,14 +28,14 @@ static int take_number(const char **text, uint64_t *ret_number)
 	return 0;
 }
 
-/* Takes K, M, G or T, alone or as KB, Ki, KiB, and the like. -EINVAL: another letter. */
+/* Takes K, M, G or T, alone or as KB, Ki, KiB, and the like. -EINVAL: another suffix. */
 static int take_unit(const char **text, unsigned *ret_shift)
 {
-	static const char letters[] = "KMGT";
-	const char *p = *text, *letter;
+	static const char suffixes[] = "KMGT";
+	const char *p = *text, *suffix;
 
-	letter = *p ? strchr(letters, *p) : NULL;
-	if (!letter)
+	suffix = *p ? strchr(suffixes, *p) : NULL;
+	if (!suffix)
 		return -EINVAL;
 	p++;
 	if (*p == 'i')
@@ -43,7 +43,7 @@ static int take_unit(const char **text, unsigned *ret_shift)
 	if (*p == 'B')
 		p++;
 	*text = p;
-	*ret_shift = 10 * (unsigned)(letter - letters + 1);
+	*ret_shift = 10 * (unsigned)(suffix - suffixes + 1);
 	return 0;
 }
 
@@ -184,7 +184,7 @@ static int parse_flag(const char *text, bool *ret_flag)
 	return -EINVAL;
 }
 
-/* The words of a CHOICE, one a call: *words moves on, 0 letters is the end. */
+/* The words of a CHOICE, one a call: *words moves on, a length of 0 is the end. */
 static size_t next_word(const char **words, const char **ret_word)
 {
 	size_t length = strcspn(*words, "|");
@@ -353,7 +353,7 @@ void cm_option_value_format_want(const struct cm_option_info *info, uint64_t seg
 		(void)append(text, bytes, used, "a power of two, or a list like [256:1,512:2,>:8]");
 		break;
 	case CM_TYPE_PATH:
-		(void)append(text, bytes, used, "an absolute path of at most %d letters",
+		(void)append(text, bytes, used, "an absolute path of at most %d characters",
 			     CM_PATH_BYTES - 1);
 		break;
 	}

@@ -85,7 +85,7 @@ static bool check_is_free(struct walk *walk, uint32_t first)
 
 	for (index = first; index; index = cache->block[index].next)
 		if (cache->is_free[index] != (cache->block[index].state == CM_BLOCK_FREE))
-			return cm_why_set(&walk->why, "block %u of state %u is noted as %s", index,
+			return cm_why_set(&walk->why, "block %u of state %u is marked as %s", index,
 					  cache->block[index].state,
 					  cache->is_free[index] ? "free" : "not free");
 	return true;

@@ -446,7 +446,7 @@ static int serve_request(const struct request *request)
 
 int cm_slow_path_alloc(struct cm_heap *heap, uint64_t size, uint64_t bytes, uint64_t *ret_addr)
 {
-	struct cm_oom oom; /* half a kilobyte, which means nothing while nothing is noted */
+	struct cm_oom oom; /* half a kilobyte, not filled in unless the request fails */
 	const struct request request = {heap, cm_heap_ctx(heap), size, bytes, ret_addr, &oom};
 	const struct cm_driver_ops *ops = heap->cache->ops;
 	int err;

@@ -17,7 +17,7 @@ struct cm_cache;
 struct cm_heap;
 
 struct cm_oom {
-	uint64_t nth;     /* of this process, from 1; 0: none has been noted */
+	uint64_t nth;     /* of this process, from 1; 0: nothing is to be reported */
 	bool served;      /* good news: the request that failed last has been served after all */
 	const char *kind; /* of memory, "managed memory"; NULL: of the cache */
 	bool host;        /* pinned: of figures only `live` and what is cached */
@@ -71,8 +71,9 @@ void cm_oom_note_pinned(struct cm_heap *heap, uint64_t bytes, struct cm_oom *ret
 void cm_oom_note_served(struct cm_heap *heap, uint64_t size, uint64_t bytes,
 			struct cm_oom *ret_oom);
 
-/* Shows and tells what has been noted, if anything; enters the stack of the request in its event
- * unless it has one. No lock is held, no driver call is made. */
+/* Reports what one of the functions above has filled in, or does nothing if `nth` is 0. Enters the
+ * stack of the request in its event, unless the event has one. No lock is held, no driver call is
+ * made. May block in show_oom and tell_oom of struct cm_driver_ops. */
 void cm_oom_tell(struct cm_cache *cache, struct cm_oom *oom);
 
 #endif

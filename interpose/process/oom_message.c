@@ -33,7 +33,7 @@
 enum { USED, CACHED, UNCACHED, PEERS, REST, FREE, PARTS };
 
 struct text {
-	char letters[TEXT_BYTES];
+	char bytes[TEXT_BYTES];
 	size_t length;
 	int pid;
 	int64_t unit; /* the unit of all amounts */
@@ -64,12 +64,12 @@ static struct amount amount(const struct text *text, int64_t bytes)
 /* Appends to the text; drops what does not fit. */
 __attribute__((format(printf, 2, 3))) static void add(struct text *text, const char *format, ...)
 {
-	size_t room = sizeof(text->letters) - text->length;
+	size_t room = sizeof(text->bytes) - text->length;
 	va_list args;
 	int n;
 
 	va_start(args, format);
-	n = vsnprintf(text->letters + text->length, room, format, args);
+	n = vsnprintf(text->bytes + text->length, room, format, args);
 	va_end(args);
 	if (n > 0)
 		text->length += (size_t)n < room ? (size_t)n : room - 1;
@@ -456,7 +456,7 @@ void cm_oom_message_print(const struct cm_oom *oom)
 		if (oom->has_holders)
 			add_report(text, oom);
 	}
-	if (cm_log_text(CM_LOG_WARNING, text->letters, text->length) && !oom->served)
+	if (cm_log_text(CM_LOG_WARNING, text->bytes, text->length) && !oom->served)
 		keep_region();
 	(void)munmap(text, sizeof(*text));
 }

@@ -416,18 +416,18 @@ static bool find_line(const struct cm_python_reader *reader, const struct code *
 static uint64_t describe(const struct cm_python_reader *reader, const struct code *code,
 			 uintptr_t place, cm_python_text_fn *add_text)
 {
-	char letters[CM_PYTHON_TEXT];
-	struct text text = {letters, sizeof(letters) / 2, 0};
+	char buffer[CM_PYTHON_TEXT];
+	struct text text = {buffer, sizeof(buffer) / 2, 0};
 	uint32_t line;
 
 	if (!put_object(reader, code->name, &text))
 		return 0;
-	letters[text.used++] = CM_FRAME_TEXT_SPLIT;
-	text.bytes = sizeof(letters);
+	buffer[text.used++] = CM_FRAME_TEXT_SPLIT;
+	text.bytes = sizeof(buffer);
 	if (!put_object(reader, code->file, &text) || !find_line(reader, code, place, &line))
 		return 0;
-	letters[text.used] = '\0';
-	return cm_frame_python(line, add_text(letters));
+	buffer[text.used] = '\0';
+	return cm_frame_python(line, add_text(buffer));
 }
 
 static uint64_t name_frame(const struct cm_python_reader *reader, const struct frame *frame,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The hooks of what copies, fills and writes memory. Each goes to the driver as it is; what it
- * names of other devices is told before (reach.h), and what the host may see of it is noted once
- * the driver has accepted it (host_work.h).
+ * names of other devices is announced before (reach.h), and what the host may see of it is counted
+ * once the driver has accepted it (host_work.h).
  */
 #include "allocator/base/attr.h"
 #include "interpose/driver/host_memory_ends.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Work that names memory of another device is not noted: nobody waits for it. */
+/* Work that names memory of another device is not announced: nobody waits for it. */
 #include "allocator/cache.h"
 
 struct cm_submission __wrap_cm_cache_begin_reach(struct cm_cache *cache, uint64_t ctx,

@@ -99,10 +99,10 @@ class Browser:
 
     def ask(self, method, **parameters):
         self.number += 1
-        letter = {'id': self.number, 'method': method, 'params': parameters}
+        message = {'id': self.number, 'method': method, 'params': parameters}
         if self.session:
-            letter['sessionId'] = self.session
-        os.write(self.to, json.dumps(letter).encode() + b'\0')
+            message['sessionId'] = self.session
+        os.write(self.to, json.dumps(message).encode() + b'\0')
         while True:
             answer = self.read()
             if answer.get('id') == self.number:

@@ -318,26 +318,26 @@ void cm_check_PRELOAD_FILE(const struct cm_patient *patient, struct cm_finding *
 /* Libraries that are known to replace CUDA's functions for memory, by a part of their names. */
 static const struct {
 	const char *part, *whose;
-} neighbours[] = {
+} rivals[] = {
 	{"libvgpu", "HAMi's, which limits the memory of containers"},
 	{"libnvshare", "nvshare's, which swaps the memory of whole programs"},
 	{"libgemhook", "Gemini's, which shares a card by time"},
 	{"libcuda-control", "vcuda's, which limits the memory of containers"},
 };
 
-static bool see_neighbour(const char *path, struct cm_finding *finding)
+static bool see_rival(const char *path, struct cm_finding *finding)
 {
 	const char *name = strrchr(path, '/');
 	size_t i;
 
 	name = name ? name + 1 : path;
-	for (i = 0; i < sizeof(neighbours) / sizeof(neighbours[0]); i++) {
-		if (!strstr(name, neighbours[i].part))
+	for (i = 0; i < sizeof(rivals) / sizeof(rivals[0]); i++) {
+		if (!strstr(name, rivals[i].part))
 			continue;
 		cm_see(finding, CM_VERDICT_WARN,
 		       "LD_PRELOAD has %s, by its name %s: both replace cuMemAlloc, and the first "
 		       "one in LD_PRELOAD is asked",
-		       path, neighbours[i].whose);
+		       path, rivals[i].whose);
 		cm_remedy(finding,
 			  "if its limits must hold, set them for the library instead: "
 			  "'%s run --limit SIZE'",
@@ -355,7 +355,7 @@ void cm_check_PRELOAD(const struct cm_patient *patient, struct cm_finding *findi
 	(void)patient;
 	(void)snprintf(words, sizeof(words), "%s", value ? value : "");
 	for (word = strtok_r(words, " :", &rest); word; word = strtok_r(NULL, " :", &rest))
-		if (see_neighbour(word, finding))
+		if (see_rival(word, finding))
 			return;
 	if (value && *value)
 		cm_see(finding, CM_VERDICT_OK, "LD_PRELOAD is %.400s", value);

@@ -9,9 +9,9 @@
 #include "tools/plot/picture_font.h"
 #include "tools/plot/png.h"
 
-/* A letter of the stroke font is so wide and so high, in units of its grid, with the gap behind. */
-#define LETTER_WIDE 5.6
-#define LETTER_HIGH 9.0
+/* A glyph of the stroke font is so wide and so high, in units of its grid, with the gap behind. */
+#define GLYPH_WIDE 5.6
+#define GLYPH_HIGH 9.0
 
 int cm_picture_open(struct cm_picture *picture, enum cm_picture_form form, unsigned width,
 		    unsigned height, FILE *file)
@@ -174,15 +174,15 @@ void cm_picture_line(struct cm_picture *picture, double x0, double y0, double x1
 		stroke(picture, x0, y0, x1, y1, width, color);
 }
 
-double cm_picture_text_width(double size, size_t letters)
+double cm_picture_text_width(double size, size_t characters)
 {
-	return (double)letters * size * LETTER_WIDE / LETTER_HIGH;
+	return (double)characters * size * GLYPH_WIDE / GLYPH_HIGH;
 }
 
-static void put_letter(struct cm_picture *picture, double x, double y, double unit, uint32_t color,
-		       char letter)
+static void put_glyph(struct cm_picture *picture, double x, double y, double unit, uint32_t color,
+		      char character)
 {
-	const char *at = cm_font_strokes(letter);
+	const char *at = cm_font_strokes(character);
 	double from_x = 0, from_y = 0, to_x, to_y;
 	bool begun = false;
 
@@ -202,7 +202,7 @@ static void put_letter(struct cm_picture *picture, double x, double y, double un
 	}
 }
 
-static size_t count_letters(const char *text)
+static size_t count_characters(const char *text)
 {
 	size_t count = 0;
 
@@ -211,19 +211,19 @@ static size_t count_letters(const char *text)
 	return count;
 }
 
-static void put_letters(struct cm_picture *picture, double x, double y, double size, uint32_t color,
-			const char *text)
+static void put_glyphs(struct cm_picture *picture, double x, double y, double size, uint32_t color,
+		       const char *text)
 {
 	for (; *text; text++) {
 		const unsigned char code = (unsigned char)*text;
 
 		if ((code & 0xc0) == 0x80)
-			continue; /* the letter has begun before */
-		/* The micro sign looks like a u; other letters than ASCII's become a box. */
-		put_letter(picture, x, y, size / LETTER_HIGH, color,
-			   !strncmp(text, "\xc2\xb5", 2) ? 'u'
-			   : code < 0x80                 ? *text
-							 : '\x7f');
+			continue; /* the character has begun before */
+		/* The micro sign looks like a u; characters outside ASCII become a box. */
+		put_glyph(picture, x, y, size / GLYPH_HIGH, color,
+			  !strncmp(text, "\xc2\xb5", 2) ? 'u'
+			  : code < 0x80                 ? *text
+							: '\x7f');
 		x += cm_picture_text_width(size, 1);
 	}
 }
@@ -254,7 +254,7 @@ void cm_picture_text(struct cm_picture *picture, double x, double y, double size
 		(void)fputs("</text>\n", picture->file);
 		return;
 	}
-	put_letters(picture,
-		    x - cm_picture_text_width(size, count_letters(text)) * (double)align / 2, y,
-		    size, color, text);
+	put_glyphs(picture,
+		   x - cm_picture_text_width(size, count_characters(text)) * (double)align / 2, y,
+		   size, color, text);
 }

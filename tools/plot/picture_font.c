@@ -101,9 +101,9 @@ static const char *const strokes[128] = {
 	['~'] = "04153445",
 };
 
-const char *cm_font_strokes(char letter)
+const char *cm_font_strokes(char character)
 {
-	const unsigned char code = (unsigned char)letter;
+	const unsigned char code = (unsigned char)character;
 	const char *found = code < sizeof(strokes) / sizeof(strokes[0]) ? strokes[code] : NULL;
 
 	return found ? found : "0208484202";

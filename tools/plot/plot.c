@@ -14,14 +14,14 @@ struct part {
 	size_t count;
 };
 
-/* Streaming Base64: three bytes become four characters. */
+/* Streaming Base64: a group of three bytes becomes four characters. */
 struct base64 {
 	FILE *file;
 	uint8_t bytes[3];
 	unsigned count;
 };
 
-static void put_letters(struct base64 *base64)
+static void put_group(struct base64 *base64)
 {
 	static const char digits[] =
 		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -44,7 +44,7 @@ static void put_base64(void *to, const void *bytes, size_t count)
 	for (; count; count--) {
 		base64->bytes[base64->count++] = *at++;
 		if (base64->count == 3)
-			put_letters(base64);
+			put_group(base64);
 	}
 }
 
@@ -95,7 +95,7 @@ static int put_data(const struct cm_columns *columns, FILE *file)
 
 	err = pack(parts, sizeof(parts) / sizeof(parts[0]), &base64);
 	if (base64.count)
-		put_letters(&base64);
+		put_group(&base64);
 	return err;
 }
 

@@ -18,7 +18,7 @@
 #define BANDS      14
 #define TEXT_SIZE  15.0
 #define SMALL_SIZE 13.0
-#define NAME_MOST  37 /* letters of a name in the legend */
+#define NAME_MOST  37 /* characters of a name in the legend */
 #define OOMS_MOST  20
 
 #define INK   0x1d2330
@@ -173,14 +173,14 @@ static void draw_ooms(struct still *still)
 	}
 }
 
-/* The beginning of a text that fits the legend; not in the middle of a letter. */
+/* The beginning of a text that fits the legend; not in the middle of a character. */
 static void shorten(char *to, size_t bytes, const char *name)
 {
-	size_t at, letters = 0;
+	size_t at, characters = 0;
 
 	for (at = 0; name[at] && at + 5 < bytes; at++) {
-		letters += ((unsigned char)name[at] & 0xc0) != 0x80;
-		if (letters > NAME_MOST)
+		characters += ((unsigned char)name[at] & 0xc0) != 0x80;
+		if (characters > NAME_MOST)
 			break;
 		to[at] = name[at];
 	}

@@ -118,7 +118,7 @@ static void waiting_does_not_begin_when_a_letter_is_there(void **state)
 	assert_int_equal(channel.state, CM_CHANNEL_POSTED);
 }
 
-#define LETTERS 1000
+#define COMMANDS 1000
 
 /* The owner's loop as the library runs it, until it is told to end. */
 static void *own(void *arg)
@@ -146,8 +146,8 @@ static void no_letter_is_lost_on_a_sleeping_owner(void **state)
 
 	(void)state;
 	assert_int_equal(pthread_create(&owner, NULL, own, &channel), 0);
-	for (i = 0; i <= LETTERS; i++) {
-		channel.command = i < LETTERS ? CM_COMMAND_CHECKPOINT : CM_COMMAND_NONE;
+	for (i = 0; i <= COMMANDS; i++) {
+		channel.command = i < COMMANDS ? CM_COMMAND_CHECKPOINT : CM_COMMAND_NONE;
 		channel.arg[0] = (uint64_t)i;
 		__atomic_store_n(&channel.state, CM_CHANNEL_POSTED, __ATOMIC_RELEASE);
 		(void)cm_channel_wake(&channel);

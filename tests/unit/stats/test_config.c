@@ -252,7 +252,7 @@ static const struct refused {
 	 "\"roundup_power2_divisions:[]\" is not understood, want off, or a power of two, or a "
 	 "list like [256:1,512:2,>:8]; keeping off"},
 	{"region_dir:shm", "\"region_dir:shm\" is not understood, want an absolute path of at "
-			   "most 191 letters; keeping /dev/shm"},
+			   "most 191 characters; keeping /dev/shm"},
 	{"mode:\x1b[2J", "\"mode:?[2J\" is not understood, want cache|stats|off; keeping cache"},
 	{"mode:\xc2\x9b\x9b\xc3\xa4",
 	 "\"mode:??\xc3\xa4\" is not understood, want cache|stats|off; keeping cache"},
@@ -297,7 +297,7 @@ static void a_long_text_is_cut_in_messages(void **state)
 	memset(text + 5, 'x', sizeof(text) - 6);
 	read_text(&config, text, &heard);
 	assert_int_equal(heard.count, 1);
-	assert_non_null(strstr(heard.text, "xxx...\" is too long, want at most 255 letters"));
+	assert_non_null(strstr(heard.text, "xxx...\" is too long, want at most 255 characters"));
 	text[255] = '\0';
 	read_text(&config, text, &heard);
 	assert_non_null(strstr(heard.text, "xxx...\" is not understood"));

@@ -170,9 +170,9 @@ class Device {
 }
 
 function decodeBase64(text) {
-  const letters = atob(text), bytes = new Uint8Array(letters.length);
+  const binary = atob(text), bytes = new Uint8Array(binary.length);
   for (let i = 0; i < bytes.length; i++)
-    bytes[i] = letters.charCodeAt(i);
+    bytes[i] = binary.charCodeAt(i);
   return bytes;
 }
 

@@ -144,8 +144,8 @@ function shorten(context, text, width) {
   const whole = context.measureText(text).width;
   if (whole <= width)
     return text;
-  const letters = Math.floor(text.length * (width - 10) / whole);
-  return letters > 2 ? text.slice(0, letters) + "\u2026" : "";
+  const characters = Math.floor(text.length * (width - 10) / whole);
+  return characters > 2 ? text.slice(0, characters) + "\u2026" : "";
 }
 
 function buttonGroup(choices, chosen, pick) {

@@ -1,7 +1,7 @@
 /*
  * Flame graphs of memory by stack, for the range of events that is looked at: allocated at its end, at
  * its peak, allocated during it, and of these still allocated. The outermost functions are on top, or,
- * turned over, those that allocate.
+ * inverted, those that allocate.
  */
 const CELL = 21, PAD = 14;
 const MEASURES = [["live", "Allocated now", "allocated at the end of the range"], ["peak", "At the peak", "of the range"],
@@ -47,10 +47,10 @@ class FlameView extends View {
         this.inverted = !this.inverted;
         event.currentTarget.setAttribute("aria-pressed", String(this.inverted));
         this.build();
-      } }, "Turn over"));
+      } }, "Invert"));
     this.keys = [
       [["ArrowUp"], "look from one function further out", () => this.zoomOut()],
-      [["i"], "turn over", () => this.controls.querySelector("#turn").click()],
+      [["i"], "invert", () => this.controls.querySelector("#turn").click()],
       [["m"], "the next measure", () => this.nextMeasure()],
       [["b"], "bytes or blocks", () => this.controls.querySelector(`[data-value=${this.unit === "bytes" ? "count" : "bytes"}]`).click()],
     ];

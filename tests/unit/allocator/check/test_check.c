@@ -156,7 +156,7 @@ static void wrong_segments_and_blocks_are_named(void **state)
 	WRONG(&stage, block[stage.live].requested, 1 * MIB, "serves 1048576");
 	WRONG(&stage, block[stage.live].state, 17, "is in state 17");
 	WRONG(&stage, block[stage.open].state, CM_BLOCK_FREE, "are free neighbours");
-	WRONG(&stage, stage.cache->is_free[stage.live], 1, "is noted as free");
+	WRONG(&stage, stage.cache->is_free[stage.live], 1, "is marked as free");
 	WRONG(&stage, stage.device->spare_block, stage.live, "is in use");
 	WRONG(&stage, stage.device->spare_block, 0, "is lost");
 	WRONG(&stage, *page_of(&stage, segment->addr), 0, "the page map does not know");
