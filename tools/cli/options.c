@@ -19,15 +19,15 @@
 #define WATCH_MIN_NS        UINT64_C(100000000)
 #define SPEED_MIN           UINT64_C(100000000) /* in 1e-9 */
 #define SPEED_MAX           UINT64_C(10000000000000)
-#define LONG_BASE           256 /* getopt's value for the first long option: above every letter */
+#define LONG_BASE           256 /* getopt's value for the first long option: no character */
 #define HELP_COLUMN         28
 
 static const struct cm_opt_info infos[CM_OPT_COUNT] = {
 #define ARG_NONE     false, false
 #define ARG_REQUIRED true, false
 #define ARG_OPTIONAL true, true
-#define CM_OPT(ID, letter, name, ARGUMENT, argument, take, field, help) \
-	[CM_OPT_##ID] = {name, argument, help, letter, ARG_##ARGUMENT},
+#define CM_OPT(ID, short_name, name, ARGUMENT, argument, take, field, help) \
+	[CM_OPT_##ID] = {name, argument, help, short_name, ARG_##ARGUMENT},
 #include "tools/cli/options.def"
 };
 
@@ -51,9 +51,9 @@ static void print_option(enum cm_opt opt)
 	char left[64];
 	const char *open = info->argument_optional ? "[=" : info->has_argument ? " " : "";
 
-	(void)snprintf(left, sizeof(left), "%c%c%s--%s%s%s%s", info->letter ? '-' : ' ',
-		       info->letter ? info->letter : ' ', info->letter ? ", " : "  ", info->name,
-		       open, info->argument, info->argument_optional ? "]" : "");
+	(void)snprintf(left, sizeof(left), "%c%c%s--%s%s%s%s", info->short_name ? '-' : ' ',
+		       info->short_name ? info->short_name : ' ', info->short_name ? ", " : "  ",
+		       info->name, open, info->argument, info->argument_optional ? "]" : "");
 	if (strlen(left) < HELP_COLUMN)
 		(void)printf("  %-*s %s\n", HELP_COLUMN, left, info->help);
 	else
@@ -73,17 +73,17 @@ static void print_help(const struct cm_verb *verb)
 
 /* A verb's options in getopt's two forms. */
 struct description {
-	char letters[2 + 3 * (CM_OPT_COUNT + 2)];
+	char optstring[2 + 3 * (CM_OPT_COUNT + 2)];
 	struct option longs[CM_OPT_COUNT + 3];
 };
 
 static void describe_option(struct description *to, size_t row, enum cm_opt opt)
 {
 	const struct cm_opt_info *info = &infos[opt];
-	char *end = to->letters + strlen(to->letters);
+	char *end = to->optstring + strlen(to->optstring);
 
-	if (info->letter) {
-		*end++ = info->letter;
+	if (info->short_name) {
+		*end++ = info->short_name;
 		if (info->has_argument)
 			*end++ = ':';
 		if (info->argument_optional)
@@ -104,7 +104,7 @@ static void describe(const struct cm_verb *verb, struct description *to)
 
 	memset(to, 0, sizeof(*to));
 	/* '+': options end at the first argument; ':': getopt prints nothing. */
-	(void)snprintf(to->letters, sizeof(to->letters), "%s", verb->command ? "+:" : ":");
+	(void)snprintf(to->optstring, sizeof(to->optstring), "%s", verb->command ? "+:" : ":");
 	for (i = 0; i < n; i++)
 		describe_option(to, i, verb->opts[i]);
 	describe_option(to, n, CM_OPT_HELP);
@@ -149,9 +149,9 @@ static enum cm_opt find_opt(const struct cm_verb *verb, int value)
 	if (value >= LONG_BASE)
 		return (enum cm_opt)(value - LONG_BASE);
 	for (i = 0; verb->opts[i] != CM_OPT_COUNT; i++)
-		if (infos[verb->opts[i]].letter == value)
+		if (infos[verb->opts[i]].short_name == value)
 			return verb->opts[i];
-	return infos[CM_OPT_VERSION].letter == value ? CM_OPT_VERSION : CM_OPT_HELP;
+	return infos[CM_OPT_VERSION].short_name == value ? CM_OPT_VERSION : CM_OPT_HELP;
 }
 
 static int fail_unknown(const struct cm_verb *verb, const char *word)
@@ -175,9 +175,9 @@ static int fail_unknown(const struct cm_verb *verb, const char *word)
 /* getopt's '?' and ':': which word is wrong, and why. Returns the exit code. */
 static int complain_option(const struct cm_verb *verb, int result, char **argv)
 {
-	char letter[3] = {'-', (char)optopt, '\0'};
-	/* getopt has just passed a bad long option; a bad letter may be inside a group. */
-	const char *word = optopt && optopt < LONG_BASE ? letter : argv[optind - 1];
+	char short_option[3] = {'-', (char)optopt, '\0'};
+	/* getopt has just passed a bad long option; a bad short option may be inside a group. */
+	const char *word = optopt && optopt < LONG_BASE ? short_option : argv[optind - 1];
 
 	if (result == ':')
 		return cm_fail(CM_EXIT_USAGE, "option '%s' needs a value: %s", word,
@@ -392,7 +392,7 @@ static int take(struct cm_options *options, enum cm_opt opt, const char *value)
 		int (*take)(const struct taking *taking);
 		size_t field;
 	} takers[CM_OPT_COUNT] = {
-#define CM_OPT(ID, letter, name, ARGUMENT, argument, take, field, help) \
+#define CM_OPT(ID, short_name, name, ARGUMENT, argument, take, field, help) \
 	[CM_OPT_##ID] = {take_##take, offsetof(struct cm_options, field)},
 #include "tools/cli/options.def"
 	};
@@ -476,7 +476,7 @@ static int parse_words(const struct cm_verb *verb, int argc, char **argv,
 	describe(verb, &how);
 	optind = 0;
 	opterr = 0;
-	while ((result = getopt_long(argc, argv, how.letters, how.longs, NULL)) != -1) {
+	while ((result = getopt_long(argc, argv, how.optstring, how.longs, NULL)) != -1) {
 		if (result == '?' || result == ':') {
 			*ret_exit = complain_option(verb, result, argv);
 			return -1;

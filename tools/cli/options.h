@@ -14,7 +14,7 @@
 #define CM_PROGRAM          "cudamemstat"
 
 enum cm_opt {
-#define CM_OPT(ID, letter, name, ARGUMENT, argument, take, field, help) CM_OPT_##ID,
+#define CM_OPT(ID, short_name, name, ARGUMENT, argument, take, field, help) CM_OPT_##ID,
 #include "tools/cli/options.def"
 	CM_OPT_COUNT
 };
@@ -155,7 +155,7 @@ struct cm_opt_info {
 	const char *name;
 	const char *argument;
 	const char *help;
-	char letter; /* 0: none */
+	char short_name; /* 0: none */
 	bool has_argument;
 	bool argument_optional;
 };

@@ -79,8 +79,8 @@ static bool put_pattern(const struct cm_opt_info *info, const char *before)
 	if (!info->has_argument || info->argument_optional)
 		return false;
 	(void)printf("%s--%s", before, info->name);
-	if (info->letter)
-		(void)printf(" | -%c", info->letter);
+	if (info->short_name)
+		(void)printf(" | -%c", info->short_name);
 	(void)printf(") ");
 	return true;
 }
@@ -273,8 +273,8 @@ static void complete_fish(const struct cm_verb *verbs)
 
 			(void)printf("complete -c %s -n '__fish_seen_subcommand_from %s' -l %s",
 				     CM_PROGRAM, verb->name, info->name);
-			if (info->letter)
-				(void)printf(" -s %c", info->letter);
+			if (info->short_name)
+				(void)printf(" -s %c", info->short_name);
 			if (info->has_argument && !info->argument_optional)
 				(void)printf(" -r");
 			if (takes_columns(info))
