@@ -42,9 +42,10 @@ struct cm_python_frames {
 /* At most `max` frames of the calling thread. Changes errno. */
 void cm_python_stack(struct cm_python_frames *to, size_t max, cm_python_text_fn *add_text);
 
-/* Whether a return address lies in the interpreter's function that runs Python frames, which some
- * builds never have on the stack; in any code of the interpreter. */
+/* Whether a return address lies in the function of the interpreter that runs Python frames. Some
+ * builds never have it on the stack. */
 bool cm_python_is_eval(uint64_t address);
+/* Whether it lies in any code of the interpreter. */
 bool cm_python_is_interpreter(uint64_t address);
 
 /* How frames are read now; *ret_minor: the version, 3.minor, 0 if it is not known. */

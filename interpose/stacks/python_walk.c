@@ -215,7 +215,9 @@ static bool weigh(uintptr_t object, uint16_t data, uint64_t *ret_weight)
 		return false;
 	first = object + data;
 	last = size > 8 ? first + (uintptr_t)size - 8 : first;
-	if ((last ^ first) >> CM_PAGE_SHIFT && !cm_memory_was_readable(last, sizeof(uint64_t)))
+	/* The last bytes may reach into a page that the check above has not seen. */
+	if (((last + sizeof(uint64_t) - 1) ^ first) >> CM_PAGE_SHIFT &&
+	    !cm_memory_was_readable(last, sizeof(uint64_t)))
 		return false;
 	*ret_weight = object * WEIGHT(1) + (uint64_t)size * WEIGHT(2);
 	if (size < 8)

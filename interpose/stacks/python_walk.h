@@ -26,8 +26,8 @@ struct cm_python_reader {
 	uintptr_t byte_type; /* and PyBytes_Type */
 };
 
-/* What the frames of a thread state are, innermost first; as cm_python_stack. The number of
- * frames is in *ret_count also if the walk met what it does not know: then it returns false. */
+/* The frames of a thread state, innermost first, at most `max`; as cm_python_stack. False: the walk
+ * met what it does not know, and *to has the frames before that. Never blocks. Changes errno. */
 bool cm_python_walk(const struct cm_python_reader *reader, uintptr_t state,
 		    struct cm_python_frames *to, size_t max, cm_python_text_fn *add_text);
 
