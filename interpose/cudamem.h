@@ -100,11 +100,12 @@ CUDAMEM_API int cudamem_record_memory_history(const char *enabled, const char *c
 					      int clear_history);
 
 /*
- * Writes the state of the process at this moment to a new file, which replaces an old one:
+ * Writes the state of the process at this moment to a file, in place of an older one:
  * `cudamemstat report --region FILE` and the other commands for snapshots read it, here and
- * elsewhere. Only the owner may read the file. Requests of other threads wait meanwhile, some
- * milliseconds. Returns 0, or a negative errno: -ENODEV before the first allocation; the file is
- * useless then.
+ * elsewhere. Only the owner may read the file. Requests of other threads wait for a copy in memory,
+ * some milliseconds, and not for the file. Returns 0, or a negative errno: -ENODEV before the first
+ * allocation; -EINVAL if `path` is no file; -EFBIG beyond the process's limit on files. After a
+ * failure the file is useless.
  */
 CUDAMEM_API int cudamem_dump_snapshot(const char *path);
 

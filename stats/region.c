@@ -175,8 +175,7 @@ static int open_file(struct region *region, const char *dir, uint64_t start)
 	return err ? err : -EEXIST;
 }
 
-/* A file longer than the limit would be a SIGXFSZ, which ends the program. */
-static bool file_size_allowed(uint64_t bytes)
+bool cm_region_file_size_allowed(uint64_t bytes)
 {
 	struct rlimit limit;
 
@@ -234,7 +233,7 @@ static int map_file(struct region *region, int fd, uint64_t bytes)
 	struct stat st;
 	int err;
 
-	if (!file_size_allowed(bytes))
+	if (!cm_region_file_size_allowed(bytes))
 		return -EFBIG;
 	if (ftruncate(fd, (off_t)bytes) || fstat(fd, &st))
 		return -errno;

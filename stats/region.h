@@ -68,6 +68,10 @@ void cm_region_remove(struct cm_region *public);
  */
 int cm_region_commit(struct cm_region *public, enum cm_table table, uint32_t rows);
 
+/* Whether a file of the process may have this length. A write beyond the limit would raise SIGXFSZ,
+ * which ends the program. */
+bool cm_region_file_size_allowed(uint64_t bytes);
+
 /* Backs `bytes` of a region's file from `offset` on with memory. 0 or negative errno. */
 int cm_region_back_file(int fd, uint64_t offset, uint64_t bytes);
 

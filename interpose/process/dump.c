@@ -4,6 +4,9 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "interpose/core/state.h"
@@ -12,13 +15,84 @@
 #include "interpose/symbols/hooks.h"
 #include "stats/region.h"
 
-static int write_bytes(int fd, const char *from, size_t bytes, uint64_t at)
+/* Copies the header and the rows of all tables, one behind the other: a region without what was
+ * never used. The caller unmaps *ret_copy, which is ret_copy->file_bytes long. -ENOMEM. */
+static int copy_region(const struct cm_header *from, struct cm_header **ret_copy)
 {
+	uint64_t bytes = from->header_bytes, at = bytes;
+	uint32_t rows[CM_TABLE_COUNT], t;
+	struct cm_header *copy;
+
+	/* Counted once: other threads may be adding stacks and texts. */
+	for (t = 0; t < CM_TABLE_COUNT; t++) {
+		rows[t] = __atomic_load_n(&from->table[t].rows, __ATOMIC_ACQUIRE);
+		bytes += (uint64_t)rows[t] * from->table[t].stride;
+	}
+	copy = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (copy == MAP_FAILED)
+		return -ENOMEM;
+	memcpy(copy, from, from->header_bytes);
+	copy->file_bytes = bytes;
+	for (t = 0; t < CM_TABLE_COUNT; t++) {
+		struct cm_table_row *table = &copy->table[t];
+		const uint64_t table_bytes = (uint64_t)rows[t] * table->stride;
+
+		memcpy((char *)copy + at, (const char *)from + table->offset, table_bytes);
+		table->offset = at;
+		table->rows = table->capacity = rows[t];
+		at += table_bytes;
+	}
+	*ret_copy = copy;
+	return 0;
+}
+
+/* Other threads wait for the copy alone, and not for the file system. -EBUSY: the calling thread is
+ * inside the library. */
+static int take_copy(struct cm_cache *cache, const struct cm_region *region,
+		     struct cm_header **ret_copy)
+{
+	int err;
+
+	if (!cm_hook_enter())
+		return -EBUSY;
+	cm_process_stamp();
+	cm_cache_hold(cache);
+	err = copy_region(region->header, ret_copy);
+	cm_cache_resume(cache);
+	cm_hook_leave();
+	return err;
+}
+
+/* An older file may be readable by others, and a pipe would block. */
+static int open_private(const char *path)
+{
+	const int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0600);
+	struct stat st;
+	int err = 0;
+
+	if (fd < 0)
+		return -errno;
+	if (!fstat(fd, &st) && !S_ISREG(st.st_mode))
+		err = -EINVAL;
+	else if (fchmod(fd, 0600) || ftruncate(fd, 0))
+		err = -errno;
+	if (!err)
+		return fd;
+	(void)close(fd);
+	return err;
+}
+
+static int write_copy(int fd, const struct cm_header *copy)
+{
+	const char *from = (const char *)copy;
+	size_t left = copy->file_bytes;
 	ssize_t n;
 
-	for (; bytes; from += n, bytes -= (size_t)n, at += (uint64_t)n) {
+	if (!cm_region_file_size_allowed(left))
+		return -EFBIG;
+	for (; left; from += n, left -= (size_t)n) {
 		do
-			n = pwrite(fd, from, bytes, (off_t)at);
+			n = write(fd, from, left);
 		while (n < 0 && errno == EINTR);
 		if (n <= 0)
 			return n ? -errno : -EIO;
@@ -26,46 +100,25 @@ static int write_bytes(int fd, const char *from, size_t bytes, uint64_t at)
 	return 0;
 }
 
-/* The header and the rows of all tables; what was never used is a hole. */
-static int write_region(int fd, const struct cm_region *region)
-{
-	const struct cm_header *header = region->header;
-	const struct cm_table_row *table;
-	int err = ftruncate(fd, (off_t)header->file_bytes) ? -errno : 0;
-	size_t i;
-
-	if (!err)
-		err = write_bytes(fd, (const char *)header, header->header_bytes, 0);
-	for (i = 0; i < CM_TABLE_COUNT && !err; i++) {
-		table = &header->table[i];
-		err = write_bytes(fd, (const char *)header + table->offset,
-				  (size_t)table->rows * table->stride, table->offset);
-	}
-	return err;
-}
-
 int cudamem_dump_snapshot(const char *path)
 {
 	struct cm_cache *cache = cm_process_cache_if_made();
 	const struct cm_region *region = cm_process_region();
+	struct cm_header *copy;
 	int fd, err;
 
 	if (!path || !*path)
 		return -EINVAL;
 	if (!cache || !region)
 		return -ENODEV;
-	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	fd = open_private(path);
 	if (fd < 0)
-		return -errno;
-	if (!cm_hook_enter()) {
-		(void)close(fd);
-		return -EBUSY;
+		return fd;
+	err = take_copy(cache, region, &copy);
+	if (!err) {
+		err = write_copy(fd, copy);
+		(void)munmap(copy, copy->file_bytes);
 	}
-	cm_process_stamp();
-	cm_cache_hold(cache);
-	err = write_region(fd, region);
-	cm_cache_resume(cache);
-	cm_hook_leave();
 	if (close(fd) && !err)
 		err = -errno;
 	return err;

@@ -5,8 +5,11 @@ Each function is called in real programs, with the simulated driver by ctypes.
 """
 
 import ctypes
+import errno
 import os
 import pathlib
+import resource
+import signal
 import subprocess
 import sys
 import tempfile
@@ -34,6 +37,17 @@ def request(driver, size):
     address = ctypes.c_uint64()
     assert driver.cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(size)) == 0
     return address
+
+
+def refuse_large_files(dump):
+    """Beyond the limit the kernel would end the program (SIGXFSZ). Python itself ignores that."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, hard))
+    assert dump(b'large.region') == -errno.EFBIG
+    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    os.mkfifo('pipe')
+    assert dump(b'pipe') in (-errno.ENXIO, -errno.EINVAL)
 
 
 def under(path):
@@ -76,7 +90,13 @@ def under(path):
     assert os.path.getsize('dumped.pickle') > 100
 
     dump = ctypes.CDLL(None).cudamem_dump_snapshot
+    pathlib.Path('dumped.region').write_bytes(b'old')
+    os.chmod('dumped.region', 0o644)
     assert dump(b'dumped.region') == 0 and dump(b'') == -22 and dump(b'no/such/folder') == -2
+    status = os.stat('dumped.region')
+    assert status.st_mode & 0o777 == 0o600, oct(status.st_mode)
+    assert status.st_size < 64 * MIB, status.st_size  # without what was never used
+    refuse_large_files(dump)
     environment = {name: value for name, value in os.environ.items() if name != 'LD_PRELOAD'}
     text = subprocess.run([os.environ['CUDAMEMSTAT'], 'report', '--region', 'dumped.region'],
                           env=environment, check=True, stdout=subprocess.PIPE).stdout.decode()
