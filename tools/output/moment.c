@@ -51,6 +51,7 @@ static int parse_date(const char *text, uint64_t *ret_ns)
 	static const char *const formats[] = {"%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S",
 					      "%Y-%m-%d %H:%M", "%Y-%m-%dT%H:%M"};
 	char date[32];
+	uint64_t ns;
 	size_t i;
 	time_t at;
 	bool utc;
@@ -65,9 +66,9 @@ static int parse_date(const char *text, uint64_t *ret_ns)
 		if (!parse_time(date, formats[i], &tm))
 			continue;
 		at = utc ? timegm(&tm) : mktime(&tm);
-		if (at < 0)
+		if (at < 0 || __builtin_mul_overflow((uint64_t)at, CM_NS_PER_S, &ns))
 			return -EINVAL;
-		*ret_ns = (uint64_t)at * CM_NS_PER_S;
+		*ret_ns = ns;
 		return 0;
 	}
 	return -EINVAL;

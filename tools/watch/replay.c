@@ -19,6 +19,9 @@
 /* At its end, a recording is looked at for new samples this often. */
 #define GROWS_NS CM_NS_PER_S
 
+/* No sample is waited for longer; the times of a recording may be anything. */
+#define WAIT_MOST_NS (24 * 3600 * CM_NS_PER_S)
+
 #define MINUTE_NS (60 * CM_NS_PER_S)
 
 struct replay {
@@ -133,6 +136,7 @@ static void set_due(struct replay *replay, size_t taken)
 	if (place[taken + 1].flags & CM_RECORDING_START && gap > PAUSE_NS)
 		gap = PAUSE_NS;
 	wait = (double)gap / source->speed;
+	wait = wait < (double)WAIT_MOST_NS ? wait : (double)WAIT_MOST_NS;
 	/* Counted from when this one was due, so that small delays do not add up. */
 	if (!source->due_ns || (now > source->due_ns && now - source->due_ns > (uint64_t)wait))
 		source->due_ns = now;

@@ -62,9 +62,19 @@ static void a_minute_is_that_of_the_begin(void **state)
 
 static void other_words_are_not(void **state)
 {
-	static const char *const words[] = {"",       "+",          "-",     "+5d",
-					    "5m",     "noon",       "25:00", "14:5x",
-					    "14:00 ", "2026-03-04", "+-5m",  "+99999999999999999h"};
+	static const char *const words[] = {"",
+					    "+",
+					    "-",
+					    "+5d",
+					    "5m",
+					    "noon",
+					    "25:00",
+					    "14:5x",
+					    "14:00 ",
+					    "2026-03-04",
+					    "+-5m",
+					    "+99999999999999999h",
+					    "9999-01-01 00:00"};
 	uint64_t time_ns = 1;
 	size_t i;
 

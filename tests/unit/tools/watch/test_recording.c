@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "stats/counters.h"
+#include "stats/tick.h"
 #include "tests/unit/cmocka_all.h"
 #include "tests/unit/tools/top/stage.h"
 #include "tools/cli/exits.h"
@@ -554,6 +555,28 @@ static void samples_are_due_when_they_were_taken(void **state)
 	cm_watch_close(source);
 }
 
+static void a_sample_of_a_far_future_is_due_some_day(void **state)
+{
+	struct fixture *f = *state;
+	struct cm_recorder *recorder;
+	struct cm_watch_source *source;
+	struct cm_watch_sample sample;
+
+	fill_stage(f);
+	recorder = open_recorder(f);
+	step(f);
+	assert_int_equal(cm_recorder_add(recorder, &f->stage->sample), 0);
+	f->stage->sample.time_ns = UINT64_MAX;
+	assert_int_equal(cm_recorder_add(recorder, &f->stage->sample), 0);
+	cm_recorder_close(recorder);
+	f->options.speed = 0.1;
+	source = open_replay(f);
+	assert_int_equal(source->take(source, &sample), 0);
+	assert_true(source->due_ns > cm_monotonic_ns() + UINT64_C(3600000000000));
+	assert_true(source->due_ns < cm_monotonic_ns() + UINT64_C(864000000000000));
+	cm_watch_close(source);
+}
+
 static void processes_and_devices_are_selected(void **state)
 {
 	struct fixture *f = *state;
@@ -695,6 +718,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(files_are_refused_with_a_reason, setup, teardown),
 		cmocka_unit_test_setup_teardown(any_time_can_be_gone_to, setup, teardown),
 		cmocka_unit_test_setup_teardown(samples_are_due_when_they_were_taken, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(a_sample_of_a_far_future_is_due_some_day, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(processes_and_devices_are_selected, setup,
 						teardown),
