@@ -56,6 +56,12 @@ void cm_live_view_start(struct cm_live_view *view, const char *folder)
 	if (view->log < 0)
 		return;
 	view->pid = fork();
+	/* The program has left the terminal already: Ctrl-C must reach it all the same. */
+	if (view->pid < 0) {
+		cm_complain("the view cannot be started: %s; the program runs on, Ctrl-C ends it",
+			    strerror(errno));
+		view->ended = true;
+	}
 	if (view->pid)
 		return;
 	(void)execl(SELF, CM_PROGRAM, "top", "--dir", folder, (char *)NULL);

@@ -14,7 +14,7 @@
 struct cm_live_view {
 	int log;    /* the program's output; -1: no view is wanted */
 	pid_t pid;  /* of top; 0: it does not run */
-	bool ended; /* by the user, while the program runs */
+	bool ended; /* by the user, or it did not start; the program runs */
 };
 
 /* Opens the file of --log. Without --top it does nothing. 0, or an exit code after a complaint: no
