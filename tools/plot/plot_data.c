@@ -360,7 +360,7 @@ static void put_stacks(struct cm_json *json, const struct cm_snapshot *snapshot)
 static int put_texts(struct cm_json *json, const struct cm_snapshot *snapshot)
 {
 	const uint32_t bytes = snapshot->image->table[CM_TABLE_TEXT].count;
-	uint8_t *used = calloc(bytes + (size_t)1, 1);
+	bool *used = calloc(bytes + (size_t)1, sizeof(*used));
 	char clean[TEXT_BYTES], key[16];
 	size_t i;
 
@@ -370,8 +370,9 @@ static int put_texts(struct cm_json *json, const struct cm_snapshot *snapshot)
 	for (i = 0; i < snapshot->events; i++) {
 		const uint32_t id = snapshot->event[i].annotation;
 
-		if (!id || id >= bytes || used[id]++)
+		if (!id || id >= bytes || used[id])
 			continue;
+		used[id] = true;
 		cm_text_clean(clean, sizeof(clean),
 			      cm_image_text(snapshot->image, CM_TABLE_TEXT, id));
 		(void)snprintf(key, sizeof(key), "%u", id);
