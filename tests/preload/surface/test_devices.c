@@ -390,23 +390,16 @@ static void play_in_place(void)
 		must_come_after(forms[i]);
 }
 
+static void do_from_elsewhere(const struct scene *scene)
+{
+	OK(cuCtxSetCurrent(scene->first));
+	OK(cuMemsetD8Async(scene->other, 1, BLOCK, scene->stream));
+}
+
 /* The stream decides whose work it is, and not the context that is current. */
 static void play_foreign_stream(void)
 {
-	struct scene scene = open_scene();
-	CUdeviceptr next;
-
-	cm_launch_hold(cm_load_hold(), scene.stream, scene.own, 512, &flag);
-	OK(cuCtxSetCurrent(scene.first));
-	OK(cuMemsetD8Async(scene.other, 1, BLOCK, scene.stream));
-	OK(cuMemFree_v2(scene.other));
-	next = cm_get(BLOCK);
-	CM_MUST(next != scene.other);
-	flag = 1;
-	OK(cuCtxSetCurrent(scene.second));
-	OK(cuCtxSynchronize());
-	OK(cuCtxSetCurrent(scene.first));
-	CM_MUST(cm_get(BLOCK) == scene.other);
+	hold_back(do_from_elsewhere);
 }
 
 /* The kernel that device 0 waits for on the device may never end, so no barrier is laid behind it:

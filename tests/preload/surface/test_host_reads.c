@@ -139,7 +139,8 @@ static void play_batch(void)
 	must_read(7);
 }
 
-static void play_batch_of_boxes(void)
+/* A copy of all of the source to the host, as one row. */
+static CUDA_MEMCPY3D_BATCH_OP all_as_a_box(void)
 {
 	CUDA_MEMCPY3D_BATCH_OP op = {
 		.src = {.type = CU_MEMCPY_OPERAND_TYPE_POINTER},
@@ -148,9 +149,17 @@ static void play_batch_of_boxes(void)
 		.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM,
 	};
 
-	open_all();
 	op.src.op.ptr.ptr = source;
 	op.dst.op.ptr.ptr = (uintptr_t)host;
+	return op;
+}
+
+static void play_batch_of_boxes(void)
+{
+	CUDA_MEMCPY3D_BATCH_OP op;
+
+	open_all();
+	op = all_as_a_box();
 	OK(cuMemcpy3DBatchAsync_v2(1, &op, 0, stream));
 	must_read(7);
 }
@@ -166,16 +175,10 @@ static void play_attributes(void)
 
 static void play_attributes_of_a_box(void)
 {
-	CUDA_MEMCPY3D_BATCH_OP op = {
-		.src = {.type = CU_MEMCPY_OPERAND_TYPE_POINTER},
-		.dst = {.type = CU_MEMCPY_OPERAND_TYPE_POINTER},
-		.extent = {.width = BYTES, .height = 1, .depth = 1},
-		.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM,
-	};
+	CUDA_MEMCPY3D_BATCH_OP op;
 
 	open_all();
-	op.src.op.ptr.ptr = source;
-	op.dst.op.ptr.ptr = (uintptr_t)host;
+	op = all_as_a_box();
 	OK(cuMemcpy3DWithAttributesAsync_ptsz(&op, 0, stream));
 	must_read(7);
 }
