@@ -85,11 +85,22 @@ static void read_texts(struct cm_bytes_reader *from, struct cm_delta_process *to
 	cm_bytes_get_text(from, identity->slurm_job_id, sizeof(identity->slurm_job_id));
 }
 
+/* 0, -ENOMEM. */
+static int add_devices(struct cm_delta_process *to, uint32_t devices)
+{
+	to->device = devices ? calloc(devices, sizeof(*to->device)) : NULL;
+	if (devices && !to->device)
+		return -ENOMEM;
+	to->devices = devices;
+	return 0;
+}
+
 /* 0, -ENOMEM; what is wrong makes `from` bad. */
 static int read_process(struct cm_bytes_reader *from, struct cm_delta_process *to)
 {
 	struct cm_process *process = &to->process;
-	uint32_t devices, i;
+	uint32_t i;
+	int err;
 
 	process->pid = (pid_t)cm_bytes_get_number(from, INT32_MAX);
 	to->ns_pid = (pid_t)cm_bytes_get_number(from, INT32_MAX);
@@ -98,16 +109,10 @@ static int read_process(struct cm_bytes_reader *from, struct cm_delta_process *t
 	to->born_ns = cm_bytes_get_number(from, UINT64_MAX);
 	process->error = -(int)cm_bytes_get_number(from, INT16_MAX);
 	read_texts(from, to);
-	devices = (uint32_t)cm_bytes_get_number(from, CM_DEVICES_MAX);
-	if (!devices)
-		return 0;
-	to->device = calloc(devices, sizeof(*to->device));
-	if (!to->device)
-		return -ENOMEM;
-	to->devices = devices;
-	for (i = 0; i < devices; i++)
+	err = add_devices(to, (uint32_t)cm_bytes_get_number(from, CM_DEVICES_MAX));
+	for (i = 0; i < to->devices; i++)
 		read_device(from, &to->device[i]);
-	return 0;
+	return err;
 }
 
 /* Copies what a sample says of a process. 0, -ENOMEM. */
@@ -116,6 +121,7 @@ static int copy_process(const struct cm_watched *watched, uint64_t time_ns, uint
 {
 	const struct cm_process *process = watched->process;
 	uint32_t i;
+	int err;
 
 	to->process = *process;
 	to->process.reader = NULL;
@@ -124,13 +130,8 @@ static int copy_process(const struct cm_watched *watched, uint64_t time_ns, uint
 	to->start_time = watched->start_time;
 	to->born_ns = process->age_ns && process->age_ns < time_ns ? time_ns - process->age_ns : 0;
 	memcpy(to->version, watched->version, sizeof(to->version));
-	if (!devices)
-		return 0;
-	to->device = calloc(devices, sizeof(*to->device));
-	if (!to->device)
-		return -ENOMEM;
-	to->devices = devices;
-	for (i = 0; i < devices; i++) {
+	err = add_devices(to, devices);
+	for (i = 0; i < to->devices; i++) {
 		const struct cm_device_view *view = &watched->device[i];
 		struct cm_delta_device *device = &to->device[i];
 
@@ -141,7 +142,7 @@ static int copy_process(const struct cm_watched *watched, uint64_t time_ns, uint
 		memcpy(device->name, view->row.name, sizeof(device->name) - 1);
 		device->total_bytes = view->row.total_bytes;
 	}
-	return 0;
+	return err;
 }
 
 static bool is_same_device(const struct cm_delta_device *device, const struct cm_device_view *view)
