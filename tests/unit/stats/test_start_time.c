@@ -14,8 +14,11 @@ static void a_process_has_one_start_time(void **state)
 	assert_int_equal(cm_process_start_time((uint32_t)getpid(), &mine), 0);
 	assert_int_equal(cm_process_start_time((uint32_t)getpid(), &again), 0);
 	assert_int_equal(mine, again);
-	assert_int_equal(cm_process_start_time(1, &init), 0);
-	assert_true(init <= mine);
+	/* A mount of /proc may hide what is not the user's (hidepid). */
+	if (!access("/proc/1/stat", R_OK)) {
+		assert_int_equal(cm_process_start_time(1, &init), 0);
+		assert_true(init <= mine);
+	}
 	assert_int_equal(cm_process_start_time(0x7fffffff, &init), -ESRCH);
 }
 
