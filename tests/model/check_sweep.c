@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Regions that are made while others are swept: stats/region.c and region_sweep.c over the processes
- * and files of kernel.h, in every order of its system calls and with death before any of them. A live process
- * keeps its region's name, and nobody else's stays for ever.
+ * Regions that are made while others are swept: stats/region.c and region_sweep.c over the
+ * processes and files of kernel.h, in every order of their system calls and with death before any
+ * of them. A live process keeps its region's name, and nobody else's stays for ever.
  */
 #include <dirent.h>
 #include <errno.h>
