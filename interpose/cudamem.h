@@ -85,8 +85,8 @@ CUDAMEM_API int cudamem_get_memory_info(int device, uint64_t *ret_free, uint64_t
 
 /*
  * Like torch.cuda.memory._record_memory_history: sets what is recorded from now on. `enabled`: NULL
- * nothing, "state" what blocks in use need, "all" events as well. `context`: whose stacks, NULL
- * none, "state" those of blocks in use, "alloc" all allocations, "all" frees too. `stacks`:
+ * nothing, "state" what allocated blocks need, "all" events as well. `context`: whose stacks, NULL
+ * none, "state" those of allocated blocks, "alloc" all allocations, "all" frees too. `stacks`:
  * "python" Python frames only, "all" C frames too. At most `max_entries` events of a device are
  * shown, the latest (UINT64_MAX: as many as the option `events` keeps). `clear_history` drops
  * earlier events; otherwise they stay, even with `enabled` NULL.

@@ -13,11 +13,13 @@
 #include "stats/units.h"
 #include "tools/cli/exits.h"
 #include "tools/cli/options.h"
+#include "tools/cli/width.h"
 #include "tools/output/output.h"
+#include "tools/output/size.h"
 #include "tools/run/verb_run.h"
 #include "tools/verbs/verbs.h"
 
-#define HELP_COLUMN  30
+#define HELP_COLUMN  24
 #define OPTS(...)    ((const enum cm_opt[]){__VA_ARGS__, CM_OPT_COUNT})
 #define NO_OPTS      ((const enum cm_opt[]){CM_OPT_COUNT})
 #define WHERE_OPTS   CM_OPT_REGION, CM_OPT_DIR
@@ -43,7 +45,8 @@ static const struct cm_verb verbs[] = {
 	      CM_OPT_ASCII, CM_OPT_COLOR, CM_OPT_READONLY, CM_OPT_NO_MOUSE, FROM_OPTS, WHERE_OPTS)},
 	{"show", "PID...", "Show where the GPU memory of a process is", 0, 1, -1, false,
 	 cm_verb_show,
-	 OPTS(CM_OPT_DEVICE, CM_OPT_MAP, CM_OPT_FRESH, CM_OPT_JSON, CM_OPT_ASCII, WHERE_OPTS)},
+	 OPTS(CM_OPT_DEVICE, CM_OPT_MAP, CM_OPT_FRESH, CM_OPT_BYTES, CM_OPT_JSON, CM_OPT_ASCII,
+	      WHERE_OPTS)},
 	{"stat", "[SEC [COUNT]]", "Print a line per interval, like vmstat", 2, 0, 2, false,
 	 cm_verb_stat,
 	 OPTS(CM_OPT_PID, CM_OPT_DEVICE, CM_OPT_SKIP_FIRST, CM_OPT_WHERE, CM_OPT_UNTIL, TABLE_OPTS,
@@ -51,29 +54,30 @@ static const struct cm_verb verbs[] = {
 	{"memory-stats", "PID...", "Print PyTorch's memory statistics of each device", 0, 1, -1,
 	 false, cm_verb_memory_stats, OPTS(CM_OPT_DEVICE, CM_OPT_HOST, CM_OPT_JSON, WHERE_OPTS)},
 	{"trim", "PID...", "Release cached memory to the driver", 0, 1, -1, false, cm_verb_trim,
-	 OPTS(CM_OPT_EVERY, CM_OPT_DEVICE, CM_OPT_TIMEOUT, CM_OPT_JSON, WHERE_OPTS)},
+	 OPTS(CM_OPT_EVERY, CM_OPT_DEVICE, CM_OPT_TIMEOUT, CM_OPT_BYTES, CM_OPT_JSON, WHERE_OPTS)},
 	{"reset", "PID...", "Reset peaks, or sums and event counters", 0, 1, -1, false,
 	 cm_verb_reset,
 	 OPTS(CM_OPT_PEAK, CM_OPT_ACCUMULATED, CM_OPT_EVERY, CM_OPT_DEVICE, CM_OPT_TIMEOUT,
-	      CM_OPT_JSON, WHERE_OPTS)},
+	      CM_OPT_BYTES, CM_OPT_JSON, WHERE_OPTS)},
 	{"history", "start|stop|clear|status PID...",
 	 "Start, stop, clear or show (status) the recording of events and stacks", 1, 1, -1, false,
 	 cm_verb_history,
 	 OPTS(CM_OPT_ENABLED, CM_OPT_STACKS, CM_OPT_CONTEXT, CM_OPT_STACK_FRAMES,
-	      CM_OPT_MAX_ENTRIES, CM_OPT_CLEAR, CM_OPT_EVERY, CM_OPT_TIMEOUT, CM_OPT_JSON,
-	      WHERE_OPTS)},
+	      CM_OPT_MAX_ENTRIES, CM_OPT_CLEAR, CM_OPT_EVERY, CM_OPT_TIMEOUT, CM_OPT_BYTES,
+	      CM_OPT_JSON, WHERE_OPTS)},
 	{"snapshot", "PID|FILE", "Save the state of a process, with its events and stacks", 0, 1, 1,
 	 false, cm_verb_snapshot,
-	 OPTS(CM_OPT_OUT, CM_OPT_FORCE, CM_OPT_TIMEOUT, CM_OPT_JSON, SOURCE_OPTS)},
+	 OPTS(CM_OPT_OUT, CM_OPT_FORCE, CM_OPT_TIMEOUT, CM_OPT_BYTES, CM_OPT_JSON, SOURCE_OPTS)},
 	{"report", "PID|FILE", "Print what a snapshot says: budget, peak, stacks, temporaries", 0,
 	 1, 1, false, cm_verb_report,
 	 OPTS(CM_OPT_TIMELINE, CM_OPT_ASCII, CM_OPT_BY, STACK_OPTS, CUT_OPTS, CM_OPT_TIMEOUT,
-	      CM_OPT_JSON, SOURCE_OPTS)},
+	      CM_OPT_BYTES, CM_OPT_JSON, SOURCE_OPTS)},
 	{"diff", "FIRST SECOND", "Compare two snapshots", 2, 2, 2, false, cm_verb_diff,
-	 OPTS(CM_OPT_BY, STACK_OPTS, CM_OPT_TIMEOUT, CM_OPT_JSON, CM_OPT_DEBUG_PATH, CM_OPT_DIR)},
+	 OPTS(CM_OPT_BY, STACK_OPTS, CM_OPT_TIMEOUT, CM_OPT_BYTES, CM_OPT_JSON, CM_OPT_DEBUG_PATH,
+	      CM_OPT_DIR)},
 	{"plot", "[timeline|blocks|flame|sizes] PID|FILE...",
 	 "Draw snapshots as one page, with all views or with one", 1, 0, -1, false, cm_verb_plot,
-	 OPTS(CM_OPT_SVG, CM_OPT_PNG, CM_OPT_HIDE, CUT_OPTS, CM_OPT_OUT, CM_OPT_FORCE,
+	 OPTS(CM_OPT_SVG, CM_OPT_PNG, CM_OPT_HIDE, CUT_OPTS, CM_OPT_OUT, CM_OPT_FORCE, CM_OPT_BYTES,
 	      CM_OPT_TIMEOUT, SOURCE_OPTS)},
 	{"export", "PID|FILE", "Write a snapshot in the format of another tool", 0, 1, 1, false,
 	 cm_verb_export,
@@ -85,14 +89,15 @@ static const struct cm_verb verbs[] = {
 	 OPTS(CM_OPT_CONF, CM_OPT_LIMIT, CM_OPT_REPORT, CM_OPT_LIVE, CM_OPT_LOG, CM_OPT_HISTORY,
 	      CM_OPT_RUN_STACKS, CM_OPT_NVTX, CM_OPT_LEAKS, CM_OPT_LEAK_EXIT, CM_OPT_SUPPRESSIONS,
 	      STACK_OPTS, CM_OPT_OOM, CM_OPT_SAVE_PEAK, CM_OPT_CHILDREN, CM_OPT_DEBUG_PATH,
-	      CM_OPT_LIBRARY, CM_OPT_DRY_RUN)},
+	      CM_OPT_LIBRARY, CM_OPT_BYTES, CM_OPT_DRY_RUN)},
 	{"check", "", "Check conditions for a script or a monitor: ends with 0, 1, 2 or 3", 0, 0, 0,
 	 false, cm_verb_check,
 	 OPTS(CM_OPT_WARNING, CM_OPT_CRITICAL, CM_OPT_FAIL_ON, CM_OPT_FOR, CM_OPT_WHERE,
 	      CM_OPT_OUTPUT, CM_OPT_PID, CM_OPT_DEVICE, WHERE_OPTS)},
 	{"doctor", "[PID | [--] COMMAND...]", "Look for what keeps the library from working here",
 	 0, 0, -1, true, cm_verb_doctor,
-	 OPTS(CM_OPT_VERBOSE, CM_OPT_STRICT, CM_OPT_SHARE, CM_OPT_LIBRARY, CM_OPT_JSON)},
+	 OPTS(CM_OPT_VERBOSE, CM_OPT_STRICT, CM_OPT_SHARE, CM_OPT_LIBRARY, CM_OPT_BYTES,
+	      CM_OPT_JSON)},
 	{"exporter", "", "Serve Prometheus with the figures of all processes", 0, 0, 0, false,
 	 cm_verb_exporter,
 	 OPTS(CM_OPT_LISTEN, CM_OPT_LISTEN_PUBLIC, CM_OPT_ONCE, CM_OPT_TEXTFILE, CM_OPT_INTERVAL,
@@ -111,22 +116,21 @@ static void print_help(void)
 	const struct cm_verb *verb;
 	char left[64];
 
-	(void)printf("usage: %s [COMMAND] [options]\n\n"
+	(void)printf("usage: %s [COMMAND] [options]\n\n", CM_PROGRAM);
+	cm_paragraph(stdout, "",
 		     "Watches and controls the GPU memory of programs that run under "
-		     "libcudamem.\n\n",
-		     CM_PROGRAM);
+		     "libcudamem.");
+	(void)putchar('\n');
 	for (verb = verbs; verb->name; verb++) {
 		(void)snprintf(left, sizeof(left), "%s %s", verb->name, verb->args);
-		if (strlen(left) <= HELP_COLUMN)
-			(void)printf("  %-*s %s\n", HELP_COLUMN, left, verb->summary);
-		else
-			(void)printf("  %s\n  %*s %s\n", left, HELP_COLUMN, "", verb->summary);
+		cm_help_row(left, HELP_COLUMN, verb->summary);
 	}
-	(void)printf("\n'%s help COMMAND' lists the options of a command.\n"
+	(void)putchar('\n');
+	cm_paragraph(stdout, "", "'%s help COMMAND' lists the options of a command.", CM_PROGRAM);
+	cm_paragraph(stdout, "",
 		     "Exit codes: 0 done, 1 nothing matched, 2 usage, 3 process or file out of "
-		     "reach,\n4 no answer in time, 64 partly done; run: the program's own, 125 to "
-		     "127.\n",
-		     CM_PROGRAM);
+		     "reach, 4 no answer in time, 64 partly done; run: the program's own, 125 to "
+		     "127.");
 }
 
 /* The verb of this name, or NULL with a complaint made. */
@@ -207,6 +211,7 @@ static int run_verb(const struct cm_verb *verb, int argc, char **argv)
 		/* To a monitor 2 is critical; a mistake in its command is 3, unknown. */
 		return exit && verb->run == cm_verb_check ? CM_EXIT_TARGET : exit;
 	options.verbs = verbs;
+	cm_sizes_exact(options.bytes);
 	return verb->run(&options);
 }
 

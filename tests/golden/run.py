@@ -615,7 +615,7 @@ def check_verb_pages(tool, manual, verbs):
         page = subprocess.run([sys.executable, root / 'docs/verb_pages.py', manual, root / 'tools/cudamemstat.c',
                                root / 'tools/cli/options.def', verb], stdout=subprocess.PIPE, text=True, check=True).stdout
         help_text = subprocess.run([tool, verb, '--help'], stdout=subprocess.PIPE, text=True, check=True).stdout
-        wanted = set(re.findall(r'^ .*?--([a-z-]+)', help_text, re.MULTILINE))
+        wanted = set(re.findall(r'^  (?:-\w, |    )--([a-z-]+)', help_text, re.MULTILINE))
         options = page[page.index('\n# OPTIONS\n'):page.index('\n# EXIT STATUS\n')]
         told = set(re.findall(r'\*--([a-z-]+)\*', options))
         assert wanted <= told, f'not on the page of {verb}: {wanted - told}'

@@ -70,9 +70,9 @@ def a_leak_is_found(kit_):
 def holes_are_seen(kit_):
     with Running(kit_, 'holes', 'stacks:all') as running:
         text = running.ask(kit_, 'show', '--fresh', '--map', '--ascii')
-        check(text, 'cached, fragmented 1.17 GiB 7.3% ##', 'cached, releasable 0.00 GiB 0.0%',
-              '20.0M heap 0 40% ........................########................')
-        check(running.ask(kit_, 'trim'), '0 released in 0 driver frees, 1.2G still cached')
+        check(text, 'cached, fragmented 1.17 GiB 7.3% ##', 'cached, releasable 0 B 0.0%',
+              '20.0M 0 40% ........................########................')
+        check(running.ask(kit_, 'trim'), '0 B released in 0 driver frees, 1.17 GiB still cached')
 
 
 def a_limit_is_told(kit_):
@@ -90,7 +90,7 @@ def the_inner_loop_is_named(kit_):
 
 def a_server_returns_memory(kit_):
     with Running(kit_, 'server', 'stacks:off') as running:
-        check(running.ask(kit_, 'trim'), 'reserved 2.0G -> 0, 2.0G released in 64 driver frees, 0 still cached')
+        check(running.ask(kit_, 'trim'), 'reserved 2.00 GiB -> 0 B, 2.00 GiB released in 64 driver frees, 0 B still cached')
     (kit_.folder / 'server').rename(kit_.folder / 'before')
     with Running(kit_, 'server', 'decay_seconds:1') as running:
         end = time.monotonic() + 60

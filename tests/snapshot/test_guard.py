@@ -102,7 +102,7 @@ def what_was_there_when_memory_was_out_is_saved(kit_):
     assert sum(segment['allocated_size'] for segment in data['segments']) == 24 * kit.MIB
     report = json.loads(kit_.ok('report', '--json', path))
     assert (report['reason'], report['state']) == ('oom', 'running'), report
-    assert report['devices'][0]['in_use_bytes'] == 24 * kit.MIB
+    assert report['devices'][0]['allocated_bytes'] == 24 * kit.MIB
 
 
 def a_program_that_becomes_another_is_watched(kit_):
@@ -156,7 +156,7 @@ def a_peak_of_a_moment_is_in_the_file(kit_):
     # A look may fall into the moment, if seldom.
     assert status == 0 and re.search(r'peak of 129\.00 MiB allocated,( in the events| saved)', err), err
     found = json.loads(kit_.ok('report', '--json', path))['devices'][0]
-    assert found['peak_in_use_bytes'] == 129 * kit.MIB, found
+    assert found['peak_of_events']['requested_bytes'] == 129 * kit.MIB, found
     stacks = [[frame['function'] for frame in row['frames']] for row in found['stacks_at_peak']]
     assert any('burst' in stack for stack in stacks), stacks
     _, _, err = run(kit_, '--save-peak', path, '--conf', 'events:0', program=(PROGRAM, 'spike'))

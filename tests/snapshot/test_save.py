@@ -441,7 +441,7 @@ def what_is_told_to_be_typed_is_understood(kit_):
     """A name that says nothing of a file, and one that is two words to a shell."""
     for name in ('saved-by-hand', 'my copy.cudamem', "it's"):
         said = kit_.ok('snapshot', '--region', kit_.region, '-O', name).decode()
-        command = re.search('see it: cudamemstat (report .*); cudamemstat plot', said)[1]
+        command = re.search('^  cudamemstat (report .*)$', said, re.MULTILINE)[1]
         run = subprocess.run(f"'{kit_.tool}' {command}", shell=True, capture_output=True,
                              cwd=kit_.folder, check=False)
         assert run.returncode == 0 and b'load_weights' in run.stdout, (said, run)

@@ -11,6 +11,7 @@
 #include "stats/option_value.h"
 #include "stats/units.h"
 #include "tools/cli/exits.h"
+#include "tools/cli/width.h"
 
 #define DEFAULT_TIMEOUT_NS  UINT64_C(5000000000)
 #define DEFAULT_INTERVAL_NS UINT64_C(15000000000)
@@ -20,7 +21,7 @@
 #define SPEED_MIN           UINT64_C(100000000) /* in 1e-9 */
 #define SPEED_MAX           UINT64_C(10000000000000)
 #define LONG_BASE           256 /* getopt's value for the first long option: no character */
-#define HELP_COLUMN         28
+#define HELP_COLUMN         24
 
 static const struct cm_opt_info infos[CM_OPT_COUNT] = {
 #define ARG_NONE     false, false
@@ -54,18 +55,18 @@ static void print_option(enum cm_opt opt)
 	(void)snprintf(left, sizeof(left), "%c%c%s--%s%s%s%s", info->short_name ? '-' : ' ',
 		       info->short_name ? info->short_name : ' ', info->short_name ? ", " : "  ",
 		       info->name, open, info->argument, info->argument_optional ? "]" : "");
-	if (strlen(left) < HELP_COLUMN)
-		(void)printf("  %-*s %s\n", HELP_COLUMN, left, info->help);
-	else
-		(void)printf("  %s\n  %*s %s\n", left, HELP_COLUMN, "", info->help);
+	cm_help_row(left, HELP_COLUMN, info->help);
 }
 
 static void print_help(const struct cm_verb *verb)
 {
 	size_t i;
 
-	(void)printf("usage: %s %s [options]%s%s\n\n%s.\n\n", CM_PROGRAM, verb->name,
-		     *verb->args ? " " : "", verb->args, verb->summary);
+	cm_paragraph(stdout, "    ", "usage: %s %s [options]%s%s", CM_PROGRAM, verb->name,
+		     *verb->args ? " " : "", verb->args);
+	(void)putchar('\n');
+	cm_paragraph(stdout, "", "%s.", verb->summary);
+	(void)putchar('\n');
 	for (i = 0; verb->opts[i] != CM_OPT_COUNT; i++)
 		print_option(verb->opts[i]);
 	print_option(CM_OPT_HELP);

@@ -22,6 +22,7 @@
 #include "stats/units.h"
 #include "tools/doctor/checks.h"
 #include "tools/doctor/elf_needs.h"
+#include "tools/output/size.h"
 #include "tools/run/library.h"
 
 /* What a small program's region takes, and when few programs find room: a container's usual 64 MiB
@@ -198,13 +199,13 @@ static void see_folder(const char *dir, const struct statfs *system, struct cm_f
 		cm_see(finding, CM_VERDICT_WARN,
 		       "%s has %s left, enough for %llu programs; others keep their figures in "
 		       "memory, which a crash loses",
-		       dir, cm_bytes_format((int64_t)room).text,
+		       dir, cm_size_format((int64_t)room).text,
 		       (unsigned long long)(room / REGION_BYTES));
 		cm_remedy(finding, "in a container: start it with a larger one (docker run "
 				   "--shm-size 1g)");
 	} else {
 		cm_see(finding, CM_VERDICT_OK, "%s has %s left", dir,
-		       cm_bytes_format((int64_t)room).text);
+		       cm_size_format((int64_t)room).text);
 	}
 }
 
@@ -258,12 +259,12 @@ void cm_check_LIMITS(const struct cm_patient *patient, struct cm_finding *findin
 		cm_see(finding, CM_VERDICT_WARN,
 		       "%s is limited to %s, and a region has %s (hardly any of it in use): "
 		       "programs cannot be watched",
-		       limits[i].name, cm_bytes_format((int64_t)limit.rlim_cur).text,
-		       cm_bytes_format((int64_t)bytes).text);
+		       limits[i].name, cm_size_format((int64_t)limit.rlim_cur).text,
+		       cm_size_format((int64_t)bytes).text);
 		cm_remedy(finding, "ulimit %s unlimited", limits[i].option);
 		return;
 	}
-	cm_see(finding, CM_VERDICT_OK, "a region of %s fits", cm_bytes_format((int64_t)bytes).text);
+	cm_see(finding, CM_VERDICT_OK, "a region of %s fits", cm_size_format((int64_t)bytes).text);
 }
 
 void cm_check_OTHERS(const struct cm_patient *patient, struct cm_finding *finding)
@@ -441,7 +442,7 @@ void cm_check_CRASHED(const struct cm_patient *patient, struct cm_finding *findi
 	}
 	cm_see(finding, CM_VERDICT_NOTE,
 	       "%u regions in %s are of processes that crashed more than a day ago; they take %s",
-	       crashed.count, config.region_dir, cm_bytes_format(crashed.bytes).text);
+	       crashed.count, config.region_dir, cm_size_format(crashed.bytes).text);
 	cm_remedy(finding, "%s ls -o +REGION --where 'STATE == crashed' names the files",
 		  CM_PROGRAM);
 }

@@ -5,9 +5,14 @@
 #include <stdio.h>
 #include <string.h>
 
-#define NAME_WIDTH 31 /* a line then has the 80 columns of a terminal */
-#define BAR_WIDTH  24
-#define EIGHTHS    8
+#include "tools/cli/width.h"
+#include "tools/output/size.h"
+
+#define NAME_WIDTH 28 /* of the longest, and a blank */
+#define TEXT_WIDTH \
+	((size_t)(2 + NAME_WIDTH + 7 + 2)) /* beside amount and bar: blanks, name, share */
+#define BAR_WIDTH ((size_t)24)
+#define EIGHTHS   8
 
 __extension__ typedef __int128 wide;
 
@@ -58,13 +63,13 @@ static int64_t add_up(const struct cm_bar *bars, size_t count)
 	return (int64_t)sum;
 }
 
-static void print_bar(double share, bool ascii)
+static void print_bar(double share, size_t width, bool ascii)
 {
 	static const char *const parts[EIGHTHS] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
 	int eighths, i;
 
 	share = share < 0 ? 0 : share > 1 ? 1 : share;
-	eighths = (int)(share * BAR_WIDTH * EIGHTHS + 0.5);
+	eighths = (int)(share * (double)width * EIGHTHS + 0.5);
 	if (ascii)
 		eighths = (eighths + EIGHTHS / 2) / EIGHTHS * EIGHTHS;
 	if (eighths)
@@ -74,26 +79,9 @@ static void print_bar(double share, bool ascii)
 	(void)fputs(parts[eighths % EIGHTHS], stdout);
 }
 
-/* GiB if the total is at least one, else MiB. */
-static uint64_t choose_unit(int64_t total, const char **ret_name)
+static void print_amount(int64_t bytes, int64_t thousandths)
 {
-	if (total >= INT64_C(1) << 30) {
-		*ret_name = "GiB";
-		return UINT64_C(1) << 30;
-	}
-	*ret_name = "MiB";
-	return UINT64_C(1) << 20;
-}
-
-static void print_amount(int64_t hundredths, const char *unit, int64_t thousandths)
-{
-	const char *sign = hundredths < 0 ? "-" : "";
-	const uint64_t n = hundredths < 0 ? -(uint64_t)hundredths : (uint64_t)hundredths;
-	char amount[32];
-
-	(void)snprintf(amount, sizeof(amount), "%s%llu.%02llu", sign, (unsigned long long)n / 100,
-		       (unsigned long long)n % 100);
-	(void)printf("%10s %s", amount, unit);
+	(void)printf("%*s", cm_size_width(), cm_size_format(bytes).text);
 	/* The counters of a damaged region can give any share. */
 	if (thousandths > -10000 && thousandths < 10000)
 		(void)printf(" %5.1f%%", (double)thousandths / 10);
@@ -105,28 +93,26 @@ void cm_bars_print(const struct cm_bar *bars, size_t count, bool ascii)
 {
 	const int64_t sum = add_up(bars, count);
 	const uint64_t whole = sum > 0 ? (uint64_t)sum : 1;
-	int64_t values[CM_BARS_MAX] = {0}, amounts[CM_BARS_MAX], shares[CM_BARS_MAX];
-	int64_t total, all;
-	const char *unit;
-	uint64_t step;
+	const size_t room = cm_line_width(stdout) - TEXT_WIDTH - (size_t)cm_size_width();
+	const size_t width = room < BAR_WIDTH ? room : BAR_WIDTH;
+	int64_t values[CM_BARS_MAX] = {0}, shares[CM_BARS_MAX], all;
 	size_t i;
 
 	if (strcmp(nl_langinfo(CODESET), "UTF-8"))
 		ascii = true;
-	step = choose_unit(sum, &unit);
 	for (i = 0; i < count; i++)
 		values[i] = bars[i].bytes;
-	cm_bars_round(values, count, 100, step, amounts, &total);
 	cm_bars_round(values, count, 1000, whole, shares, &all);
 	for (i = 0; i < count; i++) {
 		if (bars[i].optional && !bars[i].bytes)
 			continue;
 		(void)printf("  %-*s", NAME_WIDTH, bars[i].name);
-		print_amount(amounts[i], unit, shares[i]);
-		print_bar((double)bars[i].bytes / (double)whole, ascii);
+		print_amount(bars[i].bytes, shares[i]);
+		print_bar((double)bars[i].bytes / (double)whole, width, ascii);
 		(void)putchar('\n');
 	}
-	(void)printf("  %-*s%10s\n  %-*s", NAME_WIDTH, "", "-------", NAME_WIDTH, "total");
-	print_amount(total, unit, all);
+	(void)printf("  %-*s%*s\n  %-*s", NAME_WIDTH, "", cm_size_width(), "-------", NAME_WIDTH,
+		     "total");
+	print_amount(sum, all);
 	(void)putchar('\n');
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A sum as lines of text: name, amount, share and a bar for each part, and the total below. The
- * amounts are rounded such that the printed parts add up to the printed total.
+ * shares are rounded such that they add up to 100 %.
  */
 #ifndef CM_TOOLS_OUTPUT_BARS_H
 #define CM_TOOLS_OUTPUT_BARS_H

@@ -6,6 +6,7 @@
 
 #include "tools/cli/exits.h"
 #include "tools/cli/options.h"
+#include "tools/cli/width.h"
 
 #define NAME_BYTES 64
 
@@ -14,11 +15,13 @@ void cm_column_set_list(const struct cm_column_set *column_set)
 	size_t i;
 
 	for (i = 0; i < column_set->count; i++)
-		(void)printf("%c %-10s %-24s %s\n", column_set->columns[i].usual ? '*' : ' ',
-			     column_set->columns[i].name, column_set->columns[i].key,
-			     column_set->columns[i].help);
-	(void)printf("\nColumns marked * are printed without -o. The second name is the key in "
-		     "JSON, CSV and pairs.\n");
+		cm_line(stdout, "             ", "%c %-10s %-24s %s",
+			column_set->columns[i].usual ? '*' : ' ', column_set->columns[i].name,
+			column_set->columns[i].key, column_set->columns[i].help);
+	(void)putchar('\n');
+	cm_line(stdout, "",
+		"Columns marked * are printed without -o, as many as the terminal has room for. "
+		"The second name is the key in JSON, CSV and pairs.");
 }
 
 int cm_column_set_find(const struct cm_column_set *column_set, const char *name, size_t *ret_column)

@@ -14,7 +14,7 @@
 struct cm_column {
 	const char *name;
 	const char *key;
-	bool usual; /* printed without -o */
+	unsigned usual; /* 0: printed only with -o; else printed without, see cm_emit_open() */
 	enum {
 		CM_ALIGN_LEFT,
 		CM_ALIGN_RIGHT,

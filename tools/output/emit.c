@@ -2,8 +2,6 @@
 #include "tools/output/emit.h"
 
 #include <errno.h>
-#include <libsmartcols.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,31 +10,12 @@
 
 #include "stats/units.h"
 #include "tools/cli/exits.h"
+#include "tools/output/emit_table.h"
 #include "tools/output/json.h"
 #include "tools/output/quote.h"
 #include "tools/output/reserve.h"
 #include "tools/output/text.h"
 #include "tools/output/where.h"
-
-#define CELL_BYTES 64
-#define WRAP_LEAST 20 /* a narrower last column is not wrapped */
-
-struct cm_emit {
-	const struct cm_column_set *column_set;
-	const struct cm_options *options;
-	size_t picked[CM_COLUMNS_MAX]; /* columns to print, in order */
-	size_t picked_count;
-	size_t sort; /* column_set->count: unsorted */
-	struct cm_value *
-		values; /* rows kept until the end, column_set->count values each; owns the texts */
-	struct cm_where *where; /* NULL: all rows */
-	size_t room;            /* values that there is memory for */
-	size_t rows;
-	size_t matched; /* rows that matched --where, printed or kept */
-	bool left_out;  /* see cm_emit_left_out() */
-	size_t printed;
-	size_t screen; /* lines between two headings of a live table; 0: one heading */
-};
 
 static bool is_json_document(const struct cm_emit *emit)
 {
@@ -50,12 +29,13 @@ static void pick_usual(struct cm_emit *emit)
 	for (i = 0; i < emit->column_set->count; i++)
 		if (emit->column_set->columns[i].usual)
 			emit->picked[emit->picked_count++] = i;
+	emit->usual_count = emit->picked_count;
 }
 
 /* -o NAME,NAME or +NAME,NAME. */
 static int pick_columns(struct cm_emit *emit, const char *list)
 {
-	char name[CELL_BYTES];
+	char name[CM_CELL_BYTES];
 	size_t length, column;
 	int err;
 
@@ -85,34 +65,6 @@ static size_t screen_lines(void)
 	if (!isatty(STDOUT_FILENO) || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) || size.ws_row < 4)
 		return 0;
 	return size.ws_row - (size_t)1;
-}
-
-/* A value as text: exact for programs and with --bytes, else abbreviated. */
-static const char *spell(const struct cm_emit *emit, const struct cm_value *value, char *cell)
-{
-	const bool exact = emit->options->form != CM_FORM_TABLE;
-
-	switch (value->kind) {
-	case CM_VALUE_NONE:
-		return emit->options->form == CM_FORM_CSV || emit->options->form == CM_FORM_PAIRS
-			       ? ""
-			       : "-";
-	case CM_VALUE_TEXT:
-		return value->text;
-	case CM_VALUE_BYTES:
-	case CM_VALUE_NUMBER:
-		if (value->kind == CM_VALUE_BYTES && !exact && !emit->options->bytes)
-			(void)snprintf(cell, CELL_BYTES, "%s", cm_bytes_format(value->number).text);
-		else
-			(void)snprintf(cell, CELL_BYTES, "%lld", (long long)value->number);
-		return cell;
-	case CM_VALUE_REAL:
-		/* Truncated, not rounded, for people: 99.99 % is not 100.0 %. */
-		(void)snprintf(cell, CELL_BYTES, exact ? "%.3f" : "%.1f",
-			       exact ? value->real : floor(10 * value->real) / 10);
-		return cell;
-	}
-	return "";
 }
 
 static void put_json_value(struct cm_json *json, const char *key, const struct cm_value *value)
@@ -161,7 +113,7 @@ static void put_line(struct cm_emit *emit, const struct cm_value *values)
 {
 	const enum cm_form form = emit->options->form;
 	struct cm_json json;
-	char cell[CELL_BYTES];
+	char cell[CM_CELL_BYTES];
 	size_t i;
 
 	if (form == CM_FORM_NDJSON || form == CM_FORM_JSON) {
@@ -171,7 +123,7 @@ static void put_line(struct cm_emit *emit, const struct cm_value *values)
 	}
 	for (i = 0; i < emit->picked_count; i++) {
 		const struct cm_column *column = &emit->column_set->columns[emit->picked[i]];
-		const char *text = spell(emit, &values[emit->picked[i]], cell);
+		const char *text = cm_emit_spell(emit, &values[emit->picked[i]], cell);
 
 		if (i)
 			(void)putchar(form == CM_FORM_CSV ? ',' : ' ');
@@ -265,6 +217,8 @@ int cm_emit_open(const struct cm_column_set *column_set, const struct cm_options
 		*ret_exit = err;
 		return -1;
 	}
+	if (column_set->live && options->form == CM_FORM_TABLE)
+		cm_emit_fit(emit);
 	*ret_emit = emit;
 	return 0;
 }
@@ -327,129 +281,6 @@ static void sort_rows(struct cm_emit *emit)
 		qsort_r(emit->values, emit->rows, row_bytes, compare, emit);
 }
 
-static const struct cm_value *value_of(const struct cm_emit *emit, size_t row, size_t column)
-{
-	return &emit->values[row * emit->column_set->count + column];
-}
-
-/* The width that the other columns leave for the wrapped one; 0: too narrow, or no terminal. */
-static size_t measure_rest(const struct cm_emit *emit)
-{
-	char cell[CELL_BYTES];
-	size_t row, i, length, width, used = 0;
-	struct winsize window;
-
-	if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &window))
-		return 0;
-	for (i = 0; i < emit->picked_count; i++) {
-		const struct cm_column *column = &emit->column_set->columns[emit->picked[i]];
-
-		if (column->align == CM_ALIGN_WRAP)
-			continue;
-		width = strlen(column->name);
-		for (row = 0; row < emit->rows; row++) {
-			length = strlen(spell(emit, value_of(emit, row, emit->picked[i]), cell));
-			width = length > width ? length : width;
-		}
-		used += width + 1;
-	}
-	return used + WRAP_LEAST < window.ws_col ? window.ws_col - used : 0;
-}
-
-/* Breaks lines between words such that none is longer than `width`, unless a single word is. */
-static void break_lines(char *text, size_t width)
-{
-	char *line = text, *blank = NULL, *at;
-
-	for (at = text; *at; at++) {
-		if (*at == ' ')
-			blank = at;
-		if (!blank || (size_t)(at - line) < width)
-			continue;
-		*blank = '\n';
-		line = blank + 1;
-		blank = NULL;
-	}
-}
-
-static int add_wrapped(struct libscols_table *table, const char *name)
-{
-	struct libscols_column *column = scols_table_new_column(table, name, 0, SCOLS_FL_WRAP);
-
-	return column && !scols_column_set_safechars(column, "\n") &&
-			       !scols_column_set_wrapfunc(column, scols_wrapnl_chunksize,
-							  scols_wrapnl_nextchunk, NULL)
-		       ? 0
-		       : -ENOMEM;
-}
-
-static int set_wrapped(struct libscols_line *line, size_t i, const char *text, size_t width)
-{
-	char *broken = strdup(text);
-
-	if (!broken)
-		return -ENOMEM;
-	break_lines(broken, width);
-	return scols_line_refer_data(line, i, broken);
-}
-
-static int fill_table(struct cm_emit *emit, struct libscols_table *table)
-{
-	static const int flags[] = {
-		[CM_ALIGN_LEFT] = 0,
-		[CM_ALIGN_RIGHT] = SCOLS_FL_RIGHT,
-		[CM_ALIGN_CUT] = SCOLS_FL_TRUNC,
-		[CM_ALIGN_WRAP] = SCOLS_FL_TRUNC,
-	};
-	const size_t rest = measure_rest(emit);
-	char cell[CELL_BYTES];
-	size_t row, i;
-
-	for (i = 0; i < emit->picked_count; i++) {
-		const struct cm_column *column = &emit->column_set->columns[emit->picked[i]];
-
-		if (rest && column->align == CM_ALIGN_WRAP
-			    ? add_wrapped(table, column->name)
-			    : !scols_table_new_column(table, column->name, 0, flags[column->align]))
-			return -ENOMEM;
-	}
-	for (row = 0; row < emit->rows; row++) {
-		struct libscols_line *line = scols_table_new_line(table, NULL);
-
-		if (!line)
-			return -ENOMEM;
-		for (i = 0; i < emit->picked_count; i++) {
-			const struct cm_value *value = value_of(emit, row, emit->picked[i]);
-			const char *text = spell(emit, value, cell);
-
-			if (rest && emit->column_set->columns[emit->picked[i]].align ==
-						    CM_ALIGN_WRAP
-				    ? set_wrapped(line, i, text, rest)
-				    : scols_line_set_data(line, i, text))
-				return -ENOMEM;
-			if (value->alarming && emit->options->color)
-				(void)scols_cell_set_color(scols_line_get_cell(line, i), "red");
-		}
-	}
-	return 0;
-}
-
-static void put_table(struct cm_emit *emit)
-{
-	struct libscols_table *table;
-
-	table = scols_new_table();
-	if (!table || fill_table(emit, table)) {
-		cm_complain("not enough memory on the host for the table");
-		scols_unref_table(table);
-		return;
-	}
-	(void)scols_table_enable_noheadings(table, emit->options->no_headings);
-	(void)scols_table_enable_colors(table, emit->options->color);
-	(void)scols_print_table(table);
-	scols_unref_table(table);
-}
-
 static void put_document(struct cm_emit *emit)
 {
 	char text[CM_TIME_TEXT];
@@ -491,7 +322,7 @@ static void put_kept(struct cm_emit *emit)
 		put_document(emit);
 	} else if (emit->options->form == CM_FORM_TABLE) {
 		if (emit->rows)
-			put_table(emit);
+			cm_emit_put_table(emit);
 	} else {
 		put_headings(emit);
 		for (row = 0; row < emit->rows; row++)

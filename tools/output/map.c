@@ -7,11 +7,15 @@
 
 #include "stats/summary.h"
 #include "stats/units.h"
+#include "tools/cli/width.h"
+#include "tools/output/size.h"
 
-#define LINE_CELLS   ((size_t)48)
-#define LARGEST_ROWS 12 /* segments drawn without --map=all */
+#define LINE_CELLS   ((size_t)48) /* at most */
+#define TEXT_WIDTH   ((size_t)32) /* of a segment, before its cells */
+#define LARGEST_ROWS 12           /* segments drawn without --map=all */
 #define CELLS_MAX    (LINE_CELLS * 64)
 #define CHUNK_ROWS   256
+#define INDENT       "\n                               " /* TEXT_WIDTH less a blank */
 #define MIN_CELL     (UINT64_C(1) << 16)
 
 /* One character of the map: bytes of live and of pending blocks. */
@@ -23,6 +27,7 @@ struct cell {
 struct drawing {
 	const struct cm_segment *segment;
 	uint64_t cell_bytes;
+	size_t line_cells; /* on a line: a power of two times 3 */
 	size_t count;
 	struct cell cells[CELLS_MAX];
 };
@@ -73,12 +78,12 @@ static void print_segment(struct cm_reader *reader, struct drawing *drawing)
 	err = cm_segment_walk(reader, segment, draw_block, drawing);
 	for (i = 0; i < drawing->count; i++)
 		live += drawing->cells[i].live;
-	(void)printf("seg 0x%012llx %9s  heap %-3u %3u%%  ", (unsigned long long)segment->addr,
+	(void)printf("0x%012llx %6s %4u %3u%%", (unsigned long long)segment->addr,
 		     cm_bytes_format((int64_t)size).text, segment->heap,
 		     size ? (unsigned)(100 * ((double)live / (double)size)) : 0);
 	for (i = 0; i < drawing->count; i++) {
-		if (i && i % LINE_CELLS == 0)
-			(void)printf("\n%44s", "");
+		if (i % drawing->line_cells == 0)
+			(void)printf("%s ", i ? INDENT : "");
 		bytes = i + 1 < drawing->count || size % drawing->cell_bytes == 0
 				? drawing->cell_bytes
 				: size % drawing->cell_bytes;
@@ -134,18 +139,24 @@ void cm_map_print(struct cm_reader *reader, uint32_t device, bool all)
 	qsort(segments, count, sizeof(*segments), by_size);
 	/* The largest segment takes about three lines. */
 	drawing->cell_bytes = MIN_CELL;
-	while (segments[0].size / drawing->cell_bytes > UINT64_C(3) * LINE_CELLS)
+	drawing->line_cells = LINE_CELLS;
+	while (TEXT_WIDTH + drawing->line_cells > cm_line_width(stdout))
+		drawing->line_cells /= 2;
+	while (segments[0].size / drawing->cell_bytes > UINT64_C(3) * drawing->line_cells)
 		drawing->cell_bytes *= 2;
 	shown = all || count < LARGEST_ROWS ? count : LARGEST_ROWS;
-	(void)printf("\n1 character = %s   # allocated  1-9 tenths allocated  ~ pending free  "
-		     ". free\n",
-		     cm_bytes_format((int64_t)drawing->cell_bytes).text);
+	(void)putchar('\n');
+	cm_line(stdout, "",
+		"1 character = %s   # allocated  1-9 tenths allocated  ~ pending free  . free",
+		cm_size_format((int64_t)drawing->cell_bytes).text);
+	(void)printf("%-14s %6s %4s %4s\n", "SEGMENT", "SIZE", "HEAP", "LIVE");
 	for (i = 0; i < shown; i++) {
 		drawing->segment = &segments[i];
 		print_segment(reader, drawing);
 	}
 	if (shown < count)
-		(void)printf("(%zu smaller segments; --map=all draws them too)\n", count - shown);
+		cm_line(stdout, "", "(%zu smaller segments; --map=all draws them too)",
+			count - shown);
 out:
 	free(segments);
 	free(drawing);

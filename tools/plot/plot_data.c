@@ -214,9 +214,10 @@ static void put_figures(struct cm_json *json, const struct cm_history *history)
 
 	cm_figures_get(history->snapshot, history->device, &figures);
 	cm_json_object(json, "figures");
-	cm_json_unsigned(json, "requested", figures.in_use);
+	cm_json_unsigned(json, "allocated", figures.allocated);
+	cm_json_unsigned(json, "requested", figures.requested);
 	cm_json_unsigned(json, "rounding", figures.rounding);
-	cm_json_unsigned(json, "pending", figures.pending);
+	cm_json_unsigned(json, "pending_free", figures.pending);
 	cm_json_unsigned(json, "fragmented", figures.fragmented);
 	cm_json_unsigned(json, "releasable", figures.releasable);
 	cm_json_unsigned(json, "reserved", figures.reserved);

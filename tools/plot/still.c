@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/output/size.h"
 #include "tools/plot/curve.h"
 #include "tools/snapshot/figures.h"
 

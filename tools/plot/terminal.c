@@ -4,6 +4,7 @@
 #include <langinfo.h>
 #include <string.h>
 
+#include "tools/output/size.h"
 #include "tools/plot/curve.h"
 #include "tools/snapshot/figures.h"
 #include "tools/snapshot/lines.h"

@@ -3,7 +3,8 @@
 
 #include <stdio.h>
 
-#include "stats/units.h"
+#include "tools/cli/exits.h"
+#include "tools/output/emit.h"
 
 static const struct kind {
 	const char *label;
@@ -24,26 +25,38 @@ static const struct kind {
 #undef KIND
 };
 
-static void print_line(const char *label, const struct cm_stat4 *count,
-		       const struct cm_stat4 *bytes)
-{
-	(void)printf("%-16s %9s %9s %9s\n", label, cm_count_format(count->current).text,
-		     cm_bytes_format(bytes->current).text, cm_bytes_format(bytes->peak).text);
-}
+enum { COLUMN_KIND, COLUMN_COUNT, COLUMN_BYTES, COLUMN_PEAK, COLUMNS };
 
-void cm_uncached_print(const struct cm_device_row *row)
+static const struct cm_column columns[COLUMNS] = {
+	[COLUMN_KIND] = {"UNCACHED", "kind", 1, CM_ALIGN_LEFT, 16, "", NULL, NULL},
+	[COLUMN_COUNT] = {"COUNT", "count", 1, CM_ALIGN_RIGHT, 9, "", NULL, NULL},
+	[COLUMN_BYTES] = {"ALLOC", "allocated_bytes", 1, CM_ALIGN_RIGHT, 9, "", NULL, NULL},
+	[COLUMN_PEAK] = {"PEAK", "peak_allocated_bytes", 1, CM_ALIGN_RIGHT, 9, "", NULL, NULL},
+};
+
+static const struct cm_column_set column_set = {"uncached", "kinds", columns, COLUMNS, true};
+
+void cm_uncached_print(const struct cm_options *options, const struct cm_device_row *row)
 {
-	bool any = false;
+	struct cm_emit *emit = NULL;
 	uint32_t i;
+	int exit;
 
 	for (i = 0; i < CM_UNCACHED_COUNT; i++) {
 		if (!row->other_bytes[i].current && !row->other_bytes[i].peak)
 			continue;
-		if (!any)
-			(void)printf("\n%-16s %9s %9s %9s\n", "uncached", "count", "bytes", "peak");
-		any = true;
-		print_line(kinds[i].label, &row->other_count[i], &row->other_bytes[i]);
+		if (!emit)
+			(void)putchar('\n');
+		if (!emit && cm_emit_open(&column_set, options, &emit, &exit))
+			return;
+		cm_emit_row(emit, (const struct cm_value[COLUMNS]){
+					  cm_value_text(kinds[i].label),
+					  cm_value_number(row->other_count[i].current),
+					  cm_value_bytes(row->other_bytes[i].current),
+					  cm_value_bytes(row->other_bytes[i].peak),
+				  });
 	}
+	(void)cm_emit_close(emit, CM_EXIT_OK);
 }
 
 void cm_uncached_json(struct cm_json *json, const struct cm_device_row *row)

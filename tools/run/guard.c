@@ -20,6 +20,8 @@
 #include "stats/region_name.h"
 #include "stats/units.h"
 #include "tools/cli/exits.h"
+#include "tools/cli/width.h"
+#include "tools/output/size.h"
 #include "tools/output/text.h"
 #include "tools/processes/source.h"
 #include "tools/run/leaks.h"
@@ -299,7 +301,7 @@ static void save(const struct cm_guard *guard, struct cm_image *image, const cha
 	spell_path(pattern, pid, number, path, sizeof(path));
 	/* Replaces the file of an earlier run. */
 	if (!cm_save(image, path, true, &bytes))
-		(void)fprintf(stderr, "==%u== cudamem: %s, saved %s\n", pid, what, path);
+		cm_line_of(stderr, pid, 4, "cudamem: %s, saved %s", what, path);
 }
 
 /* The failed request waits for the copy only; names are added after it was released. */
@@ -443,10 +445,9 @@ static void print_summary(struct cm_guard *guard, struct watched *watched)
 	if (guard->summaries < SUMMARIES_MAX)
 		guard->summaries += cm_run_outcome_print(watched->reader, stderr);
 	else if (guard->summaries++ == SUMMARIES_MAX)
-		(void)fprintf(stderr,
-			      "==%u== cudamem: further processes are left out; --children none "
-			      "reports the program alone\n",
-			      watched->reader->header.pid);
+		cm_line_of(stderr, watched->reader->header.pid, 4,
+			   "cudamem: further processes are left out; --children none reports the "
+			   "program alone");
 }
 
 /* Reports all processes. If the program could not be started, that was reported already. */
@@ -557,8 +558,8 @@ int cm_guard_run(struct cm_guard *guard, bool covered, int (*start)(void *data),
 	exit = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 	report(guard, covered, exit);
 	if (!exit && guard->leaks && guard->options->leak_exit) {
-		(void)fprintf(stderr, "==%d== cudamem: exit 0 changed to %d by --leak-exit-code\n",
-			      (int)child, guard->options->leak_exit);
+		cm_line_of(stderr, child, 4, "cudamem: exit 0 changed to %d by --leak-exit-code",
+			   guard->options->leak_exit);
 		exit = guard->options->leak_exit;
 	}
 	return exit;

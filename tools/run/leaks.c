@@ -10,6 +10,8 @@
 
 #include "stats/units.h"
 #include "tools/cli/exits.h"
+#include "tools/cli/width.h"
+#include "tools/output/size.h"
 #include "tools/snapshot/figures.h"
 #include "tools/snapshot/history.h"
 
@@ -202,7 +204,7 @@ static int find_leaks(const struct cm_snapshot *snapshot, const struct cm_snap_d
 }
 
 /* Prints a line to `out` about the process of `source`. */
-#define LINE(format, ...) (void)fprintf(out, "==%d== " format "\n", (int)source->pid, ##__VA_ARGS__)
+#define LINE(format, ...) cm_line_of(out, source->pid, 8, format, ##__VA_ARGS__)
 
 static void print_frame(FILE *out, const struct cm_source *source, uint64_t number,
 			const struct cm_snap_frame *frame, bool full)

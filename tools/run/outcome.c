@@ -7,6 +7,8 @@
 #include "stats/summary.h"
 #include "stats/text.h"
 #include "stats/units.h"
+#include "tools/cli/width.h"
+#include "tools/output/size.h"
 #include "tools/snapshot/figures.h"
 
 #define MIB          ((int64_t)1 << 20)
@@ -112,10 +114,9 @@ static struct cm_run_outcome read_outcome(struct cm_reader *reader)
 	return outcome;
 }
 
-static void begin_line(const struct cm_reader *reader, FILE *out, const char *what)
-{
-	(void)fprintf(out, "==%u== cudamem: %-14s ", reader->header.pid, what);
-}
+/* A line of the report: what it is about, and a sentence. */
+#define LINE(what, format, ...) \
+	cm_line_of(out, reader->header.pid, 24, "cudamem: %-14s " format, what, ##__VA_ARGS__)
 
 static void print_driver_calls(const struct cm_reader *reader, const struct cm_run_outcome *outcome,
 			       FILE *out)
@@ -123,23 +124,23 @@ static void print_driver_calls(const struct cm_reader *reader, const struct cm_r
 	const int64_t asked = cm_wrap_add(outcome->allocs, outcome->frees);
 	const int64_t called = cm_wrap_add(outcome->driver_allocs, outcome->driver_frees);
 
-	begin_line(reader, out, "driver calls");
-	(void)fprintf(out, "%s saved: %s allocations and %s frees in place of %s and %s\n",
-		      cm_count_format(cm_wrap_sub(asked, called)).text,
-		      cm_count_format(outcome->driver_allocs).text,
-		      cm_count_format(outcome->driver_frees).text,
-		      cm_count_format(outcome->allocs).text, cm_count_format(outcome->frees).text);
+	LINE("driver calls", "%s saved: %s allocations and %s frees in place of %s and %s",
+	     cm_count_format(cm_wrap_sub(asked, called)).text,
+	     cm_count_format(outcome->driver_allocs).text,
+	     cm_count_format(outcome->driver_frees).text, cm_count_format(outcome->allocs).text,
+	     cm_count_format(outcome->frees).text);
 }
 
 static void print_fragmentation(const struct cm_reader *reader,
 				const struct cm_run_outcome *outcome, FILE *out)
 {
-	begin_line(reader, out, "fragmentation");
+	char times[64] = "";
+
 	if (outcome->peak_allocated > 0)
-		(void)fprintf(out, "%.2f times the peak was reserved; ",
-			      (double)outcome->peak_reserved / (double)outcome->peak_allocated);
-	(void)fprintf(out, "at most %s lay free between blocks\n",
-		      cm_size_format(outcome->peak_fragmented).text);
+		(void)snprintf(times, sizeof(times), "%.2f times the peak was reserved; ",
+			       (double)outcome->peak_reserved / (double)outcome->peak_allocated);
+	LINE("fragmentation", "%sat most %s lay free between blocks", times,
+	     cm_size_format(outcome->peak_fragmented).text);
 }
 
 bool cm_run_outcome_print(struct cm_reader *reader, FILE *out)
@@ -153,20 +154,17 @@ bool cm_run_outcome_print(struct cm_reader *reader, FILE *out)
 	(void)cm_text_clean(comm, sizeof(comm), reader->header.comm);
 	if (outcome.devices > 1)
 		(void)snprintf(on, sizeof(on), " on %zu devices", outcome.devices);
-	begin_line(reader, out, "peak");
-	(void)fprintf(out, "%s allocated, %s reserved%s (%s)\n",
-		      cm_size_format(outcome.peak_allocated).text,
-		      cm_size_format(outcome.peak_reserved).text, on, comm);
+	LINE("peak", "%s allocated, %s reserved%s (%s)",
+	     cm_size_format(outcome.peak_allocated).text,
+	     cm_size_format(outcome.peak_reserved).text, on, comm);
 	print_driver_calls(reader, &outcome, out);
-	begin_line(reader, out, "hit rate");
 	if (hits < 0)
-		(void)fprintf(out, "no request went to the cache\n");
+		LINE("hit rate", "no request went to the cache");
 	else
-		(void)fprintf(out, "%.1f%% of %s requests\n", 100 * hits,
-			      cm_count_format(cm_wrap_add(outcome.hits, outcome.misses)).text);
+		LINE("hit rate", "%.1f%% of %s requests", 100 * hits,
+		     cm_count_format(cm_wrap_add(outcome.hits, outcome.misses)).text);
 	print_fragmentation(reader, &outcome, out);
 	cm_run_outcome_advise(&outcome, advice, sizeof(advice));
-	begin_line(reader, out, "option to try");
-	(void)fprintf(out, "%s\n", advice);
+	LINE("option to try", "%s", advice);
 	return true;
 }

@@ -19,6 +19,7 @@ void cm_figures_get(const struct cm_snapshot *snapshot, const struct cm_snap_dev
 		/* The blocks tile the segment: what is not active is free. */
 		*(segment->active ? &figures.fragmented
 				  : &figures.releasable) += segment->row->size - segment->active;
+		figures.allocated += segment->allocated;
 		figures.pending += segment->active - segment->allocated;
 		figures.reserved += segment->row->size;
 	}
@@ -26,10 +27,10 @@ void cm_figures_get(const struct cm_snapshot *snapshot, const struct cm_snap_dev
 	for (i = 0; i < blocks; i++, block++) {
 		if (block->state == CM_BLOCK_FREE && block->size > figures.largest_free)
 			figures.largest_free = block->size;
-		if (block->state != CM_BLOCK_LIVE)
+		if (block->state != CM_BLOCK_LIVE && block->state != CM_BLOCK_PENDING)
 			continue;
-		figures.blocks++;
-		figures.in_use += block->requested;
+		figures.blocks += block->state == CM_BLOCK_LIVE;
+		figures.requested += block->requested;
 		/* In a damaged row the block may be smaller than the request. */
 		if (block->size > block->requested)
 			figures.rounding += block->size - block->requested;
@@ -85,21 +86,5 @@ struct cm_device_text cm_device_short(const struct cm_snap_device *device)
 	if (device->row)
 		(void)snprintf(to.text, sizeof(to.text), "GPU %d%s", (int)device->ordinal,
 			       device->outside ? " outside the cache" : "");
-	return to;
-}
-
-struct cm_units_text cm_size_format(int64_t bytes)
-{
-	static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-	double value = bytes < 0 ? -(double)bytes : (double)bytes;
-	struct cm_units_text to;
-	size_t unit = 0;
-
-	while (value >= 1024 && unit + 1 < sizeof(units) / sizeof(units[0])) {
-		value /= 1024;
-		unit++;
-	}
-	(void)snprintf(to.text, sizeof(to.text), "%s%.*f %s", bytes < 0 ? "-" : "", unit ? 2 : 0,
-		       value, units[unit]);
 	return to;
 }

@@ -7,16 +7,17 @@
 
 #include <stdio.h>
 
-#include "stats/units.h"
 #include "tools/snapshot/history.h"
 
 /*
  * In bytes unless noted. The parts add up:
- * reserved = in_use + rounding + pending + fragmented + releasable.
+ * reserved = allocated + pending + fragmented + releasable;
+ * allocated + pending = requested + rounding.
  */
 struct cm_figures {
-	uint64_t in_use;     /* requested, in live blocks */
-	uint64_t rounding;   /* block sizes beyond that */
+	uint64_t allocated;  /* live blocks */
+	uint64_t requested;  /* by the program, in live and pending blocks */
+	uint64_t rounding;   /* their sizes beyond that */
 	uint64_t pending;    /* pending free: the device may still use it */
 	uint64_t fragmented; /* free, in segments with live or pending blocks */
 	uint64_t releasable; /* free, in segments that are wholly free */
@@ -43,8 +44,5 @@ struct cm_device_text {
 struct cm_device_text cm_device_title(const struct cm_snap_device *device);
 /* "GPU 0" or "pinned memory". */
 struct cm_device_text cm_device_short(const struct cm_snap_device *device);
-
-/* A size with two decimals, as the reports print it: "12.50 MiB". */
-struct cm_units_text cm_size_format(int64_t bytes);
 
 #endif

@@ -4,11 +4,10 @@
 #include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
-#define WIDTH_DEFAULT 80
-#define WIDTH_LEAST   60
+#include "tools/cli/width.h"
+
 #define BETWEEN       " < "
 #define PATTERN_BYTES 512
 
@@ -221,15 +220,6 @@ char *cm_stack_spell(const struct cm_snapshot *snapshot, const struct cm_snap_st
 		return text;
 	free(text);
 	return NULL;
-}
-
-size_t cm_line_width(FILE *file)
-{
-	struct winsize size;
-
-	if (ioctl(fileno(file), TIOCGWINSZ, &size) || !size.ws_col)
-		return WIDTH_DEFAULT;
-	return size.ws_col < WIDTH_LEAST ? WIDTH_LEAST : size.ws_col;
 }
 
 /* Prints `length` bytes; of what does not fit into `room` the end. Returns the columns, where all

@@ -73,9 +73,6 @@ const char *cm_stack_library(const struct cm_snapshot *snapshot, const struct cm
 char *cm_stack_spell(const struct cm_snapshot *snapshot, const struct cm_snap_stack *stack,
 		     const struct cm_view *view);
 
-/* The columns of the terminal that the file is; 80 if it is none. */
-size_t cm_line_width(FILE *file);
-
 /*
  * Prints such a text and ends the line. `used` columns of the line are printed; what does not fit
  * the terminal, or 80 columns, continues below them. A frame that does not fit by itself loses its

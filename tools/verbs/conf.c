@@ -23,15 +23,14 @@ enum column {
 };
 
 static const struct cm_column columns[COLUMN_COUNT] = {
-	[COLUMN_OPTION] = {"OPTION", "option", true, CM_ALIGN_LEFT, 0,
+	[COLUMN_OPTION] = {"OPTION", "option", 1, CM_ALIGN_LEFT, 0,
 			   "name of the option in CUDAMEM_CONF", NULL, NULL},
-	[COLUMN_VALUE] = {"VALUE", "value", true, CM_ALIGN_LEFT, 0, "value in effect", NULL, NULL},
-	[COLUMN_DEFAULT] = {"DEFAULT", "default", true, CM_ALIGN_LEFT, 0, "default value", NULL,
-			    NULL},
-	[COLUMN_FROM] = {"FROM", "from", true, CM_ALIGN_LEFT, 0, "where the value comes from", NULL,
+	[COLUMN_VALUE] = {"VALUE", "value", 1, CM_ALIGN_LEFT, 0, "value in effect", NULL, NULL},
+	[COLUMN_DEFAULT] = {"DEFAULT", "default", 4, CM_ALIGN_LEFT, 0, "default value", NULL, NULL},
+	[COLUMN_FROM] = {"FROM", "from", 3, CM_ALIGN_LEFT, 0, "where the value comes from", NULL,
 			 NULL},
-	[COLUMN_MEANING] = {"MEANING", "meaning", true, CM_ALIGN_WRAP, 0, "what the option does",
-			    NULL, NULL},
+	[COLUMN_MEANING] = {"MEANING", "meaning", 2, CM_ALIGN_WRAP, 0, "what the option does", NULL,
+			    NULL},
 };
 
 static const struct cm_column_set column_set = {"conf", "options", columns, COLUMN_COUNT, false};

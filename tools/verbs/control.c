@@ -11,6 +11,8 @@
 #include "stats/summary.h"
 #include "stats/units.h"
 #include "tools/cli/exits.h"
+#include "tools/cli/width.h"
+#include "tools/output/size.h"
 #include "tools/output/text.h"
 #include "tools/processes/collect.h"
 #include "tools/processes/command.h"
@@ -84,11 +86,12 @@ static void report_trim(struct cm_json *json, const struct cm_process *process,
 		cm_json_end(json);
 		return;
 	}
-	(void)printf("%d GPU %d: reserved %s -> %s, %s released in %" PRId64
-		     " driver %s, %s still cached\n",
-		     (int)process->pid, (int)after->ordinal, cm_bytes_format(was.reserved).text,
-		     cm_bytes_format(is.reserved).text, cm_bytes_format(returned).text, frees,
-		     frees == 1 ? "free" : "frees", cm_bytes_format(is.cached).text);
+	cm_line(stdout, "    ",
+		"%d GPU %d: reserved %s -> %s, %s released in %" PRId64
+		" driver %s, %s still cached",
+		(int)process->pid, (int)after->ordinal, cm_size_format(was.reserved).text,
+		cm_size_format(is.reserved).text, cm_size_format(returned).text, frees,
+		frees == 1 ? "free" : "frees", cm_size_format(is.cached).text);
 }
 
 static void report_peak(struct cm_json *json, const struct cm_process *process,
@@ -106,10 +109,10 @@ static void report_peak(struct cm_json *json, const struct cm_process *process,
 		cm_json_end(json);
 		return;
 	}
-	(void)printf("%d GPU %d: peaks set to the current values (allocated was %s, now %s)\n",
-		     (int)process->pid, (int)after->ordinal,
-		     cm_bytes_format(was.peak_allocated).text,
-		     cm_bytes_format(is.peak_allocated).text);
+	cm_line(stdout, "    ",
+		"%d GPU %d: peaks set to the current values (allocated was %s, now %s)",
+		(int)process->pid, (int)after->ordinal, cm_size_format(was.peak_allocated).text,
+		cm_size_format(is.peak_allocated).text);
 }
 
 static void report_accumulated(struct cm_json *json, const struct cm_process *process,
@@ -125,9 +128,10 @@ static void report_accumulated(struct cm_json *json, const struct cm_process *pr
 		cm_json_end(json);
 		return;
 	}
-	(void)printf("%d GPU %d: sums and event counters set to 0 (there were %" PRId64
-		     " requests and %" PRId64 " frees)\n",
-		     (int)process->pid, (int)after->ordinal, was.allocs, was.frees);
+	cm_line(stdout, "    ",
+		"%d GPU %d: sums and event counters set to 0 (there were %" PRId64
+		" requests and %" PRId64 " frees)",
+		(int)process->pid, (int)after->ordinal, was.allocs, was.frees);
 }
 
 static int trim(const struct cm_options *options, struct cm_process *process, void *data)

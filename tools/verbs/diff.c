@@ -10,7 +10,9 @@
 
 #include "stats/units.h"
 #include "tools/cli/exits.h"
+#include "tools/cli/width.h"
 #include "tools/output/reserve.h"
+#include "tools/output/size.h"
 #include "tools/processes/describe.h"
 #include "tools/processes/source.h"
 #include "tools/snapshot/figures.h"
@@ -113,8 +115,11 @@ static struct cm_units_text spell_change(int64_t change, bool bytes)
 
 static void print_figure(const char *name, uint64_t a, uint64_t b, bool bytes)
 {
-	(void)printf("  %-22s %14s %14s %15s\n", name, spell((int64_t)a, bytes).text,
-		     spell((int64_t)b, bytes).text, spell_change((int64_t)(b - a), bytes).text);
+	const int width = cm_size_width();
+
+	(void)printf("  %-18s %*s %*s %*s\n", name, width, spell((int64_t)a, bytes).text, width,
+		     spell((int64_t)b, bytes).text, width,
+		     spell_change((int64_t)(b - a), bytes).text);
 }
 
 static void print_changes(struct changes *changes)
@@ -132,21 +137,22 @@ static void print_changes(struct changes *changes)
 		if (!is_changed(change))
 			continue;
 		if (!shown++)
-			(void)printf("\n  %13s  %8s  by %s\n", "CHANGE", "BLOCKS",
-				     cm_by_name(changes->view.by));
+			(void)printf("\n  %*s  %8s  by %s\n", cm_size_width() + 1, "CHANGE",
+				     "BLOCKS", cm_by_name(changes->view.by));
 		if (shown > TOP_ROWS) {
 			more++;
 			rest += change_of(change->bytes);
 			continue;
 		}
-		used = printf("  %13s  %+8" PRId64 "  ",
+		used = printf("  %*s  %+8" PRId64 "  ", cm_size_width() + 1,
 			      spell_change(change_of(change->bytes), true).text,
 			      change_of(change->blocks));
 		cm_line_print(stdout, used > 0 ? (size_t)used : 0, change->name,
 			      changes->view.full);
 	}
 	if (more)
-		(void)printf("  %13s  of %zu other %s\n", spell_change(rest, true).text, more,
+		(void)printf("  %*s  of %zu other %s\n", cm_size_width() + 1,
+			     spell_change(rest, true).text, more,
 			     more == 1 ? cm_by_name(changes->view.by)
 				       : cm_by_names(changes->view.by));
 }
@@ -161,7 +167,9 @@ static void put_json(struct cm_json *json, const struct cm_snap_device *device,
 	cm_json_text(json, "name", cm_device_title(device).text);
 	for (i = 0; i < 2; i++) {
 		cm_json_object(json, sides[i]);
-		cm_json_unsigned(json, "in_use_bytes", figures[i].in_use);
+		cm_json_unsigned(json, "allocated_bytes", figures[i].allocated);
+		cm_json_unsigned(json, "requested_bytes", figures[i].requested);
+		cm_json_unsigned(json, "pending_free_bytes", figures[i].pending);
 		cm_json_unsigned(json, "reserved_bytes", figures[i].reserved);
 		cm_json_unsigned(json, "largest_free_bytes", figures[i].largest_free);
 		cm_json_unsigned(json, "blocks", figures[i].blocks);
@@ -222,9 +230,11 @@ static int diff_device(const struct cm_snapshot *snapshots[2],
 	if (!err && json) {
 		put_json(json, any, figures, &changes);
 	} else if (!err) {
-		(void)printf("\n%-24s %14s %14s %15s\n", cm_device_title(any).text, "first",
-			     "second", "change");
-		print_figure("requested", figures[0].in_use, figures[1].in_use, true);
+		(void)putchar('\n');
+		cm_line(stdout, "    ", "%s", cm_device_title(any).text);
+		(void)printf("  %-18s %*s %*s %*s\n", "", cm_size_width(), "first", cm_size_width(),
+			     "second", cm_size_width(), "change");
+		print_figure("allocated", figures[0].allocated, figures[1].allocated, true);
 		print_figure("reserved", figures[0].reserved, figures[1].reserved, true);
 		print_figure("pending free", figures[0].pending, figures[1].pending, true);
 		print_figure("largest free block", figures[0].largest_free, figures[1].largest_free,
@@ -265,6 +275,12 @@ static int diff_all(const struct cm_snapshot *snapshots[2], const struct cm_view
 	return err;
 }
 
+static void print_names(const struct cm_options *options)
+{
+	cm_line(stdout, "        ", "first:  %s", options->args[0]);
+	cm_line(stdout, "        ", "second: %s", options->args[1]);
+}
+
 int cm_verb_diff(const struct cm_options *options)
 {
 	const struct cm_snapshot *snapshots[2];
@@ -286,7 +302,7 @@ int cm_verb_diff(const struct cm_options *options)
 	snapshots[1] = second.snapshot;
 	to = cm_json_open_array(options, &json, "diff", "devices");
 	if (!to)
-		(void)printf("first:  %s\nsecond: %s\n", options->args[0], options->args[1]);
+		print_names(options);
 	err = diff_all(snapshots, &view, to, &changed);
 	cm_json_close_array(to);
 	cm_source_close(&first);

@@ -14,6 +14,7 @@
 #include "stats/text.h"
 #include "stats/units.h"
 #include "tools/cli/exits.h"
+#include "tools/cli/width.h"
 #include "tools/output/json.h"
 #include "tools/processes/describe.h"
 #include "tools/run/library.h"
@@ -97,15 +98,15 @@ static void print_table(const struct cm_options *options, const struct cm_doctor
 
 		if (!results[c].looked || (finding->verdict == CM_VERDICT_OK && !options->verbose))
 			continue;
-		(void)printf("%-4s  %-*s  %s\n", cm_verdict_name(finding->verdict), NAME_WIDTH,
-			     cm_check_info(c)->name, finding->seen);
+		cm_line(stdout, "          ", "%-4s  %-*s  %s", cm_verdict_name(finding->verdict),
+			NAME_WIDTH, cm_check_info(c)->name, finding->seen);
 		if (*finding->remedy)
-			(void)printf("      do: %s\n", finding->remedy);
+			cm_line(stdout, "          ", "      do: %s", finding->remedy);
 	}
-	(void)printf("%u in order, %u to note, %u warning%s, %u failure%s\n", counts[CM_VERDICT_OK],
-		     counts[CM_VERDICT_NOTE], counts[CM_VERDICT_WARN],
-		     counts[CM_VERDICT_WARN] == 1 ? "" : "s", counts[CM_VERDICT_FAIL],
-		     counts[CM_VERDICT_FAIL] == 1 ? "" : "s");
+	cm_line(stdout, "", "%u in order, %u to note, %u warning%s, %u failure%s",
+		counts[CM_VERDICT_OK], counts[CM_VERDICT_NOTE], counts[CM_VERDICT_WARN],
+		counts[CM_VERDICT_WARN] == 1 ? "" : "s", counts[CM_VERDICT_FAIL],
+		counts[CM_VERDICT_FAIL] == 1 ? "" : "s");
 }
 
 static void print_json(const struct cm_options *options, const struct cm_doctor_result *results)

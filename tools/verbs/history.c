@@ -9,10 +9,14 @@
 
 #include "stats/units.h"
 #include "tools/cli/exits.h"
+#include "tools/cli/width.h"
+#include "tools/output/size.h"
 #include "tools/processes/collect.h"
 #include "tools/processes/command.h"
 #include "tools/processes/describe.h"
 #include "tools/verbs/verbs.h"
+
+#define NEXT "                 " /* where a sentence goes on below itself */
 
 enum action { ACTION_START, ACTION_STOP, ACTION_CLEAR, ACTION_STATUS, ACTION_COUNT };
 
@@ -61,11 +65,14 @@ static struct tally count_ring(const struct cm_header *header, enum cm_table tab
 
 static void print_tally(const char *what, const struct tally *tally)
 {
-	(void)printf("  %-14s %s events, %s lost", what, cm_count_format((int64_t)tally->kept).text,
-		     cm_count_format((int64_t)tally->lost).text);
+	char hidden[CM_UNITS_BYTES + 16] = "";
+
 	if (tally->hidden)
-		(void)printf(", %s not shown", cm_count_format((int64_t)tally->hidden).text);
-	(void)putchar('\n');
+		(void)snprintf(hidden, sizeof(hidden), ", %s not shown",
+			       cm_count_format((int64_t)tally->hidden).text);
+	cm_line(stdout, NEXT, "  %-14s %s events, %s lost%s", what,
+		cm_count_format((int64_t)tally->kept).text,
+		cm_count_format((int64_t)tally->lost).text, hidden);
 }
 
 static void put_tally(struct cm_json *json, const struct tally *tally)
@@ -91,28 +98,28 @@ static void print_settings(const struct cm_process *process, const struct cm_hea
 {
 	const struct cm_record *record = &header->record;
 	uint64_t ring = header->table[CM_TABLE_EVENT].ring;
+	char frames[64] = "";
 
 	if (record->max_entries < ring)
 		ring = record->max_entries;
 	(void)printf("%d %s (%s)\n", (int)process->pid, process->comm, cm_life_name(process->life));
-	(void)printf("  recording      events %s, the last %s of each device; %s",
-		     record->events ? "on" : "off", cm_count_format((int64_t)ring).text,
-		     context_means(record->context));
 	if (record->context != CM_CONTEXT_NONE)
-		(void)printf(", %s, %" PRIu32 " deep",
-			     record->stacks == CM_STACKS_PYTHON ? "Python frames only"
-								: "all frames",
-			     record->depth);
-	(void)printf("\n");
+		(void)snprintf(frames, sizeof(frames), ", %s, %" PRIu32 " deep",
+			       record->stacks == CM_STACKS_PYTHON ? "Python frames only"
+								  : "all frames",
+			       record->depth);
+	cm_line(stdout, NEXT, "  recording      events %s, the last %s of each device; %s%s",
+		record->events ? "on" : "off", cm_count_format((int64_t)ring).text,
+		context_means(record->context), frames);
 }
 
 static void print_table(const char *name, const struct cm_header *header, enum cm_table table,
 			uint64_t rows, uint64_t lost)
 {
-	(void)printf("  %-14s %s of %s, %s lost\n", name,
-		     cm_bytes_format((int64_t)used_bytes(header, table, rows)).text,
-		     cm_bytes_format((int64_t)capacity_bytes(header, table)).text,
-		     cm_count_format((int64_t)lost).text);
+	cm_line(stdout, NEXT, "  %-14s %s of %s, %s lost", name,
+		cm_size_format((int64_t)used_bytes(header, table, rows)).text,
+		cm_size_format((int64_t)capacity_bytes(header, table)).text,
+		cm_count_format((int64_t)lost).text);
 }
 
 /* The word for --json, and what it means; NULL: there is no Python. */
@@ -148,7 +155,7 @@ static void print_python(const struct cm_record *record)
 		return;
 	if (record->python_minor)
 		(void)snprintf(version, sizeof(version), " 3.%" PRIu32, record->python_minor);
-	(void)printf("  %-14s CPython%s: %s\n", "Python", version, sentence);
+	cm_line(stdout, NEXT, "  %-14s CPython%s: %s", "Python", version, sentence);
 }
 
 static void print_tables(const struct cm_header *header)

@@ -99,7 +99,7 @@ static void put_unmanaged(struct cm_json *json, const struct cm_process *process
 	cm_json_number(json, "pid", process->pid);
 	cm_json_text(json, "user", process->user);
 	cm_json_text(json, "command", process->command);
-	cm_json_number(json, "index", found->device);
+	cm_json_number(json, "smi_index", found->device);
 	cm_json_text(json, "uuid", found->uuid);
 	if (found->bytes >= 0) {
 		cm_json_number(json, "uncached_bytes", found->bytes);

@@ -6,22 +6,26 @@
 
 #include "stats/memory_stats.h"
 #include "tools/cli/exits.h"
+#include "tools/cli/width.h"
 #include "tools/output/text.h"
 #include "tools/processes/collect.h"
 #include "tools/processes/describe.h"
 #include "tools/verbs/verbs.h"
 
-#define KEY_WIDTH 44
+#define KEY_WIDTH   44
+#define VALUE_WIDTH 20 /* at most */
 
 struct printing {
 	struct cm_json *json; /* NULL: text */
 	bool headed;          /* something was printed: leave a line free */
+	int width;            /* of a value */
 };
 
 static void print_entry(void *data, const char *key, int64_t value)
 {
-	(void)data;
-	(void)printf("%-*s %20lld\n", KEY_WIDTH, key, (long long)value);
+	const int *width = data;
+
+	(void)printf("%-*s %*lld\n", KEY_WIDTH, key, *width, (long long)value);
 }
 
 static void put_entry(void *data, const char *key, int64_t value)
@@ -32,8 +36,8 @@ static void put_entry(void *data, const char *key, int64_t value)
 static void print_heading(struct printing *printing, const struct cm_process *process,
 			  const char *what)
 {
-	(void)printf("%s# pid %d  %s  %s\n", printing->headed ? "\n" : "", (int)process->pid, what,
-		     process->command);
+	(void)fputs(printing->headed ? "\n" : "", stdout);
+	cm_line(stdout, "# ", "# pid %d  %s  %s", (int)process->pid, what, process->command);
 	printing->headed = true;
 }
 
@@ -47,7 +51,7 @@ static void print_device(const struct cm_process *process, const struct cm_devic
 	if (!json) {
 		(void)snprintf(what, sizeof(what), "GPU %d  %s", (int)view->row.ordinal, uuid);
 		print_heading(printing, process, what);
-		cm_memory_stats_each(&view->row, print_entry, NULL);
+		cm_memory_stats_each(&view->row, print_entry, &printing->width);
 		return;
 	}
 	cm_json_object(json, NULL);
@@ -90,7 +94,7 @@ static int print_host(struct cm_process *process, struct printing *printing)
 		cm_json_end(printing->json);
 	} else {
 		print_heading(printing, process, "pinned host memory");
-		cm_host_memory_stats_each(&row, print_entry, NULL);
+		cm_host_memory_stats_each(&row, print_entry, &printing->width);
 	}
 	return CM_EXIT_OK;
 }
@@ -114,7 +118,8 @@ static int print_process(const struct cm_options *options, struct cm_process *pr
 
 int cm_verb_memory_stats(const struct cm_options *options)
 {
-	struct printing printing = {0};
+	const int room = (int)cm_line_width(stdout) - KEY_WIDTH - 1;
+	struct printing printing = {.width = room < VALUE_WIDTH ? room : VALUE_WIDTH};
 	struct cm_json json;
 	int exit;
 

@@ -10,7 +10,9 @@
 #include "stats/nearest.h"
 #include "stats/units.h"
 #include "tools/cli/exits.h"
+#include "tools/cli/width.h"
 #include "tools/output/output.h"
+#include "tools/output/size.h"
 #include "tools/plot/recorded.h"
 #include "tools/plot/still.h"
 #include "tools/processes/collect.h"
@@ -30,9 +32,9 @@ struct wanted {
 
 static void say(const char *path, int64_t bytes, const struct cm_plot_report *report)
 {
-	(void)printf("%s: %s, opens offline; %s events, %s allocations\n", path,
-		     cm_bytes_format(bytes).text, cm_count_format((int64_t)report->events).text,
-		     cm_count_format((int64_t)report->spans).text);
+	cm_line(stdout, "  ", "%s: %s, opens offline; %s events, %s allocations", path,
+		cm_size_format(bytes).text, cm_count_format((int64_t)report->events).text,
+		cm_count_format((int64_t)report->spans).text);
 }
 
 /* The first word is a view if it is the name of one; a slip in such a name is a complaint. */
@@ -130,7 +132,7 @@ static int draw(const struct cm_options *options, const struct wanted *wanted,
 	if (err)
 		return CM_EXIT_TARGET;
 	if (!exit && bytes >= 0 && (options->svg || options->png))
-		(void)printf("%s: %s\n", path, cm_bytes_format(bytes).text);
+		cm_line(stdout, "  ", "%s: %s", path, cm_size_format(bytes).text);
 	else if (!exit && bytes >= 0)
 		say(path, bytes, &report);
 	return exit;
@@ -168,10 +170,11 @@ static int draw_recording(const struct cm_options *options, const char *path)
 		if (!exit)
 			exit = err;
 		if (!exit && bytes >= 0)
-			(void)printf("%s: %s, opens offline; %s samples, %zu curves, %zu cards\n",
-				     path, cm_bytes_format(bytes).text,
-				     cm_count_format((int64_t)report.samples).text, report.series,
-				     report.cards);
+			cm_line(stdout, "  ",
+				"%s: %s, opens offline; %s samples, %zu curves, %zu cards", path,
+				cm_size_format(bytes).text,
+				cm_count_format((int64_t)report.samples).text, report.series,
+				report.cards);
 	}
 	cm_watch_close(source);
 	return exit;

@@ -9,8 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "stats/summary.h"
 #include "stats/units.h"
 #include "tools/cli/exits.h"
+#include "tools/cli/width.h"
+#include "tools/output/size.h"
 #include "tools/output/text.h"
 #include "tools/plot/terminal.h"
 #include "tools/processes/describe.h"
@@ -23,54 +26,56 @@
 #define MOMENT_REQUESTS 8
 #define MOMENT_LEAST    10 /* ... and a stack is listed from so many of them on */
 
-static void print_size(const char *name, uint64_t bytes, uint64_t of, const char *remark)
+static void print_size(const char *name, uint64_t bytes, uint64_t of)
 {
-	(void)printf("  %-34s %12s", name, cm_size_format((int64_t)bytes).text);
+	(void)printf("  %-30s %*s", name, cm_size_width(), cm_size_format((int64_t)bytes).text);
 	if (of)
 		(void)printf("  %5.1f%%", 100.0 * (double)bytes / (double)of);
-	(void)printf("%s%s\n", *remark ? "  " : "", remark);
+	(void)putchar('\n');
 }
 
+/* The words of `ls` and `show`, for the same figures. */
 static void print_budget(const struct cm_snap_device *device, const struct cm_figures *figures)
 {
-	char text[64 + CM_UNITS_BYTES];
+	const uint64_t whole = figures->reserved;
 
-	print_size("requested by the program", figures->in_use, figures->reserved, "");
-	print_size("rounding of block sizes", figures->rounding, figures->reserved, "");
+	print_size("allocated", figures->allocated, whole);
 	if (device->row || figures->pending)
-		print_size("pending free", figures->pending, figures->reserved, "");
+		print_size("cached, pending free", figures->pending, whole);
 	if (device->row) {
-		print_size("free, fragmented", figures->fragmented, figures->reserved, "");
-		print_size("free, releasable", figures->releasable, figures->reserved, "");
+		print_size("cached, releasable", figures->releasable, whole);
+		print_size("cached, fragmented", figures->fragmented, whole);
 	} else {
-		print_size("free", figures->fragmented + figures->releasable, figures->reserved,
-			   "");
+		print_size("cached", figures->fragmented + figures->releasable, whole);
 	}
-	(void)snprintf(text, sizeof(text), "largest free block %s",
-		       cm_size_format((int64_t)figures->largest_free).text);
-	print_size("reserved from the driver", figures->reserved, 0,
-		   figures->largest_free ? text : "");
+	print_size("reserved from the driver", whole, 0);
+	(void)putchar('\n');
+	print_size("requested by the program", figures->requested, 0);
+	print_size("rounding of block sizes", figures->rounding, 0);
+	print_size("largest free block", figures->largest_free, 0);
+	if (device->row && !device->outside)
+		print_size("peak allocated",
+			   (uint64_t)cm_summary_pool(device->row, CM_POOL_ALL).peak_allocated, 0);
 }
 
 static void print_peak(const struct cm_history *history)
 {
 	const struct cm_level *peak = cm_history_level(history, history->peak);
 	const struct cm_image *image = history->snapshot->image;
+	struct cm_time_text time = {""};
+	char reserved[CM_UNITS_BYTES + 16];
 
 	if (!history->events)
 		return;
-	(void)printf("\n  peak during the events  %s allocated",
-		     cm_size_format((int64_t)peak->allocated).text);
-	if (!history->device->outside)
-		(void)printf(", %s reserved", cm_size_format((int64_t)peak->reserved).text);
 	if (history->peak != CM_BEFORE)
-		(void)printf(
-			", at %s",
-			cm_time_format(cm_image_time(image, history->event[history->peak].tick))
-				.text);
-	else
-		(void)printf(", before the first event");
+		time = cm_time_format(cm_image_time(image, history->event[history->peak].tick));
 	(void)putchar('\n');
+	(void)snprintf(reserved, sizeof(reserved), ", %s reserved",
+		       cm_size_format((int64_t)peak->reserved).text);
+	cm_line(stdout, "    ", "  peak during the events  %s requested%s, %s",
+		cm_size_format((int64_t)peak->allocated).text,
+		history->device->outside ? "" : reserved,
+		history->peak == CM_BEFORE ? "before the first event" : time.text);
 }
 
 static int by_live(const void *a, const void *b)
@@ -106,7 +111,7 @@ static void print_groups(const struct cm_groups *groups, enum cm_measure measure
 		if (!sum->count[measure])
 			continue;
 		if (shown++ < groups->view.rows) {
-			used = printf("  %12s  %6" PRIu32 " %-6s  ",
+			used = printf("  %*s  %6" PRIu32 " %-6s  ", cm_size_width(),
 				      cm_size_format((int64_t)sum->bytes[measure]).text,
 				      sum->count[measure],
 				      sum->count[measure] == 1 ? "block" : "blocks");
@@ -119,7 +124,7 @@ static void print_groups(const struct cm_groups *groups, enum cm_measure measure
 		blocks += sum->count[measure];
 	}
 	if (more)
-		(void)printf("  %12s  %6" PRIu64 " blocks  of %zu other %s\n",
+		(void)printf("  %*s  %6" PRIu64 " blocks  of %zu other %s\n", cm_size_width(),
 			     cm_size_format((int64_t)rest).text, blocks, more,
 			     more == 1 ? cm_by_name(groups->view.by)
 				       : cm_by_names(groups->view.by));
@@ -177,7 +182,7 @@ static void print_passing(const struct cm_groups *groups)
 		if (!i)
 			(void)printf("\n  temporary: freed before %d other requests\n",
 				     MOMENT_REQUESTS);
-		used = printf("  %12s  %6" PRIu32 " times   ",
+		used = printf("  %*s  %6" PRIu32 " times   ", cm_size_width(),
 			      cm_size_format((int64_t)(group->passing_bytes / group->passing)).text,
 			      group->passing);
 		cm_line_print(stdout, used > 0 ? (size_t)used : 0, group->name, groups->view.full);
@@ -189,7 +194,7 @@ static void print_place(const struct cm_snapshot *snapshot, uint32_t stack,
 			const struct cm_view *view)
 {
 	char *line = cm_stack_spell(snapshot, cm_snapshot_stack(snapshot, stack), view);
-	const int used = printf("  %12s  at ", "");
+	const int used = printf("  %*s  at ", cm_size_width(), "");
 
 	cm_line_print(stdout, used > 0 ? (size_t)used : 0, line ? line : "?", view->full);
 	free(line);
@@ -210,7 +215,7 @@ static void print_ooms(const struct cm_history *history, const struct cm_view *v
 		if (shown > view->rows)
 			continue;
 		unknown = event->addr == CM_FREE_UNKNOWN;
-		(void)printf("  %12s  requested, %s free%s\n",
+		(void)printf("  %*s  requested, %s free%s\n", cm_size_width(),
 			     cm_size_format((int64_t)event->size).text,
 			     unknown ? "unknown amount" : cm_size_format((int64_t)event->addr).text,
 			     unknown ? "" : " on the device");
@@ -281,7 +286,7 @@ static void put_json_ooms(struct cm_json *json, const struct cm_history *history
 			continue;
 		cm_json_object(json, NULL);
 		cm_json_unsigned(json, "time_ns", cm_image_time(snapshot->image, event->tick));
-		cm_json_unsigned(json, "asked_bytes", event->size);
+		cm_json_unsigned(json, "requested_bytes", event->size);
 		if (event->addr == CM_FREE_UNKNOWN)
 			cm_json_null(json, "device_free_bytes");
 		else
@@ -290,6 +295,18 @@ static void put_json_ooms(struct cm_json *json, const struct cm_history *history
 		cm_json_end(json);
 	}
 	cm_json_end(json);
+}
+
+/* The counters that `ls` prints; pinned memory has no peak of what is reserved. */
+static void put_json_peaks(struct cm_json *json, const struct cm_snap_device *device)
+{
+	struct cm_summary sum;
+
+	if (!device->row || device->outside)
+		return;
+	sum = cm_summary_pool(device->row, CM_POOL_ALL);
+	cm_json_number(json, "peak_allocated_bytes", sum.peak_allocated);
+	cm_json_number(json, "peak_reserved_bytes", sum.peak_reserved);
 }
 
 static void put_json(struct cm_json *json, const struct cm_history *history,
@@ -302,27 +319,29 @@ static void put_json(struct cm_json *json, const struct cm_history *history,
 	cm_json_object(json, NULL);
 	cm_json_text(json, "name", cm_device_title(device).text);
 	if (device->row)
-		cm_json_number(json, "index", device->ordinal);
+		cm_json_number(json, "gpu", device->ordinal);
 	else
-		cm_json_null(json, "index");
+		cm_json_null(json, "gpu");
 	cm_json_bool(json, "outside_the_cache", device->outside);
-	cm_json_unsigned(json, "in_use_bytes", figures->in_use);
+	cm_json_unsigned(json, "allocated_bytes", figures->allocated);
+	cm_json_unsigned(json, "requested_bytes", figures->requested);
 	cm_json_unsigned(json, "rounding_bytes", figures->rounding);
-	cm_json_unsigned(json, "pending_bytes", figures->pending);
+	cm_json_unsigned(json, "reserved_bytes", figures->reserved);
+	cm_json_unsigned(json, "cached_bytes", figures->reserved - figures->allocated);
+	cm_json_unsigned(json, "pending_free_bytes", figures->pending);
 	cm_json_unsigned(json, "fragmented_bytes", figures->fragmented);
 	cm_json_unsigned(json, "releasable_bytes", figures->releasable);
-	/* The names of the last release. */
-	cm_json_unsigned(json, "free_hard_bytes", figures->fragmented);
-	cm_json_unsigned(json, "free_soft_bytes", figures->releasable);
-	cm_json_unsigned(json, "reserved_bytes", figures->reserved);
 	cm_json_unsigned(json, "largest_free_bytes", figures->largest_free);
+	put_json_peaks(json, device);
 	cm_json_unsigned(json, "blocks", figures->blocks);
 	cm_json_unsigned(json, "segments", figures->segments);
 	cm_json_unsigned(json, "events", history->events);
 	cm_json_unsigned(json, "events_lost", device->lost);
-	cm_json_unsigned(json, "peak_in_use_bytes", peak->allocated);
-	cm_json_unsigned(json, "peak_reserved_bytes", peak->reserved);
-	put_json_groups(json, "stacks_in_use", snapshot, groups, CM_MEASURE_LIVE);
+	cm_json_object(json, "peak_of_events");
+	cm_json_unsigned(json, "requested_bytes", peak->allocated);
+	cm_json_unsigned(json, "reserved_bytes", peak->reserved);
+	cm_json_end(json);
+	put_json_groups(json, "stacks_allocated", snapshot, groups, CM_MEASURE_LIVE);
 	sort_groups(groups, by_peak);
 	put_json_groups(json, "stacks_at_peak", snapshot, groups, CM_MEASURE_PEAK);
 	sort_groups(groups, by_passing);
@@ -342,23 +361,26 @@ static void print_outside(const struct cm_history *history)
 	const struct cm_snap_device *device = history->device;
 	size_t i;
 
-	(void)printf("\n%s   events: %s\n", cm_device_title(device).text,
-		     cm_count_format((int64_t)history->events).text);
+	(void)putchar('\n');
+	cm_line(stdout, "    ", "%s   events: %s", cm_device_title(device).text,
+		cm_count_format((int64_t)history->events).text);
 	for (i = 0; i < CM_UNCACHED_COUNT; i++)
 		if (device->row->other_bytes[i].current > 0)
-			print_size(kinds[i], (uint64_t)device->row->other_bytes[i].current, 0, "");
+			print_size(kinds[i], (uint64_t)device->row->other_bytes[i].current, 0);
 }
 
 static void print_head_of(const struct cm_history *history, const struct cm_figures *figures)
 {
 	const struct cm_snap_device *device = history->device;
+	char lost[CM_UNITS_BYTES + 24] = "";
 
-	(void)printf("\n%s", cm_device_title(device).text);
-	(void)printf("   blocks: %" PRIu64 "   segments: %" PRIu64 "   events: %s", figures->blocks,
-		     figures->segments, cm_count_format((int64_t)history->events).text);
 	if (device->lost)
-		(void)printf(" (%s older ones lost)", cm_count_format((int64_t)device->lost).text);
-	(void)printf("\n");
+		(void)snprintf(lost, sizeof(lost), " (%s older ones lost)",
+			       cm_count_format((int64_t)device->lost).text);
+	(void)putchar('\n');
+	cm_line(stdout, "    ", "%s   blocks: %" PRIu64 "   segments: %" PRIu64 "   events: %s%s",
+		cm_device_title(device).text, figures->blocks, figures->segments,
+		cm_count_format((int64_t)history->events).text, lost);
 	print_budget(device, figures);
 }
 
@@ -415,14 +437,14 @@ static void print_head(const struct cm_source *source)
 {
 	const struct cm_saved *saved = &source->image->saved;
 	const char *remarks[CM_REMARKS_MAX];
-	size_t count, i;
+	char text[160] = "";
+	size_t count, i, used = 0;
 
-	(void)printf("pid %d  %s  %s\n", (int)source->pid, source->user, source->command);
-	(void)printf("taken %s", cm_time_format(saved->time_ns).text);
+	cm_line(stdout, "    ", "pid %d  %s  %s", (int)source->pid, source->user, source->command);
 	count = cm_saved_remark(saved, remarks);
-	for (i = 0; i < count; i++)
-		(void)printf(", %s", remarks[i]);
-	(void)putchar('\n');
+	for (i = 0; i < count && used < sizeof(text); i++)
+		used += (size_t)snprintf(text + used, sizeof(text) - used, ", %s", remarks[i]);
+	cm_line(stdout, "    ", "taken %s%s", cm_time_format(saved->time_ns).text, text);
 }
 
 static void put_head(struct cm_json *json, const struct cm_source *source)

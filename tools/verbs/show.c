@@ -3,6 +3,7 @@
  * `show`: where the memory of a process is, per device.
  */
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -11,24 +12,48 @@
 #include "stats/text.h"
 #include "stats/units.h"
 #include "tools/cli/exits.h"
+#include "tools/cli/width.h"
 #include "tools/output/bars.h"
+#include "tools/output/emit.h"
 #include "tools/output/map.h"
+#include "tools/output/size.h"
 #include "tools/output/text.h"
 #include "tools/processes/collect.h"
 #include "tools/processes/describe.h"
 #include "tools/processes/uncached.h"
 #include "tools/verbs/verbs.h"
 
-#define FRESH_NS    UINT64_C(1000000000)
-#define OPTIONS_MAX 64
+#define FRESH_NS       UINT64_C(1000000000)
+#define OPTIONS_MAX    64
+#define SENTENCE_BYTES 4096
+
+/* A sentence that is put together piece by piece; what has no room is cut off. */
+struct sentence {
+	char text[SENTENCE_BYTES];
+	size_t used;
+};
+
+static void __attribute__((format(printf, 2, 3)))
+add(struct sentence *sentence, const char *format, ...)
+{
+	const size_t room = sizeof(sentence->text) - sentence->used;
+	va_list args;
+	int length;
+
+	va_start(args, format);
+	length = vsnprintf(sentence->text + sentence->used, room, format, args);
+	va_end(args);
+	if (length > 0)
+		sentence->used += (size_t)length < room ? (size_t)length : room - 1;
+}
 
 /* The options that do not have their default value. */
 static void print_settings(const struct cm_process *process)
 {
 	const uint32_t rows = process->reader->header.table[CM_TABLE_OPTION].rows;
+	struct sentence sentence = {.used = 0};
 	struct cm_option_row option;
 	char name[sizeof(option.name)], value[sizeof(option.value)];
-	const char *before = "   conf ";
 	uint32_t i;
 
 	for (i = 0; i < rows && i < OPTIONS_MAX; i++) {
@@ -37,9 +62,10 @@ static void print_settings(const struct cm_process *process)
 			continue;
 		cm_text_clean(name, sizeof(name), option.name);
 		cm_text_clean(value, sizeof(value), option.value);
-		(void)printf("%s%s:%s", before, name, value);
-		before = ",";
+		add(&sentence, "%s%s:%s", sentence.used ? ", " : "conf ", name, value);
 	}
+	if (sentence.used)
+		cm_line(stdout, "     ", "%s", sentence.text);
 }
 
 /* Every counter by its number in the region, those of blocks first. */
@@ -52,49 +78,48 @@ static const char *const scalar_names[] = {
 #include "stats/counters.def"
 };
 
-/* Counters from number `has` on: the library of the process is too old to have them. */
-static const char *print_lacking(uint32_t has, const char *const names[], uint32_t count,
-				 const char *before)
+/* Adds the counters from number `has` on: the library of the process is too old to have them. */
+static void add_lacking(struct sentence *sentence, uint32_t has, const char *const names[],
+			uint32_t count)
 {
-	for (; has < count; has++) {
-		(void)printf("%s%s", before, names[has]);
-		before = ", ";
-	}
-	return before;
+	for (; has < count; has++)
+		add(sentence, "%s%s",
+		    sentence->used ? ", " : "The library is older than this tool, and has no ",
+		    names[has]);
 }
 
 /* What library and tool lack of each other, if they are not of one age. */
 static void print_ages(const struct cm_header *header)
 {
-	const char *const first = "The library is older than this tool, and has no ";
-	const char *next = first;
+	struct sentence sentence = {.used = 0};
 
 	if (header->minor > CM_LAYOUT_MINOR)
-		(void)printf("The library is newer than this tool, which reads layout %d.%d: what "
-			     "it adds is not shown.\n",
-			     CM_LAYOUT_MAJOR, CM_LAYOUT_MINOR);
-	next = print_lacking(header->stat_count, stat_names, CM_STAT_COUNT, next);
-	next = print_lacking(header->scalar_count, scalar_names, CM_SCALAR_COUNT, next);
-	if (next != first)
-		(void)puts(": these are shown as 0.");
+		cm_line(stdout, "",
+			"The library is newer than this tool, which reads layout %d.%d: what it "
+			"adds is not shown.",
+			CM_LAYOUT_MAJOR, CM_LAYOUT_MINOR);
+	add_lacking(&sentence, header->stat_count, stat_names, CM_STAT_COUNT);
+	add_lacking(&sentence, header->scalar_count, scalar_names, CM_SCALAR_COUNT);
+	if (sentence.used)
+		cm_line(stdout, "", "%s: these are shown as 0.", sentence.text);
 }
 
 static void print_identity(const struct cm_process *process)
 {
 	const struct cm_header *header = &process->reader->header;
+	const bool runs = process->age_ns > 0;
 
-	(void)printf("pid %d  %s  %s\n%s", (int)process->pid, process->user, process->command,
-		     cm_life_name(process->life));
-	if (process->age_ns)
-		(void)printf(", up %s", cm_duration_format(process->age_ns).text);
-	(void)printf("   libcudamem %s   layout %u.%u", header->version, header->major,
-		     header->minor);
+	cm_line(stdout, "    ", "pid %d  %s  %s", (int)process->pid, process->user,
+		process->command);
+	cm_line(stdout, "    ", "%s%s%s   libcudamem %s   layout %u.%u",
+		cm_life_name(process->life), runs ? ", up " : "",
+		runs ? cm_duration_format(process->age_ns).text : "", header->version,
+		header->major, header->minor);
 	print_settings(process);
-	(void)putchar('\n');
 	print_ages(header);
 	if (process->life == CM_LIFE_CRASHED)
-		(void)printf(
-			"The process crashed or was killed. These are its last counters, from %s\n",
+		cm_line(stdout, "",
+			"The process crashed or was killed. These are its last counters, from %s",
 			process->path);
 }
 
@@ -108,7 +133,7 @@ static size_t fill_bars(const struct cm_device_row *row, const struct cm_summary
 	size_t n = 0;
 
 	bars[n++] = (struct cm_bar){"allocated", sum->allocated, false};
-	bars[n++] = (struct cm_bar){"pending free", sum->pending, true};
+	bars[n++] = (struct cm_bar){"cached, pending free", sum->pending, true};
 	bars[n++] = (struct cm_bar){"cached, releasable", sum->releasable, false};
 	bars[n++] = (struct cm_bar){"cached, fragmented", sum->fragmented, false};
 	bars[n++] = (struct cm_bar){"uncached", uncached, true};
@@ -125,32 +150,57 @@ static size_t fill_bars(const struct cm_device_row *row, const struct cm_summary
 	return n;
 }
 
-#define POOL_LINE "%-5s %8s %9s %8s %8s %8s %13s %13s" /* within 80 columns */
+enum pool_column {
+#define CM_COLUMN(ID, name, usual, ALIGN, width) POOL_##ID,
+#include "tools/verbs/pool_columns.def"
+	POOL_COLUMNS
+};
 
-static void print_pool(const char *name, const struct cm_summary *sum,
-		       const struct cm_survey_pool *found)
+static const struct cm_column pool_columns[POOL_COLUMNS] = {
+#define CM_COLUMN(ID, name, usual, ALIGN, width) \
+	[POOL_##ID] = {name, name, usual, CM_ALIGN_##ALIGN, width, "", NULL, NULL},
+#include "tools/verbs/pool_columns.def"
+};
+
+static const struct cm_column_set pool_set = {"pools", "pools", pool_columns, POOL_COLUMNS, true};
+
+static void emit_pool(struct cm_emit *emit, const char *name, const struct cm_summary *sum,
+		      const struct cm_survey_pool *found)
 {
-	(void)printf(POOL_LINE "\n", name, cm_count_format(sum->segments).text,
-		     cm_count_format(sum->blocks).text, cm_bytes_format(sum->allocated).text,
-		     cm_bytes_format(sum->reserved).text, cm_bytes_format(sum->peak_allocated).text,
-		     found ? cm_bytes_format((int64_t)found->largest_free).text : "-",
-		     cm_count_format(sum->allocs).text);
+	struct cm_value values[POOL_COLUMNS] = {
+		[POOL_NAME] = cm_value_text(name),
+		[POOL_SEGMENTS] = cm_value_number(sum->segments),
+		[POOL_BLOCKS] = cm_value_number(sum->blocks),
+		[POOL_ALLOC] = cm_value_bytes(sum->allocated),
+		[POOL_RESERVED] = cm_value_bytes(sum->reserved),
+		[POOL_PEAK] = cm_value_bytes(sum->peak_allocated),
+		[POOL_ALLOCS] = cm_value_number(sum->allocs),
+	};
+
+	if (found)
+		values[POOL_LARGEST] = cm_value_bytes((int64_t)found->largest_free);
+	cm_emit_row(emit, values);
 }
 
-static void print_pools(const struct cm_device_view *view, const struct cm_survey *survey)
+static void print_pools(const struct cm_options *options, const struct cm_device_view *view,
+			const struct cm_survey *survey)
 {
 	static const char *const names[CM_POOL_COUNT] = {"all", "small", "large"};
 	static const enum cm_pool order[] = {CM_POOL_SMALL, CM_POOL_LARGE, CM_POOL_ALL};
+	struct cm_emit *emit;
 	size_t i;
+	int exit;
 
-	(void)printf("\n" POOL_LINE "\n", "pool", "segments", "blocks", "alloc", "reserved", "peak",
-		     "largest free", "requests");
+	(void)putchar('\n');
+	if (cm_emit_open(&pool_set, options, &emit, &exit))
+		return;
 	for (i = 0; i < CM_POOL_COUNT; i++) {
 		const struct cm_summary sum = cm_summary_pool(&view->row, order[i]);
 
-		print_pool(names[order[i]], &sum,
-			   survey ? &survey->pool[view->index][order[i]] : NULL);
+		emit_pool(emit, names[order[i]], &sum,
+			  survey ? &survey->pool[view->index][order[i]] : NULL);
 	}
+	(void)cm_emit_close(emit, CM_EXIT_OK);
 }
 
 static void print_counters(const struct cm_device_row *row)
@@ -159,19 +209,22 @@ static void print_counters(const struct cm_device_row *row)
 	const double hits = cm_hit_rate(scalar[CM_SCALAR_cache_hits],
 					scalar[CM_SCALAR_cache_misses]);
 
-	(void)printf("\ndriver: %s %s, %s %s",
-		     cm_count_format(scalar[CM_SCALAR_num_device_alloc]).text,
-		     scalar[CM_SCALAR_num_device_alloc] == 1 ? "allocation" : "allocations",
-		     cm_count_format(scalar[CM_SCALAR_num_device_free]).text,
-		     scalar[CM_SCALAR_num_device_free] == 1 ? "free" : "frees");
+	char rate[64] = "";
+
 	if (hits >= 0)
-		(void)printf("; cache hits: %.1f%% of the requests", floor(1000 * hits) / 10);
+		(void)snprintf(rate, sizeof(rate), "; cache hits: %.1f%% of the requests",
+			       floor(1000 * hits) / 10);
 	(void)putchar('\n');
+	cm_line(stdout, "        ", "driver: %s %s, %s %s%s",
+		cm_count_format(scalar[CM_SCALAR_num_device_alloc]).text,
+		scalar[CM_SCALAR_num_device_alloc] == 1 ? "allocation" : "allocations",
+		cm_count_format(scalar[CM_SCALAR_num_device_free]).text,
+		scalar[CM_SCALAR_num_device_free] == 1 ? "free" : "frees", rate);
 	if (scalar[CM_SCALAR_num_ooms] || scalar[CM_SCALAR_num_alloc_retries])
-		(void)printf("out of memory: failed requests: %s; retries after emptying the "
-			     "cache: %s\n",
-			     cm_count_format(scalar[CM_SCALAR_num_ooms]).text,
-			     cm_count_format(scalar[CM_SCALAR_num_alloc_retries]).text);
+		cm_line(stdout, "        ",
+			"out of memory: failed requests: %s; retries after emptying the cache: %s",
+			cm_count_format(scalar[CM_SCALAR_num_ooms]).text,
+			cm_count_format(scalar[CM_SCALAR_num_alloc_retries]).text);
 }
 
 /* Memory released by decay and on request of peer processes; prints nothing if there was none. */
@@ -182,11 +235,12 @@ static void print_released(const struct cm_device_row *row)
 	if (!scalar[CM_SCALAR_decay_bytes] && !scalar[CM_SCALAR_peer_bytes_given] &&
 	    !scalar[CM_SCALAR_peer_asks])
 		return;
-	(void)printf("released to the driver: %s after idling, %s for peer processes; by peer "
-		     "processes for this one: %s\n",
-		     cm_bytes_format(scalar[CM_SCALAR_decay_bytes]).text,
-		     cm_bytes_format(scalar[CM_SCALAR_peer_bytes_given]).text,
-		     cm_bytes_format(scalar[CM_SCALAR_peer_bytes_got]).text);
+	cm_line(stdout, "        ",
+		"released to the driver: %s after idling, %s for peer processes; by peer "
+		"processes for this one: %s",
+		cm_size_format(scalar[CM_SCALAR_decay_bytes]).text,
+		cm_size_format(scalar[CM_SCALAR_peer_bytes_given]).text,
+		cm_size_format(scalar[CM_SCALAR_peer_bytes_got]).text);
 }
 
 static void print_device(const struct cm_options *options, const struct cm_process *process,
@@ -198,20 +252,22 @@ static void print_device(const struct cm_options *options, const struct cm_proce
 	size_t n;
 
 	cm_text_clean(model, sizeof(model), view->row.name);
-	(void)printf("\nGPU %d  %s  %s  %s%s\n", (int)view->row.ordinal, model,
-		     cm_bytes_format((int64_t)view->row.total_bytes).text,
-		     cm_uuid_format(view->row.uuid, uuid),
-		     view->row.flags & CM_DEVICE_SIMULATED ? "  (simulated)" : "");
+	(void)putchar('\n');
+	cm_line(stdout, "    ", "GPU %d  %s  %s  %s%s", (int)view->row.ordinal, model,
+		cm_size_format((int64_t)view->row.total_bytes).text,
+		cm_uuid_format(view->row.uuid, uuid),
+		view->row.flags & CM_DEVICE_SIMULATED ? "  (simulated)" : "");
 	if (view->torn)
-		(void)printf("The counters changed while they were read: they may differ by the "
-			     "requests in flight.\n");
+		cm_line(stdout, "",
+			"The counters changed while they were read: they may differ by the "
+			"requests in flight.");
 	n = fill_bars(&view->row, &sum, bars);
 	cm_bars_print(bars, n, options->ascii);
 	if (sum.rounding > 0)
 		(void)printf("\nRounding: the blocks are %s larger than requested.\n",
-			     cm_bytes_format(sum.rounding).text);
-	print_pools(view, survey);
-	cm_uncached_print(&view->row);
+			     cm_size_format(sum.rounding).text);
+	print_pools(options, view, survey);
+	cm_uncached_print(options, &view->row);
 	print_counters(&view->row);
 	print_released(&view->row);
 	if (options->map != CM_MAP_NONE)
@@ -220,20 +276,22 @@ static void print_device(const struct cm_options *options, const struct cm_proce
 
 static void print_host(const struct cm_process *process)
 {
+	char ranges[CM_UNITS_BYTES + 16] = "";
 	struct cm_host_row row;
 	bool torn;
 
 	if (cm_reader_read_host(process->reader, &row, &torn) ||
 	    (!row.reserved_bytes.current && !row.registered_bytes.current))
 		return;
-	(void)printf(
-		"\npinned host memory: %s allocated, %s reserved, %s registered by the program",
-		cm_bytes_format(row.allocated_bytes.current).text,
-		cm_bytes_format(row.reserved_bytes.current).text,
-		cm_bytes_format(row.registered_bytes.current).text);
-	if (row.registered.current)
-		(void)printf(" in %s ranges", cm_count_format(row.registered.current).text);
 	(void)putchar('\n');
+	if (row.registered.current)
+		(void)snprintf(ranges, sizeof(ranges), " in %s ranges",
+			       cm_count_format(row.registered.current).text);
+	cm_line(stdout, "    ",
+		"pinned host memory: %s allocated, %s reserved, %s registered by the program%s",
+		cm_size_format(row.allocated_bytes.current).text,
+		cm_size_format(row.reserved_bytes.current).text,
+		cm_size_format(row.registered_bytes.current).text, ranges);
 }
 
 static void print_process(const struct cm_options *options, const struct cm_process *process,

@@ -10,8 +10,10 @@
 
 #include "stats/units.h"
 #include "tools/cli/exits.h"
+#include "tools/cli/width.h"
 #include "tools/output/output.h"
 #include "tools/output/quote.h"
+#include "tools/output/size.h"
 #include "tools/output/text.h"
 #include "tools/processes/collect.h"
 #include "tools/processes/describe.h"
@@ -53,13 +55,21 @@ static void spell_file(FILE *out, const char *path)
 	free(here);
 }
 
+/* A command to copy: never broken. */
+static void advise(FILE *out, const char *verb, const char *path)
+{
+	(void)fprintf(out, "  %s %s ", CM_PROGRAM, verb);
+	spell_file(out, path);
+	(void)fputc('\n', out);
+}
+
 static void report(const struct cm_options *options, const struct cm_source *source,
 		   const char *path, int64_t bytes, uint64_t ns)
 {
 	const struct cm_snapshot *snapshot = source->snapshot;
 	const struct cm_saved *saved = &source->image->saved;
 	FILE *out = !strcmp(path, "-") ? stderr : stdout; /* stdout holds the data */
-	char moment[64];
+	char moment[64], lost[CM_UNITS_BYTES + 24] = "";
 	struct cm_json json;
 
 	if (options->form == CM_FORM_JSON) {
@@ -80,23 +90,19 @@ static void report(const struct cm_options *options, const struct cm_source *sou
 		cm_json_end(&json);
 		return;
 	}
-	(void)fprintf(out, "saved %s: %s segments, %s blocks, %s events", path,
-		      cm_count_format((int64_t)snapshot->segments).text,
-		      cm_count_format((int64_t)snapshot->blocks).text,
-		      cm_count_format((int64_t)snapshot->events).text);
 	if (count_lost(snapshot))
-		(void)fprintf(out, " (%s older ones lost)",
-			      cm_count_format((int64_t)count_lost(snapshot)).text);
-	(void)fprintf(out, ", %zu stacks (%s, %.2f s)\n  %s\n", snapshot->stacks - 1,
-		      cm_bytes_format(bytes).text, (double)ns / 1e9,
-		      spell_moment(saved, moment, sizeof(moment)));
+		(void)snprintf(lost, sizeof(lost), " (%s older ones lost)",
+			       cm_count_format((int64_t)count_lost(snapshot)).text);
+	cm_line(out, "  ", "saved %s: %s segments, %s blocks, %s events%s, %zu stacks (%s, %.2f s)",
+		path, cm_count_format((int64_t)snapshot->segments).text,
+		cm_count_format((int64_t)snapshot->blocks).text,
+		cm_count_format((int64_t)snapshot->events).text, lost, snapshot->stacks - 1,
+		cm_size_format(bytes).text, (double)ns / 1e9);
+	cm_line(out, "  ", "  %s", spell_moment(saved, moment, sizeof(moment)));
 	if (!cm_output_is_file(path))
 		return;
-	(void)fprintf(out, "  see it: %s report ", CM_PROGRAM);
-	spell_file(out, path);
-	(void)fprintf(out, "; %s plot ", CM_PROGRAM);
-	spell_file(out, path);
-	(void)fputc('\n', out);
+	advise(out, "report", path);
+	advise(out, "plot", path);
 }
 
 /* COMM-PID.cudamem, then COMM-PID-2.cudamem and so on. */

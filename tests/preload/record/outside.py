@@ -152,16 +152,16 @@ def check(module, driver, tool, folder):
                                                              row['outside_the_cache']))
     assert not cached['outside_the_cache'] and cached['out_of_memory'] == [], cached
     assert outside['outside_the_cache'], outside
-    held = {(row['caller'].rpartition('.')[2], row['bytes']) for row in outside['stacks_in_use']}
+    held = {(row['caller'].rpartition('.')[2], row['bytes']) for row in outside['stacks_allocated']}
     assert held == {('pool', 50 * MIB), ('managed', 30 * MIB)}, held
-    failed = [(row['asked_bytes'], row['frames']) for row in outside['out_of_memory']]
+    failed = [(row['requested_bytes'], row['frames']) for row in outside['out_of_memory']]
     assert len(failed) == len(FAILURES), failed
     for (size, frames), (function, want, _) in zip(failed, FAILURES):
         assert size == TEXELS.get(want, want), (function, size)
         assert any(frame['function'].endswith(function) for frame in frames), (function, frames)
-    failed = [row['asked_bytes'] for row in host['out_of_memory']]
+    failed = [row['requested_bytes'] for row in host['out_of_memory']]
     assert failed == [3 * MIB] * len(PINNED), failed
-    assert outside['peak_in_use_bytes'] == 80 * MIB, outside
+    assert outside['peak_of_events']['requested_bytes'] == 80 * MIB, outside
     text = ask('report').decode()
     assert 'GPU 0 outside the cache' in text and 'stream-ordered' in text, text
 

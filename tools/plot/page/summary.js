@@ -42,13 +42,13 @@ class SummaryView extends View {
       element("span", { class: "swatch", style: color ? `background:${color}` : "" }),
       element("span", { class: "name" }, name), element("span", { class: "count" }, formatPercent(bytes, f.reserved)),
       element("span", { class: "bytes" }, formatBytes(bytes)));
-    const parts = [["requested by the program", f.requested, "#59a14f"], ["rounding of block sizes", f.rounding, "#edc948"],
-      ["pending free", f.pending, "#76b7b2"], ["free, fragmented", f.fragmented, "#e15759"],
-      ["free, releasable", f.releasable, "#a0cbe8"]];
+    const parts = [["allocated", f.allocated, "#59a14f"], ["cached, pending free", f.pending_free, "#76b7b2"],
+      ["cached, releasable", f.releasable, "#a0cbe8"], ["cached, fragmented", f.fragmented, "#e15759"]];
     return [element("div", { class: "bar" }, ...parts.map(([name, bytes, color]) => element("span", {
       title: `${name}: ${formatBytes(bytes)}`, style: `background:${color};width:${f.reserved ? 100 * bytes / f.reserved : 0}%` }))),
     ...parts.map((part) => row(...part)), row("reserved from the driver", f.reserved),
-    element("p", { class: "count" }, `${formatNumber(f.blocks, "block")} in ${formatNumber(f.segments, "segment")}` +
+    element("p", { class: "count" }, `${formatNumber(f.blocks, "block")} in ${formatNumber(f.segments, "segment")}; ` +
+      `requested by the program ${formatBytes(f.requested)}, rounding ${formatBytes(f.rounding)}` +
       (free ? `; largest free block ${formatBytes(f.largest_free)}` : "") +
       (this.device.capacity ? `; capacity of the device ${formatBytes(this.device.capacity)}` : "") +
       (this.device.limit ? `; limit ${formatBytes(this.device.limit)}` : ""))];
