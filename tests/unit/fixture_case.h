@@ -56,6 +56,19 @@ static inline struct fixture *case_open_unexchanged(size_t n, uint64_t limit_byt
 		.policy = &policy, .limit_bytes = limit_bytes, .old_driver = n == 3});
 }
 
+/* Cached memory stays until it has to go; `policy` or the defaults otherwise. */
+static inline struct fixture *case_open_limit(const struct cm_policy *policy, uint64_t limit_bytes)
+{
+	struct cm_policy keeping;
+
+	cm_policy_init(&keeping);
+	if (policy)
+		keeping = *policy;
+	keeping.exchange = false;
+	return case_open(&(struct fixture_params){
+		.policy = &keeping, .limit_bytes = limit_bytes, .events = 64});
+}
+
 static inline int fixture_setup(void **state)
 {
 	*state = case_open(&(struct fixture_params){.events = 64});
@@ -66,6 +79,17 @@ static inline int fixture_teardown(void **state)
 {
 	case_close(*state);
 	return 0;
+}
+
+/* The cache has no memory, in use or not. */
+static inline void assert_no_memory(struct fixture *fixture)
+{
+	assert_current(fixture, CM_POOL_ALL, CM_STAT_ALLOCATION, 0);
+	assert_current(fixture, CM_POOL_ALL, CM_STAT_ACTIVE_BYTES, 0);
+	assert_current(fixture, CM_POOL_ALL, CM_STAT_REQUESTED_BYTES, 0);
+	assert_current(fixture, CM_POOL_ALL, CM_STAT_RESERVED_BYTES, 0);
+	assert_current(fixture, CM_POOL_ALL, CM_STAT_SEGMENT, 0);
+	assert_current(fixture, CM_POOL_ALL, CM_STAT_INACTIVE_SPLIT_BYTES, 0);
 }
 
 #define fixture_case(test) cmocka_unit_test_setup_teardown(test, fixture_setup, fixture_teardown)
@@ -85,6 +109,23 @@ static inline uint64_t case_get(struct fixture *fixture, uint64_t bytes)
 	assert_true(addr != 0);
 	assert_sound(fixture);
 	return addr;
+}
+
+/* A request that may fail: its result. */
+static inline int case_try(struct fixture *fixture, uint64_t bytes)
+{
+	uint64_t addr = 0;
+
+	return fixture_alloc(fixture, fixture->heap, bytes, &addr);
+}
+
+/* What requests that ran out of memory have counted. */
+static inline void assert_failures(struct fixture *fixture, int64_t syncs, int64_t retries,
+				   int64_t ooms)
+{
+	assert_int_equal(fixture_scalar(fixture, CM_SCALAR_num_sync_all_streams), syncs);
+	assert_int_equal(fixture_scalar(fixture, CM_SCALAR_num_alloc_retries), retries);
+	assert_int_equal(fixture_scalar(fixture, CM_SCALAR_num_ooms), ooms);
 }
 
 static inline uint64_t case_reserved(struct fixture *fixture)

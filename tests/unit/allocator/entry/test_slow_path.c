@@ -29,36 +29,9 @@ static void allow_rows(void)
 	memset(rows_left, 0xff, sizeof(rows_left));
 }
 
-/* With the defaults, but that cached memory stays until it has to go. */
-static struct fixture *open_limit(const struct cm_policy *policy, uint64_t limit_bytes)
-{
-	struct cm_policy keeping;
-
-	cm_policy_init(&keeping);
-	if (policy)
-		keeping = *policy;
-	keeping.exchange = false;
-	return case_open(&(struct fixture_params){
-		.policy = &keeping, .limit_bytes = limit_bytes, .events = 64});
-}
-
-static int try_get(struct fixture *f, uint64_t bytes)
-{
-	uint64_t addr = 0;
-
-	return fixture_alloc(f, f->heap, bytes, &addr);
-}
-
-static void assert_counters(struct fixture *f, int64_t syncs, int64_t retries, int64_t ooms)
-{
-	assert_int_equal(fixture_scalar(f, CM_SCALAR_num_sync_all_streams), syncs);
-	assert_int_equal(fixture_scalar(f, CM_SCALAR_num_alloc_retries), retries);
-	assert_int_equal(fixture_scalar(f, CM_SCALAR_num_ooms), ooms);
-}
-
 static void a_failure_is_answered_by_waiting_giving_back_and_asking_again(void **state)
 {
-	struct fixture *f = open_limit(NULL, 100 * MIB);
+	struct fixture *f = case_open_limit(NULL, 100 * MIB);
 	uint64_t a, b, work;
 
 	(void)state;
@@ -71,7 +44,7 @@ static void a_failure_is_answered_by_waiting_giving_back_and_asking_again(void *
 	/* Neither fits, and together with what is free at the driver they are enough. */
 	(void)case_get(f, 90 * MIB);
 	assert_true(fake_is_done(work));
-	assert_counters(f, 1, 1, 0);
+	assert_failures(f, 1, 1, 0);
 	assert_int_equal(f->driver.called[FAKE_MEM_ALLOC], 4);
 	assert_int_equal(f->driver.called[FAKE_MEM_FREE], 2);
 	assert_current(f, CM_POOL_ALL, CM_STAT_SEGMENT, 1);
@@ -88,224 +61,20 @@ static void a_block_that_gets_ready_by_the_wait_serves_without_a_retry(void **st
 	(void)state;
 	cm_policy_init(&policy);
 	policy.reuse = CM_REUSE_GROW;
-	f = open_limit(&policy, 50 * MIB);
+	f = case_open_limit(&policy, 50 * MIB);
 	a = case_get(f, 40 * MIB);
 	(void)fixture_launch(f, f->ctx, 1, a, 512, 20 * MS);
 	case_put(f, a);
 	assert_int_equal(case_get(f, 40 * MIB), a);
-	assert_counters(f, 1, 0, 0);
+	assert_failures(f, 1, 0, 0);
 	assert_int_equal(f->driver.called[FAKE_MEM_FREE], 0);
-	case_close(f);
-}
-
-static void the_program_hears_of_it_when_nothing_is_left_to_give_back(void **state)
-{
-	struct fixture *f = open_limit(NULL, 100 * MIB);
-	const struct cm_device *device;
-	const struct cm_event *event;
-
-	(void)state;
-	(void)case_get(f, 64 * MIB);
-	assert_int_equal(try_get(f, 64 * MIB), CM_DRIVER_OUT_OF_MEMORY);
-	assert_sound(f);
-	assert_counters(f, 1, 1, 1);
-	device = f->heap->device;
-	event = &device->ring.row[device->row->event_next - 1];
-	assert_int_equal(event->action, CM_ACTION_OOM);
-	assert_int_equal(event->addr, 36 * MIB); /* free at the driver */
-	assert_int_equal(event->size, 64 * MIB);
-	assert_int_equal(device->row->free_bytes, 36 * MIB);
-	(void)case_get(f, 36 * MIB);
-	case_close(f);
-}
-
-/* Or what has gone back since the failure would be told as somebody else's. */
-static void what_is_left_follows_what_is_taken_and_given_back(void **state)
-{
-	struct fixture *f = open_limit(NULL, 100 * MIB);
-	const struct cm_device_row *row = f->heap->device->row;
-	uint64_t first, second;
-
-	(void)state;
-	first = case_get(f, 64 * MIB);
-	assert_int_equal(try_get(f, 64 * MIB), CM_DRIVER_OUT_OF_MEMORY);
-	assert_int_equal(row->free_bytes, 36 * MIB);
-	second = case_get(f, 36 * MIB);
-	assert_int_equal(row->free_bytes, 0);
-	case_put(f, first);
-	case_put(f, second);
-	case_settle(f);
-	assert_int_equal(row->free_bytes, 0);
-	assert_int_equal(cm_cache_trim(f->cache, UINT32_MAX, NULL), 0);
-	assert_int_equal(row->free_bytes, 100 * MIB);
-	cm_cache_count_uncached(f->cache, 0, CM_UNCACHED_VMM, GIB, 4 * MIB);
-	cm_cache_count_uncached(f->cache, 0, CM_UNCACHED_ASYNC, GIB, 4 * MIB);
-	cm_cache_count_uncached(f->cache, 0, CM_UNCACHED_MANAGED, GIB, 4 * MIB);
-	assert_int_equal(row->free_bytes, 96 * MIB);
-	cm_cache_count_uncached(f->cache, 0, CM_UNCACHED_VMM, GIB, -(int64_t)(4 * MIB));
-	assert_int_equal(row->free_bytes, 100 * MIB);
-	case_close(f);
-}
-
-/* To say what is free is the last call that a request makes which fails. */
-static void what_the_driver_does_not_say_is_not_entered_as_full(void **state)
-{
-	const struct cm_event *event;
-	struct cm_policy policy;
-	struct fixture *f;
-	uint64_t calls;
-
-	(void)state;
-	cm_policy_init(&policy);
-	policy.peer_processes = false;
-	f = open_limit(&policy, 100 * MIB);
-	assert_int_equal(try_get(f, 101 * MIB), CM_DRIVER_OUT_OF_MEMORY);
-	calls = f->driver.calls;
-	case_close(f);
-	f = open_limit(&policy, 100 * MIB);
-	f->driver.fail_call = calls;
-	f->driver.fail_code = 999;
-	assert_int_equal(try_get(f, 101 * MIB), CM_DRIVER_OUT_OF_MEMORY);
-	assert_int_equal(f->driver.called[FAKE_MEM_INFO], 1);
-	assert_int_equal(f->driver.last_oom.info_error, 999);
-	assert_int_equal(f->heap->device->row->free_seen_ns, 0);
-	event = &f->heap->device->ring.row[f->heap->device->row->event_next - 1];
-	assert_int_equal(event->action, CM_ACTION_OOM);
-	assert_true(event->addr == CM_FREE_UNKNOWN);
-	case_close(f);
-}
-
-static void what_failed_is_told_with_all_that_holds_the_device(void **state)
-{
-	struct fixture *f = open_limit(NULL, 100 * MIB);
-	const struct cm_oom *oom = &f->driver.last_oom;
-	uint64_t small, large;
-
-	(void)state;
-	small = case_get(f, 15 * MIB);
-	(void)case_get(f, 3 * MIB); /* of 6 */
-	(void)case_get(f, 18 * MIB);
-	large = case_get(f, 30 * MIB);
-	case_put(f, large);
-	case_put(f, small);
-	case_settle(f);
-	assert_int_equal(try_get(f, 77 * MIB), CM_DRIVER_OUT_OF_MEMORY);
-	assert_int_equal(f->driver.ooms_shown, 1);
-	assert_int_equal(f->driver.ooms_told, 1);
-	assert_int_equal(oom->nth, 1);
-	assert_int_equal(oom->bytes, 77 * MIB);
-	assert_int_equal(oom->given_back, 46 * MIB);
-	assert_int_equal(oom->blocks, 2);
-	assert_int_equal(oom->largest, 3 * MIB);
-	assert_int_equal(oom->figures.live, 21 * MIB);
-	assert_int_equal(oom->figures.fragmented, 3 * MIB);
-	assert_int_equal(oom->figures.free, 76 * MIB);
-	assert_true(oom->has_holders);
-	assert_int_equal(oom->holders.top[0].key, 18 * MIB);
-	assert_int_equal(oom->holders.top[1].key, 3 * MIB);
-	/* The next time no more walks than one. */
-	assert_int_equal(try_get(f, 78 * MIB), CM_DRIVER_OUT_OF_MEMORY);
-	assert_int_equal(oom->nth, 2);
-	assert_false(oom->has_holders);
-	case_close(f);
-}
-
-static void a_peer_is_asked_for_what_is_missing(void **state)
-{
-	struct fixture *f = open_limit(NULL, 100 * MIB);
-	const struct cm_oom *oom = &f->driver.last_oom;
-
-	(void)state;
-	(void)case_get(f, 60 * MIB);
-	f->driver.peer_bytes = 50 * MIB;
-	f->driver.peer_gives = 20 * MIB;
-	(void)case_get(f, 60 * MIB);
-	assert_int_equal(f->driver.peer_wanted, 22 * MIB);
-	assert_counters(f, 1, 1, 0);
-	assert_int_equal(fixture_scalar(f, CM_SCALAR_peer_asks), 1);
-	assert_int_equal(fixture_scalar(f, CM_SCALAR_peer_bytes_got), 20 * MIB);
-	/* What it gives is not always enough, and the report knows what it has left. */
-	f->driver.peer_gives = 10 * MIB;
-	assert_int_equal(try_get(f, 30 * MIB), CM_DRIVER_OUT_OF_MEMORY);
-	assert_int_equal(oom->peers.given_bytes, 10 * MIB);
-	assert_int_equal(oom->figures.peers, 20 * MIB);
-	assert_int_equal(fixture_scalar(f, CM_SCALAR_peer_asks), 2);
-	case_close(f);
-}
-
-static void nobody_is_asked_where_nobody_can_help(void **state)
-{
-	struct cm_policy policy;
-	struct fixture *f;
-
-	(void)state;
-	cm_policy_init(&policy);
-	policy.memory_limit = 50 * MIB;
-	f = open_limit(&policy, 100 * MIB);
-	f->driver.peer_bytes = f->driver.peer_gives = 50 * MIB;
-	f->driver.peer_wanted = 77;
-	/* More than the limit, and more than the device has. */
-	assert_int_equal(try_get(f, 60 * MIB), CM_DRIVER_OUT_OF_MEMORY);
-	assert_int_equal(f->driver.peer_wanted, 0);
-	assert_int_equal(f->driver.last_oom.figures.peers, 50 * MIB);
-	case_close(f);
-	policy.memory_limit = UINT64_MAX;
-	f = open_limit(&policy, 100 * MIB);
-	f->driver.peer_bytes = f->driver.peer_gives = 50 * MIB;
-	assert_int_equal(try_get(f, 120 * MIB), CM_DRIVER_OUT_OF_MEMORY);
-	assert_int_equal(f->driver.peer_wanted, 0);
-	case_close(f);
-	policy.peer_processes = false;
-	f = open_limit(&policy, 100 * MIB);
-	f->driver.peer_bytes = f->driver.peer_gives = 50 * MIB;
-	(void)case_get(f, 60 * MIB);
-	f->driver.peer_wanted = 77;
-	assert_int_equal(try_get(f, 60 * MIB), CM_DRIVER_OUT_OF_MEMORY);
-	assert_int_equal(f->driver.peer_wanted, 77);
-	case_close(f);
-}
-
-static void good_news_is_told_once_and_of_the_same_size(void **state)
-{
-	struct fixture *f = open_limit(NULL, 100 * MIB);
-	uint64_t keep;
-
-	(void)state;
-	keep = case_get(f, 64 * MIB);
-	assert_int_equal(try_get(f, 64 * MIB), CM_DRIVER_OUT_OF_MEMORY);
-	(void)case_get(f, 30 * MIB);
-	assert_int_equal(f->driver.ooms_told, 1);
-	case_put(f, keep);
-	keep = case_get(f, 64 * MIB);
-	assert_int_equal(f->driver.ooms_told, 2);
-	assert_true(f->driver.last_oom.served);
-	assert_int_equal(f->driver.ooms_shown, 1); /* it is no failure */
-	case_put(f, keep);
-	(void)case_get(f, 64 * MIB);
-	assert_int_equal(f->driver.ooms_told, 2);
-	case_close(f);
-}
-
-static void nothing_is_told_where_the_policy_says_so(void **state)
-{
-	struct cm_policy policy;
-	struct fixture *f;
-
-	(void)state;
-	cm_policy_init(&policy);
-	policy.oom_report = CM_OOM_REPORT_OFF;
-	f = open_limit(&policy, 100 * MIB);
-	assert_int_equal(try_get(f, 200 * MIB), CM_DRIVER_OUT_OF_MEMORY);
-	assert_int_equal(fixture_scalar(f, CM_SCALAR_num_ooms), 1);
-	assert_int_equal(f->driver.ooms_told, 0);
-	assert_int_equal(f->driver.ooms_shown, 1); /* who watches is no reader of reports */
 	case_close(f);
 }
 
 /* A program that could have its 2.25 MiB without us must not fail for the 10 of a segment. */
 static void a_request_gets_its_own_size_where_a_segment_cannot_be_had(void **state)
 {
-	struct fixture *f = open_limit(NULL, 67 * MIB + 2304 * KIB);
+	struct fixture *f = case_open_limit(NULL, 67 * MIB + 2304 * KIB);
 	uint64_t addr;
 
 	(void)state;
@@ -315,7 +84,7 @@ static void a_request_gets_its_own_size_where_a_segment_cannot_be_had(void **sta
 	assert_int_equal(fake_memory_of(case_get(f, MIB)).bytes, 2 * MIB);
 	assert_int_equal(fake_memory_of(case_get(f, MIB)).bytes, 2 * MIB);
 	assert_int_equal(fake_memory_of(case_get(f, MIB)).bytes, MIB);
-	assert_int_equal(try_get(f, 512), CM_DRIVER_OUT_OF_MEMORY);
+	assert_int_equal(case_try(f, 512), CM_DRIVER_OUT_OF_MEMORY);
 	assert_int_equal(fixture_scalar(f, CM_SCALAR_num_ooms), 1);
 	case_close(f);
 }
@@ -326,7 +95,7 @@ static struct fixture *open_oversize(void)
 
 	cm_policy_init(&policy);
 	policy.max_split_size = 32 * MIB;
-	return open_limit(&policy, 200 * MIB);
+	return case_open_limit(&policy, 200 * MIB);
 }
 
 static void an_oversize_block_that_is_enough_is_given_back_first(void **state)
@@ -342,7 +111,7 @@ static void an_oversize_block_that_is_enough_is_given_back_first(void **state)
 	case_settle(f);
 	/* 60 MiB are left at the driver, and 100 are too many to be wasted on 62. */
 	(void)case_get(f, 62 * MIB);
-	assert_counters(f, 0, 0, 0);
+	assert_failures(f, 0, 0, 0);
 	assert_int_equal(f->driver.called[FAKE_MEM_FREE], 1);
 	assert_int_equal(f->driver.used_bytes[0], 102 * MIB);
 	case_close(f);
@@ -362,7 +131,7 @@ static void oversize_blocks_go_from_the_largest_down(void **state)
 	case_put(f, c);
 	case_settle(f);
 	(void)case_get(f, 110 * MIB); /* 70, then 50 */
-	assert_counters(f, 0, 0, 0);
+	assert_failures(f, 0, 0, 0);
 	assert_int_equal(f->driver.called[FAKE_MEM_FREE], 2);
 	assert_int_equal(f->driver.used_bytes[0], 150 * MIB);
 	case_close(f);
@@ -375,7 +144,7 @@ static struct fixture *open_fraction(double fraction, double threshold, uint64_t
 	cm_policy_init(&policy);
 	policy.memory_fraction = fraction;
 	policy.garbage_collection_threshold = threshold;
-	return open_limit(&policy, limit_bytes);
+	return case_open_limit(&policy, limit_bytes);
 }
 
 static void the_lower_of_two_caps_holds(void **state)
@@ -397,7 +166,7 @@ static void the_lower_of_two_caps_holds(void **state)
 		cm_policy_init(&policy);
 		policy.memory_fraction = caps[i].fraction;
 		policy.memory_limit = caps[i].limit;
-		f = open_limit(&policy, 200 * MIB);
+		f = case_open_limit(&policy, 200 * MIB);
 		assert_int_equal(f->heap->device->row->allowed_bytes, caps[i].allowed);
 		case_close(f);
 	}
@@ -409,11 +178,11 @@ static void the_cap_is_kept_without_asking_the_driver(void **state)
 
 	(void)state;
 	(void)case_get(f, 60 * MIB);
-	assert_int_equal(try_get(f, 60 * MIB), CM_DRIVER_OUT_OF_MEMORY);
+	assert_int_equal(case_try(f, 60 * MIB), CM_DRIVER_OUT_OF_MEMORY);
 	assert_sound(f);
 	assert_int_equal(f->driver.called[FAKE_MEM_ALLOC], 1);
 	assert_int_equal(fixture_scalar(f, CM_SCALAR_num_oom_rejections), 1);
-	assert_counters(f, 1, 1, 1);
+	assert_failures(f, 1, 1, 1);
 	(void)case_get(f, 40 * MIB);
 	assert_int_equal(f->driver.used_bytes[0], 100 * MIB);
 	assert_int_equal(fixture_scalar(f, CM_SCALAR_num_oom_rejections), 1);
@@ -429,7 +198,7 @@ static void below_the_cap_cached_memory_makes_room(void **state)
 	case_settle(f);
 	(void)case_get(f, 80 * MIB);
 	assert_int_equal(f->driver.used_bytes[0], 80 * MIB);
-	assert_counters(f, 1, 1, 0);
+	assert_failures(f, 1, 1, 0);
 	assert_int_equal(fixture_scalar(f, CM_SCALAR_num_oom_rejections), 0);
 	case_close(f);
 }
@@ -439,7 +208,7 @@ static void a_fraction_of_nothing_allows_nothing(void **state)
 	struct fixture *f = open_fraction(0, 0, 200 * MIB);
 
 	(void)state;
-	assert_int_equal(try_get(f, 512), CM_DRIVER_OUT_OF_MEMORY);
+	assert_int_equal(case_try(f, 512), CM_DRIVER_OUT_OF_MEMORY);
 	assert_int_equal(f->driver.called[FAKE_MEM_ALLOC], 0);
 	case_close(f);
 }
@@ -467,7 +236,7 @@ static void garbage_collection_takes_what_was_idle_longest(void **state)
 	assert_int_equal(f->driver.called[FAKE_MEM_FREE], 1);
 	assert_int_equal(fixture_scalar(f, CM_SCALAR_gc_bytes), 90 * MIB);
 	assert_int_equal(fake_memory_of(young).bytes, 100 * MIB);
-	assert_counters(f, 0, 0, 0);
+	assert_failures(f, 0, 0, 0);
 	case_close(f);
 }
 
@@ -495,9 +264,9 @@ static void an_error_that_is_not_want_of_memory_goes_to_the_program(void **state
 
 	f->driver.fail_call = 1;
 	f->driver.fail_code = 999;
-	assert_int_equal(try_get(f, MIB), 999);
+	assert_int_equal(case_try(f, MIB), 999);
 	assert_sound(f);
-	assert_counters(f, 0, 0, 0);
+	assert_failures(f, 0, 0, 0);
 	assert_int_equal(f->driver.calls, 1);
 	(void)case_get(f, MIB);
 }
@@ -511,9 +280,9 @@ static void full_tables_pass_the_request_on(void **state)
 	(void)state;
 	for (i = 0; i < 2; i++) {
 		allow_rows();
-		f = open_limit(NULL, 0);
+		f = case_open_limit(NULL, 0);
 		rows_left[tables[i]] = 0;
-		assert_int_equal(try_get(f, MIB), -ENOSPC);
+		assert_int_equal(case_try(f, MIB), -ENOSPC);
 		assert_sound(f);
 		assert_int_equal(f->driver.used_bytes[0], 0);
 		assert_current(f, CM_POOL_ALL, CM_STAT_SEGMENT, 0);
@@ -526,7 +295,7 @@ static void full_tables_pass_the_request_on(void **state)
 /* Where no row is left for the remainder, the block is allocated whole. */
 static void without_a_row_for_the_rest_a_block_is_not_cut(void **state)
 {
-	struct fixture *f = open_limit(NULL, 0);
+	struct fixture *f = case_open_limit(NULL, 0);
 	uint64_t addr;
 	int i;
 
@@ -538,7 +307,7 @@ static void without_a_row_for_the_rest_a_block_is_not_cut(void **state)
 		(void)case_get(f, 512);
 	addr = case_get(f, 512);
 	assert_current(f, CM_POOL_ALL, CM_STAT_ALLOCATED_BYTES, 2 * MIB);
-	assert_int_equal(try_get(f, 512), -ENOSPC);
+	assert_int_equal(case_try(f, 512), -ENOSPC);
 	case_put(f, addr);
 	case_settle(f);
 	assert_int_equal(case_get(f, 512), addr);
@@ -549,7 +318,7 @@ static void without_a_row_for_the_rest_a_block_is_not_cut(void **state)
 /* Natively the kernel and the request have nothing to do with each other. */
 static void a_kernel_without_end_does_not_hang_a_request(void **state)
 {
-	struct fixture *f = open_limit(NULL, 200 * MIB);
+	struct fixture *f = case_open_limit(NULL, 200 * MIB);
 	uint64_t keep = case_get(f, 512), kernel, now;
 
 	(void)state;
@@ -557,14 +326,14 @@ static void a_kernel_without_end_does_not_hang_a_request(void **state)
 	case_settle(f);
 	kernel = fixture_launch(f, f->ctx, 1, keep, 512, FAKE_FOREVER);
 	/* To give 150 MiB back would wait for the kernel. */
-	assert_int_equal(try_get(f, 180 * MIB), CM_DRIVER_OUT_OF_MEMORY);
+	assert_int_equal(case_try(f, 180 * MIB), CM_DRIVER_OUT_OF_MEMORY);
 	assert_true(f->driver.last_oom.busy);
 	assert_int_equal(f->driver.last_oom.figures.releasable, 150 * MIB);
 	assert_sound(f);
 	assert_false(fake_is_done(kernel));
 	/* It is waited for once. */
 	now = f->driver.now_ns;
-	assert_int_equal(try_get(f, 180 * MIB), CM_DRIVER_OUT_OF_MEMORY);
+	assert_int_equal(case_try(f, 180 * MIB), CM_DRIVER_OUT_OF_MEMORY);
 	assert_true(f->driver.now_ns - now < MS);
 	assert_int_equal(cm_cache_trim(f->cache, 0, NULL), -ETIME);
 	assert_int_equal(cm_cache_make_room(f->cache, f->ctx), 0);
@@ -589,7 +358,7 @@ static void what_a_capture_kept_hangs_no_request(void **state)
 		cm_policy_init(&policy);
 		policy.mode = modes[i];
 		policy.placement = CM_PLACEMENT_EXACT;
-		f = open_limit(&policy, 0);
+		f = case_open_limit(&policy, 0);
 		keep = case_get(f, 512);
 		addr = case_get(f, 64 * MIB);
 		assert_int_equal(cm_cache_mark_exported(f->cache, addr), 0);
@@ -616,7 +385,7 @@ static void a_kernel_without_end_of_another_device_keeps_no_memory(void **state)
 
 	(void)state;
 	for (shared = 0; shared < 2; shared++) {
-		f = open_limit(NULL, 200 * MIB);
+		f = case_open_limit(NULL, 200 * MIB);
 		ctx = fixture_add_context(f, 1, &heap);
 		if (shared)
 			cm_cache_mark_shared(f->cache, f->ctx);
@@ -624,7 +393,7 @@ static void a_kernel_without_end_of_another_device_keeps_no_memory(void **state)
 		case_put(f, case_get(f, 20 * MIB));
 		case_settle(f);
 		kernel = fixture_launch(f, ctx, 1, 512, 0, FAKE_FOREVER);
-		assert_int_equal(try_get(f, 180 * MIB), shared ? CM_DRIVER_OUT_OF_MEMORY : 0);
+		assert_int_equal(case_try(f, 180 * MIB), shared ? CM_DRIVER_OUT_OF_MEMORY : 0);
 		assert_true(shared || f->driver.now_ns < 100 * MS);
 		assert_int_equal(cm_cache_trim(f->cache, 1, &bytes), 0);
 		assert_sound(f);
@@ -642,14 +411,14 @@ static void what_cannot_be_asked_for_is_not_waited_for(void **state)
 	(void)state;
 	/* The first calls are one of each kind; thousands of questions follow. */
 	for (call = 1; call <= 12; call++) {
-		f = open_limit(NULL, 200 * MIB);
+		f = case_open_limit(NULL, 200 * MIB);
 		keep = case_get(f, 512);
 		case_put(f, case_get(f, 150 * MIB));
 		case_settle(f);
 		(void)fixture_launch(f, f->ctx, 1, keep, 512, FAKE_FOREVER);
 		f->driver.fail_call = f->driver.calls + call;
 		f->driver.fail_code = CM_DRIVER_OUT_OF_MEMORY;
-		(void)try_get(f, 180 * MIB);
+		(void)case_try(f, 180 * MIB);
 		assert_true(f->driver.failed);
 		if (fixture_complaint(f))
 			fail_msg("call %d fails: %s", (int)call, fixture_complaint(f));
@@ -660,7 +429,7 @@ static void what_cannot_be_asked_for_is_not_waited_for(void **state)
 
 static void a_kernel_that_takes_its_time_is_waited_for(void **state)
 {
-	struct fixture *f = open_limit(NULL, 200 * MIB);
+	struct fixture *f = case_open_limit(NULL, 200 * MIB);
 	uint64_t keep = case_get(f, 512);
 
 	(void)state;
@@ -679,8 +448,8 @@ static int free_late(uint64_t ctx, uint64_t addr)
 	struct fixture *f = trading;
 
 	f->cache->ops = fake_driver_ops();
-	assert_int_equal(try_get(f, 512), 0);
-	assert_int_equal(try_get(f, 2 * MIB), 0);
+	assert_int_equal(case_try(f, 512), 0);
+	assert_int_equal(case_try(f, 2 * MIB), 0);
 	return f->cache->ops->mem_free(ctx, addr);
 }
 
@@ -747,7 +516,7 @@ static void nobody_fails_since_another_turns_over_its_own(void **state)
 	(void)state;
 	cm_policy_init(&policy);
 	policy.placement = CM_PLACEMENT_EXACT;
-	trading = f = open_limit(&policy, 128 * MIB);
+	trading = f = case_open_limit(&policy, 128 * MIB);
 	others = case_get(f, 64 * MIB);
 	/* Idle, and larger than the request may waste. */
 	case_put(f, case_get(f, 64 * MIB));
@@ -756,7 +525,7 @@ static void nobody_fails_since_another_turns_over_its_own(void **state)
 	f->cache->ops = &ops;
 	(void)case_get(f, 50 * MIB);
 	assert_ptr_equal(f->cache->ops, fake_driver_ops());
-	assert_counters(f, 2, 2, 0);
+	assert_failures(f, 2, 2, 0);
 	case_close(f);
 }
 
@@ -795,14 +564,6 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_failure_is_answered_by_waiting_giving_back_and_asking_again),
 		cmocka_unit_test(a_block_that_gets_ready_by_the_wait_serves_without_a_retry),
-		cmocka_unit_test(the_program_hears_of_it_when_nothing_is_left_to_give_back),
-		cmocka_unit_test(what_is_left_follows_what_is_taken_and_given_back),
-		cmocka_unit_test(what_the_driver_does_not_say_is_not_entered_as_full),
-		cmocka_unit_test(what_failed_is_told_with_all_that_holds_the_device),
-		cmocka_unit_test(a_peer_is_asked_for_what_is_missing),
-		cmocka_unit_test(nobody_is_asked_where_nobody_can_help),
-		cmocka_unit_test(good_news_is_told_once_and_of_the_same_size),
-		cmocka_unit_test(nothing_is_told_where_the_policy_says_so),
 		cmocka_unit_test(a_request_gets_its_own_size_where_a_segment_cannot_be_had),
 		cmocka_unit_test(an_oversize_block_that_is_enough_is_given_back_first),
 		cmocka_unit_test(oversize_blocks_go_from_the_largest_down),
