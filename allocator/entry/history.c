@@ -8,7 +8,6 @@
 #include "allocator/state/rows.h"
 #include "allocator/state/state.h"
 #include "stats/counters.h"
-#include "stats/region.h"
 
 int cm_cache_record_events(struct cm_cache *cache, bool on)
 {

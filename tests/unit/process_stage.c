@@ -13,7 +13,6 @@
 #include "interpose/symbols/hooks.h"
 #include "stats/command_channel.h"
 #include "stats/config.h"
-#include "stats/region.h"
 #include "tests/unit/cmocka_all.h"
 
 bool __wrap_cm_real_is_complete(void);

@@ -6,7 +6,6 @@
 
 #include "allocator/reuse/epoch.h"
 #include "allocator/state/pages.h"
-#include "stats/region.h"
 #include "tests/unit/cmocka_all.h"
 #include "tests/unit/fixture.h"
 
