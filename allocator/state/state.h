@@ -177,7 +177,8 @@ struct cm_device {
 					* back; lowered once they are, and counted in `returns` */
 	struct cm_cache *cache;
 	struct cm_device_row *row;
-	const uint64_t *work_number; /* see cm_device_work; the device's lock to change it */
+	/* See cm_device_work. Changed under the device's lock and the event lock. */
+	const uint64_t *work_number;
 	struct cm_ring ring;
 	uint32_t index;
 	uint32_t spare_block; /* unused block rows, by link_next */
@@ -309,7 +310,8 @@ static inline uint64_t cm_cache_work(const struct cm_cache *cache)
 	return __atomic_load_n(cache->ops->work_number, __ATOMIC_RELAXED);
 }
 
-/* The same for work of the device alone, once there is another device. Under the device's lock. */
+/* The same for work of the device alone, once there is another device. The device's lock or the
+ * event lock is held. */
 static inline uint64_t cm_device_work(const struct cm_device *device)
 {
 	return __atomic_load_n(device->work_number, __ATOMIC_RELAXED);
