@@ -400,7 +400,8 @@ void cm_region_remove(struct cm_region *public)
 	if (!public)
 		return;
 	__atomic_store_n(&public->header->state, CM_REGION_EXITED, __ATOMIC_RELEASE);
-	if (public->path[0] && !public->keep && unlink(public->path) && errno != ENOENT)
+	if (public->path[0] && !__atomic_load_n(&public->keep, __ATOMIC_RELAXED) &&
+	    unlink(public->path) && errno != ENOENT)
 		__atomic_fetch_or(&public->header->flags, CM_REGION_UNREMOVED, __ATOMIC_RELAXED);
 }
 

@@ -39,7 +39,7 @@ struct cm_region {
 	enum cm_backing backing;
 	int error;      /* why the first kind failed: negative errno, or 0 */
 	char path[256]; /* "" where there is no file */
-	bool keep;      /* cm_region_remove leaves the file */
+	bool keep;      /* cm_region_remove leaves the file; accessed atomically */
 };
 
 /* The length of a region's file: address space, of which little is backed by memory. */

@@ -429,7 +429,7 @@ static void keep_region(void)
 	struct cm_region *region = cm_process_region();
 
 	if (region)
-		region->keep = true;
+		__atomic_store_n(&region->keep, true, __ATOMIC_RELAXED);
 }
 
 void cm_oom_message_print(const struct cm_oom *oom)
