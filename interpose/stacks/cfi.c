@@ -68,7 +68,8 @@ static uint32_t read_u32(struct cursor *cursor)
 	return value;
 }
 
-static uint64_t read_uleb(struct cursor *cursor)
+/* A number in LEB128. */
+static uint64_t read_leb(struct cursor *cursor, bool is_signed)
 {
 	uint64_t value = 0;
 	unsigned shift = 0;
@@ -80,24 +81,19 @@ static uint64_t read_uleb(struct cursor *cursor)
 			value |= (uint64_t)(byte & 0x7f) << shift;
 		shift += 7;
 	} while (byte & 0x80);
+	if (is_signed && shift < 64 && byte & 0x40)
+		value |= ~UINT64_C(0) << shift;
 	return value;
+}
+
+static uint64_t read_uleb(struct cursor *cursor)
+{
+	return read_leb(cursor, false);
 }
 
 static int64_t read_sleb(struct cursor *cursor)
 {
-	uint64_t value = 0;
-	unsigned shift = 0;
-	uint8_t byte;
-
-	do {
-		byte = read_u8(cursor);
-		if (shift < 64)
-			value |= (uint64_t)(byte & 0x7f) << shift;
-		shift += 7;
-	} while (byte & 0x80);
-	if (shift < 64 && byte & 0x40)
-		value |= ~UINT64_C(0) << shift;
-	return (int64_t)value;
+	return (int64_t)read_leb(cursor, true);
 }
 
 /* A pointer, absolute or relative to its own address; any other base is bad. */
