@@ -31,7 +31,7 @@ static void trim(void)
 }
 
 /* Of a size that nothing idle serves for long, as each goes with the next trim. */
-static void turn_over(struct cm_cache *cache, uint64_t ctx)
+static void get_and_free(struct cm_cache *cache, uint64_t ctx)
 {
 	struct cm_heap *heap = cm_cache_find_heap(cache, ctx);
 	uint64_t addr;
@@ -42,7 +42,7 @@ static void turn_over(struct cm_cache *cache, uint64_t ctx)
 
 /* On a small card, by turns: another thread has got some of what was given back, and has freed it
  * since. */
-static void turn_over_sometimes(void)
+static void get_and_free_sometimes(void)
 {
 	static atomic_uint times;
 	struct cm_cache *cache = cm_process_cache_if_made();
@@ -50,7 +50,7 @@ static void turn_over_sometimes(void)
 
 	if (cache && cm_real.cuMemGetInfo_v2(&free_bytes, &total) == CUDA_SUCCESS &&
 	    total <= UINT64_C(64) << 20 && atomic_fetch_add(&times, 1) % 2 == 0)
-		turn_over(cache, cm_context_current());
+		get_and_free(cache, cm_context_current());
 }
 
 bool __wrap_cm_retry_trim(uint64_t bytes, uint64_t returns)
@@ -59,7 +59,7 @@ bool __wrap_cm_retry_trim(uint64_t bytes, uint64_t returns)
 
 	trim();
 	made = __real_cm_retry_trim(bytes, returns);
-	turn_over_sometimes();
+	get_and_free_sometimes();
 	return made;
 }
 
@@ -69,7 +69,7 @@ bool __wrap_cm_retry_trim_on(CUdevice device, uint64_t bytes, uint64_t returns)
 
 	trim();
 	made = __real_cm_retry_trim_on(device, bytes, returns);
-	turn_over_sometimes();
+	get_and_free_sometimes();
 	return made;
 }
 
@@ -81,7 +81,7 @@ uint64_t __wrap_cm_cache_returnable(struct cm_cache *cache, uint64_t ctx)
 	uint64_t bytes;
 
 	if (grows)
-		turn_over(cache, ctx);
+		get_and_free(cache, ctx);
 	bytes = __real_cm_cache_returnable(cache, ctx);
 	if (!grows)
 		trim();

@@ -43,7 +43,7 @@ static CUstream make_stream(unsigned int flags)
 }
 
 /* Frees and gets the same again, if the heap thinks that it may. */
-static CUdeviceptr turn_over(CUdeviceptr addr)
+static CUdeviceptr free_and_get(CUdeviceptr addr)
 {
 	OK(cuMemFree_v2(addr));
 	return cm_get(BLOCK);
@@ -63,9 +63,9 @@ static void reuse_across(unsigned int flags)
 	addr = cm_get(BLOCK);
 	for (i = 0; i < 10; i++) {
 		launch(touch, old, addr);
-		addr = turn_over(addr);
+		addr = free_and_get(addr);
 		launch(touch, new, addr);
-		addr = turn_over(addr);
+		addr = free_and_get(addr);
 	}
 	OK(cuCtxSynchronize());
 }
@@ -97,7 +97,7 @@ static void play_contexts(void)
 	for (i = 0; i < 10; i++) {
 		OK(cuMemcpyDtoDAsync_v2(addr, source, BLOCK, copies));
 		OK(cuCtxPushCurrent_v2(ctx));
-		addr = turn_over(addr);
+		addr = free_and_get(addr);
 		launch(touch, stream, addr);
 		OK(cuCtxPopCurrent_v2(&ctx));
 		OK(cuCtxSynchronize());
@@ -148,7 +148,7 @@ static void play_peer(void)
 	for (i = 0; i < 10; i++) {
 		launch(touch, i % 2 ? second : first, addr);
 		OK(cuCtxPushCurrent_v2(owner));
-		addr = turn_over(addr);
+		addr = free_and_get(addr);
 		OK(cuCtxPopCurrent_v2(&owner));
 	}
 	OK(cuCtxSynchronize());
@@ -162,7 +162,7 @@ static void play_late_peer(void)
 	CUdeviceptr addr = cm_get(BLOCK);
 
 	launch(load_touch(), stream, addr);
-	addr = turn_over(addr);
+	addr = free_and_get(addr);
 	OK(cuCtxCreate_v2(&peer, 0, 1));
 	OK(cuCtxEnablePeerAccess(owner, 0));
 	launch(load_touch(), make_stream(CU_STREAM_DEFAULT), addr);
@@ -212,7 +212,7 @@ static void play_late_copy(void)
 	(void)cm_open(1);
 	OK(cuCtxSetCurrent(owner));
 	launch(load_touch(), make_stream(CU_STREAM_DEFAULT), addr);
-	addr = turn_over(addr);
+	addr = free_and_get(addr);
 	OK(cuCtxPushCurrent_v2(owner));
 	other = copy_by_other(addr, addr);
 	OK(cuCtxSynchronize());
@@ -259,7 +259,7 @@ static void play_capture(void)
 	OK(cuStreamBeginCapture_v2(captured, CU_STREAM_CAPTURE_MODE_RELAXED));
 	for (i = 0; i < 4; i++) {
 		launch(touch, i % 2 ? new : old, addr);
-		addr = turn_over(addr);
+		addr = free_and_get(addr);
 	}
 	OK(cuStreamEndCapture(captured, &graph));
 	OK(cuCtxSynchronize());

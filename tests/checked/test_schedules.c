@@ -57,7 +57,7 @@ static void *get_pinned(void)
 }
 
 /* Work on the block, then another owner for it, and work of that one. */
-static CUdeviceptr turn_over(CUdeviceptr addr, CUstream stream)
+static CUdeviceptr free_and_get(CUdeviceptr addr, CUstream stream)
 {
 	launch(stream, addr);
 	OK(cuMemFree_v2(addr));
@@ -66,7 +66,7 @@ static CUdeviceptr turn_over(CUdeviceptr addr, CUstream stream)
 	return addr;
 }
 
-static void *turn_over_pinned(void *ptr, CUstream stream)
+static void *free_and_get_pinned(void *ptr, CUstream stream)
 {
 	OK(cuMemcpyHtoDAsync_v2(block[3], ptr, BLOCK, stream));
 	OK(cuMemFreeHost(ptr));
@@ -94,9 +94,9 @@ static void churn(void)
 {
 	CUstream stream = make_stream();
 
-	block[0] = turn_over(block[0], stream);
-	pinned[0] = turn_over_pinned(pinned[0], stream);
-	block[0] = turn_over(block[0], stream);
+	block[0] = free_and_get(block[0], stream);
+	pinned[0] = free_and_get_pinned(pinned[0], stream);
+	block[0] = free_and_get(block[0], stream);
 }
 
 static void destroy(void)
@@ -104,8 +104,8 @@ static void destroy(void)
 	OK(cuCtxPushCurrent_v2(second_ctx));
 	copy_into_first();
 	OK(cuCtxDestroy_v2(second_ctx));
-	block[0] = turn_over(cm_get(BLOCK), make_stream());
-	pinned[0] = turn_over_pinned(get_pinned(), make_stream());
+	block[0] = free_and_get(cm_get(BLOCK), make_stream());
+	pinned[0] = free_and_get_pinned(get_pinned(), make_stream());
 }
 
 /* The memory has just been handed out behind a barrier of its own context. */
@@ -113,7 +113,7 @@ static void create(void)
 {
 	CUcontext ctx;
 
-	block[0] = turn_over(block[0], make_stream());
+	block[0] = free_and_get(block[0], make_stream());
 	OK(cuCtxCreate_v2(&ctx, 0, 0));
 	OK(cuMemsetD8Async(block[0], 2, BLOCK, make_stream()));
 	OK(cuCtxDestroy_v2(ctx));
@@ -127,7 +127,7 @@ static void let_peer_in(void)
 	OK(cuCtxEnablePeerAccess(first_ctx, 0));
 	OK(cuMemsetD8Async(block[0], 2, BLOCK, make_stream()));
 	OK(cuCtxPopCurrent_v2(&ctx));
-	block[0] = turn_over(block[0], make_stream());
+	block[0] = free_and_get(block[0], make_stream());
 }
 
 static void capture(void)
@@ -138,12 +138,12 @@ static void capture(void)
 
 	OK(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
 	launch(stream, block[0]);
-	block[1] = turn_over(block[1], make_stream());
+	block[1] = free_and_get(block[1], make_stream());
 	OK(cuStreamEndCapture(stream, &graph));
 	OK(cuGraphInstantiateWithFlags(&exec, graph, 0));
 	OK(cuGraphLaunch(exec, stream));
 	OK(cuMemFree_v2(block[0]));
-	block[0] = turn_over(cm_get(BLOCK), stream);
+	block[0] = free_and_get(cm_get(BLOCK), stream);
 }
 
 static void reset_other_device(void)
@@ -155,8 +155,8 @@ static void reset_other_device(void)
 	copy_into_first();
 	OK(cuCtxPopCurrent_v2(&ctx));
 	OK(cuDevicePrimaryCtxReset_v2(1));
-	block[0] = turn_over(cm_get(BLOCK), make_stream());
-	pinned[0] = turn_over_pinned(get_pinned(), make_stream());
+	block[0] = free_and_get(cm_get(BLOCK), make_stream());
+	pinned[0] = free_and_get_pinned(get_pinned(), make_stream());
 }
 
 /* ---- what the second one does ---- */
@@ -165,9 +165,9 @@ static void use_memory(void)
 {
 	CUstream stream = make_stream();
 
-	block[2] = turn_over(block[2], stream);
-	pinned[1] = turn_over_pinned(pinned[1], stream);
-	block[2] = turn_over(cm_get(BLOCK), stream);
+	block[2] = free_and_get(block[2], stream);
+	pinned[1] = free_and_get_pinned(pinned[1], stream);
+	block[2] = free_and_get(cm_get(BLOCK), stream);
 }
 
 /* A context that comes, copies into the first one, and goes. */
@@ -179,7 +179,7 @@ static void come_and_go(void)
 	OK(cuMemcpyDtoDAsync_v2(block[2], cm_get(BLOCK), BLOCK, make_stream()));
 	OK(cuMemFree_v2(block[2]));
 	OK(cuCtxDestroy_v2(ctx));
-	block[2] = turn_over(cm_get(BLOCK), make_stream());
+	block[2] = free_and_get(cm_get(BLOCK), make_stream());
 }
 
 static void capture_meanwhile(void)
@@ -190,7 +190,7 @@ static void capture_meanwhile(void)
 	OK(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
 	launch(stream, block[2]);
 	OK(cuStreamEndCapture(stream, &graph));
-	block[2] = turn_over(block[2], stream);
+	block[2] = free_and_get(block[2], stream);
 }
 
 static const struct script {

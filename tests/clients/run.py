@@ -66,7 +66,7 @@ def complaints(bare, cached):
     if stats['cache_hits'] + stats['cache_misses'] != asked:
         yield 'not every request was counted once'
     if stats['num_device_alloc'] != driver_allocs:
-        yield f'the books say {stats["num_device_alloc"]} driver allocations'
+        yield f'the counters say {stats["num_device_alloc"]} driver allocations'
     if driver_allocs * 2 > asked:
         yield 'the cache hardly served anything'
     if stats['allocation.all.current'] != 0:

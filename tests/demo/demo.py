@@ -90,7 +90,7 @@ def run_once(stage, program, preloaded, report):
 
 
 def driver_calls(result):
-    """By kind. On a real card nothing counts them from below: the program and our books do."""
+    """By kind. On a real card nothing counts them from below: the program and our counters do."""
     if result['calls'] is not None:
         return [result['calls'].get(name, 0) for name in COUNTED]
     stats = result['stats']

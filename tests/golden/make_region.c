@@ -6,7 +6,7 @@
  *
  * writes DIR/cudamem.<uid>.<PID>.<start> and prints its path. Without PID the region is this
  * process's own, which then answers commands until its standard input ends; but KIND "deaf" takes
- * none, "mute" takes them and never answers, and "dying" dies of the first one. The books are
+ * none, "mute" takes them and never answers, and "dying" dies of the first one. The counters are
  * computed from the blocks, so that they balance.
  */
 #include <errno.h>
@@ -72,7 +72,7 @@ static struct cm_device_row *add_device(struct maker *maker, uint32_t index, con
 	return row;
 }
 
-/* What the books say when this block came into being, and what became of it. */
+/* What the counters say when this block came into being, and what became of it. */
 static void count_block(struct cm_device_row *row, enum cm_pool pool, const struct piece *piece)
 {
 	const int64_t size = (int64_t)piece->size, requested = (int64_t)piece->requested;

@@ -65,7 +65,7 @@ unsigned cm_count_regions(void);
 /* The child must end with status 0. */
 void cm_wait_for_child(pid_t pid);
 
-/* The books of one device of this process, as its region has them. */
+/* The counters of one device of this process, as its region has them. */
 struct cm_device_row cm_own_counters(uint32_t device);
 
 /* What a tool takes this process for. */

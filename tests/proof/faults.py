@@ -9,7 +9,7 @@ faults.py killed PROOF LIBRARY LIBC_FAULTS RUNS        the process dies at a cal
 
 All of these are spread over RUNS runs; 0: every one; pairs are drawn by chance, 0: as many as there
 are single ones. The program may hear the error, or not; nothing else may come of it: no crash, no
-hang, no early reuse, no wrong contents or books, no memory of the driver that nobody knows of. An
+hang, no early reuse, no wrong contents or counters, no memory of the driver that nobody knows of. An
 error that passes, as EINTR does, costs nothing at all: the library warns of nothing.
 """
 

@@ -15,7 +15,7 @@
 #include "stats/reader.h"
 #include "tests/proof/program.h"
 
-#define LOOKS 10000 /* at books that are being written, a millisecond apart */
+#define LOOKS 10000 /* at counters that are being written, a millisecond apart */
 
 static char complaint[256];
 

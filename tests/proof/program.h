@@ -71,7 +71,7 @@ struct proof_run {
 
 /*
  * Does all of it against the driver that the process is linked with, and ends the process with 99
- * and a line on stderr where an answer, a block's contents or the books are wrong.
+ * and a line on stderr where an answer, a block's contents or the counters are wrong.
  */
 void proof_play(const struct proof_run *run);
 

@@ -214,7 +214,7 @@ void proof_check_books(struct proof_hand *hand)
 										       : &held);
 
 	if (complaint)
-		proof_wrong(hand, "books: %s", complaint);
+		proof_wrong(hand, "counters: %s", complaint);
 }
 
 void proof_do_books(struct proof_hand *hand, const uint64_t *arg)

@@ -2,7 +2,7 @@
 /*
  * The player keeps a model of what the program holds: which block, how large, in which stream its
  * work is ordered, what its first and last words must be. What the driver answers, what arrives
- * from the device and what the books say is compared with it.
+ * from the device and what the counters say is compared with it.
  *
  * In the ordinary way the threads pass a baton, so a program has one order of calls and the tables
  * need no lock. Free-running threads have slots, graphs and capture streams of their own.

@@ -132,7 +132,7 @@ def write_at(path, place, form, *values):
 
 
 def a_process_that_ended_in_a_change_is_not_of_one_moment(kit_):
-    """Rows are written before the books are opened: their numbers alone look quiet."""
+    """Rows are written before the counters: the sequence number alone looks consistent."""
     data = test_export.unpickle(kit_.export('pickle'))
     block = next(block for segment in data['segments'] for block in segment['blocks']
                  if block['state'] == 'active_allocated')

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Does the runtime, as it is linked into this program, arrive at the library? Built with the static
- * runtime and with the shared one. Under the preload every request must be in the books, once.
+ * runtime and with the shared one. Under the preload every request must be counted once.
  */
 #include <cstdio>
 

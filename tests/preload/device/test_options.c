@@ -141,7 +141,7 @@ static void play_control(void)
 	CM_MUST(cm_count_entries("/proc/self/task", "") == (is_set() ? 1 : 2));
 }
 
-/* The driver is asked each time, and the books are kept all the same. */
+/* The driver is asked each time, and counted all the same. */
 static void play_mode_stats(void)
 {
 	struct cm_device_row row;

@@ -96,7 +96,7 @@ static void play_deep_free(void)
 			OK(caller.free(block[i]));
 		}
 	}
-	/* The driver gives the addresses again, and so the books learn of it. */
+	/* The driver gives the addresses again, and so the counters learn of it. */
 	for (i = 0; i < 4; i++)
 		block[i] = cm_get(3 * MIB);
 	if (cm_is_here()) {

@@ -25,7 +25,7 @@ CUcontext cm_open(CUdevice device);
 /* A device block; a failure ends the role. */
 CUdeviceptr cm_get(uint64_t bytes);
 
-/* What the books say of one kind: bytes and pieces that live now. */
+/* What the counters say of one kind: bytes and pieces that live now. */
 int64_t cm_uncached_bytes(enum cm_uncached_kind kind);
 int64_t cm_uncached_count(enum cm_uncached_kind kind);
 

@@ -306,7 +306,7 @@ static void play_no_context(void)
 	CM_MUST(cuMemFree_v2(block) == CUDA_ERROR_INVALID_VALUE);
 }
 
-/* The books and the memory info are the device's, of all its contexts. */
+/* The counters and the memory info are the device's, of all its contexts. */
 static void play_totals(void)
 {
 	CUcontext first = cm_open(0), second;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Debuggers and profilers that are injected into CUDA look at what the program allocates: with one
- * of them every request is the driver's, of just its size, and the books are kept; unless the
+ * of them every request is the driver's, of just its size, and is counted; unless the
  * program's user has said otherwise.
  */
 #include <stdio.h>

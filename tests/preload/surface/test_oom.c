@@ -190,7 +190,7 @@ static void play_probing(void)
 }
 
 /* What is counted and recorded beside the report. */
-static void play_books(void)
+static void play_counters(void)
 {
 	struct cm_device_row row;
 
@@ -213,7 +213,7 @@ static const struct cm_role roles[] = {
 	{"others", play_others},
 	{"again", play_again},
 	{"probing", play_probing},
-	{"books", play_books},
+	{"counters", play_counters},
 	{NULL, NULL},
 };
 
@@ -450,8 +450,8 @@ static void a_program_that_probes_does_not_fill_its_log(void **state)
 	assert_string_equal(text + n - strlen(last), last);
 }
 
-CM_PLAY(nothing_is_said_where_nothing_is_wanted, "books", "oom_report:off", CARD)
-CM_PLAY(nothing_is_said_where_the_log_is_off, "books", "log:off", CARD)
+CM_PLAY(nothing_is_said_where_nothing_is_wanted, "counters", "oom_report:off", CARD)
+CM_PLAY(nothing_is_said_where_the_log_is_off, "counters", "log:off", CARD)
 
 static void requests_that_pass_are_told_of_too(void **state)
 {

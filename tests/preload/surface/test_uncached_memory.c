@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory that passes by the cache: what the program gets is the driver's own, and the books have it
- * by kind until it is gone.
+ * Memory outside the cache: what the program gets is the driver's own, and the counters have it by
+ * kind until it is gone.
  */
 #include <string.h>
 

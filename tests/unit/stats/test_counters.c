@@ -134,5 +134,5 @@ int main(void)
 		cmocka_unit_test_setup(the_books_are_open_while_seq_is_odd, setup),
 	};
 
-	return cmocka_run_group_tests_name("books", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("counters", tests, NULL, NULL);
 }

@@ -18,7 +18,7 @@ int __wrap_cm_region_commit(struct cm_region *public, enum cm_table table, uint3
 	return __real_cm_region_commit(public, table, rows);
 }
 
-static struct cm_device_row books(struct fixture *f)
+static struct cm_device_row counters(struct fixture *f)
 {
 	struct cm_device_row row = {0};
 
@@ -63,14 +63,14 @@ static void recording_stops_and_goes_on(void **state)
 
 	case_put(f, case_get(f, 100));
 	put_pinned(f, get_pinned(f));
-	count = books(f).event_next;
+	count = counters(f).event_next;
 	assert_true(count >= 3);
 	assert_int_equal(host(f).event_next, 3);
 	assert_int_equal(cm_cache_record_events(f->cache, false), 0);
 	case_put(f, case_get(f, 100));
 	put_pinned(f, get_pinned(f));
 	/* What is not written has no number: nothing was lost. */
-	assert_int_equal(books(f).event_next, count);
+	assert_int_equal(counters(f).event_next, count);
 	assert_int_equal(host(f).event_next, 3);
 	assert_int_equal(cm_cache_record_events(f->cache, true), 0);
 	(void)case_get(f, 100);
@@ -85,11 +85,11 @@ static void recording_can_begin_late(void **state)
 
 	(void)state;
 	(void)case_get(f, 100);
-	assert_int_equal(books(f).event_next, 0);
+	assert_int_equal(counters(f).event_next, 0);
 	assert_int_equal(f->region->header->table[CM_TABLE_EVENT].rows, 0);
 	assert_int_equal(cm_cache_record_events(f->cache, true), 0);
 	(void)case_get(f, 100);
-	assert_int_equal(books(f).event_next, 1);
+	assert_int_equal(counters(f).event_next, 1);
 	assert_int_equal(event_at(f, CM_TABLE_EVENT, 1)->action, CM_ACTION_ALLOC);
 	case_close(f);
 }
@@ -121,12 +121,12 @@ static void clearing_forgets_what_was_before(void **state)
 	case_put(f, case_get(f, 100));
 	put_pinned(f, get_pinned(f));
 	cm_cache_clear_events(f->cache);
-	row = books(f);
+	row = counters(f);
 	assert_int_equal(cm_event_first(row.event_next, row.event_cleared, 64, UINT64_MAX),
 			 row.event_next + 1);
 	assert_int_equal(host(f).event_cleared, host(f).event_next);
 	(void)case_get(f, 100);
-	row = books(f);
+	row = counters(f);
 	assert_true(row.event_cleared < row.event_next);
 }
 
@@ -138,7 +138,7 @@ static void a_ring_without_space_is_told_and_hurts_nobody(void **state)
 	no_space = true;
 	assert_int_equal(cm_cache_record_events(f->cache, true), -ENOSPC);
 	(void)case_get(f, 100);
-	assert_int_equal(books(f).event_next, 0);
+	assert_int_equal(counters(f).event_next, 0);
 	no_space = false;
 	assert_int_equal(cm_cache_record_events(f->cache, true), 0);
 	case_close(f);

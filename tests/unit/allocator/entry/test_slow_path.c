@@ -507,7 +507,7 @@ static int free_for_another(uint64_t ctx, uint64_t addr)
 	return err;
 }
 
-static void nobody_fails_since_another_turns_over_its_own(void **state)
+static void nobody_fails_since_another_frees_and_allocates_its_own(void **state)
 {
 	struct cm_driver_ops ops = *fake_driver_ops();
 	struct cm_policy policy;
@@ -582,7 +582,7 @@ int main(void)
 		cmocka_unit_test(what_cannot_be_asked_for_is_not_waited_for),
 		cmocka_unit_test(a_kernel_that_takes_its_time_is_waited_for),
 		cmocka_unit_test(what_others_get_meanwhile_is_not_taken_for_what_went),
-		cmocka_unit_test(nobody_fails_since_another_turns_over_its_own),
+		cmocka_unit_test(nobody_fails_since_another_frees_and_allocates_its_own),
 		cmocka_unit_test(whatever_call_fails_the_books_balance),
 	};
 
