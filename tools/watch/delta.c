@@ -23,26 +23,6 @@ void cm_delta_fini(struct cm_delta *last)
 	memset(last, 0, sizeof(*last));
 }
 
-static void write_device(const struct cm_delta_device *device, struct cm_bytes *bytes)
-{
-	cm_bytes_put_number(bytes, device->index);
-	cm_bytes_put_number(bytes, device->flags);
-	cm_bytes_put_number(bytes, (uint32_t)device->ordinal);
-	cm_bytes_put(bytes, device->uuid, sizeof(device->uuid));
-	cm_bytes_put_text(bytes, device->name);
-	cm_bytes_put_number(bytes, device->total_bytes);
-}
-
-static void read_device(struct cm_bytes_reader *from, struct cm_delta_device *device)
-{
-	device->index = (uint32_t)cm_bytes_get_number(from, CM_DEVICES_MAX - 1);
-	device->flags = (uint32_t)cm_bytes_get_number(from, UINT32_MAX);
-	device->ordinal = (int32_t)(uint32_t)cm_bytes_get_number(from, UINT32_MAX);
-	cm_bytes_get(from, device->uuid, sizeof(device->uuid));
-	cm_bytes_get_text(from, device->name, sizeof(device->name));
-	device->total_bytes = cm_bytes_get_number(from, UINT64_MAX);
-}
-
 /* What does not change in the life of a process. */
 static void write_process(const struct cm_delta_process *to, struct cm_bytes *bytes)
 {
@@ -66,7 +46,7 @@ static void write_process(const struct cm_delta_process *to, struct cm_bytes *by
 	cm_bytes_put_text(bytes, to->identity.slurm_job_id);
 	cm_bytes_put_number(bytes, to->devices);
 	for (i = 0; i < to->devices; i++)
-		write_device(&to->device[i], bytes);
+		cm_delta_device_write(&to->device[i], bytes);
 }
 
 static void read_texts(struct cm_bytes_reader *from, struct cm_delta_process *to)
@@ -111,7 +91,7 @@ static int read_process(struct cm_bytes_reader *from, struct cm_delta_process *t
 	read_texts(from, to);
 	err = add_devices(to, (uint32_t)cm_bytes_get_number(from, CM_DEVICES_MAX));
 	for (i = 0; i < to->devices; i++)
-		read_device(from, &to->device[i]);
+		cm_delta_device_read(from, &to->device[i]);
 	return err;
 }
 
@@ -131,27 +111,9 @@ static int copy_process(const struct cm_watched *watched, uint64_t time_ns, uint
 	to->born_ns = process->age_ns && process->age_ns < time_ns ? time_ns - process->age_ns : 0;
 	memcpy(to->version, watched->version, sizeof(to->version));
 	err = add_devices(to, devices);
-	for (i = 0; i < to->devices; i++) {
-		const struct cm_device_view *view = &watched->device[i];
-		struct cm_delta_device *device = &to->device[i];
-
-		device->index = view->index;
-		device->flags = view->row.flags;
-		device->ordinal = view->row.ordinal;
-		memcpy(device->uuid, view->row.uuid, sizeof(device->uuid));
-		memcpy(device->name, view->row.name, sizeof(device->name) - 1);
-		device->total_bytes = view->row.total_bytes;
-	}
+	for (i = 0; i < to->devices; i++)
+		cm_delta_device_fill(&to->device[i], &watched->device[i]);
 	return err;
-}
-
-static bool is_same_device(const struct cm_delta_device *device, const struct cm_device_view *view)
-{
-	return device->index == view->index && device->flags == view->row.flags &&
-	       device->ordinal == view->row.ordinal &&
-	       !memcmp(device->uuid, view->row.uuid, sizeof(device->uuid)) &&
-	       !strncmp(device->name, view->row.name, sizeof(device->name) - 1) &&
-	       device->total_bytes == view->row.total_bytes;
 }
 
 static bool is_same_text(const struct cm_delta_process *old, const struct cm_watched *watched)
@@ -184,7 +146,7 @@ static bool is_same_process(const struct cm_delta_process *old, const struct cm_
 	    born - old->born_ns + BORN_SLACK_NS > 2 * BORN_SLACK_NS)
 		return false;
 	for (i = 0; i < devices; i++)
-		if (!is_same_device(&old->device[i], &watched->device[i]))
+		if (!cm_delta_device_is(&old->device[i], &watched->device[i]))
 			return false;
 	return true;
 }
@@ -318,137 +280,13 @@ static int write_list(struct cm_delta *last, const struct cm_watch_sample *sampl
 	return err;
 }
 
-/* Which of these numbers changed, a bit for each. */
-static uint64_t compare(const int64_t *last, const int64_t *now, size_t count)
-{
-	uint64_t mask = 0;
-	size_t i;
-
-	for (i = 0; i < count; i++)
-		mask |= (uint64_t)(now[i] != last[i]) << i;
-	return mask;
-}
-
-static void write_changes(int64_t *last, const int64_t *now, size_t count, struct cm_bytes *bytes)
-{
-	struct cm_bytes_recent recent = {0};
-	size_t i;
-
-	for (i = 0; i < count; i++) {
-		if (now[i] == last[i])
-			continue;
-		cm_bytes_put_change(bytes, cm_wrap_sub(now[i], last[i]), &recent);
-		last[i] = now[i];
-	}
-}
-
-static void read_changes(struct cm_bytes_reader *from, uint64_t mask, int64_t *last, size_t known,
-			 size_t count)
-{
-	struct cm_bytes_recent recent = {0};
-	int64_t change;
-	size_t i;
-
-	for (i = 0; i < count; i++) {
-		if (!(mask >> i & 1))
-			continue;
-		change = cm_bytes_get_change(from, &recent);
-		if (i < known)
-			last[i] = cm_wrap_add(last[i], change);
-	}
-}
-
-static void read_figures(const struct cm_device_view *view, int64_t figure[CM_FIGURE_COUNT])
-{
-	cm_figures_read(&view->row, figure);
-	figure[CM_FIGURE_TORN] = view->torn;
-}
-
-static uint32_t count_past(const struct cm_delta_device *device)
-{
-	return device->pasts < CM_DELTA_PAST_MAX ? device->pasts : CM_DELTA_PAST_MAX;
-}
-
-static size_t count_equal(const int64_t *a, const int64_t *b)
-{
-	size_t i, equal = 0;
-
-	for (i = 0; i < CM_DELTA_STATE_COUNT; i++)
-		equal += a[i] == b[i];
-	return equal;
-}
-
-/* The place of the past state that is most like this one, plus 1; 0: the last sample is as much
- * like it. */
-static uint32_t find_past(const struct cm_delta_device *device, const int64_t *figure)
-{
-	const int64_t *state = figure + CM_DELTA_STATE_FIRST;
-	size_t best = count_equal(device->figure + CM_DELTA_STATE_FIRST, state), equal;
-	uint32_t i, found = 0;
-
-	for (i = 0; i < count_past(device); i++) {
-		equal = count_equal(device->past[i], state);
-		if (equal <= best)
-			continue;
-		best = equal;
-		found = i + 1;
-	}
-	return found;
-}
-
-/* Goes back to a past state, from which the changes count. */
-static void go_back(struct cm_delta_device *device, uint32_t past)
-{
-	if (past)
-		memcpy(device->figure + CM_DELTA_STATE_FIRST, device->past[past - 1],
-		       sizeof(device->past[0]));
-}
-
-/* Keeps the state that a device is in, if it is new. */
-static void keep_state(struct cm_delta_device *device)
-{
-	const int64_t *state = device->figure + CM_DELTA_STATE_FIRST;
-	uint32_t i;
-
-	for (i = 0; i < count_past(device); i++)
-		if (count_equal(device->past[i], state) == CM_DELTA_STATE_COUNT)
-			return;
-	memcpy(device->past[device->pasts++ % CM_DELTA_PAST_MAX], state, sizeof(device->past[0]));
-}
-
-static void write_device_changes(struct cm_delta_device *device, const int64_t *figure,
-				 struct cm_bytes *bytes)
-{
-	const uint32_t past = find_past(device, figure);
-
-	cm_bytes_put_number(bytes, past);
-	go_back(device, past);
-	cm_bytes_put_number(bytes, compare(device->figure, figure, CM_FIGURE_COUNT));
-	write_changes(device->figure, figure, CM_FIGURE_COUNT, bytes);
-	keep_state(device);
-}
-
-static void read_device_changes(struct cm_delta_device *device, uint32_t figures,
-				struct cm_bytes_reader *from)
-{
-	uint64_t mask;
-
-	go_back(device, (uint32_t)cm_bytes_get_number(from, count_past(device)));
-	mask = cm_bytes_get_number(from, (UINT64_C(1) << figures) - 1);
-	read_changes(from, mask, device->figure, CM_FIGURE_COUNT, figures);
-	keep_state(device);
-}
-
 static bool has_device_changed(const struct cm_delta_process *to, const struct cm_watched *watched)
 {
-	int64_t figure[CM_FIGURE_COUNT];
 	uint32_t i;
 
-	for (i = 0; i < to->devices; i++) {
-		read_figures(&watched->device[i], figure);
-		if (compare(to->device[i].figure, figure, CM_FIGURE_COUNT))
+	for (i = 0; i < to->devices; i++)
+		if (cm_delta_device_has_changed(&to->device[i], &watched->device[i]))
 			return true;
-	}
 	return false;
 }
 
@@ -462,16 +300,13 @@ static void write_values(struct cm_delta_process *to, const struct cm_watched *w
 							  : 0,
 	};
 	const bool any = has_device_changed(to, watched);
-	int64_t figure[CM_FIGURE_COUNT];
 	uint32_t i;
 
-	cm_bytes_put_number(bytes, compare(to->value, value, CM_DELTA_VALUE_COUNT) |
+	cm_bytes_put_number(bytes, cm_changes_find(to->value, value, CM_DELTA_VALUE_COUNT) |
 					   (any ? DEVICE_CHANGED : 0));
-	write_changes(to->value, value, CM_DELTA_VALUE_COUNT, bytes);
-	for (i = 0; any && i < to->devices; i++) {
-		read_figures(&watched->device[i], figure);
-		write_device_changes(&to->device[i], figure, bytes);
-	}
+	cm_changes_write(to->value, value, CM_DELTA_VALUE_COUNT, bytes);
+	for (i = 0; any && i < to->devices; i++)
+		cm_delta_device_write_changes(&to->device[i], &watched->device[i], bytes);
 }
 
 /* What the driver last told a process of this sample about what is free on a card; -1: nothing. */
@@ -564,10 +399,10 @@ static void read_values(struct cm_delta_process *to, uint32_t figures, struct cm
 	const uint64_t changed = cm_bytes_get_number(from, 2 * DEVICE_CHANGED - 1);
 	uint32_t i;
 
-	read_changes(from, changed, to->value, CM_DELTA_VALUE_COUNT, CM_DELTA_VALUE_COUNT);
+	cm_changes_read(from, changed, to->value, CM_DELTA_VALUE_COUNT, CM_DELTA_VALUE_COUNT);
 	from->bad |= to->value[CM_DELTA_LIFE] < 0 || to->value[CM_DELTA_LIFE] >= CM_LIFE_COUNT;
 	for (i = 0; changed & DEVICE_CHANGED && i < to->devices; i++)
-		read_device_changes(&to->device[i], figures, from);
+		cm_delta_device_read_changes(&to->device[i], figures, from);
 }
 
 static void read_cards(struct cm_delta *last, struct cm_bytes_reader *from)

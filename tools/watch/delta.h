@@ -10,23 +10,18 @@
  *   1 and the processes, if they are others or in another order than before; else 0
  *   for each process: a number with a bit for each of its values that changed, and one more bit
  *   if a figure of a device did; the changes of the values; then for each device the place of a
- *   past state plus 1, or 0; and the same as for the process, from that state on
+ *   past state (delta_device.h) plus 1, or 0; and the same as for the process, from that state on
  *   for each card, in the order of its first device: the change of what is free on it
- *
- * A state is the figures that come and go together with the allocations of a program. Programs
- * that repeat their steps come back to states: a device keeps those it had, each once, in a ring.
  *
  * A process is its place in the last sample plus 1; or 0 and what does not change in its life.
  */
 #ifndef CM_TOOLS_WATCH_DELTA_H
 #define CM_TOOLS_WATCH_DELTA_H
 
-#include "tools/watch/bytes.h"
-#include "tools/watch/figures.h"
+#include "tools/watch/delta_device.h"
 #include "tools/watch/source.h"
 
 #define CM_DELTA_PROCESSES_MAX 8192u
-#define CM_DELTA_PAST_MAX      64u
 #define CM_DELTA_CARDS_MAX     64u
 #define CM_DELTA_DEVICES_MAX   16384u /* of all processes */
 
@@ -36,28 +31,12 @@ struct cm_delta_card {
 	int64_t free; /* bytes, as the driver last told one of the processes; -1: it told none */
 };
 
-/* The figures of a state stand one behind the other. */
-#define CM_DELTA_STATE_FIRST CM_FIGURE_ALLOCATED
-#define CM_DELTA_STATE_COUNT (CM_FIGURE_RELEASABLE - CM_FIGURE_ALLOCATED + 1)
-
 /* What changes in the life of a process. */
 enum cm_delta_value {
 	CM_DELTA_LIFE,
 	CM_DELTA_HAS_HOST,
 	CM_DELTA_HOST_BYTES, /* pinned memory allocated */
 	CM_DELTA_VALUE_COUNT
-};
-
-struct cm_delta_device {
-	uint32_t index;
-	uint32_t flags;
-	int32_t ordinal;
-	uint8_t uuid[16];
-	char name[64];
-	uint64_t total_bytes;
-	int64_t figure[CM_FIGURE_COUNT];
-	int64_t past[CM_DELTA_PAST_MAX][CM_DELTA_STATE_COUNT];
-	uint32_t pasts; /* ever added */
 };
 
 struct cm_delta_process {
