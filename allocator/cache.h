@@ -261,6 +261,7 @@ int cm_cache_give_back(struct cm_cache *cache, uint32_t row, uint64_t wanted, ui
 /*
  * A step of the decay of idle memory (decay.h), for the one thread that has the time: at most one
  * piece of memory a device goes back, and none while the device works or others need the locks.
+ * What exceeds a limit goes back at any age.
  * Returns the ns after which the next step is due, UINT64_MAX: never.
  */
 uint64_t cm_cache_decay(struct cm_cache *cache);
@@ -324,9 +325,10 @@ void cm_cache_clear_events(struct cm_cache *cache);
  * device tells of it under the name `key`. */
 void cm_cache_count_uncached(struct cm_cache *cache, uint32_t row, enum cm_uncached_kind kind,
 			     uint64_t key, int64_t bytes);
-/* The driver has refused such a request of the context `ctx`: counts and reports it. */
+/* The driver, or the limit on the process, has refused such a request of the context `ctx`: counts
+ * and reports it. */
 void cm_cache_report_uncached_oom(struct cm_cache *cache, uint32_t row, uint64_t ctx,
-				  enum cm_uncached_kind kind, uint64_t bytes);
+				  enum cm_uncached_kind kind, uint64_t bytes, bool limited);
 /* The same for pinned host memory that a thread with the heap's context has asked the driver for,
  * or for memory that it wanted to register. */
 void cm_cache_report_host_oom(struct cm_heap *heap, uint64_t bytes);

@@ -3,6 +3,7 @@
 
 #include "allocator/base/size_class.h"
 #include "allocator/blocks/poll_policy.h"
+#include "allocator/state/limit.h"
 #include "allocator/state/pages.h"
 #include "allocator/state/report.h"
 #include "allocator/state/state.h"
@@ -31,10 +32,11 @@ static uint64_t used_bytes(const struct cm_heap *heap)
 static uint64_t card_bytes(const struct cm_heap *heap)
 {
 	const struct cm_device *device = heap->device;
+	const uint64_t limit = cm_limit_bytes(device);
 	uint64_t bytes = device->row->total_bytes;
 
-	if (device->row->allowed_bytes && device->row->allowed_bytes < bytes)
-		bytes = device->row->allowed_bytes;
+	if (limit && limit < bytes)
+		bytes = limit;
 	return device->refused_at && device->refused_at < bytes ? device->refused_at : bytes;
 }
 

@@ -8,6 +8,7 @@
 #include "allocator/blocks/fragmentation.h"
 #include "allocator/blocks/free.h"
 #include "allocator/blocks/take.h"
+#include "allocator/state/limit.h"
 #include "allocator/state/report.h"
 #include "allocator/state/rows.h"
 #include "stats/counters.h"
@@ -155,6 +156,7 @@ static void forget_lost(struct cm_device *device, uint64_t addr)
 	__atomic_fetch_or(&cache->segment[s].flags, CM_SEGMENT_EXPORTED, __ATOMIC_RELAXED);
 	(void)cm_ptr_map_remove(&device->map, addr);
 	(void)cm_heap_free_locked(cm_segment_heap(cache, &cache->segment[s]), index);
+	cm_limit_give(device, cache->segment[s].size);
 	cm_heap_remove_segment_locked(cache, s);
 }
 

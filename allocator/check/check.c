@@ -7,6 +7,7 @@
 
 #include "allocator/base/size_class.h"
 #include "allocator/state/life_cycle.h"
+#include "allocator/state/report.h"
 #include "stats/counters.h"
 
 typedef unsigned long long ull;
@@ -455,6 +456,22 @@ static bool check_stat(struct walk *walk, const struct cm_device *device, uint32
 	return true;
 }
 
+/* More has been taken than is counted while it is on its way, in either direction. */
+static bool check_taken(struct walk *walk, const struct cm_device *device)
+{
+	const uint64_t taken = atomic_load(&device->taken_bytes);
+	uint64_t counted = cm_device_reserved_locked(device);
+	uint32_t kind;
+
+	for (kind = 0; kind < CM_UNCACHED_COUNT; kind++)
+		counted += (uint64_t)device->row->other_bytes[kind].current;
+	return taken >= counted ||
+	       cm_why_set(&walk->why,
+			  "device %u: %llu bytes are taken from the limit, %llu are "
+			  "counted",
+			  device->index, (ull)taken, (ull)counted);
+}
+
 static bool check_counters(struct walk *walk, const struct cm_device *device)
 {
 	const struct device_sum *sum = &walk->device[device->index];
@@ -466,6 +483,8 @@ static bool check_counters(struct walk *walk, const struct cm_device *device)
 	if (device->row->heaps != sum->heaps)
 		return cm_why_set(&walk->why, "device %u has %u heaps, not %u", device->index,
 				  sum->heaps, device->row->heaps);
+	if (!check_taken(walk, device))
+		return false;
 	for (stat = 0; stat < CM_STAT_COUNT; stat++)
 		if (!check_stat(walk, device, stat))
 			return false;

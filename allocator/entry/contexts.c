@@ -14,6 +14,7 @@
 #include "allocator/reuse/batch_ring.h"
 #include "allocator/reuse/epoch.h"
 #include "allocator/state/life_cycle.h"
+#include "allocator/state/limit.h"
 #include "allocator/state/rows.h"
 #include "allocator/state/state.h"
 #include "allocator/state/suspended.h"
@@ -39,8 +40,13 @@ static void free_segment(struct cm_heap *heap, uint32_t s)
 	}
 }
 
+/* Pages do not go with their context. */
 static void remove_segment(struct cm_heap *heap, uint32_t s)
 {
+	const struct cm_segment *segment = &heap->cache->segment[s];
+
+	if (!(segment->flags & CM_SEGMENT_PAGED))
+		cm_limit_give(heap->device, segment->size);
 	cm_heap_remove_segment_locked(heap->cache, s);
 }
 

@@ -12,6 +12,7 @@
 #include "allocator/reuse/epoch.h"
 #include "allocator/reuse/reach.h"
 #include "allocator/state/life_cycle.h"
+#include "allocator/state/limit.h"
 #include "allocator/state/rows.h"
 #include "allocator/state/state.h"
 #include "allocator/state/suspended.h"
@@ -87,18 +88,6 @@ void cm_cache_destroy(struct cm_cache *cache)
 	(void)munmap(cache, sizeof(*cache));
 }
 
-/* The lower of the two caps; 0: none. */
-static uint64_t cap(const struct cm_policy *policy, uint64_t total)
-{
-	uint64_t bytes = policy->memory_limit;
-
-	if (policy->memory_fraction < 1 && (double)total * policy->memory_fraction < (double)bytes)
-		bytes = (uint64_t)((double)total * policy->memory_fraction);
-	if (bytes == UINT64_MAX)
-		return 0;
-	return bytes ? bytes : 1;
-}
-
 static void fill_device_row(struct cm_cache *cache, struct cm_device_row *row,
 			    const struct cm_context_info *info)
 {
@@ -110,7 +99,6 @@ static void fill_device_row(struct cm_cache *cache, struct cm_device_row *row,
 	row->max_split_size = cache->policy.max_split_size == UINT64_MAX
 				      ? -1
 				      : (int64_t)cache->policy.max_split_size;
-	row->allowed_bytes = cap(&cache->policy, info->total_bytes);
 	row->flags = CM_DEVICE_USED | (info->simulated ? CM_DEVICE_SIMULATED : 0);
 }
 
@@ -171,6 +159,7 @@ static struct cm_device *find_device(struct cm_cache *cache, const struct cm_con
 	cache->device[row] = device;
 	/* Release: who sees the count sees the device. */
 	atomic_store_explicit(&cache->devices, row + 1, memory_order_release);
+	cm_limit_apply(device);
 	if (row)
 		count_work_apart(cache);
 	return device;

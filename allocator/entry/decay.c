@@ -7,6 +7,7 @@
 #include "allocator/paged/paged.h"
 #include "allocator/reclaim/release.h"
 #include "allocator/reuse/epoch.h"
+#include "allocator/state/limit.h"
 #include "allocator/state/report.h"
 #include "allocator/state/rows.h"
 #include "allocator/state/state.h"
@@ -14,6 +15,9 @@
 /* Steps in the decay time, while there is something idle and while there is not. */
 #define STEPS      50
 #define STEPS_IDLE 10
+
+/* The time between steps while more is taken than a limit allows. */
+#define LIMIT_NS UINT64_C(100000000)
 
 /* An idle device answers at once; a program's request may have to wait for so long. */
 #define LOOK_NS UINT64_C(200000)
@@ -194,18 +198,23 @@ static uint64_t give_pages(struct cm_device *device, uint64_t most)
 	return bytes;
 }
 
-/* The reclaim lock is held, and the device has nothing to do. The bytes given back. */
+/* The reclaim lock is held, and the device has nothing to do. The bytes given back: of what is
+ * too old, or of what exceeds a limit that was set meanwhile, where the idlest goes whatever its
+ * size. */
 static uint64_t give_excess(struct cm_device *device)
 {
+	const uint64_t over = cm_limit_exceeded(device);
+	uint64_t bytes, aged = 0;
 	struct idle idle;
-	uint64_t bytes;
 
 	poll_device(device);
 	idle = count_idle(device);
-	if (idle.bytes <= idle.kept)
+	if (device->cache->policy.decay_ns && idle.bytes > idle.kept)
+		aged = idle.bytes - idle.kept;
+	if (!aged && !over)
 		return 0;
-	bytes = idle.pages ? give_pages(device, idle.bytes - idle.kept)
-			   : cm_release_idlest(device, idle.bytes - idle.kept);
+	bytes = idle.pages ? give_pages(device, aged > over ? aged : over)
+			   : cm_release_idlest(device, over ? UINT64_MAX : aged);
 	note_given(device, idle.since_ns, bytes);
 	cm_device_count(device, CM_SCALAR_decay_bytes, (int64_t)bytes);
 	return bytes;
@@ -232,23 +241,36 @@ static int step(struct cm_device *device, bool *given)
 	return err;
 }
 
+/* ns until the next step. */
+static uint64_t next_step(const struct cm_cache *cache, bool cached, bool given)
+{
+	const uint64_t decay_ns = cache->policy.decay_ns;
+	uint32_t i, n = atomic_load_explicit(&cache->devices, memory_order_acquire);
+
+	for (i = 0; i < n; i++)
+		if (cm_limit_exceeded(cache->device[i]))
+			return LIMIT_NS;
+	if (!decay_ns)
+		return UINT64_MAX;
+	/* There may be more of the same age: after a moment for who waits for the driver. */
+	return decay_ns / (given ? STEPS * STEPS : cached ? STEPS : STEPS_IDLE);
+}
+
 uint64_t cm_cache_decay(struct cm_cache *cache)
 {
 	uint32_t i, n = atomic_load_explicit(&cache->devices, memory_order_acquire);
 	bool cached = false, given = false;
 
-	if (!cache->policy.decay_ns || cache->policy.mode != CM_MODE_CACHE)
+	if (cache->policy.mode != CM_MODE_CACHE)
 		return UINT64_MAX;
 	for (i = 0; i < n; i++) {
-		if (!cm_device_has_cached(cache->device[i]) || !cache->ops->gate_enter())
+		if (!(cache->policy.decay_ns || cm_limit_exceeded(cache->device[i])) ||
+		    !cm_device_has_cached(cache->device[i]) || !cache->ops->gate_enter())
 			continue;
 		cached = true;
 		if (step(cache->device[i], &given) != -EBUSY)
 			cache->ops->gate_leave();
 	}
 	cm_check_after(cache);
-	/* There may be more of the same age: after a moment for who waits for the driver. */
-	if (given)
-		return cache->policy.decay_ns / STEPS / STEPS;
-	return cache->policy.decay_ns / (cached ? STEPS : STEPS_IDLE);
+	return next_step(cache, cached, given);
 }

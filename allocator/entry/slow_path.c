@@ -13,6 +13,7 @@
 #include "allocator/reclaim/exchange.h"
 #include "allocator/reclaim/release.h"
 #include "allocator/reuse/epoch.h"
+#include "allocator/state/limit.h"
 #include "allocator/state/report.h"
 
 /* While no barrier may be laid, freed memory piles up behind a device that lags. Up to this much of
@@ -158,11 +159,13 @@ static int driver_alloc(const struct request *request, uint64_t bytes, uint64_t 
 	uint64_t start;
 	int err;
 
-	if (cm_device_is_capped(heap->device, bytes))
+	if (!cm_limit_take(heap->device, bytes))
 		return CM_DRIVER_OUT_OF_MEMORY;
 	start = ops->now_ns();
 	err = ops->mem_alloc(request->ctx, bytes, ret_addr);
 	cm_device_count(heap->device, CM_SCALAR_driver_alloc_ns, (int64_t)(ops->now_ns() - start));
+	if (err)
+		cm_limit_give(heap->device, bytes);
 	if (err == CM_DRIVER_OUT_OF_MEMORY)
 		note_refusal(heap, bytes);
 	return err;
@@ -199,8 +202,10 @@ static int alloc_segment(const struct request *request, uint64_t segment_size, u
 	if (!err)
 		*request->ret_addr = addr;
 	else if (stands(request))
-		(void)cm_release_to_driver(heap->device, request->ctx, addr);
-	return err; /* a context that has gone took its memory along */
+		(void)cm_release_to_driver(heap->device, request->ctx, addr, segment_size);
+	else
+		cm_limit_give(heap->device, segment_size); /* the context took it along */
+	return err;
 }
 
 static uint32_t segment_flags(const struct request *request)
@@ -235,7 +240,7 @@ static void note_oom(const struct request *request, struct cm_oom_attempt *attem
 {
 	attempt->bytes = request->bytes;
 	attempt->size = request->size;
-	attempt->capped = cm_device_is_capped(request->heap->device, request->size);
+	attempt->capped = cm_limit_refuses(request->heap->device, request->size);
 	cm_oom_note(request->heap, attempt, request->oom);
 }
 
@@ -275,9 +280,8 @@ static int ask_and_retry(const struct request *request, struct cm_oom_attempt *a
 	    ops->mem_info(request->ctx, &free_bytes, &total))
 		return CM_DRIVER_OUT_OF_MEMORY;
 	/* What no peer can give is not asked for; 0 only asks what each of them holds. */
-	wanted = cm_device_is_capped(device, request->size) || request->size > total
-			 ? 0
-			 : request->size;
+	wanted = cm_limit_refuses(device, request->size) || request->size > total ? 0
+										  : request->size;
 	if (wanted && free_bytes < wanted)
 		wanted += CM_SEGMENT_GRAIN - free_bytes;
 	ops->gate_leave();
@@ -371,7 +375,7 @@ static int make_way(const struct request *request)
 	struct cm_device *device = request->heap->device;
 	int err = 0;
 
-	if (device->row->allowed_bytes) {
+	if (cm_limit_bytes(device)) {
 		if (!cm_gate_lock(device->cache->ops, &device->reclaim_lock))
 			return -EBUSY;
 		err = cm_release_aged(request->heap);

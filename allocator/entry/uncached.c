@@ -7,6 +7,7 @@
 #include "allocator/base/size_class.h"
 #include "allocator/cache.h"
 #include "allocator/oom/oom.h"
+#include "allocator/state/limit.h"
 #include "allocator/state/state.h"
 
 #define FIRST_ROWS 1024
@@ -54,6 +55,28 @@ static uint32_t find_locked(const struct cm_uncached *others, enum cm_uncached_n
 	return cm_ptr_map_find(&others->map[name], map_key_of(name, key));
 }
 
+static void count_more(struct cm_cache *cache, const struct cm_uncached_memory *memory,
+		       uint64_t key)
+{
+	struct cm_device *device = cm_cache_device(cache, memory->device);
+
+	if (!device)
+		return;
+	/* First what has been taken, so that it is never less than what is counted. */
+	if (memory->bytes >= memory->taken)
+		cm_limit_note(device, memory->bytes - memory->taken);
+	cm_cache_count_uncached(cache, memory->device, memory->kind, key, (int64_t)memory->bytes);
+	if (memory->bytes < memory->taken)
+		cm_limit_give(device, memory->taken - memory->bytes);
+}
+
+static void count_less(struct cm_cache *cache, const struct cm_uncached_memory *memory,
+		       uint64_t key)
+{
+	cm_cache_count_uncached(cache, memory->device, memory->kind, key, -(int64_t)memory->bytes);
+	cm_cache_give_limit(cache, memory->device, memory->bytes);
+}
+
 /* Gives the row back once nothing holds it any more. */
 static void give_row_locked(struct cm_cache *cache, uint32_t index)
 {
@@ -63,8 +86,7 @@ static void give_row_locked(struct cm_cache *cache, uint32_t index)
 	if (row->times || row->held)
 		return;
 	if (row->name != CM_NAME_MAPPING)
-		cm_cache_count_uncached(cache, row->memory.device, row->memory.kind, row->key,
-					-(int64_t)row->memory.bytes);
+		count_less(cache, &row->memory, row->key);
 	*row = (struct cm_uncached_row){.link = others->spare};
 	others->spare = index;
 }
@@ -117,16 +139,18 @@ void cm_uncached_add(struct cm_cache *cache, enum cm_uncached_name name, uint64_
 		     const struct cm_uncached_memory *memory)
 {
 	struct cm_uncached *others = &cache->others;
+	bool added = false;
 
-	if (!memory->bytes)
-		return;
-	if (name == CM_NAME_ADDRESS)
+	if (memory->bytes && name == CM_NAME_ADDRESS)
 		cm_cache_await_place(cache, key, memory->bytes);
 	cm_lock_acquire(&others->lock);
-	if (add_row_locked(cache, name, key, memory))
-		cm_cache_count_uncached(cache, memory->device, memory->kind, map_key_of(name, key),
-					(int64_t)memory->bytes);
+	if (memory->bytes && add_row_locked(cache, name, key, memory)) {
+		count_more(cache, memory, map_key_of(name, key));
+		added = true;
+	}
 	cm_lock_release(&others->lock);
+	if (!added)
+		cm_cache_give_limit(cache, memory->device, memory->taken);
 }
 
 void cm_uncached_retain(struct cm_cache *cache, uint64_t handle)
@@ -252,10 +276,11 @@ void cm_uncached_forget_context(struct cm_cache *cache, uint64_t ctx)
 }
 
 void cm_cache_report_uncached_oom(struct cm_cache *cache, uint32_t row, uint64_t ctx,
-				  enum cm_uncached_kind kind, uint64_t bytes)
+				  enum cm_uncached_kind kind, uint64_t bytes, bool limited)
 {
+	const struct cm_oom_attempt attempt = {.bytes = bytes, .size = bytes, .capped = limited};
 	struct cm_oom oom = {0};
 
-	cm_oom_note_uncached(cache, row, ctx, kind, bytes, &oom);
+	cm_oom_note_uncached(cache, row, ctx, kind, &attempt, &oom);
 	cm_oom_tell(cache, &oom);
 }

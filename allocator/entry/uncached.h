@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Memory of a device that the program has from the driver past the cache: managed, pitched, arrays,
- * from pools, mapped. It is only counted, by kind, in the counters of its device; what is kept of a
- * piece is what its end has to take back.
+ * from pools, mapped. It is only counted, by kind, in the counters of its device and towards its
+ * limit (state/limit.h); what is kept of a piece is what its end has to take back.
  *
  * The program names memory by an address or a handle when it gives it up. A free goes in two steps,
  * since the driver may refuse it and, where it does not, may hand the name out again at once: take
@@ -20,7 +20,8 @@
 void cm_uncached_fini(struct cm_uncached *others);
 
 /* New memory, under a name that nothing has now. A name of 0 is not counted. Where a going context
- * had its address it waits, as cm_cache_await_place. */
+ * had its address it waits, as cm_cache_await_place. What was taken from the limit and is not
+ * counted here goes back. */
 void cm_uncached_add(struct cm_cache *cache, enum cm_uncached_name name, uint64_t key,
 		     const struct cm_uncached_memory *memory);
 

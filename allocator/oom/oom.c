@@ -5,6 +5,7 @@
 
 #include "allocator/base/size_class.h"
 #include "allocator/cache.h"
+#include "allocator/state/limit.h"
 #include "allocator/state/rows.h"
 #include "allocator/state/state.h"
 #include "stats/counters.h"
@@ -142,7 +143,7 @@ static void fill_figures(const struct cm_device *device, const struct cm_oom_att
 		.releasable = sum.releasable,
 		.other = cm_summary_other(device->row),
 		.peers = attempt->peers.held_bytes,
-		.limit = (int64_t)device->row->allowed_bytes,
+		.limit = (int64_t)cm_limit_bytes(device),
 		.limited = attempt->capped,
 		.context = (int64_t)device->context_bytes,
 	};
@@ -211,9 +212,9 @@ static const char *kind_name(enum cm_uncached_kind kind)
 }
 
 void cm_oom_note_uncached(struct cm_cache *cache, uint32_t row, uint64_t ctx,
-			  enum cm_uncached_kind kind, uint64_t bytes, struct cm_oom *ret_oom)
+			  enum cm_uncached_kind kind, const struct cm_oom_attempt *attempt,
+			  struct cm_oom *ret_oom)
 {
-	const struct cm_oom_attempt attempt = {.bytes = bytes, .size = bytes};
 	const struct failure failure = {.device = cm_cache_device(cache, row),
 					.ctx = ctx,
 					.pool = (uint8_t)kind,
@@ -228,7 +229,7 @@ void cm_oom_note_uncached(struct cm_cache *cache, uint32_t row, uint64_t ctx,
 		err = cache->ops->mem_info(ctx, &free_bytes, &total);
 		cache->ops->gate_leave();
 	}
-	note(&failure, &attempt, err, free_bytes, ret_oom);
+	note(&failure, attempt, err, free_bytes, ret_oom);
 	ret_oom->kind = kind_name(kind);
 }
 

@@ -62,7 +62,8 @@ void cm_oom_note(struct cm_heap *heap, const struct cm_oom_attempt *attempt,
  * `ctx` a context of it. Enters the gate; where that is closed the driver is not asked.
  */
 void cm_oom_note_uncached(struct cm_cache *cache, uint32_t row, uint64_t ctx,
-			  enum cm_uncached_kind kind, uint64_t bytes, struct cm_oom *ret_oom);
+			  enum cm_uncached_kind kind, const struct cm_oom_attempt *attempt,
+			  struct cm_oom *ret_oom);
 
 /* The same for pinned host memory, whose event is written already. */
 void cm_oom_note_pinned(struct cm_heap *heap, uint64_t bytes, struct cm_oom *ret_oom);

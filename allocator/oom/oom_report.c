@@ -39,10 +39,10 @@ enum cm_oom_verdict cm_oom_judge(const struct cm_oom_figures *figures)
 	return CM_OOM_FULL;
 }
 
-/* Whether the limit lets so much be reserved. */
+/* Whether the limit lets so much be reserved beside what is outside the cache. */
 static bool is_allowed(const struct cm_oom_figures *figures, int64_t reserved)
 {
-	return !figures->limit || reserved <= figures->limit;
+	return !figures->limit || reserved <= figures->limit - figures->other;
 }
 
 bool cm_oom_would_fit(const struct cm_oom_figures *figures, enum cm_oom_remedy remedy,
@@ -80,7 +80,7 @@ int64_t cm_oom_excess(const struct cm_oom_figures *figures)
 	int64_t excess = figures->asked - figures->free - cm_oom_cached(figures), over;
 
 	if (figures->limited) {
-		over = figures->live + figures->asked - figures->limit;
+		over = figures->live + figures->other + figures->asked - figures->limit;
 		excess = over > excess ? over : excess;
 	}
 	return excess > 0 ? excess : 0;

@@ -23,7 +23,7 @@ struct cm_oom_figures {
 	int64_t pages;      /* of these two: whole pages of 2 MiB, which could be moved */
 	int64_t other;      /* of this process past the cache */
 	int64_t peers;      /* of other processes under the library */
-	int64_t limit;      /* what the process may reserve; 0: no limit */
+	int64_t limit;      /* what the process may have, `other` included; 0: no limit */
 	bool limited;       /* the limit refused, the driver was not asked */
 	/* What contexts and libraries of this process may take: what was missing when it started,
 	 * as far as one process's can. */

@@ -103,7 +103,7 @@ static int find_or_reserve(struct cm_heap *heap, uint64_t ctx, uint32_t fit,
 		return -ENOENT;
 	if (find_range(heap, ctx, fit, fresh, ret_paged))
 		return 0;
-	cm_paged_return_range(heap->cache->ops, fresh);
+	cm_paged_return_range(heap->device, fresh);
 	return -EAGAIN;
 }
 
@@ -392,7 +392,7 @@ static int add_pages(struct cm_heap *heap, struct cm_paged *paged, uint64_t size
 	if (packed && stolen.pages < place.pages.count) {
 		/* No page is made for what was spared. */
 		if (!take_spared(heap, paged, size, bytes, UINT64_MAX, ret_addr)) {
-			(void)cm_paged_give_back(heap->cache->ops, &stolen);
+			(void)cm_paged_give_back(heap->device, &stolen);
 			return 0;
 		}
 		packed = stolen.pages != 0;
@@ -401,7 +401,7 @@ static int add_pages(struct cm_heap *heap, struct cm_paged *paged, uint64_t size
 	err = choose(heap, paged, size, packed, &place)
 		      ? cm_paged_map(heap, paged, place.pages, &stolen)
 		      : -ENOENT;
-	(void)cm_paged_give_back(heap->cache->ops, &stolen);
+	(void)cm_paged_give_back(heap->device, &stolen);
 	cm_device_count(heap->device, CM_SCALAR_driver_alloc_ns,
 			(int64_t)(heap->cache->ops->now_ns() - start));
 	if (packed || err)
@@ -410,7 +410,7 @@ static int add_pages(struct cm_heap *heap, struct cm_paged *paged, uint64_t size
 		return err;
 	err = take_mapped(heap, paged, &place, size, bytes, ret_addr);
 	if (err && err != -EBUSY)
-		cm_paged_unmap(heap->cache->ops, paged, place.pages);
+		cm_paged_unmap(heap->device, paged, place.pages);
 	return err;
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "allocator/paged/runs.h"
+#include "allocator/state/limit.h"
 #include "allocator/state/report.h"
 
 #define PAGE CM_PAGED_PAGE
@@ -93,29 +94,49 @@ static uint64_t pop_stolen(const struct cm_driver_ops *ops, struct cm_paged_stol
 	return unmap_one(ops, from, at);
 }
 
-uint64_t cm_paged_give_back(const struct cm_driver_ops *ops, struct cm_paged_stolen *stolen)
+/* False: the driver has refused, and keeps it. */
+static bool release_page(struct cm_device *device, uint64_t handle)
+{
+	if (device->cache->ops->page_release(handle))
+		return false;
+	cm_limit_give(device, PAGE);
+	return true;
+}
+
+uint64_t cm_paged_give_back(struct cm_device *device, struct cm_paged_stolen *stolen)
 {
 	uint64_t handle, bytes = 0;
 
 	while (stolen->pages) {
-		handle = pop_stolen(ops, stolen);
-		if (handle && !ops->page_release(handle))
+		handle = pop_stolen(device->cache->ops, stolen);
+		if (handle && release_page(device, handle))
 			bytes += PAGE;
 	}
 	return bytes;
 }
 
-void cm_paged_unmap(const struct cm_driver_ops *ops, struct cm_paged *paged,
-		    struct cm_paged_span pages)
+void cm_paged_unmap(struct cm_device *device, struct cm_paged *paged, struct cm_paged_span pages)
 {
 	uint64_t handle;
 	uint32_t i;
 
 	for (i = pages.first; i < pages.first + pages.count; i++) {
-		handle = unmap_one(ops, paged, i);
+		handle = unmap_one(device->cache->ops, paged, i);
 		if (handle)
-			(void)ops->page_release(handle);
+			(void)release_page(device, handle);
 	}
+}
+
+static int create_page(struct cm_device *device, uint64_t *ret_handle)
+{
+	int err;
+
+	if (!cm_limit_take(device, PAGE))
+		return CM_DRIVER_OUT_OF_MEMORY;
+	err = device->cache->ops->page_create(device->row->ordinal, PAGE, ret_handle);
+	if (err)
+		cm_limit_give(device, PAGE);
+	return err;
 }
 
 /* One page of stolen pages or new, mapped at `at`. */
@@ -128,12 +149,12 @@ static int map_one(struct cm_heap *heap, struct cm_paged *paged, uint32_t at,
 
 	while (!handle && stolen->pages)
 		handle = pop_stolen(ops, stolen);
-	err = handle ? 0 : ops->page_create(heap->device->row->ordinal, PAGE, &handle);
+	err = handle ? 0 : create_page(heap->device, &handle);
 	if (err)
 		return err;
 	err = ops->page_map(cm_paged_addr_of(paged, at), PAGE, handle);
 	if (err)
-		(void)ops->page_release(handle);
+		(void)release_page(heap->device, handle);
 	else
 		paged->page[at].handle = handle;
 	return err;
@@ -163,7 +184,7 @@ int cm_paged_map(struct cm_heap *heap, struct cm_paged *paged, struct cm_paged_s
 	struct cm_paged_span done = {pages.first, 0};
 	int err = 0;
 
-	if (fresh && cm_device_is_capped(heap->device, (uint64_t)pages.count * PAGE))
+	if (fresh && cm_limit_refuses(heap->device, (uint64_t)fresh * PAGE))
 		err = CM_DRIVER_OUT_OF_MEMORY;
 	while (!err && done.count < pages.count) {
 		err = map_one(heap, paged, done.first + done.count, stolen);
@@ -171,9 +192,9 @@ int cm_paged_map(struct cm_heap *heap, struct cm_paged *paged, struct cm_paged_s
 	}
 	if (!err)
 		err = open_to_all(heap, cm_paged_addr_of(paged, pages.first), pages.count * PAGE);
-	(void)cm_paged_give_back(heap->cache->ops, stolen);
+	(void)cm_paged_give_back(heap->device, stolen);
 	if (err)
-		cm_paged_unmap(heap->cache->ops, paged, done);
+		cm_paged_unmap(heap->device, paged, done);
 	return err;
 }
 

@@ -69,13 +69,12 @@ int cm_paged_map(struct cm_heap *heap, struct cm_paged *paged, struct cm_paged_s
 		 struct cm_paged_stolen *stolen);
 
 /* Takes mapped pages that are in no run back out and to the driver. */
-void cm_paged_unmap(const struct cm_driver_ops *ops, struct cm_paged *paged,
-		    struct cm_paged_span pages);
+void cm_paged_unmap(struct cm_device *device, struct cm_paged *paged, struct cm_paged_span pages);
 
 /* All stolen pages go to the driver; the bytes. */
-uint64_t cm_paged_give_back(const struct cm_driver_ops *ops, struct cm_paged_stolen *stolen);
+uint64_t cm_paged_give_back(struct cm_device *device, struct cm_paged_stolen *stolen);
 
 /* Gives the driver a range that no heap has, with the pages in it, and its table to the kernel. */
-void cm_paged_return_range(const struct cm_driver_ops *ops, struct cm_paged *paged);
+void cm_paged_return_range(struct cm_device *device, struct cm_paged *paged);
 
 #endif

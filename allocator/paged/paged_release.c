@@ -169,7 +169,7 @@ static uint64_t release_pages_of(struct cm_heap *heap, bool unreclaimed)
 		cm_lock_release(&cache->event_lock);
 		if (!stolen.pages)
 			return bytes;
-		bytes += cm_paged_give_back(cache->ops, &stolen);
+		bytes += cm_paged_give_back(heap->device, &stolen);
 		cm_cache_note_return(cache);
 	} while (true);
 }
@@ -210,7 +210,7 @@ uint64_t cm_paged_release_idlest(struct cm_device *device, uint64_t most)
 	cm_lock_acquire(&cache->event_lock);
 	cut_idlest_event_locked(device, pages < UINT32_MAX ? (uint32_t)pages : UINT32_MAX, &stolen);
 	cm_lock_release(&cache->event_lock);
-	bytes = cm_paged_give_back(cache->ops, &stolen);
+	bytes = cm_paged_give_back(device, &stolen);
 	cm_cache_note_return(cache);
 	atomic_fetch_sub(&device->giving_pages, 1);
 	cm_lock_release(&device->paging);
@@ -277,19 +277,19 @@ static struct cm_paged *take_forgotten(struct cm_device *device)
 	return paged;
 }
 
-void cm_paged_return_range(const struct cm_driver_ops *ops, struct cm_paged *paged)
+void cm_paged_return_range(struct cm_device *device, struct cm_paged *paged)
 {
 	bool all = true;
 	uint32_t at;
 
 	for (at = 0; at < paged->top; at++) {
 		if (paged->page[at].handle)
-			cm_paged_unmap(ops, paged, (struct cm_paged_span){at, 1});
+			cm_paged_unmap(device, paged, (struct cm_paged_span){at, 1});
 		all &= paged->page[at].handle != LOST;
 	}
 	/* The addresses stay reserved where a page of them is lost. */
 	if (all)
-		(void)ops->range_free(paged->base, paged->bytes);
+		(void)device->cache->ops->range_free(paged->base, paged->bytes);
 	(void)munmap(paged, cm_paged_table_bytes(paged->bytes));
 }
 
@@ -301,7 +301,7 @@ void cm_paged_return_forgotten(struct cm_cache *cache)
 	for (i = 0; cache->policy.expandable_segments && i < n; i++) {
 		cm_lock_acquire(&cache->device[i]->paging);
 		while ((paged = take_forgotten(cache->device[i]))) {
-			cm_paged_return_range(cache->ops, paged);
+			cm_paged_return_range(cache->device[i], paged);
 			cm_cache_note_return(cache);
 		}
 		cm_lock_release(&cache->device[i]->paging);

@@ -7,6 +7,7 @@
 #include "allocator/blocks/heap.h"
 #include "allocator/paged/paged.h"
 #include "allocator/reuse/epoch.h"
+#include "allocator/state/limit.h"
 #include "allocator/state/report.h"
 #include "allocator/state/rows.h"
 #include "stats/counters.h"
@@ -22,13 +23,14 @@ struct choice {
 	uint64_t enough; /* stop when so many bytes are found */
 };
 
-int cm_release_to_driver(struct cm_device *device, uint64_t ctx, uint64_t addr)
+int cm_release_to_driver(struct cm_device *device, uint64_t ctx, uint64_t addr, uint64_t bytes)
 {
 	const struct cm_driver_ops *ops = device->cache->ops;
 	uint64_t start = ops->now_ns();
 	int err;
 
 	err = ops->mem_free(ctx, addr);
+	cm_limit_give(device, bytes); /* a failure is the end of the context and its memory */
 	cm_device_count(device, CM_SCALAR_driver_free_ns, (int64_t)(ops->now_ns() - start));
 	return err;
 }
@@ -58,7 +60,7 @@ void cm_release_take_locked(struct cm_device *device, uint32_t s,
 int cm_release_give(struct cm_pending_release *piece)
 {
 	struct cm_device *device = piece->heap->device;
-	int err = cm_release_to_driver(device, piece->ctx, piece->addr);
+	int err = cm_release_to_driver(device, piece->ctx, piece->addr, piece->size);
 
 	cm_pending_release_end(&device->leaving, piece);
 	return err;
@@ -291,13 +293,13 @@ int cm_release_aged(struct cm_heap *heap)
 	const struct cm_policy *policy = &device->cache->policy;
 	struct choice choice = {
 		.wants = large_and_aged, .cache = device->cache, .enough = UINT64_MAX};
+	const uint64_t allowed = cm_limit_bytes(device);
 	uint64_t limit, reserved, target, freed = 0, pass = 1;
 	int err;
 
-	if (!device->row->allowed_bytes || policy->garbage_collection_threshold <= 0)
+	if (!allowed || policy->garbage_collection_threshold <= 0)
 		return 0;
-	limit = (uint64_t)(policy->garbage_collection_threshold *
-			   (double)device->row->allowed_bytes);
+	limit = (uint64_t)(policy->garbage_collection_threshold * (double)allowed);
 	reserved = CM_WITH_LOCK(&device->lock, cm_device_reserved_locked(device));
 	if (reserved <= limit)
 		return 0;

@@ -73,6 +73,6 @@ bool cm_release_oversize(struct cm_heap *heap, uint64_t size, uint64_t *bytes);
 
 /* Gives memory of the calling thread's context, which is in no table, to the driver. The driver's
  * answer. */
-int cm_release_to_driver(struct cm_device *device, uint64_t ctx, uint64_t addr);
+int cm_release_to_driver(struct cm_device *device, uint64_t ctx, uint64_t addr, uint64_t bytes);
 
 #endif

@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "allocator/cache.h"
+#include "allocator/state/limit.h"
 #include "stats/counters.h"
 
 uint32_t cm_heap_device(const struct cm_heap *heap)
@@ -102,13 +103,6 @@ void cm_cache_count(struct cm_cache *cache, uint32_t row, enum cm_scalar scalar,
 		cm_device_count(device, scalar, n);
 }
 
-bool cm_device_is_capped(struct cm_device *device, uint64_t bytes)
-{
-	return device->row->allowed_bytes &&
-	       CM_WITH_LOCK(&device->lock, cm_device_reserved_locked(device)) + bytes >
-		       device->row->allowed_bytes;
-}
-
 void cm_device_count(struct cm_device *device, enum cm_scalar scalar, int64_t n)
 {
 	cm_lock_acquire(&device->lock);
@@ -139,7 +133,8 @@ bool cm_cache_may_have(struct cm_cache *cache, uint32_t row, uint64_t bytes)
 {
 	const struct cm_device *device = cm_cache_device(cache, row);
 
-	return device && bytes <= device->row->total_bytes;
+	return device && bytes <= device->row->total_bytes &&
+	       (!cm_limit_bytes(device) || bytes <= cm_limit_bytes(device));
 }
 
 bool cm_cache_has_cached(struct cm_cache *cache, uint32_t row)

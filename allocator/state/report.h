@@ -18,9 +18,6 @@ static inline uint64_t cm_device_reserved_locked(const struct cm_device *device)
 	return (uint64_t)cm_stat_current(device->row, CM_STAT_RESERVED_BYTES);
 }
 
-/* Whether `bytes` more would exceed the device's cap, where it has one. Takes its lock. */
-bool cm_device_is_capped(struct cm_device *device, uint64_t bytes);
-
 /* Adds to a scalar counter of the device. Takes the lock, too. */
 void cm_device_count(struct cm_device *device, enum cm_scalar scalar, int64_t n);
 

@@ -199,6 +199,8 @@ struct cm_device {
 	uint64_t decay_ns;
 	struct cm_given given[CM_DECAY_SPANS]; /* guarded by the reclaim lock */
 	uint64_t context_bytes;                /* see struct cm_oom_figures */
+	_Atomic uint64_t taken_bytes; /* from the driver, see limit.h; at least what the counters
+				       * say is reserved and outside the cache */
 	_Atomic uint64_t failed_size; /* of the last request that failed for lack of memory */
 	_Atomic bool
 		unreclaimed; /* what nobody uses again may be waiting, see cm_release_unreclaimed */
@@ -235,6 +237,7 @@ struct cm_uncached_memory {
 	uint32_t device; /* row of the device table */
 	uint64_t ctx;    /* the context that it goes with; 0: it outlives contexts */
 	uint64_t bytes;
+	uint64_t taken; /* so many of them by cm_cache_take_limit, before the driver was asked */
 };
 
 /* A piece of memory, or a mapping of one. */

@@ -163,10 +163,9 @@ static void add_reason(struct text *text, const struct cm_oom *oom)
 		     amount(text, figures->total).text, text->unit_name);
 		break;
 	case CM_OOM_LIMIT:
-		LINE(text,
-		     " Why it failed: %s: this process may reserve %s %s, and has reserved %s",
-		     name, amount(text, figures->limit).text, text->unit_name,
-		     amount_of(text->part[USED] + text->part[CACHED]).text);
+		LINE(text, " Why it failed: %s: this process may have %s %s, and has %s", name,
+		     amount(text, figures->limit).text, text->unit_name,
+		     amount_of(text->part[USED] + text->part[CACHED] + text->part[UNCACHED]).text);
 		break;
 	case CM_OOM_DRIVER:
 		if (oom->info_error)
@@ -198,7 +197,8 @@ static void add_reason(struct text *text, const struct cm_oom *oom)
 static void add_attempt(struct text *text, const struct cm_oom *oom)
 {
 	if (oom->kind) {
-		LINE(text, "   Tried: the driver, again after cached memory was released");
+		LINE(text, "   Tried: %s after cached memory was released",
+		     oom->figures.limited ? "the limit, again" : "the driver, again");
 		return;
 	}
 	if (oom->busy)

@@ -6,6 +6,7 @@
  * submitted before. Thread-safe.
  */
 #include "allocator/cache.h"
+#include "allocator/state/limit.h"
 #include "interpose/driver/capture.h"
 #include "interpose/driver/context.h"
 #include "interpose/driver/driver_ops.h"
@@ -30,22 +31,46 @@ static bool is_captured(CUstream stream, is_capturing_fn *is_capturing)
 	       status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
-/* A pool, unlike a stream, may belong to another device than the current context. */
-static void count_pool_memory(CUdeviceptr addr, size_t bytes, bool from_pool)
+/* Memory that a graph is to allocate takes nothing now. */
+static struct cm_uncached_request begin_request(size_t bytes, CUstream stream,
+						is_capturing_fn *is_capturing)
 {
-	struct cm_uncached_memory memory = {.kind = CM_UNCACHED_ASYNC, .bytes = bytes};
-	struct cm_cache *cache = cm_process_cache();
+	struct cm_uncached_request request = cm_uncached_begin(
+		CM_UNCACHED_ASYNC, is_captured(stream, is_capturing) ? 0 : bytes);
+
+	request.memory.ctx = 0; /* the pool's, which outlives contexts */
+	return request;
+}
+
+/* A pool, unlike a stream, may belong to another device than the current context. */
+static void settle_from_pool(struct cm_uncached_request *request, CUdeviceptr addr, size_t bytes)
+{
+	struct cm_uncached_memory *memory = &request->memory;
+	const uint32_t guess = memory->device;
 	int ordinal = 0;
 
-	if (from_pool && !cm_host_work_has_kernels() && cm_end_is_host(addr))
+	if (!cm_host_work_has_kernels() && cm_end_is_host(addr))
 		cm_host_work_count_kernels();
-	if (!cache)
+	if (!request->cache)
 		return;
-	if (from_pool ? cm_real.cuPointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
-						      addr) == CUDA_SUCCESS &&
-				cm_context_find_row_of(cache, ordinal, &memory.device)
-		      : cm_context_find_row(cache, &memory.device))
-		cm_uncached_add(cache, CM_NAME_ADDRESS, addr, &memory);
+	if (cm_real.cuPointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, addr) !=
+		    CUDA_SUCCESS ||
+	    !cm_context_find_row_of(request->cache, ordinal, &memory->device))
+		bytes = 0;
+	if (memory->device != guess) {
+		cm_cache_give_limit(request->cache, guess, memory->taken);
+		memory->taken = 0;
+	}
+	cm_uncached_settle(request, CM_NAME_ADDRESS, addr, bytes);
+}
+
+static void settle(struct cm_uncached_request *request, CUdeviceptr addr, size_t bytes,
+		   bool from_pool)
+{
+	if (request->memory.bytes && from_pool)
+		settle_from_pool(request, addr, bytes);
+	else if (request->memory.bytes)
+		cm_uncached_settle(request, CM_NAME_ADDRESS, addr, bytes);
 }
 
 static CUresult free_cached(struct cm_cache *cache, const struct cm_place_info *info,
@@ -96,24 +121,26 @@ static CUresult free_async(CUdeviceptr addr, CUstream stream, is_capturing_fn *i
 	return cm_uncached_finish(taken, real(addr, stream));
 }
 
-#define ALLOC(symbol, suffix, params, pass, from_pool)                              \
-	CUresult cm_wrap_##symbol##suffix params                                    \
-	{                                                                           \
-		bool recorded;                                                      \
-		CUresult res;                                                       \
-                                                                                    \
-		if (!cm_hook_enter())                                               \
-			return cm_real.symbol##suffix pass;                         \
-		CM_RETRY_AFTER_TRIM(bytes, res, cm_real.symbol##suffix pass);       \
-		recorded = cm_record_begin(CM_CONTEXT_STATE);                       \
-		if (res == CUDA_ERROR_OUT_OF_MEMORY)                                \
-			cm_uncached_report_oom(CM_UNCACHED_ASYNC, bytes);           \
-		else if (res == CUDA_SUCCESS &&                                     \
-			 !is_captured(stream, cm_real.cuStreamIsCapturing##suffix)) \
-			count_pool_memory(*addr, bytes, from_pool);                 \
-		cm_record_end(recorded);                                            \
-		cm_hook_leave();                                                    \
-		return res;                                                         \
+#define ALLOC(symbol, suffix, params, pass, from_pool)                                       \
+	CUresult cm_wrap_##symbol##suffix params                                             \
+	{                                                                                    \
+		struct cm_uncached_request request;                                          \
+		bool recorded;                                                               \
+		CUresult res;                                                                \
+                                                                                             \
+		if (!cm_hook_enter())                                                        \
+			return cm_real.symbol##suffix pass;                                  \
+		request = begin_request(bytes, stream, cm_real.cuStreamIsCapturing##suffix); \
+		CM_RETRY_AFTER_TRIM(bytes, res,                                              \
+				    CM_UNCACHED_ASK(&request, cm_real.symbol##suffix pass)); \
+		recorded = cm_record_begin(CM_CONTEXT_STATE);                                \
+		if (res == CUDA_SUCCESS)                                                     \
+			settle(&request, *addr, bytes, from_pool);                           \
+		else                                                                         \
+			cm_uncached_fail(&request, res, bytes);                              \
+		cm_record_end(recorded);                                                     \
+		cm_hook_leave();                                                             \
+		return res;                                                                  \
 	}
 
 #define FREE(suffix)                                                                         \

@@ -11,6 +11,7 @@
 #include "allocator/cache.h"
 #include "allocator/check/after.h"
 #include "allocator/entry/slow_path.h"
+#include "allocator/state/limit.h"
 #include "interpose/core/unusual.h"
 #include "interpose/driver/capture.h"
 #include "interpose/driver/context.h"
@@ -32,11 +33,18 @@ static void count_call(struct cm_cache *cache, enum cm_scalar scalar)
 
 static CM_NOINLINE CUresult forward_alloc(struct cm_cache *cache, CUdeviceptr *addr, size_t bytes)
 {
+	struct cm_uncached_request request = cm_uncached_begin(CM_UNCACHED_FORWARDED, bytes);
+	bool recorded;
 	CUresult res;
 
-	CM_RETRY_AFTER_TRIM(bytes, res, cm_real.cuMemAlloc_v2(addr, bytes));
+	CM_RETRY_AFTER_TRIM(bytes, res,
+			    CM_UNCACHED_ASK(&request, cm_real.cuMemAlloc_v2(addr, bytes)));
+	recorded = cm_record_begin(CM_CONTEXT_STATE);
 	if (res == CUDA_SUCCESS && addr)
-		cm_uncached_note(CM_UNCACHED_FORWARDED, CM_NAME_ADDRESS, *addr, bytes);
+		cm_uncached_settle(&request, CM_NAME_ADDRESS, *addr, bytes);
+	else
+		cm_uncached_fail(&request, res, bytes);
+	cm_record_end(recorded);
 	count_call(cache, CM_SCALAR_forwarded_allocs);
 	cm_context_note_error(res);
 	return res;
@@ -246,13 +254,33 @@ CUresult cm_wrap_cuMemFree_v2(CUdeviceptr addr)
 	return res;
 }
 
+static uint64_t least(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* The limit on the process, and what it leaves if the cache releases `returnable` bytes. What may
+ * exceed it now is not to be had again. */
+static void read_limit(struct cm_cache *cache, uint64_t returnable, uint64_t *ret_limit,
+		       uint64_t *ret_left)
+{
+	uint64_t limit = UINT64_MAX, taken = 0, used;
+	uint32_t row;
+
+	if (cm_cache_has_limit(cache) && cm_context_find_row(cache, &row))
+		cm_cache_read_limit(cache, row, &limit, &taken);
+	*ret_limit = limit;
+	used = taken - least(returnable, taken);
+	*ret_left = limit > used ? limit - used : 0;
+}
+
 /* Memory that the cache could release counts as free. `total` may be NULL. */
 static CUresult read_mem_info(struct cm_cache *cache, size_t *free_bytes, size_t *total)
 {
 	const uint64_t ctx = cm_context_current();
 	struct cm_info_snapshot before = cm_cache_info_begin(cache);
+	uint64_t sum, limit, left;
 	size_t size = 0;
-	uint64_t sum;
 	CUresult res;
 
 	do {
@@ -261,8 +289,10 @@ static CUresult read_mem_info(struct cm_cache *cache, size_t *free_bytes, size_t
 		if (res != CUDA_SUCCESS)
 			return res;
 		sum += *free_bytes;
+		read_limit(cache, sum - *free_bytes, &limit, &left);
 	} while (cm_cache_info_must_retry(cache, ctx, &before));
-	*free_bytes = sum < size ? sum : size;
+	size = least(size, limit);
+	*free_bytes = least(least(sum, left), size);
 	if (total)
 		*total = size;
 	return res;
@@ -271,13 +301,16 @@ static CUresult read_mem_info(struct cm_cache *cache, size_t *free_bytes, size_t
 CUresult cm_wrap_cuMemGetInfo_v2(size_t *free_bytes, size_t *total)
 {
 	struct cm_cache *cache;
+	size_t unwanted;
 	CUresult res;
 
 	if (!cm_hook_enter())
 		return cm_real.cuMemGetInfo_v2(free_bytes, total);
-	cache = cm_process_cache_if_made();
-	res = cache && free_bytes ? read_mem_info(cache, free_bytes, total)
-				  : cm_real.cuMemGetInfo_v2(free_bytes, total);
+	/* A program that asks before it allocates gets its limit, too. */
+	cache = cm_process_cache_for_request();
+	res = cache && (free_bytes || total)
+		      ? read_mem_info(cache, free_bytes ? free_bytes : &unwanted, total)
+		      : cm_real.cuMemGetInfo_v2(free_bytes, total);
 	cm_hook_leave();
 	return res;
 }

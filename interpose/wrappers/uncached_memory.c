@@ -5,46 +5,65 @@
 #include "interpose/wrappers/uncached_memory.h"
 
 #include "allocator/cache.h"
+#include "allocator/state/limit.h"
 #include "interpose/driver/context.h"
 #include "interpose/driver/host_work.h"
 #include "interpose/process/process.h"
 #include "interpose/wrappers/array_size.h"
 #include "interpose/wrappers/retry_after_trim.h"
 
-void cm_uncached_note(enum cm_uncached_kind kind, enum cm_uncached_name name, uint64_t key,
-		      uint64_t bytes)
+struct cm_uncached_request cm_uncached_begin(enum cm_uncached_kind kind, uint64_t bytes)
 {
-	struct cm_cache *cache = cm_process_cache();
-	struct cm_uncached_memory memory = {.kind = kind, .bytes = bytes};
+	struct cm_uncached_request request = {.cache = cm_process_cache_for_request(),
+					      .memory = {.kind = kind, .bytes = bytes}};
 
-	if (!cache || !cm_context_find_row(cache, &memory.device))
+	if (request.cache && !cm_context_find_row(request.cache, &request.memory.device))
+		request.cache = NULL;
+	request.memory.ctx = cm_context_current();
+	return request;
+}
+
+struct cm_uncached_request cm_uncached_begin_on(CUdevice device, enum cm_uncached_kind kind,
+						uint64_t bytes)
+{
+	struct cm_uncached_request request = {.cache = cm_process_cache_for_request(),
+					      .memory = {.kind = kind, .bytes = bytes}};
+
+	if (request.cache && !cm_context_find_row_of(request.cache, device, &request.memory.device))
+		request.cache = NULL;
+	return request;
+}
+
+bool cm_uncached_may_ask(struct cm_uncached_request *request)
+{
+	struct cm_uncached_memory *memory = &request->memory;
+
+	if (!request->cache || memory->taken == memory->bytes)
+		return true;
+	request->limited = !cm_cache_take_limit(request->cache, memory->device, memory->bytes);
+	if (!request->limited)
+		memory->taken = memory->bytes;
+	return !request->limited;
+}
+
+void cm_uncached_settle(struct cm_uncached_request *request, enum cm_uncached_name name,
+			uint64_t key, uint64_t bytes)
+{
+	request->memory.bytes = bytes;
+	if (request->cache)
+		cm_uncached_add(request->cache, name, key, &request->memory);
+}
+
+void cm_uncached_fail(const struct cm_uncached_request *request, CUresult res, uint64_t asked)
+{
+	const struct cm_uncached_memory *memory = &request->memory;
+
+	if (!request->cache)
 		return;
-	memory.ctx = cm_context_current();
-	cm_uncached_add(cache, name, key, &memory);
-}
-
-static void report_oom(struct cm_cache *cache, uint32_t row, enum cm_uncached_kind kind,
-		       uint64_t bytes)
-{
-	cm_cache_report_uncached_oom(cache, row, cm_context_current(), kind, bytes);
-}
-
-void cm_uncached_report_oom(enum cm_uncached_kind kind, uint64_t bytes)
-{
-	struct cm_cache *cache = cm_process_cache();
-	uint32_t row;
-
-	if (cache && cm_context_find_row(cache, &row))
-		report_oom(cache, row, kind, bytes);
-}
-
-void cm_uncached_report_oom_on(CUdevice device, enum cm_uncached_kind kind, uint64_t bytes)
-{
-	struct cm_cache *cache = cm_process_cache();
-	uint32_t row;
-
-	if (cache && cm_context_find_row_of(cache, device, &row))
-		report_oom(cache, row, kind, bytes);
+	cm_cache_give_limit(request->cache, memory->device, memory->taken);
+	if (res == CUDA_ERROR_OUT_OF_MEMORY)
+		cm_cache_report_uncached_oom(request->cache, memory->device, cm_context_current(),
+					     memory->kind, asked, request->limited);
 }
 
 uint32_t cm_uncached_begin_free(enum cm_uncached_name name, uint64_t key)
@@ -67,34 +86,49 @@ CUresult cm_uncached_finish(uint32_t taken, CUresult res)
 	return res;
 }
 
+/* More than there is where the product is no number. */
+static uint64_t product(uint64_t a, uint64_t b)
+{
+	uint64_t n;
+
+	return __builtin_mul_overflow(a, b, &n) ? UINT64_MAX : n;
+}
+
+static uint64_t plane_size(const CUDA_ARRAY_DESCRIPTOR *shape)
+{
+	return shape ? cm_array_size_2d(shape) : 0;
+}
+
+static uint64_t shape_size(const CUDA_ARRAY3D_DESCRIPTOR *shape, unsigned int levels)
+{
+	return shape ? cm_array_size(shape, levels) : 0;
+}
+
 /* The host reads it, and kernels write to it. */
-static void note_managed(CUdeviceptr addr, size_t bytes)
+static uint64_t note_managed(CUdeviceptr addr)
 {
 	cm_host_work_count_kernels();
-	cm_uncached_note(CM_UNCACHED_MANAGED, CM_NAME_ADDRESS, addr, bytes);
+	return addr;
 }
 
 /* clang-format off */
 CM_WRAP_UNCACHED_ALLOC(cuMemAllocManaged,
     (CUdeviceptr *addr, size_t bytes, unsigned int flags), (addr, bytes, flags),
-    CM_UNCACHED_MANAGED, bytes, note_managed(*addr, bytes))
+    CM_UNCACHED_MANAGED, bytes, CM_NAME_ADDRESS, note_managed(*addr), bytes)
 CM_WRAP_UNCACHED_ALLOC(cuMemAllocPitch_v2,
     (CUdeviceptr *addr, size_t *pitch, size_t width, size_t height, unsigned int element),
-    (addr, pitch, width, height, element), CM_UNCACHED_PITCH, width * height,
-    cm_uncached_note(CM_UNCACHED_PITCH, CM_NAME_ADDRESS, *addr, *pitch * height))
+    (addr, pitch, width, height, element),
+    CM_UNCACHED_PITCH, product(width, height), CM_NAME_ADDRESS, *addr, *pitch * height)
 CM_WRAP_UNCACHED_ALLOC(cuArrayCreate_v2,
     (CUarray *array, const CUDA_ARRAY_DESCRIPTOR *shape), (array, shape),
-    CM_UNCACHED_ARRAY, cm_array_size_2d(shape),
-    cm_uncached_note(CM_UNCACHED_ARRAY, CM_NAME_ARRAY, (uintptr_t)*array, cm_array_size_2d(shape)))
+    CM_UNCACHED_ARRAY, plane_size(shape), CM_NAME_ARRAY, (uintptr_t)*array, wanted)
 CM_WRAP_UNCACHED_ALLOC(cuArray3DCreate_v2,
     (CUarray *array, const CUDA_ARRAY3D_DESCRIPTOR *shape), (array, shape),
-    CM_UNCACHED_ARRAY, cm_array_size(shape, 1),
-    cm_uncached_note(CM_UNCACHED_ARRAY, CM_NAME_ARRAY, (uintptr_t)*array, cm_array_size(shape, 1)))
+    CM_UNCACHED_ARRAY, shape_size(shape, 1), CM_NAME_ARRAY, (uintptr_t)*array, wanted)
 CM_WRAP_UNCACHED_ALLOC(cuMipmappedArrayCreate,
     (CUmipmappedArray *array, const CUDA_ARRAY3D_DESCRIPTOR *shape, unsigned int levels),
-    (array, shape, levels), CM_UNCACHED_ARRAY, cm_array_size(shape, levels),
-    cm_uncached_note(CM_UNCACHED_ARRAY, CM_NAME_MIPMAP, (uintptr_t)*array,
-		  cm_array_size(shape, levels)))
+    (array, shape, levels),
+    CM_UNCACHED_ARRAY, shape_size(shape, levels), CM_NAME_MIPMAP, (uintptr_t)*array, wanted)
 CM_WRAP_UNCACHED_FREE(cuArrayDestroy, CUarray, CM_NAME_ARRAY)
 CM_WRAP_UNCACHED_FREE(cuMipmappedArrayDestroy, CUmipmappedArray, CM_NAME_MIPMAP)
 /* clang-format on */

@@ -1,47 +1,76 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Counts device memory outside the cache (allocator/entry/uncached.h). For calls inside the hook;
- * without a cache nothing is counted. Thread-safe.
+ * Counts device memory outside the cache (allocator/entry/uncached.h), and keeps it below the limit
+ * on the process. For calls inside the hook; without a cache nothing is counted. Thread-safe.
  */
 #ifndef CM_INTERPOSE_WRAPPERS_UNCACHED_MEMORY_H
 #define CM_INTERPOSE_WRAPPERS_UNCACHED_MEMORY_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "allocator/entry/uncached.h"
 #include "interpose/stacks/record.h"
 #include "interpose/symbols/hooks.h"
+#include "interpose/wrappers/retry_after_trim.h"
 
-/* Counts memory of the current context, with which it ends. */
-void cm_uncached_note(enum cm_uncached_kind kind, enum cm_uncached_name name, uint64_t key,
-		      uint64_t bytes);
+/* A request outside the cache, from before the driver is asked until it has answered. */
+struct cm_uncached_request {
+	struct cm_cache *cache; /* NULL: nothing is counted */
+	struct cm_uncached_memory memory;
+	bool limited; /* the limit on the process has refused it, not the driver */
+};
 
-/* The driver has refused `bytes` for the current context, or for a device: counts and reports it.
- * Records the stack of the calling thread. */
-void cm_uncached_report_oom(enum cm_uncached_kind kind, uint64_t bytes);
-void cm_uncached_report_oom_on(CUdevice device, enum cm_uncached_kind kind, uint64_t bytes);
+/* Of the current context or, the second, of a device. `bytes` is what the request takes of the
+ * limit, as far as its arguments say; 0: nothing. */
+struct cm_uncached_request cm_uncached_begin(enum cm_uncached_kind kind, uint64_t bytes);
+struct cm_uncached_request cm_uncached_begin_on(CUdevice device, enum cm_uncached_kind kind,
+						uint64_t bytes);
+
+/* Whether the driver may be asked: takes the bytes from what the limit leaves, once. */
+bool cm_uncached_may_ask(struct cm_uncached_request *request);
+
+/* The driver has given `bytes` with this name, in the end: counts them. */
+void cm_uncached_settle(struct cm_uncached_request *request, enum cm_uncached_name name,
+			uint64_t key, uint64_t bytes);
 
 /*
- * A wrapper that passes on, with retries. After a success it evaluates `note`, which counts the
- * memory; if memory is out it reports a request of `asked` bytes.
+ * It has not been served: gives back what was taken of the limit, and if memory is out counts and
+ * reports a request of `asked` bytes. Records the stack of the calling thread.
  */
-#define CM_WRAP_UNCACHED_ALLOC(symbol, params, pass, kind, asked, note) \
-	CUresult cm_wrap_##symbol params                                \
-	{                                                               \
-		bool recorded;                                          \
-		CUresult res;                                           \
-                                                                        \
-		if (!cm_hook_enter())                                   \
-			return cm_real.symbol pass;                     \
-		CM_RETRY_AFTER_TRIM(0, res, cm_real.symbol pass);       \
-		recorded = cm_record_begin(CM_CONTEXT_STATE);           \
-		if (res == CUDA_SUCCESS)                                \
-			note;                                           \
-		else if (res == CUDA_ERROR_OUT_OF_MEMORY)               \
-			cm_uncached_report_oom(kind, asked);            \
-		cm_record_end(recorded);                                \
-		cm_hook_leave();                                        \
-		return res;                                             \
+void cm_uncached_fail(const struct cm_uncached_request *request, CUresult res, uint64_t asked);
+
+/* `call`, unless the limit refuses the request; for CM_RETRY_AFTER_TRIM. */
+#define CM_UNCACHED_ASK(request, call) \
+	(cm_uncached_may_ask(request) ? (call) : CUDA_ERROR_OUT_OF_MEMORY)
+
+/*
+ * A wrapper that passes on a request for `asked` bytes, with retries. `name` and `key` are what it
+ * is freed by, `bytes` what it has got; both are evaluated after a success.
+ */
+#define CM_WRAP_UNCACHED_ALLOC(symbol, params, pass, kind, asked, name, key, bytes)  \
+	CUresult cm_wrap_##symbol params                                             \
+	{                                                                            \
+		struct cm_uncached_request request;                                  \
+		uint64_t wanted;                                                     \
+		bool recorded;                                                       \
+		CUresult res;                                                        \
+                                                                                     \
+		if (!cm_hook_enter())                                                \
+			return cm_real.symbol pass;                                  \
+		wanted = asked;                                                      \
+		request = cm_uncached_begin(kind, wanted);                           \
+		/* What the driver lacks need not be so many bytes of the device. */ \
+		CM_RETRY_AFTER_TRIM(request.limited ? wanted : 0, res,               \
+				    CM_UNCACHED_ASK(&request, cm_real.symbol pass)); \
+		recorded = cm_record_begin(CM_CONTEXT_STATE);                        \
+		if (res == CUDA_SUCCESS)                                             \
+			cm_uncached_settle(&request, name, (uint64_t)(key), bytes);  \
+		else                                                                 \
+			cm_uncached_fail(&request, res, wanted);                     \
+		cm_record_end(recorded);                                             \
+		cm_hook_leave();                                                     \
+		return res;                                                          \
 	}
 
 /* Around a driver call that frees memory: takes the entry before the call, as the driver may hand

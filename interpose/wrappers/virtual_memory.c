@@ -20,8 +20,7 @@ static bool is_on_device(const CUmemAllocationProp *prop)
 static CUresult create_memory(CUmemGenericAllocationHandle *handle, size_t bytes,
 			      const CUmemAllocationProp *prop, unsigned long long flags)
 {
-	struct cm_uncached_memory memory = {.kind = CM_UNCACHED_VMM, .bytes = bytes};
-	struct cm_cache *cache;
+	struct cm_uncached_request request;
 	bool recorded;
 	CUresult res;
 
@@ -32,15 +31,15 @@ static CUresult create_memory(CUmemGenericAllocationHandle *handle, size_t bytes
 			cm_host_work_count_kernels();
 		return res;
 	}
-	CM_RETRY_AFTER_TRIM_ON(prop->location.id, bytes, res,
-			       cm_real.cuMemCreate(handle, bytes, prop, flags));
-	cache = cm_process_cache();
+	request = cm_uncached_begin_on(prop->location.id, CM_UNCACHED_VMM, bytes);
+	CM_RETRY_AFTER_TRIM_ON(
+		prop->location.id, bytes, res,
+		CM_UNCACHED_ASK(&request, cm_real.cuMemCreate(handle, bytes, prop, flags)));
 	recorded = cm_record_begin(CM_CONTEXT_STATE);
-	if (res == CUDA_ERROR_OUT_OF_MEMORY)
-		cm_uncached_report_oom_on(prop->location.id, CM_UNCACHED_VMM, bytes);
-	else if (res == CUDA_SUCCESS && cache &&
-		 cm_context_find_row_of(cache, prop->location.id, &memory.device))
-		cm_uncached_add(cache, CM_NAME_HANDLE, *handle, &memory);
+	if (res == CUDA_SUCCESS)
+		cm_uncached_settle(&request, CM_NAME_HANDLE, *handle, bytes);
+	else
+		cm_uncached_fail(&request, res, bytes);
 	cm_record_end(recorded);
 	return res;
 }

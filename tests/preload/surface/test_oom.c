@@ -351,7 +351,7 @@ static void each_verdict_is_told(void **state)
 	assert_non_null(strstr(play->said, "         ?  free\n"));
 	assert_non_null(strstr(play->said, "less in use by this program: ? less\n"));
 	assert_report(state, "full", "per_process_memory_fraction:0.75", CARD, "LIMIT",
-		      "LIMIT: this process may reserve 48.00 MiB, and has reserved 40.00");
+		      "LIMIT: this process may have 48.00 MiB, and has 40.00");
 	(void)snprintf(card, sizeof(card), "%s,card:%s.card", CARD, play->dir);
 	assert_report(state, "others", "", card, "OTHERS",
 		      "OTHERS: other processes hold 40.00 MiB; without them it would fit");

@@ -2,6 +2,7 @@
 /* What a request leaves behind that fails for lack of memory, and whom it asks before. */
 #include "allocator/oom/oom.h"
 
+#include "allocator/state/limit.h"
 #include "allocator/state/state.h"
 #include "tests/unit/fixture_case.h"
 
@@ -45,6 +46,7 @@ static void what_is_left_follows_what_is_taken_and_given_back(void **state)
 	assert_int_equal(row->free_bytes, 0);
 	assert_int_equal(cm_cache_trim(f->cache, UINT32_MAX, NULL), 0);
 	assert_int_equal(row->free_bytes, 100 * MIB);
+	cm_limit_note(f->heap->device, 12 * MIB);
 	cm_cache_count_uncached(f->cache, 0, CM_UNCACHED_VMM, GIB, 4 * MIB);
 	cm_cache_count_uncached(f->cache, 0, CM_UNCACHED_ASYNC, GIB, 4 * MIB);
 	cm_cache_count_uncached(f->cache, 0, CM_UNCACHED_MANAGED, GIB, 4 * MIB);
