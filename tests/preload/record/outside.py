@@ -148,7 +148,7 @@ def check(module, driver, tool, folder):
                               check=True).stdout
 
     devices = json.loads(ask('report', '--json'))['devices']
-    cached, outside, host = sorted(devices, key=lambda row: (row['index'] is None,
+    cached, outside, host = sorted(devices, key=lambda row: (row['gpu'] is None,
                                                              row['outside_the_cache']))
     assert not cached['outside_the_cache'] and cached['out_of_memory'] == [], cached
     assert outside['outside_the_cache'], outside
