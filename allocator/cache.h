@@ -41,6 +41,7 @@ struct cm_context_info {
 	bool is_found;    /* it was there before it was known: it may have submitted anything */
 	uint8_t uuid[16];
 	char name[64];
+	char pci[CM_PCI_BYTES]; /* empty: unknown */
 	bool simulated;
 };
 

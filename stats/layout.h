@@ -25,6 +25,7 @@
 #define CM_DEVICES_MAX   64
 #define CM_BLOCKS_MAX    (1u << 23) /* rows that there is room for; a reader asks the table */
 #define CM_DEVICE_NONE   UINT32_MAX
+#define CM_PCI_BYTES     24
 
 enum cm_pool { CM_POOL_ALL, CM_POOL_SMALL, CM_POOL_LARGE, CM_POOL_COUNT };
 
@@ -98,7 +99,7 @@ struct cm_device_row {
 	uint64_t allowed_bytes; /* cap by configuration, 0: none */
 	uint64_t event_next;    /* number of events ever written to this device's ring */
 	uint64_t event_cleared; /* events up to this number were cleared away */
-	uint64_t reserved0[3];
+	char pci[CM_PCI_BYTES]; /* where the card is: "0000:65:00.0"; empty: unknown */
 	struct cm_stat_pool stat[CM_POOL_COUNT];
 	struct cm_stat4 stat1[CM_STAT1_ROOM];
 	int64_t scalar[CM_SCALAR_ROOM];

@@ -341,6 +341,7 @@ int cm_reader_read_device(struct cm_reader *reader, uint32_t index, struct cm_de
 	if (!(row->flags & CM_DEVICE_USED))
 		return -ENOENT;
 	row->name[sizeof(row->name) - 1] = '\0';
+	row->pci[sizeof(row->pci) - 1] = '\0';
 	*ret_row = *row;
 	*ret_torn = torn;
 	return 0;

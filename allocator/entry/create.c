@@ -95,7 +95,11 @@ static void fill_device_row(struct cm_cache *cache, struct cm_device_row *row,
 	memcpy(row->uuid, info->uuid, sizeof(row->uuid));
 	memcpy(row->name, info->name, sizeof(row->name));
 	row->name[sizeof(row->name) - 1] = '\0';
+	memcpy(row->pci, info->pci, sizeof(row->pci));
+	row->pci[sizeof(row->pci) - 1] = '\0';
 	row->total_bytes = info->total_bytes;
+	row->free_bytes = info->free_bytes;
+	row->free_seen_ns = cache->ops->now_ns();
 	row->max_split_size = cache->policy.max_split_size == UINT64_MAX
 				      ? -1
 				      : (int64_t)cache->policy.max_split_size;

@@ -73,6 +73,8 @@ static bool read_info(CUcontext ctx, struct cm_context_info *info)
 		memcpy(info->uuid, &uuid, sizeof(info->uuid));
 	if (cm_real.cuDeviceGetName(info->name, sizeof(info->name), device) != CUDA_SUCCESS)
 		info->name[0] = '\0';
+	if (cm_real.cuDeviceGetPCIBusId(info->pci, sizeof(info->pci), device) != CUDA_SUCCESS)
+		info->pci[0] = '\0';
 	info->simulated = !strncmp(info->name, "Simulated", strlen("Simulated"));
 	if (has_ctx_events())
 		info->can = CM_CAN_CTX_EVENTS;

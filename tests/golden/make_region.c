@@ -67,6 +67,8 @@ static struct cm_device_row *add_device(struct maker *maker, uint32_t index, con
 	for (i = 0; i < sizeof(row->uuid); i++)
 		row->uuid[i] = (uint8_t)((size_t)index * 16 + i);
 	(void)snprintf(row->name, sizeof(row->name), "%s", name);
+	/* No machine has so many domains. */
+	(void)snprintf(row->pci, sizeof(row->pci), "fffe:%02x:00.0", index + 1);
 	row->total_bytes = total;
 	row->max_split_size = -1;
 	return row;

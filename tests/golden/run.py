@@ -44,6 +44,7 @@ LIVE_PIDS = [name + '_pid' for name in LIVE]
 CASES = [
     ('ls', 'ls --dir {good}'),
     ('ls-default', '--dir {good}'),
+    ('ls-cards', 'ls --dir {live}'),
     ('ls-columns', 'ls --dir {good} -o pid,GPU,LARGEST,frag%,HIT%,UUID'),
     ('ls-more-columns', 'ls --dir {good} -o +HOST,MODEL -n -b'),
     ('ls-old-names', 'ls --dir {good} -o PID,HELD,other,WAITING --sort held --where "OTHER > 100M"'),
@@ -259,7 +260,7 @@ CASES = [
     ('exporter-group', 'exporter --once --group-by pod'),
     ('completion-shell', 'completion tcsh'),
 ]
-COLLAPSED = {'ls', 'ls-unmanaged', 'ls-default', 'ls-more-columns', 'show', 'show-map'}  # widths follow the user's name
+COLLAPSED = {'ls', 'ls-cards', 'ls-unmanaged', 'ls-default', 'ls-more-columns', 'show', 'show-map'}  # widths follow the user's name
 
 
 def make(make_region, kind, folder, pid):
@@ -539,7 +540,7 @@ def check_recording(tool, places):
     columns = subprocess.run([tool, 'ls', '-o', 'help'], stdout=subprocess.PIPE, text=True,
                              check=True).stdout
     names = ','.join(name for name in re.findall(r'^[* ] (\S+)', columns, re.MULTILINE)
-                     if name not in ('LARGEST', 'FRAG%'))
+                     if name not in ('LARGEST', 'FRAG%', 'PCI', 'SMI'))
     words = ['--ndjson', '-p', '5000001', '-o', names]
     then = rows('ls', '--from', places['recording'], *words)
     assert then == rows('ls', '--dir', places['all'], *words) and len(then) == 2, then

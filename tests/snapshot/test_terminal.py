@@ -165,6 +165,32 @@ def the_commands_agree(kit_):
         assert amounts[0] == amounts[1], (name, amounts)
 
 
+def cards_are_told_apart(kit_):
+    """Two instances of one card are two cards; each has the memory of its processes."""
+    def cards(text):
+        lines = text.split('\n\n')[1].splitlines()
+        return [dict(zip(lines[0].split()[:7], line.split())) for line in lines[1:]]
+    plan = dict(ENVIRONMENT)
+    with Running(kit_, 'whole') as running:
+        text = kit_.ok('ls', '--dir', running.dir).decode()
+        row = json.loads(kit_.ok('ls', '--dir', running.dir, '--ndjson', '-o', 'UUID,PCI,FREE,RESERVED,TOTAL'))
+        assert cards(text) == [{'SMI': '-', 'PCI': row['pci'], 'TOTAL': '16.0G', 'FREE': '15.9G', 'RESERVED': '62.0M',
+                                'UNCACHED': '0', 'PROCS': '1'}], text
+        assert row['device_free_bytes'] == row['total_bytes'] - row['reserved_bytes'] and row['uuid'].startswith('GPU-')
+        ENVIRONMENT['CUDASIM'] = 'mig:on'
+        try:
+            with Running(kit_, 'part') as part:
+                device = json.loads(kit_.ok('show', '--dir', part.dir, '--json', str(part.pid)))['processes'][0]['devices'][0]
+                assert device['mig'] and device['uuid'].startswith('MIG-') and ' MIG ' in device['model'], device
+                assert device['pci'] == row['pci'] and device['smi_index'] is None, device
+                assert f'{row["pci"]}  {device["uuid"]}' in kit_.ok('show', '--dir', part.dir, str(part.pid)).decode()
+                assert json.loads(kit_.ok('ls', '--dir', part.dir, '--ndjson', '-o', 'UUID', '-d', device['uuid'][:20]))['uuid'] == \
+                    device['uuid']
+        finally:
+            ENVIRONMENT.clear()
+            ENVIRONMENT.update(plan)
+
+
 def sizes_are_exact_with_b(kit_):
     with Running(kit_, 'exact') as running:
         where = ('--dir', running.dir)
@@ -179,4 +205,5 @@ def sizes_are_exact_with_b(kit_):
 
 if __name__ == '__main__':
     sys.exit(kit.with_kit([a_running_process_fits, a_stopped_process_fits, a_killed_process_fits, the_end_of_a_run_fits,
-                           help_fits, columns_are_left_out_by_worth, the_commands_agree, sizes_are_exact_with_b]))
+                           help_fits, columns_are_left_out_by_worth, the_commands_agree, cards_are_told_apart,
+                           sizes_are_exact_with_b]))

@@ -193,6 +193,7 @@ static void put_gpus(struct page *page, const struct cm_metric_info *metric)
 		put_label(&labels, "gpu_uuid", gpu->uuid);
 		if (metric->type == CM_TYPE_INFO) {
 			put_label(&labels, "model", gpu->model);
+			put_label(&labels, "pci", gpu->pci);
 			put_label(&labels, "simulated", gpu->simulated ? "true" : "false");
 		}
 		put_sample(page, metric, &labels, value);

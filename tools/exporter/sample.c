@@ -186,6 +186,7 @@ static void note_gpu(struct cm_sample *sample, const char *uuid, const struct cm
 	}
 	(void)snprintf(gpu->uuid, sizeof(gpu->uuid), "%s", uuid);
 	cm_text_clean(gpu->model, sizeof(gpu->model), row->name);
+	cm_text_clean(gpu->pci, sizeof(gpu->pci), row->pci);
 	gpu->simulated = row->flags & CM_DEVICE_SIMULATED;
 	gpu->free_seen_ns = row->free_seen_ns;
 	clear_values(gpu->value);
@@ -238,7 +239,7 @@ static bool add_devices(struct look *look, const struct cm_process *process, str
 		fill_device(&from, row->value);
 		row->weight = from.sum.reserved > 0 ? (double)from.sum.reserved : 0;
 		who->weight += row->weight;
-		(void)cm_uuid_format(view.row.uuid, row->gpu);
+		(void)cm_uuid_format(view.row.uuid, view.row.name, row->gpu);
 		note_gpu(look->sample, row->gpu, &view.row);
 	}
 	cm_survey_destroy(survey);

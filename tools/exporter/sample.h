@@ -38,6 +38,7 @@ struct cm_who {
 struct cm_gpu {
 	char uuid[CM_UUID_TEXT];
 	char model[64];
+	char pci[CM_PCI_BYTES];
 	bool simulated;
 	uint64_t free_seen_ns;
 	double value[CM_METRIC_COUNT];

@@ -2,16 +2,22 @@
 #include "tools/output/text.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 
 #define NS_PER_S  UINT64_C(1000000000)
 #define NS_PER_MS UINT64_C(1000000)
 
-char *cm_uuid_format(const uint8_t uuid[16], char text[CM_UUID_TEXT])
+bool cm_is_mig(const char *model)
+{
+	return strstr(model, " MIG ") != NULL;
+}
+
+char *cm_uuid_format(const uint8_t uuid[16], const char *model, char text[CM_UUID_TEXT])
 {
 	size_t at, i;
 
-	at = (size_t)snprintf(text, CM_UUID_TEXT, "GPU-");
+	at = (size_t)snprintf(text, CM_UUID_TEXT, cm_is_mig(model) ? "MIG-" : "GPU-");
 	for (i = 0; i < 16; i++)
 		at += (size_t)snprintf(text + at, CM_UUID_TEXT - at, "%s%02x",
 				       i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", uuid[i]);

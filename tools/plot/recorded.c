@@ -253,7 +253,7 @@ static void put_card(struct cm_json *json, const struct plot *plot, size_t numbe
 	size_t i;
 
 	cm_json_object(json, NULL);
-	cm_json_text(json, "uuid", cm_uuid_format(card->uuid, uuid));
+	cm_json_text(json, "uuid", cm_uuid_format(card->uuid, card->model, uuid));
 	cm_json_text(json, "model", card->model);
 	cm_json_number(json, "total", card->total);
 	put_curve(json, plot, &card->curve);

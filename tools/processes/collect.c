@@ -463,12 +463,12 @@ bool cm_device_is_chosen(const struct cm_options *options, const struct cm_devic
 
 	if (!options->device_count)
 		return true;
-	(void)cm_uuid_format(row->uuid, uuid);
+	(void)cm_uuid_format(row->uuid, row->name, uuid);
 	for (i = 0; i < options->device_count; i++) {
 		const char *name = options->devices[i];
 
-		if (!strcmp(name, "all") || (!strncmp(name, "GPU-", 4) && strlen(name) > 4 &&
-					     !strncmp(name, uuid, strlen(name))))
+		if (!strcmp(name, "all") ||
+		    (strlen(name) > 4 && !strncmp(name, uuid, strlen(name))))
 			return true;
 		if (!cm_number_parse(name, INT32_MAX, &ordinal) && (int32_t)ordinal == row->ordinal)
 			return true;

@@ -6,7 +6,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "stats/text.h"
 #include "tools/output/text.h"
+#include "tools/processes/smi_index.h"
 #include "tools/processes/uncached.h"
 
 void cm_json_open_document(struct cm_json *json, const char *name)
@@ -125,6 +127,28 @@ static void put_pool(struct cm_json *json, const struct cm_device_row *row, enum
 	put_rate(json, "fragmentation_percent", cm_fragmentation(found));
 }
 
+void cm_json_device(struct cm_json *json, const struct cm_device_row *row)
+{
+	/* The row may be of a snapshot, whose texts need not end. */
+	char model[sizeof(row->name)], pci[sizeof(row->pci)], uuid[CM_UUID_TEXT];
+	int smi;
+
+	cm_text_clean(model, sizeof(model), row->name);
+	cm_text_clean(pci, sizeof(pci), row->pci);
+	smi = cm_smi_index(pci);
+	cm_json_text(json, "uuid", cm_uuid_format(row->uuid, model, uuid));
+	cm_json_text(json, "model", model);
+	cm_json_bool(json, "mig", cm_is_mig(model));
+	if (*pci)
+		cm_json_text(json, "pci", pci);
+	else
+		cm_json_null(json, "pci");
+	if (smi >= 0)
+		cm_json_number(json, "smi_index", smi);
+	else
+		cm_json_null(json, "smi_index");
+}
+
 static void put_device(struct cm_json *json, const struct cm_device_view *view,
 		       const struct cm_survey *survey)
 {
@@ -134,13 +158,11 @@ static void put_device(struct cm_json *json, const struct cm_device_view *view,
 	};
 	const struct cm_survey_pool *found = survey ? survey->pool[view->index] : NULL;
 	const struct cm_device_row *row = &view->row;
-	char uuid[CM_UUID_TEXT];
 	uint32_t pool;
 
 	cm_json_object(json, NULL);
 	cm_json_number(json, "gpu", row->ordinal);
-	cm_json_text(json, "uuid", cm_uuid_format(row->uuid, uuid));
-	cm_json_text(json, "model", row->name);
+	cm_json_device(json, row);
 	cm_json_bool(json, "simulated", row->flags & CM_DEVICE_SIMULATED);
 	cm_json_bool(json, "torn", view->torn);
 	cm_json_unsigned(json, "total_bytes", row->total_bytes);

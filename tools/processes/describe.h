@@ -22,6 +22,9 @@ void cm_json_close_array(struct cm_json *json);
 /* Adds the members that identify the process to the open object. */
 void cm_json_identity(struct cm_json *json, const struct cm_process *process);
 
+/* Adds the members that identify the device to the open object. */
+void cm_json_device(struct cm_json *json, const struct cm_device_row *row);
+
 /* Adds an array "devices" with all that is known of each; returns their number. `survey` may be
  * NULL. */
 size_t cm_json_devices(struct cm_json *json, const struct cm_options *options,

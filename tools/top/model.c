@@ -219,6 +219,7 @@ static int find_gpu(struct cm_top *top, const struct cm_device_row *row)
 	memset(gpu, 0, sizeof(*gpu));
 	memcpy(gpu->uuid, row->uuid, sizeof(gpu->uuid));
 	copy_text(gpu->model, sizeof(gpu->model), row->name);
+	copy_text(gpu->pci, sizeof(gpu->pci), row->pci);
 	gpu->ordinal = row->ordinal;
 	gpu->simulated = row->flags & CM_DEVICE_SIMULATED;
 	return (int)top->gpus++;

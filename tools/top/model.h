@@ -82,6 +82,7 @@ struct cm_top_gpu {
 	uint8_t uuid[16];
 	char model[64];
 	int ordinal; /* as the first process counts it */
+	char pci[CM_PCI_BYTES];
 	bool simulated;
 	bool hidden; /* its processes are not listed */
 	uint64_t free_seen_ns;

@@ -94,6 +94,8 @@ static int draw_name(const struct cm_top *top, struct cm_canvas *canvas, size_t 
 	if (width > 24)
 		x = cm_canvas_print(canvas, y, x, width - x, plain, " %s%s", gpu->model,
 				    gpu->simulated ? " (simulated)" : "");
+	if (width > 60 && *gpu->pci)
+		x = cm_canvas_print(canvas, y, x, width - x, plain, " %s", gpu->pci);
 	if (gpu->hidden)
 		x = cm_canvas_text(canvas, y, x, width - x, plain, " hidden");
 	return x;

@@ -64,7 +64,7 @@ static void put_identity(struct cm_json *json, const char *command,
 	cm_json_text(json, "done", command);
 	cm_json_number(json, "pid", process->pid);
 	cm_json_number(json, "gpu", row->ordinal);
-	cm_json_text(json, "uuid", cm_uuid_format(row->uuid, uuid));
+	cm_json_text(json, "uuid", cm_uuid_format(row->uuid, row->name, uuid));
 }
 
 static void report_trim(struct cm_json *json, const struct cm_process *process,

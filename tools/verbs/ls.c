@@ -4,10 +4,12 @@
  */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "stats/counters.h"
 #include "stats/summary.h"
 #include "stats/text.h"
 #include "stats/units.h"
@@ -17,6 +19,7 @@
 #include "tools/processes/collect.h"
 #include "tools/processes/describe.h"
 #include "tools/processes/nvml.h"
+#include "tools/processes/smi_index.h"
 #include "tools/verbs/verbs.h"
 #include "tools/watch/columns.h"
 #include "tools/watch/replay.h"
@@ -128,6 +131,109 @@ static void add_unmanaged(void *data, const struct cm_nvml_process *found)
 		put_unmanaged(&unmanaged->json, &process, found);
 }
 
+/*
+ * The cards of the processes that are listed, below them: one line a card, by its UUID, which all
+ * processes have in common.
+ */
+enum card_column {
+#define CM_COLUMN(ID, name, key, usual, ALIGN, help) CARD_##ID,
+#include "tools/verbs/card_columns.def"
+	CARD_COLUMNS
+};
+
+static const struct cm_column card_columns[CARD_COLUMNS] = {
+#define CM_COLUMN(ID, name, key, usual, ALIGN, help) \
+	[CARD_##ID] = {name, key, usual, CM_ALIGN_##ALIGN, 0, help, NULL, NULL},
+#include "tools/verbs/card_columns.def"
+};
+
+static const struct cm_column_set card_set = {"cards", "cards", card_columns, CARD_COLUMNS, false};
+
+struct card {
+	struct cm_device_row row; /* of the process that asked last what is free */
+	int64_t reserved, uncached;
+	size_t processes;
+};
+
+struct cards {
+	struct card item[CM_DEVICES_MAX];
+	size_t count;
+};
+
+static void add_card(struct cards *cards, const struct cm_device_row *row)
+{
+	struct card *card = cards->item;
+
+	while (card < cards->item + cards->count &&
+	       memcmp(card->row.uuid, row->uuid, sizeof(row->uuid)) != 0)
+		card++;
+	if (card == cards->item + CM_DEVICES_MAX)
+		return;
+	if (card == cards->item + cards->count) {
+		*card = (struct card){.row = *row};
+		cards->count++;
+	} else if (row->free_seen_ns > card->row.free_seen_ns) {
+		card->row = *row;
+	}
+	card->reserved = cm_wrap_add(card->reserved, cm_stat_current(row, CM_STAT_RESERVED_BYTES));
+	card->uncached = cm_wrap_add(card->uncached, cm_summary_other(row));
+	card->processes++;
+}
+
+static void emit_card(const struct card *card, struct cm_emit *emit)
+{
+	const struct cm_device_row *row = &card->row;
+	struct cm_value values[CARD_COLUMNS] = {
+		[CARD_PROCESSES] = cm_value_number((int64_t)card->processes),
+		[CARD_RESERVED] = cm_value_bytes(card->reserved),
+		[CARD_UNCACHED] = cm_value_bytes(card->uncached),
+		[CARD_TOTAL] = cm_value_bytes((int64_t)row->total_bytes),
+	};
+	char model[sizeof(row->name)], pci[sizeof(row->pci)], uuid[CM_UUID_TEXT];
+
+	cm_text_clean(model, sizeof(model), row->name);
+	cm_text_clean(pci, sizeof(pci), row->pci);
+	values[CARD_MODEL] = cm_value_text(model);
+	values[CARD_UUID] = cm_value_text(cm_uuid_format(row->uuid, model, uuid));
+	if (*pci)
+		values[CARD_PCI] = cm_value_text(pci);
+	if (cm_smi_index(pci) >= 0)
+		values[CARD_SMI] = cm_value_number(cm_smi_index(pci));
+	if (row->free_seen_ns && row->free_bytes <= row->total_bytes)
+		values[CARD_FREE] = cm_value_bytes((int64_t)row->free_bytes);
+	cm_emit_row(emit, values);
+}
+
+/* Only in the default table: other lists are for programs, or of what was asked for. Processes that
+ * have ended hold nothing. */
+static void print_cards(const struct cm_options *options, const struct cm_watch_sample *sample)
+{
+	struct cm_options plain = *options;
+	struct cards *cards;
+	struct cm_emit *emit;
+	size_t i, d;
+	int exit;
+
+	if (options->form != CM_FORM_TABLE || options->columns || options->where ||
+	    options->no_headings)
+		return;
+	cards = calloc(1, sizeof(*cards));
+	for (i = 0; cards && i < sample->count; i++)
+		for (d = 0; d < sample->process[i].devices &&
+			    !cm_process_is_dead(sample->process[i].process);
+		     d++)
+			add_card(cards, &sample->process[i].device[d].row);
+	plain.sort = NULL;
+	plain.top = 0;
+	if (cards && cards->count && !cm_emit_open(&card_set, &plain, &emit, &exit)) {
+		(void)putchar('\n');
+		for (i = 0; i < cards->count; i++)
+			emit_card(&cards->item[i], emit);
+		(void)cm_emit_close(emit, CM_EXIT_OK);
+	}
+	free(cards);
+}
+
 /* --all. A machine without NVML is no reason to fail. */
 static void add_all_unmanaged(struct unmanaged *unmanaged)
 {
@@ -206,7 +312,10 @@ static int list(const struct cm_options *options, const struct cm_watch_sample *
 			emit_process(options, &sample->process[i], emit);
 	add_all_unmanaged(&unmanaged);
 	*ret_rows = cm_emit_matched(emit);
-	return cm_emit_close(emit, CM_EXIT_OK);
+	exit = cm_emit_close(emit, CM_EXIT_OK);
+	if (!exit)
+		print_cards(options, sample);
+	return exit;
 }
 
 static bool wants_survey(const struct cm_emit *emit)

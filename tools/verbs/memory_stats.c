@@ -47,7 +47,7 @@ static void print_device(const struct cm_process *process, const struct cm_devic
 	struct cm_json *json = printing->json;
 	char what[32 + CM_UUID_TEXT], uuid[CM_UUID_TEXT];
 
-	(void)cm_uuid_format(view->row.uuid, uuid);
+	(void)cm_uuid_format(view->row.uuid, view->row.name, uuid);
 	if (!json) {
 		(void)snprintf(what, sizeof(what), "GPU %d  %s", (int)view->row.ordinal, uuid);
 		print_heading(printing, process, what);

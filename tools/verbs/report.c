@@ -322,6 +322,8 @@ static void put_json(struct cm_json *json, const struct cm_history *history,
 		cm_json_number(json, "gpu", device->ordinal);
 	else
 		cm_json_null(json, "gpu");
+	if (device->row)
+		cm_json_device(json, device->row);
 	cm_json_bool(json, "outside_the_cache", device->outside);
 	cm_json_unsigned(json, "allocated_bytes", figures->allocated);
 	cm_json_unsigned(json, "requested_bytes", figures->requested);

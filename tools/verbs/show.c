@@ -20,6 +20,7 @@
 #include "tools/output/text.h"
 #include "tools/processes/collect.h"
 #include "tools/processes/describe.h"
+#include "tools/processes/smi_index.h"
 #include "tools/processes/uncached.h"
 #include "tools/verbs/verbs.h"
 
@@ -243,20 +244,33 @@ static void print_released(const struct cm_device_row *row)
 		cm_size_format(scalar[CM_SCALAR_peer_bytes_got]).text);
 }
 
+/* What tells the card from others of the machine. */
+static void print_card(const struct cm_device_row *row)
+{
+	const int smi = cm_smi_index(row->pci);
+	char pci[sizeof(row->pci)], uuid[CM_UUID_TEXT], number[32] = "";
+
+	cm_text_clean(pci, sizeof(pci), row->pci);
+	if (smi >= 0)
+		(void)snprintf(number, sizeof(number), "  nvidia-smi %d", smi);
+	cm_line(stdout, "       ", "       %s%s%s%s", pci, *pci ? "  " : "",
+		cm_uuid_format(row->uuid, row->name, uuid), number);
+}
+
 static void print_device(const struct cm_options *options, const struct cm_process *process,
 			 const struct cm_device_view *view, const struct cm_survey *survey)
 {
 	const struct cm_summary sum = cm_summary_pool(&view->row, CM_POOL_ALL);
-	char uuid[CM_UUID_TEXT], model[sizeof(view->row.name)];
+	char model[sizeof(view->row.name)];
 	struct cm_bar bars[CM_BARS_MAX];
 	size_t n;
 
 	cm_text_clean(model, sizeof(model), view->row.name);
 	(void)putchar('\n');
-	cm_line(stdout, "    ", "GPU %d  %s  %s  %s%s", (int)view->row.ordinal, model,
+	cm_line(stdout, "    ", "GPU %d  %s  %s%s", (int)view->row.ordinal, model,
 		cm_size_format((int64_t)view->row.total_bytes).text,
-		cm_uuid_format(view->row.uuid, uuid),
 		view->row.flags & CM_DEVICE_SIMULATED ? "  (simulated)" : "");
+	print_card(&view->row);
 	if (view->torn)
 		cm_line(stdout, "",
 			"The counters changed while they were read: they may differ by the "

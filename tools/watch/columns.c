@@ -5,6 +5,7 @@
 
 #include "stats/summary.h"
 #include "stats/text.h"
+#include "tools/processes/smi_index.h"
 
 /* In this file the columns go by their names in columns.def. */
 #define COLUMN(ID) CM_WATCH_COLUMN_##ID
@@ -79,7 +80,14 @@ void cm_watch_fill_device(const struct cm_watched *watched, const struct cm_devi
 	cm_text_clean(texts->model, sizeof(texts->model), view->row.name);
 	values[COLUMN(GPU)] = cm_value_number(view->row.ordinal);
 	values[COLUMN(MODEL)] = cm_value_text(texts->model);
-	values[COLUMN(UUID)] = cm_value_text(cm_uuid_format(view->row.uuid, texts->uuid));
+	values[COLUMN(UUID)] = cm_value_text(
+		cm_uuid_format(view->row.uuid, view->row.name, texts->uuid));
+	if (*view->row.pci) {
+		cm_text_clean(texts->pci, sizeof(texts->pci), view->row.pci);
+		values[COLUMN(PCI)] = cm_value_text(texts->pci);
+	}
+	if (cm_smi_index(view->row.pci) >= 0)
+		values[COLUMN(SMI)] = cm_value_number(cm_smi_index(view->row.pci));
 	values[COLUMN(TOTAL)] = cm_value_bytes((int64_t)view->row.total_bytes);
 	if (view->row.free_seen_ns && view->row.free_bytes <= view->row.total_bytes)
 		values[COLUMN(FREE)] = cm_value_bytes((int64_t)view->row.free_bytes);

@@ -24,6 +24,7 @@ enum cm_watch_column {
 struct cm_watch_texts {
 	char uuid[CM_UUID_TEXT];
 	char model[64];
+	char pci[CM_PCI_BYTES];
 };
 
 /* Fills what is known without a device; the values point into the sample. */

@@ -68,7 +68,7 @@ CUresult sim_cuDeviceGetName(char *name, int len, CUdevice dev)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!sim_device_get(dev))
 		return CUDA_ERROR_INVALID_DEVICE;
-	snprintf(name, (size_t)len, "Simulated CUDA device");
+	snprintf(name, (size_t)len, "Simulated CUDA device%s", sim_plan.mig ? " MIG 1g.16gb" : "");
 	return CUDA_SUCCESS;
 }
 

@@ -226,6 +226,8 @@ bool sim_plan_set(const char *word)
 		return set_card(value);
 	if (name_is("version", length, word))
 		return parse_int(value, 1000, 999999, &sim_plan.version);
+	if (name_is("mig", length, word))
+		return parse_switch(value, &sim_plan.mig);
 	if (name_is("abilities", length, word))
 		return parse_switch(value, &sim_plan.abilities);
 	if (name_is("time", length, word))

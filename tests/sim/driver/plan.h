@@ -26,6 +26,7 @@ struct sim_plan {
 	uint64_t context; /* bytes of its device that a context takes */
 	char card[256];   /* path of the ledger that processes share; "": none */
 	int version;      /* of the driver, as cuDriverGetVersion says it */
+	bool mig;         /* devices are instances of cards, as under MIG: their names say so */
 	bool abilities;   /* mapped memory can be asked for those of other memory */
 	bool real_time;
 	bool guard;    /* freed device memory faults; costs system calls */

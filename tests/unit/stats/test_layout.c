@@ -48,7 +48,7 @@ static const struct pin pins[] = {
 	FIELD(cm_device_row, allowed_bytes, 128, 8),
 	FIELD(cm_device_row, event_next, 136, 8),
 	FIELD(cm_device_row, event_cleared, 144, 8),
-	FIELD(cm_device_row, reserved0, 152, 24),
+	FIELD(cm_device_row, pci, 152, 24),
 	FIELD(cm_device_row, stat, 176, 1536),
 	FIELD(cm_device_row, stat1, 1712, 128),
 	FIELD(cm_device_row, scalar, 1840, 512),
