@@ -180,6 +180,7 @@ CASES = [
     ('history-region-pid', 'history --region {healthy} status 5000001'),
     ('plot-region-pid', 'plot --region {healthy} timeline 5000001 -O x.html'),
     ('plot-no-kind', 'plot'),
+    ('plot-recording-svg', 'plot --svg {recording} -O x.svg'),
     ('plot-nobody', 'plot timeline -O x.html'),
     ('diff-region', 'diff --region {healthy} {healthy}'),
     ('diff-one', 'diff {healthy}'),

@@ -110,7 +110,7 @@ def it_is_recorded_and_drawn(kit):
         assert refused.returncode == 3 and 'a recording; ls, stat and top' in refused.stderr
         refused = subprocess.run([kit.tool, 'plot', 'timeline', folder / 'day.rec'], check=False,
                                  stderr=subprocess.PIPE, text=True)
-        assert refused.returncode == 2 and 'drawn alone, in one way' in refused.stderr
+        assert refused.returncode == 2 and 'drawn alone, as one page' in refused.stderr
     assert len(data['time']) == data['samples'] == 5, data
     for card in data['cards']:
         last = {process['pid']: process['allocated'][-1] for process in card['processes']}

@@ -190,9 +190,10 @@ static bool is_recording(const struct cm_options *options, const struct wanted *
 	for (i = 0; !options->region && i < wanted->count; i++) {
 		if (!cm_recording_is(wanted->targets[i]))
 			continue;
-		if (wanted->count > 1 || wanted->plot != CM_PLOT_PAGE)
+		if (wanted->count > 1 || wanted->plot != CM_PLOT_PAGE || options->svg ||
+		    options->png)
 			*ret_exit = cm_fail(CM_EXIT_USAGE,
-					    "%s is a recording: it is drawn alone, in one way",
+					    "%s is a recording: it is drawn alone, as one page",
 					    wanted->targets[i]);
 		return true;
 	}
