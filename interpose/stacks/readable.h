@@ -17,9 +17,10 @@ bool cm_word_is_readable(uint64_t addr);
 #define CM_PAGE_SHIFT 12
 #define CM_PAGES      1024u
 extern _Atomic uint64_t cm_pages_readable[CM_PAGES] __attribute__((visibility("hidden")));
-/* Asks for a page, and remembers it if it is readable. */
+/* Asks the kernel whether a page is readable, and remembers it if so. Changes errno. */
 bool cm_page_ask(uint64_t page);
 
+/* Whether a page is readable, or was when it was last asked for. Changes errno. */
 static inline bool cm_page_was_readable(uint64_t page)
 {
 	return atomic_load_explicit(&cm_pages_readable[page % CM_PAGES], memory_order_relaxed) ==
@@ -27,8 +28,8 @@ static inline bool cm_page_was_readable(uint64_t page)
 	       cm_page_ask(page);
 }
 
-/* Whether these bytes, at most a page of them, are readable, or were when their pages were asked
- * for first. For memory that the caller knows to be held by somebody. Changes errno. */
+/* Whether these bytes, at most a page of them, are readable, or were when their pages were last
+ * asked for. Only for memory that the caller knows to stay mapped. Changes errno. */
 static inline bool cm_memory_was_readable(uint64_t addr, size_t bytes)
 {
 	const uint64_t first = addr >> CM_PAGE_SHIFT, last = (addr + bytes - 1) >> CM_PAGE_SHIFT;

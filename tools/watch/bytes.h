@@ -18,6 +18,7 @@ struct cm_bytes {
 	bool bad; /* not enough memory: the rest is not written */
 };
 
+/* Appends bytes as they are. */
 void cm_bytes_put(struct cm_bytes *bytes, const void *from, size_t count);
 void cm_bytes_put_number(struct cm_bytes *bytes, uint64_t number);
 
@@ -32,6 +33,7 @@ struct cm_bytes_recent {
  * gains another one often loses.
  */
 void cm_bytes_put_change(struct cm_bytes *bytes, int64_t change, struct cm_bytes_recent *recent);
+/* A text, after its length. */
 void cm_bytes_put_text(struct cm_bytes *bytes, const char *text);
 
 struct cm_bytes_reader {
@@ -40,6 +42,7 @@ struct cm_bytes_reader {
 	bool bad;
 };
 
+/* Fills `to`, with zeros if there is less. */
 void cm_bytes_get(struct cm_bytes_reader *reader, void *to, size_t count);
 /* A number up to `max`; a larger one is bad. */
 uint64_t cm_bytes_get_number(struct cm_bytes_reader *reader, uint64_t max);

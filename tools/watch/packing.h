@@ -26,7 +26,9 @@ void cm_packer_close(struct cm_packer *packer);
 
 struct cm_unpacker;
 
+/* NULL: not enough memory, or this build cannot unpack that. */
 struct cm_unpacker *cm_unpacker_open(enum cm_packing packing);
+/* Forgets the pieces so far. */
 void cm_unpacker_restart(struct cm_unpacker *unpacker);
 /* Replaces *to by the piece. 0; -EBADMSG: damaged, or longer than `max`; -ENOMEM. */
 int cm_unpacker_add(struct cm_unpacker *unpacker, const void *packed, size_t count, size_t max,
