@@ -12,6 +12,10 @@
 #define TURNS        20 /* so often is what is reserved freed until its shape is settled */
 #define CUT_SHARE    32 /* a cut of so much of what is reserved is a large one */
 #define LOOKS        32u
+#define GATHER_SHARE 128  /* with so much reserved of what the card has free, more may wait */
+#define GATHER_GAP   48u  /* if the driver was asked so few requests ago, */
+#define GATHER_SIGNS 4    /* so often in a row */
+#define GATHER_PAUSE 1024 /* questions, if other processes have the room */
 
 /* Begins anew when the program resets its counters: then the shape counts as settled. */
 static uint64_t freed_bytes(const struct cm_device *device)
@@ -22,12 +26,30 @@ static uint64_t freed_bytes(const struct cm_device *device)
 	       (uint64_t)stat[CM_POOL_LARGE].freed[CM_STAT_ALLOCATED_BYTES];
 }
 
+static uint64_t greater(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+/* What a program may have reserved to be small for the card, at most. Without a cap: under one
+ * every bit counts. */
+static uint64_t room_of(const struct cm_device *device)
+{
+	const uint64_t reserved = cm_device_reserved_locked(device);
+	const uint64_t total = device->row->allowed_bytes ? 0 : device->row->total_bytes;
+
+	return reserved < total ? (total - reserved) / GATHER_SHARE : 0;
+}
+
 void cm_poll_policy_note_reserved_locked(struct cm_device *device)
 {
 	const uint64_t reserved = cm_device_reserved_locked(device);
 
-	device->batch_bytes = reserved / BATCH_SHARE;
-	device->poll_bytes = device->batch_bytes > ASK_LEAST ? device->batch_bytes : ASK_LEAST;
+	if (reserved > room_of(device))
+		device->gather_bytes = 0;
+	device->batch_bytes = greater(reserved / BATCH_SHARE, device->gather_bytes / 4 * 3);
+	device->poll_bytes = greater(greater(reserved / BATCH_SHARE, ASK_LEAST),
+				     device->gather_bytes);
 	if (reserved <= device->shaped_bytes + device->shaped_bytes / GROWTH_SHARE)
 		return;
 	device->shaped_bytes = reserved;
@@ -59,10 +81,58 @@ bool cm_poll_policy_before_cut_locked(const struct cm_heap *heap, uint64_t size,
 
 	if (cm_paged_serves(heap))
 		return true;
+	if (heap->row->pending_bytes < device->gather_bytes)
+		return false;
 	if (cm_poll_policy_turns_locked(device) >= TURNS &&
 	    (most - size) * CUT_SHARE < cm_device_reserved_locked(device))
 		return false;
 	/* What has its event costs the question alone. */
 	return heap->row->pending_bytes > heap->epochs.open.bytes ||
 	       cm_poll_policy_has_pending_between_locked(heap, size, most);
+}
+
+static uint32_t requests_since_question(const struct cm_heap *heap)
+{
+	return heap->searches[CM_FIT_SMALL] + heap->searches[CM_FIT_LARGE] - heap->asked_at;
+}
+
+static void note_question(struct cm_heap *heap)
+{
+	const uint32_t since = requests_since_question(heap);
+
+	heap->hasty = since < GATHER_GAP ? heap->hasty + 1 : 0;
+	heap->asked_at += since;
+}
+
+static bool may_gather(const struct cm_heap *heap, uint64_t size)
+{
+	const struct cm_device *device = heap->device;
+
+	return heap->can & CM_CAN_CTX_EVENTS && heap->hasty >= GATHER_SIGNS &&
+	       requests_since_question(heap) < GATHER_GAP &&
+	       cm_device_reserved_locked(device) + size <= room_of(device) &&
+	       heap->cache->policy.reuse != CM_REUSE_WAIT && !cm_paged_serves(heap);
+}
+
+bool cm_poll_policy_asks_locked(struct cm_heap *heap, uint64_t size)
+{
+	if (may_gather(heap, size))
+		return false;
+	note_question(heap);
+	return true;
+}
+
+bool cm_poll_policy_gather_locked(struct cm_heap *heap, uint64_t size, uint64_t free_bytes)
+{
+	struct cm_device *device = heap->device;
+	const uint64_t waits = heap->row->pending_bytes;
+
+	if (cm_device_reserved_locked(device) + size > free_bytes / GATHER_SHARE) {
+		note_question(heap);
+		heap->hasty = -GATHER_PAUSE;
+		return false;
+	}
+	device->gather_bytes = waits + greater(size, waits / 2);
+	cm_poll_policy_note_reserved_locked(device);
+	return true;
 }

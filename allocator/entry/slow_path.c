@@ -112,6 +112,21 @@ static void pause_asking(struct cm_heap *heap)
 	cm_lock_release(&heap->device->lock);
 }
 
+/* Whether more memory is let wait instead of asking for it. */
+static bool gathers(const struct request *request)
+{
+	struct cm_heap *heap = request->heap;
+	const struct cm_driver_ops *ops = heap->cache->ops;
+	struct cm_lock *lock = &heap->device->lock;
+	uint64_t free_bytes = 0, total;
+
+	if (CM_WITH_LOCK(lock, cm_poll_policy_asks_locked(heap, request->size)))
+		return false;
+	if (stands(request) && ops->mem_info(request->ctx, &free_bytes, &total))
+		free_bytes = 0;
+	return CM_WITH_LOCK(lock, cm_poll_policy_gather_locked(heap, request->size, free_bytes));
+}
+
 /* Memory that the program has freed: asked for, ordered, or waited for. -ENOENT: none serves. */
 static int reuse_freed(const struct request *request)
 {
@@ -120,7 +135,7 @@ static int reuse_freed(const struct request *request)
 	int err = -ENOENT;
 	bool ready;
 
-	if (!is_anything_pending(request))
+	if (!is_anything_pending(request) || gathers(request))
 		return take_unfragmenting(request);
 	cm_lock_acquire(&cache->event_lock);
 	ready = cm_epoch_poll_event_locked(heap);

@@ -142,6 +142,8 @@ struct cm_heap {
 	uint32_t searches[CM_FIT_COUNT]; /* requests, the clock of a free block's age */
 	uint32_t paused_at;    /* of the large pool's requests: see cm_poll_policy_pause_locked */
 	uint64_t polled_bytes; /* waited when that was; 0 once some of it is ready */
+	uint32_t asked_at;     /* of all requests: when the driver was last asked */
+	int32_t hasty;         /* questions that came soon after another one, in a row */
 
 	struct cm_batch_ring epochs;
 	struct cm_fence
@@ -191,6 +193,7 @@ struct cm_device {
 	bool reset;             /* accumulated counters were reset: current != allocated - freed */
 	uint64_t batch_bytes;   /* what is freed is dealt with by as much, see poll_policy.h */
 	uint64_t poll_bytes;    /* and asked for whatever the request */
+	uint64_t gather_bytes;  /* may wait first, as there is room for it */
 	uint64_t shaped_bytes;  /* reserved when its shape was judged last, */
 	uint64_t shaped_freed;  /* and freed until then */
 	uint64_t most_reserved; /* with a large segment; see exchange.h */

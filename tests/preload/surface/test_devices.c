@@ -12,7 +12,7 @@
 
 #define BLOCK      (16 * MIB)
 #define TURNS      300
-#define PLAN(more) "CUDASIM=devices:2,memory:16G" more
+#define PLAN(more) "CUDASIM=devices:2,memory:2G" more
 
 /* Never ends, as far as the role is concerned. */
 static volatile uint32_t flag;

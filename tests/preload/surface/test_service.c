@@ -145,17 +145,20 @@ static const struct cm_role roles[] = {
 	{"freed", play_freed},     {"forwarded", play_forwarded}, {NULL, NULL},
 };
 
-CM_PLAY(one_context_is_ordered, "ordered", "", NULL)
-CM_PLAY(several_devices_are_ordered, "devices", "", "CUDASIM=devices:2")
-CM_PLAY(exact_blocks_are_ordered, "ordered", "placement:exact", NULL)
-CM_PLAY(pages_are_ordered, "ordered", "expandable_segments:on", NULL)
-CM_PLAY(peers_are_asked, "peers", "", "CUDASIM=devices:2")
-CM_PLAY(a_rank_is_asked, "asked", "", "WORLD_SIZE=8")
-CM_PLAY(a_rank_is_ordered_by_hand, "ordered", "reuse:barrier", "WORLD_SIZE=8")
-CM_PLAY(a_process_with_storage_is_asked, "storage", "", NULL)
-CM_PLAY(a_driver_of_12_4_is_waited_for, "waited", "", "CUDASIM=version:12040")
-CM_PLAY(a_driver_of_12_2_is_waited_for, "waited", "", "CUDASIM=version:12020")
-CM_PLAY(a_free_waits_by_hand, "freed", "sync:free", NULL)
+/* Under a cap nothing more is let wait than in a program that is large for its card. */
+#define CAP "memory_limit_mb:15000"
+
+CM_PLAY(one_context_is_ordered, "ordered", CAP, NULL)
+CM_PLAY(several_devices_are_ordered, "devices", CAP, "CUDASIM=devices:2")
+CM_PLAY(exact_blocks_are_ordered, "ordered", "placement:exact," CAP, NULL)
+CM_PLAY(pages_are_ordered, "ordered", "expandable_segments:on," CAP, NULL)
+CM_PLAY(peers_are_asked, "peers", CAP, "CUDASIM=devices:2")
+CM_PLAY(a_rank_is_asked, "asked", CAP, "WORLD_SIZE=8")
+CM_PLAY(a_rank_is_ordered_by_hand, "ordered", "reuse:barrier," CAP, "WORLD_SIZE=8")
+CM_PLAY(a_process_with_storage_is_asked, "storage", CAP, NULL)
+CM_PLAY(a_driver_of_12_4_is_waited_for, "waited", CAP, "CUDASIM=version:12040")
+CM_PLAY(a_driver_of_12_2_is_waited_for, "waited", CAP, "CUDASIM=version:12020")
+CM_PLAY(a_free_waits_by_hand, "freed", "sync:free," CAP, NULL)
 CM_PLAY(a_profiler_sees_all, "forwarded", "", "NVTX_INJECTION64_PATH=/tool")
 
 int main(int argc, char **argv)

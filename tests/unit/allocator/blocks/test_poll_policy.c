@@ -144,11 +144,18 @@ static void nobody_is_asked_for_what_would_not_do(void **state)
 	assert_int_equal(f->heap->row->pending_bytes, 12 * MIB);
 }
 
+/* No room to let more of it wait. */
+static struct fixture *open_without_room(void)
+{
+	return case_open(&(struct fixture_params){.limit_bytes = 4096 * MIB});
+}
+
 static void in_a_settled_shape_large_cuts_alone_are_asked_for(void **state)
 {
-	struct fixture *f = *state;
+	struct fixture *f = open_without_room();
 	uint64_t addr[BLOCKS], large, less, better;
 
+	(void)state;
 	fill(f, addr);
 	large = case_get(f, 60 * MIB);
 	less = case_get(f, 40 * MIB);
@@ -166,18 +173,109 @@ static void in_a_settled_shape_large_cuts_alone_are_asked_for(void **state)
 	(void)case_get(f, 28 * MIB); /* what was left of the other one */
 	case_put(f, better);
 	assert_int_equal(case_get(f, 12 * MIB), better);
+	case_close(f);
 }
 
 static void with_more_memory_the_shape_is_judged_anew(void **state)
 {
-	struct fixture *f = *state;
+	struct fixture *f = open_without_room();
 	uint64_t addr[BLOCKS], better;
 
+	(void)state;
 	fill(f, addr);
 	settle_shape(f, addr);
 	(void)case_get(f, BLOCK);
 	better = keep_large_and_free_better(f, 40 * MIB);
 	assert_int_equal(case_get(f, 12 * MIB), better);
+	case_close(f);
+}
+
+#define TURNS 4000
+
+/* Of a loop over one block: driver calls a turn, and what is reserved at its end. */
+static double calls_of_a_loop(struct fixture *f, uint64_t bytes, bool works, int64_t *ret_reserved)
+{
+	uint64_t calls = 0, addr;
+	int i;
+
+	for (i = 0; i < 2 * TURNS; i++) {
+		if (i == TURNS)
+			calls = f->driver.calls;
+		addr = case_get(f, bytes);
+		if (works) {
+			if (cm_cache_wants_close(f->cache))
+				cm_cache_before_work(f->cache);
+			(void)fixture_launch(f, f->ctx, 1, addr, 512, 10000);
+		}
+		case_put(f, addr);
+		fake_advance(2000);
+	}
+	*ret_reserved = fixture_stat(f, CM_POOL_ALL, CM_STAT_RESERVED_BYTES).current;
+	return (double)(f->driver.calls - calls) / TURNS;
+}
+
+static void what_goes_round_is_asked_for_seldom_while_there_is_room(void **state)
+{
+	static const struct {
+		uint64_t bytes;
+		double calls;
+	} loops[] = {{MIB, 0.05}, {16 * MIB, 0.15}, {64 * MIB, 0.25}};
+	struct fixture *f;
+	int64_t reserved;
+	double calls;
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < 2 * sizeof(loops) / sizeof(loops[0]); i++) {
+		f = case_open(&(struct fixture_params){.limit_bytes = 81920 * MIB});
+		calls = calls_of_a_loop(f, loops[i / 2].bytes, i % 2, &reserved);
+		/* An event more behind what works, as it is recorded before the next work. */
+		if (calls > loops[i / 2].calls * (i % 2 ? 2 : 1))
+			fail_msg("%zu: %g calls a turn", i, calls);
+		assert_in_range(reserved, 0, 81920 / 128 * MIB + loops[i / 2].bytes);
+		case_close(f);
+	}
+}
+
+static void without_room_what_goes_round_is_asked_for_each_time(void **state)
+{
+	struct cm_policy policy;
+	struct fixture *f;
+	int64_t reserved;
+	int i;
+
+	(void)state;
+	for (i = 0; i < 4; i++) {
+		cm_policy_init(&policy);
+		if (i == 1)
+			policy.memory_limit = 16384 * MIB;
+		if (i == 2)
+			policy.reuse = CM_REUSE_WAIT;
+		f = case_open(&(struct fixture_params){
+			.policy = &policy, .limit_bytes = (i == 0 ? 4096 : 65536) * MIB});
+		if (i == 3) /* others have it, and that is not asked for each time */
+			f->driver.limit_bytes = 4096 * MIB;
+		(void)calls_of_a_loop(f, 64 * MIB, false, &reserved);
+		assert_int_equal(reserved, 64 * MIB);
+		assert_in_range(f->driver.called[FAKE_MEM_INFO], 0, 2 * TURNS / 1000);
+		case_close(f);
+	}
+}
+
+/* It goes back to what it is elsewhere. */
+static void once_the_card_fills_up_nothing_more_is_let_wait(void **state)
+{
+	struct fixture *f = case_open(&(struct fixture_params){.limit_bytes = 16384 * MIB});
+	int64_t reserved;
+
+	(void)state;
+	(void)calls_of_a_loop(f, 16 * MIB, false, &reserved);
+	assert_true(f->heap->device->gather_bytes > 32 * MIB);
+	(void)case_get(f, 9000 * MIB);
+	assert_true(f->heap->card_fills_up);
+	assert_int_equal(f->heap->device->gather_bytes, 0);
+	assert_true(calls_of_a_loop(f, 16 * MIB, false, &reserved) > 0.2);
+	case_close(f);
 }
 
 int main(void)
@@ -189,8 +287,11 @@ int main(void)
 		cmocka_unit_test(a_device_that_lags_is_asked_once_a_batch),
 		cmocka_unit_test(of_an_old_driver_no_batch_is_asked_for),
 		fixture_case(nobody_is_asked_for_what_would_not_do),
-		fixture_case(in_a_settled_shape_large_cuts_alone_are_asked_for),
-		fixture_case(with_more_memory_the_shape_is_judged_anew),
+		cmocka_unit_test(in_a_settled_shape_large_cuts_alone_are_asked_for),
+		cmocka_unit_test(with_more_memory_the_shape_is_judged_anew),
+		cmocka_unit_test(what_goes_round_is_asked_for_seldom_while_there_is_room),
+		cmocka_unit_test(without_room_what_goes_round_is_asked_for_each_time),
+		cmocka_unit_test(once_the_card_fills_up_nothing_more_is_let_wait),
 	};
 
 	return cmocka_run_group_tests_name("asking", tests, NULL, NULL);

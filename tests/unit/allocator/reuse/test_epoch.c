@@ -379,7 +379,9 @@ static void run_ahead_of(uint64_t kernel_ns)
 		(void)launch(f, addr, kernel_ns);
 		case_put(f, addr);
 	}
-	assert_in_range(fixture_stat(f, CM_POOL_ALL, CM_STAT_RESERVED_BYTES).peak, 0, 128 * MIB);
+	/* And by the 128th part of 64 GiB that may wait on a card with room. */
+	assert_in_range(fixture_stat(f, CM_POOL_ALL, CM_STAT_RESERVED_BYTES).peak, 0,
+			(128 + 512) * MIB);
 	case_close(f);
 }
 

@@ -103,7 +103,9 @@ static void an_error_of_one_context_ends_no_reuse_in_another(void **state)
 
 	(void)state;
 	for (old = 0; old < 2; old++) {
-		f = case_open(&(struct fixture_params){.old_driver = old});
+		/* Without room to let more wait. */
+		f = case_open(
+			&(struct fixture_params){.old_driver = old, .limit_bytes = 4096 * MIB});
 		ctx = fixture_add_context(f, 1, &heap);
 		addr = case_get(f, 64 * MIB);
 		(void)fixture_launch(f, ctx, 1, addr, MIB, 10 * MS);

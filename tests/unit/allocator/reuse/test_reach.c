@@ -52,6 +52,8 @@ static void a_device_does_not_wait_for_another(void **state)
 	const uint64_t kernel = keep_busy(&scene);
 	int i;
 
+	/* Without room to let more wait. */
+	scene.f->driver.limit_bytes = 1024 * MIB;
 	for (i = 0; i < 30; i++) {
 		(void)fixture_launch(scene.f, scene.f->ctx, 1, scene.block, BLOCK, MS);
 		case_put(scene.f, scene.block);
