@@ -124,7 +124,7 @@ static void count_failure_locked(const struct failure *failure,
 		    failure->outside ? CM_ACTION_OUTSIDE_OOM : CM_ACTION_OOM,
 		    (enum cm_pool)failure->pool, failure->heap, cm_origin_of(oom->stack),
 		    cm_cache_tick(cache), free_seen ? free_bytes : CM_FREE_UNKNOWN, attempt->size);
-	oom->event = device->row->event_next;
+	oom->event = device->ring.row ? device->row->event_next : 0;
 	cm_counters_end(device->row);
 }
 
@@ -276,7 +276,7 @@ static void set_stack(struct cm_cache *cache, const struct cm_oom *oom)
 	struct cm_device *device = cm_cache_device(cache, oom->row);
 	struct cm_event *event;
 
-	if (!device || oom->host)
+	if (!device || oom->host || !oom->event)
 		return;
 	cm_lock_acquire(&device->lock);
 	event = device->ring.row ? &device->ring.row[(oom->event - 1) & device->ring.mask] : NULL;

@@ -22,7 +22,7 @@ struct cm_oom {
 	const char *kind; /* of memory, "managed memory"; NULL: of the cache */
 	bool host;        /* pinned: of figures only `live` and what is cached */
 	uint32_t stack;   /* of the request; 0: unknown */
-	uint64_t event;   /* its number in the ring of the device */
+	uint64_t event;   /* its number in the ring of the device; 0: none was written */
 	uint64_t bytes;   /* as the program asked */
 	uint32_t row;     /* of the device */
 	int32_t ordinal;

@@ -211,6 +211,21 @@ static void nothing_is_told_where_the_policy_says_so(void **state)
 	case_close(f);
 }
 
+/* Or its stack would go to an event from before. */
+static void a_failure_that_is_not_recorded_has_no_event(void **state)
+{
+	struct fixture *f = case_open_limit(NULL, 100 * MIB);
+	const struct cm_oom *oom = &f->driver.last_oom;
+
+	(void)state;
+	assert_int_equal(case_try(f, 101 * MIB), CM_DRIVER_OUT_OF_MEMORY);
+	assert_int_equal(oom->event, f->heap->device->row->event_next);
+	assert_int_equal(cm_cache_record_events(f->cache, false), 0);
+	assert_int_equal(case_try(f, 101 * MIB), CM_DRIVER_OUT_OF_MEMORY);
+	assert_int_equal(oom->event, 0);
+	case_close(f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -222,6 +237,7 @@ int main(void)
 		cmocka_unit_test(nobody_is_asked_where_nobody_can_help),
 		cmocka_unit_test(good_news_is_told_once_and_of_the_same_size),
 		cmocka_unit_test(nothing_is_told_where_the_policy_says_so),
+		cmocka_unit_test(a_failure_that_is_not_recorded_has_no_event),
 	};
 
 	return cmocka_run_group_tests_name("oom", tests, NULL, NULL);
