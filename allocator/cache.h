@@ -76,8 +76,8 @@ bool cm_cache_has_hits(const struct cm_cache *cache);
 
 /* The heap of a context, or NULL. Lock-free. */
 struct cm_heap *cm_cache_find_heap(struct cm_cache *cache, uint64_t ctx);
-/* Makes the heap of a context; a heap that stands is returned. Waits until it can find no work of
- * old on what others that it reaches were given behind a barrier. -ENOSPC. */
+/* Makes the heap of a context; a heap that stands is returned. Waits for earlier work on memory
+ * that was allocated behind a barrier, in all heaps whose memory the context can reach. -ENOSPC. */
 int cm_cache_add_heap(struct cm_cache *cache, const struct cm_context_info *info,
 		      struct cm_heap **ret_heap);
 /*
@@ -177,8 +177,8 @@ void cm_cache_drain_heap(struct cm_cache *cache, uint64_t ctx);
 /* The same for every context that has a heap now. */
 void cm_cache_drain_all(struct cm_cache *cache);
 
-/* Whether there is memory of more than one device: only then the calls below mean anything. It
- * never goes back. */
+/* Whether the cache has had memory of more than one device; once true it stays true. Only then the
+ * calls below have an effect. */
 bool cm_cache_has_devices(const struct cm_cache *cache);
 /* The device rows that the address may belong to, a bit each. Takes no lock. */
 uint64_t cm_cache_rows_of(const struct cm_cache *cache, uint64_t addr);
@@ -191,18 +191,18 @@ struct cm_submission {
 	uint32_t by;    /* row of the device whose context it is */
 };
 /*
- * The hooks call this before they submit work to a stream of the context which names memory of
- * these rows, and cm_cache_end_reach once the driver has answered, whatever it says. Memory of a
- * device is not waited for by work of others without it (reuse/reach.h). Waits until what was
- * allocated behind a barrier is idle, where other devices are named. No lock is held; also while a
- * capture is active.
+ * The hooks call this before they submit work to a stream of the context if the work names memory
+ * of these rows, and cm_cache_end_reach when the driver has answered, also with an error. Only
+ * through this does memory of a device wait for work of other devices (reuse/reach.h). If other
+ * devices are named, waits until memory of theirs that was allocated behind a barrier is idle. No
+ * lock is held. May be called while a capture is active.
  */
 struct cm_submission cm_cache_begin_reach(struct cm_cache *cache, uint64_t ctx, uint64_t named);
 void cm_cache_end_reach(struct cm_cache *cache, struct cm_submission submission);
 
-/* Work that may run without bound is about to be submitted to a stream of the context, or may
- * order its later work behind that of another one; 0: of any. Beside the number of struct
- * cm_driver_ops. */
+/* Work that may run without bound is about to be submitted to a stream of the context, or later
+ * work of the context may be ordered behind such work. `ctx` 0: of any context. Called in
+ * addition to counting in work_number of struct cm_driver_ops. */
 void cm_cache_note_work(struct cm_cache *cache, uint64_t ctx);
 
 /*

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How memory is laid out where a card fills up. A segment that is wholly free can go back to the
- * driver for another one; once a piece of it is in use, that pins what is left of it, which serves
- * small requests alone. So no more is pinned by a cut than a share of the room that the card has
- * above the most that the program ever had in use: a small one of a program that is not known yet,
- * and the larger, the longer it has gone on without more. Where a cut would pin more, the request
- * gets a segment of its own, for which idle ones go back (exchange.h). And where segments for
- * several blocks would pin much, they are as large as some number of these.
+ * How memory is laid out when a card fills up. A segment that is wholly free can return to the
+ * driver in exchange for another one. Once a piece of it is in use, that piece pins the rest, which
+ * then serves small requests alone. So a cut may pin no more than a share of what the card has
+ * above the program's peak. The share is small at first, and grows the longer the program goes on
+ * without reserving more. If a cut would pin more, the request gets a segment of its own, and idle
+ * ones return for it (exchange.h). If segments for several blocks would pin much, they are as large
+ * as some number of these blocks.
  *
- * Of memory on pages a block is spared where the request would lie on more whole pages of it than
- * need be: it gets another block, or a place for which pages are moved, that shares one with blocks
+ * On pages, a block is spared if the request would touch more whole pages of it than it has to. The
+ * request gets another block, or a place for which pages are moved, and shares a page with blocks
  * in use.
  *
- * A program that repeats itself would move pages for ever. So that is limited, until the program
- * has more in use than ever.
+ * A program that repeats itself would move pages for ever. So the moves are limited, until the
+ * program has more in use than ever.
  *
  * The device's lock is held for all of it. Nothing here calls the driver.
  */

@@ -115,8 +115,8 @@ static uint64_t context_bytes(const struct cm_context_info *info)
 	return missing < CONTEXT_BYTES_MAX ? missing : CONTEXT_BYTES_MAX;
 }
 
-/* There is another device: work of one says nothing of the others. What was freed before counts as
- * followed by work: no number of the one counter is one of the other. */
+/* From the second device on, each device counts its own work. What was freed before counts as
+ * followed by work, since no number of the one counter is a number of the other. */
 static void count_work_apart(struct cm_cache *cache)
 {
 	uint32_t i, n = atomic_load_explicit(&cache->devices, memory_order_relaxed);

@@ -68,9 +68,9 @@ static void count_work(struct cm_device *device)
 	(void)__atomic_fetch_add(device->own_work, 1, __ATOMIC_RELAXED);
 }
 
-/* From here on no barrier is laid in memory of the device: what was allocated behind the last one
- * is waited for. Without events of contexts there is none, and the event lock may be held for
- * long. */
+/* Waits for work on what was allocated behind the last barrier of each heap of the device; no
+ * further barrier is laid from now on. Heaps without events of contexts have no barriers, and would
+ * wait for the event lock, which may be held for long. */
 static void settle(const struct cm_device *device)
 {
 	struct cm_heap *heap;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A segment for others. Where a request finds no block that serves it, idle segments would be kept
- * beside the new one: too small for it, or spared (fragmentation.h). Where that would raise what is
- * reserved above all that was so before, they go back to the driver first, as far as that keeps it
- * from rising: only where a block may be cut out of any that is large enough, so that the new one
- * serves for them. And where the driver refuses, they go for a request that spared them.
+ * Exchanges idle segments for a new one. If no block serves a request, idle segments would stay
+ * beside the new segment: they are too small, or spared (fragmentation.h). If that would raise what
+ * is reserved to a new maximum, idle segments return to the driver first, as many as keep it from
+ * rising. This needs a policy that cuts a block out of any larger one, so that the new segment
+ * serves in their place. If the driver refuses a request that spared idle segments, these return
+ * for it as well.
  */
 #ifndef CM_ALLOCATOR_RECLAIM_EXCHANGE_H
 #define CM_ALLOCATOR_RECLAIM_EXCHANGE_H
@@ -22,9 +23,9 @@ struct cm_heap;
  */
 CM_NODISCARD int cm_exchange(struct cm_heap *heap, uint64_t bytes);
 
-/* The driver has refused `bytes` in the large pool of the heap, and ready blocks are spared:
- * idle segments go, as far as they are enough. The reclaim lock is held, else as above; also
- * -EAGAIN: the device is busy for longer, and nothing went. */
+/* The driver has refused `bytes` in the large pool of the heap, and ready blocks are spared: idle
+ * segments of about as many bytes return. The reclaim lock is held, else as above. Also -EAGAIN:
+ * the device is busy for longer than CM_PATIENCE_NS, and nothing was returned. */
 CM_NODISCARD int cm_exchange_refused(struct cm_heap *heap, uint64_t bytes);
 
 #endif

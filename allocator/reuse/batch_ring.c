@@ -14,7 +14,7 @@ void cm_batch_ring_init(struct cm_batch_ring *ring)
 	ring->oldest = ring->open.number;
 }
 
-/* Where the number of work stands that the ring's batches are compared with. */
+/* The work number that the ring's batches are compared with. */
 static uint64_t work_of(const struct cm_batch_ring *ring)
 {
 	return ring->heap ? cm_device_work(ring->heap->device) : cm_cache_work(ring->cache);

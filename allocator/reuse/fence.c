@@ -78,8 +78,8 @@ static bool has_event_of(const struct cm_fence *fence, const struct cm_device *d
 	return i < fence->events;
 }
 
-/* What the fence shows of work of another device: that of all its contexts was submitted before the
- * first of their events. */
+/* Enters which submissions of another device the fence covers. They are counted once, before the
+ * first event of its contexts. */
 static void note_reach(const struct cm_fence *fence, struct cm_device *of,
 		       struct cm_fence_event *slot)
 {
@@ -112,8 +112,8 @@ static int record_one(struct cm_fence *fence, struct cm_device *of, struct cm_he
 	return 0;
 }
 
-/* Nothing is recorded in a suspended context: without it, in a probe of a device, or not at all. A
- * probe shows nothing of who reaches whom. */
+/* Nothing is recorded in a suspended context: a probe of a device leaves it out, and no other fence
+ * is recorded then. A probe says nothing of submissions of other devices. */
 static bool record(struct cm_cache *cache, struct cm_device *of, bool is_probe,
 		   struct cm_fence *fence)
 {

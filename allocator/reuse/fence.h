@@ -2,7 +2,7 @@
 /*
  * One event in every context that can reach the memory of a device (reach.h), recorded together:
  * when all of them have completed, so has all work that was submitted anywhere before and may have
- * touched that memory. Of memory of the host: in every context of the process.
+ * touched that memory. For memory of the host it has an event in every context of the process.
  *
  * Events stay with their context and serve one fence after the other. Where a driver has no events
  * of a context, cm_fence_synchronize_event_locked is all there is.
@@ -24,13 +24,14 @@
 /* Whether the driver has what a fence needs. */
 bool cm_fence_is_possible(const struct cm_cache *cache);
 
-/* Records a fence that holds no events, for memory of the device `of`; NULL: of the host. False: it
- * could not be, as while one of the contexts is suspended, and holds none as before. */
+/* Records the fence, which holds no events, for memory of the device `of`; NULL: of the host.
+ * False: it could not, for example since a context is suspended; the fence still holds no
+ * events. */
 bool cm_fence_record_event_locked(struct cm_cache *cache, struct cm_device *of,
 				  struct cm_fence *fence);
 
-/* The same for what the driver waits for when it takes memory of the device back. Not for suspended
- * contexts, which end by themselves or go on. No proof that memory is idle. */
+/* The same for the work that the driver waits for when memory of the device is freed. Leaves out
+ * suspended contexts, which end by themselves or go on. No proof that memory is idle. */
 bool cm_fence_record_probe_event_locked(struct cm_device *device, struct cm_fence *fence);
 
 /* Asks the driver; events that have completed are given back at once. Never blocks. The questions

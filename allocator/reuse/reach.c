@@ -16,8 +16,9 @@ static bool is_shared(const struct cm_device *device)
 	return false;
 }
 
-/* `begun` is counted before the work can be submitted, and whoever frees memory that the work names
- * has heard of that submission: so the caller, who has that memory, sees the number. */
+/* `begun` is counted before the work can be submitted, and the program frees memory that the
+ * work names only after that submission. So the caller, which deals with freed memory, sees the
+ * number. */
 static bool is_open(const struct cm_reach *reach)
 {
 	return atomic_load_explicit(&reach->begun, memory_order_relaxed) != reach->done;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which contexts can reach the memory of a device: those whose work freed memory of it waits for.
+ * Which contexts can reach the memory of a device. Freed memory of the device waits for their work.
  *
  * A device's own contexts can. A context of another device can if peer access was given to it
  * (CM_HEAP_SHARED; all contexts count then), or while work submitted to its streams names memory
- * of the device: copies, fills, writes of values, graphs. What has neither cannot reach it.
+ * of the device: copies, fills, writes of values, graphs. No other context can.
  *
  * The hooks announce work that names memory (cm_cache_begin_reach) before they submit it, and say
- * when the driver has answered (cm_cache_end_reach). So whoever frees the memory behind that call
- * finds the relation open. It is closed once a fence that was recorded while no submission was
- * under way is complete, unless more was announced since. A submission whose end is never heard, as
- * the thread has left the call, keeps it open: that costs waiting, never memory.
+ * when the driver has answered (cm_cache_end_reach). So a free that comes after that call finds the
+ * relation open. It is closed when a fence is complete that was recorded while no submission was
+ * under way, unless more was announced since. If a thread leaves the call by longjmp or
+ * cancellation, the relation stays open: that costs waiting, and is safe.
  *
  * The functions here never call the driver, and want the event lock held.
  */
@@ -25,21 +25,21 @@
 /* Whether contexts of the device `by` can reach memory of the device. */
 bool cm_reach_has_event_locked(const struct cm_device *device, const struct cm_device *by);
 
-/* Whether no work but that of the heap's own context can reach its memory: a barrier in it holds
- * back all. */
+/* Whether only work of the heap's own context can reach its memory, so that a barrier in that
+ * context holds back all of it. */
 bool cm_reach_is_alone_event_locked(const struct cm_heap *heap);
 
-/* The open relation by which contexts of the device `by` reach memory of the device, and in
- * *ret_number how much of it their events show to be done that are recorded from now on. NULL: none
- * is open, or they would show nothing, since a submission is under way. */
+/* Finds the open relation by which contexts of the device `by` reach memory of the device. Sets
+ * *ret_number to the number of the last submission that events recorded from now on cover. NULL:
+ * none is open, or a submission is under way, which such events may not cover. */
 struct cm_reach *cm_reach_open_event_locked(struct cm_device *device, const struct cm_device *by,
 					    uint64_t *ret_number);
 
 /* The work of this number is done, and all before it. */
 void cm_reach_close_event_locked(struct cm_reach *reach, uint64_t number);
 
-/* Contexts of the device may have submitted anything before they were known: they reach all others'
- * memory until fences have shown their work to be done. */
+/* Contexts of the device may have submitted work before they were known. They reach the memory
+ * of all other devices until fences have shown that work to be done. */
 void cm_reach_open_all_event_locked(struct cm_device *by);
 
 /* The heap's context has gone, and its work with it. */

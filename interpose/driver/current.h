@@ -20,8 +20,8 @@ static inline uint64_t cm_context_current(void)
 	return (uintptr_t)ctx;
 }
 
-/* The context of a stream, 0: it has none. Those that each context has are of the current one; the
- * driver is asked for others, but for the one that the thread has named last. */
+/* The context of a stream; 0: none. The default streams are of the current context. For any other
+ * stream the driver is asked, unless the thread named it last. */
 uint64_t cm_context_of_stream(CUstream stream);
 
 /* A stream is about to go, or a context with its streams: their handles may come again. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Work submitted to streams of one device that names memory of another one: the cache is told
- * before and after, or it would hand that memory out while the work is under way
- * (allocator/reuse/reach.h). Programs of one device pay one question.
+ * Work submitted to streams of one device that names memory of another one. The cache is told
+ * before and after; otherwise it would reuse that memory while the work is under way
+ * (allocator/reuse/reach.h). Programs of one device pay for one test.
  *
  * Thread-safe. Asks the driver only for the context of a stream, which is legal during captures.
  */
@@ -25,18 +25,19 @@ static inline bool cm_reach_is_watched(void)
 	return cache && cm_cache_has_devices(cache);
 }
 
-/* What follows wants cm_reach_is_watched. The devices whose memory is named, a bit each: by an
- * address, by an end of a copy in 2D or 3D, and by batches. */
+/* The devices whose memory is named, a bit each: by an address, by an end of a copy in 2D or 3D,
+ * and by batches. These and the functions below are called only if cm_reach_is_watched. */
 uint64_t cm_reach_of(CUdeviceptr addr);
 uint64_t cm_reach_of_box(CUmemorytype type, CUdeviceptr addr);
 uint64_t cm_reach_of_list(const CUdeviceptr *list, size_t count);
 uint64_t cm_reach_of_boxes(const CUDA_MEMCPY3D_BATCH_OP *list, size_t count);
 uint64_t cm_reach_of_words(const CUstreamBatchMemOpParams *ops, unsigned int count);
-/* By what may name anything. */
+/* All devices, for work that may name any memory. */
 uint64_t cm_reach_of_any(void);
 
-/* Such work is about to be submitted to the stream, and was, or not: cm_cache_begin_reach. May
- * block for what a native free would have waited for. */
+/* Around the submission of such work to the stream, whether the driver takes it or not:
+ * cm_cache_begin_reach and cm_cache_end_reach. The first may block for work that a native free
+ * would have waited for. */
 struct cm_submission cm_reach_begin(CUstream stream, uint64_t named);
 void cm_reach_end(struct cm_submission submission);
 

@@ -296,7 +296,7 @@ static void compare(py_state *this_thread, struct cm_python_frames *to, size_t m
 	decide(to->placed ? CM_PYTHON_CHECKED : CM_PYTHON_DIFFERS);
 }
 
-/* What a walk cannot name any more. */
+/* Adds a frame that stands for callers which the walk could not name. */
 static void add_gone(struct cm_python_frames *to, size_t max, cm_python_text_fn *add_text)
 {
 	if (to->count == max)

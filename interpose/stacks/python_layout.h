@@ -12,7 +12,7 @@
 
 #define CM_PYTHON_ABSENT UINT16_MAX
 
-/* Nothing that a walk reads of a frame, of a code object, ends further in. */
+/* A walk reads at most so many bytes from the begin of a frame, and of a code object. */
 #define CM_PYTHON_FRAME_BYTES 112
 #define CM_PYTHON_CODE_BYTES  144
 

@@ -10,8 +10,8 @@
 #define STEPS_MAX  100000
 #define LENGTH_MAX (1 << 20) /* of a text or a table that is believed */
 
-/* Owners of a frame from here on mean that it is none of Python's: the interpreter's own, at the
- * outer end of a run of frames. */
+/* Owners from this one on: the frame is the interpreter's own, at the outer end of a run of Python
+ * frames. */
 #define OWNER_SHIM 3
 
 /* Offsets that have been the same in all versions. */
@@ -68,7 +68,7 @@ void cm_python_forget_all(void)
 	}
 }
 
-/* Of memory that has been found readable. */
+/* The loads are of memory that has been found readable. */
 static void load(uintptr_t at, void *to, size_t bytes)
 {
 	memcpy(to, (const void *)at, bytes); /* NOLINT(performance-no-int-to-ptr) */
@@ -139,7 +139,7 @@ static bool get_frame(const struct cm_python_layout *layout, uintptr_t at, struc
 	return true;
 }
 
-/* What of a code object tells it from another one at the same address. */
+/* The fields of a code object that tell it from another one at the same address. */
 struct code {
 	uintptr_t at;
 	uintptr_t name;
@@ -172,7 +172,7 @@ static bool get_code(const struct cm_python_reader *reader, uintptr_t at, struct
 	return true;
 }
 
-/* What stands for the file of the last frame: most have the same. */
+/* The hash of the file name of the last frame; most frames have the same file. */
 struct memo {
 	uintptr_t file;
 	uint64_t weight;
@@ -187,7 +187,7 @@ static uint64_t mix(uint64_t hash, uint64_t word)
 /* The multipliers are large and odd; sums of products need not wait for each other. */
 #define WEIGHT(i) (UINT64_C(0x9e3779b97f4a7c15) * (2 * (uint64_t)(i) + 1))
 
-/* Fewer than 8 bytes, of which nothing behind them is read. */
+/* Loads fewer than 8 bytes, and reads nothing behind them. */
 static uint64_t load_short(uintptr_t at, size_t bytes)
 {
 	uint64_t word = 0;
@@ -200,8 +200,9 @@ static uint64_t load_short(uintptr_t at, size_t bytes)
 }
 
 /*
- * Stands for an object whose address and size may be those of one that has gone: for its first and
- * last 8 bytes, too. Texts that are equal in all that are taken for the same one.
+ * A hash of an object's address, size, and first and last 8 bytes. A new object may have the
+ * address and the size of one that has gone; texts that agree in all of these are taken for the
+ * same.
  */
 static bool weigh(uintptr_t object, uint16_t data, uint64_t *ret_weight)
 {
@@ -227,7 +228,7 @@ static bool weigh(uintptr_t object, uint16_t data, uint64_t *ret_weight)
 	return true;
 }
 
-/* Stands for a place in a code object. False: it is none. */
+/* A hash of a place in a code object. False: it is none. */
 static bool get_key(const struct cm_python_reader *reader, const struct code *code, uintptr_t place,
 		    struct memo *memo, uint64_t *ret_key)
 {
