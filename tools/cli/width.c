@@ -107,8 +107,10 @@ static void put(FILE *file, size_t width, const char *next, const char *text)
 	}
 }
 
-static void put_formatted(FILE *file, size_t width, const char *next, const char *before,
-			  const char *format, va_list args)
+__attribute__((format(printf, 5, 0))) static void put_formatted(FILE *file, size_t width,
+								const char *next,
+								const char *before,
+								const char *format, va_list args)
 {
 	char *text = NULL, *line = NULL;
 
