@@ -219,7 +219,7 @@ def a_library_that_is_missing_or_open_to_all_is_found():
     finds({'library': 'fail'}, '--library', path)
 
 
-def a_neighbour_in_the_environment_is_found():
+def a_rival_in_the_environment_is_found():
     path = FOLDER / 'libvgpu.so'
     shutil.copy(NVML, path)
     finds({'preload': 'warn'}, env=environment(LD_PRELOAD=str(path)))
@@ -365,7 +365,7 @@ if __name__ == '__main__':
             programs_that_take_no_library_are_found, a_script_is_judged_by_its_interpreter,
             commands_that_drop_the_library_are_found, what_the_loader_refuses_is_found,
             a_library_for_a_later_glibc_is_found, a_library_that_is_missing_or_open_to_all_is_found,
-            a_neighbour_in_the_environment_is_found, mistakes_in_the_configuration_are_found,
+            a_rival_in_the_environment_is_found, mistakes_in_the_configuration_are_found,
             a_machine_without_driver_or_card_is_found, the_real_driver_without_a_card_is_known,
             crashed_regions_are_counted_when_they_are_old, processes_are_looked_at,
             names_are_masked_to_be_shared, it_ends_in_time_and_writes_nothing,

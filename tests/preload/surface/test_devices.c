@@ -31,7 +31,7 @@ static CUcontext open_busy(bool endless)
 }
 
 /* Calls that a pair takes; what it takes natively is a part of that. */
-static uint64_t turn_over(void)
+static uint64_t get_and_free_often(void)
 {
 	CUdeviceptr addr;
 	int i;
@@ -51,13 +51,13 @@ static uint64_t turn_over(void)
 static void play(bool endless)
 {
 	CUcontext first = cm_open(0), second;
-	uint64_t alone = turn_over(), beside, start;
+	uint64_t alone = get_and_free_often(), beside, start;
 
 	OK(cuMemFree_v2(cm_get(BLOCK)));
 	second = open_busy(endless);
 	OK(cuCtxSetCurrent(first));
 	start = cudasim_now();
-	beside = turn_over();
+	beside = get_and_free_often();
 	/* An old driver is waited for by the batch, and how many blocks that is varies. */
 	CM_MUST(beside <= alone + 10 || cudasim_calls("cuCtxSynchronize") <= TURNS / 2);
 	/* Natively each turn waits for its fill. */
