@@ -23,7 +23,7 @@ void cm_paged_tag_run_locked(struct cm_heap *heap, struct cm_paged *paged, uint3
 	first = &paged->page[cm_paged_page_at(paged, segment->addr)];
 	last = &paged->page[cm_paged_page_at(paged, cm_paged_end_of(segment)) - 1];
 	first->run = last->run = run;
-	/* What is noted there already is nearer to the end than the first block of a run. */
+	/* A hint that is there already is nearer to the end than the first block of a run. */
 	if (!cache->block[block].next || !cm_runs_has_block(cache, run, last->hint))
 		last->hint = block;
 }

@@ -9,7 +9,7 @@
 
 void cm_batch_ring_init(struct cm_batch_ring *ring)
 {
-	/* A number means one batch for good: who has noted it may come back late. */
+	/* A number means one batch for good: a thread that keeps it may come back late. */
 	ring->open = (struct cm_batch){.number = ring->open.number + 1};
 	ring->oldest = ring->open.number;
 }

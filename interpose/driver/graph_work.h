@@ -16,7 +16,7 @@
  * legal during captures. */
 void cm_graph_work_note(CUgraphExec exec, CUgraph graph);
 
-/* Whether a launch of it is to be noted. */
+/* Whether a launch of it is work whose effects the host can see (host_work.h). */
 bool cm_graph_work_reaches_host(CUgraphExec exec);
 
 #endif
