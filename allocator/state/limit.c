@@ -98,16 +98,28 @@ static uint64_t lower_limit(uint64_t bytes, double fraction, uint64_t total)
 	return bytes ? bytes : 1;
 }
 
-/* Sequentially consistent, as in cm_cache_set_limit: the thread that publishes a device reads the
- * new limit, or the thread that sets the limit sees the device. */
+static uint64_t read_limit(const struct cm_policy *policy, uint64_t total)
+{
+	return lower_limit(read_bytes(policy), read_fraction(policy), total);
+}
+
+/*
+ * The limit is read again after it was stored: a thread that was interrupted in between must not
+ * leave an old one. Sequentially consistent, as in cm_cache_set_limit: the thread that publishes a
+ * device reads the new limit, or the thread that sets the limit sees the device.
+ */
 void cm_limit_apply(struct cm_device *device)
 {
 	const struct cm_policy *policy = &device->cache->policy;
+	const uint64_t total = device->row->total_bytes;
 	uint64_t bytes;
 
-	atomic_thread_fence(memory_order_seq_cst);
-	bytes = lower_limit(read_bytes(policy), read_fraction(policy), device->row->total_bytes);
-	__atomic_store_n(&device->row->allowed_bytes, bytes, __ATOMIC_RELAXED);
+	do {
+		atomic_thread_fence(memory_order_seq_cst);
+		bytes = read_limit(policy, total);
+		__atomic_store_n(&device->row->allowed_bytes, bytes, __ATOMIC_RELAXED);
+		atomic_thread_fence(memory_order_seq_cst);
+	} while (bytes != read_limit(policy, total));
 }
 
 void cm_cache_set_limit(struct cm_cache *cache, uint64_t bytes, double fraction)
