@@ -39,7 +39,7 @@ uint64_t cm_python_recall(uint64_t key)
 	return (check ^ frame) == key ? frame : 0;
 }
 
-void cm_python_remember(uint64_t key, uint64_t frame)
+static void remember(uint64_t key, uint64_t frame)
 {
 	struct slot *slot = &slots[key % SLOTS];
 
@@ -447,7 +447,7 @@ static uint64_t name_frame(const struct cm_python_reader *reader, const struct f
 		return word;
 	word = describe(reader, &code, frame->place, add_text);
 	if (word && cm_frame_text(word))
-		cm_python_remember(key, word);
+		remember(key, word);
 	return word;
 }
 

@@ -34,7 +34,6 @@ bool cm_python_walk(const struct cm_python_reader *reader, uintptr_t state,
 /* Remembered frames, by a word that stands for a code object and a place in it. A frame that is not
  * remembered is 0. */
 uint64_t cm_python_recall(uint64_t key);
-void cm_python_remember(uint64_t key, uint64_t frame);
 /* For a frame that is held as long as it is remembered: it takes no place of another, and keeps
  * its own. Returns whether it is remembered. */
 bool cm_python_remember_held(uint64_t key, uint64_t frame);

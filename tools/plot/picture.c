@@ -174,7 +174,8 @@ void cm_picture_line(struct cm_picture *picture, double x0, double y0, double x1
 		stroke(picture, x0, y0, x1, y1, width, color);
 }
 
-double cm_picture_text_width(double size, size_t characters)
+/* Of a line of text in pixels, in a PNG; in an SVG it depends on the reader's fonts. */
+static double text_width(double size, size_t characters)
 {
 	return (double)characters * size * GLYPH_WIDE / GLYPH_HIGH;
 }
@@ -224,7 +225,7 @@ static void put_glyphs(struct cm_picture *picture, double x, double y, double si
 			  !strncmp(text, "\xc2\xb5", 2) ? 'u'
 			  : code < 0x80                 ? *text
 							: '\x7f');
-		x += cm_picture_text_width(size, 1);
+		x += text_width(size, 1);
 	}
 }
 
@@ -254,7 +255,6 @@ void cm_picture_text(struct cm_picture *picture, double x, double y, double size
 		(void)fputs("</text>\n", picture->file);
 		return;
 	}
-	put_glyphs(picture,
-		   x - cm_picture_text_width(size, count_characters(text)) * (double)align / 2, y,
+	put_glyphs(picture, x - text_width(size, count_characters(text)) * (double)align / 2, y,
 		   size, color, text);
 }

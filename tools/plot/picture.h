@@ -40,7 +40,5 @@ enum cm_align { CM_ALIGN_LEFT, CM_ALIGN_MIDDLE, CM_ALIGN_RIGHT };
 /* A line of UTF-8; `y` is the baseline, `size` the height of a line. */
 void cm_picture_text(struct cm_picture *picture, double x, double y, double size,
 		     enum cm_align align, uint32_t color, const char *text);
-/* The widest text of a PNG; an SVG's depends on the reader's fonts, and is narrower. */
-double cm_picture_text_width(double size, size_t characters);
 
 #endif

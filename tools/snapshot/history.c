@@ -323,7 +323,9 @@ int cm_sum_compare(const struct cm_sum *x, const struct cm_sum *y, enum cm_measu
 	return x->stack < y->stack ? -1 : x->stack > y->stack;
 }
 
-int cm_history_sum(const struct cm_history *history, struct cm_sum **ret_sums, size_t *ret_count)
+/* Sums by stack, the largest CM_MEASURE_LIVE first. The caller frees the array. -ENOMEM. */
+static int sum_by_stack(const struct cm_history *history, struct cm_sum **ret_sums,
+			size_t *ret_count)
 {
 	const struct cm_snapshot *snapshot = history->snapshot;
 	struct cm_sum *sums = calloc(snapshot->stacks, sizeof(*sums)), *sum;
@@ -361,7 +363,7 @@ int cm_sums_each(const struct cm_snapshot *snapshot, cm_sums_fn fn, void *data)
 		err = cm_history_create(snapshot, device, &history);
 		if (err)
 			break;
-		err = cm_history_sum(history, &sums, &count);
+		err = sum_by_stack(history, &sums, &count);
 		if (!err) {
 			err = fn(data, device, sums, count);
 			free(sums);

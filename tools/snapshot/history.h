@@ -93,10 +93,8 @@ void cm_sum_add(struct cm_sum *sum, const struct cm_history *history, const stru
 /* Compares sums for qsort(3), the largest first by the measure; equal ones by stack. */
 int cm_sum_compare(const struct cm_sum *x, const struct cm_sum *y, enum cm_measure measure);
 
-/* Sums by stack, the largest CM_MEASURE_LIVE first. The caller frees the array. -ENOMEM. */
-int cm_history_sum(const struct cm_history *history, struct cm_sum **ret_sums, size_t *ret_count);
-
-/* Receives the sums of a device. Ends the visit with what is not 0. */
+/* Receives the sums of a device by stack, the largest CM_MEASURE_LIVE first. Ends the visit with
+ * what is not 0. */
 typedef int (*cm_sums_fn)(void *data, const struct cm_snap_device *device,
 			  const struct cm_sum *sums, size_t count);
 /* Visits the devices in their order, those without sums too. -ENOMEM, or what fn returned. */

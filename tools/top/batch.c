@@ -12,7 +12,8 @@
 #include "tools/top/replay.h"
 #include "tools/top/view.h"
 
-int cm_color_sgr(enum cm_color color)
+/* The SGR number of a colour's foreground, for terminals with eight colours; 0: the default. */
+static int sgr_of(enum cm_color color)
 {
 	static const int codes[CM_COLOR_COUNT] = {
 		[CM_COLOR_ALLOCATED] = 32,  [CM_COLOR_PENDING] = 33, [CM_COLOR_FRAGMENTED] = 35,
@@ -32,7 +33,7 @@ static void write_pen(FILE *file, const struct cm_cell *cell)
 	if (cell->attr & CM_ATTR_REVERSE)
 		(void)fputs(";7", file);
 	if (cell->color)
-		(void)fprintf(file, ";%d", cm_color_sgr((enum cm_color)cell->color));
+		(void)fprintf(file, ";%d", sgr_of((enum cm_color)cell->color));
 	(void)fputc('m', file);
 }
 

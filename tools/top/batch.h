@@ -13,9 +13,6 @@
 /* Writes a canvas as lines without blanks at their ends; `color`: with escape sequences. */
 void cm_canvas_write(const struct cm_canvas *canvas, FILE *file, bool color);
 
-/* The SGR number of a colour's foreground, for terminals with eight colours; 0: the default. */
-int cm_color_sgr(enum cm_color color);
-
 /*
  * Prints `frames` frames (0: until the output ends), one an interval, the first at once. 0, or an
  * exit code after a complaint.

@@ -203,8 +203,6 @@ void cm_top_forget(struct cm_top *top);
 /* Filters, groups and sorts anew, and keeps the selection. 0 or -ENOMEM. */
 int cm_top_arrange(struct cm_top *top);
 
-/* The line of the selection in `shown`; 0 if there is none. */
-size_t cm_top_selected_line(const struct cm_top *top);
 /* Selects a line of `shown`; beyond the end the last one. */
 void cm_top_select(struct cm_top *top, size_t line);
 

@@ -172,7 +172,8 @@ static int arrange_groups(struct cm_top *top, size_t count)
 	return 0;
 }
 
-size_t cm_top_selected_line(const struct cm_top *top)
+/* The line of the selection in `shown`; 0 if there is none. */
+static size_t selected_line(const struct cm_top *top)
 {
 	size_t i;
 
@@ -201,7 +202,7 @@ void cm_top_select(struct cm_top *top, size_t line)
 /* The selection stays with its process; if that is gone, with its line. */
 static void keep_selection(struct cm_top *top)
 {
-	const size_t found = cm_top_selected_line(top);
+	const size_t found = selected_line(top);
 
 	if (!top->selected || top->selected->is_group || found >= top->shown_count ||
 	    top->shown[found] != top->selected)
