@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "allocator/blocks/poll_policy.h"
 
+#include "allocator/state/limit.h"
 #include "allocator/state/pages.h"
 #include "allocator/state/report.h"
 #include "stats/counters.h"
@@ -36,7 +37,7 @@ static uint64_t greater(uint64_t a, uint64_t b)
 static uint64_t room_of(const struct cm_device *device)
 {
 	const uint64_t reserved = cm_device_reserved_locked(device);
-	const uint64_t total = device->row->allowed_bytes ? 0 : device->row->total_bytes;
+	const uint64_t total = cm_limit_bytes(device) ? 0 : device->row->total_bytes;
 
 	return reserved < total ? (total - reserved) / GATHER_SHARE : 0;
 }
