@@ -156,7 +156,6 @@ static void end_epoch_locked(struct cm_heap *heap, struct cm_batch *epoch)
 	cm_counters_count(heap->device->row, CM_SCALAR_epochs_closed, epoch->closes);
 	cm_counters_count(heap->device->row, CM_SCALAR_barriers, epoch->barriers);
 	heap->polled_bytes = 0;
-	epoch->list.last = 0;
 }
 
 bool cm_heap_retire_locked(struct cm_heap *heap, struct cm_batch *epoch)

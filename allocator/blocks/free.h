@@ -36,12 +36,8 @@ CM_ALWAYS_INLINE void cm_free_join_epoch(struct cm_heap *heap, uint32_t index, u
 	struct cm_batch *open = &heap->epochs.open;
 
 	cm_block_set_state(heap->cache, index, CM_BLOCK_PENDING);
-	block[index].link_next = 0;
-	if (CM_LIKELY(open->list.last))
-		block[open->list.last].link_next = index;
-	else
-		open->list.first = index;
-	open->list.last = index;
+	block[index].link_next = open->list.first;
+	open->list.first = index;
 	open->blocks++;
 	open->bytes += size;
 	open->work = cm_device_work(heap->device);

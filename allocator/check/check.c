@@ -267,7 +267,7 @@ static bool check_epoch(struct walk *walk, const struct cm_heap *heap, const str
 {
 	const struct cm_block *block = walk->cache->block;
 	uint64_t blocks = 0, bytes = 0;
-	uint32_t index, last = 0;
+	uint32_t index;
 
 	for (index = epoch->list.first; index; index = block[index].link_next) {
 		if (index >= walk->cache->blocks || walk->seen[index] != SEEN_IN_SEGMENT ||
@@ -285,9 +285,8 @@ static bool check_epoch(struct walk *walk, const struct cm_heap *heap, const str
 		walk->seen[index] = SEEN_IN_EPOCH;
 		blocks++;
 		bytes += block[index].size;
-		last = index;
 	}
-	if (last != epoch->list.last || blocks != epoch->blocks || bytes != epoch->bytes)
+	if (blocks != epoch->blocks || bytes != epoch->bytes)
 		return cm_why_set(&walk->why,
 				  "epoch %llu of heap %u states %llu blocks of %llu bytes and "
 				  "holds %llu of %llu",

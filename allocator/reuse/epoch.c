@@ -31,18 +31,17 @@ void cm_epoch_init(struct cm_heap *heap)
 	cm_batch_ring_init(epochs);
 }
 
-/* The newest closed epoch could not be recorded: its blocks go back before the open ones. */
+/* The newest closed epoch could not be recorded: its blocks go back behind the open ones. */
 static void reattach(struct cm_heap *heap)
 {
 	struct cm_device *device = heap->device;
 	struct cm_batch *back = cm_batch_newest(&heap->epochs), *open = &heap->epochs.open;
+	uint32_t *link = &open->list.first;
 
 	cm_lock_acquire(&device->lock);
-	if (open->list.first)
-		heap->cache->block[back->list.last].link_next = open->list.first;
-	else
-		open->list.last = back->list.last;
-	open->list.first = back->list.first;
+	while (*link)
+		link = &heap->cache->block[*link].link_next;
+	*link = back->list.first;
 	open->blocks += back->blocks;
 	open->bytes += back->bytes;
 	if (open->blocks == back->blocks)

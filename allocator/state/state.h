@@ -63,7 +63,8 @@ struct cm_fence {
 	} event[CM_FENCE_CONTEXTS];
 };
 
-/* Blocks in the order in which they were freed, by link_next; pinned ones by link_prev too. */
+/* Freed blocks by link_next: those of a device from the newest on, and `last` is not used; pinned
+ * ones from the oldest on, and by link_prev too. */
 struct cm_block_list {
 	uint32_t first;
 	uint32_t last;

@@ -559,8 +559,9 @@ static void the_events_of_a_block_come_in_pytorchs_order(void **state)
 		{CM_ACTION_ALLOC, other, 100},
 		{CM_ACTION_FREE_REQUESTED, addr, 700},
 		{CM_ACTION_FREE_REQUESTED, other, 100},
-		{CM_ACTION_FREE_COMPLETED, addr, 700},
+		/* Both at one moment, the one that was freed last first. */
 		{CM_ACTION_FREE_COMPLETED, other, 100},
+		{CM_ACTION_FREE_COMPLETED, addr, 700},
 		{CM_ACTION_SEGMENT_FREE, addr, 2 * MIB},
 	};
 
