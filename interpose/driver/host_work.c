@@ -19,15 +19,15 @@ _Atomic bool cm_host_work_is_off;
  * event is recorded between the two. A program that never does this pays for no event. */
 static _Atomic bool marks;
 
-/* A stream that has or had noted work, which is done up to number `done`. */
+/* A stream that has or had such work. Its work is numbered from 1. */
 struct row {
-	CUstream stream; /* ANY_STREAM, CU_STREAM_LEGACY, CU_STREAM_PER_THREAD or a handle */
-	uint32_t thread; /* of CU_STREAM_PER_THREAD, else 0 */
-	uint64_t noted;
-	uint64_t done;
-	uint64_t marked; /* the event stands behind the work of this number; 0: of none */
-	bool followed;   /* other work was submitted since */
-	CUevent event;   /* of the context; a thread that uses it takes it out meanwhile */
+	CUstream stream;    /* ANY_STREAM, CU_STREAM_LEGACY, CU_STREAM_PER_THREAD or a handle */
+	uint32_t thread;    /* of CU_STREAM_PER_THREAD, else 0 */
+	uint64_t submitted; /* the number of its last work */
+	uint64_t done;      /* work up to this number is finished */
+	uint64_t marked;    /* the event stands behind the work of this number; 0: of none */
+	bool followed;      /* other work was submitted since */
+	CUevent event;      /* of the context; a thread that uses it takes it out meanwhile */
 };
 
 /* Contexts beyond the table are none of ours: nothing is cached then (context.h). A thread that
@@ -42,7 +42,7 @@ static struct cm_lock lock = CM_LOCK_FREE(CM_LOCK_HOST_WORK); /* guards the tabl
 
 static bool has_work(const struct row *row)
 {
-	return row->noted != row->done;
+	return row->submitted != row->done;
 }
 
 static void count_locked(void)
@@ -178,7 +178,7 @@ static void note_locked(struct row *row)
 {
 	const bool first = !has_work(row);
 
-	row->noted++;
+	row->submitted++;
 	row->followed = false;
 	if (first)
 		count_locked();
@@ -242,8 +242,8 @@ static struct wait take_locked(uint64_t ctx, struct row *row)
 	struct wait wait = {.ctx = ctx,
 			    .stream = row->stream,
 			    .thread = row->thread,
-			    .number = row->noted,
-			    .is_marked = row->event && row->marked == row->noted,
+			    .number = row->submitted,
+			    .is_marked = row->event && row->marked == row->submitted,
 			    .followed = row->followed,
 			    .event = row->event};
 
@@ -291,7 +291,7 @@ static bool record(struct wait *wait)
  * not before a free has waited for more than it had to. */
 static bool wants_mark_locked(struct row *row)
 {
-	if (!row || !has_work(row) || (row->event && row->marked == row->noted))
+	if (!row || !has_work(row) || (row->event && row->marked == row->submitted))
 		return false;
 	row->followed = true;
 	return atomic_load_explicit(&marks, memory_order_relaxed);

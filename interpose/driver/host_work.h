@@ -6,7 +6,7 @@
  * synchronisation. With sync:auto a cached free waits for this work and for no other. With
  * sync:free the allocator waits for the block's own context; this is for the others of its device.
  *
- * A stream is noted after the driver has accepted the work and before that call returns to the
+ * A stream is entered after the driver has accepted the work and before that call returns to the
  * program. So every free that comes after the call, on any thread, finds it here. Which streams
  * have such work is all that is kept; a stream found idle is forgotten until its next work.
  *
@@ -32,7 +32,7 @@ extern _Atomic bool cm_host_work_kernels __attribute__((visibility("hidden")));
 
 extern _Atomic bool cm_host_work_is_off __attribute__((visibility("hidden")));
 
-/* Whether such work is to be noted: not with sync:never. */
+/* Whether frees wait for such work: not with sync:never. */
 static inline bool cm_host_work_is_on(void)
 {
 	return !atomic_load_explicit(&cm_host_work_is_off, memory_order_relaxed);
@@ -50,7 +50,7 @@ static inline bool cm_host_work_has_kernels(void)
 	return atomic_load_explicit(&cm_host_work_kernels, memory_order_relaxed);
 }
 
-/* From here on nothing is noted or waited for. */
+/* From here on no stream is entered and no free waits. */
 void cm_host_work_disable(void);
 
 /* The host has got memory that kernels can reach without a copy. */
@@ -61,11 +61,11 @@ void cm_host_work_count_kernels(void);
 void cm_host_work_note(CUstream stream, bool per_thread);
 
 /* Other work is about to be submitted to the stream. Where frees have waited for such work before,
- * an event is recorded behind what is noted, so that the next free does not wait for more. */
+ * an event is recorded behind that work, so that the next free does not wait for more. */
 void cm_host_work_before_other(CUstream stream, bool per_thread);
 
 /*
- * Waits until the noted work of every context of the device is done: what a native free of memory
+ * Waits until such work of every context of the device is done: what a native free of memory
  * of that device would have waited for at least. Blocks. Returns a sticky error that the driver
  * answered with, else CUDA_SUCCESS.
  */
