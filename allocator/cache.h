@@ -167,6 +167,17 @@ int cm_cache_mark_exported(struct cm_cache *cache, uint64_t addr);
 /* Something outside the context can reach its memory from now on: no ordered barrier. */
 void cm_cache_mark_shared(struct cm_cache *cache, uint64_t ctx);
 /*
+ * The program names this range to another device, such as a network card, which may access it at
+ * any time while the program has the memory, in the order of no stream. Marks the segments in it
+ * for as long as they last, as nobody says when the last access is over: freed, their blocks are
+ * reused once events have shown them to be idle, never behind a barrier. Waits until what was
+ * allocated behind a barrier is idle, as cm_cache_mark_exported does. Foreign memory is ignored. To
+ * be called before the device hears of the range. No lock is held; also while a capture is active.
+ */
+void cm_cache_mark_named(struct cm_cache *cache, uint64_t addr, uint64_t bytes);
+/* The same for all memory, present and future. */
+void cm_cache_mark_reached(struct cm_cache *cache);
+/*
  * Devices have been given access to the context's memory, bit n: of ordinal n. Marks it as shared,
  * and gives them access to its pages, which want it each, and to those to come. 0, also where it
  * has no heap; or the driver's answer: not all pages are open then.

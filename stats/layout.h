@@ -185,6 +185,10 @@ struct cm_block {
 #define CM_SEGMENT_PAGED    4096u /* grows and shrinks by pages of 2 MiB: expandable_segments */
 #define CM_SEGMENT_REGISTERED \
 	64u /* with HOST: the program's own pages, of any address and size, cuMemHostRegister */
+#define CM_SEGMENT_NAMED \
+	8192u /* named to other devices: reused once events have shown it to be idle */
+#define CM_SEGMENT_SETTLED \
+	16384u /* with NAMED: what was allocated behind a barrier before that is idle */
 
 /* Four bits, with HOST: the flags of cuMemHostAlloc (portable 1, mapped 2, write-combined 4), or 8
  * for memory of cuMemAllocHost. */

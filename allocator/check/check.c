@@ -295,12 +295,12 @@ static bool check_epoch(struct walk *walk, const struct cm_heap *heap, const str
 	return true;
 }
 
-static bool check_epochs(struct walk *walk, const struct cm_heap *heap)
+/* The closed batches of a ring and the open one; adds their blocks. */
+static bool check_ring(struct walk *walk, const struct cm_heap *heap,
+		       const struct cm_batch_ring *ring, uint64_t *blocks)
 {
-	const struct heap_sum *sum = &walk->heap[heap->index];
-	const struct cm_batch_ring *ring = &heap->epochs;
 	const struct cm_batch *epoch;
-	uint64_t number, blocks = ring->open.blocks;
+	uint64_t number;
 
 	if (ring->oldest > ring->open.number || ring->open.number - ring->oldest > CM_BATCHES_MAX)
 		return cm_why_set(&walk->why, "heap %u has epochs %llu to %llu", heap->index,
@@ -312,10 +312,23 @@ static bool check_epochs(struct walk *walk, const struct cm_heap *heap)
 					  (ull)epoch->number, (ull)number);
 		if (!check_epoch(walk, heap, epoch))
 			return false;
-		blocks += epoch->blocks;
+		*blocks += epoch->blocks;
 	}
-	if (!check_epoch(walk, heap, &ring->open))
+	*blocks += ring->open.blocks;
+	return check_epoch(walk, heap, &ring->open);
+}
+
+static bool check_epochs(struct walk *walk, const struct cm_heap *heap)
+{
+	const struct heap_sum *sum = &walk->heap[heap->index];
+	uint64_t blocks = 0;
+
+	if (!check_ring(walk, heap, &heap->epochs, &blocks) ||
+	    !check_ring(walk, heap, &heap->ordered, &blocks))
 		return false;
+	if (heap->ordered.open.blocks)
+		return cm_why_set(&walk->why, "heap %u: %llu blocks wait for no barrier",
+				  heap->index, (ull)heap->ordered.open.blocks);
 	if (blocks != sum->pending_blocks || heap->row->pending_blocks != sum->pending_blocks ||
 	    heap->row->pending_bytes != sum->pending_bytes)
 		return cm_why_set(&walk->why,

@@ -78,14 +78,12 @@ void cm_cache_drain_all(struct cm_cache *cache)
 		cm_heap_drain(atomic_load_explicit(&cache->heap[i], memory_order_relaxed));
 }
 
-static void retire_all(struct cm_heap *heap)
+static void retire_all(struct cm_heap *heap, struct cm_batch_ring *ring)
 {
-	struct cm_batch_ring *epochs = &heap->epochs;
-
-	for (; epochs->oldest < epochs->open.number; epochs->oldest++)
-		while (!cm_heap_retire_locked(heap, cm_batch_at(epochs, epochs->oldest)))
+	for (; ring->oldest < ring->open.number; ring->oldest++)
+		while (!cm_heap_retire_locked(heap, cm_batch_at(ring, ring->oldest)))
 			continue;
-	while (!cm_heap_retire_locked(heap, &epochs->open))
+	while (!cm_heap_retire_locked(heap, &ring->open))
 		continue;
 }
 
@@ -179,7 +177,8 @@ struct cm_heap *cm_cache_forget_heap(struct cm_cache *cache, uint64_t ctx)
 	/* The driver has dropped the memory: rows and counters follow, as if all had been freed and
 	 * given back. The heap drains, so what is ready merges and reaches no bin. */
 	for_each_segment_locked(heap, free_segment);
-	retire_all(heap);
+	retire_all(heap, &heap->ordered);
+	retire_all(heap, &heap->epochs);
 	for_each_segment_locked(heap, remove_segment);
 	cm_paged_forget_locked(heap);
 	/* The driver has all of it. Before it is no longer suspended: who finds that sees the

@@ -10,6 +10,7 @@
 #include "allocator/entry/uncached.h"
 #include "allocator/pinned/pinned.h"
 #include "allocator/reuse/epoch.h"
+#include "allocator/reuse/ordered.h"
 #include "allocator/reuse/reach.h"
 #include "allocator/state/life_cycle.h"
 #include "allocator/state/limit.h"
@@ -210,7 +211,6 @@ static void open_heap(struct cm_heap *heap, const struct cm_context_info *info)
 	heap->paused_at = heap->searches[CM_FIT_LARGE] - CM_POLL_PAUSE;
 	heap->polled_bytes = 0;
 	heap->hasty = 0;
-	heap->ordered = (struct cm_fence){0};
 	memset(heap->row, 0, sizeof(*heap->row));
 	heap->row->context = info->ctx;
 	heap->row->context_id = info->id;
@@ -238,7 +238,7 @@ static void settle_others(const struct cm_heap *added, bool is_found)
 	for (i = 0; i < n; i++) {
 		heap = atomic_load_explicit(&cache->heap[i], memory_order_relaxed);
 		if (heap != added && (is_found || heap->device == added->device))
-			cm_epoch_settle(heap);
+			cm_ordered_settle(heap);
 	}
 }
 

@@ -12,6 +12,7 @@
 #include "allocator/paged/paged.h"
 #include "allocator/reclaim/release.h"
 #include "allocator/reuse/epoch.h"
+#include "allocator/reuse/ordered.h"
 #include "allocator/reuse/reach.h"
 #include "allocator/state/rows.h"
 #include "allocator/state/state.h"
@@ -262,7 +263,7 @@ int cm_cache_mark_exported(struct cm_cache *cache, uint64_t addr)
 	int err = on_device_of(cache, addr, export_each, &heap);
 
 	if (!err)
-		cm_epoch_settle(heap);
+		cm_ordered_settle(heap);
 	return err;
 }
 
@@ -278,7 +279,7 @@ void cm_cache_mark_shared(struct cm_cache *cache, uint64_t ctx)
 	__atomic_fetch_or(&heap->row->flags, CM_HEAP_SHARED, __ATOMIC_RELAXED);
 	cm_lock_release(&heap->device->lock);
 	cm_lock_release(&cache->event_lock);
-	cm_epoch_settle(heap);
+	cm_ordered_settle(heap);
 }
 
 int cm_cache_open_to(struct cm_cache *cache, uint64_t ctx, uint64_t ordinals)

@@ -6,6 +6,7 @@
 #include "allocator/cache.h"
 #include "allocator/check/after.h"
 #include "allocator/reuse/epoch.h"
+#include "allocator/reuse/ordered.h"
 #include "allocator/state/state.h"
 
 static uint32_t count_devices(const struct cm_cache *cache)
@@ -79,7 +80,7 @@ static void settle(const struct cm_device *device)
 	while ((heap = cm_device_next_heap(device, &at)))
 		/* One that is being opened has no barrier yet. */
 		if (__atomic_load_n(&heap->can, __ATOMIC_RELAXED) & CM_CAN_CTX_EVENTS)
-			cm_epoch_settle(heap);
+			cm_ordered_settle(heap);
 }
 
 static uint32_t take_row(uint64_t *rows)

@@ -280,7 +280,7 @@ static void steal(struct cm_heap *heap, struct cm_paged *paged, const struct pla
 
 	/* The event lock: what gets ready behind a new barrier is not idle. */
 	cm_lock_acquire(&cache->event_lock);
-	if (cm_fence_is_complete_event_locked(&heap->ordered, heap->device)) {
+	if (cm_fence_is_complete_event_locked(cm_heap_ordered(heap), heap->device)) {
 		cm_lock_acquire(&heap->device->lock);
 		if (cm_paged_is_standing_locked(heap, paged))
 			for (fit = 0; fit < CM_FIT_COUNT; fit++)

@@ -75,7 +75,7 @@ static void find_heaps_event_locked(struct cm_device *device, struct heap_set *r
 
 	*ret_set = (struct heap_set){0};
 	while ((heap = cm_device_next_heap(device, &at)))
-		if (cm_fence_is_complete_event_locked(&heap->ordered, heap->device) &&
+		if (cm_fence_is_complete_event_locked(cm_heap_ordered(heap), heap->device) &&
 		    !cm_heap_is_dead(heap))
 			ret_set->bits[heap->index / 64] |= UINT64_C(1) << heap->index % 64;
 }
@@ -160,7 +160,7 @@ static uint64_t release_pages_of(struct cm_heap *heap, bool unreclaimed)
 
 	do {
 		cm_lock_acquire(&cache->event_lock);
-		if (cm_fence_is_complete_event_locked(&heap->ordered, heap->device) &&
+		if (cm_fence_is_complete_event_locked(cm_heap_ordered(heap), heap->device) &&
 		    !cm_heap_is_dead(heap)) {
 			cm_lock_acquire(&heap->device->lock);
 			collect_locked(heap, unreclaimed, &stolen);

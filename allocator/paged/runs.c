@@ -91,6 +91,7 @@ static uint32_t join_runs(struct cm_heap *heap, uint32_t left, uint32_t right, u
 	struct cm_segment *kept = keeps_left ? a : b;
 	const uint32_t blocks = a->blocks + b->blocks, first = a->first, second = b->first;
 	const uint64_t addr = a->addr, size = a->size + b->size;
+	const uint32_t named = (a->flags | b->flags) & CM_SEGMENT_NAMED;
 
 	(void)give_blocks_to(cache, keeps_left ? second : first, keeps_left ? left : right);
 	cache->block[last].next = second;
@@ -99,6 +100,7 @@ static uint32_t join_runs(struct cm_heap *heap, uint32_t left, uint32_t right, u
 	kept->size = size;
 	kept->first = first;
 	kept->blocks = blocks;
+	__atomic_fetch_or(&kept->flags, named, __ATOMIC_RELAXED);
 	cm_rows_give_segment(cache, keeps_left ? right : left);
 	return keeps_left ? left : right;
 }

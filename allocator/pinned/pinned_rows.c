@@ -377,7 +377,7 @@ void cm_pinned_init(struct cm_cache *cache)
 	pinned->batches.cache = cache;
 	pinned->batches.lock = &pinned->lock;
 	pinned->batches.retire_locked = retire_locked;
-	cm_batch_ring_init(&pinned->batches);
+	cm_batch_ring_empty(&pinned->batches);
 }
 
 static void count_release(struct cm_cache *cache, const struct cm_segment *segment)

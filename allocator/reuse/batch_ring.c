@@ -7,7 +7,17 @@
 
 #include "allocator/reuse/fence.h"
 
-void cm_batch_ring_init(struct cm_batch_ring *ring)
+void cm_batch_ring_init(struct cm_batch_ring *ring, struct cm_heap *heap,
+			bool (*retire_locked)(struct cm_batch_ring *ring, struct cm_batch *batch))
+{
+	ring->cache = heap->cache;
+	ring->heap = heap;
+	ring->lock = &heap->device->lock;
+	ring->retire_locked = retire_locked;
+	cm_batch_ring_empty(ring);
+}
+
+void cm_batch_ring_empty(struct cm_batch_ring *ring)
 {
 	/* A number means one batch for good: a thread that keeps it may come back late. */
 	ring->open = (struct cm_batch){.number = ring->open.number + 1};
@@ -102,4 +112,12 @@ void cm_batch_ring_forget_event_locked(struct cm_batch_ring *ring, const struct 
 
 	for (number = ring->oldest; number < ring->open.number; number++)
 		cm_fence_forget_event_locked(&cm_batch_at(ring, number)->fence, gone);
+}
+
+void cm_batch_ring_drop_event_locked(struct cm_batch_ring *ring)
+{
+	uint64_t number;
+
+	for (number = ring->oldest; number < ring->open.number; number++)
+		cm_fence_drop_event_locked(&cm_batch_at(ring, number)->fence);
 }

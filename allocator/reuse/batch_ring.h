@@ -16,9 +16,12 @@
 
 #include "allocator/state/state.h"
 
-/* Empties the ring, as of a slot that another context had before; its other fields are set. The
- * numbers of its batches go on. */
-void cm_batch_ring_init(struct cm_batch_ring *ring);
+/* The ring of a heap's freed blocks, as of a slot that another context had before. */
+void cm_batch_ring_init(struct cm_batch_ring *ring, struct cm_heap *heap,
+			bool (*retire_locked)(struct cm_batch_ring *ring, struct cm_batch *batch));
+
+/* Empties the ring; its other fields are set. The numbers of its batches go on. */
+void cm_batch_ring_empty(struct cm_batch_ring *ring);
 
 /* The closed batch of that number. */
 static inline struct cm_batch *cm_batch_at(struct cm_batch_ring *ring, uint64_t number)
@@ -53,5 +56,8 @@ void cm_batch_ring_retire_event_locked(struct cm_batch_ring *ring, uint64_t end)
 
 /* The context is going away, and its work with it: no batch waits for it. No driver call. */
 void cm_batch_ring_forget_event_locked(struct cm_batch_ring *ring, const struct cm_heap *gone);
+
+/* The fences hold no events any more, complete or not. No driver call. */
+void cm_batch_ring_drop_event_locked(struct cm_batch_ring *ring);
 
 #endif

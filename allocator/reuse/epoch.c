@@ -8,6 +8,7 @@
 #include "allocator/blocks/free.h"
 #include "allocator/reuse/batch_ring.h"
 #include "allocator/reuse/fence.h"
+#include "allocator/reuse/ordered.h"
 #include "allocator/reuse/reach.h"
 #include "allocator/state/report.h"
 
@@ -22,13 +23,8 @@ static bool retire_locked(struct cm_batch_ring *ring, struct cm_batch *epoch)
 
 void cm_epoch_init(struct cm_heap *heap)
 {
-	struct cm_batch_ring *epochs = &heap->epochs;
-
-	epochs->cache = heap->cache;
-	epochs->heap = heap;
-	epochs->lock = &heap->device->lock;
-	epochs->retire_locked = retire_locked;
-	cm_batch_ring_init(epochs);
+	cm_batch_ring_init(&heap->epochs, heap, retire_locked);
+	cm_ordered_init(heap);
 }
 
 /* The newest closed epoch could not be recorded: its blocks go back behind the open ones. */
@@ -92,7 +88,9 @@ bool cm_epoch_close_event_locked(struct cm_heap *heap)
 
 bool cm_epoch_poll_event_locked(struct cm_heap *heap)
 {
-	return cm_batch_ring_poll_event_locked(&heap->epochs);
+	const bool ready = cm_ordered_poll_event_locked(heap);
+
+	return cm_batch_ring_poll_event_locked(&heap->epochs) || ready;
 }
 
 /* The newest closed epoch that a barrier may be laid behind, or the number before the oldest. */
@@ -128,13 +126,13 @@ static bool is_stuck(struct cm_heap *heap)
 static bool order_behind_clean(struct cm_heap *heap)
 {
 	uint64_t number = newest_clean(heap);
-	struct cm_fence *fence = &cm_batch_at(&heap->epochs, number)->fence;
+	struct cm_batch *epoch = cm_batch_at(&heap->epochs, number);
 
-	if (number + 1 == heap->epochs.oldest || !cm_fence_order_event_locked(fence, heap))
+	if (number + 1 == heap->epochs.oldest || !cm_ordered_has_room_event_locked(heap) ||
+	    !cm_fence_order_event_locked(&epoch->fence, heap))
 		return false;
-	cm_fence_fini_event_locked(&heap->ordered);
-	cm_fence_move_event_locked(fence, &heap->ordered);
-	cm_batch_at(&heap->epochs, number)->barriers = 1;
+	cm_ordered_add_event_locked(heap, number);
+	epoch->barriers = 1;
 	cm_batch_ring_retire_event_locked(&heap->epochs, number + 1);
 	return true;
 }
@@ -172,6 +170,7 @@ bool cm_epoch_synchronize_event_locked(struct cm_heap *heap)
 	}
 	cm_device_count(heap->device, CM_SCALAR_waits, 1);
 	cm_device_count(heap->device, CM_SCALAR_wait_ns, (int64_t)(cache->ops->now_ns() - start));
+	cm_batch_ring_retire_event_locked(&heap->ordered, heap->ordered.open.number);
 	cm_batch_ring_retire_event_locked(&heap->epochs, end);
 	return true;
 }
@@ -241,36 +240,53 @@ static uint64_t patience_with(struct cm_heap *heap, const struct cm_batch *epoch
 		       : patience->limit_ns;
 }
 
+/* The number before which the batches of both rings are waited for: what others free and close
+ * meanwhile is not. */
+struct ends {
+	uint64_t epochs;
+	uint64_t ordered;
+};
+
 /*
- * Whether the epochs before `end` have been waited for long enough. A clean one, whatever lies
+ * Whether the batches before `end` have been waited for long enough. A clean one, whatever lies
  * before it, is what a cudaFree would have waited for.
  */
-static bool is_out_of_patience(struct cm_heap *heap, uint64_t end, const struct patience *patience)
+static bool is_out_of_patience(struct cm_batch_ring *ring, uint64_t end,
+			       const struct patience *patience)
 {
-	uint64_t number, now = heap->cache->ops->now_ns();
-	const struct cm_batch *epoch;
+	uint64_t number, now = ring->cache->ops->now_ns();
+	const struct cm_batch *batch;
 
-	for (number = heap->epochs.oldest; number < end; number++) {
-		epoch = cm_batch_at(&heap->epochs, number);
-		if (epoch->fence.broken)
+	for (number = ring->oldest; number < end; number++) {
+		batch = cm_batch_at(ring, number);
+		if (batch->fence.broken)
 			return true;
-		if (epoch->clean)
-			return now - epoch->closed_ns >= patience_with(heap, epoch, patience);
+		if (batch->clean)
+			return now - batch->closed_ns >= patience_with(ring->heap, batch, patience);
 	}
-	return now - cm_batch_at(&heap->epochs, heap->epochs.oldest)->closed_ns >= CM_PATIENCE_NS;
+	return now - cm_batch_at(ring, ring->oldest)->closed_ns >= CM_PATIENCE_NS;
 }
 
-/* One look: whether to look again for the epochs before `end`. */
-static bool has_to_wait(struct cm_heap *heap, uint64_t end, const struct patience *patience)
+static bool has_to_wait_for(struct cm_batch_ring *ring, uint64_t end,
+			    const struct patience *patience)
+{
+	if (end > ring->open.number)
+		end = ring->open.number; /* another context has the heap by now */
+	return ring->oldest < end && !is_out_of_patience(ring, end, patience);
+}
+
+/* One look: whether to look again for the batches before `end`. */
+static bool has_to_wait(struct cm_heap *heap, const struct ends *end,
+			const struct patience *patience)
 {
 	bool again;
 
 	cm_lock_acquire(&heap->cache->event_lock);
 	(void)cm_epoch_poll_event_locked(heap);
-	if (end > heap->epochs.open.number)
-		end = heap->epochs.open.number; /* another context has the heap by now */
-	again = heap->epochs.oldest < end && !cm_heap_is_dead(heap) &&
-		!is_out_of_patience(heap, end, patience);
+	again = !cm_heap_is_dead(heap) &&
+		(has_to_wait_for(&heap->epochs, end->epochs, patience) ||
+		 (cm_ordered_holds_event_locked(heap) &&
+		  has_to_wait_for(&heap->ordered, end->ordered, patience)));
 	cm_lock_release(&heap->cache->event_lock);
 	return again;
 }
@@ -278,7 +294,8 @@ static bool has_to_wait(struct cm_heap *heap, uint64_t end, const struct patienc
 static bool await(struct cm_heap *heap, const struct patience *patience)
 {
 	const struct cm_driver_ops *ops = heap->cache->ops;
-	uint64_t start = ops->now_ns(), backoff = CM_GATE_BACKOFF_NS, end;
+	uint64_t start = ops->now_ns(), backoff = CM_GATE_BACKOFF_NS;
+	struct ends end;
 	bool inside;
 
 	cm_lock_acquire(&heap->cache->event_lock);
@@ -291,14 +308,13 @@ static bool await(struct cm_heap *heap, const struct patience *patience)
 	/* Where as many are closed as can be, those that are done make room. */
 	if (!cm_epoch_close_event_locked(heap) && cm_epoch_poll_event_locked(heap))
 		(void)cm_epoch_close_event_locked(heap);
-	/* What others free and close meanwhile is not waited for. */
-	end = heap->epochs.open.number;
+	end = (struct ends){heap->epochs.open.number, heap->ordered.open.number};
 	cm_lock_release(&heap->cache->event_lock);
-	if (!has_to_wait(heap, end, patience))
+	if (!has_to_wait(heap, &end, patience))
 		return true;
 	do
 		inside = cm_gate_backoff(ops, &backoff);
-	while (inside && has_to_wait(heap, end, patience));
+	while (inside && has_to_wait(heap, &end, patience));
 	cm_device_count(heap->device, CM_SCALAR_waits, 1);
 	cm_device_count(heap->device, CM_SCALAR_wait_ns, (int64_t)(ops->now_ns() - start));
 	return inside;
@@ -377,42 +393,6 @@ int cm_epoch_quiesces(struct cm_device *device, uint64_t limit_ns)
 	return err || (sent && !device->probe.broken) ? err : -ETIME;
 }
 
-static bool is_consistent(struct cm_heap *heap, bool gated)
-{
-	bool settled;
-
-	cm_lock_acquire(&heap->cache->event_lock);
-	settled = gated ? cm_fence_is_complete_event_locked(&heap->ordered, heap->device)
-			: cm_fence_is_complete_ungated_event_locked(&heap->ordered, heap->device);
-	if (heap->ordered.broken) {
-		/* Asked another way, where it may be; work of a context that is beyond an answer is
-		 * over. */
-		if (gated) {
-			(void)cm_fence_synchronize_event_locked(heap->cache, heap->device);
-			cm_fence_fini_event_locked(&heap->ordered);
-		}
-		settled = true;
-	}
-	cm_lock_release(&heap->cache->event_lock);
-	return settled;
-}
-
-void cm_epoch_settle(struct cm_heap *heap)
-{
-	const struct cm_driver_ops *ops = heap->cache->ops;
-	uint64_t backoff = CM_GATE_BACKOFF_NS;
-	bool gated, settled;
-
-	do {
-		gated = ops->gate_enter();
-		settled = is_consistent(heap, gated);
-		if (gated)
-			ops->gate_leave();
-		if (!settled)
-			cm_ops_backoff(ops, &backoff, CM_GATE_BACKOFF_MAX_NS);
-	} while (!settled);
-}
-
 void cm_epoch_suspend_event_locked(struct cm_cache *cache, struct cm_heap *heap)
 {
 	uint32_t i, devices = atomic_load_explicit(&cache->devices, memory_order_acquire);
@@ -425,20 +405,18 @@ void cm_epoch_forget_context_event_locked(struct cm_cache *cache, struct cm_heap
 {
 	uint32_t i, heaps = atomic_load_explicit(&cache->heaps, memory_order_acquire);
 	uint32_t devices = atomic_load_explicit(&cache->devices, memory_order_acquire);
-	uint64_t number;
 
 	for (i = 0; i < heaps; i++) {
 		struct cm_heap *heap = atomic_load_explicit(&cache->heap[i], memory_order_relaxed);
 
 		cm_batch_ring_forget_event_locked(&heap->epochs, gone);
-		cm_fence_forget_event_locked(&heap->ordered, gone);
+		cm_batch_ring_forget_event_locked(&heap->ordered, gone);
 	}
 	for (i = 0; i < devices; i++)
 		cm_fence_forget_event_locked(&cache->device[i]->probe, gone);
 	/* What is left in its own are events of others. */
-	for (number = gone->epochs.oldest; number < gone->epochs.open.number; number++)
-		cm_fence_drop_event_locked(&cm_batch_at(&gone->epochs, number)->fence);
-	cm_fence_drop_event_locked(&gone->ordered);
+	cm_batch_ring_drop_event_locked(&gone->epochs);
+	cm_batch_ring_drop_event_locked(&gone->ordered);
 	cm_reach_forget_context_event_locked(gone);
 	gone->spare_events = 0;
 }

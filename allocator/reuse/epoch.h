@@ -71,13 +71,6 @@ CM_NODISCARD bool cm_epoch_wait_device(struct cm_device *device, uint64_t limit_
  */
 CM_NODISCARD int cm_epoch_quiesces(struct cm_device *device, uint64_t limit_ns);
 
-/*
- * Others than the context's own future work are about to reach its memory, and no barrier holds
- * them back: waits until what was allocated behind one is idle, for which a cudaFree would have
- * waited. Outside of the gate, and also while a capture is active.
- */
-void cm_epoch_settle(struct cm_heap *heap);
-
 /* The context is suspended: no probe waits for it. Memory does, by cm_cache.ending. No driver
  * call. */
 void cm_epoch_suspend_event_locked(struct cm_cache *cache, struct cm_heap *heap);

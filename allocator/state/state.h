@@ -147,8 +147,12 @@ struct cm_heap {
 	int32_t hasty;         /* questions that came soon after another one, in a row */
 
 	struct cm_batch_ring epochs;
-	struct cm_fence
-		ordered; /* of the last barrier: what is allocated behind it may not be idle */
+	/* The fences of barriers: what is allocated behind the last one may not be idle. A batch
+	 * holds what a barrier does not make ready, as its segment is NAMED. Only the last one may
+	 * hold nothing, but for those that a thread waits for. `open` is always empty; the event
+	 * lock guards all of it. */
+	struct cm_batch_ring ordered;
+	uint32_t settlers; /* threads in cm_ordered_settle; guarded by the event lock */
 
 	struct cm_paged *paged[CM_FIT_COUNT]; /* NULL: no range is reserved */
 	uint64_t open_to; /* ordinals of the devices that reach the heap's pages beside its own */
@@ -295,6 +299,7 @@ struct cm_cache {
 	struct cm_heap *_Atomic heap[CM_HEAPS_MAX]; /* a slot is reused, its heap never freed */
 	_Atomic uint32_t contexts;                  /* heaps in use */
 	_Atomic bool wants_close;
+	_Atomic bool has_named;   /* a segment was NAMED; it never goes back */
 	_Atomic bool events;      /* the rings are written */
 	_Atomic uint64_t ooms;    /* requests that failed for lack of memory */
 	_Atomic uint64_t returns; /* to the driver that are done, see cm_cache_returns */
@@ -422,6 +427,13 @@ static inline struct cm_heap *cm_device_next_heap(const struct cm_device *device
 			return heap;
 	}
 	return NULL;
+}
+
+/* The fence of the last ordered barrier; no events: all work before it is done. The event lock is
+ * held. */
+static inline struct cm_fence *cm_heap_ordered(struct cm_heap *heap)
+{
+	return &heap->ordered.closed[(heap->ordered.open.number - 1) & (CM_BATCHES_MAX - 1)].fence;
 }
 
 /* Freed and not ready as yet, in open and closed epochs. Without the device's lock it may be of the

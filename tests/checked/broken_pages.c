@@ -9,8 +9,8 @@ bool __wrap_cm_fence_is_complete_event_locked(struct cm_fence *fence, struct cm_
 
 bool __wrap_cm_fence_is_complete_event_locked(struct cm_fence *fence, struct cm_device *asks)
 {
-	const struct cm_heap *heap = fence->events ? fence->event[0].heap : NULL;
+	struct cm_heap *heap = fence->events ? fence->event[0].heap : NULL;
 
-	return (heap && fence == &heap->ordered) ||
+	return (heap && fence == cm_heap_ordered(heap)) ||
 	       __real_cm_fence_is_complete_event_locked(fence, asks);
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Others may reach memory that was handed out behind a barrier, and nobody waits before. */
-#include "allocator/reuse/epoch.h"
+#include "allocator/reuse/ordered.h"
 
-void __wrap_cm_epoch_settle(struct cm_heap *heap);
+void __wrap_cm_ordered_settle(struct cm_heap *heap);
 
-void __wrap_cm_epoch_settle(struct cm_heap *heap)
+void __wrap_cm_ordered_settle(struct cm_heap *heap)
 {
 	(void)heap;
 }

@@ -13,6 +13,7 @@
 
 #include "allocator/paged/paged.h"
 #include "allocator/reuse/epoch.h"
+#include "allocator/reuse/ordered.h"
 #include "interpose/driver/driver_ops.h"
 #include "interpose/symbols/hooks.h"
 
@@ -29,7 +30,7 @@ WRAPPED(cm_wrap_cuMemAllocHost_v2);
 WRAPPED(cm_wrap_cuMemFreeHost);
 WRAPPED(cm_cache_end_wait);
 WRAPPED(cm_driver_ops);
-WRAPPED(cm_epoch_settle);
+WRAPPED(cm_ordered_settle);
 WRAPPED(cm_paged_return_forgotten);
 
 /* The checker's functions, or ones that do nothing where another driver is there. */
@@ -236,9 +237,9 @@ const struct cm_driver_ops *__wrap_cm_driver_ops(void)
 	return &ops;
 }
 
-__attribute__((weak)) void __wrap_cm_epoch_settle(struct cm_heap *heap)
+__attribute__((weak)) void __wrap_cm_ordered_settle(struct cm_heap *heap)
 {
-	__real_cm_epoch_settle(heap);
+	__real_cm_ordered_settle(heap);
 	prepare();
 	checker.allocator_settles();
 }

@@ -22,6 +22,7 @@
 #define FAKE_DEVICES_MAX  4
 #define FAKE_HOST         FAKE_DEVICES_MAX /* where a device is asked for */
 #define FAKE_CONTEXTS_MAX 20
+#define FAKE_NAMED_MAX    256
 #define FAKE_FOREVER      UINT64_MAX /* how long work lasts that fake_finish ends */
 
 #define FAKE_INVALID_VALUE 1
@@ -145,6 +146,12 @@ struct fake_driver {
 	size_t works, work_room;
 	struct fake_event *event;
 	size_t events, event_room;
+	/* Named to devices that touch it whenever the program has it. */
+	struct fake_range {
+		uint64_t addr;
+		uint64_t bytes;
+	} named[FAKE_NAMED_MAX];
+	size_t names;
 };
 
 void fake_driver_init(struct fake_driver *driver, uint64_t limit_bytes);
@@ -187,6 +194,8 @@ void fake_hand_out(uint64_t ctx, uint64_t addr, uint64_t bytes);
 void fake_judge_reach(uint64_t ctx);
 /* The same, and it stays so. */
 void fake_reach(uint64_t ctx);
+/* The same for the range alone, until the driver gets it back. */
+void fake_name(uint64_t addr, uint64_t bytes);
 
 /* The piece of the driver's memory that holds addr, or zeros. */
 struct fake_memory fake_memory_of(uint64_t addr);

@@ -53,8 +53,21 @@ static void forgive(uint64_t addr, uint64_t bytes)
 			fake->work[i].bytes = 0;
 }
 
+/* The driver has the range back. */
+static void forget_names(uint64_t addr, uint64_t bytes)
+{
+	size_t i, kept = 0;
+
+	for (i = 0; i < fake->names; i++)
+		if (fake->named[i].addr >= addr + bytes ||
+		    addr >= fake->named[i].addr + fake->named[i].bytes)
+			fake->named[kept++] = fake->named[i];
+	fake->names = kept;
+}
+
 static void remove_memory(size_t at)
 {
+	forget_names(fake->memory[at].addr, fake->memory[at].bytes);
 	forgive(fake->memory[at].addr, fake->memory[at].bytes);
 	fake->used_bytes[fake->memory[at].device] -= fake->memory[at].bytes;
 	fake->memories--;
@@ -248,6 +261,7 @@ int fake_page_unmap(uint64_t addr, uint64_t bytes)
 		if (!fake_is_over(&fake->work[i]) && fake_touches(&fake->work[i], addr, bytes))
 			fake_complain("unmapped while work may touch it", addr,
 				      fake->work[i].number);
+	forget_names(addr, bytes);
 	page->addr = 0;
 	page->open = 0;
 	return fake_end(0);

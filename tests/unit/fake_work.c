@@ -214,6 +214,17 @@ static uint32_t contexts_alive(uint32_t device)
 	return n;
 }
 
+static bool is_named(uint64_t addr, uint64_t bytes)
+{
+	size_t i;
+
+	for (i = 0; i < fake->names; i++)
+		if (fake->named[i].addr < addr + bytes &&
+		    addr < fake->named[i].addr + fake->named[i].bytes)
+			return true;
+	return false;
+}
+
 void fake_hand_out(uint64_t ctx, uint64_t addr, uint64_t bytes)
 {
 	const struct fake_context *context;
@@ -231,7 +242,7 @@ void fake_hand_out(uint64_t ctx, uint64_t addr, uint64_t bytes)
 			continue;
 		/* Behind a barrier, but the CPU could touch host memory before it. */
 		if (memory.device != FAKE_HOST && work->ctx == ctx &&
-		    work->number < context->floor && !context->reached &&
+		    work->number < context->floor && !context->reached && !is_named(addr, bytes) &&
 		    contexts_alive(context->device) == 1)
 			work->stale = true;
 		else
@@ -260,4 +271,19 @@ void fake_reach(uint64_t ctx)
 		fake_find_context(ctx)->reached = true;
 	(void)pthread_mutex_unlock(&fake->lock);
 	fake_judge_reach(ctx);
+}
+
+void fake_name(uint64_t addr, uint64_t bytes)
+{
+	size_t i;
+
+	(void)pthread_mutex_lock(&fake->lock);
+	if (fake->names < FAKE_NAMED_MAX)
+		fake->named[fake->names++] = (struct fake_range){addr, bytes};
+	for (i = 0; i < fake->works; i++)
+		if (fake->work[i].stale && !fake_is_over(&fake->work[i]) &&
+		    fake_touches(&fake->work[i], addr, bytes))
+			fake_complain("memory is named that old work touches", addr,
+				      fake->work[i].number);
+	(void)pthread_mutex_unlock(&fake->lock);
 }

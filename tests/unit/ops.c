@@ -336,6 +336,19 @@ static int do_mark(struct ops *ops)
 	return 0;
 }
 
+static int do_name(struct ops *ops)
+{
+	const struct held *held = pick_block(ops);
+
+	if (!held || held->host)
+		return 0;
+	cm_cache_mark_named(ops->fixture.cache, held->addr, held->bytes);
+	/* While a capture is active nobody can tell whether old work is done. */
+	if (!ops->fixture.driver.capturing)
+		fake_name(held->addr, held->bytes);
+	return 0;
+}
+
 static int do_lookup(struct ops *ops)
 {
 	const struct held *held = pick_block(ops);
@@ -365,9 +378,10 @@ static const struct operation {
 	uint8_t times; /* of 64 */
 	uint8_t upset; /* bit of ops->without, 0: always done */
 } operations[] = {
-	{do_alloc, 16, 0},  {do_host_alloc, 4, 0}, {do_free, 16, 0},   {do_work, 10, 0},
-	{do_time, 4, 0},    {do_bad_free, 2, 0},   {do_lookup, 2, 0},  {do_give_back, 2, 0},
-	{do_capture, 2, 1}, {do_context, 2, 2},    {do_failure, 2, 4}, {do_mark, 2, 8},
+	{do_alloc, 15, 0},    {do_host_alloc, 4, 0}, {do_free, 15, 0},   {do_work, 10, 0},
+	{do_time, 4, 0},      {do_bad_free, 2, 0},   {do_lookup, 2, 0},  {do_name, 2, 0},
+	{do_give_back, 2, 0}, {do_capture, 2, 1},    {do_context, 2, 2}, {do_failure, 2, 4},
+	{do_mark, 2, 8},
 };
 
 static int run_one(struct ops *ops)

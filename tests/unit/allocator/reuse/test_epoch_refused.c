@@ -2,6 +2,7 @@
 /* When freed memory may be used again where the driver can't or must not be asked: after an error,
  * during a capture, of an old version. */
 #include "allocator/reuse/epoch.h"
+#include "allocator/reuse/ordered.h"
 
 #include <errno.h>
 
@@ -24,7 +25,7 @@ static void settling_during_a_capture_gives_no_event_back(void **state)
 		(void)fixture_launch(f, f->ctx, 1, addr, 512, 10 * MS);
 		case_put(f, addr);
 		assert_int_equal(case_get(f, 64 * MIB), addr);
-		assert_int_equal(heap->ordered.events, 1);
+		assert_int_equal(cm_heap_ordered(heap)->events, 1);
 		assert_true(ops->gate_enter());
 		for (; heap->spare_events < CM_BATCHES_MAX; heap->spare_events++)
 			assert_int_equal(
@@ -34,11 +35,11 @@ static void settling_during_a_capture_gives_no_event_back(void **state)
 		fake_capture(true);
 		if (breaks)
 			fake_context_break(f->ctx, FAKE_STICKY_ERROR);
-		cm_epoch_settle(heap);
+		cm_ordered_settle(heap);
 		assert_sound(f);
-		assert_int_equal(heap->ordered.events, 1);
+		assert_int_equal(cm_heap_ordered(heap)->events, 1);
 		fake_capture(false);
-		cm_epoch_settle(heap);
+		cm_ordered_settle(heap);
 		assert_int_equal(f->driver.called[FAKE_EVENT_DESTROY], 1);
 		case_close(f);
 	}

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: MIT */
+#include "allocator/reuse/ordered.h"
+
+#include <assert.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "allocator/base/gate.h"
+#include "allocator/blocks/free.h"
+#include "allocator/reuse/batch_ring.h"
+#include "allocator/reuse/fence.h"
+
+static bool retire_locked(struct cm_batch_ring *ring, struct cm_batch *batch)
+{
+	return cm_heap_retire_locked(ring->heap, batch);
+}
+
+void cm_ordered_init(struct cm_heap *heap)
+{
+	cm_batch_ring_init(&heap->ordered, heap, retire_locked);
+}
+
+static uint64_t count(const struct cm_batch_ring *ring)
+{
+	return ring->open.number - ring->oldest;
+}
+
+/* The batch of the last barrier is of no use any more, once there is another one. */
+static bool is_last_spent(struct cm_heap *heap)
+{
+	return count(&heap->ordered) && !heap->settlers &&
+	       !cm_batch_newest(&heap->ordered)->list.first;
+}
+
+bool cm_ordered_has_room_event_locked(struct cm_heap *heap)
+{
+	return count(&heap->ordered) < CM_BATCHES_MAX || is_last_spent(heap);
+}
+
+/* Drops the last batch if it is spent, and the oldest ones that a thread has waited for. */
+static void drop_spent(struct cm_heap *heap)
+{
+	struct cm_batch_ring *ring = &heap->ordered;
+
+	if (is_last_spent(heap)) {
+		cm_fence_fini_event_locked(&cm_batch_newest(ring)->fence);
+		ring->open.number--;
+	}
+	while (count(ring) && !heap->settlers && !cm_batch_at(ring, ring->oldest)->list.first) {
+		cm_fence_fini_event_locked(&cm_batch_at(ring, ring->oldest)->fence);
+		ring->oldest++;
+	}
+}
+
+/* Enters a batch that waits for the fence of an epoch. */
+static void push(struct cm_heap *heap, struct cm_batch *epoch, const struct cm_batch *named)
+{
+	struct cm_batch_ring *ring = &heap->ordered;
+	const uint64_t number = ring->open.number++;
+	struct cm_batch *batch = cm_batch_newest(ring);
+
+	memcpy(batch, named, offsetof(struct cm_batch, fence));
+	batch->number = number;
+	batch->recorded = true;
+	batch->clean = epoch->clean;
+	/* An epoch that a barrier makes ready at once has no time. */
+	batch->closed_ns = epoch->closed_ns;
+	if (batch->list.first && !batch->closed_ns)
+		batch->closed_ns = heap->cache->ops->now_ns();
+	cm_fence_move_event_locked(&epoch->fence, &batch->fence);
+}
+
+static void append(struct cm_cache *cache, struct cm_block_list *list, uint32_t index)
+{
+	cache->block[index].link_next = 0;
+	if (list->last)
+		cache->block[list->last].link_next = index;
+	else
+		list->first = index;
+	list->last = index;
+}
+
+/* Moves the blocks of NAMED segments from an epoch to `named`. */
+static void move_named_locked(struct cm_cache *cache, struct cm_batch *epoch,
+			      struct cm_batch *named)
+{
+	uint32_t index = epoch->list.first, next;
+	const struct cm_block *block;
+
+	epoch->list = (struct cm_block_list){0, 0};
+	for (; index; index = next) {
+		block = &cache->block[index];
+		next = block->link_next;
+		if (!(cache->segment[block->segment].flags & CM_SEGMENT_NAMED)) {
+			append(cache, &epoch->list, index);
+			continue;
+		}
+		append(cache, &named->list, index);
+		named->blocks++;
+		named->bytes += block->size;
+		epoch->blocks--;
+		epoch->bytes -= block->size;
+	}
+}
+
+/* Each epoch's blocks wait for its own fence, or for a later one if there is no room. */
+static void add_with_named(struct cm_heap *heap, uint64_t number, struct cm_batch *named)
+{
+	struct cm_batch *epoch;
+	uint64_t n;
+
+	for (n = heap->epochs.oldest; n <= number; n++) {
+		epoch = cm_batch_at(&heap->epochs, n);
+		cm_lock_acquire(&heap->device->lock);
+		move_named_locked(heap->cache, epoch, named);
+		cm_lock_release(&heap->device->lock);
+		if (n < number && (!named->list.first || !epoch->recorded ||
+				   count(&heap->ordered) + 1 == CM_BATCHES_MAX))
+			continue;
+		push(heap, epoch, named);
+		memset(named, 0, offsetof(struct cm_batch, fence));
+	}
+}
+
+void cm_ordered_add_event_locked(struct cm_heap *heap, uint64_t number)
+{
+	struct cm_batch named;
+
+	assert(cm_lock_is_held(&heap->cache->event_lock));
+	memset(&named, 0, offsetof(struct cm_batch, fence));
+	drop_spent(heap);
+	/* A segment that becomes NAMED later is settled behind this barrier. */
+	if (atomic_load_explicit(&heap->cache->has_named, memory_order_relaxed))
+		add_with_named(heap, number, &named);
+	else
+		push(heap, cm_batch_at(&heap->epochs, number), &named);
+}
+
+bool cm_ordered_holds_event_locked(const struct cm_heap *heap)
+{
+	const struct cm_batch_ring *ring = &heap->ordered;
+	uint64_t number;
+
+	for (number = ring->oldest; number < ring->open.number; number++)
+		if (ring->closed[number & (CM_BATCHES_MAX - 1)].list.first)
+			return true;
+	return false;
+}
+
+/* If no block waits, nobody asks for the fence of the last barrier. */
+bool cm_ordered_poll_event_locked(struct cm_heap *heap)
+{
+	return cm_ordered_holds_event_locked(heap) &&
+	       cm_batch_ring_poll_event_locked(&heap->ordered);
+}
+
+/* Begins to wait for the last barrier; its number. */
+static uint64_t enter(struct cm_heap *heap)
+{
+	uint64_t number;
+
+	cm_lock_acquire(&heap->cache->event_lock);
+	heap->settlers++;
+	number = heap->ordered.open.number - 1;
+	cm_lock_release(&heap->cache->event_lock);
+	return number;
+}
+
+static void leave(struct cm_heap *heap)
+{
+	cm_lock_acquire(&heap->cache->event_lock);
+	heap->settlers--;
+	cm_lock_release(&heap->cache->event_lock);
+}
+
+static bool is_fence_settled(struct cm_heap *heap, struct cm_fence *fence, bool gated)
+{
+	if (gated ? cm_fence_is_complete_event_locked(fence, heap->device)
+		  : cm_fence_is_complete_ungated_event_locked(fence, heap->device))
+		return true;
+	if (!fence->broken)
+		return false;
+	/* Asked another way, if it may be; work of a dead context is over. */
+	if (gated) {
+		(void)cm_fence_synchronize_event_locked(heap->cache, heap->device);
+		cm_fence_fini_event_locked(fence);
+	}
+	return true;
+}
+
+/* Whether the barrier of this number is passed. It may be retired, or the heap be another
+ * context's. */
+static bool is_passed(struct cm_heap *heap, uint64_t number, bool gated)
+{
+	const struct cm_batch_ring *ring = &heap->ordered;
+	bool settled = true;
+
+	cm_lock_acquire(&heap->cache->event_lock);
+	if (number >= ring->oldest && number < ring->open.number)
+		settled = is_fence_settled(heap, &cm_batch_at(&heap->ordered, number)->fence,
+					   gated);
+	cm_lock_release(&heap->cache->event_lock);
+	return settled;
+}
+
+void cm_ordered_settle(struct cm_heap *heap)
+{
+	const struct cm_driver_ops *ops = heap->cache->ops;
+	const uint64_t number = enter(heap);
+	uint64_t backoff = CM_GATE_BACKOFF_NS;
+	bool gated, settled;
+
+	do {
+		gated = ops->gate_enter();
+		settled = is_passed(heap, number, gated);
+		if (gated)
+			ops->gate_leave();
+		if (!settled)
+			cm_ops_backoff(ops, &backoff, CM_GATE_BACKOFF_MAX_NS);
+	} while (!settled);
+	leave(heap);
+}
