@@ -17,6 +17,7 @@
 #include "allocator/base/thread.h"
 #include "interpose/core/cancel.h"
 #include "interpose/core/log.h"
+#include "interpose/core/reached.h"
 #include "interpose/core/unusual.h"
 #include "interpose/driver/capture.h"
 #include "interpose/driver/context.h"
@@ -231,6 +232,9 @@ static const struct cm_driver_ops *complete_ops(void)
 	return &ops;
 }
 
+/* Whether the program has chosen how memory is reused: then this library does not. */
+static bool reuse_is_chosen;
+
 /* Makes everything; NULL if nothing is to be cached, or the start failed. */
 static struct cm_cache *make_cache(void)
 {
@@ -251,6 +255,7 @@ static struct cm_cache *make_cache(void)
 		return NULL;
 	}
 	cm_settings_apply(&config, &policy);
+	reuse_is_chosen = config.origin[CM_OPTION_reuse] != CM_ORIGIN_DEFAULT;
 	err = make_region(&config, &params.region);
 	if (err)
 		goto out;
@@ -295,6 +300,30 @@ static void set_phase(enum phase phase)
 	(void)syscall(SYS_futex, &cm_process.phase, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
+static void reach_all(const char *symbol)
+{
+	struct cm_cache *cache = cm_process_cache_if_made();
+
+	if (!cache || reuse_is_chosen)
+		return;
+	cm_log(CM_LOG_INFO,
+	       "%s: other devices may access any memory; freed memory is reused only when the GPU "
+	       "has finished with it",
+	       symbol);
+	cm_cache_mark_reached(cache);
+}
+
+/* Set before what was noted is read: each note is seen here or there. */
+static void follow_notes(void)
+{
+	const char *symbol;
+
+	cm_reached_on_note(reach_all);
+	symbol = cm_reached_noted();
+	if (symbol)
+		reach_all(symbol);
+}
+
 static void run_start(void)
 {
 	struct cm_cache *cache;
@@ -306,6 +335,7 @@ static void run_start(void)
 		forget_parent(); /* a child in which pthread_atfork handlers did not run */
 	cache = make_cache();
 	atomic_store_explicit(&cm_process.cache, cache, memory_order_release);
+	follow_notes();
 	set_phase(cache ? PHASE_MADE : PHASE_OFF);
 	cm_cancel_allow();
 }

@@ -8,6 +8,13 @@
 
 #include "interpose/symbols/next_symbol.h"
 
+/* Weak, so that the loader does not become a NEEDED library. */
+#pragma weak _r_debug
+
+/* The first and last byte of this object. */
+extern const char __ehdr_start[] __attribute__((visibility("hidden")));
+extern const char _end[] __attribute__((visibility("hidden")));
+
 /* Set by launchers of parallel programs. A size of 1 is a single process. */
 static const struct launch_variable {
 	const char *name;
@@ -17,17 +24,24 @@ static const struct launch_variable {
 	{"SLURM_STEP_NUM_TASKS", true}, {"WORLD_SIZE", true}, {"NVSHMEM_BOOTSTRAP", false},
 };
 
-/* Prefixes of libraries that export device memory to other processes, or to the devices that they
- * drive. NCCL is missing on purpose: PyTorch always loads it, in a single process it does neither,
- * and several processes have a launcher. */
-static const struct sharing_library {
-	const char *name;
-	bool exports; /* exports memory to processes */
-	bool reaches; /* devices access memory behind the driver */
-} sharing_libraries[] = {
-	{"libmpi", true, true},       {"libucp.", true, true},     {"libuct.", true, true},
-	{"libucs.", true, true},      {"libnvshmem", true, true},  {"libgdrapi.", false, true},
-	{"libibverbs.", false, true}, {"libfabric.", false, true}, {"libcufile.", false, true},
+/* Prefixes of libraries that export device memory to other processes. NCCL is missing on purpose:
+ * PyTorch always loads it, in a single process it does not, and several processes have a launcher.
+ */
+static const char *const exporting_libraries[] = {
+	"libmpi", "libucp.", "libuct.", "libucs.", "libnvshmem",
+};
+
+/* Prefixes of libraries that let other devices access memory without a call of naming.def: those of
+ * Slingshot and Omni-Path. */
+static const char *const reaching_libraries[] = {"libcxi.", "libpsm2.", "libpsm_"};
+
+/* Calls that name memory to other devices, and their libraries. */
+static const struct {
+	const char *symbol;
+	const char *library;
+} naming_calls[] = {
+#define CM_NAMING(id, symbol, version, library, missing, names) {#symbol, library},
+#include "interpose/symbols/naming.def"
 };
 
 /* A program that imports these means to share. */
@@ -55,20 +69,22 @@ static const char *const injection_variables[] = {
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-static const struct sharing_library *find_library(const char *name)
+static bool is_one_of(const char *name, const char *const *prefixes, size_t count)
 {
 	size_t i;
 
-	for (i = 0; i < COUNT(sharing_libraries); i++)
-		if (!strncmp(name, sharing_libraries[i].name, strlen(sharing_libraries[i].name)))
-			return &sharing_libraries[i];
-	return NULL;
+	for (i = 0; i < count; i++)
+		if (!strncmp(name, prefixes[i], strlen(prefixes[i])))
+			return true;
+	return false;
 }
 
-static bool is_sharing_call(const char *symbol)
+static bool is_sharing_call(const char *symbol, void *const *slot, const void *arg)
 {
 	size_t i;
 
+	(void)slot;
+	(void)arg;
 	if (symbol[0] != 'c' || symbol[1] != 'u')
 		return false; /* excludes almost all */
 	for (i = 0; i < COUNT(sharing_calls); i++)
@@ -77,23 +93,79 @@ static bool is_sharing_call(const char *symbol)
 	return false;
 }
 
+static bool is_ours(const void *address)
+{
+	return (const char *)address >= __ehdr_start && (const char *)address < _end;
+}
+
+/* Whether a call that names memory is bound past us. Unbound, it leads into its own object. */
+static bool passes_by(const char *symbol, void *const *slot, const void *arg)
+{
+	struct cm_object unused;
+	size_t i;
+
+	for (i = 0; i < COUNT(naming_calls); i++)
+		if (!strcmp(symbol, naming_calls[i].symbol))
+			return *slot && !is_ours(*slot) &&
+			       !cm_object_read(arg, (uintptr_t)*slot, &unused);
+	return false;
+}
+
 static int probe_object(struct dl_phdr_info *info, size_t bytes, void *arg)
 {
-	const struct sharing_library *library = find_library(cm_text_file_name(info->dlpi_name));
+	const char *file = cm_text_file_name(info->dlpi_name);
 	const char *object = *info->dlpi_name ? info->dlpi_name : "the program";
 	struct cm_probe_environment *found = arg;
 	struct cm_object image;
-	bool exports;
 
 	(void)bytes;
 	(void)cm_object_read(info, 0, &image);
-	exports = (library && library->exports) ||
-		  (image.dynamic && cm_object_imports(&image, is_sharing_call));
-	if (!found->exports && exports)
+	if (!found->exports &&
+	    (is_one_of(file, exporting_libraries, COUNT(exporting_libraries)) ||
+	     (image.dynamic && cm_object_imports(&image, is_sharing_call, NULL))))
 		found->exports = object;
-	if (!found->reaches && library && library->reaches)
+	if (!found->reaches && (is_one_of(file, reaching_libraries, COUNT(reaching_libraries)) ||
+				(image.dynamic && cm_object_imports(&image, passes_by, info))))
 		found->reaches = object;
 	return found->exports && found->reaches;
+}
+
+static bool is_naming_library(const char *path)
+{
+	size_t i;
+
+	for (i = 0; i < COUNT(naming_calls); i++)
+		if (is_one_of(cm_text_file_name(path), &naming_calls[i].library, 1))
+			return true;
+	return false;
+}
+
+/* The loader's lists, one a namespace (dlmopen): glibc chains them since 2.35. */
+struct space {
+	struct r_debug base;
+	const struct space *next;
+};
+
+static const struct space *next_space(const struct space *space)
+{
+	/* The declaration of the first one is that of older versions. */
+	__asm__("" : "+r"(space));
+	return space->base.r_version > 1 ? space->next : NULL;
+}
+
+/* A library with calls that name memory in another namespace, where its users are too, or NULL. */
+static const char *find_apart(void)
+{
+	const struct space *space = (const struct space *)&_r_debug;
+	const struct link_map *map;
+
+	if (space)
+		space = next_space(space);
+	for (; space; space = next_space(space))
+		for (map = space->base.r_map; map; map = map->l_next)
+			if (is_naming_library(map->l_name))
+				return map->l_name;
+	return NULL;
 }
 
 static const char *find_launch_variable(cm_getenv_fn get)
@@ -113,9 +185,8 @@ void cm_probe_sharing(cm_getenv_fn get, struct cm_probe_environment *ret_found)
 {
 	const char *variable = find_launch_variable(get);
 
-	*ret_found = (struct cm_probe_environment){variable, variable};
-	if (!variable)
-		(void)dl_iterate_phdr(probe_object, ret_found);
+	*ret_found = (struct cm_probe_environment){variable, find_apart()};
+	(void)dl_iterate_phdr(probe_object, ret_found);
 }
 
 static bool is_own(const char *path)

@@ -9,6 +9,7 @@
 
 #include "interpose/symbols/hook_table.h"
 #include "interpose/symbols/hooks.h"
+#include "interpose/symbols/naming.h"
 #include "interpose/symbols/next_symbol.h"
 #include "interpose/symbols/real.h"
 
@@ -18,13 +19,6 @@
 /* Called by the assembly stubs only. */
 void *cm_entry_points_pick(void *handle, const char *name, const char *version, const void *caller);
 void *cm_entry_points_enter(size_t row, void **slot);
-
-/*
- * Whether another copy of the library was loaded before this one, as when a build tree's is
- * preloaded before an installed one. That copy serves the program, and this one passes everything
- * on: two would take each other's functions for the driver's. Valid once cm_next_dlsym is set.
- */
-static bool behind;
 
 static uint64_t counts[CM_ENTRY_COUNT];
 static uint64_t *published;
@@ -58,32 +52,6 @@ void cm_entry_points_publish(uint64_t *table)
 		store_count(table, i, __atomic_load_n(&counts[i], __ATOMIC_SEQ_CST));
 }
 
-static void *find_nothing(void)
-{
-	return NULL;
-}
-
-/* Called late: constructors of other libraries call dlsym before ours would run. Racing threads
- * store the same addresses. */
-static void find_next_lookups(void)
-{
-	void *next_dlsym = cm_next_symbol("dlsym");
-	void *next_dlvsym = cm_next_symbol("dlvsym");
-
-	if (!next_dlsym)
-		next_dlsym = (void *)find_nothing;
-	if (!next_dlvsym)
-		next_dlvsym = (void *)find_nothing;
-	__atomic_store_n(&behind, cm_copy_is_before(), __ATOMIC_RELAXED);
-	__atomic_store_n(&cm_next_dlvsym, (cm_dlvsym_fn *)next_dlvsym, __ATOMIC_RELAXED);
-	__atomic_store_n(&cm_next_dlsym, (cm_dlsym_fn *)next_dlsym, __ATOMIC_RELEASE);
-}
-
-static bool is_behind(void)
-{
-	return __atomic_load_n(&behind, __ATOMIC_RELAXED);
-}
-
 static void *wrapper_for_lookup(const struct cm_hook *hook, void *handle, const char *version,
 				const void *caller)
 {
@@ -108,15 +76,14 @@ void *cm_entry_points_pick(void *handle, const char *name, const char *version, 
 	void *wrapper;
 	int error;
 
-	if (!__atomic_load_n(&cm_next_dlsym, __ATOMIC_ACQUIRE))
-		find_next_lookups();
-	if (!name || handle == RTLD_NEXT || handle == RTLD_DEFAULT || is_behind())
-		return NULL;
-	hook = cm_hook_find(name);
-	if (!hook || !hook->wrapper)
+	cm_next_find_lookups();
+	if (!name || cm_next_is_behind_copy())
 		return NULL;
 	error = errno;
-	wrapper = wrapper_for_lookup(hook, handle, version, caller);
+	wrapper = cm_naming_lookup(handle, name, version);
+	hook = wrapper || handle == RTLD_NEXT || handle == RTLD_DEFAULT ? NULL : cm_hook_find(name);
+	if (hook && hook->wrapper)
+		wrapper = wrapper_for_lookup(hook, handle, version, caller);
 	errno = error;
 	return wrapper;
 }
@@ -126,9 +93,8 @@ bool cm_entry_points_find_driver(void)
 	int error = errno;
 	bool found = cm_real_is_loaded();
 
-	if (!__atomic_load_n(&cm_next_dlsym, __ATOMIC_ACQUIRE))
-		find_next_lookups();
-	if (!found && !is_behind())
+	cm_next_find_lookups();
+	if (!found && !cm_next_is_behind_copy())
 		found = cm_driver_add_symbol(cm_hook_find("cuMemAlloc_v2"));
 	errno = error;
 	return found;
@@ -153,9 +119,8 @@ void *cm_entry_points_enter(size_t row, void **slot)
 	void *function = hook->wrapper;
 	int error = errno;
 
-	if (!__atomic_load_n(&cm_next_dlsym, __ATOMIC_ACQUIRE))
-		find_next_lookups();
-	if (is_behind())
+	cm_next_find_lookups();
+	if (cm_next_is_behind_copy())
 		function = pass_through(hook, slot);
 	else if (cm_driver_add_symbol(hook) &&
 		 __atomic_exchange_n(slot, function, __ATOMIC_RELEASE) != function)

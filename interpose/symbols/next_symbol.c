@@ -13,6 +13,7 @@ _Static_assert(sizeof(void *) == 8, "64-bit ELF with RELA relocations");
 
 cm_dlsym_fn *cm_next_dlsym;
 cm_dlvsym_fn *cm_next_dlvsym;
+static bool behind;
 
 /* Relocations, which name the symbols that an object imports. */
 struct relocations {
@@ -231,29 +232,32 @@ uintptr_t cm_object_function_bytes(const struct cm_object *object, uintptr_t add
 	return symbol && symbol->st_value == address - object->bias ? symbol->st_size : 0;
 }
 
-static bool imports_any(const struct symbol_table *table, const struct relocations *relocations,
-			bool (*is_wanted)(const char *name))
+static bool imports_any(const struct cm_object *object, const struct symbol_table *table,
+			const struct relocations *relocations, cm_import_fn *is_wanted,
+			const void *arg)
 {
 	const size_t rows = relocations->row ? relocations->bytes / sizeof(*relocations->row) : 0;
 	size_t i;
 
 	for (i = 0; i < rows; i++) {
-		const ElfW(Sym) *symbol = &table->symbols[ELF64_R_SYM(relocations->row[i].r_info)];
+		const ElfW(Rela) *row = &relocations->row[i];
+		const ElfW(Sym) *symbol = &table->symbols[ELF64_R_SYM(row->r_info)];
 
 		if (symbol->st_name && symbol->st_shndx == SHN_UNDEF &&
-		    is_wanted(table->strings + symbol->st_name))
+		    is_wanted(table->strings + symbol->st_name,
+			      (void *const *)(object->bias + row->r_offset), arg))
 			return true;
 	}
 	return false;
 }
 
-bool cm_object_imports(const struct cm_object *object, bool (*is_wanted)(const char *name))
+bool cm_object_imports(const struct cm_object *object, cm_import_fn *is_wanted, const void *arg)
 {
 	struct symbol_table table = read_dynamic(object);
 
 	return table.symbols && table.strings &&
-	       (imports_any(&table, &table.calls, is_wanted) ||
-		imports_any(&table, &table.data, is_wanted));
+	       (imports_any(object, &table, &table.calls, is_wanted, arg) ||
+		imports_any(object, &table, &table.data, is_wanted, arg));
 }
 
 const char *cm_object_soname(const struct cm_object *object)
@@ -304,7 +308,7 @@ bool cm_object_is_copy(const struct cm_object *object)
 	       cm_object_symbol(object, "dlsym");
 }
 
-bool cm_copy_is_before(void)
+static bool copy_is_before(void)
 {
 	const struct link_map *first = &_r_debug ? _r_debug.r_map : NULL;
 	const struct link_map *own = find_own(first);
@@ -317,4 +321,35 @@ bool cm_copy_is_before(void)
 			return true;
 	}
 	return false;
+}
+
+static void *find_nothing(void)
+{
+	return NULL;
+}
+
+/* Racing threads store the same addresses. */
+static void find_lookups(void)
+{
+	void *next_dlsym = cm_next_symbol("dlsym");
+	void *next_dlvsym = cm_next_symbol("dlvsym");
+
+	if (!next_dlsym)
+		next_dlsym = (void *)find_nothing;
+	if (!next_dlvsym)
+		next_dlvsym = (void *)find_nothing;
+	__atomic_store_n(&behind, copy_is_before(), __ATOMIC_RELAXED);
+	__atomic_store_n(&cm_next_dlvsym, (cm_dlvsym_fn *)next_dlvsym, __ATOMIC_RELAXED);
+	__atomic_store_n(&cm_next_dlsym, (cm_dlsym_fn *)next_dlsym, __ATOMIC_RELEASE);
+}
+
+void cm_next_find_lookups(void)
+{
+	if (!__atomic_load_n(&cm_next_dlsym, __ATOMIC_ACQUIRE))
+		find_lookups();
+}
+
+bool cm_next_is_behind_copy(void)
+{
+	return __atomic_load_n(&behind, __ATOMIC_RELAXED);
 }

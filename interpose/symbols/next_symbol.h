@@ -46,9 +46,11 @@ const char *cm_object_function_at(const struct cm_object *object, uintptr_t addr
 /* How many bytes the exported function that begins at this address has; 0: there is none. */
 uintptr_t cm_object_function_bytes(const struct cm_object *object, uintptr_t address);
 
-/* Whether the object imports a symbol that is wanted. Reads its relocations: no table gives the
- * number of symbols of an object without exports. */
-bool cm_object_imports(const struct cm_object *object, bool (*is_wanted)(const char *name));
+/* Whether the object imports a symbol that is wanted; `slot` is where the loader has stored, or
+ * will store at the first call, what the symbol is bound to. Reads its relocations: no table
+ * gives the number of symbols of an object without exports. */
+typedef bool cm_import_fn(const char *name, void *const *slot, const void *arg);
+bool cm_object_imports(const struct cm_object *object, cm_import_fn *is_wanted, const void *arg);
 
 /* The object's DT_SONAME, or "". */
 const char *cm_object_soname(const struct cm_object *object);
@@ -57,8 +59,7 @@ const char *cm_object_soname(const struct cm_object *object);
  * RTLD_NEXT would find it, or NULL. */
 void *cm_next_symbol(const char *name);
 
-/* The next dlsym and dlvsym after ours. Set before the first look-up or call by symbol goes on
- * (entry_points.c); NULL until then. */
+/* The next dlsym and dlvsym after ours; NULL until cm_next_find_lookups. */
 typedef void *cm_dlsym_fn(void *handle, const char *name);
 typedef void *cm_dlvsym_fn(void *handle, const char *name, const char *version);
 extern cm_dlsym_fn *cm_next_dlsym __attribute__((visibility("hidden")));
@@ -67,7 +68,15 @@ extern cm_dlvsym_fn *cm_next_dlvsym __attribute__((visibility("hidden")));
 /* Whether the object is this library or another copy of it, judged by its exports. */
 bool cm_object_is_copy(const struct cm_object *object);
 
-/* Whether such a copy was loaded before ours. */
-bool cm_copy_is_before(void);
+/* Finds the two, unless they are known: before the first look-up or call by symbol goes on. Late,
+ * as constructors of other libraries call dlsym before ours would run. */
+void cm_next_find_lookups(void);
+
+/*
+ * Whether another copy of the library was loaded before this one, as when a build tree's is
+ * preloaded before an installed one. That copy serves the program, and this one passes everything
+ * on: two would take each other's functions for the driver's. Valid behind cm_next_find_lookups.
+ */
+bool cm_next_is_behind_copy(void);
 
 #endif

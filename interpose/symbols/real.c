@@ -91,7 +91,7 @@ bool cm_driver_has_address(const void *address)
 	return find_object(address, &object) && is_driver(&object);
 }
 
-static bool is_ours(const void *address)
+bool cm_real_is_ours(const void *address)
 {
 	return (const char *)address >= __ehdr_start && (const char *)address < _end;
 }
@@ -105,7 +105,7 @@ void *cm_real_get(const struct cm_hook *hook)
 
 void cm_real_set(const struct cm_hook *hook, void *function)
 {
-	if (!is_ours(function))
+	if (!cm_real_is_ours(function))
 		__atomic_store_n(hook->real, function, __ATOMIC_RELAXED);
 }
 
@@ -113,7 +113,7 @@ static void set_if_missing(const struct cm_hook *hook, void *function)
 {
 	void *missing = (void *)cm_real_missing;
 
-	if (function && hook->real && !is_ours(function))
+	if (function && hook->real && !cm_real_is_ours(function))
 		__atomic_compare_exchange_n(hook->real, &missing, function, false, __ATOMIC_RELAXED,
 					    __ATOMIC_RELAXED);
 }
@@ -161,8 +161,8 @@ bool cm_driver_add_lookup(void *handle, const struct cm_hook *hook, void *found)
 	struct cm_object object;
 
 	/* Another interposer behind us may answer for the driver's own handle. */
-	if (is_ours(found) || !((find_handle(handle, &object) && is_driver(&object)) ||
-				(find_object(found, &object) && is_driver(&object))))
+	if (cm_real_is_ours(found) || !((find_handle(handle, &object) && is_driver(&object)) ||
+					(find_object(found, &object) && is_driver(&object))))
 		return false;
 	load_originals(&object, false);
 	cm_real_set(hook, found);

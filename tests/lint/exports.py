@@ -28,13 +28,17 @@ def promised_names():
     hooks = re.findall(r'^CM_HOOK\((\w+),', tree.text('interpose/symbols/hooks.def'), re.MULTILINE)
     api = [name for header in ('interpose/cudamem.h', 'interpose/stacks/nvtx.h')
            for name in re.findall(r'^CUDAMEM_API [^(]*?\b(\w+)\(', tree.text(header), re.MULTILINE)]
-    return {'dlsym', 'dlvsym', *hooks, *api}
+    naming = re.findall(r'^CM_NAMING\(\w+, (\w+), "([^"]*)"', tree.text('interpose/symbols/naming.def'),
+                        re.MULTILINE)
+    versions = {'CUDAMEM_PRIVATE', *(version for _, version in naming if version)}
+    return {'dlsym', 'dlvsym', *hooks, *api, *versions,
+            *(f'{name}@{version}'.rstrip('@') for name, version in naming)}
 
 
 def symbol_complaints(exported):
     promised = promised_names()
     for name in sorted(exported - promised):
-        yield f'exports {name}, which neither hooks.def nor a header names'
+        yield f'exports {name}, which neither hooks.def, naming.def nor a header names'
     for name in sorted(promised - exported):
         yield f'does not export {name}'
 
@@ -62,7 +66,7 @@ def import_complaints(imported):
 def relocation_complaints(relocations, exported):
     """A name that we export may be bound to somebody else's function of that name."""
     named = re.findall(r'R_\w+ +[0-9a-f]+ +(\w+)(?:@\S+)? \+', relocations)
-    for name in sorted(exported.intersection(named)):
+    for name in sorted({name.split('@')[0] for name in exported}.intersection(named)):
         yield f'binds its own call of {name} by name'
 
 

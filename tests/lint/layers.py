@@ -24,7 +24,7 @@ FLOORS = {
 }
 # A table that a lower room reads before any code could hand it over, and a higher one fills: dlsym is
 # called before constructors run. What is called through it is used by the room that fills it.
-TABLES = {'cm_hooks'}
+TABLES = {'cm_hooks', 'cm_namings'}
 KNOWS_CUDA = {'interpose'}
 # What belongs to the process, not to a library inside it.
 NEVER_CALLED = {

@@ -6,6 +6,7 @@
 #include "interpose/symbols/entry_points.h"
 #include "interpose/symbols/hooks.h"
 #include "interpose/symbols/real.h"
+#include "interpose/wrappers/naming.h"
 
 #pragma GCC visibility push(default)
 unsigned int cudamem_hooks_calls(const char *symbol);
@@ -18,6 +19,20 @@ int cudamem_hooks_record_event(void);
 extern unsigned int calls[] __attribute__((visibility("hidden")));
 
 static uint64_t counted[CM_ENTRY_COUNT];
+
+/* Calls that name memory are passed on. */
+#define NOTHING(name)                                                  \
+	void name(const struct cm_naming *row, const uint64_t args[6]) \
+	{                                                              \
+		(void)row;                                             \
+		(void)args;                                            \
+	}
+NOTHING(cm_name_range)
+NOTHING(cm_name_block)
+NOTHING(cm_name_vectors)
+NOTHING(cm_name_batch)
+NOTHING(cm_name_umem)
+NOTHING(cm_name_all)
 
 /* How often a hooked function was called through its wrapper. */
 unsigned int cudamem_hooks_calls(const char *symbol)

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Calls that name memory to devices other than the GPU: the memory is idle, and marked, before the
+ * call goes on. A process without CUDA has no memory of ours.
+ */
+#include "interpose/wrappers/naming.h"
+
+#include <stdint.h>
+#include <sys/uio.h>
+
+#include "allocator/cache.h"
+#include "interpose/core/reached.h"
+#include "interpose/process/process.h"
+#include "interpose/symbols/hooks.h"
+
+/* CUfileIOParams_t of cufile.h. */
+struct file_operation {
+	int mode;
+	uint64_t addr;
+	int64_t file_offset;
+	int64_t offset;
+	uint64_t bytes;
+	void *file;
+	int opcode;
+	void *cookie;
+};
+_Static_assert(sizeof(struct file_operation) == 64, "the size of CUfileIOParams_t");
+
+/* The beginning of struct mlx5dv_devx_umem_in. */
+struct umem_in {
+	uint64_t addr;
+	uint64_t bytes;
+};
+
+static void name_memory(uint64_t addr, uint64_t bytes)
+{
+	struct cm_cache *cache = cm_process_cache_if_made();
+
+	if (!cache || !cm_hook_enter())
+		return;
+	cm_cache_mark_named(cache, addr, bytes);
+	cm_hook_leave();
+}
+
+void cm_name_range(const struct cm_naming *row, const uint64_t args[6])
+{
+	const uint64_t bytes = args[row->second];
+
+	/* All addresses: paging on demand, which may reach memory that is yet to come. */
+	if (bytes == UINT64_MAX)
+		cm_reached_note(row->symbol);
+	else
+		name_memory(args[row->first], bytes);
+}
+
+void cm_name_block(const struct cm_naming *row, const uint64_t args[6])
+{
+	name_memory(args[row->first], 1);
+}
+
+void cm_name_vectors(const struct cm_naming *row, const uint64_t args[6])
+{
+	const struct iovec *vector = (const struct iovec *)args[row->first];
+	uint64_t i;
+
+	for (i = 0; vector && i < args[row->second]; i++)
+		name_memory((uintptr_t)vector[i].iov_base, vector[i].iov_len);
+}
+
+void cm_name_batch(const struct cm_naming *row, const uint64_t args[6])
+{
+	const struct file_operation *operation = (const struct file_operation *)args[row->first];
+	uint32_t i;
+
+	for (i = 0; operation && i < (uint32_t)args[row->second]; i++)
+		name_memory(operation[i].addr, 1);
+}
+
+void cm_name_umem(const struct cm_naming *row, const uint64_t args[6])
+{
+	const struct umem_in *in = (const struct umem_in *)args[row->first];
+
+	if (in)
+		name_memory(in->addr, in->bytes);
+}
+
+void cm_name_all(const struct cm_naming *row, const uint64_t args[6])
+{
+	(void)args;
+	cm_reached_note(row->symbol);
+}
