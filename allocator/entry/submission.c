@@ -41,7 +41,7 @@ struct cm_program_wait cm_cache_begin_wait(struct cm_cache *cache, uint64_t ctx)
 	struct cm_heap *heap = cm_cache_find_heap(cache, ctx);
 
 	if (heap && cm_heap_pending_bytes(heap) && cm_lock_try(&cache->event_lock)) {
-		wait = cm_epoch_begin_wait_event_locked(heap);
+		wait = cm_epoch_begin_wait_event_locked(heap, ctx);
 		cm_lock_release(&cache->event_lock);
 	}
 	return wait;

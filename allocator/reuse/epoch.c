@@ -181,15 +181,15 @@ static bool waits_for_its_own_alone(const struct cm_heap *heap)
 	return !heap->cache->ending && cm_reach_is_alone_event_locked(heap);
 }
 
-struct cm_program_wait cm_epoch_begin_wait_event_locked(struct cm_heap *heap)
+struct cm_program_wait cm_epoch_begin_wait_event_locked(struct cm_heap *heap, uint64_t ctx)
 {
 	const struct cm_batch *open = &heap->epochs.open;
 	struct cm_program_wait wait = {0};
 
-	if (!waits_for_its_own_alone(heap))
+	if (heap->ctx != ctx || !waits_for_its_own_alone(heap))
 		return wait;
 	cm_lock_acquire(&heap->device->lock);
-	wait = (struct cm_program_wait){heap, heap->ctx, open->number, open->blocks};
+	wait = (struct cm_program_wait){heap, ctx, open->number, open->blocks};
 	cm_lock_release(&heap->device->lock);
 	return wait;
 }

@@ -40,7 +40,7 @@ bool cm_epoch_synchronize_event_locked(struct cm_heap *heap);
 
 /* See cm_cache_begin_wait. The end retires what was freed before the begin, but for the open epoch
  * if anything has joined it since. */
-struct cm_program_wait cm_epoch_begin_wait_event_locked(struct cm_heap *heap);
+struct cm_program_wait cm_epoch_begin_wait_event_locked(struct cm_heap *heap, uint64_t ctx);
 void cm_epoch_end_wait_event_locked(const struct cm_program_wait *wait);
 
 /* Whether the state of work can be asked for at all; else the host can only wait for it. */

@@ -104,6 +104,21 @@ static void suspend_for_a_while(uint64_t of)
 	cm_cache_unlock_contexts(fixture.cache);
 }
 
+/* cuCtxSynchronize of the program, which a capture forbids. */
+static void wait_for(uint64_t of)
+{
+	const struct cm_driver_ops *ops = fake_driver_ops();
+	const struct cm_program_wait wait = cm_cache_begin_wait(fixture.cache, of);
+	int err;
+
+	if (!ops->gate_enter())
+		return;
+	err = ops->ctx_synchronize(of);
+	ops->gate_leave();
+	if (!err)
+		cm_cache_end_wait(&wait);
+}
+
 static void *work(void *arg)
 {
 	const bool decays = (uintptr_t)arg == 2; /* one thread does */
@@ -140,6 +155,9 @@ static void *work(void *arg)
 			break;
 		case 8:
 			(void)cm_cache_mem_info(fixture.cache, ctx[0], &bytes, &total);
+			break;
+		case 9:
+			wait_for(ctx[i % (int)devices]);
 			break;
 		default:
 			break;
