@@ -162,6 +162,19 @@ void proof_do_mark(struct proof_hand *hand, const uint64_t *arg)
 	proof_leave(hand, slot->ctx);
 }
 
+/* Of the stand-in for libibverbs in tests/preload, with which the programs are linked. */
+extern void *ibv_reg_mr(void *domain, void *addr, size_t bytes, int access);
+
+/* The block from somewhere on. Its segment stays marked, whoever has the memory later. */
+void proof_do_name(struct proof_hand *hand, const uint64_t *arg)
+{
+	const struct proof_slot *slot = proof_slot_of(hand, arg[0]);
+	const uint64_t offset = slot->bytes ? arg[1] % slot->bytes : 0;
+
+	if (slot->kind == PROOF_DEVICE)
+		(void)ibv_reg_mr(NULL, (void *)(slot->addr + offset), slot->bytes - offset, 0);
+}
+
 /* What is on its way to the driver is free before, meanwhile and after, but for the unit of the
  * card that each driver allocation that went may have begun. */
 static void must_stay_free(struct proof_hand *hand, size_t free_bytes, uint64_t segments)
