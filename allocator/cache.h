@@ -277,6 +277,11 @@ int cm_cache_give_back(struct cm_cache *cache, uint32_t row, uint64_t wanted, ui
  * Returns the ns after which the next step is due, UINT64_MAX: never.
  */
 uint64_t cm_cache_decay(struct cm_cache *cache);
+/* Another decay time, 0: none. For the thread that takes these steps. */
+void cm_cache_set_decay(struct cm_cache *cache, uint64_t decay_ns);
+
+/* What is reported of requests that fail from now on. */
+void cm_cache_set_oom_report(struct cm_cache *cache, enum cm_oom_report report);
 
 /* Bytes of the context's device that a trim could return now or after a wait; what a context has
  * that is about to go is not among them, as the driver may have it already. */

@@ -137,6 +137,27 @@ static enum cm_option find_option(const char *key, size_t length)
 	return CM_OPTION_COUNT;
 }
 
+/* key=value is a slip that deserves an answer about the key. */
+static size_t key_length(const char *pair)
+{
+	return strcspn(pair, ":=");
+}
+
+enum cm_option cm_config_find(const char *pair)
+{
+	return find_option(pair, key_length(pair));
+}
+
+bool cm_config_is_live(enum cm_option option)
+{
+	static const bool live[CM_OPTION_COUNT] = {
+#define CM_OPTION_LIVE(name) [CM_OPTION_##name] = true,
+#include "stats/options.def"
+	};
+
+	return option < CM_OPTION_COUNT && live[option];
+}
+
 /* Options that decide about the others and are read before them, wherever they stand. */
 static bool is_early(enum cm_option option)
 {
@@ -192,8 +213,7 @@ static const char *next_pair(const char *text, char *pair, bool *ret_fits)
 
 static void read_pair(const struct reading *reading, char *pair, bool fits, bool early)
 {
-	/* key=value is a slip that deserves an answer about the key. */
-	size_t length = strcspn(pair, ":=");
+	size_t length = key_length(pair);
 	enum cm_option option = find_option(pair, length);
 	char quoted[QUOTE_BYTES + 4];
 
@@ -273,6 +293,7 @@ void cm_config_row(const struct cm_config *config, enum cm_option option,
 		[CM_ORIGIN_DEFAULT] = "default",
 		[CM_ORIGIN_ENVIRONMENT] = "environment",
 		[CM_ORIGIN_LIBRARY] = "library",
+		[CM_ORIGIN_TOOL] = "tool",
 	};
 	const struct cm_option_info *info = &infos[option];
 	union cm_option_value value;

@@ -73,8 +73,9 @@ enum cm_log_level { CM_LOG_OFF, CM_LOG_WARNING, CM_LOG_INFO };
 
 /* Those of `stacks` and `stack_frames` stand with the region: enum cm_context, enum cm_stacks. */
 
-/* Who chose a value; the library itself where it adapts to the process it is in. */
-enum cm_origin { CM_ORIGIN_DEFAULT, CM_ORIGIN_ENVIRONMENT, CM_ORIGIN_LIBRARY };
+/* Who chose a value; the library itself where it adapts to the process it is in, a tool while the
+ * program ran. */
+enum cm_origin { CM_ORIGIN_DEFAULT, CM_ORIGIN_ENVIRONMENT, CM_ORIGIN_LIBRARY, CM_ORIGIN_TOOL };
 
 #define CM_FIELD_BOOL(name)          bool name;
 #define CM_FIELD_CHOICE(name)        uint32_t name;
@@ -115,6 +116,11 @@ void cm_config_parse(struct cm_config *config, const char *variable, const char 
  */
 void cm_config_read(struct cm_config *config, cm_getenv_fn get, char *const *environment,
 		    cm_say_fn say, void *arg);
+
+/* The option that a pair "key:value" names, by its old name too, or CM_OPTION_COUNT. */
+enum cm_option cm_config_find(const char *pair);
+/* Whether it can be changed while the program runs. */
+bool cm_config_is_live(enum cm_option option);
 
 /* The option as text, for the region and for people. */
 void cm_config_row(const struct cm_config *config, enum cm_option option,

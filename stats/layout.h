@@ -422,6 +422,11 @@ enum cm_command_code {
 	/* From a process that is short of memory. arg 0: device row; arg 1: bytes wanted; arg 2: ns
 	 * to take for it at most; result 0: bytes returned to the driver. -EBUSY: not now. */
 	CM_COMMAND_GIVE_BACK,
+	/* Changes an option. arg 0: its row in CM_TABLE_OPTION, which says afterwards what is in
+	 * effect; arg 1 to 3: the value as it would be typed, with a zero byte. -EINVAL: no such
+	 * option or value; -EOPNOTSUPP: it cannot be changed while the program runs;
+	 * -ENOSPC: the table has no rows. */
+	CM_COMMAND_CONFIGURE,
 	CM_COMMAND_COUNT
 };
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The allocator's settings, filled from stats/options.def. Plain values; read-only after start.
+ * The allocator's settings, filled from stats/options.def. Plain values; read-only after start, but
+ * for those that a tool can change (CM_OPTION_LIVE), which have functions of their own.
  */
 #ifndef CM_ALLOCATOR_BASE_POLICY_H
 #define CM_ALLOCATOR_BASE_POLICY_H

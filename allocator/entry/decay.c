@@ -2,6 +2,7 @@
 #include "allocator/entry/decay.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "allocator/check/after.h"
 #include "allocator/paged/paged.h"
@@ -87,6 +88,17 @@ static void note_given(struct cm_device *device, uint64_t idle_since_ns, uint64_
 	if (given->span != span)
 		*given = (struct cm_given){.span = span};
 	given->bytes += bytes;
+}
+
+/* With another decay time the spans are others, and what went back in them is forgotten. */
+static void fit_given(struct cm_device *device)
+{
+	const uint64_t decay_ns = device->cache->policy.decay_ns;
+
+	if (device->given_decay_ns == decay_ns)
+		return;
+	memset(device->given, 0, sizeof(device->given));
+	device->given_decay_ns = decay_ns;
 }
 
 /* What is idle on a device. */
@@ -207,6 +219,7 @@ static uint64_t give_excess(struct cm_device *device)
 	uint64_t bytes, aged = 0;
 	struct idle idle;
 
+	fit_given(device);
 	poll_device(device);
 	idle = count_idle(device);
 	if (device->cache->policy.decay_ns && idle.bytes > idle.kept)
@@ -273,4 +286,9 @@ uint64_t cm_cache_decay(struct cm_cache *cache)
 	}
 	cm_check_after(cache);
 	return next_step(cache, cached, given);
+}
+
+void cm_cache_set_decay(struct cm_cache *cache, uint64_t decay_ns)
+{
+	cache->policy.decay_ns = decay_ns;
 }

@@ -149,12 +149,22 @@ static void fill_figures(const struct cm_device *device, const struct cm_oom_att
 	};
 }
 
+static enum cm_oom_report read_report(const struct cm_cache *cache)
+{
+	return __atomic_load_n(&cache->policy.oom_report, __ATOMIC_RELAXED);
+}
+
+void cm_cache_set_oom_report(struct cm_cache *cache, enum cm_oom_report report)
+{
+	__atomic_store_n(&cache->policy.oom_report, report, __ATOMIC_RELAXED);
+}
+
 static void note(const struct failure *failure, const struct cm_oom_attempt *attempt,
 		 int info_error, uint64_t free_bytes, struct cm_oom *oom)
 {
 	struct cm_device *device = failure->device;
 	struct cm_cache *cache = device->cache;
-	const bool told = cache->policy.oom_report != CM_OOM_REPORT_OFF;
+	const bool told = read_report(cache) != CM_OOM_REPORT_OFF;
 	struct pieces pieces = {0};
 
 	*oom = (struct cm_oom){
@@ -168,7 +178,7 @@ static void note(const struct failure *failure, const struct cm_oom_attempt *att
 		.info_error = info_error,
 	};
 	oom->nth = 1 + atomic_fetch_add_explicit(&cache->ooms, 1, memory_order_relaxed);
-	oom->has_holders = oom->nth == 1 && cache->policy.oom_report == CM_OOM_REPORT_FULL;
+	oom->has_holders = oom->nth == 1 && read_report(cache) == CM_OOM_REPORT_FULL;
 	cm_lock_acquire(&device->lock);
 	count_failure_locked(failure, attempt, oom, !info_error, free_bytes);
 	fill_figures(device, attempt, free_bytes, &oom->figures);
@@ -288,7 +298,7 @@ static void set_stack(struct cm_cache *cache, const struct cm_oom *oom)
 void cm_oom_tell(struct cm_cache *cache, struct cm_oom *oom)
 {
 	const struct cm_driver_ops *ops = cache->ops;
-	const bool told = ops->tell_oom && cache->policy.oom_report != CM_OOM_REPORT_OFF;
+	const bool told = ops->tell_oom && read_report(cache) != CM_OOM_REPORT_OFF;
 
 	if (!oom->nth)
 		return;

@@ -105,7 +105,7 @@ static uint64_t read_limit(const struct cm_policy *policy, uint64_t total)
 
 /*
  * The limit is read again after it was stored: a thread that was interrupted in between must not
- * leave an old one. Sequentially consistent, as in cm_cache_set_limit: the thread that publishes a
+ * leave an old one. Sequentially consistent, as in apply_to_all: the thread that publishes a
  * device reads the new limit, or the thread that sets the limit sees the device.
  */
 void cm_limit_apply(struct cm_device *device)
@@ -122,14 +122,24 @@ void cm_limit_apply(struct cm_device *device)
 	} while (bytes != read_limit(policy, total));
 }
 
-void cm_cache_set_limit(struct cm_cache *cache, uint64_t bytes, double fraction)
+static void apply_to_all(struct cm_cache *cache)
 {
 	uint32_t i, n;
 
-	__atomic_store(&cache->policy.memory_fraction, &fraction, __ATOMIC_RELAXED);
-	__atomic_store_n(&cache->policy.memory_limit, bytes, __ATOMIC_RELAXED);
 	atomic_thread_fence(memory_order_seq_cst);
 	n = atomic_load_explicit(&cache->devices, memory_order_acquire);
 	for (i = 0; i < n; i++)
 		cm_limit_apply(cache->device[i]);
+}
+
+void cm_cache_set_memory_limit(struct cm_cache *cache, uint64_t bytes)
+{
+	__atomic_store_n(&cache->policy.memory_limit, bytes, __ATOMIC_RELAXED);
+	apply_to_all(cache);
+}
+
+void cm_cache_set_memory_fraction(struct cm_cache *cache, double fraction)
+{
+	__atomic_store(&cache->policy.memory_fraction, &fraction, __ATOMIC_RELAXED);
+	apply_to_all(cache);
 }

@@ -51,10 +51,12 @@ void cm_cache_read_limit(struct cm_cache *cache, uint32_t row, uint64_t *ret_lim
 			 uint64_t *ret_taken);
 
 /*
- * Another limit from now on: UINT64_MAX bytes or a fraction of 1 mean none; the lower one holds.
- * Takes nothing away from the program: what exceeds the limit is only not to be had again.
+ * Another limit from now on, for one thread at a time: UINT64_MAX bytes and a fraction of 1 mean
+ * none; the lower one holds. Takes nothing away from the program: what exceeds the limit is only
+ * not to be had again.
  */
-void cm_cache_set_limit(struct cm_cache *cache, uint64_t bytes, double fraction);
+void cm_cache_set_memory_limit(struct cm_cache *cache, uint64_t bytes);
+void cm_cache_set_memory_fraction(struct cm_cache *cache, double fraction);
 
 /* Enters the limit in the row of a device that has just been published. */
 void cm_limit_apply(struct cm_device *device);

@@ -206,6 +206,7 @@ struct cm_device {
 	uint64_t decay_tick; /* the clock's ticks at decay_ns, to tell how fast it goes */
 	uint64_t decay_ns;
 	struct cm_given given[CM_DECAY_SPANS]; /* guarded by the reclaim lock */
+	uint64_t given_decay_ns;               /* the decay time whose spans they are; so is this */
 	uint64_t context_bytes;                /* see struct cm_oom_figures */
 	_Atomic uint64_t taken_bytes; /* from the driver, see limit.h; at least what the counters
 				       * say is reserved and outside the cache */

@@ -15,6 +15,7 @@
 #include "allocator/base/lock.h"
 #include "interpose/core/state.h"
 #include "interpose/driver/driver_ops.h"
+#include "interpose/process/settings.h"
 #include "interpose/stacks/record.h"
 #include "interpose/symbols/hooks.h"
 #include "stats/command_channel.h"
@@ -123,6 +124,20 @@ static int release_for_peer(const uint64_t arg[4], uint64_t *ret_bytes)
 		       : -ENODEV;
 }
 
+/* What exceeds a lower limit is given back at once. */
+static int change_option(const uint64_t arg[4])
+{
+	char value[3 * sizeof(*arg) + 1];
+	int err;
+
+	memcpy(value, &arg[1], sizeof(value) - 1);
+	value[sizeof(value) - 1] = '\0';
+	err = cm_settings_change(control.cache, control.region, arg[0], value);
+	if (!err)
+		control.decay_due_ns = 0;
+	return err;
+}
+
 static int run_command(struct cm_command *command)
 {
 	switch (command->code) {
@@ -139,6 +154,8 @@ static int run_command(struct cm_command *command)
 		return release_for_peer(command->arg, &command->result[0]);
 	case CM_COMMAND_SNAPSHOT:
 		return hold_for_snapshot(command->arg[0], &command->result[0]);
+	case CM_COMMAND_CONFIGURE:
+		return change_option(command->arg);
 	case CM_COMMAND_CHECKPOINT:
 		cm_cache_poll(control.cache);
 		cm_process_stamp();

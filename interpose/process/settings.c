@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 #include "interpose/process/settings.h"
 
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "allocator/state/limit.h"
 #include "interpose/core/log.h"
 #include "interpose/process/sharing_probe.h"
 
 #define CONFIG_ERRORS_LOGGED 8 /* errors of the configuration; a long one must not flood the log */
 #define MIB_SHIFT            20
+#define NS_PER_SECOND        UINT64_C(1000000000)
 
 static void log_config_error(void *arg, const char *text)
 {
@@ -92,7 +96,7 @@ static void fill_policy(const struct cm_config *config, const struct cm_probe_en
 	policy->garbage_collection_threshold = config->garbage_collection_threshold;
 	policy->exchange = config->exchange;
 	policy->peer_processes = config->peer_processes;
-	policy->decay_ns = config->decay_seconds * 1000000000;
+	policy->decay_ns = config->decay_seconds * NS_PER_SECOND;
 	policy->memory_fraction = config->per_process_memory_fraction;
 	policy->memory_limit = cm_settings_bytes(config->memory_limit_mb);
 	memcpy(policy->roundup_power2_divisions, config->roundup_power2_divisions,
@@ -106,4 +110,58 @@ void cm_settings_apply(struct cm_config *config, struct cm_policy *ret_policy)
 	cm_probe_sharing(secure_getenv, &found);
 	adapt_to_process(config, &found);
 	fill_policy(config, &found, ret_policy);
+}
+
+static void set_memory_limit_mb(struct cm_cache *cache, const struct cm_config *config)
+{
+	cm_cache_set_memory_limit(cache, cm_settings_bytes(config->memory_limit_mb));
+}
+
+static void set_per_process_memory_fraction(struct cm_cache *cache, const struct cm_config *config)
+{
+	cm_cache_set_memory_fraction(cache, config->per_process_memory_fraction);
+}
+
+static void set_decay_seconds(struct cm_cache *cache, const struct cm_config *config)
+{
+	cm_cache_set_decay(cache, config->decay_seconds * NS_PER_SECOND);
+}
+
+static void set_oom_report(struct cm_cache *cache, const struct cm_config *config)
+{
+	cm_cache_set_oom_report(cache, (enum cm_oom_report)config->oom_report);
+}
+
+static void (*const setters[CM_OPTION_COUNT])(struct cm_cache *cache,
+					      const struct cm_config *config) = {
+#define CM_OPTION_LIVE(name) [CM_OPTION_##name] = set_##name,
+#include "stats/options.def"
+};
+
+int cm_settings_change(struct cm_cache *cache, struct cm_region *region, uint64_t option,
+		       const char *value)
+{
+	struct cm_option_row row, *in_region;
+	struct cm_config config;
+	char pair[sizeof(row.name) + sizeof(row.value)];
+
+	if (option >= CM_OPTION_COUNT || strchr(value, ','))
+		return -EINVAL;
+	if (!setters[option])
+		return -EOPNOTSUPP;
+	cm_config_init(&config);
+	cm_config_row(&config, (enum cm_option)option, &row);
+	(void)snprintf(pair, sizeof(pair), "%s:%s", row.name, value);
+	cm_config_parse(&config, CM_CONF_VARIABLE, pair, NULL, NULL);
+	if (config.errors)
+		return -EINVAL;
+	if (cm_region_commit(region, CM_TABLE_OPTION, CM_OPTION_COUNT))
+		return -ENOSPC;
+	setters[option](cache, &config);
+	config.origin[option] = CM_ORIGIN_TOOL;
+	cm_config_row(&config, (enum cm_option)option, &row);
+	in_region = cm_region_row(region, CM_TABLE_OPTION, (uint32_t)option);
+	memcpy(in_region->value, row.value, sizeof(row.value));
+	memcpy(in_region->origin, row.origin, sizeof(row.origin));
+	return 0;
 }

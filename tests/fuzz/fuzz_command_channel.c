@@ -12,6 +12,7 @@
 /* clang-format off: the functions that are static there */
 #include "interpose/process/control.c" /* NOLINT(bugprone-suspicious-include) */
 /* clang-format on */
+#include "allocator/state/limit.h"
 #include "tests/unit/fixture.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -40,6 +41,16 @@ int cm_record_change(const struct cm_record_request *request)
 {
 	(void)request;
 	return 0;
+}
+
+/* fuzz_config.c has the text of the values. */
+int cm_settings_change(struct cm_cache *cache, struct cm_region *region, uint64_t option,
+		       const char *value)
+{
+	(void)region;
+	if (option == CM_OPTION_memory_limit_mb)
+		cm_cache_set_memory_limit(cache, (uint64_t)(uint8_t)*value * MIB);
+	return option == CM_OPTION_memory_limit_mb ? 0 : -EINVAL;
 }
 
 const struct cm_driver_ops *cm_driver_ops(void)

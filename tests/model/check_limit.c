@@ -37,17 +37,17 @@ static void publish(void)
 
 static void limit_to_5(void)
 {
-	cm_cache_set_limit(&cache, 5, 1);
+	cm_cache_set_memory_limit(&cache, 5);
 }
 
 static void limit_to_7(void)
 {
-	cm_cache_set_limit(&cache, 7, 1);
+	cm_cache_set_memory_limit(&cache, 7);
 }
 
 static void limit_to_half(void)
 {
-	cm_cache_set_limit(&cache, UINT64_MAX, 0.5);
+	cm_cache_set_memory_fraction(&cache, 0.5);
 }
 
 static void the_row_has_it(void)

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "stats/command_channel.h"
+#include "stats/config.h"
 #include "tests/proof/answers.h"
 #include "tests/proof/holdings.h"
 
@@ -46,6 +47,7 @@ static struct cm_command choose_command(uint64_t what)
 		CM_COMMAND_CHECKPOINT,  CM_COMMAND_RECORD,    CM_COMMAND_EMPTY_CACHE,
 		CM_COMMAND_RESET_PEAK,  CM_COMMAND_GIVE_BACK, CM_COMMAND_EMPTY_CACHE,
 		CM_COMMAND_CHECKPOINT,  CM_COMMAND_SNAPSHOT,  CM_COMMAND_RESET_ACCUMULATED,
+		CM_COMMAND_CONFIGURE,
 	};
 	const uint64_t n = sizeof(commands) / sizeof(commands[0]), how = what / n;
 	struct cm_command command = {.code = commands[what % n]};
@@ -63,6 +65,10 @@ static struct cm_command choose_command(uint64_t what)
 		break;
 	case CM_COMMAND_SNAPSHOT:
 		command.arg[0] = how % 2 * HOLD_NS;
+		break;
+	case CM_COMMAND_CONFIGURE:
+		command.arg[0] = CM_OPTION_decay_seconds;
+		command.arg[1] = '1' + how % 9; /* a digit and a zero byte */
 		break;
 	default:
 		command.arg[0] = how % (PROOF_DEVICES + 1);

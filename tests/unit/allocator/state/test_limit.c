@@ -65,7 +65,7 @@ static void a_limit_below_what_is_taken_takes_nothing_away(void **state)
 	device = f->heap->device;
 	addr = case_get(f, 60 * MIB);
 	assert_false(cm_cache_has_limit(f->cache));
-	cm_cache_set_limit(f->cache, 40 * MIB, 1);
+	cm_cache_set_memory_limit(f->cache, 40 * MIB);
 	assert_true(cm_cache_has_limit(f->cache));
 	cm_cache_read_limit(f->cache, 0, &limit, &used);
 	assert_int_equal(limit, 40 * MIB);
@@ -81,7 +81,7 @@ static void a_limit_below_what_is_taken_takes_nothing_away(void **state)
 	assert_int_equal(f->driver.used_bytes[0], 0);
 	addr = case_get(f, 39 * MIB);
 	assert_true(f->driver.used_bytes[0] <= 40 * MIB);
-	cm_cache_set_limit(f->cache, UINT64_MAX, 1);
+	cm_cache_set_memory_limit(f->cache, UINT64_MAX);
 	assert_true(cm_limit_take(device, GIB));
 	cm_limit_give(device, GIB);
 	case_close(f);
@@ -188,7 +188,7 @@ static void *take_any(void *arg)
 	for (i = 0; i < STEPS; i++) {
 		bytes = (uint64_t)rand_r(&taker->seed) % (60 * MIB);
 		if (!(i % 64)) {
-			cm_cache_set_limit(taker->f->cache, 20 * MIB + bytes, 1);
+			cm_cache_set_memory_limit(taker->f->cache, 20 * MIB + bytes);
 		} else if (taker->held) {
 			cm_limit_give(device, taker->held);
 			taker->held = 0;
