@@ -105,6 +105,7 @@ struct cm_options {
 	bool svg;
 	bool png;
 	bool timeline;
+	bool uncached;
 	uint64_t min_size_bytes;
 	const char *debug_path; /* NULL: only the usual directories */
 	const char *listen;

@@ -63,7 +63,10 @@ struct writer {
 
 static uint64_t uuid_of(const struct cm_snap_device *device, enum track track)
 {
-	return PROCESS_UUID + ((uint64_t)(device->ordinal + 2)) * TRACK_UUIDS + (uint64_t)track;
+	const uint64_t number = (uint64_t)(device->ordinal + 2) +
+				(device->outside ? UINT64_C(1) << 32 : 0);
+
+	return PROCESS_UUID + number * TRACK_UUIDS + (uint64_t)track;
 }
 
 static void put_packet(struct writer *writer)
@@ -170,6 +173,8 @@ static void put_levels(struct writer *writer, uint64_t time, const struct cm_sna
 {
 	if (!before || now->allocated != before->allocated)
 		put_counter(writer, time, uuid_of(device, TRACK_ALLOCATED), now->allocated);
+	if (device->outside)
+		return;
 	if (!before || now->active != before->active)
 		put_counter(writer, time, uuid_of(device, TRACK_ACTIVE), now->active);
 	if (!before || now->reserved != before->reserved)
@@ -191,6 +196,9 @@ static int put_device(struct writer *writer, const struct cm_snap_device *device
 	if (cm_history_create(writer->snapshot, device, &history))
 		return -ENOMEM;
 	for (i = 0; i < TRACK_COUNT; i++) {
+		/* Outside the cache nothing else is known. */
+		if (device->outside && i != TRACK_ALLOCATED && i != TRACK_REQUESTS)
+			continue;
 		(void)snprintf(text, sizeof(text), "%s %s", cm_device_short(device).text, names[i]);
 		put_track(writer, uuid_of(device, (enum track)i), PROCESS_UUID, text,
 			  i != TRACK_REQUESTS);
@@ -211,12 +219,13 @@ static int put_device(struct writer *writer, const struct cm_snap_device *device
 int cm_export_perfetto(const struct cm_source *source, FILE *file)
 {
 	struct writer writer = {.file = file, .snapshot = source->snapshot};
+	const struct cm_snap_device *device;
 	int err = 0;
 	size_t i;
 
 	put_process(&writer, source);
-	for (i = 0; i < source->snapshot->devices && !err; i++)
-		err = put_device(&writer, &source->snapshot->device[i]);
+	for (i = 0; (device = cm_snapshot_device(source->snapshot, i)) && !err; i++)
+		err = put_device(&writer, device);
 	if (writer.trace.failed)
 		err = -ENOMEM;
 	cm_protobuf_fini(&writer.trace);

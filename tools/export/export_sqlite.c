@@ -233,14 +233,18 @@ static void put_segment(struct writer *writer, const struct cm_snap_device *devi
 static void put_event(struct writer *writer, const struct cm_snap_device *device,
 		      const struct cm_event *event)
 {
+	const char *action = cm_snap_event_name(device, event);
 	const bool oom = event->action == CM_ACTION_OOM;
-	struct row row = begin(writer, EVENTS);
 	char annotation[TEXT_BYTES];
+	struct row row;
 
+	if (!action)
+		return;
+	row = begin(writer, EVENTS);
 	put_device(&row, device);
 	put_number(&row, event->number);
 	put_number(&row, cm_image_time(writer->snapshot->image, event->tick));
-	put_text(&row, cm_action_name(event->action));
+	put_text(&row, action);
 	put_number_if(&row, !oom, event->addr);
 	put_number(&row, event->size);
 	put_number(&row, cm_snapshot_context(writer->snapshot, event->heap));
@@ -261,11 +265,10 @@ static void put_event(struct writer *writer, const struct cm_snap_device *device
 static void put_memory(struct writer *writer)
 {
 	const struct cm_snapshot *snapshot = writer->snapshot;
+	const struct cm_snap_device *device;
 	size_t d, i;
 
-	for (d = 0; d < snapshot->devices; d++) {
-		const struct cm_snap_device *device = &snapshot->device[d];
-
+	for (d = 0; (device = cm_snapshot_device(snapshot, d)); d++) {
 		for (i = 0; i < device->segments; i++)
 			put_segment(writer, device, device->first_segment + i);
 		for (i = 0; i < device->events; i++)

@@ -198,16 +198,18 @@ static int put_csv_stack(FILE *file, const struct cm_snapshot *snapshot,
 static int put_csv_event(FILE *file, const struct cm_snapshot *snapshot,
 			 const struct cm_snap_device *device, const struct cm_event *event)
 {
+	const char *action = cm_snap_event_name(device, event);
 	char annotation[TEXT_BYTES];
 	int err;
 
+	if (!action)
+		return 0;
 	if (device->row)
 		(void)fprintf(file, "%d", (int)device->ordinal);
 	else
 		(void)fputs("host", file);
 	(void)fprintf(file, ",%" PRIu64 ",%" PRIu64 ",%s,0x%" PRIx64 ",%" PRIu64 ",%u,%u,",
-		      event->number, cm_image_time(snapshot->image, event->tick),
-		      cm_action_name(event->action),
+		      event->number, cm_image_time(snapshot->image, event->tick), action,
 		      event->action == CM_ACTION_OOM ? UINT64_C(0) : event->addr, event->size,
 		      event->thread, (unsigned)event->heap);
 	if (event->action == CM_ACTION_OOM && event->addr != CM_FREE_UNKNOWN)
@@ -225,15 +227,16 @@ static int put_csv_event(FILE *file, const struct cm_snapshot *snapshot,
 int cm_export_csv(const struct cm_source *source, FILE *file)
 {
 	const struct cm_snapshot *snapshot = source->snapshot;
+	const struct cm_snap_device *device;
 	size_t d, i;
 	int err = 0;
 
 	(void)fputs("device,number,time_ns,action,address,size_bytes,thread,context,"
 		    "device_free_bytes,annotation,stack\r\n",
 		    file);
-	for (d = 0; d < snapshot->devices && !err; d++)
-		for (i = 0; i < snapshot->device[d].events && !err; i++)
-			err = put_csv_event(file, snapshot, &snapshot->device[d],
-					    &snapshot->event[snapshot->device[d].first_event + i]);
+	for (d = 0; (device = cm_snapshot_device(snapshot, d)) && !err; d++)
+		for (i = 0; i < device->events && !err; i++)
+			err = put_csv_event(file, snapshot, device,
+					    &snapshot->event[device->first_event + i]);
 	return err;
 }

@@ -158,20 +158,58 @@ static void put_segments(struct cm_json *json, const struct cm_snapshot *snapsho
 	cm_json_end(json);
 }
 
-static void put_traces(struct cm_json *json, const struct cm_snapshot *snapshot)
+/* The same for its memory outside the cache. */
+static const struct cm_snap_device *find_outside(const struct cm_snapshot *snapshot,
+						 int32_t ordinal)
 {
-	const struct cm_snap_device *device;
-	int32_t ordinal;
 	size_t i;
 
-	cm_json_array(json, "device_traces");
-	for (ordinal = 0; ordinal <= last_ordinal(snapshot); ordinal++) {
-		device = find_device(snapshot, ordinal);
-		cm_json_array(json, NULL);
-		for (i = 0; device && i < device->events; i++)
-			put_event(json, snapshot, &snapshot->event[device->first_event + i]);
-		cm_json_end(json);
+	for (i = 0; i < snapshot->outsides; i++)
+		if (snapshot->outside[i].ordinal == ordinal)
+			return &snapshot->outside[i];
+	return NULL;
+}
+
+/* The next event of a device, which may be NULL, or NULL. */
+static const struct cm_event *event_at(const struct cm_snapshot *snapshot,
+				       const struct cm_snap_device *device, size_t i)
+{
+	return device && i < device->events ? &snapshot->event[device->first_event + i] : NULL;
+}
+
+/* The events of two devices, either of which may be NULL, in the order of their times. */
+static void put_trace(struct cm_json *json, const struct cm_snapshot *snapshot,
+		      const struct cm_snap_device *device, const struct cm_snap_device *outside)
+{
+	const struct cm_event *event, *other;
+	size_t i = 0, j = 0;
+
+	cm_json_array(json, NULL);
+	for (;;) {
+		event = event_at(snapshot, device, i);
+		other = event_at(snapshot, outside, j);
+		if (!event && !other)
+			break;
+		if (event && (!other || event->tick <= other->tick)) {
+			put_event(json, snapshot, event);
+			i++;
+		} else {
+			put_event(json, snapshot, other);
+			j++;
+		}
 	}
+	cm_json_end(json);
+}
+
+static void put_traces(struct cm_json *json, const struct cm_source *source)
+{
+	const struct cm_snapshot *snapshot = source->snapshot;
+	int32_t ordinal;
+
+	cm_json_array(json, "device_traces");
+	for (ordinal = 0; ordinal <= last_ordinal(snapshot); ordinal++)
+		put_trace(json, snapshot, find_device(snapshot, ordinal),
+			  source->uncached ? find_outside(snapshot, ordinal) : NULL);
 	cm_json_end(json);
 }
 
@@ -249,7 +287,7 @@ static int put_all(struct cm_json *json, const struct cm_source *source)
 
 	cm_json_object(json, NULL);
 	put_segments(json, source->snapshot);
-	put_traces(json, source->snapshot);
+	put_traces(json, source);
 	put_settings(json, source->snapshot);
 	err = put_ranges(json, source->snapshot);
 	cm_json_end(json);

@@ -18,6 +18,7 @@ struct cm_source {
 	char command[512];
 	char user[64];
 	pid_t pid;
+	bool uncached;      /* PyTorch's formats have memory outside the cache, too */
 	char left_out[256]; /* by the options, in words; empty: nothing */
 };
 

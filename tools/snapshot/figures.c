@@ -5,6 +5,22 @@
 
 #include "stats/text.h"
 
+/* Of memory outside the cache only how much there is is known. */
+static void get_outside(const struct cm_device_row *row, struct cm_figures *ret_figures)
+{
+	struct cm_figures figures = {0};
+	uint32_t kind;
+
+	for (kind = 0; kind < CM_UNCACHED_COUNT; kind++) {
+		if (row->other_bytes[kind].current <= 0)
+			continue;
+		figures.allocated += (uint64_t)row->other_bytes[kind].current;
+		figures.blocks += (uint64_t)row->other_count[kind].current;
+	}
+	figures.requested = figures.allocated;
+	*ret_figures = figures;
+}
+
 void cm_figures_get(const struct cm_snapshot *snapshot, const struct cm_snap_device *device,
 		    struct cm_figures *ret_figures)
 {
@@ -12,6 +28,10 @@ void cm_figures_get(const struct cm_snapshot *snapshot, const struct cm_snap_dev
 	const struct cm_block *block;
 	size_t i, blocks;
 
+	if (device->outside) {
+		get_outside(device->row, ret_figures);
+		return;
+	}
 	for (i = 0; i < device->segments; i++) {
 		const struct cm_snap_segment *segment =
 			&snapshot->segment[device->first_segment + i];

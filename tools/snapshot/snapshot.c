@@ -274,6 +274,16 @@ static void add_outside(struct cm_snapshot *snapshot, const struct cm_event *eve
 	snapshot->event[snapshot->events++].action = CM_ACTION_FREE_COMPLETED;
 }
 
+static bool has_outside(const struct cm_device_row *row)
+{
+	uint32_t kind;
+
+	for (kind = 0; kind < CM_UNCACHED_COUNT; kind++)
+		if (row->other_bytes[kind].current > 0)
+			return true;
+	return false;
+}
+
 /* The events of a device about memory outside the cache. */
 static void add_outside_events(struct cm_snapshot *snapshot, const struct cm_snap_device *device)
 {
@@ -304,7 +314,7 @@ static void add_outside_events(struct cm_snapshot *snapshot, const struct cm_sna
 	to->events = snapshot->events - to->first_event;
 	to->total_events = to->events;
 	order_times(&snapshot->event[to->first_event], to->events);
-	snapshot->outsides += to->events > 0;
+	snapshot->outsides += to->events > 0 || has_outside(device->row);
 }
 
 static int build_events(struct cm_snapshot *snapshot)
@@ -405,6 +415,22 @@ const struct cm_snap_stack *cm_snapshot_stack(const struct cm_snapshot *snapshot
 	return &snapshot->stack[id ? snapshot->stack_at[id] : 0];
 }
 
+const char *cm_snap_event_name(const struct cm_snap_device *device, const struct cm_event *event)
+{
+	if (!device->outside)
+		return cm_action_name(event->action);
+	switch (event->action) {
+	case CM_ACTION_ALLOC:
+		return cm_action_name(CM_ACTION_OUTSIDE_ALLOC);
+	case CM_ACTION_OOM:
+		return cm_action_name(CM_ACTION_OUTSIDE_OOM);
+	case CM_ACTION_FREE_REQUESTED:
+		return cm_action_name(CM_ACTION_OUTSIDE_FREE);
+	default:
+		return NULL;
+	}
+}
+
 bool cm_snap_device_is_used(const struct cm_snapshot *snapshot, const struct cm_snap_device *device)
 {
 	size_t i;
@@ -412,5 +438,5 @@ bool cm_snap_device_is_used(const struct cm_snapshot *snapshot, const struct cm_
 	for (i = 0; i < device->events; i++)
 		if (snapshot->event[device->first_event + i].action != CM_ACTION_SNAPSHOT)
 			return true;
-	return device->segments;
+	return device->outside ? has_outside(device->row) : device->segments;
 }

@@ -62,8 +62,9 @@ struct cm_snapshot {
 	const struct cm_image *image;
 	struct cm_snap_device *device; /* by row; pinned host memory is always the last */
 	size_t devices;                /* including pinned host memory */
-	/* Devices with events about memory outside the cache, once more, for those alone. They have
-	 * the form of others: each free is one that was requested and one that was completed. */
+	/* Devices with memory outside the cache, or events about it, once more, for those alone.
+	 * They have the form of others: each free is one that was requested and one that was
+	 * completed. */
 	struct cm_snap_device *outside;
 	size_t outsides;
 	struct cm_snap_segment *segment;
@@ -128,6 +129,10 @@ static inline const struct cm_snap_frame *cm_stack_frame(const struct cm_snapsho
 {
 	return &snapshot->frame[snapshot->frame_list[stack->first + i]];
 }
+
+/* What an event of the device is called; NULL: the second event of a free outside the cache, which
+ * is one event. */
+const char *cm_snap_event_name(const struct cm_snap_device *device, const struct cm_event *event);
 
 /* All devices, and behind them those for memory outside the cache. NULL: there are no more. */
 static inline const struct cm_snap_device *cm_snapshot_device(const struct cm_snapshot *snapshot,

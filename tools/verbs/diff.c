@@ -122,6 +122,21 @@ static void print_figure(const char *name, uint64_t a, uint64_t b, bool bytes)
 		     spell_change((int64_t)(b - a), bytes).text);
 }
 
+static void print_figures(const struct cm_figures figures[2], bool outside)
+{
+	const struct cm_figures *a = &figures[0], *b = &figures[1];
+
+	print_figure("allocated", a->allocated, b->allocated, true);
+	if (!outside) {
+		print_figure("reserved", a->reserved, b->reserved, true);
+		print_figure("pending free", a->pending, b->pending, true);
+		print_figure("largest free block", a->largest_free, b->largest_free, true);
+	}
+	print_figure("blocks", a->blocks, b->blocks, false);
+	if (!outside)
+		print_figure("segments", a->segments, b->segments, false);
+}
+
 static void print_changes(struct changes *changes)
 {
 	const size_t count = changes->keys.count;
@@ -197,12 +212,13 @@ static void put_json(struct cm_json *json, const struct cm_snap_device *device,
 static const struct cm_snap_device *find_device(const struct cm_snapshot *snapshot,
 						const struct cm_snap_device *like)
 {
+	const struct cm_snap_device *device;
 	size_t i;
 
-	for (i = 0; i < snapshot->devices; i++)
-		if (snapshot->device[i].ordinal == like->ordinal &&
-		    !snapshot->device[i].row == !like->row)
-			return &snapshot->device[i];
+	for (i = 0; (device = cm_snapshot_device(snapshot, i)); i++)
+		if (device->ordinal == like->ordinal && !device->row == !like->row &&
+		    device->outside == like->outside)
+			return device;
 	return NULL;
 }
 
@@ -226,7 +242,8 @@ static int diff_device(const struct cm_snapshot *snapshots[2],
 	}
 	for (i = 0; i < changes.keys.count && !err; i++)
 		*ret_changed |= is_changed(&changes.item[i]);
-	*ret_changed |= figures[0].reserved != figures[1].reserved;
+	*ret_changed |= figures[0].reserved != figures[1].reserved ||
+			(any->outside && figures[0].allocated != figures[1].allocated);
 	if (!err && json) {
 		put_json(json, any, figures, &changes);
 	} else if (!err) {
@@ -234,13 +251,7 @@ static int diff_device(const struct cm_snapshot *snapshots[2],
 		cm_line(stdout, "    ", "%s", cm_device_title(any).text);
 		(void)printf("  %-18s %*s %*s %*s\n", "", cm_size_width(), "first", cm_size_width(),
 			     "second", cm_size_width(), "change");
-		print_figure("allocated", figures[0].allocated, figures[1].allocated, true);
-		print_figure("reserved", figures[0].reserved, figures[1].reserved, true);
-		print_figure("pending free", figures[0].pending, figures[1].pending, true);
-		print_figure("largest free block", figures[0].largest_free, figures[1].largest_free,
-			     true);
-		print_figure("blocks", figures[0].blocks, figures[1].blocks, false);
-		print_figure("segments", figures[0].segments, figures[1].segments, false);
+		print_figures(figures, any->outside);
 		print_changes(&changes);
 	}
 	cm_intern_fini(&changes.keys);
@@ -260,15 +271,13 @@ static int diff_all(const struct cm_snapshot *snapshots[2], const struct cm_view
 	int err = 0;
 	size_t i;
 
-	for (i = 0; i < snapshots[0]->devices && !err; i++) {
-		devices[0] = &snapshots[0]->device[i];
+	for (i = 0; (devices[0] = cm_snapshot_device(snapshots[0], i)) && !err; i++) {
 		devices[1] = find_device(snapshots[1], devices[0]);
 		if (is_used(snapshots[0], devices[0]) || is_used(snapshots[1], devices[1]))
 			err = diff_device(snapshots, devices, view, json, ret_changed);
 	}
 	devices[0] = NULL;
-	for (i = 0; i < snapshots[1]->devices && !err; i++) {
-		devices[1] = &snapshots[1]->device[i];
+	for (i = 0; (devices[1] = cm_snapshot_device(snapshots[1], i)) && !err; i++) {
 		if (!find_device(snapshots[0], devices[1]) && is_used(snapshots[1], devices[1]))
 			err = diff_device(snapshots, devices, view, json, ret_changed);
 	}

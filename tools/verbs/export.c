@@ -67,6 +67,7 @@ int cm_verb_export(const struct cm_options *options)
 	exit = cm_source_open(options, options->args[0], &source);
 	if (exit)
 		return exit;
+	source.uncached = options->uncached;
 	exit = cm_source_sum_up(options, &source);
 	if (!exit)
 		exit = write_file(options, format, &source);

@@ -4,6 +4,8 @@
 A program that lives on pools, managed and pitched memory sees them, by where it requests them.
 """
 
+import collections
+import csv
 import ctypes
 import json
 import os
@@ -116,32 +118,74 @@ class Program:
             assert getattr(self, function)(3 * MIB) == 2, function
             assert getattr(self, function)(3 * MIB) == 0, function
 
-    def run(self):
+    def run(self, more):
         address = ctypes.c_uint64()
         assert self.driver.cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(MIB)) == 0
         assert self.pool(50 * MIB)[0] == 0
         result, passing = self.pool(20 * MIB)
         assert result == 0 and self.driver.cuMemFreeAsync(passing, None) == 0
         assert self.managed(30 * MIB) == 0
+        if more:
+            assert self.pool(more * MIB)[0] == 0
         self.fail_each_kind()
 
 
-def check(module, driver, tool, folder):
+def run(module, driver, folder, more=0):
+    """The program; what it said, and its region, which stays for who looks later."""
     environment = {**os.environ, 'LD_PRELOAD': module, 'CUDASIM': 'memory:1G' + PLAN,
                    'CUDAMEM_CONF': f'region_dir:{folder},stacks:alloc',
                    'ASAN_OPTIONS': 'verify_asan_link_order=0:detect_leaks=0'}
-    program = subprocess.run([sys.executable, __file__, '--program', driver], env=environment,
-                             stderr=subprocess.PIPE, text=True, check=False)
+    os.mkdir(folder)
+    program = subprocess.run([sys.executable, __file__, '--program', driver, str(more)],
+                             env=environment, stderr=subprocess.PIPE, text=True, check=False)
     assert program.returncode == 0, program.stderr
-    lines = [line for line in program.stderr.splitlines() if ']: out of memory' in line]
+    region, = (os.path.join(folder, name) for name in os.listdir(folder))
+    return program.stderr, region
+
+
+def check_exports(ask):
+    # PyTorch's viewer gets it if it is asked for.
+    def traces(*words):
+        return pickle.loads(ask('export', '--to', 'pickle', *words, '-O', '-'))['device_traces'][0]
+
+    assert {event['action'] for event in traces()} <= {'alloc', 'segment_alloc'}, traces()
+    both = traces('--uncached')
+    assert [event['size'] for event in both if event['action'] == 'alloc'] == [
+        size * MIB for size in (1, 50, 20, 30)], both
+    assert sum(event['action'] == 'free_completed' for event in both) == 1, both
+    assert sum(event['action'] == 'oom' for event in both) == len(FAILURES), both
+
+    rows = list(csv.DictReader(ask('export', '--to', 'csv', '-O', '-').decode().splitlines()))
+    actions = collections.Counter(row['action'] for row in rows if row['device'] == '0')
+    assert actions == {'alloc': 1, 'segment_alloc': 1, 'outside_alloc': 3, 'outside_free': 1,
+                       'outside_oom': len(FAILURES)}, actions
+    trace = ask('export', '--to', 'perfetto', '-O', '-')
+    assert b'GPU 0 outside the cache allocated' in trace
+    assert b'GPU 0 outside the cache reserved' not in trace
+
+
+def check_diff(tool, first, second):
+    done = subprocess.run([tool, 'diff', first, second, '--json'], stdout=subprocess.PIPE,
+                          check=False)
+    assert done.returncode == 1, done
+    outside, = (row for row in json.loads(done.stdout)['devices']
+                if 'outside the cache' in row['name'])
+    assert outside['before']['allocated_bytes'] == 80 * MIB, outside
+    assert outside['after']['allocated_bytes'] == 87 * MIB, outside
+    change, = outside['changes']
+    assert change['bytes'] == 7 * MIB and change['blocks'] == 1, change
+    assert 'outside.py' in change['stack'], change
+
+
+def check(module, driver, tool, folder):
+    said, region = run(module, driver, os.path.join(folder, 'first'))
+    _, second = run(module, driver, os.path.join(folder, 'second'), 7)
+    lines = [line for line in said.splitlines() if ']: out of memory' in line]
     kinds = [kind for _, _, kind in FAILURES] + ['pinned host memory'] * len(PINNED)
-    assert len(lines) == len(kinds), program.stderr
+    assert len(lines) == len(kinds), said
     for line, kind in zip(lines, kinds):
         assert f'of {kind}' in line, (line, kind)
-    assert re.search(r'at (Program\.)?pool outside\.py:', program.stderr), program.stderr
-
-    # The region stays for who looks later, and its names are those of the program.
-    region, = (os.path.join(folder, name) for name in os.listdir(folder))
+    assert re.search(r'at (Program\.)?pool outside\.py:', said), said
 
     def ask(*words):
         return subprocess.run([tool, *words, '--region', region], stdout=subprocess.PIPE,
@@ -171,13 +215,13 @@ def check(module, driver, tool, folder):
     assert f'"uncached_ooms": {len(FAILURES)}' in text and '"num_ooms": 0' in text, text
     text = ask('memory-stats', '--host').decode().split()
     assert text[text.index('num_host_ooms') + 1] == str(len(PINNED)), text
-    traces = pickle.loads(ask('export', '--to', 'pickle', '-O', '-'))['device_traces']
-    assert {event['action'] for event in traces[0]} <= {'alloc', 'segment_alloc'}, traces
+    check_exports(ask)
+    check_diff(tool, region, second)
 
 
 def main():
     if sys.argv[1] == '--program':
-        Program(sys.argv[2]).run()
+        Program(sys.argv[2]).run(int(sys.argv[3]))
         return
     with tempfile.TemporaryDirectory() as folder:
         check(*sys.argv[1:], folder)
