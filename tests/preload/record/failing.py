@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: MIT
+"""Functions without dynamic symbols in out of memory: failing.py MODULE PROGRAM TOOL
+
+The library knows dynamic symbols only, and says where the others can be looked up. The region stays
+after the program's end, and the tool finds the names in the program's file.
+"""
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+
+def main():
+    module, program, tool = sys.argv[1:]
+    # Without libdw there are no lines.
+    if 'libdw' in subprocess.run([tool, '--version'], stdout=subprocess.PIPE, text=True,
+                                             check=True).stdout:
+        sys.exit(77)
+    with tempfile.TemporaryDirectory() as folder:
+        environment = {**os.environ, 'LD_PRELOAD': module, 'CUDASIM': 'memory:64M',
+                       'CUDAMEM_CONF': f'region_dir:{folder},stacks:state'}
+        said = subprocess.run([program], env=environment, stderr=subprocess.PIPE, text=True,
+                              check=True).stderr
+        assert 'ask_for_more' not in said, said
+        assert re.search(r'at record_failing\+0x[0-9a-f]+', said), said
+        command, pid = re.search(r'when it has ended: cudamemstat (\w+) (\d+)', said).groups()
+        found = subprocess.run([tool, command, '--dir', folder, pid], stdout=subprocess.PIPE,
+                               text=True, check=True).stdout
+        assert re.search(r'48\.0.*hold_most failing\.c:10', found), found
+        assert re.search(r'at\s+ask_for_more failing\.c:17', found), found
+
+
+if __name__ == '__main__':
+    main()
