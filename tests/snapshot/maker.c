@@ -318,6 +318,38 @@ __attribute__((noinline)) static void play_many(uint64_t events, uint64_t blocks
 	}
 }
 
+static void change_outside(enum cm_action action, uint64_t addr, uint64_t size)
+{
+	struct cm_stat4 *bytes = &device_row(0)->other_bytes[CM_UNCACHED_ASYNC];
+	struct cm_stat4 *count = &device_row(0)->other_count[CM_UNCACHED_ASYNC];
+
+	note(&maker.place[0], action, addr, size, 0);
+	if (action == CM_ACTION_OUTSIDE_ALLOC) {
+		cm_stat4_raise(bytes, (int64_t)size);
+		cm_stat4_raise(count, 1);
+	} else {
+		cm_stat4_lower(bytes, (int64_t)size);
+		cm_stat4_lower(count, 1);
+	}
+}
+
+/* Memory in the cache and outside by turns. The first of that has no event. */
+static void play_outside(void)
+{
+	const uint64_t addr = UINT64_C(0x7e0000000000);
+
+	cm_stat4_raise(&device_row(0)->other_bytes[CM_UNCACHED_ASYNC], 5 * MIB);
+	cm_stat4_raise(&device_row(0)->other_count[CM_UNCACHED_ASYNC], 1);
+	open_place(&maker.place[0], 0, UINT64_C(0x7f0000000000), 64 * MIB, 0);
+	(void)cuda_get(&maker.place[0], 8 * MIB);
+	change_outside(CM_ACTION_OUTSIDE_ALLOC, addr, 16 * MIB);
+	(void)cuda_get(&maker.place[0], 8 * MIB);
+	change_outside(CM_ACTION_OUTSIDE_ALLOC, addr + GIB, 4 * MIB);
+	(void)cuda_get(&maker.place[0], 8 * MIB);
+	change_outside(CM_ACTION_OUTSIDE_FREE, addr, 16 * MIB);
+	(void)cuda_get(&maker.place[0], 8 * MIB);
+}
+
 /* A stack of Python frames: layer<n> < forward < main. */
 static uint32_t busy_stack(uint32_t n)
 {
@@ -524,6 +556,8 @@ int main(int argc, char **argv)
 		play_busy(events, strtoull(argv[3], NULL, 10), (uint32_t)atoi(argv[4]));
 	else if (many)
 		play_many(events, strtoull(argv[3], NULL, 10));
+	else if (argc > 2)
+		play_outside();
 	else
 		play();
 	(void)dl_iterate_phdr(add_module, &modules);

@@ -172,6 +172,23 @@ def the_timeline_zooms_bytes_and_time(kit_):
         finish(browser)
 
 
+def memory_outside_the_cache_is_a_band_of_its_device(kit_):
+    with Browser() as browser:
+        browser.open(page(kit_, 'timeline', '--region', kit_.make('outside')))
+        level = '[...Array(view.device.events).keys()].map(e => view.device.uncachedAfter(e) / 2 ** 20)'
+        assert browser.evaluate(level)[-4:] == [5, 21, 25, 9], browser.evaluate(level)
+        assert browser.evaluate('view.scale.withUncached(view.device.events - 1)') == 73 * kit.MIB
+        shoot(browser, 'outside')
+        assert browser.evaluate('view.scale.high') > 89 * kit.MIB
+        browser.evaluate('$("uncached").click()')
+        browser.settle()
+        assert browser.evaluate('view.scale.high') < 89 * kit.MIB
+        # Another device has none, and no box for it.
+        browser.open(page(kit_, 'timeline', kit_.saved))
+        assert browser.evaluate('$("uncached") === null')
+        finish(browser)
+
+
 def ticks_do_not_touch_and_tips_cover_nothing(kit_):
     for width in (1400, 900, 400):
         with Browser(width, 800) as browser:
@@ -560,6 +577,7 @@ if __name__ == '__main__':
     sys.exit(kit.with_kit([
         a_page_names_nothing_outside_itself, a_page_has_all_views_or_one, the_timeline_tells_who_holds_what,
         bands_add_up_to_what_was_allocated, the_timeline_zooms_bytes_and_time,
+        memory_outside_the_cache_is_a_band_of_its_device,
         ticks_do_not_touch_and_tips_cover_nothing, a_range_and_a_block_are_those_of_all_views,
         keys_work_without_a_click, a_search_finds_functions_ranges_and_uses_of_addresses,
         the_state_history_steps_through_events, segments_are_sorted_and_all_reachable,

@@ -35,8 +35,9 @@ struct rows {
 	const struct cm_history *history;
 	const struct cm_stretch *stretch;
 	const struct size_class *class;
-	uint64_t unit_ns; /* of times */
-	uint64_t addr;    /* of events that have none */
+	const uint64_t *uncached; /* bytes outside the cache after each event */
+	uint64_t unit_ns;         /* of times */
+	uint64_t addr;            /* of events that have none */
 };
 
 static bool has_addr(const struct cm_event *event)
@@ -72,6 +73,7 @@ VALUE(event_stack, stack_of(h->snapshot, h->event[i].stack))
 VALUE(event_thread, h->event[i].thread)
 VALUE(event_annotation, h->event[i].annotation)
 VALUE(event_time, time_of(h, i) / rows->unit_ns)
+VALUE(event_uncached, rows->uncached[i])
 VALUE(span_begin, h->span[i].begin)
 VALUE(span_freed, h->span[i].freed)
 VALUE(span_ready, h->span[i].ready)
@@ -115,6 +117,63 @@ static void put_spans(struct cm_columns *columns, const struct rows *rows)
 	COLUMN(span_stack, history->spans);
 	COLUMN(before_addr, before);
 	COLUMN(before_size, before);
+}
+
+/* A device's memory outside the cache, or NULL. */
+static const struct cm_snap_device *find_outside(const struct cm_snapshot *snapshot,
+						 const struct cm_snap_device *device)
+{
+	size_t i;
+
+	for (i = 0; i < snapshot->outsides && !device->outside; i++)
+		if (device->row && snapshot->outside[i].index == device->index)
+			return &snapshot->outside[i];
+	return NULL;
+}
+
+/* How much of it there was after each event of the device. The last level is known, and with it
+ * what was there before the events. */
+static void fill_uncached(const struct cm_history *history, const struct cm_history *outside,
+			  uint64_t *levels)
+{
+	struct cm_figures figures;
+	uint64_t level = outside->start.allocated, last = level, before;
+	size_t i, j = 0;
+
+	if (outside->events)
+		last = outside->level[outside->events - 1].allocated;
+	cm_figures_get(outside->snapshot, outside->device, &figures);
+	before = figures.allocated > last ? figures.allocated - last : 0;
+	for (i = 0; i < history->events; i++) {
+		while (j < outside->events && outside->event[j].tick <= history->event[i].tick)
+			level = outside->level[j++].allocated;
+		levels[i] = before + level;
+	}
+}
+
+/* A column only where there is such memory. */
+static int put_uncached(struct cm_columns *columns, struct rows *rows)
+{
+	const struct cm_history *history = rows->history;
+	const struct cm_snap_device *device = find_outside(history->snapshot, history->device);
+	struct cm_history *outside;
+	uint64_t *levels;
+	int err;
+
+	if (!device || !history->events)
+		return 0;
+	err = cm_history_create(history->snapshot, device, &outside);
+	if (err)
+		return err;
+	levels = calloc(history->events, sizeof(*levels));
+	if (levels) {
+		fill_uncached(history, outside, levels);
+		rows->uncached = levels;
+		COLUMN(event_uncached, history->events);
+	}
+	cm_history_destroy(outside);
+	free(levels);
+	return levels ? 0 : -ENOMEM;
 }
 
 static int put_segments(struct cm_columns *columns, struct rows *rows)
@@ -282,6 +341,8 @@ static int put_device(struct cm_columns *columns, const struct cm_snapshot *snap
 	put_events(columns, &rows);
 	put_spans(columns, &rows);
 	err = put_segments(columns, &rows);
+	if (!err)
+		err = put_uncached(columns, &rows);
 	put_classes(columns, &rows);
 	cm_json_end(json);
 	cm_json_end(json);

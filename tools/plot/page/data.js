@@ -94,6 +94,11 @@ class Device {
     return event < 0 ? this.active_at_start : this.active[event];
   }
 
+  /* Memory outside the cache after an event. */
+  uncachedAfter(event) {
+    return this.event_uncached ? this.event_uncached.at(Math.max(0, event)) : 0;
+  }
+
   reservedAfter(event) {
     return this.reservedBytes[lastAtMost(this.reservedAt.length, (i) => this.reservedAt[i], event)];
   }

@@ -23,7 +23,7 @@ class TimelineView extends View {
   nearLines() {
     const d = this.device, near = (bytes) => bytes > 0 && bytes <= 2 * d.allocatedAt(d.peak);
     const reserved = d.reservedBytes.reduce((a, b) => Math.max(a, b), 0);
-    return { reserved: near(reserved), capacity: near(d.capacity), limit: near(d.limit) };
+    return { reserved: near(reserved), uncached: Boolean(d.event_uncached), capacity: near(d.capacity), limit: near(d.limit) };
   }
 
   addControls() {
@@ -39,8 +39,9 @@ class TimelineView extends View {
         scale.brush = null;
         this.canvas.draw();
       }),
-      ...["reserved", "capacity", "limit"].filter((name) => name === "reserved" || d[name]).map((name) =>
-        checkbox(name, name, scale.lines[name], (on) => {
+      ...["reserved", "uncached", "capacity", "limit"].filter((name) => name === "reserved" || d[name] ||
+        name === "uncached" && d.event_uncached).map((name) =>
+        checkbox(name, name === "uncached" ? "outside the cache" : name, scale.lines[name], (on) => {
           scale.lines[name] = on;
           scale.brush = null;
           this.canvas.draw();

@@ -1,7 +1,7 @@
 /*
  * The coordinates of the timeline: which part of the axis is visible, in events or milliseconds, and
- * which bytes; the grid, the axes with their labels, and the lines for reserved memory, the capacity
- * of the device and the limit of the program.
+ * which bytes; the grid, the axes with their labels, the lines for reserved memory, the capacity of
+ * the device and the limit of the program, and the band for memory outside the cache.
  */
 const AXIS_FONT = "11.5px system-ui, sans-serif";
 
@@ -11,7 +11,7 @@ class TimelineScale {
     this.byTime = false;
     this.fit = false; /* bytes from what is visible, not from 0 */
     this.brush = null; /* [low, high] bytes */
-    this.lines = { reserved: false, capacity: false, limit: false };
+    this.lines = { reserved: false, uncached: false, capacity: false, limit: false };
     this.x0 = 0;
     this.x1 = this.extent();
   }
@@ -65,7 +65,7 @@ class TimelineScale {
     let most = 1, least = Infinity;
     for (const event of sample) {
       most = Math.max(most, d.activeAt(event), d.allocatedAt(event),
-        this.lines.reserved ? d.reservedAfter(event) : 0);
+        this.lines.reserved ? d.reservedAfter(event) : 0, this.lines.uncached ? this.withUncached(event) : 0);
       least = Math.min(least, d.allocatedAt(event));
     }
     for (const name of ["capacity", "limit"])
@@ -73,6 +73,11 @@ class TimelineScale {
     this.plot = plot;
     this.low = this.brush ? this.brush[0] : this.fit ? Math.max(0, least - (most - least) * 0.06) : 0;
     this.high = this.brush ? this.brush[1] : most + (most - this.low) * 0.06;
+  }
+
+  /* What the program has of the device, as far as it is known. */
+  withUncached(event) {
+    return this.device.reservedAfter(event) + this.device.uncachedAfter(event);
   }
 
   px(position) {
@@ -143,6 +148,8 @@ class TimelineScale {
     context.beginPath();
     context.rect(plot.x, plot.y, plot.w, plot.h);
     context.clip();
+    if (this.lines.uncached)
+      this.drawUncached(context, sample);
     if (this.lines.reserved)
       this.drawSteps(context, sample, ink);
     for (const [name, text] of [["capacity", "capacity of the device"], ["limit", "limit of the program"]]) {
@@ -157,6 +164,30 @@ class TimelineScale {
     if (above.length && plot.w > 300)
       write(context, "\u2191 " + above.join(", "), plot.x + plot.w - 6, plot.y + 4, cssColor("--faint"),
         "11px system-ui, sans-serif", "right top");
+  }
+
+  /* A band upon what is reserved. */
+  drawUncached(context, sample) {
+    const { plot, device: d } = this, count = sample.length, color = cssColor("--faint");
+    const x = (c) => plot.x + c / count * plot.w;
+    const trace = (bytes, from, to, step) => {
+      for (let c = from; c !== to; c += step) {
+        context.lineTo(x(step > 0 ? c : c + 1), this.py(bytes(sample[c])));
+        context.lineTo(x(step > 0 ? c + 1 : c), this.py(bytes(sample[c])));
+      }
+    };
+    context.beginPath();
+    trace((event) => this.withUncached(event), 0, count, 1);
+    trace((event) => d.reservedAfter(event), count - 1, -1, -1);
+    context.closePath();
+    context.globalAlpha = 0.25;
+    context.fillStyle = color;
+    context.fill();
+    context.globalAlpha = 1;
+    const last = sample[count - 1], y = this.py((this.withUncached(last) + d.reservedAfter(last)) / 2);
+    if (d.uncachedAfter(last))
+      write(context, "outside the cache", plot.x + plot.w - 6, y, cssColor("--ink"),
+        "11px system-ui, sans-serif", "right middle");
   }
 
   drawLevel(context, bytes, text) {
