@@ -249,6 +249,8 @@ enum cm_action {
  * still be pinned. */
 #define CM_FREE_UNKNOWN UINT64_MAX
 
+#define CM_RANGE_SPLIT '\x1f'
+
 /*
  * One event of a device's ring, or of that of pinned memory. `number` counts from 1 and is stored
  * last: a row whose number is not the one expected at its place, row (number - 1) mod ring, is
@@ -266,7 +268,8 @@ struct cm_event {
 	uint8_t action; /* enum cm_action */
 	uint8_t pool;   /* enum cm_pool; outside_*: enum cm_uncached_kind */
 	uint16_t heap;
-	uint32_t annotation; /* in CM_TABLE_TEXT: the thread's innermost range or name, 0: none */
+	uint32_t annotation; /* in CM_TABLE_TEXT: the ranges of the thread, outermost first, with
+			      * CM_RANGE_SPLIT between their names; 0: none */
 };
 
 /* Number of the oldest event of a ring that can still be there; event_next + 1 where none is. */

@@ -16,7 +16,7 @@ struct cm_heap;
 struct cm_thread {
 	uint32_t id;         /* 0: not asked for yet */
 	uint32_t stack;      /* of the call under way, in CM_TABLE_STACK; 0: not recorded */
-	uint32_t annotation; /* the innermost range or name, in CM_TABLE_TEXT; 0: none */
+	uint32_t annotation; /* the thread's ranges, in CM_TABLE_TEXT; 0: none */
 	/* Of the context that was current when last asked; by now it may be another's. NULL:
 	 * none. Where there is one the id is known. */
 	struct cm_heap *heap;

@@ -43,10 +43,10 @@ static void publish_innermost(void)
 }
 
 /* Inside the hook: an allocation in a signal handler must not wait for the lock of the texts. */
-static uint32_t record_text(const char *name)
+static uint32_t record_range(uint32_t level, const char *name)
 {
 	const bool entered = cm_hook_enter();
-	const uint32_t text = cm_record_text(name);
+	const uint32_t text = cm_record_range(level ? names.level[level - 1].text : 0, name);
 
 	if (entered)
 		cm_hook_leave();
@@ -66,7 +66,7 @@ void cm_annotation_record_early(void)
 	for (i = 0; i < names.count; i++) {
 		if (!names.level[i].early)
 			continue;
-		names.level[i].text = record_text(names.level[i].early);
+		names.level[i].text = record_range(i, names.level[i].early);
 		if (!names.level[i].text)
 			return;
 		free(names.level[i].early);
@@ -84,7 +84,7 @@ int cm_annotation_push(uintptr_t domain, const char *name)
 	if (names.count == LEVELS_MAX)
 		return level + (int)names.beyond++;
 	names.level[names.count].domain = hash;
-	names.level[names.count].text = name ? record_text(name) : 0;
+	names.level[names.count].text = name ? record_range(names.count, name) : 0;
 	names.level[names.count].early = keep_early(name, names.level[names.count].text);
 	names.count++;
 	publish_innermost();

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "interpose/core/unusual.h"
@@ -11,6 +12,8 @@
 #include "stats/intern.h"
 #include "stats/modules.h"
 #include "stats/region.h"
+
+#define RANGE_BYTES 512 /* names of nested ranges: on the stack of the program */
 
 _Static_assert(CM_STACK_DEPTH_MAX * 2 <= CM_STACK_FRAMES_MAX, "both kinds of frames have room");
 
@@ -142,6 +145,19 @@ uint32_t cm_record_text(const char *text)
 	if (!atomic_load_explicit(&recorder.started, memory_order_acquire))
 		return 0;
 	return cm_intern_table_add(&recorder.text_table, text, strlen(text) + 1);
+}
+
+uint32_t cm_record_range(uint32_t around, const char *name)
+{
+	char path[RANGE_BYTES];
+	const char *outer;
+	int length = -1;
+
+	if (around && atomic_load_explicit(&recorder.started, memory_order_acquire)) {
+		outer = cm_region_row(recorder.text_table.region, CM_TABLE_TEXT, around);
+		length = snprintf(path, sizeof(path), "%s%c%s", outer, CM_RANGE_SPLIT, name);
+	}
+	return cm_record_text(length > 0 && (size_t)length < sizeof(path) ? path : name);
 }
 
 static bool runs_python(const uint64_t *native, size_t count)

@@ -45,6 +45,9 @@ int cm_record_change(const struct cm_record_request *request);
 
 /* Adds a text to the region and returns its id; 0: nothing is recorded, or no space. */
 uint32_t cm_record_text(const char *text);
+/* The same of a range inside another one, `around`, which was recorded before; 0: the outermost. If
+ * their names are too long together, it counts as outermost. */
+uint32_t cm_record_range(uint32_t around, const char *name);
 
 /* Captures the stack of the calling thread for its next events. Prefer cm_record_begin. */
 void cm_record_capture(void);

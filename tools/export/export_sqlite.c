@@ -251,9 +251,8 @@ static void put_event(struct writer *writer, const struct cm_snap_device *device
 	put_number(&row, event->thread);
 	put_number_if(&row, oom && event->addr != CM_FREE_UNKNOWN, event->addr);
 	if (event->annotation) {
-		cm_text_clean(
-			annotation, sizeof(annotation),
-			cm_image_text(writer->snapshot->image, CM_TABLE_TEXT, event->annotation));
+		cm_text_clean(annotation, sizeof(annotation),
+			      cm_image_range(writer->snapshot->image, event->annotation));
 		put_text(&row, annotation);
 	} else {
 		put_null(&row);

@@ -216,7 +216,7 @@ static int put_csv_event(FILE *file, const struct cm_snapshot *snapshot,
 		(void)fprintf(file, "%" PRIu64, event->addr);
 	(void)putc(',', file);
 	cm_text_clean(annotation, sizeof(annotation),
-		      cm_image_text(snapshot->image, CM_TABLE_TEXT, event->annotation));
+		      cm_image_range(snapshot->image, event->annotation));
 	cm_quote_csv(file, annotation);
 	(void)putc(',', file);
 	err = put_csv_stack(file, snapshot, cm_snapshot_stack(snapshot, event->stack));

@@ -113,7 +113,7 @@ static void put_event(struct cm_json *json, const struct cm_snapshot *snapshot,
 	cm_json_text(json, "compile_context", "N/A");
 	if (event->annotation) {
 		cm_text_clean(name, sizeof(name),
-			      cm_image_text(snapshot->image, CM_TABLE_TEXT, event->annotation));
+			      cm_image_range(snapshot->image, event->annotation));
 		cm_json_text(json, "user_metadata", name);
 	}
 	put_frames(json, snapshot, event->stack);
@@ -258,7 +258,7 @@ static void put_settings(struct cm_json *json, const struct cm_snapshot *snapsho
 static int put_ranges(struct cm_json *json, const struct cm_snapshot *snapshot)
 {
 	struct cm_edge *edge;
-	char name[TEXT_BYTES];
+	char raw[TEXT_BYTES], name[TEXT_BYTES];
 	size_t count, i;
 	int err;
 
@@ -267,8 +267,8 @@ static int put_ranges(struct cm_json *json, const struct cm_snapshot *snapshot)
 		return err;
 	cm_json_array(json, "external_annotations");
 	for (i = 0; i < count; i++) {
-		cm_text_clean(name, sizeof(name),
-			      cm_image_text(snapshot->image, CM_TABLE_TEXT, edge[i].text));
+		(void)snprintf(raw, sizeof(raw), "%.*s", (int)edge[i].bytes, edge[i].name);
+		cm_text_clean(name, sizeof(name), raw);
 		cm_json_object(json, NULL);
 		cm_json_text(json, "name", name);
 		cm_json_text(json, "stage", edge[i].end ? "END" : "START");

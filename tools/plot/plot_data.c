@@ -435,8 +435,7 @@ static int put_texts(struct cm_json *json, const struct cm_snapshot *snapshot)
 		if (!id || id >= bytes || used[id])
 			continue;
 		used[id] = true;
-		cm_text_clean(clean, sizeof(clean),
-			      cm_image_text(snapshot->image, CM_TABLE_TEXT, id));
+		cm_text_clean(clean, sizeof(clean), cm_image_range(snapshot->image, id));
 		(void)snprintf(key, sizeof(key), "%u", id);
 		cm_json_text(json, key, clean);
 	}

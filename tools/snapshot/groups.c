@@ -40,9 +40,8 @@ static struct cm_group *find_by_span(struct cm_groups *groups, const struct cm_s
 	else if (groups->view.by == CM_BY_THREAD)
 		(void)snprintf(name, sizeof(name), "(thread unknown)");
 	else if (span->annotation)
-		(void)cm_text_clean(
-			name, sizeof(name),
-			cm_image_text(snapshot->image, CM_TABLE_TEXT, span->annotation));
+		(void)cm_text_clean(name, sizeof(name),
+				    cm_image_range(snapshot->image, span->annotation));
 	else
 		(void)snprintf(name, sizeof(name), "(outside all ranges)");
 	return find_group(groups, name, stack);

@@ -544,6 +544,14 @@ uint64_t cm_image_time(const struct cm_image *image, uint64_t tick)
 	return before ? header->time_base_ns - (uint64_t)ns : header->time_base_ns + (uint64_t)ns;
 }
 
+const char *cm_image_range(const struct cm_image *image, uint32_t id)
+{
+	const char *path = cm_image_text(image, CM_TABLE_TEXT, id);
+	const char *split = strrchr(path, CM_RANGE_SPLIT);
+
+	return split ? split + 1 : path;
+}
+
 const char *cm_image_text(const struct cm_image *image, enum cm_table table, uint32_t id)
 {
 	const struct cm_image_table *texts = &image->table[table];

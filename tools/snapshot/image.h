@@ -42,5 +42,7 @@ uint64_t cm_image_time(const struct cm_image *image, uint64_t tick);
 
 /* The text with this id in CM_TABLE_TEXT or CM_TABLE_NAME; "" if there is none. */
 const char *cm_image_text(const struct cm_image *image, enum cm_table table, uint32_t id);
+/* The name of the innermost range of an event's annotation; "": none. */
+const char *cm_image_range(const struct cm_image *image, uint32_t id);
 
 #endif

@@ -3,6 +3,11 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
+
+#include "tools/output/reserve.h"
+
+#define LEVELS_MAX 32 /* of which the library keeps the names */
 
 static int by_thread(const void *a, const void *b)
 {
@@ -25,43 +30,89 @@ static int by_time(const void *a, const void *b)
 struct finding {
 	const struct cm_snapshot *snapshot;
 	const struct cm_event **event; /* of one device, by thread */
-	struct cm_edge *edge;          /* two per event at most */
-	size_t edges;
+	struct cm_edge *edge;
+	size_t edges, room;
+	bool failed; /* not enough memory */
 };
 
-static void add(struct finding *finding, int32_t ordinal, const struct cm_event *event, bool end)
+/* The ranges of an event, outermost first; of more the innermost are left out. */
+struct ranges {
+	struct {
+		const char *name;
+		size_t bytes;
+	} level[LEVELS_MAX];
+	size_t count;
+};
+
+static struct ranges ranges_of(const struct finding *finding, const struct cm_event *event)
 {
-	finding->edge[finding->edges] = (struct cm_edge){
-		.time_ns = cm_image_time(finding->snapshot->image, event->tick),
-		.text = event->annotation,
-		.ordinal = ordinal,
-		.end = end,
-		.order = finding->edges,
-	};
-	finding->edges++;
+	struct ranges ranges = {.count = 0};
+	const char *at = cm_image_text(finding->snapshot->image, CM_TABLE_TEXT, event->annotation);
+
+	while (*at && ranges.count < LEVELS_MAX) {
+		const char *end = strchrnul(at, CM_RANGE_SPLIT);
+
+		ranges.level[ranges.count].name = at;
+		ranges.level[ranges.count++].bytes = (size_t)(end - at);
+		at = *end ? end + 1 : end;
+	}
+	return ranges;
+}
+
+static size_t count_common(const struct ranges *a, const struct ranges *b)
+{
+	size_t i = 0;
+
+	while (i < a->count && i < b->count && a->level[i].bytes == b->level[i].bytes &&
+	       !memcmp(a->level[i].name, b->level[i].name, a->level[i].bytes))
+		i++;
+	return i;
+}
+
+/* Adds an edge for the ranges of an event from `level` on: as they end, the innermost first. */
+static void add(struct finding *finding, int32_t ordinal, const struct cm_event *event,
+		const struct ranges *ranges, size_t level, bool end)
+{
+	const size_t count = ranges->count - level;
+	size_t i, at;
+
+	if (!cm_reserve(&finding->edge, &finding->room, finding->edges + count)) {
+		finding->failed = true;
+		return;
+	}
+	for (i = 0; i < count; i++, finding->edges++) {
+		at = end ? ranges->count - 1 - i : level + i;
+		finding->edge[finding->edges] = (struct cm_edge){
+			.time_ns = cm_image_time(finding->snapshot->image, event->tick),
+			.name = ranges->level[at].name,
+			.bytes = ranges->level[at].bytes,
+			.ordinal = ordinal,
+			.end = end,
+			.order = finding->edges,
+		};
+	}
 }
 
 static void find(struct finding *finding, const struct cm_snap_device *device)
 {
 	const struct cm_event *event, *before = NULL;
-	size_t i;
+	struct ranges open = {.count = 0}, next;
+	size_t i, common;
 
 	for (i = 0; i < device->events; i++)
 		finding->event[i] = &finding->snapshot->event[device->first_event + i];
 	if (device->events)
 		qsort(finding->event, device->events, sizeof(*finding->event), by_thread);
-	for (i = 0; i < device->events; i++, before = event) {
+	for (i = 0; i < device->events; i++, before = event, open = next) {
 		event = finding->event[i];
-		if (before && before->thread == event->thread &&
-		    before->annotation == event->annotation)
-			continue;
-		if (before && before->annotation)
-			add(finding, device->ordinal, before, true);
-		if (event->annotation)
-			add(finding, device->ordinal, event, false);
+		next = ranges_of(finding, event);
+		common = before && before->thread == event->thread ? count_common(&open, &next) : 0;
+		if (before)
+			add(finding, device->ordinal, before, &open, common, true);
+		add(finding, device->ordinal, event, &next, common, false);
 	}
-	if (before && before->annotation)
-		add(finding, device->ordinal, before, true);
+	if (before)
+		add(finding, device->ordinal, before, &open, 0, true);
 }
 
 int cm_ranges_find(const struct cm_snapshot *snapshot, struct cm_edge **ret_edges,
@@ -71,17 +122,18 @@ int cm_ranges_find(const struct cm_snapshot *snapshot, struct cm_edge **ret_edge
 	size_t d;
 
 	finding.event = calloc(snapshot->events + 1, sizeof(*finding.event));
-	finding.edge = calloc(2 * snapshot->events + 1, sizeof(*finding.edge));
-	if (!finding.event || !finding.edge) {
-		free(finding.event);
-		free(finding.edge);
+	if (!finding.event)
 		return -ENOMEM;
-	}
 	/* Without pinned memory, which comes last. */
 	for (d = 0; d + 1 < snapshot->devices; d++)
 		find(&finding, &snapshot->device[d]);
 	free(finding.event);
-	qsort(finding.edge, finding.edges, sizeof(*finding.edge), by_time);
+	if (finding.failed) {
+		free(finding.edge);
+		return -ENOMEM;
+	}
+	if (finding.edges)
+		qsort(finding.edge, finding.edges, sizeof(*finding.edge), by_time);
 	*ret_edges = finding.edge;
 	*ret_count = finding.edges;
 	return 0;

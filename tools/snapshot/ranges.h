@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The named ranges of a program (NVTX, cudamem_annotation_push), as far as its events show them:
- * each event names the innermost range of its thread, so a range extends from the first of
- * consecutive events of a thread that name it to the last one.
+ * each event names the ranges that its thread is in, so a range extends from the first of
+ * consecutive events of a thread that name it to the last one. Ranges of a thread are nested.
  */
 #ifndef CM_TOOLS_SNAPSHOT_RANGES_H
 #define CM_TOOLS_SNAPSHOT_RANGES_H
@@ -15,7 +15,8 @@
 
 struct cm_edge {
 	uint64_t time_ns;
-	uint32_t text; /* in CM_TABLE_TEXT */
+	const char *name; /* `bytes` long, in the image */
+	size_t bytes;
 	int32_t ordinal;
 	bool end;
 	size_t order; /* for edges of the same time: as they were found */

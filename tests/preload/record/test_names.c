@@ -56,18 +56,32 @@ static void begin(void)
 static void must_be_named(const char *want)
 {
 	struct cm_event event;
-	char text[2000];
+	char path[2000], *text;
 
 	touch();
 	event = history_last(reader, CM_TABLE_EVENT, CM_ACTION_ALLOC);
-	history_text(reader, event.annotation, text, sizeof(text));
+	history_text(reader, event.annotation, path, sizeof(path));
+	text = strrchr(path, CM_RANGE_SPLIT) ? strrchr(path, CM_RANGE_SPLIT) + 1 : path;
 	if (strcmp(text, want) != 0)
 		(void)fprintf(stderr, "is \"%s\", want \"%s\"\n", text, want);
 	CM_MUST(!strcmp(text, want));
 	/* A free is named by where it is freed. */
 	event = history_last(reader, CM_TABLE_EVENT, CM_ACTION_FREE_REQUESTED);
-	history_text(reader, event.annotation, text, sizeof(text));
-	CM_MUST(!strcmp(text, want));
+	history_text(reader, event.annotation, path, sizeof(path));
+	CM_MUST(!strcmp(strrchr(path, CM_RANGE_SPLIT) ? strrchr(path, CM_RANGE_SPLIT) + 1 : path,
+			want));
+}
+
+/* The same with all ranges around it. */
+static void must_be_in(const char *want)
+{
+	struct cm_event event;
+	char path[2000];
+
+	touch();
+	event = history_last(reader, CM_TABLE_EVENT, CM_ACTION_ALLOC);
+	history_text(reader, event.annotation, path, sizeof(path));
+	CM_MUST(!strcmp(path, want));
 }
 
 static void play_own(void)
@@ -79,6 +93,8 @@ static void play_own(void)
 	must_be_named("outer");
 	api.annotation_push("inner");
 	must_be_named("inner");
+	must_be_in("outer\x1f"
+		   "inner");
 	CM_MUST(api.annotation_pop() == 1);
 	must_be_named("outer");
 	CM_MUST(api.annotation_pop() == 0);
