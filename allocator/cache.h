@@ -332,11 +332,14 @@ void cm_cache_resume(struct cm_cache *cache);
 void cm_cache_note_snapshot(struct cm_cache *cache);
 
 /*
- * The rings of events: written or not from now on; emptied. -ENOSPC: a ring has no space, its
- * events are not recorded.
+ * The rings of events: written or not from now on; emptied. `devices` has a bit a device row;
+ * CM_ALL_DEVICES is all, those to come and pinned memory. *ret_devices: whose are written now.
+ * -ENOSPC: a ring has no space, its events are not recorded.
  */
-int cm_cache_record_events(struct cm_cache *cache, bool on);
-void cm_cache_clear_events(struct cm_cache *cache);
+#define CM_ALL_DEVICES UINT64_MAX
+int cm_cache_record_events(struct cm_cache *cache, uint64_t devices, bool on,
+			   uint64_t *ret_devices);
+void cm_cache_clear_events(struct cm_cache *cache, uint64_t devices);
 
 /* Counts memory of another kind: bytes > 0 adds one, bytes < 0 takes one away. An event of the
  * device tells of it under the name `key`. */

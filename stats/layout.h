@@ -405,7 +405,8 @@ struct cm_record {
 	uint32_t generation;   /* of the module map */
 	uint16_t python;       /* enum cm_python */
 	uint16_t python_minor; /* of its version 3.minor */
-	uint64_t reserved[8];
+	uint64_t devices;      /* with events: whose, a bit a row; 0: of all */
+	uint64_t reserved[7];
 };
 
 enum cm_command_code {
@@ -414,7 +415,8 @@ enum cm_command_code {
 	CM_COMMAND_RESET_PEAK,  /* arg 0 as above */
 	CM_COMMAND_RESET_ACCUMULATED, /* arg 0 as above */
 	/* arg 0: CM_RECORD_SET_*, what to change; arg 1: to what, cm_record_pack; arg 2:
-	 * max_entries. result 0: as arg 1, what is in effect now; result 1: max_entries. -EINVAL: a
+	 * max_entries; arg 3: for events and CLEAR the devices, a bit a row, 0: all and pinned
+	 * memory. result 0: as arg 1, what is in effect now; result 1: max_entries. -EINVAL: a
 	 * value makes no sense, nothing was changed; -ENOSPC: no space for a ring of events. */
 	CM_COMMAND_RECORD,
 	CM_COMMAND_CHECKPOINT, /* poll epochs and refresh free bytes: counters are current */

@@ -62,7 +62,7 @@ static const struct cm_verb verbs[] = {
 	{"history", "start|stop|clear|status PID...",
 	 "Start, stop, clear or show (status) the recording of events and stacks", 1, 1, -1, false,
 	 cm_verb_history,
-	 OPTS(CM_OPT_ENABLED, CM_OPT_STACKS, CM_OPT_CONTEXT, CM_OPT_STACK_FRAMES,
+	 OPTS(CM_OPT_DEVICE, CM_OPT_ENABLED, CM_OPT_STACKS, CM_OPT_CONTEXT, CM_OPT_STACK_FRAMES,
 	      CM_OPT_MAX_ENTRIES, CM_OPT_CLEAR, CM_OPT_EVERY, CM_OPT_TIMEOUT, CM_OPT_BYTES,
 	      CM_OPT_JSON, WHERE_OPTS)},
 	{"snapshot", "PID|FILE", "Save the state of a process, with its events and stacks", 0, 1, 1,

@@ -47,7 +47,8 @@ int cm_cache_create(const struct cm_cache_params *params, struct cm_cache **ret_
 		       cache->policy.placement == CM_PLACEMENT_SPLIT &&
 		       !cache->policy.expandable_segments;
 	cache->region = params->region;
-	cache->events = params->region->header->record.events;
+	cache->pinned_events = params->region->header->record.events;
+	cache->events = cache->pinned_events ? UINT64_MAX : 0;
 	cache->block = cm_region_row(params->region, CM_TABLE_BLOCK, 0);
 	cache->segment = cm_region_row(params->region, CM_TABLE_SEGMENT, 0);
 	cache->blocks = cache->segments = 1; /* row 0 means none */

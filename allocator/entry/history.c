@@ -9,31 +9,45 @@
 #include "allocator/state/state.h"
 #include "stats/counters.h"
 
-int cm_cache_record_events(struct cm_cache *cache, bool on)
+/* The rings that the cache's switches say, with the event lock: no device is added meanwhile.
+ * -1: one has no space. */
+static int open_rings_event_locked(struct cm_cache *cache, uint64_t events)
 {
+	const uint32_t n = atomic_load_explicit(&cache->devices, memory_order_relaxed);
 	struct cm_ring ring;
-	uint32_t i, n;
 	bool missing = false;
+	uint32_t i;
 
-	/* The event lock: no device is added meanwhile. */
-	cm_lock_acquire(&cache->event_lock);
-	atomic_store_explicit(&cache->events, on, memory_order_relaxed);
-	n = atomic_load_explicit(&cache->devices, memory_order_relaxed);
 	for (i = 0; i < n; i++) {
 		/* Its memory is got before the lock, as that takes a millisecond. */
 		cm_cache_open_ring(cache, CM_TABLE_EVENT, i, &ring);
 		cm_lock_acquire(&cache->device[i]->lock);
 		cache->device[i]->ring = ring;
 		cm_lock_release(&cache->device[i]->lock);
-		missing |= on && !ring.row;
+		missing |= events >> i & 1 && !ring.row;
 	}
 	cm_cache_open_ring(cache, CM_TABLE_HOST_EVENT, 0, &ring);
 	cm_lock_acquire(&cache->pinned.lock);
 	cache->pinned.ring = ring;
 	cm_lock_release(&cache->pinned.lock);
-	missing |= on && !ring.row;
+	return missing || (cache->pinned_events && !ring.row) ? -ENOSPC : 0;
+}
+
+int cm_cache_record_events(struct cm_cache *cache, uint64_t devices, bool on, uint64_t *ret_devices)
+{
+	uint64_t events;
+	int err;
+
+	cm_lock_acquire(&cache->event_lock);
+	events = atomic_load_explicit(&cache->events, memory_order_relaxed);
+	events = on ? events | devices : events & ~devices;
+	atomic_store_explicit(&cache->events, events, memory_order_relaxed);
+	if (devices == CM_ALL_DEVICES)
+		cache->pinned_events = on;
+	err = open_rings_event_locked(cache, events);
 	cm_lock_release(&cache->event_lock);
-	return missing ? -ENOSPC : 0;
+	*ret_devices = events;
+	return err;
 }
 
 static void clear_device(struct cm_device *device)
@@ -43,16 +57,20 @@ static void clear_device(struct cm_device *device)
 	cm_counters_end(device->row);
 }
 
-void cm_cache_clear_events(struct cm_cache *cache)
+void cm_cache_clear_events(struct cm_cache *cache, uint64_t devices)
 {
 	uint32_t i, n = atomic_load_explicit(&cache->devices, memory_order_acquire);
 	struct cm_host_row *host = cache->pinned.row;
 
 	for (i = 0; i < n; i++) {
+		if (!(devices >> i & 1))
+			continue;
 		cm_lock_acquire(&cache->device[i]->lock);
 		clear_device(cache->device[i]);
 		cm_lock_release(&cache->device[i]->lock);
 	}
+	if (devices != CM_ALL_DEVICES)
+		return;
 	cm_lock_acquire(&cache->pinned.lock);
 	cm_seq_begin(&host->seq);
 	host->event_cleared = host->event_next;

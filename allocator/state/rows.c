@@ -55,10 +55,11 @@ void cm_cache_open_ring(struct cm_cache *cache, enum cm_table table, uint32_t in
 			struct cm_ring *ret_ring)
 {
 	const uint32_t rows = cache->region->header->table[table].ring;
+	const uint64_t events = atomic_load_explicit(&cache->events, memory_order_relaxed);
+	const bool on = table == CM_TABLE_EVENT ? events >> index & 1 : cache->pinned_events;
 
 	*ret_ring = (struct cm_ring){0};
-	if (!atomic_load_explicit(&cache->events, memory_order_relaxed) || !rows ||
-	    cm_region_commit(cache->region, table, (index + 1) * rows))
+	if (!on || !rows || cm_region_commit(cache->region, table, (index + 1) * rows))
 		return;
 	ret_ring->mask = rows - 1;
 	ret_ring->row = cm_region_row(cache->region, table, index * rows);

@@ -301,7 +301,8 @@ struct cm_cache {
 	_Atomic uint32_t contexts;                  /* heaps in use */
 	_Atomic bool wants_close;
 	_Atomic bool has_named;   /* a segment was NAMED; it never goes back */
-	_Atomic bool events;      /* the rings are written */
+	_Atomic uint64_t events;  /* devices whose rings are written, a bit a row */
+	bool pinned_events;       /* the ring of pinned memory is; guarded by the event lock */
 	_Atomic uint64_t ooms;    /* requests that failed for lack of memory */
 	_Atomic uint64_t returns; /* to the driver that are done, see cm_cache_returns */
 	/* 1: the block row is FREE device memory. What joins its neighbours asks here, where sixty

@@ -283,6 +283,7 @@ int cudamem_record_memory_history(const char *enabled, const char *context, cons
 	const int context_index = find_word(context, context_words, CM_CONTEXT_COUNT);
 	const int stacks_index = find_word(stacks, stacks_words, CM_STACKS_COUNT);
 	const struct cm_record_request request = {
+		.devices = CM_ALL_DEVICES,
 		.set = CM_RECORD_SET_EVENTS | CM_RECORD_SET_CONTEXT | CM_RECORD_SET_STACKS |
 		       CM_RECORD_SET_MAX_ENTRIES | (clear_history ? CM_RECORD_CLEAR : 0),
 		.events = enabled_index == 2,

@@ -104,6 +104,7 @@ static int change_record(struct cm_command *command)
 		.context = cm_record_packed_context(command->arg[1]),
 		.stacks = cm_record_packed_stacks(command->arg[1]),
 		.max_entries = command->arg[2],
+		.devices = command->arg[3] ? command->arg[3] : CM_ALL_DEVICES,
 	};
 	int err = command->arg[0] > CM_RECORD_ALL ? -EINVAL : cm_record_change(&request);
 

@@ -105,6 +105,7 @@ static bool is_valid(const struct cm_record_request *request)
 static int change_locked(const struct cm_record_request *request)
 {
 	struct cm_record *record = recorder.record;
+	uint64_t devices;
 	int err = 0;
 
 	if (request->set & CM_RECORD_SET_MAX_ENTRIES)
@@ -114,10 +115,12 @@ static int change_locked(const struct cm_record_request *request)
 		atomic_store(&recorder.stacks, request->stacks);
 	}
 	if (request->set & CM_RECORD_CLEAR)
-		cm_cache_clear_events(recorder.cache);
+		cm_cache_clear_events(recorder.cache, request->devices);
 	if (request->set & CM_RECORD_SET_EVENTS) {
-		err = cm_cache_record_events(recorder.cache, request->events);
-		record->events = request->events;
+		err = cm_cache_record_events(recorder.cache, request->devices, request->events,
+					     &devices);
+		record->events = devices != 0;
+		record->devices = devices == CM_ALL_DEVICES ? 0 : devices;
 	}
 	if (request->set & CM_RECORD_SET_CONTEXT) {
 		record->context = request->context;

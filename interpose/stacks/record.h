@@ -39,6 +39,7 @@ struct cm_record_request {
 	uint32_t events;
 	uint32_t context;
 	uint32_t stacks;
+	uint64_t devices; /* for events and CLEAR: as cm_cache_record_events has them */
 	uint64_t max_entries;
 };
 int cm_record_change(const struct cm_record_request *request);

@@ -331,6 +331,8 @@ static void change_record(struct cm_header *header, const struct cm_command *com
 
 	if (command->arg[0] & CM_RECORD_SET_EVENTS)
 		record->events = cm_record_packed_events(command->arg[1]);
+	if (command->arg[0] & CM_RECORD_SET_EVENTS)
+		record->devices = command->arg[3];
 	if (command->arg[0] & CM_RECORD_SET_CONTEXT)
 		record->context = cm_record_packed_context(command->arg[1]);
 	if (command->arg[0] & CM_RECORD_SET_STACKS)

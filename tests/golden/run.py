@@ -163,6 +163,9 @@ CASES = [
     ('history-status', 'history status --dir {good} 5000001'),
     ('history-status-json', 'history status --dir {good} 5000001 --json'),
     ('history-status-hostile', 'history status --region {hostile}'),
+    ('history-device', 'history start --region {live_file} -d 1'),
+    ('history-device-unknown', 'history status --dir {good} 5000001 -d 9'),
+    ('show-device-unknown', 'show --dir {good} 5000001 -d 9'),
     ('history-start', 'history start --region {live_file}'),
     ('history-start-options', 'history start --region {live_file} --enabled=all --context alloc '
                               '--stacks python --max-entries 10 --clear'),

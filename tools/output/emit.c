@@ -344,7 +344,7 @@ int cm_emit_complain_unmatched(const struct cm_options *options)
 {
 	if (options->where)
 		return cm_fail(CM_EXIT_NO, "no line matches '%s'", options->where);
-	return cm_fail(CM_EXIT_NO, "no process has memory on the devices named");
+	return cm_fail(CM_EXIT_USAGE, "no process has memory on the devices named");
 }
 
 int cm_emit_close(struct cm_emit *emit, int exit)

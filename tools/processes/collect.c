@@ -370,8 +370,10 @@ int cm_complain_nobody(const struct cm_options *options)
 
 int cm_complain_no_device(const struct cm_options *options, const struct cm_process *process)
 {
-	return cm_fail(CM_EXIT_NO, "process %d has no memory on %s", (int)process->pid,
-		       options->device_count ? "the devices named" : "any device yet");
+	if (options->device_count)
+		return cm_fail(CM_EXIT_USAGE, "process %d has no memory on the devices named",
+			       (int)process->pid);
+	return cm_fail(CM_EXIT_NO, "process %d has no memory on any device yet", (int)process->pid);
 }
 
 void cm_process_describe(pid_t pid, struct cm_process *ret_process)

@@ -74,21 +74,27 @@ static int load(const struct cm_options *options, const struct cm_process *proce
 	return 0;
 }
 
-/* Empties the devices that --device does not name; it names no pinned memory. */
-static unsigned choose_devices(const struct cm_options *options, struct cm_snapshot *snapshot)
+/* Empties the devices that --device does not name; it names no pinned memory. False: it names none
+ * of the snapshot. */
+static bool choose_devices(const struct cm_options *options, struct cm_snapshot *snapshot,
+			   unsigned *ret_dropped)
 {
+	bool any = !options->device_count;
 	unsigned dropped = 0;
 	size_t i;
 
 	for (i = 0; i < snapshot->devices && options->device_count; i++) {
 		struct cm_snap_device *device = &snapshot->device[i];
 
-		if (device->row && cm_device_is_chosen(options, device->row))
+		if (device->row && cm_device_is_chosen(options, device->row)) {
+			any = true;
 			continue;
+		}
 		dropped += cm_snap_device_is_used(snapshot, device);
 		device->segments = device->events = device->lost = 0;
 	}
-	return dropped;
+	*ret_dropped = dropped;
+	return any;
 }
 
 /* Adds "3 stacks summed up" to what was left out. */
@@ -107,6 +113,7 @@ static int cut(const struct cm_options *options, struct cm_source *source)
 	struct cm_cut cut = {.last = options->last, .min_size_bytes = options->min_size_bytes};
 	struct cm_cut_report report;
 	uint64_t first, last;
+	unsigned dropped;
 	int err;
 
 	cm_snapshot_times(source->snapshot, &first, &last);
@@ -116,7 +123,10 @@ static int cut(const struct cm_options *options, struct cm_source *source)
 			"--since '%s' is invalid, want a time such as -90, -5m or -2h before "
 			"the last event, 14:05, or '2026-01-31 14:05'",
 			options->since);
-	tell(source, choose_devices(options, source->snapshot), "device", "devices");
+	if (!choose_devices(options, source->snapshot, &dropped))
+		return cm_fail(CM_EXIT_USAGE, "process %d has no memory on the devices named",
+			       (int)source->pid);
+	tell(source, dropped, "device", "devices");
 	err = cm_snapshot_cut(source->snapshot, &cut, &report);
 	if (err)
 		return cm_fail_memory();

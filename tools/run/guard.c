@@ -443,7 +443,8 @@ static void report_leaks(struct cm_guard *guard, struct watched *watched)
 static void print_summary(struct cm_guard *guard, struct watched *watched)
 {
 	if (guard->summaries < SUMMARIES_MAX)
-		guard->summaries += cm_run_outcome_print(watched->reader, stderr);
+		guard->summaries += cm_run_outcome_print(watched->reader, guard->options->oom,
+							 stderr);
 	else if (guard->summaries++ == SUMMARIES_MAX)
 		cm_line_of(stderr, watched->reader->header.pid, 4,
 			   "cudamem: further processes are left out; --children none reports the "

@@ -77,8 +77,10 @@ void cm_run_outcome_advise(const struct cm_run_outcome *outcome, char *text, siz
 			       "size");
 	else if (outcome->ooms > 0)
 		(void)snprintf(text, bytes,
-			       "none: more was requested than could be free; run with --oom FILE "
-			       "to see what held the memory");
+			       "none: more was requested than could be free; %s shows what held "
+			       "the memory",
+			       outcome->saves_oom ? "report on the file of --oom"
+						  : "a run with --oom FILE");
 	else
 		(void)snprintf(text, bytes, "none");
 }
@@ -143,9 +145,9 @@ static void print_fragmentation(const struct cm_reader *reader,
 	     cm_size_format(outcome->peak_fragmented).text);
 }
 
-bool cm_run_outcome_print(struct cm_reader *reader, FILE *out)
+bool cm_run_outcome_print(struct cm_reader *reader, bool saves_oom, FILE *out)
 {
-	const struct cm_run_outcome outcome = read_outcome(reader);
+	struct cm_run_outcome outcome = read_outcome(reader);
 	const double hits = cm_hit_rate(outcome.hits, outcome.misses);
 	char comm[sizeof(reader->header.comm)], advice[256], on[48] = "";
 
@@ -164,6 +166,7 @@ bool cm_run_outcome_print(struct cm_reader *reader, FILE *out)
 		LINE("hit rate", "%.1f%% of %s requests", 100 * hits,
 		     cm_count_format(cm_wrap_add(outcome.hits, outcome.misses)).text);
 	print_fragmentation(reader, &outcome, out);
+	outcome.saves_oom = saves_oom;
 	cm_run_outcome_advise(&outcome, advice, sizeof(advice));
 	LINE("option to try", "%s", advice);
 	return true;

@@ -30,9 +30,10 @@ struct cm_run_outcome {
 	int64_t rejections; /* refused by a cap */
 	int64_t decayed;
 	size_t devices;
-	bool caches; /* mode:cache */
-	bool pages;  /* expandable_segments:on */
-	bool splits; /* not placement:exact */
+	bool caches;    /* mode:cache */
+	bool saves_oom; /* run --oom */
+	bool pages;     /* expandable_segments:on */
+	bool splits;    /* not placement:exact */
 };
 
 /* Adds a device. */
@@ -43,6 +44,6 @@ void cm_run_outcome_add(struct cm_run_outcome *outcome, const struct cm_device_r
 void cm_run_outcome_advise(const struct cm_run_outcome *outcome, char *text, size_t bytes);
 
 /* Prints the lines. Nothing if the process never requested device memory: false. */
-bool cm_run_outcome_print(struct cm_reader *reader, FILE *out);
+bool cm_run_outcome_print(struct cm_reader *reader, bool saves_oom, FILE *out);
 
 #endif

@@ -63,16 +63,17 @@ static struct tally count_ring(const struct cm_header *header, enum cm_table tab
 	return tally;
 }
 
-static void print_tally(const char *what, const struct tally *tally)
+static void print_tally(const char *what, const struct tally *tally, bool records)
 {
 	char hidden[CM_UNITS_BYTES + 16] = "";
 
 	if (tally->hidden)
 		(void)snprintf(hidden, sizeof(hidden), ", %s not shown",
 			       cm_count_format((int64_t)tally->hidden).text);
-	cm_line(stdout, NEXT, "  %-14s %s events, %s lost%s", what,
+	cm_line(stdout, NEXT, "  %-14s %s events, %s lost%s%s", what,
 		cm_count_format((int64_t)tally->kept).text,
-		cm_count_format((int64_t)tally->lost).text, hidden);
+		cm_count_format((int64_t)tally->lost).text, hidden,
+		records ? "" : ", not recorded now");
 }
 
 static void put_tally(struct cm_json *json, const struct tally *tally)
@@ -201,6 +202,12 @@ static void put_tables(struct cm_json *json, const struct cm_header *header)
 	cm_json_unsigned(json, "modules_lost", record->modules_lost);
 }
 
+/* Whether the events of a device row are recorded. */
+static bool is_recorded(const struct cm_record *record, uint32_t row)
+{
+	return record->events && (!record->devices || record->devices >> row & 1);
+}
+
 static void tell_devices(const struct cm_options *options, const struct cm_process *process,
 			 struct cm_json *json)
 {
@@ -209,18 +216,21 @@ static void tell_devices(const struct cm_options *options, const struct cm_proce
 	struct tally tally;
 	uint32_t index = 0;
 	char what[32];
+	bool records;
 
 	while (cm_process_next_device(options, process, &index, &view)) {
+		records = is_recorded(&header->record, view.index);
 		tally = count_ring(header, CM_TABLE_EVENT, view.row.event_next,
 				   view.row.event_cleared);
 		if (json) {
 			cm_json_object(json, NULL);
 			cm_json_number(json, "gpu", view.row.ordinal);
+			cm_json_bool(json, "recorded", records);
 			put_tally(json, &tally);
 			cm_json_end(json);
 		} else {
 			(void)snprintf(what, sizeof(what), "GPU %d", (int)view.row.ordinal);
-			print_tally(what, &tally);
+			print_tally(what, &tally, records || !header->record.events);
 		}
 	}
 }
@@ -243,7 +253,7 @@ static void tell_host(const struct cm_process *process, struct cm_json *json)
 		put_tally(json, &tally);
 		cm_json_end(json);
 	} else if (tally.recorded) {
-		print_tally("pinned memory", &tally);
+		print_tally("pinned memory", &tally, true);
 	}
 }
 
@@ -271,9 +281,23 @@ static void tell(const struct cm_options *options, const struct cm_process *proc
 	cm_json_end(json);
 }
 
-static struct cm_command make_command(const struct cm_options *options, enum action action)
+/* The rows of the devices that -d names, a bit each. */
+static uint64_t rows_of(const struct cm_options *options, const struct cm_process *process)
 {
-	struct cm_command command = {.code = CM_COMMAND_RECORD};
+	struct cm_device_view view;
+	uint32_t index = 0;
+	uint64_t rows = 0;
+
+	while (cm_process_next_device(options, process, &index, &view))
+		rows |= UINT64_C(1) << view.index;
+	return rows;
+}
+
+/* `rows`: of devices, 0: all. */
+static struct cm_command make_command(const struct cm_options *options, enum action action,
+				      uint64_t rows)
+{
+	struct cm_command command = {.code = CM_COMMAND_RECORD, .arg[3] = rows};
 
 	switch (action) {
 	case ACTION_START:
@@ -285,7 +309,8 @@ static struct cm_command make_command(const struct cm_options *options, enum act
 			command.arg[0] |= CM_RECORD_CLEAR;
 		break;
 	case ACTION_STOP:
-		command.arg[0] = CM_RECORD_SET_EVENTS | CM_RECORD_SET_CONTEXT;
+		/* Stacks are of the whole process. */
+		command.arg[0] = CM_RECORD_SET_EVENTS | (rows ? 0 : CM_RECORD_SET_CONTEXT);
 		command.arg[1] = cm_record_pack(0, CM_CONTEXT_NONE, 0);
 		break;
 	case ACTION_CLEAR:
@@ -302,8 +327,14 @@ static int work(const struct cm_options *options, struct cm_process *process, vo
 {
 	const struct job *job = data;
 	struct cm_command command;
+	uint64_t rows = 0;
 	int exit;
 
+	if (options->device_count) {
+		rows = rows_of(options, process);
+		if (!rows)
+			return cm_complain_no_device(options, process);
+	}
 	if (job->action == ACTION_START && options->given[CM_OPT_MAX_ENTRIES]) {
 		const uint32_t ring = process->reader->header.table[CM_TABLE_EVENT].ring;
 
@@ -315,7 +346,7 @@ static int work(const struct cm_options *options, struct cm_process *process, vo
 				       (int)process->pid, ring, options->max_entries);
 	}
 	if (job->action != ACTION_STATUS) {
-		command = make_command(options, job->action);
+		command = make_command(options, job->action, rows);
 		exit = cm_command_send(options, process, &command);
 		if (exit)
 			return exit;

@@ -321,8 +321,7 @@ static void print_process(const struct cm_options *options, const struct cm_proc
 		any = true;
 	}
 	if (!any)
-		(void)printf("\nno device memory was requested%s\n",
-			     options->device_count ? " on the devices named" : " yet");
+		(void)printf("\nno device memory was requested yet\n");
 	print_host(process);
 }
 
@@ -331,12 +330,16 @@ static int show(const struct cm_options *options, struct cm_process *process, vo
 	struct cm_command checkpoint = {.code = CM_COMMAND_CHECKPOINT};
 	struct cm_json *json = data; /* NULL: text */
 	struct cm_survey *survey = NULL;
+	struct cm_device_view view;
+	uint32_t index = 0;
 
 	if (options->fresh && !cm_process_is_dead(process) &&
 	    cm_client_send(process->reader, &checkpoint, FRESH_NS))
 		cm_complain("process %d did not update its counters; they are shown as they are",
 			    (int)process->pid);
 	(void)cm_reader_refresh(process->reader);
+	if (options->device_count && !cm_process_next_device(options, process, &index, &view))
+		return cm_complain_no_device(options, process);
 	if (cm_survey_create(process->reader, &survey))
 		cm_complain("the tables of process %d cannot be read", (int)process->pid);
 	if (json) {

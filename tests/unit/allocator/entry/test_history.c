@@ -56,6 +56,13 @@ static void put_pinned(struct fixture *f, uint64_t addr)
 	assert_int_equal(cm_cache_host_free(f->cache, addr, &forward), 0);
 }
 
+static uint64_t recorded; /* devices, since the last call */
+
+static int record(struct fixture *f, uint64_t devices, bool on)
+{
+	return cm_cache_record_events(f->cache, devices, on, &recorded);
+}
+
 static void recording_stops_and_goes_on(void **state)
 {
 	struct fixture *f = *state;
@@ -66,13 +73,13 @@ static void recording_stops_and_goes_on(void **state)
 	count = counters(f).event_next;
 	assert_true(count >= 3);
 	assert_int_equal(host(f).event_next, 3);
-	assert_int_equal(cm_cache_record_events(f->cache, false), 0);
+	assert_int_equal(record(f, CM_ALL_DEVICES, false), 0);
 	case_put(f, case_get(f, 100));
 	put_pinned(f, get_pinned(f));
 	/* What is not written has no number: nothing was lost. */
 	assert_int_equal(counters(f).event_next, count);
 	assert_int_equal(host(f).event_next, 3);
-	assert_int_equal(cm_cache_record_events(f->cache, true), 0);
+	assert_int_equal(record(f, CM_ALL_DEVICES, true), 0);
 	(void)case_get(f, 100);
 	assert_int_equal(event_at(f, CM_TABLE_EVENT, count + 1)->number, count + 1);
 	(void)get_pinned(f);
@@ -87,7 +94,7 @@ static void recording_can_begin_late(void **state)
 	(void)case_get(f, 100);
 	assert_int_equal(counters(f).event_next, 0);
 	assert_int_equal(f->region->header->table[CM_TABLE_EVENT].rows, 0);
-	assert_int_equal(cm_cache_record_events(f->cache, true), 0);
+	assert_int_equal(record(f, CM_ALL_DEVICES, true), 0);
 	(void)case_get(f, 100);
 	assert_int_equal(counters(f).event_next, 1);
 	assert_int_equal(event_at(f, CM_TABLE_EVENT, 1)->action, CM_ACTION_ALLOC);
@@ -102,15 +109,57 @@ static void devices_that_come_later_follow_the_switch(void **state)
 	struct cm_heap *heap;
 	uint64_t addr;
 
-	assert_int_equal(cm_cache_record_events(f->cache, false), 0);
+	assert_int_equal(record(f, CM_ALL_DEVICES, false), 0);
 	assert_true(fixture_add_context(f, 1, &heap) != 0);
 	assert_int_equal(fixture_alloc(f, heap, 100, &addr), 0);
 	assert_int_equal(cm_cache_read_device(f->cache, 1, &row), 0);
 	assert_int_equal(row.event_next, 0);
-	assert_int_equal(cm_cache_record_events(f->cache, true), 0);
+	assert_int_equal(record(f, CM_ALL_DEVICES, true), 0);
 	assert_int_equal(fixture_alloc(f, heap, 100, &addr), 0);
 	assert_int_equal(cm_cache_read_device(f->cache, 1, &row), 0);
 	assert_int_equal(row.event_next, 1);
+}
+
+static uint64_t count_events(struct fixture *f, uint32_t device)
+{
+	struct cm_device_row row;
+
+	assert_int_equal(cm_cache_read_device(f->cache, device, &row), 0);
+	return row.event_next - row.event_cleared;
+}
+
+/* What is said of one device leaves the other, and pinned memory, as they were. */
+static void devices_are_recorded_one_by_one(void **state)
+{
+	struct fixture *f = *state;
+	struct cm_heap *heap;
+	uint64_t addr, first, pinned;
+
+	assert_true(fixture_add_context(f, 1, &heap) != 0);
+	assert_int_equal(record(f, CM_ALL_DEVICES, false), 0);
+	assert_int_equal(recorded, 0);
+	assert_int_equal(record(f, 1u << 1, true), 0);
+	assert_int_equal(recorded, 1u << 1);
+	first = count_events(f, 0);
+	pinned = host(f).event_next;
+	(void)case_get(f, 100);
+	(void)get_pinned(f);
+	assert_int_equal(fixture_alloc(f, heap, 100, &addr), 0);
+	assert_int_equal(count_events(f, 0), first);
+	assert_int_equal(host(f).event_next, pinned);
+	assert_true(count_events(f, 1) > 0);
+	assert_int_equal(record(f, CM_ALL_DEVICES, true), 0);
+	assert_int_equal(recorded, CM_ALL_DEVICES);
+	assert_int_equal(record(f, 1u << 1, false), 0);
+	assert_int_equal(recorded, CM_ALL_DEVICES & ~(UINT64_C(1) << 1));
+	cm_cache_clear_events(f->cache, 1u << 1);
+	assert_int_equal(count_events(f, 1), 0);
+	(void)case_get(f, 100);
+	(void)get_pinned(f);
+	assert_int_equal(fixture_alloc(f, heap, 100, &addr), 0);
+	assert_int_equal(count_events(f, 1), 0);
+	assert_true(count_events(f, 0) > first);
+	assert_true(host(f).event_next > pinned);
 }
 
 static void clearing_forgets_what_was_before(void **state)
@@ -120,7 +169,7 @@ static void clearing_forgets_what_was_before(void **state)
 
 	case_put(f, case_get(f, 100));
 	put_pinned(f, get_pinned(f));
-	cm_cache_clear_events(f->cache);
+	cm_cache_clear_events(f->cache, CM_ALL_DEVICES);
 	row = counters(f);
 	assert_int_equal(cm_event_first(row.event_next, row.event_cleared, 64, UINT64_MAX),
 			 row.event_next + 1);
@@ -136,11 +185,11 @@ static void a_ring_without_space_is_told_and_hurts_nobody(void **state)
 
 	(void)state;
 	no_space = true;
-	assert_int_equal(cm_cache_record_events(f->cache, true), -ENOSPC);
+	assert_int_equal(record(f, CM_ALL_DEVICES, true), -ENOSPC);
 	(void)case_get(f, 100);
 	assert_int_equal(counters(f).event_next, 0);
 	no_space = false;
-	assert_int_equal(cm_cache_record_events(f->cache, true), 0);
+	assert_int_equal(record(f, CM_ALL_DEVICES, true), 0);
 	case_close(f);
 }
 
@@ -253,6 +302,7 @@ int main(void)
 		fixture_case(recording_stops_and_goes_on),
 		cmocka_unit_test(recording_can_begin_late),
 		fixture_case(devices_that_come_later_follow_the_switch),
+		fixture_case(devices_are_recorded_one_by_one),
 		fixture_case(clearing_forgets_what_was_before),
 		cmocka_unit_test(a_ring_without_space_is_told_and_hurts_nobody),
 		fixture_case(events_bear_the_stack_of_the_hand_out),

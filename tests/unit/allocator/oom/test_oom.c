@@ -216,11 +216,12 @@ static void a_failure_that_is_not_recorded_has_no_event(void **state)
 {
 	struct fixture *f = case_open_limit(NULL, 100 * MIB);
 	const struct cm_oom *oom = &f->driver.last_oom;
+	uint64_t recorded;
 
 	(void)state;
 	assert_int_equal(case_try(f, 101 * MIB), CM_DRIVER_OUT_OF_MEMORY);
 	assert_int_equal(oom->event, f->heap->device->row->event_next);
-	assert_int_equal(cm_cache_record_events(f->cache, false), 0);
+	assert_int_equal(cm_cache_record_events(f->cache, CM_ALL_DEVICES, false, &recorded), 0);
 	assert_int_equal(case_try(f, 101 * MIB), CM_DRIVER_OUT_OF_MEMORY);
 	assert_int_equal(oom->event, 0);
 	case_close(f);

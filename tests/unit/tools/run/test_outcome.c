@@ -34,6 +34,11 @@ static void the_gravest_reason_is_given(void **state)
 	summary.ooms = 1;
 	cm_run_outcome_advise(&summary, text, sizeof(text));
 	assert_non_null(strstr(text, "none: more was requested"));
+	assert_non_null(strstr(text, "a run with --oom FILE"));
+	summary.saves_oom = true;
+	cm_run_outcome_advise(&summary, text, sizeof(text));
+	assert_null(strstr(text, "run with --oom"));
+	summary.saves_oom = false;
 	summary.splits = false;
 	cm_run_outcome_advise(&summary, text, sizeof(text));
 	assert_non_null(strstr(text, "none: more was requested")); /* the hit rate is good */
