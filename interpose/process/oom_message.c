@@ -239,7 +239,7 @@ static void add_budget(struct text *text, const struct cm_oom *oom)
 
 	LINE(text, " Where GPU %d went: %s, %s %s", oom->ordinal, oom->device_name,
 	     amount(text, figures->total).text, text->unit_name);
-	LINE(text, " %9s  in use by this program, %lld block%s (%s of it rounding)",
+	LINE(text, " %9s  allocated by this program, %lld block%s (%s of it rounding)",
 	     amount_of(n[USED]).text, (long long)oom->blocks, oom->blocks == 1 ? "" : "s",
 	     amount(text, oom->rounding).text);
 	LINE(text, " %9s  cached by this program, in blocks too small (largest %s)",
@@ -264,9 +264,8 @@ static void add_cached(struct text *text, const struct cm_oom *oom)
 
 	cm_oom_share(part, COUNT, text->unit, text->part[CACHED], n);
 	LINE(text, " What is cached");
-	LINE(text, " %9s  fragmented: in segments with blocks in use",
-	     amount_of(n[FRAGMENTED]).text);
-	LINE(text, " %9s  releasable: in segments without blocks in use",
+	LINE(text, " %9s  fragmented: in segments with live blocks", amount_of(n[FRAGMENTED]).text);
+	LINE(text, " %9s  releasable: in segments without live blocks",
 	     amount_of(n[RELEASABLE]).text);
 	LINE(text, " %9s  pending free: the GPU may still use it", amount_of(n[PENDING]).text);
 }
@@ -295,7 +294,7 @@ static void add_holders(struct text *text, const struct cm_oom *oom)
 		part[i] = holders->top[i].bytes;
 	part[CM_OOM_HOLDERS] = holders->rest.bytes;
 	cm_oom_share(part, CM_OOM_HOLDERS + 1, text->unit, text->part[USED], n);
-	LINE(text, " Who holds the %s %s in use, by %s", amount_of(text->part[USED]).text,
+	LINE(text, " Who holds the %s %s allocated, by %s", amount_of(text->part[USED]).text,
 	     text->unit_name, holders->by_stack ? "stack" : "block size");
 	for (i = 0; i < CM_OOM_HOLDERS; i++) {
 		if (holders->top[i].bytes) {
@@ -330,14 +329,14 @@ static void add_remedies(struct text *text, const struct cm_oom *oom)
 		     oom->info_error ? "?" : amount(text, bytes).text);
 	}
 	if (oom->info_error)
-		LINE(text, "   no   less in use by this program: ? less");
+		LINE(text, "   no   less allocated by this program: ? less");
 	else if (!excess)
-		LINE(text, "   no   less in use by this program: there was enough memory");
+		LINE(text, "   no   less allocated by this program: there was enough memory");
 	else if (excess > oom->figures.live)
-		LINE(text, "   no   less in use by this program: %s less, more than it uses",
+		LINE(text, "   no   less allocated by this program: %s less, more than it uses",
 		     amount(text, excess).text);
 	else
-		LINE(text, "   yes  less in use by this program: %s less",
+		LINE(text, "   yes  less allocated by this program: %s less",
 		     amount(text, excess).text);
 }
 

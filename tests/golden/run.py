@@ -601,6 +601,7 @@ def check_completions(tool):
                            (('export', '--to', 'p'), 'pickle perfetto pprof'),
                            (('ls', '--color', ''), 'auto always never'),
                            (('run', '--oom', ''), ''), (('completion', 'f'), 'fish'),
+                           (('help', 'tri'), 'trim'),
                            (('run', '--limit', '2G', '--', 'tes'), 'test'),
                            (('run', '--limit', '2G', './x', 'tes'), ''),
                            (('run', '--leaks', '--', './x', '--l'), '')):

@@ -167,9 +167,9 @@ static void put_device(struct cm_json *json, const struct cm_device_view *view,
 	cm_json_bool(json, "torn", view->torn);
 	cm_json_unsigned(json, "total_bytes", row->total_bytes);
 	if (row->free_seen_ns)
-		cm_json_unsigned(json, "free_bytes", row->free_bytes);
+		cm_json_unsigned(json, "device_free_bytes", row->free_bytes);
 	else
-		cm_json_null(json, "free_bytes");
+		cm_json_null(json, "device_free_bytes");
 	put_pool(json, row, CM_POOL_ALL, found ? &found[CM_POOL_ALL] : NULL);
 	cm_json_number(json, "uncached_bytes", cm_summary_other(row));
 	cm_json_number(json, "other_bytes", cm_summary_other(row));

@@ -72,9 +72,11 @@ void cm_run_outcome_advise(const struct cm_run_outcome *outcome, char *text, siz
 			       "while idle",
 			       cm_size_format(outcome->decayed).text);
 	else if (misses_much && !outcome->splits)
-		(void)snprintf(text, bytes,
-			       "placement:auto: with exact the driver serves each new "
-			       "size");
+		(void)snprintf(text, bytes, "%s: with exact the driver serves each new size",
+			       outcome->may_share
+				       ? "placement:split, if no other process and no network "
+					 "card uses the memory"
+				       : "placement:auto");
 	else if (outcome->ooms > 0)
 		(void)snprintf(text, bytes,
 			       "none: more was requested than could be free; %s shows what held "
@@ -96,8 +98,10 @@ static void read_options(struct cm_reader *reader, struct cm_run_outcome *outcom
 			outcome->caches = !strcmp(row.value, "cache");
 		else if (!strcmp(row.name, "expandable_segments"))
 			outcome->pages = !strcmp(row.value, "on");
-		else if (!strcmp(row.name, "placement"))
+		else if (!strcmp(row.name, "placement")) {
 			outcome->splits = strcmp(row.value, "exact") != 0;
+			outcome->may_share = !strcmp(row.origin, "library");
+		}
 	}
 }
 

@@ -31,6 +31,7 @@ struct cm_run_outcome {
 	int64_t decayed;
 	size_t devices;
 	bool caches;    /* mode:cache */
+	bool may_share; /* placement is exact for signs that memory is shared, not by an option */
 	bool saves_oom; /* run --oom */
 	bool pages;     /* expandable_segments:on */
 	bool splits;    /* not placement:exact */

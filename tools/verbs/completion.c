@@ -116,11 +116,12 @@ static void complete_bash_values(void)
 			(void)printf("COMPREPLY=($(compgen -W \"$(%s)\" -- \"$word\")); ",
 				     LIST_PIDS);
 		else if (takes_columns(info))
-			(void)printf("COMPREPLY=($(compgen -W \"$(%s \"$verb\"%s)\" -- "
-				     "\"$word\")); ",
+			(void)printf("COMPREPLY=($(compgen -P \"$list\" -W \"$(%s \"$verb\"%s)\" "
+				     "-- \"${word##*,}\")); ",
 				     CM_PROGRAM, LIST_COLUMNS);
 		else if (takes_options(info))
-			(void)printf("COMPREPLY=($(compgen -S : -W \"$(%s)\" -- \"$word\")); ",
+			(void)printf("COMPREPLY=($(compgen -P \"$list\" -S : -W \"$(%s)\" -- "
+				     "\"${word##*,}\")); ",
 				     LIST_OPTIONS);
 		else if (put_argument_words(info, "COMPREPLY=($(compgen -W '"))
 			(void)printf("' -- \"$word\")); ");
@@ -129,13 +130,26 @@ static void complete_bash_values(void)
 	(void)printf("\tesac\n");
 }
 
-static void complete_bash_arguments(const struct cm_verb *verb)
+/* The names of all verbs, between two texts. */
+static void put_verbs(const struct cm_verb *verbs, const char *before, const char *behind)
+{
+	const struct cm_verb *verb;
+
+	(void)fputs(before, stdout);
+	for (verb = verbs; verb->name; verb++)
+		(void)printf("%s%s", verb == verbs ? "" : " ", verb->name);
+	(void)fputs(behind, stdout);
+}
+
+static void complete_bash_arguments(const struct cm_verb *verbs, const struct cm_verb *verb)
 {
 	(void)printf("\t%s:*) words=", verb->name);
 	if (takes_pid(verb))
 		(void)printf("$(%s)", LIST_PIDS);
 	if (put_choice(verb->args, "; ((COMP_CWORD > i + 1)) || words='"))
 		(void)putchar('\'');
+	if (!strcmp(verb->args, "[COMMAND]"))
+		put_verbs(verbs, "; words='", "'");
 	(void)printf("\n\t\tCOMPREPLY=($(compgen -W \"$words\" -- \"$word\")) ;;\n");
 }
 
@@ -145,14 +159,13 @@ static void complete_bash(const struct cm_verb *verbs)
 
 	(void)printf("# bash completion of %s; made by '%s completion bash'\n"
 		     "_%s()\n{\n\tlocal word=${COMP_WORDS[COMP_CWORD]} words i verb=\n"
+		     "\tlocal list=${word%%\"${word##*,}\"}\n"
 		     "\tfor ((i = 1; i < COMP_CWORD; i++)); do\n"
 		     "\t\tcase ${COMP_WORDS[i]} in\n\t\t-*) ;;\n"
 		     "\t\t*) verb=${COMP_WORDS[i]}; break ;;\n\t\tesac\n\tdone\n"
 		     "\tcase $verb in\n\t'') words='",
 		     CM_PROGRAM, CM_PROGRAM, CM_PROGRAM);
-	for (verb = verbs; verb->name; verb++)
-		(void)printf("%s ", verb->name);
-	(void)printf("--help --version' ;;\n");
+	put_verbs(verbs, "", " --help --version' ;;\n");
 	for (verb = verbs; verb->name; verb++) {
 		(void)printf("\t%s) words='", verb->name);
 		put_words(verb);
@@ -167,7 +180,7 @@ static void complete_bash(const struct cm_verb *verbs)
 		     "\t*:-* | :*) COMPREPLY=($(compgen -W \"$words\" -- \"$word\")) ;;\n"
 		     "\trun:*) COMPREPLY=($(compgen -c -- \"$word\")) ;;\n");
 	for (verb = verbs; verb->name; verb++)
-		complete_bash_arguments(verb);
+		complete_bash_arguments(verbs, verb);
 	(void)printf("\tesac\n}\ncomplete -o default -F _%s %s\n", CM_PROGRAM, CM_PROGRAM);
 }
 

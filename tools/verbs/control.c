@@ -80,7 +80,7 @@ static void report_trim(struct cm_json *json, const struct cm_process *process,
 		put_identity(json, "trim", process, after);
 		cm_json_number(json, "reserved_bytes_before", was.reserved);
 		cm_json_number(json, "reserved_bytes", is.reserved);
-		cm_json_number(json, "returned_bytes", returned);
+		cm_json_number(json, "released_bytes", returned);
 		cm_json_number(json, "driver_frees", frees);
 		cm_json_number(json, "cached_bytes", is.cached);
 		cm_json_end(json);

@@ -354,8 +354,8 @@ static void put_json(struct cm_json *json, const struct cm_history *history,
 
 static const char *const kinds[CM_UNCACHED_COUNT] = {
 	[CM_UNCACHED_MANAGED] = "managed", [CM_UNCACHED_PITCH] = "pitched",
-	[CM_UNCACHED_ARRAY] = "arrays",    [CM_UNCACHED_ASYNC] = "stream-ordered",
-	[CM_UNCACHED_VMM] = "mapped",      [CM_UNCACHED_FORWARDED] = "passed on to the driver",
+	[CM_UNCACHED_ARRAY] = "arrays",    [CM_UNCACHED_ASYNC] = "async",
+	[CM_UNCACHED_VMM] = "mapped",      [CM_UNCACHED_FORWARDED] = "forwarded",
 };
 
 static void print_outside(const struct cm_history *history)

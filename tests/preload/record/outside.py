@@ -207,7 +207,7 @@ def check(module, driver, tool, folder):
     assert failed == [3 * MIB] * len(PINNED), failed
     assert outside['peak_of_events']['requested_bytes'] == 80 * MIB, outside
     text = ask('report').decode()
-    assert 'GPU 0 outside the cache' in text and 'stream-ordered' in text, text
+    assert 'GPU 0 outside the cache' in text and 'async' in text, text
 
     # PyTorch's counter and its viewer know nothing of them.
     stats = json.loads(ask('memory-stats', '--json'))

@@ -295,7 +295,7 @@ static void the_whole_report(void **state)
 		"====   Asked no other process\n"
 		"====\n"
 		"==== Where GPU 0 went: Simulated CUDA device, 64.00 MiB\n"
-		"====     28.00  in use by this program, 4 blocks (0.00 of it rounding)\n"
+		"====     28.00  allocated by this program, 4 blocks (0.00 of it rounding)\n"
 		"====     28.00  cached by this program, in blocks too small (largest 9.00)\n"
 		"====      0.00  this program outside the cache (pools, arrays, mapped memory "
 		"...)\n"
@@ -304,11 +304,11 @@ static void the_whole_report(void **state)
 		"====      8.00  free\n"
 		"====\n"
 		"==== What is cached\n"
-		"====     28.00  fragmented: in segments with blocks in use\n"
-		"====      0.00  releasable: in segments without blocks in use\n"
+		"====     28.00  fragmented: in segments with live blocks\n"
+		"====      0.00  releasable: in segments without live blocks\n"
 		"====      0.00  pending free: the GPU may still use it\n"
 		"====\n"
-		"==== Who holds the 28.00 MiB in use, by block size\n"
+		"==== Who holds the 28.00 MiB allocated, by block size\n"
 		"====     27.00       3 of 9.0M\n"
 		"====      1.00       1 of 1.0M\n"
 		"====         -\n"
@@ -321,7 +321,7 @@ static void the_whole_report(void **state)
 		"====   yes  free and cached memory in one block           36.00 available\n"
 		"====   yes  free pages joined (expandable_segments)       32.00 available\n"
 		"====   no   no other process on the GPU                    8.00 available\n"
-		"====   no   less in use by this program: there was enough memory\n"
+		"====   no   less allocated by this program: there was enough memory\n"
 		"====\n"
 		"==== Look at it, also when it has ended: cudamemstat report \n"
 		"==== and while it runs: cudamemstat show  --map\n"
@@ -349,7 +349,7 @@ static void each_verdict_is_told(void **state)
 	assert_report(state, "driver_is_mute", "", CARD, "DRIVER", "(error 800)");
 	assert_non_null(strstr(play->said, "largest block ?, free and cached ? (DRIVER)\n"));
 	assert_non_null(strstr(play->said, "         ?  free\n"));
-	assert_non_null(strstr(play->said, "less in use by this program: ? less\n"));
+	assert_non_null(strstr(play->said, "less allocated by this program: ? less\n"));
 	assert_report(state, "full", "per_process_memory_fraction:0.75", CARD, "LIMIT",
 		      "LIMIT: this process may have 48.00 MiB, and has 40.00");
 	(void)snprintf(card, sizeof(card), "%s,card:%s.card", CARD, play->dir);
@@ -372,7 +372,7 @@ static void stacks_are_told(void **state)
 
 	cm_play_under(play, "stacks", "stacks:alloc", CARD, NULL);
 	assert_non_null(strstr(play->said, "==   at want_much < "));
-	assert_non_null(strstr(play->said, "Who holds the 40.00 MiB in use, by stack\n"));
+	assert_non_null(strstr(play->said, "Who holds the 40.00 MiB allocated, by stack\n"));
 	first = strstr(play->said, "==     20.00       1 hold_two < ");
 	assert_non_null(first);
 	/* One line a call, not a function. */
@@ -381,7 +381,7 @@ static void stacks_are_told(void **state)
 	assert_int_equal(count_lines(play->said), REPORT_LINES - 2);
 	cm_play_under(play, "stacks", "", CARD, NULL);
 	assert_non_null(strstr(play->said, "==   at want_much < "));
-	assert_non_null(strstr(play->said, "Who holds the 40.00 MiB in use, by block size\n"));
+	assert_non_null(strstr(play->said, "Who holds the 40.00 MiB allocated, by block size\n"));
 }
 
 static void later_failures_take_a_line(void **state)
