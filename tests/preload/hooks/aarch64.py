@@ -18,8 +18,9 @@ SYSROOT = '/usr/aarch64-linux-gnu'
 FLAGS = ['-std=gnu11', '-D_GNU_SOURCE', '-fPIC', '-fvisibility=hidden', '-ftls-model=initial-exec',
          f'-I{ROOT}', '-isystem', sys.argv[1], sys.argv[2]]
 ENTRIES = [ROOT / 'interpose' / name for name in (
-    'symbols/entry_points.c', 'symbols/hook_table.c', 'symbols/next_symbol.c', 'symbols/real.c',
-    'symbols/getproc.c', 'symbols/dlsym_aarch64.S', 'symbols/exports.S', 'wrappers/hook_rows.c')]
+    'core/reached.c', 'symbols/entry_points.c', 'symbols/hook_table.c', 'symbols/next_symbol.c',
+    'symbols/real.c', 'symbols/getproc.c', 'symbols/naming.c', 'symbols/dlsym_aarch64.S',
+    'symbols/exports.S', 'symbols/naming_exports.S', 'wrappers/hook_rows.c', 'wrappers/naming_rows.c')]
 MODULE_LINK = [f'-Wl,--version-script,{ROOT}/interpose/symbols/libcudamem.map', '-Wl,-Bsymbolic',
                '-Wl,-z,now', '-Wl,-z,defs', '-Wl,-z,text']
 
