@@ -48,10 +48,10 @@ static bool fill_context(struct proof_hand *hand, unsigned c)
 	ctx->generation++;
 	memset(ctx->peer, 0, sizeof(ctx->peer));
 	memset(ctx->stream, 0, sizeof(ctx->stream));
+	ctx->fetched = NULL;
 	for (i = 0; i < PROOF_ALL_STREAMS; i++)
 		if (!make_stream(hand, ctx, i))
 			return false;
-	ctx->fetched = NULL;
 	if (!MEMORY(hand, cuMemAllocHost_v2, (void **)&ctx->fetched,
 		    PROOF_THREADS * (PROOF_CHECKS + 1) * PROOF_ENDS))
 		return false;
