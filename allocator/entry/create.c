@@ -165,7 +165,7 @@ static struct cm_device *find_device(struct cm_cache *cache, const struct cm_con
 	cache->device[row] = device;
 	/* Release: who sees the count sees the device. */
 	atomic_store_explicit(&cache->devices, row + 1, memory_order_release);
-	cm_limit_apply(device);
+	cm_limit_apply_event_locked(device);
 	if (row)
 		count_work_apart(cache);
 	return device;

@@ -103,43 +103,34 @@ static uint64_t read_limit(const struct cm_policy *policy, uint64_t total)
 	return lower_limit(read_bytes(policy), read_fraction(policy), total);
 }
 
-/*
- * The limit is read again after it was stored: a thread that was interrupted in between must not
- * leave an old one. Sequentially consistent, as in apply_to_all: the thread that publishes a
- * device reads the new limit, or the thread that sets the limit sees the device.
- */
-void cm_limit_apply(struct cm_device *device)
+void cm_limit_apply_event_locked(struct cm_device *device)
 {
 	const struct cm_policy *policy = &device->cache->policy;
-	const uint64_t total = device->row->total_bytes;
-	uint64_t bytes;
 
-	do {
-		atomic_thread_fence(memory_order_seq_cst);
-		bytes = read_limit(policy, total);
-		__atomic_store_n(&device->row->allowed_bytes, bytes, __ATOMIC_RELAXED);
-		atomic_thread_fence(memory_order_seq_cst);
-	} while (bytes != read_limit(policy, total));
+	__atomic_store_n(&device->row->allowed_bytes, read_limit(policy, device->row->total_bytes),
+			 __ATOMIC_RELAXED);
 }
 
-static void apply_to_all(struct cm_cache *cache)
+static void apply_to_all_event_locked(struct cm_cache *cache)
 {
-	uint32_t i, n;
+	uint32_t i, n = atomic_load_explicit(&cache->devices, memory_order_relaxed);
 
-	atomic_thread_fence(memory_order_seq_cst);
-	n = atomic_load_explicit(&cache->devices, memory_order_acquire);
 	for (i = 0; i < n; i++)
-		cm_limit_apply(cache->device[i]);
+		cm_limit_apply_event_locked(cache->device[i]);
 }
 
 void cm_cache_set_memory_limit(struct cm_cache *cache, uint64_t bytes)
 {
+	cm_lock_acquire(&cache->event_lock);
 	__atomic_store_n(&cache->policy.memory_limit, bytes, __ATOMIC_RELAXED);
-	apply_to_all(cache);
+	apply_to_all_event_locked(cache);
+	cm_lock_release(&cache->event_lock);
 }
 
 void cm_cache_set_memory_fraction(struct cm_cache *cache, double fraction)
 {
+	cm_lock_acquire(&cache->event_lock);
 	__atomic_store(&cache->policy.memory_fraction, &fraction, __ATOMIC_RELAXED);
-	apply_to_all(cache);
+	apply_to_all_event_locked(cache);
+	cm_lock_release(&cache->event_lock);
 }

@@ -51,14 +51,14 @@ void cm_cache_read_limit(struct cm_cache *cache, uint32_t row, uint64_t *ret_lim
 			 uint64_t *ret_taken);
 
 /*
- * Another limit from now on, for one thread at a time: UINT64_MAX bytes and a fraction of 1 mean
- * none; the lower one holds. Takes nothing away from the program: what exceeds the limit is only
- * not to be had again.
+ * Another limit from now on: UINT64_MAX bytes and a fraction of 1 mean none; the lower one holds.
+ * Takes nothing away from the program: what exceeds the limit cannot be requested again once it is
+ * given back. Takes the event lock, under which devices are added.
  */
 void cm_cache_set_memory_limit(struct cm_cache *cache, uint64_t bytes);
 void cm_cache_set_memory_fraction(struct cm_cache *cache, double fraction);
 
-/* Enters the limit in the row of a device that has just been published. */
-void cm_limit_apply(struct cm_device *device);
+/* Enters the limit in the row of a device that has just been added. */
+void cm_limit_apply_event_locked(struct cm_device *device);
 
 #endif
