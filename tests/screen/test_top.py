@@ -175,7 +175,7 @@ def details_have_what_show_prints(kit):
     terminal.wait(f'{puppet.pid}')
     terminal.keys('Enter')
     terminal.wait('contexts, libraries, others')
-    terminal.wait('largest free')
+    terminal.wait('POOL +SEGS .* LARGEST')
 
 
 def actions_are_asked_twice_and_done(kit):
