@@ -13,10 +13,11 @@
 #define TURNS        20 /* so often is what is reserved freed until its shape is settled */
 #define CUT_SHARE    32 /* a cut of so much of what is reserved is a large one */
 #define LOOKS        32u
-#define GATHER_SHARE 128  /* with so much reserved of what the card has free, more may wait */
-#define GATHER_GAP   48u  /* if the driver was asked so few requests ago, */
-#define GATHER_SIGNS 4    /* so often in a row */
-#define GATHER_PAUSE 1024 /* questions, if other processes have the room */
+#define GATHER_SHARE 128 /* with so much reserved of what the card has free, more may wait */
+#define GATHER_REST  (UINT64_C(6) << 30) /* but of this, which others than the allocator need */
+#define GATHER_GAP   48u                 /* if the driver was asked so few requests ago, */
+#define GATHER_SIGNS 4                   /* so often in a row */
+#define GATHER_PAUSE 1024                /* questions, if other processes have the room */
 
 /* Begins anew when the program resets its counters: then the shape counts as settled. */
 static uint64_t freed_bytes(const struct cm_device *device)
@@ -32,14 +33,19 @@ static uint64_t greater(uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
-/* What a program may have reserved to be small for the card, at most. Without a cap: under one
- * every bit counts. */
+/* What a program may have reserved, at most, to be small for a card with so much free. */
+static uint64_t share_of(uint64_t free_bytes)
+{
+	return free_bytes > GATHER_REST ? (free_bytes - GATHER_REST) / GATHER_SHARE : 0;
+}
+
+/* The same by what the card has in all. Nothing under a cap: there every bit counts. */
 static uint64_t room_of(const struct cm_device *device)
 {
 	const uint64_t reserved = cm_device_reserved_locked(device);
 	const uint64_t total = cm_limit_bytes(device) ? 0 : device->row->total_bytes;
 
-	return reserved < total ? (total - reserved) / GATHER_SHARE : 0;
+	return reserved < total ? share_of(total - reserved) : 0;
 }
 
 void cm_poll_policy_note_reserved_locked(struct cm_device *device)
@@ -105,35 +111,35 @@ static void note_question(struct cm_heap *heap)
 	heap->asked_at += since;
 }
 
-static bool may_gather(const struct cm_heap *heap, uint64_t size)
+static bool may_gather(const struct cm_heap *heap)
 {
 	const struct cm_device *device = heap->device;
 
 	return heap->can & CM_CAN_CTX_EVENTS && heap->hasty >= GATHER_SIGNS &&
 	       requests_since_question(heap) < GATHER_GAP &&
-	       cm_device_reserved_locked(device) + size <= room_of(device) &&
+	       cm_device_reserved_locked(device) < room_of(device) &&
 	       heap->cache->policy.reuse != CM_REUSE_WAIT && !cm_paged_serves(heap);
 }
 
-bool cm_poll_policy_asks_locked(struct cm_heap *heap, uint64_t size)
+bool cm_poll_policy_asks_locked(struct cm_heap *heap)
 {
-	if (may_gather(heap, size))
+	if (may_gather(heap))
 		return false;
 	note_question(heap);
 	return true;
 }
 
-bool cm_poll_policy_gather_locked(struct cm_heap *heap, uint64_t size, uint64_t free_bytes)
+bool cm_poll_policy_gather_locked(struct cm_heap *heap, uint64_t segment_bytes, uint64_t free_bytes)
 {
 	struct cm_device *device = heap->device;
 	const uint64_t waits = heap->row->pending_bytes;
 
-	if (cm_device_reserved_locked(device) + size > free_bytes / GATHER_SHARE) {
+	if (cm_device_reserved_locked(device) + segment_bytes > share_of(free_bytes)) {
 		note_question(heap);
 		heap->hasty = -GATHER_PAUSE;
 		return false;
 	}
-	device->gather_bytes = waits + greater(size, waits / 2);
+	device->gather_bytes = waits + greater(segment_bytes, waits / 2);
 	cm_poll_policy_note_reserved_locked(device);
 	return true;
 }

@@ -29,14 +29,15 @@
 void cm_poll_policy_note_reserved_locked(struct cm_device *device);
 
 /*
- * Whether the driver is asked now for what waits, so that a request of `size` bytes finds it ready;
- * then that is noted. False: it was asked only a few requests ago, again and again, by a program
- * that is small for the card. More of its memory is let wait instead, and new memory serves:
+ * Whether the driver is asked now for what waits, so that a request finds it ready; then that is
+ * noted. False: it was asked only a few requests ago, again and again, by a program that is small
+ * for the card. More of its memory is let wait instead, and a new segment serves:
  * cm_poll_policy_gather_locked, once the driver has told what is free on the card.
  */
-bool cm_poll_policy_asks_locked(struct cm_heap *heap, uint64_t size);
-/* False: there is no room, and the driver is asked. */
-bool cm_poll_policy_gather_locked(struct cm_heap *heap, uint64_t size, uint64_t free_bytes);
+bool cm_poll_policy_asks_locked(struct cm_heap *heap);
+/* False: there is no room for such a segment, and the driver is asked. */
+bool cm_poll_policy_gather_locked(struct cm_heap *heap, uint64_t segment_bytes,
+				  uint64_t free_bytes);
 /* How often what is reserved has been freed over since it last grew by a sixteenth. */
 uint64_t cm_poll_policy_turns_locked(const struct cm_device *device);
 

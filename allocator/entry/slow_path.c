@@ -112,19 +112,28 @@ static void pause_asking(struct cm_heap *heap)
 	cm_lock_release(&heap->device->lock);
 }
 
+static uint64_t segment_bytes(const struct request *request)
+{
+	struct cm_device *device = request->heap->device;
+
+	return CM_WITH_LOCK(&device->lock,
+			    cm_fragmentation_segment_bytes_locked(request->heap, request->size));
+}
+
 /* Whether more memory is let wait instead of asking for it. */
 static bool gathers(const struct request *request)
 {
 	struct cm_heap *heap = request->heap;
 	const struct cm_driver_ops *ops = heap->cache->ops;
 	struct cm_lock *lock = &heap->device->lock;
-	uint64_t free_bytes = 0, total;
+	uint64_t free_bytes = 0, total, bytes;
 
-	if (CM_WITH_LOCK(lock, cm_poll_policy_asks_locked(heap, request->size)))
+	if (CM_WITH_LOCK(lock, cm_poll_policy_asks_locked(heap)))
 		return false;
+	bytes = segment_bytes(request);
 	if (stands(request) && ops->mem_info(request->ctx, &free_bytes, &total))
 		free_bytes = 0;
-	return CM_WITH_LOCK(lock, cm_poll_policy_gather_locked(heap, request->size, free_bytes));
+	return CM_WITH_LOCK(lock, cm_poll_policy_gather_locked(heap, bytes, free_bytes));
 }
 
 /* Memory that the program has freed: asked for, ordered, or waited for. -ENOENT: none serves. */
@@ -229,14 +238,6 @@ static uint32_t segment_flags(const struct request *request)
 
 	return (placement == CM_PLACEMENT_EXACT ? CM_SEGMENT_EXACT : 0) |
 	       (request->size <= CM_SMALL_MAX ? CM_SEGMENT_SMALL : 0);
-}
-
-static uint64_t segment_bytes(const struct request *request)
-{
-	struct cm_device *device = request->heap->device;
-
-	return CM_WITH_LOCK(&device->lock,
-			    cm_fragmentation_segment_bytes_locked(request->heap, request->size));
 }
 
 static int alloc_new(const struct request *request)

@@ -12,7 +12,7 @@
 
 #define BLOCK      (16 * MIB)
 #define TURNS      300
-#define PLAN(more) "CUDASIM=devices:2,memory:2G" more
+#define PLAN(more) "CUDASIM=devices:2,memory:16G" more
 
 /* Never ends, as far as the role is concerned. */
 static volatile uint32_t flag;
@@ -456,13 +456,16 @@ static const struct cm_role roles[] = {
 	{NULL, NULL},
 };
 
+/* To let more wait than what is live (poll_policy.h). */
+#define WITHOUT_ROOM "CUDASIM=devices:2,memory:6G"
+
 CM_PLAY(a_busy_device_holds_up_no_other, "busy", "", PLAN(""))
 CM_PLAY(nor_does_a_kernel_that_never_ends, "endless", "", PLAN(""))
 CM_PLAY(nor_does_it_under_older_drivers, "endless", "", PLAN(",version:12040"))
 CM_PLAY(nor_does_it_under_drivers_older_still, "busy", "", PLAN(",version:12020"))
 CM_PLAY(a_thread_on_each_device_makes_no_more_calls, "apart", "", "CUDASIM=devices:8,memory:1G")
-CM_PLAY(work_that_names_a_block_holds_it_back, "forms", "", PLAN(""))
-CM_PLAY(work_that_names_a_block_comes_after_its_old_work, "in_place", "", PLAN(""))
+CM_PLAY(work_that_names_a_block_holds_it_back, "forms", "", WITHOUT_ROOM)
+CM_PLAY(work_that_names_a_block_comes_after_its_old_work, "in_place", "", WITHOUT_ROOM)
 CM_PLAY(a_copy_is_work_of_its_stream, "foreign_stream", "", PLAN(""))
 CM_PLAY(a_stream_waits_for_an_event_of_another_device, "foreign_event", "", PLAN(""))
 CM_PLAY(a_device_that_is_reset_holds_nothing_back, "reset", "", PLAN(""))

@@ -83,6 +83,17 @@ static void play_ordered(void)
 	must_be_ordered();
 }
 
+/* Where more may wait, a barrier orders many frees. */
+static void play_roomy(void)
+{
+	cm_open(0);
+	loop();
+	CM_MUST(cudasim_calls("cuMemAlloc_v2") <= 5);
+	CM_MUST(cudasim_calls("cuCtxRecordEvent") + cudasim_calls("cuCtxWaitEvent") +
+			cudasim_calls("cuEventQuery") <=
+		TURNS / 3);
+}
+
 static void play_devices(void)
 {
 	CUcontext first = cm_open(0);
@@ -194,6 +205,7 @@ static void play_forwarded(void)
 
 static const struct cm_role roles[] = {
 	{"ordered", play_ordered},
+	{"roomy", play_roomy},
 	{"devices", play_devices},
 	{"asked", play_asked},
 	{"peers", play_peers},
@@ -212,6 +224,7 @@ static const struct cm_role roles[] = {
 #define CAP "memory_limit_mb:15000"
 
 CM_PLAY(one_context_is_ordered, "ordered", CAP, NULL)
+CM_PLAY(a_card_with_room_is_ordered_seldom, "roomy", "", "CUDASIM=memory:16G")
 CM_PLAY(several_devices_are_ordered, "devices", CAP, "CUDASIM=devices:2")
 CM_PLAY(exact_blocks_are_ordered, "ordered", "placement:exact," CAP, NULL)
 CM_PLAY(pages_are_ordered, "ordered", "expandable_segments:on," CAP, NULL)
@@ -232,6 +245,7 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		CM_PLAY_TEST(one_context_is_ordered),
+		CM_PLAY_TEST(a_card_with_room_is_ordered_seldom),
 		CM_PLAY_TEST(several_devices_are_ordered),
 		CM_PLAY_TEST(exact_blocks_are_ordered),
 		CM_PLAY_TEST(pages_are_ordered),
