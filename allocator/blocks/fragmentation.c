@@ -12,7 +12,7 @@
 /* docs/decisions/layout.md has what others measure. */
 #define FILL_TENTHS  5   /* of the card are reserved: what a cut pins is limited */
 #define PIN_SHARE    5   /* so much of the room above the peak may be pinned, */
-#define TURNS        12  /* more with each turn of poll_policy.h, all of it after so many */
+#define TURNOVERS    12  /* more with each turnover of poll_policy.h, all of it after so many */
 #define TAIL_SHARE   256 /* of the card may be pinned before segments are made to measure, */
 #define UNUSED_SHARE 32  /* of which so much may be unused */
 #define PACK_TENTHS  7   /* reserved, on pages: blocks go where they touch few of them */
@@ -126,10 +126,10 @@ static uint64_t pinned_most(const struct cm_heap *heap, uint64_t used)
 	const uint64_t peak = (uint64_t)all->peak[CM_STAT_ALLOCATED_BYTES];
 	const uint64_t most = used > peak ? used : peak, card = card_bytes(heap);
 	const uint64_t room = card > most ? card - most : 0;
-	const uint64_t turns = cm_poll_policy_turns_locked(heap->device);
+	const uint64_t turnovers = cm_poll_policy_turnovers_locked(heap->device);
 
-	if (used <= peak && turns > TURNS / PIN_SHARE)
-		return turns < TURNS ? room / TURNS * turns : room;
+	if (used <= peak && turnovers > TURNOVERS / PIN_SHARE)
+		return turnovers < TURNOVERS ? room / TURNOVERS * turnovers : room;
 	return room / PIN_SHARE;
 }
 

@@ -10,7 +10,7 @@
 #define BATCH_SHARE  25 /* what is freed is closed and asked for by so much of what is reserved */
 #define ASK_LEAST    (UINT64_C(32) << 20) /* small caches gather more than their share */
 #define GROWTH_SHARE 16 /* so much more is reserved than when its shape was judged last: anew */
-#define TURNS        20 /* so often is what is reserved freed until its shape is settled */
+#define TURNOVERS    20 /* so often is what is reserved freed until its shape is settled */
 #define CUT_SHARE    32 /* a cut of so much of what is reserved is a large one */
 #define LOOKS        32u
 #define GATHER_SHARE 128 /* with so much reserved of what the card has free, more may wait */
@@ -63,7 +63,7 @@ void cm_poll_policy_note_reserved_locked(struct cm_device *device)
 	device->shaped_freed = freed_bytes(device);
 }
 
-uint64_t cm_poll_policy_turns_locked(const struct cm_device *device)
+uint64_t cm_poll_policy_turnovers_locked(const struct cm_device *device)
 {
 	const uint64_t reserved = cm_device_reserved_locked(device);
 
@@ -90,7 +90,7 @@ bool cm_poll_policy_before_cut_locked(const struct cm_heap *heap, uint64_t size,
 		return true;
 	if (heap->row->pending_bytes < device->gather_bytes)
 		return false;
-	if (cm_poll_policy_turns_locked(device) >= TURNS &&
+	if (cm_poll_policy_turnovers_locked(device) >= TURNOVERS &&
 	    (most - size) * CUT_SHARE < cm_device_reserved_locked(device))
 		return false;
 	/* What has its event costs the question alone. */
@@ -107,7 +107,7 @@ static void note_question(struct cm_heap *heap)
 {
 	const uint32_t since = requests_since_question(heap);
 
-	heap->hasty = since < GATHER_GAP ? heap->hasty + 1 : 0;
+	heap->quick_questions = since < GATHER_GAP ? heap->quick_questions + 1 : 0;
 	heap->asked_at += since;
 }
 
@@ -115,7 +115,7 @@ static bool may_gather(const struct cm_heap *heap)
 {
 	const struct cm_device *device = heap->device;
 
-	return heap->can & CM_CAN_CTX_EVENTS && heap->hasty >= GATHER_SIGNS &&
+	return heap->can & CM_CAN_CTX_EVENTS && heap->quick_questions >= GATHER_SIGNS &&
 	       requests_since_question(heap) < GATHER_GAP &&
 	       cm_device_reserved_locked(device) < room_of(device) &&
 	       heap->cache->policy.reuse != CM_REUSE_WAIT && !cm_paged_serves(heap);
@@ -136,7 +136,7 @@ bool cm_poll_policy_gather_locked(struct cm_heap *heap, uint64_t segment_bytes, 
 
 	if (cm_device_reserved_locked(device) + segment_bytes > share_of(free_bytes)) {
 		note_question(heap);
-		heap->hasty = -GATHER_PAUSE;
+		heap->quick_questions = -GATHER_PAUSE;
 		return false;
 	}
 	device->gather_bytes = waits + greater(segment_bytes, waits / 2);

@@ -39,7 +39,7 @@ bool cm_poll_policy_asks_locked(struct cm_heap *heap);
 bool cm_poll_policy_gather_locked(struct cm_heap *heap, uint64_t segment_bytes,
 				  uint64_t free_bytes);
 /* How often what is reserved has been freed over since it last grew by a sixteenth. */
-uint64_t cm_poll_policy_turns_locked(const struct cm_device *device);
+uint64_t cm_poll_policy_turnovers_locked(const struct cm_device *device);
 
 /* Nothing that was asked for was ready: the device lags, and is left alone for a while. */
 static inline void cm_poll_policy_pause_locked(struct cm_heap *heap)

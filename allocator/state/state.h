@@ -141,10 +141,10 @@ struct cm_heap {
 	struct cm_bins bins[CM_FIT_COUNT];
 	uint32_t pinned[CM_HOST_KINDS][CM_PINNED_CLASSES]; /* ready, the youngest first */
 	uint32_t searches[CM_FIT_COUNT]; /* requests, the clock of a free block's age */
-	uint32_t paused_at;    /* of the large pool's requests: see cm_poll_policy_pause_locked */
-	uint64_t polled_bytes; /* waited when that was; 0 once some of it is ready */
-	uint32_t asked_at;     /* of all requests: when the driver was last asked */
-	int32_t hasty;         /* questions that came soon after another one, in a row */
+	uint32_t paused_at;      /* of the large pool's requests: see cm_poll_policy_pause_locked */
+	uint64_t polled_bytes;   /* waited when that was; 0 once some of it is ready */
+	uint32_t asked_at;       /* of all requests: when the driver was last asked */
+	int32_t quick_questions; /* that came soon after another one, in a row */
 
 	struct cm_batch_ring epochs;
 	/* The fences of barriers: what is allocated behind the last one may not be idle. A batch

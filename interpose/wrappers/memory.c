@@ -260,7 +260,7 @@ static uint64_t least(uint64_t a, uint64_t b)
 }
 
 /* The limit on the process, and what it leaves if the cache releases `returnable` bytes. What may
- * exceed it now is not to be had again. */
+ * exceed it now cannot be allocated again once it is freed. */
 static void read_limit(struct cm_cache *cache, uint64_t returnable, uint64_t *ret_limit,
 		       uint64_t *ret_left)
 {
