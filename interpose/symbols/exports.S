@@ -7,10 +7,11 @@
  *
  * No hooked function takes floating-point arguments, so those registers need no saving.
  */
+#include "interpose/symbols/enter.S"
+
 	.hidden	cm_entry_points_enter
 
 #if defined(__x86_64__)
-#include <cet.h>
 
 	.macro	cm_export symbol
 	.globl	\symbol
@@ -39,34 +40,9 @@
 	.endm
 
 	.text
-	/* eax: row, r11: slot, the rest as the program called */
-	.type	enter, @function
-enter:
-	.cfi_startproc
-	subq	$56, %rsp
-	.cfi_adjust_cfa_offset 56
-	movq	%rdi, (%rsp)
-	movq	%rsi, 8(%rsp)
-	movq	%rdx, 16(%rsp)
-	movq	%rcx, 24(%rsp)
-	movq	%r8, 32(%rsp)
-	movq	%r9, 40(%rsp)
-	movl	%eax, %edi
-	movq	%r11, %rsi
-	call	cm_entry_points_enter
-	movq	(%rsp), %rdi
-	movq	8(%rsp), %rsi
-	movq	16(%rsp), %rdx
-	movq	24(%rsp), %rcx
-	movq	32(%rsp), %r8
-	movq	40(%rsp), %r9
-	addq	$56, %rsp
-	.cfi_adjust_cfa_offset -56
-	jmp	*%rax
-	.cfi_endproc
-	.size	enter, . - enter
+	cm_enter enter, cm_entry_points_enter, movq %r11, %rsi /* the slot */
 
-#elif defined(__aarch64__)
+#else
 
 	.macro	cm_export symbol
 	.globl	\symbol
@@ -98,37 +74,7 @@ enter:
 	.endm
 
 	.text
-	/* w17: row, x16: slot, the rest as the program called */
-	.type	enter, %function
-enter:
-	.cfi_startproc
-	stp	x29, x30, [sp, #-80]!
-	.cfi_def_cfa_offset 80
-	.cfi_offset x29, -80
-	.cfi_offset x30, -72
-	mov	x29, sp
-	stp	x0, x1, [sp, #16]
-	stp	x2, x3, [sp, #32]
-	stp	x4, x5, [sp, #48]
-	stp	x6, x7, [sp, #64]
-	mov	w0, w17
-	mov	x1, x16
-	bl	cm_entry_points_enter
-	mov	x16, x0
-	ldp	x0, x1, [sp, #16]
-	ldp	x2, x3, [sp, #32]
-	ldp	x4, x5, [sp, #48]
-	ldp	x6, x7, [sp, #64]
-	ldp	x29, x30, [sp], #80
-	.cfi_def_cfa_offset 0
-	.cfi_restore x29
-	.cfi_restore x30
-	br	x16
-	.cfi_endproc
-	.size	enter, . - enter
-
-#else
-#error "the entry points are written for x86-64 and aarch64"
+	cm_enter enter, cm_entry_points_enter, mov x1, x16 /* the slot */
 #endif
 
 	.set	row, 0
