@@ -21,6 +21,22 @@ CUdeviceptr cm_get(uint64_t bytes)
 	return addr;
 }
 
+uint32_t cm_read_word(CUdeviceptr addr)
+{
+	uint32_t word;
+
+	OK(cuMemcpyDtoH_v2(&word, addr, sizeof(word)));
+	return word;
+}
+
+uint64_t cm_ask(CUpointer_attribute attribute, CUdeviceptr addr)
+{
+	uint64_t answer = 0;
+
+	OK(cuPointerGetAttribute(&answer, attribute, addr));
+	return answer;
+}
+
 int64_t cm_uncached_bytes(enum cm_uncached_kind kind)
 {
 	return cm_own_counters(0).other_bytes[kind].current;

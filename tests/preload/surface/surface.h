@@ -25,6 +25,12 @@ CUcontext cm_open(CUdevice device);
 /* A device block; a failure ends the role. */
 CUdeviceptr cm_get(uint64_t bytes);
 
+/* Waits for the device. */
+uint32_t cm_read_word(CUdeviceptr addr);
+
+/* What cuPointerGetAttribute says of an address, which must be known. */
+uint64_t cm_ask(CUpointer_attribute attribute, CUdeviceptr addr);
+
 /* What the counters say of one kind: bytes and pieces that live now. */
 int64_t cm_uncached_bytes(enum cm_uncached_kind kind);
 int64_t cm_uncached_count(enum cm_uncached_kind kind);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory shown to others: what the driver says of an address, handles for other processes, files
- * for the kernel, what network cards may reach. The importer is a real second process, forked
+ * Memory shown to others: handles for other processes, files for the kernel, what network cards may
+ * reach. The importer is a real second process, forked
  * before CUDA starts.
  */
 #include <dlfcn.h>
@@ -45,14 +45,6 @@ static bool receive(const int *ends, void *data, size_t bytes)
 	return n;
 }
 
-static uint32_t read_word(CUdeviceptr addr)
-{
-	uint32_t word;
-
-	OK(cuMemcpyDtoH_v2(&word, addr, sizeof(word)));
-	return word;
-}
-
 /* Checks the first and the last word, and writes others over all. */
 static void import(const struct command *command)
 {
@@ -60,8 +52,8 @@ static void import(const struct command *command)
 
 	OK(cuIpcOpenMemHandle_v2(&base, command->handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
 	at = base + command->offset;
-	CM_MUST(read_word(at) == command->value);
-	CM_MUST(read_word(at + 4 * (command->words - 1)) == command->value);
+	CM_MUST(cm_read_word(at) == command->value);
+	CM_MUST(cm_read_word(at + 4 * (command->words - 1)) == command->value);
 	OK(cuMemsetD32_v2(at, command->value + 1, command->words));
 	OK(cuIpcCloseMemHandle(base));
 }
@@ -104,8 +96,8 @@ static void exchange(struct pair *pair, const struct command *command, CUdevicep
 
 	send(pair->to_importer, command, sizeof(*command));
 	CM_MUST(receive(pair->to_exporter, &done, 1));
-	CM_MUST(read_word(addr) == command->value + 1);
-	CM_MUST(read_word(addr + 4 * (command->words - 1)) == command->value + 1);
+	CM_MUST(cm_read_word(addr) == command->value + 1);
+	CM_MUST(cm_read_word(addr + 4 * (command->words - 1)) == command->value + 1);
 }
 
 static struct command fill(CUdeviceptr addr, uint64_t bytes, uint32_t value)
@@ -158,8 +150,8 @@ static void play_exchange(void (*export)(struct pair *pair, CUdeviceptr addr, ui
 		export(&pair, block[i], sizes[i], 1000 * i + 7);
 		/* The neighbours are as they were. */
 		for (j = i + 1; j < SIZES; j++) {
-			CM_MUST(read_word(block[j]) == 1000 * j);
-			CM_MUST(read_word(block[j] + sizes[j] - 4) == 1000 * j);
+			CM_MUST(cm_read_word(block[j]) == 1000 * j);
+			CM_MUST(cm_read_word(block[j] + sizes[j] - 4) == 1000 * j);
 		}
 	}
 	for (i = 0; i < SIZES; i++)
@@ -177,14 +169,6 @@ static void play_unaware(void)
 	play_exchange(export_unaware);
 }
 
-static uint64_t ask(CUpointer_attribute attribute, CUdeviceptr addr)
-{
-	uint64_t answer = 0;
-
-	OK(cuPointerGetAttribute(&answer, attribute, addr));
-	return answer;
-}
-
 /* Where blocks are pieces of larger allocations, an importer would get the wrong address, as the
  * exporter knows of no offset: no handle, and a word why. */
 static void play_refused(void)
@@ -197,9 +181,9 @@ static void play_refused(void)
 	second = cm_get(3 * MIB);
 	OK(cuMemGetAddressRange_v2(&base, NULL, second + MIB));
 	CM_MUST(base == second);
-	CM_MUST(ask(CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE, base) == 0);
+	CM_MUST(cm_ask(CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE, base) == 0);
 	CM_MUST(cuIpcGetMemHandle(&handle, base) == CUDA_ERROR_INVALID_VALUE);
-	CM_MUST(ask(CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE, first) == 1);
+	CM_MUST(cm_ask(CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE, first) == 1);
 	OK(cuIpcGetMemHandle(&handle, first));
 }
 
@@ -458,102 +442,7 @@ static void play_ordered(void)
 	CM_MUST(cuStreamQuery(NULL) == CUDA_ERROR_NOT_READY);
 }
 
-/* ---- what the driver says of an address ---- */
-
-static void check_place(CUdeviceptr addr, uint64_t bytes, CUcontext ctx)
-{
-	CUpointer_attribute both[] = {CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
-				      CU_POINTER_ATTRIBUTE_RANGE_SIZE};
-	CUdeviceptr base, start = ask(CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, addr);
-	size_t size, length;
-	void *answers[] = {&start, &length};
-
-	CM_MUST(ask(CU_POINTER_ATTRIBUTE_CONTEXT, addr) == (uintptr_t)ctx);
-	CM_MUST(ask(CU_POINTER_ATTRIBUTE_MEMORY_TYPE, addr) == CU_MEMORYTYPE_DEVICE);
-	CM_MUST(ask(CU_POINTER_ATTRIBUTE_DEVICE_POINTER, addr) == addr);
-	CM_MUST(ask(CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, addr) == 0);
-	CM_MUST(ask(CU_POINTER_ATTRIBUTE_IS_MANAGED, addr) == 0);
-	CM_MUST(ask(CU_POINTER_ATTRIBUTE_MAPPED, addr) == 1);
-	CM_MUST(ask(CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, addr) == 0);
-	/* Both tell of the block, and agree. */
-	OK(cuMemGetAddressRange_v2(&base, &size, addr));
-	CM_MUST(base == addr && size == bytes);
-	CM_MUST(start == addr && ask(CU_POINTER_ATTRIBUTE_RANGE_SIZE, addr) == bytes);
-	OK(cuMemGetAddressRange_v2(NULL, &size, addr));
-	OK(cuMemGetAddressRange_v2(&base, NULL, addr + bytes - 1));
-	CM_MUST(base == addr);
-	OK(cuPointerGetAttributes(2, both, answers, addr + bytes - 1));
-	CM_MUST(start == addr && length == bytes);
-}
-
-static void play_place(void)
-{
-	CUcontext ctx = cm_open(0);
-	CUdeviceptr block[SIZES];
-	size_t i;
-
-	for (i = 0; i < SIZES; i++) {
-		block[i] = cm_get(sizes[i]);
-		CM_MUST(block[i] % 512 == 0);
-	}
-	for (i = 0; i < SIZES; i++)
-		check_place(block[i], sizes[i], ctx);
-	CM_MUST(ask(CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE, block[0]) == 1);
-}
-
-/* A block that lies on pages has one range, and is of its context on each page. */
-static void play_range_of_pages(void)
-{
-	CUcontext ctx = cm_open(0);
-	CUdeviceptr block = cm_get(5 * MIB), at, base;
-	size_t size;
-
-	for (at = block; at < block + 5 * MIB; at += MIB) {
-		OK(cuMemGetAddressRange_v2(&base, &size, at));
-		CM_MUST(base == block && size == 5 * MIB);
-		CM_MUST(ask(CU_POINTER_ATTRIBUTE_CONTEXT, at) == (uintptr_t)ctx);
-	}
-}
-
-/* What is freed has no range. */
-static void play_no_range(void)
-{
-	CUpointer_attribute attribute = CU_POINTER_ATTRIBUTE_RANGE_SIZE;
-	CUdeviceptr block, freed, base = 7;
-	size_t size = 7;
-	void *answer = &size;
-
-	cm_open(0);
-	block = cm_get(3 * MIB);
-	freed = cm_get(3 * MIB);
-	OK(cuMemFree_v2(freed));
-	CM_MUST(cuMemGetAddressRange_v2(&base, &size, freed) == CUDA_ERROR_NOT_FOUND);
-	CM_MUST(base == 7 && size == 7);
-	CM_MUST(cuPointerGetAttribute(&size, attribute, freed) == CUDA_ERROR_INVALID_VALUE);
-	OK(cuPointerGetAttributes(1, &attribute, &answer, freed));
-	CM_MUST(size == 0);
-	OK(cuCtxSetCurrent(NULL));
-	CM_MUST(cuMemGetAddressRange_v2(&base, &size, block) == CUDA_ERROR_INVALID_CONTEXT);
-}
-
-/* A program may fill the range that it is told: other blocks stay as they are. */
-static void play_filled_range(void)
-{
-	CUdeviceptr block[SIZES], base;
-	size_t i, size;
-
-	cm_open(0);
-	for (i = 0; i < SIZES; i++)
-		block[i] = cm_get(sizes[i]);
-	for (i = 0; i < SIZES; i++) {
-		OK(cuMemGetAddressRange_v2(&base, &size, block[i] + sizes[i] / 2));
-		OK(cuMemsetD32_v2(base, (unsigned)i, size / 4));
-	}
-	for (i = 0; i < SIZES; i++) {
-		CM_MUST(read_word(block[i]) == i);
-		CM_MUST(read_word(block[i] + sizes[i] - 4) == i);
-	}
-}
+/* ---- what a sign of sharing changes ---- */
 
 /* One allocation each: its own base and its own identity, which no other live block has. */
 static void play_own_place(void)
@@ -567,7 +456,8 @@ static void play_own_place(void)
 		block[i] = cm_get(sizes[i]);
 		OK(cuMemGetAddressRange_v2(&base, &size, block[i]));
 		CM_MUST(base == block[i] && size == sizes[i]);
-		id[i] = ask(CU_POINTER_ATTRIBUTE_BUFFER_ID, block[i]);
+		CM_MUST(cm_ask(CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE, base) == 1);
+		id[i] = cm_ask(CU_POINTER_ATTRIBUTE_BUFFER_ID, block[i]);
 		for (j = 0; j < i; j++)
 			CM_MUST(id[j] != id[i]);
 	}
@@ -582,8 +472,8 @@ static void play_pieces(void)
 	first = cm_get(3 * MIB);
 	second = cm_get(3 * MIB);
 	CM_MUST(second == first + 3 * MIB);
-	CM_MUST(ask(CU_POINTER_ATTRIBUTE_BUFFER_ID, first) ==
-		ask(CU_POINTER_ATTRIBUTE_BUFFER_ID, second));
+	CM_MUST(cm_ask(CU_POINTER_ATTRIBUTE_BUFFER_ID, first) ==
+		cm_ask(CU_POINTER_ATTRIBUTE_BUFFER_ID, second));
 }
 
 /* Not even for the first block of a run of pages; and nothing is lost by asking. */
@@ -595,53 +485,10 @@ static void play_pages(void)
 	cm_open(0);
 	first = cm_get(3 * MIB);
 	second = cm_get(3 * MIB);
-	CM_MUST(ask(CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE, first) == 0);
+	CM_MUST(cm_ask(CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE, first) == 0);
 	CM_MUST(cuIpcGetMemHandle(&handle, first) == CUDA_ERROR_INVALID_VALUE);
 	OK(cuMemFree_v2(second));
 	CM_MUST(cm_get(3 * MIB) == second);
-}
-
-/* Network cards may reach it, and the card's own engine may unpack into it: each block says so
- * where the driver's memory would. */
-static void play_abilities(void)
-{
-	CUdeviceptr block;
-
-	cm_open(0);
-	block = cm_get(5 * MIB);
-	CM_MUST(ask(CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE, block + 3 * MIB) == 1);
-	CM_MUST(ask(CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE, block + 3 * MIB) == 1);
-	OK(cuMemFree_v2(block));
-}
-
-/* Its driver says that it can, and then can't: what it gives is memory all the same. */
-static void play_no_abilities(void)
-{
-	CUdeviceptr block;
-
-	cm_open(0);
-	block = cm_get(5 * MIB);
-	CM_MUST(ask(CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE, block) == 0);
-	OK(cuMemsetD8_v2(block, 1, 5 * MIB));
-	CM_MUST(cudasim_calls("cuMemAlloc_v2") == 0);
-	OK(cuMemFree_v2(block));
-}
-
-/* Neither has it a handle, nor can it be unmapped. */
-static void play_not_mapped(void)
-{
-	CUmemGenericAllocationHandle handle = 77;
-	CUdeviceptr block;
-
-	cm_open(0);
-	block = cm_get(3 * MIB);
-	CM_MUST(cuMemRetainAllocationHandle(&handle, (void *)(uintptr_t)block) ==
-		CUDA_ERROR_INVALID_VALUE);
-	CM_MUST(handle == 77);
-	CM_MUST(block % (2 * MIB) == 0);
-	CM_MUST(cuMemUnmap(block, 2 * MIB) == CUDA_ERROR_INVALID_VALUE);
-	OK(cuMemsetD8_v2(block, 1, 3 * MIB));
-	OK(cuMemFree_v2(block));
 }
 
 /* A file is of just the range, a piece or not, as long as the host's pages allow. */
@@ -676,17 +523,10 @@ static const struct cm_role roles[] = {
 	{"settled_in_a_capture", play_settled_in_a_capture},
 	{"reached", play_reached},
 	{"ordered", play_ordered},
-	{"place", play_place},
-	{"range_of_pages", play_range_of_pages},
-	{"no_range", play_no_range},
-	{"filled_range", play_filled_range},
 	{"own_place", play_own_place},
 	{"pieces", play_pieces},
 	{"file_of_a_piece", play_file_of_a_piece},
 	{"pages", play_pages},
-	{"not_mapped", play_not_mapped},
-	{"abilities", play_abilities},
-	{"no_abilities", play_no_abilities},
 	{NULL, NULL},
 };
 
@@ -703,27 +543,6 @@ CM_PLAY(exact_placement_is_native, "own_place", "placement:exact", NULL)
 CM_PLAY(native_placement_is_exact, "own_place", NULL, NULL)
 CM_PLAY(stats_mode_places_as_natively, "own_place", "mode:stats", NULL)
 CM_PLAY(pieces_share_their_identity, "pieces", "placement:split", NULL)
-CM_PLAY_EVERYWHERE(an_address_is_what_it_is_natively, "place", NULL)
-CM_PLAY(an_address_in_a_piece_is_what_it_is_natively, "place", "placement:split", NULL)
-CM_PLAY(a_block_of_pages_has_one_range, "range_of_pages", "placement:split,expandable_segments:on",
-	NULL)
-CM_PLAY_EVERYWHERE(freed_memory_has_no_range, "no_range", NULL)
-CM_PLAY(a_freed_piece_has_no_range, "no_range", "placement:split", NULL)
-CM_PLAY(a_freed_page_has_no_range, "no_range", "placement:split,expandable_segments:on", NULL)
-CM_PLAY_EVERYWHERE(a_range_may_be_filled, "filled_range", NULL)
-CM_PLAY(a_range_in_pieces_may_be_filled, "filled_range", "placement:split", NULL)
-CM_PLAY(a_range_of_pages_may_be_filled, "filled_range", "placement:split,expandable_segments:on",
-	NULL)
-CM_PLAY_EVERYWHERE(a_block_is_no_mapped_memory, "not_mapped", NULL)
-CM_PLAY_EVERYWHERE(a_block_has_the_abilities_of_its_memory, "abilities", "CUDASIM=abilities:on")
-CM_PLAY(a_block_of_pages_has_them_too, "abilities", "placement:split,expandable_segments:on",
-	"CUDASIM=abilities:on")
-CM_PLAY(a_page_that_fails_with_them_has_none, "no_abilities",
-	"placement:split,expandable_segments:on", "CUDASIM=abilities:on,fail:cuMemSetAccess@1=999")
-CM_PLAY(a_page_that_cannot_be_tried_has_none, "no_abilities",
-	"placement:split,expandable_segments:on",
-	"CUDASIM=abilities:on,fail:cuMemAddressReserve@1=2")
-CM_PLAY(a_page_is_no_mapped_memory, "not_mapped", "placement:split,expandable_segments:True", NULL)
 CM_PLAY(memory_once_shown_is_freed_for_good, "shown", "placement:exact", NULL)
 CM_PLAY_EVERYWHERE(host_memory_once_shown_is_freed_for_good, "shown_host", NULL)
 CM_PLAY(memory_once_shown_is_freed_for_good_in_pieces, "shown_in_pieces", "placement:split", NULL)
@@ -778,21 +597,6 @@ int main(int argc, char **argv)
 		CM_PLAY_TEST(native_placement_is_exact),
 		CM_PLAY_TEST(stats_mode_places_as_natively),
 		CM_PLAY_TEST(pieces_share_their_identity),
-		CM_PLAY_TEST(an_address_is_what_it_is_natively),
-		CM_PLAY_TEST(an_address_in_a_piece_is_what_it_is_natively),
-		CM_PLAY_TEST(a_block_of_pages_has_one_range),
-		CM_PLAY_TEST(freed_memory_has_no_range),
-		CM_PLAY_TEST(a_freed_piece_has_no_range),
-		CM_PLAY_TEST(a_freed_page_has_no_range),
-		CM_PLAY_TEST(a_range_may_be_filled),
-		CM_PLAY_TEST(a_range_in_pieces_may_be_filled),
-		CM_PLAY_TEST(a_range_of_pages_may_be_filled),
-		CM_PLAY_TEST(a_block_is_no_mapped_memory),
-		CM_PLAY_TEST(a_block_has_the_abilities_of_its_memory),
-		CM_PLAY_TEST(a_block_of_pages_has_them_too),
-		CM_PLAY_TEST(a_page_that_fails_with_them_has_none),
-		CM_PLAY_TEST(a_page_that_cannot_be_tried_has_none),
-		CM_PLAY_TEST(a_page_is_no_mapped_memory),
 		CM_PLAY_TEST(memory_once_shown_is_freed_for_good),
 		CM_PLAY_TEST(host_memory_once_shown_is_freed_for_good),
 		CM_PLAY_TEST(memory_once_shown_is_freed_for_good_in_pieces),
