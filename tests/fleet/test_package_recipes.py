@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""The recipes for conda-forge and Spack, as far as they can be checked without either channel.
+"""The recipes for Debian, conda-forge and Spack, as far as they can be checked without building:
+test_package_recipes.py BUILD
 
 rattler-build, which builds for conda-forge, reads and renders the one. Spack has no package for
 Python's installer: its recipe is run here with directives that only write down what they are told.
 """
 
+import fnmatch
 import json
+import pathlib
 import re
 import subprocess
 import sys
@@ -112,5 +115,30 @@ def the_spack_recipe_fits_the_build():
     assert f'meson@{minimum}:' in [words[0] for name, words, _ in told if name == 'depends_on']
 
 
+def meson_knows(what):
+    run = subprocess.run(['meson', 'introspect', sys.argv[1], f'--{what}'], capture_output=True,
+                         text=True, check=True)
+    return json.loads(run.stdout)
+
+
+def debians_packages_have_all_that_is_installed():
+    """The build of a Debian package fails for a file that belongs to none."""
+    options = {option['name']: option['value'] for option in meson_knows('buildoptions')}
+    prefix, libraries = pathlib.Path(options['prefix']), f"{options['libdir']}/"
+    patterns = [line.split()[0] for file in (PACKAGING / 'debian').glob('*.install')
+                for line in file.read_text(encoding='utf-8').splitlines()]
+    files = [str(pathlib.PurePath(path).relative_to(prefix))
+             for path in meson_knows('installed').values()]
+    # Debian's folder of libraries, which a build elsewhere need not use.
+    files = [f"usr/{'lib/machine/' if file.startswith(libraries) else ''}"
+             f'{file.removeprefix(libraries)}' for file in files]
+    assert 'usr/include/cudamem.h' in files, files
+    left = [file for file in files
+            if not any(fnmatch.fnmatch(file, pattern) or fnmatch.fnmatch(file, f'{pattern}/*')
+                       for pattern in patterns)]
+    assert not left, left
+
+
 if __name__ == '__main__':
-    sys.exit(run_cases([rattler_build_renders_the_conda_recipe, the_spack_recipe_fits_the_build]))
+    sys.exit(run_cases([rattler_build_renders_the_conda_recipe, the_spack_recipe_fits_the_build,
+                        debians_packages_have_all_that_is_installed]))

@@ -122,6 +122,10 @@ def the_debian_packages_make_a_whole(folder):
                  'usr/share/man/man1/cudamemstat.1.gz', 'usr/share/man/man7/libcudamem.7.gz',
                  'usr/share/cudamem/prometheus/cudamem.rules.yml'):
         assert (root / name).is_file(), name
+    described, = (root / 'usr/lib').glob('*/pkgconfig/cudamem.pc')
+    preload = re.search(r'^preload=\$\{prefix\}/(.+)$', described.read_text(encoding='ascii'),
+                        re.MULTILINE)[1]
+    assert (root / 'usr' / preload).is_file(), preload
     fields = subprocess.run(['dpkg-deb', '-f', debs['libcudamem'], 'Depends'], check=True,
                             capture_output=True, text=True).stdout
     assert re.fullmatch(r'libc6 \(>= [\d.]+\)\n', fields), fields
