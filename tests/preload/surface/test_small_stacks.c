@@ -191,7 +191,8 @@ static void a_request_that_fails_fits(void **state)
 	char card[PATH_MAX + 64];
 
 	(void)snprintf(card, sizeof(card), "CUDASIM=memory:64M,card:%s.card", play->dir);
-	cm_play(state, "out", "oom_report:full,log:off", card);
+	cm_play_under(play, "out", "oom_report:full", card, NULL);
+	assert_non_null(strstr(play->said, "]: out of memory "));
 	(void)unlink(strstr(card, ",card:") + strlen(",card:"));
 }
 
