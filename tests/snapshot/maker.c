@@ -137,7 +137,7 @@ static void note(const struct place *place, enum cm_action action, uint64_t addr
 		.stack = stack,
 		.action = (uint8_t)action,
 		.heap = (uint16_t)maker.heap,
-		.pool = CM_POOL_LARGE,
+		.pool = action < CM_ACTION_OUTSIDE_ALLOC ? CM_POOL_LARGE : CM_UNCACHED_ASYNC,
 		.annotation = maker.annotation,
 	};
 }

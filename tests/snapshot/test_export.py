@@ -389,6 +389,25 @@ def csv_has_every_event(kit_):
     assert (int(oom['size_bytes']), int(oom['device_free_bytes'])) == (90 * GIB, 3 * GIB)
     assert oom['stack'].startswith('fail_for_memory;') and oom['stack'].endswith('train.py;31')
     assert [int(row['number']) for row in rows[:47]] == list(range(1, 48))
+    assert {row['kind'] for row in rows} == {''}
+
+
+def events_outside_the_cache_have_their_kind(kit_):
+    region = kit_.make('outside')
+    text = kit_.ok('export', '--to', 'csv', '--region', region).decode()
+    found = [(row['action'], row['kind'], int(row['size_bytes']))
+             for row in csv.DictReader(io.StringIO(text, newline=''))
+             if row['action'].startswith('outside')]
+    assert found == [('outside_alloc', 'async', 16 * MIB), ('outside_alloc', 'async', 4 * MIB),
+                     ('outside_free', 'async', 16 * MIB)], found
+    path = kit_.folder / 'outside.db'
+    path.write_bytes(kit_.ok('export', '--to', 'sqlite', '--region', region))
+    by_kind, = [sql for sql in queries()[0] if 'outside_alloc' in sql]
+    with sqlite3.connect(path) as base:
+        assert base.execute(by_kind).fetchall() == [(0, 'async', 2, 20 * MIB)]
+        kinds = base.execute('SELECT DISTINCT action, kind FROM device_traces '
+                             'WHERE kind IS NULL').fetchall()
+        assert set(kinds) == {('alloc', None), ('segment_alloc', None)}, kinds
 
 
 def a_format_that_is_not_there_is_named(kit_):
@@ -440,7 +459,7 @@ def queries():
     single = [sql for kind, sql in pieces if not kind]
     merge, = [sql for kind, sql in pieces if kind == ' merge']
     fleet = [sql for kind, sql in pieces if kind == ' fleet']
-    assert len(single) + len(fleet) == 10
+    assert len(single) + len(fleet) == 11
     return single, merge, fleet
 
 
@@ -458,7 +477,7 @@ def the_queries_of_the_docs_run(kit_):
     with sqlite3.connect(path) as base:
         for sql in single:
             rows = base.execute(sql).fetchall()
-            assert rows or "'oom'" in sql, sql
+            assert rows or "'oom'" in sql or "'outside_alloc'" in sql, sql
     base = merged(merge, path)
     (live,), = base.execute("SELECT SUM(requested_size) FROM all_blocks "
                             "WHERE state = 'active_allocated' AND device = 0").fetchall()
@@ -500,6 +519,7 @@ if __name__ == '__main__':
         perfetto_decodes_with_counters_and_stacks, perfettos_own_description_knows_every_field,
         pprof_decodes_with_gos_four_names,
         pprofs_own_tool_reads_it, speedscope_obeys_its_schema, folded_stacks_add_up,
-        csv_has_every_event, sqlite_says_what_json_says,
+        csv_has_every_event, events_outside_the_cache_have_their_kind,
+        sqlite_says_what_json_says,
         the_queries_of_the_docs_run, duckdb_answers_as_sqlite_does,
         a_format_that_is_not_there_is_named]))

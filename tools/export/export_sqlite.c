@@ -3,7 +3,8 @@
  * A snapshot as an SQLite database, for queries over one file or over those of a fleet. Segments,
  * blocks and events are called as in PyTorch's snapshot: segments, blocks, device_traces. Their
  * stacks are numbers: `stacks` has a row for each frame of a stack, innermost first, `frames` the
- * names. `device` is NULL for pinned host memory, `stack` where none was recorded.
+ * names. NULL are `device` for pinned host memory, `stack` where none was recorded, and `kind` of
+ * events of the cache.
  */
 #include <errno.h>
 #include <string.h>
@@ -38,10 +39,10 @@ static const struct {
 	      "size INTEGER, requested_size INTEGER, state TEXT, stack INTEGER",
 	      "?,?,?,?,?,?,?"),
 	TABLE(EVENTS, "device_traces",
-	      "device INTEGER, number INTEGER, time_ns INTEGER, action TEXT, addr INTEGER, "
-	      "size INTEGER, context INTEGER, thread INTEGER, device_free INTEGER, "
+	      "device INTEGER, number INTEGER, time_ns INTEGER, action TEXT, kind TEXT, "
+	      "addr INTEGER, size INTEGER, context INTEGER, thread INTEGER, device_free INTEGER, "
 	      "annotation TEXT, stack INTEGER",
-	      "?,?,?,?,?,?,?,?,?,?,?"),
+	      "?,?,?,?,?,?,?,?,?,?,?,?"),
 	TABLE(FRAMES, "frames",
 	      "id INTEGER PRIMARY KEY, name TEXT, filename TEXT, line INTEGER, module TEXT, "
 	      "is_python INTEGER",
@@ -245,6 +246,10 @@ static void put_event(struct writer *writer, const struct cm_snap_device *device
 	put_number(&row, event->number);
 	put_number(&row, cm_image_time(writer->snapshot->image, event->tick));
 	put_text(&row, action);
+	if (device->outside)
+		put_text(&row, cm_uncached_name(event->pool));
+	else
+		put_null(&row);
 	put_number_if(&row, !oom, event->addr);
 	put_number(&row, event->size);
 	put_number(&row, cm_snapshot_context(writer->snapshot, event->heap));

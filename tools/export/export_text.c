@@ -208,8 +208,9 @@ static int put_csv_event(FILE *file, const struct cm_snapshot *snapshot,
 		(void)fprintf(file, "%d", (int)device->ordinal);
 	else
 		(void)fputs("host", file);
-	(void)fprintf(file, ",%" PRIu64 ",%" PRIu64 ",%s,0x%" PRIx64 ",%" PRIu64 ",%u,%u,",
+	(void)fprintf(file, ",%" PRIu64 ",%" PRIu64 ",%s,%s,0x%" PRIx64 ",%" PRIu64 ",%u,%u,",
 		      event->number, cm_image_time(snapshot->image, event->tick), action,
+		      device->outside ? cm_uncached_name(event->pool) : "",
 		      event->action == CM_ACTION_OOM ? UINT64_C(0) : event->addr, event->size,
 		      event->thread, (unsigned)event->heap);
 	if (event->action == CM_ACTION_OOM && event->addr != CM_FREE_UNKNOWN)
@@ -231,8 +232,8 @@ int cm_export_csv(const struct cm_source *source, FILE *file)
 	size_t d, i;
 	int err = 0;
 
-	(void)fputs("device,number,time_ns,action,address,size_bytes,thread,context,"
-		    "device_free_bytes,annotation,stack\r\n",
+	(void)fputs("device,number,time_ns,action,kind,address,size_bytes,thread,"
+		    "context,device_free_bytes,annotation,stack\r\n",
 		    file);
 	for (d = 0; (device = cm_snapshot_device(snapshot, d)) && !err; d++)
 		for (i = 0; i < device->events && !err; i++)

@@ -5,23 +5,20 @@
 
 #include "tools/cli/exits.h"
 #include "tools/output/emit.h"
+#include "tools/snapshot/snapshot.h"
 
 static const struct kind {
-	const char *label;
 	const char *bytes; /* keys of JSON */
 	const char *peak;
 	const char *count;
 } kinds[CM_UNCACHED_COUNT] = {
-#define KIND(label, key)                                                \
-	{                                                               \
-		label, key "_bytes", "peak_" key "_bytes", key "_count" \
+#define KIND(key)                                                \
+	{                                                        \
+		key "_bytes", "peak_" key "_bytes", key "_count" \
 	}
-	[CM_UNCACHED_MANAGED] = KIND("managed", "managed"),
-	[CM_UNCACHED_PITCH] = KIND("pitched", "pitch"),
-	[CM_UNCACHED_ARRAY] = KIND("arrays", "array"),
-	[CM_UNCACHED_ASYNC] = KIND("async", "async"),
-	[CM_UNCACHED_VMM] = KIND("mapped", "vmm"),
-	[CM_UNCACHED_FORWARDED] = KIND("forwarded", "forwarded"),
+	[CM_UNCACHED_MANAGED] = KIND("managed"), [CM_UNCACHED_PITCH] = KIND("pitch"),
+	[CM_UNCACHED_ARRAY] = KIND("array"),     [CM_UNCACHED_ASYNC] = KIND("async"),
+	[CM_UNCACHED_VMM] = KIND("vmm"),         [CM_UNCACHED_FORWARDED] = KIND("forwarded"),
 #undef KIND
 };
 
@@ -50,7 +47,7 @@ void cm_uncached_print(const struct cm_options *options, const struct cm_device_
 		if (!emit && cm_emit_open(&column_set, options, &emit, &exit))
 			return;
 		cm_emit_row(emit, (const struct cm_value[COLUMNS]){
-					  cm_value_text(kinds[i].label),
+					  cm_value_text(cm_uncached_name(i)),
 					  cm_value_number(row->other_count[i].current),
 					  cm_value_bytes(row->other_bytes[i].current),
 					  cm_value_bytes(row->other_bytes[i].peak),

@@ -31,6 +31,17 @@ const char *cm_action_name(uint32_t action)
 	return action < CM_ACTION_COUNT ? action_names[action] : "unknown";
 }
 
+const char *cm_uncached_name(uint32_t kind)
+{
+	static const char *const names[CM_UNCACHED_COUNT] = {
+		[CM_UNCACHED_MANAGED] = "managed", [CM_UNCACHED_PITCH] = "pitched",
+		[CM_UNCACHED_ARRAY] = "arrays",    [CM_UNCACHED_ASYNC] = "async",
+		[CM_UNCACHED_VMM] = "mapped",      [CM_UNCACHED_FORWARDED] = "forwarded",
+	};
+
+	return kind < CM_UNCACHED_COUNT ? names[kind] : "unknown";
+}
+
 const char *cm_segment_pool_name(const struct cm_segment *segment)
 {
 	if (segment->flags & CM_SEGMENT_HOST)
@@ -264,7 +275,6 @@ static void add_outside(struct cm_snapshot *snapshot, const struct cm_event *eve
 	struct cm_event *to = &snapshot->event[snapshot->events++];
 
 	*to = *event;
-	to->pool = CM_POOL_LARGE;
 	to->action = event->action == CM_ACTION_OUTSIDE_ALLOC ? CM_ACTION_ALLOC
 		     : event->action == CM_ACTION_OUTSIDE_OOM ? CM_ACTION_OOM
 							      : CM_ACTION_FREE_REQUESTED;

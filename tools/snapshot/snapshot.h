@@ -64,7 +64,7 @@ struct cm_snapshot {
 	size_t devices;                /* including pinned host memory */
 	/* Devices with memory outside the cache, or events about it, once more, for those alone.
 	 * They have the form of others: each free is one that was requested and one that was
-	 * completed. */
+	 * completed. `pool` of these events is an enum cm_uncached_kind. */
 	struct cm_snap_device *outside;
 	size_t outsides;
 	struct cm_snap_segment *segment;
@@ -151,6 +151,9 @@ bool cm_snap_device_is_used(const struct cm_snapshot *snapshot,
 
 /* PyTorch's names: "alloc", "free_requested" and so on. */
 const char *cm_action_name(uint32_t action);
+/* What a kind of memory outside the cache, an enum cm_uncached_kind, is called: "managed",
+ * "pitched" and so on. */
+const char *cm_uncached_name(uint32_t kind);
 /* "small", "large", "host". */
 const char *cm_segment_pool_name(const struct cm_segment *segment);
 

@@ -352,23 +352,18 @@ static void put_json(struct cm_json *json, const struct cm_history *history,
 	cm_json_end(json);
 }
 
-static const char *const kinds[CM_UNCACHED_COUNT] = {
-	[CM_UNCACHED_MANAGED] = "managed", [CM_UNCACHED_PITCH] = "pitched",
-	[CM_UNCACHED_ARRAY] = "arrays",    [CM_UNCACHED_ASYNC] = "async",
-	[CM_UNCACHED_VMM] = "mapped",      [CM_UNCACHED_FORWARDED] = "forwarded",
-};
-
 static void print_outside(const struct cm_history *history)
 {
 	const struct cm_snap_device *device = history->device;
-	size_t i;
+	uint32_t i;
 
 	(void)putchar('\n');
 	cm_line(stdout, "    ", "%s   events: %s", cm_device_title(device).text,
 		cm_count_format((int64_t)history->events).text);
 	for (i = 0; i < CM_UNCACHED_COUNT; i++)
 		if (device->row->other_bytes[i].current > 0)
-			print_size(kinds[i], (uint64_t)device->row->other_bytes[i].current, 0);
+			print_size(cm_uncached_name(i),
+				   (uint64_t)device->row->other_bytes[i].current, 0);
 }
 
 static void print_head_of(const struct cm_history *history, const struct cm_figures *figures)

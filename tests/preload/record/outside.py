@@ -159,6 +159,10 @@ def check_exports(ask):
     actions = collections.Counter(row['action'] for row in rows if row['device'] == '0')
     assert actions == {'alloc': 1, 'segment_alloc': 1, 'outside_alloc': 3, 'outside_free': 1,
                        'outside_oom': len(FAILURES)}, actions
+    kinds = [row['kind'] for row in rows if row['action'] != 'outside_oom' and row['kind']]
+    assert kinds == ['async', 'async', 'async', 'managed'], kinds
+    kinds = [row['kind'] for row in rows if row['action'] == 'outside_oom']
+    assert kinds == ['async', 'pitched', 'managed', *['arrays'] * 3, 'mapped'], kinds
     trace = ask('export', '--to', 'perfetto', '-O', '-')
     assert b'GPU 0 outside the cache allocated' in trace
     assert b'GPU 0 outside the cache reserved' not in trace
