@@ -555,6 +555,27 @@ def a_still_picture_shows_who_held_what(kit_):
         assert kit_.run('plot', *words, '-f', '-O', svg).returncode == 2, words
 
 
+def a_still_picture_has_memory_outside_the_cache(kit_):
+    region = kit_.make('outside')
+    svg, png = kit_.folder / 'outside.svg', kit_.folder / 'outside.png'
+    kit_.ok('plot', '--svg', '--region', region, '-O', svg)
+    kit_.ok('plot', '--png', '--region', region, '-O', png)
+    texts = [node.text for node in xml.etree.ElementTree.parse(svg).iter() if node.tag.endswith('text')]
+    assert texts.count('outside the cache') == 1 and 'up to 25.00 MiB' in texts, texts
+    # 5, 21, 25 and 9 MiB upon the 64 that are reserved; the picture is as high as 1.05 of the most.
+    _, height, lines = unpack_png(png.read_bytes())
+    mib = (640 - 62 - 44) / (1.05 * (64 + 25))
+    for x, there in ((150, 5), (400, 21), (600, 25), (800, 9)):
+        column = [lines[y][3 * x:3 * x + 3].hex() for y in range(height)]
+        assert abs(column.count('d0d5dd') - there * mib) < 3, (x, there, column.count('d0d5dd'))
+        low = max(y for y in range(height) if column[y] == 'd0d5dd')
+        assert abs(height - 44 - low - 64 * mib) < 4, (x, low)
+    # Most events are outside the cache: these have the picture.
+    kit_.ok('plot', '--svg', '--min-size', '9M', '-f', '--region', region, '-O', svg)
+    texts = [node.text for node in xml.etree.ElementTree.parse(svg).iter() if node.tag.endswith('text')]
+    assert texts[0].endswith('GPU 0 outside the cache') and texts[1] == 'peak 16.00 MiB allocated', texts
+
+
 def the_terminal_shows_it_too(kit_):
     lines = kit_.ok('report', '--graph', '--ascii', kit_.saved).decode().splitlines()
     start = lines.index('  allocated over time, and at the peak')
@@ -584,5 +605,6 @@ if __name__ == '__main__':
         what_was_freed_before_the_first_event_says_so,
         the_flame_graph_turns_and_zooms, the_histogram_counts_sizes, the_summary_has_the_figures_of_report,
         two_snapshots_are_compared, a_still_picture_shows_who_held_what,
+        a_still_picture_has_memory_outside_the_cache,
         the_terminal_shows_it_too, a_million_events_stay_usable,
         a_program_without_stacks_is_told_how_to_have_them, a_recording_is_drawn, a_page_is_named_after_its_program]))

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "tools/plot/outside.h"
 #include "tools/snapshot/lines.h"
 
 static uint64_t time_of(const struct cm_history *history, size_t event)
@@ -11,34 +12,92 @@ static uint64_t time_of(const struct cm_history *history, size_t event)
 	return cm_image_time(history->snapshot->image, history->event[event].tick);
 }
 
+/* Lets the columns reach from the first event to the last, also of these. */
+static void widen(const struct cm_history *history, struct cm_curve *curve)
+{
+	uint64_t start, end;
+
+	if (!history->events)
+		return;
+	start = time_of(history, 0);
+	end = time_of(history, history->events - 1);
+	if (curve->start_ns && curve->start_ns + curve->span_ns > end)
+		end = curve->start_ns + curve->span_ns;
+	if (curve->start_ns && curve->start_ns < start)
+		start = curve->start_ns;
+	curve->start_ns = start;
+	curve->span_ns = end > start ? end - start : 0;
+}
+
+/* The time at which a column ends. */
+static uint64_t end_of(const struct cm_curve *curve, size_t column)
+{
+	if (column + 1 == curve->columns)
+		return curve->start_ns + curve->span_ns;
+	return curve->start_ns +
+	       (uint64_t)((double)curve->span_ns * (double)(column + 1) / (double)curve->columns);
+}
+
 /* Chooses the events of the columns. */
 static void sample(const struct cm_history *history, struct cm_curve *curve)
 {
-	const uint64_t start = history->events ? time_of(history, 0) : 0;
 	uint32_t last = CM_BEFORE, best;
 	size_t c, e = 0;
 
-	curve->span_ns = history->events ? time_of(history, history->events - 1) - start : 0;
 	for (c = 0; c < curve->columns; c++) {
-		const double end = (double)curve->span_ns * (double)(c + 1) /
-				   (double)curve->columns;
-
 		best = last;
-		for (; e < history->events && (double)(time_of(history, e) - start) <= end; e++) {
+		for (; e < history->events && time_of(history, e) <= end_of(curve, c); e++)
 			if (best == last || history->level[e].allocated >
 						    cm_history_level(history, best)->allocated)
 				best = (uint32_t)e;
-			/* The column begins with what the one before ended with. */
-			if (e + 1 == history->events)
-				break;
-		}
 		curve->event[c] = best;
 		curve->reserved[c] = cm_history_level(history, best)->reserved;
 		if (curve->reserved[c] > curve->most_reserved)
 			curve->most_reserved = curve->reserved[c];
-		last = e ? (uint32_t)(e < history->events ? e - 1 : history->events - 1)
-			 : CM_BEFORE;
+		/* The next column begins with what this one ends with. */
+		last = e ? (uint32_t)(e - 1) : CM_BEFORE;
 	}
+}
+
+static void sample_outside(struct cm_outside *outside, struct cm_curve *curve)
+{
+	uint64_t total, most;
+	size_t c;
+
+	for (c = 0; c < curve->columns; c++) {
+		most = cm_outside_level(outside);
+		while (cm_outside_read(outside, end_of(curve, c)))
+			if (cm_outside_level(outside) > most)
+				most = cm_outside_level(outside);
+		total = curve->reserved[c] + most;
+		curve->outside[c] = most;
+		curve->most_outside = most > curve->most_outside ? most : curve->most_outside;
+		curve->most_total = total > curve->most_total ? total : curve->most_total;
+	}
+}
+
+/* What the columns show of the cache and of memory outside. -ENOMEM. */
+static int fill_columns(const struct cm_history *history, struct cm_curve *curve)
+{
+	struct cm_outside outside;
+	int err;
+
+	widen(history, curve);
+	err = cm_outside_open(history->snapshot, history->device, &outside);
+	if (err == -ENODATA) {
+		sample(history, curve);
+		return 0;
+	}
+	if (err)
+		return err;
+	curve->outside = calloc(curve->columns + 1, sizeof(*curve->outside));
+	if (curve->outside) {
+		widen(outside.history, curve);
+		sample(history, curve);
+		sample_outside(&outside, curve);
+	}
+	cm_outside_close(&outside);
+	return curve->outside ? 0 : -ENOMEM;
 }
 
 /* The first column that shows the state after this event or a later one. */
@@ -165,10 +224,10 @@ int cm_curve_create(const struct cm_history *history, size_t columns, size_t ban
 	curve->columns = columns;
 	curve->event = calloc(columns + 1, sizeof(*curve->event));
 	curve->reserved = calloc(columns + 1, sizeof(*curve->reserved));
-	if (curve->event && curve->reserved) {
-		sample(history, curve);
+	if (curve->event && curve->reserved)
+		err = fill_columns(history, curve);
+	if (!err)
 		err = choose_bands(curve, bands, &band_of);
-	}
 	if (!err)
 		err = fill(history, curve, band_of);
 	free(band_of);
@@ -190,6 +249,7 @@ void cm_curve_destroy(struct cm_curve *curve)
 	free(curve->band);
 	free(curve->event);
 	free(curve->reserved);
+	free(curve->outside);
 	cm_groups_fini(&curve->groups);
 	free(curve);
 }

@@ -24,12 +24,16 @@ struct cm_curve {
 	size_t columns;
 	uint32_t *event;      /* whose state a column shows; CM_BEFORE: before the first */
 	uint64_t *reserved;   /* bytes, one a column */
+	uint64_t *outside;    /* the most outside the cache, one a column; NULL: there is none */
 	struct cm_band *band; /* the largest first; the last one is that of all others */
 	size_t bands;
 	size_t others; /* rows in that last one */
 	uint64_t most; /* the largest sum of a column */
 	uint64_t most_reserved;
-	uint64_t span_ns; /* from the first event to the last */
+	uint64_t most_outside;
+	uint64_t most_total; /* reserved and outside the cache */
+	uint64_t start_ns;   /* the first event, in the cache or outside */
+	uint64_t span_ns;    /* from there to the last */
 	struct cm_groups groups;
 };
 

@@ -5,6 +5,7 @@
 
 #include "stats/text.h"
 #include "tools/output/text.h"
+#include "tools/plot/outside.h"
 #include "tools/plot/plot.h"
 #include "tools/snapshot/figures.h"
 #include "tools/snapshot/history.h"
@@ -119,59 +120,30 @@ static void put_spans(struct cm_columns *columns, const struct rows *rows)
 	COLUMN(before_size, before);
 }
 
-/* A device's memory outside the cache, or NULL. */
-static const struct cm_snap_device *find_outside(const struct cm_snapshot *snapshot,
-						 const struct cm_snap_device *device)
-{
-	size_t i;
-
-	for (i = 0; i < snapshot->outsides && !device->outside; i++)
-		if (device->row && snapshot->outside[i].index == device->index)
-			return &snapshot->outside[i];
-	return NULL;
-}
-
-/* How much of it there was after each event of the device. The last level is known, and with it
- * what was there before the events. */
-static void fill_uncached(const struct cm_history *history, const struct cm_history *outside,
-			  uint64_t *levels)
-{
-	struct cm_figures figures;
-	uint64_t level = outside->start.allocated, last = level, before;
-	size_t i, j = 0;
-
-	if (outside->events)
-		last = outside->level[outside->events - 1].allocated;
-	cm_figures_get(outside->snapshot, outside->device, &figures);
-	before = figures.allocated > last ? figures.allocated - last : 0;
-	for (i = 0; i < history->events; i++) {
-		while (j < outside->events && outside->event[j].tick <= history->event[i].tick)
-			level = outside->level[j++].allocated;
-		levels[i] = before + level;
-	}
-}
-
-/* A column only where there is such memory. */
+/* How much of it there was after each event of the device; a column only where there is such
+ * memory. */
 static int put_uncached(struct cm_columns *columns, struct rows *rows)
 {
 	const struct cm_history *history = rows->history;
-	const struct cm_snap_device *device = find_outside(history->snapshot, history->device);
-	struct cm_history *outside;
+	const struct cm_image *image = history->snapshot->image;
+	struct cm_outside outside;
 	uint64_t *levels;
+	size_t i;
 	int err;
 
-	if (!device || !history->events)
-		return 0;
-	err = cm_history_create(history->snapshot, device, &outside);
+	err = cm_outside_open(history->snapshot, history->device, &outside);
 	if (err)
-		return err;
-	levels = calloc(history->events, sizeof(*levels));
-	if (levels) {
-		fill_uncached(history, outside, levels);
-		rows->uncached = levels;
-		COLUMN(event_uncached, history->events);
+		return err == -ENODATA ? 0 : err;
+	levels = calloc(history->events + 1, sizeof(*levels));
+	for (i = 0; levels && i < history->events; i++) {
+		while (cm_outside_read(&outside, cm_image_time(image, history->event[i].tick)))
+			;
+		levels[i] = cm_outside_level(&outside);
 	}
-	cm_history_destroy(outside);
+	rows->uncached = levels;
+	if (levels && history->events)
+		COLUMN(event_uncached, history->events);
+	cm_outside_close(&outside);
 	free(levels);
 	return levels ? 0 : -ENOMEM;
 }

@@ -22,11 +22,12 @@
 #define NAME_MOST  37 /* characters of a name in the legend */
 #define OOMS_MOST  20
 
-#define INK   0x1d2330
-#define FAINT 0x667085
-#define GRID  0xe3e7ee
-#define ALARM 0xd4302b
-#define OTHER 0x969eaa
+#define INK     0x1d2330
+#define FAINT   0x667085
+#define GRID    0xe3e7ee
+#define ALARM   0xd4302b
+#define OTHER   0x969eaa
+#define OUTSIDE 0xd0d5dd
 
 /* The colours of the page. */
 static const uint32_t palette[] = {0x4e79a7, 0xf28e2b, 0x59a14f, 0xe15759, 0x76b7b2,
@@ -40,7 +41,7 @@ struct still {
 	const struct cm_curve *curve;
 	double w, h;   /* of the plot */
 	double most;   /* bytes at its top */
-	bool reserved; /* is drawn: it does not flatten the others */
+	bool reserved; /* is drawn: it does not flatten the others, or carries a band */
 };
 
 static uint32_t color_of(const struct cm_curve *curve, size_t band)
@@ -128,6 +129,30 @@ static int draw_bands(struct still *still)
 	return b ? 0 : -ENOMEM;
 }
 
+/* A band upon what is reserved: together they are what the program has of the device. */
+static int draw_outside(struct still *still)
+{
+	const struct cm_curve *curve = still->curve;
+	double *low, *high;
+	size_t c;
+
+	if (!curve->outside)
+		return 0;
+	low = calloc(curve->columns, sizeof(*low));
+	high = calloc(curve->columns, sizeof(*high));
+	for (c = 0; low && high && c < curve->columns; c++) {
+		low[c] = y_of(still, (double)curve->reserved[c]);
+		high[c] = y_of(still, (double)curve->reserved[c] + (double)curve->outside[c]);
+	}
+	if (low && high)
+		cm_picture_band(&still->picture, LEFT, still->w / (double)curve->columns, low, high,
+				curve->columns, OUTSIDE);
+	c = low && high;
+	free(low);
+	free(high);
+	return c ? 0 : -ENOMEM;
+}
+
 static void draw_reserved(struct still *still)
 {
 	const struct cm_curve *curve = still->curve;
@@ -153,7 +178,7 @@ static void draw_ooms(struct still *still)
 {
 	const struct cm_history *history = still->history;
 	const struct cm_image *image = history->snapshot->image;
-	const uint64_t start = cm_image_time(image, history->event[0].tick);
+	const uint64_t start = still->curve->start_ns;
 	size_t i, shown = 0;
 	char text[64];
 	double x;
@@ -188,6 +213,19 @@ static void shorten(char *to, size_t bytes, const char *name)
 	(void)snprintf(to + at, bytes - at, "%s", name[at] ? ".." : "");
 }
 
+static void draw_legend_outside(struct still *still, double x, double y)
+{
+	char text[64];
+
+	cm_picture_box(&still->picture, x, y - 10, 11, 11, OUTSIDE);
+	cm_picture_text(&still->picture, x + 18, y, SMALL_SIZE, CM_ALIGN_LEFT, INK,
+			"outside the cache");
+	(void)snprintf(text, sizeof(text), "up to %s",
+		       cm_size_format((int64_t)still->curve->most_outside).text);
+	cm_picture_text(&still->picture, x + 18, y + 14, SMALL_SIZE - 1, CM_ALIGN_LEFT, FAINT,
+			text);
+}
+
 static void draw_legend(struct still *still)
 {
 	const struct cm_curve *curve = still->curve;
@@ -210,6 +248,8 @@ static void draw_legend(struct still *still)
 		cm_picture_text(&still->picture, x + 18, y + 14, SMALL_SIZE - 1, CM_ALIGN_LEFT,
 				FAINT, text);
 	}
+	if (curve->outside)
+		draw_legend_outside(still, x, y += 33);
 	if (still->reserved) {
 		y += 33;
 		cm_picture_line(&still->picture, x, y - 4, x + 11, y - 4, 1.5, INK);
@@ -221,33 +261,39 @@ static void draw_legend(struct still *still)
 static void draw_title(struct still *still)
 {
 	const struct cm_level *peak = cm_history_level(still->history, still->history->peak);
+	const struct cm_snap_device *device = still->history->device;
 	char text[256];
 
 	(void)snprintf(text, sizeof(text), "%s, process %d, %s", still->source->comm,
-		       (int)still->source->pid, cm_device_title(still->history->device).text);
+		       (int)still->source->pid, cm_device_title(device).text);
 	cm_picture_text(&still->picture, 16, 24, TEXT_SIZE, CM_ALIGN_LEFT, INK, text);
-	(void)snprintf(text, sizeof(text), "peak %s allocated, %s reserved",
-		       cm_size_format((int64_t)peak->allocated).text,
-		       cm_size_format((int64_t)peak->reserved).text);
+	(void)snprintf(text, sizeof(text), "peak %s allocated%s%s%s",
+		       cm_size_format((int64_t)peak->allocated).text, device->outside ? "" : ", ",
+		       device->outside ? "" : cm_size_format((int64_t)peak->reserved).text,
+		       device->outside ? "" : " reserved");
 	cm_picture_text(&still->picture, WIDTH - 16, 24, SMALL_SIZE, CM_ALIGN_RIGHT, FAINT, text);
 }
 
 static int draw(struct still *still)
 {
+	const struct cm_curve *curve = still->curve;
+	uint64_t most = curve->most;
 	int err;
 
 	still->w = WIDTH - LEFT - RIGHT;
 	still->h = HEIGHT - TOP - BOTTOM;
-	still->reserved = still->curve->most_reserved <= 2 * still->curve->most;
-	still->most = (double)(still->reserved && still->curve->most_reserved > still->curve->most
-				       ? still->curve->most_reserved
-				       : still->curve->most) *
-		      1.05;
-	if (still->most < 1)
-		still->most = 1;
+	still->reserved = !still->history->device->outside &&
+			  (curve->outside || curve->most_reserved <= 2 * curve->most);
+	if (still->reserved && curve->most_reserved > most)
+		most = curve->most_reserved;
+	if (curve->most_total > most)
+		most = curve->most_total;
+	still->most = most ? (double)most * 1.05 : 1;
 	draw_title(still);
 	draw_axis(still);
-	err = draw_bands(still);
+	err = draw_outside(still);
+	if (!err)
+		err = draw_bands(still);
 	draw_reserved(still);
 	draw_times(still);
 	draw_ooms(still);
@@ -257,13 +303,12 @@ static int draw(struct still *still)
 
 static const struct cm_snap_device *busiest(const struct cm_snapshot *snapshot)
 {
-	const struct cm_snap_device *best = NULL;
+	const struct cm_snap_device *best = NULL, *device;
 	size_t i;
 
-	for (i = 0; i < snapshot->devices; i++)
-		if (snapshot->device[i].events &&
-		    (!best || snapshot->device[i].events > best->events))
-			best = &snapshot->device[i];
+	for (i = 0; (device = cm_snapshot_device(snapshot, i)); i++)
+		if (device->events && (!best || device->events > best->events))
+			best = device;
 	return best;
 }
 

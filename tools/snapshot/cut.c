@@ -186,13 +186,15 @@ int cm_snapshot_cut(struct cm_snapshot *snapshot, const struct cm_cut *cut,
 	size_t i;
 	int err = 0;
 
-	for (i = 0; i < snapshot->devices; i++) {
-		report.old_events += drop_old(snapshot, &snapshot->device[i], cut);
+	for (i = 0; i < snapshot->devices + snapshot->outsides; i++) {
+		struct cm_snap_device *device = i < snapshot->devices
+							? &snapshot->device[i]
+							: &snapshot->outside[i - snapshot->devices];
+
+		report.old_events += drop_old(snapshot, device, cut);
 		if (cut->min_size_bytes)
-			report.small_events += drop_small(snapshot, &snapshot->device[i], cut);
+			report.small_events += drop_small(snapshot, device, cut);
 	}
-	for (i = 0; i < snapshot->outsides; i++)
-		report.old_events += drop_old(snapshot, &snapshot->outside[i], cut);
 	if (cut->min_size_bytes) {
 		report.small_blocks = count_small(snapshot, cut->min_size_bytes);
 		snapshot->min_size_bytes = cut->min_size_bytes;
