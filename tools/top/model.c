@@ -334,6 +334,9 @@ static void balance(struct cm_top_gpu *gpu)
 {
 	const int64_t rest = cm_wrap_sub(cm_wrap_sub(gpu->total, gpu->reserved), gpu->others);
 
+	/* What the driver said to a process that has ended is of a time when it was there. */
+	if (!gpu->processes)
+		gpu->free_known = false;
 	if (!gpu->free_known) {
 		gpu->free = rest > 0 ? rest : 0;
 		return;

@@ -138,11 +138,16 @@ static void a_crashed_process_holds_no_memory(void **state)
 	const size_t i = stage_add(f->stage, 10, "alice", "train", 0);
 
 	stage_set(f->stage, i, 10 * STAGE_GIB, 0, 0, 0);
+	f->stage->device[i].row.free_seen_ns = 1;
+	f->stage->device[i].row.free_bytes = 50 * (uint64_t)STAGE_GIB;
 	update(f);
+	assert_int_equal(f->top.gpu[0].others, 20 * STAGE_GIB);
 	f->stage->process[i].life = CM_LIFE_CRASHED;
 	update(f);
 	assert_int_equal(f->top.crashed, 1);
 	assert_int_equal(f->top.gpu[0].allocated, 0);
+	assert_int_equal(f->top.gpu[0].others, 0);
+	assert_int_equal(f->top.gpu[0].free, f->top.gpu[0].total);
 	assert_int_equal(f->top.shown_count, 1);
 	f->top.no_crashed = true;
 	update(f);
@@ -151,6 +156,7 @@ static void a_crashed_process_holds_no_memory(void **state)
 	f->stage->process[i].life = CM_LIFE_EXITED;
 	update(f);
 	assert_int_equal(f->top.rows, 0);
+	assert_int_equal(f->top.gpu[0].free, f->top.gpu[0].total);
 }
 
 static void three(struct fixture *f)
