@@ -4,7 +4,9 @@
  * way, and a program that gets into its way is stopped. Under the library as it is every one of
  * these programs ends well, so it is the heap that is found, and not the program.
  */
+#include <dlfcn.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "tests/preload/surface/surface.h"
@@ -300,6 +302,26 @@ static void play_shown(void)
 	OK(cuCtxSynchronize());
 }
 
+/* A card may write at once, and the program keeps the registration. */
+static void play_named(void)
+{
+	void *verbs = dlopen(getenv("VERBS"), RTLD_NOW);
+	void *(*reg)(void *domain, void *addr, size_t bytes, int access);
+	CUdeviceptr addr;
+	CUstream stream;
+
+	CM_MUST(verbs);
+	*(void **)&reg = dlsym(verbs, "ibv_reg_mr");
+	cm_open(0);
+	stream = make_stream(CU_STREAM_DEFAULT);
+	addr = cm_get(BLOCK);
+	CM_MUST(reg && reg(NULL, (void *)addr, BLOCK, 0));
+	launch(load_touch(), stream, addr);
+	addr = free_and_get(addr);
+	cudasim_host_write((void *)addr, BLOCK);
+	OK(cuCtxSynchronize());
+}
+
 /* Every access was of memory that the program owns: the ring misses no door. */
 static void play_all_owned(void)
 {
@@ -316,13 +338,21 @@ static void play_all_owned(void)
 }
 
 static const struct cm_role roles[] = {
-	{"streams", play_streams},     {"non_blocking", play_non_blocking},
-	{"contexts", play_contexts},   {"wait", play_wait},
-	{"peer", play_peer},           {"late_peer", play_late_peer},
-	{"copies", play_copies},       {"late_copy", play_late_copy},
-	{"pinned", play_pinned},       {"capture", play_capture},
-	{"all_owned", play_all_owned}, {"page", play_page},
-	{"shown", play_shown},         {NULL, NULL},
+	{"streams", play_streams},
+	{"non_blocking", play_non_blocking},
+	{"contexts", play_contexts},
+	{"wait", play_wait},
+	{"peer", play_peer},
+	{"late_peer", play_late_peer},
+	{"copies", play_copies},
+	{"late_copy", play_late_copy},
+	{"pinned", play_pinned},
+	{"capture", play_capture},
+	{"all_owned", play_all_owned},
+	{"page", play_page},
+	{"shown", play_shown},
+	{"named", play_named},
+	{NULL, NULL},
 };
 
 /* ---- the cases ---- */
@@ -392,6 +422,7 @@ FOUND(one_stream, "non_blocking", "")
 FOUND(one_context, "contexts", "")
 FOUND(peer, "peer", "")
 FOUND(settle, "late_peer", "")
+FOUND(named, "named", "")
 FOUND(reach, "copies", "")
 FOUND(under_way, "copies", "")
 FOUND(pinned, "pinned", "sync:never")
@@ -425,7 +456,7 @@ int main(int argc, char **argv)
 		CM_PLAY_TEST(capture_is_found),        CM_PLAY_TEST(pages_is_found),
 		CM_PLAY_TEST(shown_is_found),          CM_PLAY_TEST(reach_is_found),
 		CM_PLAY_TEST(under_way_is_found),      CM_PLAY_TEST(settle_is_found_by_a_copy),
-		CM_PLAY_TEST(peer_is_found_by_a_wait),
+		CM_PLAY_TEST(peer_is_found_by_a_wait), CM_PLAY_TEST(named_is_found),
 	};
 
 	cm_rerun_role(argc, argv, roles);
