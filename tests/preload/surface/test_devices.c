@@ -272,9 +272,17 @@ static void do_graph(const struct scene *scene)
 }
 
 static void (*const forms[])(const struct scene *scene) = {
-	do_unified,        do_on_devices, do_peers,      do_to_host, do_plane, do_box,   do_batch,
-	do_batch_of_boxes, do_fill,       do_plane_fill, do_value,   do_words, do_graph,
+	do_batch, do_batch_of_boxes, do_unified,    do_on_devices, do_peers, do_to_host, do_plane,
+	do_box,   do_fill,           do_plane_fill, do_value,      do_words, do_graph,
 };
+
+static int driver_version(void)
+{
+	int version;
+
+	OK(cuDriverGetVersion(&version));
+	return version;
+}
 
 /* As long as the work is under way the block is nobody else's, and then it is again. */
 static void hold_back(void (*submit)(const struct scene *scene))
@@ -294,8 +302,12 @@ static void hold_back(void (*submit)(const struct scene *scene))
 	OK(cuCtxSynchronize());
 	OK(cuMemFree_v2(scene.own));
 	OK(cuCtxSetCurrent(scene.first));
-	CM_MUST(cm_get(BLOCK) == scene.other);
-	OK(cuMemFree_v2(scene.other));
+	OK(cuMemFree_v2(next));
+	/* Without events of a context the device is waited for, once a batch has been freed. */
+	if (driver_version() < 12050)
+		return;
+	next = cm_get(BLOCK);
+	CM_MUST(next == scene.other);
 	OK(cuMemFree_v2(next));
 }
 
@@ -303,10 +315,11 @@ static void hold_back(void (*submit)(const struct scene *scene))
 static void play_forms(void)
 {
 	struct cm_api api;
-	size_t i;
+	/* The calls of the first two came with CUDA 13. */
+	size_t i = driver_version() < 13000 ? 2 : 0;
 
 	cm_api_open(&api);
-	for (i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
+	for (; i < sizeof(forms) / sizeof(forms[0]); i++) {
 		hold_back(forms[i]);
 		OK(cuCtxSynchronize());
 		api.empty_cache();
@@ -461,10 +474,14 @@ static const struct cm_role roles[] = {
 
 CM_PLAY(a_busy_device_holds_up_no_other, "busy", "", PLAN(""))
 CM_PLAY(nor_does_a_kernel_that_never_ends, "endless", "", PLAN(""))
-CM_PLAY(nor_does_it_under_older_drivers, "endless", "", PLAN(",version:12040"))
-CM_PLAY(nor_does_it_under_drivers_older_still, "busy", "", PLAN(",version:12020"))
-CM_PLAY(a_thread_on_each_device_makes_no_more_calls, "apart", "", "CUDASIM=devices:8,memory:1G")
+CM_PLAY(nor_does_it_under_12_4, "busy", "", PLAN(",version:12040"))
+CM_PLAY(nor_does_a_kernel_that_never_ends_under_12_4, "endless", "", PLAN(",version:12040"))
+CM_PLAY(nor_does_it_under_12_2, "busy", "", PLAN(",version:12020"))
+CM_PLAY(nor_does_a_kernel_that_never_ends_under_12_2, "endless", "", PLAN(",version:12020"))
+CM_PLAY(a_thread_on_each_device_makes_no_more_calls, "apart", "", "CUDASIM=devices:8,memory:16G")
 CM_PLAY(work_that_names_a_block_holds_it_back, "forms", "", WITHOUT_ROOM)
+CM_PLAY(so_it_does_under_12_4, "forms", "", WITHOUT_ROOM ",version:12040")
+CM_PLAY(so_it_does_under_12_2, "forms", "", WITHOUT_ROOM ",version:12020")
 CM_PLAY(work_that_names_a_block_comes_after_its_old_work, "in_place", "", WITHOUT_ROOM)
 CM_PLAY(a_copy_is_work_of_its_stream, "foreign_stream", "", PLAN(""))
 CM_PLAY(a_stream_waits_for_an_event_of_another_device, "foreign_event", "", PLAN(""))
@@ -475,10 +492,14 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		CM_PLAY_TEST(a_busy_device_holds_up_no_other),
 		CM_PLAY_TEST(nor_does_a_kernel_that_never_ends),
-		CM_PLAY_TEST(nor_does_it_under_older_drivers),
-		CM_PLAY_TEST(nor_does_it_under_drivers_older_still),
+		CM_PLAY_TEST(nor_does_it_under_12_4),
+		CM_PLAY_TEST(nor_does_a_kernel_that_never_ends_under_12_4),
+		CM_PLAY_TEST(nor_does_it_under_12_2),
+		CM_PLAY_TEST(nor_does_a_kernel_that_never_ends_under_12_2),
 		CM_PLAY_TEST(a_thread_on_each_device_makes_no_more_calls),
 		CM_PLAY_TEST(work_that_names_a_block_holds_it_back),
+		CM_PLAY_TEST(so_it_does_under_12_4),
+		CM_PLAY_TEST(so_it_does_under_12_2),
 		CM_PLAY_TEST(work_that_names_a_block_comes_after_its_old_work),
 		CM_PLAY_TEST(a_copy_is_work_of_its_stream),
 		CM_PLAY_TEST(a_stream_waits_for_an_event_of_another_device),

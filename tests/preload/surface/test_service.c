@@ -112,7 +112,7 @@ static void play_asked(void)
 	must_be_asked();
 }
 
-static void play_peers(void)
+static void open_peers(void)
 {
 	CUcontext first = cm_open(0);
 
@@ -120,15 +120,25 @@ static void play_peers(void)
 	(void)cm_get(MIB);
 	OK(cuCtxEnablePeerAccess(first, 0));
 	OK(cuCtxSetCurrent(first));
+}
+
+static void play_peers(void)
+{
+	open_peers();
 	loop();
 	must_be_asked();
 }
 
 /* It is loaded, and not called. */
-static void play_storage(void)
+static void open_storage(void)
 {
 	CM_MUST(dlopen(getenv("LIBRARIES"), RTLD_NOW));
 	CM_MUST(dlopen(getenv("CALLER"), RTLD_NOW));
+}
+
+static void play_storage(void)
+{
+	open_storage();
 	play_ordered();
 }
 
@@ -179,13 +189,50 @@ static void play_apart_by_hand(void)
 	play_ordered();
 }
 
+/* What is freed until the next wait lies in so many driver allocations. */
+static void must_be_waited_for(unsigned waits, unsigned allocations)
+{
+	CM_MUST(cudasim_calls("cuMemAlloc_v2") <= allocations);
+	CM_MUST(cudasim_calls("cuCtxRecordEvent") == 0);
+	CM_MUST(cudasim_calls("cuCtxSynchronize") <= waits);
+}
+
 static void play_waited(void)
 {
 	cm_open(0);
 	loop();
-	CM_MUST(cudasim_calls("cuMemAlloc_v2") <= 5);
-	CM_MUST(cudasim_calls("cuCtxRecordEvent") == 0);
-	CM_MUST(cudasim_calls("cuCtxSynchronize") <= TURNS / 10);
+	must_be_waited_for(TURNS / 10, 5);
+}
+
+static void play_waited_rank(void)
+{
+	CM_MUST(!setenv("WORLD_SIZE", "8", 1));
+	cm_open(0);
+	loop();
+	must_be_waited_for(TURNS / 7, 20);
+}
+
+static void play_waited_storage(void)
+{
+	open_storage();
+	play_waited();
+}
+
+static void play_waited_registered(void)
+{
+	register_fn *reg = find_register();
+
+	cm_open(0);
+	loop_with(reg);
+	must_be_waited_for(TURNS / 10, 5);
+}
+
+/* Both contexts are waited for. */
+static void play_waited_peers(void)
+{
+	open_peers();
+	loop();
+	must_be_waited_for(2 * TURNS / 10, 5);
 }
 
 static void play_freed(void)
@@ -211,6 +258,10 @@ static const struct cm_role roles[] = {
 	{"peers", play_peers},
 	{"storage", play_storage},
 	{"waited", play_waited},
+	{"waited_peers", play_waited_peers},
+	{"waited_rank", play_waited_rank},
+	{"waited_storage", play_waited_storage},
+	{"waited_registered", play_waited_registered},
 	{"freed", play_freed},
 	{"forwarded", play_forwarded},
 	{"registered", play_registered},
@@ -238,6 +289,18 @@ CM_PLAY(a_process_with_calls_past_us_is_ordered_by_hand, "apart_by_hand", "reuse
 	NULL)
 CM_PLAY(a_driver_of_12_4_is_waited_for, "waited", CAP, "CUDASIM=version:12040")
 CM_PLAY(a_driver_of_12_2_is_waited_for, "waited", CAP, "CUDASIM=version:12020")
+CM_PLAY(a_rank_with_12_4_is_waited_for, "waited_rank", CAP, "CUDASIM=version:12040")
+CM_PLAY(a_rank_with_12_2_is_waited_for, "waited_rank", CAP, "CUDASIM=version:12020")
+CM_PLAY(a_process_with_storage_and_12_4_is_waited_for, "waited_storage", CAP,
+	"CUDASIM=version:12040")
+CM_PLAY(a_process_with_storage_and_12_2_is_waited_for, "waited_storage", CAP,
+	"CUDASIM=version:12020")
+CM_PLAY(registered_memory_with_12_4_is_waited_for, "waited_registered", CAP,
+	"CUDASIM=version:12040")
+CM_PLAY(registered_memory_with_12_2_is_waited_for, "waited_registered", CAP,
+	"CUDASIM=version:12020")
+CM_PLAY(peers_of_a_driver_of_12_4_are_waited_for, "waited_peers", CAP,
+	"CUDASIM=devices:2,version:12040")
 CM_PLAY(a_free_waits_by_hand, "freed", "sync:free," CAP, NULL)
 CM_PLAY(a_profiler_sees_all, "forwarded", "", "NVTX_INJECTION64_PATH=/tool")
 
@@ -258,6 +321,13 @@ int main(int argc, char **argv)
 		CM_PLAY_TEST(a_process_with_calls_past_us_is_ordered_by_hand),
 		CM_PLAY_TEST(a_driver_of_12_4_is_waited_for),
 		CM_PLAY_TEST(a_driver_of_12_2_is_waited_for),
+		CM_PLAY_TEST(a_rank_with_12_4_is_waited_for),
+		CM_PLAY_TEST(a_rank_with_12_2_is_waited_for),
+		CM_PLAY_TEST(a_process_with_storage_and_12_4_is_waited_for),
+		CM_PLAY_TEST(a_process_with_storage_and_12_2_is_waited_for),
+		CM_PLAY_TEST(registered_memory_with_12_4_is_waited_for),
+		CM_PLAY_TEST(registered_memory_with_12_2_is_waited_for),
+		CM_PLAY_TEST(peers_of_a_driver_of_12_4_are_waited_for),
 		CM_PLAY_TEST(a_free_waits_by_hand),
 		CM_PLAY_TEST(a_profiler_sees_all),
 	};
