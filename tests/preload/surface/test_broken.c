@@ -98,7 +98,8 @@ static void play_broken_unseen(void)
 	CM_MUST(cuMemFree_v2(block) == CUDA_ERROR_ILLEGAL_ADDRESS);
 }
 
-#define KEPT 1000 /* MiB of idle memory */
+#define KEPT     1000         /* MiB of idle memory */
+#define CARD_MIB (80 * 1024u) /* of the large card */
 
 /* Fails a kernel unseen, beside idle memory that serves the requests to come. */
 static void fail_unseen(void)
@@ -128,7 +129,7 @@ static uint64_t free_until_heard(uint64_t bytes)
 	uint64_t freed = 0;
 	CUdeviceptr block;
 
-	while (res == CUDA_SUCCESS && freed < KEPT * MIB) {
+	while (res == CUDA_SUCCESS && freed < 2 * KEPT * MIB) {
 		res = cuMemAlloc_v2(&block, bytes);
 		if (res == CUDA_SUCCESS)
 			res = cuMemFree_v2(block);
@@ -152,6 +153,30 @@ static void play_late_small(void)
 {
 	fail_unseen();
 	CM_MUST(free_until_heard(MIB / 16) <= 64 * MIB);
+}
+
+/* A loop over one block is small for this card, and lets more wait until the driver is asked: what
+ * it has reserved, which is 1/128 of the card beyond 6 GiB. */
+static void play_late_on_large_card(void)
+{
+	const uint64_t most = 2 * (CARD_MIB - 6 * 1024) / 128 * MIB, bytes = 16 * MIB;
+	uint32_t flag = 1;
+	CUdeviceptr block;
+	CUfunction hold;
+	uint64_t freed;
+	int i;
+
+	cm_open(0);
+	hold = cm_load_hold();
+	for (i = 0; i < 400; i++) {
+		block = cm_get(bytes);
+		cm_launch_hold(hold, NULL, block, MIB, &flag);
+		OK(cuMemFree_v2(block));
+	}
+	cm_launch_hold(hold, NULL, cm_get(MIB), CARD_MIB * MIB, &flag);
+	cudasim_complete_all();
+	freed = free_until_heard(bytes);
+	CM_MUST(freed > 64 * MIB && freed <= most);
 }
 
 static void play_at_once(void)
@@ -232,6 +257,7 @@ static const struct cm_role roles[] = {
 	{"broken_unseen", play_broken_unseen},
 	{"late", play_late},
 	{"late_small", play_late_small},
+	{"late_on_large_card", play_late_on_large_card},
 	{"at_once", play_at_once},
 	{"heard_by_a_launch", play_heard_by_a_launch},
 	{NULL, NULL},
@@ -248,6 +274,7 @@ CM_PLAY(a_native_request_tells_at_once, "at_once", NULL, NULL)
 CM_PLAY(a_native_request_tells_at_once_in_stats_mode, "at_once", "mode:stats", NULL)
 CM_PLAY(a_request_tells_within_two_batches, "late", "", NULL)
 CM_PLAY(a_small_request_tells_within_two_batches, "late_small", "", NULL)
+CM_PLAY(a_request_tells_later_on_a_large_card, "late_on_large_card", "", "CUDASIM=memory:80G")
 CM_PLAY(a_launch_tells_first, "heard_by_a_launch", "", NULL)
 
 int main(int argc, char **argv)
@@ -263,6 +290,7 @@ int main(int argc, char **argv)
 		CM_PLAY_TEST(a_native_request_tells_at_once_in_stats_mode),
 		CM_PLAY_TEST(a_request_tells_within_two_batches),
 		CM_PLAY_TEST(a_small_request_tells_within_two_batches),
+		CM_PLAY_TEST(a_request_tells_later_on_a_large_card),
 		CM_PLAY_TEST(a_launch_tells_first),
 	};
 
