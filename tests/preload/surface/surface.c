@@ -21,6 +21,21 @@ CUdeviceptr cm_get(uint64_t bytes)
 	return addr;
 }
 
+CUstream cm_new_stream(void)
+{
+	CUstream stream;
+
+	OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	return stream;
+}
+
+void cm_open_and_warm(void)
+{
+	cm_open(0);
+	OK(cuMemFree_v2(cm_get(MIB)));
+	OK(cuCtxSynchronize());
+}
+
 uint32_t cm_read_word(CUdeviceptr addr)
 {
 	uint32_t word;

@@ -25,6 +25,12 @@ CUcontext cm_open(CUdevice device);
 /* A device block; a failure ends the role. */
 CUdeviceptr cm_get(uint64_t bytes);
 
+/* That does not wait for the default stream. */
+CUstream cm_new_stream(void);
+
+/* Opens device 0; a megabyte is ready in the cache. */
+void cm_open_and_warm(void);
+
 /* Waits for the device. */
 uint32_t cm_read_word(CUdeviceptr addr);
 

@@ -5,23 +5,13 @@
  */
 #include <dlfcn.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "interpose/cudamem.h"
 #include "tests/preload/surface/surface.h"
 #include "tests/unit/cmocka_all.h"
-
-static CUstream new_stream(void)
-{
-	CUstream stream;
-
-	OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
-	return stream;
-}
 
 /* With a megabyte ready in the cache: whether a request is served without the driver. */
 static bool is_cached(void)
@@ -30,13 +20,6 @@ static bool is_cached(void)
 
 	OK(cuMemFree_v2(cm_get(MIB)));
 	return cudasim_calls("cuMemAlloc_v2") == calls;
-}
-
-static void open_and_warm(void)
-{
-	cm_open(0);
-	OK(cuMemFree_v2(cm_get(MIB)));
-	OK(cuCtxSynchronize());
 }
 
 /* ---- the driver's verdict ---- */
@@ -54,9 +37,9 @@ static void play_global(void)
 	CUstream stream;
 	CUdeviceptr block, addr;
 
-	open_and_warm();
+	cm_open_and_warm();
 	block = cm_get(MIB);
-	stream = new_stream();
+	stream = cm_new_stream();
 	OK(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
 	CM_MUST(cuMemAlloc_v2(&addr, MIB) == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
 	must_be_lost(stream);
@@ -107,9 +90,9 @@ static void play_thread_local(void)
 	CUstream stream;
 	CUgraph graph;
 
-	open_and_warm();
+	cm_open_and_warm();
 	block = cm_get(MIB);
-	stream = new_stream();
+	stream = cm_new_stream();
 	OK(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
 	other = from_another_thread(block);
 	CM_MUST(other.alloc == CUDA_SUCCESS && other.free == CUDA_SUCCESS);
@@ -133,8 +116,8 @@ static void play_relaxed(void)
 	CUstream stream;
 	CUgraph graph;
 
-	open_and_warm();
-	stream = new_stream();
+	cm_open_and_warm();
+	stream = cm_new_stream();
 	OK(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
 	addr = cm_get(MIB);
 	OK(cuMemsetD8Async(addr, 1, MIB, stream));
@@ -149,8 +132,8 @@ static void play_relaxed_thread(void)
 	CUstream stream;
 	CUgraph graph;
 
-	open_and_warm();
-	stream = new_stream();
+	cm_open_and_warm();
+	stream = cm_new_stream();
 	OK(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
 	OK(cuThreadExchangeStreamCaptureMode(&mode));
 	OK(cuMemFree_v2(cm_get(MIB)));
@@ -182,11 +165,11 @@ static void play_quiet(void)
 
 	empty = (__typeof__(empty))dlsym(RTLD_DEFAULT, "cudamem_empty_cache");
 	CM_MUST(empty);
-	open_and_warm();
+	cm_open_and_warm();
 	hold = cm_load_hold();
 	for (i = 0; i < 8; i++)
 		block[i] = cm_get(8 * MIB);
-	stream = new_stream();
+	stream = cm_new_stream();
 	OK(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
 	calls = own_calls();
 	for (i = 0; i < 8; i++) {
@@ -214,10 +197,10 @@ static void play_freed_meanwhile(void)
 	CUfunction hold;
 	CUgraph graph;
 
-	open_and_warm();
+	cm_open_and_warm();
 	hold = cm_load_hold();
-	worker = new_stream();
-	stream = new_stream();
+	worker = cm_new_stream();
+	stream = cm_new_stream();
 	block = cm_get(30 * MIB);
 	cm_launch_hold(hold, worker, block, 30 * MIB, &flag);
 	OK(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
@@ -303,11 +286,11 @@ static void play_resumed(void)
 	CUstream stream;
 	size_t i, j;
 
-	open_and_warm();
+	cm_open_and_warm();
 	OK(cuGraphCreate(&graph_to_fill, 0));
 	for (i = 0; i < sizeof(begins) / sizeof(begins[0]); i++) {
 		for (j = 0; j < sizeof(ends) / sizeof(ends[0]); j++) {
-			stream = new_stream();
+			stream = cm_new_stream();
 			CM_MUST(is_cached());
 			OK(begins[i](stream));
 			if (begins[i] != cuStreamBeginCapture && begins[i] != begin_1_per_thread)
@@ -327,10 +310,10 @@ static void play_failed(void)
 {
 	CUstream stream;
 
-	open_and_warm();
+	cm_open_and_warm();
 	CM_MUST(begin_2(NULL) == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
 	CM_MUST(is_cached());
-	stream = new_stream();
+	stream = cm_new_stream();
 	CM_MUST(end(stream) == CUDA_ERROR_ILLEGAL_STATE);
 	CM_MUST(is_cached());
 	OK(begin_2(stream));
@@ -358,8 +341,8 @@ static void play_wrong_thread(void)
 	pthread_t thread;
 	CUcontext ctx;
 
-	open_and_warm();
-	captured_here = new_stream();
+	cm_open_and_warm();
+	captured_here = cm_new_stream();
 	OK(cuStreamBeginCapture_v2(captured_here, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
 	OK(cuCtxGetCurrent(&ctx));
 	CM_MUST(!pthread_create(&thread, NULL, end_elsewhere, ctx));
@@ -390,7 +373,7 @@ static void play_each_own(void)
 	pthread_t thread;
 	CUgraph graph;
 
-	open_and_warm();
+	cm_open_and_warm();
 	OK(cuCtxGetCurrent(&ctx));
 	OK(cuCtxCreate_v2(&other, 0, 0));
 	OK(cuCtxSetCurrent(ctx));
@@ -412,10 +395,10 @@ static void play_forked(void)
 	CUgraph graph;
 	CUdeviceptr addr;
 
-	open_and_warm();
+	cm_open_and_warm();
 	addr = cm_get(MIB);
-	first = new_stream();
-	second = new_stream();
+	first = cm_new_stream();
+	second = cm_new_stream();
 	OK(cuEventCreate(&fork, CU_EVENT_DISABLE_TIMING));
 	OK(cuEventCreate(&join, CU_EVENT_DISABLE_TIMING));
 	OK(cuStreamBeginCapture_v2(first, CU_STREAM_CAPTURE_MODE_RELAXED));
@@ -439,7 +422,7 @@ static void *capture_elsewhere(void *arg)
 	CUstream stream;
 
 	OK(cuCtxSetCurrent(arg));
-	stream = new_stream();
+	stream = cm_new_stream();
 	OK(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
 	(void)pthread_barrier_wait(&step); /* both capture */
 	(void)pthread_barrier_wait(&step); /* the other has ended */
@@ -453,10 +436,10 @@ static void play_several(void)
 	CUstream stream;
 	CUcontext ctx;
 
-	open_and_warm();
+	cm_open_and_warm();
 	OK(cuCtxGetCurrent(&ctx));
 	CM_MUST(!pthread_barrier_init(&step, NULL, 2));
-	stream = new_stream();
+	stream = cm_new_stream();
 	OK(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
 	CM_MUST(!pthread_create(&thread, NULL, capture_elsewhere, ctx));
 	(void)pthread_barrier_wait(&step);
@@ -474,10 +457,10 @@ static void play_nested(void)
 	CUstream outer, inner;
 	CUdeviceptr addr;
 
-	open_and_warm();
+	cm_open_and_warm();
 	addr = cm_get(MIB);
-	outer = new_stream();
-	inner = new_stream();
+	outer = cm_new_stream();
+	inner = cm_new_stream();
 	OK(cuStreamBeginCapture_v2(outer, CU_STREAM_CAPTURE_MODE_RELAXED));
 	OK(cuMemsetD8Async(addr, 1, MIB, outer));
 	OK(cuStreamBeginCapture_v2(inner, CU_STREAM_CAPTURE_MODE_RELAXED));
@@ -498,10 +481,10 @@ static void play_context_end(void)
 {
 	CUcontext primary, ctx;
 
-	open_and_warm();
+	cm_open_and_warm();
 	OK(cuCtxGetCurrent(&primary));
 	OK(cuCtxCreate_v2(&ctx, 0, 0));
-	OK(begin_2(new_stream()));
+	OK(begin_2(cm_new_stream()));
 	OK(cuCtxDestroy_v2(ctx));
 	OK(cuCtxSetCurrent(primary));
 	CM_MUST(is_cached());
@@ -513,10 +496,10 @@ static void play_other_context_end(void)
 	CUcontext primary, ctx;
 	CUstream stream;
 
-	open_and_warm();
+	cm_open_and_warm();
 	OK(cuCtxGetCurrent(&primary));
 	OK(cuCtxCreate_v2(&ctx, 0, 0));
-	stream = new_stream();
+	stream = cm_new_stream();
 	OK(cuCtxSetCurrent(primary));
 	OK(begin_2(stream));
 	CM_MUST(!is_cached());
@@ -537,7 +520,7 @@ static void play_memory_nodes(void)
 	CUgraph graph;
 	int i;
 
-	open_and_warm();
+	cm_open_and_warm();
 	OK(cuGraphCreate(&graph, 0));
 	OK(cuGraphAddMemAllocNode(&get, graph, NULL, 0, &params));
 	OK(cuGraphAddMemFreeNode(&give, graph, &get, 1, params.dptr));
@@ -548,146 +531,6 @@ static void play_memory_nodes(void)
 	OK(cuGraphExecDestroy(exec));
 	OK(cuGraphDestroy(graph));
 	CM_MUST(cuMemFree_v2(params.dptr) != CUDA_SUCCESS);
-}
-
-/* ---- requests of other threads ---- */
-
-static pthread_mutex_t program = PTHREAD_MUTEX_INITIALIZER;
-static _Atomic bool has_lock;
-
-/* As PyTorch's allocator, and an interpreter: with a lock of the program's held. */
-static void *get_with_a_lock(void *arg)
-{
-	OK(cuCtxSetCurrent(arg));
-	CM_MUST(!pthread_mutex_lock(&program));
-	has_lock = true;
-	(void)cm_get(40 * MIB);
-	CM_MUST(!pthread_mutex_unlock(&program));
-	return NULL;
-}
-
-/* The request waits for work that ends only after the capture, which wants the lock. */
-static void play_wanted_lock(void)
-{
-	static volatile uint32_t flag;
-	CUdeviceptr addr;
-	pthread_t thread;
-	CUstream stream;
-	CUcontext ctx;
-	uint64_t asked;
-
-	open_and_warm();
-	OK(cuCtxGetCurrent(&ctx));
-	stream = new_stream();
-	addr = cm_get(40 * MIB);
-	cm_launch_hold(cm_load_hold(), new_stream(), addr, MIB, &flag);
-	OK(cuMemFree_v2(addr));
-	CM_MUST(!pthread_create(&thread, NULL, get_with_a_lock, ctx));
-	while (!has_lock)
-		(void)usleep(100);
-	/* It has begun to wait once it has asked again. */
-	for (asked = cudasim_calls("cuEventQuery"); cudasim_calls("cuEventQuery") < asked + 3;)
-		(void)usleep(100);
-	OK(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
-	CM_MUST(!pthread_mutex_lock(&program));
-	CM_MUST(!pthread_mutex_unlock(&program));
-	OK(end(stream));
-	flag = 1;
-	CM_MUST(!pthread_join(thread, NULL));
-}
-
-static void *get_the_most(void *arg)
-{
-	OK(cuCtxSetCurrent(arg));
-	OK(cuMemFree_v2(cm_get(40 * MIB)));
-	return NULL;
-}
-
-/* What the cache holds is in the way of a request until the capture has ended. */
-static void play_full_card(void)
-{
-	uint64_t refused;
-	pthread_t thread;
-	CUstream stream;
-	CUcontext ctx;
-
-	open_and_warm();
-	OK(cuCtxGetCurrent(&ctx));
-	OK(cuMemFree_v2(cm_get(30 * MIB)));
-	OK(cuCtxSynchronize());
-	stream = new_stream();
-	OK(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
-	refused = cudasim_calls("cuMemAlloc_v2");
-	CM_MUST(!pthread_create(&thread, NULL, get_the_most, ctx));
-	while (cudasim_calls("cuMemAlloc_v2") == refused)
-		(void)usleep(100);
-	OK(end(stream));
-	CM_MUST(!pthread_join(thread, NULL));
-}
-
-static void *get_too_much(void *arg)
-{
-	struct rusage before, after;
-	CUdeviceptr addr;
-
-	OK(cuCtxSetCurrent(arg));
-	CM_MUST(!getrusage(RUSAGE_THREAD, &before));
-	CM_MUST(cuMemAlloc_v2(&addr, SIZE_MAX / 2) == CUDA_ERROR_OUT_OF_MEMORY);
-	CM_MUST(!getrusage(RUSAGE_THREAD, &after));
-	/* A thread that waits sleeps some five hundred times. */
-	CM_MUST(after.ru_nvcsw - before.ru_nvcsw < 100);
-	return NULL;
-}
-
-/* Where nothing can be given back, and what the card never has, the end of a capture is of no
- * use. */
-static void play_in_vain(void)
-{
-	pthread_t thread;
-	CUstream stream;
-	CUcontext ctx;
-
-	ctx = cm_open(0);
-	OK(cuMemFree_v2(cm_get(MIB)));
-	stream = new_stream();
-	OK(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
-	CM_MUST(!pthread_create(&thread, NULL, get_too_much, ctx));
-	CM_MUST(!pthread_join(thread, NULL));
-	OK(end(stream));
-}
-
-static _Atomic bool has_retained;
-
-static void *retain_too(void *arg)
-{
-	CUcontext ctx;
-
-	CM_MUST(!cudasim_fail("cuDevicePrimaryCtxRetain", 1, CUDA_ERROR_OUT_OF_MEMORY));
-	(void)cuDevicePrimaryCtxRetain(&ctx, 0);
-	has_retained = true;
-	return arg;
-}
-
-/* Who waits for the capture's end, to make room, keeps nobody from what the capture needs. */
-static void play_retain(void)
-{
-	pthread_t thread;
-	CUstream stream;
-	uint64_t calls;
-	CUcontext ctx;
-
-	open_and_warm();
-	OK(cuMemFree_v2(cm_get(30 * MIB)));
-	stream = new_stream();
-	OK(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
-	calls = cudasim_calls("cuDevicePrimaryCtxRetain");
-	CM_MUST(!pthread_create(&thread, NULL, retain_too, NULL));
-	while (cudasim_calls("cuDevicePrimaryCtxRetain") == calls)
-		(void)usleep(100);
-	OK(cuDevicePrimaryCtxRetain(&ctx, 0));
-	CM_MUST(!has_retained);
-	OK(end(stream));
-	CM_MUST(!pthread_join(thread, NULL));
 }
 
 static const struct cm_role roles[] = {
@@ -707,10 +550,6 @@ static const struct cm_role roles[] = {
 	{"context_end", play_context_end},
 	{"other_context_end", play_other_context_end},
 	{"memory_nodes", play_memory_nodes},
-	{"wanted_lock", play_wanted_lock},
-	{"full_card", play_full_card},
-	{"in_vain", play_in_vain},
-	{"retain", play_retain},
 	{NULL, NULL},
 };
 
@@ -731,13 +570,6 @@ CM_PLAY(the_cache_rests_until_the_outer_capture_ends, "nested", "", "CACHED=1")
 CM_PLAY(a_capture_ends_with_its_context, "context_end", "", NULL)
 CM_PLAY(a_capture_ends_with_the_context_of_its_stream, "other_context_end", "", NULL)
 CM_PLAY_EVERYWHERE(memory_nodes_are_the_graphs, "memory_nodes", NULL)
-CM_PLAY(a_request_that_waits_holds_no_capture_up, "wanted_lock", "reuse:wait", "CUDASIM=time:real")
-CM_PLAY(who_waits_for_a_capture_does_not_hold_it_up, "retain", "", "CUDASIM=time:real")
-CM_PLAY(a_capture_on_a_full_card_is_waited_for, "full_card", "", "CUDASIM=time:real,memory:64M")
-CM_PLAY(a_capture_is_not_waited_for_in_vain, "in_vain", "mode:stats,oom_report:off",
-	"CUDASIM=time:real")
-CM_PLAY(a_capture_is_not_waited_for_by_who_wants_too_much, "in_vain", "oom_report:off",
-	"CUDASIM=time:real")
 
 int main(int argc, char **argv)
 {
@@ -759,11 +591,6 @@ int main(int argc, char **argv)
 		CM_PLAY_TEST(a_capture_ends_with_its_context),
 		CM_PLAY_TEST(a_capture_ends_with_the_context_of_its_stream),
 		CM_PLAY_TEST(memory_nodes_are_the_graphs),
-		CM_PLAY_TEST(a_request_that_waits_holds_no_capture_up),
-		CM_PLAY_TEST(a_capture_on_a_full_card_is_waited_for),
-		CM_PLAY_TEST(a_capture_is_not_waited_for_in_vain),
-		CM_PLAY_TEST(who_waits_for_a_capture_does_not_hold_it_up),
-		CM_PLAY_TEST(a_capture_is_not_waited_for_by_who_wants_too_much),
 	};
 
 	cm_rerun_role(argc, argv, roles);
