@@ -54,7 +54,7 @@ void cm_poll_policy_note_reserved_locked(struct cm_device *device)
 
 	if (reserved > room_of(device))
 		device->gather_bytes = 0;
-	device->batch_bytes = greater(reserved / BATCH_SHARE, device->gather_bytes / 4 * 3);
+	device->batch_bytes = greater(reserved / BATCH_SHARE, device->gather_bytes);
 	device->poll_bytes = greater(greater(reserved / BATCH_SHARE, ASK_LEAST),
 				     device->gather_bytes);
 	if (reserved <= device->shaped_bytes + device->shaped_bytes / GROWTH_SHARE)
@@ -117,8 +117,7 @@ static bool may_gather(const struct cm_heap *heap)
 
 	return heap->can & CM_CAN_CTX_EVENTS && heap->quick_questions >= GATHER_SIGNS &&
 	       requests_since_question(heap) < GATHER_GAP &&
-	       cm_device_reserved_locked(device) < room_of(device) &&
-	       heap->cache->policy.reuse != CM_REUSE_WAIT && !cm_paged_serves(heap);
+	       cm_device_reserved_locked(device) < room_of(device) && !cm_paged_serves(heap);
 }
 
 bool cm_poll_policy_asks_locked(struct cm_heap *heap)
@@ -142,4 +141,12 @@ bool cm_poll_policy_gather_locked(struct cm_heap *heap, uint64_t segment_bytes, 
 	device->gather_bytes = waits + greater(segment_bytes, waits / 2);
 	cm_poll_policy_note_reserved_locked(device);
 	return true;
+}
+
+void cm_poll_policy_stop_gathering_locked(struct cm_device *device)
+{
+	if (!device->gather_bytes)
+		return;
+	device->gather_bytes = 0;
+	cm_poll_policy_note_reserved_locked(device);
 }

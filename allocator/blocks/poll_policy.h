@@ -35,9 +35,12 @@ void cm_poll_policy_note_reserved_locked(struct cm_device *device);
  * cm_poll_policy_gather_locked, once the driver has told what is free on the card.
  */
 bool cm_poll_policy_asks_locked(struct cm_heap *heap);
-/* False: there is no room for such a segment, and the driver is asked. */
+/* False: there is no room for such a segment, and the driver is asked. `free_bytes` is 0 where
+ * nothing may be let wait. */
 bool cm_poll_policy_gather_locked(struct cm_heap *heap, uint64_t segment_bytes,
 				  uint64_t free_bytes);
+/* What waits makes the host wait, as after another context was given access to the memory. */
+void cm_poll_policy_stop_gathering_locked(struct cm_device *device);
 /* How often what is reserved has been freed over since it last grew by a sixteenth. */
 uint64_t cm_poll_policy_turnovers_locked(const struct cm_device *device);
 

@@ -131,9 +131,18 @@ static bool gathers(const struct request *request)
 	if (CM_WITH_LOCK(lock, cm_poll_policy_asks_locked(heap)))
 		return false;
 	bytes = segment_bytes(request);
-	if (stands(request) && ops->mem_info(request->ctx, &free_bytes, &total))
+	/* Without a barrier a request would wait for all that has been gathered. */
+	if (!cm_epoch_may_order(heap) || !stands(request) ||
+	    ops->mem_info(request->ctx, &free_bytes, &total))
 		free_bytes = 0;
 	return CM_WITH_LOCK(lock, cm_poll_policy_gather_locked(heap, bytes, free_bytes));
+}
+
+static void stop_gathering(struct cm_heap *heap)
+{
+	cm_lock_acquire(&heap->device->lock);
+	cm_poll_policy_stop_gathering_locked(heap->device);
+	cm_lock_release(&heap->device->lock);
 }
 
 /* Memory that the program has freed: asked for, ordered, or waited for. -ENOENT: none serves. */
@@ -161,6 +170,7 @@ static int reuse_freed(const struct request *request)
 		err = take_unfragmenting(request);
 	if (err == -ENOENT && is_anything_pending(request) &&
 	    (cache->policy.reuse == CM_REUSE_WAIT || runs_too_far_ahead(heap))) {
+		stop_gathering(heap);
 		/* Nothing is spared at the price of a wait. */
 		err = take_ready(request);
 		if (err == -ENOENT)

@@ -112,6 +112,12 @@ static bool may_lay_barrier(struct cm_heap *heap)
 	       cm_reach_is_alone_event_locked(heap);
 }
 
+bool cm_epoch_may_order(struct cm_heap *heap)
+{
+	return heap->cache->policy.reuse == CM_REUSE_BARRIER &&
+	       CM_WITH_LOCK(&heap->cache->event_lock, may_lay_barrier(heap));
+}
+
 /* An epoch that hangs: whatever is put behind it may hang too. */
 static bool is_stuck(struct cm_heap *heap)
 {

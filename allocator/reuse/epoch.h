@@ -31,6 +31,9 @@ bool cm_epoch_close_event_locked(struct cm_heap *heap);
 /* Asks for the closed epochs; true where any became ready. */
 bool cm_epoch_poll_event_locked(struct cm_heap *heap);
 
+/* Whether a barrier may be laid at present. Takes the event lock. */
+bool cm_epoch_may_order(struct cm_heap *heap);
+
 /* Makes freed memory ready by an ordered barrier; false where none may be laid. */
 bool cm_epoch_barrier_event_locked(struct cm_heap *heap);
 
