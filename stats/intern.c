@@ -65,20 +65,27 @@ void cm_intern_table_fini(struct cm_intern_table *intern)
 	}
 }
 
-/* Mixes 8 bytes at a time by an odd multiplier of good spread: 2^64 divided by the golden ratio. */
+/* An odd multiplier of good spread: 2^64 divided by the golden ratio. */
+#define SPREAD UINT64_C(0x9e3779b97f4a7c15)
+
+/* Of two words at a time: the first product waits for no other. */
+static uint64_t mix(uint64_t hash, const uint64_t *pair)
+{
+	hash = (hash ^ (pair[0] * SPREAD + pair[1])) * SPREAD;
+	return hash ^ hash >> 32;
+}
+
 static uint32_t hash_bytes(const char *data, size_t bytes)
 {
-	uint64_t hash = bytes, word;
+	uint64_t hash = bytes, pair[2];
 
-	for (; bytes >= sizeof(word); data += sizeof(word), bytes -= sizeof(word)) {
-		memcpy(&word, data, sizeof(word));
-		hash = (hash ^ word) * UINT64_C(0x9e3779b97f4a7c15);
-		hash ^= hash >> 32;
+	for (; bytes >= sizeof(pair); data += sizeof(pair), bytes -= sizeof(pair)) {
+		memcpy(pair, data, sizeof(pair));
+		hash = mix(hash, pair);
 	}
-	word = 0;
-	memcpy(&word, data, bytes);
-	hash = (hash ^ word) * UINT64_C(0x9e3779b97f4a7c15);
-	return (uint32_t)(hash >> 32);
+	memset(pair, 0, sizeof(pair));
+	memcpy(pair, data, bytes);
+	return (uint32_t)(mix(hash, pair) >> 32);
 }
 
 /* Whether the bytes stand at `id`. One that is shorter may be the last that there is. */
