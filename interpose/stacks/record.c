@@ -202,8 +202,8 @@ static size_t merge(const uint64_t *native, size_t count, const struct cm_python
 	return used;
 }
 
-/* Writes the frames to words[1] and following and returns how many. */
-static size_t collect_frames(uint64_t unloads, uint64_t *words, bool *ret_cut)
+/* Writes the frames to words[1] and following and returns how many. `native`: C frames too. */
+static size_t collect_frames(bool native, uint64_t unloads, uint64_t *words, bool *ret_cut)
 {
 	const struct cm_unwind_skip own = {(uintptr_t)__ehdr_start, (uintptr_t)_end};
 	const uint32_t depth = recorder.depth;
@@ -212,7 +212,7 @@ static size_t collect_frames(uint64_t unloads, uint64_t *words, bool *ret_cut)
 	bool cut = false;
 	size_t count = 0;
 
-	if (atomic_load_explicit(&recorder.stacks, memory_order_relaxed) == CM_STACKS_ALL)
+	if (native)
 		count = cm_unwind(&own, unloads, words + 1 + depth, depth, &cut);
 	cm_python_stack(&python, depth, cm_record_text);
 	if (cm_python_state(&how) != recorder.record->python)
@@ -228,15 +228,18 @@ static size_t collect_frames(uint64_t unloads, uint64_t *words, bool *ret_cut)
 /* Not inlined: calls that are not recorded do not pay for its array on the stack. */
 CM_NOINLINE void cm_record_capture(void)
 {
-	uint64_t words[1 + 2 * CM_STACK_DEPTH_MAX], unloads;
+	const bool native = atomic_load_explicit(&recorder.stacks, memory_order_relaxed) ==
+			    CM_STACKS_ALL;
+	uint64_t words[1 + 2 * CM_STACK_DEPTH_MAX], unloads = 0;
 	const int saved = errno;
-	uint32_t generation;
+	uint32_t generation = 0;
 	size_t count;
 	bool cut;
 
 	cm_thread.stack = 0;
-	if (cm_modules_refresh(&recorder.modules, &generation, &unloads)) {
-		count = collect_frames(unloads, words, &cut);
+	/* Without addresses nothing depends on what is loaded where. */
+	if (!native || cm_modules_refresh(&recorder.modules, &generation, &unloads)) {
+		count = collect_frames(native, unloads, words, &cut);
 		words[0] = cm_stack_word((uint32_t)count, cut ? CM_STACK_CUT : 0, generation);
 		if (count)
 			cm_thread.stack = cm_intern_table_add(&recorder.stack_table, words,
