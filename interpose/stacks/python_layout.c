@@ -6,7 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ABSENT      CM_PYTHON_ABSENT
+#define ABSENT CM_PYTHON_ABSENT
+/* Owners from this one on: the frame is the interpreter's own. */
+#define OWNER_SHIM  3
 #define STATE_BYTES 4096 /* of a thread state, or of a code object up to its instructions */
 
 static const struct cm_python_layout layouts[] = {
@@ -45,7 +47,8 @@ static enum cm_python read_offsets(const struct offsets *at, const uint64_t *run
 	struct cm_python_layout layout = {
 		.minor = at->minor,
 		.cframe_frame = ABSENT,
-		.frame_entry = ABSENT,
+		.flag_least = OWNER_SHIM,
+		.shims = true,
 		/* struct PyASCIIObject and PyCompactUnicodeObject, as since 3.12. */
 		.text_ascii = 40,
 		.text_wide = 56,
@@ -60,7 +63,7 @@ static enum cm_python read_offsets(const struct offsets *at, const uint64_t *run
 	    !take(runtime, at->frame_code, CM_PYTHON_FRAME_BYTES, &layout.frame_code) ||
 	    !take(runtime, at->frame_previous, CM_PYTHON_FRAME_BYTES, &layout.frame_previous) ||
 	    !take(runtime, at->frame_place, CM_PYTHON_FRAME_BYTES, &layout.frame_place) ||
-	    !take(runtime, at->frame_owner, CM_PYTHON_FRAME_BYTES, &layout.frame_owner) ||
+	    !take(runtime, at->frame_owner, CM_PYTHON_FRAME_BYTES, &layout.frame_flag) ||
 	    !take(runtime, at->code_name, CM_PYTHON_CODE_BYTES, &layout.code_name) ||
 	    !take(runtime, at->code_file, CM_PYTHON_CODE_BYTES, &layout.code_file) ||
 	    !take(runtime, at->code_line, CM_PYTHON_CODE_BYTES, &layout.code_line) ||

@@ -6,6 +6,7 @@
 #ifndef CM_INTERPOSE_STACKS_PYTHON_LAYOUT_H
 #define CM_INTERPOSE_STACKS_PYTHON_LAYOUT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "stats/layout.h"
@@ -24,8 +25,11 @@ struct cm_python_layout {
 	uint16_t frame_code;
 	uint16_t frame_previous;
 	uint16_t frame_place; /* an int before 3.11, then the address of the instruction */
-	uint16_t frame_owner; /* a byte */
-	uint16_t frame_entry; /* a byte */
+	/* A byte that is `flag_least` or more in the outermost frame that a C function of the
+	 * interpreter runs; with `shims` that frame is the interpreter's own. */
+	uint16_t frame_flag;
+	uint8_t flag_least;
+	bool shims;
 	uint16_t code_name;
 	uint16_t code_file;
 	uint16_t code_line; /* an int */

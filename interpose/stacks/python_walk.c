@@ -4,15 +4,12 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "allocator/base/attr.h"
 #include "interpose/stacks/readable.h"
 
 #define ABSENT     CM_PYTHON_ABSENT
 #define STEPS_MAX  100000
 #define LENGTH_MAX (1 << 20) /* of a text or a table that is believed */
-
-/* Owners from this one on: the frame is the interpreter's own, at the outer end of a run of Python
- * frames. */
-#define OWNER_SHIM 3
 
 /* Offsets that have been the same in all versions. */
 enum { OBJECT_TYPE = 8, OBJECT_SIZE = 16, TEXT_LENGTH = 16, TEXT_STATE = 32, BYTES_DATA = 32 };
@@ -21,40 +18,53 @@ enum { OBJECT_TYPE = 8, OBJECT_SIZE = 16, TEXT_LENGTH = 16, TEXT_STATE = 32, BYT
 #define TEXT_ASCII       0x40u
 
 /*
- * Frames by code object and instruction. A slot holds the frame, and its key combined with it: two
- * threads that store at once leave a slot that fits no key, rather than another frame's.
+ * Frames by code object and instruction, with what the code object was when the frame was named.
+ * Its pointers were readable then: the same ones need not be asked for again. `check` is the key
+ * combined with the frame: two threads that store at once leave a slot that fits no key, rather
+ * than another frame's. (Two code objects of one address do not live at the same time.)
  */
-#define SLOTS 4096u
+#define SLOT_BITS 12
 static struct slot {
-	_Atomic uint64_t check;
+	_Alignas(64) _Atomic uint64_t check;
 	_Atomic uint64_t frame;
-} slots[SLOTS];
+	_Atomic uint64_t code;
+	_Atomic uint64_t name;
+	_Atomic uint64_t file;
+	_Atomic uint64_t table;
+	_Atomic uint64_t hash;
+} slots[1u << SLOT_BITS];
+
+static struct slot *slot_of(uint64_t key)
+{
+	return &slots[key >> (64 - SLOT_BITS)];
+}
+
+static uint64_t peek(const _Atomic uint64_t *word)
+{
+	return atomic_load_explicit(word, memory_order_relaxed);
+}
+
+static void poke(_Atomic uint64_t *word, uint64_t value)
+{
+	atomic_store_explicit(word, value, memory_order_relaxed);
+}
 
 uint64_t cm_python_recall(uint64_t key)
 {
-	const struct slot *slot = &slots[key % SLOTS];
-	const uint64_t frame = atomic_load_explicit(&slot->frame, memory_order_relaxed);
-	const uint64_t check = atomic_load_explicit(&slot->check, memory_order_relaxed);
+	const struct slot *slot = slot_of(key);
+	const uint64_t frame = peek(&slot->frame);
 
-	return (check ^ frame) == key ? frame : 0;
-}
-
-static void remember(uint64_t key, uint64_t frame)
-{
-	struct slot *slot = &slots[key % SLOTS];
-
-	atomic_store_explicit(&slot->frame, frame, memory_order_relaxed);
-	atomic_store_explicit(&slot->check, key ^ frame, memory_order_relaxed);
+	return (peek(&slot->check) ^ frame) == key ? frame : 0;
 }
 
 bool cm_python_remember_held(uint64_t key, uint64_t frame)
 {
-	struct slot *slot = &slots[key % SLOTS];
+	struct slot *slot = slot_of(key);
 	uint64_t empty = 0;
 
 	if (!atomic_compare_exchange_strong(&slot->frame, &empty, frame))
 		return false;
-	atomic_store_explicit(&slot->check, key ^ frame, memory_order_relaxed);
+	poke(&slot->check, key ^ frame);
 	return true;
 }
 
@@ -62,9 +72,10 @@ void cm_python_forget_all(void)
 {
 	size_t i;
 
-	for (i = 0; i < SLOTS; i++) {
-		atomic_store_explicit(&slots[i].frame, 0, memory_order_relaxed);
-		atomic_store_explicit(&slots[i].check, 0, memory_order_relaxed);
+	for (i = 0; i < sizeof(slots) / sizeof(slots[0]); i++) {
+		poke(&slots[i].frame, 0);
+		poke(&slots[i].check, 0);
+		poke(&slots[i].code, 0);
 	}
 }
 
@@ -90,13 +101,12 @@ static int32_t load_int(uintptr_t at)
 	return number;
 }
 
-static bool load_flag(uintptr_t at, uint16_t offset, uint8_t from)
+static uint8_t load_byte(uintptr_t at)
 {
-	uint8_t byte = 0;
+	uint8_t byte;
 
-	if (offset != ABSENT)
-		load(at + offset, &byte, 1);
-	return byte >= from;
+	load(at, &byte, sizeof(byte));
+	return byte;
 }
 
 static bool get(uintptr_t at, void *to, size_t bytes)
@@ -115,26 +125,38 @@ static bool get_word(uintptr_t at, uintptr_t *ret_word)
 struct frame {
 	uintptr_t code;
 	uintptr_t previous;
-	uintptr_t place; /* address of the instruction, or before 3.11 its number */
-	bool shim;
-	bool entry; /* the C function that runs this frame runs none further out */
+	uintptr_t place; /* address of the instruction; before 3.11 an int, its number */
+	bool flagged;    /* its C function runs no frame further out */
 };
 
-static bool get_frame(const struct cm_python_layout *layout, uintptr_t at, struct frame *ret_frame)
-{
-	/* Before 3.11 each frame has a C function of its own. */
-	const bool alone = layout->code_start == ABSENT;
+/* Frames that begin here are readable. They often stand side by side. */
+struct range {
+	uintptr_t start;
+	size_t bytes;
+};
 
-	if ((at & 7) || !cm_memory_was_readable(at, CM_PYTHON_FRAME_BYTES))
+static bool is_frame_readable(uintptr_t at, struct range *range)
+{
+	if (CM_LIKELY(at - range->start < range->bytes))
+		return true;
+	if (!cm_memory_was_readable(at, CM_PYTHON_FRAME_BYTES))
+		return false;
+	range->start = at >> CM_PAGE_SHIFT << CM_PAGE_SHIFT;
+	range->bytes = at - range->start + 1;
+	return true;
+}
+
+static bool get_frame(const struct cm_python_layout *layout, uintptr_t at, struct range *range,
+		      struct frame *ret_frame)
+{
+	if ((at & 7) || !is_frame_readable(at, range))
 		return false;
 	*ret_frame = (struct frame){
 		/* From 3.14 on a tagged pointer. */
 		.code = load_word(at + layout->frame_code) & ~(uintptr_t)7,
 		.previous = load_word(at + layout->frame_previous),
-		.place = alone ? (uintptr_t)(intptr_t)load_int(at + layout->frame_place)
-			       : load_word(at + layout->frame_place),
-		.shim = layout->minor >= 12 && load_flag(at, layout->frame_owner, OWNER_SHIM),
-		.entry = alone || load_flag(at, layout->frame_entry, 1),
+		.place = load_word(at + layout->frame_place),
+		.flagged = load_byte(at + layout->frame_flag) >= layout->flag_least,
 	};
 	return true;
 }
@@ -148,6 +170,17 @@ struct code {
 	int32_t line;
 };
 
+static struct code load_code(const struct cm_python_layout *layout, uintptr_t at)
+{
+	return (struct code){
+		.at = at,
+		.name = load_word(at + layout->code_name),
+		.file = load_word(at + layout->code_file),
+		.table = load_word(at + layout->code_table),
+		.line = load_int(at + layout->code_line),
+	};
+}
+
 static bool is_of(uintptr_t object, uintptr_t type)
 {
 	uintptr_t found;
@@ -155,98 +188,72 @@ static bool is_of(uintptr_t object, uintptr_t type)
 	return object && !(object & 7) && get_word(object + OBJECT_TYPE, &found) && found == type;
 }
 
-static bool get_code(const struct cm_python_reader *reader, uintptr_t at, struct code *ret_code)
-{
-	const struct cm_python_layout *layout = &reader->layout;
+/* Large odd numbers that have nothing to do with each other: the golden ratio, and those of xxHash.
+ * The terms of a sum of products need not wait for each other. */
+#define FACTOR_1 UINT64_C(0x9e3779b97f4a7c15)
+#define FACTOR_2 UINT64_C(0xc2b2ae3d27d4eb4f)
+#define FACTOR_3 UINT64_C(0x165667b19e3779f9)
+#define FACTOR_4 UINT64_C(0x85ebca77c2b2ae63)
 
-	if (!at || !cm_memory_was_readable(at, CM_PYTHON_CODE_BYTES) ||
-	    load_word(at + OBJECT_TYPE) != reader->code_type)
+/* All of fewer than 8 bytes, some of them twice, and nothing behind them. */
+static uint64_t load_short(uintptr_t at, size_t bytes)
+{
+	const uint8_t *byte = (const uint8_t *)at; /* NOLINT(performance-no-int-to-ptr) */
+
+	if (bytes >= 4)
+		return (uint32_t)load_int(at) | (uint64_t)load_int(at + bytes - 4) << 32;
+	return bytes ? byte[0] | byte[bytes / 2] << 8 | byte[bytes - 1] << 16 : 0;
+}
+
+/*
+ * A hash of an object's size, and of its first and last 8 bytes. A new object may have the address
+ * and the size of one that has gone; texts that agree in all of these are taken for the same.
+ * `known`: the header and the first 8 bytes were readable. False: they are not, or the rest.
+ */
+CM_ALWAYS_INLINE bool hash_object(uintptr_t object, uint16_t data, bool known, uint64_t *ret_hash)
+{
+	const uintptr_t first = object + data;
+	uintptr_t last;
+	uint64_t size;
+
+	if (!known && ((object & 7) || !cm_memory_was_readable(object, data + sizeof(uint64_t))))
 		return false;
-	*ret_code = (struct code){
-		.at = at,
-		.name = load_word(at + layout->code_name),
-		.file = load_word(at + layout->code_file),
-		.table = load_word(at + layout->code_table),
-		.line = load_int(at + layout->code_line),
-	};
+	size = load_word(object + OBJECT_SIZE);
+	if (size < 8) {
+		*ret_hash = size + load_short(first, size) * FACTOR_1;
+		return true;
+	}
+	last = first + size - 8;
+	/* The last bytes may reach into a page that has not been asked for. */
+	if (((last + sizeof(uint64_t) - 1) ^ first) >> CM_PAGE_SHIFT &&
+	    !cm_memory_was_readable(last, sizeof(uint64_t)))
+		return false;
+	*ret_hash = size + load_word(first) * FACTOR_1 + load_word(last) * FACTOR_2;
 	return true;
 }
 
 /* The hash of the file name of the last frame; most frames have the same file. */
 struct memo {
 	uintptr_t file;
-	uint64_t weight;
+	uint64_t hash;
 };
 
-static uint64_t mix(uint64_t hash, uint64_t word)
-{
-	hash = (hash ^ word) * UINT64_C(0x9e3779b97f4a7c15);
-	return hash ^ hash >> 29;
-}
-
-/* The multipliers are large and odd; sums of products need not wait for each other. */
-#define WEIGHT(i) (UINT64_C(0x9e3779b97f4a7c15) * (2 * (uint64_t)(i) + 1))
-
-/* Loads fewer than 8 bytes, and reads nothing behind them. */
-static uint64_t load_short(uintptr_t at, size_t bytes)
-{
-	uint64_t word = 0;
-
-	if (bytes & 4)
-		word = (uint32_t)load_int(at);
-	for (at += bytes & 4, bytes &= 3; bytes; bytes--)
-		word = word << 8 | *(const uint8_t *)at++; /* NOLINT(performance-no-int-to-ptr) */
-	return word;
-}
-
-/*
- * A hash of an object's address, size, and first and last 8 bytes. A new object may have the
- * address and the size of one that has gone; texts that agree in all of these are taken for the
- * same.
- */
-static bool weigh(uintptr_t object, uint16_t data, uint64_t *ret_weight)
-{
-	uintptr_t first, last;
-	int64_t size;
-
-	if ((object & 7) || !cm_memory_was_readable(object, data + sizeof(uint64_t)))
-		return false;
-	size = (int64_t)load_word(object + OBJECT_SIZE);
-	if (size < 0 || size > LENGTH_MAX)
-		return false;
-	first = object + data;
-	last = size > 8 ? first + (uintptr_t)size - 8 : first;
-	/* The last bytes may reach into a page that the check above has not seen. */
-	if (((last + sizeof(uint64_t) - 1) ^ first) >> CM_PAGE_SHIFT &&
-	    !cm_memory_was_readable(last, sizeof(uint64_t)))
-		return false;
-	*ret_weight = object * WEIGHT(1) + (uint64_t)size * WEIGHT(2);
-	if (size < 8)
-		*ret_weight += load_short(first, (size_t)size) * WEIGHT(3);
-	else
-		*ret_weight += load_word(first) * WEIGHT(3) + load_word(last) * WEIGHT(4);
-	return true;
-}
-
-/* A hash of a place in a code object. False: it is none. */
-static bool get_key(const struct cm_python_reader *reader, const struct code *code, uintptr_t place,
-		    struct memo *memo, uint64_t *ret_key)
+/* A hash of what a code object refers to. 0: it is none. */
+CM_ALWAYS_INLINE uint64_t hash_code(const struct cm_python_layout *layout, const struct code *code,
+				    bool known, struct memo *memo)
 {
 	uint64_t name, table;
 
 	/* Of texts that are not ASCII what stands in the place of the characters is good enough. */
-	if (!weigh(code->name, reader->layout.text_ascii, &name) ||
-	    !weigh(code->table, BYTES_DATA, &table))
-		return false;
+	if (!hash_object(code->name, layout->text_ascii, known, &name) ||
+	    !hash_object(code->table, BYTES_DATA, known, &table))
+		return 0;
 	if (code->file != memo->file) {
-		if (!weigh(code->file, reader->layout.text_ascii, &memo->weight))
-			return false;
+		if (!hash_object(code->file, layout->text_ascii, known, &memo->hash))
+			return 0;
 		memo->file = code->file;
 	}
-	*ret_key = mix(code->at * WEIGHT(5) + place * WEIGHT(6) + name * WEIGHT(7) +
-			       memo->weight * WEIGHT(8) + table * WEIGHT(9),
-		       (uint32_t)code->line);
-	return true;
+	return (name * FACTOR_3 + table * FACTOR_4 + memo->hash + (uint32_t)code->line) | 1;
 }
 
 /* A text that is being written. */
@@ -390,7 +397,7 @@ static bool find_line(const struct cm_python_reader *reader, const struct code *
 		      uintptr_t place, uint32_t *ret_line)
 {
 	const struct cm_python_layout *layout = &reader->layout;
-	int64_t offset = (int64_t)place, size = 0, line;
+	int64_t offset = (int32_t)place, size = 0, line;
 	struct table table;
 
 	if (!is_of(code->table, reader->byte_type) ||
@@ -433,22 +440,59 @@ static uint64_t describe(const struct cm_python_reader *reader, const struct cod
 	return cm_frame_python(line, add_text(buffer));
 }
 
-static uint64_t name_frame(const struct cm_python_reader *reader, const struct frame *frame,
+/* The frame that is remembered for this code object and place; 0: none. */
+static uint64_t recognise(const struct cm_python_reader *reader, const struct slot *slot,
+			  uint64_t key, uintptr_t at, struct memo *memo)
+{
+	const uint64_t word = peek(&slot->frame);
+	struct code code;
+
+	if (!at || peek(&slot->code) != at || (peek(&slot->check) ^ word) != key ||
+	    load_word(at + OBJECT_TYPE) != reader->code_type)
+		return 0;
+	code = load_code(&reader->layout, at);
+	return peek(&slot->name) == code.name && peek(&slot->file) == code.file &&
+			       peek(&slot->table) == code.table &&
+			       peek(&slot->hash) == hash_code(&reader->layout, &code, true, memo)
+		       ? word
+		       : 0;
+}
+
+/* The frame of a code object and place that are not remembered; 0: there is none. */
+static CM_NOINLINE uint64_t learn(const struct cm_python_reader *reader, struct slot *slot,
+				  uint64_t key, uintptr_t at, uintptr_t place,
+				  cm_python_text_fn *add_text)
+{
+	struct memo memo = {0};
+	struct code code;
+	uint64_t hash, word;
+
+	if (!cm_memory_was_readable(at, CM_PYTHON_CODE_BYTES) ||
+	    load_word(at + OBJECT_TYPE) != reader->code_type)
+		return 0;
+	code = load_code(&reader->layout, at);
+	hash = hash_code(&reader->layout, &code, false, &memo);
+	word = hash ? describe(reader, &code, place, add_text) : 0;
+	if (word && cm_frame_text(word)) {
+		poke(&slot->frame, word);
+		poke(&slot->check, key ^ word);
+		poke(&slot->code, code.at);
+		poke(&slot->name, code.name);
+		poke(&slot->file, code.file);
+		poke(&slot->table, code.table);
+		poke(&slot->hash, hash);
+	}
+	return word;
+}
+
+static uint64_t name_frame(const struct cm_python_reader *reader, uintptr_t at, uintptr_t place,
 			   struct memo *memo, cm_python_text_fn *add_text)
 {
-	struct code code;
-	uint64_t key, word;
+	const uint64_t key = (at * FACTOR_1 ^ place) * FACTOR_2;
+	struct slot *slot = slot_of(key);
+	const uint64_t word = recognise(reader, slot, key, at, memo);
 
-	if (!get_code(reader, frame->code, &code) ||
-	    !get_key(reader, &code, frame->place, memo, &key))
-		return 0;
-	word = cm_python_recall(key);
-	if (word)
-		return word;
-	word = describe(reader, &code, frame->place, add_text);
-	if (word && cm_frame_text(word))
-		remember(key, word);
-	return word;
+	return word ? word : learn(reader, slot, key, at, place, add_text);
 }
 
 static bool find_first(const struct cm_python_layout *layout, uintptr_t state, uintptr_t *ret_frame)
@@ -467,9 +511,11 @@ bool cm_python_walk(const struct cm_python_reader *reader, uintptr_t state,
 		    struct cm_python_frames *to, size_t max, cm_python_text_fn *add_text)
 {
 	struct memo memo = {0};
+	struct range range = {0};
 	struct frame frame;
+	size_t steps, count = 0;
 	uintptr_t at;
-	size_t steps;
+	uint64_t word;
 
 	to->count = 0;
 	to->cut = false;
@@ -477,21 +523,23 @@ bool cm_python_walk(const struct cm_python_reader *reader, uintptr_t state,
 	if (!find_first(&reader->layout, state, &at))
 		return false;
 	for (steps = 0; at && steps < STEPS_MAX; steps++, at = frame.previous) {
-		if (!get_frame(&reader->layout, at, &frame))
+		if (!get_frame(&reader->layout, at, &range, &frame))
 			return false;
-		if (frame.shim && to->count)
-			to->entry[to->count - 1] = true;
-		if (frame.shim)
+		if (frame.flagged && reader->layout.shims) {
+			if (count)
+				to->entry[count - 1] = true;
 			continue;
-		if (to->count == max) {
+		}
+		if (count == max) {
 			to->cut = true;
 			break;
 		}
-		to->frame[to->count] = name_frame(reader, &frame, &memo, add_text);
-		to->entry[to->count] = frame.entry;
-		if (!to->frame[to->count])
+		word = name_frame(reader, frame.code, frame.place, &memo, add_text);
+		if (!word)
 			return false;
-		to->count++;
+		to->frame[count] = word;
+		to->entry[count] = frame.flagged;
+		to->count = ++count;
 	}
 	return true;
 }

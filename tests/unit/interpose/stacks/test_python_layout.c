@@ -65,7 +65,7 @@ static void the_runtime_says_where_things_are(void **state)
 	fill(runtime, 14);
 	assert_int_equal(cm_python_layout_find("3.14.2 (main)", runtime, &layout),
 			 CM_PYTHON_UNCHECKED);
-	assert_int_equal(layout.frame_owner, 36);
+	assert_int_equal(layout.frame_flag, 36);
 }
 
 static void a_runtime_that_makes_no_sense_is_refused(void **state)

@@ -80,8 +80,9 @@ static int setup(void **state)
 			   .frame_code = 0,
 			   .frame_previous = 8,
 			   .frame_place = 56,
-			   .frame_owner = 70,
-			   .frame_entry = CM_PYTHON_ABSENT,
+			   .frame_flag = 70,
+			   .flag_least = 3,
+			   .shims = true,
 			   .code_name = 128,
 			   .code_file = 112,
 			   .code_line = 68,
@@ -147,12 +148,81 @@ static void a_text_at_the_end_of_readable_memory_ends_the_walk(void **state)
 	}
 }
 
+/* Its memory was readable when it was remembered, and its length is another one now. */
+static void a_remembered_text_that_has_grown_is_asked_for_again(void **state)
+{
+	struct fixture *f = *state;
+	char *name = f->memory + f->page - 56;
+	struct cm_python_frames frames;
+
+	put_word(f->memory + CODE + 128, (uintptr_t)name);
+	put_text(name, "practice");
+	assert_true(walk(f, &frames));
+	assert_int_equal(mprotect(f->memory + f->page, f->page, PROT_NONE), 0);
+	assert_true(walk(f, &frames));
+	put_word(name + 16, 24);
+	assert_false(walk(f, &frames));
+	put_word(name + 16, UINT64_MAX);
+	assert_false(walk(f, &frames));
+}
+
+/* As after a code object has gone: each of these is all that tells the next one from it. */
+static void what_takes_the_place_of_a_code_object_is_named_anew(void **state)
+{
+	static const struct {
+		size_t at;
+		char from, to;
+		const char *text;
+		uint32_t line;
+	} cases[] = {
+		{NAME + 40, 'w', 'f', "fork\nwork.py", 11},
+		{NAME + 43, 'k', 'd', "word\nwork.py", 11},
+		{FILE_NAME + 40 + 3, 'k', 'm', "work\nworm.py", 11},
+		{FILE_NAME + 40 + 6, 'y', 'x', "work\nwork.px", 11},
+		{TABLE + 32 + 3, (char)0xd8, (char)0xe0, "work\nwork.py", 12},
+		{CODE + 68, 10, 20, "work\nwork.py", 21},
+	};
+	struct fixture *f = *state;
+	struct cm_python_frames frames;
+	size_t i;
+
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		f->memory[cases[i].at] = cases[i].from;
+		assert_true(walk(f, &frames));
+		assert_int_equal(cm_frame_line(frames.frame[0]), 11);
+		f->memory[cases[i].at] = cases[i].to;
+		last_text[0] = '\0';
+		assert_true(walk(f, &frames));
+		assert_string_equal(last_text, cases[i].text);
+		assert_int_equal(cm_frame_line(frames.frame[0]), cases[i].line);
+		f->memory[cases[i].at] = cases[i].from;
+	}
+}
+
+/* Of other code at the same address, or of none. */
+static void a_frame_without_a_code_object_ends_the_walk(void **state)
+{
+	struct fixture *f = *state;
+	struct cm_python_frames frames;
+
+	assert_true(walk(f, &frames));
+	put_word(f->memory + CODE + 8, TEXT_TYPE);
+	assert_false(walk(f, &frames));
+	put_word(f->memory + FRAME, 0);
+	put_word(f->memory + FRAME + 56, 0);
+	assert_false(walk(f, &frames));
+	assert_int_equal(frames.count, 0);
+}
+
 int main(void)
 {
 #define WALK(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		WALK(a_frame_has_a_name_a_file_and_a_line),
 		WALK(a_text_at_the_end_of_readable_memory_ends_the_walk),
+		WALK(a_remembered_text_that_has_grown_is_asked_for_again),
+		WALK(what_takes_the_place_of_a_code_object_is_named_anew),
+		WALK(a_frame_without_a_code_object_ends_the_walk),
 	};
 
 	return cmocka_run_group_tests_name("python_walk", tests, NULL, NULL);
