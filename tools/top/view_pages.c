@@ -12,6 +12,7 @@
 
 #define GRAPH_MAX 10 /* lines */
 #define LABEL     9  /* cells left of the big graph */
+#define WIDE      72 /* cells of a screen that has room for versions */
 
 #define RECORDED_WIDTH 27 /* cells of a figure in the details of a recording */
 
@@ -19,20 +20,27 @@ static const struct cm_pen plain = {CM_COLOR_PLAIN, 0};
 static const struct cm_pen bold = {CM_COLOR_PLAIN, CM_ATTR_BOLD};
 static const struct cm_pen bar = {CM_COLOR_PLAIN, CM_ATTR_REVERSE};
 
+/* With the key that leads back, if there is room for it. */
 static void draw_heading(struct cm_canvas *canvas, int y, const char *text)
 {
+	static const char back[] = "   Esc: back";
+	int x;
+
 	cm_canvas_fill(canvas, y, 0, canvas->width, bar, L' ');
-	(void)cm_canvas_text(canvas, y, 1, canvas->width - 1, bar, text);
+	x = cm_canvas_text(canvas, y, 1, canvas->width - 1, bar, text);
+	if (x + (int)strlen(back) <= canvas->width)
+		(void)cm_canvas_text(canvas, y, x, canvas->width - x, bar, back);
 }
 
 static void draw_identity(const struct cm_top *top, struct cm_canvas *canvas, int y)
 {
 	const struct cm_top_row *row = top->selected;
+	const bool versions = *row->version && canvas->width >= WIDE;
 	char text[CM_TOP_TEXT_BYTES];
 
-	(void)snprintf(text, sizeof(text), "pid %d  %s  %s%s%s  up %s   Esc: back", (int)row->pid,
-		       row->user, cm_life_name(row->life), *row->version ? "  libcudamem " : "",
-		       row->version, cm_duration_format(row->up_ns).text);
+	(void)snprintf(text, sizeof(text), "pid %d  %s  %s%s%s  up %s", (int)row->pid, row->user,
+		       cm_life_name(row->life), versions ? "  libcudamem " : "",
+		       versions ? row->version : "", cm_duration_format(row->up_ns).text);
 	draw_heading(canvas, y, text);
 }
 
@@ -125,7 +133,7 @@ void cm_view_detail(struct cm_top *top, struct cm_canvas *canvas, int y, int hei
 	int graph;
 
 	if (!top->selected || top->selected->is_group) {
-		draw_heading(canvas, y, "this process is gone   Esc: back");
+		draw_heading(canvas, y, "this process is gone");
 		return;
 	}
 	draw_identity(top, canvas, y);
@@ -154,9 +162,7 @@ void cm_view_menu(struct cm_top *top, struct cm_canvas *canvas, int y, int heigh
 	const size_t room = height > 1 ? (size_t)(height - 1) : 0;
 	size_t first, i;
 
-	draw_heading(canvas, y,
-		     columns ? "Columns   Space: on or off   Esc: back"
-			     : "Sort by   Enter: choose   Esc: back");
+	draw_heading(canvas, y, columns ? "Columns   Space: on or off" : "Sort by   Enter: choose");
 	first = top->menu >= room && room ? top->menu - room + 1 : 0;
 	for (i = 0; i < room && first + i < CM_TOP_COLUMN_COUNT; i++) {
 		const struct cm_column *column = &cm_top_column_set.columns[first + i];
@@ -197,6 +203,6 @@ static const char help[] =
 
 void cm_view_help(struct cm_top *top, struct cm_canvas *canvas, int y, int height)
 {
-	draw_heading(canvas, y, "Keys   Esc: back");
+	draw_heading(canvas, y, "Keys");
 	draw_lines(top, canvas, y + 1, height - 1, help);
 }

@@ -168,6 +168,8 @@ static void frames_of_what_lies_over_the_table(void **state)
 	cm_top_select(&f->top, 0);
 	cm_top_set_detail(&f->top, strdup("first line\nsecond line\n"));
 	compare(f, "detail", 100, 40);
+	compare(f, "detail-narrow", 60, 20);
+	compare(f, "detail-40", 40, 20);
 	f->top.mode = CM_TOP_TYPE_FILTER;
 	(void)snprintf(f->top.typed, sizeof(f->top.typed), "ALLC > 3G");
 	assert_false(cm_top_set_filter(&f->top, f->top.typed));
