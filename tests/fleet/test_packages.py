@@ -91,6 +91,11 @@ def it_works_in_a_fresh_environment(folder):
                            'import cudamem; print(cudamem.library_path(), cudamem.__version__)'],
                           capture_output=True, text=True, check=True, cwd='/').stdout.split()
     assert pathlib.Path(said[0]).is_file() and said[1] in wheel.name, said
+    asked = subprocess.run([folder / 'venv/bin/cudamemstat', 'run', '--',
+                            folder / 'venv/bin/python', '-c',
+                            'import cudamem; print(cudamem.memory_allocated())'],
+                           capture_output=True, text=True, check=False, cwd='/')
+    assert asked.stdout == '0\n', asked
 
 
 def it_works_where_it_was_installed_apart(folder):
