@@ -413,6 +413,10 @@ def events_outside_the_cache_have_their_kind(kit_):
 def a_format_that_is_not_there_is_named(kit_):
     run = kit_.run('export', '--to', 'pickel', kit_.saved)
     assert run.returncode == 2 and b'did you mean pickle?' in run.stderr, run
+    without = kit_.run('export', kit_.saved).stderr.decode()
+    listed = re.findall(r'^  (\w+) ', without, re.MULTILINE)
+    words = set(re.findall(r'\w+', kit_.ok('export', '--help').decode()))
+    assert len(listed) > 6 and set(listed) <= words, (listed, words)
 
 
 def write_database(kit_):
