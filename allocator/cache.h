@@ -173,8 +173,9 @@ void cm_cache_mark_shared(struct cm_cache *cache, uint64_t ctx);
  * reused once events have shown them to be idle, never behind a barrier. Waits until what was
  * allocated behind a barrier is idle, as cm_cache_mark_exported does. Foreign memory is ignored. To
  * be called before the device hears of the range. No lock is held; also while a capture is active.
+ * Returns whether it marked any memory.
  */
-void cm_cache_mark_named(struct cm_cache *cache, uint64_t addr, uint64_t bytes);
+bool cm_cache_mark_named(struct cm_cache *cache, uint64_t addr, uint64_t bytes);
 /* The same for all memory, present and future. */
 void cm_cache_mark_reached(struct cm_cache *cache);
 /*

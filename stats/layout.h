@@ -389,6 +389,35 @@ enum cm_python {
 	CM_PYTHON_COUNT
 };
 
+/* What took a service away (docs/service.md). */
+enum cm_cause {
+	CM_CAUSE_MODE,    /* mode:stats: a tool is injected into CUDA */
+	CM_CAUSE_STOPPED, /* nothing is cached from then on */
+	CM_CAUSE_REACHED, /* other devices may access any memory: no ordered barrier */
+	CM_CAUSE_PEERS,   /* peer access was given: no ordered barrier */
+	CM_CAUSE_NAMED,   /* memory was named to other devices: it gets no ordered barrier */
+	CM_CAUSE_EXACT,   /* placement:exact: memory may be shared with other processes */
+	CM_CAUSE_COUNT
+};
+#define CM_CAUSE_ROOM 7
+
+/* The first cause of a kind, in one word: a call, an object, a variable or a reason in
+ * CM_TABLE_TEXT, and the stack of the call, 0: it is unknown. */
+static inline uint64_t cm_cause_pack(uint32_t by, uint32_t stack)
+{
+	return by | (uint64_t)stack << 32;
+}
+
+static inline uint32_t cm_cause_by(uint64_t word)
+{
+	return (uint32_t)word;
+}
+
+static inline uint32_t cm_cause_stack(uint64_t word)
+{
+	return (uint32_t)(word >> 32);
+}
+
 /* What is being recorded, and how much of it is there. Changed by CM_COMMAND_RECORD. */
 struct cm_record {
 	uint32_t events;      /* 1: the rings are written */
@@ -402,11 +431,11 @@ struct cm_record {
 	uint64_t stacks_lost; /* not recorded: the table was full, or the module map locked */
 	uint64_t texts_lost;
 	uint64_t modules_lost;
-	uint32_t generation;   /* of the module map */
-	uint16_t python;       /* enum cm_python */
-	uint16_t python_minor; /* of its version 3.minor */
-	uint64_t devices;      /* with events: whose, a bit a row; 0: of all */
-	uint64_t reserved[7];
+	uint32_t generation;           /* of the module map */
+	uint16_t python;               /* enum cm_python */
+	uint16_t python_minor;         /* of its version 3.minor */
+	uint64_t devices;              /* with events: whose, a bit a row; 0: of all */
+	uint64_t cause[CM_CAUSE_ROOM]; /* by enum cm_cause; 0: none */
 };
 
 enum cm_command_code {

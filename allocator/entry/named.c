@@ -60,12 +60,13 @@ static void settle(struct cm_device *device)
 
 /* In this order: a barrier that is laid between the mark and the wait leaves the blocks out, or is
  * waited for. */
-static void name_on(struct cm_device *device, const struct range *range)
+static bool name_on(struct cm_device *device, const struct range *range)
 {
 	if (!mark(device, range, CM_SEGMENT_USED, CM_SEGMENT_NAMED))
-		return;
+		return false;
 	settle(device);
 	(void)mark(device, range, CM_SEGMENT_NAMED, CM_SEGMENT_SETTLED);
+	return true;
 }
 
 /* Runs of pages join others that are not settled, so each call waits for them. */
@@ -79,18 +80,20 @@ static bool is_settled(struct cm_cache *cache, const struct range *range)
 	       range->end <= info.segment_addr + info.segment_size;
 }
 
-void cm_cache_mark_named(struct cm_cache *cache, uint64_t addr, uint64_t bytes)
+bool cm_cache_mark_named(struct cm_cache *cache, uint64_t addr, uint64_t bytes)
 {
 	const uint32_t n = atomic_load_explicit(&cache->devices, memory_order_acquire);
 	const struct range range = range_of(addr, bytes);
+	bool marked = false;
 	uint32_t i;
 
 	if (is_settled(cache, &range))
-		return;
+		return false;
 	/* Before the first mark, see cm_ordered_add_event_locked. */
 	atomic_store_explicit(&cache->has_named, true, memory_order_relaxed);
 	for (i = 0; i < n; i++)
-		name_on(cache->device[i], &range);
+		marked |= name_on(cache->device[i], &range);
+	return marked;
 }
 
 void cm_cache_mark_reached(struct cm_cache *cache)

@@ -12,6 +12,7 @@
 #include "interpose/driver/current.h"
 #include "interpose/driver/driver_ops.h"
 #include "interpose/driver/host_work.h"
+#include "interpose/stacks/record.h"
 #include "interpose/symbols/hooks.h"
 
 #define CTX_EVENTS_VERSION 12050 /* first driver version with cuCtxRecordEvent */
@@ -117,6 +118,7 @@ void cm_context_stop_caching(const char *why)
 	cm_log(CM_LOG_WARNING, "%s: nothing is cached from now on", why);
 	if (cache)
 		cm_cache_drain_all(cache);
+	cm_record_cause(CM_CAUSE_STOPPED, why, true);
 }
 
 /* False if the context is alive and cannot have a heap. A dead one has no work to track. */

@@ -300,7 +300,7 @@ static void set_phase(enum phase phase)
 	(void)syscall(SYS_futex, &cm_process.phase, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
-static void reach_all(const char *symbol)
+static void reach_all(const char *symbol, bool has_stack)
 {
 	struct cm_cache *cache = cm_process_cache_if_made();
 
@@ -311,6 +311,12 @@ static void reach_all(const char *symbol)
 	       "has finished with it",
 	       symbol);
 	cm_cache_mark_reached(cache);
+	cm_record_cause(CM_CAUSE_REACHED, symbol, has_stack);
+}
+
+static void reach_all_now(const char *symbol)
+{
+	reach_all(symbol, true);
 }
 
 /* Set before what was noted is read: each note is seen here or there. */
@@ -318,10 +324,10 @@ static void follow_notes(void)
 {
 	const char *symbol;
 
-	cm_reached_on_note(reach_all);
+	cm_reached_on_note(reach_all_now);
 	symbol = cm_reached_noted();
 	if (symbol)
-		reach_all(symbol);
+		reach_all(symbol, false);
 }
 
 static void run_start(void)

@@ -10,6 +10,7 @@
 #include "allocator/state/limit.h"
 #include "interpose/core/log.h"
 #include "interpose/process/sharing_probe.h"
+#include "interpose/stacks/record.h"
 
 #define CONFIG_ERRORS_LOGGED 8 /* errors of the configuration; a long one must not flood the log */
 #define MIB_SHIFT            20
@@ -53,6 +54,7 @@ static void adapt_to_process(struct cm_config *config, const struct cm_probe_env
 		if (variable) {
 			config->mode = CM_MODE_STATS;
 			config->origin[CM_OPTION_mode] = CM_ORIGIN_LIBRARY;
+			cm_record_cause(CM_CAUSE_MODE, variable, false);
 			cm_log(CM_LOG_INFO, "%s is set: memory is not cached (mode:stats)",
 			       variable);
 		}
@@ -60,16 +62,20 @@ static void adapt_to_process(struct cm_config *config, const struct cm_probe_env
 	if (config->placement == CM_PLACEMENT_AUTO) {
 		config->placement = found->exports ? CM_PLACEMENT_EXACT : CM_PLACEMENT_SPLIT;
 		config->origin[CM_OPTION_placement] = CM_ORIGIN_LIBRARY;
-		if (found->exports)
+		if (found->exports) {
+			cm_record_cause(CM_CAUSE_EXACT, found->exports, false);
 			cm_log(CM_LOG_INFO,
 			       "%s may share memory with other processes (placement:exact)",
 			       found->exports);
+		}
 	}
-	if (has_other_devices(config, found))
+	if (has_other_devices(config, found)) {
+		cm_record_cause(CM_CAUSE_REACHED, found->reaches, false);
 		cm_log(CM_LOG_INFO,
 		       "%s: other devices may access memory; freed memory is reused only when the "
 		       "GPU has finished with it",
 		       found->reaches);
+	}
 }
 
 uint64_t cm_settings_bytes(uint64_t mib)

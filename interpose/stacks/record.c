@@ -44,6 +44,39 @@ static pthread_mutex_t changing = PTHREAD_MUTEX_INITIALIZER;
 extern const char __ehdr_start[] __attribute__((visibility("hidden")));
 extern const char _end[] __attribute__((visibility("hidden")));
 
+/* What was told before there was a region. */
+static const char *_Atomic early_cause[CM_CAUSE_COUNT];
+
+static void publish_cause(enum cm_cause cause, const char *by, uint32_t stack)
+{
+	uint64_t none = 0;
+
+	/* Release: a reader that sees the word sees text and stack. */
+	(void)__atomic_compare_exchange_n(&recorder.record->cause[cause], &none,
+					  cm_cause_pack(cm_record_text(by), stack), false,
+					  __ATOMIC_RELEASE, __ATOMIC_RELAXED);
+}
+
+static void publish_early_causes(void)
+{
+	const char *by;
+	size_t i;
+
+	for (i = 0; i < CM_CAUSE_COUNT; i++) {
+		by = atomic_exchange(&early_cause[i], NULL);
+		if (by)
+			publish_cause((enum cm_cause)i, by, 0);
+	}
+}
+
+void cm_record_cause(enum cm_cause cause, const char *by, bool has_stack)
+{
+	if (!atomic_load_explicit(&recorder.started, memory_order_acquire))
+		atomic_store(&early_cause[cause], by);
+	else if (!__atomic_load_n(&recorder.record->cause[cause], __ATOMIC_RELAXED))
+		publish_cause(cause, by, has_stack ? cm_record_capture_now() : 0);
+}
+
 static void publish_python(void)
 {
 	uint32_t minor;
@@ -71,6 +104,7 @@ void cm_record_start(struct cm_region *region, const struct cm_config *config)
 	publish_python();
 	atomic_store(&recorder.stacks, config->stack_frames);
 	atomic_store(&recorder.started, true);
+	publish_early_causes();
 	set_context(config->stacks);
 }
 
@@ -82,6 +116,7 @@ void cm_record_attach(struct cm_cache *cache)
 void cm_record_forget(void)
 {
 	static const pthread_mutex_t unlocked = PTHREAD_MUTEX_INITIALIZER;
+	size_t i;
 
 	set_context(CM_CONTEXT_NONE);
 	if (atomic_exchange(&recorder.started, false)) {
@@ -90,6 +125,8 @@ void cm_record_forget(void)
 	}
 	recorder.record = NULL;
 	recorder.cache = NULL;
+	for (i = 0; i < CM_CAUSE_COUNT; i++)
+		atomic_store(&early_cause[i], NULL);
 	changing = unlocked;
 	cm_python_forget();
 }

@@ -18,6 +18,7 @@
 #include "allocator/base/thread.h"
 #include "allocator/cache.h"
 #include "stats/config.h"
+#include "stats/layout.h"
 
 struct cm_region;
 
@@ -49,6 +50,11 @@ uint32_t cm_record_text(const char *text);
 /* The same of a range inside another one, `around`, which was recorded before; 0: the outermost. If
  * their names are too long together, it counts as outermost. */
 uint32_t cm_record_range(uint32_t around, const char *name);
+
+/* Publishes what takes a service away, if it is the first of its kind: `by` is a call, an object or
+ * a reason. With has_stack the calling thread's stack is captured, whatever is being recorded; the
+ * caller holds no lock then. Before cm_record_start `by` is kept, must last, and has no stack. */
+void cm_record_cause(enum cm_cause cause, const char *by, bool has_stack);
 
 /* Captures the stack of the calling thread for its next events. Prefer cm_record_begin. */
 void cm_record_capture(void);

@@ -11,6 +11,7 @@
 #include "allocator/cache.h"
 #include "interpose/core/reached.h"
 #include "interpose/process/process.h"
+#include "interpose/stacks/record.h"
 #include "interpose/symbols/hooks.h"
 
 /* CUfileIOParams_t of cufile.h. */
@@ -32,13 +33,14 @@ struct umem_in {
 	uint64_t bytes;
 };
 
-static void name_memory(uint64_t addr, uint64_t bytes)
+static void name_memory(const struct cm_naming *row, uint64_t addr, uint64_t bytes)
 {
 	struct cm_cache *cache = cm_process_cache_if_made();
 
 	if (!cache || !cm_hook_enter())
 		return;
-	cm_cache_mark_named(cache, addr, bytes);
+	if (cm_cache_mark_named(cache, addr, bytes))
+		cm_record_cause(CM_CAUSE_NAMED, row->symbol, true);
 	cm_hook_leave();
 }
 
@@ -50,12 +52,12 @@ void cm_name_range(const struct cm_naming *row, const uint64_t args[6])
 	if (bytes == UINT64_MAX)
 		cm_reached_note(row->symbol);
 	else
-		name_memory(args[row->first], bytes);
+		name_memory(row, args[row->first], bytes);
 }
 
 void cm_name_block(const struct cm_naming *row, const uint64_t args[6])
 {
-	name_memory(args[row->first], 1);
+	name_memory(row, args[row->first], 1);
 }
 
 void cm_name_vectors(const struct cm_naming *row, const uint64_t args[6])
@@ -64,7 +66,7 @@ void cm_name_vectors(const struct cm_naming *row, const uint64_t args[6])
 	uint64_t i;
 
 	for (i = 0; vector && i < args[row->second]; i++)
-		name_memory((uintptr_t)vector[i].iov_base, vector[i].iov_len);
+		name_memory(row, (uintptr_t)vector[i].iov_base, vector[i].iov_len);
 }
 
 void cm_name_batch(const struct cm_naming *row, const uint64_t args[6])
@@ -73,7 +75,7 @@ void cm_name_batch(const struct cm_naming *row, const uint64_t args[6])
 	uint32_t i;
 
 	for (i = 0; operation && i < (uint32_t)args[row->second]; i++)
-		name_memory(operation[i].addr, 1);
+		name_memory(row, operation[i].addr, 1);
 }
 
 void cm_name_umem(const struct cm_naming *row, const uint64_t args[6])
@@ -81,7 +83,7 @@ void cm_name_umem(const struct cm_naming *row, const uint64_t args[6])
 	const struct umem_in *in = (const struct umem_in *)args[row->first];
 
 	if (in)
-		name_memory(in->addr, in->bytes);
+		name_memory(row, in->addr, in->bytes);
 }
 
 void cm_name_all(const struct cm_naming *row, const uint64_t args[6])

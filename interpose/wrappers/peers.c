@@ -5,6 +5,7 @@
 #include "allocator/cache.h"
 #include "interpose/driver/context.h"
 #include "interpose/process/process.h"
+#include "interpose/stacks/record.h"
 
 /* Registers a peer that was created without a hook. */
 static void register_peer(CUcontext ctx)
@@ -59,6 +60,8 @@ CUresult cm_wrap_cuCtxEnablePeerAccess(CUcontext peer, unsigned int flags)
 	if (res == CUDA_SUCCESS && cm_real.cuCtxGetDevice(&device) == CUDA_SUCCESS &&
 	    device < CM_DEVICES_MAX)
 		res = open_pages(peer, device);
+	if (res == CUDA_SUCCESS)
+		cm_record_cause(CM_CAUSE_PEERS, "cuCtxEnablePeerAccess", true);
 	cm_hook_leave();
 	return res;
 }

@@ -159,7 +159,7 @@ static const struct pin pins[] = {
 	FIELD(cm_record, python, 76, 2),
 	FIELD(cm_record, python_minor, 78, 2),
 	FIELD(cm_record, devices, 80, 8),
-	FIELD(cm_record, reserved, 88, 56),
+	FIELD(cm_record, cause, 88, 56),
 	SIZE(cm_saved, 128),
 	FIELD(cm_saved, time_ns, 0, 8),
 	FIELD(cm_saved, hold_ns, 8, 8),
