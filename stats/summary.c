@@ -82,7 +82,8 @@ struct place {
 	uint8_t pool;
 };
 
-static int read_places(struct cm_reader *reader, union chunk *chunk, struct place *places)
+static int read_places(struct cm_reader *reader, union chunk *chunk, struct place *places,
+		       struct cm_survey *survey)
 {
 	const uint32_t rows = reader->header.table[CM_TABLE_SEGMENT].rows;
 	uint32_t first, n, i;
@@ -104,6 +105,8 @@ static int read_places(struct cm_reader *reader, union chunk *chunk, struct plac
 								  : CM_DEVICES_MAX);
 			places[first + i].pool = segment->flags & CM_SEGMENT_SMALL ? CM_POOL_SMALL
 										   : CM_POOL_LARGE;
+			if (used && segment->flags & CM_SEGMENT_NAMED)
+				survey->named_bytes[segment->device] += segment->size;
 		}
 	}
 	return 0;
@@ -162,7 +165,7 @@ int cm_survey_create(struct cm_reader *reader, struct cm_survey **ret_survey)
 	places = calloc(reader->header.table[CM_TABLE_SEGMENT].rows + (size_t)1, sizeof(*places));
 	chunk = malloc(sizeof(*chunk));
 	if (survey && places && chunk)
-		err = read_places(reader, chunk, places);
+		err = read_places(reader, chunk, places, survey);
 	if (!err)
 		err = survey_blocks(reader, chunk, places, survey);
 	free(chunk);

@@ -264,6 +264,76 @@ static void shorten_rows(struct cm_header *header)
 	header->scalar_count = CM_SCALAR_COUNT - 2;
 }
 
+#define CALLED_BY 30 /* texts, and a stack of two frames */
+#define CALLED_IN 60
+#define STACK     1
+
+static void add_context(struct maker *maker, uint32_t index, uint32_t device, uint32_t flags)
+{
+	struct cm_heap_row *row = row_at(maker, CM_TABLE_HEAP, index);
+
+	row->context = index + 1;
+	row->device = device;
+	row->flags = CM_HEAP_USED | flags;
+}
+
+static void add_cause(struct maker *maker, enum cm_cause cause, const char *by, uint32_t at)
+{
+	memcpy(cm_region_row(maker->region, CM_TABLE_TEXT, at), by, strlen(by) + 1);
+	maker->region->header->record.cause[cause] = cm_cause_pack(at, STACK);
+}
+
+static void add_stack(struct maker *maker)
+{
+	static const char by[] = "register_buffer\ntransport.py", in[] = "main\ntrain.py";
+	uint64_t *word = cm_region_row(maker->region, CM_TABLE_STACK, STACK);
+
+	memcpy(cm_region_row(maker->region, CM_TABLE_TEXT, CALLED_BY), by, sizeof(by));
+	memcpy(cm_region_row(maker->region, CM_TABLE_TEXT, CALLED_IN), in, sizeof(in));
+	word[0] = cm_stack_word(2, 0, 0);
+	word[1] = cm_frame_python(12, CALLED_BY);
+	word[2] = cm_frame_python(31, CALLED_IN);
+}
+
+/* Services that were taken away. Returns whether the kind is one of these. */
+static bool serve_less(struct maker *maker, const char *kind)
+{
+	struct cm_header *header = maker->region->header;
+	struct cm_segment *segment = cm_region_row(maker->region, CM_TABLE_SEGMENT, 2);
+	uint32_t i;
+
+	if (!strcmp(kind, "served")) {
+		add_stack(maker);
+		add_context(maker, 0, 0, 0);
+		add_context(maker, 1, 1, CM_HEAP_SHARED);
+		add_context(maker, 2, 1, CM_HEAP_SHARED);
+		add_option(maker, 2, "placement", "exact", "auto", "library");
+		segment->flags |= CM_SEGMENT_NAMED;
+		add_cause(maker, CM_CAUSE_NAMED, "ibv_reg_mr", 1);
+		add_cause(maker, CM_CAUSE_PEERS, "cuCtxEnablePeerAccess", 75);
+		add_cause(maker, CM_CAUSE_EXACT, "WORLD_SIZE", 14);
+		header->record.cause[CM_CAUSE_EXACT] = cm_cause_pack(14, 0);
+	} else if (!strcmp(kind, "stopped")) {
+		add_stack(maker);
+		add_context(maker, 0, 1, CM_HEAP_DRAINING);
+		add_cause(maker, CM_CAUSE_STOPPED, "green contexts", 1);
+	} else if (!strcmp(kind, "old-driver")) {
+		add_context(maker, 0, 1, 0);
+		header->driver_version = 12040;
+	} else if (!strcmp(kind, "wild-causes")) {
+		add_context(maker, 0, 1, CM_HEAP_SHARED);
+		for (i = 0; i < CM_CAUSE_ROOM; i++)
+			header->record.cause[i] = UINT64_MAX - i;
+		header->record.cause[CM_CAUSE_STOPPED] = 0;
+		header->record.cause[CM_CAUSE_PEERS] = cm_cause_pack(99, 998);
+		*(uint64_t *)cm_region_row(maker->region, CM_TABLE_STACK, 998) = UINT64_MAX;
+		*(char *)cm_region_row(maker->region, CM_TABLE_TEXT, 99) = '\033';
+	} else {
+		return false;
+	}
+	return true;
+}
+
 static void spoil(struct maker *maker, const char *kind)
 {
 	struct cm_header *header = maker->region->header;
@@ -415,7 +485,8 @@ int main(int argc, char **argv)
 		fill(&maker);
 	if (argc > 3)
 		rename_region(maker.region, argv[2], argv[3]);
-	spoil(&maker, argv[1]);
+	if (!serve_less(&maker, argv[1]))
+		spoil(&maker, argv[1]);
 	if (!strcmp(argv[1], "truncated") && truncate(maker.region->path, 100000))
 		fail("truncate");
 	if (argc <= 3 && strcmp(argv[1], "deaf"))

@@ -33,7 +33,8 @@ EXPECTED = pathlib.Path(__file__).resolve().parent / 'expected'
 PIDS = {'healthy': 5000001, 'torn': 5000002, 'future-minor': 5000003, 'hostile': 5000004,
         'empty': 5000005, 'exited': 5000006, 'other-major': 5000007, 'truncated': 5000008,
         'wild-table': 5000009, 'starting': 5000010}
-
+# What took services away from them.
+SERVED = {'served': 5000011, 'stopped': 5000012, 'old-driver': 5000013, 'wild-causes': 5000014}
 LIVE = {'live': 'healthy', 'deaf': 'deaf', 'mute': 'mute'}
 # Who answers does so at once, on a machine that has time for it.
 PATIENT = ['--timeout', '200']
@@ -103,6 +104,11 @@ CASES = [
     ('show-hostile', 'show --region {hostile} --map'),
     ('show-empty', 'show --region {empty}'),
     ('show-exited', 'show --region {exited} -d 1'),
+    ('show-served', 'show --region {served}'),
+    ('show-served-json', 'show --region {served} --json'),
+    ('show-stopped', 'show --region {stopped} -d 1'),
+    ('show-old-driver', 'show --region {old-driver} -d 1'),
+    ('show-wild-causes', 'show --region {wild-causes} -d 1'),
     ('show-two', 'show --dir {good} 5000001 77 -d 1'),
     ('show-region-pid', 'show --region {healthy} 77 78 -d 1'),
     ('show-empty-word', 'show --dir {good} ""'),
@@ -285,13 +291,15 @@ def make_program(path, loader):
 
 def make_all(make_region, root):
     places = {}
-    for name in ('good', 'all', 'none', 'hostile_dir', 'live', 'deaf', 'mute'):
+    for name in ('good', 'all', 'none', 'served_dir', 'hostile_dir', 'live', 'deaf', 'mute'):
         places[name] = str(root / name)
         os.mkdir(places[name])
     for kind, pid in PIDS.items():
         places[kind] = make(make_region, kind, places['all'], pid)
     places['healthy'] = make(make_region, 'healthy', places['good'], PIDS['healthy'])
     make(make_region, 'hostile', places['hostile_dir'], PIDS['hostile'])
+    for kind, pid in SERVED.items():
+        places[kind] = make(make_region, kind, places['served_dir'], pid)
     places['link'] = str(root / 'link')
     os.symlink(places['healthy'], places['link'])
     places['pipe'] = str(root / 'pipe')

@@ -50,7 +50,8 @@ static void warn(const struct cm_source *source)
 static int load(const struct cm_options *options, const struct cm_process *process,
 		struct cm_source *source)
 {
-	const struct cm_symbols_from from = {options->debug_path, process->reader->owner};
+	const struct cm_symbols_from from = {.debug_path = options->debug_path,
+					     .owner = process->reader->owner};
 	char why[CM_READER_WHY_BYTES];
 	int err;
 

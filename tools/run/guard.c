@@ -291,7 +291,8 @@ static void spell_path(const char *pattern, unsigned pid, unsigned number, char 
 static void save(const struct cm_guard *guard, struct cm_image *image, const char *pattern,
 		 unsigned number, const char *what)
 {
-	const struct cm_symbols_from from = {guard->options->debug_path, geteuid()};
+	const struct cm_symbols_from from = {.debug_path = guard->options->debug_path,
+					     .owner = geteuid()};
 	const unsigned pid = image->header.pid;
 	struct cm_symbols_report report;
 	char path[PATH_BYTES];
@@ -415,7 +416,8 @@ static void save_peak(struct cm_guard *guard, struct watched *watched, unsigned 
 
 static void report_leaks(struct cm_guard *guard, struct watched *watched)
 {
-	const struct cm_symbols_from from = {guard->options->debug_path, watched->reader->owner};
+	const struct cm_symbols_from from = {.debug_path = guard->options->debug_path,
+					     .owner = watched->reader->owner};
 	struct cm_view view = cm_view_of(guard->options);
 	struct cm_symbols_report report;
 	struct cm_source source = {0};

@@ -184,6 +184,7 @@ struct naming {
 	const struct places *places;
 	const uint32_t *order; /* of the places, by object and offset */
 	const char *debug_path;
+	bool local;
 	FILE *to;
 	uint32_t number;
 };
@@ -224,6 +225,8 @@ static void name_apart(void *data, FILE *to)
 	size_t i;
 
 	naming->to = to;
+	if (naming->local)
+		(void)unsetenv("DEBUGINFOD_URLS");
 	if (cm_dw_look_in(naming->debug_path))
 		return;
 	for (i = 0; i < places->count; i++, last = place) {
@@ -342,7 +345,10 @@ static int ask_names(const struct cm_symbols_from *from, struct places *places,
 		     struct tables *tables, struct cm_symbols_report *report)
 {
 	uint32_t *order = calloc(places->count, sizeof(*order)), objects = 0;
-	struct naming naming = {.places = places, .order = order, .debug_path = from->debug_path};
+	struct naming naming = {.places = places,
+				.order = order,
+				.debug_path = from->debug_path,
+				.local = from->local};
 	struct cm_apart apart;
 	size_t i;
 	int err = order ? find_objects(places, &objects) : -ENOMEM;

@@ -7,6 +7,7 @@
 #ifndef CM_TOOLS_SNAPSHOT_SYMBOLS_H
 #define CM_TOOLS_SNAPSHOT_SYMBOLS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -16,6 +17,7 @@
 struct cm_symbols_from {
 	const char *debug_path; /* searched before the usual places; separated by colons, or NULL */
 	uid_t owner;            /* whose process or file says which objects those are */
+	bool local;             /* asks no debuginfod server */
 };
 
 /* Why names are missing. */

@@ -20,6 +20,7 @@
 #include "tools/output/text.h"
 #include "tools/processes/collect.h"
 #include "tools/processes/describe.h"
+#include "tools/processes/service.h"
 #include "tools/processes/smi_index.h"
 #include "tools/processes/uncached.h"
 #include "tools/verbs/verbs.h"
@@ -244,6 +245,47 @@ static void print_released(const struct cm_device_row *row)
 		cm_size_format(scalar[CM_SCALAR_peer_bytes_got]).text);
 }
 
+/* What show says of a process beside its counters. */
+struct findings {
+	struct cm_survey *survey; /* NULL: the tables cannot be read */
+	struct cm_causes causes;
+};
+
+static void find_service(const struct cm_process *process, const struct findings *findings,
+			 uint32_t device, struct cm_service *ret_service)
+{
+	const struct cm_survey *survey = findings->survey;
+
+	cm_service_find(process, device, survey ? survey->named_bytes[device] : 0, ret_service);
+}
+
+static void print_service(const struct cm_process *process, const struct findings *findings,
+			  uint32_t device)
+{
+	struct cm_service service;
+
+	find_service(process, findings, device, &service);
+	cm_service_print(&service, &findings->causes);
+}
+
+static void put_services(struct cm_json *json, const struct cm_options *options,
+			 const struct cm_process *process, const struct findings *findings)
+{
+	struct cm_device_view view;
+	struct cm_service service;
+	uint32_t index = 0;
+
+	cm_json_array(json, "services");
+	while (cm_process_next_device(options, process, &index, &view)) {
+		find_service(process, findings, view.index, &service);
+		cm_json_object(json, NULL);
+		cm_json_number(json, "gpu", view.row.ordinal);
+		cm_service_json(json, &service, &findings->causes);
+		cm_json_end(json);
+	}
+	cm_json_end(json);
+}
+
 /* What tells the card from others of the machine. */
 static void print_card(const struct cm_device_row *row)
 {
@@ -258,7 +300,7 @@ static void print_card(const struct cm_device_row *row)
 }
 
 static void print_device(const struct cm_options *options, const struct cm_process *process,
-			 const struct cm_device_view *view, const struct cm_survey *survey)
+			 const struct cm_device_view *view, const struct findings *findings)
 {
 	const struct cm_summary sum = cm_summary_pool(&view->row, CM_POOL_ALL);
 	char model[sizeof(view->row.name)];
@@ -280,10 +322,11 @@ static void print_device(const struct cm_options *options, const struct cm_proce
 	if (sum.rounding > 0)
 		(void)printf("\nRounding: the blocks are %s larger than requested.\n",
 			     cm_size_format(sum.rounding).text);
-	print_pools(options, view, survey);
+	print_pools(options, view, findings->survey);
 	cm_uncached_print(options, &view->row);
 	print_counters(&view->row);
 	print_released(&view->row);
+	print_service(process, findings, view->index);
 	if (options->map != CM_MAP_NONE)
 		cm_map_print(process->reader, view->index, options->map == CM_MAP_ALL);
 }
@@ -309,7 +352,7 @@ static void print_host(const struct cm_process *process)
 }
 
 static void print_process(const struct cm_options *options, const struct cm_process *process,
-			  const struct cm_survey *survey)
+			  const struct findings *findings)
 {
 	struct cm_device_view view;
 	uint32_t index = 0;
@@ -317,7 +360,7 @@ static void print_process(const struct cm_options *options, const struct cm_proc
 
 	print_identity(process);
 	while (cm_process_next_device(options, process, &index, &view)) {
-		print_device(options, process, &view, survey);
+		print_device(options, process, &view, findings);
 		any = true;
 	}
 	if (!any)
@@ -329,7 +372,7 @@ static int show(const struct cm_options *options, struct cm_process *process, vo
 {
 	struct cm_command checkpoint = {.code = CM_COMMAND_CHECKPOINT};
 	struct cm_json *json = data; /* NULL: text */
-	struct cm_survey *survey = NULL;
+	struct findings findings = {.survey = NULL};
 	struct cm_device_view view;
 	uint32_t index = 0;
 
@@ -340,18 +383,21 @@ static int show(const struct cm_options *options, struct cm_process *process, vo
 	(void)cm_reader_refresh(process->reader);
 	if (options->device_count && !cm_process_next_device(options, process, &index, &view))
 		return cm_complain_no_device(options, process);
-	if (cm_survey_create(process->reader, &survey))
+	if (cm_survey_create(process->reader, &findings.survey) ||
+	    cm_causes_read(process->reader, options->hide, &findings.causes))
 		cm_complain("the tables of process %d cannot be read", (int)process->pid);
 	if (json) {
 		cm_json_object(json, NULL);
 		cm_json_identity(json, process);
 		cm_json_host(json, process);
-		cm_json_devices(json, options, process, survey);
+		cm_json_devices(json, options, process, findings.survey);
+		put_services(json, options, process, &findings);
 		cm_json_end(json);
 	} else {
-		print_process(options, process, survey);
+		print_process(options, process, &findings);
 	}
-	cm_survey_destroy(survey);
+	cm_survey_destroy(findings.survey);
+	cm_causes_free(&findings.causes);
 	return CM_EXIT_OK;
 }
 

@@ -6,6 +6,7 @@
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "tests/preload/surface/surface.h"
@@ -179,6 +180,81 @@ static void play_registered(void)
 	CM_MUST(cudasim_calls("cuCtxSynchronize") == 1);
 }
 
+/* ---- what cudamemstat show says of it ---- */
+
+#define SHOWN_BYTES 65536
+
+/* What `show` prints of this process. */
+static void show(const char *options, char said[SHOWN_BYTES])
+{
+	char command[2 * PATH_MAX];
+	FILE *from;
+
+	(void)snprintf(command, sizeof(command), "LD_PRELOAD= '%s' show %s --dir '%s' %d",
+		       getenv("TOOL"), options, getenv("REGIONS"), (int)getpid());
+	from = popen(command, "r");
+	CM_MUST(from);
+	said[fread(said, 1, SHOWN_BYTES - 1, from)] = '\0';
+	CM_MUST(!pclose(from));
+}
+
+/* By the name that the stack has with elfutils, or without. */
+static void must_name_caller(const char *said)
+{
+	CM_MUST(strstr(said, "register_one") || strstr(said, "test_surface_service+0x"));
+}
+
+__attribute__((noinline)) static void register_one(register_fn *reg, CUdeviceptr addr)
+{
+	CM_MUST(reg(NULL, (void *)addr, LARGE, 0));
+	cudasim_reset_counters(); /* keeps the call from being the last one */
+}
+
+static void play_shown(void)
+{
+	static char said[SHOWN_BYTES];
+
+	cm_open(0);
+	(void)cm_get(LARGE);
+	show("", said);
+	CM_MUST(strstr(said, "\nservice: reuse by barrier, placement pieces\n"));
+	CM_MUST(!strstr(said, "\n    at "));
+	register_one(find_register(), cm_get(LARGE));
+	show("", said);
+	CM_MUST(strstr(said, " by event: named to network cards or disks: ibv_reg_mr\n    at "));
+	must_name_caller(said);
+	show("-J", said);
+	CM_MUST(strstr(said, "\"by\":\"ibv_reg_mr\",\"frames\":[{\"function\":\""));
+	must_name_caller(said);
+}
+
+/* The call that gives access comes when the library has started. */
+static void play_shown_peers(void)
+{
+	static char said[SHOWN_BYTES];
+
+	cm_open(0);
+	(void)cm_get(LARGE);
+	open_peers();
+	show("", said);
+	CM_MUST(strstr(said, "\n  peer access was given: cuCtxEnablePeerAccess\n    at "));
+	CM_MUST(strstr(said, "\nservice: reuse by event"));
+}
+
+static void play_shown_apart(void)
+{
+	static char said[SHOWN_BYTES];
+
+	CM_MUST(dlmopen(LM_ID_NEWLM, getenv("LOOSE"), RTLD_NOW));
+	cm_open(0);
+	(void)cm_get(LARGE);
+	show("", said);
+	CM_MUST(strstr(said, "\nservice: reuse by event, placement exact\n"));
+	CM_MUST(strstr(said, "\n  other devices may access any memory: "));
+	CM_MUST(strstr(said, "libgdrapi.so"));
+	CM_MUST(strstr(said, "\n  memory may be shared with other processes: WORLD_SIZE\n"));
+}
+
 static void open_apart(void)
 {
 	CM_MUST(dlmopen(LM_ID_NEWLM, getenv("LOOSE"), RTLD_NOW));
@@ -275,6 +351,9 @@ static const struct cm_role roles[] = {
 	{"registered", play_registered},
 	{"registered_other", play_registered_other},
 	{"apart", play_apart},
+	{"shown", play_shown},
+	{"shown_peers", play_shown_peers},
+	{"shown_apart", play_shown_apart},
 	{"apart_by_hand", play_apart_by_hand},
 	{NULL, NULL},
 };
@@ -312,6 +391,9 @@ CM_PLAY(registered_memory_with_12_2_is_waited_for, "waited_registered", CAP,
 CM_PLAY(peers_of_a_driver_of_12_4_are_waited_for, "waited_peers", CAP,
 	"CUDASIM=devices:2,version:12040")
 CM_PLAY(a_free_waits_by_hand, "freed", "sync:free," CAP, NULL)
+CM_PLAY(a_call_that_takes_the_barrier_is_shown, "shown", "", NULL)
+CM_PLAY(access_that_takes_the_barrier_is_shown, "shown_peers", "", "CUDASIM=devices:2")
+CM_PLAY(what_takes_it_before_the_start_is_shown, "shown_apart", "", "WORLD_SIZE=8")
 CM_PLAY(a_profiler_sees_all, "forwarded", "", "NVTX_INJECTION64_PATH=/tool")
 
 int main(int argc, char **argv)
@@ -341,6 +423,9 @@ int main(int argc, char **argv)
 		CM_PLAY_TEST(registered_memory_with_12_2_is_waited_for),
 		CM_PLAY_TEST(peers_of_a_driver_of_12_4_are_waited_for),
 		CM_PLAY_TEST(a_free_waits_by_hand),
+		CM_PLAY_TEST(a_call_that_takes_the_barrier_is_shown),
+		CM_PLAY_TEST(access_that_takes_the_barrier_is_shown),
+		CM_PLAY_TEST(what_takes_it_before_the_start_is_shown),
 		CM_PLAY_TEST(a_profiler_sees_all),
 	};
 
