@@ -214,6 +214,18 @@ static void a_frame_without_a_code_object_ends_the_walk(void **state)
 	assert_int_equal(frames.count, 0);
 }
 
+static void two_frames_with_the_same_slot_are_both_remembered(void **state)
+{
+	(void)state;
+	assert_true(cm_python_remember_held(1, 11));
+	assert_true(cm_python_remember_held(2, 12));
+	/* Neither gives way to a third one. */
+	assert_false(cm_python_remember_held(3, 13));
+	assert_int_equal(cm_python_recall(1), 11);
+	assert_int_equal(cm_python_recall(2), 12);
+	assert_int_equal(cm_python_recall(3), 0);
+}
+
 int main(void)
 {
 #define WALK(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
@@ -223,6 +235,7 @@ int main(void)
 		WALK(a_remembered_text_that_has_grown_is_asked_for_again),
 		WALK(what_takes_the_place_of_a_code_object_is_named_anew),
 		WALK(a_frame_without_a_code_object_ends_the_walk),
+		WALK(two_frames_with_the_same_slot_are_both_remembered),
 	};
 
 	return cmocka_run_group_tests_name("python_walk", tests, NULL, NULL);
