@@ -87,7 +87,7 @@ class Parts(unittest.TestCase):
 
 class Whole(unittest.TestCase):
     ROWS = ('same size, 1 MiB', '2 threads, remote frees', 'busy device, ramps')
-    ONLY = '|'.join((*ROWS, 'peers', 'pipelines'))
+    ONLY = '|'.join((*ROWS, 'peers', 'pipelines', 'python stacks'))
 
     def run_it(self, *arguments):
         return subprocess.run(
@@ -119,8 +119,14 @@ class Whole(unittest.TestCase):
             self.assertEqual(found[what]['verdict'], 'met', found[what])
         self.assertEqual(found['no CUDA: threads more']['verdict'], 'met')
         self.assertIsNotNone(found['recording: an event in the ring']['value'])
-        self.assertEqual(len(told['recording']), 6)
-        if 'snapshots' not in {entry['name'] for entry in told['skipped']}:
+        skipped = {entry['name'] for entry in told['skipped']}
+        python = () if 'python stacks' in skipped else ('20 Python frames, seen before',)
+        self.assertEqual(len(told['recording']), 6 + 2 * len(python))
+        for what in python:
+            self.assertGreater(found[f'recording: {what}']['value'], 0)
+        if python and 'python stacks, instructions' not in skipped:
+            self.assertEqual(found['recording: instructions of these']['verdict'], 'met')
+        if 'snapshots' not in skipped:
             for what in ('the tool', 'its pickle'):
                 self.assertGreater(found[f'snapshot: {what}']['value'], 0)
             self.assertEqual(len(told['saving']), 1)
