@@ -39,16 +39,20 @@ enum cm_oom_verdict cm_oom_judge(const struct cm_oom_figures *figures)
 	return CM_OOM_FULL;
 }
 
-/* Whether the limit lets so much be reserved beside what is outside the cache. */
-static bool is_allowed(const struct cm_oom_figures *figures, int64_t reserved)
+/* The part of `bytes` that the limit leaves, if so much stays reserved. */
+static int64_t allowed(const struct cm_oom_figures *figures, int64_t reserved, int64_t bytes)
 {
-	return !figures->limit || reserved <= figures->limit - figures->other;
+	const int64_t left = figures->limit - figures->other - reserved;
+
+	if (!figures->limit || bytes <= left)
+		return bytes;
+	return left > 0 ? left : 0;
 }
 
 bool cm_oom_would_fit(const struct cm_oom_figures *figures, enum cm_oom_remedy remedy,
 		      int64_t *ret_bytes)
 {
-	const int64_t cached = cm_oom_cached(figures), wanted = figures->live + figures->asked;
+	const int64_t cached = cm_oom_cached(figures), live = figures->live;
 	/* Where the driver refuses what is free, more of it is no remedy. */
 	bool can = figures->limited || figures->free < figures->asked;
 
@@ -58,15 +62,16 @@ bool cm_oom_would_fit(const struct cm_oom_figures *figures, enum cm_oom_remedy r
 		can &= figures->limited;
 		break;
 	case CM_OOM_ONE_SEGMENT:
-		*ret_bytes += cached;
-		can &= is_allowed(figures, wanted);
+		*ret_bytes = allowed(figures, live, figures->free + cached);
 		break;
 	case CM_OOM_PAGED:
-		*ret_bytes += figures->pages;
-		can &= is_allowed(figures, wanted + cached - figures->pages);
+		*ret_bytes = allowed(figures, live + cached - figures->pages,
+				     figures->free + figures->pages);
 		break;
 	case CM_OOM_ALONE:
 		*ret_bytes += cm_oom_others(figures);
+		if (figures->limited)
+			*ret_bytes = allowed(figures, live + cached, *ret_bytes);
 		can &= !figures->limited;
 		break;
 	case CM_OOM_REMEDY_COUNT:

@@ -26,7 +26,7 @@
 
 #define MIB (INT64_C(1) << 20)
 #define GIB (INT64_C(1) << 30)
-/* Amounts are in GiB on devices of this size and more, else in MiB. */
+/* Amounts are in GiB on devices, or under limits, of this size and more, else in MiB. */
 #define LARGE_DEVICE (10 * GIB)
 
 /* The parts of the device's memory. */
@@ -139,15 +139,28 @@ static struct amount request_of(const struct text *text, uint64_t bytes)
 	return amount;
 }
 
+/* What counts against the limit. */
+static struct amount taken(const struct text *text)
+{
+	return amount_of(text->part[USED] + text->part[CACHED] + text->part[UNCACHED]);
+}
+
 /* Complete in itself, for searches in logs. */
 CM_NOINLINE static void add_first_line(struct text *text, const struct cm_oom *oom)
 {
-	add(text,
-	    "cudamem[%d]: out of memory on GPU %d: requested %s%s%s, largest block %s, free and "
-	    "cached %s (%s)%s\n",
-	    text->pid, oom->ordinal, request_of(text, oom->bytes).text, oom->kind ? " of " : "",
-	    oom->kind ? oom->kind : "", if_known(oom, amount(text, largest_block(oom))).text,
-	    if_known(oom, available(text)).text, name_of(verdict_of(oom)),
+	const enum cm_oom_verdict verdict = verdict_of(oom);
+
+	add(text, "cudamem[%d]: out of memory on GPU %d: requested %s%s%s, ", text->pid,
+	    oom->ordinal, request_of(text, oom->bytes).text, oom->kind ? " of " : "",
+	    oom->kind ? oom->kind : "");
+	if (verdict == CM_OOM_LIMIT)
+		add(text, "limit %s, of which %s is taken", amount(text, oom->figures.limit).text,
+		    taken(text).text);
+	else
+		add(text, "largest block %s, free and cached %s",
+		    if_known(oom, amount(text, largest_block(oom))).text,
+		    if_known(oom, available(text)).text);
+	add(text, " (%s)%s\n", name_of(verdict),
 	    oom->nth == LINES_MAX ? "; later failures are not reported" : "");
 }
 
@@ -164,8 +177,7 @@ static void add_reason(struct text *text, const struct cm_oom *oom)
 		break;
 	case CM_OOM_LIMIT:
 		LINE(text, " Why it failed: %s: this process may have %s %s, and has %s", name,
-		     amount(text, figures->limit).text, text->unit_name,
-		     amount_of(text->part[USED] + text->part[CACHED] + text->part[UNCACHED]).text);
+		     amount(text, figures->limit).text, text->unit_name, taken(text).text);
 		break;
 	case CM_OOM_DRIVER:
 		if (oom->info_error)
@@ -334,10 +346,10 @@ static void add_remedies(struct text *text, const struct cm_oom *oom)
 		LINE(text, "   no   less allocated by this program: there was enough memory");
 	else if (excess > oom->figures.live)
 		LINE(text, "   no   less allocated by this program: %s less, more than it uses",
-		     amount(text, excess).text);
+		     request_of(text, (uint64_t)excess).text);
 	else
 		LINE(text, "   yes  less allocated by this program: %s less",
-		     amount(text, excess).text);
+		     request_of(text, (uint64_t)excess).text);
 }
 
 /* The program's command line, for the shell as far as no argument has blanks. */
@@ -412,7 +424,7 @@ static void init_text(struct text *text, const struct cm_oom_figures *figures)
 		[UNCACHED] = figures->other, [PEERS] = figures->peers,
 		[FREE] = figures->free,      [REST] = cm_oom_outside(figures),
 	};
-	const bool large = figures->total >= LARGE_DEVICE;
+	const bool large = (figures->limited ? figures->limit : figures->total) >= LARGE_DEVICE;
 
 	text->length = 0;
 	text->pid = (int)getpid();

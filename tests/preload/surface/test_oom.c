@@ -352,6 +352,15 @@ static void each_verdict_is_told(void **state)
 	assert_non_null(strstr(play->said, "less allocated by this program: ? less\n"));
 	assert_report(state, "full", "per_process_memory_fraction:0.75", CARD, "LIMIT",
 		      "LIMIT: this process may have 48.00 MiB, and has 40.00");
+	assert_non_null(strstr(
+		play->said, "requested 30.00 MiB, limit 48.00, of which 40.00 is taken (LIMIT)\n"));
+	assert_non_null(strstr(play->said, "joined (expandable_segments)        8.00 available\n"));
+	assert_non_null(strstr(play->said, "yes  less allocated by this program: 22.00 MiB less"));
+	/* A small limit on a large device: the digits are the limit's. */
+	assert_report(state, "full", "memory_limit_mb:48", "CUDASIM=memory:80G,context:0", "LIMIT",
+		      "GPU 0 went: Simulated CUDA device, 81920.00 MiB\n");
+	assert_non_null(strstr(play->said, "  40.00  allocated by this program, "));
+	assert_non_null(strstr(play->said, " 81880.00  free\n"));
 	(void)snprintf(card, sizeof(card), "%s,card:%s.card", CARD, play->dir);
 	assert_report(state, "others", "", card, "OTHERS",
 		      "OTHERS: other processes hold 40.00 MiB; without them it would fit");

@@ -189,6 +189,31 @@ static void each_remedy_is_judged_by_arithmetic(void **state)
 	}
 }
 
+/* What a limit leaves is all that there would have been. */
+static void a_limit_bounds_what_is_available(void **state)
+{
+	const struct cm_oom_figures figures = {.asked = 9,
+					       .total = 100,
+					       .free = 60,
+					       .live = 30,
+					       .fragmented = 6,
+					       .pages = 4,
+					       .other = 2,
+					       .limit = 40,
+					       .limited = true};
+	int64_t bytes;
+
+	(void)state;
+	assert_false(cm_oom_would_fit(&figures, CM_OOM_ONE_SEGMENT, &bytes));
+	assert_int_equal(bytes, 8);
+	assert_false(cm_oom_would_fit(&figures, CM_OOM_PAGED, &bytes));
+	assert_int_equal(bytes, 6);
+	assert_false(cm_oom_would_fit(&figures, CM_OOM_ALONE, &bytes));
+	assert_int_equal(bytes, 2);
+	assert_true(cm_oom_would_fit(&figures, CM_OOM_WITHOUT_LIMIT, &bytes));
+	assert_int_equal(bytes, 60);
+}
+
 static void all_parts_add_up_to_the_device(void **state)
 {
 	size_t i;
@@ -302,6 +327,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_verdict_follows_from_its_figures),
 		cmocka_unit_test(each_remedy_is_judged_by_arithmetic),
+		cmocka_unit_test(a_limit_bounds_what_is_available),
 		cmocka_unit_test(all_parts_add_up_to_the_device),
 		cmocka_unit_test(one_amount_is_rounded_to_the_nearest),
 		cmocka_unit_test(parts_are_rounded_so_that_they_add_up),
