@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Makes the pictures of README.md, after `./dev demo` has built what they show.
+"""Makes docs/pictures, after `./dev demo` has built what they show.
 
-The program of the timeline is solver.c, which runs out of memory on a simulated device of 1 GiB. The
-report and the snapshot's summary go to standard output, the plot page is drawn by Chromium into
-docs/pictures/timeline.png. docs/pictures/top.png is a frame of `top` a minute after `demo` began.
+The timeline, the flame graph and the sizes are those of solver.c, which runs out of memory on a
+simulated device of 1 GiB; blocks and summary are those of `examples/cookbook.c holes`. Chromium draws
+them. The report and the snapshot's summary, which README.md quotes, go to standard output. top.png is
+a frame of `top` a minute after `demo` began.
 """
 
 import html
@@ -20,9 +21,13 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 sys.path.insert(0, str(HERE.parent))
 
+sys.path.insert(0, str(HERE.parent / 'snapshot'))
+
+from browser import Browser  # noqa: E402
 from watched import Stage  # noqa: E402
 
 PLAN = 'memory:1G,context:0,time:real,copy:5us,bandwidth:1T'
+HOLES_PLAN = 'memory:16G,context:0,time:real'
 BUILD = ROOT / 'build-release'
 PICTURES = ROOT / 'docs/pictures'
 TOP_SECONDS = 75
@@ -36,11 +41,11 @@ color:#c9d1d9;font:15px/18px "DejaVu Sans Mono",monospace}i{display:inline-block
 height:18px;vertical-align:top;font-style:normal;overflow:hidden}</style><pre>%s</pre>"""
 
 
-def compile_solver(folder, cuda):
+def compile_program(source, folder, cuda):
     """With -rdynamic the report can name the program's own functions."""
-    runtime = BUILD / 'tests/sim'
-    subprocess.run(['cc', '-g', '-O2', '-fno-inline', '-rdynamic', '-o', folder / 'solver',
-                    HERE / 'solver.c', f'-I{cuda}/include', f'-L{runtime}', '-l:libcudart.so.13'],
+    program = folder / pathlib.Path(source).stem
+    subprocess.run(['cc', '-g', '-O2', '-fno-inline', '-fno-optimize-sibling-calls', '-rdynamic', '-o', program,
+                    os.path.relpath(source), f'-I{cuda}/include', f'-L{BUILD / "tests/sim"}', '-l:libcudart.so.13'],
                    check=True)
 
 
@@ -80,6 +85,29 @@ def draw_top(tool, folder):
     take_picture(folder / 'top.html', 'top.png', '1095,384')
 
 
+def save_holes(stage, environment, folder):
+    """A snapshot of a program that keeps little in many segments."""
+    with subprocess.Popen([stage.tool, 'run', '--library', stage.library, '--conf', 'stacks:all', '--', './cookbook',
+                           'holes'], cwd=folder, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:
+        program.stdout.readline()
+        subprocess.run([stage.tool, 'show', '--fresh', str(program.pid)], stdout=subprocess.DEVNULL, check=True)
+        subprocess.run([stage.tool, 'snapshot', str(program.pid), '-O', 'holes.cudamem'], cwd=folder, check=True)
+        program.communicate()
+
+
+def draw_views(tool, folder):
+    for snapshot, views in (('solver.cudamem', ('timeline', 'flame', 'sizes')), ('holes.cudamem', ('blocks', 'summary'))):
+        subprocess.run([tool, 'plot', snapshot, '-f', '-O', 'page.html'], cwd=folder, check=True)
+        with Browser(1200, 760) as browser:  # with its frame
+            browser.open(folder / 'page.html')
+            for view in views:
+                browser.evaluate(f'page.show("{view}")')
+                if view == 'blocks':
+                    browser.evaluate('view.go(view.device.events - 1)')
+                browser.settle()
+                browser.screenshot(PICTURES / f'{view}.png')
+
+
 def main():
     cuda = sys.argv[1] if len(sys.argv) > 1 else '/usr/local/cuda'
     stage = Stage(BUILD / 'interpose/libcudamem.so', BUILD / 'tools/cudamemstat',
@@ -87,14 +115,14 @@ def main():
     environment = {'PATH': '/usr/bin:/bin', **stage.environment(False)}
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        compile_solver(folder, cuda)
+        compile_program(HERE / 'solver.c', folder, cuda)
+        compile_program(ROOT / 'examples/cookbook.c', folder, cuda)
         subprocess.run([stage.tool, 'run', '--library', stage.library, '--conf', 'stacks:all',
                         '--oom', 'solver.cudamem', '--', './solver', '80'],
                        cwd=folder, env=environment, check=False)
-        for command in (['report', 'solver.cudamem'],
-                        ['plot', 'timeline', 'solver.cudamem', '-O', 'memory.html']):
-            subprocess.run([stage.tool, *command], cwd=folder, check=True)
-        take_picture(folder / 'memory.html', 'timeline.png', '1200,560')
+        subprocess.run([stage.tool, 'report', 'solver.cudamem'], cwd=folder, check=True)
+        save_holes(stage, {**environment, 'CUDASIM': HOLES_PLAN}, folder)
+        draw_views(stage.tool, folder)
         draw_top(stage.tool, folder)
 
 

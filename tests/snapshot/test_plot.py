@@ -219,6 +219,10 @@ def ticks_do_not_touch_and_tips_cover_nothing(kit_):
                 show(browser, name)
                 shoot(browser, f'{name}-{width}')
                 assert browser.evaluate('document.documentElement.scrollWidth') <= width, (name, width)
+            show(browser, 'blocks')
+            # The labels of segments are not cut.
+            assert browser.evaluate('(() => { const c = view.canvas.context; c.font = SEGMENT_FONT;'
+                                    'return view.left - 10 >= c.measureText("1000 MiB  100%").width; })()')
             finish(browser)
 
 
@@ -314,7 +318,7 @@ def the_state_history_steps_through_events(kit_):
         browser.settle()
         side = browser.text('#blocks .side')
         assert 'allocated\n38.6 MiB' in side and 'oom' in side and 'fail_for_memory' in side, side
-        assert 'free on the device\n3.00 GiB' in side and 'free, fragmented\n83.4 MiB' in side, side
+        assert 'free on the device\n3.00 GiB' in side and 'cached, fragmented\n83.4 MiB' in side, side
         browser.evaluate('view.go(4)')
         browser.settle()
         assert 'allocated\n38.0 MiB' in browser.text('#blocks .side'), browser.text('#blocks .side')

@@ -3,6 +3,7 @@
  * slider and the keys select an event.
  */
 const ROW_LEAST = 20, ROW_MOST = 44;
+const SEGMENT_FONT = "11px system-ui, sans-serif";
 
 class BlocksView extends View {
   constructor(world, tab) {
@@ -47,7 +48,7 @@ class BlocksView extends View {
       element("button", { id: "block_peak", title: "the peak (p)", onclick: () => this.go(d.peak) }, "Peak"),
       ...(d.ooms.length ? [element("button", { id: "oom", title: "the next one (o)", onclick: () => this.nextOom() },
         `Out of memory (${d.ooms.length})`)] : []));
-    notes(this.footer, "solid: allocated", "hatched: pending free", "red: hole, fragmented", "green: free, releasable",
+    notes(this.footer, "solid: allocated", "hatched: pending free", "red: hole, fragmented", "green: releasable",
       "click a block: hold it", "arrow keys: step", "?: all keys");
   }
 
@@ -129,7 +130,9 @@ class BlocksView extends View {
 
   draw(context, width, height) {
     const top = this.map.scrollTop, first = Math.floor(top / this.row);
-    this.left = width < 500 ? 92 : 212;
+    context.font = SEGMENT_FONT;
+    this.narrow = width < 500;
+    this.left = Math.ceil(context.measureText("1000 MiB  100%").width) + 14 + (this.narrow ? 0 : 120);
     this.wide = Math.max(80, width - this.left - 20);
     if (!this.segments.length) {
       write(context, "No memory was reserved at this moment.", 20, 40, cssColor("--faint"),
@@ -150,12 +153,12 @@ class BlocksView extends View {
   }
 
   drawSegment(context, segment, y, inks) {
-    const scale = this.scale(segment), h = this.row - 5, { left } = this, narrow = left < 200;
-    if (!narrow)
+    const scale = this.scale(segment), h = this.row - 5, { left } = this;
+    if (!this.narrow)
       write(context, formatAddress(segment.addr), 10, y + h / 2, inks.faint,
         "11px ui-monospace, Menlo, Consolas, monospace", "left middle");
     write(context, `${formatBytes(segment.size)}  ${Math.round(100 * segment.live / segment.size)}%`,
-      left - 10, y + h / 2, inks.faint, "11px system-ui, sans-serif", "right middle");
+      left - 10, y + h / 2, inks.faint, SEGMENT_FONT, "right middle");
     context.fillStyle = inks.panel;
     context.fillRect(left, y, segment.size * scale, h);
     context.fillStyle = segment.blocks.length ? inks.hole : inks.spare;
@@ -248,7 +251,7 @@ class BlocksView extends View {
     if (hit.span !== undefined)
       return { target: hit.box, children: [this.describeSpan(hit.span), frameList(this.file, d.stack[hit.span], 12)] };
     return { target: hit.box, children: [
-      ...(hit.hole ? [facts([[hit.segment.blocks.length ? "hole, fragmented" : "free, releasable", formatExact(hit.hole[1])],
+      ...(hit.hole ? [facts([[hit.segment.blocks.length ? "hole: cached, fragmented" : "cached, releasable", formatExact(hit.hole[1])],
         ["address", formatAddress(hit.hole[0])]])] : []), this.describeSegment(hit.segment)] };
   }
 
@@ -260,8 +263,8 @@ class BlocksView extends View {
   showSide() {
     const { world, device: d, state } = this, e = world.cursor, parts = [];
     parts.push(element("h2", {}, "State"), facts([
-      ["allocated", formatBytes(state.live)], ["pending free", formatBytes(state.waits)],
-      ["free, fragmented", formatBytes(state.fragmented)], ["free, releasable", formatBytes(state.releasable)],
+      ["allocated", formatBytes(state.live)], ["cached, pending free", formatBytes(state.waits)],
+      ["cached, releasable", formatBytes(state.releasable)], ["cached, fragmented", formatBytes(state.fragmented)],
       ["reserved", formatBytes(state.reserved)], ["segments", formatCount(state.segments.length)],
       ["blocks", formatCount(state.count)]]));
     if (e >= 0)
