@@ -251,7 +251,7 @@ class BlocksView extends View {
     if (hit.span !== undefined)
       return { target: hit.box, children: [this.describeSpan(hit.span), frameList(this.file, d.stack[hit.span], 12)] };
     return { target: hit.box, children: [
-      ...(hit.hole ? [facts([[hit.segment.blocks.length ? "hole: cached, fragmented" : "cached, releasable", formatExact(hit.hole[1])],
+      ...(hit.hole ? [facts([[hit.segment.blocks.length ? "hole, fragmented" : "releasable", formatExact(hit.hole[1])],
         ["address", formatAddress(hit.hole[0])]])] : []), this.describeSegment(hit.segment)] };
   }
 
