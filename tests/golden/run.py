@@ -594,34 +594,6 @@ def check_narrow_terminal(tool):
     assert seen.split() == whole and max(map(len, seen.splitlines())) <= 80, seen
 
 
-def check_completions(tool):
-    """Each shell that is there must accept its script; every verb must be in it."""
-    for shell, check in (('bash', ['bash', '-n']), ('zsh', ['zsh', '-n']),
-                         ('fish', ['fish', '--no-execute'])):
-        script = subprocess.run([tool, 'completion', shell], stdout=subprocess.PIPE, check=True)
-        assert b'memory-stats' in script.stdout and b'accumulated' in script.stdout, shell
-        with contextlib.suppress(FileNotFoundError):
-            subprocess.run([*check, '/dev/stdin'], input=script.stdout, check=True)
-    script = subprocess.run([tool, 'completion', 'bash'], stdout=subprocess.PIPE, text=True,
-                            check=True).stdout
-    for typed, offered in ((('plot', ''), 'timeline blocks flame sizes'),
-                           (('history', 's'), 'start stop status'),
-                           (('export', '--to', 'p'), 'pickle perfetto pprof'),
-                           (('ls', '--color', ''), 'auto always never'),
-                           (('run', '--oom', ''), ''), (('completion', 'f'), 'fish'),
-                           (('help', 'tri'), 'trim'),
-                           (('run', '--limit', '2G', '--', 'tes'), 'test'),
-                           (('run', '--limit', '2G', './x', 'tes'), ''),
-                           (('run', '--leaks', '--', './x', '--l'), '')):
-        # Of commands it knows its own alone, whatever the machine has.
-        ask = ('PATH=/none; COMP_WORDS=(cudamemstat "$@"); COMP_CWORD=$#; _cudamemstat; '
-               'echo ${COMPREPLY[*]}')
-        with contextlib.suppress(FileNotFoundError):
-            run = subprocess.run(['bash', '-c', script + ask, 'bash', *typed], check=True,
-                                 stdout=subprocess.PIPE, text=True)
-            assert run.stdout == offered + '\n', (typed, run.stdout)
-
-
 def check_verb_pages(tool, manual, verbs):
     """Each command has a page of its own, with all its options and no other's."""
     root = pathlib.Path(manual).resolve().parents[1]
@@ -696,7 +668,6 @@ def main():
         check_watch(tool, places)
         check_no_color(tool, places)
         check_narrow_terminal(tool)
-        check_completions(tool)
         check_manual(tool, manual)
     stale = {path.stem for path in EXPECTED.glob('*.txt')} - {name for name, _ in CASES}
     if stale:
