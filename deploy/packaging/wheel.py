@@ -57,7 +57,7 @@ def contents(stage, version, platform):
         f'{info}/entry_points.txt': (b'[console_scripts]\ncudamemstat = cudamem:main\n', False),
         f'{info}/LICENSE': ((ROOT / 'LICENSE').read_bytes(), False),
     }
-    for source in (HERE / 'python').glob('*.py'):
+    for source in (HERE / 'python').glob('*.py*'):  # py.typed, too
         text = source.read_text(encoding='utf-8').replace('@VERSION@', version)
         files[f'cudamem/{source.name}'] = (text.encode(), False)
     rows = []

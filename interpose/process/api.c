@@ -52,11 +52,9 @@ static bool find_device(int device, struct cm_cache **ret_cache, uint32_t *ret_r
 	struct cm_cache *cache = cm_process_cache_if_made();
 	uint32_t row;
 
-	if (!cache)
-		return false;
-	row = cm_cache_device_row(cache, resolve_device(device));
+	row = cache ? cm_cache_device_row(cache, resolve_device(device)) : UINT32_MAX;
 	if (row == UINT32_MAX) {
-		if (is_no_device(device))
+		if (cm_entry_points_find_driver() && is_no_device(device))
 			errno = EINVAL;
 		return false;
 	}

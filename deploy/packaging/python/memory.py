@@ -151,12 +151,16 @@ def get_memory_info(device: Any = None) -> Tuple[int, int]:
     """Free and total bytes of a device; what the cache could release is free."""
     free, total = ctypes.c_uint64(), ctypes.c_uint64()
     error = _call('get_memory_info', _index(device), ctypes.byref(free), ctypes.byref(total))
+    name = 'the current device' if device is None else f'device {device}'
     if error == -errno.EINVAL:
         raise ValueError(f'there is no device {device}')
+    if error == -errno.ENODEV:
+        raise RuntimeError(f'this process has no CUDA context on {name} yet: allocate memory there '
+                           'first, or make a context current')
     if error < 0:
-        raise OSError(-error, f'device {device}: {os.strerror(-error)}')
+        raise OSError(-error, f'{name}: {os.strerror(-error)}')
     if error:
-        raise RuntimeError(f'device {device}: CUDA error {error}')
+        raise RuntimeError(f'{name}: CUDA error {error}')
     return free.value, total.value
 
 
@@ -208,6 +212,8 @@ def _record_memory_history(enabled: Optional[str] = 'all', context: Optional[str
                            device: Any = None, clear_history: bool = False) -> None:
     """As torch.cuda.memory._record_memory_history; all devices are recorded."""
     del device
+    if max_entries < 1:
+        raise ValueError(f'max_entries={max_entries!r}: want at least 1')
     error = _call('record_memory_history', enabled.encode() if enabled else None,
                   context.encode() if context else None, stacks.encode(),
                   min(max_entries, _UINT64_MAX), int(clear_history))

@@ -56,6 +56,8 @@ def under(path):
     context = ctypes.c_void_p()
     assert cudamem.is_loaded() and cudamem.memory_allocated() == 0
     assert driver.cuInit(0) == 0
+    assert cudamem.memory_allocated(0) == 0 and fails(ValueError, cudamem.memory_allocated, 77)
+    assert fails(RuntimeError, cudamem.get_memory_info) and fails(ValueError, cudamem.get_memory_info, 77)
     assert driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
     assert driver.cuCtxSetCurrent(context) == 0
     # Before the first request: the driver's figures.
@@ -80,6 +82,7 @@ def under(path):
 
     cudamem._record_memory_history(stacks='python')
     assert fails(ValueError, cudamem._record_memory_history, 'everything')
+    assert fails(ValueError, lambda entries: cudamem._record_memory_history(max_entries=entries), -5)
     request(driver, MIB)
     snapshot = cudamem._snapshot()
     assert sum(segment['allocated_size'] for segment in snapshot['segments']) == 4 * MIB
