@@ -156,6 +156,7 @@ CASES = [
     ('ls-from', 'ls --from {recording} --csv'),
     ('ls-from-at', 'ls --from {recording} --at +0 -p 5000001 --raw -o PID,GPU,ALLOC'),
     ('ls-from-time', 'ls --from {recording} --at noon'),
+    ('ls-from-watch', 'ls --from {recording} --watch=0.1 --speed 100 -p 5000001 --raw -o PID,GPU,LARGEST'),
     ('ls-from-outside', 'ls --from {recording} --at "2020-01-01 00:00"'),
     ('stat-record-stdout', 'stat --dir {good} --record -'),
     ('ls-from-largest', 'ls --from {recording} -p 5000001 -o PID,GPU,LARGEST'),

@@ -351,7 +351,7 @@ static bool is_help(const struct cm_options *options)
 	return options->columns && !strcmp(options->columns, "help");
 }
 
-/* Lists the next sample of the source. */
+/* Lists the next sample of the source; *ret_sample is zero before the first. */
 static int list_next(const struct cm_options *options, struct cm_watch_source *source,
 		     struct cm_watch_sample *ret_sample)
 {
@@ -361,7 +361,7 @@ static int list_next(const struct cm_options *options, struct cm_watch_source *s
 	if (options->form != CM_FORM_JSON && cm_emit_open(&column_set, options, &emit, &exit))
 		return exit;
 	source->want_survey = wants_survey(emit);
-	if (options->from && source->want_survey)
+	if (options->from && source->want_survey && !ret_sample->time_ns)
 		cm_complain("a recording has no LARGEST and FRAG%%: they need the block tables of "
 			    "a process that is there");
 	err = source->take(source, ret_sample);
@@ -373,7 +373,7 @@ static int list_next(const struct cm_options *options, struct cm_watch_source *s
 static int list_once(const struct cm_options *options)
 {
 	struct cm_watch_source *source;
-	struct cm_watch_sample sample;
+	struct cm_watch_sample sample = {0};
 	struct cm_emit *emit;
 	int exit;
 
