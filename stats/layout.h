@@ -609,7 +609,7 @@ enum cm_region_state {
 	CM_REGION_STARTING,
 	CM_REGION_LIVE,
 	CM_REGION_EXITED,
-	CM_REGION_SAVED, /* a copy that the tool made, see CM_TABLE_SAVED */
+	CM_REGION_SAVED, /* a copy; CM_TABLE_SAVED tells of it if the tool made it */
 };
 
 #define CM_REGION_CONTROL    1u /* a helper thread answers commands */

@@ -33,6 +33,7 @@ static int copy_region(const struct cm_header *from, struct cm_header **ret_copy
 		return -ENOMEM;
 	memcpy(copy, from, from->header_bytes);
 	copy->file_bytes = bytes;
+	copy->state = CM_REGION_SAVED;
 	for (t = 0; t < CM_TABLE_COUNT; t++) {
 		struct cm_table_row *table = &copy->table[t];
 		const uint64_t table_bytes = (uint64_t)rows[t] * table->stride;

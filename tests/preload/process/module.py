@@ -103,7 +103,7 @@ def under(path):
     environment = {name: value for name, value in os.environ.items() if name != 'LD_PRELOAD'}
     text = subprocess.run([os.environ['CUDAMEMSTAT'], 'report', '--region', 'dumped.region'],
                           env=environment, check=True, stdout=subprocess.PIPE).stdout.decode()
-    assert '4.00 MiB' in text and 'request module.py:' in text, text
+    assert '4.00 MiB' in text and 'request module.py:' in text and 'crashed' not in text, text
 
     assert driver.cuMemFree_v2(address) == 0
     cudamem.reset_peak_memory_stats()
