@@ -6,41 +6,49 @@
 #include "allocator/state/state.h"
 #include "stats/counters.h"
 
-/* Joins a block with its free neighbours, whose rows become spare; what it did to the number of
- * free pieces and their bytes. Returns the row of the whole. */
-CM_ALWAYS_INLINE uint32_t join(struct cm_heap *heap, struct cm_bins *bins, bool recycled,
-			       uint32_t index, int64_t *ret_count, int64_t *ret_bytes)
+/* The right one of two neighbours becomes part of the left one. The block behind them still refers
+ * to the right one. */
+CM_ALWAYS_INLINE void absorb(struct cm_device *device, struct cm_block *table, uint32_t left,
+			     uint32_t right)
 {
-	const uint8_t *is_free = heap->cache->is_free;
-	struct cm_block *table = heap->cache->block, *block = &table[index];
-	uint32_t left = block->prev, right = block->next, gone = 0;
+	table[left].size += table[right].size;
+	table[left].next = table[right].next;
+	cm_rows_give_block(device, right);
+}
+
+/* Joins a block with its free neighbours, whose rows become spare, behind `gone` blocks that became
+ * part of it; what it did to the number of free pieces and their bytes. Returns the row of the
+ * whole. */
+CM_ALWAYS_INLINE uint32_t join(struct cm_heap *heap, struct cm_bins *bins, bool recycled,
+			       uint32_t index, uint32_t gone, int64_t *ret_count,
+			       int64_t *ret_bytes)
+{
+	struct cm_cache *cache = heap->cache;
+	struct cm_block *table = cache->block;
+	const uint32_t left = table[index].prev, right = table[index].next;
 
 	/* Row 0, which stands for no neighbour, is never FREE: one question in place of two. */
-	if (is_free[right]) {
+	if (cache->is_free[right]) {
 		if (recycled)
 			cm_bins_remove(bins, right);
+		*ret_count -= 1;
 		*ret_bytes -= (int64_t)table[right].size;
-		block->size += table[right].size;
-		block->next = table[right].next;
-		cm_rows_give_block(heap->device, right);
+		absorb(heap->device, table, index, right);
 		gone++;
 	}
-	if (is_free[left]) {
+	if (cache->is_free[left]) {
 		if (recycled)
 			cm_bins_remove(bins, left);
+		*ret_count -= 1;
 		*ret_bytes -= (int64_t)table[left].size;
-		table[left].size += block->size;
-		table[left].next = block->next;
-		cm_rows_give_block(heap->device, index);
+		absorb(heap->device, table, left, index);
 		index = left;
-		block = &table[left];
 		gone++;
 	}
 	if (gone) {
-		if (block->next)
-			table[block->next].prev = index;
-		heap->cache->segment[block->segment].blocks -= gone;
-		*ret_count -= gone;
+		if (table[index].next)
+			table[table[index].next].prev = index;
+		cache->segment[table[index].segment].blocks -= gone;
 	}
 	return index;
 }
@@ -52,51 +60,103 @@ struct retired {
 	int64_t requested;
 };
 
-/* One block becomes FREE. True where its segment is recycled: it goes to the bins, as its free
- * neighbours are there. */
-CM_ALWAYS_INLINE bool retire_of(struct cm_heap *heap, uint32_t fit, uint32_t index,
-				const struct cm_segment *segment, uint64_t tick,
-				struct retired *retired)
+/* A block is ready; its bytes are counted with those that it merges with. */
+CM_ALWAYS_INLINE void note_ready(struct cm_heap *heap, const struct cm_block *block,
+				 enum cm_pool pool, uint64_t tick, struct retired *retired)
+{
+	retired[pool].blocks++;
+	retired[pool].requested += (int64_t)block->requested;
+	cm_device_note_locked(heap->device, CM_ACTION_FREE_COMPLETED, pool, heap->index,
+			      block->free_stack, tick, block->addr, block->requested);
+}
+
+/* Whether the next block of the list is a neighbour of the first one. */
+CM_ALWAYS_INLINE bool begins_run(const struct cm_block *block)
+{
+	const uint32_t next = block->link_next;
+
+	return (next == block->next || next == block->prev) && next;
+}
+
+/*
+ * The first blocks of a list, `most` at most, as far as each adjoins those before it, become ready
+ * and one: what was freed in a row often stands in a row, and enters the bins once. Returns how
+ * many they were; *index becomes the row of the whole, whose link_next is the rest of the list.
+ */
+static CM_NOINLINE uint32_t merge_run(struct cm_heap *heap, enum cm_pool pool, uint32_t *index,
+				      uint32_t most, uint64_t tick, struct retired *retired)
+{
+	struct cm_block *table = heap->cache->block;
+	uint32_t whole = *index, at = whole, next, n = 1;
+
+	note_ready(heap, &table[at], pool, tick, retired);
+	for (; n < most && begins_run(&table[whole]); n++) {
+		at = table[whole].link_next;
+		next = table[at].link_next;
+		note_ready(heap, &table[at], pool, tick, retired);
+		if (at == table[whole].next) {
+			absorb(heap->device, table, whole, at);
+		} else {
+			absorb(heap->device, table, at, whole);
+			whole = at;
+		}
+		table[whole].link_next = next;
+	}
+	*index = whole;
+	return n;
+}
+
+/* The first block of a list becomes FREE, with those behind it that adjoin it, `most` together at
+ * most. `list` becomes the rest; returns how many they were. */
+CM_ALWAYS_INLINE uint32_t retire_of(struct cm_heap *heap, uint32_t fit, uint32_t *list,
+				    uint32_t most, const struct cm_segment *segment, uint64_t tick,
+				    struct retired *retired)
 {
 	const enum cm_pool pool = cm_fit_pool(fit);
 	struct cm_cache *cache = heap->cache;
 	struct cm_device_row *row = heap->device->row;
+	uint32_t index = *list, n = 1;
 	struct cm_block *block = &cache->block[index];
 	const bool recycled = cm_heap_recycles(heap, segment);
 	int64_t count = 0, bytes = 0;
 
-	retired[pool].blocks++;
+	if (CM_UNLIKELY(begins_run(block))) {
+		n = merge_run(heap, pool, &index, most, tick, retired);
+		block = &cache->block[index];
+	} else {
+		note_ready(heap, block, pool, tick, retired);
+	}
+	*list = block->link_next;
 	retired[pool].bytes += (int64_t)block->size;
-	retired[pool].requested += (int64_t)block->requested;
-	cm_device_note_locked(heap->device, CM_ACTION_FREE_COMPLETED, pool, heap->index,
-			      block->free_stack, tick, block->addr, block->requested);
 	if (CM_UNLIKELY(segment->flags & CM_SEGMENT_PAGED))
 		cm_paged_note_use_locked(heap->paged[fit], block->addr, block->size, tick);
-	index = join(heap, &heap->bins[fit], recycled, index, &count, &bytes);
+	index = join(heap, &heap->bins[fit], recycled, index, n - 1, &count, &bytes);
 	block = &cache->block[index];
 	cm_block_set_state(cache, index, CM_BLOCK_FREE);
 	block->tick = tick;
 	block->age = heap->searches[fit];
 	if (recycled)
 		cm_bins_insert(&heap->bins[fit], index);
+	else
+		cm_device_note_unreclaimed(heap->device);
 	if (cm_block_is_split(block)) {
 		count++;
 		bytes += (int64_t)block->size;
 	}
 	cm_counters_change(row, pool, CM_STAT_INACTIVE_SPLIT, count);
 	cm_counters_change(row, pool, CM_STAT_INACTIVE_SPLIT_BYTES, bytes);
-	return recycled;
+	return n;
 }
 
-CM_ALWAYS_INLINE bool retire_block(struct cm_heap *heap, uint32_t index, uint64_t tick,
-				   struct retired *retired)
+CM_ALWAYS_INLINE uint32_t retire(struct cm_heap *heap, uint32_t *list, uint32_t most, uint64_t tick,
+				 struct retired *retired)
 {
 	struct cm_cache *cache = heap->cache;
-	const struct cm_segment *segment = &cache->segment[cache->block[index].segment];
+	const struct cm_segment *segment = &cache->segment[cache->block[*list].segment];
 
 	return cm_segment_fit(segment) == CM_FIT_SMALL
-		       ? retire_of(heap, CM_FIT_SMALL, index, segment, tick, retired)
-		       : retire_of(heap, CM_FIT_LARGE, index, segment, tick, retired);
+		       ? retire_of(heap, CM_FIT_SMALL, list, most, segment, tick, retired)
+		       : retire_of(heap, CM_FIT_LARGE, list, most, segment, tick, retired);
 }
 
 static void count_retired(struct cm_device_row *row, const struct retired *retired)
@@ -113,7 +173,7 @@ void cm_free_retire_at_once_locked(struct cm_heap *heap, uint32_t index, uint64_
 {
 	struct retired retired[CM_POOL_COUNT] = {0};
 
-	(void)retire_block(heap, index, tick, retired);
+	(void)retire(heap, &index, 1, tick, retired);
 	count_retired(heap->device->row, retired);
 }
 
@@ -163,20 +223,17 @@ bool cm_heap_retire_locked(struct cm_heap *heap, struct cm_batch *epoch)
 	struct retired retired[CM_POOL_COUNT] = {0};
 	struct cm_device_row *row = heap->device->row;
 	uint64_t tick = cm_cache_tick(heap->cache);
-	uint32_t index = epoch->list.first, next, pool, n;
+	uint32_t list = epoch->list.first, pool, n;
 
 	assert(cm_lock_is_held(&heap->device->lock));
 	cm_counters_begin(row);
-	for (n = 0; index && n < CM_RETIRE_SLICE; n++, index = next) {
-		next = heap->cache->block[index].link_next;
-		if (CM_UNLIKELY(!retire_block(heap, index, tick, retired)))
-			cm_device_note_unreclaimed(heap->device);
-	}
+	for (n = 0; list && n < CM_RETIRE_SLICE;)
+		n += retire(heap, &list, CM_RETIRE_SLICE - n, tick, retired);
 	count_retired(row, retired);
-	if (!index)
+	if (!list)
 		end_epoch_locked(heap, epoch);
 	cm_counters_end(row);
-	epoch->list.first = index;
+	epoch->list.first = list;
 	for (pool = CM_POOL_SMALL; pool < CM_POOL_COUNT; pool++) {
 		epoch->bytes -= (uint64_t)retired[pool].bytes;
 		cm_heap_set_pending_bytes(heap,
@@ -186,5 +243,5 @@ bool cm_heap_retire_locked(struct cm_heap *heap, struct cm_batch *epoch)
 	heap->row->pending_blocks -= n;
 	if (!heap->row->pending_blocks)
 		heap->pending_sizes = heap->card_fills_up ? ~UINT64_C(0) : 0;
-	return !index;
+	return !list;
 }
