@@ -27,16 +27,27 @@ static inline void cm_counters_order(void)
 #endif
 }
 
+/* Adds 1, behind all stores before it. */
+static inline void cm_seq_step(uint32_t *seq)
+{
+#if defined(__x86_64__)
+	/* One instruction, where the compiler makes three of an atomic store. */
+	__asm__ __volatile__("incl %0" : "+m"(*seq) : : "memory", "cc");
+#else
+	__atomic_store_n(seq, *seq + 1, __ATOMIC_RELEASE);
+#endif
+}
+
 /* A reader that sees a changed value also sees seq odd, or moved on. */
 static inline void cm_seq_begin(uint32_t *seq)
 {
-	__atomic_store_n(seq, *seq + 1, __ATOMIC_RELAXED);
+	cm_seq_step(seq);
 	cm_counters_order();
 }
 
 static inline void cm_seq_end(uint32_t *seq)
 {
-	__atomic_store_n(seq, *seq + 1, __ATOMIC_RELEASE);
+	cm_seq_step(seq);
 }
 
 static inline void cm_counters_begin(struct cm_device_row *row)
@@ -229,6 +240,32 @@ struct cm_event_origin {
 	uint32_t annotation;
 };
 
+/*
+ * An event is counted before its row is written, and the row gets its number last. So a reader can
+ * tell rows that were overwritten while it copied them by the count, and a row in the making by its
+ * number. Only the stores to both are ordered: what the writer has in registers stays there.
+ */
+static inline void cm_event_begin(struct cm_event *row, uint64_t *next)
+{
+#if defined(__x86_64__)
+	__asm__ __volatile__("" : "+m"(*next), "+m"(*row));
+#else
+	(void)row;
+	(void)next;
+	cm_counters_order();
+#endif
+}
+
+static inline void cm_event_end(struct cm_event *row, uint64_t number)
+{
+#if defined(__x86_64__)
+	__asm__ __volatile__("" : "+m"(*row));
+	row->number = number;
+#else
+	__atomic_store_n(&row->number, number, __ATOMIC_RELEASE);
+#endif
+}
+
 /* Adds the next event, whose number it takes from *next; see struct cm_event. */
 static inline void cm_ring_add(const struct cm_ring *ring, uint64_t *next, enum cm_action action,
 			       enum cm_pool pool, uint32_t heap, struct cm_event_origin origin,
@@ -239,11 +276,9 @@ static inline void cm_ring_add(const struct cm_ring *ring, uint64_t *next, enum 
 
 	if (!ring->row)
 		return;
+	row = &ring->row[*next & ring->mask];
 	number = ++*next;
-	row = &ring->row[(number - 1) & ring->mask];
-	/* Number 0 first and the true one last, so that a reader can tell a row in the making. */
-	__atomic_store_n(&row->number, 0, __ATOMIC_RELAXED);
-	cm_counters_order();
+	cm_event_begin(row, next);
 	row->tick = tick;
 	row->addr = addr;
 	row->size = size;
@@ -253,7 +288,7 @@ static inline void cm_ring_add(const struct cm_ring *ring, uint64_t *next, enum 
 	row->action = (uint8_t)action;
 	row->pool = (uint8_t)pool;
 	row->heap = (uint16_t)heap;
-	__atomic_store_n(&row->number, number, __ATOMIC_RELEASE);
+	cm_event_end(row, number);
 }
 
 /* torch.cuda.reset_peak_memory_stats: every peak becomes the current value. */
