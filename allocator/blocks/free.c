@@ -184,7 +184,7 @@ bool cm_heap_free_locked(struct cm_heap *heap, uint32_t index)
 	/* What the driver takes back without waiting for the device waits for it here. */
 	const bool waits = cm_heap_recycles(heap, segment) || segment->flags & CM_SEGMENT_PAGED;
 
-	cm_free_block(heap, index, cm_segment_pool(segment), waits);
+	cm_free_block(heap, index, cm_segment_pool(segment), waits, false);
 	return !waits;
 }
 

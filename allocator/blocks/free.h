@@ -30,19 +30,20 @@ CM_ALWAYS_INLINE void cm_heap_set_pending_bytes(struct cm_heap *heap, uint64_t b
 	__atomic_store_n(&heap->row->pending_bytes, bytes, __ATOMIC_RELAXED);
 }
 
-CM_ALWAYS_INLINE void cm_free_join_epoch(struct cm_heap *heap, uint32_t index, uint64_t size)
+CM_ALWAYS_INLINE void cm_free_join_epoch(struct cm_heap *heap, struct cm_block *block,
+					 uint32_t index, uint64_t size)
 {
-	struct cm_block *block = heap->cache->block;
+	struct cm_heap_row *row = heap->row;
 	struct cm_batch *open = &heap->epochs.open;
 
-	cm_block_set_state(heap->cache, index, CM_BLOCK_PENDING);
-	block[index].link_next = open->list.first;
+	block->state = CM_BLOCK_PENDING; /* is_free says so already */
+	block->link_next = open->list.first;
 	open->list.first = index;
 	open->blocks++;
 	open->bytes += size;
 	open->work = cm_device_work(heap->device);
-	heap->row->pending_blocks++;
-	cm_heap_set_pending_bytes(heap, heap->row->pending_bytes + size);
+	row->pending_blocks++;
+	cm_heap_set_pending_bytes(heap, row->pending_bytes + size);
 	heap->pending_sizes |= UINT64_C(1) << cm_size_class(size);
 }
 
@@ -57,9 +58,9 @@ CM_ALWAYS_INLINE void cm_free_want_close(struct cm_heap *heap)
 }
 
 /* Frees a block that is no longer in the pointer map: it waits in the open epoch, or is FREE at
- * once. */
+ * once. `usual`: the policy and what is recorded are the defaults. */
 CM_ALWAYS_INLINE void cm_free_block(struct cm_heap *heap, uint32_t index, enum cm_pool pool,
-				    bool waits)
+				    bool waits, bool usual)
 {
 	struct cm_cache *cache = heap->cache;
 	struct cm_device *device = heap->device;
@@ -70,15 +71,15 @@ CM_ALWAYS_INLINE void cm_free_block(struct cm_heap *heap, uint32_t index, enum c
 	assert(cm_lock_is_held(&device->lock));
 	heap->live_bytes -= size;
 	block->tick = tick;
-	block->free_stack = cm_block_free_stack(block);
+	block->free_stack = usual ? block->stack : cm_block_free_stack(block);
 	cm_counters_begin(row);
 	cm_counters_free(row, pool, (int64_t)size);
-	if (CM_UNLIKELY(size >= cache->policy.max_split_size))
+	if (!usual && CM_UNLIKELY(size >= cache->policy.max_split_size))
 		cm_stat4_lower(&row->stat1[CM_STAT1_OVERSIZE_ALLOCATIONS], 1);
 	cm_device_note_locked(device, CM_ACTION_FREE_REQUESTED, pool, heap->index,
 			      block->free_stack, tick, block->addr, block->requested);
 	if (waits)
-		cm_free_join_epoch(heap, index, size);
+		cm_free_join_epoch(heap, block, index, size);
 	else
 		cm_free_retire_at_once_locked(heap, index, tick);
 	cm_counters_end(row);
@@ -108,7 +109,7 @@ CM_ALWAYS_INLINE bool cm_free_usual(struct cm_heap *heap, uint32_t self, uint64_
 			cm_heap_recycles(heap, segment);
 		if (CM_LIKELY(usual)) {
 			cm_ptr_map_remove_at(&device->map, addr, place);
-			cm_free_block(heap, index, cm_segment_pool(segment), true);
+			cm_free_block(heap, index, cm_segment_pool(segment), true, true);
 			cm_free_want_close(heap);
 		}
 	}

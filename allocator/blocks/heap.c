@@ -67,7 +67,7 @@ int cm_heap_take_block_locked(struct cm_heap *heap, uint32_t block, uint64_t siz
 	assert(cm_lock_is_held(&heap->device->lock));
 	return heap->cache->block[block].size < size
 		       ? -ENOENT
-		       : cm_take_found(heap, fit, block, size, bytes, source, ret_addr);
+		       : cm_take_found(heap, fit, block, size, bytes, source, false, ret_addr);
 }
 
 static void fill_segment(struct cm_heap *heap, uint32_t s, uint32_t b, uint64_t addr, uint64_t size,
@@ -180,7 +180,7 @@ int cm_heap_take_new_locked(struct cm_heap *heap, uint64_t addr, uint64_t segmen
 	cm_take_allocate(heap, fit, b, size, bytes,
 			 !(flags & CM_SEGMENT_EXACT) &&
 				 cm_take_splits(cache, fit, &cache->block[b], size),
-			 CM_SCALAR_cache_misses);
+			 CM_SCALAR_cache_misses, false);
 	return 0;
 }
 

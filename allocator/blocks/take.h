@@ -93,10 +93,10 @@ CM_ALWAYS_INLINE void cm_take_count_split(struct cm_device_row *row, enum cm_poo
 }
 
 /* Allocates a free block that is in no bin, cut to size where that is worth it. Room for the
- * pointer was reserved. */
+ * pointer was reserved. `usual`: the policy and what is recorded are the defaults. */
 CM_ALWAYS_INLINE void cm_take_allocate(struct cm_heap *heap, uint32_t fit, uint32_t index,
 				       uint64_t size, uint64_t bytes, bool worth_splitting,
-				       enum cm_scalar source)
+				       enum cm_scalar source, bool usual)
 {
 	const enum cm_pool pool = cm_fit_pool(fit);
 	struct cm_cache *cache = heap->cache;
@@ -114,7 +114,7 @@ CM_ALWAYS_INLINE void cm_take_allocate(struct cm_heap *heap, uint32_t fit, uint3
 	size = block->size;
 	cm_block_set_state(cache, index, CM_BLOCK_LIVE);
 	block->requested = bytes;
-	block->stack = cm_thread.stack;
+	block->stack = usual ? 0 : cm_thread.stack;
 	block->tick = tick;
 	cm_ptr_map_add(&device->map, block->addr, index);
 	heap->live_bytes += size;
@@ -123,7 +123,7 @@ CM_ALWAYS_INLINE void cm_take_allocate(struct cm_heap *heap, uint32_t fit, uint3
 	cm_take_count_split(row, pool, was_split, rest != 0, size, remainder);
 	cm_counters_alloc(row, pool, (int64_t)size, (int64_t)bytes);
 	cm_counters_count(row, source, 1);
-	if (CM_UNLIKELY(size >= cache->policy.max_split_size))
+	if (!usual && CM_UNLIKELY(size >= cache->policy.max_split_size))
 		cm_stat4_raise(&row->stat1[CM_STAT1_OVERSIZE_ALLOCATIONS], 1);
 	cm_device_note_locked(device, CM_ACTION_ALLOC, pool, heap->index, block->stack, tick,
 			      block->addr, bytes);
@@ -172,27 +172,29 @@ CM_ALWAYS_INLINE bool cm_take_should_poll(struct cm_heap *heap, uint32_t fit,
 }
 
 enum cm_take_way {
-	CM_TAKE_FIRST,   /* see cm_take_first */
+	CM_TAKE_USUAL, /* see cm_take_first */
+	CM_TAKE_FIRST,
 	CM_TAKE_SPARING, /* see fragmentation.h */
 	CM_TAKE_ANY,
 };
 
 /* Allocates a block that stands in the bins; 0: there is none. */
 CM_ALWAYS_INLINE int cm_take_found(struct cm_heap *heap, uint32_t fit, uint32_t index,
-				   uint64_t size, uint64_t bytes, enum cm_scalar source,
+				   uint64_t size, uint64_t bytes, enum cm_scalar source, bool usual,
 				   uint64_t *ret_addr)
 {
 	struct cm_cache *cache = heap->cache;
 	const struct cm_block *block = &cache->block[index];
 	bool worth;
 
-	if (CM_UNLIKELY(!index || !cm_take_fits(cache, block, size)))
+	if (CM_UNLIKELY(!index || (!usual && !cm_take_fits(cache, block, size))))
 		return -ENOENT;
 	if (CM_UNLIKELY(cm_ptr_map_reserve(&heap->device->map)))
 		return -ENOMEM;
-	worth = cm_take_splits(cache, fit, block, size);
+	worth = usual ? cm_take_remainder_serves(fit, block->size - size)
+		      : cm_take_splits(cache, fit, block, size);
 	cm_bins_remove(&heap->bins[fit], index);
-	cm_take_allocate(heap, fit, index, size, bytes, worth, source);
+	cm_take_allocate(heap, fit, index, size, bytes, worth, source, usual);
 	*ret_addr = block->addr;
 	return 0;
 }
@@ -210,11 +212,11 @@ CM_ALWAYS_INLINE int cm_take_from_pool(struct cm_heap *heap, uint32_t fit, uint6
 				 : cm_bins_find(bins, size);
 	const struct cm_block *block = &cache->block[index];
 
-	if (way == CM_TAKE_FIRST &&
+	if (way <= CM_TAKE_FIRST &&
 	    CM_UNLIKELY(index && cm_take_should_poll(heap, fit, block, size)))
 		return -ENOENT;
 	heap->searches[fit] += source == CM_SCALAR_cache_hits;
-	return cm_take_found(heap, fit, index, size, bytes, source, ret_addr);
+	return cm_take_found(heap, fit, index, size, bytes, source, way == CM_TAKE_USUAL, ret_addr);
 }
 
 /* Each pool has code of its own, in which the places of its counters are constants. */
@@ -231,16 +233,17 @@ CM_ALWAYS_INLINE int cm_take(struct cm_heap *heap, uint64_t size, uint64_t bytes
  * A request's first try: takes the device's lock, as the thread `self`. As cm_heap_take_locked, but
  * also -ENOENT if polling comes first: for pending blocks (poll_policy.h), for a block that is kept
  * whole (fragmentation.h), or as CM_PENDING_BLOCKS of any size are pending. A heap that drains has
- * nothing in its bins.
+ * nothing in its bins. `usual`: the policy and what is recorded are the defaults.
  */
 CM_ALWAYS_INLINE int cm_take_first(struct cm_heap *heap, uint32_t self, uint64_t size,
-				   uint64_t bytes, uint64_t *ret_addr)
+				   uint64_t bytes, bool usual, uint64_t *ret_addr)
 {
 	struct cm_device *device = heap->device;
 	int err;
 
 	cm_lock_acquire_as(&device->lock, self);
-	err = cm_take(heap, size, bytes, CM_TAKE_FIRST, CM_SCALAR_cache_hits, ret_addr);
+	err = cm_take(heap, size, bytes, usual ? CM_TAKE_USUAL : CM_TAKE_FIRST,
+		      CM_SCALAR_cache_hits, ret_addr);
 	cm_lock_release_as(&device->lock, self);
 	return err;
 }

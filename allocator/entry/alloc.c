@@ -26,7 +26,7 @@ static int alloc_device(struct cm_cache *cache, struct cm_heap *heap, uint64_t b
 	if (cache->policy.mode != CM_MODE_CACHE)
 		return cm_slow_path_alloc_direct(heap, bytes, ret_addr);
 	size = cm_size_round(&cache->policy, bytes);
-	err = cm_take_first(heap, cm_thread_id(), size, bytes, ret_addr);
+	err = cm_take_first(heap, cm_thread_id(), size, bytes, false, ret_addr);
 	return err == -ENOENT ? cm_slow_path_alloc(heap, size, bytes, ret_addr) : err;
 }
 

@@ -148,7 +148,7 @@ CUresult cm_wrap_cuMemAlloc_v2(CUdeviceptr *addr, size_t bytes)
 	heap = enter_usual();
 	if (CM_UNLIKELY(!heap))
 		return alloc_unusual(addr, bytes);
-	err = cm_take_first(heap, cm_thread.id, cm_size_grains(bytes), bytes, &got);
+	err = cm_take_first(heap, cm_thread.id, cm_size_grains(bytes), bytes, true, &got);
 	if (CM_UNLIKELY(err))
 		return alloc_missed(heap, err, addr, bytes);
 	cm_check_after(heap->cache);
