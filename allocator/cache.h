@@ -70,8 +70,8 @@ int cm_cache_create(const struct cm_cache_params *params, struct cm_cache **ret_
 /* Frees our own memory, never the driver's. Tests only: a process leaks its cache on purpose. */
 void cm_cache_destroy(struct cm_cache *cache);
 
-/* Whether, by the policy, a request may come to cm_take_first and a free to cm_free_usual without
- * any other question. It never changes. */
+/* Whether a request may, by policy and clock, come to cm_take_first and a free to cm_free_usual
+ * without any other question. It never changes. */
 bool cm_cache_has_hits(const struct cm_cache *cache);
 
 /* The heap of a context, or NULL. Lock-free. */

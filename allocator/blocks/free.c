@@ -107,9 +107,10 @@ static CM_NOINLINE uint32_t merge_run(struct cm_heap *heap, enum cm_pool pool, u
 }
 
 /* The first block of a list becomes FREE, with those behind it that adjoin it, `most` together at
- * most. `list` becomes the rest; returns how many they were. */
+ * most. `list` becomes the rest; returns how many they were. `recycled` and `paged`: what their
+ * segment is. */
 CM_ALWAYS_INLINE uint32_t retire_of(struct cm_heap *heap, uint32_t fit, uint32_t *list,
-				    uint32_t most, const struct cm_segment *segment, uint64_t tick,
+				    uint32_t most, bool recycled, bool paged, uint64_t tick,
 				    struct retired *retired)
 {
 	const enum cm_pool pool = cm_fit_pool(fit);
@@ -117,7 +118,6 @@ CM_ALWAYS_INLINE uint32_t retire_of(struct cm_heap *heap, uint32_t fit, uint32_t
 	struct cm_device_row *row = heap->device->row;
 	uint32_t index = *list, n = 1;
 	struct cm_block *block = &cache->block[index];
-	const bool recycled = cm_heap_recycles(heap, segment);
 	int64_t count = 0, bytes = 0;
 
 	if (CM_UNLIKELY(begins_run(block))) {
@@ -128,7 +128,7 @@ CM_ALWAYS_INLINE uint32_t retire_of(struct cm_heap *heap, uint32_t fit, uint32_t
 	}
 	*list = block->link_next;
 	retired[pool].bytes += (int64_t)block->size;
-	if (CM_UNLIKELY(segment->flags & CM_SEGMENT_PAGED))
+	if (paged)
 		cm_paged_note_use_locked(heap->paged[fit], block->addr, block->size, tick);
 	index = join(heap, &heap->bins[fit], recycled, index, n - 1, &count, &bytes);
 	block = &cache->block[index];
@@ -148,15 +148,25 @@ CM_ALWAYS_INLINE uint32_t retire_of(struct cm_heap *heap, uint32_t fit, uint32_t
 	return n;
 }
 
+static CM_NOINLINE uint32_t retire_unusual(struct cm_heap *heap, uint32_t *list, uint32_t most,
+					   const struct cm_segment *segment, uint64_t tick,
+					   struct retired *retired)
+{
+	return retire_of(heap, cm_segment_fit(segment), list, most, cm_heap_recycles(heap, segment),
+			 segment->flags & CM_SEGMENT_PAGED, tick, retired);
+}
+
 CM_ALWAYS_INLINE uint32_t retire(struct cm_heap *heap, uint32_t *list, uint32_t most, uint64_t tick,
 				 struct retired *retired)
 {
 	struct cm_cache *cache = heap->cache;
 	const struct cm_segment *segment = &cache->segment[cache->block[*list].segment];
 
+	if (CM_UNLIKELY(!cm_heap_recycles(heap, segment) || segment->flags & CM_SEGMENT_PAGED))
+		return retire_unusual(heap, list, most, segment, tick, retired);
 	return cm_segment_fit(segment) == CM_FIT_SMALL
-		       ? retire_of(heap, CM_FIT_SMALL, list, most, segment, tick, retired)
-		       : retire_of(heap, CM_FIT_LARGE, list, most, segment, tick, retired);
+		       ? retire_of(heap, CM_FIT_SMALL, list, most, true, false, tick, retired)
+		       : retire_of(heap, CM_FIT_LARGE, list, most, true, false, tick, retired);
 }
 
 static void count_retired(struct cm_device_row *row, const struct retired *retired)

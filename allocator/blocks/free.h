@@ -66,7 +66,7 @@ CM_ALWAYS_INLINE void cm_free_block(struct cm_heap *heap, uint32_t index, enum c
 	struct cm_device *device = heap->device;
 	struct cm_device_row *row = device->row;
 	struct cm_block *block = &cache->block[index];
-	const uint64_t size = block->size, tick = cm_cache_tick(cache);
+	const uint64_t size = block->size, tick = usual ? cm_tick() : cm_cache_tick(cache);
 
 	assert(cm_lock_is_held(&device->lock));
 	heap->live_bytes -= size;

@@ -104,7 +104,7 @@ CM_ALWAYS_INLINE void cm_take_allocate(struct cm_heap *heap, uint32_t fit, uint3
 	struct cm_device_row *row = device->row;
 	struct cm_block *block = &cache->block[index];
 	bool was_split = cm_block_is_split(block);
-	uint64_t tick = cm_cache_tick(cache), remainder = block->size - size;
+	uint64_t tick = usual ? cm_tick() : cm_cache_tick(cache), remainder = block->size - size;
 	uint32_t rest = 0;
 
 	/* For the free, which asks the segment whose it is. */

@@ -68,7 +68,7 @@ int cm_cache_create(const struct cm_cache_params *params, struct cm_cache **ret_
 
 bool cm_cache_has_hits(const struct cm_cache *cache)
 {
-	return cache->plain && !cm_size_is_rounded_up(&cache->policy) &&
+	return cache->plain && !cm_size_is_rounded_up(&cache->policy) && !cache->ops->tick &&
 	       cache->policy.mode == CM_MODE_CACHE && cache->policy.sync != CM_SYNC_FREE;
 }
 
