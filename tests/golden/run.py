@@ -407,7 +407,7 @@ def transcribe(tool, command, places, library, collapsed):
     if run.stderr:
         text += f'--- complaints\n{tidy(run.stderr.decode(), places, library)}'
     if collapsed:
-        text = re.sub(r' +', ' ', text)
+        text = re.sub(r'^ *(PID|USER)\b', r'\1', re.sub(r' +', ' ', text), flags=re.MULTILINE)
     return f'{text}--- exit {run.returncode}\n'
 
 
