@@ -62,6 +62,15 @@ struct cm_units_text cm_count_format(int64_t count)
 	return to;
 }
 
+struct cm_count_text cm_count_of(int64_t count, const char *thing)
+{
+	struct cm_count_text out;
+
+	(void)snprintf(out.text, sizeof(out.text), "%.27s %.16s%s", cm_count_format(count).text,
+		       thing, count == 1 ? "" : "s");
+	return out;
+}
+
 struct cm_units_text cm_duration_format(uint64_t ns)
 {
 	const unsigned long long s = ns / NANO, days = s / 86400;

@@ -15,10 +15,17 @@ struct cm_units_text {
 	char text[CM_UNITS_BYTES];
 };
 
+/* A number of things, the name of which is at most 16 bytes. */
+struct cm_count_text {
+	char text[CM_UNITS_BYTES + 16];
+};
+
 /* Binary units with one decimal: "0", "512B", "78.2G", "-1.5M". */
 struct cm_units_text cm_bytes_format(int64_t bytes);
 /* Thousands set apart by blanks: "3 114". */
 struct cm_units_text cm_count_format(int64_t count);
+/* The same of things: "1 block", "3 114 blocks". */
+struct cm_count_text cm_count_of(int64_t count, const char *thing);
 /* Hours, minutes, seconds: "02:14:07"; from a day on "3d 02:14". */
 struct cm_units_text cm_duration_format(uint64_t ns);
 

@@ -130,10 +130,10 @@ static void print_driver_calls(const struct cm_reader *reader, const struct cm_r
 	const int64_t asked = cm_wrap_add(outcome->allocs, outcome->frees);
 	const int64_t called = cm_wrap_add(outcome->driver_allocs, outcome->driver_frees);
 
-	LINE("driver calls", "%s saved: %s allocations and %s frees in place of %s and %s",
+	LINE("driver calls", "%s saved: %s and %s in place of %s and %s",
 	     cm_count_format(cm_wrap_sub(asked, called)).text,
-	     cm_count_format(outcome->driver_allocs).text,
-	     cm_count_format(outcome->driver_frees).text, cm_count_format(outcome->allocs).text,
+	     cm_count_of(outcome->driver_allocs, "allocation").text,
+	     cm_count_of(outcome->driver_frees, "free").text, cm_count_format(outcome->allocs).text,
 	     cm_count_format(outcome->frees).text);
 }
 

@@ -32,9 +32,9 @@ struct wanted {
 
 static void say(const char *path, int64_t bytes, const struct cm_plot_report *report)
 {
-	cm_line(stdout, "  ", "%s: %s, opens offline; %s events, %s allocations", path,
-		cm_size_format(bytes).text, cm_count_format((int64_t)report->events).text,
-		cm_count_format((int64_t)report->spans).text);
+	cm_line(stdout, "  ", "%s: %s, opens offline; %s, %s", path, cm_size_format(bytes).text,
+		cm_count_of((int64_t)report->events, "event").text,
+		cm_count_of((int64_t)report->spans, "allocation").text);
 }
 
 /* The first word is a view if it is the name of one; a slip in such a name is a complaint. */

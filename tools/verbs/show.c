@@ -217,11 +217,9 @@ static void print_counters(const struct cm_device_row *row)
 		(void)snprintf(rate, sizeof(rate), "; cache hits: %.1f%% of the requests",
 			       floor(1000 * hits) / 10);
 	(void)putchar('\n');
-	cm_line(stdout, "        ", "driver: %s %s, %s %s%s",
-		cm_count_format(scalar[CM_SCALAR_num_device_alloc]).text,
-		scalar[CM_SCALAR_num_device_alloc] == 1 ? "allocation" : "allocations",
-		cm_count_format(scalar[CM_SCALAR_num_device_free]).text,
-		scalar[CM_SCALAR_num_device_free] == 1 ? "free" : "frees", rate);
+	cm_line(stdout, "        ", "driver: %s, %s%s",
+		cm_count_of(scalar[CM_SCALAR_num_device_alloc], "allocation").text,
+		cm_count_of(scalar[CM_SCALAR_num_device_free], "free").text, rate);
 	if (scalar[CM_SCALAR_num_ooms] || scalar[CM_SCALAR_num_alloc_retries])
 		cm_line(stdout, "        ",
 			"out of memory: failed requests: %s; retries after emptying the cache: %s",

@@ -93,10 +93,11 @@ static void report(const struct cm_options *options, const struct cm_source *sou
 	if (count_lost(snapshot))
 		(void)snprintf(lost, sizeof(lost), " (%s older ones lost)",
 			       cm_count_format((int64_t)count_lost(snapshot)).text);
-	cm_line(out, "  ", "saved %s: %s segments, %s blocks, %s events%s, %zu stacks (%s, %.2f s)",
-		path, cm_count_format((int64_t)snapshot->segments).text,
-		cm_count_format((int64_t)snapshot->blocks).text,
-		cm_count_format((int64_t)snapshot->events).text, lost, snapshot->stacks - 1,
+	cm_line(out, "  ", "saved %s: %s, %s, %s%s, %s (%s, %.2f s)", path,
+		cm_count_of((int64_t)snapshot->segments, "segment").text,
+		cm_count_of((int64_t)snapshot->blocks, "block").text,
+		cm_count_of((int64_t)snapshot->events, "event").text, lost,
+		cm_count_of((int64_t)snapshot->stacks - 1, "stack").text,
 		cm_size_format(bytes).text, (double)ns / 1e9);
 	cm_line(out, "  ", "  %s", spell_moment(saved, moment, sizeof(moment)));
 	if (!cm_output_is_file(path))

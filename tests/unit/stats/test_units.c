@@ -54,6 +54,10 @@ static void counts_are_set_apart_by_thousands(void **state)
 	(void)state;
 	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
 		assert_string_equal(cm_count_format(cases[i].count).text, cases[i].text);
+	assert_string_equal(cm_count_of(1, "block").text, "1 block");
+	assert_string_equal(cm_count_of(0, "block").text, "0 blocks");
+	assert_string_equal(cm_count_of(INT64_MIN, "allocation").text,
+			    "-9 223 372 036 854 775 808 allocations");
 }
 
 static void durations_read_as_a_clock(void **state)
