@@ -111,7 +111,7 @@ def read_history(command):
 def play(conf, module, driver, print_history, mode='--program'):
     """The requests that the program made with these options, by size; and its own word for lines."""
     with tempfile.TemporaryDirectory() as folder:
-        environment = {**os.environ, 'LD_PRELOAD': module,
+        environment = {**os.environ, 'LD_PRELOAD': f'{os.environ.get("RUN_TIME", "")} {module}'.strip(),
                        'CUDAMEM_CONF': f'region_dir:{folder},{conf}',
                        'ASAN_OPTIONS': 'verify_asan_link_order=0:detect_leaks=0'}
         command = [sys.executable, __file__, mode, driver]
