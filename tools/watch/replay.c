@@ -20,7 +20,7 @@
 #define GROWS_NS CM_NS_PER_S
 
 /* No sample is waited for longer; the times of a recording may be anything. */
-#define WAIT_MOST_NS (24 * 3600 * CM_NS_PER_S)
+#define WAIT_MOST_NS (CM_NS_PER_S * 24 * 3600)
 
 #define MINUTE_NS (60 * CM_NS_PER_S)
 

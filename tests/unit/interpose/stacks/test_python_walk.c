@@ -37,7 +37,7 @@ static void put_text(char *object, const char *text)
 	put_word(object + 8, TEXT_TYPE);
 	put_word(object + 16, strlen(text));
 	put_word(object + 32, 0x64); /* compact, ASCII, a byte a character */
-	memcpy(object + 40, text, strlen(text));
+	memcpy(object + 40, text, strlen(text) + 1);
 }
 
 /* A thread that is in "work" of "work.py", which begins at line 10. */
