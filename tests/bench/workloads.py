@@ -128,17 +128,18 @@ def latency_job(preloads, share):
 
 
 PAGED_CONF = 'expandable_segments:True'
+CARD_MIB = 80 * 1024  # on a card without end even the largest trace would be small for it
 TRACE_COLUMNS = (BARE, 'glibc', 'cub-pow2', 'cub-8x', 'torch')
 
 
 def trace_jobs(path, preloads, passes):
     for column in (OURS, *TRACE_COLUMNS):
         if column == 'torch' or column in preloads:
-            yield Job(path, column, 'replay', ('-n', passes, allocator_of(column), path),
+            yield Job(path, column, 'replay', ('-m', CARD_MIB, '-n', passes, allocator_of(column), path),
                       preloads[IDLE] if column == OURS else preloads.get(column))
-    yield Job(path, PAGED, 'replay', ('-n', passes, allocator_of(OURS), path), preloads[IDLE],
+    yield Job(path, PAGED, 'replay', ('-m', CARD_MIB, '-n', passes, allocator_of(OURS), path), preloads[IDLE],
               conf=PAGED_CONF)
-    yield Job(path, '2 threads', 'replay', ('-n', passes, '-t', 2, 'driver', path), preloads[IDLE],
+    yield Job(path, '2 threads', 'replay', ('-m', CARD_MIB, '-n', passes, '-t', 2, 'driver', path), preloads[IDLE],
               cores=2)
 
 
