@@ -71,10 +71,14 @@ static void publish_early_causes(void)
 
 void cm_record_cause(enum cm_cause cause, const char *by, bool has_stack)
 {
-	if (!atomic_load_explicit(&recorder.started, memory_order_acquire))
+	if (!atomic_load(&recorder.started)) {
 		atomic_store(&early_cause[cause], by);
-	else if (!__atomic_load_n(&recorder.record->cause[cause], __ATOMIC_RELAXED))
+		/* It may have started in between, and have published what there was. */
+		if (atomic_load(&recorder.started))
+			publish_early_causes();
+	} else if (!__atomic_load_n(&recorder.record->cause[cause], __ATOMIC_RELAXED)) {
 		publish_cause(cause, by, has_stack ? cm_record_capture_now() : 0);
+	}
 }
 
 static void publish_python(void)
