@@ -137,8 +137,6 @@ CM_ALWAYS_INLINE uint32_t retire_of(struct cm_heap *heap, uint32_t fit, uint32_t
 	block->age = heap->searches[fit];
 	if (recycled)
 		cm_bins_insert(&heap->bins[fit], index);
-	else
-		cm_device_note_unreclaimed(heap->device);
 	if (cm_block_is_split(block)) {
 		count++;
 		bytes += (int64_t)block->size;
@@ -152,7 +150,11 @@ static CM_NOINLINE uint32_t retire_unusual(struct cm_heap *heap, uint32_t *list,
 					   const struct cm_segment *segment, uint64_t tick,
 					   struct retired *retired)
 {
-	return retire_of(heap, cm_segment_fit(segment), list, most, cm_heap_recycles(heap, segment),
+	const bool recycled = cm_heap_recycles(heap, segment);
+
+	if (!recycled)
+		cm_device_note_unreclaimed(heap->device);
+	return retire_of(heap, cm_segment_fit(segment), list, most, recycled,
 			 segment->flags & CM_SEGMENT_PAGED, tick, retired);
 }
 
@@ -181,9 +183,12 @@ static void count_retired(struct cm_device_row *row, const struct retired *retir
 
 void cm_free_retire_at_once_locked(struct cm_heap *heap, uint32_t index, uint64_t tick)
 {
+	const struct cm_cache *cache = heap->cache;
+	const struct cm_segment *segment = &cache->segment[cache->block[index].segment];
 	struct retired retired[CM_POOL_COUNT] = {0};
 
-	(void)retire(heap, &index, 1, tick, retired);
+	/* Its caller gives the segment back, so nobody has to look for it. */
+	(void)retire_of(heap, cm_segment_fit(segment), &index, 1, false, false, tick, retired);
 	count_retired(heap->device->row, retired);
 }
 

@@ -586,9 +586,25 @@ static void a_full_ring_keeps_the_youngest_events(void **state)
 		assert_int_equal(device->ring.row[(number - 1) & 63].number, number);
 }
 
+/* Nobody has to look for the segment of a block that goes back with its free. */
+static void what_is_given_back_at_once_is_not_looked_for(void **state)
+{
+	struct cm_policy policy;
+	struct fixture *f;
+
+	(void)state;
+	cm_policy_init(&policy);
+	policy.mode = CM_MODE_STATS;
+	f = case_open(&(struct fixture_params){.policy = &policy});
+	case_put(f, case_get(f, MIB));
+	assert_false(atomic_load(&f->heap->device->unreclaimed));
+	case_close(f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_is_given_back_at_once_is_not_looked_for),
 		fixture_case(a_miss_gets_a_segment_and_cuts_it),
 		fixture_case(a_free_moves_the_books_in_two_steps),
 		fixture_case(inactive_split_counts_free_pieces_of_segments_in_use),
