@@ -138,7 +138,14 @@ def columns_are_left_out_by_worth(kit_):
             return shown(columns, kit_.folder, kit_.tool, 'ls', '--dir', running.dir, *words).split('\n')[0].split()
         assert {'PID', 'GPU', 'ALLOC', 'RESERVED', 'COMMAND'} <= set(headings(60)), headings(60)
         assert 'FRAGMENTED' in headings(80) and 'UNCACHED' not in headings(80), headings(80)
-        assert headings(200) == kit_.ok('ls', '--dir', running.dir).decode().split('\n', maxsplit=1)[0].split()
+        assert {'CACHED', 'FRAGMENTED', 'UNCACHED', 'PEAK', 'OOM'} <= set(headings(200)), headings(200)
+        # A pipe has 80 columns, where texts are not cut; who names columns or wants no headings gets all.
+        lines = kit_.ok('ls', '--dir', running.dir).decode().split('\n')
+        assert lines[0].split() == headings(80) and max(map(width, lines[3:])) <= 80, lines
+        assert PROGRAM + ' plain' in lines[1], lines
+        for words in (('-o', '+TOTAL'), ('--noheadings',)):
+            rows = kit_.ok('ls', '--dir', running.dir, *words).decode().splitlines()
+            assert len(rows[-1].split()) == len(headings(200, *words[:2 * ('-o' in words)])) + 1, rows  # 'PROGRAM plain'
         # What was asked for by name stays.
         assert headings(60, '-o', 'PID,CACHED,UNCACHED,PEAK,OOM') == ['PID', 'CACHED', 'UNCACHED', 'PEAK', 'OOM']
 
@@ -169,13 +176,13 @@ def cards_are_told_apart(kit_):
     """Two instances of one card are two cards; each has the memory of its processes."""
     def cards(text):
         lines = text.split('\n\n')[1].splitlines()
-        return [dict(zip(lines[0].split()[:7], line.split())) for line in lines[1:]]
+        return [dict(zip(lines[0].split()[:-1], line.split())) for line in lines[1:]]
     plan = dict(ENVIRONMENT)
     with Running(kit_, 'whole') as running:
         text = kit_.ok('ls', '--dir', running.dir).decode()
         row = json.loads(kit_.ok('ls', '--dir', running.dir, '--ndjson', '-o', 'UUID,PCI,FREE,RESERVED,TOTAL'))
         assert cards(text) == [{'SMI': '-', 'PCI': row['pci'], 'TOTAL': '16.0G', 'FREE': '15.9G', 'RESERVED': '62.0M',
-                                'UNCACHED': '0', 'PROCS': '1'}], text
+                                'PROCS': '1', 'UUID': row['uuid'][:12]}], text
         assert row['device_free_bytes'] == row['total_bytes'] - row['reserved_bytes'] and row['uuid'].startswith('GPU-')
         ENVIRONMENT['CUDASIM'] = 'mig:on'
         try:
@@ -183,6 +190,7 @@ def cards_are_told_apart(kit_):
                 device = json.loads(kit_.ok('show', '--dir', part.dir, '--json', str(part.pid)))['processes'][0]['devices'][0]
                 assert device['mig'] and device['uuid'].startswith('MIG-') and ' MIG ' in device['model'], device
                 assert device['pci'] == row['pci'] and device['smi_index'] is None, device
+                assert cards(kit_.ok('ls', '--dir', part.dir).decode())[0]['UUID'] == device['uuid'][:12]
                 assert f'{row["pci"]}  {device["uuid"]}' in kit_.ok('show', '--dir', part.dir, str(part.pid)).decode()
                 assert json.loads(kit_.ok('ls', '--dir', part.dir, '--ndjson', '-o', 'UUID', '-d', device['uuid'][:20]))['uuid'] == \
                     device['uuid']

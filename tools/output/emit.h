@@ -19,9 +19,10 @@ struct cm_emit;
 
 /*
  * 0, or -1 with *ret_exit: the columns were listed (-o help), or a complaint made. `column_set` and
- * `options` must outlive the emitter. On a terminal, a table that is too wide loses columns that -o
- * does not name: first those that have no value but 0, then those of the highest `usual`, but none
- * with 1.
+ * `options` must outlive the emitter. A table that is too wide for the terminal loses columns that
+ * -o does not name: first those that have no value but 0, then those of the highest `usual`, but
+ * none with 1. In files and pipes there are 80 columns, unless -o or --noheadings is given; there
+ * texts are never cut.
  */
 int cm_emit_open(const struct cm_column_set *column_set, const struct cm_options *options,
 		 struct cm_emit **ret_emit, int *ret_exit);

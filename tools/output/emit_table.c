@@ -115,8 +115,11 @@ void cm_emit_fit(struct cm_emit *emit)
 {
 	size_t width, at;
 
-	if (!cm_is_terminal(stdout, &width))
+	/* A program that counts columns names them, or wants no headings. */
+	if (!cm_is_terminal(stdout, &width) &&
+	    (emit->options->columns || emit->options->no_headings))
 		return;
+	width = cm_line_width(stdout);
 	while (measure_table(emit) > width) {
 		at = find_least(emit);
 		if (at == emit->picked_count)

@@ -32,7 +32,7 @@ struct cm_emit {
 const char *cm_emit_spell(const struct cm_emit *emit, const struct cm_value *value,
 			  char cell[CM_CELL_BYTES]);
 
-/* Leaves out columns until the table fits the terminal, see cm_emit_open(). */
+/* Leaves out columns until the table fits, see cm_emit_open(). */
 void cm_emit_fit(struct cm_emit *emit);
 
 /* Prints the rows that are kept, on a terminal within its width. */

@@ -180,7 +180,27 @@ static void add_card(struct cards *cards, const struct cm_device_row *row)
 	card->processes++;
 }
 
-static void emit_card(const struct card *card, struct cm_emit *emit)
+#define UUID_SHORT 12 /* "GPU-" and 8 digits */
+
+/* How much of its UUID tells each card from the others. */
+static size_t distinct_uuid(const struct cards *cards)
+{
+	char one[CM_UUID_TEXT], other[CM_UUID_TEXT];
+	size_t i, k, length = UUID_SHORT;
+
+	for (i = 0; i < cards->count; i++) {
+		(void)cm_uuid_format(cards->item[i].row.uuid, cards->item[i].row.name, one);
+		for (k = 0; k < i; k++) {
+			(void)cm_uuid_format(cards->item[k].row.uuid, cards->item[k].row.name,
+					     other);
+			while (length < CM_UUID_TEXT - 1 && !strncmp(one, other, length))
+				length++;
+		}
+	}
+	return length;
+}
+
+static void emit_card(const struct card *card, size_t uuid_length, struct cm_emit *emit)
 {
 	const struct cm_device_row *row = &card->row;
 	struct cm_value values[CARD_COLUMNS] = {
@@ -194,7 +214,9 @@ static void emit_card(const struct card *card, struct cm_emit *emit)
 	cm_text_clean(model, sizeof(model), row->name);
 	cm_text_clean(pci, sizeof(pci), row->pci);
 	values[CARD_MODEL] = cm_value_text(model);
-	values[CARD_UUID] = cm_value_text(cm_uuid_format(row->uuid, model, uuid));
+	(void)cm_uuid_format(row->uuid, model, uuid);
+	uuid[uuid_length] = '\0';
+	values[CARD_UUID] = cm_value_text(uuid);
 	if (*pci)
 		values[CARD_PCI] = cm_value_text(pci);
 	if (cm_smi_index(pci) >= 0)
@@ -228,7 +250,7 @@ static void print_cards(const struct cm_options *options, const struct cm_watch_
 	if (cards && cards->count && !cm_emit_open(&card_set, &plain, &emit, &exit)) {
 		(void)putchar('\n');
 		for (i = 0; i < cards->count; i++)
-			emit_card(&cards->item[i], emit);
+			emit_card(&cards->item[i], distinct_uuid(cards), emit);
 		(void)cm_emit_close(emit, CM_EXIT_OK);
 	}
 	free(cards);
