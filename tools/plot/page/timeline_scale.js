@@ -152,6 +152,11 @@ class TimelineScale {
       this.drawUncached(context, sample);
     if (this.lines.reserved)
       this.drawSteps(context, sample, ink);
+    else {
+      const most = sample.reduce((most, event) => Math.max(most, d.reservedAfter(event)), 0);
+      if (most > this.high)
+        above.push(`reserved ${formatBytes(most)}`);
+    }
     for (const [name, text] of [["capacity", "capacity of the device"], ["limit", "limit of the program"]]) {
       if (!d[name])
         continue;
