@@ -177,12 +177,6 @@ static void put_frame(FILE *file, const struct cm_snap_frame *frame, bool full)
 		(void)fprintf(file, " %s", basename(frame->module));
 }
 
-/* What runs Python frames, which stand beside it. */
-static bool is_folded(const struct cm_snap_frame *frame, const struct cm_view *view)
-{
-	return !view->full && !frame->python && !strncmp(frame->function, "_PyEval_", 8);
-}
-
 static void put_stack(FILE *file, const struct cm_snapshot *snapshot,
 		      const struct cm_snap_stack *stack, const struct cm_view *view)
 {
@@ -194,10 +188,6 @@ static void put_stack(FILE *file, const struct cm_snapshot *snapshot,
 	if (!stack->count)
 		put_frame(file, cm_stack_caller(snapshot, stack), view->full);
 	while (i < stack->count && (all || shown < view->depth)) {
-		if (i + 1 < stack->count && is_folded(cm_stack_frame(snapshot, stack, i), view)) {
-			i++;
-			continue;
-		}
 		(void)fputs(shown++ ? BETWEEN : "", file);
 		put_frame(file, cm_stack_frame(snapshot, stack, i), view->full);
 		if (called && shown == 1)

@@ -234,6 +234,29 @@ static bool list_word(struct building *building, uint64_t word, uint32_t generat
 	return true;
 }
 
+/* The interpreter's functions that run Python frames: these stand in their place. */
+static bool is_evaluator(const struct cm_snap_frame *frame)
+{
+	return !frame->python && !strncmp(frame->function, "_PyEval_", 8);
+}
+
+/* Without Python frames that were read, the interpreter's are all that there is of them. */
+static void fold_evaluators(struct cm_snapshot *snapshot, struct cm_snap_stack *stack)
+{
+	uint32_t i, kept = 0;
+	bool python = false;
+
+	for (i = 0; i < stack->count; i++)
+		python |= cm_stack_frame(snapshot, stack, i)->python;
+	for (i = 0; python && i < stack->count; i++)
+		if (!is_evaluator(cm_stack_frame(snapshot, stack, i)))
+			snapshot->frame_list[stack->first + kept++] =
+				snapshot->frame_list[stack->first + i];
+	if (python)
+		stack->count = kept;
+	snapshot->frame_list_count = stack->first + stack->count;
+}
+
 static void add_stack(void *data, uint32_t id, uint64_t word, const uint64_t *frames)
 {
 	struct building *building = data;
@@ -257,6 +280,7 @@ static void add_stack(void *data, uint32_t id, uint64_t word, const uint64_t *fr
 		return;
 	}
 	stack->count = (uint32_t)snapshot->frame_list_count - stack->first;
+	fold_evaluators(snapshot, stack);
 	/* Two calls on one line have two addresses, but the same frames. */
 	number = cm_intern_add(&building->lists, &snapshot->frame_list[stack->first],
 			       stack->count * sizeof(*snapshot->frame_list));

@@ -11,6 +11,7 @@
 #define STACKS  600u
 #define INLINED CM_STACK_FRAMES_MAX
 #define ADDRESS UINT64_C(0x1001)
+#define NAMES   24u
 
 struct fixture {
 	struct cm_image *image;
@@ -32,9 +33,9 @@ static int setup(void **state)
 		return -1;
 	memset(f->image, 0, sizeof(*f->image));
 	memcpy(f->texts, "\0libone.so\0libtwo.so", 21);
-	memcpy(f->names, "\0inlined", 9);
+	memcpy(f->names, "\0inlined\0_PyEval_Vector", NAMES);
 	f->image->table[CM_TABLE_TEXT] = (struct cm_image_table){f->texts, 21};
-	f->image->table[CM_TABLE_NAME] = (struct cm_image_table){f->names, 9};
+	f->image->table[CM_TABLE_NAME] = (struct cm_image_table){f->names, NAMES};
 	*state = f;
 	return 0;
 }
@@ -88,6 +89,28 @@ static void an_address_means_what_its_generation_says(void **state)
 	assert_ptr_equal(cm_snapshot_stack(f->snapshot, 6), cm_snapshot_stack(f->snapshot, 1));
 	assert_int_equal(f->snapshot->stacks, 3);
 	assert_int_equal(f->snapshot->broken_stacks, 0);
+}
+
+static void the_interpreters_rows_beside_python_frames_are_folded(void **state)
+{
+	struct fixture *f = *state;
+
+	f->frames[0].function = 1;
+	f->frames[1].function = 9;
+	f->site = (struct cm_site){.address = ADDRESS, .count = 2};
+	f->image->table[CM_TABLE_SITE] = (struct cm_image_table){&f->site, 1};
+	f->image->table[CM_TABLE_FRAME] = (struct cm_image_table){f->frames, 2};
+	f->words[1] = cm_stack_word(2, 0, 0);
+	f->words[2] = cm_frame_python(1, 0);
+	f->words[3] = ADDRESS;
+	f->words[4] = cm_stack_word(1, 0, 0);
+	f->words[5] = ADDRESS;
+	use_words(f, 6);
+	assert_int_equal(cm_snapshot_stack(f->snapshot, 1)->count, 2);
+	assert_string_equal(function_of(f, 1, 1), "inlined");
+	/* There was no Python frame to read. */
+	assert_int_equal(cm_snapshot_stack(f->snapshot, 4)->count, 2);
+	assert_string_equal(function_of(f, 4, 1), "_PyEval_Vector");
 }
 
 /* Every stack has an address that is said to be as many functions as there can be frames. */
@@ -145,6 +168,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(an_address_means_what_its_generation_says),
+		TEST(the_interpreters_rows_beside_python_frames_are_folded),
 		TEST(a_small_table_does_not_fill_the_memory),
 		TEST(names_end_where_there_are_too_many),
 	};
