@@ -13,6 +13,7 @@
 
 #include "stats/futex.h"
 #include "stats/region.h"
+#include "stats/region_mode.h"
 #include "stats/start_time.h"
 #include "stats/tick.h"
 
@@ -29,10 +30,10 @@ static int reopen(const struct cm_reader *reader, int *ret_fd)
 	if (reader->owner != geteuid())
 		return -EPERM;
 	/* By the open file, since the name may mean another file by now. */
-	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", reader->fd);
-	fd = open(path, O_RDWR | O_CLOEXEC);
+	(void)snprintf(path, sizeof(path), "/proc/thread-self/fd/%d", reader->fd);
+	fd = cm_region_open_writable(AT_FDCWD, path, 0);
 	if (fd < 0)
-		return -errno;
+		return fd;
 	/* Touching a page without memory would be SIGBUS if none is left. */
 	err = cm_region_back_file(fd, CHANNEL_OFFSET, sizeof(struct cm_channel));
 	if (err) {

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "stats/region_lock.h"
+#include "stats/region_mode.h"
 #include "stats/start_time.h"
 
 #define PAGE       UINT64_C(4096)
@@ -161,7 +162,8 @@ static int open_file(struct region *region, const char *dir, uint64_t start)
 	(void)snprintf(path, sizeof(region->public.path), "%s/" CM_REGION_PREFIX "%u.%u.%llu", dir,
 		       (unsigned)geteuid(), (unsigned)getpid(), (unsigned long long)start);
 	for (tries = 0; tries < NAME_TRIES; tries++) {
-		fd = move_up(open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+		fd = move_up(open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW,
+				  CM_REGION_MODE));
 		if (fd >= 0 && !cm_region_lock(fd) && cm_region_is_named(AT_FDCWD, path, fd))
 			return fd;
 		if (fd >= 0) {

@@ -6,6 +6,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "stats/region_mode.h"
+
 int cm_region_lock(int fd)
 {
 	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
@@ -25,12 +27,12 @@ int cm_region_remove_leftover(int dir, const char *name)
 {
 	int fd, err;
 
-	fd = openat(dir, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	fd = cm_region_open_writable(dir, name, O_NOFOLLOW);
 	/* A link is nobody's region. */
-	if (fd < 0 && errno == ELOOP)
+	if (fd == -ELOOP)
 		return unlinkat(dir, name, 0) ? -errno : 0;
 	if (fd < 0)
-		return -errno;
+		return fd;
 	err = cm_region_lock(fd);
 	if (!err && !cm_region_is_named(dir, name, fd))
 		err = -ESTALE;

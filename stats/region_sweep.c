@@ -14,6 +14,7 @@
 #include "stats/layout.h"
 #include "stats/region.h"
 #include "stats/region_lock.h"
+#include "stats/region_mode.h"
 #include "stats/start_time.h"
 
 #define ENTRIES_MOST   4096 /* of the folder, that a sweep reads */
@@ -93,7 +94,7 @@ static bool examine(int dir, struct leftover *found)
 	bool dead;
 	int fd;
 
-	fd = openat(dir, found->name, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	fd = cm_region_open_writable(dir, found->name, O_NOFOLLOW);
 	if (fd < 0)
 		return false;
 	dead = !cm_region_lock(fd) && cm_region_is_named(dir, found->name, fd);

@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "stats/command_channel.h"
@@ -487,7 +488,8 @@ int main(int argc, char **argv)
 		rename_region(maker.region, argv[2], argv[3]);
 	if (!serve_less(&maker, argv[1]))
 		spoil(&maker, argv[1]);
-	if (!strcmp(argv[1], "truncated") && truncate(maker.region->path, 100000))
+	if (!strcmp(argv[1], "truncated") &&
+	    (chmod(maker.region->path, 0600) || truncate(maker.region->path, 100000)))
 		fail("truncate");
 	if (argc <= 3 && strcmp(argv[1], "deaf"))
 		maker.region->header->flags |= CM_REGION_CONTROL;

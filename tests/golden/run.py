@@ -519,6 +519,7 @@ def check_cut(tool, make_region, places):
             # Until it has begun to write its command.
             while os.pread(file.fileno(), 4096, 4096) == channel:
                 assert trim.poll() is None, trim.stderr.read()
+        region.chmod(0o600)
         os.truncate(region, 0)
         # It may sleep by now, and is woken by this; or it has met the end of the file and ended.
         os.kill(trim.pid, signal.SIGSTOP)

@@ -2,7 +2,8 @@
 /*
  * Regions that are made while others are swept: stats/region.c and region_sweep.c over the
  * processes and files of kernel.h, in every order of their system calls and with death before any
- * of them. A live process keeps its region's name, and nobody else's stays for ever.
+ * of them. A live process keeps its region's name, nobody else's stays for ever, and no file stays
+ * writable.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -20,6 +21,7 @@
 
 #include "stats/region.h"
 #include "stats/region_lock.h"
+#include "stats/region_mode.h"
 #include "stats/region_sweep.h"
 #include "stats/start_time.h"
 #include "tests/model/kernel.h"
@@ -37,6 +39,7 @@
 #define unlinkat(...)        kernel_unlinkat(__VA_ARGS__)
 #define ftruncate(fd, n)     kernel_ftruncate(fd, n)
 #define posix_fallocate(...) kernel_posix_fallocate(__VA_ARGS__)
+#define fchmod(fd, mode)     kernel_fchmod(fd, mode)
 #define fstat(fd, to)        kernel_fstat(fd, to)
 #define fstatfs(fd, to)      ((void)(fd), (void)(to), -1)
 #define fstatat(...)         kernel_fstatat(__VA_ARGS__)
@@ -59,6 +62,7 @@
 /* NOLINTBEGIN(bugprone-suspicious-include) */
 #include "stats/region.c"
 #include "stats/region_lock.c"
+#include "stats/region_mode.c"
 #include "stats/region_sweep.c"
 #include "stats/start_time.c"
 /* NOLINTEND(bugprone-suspicious-include) */
@@ -198,6 +202,8 @@ static void finish_as(bool any)
 	(void)judge(any);
 	if (kernel_names() != named)
 		model_fail("something is left behind");
+	if (kernel_writable())
+		model_fail("a file stays writable");
 }
 
 static void finish(void)

@@ -2,11 +2,13 @@
 #include "tests/model/kernel.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "stats/region_mode.h"
 #include "tests/model/model.h"
 
 #define FILES     16u
@@ -44,6 +46,7 @@ static struct {
 	struct description open[OPEN];
 	int lock[FILES];        /* the description that holds it, or -1 */
 	int64_t written[FILES]; /* in seconds */
+	mode_t mode[FILES];
 	unsigned files;
 	struct name name[NAMES];
 	struct stream stream[MODEL_THREADS + 1];
@@ -180,6 +183,7 @@ static struct name *add_name(const char *path)
 
 	name->used = true;
 	name->file = new_file();
+	kernel.mode[name->file] = CM_REGION_MODE;
 	(void)snprintf(name->text, sizeof(name->text), "%s", plain(path));
 	return name;
 }
@@ -275,6 +279,8 @@ int kernel_openat(int dir, const char *path, int flags, ...)
 		return fail(EEXIST);
 	if (!name && !(flags & O_CREAT))
 		return fail(ENOENT);
+	if (name && flags & O_RDWR && !(kernel.mode[name->file] & S_IWUSR))
+		return fail(EACCES);
 	if (!name) {
 		name = add_name(path);
 		kernel.written[name->file] = kernel.now_s;
@@ -355,9 +361,25 @@ int kernel_unlink(const char *path)
 static void fill_stat(unsigned file, struct stat *ret_stat)
 {
 	*ret_stat = (struct stat){.st_ino = file + 1,
-				  .st_mode = S_IFREG | 0600,
+				  .st_mode = S_IFREG | kernel.mode[file],
 				  .st_uid = KERNEL_UID,
 				  .st_mtim = {.tv_sec = kernel.written[file]}};
+}
+
+int kernel_fchmod(int fd, mode_t mode)
+{
+	step();
+	kernel.mode[description_of(fd)->file] = mode;
+	return 0;
+}
+
+unsigned kernel_writable(void)
+{
+	unsigned i, n = 0;
+
+	for (i = 0; i < kernel.files; i++)
+		n += kernel.mode[i] != CM_REGION_MODE;
+	return n;
 }
 
 int kernel_fstat(int fd, struct stat *ret_stat)

@@ -44,6 +44,8 @@ const struct kernel_process *kernel_process(unsigned process);
 bool kernel_has(const char *path);
 bool kernel_has_held(const char *path, unsigned process);
 unsigned kernel_names(void);
+/* Files that their user could open for writing. */
+unsigned kernel_writable(void);
 
 /* Planted faults: locks that nobody sees; that everybody gets. */
 extern bool kernel_hides_locks, kernel_grants_locks;
@@ -61,6 +63,7 @@ int kernel_unlink(const char *path);
 int kernel_unlinkat(int dir, const char *path, int flags);
 int kernel_ftruncate(int fd, off_t bytes);
 int kernel_posix_fallocate(int fd, off_t at, off_t bytes);
+int kernel_fchmod(int fd, mode_t mode);
 int kernel_fstat(int fd, struct stat *ret_stat);
 int kernel_fstatat(int dir, const char *path, struct stat *ret_stat, int flags);
 int kernel_stat(const char *path, struct stat *ret_stat);

@@ -11,6 +11,7 @@
 
 #include "stats/command_channel.h"
 #include "stats/config.h"
+#include "stats/region_mode.h"
 #include "tests/proof/answers.h"
 #include "tests/proof/holdings.h"
 
@@ -30,7 +31,7 @@ void proof_open_channel(const struct proof_hand *hand)
 
 	if (!cm_holdings_are_here() || !cm_holdings_find_region(path))
 		return;
-	fd = open(path, O_RDWR | O_CLOEXEC);
+	fd = cm_region_open_writable(AT_FDCWD, path, 0);
 	at = mmap(NULL, sizeof(*channel), PROT_READ | PROT_WRITE, MAP_SHARED, fd,
 		  offsetof(struct cm_header, channel));
 	if (at == MAP_FAILED)

@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "stats/counters.h"
@@ -66,7 +67,7 @@ static void claim_blocks(void)
 	blocks->offset = header->file_bytes;
 	blocks->rows = blocks->capacity = MANY;
 	header->file_bytes += (uint64_t)MANY * blocks->stride;
-	if (truncate(region->path, (off_t)header->file_bytes))
+	if (chmod(region->path, 0600) || truncate(region->path, (off_t)header->file_bytes))
 		fail("truncate");
 }
 

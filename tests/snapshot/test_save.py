@@ -127,6 +127,7 @@ def find_in(path, pattern):
 
 
 def write_at(path, place, form, *values):
+    path.chmod(0o600)
     with path.open('r+b') as file:
         os.pwrite(file.fileno(), struct.pack(form, *values), place)
 

@@ -7,6 +7,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "stats/region.h"
@@ -22,6 +23,12 @@ static inline int own_region_make(char dir[OWN_REGION_DIR_BYTES], struct cm_regi
 	return mkdtemp(dir) && !cm_region_create(&params, ret_region) && (*ret_region)->path[0]
 		       ? 0
 		       : -1;
+}
+
+/* As root can, and nobody else before a chmod. 0 or -1. */
+static inline int own_region_truncate(const struct cm_region *region, off_t bytes)
+{
+	return chmod(region->path, 0600) || truncate(region->path, bytes) ? -1 : 0;
 }
 
 static inline void own_region_remove(const char *dir, struct cm_region *region)

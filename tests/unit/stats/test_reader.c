@@ -346,7 +346,7 @@ static void tables_are_as_long_as_the_options_let_them_be(void **state)
 		row->capacity = row->rows = cases[i].rows;
 		end = row->offset + (uint64_t)row->stride * row->capacity;
 		if (end > good.file_bytes)
-			assert_int_equal(truncate(f->region->path, (off_t)end), 0);
+			assert_int_equal(own_region_truncate(f->region, (off_t)end), 0);
 		all_is_backed = true;
 		err = cm_reader_open(f->region->path, &f->reader, f->why);
 		all_is_backed = false;
@@ -386,13 +386,13 @@ static void a_file_that_shrinks_is_an_error_not_a_signal(void **state)
 
 	(void)add_device(f, 0);
 	open_region(f);
-	assert_int_equal(truncate(f->region->path, sizeof(struct cm_header)), 0);
+	assert_int_equal(own_region_truncate(f->region, sizeof(struct cm_header)), 0);
 	assert_int_equal(cm_reader_read_device(f->reader, 0, &row, &torn), -EIO);
-	assert_int_equal(truncate(f->region->path, 0), 0);
+	assert_int_equal(own_region_truncate(f->region, 0), 0);
 	assert_int_equal(cm_reader_refresh(f->reader), -EBADMSG);
 	assert_int_equal(cm_reader_life(f->reader), CM_LIFE_RUNNING);
 	/* The owner here has it mapped still. */
-	assert_int_equal(truncate(f->region->path, sizeof(struct cm_header)), 0);
+	assert_int_equal(own_region_truncate(f->region, sizeof(struct cm_header)), 0);
 }
 
 static void what_is_no_regular_file_is_refused(void **state)

@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "stats/region_mode.h"
 #include "stats/start_time.h"
 #include "tests/unit/cmocka_all.h"
 #include "tests/unit/region_fixture.h"
@@ -90,7 +91,7 @@ static void a_region_says_whose_it_is(void **state)
 		       (unsigned)getpid(), (unsigned long long)start);
 	assert_string_equal(f->region->path, path);
 	assert_int_equal(stat(path, &st), 0);
-	assert_int_equal(st.st_mode, S_IFREG | 0600);
+	assert_int_equal(st.st_mode, S_IFREG | CM_REGION_MODE);
 	assert_int_equal(st.st_size, header->file_bytes);
 	assert_true(header->magic == CM_LAYOUT_MAGIC);
 	assert_int_equal(header->major, CM_LAYOUT_MAJOR);

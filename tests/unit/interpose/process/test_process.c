@@ -19,6 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "stats/region_mode.h"
 #include "tests/unit/cmocka_all.h"
 #include "tests/unit/process_stage.h"
 
@@ -72,7 +73,7 @@ static void play_first_call(void)
 	CM_MUST(stage_count_threads(&helper) == 2);
 	CM_MUST(helper);
 	CM_MUST(!stat(cm_process_region()->path, &st));
-	CM_MUST((st.st_mode & 07777) == 0600);
+	CM_MUST((st.st_mode & 07777) == CM_REGION_MODE);
 	CM_MUST(cm_process_region()->header->state == CM_REGION_LIVE);
 	CM_MUST(cm_process_region()->header->flags & CM_REGION_CONTROL);
 	CM_MUST(cm_process_region()->header->tick_base);

@@ -198,7 +198,7 @@ static void a_file_that_shrinks_is_an_error_and_no_signal(void **state)
 	struct cm_image *image = NULL;
 	char why[CM_READER_WHY_BYTES];
 
-	assert_int_equal(truncate(f->region->path, (off_t)(offset + 65536)), 0);
+	assert_int_equal(own_region_truncate(f->region, (off_t)(offset + 65536)), 0);
 	assert_true(cm_image_take(f->reader, SECOND, &image, why) < 0);
 	assert_null(image);
 }

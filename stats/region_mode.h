@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The mode of a region's file: nobody opens it for writing as it is, so that no slip of its own
+ * user cuts it short (`truncate -s 0`, `cp x FILE`), which would be a SIGBUS in the program. Its
+ * maker has it open for writing since it made it. Who writes to another's goes through here. Who
+ * may write to any file (CAP_DAC_OVERRIDE, as root has) is not held by a mode.
+ */
+#ifndef CM_STATS_REGION_MODE_H
+#define CM_STATS_REGION_MODE_H
+
+#define CM_REGION_MODE 0400
+
+/*
+ * Opens a region's file for reading and writing. `dir`, `name` as for openat(2); `flags`: 0 or
+ * O_NOFOLLOW. Returns a descriptor that the caller closes, or negative errno. Its owner makes it
+ * writable for as long as that takes. Several may do so at once: each tries again if another has
+ * put the mode back too early for it, and whoever is last puts it back. Does not block.
+ */
+int cm_region_open_writable(int dir, const char *name, int flags);
+
+#endif
