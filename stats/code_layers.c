@@ -121,7 +121,7 @@ struct copy {
 	size_t used;
 };
 
-static void put(struct copy *copy, size_t count)
+static void copy_characters(struct copy *copy, size_t count)
 {
 	for (; count && *copy->from; count--, copy->from++)
 		if (copy->used + 1 < copy->bytes)
@@ -161,13 +161,13 @@ static bool is_operator(const struct copy *copy)
 /* "operator()", "operator<<", "operator new[]", "operator bool" */
 static void put_operator(struct copy *copy)
 {
-	put(copy, 8);
+	copy_characters(copy, 8);
 	if (!strncmp(copy->from, "()", 2) || !strncmp(copy->from, "[]", 2))
-		put(copy, 2);
+		copy_characters(copy, 2);
 	else if (*copy->from == ' ')
-		put(copy, strcspn(copy->from, "(<"));
+		copy_characters(copy, strcspn(copy->from, "(<"));
 	else
-		put(copy, strspn(copy->from, "<>=!+-*/%^&|~,"));
+		copy_characters(copy, strspn(copy->from, "<>=!+-*/%^&|~,"));
 }
 
 /* At a bracket that opens parameters. Do they end the name? */
@@ -192,7 +192,7 @@ void cm_layer_short_name(char *to, size_t bytes, const char *function)
 		if (is_operator(&copy)) {
 			put_operator(&copy);
 		} else if (starts_with(copy.from, "(anonymous namespace)")) {
-			put(&copy, strlen("(anonymous namespace)"));
+			copy_characters(&copy, strlen("(anonymous namespace)"));
 		} else if (*copy.from == '(') {
 			ok = skip_parameters(&copy, &end);
 		} else if (*copy.from == '[' ||
@@ -206,12 +206,12 @@ void cm_layer_short_name(char *to, size_t bytes, const char *function)
 			copy.used = 0; /* that was the return type */
 			copy.from++;
 		} else {
-			put(&copy, 1);
+			copy_characters(&copy, 1);
 		}
 	}
 	if (!ok || !copy.used) {
 		copy = (struct copy){function, to, bytes, 0};
-		put(&copy, strlen(function));
+		copy_characters(&copy, strlen(function));
 	}
 	to[copy.used] = '\0';
 }

@@ -52,14 +52,14 @@ struct reading {
 	void *arg;
 };
 
-static void store(struct cm_config *config, enum cm_option option,
-		  const union cm_option_value *value)
+static void store_value(struct cm_config *config, enum cm_option option,
+			const union cm_option_value *value)
 {
 	memcpy((char *)config + infos[option].offset, value, infos[option].bytes);
 }
 
-static void load(const struct cm_config *config, enum cm_option option,
-		 union cm_option_value *ret_value)
+static void load_value(const struct cm_config *config, enum cm_option option,
+		       union cm_option_value *ret_value)
 {
 	memset(ret_value, 0, sizeof(*ret_value));
 	memcpy(ret_value, (const char *)config + infos[option].offset, infos[option].bytes);
@@ -73,7 +73,7 @@ void cm_config_init(struct cm_config *config)
 	memset(config, 0, sizeof(*config));
 	for (i = 0; i < CM_OPTION_COUNT; i++)
 		if (!cm_option_value_parse(&infos[i], infos[i].fallback, 0, &value))
-			store(config, i, &value);
+			store_value(config, i, &value);
 }
 
 /* Text as typed, for a message: cut, and without what could confuse a terminal. */
@@ -183,7 +183,7 @@ static void apply(const struct reading *reading, enum cm_option option, const ch
 			       err == -ERANGE ? "is out of range" : "is not understood");
 		return;
 	}
-	store(reading->config, option, &parsed);
+	store_value(reading->config, option, &parsed);
 	reading->config->origin[option] = CM_ORIGIN_ENVIRONMENT;
 }
 
@@ -299,7 +299,7 @@ void cm_config_row(const struct cm_config *config, enum cm_option option,
 	union cm_option_value value;
 
 	memset(ret_row, 0, sizeof(*ret_row));
-	load(config, option, &value);
+	load_value(config, option, &value);
 	(void)snprintf(ret_row->name, sizeof(ret_row->name), "%s", info->name);
 	cm_option_value_format(info, &value, ret_row->value, sizeof(ret_row->value));
 	(void)snprintf(ret_row->fallback, sizeof(ret_row->fallback), "%s", info->fallback);

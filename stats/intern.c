@@ -98,8 +98,9 @@ static bool is_at(const struct cm_intern_table *intern, uint32_t id, const void 
 }
 
 /* The id, or 0 and the empty slot where it belongs. */
-static uint32_t find(const struct cm_intern_table *intern, struct cm_intern_index *index,
-		     uint32_t hash, const void *data, size_t bytes, _Atomic uint64_t **ret_slot)
+static uint32_t find_entry(const struct cm_intern_table *intern, struct cm_intern_index *index,
+			   uint32_t hash, const void *data, size_t bytes,
+			   _Atomic uint64_t **ret_slot)
 {
 	uint32_t at = hash & (index->slots - 1), id;
 	uint64_t slot;
@@ -138,7 +139,7 @@ static struct cm_intern_index *grow(struct cm_intern_table *intern, struct cm_in
 }
 
 /* Copies the bytes behind what is in use. 0: no room. */
-static uint32_t append(struct cm_intern_table *intern, const void *data, size_t bytes)
+static uint32_t append_bytes(struct cm_intern_table *intern, const void *data, size_t bytes)
 {
 	const uint32_t id = atomic_load_explicit(&intern->rows, memory_order_relaxed);
 	const uint64_t rows = bytes / intern->stride;
@@ -165,10 +166,10 @@ static uint32_t add_locked(struct cm_intern_table *intern, uint32_t hash, const 
 		index = grow(intern, index);
 	if (!index)
 		return 0;
-	id = find(intern, index, hash, data, bytes, &slot);
+	id = find_entry(intern, index, hash, data, bytes, &slot);
 	if (id)
 		return id; /* another thread was faster */
-	id = append(intern, data, bytes);
+	id = append_bytes(intern, data, bytes);
 	if (!id)
 		return 0;
 	intern->count++;
@@ -185,7 +186,7 @@ uint32_t cm_intern_table_add(struct cm_intern_table *intern, const void *data, s
 	_Atomic uint64_t *slot;
 	uint32_t id;
 
-	id = index ? find(intern, index, hash, data, bytes, &slot) : 0;
+	id = index ? find_entry(intern, index, hash, data, bytes, &slot) : 0;
 	if (id)
 		return id;
 	(void)pthread_mutex_lock(&intern->lock);

@@ -47,8 +47,8 @@ static size_t sort_entries(const struct entry *sorted[ENTRIES])
 	return n;
 }
 
-static void put(const char *name, const char *part, int64_t value, cm_memory_stats_fn fn,
-		void *data)
+static void put_figure(const char *name, const char *part, int64_t value, cm_memory_stats_fn fn,
+		       void *data)
 {
 	char key[KEY_BYTES];
 
@@ -59,10 +59,10 @@ static void put(const char *name, const char *part, int64_t value, cm_memory_sta
 static void each_value(const char *name, const struct cm_stat4 *stat, cm_memory_stats_fn fn,
 		       void *data)
 {
-	put(name, "allocated", stat->allocated, fn, data);
-	put(name, "current", stat->current, fn, data);
-	put(name, "freed", stat->freed, fn, data);
-	put(name, "peak", stat->peak, fn, data);
+	put_figure(name, "allocated", stat->allocated, fn, data);
+	put_figure(name, "current", stat->current, fn, data);
+	put_figure(name, "freed", stat->freed, fn, data);
+	put_figure(name, "peak", stat->peak, fn, data);
 }
 
 static void each_pool(const char *name, const struct cm_device_row *row, uint32_t stat,
@@ -118,11 +118,12 @@ static void each_time(const char *name, const struct cm_duration *time, cm_memor
 {
 	const uint64_t us = 1000;
 
-	put(name, "avg", time->count ? (int64_t)(time->total_ns / time->count / us) : 0, fn, data);
-	put(name, "count", (int64_t)time->count, fn, data);
-	put(name, "max", (int64_t)(time->max_ns / us), fn, data);
-	put(name, "min", (int64_t)(time->min_ns / us), fn, data);
-	put(name, "total", (int64_t)(time->total_ns / us), fn, data);
+	put_figure(name, "avg", time->count ? (int64_t)(time->total_ns / time->count / us) : 0, fn,
+		   data);
+	put_figure(name, "count", (int64_t)time->count, fn, data);
+	put_figure(name, "max", (int64_t)(time->max_ns / us), fn, data);
+	put_figure(name, "min", (int64_t)(time->min_ns / us), fn, data);
+	put_figure(name, "total", (int64_t)(time->total_ns / us), fn, data);
 }
 
 void cm_host_memory_stats_each(const struct cm_host_row *row, cm_memory_stats_fn fn, void *data)

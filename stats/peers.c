@@ -127,7 +127,7 @@ static void visit(void *data, const struct cm_find *find)
 }
 
 /* The bytes that the peer says it has returned. */
-static uint64_t ask(const struct giver *giver, uint64_t wanted, uint64_t timeout_ns)
+static uint64_t ask_peer(const struct giver *giver, uint64_t wanted, uint64_t timeout_ns)
 {
 	/* Half, so that the answer arrives before our own timeout. */
 	struct cm_command command = {.code = CM_COMMAND_GIVE_BACK,
@@ -167,7 +167,8 @@ void cm_peers_ask(const char *dir, const uint8_t uuid[16], uint64_t wanted, uint
 		if (now >= end || (end - now) / 2 < LEAST_NS)
 			break;
 		ret_peers->asked++;
-		given = ask(&search->giver[i], wanted - ret_peers->given_bytes, (end - now) / 2);
+		given = ask_peer(&search->giver[i], wanted - ret_peers->given_bytes,
+				 (end - now) / 2);
 		if (given > (uint64_t)INT64_MAX / ASKED_MAX)
 			continue; /* no library answers so much */
 		ret_peers->given_bytes += given;

@@ -92,7 +92,7 @@ static bool check_is_free(struct walk *walk, uint32_t first)
 	return true;
 }
 
-static void add(struct device_sum *sum, enum cm_pool pool, enum cm_stat stat, uint64_t n)
+static void add_to_sum(struct device_sum *sum, enum cm_pool pool, enum cm_stat stat, uint64_t n)
 {
 	sum->stat[CM_POOL_ALL][stat] += (int64_t)n;
 	sum->stat[pool][stat] += (int64_t)n;
@@ -109,14 +109,14 @@ static void add_block(struct walk *walk, const struct cm_segment *segment,
 		if (cm_segment_is_recycled(walk->cache, segment))
 			heap->free_blocks[cm_segment_fit(segment)]++;
 		if (cm_block_is_split(block)) {
-			add(sum, pool, CM_STAT_INACTIVE_SPLIT, 1);
-			add(sum, pool, CM_STAT_INACTIVE_SPLIT_BYTES, block->size);
+			add_to_sum(sum, pool, CM_STAT_INACTIVE_SPLIT, 1);
+			add_to_sum(sum, pool, CM_STAT_INACTIVE_SPLIT_BYTES, block->size);
 		}
 		return;
 	}
-	add(sum, pool, CM_STAT_ACTIVE, 1);
-	add(sum, pool, CM_STAT_ACTIVE_BYTES, block->size);
-	add(sum, pool, CM_STAT_REQUESTED_BYTES, block->requested);
+	add_to_sum(sum, pool, CM_STAT_ACTIVE, 1);
+	add_to_sum(sum, pool, CM_STAT_ACTIVE_BYTES, block->size);
+	add_to_sum(sum, pool, CM_STAT_REQUESTED_BYTES, block->requested);
 	if (block->state == CM_BLOCK_PENDING) {
 		heap->pending_blocks++;
 		heap->pending_bytes += block->size;
@@ -124,8 +124,8 @@ static void add_block(struct walk *walk, const struct cm_segment *segment,
 	}
 	sum->live++;
 	heap->live_bytes += block->size;
-	add(sum, pool, CM_STAT_ALLOCATION, 1);
-	add(sum, pool, CM_STAT_ALLOCATED_BYTES, block->size);
+	add_to_sum(sum, pool, CM_STAT_ALLOCATION, 1);
+	add_to_sum(sum, pool, CM_STAT_ALLOCATED_BYTES, block->size);
 	if (block->size >= walk->cache->policy.max_split_size)
 		sum->stat1[CM_STAT1_OVERSIZE_ALLOCATIONS]++;
 }
@@ -203,8 +203,8 @@ static bool check_segment(struct walk *walk, uint32_t s)
 		return false;
 	if (segment->flags & CM_SEGMENT_PAGED)
 		walk->heap[segment->heap].paged_bytes[cm_segment_fit(segment)] += segment->size;
-	add(sum, cm_segment_pool(segment), CM_STAT_SEGMENT, 1);
-	add(sum, cm_segment_pool(segment), CM_STAT_RESERVED_BYTES, segment->size);
+	add_to_sum(sum, cm_segment_pool(segment), CM_STAT_SEGMENT, 1);
+	add_to_sum(sum, cm_segment_pool(segment), CM_STAT_RESERVED_BYTES, segment->size);
 	if (segment->size >= cache->policy.max_split_size && !(segment->flags & CM_SEGMENT_PAGED))
 		sum->stat1[CM_STAT1_OVERSIZE_SEGMENTS]++;
 	walk->range[walk->ranges++] = (struct range){segment->addr, segment->size};

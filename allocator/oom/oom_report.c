@@ -132,7 +132,7 @@ void cm_oom_share(const int64_t *part, size_t n, int64_t unit, int64_t sum, int6
 	}
 }
 
-static struct cm_oom_holder *find(struct cm_oom_tally *tally, uint64_t key)
+static struct cm_oom_holder *find_holder(struct cm_oom_tally *tally, uint64_t key)
 {
 	size_t i;
 
@@ -148,7 +148,7 @@ static struct cm_oom_holder *find(struct cm_oom_tally *tally, uint64_t key)
  */
 void cm_oom_propose(struct cm_oom_tally *tally, uint64_t key, int64_t bytes)
 {
-	struct cm_oom_holder *slot = find(tally, key);
+	struct cm_oom_holder *slot = find_holder(tally, key);
 	size_t i;
 
 	if (!slot) {

@@ -228,8 +228,8 @@ static bool choose_locked(struct cm_heap *heap, struct cm_paged *paged, uint64_t
 	}
 }
 
-static bool choose(struct cm_heap *heap, struct cm_paged *paged, uint64_t size, bool packed,
-		   struct place *ret_place)
+static bool choose_place(struct cm_heap *heap, struct cm_paged *paged, uint64_t size, bool packed,
+			 struct place *ret_place)
 {
 	return CM_WITH_LOCK(&heap->device->lock,
 			    choose_locked(heap, paged, size, packed, ret_place));
@@ -384,7 +384,7 @@ static int add_pages(struct cm_heap *heap, struct cm_paged *paged, uint64_t size
 	struct place place;
 	int err;
 
-	if (!choose(heap, paged, size, packed, &place))
+	if (!choose_place(heap, paged, size, packed, &place))
 		return -ENOENT;
 	if (packed && !take_spared(heap, paged, size, bytes, place.touched, ret_addr))
 		return 0;
@@ -398,7 +398,7 @@ static int add_pages(struct cm_heap *heap, struct cm_paged *paged, uint64_t size
 		packed = stolen.pages != 0;
 	}
 	/* What was cut may have been one run with what the place is to be joined with. */
-	err = choose(heap, paged, size, packed, &place)
+	err = choose_place(heap, paged, size, packed, &place)
 		      ? cm_paged_map(heap, paged, place.pages, &stolen)
 		      : -ENOENT;
 	(void)cm_paged_give_back(heap->device, &stolen);

@@ -54,7 +54,7 @@ static uint32_t *ready_list(struct cm_cache *cache, const struct cm_block *block
 	return &cm_segment_heap(cache, segment)->pinned[kind_of(segment)][class_below(block->size)];
 }
 
-static void append(struct cm_block *block, struct cm_block_list *list, uint32_t index)
+static void append_pending(struct cm_block *block, struct cm_block_list *list, uint32_t index)
 {
 	block[index].link_prev = list->last;
 	block[index].link_next = 0;
@@ -342,7 +342,7 @@ void cm_pinned_free_locked(struct cm_cache *cache, uint32_t index)
 	count_free(cache, index);
 	cm_seq_end(&cache->pinned.row->seq);
 	block->age = (uint32_t)open->number;
-	append(cache->block, &open->list, index);
+	append_pending(cache->block, &open->list, index);
 	open->bytes += block->size;
 	open->work = cm_cache_work(cache);
 }

@@ -70,7 +70,7 @@ static void push(struct cm_heap *heap, struct cm_batch *epoch, const struct cm_b
 	cm_fence_move_event_locked(&epoch->fence, &batch->fence);
 }
 
-static void append(struct cm_cache *cache, struct cm_block_list *list, uint32_t index)
+static void append_block(struct cm_cache *cache, struct cm_block_list *list, uint32_t index)
 {
 	cache->block[index].link_next = 0;
 	if (list->last)
@@ -92,10 +92,10 @@ static void move_named_locked(struct cm_cache *cache, struct cm_batch *epoch,
 		block = &cache->block[index];
 		next = block->link_next;
 		if (!(cache->segment[block->segment].flags & CM_SEGMENT_NAMED)) {
-			append(cache, &epoch->list, index);
+			append_block(cache, &epoch->list, index);
 			continue;
 		}
-		append(cache, &named->list, index);
+		append_block(cache, &named->list, index);
 		named->blocks++;
 		named->bytes += block->size;
 		epoch->blocks--;

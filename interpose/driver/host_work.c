@@ -338,7 +338,7 @@ void cm_host_work_before_other(CUstream stream, bool per_thread)
 
 /* CUDA_ERROR_NOT_READY: the work is under way, and the event stands behind it. Another failure than
  * a sticky one tells nothing about the work. The context is current and the gate entered. */
-static CUresult ask(struct wait *wait)
+static CUresult ask_driver(struct wait *wait)
 {
 	CUresult res = CUDA_ERROR_NOT_READY;
 
@@ -367,7 +367,7 @@ static CUresult wait_for(struct wait *wait)
 	if (!cm_capture_gate_enter())
 		return res;
 	if (!cm_context_push(wait->ctx)) {
-		res = ask(wait);
+		res = ask_driver(wait);
 		cm_context_pop();
 	}
 	cm_capture_gate_leave();

@@ -86,7 +86,7 @@ static int find_place(struct dl_phdr_info *info, size_t size, void *data)
 	return 1;
 }
 
-static void find(uint64_t frame, struct place *ret_place)
+static void look_up_place(uint64_t frame, struct place *ret_place)
 {
 	*ret_place = (struct place){.address = frame - 1}; /* inside the call, not after it */
 	(void)dl_iterate_phdr(find_place, ret_place);
@@ -137,7 +137,7 @@ static void add_all_native(struct line *line, const uint64_t *word, uint32_t fra
 	for (i = 1; i <= frames && !is_full(line); i++) {
 		if (word[i] & CM_FRAME_PYTHON)
 			continue;
-		find(word[i], &place);
+		look_up_place(word[i], &place);
 		if (cm_layer_native(place.object, place.function, NULL) != layer)
 			continue;
 		add_native(line, &place);

@@ -252,7 +252,8 @@ static void read_frames(struct cm_python_frames *to, size_t max, cm_python_text_
 }
 
 /* By the C API; the thread holds the GIL. */
-static void ask(struct cm_python_frames *to, size_t max, cm_python_text_fn *add_text, bool keep)
+static void ask_interpreter(struct cm_python_frames *to, size_t max, cm_python_text_fn *add_text,
+			    bool keep)
 {
 	py_object *type, *value, *trace;
 	bool collects;
@@ -290,7 +291,7 @@ static void compare(py_state *this_thread, struct cm_python_frames *to, size_t m
 	const bool walked = cm_python_walk(&py.reader, (uintptr_t)this_thread, to, max, add_text);
 	const uint64_t before = digest(to);
 
-	ask(to, max, add_text, false);
+	ask_interpreter(to, max, add_text, false);
 	/* Equal frames: those of the walk with what it knows of their places. */
 	to->placed = walked && digest(to) == before;
 	decide(to->placed ? CM_PYTHON_CHECKED : CM_PYTHON_DIFFERS);
@@ -338,7 +339,7 @@ void cm_python_stack(struct cm_python_frames *to, size_t max, cm_python_text_fn 
 	if (how == CM_PYTHON_UNCHECKED && held)
 		compare(this_thread, to, max, add_text);
 	else if (how != CM_PYTHON_CHECKED && how != CM_PYTHON_UNCHECKED && held)
-		ask(to, max, add_text, true);
+		ask_interpreter(to, max, add_text, true);
 	/* An interpreter that ends frees the thread states of other threads. */
 	else if ((how == CM_PYTHON_CHECKED || how == CM_PYTHON_UNCHECKED) &&
 		 (held || !py.is_finalizing()))

@@ -33,7 +33,8 @@ static const struct offsets {
 };
 
 /* A word as an offset into so many bytes. False: it cannot be one. */
-static bool take(const uint64_t *runtime, uint16_t word, uint64_t bytes, uint16_t *ret_offset)
+static bool take_offset(const uint64_t *runtime, uint16_t word, uint64_t bytes,
+			uint16_t *ret_offset)
 {
 	if (runtime[word] > bytes - sizeof(uint64_t))
 		return false;
@@ -59,16 +60,17 @@ static enum cm_python read_offsets(const struct offsets *at, const uint64_t *run
 		return CM_PYTHON_UNKNOWN;
 	if (runtime[FREE_THREADED])
 		return CM_PYTHON_FREE_THREADED;
-	if (!take(runtime, at->state_frame, STATE_BYTES, &layout.state_frame) ||
-	    !take(runtime, at->frame_code, CM_PYTHON_FRAME_BYTES, &layout.frame_code) ||
-	    !take(runtime, at->frame_previous, CM_PYTHON_FRAME_BYTES, &layout.frame_previous) ||
-	    !take(runtime, at->frame_place, CM_PYTHON_FRAME_BYTES, &layout.frame_place) ||
-	    !take(runtime, at->frame_owner, CM_PYTHON_FRAME_BYTES, &layout.frame_flag) ||
-	    !take(runtime, at->code_name, CM_PYTHON_CODE_BYTES, &layout.code_name) ||
-	    !take(runtime, at->code_file, CM_PYTHON_CODE_BYTES, &layout.code_file) ||
-	    !take(runtime, at->code_line, CM_PYTHON_CODE_BYTES, &layout.code_line) ||
-	    !take(runtime, at->code_table, CM_PYTHON_CODE_BYTES, &layout.code_table) ||
-	    !take(runtime, at->code_start, STATE_BYTES, &layout.code_start))
+	if (!take_offset(runtime, at->state_frame, STATE_BYTES, &layout.state_frame) ||
+	    !take_offset(runtime, at->frame_code, CM_PYTHON_FRAME_BYTES, &layout.frame_code) ||
+	    !take_offset(runtime, at->frame_previous, CM_PYTHON_FRAME_BYTES,
+			 &layout.frame_previous) ||
+	    !take_offset(runtime, at->frame_place, CM_PYTHON_FRAME_BYTES, &layout.frame_place) ||
+	    !take_offset(runtime, at->frame_owner, CM_PYTHON_FRAME_BYTES, &layout.frame_flag) ||
+	    !take_offset(runtime, at->code_name, CM_PYTHON_CODE_BYTES, &layout.code_name) ||
+	    !take_offset(runtime, at->code_file, CM_PYTHON_CODE_BYTES, &layout.code_file) ||
+	    !take_offset(runtime, at->code_line, CM_PYTHON_CODE_BYTES, &layout.code_line) ||
+	    !take_offset(runtime, at->code_table, CM_PYTHON_CODE_BYTES, &layout.code_table) ||
+	    !take_offset(runtime, at->code_start, STATE_BYTES, &layout.code_start))
 		return CM_PYTHON_UNKNOWN;
 	*ret_layout = layout;
 	return CM_PYTHON_UNCHECKED;

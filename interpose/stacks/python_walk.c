@@ -86,7 +86,7 @@ void cm_python_forget_all(void)
 }
 
 /* The loads are of memory that has been found readable. */
-static void load(uintptr_t at, void *to, size_t bytes)
+static void load_bytes(uintptr_t at, void *to, size_t bytes)
 {
 	memcpy(to, (const void *)at, bytes); /* NOLINT(performance-no-int-to-ptr) */
 }
@@ -95,7 +95,7 @@ static uintptr_t load_word(uintptr_t at)
 {
 	uintptr_t word;
 
-	load(at, &word, sizeof(word));
+	load_bytes(at, &word, sizeof(word));
 	return word;
 }
 
@@ -103,7 +103,7 @@ static int32_t load_int(uintptr_t at)
 {
 	int32_t number;
 
-	load(at, &number, sizeof(number));
+	load_bytes(at, &number, sizeof(number));
 	return number;
 }
 
@@ -111,7 +111,7 @@ static uint8_t load_byte(uintptr_t at)
 {
 	uint8_t byte;
 
-	load(at, &byte, sizeof(byte));
+	load_bytes(at, &byte, sizeof(byte));
 	return byte;
 }
 
@@ -119,7 +119,7 @@ static bool get(uintptr_t at, void *to, size_t bytes)
 {
 	if (!cm_memory_was_readable(at, bytes))
 		return false;
-	load(at, to, bytes);
+	load_bytes(at, to, bytes);
 	return true;
 }
 
@@ -270,7 +270,7 @@ struct text {
 };
 
 /* Appends a character in UTF-8; false: it does not fit. */
-static bool put(struct text *text, uint32_t c)
+static bool put_character(struct text *text, uint32_t c)
 {
 	char *to = text->to + text->used;
 	size_t n = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4, i;
@@ -308,7 +308,7 @@ static bool put_object(const struct cm_python_reader *reader, uintptr_t object, 
 		c = 0; /* little-endian */
 		if (!get(at, &c, kind))
 			return false;
-		if (!put(text, c))
+		if (!put_character(text, c))
 			break;
 	}
 	return true;
@@ -429,8 +429,8 @@ static bool find_line(const struct cm_python_reader *reader, const struct code *
 
 /* The frame for a code object that is seen for the first time; 0: it is none. A name gets at most
  * half of the space. */
-static uint64_t describe(const struct cm_python_reader *reader, const struct code *code,
-			 uintptr_t place, cm_python_text_fn *add_text)
+static uint64_t describe_code(const struct cm_python_reader *reader, const struct code *code,
+			      uintptr_t place, cm_python_text_fn *add_text)
 {
 	char buffer[CM_PYTHON_TEXT];
 	struct text text = {buffer, sizeof(buffer) / 2, 0};
@@ -478,7 +478,7 @@ static CM_NOINLINE uint64_t learn(const struct cm_python_reader *reader, struct 
 		return 0;
 	code = load_code(&reader->layout, at);
 	hash = hash_code(&reader->layout, &code, false, &memo);
-	word = hash ? describe(reader, &code, place, add_text) : 0;
+	word = hash ? describe_code(reader, &code, place, add_text) : 0;
 	if (word && cm_frame_text(word)) {
 		poke(&slot->frame, word);
 		poke(&slot->check, key ^ word);

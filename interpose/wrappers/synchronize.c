@@ -10,7 +10,7 @@
 #include "interpose/symbols/hooks.h"
 
 /* NULL: of the current context. */
-static struct cm_program_wait begin(const CUcontext *ctx)
+static struct cm_program_wait begin_wait(const CUcontext *ctx)
 {
 	struct cm_program_wait wait = {0};
 	struct cm_cache *cache;
@@ -24,7 +24,7 @@ static struct cm_program_wait begin(const CUcontext *ctx)
 	return wait;
 }
 
-static void end(const struct cm_program_wait *wait, CUresult res)
+static void end_wait(const struct cm_program_wait *wait, CUresult res)
 {
 	if (res != CUDA_SUCCESS || !wait->heap || !cm_hook_enter())
 		return;
@@ -35,18 +35,18 @@ static void end(const struct cm_program_wait *wait, CUresult res)
 /* Outside the hook, since the call may take long, and its thread be cancelled in it. */
 CUresult cm_wrap_cuCtxSynchronize(void)
 {
-	const struct cm_program_wait wait = begin(NULL);
+	const struct cm_program_wait wait = begin_wait(NULL);
 	const CUresult res = cm_real.cuCtxSynchronize();
 
-	end(&wait, res);
+	end_wait(&wait, res);
 	return res;
 }
 
 CUresult cm_wrap_cuCtxSynchronize_v2(CUcontext ctx)
 {
-	const struct cm_program_wait wait = begin(&ctx);
+	const struct cm_program_wait wait = begin_wait(&ctx);
 	const CUresult res = cm_real.cuCtxSynchronize_v2(ctx);
 
-	end(&wait, res);
+	end_wait(&wait, res);
 	return res;
 }

@@ -98,7 +98,7 @@ static void describe_option(struct description *to, size_t row, enum cm_opt opt)
 	to->longs[row].val = LONG_BASE + (int)opt;
 }
 
-static void describe(const struct cm_verb *verb, struct description *to)
+static void describe_verb(const struct cm_verb *verb, struct description *to)
 {
 	const size_t n = count_opts(verb);
 	size_t i;
@@ -387,7 +387,7 @@ const char *cm_stacks_name(uint32_t stacks)
 	return stacks < CM_STACKS_COUNT ? names[stacks] : "unknown";
 }
 
-static int take(struct cm_options *options, enum cm_opt opt, const char *value)
+static int take_option(struct cm_options *options, enum cm_opt opt, const char *value)
 {
 	static const struct {
 		int (*take)(const struct taking *taking);
@@ -474,7 +474,7 @@ static int parse_words(const struct cm_verb *verb, int argc, char **argv,
 	enum cm_opt opt;
 	int result;
 
-	describe(verb, &how);
+	describe_verb(verb, &how);
 	optind = 0;
 	opterr = 0;
 	while ((result = getopt_long(argc, argv, how.optstring, how.longs, NULL)) != -1) {
@@ -489,7 +489,7 @@ static int parse_words(const struct cm_verb *verb, int argc, char **argv,
 					    infos[opt].name, infos[opt].argument);
 			return -1;
 		}
-		*ret_exit = take(options, opt, optarg);
+		*ret_exit = take_option(options, opt, optarg);
 		if (opt == CM_OPT_HELP)
 			print_help(verb);
 		if (opt == CM_OPT_VERSION)

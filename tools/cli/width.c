@@ -89,7 +89,7 @@ char *cm_text_wrap(const char *text, size_t width)
 	return wrapped;
 }
 
-static void put(FILE *file, size_t width, const char *next, const char *text)
+static void put_wrapped(FILE *file, size_t width, const char *next, const char *text)
 {
 	const size_t indent = cm_text_width(next);
 	size_t room = width, length;
@@ -115,7 +115,7 @@ __attribute__((format(printf, 5, 0))) static void put_formatted(FILE *file, size
 	char *text = NULL, *line = NULL;
 
 	if (vasprintf(&text, format, args) >= 0 && asprintf(&line, "%s%s", before, text) >= 0)
-		put(file, width, next, line);
+		put_wrapped(file, width, next, line);
 	free(text);
 	free(line);
 }

@@ -20,7 +20,7 @@ static uint32_t random_below(uint32_t most)
 	return seed % most;
 }
 
-static bool take(struct cm_demo_heap *heap, int64_t bytes, uint32_t stack)
+static bool take_piece(struct cm_demo_heap *heap, int64_t bytes, uint32_t stack)
 {
 	const uint32_t block = piece_count < PIECES_MAX ? cm_demo_heap_alloc(heap, bytes, stack)
 							: 0;
@@ -31,7 +31,7 @@ static bool take(struct cm_demo_heap *heap, int64_t bytes, uint32_t stack)
 }
 
 /* Frees from the last one on, down to `left`. */
-static void drop(struct cm_demo_heap *heap, size_t left)
+static void drop_pieces(struct cm_demo_heap *heap, size_t left)
 {
 	while (piece_count > left)
 		cm_demo_heap_free(heap, pieces[--piece_count]);
@@ -55,22 +55,22 @@ static enum cm_demo_end train(struct cm_demo_heap *heap, uint32_t step)
 
 	if (!step) {
 		for (i = 0; i < 32; i++)
-			(void)take(heap, 420 * MIB,
-				   stack_of(heap, "Linear.__init__", "model.py", 31 + i % 4,
-					    "build_model", 88));
+			(void)take_piece(heap, 420 * MIB,
+					 stack_of(heap, "Linear.__init__", "model.py", 31 + i % 4,
+						  "build_model", 88));
 		for (i = 0; i < 16; i++)
-			(void)take(heap, 840 * MIB,
-				   stack_of(heap, "Adam.step", "optim.py", 140, "make_optimizer",
-					    212));
+			(void)take_piece(heap, 840 * MIB,
+					 stack_of(heap, "Adam.step", "optim.py", 140,
+						  "make_optimizer", 212));
 		weights = piece_count;
 	} else if (phase < 24) {
-		(void)take(heap, (300 + (int64_t)random_below(200)) * MIB,
-			   stack_of(heap, phase % 2 ? "attention" : "feed_forward", "model.py",
-				    phase % 2 ? 131 : 158, "forward", 88));
-		(void)take(heap, 60 * MIB + (int64_t)random_below(1000),
-			   stack_of(heap, "dropout", "model.py", 140, "forward", 90));
+		(void)take_piece(heap, (300 + (int64_t)random_below(200)) * MIB,
+				 stack_of(heap, phase % 2 ? "attention" : "feed_forward",
+					  "model.py", phase % 2 ? 131 : 158, "forward", 88));
+		(void)take_piece(heap, 60 * MIB + (int64_t)random_below(1000),
+				 stack_of(heap, "dropout", "model.py", 140, "forward", 90));
 	} else {
-		drop(heap, piece_count > weights + 4 ? piece_count - 4 : weights);
+		drop_pieces(heap, piece_count > weights + 4 ? piece_count - 4 : weights);
 	}
 	cm_demo_heap_count_traffic(heap, 380 + random_below(60));
 	return CM_DEMO_GOES_ON;
@@ -82,8 +82,8 @@ static enum cm_demo_end solve(struct cm_demo_heap *heap, uint32_t step)
 	const uint32_t stack = stack_of(heap, step % 3 ? "refine" : "assemble", "solver.cu",
 					step % 3 ? 77 : 31, "step", 140);
 
-	if (!take(heap, (80 + (int64_t)random_below(140)) * MIB, stack)) {
-		drop(heap, piece_count / 3);
+	if (!take_piece(heap, (80 + (int64_t)random_below(140)) * MIB, stack)) {
+		drop_pieces(heap, piece_count / 3);
 		cm_demo_heap_poll(heap);
 		(void)cm_demo_heap_trim(heap);
 	}
@@ -95,11 +95,12 @@ static enum cm_demo_end solve(struct cm_demo_heap *heap, uint32_t step)
 static enum cm_demo_end leak(struct cm_demo_heap *heap, uint32_t step)
 {
 	if (!step)
-		(void)take(heap, 15 * GIB,
-			   stack_of(heap, "load_weights", "server.cpp", 210, "start", 44));
+		(void)take_piece(heap, 15 * GIB,
+				 stack_of(heap, "load_weights", "server.cpp", 210, "start", 44));
 	else if (step % 5 == 0 && piece_count < 300)
-		(void)take(heap, 24 * MIB,
-			   stack_of(heap, "Session::Session", "server.cpp", 97, "accept", 61));
+		(void)take_piece(
+			heap, 24 * MIB,
+			stack_of(heap, "Session::Session", "server.cpp", 97, "accept", 61));
 	cm_demo_heap_count_traffic(heap, 90 + random_below(30));
 	return CM_DEMO_GOES_ON;
 }
@@ -111,8 +112,8 @@ static enum cm_demo_end fragment(struct cm_demo_heap *heap, uint32_t step)
 
 	(void)step;
 	for (i = 0; i < 6 && piece_count < 160; i++)
-		(void)take(heap, (8 + (int64_t)random_below(120)) * MIB,
-			   stack_of(heap, "Tile::render", "render.cpp", 301, "frame", 52));
+		(void)take_piece(heap, (8 + (int64_t)random_below(120)) * MIB,
+				 stack_of(heap, "Tile::render", "render.cpp", 301, "frame", 52));
 	for (i = 0; i < 6 && piece_count > 90; i++) {
 		at = random_below((uint32_t)piece_count);
 		cm_demo_heap_free(heap, pieces[at]);
@@ -129,17 +130,17 @@ static enum cm_demo_end idle(struct cm_demo_heap *heap, uint32_t step)
 
 	if (step % 600 == 0)
 		for (i = 0; i < 12; i++)
-			(void)take(heap, 700 * MIB,
-				   stack_of(heap, "matmul", "notebook.py", 7, "cell", 3));
+			(void)take_piece(heap, 700 * MIB,
+					 stack_of(heap, "matmul", "notebook.py", 7, "cell", 3));
 	if (step % 600 == 12)
-		drop(heap, 1);
+		drop_pieces(heap, 1);
 	return CM_DEMO_GOES_ON;
 }
 
 /* Works for a while, and is killed. */
 static enum cm_demo_end crash(struct cm_demo_heap *heap, uint32_t step)
 {
-	(void)take(heap, 150 * MIB, stack_of(heap, "batch", "eval.py", 66, "evaluate", 40));
+	(void)take_piece(heap, 150 * MIB, stack_of(heap, "batch", "eval.py", 66, "evaluate", 40));
 	cm_demo_heap_count_traffic(heap, 20);
 	return step < 50 ? CM_DEMO_GOES_ON : CM_DEMO_CRASHES;
 }

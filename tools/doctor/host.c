@@ -384,7 +384,7 @@ void cm_check_INJECTION(const struct cm_patient *patient, struct cm_finding *fin
 }
 
 /* Keeps the first message. */
-static void keep(void *data, const char *text)
+static void keep_first(void *data, const char *text)
 {
 	struct cm_finding *finding = data;
 
@@ -399,11 +399,11 @@ void cm_check_CONF(const struct cm_patient *patient, struct cm_finding *finding)
 	struct cm_config config;
 
 	(void)patient;
-	cm_config_read(&config, getenv, environ, keep, finding);
+	cm_config_read(&config, getenv, environ, keep_first, finding);
 	if (!config.errors)
 		cm_see(finding, CM_VERDICT_OK, "CUDAMEM_CONF has no mistake");
 	else if (!*finding->seen) /* warn:off */
-		keep(finding, "CUDAMEM_CONF has mistakes");
+		keep_first(finding, "CUDAMEM_CONF has mistakes");
 }
 
 struct crashed {

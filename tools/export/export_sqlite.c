@@ -67,7 +67,7 @@ static void check(struct writer *writer, int res)
 		writer->err = res;
 }
 
-static void run(struct writer *writer, const char *sql)
+static void run_sql(struct writer *writer, const char *sql)
 {
 	if (!writer->err)
 		check(writer, sqlite3_exec(writer->db, sql, NULL, NULL, NULL));
@@ -80,7 +80,7 @@ struct row {
 	int column;
 };
 
-static struct row begin(struct writer *writer, enum table table)
+static struct row begin_row(struct writer *writer, enum table table)
 {
 	return (struct row){writer, writer->insert[table], 0};
 }
@@ -127,7 +127,7 @@ static void put_stack(struct row *row, uint32_t id)
 	put_number_if(row, stack->count, (uint64_t)(stack - snapshot->stack));
 }
 
-static void end(struct row *row)
+static void end_row(struct row *row)
 {
 	if (row->writer->err)
 		return;
@@ -138,20 +138,20 @@ static void end(struct row *row)
 
 static void put_fact(struct writer *writer, const char *key, const char *value)
 {
-	struct row row = begin(writer, META);
+	struct row row = begin_row(writer, META);
 
 	put_text(&row, key);
 	put_text(&row, value);
-	end(&row);
+	end_row(&row);
 }
 
 static void put_count(struct writer *writer, const char *key, uint64_t value)
 {
-	struct row row = begin(writer, META);
+	struct row row = begin_row(writer, META);
 
 	put_text(&row, key);
 	put_number(&row, value);
-	end(&row);
+	end_row(&row);
 }
 
 static void put_meta(struct writer *writer, const struct cm_source *source)
@@ -175,7 +175,7 @@ static void put_devices(struct writer *writer)
 
 	for (i = 0; i < snapshot->devices; i++) {
 		const struct cm_snap_device *device = &snapshot->device[i];
-		struct row row = begin(writer, DEVICES);
+		struct row row = begin_row(writer, DEVICES);
 
 		put_device(&row, device);
 		cm_text_clean(name, sizeof(name),
@@ -183,7 +183,7 @@ static void put_devices(struct writer *writer)
 		put_text(&row, name);
 		put_number_if(&row, device->row, device->row ? device->row->total_bytes : 0);
 		put_number(&row, device->lost);
-		end(&row);
+		end_row(&row);
 	}
 }
 
@@ -197,7 +197,7 @@ static const char *state_name(uint32_t state)
 static void put_block(struct writer *writer, const struct cm_snap_device *device, size_t segment,
 		      const struct cm_block *block)
 {
-	struct row row = begin(writer, BLOCKS);
+	struct row row = begin_row(writer, BLOCKS);
 
 	put_number(&row, segment);
 	put_device(&row, device);
@@ -206,13 +206,13 @@ static void put_block(struct writer *writer, const struct cm_snap_device *device
 	put_number_if(&row, block->state != CM_BLOCK_FREE, block->requested);
 	put_text(&row, state_name(block->state));
 	put_stack(&row, cm_block_stack(block));
-	end(&row);
+	end_row(&row);
 }
 
 static void put_segment(struct writer *writer, const struct cm_snap_device *device, size_t number)
 {
 	const struct cm_snap_segment *segment = &writer->snapshot->segment[number];
-	struct row row = begin(writer, SEGMENTS);
+	struct row row = begin_row(writer, SEGMENTS);
 	size_t i;
 
 	put_number(&row, number);
@@ -226,7 +226,7 @@ static void put_segment(struct writer *writer, const struct cm_snap_device *devi
 	put_text(&row, cm_segment_pool_name(segment->row));
 	put_number(&row, (segment->row->flags & CM_SEGMENT_PAGED) != 0);
 	put_stack(&row, segment->row->stack);
-	end(&row);
+	end_row(&row);
 	for (i = 0; i < segment->count; i++)
 		put_block(writer, device, number, &writer->snapshot->block[segment->first + i]);
 }
@@ -241,7 +241,7 @@ static void put_event(struct writer *writer, const struct cm_snap_device *device
 
 	if (!action)
 		return;
-	row = begin(writer, EVENTS);
+	row = begin_row(writer, EVENTS);
 	put_device(&row, device);
 	put_number(&row, event->number);
 	put_number(&row, cm_image_time(writer->snapshot->image, event->tick));
@@ -263,7 +263,7 @@ static void put_event(struct writer *writer, const struct cm_snap_device *device
 		put_null(&row);
 	}
 	put_stack(&row, event->stack);
-	end(&row);
+	end_row(&row);
 }
 
 static void put_memory(struct writer *writer)
@@ -287,7 +287,7 @@ static void put_frames(struct writer *writer)
 
 	for (i = 0; i < snapshot->frames; i++) {
 		const struct cm_snap_frame *frame = &snapshot->frame[i];
-		struct row row = begin(writer, FRAMES);
+		struct row row = begin_row(writer, FRAMES);
 
 		put_number(&row, i);
 		put_text(&row, frame->function);
@@ -295,7 +295,7 @@ static void put_frames(struct writer *writer)
 		put_number_if(&row, frame->line, frame->line);
 		put_text(&row, frame->module);
 		put_number(&row, frame->python);
-		end(&row);
+		end_row(&row);
 	}
 }
 
@@ -307,12 +307,12 @@ static void put_stacks(struct writer *writer)
 
 	for (i = 0; i < snapshot->stacks; i++)
 		for (depth = 0; depth < snapshot->stack[i].count; depth++) {
-			struct row row = begin(writer, STACKS);
+			struct row row = begin_row(writer, STACKS);
 
 			put_number(&row, i);
 			put_number(&row, depth);
 			put_number(&row, snapshot->frame_list[snapshot->stack[i].first + depth]);
-			end(&row);
+			end_row(&row);
 		}
 }
 
@@ -321,9 +321,9 @@ static void prepare(struct writer *writer)
 	int t;
 
 	check(writer, sqlite3_open(":memory:", &writer->db));
-	run(writer, "BEGIN");
+	run_sql(writer, "BEGIN");
 	for (t = 0; t < TABLES; t++) {
-		run(writer, tables[t].columns);
+		run_sql(writer, tables[t].columns);
 		if (!writer->err)
 			check(writer, sqlite3_prepare_v2(writer->db, tables[t].insert, -1,
 							 &writer->insert[t], NULL));
@@ -335,7 +335,7 @@ static void save(struct writer *writer, FILE *file)
 	unsigned char *image;
 	sqlite3_int64 bytes;
 
-	run(writer, "COMMIT");
+	run_sql(writer, "COMMIT");
 	if (writer->err)
 		return;
 	image = sqlite3_serialize(writer->db, "main", &bytes, 0);

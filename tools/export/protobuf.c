@@ -20,7 +20,7 @@ void cm_protobuf_clear(struct cm_protobuf *message)
 	message->count = 0;
 }
 
-static void append(struct cm_protobuf *message, const void *bytes, size_t count)
+static void append_raw(struct cm_protobuf *message, const void *bytes, size_t count)
 {
 	if (!cm_reserve(&message->bytes, &message->room, message->count + count)) {
 		message->failed = true;
@@ -42,7 +42,7 @@ static void append_varint(struct cm_protobuf *message, uint64_t number)
 		number >>= 7;
 		n++;
 	} while (number);
-	append(message, bytes, n);
+	append_raw(message, bytes, n);
 }
 
 static void append_tag(struct cm_protobuf *message, uint32_t field, enum wire wire)
@@ -63,7 +63,7 @@ void cm_protobuf_double(struct cm_protobuf *message, uint32_t field, double numb
 	memcpy(&bits, &number, sizeof(bits));
 	bits = htole64(bits);
 	append_tag(message, field, WIRE_64);
-	append(message, &bits, sizeof(bits));
+	append_raw(message, &bits, sizeof(bits));
 }
 
 static void append_bytes(struct cm_protobuf *message, uint32_t field, const void *bytes,
@@ -71,7 +71,7 @@ static void append_bytes(struct cm_protobuf *message, uint32_t field, const void
 {
 	append_tag(message, field, WIRE_BYTES);
 	append_varint(message, count);
-	append(message, bytes, count);
+	append_raw(message, bytes, count);
 }
 
 void cm_protobuf_text(struct cm_protobuf *message, uint32_t field, const char *text)

@@ -41,7 +41,7 @@ static void put_text(FILE *out, const char *text)
 }
 
 /* Before each value: the comma, or the begin of a batch, and the key. */
-static void begin(struct cm_json *json, const char *key)
+static void begin_value(struct cm_json *json, const char *key)
 {
 	uint64_t *items = json->depth ? &json->level[json->depth - 1].items : NULL;
 
@@ -70,7 +70,7 @@ static void end_batch(struct cm_json *json)
 }
 
 /* After each value. */
-static void end(struct cm_json *json)
+static void end_value(struct cm_json *json)
 {
 	if (json->pickle && json->depth && json->level[json->depth - 1].items == CM_PICKLE_BATCH)
 		end_batch(json);
@@ -80,7 +80,7 @@ static void open_level(struct cm_json *json, const char *key, const char *bracke
 {
 	if (json->depth == CM_JSON_DEPTH)
 		abort(); /* no structure that is written here has so many levels */
-	begin(json, key);
+	begin_value(json, key);
 	if (json->pickle)
 		cm_pickle_container(json->pickle, brackets[0] == '{');
 	else
@@ -110,27 +110,27 @@ void cm_json_end(struct cm_json *json)
 	json->depth--;
 	if (!json->pickle && !json->depth)
 		(void)fputc('\n', json->out);
-	end(json);
+	end_value(json);
 }
 
 void cm_json_text(struct cm_json *json, const char *key, const char *text)
 {
-	begin(json, key);
+	begin_value(json, key);
 	if (json->pickle)
 		cm_pickle_text(json->pickle, text);
 	else
 		put_text(json->out, text);
-	end(json);
+	end_value(json);
 }
 
 void cm_json_number(struct cm_json *json, const char *key, int64_t number)
 {
-	begin(json, key);
+	begin_value(json, key);
 	if (json->pickle)
 		cm_pickle_number(json->pickle, number);
 	else
 		(void)fprintf(json->out, "%lld", (long long)number);
-	end(json);
+	end_value(json);
 }
 
 void cm_json_unsigned(struct cm_json *json, const char *key, uint64_t number)
@@ -139,7 +139,7 @@ void cm_json_unsigned(struct cm_json *json, const char *key, uint64_t number)
 		cm_json_number(json, key, number < INT64_MAX ? (int64_t)number : INT64_MAX);
 		return;
 	}
-	begin(json, key);
+	begin_value(json, key);
 	(void)fprintf(json->out, "%llu", (unsigned long long)number);
 }
 
@@ -162,42 +162,42 @@ static void put_real(FILE *out, double number)
 
 void cm_json_real(struct cm_json *json, const char *key, double number)
 {
-	begin(json, key);
+	begin_value(json, key);
 	if (json->pickle)
 		cm_pickle_real(json->pickle, number);
 	else
 		put_real(json->out, number);
-	end(json);
+	end_value(json);
 }
 
 void cm_json_bool(struct cm_json *json, const char *key, bool value)
 {
-	begin(json, key);
+	begin_value(json, key);
 	if (json->pickle)
 		cm_pickle_bool(json->pickle, value);
 	else
 		(void)fputs(value ? "true" : "false", json->out);
-	end(json);
+	end_value(json);
 }
 
 void cm_json_null(struct cm_json *json, const char *key)
 {
-	begin(json, key);
+	begin_value(json, key);
 	if (json->pickle)
 		cm_pickle_none(json->pickle);
 	else
 		(void)fputs("null", json->out);
-	end(json);
+	end_value(json);
 }
 
 void cm_json_pair(struct cm_json *json, const char *key, int64_t first, int64_t second)
 {
-	begin(json, key);
+	begin_value(json, key);
 	if (json->pickle)
 		cm_pickle_pair(json->pickle, first, second);
 	else
 		(void)fprintf(json->out, "[%lld,%lld]", (long long)first, (long long)second);
-	end(json);
+	end_value(json);
 }
 
 bool cm_json_refer(struct cm_json *json, const char *key, enum cm_pickle_kind kind, uint32_t id)
@@ -208,8 +208,8 @@ bool cm_json_refer(struct cm_json *json, const char *key, enum cm_pickle_kind ki
 		cm_pickle_expect(json->pickle, kind, id);
 		return false;
 	}
-	begin(json, key);
+	begin_value(json, key);
 	cm_pickle_refer(json->pickle, kind, id);
-	end(json);
+	end_value(json);
 	return true;
 }

@@ -68,7 +68,7 @@ static void skip_blanks(struct parser *parser)
 	parser->at += strspn(parser->at, " \t\n");
 }
 
-static bool take(struct parser *parser, const char *sign)
+static bool take_sign(struct parser *parser, const char *sign)
 {
 	skip_blanks(parser);
 	if (strncmp(parser->at, sign, strlen(sign)) != 0)
@@ -199,7 +199,7 @@ static int parse_compare(struct parser *parser)
 	err = cm_column_set_find(parser->column_set, word, &node.column);
 	if (err)
 		return -err;
-	for (i = 0; i < sizeof(signs) / sizeof(signs[0]) && !take(parser, signs[i].sign); i++)
+	for (i = 0; i < sizeof(signs) / sizeof(signs[0]) && !take_sign(parser, signs[i].sign); i++)
 		;
 	if (i == sizeof(signs) / sizeof(signs[0]))
 		return complain(parser, "one of == != < <= > >= =~ !~");
@@ -225,12 +225,12 @@ static int parse_not(struct parser *parser, unsigned depth)
 	if (depth > NODES_MAX)
 		return complain(parser, "fewer parentheses");
 	skip_blanks(parser);
-	if (take(parser, "!"))
+	if (take_sign(parser, "!"))
 		return add_node(parser, NODE_NOT, parse_not(parser, depth + 1), 0);
-	if (!take(parser, "("))
+	if (!take_sign(parser, "("))
 		return parse_compare(parser);
 	node = parse_or(parser, depth + 1);
-	if (node >= 0 && !take(parser, ")"))
+	if (node >= 0 && !take_sign(parser, ")"))
 		return complain(parser, "')'");
 	return node;
 }
@@ -239,7 +239,7 @@ static int parse_and(struct parser *parser, unsigned depth)
 {
 	int node = parse_not(parser, depth);
 
-	while (node >= 0 && take(parser, "&&"))
+	while (node >= 0 && take_sign(parser, "&&"))
 		node = add_node(parser, NODE_AND, node, parse_not(parser, depth));
 	return node;
 }
@@ -248,7 +248,7 @@ static int parse_or(struct parser *parser, unsigned depth)
 {
 	int node = parse_and(parser, depth);
 
-	while (node >= 0 && take(parser, "||"))
+	while (node >= 0 && take_sign(parser, "||"))
 		node = add_node(parser, NODE_OR, node, parse_and(parser, depth));
 	return node;
 }

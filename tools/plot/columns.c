@@ -37,7 +37,7 @@ struct packing {
 	unsigned bytes; /* 8: as doubles */
 };
 
-static struct packing choose(size_t count, cm_value_fn value, const void *data)
+static struct packing choose_packing(size_t count, cm_value_fn value, const void *data)
 {
 	struct packing packing = {.base = count ? UINT64_MAX : 0, .bytes = 1};
 	uint64_t most = 0, bits = 0;
@@ -72,7 +72,7 @@ static void put_real(FILE *file, uint64_t value)
 	(void)fwrite_unlocked(&bits, sizeof(bits), 1, file);
 }
 
-static void put(FILE *file, const struct packing *packing, uint64_t value)
+static void put_value(FILE *file, const struct packing *packing, uint64_t value)
 {
 	const uint64_t stored = htole64((value - packing->base) >> packing->shift);
 
@@ -92,8 +92,8 @@ static size_t align(FILE *file)
 	return (size_t)ftell(file);
 }
 
-static void describe(struct cm_json *json, const char *name, const struct packing *packing,
-		     size_t start, size_t count, bool differences)
+static void put_description(struct cm_json *json, const char *name, const struct packing *packing,
+			    size_t start, size_t count, bool differences)
 {
 	static const char *const types[] = {[1] = "u8", [2] = "u16", [4] = "u32", [8] = "f64"};
 
@@ -111,13 +111,13 @@ static void describe(struct cm_json *json, const char *name, const struct packin
 void cm_columns_add(struct cm_columns *columns, const char *name, size_t count, cm_value_fn value,
 		    const void *data)
 {
-	const struct packing packing = choose(count, value, data);
+	const struct packing packing = choose_packing(count, value, data);
 	const size_t start = align(columns->file);
 	size_t i;
 
 	for (i = 0; i < count; i++)
-		put(columns->file, &packing, value(data, i));
-	describe(&columns->json, name, &packing, start, count, false);
+		put_value(columns->file, &packing, value(data, i));
+	put_description(&columns->json, name, &packing, start, count, false);
 }
 
 void cm_columns_add_growing(struct cm_columns *columns, const char *name, size_t count,
@@ -131,7 +131,7 @@ void cm_columns_add_growing(struct cm_columns *columns, const char *name, size_t
 	/* Numbers that do not grow after all wrap, here and where they are read. */
 	for (i = 0; i < count; i++, last = now) {
 		now = (uint32_t)value(data, i);
-		put(columns->file, &packing, (uint32_t)(now - last));
+		put_value(columns->file, &packing, (uint32_t)(now - last));
 	}
-	describe(&columns->json, name, &packing, start, count, true);
+	put_description(&columns->json, name, &packing, start, count, true);
 }

@@ -163,7 +163,7 @@ static int choose_bands(struct cm_curve *curve, size_t most, size_t **ret_band_o
 	return 0;
 }
 
-static void add(const struct cm_curve *curve, uint64_t *bytes, const struct cm_span *span)
+static void add_span(const struct cm_curve *curve, uint64_t *bytes, const struct cm_span *span)
 {
 	size_t from = column_of(curve, span->begin), to = curve->columns;
 
@@ -193,8 +193,8 @@ static int fill(const struct cm_history *history, struct cm_curve *curve, const 
 		group = cm_group_of(&curve->groups, history->snapshot, &history->span[i]);
 		if (!group)
 			return -ENOMEM;
-		add(curve, curve->band[band_of[group - curve->groups.group]].bytes,
-		    &history->span[i]);
+		add_span(curve, curve->band[band_of[group - curve->groups.group]].bytes,
+			 &history->span[i]);
 	}
 	for (b = 0; b < curve->bands; b++)
 		for (c = 1; c < curve->columns; c++)

@@ -5,8 +5,8 @@
 
 #include "tools/snapshot/figures.h"
 
-static const struct cm_snap_device *find(const struct cm_snapshot *snapshot,
-					 const struct cm_snap_device *device)
+static const struct cm_snap_device *outside_of(const struct cm_snapshot *snapshot,
+					       const struct cm_snap_device *device)
 {
 	size_t i;
 
@@ -19,7 +19,7 @@ static const struct cm_snap_device *find(const struct cm_snapshot *snapshot,
 int cm_outside_open(const struct cm_snapshot *snapshot, const struct cm_snap_device *device,
 		    struct cm_outside *ret_outside)
 {
-	const struct cm_snap_device *found = find(snapshot, device);
+	const struct cm_snap_device *found = outside_of(snapshot, device);
 	struct cm_outside outside = {0};
 	struct cm_figures figures;
 	uint64_t last;

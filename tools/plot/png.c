@@ -54,7 +54,7 @@ static uint32_t adler(const uint8_t *bytes, size_t count)
 	return b << 16 | a;
 }
 
-static void keep(void *to, const void *bytes, size_t count)
+static void keep_bytes(void *to, const void *bytes, size_t count)
 {
 	(void)fwrite(bytes, 1, count, to);
 }
@@ -67,7 +67,7 @@ static int put_data(FILE *file, const uint8_t *lines, size_t count)
 	char *packed = NULL, *data;
 	size_t bytes = 0;
 	FILE *memory = open_memstream(&packed, &bytes);
-	struct cm_gzip *gzip = memory ? cm_gzip_open(CM_GZIP_FAIR, keep, memory) : NULL;
+	struct cm_gzip *gzip = memory ? cm_gzip_open(CM_GZIP_FAIR, keep_bytes, memory) : NULL;
 	int err = gzip ? 0 : -ENOMEM;
 
 	if (gzip) {

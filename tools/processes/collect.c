@@ -96,7 +96,7 @@ static void describe_unread(struct cm_process *process, uint64_t start)
 		read_command(process->pid, process->command, sizeof(process->command));
 }
 
-static void describe(struct cm_process *process)
+static void describe_process(struct cm_process *process)
 {
 	const struct cm_header *header;
 
@@ -152,7 +152,7 @@ static void gather(void *data, const struct cm_find *find)
 	if (!process->error && find->held)
 		process->reader->pid = find->pid;
 	if (process->reader)
-		describe(process);
+		describe_process(process);
 	else
 		describe_unread(process, find->start);
 }
@@ -169,7 +169,7 @@ static int open_file(const char *path, struct cm_processes *all)
 		return cm_fail(CM_EXIT_TARGET, "%s: %s", path, process->why);
 	process->pid = process->reader->pid ? process->reader->pid
 					    : (pid_t)process->reader->header.pid;
-	describe(process);
+	describe_process(process);
 	/* The owner of a snapshot file need not be the owner of the process. */
 	process->uid = process->life == CM_LIFE_SAVED ? process->reader->header.uid
 						      : process->reader->owner;

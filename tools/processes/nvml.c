@@ -43,7 +43,7 @@ static struct {
 			   struct nvml_process_1 *processes);
 } nvml;
 
-static bool find(void *library, const char *symbol, void *slot, size_t bytes)
+static bool find_symbol(void *library, const char *symbol, void *slot, size_t bytes)
 {
 	void *found = dlsym(library, symbol);
 
@@ -51,9 +51,10 @@ static bool find(void *library, const char *symbol, void *slot, size_t bytes)
 	return found != NULL;
 }
 
-#define FIND(library, member, symbol) find(library, symbol, &nvml.member, sizeof(nvml.member))
+#define FIND(library, member, symbol) \
+	find_symbol(library, symbol, &nvml.member, sizeof(nvml.member))
 
-static bool load(void)
+static bool load_library(void)
 {
 	void *library = dlopen("libnvidia-ml.so.1", RTLD_NOW);
 
@@ -70,7 +71,7 @@ static bool load(void)
 		FIND(library, processes_1, "nvmlDeviceGetComputeRunningProcesses"));
 }
 
-static unsigned ask(nvml_device device, struct nvml_process *found)
+static unsigned ask_device(nvml_device device, struct nvml_process *found)
 {
 	static struct nvml_process_1 old[PROCESSES_MAX];
 	unsigned count = PROCESSES_MAX, i;
@@ -97,7 +98,7 @@ static void visit(uint32_t index, cm_nvml_fn fn, void *data)
 	(void)nvml.uuid(device, uuid, sizeof(uuid));
 	(void)nvml.name(device, name, sizeof(name));
 	(void)nvml.memory(device, &memory);
-	count = ask(device, found);
+	count = ask_device(device, found);
 	for (i = 0; i < count && i < PROCESSES_MAX; i++) {
 		const struct cm_nvml_process process = {
 			.pid = (pid_t)found[i].pid,
@@ -116,7 +117,7 @@ int cm_nvml_processes(cm_nvml_fn fn, void *data, const char **ret_why)
 {
 	unsigned count, i;
 
-	if (!load()) {
+	if (!load_library()) {
 		*ret_why = "libnvidia-ml.so.1 not found";
 		return -1;
 	}

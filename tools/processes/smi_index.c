@@ -40,7 +40,7 @@ static void read_cards(const char *folder, struct cards *cards)
 	(void)closedir(dir);
 }
 
-static int find(const struct cards *cards, const char *pci)
+static int index_of(const struct cards *cards, const char *pci)
 {
 	uint64_t place;
 	bool found = false;
@@ -61,7 +61,7 @@ int cm_smi_index_in(const char *folder, const char *pci)
 	struct cards cards;
 
 	read_cards(folder, &cards);
-	return find(&cards, pci);
+	return index_of(&cards, pci);
 }
 
 int cm_smi_index(const char *pci)
@@ -72,5 +72,5 @@ int cm_smi_index(const char *pci)
 	if (!done)
 		read_cards(CM_SMI_CARDS, &cards);
 	done = true;
-	return find(&cards, pci);
+	return index_of(&cards, pci);
 }

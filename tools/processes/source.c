@@ -47,8 +47,8 @@ static void warn(const struct cm_source *source)
 		cm_advise("functions have no names: this build lacks %s", source->symbols.lacks);
 }
 
-static int load(const struct cm_options *options, const struct cm_process *process,
-		struct cm_source *source)
+static int load_process(const struct cm_options *options, const struct cm_process *process,
+			struct cm_source *source)
 {
 	const struct cm_symbols_from from = {.debug_path = options->debug_path,
 					     .owner = process->reader->owner};
@@ -169,7 +169,7 @@ int cm_source_open(const struct cm_options *options, const char *target,
 	} else if (!found.count || !found.item[0].reader) {
 		exit = found.count ? cm_process_complain(&found.item[0]) : CM_EXIT_TARGET;
 	} else {
-		exit = load(options, &found.item[0], &source);
+		exit = load_process(options, &found.item[0], &source);
 	}
 	cm_processes_free(&found);
 	if (exit || !source.image)

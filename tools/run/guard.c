@@ -244,7 +244,7 @@ static void read_state(struct cm_reader *reader, struct state *ret_state)
 }
 
 /* Copies the region. NULL after a complaint. */
-static struct cm_image *take(const struct watched *watched, enum cm_reason reason)
+static struct cm_image *copy_region(const struct watched *watched, enum cm_reason reason)
 {
 	char why[CM_READER_WHY_BYTES];
 	struct cm_image *image;
@@ -318,7 +318,7 @@ static void check_oom(struct cm_guard *guard, struct watched *watched)
 		(void)cm_client_oom_seen(watched->reader, CM_OOMS_ALL(ooms));
 		return;
 	}
-	image = take(watched, CM_REASON_OOM);
+	image = copy_region(watched, CM_REASON_OOM);
 	guard->oom_files++;
 	(void)cm_client_oom_seen(watched->reader,
 				 guard->oom_files < OOM_FILES_MAX ? ooms : CM_OOMS_ALL(ooms));
@@ -363,7 +363,7 @@ static void check_peak(struct cm_guard *guard, struct watched *watched, const st
 	if (!last && watched->peak && watched->since < PEAK_PASSES &&
 	    !is_much_new(watched, state, PEAK_SHARE))
 		return;
-	image = take(watched, CM_REASON_PEAK);
+	image = copy_region(watched, CM_REASON_PEAK);
 	if (!image)
 		return;
 	cm_image_free(watched->peak);
@@ -426,7 +426,7 @@ static void report_leaks(struct cm_guard *guard, struct watched *watched)
 
 	if (!guard->options->depth)
 		view.depth = LEAK_FRAMES;
-	source.image = take(watched, CM_REASON_EXIT);
+	source.image = copy_region(watched, CM_REASON_EXIT);
 	if (!source.image)
 		return;
 	source.pid = (pid_t)source.image->header.pid;

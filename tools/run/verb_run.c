@@ -220,8 +220,8 @@ static int start_command(void *data)
 }
 
 /* Runs the program, or with --dry-run prints how it would be started. */
-static int run(const struct cm_options *options, const struct variable *variables,
-	       struct cm_guard *guard, bool covered)
+static int run_program(const struct cm_options *options, const struct variable *variables,
+		       struct cm_guard *guard, bool covered)
 {
 	struct command command = {variables, options->args};
 
@@ -242,7 +242,7 @@ struct settings {
 };
 
 /* Appends a setting to the list, which is freed. NULL: not enough memory, before or now. */
-static char *append(char *list, const char *setting)
+static char *append_setting(char *list, const char *setting)
 {
 	char *text = list ? join(list, ",", setting) : NULL;
 
@@ -256,10 +256,10 @@ static char *join_conf(const struct cm_options *options, const struct settings *
 {
 	char *conf = join(settings->first, ",", getenv(CM_CONF_VARIABLE));
 
-	conf = append(conf, options->conf);
-	conf = append(conf, settings->limit);
-	conf = append(conf, settings->record);
-	return append(conf, settings->guard);
+	conf = append_setting(conf, options->conf);
+	conf = append_setting(conf, settings->limit);
+	conf = append_setting(conf, settings->record);
+	return append_setting(conf, settings->guard);
 }
 
 /* Says if the program is not covered, and why. */
@@ -332,7 +332,7 @@ int cm_verb_run(const struct cm_options *options)
 	variables[1] = (struct variable){CM_CONF_VARIABLE, conf};
 	variables[2] = (struct variable){NVTX_VARIABLE, find_nvtx(options, library)};
 	if (!exit)
-		exit = run(options, variables, guard, loader == CM_LOADER_PRELOADS);
+		exit = run_program(options, variables, guard, loader == CM_LOADER_PRELOADS);
 	cm_guard_destroy(guard);
 	free(conf);
 	free(preload);

@@ -50,8 +50,8 @@ static struct cm_span *add_span(struct building *building, uint64_t addr)
  * Takes what an event says about the allocation. Unless frees have stacks of their own, a free has
  * the stack of its allocation; its thread and annotation are always those of the free.
  */
-static void describe(const struct building *building, const struct cm_event *event,
-		     struct cm_span *span)
+static void describe_span(const struct building *building, const struct cm_event *event,
+			  struct cm_span *span)
 {
 	const uint32_t context = building->history->snapshot->image->header.record.context;
 
@@ -84,7 +84,7 @@ static bool follow(struct building *building, const struct cm_event *event, uint
 		if (!span)
 			return false;
 		*open = building->history->spans - 1;
-		describe(building, event, span);
+		describe_span(building, event, span);
 	}
 	if (event->action == CM_ACTION_ALLOC) {
 		span->begin = number;
@@ -297,7 +297,7 @@ static int by_live_bytes(const void *a, const void *b)
 	return x->stack < y->stack ? -1 : x->stack > y->stack;
 }
 
-static void add(struct cm_sum *sum, enum cm_measure measure, uint64_t bytes)
+static void add_bytes(struct cm_sum *sum, enum cm_measure measure, uint64_t bytes)
 {
 	sum->count[measure]++;
 	sum->bytes[measure] += bytes;
@@ -306,14 +306,14 @@ static void add(struct cm_sum *sum, enum cm_measure measure, uint64_t bytes)
 void cm_sum_add(struct cm_sum *sum, const struct cm_history *history, const struct cm_span *span)
 {
 	if (span->freed == CM_NEVER)
-		add(sum, CM_MEASURE_LIVE, span->size);
+		add_bytes(sum, CM_MEASURE_LIVE, span->size);
 	if (cm_span_is_live_at(span, history->peak))
-		add(sum, CM_MEASURE_PEAK, span->size);
+		add_bytes(sum, CM_MEASURE_PEAK, span->size);
 	if (span->begin == CM_BEFORE)
 		return;
-	add(sum, CM_MEASURE_ALLOCATED, span->size);
+	add_bytes(sum, CM_MEASURE_ALLOCATED, span->size);
 	if (span->freed == CM_NEVER)
-		add(sum, CM_MEASURE_KEPT, span->size);
+		add_bytes(sum, CM_MEASURE_KEPT, span->size);
 }
 
 int cm_sum_compare(const struct cm_sum *x, const struct cm_sum *y, enum cm_measure measure)

@@ -16,7 +16,7 @@ static int by_start(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-static void choose(struct cm_module_map *map, uint32_t generation)
+static void choose_generation(struct cm_module_map *map, uint32_t generation)
 {
 	size_t i;
 
@@ -44,7 +44,7 @@ int cm_module_map_init(struct cm_module_map *map, const struct cm_image *image)
 		map->all[i] = &row[i];
 	map->all_count = table->count;
 	qsort(map->all, map->all_count, sizeof(const struct cm_module *), by_start);
-	choose(map, 0);
+	choose_generation(map, 0);
 	return 0;
 }
 
@@ -61,7 +61,7 @@ const struct cm_module *cm_module_map_find(struct cm_module_map *map, uint64_t a
 	size_t low = 0, high, middle;
 
 	if (generation != map->generation)
-		choose(map, generation);
+		choose_generation(map, generation);
 	/* Modules of one generation do not overlap: the last that starts before has it, or none. */
 	for (high = map->now_count; low < high;) {
 		middle = low + (high - low) / 2;

@@ -70,8 +70,8 @@ static size_t count_common(const struct ranges *a, const struct ranges *b)
 }
 
 /* Adds an edge for the ranges of an event from `level` on: as they end, the innermost first. */
-static void add(struct finding *finding, int32_t ordinal, const struct cm_event *event,
-		const struct ranges *ranges, size_t level, bool end)
+static void add_edges(struct finding *finding, int32_t ordinal, const struct cm_event *event,
+		      const struct ranges *ranges, size_t level, bool end)
 {
 	const size_t count = ranges->count - level;
 	size_t i, at;
@@ -93,7 +93,7 @@ static void add(struct finding *finding, int32_t ordinal, const struct cm_event 
 	}
 }
 
-static void find(struct finding *finding, const struct cm_snap_device *device)
+static void find_edges(struct finding *finding, const struct cm_snap_device *device)
 {
 	const struct cm_event *event, *before = NULL;
 	struct ranges open = {.count = 0}, next;
@@ -108,11 +108,11 @@ static void find(struct finding *finding, const struct cm_snap_device *device)
 		next = ranges_of(finding, event);
 		common = before && before->thread == event->thread ? count_common(&open, &next) : 0;
 		if (before)
-			add(finding, device->ordinal, before, &open, common, true);
-		add(finding, device->ordinal, event, &next, common, false);
+			add_edges(finding, device->ordinal, before, &open, common, true);
+		add_edges(finding, device->ordinal, event, &next, common, false);
 	}
 	if (before)
-		add(finding, device->ordinal, before, &open, 0, true);
+		add_edges(finding, device->ordinal, before, &open, 0, true);
 }
 
 int cm_ranges_find(const struct cm_snapshot *snapshot, struct cm_edge **ret_edges,
@@ -126,7 +126,7 @@ int cm_ranges_find(const struct cm_snapshot *snapshot, struct cm_edge **ret_edge
 		return -ENOMEM;
 	/* Without pinned memory, which comes last. */
 	for (d = 0; d + 1 < snapshot->devices; d++)
-		find(&finding, &snapshot->device[d]);
+		find_edges(&finding, &snapshot->device[d]);
 	free(finding.event);
 	if (finding.failed) {
 		free(finding.edge);

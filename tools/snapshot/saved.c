@@ -66,7 +66,7 @@ static int put_plain(struct writer *writer, const void *bytes, size_t count)
 	return 0;
 }
 
-static int put(struct writer *writer, const void *bytes, size_t count, ZSTD_EndDirective end)
+static int put_packed(struct writer *writer, const void *bytes, size_t count, ZSTD_EndDirective end)
 {
 	ZSTD_inBuffer in = {bytes, count, 0};
 	size_t left;
@@ -89,15 +89,16 @@ static int put_image(struct writer *writer, const struct cm_image *image,
 	uint32_t t;
 	int err;
 
-	err = put(writer, header, sizeof(*header), ZSTD_e_continue);
+	err = put_packed(writer, header, sizeof(*header), ZSTD_e_continue);
 	for (t = 0; t < CM_TABLE_COUNT && !err; t++) {
 		const struct cm_table_row *row = &header->table[t];
 		const void *rows = t == CM_TABLE_SAVED ? &image->saved : image->table[t].rows;
 
 		if (row->rows)
-			err = put(writer, rows, (size_t)row->rows * row->stride, ZSTD_e_continue);
+			err = put_packed(writer, rows, (size_t)row->rows * row->stride,
+					 ZSTD_e_continue);
 	}
-	return err ? err : put(writer, NULL, 0, ZSTD_e_end);
+	return err ? err : put_packed(writer, NULL, 0, ZSTD_e_end);
 }
 
 /* Writes the header again, with the length of the file. */

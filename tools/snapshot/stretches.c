@@ -24,7 +24,7 @@ static int by_address(const void *a, const void *b)
 	return y->addr + y->size <= x->addr ? 1 : 0;
 }
 
-static void add(struct gathering *all, const struct cm_stretch *stretch)
+static void add_stretch(struct gathering *all, const struct cm_stretch *stretch)
 {
 	struct cm_stretch *item = &all->item[all->count++];
 
@@ -35,7 +35,7 @@ static void add(struct gathering *all, const struct cm_stretch *stretch)
 }
 
 /* This event is the beginning of the open stretches in [addr, addr + size). */
-static void begin(struct gathering *all, uint64_t addr, uint64_t size, uint32_t event)
+static void set_begin(struct gathering *all, uint64_t addr, uint64_t size, uint32_t event)
 {
 	const struct cm_stretch sought = {.addr = addr, .size = size};
 	const uint64_t end = addr + size;
@@ -50,13 +50,13 @@ static void begin(struct gathering *all, uint64_t addr, uint64_t size, uint32_t 
 			before.size = addr - before.addr;
 			item->addr = addr;
 			item->size -= before.size;
-			add(all, &before);
+			add_stretch(all, &before);
 		}
 		if (item->addr + item->size > end) {
 			behind.size = item->addr + item->size - end;
 			behind.addr = end;
 			item->size -= behind.size;
-			add(all, &behind);
+			add_stretch(all, &behind);
 		}
 	}
 }
@@ -91,12 +91,13 @@ static void add_segments(struct gathering *all, const struct cm_history *history
 		const struct cm_segment *row = segment[i].row;
 
 		if (row->size)
-			add(all, &(struct cm_stretch){.addr = row->addr,
-						      .size = row->size,
-						      .end = CM_NEVER,
-						      .stack = row->stack,
-						      .small = row->flags & CM_SEGMENT_SMALL,
-						      .paged = row->flags & CM_SEGMENT_PAGED});
+			add_stretch(all,
+				    &(struct cm_stretch){.addr = row->addr,
+							 .size = row->size,
+							 .end = CM_NEVER,
+							 .stack = row->stack,
+							 .small = row->flags & CM_SEGMENT_SMALL,
+							 .paged = row->flags & CM_SEGMENT_PAGED});
 	}
 }
 
@@ -112,20 +113,20 @@ static void add_events(struct gathering *all, const struct cm_history *history)
 			continue;
 		/* An end within an open stretch: the event of its beginning was lost; it was
 		 * later. */
-		begin(all, event->addr, event->size, (uint32_t)i);
+		set_begin(all, event->addr, event->size, (uint32_t)i);
 		if (is_end(event) && !all->failed)
-			add(all, &(struct cm_stretch){.addr = event->addr,
-						      .size = event->size,
-						      .end = (uint32_t)i,
-						      .stack = event->stack,
-						      .small = event->pool == CM_POOL_SMALL,
-						      .paged = event->action ==
-							       CM_ACTION_SEGMENT_UNMAP});
+			add_stretch(all, &(struct cm_stretch){.addr = event->addr,
+							      .size = event->size,
+							      .end = (uint32_t)i,
+							      .stack = event->stack,
+							      .small = event->pool == CM_POOL_SMALL,
+							      .paged = event->action ==
+								       CM_ACTION_SEGMENT_UNMAP});
 	}
 }
 
 /* The tree does not own its items. */
-static void keep(void *item)
+static void keep_item(void *item)
 {
 	(void)item;
 }
@@ -140,7 +141,7 @@ int cm_stretches_find(const struct cm_history *history, struct cm_stretch **ret_
 		return -ENOMEM;
 	add_segments(&all, history);
 	add_events(&all, history);
-	tdestroy(all.open, keep);
+	tdestroy(all.open, keep_item);
 	if (all.failed) {
 		free(all.item);
 		return -ENOMEM;

@@ -207,7 +207,7 @@ static void say_frame(void *data, const char *function, const char *file, uint32
 	(void)fwrite(file ? file : "", 1, word.file_bytes, naming->to);
 }
 
-static void say(const struct naming *naming, enum word_kind kind, uint32_t number, bool found)
+static void put_word(const struct naming *naming, enum word_kind kind, uint32_t number, bool found)
 {
 	const struct word word = {.kind = kind, .number = number, .line = found};
 
@@ -237,7 +237,7 @@ static void name_apart(void *data, FILE *to)
 			cm_dw_close(dw);
 			dw = cm_dw_open(place->module, cm_image_text(places->image, CM_TABLE_TEXT,
 								     place->module->path));
-			say(naming, WORD_OBJECT, naming->order[i], dw != NULL);
+			put_word(naming, WORD_OBJECT, naming->order[i], dw != NULL);
 		} else if (offset_of(last) == offset_of(place)) {
 			continue;
 		}
@@ -247,7 +247,7 @@ static void name_apart(void *data, FILE *to)
 		(void)fflush(to);
 	}
 	cm_dw_close(dw);
-	say(naming, WORD_END, 0, true);
+	put_word(naming, WORD_END, 0, true);
 }
 
 /* Reads the texts of a frame, and adds it to its place. False: the child has ended. */

@@ -11,7 +11,7 @@
 
 #define QUESTIONS 2
 
-static const char *describe(const struct cm_top_request *request)
+static const char *deed_of(const struct cm_top_request *request)
 {
 	switch (request->action) {
 	case CM_TOP_ACTION_TRIM:
@@ -85,7 +85,7 @@ void cm_top_question(const struct cm_top *top, char *text, size_t bytes)
 	const struct cm_top_request *request = &top->request;
 
 	(void)snprintf(text, bytes, "%s%s process %d%s%s? y: yes, any other key: no",
-		       request->asked ? "Really " : "", describe(request), (int)request->pid,
+		       request->asked ? "Really " : "", deed_of(request), (int)request->pid,
 		       *request->file ? " as " : "", request->file);
 	if (!request->asked && text[0] >= 'a' && text[0] <= 'z')
 		text[0] = (char)(text[0] - 'a' + 'A');

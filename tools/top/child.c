@@ -50,7 +50,7 @@ int cm_child_start(struct cm_child *child, const char *path, const char *const *
 }
 
 /* Adds to the text. What is beyond its limit is read and dropped. */
-static void keep(struct cm_child *child, const char *bytes, size_t count)
+static void keep_text(struct cm_child *child, const char *bytes, size_t count)
 {
 	char *text;
 
@@ -73,7 +73,7 @@ bool cm_child_read(struct cm_child *child)
 	if (!child->pid)
 		return false;
 	while ((n = read(child->fd, bytes, sizeof(bytes))) > 0)
-		keep(child, bytes, (size_t)n);
+		keep_text(child, bytes, (size_t)n);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return false;
 	(void)close(child->fd);

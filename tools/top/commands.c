@@ -25,7 +25,7 @@ struct words {
 	char pid[16];
 };
 
-static void add(struct words *words, const char *word)
+static void add_word(struct words *words, const char *word)
 {
 	if (words->count + 1 < ARGS_MAX)
 		words->word[words->count++] = word;
@@ -36,18 +36,18 @@ static void add_target(const struct cm_commands *commands, struct words *words, 
 {
 	(void)snprintf(words->pid, sizeof(words->pid), "%d", (int)pid);
 	if (commands->options->region) {
-		add(words, "--region");
-		add(words, commands->options->region);
+		add_word(words, "--region");
+		add_word(words, commands->options->region);
 		return;
 	}
 	if (commands->options->dir) {
-		add(words, "--dir");
-		add(words, commands->options->dir);
+		add_word(words, "--dir");
+		add_word(words, commands->options->dir);
 	}
-	add(words, words->pid);
+	add_word(words, words->pid);
 }
 
-static int run(struct cm_commands *commands, struct words *words, int what)
+static int run_command(struct cm_commands *commands, struct words *words, int what)
 {
 	const int err = cm_child_start(&commands->child, SELF, words->word);
 
@@ -77,22 +77,22 @@ static int terminate(const struct cm_top_request *request)
 static void fill_words(const struct cm_commands *commands, const struct cm_top_request *request,
 		       struct words *words)
 {
-	add(words, CM_PROGRAM);
+	add_word(words, CM_PROGRAM);
 	switch (request->action) {
 	case CM_TOP_ACTION_TRIM:
-		add(words, "trim");
+		add_word(words, "trim");
 		break;
 	case CM_TOP_ACTION_RESET:
-		add(words, "reset");
+		add_word(words, "reset");
 		break;
 	case CM_TOP_ACTION_HISTORY:
-		add(words, "history");
-		add(words, request->recording ? "stop" : "start");
+		add_word(words, "history");
+		add_word(words, request->recording ? "stop" : "start");
 		break;
 	case CM_TOP_ACTION_SNAPSHOT:
-		add(words, "snapshot");
-		add(words, "--out");
-		add(words, request->file);
+		add_word(words, "snapshot");
+		add_word(words, "--out");
+		add_word(words, request->file);
 		break;
 	case CM_TOP_ACTION_TERM:
 	case CM_TOP_ACTION_NONE:
@@ -116,7 +116,7 @@ void cm_commands_act(struct cm_commands *commands, struct cm_top *top)
 		return;
 	}
 	fill_words(commands, request, &words);
-	err = run(commands, &words, CM_COMMANDS_ACT);
+	err = run_command(commands, &words, CM_COMMANDS_ACT);
 	if (err)
 		cm_top_say(top, true, "cannot start %s: %s", words.word[1], strerror(-err));
 	else
@@ -154,15 +154,15 @@ void cm_commands_fetch(struct cm_commands *commands, struct cm_top *top)
 	      (!top->paused && cm_monotonic_ns() - commands->shown_ns >= FRESH_NS);
 	if (!due && !commands->report_due)
 		return;
-	add(&words, CM_PROGRAM);
-	add(&words, due ? "show" : "report");
+	add_word(&words, CM_PROGRAM);
+	add_word(&words, due ? "show" : "report");
 	if (due) {
-		add(&words, "--map");
+		add_word(&words, "--map");
 		if (top->graph == CM_TOP_GRAPH_ASCII)
-			add(&words, "--ascii");
+			add_word(&words, "--ascii");
 	}
 	add_target(commands, &words, commands->pid);
-	if (run(commands, &words, due ? CM_COMMANDS_SHOW : CM_COMMANDS_REPORT))
+	if (run_command(commands, &words, due ? CM_COMMANDS_SHOW : CM_COMMANDS_REPORT))
 		return;
 	if (due)
 		commands->shown_ns = cm_monotonic_ns();

@@ -406,7 +406,7 @@ static void toggle_column(struct cm_top *top, size_t column)
 	top->first_column = 0;
 }
 
-static void choose(struct cm_top *top)
+static void choose_entry(struct cm_top *top)
 {
 	if (top->mode == CM_TOP_MENU_COLUMNS) {
 		toggle_column(top, top->menu);
@@ -438,7 +438,7 @@ static enum cm_top_wish key_in_menu(struct cm_top *top, int key)
 		break;
 	case ' ':
 	case CM_KEY_ENTER:
-		choose(top);
+		choose_entry(top);
 		break;
 	case CM_KEY_QUIT:
 		return CM_TOP_WISH_QUIT;
@@ -497,7 +497,7 @@ static void erase(char *text)
 }
 
 /* Appends a character as UTF-8, if there is room. */
-static void append(char *text, int key)
+static void append_character(char *text, int key)
 {
 	const size_t length = strlen(text);
 	const unsigned c = (unsigned)key;
@@ -538,7 +538,7 @@ static enum cm_top_wish key_in_line(struct cm_top *top, int key)
 	} else if (key == CM_KEY_DOWN && top->mode == CM_TOP_TYPE_SEARCH) {
 		search_from(top, top->line + 1);
 	} else if (key >= ' ' && key < CM_KEY_UP && !(key >= 0x7f && key < 0xa0)) {
-		append(top->typed, key);
+		append_character(top->typed, key);
 		if (top->mode == CM_TOP_TYPE_SEARCH)
 			search_from(top, top->line);
 	}

@@ -188,7 +188,7 @@ static int take_one(struct screen *screen)
 }
 
 /* Takes the next sample; of a recording that is played fast all that are due. */
-static int take(struct screen *screen)
+static int take_sample(struct screen *screen)
 {
 	const uint64_t begun = cm_monotonic_ns();
 	uint64_t now;
@@ -278,7 +278,7 @@ static int grant(struct screen *screen, enum cm_top_wish wish)
 		cm_commands_act(&screen->commands, screen->top);
 		return 0;
 	case CM_TOP_WISH_TAKE:
-		return take(screen);
+		return take_sample(screen);
 	case CM_TOP_WISH_SEEK:
 		return seek(screen);
 	case CM_TOP_WISH_NOTHING:
@@ -352,7 +352,7 @@ static int loop(struct screen *screen)
 		const uint64_t now = cm_monotonic_ns(), interval = screen->top->interval_ns;
 
 		if (!stands_still(screen) && now >= screen->next_ns)
-			err = take(screen);
+			err = take_sample(screen);
 		else if (stands_still(screen) ||
 			 (screen->next_ns - now > interval && !screen->source->due_ns))
 			screen->next_ns = now + interval; /* it was made shorter */
@@ -366,7 +366,7 @@ static int loop(struct screen *screen)
 }
 
 /* Ends as the signal would have ended us, so that a shell sees it. */
-static int end(const struct screen *screen, int err)
+static int end_as_signalled(const struct screen *screen, int err)
 {
 	if (ended) {
 		(void)signal(ended, SIG_DFL);
@@ -393,7 +393,7 @@ int cm_top_screen(const struct cm_options *options, struct cm_top *top,
 		err = loop(screen);
 		(void)endwin();
 		delscreen(screen->terminal);
-		exit = end(screen, err);
+		exit = end_as_signalled(screen, err);
 	}
 	cm_commands_stop(&screen->commands);
 	cm_canvas_fini(&screen->canvas);

@@ -42,7 +42,7 @@ struct text {
 	size_t capacity;
 };
 
-static ssize_t append(void *cookie, const char *from, size_t count)
+static ssize_t append_to_page(void *cookie, const char *from, size_t count)
 {
 	struct text *text = cookie;
 	const size_t capacity = text->count + count + text->capacity / 2;
@@ -71,7 +71,7 @@ static char *make_page(void *data, bool openmetrics, size_t *ret_bytes)
 		return NULL;
 	/* The readers of all regions are gone: the page takes their place. */
 	(void)malloc_trim(0);
-	out = fopencookie(&text, "w", (cookie_io_functions_t){.write = append});
+	out = fopencookie(&text, "w", (cookie_io_functions_t){.write = append_to_page});
 	if (out) {
 		cm_page_write(&sample, openmetrics, out);
 		if (ferror(out) | fclose(out)) {

@@ -30,7 +30,7 @@ struct wanted {
 	size_t count;
 };
 
-static void say(const char *path, int64_t bytes, const struct cm_plot_report *report)
+static void say_written(const char *path, int64_t bytes, const struct cm_plot_report *report)
 {
 	cm_line(stdout, "  ", "%s: %s, opens offline; %s, %s", path, cm_size_format(bytes).text,
 		cm_count_of((int64_t)report->events, "event").text,
@@ -134,7 +134,7 @@ static int draw(const struct cm_options *options, const struct wanted *wanted,
 	if (!exit && bytes >= 0 && (options->svg || options->png))
 		cm_line(stdout, "  ", "%s: %s", path, cm_size_format(bytes).text);
 	else if (!exit && bytes >= 0)
-		say(path, bytes, &report);
+		say_written(path, bytes, &report);
 	return exit;
 }
 

@@ -366,7 +366,7 @@ static int parse_plan(const struct cm_options *options, struct plan *ret_plan)
 	return CM_EXIT_OK;
 }
 
-static int run(struct stat *stat)
+static int run_stat(struct stat *stat)
 {
 	const struct cm_options *options = stat->options;
 	int exit = CM_EXIT_OK;
@@ -396,5 +396,5 @@ int cm_verb_stat(const struct cm_options *options)
 		return exit;
 	if (cm_emit_open(&column_set, options, &stat.printer.emit, &exit))
 		return exit;
-	return cm_emit_close(stat.printer.emit, run(&stat));
+	return cm_emit_close(stat.printer.emit, run_stat(&stat));
 }

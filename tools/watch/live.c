@@ -160,7 +160,7 @@ static bool read_process(struct live *live, size_t i, size_t *devices)
 	return true;
 }
 
-static int take(struct cm_watch_source *source, struct cm_watch_sample *ret_sample)
+static int take_sample(struct cm_watch_source *source, struct cm_watch_sample *ret_sample)
 {
 	struct live *live = (struct live *)source;
 	const uint64_t now = cm_monotonic_ns();
@@ -206,7 +206,7 @@ int cm_watch_live_open(const struct cm_options *options, struct cm_watch_source 
 
 	if (!live)
 		return cm_fail_memory();
-	live->source.take = take;
+	live->source.take = take_sample;
 	live->source.close = close_live;
 	live->options = options;
 	(void)has_folder_changed(live);

@@ -42,7 +42,7 @@ static int write_all(int fd, const void *bytes, size_t count)
 	return 0;
 }
 
-static int begin(struct cm_recorder *recorder)
+static int put_header(struct cm_recorder *recorder)
 {
 	struct cm_recording_header header = {
 		.magic = CM_RECORDING_MAGIC,
@@ -105,7 +105,7 @@ static int open_file(struct cm_recorder *recorder, const char *path)
 						    : strerror(errno));
 	if (st.st_size)
 		return resume(recorder, path);
-	err = begin(recorder);
+	err = put_header(recorder);
 	return err ? cm_fail(CM_EXIT_TARGET, "%s: %s", path, strerror(-err)) : CM_EXIT_OK;
 }
 

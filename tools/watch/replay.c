@@ -143,7 +143,7 @@ static void set_due(struct replay *replay, size_t taken)
 	source->due_ns += (uint64_t)wait;
 }
 
-static int take(struct cm_watch_source *source, struct cm_watch_sample *ret_sample)
+static int take_sample(struct cm_watch_source *source, struct cm_watch_sample *ret_sample)
 {
 	struct replay *replay = (struct replay *)source;
 	struct cm_recording *recording = replay->recording;
@@ -246,7 +246,7 @@ int cm_watch_replay_open(const struct cm_options *options, bool at_end,
 
 	if (!replay)
 		return cm_fail_memory();
-	replay->source.take = take;
+	replay->source.take = take_sample;
 	replay->source.seek = seek;
 	replay->source.close = close_replay;
 	replay->source.speed = options->speed;
