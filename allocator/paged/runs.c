@@ -238,6 +238,21 @@ static void part(struct cm_heap *heap, uint32_t run, uint32_t other, uint32_t la
 	kept->blocks -= n;
 }
 
+/* The row of what is left of a block behind a hole; it may be the row of the block itself. */
+static void fill_tail(struct cm_cache *cache, uint32_t tail, const struct cm_block *block,
+		      uint64_t addr, uint64_t size, uint32_t behind)
+{
+	cache->block[tail] = (struct cm_block){
+		.addr = addr,
+		.size = size,
+		.segment = block->segment,
+		.age = block->age,
+		.tick = block->tick,
+		.next = behind,
+	};
+	cm_block_set_state(cache, tail, CM_BLOCK_FREE);
+}
+
 int cm_runs_cut_locked(struct cm_heap *heap, uint32_t index, uint64_t addr, uint64_t bytes,
 		       struct cm_runs_cut *ret_cut)
 {
@@ -264,15 +279,7 @@ int cm_runs_cut_locked(struct cm_heap *heap, uint32_t index, uint64_t addr, uint
 	}
 	if (tail) {
 		first = head ? spare_block : index;
-		cache->block[first] = (struct cm_block){
-			.addr = end,
-			.size = block_end - end,
-			.segment = run,
-			.age = block->age,
-			.tick = block->tick,
-			.next = behind,
-		};
-		cm_block_set_state(cache, first, CM_BLOCK_FREE);
+		fill_tail(cache, first, block, end, block_end - end, behind);
 	}
 	if (behind)
 		cache->block[behind].prev = tail ? first : 0;
