@@ -196,12 +196,25 @@ def small_folder(kit):
     return port, grow
 
 
+def start_silent_ones(kit):
+    """Processes that no alert is about."""
+    # A fifth of its memory is fragmented.
+    kit.puppet(allocated=GIB, reserved=10 * GIB, held=2 * GIB)
+    # Most of it is, but it is little.
+    kit.puppet(allocated=1, reserved=9 * 10**8, held=8 * 10**8)
+    # It is idle, but nobody fails on its GPU.
+    kit.puppet(allocated=GIB, reserved=5 * GIB, gpu=GPU_OF_NOBODY)
+
+
+def each_panel_has_data(prometheus):
+    for expression in test_dashboard.expressions():
+        asked = expression.replace('[1m]', '[4s]')
+        assert prometheus.query(asked), f'no data: {asked}'
+
+
 def each_alert_fires_where_it_should_and_ends(kit):
     stage.unpacked('prometheus')
-    # Those that must stay silent: a fifth is stuck, much of little is, idle where nobody fails.
-    kit.puppet(allocated=GIB, reserved=10 * GIB, held=2 * GIB)
-    kit.puppet(allocated=1, reserved=9 * 10**8, held=8 * 10**8)
-    kit.puppet(allocated=GIB, reserved=5 * GIB, gpu=GPU_OF_NOBODY)
+    start_silent_ones(kit)
     failed_before = kit.puppet(ooms=5, gpu=6)
     saw, ends = kit.puppet(reserved=6 * GIB, gpu=2), kit.puppet()
     # Those that must be told of.
@@ -229,10 +242,7 @@ def each_alert_fires_where_it_should_and_ends(kit):
     assert stage.wait_for(lambda: old not in watch.now, 20), watch.error
     del watch.fired[old]
 
-    for expression in test_dashboard.expressions():
-        asked = expression.replace('[1m]', '[4s]')
-        assert prometheus.query(asked), f'no data: {asked}'
-
+    each_panel_has_data(prometheus)
     fails.set(ooms=1)
     begins = kit.puppet(ooms=1, gpu=5)
     crashes.crash()
