@@ -10,6 +10,7 @@ import sys
 
 import dev
 import floors
+import functions
 import layers
 import mirror
 import text
@@ -53,6 +54,9 @@ CASES = (
     (layers, 'allocator/entry/a.c', '#include "allocator/new/b.h"\n', '#include "allocator/cache.h"\n'),
     (layers, 'tools/cli/a.c', '#include "tools/verbs/verbs.h"\n', '#include "tools/cli/b.h"\n'),
     (layers, 'tools/plot/a.c', '#include "tools/export/b.h"\n', '#include "tools/output/b.h"\n'),
+    (functions, 'stats/a.c', 'int f(void)\n{\n' + 61 * '\tg();\n' + '}\n',
+     'int f(void)\n{\n' + 60 * '\tg();\n' + '}\n'),
+    (functions, 'tests/a.py', 'def f():\n' + 61 * '    g()\n', 'def f():\n' + 60 * '    g()\n'),
     (layers, 'stats/a.c', 'fprintf(f, "a");\n', 'snprintf(b, n, "printf(%d)", 1);\n'),
 )
 
@@ -157,6 +161,18 @@ def miscounted():
             yield f'summary: counts {result} {output!r} as {passed}, {failed}, {skipped}'
 
 
+def misnamed():
+    content = 'static int put(int n,\n\t       int m)\n{\n}\n'
+    same = {f'tools/{name}_{number}.c': content.replace('put', name)
+            for name in functions.SAME for number in range(functions.FILES + 1)}
+    fair = {f'stats/{number}.c': content for number in range(functions.FILES)}
+    for complaint in functions.name_complaints_of(same | fair):
+        yield f'functions: takes fair names for {complaint}'
+    for faulty in (same | fair | {'tools/a.c': content}, fair):
+        if not list(functions.name_complaints_of(faulty)):
+            yield f'functions: overlooks a name in {sorted(faulty)[:4]}'
+
+
 def mistabled():
     known = ('CM_HOOK(cuA_v2, "cuA", 3020, 0)\n',
              {'signs': [tree.ROOT / 'tests/unit/interpose/process/test_sharing_probe.c']})
@@ -191,7 +207,7 @@ def mismirrored():
 
 
 def main():
-    complaints = [*miscounted(), *mistabled(), *misjudged(), *mismirrored()]
+    complaints = [*miscounted(), *mistabled(), *misjudged(), *mismirrored(), *misnamed()]
     for rule, path, fault, fair in CASES:
         path = pathlib.Path(path)
         top = SPDX if rule is text and path.suffix == '.c' else ''

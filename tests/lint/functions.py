@@ -1,0 +1,83 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""No function has more than 60 lines, and no short name means another thing in every file.
+
+A name that the product gives to a static function in more than 3 files needs a row in SAME: there it
+means the same each time.
+"""
+
+import ast
+import collections
+import re
+import sys
+
+import tree
+
+LINES = 60
+FILES = 3
+PRODUCT = ('allocator', 'interpose', 'stats', 'tools')
+SAME = {
+    'add_process': 'adds a process to a list',
+    'by_address': 'compares addresses, for a sort',
+    'complain': 'prints what went wrong',
+    'find_device': 'the row of a device, or none',
+    'open_file': 'opens the file of what is created or read',
+    'put_device': 'writes what a device has',
+    'take_sample': 'takes the next sample of a source',
+}
+STATIC = re.compile(r'^static (?:inline )?[\w ]+?[ *]+(\w+)\([^;{]*?\)\n\{$', re.MULTILINE)
+
+
+def bodies(path, content):
+    """(first line, lines) of each function; clang-format puts the braces of a body at the margin."""
+    if path.suffix == '.py':
+        for node in ast.walk(ast.parse(content)):
+            if isinstance(node, ast.FunctionDef):
+                yield node.lineno, node.end_lineno - node.lineno
+        return
+    begin = 0
+    for number, line in enumerate(content.split('\n'), 1):
+        if line == '{':
+            begin = number
+        elif line == '}' and begin:
+            yield begin, number - begin - 1
+            begin = 0
+
+
+def complaints_of(path, content):
+    for number, lines in bodies(path, content):
+        if lines > LINES:
+            yield number, f'a function of {lines} lines, more than {LINES}'
+
+
+def names_of(contents):
+    """{name: files that have a static function of that name}; `contents`: {path: text}"""
+    found = collections.defaultdict(set)
+    for path, content in contents.items():
+        for match in STATIC.finditer(content):
+            found[match[1]].add(str(path))
+    return found
+
+
+def name_complaints_of(contents):
+    found = names_of(contents)
+    for name, paths in sorted(found.items()):
+        if len(paths) > FILES and name not in SAME:
+            yield f'{name}() is a function of its own in {", ".join(sorted(paths))}'
+    for name in sorted(SAME):
+        if len(found[name]) <= FILES:
+            yield f'functions.py: SAME need not have {name}'
+
+
+def main():
+    complaints, product = [], {}
+    for path in tree.files('.c', '.h', '.py'):
+        content = tree.text(path)
+        complaints += [f'{path}:{line}: {what}' for line, what in complaints_of(path, content)]
+        if path.parts[0] in PRODUCT:
+            product[path] = content
+    return tree.report(complaints + list(name_complaints_of(product)))
+
+
+if __name__ == '__main__':
+    sys.exit(main())
