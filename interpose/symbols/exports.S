@@ -11,6 +11,15 @@
 
 	.hidden	cm_entry_points_enter
 
+	.macro	cm_slot symbol
+	.section .data.rel.local, "aw"
+	.p2align 3
+.Lslot_\symbol:
+	.quad	.Lfirst_\symbol
+	.previous
+	.set	row, row + 1
+	.endm
+
 #if defined(__x86_64__)
 
 	.macro	cm_export symbol
@@ -30,13 +39,7 @@
 	leaq	.Lslot_\symbol(%rip), %r11
 	jmp	enter
 	.cfi_endproc
-
-	.section .data.rel.local, "aw"
-	.p2align 3
-.Lslot_\symbol:
-	.quad	.Lfirst_\symbol
-	.previous
-	.set	row, row + 1
+	cm_slot	\symbol
 	.endm
 
 	.text
@@ -64,13 +67,7 @@
 	add	x16, x16, #:lo12:.Lslot_\symbol
 	b	enter
 	.cfi_endproc
-
-	.section .data.rel.local, "aw"
-	.p2align 3
-.Lslot_\symbol:
-	.quad	.Lfirst_\symbol
-	.previous
-	.set	row, row + 1
+	cm_slot	\symbol
 	.endm
 
 	.text
