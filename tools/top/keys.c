@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "tools/top/keys.h"
 
-#include <stdio.h>
 #include <string.h>
+
+#include "tools/top/typing.h"
 
 #define TEXT_END (SIZE_MAX / 2) /* the view goes back to the last lines */
 
@@ -80,11 +81,9 @@ static bool move_by_key(struct cm_top *top, int key)
 {
 	switch (key) {
 	case CM_KEY_UP:
-	case 'k':
 		move(top, -1);
 		return true;
 	case CM_KEY_DOWN:
-	case 'j':
 		move(top, 1);
 		return true;
 	case CM_KEY_PAGE_UP:
@@ -94,11 +93,9 @@ static bool move_by_key(struct cm_top *top, int key)
 		move(top, (long)page_of(top));
 		return true;
 	case CM_KEY_HOME:
-	case 'g':
 		cm_top_select(top, 0);
 		return true;
 	case CM_KEY_END:
-	case 'G':
 		cm_top_select(top, top->shown_count);
 		return true;
 	case CM_KEY_LEFT:
@@ -125,13 +122,6 @@ static void move_sort(struct cm_top *top, int by)
 		top->sort = top->column[0];
 	else
 		top->sort = top->column[(i + top->columns + (size_t)by) % top->columns];
-}
-
-static void begin_typing(struct cm_top *top, enum cm_top_mode mode, const char *text)
-{
-	top->mode = mode;
-	top->message[0] = '\0';
-	(void)snprintf(top->typed, sizeof(top->typed), "%s", text);
 }
 
 static void open_menu(struct cm_top *top, enum cm_top_mode mode)
@@ -238,7 +228,25 @@ static bool change_by_key(struct cm_top *top, int key)
 	}
 }
 
-/* Keys that open something, or that act. */
+/* Keys that ask about an action on the selected process. */
+static void ask_by_key(struct cm_top *top, int key)
+{
+	static const struct {
+		int key;
+		enum cm_top_action action;
+	} actions[] = {{'T', CM_TOP_ACTION_TRIM},
+		       {'R', CM_TOP_ACTION_RESET},
+		       {'H', CM_TOP_ACTION_HISTORY},
+		       {'S', CM_TOP_ACTION_SNAPSHOT},
+		       {'X', CM_TOP_ACTION_TERM}};
+	size_t i;
+
+	for (i = 0; i < sizeof(actions) / sizeof(actions[0]); i++)
+		if (actions[i].key == key)
+			cm_top_ask(top, actions[i].action);
+}
+
+/* Keys that open a menu, a line or the details, or that act. */
 static enum cm_top_wish open_by_key(struct cm_top *top, int key)
 {
 	switch (key) {
@@ -251,8 +259,6 @@ static enum cm_top_wish open_by_key(struct cm_top *top, int key)
 	case CM_KEY_ENTER:
 		open_detail(top);
 		break;
-	case '?':
-	case 'h':
 	case CM_KEY_HELP:
 		open_menu(top, CM_TOP_HELP);
 		break;
@@ -264,27 +270,13 @@ static enum cm_top_wish open_by_key(struct cm_top *top, int key)
 		open_menu(top, CM_TOP_MENU_COLUMNS);
 		break;
 	case 'f':
-		begin_typing(top, CM_TOP_TYPE_FILTER, top->filter);
+		cm_top_begin_typing(top, CM_TOP_TYPE_FILTER, top->filter);
 		break;
 	case '/':
-		begin_typing(top, CM_TOP_TYPE_SEARCH, "");
-		break;
-	case 'T':
-		cm_top_ask(top, CM_TOP_ACTION_TRIM);
-		break;
-	case 'R':
-		cm_top_ask(top, CM_TOP_ACTION_RESET);
-		break;
-	case 'H':
-		cm_top_ask(top, CM_TOP_ACTION_HISTORY);
-		break;
-	case 'S':
-		cm_top_ask(top, CM_TOP_ACTION_SNAPSHOT);
-		break;
-	case 'X':
-		cm_top_ask(top, CM_TOP_ACTION_TERM);
+		cm_top_begin_typing(top, CM_TOP_TYPE_SEARCH, "");
 		break;
 	default:
+		ask_by_key(top, key);
 		break;
 	}
 	return CM_TOP_WISH_NOTHING;
@@ -323,11 +315,9 @@ static enum cm_top_wish key_in_text(struct cm_top *top, int key)
 {
 	switch (key) {
 	case CM_KEY_UP:
-	case 'k':
 		top->menu -= top->menu > 0;
 		break;
 	case CM_KEY_DOWN:
-	case 'j':
 		top->menu += top->menu < TEXT_END;
 		break;
 	case CM_KEY_PAGE_UP:
@@ -338,19 +328,16 @@ static enum cm_top_wish key_in_text(struct cm_top *top, int key)
 		top->menu += top->menu < TEXT_END ? 10 : 0;
 		break;
 	case CM_KEY_HOME:
-	case 'g':
 		top->menu = 0;
 		break;
 	case CM_KEY_END:
-	case 'G':
 		top->menu = TEXT_END;
 		break;
 	case 'q':
 	case CM_KEY_ESCAPE:
 	case CM_KEY_ENTER:
 	case CM_KEY_LEFT:
-	case '?':
-	case 'h':
+	case CM_KEY_HELP:
 		top->mode = CM_TOP_TABLE;
 		break;
 	case CM_KEY_QUIT:
@@ -421,11 +408,9 @@ static enum cm_top_wish key_in_menu(struct cm_top *top, int key)
 {
 	switch (key) {
 	case CM_KEY_UP:
-	case 'k':
 		top->menu -= top->menu > 0;
 		break;
 	case CM_KEY_DOWN:
-	case 'j':
 		top->menu += top->menu + 1 < CM_TOP_COLUMN_COUNT;
 		break;
 	case CM_KEY_HOME:
@@ -453,113 +438,41 @@ static enum cm_top_wish key_in_menu(struct cm_top *top, int key)
 	return CM_TOP_WISH_NOTHING;
 }
 
-/* Selects the next process whose command or pid has the text, from `line` on. */
-static void search_from(struct cm_top *top, size_t line)
+/* The key that a letter stands for, where no text is typed. */
+static int meaning_of(int key)
 {
-	size_t i, at;
-	char pid[16];
-
-	for (i = 0; *top->typed && i < top->shown_count; i++) {
-		at = (line + i) % top->shown_count;
-		(void)snprintf(pid, sizeof(pid), "%d", (int)top->shown[at]->pid);
-		if (strstr(top->shown[at]->command, top->typed) || !strcmp(pid, top->typed)) {
-			cm_top_select(top, at);
-			top->message[0] = '\0';
-			return;
-		}
+	switch (key) {
+	case 'k':
+		return CM_KEY_UP;
+	case 'j':
+		return CM_KEY_DOWN;
+	case 'g':
+		return CM_KEY_HOME;
+	case 'G':
+		return CM_KEY_END;
+	case '?':
+	case 'h':
+		return CM_KEY_HELP;
+	default:
+		return key;
 	}
-}
-
-static void finish_typing(struct cm_top *top)
-{
-	if (top->mode == CM_TOP_TYPE_FILTER) {
-		if (!cm_top_set_filter(top, top->typed))
-			return; /* the mistake is shown, the text stays */
-		top->mode = CM_TOP_TABLE;
-		(void)cm_top_arrange(top);
-	} else if (top->mode == CM_TOP_TYPE_FILE) {
-		if (!*top->typed)
-			return;
-		memcpy(top->request.file, top->typed, sizeof(top->request.file));
-		top->mode = CM_TOP_CONFIRM;
-	} else {
-		top->mode = CM_TOP_TABLE;
-	}
-}
-
-static void erase(char *text)
-{
-	size_t length = strlen(text);
-
-	while (length && (text[--length] & 0xc0) == 0x80)
-		;
-	text[length] = '\0';
-}
-
-/* Appends a character as UTF-8, if there is room. */
-static void append_character(char *text, int key)
-{
-	const size_t length = strlen(text);
-	const unsigned c = (unsigned)key;
-	char *to = text + length;
-	size_t n = 0;
-
-	if (length + 5 > CM_TOP_TEXT_BYTES)
-		return;
-	if (c < 0x80) {
-		to[n++] = (char)c;
-	} else if (c < 0x800) {
-		to[n++] = (char)(0xc0 | c >> 6);
-		to[n++] = (char)(0x80 | (c & 0x3f));
-	} else if (c < 0x10000) {
-		to[n++] = (char)(0xe0 | c >> 12);
-		to[n++] = (char)(0x80 | (c >> 6 & 0x3f));
-		to[n++] = (char)(0x80 | (c & 0x3f));
-	} else {
-		to[n++] = (char)(0xf0 | c >> 18);
-		to[n++] = (char)(0x80 | (c >> 12 & 0x3f));
-		to[n++] = (char)(0x80 | (c >> 6 & 0x3f));
-		to[n++] = (char)(0x80 | (c & 0x3f));
-	}
-	to[n] = '\0';
-}
-
-static enum cm_top_wish key_in_line(struct cm_top *top, int key)
-{
-	if (key == CM_KEY_ESCAPE) {
-		top->mode = CM_TOP_TABLE;
-		top->message[0] = '\0';
-	} else if (key == CM_KEY_ENTER) {
-		finish_typing(top);
-	} else if (key == CM_KEY_ERASE) {
-		erase(top->typed);
-	} else if (key == 'U' - '@') {
-		top->typed[0] = '\0';
-	} else if (key == CM_KEY_DOWN && top->mode == CM_TOP_TYPE_SEARCH) {
-		search_from(top, top->line + 1);
-	} else if (key >= ' ' && key < CM_KEY_UP && !(key >= 0x7f && key < 0xa0)) {
-		append_character(top->typed, key);
-		if (top->mode == CM_TOP_TYPE_SEARCH)
-			search_from(top, top->line);
-	}
-	return CM_TOP_WISH_NOTHING;
 }
 
 enum cm_top_wish cm_top_key(struct cm_top *top, int key)
 {
 	switch (top->mode) {
 	case CM_TOP_TABLE:
-		return key_in_table(top, key);
+		return key_in_table(top, meaning_of(key));
 	case CM_TOP_HELP:
 	case CM_TOP_DETAIL:
-		return key_in_text(top, key);
+		return key_in_text(top, meaning_of(key));
 	case CM_TOP_MENU_SORT:
 	case CM_TOP_MENU_COLUMNS:
-		return key_in_menu(top, key);
+		return key_in_menu(top, meaning_of(key));
 	case CM_TOP_TYPE_FILTER:
 	case CM_TOP_TYPE_SEARCH:
 	case CM_TOP_TYPE_FILE:
-		return key_in_line(top, key);
+		return cm_top_type(top, key);
 	case CM_TOP_CONFIRM:
 		return cm_top_answer(top, key);
 	}
