@@ -105,7 +105,7 @@ static void put_all(const char *const *texts, FILE *file)
 		(void)fputs(*texts, file);
 }
 
-int cm_plot_put_page(const struct cm_columns *columns, const struct cm_plot_page *page, FILE *file)
+static int put_page(const struct cm_columns *columns, const struct cm_plot_page *page, FILE *file)
 {
 	int err;
 
@@ -128,6 +128,19 @@ int cm_plot_put_page(const struct cm_columns *columns, const struct cm_plot_page
 	return err;
 }
 
+int cm_plot_finish_page(struct cm_columns *columns, int err, const struct cm_plot_page *page,
+			FILE *file)
+{
+	const int closed = cm_columns_close(columns);
+
+	if (!err)
+		err = closed;
+	if (!err)
+		err = put_page(columns, page, file);
+	cm_columns_free(columns);
+	return err;
+}
+
 int cm_plot_write(const struct cm_source *source, size_t count, enum cm_plot plot, FILE *file,
 		  struct cm_plot_report *ret_report)
 {
@@ -136,17 +149,12 @@ int cm_plot_write(const struct cm_source *source, size_t count, enum cm_plot plo
 					  cm_plot_scripts};
 	struct cm_plot_report report = {0};
 	struct cm_columns columns;
-	int err, closed;
+	int err;
 
 	err = cm_columns_open(&columns);
 	if (!err)
 		err = cm_plot_collect(source, count, plot, &columns, &report);
-	closed = cm_columns_close(&columns);
-	if (!err)
-		err = closed;
-	if (!err)
-		err = cm_plot_put_page(&columns, &page, file);
-	cm_columns_free(&columns);
+	err = cm_plot_finish_page(&columns, err, &page, file);
 	if (!err)
 		*ret_report = report;
 	return err;

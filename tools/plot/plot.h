@@ -43,8 +43,12 @@ struct cm_plot_page {
 	const char *const *scripts;
 };
 
-/* Writes a page with the data of the columns. 0, -ENOMEM. */
-int cm_plot_put_page(const struct cm_columns *columns, const struct cm_plot_page *page, FILE *file);
+/*
+ * Closes the columns, writes a page with their data unless `err` says that they failed, and frees
+ * them. `err`, 0 or -ENOMEM.
+ */
+int cm_plot_finish_page(struct cm_columns *columns, int err, const struct cm_plot_page *page,
+			FILE *file);
 
 /* Adds the data of a page. 0, -ENOMEM. */
 int cm_plot_collect(const struct cm_source *source, size_t count, enum cm_plot plot,

@@ -304,18 +304,12 @@ static int write_page(const struct plot *plot, const char *host, FILE *file)
 					      cm_plot_recording_js, NULL};
 	const struct cm_plot_page page = {"recording", styles, cm_plot_recording_html, scripts};
 	struct cm_columns columns;
-	int err, closed;
+	int err;
 
 	err = cm_columns_open(&columns);
 	if (!err)
 		put_plot(&columns.json, plot, host);
-	closed = cm_columns_close(&columns);
-	if (!err)
-		err = closed;
-	if (!err)
-		err = cm_plot_put_page(&columns, &page, file);
-	cm_columns_free(&columns);
-	return err;
+	return cm_plot_finish_page(&columns, err, &page, file);
 }
 
 int cm_plot_recorded(struct cm_watch_source *source, FILE *file,

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -355,6 +356,16 @@ void cm_processes_free(struct cm_processes *processes)
 	free(processes->item);
 	processes->item = NULL;
 	processes->room = 0;
+}
+
+void cm_allow_files(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit))
+		return;
+	limit.rlim_cur = limit.rlim_max;
+	(void)setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 int cm_complain_nobody(const struct cm_options *options)

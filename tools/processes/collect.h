@@ -51,6 +51,12 @@ bool cm_is_file_name(const char *word);
 int cm_collect(const struct cm_options *options, const char *target,
 	       struct cm_processes *ret_processes);
 void cm_processes_free(struct cm_processes *processes);
+/*
+ * Raises this process's limit of open files to the most that it may have. Each region is an open
+ * file while it is read, and the usual limit, which is low for the sake of select(2), is less than
+ * a busy node has processes.
+ */
+void cm_allow_files(void);
 
 /*
  * Before a command that changes processes: a pattern among the arguments must match one process, or

@@ -217,24 +217,6 @@ void cm_service_print(const struct cm_service *service, const struct cm_causes *
 	}
 }
 
-static void put_frames(struct cm_json *json, const struct cm_causes *causes,
-		       const struct cm_snap_stack *stack)
-{
-	const struct cm_snap_frame *frame;
-	uint32_t i;
-
-	cm_json_array(json, "frames");
-	for (i = 0; stack && i < stack->count; i++) {
-		frame = cm_stack_frame(causes->snapshot, stack, i);
-		cm_json_object(json, NULL);
-		cm_json_text(json, "function", frame->function);
-		cm_json_text(json, "file", frame->file);
-		cm_json_unsigned(json, "line", frame->line);
-		cm_json_end(json);
-	}
-	cm_json_end(json);
-}
-
 void cm_service_json(struct cm_json *json, const struct cm_service *service,
 		     const struct cm_causes *causes)
 {
@@ -257,7 +239,7 @@ void cm_service_json(struct cm_json *json, const struct cm_service *service,
 			cm_json_text(json, "by", by);
 		else
 			cm_json_null(json, "by");
-		put_frames(json, causes, stack_of(reason, causes));
+		cm_stack_json(json, causes->snapshot, stack_of(reason, causes));
 		cm_json_end(json);
 	}
 	cm_json_end(json);

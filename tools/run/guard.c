@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -23,6 +22,7 @@
 #include "tools/cli/width.h"
 #include "tools/output/size.h"
 #include "tools/output/text.h"
+#include "tools/processes/collect.h"
 #include "tools/processes/source.h"
 #include "tools/run/leaks.h"
 #include "tools/run/live_view.h"
@@ -519,17 +519,6 @@ static void reset_signals(void)
 		(void)signal(passed[i], SIG_DFL);
 }
 
-/* Every watched region is an open file. The program keeps its own limit. */
-static void allow_files(void)
-{
-	struct rlimit limit;
-
-	if (getrlimit(RLIMIT_NOFILE, &limit))
-		return;
-	limit.rlim_cur = limit.rlim_max;
-	(void)setrlimit(RLIMIT_NOFILE, &limit);
-}
-
 int cm_guard_run(struct cm_guard *guard, bool covered, int (*start)(void *data), void *data)
 {
 	sigset_t all, before;
@@ -553,7 +542,7 @@ int cm_guard_run(struct cm_guard *guard, bool covered, int (*start)(void *data),
 	}
 	child_pid = child;
 	set_signals();
-	allow_files();
+	cm_allow_files(); /* the program keeps its own limit */
 	(void)sigprocmask(SIG_SETMASK, &before, NULL);
 	status = watch(guard, child);
 	reset_signals();

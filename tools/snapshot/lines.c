@@ -255,3 +255,21 @@ void cm_line_print(FILE *file, size_t used, const char *text, bool full)
 	}
 	(void)putc('\n', file);
 }
+
+void cm_stack_json(struct cm_json *json, const struct cm_snapshot *snapshot,
+		   const struct cm_snap_stack *stack)
+{
+	const struct cm_snap_frame *frame;
+	uint32_t i;
+
+	cm_json_array(json, "frames");
+	for (i = 0; stack && i < stack->count; i++) {
+		frame = cm_stack_frame(snapshot, stack, i);
+		cm_json_object(json, NULL);
+		cm_json_text(json, "function", frame->function);
+		cm_json_text(json, "file", frame->file);
+		cm_json_unsigned(json, "line", frame->line);
+		cm_json_end(json);
+	}
+	cm_json_end(json);
+}

@@ -12,6 +12,7 @@
 #include <stdio.h>
 
 #include "tools/cli/options.h"
+#include "tools/output/json.h"
 #include "tools/snapshot/snapshot.h"
 
 /* What the rows of a report stand for: the words of --by, and its default. */
@@ -79,5 +80,9 @@ char *cm_stack_spell(const struct cm_snapshot *snapshot, const struct cm_snap_st
  * beginning, unless `full`.
  */
 void cm_line_print(FILE *file, size_t used, const char *text, bool full);
+
+/* Adds "frames", all of the stack, innermost first; NULL: an empty list. */
+void cm_stack_json(struct cm_json *json, const struct cm_snapshot *snapshot,
+		   const struct cm_snap_stack *stack);
 
 #endif

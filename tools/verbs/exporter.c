@@ -4,28 +4,16 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <time.h>
 
 #include "tools/cli/exits.h"
 #include "tools/exporter/page.h"
 #include "tools/exporter/server.h"
 #include "tools/output/output.h"
+#include "tools/processes/collect.h"
 #include "tools/verbs/verbs.h"
 
 #define NS_PER_S UINT64_C(1000000000)
-
-/* Each region is a file that is open while its process is looked at: a node may have more than the
- * usual limit allows, which is kept low for select(2) alone. */
-static void allow_files(void)
-{
-	struct rlimit limit;
-
-	if (getrlimit(RLIMIT_NOFILE, &limit))
-		return;
-	limit.rlim_cur = limit.rlim_max;
-	(void)setrlimit(RLIMIT_NOFILE, &limit);
-}
 
 /* A page grows to megabytes and goes again: in a mapping of its own, which grows without a copy,
  * and not in the heap, where the hole would stay. Huge pages would round it up by megabytes. */
@@ -145,7 +133,7 @@ int cm_verb_exporter(const struct cm_options *options)
 
 	if (options->listen && (options->once || options->textfile))
 		return cm_fail(CM_EXIT_USAGE, "choose one of --listen, --once and --textfile");
-	allow_files();
+	cm_allow_files();
 	keep_heap_small();
 	if (options->once)
 		exit = write_file(&sampler, options->textfile ? options->textfile : "-",

@@ -225,24 +225,6 @@ static void print_ooms(const struct cm_history *history, const struct cm_view *v
 		(void)printf("  and %zu more\n", shown - (size_t)view->rows);
 }
 
-static void put_json_frames(struct cm_json *json, const struct cm_snapshot *snapshot,
-			    const struct cm_snap_stack *stack)
-{
-	uint32_t i;
-
-	cm_json_array(json, "frames");
-	for (i = 0; i < stack->count; i++) {
-		const struct cm_snap_frame *frame = cm_stack_frame(snapshot, stack, i);
-
-		cm_json_object(json, NULL);
-		cm_json_text(json, "function", frame->function);
-		cm_json_text(json, "file", frame->file);
-		cm_json_unsigned(json, "line", frame->line);
-		cm_json_end(json);
-	}
-	cm_json_end(json);
-}
-
 /* The rows of a measure; CM_MEASURE_COUNT: temporary memory. */
 static void put_json_groups(struct cm_json *json, const char *key,
 			    const struct cm_snapshot *snapshot, const struct cm_groups *groups,
@@ -265,7 +247,7 @@ static void put_json_groups(struct cm_json *json, const char *key,
 				 passing ? group->passing : group->sum.count[measure]);
 		cm_json_text(json, "caller", cm_stack_caller(snapshot, stack)->function);
 		if (groups->view.by == CM_BY_STACK)
-			put_json_frames(json, snapshot, stack);
+			cm_stack_json(json, snapshot, stack);
 		else
 			cm_json_text(json, cm_by_name(groups->view.by), group->name);
 		cm_json_end(json);
@@ -291,7 +273,7 @@ static void put_json_ooms(struct cm_json *json, const struct cm_history *history
 			cm_json_null(json, "device_free_bytes");
 		else
 			cm_json_unsigned(json, "device_free_bytes", event->addr);
-		put_json_frames(json, snapshot, cm_snapshot_stack(snapshot, event->stack));
+		cm_stack_json(json, snapshot, cm_snapshot_stack(snapshot, event->stack));
 		cm_json_end(json);
 	}
 	cm_json_end(json);
