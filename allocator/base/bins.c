@@ -22,7 +22,8 @@ uint32_t cm_bins_find_wide(const struct cm_bins *bins, uint32_t bin, uint64_t si
 	above = above < CM_BINS_COUNT ? bins->head[above] : 0;
 	if (above && bins->block[above].size - size <= size / CM_BINS_FINE)
 		return above;
-	/* Rather than to waste more than what its bin is wide, every one in it is looked at. */
+	/* Looks at every block of its own bin: a block of a larger bin could waste more than the
+	 * width of that bin. */
 	found = cm_bins_look(bins, bin, size, UINT32_MAX);
 	return found ? found : above;
 }

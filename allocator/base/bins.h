@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The free blocks of one pool, by size: best fit in a handful of steps, however many they are.
+ * The free blocks of one pool, by size: best fit in a handful of steps, for any number of blocks.
  *
  * Sizes below 16 MiB have a bin of their own, one for each multiple of 512 bytes. Above, each power
  * of two is cut into 128 bins, whose blocks differ by less than 1 %; there cannot be many of that
@@ -8,12 +8,12 @@
  *
  * A bin is a list through the block rows (stats/layout.h), in the order of sizes and then of
  * addresses, which is the order in which PyTorch prefers them: so what is reserved follows PyTorch
- * closely on real traces. But it is so only as far as a few steps go, since rows may be far from
- * any cache: of many equal blocks not always the lowest is taken, and of many in a wide bin not
- * always the smallest, but then one no further from it than the bin is wide.
+ * closely on real traces. Only a few steps are made to keep that order, since rows may be in no
+ * processor cache. So of many equal blocks not always the lowest is taken, and of many in a wide
+ * bin not always the smallest, but one that is larger by no more than the width of the bin.
  *
  * Caller locks. Blocks are named by their index in the block table. Inline: every request and every
- * free comes by here several times.
+ * free runs through here several times.
  */
 #ifndef CM_ALLOCATOR_BASE_BINS_H
 #define CM_ALLOCATOR_BASE_BINS_H
@@ -52,7 +52,7 @@ CM_ALWAYS_INLINE uint64_t cm_size_grains(uint64_t bytes)
 	return (bytes + CM_GRAIN - 1) & ~(CM_GRAIN - 1);
 }
 
-/* The bin of a size in grains, at least 1; CM_BINS_COUNT or more where it is beyond all. */
+/* The bin of a size in grains, at least 1; CM_BINS_COUNT or more if it is larger than all bins. */
 CM_ALWAYS_INLINE uint32_t cm_bins_of(uint64_t grains)
 {
 	uint32_t exponent;
@@ -95,8 +95,8 @@ CM_ALWAYS_INLINE uint32_t cm_bins_next(const struct cm_bins *bins, uint32_t bin)
 	return word * 64 + (uint32_t)__builtin_ctzll(bins->map[word]);
 }
 
-/* Puts a block into a bin behind those that are smaller, or as large and lower, within some
- * steps. */
+/* Puts a block into a bin, after smaller blocks and equal ones at lower addresses, as far as a few
+ * steps reach. */
 CM_ALWAYS_INLINE void cm_bins_insert_among(struct cm_bins *bins, uint32_t bin, uint32_t index)
 {
 	struct cm_block *block = &bins->block[index];
@@ -164,7 +164,7 @@ CM_ALWAYS_INLINE void cm_bins_remove(struct cm_bins *bins, uint32_t index)
 		cm_bins_unmark(bins, bin);
 }
 
-/* The first block of a bin that has at least `size` bytes, among so many; 0: none. */
+/* The first block of at least `size` bytes among the first `steps` blocks of a bin; 0: none. */
 CM_ALWAYS_INLINE uint32_t cm_bins_look(const struct cm_bins *bins, uint32_t bin, uint64_t size,
 				       uint32_t steps)
 {
@@ -179,7 +179,7 @@ CM_ALWAYS_INLINE uint32_t cm_bins_look(const struct cm_bins *bins, uint32_t bin,
 /* A block of the largest bin that holds any, or 0. */
 uint32_t cm_bins_largest(const struct cm_bins *bins);
 
-/* cm_bins_find where the size's own bin holds smaller ones too. */
+/* cm_bins_find for sizes whose own bin holds smaller blocks, too. */
 uint32_t cm_bins_find_wide(const struct cm_bins *bins, uint32_t bin, uint64_t size);
 
 /* A block of at least `size` bytes, the smallest but for what is said above, or 0. It stays in. */

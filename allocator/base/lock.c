@@ -9,20 +9,21 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* The critical sections are shorter than a system call: look again this often before sleeping. */
+/* The critical sections are shorter than a system call: try this often before sleeping. */
 #define SPINS 100
 
 /*
- * The word is looked at less and less often. What the lock guards is in the caches of the processor
- * that has it, and costs another several times as much; so a thread that wants it often is best
- * left some turns in a row. Rests are counted in relax(): 28 ns on the machine that was measured
- * on, so the first one takes 0.2 us, a later one 3.6 us and all of them together a tenth of a
- * millisecond.
+ * The pauses between two looks at the word grow. The data that the lock guards is in the caches of
+ * its holder's processor, and costs another one several times as much; so a thread that takes the
+ * lock often should get it several times in a row. Pauses are counted in relax(), which took 28 ns
+ * where it was measured: the first pause takes 0.2 us, a later one 3.6 us and all of them together
+ * a tenth of a millisecond.
  */
 #define FIRST_REST   8
 #define LONGEST_REST 128
 #define LOOKS        36
-/* So many system calls, refused ones too, last a thousand times what a store takes to be seen. */
+/* This many system calls, even refused ones, last a thousand times as long as a store takes to be
+ * seen. */
 #ifndef SETTLING_CALLS
 #define SETTLING_CALLS 100000
 #endif
@@ -67,7 +68,7 @@ void cm_lock_init(struct cm_lock *lock, enum cm_lock_rank rank, uint32_t row)
 
 /* --- the bias ------------------------------------------------------------------------------ */
 
-/* 0: not asked yet, 1: the kernel has the barrier, -1: not, or no longer. */
+/* 0: not asked yet, 1: the kernel has the barrier, -1: it does not, or no longer. */
 static _Atomic int agreed;
 
 static bool barrier(void)
@@ -75,7 +76,7 @@ static bool barrier(void)
 	return !syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
 }
 
-/* A forked child has its parent's agreement. */
+/* A forked child inherits the registration. */
 void cm_lock_agree(void)
 {
 	int saved = errno;
@@ -90,10 +91,10 @@ void cm_lock_agree(void)
 }
 
 /*
- * A full barrier on every processor that runs a thread of the process. A kernel that has come to
- * refuse it (a filter, laid later) may refuse anything, so what is left is time: a processor's
- * stores reach memory by themselves, within microseconds, and a thread that is interrupted between
- * its store and its look looks anew. From then on nobody is given the bias.
+ * A full barrier on every processor that runs a thread of the process. If a filter makes the kernel
+ * refuse it later, only time helps: a processor's stores reach memory by themselves, within
+ * microseconds, and a thread that is interrupted between its store and its load loads again. From
+ * then on no thread gets the bias.
  */
 static void barrier_everywhere(void)
 {
@@ -117,7 +118,7 @@ static void bias(struct cm_lock *lock, uint32_t self)
 	atomic_store_explicit(&lock->bias_owner, self, memory_order_relaxed);
 }
 
-/* The holder of the word waits until the bias owner is out, for good. */
+/* The holder of the word ends the bias, and waits until its owner has left the lock. */
 static void end_bias(struct cm_lock *lock, uint32_t bias_owner)
 {
 	_Atomic uint32_t *flag = &lock->flag[bias_owner % CM_LOCK_FLAGS];
@@ -131,7 +132,7 @@ static void end_bias(struct cm_lock *lock, uint32_t bias_owner)
 		sleep_while(flag, 1);
 }
 
-/* The same, but that a bias owner that is inside stays the bias owner, and is not waited for. */
+/* The same without waiting: a bias owner that is inside stays the bias owner. */
 static bool try_end_bias(struct cm_lock *lock, uint32_t bias_owner)
 {
 	_Atomic uint32_t *flag = &lock->flag[bias_owner % CM_LOCK_FLAGS];
@@ -187,13 +188,13 @@ static CM_NOINLINE void wait_for_word(struct cm_lock *lock)
 		sleep_while(&lock->word, 2);
 }
 
-/* Of the holder of the word: nobody else can change it. */
+/* Only the holder of the word changes this. */
 static uint32_t bias_owner_of(const struct cm_lock *lock)
 {
 	return atomic_load_explicit(&lock->bias_owner, memory_order_relaxed);
 }
 
-/* The word has been had, and another's bias has ended: this may earn one. */
+/* This thread has taken the word, and no other thread has the bias: it may earn the bias. */
 static void enter(struct cm_lock *lock, uint32_t self)
 {
 	lock->by_flag = false;
@@ -243,7 +244,7 @@ void cm_lock_let_in(struct cm_lock *lock) CM_UNCHECKED
 {
 	const bool is_bias_owner = lock->by_flag;
 
-	/* A bias would be taken from it at once, by the thread that wants the lock meanwhile. */
+	/* Another thread wants the lock, and would end the bias at once. */
 	if (!is_bias_owner)
 		lock->streak = 0;
 	cm_lock_release(lock);

@@ -5,17 +5,17 @@
  * order.
  *
  * Bias. Most programs allocate from one thread, and a locked instruction each way is then a good
- * part of a request. A thread that has had the word CM_LOCK_STREAK times in a row becomes the
- * bias owner, and from then on enters by raising a flag of its own: a plain store, then a look
- * whether it is still the bias owner. Another thread takes the word as ever, and then ends the
- * bias: it clears `bias_owner`, lets membarrier(2) run a full barrier on every processor that runs
- * a thread of the process, and waits until the flag is down. Either the bias owner's look came
- * before that barrier, then its flag is seen; or after it, then it sees that the bias is gone,
- * lowers the flag and takes the word. One that only tries waits for no flag: where it sees one, the
- * bias stands, and it lets go of the word. (The asymmetric form of Dekker's algorithm; Kawachiya,
- * Koseki and Onodera, "Lock reservation", OOPSLA 2002, for the idea.) A thread may raise its flag
- * long after it has lost the bias, so a flag is one thread's for good: a later thread whose id
- * leads to the same flag never becomes the bias owner.
+ * part of a request. A thread that has had the word CM_LOCK_STREAK times in a row becomes the bias
+ * owner, and from then on enters by raising a flag of its own: a plain store, then a look whether
+ * it is still the bias owner. Another thread takes the word as usual, and then ends the bias: it
+ * clears `bias_owner`, lets membarrier(2) run a full barrier on every processor that runs a thread
+ * of the process, and waits until the flag is down. If the bias owner's load came before that
+ * barrier, its flag is seen; if it came after, the bias owner sees that the bias is gone, lowers
+ * the flag and takes the word. A trylock never waits: if the owner's flag is set, the bias stays,
+ * and the trylock releases the word and fails. (The asymmetric form of Dekker's algorithm;
+ * Kawachiya, Koseki and Onodera, "Lock reservation", OOPSLA 2002, for the idea.) A thread may raise
+ * its flag long after it has lost the bias, so a flag belongs to one thread for ever: a later
+ * thread whose id leads to the same flag never becomes the bias owner.
  */
 #ifndef CM_ALLOCATOR_BASE_LOCK_H
 #define CM_ALLOCATOR_BASE_LOCK_H
@@ -42,7 +42,7 @@ struct CM_CAPABILITY("lock") cm_lock {
 
 	/* Guarded by the lock. */
 	bool by_flag;  /* how the holder came in */
-	uint32_t last; /* the thread that had the word last, and how often in a row */
+	uint32_t last; /* the thread that took the word last, and how often in a row */
 	uint32_t streak;
 	uint32_t owner[CM_LOCK_FLAGS]; /* of the flags, for good */
 };
@@ -54,24 +54,24 @@ void cm_lock_init(struct cm_lock *lock, enum cm_lock_rank rank, uint32_t row);
 		.rank = (lock_rank) \
 	}
 
-/* Asks the kernel for the barrier, once a process; before that nobody is given the bias. In a
- * process of several threads it waits for a grace period of the kernel, 7 to 16 ms: with no lock
- * held. */
+/* Registers for the barrier with the kernel, once in a process; before that no thread gets the
+ * bias. In a process of several threads it waits for a grace period of the kernel, 7 to 16 ms: call
+ * it with no lock held. */
 void cm_lock_agree(void);
 
-/* The rest of the three below, where the caller is not the bias owner. */
+/* The slow part of the three functions below: the caller is not the bias owner. */
 void cm_lock_acquire_word(struct cm_lock *lock, uint32_t self);
 bool cm_lock_try_word(struct cm_lock *lock, uint32_t self); /* waits for nobody */
 void cm_lock_release_word(struct cm_lock *lock);
 /*
- * Releases the lock and acquires it again. In between, any thread that spins for it looks at least
- * once, unless the caller is the bias owner: then nobody has wanted it for long.
+ * Releases the lock and acquires it again. In between, any thread that spins for it tries at least
+ * once, unless the caller is the bias owner: then no thread has wanted it for long.
  */
 void cm_lock_let_in(struct cm_lock *lock);
-/* Lowers the caller's flag where its bias has ended. */
+/* Lowers the caller's flag after its bias has ended. */
 void cm_lock_lower(struct cm_lock *lock, uint32_t self);
 
-/* ThreadSanitizer does not know membarrier(2): there both sides order for themselves. */
+/* ThreadSanitizer does not know membarrier(2): under it both sides use barriers of their own. */
 #if defined(__has_feature)
 #if __has_feature(thread_sanitizer)
 #define CM_LOCK_TSAN 1
@@ -103,7 +103,7 @@ CM_ALWAYS_INLINE bool cm_lock_enter_by_flag(struct cm_lock *lock, uint32_t self)
 		return false;
 	assert(!cm_lock_flag_is_up(lock, self));
 	atomic_store_explicit(&lock->flag[self % CM_LOCK_FLAGS], 1, CM_LOCK_RAISE);
-	/* The compiler is held here, the processor by membarrier(2) on the other side. */
+	/* Orders the compiler; membarrier(2) on the other side orders the processor. */
 	atomic_signal_fence(memory_order_seq_cst);
 	if (CM_UNLIKELY(!cm_lock_is_bias_owner(lock, self))) {
 		cm_lock_lower(lock, self);
@@ -133,7 +133,7 @@ CM_ALWAYS_INLINE bool cm_lock_try(struct cm_lock *lock) CM_TRIES(true, lock) CM_
 {
 	const uint32_t self = cm_thread_id();
 
-	/* A bias owner that is inside has it already, as anybody else would have the word. */
+	/* A bias owner that is inside holds the lock already. */
 	if (cm_lock_is_bias_owner(lock, self) && cm_lock_flag_is_up(lock, self))
 		return false;
 	if (!cm_lock_enter_by_flag(lock, self) && !cm_lock_try_word(lock, self))
@@ -161,7 +161,7 @@ CM_ALWAYS_INLINE void cm_lock_release(struct cm_lock *lock) CM_RELEASES(lock) CM
 	cm_lock_release_as(lock, cm_thread_id());
 }
 
-/* For assert(): somebody holds it. */
+/* For assert(): some thread holds it. */
 static inline bool cm_lock_is_held(const struct cm_lock *lock)
 {
 	uint32_t i, held = atomic_load_explicit(&lock->word, memory_order_relaxed);

@@ -3,8 +3,8 @@
  * The order of locks: each lock has a rank and, where a rank has a lock per device, the device's
  * row. A thread waits for a lock only if it is of a higher rank, or of the same rank and a higher
  * row, than every lock that it holds; so no threads can wait for each other. Builds with assert()
- * check it at each lock, and end the process with the names of both. A lock that is only tried may
- * be of any rank, as nobody waits; once it is held it counts.
+ * check it at each lock, and end the process with the names of both locks. A trylock may be of any
+ * rank, as it never waits; once held, its lock counts.
  */
 #ifndef CM_ALLOCATOR_BASE_LOCK_ORDER_H
 #define CM_ALLOCATOR_BASE_LOCK_ORDER_H
@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 enum cm_lock_rank {
-	CM_LOCK_UNRANKED, /* of memory that cm_lock_init has not seen: must not be taken */
+	CM_LOCK_UNRANKED, /* a lock without cm_lock_init, which must not be taken */
 #define CM_LOCK_RANK(name) CM_LOCK_##name,
 #include "allocator/base/lock_ranks.def"
 #undef CM_LOCK_RANK

@@ -3,7 +3,7 @@
  * Which device's memory an address may belong to: one byte for each 2 MiB of address space, read
  * without a lock. It answers "not ours" at once for most foreign pointers, and names the device
  * whose lock and pointer map decide for the rest. Entries are never cleared: a page that we once
- * had costs a later owner one look into the pointer map, no more.
+ * had costs a later owner only a look into the pointer map.
  */
 #ifndef CM_ALLOCATOR_BASE_PAGE_MAP_H
 #define CM_ALLOCATOR_BASE_PAGE_MAP_H
@@ -27,8 +27,8 @@ struct cm_page_map {
 int cm_page_map_init(struct cm_page_map *map);
 void cm_page_map_fini(struct cm_page_map *map);
 
-/* Notes that [addr, addr + bytes) holds memory of the device row. Callers exclude each other.
- * 0 or -ENOMEM; -ERANGE beyond 57 bits. */
+/* Notes that [addr, addr + bytes) holds memory of the device row. Not for two threads at once. 0 or
+ * -ENOMEM; -ERANGE beyond 57 bits. */
 int cm_page_map_add(struct cm_page_map *map, uint64_t addr, uint64_t bytes, uint32_t device);
 
 static inline uint8_t cm_page_map_get(const struct cm_page_map *map, uint64_t addr)

@@ -16,7 +16,7 @@ struct cm_policy {
 	enum cm_reuse reuse;
 	enum cm_sync sync;
 	enum cm_placement placement; /* never AUTO by the time the allocator sees it */
-	/* Cards other than the GPU touch memory whenever the program has it, no matter what its
+	/* Devices other than the GPU may access the program's memory at any time, whatever its
 	 * streams wait for: every heap is shared. */
 	bool reached;
 
@@ -26,7 +26,7 @@ struct cm_policy {
 
 	bool exchange; /* idle segments go back when a larger one is made */
 
-	bool expandable_segments; /* page-backed memory, where the driver and the placement allow */
+	bool expandable_segments; /* page-backed memory, if driver and placement allow */
 
 	uint64_t max_split_size;             /* bytes, UINT64_MAX: unlimited */
 	uint64_t max_non_split_rounding;     /* bytes */

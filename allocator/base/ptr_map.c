@@ -34,7 +34,7 @@ static uint64_t old_home(const struct cm_ptr_map *map, uint64_t addr)
 	return cm_ptr_hash(addr) >> 32 & map->old_mask;
 }
 
-/* The bucket from which on an address is searched, and the one after: the first that has not moved
+/* The first bucket to search for an address, and below the next one. The first that has not moved
  * stands for all that have. */
 static uint64_t first_old(const struct cm_ptr_map *map, uint64_t addr)
 {
@@ -97,7 +97,7 @@ static void move_bucket(struct cm_ptr_map *map)
 	for (at = 0; at < CM_PTR_BUCKET; at++) {
 		if (!bucket->key[at])
 			continue;
-		/* One from before the table's end no longer goes on from there. */
+		/* A search from the end of the table no longer continues here. */
 		i = old_home(map, bucket->addr[at]);
 		for (; i > map->moved && i <= map->old_mask; i++)
 			map->old[i].passed--;

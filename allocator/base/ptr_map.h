@@ -2,13 +2,13 @@
 /*
  * Address to block index, for the blocks in use of one device: a hash table of buckets of three,
  * each a cache line. 32 bits of the three hashes are compared at once, with no branch that depends
- * on where an address stands. Where a bucket is full an address goes to the next one that is not,
- * and each bucket on the way counts it, so that a search goes on only where somebody had to. At
- * most three of eight places are taken. Memory comes from mmap, so that a program that ruins its
- * own heap does not ruin ours. Caller locks.
+ * on where an address stands. If a bucket is full, an address goes to the next one that is not, and
+ * each bucket on the way counts it, so that a search goes on only if an address did. At most three
+ * of eight places are taken. Memory comes from mmap, so that a program that ruins its own heap does
+ * not ruin ours. Caller locks.
  *
- * A map that is full gets a table of twice the size, and each address that is added from then on
- * moves some of the old one over: no request pays for all of them.
+ * A map that is full gets a table of twice the size. Each address that is added after that moves
+ * some of the old ones, so no request pays for all of them.
  */
 #ifndef CM_ALLOCATOR_BASE_PTR_MAP_H
 #define CM_ALLOCATOR_BASE_PTR_MAP_H
@@ -37,8 +37,8 @@ struct cm_ptr_map {
 	uint64_t most;  /* as many may be added at once; 0 while addresses move */
 	uint64_t room;  /* as many as the table takes */
 
-	/* What has not moved yet: buckets [moved, old_mask], and addresses whose place would have
-	 * been before them are searched from the first of them on. Nothing is added. */
+	/* What has not moved yet: buckets [moved, old_mask]. An address whose place was before them
+	 * is searched from the first of them on. Nothing is added to them. */
 	struct cm_ptr_bucket *old; /* NULL: nothing moves */
 	uint64_t old_mask;
 	uint64_t moved;
@@ -50,8 +50,8 @@ struct cm_ptr_place {
 	uint32_t at;
 };
 
-/* Makes room for one more where there is none left, and moves a few addresses where that has begun.
- * 0 or -ENOMEM; the map stays as it was. */
+/* Makes room for one more address if there is none, and moves a few addresses if a move is under
+ * way. 0 or -ENOMEM: the map is unchanged. */
 int cm_ptr_map_grow(struct cm_ptr_map *map);
 void cm_ptr_map_fini(struct cm_ptr_map *map);
 
@@ -65,8 +65,8 @@ CM_ALWAYS_INLINE int cm_ptr_map_reserve(struct cm_ptr_map *map)
 	return CM_LIKELY(map->count < map->most) ? 0 : cm_ptr_map_grow(map);
 }
 
-/* Addresses on the device are multiples of 512: the bits above come first, spread by a
- * multiplication (Fibonacci hashing). */
+/* Addresses on the device are multiples of 512: a multiplication spreads the bits above that
+ * (Fibonacci hashing). */
 CM_ALWAYS_INLINE uint64_t cm_ptr_hash(uint64_t addr)
 {
 	return (addr >> 9 | addr << 55) * UINT64_C(0x9e3779b97f4a7c15);
@@ -117,7 +117,7 @@ CM_ALWAYS_INLINE void cm_ptr_map_add(struct cm_ptr_map *map, uint64_t addr, uint
 	map->count++;
 }
 
-/* In the table that addresses are added to. */
+/* In the table to which addresses are added. */
 CM_ALWAYS_INLINE struct cm_ptr_place cm_ptr_map_look(const struct cm_ptr_map *map, uint64_t addr)
 {
 	const uint64_t hash = cm_ptr_hash(addr);
@@ -130,7 +130,7 @@ CM_ALWAYS_INLINE struct cm_ptr_place cm_ptr_map_look(const struct cm_ptr_map *ma
 		return (struct cm_ptr_place){0};
 	for (;; i = (i + 1) & map->mask) {
 		bucket = &map->bucket[i];
-		/* Another address with that key is as rare as it is possible. */
+		/* Two addresses with the same key are possible, but rare. */
 		for (match = cm_ptr_bucket_match(bucket, key); match; match &= match - 1) {
 			at = (uint32_t)__builtin_ctz(match);
 			if (CM_LIKELY(bucket->addr[at] == addr))
@@ -163,7 +163,7 @@ CM_ALWAYS_INLINE void cm_ptr_map_remove_at(struct cm_ptr_map *map, uint64_t addr
 	map->count--;
 }
 
-/* Removes an address and returns its index; 0 where it was not there. */
+/* Removes an address and returns its index; 0 if it was not there. */
 static inline uint32_t cm_ptr_map_remove(struct cm_ptr_map *map, uint64_t addr)
 {
 	struct cm_ptr_place place = cm_ptr_map_look(map, addr);
@@ -174,8 +174,8 @@ static inline uint32_t cm_ptr_map_remove(struct cm_ptr_map *map, uint64_t addr)
 	return place.bucket->index[place.at];
 }
 
-/* For those who walk the map: the number of its places, and what stands at one, index 0: nothing.
- * Removing what has been walked over, or is at hand, moves nothing. */
+/* For a walk over the map: the number of its places, and the entry at a place (index 0: none). To
+ * remove the present entry, or one before it, moves nothing. */
 uint64_t cm_ptr_map_places(const struct cm_ptr_map *map);
 uint32_t cm_ptr_map_at(const struct cm_ptr_map *map, uint64_t place, uint64_t *ret_addr);
 

@@ -55,7 +55,7 @@ uint64_t cm_size_segment(const struct cm_policy *policy, uint64_t size)
 {
 	const bool exact = policy->placement == CM_PLACEMENT_EXACT;
 
-	/* The driver itself puts small allocations together. */
+	/* The driver itself packs small allocations. */
 	if (size <= CM_SMALL_MAX)
 		return exact ? size : CM_SMALL_SEGMENT;
 	if (size < CM_MEDIUM_MAX && !exact)

@@ -28,7 +28,7 @@ bool cm_size_is_rounded_up(const struct cm_policy *policy);
 uint64_t cm_size_round(const struct cm_policy *policy, uint64_t bytes);
 
 /*
- * One of 64 classes of sizes, which rise with the size: 0 for those of the small pool, four to a
+ * The class of a size, 0 to 63, rising with the size: 0 for the small pool, four classes for each
  * power of two above, 63 for all from 48 GiB on.
  */
 #define CM_SIZE_CLASSES 64u
@@ -38,7 +38,7 @@ static inline uint32_t cm_size_class(uint64_t size)
 	const uint32_t exponent = 63u - (uint32_t)__builtin_clzll(size | CM_SMALL_MAX);
 	/* The two bits below the highest one, and that one, which counts for four. */
 	const uint32_t class = (exponent - 21) * 4 + (uint32_t)(size >> (exponent - 2)) + 1;
-	/* Without a branch: which pool a size belongs to is as good as chance. */
+	/* Without a branch: a processor cannot predict the pool of a size. */
 	const uint32_t large = 0u - (size > CM_SMALL_MAX);
 
 	return (class < CM_SIZE_CLASSES ? class : CM_SIZE_CLASSES - 1) & large;
@@ -50,7 +50,7 @@ static inline enum cm_pool cm_size_pool(uint64_t size)
 	return size <= CM_SMALL_MAX ? CM_POOL_SMALL : CM_POOL_LARGE;
 }
 
-/* The segment that a miss of a rounded size asks the driver for. */
+/* The size of the segment that a miss of a rounded size requests from the driver. */
 uint64_t cm_size_segment(const struct cm_policy *policy, uint64_t size);
 
 #endif

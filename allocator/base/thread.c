@@ -12,8 +12,8 @@
 __thread struct cm_thread cm_thread;
 
 /*
- * Locks and captures tell threads apart by it. A program may have come to refuse the question to
- * itself, by a filter that did not reckon with us: then it is a number of our own.
+ * Locks and captures identify threads by it. If a seccomp filter of the program forbids the system
+ * call, a number of our own takes its place.
  */
 CM_NOINLINE uint32_t cm_thread_ask_id(void)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What is known of the calling thread, in a thread-local: the kernel's id of it, asked for once,
- * and what the hooks have found out about the call under way, for those who write events.
+ * What is known of the calling thread, in a thread-local: its kernel id, and what the hooks know
+ * about the call under way, for the events that it causes.
  */
 #ifndef CM_ALLOCATOR_BASE_THREAD_H
 #define CM_ALLOCATOR_BASE_THREAD_H
@@ -17,8 +17,8 @@ struct cm_thread {
 	uint32_t id;         /* 0: not asked for yet */
 	uint32_t stack;      /* of the call under way, in CM_TABLE_STACK; 0: not recorded */
 	uint32_t annotation; /* the thread's ranges, in CM_TABLE_TEXT; 0: none */
-	/* Of the context that was current when last asked; by now it may be another's. NULL:
-	 * none. Where there is one the id is known. */
+	/* The heap of the context that was current at the last query; by now another context may
+	 * have it. NULL: none. If there is one, the id is known. */
 	struct cm_heap *heap;
 	struct cm_lock_holds locks;
 };
@@ -32,8 +32,8 @@ CM_ALWAYS_INLINE uint32_t cm_thread_id(void)
 	return CM_LIKELY(cm_thread.id) ? cm_thread.id : cm_thread_ask_id();
 }
 
-/* In a forked child: its thread has another id than the one it inherited, and the tables that the
- * rest refers to are the parent's. */
+/* In a forked child: its thread has an id of its own, and the tables that the rest refers to belong
+ * to the parent. */
 void cm_thread_forget(void);
 
 #endif

@@ -17,7 +17,7 @@
 #define UNUSED_SHARE 32  /* of which so much may be unused */
 #define PACK_TENTHS  7   /* reserved, on pages: blocks go where they touch few of them */
 #define FULL_SHARE   32  /* not reserved, on pages: less is hardly any room */
-/* Until a 32nd more is in use than when they were counted anew: */
+/* Limits that hold until 1/32 more is in use than when they were last reset: */
 #define FUTILE_MOST 1024u /* searches for pages that found no better place than a ready block */
 #define MOVES_MOST  256u  /* requests for which pages are moved */
 #define RISE_SHARE  32
@@ -28,7 +28,7 @@ static uint64_t used_bytes(const struct cm_heap *heap)
 	return (uint64_t)cm_stat_current(heap->device->row, CM_STAT_ALLOCATED_BYTES);
 }
 
-/* What the process can have of the card, as far as is known. */
+/* How much of the card the process can have, as far as is known. */
 static uint64_t card_bytes(const struct cm_heap *heap)
 {
 	const struct cm_device *device = heap->device;
@@ -76,7 +76,7 @@ void cm_fragmentation_note_refusal_locked(struct cm_heap *heap, uint64_t bytes)
 	heap->device->refused_at = cm_device_reserved_locked(heap->device) + bytes;
 }
 
-/* Counts anew where more is in use than ever. */
+/* Resets the limits if more is in use than ever before. */
 static void note_rise(struct cm_heap *heap)
 {
 	const uint64_t used = used_bytes(heap);
@@ -87,7 +87,7 @@ static void note_rise(struct cm_heap *heap)
 	heap->futile_searches = heap->spared_moves = 0;
 }
 
-/* Hardly any room is left: to move pages at every step is better than to fail. */
+/* Hardly any room is left: moving pages at every step is better than failing. */
 static bool is_full(const struct cm_heap *heap)
 {
 	const uint64_t card = card_bytes(heap);
@@ -105,7 +105,7 @@ bool cm_fragmentation_packs_pages_locked(struct cm_heap *heap)
 	return heap->spared_moves < MOVES_MOST && heap->futile_searches < FUTILE_MOST;
 }
 
-/* Of a heap on pages: shared pages at both ends would take what is more than whole pages. */
+/* For a heap on pages: what exceeds whole pages goes to shared pages at both ends. */
 static bool spares_pages(struct cm_heap *heap, const struct cm_block *block, uint64_t size)
 {
 	return heap->cache->segment[block->segment].flags & CM_SEGMENT_PAGED &&
@@ -133,7 +133,7 @@ static uint64_t pinned_most(const struct cm_heap *heap, uint64_t used)
 	return room / PIN_SHARE;
 }
 
-/* Whether the free block is left alone, where `size` bytes of it would do. */
+/* Whether the policy spares the free block, although it fits `size` bytes. */
 static bool spares(struct cm_heap *heap, const struct cm_block *block, uint64_t size)
 {
 	const uint64_t used = used_bytes(heap) + size, rest = block->size - size;
@@ -156,8 +156,8 @@ bool cm_fragmentation_should_poll_locked(struct cm_heap *heap, const struct cm_b
 	return spares(heap, block, size);
 }
 
-/* The first block of the bin in which the best fit for `size` bytes stands, and the next one behind
- * a block; 0: there is none. Of blocks of a bin some may be smaller. */
+/* The first block of the bin with the best fit for `size` bytes, and the block after a given one;
+ * 0: there is none. Some blocks of a bin may be smaller. */
 static uint32_t first_fit(const struct cm_bins *bins, uint64_t size)
 {
 	const uint32_t index = cm_bins_find(bins, size);
@@ -221,8 +221,8 @@ void cm_fragmentation_stop_locked(struct cm_heap *heap)
 	heap->spares_from = used + used / RISE_SHARE;
 }
 
-/* The fewest blocks of a size that leave at most a 32nd of their segment unused, else as many as
- * leave the least part of it. */
+/* The fewest blocks of a size that leave at most 1/32 of their segment unused; if none do, the
+ * number that leaves the smallest part unused. */
 static uint64_t made_to_measure(uint64_t size, uint64_t most)
 {
 	uint64_t n, bytes, best = 0, best_n = 1;

@@ -12,8 +12,8 @@
  * request gets another block, or a place for which pages are moved, and shares a page with blocks
  * in use.
  *
- * A program that repeats itself would move pages for ever. So the moves are limited, until the
- * program has more in use than ever.
+ * A program that repeats its steps would move pages for ever. So the number of moves is limited,
+ * until the program has more in use than ever before.
  *
  * The device's lock is held for all of it. Nothing here calls the driver.
  */
@@ -28,11 +28,11 @@
 
 struct cm_heap;
 
-/* A segment of the heap, or pages of one, have come or gone: sets heap->card_fills_up, without
- * which nothing is spared, and lets poll_policy.h know. */
+/* A segment of the heap, or pages of one, were added or returned: sets heap->card_fills_up, without
+ * which nothing is spared, and informs poll_policy.h. */
 void cm_fragmentation_note_reserved_locked(struct cm_heap *heap);
 
-/* The driver had no `bytes`: the card is as large as what was reserved, and that. */
+/* The driver refused `bytes`: the card is as large as what was reserved plus these. */
 void cm_fragmentation_note_refusal_locked(struct cm_heap *heap, uint64_t bytes);
 
 /* Called if the card fills up and the device keeps up: whether the driver is asked, for freed
@@ -40,23 +40,25 @@ void cm_fragmentation_note_refusal_locked(struct cm_heap *heap, uint64_t bytes);
 CM_COLD bool cm_fragmentation_should_poll_locked(struct cm_heap *heap, const struct cm_block *block,
 						 uint64_t size);
 
-/* As cm_bins_find in the large pool, past those that are spared. */
+/* As cm_bins_find in the large pool, without the blocks that are spared. */
 uint32_t cm_fragmentation_find_locked(struct cm_heap *heap, uint64_t size);
 
 /* Pages are moved for a request. */
 void cm_fragmentation_note_move_locked(struct cm_heap *heap);
 
-/* Whether large requests go where they touch the fewest whole pages, of a heap on pages. */
+/* Whether large requests of a heap on pages are placed so that they touch the fewest whole
+ * pages. */
 bool cm_fragmentation_packs_pages_locked(struct cm_heap *heap);
 
-/* A block of the large pool that touches at most so many pages, the fewest of those that are soon
- * found; 0: none. What was spared is then allocated after all. */
+/* The block of the large pool that touches the fewest pages, of those that a short search finds,
+ * and at most so many; 0: none. Spared blocks count, too. */
 uint32_t cm_fragmentation_find_reserved_locked(struct cm_heap *heap, uint64_t size, uint64_t most);
 
-/* No segment is spared until there is more in use than now: the device is not to be waited for. */
+/* Spares no segment until more is in use than now: the request shall not wait for the device. */
 void cm_fragmentation_stop_locked(struct cm_heap *heap);
 
-/* The segment that a miss of a rounded size asks the driver for, in place of cm_size_segment. */
+/* The size of the segment that a miss of a rounded size requests from the driver, in place of
+ * cm_size_segment. */
 uint64_t cm_fragmentation_segment_bytes_locked(const struct cm_heap *heap, uint64_t size);
 
 #endif

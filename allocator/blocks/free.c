@@ -6,7 +6,7 @@
 #include "allocator/state/state.h"
 #include "stats/counters.h"
 
-/* The right one of two neighbours becomes part of the left one. The block behind them still refers
+/* The right one of two neighbours becomes part of the left one. The block after them still refers
  * to the right one. */
 CM_ALWAYS_INLINE void absorb(struct cm_device *device, struct cm_block *table, uint32_t left,
 			     uint32_t right)
@@ -27,7 +27,7 @@ CM_ALWAYS_INLINE uint32_t join(struct cm_heap *heap, struct cm_bins *bins, bool 
 	struct cm_block *table = cache->block;
 	const uint32_t left = table[index].prev, right = table[index].next;
 
-	/* Row 0, which stands for no neighbour, is never FREE: one question in place of two. */
+	/* Row 0, which stands for "no neighbour", is never FREE: one check in place of two. */
 	if (cache->is_free[right]) {
 		if (recycled)
 			cm_bins_remove(bins, right);
@@ -53,7 +53,7 @@ CM_ALWAYS_INLINE uint32_t join(struct cm_heap *heap, struct cm_bins *bins, bool 
 	return index;
 }
 
-/* What the blocks that became ready make together, by pool. */
+/* The sums over the blocks that became ready, by pool. */
 struct retired {
 	int64_t blocks;
 	int64_t bytes;
@@ -79,9 +79,10 @@ CM_ALWAYS_INLINE bool begins_run(const struct cm_block *block)
 }
 
 /*
- * The first blocks of a list, `most` at most, as far as each adjoins those before it, become ready
- * and one: what was freed in a row often stands in a row, and enters the bins once. Returns how
- * many they were; *index becomes the row of the whole, whose link_next is the rest of the list.
+ * Merges the first blocks of a list, at most `most`, as far as each adjoins those before it, into
+ * one ready block: blocks freed in a row often lie in a row, and then enter the bins once. Returns
+ * how many they were; *index becomes the row of the merged block, whose link_next is the rest of
+ * the list.
  */
 static CM_NOINLINE uint32_t merge_run(struct cm_heap *heap, enum cm_pool pool, uint32_t *index,
 				      uint32_t most, uint64_t tick, struct retired *retired)
@@ -187,7 +188,7 @@ void cm_free_retire_at_once_locked(struct cm_heap *heap, uint32_t index, uint64_
 	const struct cm_segment *segment = &cache->segment[cache->block[index].segment];
 	struct retired retired[CM_POOL_COUNT] = {0};
 
-	/* Its caller gives the segment back, so nobody has to look for it. */
+	/* The caller returns the segment to the driver, so no other thread has to find it. */
 	(void)retire_of(heap, cm_segment_fit(segment), &index, 1, false, false, tick, retired);
 	count_retired(heap->device->row, retired);
 }
@@ -196,7 +197,7 @@ bool cm_heap_free_locked(struct cm_heap *heap, uint32_t index)
 {
 	struct cm_cache *cache = heap->cache;
 	const struct cm_segment *segment = &cache->segment[cache->block[index].segment];
-	/* What the driver takes back without waiting for the device waits for it here. */
+	/* The driver frees this without waiting for the device, so it waits for its epoch here. */
 	const bool waits = cm_heap_recycles(heap, segment) || segment->flags & CM_SEGMENT_PAGED;
 
 	cm_free_block(heap, index, cm_segment_pool(segment), waits, false);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What becomes of a block that the program frees: it waits in the open epoch, and once that is
- * ready it joins its free neighbours and goes to the bins. What every free does is inline.
+ * What becomes of a block that the program frees: it waits in the open epoch. When that is ready,
+ * the block merges with its free neighbours and enters the bins. What every free does is inline.
  *
  * Functions here never call the driver; those named *_locked want the device's lock held.
  */
@@ -18,7 +18,7 @@
 /* What was freed, and what remains to be done for it without the lock. */
 struct cm_freed {
 	struct cm_heap *heap;         /* NULL: nothing */
-	uint32_t unreclaimed_segment; /* its segment, that is wholly free and not recycled; or 0 */
+	uint32_t unreclaimed_segment; /* its segment, if wholly free and not recycled; or 0 */
 };
 
 /* A block that need not wait becomes FREE. */
@@ -47,7 +47,7 @@ CM_ALWAYS_INLINE void cm_free_join_epoch(struct cm_heap *heap, struct cm_block *
 	heap->pending_sizes |= UINT64_C(1) << cm_size_class(size);
 }
 
-/* Enough has been freed since the last event to be worth one before more work is submitted. */
+/* Whether enough was freed since the last event to be worth one before more work is submitted. */
 CM_ALWAYS_INLINE void cm_free_want_close(struct cm_heap *heap)
 {
 	struct cm_cache *cache = heap->cache;
@@ -119,8 +119,8 @@ CM_ALWAYS_INLINE bool cm_free_usual(struct cm_heap *heap, uint32_t self, uint64_
 
 /*
  * Frees the block in use that starts at the address, if there is one; takes the device's lock. It
- * becomes PENDING and joins the open epoch, or FREE at once where its segment is not recycled and
- * the driver waits for the device before it takes that back.
+ * becomes PENDING and joins the open epoch; or FREE at once, if its segment is not recycled and the
+ * driver waits for the device before it frees that.
  */
 struct cm_freed cm_device_free(struct cm_device *device, uint64_t addr);
 
@@ -129,8 +129,8 @@ bool cm_heap_free_locked(struct cm_heap *heap, uint32_t block);
 
 /*
  * Blocks of an epoch become FREE, merge with their neighbours and go to the bins: CM_RETIRE_SLICE
- * of them, which takes some 10 us. False: more are left, for which the caller calls again. Other
- * threads may have the lock in between.
+ * of them, which takes some 10 us. False: more are left, so call it again. Other threads may take
+ * the lock in between.
  */
 #define CM_RETIRE_SLICE 64u
 CM_NODISCARD bool cm_heap_retire_locked(struct cm_heap *heap, struct cm_batch *epoch);

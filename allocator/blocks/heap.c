@@ -14,9 +14,9 @@
 #include "stats/counters.h"
 
 /*
- * PyTorch's two limits on fit where max_split_size is finite: oversize blocks serve oversize
- * requests only, and those take no block much larger than they need. A segment that is exact serves
- * what wastes at most an eighth of it.
+ * PyTorch's two limits on fit if max_split_size is finite: oversize blocks serve only oversize
+ * requests, and these take no block much larger than they need. An exact segment serves requests
+ * that waste at most an eighth of it.
  */
 bool cm_take_fits_by_policy(const struct cm_cache *cache, const struct cm_block *block,
 			    uint64_t size)
@@ -24,7 +24,7 @@ bool cm_take_fits_by_policy(const struct cm_cache *cache, const struct cm_block 
 	const struct cm_segment *segment = &cache->segment[block->segment];
 	const struct cm_policy *policy = &cache->policy;
 
-	/* Such a block is as large as chance has it, and no driver allocation. */
+	/* Such a block has a size by chance, and is no driver allocation. */
 	if (segment->flags & CM_SEGMENT_PAGED)
 		return true;
 	if (size < policy->max_split_size && block->size >= policy->max_split_size)
@@ -42,7 +42,7 @@ bool cm_take_splits_by_policy(const struct cm_cache *cache, uint32_t fit,
 {
 	const uint32_t flags = cache->segment[block->segment].flags;
 
-	/* The rest of a run is cut however little it is: pages want to be full. */
+	/* The rest of a run is always split off, however small it is, so that pages fill up. */
 	return flags & CM_SEGMENT_PAGED ||
 	       (cm_take_remainder_serves(fit, block->size - size) &&
 		size < cache->policy.max_split_size && !(flags & CM_SEGMENT_EXACT));
@@ -89,7 +89,7 @@ static void fill_segment(struct cm_heap *heap, uint32_t s, uint32_t b, uint64_t 
 	segment->stack = cm_thread.stack;
 	segment->tick = block->tick = cm_cache_tick(cache);
 	block->age = heap->searches[flags & CM_SEGMENT_SMALL ? CM_FIT_SMALL : CM_FIT_LARGE];
-	/* Release: who sees that the row is in use sees whose. */
+	/* Release: a thread that sees the row in use sees whose it is. */
 	__atomic_store_n(&segment->flags, flags | CM_SEGMENT_USED, __ATOMIC_RELEASE);
 }
 
@@ -141,8 +141,8 @@ static void count_new_segment(struct cm_heap *heap, const struct cm_segment *seg
 	cm_fragmentation_note_reserved_locked(heap);
 }
 
-/* A block in use at the address that the driver has just given: it was freed past us, as a library
- * can that our hooks do not reach. Its row goes the way that it would have gone with us. */
+/* A block in use at the address that the driver has just allocated: it was freed without our hooks,
+ * as a library can that they do not reach. Retire its row as if it had been freed here. */
 static void forget_lost(struct cm_device *device, uint64_t addr)
 {
 	struct cm_cache *cache = device->cache;
@@ -152,7 +152,7 @@ static void forget_lost(struct cm_device *device, uint64_t addr)
 		return;
 	s = cache->block[index].segment;
 	if (cache->segment[s].blocks != 1 || cache->segment[s].flags & CM_SEGMENT_PAGED)
-		return; /* a piece: what the driver has taken back with it is beyond help */
+		return; /* part of a segment: the driver has freed the rest, too */
 	__atomic_fetch_or(&cache->segment[s].flags, CM_SEGMENT_EXPORTED, __ATOMIC_RELAXED);
 	(void)cm_ptr_map_remove(&device->map, addr);
 	(void)cm_heap_free_locked(cm_segment_heap(cache, &cache->segment[s]), index);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Ready blocks for the slow path, and segments that come and go. Functions here never call the
+ * Ready blocks for the slow path; adds segments and removes them. Functions here never call the
  * driver; those named *_locked want the device's lock held.
  */
 #ifndef CM_ALLOCATOR_BLOCKS_HEAP_H
@@ -11,29 +11,29 @@
 #include "allocator/state/state.h"
 
 /*
- * Allocates a ready block for `bytes` rounded to `size`, or returns -ENOENT where none fits.
- * -ENOMEM: no room for the pointer.
+ * Allocates a ready block for `bytes` rounded to `size`, or returns -ENOENT if none fits. -ENOMEM:
+ * no room for the pointer.
  */
 int cm_heap_take_locked(struct cm_heap *heap, uint64_t size, uint64_t bytes, uint64_t *ret_addr);
 
-/* The same, past blocks that are spared (fragmentation.h). */
+/* The same, without blocks that are spared (fragmentation.h). */
 int cm_heap_take_unfragmenting_locked(struct cm_heap *heap, uint64_t size, uint64_t bytes,
 				      uint64_t *ret_addr);
 
-/* As cm_heap_take_locked, of a block that stands in the bins, if it is large enough: what it counts
- * as is the caller's to say, and it is no search. */
+/* As cm_heap_take_locked for a given block in the bins, if it is large enough. Makes no search; the
+ * caller counts hit or miss. */
 int cm_heap_take_block_locked(struct cm_heap *heap, uint32_t block, uint64_t size, uint64_t bytes,
 			      enum cm_scalar source, uint64_t *ret_addr);
 
 /*
  * Enters new memory of the driver as a segment and allocates its first `size` bytes. -ENOSPC: no
- * rows left, -ENOMEM: no room for the pointer; nothing was changed, the memory is the caller's.
- * `flags`: CM_SEGMENT_SMALL, CM_SEGMENT_EXACT, CM_SEGMENT_DIRECT.
+ * rows left, -ENOMEM: no room for the pointer; nothing was changed, and the caller keeps the
+ * memory. `flags`: CM_SEGMENT_SMALL, CM_SEGMENT_EXACT, CM_SEGMENT_DIRECT.
  */
 int cm_heap_take_new_locked(struct cm_heap *heap, uint64_t addr, uint64_t segment_size,
 			    uint32_t flags, uint64_t size, uint64_t bytes);
 
-/* Takes a wholly free segment out of the counters and tables; the caller gives it to the driver.
+/* Takes a wholly free segment out of the counters and tables; the caller frees it in the driver.
  * The device's lock is held. */
 void cm_heap_remove_segment_locked(struct cm_cache *cache, uint32_t segment);
 

@@ -19,7 +19,7 @@
 #define GATHER_SIGNS 4                   /* so often in a row */
 #define GATHER_PAUSE 1024                /* questions, if other processes have the room */
 
-/* Begins anew when the program resets its counters: then the shape counts as settled. */
+/* Starts over when the program resets its counters: then the shape counts as settled. */
 static uint64_t freed_bytes(const struct cm_device *device)
 {
 	const struct cm_stat_pool *stat = device->row->stat;
@@ -33,13 +33,13 @@ static uint64_t greater(uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
-/* What a program may have reserved, at most, to be small for a card with so much free. */
+/* The most that a program may have reserved to count as small for a card with so much free. */
 static uint64_t share_of(uint64_t free_bytes)
 {
 	return free_bytes > GATHER_REST ? (free_bytes - GATHER_REST) / GATHER_SHARE : 0;
 }
 
-/* The same by what the card has in all. Nothing under a cap: there every bit counts. */
+/* The same by the total of the card. Zero under a cap: there every byte counts. */
 static uint64_t room_of(const struct cm_device *device)
 {
 	const uint64_t reserved = cm_device_reserved_locked(device);
@@ -93,7 +93,7 @@ bool cm_poll_policy_before_cut_locked(const struct cm_heap *heap, uint64_t size,
 	if (cm_poll_policy_turnovers_locked(device) >= TURNOVERS &&
 	    (most - size) * CUT_SHARE < cm_device_reserved_locked(device))
 		return false;
-	/* What has its event costs the question alone. */
+	/* A batch whose event is recorded costs only the query. */
 	return heap->row->pending_bytes > heap->epochs.open.bytes ||
 	       cm_poll_policy_has_pending_between_locked(heap, size, most);
 }

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * When the driver is asked for freed memory although a ready block would serve.
+ * When to poll for freed memory although a ready block would serve.
  *
- * An event and the question, or the barrier, make two calls however much they bring, so what is
- * freed is gathered to batches, a share of what is reserved each, and the request behind which a
- * batch waits asks for it, whatever its own size.
+ * An event and its query, or the barrier, are two driver calls, however much memory they make
+ * ready. So freed memory is gathered into batches, each a share of what is reserved. The next
+ * request polls for a batch that is complete, whatever its own size.
  *
- * Less is asked for only where a large block would be cut while one waits that would do: what
- * waits can't join its neighbours, and what has been cut is missing later. That is of use while
- * the program's memory takes its shape. Once it has been freed and taken over and over without
- * more being reserved, the next batch comes in time, unless the cut is a large one.
+ * Less than a batch is polled for only if a large block would be split while a pending one would
+ * fit: pending blocks cannot merge with their neighbours, and a large block that was split is
+ * missing later. That helps while the program's memory takes its shape. Once memory was freed and
+ * allocated many times without more being reserved, the next batch is early enough, unless the
+ * split is a large one.
  *
  * The device's lock is held for all of it. Nothing here calls the driver.
  */
@@ -21,43 +22,43 @@
 
 #include "allocator/state/state.h"
 
-/* Where the device lags, so many requests of the large pool pass before it is asked once more
- * whether a large block has to be cut. */
+/* If the device lags, this many requests of the large pool pass before the next poll on behalf of a
+ * large block. */
 #define CM_POLL_PAUSE 32
 
-/* Memory of the device has been reserved or given back. */
+/* Memory of the device was reserved or returned. */
 void cm_poll_policy_note_reserved_locked(struct cm_device *device);
 
 /*
- * Whether the driver is asked now for what waits, so that a request finds it ready; then that is
- * noted. False: it was asked only a few requests ago, again and again, by a program that is small
- * for the card. More of its memory is let wait instead, and a new segment serves:
+ * Whether to poll now for pending memory, so that a request finds it ready; if so, that is noted.
+ * False: the last polls were only a few requests apart, again and again, and the program is small
+ * for the card. Then more of its memory may stay pending, and a new segment serves:
  * cm_poll_policy_gather_locked, once the driver has told what is free on the card.
  */
 bool cm_poll_policy_asks_locked(struct cm_heap *heap);
-/* False: there is no room for such a segment, and the driver is asked. `free_bytes` is 0 where
- * nothing may be let wait. */
+/* False: there is no room for such a segment, so poll. `free_bytes` is 0 if no more memory may stay
+ * pending. */
 bool cm_poll_policy_gather_locked(struct cm_heap *heap, uint64_t segment_bytes,
 				  uint64_t free_bytes);
-/* What waits makes the host wait, as after another context was given access to the memory. */
+/* Pending memory makes the host wait, for example since another context has access to it. */
 void cm_poll_policy_stop_gathering_locked(struct cm_device *device);
-/* How often what is reserved has been freed over since it last grew by a sixteenth. */
+/* How many times the reserved memory was freed since it last grew by a sixteenth. */
 uint64_t cm_poll_policy_turnovers_locked(const struct cm_device *device);
 
-/* Nothing that was asked for was ready: the device lags, and is left alone for a while. */
+/* A poll found nothing ready: the device lags, so polls pause for a while. */
 static inline void cm_poll_policy_pause_locked(struct cm_heap *heap)
 {
 	heap->paused_at = heap->searches[CM_FIT_LARGE];
 	heap->polled_bytes = heap->row->pending_bytes;
 }
 
-/* Whether the driver is asked before `size` bytes are cut off a free block of `most` of the large
- * pool, where one may wait that fits better. */
+/* Whether to poll before `size` bytes are split off a free block of `most` bytes of the large pool,
+ * since a pending block may fit better. */
 CM_COLD bool cm_poll_policy_before_cut_locked(const struct cm_heap *heap, uint64_t size,
 					      uint64_t most);
 
-/* Whether a block waits, unasked for, of a size from `least` to `most`, or there are too many to
- * look at. */
+/* Whether a block of `least` to `most` bytes is pending and was not polled for, or there are too
+ * many to look at. */
 bool cm_poll_policy_has_pending_between_locked(const struct cm_heap *heap, uint64_t least,
 					       uint64_t most);
 

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Taking a ready block, in one place for all who do: the smallest that fits leaves its bin, is
- * split where the rest is of use, and enters the pointer map and the counters. Inline, since every
- * request comes by here: each pool, and each way to look, gets code of its own with constants in
- * it.
+ * The one place that allocates a ready block: the smallest that fits leaves its bin, is split if
+ * the rest is of use, and enters the pointer map and the counters. Inline, since every request runs
+ * through here: each pool and each kind of search gets code of its own, with constants.
  *
  * The device's lock is held. Nothing here calls the driver.
  */
@@ -46,8 +45,8 @@ CM_ALWAYS_INLINE bool cm_take_splits(const struct cm_cache *cache, uint32_t fit,
 	return block->size > size && cm_take_splits_by_policy(cache, fit, block, size);
 }
 
-/* Cuts what lies behind the first `size` bytes off as a free block of its own, and puts it in the
- * bins; 0: no row left. */
+/* Splits what lies behind the first `size` bytes off as a free block of its own, and puts that into
+ * the bins; 0: no row left. */
 CM_ALWAYS_INLINE uint32_t cm_take_split(struct cm_heap *heap, struct cm_bins *bins, uint32_t index,
 					uint64_t size)
 {
@@ -77,7 +76,7 @@ CM_ALWAYS_INLINE uint32_t cm_take_split(struct cm_heap *heap, struct cm_bins *bi
 	return rest;
 }
 
-/* What a allocation does to the free pieces of segments in use (PyTorch's inactive_split). */
+/* What an allocation changes in the free pieces of segments in use (PyTorch's inactive_split). */
 CM_ALWAYS_INLINE void cm_take_count_split(struct cm_device_row *row, enum cm_pool pool,
 					  bool was_split, bool rest, uint64_t size,
 					  uint64_t rest_size)
@@ -92,8 +91,8 @@ CM_ALWAYS_INLINE void cm_take_count_split(struct cm_device_row *row, enum cm_poo
 	}
 }
 
-/* Allocates a free block that is in no bin, cut to size where that is worth it. Room for the
- * pointer was reserved. `usual`: the policy and what is recorded are the defaults. */
+/* Allocates a free block that is in no bin, and splits it if that is worth it. Room for the pointer
+ * was reserved. `usual`: the policy and what is recorded are the defaults. */
 CM_ALWAYS_INLINE void cm_take_allocate(struct cm_heap *heap, uint32_t fit, uint32_t index,
 				       uint64_t size, uint64_t bytes, bool worth_splitting,
 				       enum cm_scalar source, bool usual)
@@ -107,7 +106,7 @@ CM_ALWAYS_INLINE void cm_take_allocate(struct cm_heap *heap, uint32_t fit, uint3
 	uint64_t tick = usual ? cm_tick() : cm_cache_tick(cache), remainder = block->size - size;
 	uint32_t rest = 0;
 
-	/* For the free, which asks the segment whose it is. */
+	/* For the free, which reads in the segment whose memory it is. */
 	__builtin_prefetch(&cache->segment[block->segment]);
 	if (worth_splitting)
 		rest = cm_take_split(heap, &heap->bins[fit], index, size);
@@ -130,8 +129,8 @@ CM_ALWAYS_INLINE void cm_take_allocate(struct cm_heap *heap, uint32_t fit, uint3
 	cm_counters_end(row);
 }
 
-/* Whether a batch waits; behind one that was asked for without success, another one. An old
- * driver can only be waited for, which no request does that a ready block serves. */
+/* Whether a batch is complete; if a poll found it not ready, whether another one has come. With an
+ * old driver the host can only wait, which a request never does that a ready block serves. */
 CM_ALWAYS_INLINE bool cm_take_batch_waits(const struct cm_heap *heap)
 {
 	return CM_UNLIKELY(heap->row->pending_bytes >=
@@ -151,8 +150,8 @@ CM_ALWAYS_INLINE bool cm_take_has_pending_between(const struct cm_heap *heap, ui
 
 /*
  * Whether to poll first although a block fits: see poll_policy.h, and fragmentation.h for a device
- * that fills up. Also now and then while many blocks are pending: they are cheap to retire while
- * their rows are in the caches.
+ * that fills up. Also now and then while many blocks are pending: retiring them is cheap while
+ * their rows are in the processor's caches.
  */
 CM_ALWAYS_INLINE bool cm_take_should_poll(struct cm_heap *heap, uint32_t fit,
 					  const struct cm_block *block, uint64_t size)
@@ -178,7 +177,7 @@ enum cm_take_way {
 	CM_TAKE_ANY,
 };
 
-/* Allocates a block that stands in the bins; 0: there is none. */
+/* Allocates a block from the bins; 0: none fits. */
 CM_ALWAYS_INLINE int cm_take_found(struct cm_heap *heap, uint32_t fit, uint32_t index,
 				   uint64_t size, uint64_t bytes, enum cm_scalar source, bool usual,
 				   uint64_t *ret_addr)

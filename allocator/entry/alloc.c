@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A request of device memory, whatever the policy and the request, and of pinned memory. What most
- * requests take is in blocks/take.h.
+ * Requests of device memory with any policy and size, and of pinned memory. The path of most
+ * requests is in blocks/take.h.
  */
 #include <errno.h>
 

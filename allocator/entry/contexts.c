@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Contexts that stop being cached, may be going, or go.
+ * Contexts that stop being cached, are suspended, or are destroyed.
  */
 #include <assert.h>
 #include <errno.h>
@@ -116,10 +116,12 @@ static void set_suspended(struct cm_heap *heap, bool suspended)
 	assert(cm_lock_is_held(&cache->event_lock));
 	cm_lock_acquire(&cache->pinned.lock);
 	cm_lock_acquire(&heap->device->lock);
-	/* What it has may go again, and counts. As in forgetting it. */
+	/* Its memory may be returned again, so this counts as a return; see the place that forgets
+	 * it. */
 	if (!suspended)
 		cm_cache_note_return(cache);
-	/* Before the locks are free: what the heap has was counted, or the number has changed. */
+	/* Before the locks are released: a thread that missed the heap's memory in its count sees
+	 * that the number has changed. */
 	atomic_fetch_add_explicit(&cache->suspensions, suspended, memory_order_relaxed);
 	cm_heap_set_suspended_locked(heap, suspended);
 	cm_lock_release(&heap->device->lock);
@@ -148,7 +150,7 @@ int cm_cache_mem_info(struct cm_cache *cache, uint64_t ctx, uint64_t *ret_free, 
 	struct cm_heap *heap = cm_cache_find_heap(cache, ctx);
 	int err;
 
-	/* May wait, so before the gate. */
+	/* Waits, so it precedes the gate. */
 	if (!heap || !cm_heap_begin_call(heap, ctx))
 		return -ENODEV;
 	err = -EBUSY;
@@ -169,20 +171,20 @@ struct cm_heap *cm_cache_forget_heap(struct cm_cache *cache, uint64_t ctx)
 	heap = cm_cache_find_heap(cache, ctx);
 	if (!heap)
 		return NULL;
-	/* First: nothing is entered in it from here on, pinned memory neither. */
+	/* First: from here on nothing is entered in it, and no pinned memory either. */
 	cm_heap_drain(heap);
 	cm_pinned_forget_event_locked(cache, heap);
 	cm_epoch_forget_context_event_locked(cache, heap);
 	cm_lock_acquire(&heap->device->lock);
-	/* The driver has dropped the memory: rows and counters follow, as if all had been freed and
-	 * given back. The heap drains, so what is ready merges and reaches no bin. */
+	/* The driver has freed the memory with the context: rows and counters follow, as if all had
+	 * been freed and returned. The heap drains, so ready blocks merge and enter no bin. */
 	for_each_segment_locked(heap, free_segment);
 	retire_all(heap, &heap->ordered);
 	retire_all(heap, &heap->epochs);
 	for_each_segment_locked(heap, remove_segment);
 	cm_paged_forget_locked(heap);
-	/* The driver has all of it. Before it is no longer suspended: who finds that sees the
-	 * number. */
+	/* The driver has all of it. The number changes before the state, so a thread that sees the
+	 * new state sees the number. */
 	cm_cache_note_return(cache);
 	cm_heap_end_locked(heap);
 	__atomic_store_n(&heap->ctx, 0, __ATOMIC_RELEASE);

@@ -21,7 +21,7 @@
 #include "stats/region.h"
 #include "stats/sparse.h"
 
-/* CUDA's contexts and its libraries' own memory take some 300 to 700 MiB on the cards of today. */
+/* CUDA's contexts and its libraries' own memory take some 300 to 700 MiB on today's cards. */
 #define CONTEXT_BYTES_MAX (UINT64_C(1) << 30)
 
 /* Distinguishes the number of a device from that of the process. */
@@ -108,8 +108,8 @@ static void fill_device_row(struct cm_cache *cache, struct cm_device_row *row,
 	row->flags = CM_DEVICE_USED | (info->simulated ? CM_DEVICE_SIMULATED : 0);
 }
 
-/* What is missing before anything was asked for: other processes may have it as well as this one's
- * contexts, but those take no more than so much. */
+/* Memory that is missing before the first request: this process's contexts may have it, up to this
+ * much, or other processes. */
 static uint64_t context_bytes(const struct cm_context_info *info)
 {
 	uint64_t missing = info->total_bytes - info->free_bytes;
@@ -118,7 +118,7 @@ static uint64_t context_bytes(const struct cm_context_info *info)
 }
 
 /* From the second device on, each device counts its own work. What was freed before counts as
- * followed by work, since no number of the one counter is a number of the other. */
+ * followed by work, since numbers of the old counter mean nothing in the new one. */
 static void count_work_apart(struct cm_cache *cache)
 {
 	uint32_t i, n = atomic_load_explicit(&cache->devices, memory_order_relaxed);
@@ -135,7 +135,7 @@ static void count_work_apart(struct cm_cache *cache)
 	}
 }
 
-/* The event lock is held: nobody else adds. */
+/* The event lock is held, so no other thread adds a device. */
 static struct cm_device *find_device(struct cm_cache *cache, const struct cm_context_info *info)
 {
 	uint32_t row = cm_cache_device_row(cache, info->ordinal);
@@ -163,7 +163,7 @@ static struct cm_device *find_device(struct cm_cache *cache, const struct cm_con
 	fill_device_row(cache, device->row, info);
 	cm_counters_end(device->row);
 	cache->device[row] = device;
-	/* Release: who sees the count sees the device. */
+	/* Release: a thread that sees the count sees the device. */
 	atomic_store_explicit(&cache->devices, row + 1, memory_order_release);
 	cm_limit_apply_event_locked(device);
 	if (row)
@@ -171,7 +171,7 @@ static struct cm_device *find_device(struct cm_cache *cache, const struct cm_con
 	return device;
 }
 
-/* A heap that its context has left, of the same device, or a new slot. */
+/* An unused heap of the same device, whose context is gone, or a new slot. */
 static struct cm_heap *find_slot(struct cm_cache *cache, struct cm_device *device)
 {
 	uint32_t i, n = atomic_load_explicit(&cache->heaps, memory_order_relaxed);
@@ -179,7 +179,7 @@ static struct cm_heap *find_slot(struct cm_cache *cache, struct cm_device *devic
 
 	for (i = 0; i < n; i++) {
 		heap = atomic_load_explicit(&cache->heap[i], memory_order_relaxed);
-		/* The calls of a context that has gone are waited for by who destroys it. */
+		/* The thread that destroys a context waits for the calls in it. */
 		if (!heap->ctx && heap->device == device && !cm_heap_has_calls(heap))
 			return heap;
 	}
@@ -224,12 +224,12 @@ static void open_heap(struct cm_heap *heap, const struct cm_context_info *info)
 	cm_counters_begin(heap->device->row);
 	heap->device->row->heaps++;
 	cm_counters_end(heap->device->row);
-	/* Release: who finds the heap by its context finds it ready. */
+	/* Release: a thread that finds the heap by its context finds it initialised. */
 	__atomic_store_n(&heap->ctx, info->ctx, __ATOMIC_RELEASE);
 	cm_lock_release(&heap->device->lock);
 }
 
-/* Work of the added context can reach the memory of others, whatever barriers were laid there. */
+/* Work of the new context can reach memory of the others, and no barrier holds it back. */
 static void settle_others(const struct cm_heap *added, bool is_found)
 {
 	struct cm_cache *cache = added->cache;

@@ -20,10 +20,10 @@
 /* The time between steps while more is taken than a limit allows. */
 #define LIMIT_NS UINT64_C(100000000)
 
-/* An idle device answers at once; a program's request may have to wait for so long. */
+/* An idle device answers at once; a request of the program may have to wait this long. */
 #define LOOK_NS UINT64_C(200000)
 
-/* Pages go back in a step until it has taken so long, and so many of them at once. */
+/* A step returns pages until it has taken this long, and this many of them at once. */
 #define PAGES_NS    UINT64_C(500000)
 #define PAGES_BYTES (8 * CM_PAGED_PAGE)
 
@@ -43,7 +43,8 @@ uint64_t cm_decay_keep(uint64_t bytes, uint64_t age_ns, uint64_t decay_ns)
 	return step < one ? (uint64_t)(bytes * (one - step) >> ONE_BITS) : 0;
 }
 
-/* Ticks since one before, in ns; the clock's pace is told by where it was at an earlier step. */
+/* Nanoseconds between two ticks. The pace of the clock follows from its value at an earlier
+ * step. */
 static uint64_t ticks_to_ns(const struct cm_device *device, uint64_t ticks, uint64_t now_tick,
 			    uint64_t now_ns)
 {
@@ -61,8 +62,8 @@ static uint64_t span_of(const struct cm_cache *cache, uint64_t ns)
 }
 
 /*
- * What has gone back counts on, as if it were still there: else the rest would be judged by the
- * same curve anew, and all of it would be gone in no time.
+ * Returned memory still counts, as if it were idle: else the rest would be judged by the same curve
+ * again, and all of it would be returned in no time.
  */
 static uint64_t count_given(const struct cm_device *device, uint64_t now_ns)
 {
@@ -90,7 +91,7 @@ static void note_given(struct cm_device *device, uint64_t idle_since_ns, uint64_
 	given->bytes += bytes;
 }
 
-/* With another decay time the spans are others, and what went back in them is forgotten. */
+/* Another decay time has other spans, so the returns of the old ones are forgotten. */
 static void fit_given(struct cm_device *device)
 {
 	const uint64_t decay_ns = device->cache->policy.decay_ns;
@@ -108,7 +109,7 @@ struct idle {
 	uint64_t now_ns;
 	uint64_t bytes;
 	uint64_t kept;     /* so much of it may be */
-	uint64_t since_ns; /* since when the idlest piece is */
+	uint64_t since_ns; /* since when its oldest piece is idle */
 	bool pages;        /* which consists of pages */
 };
 
@@ -155,7 +156,7 @@ static void count_segments_locked(struct cm_device *device, uint32_t from, uint3
 	}
 }
 
-/* A sum over moments close together, since the program's threads get in between. */
+/* A sum over several short looks, as the program's threads take the lock in between. */
 static struct idle count_idle(struct cm_device *device)
 {
 	struct cm_cache *cache = device->cache;
@@ -182,7 +183,7 @@ static struct idle count_idle(struct cm_device *device)
 	return idle;
 }
 
-/* Blocks that wait although the device is done with them are idle too. */
+/* Pending blocks with which the device is done are idle, too. */
 static void poll_device(struct cm_device *device)
 {
 	struct cm_heap *heap;
@@ -196,7 +197,7 @@ static void poll_device(struct cm_device *device)
 	cm_lock_release(&device->cache->event_lock);
 }
 
-/* Returns a few pages at a time: a thread that wants to map some does not wait long. */
+/* Returns a few pages at a time, so that a thread that wants to map some does not wait long. */
 static uint64_t give_pages(struct cm_device *device, uint64_t most)
 {
 	const struct cm_driver_ops *ops = device->cache->ops;
@@ -210,9 +211,8 @@ static uint64_t give_pages(struct cm_device *device, uint64_t most)
 	return bytes;
 }
 
-/* The reclaim lock is held, and the device has nothing to do. The bytes given back: of what is
- * too old, or of what exceeds a limit that was set meanwhile, where the idlest goes whatever its
- * size. */
+/* The reclaim lock is held, and the device is idle. Returns the bytes that went back to the driver:
+ * memory that is too old, or the oldest memory while more is taken than a new limit allows. */
 static uint64_t give_excess(struct cm_device *device)
 {
 	const uint64_t over = cm_limit_exceeded(device);
@@ -233,8 +233,7 @@ static uint64_t give_excess(struct cm_device *device)
 	return bytes;
 }
 
-/* Where nothing can be asked of the device it is not known to be idle. -EBUSY: outside of the
- * gate. */
+/* If the device cannot be queried, it is not known to be idle. -EBUSY: outside the gate. */
 static int step(struct cm_device *device, bool *given)
 {
 	struct cm_cache *cache = device->cache;
@@ -265,7 +264,8 @@ static uint64_t next_step(const struct cm_cache *cache, bool cached, bool given)
 			return LIMIT_NS;
 	if (!decay_ns)
 		return UINT64_MAX;
-	/* There may be more of the same age: after a moment for who waits for the driver. */
+	/* There may be more of the same age. It goes after a moment in which waiting threads can
+	 * call the driver. */
 	return decay_ns / (given ? STEPS * STEPS : cached ? STEPS : STEPS_IDLE);
 }
 

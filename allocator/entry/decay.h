@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How long idle memory is kept: the curve. A piece of memory that has just become idle counts in
- * full, one that was idle for the whole of the decay time not at all, and in between by a smooth
- * step; as much may be idle as all pieces together count. So a cache that nobody uses goes back
- * slowly at first, then faster, then slowly again, and one that is in use stays. Idea and curve are
- * jemalloc's, which samples the ages that are known here. Pure.
+ * How long idle memory is kept: the curve. A piece of memory that has just become idle has weight
+ * 1, one that was idle for the whole decay time weight 0, and a smooth step leads from one to the
+ * other. The weighted sum is how much may be idle. So an unused cache is returned slowly at first,
+ * then faster, then slowly again, and a cache in use stays. Idea and curve are jemalloc's, which
+ * samples the ages that are known here. Pure.
  */
 #ifndef CM_ALLOCATOR_ENTRY_DECAY_H
 #define CM_ALLOCATOR_ENTRY_DECAY_H

@@ -9,8 +9,8 @@
 #include "allocator/state/state.h"
 #include "stats/counters.h"
 
-/* The rings that the cache's switches say, with the event lock: no device is added meanwhile.
- * -1: one has no space. */
+/* The rings that are switched on. The event lock is held, so no device is added meanwhile. -1: one
+ * has no space. */
 static int open_rings_event_locked(struct cm_cache *cache, uint64_t events)
 {
 	const uint32_t n = atomic_load_explicit(&cache->devices, memory_order_relaxed);
@@ -19,7 +19,7 @@ static int open_rings_event_locked(struct cm_cache *cache, uint64_t events)
 	uint32_t i;
 
 	for (i = 0; i < n; i++) {
-		/* Its memory is got before the lock, as that takes a millisecond. */
+		/* Its memory is committed before the lock is taken, as that takes a millisecond. */
 		cm_cache_open_ring(cache, CM_TABLE_EVENT, i, &ring);
 		cm_lock_acquire(&cache->device[i]->lock);
 		cache->device[i]->ring = ring;

@@ -58,8 +58,8 @@ static void settle(struct cm_device *device)
 		cm_ordered_settle(heap);
 }
 
-/* In this order: a barrier that is laid between the mark and the wait leaves the blocks out, or is
- * waited for. */
+/* In this order: a barrier that is laid between the mark and the wait either leaves the blocks out,
+ * or the wait covers it. */
 static bool name_on(struct cm_device *device, const struct range *range)
 {
 	if (!mark(device, range, CM_SEGMENT_USED, CM_SEGMENT_NAMED))

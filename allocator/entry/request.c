@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A free, whatever the address and the state of its memory, and what an address is. What most frees
- * take is in blocks/free.h.
+ * Frees of any address, and the look-up of addresses. The path of most frees is in blocks/free.h.
  */
 #include <errno.h>
 
@@ -18,13 +17,13 @@
 #include "allocator/state/state.h"
 #include "allocator/state/suspended.h"
 
-/* So often and so long a thread looks for a lock that it may have itself: it is held for less than
- * a microsecond, and by one that is preempted for some milliseconds. */
+/* How often, and for how long, a thread tries a lock that it may hold itself: others hold it for
+ * less than a microsecond, or some milliseconds if they are preempted. */
 #define INSIDE_TRIES  400
 #define INSIDE_NAP_NS UINT64_C(50000)
 
-/* An address inside our memory at which no driver allocation starts: the driver refuses it as it
- * refuses any stale pointer. */
+/* An address inside our memory at which no driver allocation starts: the driver refuses it like any
+ * stale pointer. */
 static uint64_t invalid_alias(const struct cm_place_info *info, uint64_t addr)
 {
 	return addr == info->segment_addr ? addr + 1 : addr;
@@ -88,7 +87,7 @@ static struct cm_place_info tell_place(struct cm_cache *cache, uint32_t b, uint6
 	};
 }
 
-/* What is on its way to the driver is waited for: the driver's word counts then. */
+/* If the memory is on its way to the driver, waits for the driver's answer, which counts then. */
 static int lookup_each(struct cm_device *device, uint64_t addr, void *data)
 {
 	struct cm_cache *cache = device->cache;
@@ -110,7 +109,7 @@ static int lookup_each(struct cm_device *device, uint64_t addr, void *data)
 	return b || leaving ? 0 : -ENOENT;
 }
 
-/* Where the heap's context is all that there is to wait for, what was freed is ready then. */
+/* If no other context can reach the memory, what was freed is ready after this. */
 static bool make_all_ready(struct cm_heap *heap)
 {
 	struct cm_cache *cache = heap->cache;
@@ -125,8 +124,8 @@ static bool make_all_ready(struct cm_heap *heap)
 	return ready;
 }
 
-/* A sync=free program waits here, as it would in cudaFree, and hears what went wrong meanwhile. For
- * other contexts a cudaFree does not wait, and the block does in its epoch. */
+/* With sync=free the program waits here, as it would in cudaFree, and gets the errors of earlier
+ * work. A cudaFree does not wait for other contexts; for them the block waits in its epoch. */
 static int wait_for_context(struct cm_heap *heap)
 {
 	return make_all_ready(heap) ? 0 : cm_heap_synchronize(heap);
@@ -150,7 +149,8 @@ static int release_segment(struct cm_device *device, uint32_t segment, uint64_t 
 	return err;
 }
 
-/* No block in use starts there, but it may be in memory of ours, or in what was and is going. */
+/* No block in use starts there, but it may be inside our memory, or in memory that is on its way to
+ * the driver. */
 static int refuse(struct cm_device *device, uint64_t addr, uint64_t *ret_forward)
 {
 	struct cm_place_info info;
@@ -161,7 +161,7 @@ static int refuse(struct cm_device *device, uint64_t addr, uint64_t *ret_forward
 	return -EFAULT;
 }
 
-/* What remains to be done for what was freed on the device, or was not. */
+/* What remains to be done after a free on the device, or after one that failed. */
 static int finish_free(struct cm_device *device, uint64_t addr, struct cm_freed freed,
 		       uint64_t *ret_forward)
 {
@@ -174,7 +174,8 @@ static int finish_free(struct cm_device *device, uint64_t addr, struct cm_freed 
 	return 0;
 }
 
-/* Calls `each` for the devices that may own addr, until one answers other than -ENOENT. */
+/* Calls `each` for the devices that may own addr, until one returns something other than
+ * -ENOENT. */
 static int on_device_of(struct cm_cache *cache, uint64_t addr,
 			int (*each)(struct cm_device *device, uint64_t addr, void *data),
 			void *data)
@@ -205,7 +206,7 @@ int cm_cache_free(struct cm_cache *cache, uint64_t addr, uint64_t *ret_forward)
 	return err;
 }
 
-/* A thread that has the lock itself is told by that it does not get it. */
+/* If this thread already holds the lock, trylock fails. */
 static bool can_lock(struct cm_device *device)
 {
 	uint64_t backoff = INSIDE_NAP_NS;

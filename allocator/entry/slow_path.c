@@ -16,8 +16,8 @@
 #include "allocator/state/limit.h"
 #include "allocator/state/report.h"
 
-/* While no barrier may be laid, freed memory piles up behind a device that lags. Up to this much of
- * it, or a quarter of what is in use, new memory is taken; beyond, the host waits as a cudaFree
+/* While no barrier may be laid, freed memory piles up if the device lags. Up to this much of it, or
+ * a quarter of what is in use, requests take new memory; beyond that the host waits, as a cudaFree
  * would. */
 #define RUN_AHEAD_BYTES (UINT64_C(64) << 20)
 
@@ -32,8 +32,8 @@ struct request {
 	struct cm_oom *oom; /* filled in where it fails for lack of memory */
 };
 
-/* False: the context has gone, and the heap is nobody's or another's. The driver has the word
- * then. */
+/* False: the context is gone, and the heap is unused or another context's. Then the driver
+ * decides. */
 static bool stands(const struct request *request)
 {
 	return request->ctx && cm_heap_ctx(request->heap) == request->ctx;
@@ -59,7 +59,7 @@ static int take_ready(const struct request *request)
 	return take_ready_by(request, cm_heap_take_locked);
 }
 
-/* The same but for what is spared. */
+/* The same, without spared blocks. */
 static int take_unfragmenting(const struct request *request)
 {
 	return take_ready_by(request, cm_heap_take_unfragmenting_locked);
@@ -71,15 +71,14 @@ static bool runs_too_far_ahead(struct cm_heap *heap)
 			    heap->row->pending_bytes > heap->live_bytes / 4 + RUN_AHEAD_BYTES);
 }
 
-/* As much as is dealt with at once elsewhere (poll_policy.h): one wait serves many requests. */
+/* One batch of poll_policy.h: one wait serves many requests. */
 static bool is_worth_a_wait(struct cm_heap *heap)
 {
 	return CM_WITH_LOCK(&heap->device->lock,
 			    heap->row->pending_bytes >= heap->device->poll_bytes);
 }
 
-/* An old driver has no events of a context: waiting is all there is, as in the cudaFree of
- * today. */
+/* An old driver has no events for a context: the host can only wait, as in cudaFree. */
 static bool make_ready_by_waiting(struct cm_heap *heap)
 {
 	if (!(is_worth_a_wait(heap) && cm_epoch_open_is_clean(heap)) && !runs_too_far_ahead(heap))
@@ -87,7 +86,7 @@ static bool make_ready_by_waiting(struct cm_heap *heap)
 	return cm_epoch_synchronize_event_locked(heap);
 }
 
-/* Makes freed memory ready, as the policy has it, once the plain question has not. */
+/* Makes freed memory ready as the policy says, after a poll did not. */
 static bool make_ready_event_locked(struct cm_heap *heap)
 {
 	if (!(heap->can & CM_CAN_CTX_EVENTS))
@@ -98,8 +97,8 @@ static bool make_ready_event_locked(struct cm_heap *heap)
 	return cm_epoch_close_event_locked(heap) && cm_epoch_poll_event_locked(heap);
 }
 
-/* Whether anything waits for the device: even a little may join free neighbours into what fits, and
- * asking for it costs less than new memory. */
+/* Whether anything is pending: even a small block may merge with free neighbours to one that fits,
+ * and a poll costs less than new memory. */
 static bool is_anything_pending(const struct request *request)
 {
 	return cm_heap_pending_bytes(request->heap) > 0;
@@ -120,7 +119,7 @@ static uint64_t segment_bytes(const struct request *request)
 			    cm_fragmentation_segment_bytes_locked(request->heap, request->size));
 }
 
-/* Whether more memory is let wait instead of asking for it. */
+/* Whether more memory may stay pending, so that no poll is needed. */
 static bool gathers(const struct request *request)
 {
 	struct cm_heap *heap = request->heap;
@@ -131,7 +130,7 @@ static bool gathers(const struct request *request)
 	if (CM_WITH_LOCK(lock, cm_poll_policy_asks_locked(heap)))
 		return false;
 	bytes = segment_bytes(request);
-	/* Without a barrier a request would wait for all that has been gathered. */
+	/* Without a barrier, a request would wait for everything that was gathered. */
 	if (!cm_epoch_may_order(heap) || !stands(request) ||
 	    ops->mem_info(request->ctx, &free_bytes, &total))
 		free_bytes = 0;
@@ -145,7 +144,8 @@ static void stop_gathering(struct cm_heap *heap)
 	cm_lock_release(&heap->device->lock);
 }
 
-/* Memory that the program has freed: asked for, ordered, or waited for. -ENOENT: none serves. */
+/* Serves from memory that the program has freed: polls, lays a barrier, or waits. -ENOENT: none
+ * serves. */
 static int reuse_freed(const struct request *request)
 {
 	struct cm_heap *heap = request->heap;
@@ -171,7 +171,7 @@ static int reuse_freed(const struct request *request)
 	if (err == -ENOENT && is_anything_pending(request) &&
 	    (cache->policy.reuse == CM_REUSE_WAIT || runs_too_far_ahead(heap))) {
 		stop_gathering(heap);
-		/* Nothing is spared at the price of a wait. */
+		/* Sparing a block is not worth a wait. */
 		err = take_ready(request);
 		if (err == -ENOENT)
 			err = cm_epoch_wait_as_native(heap) ? take_unfragmenting(request) : -EBUSY;
@@ -205,7 +205,7 @@ static int driver_alloc(const struct request *request, uint64_t bytes, uint64_t 
 	return err;
 }
 
-/* Enters what the driver gave. -EAGAIN: caching has stopped meanwhile, or the context has gone. */
+/* Enters a new segment. -EAGAIN: caching has stopped meanwhile, or the context is gone. */
 static int enter_segment_locked(const struct request *request, uint64_t addr, uint64_t segment_size,
 				uint32_t flags)
 {
@@ -217,7 +217,7 @@ static int enter_segment_locked(const struct request *request, uint64_t addr, ui
 				       request->bytes);
 }
 
-/* New memory of `segment_size`, of which the request gets its part. */
+/* Gets a new segment of `segment_size`, and serves the request from it. */
 static int alloc_segment(const struct request *request, uint64_t segment_size, uint32_t flags)
 {
 	struct cm_heap *heap = request->heap;
@@ -288,14 +288,16 @@ static int give_back_and_retry(const struct request *request, struct cm_oom_atte
 	if (err != -ENOENT)
 		return err;
 	attempt->given_back += cm_release_free(device);
-	/* What others have taken out of the tables, without the reclaim lock. */
+	/* Waits for what other threads have taken out of the tables; the reclaim lock is not
+	 * held. */
 	if (!cm_pending_releases_await(&device->leaving, device->cache->ops, CM_STUCK_NS))
 		return -EBUSY;
 	cm_device_count(device, CM_SCALAR_num_alloc_retries, 1);
 	return alloc_new(request);
 }
 
-/* Other processes may hold idle what this one lacks. Outside of the gate: it takes its time. */
+/* Other processes may have idle memory that this one lacks. Outside the gate, as they take time to
+ * answer. */
 static int ask_and_retry(const struct request *request, struct cm_oom_attempt *attempt)
 {
 	struct cm_device *device = request->heap->device;
@@ -305,7 +307,7 @@ static int ask_and_retry(const struct request *request, struct cm_oom_attempt *a
 	if (!ops->ask_peers || !device->cache->policy.peer_processes || !stands(request) ||
 	    ops->mem_info(request->ctx, &free_bytes, &total))
 		return CM_DRIVER_OUT_OF_MEMORY;
-	/* What no peer can give is not asked for; 0 only asks what each of them holds. */
+	/* Asks for no more than the peers can return; 0 only asks what each of them has idle. */
 	wanted = cm_limit_refuses(device, request->size) || request->size > total ? 0
 										  : request->size;
 	if (wanted && free_bytes < wanted)
@@ -319,8 +321,8 @@ static int ask_and_retry(const struct request *request, struct cm_oom_attempt *a
 	return attempt->peers.given_bytes ? alloc_new(request) : CM_DRIVER_OUT_OF_MEMORY;
 }
 
-/* What is idle goes back, others are asked, and the driver once more. The last step is what the
- * program would have asked for without us: its own size instead of a whole segment's. */
+/* Returns idle memory, asks peer processes, and asks the driver again. The last step requests what
+ * the program would have requested without us: its own size instead of a whole segment. */
 static int try_all(const struct request *request, struct cm_oom_attempt *attempt)
 {
 	int err = take_ready(request);
@@ -350,7 +352,7 @@ static uint64_t count_frees(struct cm_device *device)
 					      stat[CM_POOL_LARGE].freed[CM_STAT_ALLOCATION]);
 }
 
-/* What others do that may keep memory from a request, so far. */
+/* What other threads have done so far that may have kept memory from this request. */
 struct others {
 	uint64_t frees;
 	uint64_t suspensions;
@@ -362,7 +364,7 @@ static struct others see_others(struct cm_device *device)
 			       .suspensions = cm_release_suspensions(device->cache)};
 }
 
-/* Whether they have done so since, and there is memory that could go. */
+/* Whether they have done more since, and there is memory that could be returned. */
 static bool were_in_the_way(const struct request *request, const struct others *before)
 {
 	struct cm_device *device = request->heap->device;
@@ -374,9 +376,9 @@ static bool were_in_the_way(const struct request *request, const struct others *
 }
 
 /*
- * The driver has no memory. One thread at a time, so that nobody fails for memory that another is
- * just giving back. Anew where a thread has freed some meanwhile, and has taken for a request of
- * its own what was given back here: the driver would have had both; or where one was about to end a
+ * The driver is out of memory. One thread at a time, so that no request fails for memory that
+ * another thread is just returning. Retries if another thread freed memory meanwhile and took what
+ * was returned here, since the driver alone would have had both; or if one was about to destroy a
  * context.
  */
 static int after_failure(const struct request *request)
@@ -395,7 +397,7 @@ static int after_failure(const struct request *request)
 	return err;
 }
 
-/* What goes back to the driver before more is taken from it. -EBUSY: outside of the gate. */
+/* Returns memory to the driver before more is taken from it. -EBUSY: outside the gate. */
 static int make_way(const struct request *request)
 {
 	struct cm_device *device = request->heap->device;
@@ -412,8 +414,8 @@ static int make_way(const struct request *request)
 	return err;
 }
 
-/* Whether there is a block that was spared. Pages are moved where they are wanted: what was
- * spared of them is none to be traded. */
+/* Whether a spared block would serve. On pages this does not count: there, pages are moved
+ * instead. */
 static bool has_spared(const struct request *request)
 {
 	struct cm_heap *heap = request->heap;
@@ -424,7 +426,8 @@ static bool has_spared(const struct request *request)
 				    cm_bins_find(&heap->bins[CM_FIT_LARGE], request->size));
 }
 
-/* What was spared, since the device is not soon done: it is not waited for again. */
+/* Allocates a spared block, since the device is not done soon; later requests do not wait for
+ * it. */
 static int stop_sparing(const struct request *request)
 {
 	struct cm_device *device = request->heap->device;
@@ -437,7 +440,8 @@ static int stop_sparing(const struct request *request)
 	return err == -ENOENT ? CM_DRIVER_OUT_OF_MEMORY : err;
 }
 
-/* Idle segments for one of just the size. The reclaim lock is held. -EBUSY: outside of the gate. */
+/* Exchanges idle segments for one of exactly the size. The reclaim lock is held. -EBUSY: outside
+ * the gate. */
 static int trade(const struct request *request)
 {
 	int err = cm_exchange_refused(request->heap, segment_bytes(request));
@@ -447,8 +451,8 @@ static int trade(const struct request *request)
 	return alloc_new(request);
 }
 
-/* -EBUSY: a capture has begun meanwhile, and the caller is outside of the gate; nothing else in
- * here answers so. */
+/* -EBUSY: a capture has begun meanwhile, and the caller is outside the gate; nothing else in here
+ * returns that. */
 static int serve_request(const struct request *request)
 {
 	struct cm_device *device = request->heap->device;
@@ -492,15 +496,15 @@ int cm_slow_path_alloc(struct cm_heap *heap, uint64_t size, uint64_t bytes, uint
 	if (err != -EBUSY)
 		ops->gate_leave();
 	else if (!take_ready(&request))
-		err = 0; /* what was spared, before the capture began */
+		err = 0; /* a spared block, before the capture began */
 	if (!err)
 		cm_oom_note_served(heap, size, bytes, &oom);
 	cm_oom_tell(heap->cache, &oom);
 	return err;
 }
 
-/* Once more where the driver has got back meanwhile what the program had freed: while a capture was
- * active, or the context might have gone, it had to stay. -EBUSY as in serve_request. */
+/* Retries if the driver has got back memory meanwhile that could not be returned before: a capture
+ * was active, or the context was suspended. -EBUSY as in serve_request. */
 static int alloc_direct(const struct request *request)
 {
 	struct cm_heap *heap = request->heap;
@@ -512,7 +516,7 @@ static int alloc_direct(const struct request *request)
 
 	if (err != CM_DRIVER_OUT_OF_MEMORY)
 		return err;
-	/* Which enters it by itself. */
+	/* That function enters the gate itself. */
 	ops->gate_leave();
 	(void)cm_cache_make_room_on(heap->cache, heap->device->index);
 	if (!cm_gate_enter(ops))

@@ -11,10 +11,10 @@
 #include "allocator/state/state.h"
 
 /*
- * Serves a request of `bytes`, rounded to `size`, by asking the driver: for the state of freed
- * memory, for an ordered barrier, for new memory, and on failure for new memory after giving back
- * what is cached. Results as cm_cache_alloc. May wait for the device on the last steps. -EBUSY: a
- * capture has begun, pass the request on.
+ * Serves a request of `bytes`, rounded to `size`, by driver calls: a poll for freed memory, an
+ * ordered barrier, new memory, and on failure new memory after the cache was returned. Results as
+ * cm_cache_alloc. May wait for the device on the last steps. -EBUSY: a capture has begun, pass the
+ * request on.
  */
 int cm_slow_path_alloc(struct cm_heap *heap, uint64_t size, uint64_t bytes, uint64_t *ret_addr);
 

@@ -70,8 +70,8 @@ static void count_work(struct cm_device *device)
 }
 
 /* Waits for work on what was allocated behind the last barrier of each heap of the device; no
- * further barrier is laid from now on. Heaps without events of contexts have no barriers, and would
- * wait for the event lock, which may be held for long. */
+ * further barrier is laid from now on. Heaps without context events have no barriers. They are
+ * skipped, as the event lock may be held for long. */
 static void settle(const struct cm_device *device)
 {
 	struct cm_heap *heap;
@@ -104,7 +104,7 @@ struct cm_submission cm_cache_begin_reach(struct cm_cache *cache, uint64_t ctx, 
 	submission.named = named & ~(UINT64_C(1) << submission.by);
 	for (rows = submission.named; rows;) {
 		device = cache->device[take_row(&rows)];
-		/* The work may also be put behind all earlier work of the other device
+		/* The driver may also order the work after all earlier work of the other device
 		 * (cuMemcpyPeer). */
 		count_work(device);
 		count_work(heap->device);
@@ -121,7 +121,7 @@ void cm_cache_end_reach(struct cm_cache *cache, struct cm_submission submission)
 
 	while (submission.named) {
 		reach = &cache->device[take_row(&submission.named)]->reach[submission.by];
-		/* Release: who counts it records its events behind the work. */
+		/* Release: a thread that sees the count records its events after the work. */
 		atomic_fetch_add_explicit(&reach->ended, 1, memory_order_release);
 	}
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What is done apart from requests: closing epochs before work, polling, giving the cache back.
+ * What is done outside requests: closes epochs before work, polls, and returns the cache.
  */
 #include <errno.h>
 
@@ -19,7 +19,7 @@
 /* How long a trim waits for work that may take its time. */
 #define TRIM_LIMIT_NS UINT64_C(1000000000)
 
-#define LOOKS 32 /* at most at what is free, while others give back */
+#define LOOKS 32 /* at most this many looks at what is free, while others return memory */
 
 /* Calls `each` for every heap in use that is not suspended, with the event lock held and the gate
  * entered. */
@@ -41,7 +41,7 @@ static void close_worthy(struct cm_heap *heap)
 		(void)cm_epoch_close_event_locked(heap);
 }
 
-/* What the driver has left, for the counters: the program and its peer processes take from it
+/* Free memory as the driver reports it, for the counters: the program and its peers take from it,
  * too. */
 static void ask_free_bytes(struct cm_heap *heap)
 {
@@ -67,7 +67,7 @@ static void poll_heap(struct cm_heap *heap)
 
 void cm_cache_before_work(struct cm_cache *cache)
 {
-	/* Another thread at it will do, or the next launch. */
+	/* If the lock is taken, another thread closes it, or the next launch does. */
 	if (!cache->ops->gate_enter())
 		return;
 	if (cm_lock_try(&cache->event_lock)) {
@@ -142,7 +142,7 @@ int cm_cache_trim(struct cm_cache *cache, uint32_t device, uint64_t *ret_bytes)
 	return 0;
 }
 
-/* Whole pages, and not so many at once that the end of the time is missed. */
+/* Whole pages, and few at once, so that the time limit is met. */
 static uint64_t pages_for(uint64_t bytes)
 {
 	const uint64_t most = 64 * CM_PAGED_PAGE;
@@ -186,7 +186,7 @@ int cm_cache_give_back(struct cm_cache *cache, uint32_t row, uint64_t wanted, ui
 		return -ENODEV;
 	if (!cache->ops->gate_enter())
 		return -EBUSY;
-	/* Do not wait: its holder may be waiting for the process that asks. */
+	/* Does not wait for the lock: its holder may be waiting for the process that asks. */
 	if (!cm_lock_try(&device->reclaim_lock)) {
 		cache->ops->gate_leave();
 		return -EBUSY;
@@ -202,8 +202,8 @@ int cm_cache_give_back(struct cm_cache *cache, uint32_t row, uint64_t wanted, ui
 	return 0;
 }
 
-/* So long is waited for what can't be counted: for a context that may be going no longer than work
- * may take to be fast, as its end waits for its work. */
+/* How long to wait for memory that cannot be counted now. For a suspended context, no longer than
+ * work may take: destroying it waits for its work. */
 static uint64_t wait_for_look(struct cm_device *device)
 {
 	if (cm_pending_releases_exist(&device->leaving) ||
@@ -225,7 +225,7 @@ bool cm_cache_info_must_retry(struct cm_cache *cache, uint64_t ctx, struct cm_in
 	const uint64_t wait_ns = heap ? wait_for_look(heap->device) : 0;
 	const uint64_t returns = cm_cache_returns(cache);
 
-	/* In this order: what is no longer on its way has been counted. */
+	/* In this order: memory that is no longer on its way has been counted. */
 	if (!heap || (!wait_ns && returns == look->returns))
 		return false;
 	if (wait_ns ? cache->ops->now_ns() - look->begun_ns >= wait_ns : ++look->looks == LOOKS)

@@ -12,7 +12,8 @@
 
 #define FIRST_ROWS 1024
 
-/* The map looks at the bits above a device's grain. A handle differs below them, and is turned. */
+/* The map hashes the bits above a device's grain. Handles differ below them, so they are
+ * rotated. */
 static uint64_t map_key_of(enum cm_uncached_name name, uint64_t key)
 {
 	return name >= CM_NAME_ARRAY ? key << CM_GRAIN_SHIFT | key >> (64 - CM_GRAIN_SHIFT) : key;
@@ -62,7 +63,7 @@ static void count_more(struct cm_cache *cache, const struct cm_uncached_memory *
 
 	if (!device)
 		return;
-	/* First what has been taken, so that it is never less than what is counted. */
+	/* What was taken comes first, so that it is never less than what is counted. */
 	if (memory->bytes >= memory->taken)
 		cm_limit_note(device, memory->bytes - memory->taken);
 	cm_cache_count_uncached(cache, memory->device, memory->kind, key, (int64_t)memory->bytes);
@@ -77,7 +78,7 @@ static void count_less(struct cm_cache *cache, const struct cm_uncached_memory *
 	cm_cache_give_limit(cache, memory->device, memory->bytes);
 }
 
-/* Gives the row back once nothing holds it any more. */
+/* Frees the row once nothing refers to it. */
 static void give_row_locked(struct cm_cache *cache, uint32_t index)
 {
 	struct cm_uncached *others = &cache->others;
@@ -97,7 +98,7 @@ static void let_go_locked(struct cm_cache *cache, uint32_t index)
 	give_row_locked(cache, index);
 }
 
-/* What the driver has just given has that name: what had it was given up past us. */
+/* The driver has just returned that name: its former owner was freed without our hooks. */
 static void forget_lost_locked(struct cm_cache *cache, enum cm_uncached_name name, uint64_t key)
 {
 	struct cm_uncached *others = &cache->others;
@@ -113,7 +114,7 @@ static void forget_lost_locked(struct cm_cache *cache, enum cm_uncached_name nam
 		let_go_locked(cache, target);
 }
 
-/* A row under its name; 0: no memory of our own. */
+/* A row under its name; 0: not enough host memory. */
 static uint32_t add_row_locked(struct cm_cache *cache, enum cm_uncached_name name, uint64_t key,
 			       const struct cm_uncached_memory *memory)
 {
@@ -248,7 +249,7 @@ void cm_uncached_put_back(struct cm_cache *cache, uint32_t taken)
 	for (; taken; taken = row->link) {
 		row = &others->row[taken];
 		row->held--;
-		/* The room that it had may have gone to another: then it stays, as counted. */
+		/* Its place may have been taken: then it stays, as counted. */
 		if (!row->times++ && !cm_ptr_map_reserve(&others->map[row->name]))
 			cm_ptr_map_add(&others->map[row->name], row->key, taken);
 	}

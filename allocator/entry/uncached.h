@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory of a device that the program has from the driver past the cache: managed, pitched, arrays,
+ * Device memory that the program has from the driver outside the cache: managed, pitched, arrays,
  * from pools, mapped. It is only counted, by kind, in the counters of its device and towards its
- * limit (state/limit.h); what is kept of a piece is what its end has to take back.
+ * limit (state/limit.h). A row keeps what a free has to subtract.
  *
- * The program names memory by an address or a handle when it gives it up. A free goes in two steps,
- * since the driver may refuse it and, where it does not, may hand the name out again at once: take
- * before the call, then drop or put back by its answer.
+ * The program names memory by an address or a handle when it frees it. A free has two steps, since
+ * the driver may refuse it, or may return the same name to another thread at once: take before the
+ * call, then drop or put back by its answer.
  *
- * Thread-safe. No function calls the driver. Where our own memory is out a piece is not counted.
+ * Thread-safe. No function calls the driver. If there is no host memory for a row, the memory is
+ * not counted.
  */
 #ifndef CM_ALLOCATOR_ENTRY_UNCACHED_H
 #define CM_ALLOCATOR_ENTRY_UNCACHED_H
@@ -19,29 +20,31 @@
 
 void cm_uncached_fini(struct cm_uncached *others);
 
-/* New memory, under a name that nothing has now. A name of 0 is not counted. Where a going context
- * had its address it waits, as cm_cache_await_place. What was taken from the limit and is not
- * counted here goes back. */
+/* New memory, under a name that nothing else has now. A name of 0 is not counted. If a suspended
+ * context had its address, waits as cm_cache_await_place. What was taken from the limit and is not
+ * counted here is given back to it. */
 void cm_uncached_add(struct cm_cache *cache, enum cm_uncached_name name, uint64_t key,
 		     const struct cm_uncached_memory *memory);
 
-/* The handle has been given out once more, and is to be given up once more. */
+/* The program has got the handle once more, and will release it once more. */
 void cm_uncached_retain(struct cm_cache *cache, uint64_t handle);
 
 /* Addresses are mapped to the memory of a handle, which stays until they are unmapped. */
 void cm_uncached_map(struct cm_cache *cache, uint64_t addr, uint64_t bytes, uint64_t handle);
 
-/* The program is about to give it up. What to hand to one of the next two; 0: not known. */
+/* The program is about to free it. Returns what to pass to one of the next two functions; 0: not
+ * known. */
 uint32_t cm_uncached_take(struct cm_cache *cache, enum cm_uncached_name name, uint64_t key);
 /* The same for all mappings in the range. */
 uint32_t cm_uncached_take_mapped(struct cm_cache *cache, uint64_t addr, uint64_t bytes);
 
-/* The driver has taken it back: the counters follow, once nothing else holds the memory. */
+/* The driver has freed it: it leaves the counters, once nothing else refers to the memory. */
 void cm_uncached_drop(struct cm_cache *cache, uint32_t taken);
 /* The driver has refused. */
 void cm_uncached_put_back(struct cm_cache *cache, uint32_t taken);
 
-/* The context is gone, and what it had. 0: none, as a program may have tried to destroy. */
+/* The context is gone, and its memory with it. 0, which a program may try to destroy: nothing
+ * happens. */
 void cm_uncached_forget_context(struct cm_cache *cache, uint64_t ctx);
 
 #endif

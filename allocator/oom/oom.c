@@ -46,7 +46,7 @@ static void measure(void *data, const struct cm_block *block)
 		pieces->pages += (int64_t)(end - first);
 }
 
-/* By what blocks in use are told apart. */
+/* By what blocks in use are grouped. */
 struct ranking {
 	struct cm_oom_tally tally;
 	bool by_stack;
@@ -80,8 +80,8 @@ static void recount(void *data, const struct cm_block *block)
 		cm_oom_count(&ranking->tally, holder_key(ranking, block), (int64_t)block->size);
 }
 
-/* By stack where any is known. Not inlined: its tally would stay on the stack in all that
- * follows. */
+/* By stack, if any is known. Not inlined: its tally would stay on the stack in all calls that
+ * follow. */
 CM_NOINLINE static void rank_holders_locked(struct cm_device *device,
 					    struct cm_oom_holders *ret_holders)
 {
@@ -280,7 +280,8 @@ void cm_oom_note_served(struct cm_heap *heap, uint64_t size, uint64_t bytes, str
 	};
 }
 
-/* The event is written in the moment of the failure, when locks are held; its stack comes later. */
+/* The event is written at the moment of the failure, when locks are held; its stack follows
+ * later. */
 static void set_stack(struct cm_cache *cache, const struct cm_oom *oom)
 {
 	struct cm_device *device = cm_cache_device(cache, oom->row);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A request that ended in the driver's own out of memory: entered in the counters and the event
- * ring, and described for whoever tells the user (struct cm_driver_ops, tell_oom).
+ * A request for which the driver was out of memory: enters it in the counters and the event ring,
+ * and describes it for the report (tell_oom of struct cm_driver_ops).
  */
 #ifndef CM_ALLOCATOR_OOM_OOM_H
 #define CM_ALLOCATOR_OOM_OOM_H
@@ -18,7 +18,7 @@ struct cm_heap;
 
 struct cm_oom {
 	uint64_t nth;     /* of this process, from 1; 0: nothing is to be reported */
-	bool served;      /* good news: the request that failed last has been served after all */
+	bool served;      /* the request that failed last has been served after all */
 	const char *kind; /* of memory, "managed memory"; NULL: of the cache */
 	bool host;        /* pinned: of figures only `live` and what is cached */
 	uint32_t stack;   /* of the request; 0: unknown */
@@ -27,7 +27,7 @@ struct cm_oom {
 	uint32_t row;     /* of the device */
 	int32_t ordinal;
 	const char *device_name;
-	int info_error; /* the driver's, where it does not even say what is free; 0 */
+	int info_error; /* the driver's error, if it does not even say what is free; else 0 */
 	struct cm_oom_figures figures;
 	int64_t blocks;     /* in use */
 	int64_t rounding;   /* of figures.live: beyond what was asked for */
@@ -59,7 +59,7 @@ void cm_oom_note(struct cm_heap *heap, const struct cm_oom_attempt *attempt,
 /*
  * The same for a request outside the cache, which the driver has refused even after cached memory
  * was released. It is counted as such, in uncached_ooms and not in num_ooms. `row` is a device's,
- * `ctx` a context of it. Enters the gate; where that is closed the driver is not asked.
+ * `ctx` a context of it. Enters the gate; if that is closed, the driver is not asked.
  */
 void cm_oom_note_uncached(struct cm_cache *cache, uint32_t row, uint64_t ctx,
 			  enum cm_uncached_kind kind, const struct cm_oom_attempt *attempt,
@@ -68,7 +68,8 @@ void cm_oom_note_uncached(struct cm_cache *cache, uint32_t row, uint64_t ctx,
 /* The same for pinned host memory, whose event is written already. */
 void cm_oom_note_pinned(struct cm_heap *heap, uint64_t bytes, struct cm_oom *ret_oom);
 
-/* A request of `size` was served the long way: fills in *ret_oom where the same failed before. */
+/* The slow path has served a request of `size`: fills in *ret_oom if such a request failed
+ * before. */
 void cm_oom_note_served(struct cm_heap *heap, uint64_t size, uint64_t bytes,
 			struct cm_oom *ret_oom);
 

@@ -53,7 +53,7 @@ bool cm_oom_would_fit(const struct cm_oom_figures *figures, enum cm_oom_remedy r
 		      int64_t *ret_bytes)
 {
 	const int64_t cached = cm_oom_cached(figures), live = figures->live;
-	/* Where the driver refuses what is free, more of it is no remedy. */
+	/* If the driver refuses although enough is free, more free memory is no remedy. */
 	bool can = figures->limited || figures->free < figures->asked;
 
 	*ret_bytes = figures->free;
@@ -143,8 +143,8 @@ static struct cm_oom_holder *find_holder(struct cm_oom_tally *tally, uint64_t ke
 }
 
 /*
- * Metwally's space saving: where all slots are taken the smallest goes to the newcomer, which
- * inherits its bytes. No holder of more than a slot's share can be missing at the end.
+ * Metwally's space saving: if all slots are taken, a new holder replaces the smallest and inherits
+ * its bytes. No holder of more than a slot's share can be missing at the end.
  */
 void cm_oom_propose(struct cm_oom_tally *tally, uint64_t key, int64_t bytes)
 {

@@ -11,9 +11,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Where the bytes of a device are. */
+/* Who has the bytes of a device. */
 struct cm_oom_figures {
-	int64_t asked;      /* of the driver, in the end: the request, rounded */
+	int64_t asked;      /* the last request to the driver, rounded */
 	int64_t total;      /* of the device, as the context sees it */
 	int64_t free;       /* at the driver */
 	int64_t live;       /* in blocks in use */
@@ -21,12 +21,12 @@ struct cm_oom_figures {
 	int64_t fragmented; /* cached: free, in segments with allocated blocks */
 	int64_t releasable; /* cached: free, in segments without an allocated block */
 	int64_t pages;      /* of these two: whole pages of 2 MiB, which could be moved */
-	int64_t other;      /* of this process past the cache */
+	int64_t other;      /* of this process outside the cache */
 	int64_t peers;      /* of other processes under the library */
 	int64_t limit;      /* what the process may have, `other` included; 0: no limit */
 	bool limited;       /* the limit refused, the driver was not asked */
 	/* What contexts and libraries of this process may take: what was missing when it started,
-	 * as far as one process's can. */
+	 * up to what one process can take. */
 	int64_t context;
 };
 
@@ -42,11 +42,11 @@ enum cm_oom_verdict {
 enum cm_oom_verdict cm_oom_judge(const struct cm_oom_figures *figures);
 
 int64_t cm_oom_cached(const struct cm_oom_figures *figures);
-/* What nobody above holds: contexts, libraries, other processes without the library, the
- * driver's. */
+/* What none of the above has: contexts, libraries, the driver, and processes without the
+ * library. */
 int64_t cm_oom_outside(const struct cm_oom_figures *figures);
-/* What belongs to other processes, at least: what is known of peers, and of the rest outside
- * what can't be this process's own. */
+/* The least that other processes have: what is known of peers, and the part of the rest that cannot
+ * be this process's own. */
 int64_t cm_oom_others(const struct cm_oom_figures *figures);
 
 /* What could have been different. */
@@ -58,11 +58,11 @@ enum cm_oom_remedy {
 	CM_OOM_REMEDY_COUNT
 };
 
-/* Whether the request had fitted then; *ret_bytes: what there would have been for it. */
+/* Whether the request would have fitted then; *ret_bytes: how much it would have had. */
 bool cm_oom_would_fit(const struct cm_oom_figures *figures, enum cm_oom_remedy remedy,
 		      int64_t *ret_bytes);
-/* By how much less the program would have had to hold, with everything else as it was; 0: the
- * amount was not what was wrong. */
+/* How much less the program would have had to hold, with everything else as it was; 0: the amount
+ * was not the problem. */
 int64_t cm_oom_excess(const struct cm_oom_figures *figures);
 
 /*
@@ -82,7 +82,8 @@ struct cm_oom_holder {
 	int64_t blocks;
 };
 
-/* Every holder of more than 1/CM_OOM_TALLY of the bytes is found, and none is counted wrong. */
+/* Every holder of more than 1/CM_OOM_TALLY of the bytes is found, and the bytes of each are
+ * exact. */
 #define CM_OOM_TALLY   64
 #define CM_OOM_HOLDERS 5
 

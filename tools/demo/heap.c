@@ -12,7 +12,8 @@
 
 #define MIB   ((int64_t)1 << 20)
 #define ROUND 512 /* of a block */
-/* What is asked of the driver at least; requests from LARGE on are rounded to ROUND_LARGE. */
+/* The least that is requested from the driver; requests of LARGE bytes or more are rounded to
+ * ROUND_LARGE. */
 #define SEGMENT     (20 * MIB)
 #define LARGE       (10 * MIB)
 #define ROUND_LARGE (2 * MIB)
@@ -40,7 +41,7 @@ static void stamp(uint64_t *tick, uint64_t *time_ns)
 	*time_ns = (uint64_t)now.tv_sec * CM_NS_PER_S + (uint64_t)now.tv_nsec;
 }
 
-/* The number is stored last: a reader drops a row whose number is not the one of its place. */
+/* The number is stored last: a reader drops a row whose number does not match its place. */
 static void note(struct cm_demo_heap *heap, enum cm_action action, uint64_t addr, uint64_t bytes,
 		 uint32_t stack)
 {
@@ -107,7 +108,7 @@ static void fill_header(struct cm_header *header, const char *command)
 	stamp(&header->tick_base, &header->time_base_ns);
 }
 
-/* All rows at once, so that no request has to commit any. */
+/* Commits all rows at once, so that no request has to. */
 static int commit(struct cm_region *region)
 {
 	static const struct {
@@ -305,7 +306,7 @@ static uint32_t find_fit(const struct cm_demo_heap *heap, uint64_t bytes)
 	return best;
 }
 
-/* Cuts a free block to the size, if what is left is worth it. The caller counts both. */
+/* Splits a free block at the size, unless too little would be left. The caller counts both. */
 static void cut(struct cm_demo_heap *heap, uint32_t index, uint64_t bytes)
 {
 	struct cm_block *block = block_at(heap, index), *rest;
@@ -341,7 +342,7 @@ static void note_oom(struct cm_demo_heap *heap, int64_t bytes, uint32_t stack)
 	cm_counters_end(heap->row);
 }
 
-/* A free block for a request; 0: there is none, and no memory for one. */
+/* A free block for a request; 0: there is none, and no new segment. */
 static uint32_t find_block(struct cm_demo_heap *heap, int64_t rounded, uint32_t stack)
 {
 	const int64_t grain = rounded < LARGE ? SEGMENT : ROUND_LARGE;
@@ -403,7 +404,7 @@ void cm_demo_heap_free(struct cm_demo_heap *heap, uint32_t block)
 	cm_counters_end(heap->row);
 }
 
-/* Joins a free block with the free one behind it, both uncounted. */
+/* Merges a free block with the free one after it; neither is counted. */
 static void join_next(struct cm_demo_heap *heap, uint32_t index)
 {
 	struct cm_block *block = block_at(heap, index), *next;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The memory of a made-up process: blocks, segments, counters and events in a region as the library
- * writes them, without a device. The counters balance: all of a region's invariants hold.
+ * The memory of a made-up process: a region with blocks, segments, counters and events as the
+ * library writes them, without a device. All invariants of a region hold.
  *
  * One thread; the counters change under the device's sequence lock, as readers expect.
  */
@@ -63,10 +63,10 @@ void cm_demo_heap_free(struct cm_demo_heap *heap, uint32_t block);
 void cm_demo_heap_poll(struct cm_demo_heap *heap);
 /* Returns the segments without a block in use. Bytes returned. */
 int64_t cm_demo_heap_trim(struct cm_demo_heap *heap);
-/* Requests that took memory and gave it back since: they only count. */
+/* Counts requests whose memory was freed since; no block changes. */
 void cm_demo_heap_count_traffic(struct cm_demo_heap *heap, int64_t requests);
 
-/* Answers a command of a tool, if there is one, or waits for one so long. */
+/* Answers a command of a tool; waits so long for one. */
 void cm_demo_heap_serve(struct cm_demo_heap *heap, int timeout_ms);
 
 #endif

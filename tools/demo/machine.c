@@ -64,7 +64,7 @@ static void act(const struct cm_demo_role *role, struct cm_demo_heap *heap)
 
 	for (step = 0; !ending; step++) {
 		if (role->step(heap, step) == CM_DEMO_CRASHES) {
-			/* What it held is the card's again. */
+			/* The card gets back what the process held. */
 			(void)atomic_fetch_sub(&heap->card->used,
 					       cm_stat_current(heap->row, CM_STAT_RESERVED_BYTES));
 			(void)raise(SIGKILL);
@@ -107,7 +107,7 @@ static void live(struct cm_demo_machine *machine, size_t number, const char *dir
 	_exit(err != 0);
 }
 
-/* Waits until the process says that its region is there, or why not. */
+/* Waits until the process reports that its region exists, or why it does not. */
 static int wait_for_start(const struct cm_demo_machine *machine, size_t number)
 {
 	const struct timespec pause = {.tv_nsec = 1000000};

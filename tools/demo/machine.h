@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A made-up busy machine: one process for each role, with regions that tools find like any other.
+ * A made-up busy machine: one process for each role, with regions that tools find like any others.
  */
 #ifndef CM_TOOLS_DEMO_MACHINE_H
 #define CM_TOOLS_DEMO_MACHINE_H

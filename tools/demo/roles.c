@@ -46,7 +46,7 @@ static uint32_t stack_of(struct cm_demo_heap *heap, const char *function, const 
 	return cm_demo_heap_stack(heap, frames, 3);
 }
 
-/* Weights and optimizer stay; activations grow layer by layer and go again. */
+/* Weights and optimizer state stay; activations grow layer by layer and are freed again. */
 static enum cm_demo_end train(struct cm_demo_heap *heap, uint32_t step)
 {
 	static size_t weights;
@@ -76,7 +76,8 @@ static enum cm_demo_end train(struct cm_demo_heap *heap, uint32_t step)
 	return CM_DEMO_GOES_ON;
 }
 
-/* Grows until the card is full, and begins anew with less; other programs want some too. */
+/* Grows until the card is full, frees most of it and starts over. Other programs need memory,
+ * too. */
 static enum cm_demo_end solve(struct cm_demo_heap *heap, uint32_t step)
 {
 	const uint32_t stack = stack_of(heap, step % 3 ? "refine" : "assemble", "solver.cu",
@@ -91,7 +92,7 @@ static enum cm_demo_end solve(struct cm_demo_heap *heap, uint32_t step)
 	return CM_DEMO_GOES_ON;
 }
 
-/* A cache of sessions that nobody empties. */
+/* A cache of sessions that is never emptied. */
 static enum cm_demo_end leak(struct cm_demo_heap *heap, uint32_t step)
 {
 	if (!step)
@@ -123,7 +124,7 @@ static enum cm_demo_end fragment(struct cm_demo_heap *heap, uint32_t step)
 	return CM_DEMO_GOES_ON;
 }
 
-/* A notebook: one large result, then nothing for a long time. */
+/* A notebook: one large result, then it is idle for a long time. */
 static enum cm_demo_end idle(struct cm_demo_heap *heap, uint32_t step)
 {
 	uint32_t i;

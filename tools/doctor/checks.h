@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The checks of `doctor`. Each looks at one thing, changes nothing, and says what it has seen. They
- * may wait for a file system or a process that does not answer: doctor.h runs each in a process of
- * its own, with a time limit.
+ * The checks of `doctor`. Each looks at one thing, changes nothing, and says what it has found. A
+ * check may wait for a file system or a process that does not answer: doctor.h runs each in a
+ * process of its own, with a time limit.
  */
 #ifndef CM_TOOLS_DOCTOR_CHECKS_H
 #define CM_TOOLS_DOCTOR_CHECKS_H

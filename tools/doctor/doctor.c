@@ -12,7 +12,8 @@
 
 #include "stats/tick.h"
 
-/* In all, and for one check: those that wait for the loader of a program take longest. */
+/* The limits for all checks and for one. Those that wait for the loader of a program take
+ * longest. */
 #define LIMIT_NS (CM_NS_PER_S * 19 / 10)
 #define EACH_NS  (CM_NS_PER_S * 3 / 4)
 #define MS_NS    UINT64_C(1000000)

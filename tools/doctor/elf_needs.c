@@ -43,7 +43,7 @@ static bool read_part(const struct object *object, unsigned i, Elf64_Phdr *ret_p
 		    sizeof(*ret_part));
 }
 
-/* Where the byte of an address lies in the file. False: nowhere. */
+/* The place in the file of the byte at an address. False: it is not in the file. */
 static bool to_offset(const struct object *object, uint64_t address, uint64_t *ret_offset)
 {
 	Elf64_Phdr part;
@@ -83,7 +83,7 @@ static bool read_dynamic(const struct object *object, struct dynamic *ret_dynami
 	return true;
 }
 
-/* A text of the string table that is a version of glibc, without the prefix. */
+/* A version of glibc in the string table, without its prefix. */
 static bool read_version(const struct object *object, uint64_t offset, char to[CM_GLIBC_BYTES])
 {
 	char text[sizeof(PREFIX) + CM_GLIBC_BYTES] = {0};
@@ -119,7 +119,7 @@ int cm_glibc_compare(const char *a, const char *b)
 	}
 }
 
-/* The versions that are needed of one library. */
+/* The versions that the object needs of one library. */
 static void read_needs(const struct object *object, uint64_t strings, uint64_t at,
 		       const Elf64_Verneed *need, char highest[CM_GLIBC_BYTES])
 {

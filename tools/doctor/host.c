@@ -25,8 +25,8 @@
 #include "tools/output/size.h"
 #include "tools/run/library.h"
 
-/* What a small program's region takes, and when few programs find room: a container's usual 64 MiB
- * hold 18. */
+/* The size of a small program's region, and the free space below which few programs fit: the usual
+ * 64 MiB of a container hold 18. */
 #define REGION_BYTES   (UINT64_C(3400) << 10)
 #define ROOM_BYTES     (UINT64_C(16) << 20)
 #define CONTEXT_EVENTS 12050 /* the first driver with cuCtxRecordEvent */
@@ -171,7 +171,7 @@ static void read_config(struct cm_config *config)
 	cm_config_read(config, getenv, environ, NULL, NULL);
 }
 
-/* Where files are only visible to this machine in part, or locks are slow. */
+/* File systems whose files other machines change, or whose locks are slow. */
 static const char *name_network(const struct statfs *system)
 {
 	switch (system->f_type) {
@@ -236,7 +236,7 @@ void cm_check_REGION_DIR(const struct cm_patient *patient, struct cm_finding *fi
 	}
 }
 
-/* The least of the limits that a region has to fit in. */
+/* The lowest of the limits on the size of a region. */
 void cm_check_LIMITS(const struct cm_patient *patient, struct cm_finding *finding)
 {
 	const struct cm_region_params params = {0};

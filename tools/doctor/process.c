@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The checks of a process that runs. */
+/* The checks of a running process. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +29,7 @@ static FILE *open_maps(pid_t pid)
 
 	if (!maps)
 		return NULL;
-	/* On some kernels the rights are asked for when it is read. */
+	/* Some kernels check the rights only when the file is read. */
 	errno = ESRCH;
 	c = fgetc(maps);
 	if (c != EOF && ungetc(c, maps) != EOF)

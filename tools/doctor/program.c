@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The checks of a program that is to be started. It is not run. */
+/* The checks of a program before it is started. They do not run it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <spawn.h>
@@ -33,7 +33,7 @@ void cm_check_PROGRAM(const struct cm_patient *patient, struct cm_finding *findi
 	cm_remedy(finding, "ls -l %s", patient->command[0]);
 }
 
-/* Whether the program is not covered for this cause. */
+/* Whether this is why the library does not cover the program. */
 static void see_loader(const struct cm_patient *patient, enum cm_loader cause,
 		       struct cm_finding *finding)
 {

@@ -34,7 +34,7 @@ static const struct {
 	{505, "HTTP Version Not Supported"},
 };
 
-/* A piece of the request: it ends where it ends, not with a zero byte. */
+/* A piece of the request. No zero byte ends it. */
 struct span {
 	const char *at;
 	size_t bytes;
@@ -50,7 +50,7 @@ static bool is_name(struct span span, const char *name)
 	return span.bytes == strlen(name) && !strncasecmp(span.at, name, span.bytes);
 }
 
-/* Cuts off what stands before `end`, which goes too. Without it all of the text. */
+/* Cuts off the text before `end`, and `end` itself; all of the text if `end` is not in it. */
 static struct span cut(struct span *text, char end)
 {
 	const char *at = memchr(text->at, end, text->bytes);
@@ -99,7 +99,7 @@ static int parse_request_line(struct span line, struct cm_http_request *request)
 	return parse_target(target, &request->page);
 }
 
-/* Thousandths of a "q=0.75"; 1000 where there is none, 0 where it is no number. */
+/* Thousandths of a "q=0.75"; 1000 if there is none, 0 if it is no number. */
 static unsigned parse_quality(struct span parameters)
 {
 	char digits[8] = "";
@@ -119,7 +119,7 @@ static unsigned parse_quality(struct span parameters)
 	return 1000;
 }
 
-/* Who can read both is given what it names with the higher quality, OpenMetrics if they are
+/* A client that accepts both gets the one with the higher quality; OpenMetrics if they are
  * equal. */
 static bool prefers_openmetrics(struct span accept)
 {
@@ -138,7 +138,7 @@ static bool prefers_openmetrics(struct span accept)
 	return openmetrics && openmetrics >= text;
 }
 
-/* One header. A body is not read, so none may follow. */
+/* One header. A header that announces a body is refused, since no body is read. */
 static int parse_header(struct span line, struct cm_http_request *request)
 {
 	const struct span name = cut(&line, ':'), value = trim(line);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * As much of HTTP as a scrape is: requests without a body, read as a whole, and the head of an
- * answer. Pure; what it reads is foreign.
+ * The part of HTTP that a scrape needs: requests without a body, read as a whole, and the head of
+ * an answer. Pure. Requests are foreign data.
  */
 #ifndef CM_TOOLS_EXPORTER_HTTP_H
 #define CM_TOOLS_EXPORTER_HTTP_H
@@ -25,8 +25,7 @@ struct cm_http_request {
 };
 
 /*
- * 0: a whole request; -EAGAIN: not all of it has arrived; above 0: the status to answer with, for
- * what is not asked as it should be.
+ * 0: a whole request; -EAGAIN: not all of it has arrived; above 0: the status to refuse it with.
  */
 int cm_http_parse(const char *bytes, size_t count, struct cm_http_request *ret_request);
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A process on a GPU, of a group: who leaves a group ends for it. */
+/* A process on a GPU, as a member of a group. A process that leaves a group has ended for it. */
 static int by_member(const void *a, const void *b)
 {
 	const struct cm_row *x = a, *y = b;
@@ -32,7 +32,7 @@ static int copy_rows(struct cm_rows *to, const struct cm_rows *from)
 	return 0;
 }
 
-/* Adds to the base what the member had and has no more. False: no memory. */
+/* Adds to the base what the member had counted and no longer has. False: not enough memory. */
 static bool retire(struct cm_rows *base, const struct cm_row *was, const struct cm_row *is)
 {
 	struct cm_row *row = NULL;
@@ -64,7 +64,7 @@ static bool is_group_of(const struct cm_rows *rows, const struct cm_row *row)
 	return false;
 }
 
-/* A group without a process is forgotten: its series end, and begin anew with its next process. */
+/* A group without a process is forgotten: its series end, and begin again with its next process. */
 static void forget(struct cm_rows *base, const struct cm_rows *members)
 {
 	size_t i, kept = 0;

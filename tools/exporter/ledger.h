@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Why the counters of a group never fall: what its processes had counted when they ended stays in
- * the sum for as long as the group has any process. A sum that fell would be taken for a counter
- * that began anew, and its rest for an increase: an alarm that nothing happened for.
+ * Keeps the counters of a group from falling: what its processes had counted when they ended stays
+ * in the sum, as long as the group has any process. Prometheus would take a sum that fell for a
+ * counter that was reset, and what is left of it for an increase: a false alarm.
  */
 #ifndef CM_TOOLS_EXPORTER_LEDGER_H
 #define CM_TOOLS_EXPORTER_LEDGER_H
@@ -11,13 +11,13 @@
 
 /* Starts as zeros. */
 struct cm_ledger {
-	struct cm_rows last; /* each process's own, of the page before */
+	struct cm_rows last; /* of each process, of the page before */
 	struct cm_rows base; /* by group and GPU: what has ended, or was set back */
 };
 
 /*
- * Takes in `rows`, one a process and GPU, and joins them by group, with what the ledger has of
- * their groups. -ENOMEM: joined without it.
+ * Takes `rows`, one for each process and GPU, and joins them by group, with what the ledger has of
+ * each group. -ENOMEM: they are joined without that.
  */
 int cm_ledger_join(struct cm_ledger *ledger, struct cm_rows *rows);
 void cm_ledger_fini(struct cm_ledger *ledger);

@@ -88,7 +88,7 @@ static int open_socket(const struct address *address)
 	return err;
 }
 
-/* Whether a socket file was left by a process that is gone: nobody answers there. */
+/* Whether a process that is gone has left the socket file: no process answers there. */
 static bool is_left_over(const struct address *address)
 {
 	const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -123,7 +123,7 @@ static int open_unix(const char *path, struct cm_listeners *listeners)
 	return fd;
 }
 
-/* How many sockets systemd has opened for us, 0 where it has not. */
+/* How many sockets systemd has opened for us; 0 if none. */
 static size_t count_inherited(void)
 {
 	const char *pid = getenv("LISTEN_PID"), *fds = getenv("LISTEN_FDS");

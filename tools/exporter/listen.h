@@ -19,8 +19,8 @@ struct cm_listeners {
 };
 
 /*
- * `address` is [ADDR]:PORT, where no ADDR is 127.0.0.1 and one of IPv6 stands in brackets, or
- * unix:PATH; NULL takes the sockets of systemd, or CM_LISTEN_DEFAULT where there are none. An
+ * `address` is [ADDR]:PORT, or unix:PATH. Without ADDR it is 127.0.0.1; an address of IPv6 stands
+ * in brackets. NULL takes the sockets of systemd, or CM_LISTEN_DEFAULT if there are none. An
  * address that others can reach is refused unless `public`: the page names users and programs. 0,
  * or an exit code after a complaint.
  */
@@ -28,7 +28,7 @@ int cm_listen(const char *address, bool public, struct cm_listeners *ret_listene
 /* Closes the sockets, and removes the file that was made for one. */
 void cm_listen_end(struct cm_listeners *listeners);
 
-/* What the first socket is, as an address that --listen takes. Returns `text`. */
+/* Writes the address of the first socket, as --listen takes it. Returns `text`. */
 char *cm_listen_name(const struct cm_listeners *listeners, char *text, size_t bytes);
 
 #endif

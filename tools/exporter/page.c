@@ -32,7 +32,7 @@ static void put_char(struct labels *labels, char c)
 	labels->text[labels->bytes] = '\0';
 }
 
-/* The text is clean: of what the formats escape it can have quotes and backslashes. */
+/* The text is clean: quotes and backslashes are all that it may have of what the formats escape. */
 static void put_label(struct labels *labels, const char *name, const char *value)
 {
 	if (labels->bytes)
@@ -59,7 +59,7 @@ static void put_number_label(struct labels *labels, const char *name, int64_t va
 
 static const char *const type_names[] = {"info", "gauge", "counter"};
 
-/* What is added to a family's name: in the text format already in the lines about it. */
+/* The suffix of a family's name. In the text format the lines about the family have it, too. */
 static const char *suffix_of(const struct cm_metric_info *metric)
 {
 	return metric->type == CM_TYPE_COUNTER ? "_total"

@@ -85,8 +85,8 @@ void cm_rows_join(struct cm_rows *rows)
 	rows->count = kept + 1;
 }
 
-/* Gives the rows behind the first `max` the group "other"; so many GPUs that they can't all be real
- * become one. */
+/* Gives the rows after the first `max` the group "other". If there are more GPUs than can be real,
+ * the rest become one. */
 static void rename_others(struct cm_rows *rows, size_t max)
 {
 	char known[CM_DEVICES_MAX][CM_UUID_TEXT];

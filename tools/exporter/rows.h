@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Rows of values, one a label set: how those of several processes become one, and how many there
- * may be. Pure.
+ * Rows of values, one for each label set. Joins the rows of several processes, and limits their
+ * number. Pure.
  */
 #ifndef CM_TOOLS_EXPORTER_ROWS_H
 #define CM_TOOLS_EXPORTER_ROWS_H
@@ -16,7 +16,7 @@
 #include "tools/output/text.h"
 
 #define CM_GROUP_TEXT 80
-/* The group, and the GPU, of what has no series of its own. */
+/* The group, or the GPU, of rows that have no series of their own. */
 #define CM_GROUP_OTHER "other"
 
 struct cm_row {
@@ -40,12 +40,12 @@ struct cm_rows {
 struct cm_row *cm_rows_add(struct cm_rows *rows);
 void cm_rows_fini(struct cm_rows *rows);
 
-/* Sorts by GPU and group, digits by their value, and joins rows of one GPU and group. */
+/* Sorts by GPU and group, numbers in names by their value, and joins rows of one GPU and group. */
 void cm_rows_join(struct cm_rows *rows);
 
 /*
- * Keeps the `max` rows of the largest weight; the others are joined as CM_GROUP_OTHER, one a GPU
- * as far as CM_DEVICES_MAX GPUs reach. Returns how many lost their own row.
+ * Keeps the `max` rows of the largest weight. The others are joined as CM_GROUP_OTHER, one row for
+ * each of at most CM_DEVICES_MAX GPUs. Returns how many lost their own row.
  */
 size_t cm_rows_cap(struct cm_rows *rows, size_t max);
 

@@ -57,7 +57,8 @@ struct node_source {
 #define OTHER(kind)   (double)from->row.other_bytes[CM_UNCACHED_##kind].current
 #define SCALAR(field) (double)from->row.scalar[CM_SCALAR_##field]
 
-/* A scope's rows of the table as assignments; those of the other scopes are nothing. */
+/* The rows of one scope of the table as assignments; those of the other scopes expand to
+ * nothing. */
 #define SET(ID, expression) value[CM_METRIC_##ID] = (double)(expression);
 
 static void fill_device(const struct device_source *from, double *value)
@@ -117,7 +118,7 @@ static double seconds_of(uint64_t ns)
 	return (double)ns / 1e9;
 }
 
-/* What one look gathers. */
+/* What one sample gathers. */
 struct look {
 	struct cm_sampler *sampler;
 	struct cm_sample *sample;
@@ -193,7 +194,7 @@ static void note_gpu(struct cm_sample *sample, const char *uuid, const struct cm
 	fill_gpu(row, gpu->value);
 }
 
-/* When the library began to count, as it says; not in the future. */
+/* When the library says that it began to count; 0 if that is in the future. */
 static double created_of(const struct cm_header *header)
 {
 	return header->time_base_ns <= cm_time_now() ? seconds_of(header->time_base_ns) : 0;
@@ -274,8 +275,8 @@ static enum unreadable reason_of(int error)
 	return error == -EPROTONOSUPPORT ? CM_UNREADABLE_VERSION : CM_UNREADABLE_DAMAGED;
 }
 
-/* Whether the file is of whom it is named after. In the folder anybody can make one, with another
- * process's number; what a process holds open is its own. */
+/* Whether the file belongs to the process whose pid it is named after. Anybody can create a file in
+ * the folder with the pid of another process; a file that a process holds open is its own. */
 static bool is_genuine(const struct cm_process *process)
 {
 	return process->held || process->reader->pid <= 0 ||
@@ -300,7 +301,8 @@ static void look_at(struct look *look, const struct cm_process *process)
 	look->failed |= !add_process(look, process);
 }
 
-/* What the files of regions take, those that can't be read among them, and what is left. */
+/* The bytes that all files of regions take, readable or not, and the bytes that are left in the
+ * folder. */
 static void measure_dir(const char *path, struct node_source *node)
 {
 	struct dirent *entry;
@@ -342,7 +344,8 @@ static bool is_known_before(const struct cm_who *who, size_t i)
 	return false;
 }
 
-/* One a group: two files with a process's number, or two processes of a container, are one. */
+/* One entry for each group: two files with the same pid, or two processes of a container, are
+ * joined. */
 static void reduce_who(struct cm_sample *sample, size_t max)
 {
 	size_t i, kept = 0;

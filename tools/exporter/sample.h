@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One look at all regions of the node: their figures as rows, and who the processes are. Regions
- * are foreign data: one that can't be read is counted, a value that makes no sense is left out.
+ * One sample of all regions of the node: their figures as rows, and who the processes are. Regions
+ * are foreign data: a region that cannot be read is counted, and a value that makes no sense is
+ * left out.
  */
 #ifndef CM_TOOLS_EXPORTER_SAMPLE_H
 #define CM_TOOLS_EXPORTER_SAMPLE_H

@@ -18,7 +18,7 @@
 
 #define NS_PER_S UINT64_C(1000000000)
 
-/* One client. It sends until its request is whole; then it is answered, and that is all. */
+/* One client. It sends one request, gets one answer, and is closed. */
 struct connection {
 	int fd; /* -1: free */
 	uint64_t deadline_ns;
@@ -78,7 +78,7 @@ static struct connection *find_free(struct server *server)
 	return NULL;
 }
 
-/* Those that find no place wait in the socket's queue. */
+/* Clients for whom there is no place wait in the queue of the socket. */
 static void accept_all(struct server *server, int listener)
 {
 	struct connection *connection;
@@ -150,7 +150,7 @@ static bool receive(struct server *server, struct connection *connection)
 	return true;
 }
 
-/* False: all is sent, or nobody takes it. */
+/* False: all is sent, or the client has gone. */
 static bool send_more(struct connection *connection)
 {
 	const bool in_head = connection->sent < connection->head_bytes;
@@ -168,8 +168,7 @@ static bool send_more(struct connection *connection)
 	return connection->sent < connection->head_bytes + connection->body_bytes;
 }
 
-/* Lets the client read all: what it sent beyond its request would make close(2) reset the
- * connection. */
+/* Lets the client read everything: close(2) resets a connection that has unread input. */
 static void finish(struct connection *connection)
 {
 	char rest[1024];
@@ -199,7 +198,7 @@ static void handle(struct server *server, struct connection *connection, short e
 		drop(connection);
 }
 
-/* What to wait for: new clients only as long as there is a place for one. */
+/* What to wait for. New clients are accepted only while there is a place for one. */
 static size_t plan(struct server *server, struct pollfd *polled, bool *ret_waits)
 {
 	const bool room = find_free(server) != NULL;
@@ -259,7 +258,7 @@ int cm_serve(const struct cm_listeners *listeners, cm_page_fn page, void *data)
 	*server = (struct server){.listeners = listeners, .page = page, .data = data};
 	for (i = 0; i < CM_CONNECTIONS_MAX; i++)
 		server->connection[i].fd = -1;
-	/* Delivered while ppoll waits and at no other time, so that none is missed. */
+	/* The signals are delivered only while ppoll waits, so that none is missed. */
 	(void)sigemptyset(&ends);
 	(void)sigaddset(&ends, SIGTERM);
 	(void)sigaddset(&ends, SIGINT);

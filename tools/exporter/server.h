@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Answers requests on listening sockets, one thread, until a signal asks it to end. What a client
- * can cost is bounded: CM_HTTP_REQUEST_MAX bytes of request, a few connections at a time, and
- * seconds for each of them. TLS and passwords are a proxy's.
+ * Answers requests on listening sockets, in one thread, until a signal asks it to end. What a
+ * client can cost is bounded: CM_HTTP_REQUEST_MAX bytes of request, a few connections at a time,
+ * and seconds for each of them. TLS and passwords are left to a proxy.
  */
 #ifndef CM_TOOLS_EXPORTER_SERVER_H
 #define CM_TOOLS_EXPORTER_SERVER_H
@@ -18,7 +18,7 @@
 /* Makes the page, to be freed by free(3). NULL: it could not be made. */
 typedef char *(*cm_page_fn)(void *data, bool openmetrics, size_t *ret_bytes);
 
-/* Says on stderr where it listens, once it can be asked to end. Returns an exit code; 0 after
+/* Once it handles signals, it prints to stderr where it listens. Returns an exit code; 0 after
  * SIGTERM or SIGINT. */
 int cm_serve(const struct cm_listeners *listeners, cm_page_fn page, void *data);
 

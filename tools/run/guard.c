@@ -327,7 +327,7 @@ static void check_oom(struct cm_guard *guard, struct watched *watched)
 	cm_image_free(image);
 }
 
-/* Are 1/share of the ring new since the peak was last not exceeded? */
+/* Is 1/share of the ring newer than the last time at which the peak was exceeded? */
 static bool is_much_new(const struct watched *watched, const struct state *state, uint32_t share)
 {
 	const uint32_t ring = watched->reader->header.table[CM_TABLE_EVENT].ring;
@@ -386,7 +386,7 @@ static void look(struct cm_guard *guard, bool last)
 		watched = &guard->watched[i];
 		if (watched->ended)
 			continue;
-		/* Ask first: what is read afterwards is then final. */
+		/* The state is read first: what is read after the end of the process is final. */
 		watched->ended = cm_reader_is_over(watched->reader);
 		read_state(watched->reader, &state);
 		/* check_oom() lets the process go on, so the peak is copied first. */
@@ -441,7 +441,7 @@ static void report_leaks(struct cm_guard *guard, struct watched *watched)
 	cm_source_close(&source);
 }
 
-/* Beyond so many processes the lines would only be scrolled away. */
+/* The lines of more processes would scroll off the screen. */
 static void print_summary(struct cm_guard *guard, struct watched *watched)
 {
 	if (guard->summaries < SUMMARIES_MAX)
@@ -510,7 +510,8 @@ static void set_signals(void)
 		(void)sigaction(passed[i], &action, NULL);
 }
 
-/* Without a child a signal is meant for us: it ends the reports. A later run removes the folder. */
+/* Without a child, a signal is meant for this process: it ends the reports. A later run removes the
+ * folder. */
 static void reset_signals(void)
 {
 	size_t i;

@@ -274,7 +274,7 @@ static char *spell_leak(const struct cm_snapshot *snapshot, const struct leak *l
 	return text;
 }
 
-/* Stacks of which the same is shown become one. *count is reduced. -ENOMEM. */
+/* Joins stacks that look the same in the report, and reduces *count. -ENOMEM. */
 static int merge(const struct cm_snapshot *snapshot, const struct cm_view *view, struct leak *leaks,
 		 size_t *count)
 {

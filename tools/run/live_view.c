@@ -37,7 +37,7 @@ int cm_live_view_open(const struct cm_options *options, struct cm_live_view *ret
 	return 0;
 }
 
-/* A process group of its own: what is typed is the view's, and Ctrl-C ends the view alone. */
+/* A process group of its own: the view gets what is typed, and Ctrl-C ends the view alone. */
 void cm_live_view_leave_terminal(const struct cm_live_view *view)
 {
 	const int nothing = view->log < 0 ? -1 : open("/dev/null", O_RDONLY | O_CLOEXEC);

@@ -61,7 +61,7 @@ static bool find_program(const char *name, char path[PATH_MAX], struct stat *ret
 	return false;
 }
 
-/* The loader ignores paths where the program has more rights than who starts it. */
+/* The loader ignores paths if the program has more rights than the user who starts it. */
 static bool is_secure(const char *path, const struct stat *st)
 {
 	struct statvfs system;
@@ -133,7 +133,7 @@ static bool read_loader(int fd, const Elf64_Ehdr *header, char loader[PATH_MAX])
 	return true;
 }
 
-/* A loader that is called as a program names none itself, and takes the library. */
+/* A loader that is started as a program names no loader itself. It preloads the library. */
 static bool is_loader(const char *path)
 {
 	const char *name = strrchr(path, '/');

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Whether the loader of a program takes a library by LD_PRELOAD, as far as its file tells. It does
- * not say what the programs are that this one starts.
+ * Whether the loader of a program takes a library by LD_PRELOAD, as far as the program's file
+ * tells. Says nothing about programs that this one starts.
  */
 #ifndef CM_TOOLS_RUN_LOADER_H
 #define CM_TOOLS_RUN_LOADER_H

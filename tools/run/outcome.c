@@ -41,13 +41,13 @@ void cm_run_outcome_add(struct cm_run_outcome *outcome, const struct cm_device_r
 	outcome->devices++;
 }
 
-/* Is it as much as this share of the reserved memory, and worth an option? */
+/* Is it at least this share of the reserved memory, and enough to suggest an option? */
 static bool is_much(const struct cm_run_outcome *outcome, int64_t bytes, int share)
 {
 	return bytes >= WORTH_BYTES && bytes >= outcome->peak_reserved / share;
 }
 
-/* One sentence for each reason; the first one that holds is given, the gravest first. */
+/* One sentence for each reason, the gravest first. The first one that holds is printed. */
 void cm_run_outcome_advise(const struct cm_run_outcome *outcome, char *text, size_t bytes)
 {
 	const double hits = cm_hit_rate(outcome->hits, outcome->misses);

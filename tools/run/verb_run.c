@@ -193,7 +193,7 @@ static int start(const struct variable *variables, char **args)
 	return err == ENOENT ? CM_EXIT_NOT_FOUND : CM_EXIT_NOT_EXECUTABLE;
 }
 
-/* NVTX loads one tool: an earlier one is kept. */
+/* NVTX loads only one tool. If the variable names one already, it stays. */
 static const char *find_nvtx(const struct cm_options *options, const char *library)
 {
 	const char *other = getenv(NVTX_VARIABLE);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Actions on a process, which are asked twice.
+ * Actions on a process. The user confirms each one twice.
  */
 #include <stdio.h>
 #include <string.h>
@@ -31,7 +31,7 @@ static const char *deed_of(const struct cm_top_request *request)
 	return "do nothing to";
 }
 
-/* Why nothing may be done to the process; NULL: it may. */
+/* Why no action on the process is allowed; NULL: it is. */
 static const char *refuse(const struct cm_top *top, const struct cm_top_row *row)
 {
 	if (top->replay.on)

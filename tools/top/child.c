@@ -49,7 +49,7 @@ int cm_child_start(struct cm_child *child, const char *path, const char *const *
 	return 0;
 }
 
-/* Adds to the text. What is beyond its limit is read and dropped. */
+/* Adds to the text. Output beyond its limit is read and dropped. */
 static void keep_text(struct cm_child *child, const char *bytes, size_t count)
 {
 	char *text;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Another command of cudamemstat, run beside the screen; what it prints is kept. So an action does
- * what its command does, and neither a process that does not answer nor the search for names of
- * functions stops the screen.
+ * Runs another command of cudamemstat beside the screen, and keeps what it prints. So an action
+ * does what its command does, and the screen waits neither for a process that does not answer nor
+ * for names of functions.
  */
 #ifndef CM_TOOLS_TOP_CHILD_H
 #define CM_TOOLS_TOP_CHILD_H

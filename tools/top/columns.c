@@ -48,7 +48,7 @@ int cm_top_column_width(size_t column, bool exact)
 	return name > number ? name : number;
 }
 
-/* In this order, from screens of this width on. */
+/* In this order. Each column appears on screens of at least this width. */
 static const struct {
 	uint8_t column;
 	int from;

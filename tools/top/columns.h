@@ -16,11 +16,11 @@ enum cm_top_column {
 
 extern const struct cm_column_set cm_top_column_set;
 
-/* Cells of a column in the table, where sizes are `exact` bytes or rounded; 0: what is left of the
+/* Cells of a column in the table; sizes are `exact` bytes or rounded. 0: what is left of the
  * line. */
 int cm_top_column_width(size_t column, bool exact);
 
-/* The columns for a screen of this width where none are named. Returns their number; at most
+/* The columns for a screen of this width, if the user has named none. Returns their number, at most
  * CM_COLUMNS_MAX. */
 size_t cm_top_columns_usual(int width, uint8_t *ret_columns);
 

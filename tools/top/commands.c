@@ -56,7 +56,7 @@ static int run_command(struct cm_commands *commands, struct words *words, int wh
 	return err;
 }
 
-/* Signals the very process that was asked about: its number may belong to another by now. */
+/* Signals the process that the user was asked about: by now its pid may belong to another one. */
 static int terminate(const struct cm_top_request *request)
 {
 	const int fd = (int)syscall(SYS_pidfd_open, request->pid, 0);
@@ -182,7 +182,7 @@ static void say_answer(struct cm_top *top, const struct cm_child *child)
 	}
 	while (child->length && strlen(text) && text[strlen(text) - 1] == '\n')
 		text[strlen(text) - 1] = '\0';
-	/* A complaint is its first line, advice may follow it. */
+	/* The first line is the complaint; advice may follow it. */
 	if (good && strrchr(text, '\n'))
 		line = strrchr(text, '\n') + 1;
 	cm_top_say(top, !good, "%s", line + strspn(line, " "));

@@ -32,7 +32,7 @@ int64_t cm_graph_peak(const struct cm_graph *graph, const struct cm_top_history 
 	return peak;
 }
 
-/* How many of `steps` a value takes; what is not 0 takes one at least. */
+/* How many of `steps` a value takes; a value above 0 takes at least one. */
 static int steps_of(int64_t value, int64_t scale, int steps)
 {
 	const double share = (double)value / (double)scale;

@@ -29,8 +29,8 @@ static inline void cm_top_history_add(struct cm_top_history *history, struct cm_
 }
 
 /*
- * The point that is `age` samples old, 0 the youngest; `held` samples at the young end are not to
- * be shown. NULL: there is none, or no longer.
+ * The point that is `age` samples old; 0 is the youngest one that is shown, as the `held` samples
+ * after it are left out. NULL: there is no such point, or it was overwritten.
  */
 static inline const struct cm_top_point *cm_top_history_at(const struct cm_top_history *history,
 							   uint64_t held, uint64_t age)

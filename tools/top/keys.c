@@ -109,7 +109,7 @@ static bool move_by_key(struct cm_top *top, int key)
 	}
 }
 
-/* Sorts by the column on the screen that is so many to the right of the present one. */
+/* Sorts by the column that stands `by` columns to the right of the present one. */
 static void move_sort(struct cm_top *top, int by)
 {
 	size_t i;
@@ -282,7 +282,7 @@ static enum cm_top_wish open_by_key(struct cm_top *top, int key)
 	return CM_TOP_WISH_NOTHING;
 }
 
-/* Esc takes the filter away, if there is one, and else ends. */
+/* Esc removes the filter. Without a filter it quits. */
 static enum cm_top_wish escape(struct cm_top *top)
 {
 	if (!top->filter[0])
@@ -310,7 +310,7 @@ static enum cm_top_wish key_in_table(struct cm_top *top, int key)
 	return paused && !top->paused ? CM_TOP_WISH_TAKE : CM_TOP_WISH_NOTHING;
 }
 
-/* The help and the details: a text that scrolls. */
+/* Keys in the help and the details, which are texts that scroll. */
 static enum cm_top_wish key_in_text(struct cm_top *top, int key)
 {
 	switch (key) {
@@ -366,7 +366,7 @@ void cm_top_add_columns(struct cm_top *top)
 		if (k == top->columns)
 			top->column[top->columns++] = top->added[i];
 	}
-	/* COMMAND takes what is left of the line: nothing fits behind it. */
+	/* COMMAND takes the rest of the line, so it has to be the last column. */
 	for (k = 0; k + 1 < top->columns; k++)
 		if (top->column[k] == CM_WATCH_COLUMN_COMMAND) {
 			memmove(&top->column[k], &top->column[k + 1], top->columns - k - 1);

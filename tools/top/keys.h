@@ -44,7 +44,7 @@ enum cm_top_wish cm_top_click(struct cm_top *top, const struct cm_canvas *canvas
 
 /* Begins to ask about an action on the selected process, or says why it cannot be done. */
 void cm_top_ask(struct cm_top *top, enum cm_top_action action);
-/* Takes the answer: goes on to the next question, or forgets the action. */
+/* Takes the answer: asks the next question, lets the action begin, or drops it. */
 enum cm_top_wish cm_top_answer(struct cm_top *top, int key);
 /* The question that is open. */
 void cm_top_question(const struct cm_top *top, char *text, size_t bytes);

@@ -236,7 +236,7 @@ static void note_card(struct cm_top_gpu *gpu, const struct cm_device_row *row)
 	gpu->free_known = true;
 }
 
-/* A sample that was torn is left out: the row keeps the figures of the one before. */
+/* A torn sample is left out: the row keeps the figures of the one before. */
 static void take_device(struct cm_top *top, struct cm_top_row *row,
 			const struct cm_watched *watched, const struct cm_device_view *view,
 			uint64_t taken_ns, uint64_t time_ns)
@@ -309,7 +309,7 @@ static void clear_sums(struct cm_top_gpu *gpu)
 	gpu->processes = 0;
 }
 
-/* What a process had when it crashed is no longer on the card. */
+/* The memory that a process had when it crashed is no longer on the card. */
 static bool holds_memory(const struct cm_top_row *row)
 {
 	return row->gpu >= 0 && (row->life == CM_LIFE_RUNNING || row->life == CM_LIFE_STOPPED);
@@ -327,14 +327,14 @@ static void add_sums(struct cm_top_gpu *gpu, const struct cm_top_row *row)
 }
 
 /*
- * The driver's answer is older than the sums, so it may contradict them: then less is free. Others
- * have what is neither free nor ours.
+ * The driver's answer is older than the sums. If the two contradict each other, the sums count and
+ * less is free. What is neither free nor ours is in use by others.
  */
 static void balance(struct cm_top_gpu *gpu)
 {
 	const int64_t rest = cm_wrap_sub(cm_wrap_sub(gpu->total, gpu->reserved), gpu->others);
 
-	/* What the driver said to a process that has ended is of a time when it was there. */
+	/* What the driver told a process that has ended is out of date. */
 	if (!gpu->processes)
 		gpu->free_known = false;
 	if (!gpu->free_known) {
@@ -410,7 +410,7 @@ static void hold_row(struct cm_top_row *row, const struct cm_device_view *view,
 	sums[row->gpu].reserved = cm_wrap_add(sums[row->gpu].reserved, point.reserved);
 }
 
-/* Lets the histories grow, all by one sample, and nothing else. */
+/* Adds one sample to each history, and changes nothing else. */
 static void hold(struct cm_top *top, const struct cm_watch_sample *sample)
 {
 	struct cm_top_point sums[CM_TOP_GPUS_MAX] = {0};
@@ -454,7 +454,7 @@ void cm_top_forget(struct cm_top *top)
 	}
 }
 
-/* Selects what was selected before everything was forgotten, once it is there again. */
+/* Restores the selection from before the model was cleared, once that process is there again. */
 static void select_wanted(struct cm_top *top)
 {
 	size_t i;

@@ -28,7 +28,7 @@ enum cm_top_group {
 	CM_TOP_GROUP_COUNT
 };
 
-/* What tells a row from all others. */
+/* What identifies a row. */
 struct cm_top_key {
 	pid_t pid;
 	uint64_t start_time;
@@ -119,7 +119,7 @@ enum cm_top_action {
 	CM_TOP_ACTION_TERM,
 };
 
-/* What is to be done to whom, while it is asked. */
+/* The action that the user is asked to confirm. */
 struct cm_top_request {
 	enum cm_top_action action;
 	pid_t pid;
@@ -129,7 +129,7 @@ struct cm_top_request {
 	char file[CM_TOP_TEXT_BYTES];
 };
 
-/* Where a recording is, which the source has; all zero: what runs now is shown. */
+/* The state of a recording that is played; all zero: the view is live. */
 struct cm_top_replay {
 	bool on;
 	bool ended;
@@ -194,25 +194,27 @@ struct cm_top {
 void cm_top_init(struct cm_top *top);
 void cm_top_fini(struct cm_top *top);
 
-/* Takes a sample in. While the display is paused only the histories grow. 0 or -ENOMEM. */
+/* Adds a sample. While the display is paused, only the histories grow. 0 or -ENOMEM. */
 int cm_top_update(struct cm_top *top, const struct cm_watch_sample *sample);
 
-/* Forgets all processes and cards, but what is selected, before samples of another time come. */
+/* Forgets all processes and cards before samples of another time come, but remembers the
+ * selection. */
 void cm_top_forget(struct cm_top *top);
 
-/* Filters, groups and sorts anew, and keeps the selection. 0 or -ENOMEM. */
+/* Filters, groups and sorts again, and keeps the selection. 0 or -ENOMEM. */
 int cm_top_arrange(struct cm_top *top);
 
-/* Selects a line of `shown`; beyond the end the last one. */
+/* Selects a line of `shown`; a number beyond the end selects the last one. */
 void cm_top_select(struct cm_top *top, size_t line);
 
-/* Takes a condition of --where; "" takes it away. False: it is wrong, and `message` says why. */
+/* Sets a condition as of --where; "" removes it. False: it is wrong, and `message` says why. */
 bool cm_top_set_filter(struct cm_top *top, const char *text);
 
 __attribute__((format(printf, 3, 4))) void cm_top_say(struct cm_top *top, bool alarming,
 						      const char *format, ...);
 
-/* Takes over a text about the selected process, from malloc; NULL: none. */
+/* Sets the text about the selected process. It is from malloc, and the model frees it. NULL:
+ * none. */
 void cm_top_set_detail(struct cm_top *top, char *text);
 
 /* Whether block tables are to be read: a column on the screen or the filter needs them. */

@@ -38,7 +38,7 @@ static bool is_shown(const struct cm_top *top, const struct cm_top_row *row)
 	return cm_where_holds(top->where, row->value);
 }
 
-/* A row for a group, empty. The rows of earlier groups are used again. */
+/* An empty row for a group. The rows of earlier groups are reused. */
 static struct cm_top_row *take_group(struct cm_top *top, const char *name)
 {
 	struct cm_top_row *row;
@@ -98,7 +98,7 @@ static void name_group(struct cm_top_row *group)
 	(void)snprintf(group->group, sizeof(group->group), "%s (%zu)", group->comm, group->members);
 }
 
-/* The order of two values, smallest first; what is missing comes before all. */
+/* Compares two values, smallest first. A missing value comes before all others. */
 static int compare_values(const struct cm_value *a, const struct cm_value *b)
 {
 	if (!a->kind || !b->kind)
@@ -113,7 +113,7 @@ static int compare_values(const struct cm_value *a, const struct cm_value *b)
 /* qsort passes no context: single-threaded, as the header says. */
 static const struct cm_top *sorted;
 
-/* Texts from A on, numbers from the largest on; rows that are equal stay as they were. */
+/* Texts in ascending order, numbers in descending order. Equal rows keep their order. */
 static int by_sort(const void *a, const void *b)
 {
 	const struct cm_top_row *x = *(struct cm_top_row *const *)a;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Another time of a recording in the model. Knows no terminal.
+ * Moves the model to another time of a recording. Knows no terminal.
  */
 #ifndef CM_TOOLS_TOP_REPLAY_H
 #define CM_TOOLS_TOP_REPLAY_H
@@ -13,7 +13,7 @@
  * 0, or an error of the source or -ENOMEM.
  */
 int cm_top_seek(struct cm_top *top, struct cm_watch_source *source, int64_t by_ns);
-/* The same for the sample that would be taken next: where --at has gone to. */
+/* The same for the sample that would be taken next, which --at has chosen. */
 int cm_top_lead_in(struct cm_top *top, struct cm_watch_source *source);
 
 #endif

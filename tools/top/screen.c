@@ -26,7 +26,7 @@
 #define CATCH_UP_NS (CM_NS_PER_S / 20) /* how long samples of a fast recording are taken in a row */
 #define ESCAPE_MS   25                 /* how long a key that begins with Esc may take */
 
-/* Signals are blocked but while the screen waits, so that nothing is half drawn when one comes. */
+/* Signals are delivered only while the screen waits, so none finds a frame half drawn. */
 static volatile sig_atomic_t ended, continued;
 
 struct screen {
@@ -52,7 +52,7 @@ static void note_continued(int number)
 	continued = 1;
 }
 
-/* Before ncurses, which leaves handlers that are there alone. */
+/* Called before ncurses starts, which does not replace handlers that are set. */
 static void catch_signals(struct screen *screen)
 {
 	static const int ends[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
@@ -187,7 +187,7 @@ static int take_one(struct screen *screen)
 	return cm_top_update(screen->top, &sample);
 }
 
-/* Takes the next sample; of a recording that is played fast all that are due. */
+/* Takes the next sample; of a recording that is played fast, all that are due. */
 static int take_sample(struct screen *screen)
 {
 	const uint64_t begun = cm_monotonic_ns();
@@ -220,7 +220,7 @@ static int seek(struct screen *screen)
 	return err < 0 ? err : 0;
 }
 
-/* Is a recording, which stands still while it is paused? */
+/* Is this a recording that is paused? A paused recording takes no samples. */
 static bool stands_still(const struct screen *screen)
 {
 	return screen->top->paused && screen->top->replay.on;
@@ -265,7 +265,7 @@ static enum cm_top_wish obey_mouse(struct screen *screen)
 	return CM_TOP_WISH_NOTHING;
 }
 
-/* Does what the model wishes. 1: the user quits; or a negative errno. */
+/* Does what the model asks for. 1: the user quits; or a negative errno. */
 static int grant(struct screen *screen, enum cm_top_wish wish)
 {
 	switch (wish) {
@@ -287,7 +287,8 @@ static int grant(struct screen *screen, enum cm_top_wish wish)
 	return 0;
 }
 
-/* Obeys all keys that are there. 1: the user quits, or the input has ended; or negative errno. */
+/* Handles all keys that were typed. 1: the user quits, or the input has ended; or a negative
+ * errno. */
 static int obey_keys(struct screen *screen)
 {
 	int result, left, err = 0;
@@ -304,7 +305,7 @@ static int obey_keys(struct screen *screen)
 			err = grant(screen, cm_top_key(screen->top,
 						       translate(key, result == KEY_CODE_YES)));
 	}
-	/* Readable without anything to read: the end of the input, for ever. */
+	/* If the descriptor is readable but has no data, the input has ended. */
 	if (!err && !any && !ioctl(STDIN_FILENO, FIONREAD, &left) && !left)
 		return 1;
 	return err;
@@ -365,7 +366,7 @@ static int loop(struct screen *screen)
 	return err < 0 ? err : 0;
 }
 
-/* Ends as the signal would have ended us, so that a shell sees it. */
+/* Dies of the signal that asked for the end, so that a shell sees that. */
 static int end_as_signalled(const struct screen *screen, int err)
 {
 	if (ended) {

@@ -9,8 +9,8 @@
 #include "tools/top/model.h"
 
 /*
- * Shows the model until the user quits, the terminal goes or a signal ends it; the terminal is then
- * as before. 0, or an exit code after a complaint.
+ * Shows the model until the user quits, the terminal closes or a signal asks for the end, and then
+ * restores the terminal. 0, or an exit code after a complaint.
  */
 int cm_top_screen(const struct cm_options *options, struct cm_top *top,
 		  struct cm_watch_source *source);

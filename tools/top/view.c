@@ -82,7 +82,7 @@ static void draw_title(const struct cm_top *top, struct cm_canvas *canvas)
 		(void)cm_canvas_print(canvas, 0, x, width - x, bold, "  filter: %s", top->filter);
 }
 
-/* The keys that are offered on the last line; a click on one is the key. */
+/* The keys that the last line offers. A click on one of them acts as the key. */
 static const struct {
 	const char *name;
 	const char *does;
@@ -166,7 +166,7 @@ static void draw_last_line(const struct cm_top *top, struct cm_canvas *canvas)
 		draw_keys(top, canvas, y);
 }
 
-/* A filter that is wrong is told above the line that it is typed in. */
+/* What is wrong with a filter stands above the line in which it is typed. */
 static void draw_mistake(const struct cm_top *top, struct cm_canvas *canvas)
 {
 	const int y = canvas->height - 2;
@@ -177,7 +177,7 @@ static void draw_mistake(const struct cm_top *top, struct cm_canvas *canvas)
 	(void)cm_canvas_text(canvas, y, 0, canvas->width, alarm_pen, top->message);
 }
 
-/* The table alone, or with what lies over its lower part. */
+/* The table, and what covers its lower part. */
 static void draw_body(struct cm_top *top, struct cm_canvas *canvas, int y, int height)
 {
 	int detail;
@@ -187,7 +187,7 @@ static void draw_body(struct cm_top *top, struct cm_canvas *canvas, int y, int h
 	} else if (top->mode == CM_TOP_MENU_SORT || top->mode == CM_TOP_MENU_COLUMNS) {
 		cm_view_menu(top, canvas, y, height);
 	} else if (top->mode == CM_TOP_DETAIL) {
-		/* A few lines of the table stay where there is room. */
+		/* If there is room, a few lines of the table stay visible. */
 		detail = height < 20 ? height : height - height / 4;
 		if (height > detail)
 			cm_view_table(top, canvas, y, height - detail);
@@ -212,7 +212,7 @@ void cm_view_draw(struct cm_top *top, struct cm_canvas *canvas)
 		cm_top_add_columns(top);
 	}
 	draw_title(top, canvas);
-	/* The details of a process want the room more. */
+	/* The details of a process need the room more than the cards do. */
 	gpus = top->mode == CM_TOP_DETAIL && canvas->height < DETAIL_HEIGHT
 		       ? 0
 		       : cm_view_gpus_height(top, canvas->height);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A block for each card: whose its memory is, and how that was.
+ * A block for each card: who uses its memory, now and in the past minutes.
  */
 #include <stdio.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 static const struct cm_pen plain = {CM_COLOR_PLAIN, 0};
 static const struct cm_pen bold = {CM_COLOR_PLAIN, CM_ATTR_BOLD};
 
-/* Lines of one card, where all have so many. */
+/* Lines of one card; all cards have the same number. */
 static int block_height(size_t gpus, int height)
 {
 	const int each = gpus ? (height / 2 - 1) / (int)gpus : 0;
@@ -56,7 +56,7 @@ static void fill_parts(const struct cm_top_gpu *gpu, struct part parts[PARTS])
 	parts[4] = (struct part){gpu->others, CM_COLOR_OTHERS, 0x259a, L'x', "others", "others"};
 }
 
-/* The parts end where their sum ends, so that roundings do not add up. */
+/* Each part ends at the rounded sum of the parts so far, so that rounding errors do not add up. */
 static void draw_bar(struct cm_canvas *canvas, const struct cm_top_gpu *gpu, int y, int x,
 		     int width)
 {

@@ -20,7 +20,7 @@ static const struct cm_pen plain = {CM_COLOR_PLAIN, 0};
 static const struct cm_pen bold = {CM_COLOR_PLAIN, CM_ATTR_BOLD};
 static const struct cm_pen bar = {CM_COLOR_PLAIN, CM_ATTR_REVERSE};
 
-/* With the key that leads back, if there is room for it. */
+/* Names the key that closes the page, if there is room. */
 static void draw_heading(struct cm_canvas *canvas, int y, const char *text)
 {
 	static const char back[] = "   Esc: back";

@@ -30,7 +30,8 @@ static bool is_scrolled_away(const struct cm_top *top, size_t i)
 	return i && i <= top->first_column;
 }
 
-/* Are the smallest values at the top? Of numbers only if that was asked for. */
+/* Are the smallest values at the top? Numbers are in descending order unless the user reversed
+ * them. */
 static bool is_rising(const struct cm_top *top)
 {
 	return top->reverse == (cm_top_column_set.columns[top->sort].align == CM_ALIGN_RIGHT);
@@ -109,14 +110,14 @@ static void draw_value(const struct cm_top *top, struct cm_canvas *canvas,
 	length = (int)strlen(text);
 	if (cm_top_column_set.columns[column].align == CM_ALIGN_RIGHT && length < width)
 		x += width - length;
-	/* A number that is cut would be another number. */
+	/* A number is never cut: it would read as another number. */
 	if (length > width)
 		cm_canvas_fill(canvas, y, x, width, pen, L'*');
 	else
 		(void)cm_canvas_text(canvas, y, x, width, pen, text);
 }
 
-/* A group has its name in place of the columns that it has no values for. */
+/* The name of a group takes the place of the columns for which it has no values. */
 static void draw_group_name(const struct cm_top *top, struct cm_canvas *canvas,
 			    const struct cm_top_row *row, int y, struct cm_pen pen)
 {

@@ -44,7 +44,7 @@ static void note_recent(struct cm_bytes_recent *recent, int64_t change)
 	recent->change[0] = change;
 }
 
-/* The place of a change among the recent ones, or of its opposite. False: it is not there. */
+/* The place of a change, or of its opposite, among the recent ones. False: neither is there. */
 static bool find_recent(const struct cm_bytes_recent *recent, int64_t change, uint64_t *ret_place)
 {
 	const int64_t opposite = (int64_t) - (uint64_t)change;
@@ -59,7 +59,7 @@ static bool find_recent(const struct cm_bytes_recent *recent, int64_t change, ui
 	return false;
 }
 
-/* The sign goes to the lowest bit, so that small numbers of either sign are short. */
+/* The sign is stored in the lowest bit, so that small numbers of either sign are short. */
 static uint64_t fold(int64_t value)
 {
 	return (uint64_t)value << 1 ^ (value < 0 ? UINT64_MAX : 0);
@@ -137,7 +137,7 @@ int64_t cm_bytes_get_change(struct cm_bytes_reader *reader, struct cm_bytes_rece
 	if (first & MORE)
 		folded |= cm_bytes_get_number(reader, UINT64_MAX >> 5) << 5;
 	value = folded >> 1 ^ (folded & 1 ? UINT64_MAX : 0);
-	/* The product of a hostile number wraps. */
+	/* The product wraps if the number is hostile. */
 	change = (int64_t)((first & 3) == KIND_UNITS ? value * UNIT : value);
 	if ((first & 3) == KIND_RECENT)
 		change = get_recent(reader, folded, recent);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The bytes of a sample in a recording, written and read piece by piece. Numbers take as many
- * groups of seven bits as they need, the lowest first. A reader that is asked for more than there
- * is, or for what makes no sense, is `bad` from then on and answers 0.
+ * The bytes of a sample in a recording, written and read one value at a time. Numbers take as many
+ * groups of seven bits as they need, the lowest first. When a reader meets the end of the data or a
+ * value that makes no sense, it becomes `bad`, and returns 0 from then on.
  */
 #ifndef CM_TOOLS_WATCH_BYTES_H
 #define CM_TOOLS_WATCH_BYTES_H
@@ -28,9 +28,9 @@ struct cm_bytes_recent {
 };
 
 /*
- * A difference. Multiples of 512 are stored divided: blocks and segments are such multiples. One
- * that was there just now, or its opposite, is stored as its place in `recent`: what one figure
- * gains another one often loses.
+ * A difference. Multiples of 512, as sizes of blocks and segments are, are stored divided by 512.
+ * If the same difference or its opposite was stored shortly before, its place in `recent` is
+ * stored: what one figure gains another one often loses.
  */
 void cm_bytes_put_change(struct cm_bytes *bytes, int64_t change, struct cm_bytes_recent *recent);
 /* A text, after its length. */

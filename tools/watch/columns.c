@@ -7,7 +7,7 @@
 #include "stats/text.h"
 #include "tools/processes/smi_index.h"
 
-/* In this file the columns go by their names in columns.def. */
+/* In this file the columns have their names of columns.def. */
 #define COLUMN(ID) CM_WATCH_COLUMN_##ID
 
 void cm_watch_fill_process(const struct cm_watched *watched, struct cm_value *values)

@@ -27,7 +27,7 @@ struct cm_watch_texts {
 	char pci[CM_PCI_BYTES];
 };
 
-/* Fills what is known without a device; the values point into the sample. */
+/* Fills the columns that need no device; the values point into the sample. */
 void cm_watch_fill_process(const struct cm_watched *watched, struct cm_value *values);
 /* Fills the columns of one device of the process; the values point into *texts. */
 void cm_watch_fill_device(const struct cm_watched *watched, const struct cm_device_view *view,

@@ -8,9 +8,9 @@
 #include "stats/counters.h"
 #include "tools/output/reserve.h"
 
-/* In the number that says which values of a process changed. */
+/* Bits of the number that says which values of a process changed. */
 #define DEVICE_CHANGED (UINT64_C(1) << CM_DELTA_VALUE_COUNT)
-/* Two samples of a process differ in this by the time that it took to read it. */
+/* Between two samples this differs by the time that reading took. */
 #define BORN_SLACK_NS (2 * UINT64_C(1000000000))
 
 void cm_delta_fini(struct cm_delta *last)
@@ -23,7 +23,7 @@ void cm_delta_fini(struct cm_delta *last)
 	memset(last, 0, sizeof(*last));
 }
 
-/* What does not change in the life of a process. */
+/* What never changes while a process lives. */
 static void write_process(const struct cm_delta_process *to, struct cm_bytes *bytes)
 {
 	const struct cm_process *process = &to->process;
@@ -128,7 +128,7 @@ static bool is_same_text(const struct cm_delta_process *old, const struct cm_wat
 	       !strcmp(old->identity.slurm_job_id, watched->identity.slurm_job_id);
 }
 
-/* Whether only what changes in the life of a process is different. */
+/* Whether only what may change while a process lives is different. */
 static bool is_same_process(const struct cm_delta_process *old, const struct cm_watched *watched,
 			    uint64_t time_ns, uint32_t devices)
 {
@@ -141,7 +141,7 @@ static bool is_same_process(const struct cm_delta_process *old, const struct cm_
 	    old->process.error != process->error || old->devices != devices ||
 	    !is_same_text(old, watched))
 		return false;
-	/* The wall clock may have been set. */
+	/* The wall clock may have been set meanwhile. */
 	if (process->age_ns && process->age_ns < time_ns &&
 	    born - old->born_ns + BORN_SLACK_NS > 2 * BORN_SLACK_NS)
 		return false;
@@ -166,7 +166,7 @@ static size_t find_old(const struct cm_delta *last, const struct cm_watched *wat
 	return last->count;
 }
 
-/* Takes a process of the last sample over; each can be taken once. */
+/* Takes over a process of the last sample; each can be taken once. */
 static struct cm_delta_process take_old(struct cm_delta *last, size_t place)
 {
 	const struct cm_delta_process old = last->process[place];
@@ -187,7 +187,7 @@ const struct cm_delta_card *cm_delta_find_card(const struct cm_delta *last, cons
 	return NULL;
 }
 
-/* Lists the cards of the processes; those that stay keep what is free on them. */
+/* Lists the cards of the processes. Cards that were there before keep their free bytes. */
 static void list_cards(struct cm_delta *last)
 {
 	const struct cm_delta old = *last;
@@ -211,7 +211,7 @@ static void list_cards(struct cm_delta *last)
 	}
 }
 
-/* Takes a new list of processes over. */
+/* Takes over a new list of processes. */
 static void replace(struct cm_delta *last, struct cm_delta *next)
 {
 	size_t i;

@@ -103,8 +103,8 @@ static size_t count_equal(const int64_t *a, const int64_t *b)
 	return equal;
 }
 
-/* The place of the past state that is most like this one, plus 1; 0: the last sample is as much
- * like it. */
+/* The place of the past state that is most like this one, plus 1; 0: the last sample is at least as
+ * much like it. */
 static uint32_t find_past(const struct cm_delta_device *device, const int64_t *figure)
 {
 	const int64_t *state = figure + CM_DELTA_STATE_FIRST;
@@ -121,7 +121,7 @@ static uint32_t find_past(const struct cm_delta_device *device, const int64_t *f
 	return found;
 }
 
-/* Goes back to a past state, from which the changes count. */
+/* Returns to a past state, to which the changes are then added. */
 static void go_back(struct cm_delta_device *device, uint32_t past)
 {
 	if (past)
@@ -129,7 +129,7 @@ static void go_back(struct cm_delta_device *device, uint32_t past)
 		       sizeof(device->past[0]));
 }
 
-/* Keeps the state that a device is in, if it is new. */
+/* Keeps the present state of a device, if it is new. */
 static void keep_state(struct cm_delta_device *device)
 {
 	const int64_t *state = device->figure + CM_DELTA_STATE_FIRST;

@@ -28,7 +28,7 @@ struct live {
 	struct cm_device_view *devices; /* of all */
 	size_t devices_room;
 	struct timespec dir_changed;
-	bool scan_again;     /* a region that was just being made was left out */
+	bool scan_again;     /* a region that was being created was left out */
 	uint64_t scanned_ns; /* CLOCK_MONOTONIC; 0: never */
 	uint64_t taken_ns;
 };
@@ -72,8 +72,8 @@ static void identify(const struct cm_process *process, struct cm_watched *watche
 		cm_identity_read(process->reader->pid, &watched->identity);
 }
 
-/* Finds the processes anew, those of `target` or all. 0, or an exit code after a complaint; the old
- * ones stay then. */
+/* Finds the processes again, those of `target` or all. 0, or an exit code after a complaint: then
+ * the old ones stay. */
 static int scan(struct live *live, const char *target)
 {
 	struct cm_processes found;
@@ -97,7 +97,7 @@ static int scan(struct live *live, const char *target)
 	return CM_EXIT_OK;
 }
 
-/* Has a file come or gone in the region folder? */
+/* Was a file added to the region folder, or removed from it? */
 static bool has_folder_changed(struct live *live)
 {
 	const char *dir = live->options->dir ? live->options->dir : CM_REGION_DIR;
@@ -110,7 +110,7 @@ static bool has_folder_changed(struct live *live)
 	return before.tv_sec != st.st_mtim.tv_sec || before.tv_nsec != st.st_mtim.tv_nsec;
 }
 
-/* A file that is named is read until the end, whatever comes. */
+/* A file that the user has named is read until the end, whatever happens to it. */
 static bool is_scan_due(struct live *live)
 {
 	const uint64_t since = cm_monotonic_ns() - live->scanned_ns;

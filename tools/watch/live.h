@@ -10,8 +10,8 @@
 #include "tools/watch/source.h"
 
 /*
- * Opens what --pid, --device, --region and --dir select. 0, or an exit code after a complaint;
- * finding nothing is an error only for --pid. `options` must outlive the source.
+ * Opens what --pid, --device, --region and --dir select. 0, or an exit code after a complaint; to
+ * find nothing is an error only with --pid. `options` must outlive the source.
  */
 int cm_watch_live_open(const struct cm_options *options, struct cm_watch_source **ret_source);
 

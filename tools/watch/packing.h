@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Compression piece by piece: each piece can be unpacked as soon as it is there, with those before
- * it since the last restart. Builds without zlib store pieces as they are.
+ * Compression piece by piece: a piece can be unpacked as soon as it and those before it since the
+ * last restart have arrived. Builds without zlib store pieces uncompressed.
  */
 #ifndef CM_TOOLS_WATCH_PACKING_H
 #define CM_TOOLS_WATCH_PACKING_H

@@ -12,8 +12,8 @@
 
 #include "tools/cli/exits.h"
 
-/* Ten minutes at 1 s: a reader that looks for a time reads that much, in some 20 ms. The frame that
- * needs none before it takes as much as ten others. */
+/* Ten minutes at 1 s: a reader that looks for a time reads that much, in some 20 ms. A frame that
+ * needs none before it is ten times as large as the others. */
 #define KEY_FRAMES 600
 
 struct cm_recorder {
@@ -57,7 +57,7 @@ static int put_header(struct cm_recorder *recorder)
 	return write_all(recorder->fd, &header, sizeof(header));
 }
 
-/* Goes on behind the last whole frame of a recording. 0, or an exit code after a complaint. */
+/* Continues a recording after its last whole frame. 0, or an exit code after a complaint. */
 static int resume(struct cm_recorder *recorder, const char *path)
 {
 	char why[CM_RECORDING_WHY_BYTES];
@@ -131,7 +131,7 @@ int cm_recorder_open(const char *path, struct cm_recorder **ret_recorder)
 	return CM_EXIT_OK;
 }
 
-/* Puts header and bytes of the frame one behind the other into `packed`. 0, -ENOMEM. */
+/* Puts the header of the frame, and then its bytes, into `packed`. 0, -ENOMEM. */
 static int pack(struct cm_recorder *recorder, const struct cm_watch_sample *sample, uint32_t flags)
 {
 	struct cm_bytes *packed = &recorder->packed, *plain = &recorder->plain;
@@ -169,7 +169,7 @@ int cm_recorder_add(struct cm_recorder *recorder, const struct cm_watch_sample *
 	if (!err)
 		err = write_all(recorder->fd, recorder->packed.data, recorder->packed.count);
 	if (err) {
-		/* A part of a frame at the end does no harm: readers ignore it. */
+		/* Part of a frame at the end does no harm: readers ignore it. */
 		(void)!ftruncate(recorder->fd, (off_t)recorder->end);
 		return err;
 	}

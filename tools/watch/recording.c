@@ -80,7 +80,8 @@ static int scan_frame(struct cm_recording *recording, char why[CM_RECORDING_WHY_
 
 	if (n < 0)
 		return refuse(why, (int)n, strerror((int)-n));
-	/* A machine that lost its power leaves zeros where data was not on the disk yet. */
+	/* After a loss of power the file has zeros in place of data that was not on the disk
+	 * yet. */
 	if (n < (ssize_t)sizeof(frame) || is_zero(&frame, sizeof(frame)))
 		return 0;
 	if (frame.header_check !=
@@ -99,7 +100,7 @@ static int scan_frame(struct cm_recording *recording, char why[CM_RECORDING_WHY_
 	place = &recording->place[recording->count++];
 	*place = (struct cm_recording_place){recording->end + sizeof(frame), frame.time_ns,
 					     frame.bytes, frame.flags, frame.check};
-	/* A clock that was set back must not confuse who looks for a time. */
+	/* A clock that was set back must not confuse the search for a time. */
 	if (recording->count > 1 && place->time_ns < place[-1].time_ns)
 		place->time_ns = place[-1].time_ns;
 	recording->end = place->offset + frame.bytes;

@@ -2,9 +2,9 @@
 /*
  * Recordings, cudamem-recording(5): the samples that `stat --record` took, for the views to play
  * back. A header of 128 bytes, then a frame a sample (tools/watch/delta.h), packed. A frame is
- * written by one call and has a header with checks of its own, so a recorder that is killed loses
- * at most the sample that it was writing. Every KEY_FRAMES frames, and where a recorder starts, a
- * frame needs none before it.
+ * written by one call and has a header with its own checks, so a recorder that is killed loses at
+ * most the sample that it was writing. One frame in KEY_FRAMES, and the first one of a recorder,
+ * needs none before it.
  *
  * A recording is foreign data to its reader. Single-threaded.
  */
@@ -87,12 +87,12 @@ int cm_recording_open_fd(int fd, struct cm_recording **ret_recording,
 			 char why[CM_RECORDING_WHY_BYTES]);
 /* Whether the file begins as recordings do. */
 bool cm_recording_is(const char *path);
-/* Finds the frames that were added meanwhile. 0, or as above. */
+/* Finds the frames that were added since. Returns as above. */
 int cm_recording_scan(struct cm_recording *recording, char why[CM_RECORDING_WHY_BYTES]);
 /* Reads a frame into recording->last. 0, -EBADMSG, -EIO, -ENOMEM: the frame is empty then. */
 int cm_recording_read(struct cm_recording *recording, size_t number);
-/* The first frame that is not older; the last one if there is none. Times that were set back count
- * as the time before. */
+/* The first frame that is not older; the last one if there is none. A time that was set back counts
+ * as the time before it. */
 size_t cm_recording_find(const struct cm_recording *recording, uint64_t time_ns);
 /* NULL is fine. */
 void cm_recording_close(struct cm_recording *recording);

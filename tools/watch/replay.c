@@ -16,10 +16,10 @@
 
 /* A pause in which nothing was recorded is played as one of this length. */
 #define PAUSE_NS CM_NS_PER_S
-/* At its end, a recording is looked at for new samples this often. */
+/* At the end of a recording, how often it is checked for new samples. */
 #define GROWS_NS CM_NS_PER_S
 
-/* No sample is waited for longer; the times of a recording may be anything. */
+/* The longest wait for a sample: the times in a recording are foreign data. */
 #define WAIT_MOST_NS (CM_NS_PER_S * 24 * 3600)
 
 #define MINUTE_NS (60 * CM_NS_PER_S)
@@ -35,7 +35,7 @@ struct replay {
 	size_t devices_room;
 };
 
-/* What is free on a card was said at the time of the sample, as far as the views are concerned. */
+/* For the views, the driver said at the time of the sample what is free on a card. */
 static void fill_free(const struct replay *replay, struct cm_device_row *row)
 {
 	const struct cm_delta_card *card = cm_delta_find_card(&replay->recording->last, row->uuid);
@@ -46,7 +46,7 @@ static void fill_free(const struct replay *replay, struct cm_device_row *row)
 	row->free_seen_ns = 1;
 }
 
-/* Fills the devices of a process that -d selects, behind those that are there already. */
+/* Appends the devices of a process that -d selects to those that are filled already. */
 static bool fill_devices(struct replay *replay, const struct cm_delta_process *from, size_t *count)
 {
 	struct cm_device_view *view;
@@ -137,7 +137,7 @@ static void set_due(struct replay *replay, size_t taken)
 		gap = PAUSE_NS;
 	wait = (double)gap / source->speed;
 	wait = wait < (double)WAIT_MOST_NS ? wait : (double)WAIT_MOST_NS;
-	/* Counted from when this one was due, so that small delays do not add up. */
+	/* Counted from the time at which this one was due, so that small delays do not add up. */
 	if (!source->due_ns || (now > source->due_ns && now - source->due_ns > (uint64_t)wait))
 		source->due_ns = now;
 	source->due_ns += (uint64_t)wait;
@@ -210,7 +210,7 @@ static int go_to(struct replay *replay, const char *at)
 			       "--at '%s' is no time; want +15m after the begin, -15m before the "
 			       "end, 14:05, 14:05:30 or '2026-03-04 14:05'",
 			       at);
-	/* A minute is near enough for a time that was typed without seconds. */
+	/* A time without seconds means any sample within its minute. */
 	if (time_ns > source->last_ns + CM_NS_PER_S ||
 	    (time_ns < source->first_ns && source->first_ns - time_ns > MINUTE_NS))
 		return cm_fail(CM_EXIT_USAGE, "--at '%s' is outside the recording, from %s to %s",

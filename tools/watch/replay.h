@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A recording as a source of samples. It has what the columns need, and no regions: block tables,
- * events, options and stacks are not in it.
+ * A recording as a source of samples. It has the figures of the columns, and no regions: no block
+ * tables, events, options or stacks.
  */
 #ifndef CM_TOOLS_WATCH_REPLAY_H
 #define CM_TOOLS_WATCH_REPLAY_H

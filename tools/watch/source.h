@@ -42,14 +42,14 @@ struct cm_watch_sample {
 struct cm_watch_source {
 	/*
 	 * Takes the next sample. A device whose counters changed while they were read is marked
-	 * `torn`: its figures are of no one moment. 0; -ENODATA: the recording is at its end; or a
-	 * negative errno. Blocks for as long as reading takes.
+	 * `torn`: its figures belong to different moments. 0; -ENODATA: the recording is at its
+	 * end; or a negative errno. Blocks while it reads.
 	 */
 	int (*take)(struct cm_watch_source *source, struct cm_watch_sample *ret_sample);
 	/*
-	 * Moves a recording by so many nanoseconds from the last sample, to the next one there; at
-	 * its ends it stays. Up to `before` samples that lead to that one are taken first; returns
-	 * how many. NULL: a live source.
+	 * Moves a recording by so many nanoseconds from the last sample, to the next sample there,
+	 * but not beyond its ends. Takes up to `before` samples that lead to that one first, and
+	 * returns how many. NULL: a live source.
 	 */
 	size_t (*seek)(struct cm_watch_source *source, int64_t by_ns, size_t before);
 	void (*close)(struct cm_watch_source *source);
