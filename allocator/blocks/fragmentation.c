@@ -15,7 +15,7 @@
 #define TURNOVERS    12  /* more with each turnover of poll_policy.h, all of it after so many */
 #define TAIL_SHARE   256 /* of the card may be pinned before segments are made to measure, */
 #define UNUSED_SHARE 32  /* of which so much may be unused */
-#define PACK_TENTHS  7   /* reserved, on pages: blocks go where they touch few of them */
+#define PACK_TENTHS  7   /* reserved, on pages: free ones are moved, few are touched */
 #define FULL_SHARE   32  /* not reserved, on pages: less is hardly any room */
 /* Limits that hold until 1/32 more is in use than when they were last reset: */
 #define FUTILE_MOST 1024u /* searches for pages that found no better place than a ready block */
@@ -93,6 +93,11 @@ static bool is_full(const struct cm_heap *heap)
 	const uint64_t card = card_bytes(heap);
 
 	return cm_device_reserved_locked(heap->device) + card / FULL_SHARE >= card;
+}
+
+bool cm_fragmentation_moves_pages_locked(const struct cm_heap *heap, uint64_t bytes)
+{
+	return is_share(heap, cm_device_reserved_locked(heap->device) + bytes, PACK_TENTHS);
 }
 
 bool cm_fragmentation_packs_pages_locked(struct cm_heap *heap)

@@ -8,12 +8,13 @@
  * ones return for it (exchange.h). If segments for several blocks would pin much, they are as large
  * as some number of these blocks.
  *
- * On pages, a block is spared if the request would touch more whole pages of it than it has to. The
- * request gets another block, or a place for which pages are moved, and shares a page with blocks
- * in use.
+ * On pages, free ones stay where they are until the card fills up: a page that is taken away is
+ * soon wanted back. Then they are moved to where pages are missing, and a block is spared if the
+ * request would touch more whole pages of it than it has to. The request gets another block, or a
+ * place for which pages are moved, and shares a page with blocks in use.
  *
- * A program that repeats its steps would move pages for ever. So the number of moves is limited,
- * until the program has more in use than ever before.
+ * A program that repeats its steps would move pages for ever. So the number of moves for what is
+ * spared is limited, until the program has more in use than ever before.
  *
  * The device's lock is held for all of it. Nothing here calls the driver.
  */
@@ -43,7 +44,10 @@ CM_COLD bool cm_fragmentation_should_poll_locked(struct cm_heap *heap, const str
 /* As cm_bins_find in the large pool, without the blocks that are spared. */
 uint32_t cm_fragmentation_find_locked(struct cm_heap *heap, uint64_t size);
 
-/* Pages are moved for a request. */
+/* Whether `bytes` of missing pages are taken from free blocks before new ones are made. */
+bool cm_fragmentation_moves_pages_locked(const struct cm_heap *heap, uint64_t bytes);
+
+/* Pages were moved for a request, as a block was spared. */
 void cm_fragmentation_note_move_locked(struct cm_heap *heap);
 
 /* Whether large requests of a heap on pages are placed so that they touch the fewest whole

@@ -324,6 +324,13 @@ static int enter_pages_locked(struct cm_heap *heap, struct cm_paged *paged,
 	return 0;
 }
 
+/* Whether the place gets pages that stand idle elsewhere, as far as there are any. */
+static bool moves_pages(struct cm_heap *heap, const struct place *place)
+{
+	return CM_WITH_LOCK(&heap->device->lock,
+			    cm_fragmentation_moves_pages_locked(heap, place->pages.count * PAGE));
+}
+
 static bool is_to_be_packed(struct cm_heap *heap, uint64_t size)
 {
 	return CM_WITH_LOCK(&heap->device->lock,
@@ -388,7 +395,8 @@ static int add_pages(struct cm_heap *heap, struct cm_paged *paged, uint64_t size
 		return -ENOENT;
 	if (packed && !take_spared(heap, paged, size, bytes, place.touched, ret_addr))
 		return 0;
-	steal(heap, paged, &place, &stolen);
+	if (moves_pages(heap, &place))
+		steal(heap, paged, &place, &stolen);
 	if (packed && stolen.pages < place.pages.count) {
 		/* No page is made for what was spared. */
 		if (!take_spared(heap, paged, size, bytes, UINT64_MAX, ret_addr)) {

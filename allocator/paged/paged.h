@@ -2,9 +2,9 @@
 /*
  * The page-backed heap (expandable_segments): one reserved range of addresses for each pool of a
  * context, and pages of the card only where it holds blocks. A request that no ready block serves
- * is placed where the fewest pages are missing, or, on a card that fills up, where it takes up the
- * fewest (fragmentation.h); pages that lie wholly in free blocks are taken from there before the
- * driver is asked for new ones.
+ * is placed where the fewest pages are missing, and the driver is asked for them. On a card that
+ * fills up it goes where it takes up the fewest (fragmentation.h), and pages that lie wholly in
+ * free blocks are taken from there before the driver is asked for new ones.
  *
  * A page is taken away only when nothing that was submitted before can still touch it: its block is
  * free, which it becomes with its epoch also where it is not recycled, and the last ordered barrier

@@ -67,11 +67,33 @@ static void new_pages_make_no_block_older_than_a_segment_does(void **state)
 	case_close(f);
 }
 
-static void free_pages_are_moved_before_new_ones_are_made(void **state)
+/* A page that is taken from a place is soon wanted back there. */
+static void pages_stay_where_they_are_on_a_card_with_room(void **state)
 {
 	struct fixture *f = *state;
+	uint64_t hole = case_get(f, 20 * MIB), wall = case_get(f, 2 * MIB), other;
+	int pass;
+
+	for (pass = 0; pass < 3; pass++) {
+		case_put(f, hole);
+		case_settle(f);
+		other = case_get(f, 24 * MIB);
+		assert_int_equal(case_get(f, 20 * MIB), hole);
+		case_put(f, other);
+		case_settle(f);
+	}
+	assert_pages(f, 23);
+	assert_int_equal(f->driver.called[FAKE_PAGE_MAP], 23);
+	assert_int_equal(f->driver.called[FAKE_PAGE_UNMAP], 0);
+	case_put(f, wall);
+}
+
+static void free_pages_are_moved_on_a_card_that_fills_up(void **state)
+{
+	struct fixture *f = open_paged(64 * MIB);
 	uint64_t hole = case_get(f, 20 * MIB), wall = case_get(f, 2 * MIB);
 
+	(void)state;
 	case_put(f, hole);
 	case_settle(f);
 	/* It does not fit the hole; ten of its pages come from there. */
@@ -83,26 +105,30 @@ static void free_pages_are_moved_before_new_ones_are_made(void **state)
 	assert_int_equal(case_get(f, 20 * MIB), hole);
 	assert_pages(f, 23);
 	case_put(f, wall);
+	case_close(f);
 }
 
 static void a_page_with_a_block_on_it_stays(void **state)
 {
-	struct fixture *f = *state;
+	struct fixture *f = open_paged(64 * MIB);
 	uint64_t hole = case_get(f, 20 * MIB - 512), wall = case_get(f, 512 + 1024 * KIB);
 
+	(void)state;
 	case_put(f, hole);
 	case_settle(f);
 	(void)case_get(f, 24 * MIB);
 	/* The last page of the hole holds the first bytes of the wall. */
 	assert_int_equal(f->driver.called[FAKE_PAGE_UNMAP], 9);
 	case_put(f, wall);
+	case_close(f);
 }
 
 static void pages_behind_a_barrier_are_not_moved_until_it_is_passed(void **state)
 {
-	struct fixture *f = *state;
+	struct fixture *f = open_paged(80 * MIB);
 	uint64_t hole = case_get(f, 20 * MIB), wall = case_get(f, 2 * MIB), work;
 
+	(void)state;
 	work = fixture_launch(f, f->ctx, 1, hole, 20 * MIB, 10 * MS);
 	case_put(f, hole);
 	/* The barrier makes the hole ready, not idle: its pages stay, and new ones are made. */
@@ -115,6 +141,7 @@ static void pages_behind_a_barrier_are_not_moved_until_it_is_passed(void **state
 	(void)case_get(f, 30 * MIB);
 	assert_int_equal(f->driver.called[FAKE_PAGE_UNMAP], 10);
 	case_put(f, wall);
+	case_close(f);
 }
 
 static void a_trim_gives_back_every_whole_page(void **state)
@@ -444,9 +471,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		CASE(pages_stand_only_under_blocks),
 		cmocka_unit_test(new_pages_make_no_block_older_than_a_segment_does),
-		CASE(free_pages_are_moved_before_new_ones_are_made),
-		CASE(a_page_with_a_block_on_it_stays),
-		CASE(pages_behind_a_barrier_are_not_moved_until_it_is_passed),
+		CASE(pages_stay_where_they_are_on_a_card_with_room),
+		cmocka_unit_test(free_pages_are_moved_on_a_card_that_fills_up),
+		cmocka_unit_test(a_page_with_a_block_on_it_stays),
+		cmocka_unit_test(pages_behind_a_barrier_are_not_moved_until_it_is_passed),
 		CASE(a_trim_gives_back_every_whole_page),
 		CASE(a_trim_gives_back_the_pages_of_many_holes),
 		cmocka_unit_test(a_full_card_serves_by_moving),
