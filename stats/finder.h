@@ -16,9 +16,9 @@ struct cm_find {
 	/* For cm_reader_open. "": the process has a region, and more open files than were looked
 	 * at. */
 	char path[320];
-	pid_t pid;      /* as seen from here where `held`, else by the file's name */
+	pid_t pid;      /* as seen from here if `held`, else by the file's name */
 	uid_t uid;      /* owner of the file */
-	uint64_t start; /* of the process, by the file's name; 0 where its open file was found */
+	uint64_t start; /* of the process, by the file's name; 0 if its open file was found */
 	bool held;      /* the region of the running process `pid`, of a user that it runs as */
 };
 

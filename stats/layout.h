@@ -543,7 +543,7 @@ enum cm_table {
 	CM_TABLE_HOST_EVENT, /* one ring of `ring` rows, for pinned memory */
 	CM_TABLE_TEXT, /* rows of 1 byte: texts that end in a zero byte, each there once; a text's
 			* id is the index of its first byte, 0: none */
-	/* Those below are filled by the tool where it saves a region, never by the owner. */
+	/* Those below are filled by the tool when it saves a region, never by the owner. */
 	CM_TABLE_SAVED, /* one row */
 	CM_TABLE_SITE,  /* what return addresses mean, by generation, then address */
 	CM_TABLE_FRAME,
@@ -563,7 +563,7 @@ enum cm_moment {
 /* Why a region was saved. */
 enum cm_reason {
 	CM_REASON_ASKED,
-	CM_REASON_OOM,  /* a request had just failed for want of memory */
+	CM_REASON_OOM,  /* a request had just failed for lack of memory */
 	CM_REASON_PEAK, /* more was in use than ever before */
 	CM_REASON_EXIT, /* the process was about to end, or had ended */
 	CM_REASON_COUNT

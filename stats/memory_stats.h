@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The counters of one row as PyTorch's flat dictionary: every key of torch.cuda.memory_stats, where
- * the documentation names a key differently under both names, and the counters that only we have
- * under their own. Allocates nothing; thread-safe; reads the row alone, which the caller has
- * copied.
+ * The counters of one row as PyTorch's flat dictionary: every key of torch.cuda.memory_stats, under
+ * both names if the documentation has another one, and the counters that only we have. Allocates
+ * nothing; thread-safe; reads the row alone, which the caller has copied.
  */
 #ifndef CM_STATS_MEMORY_STATS_H
 #define CM_STATS_MEMORY_STATS_H

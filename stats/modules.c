@@ -8,7 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Turns given to a thread that holds the map's lock: it needs microseconds, unless it is stuck. */
+/* How often to yield to the thread that holds the map's lock: it needs microseconds, unless it is
+ * stuck. */
 #define TRIES 1000
 
 struct counts {
@@ -215,7 +216,7 @@ static void update_locked(struct cm_modules *modules)
 	modules->region->header->record.generation = round.generation;
 	atomic_store(&modules->generation, round.generation);
 	atomic_store(&modules->unloads, round.counts.unloads);
-	/* Release: who finds its counts here finds the rows made. */
+	/* Release: a thread that finds its counts here finds the rows complete. */
 	atomic_store_explicit(&modules->loads, round.counts.loads, memory_order_release);
 }
 
@@ -225,8 +226,8 @@ static bool is_fresh(const struct cm_modules *modules, const struct counts *coun
 	       atomic_load_explicit(&modules->unloads, memory_order_relaxed) == counts->unloads;
 }
 
-/* Not simply locked: who iterates over the loader's list and calls us from there holds the loader's
- * lock, for which the holder of the map's lock may wait. */
+/* Only a trylock: a program that iterates over the loader's list and calls us from there holds the
+ * loader's lock, for which the holder of the map's lock may wait. */
 static bool lock_map(struct cm_modules *modules)
 {
 	int i;

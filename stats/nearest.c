@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#define NAME_LETTERS 63 /* longer words are no slip of ours */
+#define NAME_LETTERS 63 /* longer words are no slip of a name */
 #define PREFIX_LEAST 4  /* characters that say which name a cut word stands for */
 
 static unsigned least(unsigned a, unsigned b)

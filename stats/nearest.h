@@ -8,7 +8,7 @@
 #include <stddef.h>
 
 /*
- * The nearest of `count` names, or NULL where none is near. Near means few slips of one character
+ * The nearest of `count` names, or NULL if none is near. Near means few slips of one character
  * (missing, added, wrong, two swapped): one for a short word, three at most. A word that was cut
  * short finds its whole name: "max_split" is near to "max_split_size_mb".
  */

@@ -15,9 +15,9 @@
 typedef void (*cm_open_file_fn)(void *data, pid_t pid, const char *path, const struct stat *st);
 
 /*
- * Calls `fn` for each open file that is the process's own region; a forked child or another tool
- * can have the same file open, and is not told of. Looks at `most` open files. False: there are
- * more, and none of these is its region.
+ * Calls `fn` for each open file that is the process's own region; not for one that belongs to a
+ * parent or to another process. Looks at `most` open files. False: there are more, and none of
+ * these is its region.
  */
 bool cm_open_files_find(pid_t pid, unsigned most, cm_open_file_fn fn, void *data);
 

@@ -121,7 +121,7 @@ static int take_boundary(const char **text, uint32_t *divisions, int *last)
 	if (err)
 		return err;
 	if (rest) {
-		/* PyTorch's rule, which leaves the first slot out where no boundary was given. */
+		/* PyTorch's rule, which leaves out the first slot if no boundary was given. */
 		for (i = (*last < 0 ? 0 : *last) + 1; i < CM_DIVISION_SLOTS; i++)
 			divisions[i] = division;
 		return 0;

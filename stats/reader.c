@@ -159,7 +159,7 @@ static uint64_t smaller(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-/* Fills *header also where it fails: a copy is more than some threads have stack for. */
+/* Fills *header even if it fails: a copy would be too large for the stack of some threads. */
 static int read_header(int fd, uint64_t bytes, struct cm_header *header, char *why)
 {
 	int err;
@@ -370,7 +370,7 @@ int cm_reader_read_option(struct cm_reader *reader, uint32_t index, struct cm_op
 	return 0;
 }
 
-/* The state letter of /proc/PID/stat, 0 where there is no such process. */
+/* The state letter of /proc/PID/stat, 0 if there is no such process. */
 static char read_state(pid_t pid)
 {
 	char path[32], text[1024], *end;

@@ -48,7 +48,7 @@ static const struct table_plan {
 /* A commit takes at least this much, so that growing row by row costs few system calls. */
 #define COMMIT_STEP UINT64_C(65536)
 
-/* What the tables but for events come to where a program has its first blocks, and some. */
+/* The size of all tables but events once a program has its first blocks, with some reserve. */
 #define TABLES_ROOM (UINT64_C(2) << 20)
 
 struct region {
@@ -200,8 +200,8 @@ static int open_pages(struct region *region, uint64_t offset, uint64_t bytes)
 
 /*
  * Maps the whole region, of which the header alone can be touched: the tables are opened as they
- * are backed. What is wild in the program can't write to what is not, and what nobody can touch is
- * not filled either where memory is locked (mlockall(2)).
+ * are backed. A stray write of the program cannot reach the rest, and mlockall(2) does not fill it
+ * with memory.
  */
 static int map_region(struct region *region, uint64_t bytes, int flags, int fd)
 {
@@ -257,7 +257,7 @@ static uint64_t plan_room(const struct cm_region_params *params)
 
 /*
  * Tables find out late that there is no space for them: in a file system that is nearly full the
- * process would have no events, or no cache. True also where nobody knows, or nothing limits it.
+ * process would have no events, or no cache. True also if that is not known, or nothing limits it.
  */
 static bool has_room(int fd, uint64_t bytes)
 {
@@ -287,7 +287,8 @@ static int back_by_file(struct region *region, const struct cm_region_params *pa
 	return err;
 }
 
-/* Sealed: a mapping of a file that somebody cuts short is a SIGBUS. A file with a name can't be. */
+/* Sealed, so that no process can shorten it: touching a mapping beyond the end is a SIGBUS. A file
+ * with a name cannot be sealed. */
 static int back_by_memfd(struct region *region, uint64_t bytes)
 {
 	int fd, err;
@@ -454,7 +455,7 @@ int cm_region_commit(struct cm_region *public, enum cm_table table, uint32_t row
 			region->committed[table] += step;
 	}
 	if (!err && rows > row->rows)
-		/* Release: who sees the count may read the rows. */
+		/* Release: a thread that sees the count may read the rows. */
 		__atomic_store_n(&row->rows, rows, __ATOMIC_RELEASE);
 	atomic_flag_clear_explicit(&region->commit_lock, memory_order_release);
 	return err;

@@ -38,7 +38,7 @@ struct cm_region {
 	size_t map_bytes;
 	enum cm_backing backing;
 	int error;      /* why the first kind failed: negative errno, or 0 */
-	char path[256]; /* "" where there is no file */
+	char path[256]; /* "" if there is no file */
 	bool keep;      /* cm_region_remove leaves the file; accessed atomically */
 };
 

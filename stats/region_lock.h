@@ -12,7 +12,8 @@
 
 /*
  * Locks the file until all copies of its descriptor are closed. Does not block. -EAGAIN: another
- * process has the lock. 0 also on a file system without locks, where the pid alone tells.
+ * process has the lock. 0 also on a file system without locks; there only the pid tells whether the
+ * process lives.
  */
 int cm_region_lock(int fd);
 

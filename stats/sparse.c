@@ -37,7 +37,7 @@ static void *map_unfilled(size_t bytes, int flags, int fd)
 	return NULL;
 }
 
-/* Only where it is needed: valgrind looks at each page of a range whose protection is changed. */
+/* Only if needed: valgrind looks at each page of a range whose protection is changed. */
 void *cm_sparse_map(size_t bytes, int flags, int fd)
 {
 	void *map;

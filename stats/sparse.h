@@ -9,9 +9,9 @@
 #include <stddef.h>
 
 /*
- * As mmap(2) for reading and writing, with MAP_NORESERVE; NULL and errno where it fails. Memory
- * comes where it is touched, also in a program that has all its future memory locked (mlockall(2),
- * MCL_FUTURE), for which a plain mapping would be filled at once.
+ * As mmap(2) for reading and writing, with MAP_NORESERVE; NULL and errno if it fails. A page gets
+ * memory when it is touched, even after mlockall(2) with MCL_FUTURE, which would fill a plain
+ * mapping at once.
  */
 void *cm_sparse_map(size_t bytes, int flags, int fd);
 

@@ -27,8 +27,8 @@ static const char *find_field(const char *text, int number)
 #define FIELD_THREADS 20
 #define FIELD_START   22
 
-/* A process lives on without its main thread, which then is a zombie among the others; of one that
- * is dead it is the last thread that waits to be asked for. */
+/* A process can outlive its main thread, which is then a zombie. In a dead process that waits for
+ * its parent, the main thread is the only one left. */
 static bool is_dead(const char *text)
 {
 	const char *state = find_field(text, FIELD_STATE);

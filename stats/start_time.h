@@ -14,8 +14,8 @@
  */
 int cm_process_start_time(uint32_t pid, uint64_t *ret_start);
 
-/* The same of the calling process. It is not asked for by its number, which is another process's
- * where /proc is that of another PID namespace. */
+/* The same of the calling process. Not looked up by pid, since /proc may be that of another PID
+ * namespace, where another process has that pid. */
 int cm_process_own_start_time(uint64_t *ret_start);
 
 #endif

@@ -13,7 +13,7 @@
 #include "stats/layout.h"
 #include "stats/reader.h"
 
-/* One pool of one device, in bytes where not said otherwise. */
+/* One pool of one device, in bytes unless said otherwise. */
 struct cm_summary {
 	int64_t allocated;  /* in allocated blocks */
 	int64_t requested;  /* bytes that the program asked for, in allocated and pending blocks */
@@ -45,7 +45,7 @@ int64_t cm_summary_other(const struct cm_device_row *row);
  */
 bool cm_summary_outside(const struct cm_device_row *row, int64_t *ret_bytes);
 
-/* Share of requests that needed no driver allocation, 0 to 1; -1 where there was no request. */
+/* Share of requests that needed no driver allocation, 0 to 1; -1 if there was no request. */
 double cm_hit_rate(int64_t hits, int64_t misses);
 
 /* What the block table says of one pool of a device. */
@@ -69,7 +69,7 @@ int cm_survey_create(struct cm_reader *reader, struct cm_survey **ret_survey);
 /* NULL is fine. */
 void cm_survey_destroy(struct cm_survey *survey);
 
-/* Share of the free bytes outside the largest piece, 0 to 1; -1 where nothing is free. */
+/* Share of the free bytes outside the largest piece, 0 to 1; -1 if nothing is free. */
 double cm_fragmentation(const struct cm_survey_pool *pool);
 
 typedef void (*cm_block_fn)(void *data, const struct cm_block *block);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Clocks. The counter that stamps rows and events: cheap, even, and the same for all processes of a
- * machine, so that a tool can find out how fast it runs where the header does not say.
+ * machine, so that a tool can find out how fast it runs if the header does not say.
  */
 #ifndef CM_STATS_TICK_H
 #define CM_STATS_TICK_H
@@ -20,7 +20,8 @@ static inline uint64_t cm_monotonic_ns(void)
 	return (uint64_t)now.tv_sec * CM_NS_PER_S + (uint64_t)now.tv_nsec;
 }
 
-/* The processor's own counter where it has one that runs evenly: 10 ns, clock_gettime takes 22. */
+/* The processor's own counter, if it has one that runs evenly: 10 ns, while clock_gettime takes
+ * 22. */
 static inline uint64_t cm_tick(void)
 {
 #if defined(__x86_64__)

@@ -31,7 +31,7 @@ struct cm_units_text cm_duration_format(uint64_t ns);
 
 /*
  * A decimal number, 0 to 10^9, in thousand-millionths: "0.5" is 500000000. The whole of `text` must
- * be the number, but for one letter `unit` at its end where that is not 0. -EINVAL, -ERANGE.
+ * be the number, except one letter `unit` at its end, if that is not 0. -EINVAL, -ERANGE.
  */
 int cm_decimal_parse(const char *text, char unit, uint64_t *ret_nano);
 /* A whole number without sign, at most `max`; the whole of `text`. -EINVAL, -ERANGE. */

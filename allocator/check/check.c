@@ -12,7 +12,7 @@
 
 typedef unsigned long long ull;
 
-/* What a block row was met as. */
+/* In which structures a block row was found. */
 enum { SEEN_NOWHERE, SEEN_SPARE, SEEN_IN_SEGMENT, SEEN_IN_EPOCH };
 
 struct heap_sum {
@@ -35,7 +35,7 @@ struct range {
 	uint64_t size;
 };
 
-/* Scratch memory of one check, mapped anew: the structures under test are not to be trusted. */
+/* Scratch memory of one check, from a new mapping: the structures under test are not trusted. */
 struct walk {
 	struct cm_cache *cache;
 	struct cm_why why;
@@ -241,7 +241,7 @@ static bool check_segments(struct walk *walk)
 	return true;
 }
 
-/* Every row is a segment's or a device's spare one. */
+/* Every row belongs to a segment, or is a spare row of a device. */
 static bool check_spares(struct walk *walk)
 {
 	struct cm_cache *cache = walk->cache;
@@ -468,7 +468,7 @@ static bool check_stat(struct walk *walk, const struct cm_device *device, uint32
 	return true;
 }
 
-/* More has been taken than is counted while it is on its way, in either direction. */
+/* While memory is on its way to or from the driver, more is taken than counted. */
 static bool check_taken(struct walk *walk, const struct cm_device *device)
 {
 	const uint64_t taken = atomic_load(&device->taken_bytes);
@@ -521,7 +521,7 @@ static bool check_all(struct walk *walk)
 	return cm_check_pinned(cache, &walk->why);
 }
 
-/* With all locks held but the slow ones, which guard no data. */
+/* With all locks held except the slow ones, which guard no data. */
 static int check_locked(struct cm_cache *cache, char *why, size_t why_bytes)
 {
 	size_t ranges = cache->segments * sizeof(struct range);
@@ -541,7 +541,7 @@ static int check_locked(struct cm_cache *cache, char *why, size_t why_bytes)
 	return ok ? 0 : -EUCLEAN;
 }
 
-/* The locks of who moves pages: of those that are taken here the first in order. */
+/* The paging locks come first in the order of the locks taken here. */
 static void hold_pages(struct cm_cache *cache, uint32_t devices) CM_UNCHECKED
 {
 	uint32_t i;

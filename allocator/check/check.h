@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The pieces of cm_cache_check (cache.h): each verifies one structure of a device and adds up what
- * the next one compares. Caller holds the device's lock. False: the first contradiction is in
- * `why`.
+ * The parts of cm_cache_check (cache.h): each verifies one structure of a device and computes the
+ * sums that the next one compares. Caller holds the device's lock. False: the first contradiction
+ * is in `why`.
  */
 #ifndef CM_ALLOCATOR_CHECK_CHECK_H
 #define CM_ALLOCATOR_CHECK_CHECK_H
@@ -22,8 +22,8 @@ bool cm_check_bins(const struct cm_heap *heap, uint32_t fit, const struct cm_why
 bool cm_check_paged(const struct cm_heap *heap, uint32_t fit, uint64_t bytes,
 		    const struct cm_why *why);
 
-/* Pinned memory: its rows, lists, map and counters. Every row is host memory's own; the caller
- * has met the rows in the tables. Its lock and the event lock are held. */
+/* Pinned memory: its rows, lists, map and counters. Every row belongs to host memory; the caller
+ * has seen the rows in the tables. Its lock and the event lock are held. */
 bool cm_check_pinned(const struct cm_cache *cache, const struct cm_why *why);
 
 #endif

@@ -15,13 +15,14 @@
 #include "stats/sparse.h"
 
 #define PAGE CM_PAGED_PAGE
-/* Addresses are plenty: gaps that nothing fits may stay gaps. */
+/* There are plenty of addresses: gaps that fit nothing may stay. */
 #define RANGE_SHARE 4
 #define RANGE_LEAST (UINT64_C(64) << 30)
-/* A request goes another way where others take each time what was mapped for it. */
+/* After so many attempts in which other threads took what was mapped for it, a request is served by
+ * a segment. */
 #define TRIES 3
 
-/* Pages that are missing in a row, with what they lie between. */
+/* A row of missing pages, and the runs at its ends. */
 struct gap {
 	struct cm_paged_span pages;
 	uint32_t left; /* runs, 0: none, or none that may be joined */
@@ -30,7 +31,7 @@ struct gap {
 	uint64_t head;
 };
 
-/* Where a request is to lie: the missing pages, and the runs that they touch. */
+/* The place for a request: the missing pages, and the runs that they touch. */
 struct place {
 	struct cm_paged_span pages;
 	uint32_t left;
@@ -48,7 +49,7 @@ static uint32_t total_pages(const struct cm_paged *paged)
 	return (uint32_t)(paged->bytes / PAGE);
 }
 
-/* A range of addresses and its table, of which only what is used takes memory. NULL: none. */
+/* A range of addresses and its table, which takes memory only as far as it is used. NULL: none. */
 static struct cm_paged *reserve(struct cm_heap *heap)
 {
 	uint64_t bytes = heap->device->row->total_bytes * RANGE_SHARE;
@@ -69,8 +70,8 @@ static struct cm_paged *reserve(struct cm_heap *heap)
 }
 
 /*
- * The heap's range; `fresh`, where it is not NULL and there is none, becomes it. False: the context
- * has gone, and the heap is nobody's or another's.
+ * The heap's range. If there is none, `fresh` becomes it, unless it is NULL. False: the context is
+ * gone, and the heap is unused or another context's.
  */
 static bool find_range(struct cm_heap *heap, uint64_t ctx, uint32_t fit, struct cm_paged *fresh,
 		       struct cm_paged **ret_paged)
@@ -87,8 +88,8 @@ static bool find_range(struct cm_heap *heap, uint64_t ctx, uint32_t fit, struct 
 	return stands;
 }
 
-/* The same, reserved where there is none. -EAGAIN: the context has gone; -ENOENT: none can be
- * had. */
+/* The same; reserves a range if there is none. -EAGAIN: the context is gone; -ENOENT: no range can
+ * be reserved. */
 static int find_or_reserve(struct cm_heap *heap, uint64_t ctx, uint32_t fit,
 			   struct cm_paged **ret_paged)
 {
@@ -115,7 +116,7 @@ static uint32_t run_at(const struct cm_paged *paged, uint32_t page)
 	return paged->page[page].run;
 }
 
-/* The run, or 0 where it may not be joined: its memory is not allocated again. */
+/* The run, or 0 if nothing may be joined to it, as its memory is not allocated again. */
 static uint32_t joinable(struct cm_cache *cache, uint32_t run)
 {
 	return run && cm_segment_is_recycled(cache, &cache->segment[run]) ? run : 0;
@@ -139,7 +140,7 @@ static uint32_t head_of(struct cm_heap *heap, uint32_t run)
 	return run ? heap->cache->segment[run].first : 0;
 }
 
-/* The same where it is free, else 0. */
+/* The same if it is free, else 0. */
 static uint32_t free_tail(struct cm_heap *heap, struct cm_paged *paged, uint32_t run)
 {
 	const uint32_t tail = tail_of(heap, paged, run);
@@ -154,8 +155,8 @@ static uint32_t free_head(struct cm_heap *heap, uint32_t run)
 	return heap->cache->block[head].state == CM_BLOCK_FREE ? head : 0;
 }
 
-/* Keeps the better one of a place that was found and another: of fewest pages that it touches,
- * where that counts, else of fewest that are missing; the first of equals. */
+/* Keeps the better one of two places: the one that touches the fewest pages if that counts, else
+ * the one that lacks the fewest; the first one if they are equal. */
 static void consider(const struct cm_paged *paged, const struct gap *gap,
 		     struct cm_paged_span pages, uint64_t size, bool packed, struct place *best)
 {
@@ -270,15 +271,15 @@ static void steal_from_pool(struct cm_heap *heap, struct cm_paged *growing, uint
 		cm_bins_insert(&heap->bins[fit], aside[--n]);
 }
 
-/* Pages that no work can touch, up to those that the place lacks; none where a barrier is still on
- * its way. */
+/* Pages that no work can touch, up to the number that the place lacks; none while a barrier has not
+ * been passed. */
 static void steal(struct cm_heap *heap, struct cm_paged *paged, const struct place *place,
 		  struct cm_paged_stolen *stolen)
 {
 	struct cm_cache *cache = heap->cache;
 	uint32_t fit;
 
-	/* The event lock: what gets ready behind a new barrier is not idle. */
+	/* The event lock: what becomes ready behind a new barrier is not idle. */
 	cm_lock_acquire(&cache->event_lock);
 	if (cm_fence_is_complete_event_locked(cm_heap_ordered(heap), heap->device)) {
 		cm_lock_acquire(&heap->device->lock);
@@ -292,8 +293,8 @@ static void steal(struct cm_heap *heap, struct cm_paged *paged, const struct pla
 
 /* --- growing ------------------------------------------------------------------------------ */
 
-/* Enters what was mapped; *ret_block is the free block that it is in. -EAGAIN: the context has
- * gone, or caching has stopped meanwhile. */
+/* Enters the mapped pages; *ret_block is the free block that contains them. -EAGAIN: meanwhile the
+ * context was destroyed, or caching has stopped. */
 static int enter_pages_locked(struct cm_heap *heap, struct cm_paged *paged,
 			      const struct place *place, uint32_t *ret_block)
 {
@@ -311,7 +312,7 @@ static int enter_pages_locked(struct cm_heap *heap, struct cm_paged *paged,
 	cm_lock_release(&cache->tables);
 	if (err)
 		return -ENOSPC;
-	/* A run may have been shown to others since the place was chosen. */
+	/* A run may have become visible to others since the place was chosen. */
 	err = cm_runs_add_locked(heap, flags, addr, bytes,
 				 tail_of(heap, paged, joinable(cache, place->left)),
 				 head_of(heap, joinable(cache, place->right)), ret_block);
@@ -337,7 +338,7 @@ static bool is_to_be_packed(struct cm_heap *heap, uint64_t size)
 			    size > CM_SMALL_MAX && cm_fragmentation_packs_pages_locked(heap));
 }
 
-/* A ready block that was spared, if it touches at most so many pages. */
+/* A spared ready block, if it touches at most so many pages. */
 static int take_spared(struct cm_heap *heap, const struct cm_paged *paged, uint64_t size,
 		       uint64_t bytes, uint64_t most, uint64_t *ret_addr)
 {
@@ -352,7 +353,7 @@ static int take_spared(struct cm_heap *heap, const struct cm_paged *paged, uint6
 	return err;
 }
 
-/* Allocates what was mapped. -EBUSY: others were faster. */
+/* Allocates from the mapped pages. -EBUSY: another thread was faster. */
 static int take_mapped(struct cm_heap *heap, struct cm_paged *paged, const struct place *place,
 		       uint64_t size, uint64_t bytes, uint64_t *ret_addr)
 {
@@ -369,7 +370,7 @@ static int take_mapped(struct cm_heap *heap, struct cm_paged *paged, const struc
 	return err;
 }
 
-/* What the heap has to know of what came of it: what was done, and that the card is full. */
+/* Tells the heap of the result: what was done, and whether the card is full. */
 static void note_outcome(struct cm_heap *heap, const struct place *place, bool packed, int err)
 {
 	cm_lock_acquire(&heap->device->lock);
@@ -380,8 +381,9 @@ static void note_outcome(struct cm_heap *heap, const struct place *place, bool p
 	cm_lock_release(&heap->device->lock);
 }
 
-/* Adds pages where `size` bytes lack the fewest, and hands them out; on a card that fills up where
- * they touch the fewest, unless a ready block has such a place. -EBUSY: others were faster. */
+/* Adds pages at the place where `size` bytes lack the fewest, and allocates them. On a card that
+ * fills up, at the place where they touch the fewest, unless a ready block has such a place.
+ * -EBUSY: another thread was faster. */
 static int add_pages(struct cm_heap *heap, struct cm_paged *paged, uint64_t size, uint64_t bytes,
 		     uint64_t *ret_addr)
 {
@@ -398,14 +400,14 @@ static int add_pages(struct cm_heap *heap, struct cm_paged *paged, uint64_t size
 	if (moves_pages(heap, &place))
 		steal(heap, paged, &place, &stolen);
 	if (packed && stolen.pages < place.pages.count) {
-		/* No page is made for what was spared. */
+		/* No page is created for the sake of a spared block. */
 		if (!take_spared(heap, paged, size, bytes, UINT64_MAX, ret_addr)) {
 			(void)cm_paged_give_back(heap->device, &stolen);
 			return 0;
 		}
 		packed = stolen.pages != 0;
 	}
-	/* What was cut may have been one run with what the place is to be joined with. */
+	/* The stolen pages may have been in the run that the place is joined to. */
 	err = choose_place(heap, paged, size, packed, &place)
 		      ? cm_paged_map(heap, paged, place.pages, &stolen)
 		      : -ENOENT;
@@ -439,7 +441,7 @@ int cm_paged_alloc(struct cm_heap *heap, uint64_t ctx, uint64_t size, uint64_t b
 		err = tries ? 0 : -ENOENT;
 	}
 	cm_lock_release(&device->paging);
-	/* What the driver has against a page is not its answer to the program: asked for a segment,
-	 * it gives what it has, or says what the program would have heard. */
+	/* The driver's error for a page is not its answer to the program: a request for a segment
+	 * gets memory, or the error that the program would have got. */
 	return err > 0 && err != CM_DRIVER_OUT_OF_MEMORY ? -ENOENT : err;
 }

@@ -6,11 +6,11 @@
  * fills up it goes where it takes up the fewest (fragmentation.h), and pages that lie wholly in
  * free blocks are taken from there before the driver is asked for new ones.
  *
- * A page is taken away only when nothing that was submitted before can still touch it: its block is
- * free, which it becomes with its epoch also where it is not recycled, and the last ordered barrier
- * has been passed. Nothing here waits for the device.
+ * A page is taken away only when no work that was submitted before can still touch it: its block is
+ * free, so its epoch is ready, even if it is not recycled; and the last ordered barrier has been
+ * passed. Nothing here waits for the device.
  *
- * One thread of a device at a time moves pages (cm_device.paging); that lock is taken behind the
+ * One thread of a device at a time moves pages (cm_device.paging); that lock is taken after the
  * reclaim lock and before the cache's event lock and the device's lock, and held while the driver
  * is called.
  */
@@ -23,25 +23,25 @@
 #include "allocator/state/pages.h"
 
 /*
- * Memory of the context for `bytes` rounded to `size`, by adding pages. -ENOENT: it can't be had
- * this way, as the driver refused a page, say, ask for a segment; -EAGAIN: the context has gone, or
- * caching has stopped in it; another errno, as cm_cache_alloc has them; the driver's out of memory.
- * The gate is entered, the event lock and the device's lock are not held.
+ * Memory of the context for `bytes` rounded to `size`, by adding pages. -ENOENT: not possible, for
+ * example since the driver refused a page: ask for a segment. -EAGAIN: the context is gone, or
+ * caching has stopped in it. Other errors as cm_cache_alloc, or the driver's out of memory. The
+ * gate is entered, the event lock and the device's lock are not held.
  */
 int cm_paged_alloc(struct cm_heap *heap, uint64_t ctx, uint64_t size, uint64_t bytes,
 		   uint64_t *ret_addr);
 
-/* Gives the driver all pages that lie wholly in free blocks and that no work can touch; the
- * bytes. */
+/* Returns all pages to the driver that lie wholly in free blocks and that no work can touch.
+ * Returns the bytes. */
 uint64_t cm_paged_release(struct cm_device *device);
 
 /* The same of wholly free runs that are not recycled alone. */
 uint64_t cm_paged_release_unreclaimed(struct cm_device *device);
 
 /*
- * Pages that lie wholly in free blocks, in a row, and that have not been used since the same
- * moment. Whoever uses a part of a free block and frees it again joins it anew, so a block's own
- * tick says little: pages have ticks of their own.
+ * A row of pages that lie wholly in free blocks and were last used at the same moment. A part of a
+ * free block that is used and freed again merges with the rest, so the block's own tick says
+ * little: pages have ticks of their own.
  */
 struct cm_paged_idle {
 	struct cm_heap *heap;
@@ -58,8 +58,8 @@ void cm_paged_each_idle_locked(struct cm_heap *heap,
 			       void *data);
 
 /*
- * Gives the driver up to `most` bytes of the idle pages that have been so longest and that no work
- * can touch: one row of them. The bytes given back, 0: there are none.
+ * Returns up to `most` bytes of the pages that have been idle longest and that no work can touch,
+ * from one row. Returns the bytes, 0: there are none.
  */
 uint64_t cm_paged_release_idlest(struct cm_device *device, uint64_t most);
 
@@ -67,14 +67,14 @@ uint64_t cm_paged_release_idlest(struct cm_device *device, uint64_t most);
  * device's lock are held. */
 void cm_paged_forget_locked(struct cm_heap *heap);
 
-/* Gives the driver what was put aside, once the context has gone. */
+/* Returns to the driver what was put aside, after the context was destroyed. */
 void cm_paged_return_forgotten(struct cm_cache *cache);
 
 /* Bytes of whole pages in a run that hold no block in use. The device's lock is held. */
 uint64_t cm_paged_returnable_locked(const struct cm_cache *cache, uint32_t run);
 
 /* The devices of these bits (see cm_cache_open_to) reach the pages of the context's heap from now
- * on, those to come included. 0 or the driver's code. The gate need not be entered. */
+ * on, present and future. 0 or the driver's code. The gate need not be entered. */
 int cm_paged_open_to(struct cm_heap *heap, uint64_t ctx, uint64_t ordinals);
 
 #endif

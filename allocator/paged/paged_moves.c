@@ -23,7 +23,7 @@ void cm_paged_tag_run_locked(struct cm_heap *heap, struct cm_paged *paged, uint3
 	first = &paged->page[cm_paged_page_at(paged, segment->addr)];
 	last = &paged->page[cm_paged_page_at(paged, cm_paged_end_of(segment)) - 1];
 	first->run = last->run = run;
-	/* A hint that is there already is nearer to the end than the first block of a run. */
+	/* An existing hint is nearer to the end than the first block of the run. */
 	if (!cache->block[block].next || !cm_runs_has_block(cache, run, last->hint))
 		last->hint = block;
 }
@@ -68,7 +68,7 @@ static void lose(struct cm_paged *paged, uint32_t at)
 		paged->top = at + 1;
 }
 
-/* Takes a page away from its place; its handle, or 0 where it is lost. */
+/* Unmaps a page. Returns its handle, or 0 if the page is lost. */
 static uint64_t unmap_one(const struct cm_driver_ops *ops, struct cm_paged *paged, uint32_t at)
 {
 	const uint64_t handle = paged->page[at].handle;
@@ -160,7 +160,7 @@ static int map_one(struct cm_heap *heap, struct cm_paged *paged, uint32_t at,
 	return err;
 }
 
-/* Which devices reach the heap's pages beside its own. */
+/* The devices besides its own that reach the heap's pages. */
 static uint64_t read_open_to(struct cm_heap *heap)
 {
 	return CM_WITH_LOCK(&heap->device->lock, heap->open_to);
@@ -218,7 +218,7 @@ int cm_paged_open_to(struct cm_heap *heap, uint64_t ctx, uint64_t ordinals)
 	uint32_t fit;
 	int err = 0;
 
-	/* Nobody maps pages between the note and the calls. */
+	/* No thread maps pages between the note and the calls. */
 	cm_lock_acquire(&device->paging);
 	cm_lock_acquire(&device->lock);
 	if (heap->ctx == ctx) {

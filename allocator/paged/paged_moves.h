@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Pages on their way: out of a free block, away from their place, to another one or back to the
- * driver. For the page-backed heap alone (paged.h), whose two halves, serving requests and giving
- * back, both take pages from free blocks.
+ * Pages that move: out of a free block, to another place or back to the driver. For the page-backed
+ * heap alone (paged.h): serving requests and returning memory both take pages from free blocks.
  *
  * A page that was cut out of the tables is stolen: it is still mapped where it was, and only the
  * holder of the paging lock knows of it. That lock is held throughout; functions named *_locked
@@ -54,7 +53,7 @@ static inline bool cm_paged_is_standing_locked(const struct cm_heap *heap,
  * from `block` on, any of its blocks; 0: there is no run. */
 void cm_paged_tag_run_locked(struct cm_heap *heap, struct cm_paged *paged, uint32_t block);
 
-/* The whole pages of a free block, from its end and at most `most`; count 0: none. */
+/* The last whole pages of a free block, at most `most`; count 0: none. */
 struct cm_paged_span cm_paged_whole_pages(const struct cm_paged *paged,
 					  const struct cm_block *block, uint32_t most);
 

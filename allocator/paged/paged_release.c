@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The page-backed heap gives pages back to the driver.
+ * How the page-backed heap returns pages to the driver.
  */
 #include <sys/mman.h>
 
@@ -67,7 +67,7 @@ struct heap_set {
 	uint64_t bits[CM_HEAPS_MAX / 64];
 };
 
-/* The heaps of a device that no barrier on its way holds back from giving pages. */
+/* The heaps of a device whose last barrier was passed, so that they can return pages. */
 static void find_heaps_event_locked(struct cm_device *device, struct heap_set *ret_set)
 {
 	struct cm_heap *heap;
@@ -80,7 +80,7 @@ static void find_heaps_event_locked(struct cm_device *device, struct heap_set *r
 			ret_set->bits[heap->index / 64] |= UINT64_C(1) << heap->index % 64;
 }
 
-/* Makes the idlest pages stolen pages, from the end of their row. */
+/* Makes the pages that have been idle longest stolen pages, from the end of their row. */
 static void cut_idlest_event_locked(struct cm_device *device, uint32_t most,
 				    struct cm_paged_stolen *stolen)
 {
@@ -138,8 +138,8 @@ static void collect_locked(struct cm_heap *heap, bool unreclaimed, struct cm_pag
 	for (s = 1; s < end; s++) {
 		const struct cm_segment *run = &cache->segment[s];
 
-		/* Where a run is cut in two, one of them may be another row: seen below or at the
-		 * next call. */
+		/* If a run is cut in two, one part may get a new row: it is met later in this walk,
+		 * or at the next call. */
 		while (cm_segment_is_of(run, heap->device) && run->flags & CM_SEGMENT_PAGED &&
 		       run->heap == heap->index) {
 			paged = heap->paged[cm_segment_fit(run)];
@@ -259,7 +259,7 @@ void cm_paged_forget_locked(struct cm_heap *heap)
 	}
 }
 
-/* None while a context is ending: its work may run until the driver has done with it. */
+/* None while a context is ending: its work may run until the driver has destroyed it. */
 static struct cm_paged *take_forgotten(struct cm_device *device)
 {
 	struct cm_cache *cache = device->cache;
@@ -287,7 +287,7 @@ void cm_paged_return_range(struct cm_device *device, struct cm_paged *paged)
 			cm_paged_unmap(device, paged, (struct cm_paged_span){at, 1});
 		all &= paged->page[at].handle != LOST;
 	}
-	/* The addresses stay reserved where a page of them is lost. */
+	/* The addresses stay reserved if one of their pages is lost. */
 	if (all)
 		(void)device->cache->ops->range_free(paged->base, paged->bytes);
 	(void)munmap(paged, cm_paged_table_bytes(paged->bytes));

@@ -69,7 +69,7 @@ static void fill_run(struct cm_heap *heap, uint32_t s, uint32_t flags, uint32_t 
 	__atomic_store_n(&run->device, heap->device->index, __ATOMIC_RELAXED);
 	run->stack = stack;
 	run->tick = cm_cache_tick(heap->cache);
-	/* Release: who sees that the row is in use sees whose. */
+	/* Release: a thread that sees the row in use sees whose it is. */
 	__atomic_store_n(&run->flags, flags | CM_SEGMENT_PAGED | CM_SEGMENT_USED, __ATOMIC_RELEASE);
 }
 
@@ -238,7 +238,7 @@ static void part(struct cm_heap *heap, uint32_t run, uint32_t other, uint32_t la
 	kept->blocks -= n;
 }
 
-/* The row of what is left of a block behind a hole; it may be the row of the block itself. */
+/* Fills the row for the rest of a block behind the cut; it may be the row of the block itself. */
 static void fill_tail(struct cm_cache *cache, uint32_t tail, const struct cm_block *block,
 		      uint64_t addr, uint64_t size, uint32_t behind)
 {

@@ -23,8 +23,7 @@
 int cm_runs_add_locked(struct cm_heap *heap, uint32_t flags, uint64_t addr, uint64_t bytes,
 		       uint32_t before, uint32_t behind, uint32_t *ret_block);
 
-/* What is left of a run that was cut, 0 where there is nothing: the blocks before and behind, each
- * of a run of its own. */
+/* The blocks before and behind a cut, each in a run of its own; 0 if there is none. */
 struct cm_runs_cut {
 	uint32_t before;
 	uint32_t behind;

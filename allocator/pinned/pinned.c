@@ -28,8 +28,7 @@ static bool take_cached(const struct request *request)
 	bool taken;
 
 	cm_lock_acquire(&pinned->lock);
-	/* What was just heard of the context may have stopped its heap, and made all of it
-	 * ready. */
+	/* The last answer about the context may have stopped its heap, and made all of it ready. */
 	taken = !cm_heap_drains(request->heap) &&
 		cm_pinned_take_locked(request->heap, request->kind, request->bytes,
 				      request->ret_addr);
@@ -37,7 +36,7 @@ static bool take_cached(const struct request *request)
 	return taken;
 }
 
-/* Takes an idle block out of the counters, for give_back. */
+/* Takes an idle block out of the counters, before give_back. */
 static void pop_locked(struct cm_cache *cache, uint32_t index, struct cm_pending_release *ret_piece)
 {
 	*ret_piece = cm_pinned_remove_locked(cache, index);
@@ -75,7 +74,8 @@ static bool is_on(struct cm_cache *cache, uint32_t index, const struct cm_device
 	return !device || cm_segment_heap(cache, segment)->device == device;
 }
 
-/* The longest ready block that may go back, of contexts of the device, NULL: of all; 0: none. */
+/* The oldest ready block that may be returned, among contexts of the device (NULL: all); 0:
+ * none. */
 static uint32_t pick_ready_locked(struct cm_cache *cache, const struct cm_device *device)
 {
 	uint32_t index = cache->pinned.aged.first;
@@ -85,8 +85,8 @@ static uint32_t pick_ready_locked(struct cm_cache *cache, const struct cm_device
 	return index;
 }
 
-/* The idle block to give back first: the longest ready, else the last one freed, as the program has
- * just asked for that. */
+/* The idle block to return first: the oldest ready one; if none is ready, the one freed last, which
+ * the program expects to be freed now. */
 static uint32_t pick_idle_locked(struct cm_cache *cache)
 {
 	struct cm_pinned *pinned = &cache->pinned;
@@ -103,7 +103,7 @@ static uint32_t pick_idle_locked(struct cm_cache *cache)
 	return 0;
 }
 
-/* Takes an idle block out of the counters if more is idle than may be. */
+/* Takes an idle block out of the counters if more is idle than the limit. */
 static bool pop_excess(struct cm_cache *cache, bool all, struct cm_pending_release *ret_piece)
 {
 	struct cm_pinned *pinned = &cache->pinned;
@@ -120,7 +120,8 @@ static bool pop_excess(struct cm_cache *cache, bool all, struct cm_pending_relea
 	return index != 0;
 }
 
-/* Gives back what is idle beyond the limit, or all of it. The driver's first error. */
+/* Returns idle memory beyond the limit, or all of it, to the driver. Returns the driver's first
+ * error. */
 static int shrink(struct cm_cache *cache, bool all)
 {
 	struct cm_pending_release piece;
@@ -194,7 +195,7 @@ int cm_pinned_flush(struct cm_cache *cache, uint64_t limit_ns, uint64_t *bytes)
 	return err;
 }
 
-/* New memory of `size`, of which the request gets all. */
+/* New memory of `size`, all of it for the request. */
 static int alloc_block(const struct request *request, uint64_t size, uint32_t flags)
 {
 	struct cm_heap *heap = request->heap;
@@ -211,7 +212,7 @@ static int alloc_block(const struct request *request, uint64_t size, uint32_t fl
 		return err;
 	cm_cache_await_place(cache, piece.addr, size);
 	cm_lock_acquire(&cache->pinned.lock);
-	/* The context may have gone or stopped caching meanwhile. */
+	/* Meanwhile the context may have been destroyed, or caching may have stopped. */
 	err = cm_heap_ctx(heap) != piece.ctx || cm_heap_drains(heap)
 		      ? -EAGAIN
 		      : cm_pinned_enter_locked(heap, piece.addr, size, request->kind, flags,
@@ -224,7 +225,7 @@ static int alloc_block(const struct request *request, uint64_t size, uint32_t fl
 	return err; /* a context that has gone took its memory along */
 }
 
-/* An old driver is waited for only where the cudaFreeHost of today would have waited as long. */
+/* With an old driver, waits only as long as cudaFreeHost would have waited. */
 static bool open_is_clean(struct cm_cache *cache)
 {
 	return CM_WITH_LOCK(&cache->pinned.lock,
@@ -239,7 +240,7 @@ static bool make_batch_ready_event_locked(struct cm_cache *cache)
 	return cm_pinned_close_event_locked(cache) && cm_pinned_poll_event_locked(cache);
 }
 
-/* Memory that the program has freed, if the devices are done with it. */
+/* Serves from memory that the program has freed, if the devices are done with it. */
 static bool reuse_batches(const struct request *request)
 {
 	struct cm_cache *cache = request->heap->cache;
@@ -258,7 +259,8 @@ static int serve_pinned(const struct request *request)
 	return alloc_block(request, cm_pinned_class_bytes(cm_pinned_class(request->bytes)), 0);
 }
 
-/* What contexts have that may be about to go can go back in a moment. False: outside the gate. */
+/* Waits for suspended contexts, whose memory may be returned in a moment. False: outside the
+ * gate. */
 static bool await_suspended(struct cm_cache *cache)
 {
 	uint32_t i, n = atomic_load_explicit(&cache->devices, memory_order_acquire);
@@ -269,8 +271,8 @@ static bool await_suspended(struct cm_cache *cache)
 	return true;
 }
 
-/* Enters the gate, and gives all that is idle back, or is ready within the limit. -EBUSY: outside
- * of it. */
+/* Enters the gate, and returns all that is idle, or becomes ready within the limit. -EBUSY: outside
+ * the gate. */
 static int enter_and_flush(struct cm_cache *cache, uint64_t limit_ns)
 {
 	uint64_t bytes = 0;
@@ -281,13 +283,13 @@ static int enter_and_flush(struct cm_cache *cache, uint64_t limit_ns)
 	err = cm_pinned_flush(cache, limit_ns, &bytes);
 	if (err == -EBUSY)
 		return err;
-	/* What others were just giving back has gone too. */
+	/* What other threads were just returning has arrived, too. */
 	return cm_pending_releases_await(&cache->pinned.leaving, cache->ops, CM_STUCK_NS) ? 0
 											  : -EBUSY;
 }
 
-/* What is idle goes back to the driver, and the program's own size is asked for, which without us
- * would perhaps have been granted. */
+/* Returns idle memory to the driver, and requests exactly the program's size, which the driver
+ * might have granted without us. */
 static int serve_flushed(const struct request *request)
 {
 	struct cm_cache *cache = request->heap->cache;
@@ -300,7 +302,7 @@ static int serve_flushed(const struct request *request)
 	return err;
 }
 
-/* The driver has no memory; it may be the device's that it lacks to map the pages. */
+/* The driver is out of memory: of the host, or of the device, which it needs to map the pages. */
 static int serve_after_trim(const struct request *request)
 {
 	struct cm_heap *heap = request->heap;
@@ -314,8 +316,8 @@ static int serve_after_trim(const struct request *request)
 	return err;
 }
 
-/* Without a cache. Once more where the driver has got back meanwhile what the program had freed:
- * while a capture was active, or its context might have gone, it had to stay. */
+/* Without the cache. Retries if the driver has got back memory meanwhile that could not be returned
+ * before: a capture was active, or its context was suspended. */
 static int serve_direct(const struct request *request)
 {
 	struct cm_cache *cache = request->heap->cache;
@@ -463,7 +465,7 @@ int cm_cache_host_mark_exported(struct cm_cache *cache, uint64_t addr)
 	return CM_WITH_LOCK(&cache->pinned.lock, mark_exported_locked(cache, addr));
 }
 
-/* What is registered leaves the counters; false where nothing is at that address. */
+/* Registered memory leaves the counters; false if nothing is at that address. */
 static bool drop_registered_locked(struct cm_cache *cache, uint64_t addr)
 {
 	uint32_t index = cm_ptr_map_find(&cache->pinned.map, addr);
@@ -478,7 +480,7 @@ void cm_cache_host_add_registered(struct cm_cache *cache, struct cm_heap *heap, 
 				  uint64_t bytes, uint64_t ns)
 {
 	cm_lock_acquire(&cache->pinned.lock);
-	/* The pages were unmapped without a word, and others lie there now. */
+	/* The program unmapped the pages without cuMemHostUnregister, and others lie there now. */
 	(void)drop_registered_locked(cache, addr);
 	(void)cm_pinned_enter_locked(heap, addr, bytes, 0, CM_SEGMENT_REGISTERED, bytes, ns);
 	cm_lock_release(&cache->pinned.lock);

@@ -3,18 +3,18 @@
  * The cache of pinned host memory; its structures are in state.h.
  *
  * Every block is a driver allocation of its own and is never split, so that what the driver says of
- * it (device pointer, flags, attributes) holds for the program's block. It is kept apart by context
- * and by kind (ops.h: CM_HOST_*), and by size class: eight steps to a power of two, multiples of
- * 512 bytes, so that at most an eighth of a request is lost, or 511 bytes. 512, since the driver
- * itself places small host allocations so; less would gain nothing.
+ * it (device pointer, flags, attributes) holds for the program's block. Blocks are kept apart by
+ * context, by kind (ops.h: CM_HOST_*) and by size class: eight classes for each power of two,
+ * multiples of 512 bytes, so that at most an eighth of a request is lost, or 511 bytes. The driver
+ * itself places small host allocations at multiples of 512.
  *
  * The CPU can touch a block the moment it is allocated. So no barrier on a device makes one ready:
  * a freed block is used again only when a fence over every context (fence.h) has completed.
  *
  * Idle pinned memory is taken from the whole machine, which can't swap it. So no more of it is kept
- * than is in use, plus CM_PINNED_IDLE_BYTES for programs that free their one buffer and ask for it
- * again; beyond that a free goes to the driver, as it does without us. Not by a peak: a program
- * that loads through many buffers and lets them go would hold them for ever.
+ * than is in use, plus CM_PINNED_IDLE_BYTES for programs that free their one buffer and request it
+ * again; beyond that a free goes to the driver, as it does without us. A limit by the peak would
+ * keep one-time buffers for ever.
  *
  * Threads: `lock` guards lists, rows and counters, the cache's event lock the fences; numbers of
  * batches change under both. Rows are taken and given back under the lock of the context's device
@@ -39,7 +39,7 @@ void cm_pinned_init(struct cm_cache *cache);
 uint64_t cm_pinned_idle_locked(const struct cm_pinned *pinned);
 uint64_t cm_pinned_limit_locked(const struct cm_pinned *pinned);
 
-/* As cm_cache_host_alloc and cm_cache_host_free (cache.h), but that nobody is told of a failure. */
+/* As cm_cache_host_alloc and cm_cache_host_free (cache.h), without a report of failures. */
 int cm_pinned_alloc(struct cm_heap *heap, uint32_t kind, uint64_t bytes, uint64_t *ret_addr);
 int cm_pinned_free(struct cm_cache *cache, uint64_t addr, uint64_t *ret_forward);
 
@@ -63,7 +63,7 @@ void cm_pinned_note_oom(struct cm_heap *heap, uint64_t bytes);
 /* Takes a block out of lists, counters and tables, whatever its state. */
 struct cm_pending_release cm_pinned_remove_locked(struct cm_cache *cache, uint32_t index);
 
-/* Adds up a driver call that gave memory back. */
+/* Counts a driver call that freed memory. */
 void cm_pinned_count_release_locked(struct cm_pinned *pinned, uint64_t ns);
 
 /* Whether the open batch deserves a fence of its own before more work is put on top of it. */
@@ -71,9 +71,9 @@ bool cm_pinned_is_worth_closing_locked(const struct cm_pinned *pinned);
 
 /* Closes the open batch; false: it is empty, there are too many, or the driver has no fences. */
 bool cm_pinned_close_event_locked(struct cm_cache *cache);
-/* The same where that is worth it. */
+/* The same if that is worth it. */
 void cm_pinned_close_worthy_event_locked(struct cm_cache *cache);
-/* Asks for the closed batches; true where any became ready. */
+/* Queries the closed batches; true if any became ready. */
 bool cm_pinned_poll_event_locked(struct cm_cache *cache);
 /* The host waits for every context; all that was freed before is ready. False on an error. */
 bool cm_pinned_synchronize_event_locked(struct cm_cache *cache);
@@ -88,9 +88,9 @@ uint64_t cm_pinned_pending(struct cm_cache *cache);
 CM_NODISCARD bool cm_pinned_wait(struct cm_cache *cache, uint64_t limit_ns);
 
 /*
- * The same, and gives all that is ready back to the driver: so much is added to *bytes. -ETIME: a
- * device is at work that does not end within the limit, for which the driver may wait; what belongs
- * to its contexts stays. -EBUSY: outside of the gate.
+ * The same, and returns all that is ready to the driver; adds the bytes to *bytes. -ETIME: work on
+ * a device does not end within the limit, and the driver might wait for it; the memory of its
+ * contexts stays. -EBUSY: outside the gate.
  */
 CM_NODISCARD int cm_pinned_flush(struct cm_cache *cache, uint64_t limit_ns, uint64_t *bytes);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * When freed pinned memory is ready again, and what becomes of it when its context goes.
+ * When freed pinned memory is ready again, and what becomes of it when its context is destroyed.
  */
 #include <assert.h>
 
@@ -84,7 +84,7 @@ uint64_t cm_pinned_pending(struct cm_cache *cache)
 	return (uint64_t)bytes;
 }
 
-/* One look: whether all that was closed is ready. */
+/* One poll: whether all that was closed is ready. */
 static bool is_all_ready(struct cm_cache *cache)
 {
 	bool ready;

@@ -31,7 +31,7 @@ uint64_t cm_pinned_class_bytes(uint32_t class)
 	return n < 16 ? n * CM_GRAIN : (n % 8 + 8) * CM_GRAIN << (n / 8 - 1);
 }
 
-/* Where a block of that size is looked for: it is at least as large as the class says. */
+/* The class that a block of that size serves: the block is at least as large as the class says. */
 static uint32_t class_below(uint64_t size)
 {
 	uint32_t class = cm_pinned_class(size);
@@ -44,7 +44,7 @@ static uint32_t kind_of(const struct cm_segment *segment)
 	return segment->flags >> CM_SEGMENT_KIND_SHIFT;
 }
 
-/* NULL: what was passed on is of the program's own size, and of no class. */
+/* NULL: a block of a request that was passed on has the program's own size, and no class. */
 static uint32_t *ready_list(struct cm_cache *cache, const struct cm_block *block)
 {
 	const struct cm_segment *segment = &cache->segment[block->segment];
@@ -80,7 +80,7 @@ static void unlink_pending(struct cm_block *block, struct cm_batch *batch, uint3
 	batch->bytes -= block[index].size;
 }
 
-/* The youngest stands first in its class, since it is the likeliest to be in the CPU's caches. */
+/* The youngest one is the first of its class, since it is most likely in the CPU's caches. */
 static void link_ready(struct cm_cache *cache, uint32_t index)
 {
 	struct cm_block *block = cache->block;
@@ -173,7 +173,7 @@ void cm_pinned_note_oom(struct cm_heap *heap, uint64_t bytes)
 		cm_cache_open_ring(cache, CM_TABLE_HOST_EVENT, 0, &pinned->ring);
 	cm_seq_begin(&pinned->row->seq);
 	pinned->row->num_host_ooms++;
-	/* How much the driver could still pin nobody can tell. */
+	/* How much more the driver could pin is not known. */
 	cm_ring_add(&pinned->ring, &pinned->row->event_next, CM_ACTION_OOM, CM_POOL_ALL,
 		    heap->index, cm_origin_of(cm_thread.stack), cm_cache_tick(cache),
 		    CM_FREE_UNKNOWN, bytes);
@@ -323,7 +323,8 @@ int cm_pinned_enter_locked(struct cm_heap *heap, uint64_t addr, uint64_t size, u
 	segment = &cache->segment[s];
 	flags |= CM_SEGMENT_HOST | CM_SEGMENT_EXACT | kind << CM_SEGMENT_KIND_SHIFT |
 		 (size <= CM_SMALL_MAX ? CM_SEGMENT_SMALL : 0);
-	/* Release: who walks the table without our lock sees no device's row. */
+	/* Release: a thread that walks the table without our lock sees that no device has the
+	 * row. */
 	__atomic_store_n(&segment->flags, flags | CM_SEGMENT_USED, __ATOMIC_RELEASE);
 	cache->block[b].state = CM_BLOCK_LIVE;
 	cache->block[b].requested = bytes;

@@ -12,7 +12,7 @@
 #include "stats/counters.h"
 #include "stats/summary.h"
 
-/* Less than such a part of a new segment is not waited for. */
+/* Idle segments that are less than this part of a new one are not worth a wait. */
 #define LEAST_SHARE 8
 
 /* Wholly free segments of the large pool, the largest first. */
@@ -67,14 +67,15 @@ static uint64_t choose_idle(const struct cm_cache *cache, uint64_t need, struct 
 	return bytes;
 }
 
-/* A request of `bytes` for which idle segments of the heap go. */
+/* A request of `bytes` for which idle segments of the heap return. */
 struct exchange {
 	struct cm_heap *heap;
 	uint64_t bytes;
 	bool refused; /* by the driver */
 };
 
-/* How much is to go: what was refused, else as much as more would be reserved than ever. */
+/* How much returns: what was refused; else the excess of what would be reserved over its
+ * maximum. */
 static uint64_t missing_locked(const struct exchange *exchange)
 {
 	const struct cm_device *device = exchange->heap->device;
@@ -85,7 +86,7 @@ static uint64_t missing_locked(const struct exchange *exchange)
 	return reserved > device->most_reserved ? reserved - device->most_reserved : 0;
 }
 
-/* What is to go; false: nothing, or less than is worth it. */
+/* Chooses what returns; false: nothing, or too little to be worth it. */
 static bool find_idle_locked(const struct exchange *exchange, struct idle *ret_idle)
 {
 	struct cm_heap *heap = exchange->heap;
@@ -94,7 +95,7 @@ static bool find_idle_locked(const struct exchange *exchange, struct idle *ret_i
 	ret_idle->segments = 0;
 	if (!cm_heap_ctx(heap) || !missing)
 		return false;
-	/* A program that only grows is spared the walk over all its segments. */
+	/* For a program that only grows, the walk over all its segments is skipped. */
 	if (cm_summary_pool(heap->device->row, CM_POOL_LARGE).releasable < (int64_t)least)
 		return false;
 	list_idle_locked(heap, ret_idle);
@@ -108,7 +109,7 @@ static bool has_idle(const struct exchange *exchange)
 	return CM_WITH_LOCK(&exchange->heap->device->lock, find_idle_locked(exchange, &idle));
 }
 
-/* Takes them out of the tables; how many. */
+/* Takes them out of the tables. Returns how many. */
 static uint32_t take_idle(const struct exchange *exchange, struct cm_pending_release *piece)
 {
 	struct cm_device *device = exchange->heap->device;

@@ -18,8 +18,8 @@ struct cm_heap;
 
 /*
  * A segment of `bytes` is about to be made in the large pool of the heap. May wait for the device
- * for CM_PATIENCE_NS; nothing goes where it is busy for longer. The gate is entered, and no lock is
- * held. 0; -EBUSY: a capture is active, and the caller outside of the gate (cm_gate_enter).
+ * for CM_PATIENCE_NS; if it is busy for longer, nothing returns. The gate is entered, and no lock
+ * is held. 0; -EBUSY: a capture is active, and the caller outside of the gate (cm_gate_enter).
  */
 CM_NODISCARD int cm_exchange(struct cm_heap *heap, uint64_t bytes);
 

@@ -18,7 +18,7 @@ static int flush_once(struct cm_device *device, uint64_t limit_ns, uint64_t *byt
 {
 	int err;
 
-	/* Nobody can touch these, whatever is under way. */
+	/* No work can touch these, whatever is under way. */
 	cm_paged_return_forgotten(device->cache);
 	err = cm_release_await_suspended(device, limit_ns) ? 0 : -EBUSY;
 	if (!err && cm_device_has_cached(device))
@@ -27,7 +27,8 @@ static int flush_once(struct cm_device *device, uint64_t limit_ns, uint64_t *byt
 		err = -EBUSY;
 	if (!err)
 		*bytes += cm_release_free(device);
-	/* What others have taken out of the tables, without the reclaim lock. */
+	/* Waits for what other threads have taken out of the tables; the reclaim lock is not
+	 * held. */
 	if (!err && !cm_pending_releases_await(&device->leaving, device->cache->ops, limit_ns))
 		err = -EBUSY;
 	return err;

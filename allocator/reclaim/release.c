@@ -95,8 +95,8 @@ static uint64_t release_chosen(struct cm_device *device, const struct choice *ch
 
 	while ((n = collect(device, choice, &at, bytes, piece)) > 0) {
 		for (i = 0; i < n; i++) {
-			/* A failure is the context's end or its sticky error: nothing to be
-			 * done. */
+			/* It fails only if the context is destroyed or has a sticky error: nothing
+			 * is left to do. */
 			(void)cm_release_give(&piece[i]);
 			bytes += piece[i].size;
 		}
@@ -173,7 +173,7 @@ static uint64_t idle_tick(const struct cm_device *device, const struct cm_segmen
 	return device->cache->block[segment->first].tick;
 }
 
-/* The idlest segment, and since when it is, or 0. */
+/* The segment that has been idle longest, and since when; or 0. */
 static uint32_t find_idlest(struct cm_device *device, uint64_t most, uint64_t *ret_tick)
 {
 	struct cm_cache *cache = device->cache;
@@ -204,7 +204,7 @@ uint64_t cm_release_idlest(struct cm_device *device, uint64_t most)
 	uint64_t tick;
 	uint32_t s;
 
-	/* Anew where the program has taken it meanwhile. */
+	/* Retries if the program has allocated it meanwhile. */
 	while (!piece.size && (s = find_idlest(device, most, &tick)) != 0) {
 		const struct cm_segment *segment = &device->cache->segment[s];
 
@@ -263,7 +263,7 @@ int cm_release_unreclaimed_segment(struct cm_device *device, uint32_t s)
 	return piece.addr ? cm_release_give(&piece) : 0;
 }
 
-/* The average age of the large pool's wholly free segments; false where there are none. */
+/* The average age of the large pool's wholly free segments; false if there are none. */
 static bool average_age(struct cm_device *device, uint64_t *ret_age)
 {
 	const struct choice choice = {.cache = device->cache};

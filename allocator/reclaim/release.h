@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Giving segments back to the driver. The counters move under the device's lock, the driver is
- * called without it. Callers that decide by what is left hold the device's reclaim lock.
+ * Returns segments to the driver. The counters change under the device's lock; the driver is called
+ * without it. Callers that depend on what is left hold the device's reclaim lock.
  */
 #ifndef CM_ALLOCATOR_RECLAIM_RELEASE_H
 #define CM_ALLOCATOR_RECLAIM_RELEASE_H
@@ -23,37 +23,37 @@ int cm_release_give(struct cm_pending_release *piece); /* the driver's answer */
 /* Whether a heap of the device is suspended. Takes its lock. */
 bool cm_release_has_suspended(struct cm_device *device);
 
-/* How often a heap was. Who finds another number behind what he has given back may have missed
- * some: no epoch is closed meanwhile, and what that heap has stays. */
+/* How often a heap was suspended. If it changed while memory was returned, some may have been
+ * missed: meanwhile no epoch is closed, and the memory of that heap stays. */
 static inline uint64_t cm_release_suspensions(const struct cm_cache *cache)
 {
 	return atomic_load_explicit(&cache->suspensions, memory_order_relaxed);
 }
 
-/* Before memory is looked for that could go back: what a suspended heap has can go in a moment, by
- * us or by the driver. Most contexts stay, so it is waited for, `limit_ns` at most. False: a
- * capture is active, and the caller outside of the gate (cm_gate_enter). */
+/* Call it before a search for memory to return: the memory of a suspended heap may return in a
+ * moment, by us or by the driver. Waits for that, at most `limit_ns`, as most contexts stay. False:
+ * a capture is active, and the caller is outside the gate (cm_gate_enter). */
 CM_NODISCARD bool cm_release_await_suspended(struct cm_device *device, uint64_t limit_ns);
 
-/* All wholly free segments of the device; the bytes given back. */
+/* Returns all wholly free segments of the device. Returns their bytes. */
 uint64_t cm_release_free(struct cm_device *device);
 
 /*
- * Of the wholly free segments of at most `most` bytes the one that has been idle longest; pages are
- * not among them. The bytes given back, 0: there is none.
+ * Returns the segment that has been idle longest, of the wholly free ones of at most `most` bytes;
+ * no pages. Returns its bytes, 0: there is none.
  */
 uint64_t cm_release_idlest(struct cm_device *device, uint64_t most);
 
 /*
  * Wholly free segments that are not recycled: exported ones, and those of draining heaps; and the
- * pages of contexts that have gone while a capture was active. What the driver would wait for the
- * device for stays until that has nothing to do: the program does not ask for it here, and its work
- * may wait for what it does next. -EBUSY: a capture is active, and the caller outside of the gate
- * (cm_gate_enter).
+ * pages of contexts that have gone while a capture was active. If the driver would wait for the
+ * device, the memory stays until the device is idle: the program has not asked for a wait here, and
+ * its work may depend on what it does next. -EBUSY: a capture is active, and the caller outside of
+ * the gate (cm_gate_enter).
  */
 CM_NODISCARD int cm_release_unreclaimed(struct cm_device *device);
 
-/* The same for one segment, unless somebody else was faster; the driver's answer. */
+/* The same for one segment, unless another thread was faster. Returns the driver's answer. */
 int cm_release_unreclaimed_segment(struct cm_device *device, uint32_t segment);
 
 /*
@@ -65,14 +65,13 @@ int cm_release_unreclaimed_segment(struct cm_device *device, uint32_t segment);
 CM_NODISCARD int cm_release_aged(struct cm_heap *heap);
 
 /*
- * PyTorch's first answer to a failure where max_split_size is finite: free blocks of that size or
- * more, the smallest that is enough, else from the largest down. True where they come to at least
- * max(size, max_split_size); what was freed is added to *bytes.
+ * PyTorch's first step after a failure if max_split_size is finite: returns free blocks of that
+ * size or more, the smallest one that is enough, else from the largest down. True if they add up to
+ * at least max(size, max_split_size); adds what was freed to *bytes.
  */
 bool cm_release_oversize(struct cm_heap *heap, uint64_t size, uint64_t *bytes);
 
-/* Gives memory of the calling thread's context, which is in no table, to the driver. The driver's
- * answer. */
+/* Frees memory of the calling thread's context that is in no table. Returns the driver's answer. */
 int cm_release_to_driver(struct cm_device *device, uint64_t ctx, uint64_t addr, uint64_t bytes);
 
 #endif

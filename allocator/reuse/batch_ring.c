@@ -19,7 +19,7 @@ void cm_batch_ring_init(struct cm_batch_ring *ring, struct cm_heap *heap,
 
 void cm_batch_ring_empty(struct cm_batch_ring *ring)
 {
-	/* A number means one batch for good: a thread that keeps it may come back late. */
+	/* A number names one batch for ever: a thread may come back late with an old one. */
 	ring->open = (struct cm_batch){.number = ring->open.number + 1};
 	ring->oldest = ring->open.number;
 }
@@ -38,7 +38,7 @@ static bool detach_locked(struct cm_batch_ring *ring)
 	assert(cm_lock_is_held(&ring->cache->event_lock));
 	if (!open->list.first || number - ring->oldest >= CM_BATCHES_MAX)
 		return false;
-	/* An open batch has no events, and their many slots are left as they are. */
+	/* An open batch has no events; their many slots are not cleared. */
 	memcpy(cm_batch_at(ring, number), open, offsetof(struct cm_batch, fence.event));
 	memset(open, 0, offsetof(struct cm_batch, fence.event));
 	open->number = number + 1;
@@ -60,8 +60,8 @@ bool cm_batch_ring_detach_same_event_locked(struct cm_batch_ring *ring, uint64_t
 						ring->open.blocks == blocks && detach_locked(ring));
 }
 
-/* A fence that could not be recorded is tried again: a later one captures no less. Pinned memory is
- * no device's: the first one counts the questions. */
+/* If a fence could not be recorded, tries again: a later one captures no less. Pinned memory
+ * belongs to no device: the first device counts its queries. */
 static bool is_complete(struct cm_batch_ring *ring, uint64_t number)
 {
 	struct cm_cache *cache = ring->cache;
@@ -90,8 +90,8 @@ void cm_batch_ring_retire_event_locked(struct cm_batch_ring *ring, uint64_t end)
 	}
 }
 
-/* The newest first, since its completion is that of all; then the oldest, upwards: a device that
- * lags costs two questions. */
+/* The newest first, since all are complete if it is; then from the oldest on. So a device that lags
+ * costs two queries. */
 bool cm_batch_ring_poll_event_locked(struct cm_batch_ring *ring)
 {
 	const uint64_t before = ring->oldest, end = ring->open.number;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Freed blocks on their way to being ready: the batch that frees join, and those that were closed,
- * the oldest first. Each closed one has a fence, and is ready once that has completed; then so are
- * all before it.
+ * Freed blocks until they are ready: the batch that frees join, and those that were closed, the
+ * oldest first. Each closed one has a fence. When that has completed, the batch is ready, and so
+ * are all before it.
  *
- * What becomes of a batch that is ready is its owner's: an epoch of a heap (epoch.c), or a batch of
- * pinned memory. Functions named *_event_locked want the event lock, and but for forget the capture
+ * Its owner decides what becomes of a ready batch: an epoch of a heap (epoch.c), or a batch of
+ * pinned memory. Functions named *_event_locked want the event lock and, except forget, the capture
  * gate; they take the ring's own lock.
  */
 #ifndef CM_ALLOCATOR_REUSE_BATCH_RING_H
@@ -16,11 +16,11 @@
 
 #include "allocator/state/state.h"
 
-/* The ring of a heap's freed blocks, as of a slot that another context had before. */
+/* Resets the ring of a heap whose slot another context had before. */
 void cm_batch_ring_init(struct cm_batch_ring *ring, struct cm_heap *heap,
 			bool (*retire_locked)(struct cm_batch_ring *ring, struct cm_batch *batch));
 
-/* Empties the ring; its other fields are set. The numbers of its batches go on. */
+/* Empties the ring; its other fields are set. The numbers of its batches continue. */
 void cm_batch_ring_empty(struct cm_batch_ring *ring);
 
 /* The closed batch of that number. */
@@ -39,16 +39,16 @@ static inline bool cm_batch_ring_is_empty(const struct cm_batch_ring *ring)
 	return ring->oldest == ring->open.number;
 }
 
-/* Moves the open batch behind the closed ones, without a fence as yet. False: it is empty, or they
- * are too many, or work was submitted since its last free and `clean` wants none. */
+/* Appends the open batch to the closed ones, without a fence as yet. False: it is empty, or there
+ * are too many, or `clean` is set and work was submitted since its last free. */
 bool cm_batch_ring_detach_event_locked(struct cm_batch_ring *ring, bool clean);
 
-/* The same where it is still the epoch of that number, and nothing has joined it beyond so many
- * blocks. */
+/* The same if it is still the epoch of that number, and no more than so many blocks have joined
+ * it. */
 bool cm_batch_ring_detach_same_event_locked(struct cm_batch_ring *ring, uint64_t number,
 					    uint64_t blocks);
 
-/* Asks for the closed batches, and retires those that are ready; true where any was. */
+/* Queries the closed batches, and retires those that are ready; true if any was. */
 bool cm_batch_ring_poll_event_locked(struct cm_batch_ring *ring);
 
 /* All closed batches before the number `end` are ready: retires them. */

@@ -27,7 +27,7 @@ void cm_epoch_init(struct cm_heap *heap)
 	cm_ordered_init(heap);
 }
 
-/* The newest closed epoch could not be recorded: its blocks go back behind the open ones. */
+/* The newest closed epoch could not be recorded: its blocks return to the end of the open one. */
 static void reattach(struct cm_heap *heap)
 {
 	struct cm_device *device = heap->device;
@@ -47,8 +47,8 @@ static void reattach(struct cm_heap *heap)
 	cm_lock_release(&device->lock);
 }
 
-/* Closes the open epoch, if it is clean where it has to be; that is counted when it is ready,
- * unless the caller does. */
+/* Closes the open epoch, unless `clean` is set and it is not clean. That is counted when it is
+ * ready, unless the caller counts it. */
 static bool close_epoch(struct cm_heap *heap, bool clean)
 {
 	struct cm_batch *epoch;
@@ -93,7 +93,7 @@ bool cm_epoch_poll_event_locked(struct cm_heap *heap)
 	return cm_batch_ring_poll_event_locked(&heap->epochs) || ready;
 }
 
-/* The newest closed epoch that a barrier may be laid behind, or the number before the oldest. */
+/* The newest closed epoch behind which a barrier may be laid, or the number before the oldest. */
 static uint64_t newest_clean(struct cm_heap *heap)
 {
 	uint64_t number;
@@ -118,7 +118,7 @@ bool cm_epoch_may_order(struct cm_heap *heap)
 	       CM_WITH_LOCK(&heap->cache->event_lock, may_lay_barrier(heap));
 }
 
-/* An epoch that hangs: whatever is put behind it may hang too. */
+/* An epoch that hangs: whatever is ordered behind it may hang, too. */
 static bool is_stuck(struct cm_heap *heap)
 {
 	return !cm_batch_ring_is_empty(&heap->epochs) &&
@@ -127,8 +127,8 @@ static bool is_stuck(struct cm_heap *heap)
 		       CM_PATIENCE_NS;
 }
 
-/* Lays a barrier behind the newest clean epoch, where there is one: it is ready, and all before
- * it. */
+/* If there is a clean epoch, lays a barrier behind the newest one: that epoch is then ready, and
+ * all before it. */
 static bool order_behind_clean(struct cm_heap *heap)
 {
 	uint64_t number = newest_clean(heap);
@@ -152,7 +152,7 @@ bool cm_epoch_barrier_event_locked(struct cm_heap *heap)
 		return false;
 	has_closed = close_epoch(heap, true);
 	laid = order_behind_clean(heap);
-	/* One that is ready at once has no need of its time, and to ask for that takes a while. */
+	/* An epoch that is ready at once needs no time, and reading the clock costs something. */
 	if (has_closed && !cm_batch_ring_is_empty(&heap->epochs))
 		note_closed(heap);
 	return laid;
@@ -206,7 +206,7 @@ void cm_epoch_end_wait_event_locked(const struct cm_program_wait *wait)
 
 	if (wait->heap->ctx != wait->ctx || !waits_for_its_own_alone(wait->heap))
 		return;
-	/* What was closed before the wait stays closed, and no later epoch has a number of it. */
+	/* What was closed before the wait stays closed, and no later epoch has its number. */
 	cm_batch_ring_retire_event_locked(epochs, wait->epoch);
 	if (cm_batch_ring_detach_same_event_locked(epochs, wait->epoch, wait->blocks))
 		cm_batch_ring_retire_event_locked(epochs, wait->epoch + 1);
@@ -229,8 +229,8 @@ bool cm_epoch_open_is_clean(struct cm_heap *heap)
 				    heap->epochs.open.work == cm_device_work(heap->device));
 }
 
-/* How long is waited behind what a cudaFree would have waited for: its device's work, and that of
- * others, which it does not wait for. */
+/* How long to wait after the work for which a cudaFree would have waited: for work of its device,
+ * and for work of others, for which it does not wait. */
 struct patience {
 	uint64_t limit_ns;
 	uint64_t others_ns;
@@ -246,16 +246,16 @@ static uint64_t patience_with(struct cm_heap *heap, const struct cm_batch *epoch
 		       : patience->limit_ns;
 }
 
-/* The number before which the batches of both rings are waited for: what others free and close
- * meanwhile is not. */
+/* Waits for the batches of both rings before these numbers, and not for what others free and close
+ * meanwhile. */
 struct ends {
 	uint64_t epochs;
 	uint64_t ordered;
 };
 
 /*
- * Whether the batches before `end` have been waited for long enough. A clean one, whatever lies
- * before it, is what a cudaFree would have waited for.
+ * Whether the wait for the batches before `end` was long enough. For a clean one, and all before
+ * it, a cudaFree would have waited, too.
  */
 static bool is_out_of_patience(struct cm_batch_ring *ring, uint64_t end,
 			       const struct patience *patience)
@@ -281,7 +281,7 @@ static bool has_to_wait_for(struct cm_batch_ring *ring, uint64_t end,
 	return ring->oldest < end && !is_out_of_patience(ring, end, patience);
 }
 
-/* One look: whether to look again for the batches before `end`. */
+/* One poll: whether to poll again for the batches before `end`. */
 static bool has_to_wait(struct cm_heap *heap, const struct ends *end,
 			const struct patience *patience)
 {
@@ -311,7 +311,7 @@ static bool await(struct cm_heap *heap, const struct patience *patience)
 		cm_lock_release(&heap->cache->event_lock);
 		return true;
 	}
-	/* Where as many are closed as can be, those that are done make room. */
+	/* If the ring is full, retires completed batches to make room. */
 	if (!cm_epoch_close_event_locked(heap) && cm_epoch_poll_event_locked(heap))
 		(void)cm_epoch_close_event_locked(heap);
 	end = (struct ends){heap->epochs.open.number, heap->ordered.open.number};
@@ -368,8 +368,8 @@ static bool send_probe(struct cm_device *device)
 	return sent;
 }
 
-/* Waits for the probe until it is older than the limit: -ETIME. Not for a broken one. -EBUSY:
- * outside of the gate. */
+/* Waits for the probe until it is older than the limit: -ETIME. Does not wait for a broken one.
+ * -EBUSY: outside the gate. */
 static int await_probe(struct cm_device *device, uint64_t limit_ns)
 {
 	const struct cm_driver_ops *ops = device->cache->ops;
@@ -390,7 +390,7 @@ int cm_epoch_quiesces(struct cm_device *device, uint64_t limit_ns)
 	int err;
 
 	assert(cm_lock_is_held(&device->reclaim_lock));
-	/* One that is still on its way from before. */
+	/* An earlier probe that is not complete. */
 	err = await_probe(device, limit_ns);
 	if (err)
 		return err;

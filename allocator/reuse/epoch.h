@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * When freed memory may be used again (docs/decisions/reuse.md says why it is so).
+ * When freed memory may be reused (docs/decisions/reuse.md says why).
  *
- * A freed block joins its heap's open epoch; nothing is asked of the driver. Closing the epoch
- * records one event in every context that can reach the memory (fence.h); when all of them are
- * complete, the blocks of that epoch and of all before it are ready. An ordered barrier makes them
- * ready at once: all future work of the context is put behind the event, on the device. Drivers
- * without context events wait for the contexts instead, at reuse and never at free.
+ * A freed block joins its heap's open epoch, without a driver call. Closing the epoch records one
+ * event in every context that can reach the memory (fence.h); when all of them are complete, the
+ * blocks of that epoch and of all before it are ready. An ordered barrier makes them ready at once:
+ * on the device, all future work of the context waits for the event. Drivers without context events
+ * wait for the contexts instead, at reuse and never at free.
  *
- * No barrier is laid and nothing waits for long behind work that may never end: an epoch that is
- * not clean (struct cm_batch) may have captured a kernel that waits for work yet to be submitted,
- * and an epoch that has not completed within CM_PATIENCE_NS looks like one.
+ * No barrier is laid behind work that may never end, and nothing waits long for such work: an epoch
+ * that is not clean (struct cm_batch) may have captured a kernel that waits for work yet to be
+ * submitted, and an epoch that has not completed within CM_PATIENCE_NS looks like one.
  *
  * All functions call the driver. The caller has entered the capture gate and holds no device lock;
  * those named *_event_locked want the cache's event lock held, the others take it.
@@ -22,55 +22,55 @@
 
 #include "allocator/state/state.h"
 
-/* Begins the epochs of a context that gets the heap. The device's lock is held. No driver call. */
+/* Starts the epochs of a context that gets the heap. The device's lock is held. No driver call. */
 void cm_epoch_init(struct cm_heap *heap);
 
 /* Closes the open epoch. False: it is empty, or it could not be recorded and stays open. */
 bool cm_epoch_close_event_locked(struct cm_heap *heap);
 
-/* Asks for the closed epochs; true where any became ready. */
+/* Polls the closed epochs; true if any became ready. */
 bool cm_epoch_poll_event_locked(struct cm_heap *heap);
 
 /* Whether a barrier may be laid at present. Takes the event lock. */
 bool cm_epoch_may_order(struct cm_heap *heap);
 
-/* Makes freed memory ready by an ordered barrier; false where none may be laid. */
+/* Makes freed memory ready by an ordered barrier; false if none may be laid. */
 bool cm_epoch_barrier_event_locked(struct cm_heap *heap);
 
 /* The host waits for every context that can reach the memory; all of it freed before is ready.
  * False on a driver error. */
 bool cm_epoch_synchronize_event_locked(struct cm_heap *heap);
 
-/* See cm_cache_begin_wait. The end retires what was freed before the begin, but for the open epoch
+/* See cm_cache_begin_wait. The end retires what was freed before the begin, except the open epoch
  * if anything has joined it since. */
 struct cm_program_wait cm_epoch_begin_wait_event_locked(struct cm_heap *heap, uint64_t ctx);
 void cm_epoch_end_wait_event_locked(const struct cm_program_wait *wait);
 
-/* Whether the state of work can be asked for at all; else the host can only wait for it. */
+/* Whether the state of work can be queried at all; if not, the host can only wait for it. */
 bool cm_epoch_can_ask(struct cm_cache *cache);
 
-/* Whether memory freed now would be waited for no longer than a cudaFree would have taken. */
+/* Whether a wait for memory freed now takes no longer than a cudaFree would have taken. */
 bool cm_epoch_open_is_clean(struct cm_heap *heap);
 
 /*
- * Waits until all memory freed before is ready: for no more than CM_STUCK_NS behind what is clean,
- * whatever lies before that, CM_PATIENCE_NS behind what is not and where only other devices are at
- * work, and not where the driver gives no answer. False: a capture is active, and the caller
- * outside of the gate (cm_gate_enter).
+ * Waits until all memory freed before is ready: at most CM_STUCK_NS for a clean epoch and all
+ * before it, CM_PATIENCE_NS for others or if only other devices are at work, and not at all if the
+ * driver gives no answer. False: a capture is active, and the caller is outside the gate
+ * (cm_gate_enter).
  */
 CM_NODISCARD bool cm_epoch_wait_as_native(struct cm_heap *heap);
 
-/* The same for every context of the device, for no more than `limit_ns` behind what is clean,
- * whoever is at work. Counted as PyTorch's synchronize_and_free_events. */
+/* The same for every context of the device, at most `limit_ns` for clean epochs, whichever device
+ * is at work. Counted as PyTorch's synchronize_and_free_events. */
 CM_NODISCARD bool cm_epoch_wait_device(struct cm_device *device, uint64_t limit_ns);
 
 /*
  * 0: all work of the device (cm_fence_record_probe_event_locked) submitted before ends within
- * `limit_ns`; -ETIME: it does not, or nobody can tell; -EBUSY: a capture is active, and the caller
- * outside of the gate (cm_gate_enter). Cached memory is given to the driver only at 0: cuMemFree
- * waits for the device, and a program whose kernel never ends would hang in a request that natively
- * has nothing to do with it. Work that has been waited for is not waited for anew. The device's
- * reclaim lock is held. Where no fence is possible: always 0.
+ * `limit_ns`; -ETIME: it does not, or that is not known; -EBUSY: a capture is active, and the
+ * caller is outside the gate (cm_gate_enter). Cached memory is returned to the driver only after 0:
+ * cuMemFree waits for the device, and a program whose kernel never ends would hang in a request
+ * that natively has nothing to do with it. Waits only once for the same work. The device's reclaim
+ * lock is held. Always 0 if no fence is possible.
  */
 CM_NODISCARD int cm_epoch_quiesces(struct cm_device *device, uint64_t limit_ns);
 

@@ -47,7 +47,7 @@ static void give_event(struct cm_heap *heap, uint64_t event)
 		(void)heap->cache->ops->event_destroy(heap->ctx, event);
 }
 
-/* Want of memory is the one error that may pass. */
+/* Only a lack of memory may be temporary; other errors last. */
 static bool may_last(int err)
 {
 	return err > 0 && err != CM_DRIVER_NOT_READY && err != CM_DRIVER_OUT_OF_MEMORY;
@@ -59,8 +59,8 @@ static void fail(struct cm_heap *heap, int err)
 		cm_heap_drain(heap);
 }
 
-/* Whether nothing is left of the context that others could wait for. It is asked each time,
- * since its handle may be that of a new one some day. */
+/* Whether the context has nothing left to wait for. Queried each time, since a new context may get
+ * its handle some day. */
 static bool is_dead(struct cm_heap *heap, int err)
 {
 	const bool dead = may_last(err) && heap->cache->ops->ctx_is_dead(heap->ctx);
@@ -78,8 +78,8 @@ static bool has_event_of(const struct cm_fence *fence, const struct cm_device *d
 	return i < fence->events;
 }
 
-/* Enters which submissions of another device the fence covers. They are counted once, before the
- * first event of its contexts. */
+/* Stores which submissions of another device the fence covers. They are read once, before the first
+ * event of its contexts. */
 static void note_reach(const struct cm_fence *fence, struct cm_device *of,
 		       struct cm_fence_event *slot)
 {
@@ -190,7 +190,7 @@ static bool is_complete(struct cm_fence *fence, struct cm_device *asks, bool gat
 			fence->broken = err != CM_DRIVER_NOT_READY;
 			return false;
 		}
-		/* What is given back may have to be destroyed. */
+		/* Events that are given back may have to be destroyed. */
 		if (gated) {
 			give_event(slot->heap, slot->event);
 			slot->heap = NULL;
@@ -245,7 +245,7 @@ void cm_fence_fini_event_locked(struct cm_fence *fence)
 	for (i = 0; i < fence->events; i++)
 		if (fence->event[i].heap)
 			give_event(fence->event[i].heap, fence->event[i].event);
-	/* The slots behind the last event mean nothing: they are many, and left as they are. */
+	/* The many slots behind the last event are not cleared; they mean nothing. */
 	fence->events = 0;
 	fence->broken = false;
 }

@@ -2,16 +2,16 @@
 /*
  * One event in every context that can reach the memory of a device (reach.h), recorded together:
  * when all of them have completed, so has all work that was submitted anywhere before and may have
- * touched that memory. For memory of the host it has an event in every context of the process.
+ * touched that memory. A fence for memory of the host has an event in every context of the process.
  *
- * Events stay with their context and serve one fence after the other. Where a driver has no events
- * of a context, cm_fence_synchronize_event_locked is all there is.
+ * Events stay with their context and serve one fence after the other. If the driver has no events
+ * for a context, only cm_fence_synchronize_event_locked works.
  *
  * All functions call the driver: the caller has entered the capture gate (but for *_ungated), holds
- * the cache's event lock and no device's lock. A context that answers with an error of its own is
- * left to the program: its heap drains. Nothing waits for one that is beyond an answer
- * (ops->ctx_is_dead), or what one device has suffered would end the reuse on all others. No driver
- * call is made by those named *_drop, *_forget, *_leave_out and *_move.
+ * the cache's event lock and no device's lock. If a query returns an error of the context itself,
+ * its heap drains, and the program finds the error. Nothing waits for a context whose last query
+ * returned a sticky error (ops->ctx_is_dead): the failure of one device must not end the reuse on
+ * all others. No driver call is made by those named *_drop, *_forget, *_leave_out and *_move.
  */
 #ifndef CM_ALLOCATOR_REUSE_FENCE_H
 #define CM_ALLOCATOR_REUSE_FENCE_H
@@ -31,36 +31,37 @@ bool cm_fence_record_event_locked(struct cm_cache *cache, struct cm_device *of,
 				  struct cm_fence *fence);
 
 /* The same for the work that the driver waits for when memory of the device is freed. Leaves out
- * suspended contexts, which end by themselves or go on. No proof that memory is idle. */
+ * suspended contexts, which are destroyed or resumed. No proof that memory is idle. */
 bool cm_fence_record_probe_event_locked(struct cm_device *device, struct cm_fence *fence);
 
-/* Asks the driver; events that have completed are given back at once. Never blocks. The questions
- * are counted as the device's for whose memory they are asked, not as those of the contexts: the
- * lock of another device is its threads' own, and not taken on the way of a request. */
+/* Queries the driver; events that have completed are given back at once. Never blocks. The queries
+ * count for the device whose memory they are about, not for those of the contexts: a request never
+ * takes the lock of another device. */
 bool cm_fence_is_complete_event_locked(struct cm_fence *fence, struct cm_device *asks);
 
-/* The same outside of the gate, also while a capture is active; the fence keeps its events. */
+/* The same outside the gate, also while a capture is active; the fence keeps its events. */
 bool cm_fence_is_complete_ungated_event_locked(struct cm_fence *fence, struct cm_device *asks);
 
-/* The same inside of the gate, and for the contexts of one device alone. */
+/* The same inside the gate, for the contexts of one device. */
 bool cm_fence_is_device_done_event_locked(const struct cm_fence *fence, struct cm_device *device);
 
-/* Puts all future work of the context behind its event, on the device. False: it can't be. */
+/* Makes all future work of the context wait for its event, on the device. False: not possible. */
 bool cm_fence_order_event_locked(const struct cm_fence *fence, struct cm_heap *heap);
 
 /* Gives the events back to their contexts, complete or not; the fence holds none then. */
 void cm_fence_fini_event_locked(struct cm_fence *fence);
 
-/* The same without any call of the driver: what can't be kept lasts as long as its context. */
+/* The same without a driver call: events that cannot be kept last as long as their context. */
 void cm_fence_drop_event_locked(struct cm_fence *fence);
 
-/* Hands the events on to a fence that holds none; the first one holds none then. */
+/* Moves the events to a fence that holds none; the first one holds none then. */
 void cm_fence_move_event_locked(struct cm_fence *fence, struct cm_fence *to);
 
 /* The context is gone, and its work and its events with it. */
 void cm_fence_forget_event_locked(struct cm_fence *fence, const struct cm_heap *gone);
 
-/* Waits for the context no longer, which stands; its event is given back without any call. */
+/* Removes a context that is not destroyed from the fence; its event is given back without a driver
+ * call. */
 void cm_fence_leave_out_event_locked(struct cm_fence *fence, struct cm_heap *heap);
 
 /* The host waits for all work of the contexts that a fence for `of` would have events of. False on

@@ -25,7 +25,7 @@ static uint64_t count(const struct cm_batch_ring *ring)
 	return ring->open.number - ring->oldest;
 }
 
-/* The batch of the last barrier is of no use any more, once there is another one. */
+/* The batch of the last barrier is of no more use once there is another one. */
 static bool is_last_spent(struct cm_heap *heap)
 {
 	return count(&heap->ordered) && !heap->settlers &&
@@ -180,7 +180,7 @@ static bool is_fence_settled(struct cm_heap *heap, struct cm_fence *fence, bool 
 		return true;
 	if (!fence->broken)
 		return false;
-	/* Asked another way, if it may be; work of a dead context is over. */
+	/* Queried in another way, if that is possible; work of a dead context is over. */
 	if (gated) {
 		(void)cm_fence_synchronize_event_locked(heap->cache, heap->device);
 		cm_fence_fini_event_locked(fence);
@@ -188,8 +188,8 @@ static bool is_fence_settled(struct cm_heap *heap, struct cm_fence *fence, bool 
 	return true;
 }
 
-/* Whether the barrier of this number is passed. It may be retired, or the heap be another
- * context's. */
+/* Whether the barrier of this number was passed. It may be retired, or another context may have the
+ * heap. */
 static bool is_passed(struct cm_heap *heap, uint64_t number, bool gated)
 {
 	const struct cm_batch_ring *ring = &heap->ordered;

@@ -3,10 +3,11 @@
  * What lies behind ordered barriers (heap->ordered): the context's later work waits for it, and
  * nothing else does.
  *
- * Two things ask for the fence of a barrier. Whoever lets others than the context's later work
- * reach the memory settles first: until the fence is complete, what was allocated behind it may
- * still be touched by earlier work. And the blocks of NAMED segments, which other devices touch at
- * any time while the program has them, are not made ready by a barrier: they wait for its fence.
+ * The fence of a barrier is queried for two reasons. Before anything but the context's later work
+ * may reach the memory, cm_ordered_settle waits: until the fence is complete, earlier work may
+ * still touch what was allocated behind it. And the blocks of NAMED segments, which other devices
+ * touch at any time while the program has them, are not made ready by a barrier: they wait for its
+ * fence.
  *
  * Thread rule: functions named *_event_locked want the event lock held and no device's lock, and
  * call the driver inside of the capture gate, as in fence.h.
@@ -37,9 +38,9 @@ bool cm_ordered_holds_event_locked(const struct cm_heap *heap);
 bool cm_ordered_poll_event_locked(struct cm_heap *heap);
 
 /*
- * Others than the context's own future work are about to reach its memory, and no barrier holds
- * them back: waits until what was allocated behind one is idle, for which a cudaFree would have
- * waited. A barrier that is laid meanwhile is not waited for. Outside of the gate, and also while a
+ * Something other than the context's own future work is about to reach its memory, and no barrier
+ * holds it back: waits until what was allocated behind a barrier is idle, as a cudaFree would have
+ * waited. Does not wait for barriers that are laid meanwhile. Called outside the gate, also while a
  * capture is active. No lock is held.
  */
 void cm_ordered_settle(struct cm_heap *heap);

@@ -86,7 +86,7 @@ void cm_reach_open_all_event_locked(struct cm_device *by)
 	}
 }
 
-/* Without contexts there is no event that would show it. */
+/* Without contexts no event could show it. */
 void cm_reach_forget_context_event_locked(const struct cm_heap *gone)
 {
 	struct cm_device *by = gone->device;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * All tables at rest for a moment, so that they can be copied or checked.
+ * Keeps all tables unchanged for a moment, so that they can be copied or checked.
  */
 
 #include "allocator/cache.h"
 #include "allocator/state/state.h"
 
-/* A device that is added meanwhile holds nothing as yet. */
+/* A device that is added meanwhile has no memory as yet. */
 void cm_cache_hold(struct cm_cache *cache) CM_UNCHECKED
 {
 	uint32_t i;

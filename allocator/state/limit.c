@@ -88,7 +88,7 @@ void cm_cache_read_limit(struct cm_cache *cache, uint32_t row, uint64_t *ret_lim
 	*ret_taken = device ? atomic_load_explicit(&device->taken_bytes, memory_order_relaxed) : 0;
 }
 
-/* The lower of the two; 0: none. A limit of nothing is one of a byte. */
+/* The lower of the two; 0: none. A limit of 0 bytes is stored as one byte. */
 static uint64_t lower_limit(uint64_t bytes, double fraction, uint64_t total)
 {
 	if (fraction < 1 && (double)total * fraction < (double)bytes)

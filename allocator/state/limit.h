@@ -2,12 +2,12 @@
 /*
  * The limit on what the process takes from a device, by memory_limit_mb and
  * per_process_memory_fraction, and what it has taken: segments, pages, and memory outside the
- * cache, from before the driver is asked until after it has it back. What contexts, code and
- * graphs take by themselves is not counted.
+ * cache, from before the driver is asked until after it has it back. What contexts, code and graphs
+ * take by themselves is not counted.
  *
  * Thread-safe and lock-free: check and take are one step, so threads never exceed the limit
- * together, nor does one fail because another asks for more than there is. Without a limit
- * everything is counted all the same, as a limit may be set at any time.
+ * together, and none fails because another asks for more than there is. Everything is counted even
+ * without a limit, as one may be set at any time.
  */
 #ifndef CM_ALLOCATOR_STATE_LIMIT_H
 #define CM_ALLOCATOR_STATE_LIMIT_H
@@ -30,13 +30,13 @@ CM_NODISCARD bool cm_limit_take(struct cm_device *device, uint64_t bytes);
 /* The same whatever the limit says, for memory that the process has already. */
 void cm_limit_note(struct cm_device *device, uint64_t bytes);
 
-/* The driver has refused, or has got it back. */
+/* Gives bytes back to the limit: the driver has refused them, or has freed them. */
 void cm_limit_give(struct cm_device *device, uint64_t bytes);
 
 /* Whether cm_limit_take would refuse now. */
 bool cm_limit_refuses(const struct cm_device *device, uint64_t bytes);
 
-/* By how much more has been taken than a limit allows that was set since. */
+/* How much more was taken than a limit allows that was set later. */
 uint64_t cm_limit_exceeded(const struct cm_device *device);
 
 /* Take and give for a device row, for memory outside the cache. An unknown row has no limit. */

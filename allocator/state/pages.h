@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The ranges of addresses of the page-backed heap (paged.h), and what is asked of pages from below
- * it.
+ * The ranges of addresses of the page-backed heap (paged.h), and what lower rooms have to know
+ * about pages.
  */
 #ifndef CM_ALLOCATOR_STATE_PAGES_H
 #define CM_ALLOCATOR_STATE_PAGES_H
@@ -14,8 +14,8 @@
 /* The least that cuMemCreate gives on every card with these calls. */
 #define CM_PAGED_PAGE (UINT64_C(2) << 20)
 
-/* In place of a handle: the driver has not let the page go, nothing can be mapped there any
- * more. */
+/* In place of a handle: the driver has refused to unmap the page, so nothing can be mapped there
+ * any more. */
 #define CM_PAGED_LOST UINT64_MAX
 
 /* One reserved range. Its pages are guarded by the paging lock, and their runs by the device's,
@@ -62,8 +62,8 @@ static inline uint64_t cm_paged_touched(uint64_t addr, uint64_t bytes, uint64_t 
 /* Whether the heap's memory is paged. */
 bool cm_paged_serves(const struct cm_heap *heap);
 
-/* The block at these addresses was in use until now, by the clock's tick. The device's lock is
- * held. */
+/* The block at these addresses was in use until now, which is `tick` of the clock. The device's
+ * lock is held. */
 void cm_paged_note_use_locked(struct cm_paged *paged, uint64_t addr, uint64_t bytes, uint64_t tick);
 
 #endif

@@ -20,7 +20,7 @@ void cm_pending_release_end(struct cm_pending_releases *pieces, struct cm_pendin
 {
 	struct cm_pending_release **link = &pieces->first;
 
-	/* Before it leaves the list: who waits for that sees the number. */
+	/* Before it leaves the list, so that a thread that waits for that sees the number. */
 	cm_cache_note_return(piece->heap->cache);
 	cm_lock_acquire(pieces->lock);
 	while (*link != piece)

@@ -2,10 +2,10 @@
 /*
  * A driver allocation that has left the tables and is on its way to the driver.
  *
- * Until the driver has answered the address is in no table, and a program's second free of it would
- * be taken for a free of the driver's own memory and forwarded: the driver would free it there, and
- * our own call whatever had come to that address by then. So what is on its way stands in a list
- * beside the tables, and who finds an address in neither may forward it.
+ * Until the driver has answered, the address is in no table. A second free by the program would
+ * look like a free of foreign memory, and be forwarded: the driver would free the memory then, and
+ * our own call would free whatever had come to that address by then. So pending releases stand in a
+ * list, and an address is forwarded only if it is neither in the tables nor in the list.
  */
 #ifndef CM_ALLOCATOR_STATE_PENDING_RELEASE_H
 #define CM_ALLOCATOR_STATE_PENDING_RELEASE_H
@@ -28,13 +28,13 @@ struct cm_pending_release {
 	struct cm_pending_release *next;
 };
 
-/* Those on their way, guarded by the lock of the tables that they have left. */
+/* The pending releases, guarded by the lock of the tables that they have left. */
 struct cm_pending_releases {
 	struct cm_lock *lock;
 	struct cm_pending_release *first;
 };
 
-/* The piece leaves the tables. The context's end waits until it has arrived. */
+/* The memory leaves the tables. The end of its context waits for cm_pending_release_end. */
 void cm_pending_release_begin_locked(struct cm_pending_releases *pieces,
 				     struct cm_pending_release *piece);
 /* The driver has answered. Takes the lock. */
@@ -44,14 +44,14 @@ void cm_pending_release_end(struct cm_pending_releases *pieces, struct cm_pendin
 bool cm_pending_release_has_locked(const struct cm_pending_releases *pieces, uint64_t addr);
 
 /*
- * Waits, with no lock held, until nothing in which addr lies is on its way, as the program's own
- * free would wait for the driver's lock. False: it is after CM_STUCK_NS; a signal handler in the
- * very call that gives it back would wait for itself.
+ * Waits, with no lock held, until no pending release contains addr, as the program's own free would
+ * wait for the driver's lock. False: one still does after CM_STUCK_NS; a signal handler that
+ * interrupts that very release would wait for itself.
  */
 bool cm_pending_release_await(struct cm_pending_releases *pieces, const struct cm_driver_ops *ops,
 			      uint64_t addr);
 
-/* Whether anything is on its way. Takes the lock. */
+/* Whether any release is pending. Takes the lock. */
 bool cm_pending_releases_exist(struct cm_pending_releases *pieces);
 
 /* Waits, from inside the gate, until nothing is, for `limit_ns` at most. False: a capture is

@@ -85,7 +85,7 @@ void cm_cache_count_uncached(struct cm_cache *cache, uint32_t row, enum cm_uncac
 		cm_stat4_lower(&device->row->other_count[kind], 1);
 		cm_stat4_lower(&device->row->other_bytes[kind], -bytes);
 	}
-	/* Managed memory is not on the device for good, and a pool may keep what it gets. */
+	/* Managed memory may leave the device, and a pool may keep what is freed to it. */
 	if (kind != CM_UNCACHED_MANAGED && kind != CM_UNCACHED_ASYNC)
 		cm_counters_note_driver_use(device->row, bytes);
 	cm_device_note_locked(device, bytes >= 0 ? CM_ACTION_OUTSIDE_ALLOC : CM_ACTION_OUTSIDE_FREE,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The counters of a device, for who does not hold its lock: these functions take it. What
- * report.c gives the hooks is in cache.h.
+ * The counters of a device, for callers that do not hold its lock: these functions take it. cache.h
+ * has what report.c offers to the hooks.
  */
 #ifndef CM_ALLOCATOR_STATE_REPORT_H
 #define CM_ALLOCATOR_STATE_REPORT_H
@@ -12,7 +12,8 @@
 #include "allocator/state/state.h"
 #include "stats/counters.h"
 
-/* What is reserved on the device, whose lock is held: the one thing here that does not take it. */
+/* What is reserved on the device. Its lock is held: the only function here that does not take
+ * it. */
 static inline uint64_t cm_device_reserved_locked(const struct cm_device *device)
 {
 	return (uint64_t)cm_stat_current(device->row, CM_STAT_RESERVED_BYTES);

@@ -10,20 +10,21 @@
 
 #include "allocator/state/state.h"
 
-/* A segment row, all of which the caller fills; 0 where the table is full or cannot be backed. */
+/* A segment row, all of which the caller fills; 0 if the table is full or no memory is left for
+ * it. */
 uint32_t cm_rows_take_segment(struct cm_cache *cache);
 void cm_rows_give_segment(struct cm_cache *cache, uint32_t index);
 
 /* One more than the highest segment row ever used. */
 uint32_t cm_rows_segments(struct cm_cache *cache);
 
-/* Opens a ring where events are recorded. One that cannot be backed is no reason to fail: its
- * events are then not recorded. */
+/* Opens a ring if events are recorded. Without memory for it, its events are not recorded; that is
+ * no failure. */
 void cm_cache_open_ring(struct cm_cache *cache, enum cm_table table, uint32_t index,
 			struct cm_ring *ret_ring);
 
-/* Where a walk over segments that has time lets the others have the lock: so many rows take some
- * tens of microseconds where none of them is in the processor's caches. */
+/* After so many rows a long walk over segments releases the lock for a moment: they take some tens
+ * of microseconds if none of them is in the processor's caches. */
 #define CM_ROWS_SLICE 1024u
 static inline uint32_t cm_rows_slice(uint32_t from, uint32_t end)
 {

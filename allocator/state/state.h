@@ -14,8 +14,8 @@
  *     drains; a PENDING block is on the list of exactly one epoch; a LIVE block is in the map;
  *   - the counters equal the sums over the rows.
  *
- * Functions here never call the driver, but where it is said; those named *_locked want the
- * device's lock held.
+ * Functions here never call the driver unless they say so; those named *_locked want the device's
+ * lock held.
  */
 #ifndef CM_ALLOCATOR_STATE_STATE_H
 #define CM_ALLOCATOR_STATE_STATE_H
@@ -129,8 +129,8 @@ struct cm_heap {
 	uint64_t live_bytes;
 	/* Bit c: a block of cm_size_class c may be pending. All bits: the card fills up. */
 	uint64_t pending_sizes;
-	/* Guarded by the device's lock; see the table in docs/architecture.md for what else is held
-	 * where it changes, and so may be held to read it. */
+	/* Guarded by the device's lock. docs/architecture.md says which other locks are held when
+	 * it changes, so that either is enough to read it. */
 	_Atomic uint8_t state;
 	bool card_fills_up;       /* the card fills up, see fragmentation.h */
 	uint64_t spares_from;     /* with so much in use on the device */
@@ -305,9 +305,9 @@ struct cm_cache {
 	bool pinned_events;       /* the ring of pinned memory is; guarded by the event lock */
 	_Atomic uint64_t ooms;    /* requests that failed for lack of memory */
 	_Atomic uint64_t returns; /* to the driver that are done, see cm_cache_returns */
-	/* 1: the block row is FREE device memory. What joins its neighbours asks here, where sixty
-	 * rows share a cache line, and not in rows that it has no other business with. A line is
-	 * one device's, see cm_rows_fetch_blocks. */
+	/* 1: the block row is FREE device memory. A merge with neighbours reads this array, in
+	 * which sixty rows share a cache line, instead of rows that it does not need otherwise. A
+	 * line belongs to one device, see cm_rows_fetch_blocks. */
 	_Alignas(CM_SPARE_BATCH) uint8_t is_free[CM_BLOCKS_MAX];
 };
 
@@ -338,8 +338,9 @@ static inline struct cm_device *cm_cache_device(struct cm_cache *cache, uint32_t
 		       : NULL;
 }
 
-/* Whether the row is a segment of the device, whose lock the caller holds. It may be another's, who
- * fills or empties it at this moment: device is stored before flags, and never emptied. */
+/* Whether the row is a segment of the device, whose lock the caller holds. Another device may have
+ * it, and be filling or emptying it at this moment: `device` is stored before `flags`, and never
+ * cleared. */
 static inline bool cm_segment_is_of(const struct cm_segment *segment,
 				    const struct cm_device *device)
 {
@@ -355,12 +356,12 @@ static inline void cm_block_set_state(struct cm_cache *cache, uint32_t block,
 	cache->is_free[block] = state == CM_BLOCK_FREE;
 }
 
-/* Adds a batch of fresh block rows to the device's spare ones, or nothing where there are none: so
+/* Adds a batch of new block rows to the device's spare ones, or nothing if there are none left. So
  * the tables' lock is taken once in many splits. */
 void cm_rows_fetch_blocks(struct cm_device *device);
 
-/* A block row for the device, all of which the caller fills; 0 where the table is full or cannot be
- * backed. */
+/* A block row for the device, all of which the caller fills; 0 if the table is full or no memory is
+ * left for it. */
 CM_ALWAYS_INLINE uint32_t cm_rows_take_block(struct cm_device *device)
 {
 	uint32_t index;
@@ -382,7 +383,7 @@ CM_ALWAYS_INLINE void cm_rows_give_block(struct cm_device *device, uint32_t inde
 	device->spare_block = index;
 }
 
-/* The context of the heap, 0: it has gone; CM_HEAP_*. Without a lock both may be of the past. */
+/* The context of the heap, 0: none; and its CM_HEAP_*. Without a lock both may be out of date. */
 static inline uint64_t cm_heap_ctx(const struct cm_heap *heap)
 {
 	return __atomic_load_n(&heap->ctx, __ATOMIC_ACQUIRE);
@@ -393,7 +394,7 @@ static inline uint32_t cm_heap_flags(const struct cm_heap *heap)
 	return __atomic_load_n(&heap->row->flags, __ATOMIC_RELAXED);
 }
 
-/* Without a lock these may be of the past. */
+/* Without a lock these may be out of date. */
 static inline enum cm_heap_state cm_heap_state(const struct cm_heap *heap)
 {
 	return atomic_load_explicit(&heap->state, memory_order_relaxed);
@@ -438,8 +439,8 @@ static inline struct cm_fence *cm_heap_ordered(struct cm_heap *heap)
 	return &heap->ordered.closed[(heap->ordered.open.number - 1) & (CM_BATCHES_MAX - 1)].fence;
 }
 
-/* Freed and not ready as yet, in open and closed epochs. Without the device's lock it may be of the
- * past, but what the calling thread knows to be freed is in it. */
+/* Bytes that are freed and not ready, in open and closed epochs. Without the device's lock the
+ * number may be out of date, but it has everything that the calling thread knows to be freed. */
 static inline uint64_t cm_heap_pending_bytes(const struct cm_heap *heap)
 {
 	return __atomic_load_n(&heap->row->pending_bytes, __ATOMIC_RELAXED);
@@ -451,12 +452,12 @@ static inline struct cm_heap *cm_segment_heap(struct cm_cache *cache,
 	return atomic_load_explicit(&cache->heap[segment->heap], memory_order_relaxed);
 }
 
-/* No more blocks than that wait unasked for, but for that alone the driver is not asked more often
- * than once in so many requests. */
+/* At most this many blocks stay pending without a poll; but for that reason alone there is at most
+ * one poll in so many requests. */
 #define CM_PENDING_BLOCKS 256
 
-/* Freed memory is worth an event of its own, before more work is put on top of it, once it comes to
- * a batch. */
+/* Once freed memory amounts to a batch, it is worth an event of its own before more work is
+ * submitted. */
 static inline bool cm_heap_is_worth_closing(const struct cm_heap *heap)
 {
 	return heap->epochs.open.bytes >= heap->device->batch_bytes;
@@ -492,14 +493,15 @@ static inline bool cm_segment_is_recycled(struct cm_cache *cache, const struct c
 	return cm_heap_recycles(cm_segment_heap(cache, segment), segment);
 }
 
-/* A segment that is not recycled may have become free, or a context gone that had pages, without
- * anybody giving them back. */
+/* A segment that is not recycled may have become free, or a context with pages was destroyed, and
+ * no thread has returned the memory. */
 static inline void cm_device_note_unreclaimed(struct cm_device *device)
 {
 	atomic_store_explicit(&device->unreclaimed, true, memory_order_relaxed);
 }
 
-/* Memory has gone back to the driver. Release: who sees it and then asks the driver gets it. */
+/* Memory has returned to the driver. Release: a thread that sees the number and then asks the
+ * driver can get it. */
 static inline void cm_cache_note_return(struct cm_cache *cache)
 {
 	atomic_fetch_add_explicit(&cache->returns, 1, memory_order_release);
@@ -526,7 +528,7 @@ static inline struct cm_event_origin cm_origin_of(uint32_t stack)
 	return (struct cm_event_origin){cm_thread.id, stack, cm_thread.annotation};
 }
 
-/* The stack of a free: its own where frees are recorded, else that of the allocation. */
+/* The stack of a free: its own if frees are recorded, else that of the allocation. */
 static inline uint32_t cm_block_free_stack(const struct cm_block *block)
 {
 	return CM_UNLIKELY(cm_thread.stack) ? cm_thread.stack : block->stack;

@@ -2,7 +2,7 @@
 /*
  * Log lines on the standard error of a program that is not ours: one line a message, by one
  * write(2), with the prefix "cudamem: ". Silent until cm_log_set_level, which the first wrapped
- * CUDA call reaches; silent for ever where the program started without a standard error or has
+ * CUDA call reaches; silent for ever if the program started without a standard error or has
  * replaced it since. Never blocks, raises no signal, keeps errno. Thread-safe.
  */
 #ifndef CM_INTERPOSE_CORE_LOG_H

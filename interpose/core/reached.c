@@ -4,7 +4,8 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
-/* Both in the total order: who sets `tell` and then finds no note is told. */
+/* Both are sequentially consistent: a thread that sets `tell` and then finds no note is called
+ * later. */
 static const char *_Atomic noted;
 static void (*_Atomic told)(const char *symbol);
 

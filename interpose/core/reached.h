@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Functions behind which devices other than the GPU may access any memory, or whose calls pass by
- * the library unseen. Whoever meets one leaves a note, also before the library has started.
+ * Functions after which devices other than the GPU may access any memory, or whose calls the
+ * library does not see. Code that meets one leaves a note, also before the library has started.
  * Thread-safe.
  */
 #ifndef CM_INTERPOSE_CORE_REACHED_H
@@ -12,10 +12,10 @@
 /* Notes the function, a string that lasts. Calls `tell`, if it is set. */
 void cm_reached_note(const char *symbol);
 
-/* One that was noted, NULL: none was. */
+/* A function that was noted; NULL: none. */
 const char *cm_reached_noted(void);
 
-/* `tell` is called with each that is noted from now on, on any thread, also from within dlsym. */
+/* `tell` is called for each note from now on, on any thread, also from within dlsym. */
 void cm_reached_on_note(void (*tell)(const char *symbol));
 
 #pragma GCC visibility pop

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What every room may ask about the library in this process: its cache, its settings and its
- * region, once the start (process/process.h) has made them. Nothing here starts anything.
- * Thread-safe.
+ * What every room may know about the library in this process: its cache, settings and region, once
+ * the start (process/process.h) has made them. Nothing here starts anything. Thread-safe.
  */
 #ifndef CM_INTERPOSE_CORE_STATE_H
 #define CM_INTERPOSE_CORE_STATE_H
@@ -39,7 +38,7 @@ static inline struct cm_cache *cm_process_cache_if_made(void)
 /* The region, or NULL before the start and in a process that caches nothing. */
 struct cm_region *cm_process_region(void);
 
-/* The settings in effect, or NULL where there is no region. */
+/* The settings in effect, or NULL if there is no region. */
 const struct cm_policy *cm_process_policy(void);
 
 /* Writes both clocks into the region's header: two readings let a tool convert ticks to time. The

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Why a request or a free must not go straight to the cache, in one word, so that those that may
- * ask one question for all of it (wrappers/memory.c). Thread-safe; never blocks.
+ * Why a request or a free must not go straight to the cache: one word, so that one check covers all
+ * reasons (wrappers/memory.c). Thread-safe; never blocks.
  */
 #ifndef CM_INTERPOSE_CORE_UNUSUAL_H
 #define CM_INTERPOSE_CORE_UNUSUAL_H
@@ -20,7 +20,8 @@
 
 extern _Atomic uint32_t cm_unusual __attribute__((visibility("hidden")));
 
-/* Whether any of the bits is set. Acquire: who sees the bit sees what was done before it was. */
+/* Whether any of the bits is set. Acquire: a thread that sees the bit sees what was done before it
+ * was set. */
 static inline bool cm_unusual_is(uint32_t bits)
 {
 	return (atomic_load_explicit(&cm_unusual, memory_order_acquire) & bits) != 0;

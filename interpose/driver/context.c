@@ -25,7 +25,8 @@ void cm_context_note_error(CUresult res)
 		cm_cache_drain_heap(cache, cm_context_current());
 }
 
-/* The heap of the context, or NULL, for cm_thread: where it has one its id is known, too. */
+/* The heap of the context, or NULL, for cm_thread. If it has a heap, the thread's id is known,
+ * too. */
 static struct cm_heap *find_heap(struct cm_cache *cache, uint64_t ctx)
 {
 	(void)cm_thread_id();

@@ -14,7 +14,7 @@
 #include "interpose/driver/current.h"
 #include "interpose/symbols/hooks.h"
 
-/* cm_context_heap where this thread used another heap last, or none. */
+/* cm_context_heap for a thread that used another heap last, or none. */
 struct cm_heap *cm_context_find_heap(struct cm_cache *cache, uint64_t ctx);
 
 /* The heap of the current context, made at its first use. NULL: no context is current, or it cannot

@@ -53,12 +53,12 @@ void cm_registry_open_to(CUcontext ctx, CUdevice device);
  * It does not wait for that: the teardown may wait for work that itself waits for the caller.
  */
 bool cm_registry_pin_all(CUcontext ret_list[CM_FENCE_CONTEXTS], size_t *ret_count);
-/* The same for one context; false also where it is not known. */
+/* The same for one context; false also if it is not known. */
 bool cm_registry_pin(CUcontext ctx);
 void cm_registry_unpin_all(const CUcontext *list, size_t n);
 
-/* From now on nobody pins the context; waits for those who do. The caller holds no lock that they
- * may want. Ends with cm_registry_remove or abort_teardown. */
+/* From now on no thread can pin the context; waits for those that do. The caller holds no lock that
+ * they may want. Ends with cm_registry_remove or abort_teardown. */
 void cm_registry_begin_teardown(CUcontext ctx);
 void cm_registry_abort_teardown(CUcontext ctx);
 

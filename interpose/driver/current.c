@@ -3,7 +3,7 @@
 
 #include <stdatomic.h>
 
-/* How often streams have gone: a handle that is known from before may be that of another one. */
+/* How many times streams were destroyed: a handle from before may belong to another stream. */
 static _Atomic uint32_t streams_gone;
 
 void cm_context_forget_streams(void)
@@ -33,7 +33,7 @@ uint64_t cm_context_of_stream(CUstream stream)
 	return last.ctx;
 }
 
-/* Pushes even where this handle is current: that may be a destroyed context whose handle was
+/* Pushes even if this handle is current: that may be a destroyed context whose handle was
  * reused. */
 int cm_context_push(uint64_t ctx)
 {

@@ -20,11 +20,11 @@ static inline uint64_t cm_context_current(void)
 	return (uintptr_t)ctx;
 }
 
-/* The context of a stream; 0: none. The default streams are of the current context. For any other
- * stream the driver is asked, unless the thread named it last. */
+/* The context of a stream; 0: none. The default streams belong to the current context. For another
+ * stream the driver is asked, unless it is the last one that the thread named. */
 uint64_t cm_context_of_stream(CUstream stream);
 
-/* A stream is about to go, or a context with its streams: their handles may come again. */
+/* A stream is about to be destroyed, or a context with its streams: their handles may be reused. */
 void cm_context_forget_streams(void);
 
 /* Makes `ctx` current until the pop. 0, or the driver's code; then there is nothing to pop. */

@@ -12,13 +12,13 @@
 #define NODES_MAX 1000000 /* of one graph that is walked */
 #define KNOWN_MAX 1024    /* a power of two */
 
-/* Executable graphs whose work stays on devices, by a hash of their handles. One that is put where
- * another stands takes its place: the other then counts as unknown. */
+/* Executable graphs whose work stays on devices, by a hash of their handles. A graph replaces
+ * another one with the same hash, which then counts as unknown. */
 static _Atomic uintptr_t known[KNOWN_MAX];
 
 static _Atomic uintptr_t *place_of(CUgraphExec exec)
 {
-	/* Handles are addresses of structures, so their low bits are alike. */
+	/* Handles are addresses of structures, so their low bits are equal. */
 	return &known[((uintptr_t)exec >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> 54];
 }
 
@@ -50,7 +50,7 @@ static bool child_reaches_host(CUgraphNode node, int depth)
 	       graph_reaches_host(child, depth + 1);
 }
 
-/* Kernels are asked for at the launch. What a node of another kind does is not known. */
+/* Kernels are checked at the launch. What a node of another kind does is not known. */
 static bool node_reaches_host(CUgraphNode node, int depth)
 {
 	CUgraphNodeType type;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Whether a copy or a fill reaches memory that the host can see, by the addresses that it names.
- * Where neither our tables nor the driver know an address it is pageable memory of the host.
- * Thread-safe. Asks the driver for addresses outside the cache only; legal during captures.
+ * Whether a copy or a fill reaches memory that the host can see, by the addresses that it names. An
+ * address that neither our tables nor the driver know is pageable memory of the host. Thread-safe.
+ * Asks the driver only about addresses outside the cache; legal during captures.
  */
 #ifndef CM_INTERPOSE_DRIVER_HOST_MEMORY_ENDS_H
 #define CM_INTERPOSE_DRIVER_HOST_MEMORY_ENDS_H
@@ -19,8 +19,7 @@ bool cm_end_is_host(CUdeviceptr addr);
  * managed (cm_host_work_has_kernels). */
 bool cm_end_of_device_is_host(CUdeviceptr addr);
 
-/* One end of a copy in 2D or 3D. `addr` counts where the type is that of unified or device
- * memory. */
+/* One end of a copy in 2D or 3D. `addr` counts if the type is unified or device memory. */
 bool cm_end_of_box_is_host(CUmemorytype type, CUdeviceptr addr);
 
 /* Any of the ends of a batch. */

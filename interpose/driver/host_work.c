@@ -10,7 +10,7 @@
 
 #define STREAMS_MAX 32 /* of a context; more are waited for as one */
 
-/* Names all streams of a context: those that are gone, and more than a context has rows for. */
+/* Names all streams of a context: destroyed ones, and those for which it has no row left. */
 #define ANY_STREAM ((CUstream)0)
 
 _Atomic bool cm_host_work_kernels;
@@ -30,8 +30,8 @@ struct row {
 	CUevent event;      /* of the context; a thread that uses it takes it out meanwhile */
 };
 
-/* Contexts beyond the table are none of ours: nothing is cached then (context.h). A thread that
- * keeps a row while it has let go of the lock has pinned the context. */
+/* If there are more contexts than rows, nothing is cached (context.h). A thread that keeps a row
+ * without the lock has pinned the context. */
 static struct context {
 	uint64_t ctx; /* 0: unused */
 	CUdevice device;
@@ -52,7 +52,7 @@ static void count_locked(void)
 	for (i = 0; i < CM_FENCE_CONTEXTS; i++)
 		for (s = 0; contexts[i].ctx && s < contexts[i].streams; s++)
 			n += has_work(&contexts[i].row[s]);
-	/* Who sees that there is work takes the lock after this one. */
+	/* A thread that sees that there is work takes the lock after this one. */
 	(void)cm_unusual_set(CM_UNUSUAL_HOST_WORK, n != 0);
 }
 
@@ -104,7 +104,7 @@ static struct row *find_row_locked(struct context *context, CUstream stream)
 	return NULL;
 }
 
-/* The row of a stream whose context may be any; NULL where it has none. */
+/* The row of a stream of any context; NULL if it has none. */
 static struct row *find_locked(CUstream stream, uint64_t *ret_ctx)
 {
 	const uint64_t ctx = is_special(stream) ? cm_context_current() : 0;
@@ -127,8 +127,8 @@ static void widen_locked(struct row *row)
 	row->thread = 0;
 }
 
-/* A row for a stream that has none: an unused or an idle one; where all have work the first one
- * stands for all streams of the context from here on. */
+/* A row for a stream that has none: an unused or idle one. If all have work, the first one stands
+ * for all streams of the context from here on. */
 static struct row *add_row_locked(struct context *context, CUstream stream)
 {
 	struct row *row = NULL;
@@ -148,7 +148,7 @@ static struct row *add_row_locked(struct context *context, CUstream stream)
 	return row;
 }
 
-/* NULL for a context that is not registered: its end would not be seen. */
+/* NULL for a context that is not registered, since its end would go unnoticed. */
 static struct context *add_context_locked(uint64_t ctx)
 {
 	struct context *context = find_context_locked(ctx);
@@ -184,7 +184,7 @@ static void note_locked(struct row *row)
 		count_locked();
 }
 
-/* Whether the work was captured and not submitted: a graph has it then. */
+/* Whether the work was captured into a graph, and not submitted. */
 static bool is_captured(CUstream stream, bool per_thread)
 {
 	CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
@@ -287,8 +287,8 @@ static bool record(struct wait *wait)
 	return wait->is_marked;
 }
 
-/* Whether an event is to be recorded behind the row's work: not where one stands there already, and
- * not before a free has waited for more than it had to. */
+/* Whether to record an event behind the row's work: not if there is one already, and not before a
+ * free has waited for more than it had to. */
 static bool wants_mark_locked(struct row *row)
 {
 	if (!row || !has_work(row) || (row->event && row->marked == row->submitted))
@@ -336,8 +336,8 @@ void cm_host_work_before_other(CUstream stream, bool per_thread)
 	cm_capture_gate_leave();
 }
 
-/* CUDA_ERROR_NOT_READY: the work is under way, and the event stands behind it. Another failure than
- * a sticky one tells nothing about the work. The context is current and the gate entered. */
+/* CUDA_ERROR_NOT_READY: the work is under way, and the event stands behind it. An error that is not
+ * sticky says nothing about the work. The context is current and the gate entered. */
 static CUresult ask_driver(struct wait *wait)
 {
 	CUresult res = CUDA_ERROR_NOT_READY;
@@ -357,8 +357,8 @@ static CUresult ask_driver(struct wait *wait)
 	return cm_real.cuCtxSynchronize();
 }
 
-/* Waits with the thread relaxed: an event of ours belongs to no capture, and none may begin on the
- * streams meanwhile that it would harm. Not done while a capture is active: the work goes on. */
+/* Waits in relaxed capture mode: our event belongs to no capture, and no capture that it would harm
+ * may begin on the streams meanwhile. Does not wait while a capture is active; the work goes on. */
 static CUresult wait_for(struct wait *wait)
 {
 	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
@@ -379,7 +379,7 @@ static CUresult wait_for(struct wait *wait)
 	return res;
 }
 
-/* Waits for a row of a pinned context. The lock is held, but while waiting. */
+/* Waits for a row of a pinned context. The lock is held, except during the wait. */
 CM_REQUIRES(lock)
 static CUresult await_row_locked(const struct context *context, struct row *row)
 {
@@ -409,7 +409,7 @@ static CUresult await_context_locked(struct context *context)
 	CUresult res = CUDA_SUCCESS;
 	uint32_t s;
 
-	/* One that another thread ends takes its work along: that call waits for it. */
+	/* A context that another thread destroys: that call waits for its work. */
 	if (!ctx || !cm_registry_pin(ctx))
 		return CUDA_SUCCESS;
 	for (s = 0; s < context->streams && res == CUDA_SUCCESS; s++)
@@ -442,7 +442,7 @@ void cm_host_work_forget_stream(CUstream stream)
 	struct row *row;
 	uint64_t ctx;
 
-	/* Also where it is idle: a stream of another context may have its handle next. */
+	/* Also if it is idle: a stream of another context may get its handle next. */
 	cm_lock_acquire(&lock);
 	row = find_locked(name_of(stream, false), &ctx);
 	if (row)

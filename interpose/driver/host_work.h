@@ -7,12 +7,12 @@
  * sync:free the allocator waits for the block's own context; this is for the others of its device.
  *
  * A stream is entered after the driver has accepted the work and before that call returns to the
- * program. So every free that comes after the call, on any thread, finds it here. Which streams
- * have such work is all that is kept; a stream found idle is forgotten until its next work.
+ * program. So every free that comes after the call, on any thread, finds it here. Only the set of
+ * streams with such work is kept; a stream that is found idle is removed until its next work.
  *
- * What waits: an event behind the work where more work was submitted to the stream since, else an
- * event recorded at the free. While a stream is being captured nothing is waited for, since the
- * driver forbids to ask (docs/transparency.md).
+ * A free waits for an event behind the work, if more work was submitted to the stream since; else
+ * for an event that it records itself. While a stream is being captured a free does not wait, since
+ * the driver forbids the query (docs/transparency.md).
  *
  * Thread-safe. Functions are called inside the hook (symbols/hooks.h).
  */
@@ -60,13 +60,13 @@ void cm_host_work_count_kernels(void);
  * calls only for a stream that it does not know. */
 void cm_host_work_note(CUstream stream, bool per_thread);
 
-/* Other work is about to be submitted to the stream. Where frees have waited for such work before,
- * an event is recorded behind that work, so that the next free does not wait for more. */
+/* Other work is about to be submitted to the stream. If frees have waited for such work before,
+ * records an event behind that work, so that the next free does not wait for more. */
 void cm_host_work_before_other(CUstream stream, bool per_thread);
 
 /*
- * Waits until such work of every context of the device is done: what a native free of memory
- * of that device would have waited for at least. Blocks. Returns a sticky error that the driver
+ * Waits until such work of every context of the device is done: the least that a native free of
+ * memory of that device would have waited for. Blocks. Returns a sticky error that the driver
  * answered with, else CUDA_SUCCESS.
  */
 CUresult cm_host_work_await(CUdevice device);

@@ -40,7 +40,7 @@ uint64_t cm_reach_of_boxes(const CUDA_MEMCPY3D_BATCH_OP *list, size_t count)
 	return named;
 }
 
-/* The address stands at the same place in a wait and in a write; in the others is none. */
+/* The address has the same place in a wait and in a write; the others have none. */
 uint64_t cm_reach_of_words(const CUstreamBatchMemOpParams *ops, unsigned int count)
 {
 	uint64_t named = 0;
@@ -68,8 +68,8 @@ uint64_t cm_reach_of_any(void)
 	return cm_cache_all_rows(cm_process_cache_if_made());
 }
 
-/* Also in a thread that has left a call of ours early, whose depth stays set: its work reaches
- * memory all the same. */
+/* Also in a thread whose hook depth longjmp or cancellation left set: its work reaches memory,
+ * too. */
 struct cm_submission cm_reach_begin(CUstream stream, uint64_t named)
 {
 	struct cm_submission submission = {0};

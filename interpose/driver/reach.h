@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Work submitted to streams of one device that names memory of another one. The cache is told
- * before and after; otherwise it would reuse that memory while the work is under way
+ * Work submitted to streams of one device that names memory of another one. The hooks tell the
+ * cache before and after; otherwise it would reuse that memory while the work is under way
  * (allocator/reuse/reach.h). Programs of one device pay for one test.
  *
  * Thread-safe. Asks the driver only for the context of a stream, which is legal during captures.

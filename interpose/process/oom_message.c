@@ -374,7 +374,7 @@ static void add_next_steps(struct text *text, const struct cm_oom *oom)
 	LINE(text, " Later failures get one line each; CUDAMEM_CONF=oom_report:full|line|off");
 }
 
-/* Pinned memory: the limits are the host's, and nobody tells them. */
+/* Pinned memory: its limits are those of the host, and are not known. */
 CM_NOINLINE static void add_host_report(struct text *text, const struct cm_oom *oom)
 {
 	char at[PLACE_BYTES];

@@ -153,7 +153,7 @@ static const struct space *next_space(const struct space *space)
 	return space->base.r_version > 1 ? space->next : NULL;
 }
 
-/* A library with calls that name memory in another namespace, where its users are too, or NULL. */
+/* A library with calls that name memory, in another namespace together with its users, or NULL. */
 static const char *find_apart(void)
 {
 	const struct space *space = (const struct space *)&_r_debug;

@@ -266,7 +266,7 @@ static void ask_interpreter(struct cm_python_frames *to, size_t max, cm_python_t
 		(void)py.gc_enable();
 }
 
-/* Stands for all frames: FNV-1a over their words. */
+/* A hash of all frames: FNV-1a over their words. */
 static uint64_t digest(const struct cm_python_frames *frames)
 {
 	uint64_t hash = UINT64_C(0xcbf29ce484222325) + frames->cut;
@@ -311,7 +311,7 @@ static void walk(py_state *this_thread, struct cm_python_frames *to, size_t max,
 {
 	if (cm_python_walk(&py.reader, (uintptr_t)this_thread, to, max, add_text))
 		return;
-	/* Nothing of a layout that does not fit is believed. */
+	/* A layout that does not fit is not used at all. */
 	if (atomic_load(&state) == CM_PYTHON_UNCHECKED) {
 		decide(CM_PYTHON_DIFFERS);
 		to->count = 0;

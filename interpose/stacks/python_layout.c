@@ -17,7 +17,7 @@ static const struct cm_python_layout layouts[] = {
 #include "interpose/stacks/python_layouts.def"
 };
 
-/* The numbers of words in _PyRuntime, whose first ones are these. */
+/* The first words of _PyRuntime. */
 enum { COOKIE, VERSION, FREE_THREADED };
 #define COOKIE_TEXT "xdebugpy"
 

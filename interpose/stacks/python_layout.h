@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Where this CPython keeps its frames and code objects, by its version (python_layouts.def). What
- * is said here is only believed as far as the process confirms it (python.c).
+ * Where this CPython keeps its frames and code objects, by its version (python_layouts.def). The
+ * layout is used only after python.c has confirmed it in the process.
  */
 #ifndef CM_INTERPOSE_STACKS_PYTHON_LAYOUT_H
 #define CM_INTERPOSE_STACKS_PYTHON_LAYOUT_H

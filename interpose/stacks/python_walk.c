@@ -9,7 +9,7 @@
 
 #define ABSENT     CM_PYTHON_ABSENT
 #define STEPS_MAX  100000
-#define LENGTH_MAX (1 << 20) /* of a text or a table that is believed */
+#define LENGTH_MAX (1 << 20) /* the longest text or table that is accepted */
 
 /* Offsets that have been the same in all versions. */
 enum { OBJECT_TYPE = 8, OBJECT_SIZE = 16, TEXT_LENGTH = 16, TEXT_STATE = 32, BYTES_DATA = 32 };
@@ -19,7 +19,7 @@ enum { OBJECT_TYPE = 8, OBJECT_SIZE = 16, TEXT_LENGTH = 16, TEXT_STATE = 32, BYT
 
 /*
  * Frames by code object and instruction, with what the code object was when the frame was named.
- * Its pointers were readable then: the same ones need not be asked for again. `check` is the key
+ * Its pointers were readable then, so the same ones need no further check. `check` is the key
  * combined with the frame: two threads that store at once leave a slot that fits no key, rather
  * than another frame's. (Two code objects of one address do not live at the same time.)
  */
@@ -44,8 +44,8 @@ static void poke(_Atomic uint64_t *word, uint64_t value)
 	atomic_store_explicit(word, value, memory_order_relaxed);
 }
 
-/* The slot with this key, or the one for it. Each has two: in three of ten stacks of 50 frames some
- * have the same first one, and would drive each other out. */
+/* The slot with this key, or the one for it. Each key has two slots: in three of ten stacks of 50
+ * frames, two keys share the first one and would replace each other. */
 static struct slot *slot_of(uint64_t key)
 {
 	const size_t first = key >> (64 - SLOT_BITS);
@@ -194,8 +194,8 @@ static bool is_of(uintptr_t object, uintptr_t type)
 	return object && !(object & 7) && get_word(object + OBJECT_TYPE, &found) && found == type;
 }
 
-/* Large odd numbers that have nothing to do with each other: the golden ratio, and those of xxHash.
- * The terms of a sum of products need not wait for each other. */
+/* Large odd numbers without a common pattern: the golden ratio, and those of xxHash. A processor
+ * computes the products of a sum in parallel. */
 #define FACTOR_1 UINT64_C(0x9e3779b97f4a7c15)
 #define FACTOR_2 UINT64_C(0xc2b2ae3d27d4eb4f)
 #define FACTOR_3 UINT64_C(0x165667b19e3779f9)
@@ -230,7 +230,7 @@ CM_ALWAYS_INLINE bool hash_object(uintptr_t object, uint16_t data, bool known, u
 		return true;
 	}
 	last = first + size - 8;
-	/* The last bytes may reach into a page that has not been asked for. */
+	/* The last bytes may reach into a page that was not checked. */
 	if (((last + sizeof(uint64_t) - 1) ^ first) >> CM_PAGE_SHIFT &&
 	    !cm_memory_was_readable(last, sizeof(uint64_t)))
 		return false;
@@ -250,7 +250,8 @@ CM_ALWAYS_INLINE uint64_t hash_code(const struct cm_python_layout *layout, const
 {
 	uint64_t name, table;
 
-	/* Of texts that are not ASCII what stands in the place of the characters is good enough. */
+	/* For texts that are not ASCII, the bytes at the place of the characters are good
+	 * enough. */
 	if (!hash_object(code->name, layout->text_ascii, known, &name) ||
 	    !hash_object(code->table, BYTES_DATA, known, &table))
 		return 0;

@@ -4,9 +4,9 @@
  * without touching a reference count.
  *
  * While a thread is inside a call, its frames stay where they are and hold their code objects,
- * whose names and line tables never change. So what a frame refers to is there as long as the walk
- * takes. Each object is read only if its pages are readable and its type is the expected one, so a
- * layout that does not fit ends the walk, not the program. Thread-safe.
+ * whose names and line tables never change. So everything to which a frame refers lasts as long as
+ * the walk. Each object is read only if its pages are readable and its type is the expected one, so
+ * a layout that does not fit ends the walk, not the program. Thread-safe.
  */
 #ifndef CM_INTERPOSE_STACKS_PYTHON_WALK_H
 #define CM_INTERPOSE_STACKS_PYTHON_WALK_H
@@ -34,8 +34,8 @@ bool cm_python_walk(const struct cm_python_reader *reader, uintptr_t state,
 /* Remembered frames, by a word that stands for a code object and a place in it. A frame that is not
  * remembered is 0. */
 uint64_t cm_python_recall(uint64_t key);
-/* For a frame that is held as long as it is remembered: it takes no place of another, and keeps
- * its own. Returns whether it is remembered. */
+/* For a frame whose code object stays held: it replaces no other frame, and is never replaced.
+ * Returns whether it is remembered. */
 bool cm_python_remember_held(uint64_t key, uint64_t frame);
 void cm_python_forget_all(void);
 

@@ -44,7 +44,7 @@ static pthread_mutex_t changing = PTHREAD_MUTEX_INITIALIZER;
 extern const char __ehdr_start[] __attribute__((visibility("hidden")));
 extern const char _end[] __attribute__((visibility("hidden")));
 
-/* What was told before there was a region. */
+/* Reasons that were noted before there was a region. */
 static const char *_Atomic early_cause[CM_CAUSE_COUNT];
 
 static void publish_cause(enum cm_cause cause, const char *by, uint32_t stack)
@@ -73,7 +73,7 @@ void cm_record_cause(enum cm_cause cause, const char *by, bool has_stack)
 {
 	if (!atomic_load(&recorder.started)) {
 		atomic_store(&early_cause[cause], by);
-		/* It may have started in between, and have published what there was. */
+		/* The recorder may have started in between, and have published what was noted. */
 		if (atomic_load(&recorder.started))
 			publish_early_causes();
 	} else if (!__atomic_load_n(&recorder.record->cause[cause], __ATOMIC_RELAXED)) {
@@ -278,7 +278,7 @@ CM_NOINLINE void cm_record_capture(void)
 	bool cut;
 
 	cm_thread.stack = 0;
-	/* Without addresses nothing depends on what is loaded where. */
+	/* Without addresses, nothing depends on the module map. */
 	if (!native || cm_modules_refresh(&recorder.modules, &generation, &unloads)) {
 		count = collect_frames(native, unloads, words, &cut);
 		words[0] = cm_stack_word((uint32_t)count, cut ? CM_STACK_CUT : 0, generation);

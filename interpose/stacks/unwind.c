@@ -9,10 +9,10 @@
 #include "interpose/stacks/cfi.h"
 #include "interpose/stacks/readable.h"
 
-/* Far more frames than any program has on purpose; ends a walk in circles. */
+/* Far more frames than any program has on purpose; ends a walk that runs in a circle. */
 #define STEPS_MAX 8192
 #define PAGE_MASK UINT64_C(4095)
-/* The usual limit of a stack. Pages of a larger one are looked at in each walk. */
+/* The usual limit of a stack. The pages of a larger one are checked in each walk. */
 #define STACK_MAX (UINT64_C(8) << 20)
 
 struct registers {
@@ -41,9 +41,9 @@ static uint64_t top_above(uint64_t sp)
 }
 
 /*
- * Readable memory above `sp` ends here, as far as is known. If it reaches the top this is the
- * thread's own stack, which stays as it is while the thread lives, so its pages are asked for once.
- * Of another one, which the program has switched to, only the page that it is on is known.
+ * The end of the readable memory above `sp`, as far as is known. If it reaches the top, this is the
+ * thread's own stack, which stays mapped while the thread lives, so its pages are checked once. Of
+ * a stack to which the program has switched, only the page of `sp` is known.
  */
 static uint64_t known_end(uint64_t sp)
 {
@@ -78,7 +78,8 @@ static bool is_readable(struct registers *r, uint64_t addr)
 }
 
 /* Loads two words of the stack, whose layout no sanitizer knows. The rules that led to them may be
- * wrong, as hand-written code has them: what is not known to be readable is asked for. */
+ * wrong, as they are in hand-written code: memory that is not known to be readable is checked
+ * first. */
 typedef uint64_t stack_word __attribute__((may_alias));
 
 __attribute__((no_sanitize("address"))) static bool load_pair(struct registers *r, uint64_t addr,

@@ -3,10 +3,10 @@
  * Return addresses of the calling thread's stack.
  *
  * On x86-64 the compiler's rule for a return address (cfi.h) leads to the caller; rules are cached,
- * so a known frame costs a table look-up and two loads. Where there is no rule (generated code,
- * objects without .eh_frame), and on other machines, the frame pointer leads on if it points up the
- * stack. Rules may be wrong and pointers astray: outside of the thread's own stack a walk only
- * reads what the kernel has just found readable, and ends at what is not.
+ * so a known frame costs a table look-up and two loads. Without a rule (generated code, objects
+ * without .eh_frame), and on other machines, the walk follows the frame pointer if it points up the
+ * stack. Rules and pointers may be wrong: outside the thread's own stack a walk only reads what the
+ * kernel has just found readable, and ends at anything else.
  *
  * Thread-safe. Allocates nothing. A new address needs the loader (dl_iterate_phdr), so the caller
  * holds no lock. In a signal handler a walk on x86-64 ends at the frame that the kernel made.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cm_enter: where stubs of exported symbols lead, as a macro of the assembler. It calls
+ * cm_enter: the code to which stubs of exported symbols jump, as a macro of the assembler. It calls
  * `function(row, …)` and jumps to the function that this returns, with the argument registers and
  * the stack as the program's call left them. The row comes in eax or w17; `second` is the
  * instruction that sets the second argument.

@@ -28,8 +28,8 @@ static const struct cm_hook *find_row_by_version(const char *base, int version, 
 	return best || !per_thread ? best : find_row_by_version(base, version, false);
 }
 
-/* The answer is our own function where the driver's references bind to the symbols that we export,
- * or where another library has asked before. */
+/* The answer is our own function if the driver's references bind to the symbols that we export, or
+ * if another library has asked before. */
 static bool is_function_of(const struct cm_hook *hook, const void *function)
 {
 	return hook->wrapper && (function == cm_real_get(hook) || function == hook->exported ||

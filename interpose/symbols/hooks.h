@@ -33,8 +33,8 @@ _Static_assert(CUDA_VERSION >= 13000, "these CUDA headers are older than newer_c
 
 /*
  * The driver's own functions. Every member can be called at any time: it returns
- * CUDA_ERROR_NOT_FOUND where the driver has no such function, and CUDA_ERROR_NOT_INITIALIZED where
- * there is no driver. real.c fills it in before the first wrapper runs.
+ * CUDA_ERROR_NOT_FOUND if the driver has no such function, and CUDA_ERROR_NOT_INITIALIZED if there
+ * is no driver. real.c fills it in before the first wrapper runs.
  */
 struct cm_real {
 #define CM_HOOK(symbol, base, version, flags) __typeof__(symbol) *symbol;

@@ -159,8 +159,8 @@ static void *stub_of(size_t first, void *handle, const char *version, void *foun
 	return NULL;
 }
 
-/* RTLD_DEFAULT finds our stub by its version and if it has none. By the name alone it finds what
- * lies behind us, or in a scope of the caller that we don't know. */
+/* RTLD_DEFAULT finds our stub by its version and if it has none. By the name alone it finds the
+ * symbol of a later object, or one in a scope of the caller that we do not know. */
 void *cm_naming_lookup(void *handle, const char *name, const char *version)
 {
 	const size_t row = find_symbol(name);

@@ -32,8 +32,8 @@ bool cm_real_is_loaded(void);
 /* The original in effect, or NULL. */
 void *cm_real_get(const struct cm_hook *hook);
 
-/* Makes `function` the original, unless it is ours. Where entry points give different functions,
- * the last one stays. */
+/* Makes `function` the original, unless it is ours. If entry points give different functions, the
+ * last one stays. */
 void cm_real_set(const struct cm_hook *hook, void *function);
 
 /* The driver's answer to cuGetProcAddress for this row, or NULL. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "interpose/wrappers/array_size.h"
 
-/* Bits of an element: of each channel, or of all where the format fixes their number. Formats that
- * share colour between pixels count the average per pixel. */
+/* Bits of an element: of each channel, or of all channels if the format fixes their number. Formats
+ * that share colour between pixels count the average per pixel. */
 static const struct format {
 	CUarray_format first;
 	CUarray_format last;

@@ -31,7 +31,7 @@ static bool is_captured(CUstream stream, is_capturing_fn *is_capturing)
 	       status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
-/* Memory that a graph is to allocate takes nothing now. */
+/* Memory that a graph will allocate takes nothing from the limit now. */
 static struct cm_uncached_request begin_request(size_t bytes, CUstream stream,
 						is_capturing_fn *is_capturing)
 {
@@ -83,7 +83,7 @@ static CUresult free_cached(struct cm_cache *cache, const struct cm_place_info *
 	bool recorded;
 	int err;
 
-	/* Not a live block: make the driver refuse an address at which nothing starts. */
+	/* Not a live block: make the driver refuse an address at which no allocation starts. */
 	if (info->place != CM_PLACE_LIVE)
 		return real(info->segment_addr + 1, stream);
 	res = is_capturing(stream, &status);

@@ -95,8 +95,8 @@ static CUresult detach_context(CUcontext ctx, CUresult (*real)(CUcontext ctx))
 	return res;
 }
 
-/* A wrapper that may destroy a context; NULL is the driver's to refuse. Not cancellable: other
- * threads wait for a teardown that has begun. */
+/* A wrapper that may destroy a context; the driver refuses NULL. Not cancellable: other threads
+ * wait for a teardown that has begun. */
 #define END(symbol, way)                            \
 	CUresult cm_wrap_##symbol(CUcontext ctx)    \
 	{                                           \

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The hooks of what copies, fills and writes memory. Each goes to the driver as it is; what it
- * names of other devices is announced before (reach.h), and what the host may see of it is counted
- * once the driver has accepted it (host_work.h).
+ * Hooks of functions that copy, fill and write memory. Each call goes to the driver unchanged.
+ * Memory of other devices that it names is announced before (reach.h); effects that the host may
+ * see are noted once the driver has accepted it (host_work.h).
  */
 #include "allocator/base/attr.h"
 #include "interpose/driver/host_memory_ends.h"
@@ -10,8 +10,8 @@
 #include "interpose/driver/reach.h"
 #include "interpose/symbols/hooks.h"
 
-/* The devices whose memory a copy names: the ends' words add to a sum, and none of them is true, so
- * that all are asked. */
+/* The devices whose memory a copy names. Each of ENDS adds its devices to a sum and is false, so
+ * that || evaluates all of them. */
 #define NAMED(rows)        ((named |= (rows)), false)
 #define HOST(addr)         ((void)(addr), false)
 #define ANY(addr)          NAMED(cm_reach_of(addr))
@@ -51,7 +51,7 @@
 	(cm_end_of_box_is_host((copy)->srcMemoryType, (copy)->srcDevice) || \
 	 cm_end_of_box_is_host((copy)->dstMemoryType, (copy)->dstDevice))
 
-/* The driver's call, between what is told of the memory that it names. */
+/* The driver's call, between the announcement of the memory that it names and its end. */
 #define SUBMIT(symbol, named_by, stream, pass)                              \
 	({                                                                  \
 		struct cm_submission submission = {0};                      \
@@ -64,7 +64,7 @@
 		submitted;                                                  \
 	})
 
-/* Inside the hook: what the ends ask of the driver is not the program's own call. */
+/* Inside the hook: driver calls that the ends make are not the program's. */
 #define COPY(symbol, named_by, per_thread, params, pass, ends)                        \
 	CUresult cm_wrap_##symbol params                                              \
 	{                                                                             \
@@ -91,7 +91,7 @@
 	COPY_IN_PLACE(symbol##_ptds, named_by_##symbol, params, pass)
 #include "interpose/wrappers/copies.def"
 
-/* Kernels reach the host's memory by this address from here on. */
+/* From here on, kernels can reach host memory by this address. */
 CUresult cm_wrap_cuMemHostGetDevicePointer_v2(CUdeviceptr *addr, void *host, unsigned int flags)
 {
 	CUresult res = cm_real.cuMemHostGetDevicePointer_v2(addr, host, flags);

@@ -58,8 +58,8 @@ CM_ALWAYS_INLINE void leave_usual(void)
 }
 
 /*
- * Where nothing is unusual: marks the thread as inside, as cm_hook_enter does, and returns the heap
- * of the current context. Else NULL, and nothing is marked.
+ * If nothing is unusual, marks the thread as inside, as cm_hook_enter does, and returns the heap of
+ * the current context. Else returns NULL and marks nothing.
  */
 CM_ALWAYS_INLINE struct cm_heap *enter_usual(void)
 {
@@ -79,7 +79,7 @@ CM_ALWAYS_INLINE struct cm_heap *enter_usual(void)
 	return NULL;
 }
 
-/* What becomes of a request that the cache has answered. */
+/* What to do with a request after the cache has answered. */
 static CUresult finish_alloc(struct cm_cache *cache, int err, CUdeviceptr *addr, uint64_t got,
 			     size_t bytes)
 {
@@ -122,7 +122,7 @@ static CM_NOINLINE CUresult alloc_unusual(CUdeviceptr *addr, size_t bytes)
 	return res;
 }
 
-/* No ready block is to serve the request. */
+/* Set: no ready block may serve the request. */
 static CM_NOINLINE CUresult alloc_missed(struct cm_heap *heap, int err, CUdeviceptr *addr,
 					 size_t bytes)
 {
@@ -181,7 +181,7 @@ static CM_NOINLINE CUresult forward_free(struct cm_cache *cache, CUdeviceptr add
 	return cm_uncached_finish(taken, cm_real.cuMemFree_v2(addr));
 }
 
-/* A native free would return when the device is done. The host may rely on that for what it reads
+/* A native free returns when the device is done. The host may rely on that for memory that it reads
  * and writes (host_work.h). */
 static CM_NOINLINE void await_host_work(struct cm_cache *cache, CUdeviceptr addr)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Calls that name memory to devices other than the GPU: the memory is idle, and marked, before the
- * call goes on. A process without CUDA has no memory of ours.
+ * Calls that name memory to devices other than the GPU: before the call goes on, the memory is
+ * marked, and waited for until it is idle. A process without CUDA has no memory of ours.
  */
 #include "interpose/wrappers/naming.h"
 
@@ -48,7 +48,7 @@ void cm_name_range(const struct cm_naming *row, const uint64_t args[6])
 {
 	const uint64_t bytes = args[row->second];
 
-	/* All addresses: paging on demand, which may reach memory that is yet to come. */
+	/* All addresses: paging on demand may reach memory that is allocated later. */
 	if (bytes == UINT64_MAX)
 		cm_reached_note(row->symbol);
 	else

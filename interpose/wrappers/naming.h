@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the calls of naming.def name, one function for each form. Thread-safe. */
+/* Marks the memory that the calls of naming.def name; one function for each form. Thread-safe. */
 #ifndef CM_INTERPOSE_WRAPPERS_NAMING_H
 #define CM_INTERPOSE_WRAPPERS_NAMING_H
 
@@ -9,7 +9,8 @@
 
 #pragma GCC visibility push(hidden)
 
-/* The arguments stand where the row says. They wait until the memory is idle; no errors. */
+/* The row says which arguments are which. These functions wait until the memory is idle; they have
+ * no errors. */
 void cm_name_range(const struct cm_naming *row, const uint64_t args[6]);
 void cm_name_block(const struct cm_naming *row, const uint64_t args[6]);
 void cm_name_vectors(const struct cm_naming *row, const uint64_t args[6]);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Hooks of questions about addresses. The driver answers, but for what it says of its whole
- * allocation: the range of a block is the block, as a program may fill the range that it is told;
- * what is no block of the program's has none.
+ * Hooks of queries about addresses. The driver answers, except where its answer is about its whole
+ * allocation: the range of a block is the block, as a program may fill the range that it gets;
+ * addresses in no block of the program have no range.
  *
- * Two attributes bind the driver allocation to
- * something outside, and such memory is not recycled: SYNC_MEMOPS, which network cards need and
- * which stays set, and P2P_TOKENS, which sets it too (cuda.h). Pages belong to no context for the
- * driver, so we name the context of a block on pages. Thread-safe.
+ * Two attributes bind the driver allocation to something outside, and such memory is not recycled:
+ * SYNC_MEMOPS, which network cards need and which stays set, and P2P_TOKENS, which sets it too
+ * (cuda.h). Pages belong to no context for the driver, so we name the context of a block on pages.
+ * Thread-safe.
  */
 #include "allocator/cache.h"
 #include "interpose/process/process.h"
@@ -25,7 +25,7 @@ static void mark_bound(CUdeviceptr addr)
 
 #define NO_MEMORY ((CUdeviceptr)1) /* an address that belongs to no allocation */
 
-/* The block of the program's that the address is in: its start, inside it, or none of them.
+/* The relation of the address to the program's block: its start, inside it, or in no block.
  * FOREIGN: the driver knows. */
 static enum cm_place find_block(CUdeviceptr addr, struct cm_place_info *ret_info)
 {
@@ -69,8 +69,8 @@ static bool is_of_range(CUpointer_attribute attribute)
 	       attribute == CU_POINTER_ATTRIBUTE_RANGE_SIZE;
 }
 
-/* What a question about the range of an address is answered: 0 for what is no memory, as
- * cuPointerGetAttributes does. */
+/* The answer to a query about the range of an address: 0 if it is no memory, as with
+ * cuPointerGetAttributes. */
 static uint64_t range_part(CUpointer_attribute attribute, struct cm_place_info info)
 {
 	if (!is_in_use(info.place))
@@ -79,8 +79,8 @@ static uint64_t range_part(CUpointer_attribute attribute, struct cm_place_info i
 								  : info.requested;
 }
 
-/* Replaces the driver's successful answer where it is of its whole allocation: a block inside
- * has no handle (sharing.c). */
+/* Replaces the driver's successful answer if it is about its whole allocation: a block inside has
+ * no handle (sharing.c). */
 static void name_block(void *answer, CUpointer_attribute attribute, CUdeviceptr addr)
 {
 	struct cm_place_info info;

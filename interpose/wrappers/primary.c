@@ -22,7 +22,7 @@
 static struct cm_lock primary_lock[CM_DEVICES_MAX] = {
 	[0 ... CM_DEVICES_MAX - 1] = CM_LOCK_FREE(CM_LOCK_PRIMARY)};
 
-/* In a forked child, also where the library has not started and forgets nothing else. */
+/* In a forked child, even if the library has not started and forgets nothing else. */
 static void forget_in_child(void)
 {
 	size_t i;
@@ -64,7 +64,7 @@ static CUresult retain_primary(CUcontext *ctx, CUdevice device)
 			cm_context_forget_stale(*ctx);
 		else
 			cm_registry_await_removal(*ctx);
-		/* One that is not known was made past the hooks. */
+		/* An unknown context was created without our hooks. */
 		if (!made)
 			(void)cm_context_register(*ctx, device, CM_CONTEXT_SEEN);
 		(void)cm_context_register(*ctx, device, CM_CONTEXT_PRIMARY);

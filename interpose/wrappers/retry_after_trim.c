@@ -2,8 +2,8 @@
 /*
  * Hooks of calls that take device memory but return none to the program: code, graphs, streams and
  * events, the heap and the stacks of a context. Code is loaded lazily, usually by the first call
- * that names a function (CUDA Programming Guide, Lazy Loading), and without us the program's freed
- * memory would be there for it.
+ * that names a function (CUDA Programming Guide, Lazy Loading). Without us, the memory that the
+ * program has freed would be available for it.
  */
 #include "interpose/wrappers/retry_after_trim.h"
 #include "allocator/base/gate.h"

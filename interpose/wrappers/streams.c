@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The hooks of what ends a stream, which takes its capture along and leaves its work under way.
+ * Hooks of functions that destroy a stream. Its capture ends with it; its work goes on.
  */
 #include "interpose/driver/capture.h"
 #include "interpose/driver/current.h"
@@ -13,7 +13,7 @@ static CUresult destroy(CUstream stream, CUresult (*real)(CUstream stream))
 
 	if (!cm_hook_enter())
 		return real(stream);
-	/* Before: once the driver has begun, the handle may be a new stream's. */
+	/* Before the call: once the driver has begun, a new stream may get the handle. */
 	cm_host_work_forget_stream(stream);
 	cm_context_forget_streams();
 	res = cm_capture_destroy_stream(stream, real);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The hooks of the program's waits for all work of a context. What was freed before is ready behind
- * one that succeeds, so no event has to be recorded for it. The wait for a stream or for an event
- * shows nothing of other streams, and is not hooked. Thread-safe.
+ * Hooks of the program's waits for all work of a context. After a wait that succeeds, what was
+ * freed before it is ready, without an event. The wait for a stream or for an event shows nothing
+ * of other streams, and is not hooked. Thread-safe.
  */
 #include "allocator/cache.h"
 #include "interpose/driver/current.h"
@@ -32,7 +32,7 @@ static void end_wait(const struct cm_program_wait *wait, CUresult res)
 	cm_hook_leave();
 }
 
-/* Outside the hook, since the call may take long, and its thread be cancelled in it. */
+/* Outside the hook, since the call may take long, and its thread may be cancelled in it. */
 CUresult cm_wrap_cuCtxSynchronize(void)
 {
 	const struct cm_program_wait wait = begin_wait(NULL);

@@ -86,7 +86,7 @@ CUresult cm_uncached_finish(uint32_t taken, CUresult res)
 	return res;
 }
 
-/* More than there is where the product is no number. */
+/* More than any card has, if the product overflows. */
 static uint64_t product(uint64_t a, uint64_t b)
 {
 	uint64_t n;

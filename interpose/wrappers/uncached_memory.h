@@ -21,22 +21,22 @@ struct cm_uncached_request {
 	bool limited; /* the limit on the process has refused it, not the driver */
 };
 
-/* Of the current context or, the second, of a device. `bytes` is what the request takes of the
- * limit, as far as its arguments say; 0: nothing. */
+/* Begins a request of the current context or, the second, of a device. `bytes` is what the request
+ * takes from the limit, as far as its arguments say; 0: nothing. */
 struct cm_uncached_request cm_uncached_begin(enum cm_uncached_kind kind, uint64_t bytes);
 struct cm_uncached_request cm_uncached_begin_on(CUdevice device, enum cm_uncached_kind kind,
 						uint64_t bytes);
 
-/* Whether the driver may be asked: takes the bytes from what the limit leaves, once. */
+/* Whether the driver may be asked: takes the bytes from the limit, once. */
 bool cm_uncached_may_ask(struct cm_uncached_request *request);
 
-/* The driver has given `bytes` with this name, in the end: counts them. */
+/* The driver has allocated `bytes` with this name: counts them. */
 void cm_uncached_settle(struct cm_uncached_request *request, enum cm_uncached_name name,
 			uint64_t key, uint64_t bytes);
 
 /*
- * It has not been served: gives back what was taken of the limit, and if memory is out counts and
- * reports a request of `asked` bytes. Records the stack of the calling thread.
+ * The request was not served: gives back what was taken from the limit and, if the error is out of
+ * memory, counts and reports a request of `asked` bytes. Records the stack of the calling thread.
  */
 void cm_uncached_fail(const struct cm_uncached_request *request, CUresult res, uint64_t asked);
 
@@ -45,32 +45,32 @@ void cm_uncached_fail(const struct cm_uncached_request *request, CUresult res, u
 	(cm_uncached_may_ask(request) ? (call) : CUDA_ERROR_OUT_OF_MEMORY)
 
 /*
- * A wrapper that passes on a request for `asked` bytes, with retries. `name` and `key` are what it
- * is freed by, `bytes` what it has got; both are evaluated after a success.
+ * A wrapper that passes on a request for `asked` bytes, with retries. `name` and `key` identify the
+ * memory in its free, `bytes` is its size; all are evaluated after a success.
  */
-#define CM_WRAP_UNCACHED_ALLOC(symbol, params, pass, kind, asked, name, key, bytes)  \
-	CUresult cm_wrap_##symbol params                                             \
-	{                                                                            \
-		struct cm_uncached_request request;                                  \
-		uint64_t wanted;                                                     \
-		bool recorded;                                                       \
-		CUresult res;                                                        \
-                                                                                     \
-		if (!cm_hook_enter())                                                \
-			return cm_real.symbol pass;                                  \
-		wanted = asked;                                                      \
-		request = cm_uncached_begin(kind, wanted);                           \
-		/* What the driver lacks need not be so many bytes of the device. */ \
-		CM_RETRY_AFTER_TRIM(request.limited ? wanted : 0, res,               \
-				    CM_UNCACHED_ASK(&request, cm_real.symbol pass)); \
-		recorded = cm_record_begin(CM_CONTEXT_STATE);                        \
-		if (res == CUDA_SUCCESS)                                             \
-			cm_uncached_settle(&request, name, (uint64_t)(key), bytes);  \
-		else                                                                 \
-			cm_uncached_fail(&request, res, wanted);                     \
-		cm_record_end(recorded);                                             \
-		cm_hook_leave();                                                     \
-		return res;                                                          \
+#define CM_WRAP_UNCACHED_ALLOC(symbol, params, pass, kind, asked, name, key, bytes)         \
+	CUresult cm_wrap_##symbol params                                                    \
+	{                                                                                   \
+		struct cm_uncached_request request;                                         \
+		uint64_t wanted;                                                            \
+		bool recorded;                                                              \
+		CUresult res;                                                               \
+                                                                                            \
+		if (!cm_hook_enter())                                                       \
+			return cm_real.symbol pass;                                         \
+		wanted = asked;                                                             \
+		request = cm_uncached_begin(kind, wanted);                                  \
+		/* The driver may lack something other than so many bytes of the device. */ \
+		CM_RETRY_AFTER_TRIM(request.limited ? wanted : 0, res,                      \
+				    CM_UNCACHED_ASK(&request, cm_real.symbol pass));        \
+		recorded = cm_record_begin(CM_CONTEXT_STATE);                               \
+		if (res == CUDA_SUCCESS)                                                    \
+			cm_uncached_settle(&request, name, (uint64_t)(key), bytes);         \
+		else                                                                        \
+			cm_uncached_fail(&request, res, wanted);                            \
+		cm_record_end(recorded);                                                    \
+		cm_hook_leave();                                                            \
+		return res;                                                                 \
 	}
 
 /* Around a driver call that frees memory: takes the entry before the call, as the driver may hand

@@ -25,7 +25,7 @@ static CUresult create_memory(CUmemGenericAllocationHandle *handle, size_t bytes
 	CUresult res;
 
 	if (!is_on_device(prop)) {
-		/* Of the host: kernels and the host will reach it by the same mapping. */
+		/* Memory of the host: kernels and the host will reach it by the same mapping. */
 		res = cm_real.cuMemCreate(handle, bytes, prop, flags);
 		if (res == CUDA_SUCCESS)
 			cm_host_work_count_kernels();

@@ -171,7 +171,7 @@ CUresult cm_wrap_cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS *launch
 }
 /* clang-format on */
 
-/* What is behind the event may be work without bound of another device. */
+/* Behind the event may be unbounded work of another device. */
 #define WAIT(symbol, params, pass, note)                \
 	CUresult cm_wrap_##symbol params                \
 	{                                               \

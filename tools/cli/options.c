@@ -329,7 +329,7 @@ static int take_exit_code(const struct taking *taking)
 	return 0;
 }
 
-/* Colours where a person looks, unless NO_COLOR (no-color.org) is set. */
+/* Colours if a person looks, unless NO_COLOR (no-color.org) is set. */
 static bool is_color_wanted(void)
 {
 	const char *no_color = getenv("NO_COLOR");

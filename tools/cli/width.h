@@ -27,7 +27,7 @@ char *cm_text_wrap(const char *text, size_t width);
  */
 void cm_line(FILE *file, const char *next, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
-/* The same, but broken at the 80th column where the file is no terminal. */
+/* The same, but broken at column 80 if the file is no terminal. */
 void cm_paragraph(FILE *file, const char *next, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 

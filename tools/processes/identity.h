@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* All "" where there is none; letters, digits and '-' alone. */
+/* All "" if there is none; only letters, digits and '-'. */
 struct cm_identity {
 	char container_id[65]; /* 64 hexadecimal digits */
 	char pod_uid[37];      /* with '-', as the Kubernetes API has it */
@@ -22,7 +22,7 @@ void cm_identity_parse(const char *cgroup, struct cm_identity *ret_identity);
 /* Reads it of a process as seen from here; what may not be read is "". */
 void cm_identity_read(pid_t pid, struct cm_identity *ret_identity);
 
-/* Whether the process runs as this user, by one of its user ids; true where it can't be told. */
+/* Whether the process runs as this user, by one of its user ids; true if that is not known. */
 bool cm_identity_is_user(pid_t pid, uid_t uid);
 
 #endif

@@ -14,7 +14,7 @@
 #include "stats/layout.h"
 #include "stats/reader.h"
 
-/* Sums over the devices of a process, in bytes where not said otherwise. */
+/* Sums over the devices of a process, in bytes unless said otherwise. */
 struct cm_run_outcome {
 	int64_t peak_allocated;
 	int64_t peak_reserved;
