@@ -4,11 +4,12 @@
  * name and a number. `run` calls it for all of them in turn.
  */
 #include <getopt.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "clock.h"
 #include "player.h"
 
 #define SEED 20240607
@@ -94,23 +95,14 @@ static void shorten(struct sequence *sequence, unsigned share)
 		sequence->ops = sequence->warm + timed * share / 1000 / 2 * 2;
 }
 
-static double since_ns(const struct timespec *start)
-{
-	struct timespec now;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &now);
-	return (double)(now.tv_sec - start->tv_sec) * 1e9 + (double)(now.tv_nsec - start->tv_nsec);
-}
-
 /* What an allocator does at its first request, it does once. */
 static int print_first(const struct allocator *allocator, const struct sequence *sequence)
 {
-	struct timespec start;
+	const uint64_t start = clock_ns(CLOCK_MONOTONIC);
 	void *block;
 
-	(void)clock_gettime(CLOCK_MONOTONIC, &start);
 	block = allocator->alloc(sequence->op[0].bytes, 0);
-	printf("first_ns %.0f\n", since_ns(&start));
+	printf("first_ns %" PRIu64 "\n", clock_ns(CLOCK_MONOTONIC) - start);
 	if (!block)
 		return -1;
 	allocator->free(block);

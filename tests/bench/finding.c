@@ -18,9 +18,9 @@
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "stats/finder.h"
 #include "stats/region.h"
 
@@ -106,17 +106,17 @@ static void count(void *data, const struct cm_find *find)
 
 static double search(unsigned regions)
 {
-	struct timespec from, to;
+	const uint64_t from = clock_ns(CLOCK_MONOTONIC);
 	unsigned held = 0;
+	uint64_t to;
 
-	(void)clock_gettime(CLOCK_MONOTONIC, &from);
 	(void)cm_find_regions(NULL, 0, count, &held);
-	(void)clock_gettime(CLOCK_MONOTONIC, &to);
+	to = clock_ns(CLOCK_MONOTONIC);
 	if (held < regions) {
 		(void)fprintf(stderr, "finding: %u regions of %u\n", held, regions);
 		exit(1);
 	}
-	return (double)(to.tv_sec - from.tv_sec) * 1e3 + (double)(to.tv_nsec - from.tv_nsec) / 1e6;
+	return (double)(to - from) / 1e6;
 }
 
 int main(int argc, char **argv)

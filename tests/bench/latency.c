@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "clock.h"
 #include "player.h"
 
 struct call {
@@ -26,26 +27,21 @@ static uint64_t tick(void)
 	__asm__ __volatile__("isb; mrs %0, cntvct_el0" : "=r"(ticks));
 	return ticks;
 #else
-	struct timespec now;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+	return clock_ns(CLOCK_MONOTONIC);
 #endif
 }
 
 static double ns_of_tick(void)
 {
 	const struct timespec backoff = {0, 20000000};
-	struct timespec from, to;
-	uint64_t first, last;
+	uint64_t from, to, first, last;
 
-	(void)clock_gettime(CLOCK_MONOTONIC, &from);
+	from = clock_ns(CLOCK_MONOTONIC);
 	first = tick();
 	(void)nanosleep(&backoff, NULL);
-	(void)clock_gettime(CLOCK_MONOTONIC, &to);
+	to = clock_ns(CLOCK_MONOTONIC);
 	last = tick();
-	return ((double)(to.tv_sec - from.tv_sec) * 1e9 + (double)(to.tv_nsec - from.tv_nsec)) /
-	       (double)(last - first);
+	return (double)(to - from) / (double)(last - first);
 }
 
 static bool time_one(const struct allocator *allocator, const struct op *op, void **slot,

@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "device.h"
 
 #define MIB        ((size_t)1 << 20)
@@ -25,10 +25,7 @@
 
 static double now_ms(void)
 {
-	struct timespec now;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &now);
-	return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
+	return (double)clock_ns(CLOCK_MONOTONIC) / 1e6;
 }
 
 /* Holds what it has freed until standard input ends. */

@@ -6,7 +6,8 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
+
+#include "clock.h"
 
 #define RING_ROOM 1024
 
@@ -34,14 +35,6 @@ struct player {
 
 static pthread_barrier_t line;
 static _Atomic unsigned playing; /* threads that still take blocks and pass them on */
-
-static uint64_t now_ns(clockid_t clock)
-{
-	struct timespec now;
-
-	(void)clock_gettime(clock, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
 
 /* A thread stays on one processor; the scheduler has no say in the figures. */
 static void pin(unsigned number)
@@ -159,12 +152,12 @@ static void *run_player(void *arg)
 	if (!player->number)
 		player->before = count_calls(player->play->allocator);
 	pthread_barrier_wait(&line);
-	wall = now_ns(CLOCK_MONOTONIC);
-	cpu = now_ns(CLOCK_THREAD_CPUTIME_ID);
+	wall = clock_ns(CLOCK_MONOTONIC);
+	cpu = clock_ns(CLOCK_THREAD_CPUTIME_ID);
 	if (!player->refused)
 		player->refused = !play_rounds(player);
-	player->cpu_ns = now_ns(CLOCK_THREAD_CPUTIME_ID) - cpu;
-	player->wall_ns = now_ns(CLOCK_MONOTONIC) - wall;
+	player->cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID) - cpu;
+	player->wall_ns = clock_ns(CLOCK_MONOTONIC) - wall;
 	atomic_fetch_sub(&playing, 1);
 	while (player->take && atomic_load(&playing))
 		if (!free_some(player, RING_ROOM)) /* the neighbour waits for room */

@@ -7,8 +7,8 @@
 #include <cuda.h>
 #include <dlfcn.h>
 #include <stdlib.h>
-#include <time.h>
 
+#include "clock.h"
 #include "interpose/cudamem.h"
 
 #define EXPORT     __attribute__((visibility("default")))
@@ -27,14 +27,6 @@ static const char *const turns[] = {NULL, "python", "all"};
 #define TURNS (sizeof(turns) / sizeof(turns[0]))
 
 static double times[TURNS][ROUNDS_MAX];
-
-static double now_ns(void)
-{
-	struct timespec now;
-
-	(void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-	return (double)now.tv_sec * 1e9 + (double)now.tv_nsec;
-}
 
 static int set(const char *stacks)
 {
@@ -79,7 +71,7 @@ static int compare(const void *a, const void *b)
 /* The median time of a pair in nanoseconds for each of the turns. */
 int measure(int rounds, double *ret_ns)
 {
-	double began;
+	uint64_t began;
 	int round;
 	size_t i;
 
@@ -89,11 +81,12 @@ int measure(int rounds, double *ret_ns)
 		for (i = 0; i < TURNS; i++) {
 			if (set(turns[i]))
 				return -2;
-			began = now_ns();
+			began = clock_ns(CLOCK_THREAD_CPUTIME_ID);
 			if (play(PAIRS))
 				return -3;
 			if (round >= 0)
-				times[i][round] = (now_ns() - began) / PAIRS;
+				times[i][round] =
+					(double)(clock_ns(CLOCK_THREAD_CPUTIME_ID) - began) / PAIRS;
 		}
 	}
 	for (i = 0; i < TURNS; i++) {

@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "device.h"
 #include "player.h"
 #include "trace.h"
@@ -87,14 +87,6 @@ static int parse(int argc, char **argv, struct options *options)
 	options->allocator = allocator_find(argv[optind]);
 	options->path = argv[optind + 1];
 	return options->allocator ? 0 : -1;
-}
-
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	(void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
 /* True unless a request was refused. */
@@ -230,10 +222,10 @@ static bool run(const struct options *options, const struct sequence *sequence, 
 	printf("first_driver_calls %llu\n", (unsigned long long)before.all);
 	for (i = 0; i < n; i++) {
 		clear(allocator, sequence, slot);
-		start = now_ns();
+		start = clock_ns(CLOCK_THREAD_CPUTIME_ID);
 		if (!pass(allocator, sequence, options->streams, slot))
 			return false;
-		ns[i] = (double)(now_ns() - start) / (double)sequence->ops;
+		ns[i] = (double)(clock_ns(CLOCK_THREAD_CPUTIME_ID) - start) / (double)sequence->ops;
 	}
 	after = device_count();
 	if (!n)

@@ -11,8 +11,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "clock.h"
 #include "interpose/cudamem.h"
 
 #define PAIRS           500
@@ -38,14 +38,6 @@ static const struct turn {
 #define TURNS (sizeof(turns) / sizeof(turns[0]))
 
 static double times[TURNS][ROUNDS_MAX];
-
-static double now_ns(void)
-{
-	struct timespec now;
-
-	(void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-	return (double)now.tv_sec * 1e9 + (double)now.tv_nsec;
-}
 
 static void fail(const char *what)
 {
@@ -80,13 +72,13 @@ __attribute__((noinline)) static void descend(unsigned depth, unsigned long path
 static double time_pairs(const struct turn *turn)
 {
 	static unsigned long path;
-	double start;
+	uint64_t start;
 	int i;
 
-	start = now_ns();
+	start = clock_ns(CLOCK_THREAD_CPUTIME_ID);
 	for (i = 0; i < PAIRS; i++)
 		descend(turn->depth, turn->kind == KIND_NEW ? path++ : 0);
-	return (now_ns() - start) / PAIRS;
+	return (double)(clock_ns(CLOCK_THREAD_CPUTIME_ID) - start) / PAIRS;
 }
 
 static void set(enum kind kind)

@@ -11,17 +11,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "clock.h"
 
 #define TURNS_MAX 10000
 
 static double now_us(void)
 {
-	struct timespec now;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &now);
-	return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
+	return (double)clock_ns(CLOCK_MONOTONIC) / 1e3;
 }
 
 /* Microseconds that the program took, or a negative number. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Pinned memory is handed out behind a barrier on the device, which does not hold the CPU. */
+/* Pinned memory is allocated behind a barrier on the device, which does not hold the CPU. */
 #include "allocator/reuse/fence.h"
 
 extern bool __real_cm_fence_is_complete_event_locked(struct cm_fence *fence, struct cm_device *asks)

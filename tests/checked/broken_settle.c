@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Others may reach memory that was handed out behind a barrier, and nobody waits before. */
+/* Others may reach memory that was allocated behind a barrier, and nobody waits before. */
 #include "allocator/reuse/ordered.h"
 
 void __wrap_cm_ordered_settle(struct cm_heap *heap);

@@ -156,7 +156,7 @@ static void play_peer(void)
 	OK(cuCtxSynchronize());
 }
 
-/* The memory was handed out behind a barrier of its own context before others could reach it. */
+/* The memory was allocated behind a barrier of its own context before others could reach it. */
 static void play_late_peer(void)
 {
 	CUcontext owner = cm_open(0), peer;
@@ -205,7 +205,7 @@ static void play_copies(void)
 	OK(cuCtxSynchronize());
 }
 
-/* The memory was handed out behind a barrier of its own context before the other copies it. */
+/* The memory was allocated behind a barrier of its own context before the other copies it. */
 static void play_late_copy(void)
 {
 	CUcontext owner = cm_open(0), other;

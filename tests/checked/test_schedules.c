@@ -108,7 +108,7 @@ static void destroy(void)
 	pinned[0] = free_and_get_pinned(get_pinned(), make_stream());
 }
 
-/* The memory has just been handed out behind a barrier of its own context. */
+/* The memory has just been allocated behind a barrier of its own context. */
 static void create(void)
 {
 	CUcontext ctx;

@@ -70,7 +70,7 @@ def complaints(bare, cached):
     if driver_allocs * 2 > asked:
         yield 'the cache hardly served anything'
     if stats['allocation.all.current'] != 0:
-        yield f'{stats["allocation.all.current"]} blocks are still handed out'
+        yield f'{stats["allocation.all.current"]} blocks are still allocated'
 
 
 def main():

@@ -22,7 +22,7 @@ static bool is_open;
 /* ---- planted faults ---- */
 
 static struct {
-	bool open_turn;    /* the event lock keeps nobody out */
+	bool open_lock;    /* the event lock excludes no thread */
 	bool no_barrier;   /* the device does not wait */
 	bool hasty_answer; /* an event is complete at once */
 	bool hasty_wait;   /* the program's wait for the context returns at once */
@@ -34,10 +34,10 @@ void __wrap_cm_lock_acquire_word(struct cm_lock *lock, uint32_t self);
 bool __wrap_cm_lock_try_word(struct cm_lock *lock, uint32_t self);
 void __wrap_cm_lock_release_word(struct cm_lock *lock);
 
-/* The cache that is being made has no turn as yet. */
+/* A cache that is being created has no event lock as yet. */
 static bool keeps_out(const struct cm_lock *lock)
 {
-	return !planted.open_turn || !fixture.cache || lock != &fixture.cache->event_lock;
+	return !planted.open_lock || !fixture.cache || lock != &fixture.cache->event_lock;
 }
 
 void __wrap_cm_lock_acquire_word(struct cm_lock *lock, uint32_t self)
@@ -258,10 +258,10 @@ static void finish(void)
 		model_fail(complaint);
 }
 
-static void setup_open_turn(void)
+static void setup_open_lock(void)
 {
 	setup();
-	planted.open_turn = true;
+	planted.open_lock = true;
 }
 
 static void setup_no_barrier(void)
@@ -324,20 +324,20 @@ static const struct model_scenario scenarios[] = {
 	 {use_twice, wait_for_context},
 	 finish,
 	 2,
-	 "handed out while work may touch it"},
+	 "allocated while work may touch it"},
 	{"a device that waits for nothing",
 	 setup_no_barrier,
 	 {use_twice, use_once},
 	 finish,
 	 3,
-	 "handed out while work may touch it"},
+	 "allocated while work may touch it"},
 	{"an answer that comes too early",
 	 setup_hasty_answer,
 	 {use_twice, use_once},
 	 finish,
 	 3,
-	 "handed out while work may touch it"},
-	{"a turn that several have", setup_open_turn, {use_twice, use_twice}, finish, 3, ""},
+	 "allocated while work may touch it"},
+	{"an event lock that several hold", setup_open_lock, {use_twice, use_twice}, finish, 3, ""},
 };
 
 int main(void)

@@ -112,7 +112,7 @@ void cudasim_checked(struct cudasim_checked *ret_checked);
 
 /* The calling thread got this memory. `on_host`: its owner's CPU may touch it from now on. */
 void cudasim_handed_out(const void *addr, size_t bytes, int on_host);
-/* The calling thread is about to give back what was handed out there; 0 when nothing lives
+/* The calling thread is about to give back what was allocated there; 0 when nothing lives
  * there. */
 int cudasim_taken_back(const void *addr);
 /* What was taken back was not after all, and nobody else can have got it: the owner has it
@@ -121,7 +121,7 @@ void cudasim_not_taken_back(const void *addr);
 
 /*
  * Between these the calling thread works for the allocator: what the driver tells it (an event has
- * completed, the context is idle) is known to the allocator, and holds for what it hands out from
+ * completed, the context is idle) is known to the allocator, and holds for what it allocates from
  * then on to any thread; the program itself has learnt nothing. They nest.
  */
 void cudasim_allocator_enter(void);
@@ -129,7 +129,7 @@ void cudasim_allocator_leave(void);
 /* What the calling thread has learnt, as by a wait of the program's own, the allocator knows
  * too. */
 void cudasim_allocator_is_told(void);
-/* What the allocator knows holds for all that it has handed out so far, too. */
+/* What the allocator knows holds for all that it has allocated so far, too. */
 void cudasim_allocator_settles(void);
 
 #ifdef __cplusplus

@@ -341,7 +341,7 @@ static void report_has_it_all(void **state)
 		"old owner's: kernel 'touch', which writes it, in non-blocking stream",
 		"new owner's: fill, which writes it",
 		"submitted by thread",
-		"handed out by thread",
+		"allocated by thread",
 		"given back by thread",
 		"4096 bytes, from the allocator",
 		"test_sim_checker+0x",

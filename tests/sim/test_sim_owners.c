@@ -36,7 +36,7 @@ static void piece_of_a_block_inherits(void **state)
 	cudasim_handed_out(at(behind), 512, 0);
 	assert_ok(cuMemsetD8Async(behind, 0, 512, scene->new));
 	expect_found(1);
-	/* What is left of it has not been handed out, and still waits for its turn. */
+	/* What is left of it has not been allocated, and still waits for its turn. */
 	cudasim_handed_out(at(scene->block), 512, 0);
 	assert_ok(cuMemsetD8Async(scene->block, 0, 512, scene->new));
 	expect_found(1);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The checker against a slow twin. Random programs of streams, events, barriers and waits, over
- * memory that is cut, merged and handed out again; the twin keeps for every piece of work the whole
+ * memory that is cut, merged and allocated again; the twin keeps for every piece of work the whole
  * set of what it comes after, and for every 512 bytes their owner, and says of every access whether
  * it must be found. A failure names its program's number, which is all it depends on.
  */

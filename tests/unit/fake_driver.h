@@ -3,7 +3,7 @@
  * A driver without a device: struct cm_driver_ops over virtual memory ranges, virtual time and work
  * that the test submits. It plays the driver's part (memory with a limit, contexts, events that
  * capture all work of a context, barriers, captures, failures by plan) and that of a referee: it
- * knows which submitted work may still touch which range, and complains when memory is handed out
+ * knows which submitted work may still touch which range, and complains when memory is allocated
  * too early, when a call is made that the capture gate forbids, and when the host would hang.
  *
  * One driver at a time, since the operations carry no argument. Thread-safe but for init and fini.
@@ -63,7 +63,7 @@ struct fake_work {
 	uint64_t floor;
 	uint64_t duration_ns;
 	uint64_t end_ns;
-	bool stale; /* its range has been handed out again, behind a barrier */
+	bool stale; /* its range has been allocated again, behind a barrier */
 };
 
 struct fake_memory {
@@ -80,7 +80,7 @@ struct fake_page {
 	uint64_t addr;  /* where it is mapped, 0: nowhere */
 	uint32_t device;
 	uint32_t open; /* devices that may use it, a bit for each */
-	uint64_t user; /* the context that it was handed out in last */
+	uint64_t user; /* the context that it was allocated in last */
 };
 
 struct fake_event {
@@ -190,7 +190,7 @@ void fake_capture(bool active);
 /* The program gets the range: complains of work before that may run beside work to come. */
 void fake_hand_out(uint64_t ctx, uint64_t addr, uint64_t bytes);
 /* Others can reach the context's memory now, and no barrier holds them back: complains of work
- * that still touches what has been handed out behind one. */
+ * that still touches what has been allocated behind one. */
 void fake_judge_reach(uint64_t ctx);
 /* The same, and it stays so. */
 void fake_reach(uint64_t ctx);

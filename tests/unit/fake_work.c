@@ -246,7 +246,7 @@ void fake_hand_out(uint64_t ctx, uint64_t addr, uint64_t bytes)
 		    contexts_alive(context->device) == 1)
 			work->stale = true;
 		else
-			fake_complain("handed out while work may touch it", addr, work->number);
+			fake_complain("allocated while work may touch it", addr, work->number);
 	}
 	(void)pthread_mutex_unlock(&fake->lock);
 }

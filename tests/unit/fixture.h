@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A cache over the fake driver, and what a program would do with it. Each hand-out goes past the
+ * A cache over the fake driver, and what a program would do with it. Each allocation goes past the
  * referee (fake_driver.h); fixture_complaint adds the walker's judgement. No test framework in
  * here: the fuzz target and the threaded test use it too.
  */

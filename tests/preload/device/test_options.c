@@ -70,7 +70,7 @@ static void play_memory_fraction(void)
 		(is_set() ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS));
 }
 
-/* By default the block is handed out at once, behind a barrier. */
+/* By default the block is allocated at once, behind a barrier. */
 static void play_reuse_grow(void)
 {
 	CUdeviceptr block, next;

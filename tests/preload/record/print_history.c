@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Prints the hand-outs that a process has recorded, for scripts: print_history DIR PID
+ * Prints the allocations that a process has recorded, for scripts: print_history DIR PID
  *
  *   alloc SIZE STACK NATIVE CUT ORDER
  *     LINE<tab>FUNCTION<tab>FILE      a frame of Python, innermost first

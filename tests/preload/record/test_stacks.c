@@ -135,7 +135,7 @@ static void play_alloc(void)
 		must_be_trail(&stack, get);
 		must_resolve(&stack);
 		put();
-		/* A free bears the stack of its hand-out. */
+		/* A free bears the stack of its allocation. */
 		event = history_last(reader, CM_TABLE_EVENT, CM_ACTION_FREE_REQUESTED);
 		stack = stack_of(event.stack);
 		trail_count--;

@@ -41,7 +41,7 @@ uint64_t cm_ask(CUpointer_attribute attribute, CUdeviceptr addr);
 int64_t cm_uncached_bytes(enum cm_uncached_kind kind);
 int64_t cm_uncached_count(enum cm_uncached_kind kind);
 
-/* Bytes of device 0 that the cache holds or has handed out, and that it has handed out. */
+/* Bytes of device 0 that the cache has reserved, and that it has allocated. */
 int64_t cm_reserved(void);
 int64_t cm_allocated(void);
 

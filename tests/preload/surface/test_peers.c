@@ -3,7 +3,7 @@
 #include "tests/preload/surface/surface.h"
 #include "tests/unit/cmocka_all.h"
 
-/* What device 1 still writes to is not handed out on device 0. */
+/* What device 1 still writes to is not allocated on device 0. */
 static void play_peers(void)
 {
 	static volatile uint32_t flag;

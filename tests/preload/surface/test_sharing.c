@@ -327,7 +327,7 @@ static void play_shown_host(void)
 	(void)close(fd);
 }
 
-/* The pieces of one allocation go together, when the last is freed; none is handed out again. */
+/* The pieces of one allocation go together, when the last is freed; none is allocated again. */
 static void play_shown_in_pieces(void)
 {
 	CUdeviceptr first, second, third;
@@ -350,7 +350,7 @@ static void play_shown_in_pieces(void)
 /* So often in a row nobody holds the program up for longer than its kernel takes. */
 #define TURNS 100
 
-/* A block that was handed out behind a barrier, and may still be written to by who had it
+/* A block that was allocated behind a barrier, and may still be written to by who had it
  * before. */
 static CUdeviceptr get_behind_work(void)
 {
@@ -407,7 +407,7 @@ static void play_settled_in_a_capture(void)
 }
 
 /* A network card writes where it is told to as soon as the program has the memory, no matter what
- * the streams wait for. If it can be told without us, no block is handed out behind a barrier. */
+ * the streams wait for. If it can be told without us, no block is allocated behind a barrier. */
 static void play_reached(void)
 {
 	static volatile uint32_t flag;

@@ -56,7 +56,7 @@ static void print_holding(FILE *file, const struct sim_holding *holding)
 	fprintf(file, "    of %s 0x%llx, %llu bytes, %s\n", name_kind(holding),
 		(unsigned long long)holding->addr, (unsigned long long)holding->bytes,
 		holding->source == SIM_FROM_ALLOCATOR ? "from the allocator" : "from the driver");
-	print_place(file, "handed out", holding->got);
+	print_place(file, "allocated", holding->got);
 	if (holding->left)
 		print_place(file, "given back", holding->left);
 }
@@ -182,7 +182,7 @@ void sim_accuse_twice(const struct sim_holding *old, const struct sim_holding *n
 	size_t size;
 	FILE *file = begin(&text, &size);
 
-	fputs("cudasim: memory is handed out that has an owner\n  the owner's\n", file);
+	fputs("cudasim: memory is allocated that has an owner\n  the owner's\n", file);
 	print_holding(file, old);
 	fputs("  the new one's\n", file);
 	print_holding(file, new);

@@ -241,7 +241,7 @@ void sim_checker_acted(void)
 	acting = false;
 }
 
-/* What whoever hands out or gives back now knows. */
+/* What whoever allocates or gives back now knows. */
 static struct sim_known known_now(enum sim_source source)
 {
 	const struct sim_thread *thread = self();

@@ -44,7 +44,7 @@ enum sim_source {
 	SIM_FOR_ALLOCATOR, /* from the driver, and nobody's until the allocator hands it out */
 };
 
-/* An allocation, from its hand-out to its return. */
+/* An allocation, from the request to the free. */
 struct sim_holding {
 	unsigned refs;
 	enum sim_source source;

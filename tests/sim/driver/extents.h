@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Runs of units out of a fixed range: good fit in constant time, neighbours merged at once. The
- * same code hands out the 2 MiB chunks of a device and the 512-byte units inside chunks. The table
+ * same code allocates the 2 MiB chunks of a device and the 512-byte units inside chunks. The table
  * has an entry for every unit but is reserved, not touched: memory is used where units are. Caller
  * locks.
  */

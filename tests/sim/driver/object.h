@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Handles. What the driver hands out (contexts, streams, events, ...) is a pointer into one
+ * Handles. What the driver creates (contexts, streams, events, ...) is a pointer into one
  * reserved range of slots that never goes back to the system, so that a stale or foreign handle can
  * be looked at and refused instead of being followed. A slot freed last is given out first, as the
  * real driver does: handles come back. Caller locks.
@@ -42,7 +42,7 @@ void sim_object_destroy(void *object);
 
 enum { SIM_SLOT_BYTES = 64 };
 
-/* The slots handed out so far. */
+/* The slots in use so far. */
 struct sim_slots {
 	char *first;
 	size_t bytes;

@@ -49,7 +49,7 @@ struct sim_owner *sim_owners_hand_out(struct sim_holding *holding, const struct 
 
 /* The living owner of the address, or of some of the addresses; NULL: none. */
 struct sim_owner *sim_owners_find(uint64_t addr, uint64_t bytes);
-/* The owner, dead or alive, to whom the address was handed out by an allocator. */
+/* The owner, dead or alive, to which an allocator has given the address. */
 struct sim_owner *sim_owners_find_handed_out(uint64_t addr);
 
 void sim_owners_give_back(struct sim_owner *owner, struct sim_vector *known);
