@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""The section COUNTERS of cudamemstat(1) names the counters of the table, and no others.
+"""The section COUNTERS of cudamemstat(1) names the counters of the table, and no others; the page of
+the architecture draws the rooms that layers.py holds the folders to, and says what each is for.
 
 Options are held to libcudamem(7) by tests/unit/stats/test_config.c; commands, columns and options of the
 tool to cudamemstat(1) by tests/golden.
@@ -9,10 +10,12 @@ tool to cudamemstat(1) by tests/golden.
 import re
 import sys
 
+import layers
 import tree
 
 TABLE = 'stats/counters.def'
 PAGE = 'docs/cudamemstat.1.scd'
+ARCHITECTURE = 'docs/architecture.md'
 ROWS = (r'CM_STAT\(\w+, "(\w+)", "(\w*)"', r'CM_STAT1\(\w+, "(\w+)"', r'CM_SCALAR\((\w+)')
 
 
@@ -32,12 +35,32 @@ def documented():
         yield from re.findall(r'\*(\w+)\*', row)
 
 
+def drawn(folder):
+    """The line of the picture: the rooms of the folder from the top floor down."""
+    floors = [floor for floor in layers.FLOORS[folder].split(' > ') if floor != '.']
+    return f'    {folder + "/":12} {" > ".join(floors)}\n'
+
+
+def room_complaints_of(page):
+    """`page`: the text of docs/architecture.md."""
+    described = set()
+    for cell in re.findall(r'^\| (`[^|]*`) \|', page, re.MULTILINE):
+        described.update(re.findall(r'`(\w+)`', cell))
+    for folder in layers.FLOORS:
+        rooms = set(re.findall(r'\w+', layers.FLOORS[folder]))
+        if rooms and drawn(folder) not in page:
+            yield f'{ARCHITECTURE}: no line {drawn(folder).strip()!r}'
+        for room in sorted(rooms - described):
+            yield f'{ARCHITECTURE}: does not say what {folder}/{room} is for'
+
+
 def main():
     there, wanted = set(documented()), set(counters())
     complaints = [f'{PAGE}: {name} of {TABLE} is missing' for name in sorted(wanted - there)]
     complaints += [f'{PAGE}: {name} is not in {TABLE}' for name in sorted(there - wanted)]
     if not wanted:
         complaints.append(f'{TABLE}: no row found')
+    complaints += room_complaints_of(tree.text(ARCHITECTURE))
     return tree.report(complaints)
 
 

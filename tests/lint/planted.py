@@ -8,6 +8,7 @@ So does the count of the tests: it is what tells a good run from a bad one.
 import pathlib
 import sys
 
+import check_docs
 import dev
 import floors
 import functions
@@ -173,6 +174,14 @@ def misnamed():
             yield f'functions: overlooks a name in {sorted(faulty)[:4]}'
 
 
+def misdrawn():
+    page = tree.text(check_docs.ARCHITECTURE)
+    for faulty in (page.replace('> state > base', '> base > state'),
+                   page.replace('| `oom` |', '| `room` |')):
+        if not list(check_docs.room_complaints_of(faulty)):
+            yield 'check_docs: overlooks a room of the architecture'
+
+
 def mistabled():
     known = ('CM_HOOK(cuA_v2, "cuA", 3020, 0)\n',
              {'signs': [tree.ROOT / 'tests/unit/interpose/process/test_sharing_probe.c']})
@@ -207,7 +216,8 @@ def mismirrored():
 
 
 def main():
-    complaints = [*miscounted(), *mistabled(), *misjudged(), *mismirrored(), *misnamed()]
+    complaints = [*miscounted(), *mistabled(), *misjudged(), *mismirrored(), *misnamed(),
+                  *misdrawn()]
     for rule, path, fault, fair in CASES:
         path = pathlib.Path(path)
         top = SPDX if rule is text and path.suffix == '.c' else ''
