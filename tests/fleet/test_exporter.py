@@ -280,8 +280,8 @@ def a_text_file_is_there_as_a_whole_or_not_at_all(kit):
 
 def an_address_of_other_machines_must_be_meant(kit):
     for words, status, said in (
-            (('--listen', '0.0.0.0:0'), 2, 'say --listen-public'),
-            (('--listen', '[::]:0'), 2, 'say --listen-public'),
+            (('--listen', '0.0.0.0:0'), 2, 'use --listen-public'),
+            (('--listen', '[::]:0'), 2, 'use --listen-public'),
             (('--listen', 'localhost:1'), 2, 'is invalid'),
             (('--listen', '127.0.0.1:70000'), 2, 'is invalid'),
             (('--listen', 'unix:'), 3, 'File name too long'),

@@ -208,7 +208,7 @@ def read_only_offers_no_actions(kit):
     terminal.wait(f'{puppet.pid}')
     assert 'X end' not in terminal.text()
     terminal.keys('X')
-    terminal.wait('--readonly: nothing is done')
+    terminal.wait('--readonly: actions are switched off')
 
 
 def the_screen_follows_its_size(kit):
@@ -330,7 +330,7 @@ def a_recording_is_played(kit):
     terminal.keys(']')
     terminal.wait('PAUSED.*100%')
     terminal.keys('T')
-    terminal.wait('a recording: nothing can be done')
+    terminal.wait('a recording: there is no action')
     terminal.keys('Enter')
     terminal.wait(r'not in a recording(?s:.*)RESERVED +2\.0G')
     terminal.keys('Escape', 'q')

@@ -179,7 +179,7 @@ int cm_listen(const char *address, bool public, struct cm_listeners *ret_listene
 		if (!public && !is_loopback(&parsed))
 			return cm_fail(CM_EXIT_USAGE,
 				       "other machines can reach %s, and the page names users and "
-				       "programs; say --listen-public if that is meant",
+				       "programs; use --listen-public if that is intended",
 				       address);
 		fd = open_socket(&parsed);
 	}

@@ -108,7 +108,7 @@ static void answer(struct server *server, struct connection *connection, int sta
 	const char *type = "text/plain; charset=utf-8";
 
 	if (status) {
-		connection->body = copy_text("This is no request that is answered here.\n",
+		connection->body = copy_text("The exporter does not answer this request.\n",
 					     &connection->body_bytes);
 	} else if (request->page == CM_HTTP_METRICS) {
 		type = request->openmetrics ? CM_TYPE_OPENMETRICS : CM_TYPE_TEXT;

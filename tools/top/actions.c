@@ -35,9 +35,9 @@ static const char *deed_of(const struct cm_top_request *request)
 static const char *refuse(const struct cm_top *top, const struct cm_top_row *row)
 {
 	if (top->replay.on)
-		return "a recording: nothing can be done to the processes in it";
+		return "a recording: there is no action on its processes";
 	if (top->readonly)
-		return "--readonly: nothing is done to processes";
+		return "--readonly: actions are switched off";
 	if (!row || row->is_group)
 		return "select a process first";
 	if (row->life != CM_LIFE_RUNNING && row->life != CM_LIFE_STOPPED)

@@ -193,8 +193,8 @@ static bool change_by_key(struct cm_top *top, int key)
 	case ' ':
 	case 'p':
 		toggle(top, &top->paused,
-		       top->replay.on ? "the recording stands still; Space goes on"
-				      : "the display stands still, samples are taken on",
+		       top->replay.on ? "the recording is paused; Space continues"
+				      : "the display is paused; sampling continues",
 		       "");
 		return true;
 	case '+':
