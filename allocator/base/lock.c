@@ -7,6 +7,7 @@
 #include <sched.h>
 #include <stddef.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 /* The critical sections are shorter than a system call: try this often before sleeping. */
@@ -22,6 +23,7 @@
 #define FIRST_REST   8
 #define LONGEST_REST 128
 #define LOOKS        36
+#define WAKE_NS      50000 /* to wake a thread; with the timer's slack it is twice as much */
 /* This many system calls, even refused ones, last a thousand times as long as a store takes to be
  * seen. */
 #ifndef SETTLING_CALLS
@@ -240,15 +242,29 @@ void cm_lock_release_word(struct cm_lock *lock)
 		wake_one(&lock->word);
 }
 
+/* A thread that spins takes the lock within a rest. One that sleeps needs longer to wake up, and
+ * would find the lock taken again each time. */
+static void sleep_while_it_wakes(void)
+{
+	const struct timespec wake_time = {.tv_nsec = WAKE_NS};
+	int saved = errno;
+
+	(void)nanosleep(&wake_time, NULL);
+	errno = saved;
+}
+
 void cm_lock_let_in(struct cm_lock *lock) CM_UNCHECKED
 {
 	const bool is_bias_owner = lock->by_flag;
+	const bool has_sleeper = atomic_load_explicit(&lock->word, memory_order_relaxed) == 2;
 
 	/* Another thread wants the lock, and would end the bias at once. */
 	if (!is_bias_owner)
 		lock->streak = 0;
 	cm_lock_release(lock);
-	if (!is_bias_owner)
+	if (has_sleeper)
+		sleep_while_it_wakes();
+	else if (!is_bias_owner)
 		relax_for(LONGEST_REST);
 	cm_lock_acquire(lock);
 }

@@ -65,7 +65,8 @@ bool cm_lock_try_word(struct cm_lock *lock, uint32_t self); /* waits for nobody 
 void cm_lock_release_word(struct cm_lock *lock);
 /*
  * Releases the lock and acquires it again. In between, any thread that spins for it tries at least
- * once, unless the caller is the bias owner: then no thread has wanted it for long.
+ * once, unless the caller is the bias owner: then no thread has wanted it for long. If a thread
+ * sleeps for the lock, the caller sleeps for some 0.1 ms, so that it wakes up to a free lock.
  */
 void cm_lock_let_in(struct cm_lock *lock);
 /* Lowers the caller's flag after its bias has ended. */

@@ -316,6 +316,30 @@ static void CM_UNCHECKED another_is_let_in_by_a_holder_that_goes_on(void **state
 	}
 }
 
+/* Each wakes the thread and sleeps meanwhile. One is enough, but for a busy machine. */
+#define NAPS 500
+
+/* A thread that no longer spins finds the lock free when it wakes up. */
+static void CM_UNCHECKED one_that_sleeps_for_it_is_let_in(void **state)
+{
+	pthread_t thread;
+	uint64_t before;
+	int i;
+
+	(void)state;
+	cm_lock_init(&lock, CM_LOCK_DEVICE, 0);
+	cm_lock_acquire(&lock);
+	before = counter;
+	assert_int_equal(pthread_create(&thread, NULL, take_once, NULL), 0);
+	while (atomic_load(&lock.word) != 2)
+		(void)sched_yield();
+	for (i = 0; i < NAPS && counter == before; i++)
+		cm_lock_let_in(&lock);
+	assert_int_equal(counter, before + 1);
+	cm_lock_release(&lock);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+}
+
 static void CM_UNCHECKED a_held_lock_is_not_had_by_trying(void **state)
 {
 	(void)state;
@@ -446,6 +470,7 @@ int main(void)
 		cmocka_unit_test(nobody_is_favoured_before_the_barrier_is_had),
 		cmocka_unit_test(one_thread_at_a_time_and_errno_stays),
 		cmocka_unit_test(another_is_let_in_by_a_holder_that_goes_on),
+		cmocka_unit_test(one_that_sleeps_for_it_is_let_in),
 		cmocka_unit_test(a_held_lock_is_not_had_by_trying),
 		cmocka_unit_test(who_takes_it_often_is_favoured_until_another_comes),
 		cmocka_unit_test(a_favourite_that_is_inside_has_it_alone),
