@@ -23,6 +23,7 @@ struct options {
 	unsigned share; /* of the timed part that is played, in 1/1000 */
 	bool remote;
 	bool own_device;
+	unsigned period_ns;
 	enum mode mode;
 };
 
@@ -31,17 +32,20 @@ static int usage(void)
 	size_t i;
 
 	fprintf(stderr,
-		"usage: bench [-t THREADS] [-r] [-d] [-l | -f | -b] [-s SHARE] DOOR WORKLOAD\n\n"
+		"usage: bench [-t THREADS] [-r] [-d] [-l [-p NS] | -f | -b] [-s SHARE] DOOR "
+		"WORKLOAD\n\n"
 		"  -t  threads, each with a workload of its own\n"
 		"  -r  what a thread takes its neighbour frees\n"
 		"  -d  each thread has a device of its own\n"
 		"  -l  latencies of single calls instead of the time of a pair\n"
+		"  -p  NS from call to call at least, for -l\n"
 		"  -f  the first request of the process alone\n"
 		"  -b  a kernel behind every request; counts calls, takes no time\n"
 		"  -s  thousandths of the timed part that are played\n\ndoors:\n");
 	for (i = 0; allocator_at(i); i++)
 		fprintf(stderr, "  %-9s %s\n", allocator_at(i)->name, allocator_at(i)->help);
-	fprintf(stderr, "workloads: same:SIZE, mixed, ramps, random:COUNT:SIZE, flat:COUNT\n");
+	fprintf(stderr,
+		"workloads: same:SIZE, mixed, ramps, random:COUNT:SIZE, flat:COUNT, drain:COUNT\n");
 	return 2;
 }
 
@@ -50,7 +54,7 @@ static int parse(int argc, char **argv, struct options *options)
 	int opt;
 
 	*options = (struct options){.threads = 1, .share = 1000};
-	while ((opt = getopt(argc, argv, "t:rdlfbs:")) != -1) {
+	while ((opt = getopt(argc, argv, "t:rdlp:fbs:")) != -1) {
 		switch (opt) {
 		case 't':
 			options->threads = (unsigned)strtoul(optarg, NULL, 10);
@@ -63,6 +67,9 @@ static int parse(int argc, char **argv, struct options *options)
 			break;
 		case 'l':
 			options->mode = MODE_LATENCIES;
+			break;
+		case 'p':
+			options->period_ns = (unsigned)strtoul(optarg, NULL, 10);
 			break;
 		case 'f':
 			options->mode = MODE_FIRST;
@@ -155,6 +162,7 @@ int main(int argc, char **argv)
 		.sequence = sequence,
 		.threads = options.threads,
 		.remote = options.remote,
+		.period_ns = options.period_ns,
 	};
 	if (!what.allocator)
 		return usage();

@@ -20,7 +20,8 @@ struct play {
 	const struct allocator *allocator;
 	const struct sequence *sequence; /* one a thread */
 	unsigned threads;
-	bool remote; /* each thread frees what its neighbour took */
+	bool remote;        /* each thread frees what its neighbour took */
+	unsigned period_ns; /* from call to call, at least; of play_latencies alone */
 };
 
 struct played {

@@ -143,7 +143,8 @@ static int repeat(const struct sequence *trace, size_t rounds, struct sequence *
 static int replay_threads(const struct options *options, const struct sequence *trace)
 {
 	struct sequence sequence[PLAYERS_MAX], twice;
-	const struct play what = {options->allocator, sequence, options->threads, false};
+	const struct play what = {
+		.allocator = options->allocator, .sequence = sequence, .threads = options->threads};
 	struct played played;
 	unsigned i;
 	int status;

@@ -261,6 +261,28 @@ static int make_flat(struct sequence *sequence, struct random *random, uint32_t 
 	return 0;
 }
 
+/* `live` small blocks are taken; what is timed frees them, in a random order. */
+static int make_drain(struct sequence *sequence, struct random *random, uint32_t live)
+{
+	uint32_t i, at, slot;
+
+	if (!reserve(sequence, 2 * (size_t)live))
+		return -1;
+	sequence->slots = live;
+	for (i = 0; i < live; i++)
+		add(sequence, i, 512);
+	sequence->warm = sequence->ops;
+	for (i = 0; i < live; i++)
+		add(sequence, i, 0);
+	for (i = live; i > 1; i--) {
+		at = (uint32_t)random_below(random, i);
+		slot = sequence->op[live + i - 1].slot;
+		sequence->op[live + i - 1].slot = sequence->op[live + at].slot;
+		sequence->op[live + at].slot = slot;
+	}
+	return 0;
+}
+
 /* A number, "K", "M" or "G" behind it; 0 where it is none. */
 static uint64_t parse_number(const char *text, const char **ret_end)
 {
@@ -286,6 +308,8 @@ static int make(const char *name, struct random *random, struct sequence *sequen
 		return make_same(sequence, first);
 	if (first && first <= 131072 && !strncmp(name, "flat:", 5) && !*end)
 		return make_flat(sequence, random, (uint32_t)first);
+	if (first && first <= 1000000 && !strncmp(name, "drain:", 6) && !*end)
+		return make_drain(sequence, random, (uint32_t)first);
 	if (first && first <= 1000000 && !strncmp(name, "random:", 7) && *end == ':') {
 		second = parse_number(end + 1, &end);
 		if (second && !*end)

@@ -87,7 +87,7 @@ class Parts(unittest.TestCase):
 
 class Whole(unittest.TestCase):
     ROWS = ('same size, 1 MiB', '2 threads, remote frees', 'busy device, ramps')
-    ONLY = '|'.join((*ROWS, 'peers', 'pipelines', 'python stacks'))
+    ONLY = '|'.join((*ROWS, 'drain', 'peers', 'pipelines', 'python stacks'))
 
     def run_it(self, *arguments):
         return subprocess.run(
@@ -110,6 +110,7 @@ class Whole(unittest.TestCase):
         found = {goal['name']: goal for goal in told['goals']}
         self.assertIsNotNone(found['waiting, to live bytes: busy device, ramps']['value'])
         self.assertIsNotNone(found['no CUDA: time more']['value'])
+        self.assertIsNotNone(found['p99.99 of 1 000 000 frees, beyond glibc\'s']['value'])
         self.assertGreater(found['given by peers: 8 processes']['value'], 0)
         # In virtual time, so these do not depend on the machine.
         for what in ('compute loop: waits', 'compute loop: driver calls more than sync:never',

@@ -127,6 +127,18 @@ def latency_job(preloads, share):
     return Job('latencies', OURS, 'bench', ('-l', '-s', share, 'driver', 'mixed'), preloads[OURS])
 
 
+DRAIN = 'drain'
+# From free to free, so that the helper thread has its turn, once a second, while blocks are left.
+DRAIN_PERIOD_NS = 2500
+
+
+def drain_jobs(preloads, share):
+    """1 000 000 live blocks, then frees only; glibc's tail is the machine's."""
+    for column, allocator in ((OURS, 'driver'), (UNIT, 'malloc')):
+        yield Job(DRAIN, column, 'bench', ('-l', '-p', DRAIN_PERIOD_NS, '-s', share, allocator,
+                                           'drain:1000000'), preloads.get(column), cores=2)
+
+
 PAGED_CONF = 'expandable_segments:True'
 CARD_MIB = 80 * 1024  # on a card without end even the largest trace would be small for it
 TRACE_COLUMNS = (BARE, 'glibc', 'cub-pow2', 'cub-8x', 'torch')
