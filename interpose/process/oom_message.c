@@ -130,12 +130,16 @@ static struct amount request_of(const struct text *text, uint64_t bytes)
 
 	while (unit > 1 && (int64_t)bytes < unit / 100)
 		unit >>= 10;
+	if (unit == 1) {
+		(void)snprintf(amount.text, sizeof(amount.text), "%llu B",
+			       (unsigned long long)bytes);
+		return amount;
+	}
 	(void)snprintf(amount.text, sizeof(amount.text), "%.22s %s",
 		       amount_of(cm_oom_hundredths((int64_t)bytes, unit)).text,
 		       unit == GIB   ? "GiB"
 		       : unit == MIB ? "MiB"
-		       : unit > 1    ? "KiB"
-				     : "bytes");
+				     : "KiB");
 	return amount;
 }
 
@@ -381,9 +385,10 @@ CM_NOINLINE static void add_host_report(struct text *text, const struct cm_oom *
 
 	add(text,
 	    "cudamem[%d]: out of memory for the host: requested %s of pinned host memory; this "
-	    "program holds %s %s in %lld block%s%s\n",
-	    text->pid, request_of(text, oom->bytes).text, amount(text, oom->figures.live).text,
-	    text->unit_name, (long long)oom->blocks, oom->blocks == 1 ? "" : "s",
+	    "program holds %s in %lld block%s%s\n",
+	    text->pid, request_of(text, oom->bytes).text,
+	    request_of(text, (uint64_t)oom->figures.live).text, (long long)oom->blocks,
+	    oom->blocks == 1 ? "" : "s",
 	    oom->nth == LINES_MAX ? "; later failures are not reported" : "");
 	if (oom->nth > 1)
 		return;

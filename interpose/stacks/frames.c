@@ -8,6 +8,8 @@
 #include <string.h>
 
 #include "interpose/core/state.h"
+#include "interpose/stacks/plain_name.h"
+#include "interpose/stacks/source.h"
 #include "interpose/symbols/next_symbol.h"
 #include "stats/code_layers.h"
 #include "stats/region.h"
@@ -27,7 +29,7 @@ struct line {
 static void add_frame(struct line *line, const char *frame)
 {
 	const char *before = line->frames++ ? " < " : "";
-	char clean[2 * FRAME_BYTES];
+	char clean[3 * FRAME_BYTES];
 	int n;
 
 	(void)cm_text_clean(clean, sizeof(clean), frame);
@@ -63,9 +65,14 @@ static void add_python(struct line *line, const struct cm_region *region, uint64
 struct place {
 	uint64_t address;
 	char object[FRAME_BYTES]; /* "": in no object */
-	char function[FRAME_BYTES];
-	uint64_t offset; /* in the object */
+	uint64_t offset;          /* in the object */
+	struct cm_source source;
 };
+
+static enum cm_layer layer_of(const struct place *place)
+{
+	return cm_layer_native(place->object, place->source.function, NULL);
+}
 
 static int find_place(struct dl_phdr_info *info, size_t size, void *data)
 {
@@ -82,7 +89,9 @@ static int find_place(struct dl_phdr_info *info, size_t size, void *data)
 					: program_invocation_short_name);
 	function = object.dynamic ? cm_object_function_at(&object, place->address) : NULL;
 	if (function)
-		(void)snprintf(place->function, sizeof(place->function), "%s", function);
+		cm_plain_name(place->source.function, sizeof(place->source.function), function);
+	if (layer_of(place) == CM_LAYER_PROGRAM)
+		cm_source_find(info, place->offset, &place->source);
 	return 1;
 }
 
@@ -94,10 +103,14 @@ static void look_up_place(uint64_t frame, struct place *ret_place)
 
 static void add_native(struct line *line, const struct place *place)
 {
-	char frame_text[2 * FRAME_BYTES];
+	char frame_text[3 * FRAME_BYTES];
+	const struct cm_source *source = &place->source;
 
-	if (*place->function)
-		(void)snprintf(frame_text, sizeof(frame_text), "%s", place->function);
+	if (*source->function && *source->file)
+		(void)snprintf(frame_text, sizeof(frame_text), "%s %s:%u", source->function,
+			       source->file, source->line);
+	else if (*source->function)
+		(void)snprintf(frame_text, sizeof(frame_text), "%s", source->function);
 	else if (*place->object)
 		(void)snprintf(frame_text, sizeof(frame_text), "%s+0x%llx", place->object,
 			       (unsigned long long)place->offset);
@@ -138,10 +151,10 @@ static void add_all_native(struct line *line, const uint64_t *word, uint32_t fra
 		if (word[i] & CM_FRAME_PYTHON)
 			continue;
 		look_up_place(word[i], &place);
-		if (cm_layer_native(place.object, place.function, NULL) != layer)
+		if (layer_of(&place) != layer)
 			continue;
 		add_native(line, &place);
-		if (!strcmp(place.function, "main"))
+		if (!strcmp(place.source.function, "main"))
 			return;
 	}
 }

@@ -380,16 +380,16 @@ static void stacks_are_told(void **state)
 	const char *first;
 
 	cm_play_under(play, "stacks", "stacks:alloc", CARD, NULL);
-	assert_non_null(strstr(play->said, "==   at want_much < "));
+	assert_non_null(strstr(play->said, "==   at want_much test_oom.c:"));
 	assert_non_null(strstr(play->said, "Who holds the 40.00 MiB allocated, by stack\n"));
-	first = strstr(play->said, "==     20.00       1 hold_two < ");
+	first = strstr(play->said, "==     20.00       1 hold_two test_oom.c:");
 	assert_non_null(first);
 	/* One line a call, not a function. */
-	assert_non_null(strstr(first, "==     12.00       1 hold_two < "));
+	assert_non_null(strstr(first, "==     12.00       1 hold_two test_oom.c:"));
 	/* How to record them need not be said. */
 	assert_int_equal(count_lines(play->said), REPORT_LINES - 2);
 	cm_play_under(play, "stacks", "", CARD, NULL);
-	assert_non_null(strstr(play->said, "==   at want_much < "));
+	assert_non_null(strstr(play->said, "==   at want_much test_oom.c:"));
 	assert_non_null(strstr(play->said, "Who holds the 40.00 MiB allocated, by block size\n"));
 }
 
