@@ -13,6 +13,7 @@ Exit status 77: the suites cannot be had here.
 
 import argparse
 import concurrent.futures
+import dataclasses
 import os
 import pathlib
 import re
@@ -29,12 +30,21 @@ SETTINGS = {
     'exact': 'placement:exact',
     'stats': 'mode:stats',
 }
-# Suites whose tests unittest names, one line a test; the seconds are for one setting of one core.
+@dataclasses.dataclass(frozen=True)
+class Suite:
+    command: tuple  # prints one line a test, as unittest or pytest do with -v
+    seconds: int = 900  # for one setting, on one core
+    requirements: str = 'requirements.txt'  # of the environment that has it
+
+
 SUITES = {
-    'numba_cudadrv': (['-m', 'numba.runtests', '-v', 'numba.cuda.tests.cudadrv'], 900),
-    'numba_cudapy': (['-m', 'numba.runtests', '-v', 'numba.cuda.tests.cudapy'], 3600),
-    'python_threads': (['-m', 'unittest', '-v', 'test.test_threading', 'test.test_thread'], 900),
-    'python_processes': (['-m', 'unittest', '-v', 'test.test_subprocess'], 900),
+    'numba_cudadrv': Suite(('-m', 'numba.runtests', '-v', 'numba.cuda.tests.cudadrv')),
+    'numba_cudapy': Suite((str(HERE / 'numba_modules.py'), 'numba.cuda.tests.cudapy'), 7200),
+    'cuda_python': Suite(('-m', 'pytest', '-v', '-p', 'no:cacheprovider',
+                          '--continue-on-collection-errors', '--pyargs', 'cuda.tests'),
+                         requirements='requirements-cuda-python.txt'),
+    'python_threads': Suite(('-m', 'unittest', '-v', 'test.test_threading', 'test.test_thread')),
+    'python_processes': Suite(('-m', 'unittest', '-v', 'test.test_subprocess')),
 }
 # suite: {test: why it may end otherwise under the library}
 EXPECTED = {
@@ -47,7 +57,7 @@ EXPECTED = {
 
 
 def install(venv, requirements):
-    """The Python of an environment that has the suites; made once."""
+    """The Python of an environment that has the suite, made once; None after saying why not."""
     wanted = requirements.read_text(encoding='utf-8')
     done = venv / 'requirements'
     python = venv / 'bin/python'
@@ -59,20 +69,24 @@ def install(venv, requirements):
             run = subprocess.run([str(word) for word in step], capture_output=True, text=True,
                                  check=False, timeout=INSTALL_SECONDS)
         except subprocess.TimeoutExpired:
-            print(f'the suites cannot be had here: not installed after {INSTALL_SECONDS} s')
-            sys.exit(SKIPPED)
+            print(f'{requirements.name} cannot be had here: not there after {INSTALL_SECONDS} s')
+            return None
         if run.returncode:
             reason = (run.stderr.strip().splitlines() or ['pip failed'])[-1]
-            print('the suites cannot be had here:', re.sub(r'\w+://\S+', '', reason))
-            sys.exit(SKIPPED)
+            print(f'{requirements.name} cannot be had here:', re.sub(r'\w+://\S+', '', reason))
+            return None
     done.write_text(wanted, encoding='utf-8')
     return python
 
 
 def results(output):
-    """{test: how it ended}, by what unittest prints with -v."""
+    """{test: how it ended}, by what unittest or pytest prints with -v."""
     found, name = {}, None
     for line in output.splitlines():
+        of_pytest = re.match(r'(\S+\.py::.*?) (PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS)\b', line)
+        if of_pytest:
+            found.setdefault(of_pytest[1], of_pytest[2])
+            continue
         started = re.match(r'(test\w*) \(([\w.<>]+)\)', line)
         if started:
             name = f'{started[2]}:{started[1]}'
@@ -87,7 +101,7 @@ def results(output):
 
 def play(python, suite, preload, conf, options):
     """How each test of the suite ends; a suite that does not end is killed."""
-    command, seconds = SUITES[suite]
+    command, seconds = SUITES[suite].command, SUITES[suite].seconds
     environment = {key: value for key, value in os.environ.items() if key != 'LD_PRELOAD'}
     environment.update(LD_LIBRARY_PATH=str(options.simulation), CUDASIM='devices:2',
                        PYTHONHASHSEED='0', CUDAMEM_CONF=conf)
@@ -116,6 +130,14 @@ def differences(suite, bare, under):
             yield f'  {test}: {one} bare, {other} under the library'
 
 
+def environment_of(suite, options):
+    """The Python that has the suite, or None."""
+    name = SUITES[suite].requirements
+    if name == 'requirements.txt':
+        return install(options.cache, options.requirements)
+    return install(options.cache.with_name(f'{options.cache.name}-{suite}'), HERE / name)
+
+
 def compare(suite, python, options):
     """Plays a suite bare and in each setting, two at a time; what to print, and what is wrong."""
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
@@ -127,7 +149,7 @@ def compare(suite, python, options):
     print(f'{suite}: {len(wanted)} tests, bare: '
           + ', '.join(f'{count} {end}' for end, count in counts.items()))
     wrong = 0
-    if 'ok' not in counts or status == 'not over':
+    if not counts.keys() & {'ok', 'PASSED'} or status == 'not over':
         print(f'  no usable run without the library: status {status}')
         return 1
     for name, future in under.items():
@@ -154,8 +176,10 @@ def main():
     for suite in options.suites:
         if suite not in SUITES:
             parser.error(f'{suite}: one of {", ".join(SUITES)}')
-    python = install(options.cache, options.requirements)
-    wrong = sum(compare(suite, python, options) for suite in options.suites or SUITES)
+    pythons = {suite: environment_of(suite, options) for suite in options.suites or SUITES}
+    if not any(pythons.values()):
+        return SKIPPED
+    wrong = sum(compare(suite, python, options) for suite, python in pythons.items() if python)
     return int(bool(wrong))
 
 
