@@ -24,7 +24,7 @@ struct cm_output {
  * descriptor. An existing file is replaced only with `force`. `mode`: permissions, reduced by the
  * umask. 0, or an exit code after a complaint.
  */
-#define CM_OUTPUT_PRIVATE 0600 /* as the region that the output is made of */
+#define CM_OUTPUT_PRIVATE 0600 /* the output shows what the region shows, to the same user */
 int cm_output_open(struct cm_output *output, const char *path, unsigned mode, bool force);
 
 /* Is `path`, or will it be, a regular file? Not a pipe, a device or "-". */
