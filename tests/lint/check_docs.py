@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """The section COUNTERS of cudamemstat(1) names the counters of the table, and no others; the page of
-the architecture draws the rooms that layers.py holds the folders to, and says what each is for.
+the architecture draws the rooms that layers.py holds the folders to, says what each is for, and has
+the locks of lock_ranks.def in their order.
 
 Options are held to libcudamem(7) by tests/unit/stats/test_config.c; commands, columns and options of the
 tool to cudamemstat(1) by tests/golden.
@@ -16,6 +17,7 @@ import tree
 TABLE = 'stats/counters.def'
 PAGE = 'docs/cudamemstat.1.scd'
 ARCHITECTURE = 'docs/architecture.md'
+RANKS = 'allocator/base/lock_ranks.def'
 ROWS = (r'CM_STAT\(\w+, "(\w+)", "(\w*)"', r'CM_STAT1\(\w+, "(\w+)"', r'CM_SCALAR\((\w+)')
 
 
@@ -54,6 +56,15 @@ def room_complaints_of(page):
             yield f'{ARCHITECTURE}: does not say what {folder}/{room} is for'
 
 
+def rank_complaints_of(page, table):
+    """`page`: the text of docs/architecture.md, `table`: that of lock_ranks.def."""
+    ranks = re.findall(r'^CM_LOCK_RANK\((\w+)\)', table, re.MULTILINE)
+    section = page[page.index('\n## Locks\n'):page.index('\n## Life of a context\n')]
+    rows = re.findall(r'^\| ([A-Z_]+) \|', section, re.MULTILINE)
+    if not ranks or rows != ranks:
+        yield f'{ARCHITECTURE}: has the locks {", ".join(rows)}; {RANKS} has {", ".join(ranks)}'
+
+
 def main():
     there, wanted = set(documented()), set(counters())
     complaints = [f'{PAGE}: {name} of {TABLE} is missing' for name in sorted(wanted - there)]
@@ -61,6 +72,7 @@ def main():
     if not wanted:
         complaints.append(f'{TABLE}: no row found')
     complaints += room_complaints_of(tree.text(ARCHITECTURE))
+    complaints += rank_complaints_of(tree.text(ARCHITECTURE), tree.text(RANKS))
     return tree.report(complaints)
 
 

@@ -180,6 +180,9 @@ def misdrawn():
                    page.replace('| `oom` |', '| `room` |')):
         if not list(check_docs.room_complaints_of(faulty)):
             yield 'check_docs: overlooks a room of the architecture'
+    if not list(check_docs.rank_complaints_of(page.replace('| HOST_WORK |', '| HOST |'),
+                                              tree.text(check_docs.RANKS))):
+        yield 'check_docs: overlooks a lock of the architecture'
 
 
 def mistabled():
