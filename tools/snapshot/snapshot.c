@@ -252,7 +252,6 @@ static void add_events(struct cm_snapshot *snapshot, struct cm_snap_device *devi
 	/* The counter is damaged: no process writes so many events. */
 	if (next > UINT64_MAX / 2)
 		return;
-	device->total_events = next > cleared ? next - cleared : 0;
 	for (number = oldest; number <= next; number++) {
 		const struct cm_event *event = &row[first_row + ((number - 1) & (ring - 1))];
 
@@ -322,7 +321,6 @@ static void add_outside_events(struct cm_snapshot *snapshot, const struct cm_sna
 			add_outside(snapshot, event);
 	}
 	to->events = snapshot->events - to->first_event;
-	to->total_events = to->events;
 	order_times(&snapshot->event[to->first_event], to->events);
 	snapshot->outsides += to->events > 0 || has_outside(device->row);
 }

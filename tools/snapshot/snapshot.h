@@ -36,9 +36,8 @@ struct cm_snap_device {
 	size_t segments;
 	size_t first_event;
 	size_t events;
-	uint64_t lost;         /* events overwritten by younger ones */
-	uint64_t total_events; /* since the last clear, lost ones included */
-	bool outside;          /* the memory of a device outside the cache: only events */
+	uint64_t lost; /* events overwritten by younger ones */
+	bool outside;  /* the memory of a device outside the cache: only events */
 };
 
 /* A frame for people. `function` is never empty; `file` is "??" if it is unknown. */

@@ -165,7 +165,6 @@ struct cm_top {
 	size_t sort;
 	struct cm_where *where;
 	char filter[CM_TOP_TEXT_BYTES];
-	char search[CM_TOP_TEXT_BYTES];
 	bool columns_chosen; /* else those that fit the screen */
 	bool reverse;        /* smallest numbers first, or texts from Z on */
 	bool follow, paused, readonly, exact, no_crashed, no_gpus;

@@ -75,6 +75,10 @@ static const char *const stat_names[] = {
 #define CM_STAT(ENUM, returned, documented, unit, help) returned,
 #include "stats/counters.def"
 };
+static const char *const stat1_names[] = {
+#define CM_STAT1(ENUM, name, unit, help) name,
+#include "stats/counters.def"
+};
 static const char *const scalar_names[] = {
 #define CM_SCALAR(field, pytorch, help) #field,
 #include "stats/counters.def"
@@ -101,6 +105,7 @@ static void print_ages(const struct cm_header *header)
 			"adds is not shown.",
 			CM_LAYOUT_MAJOR, CM_LAYOUT_MINOR);
 	add_lacking(&sentence, header->stat_count, stat_names, CM_STAT_COUNT);
+	add_lacking(&sentence, header->stat1_count, stat1_names, CM_STAT1_COUNT);
 	add_lacking(&sentence, header->scalar_count, scalar_names, CM_SCALAR_COUNT);
 	if (sentence.used)
 		cm_line(stdout, "", "%s: these are shown as 0.", sentence.text);
