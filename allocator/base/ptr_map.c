@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "allocator/base/ptr_map.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>

@@ -17,7 +17,6 @@
 #ifndef CM_ALLOCATOR_PAGED_PAGED_H
 #define CM_ALLOCATOR_PAGED_PAGED_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "allocator/state/pages.h"

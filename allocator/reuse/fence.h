@@ -17,7 +17,6 @@
 #define CM_ALLOCATOR_REUSE_FENCE_H
 
 #include <stdbool.h>
-#include <stdint.h>
 
 #include "allocator/state/state.h"
 

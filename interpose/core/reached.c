@@ -2,7 +2,6 @@
 #include "interpose/core/reached.h"
 
 #include <stdatomic.h>
-#include <stddef.h>
 
 /* Both are sequentially consistent: a thread that sets `tell` and then finds no note is called
  * later. */

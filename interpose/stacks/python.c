@@ -5,7 +5,6 @@
 #include <limits.h>
 #include <link.h>
 #include <stdatomic.h>
-#include <stdio.h>
 
 #include "interpose/stacks/python_walk.h"
 #include "interpose/symbols/next_symbol.h"

@@ -9,7 +9,6 @@
 #define CM_TOOLS_DEMO_HEAP_H
 
 #include <stdatomic.h>
-#include <stdbool.h>
 
 #include "stats/intern.h"
 #include "stats/region.h"

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* The checks of a program before it is started. They do not run it. */
-#include <errno.h>
 #include <fcntl.h>
 #include <spawn.h>
 #include <stdio.h>

@@ -10,7 +10,6 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
 #include "tools/cli/options.h"
 #include "tools/output/column_set.h"

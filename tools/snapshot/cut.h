@@ -6,7 +6,6 @@
 #ifndef CM_TOOLS_SNAPSHOT_CUT_H
 #define CM_TOOLS_SNAPSHOT_CUT_H
 
-#include <stddef.h>
 #include <stdint.h>
 
 #include "tools/snapshot/snapshot.h"

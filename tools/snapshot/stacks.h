@@ -6,8 +6,6 @@
 #ifndef CM_TOOLS_SNAPSHOT_STACKS_H
 #define CM_TOOLS_SNAPSHOT_STACKS_H
 
-#include <stdbool.h>
-
 #include "tools/snapshot/snapshot.h"
 
 /* Fills the frames and stacks of a snapshot. -ENOMEM. */

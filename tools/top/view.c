@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "tools/top/view.h"
 
-#include <stdio.h>
 #include <string.h>
 #include <time.h>
 

@@ -2,7 +2,6 @@
 /*
  * `snapshot`: saves the state of a process.
  */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
