@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* What a region says is read as it was written, and refused if it is damaged. */
 #include "stats/reader.h"
 
 #include <errno.h>
@@ -12,10 +13,7 @@
 #include <unistd.h>
 
 #include "stats/config.h"
-#include "stats/finder.h"
-#include "stats/region.h"
-#include "tests/unit/cmocka_all.h"
-#include "tests/unit/own_region.h"
+#include "tests/unit/stats/reader_stage.h"
 
 /* The file system says that every file is backed in full, and more. */
 static bool all_is_backed;
@@ -30,42 +28,6 @@ int __wrap_fstat64(int fd, struct stat *st)
 	if (all_is_backed)
 		st->st_blocks = INT64_MAX / 1024;
 	return result;
-}
-
-struct fixture {
-	char dir[OWN_REGION_DIR_BYTES];
-	struct cm_region *region;
-	struct cm_reader *reader;
-	char why[CM_READER_WHY_BYTES];
-};
-
-static int setup(void **state)
-{
-	struct fixture *f = calloc(1, sizeof(*f));
-	const struct cm_region_params params = {.version = "1.2.3"};
-
-	if (!f)
-		return -1;
-	if (own_region_make(f->dir, params, &f->region))
-		return -1;
-	f->region->header->state = CM_REGION_LIVE;
-	*state = f;
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	struct fixture *f = *state;
-
-	cm_reader_close(f->reader);
-	own_region_remove(f->dir, f->region);
-	free(f);
-	return 0;
-}
-
-static void open_region(struct fixture *f)
-{
-	assert_int_equal(cm_reader_open(f->region->path, &f->reader, f->why), 0);
 }
 
 static struct cm_device_row *add_device(struct fixture *f, uint32_t index)
@@ -412,217 +374,6 @@ static void what_is_no_regular_file_is_refused(void **state)
 	assert_null(f->reader);
 }
 
-/* A child that makes a region of its own, says so, and waits. */
-static pid_t start_owner(const struct fixture *f, enum cm_backing backing, char *ret_path)
-{
-	const struct cm_region_params params = {.dir = f->dir, .backing = backing};
-	struct cm_region *region;
-	int ends[2];
-	pid_t child;
-
-	assert_int_equal(pipe(ends), 0);
-	child = fork();
-	if (!child) {
-		if (cm_region_create(&params, &region))
-			_exit(1);
-		region->header->state = CM_REGION_LIVE;
-		if (write(ends[1], region->path, sizeof(region->path)) < 0)
-			_exit(1);
-		for (;;)
-			(void)pause();
-	}
-	(void)close(ends[1]);
-	assert_int_equal(read(ends[0], ret_path, sizeof(f->region->path)), sizeof(f->region->path));
-	(void)close(ends[0]);
-	return child;
-}
-
-static void a_process_is_running_then_stopped_then_crashed(void **state)
-{
-	struct fixture *f = *state;
-	char path[sizeof(f->region->path)];
-	siginfo_t info;
-	pid_t child;
-
-	child = start_owner(f, CM_BACKING_FILE, path);
-	assert_int_equal(cm_reader_open(path, &f->reader, f->why), 0);
-	assert_int_equal(f->reader->pid, child);
-	assert_int_equal(cm_reader_life(f->reader), CM_LIFE_RUNNING);
-	(void)kill(child, SIGSTOP);
-	assert_int_equal(waitid(P_PID, (id_t)child, &info, WSTOPPED), 0);
-	assert_int_equal(cm_reader_life(f->reader), CM_LIFE_STOPPED);
-	(void)kill(child, SIGKILL);
-	assert_int_equal(waitid(P_PID, (id_t)child, &info, WEXITED | WNOWAIT), 0);
-	/* A zombie has lost its memory already. */
-	assert_int_equal(cm_reader_life(f->reader), CM_LIFE_CRASHED);
-	assert_int_equal(waitpid(child, NULL, 0), child);
-	assert_int_equal(cm_reader_life(f->reader), CM_LIFE_CRASHED);
-	(void)unlink(path);
-}
-
-static void a_pid_used_again_is_not_the_process(void **state)
-{
-	struct fixture *f = *state;
-
-	open_region(f);
-	assert_int_equal(cm_reader_life(f->reader), CM_LIFE_RUNNING);
-	f->reader->header.start_time--;
-	(void)unlink(f->region->path);
-	cm_region_abandon(f->region); /* and its lock, as by the end of the process */
-	f->region = NULL;
-	assert_int_equal(cm_reader_life(f->reader), CM_LIFE_CRASHED);
-}
-
-static void a_region_said_good_bye_to_is_exited(void **state)
-{
-	struct fixture *f = *state;
-
-	open_region(f);
-	cm_region_remove(f->region);
-	assert_int_equal(cm_reader_life(f->reader), CM_LIFE_EXITED);
-}
-
-/* The owner's lock tells where its pid can't. */
-static void the_lock_tells_of_a_process_in_another_namespace(void **state)
-{
-	struct fixture *f = *state;
-	char path[sizeof(f->region->path)];
-	pid_t child;
-
-	child = start_owner(f, CM_BACKING_FILE, path);
-	assert_int_equal(cm_reader_open(path, &f->reader, f->why), 0);
-	f->reader->pid = 0;
-	assert_int_equal(cm_reader_life(f->reader), CM_LIFE_RUNNING);
-	(void)kill(child, SIGKILL);
-	(void)waitpid(child, NULL, 0);
-	assert_int_equal(cm_reader_life(f->reader), CM_LIFE_CRASHED);
-	(void)unlink(path);
-}
-
-struct finds {
-	struct cm_find item[8];
-	size_t count;
-};
-
-static void keep(void *data, const struct cm_find *find)
-{
-	struct finds *finds = data;
-
-	assert_true(finds->count < 8);
-	finds->item[finds->count++] = *find;
-}
-
-/* By its own clock a process in another time namespace started at another time. */
-static void a_start_time_of_another_clock_kills_no_process(void **state)
-{
-	const struct cm_region_params params = {.backing = CM_BACKING_MEMFD};
-	struct fixture *f = *state;
-	struct finds finds = {0};
-	struct cm_region *memfd;
-
-	open_region(f);
-	f->reader->header.start_time--;
-	assert_int_equal(cm_reader_life(f->reader), CM_LIFE_RUNNING);
-	assert_int_equal(cm_region_create(&params, &memfd), 0);
-	f->region->header->start_time--;
-	memfd->header->start_time--;
-	assert_int_equal(cm_find_regions(NULL, getpid(), keep, &finds), 2);
-	cm_region_abandon(memfd);
-}
-
-static void files_are_found_by_their_names_alone(void **state)
-{
-	struct fixture *f = *state;
-	static const char *const strange[] = {
-		"cudamem.",        "cudamem.1.2",    "cudamem.1.2.3.4",
-		"cudamem.0x1.2.3", "cudamem.1.2.3x", "cudamem.99999999999.2.3",
-		"other.0.2.3",
-	};
-	struct finds finds = {0};
-	char path[96];
-	size_t i;
-	int fd;
-
-	for (i = 0; i < sizeof(strange) / sizeof(strange[0]); i++) {
-		(void)snprintf(path, sizeof(path), "%s/%s", f->dir, strange[i]);
-		fd = open(path, O_CREAT | O_WRONLY, 0600);
-		assert_true(fd >= 0);
-		(void)close(fd);
-	}
-	assert_int_equal(cm_find_regions(f->dir, 0, keep, &finds), 1);
-	assert_string_equal(finds.item[0].path, f->region->path);
-	assert_int_equal(finds.item[0].pid, getpid());
-	assert_int_equal(cm_find_regions(f->dir, 1, keep, &finds), 0);
-	assert_int_equal(cm_find_regions(f->dir, getpid(), keep, &finds), 1);
-	for (i = 0; i < sizeof(strange) / sizeof(strange[0]); i++) {
-		(void)snprintf(path, sizeof(path), "%s/%s", f->dir, strange[i]);
-		(void)unlink(path);
-	}
-}
-
-/* In a user namespace the process calls its user by another number. */
-static void an_own_file_is_found_whatever_user_it_names(void **state)
-{
-	struct fixture *f = *state;
-	struct finds finds = {0};
-	char path[400];
-
-	(void)snprintf(path, sizeof(path), "%s/cudamem.%u.%d.1", f->dir, (unsigned)geteuid() + 1,
-		       (int)getpid());
-	assert_int_equal(rename(f->region->path, path), 0);
-	assert_int_equal(cm_find_regions(f->dir, 0, keep, &finds), 1);
-	assert_string_equal(finds.item[0].path, path);
-	assert_int_equal(finds.item[0].uid, geteuid());
-	(void)unlink(path);
-}
-
-static void a_memfd_is_found_through_its_process(void **state)
-{
-	struct fixture *f = *state;
-	char path[sizeof(f->region->path)];
-	struct finds finds = {0};
-	pid_t child;
-
-	child = start_owner(f, CM_BACKING_MEMFD, path);
-	assert_string_equal(path, "");
-	assert_int_equal(cm_find_regions(NULL, child, keep, &finds), 1);
-	assert_int_equal(cm_reader_open(finds.item[0].path, &f->reader, f->why), 0);
-	assert_int_equal(f->reader->header.pid, child);
-	assert_int_equal(cm_reader_life(f->reader), CM_LIFE_RUNNING);
-	(void)kill(child, SIGKILL);
-	(void)waitpid(child, NULL, 0);
-	assert_int_equal(cm_reader_life(f->reader), CM_LIFE_CRASHED);
-}
-
-static void a_file_without_its_name_is_found_through_its_process(void **state)
-{
-	struct fixture *f = *state;
-	struct finds finds = {0};
-
-	assert_int_equal(unlink(f->region->path), 0);
-	assert_int_equal(cm_find_regions(NULL, getpid(), keep, &finds), 1);
-	assert_int_equal(cm_reader_open(finds.item[0].path, &f->reader, f->why), 0);
-	assert_int_equal(f->reader->header.pid, getpid());
-}
-
-/* A child, or another tool, has the file open as well: the region is not theirs. */
-static void only_the_owner_of_an_open_region_is_found(void **state)
-{
-	struct fixture *f = *state;
-	struct finds finds = {0};
-	pid_t child;
-
-	child = fork();
-	if (!child)
-		for (;;)
-			(void)pause();
-	assert_int_equal(cm_find_regions(NULL, child, keep, &finds), 0);
-	assert_int_equal(cm_find_regions(NULL, getpid(), keep, &finds), 1);
-	(void)kill(child, SIGKILL);
-	(void)waitpid(child, NULL, 0);
-	open_region(f);
-}
-
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -638,16 +389,6 @@ int main(void)
 		TEST(rows_that_nothing_backs_are_refused),
 		TEST(a_file_that_shrinks_is_an_error_not_a_signal),
 		TEST(what_is_no_regular_file_is_refused),
-		TEST(a_process_is_running_then_stopped_then_crashed),
-		TEST(a_pid_used_again_is_not_the_process),
-		TEST(a_start_time_of_another_clock_kills_no_process),
-		TEST(a_region_said_good_bye_to_is_exited),
-		TEST(the_lock_tells_of_a_process_in_another_namespace),
-		TEST(files_are_found_by_their_names_alone),
-		TEST(an_own_file_is_found_whatever_user_it_names),
-		TEST(a_memfd_is_found_through_its_process),
-		TEST(a_file_without_its_name_is_found_through_its_process),
-		TEST(only_the_owner_of_an_open_region_is_found),
 	};
 
 	return cmocka_run_group_tests_name("reader", tests, NULL, NULL);
