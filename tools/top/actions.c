@@ -11,7 +11,7 @@
 
 #define QUESTIONS 2
 
-static const char *deed_of(const struct cm_top_request *request)
+static const char *action_text(const struct cm_top_request *request)
 {
 	switch (request->action) {
 	case CM_TOP_ACTION_TRIM:
@@ -85,21 +85,21 @@ void cm_top_question(const struct cm_top *top, char *text, size_t bytes)
 	const struct cm_top_request *request = &top->request;
 
 	(void)snprintf(text, bytes, "%s%s process %d%s%s? y: yes, any other key: no",
-		       request->asked ? "Really " : "", deed_of(request), (int)request->pid,
+		       request->asked ? "Really " : "", action_text(request), (int)request->pid,
 		       *request->file ? " as " : "", request->file);
 	if (!request->asked && text[0] >= 'a' && text[0] <= 'z')
 		text[0] = (char)(text[0] - 'a' + 'A');
 }
 
-enum cm_top_wish cm_top_answer(struct cm_top *top, int key)
+enum cm_top_next cm_top_answer(struct cm_top *top, int key)
 {
 	if (key != 'y' && key != 'Y') {
 		top->mode = CM_TOP_TABLE;
 		cm_top_say(top, false, "nothing was done");
-		return CM_TOP_WISH_NOTHING;
+		return CM_TOP_NEXT_NOTHING;
 	}
 	if (++top->request.asked < QUESTIONS)
-		return CM_TOP_WISH_NOTHING;
+		return CM_TOP_NEXT_NOTHING;
 	top->mode = CM_TOP_TABLE;
-	return CM_TOP_WISH_ACT;
+	return CM_TOP_NEXT_ACT;
 }

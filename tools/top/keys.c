@@ -247,15 +247,15 @@ static void ask_by_key(struct cm_top *top, int key)
 }
 
 /* Keys that open a menu, a line or the details, or that act. */
-static enum cm_top_wish open_by_key(struct cm_top *top, int key)
+static enum cm_top_next open_by_key(struct cm_top *top, int key)
 {
 	switch (key) {
 	case 'q':
 	case 'Q':
 	case CM_KEY_QUIT:
-		return CM_TOP_WISH_QUIT;
+		return CM_TOP_NEXT_QUIT;
 	case 'L' - '@':
-		return CM_TOP_WISH_REDRAW;
+		return CM_TOP_NEXT_REDRAW;
 	case CM_KEY_ENTER:
 		open_detail(top);
 		break;
@@ -279,20 +279,20 @@ static enum cm_top_wish open_by_key(struct cm_top *top, int key)
 		ask_by_key(top, key);
 		break;
 	}
-	return CM_TOP_WISH_NOTHING;
+	return CM_TOP_NEXT_NOTHING;
 }
 
 /* Esc removes the filter. Without a filter it quits. */
-static enum cm_top_wish escape(struct cm_top *top)
+static enum cm_top_next escape(struct cm_top *top)
 {
 	if (!top->filter[0])
-		return CM_TOP_WISH_QUIT;
+		return CM_TOP_NEXT_QUIT;
 	(void)cm_top_set_filter(top, "");
 	(void)cm_top_arrange(top);
-	return CM_TOP_WISH_NOTHING;
+	return CM_TOP_NEXT_NOTHING;
 }
 
-static enum cm_top_wish key_in_table(struct cm_top *top, int key)
+static enum cm_top_next key_in_table(struct cm_top *top, int key)
 {
 	const bool paused = top->paused;
 
@@ -300,18 +300,18 @@ static enum cm_top_wish key_in_table(struct cm_top *top, int key)
 	if (key == CM_KEY_ESCAPE)
 		return escape(top);
 	if (move_by_key(top, key))
-		return CM_TOP_WISH_NOTHING;
+		return CM_TOP_NEXT_NOTHING;
 	if (seek_by_key(top, key))
-		return CM_TOP_WISH_SEEK;
+		return CM_TOP_NEXT_SEEK;
 	if (!change_by_key(top, key))
 		return open_by_key(top, key);
 	if (cm_top_arrange(top))
 		cm_top_say(top, true, "not enough memory on the host");
-	return paused && !top->paused ? CM_TOP_WISH_TAKE : CM_TOP_WISH_NOTHING;
+	return paused && !top->paused ? CM_TOP_NEXT_TAKE : CM_TOP_NEXT_NOTHING;
 }
 
 /* Keys in the help and the details, which are texts that scroll. */
-static enum cm_top_wish key_in_text(struct cm_top *top, int key)
+static enum cm_top_next key_in_text(struct cm_top *top, int key)
 {
 	switch (key) {
 	case CM_KEY_UP:
@@ -341,19 +341,19 @@ static enum cm_top_wish key_in_text(struct cm_top *top, int key)
 		top->mode = CM_TOP_TABLE;
 		break;
 	case CM_KEY_QUIT:
-		return CM_TOP_WISH_QUIT;
+		return CM_TOP_NEXT_QUIT;
 	case '[':
 	case ']':
 	case '{':
 	case '}':
-		return top->mode == CM_TOP_DETAIL && seek_by_key(top, key) ? CM_TOP_WISH_SEEK
-									   : CM_TOP_WISH_NOTHING;
+		return top->mode == CM_TOP_DETAIL && seek_by_key(top, key) ? CM_TOP_NEXT_SEEK
+									   : CM_TOP_NEXT_NOTHING;
 	default: /* the actions work on the process whose details are open */
 		return top->mode == CM_TOP_DETAIL && key >= 'A' && key <= 'Z'
 			       ? open_by_key(top, key)
-			       : CM_TOP_WISH_NOTHING;
+			       : CM_TOP_NEXT_NOTHING;
 	}
-	return CM_TOP_WISH_NOTHING;
+	return CM_TOP_NEXT_NOTHING;
 }
 
 void cm_top_add_columns(struct cm_top *top)
@@ -404,7 +404,7 @@ static void choose_entry(struct cm_top *top)
 	(void)cm_top_arrange(top);
 }
 
-static enum cm_top_wish key_in_menu(struct cm_top *top, int key)
+static enum cm_top_next key_in_menu(struct cm_top *top, int key)
 {
 	switch (key) {
 	case CM_KEY_UP:
@@ -426,7 +426,7 @@ static enum cm_top_wish key_in_menu(struct cm_top *top, int key)
 		choose_entry(top);
 		break;
 	case CM_KEY_QUIT:
-		return CM_TOP_WISH_QUIT;
+		return CM_TOP_NEXT_QUIT;
 	case 'q':
 	case CM_KEY_ESCAPE:
 	case CM_KEY_COLUMNS:
@@ -435,7 +435,7 @@ static enum cm_top_wish key_in_menu(struct cm_top *top, int key)
 	default:
 		break;
 	}
-	return CM_TOP_WISH_NOTHING;
+	return CM_TOP_NEXT_NOTHING;
 }
 
 /* The key that a letter stands for, where no text is typed. */
@@ -458,7 +458,7 @@ static int meaning_of(int key)
 	}
 }
 
-enum cm_top_wish cm_top_key(struct cm_top *top, int key)
+enum cm_top_next cm_top_key(struct cm_top *top, int key)
 {
 	switch (top->mode) {
 	case CM_TOP_TABLE:
@@ -476,15 +476,15 @@ enum cm_top_wish cm_top_key(struct cm_top *top, int key)
 	case CM_TOP_CONFIRM:
 		return cm_top_answer(top, key);
 	}
-	return CM_TOP_WISH_NOTHING;
+	return CM_TOP_NEXT_NOTHING;
 }
 
-enum cm_top_wish cm_top_click(struct cm_top *top, const struct cm_canvas *canvas, int y, int x)
+enum cm_top_next cm_top_click(struct cm_top *top, const struct cm_canvas *canvas, int y, int x)
 {
 	const struct cm_zone *zone = cm_canvas_at(canvas, y, x);
 
 	if (!zone)
-		return CM_TOP_WISH_NOTHING;
+		return CM_TOP_NEXT_NOTHING;
 	switch (zone->kind) {
 	case CM_ZONE_KEY:
 		return cm_top_key(top, (int)zone->value);
@@ -506,5 +506,5 @@ enum cm_top_wish cm_top_click(struct cm_top *top, const struct cm_canvas *canvas
 		top->wants_detail |= top->mode == CM_TOP_DETAIL;
 		break;
 	}
-	return CM_TOP_WISH_NOTHING;
+	return CM_TOP_NEXT_NOTHING;
 }

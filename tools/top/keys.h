@@ -29,23 +29,23 @@ enum cm_key {
 };
 
 /* What the caller has to do. */
-enum cm_top_wish {
-	CM_TOP_WISH_NOTHING,
-	CM_TOP_WISH_QUIT,
-	CM_TOP_WISH_REDRAW, /* the screen from scratch */
-	CM_TOP_WISH_ACT,    /* `request` is confirmed */
-	CM_TOP_WISH_TAKE,   /* a sample at once */
-	CM_TOP_WISH_SEEK,   /* another time of the recording, `replay.seek_ns` from here */
+enum cm_top_next {
+	CM_TOP_NEXT_NOTHING,
+	CM_TOP_NEXT_QUIT,
+	CM_TOP_NEXT_REDRAW, /* the screen from scratch */
+	CM_TOP_NEXT_ACT,    /* `request` is confirmed */
+	CM_TOP_NEXT_TAKE,   /* a sample at once */
+	CM_TOP_NEXT_SEEK,   /* another time of the recording, `replay.seek_ns` from here */
 };
 
-enum cm_top_wish cm_top_key(struct cm_top *top, int key);
+enum cm_top_next cm_top_key(struct cm_top *top, int key);
 /* A click on the canvas that cm_view_draw has filled. */
-enum cm_top_wish cm_top_click(struct cm_top *top, const struct cm_canvas *canvas, int y, int x);
+enum cm_top_next cm_top_click(struct cm_top *top, const struct cm_canvas *canvas, int y, int x);
 
 /* Begins to ask about an action on the selected process, or says why it cannot be done. */
 void cm_top_ask(struct cm_top *top, enum cm_top_action action);
 /* Takes the answer: asks the next question, lets the action begin, or drops it. */
-enum cm_top_wish cm_top_answer(struct cm_top *top, int key);
+enum cm_top_next cm_top_answer(struct cm_top *top, int key);
 /* The question that is open. */
 void cm_top_question(const struct cm_top *top, char *text, size_t bytes);
 /* Appends the columns of -o +LIST to those on the screen. */

@@ -135,7 +135,7 @@ struct cm_top_replay {
 	bool ended;
 	double speed; /* 1: as it was */
 	uint64_t first_ns, last_ns;
-	int64_t seek_ns; /* CM_TOP_WISH_SEEK: by how much */
+	int64_t seek_ns; /* CM_TOP_NEXT_SEEK: by how much */
 };
 
 enum cm_top_graph { CM_TOP_GRAPH_BRAILLE, CM_TOP_GRAPH_BLOCK, CM_TOP_GRAPH_ASCII };

@@ -250,38 +250,38 @@ static int translate(wint_t key, bool is_code)
 	return CM_KEY_OTHER;
 }
 
-static enum cm_top_wish obey_mouse(struct screen *screen)
+static enum cm_top_next obey_mouse(struct screen *screen)
 {
 	MEVENT event;
 	int i;
 
 	if (getmouse(&event) != OK)
-		return CM_TOP_WISH_NOTHING;
+		return CM_TOP_NEXT_NOTHING;
 	if (event.bstate & BUTTON1_PRESSED)
 		return cm_top_click(screen->top, &screen->canvas, event.y, event.x);
 	for (i = 0; i < WHEEL_LINES; i++)
 		(void)cm_top_key(screen->top,
 				 event.bstate & BUTTON4_PRESSED ? CM_KEY_UP : CM_KEY_DOWN);
-	return CM_TOP_WISH_NOTHING;
+	return CM_TOP_NEXT_NOTHING;
 }
 
 /* Does what the model asks for. 1: the user quits; or a negative errno. */
-static int grant(struct screen *screen, enum cm_top_wish wish)
+static int do_next(struct screen *screen, enum cm_top_next next)
 {
-	switch (wish) {
-	case CM_TOP_WISH_QUIT:
+	switch (next) {
+	case CM_TOP_NEXT_QUIT:
 		return 1;
-	case CM_TOP_WISH_REDRAW:
+	case CM_TOP_NEXT_REDRAW:
 		(void)clearok(curscr, TRUE);
 		return resize(screen);
-	case CM_TOP_WISH_ACT:
+	case CM_TOP_NEXT_ACT:
 		cm_commands_act(&screen->commands, screen->top);
 		return 0;
-	case CM_TOP_WISH_TAKE:
+	case CM_TOP_NEXT_TAKE:
 		return take_sample(screen);
-	case CM_TOP_WISH_SEEK:
+	case CM_TOP_NEXT_SEEK:
 		return seek(screen);
-	case CM_TOP_WISH_NOTHING:
+	case CM_TOP_NEXT_NOTHING:
 		break;
 	}
 	return 0;
@@ -300,10 +300,10 @@ static int obey_keys(struct screen *screen)
 		if (result == KEY_CODE_YES && key == KEY_RESIZE)
 			err = resize(screen);
 		else if (result == KEY_CODE_YES && key == KEY_MOUSE)
-			err = grant(screen, obey_mouse(screen));
+			err = do_next(screen, obey_mouse(screen));
 		else
-			err = grant(screen, cm_top_key(screen->top,
-						       translate(key, result == KEY_CODE_YES)));
+			err = do_next(screen, cm_top_key(screen->top,
+							 translate(key, result == KEY_CODE_YES)));
 	}
 	/* If the descriptor is readable but has no data, the input has ended. */
 	if (!err && !any && !ioctl(STDIN_FILENO, FIONREAD, &left) && !left)

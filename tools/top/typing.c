@@ -82,7 +82,7 @@ static void append_character(char *text, int key)
 	to[n] = '\0';
 }
 
-enum cm_top_wish cm_top_type(struct cm_top *top, int key)
+enum cm_top_next cm_top_type(struct cm_top *top, int key)
 {
 	if (key == CM_KEY_ESCAPE) {
 		top->mode = CM_TOP_TABLE;
@@ -100,5 +100,5 @@ enum cm_top_wish cm_top_type(struct cm_top *top, int key)
 		if (top->mode == CM_TOP_TYPE_SEARCH)
 			search_from(top, top->line);
 	}
-	return CM_TOP_WISH_NOTHING;
+	return CM_TOP_NEXT_NOTHING;
 }

@@ -11,6 +11,6 @@
 /* Opens the line with `text` in it. `mode` is one of CM_TOP_TYPE_*. */
 void cm_top_begin_typing(struct cm_top *top, enum cm_top_mode mode, const char *text);
 /* What a key does while the line is open. */
-enum cm_top_wish cm_top_type(struct cm_top *top, int key);
+enum cm_top_next cm_top_type(struct cm_top *top, int key);
 
 #endif

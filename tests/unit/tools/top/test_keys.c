@@ -47,12 +47,12 @@ static int teardown(void **state)
 	return 0;
 }
 
-static enum cm_top_wish press(struct fixture *f, int key)
+static enum cm_top_next press(struct fixture *f, int key)
 {
-	const enum cm_top_wish wish = cm_top_key(&f->top, key);
+	const enum cm_top_next next = cm_top_key(&f->top, key);
 
 	cm_view_draw(&f->top, &f->canvas);
-	return wish;
+	return next;
 }
 
 static void type(struct fixture *f, const char *text)
@@ -111,9 +111,9 @@ static void a_filter_is_typed_and_taken_away(void **state)
 	type(f, "20");
 	(void)press(f, CM_KEY_ENTER);
 	assert_int_equal(f->top.shown_count, 9);
-	assert_int_equal(press(f, CM_KEY_ESCAPE), CM_TOP_WISH_NOTHING);
+	assert_int_equal(press(f, CM_KEY_ESCAPE), CM_TOP_NEXT_NOTHING);
 	assert_int_equal(f->top.shown_count, 30);
-	assert_int_equal(press(f, CM_KEY_ESCAPE), CM_TOP_WISH_QUIT);
+	assert_int_equal(press(f, CM_KEY_ESCAPE), CM_TOP_NEXT_QUIT);
 }
 
 static void a_search_selects_as_one_types(void **state)
@@ -136,13 +136,13 @@ static void actions_are_asked_twice(void **state)
 	size_t i;
 
 	for (i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
-		assert_int_equal(press(f, keys[i]), CM_TOP_WISH_NOTHING);
-		assert_int_equal(press(f, 'y'), CM_TOP_WISH_NOTHING);
-		assert_int_equal(press(f, 'y'), CM_TOP_WISH_ACT);
+		assert_int_equal(press(f, keys[i]), CM_TOP_NEXT_NOTHING);
+		assert_int_equal(press(f, 'y'), CM_TOP_NEXT_NOTHING);
+		assert_int_equal(press(f, 'y'), CM_TOP_NEXT_ACT);
 		assert_int_equal(f->top.request.pid, 100);
 		(void)press(f, keys[i]);
 		(void)press(f, 'y');
-		assert_int_equal(press(f, CM_KEY_ENTER), CM_TOP_WISH_NOTHING);
+		assert_int_equal(press(f, CM_KEY_ENTER), CM_TOP_NEXT_NOTHING);
 		assert_int_equal(f->top.mode, CM_TOP_TABLE);
 	}
 }
@@ -157,7 +157,7 @@ static void a_snapshot_is_named_first(void **state)
 	type(f, "mine.cudamem");
 	(void)press(f, CM_KEY_ENTER);
 	(void)press(f, 'y');
-	assert_int_equal(press(f, 'y'), CM_TOP_WISH_ACT);
+	assert_int_equal(press(f, 'y'), CM_TOP_NEXT_ACT);
 	assert_string_equal(f->top.request.file, "mine.cudamem");
 	assert_int_equal(f->top.request.action, CM_TOP_ACTION_SNAPSHOT);
 }
@@ -191,10 +191,10 @@ static void a_recording_is_moved_in(void **state)
 	const uint64_t interval = f->top.interval_ns;
 	size_t i;
 
-	assert_int_equal(press(f, '['), CM_TOP_WISH_NOTHING); /* of what runs now */
+	assert_int_equal(press(f, '['), CM_TOP_NEXT_NOTHING); /* of what runs now */
 	f->top.replay = (struct cm_top_replay){.on = true, .speed = 1};
 	for (i = 0; i < sizeof(moves) / sizeof(moves[0]); i++) {
-		assert_int_equal(press(f, moves[i].key), CM_TOP_WISH_SEEK);
+		assert_int_equal(press(f, moves[i].key), CM_TOP_NEXT_SEEK);
 		assert_int_equal(f->top.replay.seek_ns, moves[i].seconds * INT64_C(1000000000));
 	}
 	(void)press(f, '+');
@@ -208,7 +208,7 @@ static void a_recording_is_moved_in(void **state)
 	assert_non_null(strstr(f->top.message, "a recording"));
 	(void)press(f, CM_KEY_ENTER);
 	assert_int_equal(f->top.mode, CM_TOP_DETAIL);
-	assert_int_equal(press(f, ']'), CM_TOP_WISH_SEEK);
+	assert_int_equal(press(f, ']'), CM_TOP_NEXT_SEEK);
 }
 
 /* What is selected stays so, and the graphs begin anew. */
@@ -276,7 +276,7 @@ static const struct cm_zone *find_zone(const struct fixture *f, enum cm_zone_kin
 	return NULL;
 }
 
-static enum cm_top_wish click(struct fixture *f, enum cm_zone_kind kind, size_t value)
+static enum cm_top_next click(struct fixture *f, enum cm_zone_kind kind, size_t value)
 {
 	const struct cm_zone *zone;
 
@@ -301,10 +301,10 @@ static void clicks_do_what_is_under_them(void **state)
 	assert_int_equal(f->top.mode, CM_TOP_DETAIL);
 	assert_true(f->top.wants_detail);
 	(void)press(f, CM_KEY_ESCAPE);
-	assert_int_equal(click(f, CM_ZONE_KEY, 'q'), CM_TOP_WISH_QUIT);
+	assert_int_equal(click(f, CM_ZONE_KEY, 'q'), CM_TOP_NEXT_QUIT);
 	(void)click(f, CM_ZONE_GPU, 0);
 	assert_true(f->top.gpu[0].hidden);
-	assert_int_equal(cm_top_click(&f->top, &f->canvas, 500, 500), CM_TOP_WISH_NOTHING);
+	assert_int_equal(cm_top_click(&f->top, &f->canvas, 500, 500), CM_TOP_NEXT_NOTHING);
 }
 
 /* Marsaglia's xorshift: the same keys in every run. */
