@@ -59,7 +59,7 @@ int cm_cache_create(const struct cm_cache_params *params, struct cm_cache **ret_
 		return -ENOMEM;
 	}
 	cm_lock_init(&cache->event_lock, CM_LOCK_EVENT, 0);
-	cm_lock_init(&cache->others.lock, CM_LOCK_UNCACHED, 0);
+	cm_lock_init(&cache->uncached.lock, CM_LOCK_UNCACHED, 0);
 	cm_lock_init(&cache->tables, CM_LOCK_TABLES, 0);
 	cm_pinned_init(cache);
 	*ret_cache = cache;
@@ -85,7 +85,7 @@ void cm_cache_destroy(struct cm_cache *cache)
 		(void)munmap(cache->device[i], sizeof(*cache->device[i]));
 	}
 	cm_ptr_map_fini(&cache->pinned.map);
-	cm_uncached_fini(&cache->others);
+	cm_uncached_fini(&cache->uncached);
 	cm_page_map_fini(&cache->pages);
 	(void)munmap(cache, sizeof(*cache));
 }

@@ -18,7 +18,7 @@
 
 #include "allocator/state/state.h"
 
-void cm_uncached_fini(struct cm_uncached *others);
+void cm_uncached_fini(struct cm_uncached *uncached);
 
 /* New memory, under a name that nothing else has now. A name of 0 is not counted. If a suspended
  * context had its address, waits as cm_cache_await_place. What was taken from the limit and is not

@@ -279,7 +279,7 @@ struct cm_cache {
 	struct cm_segment *segment;
 	struct cm_page_map pages;
 	struct cm_pinned pinned;
-	struct cm_uncached others;
+	struct cm_uncached uncached;
 
 	/* Held by whoever records, queries or waits for events, or changes the set of contexts. */
 	struct cm_lock event_lock;

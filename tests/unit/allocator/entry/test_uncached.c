@@ -295,12 +295,12 @@ static void rows_are_used_again(void **state)
 	uint32_t rows, i;
 
 	add(f, CM_UNCACHED_ASYNC, CM_NAME_ADDRESS, MIB, 1);
-	rows = f->cache->others.rows;
+	rows = f->cache->uncached.rows;
 	for (i = 0; i < 100; i++) {
 		add(f, CM_UNCACHED_ASYNC, CM_NAME_ADDRESS, 2 * MIB, 1);
 		give_up(f, CM_NAME_ADDRESS, 2 * MIB);
 	}
-	assert_int_equal(f->cache->others.rows, rows + 1);
+	assert_int_equal(f->cache->uncached.rows, rows + 1);
 }
 
 /* Then it is not counted, and its end is none either. */
