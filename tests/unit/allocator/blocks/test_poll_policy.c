@@ -190,7 +190,7 @@ static void with_more_memory_the_shape_is_judged_anew(void **state)
 	case_close(f);
 }
 
-#define TURNS 4000
+#define TURNS 500
 
 /* Of a loop over one block: driver calls a turn, and what is reserved at its end. */
 static double calls_of_a_loop(struct fixture *f, uint64_t bytes, bool works, int64_t *ret_reserved)
