@@ -427,7 +427,8 @@ FOUND(reach, "copies", "")
 FOUND(under_way, "copies", "")
 FOUND(pinned, "pinned", "sync:never")
 FOUND(capture, "capture", "")
-FOUND(pages, "page", "expandable_segments:on")
+/* Pages are moved where the limit is near. */
+FOUND(pages, "page", "expandable_segments:on,memory_limit_mb:24")
 
 /* It waits as all that is freed does, and goes back with the next request. */
 static void shown_is_found(void **state)
