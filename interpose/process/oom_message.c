@@ -56,9 +56,19 @@ static struct amount amount_of(int64_t hundredths)
 	return amount;
 }
 
+/* The same with its unit, for sentences: columns have the unit in their heading. */
+static struct amount amount_with_unit(const struct text *text, int64_t hundredths)
+{
+	struct amount amount;
+
+	(void)snprintf(amount.text, sizeof(amount.text), "%.27s %s", amount_of(hundredths).text,
+		       text->unit_name);
+	return amount;
+}
+
 static struct amount amount(const struct text *text, int64_t bytes)
 {
-	return amount_of(cm_oom_hundredths(bytes, text->unit));
+	return amount_with_unit(text, cm_oom_hundredths(bytes, text->unit));
 }
 
 /* Appends to the text; drops what does not fit. */
@@ -106,7 +116,7 @@ static enum cm_oom_verdict verdict_of(const struct cm_oom *oom)
 /* Free or cached. */
 static struct amount available(const struct text *text)
 {
-	return amount_of(text->part[FREE] + text->part[CACHED]);
+	return amount_with_unit(text, text->part[FREE] + text->part[CACHED]);
 }
 
 /* An amount that is unknown if the driver did not report free memory. */
@@ -146,7 +156,7 @@ static struct amount request_of(const struct text *text, uint64_t bytes)
 /* What counts against the limit. */
 static struct amount taken(const struct text *text)
 {
-	return amount_of(text->part[USED] + text->part[CACHED] + text->part[UNCACHED]);
+	return amount_with_unit(text, text->part[USED] + text->part[CACHED] + text->part[UNCACHED]);
 }
 
 /* Complete in itself, for searches in logs. */
@@ -176,12 +186,12 @@ static void add_reason(struct text *text, const struct cm_oom *oom)
 
 	switch (verdict) {
 	case CM_OOM_TOO_BIG:
-		LINE(text, " Why it failed: %s: the GPU has %s %s in total", name,
-		     amount(text, figures->total).text, text->unit_name);
+		LINE(text, " Why it failed: %s: the GPU has %s in total", name,
+		     amount(text, figures->total).text);
 		break;
 	case CM_OOM_LIMIT:
-		LINE(text, " Why it failed: %s: this process may have %s %s, and has %s", name,
-		     amount(text, figures->limit).text, text->unit_name, taken(text).text);
+		LINE(text, " Why it failed: %s: this process may have %s, and has %s", name,
+		     amount(text, figures->limit).text, taken(text).text);
 		break;
 	case CM_OOM_DRIVER:
 		if (oom->info_error)
@@ -190,21 +200,20 @@ static void add_reason(struct text *text, const struct cm_oom *oom)
 			     name, oom->info_error);
 		else
 			LINE(text,
-			     " Why it failed: %s: %s %s is free, and the driver refused (error 2)",
-			     name, amount_of(text->part[FREE]).text, text->unit_name);
+			     " Why it failed: %s: %s is free, and the driver refused (error 2)",
+			     name, amount_with_unit(text, text->part[FREE]).text);
 		break;
 	case CM_OOM_FRAGMENTED:
-		LINE(text, " Why it failed: %s: %s %s is free or cached, but not in one block",
-		     name, available(text).text, text->unit_name);
+		LINE(text, " Why it failed: %s: %s is free or cached, but not in one block", name,
+		     available(text).text);
 		break;
 	case CM_OOM_OTHER_PROCESSES:
-		LINE(text,
-		     " Why it failed: %s: other processes hold %s %s; without them it would fit",
-		     name, amount(text, cm_oom_others(figures)).text, text->unit_name);
+		LINE(text, " Why it failed: %s: other processes hold %s; without them it would fit",
+		     name, amount(text, cm_oom_others(figures)).text);
 		break;
 	case CM_OOM_FULL:
-		LINE(text, " Why it failed: %s: this program uses %s %s, only %s is free or cached",
-		     name, amount_of(text->part[USED] + text->part[UNCACHED]).text, text->unit_name,
+		LINE(text, " Why it failed: %s: this program uses %s, only %s is free or cached",
+		     name, amount_with_unit(text, text->part[USED] + text->part[UNCACHED]).text,
 		     available(text).text);
 		break;
 	}
@@ -253,8 +262,8 @@ static void add_budget(struct text *text, const struct cm_oom *oom)
 	const struct cm_oom_figures *figures = &oom->figures;
 	const int64_t *n = text->part;
 
-	LINE(text, " Where GPU %d went: %s, %s %s", oom->ordinal, oom->device_name,
-	     amount(text, figures->total).text, text->unit_name);
+	LINE(text, " Where GPU %d went: %s, %s", oom->ordinal, oom->device_name,
+	     amount(text, figures->total).text);
 	LINE(text, " %9s  allocated by this program, %lld block%s (%s of it rounding)",
 	     amount_of(n[USED]).text, (long long)oom->blocks, oom->blocks == 1 ? "" : "s",
 	     amount(text, oom->rounding).text);
@@ -279,7 +288,7 @@ static void add_cached(struct text *text, const struct cm_oom *oom)
 	int64_t n[COUNT];
 
 	cm_oom_share(part, COUNT, text->unit, text->part[CACHED], n);
-	LINE(text, " What is cached");
+	LINE(text, " What is cached, in %s", text->unit_name);
 	LINE(text, " %9s  fragmented: in segments with live blocks", amount_of(n[FRAGMENTED]).text);
 	LINE(text, " %9s  releasable: in segments without live blocks",
 	     amount_of(n[RELEASABLE]).text);
@@ -310,19 +319,17 @@ static void add_holders(struct text *text, const struct cm_oom *oom)
 		part[i] = holders->top[i].bytes;
 	part[CM_OOM_HOLDERS] = holders->rest.bytes;
 	cm_oom_share(part, CM_OOM_HOLDERS + 1, text->unit, text->part[USED], n);
-	LINE(text, " Who holds the %s %s allocated, by %s", amount_of(text->part[USED]).text,
-	     text->unit_name, holders->by_stack ? "stack" : "block size");
-	for (i = 0; i < CM_OOM_HOLDERS; i++) {
-		if (holders->top[i].bytes) {
-			name_holder(holders, &holders->top[i], name);
-			LINE(text, " %9s  %6lld %s", amount_of(n[i]).text,
-			     (long long)holders->top[i].blocks, name);
-		} else {
-			LINE(text, " %9s", "-");
-		}
+	LINE(text, " Who holds the %s allocated, by %s",
+	     amount_with_unit(text, text->part[USED]).text,
+	     holders->by_stack ? "stack" : "block size");
+	for (i = 0; i < CM_OOM_HOLDERS && holders->top[i].bytes; i++) {
+		name_holder(holders, &holders->top[i], name);
+		LINE(text, " %9s  %6lld %s", amount_of(n[i]).text,
+		     (long long)holders->top[i].blocks, name);
 	}
-	LINE(text, " %9s  %6lld of other %s", amount_of(n[CM_OOM_HOLDERS]).text,
-	     (long long)holders->rest.blocks, holders->by_stack ? "stacks" : "sizes");
+	if (holders->rest.blocks)
+		LINE(text, " %9s  %6lld of other %s", amount_of(n[CM_OOM_HOLDERS]).text,
+		     (long long)holders->rest.blocks, holders->by_stack ? "stacks" : "sizes");
 }
 
 static void add_remedies(struct text *text, const struct cm_oom *oom)
@@ -338,11 +345,11 @@ static void add_remedies(struct text *text, const struct cm_oom *oom)
 	uint32_t i;
 	bool fits;
 
-	LINE(text, " What would have made it fit");
+	LINE(text, " What would have made it fit, in %s", text->unit_name);
 	for (i = 0; i < CM_OOM_REMEDY_COUNT; i++) {
 		fits = !oom->info_error && cm_oom_would_fit(&oom->figures, i, &bytes);
 		LINE(text, "   %-3s  %-41s %9s available", fits ? "yes" : "no", what[i],
-		     oom->info_error ? "?" : amount(text, bytes).text);
+		     oom->info_error ? "?" : amount_of(cm_oom_hundredths(bytes, text->unit)).text);
 	}
 	if (oom->info_error)
 		LINE(text, "   no   less allocated by this program: ? less");
@@ -461,9 +468,8 @@ void cm_oom_message_print(const struct cm_oom *oom)
 		return;
 	init_text(text, &oom->figures);
 	if (oom->served) {
-		add(text, "cudamem[%d]: the %s %s on GPU %d were allocated at a later try\n",
-		    text->pid, amount(text, (int64_t)oom->bytes).text, text->unit_name,
-		    oom->ordinal);
+		add(text, "cudamem[%d]: the %s on GPU %d were allocated at a later try\n",
+		    text->pid, amount(text, (int64_t)oom->bytes).text, oom->ordinal);
 	} else {
 		if (oom->host)
 			add_host_report(text, oom);

@@ -78,7 +78,7 @@ def holes_are_seen(kit_):
 def a_limit_is_told(kit_):
     with start(kit_, '--limit', '2G', '--oom', 'oom.cudamem', '--conf', 'stacks:all', '--', COOKBOOK, 'oom') as process:
         err = plain(process.communicate(timeout=300)[1])
-    check(err, 'requested 512.00 MiB, limit 2048.00, of which 2048.00 is taken (LIMIT)', 'cudamem: out of memory, saved oom.cudamem')
+    check(err, 'requested 512.00 MiB, limit 2048.00 MiB, of which 2048.00 MiB is taken (LIMIT)', 'cudamem: out of memory, saved oom.cudamem')
     check(plain(kit_.ok('report', './oom.cudamem').decode()),
           '1.00 GiB 2 blocks get cookbook.c:26 < next_batch cookbook.c:77', '512.00 MiB requested, 14.00 GiB free on the device')
 
