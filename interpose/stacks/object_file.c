@@ -80,7 +80,7 @@ uint64_t cm_object_read_number(struct cm_object_cursor *cursor, size_t bytes)
 	return number;
 }
 
-uint64_t cm_object_read_uleb(struct cm_object_cursor *cursor)
+static uint64_t read_leb(struct cm_object_cursor *cursor, bool is_signed)
 {
 	uint64_t number = 0;
 	unsigned shift;
@@ -91,23 +91,19 @@ uint64_t cm_object_read_uleb(struct cm_object_cursor *cursor)
 		if (shift < 64)
 			number |= (uint64_t)(byte & 0x7f) << shift;
 	}
+	if (is_signed && (byte & 0x40) && shift < 64)
+		number |= ~UINT64_C(0) << shift;
 	return number;
+}
+
+uint64_t cm_object_read_uleb(struct cm_object_cursor *cursor)
+{
+	return read_leb(cursor, false);
 }
 
 int64_t cm_object_read_sleb(struct cm_object_cursor *cursor)
 {
-	uint64_t number = 0;
-	unsigned shift;
-	uint8_t byte = 0x80;
-
-	for (shift = 0; byte & 0x80; shift += 7) {
-		byte = cm_object_read_u8(cursor);
-		if (shift < 64)
-			number |= (uint64_t)(byte & 0x7f) << shift;
-	}
-	if ((byte & 0x40) && shift < 64)
-		number |= ~UINT64_C(0) << shift;
-	return (int64_t)number;
+	return (int64_t)read_leb(cursor, true);
 }
 
 void cm_object_skip(struct cm_object_cursor *cursor, uint64_t bytes)
