@@ -37,15 +37,12 @@ static struct cm_intern_index *map_index(uint32_t slots, struct cm_intern_index 
 }
 
 void cm_intern_table_init(struct cm_intern_table *intern, struct cm_region *region,
-			  enum cm_table table, uint32_t capacity, uint64_t *used, uint64_t *lost,
-			  uint64_t *count)
+			  enum cm_table table, uint64_t *used, uint64_t *lost, uint64_t *count)
 {
-	const uint32_t rows = region->header->table[table].capacity;
-
 	intern->region = region;
 	intern->table = table;
 	intern->stride = region->header->table[table].stride;
-	intern->capacity = capacity && capacity < rows ? capacity : rows;
+	intern->capacity = region->header->table[table].capacity;
 	intern->used = used;
 	intern->lost = lost;
 	intern->told_count = count;

@@ -26,7 +26,7 @@ struct cm_intern_table {
 	struct cm_region *region;
 	enum cm_table table;
 	uint32_t stride;
-	uint32_t capacity;     /* rows that may be used, at least 1 */
+	uint32_t capacity;     /* rows of the table, at least 1 */
 	uint64_t *used;        /* rows in use, for readers of the region */
 	uint64_t *lost;        /* strings that did not fit, for readers too */
 	uint64_t *told_count;  /* copy of `count` for readers; NULL: none */
@@ -37,13 +37,11 @@ struct cm_intern_table {
 };
 
 /*
- * Starts with an empty table. `capacity` in rows, 0: all rows of the table. `used`, `lost` and
- * `count` point into the region's header; `count` may be NULL. Never fails: without memory for the
- * index, every string counts as lost.
+ * Starts with an empty table. `used`, `lost` and `count` point into the region's header; `count`
+ * may be NULL. Never fails: without memory for the index, every string counts as lost.
  */
 void cm_intern_table_init(struct cm_intern_table *intern, struct cm_region *region,
-			  enum cm_table table, uint32_t capacity, uint64_t *used, uint64_t *lost,
-			  uint64_t *count);
+			  enum cm_table table, uint64_t *used, uint64_t *lost, uint64_t *count);
 /* Unmaps the index. The table stays as it is. */
 void cm_intern_table_fini(struct cm_intern_table *intern);
 

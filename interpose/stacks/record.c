@@ -98,9 +98,9 @@ void cm_record_start(struct cm_region *region, const struct cm_config *config)
 	record->depth = recorder.depth;
 	record->context = config->stacks;
 	record->stacks = config->stack_frames;
-	cm_intern_table_init(&recorder.stack_table, region, CM_TABLE_STACK, 0, &record->stack_words,
+	cm_intern_table_init(&recorder.stack_table, region, CM_TABLE_STACK, &record->stack_words,
 			     &record->stacks_lost, &record->stack_count);
-	cm_intern_table_init(&recorder.text_table, region, CM_TABLE_TEXT, 0, &record->text_bytes,
+	cm_intern_table_init(&recorder.text_table, region, CM_TABLE_TEXT, &record->text_bytes,
 			     &record->texts_lost, NULL);
 	cm_modules_init(&recorder.modules, region, &recorder.text_table);
 	/* Also for reports about requests of which no stack is recorded. */

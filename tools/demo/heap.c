@@ -155,9 +155,9 @@ int cm_demo_heap_init(struct cm_demo_heap *heap, const char *dir, struct cm_demo
 	heap->row = cm_region_row(heap->region, CM_TABLE_DEVICE, 0);
 	heap->card = card;
 	heap->next_addr = FIRST_ADDR;
-	cm_intern_table_init(&heap->texts, heap->region, CM_TABLE_TEXT, 0, &record->text_bytes,
+	cm_intern_table_init(&heap->texts, heap->region, CM_TABLE_TEXT, &record->text_bytes,
 			     &record->texts_lost, NULL);
-	cm_intern_table_init(&heap->stacks, heap->region, CM_TABLE_STACK, 0, &record->stack_words,
+	cm_intern_table_init(&heap->stacks, heap->region, CM_TABLE_STACK, &record->stack_words,
 			     &record->stacks_lost, &record->stack_count);
 	row = cm_region_row(heap->region, CM_TABLE_HEAP, 0);
 	row->context = 1;

@@ -32,17 +32,13 @@ struct fixture {
 	struct cm_intern_table texts;
 };
 
-static void init(struct fixture *f, uint32_t words, uint32_t bytes)
+/* With tables of `words` and `bytes`; 0: the default. */
+static int set_up(void **state, uint64_t words, uint64_t bytes)
 {
-	cm_intern_table_init(&f->stacks, f->region, CM_TABLE_STACK, words, &f->record->stack_words,
-			     &f->record->stacks_lost, &f->record->stack_count);
-	cm_intern_table_init(&f->texts, f->region, CM_TABLE_TEXT, bytes, &f->record->text_bytes,
-			     &f->record->texts_lost, NULL);
-}
-
-static int setup(void **state)
-{
-	const struct cm_region_params params = {.version = "1", .backing = CM_BACKING_MEMFD};
+	const struct cm_region_params params = {.version = "1",
+						.backing = CM_BACKING_MEMFD,
+						.stack_bytes = words * sizeof(uint64_t),
+						.text_bytes = bytes};
 	struct fixture *f = calloc(1, sizeof(*f));
 
 	*state = f;
@@ -50,8 +46,21 @@ static int setup(void **state)
 	if (!f || cm_region_create(&params, &f->region))
 		return -1;
 	f->record = &f->region->header->record;
-	init(f, 0, 0);
+	cm_intern_table_init(&f->stacks, f->region, CM_TABLE_STACK, &f->record->stack_words,
+			     &f->record->stacks_lost, &f->record->stack_count);
+	cm_intern_table_init(&f->texts, f->region, CM_TABLE_TEXT, &f->record->text_bytes,
+			     &f->record->texts_lost, NULL);
 	return 0;
+}
+
+static int setup(void **state)
+{
+	return set_up(state, 0, 0);
+}
+
+static int setup_small(void **state)
+{
+	return set_up(state, 100, 8);
 }
 
 static int teardown(void **state)
@@ -143,9 +152,6 @@ static void a_full_table_keeps_what_it_has_and_counts_the_rest(void **state)
 	struct fixture *f = *state;
 	uint64_t i;
 
-	cm_intern_table_fini(&f->stacks);
-	cm_intern_table_fini(&f->texts);
-	init(f, 100, 8);
 	for (i = 0; i < 24; i++)
 		assert_int_equal(add_stack(f, i), 1 + 4 * i);
 	for (i = 24; i < 30; i++)
@@ -180,7 +186,7 @@ static void without_an_index_everything_is_lost(void **state)
 
 	cm_intern_table_fini(&f->texts);
 	no_memory = true;
-	cm_intern_table_init(&f->texts, f->region, CM_TABLE_TEXT, 0, &f->record->text_bytes,
+	cm_intern_table_init(&f->texts, f->region, CM_TABLE_TEXT, &f->record->text_bytes,
 			     &f->record->texts_lost, NULL);
 	assert_int_equal(add_text(f, "x"), 0);
 	assert_int_equal(f->record->texts_lost, 1);
@@ -238,7 +244,8 @@ int main(void)
 		TEST(equal_things_are_there_once),
 		TEST(parts_are_things_of_their_own),
 		TEST(many_things_are_found_again),
-		TEST(a_full_table_keeps_what_it_has_and_counts_the_rest),
+		cmocka_unit_test_setup_teardown(a_full_table_keeps_what_it_has_and_counts_the_rest,
+						setup_small, teardown),
 		TEST(a_table_that_cannot_grow_loses_but_does_not_fail),
 		TEST(without_an_index_everything_is_lost),
 		TEST(threads_agree_on_every_id),

@@ -68,7 +68,7 @@ static int setup(void **state)
 	if (!f || cm_region_create(&params, &f->region))
 		return -1;
 	record = &f->region->header->record;
-	cm_intern_table_init(&f->texts, f->region, CM_TABLE_TEXT, 0, &record->text_bytes,
+	cm_intern_table_init(&f->texts, f->region, CM_TABLE_TEXT, &record->text_bytes,
 			     &record->texts_lost, NULL);
 	cm_modules_init(&f->modules, f->region, &f->texts);
 	return 0;
