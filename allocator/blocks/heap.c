@@ -50,13 +50,13 @@ bool cm_take_splits_by_policy(const struct cm_cache *cache, uint32_t fit,
 
 int cm_heap_take_locked(struct cm_heap *heap, uint64_t size, uint64_t bytes, uint64_t *ret_addr)
 {
-	return cm_take(heap, size, bytes, CM_TAKE_ANY, CM_SCALAR_cache_hits, ret_addr);
+	return cm_take(heap, size, bytes, CM_TAKE_ANY, ret_addr);
 }
 
 int cm_heap_take_unfragmenting_locked(struct cm_heap *heap, uint64_t size, uint64_t bytes,
 				      uint64_t *ret_addr)
 {
-	return cm_take(heap, size, bytes, CM_TAKE_SPARING, CM_SCALAR_cache_hits, ret_addr);
+	return cm_take(heap, size, bytes, CM_TAKE_SPARING, ret_addr);
 }
 
 int cm_heap_take_block_locked(struct cm_heap *heap, uint32_t block, uint64_t size, uint64_t bytes,

@@ -198,10 +198,9 @@ CM_ALWAYS_INLINE int cm_take_found(struct cm_heap *heap, uint32_t fit, uint32_t 
 	return 0;
 }
 
-/* The one way by which ready memory is looked for. */
+/* Searches the bins: each cache hit comes through here. */
 CM_ALWAYS_INLINE int cm_take_from_pool(struct cm_heap *heap, uint32_t fit, uint64_t size,
-				       uint64_t bytes, enum cm_take_way way, enum cm_scalar source,
-				       uint64_t *ret_addr)
+				       uint64_t bytes, enum cm_take_way way, uint64_t *ret_addr)
 {
 	struct cm_cache *cache = heap->cache;
 	struct cm_bins *bins = &heap->bins[fit];
@@ -214,18 +213,19 @@ CM_ALWAYS_INLINE int cm_take_from_pool(struct cm_heap *heap, uint32_t fit, uint6
 	if (way <= CM_TAKE_FIRST &&
 	    CM_UNLIKELY(index && cm_take_should_poll(heap, fit, block, size)))
 		return -ENOENT;
-	heap->searches[fit] += source == CM_SCALAR_cache_hits;
-	return cm_take_found(heap, fit, index, size, bytes, source, way == CM_TAKE_USUAL, ret_addr);
+	heap->searches[fit]++;
+	return cm_take_found(heap, fit, index, size, bytes, CM_SCALAR_cache_hits,
+			     way == CM_TAKE_USUAL, ret_addr);
 }
 
 /* Each pool has code of its own, in which the places of its counters are constants. */
 CM_ALWAYS_INLINE int cm_take(struct cm_heap *heap, uint64_t size, uint64_t bytes,
-			     enum cm_take_way way, enum cm_scalar source, uint64_t *ret_addr)
+			     enum cm_take_way way, uint64_t *ret_addr)
 {
 	assert(cm_lock_is_held(&heap->device->lock));
 	return size <= CM_SMALL_MAX
-		       ? cm_take_from_pool(heap, CM_FIT_SMALL, size, bytes, way, source, ret_addr)
-		       : cm_take_from_pool(heap, CM_FIT_LARGE, size, bytes, way, source, ret_addr);
+		       ? cm_take_from_pool(heap, CM_FIT_SMALL, size, bytes, way, ret_addr)
+		       : cm_take_from_pool(heap, CM_FIT_LARGE, size, bytes, way, ret_addr);
 }
 
 /*
@@ -241,8 +241,7 @@ CM_ALWAYS_INLINE int cm_take_first(struct cm_heap *heap, uint32_t self, uint64_t
 	int err;
 
 	cm_lock_acquire_as(&device->lock, self);
-	err = cm_take(heap, size, bytes, usual ? CM_TAKE_USUAL : CM_TAKE_FIRST,
-		      CM_SCALAR_cache_hits, ret_addr);
+	err = cm_take(heap, size, bytes, usual ? CM_TAKE_USUAL : CM_TAKE_FIRST, ret_addr);
 	cm_lock_release_as(&device->lock, self);
 	return err;
 }
