@@ -29,19 +29,23 @@ static int64_t divide(wide value, uint64_t by, uint64_t *ret_rest)
 	return (int64_t)quotient;
 }
 
-void cm_bars_round(const int64_t *values, size_t count, uint64_t scale, uint64_t unit,
-		   int64_t *ret_rounded, int64_t *ret_total)
+/*
+ * Rounds each value to thousandths of the whole by the method of the largest remainder, so that
+ * they add up to the rounded total.
+ */
+static void round_shares(const int64_t *values, size_t count, uint64_t whole, int64_t *ret_rounded,
+			 int64_t *ret_total)
 {
 	uint64_t rest[CM_BARS_MAX] = {0}, unused;
 	wide sum = 0, rounded = 0;
 	size_t i, largest;
 
 	for (i = 0; i < count; i++) {
-		ret_rounded[i] = divide((wide)values[i] * scale, unit, &rest[i]);
+		ret_rounded[i] = divide((wide)values[i] * 1000, whole, &rest[i]);
 		sum += values[i];
 		rounded += ret_rounded[i];
 	}
-	*ret_total = divide(sum * scale + unit / 2, unit, &unused);
+	*ret_total = divide(sum * 1000 + whole / 2, whole, &unused);
 	/* Rounding down takes less than one from each value: at most `count` steps are missing. */
 	for (; rounded < *ret_total; rounded++) {
 		largest = 0;
@@ -102,7 +106,7 @@ void cm_bars_print(const struct cm_bar *bars, size_t count, bool ascii)
 		ascii = true;
 	for (i = 0; i < count; i++)
 		values[i] = bars[i].bytes;
-	cm_bars_round(values, count, 1000, whole, shares, &all);
+	round_shares(values, count, whole, shares, &all);
 	for (i = 0; i < count; i++) {
 		if (bars[i].optional && !bars[i].bytes)
 			continue;

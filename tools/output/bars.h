@@ -20,11 +20,4 @@ struct cm_bar {
 
 void cm_bars_print(const struct cm_bar *bars, size_t count, bool ascii);
 
-/*
- * Rounds each value * scale / unit to a whole number by the method of the largest remainder, so
- * that they add up to the rounded total. `count` is at most CM_BARS_MAX.
- */
-void cm_bars_round(const int64_t *values, size_t count, uint64_t scale, uint64_t unit,
-		   int64_t *ret_rounded, int64_t *ret_total);
-
 #endif
