@@ -2,10 +2,10 @@
 #include "stats/option_value.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "stats/text.h"
 #include "stats/units.h"
 
 #define MIB_SHIFT 20
@@ -306,56 +306,40 @@ int cm_option_value_parse(const struct cm_option_info *info, const char *text, u
 	return 0;
 }
 
-/* Moves on in a text that is filled piece by piece; what does not fit is cut. */
-static size_t append_text(char *text, size_t bytes, size_t used, const char *format, ...)
-	__attribute__((format(printf, 4, 5)));
-
-static size_t append_text(char *text, size_t bytes, size_t used, const char *format, ...)
-{
-	va_list args;
-	int n;
-
-	va_start(args, format);
-	n = vsnprintf(text + used, bytes - used, format, args);
-	va_end(args);
-	used += n > 0 ? (size_t)n : 0;
-	return used < bytes ? used : bytes - 1;
-}
-
 void cm_option_value_format_want(const struct cm_option_info *info, uint64_t segment_mib,
 				 char *text, size_t bytes)
 {
 	size_t used = 0;
 
 	if (*info->words)
-		used = append_text(text, bytes, used, "%s%s", info->words,
-				   info->type == CM_TYPE_CHOICE ? "" : ", or ");
+		used = cm_text_append(text, bytes, used, "%s%s", info->words,
+				      info->type == CM_TYPE_CHOICE ? "" : ", or ");
 	switch (info->type) {
 	case CM_TYPE_BOOL:
-		(void)append_text(text, bytes, used, "on or off");
+		(void)cm_text_append(text, bytes, used, "on or off");
 		break;
 	case CM_TYPE_CHOICE:
 		break;
 	case CM_TYPE_NUMBER:
 	case CM_TYPE_FRACTION:
-		(void)append_text(text, bytes, used, "%.0f to %.0f", info->min, info->max);
+		(void)cm_text_append(text, bytes, used, "%.0f to %.0f", info->min, info->max);
 		break;
 	case CM_TYPE_MIB:
 	case CM_TYPE_SEGMENT_MIB:
-		(void)append_text(text, bytes, used, "%.0f to %.0f MiB", least(info, segment_mib),
-				  info->max);
+		(void)cm_text_append(text, bytes, used, "%.0f to %.0f MiB",
+				     least(info, segment_mib), info->max);
 		break;
 	case CM_TYPE_OPEN_FRACTION:
-		(void)append_text(text, bytes, used, "more than %.0f and less than %.0f", info->min,
-				  info->max);
+		(void)cm_text_append(text, bytes, used, "more than %.0f and less than %.0f",
+				     info->min, info->max);
 		break;
 	case CM_TYPE_DIVISIONS:
-		(void)append_text(text, bytes, used,
-				  "a power of two, or a list like [256:1,512:2,>:8]");
+		(void)cm_text_append(text, bytes, used,
+				     "a power of two, or a list like [256:1,512:2,>:8]");
 		break;
 	case CM_TYPE_PATH:
-		(void)append_text(text, bytes, used, "an absolute path of at most %d characters",
-				  CM_PATH_BYTES - 1);
+		(void)cm_text_append(text, bytes, used, "an absolute path of at most %d characters",
+				     CM_PATH_BYTES - 1);
 		break;
 	}
 }
@@ -403,9 +387,9 @@ static void format_divisions(const uint32_t *divisions, char *text, size_t bytes
 		return;
 	}
 	for (slot = first; slot < tail; slot++)
-		used = append_text(text, bytes, used, "%s%u:%u", slot == first ? "[" : ",",
-				   1u << slot, divisions[slot]);
-	(void)append_text(text, bytes, used, ",>:%u]", divisions[last]);
+		used = cm_text_append(text, bytes, used, "%s%u:%u", slot == first ? "[" : ",",
+				      1u << slot, divisions[slot]);
+	(void)cm_text_append(text, bytes, used, ",>:%u]", divisions[last]);
 }
 
 void cm_option_value_format(const struct cm_option_info *info, const union cm_option_value *value,

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "stats/text.h"
 
+#include <stdarg.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 
 static bool is_tail(char c)
@@ -76,4 +78,16 @@ size_t cm_text_clean(char *to, size_t bytes, const char *text)
 	}
 	to[at] = '\0';
 	return (size_t)(from - text);
+}
+
+size_t cm_text_append(char *text, size_t bytes, size_t used, const char *format, ...)
+{
+	va_list args;
+	int n;
+
+	va_start(args, format);
+	n = vsnprintf(text + used, bytes - used, format, args);
+	va_end(args);
+	used += n > 0 ? (size_t)n : 0;
+	return used < bytes ? used : bytes - 1;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Text that others wrote, for a terminal. Pure. */
+/* Texts of limited length, and text that others wrote, for a terminal. Pure. */
 #ifndef CM_STATS_TEXT_H
 #define CM_STATS_TEXT_H
 
@@ -14,5 +14,12 @@ size_t cm_text_character(const char *text);
  * `bytes` is at least 1. Returns how many bytes of `text` that were.
  */
 size_t cm_text_clean(char *to, size_t bytes, const char *text);
+
+/*
+ * Prints behind the first `used` of the `bytes` bytes of `text`, `used` < `bytes`; what does not
+ * fit is cut. Returns the new length, the old one if printing fails.
+ */
+size_t cm_text_append(char *text, size_t bytes, size_t used, const char *format, ...)
+	__attribute__((format(printf, 4, 5)));
 
 #endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "interpose/process/oom_message.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -71,22 +70,11 @@ static struct amount amount(const struct text *text, int64_t bytes)
 	return amount_with_unit(text, cm_oom_hundredths(bytes, text->unit));
 }
 
-/* Appends to the text; drops what does not fit. */
-__attribute__((format(printf, 2, 3))) static void add(struct text *text, const char *format, ...)
-{
-	size_t room = sizeof(text->bytes) - text->length;
-	va_list args;
-	int n;
-
-	va_start(args, format);
-	n = vsnprintf(text->bytes + text->length, room, format, args);
-	va_end(args);
-	if (n > 0)
-		text->length += (size_t)n < room ? (size_t)n : room - 1;
-}
+#define ADD(to, ...) \
+	((to)->length = cm_text_append((to)->bytes, TEXT_BYTES, (to)->length, __VA_ARGS__))
 
 /* A line of the report after the first. */
-#define LINE(to, format, ...) add(to, "==%d==" format "\n", (to)->pid, ##__VA_ARGS__)
+#define LINE(to, format, ...) ADD(to, "==%d==" format "\n", (to)->pid, ##__VA_ARGS__)
 
 static const char *name_of(enum cm_oom_verdict verdict)
 {
@@ -164,17 +152,17 @@ CM_NOINLINE static void add_first_line(struct text *text, const struct cm_oom *o
 {
 	const enum cm_oom_verdict verdict = verdict_of(oom);
 
-	add(text, "cudamem[%d]: out of memory on GPU %d: requested %s%s%s, ", text->pid,
+	ADD(text, "cudamem[%d]: out of memory on GPU %d: requested %s%s%s, ", text->pid,
 	    oom->ordinal, request_of(text, oom->bytes).text, oom->kind ? " of " : "",
 	    oom->kind ? oom->kind : "");
 	if (verdict == CM_OOM_LIMIT)
-		add(text, "limit %s, of which %s is taken", amount(text, oom->figures.limit).text,
+		ADD(text, "limit %s, of which %s is taken", amount(text, oom->figures.limit).text,
 		    taken(text).text);
 	else
-		add(text, "largest block %s, free and cached %s",
+		ADD(text, "largest block %s, free and cached %s",
 		    if_known(oom, amount(text, largest_block(oom))).text,
 		    if_known(oom, available(text)).text);
-	add(text, " (%s)%s\n", name_of(verdict),
+	ADD(text, " (%s)%s\n", name_of(verdict),
 	    oom->nth == LINES_MAX ? "; later failures are not reported" : "");
 }
 
@@ -390,7 +378,7 @@ CM_NOINLINE static void add_host_report(struct text *text, const struct cm_oom *
 {
 	char at[PLACE_BYTES];
 
-	add(text,
+	ADD(text,
 	    "cudamem[%d]: out of memory for the host: requested %s of pinned host memory; this "
 	    "program holds %s in %lld block%s%s\n",
 	    text->pid, request_of(text, oom->bytes).text,
@@ -468,7 +456,7 @@ void cm_oom_message_print(const struct cm_oom *oom)
 		return;
 	init_text(text, &oom->figures);
 	if (oom->served) {
-		add(text, "cudamem[%d]: the %s on GPU %d were allocated at a later try\n",
+		ADD(text, "cudamem[%d]: the %s on GPU %d were allocated at a later try\n",
 		    text->pid, amount(text, (int64_t)oom->bytes).text, oom->ordinal);
 	} else {
 		if (oom->host)

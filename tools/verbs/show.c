@@ -3,7 +3,6 @@
  * `show`: where the memory of a process is, per device.
  */
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -35,19 +34,8 @@ struct sentence {
 	size_t used;
 };
 
-static void __attribute__((format(printf, 2, 3)))
-add(struct sentence *sentence, const char *format, ...)
-{
-	const size_t room = sizeof(sentence->text) - sentence->used;
-	va_list args;
-	int length;
-
-	va_start(args, format);
-	length = vsnprintf(sentence->text + sentence->used, room, format, args);
-	va_end(args);
-	if (length > 0)
-		sentence->used += (size_t)length < room ? (size_t)length : room - 1;
-}
+#define ADD(to, ...) \
+	((to)->used = cm_text_append((to)->text, SENTENCE_BYTES, (to)->used, __VA_ARGS__))
 
 /* The options that do not have their default value. */
 static void print_settings(const struct cm_process *process)
@@ -64,7 +52,7 @@ static void print_settings(const struct cm_process *process)
 			continue;
 		cm_text_clean(name, sizeof(name), option.name);
 		cm_text_clean(value, sizeof(value), option.value);
-		add(&sentence, "%s%s:%s", sentence.used ? ", " : "conf ", name, value);
+		ADD(&sentence, "%s%s:%s", sentence.used ? ", " : "conf ", name, value);
 	}
 	if (sentence.used)
 		cm_line(stdout, "     ", "%s", sentence.text);
@@ -89,7 +77,7 @@ static void add_lacking(struct sentence *sentence, uint32_t has, const char *con
 			uint32_t count)
 {
 	for (; has < count; has++)
-		add(sentence, "%s%s",
+		ADD(sentence, "%s%s",
 		    sentence->used ? ", " : "The library is older than this tool, and has no ",
 		    names[has]);
 }

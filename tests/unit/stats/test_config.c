@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "stats/nearest.h"
+#include "stats/text.h"
 #include "tests/unit/cmocka_all.h"
 
 #define HEARD_BYTES 4096
@@ -493,6 +494,24 @@ static void nearest_name_forgives_few_slips(void **state)
 	}
 }
 
+static void what_is_appended_is_cut_to_the_room(void **state)
+{
+	char text[10] = ".........";
+	size_t used = 0;
+
+	(void)state;
+	used = cm_text_append(text, 8, used, "%s", "free");
+	used = cm_text_append(text, 8, used, " %d", 12);
+	assert_int_equal(used, 7);
+	assert_string_equal(text, "free 12");
+	used = cm_text_append(text, 8, 4, "%s", "abcd");
+	assert_int_equal(used, 7);
+	assert_string_equal(text, "freeabc");
+	assert_int_equal(cm_text_append(text, 8, used, "%s", "x"), 7);
+	assert_string_equal(text, "freeabc");
+	assert_int_equal(text[8], '.');
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -509,6 +528,7 @@ int main(void)
 		cmocka_unit_test(a_misspelt_variable_is_told),
 		cmocka_unit_test(no_variable_means_defaults),
 		cmocka_unit_test(nearest_name_forgives_few_slips),
+		cmocka_unit_test(what_is_appended_is_cut_to_the_room),
 	};
 
 	return cmocka_run_group_tests_name("config", tests, NULL, NULL);
