@@ -183,7 +183,7 @@ static uint32_t next_fit(const struct cm_bins *bins, uint32_t index)
 
 uint32_t cm_fragmentation_find_locked(struct cm_heap *heap, uint64_t size)
 {
-	const struct cm_bins *bins = &heap->bins[CM_FIT_LARGE];
+	const struct cm_bins *bins = &heap->bins[CM_POOL_LARGE];
 	const struct cm_block *block = heap->cache->block;
 	uint32_t index = cm_bins_find(bins, size), looks;
 
@@ -198,7 +198,7 @@ uint32_t cm_fragmentation_find_locked(struct cm_heap *heap, uint64_t size)
 
 uint32_t cm_fragmentation_find_reserved_locked(struct cm_heap *heap, uint64_t size, uint64_t most)
 {
-	const struct cm_bins *bins = &heap->bins[CM_FIT_LARGE];
+	const struct cm_bins *bins = &heap->bins[CM_POOL_LARGE];
 	const struct cm_block *block = heap->cache->block;
 	uint32_t index = first_fit(bins, size), found = 0, looks;
 	uint64_t touched;

@@ -110,11 +110,10 @@ static CM_NOINLINE uint32_t merge_run(struct cm_heap *heap, enum cm_pool pool, u
 /* The first block of a list becomes FREE, with those behind it that adjoin it, `most` together at
  * most. `list` becomes the rest; returns how many they were. `recycled` and `paged`: what their
  * segment is. */
-CM_ALWAYS_INLINE uint32_t retire_of(struct cm_heap *heap, uint32_t fit, uint32_t *list,
+CM_ALWAYS_INLINE uint32_t retire_of(struct cm_heap *heap, enum cm_pool pool, uint32_t *list,
 				    uint32_t most, bool recycled, bool paged, uint64_t tick,
 				    struct retired *retired)
 {
-	const enum cm_pool pool = cm_fit_pool(fit);
 	struct cm_cache *cache = heap->cache;
 	struct cm_device_row *row = heap->device->row;
 	uint32_t index = *list, n = 1;
@@ -130,14 +129,14 @@ CM_ALWAYS_INLINE uint32_t retire_of(struct cm_heap *heap, uint32_t fit, uint32_t
 	*list = block->link_next;
 	retired[pool].bytes += (int64_t)block->size;
 	if (paged)
-		cm_paged_note_use_locked(heap->paged[fit], block->addr, block->size, tick);
-	index = join(heap, &heap->bins[fit], recycled, index, n - 1, &count, &bytes);
+		cm_paged_note_use_locked(heap->paged[pool], block->addr, block->size, tick);
+	index = join(heap, &heap->bins[pool], recycled, index, n - 1, &count, &bytes);
 	block = &cache->block[index];
 	cm_block_set_state(cache, index, CM_BLOCK_FREE);
 	block->tick = tick;
-	block->age = heap->searches[fit];
+	block->age = heap->searches[pool];
 	if (recycled)
-		cm_bins_insert(&heap->bins[fit], index);
+		cm_bins_insert(&heap->bins[pool], index);
 	if (cm_block_is_split(block)) {
 		count++;
 		bytes += (int64_t)block->size;
@@ -155,7 +154,7 @@ static CM_NOINLINE uint32_t retire_unusual(struct cm_heap *heap, uint32_t *list,
 
 	if (!recycled)
 		cm_device_note_unreclaimed(heap->device);
-	return retire_of(heap, cm_segment_fit(segment), list, most, recycled,
+	return retire_of(heap, cm_segment_pool(segment), list, most, recycled,
 			 segment->flags & CM_SEGMENT_PAGED, tick, retired);
 }
 
@@ -167,9 +166,9 @@ CM_ALWAYS_INLINE uint32_t retire(struct cm_heap *heap, uint32_t *list, uint32_t 
 
 	if (CM_UNLIKELY(!cm_heap_recycles(heap, segment) || segment->flags & CM_SEGMENT_PAGED))
 		return retire_unusual(heap, list, most, segment, tick, retired);
-	return cm_segment_fit(segment) == CM_FIT_SMALL
-		       ? retire_of(heap, CM_FIT_SMALL, list, most, true, false, tick, retired)
-		       : retire_of(heap, CM_FIT_LARGE, list, most, true, false, tick, retired);
+	return cm_segment_pool(segment) == CM_POOL_SMALL
+		       ? retire_of(heap, CM_POOL_SMALL, list, most, true, false, tick, retired)
+		       : retire_of(heap, CM_POOL_LARGE, list, most, true, false, tick, retired);
 }
 
 static void count_retired(struct cm_device_row *row, const struct retired *retired)
@@ -189,7 +188,7 @@ void cm_free_retire_at_once_locked(struct cm_heap *heap, uint32_t index, uint64_
 	struct retired retired[CM_POOL_COUNT] = {0};
 
 	/* The caller returns the segment to the driver, so no other thread has to find it. */
-	(void)retire_of(heap, cm_segment_fit(segment), &index, 1, false, false, tick, retired);
+	(void)retire_of(heap, cm_segment_pool(segment), &index, 1, false, false, tick, retired);
 	count_retired(heap->device->row, retired);
 }
 

@@ -37,14 +37,14 @@ bool cm_take_fits_by_policy(const struct cm_cache *cache, const struct cm_block 
 	return true;
 }
 
-bool cm_take_splits_by_policy(const struct cm_cache *cache, uint32_t fit,
+bool cm_take_splits_by_policy(const struct cm_cache *cache, enum cm_pool pool,
 			      const struct cm_block *block, uint64_t size)
 {
 	const uint32_t flags = cache->segment[block->segment].flags;
 
 	/* The rest of a run is always split off, however small it is, so that pages fill up. */
 	return flags & CM_SEGMENT_PAGED ||
-	       (cm_take_remainder_serves(fit, block->size - size) &&
+	       (cm_take_remainder_serves(pool, block->size - size) &&
 		size < cache->policy.max_split_size && !(flags & CM_SEGMENT_EXACT));
 }
 
@@ -62,12 +62,12 @@ int cm_heap_take_unfragmenting_locked(struct cm_heap *heap, uint64_t size, uint6
 int cm_heap_take_block_locked(struct cm_heap *heap, uint32_t block, uint64_t size, uint64_t bytes,
 			      enum cm_scalar source, uint64_t *ret_addr)
 {
-	const uint32_t fit = size <= CM_SMALL_MAX ? CM_FIT_SMALL : CM_FIT_LARGE;
+	const enum cm_pool pool = cm_size_pool(size);
 
 	assert(cm_lock_is_held(&heap->device->lock));
 	return heap->cache->block[block].size < size
 		       ? -ENOENT
-		       : cm_take_found(heap, fit, block, size, bytes, source, false, ret_addr);
+		       : cm_take_found(heap, pool, block, size, bytes, source, false, ret_addr);
 }
 
 static void fill_segment(struct cm_heap *heap, uint32_t s, uint32_t b, uint64_t addr, uint64_t size,
@@ -88,7 +88,7 @@ static void fill_segment(struct cm_heap *heap, uint32_t s, uint32_t b, uint64_t 
 	segment->blocks = 1;
 	segment->stack = cm_thread.stack;
 	segment->tick = block->tick = cm_cache_tick(cache);
-	block->age = heap->searches[flags & CM_SEGMENT_SMALL ? CM_FIT_SMALL : CM_FIT_LARGE];
+	block->age = heap->searches[flags & CM_SEGMENT_SMALL ? CM_POOL_SMALL : CM_POOL_LARGE];
 	/* Release: a thread that sees the row in use sees whose it is. */
 	__atomic_store_n(&segment->flags, flags | CM_SEGMENT_USED, __ATOMIC_RELEASE);
 }
@@ -164,7 +164,8 @@ int cm_heap_take_new_locked(struct cm_heap *heap, uint64_t addr, uint64_t segmen
 			    uint32_t flags, uint64_t size, uint64_t bytes)
 {
 	struct cm_cache *cache = heap->cache;
-	uint32_t s, b, fit;
+	enum cm_pool pool;
+	uint32_t s, b;
 	int err;
 
 	assert(cm_lock_is_held(&heap->device->lock));
@@ -176,10 +177,10 @@ int cm_heap_take_new_locked(struct cm_heap *heap, uint64_t addr, uint64_t segmen
 		return err;
 	fill_segment(heap, s, b, addr, segment_size, flags);
 	count_new_segment(heap, &cache->segment[s]);
-	fit = cm_segment_fit(&cache->segment[s]);
-	cm_take_allocate(heap, fit, b, size, bytes,
+	pool = cm_segment_pool(&cache->segment[s]);
+	cm_take_allocate(heap, pool, b, size, bytes,
 			 !(flags & CM_SEGMENT_EXACT) &&
-				 cm_take_splits(cache, fit, &cache->block[b], size),
+				 cm_take_splits(cache, pool, &cache->block[b], size),
 			 CM_SCALAR_cache_misses, false);
 	return 0;
 }
@@ -192,7 +193,7 @@ void cm_heap_remove_segment_locked(struct cm_cache *cache, uint32_t s)
 	enum cm_pool pool = cm_segment_pool(segment);
 
 	if (cm_segment_is_recycled(cache, segment))
-		cm_bins_remove(&heap->bins[cm_segment_fit(segment)], segment->first);
+		cm_bins_remove(&heap->bins[cm_segment_pool(segment)], segment->first);
 	cm_counters_begin(device->row);
 	cm_counters_lower(device->row, pool, CM_STAT_SEGMENT, 1);
 	cm_counters_lower(device->row, pool, CM_STAT_RESERVED_BYTES, (int64_t)segment->size);
@@ -215,5 +216,5 @@ void cm_heap_unbin_segment_locked(struct cm_heap *heap, const struct cm_segment 
 	assert(cm_lock_is_held(&heap->device->lock));
 	for (index = segment->first; index; index = heap->cache->block[index].next)
 		if (heap->cache->block[index].state == CM_BLOCK_FREE)
-			cm_bins_remove(&heap->bins[cm_segment_fit(segment)], index);
+			cm_bins_remove(&heap->bins[cm_segment_pool(segment)], index);
 }

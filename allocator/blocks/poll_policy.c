@@ -100,7 +100,7 @@ bool cm_poll_policy_before_cut_locked(const struct cm_heap *heap, uint64_t size,
 
 static uint32_t requests_since_question(const struct cm_heap *heap)
 {
-	return heap->searches[CM_FIT_SMALL] + heap->searches[CM_FIT_LARGE] - heap->asked_at;
+	return heap->searches[CM_POOL_SMALL] + heap->searches[CM_POOL_LARGE] - heap->asked_at;
 }
 
 static void note_question(struct cm_heap *heap)

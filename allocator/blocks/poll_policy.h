@@ -48,7 +48,7 @@ uint64_t cm_poll_policy_turnovers_locked(const struct cm_device *device);
 /* A poll found nothing ready: the device lags, so polls pause for a while. */
 static inline void cm_poll_policy_pause_locked(struct cm_heap *heap)
 {
-	heap->paused_at = heap->searches[CM_FIT_LARGE];
+	heap->paused_at = heap->searches[CM_POOL_LARGE];
 	heap->polled_bytes = heap->row->pending_bytes;
 }
 

@@ -21,12 +21,12 @@
 /* Whether the policy lets the block serve `size` bytes, and lets it be split for them. */
 bool cm_take_fits_by_policy(const struct cm_cache *cache, const struct cm_block *block,
 			    uint64_t size);
-bool cm_take_splits_by_policy(const struct cm_cache *cache, uint32_t fit,
+bool cm_take_splits_by_policy(const struct cm_cache *cache, enum cm_pool pool,
 			      const struct cm_block *block, uint64_t size);
 
-CM_ALWAYS_INLINE bool cm_take_remainder_serves(uint32_t fit, uint64_t rest)
+CM_ALWAYS_INLINE bool cm_take_remainder_serves(enum cm_pool pool, uint64_t rest)
 {
-	return fit == CM_FIT_SMALL ? rest >= CM_GRAIN : rest > CM_SMALL_MAX;
+	return pool == CM_POOL_SMALL ? rest >= CM_GRAIN : rest > CM_SMALL_MAX;
 }
 
 /* Most processes have configured nothing: then a block that is large enough fits, and no look at
@@ -37,12 +37,12 @@ CM_ALWAYS_INLINE bool cm_take_fits(const struct cm_cache *cache, const struct cm
 	return CM_LIKELY(cache->plain) || cm_take_fits_by_policy(cache, block, size);
 }
 
-CM_ALWAYS_INLINE bool cm_take_splits(const struct cm_cache *cache, uint32_t fit,
+CM_ALWAYS_INLINE bool cm_take_splits(const struct cm_cache *cache, enum cm_pool pool,
 				     const struct cm_block *block, uint64_t size)
 {
 	if (CM_LIKELY(cache->plain))
-		return cm_take_remainder_serves(fit, block->size - size);
-	return block->size > size && cm_take_splits_by_policy(cache, fit, block, size);
+		return cm_take_remainder_serves(pool, block->size - size);
+	return block->size > size && cm_take_splits_by_policy(cache, pool, block, size);
 }
 
 /* Splits what lies behind the first `size` bytes off as a free block of its own, and puts that into
@@ -93,11 +93,10 @@ CM_ALWAYS_INLINE void cm_take_count_split(struct cm_device_row *row, enum cm_poo
 
 /* Allocates a free block that is in no bin, and splits it if that is worth it. Room for the pointer
  * was reserved. `usual`: the policy and what is recorded are the defaults. */
-CM_ALWAYS_INLINE void cm_take_allocate(struct cm_heap *heap, uint32_t fit, uint32_t index,
+CM_ALWAYS_INLINE void cm_take_allocate(struct cm_heap *heap, enum cm_pool pool, uint32_t index,
 				       uint64_t size, uint64_t bytes, bool worth_splitting,
 				       enum cm_scalar source, bool usual)
 {
-	const enum cm_pool pool = cm_fit_pool(fit);
 	struct cm_cache *cache = heap->cache;
 	struct cm_device *device = heap->device;
 	struct cm_device_row *row = device->row;
@@ -109,7 +108,7 @@ CM_ALWAYS_INLINE void cm_take_allocate(struct cm_heap *heap, uint32_t fit, uint3
 	/* For the free, which reads in the segment whose memory it is. */
 	__builtin_prefetch(&cache->segment[block->segment]);
 	if (worth_splitting)
-		rest = cm_take_split(heap, &heap->bins[fit], index, size);
+		rest = cm_take_split(heap, &heap->bins[pool], index, size);
 	size = block->size;
 	cm_block_set_state(cache, index, CM_BLOCK_LIVE);
 	block->requested = bytes;
@@ -153,19 +152,19 @@ CM_ALWAYS_INLINE bool cm_take_has_pending_between(const struct cm_heap *heap, ui
  * that fills up. Also now and then while many blocks are pending: retiring them is cheap while
  * their rows are in the processor's caches.
  */
-CM_ALWAYS_INLINE bool cm_take_should_poll(struct cm_heap *heap, uint32_t fit,
+CM_ALWAYS_INLINE bool cm_take_should_poll(struct cm_heap *heap, enum cm_pool pool,
 					  const struct cm_block *block, uint64_t size)
 {
 	const struct cm_heap_row *row = heap->row;
 
-	if (CM_UNLIKELY(heap->searches[fit] % CM_PENDING_BLOCKS == 0 &&
+	if (CM_UNLIKELY(heap->searches[pool] % CM_PENDING_BLOCKS == 0 &&
 			row->pending_blocks >= CM_PENDING_BLOCKS))
 		return true;
 	if (cm_take_batch_waits(heap))
 		return true;
-	return fit == CM_FIT_LARGE && block->size - size > CM_SMALL_MAX &&
+	return pool == CM_POOL_LARGE && block->size - size > CM_SMALL_MAX &&
 	       cm_take_has_pending_between(heap, size, block->size) &&
-	       heap->searches[CM_FIT_LARGE] - heap->paused_at >= CM_POLL_PAUSE &&
+	       heap->searches[CM_POOL_LARGE] - heap->paused_at >= CM_POLL_PAUSE &&
 	       (heap->card_fills_up ? cm_fragmentation_should_poll_locked(heap, block, size)
 				    : cm_poll_policy_before_cut_locked(heap, size, block->size));
 }
@@ -178,7 +177,7 @@ enum cm_take_way {
 };
 
 /* Allocates a block from the bins; 0: none fits. */
-CM_ALWAYS_INLINE int cm_take_found(struct cm_heap *heap, uint32_t fit, uint32_t index,
+CM_ALWAYS_INLINE int cm_take_found(struct cm_heap *heap, enum cm_pool pool, uint32_t index,
 				   uint64_t size, uint64_t bytes, enum cm_scalar source, bool usual,
 				   uint64_t *ret_addr)
 {
@@ -190,31 +189,31 @@ CM_ALWAYS_INLINE int cm_take_found(struct cm_heap *heap, uint32_t fit, uint32_t 
 		return -ENOENT;
 	if (CM_UNLIKELY(cm_ptr_map_reserve(&heap->device->map)))
 		return -ENOMEM;
-	worth = usual ? cm_take_remainder_serves(fit, block->size - size)
-		      : cm_take_splits(cache, fit, block, size);
-	cm_bins_remove(&heap->bins[fit], index);
-	cm_take_allocate(heap, fit, index, size, bytes, worth, source, usual);
+	worth = usual ? cm_take_remainder_serves(pool, block->size - size)
+		      : cm_take_splits(cache, pool, block, size);
+	cm_bins_remove(&heap->bins[pool], index);
+	cm_take_allocate(heap, pool, index, size, bytes, worth, source, usual);
 	*ret_addr = block->addr;
 	return 0;
 }
 
 /* Searches the bins: each cache hit comes through here. */
-CM_ALWAYS_INLINE int cm_take_from_pool(struct cm_heap *heap, uint32_t fit, uint64_t size,
+CM_ALWAYS_INLINE int cm_take_from_pool(struct cm_heap *heap, enum cm_pool pool, uint64_t size,
 				       uint64_t bytes, enum cm_take_way way, uint64_t *ret_addr)
 {
 	struct cm_cache *cache = heap->cache;
-	struct cm_bins *bins = &heap->bins[fit];
-	uint32_t index = way == CM_TAKE_SPARING && fit == CM_FIT_LARGE &&
+	struct cm_bins *bins = &heap->bins[pool];
+	uint32_t index = way == CM_TAKE_SPARING && pool == CM_POOL_LARGE &&
 					 CM_UNLIKELY(heap->card_fills_up)
 				 ? cm_fragmentation_find_locked(heap, size)
 				 : cm_bins_find(bins, size);
 	const struct cm_block *block = &cache->block[index];
 
 	if (way <= CM_TAKE_FIRST &&
-	    CM_UNLIKELY(index && cm_take_should_poll(heap, fit, block, size)))
+	    CM_UNLIKELY(index && cm_take_should_poll(heap, pool, block, size)))
 		return -ENOENT;
-	heap->searches[fit]++;
-	return cm_take_found(heap, fit, index, size, bytes, CM_SCALAR_cache_hits,
+	heap->searches[pool]++;
+	return cm_take_found(heap, pool, index, size, bytes, CM_SCALAR_cache_hits,
 			     way == CM_TAKE_USUAL, ret_addr);
 }
 
@@ -224,8 +223,8 @@ CM_ALWAYS_INLINE int cm_take(struct cm_heap *heap, uint64_t size, uint64_t bytes
 {
 	assert(cm_lock_is_held(&heap->device->lock));
 	return size <= CM_SMALL_MAX
-		       ? cm_take_from_pool(heap, CM_FIT_SMALL, size, bytes, way, ret_addr)
-		       : cm_take_from_pool(heap, CM_FIT_LARGE, size, bytes, way, ret_addr);
+		       ? cm_take_from_pool(heap, CM_POOL_SMALL, size, bytes, way, ret_addr)
+		       : cm_take_from_pool(heap, CM_POOL_LARGE, size, bytes, way, ret_addr);
 }
 
 /*

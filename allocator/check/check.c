@@ -19,8 +19,8 @@ struct heap_sum {
 	uint64_t live_bytes;
 	uint64_t pending_blocks;
 	uint64_t pending_bytes;
-	uint64_t free_blocks[CM_FIT_COUNT]; /* in recycled segments */
-	uint64_t paged_bytes[CM_FIT_COUNT]; /* of the runs */
+	uint64_t free_blocks[CM_POOL_COUNT]; /* in recycled segments */
+	uint64_t paged_bytes[CM_POOL_COUNT]; /* of the runs */
 };
 
 struct device_sum {
@@ -107,7 +107,7 @@ static void add_block(struct walk *walk, const struct cm_segment *segment,
 
 	if (block->state == CM_BLOCK_FREE) {
 		if (cm_segment_is_recycled(walk->cache, segment))
-			heap->free_blocks[cm_segment_fit(segment)]++;
+			heap->free_blocks[cm_segment_pool(segment)]++;
 		if (cm_block_is_split(block)) {
 			add_to_sum(sum, pool, CM_STAT_INACTIVE_SPLIT, 1);
 			add_to_sum(sum, pool, CM_STAT_INACTIVE_SPLIT_BYTES, block->size);
@@ -202,7 +202,7 @@ static bool check_segment(struct walk *walk, uint32_t s)
 	if (!check_is_free(walk, segment->first))
 		return false;
 	if (segment->flags & CM_SEGMENT_PAGED)
-		walk->heap[segment->heap].paged_bytes[cm_segment_fit(segment)] += segment->size;
+		walk->heap[segment->heap].paged_bytes[cm_segment_pool(segment)] += segment->size;
 	add_to_sum(sum, cm_segment_pool(segment), CM_STAT_SEGMENT, 1);
 	add_to_sum(sum, cm_segment_pool(segment), CM_STAT_RESERVED_BYTES, segment->size);
 	if (segment->size >= cache->policy.max_split_size && !(segment->flags & CM_SEGMENT_PAGED))
@@ -354,7 +354,7 @@ static bool check_heap(struct walk *walk, const struct cm_heap *heap)
 {
 	const struct heap_sum *sum = &walk->heap[heap->index];
 	uint64_t blocks;
-	uint32_t fit;
+	enum cm_pool pool;
 
 	if (heap->ctx)
 		walk->device[heap->device->index].heaps++;
@@ -363,14 +363,14 @@ static bool check_heap(struct walk *walk, const struct cm_heap *heap)
 	if (heap->live_bytes != sum->live_bytes)
 		return cm_why_set(&walk->why, "heap %u: %llu bytes are live, not %llu", heap->index,
 				  (ull)sum->live_bytes, (ull)heap->live_bytes);
-	for (fit = 0; fit < CM_FIT_COUNT; fit++) {
-		if (!cm_check_bins(heap, fit, &walk->why, &blocks))
+	for (pool = CM_POOL_SMALL; pool < CM_POOL_COUNT; pool++) {
+		if (!cm_check_bins(heap, pool, &walk->why, &blocks))
 			return false;
-		if (blocks != sum->free_blocks[fit])
+		if (blocks != sum->free_blocks[pool])
 			return cm_why_set(&walk->why,
 					  "heap %u: %llu blocks are free, its bins hold %llu",
-					  heap->index, (ull)sum->free_blocks[fit], (ull)blocks);
-		if (!cm_check_paged(heap, fit, sum->paged_bytes[fit], &walk->why))
+					  heap->index, (ull)sum->free_blocks[pool], (ull)blocks);
+		if (!cm_check_paged(heap, pool, sum->paged_bytes[pool], &walk->why))
 			return false;
 	}
 	return check_epochs(walk, heap);

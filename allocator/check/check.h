@@ -15,11 +15,11 @@
 
 /* The bins of one pool: bitmaps and lists agree, every block is FREE and recycled, and its segment
  * is the heap's and the pool's. Counts them. */
-bool cm_check_bins(const struct cm_heap *heap, uint32_t fit, const struct cm_why *why,
+bool cm_check_bins(const struct cm_heap *heap, enum cm_pool pool, const struct cm_why *why,
 		   uint64_t *ret_blocks);
 
 /* The pages of one pool: they are those of its runs, whose bytes the caller has summed up. */
-bool cm_check_paged(const struct cm_heap *heap, uint32_t fit, uint64_t bytes,
+bool cm_check_paged(const struct cm_heap *heap, enum cm_pool pool, uint64_t bytes,
 		    const struct cm_why *why);
 
 /* Pinned memory: its rows, lists, map and counters. Every row belongs to host memory; the caller

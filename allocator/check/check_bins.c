@@ -9,7 +9,7 @@ struct walk {
 	const struct cm_heap *heap;
 	const struct cm_bins *bins;
 	const struct cm_why *why;
-	uint32_t fit;
+	enum cm_pool pool;
 	uint64_t blocks;
 };
 
@@ -44,7 +44,7 @@ static bool check_member(struct walk *walk, uint32_t bin, uint32_t index)
 	if (grains < least || grains >= end)
 		return cm_why_set(walk->why, "block %u of %llu bytes is in bin %u", index,
 				  (unsigned long long)block->size, bin);
-	if (cm_segment_heap(cache, segment) != walk->heap || cm_segment_fit(segment) != walk->fit)
+	if (cm_segment_heap(cache, segment) != walk->heap || cm_segment_pool(segment) != walk->pool)
 		return cm_why_set(walk->why, "block %u is in the bins of another heap or pool",
 				  index);
 	if (!cm_segment_is_recycled(cache, segment))
@@ -99,10 +99,10 @@ static bool check_word(struct walk *walk, uint32_t word)
 	return true;
 }
 
-bool cm_check_bins(const struct cm_heap *heap, uint32_t fit, const struct cm_why *why,
+bool cm_check_bins(const struct cm_heap *heap, enum cm_pool pool, const struct cm_why *why,
 		   uint64_t *ret_blocks)
 {
-	struct walk walk = {.heap = heap, .bins = &heap->bins[fit], .why = why, .fit = fit};
+	struct walk walk = {.heap = heap, .bins = &heap->bins[pool], .why = why, .pool = pool};
 	uint32_t word;
 
 	for (word = 0; word < CM_BINS_WORDS; word++)

@@ -11,14 +11,14 @@ static bool is_in_run(const struct cm_paged_page *page)
 	return page->handle && page->handle != CM_PAGED_LOST;
 }
 
-static bool check_run(const struct cm_heap *heap, const struct cm_paged *paged, uint32_t fit,
+static bool check_run(const struct cm_heap *heap, const struct cm_paged *paged, enum cm_pool pool,
 		      uint32_t at, uint32_t pages, const struct cm_why *why)
 {
 	const uint32_t s = paged->page[at].run;
 	const struct cm_segment *run = &heap->cache->segment[s];
 
 	if (s >= heap->cache->segments || !(run->flags & CM_SEGMENT_PAGED) ||
-	    run->heap != heap->index || cm_segment_fit(run) != fit ||
+	    run->heap != heap->index || cm_segment_pool(run) != pool ||
 	    run->addr != paged->base + at * CM_PAGED_PAGE)
 		return cm_why_set(why, "page %u of heap %u is not where segment %u begins", at,
 				  heap->index, s);
@@ -30,10 +30,10 @@ static bool check_run(const struct cm_heap *heap, const struct cm_paged *paged, 
 	return true;
 }
 
-bool cm_check_paged(const struct cm_heap *heap, uint32_t fit, uint64_t bytes,
+bool cm_check_paged(const struct cm_heap *heap, enum cm_pool pool, uint64_t bytes,
 		    const struct cm_why *why)
 {
-	const struct cm_paged *paged = heap->paged[fit];
+	const struct cm_paged *paged = heap->paged[pool];
 	uint32_t at = 0, end = 0;
 	uint64_t mapped = 0;
 
@@ -43,7 +43,7 @@ bool cm_check_paged(const struct cm_heap *heap, uint32_t fit, uint64_t bytes,
 		mapped += (end - at) * CM_PAGED_PAGE;
 		/* Runs that are not to be joined lie side by side. */
 		while (at < end) {
-			if (!check_run(heap, paged, fit, at, end - at, why))
+			if (!check_run(heap, paged, pool, at, end - at, why))
 				return false;
 			at += (uint32_t)(heap->cache->segment[paged->page[at].run].size /
 					 CM_PAGED_PAGE);

@@ -199,17 +199,17 @@ static struct cm_heap *find_slot(struct cm_cache *cache, struct cm_device *devic
 
 static void open_heap(struct cm_heap *heap, const struct cm_context_info *info)
 {
-	uint32_t fit;
+	enum cm_pool pool;
 
 	cm_lock_acquire(&heap->device->lock);
 	__atomic_store_n(&heap->can, info->can, __ATOMIC_RELAXED); /* read by settle */
-	for (fit = 0; fit < CM_FIT_COUNT; fit++)
-		cm_bins_init(&heap->bins[fit], heap->cache->block);
+	for (pool = CM_POOL_SMALL; pool < CM_POOL_COUNT; pool++)
+		cm_bins_init(&heap->bins[pool], heap->cache->block);
 	cm_epoch_init(heap);
 	heap->live_bytes = heap->pending_sizes = 0;
 	heap->card_fills_up = false;
 	heap->spares_from = heap->spared_at = 0;
-	heap->paused_at = heap->searches[CM_FIT_LARGE] - CM_POLL_PAUSE;
+	heap->paused_at = heap->searches[CM_POOL_LARGE] - CM_POLL_PAUSE;
 	heap->polled_bytes = 0;
 	heap->quick_questions = 0;
 	memset(heap->row, 0, sizeof(*heap->row));

@@ -423,7 +423,7 @@ static bool has_spared(const struct request *request)
 	return request->size > CM_SMALL_MAX &&
 	       CM_WITH_LOCK(&heap->device->lock,
 			    heap->card_fills_up && !cm_paged_serves(heap) &&
-				    cm_bins_find(&heap->bins[CM_FIT_LARGE], request->size));
+				    cm_bins_find(&heap->bins[CM_POOL_LARGE], request->size));
 }
 
 /* Allocates a spared block, since the device is not done soon; later requests do not wait for

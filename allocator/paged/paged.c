@@ -73,36 +73,36 @@ static struct cm_paged *reserve(struct cm_heap *heap)
  * The heap's range. If there is none, `fresh` becomes it, unless it is NULL. False: the context is
  * gone, and the heap is unused or another context's.
  */
-static bool find_range(struct cm_heap *heap, uint64_t ctx, uint32_t fit, struct cm_paged *fresh,
-		       struct cm_paged **ret_paged)
+static bool find_range(struct cm_heap *heap, uint64_t ctx, enum cm_pool pool,
+		       struct cm_paged *fresh, struct cm_paged **ret_paged)
 {
 	bool stands;
 
 	cm_lock_acquire(&heap->device->lock);
 	stands = ctx && heap->ctx == ctx;
 	if (stands && fresh)
-		heap->paged[fit] = fresh;
+		heap->paged[pool] = fresh;
 	if (stands)
-		*ret_paged = heap->paged[fit];
+		*ret_paged = heap->paged[pool];
 	cm_lock_release(&heap->device->lock);
 	return stands;
 }
 
 /* The same; reserves a range if there is none. -EAGAIN: the context is gone; -ENOENT: no range can
  * be reserved. */
-static int find_or_reserve(struct cm_heap *heap, uint64_t ctx, uint32_t fit,
+static int find_or_reserve(struct cm_heap *heap, uint64_t ctx, enum cm_pool pool,
 			   struct cm_paged **ret_paged)
 {
 	struct cm_paged *fresh;
 
-	if (!find_range(heap, ctx, fit, NULL, ret_paged))
+	if (!find_range(heap, ctx, pool, NULL, ret_paged))
 		return -EAGAIN;
 	if (*ret_paged)
 		return 0;
 	fresh = reserve(heap);
 	if (!fresh)
 		return -ENOENT;
-	if (find_range(heap, ctx, fit, fresh, ret_paged))
+	if (find_range(heap, ctx, pool, fresh, ret_paged))
 		return 0;
 	cm_paged_return_range(heap->device, fresh);
 	return -EAGAIN;
@@ -242,18 +242,18 @@ static bool choose_place(struct cm_heap *heap, struct cm_paged *paged, uint64_t 
  * Pages from the largest free blocks of a pool, down to those that hold no whole page. The free
  * ends at which the request is to lie stay.
  */
-static void steal_from_pool(struct cm_heap *heap, struct cm_paged *growing, uint32_t fit,
+static void steal_from_pool(struct cm_heap *heap, struct cm_paged *growing, enum cm_pool pool,
 			    const struct place *place, struct cm_paged_stolen *stolen)
 {
 	const uint32_t tail = free_tail(heap, growing, place->left);
 	const uint32_t head = free_head(heap, place->right), want = place->pages.count;
 	uint32_t aside[CM_PAGED_PARTS], n = 0, index;
-	struct cm_paged *paged = heap->paged[fit];
+	struct cm_paged *paged = heap->paged[pool];
 	const struct cm_block *block = heap->cache->block;
 	struct cm_paged_span pages;
 
 	while (paged && stolen->pages < want && n < CM_PAGED_PARTS) {
-		index = cm_bins_largest(&heap->bins[fit]);
+		index = cm_bins_largest(&heap->bins[pool]);
 		if (!index || block[index].size < PAGE)
 			break;
 		pages = (struct cm_paged_span){0, 0};
@@ -261,14 +261,14 @@ static void steal_from_pool(struct cm_heap *heap, struct cm_paged *growing, uint
 		    heap->cache->segment[block[index].segment].flags & CM_SEGMENT_PAGED)
 			pages = cm_paged_whole_pages(paged, &block[index], want - stolen->pages);
 		if (!pages.count) {
-			cm_bins_remove(&heap->bins[fit], index);
+			cm_bins_remove(&heap->bins[pool], index);
 			aside[n++] = index;
 		} else if (!cm_paged_cut_locked(heap, paged, index, pages, stolen)) {
 			break;
 		}
 	}
 	while (n)
-		cm_bins_insert(&heap->bins[fit], aside[--n]);
+		cm_bins_insert(&heap->bins[pool], aside[--n]);
 }
 
 /* Pages that no work can touch, up to the number that the place lacks; none while a barrier has not
@@ -277,15 +277,15 @@ static void steal(struct cm_heap *heap, struct cm_paged *paged, const struct pla
 		  struct cm_paged_stolen *stolen)
 {
 	struct cm_cache *cache = heap->cache;
-	uint32_t fit;
+	enum cm_pool pool;
 
 	/* The event lock: what becomes ready behind a new barrier is not idle. */
 	cm_lock_acquire(&cache->event_lock);
 	if (cm_fence_is_complete_event_locked(cm_heap_ordered(heap), heap->device)) {
 		cm_lock_acquire(&heap->device->lock);
 		if (cm_paged_is_standing_locked(heap, paged))
-			for (fit = 0; fit < CM_FIT_COUNT; fit++)
-				steal_from_pool(heap, paged, fit, place, stolen);
+			for (pool = CM_POOL_SMALL; pool < CM_POOL_COUNT; pool++)
+				steal_from_pool(heap, paged, pool, place, stolen);
 		cm_lock_release(&heap->device->lock);
 	}
 	cm_lock_release(&cache->event_lock);
@@ -298,7 +298,7 @@ static void steal(struct cm_heap *heap, struct cm_paged *paged, const struct pla
 static int enter_pages_locked(struct cm_heap *heap, struct cm_paged *paged,
 			      const struct place *place, uint32_t *ret_block)
 {
-	const uint32_t flags = paged == heap->paged[CM_FIT_SMALL] ? CM_SEGMENT_SMALL : 0;
+	const uint32_t flags = paged == heap->paged[CM_POOL_SMALL] ? CM_SEGMENT_SMALL : 0;
 	struct cm_cache *cache = heap->cache;
 	uint64_t addr = cm_paged_addr_of(paged, place->pages.first),
 		 bytes = place->pages.count * PAGE;
@@ -427,13 +427,13 @@ static int add_pages(struct cm_heap *heap, struct cm_paged *paged, uint64_t size
 int cm_paged_alloc(struct cm_heap *heap, uint64_t ctx, uint64_t size, uint64_t bytes,
 		   uint64_t *ret_addr)
 {
-	const uint32_t fit = size <= CM_SMALL_MAX ? CM_FIT_SMALL : CM_FIT_LARGE;
+	const enum cm_pool pool = cm_size_pool(size);
 	struct cm_device *device = heap->device;
 	struct cm_paged *paged = NULL;
 	int err, tries = TRIES;
 
 	cm_lock_acquire(&device->paging);
-	err = find_or_reserve(heap, ctx, fit, &paged);
+	err = find_or_reserve(heap, ctx, pool, &paged);
 	while (!err && tries--) {
 		err = add_pages(heap, paged, size, bytes, ret_addr);
 		if (err != -EBUSY)

@@ -214,8 +214,8 @@ static int open_range_to(const struct cm_driver_ops *ops, const struct cm_paged 
 int cm_paged_open_to(struct cm_heap *heap, uint64_t ctx, uint64_t ordinals)
 {
 	struct cm_device *device = heap->device;
-	struct cm_paged *paged[CM_FIT_COUNT] = {NULL};
-	uint32_t fit;
+	struct cm_paged *paged[CM_POOL_COUNT] = {NULL};
+	enum cm_pool pool;
 	int err = 0;
 
 	/* No thread maps pages between the note and the calls. */
@@ -227,9 +227,9 @@ int cm_paged_open_to(struct cm_heap *heap, uint64_t ctx, uint64_t ordinals)
 	}
 	cm_lock_release(&device->lock);
 	for (; !err && ordinals; ordinals &= ordinals - 1)
-		for (fit = 0; !err && fit < CM_FIT_COUNT; fit++)
-			if (paged[fit])
-				err = open_range_to(heap->cache->ops, paged[fit],
+		for (pool = CM_POOL_SMALL; !err && pool < CM_POOL_COUNT; pool++)
+			if (paged[pool])
+				err = open_range_to(heap->cache->ops, paged[pool],
 						    __builtin_ctzll(ordinals));
 	cm_lock_release(&device->paging);
 	return err;

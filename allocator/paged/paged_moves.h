@@ -46,7 +46,7 @@ static inline size_t cm_paged_table_bytes(uint64_t range_bytes)
 static inline bool cm_paged_is_standing_locked(const struct cm_heap *heap,
 					       const struct cm_paged *paged)
 {
-	return heap->paged[CM_FIT_SMALL] == paged || heap->paged[CM_FIT_LARGE] == paged;
+	return heap->paged[CM_POOL_SMALL] == paged || heap->paged[CM_POOL_LARGE] == paged;
 }
 
 /* Notes at the ends of a run which segment it is, and where its last block is to be looked for:

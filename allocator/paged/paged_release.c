@@ -39,18 +39,19 @@ void cm_paged_each_idle_locked(struct cm_heap *heap,
 			       void *data)
 {
 	const struct cm_cache *cache = heap->cache;
-	uint32_t fit, bin, index;
+	enum cm_pool pool;
+	uint32_t bin, index;
 
-	for (fit = 0; fit < CM_FIT_COUNT; fit++) {
-		const struct cm_bins *bins = &heap->bins[fit];
+	for (pool = CM_POOL_SMALL; pool < CM_POOL_COUNT; pool++) {
+		const struct cm_bins *bins = &heap->bins[pool];
 
-		bin = heap->paged[fit] ? cm_bins_next(bins, cm_bins_of(PAGE >> CM_GRAIN_SHIFT))
-				       : CM_BINS_COUNT;
+		bin = heap->paged[pool] ? cm_bins_next(bins, cm_bins_of(PAGE >> CM_GRAIN_SHIFT))
+					: CM_BINS_COUNT;
 		for (; bin < CM_BINS_COUNT; bin = cm_bins_next(bins, bin + 1))
 			for (index = bins->head[bin]; index; index = cache->block[index].link_next)
 				if (cache->segment[cache->block[index].segment].flags &
 				    CM_SEGMENT_PAGED)
-					each_idle_of(heap, heap->paged[fit], index, each, data);
+					each_idle_of(heap, heap->paged[pool], index, each, data);
 	}
 }
 
@@ -142,7 +143,7 @@ static void collect_locked(struct cm_heap *heap, bool unreclaimed, struct cm_pag
 		 * or at the next call. */
 		while (cm_segment_is_of(run, heap->device) && run->flags & CM_SEGMENT_PAGED &&
 		       run->heap == heap->index) {
-			paged = heap->paged[cm_segment_fit(run)];
+			paged = heap->paged[cm_segment_pool(run)];
 			if (!paged || (unreclaimed && cm_segment_is_recycled(cache, run)) ||
 			    !find_idle(heap, paged, s, &index, &pages))
 				break;
@@ -245,14 +246,14 @@ uint64_t cm_paged_returnable_locked(const struct cm_cache *cache, uint32_t run)
 
 void cm_paged_forget_locked(struct cm_heap *heap)
 {
-	uint32_t fit;
+	enum cm_pool pool;
 
-	for (fit = 0; fit < CM_FIT_COUNT; fit++) {
-		struct cm_paged *paged = heap->paged[fit];
+	for (pool = CM_POOL_SMALL; pool < CM_POOL_COUNT; pool++) {
+		struct cm_paged *paged = heap->paged[pool];
 
 		if (!paged)
 			continue;
-		heap->paged[fit] = NULL;
+		heap->paged[pool] = NULL;
 		paged->next = heap->device->forgotten;
 		heap->device->forgotten = paged;
 		cm_device_note_unreclaimed(heap->device);

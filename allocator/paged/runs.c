@@ -48,7 +48,7 @@ static void put_in_bins(struct cm_heap *heap, uint32_t index)
 	const struct cm_segment *run = &heap->cache->segment[heap->cache->block[index].segment];
 
 	if (cm_segment_is_recycled(heap->cache, run))
-		cm_bins_insert(&heap->bins[cm_segment_fit(run)], index);
+		cm_bins_insert(&heap->bins[cm_segment_pool(run)], index);
 }
 
 static void take_from_bins(struct cm_heap *heap, uint32_t index)
@@ -56,7 +56,7 @@ static void take_from_bins(struct cm_heap *heap, uint32_t index)
 	const struct cm_segment *run = &heap->cache->segment[heap->cache->block[index].segment];
 
 	if (cm_segment_is_recycled(heap->cache, run))
-		cm_bins_remove(&heap->bins[cm_segment_fit(run)], index);
+		cm_bins_remove(&heap->bins[cm_segment_pool(run)], index);
 }
 
 /* A row for what was a part of `like`, or is about to be. */
@@ -162,7 +162,7 @@ int cm_runs_add_locked(struct cm_heap *heap, uint32_t flags, uint64_t addr, uint
 	cache->segment[run].first = index;
 	cache->segment[run].blocks = 1;
 	fill_run(heap, run, flags, cm_thread.stack);
-	block->age = heap->searches[flags & CM_SEGMENT_SMALL ? CM_FIT_SMALL : CM_FIT_LARGE];
+	block->age = heap->searches[flags & CM_SEGMENT_SMALL ? CM_POOL_SMALL : CM_POOL_LARGE];
 	block->tick = cache->segment[run].tick;
 	if (before) {
 		take_neighbour(heap, before, &split);

@@ -118,7 +118,7 @@ static bool not_recycled(const struct choice *choice, const struct cm_segment *s
 
 static uint32_t age_of(const struct choice *choice, const struct cm_segment *segment)
 {
-	return cm_segment_heap(choice->cache, segment)->searches[CM_FIT_LARGE] -
+	return cm_segment_heap(choice->cache, segment)->searches[CM_POOL_LARGE] -
 	       choice->cache->block[segment->first].age;
 }
 

@@ -39,8 +39,6 @@
 #define CM_DECAY_SPANS    64
 #define CM_FENCE_CONTEXTS 16 /* contexts whose work a fence can capture */
 
-enum { CM_FIT_SMALL, CM_FIT_LARGE, CM_FIT_COUNT };
-
 /*
  * Whether work of one device's contexts may be touching memory of another device that it names
  * (reuse/reach.h): it may while `begun` is not `done`. The numbers only grow, and
@@ -138,9 +136,10 @@ struct cm_heap {
 	uint32_t spared_moves;
 	uint64_t spared_at; /* in use on the device when these were counted anew */
 
-	struct cm_bins bins[CM_FIT_COUNT];
+	/* Here and below, [CM_POOL_ALL] is not used. */
+	struct cm_bins bins[CM_POOL_COUNT];
 	uint32_t pinned[CM_HOST_KINDS][CM_PINNED_CLASSES]; /* ready, the youngest first */
-	uint32_t searches[CM_FIT_COUNT]; /* requests, the clock of a free block's age */
+	uint32_t searches[CM_POOL_COUNT]; /* requests, the clock of a free block's age */
 	uint32_t paused_at;      /* of the large pool's requests: see cm_poll_policy_pause_locked */
 	uint64_t polled_bytes;   /* waited when that was; 0 once some of it is ready */
 	uint32_t asked_at;       /* of all requests: when the driver was last asked */
@@ -154,7 +153,7 @@ struct cm_heap {
 	struct cm_batch_ring ordered;
 	uint32_t settlers; /* threads in cm_ordered_settle; guarded by the event lock */
 
-	struct cm_paged *paged[CM_FIT_COUNT]; /* NULL: no range is reserved */
+	struct cm_paged *paged[CM_POOL_COUNT]; /* NULL: no range is reserved */
 	uint64_t open_to; /* ordinals of the devices that reach the heap's pages beside its own */
 
 	uint64_t spare_event[CM_BATCHES_MAX]; /* events of this context, not in use */
@@ -463,21 +462,9 @@ static inline bool cm_heap_is_worth_closing(const struct cm_heap *heap)
 	return heap->epochs.open.bytes >= heap->device->batch_bytes;
 }
 
-static inline uint32_t cm_segment_fit(const struct cm_segment *segment)
-{
-	return segment->flags & CM_SEGMENT_SMALL ? CM_FIT_SMALL : CM_FIT_LARGE;
-}
-
-static inline enum cm_pool cm_fit_pool(uint32_t fit)
-{
-	_Static_assert(CM_POOL_SMALL == CM_FIT_SMALL + 1 && CM_POOL_LARGE == CM_FIT_LARGE + 1,
-		       "the pools are in the order of the fits, behind the sum of both");
-	return (enum cm_pool)(fit + 1);
-}
-
 static inline enum cm_pool cm_segment_pool(const struct cm_segment *segment)
 {
-	return cm_fit_pool(cm_segment_fit(segment));
+	return segment->flags & CM_SEGMENT_SMALL ? CM_POOL_SMALL : CM_POOL_LARGE;
 }
 
 /* Whether a free block of the segment may be allocated, and so stands in the bins; the segment is

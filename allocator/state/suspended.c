@@ -111,12 +111,12 @@ void cm_cache_await_place(struct cm_cache *cache, uint64_t addr, uint64_t bytes)
 
 void cm_heap_drain(struct cm_heap *heap)
 {
-	uint32_t fit;
+	enum cm_pool pool;
 
 	cm_lock_acquire(&heap->device->lock);
 	if (cm_heap_stop_locked(heap)) {
-		for (fit = 0; fit < CM_FIT_COUNT; fit++)
-			cm_bins_init(&heap->bins[fit], heap->cache->block);
+		for (pool = CM_POOL_SMALL; pool < CM_POOL_COUNT; pool++)
+			cm_bins_init(&heap->bins[pool], heap->cache->block);
 		cm_device_note_unreclaimed(heap->device);
 	}
 	cm_lock_release(&heap->device->lock);

@@ -199,7 +199,7 @@ static void neighbours_merge_in_any_order(void **state)
 			case_settle(f);
 		}
 		assert_split(f, 0, 0);
-		whole = &f->cache->block[cm_bins_find(&f->heap->bins[CM_FIT_SMALL], 1)];
+		whole = &f->cache->block[cm_bins_find(&f->heap->bins[CM_POOL_SMALL], 1)];
 		assert_int_equal(whole->size, 2 * MIB);
 		assert_int_equal(whole->link_next, 0);
 	}

@@ -206,7 +206,7 @@ static void wrong_bins_are_named(void **state)
 	(void)state;
 	open_stage(&stage, false);
 	block = stage.cache->block;
-	bins = &stage.heap->bins[CM_FIT_SMALL];
+	bins = &stage.heap->bins[CM_POOL_SMALL];
 	index = block[stage.open].next;
 	bin = cm_bins_of(block[index].size >> CM_GRAIN_SHIFT);
 	assert_int_equal(bins->head[bin], index);
@@ -249,7 +249,7 @@ static void wrong_pages_are_named(void **state)
 
 	(void)state;
 	open_stage(&stage, true);
-	paged = stage.heap->paged[CM_FIT_LARGE];
+	paged = stage.heap->paged[CM_POOL_LARGE];
 	assert_non_null(paged);
 	run = segment_of(&stage, stage.large);
 	at = (uint32_t)((run->addr - paged->base) / CM_PAGED_PAGE);

@@ -56,14 +56,14 @@ static void new_pages_make_no_block_older_than_a_segment_does(void **state)
 	(void)state;
 	(void)case_get(f, 512);
 	(void)case_get(f, 5 * MIB);
-	small = f->heap->searches[CM_FIT_SMALL];
-	large = f->heap->searches[CM_FIT_LARGE];
+	small = f->heap->searches[CM_POOL_SMALL];
+	large = f->heap->searches[CM_POOL_LARGE];
 	case_close(f);
 	f = open_paged(0);
 	(void)case_get(f, 512);
 	(void)case_get(f, 5 * MIB);
-	assert_int_equal(f->heap->searches[CM_FIT_SMALL], small);
-	assert_int_equal(f->heap->searches[CM_FIT_LARGE], large);
+	assert_int_equal(f->heap->searches[CM_POOL_SMALL], small);
+	assert_int_equal(f->heap->searches[CM_POOL_LARGE], large);
 	case_close(f);
 }
 

@@ -640,7 +640,7 @@ static void a_pause_does_not_come_back_after_ever_so_many_requests(void **state)
 	(void)case_get(f, 2 * MIB);
 	queries = f->driver.called[FAKE_EVENT_QUERY];
 	/* None of them had anything to ask for. */
-	f->heap->searches[CM_FIT_LARGE] += (UINT32_C(1) << 31) + CM_POLL_PAUSE;
+	f->heap->searches[CM_POOL_LARGE] += (UINT32_C(1) << 31) + CM_POLL_PAUSE;
 	(void)case_get(f, 2 * MIB);
 	assert_true(f->driver.called[FAKE_EVENT_QUERY] > queries);
 	case_close(f);
