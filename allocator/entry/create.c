@@ -155,7 +155,7 @@ static struct cm_device *find_device(struct cm_cache *cache, const struct cm_con
 	cm_lock_init(&device->reclaim_lock, CM_LOCK_RECLAIM, row);
 	cm_lock_init(&device->paging, CM_LOCK_PAGING, row);
 	cm_lock_init(&device->lock, CM_LOCK_DEVICE, row);
-	device->leaving.lock = &device->lock;
+	device->releases.lock = &device->lock;
 	device->row = cm_region_row(cache->region, CM_TABLE_DEVICE, row);
 	cm_cache_open_ring(cache, CM_TABLE_EVENT, row, &device->ring);
 	device->context_bytes = context_bytes(info);

@@ -92,7 +92,7 @@ static int lookup_each(struct cm_device *device, uint64_t addr, void *data)
 {
 	struct cm_cache *cache = device->cache;
 	struct cm_place_info *info = data;
-	bool leaving;
+	bool pending;
 	uint32_t b;
 
 	do {
@@ -100,13 +100,13 @@ static int lookup_each(struct cm_device *device, uint64_t addr, void *data)
 		b = find_block_locked(device, addr);
 		if (b)
 			*info = tell_place(cache, b, addr);
-		leaving = !b && cm_pending_release_has_locked(&device->leaving, addr);
+		pending = !b && cm_pending_release_has_locked(&device->releases, addr);
 		cm_lock_release(&device->lock);
-	} while (leaving && cm_pending_release_await(&device->leaving, cache->ops, addr));
-	if (leaving)
+	} while (pending && cm_pending_release_await(&device->releases, cache->ops, addr));
+	if (pending)
 		*info = (struct cm_place_info){
 			.place = CM_PLACE_IDLE, .segment_addr = addr, .segment_is_idle = true};
-	return b || leaving ? 0 : -ENOENT;
+	return b || pending ? 0 : -ENOENT;
 }
 
 /* If no other context can reach the memory, what was freed is ready after this. */
@@ -145,7 +145,7 @@ static int release_segment(struct cm_device *device, uint32_t segment, uint64_t 
 	}
 	err = cm_release_unreclaimed_segment(device, segment);
 	ops->gate_leave();
-	(void)cm_pending_release_await(&device->leaving, ops, addr);
+	(void)cm_pending_release_await(&device->releases, ops, addr);
 	return err;
 }
 

@@ -290,7 +290,7 @@ static int give_back_and_retry(const struct request *request, struct cm_oom_atte
 	attempt->given_back += cm_release_free(device);
 	/* Waits for what other threads have taken out of the tables; the reclaim lock is not
 	 * held. */
-	if (!cm_pending_releases_await(&device->leaving, device->cache->ops, CM_STUCK_NS))
+	if (!cm_pending_releases_await(&device->releases, device->cache->ops, CM_STUCK_NS))
 		return -EBUSY;
 	cm_device_count(device, CM_SCALAR_num_alloc_retries, 1);
 	return alloc_new(request);

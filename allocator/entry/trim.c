@@ -206,7 +206,7 @@ int cm_cache_give_back(struct cm_cache *cache, uint32_t row, uint64_t wanted, ui
  * work may take: destroying it waits for its work. */
 static uint64_t wait_for_look(struct cm_device *device)
 {
-	if (cm_pending_releases_exist(&device->leaving) ||
+	if (cm_pending_releases_exist(&device->releases) ||
 	    atomic_load_explicit(&device->giving_pages, memory_order_acquire))
 		return CM_STUCK_NS;
 	return cm_release_has_suspended(device) ? CM_PATIENCE_NS : 0;

@@ -37,19 +37,20 @@ static bool take_cached(const struct request *request)
 }
 
 /* Takes an idle block out of the counters, before give_back. */
-static void pop_locked(struct cm_cache *cache, uint32_t index, struct cm_pending_release *ret_piece)
+static void pop_locked(struct cm_cache *cache, uint32_t index,
+		       struct cm_pending_release *ret_release)
 {
-	*ret_piece = cm_pinned_remove_locked(cache, index);
-	cm_pending_release_begin_locked(&cache->pinned.leaving, ret_piece);
+	*ret_release = cm_pinned_remove_locked(cache, index);
+	cm_pending_release_begin_locked(&cache->pinned.releases, ret_release);
 }
 
-static int release_block(struct cm_cache *cache, struct cm_pending_release *piece)
+static int release_block(struct cm_cache *cache, struct cm_pending_release *release)
 {
 	uint64_t start = cache->ops->now_ns(), ns;
 	int err;
 
-	err = cache->ops->host_free(piece->ctx, piece->addr);
-	cm_pending_release_end(&cache->pinned.leaving, piece);
+	err = cache->ops->host_free(release->ctx, release->addr);
+	cm_pending_release_end(&cache->pinned.releases, release);
 	ns = cache->ops->now_ns() - start;
 	if (err)
 		return err;
@@ -104,7 +105,7 @@ static uint32_t pick_idle_locked(struct cm_cache *cache)
 }
 
 /* Takes an idle block out of the counters if more is idle than the limit. */
-static bool pop_excess(struct cm_cache *cache, bool all, struct cm_pending_release *ret_piece)
+static bool pop_excess(struct cm_cache *cache, bool all, struct cm_pending_release *ret_release)
 {
 	struct cm_pinned *pinned = &cache->pinned;
 	uint32_t index = 0;
@@ -115,7 +116,7 @@ static bool pop_excess(struct cm_cache *cache, bool all, struct cm_pending_relea
 	if (index && !may_go(cache, index))
 		index = 0; /* the next free will see to it */
 	if (index)
-		pop_locked(cache, index, ret_piece);
+		pop_locked(cache, index, ret_release);
 	cm_lock_release(&pinned->lock);
 	return index != 0;
 }
@@ -124,7 +125,7 @@ static bool pop_excess(struct cm_cache *cache, bool all, struct cm_pending_relea
  * error. */
 static int shrink(struct cm_cache *cache, bool all)
 {
-	struct cm_pending_release piece;
+	struct cm_pending_release release;
 	int err = 0, one;
 
 	if (!cache->ops->gate_enter())
@@ -135,8 +136,8 @@ static int shrink(struct cm_cache *cache, bool all)
 		(void)cm_pinned_poll_event_locked(cache);
 		cm_lock_release(&cache->event_lock);
 	}
-	while (pop_excess(cache, all, &piece)) {
-		one = release_block(cache, &piece);
+	while (pop_excess(cache, all, &release)) {
+		one = release_block(cache, &release);
 		err = err ? err : one;
 	}
 	cache->ops->gate_leave();
@@ -150,7 +151,7 @@ static bool has_ready(const struct cm_device *device)
 	return CM_WITH_LOCK(&pinned->lock, pick_ready_locked(device->cache, device) != 0);
 }
 
-static bool pop_ready(const struct cm_device *device, struct cm_pending_release *ret_piece)
+static bool pop_ready(const struct cm_device *device, struct cm_pending_release *ret_release)
 {
 	struct cm_cache *cache = device->cache;
 	uint32_t index;
@@ -158,7 +159,7 @@ static bool pop_ready(const struct cm_device *device, struct cm_pending_release 
 	cm_lock_acquire(&cache->pinned.lock);
 	index = pick_ready_locked(cache, device);
 	if (index)
-		pop_locked(cache, index, ret_piece);
+		pop_locked(cache, index, ret_release);
 	cm_lock_release(&cache->pinned.lock);
 	return index != 0;
 }
@@ -166,7 +167,7 @@ static bool pop_ready(const struct cm_device *device, struct cm_pending_release 
 /* As cm_pinned_flush, of contexts of one device. The driver may wait for the device. */
 static int flush_pinned_of(struct cm_device *device, uint64_t limit_ns, uint64_t *bytes)
 {
-	struct cm_pending_release piece;
+	struct cm_pending_release release;
 	int err;
 
 	if (!has_ready(device))
@@ -174,9 +175,9 @@ static int flush_pinned_of(struct cm_device *device, uint64_t limit_ns, uint64_t
 	if (!cm_gate_lock(device->cache->ops, &device->reclaim_lock))
 		return -EBUSY;
 	err = cm_epoch_quiesces(device, limit_ns);
-	while (!err && pop_ready(device, &piece))
-		if (!release_block(device->cache, &piece))
-			*bytes += piece.size;
+	while (!err && pop_ready(device, &release))
+		if (!release_block(device->cache, &release))
+			*bytes += release.size;
 	cm_lock_release(&device->reclaim_lock);
 	return err;
 }
@@ -200,28 +201,28 @@ static int alloc_block(const struct request *request, uint64_t size, uint32_t fl
 {
 	struct cm_heap *heap = request->heap;
 	struct cm_cache *cache = heap->cache;
-	struct cm_pending_release piece = {.ctx = cm_heap_ctx(heap)};
-	uint64_t start = cache->ops->now_ns(), ns;
+	const uint64_t ctx = cm_heap_ctx(heap);
+	uint64_t addr, start = cache->ops->now_ns(), ns;
 	int err;
 
-	if (!piece.ctx)
+	if (!ctx)
 		return -EAGAIN;
-	err = cache->ops->host_alloc(piece.ctx, size, request->kind, &piece.addr);
+	err = cache->ops->host_alloc(ctx, size, request->kind, &addr);
 	ns = cache->ops->now_ns() - start;
 	if (err)
 		return err;
-	cm_cache_await_place(cache, piece.addr, size);
+	cm_cache_await_place(cache, addr, size);
 	cm_lock_acquire(&cache->pinned.lock);
 	/* Meanwhile the context may have been destroyed, or caching may have stopped. */
-	err = cm_heap_ctx(heap) != piece.ctx || cm_heap_drains(heap)
+	err = cm_heap_ctx(heap) != ctx || cm_heap_drains(heap)
 		      ? -EAGAIN
-		      : cm_pinned_enter_locked(heap, piece.addr, size, request->kind, flags,
+		      : cm_pinned_enter_locked(heap, addr, size, request->kind, flags,
 					       request->bytes, ns);
 	cm_lock_release(&cache->pinned.lock);
 	if (!err)
-		*request->ret_addr = piece.addr;
-	else if (cm_heap_ctx(heap) == piece.ctx)
-		(void)cache->ops->host_free(piece.ctx, piece.addr);
+		*request->ret_addr = addr;
+	else if (cm_heap_ctx(heap) == ctx)
+		(void)cache->ops->host_free(ctx, addr);
 	return err; /* a context that has gone took its memory along */
 }
 
@@ -284,8 +285,8 @@ static int enter_and_flush(struct cm_cache *cache, uint64_t limit_ns)
 	if (err == -EBUSY)
 		return err;
 	/* What other threads were just returning has arrived, too. */
-	return cm_pending_releases_await(&cache->pinned.leaving, cache->ops, CM_STUCK_NS) ? 0
-											  : -EBUSY;
+	return cm_pending_releases_await(&cache->pinned.releases, cache->ops, CM_STUCK_NS) ? 0
+											   : -EBUSY;
 }
 
 /* Returns idle memory to the driver, and requests exactly the program's size, which the driver
@@ -385,7 +386,7 @@ static struct verdict free_locked(struct cm_cache *cache, uint64_t addr, uint64_
 	const struct cm_block *block = &cache->block[index];
 	const struct cm_segment *segment = &cache->segment[block->segment];
 
-	if (!index && cm_pending_release_has_locked(&pinned->leaving, addr))
+	if (!index && cm_pending_release_has_locked(&pinned->releases, addr))
 		return (struct verdict){.err = -EAGAIN};
 	if (!index || segment->flags & CM_SEGMENT_REGISTERED)
 		return (struct verdict){.err = -ENOENT};
@@ -411,7 +412,7 @@ int cm_pinned_free(struct cm_cache *cache, uint64_t addr, uint64_t *ret_forward)
 		verdict = free_locked(cache, addr, ret_forward);
 		cm_lock_release(&cache->pinned.lock);
 	} while (verdict.err == -EAGAIN &&
-		 cm_pending_release_await(&cache->pinned.leaving, cache->ops, addr));
+		 cm_pending_release_await(&cache->pinned.releases, cache->ops, addr));
 	if (verdict.err == -EAGAIN) {
 		*ret_forward = addr + 1;
 		return -EFAULT;

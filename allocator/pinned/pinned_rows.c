@@ -374,7 +374,7 @@ void cm_pinned_init(struct cm_cache *cache)
 
 	pinned->row = &cache->region->header->host;
 	cm_lock_init(&pinned->lock, CM_LOCK_PINNED, 0);
-	pinned->leaving.lock = &pinned->lock;
+	pinned->releases.lock = &pinned->lock;
 	pinned->batches.cache = cache;
 	pinned->batches.lock = &pinned->lock;
 	pinned->batches.retire_locked = retire_locked;
@@ -411,10 +411,10 @@ struct cm_pending_release cm_pinned_remove_locked(struct cm_cache *cache, uint32
 	struct cm_segment *segment = &cache->segment[s];
 	struct cm_heap *heap = cm_segment_heap(cache, segment);
 	struct cm_device *device = heap->device;
-	struct cm_pending_release piece = {.heap = heap,
-					   .ctx = segment->context,
-					   .addr = segment->addr,
-					   .size = segment->size};
+	struct cm_pending_release release = {.heap = heap,
+					     .ctx = segment->context,
+					     .addr = segment->addr,
+					     .size = segment->size};
 
 	assert(cm_lock_is_held(&pinned->lock));
 	if (block->state == CM_BLOCK_PENDING)
@@ -427,7 +427,7 @@ struct cm_pending_release cm_pinned_remove_locked(struct cm_cache *cache, uint32
 	cm_rows_give_block(device, index);
 	cm_rows_give_segment(cache, s);
 	cm_lock_release(&device->lock);
-	return piece;
+	return release;
 }
 
 void cm_pinned_count_release_locked(struct cm_pinned *pinned, uint64_t ns)

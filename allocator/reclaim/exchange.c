@@ -110,7 +110,7 @@ static bool has_idle(const struct exchange *exchange)
 }
 
 /* Takes them out of the tables. Returns how many. */
-static uint32_t take_idle(const struct exchange *exchange, struct cm_pending_release *piece)
+static uint32_t take_idle(const struct exchange *exchange, struct cm_pending_release *release)
 {
 	struct cm_device *device = exchange->heap->device;
 	struct idle idle;
@@ -120,7 +120,7 @@ static uint32_t take_idle(const struct exchange *exchange, struct cm_pending_rel
 	if (!find_idle_locked(exchange, &idle))
 		idle.segments = 0;
 	for (i = 0; i < idle.segments; i++)
-		cm_release_take_locked(device, idle.segment[i], &piece[i]);
+		cm_release_take_locked(device, idle.segment[i], &release[i]);
 	cm_lock_release(&device->lock);
 	return idle.segments;
 }
@@ -129,7 +129,7 @@ static uint32_t take_idle(const struct exchange *exchange, struct cm_pending_rel
 static int give_idle(const struct exchange *exchange)
 {
 	struct cm_device *device = exchange->heap->device;
-	struct cm_pending_release *piece = device->exchanged;
+	struct cm_pending_release *release = device->exchanged;
 	uint64_t given = 0;
 	uint32_t i, n;
 	int err;
@@ -139,10 +139,10 @@ static int give_idle(const struct exchange *exchange)
 	err = cm_epoch_quiesces(device, CM_PATIENCE_NS);
 	if (err)
 		return err == -EBUSY ? err : -EAGAIN;
-	n = take_idle(exchange, piece);
+	n = take_idle(exchange, release);
 	for (i = 0; i < n; i++) {
-		(void)cm_release_give(&piece[i]);
-		given += piece[i].size;
+		(void)cm_release_give(&release[i]);
+		given += release[i].size;
 	}
 	if (given)
 		cm_device_count(device, CM_SCALAR_exchange_bytes, (int64_t)given);

@@ -29,7 +29,7 @@ static int flush_once(struct cm_device *device, uint64_t limit_ns, uint64_t *byt
 		*bytes += cm_release_free(device);
 	/* Waits for what other threads have taken out of the tables; the reclaim lock is not
 	 * held. */
-	if (!err && !cm_pending_releases_await(&device->leaving, device->cache->ops, limit_ns))
+	if (!err && !cm_pending_releases_await(&device->releases, device->cache->ops, limit_ns))
 		err = -EBUSY;
 	return err;
 }

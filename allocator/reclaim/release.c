@@ -43,32 +43,32 @@ bool cm_release_can(const struct cm_device *device, const struct cm_segment *seg
 }
 
 void cm_release_take_locked(struct cm_device *device, uint32_t s,
-			    struct cm_pending_release *ret_piece)
+			    struct cm_pending_release *ret_release)
 {
 	const struct cm_segment *segment = &device->cache->segment[s];
 
-	*ret_piece = (struct cm_pending_release){
+	*ret_release = (struct cm_pending_release){
 		.heap = cm_segment_heap(device->cache, segment),
 		.ctx = segment->context,
 		.addr = segment->addr,
 		.size = segment->size,
 	};
-	cm_pending_release_begin_locked(&device->leaving, ret_piece);
+	cm_pending_release_begin_locked(&device->releases, ret_release);
 	cm_heap_remove_segment_locked(device->cache, s);
 }
 
-int cm_release_give(struct cm_pending_release *piece)
+int cm_release_give(struct cm_pending_release *release)
 {
-	struct cm_device *device = piece->heap->device;
-	int err = cm_release_to_driver(device, piece->ctx, piece->addr, piece->size);
+	struct cm_device *device = release->heap->device;
+	int err = cm_release_to_driver(device, release->ctx, release->addr, release->size);
 
-	cm_pending_release_end(&device->leaving, piece);
+	cm_pending_release_end(&device->releases, release);
 	return err;
 }
 
 /* Takes up to BATCH chosen segments out of the tables, from row *at on. */
 static uint32_t collect(struct cm_device *device, const struct choice *choice, uint32_t *at,
-			uint64_t found, struct cm_pending_release *piece)
+			uint64_t found, struct cm_pending_release *release)
 {
 	struct cm_cache *cache = device->cache;
 	uint32_t n = 0, end;
@@ -80,8 +80,8 @@ static uint32_t collect(struct cm_device *device, const struct choice *choice, u
 
 		if (!cm_release_can(device, segment) || !choice->wants(choice, segment))
 			continue;
-		cm_release_take_locked(device, *at, &piece[n]);
-		found += piece[n++].size;
+		cm_release_take_locked(device, *at, &release[n]);
+		found += release[n++].size;
 	}
 	cm_lock_release(&device->lock);
 	return n;
@@ -89,16 +89,16 @@ static uint32_t collect(struct cm_device *device, const struct choice *choice, u
 
 static uint64_t release_chosen(struct cm_device *device, const struct choice *choice)
 {
-	struct cm_pending_release piece[BATCH];
+	struct cm_pending_release release[BATCH];
 	uint64_t bytes = 0;
 	uint32_t at = 1, n, i;
 
-	while ((n = collect(device, choice, &at, bytes, piece)) > 0) {
+	while ((n = collect(device, choice, &at, bytes, release)) > 0) {
 		for (i = 0; i < n; i++) {
 			/* It fails only if the context is destroyed or has a sticky error: nothing
 			 * is left to do. */
-			(void)cm_release_give(&piece[i]);
-			bytes += piece[i].size;
+			(void)cm_release_give(&release[i]);
+			bytes += release[i].size;
 		}
 	}
 	return bytes;
@@ -200,23 +200,23 @@ static uint32_t find_idlest(struct cm_device *device, uint64_t most, uint64_t *r
 
 uint64_t cm_release_idlest(struct cm_device *device, uint64_t most)
 {
-	struct cm_pending_release piece = {0};
+	struct cm_pending_release release = {0};
 	uint64_t tick;
 	uint32_t s;
 
 	/* Retries if the program has allocated it meanwhile. */
-	while (!piece.size && (s = find_idlest(device, most, &tick)) != 0) {
+	while (!release.size && (s = find_idlest(device, most, &tick)) != 0) {
 		const struct cm_segment *segment = &device->cache->segment[s];
 
 		cm_lock_acquire(&device->lock);
 		if (cm_release_can(device, segment) && segment->size <= most &&
 		    idle_tick(device, segment) == tick)
-			cm_release_take_locked(device, s, &piece);
+			cm_release_take_locked(device, s, &release);
 		cm_lock_release(&device->lock);
 	}
-	if (piece.size)
-		(void)cm_release_give(&piece);
-	return piece.size;
+	if (release.size)
+		(void)cm_release_give(&release);
+	return release.size;
 }
 
 /* The reclaim lock is held. */
@@ -254,13 +254,13 @@ int cm_release_unreclaimed_segment(struct cm_device *device, uint32_t s)
 {
 	struct cm_cache *cache = device->cache;
 	const struct cm_segment *segment = &cache->segment[s];
-	struct cm_pending_release piece = {0};
+	struct cm_pending_release release = {0};
 
 	cm_lock_acquire(&device->lock);
 	if (cm_release_can(device, segment) && !cm_segment_is_recycled(cache, segment))
-		cm_release_take_locked(device, s, &piece);
+		cm_release_take_locked(device, s, &release);
 	cm_lock_release(&device->lock);
-	return piece.addr ? cm_release_give(&piece) : 0;
+	return release.addr ? cm_release_give(&release) : 0;
 }
 
 /* The average age of the large pool's wholly free segments; false if there are none. */

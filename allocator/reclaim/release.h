@@ -17,8 +17,8 @@ bool cm_release_can(const struct cm_device *device, const struct cm_segment *seg
 
 /* Takes such a segment out of the tables, until it is given to the driver, without the lock. */
 void cm_release_take_locked(struct cm_device *device, uint32_t segment,
-			    struct cm_pending_release *ret_piece);
-int cm_release_give(struct cm_pending_release *piece); /* the driver's answer */
+			    struct cm_pending_release *ret_release);
+int cm_release_give(struct cm_pending_release *release); /* the driver's answer */
 
 /* Whether a heap of the device is suspended. Takes its lock. */
 bool cm_release_has_suspended(struct cm_device *device);

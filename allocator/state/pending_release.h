@@ -35,28 +35,29 @@ struct cm_pending_releases {
 };
 
 /* The memory leaves the tables. The end of its context waits for cm_pending_release_end. */
-void cm_pending_release_begin_locked(struct cm_pending_releases *pieces,
-				     struct cm_pending_release *piece);
+void cm_pending_release_begin_locked(struct cm_pending_releases *releases,
+				     struct cm_pending_release *release);
 /* The driver has answered. Takes the lock. */
-void cm_pending_release_end(struct cm_pending_releases *pieces, struct cm_pending_release *piece);
+void cm_pending_release_end(struct cm_pending_releases *releases,
+			    struct cm_pending_release *release);
 
 /* Whether the address lies in one of them. */
-bool cm_pending_release_has_locked(const struct cm_pending_releases *pieces, uint64_t addr);
+bool cm_pending_release_has_locked(const struct cm_pending_releases *releases, uint64_t addr);
 
 /*
  * Waits, with no lock held, until no pending release contains addr, as the program's own free would
  * wait for the driver's lock. False: one still does after CM_STUCK_NS; a signal handler that
  * interrupts that very release would wait for itself.
  */
-bool cm_pending_release_await(struct cm_pending_releases *pieces, const struct cm_driver_ops *ops,
+bool cm_pending_release_await(struct cm_pending_releases *releases, const struct cm_driver_ops *ops,
 			      uint64_t addr);
 
 /* Whether any release is pending. Takes the lock. */
-bool cm_pending_releases_exist(struct cm_pending_releases *pieces);
+bool cm_pending_releases_exist(struct cm_pending_releases *releases);
 
 /* Waits, from inside the gate, until nothing is, for `limit_ns` at most. False: a capture is
  * active, and the caller outside of the gate (cm_gate_enter). */
-CM_NODISCARD bool cm_pending_releases_await(struct cm_pending_releases *pieces,
+CM_NODISCARD bool cm_pending_releases_await(struct cm_pending_releases *releases,
 					    const struct cm_driver_ops *ops, uint64_t limit_ns);
 
 #endif

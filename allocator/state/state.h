@@ -189,7 +189,7 @@ struct cm_device {
 	uint32_t index;
 	uint32_t spare_block; /* unused block rows, by link_next */
 	struct cm_ptr_map map;
-	struct cm_pending_releases leaving;
+	struct cm_pending_releases releases;
 	struct cm_pending_release exchanged[CM_EXCHANGE_MAX]; /* guarded by the reclaim lock */
 	struct cm_fence
 		probe; /* see cm_epoch_quiesces; guarded by the event lock and the reclaim lock */
@@ -220,7 +220,7 @@ struct cm_pinned {
 	struct cm_host_row *row;
 	struct cm_ring ring;   /* backed with the first block */
 	struct cm_ptr_map map; /* every row of ours by address, in use or not */
-	struct cm_pending_releases leaving;
+	struct cm_pending_releases releases;
 	bool reset; /* accumulated counters were reset: current != allocated - freed */
 
 	struct cm_batch_ring batches;

@@ -333,7 +333,7 @@ static void nobody_fails_for_pinned_memory_of_a_suspended_context(void **state)
 	}
 }
 
-static uint64_t leaving; /* the other context, 0: it is suspended */
+static uint64_t ending; /* the other context, 0: it is suspended */
 static struct cm_heap *left;
 
 static void resume_other(uint64_t ns)
@@ -353,13 +353,13 @@ static uint64_t suspend_late(void)
 {
 	struct fixture *f = napping;
 
-	if (leaving && f->driver.called[FAKE_EVENT_RECORD] &&
+	if (ending && f->driver.called[FAKE_EVENT_RECORD] &&
 	    !cm_lock_is_held(&f->cache->event_lock)) {
 		cm_cache_lock_contexts(f->cache);
-		left = cm_cache_suspend_heap(f->cache, leaving);
+		left = cm_cache_suspend_heap(f->cache, ending);
 		cm_cache_context_is_ending(f->cache);
 		cm_cache_unlock_contexts(f->cache);
-		leaving = 0;
+		ending = 0;
 	}
 	return fake_driver_ops()->now_ns();
 }
@@ -370,7 +370,7 @@ static void suspend_idle_late(struct fixture *f, struct cm_driver_ops *ops)
 	struct cm_heap *heap;
 	uint64_t addr;
 
-	leaving = fixture_add_context(f, 0, &heap);
+	ending = fixture_add_context(f, 0, &heap);
 	assert_int_equal(fixture_alloc(f, heap, 64 * MIB, &addr), 0);
 	case_put(f, addr);
 	cm_cache_poll(f->cache);
