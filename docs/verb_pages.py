@@ -66,12 +66,18 @@ def option_entries(part, verb, verbs):
         yield min(several, key=lambda each: each[0])[1]
 
 
+def own_section(text, verb):
+    """A section as the command's page has it: of several parts those whose headings name the command."""
+    parts = sections(text, '##')
+    return '\n' + '\n'.join(part.strip('\n') + '\n' for title, part in parts if verb in title.split(', ')) + '\n' if parts else text
+
+
 def verb_page(page, verb, verbs):
     parts = dict(sections(page, '#'))
     synopsis = [line for line in parts['SYNOPSIS'].splitlines() if re.match(rf'\*cudamemstat\* \[?\*{verb}\*', line)]
     told = [entry for entry in entries(parts['COMMANDS']) if re.match(rf'\*{verb}\*', entry)]
     described = [re.sub(r'^\t', '', re.sub(r'^.*\n', '', entry, count=1), flags=re.MULTILINE) for entry in told]
-    own = ''.join(f'# {title}\n{text}' for title, text in parts.items() if verb in SECTIONS.get(title, ()))
+    own = ''.join(f'# {title}\n{own_section(text, verb)}' for title, text in parts.items() if verb in SECTIONS.get(title, ()))
     general = dict(sections(parts['OPTIONS'], '##'))['General']
     return (f'cudamemstat-{verb}(1)\n\n# NAME\n\ncudamemstat-{verb} - {verbs[verb][0][0].lower()}{verbs[verb][0][1:]}\n\n'
             '# SYNOPSIS\n\n' + '\n'.join(line.removesuffix('++') for line in synopsis)

@@ -207,6 +207,7 @@ CASES = [
     ('check-pid-missing', 'check --dir {good} -p 77 --fail-on oom'),
     ('check-preset-unknown', 'check --fail-on om'),
     ('check-column-unknown', 'check --critical "ALOC > 1"'),
+    ('check-column-help', 'check -o help'),
     ('check-nothing', 'check'),
     ('check-option', 'check --nothing'),
     ('conf', 'conf --dir {good} 5000001'),
@@ -596,8 +597,15 @@ def check_narrow_terminal(tool):
     assert seen.split() == whole and max(map(len, seen.splitlines())) <= 80, seen
 
 
+COLUMN_VERBS = ('ls', 'top', 'stat', 'conf', 'check')
+
+
+def listed_columns(text):
+    return re.findall(r'^(?:[* ] )?(\S+)', text[:text.index('\n\n')], re.MULTILINE)
+
+
 def check_verb_pages(tool, manual, verbs):
-    """Each command has a page of its own, with all its options and no other's."""
+    """Each command has a page of its own, with all its options and columns, and no other's."""
     root = pathlib.Path(manual).resolve().parents[1]
     for verb in verbs:
         page = subprocess.run([sys.executable, root / 'docs/verb_pages.py', manual, root / 'tools/cudamemstat.c',
@@ -607,6 +615,11 @@ def check_verb_pages(tool, manual, verbs):
         options = page[page.index('\n# OPTIONS\n'):page.index('\n# EXIT STATUS\n')]
         told = set(re.findall(r'\*--([a-z-]+)\*', options))
         assert wanted <= told, f'not on the page of {verb}: {wanted - told}'
+        if verb in COLUMN_VERBS:
+            listed = subprocess.run([tool, verb, '-o', 'help'], stdout=subprocess.PIPE, text=True, check=True).stdout
+            columns = page[page.index('\n# COLUMNS\n'):page.index('\n# EXIT STATUS\n')]
+            told = re.findall(r'^\|[\[ ] +\*(\S+)\*', columns, re.MULTILINE)
+            assert told == listed_columns(listed), (verb, told)
         assert page.count('\n# DESCRIPTION\n\n\n') == 0, f'the page of {verb} says nothing'
         assert f"'{verb}'" in (root / 'docs/meson.build').read_text(encoding='utf-8'), f'no page of {verb} is made'
 
@@ -620,9 +633,8 @@ def check_manual(tool, manual):
     words = {f'*{verb}*' for verb in verbs}
     for verb in verbs:
         words |= {f'*{name}*' for name in re.findall(r'--[a-z-]+', ask(verb, '--help'))}
-    for verb in ('ls', 'stat', 'conf', 'check'):
-        words |= {f'*{name}*' for name in re.findall(r'^[* ] (\S+)', ask(verb, '-o', 'help'),
-                                                     re.MULTILINE)}
+    for verb in COLUMN_VERBS:
+        words |= {f'*{name}*' for name in listed_columns(ask(verb, '-o', 'help'))}
     assert len(verbs) >= 9 and '*--json*' in words and '*FRAG%*' in words, words
     missing = sorted(word for word in words if word not in page)
     assert not missing, f'not in the manual page: {missing}'

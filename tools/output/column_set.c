@@ -10,10 +10,26 @@
 
 #define NAME_BYTES 64
 
+/* Columns without keys are never printed: conditions alone name them. */
+static void list_for_conditions(const struct cm_column_set *column_set)
+{
+	size_t i;
+
+	for (i = 0; i < column_set->count; i++)
+		cm_line(stdout, "            ", "%-11s %s", column_set->columns[i].name,
+			column_set->columns[i].help);
+	(void)putchar('\n');
+	cm_line(stdout, "", "Conditions may name these columns.");
+}
+
 void cm_column_set_list(const struct cm_column_set *column_set)
 {
 	size_t i;
 
+	if (!*column_set->columns[0].key) {
+		list_for_conditions(column_set);
+		return;
+	}
 	for (i = 0; i < column_set->count; i++)
 		cm_line(stdout, "             ", "%c %-10s %-24s %s",
 			column_set->columns[i].usual ? '*' : ' ', column_set->columns[i].name,

@@ -13,8 +13,8 @@
 
 struct cm_column {
 	const char *name;
-	const char *key;
-	unsigned usual; /* 0: printed only with -o; else printed without, see cm_emit_open() */
+	const char *key; /* "": not printed, only named in conditions */
+	unsigned usual;  /* 0: printed only with -o; else printed without, see cm_emit_open() */
 	enum {
 		CM_ALIGN_LEFT,
 		CM_ALIGN_RIGHT,

@@ -32,7 +32,7 @@ enum column {
 
 static const struct cm_column columns[COLUMN_COUNT] = {
 #define CM_COLUMN(ID, name, ALIGN, help) \
-	[COLUMN_##ID] = {name, "", true, CM_ALIGN_##ALIGN, 0, help, NULL, NULL},
+	[COLUMN_##ID] = {name, "", 0, CM_ALIGN_##ALIGN, 0, help, NULL, NULL},
 #include "tools/verbs/check_columns.def"
 };
 
