@@ -59,8 +59,8 @@ CUDAMEM_API size_t cudamem_host_memory_stats_json(char *text, size_t bytes);
 CUDAMEM_API uint64_t cudamem_memory_allocated(int device);
 CUDAMEM_API uint64_t cudamem_max_memory_allocated(int device);
 
-/* Bytes reserved from the driver, in use or cached: now, and at most since the start or the last
- * reset. */
+/* Bytes reserved from the driver, allocated or cached: now, and at most since the start or the
+ * last reset. */
 CUDAMEM_API uint64_t cudamem_memory_reserved(int device);
 CUDAMEM_API uint64_t cudamem_max_memory_reserved(int device);
 

@@ -31,7 +31,7 @@ struct cm_demo_heap {
 	struct cm_intern_table texts, stacks;
 	uint32_t blocks; /* rows of the tables that were ever used */
 	uint32_t segments;
-	uint32_t spare_blocks[CM_DEMO_BLOCKS]; /* of these, those not in use */
+	uint32_t spare_blocks[CM_DEMO_BLOCKS]; /* of these, the free ones */
 	uint32_t spare_count;
 	uint64_t next_addr; /* of the next segment */
 };
@@ -60,7 +60,7 @@ uint32_t cm_demo_heap_alloc(struct cm_demo_heap *heap, int64_t bytes, uint32_t s
 void cm_demo_heap_free(struct cm_demo_heap *heap, uint32_t block);
 /* The work before the frees has ended: pending blocks are ready. */
 void cm_demo_heap_poll(struct cm_demo_heap *heap);
-/* Returns the segments without a block in use. Bytes returned. */
+/* Returns the segments without a live block. Bytes returned. */
 int64_t cm_demo_heap_trim(struct cm_demo_heap *heap);
 /* Counts requests whose memory was freed since; no block changes. */
 void cm_demo_heap_count_traffic(struct cm_demo_heap *heap, int64_t requests);

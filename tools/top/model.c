@@ -328,7 +328,7 @@ static void add_sums(struct cm_top_gpu *gpu, const struct cm_top_row *row)
 
 /*
  * The driver's answer is older than the sums. If the two contradict each other, the sums count and
- * less is free. What is neither free nor ours is in use by others.
+ * less is free. What is neither free nor ours is held by others.
  */
 static void balance(struct cm_top_gpu *gpu)
 {
