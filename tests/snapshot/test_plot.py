@@ -447,7 +447,7 @@ def the_summary_has_the_figures_of_report(kit_):
         text = browser.text('#summary').replace('\u202f', '')
         for name in ('allocated', 'requested', 'rounding', 'pending_free', 'fragmented', 'releasable', 'reserved'):
             assert browser.evaluate(f'world.device.figures.{name}') == report[f'{name}_bytes'], name
-        for piece in ('allocated', 'requested by the program 44.6 MiB', '38.6 MiB', '83.4 MiB in 7 holes', '44.8 MiB by 3 stacks',
+        for piece in ('allocated', 'of active blocks 44.6 MiB were requested', '38.6 MiB', '83.4 MiB in 7 holes', '44.8 MiB by 3 stacks',
                       '22 allocations, 12 frees', 'out of memory', '90.0 GiB', 'largest request'):
             assert piece in text, (piece, text)
         browser.evaluate('[...document.querySelectorAll("#summary .row")].find(r => r.innerText.startsWith("out of memory")).click()')

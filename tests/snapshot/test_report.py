@@ -48,6 +48,9 @@ def stacks_add_up_to_what_is_in_use(kit_):
 
 def the_text_says_who_and_why(kit_):
     text = kit_.ok('report', kit_.saved).decode()
+    # More is requested than allocated: pending blocks are active, too.
+    for name, mib in (('allocated', LIVE / MIB), ('requested, of active blocks', LIVE / MIB + 6)):
+        assert re.search(rf'^  {name} +{mib:.2f} MiB', text, re.MULTILINE), (name, mib, text)
     for pattern in (r'allocated\s+38\.57 MiB\s+30\.1%', r'38\.00 MiB\s+4 blocks\s+train_step train\.py:31 \(load_weights\)',
                     r'6\.00 MiB\s+1 block\s+train_step train\.py:31 \(inlined_get\)',
                     r'90\.00 GiB\s+requested, 3\.00 GiB free.*\n.* at train_step train\.py:31 \(fail_for_memory\)',

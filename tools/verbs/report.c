@@ -50,8 +50,8 @@ static void print_budget(const struct cm_snap_device *device, const struct cm_fi
 	}
 	print_size("reserved from the driver", whole, 0);
 	(void)putchar('\n');
-	print_size("requested by the program", figures->requested, 0);
-	print_size("rounding of block sizes", figures->rounding, 0);
+	print_size("requested, of active blocks", figures->requested, 0);
+	print_size("rounding, of active blocks", figures->rounding, 0);
 	print_size("largest free block", figures->largest_free, 0);
 	if (device->row && !device->outside)
 		print_size("peak allocated",

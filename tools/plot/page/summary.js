@@ -48,7 +48,7 @@ class SummaryView extends View {
       title: `${name}: ${formatBytes(bytes)}`, style: `background:${color};width:${f.reserved ? 100 * bytes / f.reserved : 0}%` }))),
     ...parts.map((part) => row(...part)), row("reserved from the driver", f.reserved),
     element("p", { class: "count" }, `${formatNumber(f.blocks, "block")} in ${formatNumber(f.segments, "segment")}; ` +
-      `requested by the program ${formatBytes(f.requested)}, rounding ${formatBytes(f.rounding)}` +
+      `of active blocks ${formatBytes(f.requested)} were requested, ${formatBytes(f.rounding)} are rounding` +
       (free ? `; largest free block ${formatBytes(f.largest_free)}` : "") +
       (this.device.capacity ? `; capacity of the device ${formatBytes(this.device.capacity)}` : "") +
       (this.device.limit ? `; limit ${formatBytes(this.device.limit)}` : ""))];
