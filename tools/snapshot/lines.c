@@ -230,12 +230,12 @@ static size_t put_piece(FILE *file, const char *piece, size_t length, size_t roo
 void cm_line_print(FILE *file, size_t used, const char *text, bool full)
 {
 	const size_t width = cm_line_width(file), between = strlen(BETWEEN);
-	size_t room = width > used + 20 ? width - used : 20, left = room, length;
+	const size_t line = width > used + 20 ? width - used : 20; /* behind the indentation */
+	const size_t room = full ? SIZE_MAX : line;                /* of a frame */
+	size_t left = line, length;
 	const char *next;
 	bool first = true;
 
-	if (full)
-		room = SIZE_MAX;
 	for (; text; text = next, first = false) {
 		next = strstr(text, BETWEEN);
 		length = next ? (size_t)(next - text) : strlen(text);
@@ -247,7 +247,7 @@ void cm_line_print(FILE *file, size_t used, const char *text, bool full)
 		}
 		if (!first) {
 			(void)fprintf(file, "\n%*s%s", (int)used, "", &BETWEEN[1]);
-			left = (full ? width : room) - (between - 1);
+			left = line - (between - 1);
 		}
 		length = put_piece(file, text, length, first || full ? room : left);
 		left = length < left ? left - length : 0;

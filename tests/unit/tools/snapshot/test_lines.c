@@ -119,6 +119,12 @@ static void lines_break_between_frames(void **state)
 			    "                                                  < b\n");
 	assert_string_equal(print(50, "a::very::long::name::that::ends.c:1", true),
 			    "a::very::long::name::that::ends.c:1\n");
+	/* The third frame fits behind the second in 80 columns, but not behind the 50. */
+	assert_string_equal(
+		print(50, "a.c:1 < sixteen_letters_x b.c:2 < c.c:3", true),
+		"a.c:1\n"
+		"                                                  < sixteen_letters_x b.c:2\n"
+		"                                                  < c.c:3\n");
 }
 
 int main(void)
