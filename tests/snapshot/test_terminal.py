@@ -83,7 +83,8 @@ def of_a_process(kit_, folder, pid):
     return [(tool, 'ls', *where), (tool, 'ls', *where, '-b'), (tool, 'stat', *where, '-p', pid), (tool, 'conf', *where, pid),
             *((tool, verb, *where, *more, pid) for verb, *more in (
                 ('show',), ('show', '-b'), ('show', '--map'), ('memory-stats',), ('memory-stats', '--host'),
-                ('history', 'status'), ('report',), ('report', '--graph'), ('report', '--by', 'stack'), ('report', '-b'),
+                ('history', 'status'), ('report',), ('report', '--graph'), ('report', '--graph', '-b'), ('report', '--by', 'stack'),
+                ('report', '--last', '20', '--min-size', '1M', '--top', '2'), ('report', '-b'),
                 ('snapshot', '-f', '-O', 'saved.cudamem'))),
             (tool, 'top', '-b', '-n', '1', *where), (tool, 'ls', '-o', 'help'), (tool, 'diff', kit_.saved, 'saved.cudamem'),
             (tool, 'plot', 'saved.cudamem', '-f', '-O', 'page.html'), (tool, 'doctor', '-v')]
@@ -126,6 +127,11 @@ def the_end_of_a_run_fits(kit_):
     run = (kit_.tool, 'run', '--library', LIBRARY)
     keep_within(kit_, [(*run, '--report', '--', PROGRAM, 'plain'), (*run, '--leaks', '--', PROGRAM, 'leak', '20'),
                        (*run, '--save-peak', './peak.cudamem', '--', PROGRAM, 'spike')])
+
+
+def complaints_fit(kit_):
+    keep_within(kit_, [(kit_.tool, 'report', 'nobody-has-this-in-a-command-line'), (kit_.tool, 'lss'),
+                       (kit_.tool, 'ls', '--reserve'), (kit_.tool, 'report', '--since', 'soon', kit_.saved)])
 
 
 def help_fits(kit_):
@@ -213,5 +219,5 @@ def sizes_are_exact_with_b(kit_):
 
 if __name__ == '__main__':
     sys.exit(kit.with_kit([a_running_process_fits, a_stopped_process_fits, a_killed_process_fits, the_end_of_a_run_fits,
-                           help_fits, columns_are_left_out_by_worth, the_commands_agree, cards_are_told_apart,
+                           complaints_fit, help_fits, columns_are_left_out_by_worth, the_commands_agree, cards_are_told_apart,
                            sizes_are_exact_with_b]))

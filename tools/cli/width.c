@@ -112,10 +112,17 @@ __attribute__((format(printf, 5, 0))) static void put_formatted(FILE *file, size
 								const char *before,
 								const char *format, va_list args)
 {
-	char *text = NULL, *line = NULL;
+	char *text, *line;
 
-	if (vasprintf(&text, format, args) >= 0 && asprintf(&line, "%s%s", before, text) >= 0)
+	/* If they fail, what they leave in the pointer is undefined. */
+	if (vasprintf(&text, format, args) < 0)
+		text = NULL;
+	if (!text || asprintf(&line, "%s%s", before, text) < 0)
+		line = NULL;
+	if (line)
 		put_wrapped(file, width, next, line);
+	else
+		(void)fprintf(file, "%s%s\n", before, text ? text : format);
 	free(text);
 	free(line);
 }
@@ -135,6 +142,12 @@ void cm_line(FILE *file, const char *next, const char *format, ...)
 	va_start(args, format);
 	put_formatted(file, breaking_width(file), next, "", format, args);
 	va_end(args);
+}
+
+void cm_line_behind(FILE *file, const char *next, const char *before, const char *format,
+		    va_list args)
+{
+	put_formatted(file, breaking_width(file), next, before, format, args);
 }
 
 void cm_line_of(FILE *file, long pid, int indent, const char *format, ...)

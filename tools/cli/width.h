@@ -6,6 +6,7 @@
 #ifndef CM_TOOLS_CLI_WIDTH_H
 #define CM_TOOLS_CLI_WIDTH_H
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -27,7 +28,10 @@ char *cm_text_wrap(const char *text, size_t width);
  */
 void cm_line(FILE *file, const char *next, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
-/* The same, but broken at column 80 if the file is no terminal. */
+/* The same, of `before` and the text. */
+void cm_line_behind(FILE *file, const char *next, const char *before, const char *format,
+		    va_list args) __attribute__((format(printf, 4, 0)));
+/* The same as cm_line, but broken at column 80 if the file is no terminal. */
 void cm_paragraph(FILE *file, const char *next, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 

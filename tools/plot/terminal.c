@@ -10,8 +10,13 @@
 #include "tools/snapshot/lines.h"
 
 #define LINES 12
-#define LEFT  14 /* before the picture: a blank, a size, a blank, the axis */
 #define MOST  26 /* letters */
+
+/* The columns before the picture: two blanks, a size, a blank, the axis. */
+static int left_columns(void)
+{
+	return 2 + cm_size_width() + 2;
+}
 
 /* The band at so many bytes in a column; the number of bands: none. */
 static size_t band_at(const struct cm_curve *curve, size_t column, double bytes)
@@ -45,7 +50,7 @@ static void draw_line(const struct cm_curve *curve, size_t line, bool ascii, FIL
 	}
 	text[end] = '\0';
 	/* The first line is named after its upper edge. */
-	(void)fprintf(file, "  %10s %s%s\n",
+	(void)fprintf(file, "  %*s %s%s\n", cm_size_width(),
 		      line == LINES - 1       ? cm_size_format((int64_t)curve->most).text
 		      : line == LINES / 2 - 1 ? cm_size_format((int64_t)(curve->most / 2)).text
 					      : "",
@@ -58,7 +63,7 @@ static void draw_axis(const struct cm_curve *curve, bool ascii, FILE *file)
 	char end[32];
 	size_t c;
 
-	(void)fprintf(file, "  %10s %s", "0 B", ascii ? "+" : "\xe2\x94\x94");
+	(void)fprintf(file, "  %*s %s", cm_size_width(), "0 B", ascii ? "+" : "\xe2\x94\x94");
 	for (c = 0; c < curve->columns; c++)
 		(void)fputs(ascii ? "-" : "\xe2\x94\x80", file);
 	(void)snprintf(end, sizeof(end),
@@ -68,7 +73,7 @@ static void draw_axis(const struct cm_curve *curve, bool ascii, FILE *file)
 		       seconds < 1e-3 ? seconds * 1e6
 		       : seconds < 1  ? seconds * 1e3
 				      : seconds);
-	(void)fprintf(file, "\n%*s0%*s\n", LEFT, "", (int)curve->columns - 1, end);
+	(void)fprintf(file, "\n%*s0%*s\n", left_columns(), "", (int)curve->columns - 1, end);
 }
 
 static void draw_legend(const struct cm_curve *curve, FILE *file)
@@ -79,7 +84,7 @@ static void draw_legend(const struct cm_curve *curve, FILE *file)
 	for (b = 0; b < curve->bands; b++) {
 		if (b + 1 == curve->bands && !curve->others)
 			continue;
-		used = fprintf(file, "  %c %10s  ", letter_of(curve, b),
+		used = fprintf(file, "  %c %*s  ", letter_of(curve, b), cm_size_width() - 1,
 			       cm_size_format((int64_t)curve->band[b].peak_bytes).text);
 		cm_line_print(file, used > 0 ? (size_t)used : 0, curve->band[b].name, false);
 	}
@@ -88,13 +93,14 @@ static void draw_legend(const struct cm_curve *curve, FILE *file)
 int cm_terminal_draw(const struct cm_history *history, size_t width, size_t rows, bool ascii,
 		     FILE *file)
 {
+	const size_t left = (size_t)left_columns();
 	struct cm_curve *curve;
 	int err;
 
 	if (!history->events)
 		return 0;
 	ascii = ascii || strcmp(nl_langinfo(CODESET), "UTF-8");
-	width = width < LEFT + 16 ? 16 : width > 400 ? 400 : width - LEFT;
+	width = width < left + 16 ? 16 : width > 400 ? 400 : width - left;
 	err = cm_curve_create(history, width, rows < MOST ? rows : MOST, &curve);
 	if (err)
 		return err;
