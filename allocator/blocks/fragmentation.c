@@ -118,7 +118,7 @@ static bool spares_pages(struct cm_heap *heap, const struct cm_block *block, uin
 	       cm_fragmentation_packs_pages_locked(heap);
 }
 
-/* What blocks in use pin: the free pieces of their segments. */
+/* What blocks in use pin: the free blocks of their segments. */
 static uint64_t pinned_bytes(const struct cm_heap *heap)
 {
 	return (uint64_t)cm_stat_current(heap->device->row, CM_STAT_INACTIVE_SPLIT_BYTES);

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * How memory is laid out when a card fills up. A segment that is wholly free can return to the
- * driver in exchange for another one. Once a piece of it is in use, that piece pins the rest, which
- * then serves small requests alone. So a cut may pin no more than a share of what the card has
- * above the program's peak. The share is small at first, and grows the longer the program goes on
- * without reserving more. If a cut would pin more, the request gets a segment of its own, and idle
- * ones return for it (exchange.h). If segments for several blocks would pin much, they are as large
- * as some number of these blocks.
+ * driver in exchange for another one. Once a block of it is in use, that block pins the rest, which
+ * then serves only small requests. So a split may pin at most a share of what the card has above
+ * the program's peak. The share is small at first, and grows while the program goes on without
+ * reserving more. If a split would pin more, the request gets a segment of its own, and idle
+ * segments return for it (exchange.h). A segment for several blocks that would pin much is made as
+ * large as a whole number of these blocks.
  *
- * On pages, free ones stay where they are until the card fills up: a page that is taken away is
- * soon wanted back. Then they are moved to where pages are missing, and a block is spared if the
- * request would touch more whole pages of it than it has to. The request gets another block, or a
- * place for which pages are moved, and shares a page with blocks in use.
+ * With pages, free pages stay where they are until the card fills up, since a page that is moved is
+ * soon needed again in its old place. Then they are moved to where pages are missing, and a block
+ * is spared if the request would touch more whole pages of it than necessary. The request gets
+ * another block, or a place for which pages are moved, and shares a page with blocks in use.
  *
- * A program that repeats its steps would move pages for ever. So the number of moves for what is
- * spared is limited, until the program has more in use than ever before.
+ * A program that repeats its steps would move pages for ever. So the number of moves for spared
+ * blocks is limited, until the program has more in use than ever before.
  *
  * The device's lock is held for all of it. Nothing here calls the driver.
  */
@@ -29,15 +29,15 @@
 
 struct cm_heap;
 
-/* A segment of the heap, or pages of one, were added or returned: sets heap->card_fills_up, without
- * which nothing is spared, and informs poll_policy.h. */
+/* A segment of the heap, or pages of one, were added or returned: sets heap->card_fills_up and
+ * informs poll_policy.h. Only heaps with card_fills_up spare blocks. */
 void cm_fragmentation_note_reserved_locked(struct cm_heap *heap);
 
 /* The driver refused `bytes`: the card is as large as what was reserved plus these. */
 void cm_fragmentation_note_refusal_locked(struct cm_heap *heap, uint64_t bytes);
 
-/* Called if the card fills up and the device keeps up: whether the driver is asked, for freed
- * memory or a segment, before `size` bytes are cut off a free block of the large pool. */
+/* Called if the card fills up and the device keeps up: whether to poll, or to get a segment,
+ * before `size` bytes are split off a free block of the large pool. */
 CM_COLD bool cm_fragmentation_should_poll_locked(struct cm_heap *heap, const struct cm_block *block,
 						 uint64_t size);
 
@@ -47,7 +47,7 @@ uint32_t cm_fragmentation_find_locked(struct cm_heap *heap, uint64_t size);
 /* Whether `bytes` of missing pages are taken from free blocks before new ones are made. */
 bool cm_fragmentation_moves_pages_locked(const struct cm_heap *heap, uint64_t bytes);
 
-/* Pages were moved for a request, as a block was spared. */
+/* Pages were moved for a request because a block was spared. */
 void cm_fragmentation_note_move_locked(struct cm_heap *heap);
 
 /* Whether large requests of a heap on pages are placed so that they touch the fewest whole
@@ -58,7 +58,8 @@ bool cm_fragmentation_packs_pages_locked(struct cm_heap *heap);
  * and at most so many; 0: none. Spared blocks count, too. */
 uint32_t cm_fragmentation_find_reserved_locked(struct cm_heap *heap, uint64_t size, uint64_t most);
 
-/* Spares no segment until more is in use than now: the request shall not wait for the device. */
+/* Spares no segment until more is in use than now, so that the request does not wait for the
+ * device. */
 void cm_fragmentation_stop_locked(struct cm_heap *heap);
 
 /* The size of the segment that a miss of a rounded size requests from the driver, in place of

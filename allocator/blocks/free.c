@@ -16,9 +16,9 @@ CM_ALWAYS_INLINE void absorb(struct cm_device *device, struct cm_block *table, u
 	cm_rows_give_block(device, right);
 }
 
-/* Joins a block with its free neighbours, whose rows become spare, behind `gone` blocks that became
- * part of it; what it did to the number of free pieces and their bytes. Returns the row of the
- * whole. */
+/* Merges a block with adjacent free blocks, whose rows become unused, after `gone` blocks became
+ * part of it. Tells how the number of free blocks and their bytes changed. Returns the row of
+ * the whole. */
 CM_ALWAYS_INLINE uint32_t join(struct cm_heap *heap, struct cm_bins *bins, bool recycled,
 			       uint32_t index, uint32_t gone, int64_t *ret_count,
 			       int64_t *ret_bytes)
@@ -70,7 +70,7 @@ CM_ALWAYS_INLINE void note_ready(struct cm_heap *heap, const struct cm_block *bl
 			      block->free_stack, tick, block->addr, block->requested);
 }
 
-/* Whether the next block of the list is a neighbour of the first one. */
+/* Whether the next block of the list is adjacent to the first one. */
 CM_ALWAYS_INLINE bool begins_run(const struct cm_block *block)
 {
 	const uint32_t next = block->link_next;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What becomes of a block that the program frees: it waits in the open epoch. When that is ready,
- * the block merges with its free neighbours and enters the bins. What every free does is inline.
+ * Frees blocks: a block that the program frees waits in the open epoch. When the epoch is ready,
+ * the block merges with adjacent free blocks and enters the bins. What every free does is inline.
  *
- * Functions here never call the driver; those named *_locked want the device's lock held.
+ * No function calls the driver. For *_locked the caller holds the device's lock.
  */
 #ifndef CM_ALLOCATOR_BLOCKS_FREE_H
 #define CM_ALLOCATOR_BLOCKS_FREE_H
@@ -120,7 +120,7 @@ CM_ALWAYS_INLINE bool cm_free_usual(struct cm_heap *heap, uint32_t self, uint64_
 /*
  * Frees the block in use that starts at the address, if there is one; takes the device's lock. It
  * becomes PENDING and joins the open epoch; or FREE at once, if its segment is not recycled and the
- * driver waits for the device before it frees that.
+ * driver will wait for the device when it frees the segment.
  */
 struct cm_freed cm_device_free(struct cm_device *device, uint64_t addr);
 
@@ -128,9 +128,9 @@ struct cm_freed cm_device_free(struct cm_device *device, uint64_t addr);
 bool cm_heap_free_locked(struct cm_heap *heap, uint32_t block);
 
 /*
- * Blocks of an epoch become FREE, merge with their neighbours and go to the bins: CM_RETIRE_SLICE
- * of them, which takes some 10 us. False: more are left, so call it again. Other threads may take
- * the lock in between.
+ * CM_RETIRE_SLICE blocks of an epoch become FREE, merge with adjacent free blocks and enter the
+ * bins, in some 10 us. False: more are left, so call it again. Other threads may take the lock in
+ * between.
  */
 #define CM_RETIRE_SLICE 64u
 CM_NODISCARD bool cm_heap_retire_locked(struct cm_heap *heap, struct cm_batch *epoch);

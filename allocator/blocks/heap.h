@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Ready blocks for the slow path; adds segments and removes them. Functions here never call the
- * driver; those named *_locked want the device's lock held.
+ * Ready blocks for the slow path; adds segments and removes them. No function calls the driver. For
+ * *_locked the caller holds the device's lock.
  */
 #ifndef CM_ALLOCATOR_BLOCKS_HEAP_H
 #define CM_ALLOCATOR_BLOCKS_HEAP_H

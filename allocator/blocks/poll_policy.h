@@ -3,11 +3,11 @@
  * When to poll for freed memory although a ready block would serve.
  *
  * An event and its query, or the barrier, are two driver calls, however much memory they make
- * ready. So freed memory is gathered into batches, each a share of what is reserved. The next
- * request polls for a batch that is complete, whatever its own size.
+ * ready. So freed memory is gathered into batches, each a share of what is reserved. Once a batch
+ * is complete, the next request of any size polls for it.
  *
  * Less than a batch is polled for only if a large block would be split while a pending one would
- * fit: pending blocks cannot merge with their neighbours, and a large block that was split is
+ * fit: pending blocks cannot merge with adjacent blocks, and a large block that was split is
  * missing later. That helps while the program's memory takes its shape. Once memory was freed and
  * allocated many times without more being reserved, the next batch is early enough, unless the
  * split is a large one.
@@ -22,18 +22,18 @@
 
 #include "allocator/state/state.h"
 
-/* If the device lags, this many requests of the large pool pass before the next poll on behalf of a
- * large block. */
+/* If the device lags, this many requests of the large pool come between two polls for the sake
+ * of a large block. */
 #define CM_POLL_PAUSE 32
 
 /* Memory of the device was reserved or returned. */
 void cm_poll_policy_note_reserved_locked(struct cm_device *device);
 
 /*
- * Whether to poll now for pending memory, so that a request finds it ready; if so, that is noted.
- * False: the last polls were only a few requests apart, again and again, and the program is small
- * for the card. Then more of its memory may stay pending, and a new segment serves:
- * cm_poll_policy_gather_locked, once the driver has told what is free on the card.
+ * Whether to poll now for pending memory, so that a request finds it ready; if so, the poll is
+ * counted. False: the last polls were only a few requests apart, several times, and the program is
+ * small for the card. Then more of its memory may stay pending, and a new segment serves the
+ * request: cm_poll_policy_gather_locked, after the driver reported how much of the card is free.
  */
 bool cm_poll_policy_asks_locked(struct cm_heap *heap);
 /* False: there is no room for such a segment, so poll. `free_bytes` is 0 if no more memory may stay
@@ -57,8 +57,8 @@ static inline void cm_poll_policy_pause_locked(struct cm_heap *heap)
 CM_COLD bool cm_poll_policy_before_cut_locked(const struct cm_heap *heap, uint64_t size,
 					      uint64_t most);
 
-/* Whether a block of `least` to `most` bytes is pending and was not polled for, or there are too
- * many to look at. */
+/* Whether a block of `least` to `most` bytes is pending and was not polled for, or too many are
+ * pending to check each. */
 bool cm_poll_policy_has_pending_between_locked(const struct cm_heap *heap, uint64_t least,
 					       uint64_t most);
 

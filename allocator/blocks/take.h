@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The one place that allocates a ready block: the smallest that fits leaves its bin, is split if
- * the rest is of use, and enters the pointer map and the counters. Inline, since every request runs
- * through here: each pool and each kind of search gets code of its own, with constants.
+ * Allocates a ready block: the smallest that fits leaves its bin, is split if the remainder is
+ * useful, and enters the pointer map and the counters. Inline, since every request runs this code:
+ * each pool and each kind of search gets a copy with constants.
  *
  * The device's lock is held. Nothing here calls the driver.
  */
@@ -29,8 +29,8 @@ CM_ALWAYS_INLINE bool cm_take_remainder_serves(enum cm_pool pool, uint64_t rest)
 	return pool == CM_POOL_SMALL ? rest >= CM_GRAIN : rest > CM_SMALL_MAX;
 }
 
-/* Most processes have configured nothing: then a block that is large enough fits, and no look at
- * its segment is needed. */
+/* Most processes configure nothing: then a block that is large enough fits, and its segment need
+ * not be read. */
 CM_ALWAYS_INLINE bool cm_take_fits(const struct cm_cache *cache, const struct cm_block *block,
 				   uint64_t size)
 {
@@ -76,7 +76,8 @@ CM_ALWAYS_INLINE uint32_t cm_take_split(struct cm_heap *heap, struct cm_bins *bi
 	return rest;
 }
 
-/* What an allocation changes in the free pieces of segments in use (PyTorch's inactive_split). */
+/* How an allocation changes the counters of free blocks of segments in use (PyTorch's
+ * inactive_split). */
 CM_ALWAYS_INLINE void cm_take_count_split(struct cm_device_row *row, enum cm_pool pool,
 					  bool was_split, bool rest, uint64_t size,
 					  uint64_t rest_size)
@@ -105,7 +106,7 @@ CM_ALWAYS_INLINE void cm_take_allocate(struct cm_heap *heap, enum cm_pool pool, 
 	uint64_t tick = usual ? cm_tick() : cm_cache_tick(cache), remainder = block->size - size;
 	uint32_t rest = 0;
 
-	/* For the free, which reads in the segment whose memory it is. */
+	/* For the later free, which reads the segment's row. */
 	__builtin_prefetch(&cache->segment[block->segment]);
 	if (worth_splitting)
 		rest = cm_take_split(heap, &heap->bins[pool], index, size);
@@ -128,8 +129,8 @@ CM_ALWAYS_INLINE void cm_take_allocate(struct cm_heap *heap, enum cm_pool pool, 
 	cm_counters_end(row);
 }
 
-/* Whether a batch is complete; if a poll found it not ready, whether another one has come. With an
- * old driver the host can only wait, which a request never does that a ready block serves. */
+/* Whether a batch is complete, or another one since a poll found nothing ready. With an old
+ * driver the host would have to wait, which a hit never does. */
 CM_ALWAYS_INLINE bool cm_take_batch_waits(const struct cm_heap *heap)
 {
 	return CM_UNLIKELY(heap->row->pending_bytes >=

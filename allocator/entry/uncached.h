@@ -20,13 +20,13 @@
 
 void cm_uncached_fini(struct cm_uncached *uncached);
 
-/* New memory, under a name that nothing else has now. A name of 0 is not counted. If a suspended
- * context had its address, waits as cm_cache_await_place. What was taken from the limit and is not
- * counted here is given back to it. */
+/* Adds new memory, under a name that nothing else has now. A name of 0 is not counted. If a
+ * suspended context had its address, waits as cm_cache_await_place. Bytes that were taken from
+ * the limit but are not counted here return to the limit. */
 void cm_uncached_add(struct cm_cache *cache, enum cm_uncached_name name, uint64_t key,
 		     const struct cm_uncached_memory *memory);
 
-/* The program has got the handle once more, and will release it once more. */
+/* The program got the handle once more, and will release it once more. */
 void cm_uncached_retain(struct cm_cache *cache, uint64_t handle);
 
 /* Addresses are mapped to the memory of a handle, which stays until they are unmapped. */
@@ -43,8 +43,8 @@ void cm_uncached_drop(struct cm_cache *cache, uint32_t taken);
 /* The driver has refused. */
 void cm_uncached_put_back(struct cm_cache *cache, uint32_t taken);
 
-/* The context is gone, and its memory with it. 0, which a program may try to destroy: nothing
- * happens. */
+/* The context is gone, and its memory with it. Does nothing for 0, which a program may try to
+ * destroy. */
 void cm_uncached_forget_context(struct cm_cache *cache, uint64_t ctx);
 
 #endif

@@ -42,14 +42,14 @@ enum cm_oom_verdict {
 enum cm_oom_verdict cm_oom_judge(const struct cm_oom_figures *figures);
 
 int64_t cm_oom_cached(const struct cm_oom_figures *figures);
-/* What none of the above has: contexts, libraries, the driver, and processes without the
+/* Bytes that none of the above holds: contexts, libraries, the driver, and processes without the
  * library. */
 int64_t cm_oom_outside(const struct cm_oom_figures *figures);
 /* The least that other processes have: what is known of peers, and the part of the rest that cannot
  * be this process's own. */
 int64_t cm_oom_others(const struct cm_oom_figures *figures);
 
-/* What could have been different. */
+/* A change of circumstances under which the request might have fitted. */
 enum cm_oom_remedy {
 	CM_OOM_WITHOUT_LIMIT, /* no limit on this process */
 	CM_OOM_ONE_SEGMENT,   /* what is free and cached, in one piece */
@@ -58,11 +58,11 @@ enum cm_oom_remedy {
 	CM_OOM_REMEDY_COUNT
 };
 
-/* Whether the request would have fitted then; *ret_bytes: how much it would have had. */
+/* Whether the request would have fitted then; *ret_bytes: how much would have been available. */
 bool cm_oom_would_fit(const struct cm_oom_figures *figures, enum cm_oom_remedy remedy,
 		      int64_t *ret_bytes);
-/* How much less the program would have had to hold, with everything else as it was; 0: the amount
- * was not the problem. */
+/* How much less the program would have had to hold for the request to fit; 0: the amount was not
+ * the problem. */
 int64_t cm_oom_excess(const struct cm_oom_figures *figures);
 
 /*

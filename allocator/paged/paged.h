@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The page-backed heap (expandable_segments): one reserved range of addresses for each pool of a
- * context, and pages of the card only where it holds blocks. A request that no ready block serves
- * is placed where the fewest pages are missing, and the driver is asked for them. On a card that
- * fills up it goes where it takes up the fewest (fragmentation.h), and pages that lie wholly in
- * free blocks are taken from there before the driver is asked for new ones.
+ * context, with pages mapped only where it has blocks. A request that no ready block serves is
+ * placed where the fewest pages are missing, and the driver creates them. On a card that fills up
+ * it is placed where it occupies the fewest pages (fragmentation.h). Then pages that lie wholly in
+ * free blocks are moved there first, and the driver creates only the rest.
  *
- * A page is taken away only when no work that was submitted before can still touch it: its block is
- * free, so its epoch is ready, even if it is not recycled; and the last ordered barrier has been
- * passed. Nothing here waits for the device.
+ * A page is moved or returned only if no submitted work can still touch it: its block is free, so
+ * its epoch is ready (even if it is not recycled), and the last ordered barrier has been passed.
+ * Nothing here waits for the device.
  *
  * One thread of a device at a time moves pages (cm_device.paging); that lock is taken after the
  * reclaim lock and before the cache's event lock and the device's lock, and held while the driver
@@ -34,13 +34,13 @@ int cm_paged_alloc(struct cm_heap *heap, uint64_t ctx, uint64_t size, uint64_t b
  * Returns the bytes. */
 uint64_t cm_paged_release(struct cm_device *device);
 
-/* The same of wholly free runs that are not recycled alone. */
+/* The same, but only of wholly free runs that are not recycled. */
 uint64_t cm_paged_release_unreclaimed(struct cm_device *device);
 
 /*
- * A row of pages that lie wholly in free blocks and were last used at the same moment. A part of a
- * free block that is used and freed again merges with the rest, so the block's own tick says
- * little: pages have ticks of their own.
+ * Contiguous pages that lie wholly in free blocks and were last used at the same moment. Pages have
+ * ticks of their own, since a free block's tick says little: a part of it may have been used and
+ * freed again, and have merged with the rest.
  */
 struct cm_paged_idle {
 	struct cm_heap *heap;
@@ -58,15 +58,15 @@ void cm_paged_each_idle_locked(struct cm_heap *heap,
 
 /*
  * Returns up to `most` bytes of the pages that have been idle longest and that no work can touch,
- * from one row. Returns the bytes, 0: there are none.
+ * from one such span. Returns the bytes, 0: there are none.
  */
 uint64_t cm_paged_release_idlest(struct cm_device *device, uint64_t most);
 
-/* The context is going away: its ranges are put aside, without any call. The event lock and the
- * device's lock are held. */
+/* The context is being destroyed: puts its ranges aside, without a driver call. The event lock
+ * and the device's lock are held. */
 void cm_paged_forget_locked(struct cm_heap *heap);
 
-/* Returns to the driver what was put aside, after the context was destroyed. */
+/* Returns these ranges to the driver, after the context was destroyed. */
 void cm_paged_return_forgotten(struct cm_cache *cache);
 
 /* Bytes of whole pages in a run that hold no block in use. The device's lock is held. */

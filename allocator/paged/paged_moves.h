@@ -3,9 +3,9 @@
  * Pages that move: out of a free block, to another place or back to the driver. For the page-backed
  * heap alone (paged.h): serving requests and returning memory both take pages from free blocks.
  *
- * A page that was cut out of the tables is stolen: it is still mapped where it was, and only the
- * holder of the paging lock knows of it. That lock is held throughout; functions named *_locked
- * want the device's lock held, too, and the others call the driver, so they want it not held.
+ * A page that was taken out of the tables is stolen: it is still mapped where it was, and only the
+ * holder of the paging lock knows of it. The caller holds that lock. For *_locked it also holds the
+ * device's lock; for the others, which call the driver, it does not.
  */
 #ifndef CM_ALLOCATOR_PAGED_PAGED_MOVES_H
 #define CM_ALLOCATOR_PAGED_PAGED_MOVES_H
@@ -42,15 +42,15 @@ static inline size_t cm_paged_table_bytes(uint64_t range_bytes)
 	return sizeof(struct cm_paged) + range_bytes / CM_PAGED_PAGE * sizeof(struct cm_paged_page);
 }
 
-/* False: the context has gone and has taken the range along, see cm_paged_forget_locked. */
+/* False: the context is gone, and its range with it; see cm_paged_forget_locked. */
 static inline bool cm_paged_is_standing_locked(const struct cm_heap *heap,
 					       const struct cm_paged *paged)
 {
 	return heap->paged[CM_POOL_SMALL] == paged || heap->paged[CM_POOL_LARGE] == paged;
 }
 
-/* Notes at the ends of a run which segment it is, and where its last block is to be looked for:
- * from `block` on, any of its blocks; 0: there is no run. */
+/* Stores with the first and last page of a run which segment it is, and `block`, any block of
+ * the run, from which the search for its last block starts; 0: there is no run. */
 void cm_paged_tag_run_locked(struct cm_heap *heap, struct cm_paged *paged, uint32_t block);
 
 /* The last whole pages of a free block, at most `most`; count 0: none. */
@@ -67,13 +67,13 @@ bool cm_paged_cut_locked(struct cm_heap *heap, struct cm_paged *paged, uint32_t 
 int cm_paged_map(struct cm_heap *heap, struct cm_paged *paged, struct cm_paged_span pages,
 		 struct cm_paged_stolen *stolen);
 
-/* Takes mapped pages that are in no run back out and to the driver. */
+/* Unmaps pages that are in no run, and returns them to the driver. */
 void cm_paged_unmap(struct cm_device *device, struct cm_paged *paged, struct cm_paged_span pages);
 
-/* All stolen pages go to the driver; the bytes. */
+/* Returns all stolen pages to the driver. Returns their bytes. */
 uint64_t cm_paged_give_back(struct cm_device *device, struct cm_paged_stolen *stolen);
 
-/* Gives the driver a range that no heap has, with the pages in it, and its table to the kernel. */
+/* Returns a range that no heap has any more to the driver, with its pages, and unmaps its table. */
 void cm_paged_return_range(struct cm_device *device, struct cm_paged *paged);
 
 #endif

@@ -7,7 +7,7 @@
 #include "allocator/state/rows.h"
 #include "stats/counters.h"
 
-/* How many pieces of inactive_split a change makes, and their bytes. */
+/* How a change alters inactive_split and its bytes. */
 struct split_change {
 	int64_t pieces;
 	int64_t bytes;
@@ -131,7 +131,7 @@ uint32_t cm_runs_last_block(const struct cm_cache *cache, uint32_t run, uint32_t
 	return index;
 }
 
-/* A neighbour of new memory comes out of the counters of free pieces, and out of the bins. */
+/* A free block beside new memory leaves the bins and the counters of free blocks. */
 static void take_neighbour(struct cm_heap *heap, uint32_t index, struct split_change *split)
 {
 	const struct cm_block *block = &heap->cache->block[index];

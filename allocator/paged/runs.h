@@ -5,9 +5,8 @@
  * no memory behind it. Blocks tile a run as they tile any segment, so nothing else in the allocator
  * knows of pages.
  *
- * Only rows, bins and counters are changed here, under the device's lock; paged.c says which pages,
- * and calls the driver. Each function counts as one change, so that no peak sees a state in
- * between.
+ * Changes rows, bins and counters only, under the device's lock; paged.c chooses the pages and
+ * calls the driver. Each function changes the counters once, so no peak records a state in between.
  */
 #ifndef CM_ALLOCATOR_PAGED_RUNS_H
 #define CM_ALLOCATOR_PAGED_RUNS_H
@@ -16,14 +15,14 @@
 
 /*
  * Enters [addr, addr + bytes) as free memory of the pool that `flags` name (CM_SEGMENT_SMALL or 0),
- * joined with the run whose last block `before` ends at addr and the run whose first block `behind`
- * begins behind it; 0: neither. The page map knows the addresses. *ret_block is the free block that
- * they are in. -ENOSPC: no rows left, nothing was changed.
+ * joined with the run whose last block `before` ends at addr, and with the run whose first block
+ * `behind` starts at its end; 0: there is none. The page map covers the addresses. *ret_block is
+ * the free block that contains them. -ENOSPC: no rows left, nothing was changed.
  */
 int cm_runs_add_locked(struct cm_heap *heap, uint32_t flags, uint64_t addr, uint64_t bytes,
 		       uint32_t before, uint32_t behind, uint32_t *ret_block);
 
-/* The blocks before and behind a cut, each in a run of its own; 0 if there is none. */
+/* The blocks before and behind the removed pages, each in a run of its own; 0 if there is none. */
 struct cm_runs_cut {
 	uint32_t before;
 	uint32_t behind;
@@ -34,8 +33,8 @@ struct cm_runs_cut {
 int cm_runs_cut_locked(struct cm_heap *heap, uint32_t index, uint64_t addr, uint64_t bytes,
 		       struct cm_runs_cut *ret_cut);
 
-/* Whether the block is in use as a row, and of the run. The state of pinned memory is not looked
- * at, which another lock guards. */
+/* Whether the block's row is in use, and the block belongs to the run. Does not read the state
+ * of pinned memory, which another lock guards. */
 static inline bool cm_runs_has_block(const struct cm_cache *cache, uint32_t run, uint32_t block)
 {
 	return block && cache->block[block].segment == run &&

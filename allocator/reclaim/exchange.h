@@ -3,9 +3,9 @@
  * Exchanges idle segments for a new one. If no block serves a request, idle segments would stay
  * beside the new segment: they are too small, or spared (fragmentation.h). If that would raise what
  * is reserved to a new maximum, idle segments return to the driver first, as many as keep it from
- * rising. This needs a policy that cuts a block out of any larger one, so that the new segment
- * serves in their place. If the driver refuses a request that spared idle segments, these return
- * for it as well.
+ * rising. This needs a policy that splits any larger block, so that the new segment can serve in
+ * their place. If the driver refuses a request that spared idle segments, these return for it as
+ * well.
  */
 #ifndef CM_ALLOCATOR_RECLAIM_EXCHANGE_H
 #define CM_ALLOCATOR_RECLAIM_EXCHANGE_H
@@ -23,9 +23,9 @@ struct cm_heap;
  */
 CM_NODISCARD int cm_exchange(struct cm_heap *heap, uint64_t bytes);
 
-/* The driver has refused `bytes` in the large pool of the heap, and ready blocks are spared: idle
- * segments of about as many bytes return. The reclaim lock is held, else as above. Also -EAGAIN:
- * the device is busy for longer than CM_PATIENCE_NS, and nothing was returned. */
+/* The driver refused `bytes` in the large pool of the heap while ready blocks were spared:
+ * returns idle segments of about as many bytes. The reclaim lock is held; otherwise as above.
+ * Also -EAGAIN: the device was busy for longer than CM_PATIENCE_NS, and nothing was returned. */
 CM_NODISCARD int cm_exchange_refused(struct cm_heap *heap, uint64_t bytes);
 
 #endif

@@ -11,11 +11,12 @@
 
 #include "allocator/state/state.h"
 
-/* Whether the segment is a free driver allocation of the device, whose lock is held, and its heap
- * is not suspended; pages go another way (paged.h). */
+/* Whether the segment is a wholly free driver allocation of the device, and its heap is not
+ * suspended. False for runs of pages, which paged.h returns. The device's lock is held. */
 bool cm_release_can(const struct cm_device *device, const struct cm_segment *segment);
 
-/* Takes such a segment out of the tables, until it is given to the driver, without the lock. */
+/* Takes such a segment out of the tables. cm_release_give, without the lock, then returns it to
+ * the driver. */
 void cm_release_take_locked(struct cm_device *device, uint32_t segment,
 			    struct cm_pending_release *ret_release);
 int cm_release_give(struct cm_pending_release *release); /* the driver's answer */
@@ -23,16 +24,16 @@ int cm_release_give(struct cm_pending_release *release); /* the driver's answer 
 /* Whether a heap of the device is suspended. Takes its lock. */
 bool cm_release_has_suspended(struct cm_device *device);
 
-/* How often a heap was suspended. If it changed while memory was returned, some may have been
- * missed: meanwhile no epoch is closed, and the memory of that heap stays. */
+/* How often a heap was suspended. If this changed while memory was returned, some may have been
+ * missed: while a heap is suspended no epoch is closed, and its memory stays. */
 static inline uint64_t cm_release_suspensions(const struct cm_cache *cache)
 {
 	return atomic_load_explicit(&cache->suspensions, memory_order_relaxed);
 }
 
-/* Call it before a search for memory to return: the memory of a suspended heap may return in a
- * moment, by us or by the driver. Waits for that, at most `limit_ns`, as most contexts stay. False:
- * a capture is active, and the caller is outside the gate (cm_gate_enter). */
+/* Waits until no heap of the device is suspended, at most `limit_ns`: then either the driver has
+ * freed its memory, or we may return it. Call it before a search for memory to return. False: a
+ * capture is active, and the caller is outside the gate (cm_gate_enter). */
 CM_NODISCARD bool cm_release_await_suspended(struct cm_device *device, uint64_t limit_ns);
 
 /* Returns all wholly free segments of the device. Returns their bytes. */
@@ -47,9 +48,9 @@ uint64_t cm_release_idlest(struct cm_device *device, uint64_t most);
 /*
  * Wholly free segments that are not recycled: exported ones, and those of draining heaps; and the
  * pages of contexts that have gone while a capture was active. If the driver would wait for the
- * device, the memory stays until the device is idle: the program has not asked for a wait here, and
- * its work may depend on what it does next. -EBUSY: a capture is active, and the caller outside of
- * the gate (cm_gate_enter).
+ * device, the memory stays until the device is idle: the program made no call that waits, and its
+ * work may depend on what it does next. -EBUSY: a capture is active, and the caller outside of the
+ * gate (cm_gate_enter).
  */
 CM_NODISCARD int cm_release_unreclaimed(struct cm_device *device);
 

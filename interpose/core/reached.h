@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Functions after which devices other than the GPU may access any memory, or whose calls the
- * library does not see. Code that meets one leaves a note, also before the library has started.
- * Thread-safe.
+ * The program reached a function after which devices other than the GPU may access any memory, or
+ * whose calls the library does not see. Works before the library has started, too. Thread-safe.
  */
 #ifndef CM_INTERPOSE_CORE_REACHED_H
 #define CM_INTERPOSE_CORE_REACHED_H

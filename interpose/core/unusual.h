@@ -10,8 +10,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The low bits count the captures under way (driver/capture.h); each of the others has one owner,
- * who excludes himself. */
+/* The low bits count the captures under way (driver/capture.h); each other bit has one owner,
+ * which serialises its own changes. */
 #define CM_UNUSUAL_CAPTURES  0x00ffffffu
 #define CM_UNUSUAL_STOPPED   0x01000000u /* nothing is cached any more */
 #define CM_UNUSUAL_RECORDED  0x02000000u /* stacks are recorded */

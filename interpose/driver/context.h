@@ -17,9 +17,9 @@
 /* cm_context_heap for a thread that used another heap last, or none. */
 struct cm_heap *cm_context_find_heap(struct cm_cache *cache, uint64_t ctx);
 
-/* The heap of the current context, made at its first use. NULL: no context is current, or it cannot
- * be cached. One driver call, which reads the thread's own state. The thread's last heap saves a
- * search: a heap is never freed and names its context. */
+/* The heap of the current context, made at its first use. NULL: no context is current, or it
+ * cannot be cached. One driver call, which reads the thread's own state. The thread's last heap
+ * is tried first: heaps are never freed, and a heap names its context. */
 static inline struct cm_heap *cm_context_heap(struct cm_cache *cache)
 {
 	const uint64_t ctx = cm_context_current();
@@ -35,8 +35,8 @@ static inline struct cm_heap *cm_context_heap(struct cm_cache *cache)
  * there, and the program gets the error from the driver in every call. */
 void cm_context_note_error(CUresult res);
 
-/* Whether the driver might refuse a free at this moment: a capture is active, no known context is
- * current, or the context has a sticky error. Costs one cm_context_current. */
+/* Whether the driver might refuse a free now: a capture is active, no known context is current,
+ * or the context has a sticky error. Costs one cm_context_current. */
 bool cm_context_may_refuse_free(struct cm_cache *cache);
 
 /* The device row of the current context, or of a device by its ordinal, for counting calls that are
@@ -48,15 +48,15 @@ bool cm_context_find_row_of(struct cm_cache *cache, int ordinal, uint32_t *ret_r
 /* cm_registry_add, for the hooks that create contexts. Returns false, and stops caching, if there
  * are too many. */
 bool cm_context_register(CUcontext ctx, CUdevice device, enum cm_context_kind kind);
-/* Gives a registered context a heap, if other contexts have theirs, so that every later epoch
- * covers its work. Otherwise the first allocation makes all heaps. The caller keeps the context
- * alive. */
+/* Gives a registered context a heap if other contexts already have heaps, so that every later
+ * epoch covers its work. Otherwise the first allocation makes the heaps of all contexts. The
+ * caller keeps the context alive. */
 void cm_context_track(CUcontext ctx);
 /* The driver has just created the context. Forgets an earlier one of the same handle, which was
  * destroyed without going through a hook. */
 void cm_context_forget_stale(CUcontext ctx);
-/* Stops caching for good, because epochs may miss work from now on; logs `why` once. Blocks in use
- * stay valid and go back to the driver whole. */
+/* Stops caching for good, because epochs may miss work from now on; logs `why` once. Blocks in
+ * use stay valid; each segment returns to the driver as a whole. */
 void cm_context_stop_caching(const char *why);
 /* Forgets a destroyed context. If there is a cache, the caller holds its context lock. */
 void cm_context_forget(struct cm_cache *cache, CUcontext ctx);

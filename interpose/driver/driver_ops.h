@@ -21,8 +21,7 @@ uint64_t cm_clock_now_ns(void);
  * its cache line, since every launch writes it. */
 extern uint64_t cm_work_number __attribute__((visibility("hidden")));
 
-/* Changes it. What was freed before may now lie behind work that the program itself did not wait
- * for. */
+/* Changes it: an epoch that was freed into before and is closed later is not clean. */
 static inline void cm_work_note(void)
 {
 	(void)__atomic_fetch_add(&cm_work_number, 1, __ATOMIC_RELAXED);

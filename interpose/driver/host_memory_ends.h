@@ -15,8 +15,8 @@
 /* An address of unified memory. */
 bool cm_end_is_host(CUdeviceptr addr);
 
-/* An address that the caller says is a device's: the host's only once some memory is mapped or
- * managed (cm_host_work_has_kernels). */
+/* An address that the caller takes for device memory. It can be host memory only once some
+ * memory is mapped or managed (cm_host_work_has_kernels). */
 bool cm_end_of_device_is_host(CUdeviceptr addr);
 
 /* One end of a copy in 2D or 3D. `addr` counts if the type is unified or device memory. */

@@ -4,7 +4,8 @@
  * and whatever writes to managed or mapped memory. A native cudaFree waits for the device, so a
  * program may read what such work writes, and write what it reads, after a free and no other
  * synchronisation. With sync:auto a cached free waits for this work and for no other. With
- * sync:free the allocator waits for the block's own context; this is for the others of its device.
+ * sync:free the allocator waits for the block's own context, and this module for the other contexts
+ * of the device.
  *
  * A stream is entered after the driver has accepted the work and before that call returns to the
  * program. So every free that comes after the call, on any thread, finds it here. Only the set of
@@ -65,8 +66,8 @@ void cm_host_work_note(CUstream stream, bool per_thread);
 void cm_host_work_before_other(CUstream stream, bool per_thread);
 
 /*
- * Waits until such work of every context of the device is done: the least that a native free of
- * memory of that device would have waited for. Blocks. Returns a sticky error that the driver
+ * Waits until such work of every context of the device is done, which a native free of memory of
+ * that device would have waited for as well. Blocks. Returns a sticky error that the driver
  * answered with, else CUDA_SUCCESS.
  */
 CUresult cm_host_work_await(CUdevice device);

@@ -11,7 +11,7 @@
 #include "stats/region.h"
 
 /* Starts the thread; both arguments must live as long as the process. Returns a negative errno if
- * there is no thread: everything but commands and decay works without it. */
+ * there is no thread: all but commands and decay works without it. */
 int cm_control_start(struct cm_region *region, struct cm_cache *cache);
 
 /* At exit: no command begins from now on. Waits for the running one, up to 0.2 s. */
