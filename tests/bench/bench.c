@@ -32,7 +32,7 @@ static int usage(void)
 	size_t i;
 
 	fprintf(stderr,
-		"usage: bench [-t THREADS] [-r] [-d] [-l [-p NS] | -f | -b] [-s SHARE] DOOR "
+		"usage: bench [-t THREADS] [-r] [-d] [-l [-p NS] | -f | -b] [-s SHARE] ENTRY "
 		"WORKLOAD\n\n"
 		"  -t  threads, each with a workload of its own\n"
 		"  -r  what a thread takes its neighbour frees\n"
@@ -41,7 +41,7 @@ static int usage(void)
 		"  -p  NS from call to call at least, for -l\n"
 		"  -f  the first request of the process alone\n"
 		"  -b  a kernel behind every request; counts calls, takes no time\n"
-		"  -s  thousandths of the timed part that are played\n\ndoors:\n");
+		"  -s  thousandths of the timed part that are played\n\nentries:\n");
 	for (i = 0; allocator_at(i); i++)
 		fprintf(stderr, "  %-9s %s\n", allocator_at(i)->name, allocator_at(i)->help);
 	fprintf(stderr,

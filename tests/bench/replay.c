@@ -37,7 +37,7 @@ static int usage(void)
 	size_t i;
 
 	fprintf(stderr,
-		"usage: replay [-s] [-m MIB | --smallest] [-n PASSES] [-t THREADS] DOOR "
+		"usage: replay [-s] [-m MIB | --smallest] [-n PASSES] [-t THREADS] ENTRY "
 		"FILE.ops\n\n"
 		"  -s           honour streams: a block is reused on its own only\n"
 		"  -m MIB       memory of the simulated device\n"

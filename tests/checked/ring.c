@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The library with a ring around it, for the checker of the simulated driver (tests/sim/README.md):
- * the same archives, linked once more so that calls of a few functions come here first (--wrap). By
- * whatever door a program comes, it comes through this, and the checker hears what memory the
+ * the same archives, linked once more so that calls of a few functions come here first (--wrap).
+ * Whatever entry point a program uses, it comes through this, and the checker hears what memory the
  * program owns; what the allocator asks of the driver on its own behalf is marked as such.
  */
 #include "tests/checked/ring.h"
@@ -181,8 +181,8 @@ MARKED(page_unmap, (uint64_t addr, uint64_t bytes), (addr, bytes))
 /* clang-format on */
 
 /*
- * Where CM_RING_CLOCK is set, the library's clock is the machine's: work goes on while it naps,
- * however short the nap is for the tester, and how often it asks before its patience is out does
+ * Where CM_RING_CLOCK is set, the library's clock is the machine's: work goes on while it sleeps,
+ * however short the sleep is for the tester, and how often it asks before its patience is out does
  * not hang on who else uses the processor. Not where it waits for other processes, whose time is
  * real.
  */

@@ -322,7 +322,7 @@ static void play_named(void)
 	OK(cuCtxSynchronize());
 }
 
-/* Every access was of memory that the program owns: the ring misses no door. */
+/* Every access was of memory that the program owns: the ring misses no entry point. */
 static void play_all_owned(void)
 {
 	struct cudasim_checked checked;

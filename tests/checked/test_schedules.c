@@ -221,7 +221,7 @@ static void *begin_second(void *unused)
 	return NULL;
 }
 
-/* A thread that sleeps waits for the one that is held up here, or naps. */
+/* A thread that sleeps waits for the one that is held up here, or backs off. */
 static bool second_sleeps(void)
 {
 	char path[64], text[256] = "";

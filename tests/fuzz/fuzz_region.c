@@ -94,7 +94,7 @@ static void count_block(void *data, const struct cm_block *block)
 	++*(size_t *)data;
 }
 
-static void read_books(struct cm_reader *reader)
+static void read_counters(struct cm_reader *reader)
 {
 	struct cm_device_row device;
 	struct cm_host_row host;
@@ -158,7 +158,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 		MUST(*why);
 		return 0;
 	}
-	read_books(reader);
+	read_counters(reader);
 	read_tables(reader);
 	(void)cm_reader_refresh(reader);
 	(void)cm_reader_life(reader);

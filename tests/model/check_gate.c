@@ -97,7 +97,7 @@ static void call(void)
 	cm_capture_gate_leave();
 }
 
-/* A request whose memory is out: one at a time looks, and naps between two looks. */
+/* A request whose memory is out: one at a time looks, and sleeps between two looks. */
 static void look_until_found(bool (*acquire)(const struct cm_driver_ops *with,
 					     struct cm_lock *what))
 {
@@ -125,7 +125,7 @@ static void look_with_a_lock(void)
 	cm_lock_release(&program);
 }
 
-/* Back inside, however long the capture takes: what a nap must not do. */
+/* Back inside, however long the capture takes: what a sleep must not do. */
 static bool lock_for_ever(const struct cm_driver_ops *with, struct cm_lock *what)
 {
 	cm_lock_acquire(what);
@@ -179,7 +179,7 @@ int main(void)
 		 NULL,
 		 2,
 		 NULL},
-		{"a capture beside requests that wait for a favourite",
+		{"a capture beside requests that wait for a bias owner",
 		 setup_with_bias_owner,
 		 {capture_once, look, look},
 		 NULL,

@@ -112,7 +112,7 @@ static void take_behind_filter(void)
 	take();
 }
 
-static void three_were_in_unfavoured(void)
+static void three_were_in_unbiased(void)
 {
 	MODEL_MUST(guarded == 3 && !cm_lock_is_held(&lock));
 	MODEL_MUST(!atomic_load(&lock.bias_owner) || atomic_load(&agreed) == 1);
@@ -136,20 +136,20 @@ static void nobody_is_in(void)
 int main(void)
 {
 	static const struct model_scenario scenarios[] = {
-		{"a favourite and another", setup, {take_twice, take}, three_were_in, 3, NULL},
-		{"two that both may be the favourite",
+		{"a bias owner and another", setup, {take_twice, take}, three_were_in, 3, NULL},
+		{"two that both may be the bias owner",
 		 setup,
 		 {take_twice, take_twice},
 		 four_were_in,
 		 2,
 		 NULL},
-		{"a favourite and one that tries",
+		{"a bias owner and one that tries",
 		 setup,
 		 {take_twice, take_or_not},
 		 nobody_is_in,
 		 3,
 		 NULL},
-		{"a favourite that stays inside and one that tries",
+		{"a bias owner that stays inside and one that tries",
 		 setup_with_bias_owner,
 		 {stay_until_another_has_tried, try_for_another},
 		 nobody_is_in,
@@ -161,7 +161,7 @@ int main(void)
 		 nobody_is_in,
 		 2,
 		 NULL},
-		{"a favourite and two others",
+		{"a bias owner and two others",
 		 setup,
 		 {take_twice, take, take},
 		 four_were_in,
@@ -170,7 +170,7 @@ int main(void)
 		{"a barrier that is refused of late",
 		 setup,
 		 {take_twice, take_behind_filter},
-		 three_were_in_unfavoured,
+		 three_were_in_unbiased,
 		 3,
 		 NULL},
 		{"refused, and no time for stores to arrive",

@@ -28,6 +28,6 @@ void proof_end_captures(struct proof_hand *hand, bool any_mode);
 void proof_drop_captures(struct proof_hand *hand);
 
 /* What is written down must be what is held. */
-void proof_check_books(struct proof_hand *hand);
+void proof_check_counters(struct proof_hand *hand);
 
 #endif

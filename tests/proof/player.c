@@ -172,11 +172,11 @@ static void close_all(struct proof_hand *hand)
 		proof_drop_captures(hand);
 	for (c = 0; c < proof_state.opened; c++)
 		proof_finish(hand, c);
-	proof_check_books(hand);
+	proof_check_counters(hand);
 	free_all(hand);
 	if (proof_state.tolerated[0])
 		free_all(hand);
-	proof_check_books(hand);
+	proof_check_counters(hand);
 	proof_check_losses(hand, false);
 	if (!proof_state.tolerated[0])
 		check_cards(hand);

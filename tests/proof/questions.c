@@ -211,7 +211,7 @@ void proof_do_trim(struct proof_hand *hand, const uint64_t *arg)
 	cm_holdings_trim((unsigned)arg[0]);
 }
 
-void proof_check_books(struct proof_hand *hand)
+void proof_check_counters(struct proof_hand *hand)
 {
 	struct cm_holdings held = {0};
 	const char *complaint;
@@ -222,7 +222,7 @@ void proof_check_books(struct proof_hand *hand)
 			held.blocks++;
 			held.bytes += proof_state.slot[i].bytes;
 		}
-	/* What a driver that fails has given past the cache nobody can count for sure. */
+	/* What a driver that fails has given outside the cache nobody can count for sure. */
 	complaint = cm_holdings_compare(proof_state.broken || proof_state.tolerated[0] ? NULL
 										       : &held);
 
@@ -230,11 +230,11 @@ void proof_check_books(struct proof_hand *hand)
 		proof_wrong(hand, "counters: %s", complaint);
 }
 
-void proof_do_books(struct proof_hand *hand, const uint64_t *arg)
+void proof_do_counters(struct proof_hand *hand, const uint64_t *arg)
 {
 	(void)arg;
 	if (!proof_state.run.free_running)
-		proof_check_books(hand);
+		proof_check_counters(hand);
 }
 
 void proof_do_command(struct proof_hand *hand, const uint64_t *arg)

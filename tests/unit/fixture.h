@@ -35,7 +35,7 @@ struct fixture {
 bool fixture_open(struct fixture *fixture, const struct fixture_params *params);
 void fixture_close(struct fixture *fixture);
 
-/* A context and its heap, as the doors make them; 0: too many. */
+/* A context and its heap, as the hooks make them; 0: too many. */
 uint64_t fixture_add_context(struct fixture *fixture, uint32_t device, struct cm_heap **ret_heap);
 void fixture_remove_context(struct fixture *fixture, uint64_t ctx);
 

@@ -87,7 +87,7 @@ err_close:
 	return -1;
 }
 
-/* What is not the library's business goes to the driver, as its doors do. */
+/* What is not the library's business goes to the driver, as its hooks do. */
 static void *library_alloc(uint64_t bytes, uint32_t stream, uint32_t context)
 {
 	uint64_t addr;

@@ -2,7 +2,7 @@
 """Which of the driver's own references come to the library: as the dynamic linker tells of them.
 
 A driver that is not bound inside itself would call us where it means itself; and one that looks
-functions up by dlsym comes by our door, which lets it pass.
+functions up by dlsym reaches our hook, which passes it on.
 """
 
 import os

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the doors do not reach, and what is different for that. A program must run on there too:
+ * What the hooks do not reach, and what is different for that. A program must run on there too:
  * what goes past us is the driver's, as natively. CALLER in the environment is a library that finds
  * the driver by itself.
  */
@@ -128,7 +128,7 @@ static void play_namespace(void)
 }
 
 /* A context of the library's making, on device 0; it is current. */
-static CUcontext make_past_the_doors(void)
+static CUcontext make_past_the_hooks(void)
 {
 	CUcontext ctx;
 
@@ -142,7 +142,7 @@ static CUcontext make_past_the_doors(void)
 static void play_deep_peer(void)
 {
 	static const uint32_t flag = 1;
-	CUcontext second = cm_open(1), first = make_past_the_doors();
+	CUcontext second = cm_open(1), first = make_past_the_hooks();
 	CUdeviceptr block;
 
 	OK(cuCtxSetCurrent(second));
@@ -158,7 +158,7 @@ static void play_deep_peer(void)
 static void play_deep_peer_works(void)
 {
 	static volatile uint32_t flag;
-	CUcontext second = cm_open(1), first = make_past_the_doors();
+	CUcontext second = cm_open(1), first = make_past_the_hooks();
 	CUdeviceptr block;
 
 	OK(cuCtxSetCurrent(second));
@@ -179,7 +179,7 @@ static void play_deep_detach(void)
 	CUdeviceptr managed, block;
 
 	OK(cuMemFree_v2(cm_get(MIB)));
-	ctx = make_past_the_doors();
+	ctx = make_past_the_hooks();
 	OK(cuMemAllocManaged(&managed, MIB, CU_MEM_ATTACH_GLOBAL));
 	block = cm_get(3 * MIB);
 	OK(cuCtxDetach(ctx));
@@ -188,7 +188,7 @@ static void play_deep_detach(void)
 }
 
 /* The library's own way to a context of device 0. */
-static CUcontext retain_past_the_doors(void)
+static CUcontext retain_past_the_hooks(void)
 {
 	__typeof__(cuDevicePrimaryCtxRetain) *retain;
 	CUcontext ctx;
@@ -221,7 +221,7 @@ static void play_deep_primary(void)
 
 	(void)cm_open(1);
 	load_deep();
-	first = retain_past_the_doors();
+	first = retain_past_the_hooks();
 	get_two(block);
 	CM_MUST(cuCtxDestroy_v2(first) == CUDA_ERROR_INVALID_CONTEXT);
 	OK(cuMemFree_v2(block[0]));
@@ -229,18 +229,18 @@ static void play_deep_primary(void)
 	OK(cuMemFree_v2(block[1]));
 	get_two(block);
 	OK(cuDevicePrimaryCtxReset_v2(0));
-	ctx = retain_past_the_doors();
+	ctx = retain_past_the_hooks();
 	CM_MUST(ctx == first);
 	must_be_gone(block);
 	get_two(block);
 	OK(cuDevicePrimaryCtxRelease_v2(0));
 	OK(cuMemsetD8_v2(block[1], 1, MIB / 2));
 	OK(cuDevicePrimaryCtxRelease_v2(0));
-	CM_MUST(retain_past_the_doors() == first);
+	CM_MUST(retain_past_the_hooks() == first);
 	must_be_gone(block);
 }
 
-/* A handle comes back, and what had it before has ended past the doors. */
+/* A handle comes back, and what had it before has ended past the hooks. */
 static void play_deep_end(void)
 {
 	__typeof__(cuDevicePrimaryCtxReset_v2) *reset;
@@ -310,11 +310,11 @@ CM_PLAY_EVERYWHERE(a_deeply_bound_library_talks_to_the_driver, "deep", NULL)
 CM_PLAY(a_deeply_bound_library_frees_what_others_took, "deep_free", NULL, NULL)
 CM_PLAY(a_deeply_bound_library_frees_exact_blocks_too, "deep_free", "placement:exact", NULL)
 CM_PLAY(a_deeply_bound_library_frees_in_stats_mode_too, "deep_free", "mode:stats", NULL)
-CM_PLAY_EVERYWHERE(a_context_made_past_the_doors_is_reached, "deep_peer", "CUDASIM=devices:2")
-CM_PLAY(an_epoch_waits_for_a_peer_made_past_the_doors, "deep_peer_works", "", "CUDASIM=devices:2")
-CM_PLAY_EVERYWHERE(a_context_made_past_the_doors_takes_its_memory, "deep_detach", NULL)
+CM_PLAY_EVERYWHERE(a_context_made_past_the_hooks_is_reached, "deep_peer", "CUDASIM=devices:2")
+CM_PLAY(an_epoch_waits_for_a_peer_made_past_the_hooks, "deep_peer_works", "", "CUDASIM=devices:2")
+CM_PLAY_EVERYWHERE(a_context_made_past_the_hooks_takes_its_memory, "deep_detach", NULL)
 CM_PLAY_EVERYWHERE(a_primary_context_met_by_chance_is_told, "deep_primary", "CUDASIM=devices:2")
-CM_PLAY_EVERYWHERE(a_context_that_ends_past_the_doors_leaves_nothing, "deep_end", NULL)
+CM_PLAY_EVERYWHERE(a_context_that_ends_past_the_hooks_leaves_nothing, "deep_end", NULL)
 CM_PLAY_EVERYWHERE(a_reset_takes_all_memory_of_one_that_is_back, "deep_retain", NULL)
 CM_PLAY_EVERYWHERE(a_namespace_has_a_driver_of_its_own, "namespace", NULL)
 
@@ -325,11 +325,11 @@ int main(int argc, char **argv)
 		CM_PLAY_TEST(a_deeply_bound_library_frees_what_others_took),
 		CM_PLAY_TEST(a_deeply_bound_library_frees_exact_blocks_too),
 		CM_PLAY_TEST(a_deeply_bound_library_frees_in_stats_mode_too),
-		CM_PLAY_TEST(a_context_made_past_the_doors_is_reached),
-		CM_PLAY_TEST(an_epoch_waits_for_a_peer_made_past_the_doors),
-		CM_PLAY_TEST(a_context_made_past_the_doors_takes_its_memory),
+		CM_PLAY_TEST(a_context_made_past_the_hooks_is_reached),
+		CM_PLAY_TEST(an_epoch_waits_for_a_peer_made_past_the_hooks),
+		CM_PLAY_TEST(a_context_made_past_the_hooks_takes_its_memory),
 		CM_PLAY_TEST(a_primary_context_met_by_chance_is_told),
-		CM_PLAY_TEST(a_context_that_ends_past_the_doors_leaves_nothing),
+		CM_PLAY_TEST(a_context_that_ends_past_the_hooks_leaves_nothing),
 		CM_PLAY_TEST(a_reset_takes_all_memory_of_one_that_is_back),
 		CM_PLAY_TEST(a_namespace_has_a_driver_of_its_own),
 	};

@@ -59,7 +59,7 @@ static void same_request_again_asks_no_driver(void **state)
 	assert_int_equal(cudasim_calls(FREE), frees);
 }
 
-static void books_tell_what_the_program_did(void **state)
+static void counters_tell_what_the_program_did(void **state)
 {
 	struct cm_host_row before, row;
 	char *pages;
@@ -93,7 +93,7 @@ static void books_tell_what_the_program_did(void **state)
 	free(pages);
 }
 
-static void device_books_know_nothing_of_it(void **state)
+static void device_counters_know_nothing_of_it(void **state)
 {
 	struct cm_device_row before, after;
 	CUdeviceptr device;
@@ -227,8 +227,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		CASE(same_request_again_asks_no_driver),
-		CASE(books_tell_what_the_program_did),
-		CASE(device_books_know_nothing_of_it),
+		CASE(counters_tell_what_the_program_did),
+		CASE(device_counters_know_nothing_of_it),
 		CASE(failure_is_answered_by_giving_back),
 		CASE(nothing_is_recorded_while_a_capture_is_active),
 		CASE(free_waits_for_copies_unless_never),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A program whose signal handler asks for memory, interrupted at every single instruction that the
- * library executes at its doors and for cudamem.h: the handler must never wait for what its own
+ * library executes in its hooks and for cudamem.h: the handler must never wait for what its own
  * thread holds.
  */
 #include <cuda.h>

@@ -213,7 +213,7 @@ static void play_switch(void)
 }
 
 /* How a tool's command is answered. */
-static int ask_by_letter(uint64_t set, uint64_t values, uint64_t max_entries)
+static int ask_by_command(uint64_t set, uint64_t values, uint64_t max_entries)
 {
 	struct cm_command command = {.code = CM_COMMAND_RECORD, .arg = {set, values, max_entries}};
 
@@ -231,11 +231,11 @@ static void play_refuse(void)
 	CM_MUST(api.record_memory_history("all", "all", "c++", UINT64_MAX, 1) == -EINVAL);
 	CM_MUST(api.record_memory_history("all", "all", NULL, UINT64_MAX, 1) == -EINVAL);
 	CM_MUST(api.record_memory_history("all", "all", "all", 0, 1) == -EINVAL);
-	CM_MUST(ask_by_letter(all, cm_record_pack(2, CM_CONTEXT_ALL, 0), 1) == -EINVAL);
-	CM_MUST(ask_by_letter(all, cm_record_pack(1, CM_CONTEXT_COUNT, 0), 1) == -EINVAL);
-	CM_MUST(ask_by_letter(all, cm_record_pack(1, CM_CONTEXT_ALL, CM_STACKS_COUNT), 1) ==
+	CM_MUST(ask_by_command(all, cm_record_pack(2, CM_CONTEXT_ALL, 0), 1) == -EINVAL);
+	CM_MUST(ask_by_command(all, cm_record_pack(1, CM_CONTEXT_COUNT, 0), 1) == -EINVAL);
+	CM_MUST(ask_by_command(all, cm_record_pack(1, CM_CONTEXT_ALL, CM_STACKS_COUNT), 1) ==
 		-EINVAL);
-	CM_MUST(ask_by_letter(all, cm_record_pack(1, CM_CONTEXT_ALL, 0), 0) == -EINVAL);
+	CM_MUST(ask_by_command(all, cm_record_pack(1, CM_CONTEXT_ALL, 0), 0) == -EINVAL);
 	/* Nothing was changed. */
 	CM_MUST(settings()->context == CM_CONTEXT_NONE && count_events() > 0);
 }

@@ -28,7 +28,7 @@ static void cancel(void *unused)
 	pthread_testcancel();
 }
 
-/* Through the doors that hold something while they call the driver. */
+/* Through the hooks that hold something while they call the driver. */
 static void use(CUcontext ctx)
 {
 	CUdeviceptr large, small, none = 0;

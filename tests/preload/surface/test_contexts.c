@@ -514,7 +514,7 @@ CM_PLAY_EVERYWHERE(the_end_of_one_device_stops_no_other, "one_device_ends", "CUD
 CM_PLAY_EVERYWHERE(the_first_request_waits_for_no_end, "one_device_ends_first", "CUDASIM=devices:2")
 CM_PLAY(memory_of_a_dead_context_is_not_freed_again, "no_frees", "", NULL)
 CM_PLAY_EVERYWHERE(a_block_freed_in_another_context_goes_home, "freed_elsewhere", NULL)
-CM_PLAY(the_books_are_of_all_contexts_of_a_device, "totals", "", "CUDASIM=memory:128M,context:0")
+CM_PLAY(the_counters_are_of_all_contexts_of_a_device, "totals", "", "CUDASIM=memory:128M,context:0")
 CM_PLAY(an_epoch_survives_the_context_it_waits_for, "last_of_two", "reuse:grow", NULL)
 CM_PLAY(an_epoch_waits_for_contexts_without_memory, "first_of_two", "", NULL)
 CM_PLAY_EVERYWHERE(contexts_come_and_go_beside_others, "coming_and_going", "CUDASIM=time:real")
@@ -560,7 +560,7 @@ int main(int argc, char **argv)
 		CM_PLAY_TEST(the_first_request_waits_for_no_end),
 		CM_PLAY_TEST(memory_of_a_dead_context_is_not_freed_again),
 		CM_PLAY_TEST(a_block_freed_in_another_context_goes_home),
-		CM_PLAY_TEST(the_books_are_of_all_contexts_of_a_device),
+		CM_PLAY_TEST(the_counters_are_of_all_contexts_of_a_device),
 		CM_PLAY_TEST(an_epoch_survives_the_context_it_waits_for),
 		CM_PLAY_TEST(an_epoch_waits_for_contexts_without_memory),
 		CM_PLAY_TEST(contexts_come_and_go_beside_others),

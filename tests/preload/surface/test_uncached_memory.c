@@ -284,8 +284,8 @@ CM_PLAY(a_block_freed_in_a_stream_waits_for_it, "block_freed_in_a_stream", "", N
 CM_PLAY(a_block_freed_in_a_capture_stays, "block_freed_in_a_capture", "", NULL)
 CM_PLAY(mapped_memory_is_counted_while_anything_holds_it, "mapped", "", NULL)
 CM_PLAY(memory_created_without_a_context_is_counted, "mapped_without_a_context", "", NULL)
-CM_PLAY(a_refused_free_changes_no_books, "refused_free", "", NULL)
-CM_PLAY(memory_of_a_dead_context_leaves_the_books, "context_end", "", NULL)
+CM_PLAY(a_refused_free_changes_no_counters, "refused_free", "", NULL)
+CM_PLAY(memory_of_a_dead_context_leaves_the_counters, "context_end", "", NULL)
 CM_PLAY(what_is_passed_on_during_a_capture_is_counted, "forwarded", "", NULL)
 
 int main(int argc, char **argv)
@@ -300,8 +300,8 @@ int main(int argc, char **argv)
 		CM_PLAY_TEST(a_block_freed_in_a_capture_stays),
 		CM_PLAY_TEST(mapped_memory_is_counted_while_anything_holds_it),
 		CM_PLAY_TEST(memory_created_without_a_context_is_counted),
-		CM_PLAY_TEST(a_refused_free_changes_no_books),
-		CM_PLAY_TEST(memory_of_a_dead_context_leaves_the_books),
+		CM_PLAY_TEST(a_refused_free_changes_no_counters),
+		CM_PLAY_TEST(memory_of_a_dead_context_leaves_the_counters),
 		CM_PLAY_TEST(what_is_passed_on_during_a_capture_is_counted),
 	};
 

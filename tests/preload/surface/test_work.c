@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Every function that submits work which may run without bound has a door: it is watched, and
+ * Every function that submits work which may run without bound has a hook: it is watched, and
  * passes with all of its arguments. Host functions may not call CUDA, and hear so.
  */
 #include <stdatomic.h>

@@ -3,7 +3,7 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-#define DOOR(exported, name, params, args)                                     \
+#define ENTRY(exported, name, params, args)                                    \
 	EXPORT CUresult exported params                                        \
 	{                                                                      \
 		struct sim_frame frame;                                        \
@@ -14,10 +14,10 @@
 		return sim_call_leave(&frame, result);                         \
 	}
 
-#define CALL(name, base, version, flags, params, args) DOOR(name, name, params, args)
+#define CALL(name, base, version, flags, params, args) ENTRY(name, name, params, args)
 #define TWIN(name, suffix, base, version, twin_version, flags, params, args) \
-	DOOR(name, name, params, args)                                       \
-	DOOR(name##suffix, name, params, args)
+	ENTRY(name, name, params, args)                                      \
+	ENTRY(name##suffix, name, params, args)
 #include "calls.def"
 #undef CALL
 #undef TWIN

@@ -6,7 +6,7 @@
 /* The short spellings of the need column. */
 enum { NONE = RT_NONE, BIND = RT_BIND, INIT = RT_INIT, CTX = RT_CTX };
 
-#define DOOR(exported, name, need, per_thread, params, args)                    \
+#define ENTRY(exported, name, need, per_thread, params, args)                   \
 	EXPORT cudaError_t exported params                                      \
 	{                                                                       \
 		cudaError_t error = rt_enter((enum rt_need)need, per_thread);   \
@@ -14,10 +14,10 @@ enum { NONE = RT_NONE, BIND = RT_BIND, INIT = RT_INIT, CTX = RT_CTX };
 		return rt_leave(error == cudaSuccess ? rt_##name args : error); \
 	}
 
-#define CALL(name, need, params, args) DOOR(name, name, need, false, params, args)
-#define TWIN(name, suffix, need, params, args)      \
-	DOOR(name, name, need, false, params, args) \
-	DOOR(name##suffix, name, need, true, params, args)
+#define CALL(name, need, params, args) ENTRY(name, name, need, false, params, args)
+#define TWIN(name, suffix, need, params, args)       \
+	ENTRY(name, name, need, false, params, args) \
+	ENTRY(name##suffix, name, need, true, params, args)
 #include "runtime.def"
 #undef CALL
 #undef TWIN

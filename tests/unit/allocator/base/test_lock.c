@@ -171,7 +171,7 @@ static void *CM_UNCHECKED try_once(void *arg)
 	return NULL;
 }
 
-static void CM_UNCHECKED a_favourite_that_is_inside_has_it_alone(void **state)
+static void CM_UNCHECKED a_bias_owner_that_is_inside_has_it_alone(void **state)
 {
 	(void)state;
 	cm_lock_init(&lock, CM_LOCK_DEVICE, 0);
@@ -473,7 +473,7 @@ int main(void)
 		cmocka_unit_test(one_that_sleeps_for_it_is_let_in),
 		cmocka_unit_test(a_held_lock_is_not_had_by_trying),
 		cmocka_unit_test(who_takes_it_often_is_favoured_until_another_comes),
-		cmocka_unit_test(a_favourite_that_is_inside_has_it_alone),
+		cmocka_unit_test(a_bias_owner_that_is_inside_has_it_alone),
 		cmocka_unit_test(favours_that_come_and_go_let_one_in_at_a_time),
 		cmocka_unit_test(a_lock_that_is_taken_against_the_order_ends_the_process),
 		cmocka_unit_test(threads_that_are_refused_their_ids_have_others),

@@ -11,7 +11,7 @@
 #define SMALL CM_POOL_SMALL
 #define LARGE CM_POOL_LARGE
 
-static void a_miss_gets_a_segment_and_cuts_it(void **state)
+static void a_miss_gets_a_segment_and_splits_it(void **state)
 {
 	struct fixture *f = *state;
 	uint64_t addr = case_get(f, 100);
@@ -36,7 +36,7 @@ static void a_miss_gets_a_segment_and_cuts_it(void **state)
 }
 
 /* Allocated falls when the program frees, active and requested when the memory is ready. */
-static void a_free_moves_the_books_in_two_steps(void **state)
+static void a_free_changes_the_counters_in_two_steps(void **state)
 {
 	struct fixture *f = *state;
 	uint64_t addr = case_get(f, 3000);
@@ -65,7 +65,7 @@ static void assert_split(struct fixture *f, int64_t count, int64_t bytes)
 	assert_current(f, ALL, CM_STAT_INACTIVE_SPLIT_BYTES, bytes);
 }
 
-static void inactive_split_counts_free_pieces_of_segments_in_use(void **state)
+static void inactive_split_counts_free_blocks_of_segments_in_use(void **state)
 {
 	struct fixture *f = *state;
 	const int64_t whole = 2 * MIB, rest = whole - 512 - 1024 - MIB;
@@ -118,7 +118,7 @@ static void inactive_split_accumulates_net_changes(void **state)
 	assert_int_equal(bytes.peak, 2 * MIB - 512);
 }
 
-static void a_large_block_is_cut_where_more_than_1_mib_remains(void **state)
+static void a_large_block_is_split_where_more_than_1_mib_remains(void **state)
 {
 	static const struct {
 		uint64_t bytes;
@@ -151,7 +151,7 @@ static void a_large_block_is_cut_where_more_than_1_mib_remains(void **state)
 	assert_current(f, LARGE, CM_STAT_ALLOCATED_BYTES, 19 * MIB - 512);
 }
 
-static void a_small_block_is_cut_where_a_grain_remains(void **state)
+static void a_small_block_is_split_where_a_grain_remains(void **state)
 {
 	struct fixture *f = *state;
 	uint64_t addr = case_get(f, MIB);
@@ -491,7 +491,7 @@ static void mode_stats_passes_every_request_on_and_counts_it(void **state)
 	case_close(f);
 }
 
-static void each_device_has_books_of_its_own(void **state)
+static void each_device_has_counters_of_its_own(void **state)
 {
 	struct fixture *f = *state;
 	struct cm_device_row row;
@@ -605,12 +605,12 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_is_given_back_at_once_is_not_looked_for),
-		fixture_case(a_miss_gets_a_segment_and_cuts_it),
-		fixture_case(a_free_moves_the_books_in_two_steps),
-		fixture_case(inactive_split_counts_free_pieces_of_segments_in_use),
+		fixture_case(a_miss_gets_a_segment_and_splits_it),
+		fixture_case(a_free_changes_the_counters_in_two_steps),
+		fixture_case(inactive_split_counts_free_blocks_of_segments_in_use),
 		fixture_case(inactive_split_accumulates_net_changes),
-		fixture_case(a_large_block_is_cut_where_more_than_1_mib_remains),
-		fixture_case(a_small_block_is_cut_where_a_grain_remains),
+		fixture_case(a_large_block_is_split_where_more_than_1_mib_remains),
+		fixture_case(a_small_block_is_split_where_a_grain_remains),
 		fixture_case(the_pools_never_serve_each_other),
 		fixture_case(neighbours_merge_in_any_order),
 		fixture_case(a_pending_block_does_not_merge),
@@ -625,7 +625,7 @@ int main(void)
 		fixture_case(the_peak_of_all_is_that_of_the_sum),
 		fixture_case(a_reset_of_totals_leaves_current_and_peak),
 		cmocka_unit_test(mode_stats_passes_every_request_on_and_counts_it),
-		fixture_case(each_device_has_books_of_its_own),
+		fixture_case(each_device_has_counters_of_its_own),
 		fixture_case(memory_of_one_context_never_serves_another),
 		fixture_case(the_events_of_a_block_come_in_pytorchs_order),
 		fixture_case(a_full_ring_keeps_the_youngest_events),

@@ -221,7 +221,7 @@ static void wrong_bins_are_named(void **state)
 	close_stage(&stage);
 }
 
-static void wrong_books_are_named(void **state)
+static void wrong_counters_are_named(void **state)
 {
 	struct cm_device_row *row;
 	struct stage stage;
@@ -307,7 +307,7 @@ int main(void)
 		cmocka_unit_test(wrong_segments_and_blocks_are_named),
 		cmocka_unit_test(wrong_heaps_and_epochs_are_named),
 		cmocka_unit_test(wrong_bins_are_named),
-		cmocka_unit_test(wrong_books_are_named),
+		cmocka_unit_test(wrong_counters_are_named),
 		cmocka_unit_test(wrong_pages_are_named),
 		cmocka_unit_test(wrong_pinned_memory_is_named),
 	};

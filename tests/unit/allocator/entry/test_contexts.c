@@ -24,7 +24,7 @@ static void fill(struct fixture *f)
 	case_put(f, c);
 }
 
-static void a_context_that_goes_takes_its_memory_out_of_the_books(void **state)
+static void a_context_that_goes_takes_its_memory_out_of_the_counters(void **state)
 {
 	struct fixture *f = *state;
 	uint64_t calls;
@@ -560,7 +560,7 @@ static void beyond_sixteen_contexts_nothing_is_taken_for_idle(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		fixture_case(a_context_that_goes_takes_its_memory_out_of_the_books),
+		fixture_case(a_context_that_goes_takes_its_memory_out_of_the_counters),
 		fixture_case(pinned_memory_is_entered_in_no_heap_that_is_being_forgotten),
 		fixture_case(a_stranger_that_goes_changes_nothing),
 		fixture_case(a_handle_that_is_used_again_begins_anew),

@@ -530,7 +530,7 @@ static void nobody_fails_since_another_frees_and_allocates_its_own(void **state)
 }
 
 /* The 1st, the 2nd, ... call of the driver fails, until a run meets no failure. */
-static void whatever_call_fails_the_books_balance(void **state)
+static void whatever_call_fails_the_counters_balance(void **state)
 {
 	static const int codes[] = {CM_DRIVER_OUT_OF_MEMORY, FAKE_INVALID_VALUE, FAKE_STICKY_ERROR,
 				    CM_DRIVER_DEINITIALIZED};
@@ -583,7 +583,7 @@ int main(void)
 		cmocka_unit_test(a_kernel_that_takes_its_time_is_waited_for),
 		cmocka_unit_test(what_others_get_meanwhile_is_not_taken_for_what_went),
 		cmocka_unit_test(nobody_fails_since_another_frees_and_allocates_its_own),
-		cmocka_unit_test(whatever_call_fails_the_books_balance),
+		cmocka_unit_test(whatever_call_fails_the_counters_balance),
 	};
 
 	allow_rows();

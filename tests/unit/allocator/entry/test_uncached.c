@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Memory past the cache: counted by kind, from when the driver gives it until it has it back. */
+/* Memory outside the cache: counted by kind, from when the driver gives it until it has it back. */
 #include "allocator/entry/uncached.h"
 
 #include <errno.h>
@@ -115,7 +115,7 @@ static void what_has_no_name_or_no_size_is_not_counted(void **state)
 	cm_uncached_put_back(f->cache, 0);
 }
 
-static void a_refused_free_leaves_it_in_the_books(void **state)
+static void a_refused_free_leaves_it_in_the_counters(void **state)
 {
 	struct fixture *f = *state;
 	uint32_t taken;
@@ -149,7 +149,7 @@ static void a_name_may_be_handed_out_before_its_free_returns(void **state)
 
 /* By who does not go through our hooks: the driver gives the name out again, and that is how we
  * learn. */
-static void what_was_given_up_past_us_leaves_the_books(void **state)
+static void what_was_given_up_past_us_leaves_the_counters(void **state)
 {
 	struct fixture *f = *state;
 
@@ -334,9 +334,9 @@ int main(void)
 		fixture_case(names_of_different_kinds_do_not_meet),
 		fixture_case(handles_that_lie_close_are_told_apart),
 		fixture_case(what_has_no_name_or_no_size_is_not_counted),
-		fixture_case(a_refused_free_leaves_it_in_the_books),
+		fixture_case(a_refused_free_leaves_it_in_the_counters),
 		fixture_case(a_name_may_be_handed_out_before_its_free_returns),
-		fixture_case(what_was_given_up_past_us_leaves_the_books),
+		fixture_case(what_was_given_up_past_us_leaves_the_counters),
 		fixture_case(mapped_memory_lasts_as_long_as_anything_holds_it),
 		fixture_case(a_range_of_mappings_goes_together),
 		fixture_case(a_context_takes_along_what_it_had),

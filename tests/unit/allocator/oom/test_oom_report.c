@@ -128,7 +128,7 @@ static const struct judged judged[] = {
 	 {.asked = 20, .total = 100, .free = 5, .live = 70, .fragmented = 14, .context = 1},
 	 CM_OOM_FULL,
 	 .excess = 1},
-	{"its own memory past the cache is not others'",
+	{"its own memory outside the cache is not others'",
 	 {.asked = 9, .total = 100, .free = 2, .live = 40, .other = 58},
 	 CM_OOM_FULL,
 	 .excess = 7},

@@ -197,7 +197,7 @@ static void free_of_what_is_no_block_in_use_is_refused(void **state)
 	close_well();
 }
 
-static void books_tell_every_state(void **state)
+static void counters_tell_every_state(void **state)
 {
 	struct cm_host_row row;
 	uint64_t addr, work;
@@ -407,7 +407,7 @@ int main(void)
 		cmocka_unit_test(work_submitted_later_holds_back_no_block),
 		cmocka_unit_test(kinds_and_contexts_are_kept_apart),
 		cmocka_unit_test(free_of_what_is_no_block_in_use_is_refused),
-		cmocka_unit_test(books_tell_every_state),
+		cmocka_unit_test(counters_tell_every_state),
 		cmocka_unit_test(resets_are_pytorchs),
 		cmocka_unit_test(registered_memory_is_counted_by_its_bytes),
 		cmocka_unit_test(events_go_to_the_hosts_ring),

@@ -395,7 +395,7 @@ static void run_short(void)
 	(void)cm_cache_trim(fixture.cache, UINT32_MAX, NULL);
 }
 
-static void books_balance_whichever_call_fails(void **state)
+static void counters_balance_whichever_call_fails(void **state)
 {
 	static const int codes[] = {CM_DRIVER_OUT_OF_MEMORY, FAKE_STICKY_ERROR};
 	const char *complaint;
@@ -440,7 +440,7 @@ int main(void)
 		cmocka_unit_test(sync_free_waits_for_every_context),
 		cmocka_unit_test(old_driver_waits_at_reuse_and_not_at_free),
 		cmocka_unit_test(broken_context_gets_nothing_from_the_cache),
-		cmocka_unit_test(books_balance_whichever_call_fails),
+		cmocka_unit_test(counters_balance_whichever_call_fails),
 	};
 
 	return cmocka_run_group_tests_name("pinned_limits", tests, NULL, NULL);

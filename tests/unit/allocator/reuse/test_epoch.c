@@ -81,7 +81,7 @@ static void a_block_in_use_by_the_device_is_had_behind_a_barrier(void **state)
 	assert_current(f, CM_POOL_ALL, CM_STAT_SEGMENT, 1);
 }
 
-static void a_block_freed_and_asked_for_in_a_loop_costs_three_calls_a_turn(void **state)
+static void a_block_freed_and_requested_in_a_loop_costs_three_calls_a_turn(void **state)
 {
 	struct fixture *f = *state;
 	uint64_t other = case_get(f, 512), addr, calls = 0;
@@ -599,7 +599,7 @@ static uint64_t keep_a_large_one_and_free_a_better_one(struct fixture *f, uint64
 	return better;
 }
 
-static void no_large_block_is_cut_while_a_better_one_waits(void **state)
+static void no_large_block_is_split_while_a_better_one_is_pending(void **state)
 {
 	struct fixture *f = *state;
 	uint64_t better = keep_a_large_one_and_free_a_better_one(f, MS);
@@ -665,7 +665,7 @@ int main(void)
 		fixture_case(a_free_calls_no_driver),
 		fixture_case(memory_of_idle_work_is_ready_by_one_event_for_all),
 		fixture_case(a_block_in_use_by_the_device_is_had_behind_a_barrier),
-		fixture_case(a_block_freed_and_asked_for_in_a_loop_costs_three_calls_a_turn),
+		fixture_case(a_block_freed_and_requested_in_a_loop_costs_three_calls_a_turn),
 		cmocka_unit_test(a_thousand_live_blocks_cost_a_fifth_of_a_call_a_pair),
 		fixture_case(no_barrier_is_laid_where_a_second_context_could_pass_it),
 		fixture_case(no_barrier_is_laid_where_others_reach_the_memory),
@@ -688,7 +688,7 @@ int main(void)
 		cmocka_unit_test(sync_free_waits_in_the_free_as_cuda_does),
 		cmocka_unit_test(sync_free_waits_for_its_own_context_alone),
 		fixture_case(a_wait_is_for_what_was_freed_before_it),
-		fixture_case(no_large_block_is_cut_while_a_better_one_waits),
+		fixture_case(no_large_block_is_split_while_a_better_one_is_pending),
 		cmocka_unit_test(a_device_that_lags_is_not_asked_for_every_piece),
 		cmocka_unit_test(a_pause_does_not_come_back_after_ever_so_many_requests),
 		fixture_case(many_blocks_that_wait_are_asked_for),

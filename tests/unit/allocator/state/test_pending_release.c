@@ -20,7 +20,7 @@ static struct second {
 	pthread_t thread;
 	int err;
 	uint64_t forward;
-	_Atomic bool naps;
+	_Atomic bool sleeps;
 	_Atomic bool done;
 } second;
 
@@ -37,7 +37,7 @@ static void *free_again(void *arg)
 
 static void backoff(uint64_t ns)
 {
-	second.naps = true;
+	second.sleeps = true;
 	fake_driver_ops()->sleep_ns(ns);
 }
 
@@ -48,7 +48,7 @@ static void let_free_again(uint64_t addr)
 		return;
 	is_second = false;
 	assert_int_equal(pthread_create(&second.thread, NULL, free_again, NULL), 0);
-	while (!second.naps && !second.done)
+	while (!second.sleeps && !second.done)
 		(void)sched_yield();
 }
 
@@ -82,7 +82,7 @@ static void trim_beside_a_second_free(struct fixture *f, uint64_t addr, release_
 	assert_int_equal(bytes, 64 * MIB);
 	/* Forwarded once the driver had its memory, which refuses it then, or with an address that
 	 * it refuses in any case. */
-	assert_true(second.naps);
+	assert_true(second.sleeps);
 	assert_true(second.err == -ENOENT || (second.err == -EFAULT && second.forward == addr + 1));
 	assert_sound(f);
 }
@@ -201,10 +201,10 @@ static int ask_on_host(struct cm_cache *cache, uint64_t addr, uint64_t *ret_addr
 }
 
 /* Time stands still for who waits: he is through once the other is. */
-static void nap_without_time(uint64_t ns)
+static void sleep_without_time(uint64_t ns)
 {
 	(void)ns;
-	second.naps = true;
+	second.sleeps = true;
 	(void)sched_yield();
 }
 
@@ -218,7 +218,7 @@ static void ask_while_it_leaves(struct fixture *f, uint64_t addr, release_t want
 	ops = *fake_driver_ops();
 	ops.mem_free = mem_free;
 	ops.host_free = host_free;
-	ops.sleep_ns = nap_without_time;
+	ops.sleep_ns = sleep_without_time;
 	f->cache->ops = &ops;
 }
 
@@ -299,7 +299,7 @@ static int mem_free_late(uint64_t ctx, uint64_t addr)
 	return fake_driver_ops()->mem_free(ctx, addr);
 }
 
-static void nap_behind_trim(uint64_t ns)
+static void sleep_behind_trim(uint64_t ns)
 {
 	(void)ns;
 	trim.awaited = true;
@@ -331,7 +331,7 @@ static void what_was_freed_is_the_drivers_also_behind_a_trim(void **state)
 	trim.cache = f->cache;
 	ops = *fake_driver_ops();
 	ops.mem_free = mem_free_late;
-	ops.sleep_ns = nap_behind_trim;
+	ops.sleep_ns = sleep_behind_trim;
 	ops.gate_enter = gate_enter_late;
 	f->cache->ops = &ops;
 	assert_int_equal(fixture_put(f, addr), 0);
