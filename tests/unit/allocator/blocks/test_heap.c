@@ -412,59 +412,6 @@ static void an_address_is_looked_up(void **state)
 	assert_int_equal(place_of(f, a), CM_PLACE_IDLE);
 }
 
-static void a_peak_is_the_highest_value_since_its_reset(void **state)
-{
-	struct fixture *f = *state;
-	uint64_t a = case_get(f, 4 * MIB), b = case_get(f, 4 * MIB);
-
-	case_put(f, a);
-	assert_int_equal(fixture_stat(f, ALL, CM_STAT_ALLOCATED_BYTES).peak, 8 * MIB);
-	cm_cache_reset_peak(f->cache, 0);
-	assert_sound(f);
-	assert_int_equal(fixture_stat(f, ALL, CM_STAT_ALLOCATED_BYTES).peak, 4 * MIB);
-	assert_int_equal(fixture_stat(f, ALL, CM_STAT_ACTIVE_BYTES).peak, 8 * MIB);
-	case_put(f, b);
-	assert_int_equal(fixture_stat(f, LARGE, CM_STAT_ALLOCATED_BYTES).peak, 4 * MIB);
-	(void)case_get(f, 512);
-	assert_int_equal(fixture_stat(f, ALL, CM_STAT_ALLOCATED_BYTES).peak, 4 * MIB);
-	assert_int_equal(fixture_stat(f, SMALL, CM_STAT_ALLOCATED_BYTES).peak, 512);
-}
-
-/* The peak of both pools is that of their sum, not the sum of their peaks. */
-static void the_peak_of_all_is_that_of_the_sum(void **state)
-{
-	struct fixture *f = *state;
-	uint64_t a = case_get(f, 4 * MIB);
-
-	case_put(f, a);
-	(void)case_get(f, MIB);
-	assert_int_equal(fixture_stat(f, LARGE, CM_STAT_ALLOCATED_BYTES).peak, 4 * MIB);
-	assert_int_equal(fixture_stat(f, SMALL, CM_STAT_ALLOCATED_BYTES).peak, MIB);
-	assert_int_equal(fixture_stat(f, ALL, CM_STAT_ALLOCATED_BYTES).peak, 4 * MIB);
-}
-
-static void a_reset_of_totals_leaves_current_and_peak(void **state)
-{
-	struct fixture *f = *state;
-	uint64_t a = case_get(f, 4 * MIB);
-	struct cm_stat4 stat;
-
-	cm_cache_reset_accumulated(f->cache, 0);
-	assert_sound(f);
-	stat = fixture_stat(f, ALL, CM_STAT_ALLOCATED_BYTES);
-	assert_int_equal(stat.current, 4 * MIB);
-	assert_int_equal(stat.peak, 4 * MIB);
-	assert_int_equal(stat.allocated, 0);
-	assert_int_equal(stat.freed, 0);
-	assert_int_equal(fixture_scalar(f, CM_SCALAR_num_device_alloc), 0);
-	assert_int_equal(fixture_scalar(f, CM_SCALAR_cache_misses), 0);
-	case_put(f, a);
-	(void)case_get(f, 100);
-	stat = fixture_stat(f, ALL, CM_STAT_ALLOCATED_BYTES);
-	assert_int_equal(stat.allocated, 512);
-	assert_int_equal(stat.freed, 4 * MIB);
-}
-
 static void mode_stats_passes_every_request_on_and_counts_it(void **state)
 {
 	struct cm_policy policy;
@@ -491,24 +438,6 @@ static void mode_stats_passes_every_request_on_and_counts_it(void **state)
 	case_close(f);
 }
 
-static void each_device_has_counters_of_its_own(void **state)
-{
-	struct fixture *f = *state;
-	struct cm_device_row row;
-	struct cm_heap *heap;
-	uint64_t addr;
-
-	assert_true(fixture_add_context(f, 1, &heap) != 0);
-	assert_int_equal(fixture_alloc(f, heap, 3 * MIB, &addr), 0);
-	assert_current(f, ALL, CM_STAT_RESERVED_BYTES, 0);
-	assert_int_equal(cm_cache_device_row(f->cache, 1), 1);
-	assert_int_equal(cm_cache_read_device(f->cache, 1, &row), 0);
-	assert_int_equal(row.stat[LARGE].current[CM_STAT_RESERVED_BYTES], 20 * MIB);
-	assert_int_equal(cm_cache_device_row(f->cache, 2), UINT32_MAX);
-	assert_int_equal(cm_cache_read_device(f->cache, 2, &row), -ENOENT);
-	case_put(f, addr);
-}
-
 static void memory_of_one_context_never_serves_another(void **state)
 {
 	struct fixture *f = *state;
@@ -523,67 +452,6 @@ static void memory_of_one_context_never_serves_another(void **state)
 	assert_int_equal(fixture_alloc(f, f->heap, 64 * MIB, &other), 0);
 	assert_current(f, ALL, CM_STAT_SEGMENT, 2);
 	assert_int_not_equal(addr, other);
-}
-
-struct expected {
-	enum cm_action action;
-	uint64_t addr;
-	uint64_t size;
-};
-
-static void assert_events(struct fixture *f, const struct expected *expected, uint64_t count)
-{
-	const struct cm_device *device = f->heap->device;
-	uint64_t i;
-
-	assert_int_equal(device->row->event_next, count);
-	for (i = 0; i < count; i++) {
-		const struct cm_event *event = &device->ring.row[i & device->ring.mask];
-
-		if (event->number != i + 1 || event->action != expected[i].action ||
-		    event->addr != expected[i].addr || event->size != expected[i].size)
-			fail_msg("event %llu is number %llu, action %u, %#llx, %llu",
-				 (unsigned long long)i, (unsigned long long)event->number,
-				 event->action, (unsigned long long)event->addr,
-				 (unsigned long long)event->size);
-	}
-}
-
-static void the_events_of_a_block_come_in_pytorchs_order(void **state)
-{
-	struct fixture *f = *state;
-	uint64_t addr = case_get(f, 700), other = case_get(f, 100);
-	const struct expected expected[] = {
-		{CM_ACTION_SEGMENT_ALLOC, addr, 2 * MIB},
-		{CM_ACTION_ALLOC, addr, 700},
-		{CM_ACTION_ALLOC, other, 100},
-		{CM_ACTION_FREE_REQUESTED, addr, 700},
-		{CM_ACTION_FREE_REQUESTED, other, 100},
-		/* Both at one moment, the one that was freed last first. */
-		{CM_ACTION_FREE_COMPLETED, other, 100},
-		{CM_ACTION_FREE_COMPLETED, addr, 700},
-		{CM_ACTION_SEGMENT_FREE, addr, 2 * MIB},
-	};
-
-	case_put(f, addr);
-	case_put(f, other);
-	assert_int_equal(cm_cache_trim(f->cache, 0, NULL), 0);
-	assert_events(f, expected, 8);
-}
-
-static void a_full_ring_keeps_the_youngest_events(void **state)
-{
-	struct fixture *f = *state;
-	const struct cm_device *device = f->heap->device;
-	uint64_t number;
-	int i;
-
-	for (i = 0; i < 50; i++)
-		case_put(f, case_get(f, 100));
-	assert_true(device->row->event_next > 100);
-	assert_int_equal(device->ring.mask, 63);
-	for (number = device->row->event_next - 63; number <= device->row->event_next; number++)
-		assert_int_equal(device->ring.row[(number - 1) & 63].number, number);
 }
 
 /* Nobody has to look for the segment of a block that goes back with its free. */
@@ -621,14 +489,8 @@ int main(void)
 		fixture_case(a_second_free_is_refused_at_every_stage),
 		fixture_case(sizes_that_are_none_of_ours_are_passed_on),
 		fixture_case(an_address_is_looked_up),
-		fixture_case(a_peak_is_the_highest_value_since_its_reset),
-		fixture_case(the_peak_of_all_is_that_of_the_sum),
-		fixture_case(a_reset_of_totals_leaves_current_and_peak),
 		cmocka_unit_test(mode_stats_passes_every_request_on_and_counts_it),
-		fixture_case(each_device_has_counters_of_its_own),
 		fixture_case(memory_of_one_context_never_serves_another),
-		fixture_case(the_events_of_a_block_come_in_pytorchs_order),
-		fixture_case(a_full_ring_keeps_the_youngest_events),
 	};
 
 	return cmocka_run_group_tests_name("heap", tests, NULL, NULL);

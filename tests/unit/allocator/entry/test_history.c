@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* The rings of events: on and off, emptied, and what an event says of whom it comes from. */
+/* The rings of events: order, on and off, emptied, and what an event says of whom it comes from. */
 #include <errno.h>
 
 #include "allocator/base/thread.h"
+#include "allocator/state/state.h"
 #include "stats/region.h"
 #include "tests/unit/fixture_case.h"
 
@@ -296,6 +297,67 @@ static void a_failed_request_for_pinned_memory_is_an_event(void **state)
 	case_close(f);
 }
 
+struct expected {
+	enum cm_action action;
+	uint64_t addr;
+	uint64_t size;
+};
+
+static void assert_events(struct fixture *f, const struct expected *expected, uint64_t count)
+{
+	const struct cm_device *device = f->heap->device;
+	uint64_t i;
+
+	assert_int_equal(device->row->event_next, count);
+	for (i = 0; i < count; i++) {
+		const struct cm_event *event = &device->ring.row[i & device->ring.mask];
+
+		if (event->number != i + 1 || event->action != expected[i].action ||
+		    event->addr != expected[i].addr || event->size != expected[i].size)
+			fail_msg("event %llu is number %llu, action %u, %#llx, %llu",
+				 (unsigned long long)i, (unsigned long long)event->number,
+				 event->action, (unsigned long long)event->addr,
+				 (unsigned long long)event->size);
+	}
+}
+
+static void the_events_of_a_block_come_in_pytorchs_order(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t addr = case_get(f, 700), other = case_get(f, 100);
+	const struct expected expected[] = {
+		{CM_ACTION_SEGMENT_ALLOC, addr, 2 * MIB},
+		{CM_ACTION_ALLOC, addr, 700},
+		{CM_ACTION_ALLOC, other, 100},
+		{CM_ACTION_FREE_REQUESTED, addr, 700},
+		{CM_ACTION_FREE_REQUESTED, other, 100},
+		/* Both at one moment, the one that was freed last first. */
+		{CM_ACTION_FREE_COMPLETED, other, 100},
+		{CM_ACTION_FREE_COMPLETED, addr, 700},
+		{CM_ACTION_SEGMENT_FREE, addr, 2 * MIB},
+	};
+
+	case_put(f, addr);
+	case_put(f, other);
+	assert_int_equal(cm_cache_trim(f->cache, 0, NULL), 0);
+	assert_events(f, expected, 8);
+}
+
+static void a_full_ring_keeps_the_youngest_events(void **state)
+{
+	struct fixture *f = *state;
+	const struct cm_device *device = f->heap->device;
+	uint64_t number;
+	int i;
+
+	for (i = 0; i < 50; i++)
+		case_put(f, case_get(f, 100));
+	assert_true(device->row->event_next > 100);
+	assert_int_equal(device->ring.mask, 63);
+	for (number = device->row->event_next - 63; number <= device->row->event_next; number++)
+		assert_int_equal(device->ring.row[(number - 1) & 63].number, number);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -309,6 +371,8 @@ int main(void)
 		fixture_case(a_free_with_a_stack_bears_its_own),
 		fixture_case(rows_bear_their_stacks),
 		cmocka_unit_test(a_failed_request_for_pinned_memory_is_an_event),
+		fixture_case(the_events_of_a_block_come_in_pytorchs_order),
+		fixture_case(a_full_ring_keeps_the_youngest_events),
 	};
 
 	return cmocka_run_group_tests_name("history", tests, NULL, NULL);
