@@ -2,7 +2,6 @@
 #include "interpose/process/process.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -297,50 +296,12 @@ static void play_fork_before(void)
 	CM_MUST(cm_process_cache());
 }
 
-/* The program started without a standard error, and its own file got that number. */
-static void play_closed_stderr(void)
-{
-	char path[PATH_MAX];
-	struct stat st;
-
-	(void)snprintf(path, sizeof(path), "%s/own_file", getenv("REGIONS"));
-	if (open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600) != STDERR_FILENO)
-		_exit(96);
-	(void)cm_process_cache();
-	if (fstat(STDERR_FILENO, &st) || st.st_size != 0)
-		_exit(95);
-	(void)unlink(path);
-}
-
-/* The same after the program has closed its standard error. */
-static void play_replaced_stderr(void)
-{
-	(void)close(STDERR_FILENO);
-	play_closed_stderr();
-}
-
 static void play_no_standard_files(void)
 {
 	CM_MUST(!close(STDIN_FILENO) && !close(STDOUT_FILENO));
 	CM_MUST(cm_process_cache());
 	CM_MUST(dup(STDERR_FILENO) == STDIN_FILENO);
 	CM_MUST(dup(STDERR_FILENO) == STDOUT_FILENO);
-}
-
-static void play_full_pipe(void)
-{
-	char block[4096] = {0};
-	int flags = fcntl(STDERR_FILENO, F_GETFL);
-
-	(void)fcntl(STDERR_FILENO, F_SETFL, flags | O_NONBLOCK);
-	while (write(STDERR_FILENO, block, sizeof(block)) > 0)
-		;
-	(void)fcntl(STDERR_FILENO, F_SETFL, flags);
-	(void)cm_process_cache(); /* must not wait for the reader */
-	(void)fcntl(STDERR_FILENO, F_SETFL, flags | O_NONBLOCK);
-	if (write(STDERR_FILENO, block, 1) >= 0)
-		_exit(94); /* the pipe was not full */
-	_exit(0);
 }
 
 static const struct cm_role roles[] = {
@@ -364,10 +325,7 @@ static const struct cm_role roles[] = {
 	{"start_that_hangs", play_start_that_hangs},
 	{"fork_in_start", play_fork_in_start},
 	{"fork_before", play_fork_before},
-	{"closed_stderr", play_closed_stderr},
-	{"replaced_stderr", play_replaced_stderr},
 	{"no_standard_files", play_no_standard_files},
-	{"full_pipe", play_full_pipe},
 	{NULL, NULL},
 };
 
@@ -387,37 +345,6 @@ STAGE_CASE(a_start_that_hangs_holds_nobody_up, "start_that_hangs", "")
 STAGE_CASE(a_fork_in_the_middle_of_the_start_is_a_fresh_start, "fork_in_start", "")
 STAGE_CASE(a_child_forked_before_the_start_has_its_own, "fork_before", "")
 STAGE_CASE(standard_files_stay_the_programs, "no_standard_files", "")
-
-static void each_config_error_is_logged_once(void **state)
-{
-	stage_play(state, "first_call", "mode:cach,nonsense", NULL,
-		   "cudamem: CUDAMEM_CONF: \"mode:cach\" is not understood, want cache|stats|off; "
-		   "keeping cache\n"
-		   "cudamem: CUDAMEM_CONF: unknown option \"nonsense\"; ignored\n");
-	stage_play(state, "first_call", "mode:cach,warn:off", NULL, "");
-	stage_play(
-		state, "first_call", "", "CUDAMEM_COMF=1",
-		"cudamem: CUDAMEM_COMF: unknown variable (did you mean CUDAMEM_CONF?); ignored\n");
-}
-
-static void many_config_errors_are_cut_short(void **state)
-{
-	struct stage *stage = *state;
-
-	stage_play_with(stage, (struct cm_rerun){.role = "first_call"}, "a,b,c,d,e,f,g,h,i,j,k",
-			NULL, 0);
-	assert_non_null(strstr(stage->said, "\"h\"; ignored\ncudamem: and 3 more; "));
-	assert_null(strstr(stage->said, "\"i\""));
-}
-
-static void log_levels_are_kept(void **state)
-{
-	struct stage *stage = *state;
-
-	stage_play_with(stage, (struct cm_rerun){.role = "first_call"}, "log:info", NULL, 0);
-	assert_non_null(strstr(stage->said, "cudamem: statistics in "));
-	stage_play(state, "memfd", "log:off,mode:stats,region_dir:/nonexistent", NULL, "");
-}
 
 static void an_incomplete_driver_means_no_cache(void **state)
 {
@@ -512,53 +439,6 @@ static void without_a_thread_there_are_no_commands(void **state)
 		   "cudamem: cannot create a thread; cudamemstat can read but not send commands\n");
 }
 
-static void close_stderr(void)
-{
-	(void)close(STDERR_FILENO);
-}
-
-static void send_stderr_to_file(void)
-{
-	char path[PATH_MAX];
-	int fd;
-
-	(void)snprintf(path, sizeof(path), "%s/stderr", getenv("REGIONS"));
-	fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
-	if (fd < 0 || dup2(fd, STDERR_FILENO) < 0 || close(fd))
-		_exit(90);
-}
-
-static void nothing_is_written_into_a_file_of_the_program(void **state)
-{
-	struct stage *stage = *state;
-
-	stage_play_with(stage, (struct cm_rerun){.role = "closed_stderr", .prepare = close_stderr},
-			"nonsense:1", NULL, 0);
-	stage_play_with(stage, (struct cm_rerun){.role = "replaced_stderr"}, "nonsense:1", NULL, 0);
-	/* Another file in the same folder, so that only its inode differs. */
-	stage_play_with(
-		stage, (struct cm_rerun){.role = "replaced_stderr", .prepare = send_stderr_to_file},
-		"nonsense:1", NULL, 0);
-	stage_remove_regions(stage->dir);
-}
-
-static void a_broken_stderr_does_not_end_the_program(void **state)
-{
-	struct stage *stage = *state;
-
-	stage_play_with(stage, (struct cm_rerun){.role = "first_call", .reader = CM_RERUN_CLOSED},
-			"nonsense:1", NULL, 0);
-}
-
-static void a_full_stderr_does_not_stop_the_program(void **state)
-{
-	struct stage *stage = *state;
-
-	stage_play_with(stage, (struct cm_rerun){.role = "full_pipe", .reader = CM_RERUN_ASLEEP},
-			"nonsense:1", NULL, 0);
-	stage_remove_regions(stage->dir);
-}
-
 static void launchers_and_injected_tools_are_detected(void **state)
 {
 	stage_play(state, "exact", "", "OMPI_COMM_WORLD_SIZE=4", "");
@@ -582,18 +462,12 @@ int main(int argc, char **argv)
 		STAGE_TEST(a_fork_in_the_middle_of_the_start_is_a_fresh_start),
 		STAGE_TEST(a_child_forked_before_the_start_has_its_own),
 		STAGE_TEST(standard_files_stay_the_programs),
-		STAGE_TEST(each_config_error_is_logged_once),
-		STAGE_TEST(many_config_errors_are_cut_short),
-		STAGE_TEST(log_levels_are_kept),
 		STAGE_TEST(an_incomplete_driver_means_no_cache),
 		STAGE_TEST(a_full_folder_means_a_memfd),
 		STAGE_TEST(a_missing_folder_means_a_memfd),
 		STAGE_TEST(a_refused_memfd_means_private_memory),
 		STAGE_TEST(the_program_goes_on_under_low_limits),
 		STAGE_TEST(without_a_thread_there_are_no_commands),
-		STAGE_TEST(nothing_is_written_into_a_file_of_the_program),
-		STAGE_TEST(a_broken_stderr_does_not_end_the_program),
-		STAGE_TEST(a_full_stderr_does_not_stop_the_program),
 		STAGE_TEST(launchers_and_injected_tools_are_detected),
 	};
 
