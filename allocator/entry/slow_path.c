@@ -12,6 +12,7 @@
 #include "allocator/paged/paged.h"
 #include "allocator/reclaim/exchange.h"
 #include "allocator/reclaim/release.h"
+#include "allocator/reuse/await.h"
 #include "allocator/reuse/epoch.h"
 #include "allocator/state/limit.h"
 #include "allocator/state/report.h"

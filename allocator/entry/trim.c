@@ -11,6 +11,7 @@
 #include "allocator/pinned/pinned.h"
 #include "allocator/reclaim/flush.h"
 #include "allocator/reclaim/release.h"
+#include "allocator/reuse/await.h"
 #include "allocator/reuse/epoch.h"
 #include "allocator/state/report.h"
 #include "allocator/state/state.h"

@@ -7,6 +7,7 @@
 #include "allocator/cache.h"
 #include "allocator/paged/paged.h"
 #include "allocator/reclaim/release.h"
+#include "allocator/reuse/await.h"
 #include "allocator/reuse/epoch.h"
 #include "allocator/state/report.h"
 #include "allocator/state/rows.h"

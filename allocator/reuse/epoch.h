@@ -53,18 +53,6 @@ bool cm_epoch_can_ask(struct cm_cache *cache);
 bool cm_epoch_open_is_clean(struct cm_heap *heap);
 
 /*
- * Waits until all memory freed before is ready: at most CM_STUCK_NS for a clean epoch and all
- * before it, CM_PATIENCE_NS for others or if only other devices are at work, and not at all if the
- * driver gives no answer. False: a capture is active, and the caller is outside the gate
- * (cm_gate_enter).
- */
-CM_NODISCARD bool cm_epoch_wait_as_native(struct cm_heap *heap);
-
-/* The same for every context of the device, at most `limit_ns` for clean epochs, whichever device
- * is at work. Counted as PyTorch's synchronize_and_free_events. */
-CM_NODISCARD bool cm_epoch_wait_device(struct cm_device *device, uint64_t limit_ns);
-
-/*
  * 0: all work of the device (cm_fence_record_probe_event_locked) submitted before ends within
  * `limit_ns`; -ETIME: it does not, or that is not known; -EBUSY: a capture is active, and the
  * caller is outside the gate (cm_gate_enter). Cached memory is returned to the driver only after 0:

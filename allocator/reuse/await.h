@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The host waits for freed memory to become ready.
+ *
+ * All functions call the driver. The caller has entered the capture gate, which is left while it
+ * waits, and holds none of the locks of the cache and its devices but the reclaim lock.
+ */
+#ifndef CM_ALLOCATOR_REUSE_AWAIT_H
+#define CM_ALLOCATOR_REUSE_AWAIT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "allocator/state/state.h"
+
+/*
+ * Waits until all memory freed before is ready: at most CM_STUCK_NS for a clean epoch and all
+ * before it, CM_PATIENCE_NS for others or if only other devices are at work, and not at all if the
+ * driver gives no answer. False: a capture is active, and the caller is outside the gate
+ * (cm_gate_enter).
+ */
+CM_NODISCARD bool cm_epoch_wait_as_native(struct cm_heap *heap);
+
+/* The same for every context of the device, at most `limit_ns` for clean epochs, whichever device
+ * is at work. Counted as PyTorch's synchronize_and_free_events. */
+CM_NODISCARD bool cm_epoch_wait_device(struct cm_device *device, uint64_t limit_ns);
+
+#endif
