@@ -77,6 +77,9 @@ struct cm_driver_ops {
 	/* The same for an event that was recorded before; called outside the gate, also while a
 	 * capture is active. */
 	int (*event_query_ungated)(uint64_t ctx, uint64_t event);
+	/* The host waits until the work is done that the event captured. Outside of the gate, also
+	 * while a capture is active, and with no lock held. */
+	int (*event_wait_ungated)(uint64_t ctx, uint64_t event);
 	/* All future work of the context waits on the device for the event; the host does not. */
 	int (*ctx_wait_event)(uint64_t ctx, uint64_t event);
 	/* The host waits for all work of the context. */

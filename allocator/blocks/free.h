@@ -42,6 +42,7 @@ CM_ALWAYS_INLINE void cm_free_join_epoch(struct cm_heap *heap, struct cm_block *
 	open->blocks++;
 	open->bytes += size;
 	open->work = cm_device_work(heap->device);
+	open->thread = cm_thread.id;
 	row->pending_blocks++;
 	cm_heap_set_pending_bytes(heap, row->pending_bytes + size);
 	heap->pending_sizes |= UINT64_C(1) << cm_size_class(size);

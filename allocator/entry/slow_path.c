@@ -22,6 +22,9 @@
  * would. */
 #define RUN_AHEAD_BYTES (UINT64_C(64) << 20)
 
+/* After this time the device may have caught up with the program: poll again. */
+#define ASK_ANEW_NS UINT64_C(10000000)
+
 #define TRIES 8 /* of a request that others are faster than */
 
 struct request {
@@ -72,26 +75,9 @@ static bool runs_too_far_ahead(struct cm_heap *heap)
 			    heap->row->pending_bytes > heap->live_bytes / 4 + RUN_AHEAD_BYTES);
 }
 
-/* One batch of poll_policy.h: one wait serves many requests. */
-static bool is_worth_a_wait(struct cm_heap *heap)
-{
-	return CM_WITH_LOCK(&heap->device->lock,
-			    heap->row->pending_bytes >= heap->device->poll_bytes);
-}
-
-/* An old driver has no events for a context: the host can only wait, as in cudaFree. */
-static bool make_ready_by_waiting(struct cm_heap *heap)
-{
-	if (!(is_worth_a_wait(heap) && cm_epoch_open_is_clean(heap)) && !runs_too_far_ahead(heap))
-		return false;
-	return cm_epoch_synchronize_event_locked(heap);
-}
-
 /* Makes freed memory ready as the policy says, after a poll did not. */
 static bool make_ready_event_locked(struct cm_heap *heap)
 {
-	if (!(heap->can & CM_CAN_CTX_EVENTS))
-		return make_ready_by_waiting(heap);
 	if (heap->cache->policy.reuse == CM_REUSE_BARRIER && cm_epoch_barrier_event_locked(heap))
 		return true;
 	/* The device may be idle, or done by the next request. */
@@ -100,9 +86,9 @@ static bool make_ready_event_locked(struct cm_heap *heap)
 
 /* Whether anything is pending: even a small block may merge with free neighbours to one that fits,
  * and a poll costs less than new memory. */
-static bool is_anything_pending(const struct request *request)
+static bool is_anything_pending(const struct cm_heap *heap)
 {
-	return cm_heap_pending_bytes(request->heap) > 0;
+	return cm_heap_pending_bytes(heap) > 0;
 }
 
 static void pause_asking(struct cm_heap *heap)
@@ -145,17 +131,14 @@ static void stop_gathering(struct cm_heap *heap)
 	cm_lock_release(&heap->device->lock);
 }
 
-/* Serves from memory that the program has freed: polls, lays a barrier, or waits. -ENOENT: none
- * serves. */
-static int reuse_freed(const struct request *request)
+/* Polls, lays a barrier if that does not serve, and takes what is ready then. */
+static int ask(const struct request *request)
 {
 	struct cm_heap *heap = request->heap;
 	struct cm_cache *cache = heap->cache;
 	int err = -ENOENT;
 	bool ready;
 
-	if (!is_anything_pending(request) || gathers(request))
-		return take_unfragmenting(request);
 	cm_lock_acquire(&cache->event_lock);
 	ready = cm_epoch_poll_event_locked(heap);
 	if (ready)
@@ -167,17 +150,126 @@ static int reuse_freed(const struct request *request)
 	cm_lock_release(&cache->event_lock);
 	if (!ready)
 		pause_asking(heap);
-	if (err == -ENOENT)
-		err = take_unfragmenting(request);
-	if (err == -ENOENT && is_anything_pending(request) &&
-	    (cache->policy.reuse == CM_REUSE_WAIT || runs_too_far_ahead(heap))) {
-		stop_gathering(heap);
-		/* Sparing a block is not worth a wait. */
-		err = take_ready(request);
-		if (err == -ENOENT)
-			err = cm_epoch_wait_as_native(heap) ? take_unfragmenting(request) : -EBUSY;
+	return err == -ENOENT ? take_unfragmenting(request) : err;
+}
+
+/* ---- memory that becomes ready only by events or waits ---- */
+
+/*
+ * Whether to poll: at the first, second, fourth, eighth request in a row that finds nothing ready,
+ * since the answer to the others would be the same. After some time it may be another one.
+ */
+static bool is_asked(const struct request *request)
+{
+	struct cm_heap *heap = request->heap;
+	const enum cm_pool pool = request->size <= CM_SMALL_MAX ? CM_POOL_SMALL : CM_POOL_LARGE;
+	bool asked;
+
+	cm_lock_acquire(&heap->device->lock);
+	/* A ready block would serve: there is another reason to poll. */
+	asked = heap->card_fills_up || cm_bins_find(&heap->bins[pool], request->size);
+	if (!asked) {
+		asked = !(heap->misses & (heap->misses + 1)) ||
+			heap->cache->ops->now_ns() - heap->asked_ns >= ASK_ANEW_NS;
+		heap->misses++;
 	}
+	cm_lock_release(&heap->device->lock);
+	return asked;
+}
+
+static int ask_seldom(const struct request *request)
+{
+	struct cm_heap *heap = request->heap;
+	const int err = ask(request);
+
+	cm_lock_acquire(&heap->device->lock);
+	if (err != -ENOENT)
+		heap->misses = 0;
+	heap->asked_ns = heap->cache->ops->now_ns();
+	cm_lock_release(&heap->device->lock);
 	return err;
+}
+
+/* Whether a batch is pending, and half a batch that was freed later: the device works on that while
+ * the host waits for the batch. An old driver waits for all. */
+static bool is_room_full(struct cm_heap *heap)
+{
+	const uint64_t oldest = cm_epoch_oldest_bytes(heap);
+	uint64_t waits, batch;
+
+	cm_lock_acquire(&heap->device->lock);
+	waits = heap->row->pending_bytes;
+	batch = heap->device->poll_bytes;
+	cm_lock_release(&heap->device->lock);
+	if (!(heap->can & CM_CAN_CTX_EVENTS))
+		return oldest && waits >= batch;
+	return oldest && waits >= oldest + batch / 2 && waits >= batch + batch / 2;
+}
+
+static bool is_worth_a_wait(struct cm_heap *heap)
+{
+	return is_anything_pending(heap) && (heap->cache->policy.reuse == CM_REUSE_WAIT ||
+					     is_room_full(heap) || runs_too_far_ahead(heap));
+}
+
+static bool is_waited_for(struct cm_heap *heap)
+{
+	return CM_WITH_LOCK(&heap->cache->event_lock, cm_epoch_is_waited_for_event_locked(heap));
+}
+
+static bool wait_for_freed(struct cm_heap *heap)
+{
+	return heap->cache->policy.reuse != CM_REUSE_WAIT && is_waited_for(heap)
+		       ? cm_epoch_wait_for_oldest(heap)
+		       : cm_epoch_wait_as_native(heap);
+}
+
+/* Sparing a block is not worth a wait. */
+static int take_behind_wait(const struct request *request)
+{
+	struct cm_heap *heap = request->heap;
+	uint64_t waits = UINT64_MAX;
+	int err = take_ready(request);
+
+	while (err == -ENOENT && cm_heap_pending_bytes(heap) < waits && is_worth_a_wait(heap)) {
+		waits = cm_heap_pending_bytes(heap);
+		err = wait_for_freed(heap) ? take_unfragmenting(request) : -EBUSY;
+	}
+	if (err != -EBUSY && is_anything_pending(heap))
+		pause_asking(heap);
+	return err;
+}
+
+/* Polls seldom, and waits once too much is pending. */
+static int reuse_done(const struct request *request)
+{
+	const int err = is_asked(request) ? ask_seldom(request) : take_unfragmenting(request);
+
+	return err == -ENOENT && is_worth_a_wait(request->heap) ? take_behind_wait(request) : err;
+}
+
+/* ---- */
+
+/* Serves from memory that the program has freed: polls, lays a barrier, or waits. -ENOENT: none
+ * serves. */
+static int reuse_freed(const struct request *request)
+{
+	struct cm_heap *heap = request->heap;
+	int err;
+
+	if (!is_anything_pending(heap))
+		return take_unfragmenting(request);
+	if (is_waited_for(heap)) {
+		stop_gathering(heap);
+		return reuse_done(request);
+	}
+	if (gathers(request))
+		return take_unfragmenting(request);
+	err = ask(request);
+	if (err != -ENOENT || !runs_too_far_ahead(heap))
+		return err;
+	stop_gathering(heap);
+	return take_behind_wait(request);
 }
 
 static void note_refusal(struct cm_heap *heap, uint64_t bytes)

@@ -38,7 +38,7 @@ static void for_each_heap_event_locked(struct cm_cache *cache, void (*each)(stru
 
 static void close_worthy(struct cm_heap *heap)
 {
-	if (CM_WITH_LOCK(&heap->device->lock, cm_heap_is_worth_closing(heap)))
+	if (cm_epoch_is_worth_closing_event_locked(heap))
 		(void)cm_epoch_close_event_locked(heap);
 }
 

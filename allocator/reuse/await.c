@@ -58,6 +58,7 @@ static bool has_to_wait_for(struct cm_batch_ring *ring, uint64_t end,
 {
 	if (end > ring->open.number)
 		end = ring->open.number; /* another context has the heap by now */
+	(void)cm_batch_ring_poll_until_event_locked(ring, end);
 	return ring->oldest < end && !is_out_of_patience(ring, end, patience);
 }
 
@@ -68,21 +69,116 @@ static bool has_to_wait(struct cm_heap *heap, const struct ends *end,
 	bool again;
 
 	cm_lock_acquire(&heap->cache->event_lock);
-	(void)cm_epoch_poll_event_locked(heap);
-	again = !cm_heap_is_dead(heap) &&
-		(has_to_wait_for(&heap->epochs, end->epochs, patience) ||
-		 (cm_ordered_holds_event_locked(heap) &&
-		  has_to_wait_for(&heap->ordered, end->ordered, patience)));
+	again = cm_ordered_holds_event_locked(heap) &&
+		has_to_wait_for(&heap->ordered, end->ordered, patience);
+	again = has_to_wait_for(&heap->epochs, end->epochs, patience) || again;
+	again = again && !cm_heap_is_dead(heap);
 	cm_lock_release(&heap->cache->event_lock);
 	return again;
 }
 
-static bool await(struct cm_heap *heap, const struct patience *patience)
+/* The last batch that is waited for; NULL: it is ready. */
+static struct cm_batch *last_before(struct cm_heap *heap, const struct ends *end)
+{
+	if (heap->epochs.oldest < end->epochs && end->epochs <= heap->epochs.open.number)
+		return cm_batch_at(&heap->epochs, end->epochs - 1);
+	if (heap->ordered.oldest < end->ordered && end->ordered <= heap->ordered.open.number)
+		return cm_batch_at(&heap->ordered, end->ordered - 1);
+	return NULL;
+}
+
+/*
+ * Whether the thread may wait for the event of the heap's own context without a limit: its last
+ * free of the batch would have waited for as much. If another thread did that free, a kernel may be
+ * waiting for this one. Work that no hook saw is guarded against as before a barrier: by age.
+ */
+static bool begin_wait_event_locked(struct cm_heap *heap, const struct ends *end)
+{
+	const struct cm_batch *batch = last_before(heap, end);
+
+	return batch && batch->clean && batch->thread == cm_thread.id &&
+	       heap->cache->ops->now_ns() - batch->closed_ns < CM_PATIENCE_NS &&
+	       cm_fence_begin_wait_event_locked(&batch->fence, heap);
+}
+
+/* Waits so outside the gate if it may; *ret_waited: it did. False: a capture is active, and the
+ * caller is outside the gate. */
+static bool wait_for_event(struct cm_heap *heap, const struct ends *end, bool *ret_waited)
+{
+	const struct cm_driver_ops *ops = heap->cache->ops;
+
+	*ret_waited = CM_WITH_LOCK(&heap->cache->event_lock, begin_wait_event_locked(heap, end));
+	if (!*ret_waited)
+		return true;
+	ops->gate_leave();
+	cm_fence_wait_ungated(heap);
+	return cm_gate_enter(ops);
+}
+
+/* The end of the oldest batches that a cudaFree would have waited for. */
+static uint64_t first_clean_end(struct cm_batch_ring *ring)
+{
+	uint64_t number = ring->oldest;
+
+	while (number < ring->open.number && !cm_batch_at(ring, number)->clean)
+		number++;
+	return number < ring->open.number ? number + 1 : ring->open.number;
+}
+
+/* If the ring is full, retires completed batches to make room. */
+static void close_open(struct cm_heap *heap)
+{
+	if (!cm_epoch_close_event_locked(heap) && cm_epoch_poll_event_locked(heap))
+		(void)cm_epoch_close_event_locked(heap);
+}
+
+static struct ends end_of_all(struct cm_heap *heap)
+{
+	close_open(heap);
+	return (struct ends){heap->epochs.open.number, heap->ordered.open.number};
+}
+
+/* The bytes of the oldest closed batches up to the first clean one; 0: none is clean. */
+static uint64_t oldest_bytes(struct cm_batch_ring *ring)
+{
+	const uint64_t end = first_clean_end(ring);
+	uint64_t number, bytes = 0;
+
+	for (number = ring->oldest; number < end; number++)
+		bytes += cm_batch_at(ring, number)->bytes;
+	return ring->oldest < end && cm_batch_at(ring, end - 1)->clean ? bytes : 0;
+}
+
+uint64_t cm_epoch_oldest_bytes(struct cm_heap *heap)
+{
+	uint64_t bytes;
+
+	cm_lock_acquire(&heap->cache->event_lock);
+	if (!cm_batch_ring_is_empty(&heap->epochs) || cm_ordered_holds_event_locked(heap))
+		bytes = oldest_bytes(cm_ordered_holds_event_locked(heap) ? &heap->ordered
+									 : &heap->epochs);
+	else
+		bytes = cm_epoch_open_is_clean(heap) ? cm_heap_pending_bytes(heap) : 0;
+	cm_lock_release(&heap->cache->event_lock);
+	return bytes;
+}
+
+static struct ends end_of_oldest(struct cm_heap *heap)
+{
+	if (cm_ordered_holds_event_locked(heap))
+		return (struct ends){heap->epochs.oldest, first_clean_end(&heap->ordered)};
+	if (cm_batch_ring_is_empty(&heap->epochs))
+		close_open(heap);
+	return (struct ends){first_clean_end(&heap->epochs), heap->ordered.oldest};
+}
+
+static bool await(struct cm_heap *heap, const struct patience *patience,
+		  struct ends (*end_of)(struct cm_heap *heap), bool blocks)
 {
 	const struct cm_driver_ops *ops = heap->cache->ops;
 	uint64_t start = ops->now_ns(), backoff = CM_GATE_BACKOFF_NS;
+	bool inside = true, waited = false;
 	struct ends end;
-	bool inside;
 
 	cm_lock_acquire(&heap->cache->event_lock);
 	if (!(heap->can & CM_CAN_CTX_EVENTS)) {
@@ -91,24 +187,31 @@ static bool await(struct cm_heap *heap, const struct patience *patience)
 		cm_lock_release(&heap->cache->event_lock);
 		return true;
 	}
-	/* If the ring is full, retires completed batches to make room. */
-	if (!cm_epoch_close_event_locked(heap) && cm_epoch_poll_event_locked(heap))
-		(void)cm_epoch_close_event_locked(heap);
-	end = (struct ends){heap->epochs.open.number, heap->ordered.open.number};
+	end = end_of(heap);
 	cm_lock_release(&heap->cache->event_lock);
-	if (!has_to_wait(heap, &end, patience))
-		return true;
-	do
+	if (blocks)
+		inside = wait_for_event(heap, &end, &waited);
+	while (inside && has_to_wait(heap, &end, patience)) {
 		inside = cm_gate_backoff(ops, &backoff);
-	while (inside && has_to_wait(heap, &end, patience));
+		waited = true;
+	}
+	if (!waited)
+		return true;
 	cm_device_count(heap->device, CM_SCALAR_waits, 1);
 	cm_device_count(heap->device, CM_SCALAR_wait_ns, (int64_t)(ops->now_ns() - start));
 	return inside;
 }
 
+static const struct patience as_native = {CM_STUCK_NS, CM_PATIENCE_NS};
+
 bool cm_epoch_wait_as_native(struct cm_heap *heap)
 {
-	return await(heap, &(struct patience){CM_STUCK_NS, CM_PATIENCE_NS});
+	return await(heap, &as_native, end_of_all, false);
+}
+
+bool cm_epoch_wait_for_oldest(struct cm_heap *heap)
+{
+	return await(heap, &as_native, end_of_oldest, true);
 }
 
 bool cm_epoch_wait_device(struct cm_device *device, uint64_t limit_ns)
@@ -118,7 +221,7 @@ bool cm_epoch_wait_device(struct cm_device *device, uint64_t limit_ns)
 
 	cm_device_count(device, CM_SCALAR_num_sync_all_streams, 1);
 	while ((heap = cm_device_next_heap(device, &at)))
-		if (!await(heap, &(struct patience){limit_ns, limit_ns}))
+		if (!await(heap, &(struct patience){limit_ns, limit_ns}, end_of_all, false))
 			return false;
 	return true;
 }

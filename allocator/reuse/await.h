@@ -25,4 +25,12 @@ CM_NODISCARD bool cm_epoch_wait_as_native(struct cm_heap *heap);
  * is at work. Counted as PyTorch's synchronize_and_free_events. */
 CM_NODISCARD bool cm_epoch_wait_device(struct cm_device *device, uint64_t limit_ns);
 
+/* As cm_epoch_wait_as_native, but only for the oldest batches up to the first clean one, so the
+ * device goes on with newer work. Without a limit if the calling thread did its last free: that
+ * cudaFree would have taken as long. A driver without events of a context: for all. */
+CM_NODISCARD bool cm_epoch_wait_for_oldest(struct cm_heap *heap);
+
+/* The bytes of these batches; 0: there is no clean one. Takes the event lock. */
+uint64_t cm_epoch_oldest_bytes(struct cm_heap *heap);
+
 #endif

@@ -92,18 +92,25 @@ void cm_batch_ring_retire_event_locked(struct cm_batch_ring *ring, uint64_t end)
 
 /* The newest first, since all are complete if it is; then from the oldest on. So a device that lags
  * costs two queries. */
-bool cm_batch_ring_poll_event_locked(struct cm_batch_ring *ring)
+bool cm_batch_ring_poll_until_event_locked(struct cm_batch_ring *ring, uint64_t end)
 {
-	const uint64_t before = ring->oldest, end = ring->open.number;
+	const uint64_t before = ring->oldest;
 
 	assert(cm_lock_is_held(&ring->cache->event_lock));
-	if (before == end)
+	if (end > ring->open.number)
+		end = ring->open.number; /* another context has the ring by now */
+	if (before >= end)
 		return false;
 	if (is_complete(ring, end - 1))
 		cm_batch_ring_retire_event_locked(ring, end);
 	while (ring->oldest + 1 < end && is_complete(ring, ring->oldest))
 		cm_batch_ring_retire_event_locked(ring, ring->oldest + 1);
 	return ring->oldest != before;
+}
+
+bool cm_batch_ring_poll_event_locked(struct cm_batch_ring *ring)
+{
+	return cm_batch_ring_poll_until_event_locked(ring, ring->open.number);
 }
 
 void cm_batch_ring_forget_event_locked(struct cm_batch_ring *ring, const struct cm_heap *gone)

@@ -48,7 +48,10 @@ bool cm_batch_ring_detach_event_locked(struct cm_batch_ring *ring, bool clean);
 bool cm_batch_ring_detach_same_event_locked(struct cm_batch_ring *ring, uint64_t number,
 					    uint64_t blocks);
 
-/* Queries the closed batches, and retires those that are ready; true if any was. */
+/* Queries the closed batches before the number `end`, and retires those that are ready; true if any
+ * was. */
+bool cm_batch_ring_poll_until_event_locked(struct cm_batch_ring *ring, uint64_t end);
+/* The same for all closed batches. */
 bool cm_batch_ring_poll_event_locked(struct cm_batch_ring *ring);
 
 /* All closed batches before the number `end` are ready: retires them. */

@@ -40,8 +40,10 @@ static void reattach(struct cm_heap *heap)
 	*link = back->list.first;
 	open->blocks += back->blocks;
 	open->bytes += back->bytes;
-	if (open->blocks == back->blocks)
+	if (open->blocks == back->blocks) {
 		open->work = back->work;
+		open->thread = back->thread;
+	}
 	open->number--;
 	heap->row->epoch_open = open->number;
 	cm_lock_release(&device->lock);
@@ -112,10 +114,29 @@ static bool may_lay_barrier(struct cm_heap *heap)
 	       cm_reach_is_alone_event_locked(heap);
 }
 
+static bool may_order(struct cm_heap *heap)
+{
+	return heap->cache->policy.reuse == CM_REUSE_BARRIER && may_lay_barrier(heap);
+}
+
 bool cm_epoch_may_order(struct cm_heap *heap)
 {
-	return heap->cache->policy.reuse == CM_REUSE_BARRIER &&
-	       CM_WITH_LOCK(&heap->cache->event_lock, may_lay_barrier(heap));
+	return CM_WITH_LOCK(&heap->cache->event_lock, may_order(heap));
+}
+
+bool cm_epoch_is_waited_for_event_locked(struct cm_heap *heap)
+{
+	return !may_order(heap) || cm_ordered_holds_event_locked(heap);
+}
+
+bool cm_epoch_is_worth_closing_event_locked(struct cm_heap *heap)
+{
+	const struct cm_device *device = heap->device;
+	const bool waits = cm_epoch_is_waited_for_event_locked(heap);
+
+	return CM_WITH_LOCK(&heap->device->lock,
+			    heap->epochs.open.bytes >=
+				    (waits ? device->poll_bytes : device->batch_bytes));
 }
 
 /* An epoch that hangs: whatever is ordered behind it may hang, too. */

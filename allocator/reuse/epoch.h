@@ -34,6 +34,13 @@ bool cm_epoch_poll_event_locked(struct cm_heap *heap);
 /* Whether a barrier may be laid at present. Takes the event lock. */
 bool cm_epoch_may_order(struct cm_heap *heap);
 
+/* Whether some of the freed memory becomes ready only by events or waits: no barrier may be laid,
+ * or blocks wait for the fence of one. */
+bool cm_epoch_is_waited_for_event_locked(struct cm_heap *heap);
+
+/* Whether the open epoch is a batch, and gets its event before more work is submitted. */
+bool cm_epoch_is_worth_closing_event_locked(struct cm_heap *heap);
+
 /* Makes freed memory ready by an ordered barrier; false if none may be laid. */
 bool cm_epoch_barrier_event_locked(struct cm_heap *heap);
 

@@ -35,6 +35,10 @@ static int take_event(struct cm_heap *heap, uint64_t *ret_event)
 
 static bool keep_event(struct cm_heap *heap, uint64_t event)
 {
+	if (event == heap->awaited_event) {
+		heap->awaited_is_spare = true;
+		return true;
+	}
 	if (heap->spare_events == CM_BATCHES_MAX)
 		return false;
 	heap->spare_event[heap->spare_events++] = event;
@@ -100,6 +104,8 @@ static int record_one(struct cm_fence *fence, struct cm_device *of, struct cm_he
 	err = take_event(heap, &slot->event);
 	if (err)
 		return err;
+	if (slot->event == heap->seen_event)
+		heap->seen_event = 0;
 	slot->heap = heap;
 	note_reach(fence, of, slot);
 	err = heap->cache->ops->event_record(heap->ctx, slot->event);
@@ -157,6 +163,8 @@ static int query(const struct cm_fence_event *slot, struct cm_device *asks, bool
 	int err;
 
 	assert(cm_lock_is_held(&heap->cache->event_lock));
+	if (slot->event == heap->seen_event)
+		return 0;
 	cm_device_count(asks, CM_SCALAR_event_queries, 1);
 	err = gated ? ops->event_query(heap->ctx, slot->event)
 		    : ops->event_query_ungated(heap->ctx, slot->event);
@@ -222,6 +230,49 @@ bool cm_fence_is_device_done_event_locked(const struct cm_fence *fence, struct c
 			return false;
 	}
 	return true;
+}
+
+bool cm_fence_begin_wait_event_locked(const struct cm_fence *fence, struct cm_heap *heap)
+{
+	uint32_t i = 0;
+
+	assert(cm_lock_is_held(&heap->cache->event_lock));
+	while (i < fence->events && fence->event[i].heap != heap)
+		i++;
+	if (i == fence->events || fence->event[i].event == heap->seen_event ||
+	    (heap->awaiters && fence->event[i].event != heap->awaited_event) ||
+	    heap->cache->ending || cm_heap_is_suspended(heap) || cm_heap_is_dead(heap))
+		return false;
+	if (!heap->awaiters++)
+		heap->awaited_event = fence->event[i].event;
+	cm_heap_begin_call_locked(heap);
+	return true;
+}
+
+static void end_wait(struct cm_heap *heap, bool is_done)
+{
+	const uint64_t event = heap->awaited_event;
+
+	if (is_done)
+		heap->seen_event = event;
+	if (--heap->awaiters)
+		return;
+	heap->awaited_event = 0;
+	if (heap->awaited_is_spare)
+		(void)keep_event(heap, event);
+	heap->awaited_is_spare = false;
+}
+
+void cm_fence_wait_ungated(struct cm_heap *heap)
+{
+	/* Neither changes before the call has ended. */
+	const int err = heap->cache->ops->event_wait_ungated(cm_heap_ctx(heap),
+							     heap->awaited_event);
+
+	cm_lock_acquire(&heap->cache->event_lock);
+	end_wait(heap, !err);
+	cm_lock_release(&heap->cache->event_lock);
+	cm_heap_end_call(heap);
 }
 
 bool cm_fence_order_event_locked(const struct cm_fence *fence, struct cm_heap *heap)

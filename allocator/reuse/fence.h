@@ -44,6 +44,17 @@ bool cm_fence_is_complete_ungated_event_locked(struct cm_fence *fence, struct cm
 /* The same inside the gate, for the contexts of one device. */
 bool cm_fence_is_device_done_event_locked(const struct cm_fence *fence, struct cm_device *device);
 
+/*
+ * The thread is about to wait for the event of the heap's context, by cm_fence_wait_ungated: until
+ * that has returned, the event is not recorded again and the context does not end. False: there is
+ * no such event, other threads wait for another one, or the context may be ending. No driver call.
+ */
+bool cm_fence_begin_wait_event_locked(const struct cm_fence *fence, struct cm_heap *heap);
+
+/* Waits without a limit, outside of the gate and with no lock held. The event is not queried
+ * afterwards. */
+void cm_fence_wait_ungated(struct cm_heap *heap);
+
 /* Makes all future work of the context wait for its event, on the device. False: not possible. */
 bool cm_fence_order_event_locked(const struct cm_fence *fence, struct cm_heap *heap);
 

@@ -63,6 +63,7 @@ static void push(struct cm_heap *heap, struct cm_batch *epoch, const struct cm_b
 	batch->number = number;
 	batch->recorded = true;
 	batch->clean = epoch->clean;
+	batch->thread = epoch->thread;
 	/* An epoch that a barrier makes ready at once has no time. */
 	batch->closed_ns = epoch->closed_ns;
 	if (batch->list.first && !batch->closed_ns)
@@ -203,6 +204,20 @@ static bool is_passed(struct cm_heap *heap, uint64_t number, bool gated)
 	return settled;
 }
 
+/* Waits for the own context without a limit, as the polls do afterwards for all contexts. */
+static void wait_for(struct cm_heap *heap, uint64_t number)
+{
+	const struct cm_batch_ring *ring = &heap->ordered;
+	bool begun;
+
+	cm_lock_acquire(&heap->cache->event_lock);
+	begun = number >= ring->oldest && number < ring->open.number &&
+		cm_fence_begin_wait_event_locked(&cm_batch_at(&heap->ordered, number)->fence, heap);
+	cm_lock_release(&heap->cache->event_lock);
+	if (begun)
+		cm_fence_wait_ungated(heap);
+}
+
 void cm_ordered_settle(struct cm_heap *heap)
 {
 	const struct cm_driver_ops *ops = heap->cache->ops;
@@ -210,6 +225,7 @@ void cm_ordered_settle(struct cm_heap *heap)
 	uint64_t backoff = CM_GATE_BACKOFF_NS;
 	bool gated, settled;
 
+	wait_for(heap, number);
 	do {
 		gated = ops->gate_enter();
 		settled = is_passed(heap, number, gated);

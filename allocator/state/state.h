@@ -77,8 +77,9 @@ struct cm_batch {
 	struct cm_block_list list; /* its PENDING blocks; of pinned ones `age` is the number */
 	uint64_t blocks;           /* this and the fields below `recorded`: of an epoch alone */
 	uint64_t bytes;
-	uint64_t work; /* cm_device_work, of pinned ones cm_cache_work, at its last free */
-	bool recorded; /* the fence was */
+	uint64_t work;   /* cm_device_work, of pinned ones cm_cache_work, at its last free */
+	uint32_t thread; /* that did its last free */
+	bool recorded;   /* the fence was */
 	/* No unbounded work between the last free and the record: the events capture no more than a
 	 * cudaFree at that moment would have waited for. */
 	bool clean;
@@ -143,6 +144,8 @@ struct cm_heap {
 	uint32_t paused_at;      /* of the large pool's requests: see cm_poll_policy_pause_locked */
 	uint64_t polled_bytes;   /* waited when that was; 0 once some of it is ready */
 	uint32_t asked_at;       /* of all requests: when the driver was last asked */
+	uint32_t misses;         /* requests in a row that no ready block served: slow_path.c */
+	uint64_t asked_ns;       /* when the driver was last asked for one of them */
 	int32_t quick_questions; /* that came soon after another one, in a row */
 
 	struct cm_batch_ring epochs;
@@ -152,6 +155,12 @@ struct cm_heap {
 	 * lock guards all of it. */
 	struct cm_batch_ring ordered;
 	uint32_t settlers; /* threads in cm_ordered_settle; guarded by the event lock */
+	/* The event that threads wait for (cm_fence_begin_wait_event_locked), which is not recorded
+	 * again meanwhile; and one that is known to be complete. Guarded by the event lock. */
+	uint64_t awaited_event;
+	uint32_t awaiters;
+	bool awaited_is_spare;
+	uint64_t seen_event;
 
 	struct cm_paged *paged[CM_POOL_COUNT]; /* NULL: no range is reserved */
 	uint64_t open_to; /* ordinals of the devices that reach the heap's pages beside its own */

@@ -293,18 +293,30 @@ static int event_query(uint64_t ctx, uint64_t event)
 	return UNCANCELLED(cm_real.cuEventQuery(as_event(event)));
 }
 
-/* In a thread whose capture mode is not relaxed, any query counts as unsafe. */
-static int event_query_ungated(uint64_t ctx, uint64_t event)
+/* In a thread whose capture mode is not relaxed, any query counts as unsafe, and so does a wait. */
+static int ask_ungated(CUevent event, CUresult (*ask)(CUevent event))
 {
 	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-	int err;
+	CUresult res;
 
 	cm_cancel_hold();
 	(void)cm_real.cuThreadExchangeStreamCaptureMode(&mode);
-	err = event_query(ctx, event);
+	res = ask(event);
 	(void)cm_real.cuThreadExchangeStreamCaptureMode(&mode);
 	cm_cancel_allow();
-	return err;
+	return (int)res;
+}
+
+static int event_query_ungated(uint64_t ctx, uint64_t event)
+{
+	(void)ctx;
+	return ask_ungated(as_event(event), cm_real.cuEventQuery);
+}
+
+static int event_wait_ungated(uint64_t ctx, uint64_t event)
+{
+	(void)ctx;
+	return ask_ungated(as_event(event), cm_real.cuEventSynchronize);
 }
 
 static int ctx_wait_event(uint64_t ctx, uint64_t event)
@@ -384,6 +396,7 @@ const struct cm_driver_ops *cm_driver_ops(void)
 		.event_record = event_record,
 		.event_query = event_query,
 		.event_query_ungated = event_query_ungated,
+		.event_wait_ungated = event_wait_ungated,
 		.ctx_wait_event = ctx_wait_event,
 		.ctx_synchronize = ctx_synchronize,
 		.ctx_is_dead = ctx_is_dead,

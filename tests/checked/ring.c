@@ -175,6 +175,7 @@ MARKED(host_alloc, (uint64_t ctx, uint64_t bytes, uint32_t kind, uint64_t *ret_a
 MARKED(host_free, (uint64_t ctx, uint64_t addr), (ctx, addr))
 MARKED(event_query, (uint64_t ctx, uint64_t event), (ctx, event))
 MARKED(event_query_ungated, (uint64_t ctx, uint64_t event), (ctx, event))
+MARKED(event_wait_ungated, (uint64_t ctx, uint64_t event), (ctx, event))
 MARKED(ctx_synchronize, (uint64_t ctx), (ctx))
 MARKED(page_map, (uint64_t addr, uint64_t bytes, uint64_t page), (addr, bytes, page))
 MARKED(page_unmap, (uint64_t addr, uint64_t bytes), (addr, bytes))
@@ -227,6 +228,7 @@ const struct cm_driver_ops *__wrap_cm_driver_ops(void)
 		ops.host_free = host_free;
 		ops.event_query = event_query;
 		ops.event_query_ungated = event_query_ungated;
+		ops.event_wait_ungated = event_wait_ungated;
 		ops.ctx_synchronize = ctx_synchronize;
 		ops.page_map = page_map;
 		ops.page_unmap = page_unmap_of_any;

@@ -151,7 +151,7 @@ int fake_begin(enum fake_call call, uint64_t ctx)
 	if (call != FAKE_EVENT_QUERY && call != FAKE_EVENT_QUERY_UNGATED)
 		fake->slept_ns = 0;
 	fake_drop_ended();
-	if (call != FAKE_EVENT_QUERY_UNGATED)
+	if (call != FAKE_EVENT_QUERY_UNGATED && call != FAKE_EVENT_WAIT_UNGATED)
 		judge_gate(call, ctx);
 	context = fake_find_context(ctx);
 	if (!context) {
@@ -265,6 +265,15 @@ static int event_query(uint64_t ctx, uint64_t event)
 static int event_query_ungated(uint64_t ctx, uint64_t event)
 {
 	return query(FAKE_EVENT_QUERY_UNGATED, ctx, event);
+}
+
+static int event_wait_ungated(uint64_t ctx, uint64_t event)
+{
+	int err = fake_begin(FAKE_EVENT_WAIT_UNGATED, ctx);
+
+	if (!err && find_event(ctx, event))
+		fake_wait_for(ctx, fake->event[event - 1].mark);
+	return fake_end(err);
 }
 
 static int ctx_wait_event(uint64_t ctx, uint64_t event)
@@ -425,6 +434,7 @@ const struct cm_driver_ops *fake_driver_ops(void)
 		.event_record = event_record,
 		.event_query = event_query,
 		.event_query_ungated = event_query_ungated,
+		.event_wait_ungated = event_wait_ungated,
 		.ctx_wait_event = ctx_wait_event,
 		.ctx_synchronize = ctx_synchronize,
 		.ctx_is_dead = ctx_is_dead,

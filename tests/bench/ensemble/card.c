@@ -411,6 +411,14 @@ static int event_query(uint64_t ctx, uint64_t event)
 	return card.event_ns[event - 1] <= card.now_ns ? 0 : CM_DRIVER_NOT_READY;
 }
 
+static int event_wait(uint64_t ctx, uint64_t event)
+{
+	(void)ctx;
+	count(CARD_SYNC);
+	wait_until(card.event_ns[event - 1]);
+	return 0;
+}
+
 /* One queue a context, so all that is to come is behind what the event captured, if it is of the
  * same context. */
 static int ctx_wait_event(uint64_t ctx, uint64_t event)
@@ -473,6 +481,7 @@ const struct cm_driver_ops *card_ops(void)
 		.event_record = event_record,
 		.event_query = event_query,
 		.event_query_ungated = event_query,
+		.event_wait_ungated = event_wait,
 		.ctx_wait_event = ctx_wait_event,
 		.ctx_synchronize = ctx_synchronize,
 		.ctx_is_dead = ctx_is_dead,

@@ -2,6 +2,7 @@
 /* When freed memory may be used again, and what that costs. */
 #include "allocator/reuse/epoch.h"
 
+#include <pthread.h>
 #include <string.h>
 
 #include "allocator/base/gate.h"
@@ -403,6 +404,97 @@ static void growth_behind_long_kernels_is_bounded(void **state)
 	run_ahead_of(300 * MS);
 }
 
+/* New memory would be as good, and the device must not idle: what was freed last is not waited
+ * for. */
+static void the_oldest_batch_is_waited_for_and_the_device_goes_on(void **state)
+{
+	struct fixture *f = open_reuse_on_card(CM_REUSE_GROW, 16384 * MIB);
+	uint64_t addr, work = 0, waits;
+	int i;
+
+	(void)state;
+	for (i = 0; i < 400; i++) {
+		waits = f->driver.called[FAKE_EVENT_WAIT_UNGATED];
+		addr = case_get(f, 4 * MIB);
+		if (f->driver.called[FAKE_EVENT_WAIT_UNGATED] != waits)
+			assert_false(fake_is_done(work));
+		cm_cache_note_work(f->cache, f->ctx);
+		work = launch(f, addr, MS);
+		case_put(f, addr);
+		if (cm_cache_wants_close(f->cache))
+			cm_cache_before_work(f->cache);
+	}
+	assert_in_range(f->driver.called[FAKE_EVENT_WAIT_UNGATED], 20, 100);
+	assert_in_range(f->driver.called[FAKE_EVENT_QUERY], 0, 100);
+	assert_in_range(fixture_stat(f, CM_POOL_ALL, CM_STAT_RESERVED_BYTES).peak, 0, 64 * MIB);
+	case_close(f);
+}
+
+enum { FREED = 20 };
+
+struct freer {
+	struct fixture *fixture;
+	uint64_t addr[FREED];
+};
+
+static void *free_all(void *arg)
+{
+	struct freer *freer = arg;
+	int i;
+
+	for (i = 0; i < FREED; i++)
+		case_put(freer->fixture, freer->addr[i]);
+	return NULL;
+}
+
+/* Its cudaFree would hang, and this thread may be what the kernel waits for. */
+static void what_another_thread_freed_is_not_waited_for_without_a_limit(void **state)
+{
+	struct freer freer = {.fixture = open_reuse_on_card(CM_REUSE_GROW, 16384 * MIB)};
+	struct fixture *f = freer.fixture;
+	uint64_t kernel, start;
+	pthread_t thread;
+	int i;
+
+	(void)state;
+	for (i = 0; i < FREED; i++)
+		freer.addr[i] = case_get(f, 4 * MIB);
+	kernel = launch(f, freer.addr[0], FAKE_FOREVER);
+	assert_int_equal(pthread_create(&thread, NULL, free_all, &freer), 0);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	start = f->driver.now_ns;
+	(void)case_get(f, 4 * MIB);
+	assert_int_equal(f->driver.called[FAKE_EVENT_WAIT_UNGATED], 0);
+	assert_in_range(f->driver.now_ns - start, CM_PATIENCE_NS, 2 * CM_STUCK_NS);
+	fake_finish(kernel);
+	case_close(f);
+}
+
+/* Work that no hook saw may have come between the last free and the event. */
+static void an_old_batch_is_not_waited_for_without_a_limit(void **state)
+{
+	struct fixture *f = open_reuse_on_card(CM_REUSE_GROW, 16384 * MIB);
+	uint64_t addr[FREED], kernel, start;
+	int i;
+
+	(void)state;
+	for (i = 0; i < FREED; i++)
+		addr[i] = case_get(f, 4 * MIB);
+	for (i = 1; i < FREED / 2; i++)
+		case_put(f, addr[i]);
+	kernel = fake_copy(f->ctx, 1, addr[0], 512, FAKE_FOREVER);
+	cm_cache_before_work(f->cache);
+	while (i < FREED)
+		case_put(f, addr[i++]);
+	f->driver.now_ns += CM_PATIENCE_NS;
+	start = f->driver.now_ns;
+	(void)case_get(f, 4 * MIB);
+	assert_int_equal(f->driver.called[FAKE_EVENT_WAIT_UNGATED], 0);
+	assert_in_range(f->driver.now_ns - start, 0, 2 * CM_STUCK_NS);
+	fake_finish(kernel);
+	case_close(f);
+}
+
 /* A cudaFree would not have waited for that, nor for long. */
 static void growth_behind_another_device_is_not_held_up_for_long(void **state)
 {
@@ -681,6 +773,9 @@ int main(void)
 		cmocka_unit_test(reuse_wait_waits_and_takes_no_new_memory),
 		cmocka_unit_test(growth_by_running_ahead_is_bounded),
 		cmocka_unit_test(growth_behind_long_kernels_is_bounded),
+		cmocka_unit_test(the_oldest_batch_is_waited_for_and_the_device_goes_on),
+		cmocka_unit_test(what_another_thread_freed_is_not_waited_for_without_a_limit),
+		cmocka_unit_test(an_old_batch_is_not_waited_for_without_a_limit),
 		cmocka_unit_test(growth_behind_another_device_is_not_held_up_for_long),
 		fixture_case(a_long_epoch_is_retired_in_slices),
 		fixture_case(more_epochs_than_places_lose_nothing),
