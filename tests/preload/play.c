@@ -191,6 +191,14 @@ void cm_wait_for_child(pid_t pid)
 	CM_MUST(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
+int cm_play_system(const struct cm_play *play, const char *command)
+{
+	char text[PATH_MAX + 512];
+
+	(void)snprintf(text, sizeof(text), "cd '%s' && %s", play->dir, command);
+	return system(text);
+}
+
 static void find_own_region(char path[PATH_MAX])
 {
 	DIR *stream = opendir(getenv("REGIONS"));

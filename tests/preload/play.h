@@ -41,6 +41,9 @@ void cm_play(void **state, const char *role, const char *conf, const char *more)
 /* The same without the library and in each of its modes: the program can't tell them apart. */
 void cm_play_everywhere(void **state, const char *role, const char *more);
 
+/* Runs a shell command in the fixture's folder. Returns what system(3) does. */
+int cm_play_system(const struct cm_play *play, const char *command);
+
 #define CM_PLAY(test, role, conf, more)           \
 	static void test(void **state)            \
 	{                                         \
