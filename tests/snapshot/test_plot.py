@@ -527,7 +527,14 @@ def a_recording_is_drawn(kit_):
         browser.mouse('mouseMoved', x + width - 2, y + height / 2)
         browser.settle()
         assert browser.evaluate('page.at') == 4 and 'allocated' in browser.text('#tip')
+        assert re.search(r'20\d\d-\d\d-\d\d \d\d:\d\d:\d\d to ', browser.text('#facts')), browser.text('#facts')
         shoot(browser, 'recording')
+        browser.ask('Emulation.setDeviceMetricsOverride', width=400, height=800, deviceScaleFactor=1, mobile=False)
+        browser.settle()
+        assert browser.evaluate('document.documentElement.scrollWidth') <= 400
+        assert browser.evaluate('Math.min(...[...document.querySelectorAll(".curve .stage")].map(s => s.clientWidth))') > 350
+        assert browser.evaluate('[...document.querySelectorAll(".curve canvas")].every(c => c.clientWidth > 350)')
+        shoot(browser, 'recording-400')
         finish(browser)
 
 

@@ -32,6 +32,11 @@ function clock(ms, seconds) {
     second: seconds ? "2-digit" : undefined, hour12: false });
 }
 
+/* As the reports write a time, but of the clock where the page is looked at. */
+function dateAndTime(ms) {
+  return new Date(ms).toLocaleString("sv");
+}
+
 /* The stretches of a curve in which it was there, as lists of times. */
 function stretches(axis, values) {
   const found = [];
@@ -107,7 +112,7 @@ class Curve {
     const { allocated, reserved, ooms } = this.data;
     const oom = ooms.find(([time]) => time === i);
     const value = (bytes) => bytes === ABSENT ? "was not there" : formatBytes(bytes);
-    return [facts([["time", new Date(this.page.axis.time[i]).toLocaleString()],
+    return [facts([["time", dateAndTime(this.page.axis.time[i])],
       ["allocated", value(allocated[i])], ["reserved", value(reserved[i])],
       ["out of memory", oom && `${oom[1]} \u00d7`]])];
   }
@@ -123,8 +128,8 @@ class Recording {
     const last = data.time[data.time.length - 1], seconds = this.axis.length < 600000;
     $("program").textContent = data.host;
     $("kind").textContent = " recording of GPU memory";
-    $("facts").textContent = `${new Date(this.axis.first).toLocaleString()} to ` +
-      `${new Date(last).toLocaleString()}, ${formatNumber(data.samples, "sample")}; area: allocated, ` +
+    $("facts").textContent = `${dateAndTime(this.axis.first)} to ` +
+      `${dateAndTime(last)}, ${formatNumber(data.samples, "sample")}; area: allocated, ` +
       "line: reserved, !: a request ran out of memory";
     for (const [i, card] of data.cards.entries())
       this.addCard(card, i, seconds);
