@@ -464,6 +464,12 @@ def two_snapshots_are_compared(kit_):
         assert browser.evaluate('page.names')[-1] == 'compare'
         show(browser, 'compare')
         shoot(browser, 'compare')
+        cells = '[...document.querySelectorAll("#compare td:first-child")]'
+        assert browser.evaluate(f'{cells}.every(td => td.scrollWidth <= td.clientWidth)')
+        assert browser.evaluate(f'{cells}.some(td => td.clientHeight > 40)')  # a long name has lines of its own
+        browser.evaluate('$("help").click()')
+        assert browser.text('#keys').startswith('All views'), browser.text('#keys')  # the view has no keys of its own
+        browser.evaluate('$("help").click()')
         totals = browser.evaluate('view.totals')
         assert totals[0] == 38 * kit.MIB + 600015, totals
         assert totals[1] == browser.evaluate('page.about.files[1].devices[0].figures.requested'), totals

@@ -52,7 +52,7 @@ class CompareView extends View {
     const { parts } = this, text = this.world.search.text, last = parts.length - 1;
     const rows = this.rows().filter(([name]) => name.toLowerCase().includes(text));
     const change = (row) => row[last] - row[0];
-    rows.sort((a, b) => Math.abs(change(b[1])) - Math.abs(change(a[1])) || b[1][0] - a[1][0]);
+    rows.sort((a, b) => Math.abs(change(b[1])) - Math.abs(change(a[1])) || Math.max(...b[1]) - Math.max(...a[1]));
     const total = rows.reduce((sum, [, row]) => sum.map((bytes, n) => bytes + row[n]), new Float64Array(parts.length));
     const signed = (bytes) => bytes ? (bytes > 0 ? "+" : "") + formatBytes(bytes) : "";
     const line = (name, row, kind) => element("tr", { class: kind || "" }, element("td", { class: "name", title: name }, name),

@@ -30,7 +30,7 @@ class Keys {
       return;
     }
     const spell = { ArrowLeft: "\u2190", ArrowRight: "\u2192", ArrowUp: "\u2191", ArrowDown: "\u2193" };
-    const list = (title, rows) => [element("h2", {}, title), facts(rows.map(([names, what]) =>
+    const list = (title, rows) => !rows.length ? [] : [element("h2", {}, title), facts(rows.map(([names, what]) =>
       [names.filter((name) => name !== "=").map((name) => spell[name] || name).join(" "), what]))];
     this.help.replaceChildren(
       ...(this.view ? list("This view", [...this.view.keys, ...(this.view.gestures || [])
