@@ -3,9 +3,11 @@
  * What takes the place of the table: details of a process, menus, the help.
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "stats/units.h"
+#include "tools/cli/width.h"
 #include "tools/top/graph.h"
 #include "tools/top/keys.h"
 #include "tools/top/view.h"
@@ -176,6 +178,9 @@ void cm_view_menu(struct cm_top *top, struct cm_canvas *canvas, int y, int heigh
 	}
 }
 
+#define KEYS       13 /* cells of the help's column of keys */
+#define HELP_LEAST 30 /* on a narrower screen the help is cut */
+
 static const char help[] =
 	"Up Down j k, PgUp PgDn, Home End g G   select a process\n"
 	"Left Right   scroll the columns\n"
@@ -201,8 +206,47 @@ static const char help[] =
 	"Bar of a card: allocated, pending free, fragmented, releasable, others, free.\n"
 	"Graph: the area is allocated, the line above it reserved, ! out of memory\n";
 
+/* A line of the help; what does not fit continues below its text, behind the column of keys. */
+static void put_help(FILE *file, const char *line, size_t width)
+{
+	const size_t keys = strlen(line) > KEYS && strlen(line) > width ? KEYS : 0;
+	char *wrapped = cm_text_wrap(line + keys, width - keys), *part, *end;
+
+	(void)fprintf(file, "%.*s", (int)keys, line);
+	for (part = wrapped; part; part = end ? end + 1 : NULL) {
+		end = strchr(part, '\n');
+		(void)fprintf(file, "%*s%.*s\n", part == wrapped ? 0 : KEYS, "",
+			      (int)(end ? (size_t)(end - part) : strlen(part)), part);
+	}
+	free(wrapped);
+}
+
+/* The help on lines of so many cells. The caller frees it; NULL: not enough memory. */
+static char *wrap_help(size_t width)
+{
+	char *text = NULL, line[128];
+	const char *at = help;
+	size_t bytes, length;
+	FILE *file = open_memstream(&text, &bytes);
+
+	if (!file)
+		return NULL;
+	for (; *at; at += length + 1) {
+		length = strcspn(at, "\n");
+		(void)snprintf(line, sizeof(line), "%.*s", (int)length, at);
+		put_help(file, line, width);
+	}
+	if (!fclose(file))
+		return text;
+	free(text);
+	return NULL;
+}
+
 void cm_view_help(struct cm_top *top, struct cm_canvas *canvas, int y, int height)
 {
+	char *text = wrap_help(canvas->width < HELP_LEAST ? HELP_LEAST : (size_t)canvas->width - 1);
+
 	draw_heading(canvas, y, "Keys");
-	draw_lines(top, canvas, y + 1, height - 1, help);
+	draw_lines(top, canvas, y + 1, height - 1, text ? text : help);
+	free(text);
 }
