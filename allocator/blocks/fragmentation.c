@@ -9,19 +9,21 @@
 #include "allocator/state/state.h"
 #include "stats/counters.h"
 
-/* docs/decisions/layout.md has what others measure. */
-#define FILL_TENTHS  5   /* of the card are reserved: what a cut pins is limited */
-#define PIN_SHARE    5   /* so much of the room above the peak may be pinned, */
-#define TURNOVERS    12  /* more with each turnover of poll_policy.h, all of it after so many */
-#define TAIL_SHARE   256 /* of the card may be pinned before segments are made to measure, */
-#define UNUSED_SHARE 32  /* of which so much may be unused */
-#define PACK_TENTHS  7   /* reserved, on pages: free ones are moved, few are touched */
-#define FULL_SHARE   32  /* not reserved, on pages: less is hardly any room */
+/* docs/decisions/layout.md has the measurements of other values. */
+#define FILL_TENTHS 5  /* if 5/10 of the card are reserved, splits may pin only a share */
+#define PIN_SHARE   5  /* that share: 1/5 of the room above the peak at first, */
+#define TURNOVERS   12 /* and all of it after 12 turnovers of poll_policy.h */
+/* If segments of 20 MiB would pin over 1/TAIL_SHARE of the card, segments hold a whole number of
+ * blocks, and leave at most 1/UNUSED_SHARE unused. */
+#define TAIL_SHARE   256
+#define UNUSED_SHARE 32
+#define PACK_TENTHS  7  /* with pages, if 7/10 are reserved: pages move, and few are touched */
+#define FULL_SHARE   32 /* with pages: if less than 1/32 is not reserved, moves have no limit */
 /* Limits that hold until 1/32 more is in use than when they were last reset: */
 #define FUTILE_MOST 1024u /* searches for pages that found no better place than a ready block */
 #define MOVES_MOST  256u  /* requests for which pages are moved */
 #define RISE_SHARE  32
-#define LOOKS       256u /* at free blocks, for one that is not spared */
+#define LOOKS       256u /* free blocks that one search reads to find one that is not spared */
 
 static uint64_t used_bytes(const struct cm_heap *heap)
 {

@@ -6,18 +6,21 @@
 #include "allocator/state/report.h"
 #include "stats/counters.h"
 
-/* docs/decisions/reuse.md ("Poll by the batch") has what others measure. */
-#define BATCH_SHARE  25 /* what is freed is closed and asked for by so much of what is reserved */
-#define ASK_LEAST    (UINT64_C(32) << 20) /* small caches gather more than their share */
-#define GROWTH_SHARE 16 /* so much more is reserved than when its shape was judged last: anew */
-#define TURNOVERS    20 /* so often is what is reserved freed until its shape is settled */
-#define CUT_SHARE    32 /* a cut of so much of what is reserved is a large one */
+/* docs/decisions/reuse.md ("Poll by the batch") has the measurements of other values. */
+#define BATCH_SHARE  25                   /* a batch is 1/25 of what is reserved, */
+#define BATCH_LEAST  (UINT64_C(32) << 20) /* but at least this */
+#define GROWTH_SHARE 16 /* if 1/16 more is reserved, turnovers count from 0 again */
+#define TURNOVERS    20 /* after so many the program's memory has taken its shape */
+#define SPLIT_SHARE  32 /* a split of 1/32 of what is reserved is a large one */
 #define LOOKS        32u
-#define GATHER_SHARE 128 /* with so much reserved of what the card has free, more may wait */
-#define GATHER_REST  (UINT64_C(6) << 30) /* but of this, which others than the allocator need */
-#define GATHER_GAP   48u                 /* if the driver was asked so few requests ago, */
-#define GATHER_SIGNS 4                   /* so often in a row */
-#define GATHER_PAUSE 1024                /* questions, if other processes have the room */
+/* A program may gather pending memory if it has reserved at most 1/GATHER_SHARE of what the card
+ * has free beyond GATHER_REST, and its last GATHER_SIGNS polls were less than GATHER_GAP
+ * requests apart. If the card has no room after all, it tries again after GATHER_PAUSE polls. */
+#define GATHER_SHARE 128
+#define GATHER_REST  (UINT64_C(6) << 30) /* for contexts, libraries and other processes */
+#define GATHER_GAP   48u
+#define GATHER_SIGNS 4
+#define GATHER_PAUSE 1024
 
 /* Starts over when the program resets its counters: then the shape counts as settled. */
 static uint64_t freed_bytes(const struct cm_device *device)
@@ -55,7 +58,7 @@ void cm_poll_policy_note_reserved_locked(struct cm_device *device)
 	if (reserved > room_of(device))
 		device->gather_bytes = 0;
 	device->batch_bytes = greater(reserved / BATCH_SHARE, device->gather_bytes);
-	device->poll_bytes = greater(greater(reserved / BATCH_SHARE, ASK_LEAST),
+	device->poll_bytes = greater(greater(reserved / BATCH_SHARE, BATCH_LEAST),
 				     device->gather_bytes);
 	if (reserved <= device->shaped_bytes + device->shaped_bytes / GROWTH_SHARE)
 		return;
@@ -91,40 +94,40 @@ bool cm_poll_policy_before_cut_locked(const struct cm_heap *heap, uint64_t size,
 	if (heap->row->pending_bytes < device->gather_bytes)
 		return false;
 	if (cm_poll_policy_turnovers_locked(device) >= TURNOVERS &&
-	    (most - size) * CUT_SHARE < cm_device_reserved_locked(device))
+	    (most - size) * SPLIT_SHARE < cm_device_reserved_locked(device))
 		return false;
 	/* A batch whose event is recorded costs only the query. */
 	return heap->row->pending_bytes > heap->epochs.open.bytes ||
 	       cm_poll_policy_has_pending_between_locked(heap, size, most);
 }
 
-static uint32_t requests_since_question(const struct cm_heap *heap)
+static uint32_t requests_since_poll(const struct cm_heap *heap)
 {
-	return heap->searches[CM_POOL_SMALL] + heap->searches[CM_POOL_LARGE] - heap->asked_at;
+	return heap->searches[CM_POOL_SMALL] + heap->searches[CM_POOL_LARGE] - heap->last_poll;
 }
 
-static void note_question(struct cm_heap *heap)
+static void count_poll(struct cm_heap *heap)
 {
-	const uint32_t since = requests_since_question(heap);
+	const uint32_t since = requests_since_poll(heap);
 
-	heap->quick_questions = since < GATHER_GAP ? heap->quick_questions + 1 : 0;
-	heap->asked_at += since;
+	heap->quick_polls = since < GATHER_GAP ? heap->quick_polls + 1 : 0;
+	heap->last_poll += since;
 }
 
 static bool may_gather(const struct cm_heap *heap)
 {
 	const struct cm_device *device = heap->device;
 
-	return heap->can & CM_CAN_CTX_EVENTS && heap->quick_questions >= GATHER_SIGNS &&
-	       requests_since_question(heap) < GATHER_GAP &&
+	return heap->can & CM_CAN_CTX_EVENTS && heap->quick_polls >= GATHER_SIGNS &&
+	       requests_since_poll(heap) < GATHER_GAP &&
 	       cm_device_reserved_locked(device) < room_of(device) && !cm_paged_serves(heap);
 }
 
-bool cm_poll_policy_asks_locked(struct cm_heap *heap)
+bool cm_poll_policy_polls_locked(struct cm_heap *heap)
 {
 	if (may_gather(heap))
 		return false;
-	note_question(heap);
+	count_poll(heap);
 	return true;
 }
 
@@ -134,8 +137,8 @@ bool cm_poll_policy_gather_locked(struct cm_heap *heap, uint64_t segment_bytes, 
 	const uint64_t waits = heap->row->pending_bytes;
 
 	if (cm_device_reserved_locked(device) + segment_bytes > share_of(free_bytes)) {
-		note_question(heap);
-		heap->quick_questions = -GATHER_PAUSE;
+		count_poll(heap);
+		heap->quick_polls = -GATHER_PAUSE;
 		return false;
 	}
 	device->gather_bytes = waits + greater(segment_bytes, waits / 2);

@@ -35,7 +35,7 @@ void cm_poll_policy_note_reserved_locked(struct cm_device *device);
  * small for the card. Then more of its memory may stay pending, and a new segment serves the
  * request: cm_poll_policy_gather_locked, after the driver reported how much of the card is free.
  */
-bool cm_poll_policy_asks_locked(struct cm_heap *heap);
+bool cm_poll_policy_polls_locked(struct cm_heap *heap);
 /* False: there is no room for such a segment, so poll. `free_bytes` is 0 if no more memory may stay
  * pending. */
 bool cm_poll_policy_gather_locked(struct cm_heap *heap, uint64_t segment_bytes,

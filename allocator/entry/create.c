@@ -211,7 +211,7 @@ static void open_heap(struct cm_heap *heap, const struct cm_context_info *info)
 	heap->spares_from = heap->spared_at = 0;
 	heap->paused_at = heap->searches[CM_POOL_LARGE] - CM_POLL_PAUSE;
 	heap->polled_bytes = 0;
-	heap->quick_questions = 0;
+	heap->quick_polls = 0;
 	heap->misses = 0;
 	memset(heap->row, 0, sizeof(*heap->row));
 	heap->row->context = info->ctx;

@@ -108,12 +108,12 @@ struct idle {
 	uint64_t now_tick;
 	uint64_t now_ns;
 	uint64_t bytes;
-	uint64_t kept;     /* so much of it may be */
-	uint64_t since_ns; /* since when its oldest piece is idle */
-	bool pages;        /* which consists of pages */
+	uint64_t kept;     /* how much of it may stay, by the curve */
+	uint64_t since_ns; /* when its oldest part became idle */
+	bool pages;        /* that part is pages */
 };
 
-static void count_piece(struct idle *idle, uint64_t bytes, uint64_t tick, bool pages)
+static void count_part(struct idle *idle, uint64_t bytes, uint64_t tick, bool pages)
 {
 	/* It may have become idle since the clock was read. */
 	const uint64_t ticks = tick < idle->now_tick ? idle->now_tick - tick : 0;
@@ -129,7 +129,7 @@ static void count_piece(struct idle *idle, uint64_t bytes, uint64_t tick, bool p
 
 static void count_pages(void *data, const struct cm_paged_idle *pages)
 {
-	count_piece(data, pages->pages * CM_PAGED_PAGE, pages->tick, true);
+	count_part(data, pages->pages * CM_PAGED_PAGE, pages->tick, true);
 }
 
 static void count_all_pages_locked(struct cm_device *device, struct idle *idle)
@@ -152,7 +152,7 @@ static void count_segments_locked(struct cm_device *device, uint32_t from, uint3
 		const struct cm_segment *segment = &cache->segment[s];
 
 		if (cm_release_can(device, segment))
-			count_piece(idle, segment->size, cache->block[segment->first].tick, false);
+			count_part(idle, segment->size, cache->block[segment->first].tick, false);
 	}
 }
 

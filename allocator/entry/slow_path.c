@@ -29,15 +29,14 @@
 
 struct request {
 	struct cm_heap *heap;
-	uint64_t ctx;   /* whose heap it was when the request came */
+	uint64_t ctx;   /* of the heap when the request came */
 	uint64_t size;  /* rounded */
-	uint64_t bytes; /* asked for */
+	uint64_t bytes; /* as the program requested */
 	uint64_t *ret_addr;
-	struct cm_oom *oom; /* filled in where it fails for lack of memory */
+	struct cm_oom *oom; /* filled in if it fails for lack of memory */
 };
 
-/* False: the context is gone, and the heap is unused or another context's. Then the driver
- * decides. */
+/* Whether the heap is still that of the context. If not, the request goes to the driver. */
 static bool stands(const struct request *request)
 {
 	return request->ctx && cm_heap_ctx(request->heap) == request->ctx;
@@ -114,7 +113,7 @@ static bool gathers(const struct request *request)
 	struct cm_lock *lock = &heap->device->lock;
 	uint64_t free_bytes = 0, total, bytes;
 
-	if (CM_WITH_LOCK(lock, cm_poll_policy_asks_locked(heap)))
+	if (CM_WITH_LOCK(lock, cm_poll_policy_polls_locked(heap)))
 		return false;
 	bytes = segment_bytes(request);
 	/* Without a barrier, a request would wait for everything that was gathered. */

@@ -184,7 +184,7 @@ int cm_runs_add_locked(struct cm_heap *heap, uint32_t flags, uint64_t addr, uint
 	return 0;
 }
 
-/* Which of the two sides of a cut has fewer blocks, and how many. `before` and `behind` are the
+/* Which side of the removed pages has fewer blocks, and how many. `before` and `behind` are the
  * blocks next to it. */
 static bool is_left_smaller(const struct cm_cache *cache, uint32_t before, uint32_t behind,
 			    uint32_t *ret_blocks)
@@ -200,7 +200,7 @@ static bool is_left_smaller(const struct cm_cache *cache, uint32_t before, uint3
 	return !before;
 }
 
-/* The rows that a cut needs, all or none. */
+/* Takes the rows that the removal needs, all or none. */
 static int take_run_rows(struct cm_heap *heap, bool wants_block, bool wants_run,
 			 uint32_t *ret_block, uint32_t *ret_run)
 {
@@ -215,7 +215,7 @@ static int take_run_rows(struct cm_heap *heap, bool wants_block, bool wants_run,
 	return -ENOSPC;
 }
 
-/* Both sides of a cut become runs: the smaller one gets the new row. */
+/* Both sides of the removed pages become runs: the smaller one gets the new row. */
 static void part(struct cm_heap *heap, uint32_t run, uint32_t other, uint32_t last, uint32_t first,
 		 uint64_t addr, uint64_t end)
 {
@@ -238,7 +238,8 @@ static void part(struct cm_heap *heap, uint32_t run, uint32_t other, uint32_t la
 	kept->blocks -= n;
 }
 
-/* Fills the row for the rest of a block behind the cut; it may be the row of the block itself. */
+/* Fills the row for the rest of a block behind the removed pages; it may be the row of the block
+ * itself. */
 static void fill_tail(struct cm_cache *cache, uint32_t tail, const struct cm_block *block,
 		      uint64_t addr, uint64_t size, uint32_t behind)
 {

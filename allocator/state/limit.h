@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The limit on what the process takes from a device, by memory_limit_mb and
- * per_process_memory_fraction, and what it has taken: segments, pages, and memory outside the
- * cache, from before the driver is asked until after it has it back. What contexts, code and graphs
- * take by themselves is not counted.
+ * The limit on what the process takes from a device (memory_limit_mb, per_process_memory_fraction),
+ * and what it has taken: segments, pages, and memory outside the cache. Memory counts from before
+ * the driver allocates it until after the driver has freed it. What contexts, code and graphs take
+ * by themselves does not count.
  *
  * Thread-safe and lock-free: check and take are one step, so threads never exceed the limit
- * together, and none fails because another asks for more than there is. Everything is counted even
- * without a limit, as one may be set at any time.
+ * together, and none fails because another requests too much. Memory is counted even without a
+ * limit, since one may be set at any time.
  */
 #ifndef CM_ALLOCATOR_STATE_LIMIT_H
 #define CM_ALLOCATOR_STATE_LIMIT_H
@@ -36,7 +36,7 @@ void cm_limit_give(struct cm_device *device, uint64_t bytes);
 /* Whether cm_limit_take would refuse now. */
 bool cm_limit_refuses(const struct cm_device *device, uint64_t bytes);
 
-/* How much more was taken than a limit allows that was set later. */
+/* How much more is taken than the limit allows, which may have been set later. */
 uint64_t cm_limit_exceeded(const struct cm_device *device);
 
 /* Take and give for a device row, for memory outside the cache. An unknown row has no limit. */

@@ -46,8 +46,8 @@
  */
 struct cm_reach {
 	_Atomic uint64_t begun; /* submissions, counted before the driver is called */
-	_Atomic uint64_t ended; /* of these, those behind which the driver has answered */
-	uint64_t done;          /* an event recorded behind so many was complete; event lock */
+	_Atomic uint64_t ended; /* of these, the ones for which the driver call has returned */
+	uint64_t done;          /* of these, the ones before a complete event; event lock */
 };
 
 struct cm_fence {
@@ -61,8 +61,8 @@ struct cm_fence {
 	} event[CM_FENCE_CONTEXTS];
 };
 
-/* Freed blocks by link_next: those of a device from the newest on, and `last` is not used; pinned
- * ones from the oldest on, and by link_prev too. */
+/* Freed blocks, linked by link_next. Of a device: the newest first, without `last`. Pinned ones:
+ * the oldest first, and linked by link_prev too. */
 struct cm_block_list {
 	uint32_t first;
 	uint32_t last;
@@ -74,17 +74,17 @@ struct cm_block_list {
  */
 struct cm_batch {
 	uint64_t number;
-	struct cm_block_list list; /* its PENDING blocks; of pinned ones `age` is the number */
-	uint64_t blocks;           /* this and the fields below `recorded`: of an epoch alone */
+	struct cm_block_list list; /* its PENDING blocks; `age` of pinned ones is the number */
+	uint64_t blocks; /* this and the fields below `recorded` are used by epochs only */
 	uint64_t bytes;
-	uint64_t work;   /* cm_device_work, of pinned ones cm_cache_work, at its last free */
+	uint64_t work;   /* at its last free: cm_device_work, or cm_cache_work of pinned memory */
 	uint32_t thread; /* that did its last free */
-	bool recorded;   /* the fence was */
+	bool recorded;   /* the fence was recorded */
 	/* No unbounded work between the last free and the record: the events capture no more than a
 	 * cudaFree at that moment would have waited for. */
 	bool clean;
 	uint64_t closed_ns; /* when its events were recorded */
-	uint32_t closes; /* events recorded and barriers laid that are counted when it is ready */
+	uint32_t closes;    /* events recorded, and barriers laid: counted when it becomes ready */
 	uint32_t barriers;
 	struct cm_fence fence;
 };
@@ -111,9 +111,9 @@ struct cm_batch_ring {
 enum cm_heap_state {
 	CM_STATE_UNUSED,
 	CM_STATE_SERVING,
-	CM_STATE_SUSPENDED, /* the driver is asked to destroy the context, and not called for it */
+	CM_STATE_SUSPENDED, /* the driver may be destroying the context: no other call names it */
 	CM_STATE_DRAINING,
-	CM_STATE_DEAD, /* its last answer was an error that lasts: nobody waits for its work */
+	CM_STATE_DEAD, /* its last query returned a sticky error: nothing waits for its work */
 	CM_STATE_DRAINING_SUSPENDED,
 	CM_STATE_COUNT
 };
@@ -128,12 +128,12 @@ struct cm_heap {
 	uint64_t live_bytes;
 	/* Bit c: a block of cm_size_class c may be pending. All bits: the card fills up. */
 	uint64_t pending_sizes;
-	/* Guarded by the device's lock. docs/architecture.md says which other locks are held when
-	 * it changes, so that either is enough to read it. */
+	/* Changes under the device's lock and others that docs/architecture.md names; any of them
+	 * is enough to read it. */
 	_Atomic uint8_t state;
-	bool card_fills_up;       /* the card fills up, see fragmentation.h */
-	uint64_t spares_from;     /* with so much in use on the device */
-	uint32_t futile_searches; /* and what was done for it on pages, see fragmentation.c */
+	bool card_fills_up;       /* see fragmentation.h */
+	uint64_t spares_from;     /* spares blocks once so much is in use on the device */
+	uint32_t futile_searches; /* this and the next: see FUTILE_MOST in fragmentation.c */
 	uint32_t spared_moves;
 	uint64_t spared_at; /* in use on the device when these were counted anew */
 
@@ -141,12 +141,12 @@ struct cm_heap {
 	struct cm_bins bins[CM_POOL_COUNT];
 	uint32_t pinned[CM_HOST_KINDS][CM_PINNED_CLASSES]; /* ready, the youngest first */
 	uint32_t searches[CM_POOL_COUNT]; /* requests, the clock of a free block's age */
-	uint32_t paused_at;      /* of the large pool's requests: see cm_poll_policy_pause_locked */
-	uint64_t polled_bytes;   /* waited when that was; 0 once some of it is ready */
-	uint32_t asked_at;       /* of all requests: when the driver was last asked */
-	uint32_t misses;         /* requests in a row that no ready block served: slow_path.c */
-	uint64_t asked_ns;       /* when the driver was last asked for one of them */
-	int32_t quick_questions; /* that came soon after another one, in a row */
+	uint32_t paused_at;    /* of the large pool's requests: see cm_poll_policy_pause_locked */
+	uint64_t polled_bytes; /* pending then; 0 once some of it is ready */
+	uint32_t last_poll;    /* at this request, of both pools */
+	uint32_t misses;       /* requests in a row that no ready block served: slow_path.c */
+	uint64_t asked_ns;     /* when the driver was last asked for one of them */
+	int32_t quick_polls;   /* how many in a row came soon after the one before */
 
 	struct cm_batch_ring epochs;
 	/* The fences of barriers: what is allocated behind the last one may not be idle. A batch
@@ -185,11 +185,11 @@ struct cm_device {
 	_Alignas(64) uint64_t own_work[8];
 	struct cm_lock lock;
 	struct cm_lock
-		reclaim_lock;  /* giving back and asking again after a failure: one at a time */
-	struct cm_lock paging; /* who moves pages, see paged.h; also one at a time */
-	struct cm_paged *forgotten;    /* ranges whose context has gone */
-	_Atomic uint32_t giving_pages; /* threads that take idle ones out of the tables to give them
-					* back; lowered once they are, and counted in `returns` */
+		reclaim_lock;  /* one thread at a time returns memory, or retries after a failure */
+	struct cm_lock paging; /* one thread at a time moves pages, see paged.h */
+	struct cm_paged *forgotten;    /* ranges whose context is gone */
+	_Atomic uint32_t giving_pages; /* threads that return idle pages; lowered once these are
+					* returned and counted in `returns` */
 	struct cm_cache *cache;
 	struct cm_device_row *row;
 	/* See cm_device_work. Changed under the device's lock and the event lock. */
@@ -204,23 +204,22 @@ struct cm_device {
 		probe; /* see cm_epoch_quiesces; guarded by the event lock and the reclaim lock */
 	uint64_t probe_ns;      /* when it was recorded */
 	bool reset;             /* accumulated counters were reset: current != allocated - freed */
-	uint64_t batch_bytes;   /* what is freed is dealt with by as much, see poll_policy.h */
-	uint64_t poll_bytes;    /* and asked for whatever the request */
-	uint64_t gather_bytes;  /* may wait first, as there is room for it */
-	uint64_t shaped_bytes;  /* reserved when its shape was judged last, */
+	uint64_t batch_bytes;   /* an open epoch of so much is closed, see poll_policy.h */
+	uint64_t poll_bytes;    /* with so much pending any request polls */
+	uint64_t gather_bytes;  /* may be pending without a poll, as the card has room */
+	uint64_t shaped_bytes;  /* reserved when turnovers were last counted from 0, */
 	uint64_t shaped_freed;  /* and freed until then */
 	uint64_t most_reserved; /* with a large segment; see exchange.h */
-	uint64_t refused_at; /* reserved, and asked for, when the driver refused; 0: it does not */
+	uint64_t refused_at; /* reserved plus the request when the driver refused; 0: it has not */
 	uint64_t decay_tick; /* the clock's ticks at decay_ns, to tell how fast it goes */
 	uint64_t decay_ns;
 	struct cm_given given[CM_DECAY_SPANS]; /* guarded by the reclaim lock */
-	uint64_t given_decay_ns;               /* the decay time whose spans they are; so is this */
-	uint64_t context_bytes;                /* see struct cm_oom_figures */
-	_Atomic uint64_t taken_bytes; /* from the driver, see limit.h; at least what the counters
-				       * say is reserved and outside the cache */
+	uint64_t given_decay_ns; /* the decay time of their spans; guarded by the reclaim lock */
+	uint64_t context_bytes;  /* see struct cm_oom_figures */
+	_Atomic uint64_t taken_bytes; /* from the driver, see limit.h; at least the counters of
+				       * reserved and uncached memory */
 	_Atomic uint64_t failed_size; /* of the last request that failed for lack of memory */
-	_Atomic bool
-		unreclaimed; /* what nobody uses again may be waiting, see cm_release_unreclaimed */
+	_Atomic bool unreclaimed;     /* there may be work for cm_release_unreclaimed */
 	struct cm_reach reach[CM_DEVICES_MAX]; /* of its memory, by the row of the other device */
 };
 
@@ -235,8 +234,8 @@ struct cm_pinned {
 	struct cm_batch_ring batches;
 
 	/* Ready blocks of all contexts, the longest idle first, by aged[0] and aged[1]. Those of
-	 * a context, kind and class are on a list of its heap too, but for what was passed on
-	 * (CM_SEGMENT_DIRECT): that only waits to be given back. */
+	 * a context, kind and class are on a list of its heap too. Blocks of CM_SEGMENT_DIRECT are
+	 * not: they only wait to be returned. */
 	struct cm_block_list aged;
 };
 
@@ -252,19 +251,19 @@ enum cm_uncached_name {
 struct cm_uncached_memory {
 	enum cm_uncached_kind kind;
 	uint32_t device; /* row of the device table */
-	uint64_t ctx;    /* the context that it goes with; 0: it outlives contexts */
+	uint64_t ctx;    /* it ends with this context; 0: it outlives contexts */
 	uint64_t bytes;
-	uint64_t taken; /* so many of them by cm_cache_take_limit, before the driver was asked */
+	uint64_t taken; /* of these, by cm_cache_take_limit before the driver was called */
 };
 
-/* A piece of memory, or a mapping of one. */
+/* Memory, or a mapping of it. */
 struct cm_uncached_row {
 	struct cm_uncached_memory memory;
 	uint64_t key;
 	enum cm_uncached_name name;
-	uint32_t times;  /* how often the name is still to be given up */
+	uint32_t times;  /* how often the program will still release the name */
 	uint32_t held;   /* by mappings, and by the thread that has taken it */
-	uint32_t target; /* of a mapping: the piece; 0 elsewhere */
+	uint32_t target; /* of a mapping: the row of its memory; 0 elsewhere */
 	uint32_t link;   /* the next one taken with it, or the next unused row */
 };
 
@@ -280,7 +279,7 @@ struct cm_uncached {
 struct cm_cache {
 	const struct cm_driver_ops *ops;
 	struct cm_policy policy;
-	bool plain;                   /* by the policy every ready block fits, and may be cut */
+	bool plain;                   /* the policy lets every ready block serve and be split */
 	_Atomic uint32_t suspensions; /* how often a heap was suspended */
 	struct cm_region *region;
 	struct cm_block *block; /* the tables in the region */
@@ -289,7 +288,8 @@ struct cm_cache {
 	struct cm_pinned pinned;
 	struct cm_uncached uncached;
 
-	/* Held by whoever records, queries or waits for events, or changes the set of contexts. */
+	/* Held by a thread that records, queries or waits for events, or changes the set of
+	 * contexts. */
 	struct cm_lock event_lock;
 	uint32_t ending; /* contexts that the driver may be destroying; guarded by the event lock */
 	_Atomic uint32_t
@@ -346,9 +346,8 @@ static inline struct cm_device *cm_cache_device(struct cm_cache *cache, uint32_t
 		       : NULL;
 }
 
-/* Whether the row is a segment of the device, whose lock the caller holds. Another device may have
- * it, and be filling or emptying it at this moment: `device` is stored before `flags`, and never
- * cleared. */
+/* Whether the row is a segment of the device, whose lock the caller holds. A thread of another
+ * device may be writing the row: `device` is stored before `flags`, and never cleared. */
 static inline bool cm_segment_is_of(const struct cm_segment *segment,
 				    const struct cm_device *device)
 {
@@ -364,8 +363,8 @@ static inline void cm_block_set_state(struct cm_cache *cache, uint32_t block,
 	cache->is_free[block] = state == CM_BLOCK_FREE;
 }
 
-/* Adds a batch of new block rows to the device's spare ones, or nothing if there are none left. So
- * the tables' lock is taken once in many splits. */
+/* Adds a batch of new block rows to the device's unused ones, or nothing if none are left. Batches,
+ * so that most splits do not take the tables' lock. */
 void cm_rows_fetch_blocks(struct cm_device *device);
 
 /* A block row for the device, all of which the caller fills; 0 if the table is full or no memory is
@@ -460,8 +459,8 @@ static inline struct cm_heap *cm_segment_heap(struct cm_cache *cache,
 	return atomic_load_explicit(&cache->heap[segment->heap], memory_order_relaxed);
 }
 
-/* At most this many blocks stay pending without a poll; but for that reason alone there is at most
- * one poll in so many requests. */
+/* At most so many blocks stay pending without a poll. Polls for this reason are at least so many
+ * requests apart. */
 #define CM_PENDING_BLOCKS 256
 
 /* Once freed memory amounts to a batch, it is worth an event of its own before more work is
