@@ -15,8 +15,8 @@
 
 _Atomic bool cm_host_work_kernels;
 _Atomic bool cm_host_work_is_off;
-/* Set once a free has waited for a stream to which more had been submitted since: from then on an
- * event is recorded between the two. A program that never does this pays for no event. */
+/* Set once a free had to wait for other work behind the work that the host can see: from then on
+ * an event is recorded between the two. A program that never does this pays for no event. */
 static _Atomic bool marks;
 
 /* A stream that has or had such work. Its work is numbered from 1. */
@@ -120,7 +120,7 @@ static struct row *find_locked(CUstream stream, uint64_t *ret_ctx)
 	return row;
 }
 
-/* The row stands for all streams of its context from here on. An event behind its work stays. */
+/* From here on the row stands for all streams of its context. It keeps its event. */
 static void widen_locked(struct row *row)
 {
 	row->stream = ANY_STREAM;
@@ -251,8 +251,8 @@ static struct wait take_locked(uint64_t ctx, struct row *row)
 	return wait;
 }
 
-/* Puts the event back. Returns one that the caller has to destroy, without the lock: of two threads
- * that have made one each, as neither found one, the row keeps the first one. */
+/* Puts the event back into the row. If two threads found none and made one each, the row keeps
+ * the first one, and this returns the other one, which the caller destroys without the lock. */
 static CUevent give_back_locked(struct row *row, const struct wait *wait)
 {
 	if (row->event)
@@ -287,8 +287,8 @@ static bool record(struct wait *wait)
 	return wait->is_marked;
 }
 
-/* Whether to record an event behind the row's work: not if there is one already, and not before a
- * free has waited for more than it had to. */
+/* Whether to record an event behind the row's work: not if there is one already, and not before
+ * a free has waited for longer than necessary. */
 static bool wants_mark_locked(struct row *row)
 {
 	if (!row || !has_work(row) || (row->event && row->marked == row->submitted))

@@ -319,7 +319,7 @@ static void reach_all_now(const char *symbol)
 	reach_all(symbol, true);
 }
 
-/* Set before what was noted is read: each note is seen here or there. */
+/* The function is set before the notes are read, so that each note reaches one of the two. */
 static void follow_notes(void)
 {
 	const char *symbol;
