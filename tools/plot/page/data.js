@@ -6,8 +6,8 @@ const ACTIONS = ["none", "alloc", "free_requested", "free_completed", "segment_a
 const ALLOC = 1, FREE_REQUESTED = 2, FREE_COMPLETED = 3, SEGMENT_ALLOC = 4, SEGMENT_FREE = 5,
   SEGMENT_MAP = 6, SEGMENT_UNMAP = 7, OOM = 8, SNAPSHOT = 9;
 
-/* The index of the last of `length` elements, by `at(index)`, that is not above `value`; -1: all are
- * above. */
+/* The index of the last of `length` elements, by `at(index)`, that is not above `value`; -1: all
+ * are above. */
 function lastAtMost(length, at, value) {
   let low = 0, high = length;
   while (low < high) {
@@ -132,12 +132,12 @@ class Device {
     return this.begin[i] <= event && this.freed[i] > event;
   }
 
-  /* It keeps its memory until the device is done with it. */
+  /* Was it allocated or pending after that event? The device may still use pending memory. */
   isActive(i, event) {
     return this.begin[i] <= event && this.ready[i] > event;
   }
 
-  /* How manieth use of its address an allocation is, from 0. */
+  /* The number of an allocation among those at its address, from 0. */
   useOf(i) {
     const address = this.address(i);
     let use = 0;

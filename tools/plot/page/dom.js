@@ -16,15 +16,15 @@ function element(tag, attributes, ...children) {
   return node;
 }
 
-/* Beside what it explains, never upon it: below, above, to the right, to the left, or in the corner
+/* Beside what it explains, never on it: below, above, to the right, to the left, or in the corner
  * that is farthest away. */
 class Tip {
   constructor() {
     this.node = $("tip");
   }
 
-  /* `target` is the rectangle [x, y, width, height] that is explained; without one it is the pointer.
-   * No children: hides. */
+  /* `target` is the rectangle [x, y, width, height] that is explained; without one it is the
+   * pointer. No children: hides. */
   show({ clientX: x, clientY: y }, children, target) {
     this.node.replaceChildren(...children);
     this.node.hidden = !children.length;
@@ -47,8 +47,8 @@ class Tip {
   }
 }
 
-/* Calls describe() at each movement of the pointer; it returns the children of the tip, or an object
- * with `children` and `target`. */
+/* Calls describe() at each movement of the pointer; it returns the children of the tip, or an
+ * object with `children` and `target`. */
 function tipOver(node, tip, describe) {
   node.addEventListener("pointermove", (event) => {
     const told = describe(event);

@@ -1,6 +1,6 @@
 /*
- * Flame graphs of memory by stack, for the range of events that is looked at: allocated at its end, at
- * its peak, allocated during it, and of these still allocated. The outermost functions are on top, or,
+ * Flame graphs of memory by stack, for the selected range of events: allocated at its end, at its
+ * peak, allocated during it, and still allocated of these. The outermost functions are on top, or,
  * inverted, those that allocate.
  */
 const CELL = 21, PAD = 14;
@@ -169,7 +169,7 @@ class FlameView extends View {
     return node.name.toLowerCase().includes(text) || (frame && frame[1].toLowerCase().includes(text));
   }
 
-  /* Faded: others are searched for, or hold the block or stack that is picked. */
+  /* Faded: others are searched for, or hold the selected block or stack. */
   isDim(node) {
     const { world, file, device } = this;
     const label = world.label >= 0 ? world.label : world.block >= 0 ? file.labelOf[device.stack[world.block]] : -1;

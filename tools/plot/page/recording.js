@@ -21,7 +21,7 @@ class TimeAxis {
     return i + 1 < this.time.length && this.time[i + 1] - sought < sought - this.time[i] ? i + 1 : i;
   }
 
-  /* Does the curve go on from this time to the next one? */
+  /* Does the curve continue from this time to the next one? */
   joins(i) {
     return i + 1 < this.time.length && this.time[i + 1] - this.time[i] <= this.pause;
   }
@@ -52,7 +52,8 @@ function stretches(axis, values) {
   return list.length ? [...found, list] : found;
 }
 
-/* One curve with the area that is allocated, the line that is reserved, and ! where memory ran out. */
+/* One curve with the area that is allocated, the line that is reserved, and ! where memory ran
+ * out. */
 class Curve {
   constructor(page, data, parent, top) {
     this.page = page;
@@ -157,7 +158,7 @@ class Recording {
     this.curves.push(new Curve(this, data, stage, top).canvas);
   }
 
-  /* Times at round minutes or hours of the clock where the page is looked at. */
+  /* Times at round minutes or hours, by the clock of the browser. */
   drawTimes(context, width, seconds) {
     const { first, length } = this.axis, step = timeStep(length, width / 90);
     const zone = new Date(first).getTimezoneOffset() * 60000;

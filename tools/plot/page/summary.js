@@ -87,7 +87,7 @@ class SummaryView extends View {
       this.world.show(view);
   }
 
-  /* [event, what, size] of what is worth a look. */
+  /* [event, what, size] of notable events. */
   notable(peak) {
     const { world, device: d } = this, rows = [[peak, "peak", d.allocatedAt(peak)]], largest = this.largest();
     const counts = d.event_action.values.reduce((sum, action) => {

@@ -207,7 +207,7 @@ class TimelineView extends View {
     this.drawNames(context);
   }
 
-  /* Remembers where a band has nearly the same height for long enough to bear its name. */
+  /* Remembers where a band has nearly the same height over enough columns for its name. */
   noteRun(key, column, from, to) {
     const run = this.runs.get(key);
     if (run && run.last === column - 1 && Math.abs(run.from - from) < 3 && Math.abs(run.to - to) < 3)
@@ -266,7 +266,7 @@ class TimelineView extends View {
       const left = x + 5 + w > plot.x + plot.w;
       const start = left ? x - 5 - w : x + 5;
       if (start < Math.max(free, plot.x))
-        continue; /* it would lie upon the one before */
+        continue; /* it would overlap the one before */
       free = start + w + 8;
       context.fillStyle = cssColor("--back");
       context.fillRect(start - 3, plot.y + 16, w + 6, 15);
@@ -277,7 +277,7 @@ class TimelineView extends View {
     context.restore();
   }
 
-  /* What is outside the range is veiled. */
+  /* Draws a veil over what is outside the range. */
   drawRange(context, [first, last]) {
     const { scale, plot } = this, from = scale.px(scale.positionOf(first));
     const to = scale.px(scale.positionOf(last) + (scale.byTime ? 0 : 1));

@@ -1,7 +1,7 @@
 /*
- * The coordinates of the timeline: which part of the axis is visible, in events or milliseconds, and
- * which bytes; the grid, the axes with their labels, the lines for reserved memory, the capacity of
- * the device and the limit of the program, and the band for memory outside the cache.
+ * The coordinates of the timeline: which part of the axis is visible, in events or milliseconds,
+ * and which bytes; the grid, the axes with their labels, the lines for reserved memory, the
+ * capacity of the device and the limit of the program, and the band for memory outside the cache.
  */
 const AXIS_FONT = "11.5px system-ui, sans-serif";
 
@@ -171,7 +171,7 @@ class TimelineScale {
         "11px system-ui, sans-serif", "right top");
   }
 
-  /* A band upon what is reserved. */
+  /* A band above what is reserved. */
   drawUncached(context, sample) {
     const { plot, device: d } = this, count = sample.length, color = cssColor("--faint");
     const x = (c) => plot.x + c / count * plot.w;

@@ -1,7 +1,7 @@
 /*
- * What all views of one device share: the range of events that is looked at, the event under the
- * cursor, the block and the stack that are held, and the search. A view changes them here, and all
- * views hear of it, those behind other tabs when they are shown.
+ * What all views of one device share: the selected range of events, the event under the cursor, the
+ * selected block and stack, and the search. A view changes them here, and all views are informed;
+ * those behind other tabs when they are shown.
  */
 class World {
   constructor(page, file, device, tip) {
@@ -25,7 +25,7 @@ class World {
       view.changed(Object.keys(changes));
   }
 
-  /* The events that are looked at. */
+  /* The selected events. */
   get first() {
     return this.range ? this.range[0] : -1;
   }
@@ -38,7 +38,7 @@ class World {
     return this.label < 0 || this.file.labelOf[this.device.stack[i]] === this.label;
   }
 
-  /* Is this allocation faded, as others are searched for or picked? */
+  /* Is this allocation faded, because others are searched for or selected? */
   isDim(i) {
     return !this.isPicked(i) || (this.search.active && !this.search.findsSpan(this.device, i));
   }
