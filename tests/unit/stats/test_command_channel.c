@@ -23,7 +23,7 @@ static void post(struct cm_channel *channel, uint32_t command)
 	__atomic_store_n(&channel->state, CM_CHANNEL_POSTED, __ATOMIC_RELEASE);
 }
 
-static void a_posted_letter_is_taken_once_and_answered(void **state)
+static void a_posted_command_is_taken_once_and_answered(void **state)
 {
 	struct cm_channel channel = {0};
 	struct cm_command command;
@@ -47,7 +47,7 @@ static void a_posted_letter_is_taken_once_and_answered(void **state)
 }
 
 /* Every state but POSTED, and numbers that are none: nothing is there to take. */
-static void only_a_posted_letter_is_taken(void **state)
+static void only_a_posted_command_is_taken(void **state)
 {
 	static const uint32_t states[] = {
 		CM_CHANNEL_IDLE, CM_CHANNEL_CLAIMED, CM_CHANNEL_RUNNING, CM_CHANNEL_DONE, 77,
@@ -80,7 +80,7 @@ static void an_answer_does_not_undo_a_takeover(void **state)
 }
 
 /* What the tool writes after it has posted is not seen: the command was copied. */
-static void a_letter_does_not_change_after_it_is_taken(void **state)
+static void a_command_does_not_change_after_it_is_taken(void **state)
 {
 	struct cm_channel channel = {0};
 	struct cm_command command;
@@ -108,7 +108,7 @@ static void waiting_ends_with_the_time(void **state)
 	assert_true(ms >= 19);
 }
 
-static void waiting_does_not_begin_when_a_letter_is_there(void **state)
+static void waiting_does_not_begin_when_a_command_is_there(void **state)
 {
 	struct cm_channel channel = {0};
 
@@ -138,7 +138,7 @@ static void *own(void *arg)
 	}
 }
 
-static void no_letter_is_lost_on_a_sleeping_owner(void **state)
+static void no_command_is_lost_on_a_sleeping_owner(void **state)
 {
 	static struct cm_channel channel;
 	pthread_t owner;
@@ -227,13 +227,13 @@ static void a_failure_seen_in_advance_waits_for_nobody(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_posted_letter_is_taken_once_and_answered),
-		cmocka_unit_test(only_a_posted_letter_is_taken),
+		cmocka_unit_test(a_posted_command_is_taken_once_and_answered),
+		cmocka_unit_test(only_a_posted_command_is_taken),
 		cmocka_unit_test(an_answer_does_not_undo_a_takeover),
-		cmocka_unit_test(a_letter_does_not_change_after_it_is_taken),
+		cmocka_unit_test(a_command_does_not_change_after_it_is_taken),
 		cmocka_unit_test(waiting_ends_with_the_time),
-		cmocka_unit_test(waiting_does_not_begin_when_a_letter_is_there),
-		cmocka_unit_test(no_letter_is_lost_on_a_sleeping_owner),
+		cmocka_unit_test(waiting_does_not_begin_when_a_command_is_there),
+		cmocka_unit_test(no_command_is_lost_on_a_sleeping_owner),
 		cmocka_unit_test(a_failure_is_over_when_it_was_seen),
 		cmocka_unit_test(a_failure_that_nobody_sees_waits_for_its_time),
 		cmocka_unit_test(a_failure_seen_in_advance_waits_for_nobody),

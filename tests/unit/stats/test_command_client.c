@@ -14,10 +14,10 @@
 #include "tests/unit/cmocka_all.h"
 #include "tests/unit/own_region.h"
 
-#define SECOND    UINT64_C(1000000000)
-#define SOON      (SECOND / 20)
-#define PATIENCE  (600 * SECOND) /* a lost wake-up would be a time-out of the test */
-#define MANY_MAIL 200
+#define SECOND        UINT64_C(1000000000)
+#define SOON          (SECOND / 20)
+#define PATIENCE      (600 * SECOND) /* a lost wake-up would be a time-out of the test */
+#define MANY_COMMANDS 200
 
 struct fixture {
 	char dir[OWN_REGION_DIR_BYTES];
@@ -25,6 +25,7 @@ struct fixture {
 	struct cm_channel *channel;
 	struct cm_reader *reader;
 	pthread_t owner;
+	void (*reply)(struct fixture *f, struct cm_command *command);
 	bool stop;
 	bool moved; /* the owner has gone on */
 	bool moved_at_copy;
@@ -56,26 +57,16 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* The owner's side, as the library's own thread does it: the answer is the argument, twice. */
-static void *answer(void *arg)
+/* The answer is the argument, twice. */
+static void answer(struct fixture *f, struct cm_command *command)
 {
-	struct fixture *f = arg;
-	struct cm_command command;
-
-	while (!__atomic_load_n(&f->stop, __ATOMIC_ACQUIRE)) {
-		if (!cm_channel_take(f->channel, &command)) {
-			cm_channel_wait(f->channel, 10);
-			continue;
-		}
-		command.result[0] = 2 * command.arg[0];
-		command.status = command.code == CM_COMMAND_RECORD ? -EBUSY : 0;
-		(void)cm_channel_answer(f->channel, &command);
-	}
-	return NULL;
+	(void)f;
+	command->result[0] = 2 * command->arg[0];
+	command->status = command->code == CM_COMMAND_RECORD ? -EBUSY : 0;
 }
 
 /* What the owner stands still for, and how far it has counted. */
-static void answer_hold(struct fixture *f, struct cm_command *command)
+static void hold(struct fixture *f, struct cm_command *command)
 {
 	command->status = -ETIME;
 	if (cm_channel_hold(f->channel, command->arg[0], &command->result[0]))
@@ -83,7 +74,8 @@ static void answer_hold(struct fixture *f, struct cm_command *command)
 	__atomic_store_n(&f->moved, true, __ATOMIC_RELEASE);
 }
 
-static void *hold(void *arg)
+/* The owner's side, as the library's own thread does it. */
+static void *serve(void *arg)
 {
 	struct fixture *f = arg;
 	struct cm_command command;
@@ -93,15 +85,16 @@ static void *hold(void *arg)
 			cm_channel_wait(f->channel, 10);
 			continue;
 		}
-		answer_hold(f, &command);
+		f->reply(f, &command);
 		(void)cm_channel_answer(f->channel, &command);
 	}
 	return NULL;
 }
 
-static void start_owner(struct fixture *f)
+static void start_owner(struct fixture *f, void (*reply)(struct fixture *, struct cm_command *))
 {
-	assert_int_equal(pthread_create(&f->owner, NULL, answer, f), 0);
+	f->reply = reply;
+	assert_int_equal(pthread_create(&f->owner, NULL, serve, f), 0);
 }
 
 static void stop_owner(struct fixture *f)
@@ -111,13 +104,13 @@ static void stop_owner(struct fixture *f)
 	(void)pthread_join(f->owner, NULL);
 }
 
-static void a_letter_is_answered_and_the_box_left_empty(void **state)
+static void a_command_is_answered_and_the_channel_left_empty(void **state)
 {
 	struct fixture *f = *state;
 	struct cm_command command = {.code = CM_COMMAND_EMPTY_CACHE, .arg = {21}};
 	int err;
 
-	start_owner(f);
+	start_owner(f, answer);
 	err = cm_client_send(f->reader, &command, PATIENCE);
 	stop_owner(f);
 	assert_int_equal(err, 0);
@@ -132,13 +125,13 @@ static void the_answer_of_the_owner_is_the_result(void **state)
 	struct cm_command command = {.code = CM_COMMAND_RECORD};
 	int err;
 
-	start_owner(f);
+	start_owner(f, answer);
 	err = cm_client_send(f->reader, &command, PATIENCE);
 	stop_owner(f);
 	assert_int_equal(err, -EBUSY);
 }
 
-static void a_letter_without_an_answer_is_withdrawn(void **state)
+static void a_command_without_an_answer_is_withdrawn(void **state)
 {
 	struct fixture *f = *state;
 	struct cm_command command = {.code = CM_COMMAND_EMPTY_CACHE};
@@ -149,7 +142,7 @@ static void a_letter_without_an_answer_is_withdrawn(void **state)
 }
 
 /* A command that runs is not disturbed; the next tool waits for its end. */
-static void a_letter_in_work_is_waited_for(void **state)
+static void a_command_in_work_is_waited_for(void **state)
 {
 	struct fixture *f = *state;
 	struct cm_command command = {.code = CM_COMMAND_EMPTY_CACHE};
@@ -174,7 +167,7 @@ static void what_a_dead_tool_left_is_cleared_away(void **state)
 		f->channel->command = CM_COMMAND_RECORD;
 		f->channel->result[0] = 99;
 		command = (struct cm_command){.code = CM_COMMAND_EMPTY_CACHE, .arg = {4}};
-		start_owner(f);
+		start_owner(f, answer);
 		err = cm_client_send(f->reader, &command, PATIENCE);
 		stop_owner(f);
 		if (err || command.result[0] != 8)
@@ -208,7 +201,7 @@ static void *send_many(void *arg)
 	struct cm_command command;
 	uint64_t i;
 
-	for (i = 0; i < MANY_MAIL; i++) {
+	for (i = 0; i < MANY_COMMANDS; i++) {
 		command = (struct cm_command){.code = CM_COMMAND_CHECKPOINT,
 					      .arg = {(uint64_t)(uintptr_t)sender + i}};
 		if (cm_client_send(sender->reader, &command, PATIENCE) ||
@@ -225,7 +218,7 @@ static void tools_at_one_time_each_get_their_own_answer(void **state)
 	pthread_t threads[3];
 	size_t i;
 
-	start_owner(f);
+	start_owner(f, answer);
 	for (i = 0; i < 3; i++)
 		assert_int_equal(pthread_create(&threads[i], NULL, send_many, &senders[i]), 0);
 	for (i = 0; i < 3; i++)
@@ -271,7 +264,7 @@ static void a_process_stands_still_while_it_is_copied(void **state)
 	uint64_t ns = 0;
 	int err, tries = 0;
 
-	assert_int_equal(pthread_create(&f->owner, NULL, hold, f), 0);
+	start_owner(f, hold);
 	do {
 		f->moved = false;
 		err = cm_client_hold(f->reader, copy, f, PATIENCE, &ns);
@@ -290,7 +283,7 @@ static void a_copy_that_takes_too_long_is_refused(void **state)
 	int err;
 
 	f->slow = true;
-	assert_int_equal(pthread_create(&f->owner, NULL, hold, f), 0);
+	start_owner(f, hold);
 	err = cm_client_hold(f->reader, copy, f, PATIENCE, &ns);
 	stop_owner(f);
 	assert_int_equal(err, -ETIME);
@@ -304,7 +297,7 @@ static void an_owner_that_knows_no_hold_is_not_waited_for(void **state)
 	uint64_t ns;
 	int err;
 
-	start_owner(f);
+	start_owner(f, answer);
 	err = cm_client_hold(f->reader, copy, f, PATIENCE, &ns);
 	stop_owner(f);
 	assert_int_equal(err, -EPROTO); /* this owner says yes to anything */
@@ -334,10 +327,10 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		TEST(a_letter_is_answered_and_the_box_left_empty),
+		TEST(a_command_is_answered_and_the_channel_left_empty),
 		TEST(the_answer_of_the_owner_is_the_result),
-		TEST(a_letter_without_an_answer_is_withdrawn),
-		TEST(a_letter_in_work_is_waited_for),
+		TEST(a_command_without_an_answer_is_withdrawn),
+		TEST(a_command_in_work_is_waited_for),
 		TEST(what_a_dead_tool_left_is_cleared_away),
 		TEST(a_process_stands_still_while_it_is_copied),
 		TEST(a_copy_that_takes_too_long_is_refused),
