@@ -94,6 +94,22 @@ static inline void assert_no_memory(struct fixture *fixture)
 
 #define fixture_case(test) cmocka_unit_test_setup_teardown(test, fixture_setup, fixture_teardown)
 
+/* A case with this way of reuse, on a card of `bytes`; 0: the default. */
+static inline struct fixture *case_open_reuse(enum cm_reuse reuse, uint64_t bytes)
+{
+	struct cm_policy policy;
+
+	cm_policy_init(&policy);
+	policy.reuse = reuse;
+	return case_open(&(struct fixture_params){.policy = &policy, .limit_bytes = bytes});
+}
+
+/* A kernel on the first 512 bytes of the block, in stream 1 of the fixture's context. */
+static inline uint64_t case_launch(struct fixture *f, uint64_t addr, uint64_t duration_ns)
+{
+	return fixture_launch(f, f->ctx, 1, addr, 512, duration_ns);
+}
+
 /* All work ends, and what was freed becomes ready. */
 static inline void case_settle(struct fixture *fixture)
 {

@@ -278,6 +278,78 @@ static void once_the_card_fills_up_nothing_more_is_let_wait(void **state)
 	case_close(f);
 }
 
+/* A free block of 40 MiB, and one of 12 MiB that waits for work of so long. */
+static uint64_t keep_a_large_one_and_free_a_better_one(struct fixture *f, uint64_t work_ns)
+{
+	uint64_t large = case_get(f, 40 * MIB), better = case_get(f, 12 * MIB);
+
+	case_put(f, large);
+	case_settle(f);
+	(void)case_launch(f, better, work_ns);
+	case_put(f, better);
+	return better;
+}
+
+static void no_large_block_is_split_while_a_better_one_is_pending(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t better = keep_a_large_one_and_free_a_better_one(f, MS);
+
+	assert_int_equal(case_get(f, 12 * MIB), better);
+	assert_int_equal(f->driver.called[FAKE_MEM_ALLOC], 2);
+}
+
+/* Pieces of the large block are allocated; each time the one that waits might have been better. */
+static void a_device_that_lags_is_not_asked_for_every_piece(void **state)
+{
+	struct fixture *f = case_open_reuse(CM_REUSE_GROW, 0);
+	uint64_t queries;
+	uint32_t i;
+
+	(void)state;
+	(void)keep_a_large_one_and_free_a_better_one(f, 1000 * MS);
+	(void)case_get(f, 2 * MIB);
+	queries = f->driver.called[FAKE_EVENT_QUERY];
+	for (i = 0; i < 10; i++)
+		(void)case_get(f, 2 * MIB);
+	assert_int_equal(f->driver.called[FAKE_EVENT_QUERY], queries);
+	assert_int_equal(f->driver.called[FAKE_MEM_ALLOC], 2);
+	assert_int_equal(f->heap->row->pending_bytes, 12 * MIB);
+	for (i = 0; i < CM_POLL_PAUSE; i++)
+		case_put(f, case_get(f, 2 * MIB));
+	assert_true(f->driver.called[FAKE_EVENT_QUERY] > queries);
+	case_close(f);
+}
+
+static void a_pause_does_not_come_back_after_ever_so_many_requests(void **state)
+{
+	struct fixture *f = case_open_reuse(CM_REUSE_GROW, 0);
+	uint64_t queries;
+
+	(void)state;
+	(void)keep_a_large_one_and_free_a_better_one(f, 1000 * MS);
+	(void)case_get(f, 2 * MIB);
+	queries = f->driver.called[FAKE_EVENT_QUERY];
+	/* None of them had anything to ask for. */
+	f->heap->searches[CM_POOL_LARGE] += (UINT32_C(1) << 31) + CM_POLL_PAUSE;
+	(void)case_get(f, 2 * MIB);
+	assert_true(f->driver.called[FAKE_EVENT_QUERY] > queries);
+	case_close(f);
+}
+
+static void many_blocks_that_wait_are_asked_for(void **state)
+{
+	struct fixture *f = *state;
+	uint32_t i;
+
+	/* A segment holds far more of them, so that none is ever wanted back. */
+	for (i = 0; i < 3 * CM_PENDING_BLOCKS; i++)
+		case_put(f, case_get(f, 512));
+	assert_int_equal(f->driver.called[FAKE_MEM_ALLOC], 1);
+	assert_true(f->heap->row->pending_blocks <= 2 * CM_PENDING_BLOCKS);
+	assert_true(fixture_scalar(f, CM_SCALAR_epochs_ready) > 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -292,7 +364,11 @@ int main(void)
 		cmocka_unit_test(what_goes_round_is_asked_for_seldom_while_there_is_room),
 		cmocka_unit_test(without_room_what_goes_round_is_asked_for_each_time),
 		cmocka_unit_test(once_the_card_fills_up_nothing_more_is_let_wait),
+		fixture_case(no_large_block_is_split_while_a_better_one_is_pending),
+		cmocka_unit_test(a_device_that_lags_is_not_asked_for_every_piece),
+		cmocka_unit_test(a_pause_does_not_come_back_after_ever_so_many_requests),
+		fixture_case(many_blocks_that_wait_are_asked_for),
 	};
 
-	return cmocka_run_group_tests_name("asking", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("poll_policy", tests, NULL, NULL);
 }
