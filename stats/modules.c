@@ -27,6 +27,14 @@ static int read_counts(struct dl_phdr_info *info, size_t bytes, void *data)
 	return 1; /* the first object says it all */
 }
 
+uint64_t cm_modules_unloads(void)
+{
+	struct counts counts = {0};
+
+	(void)dl_iterate_phdr(read_counts, &counts);
+	return counts.unloads;
+}
+
 void cm_modules_init(struct cm_modules *modules, struct cm_region *region,
 		     struct cm_intern_table *texts)
 {

@@ -34,6 +34,9 @@ struct cm_modules {
 void cm_modules_init(struct cm_modules *modules, struct cm_region *region,
 		     struct cm_intern_table *texts);
 
+/* Changes when an object is unloaded: the loader's count. */
+uint64_t cm_modules_unloads(void);
+
 /*
  * Updates the map if an object was loaded or unloaded since. *ret_generation: the generation of
  * stacks captured now. *ret_unloads changes when an object was unloaded: cached knowledge about

@@ -2,6 +2,7 @@
 #include "interpose/core/reached.h"
 
 #include <stdatomic.h>
+#include <stddef.h>
 
 /* Both are sequentially consistent: a thread that sets `tell` and then finds no note is called
  * later. */
@@ -11,8 +12,9 @@ static void (*_Atomic told)(const char *symbol);
 void cm_reached_note(const char *symbol)
 {
 	void (*tell)(const char *symbol);
+	const char *none = NULL;
 
-	atomic_store(&noted, symbol);
+	(void)atomic_compare_exchange_strong(&noted, &none, symbol);
 	tell = atomic_load(&told);
 	if (tell)
 		tell(symbol);

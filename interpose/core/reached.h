@@ -11,7 +11,7 @@
 /* Notes the function, a string that lasts. Calls `tell`, if it is set. */
 void cm_reached_note(const char *symbol);
 
-/* A function that was noted; NULL: none. */
+/* The function that was noted first; NULL: none. */
 const char *cm_reached_noted(void);
 
 /* `tell` is called for each note from now on, on any thread, also from within dlsym. */

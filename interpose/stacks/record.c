@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "interpose/core/unusual.h"
+#include "interpose/stacks/early_stack.h"
 #include "interpose/stacks/python.h"
 #include "interpose/stacks/unwind.h"
 #include "stats/intern.h"
@@ -47,6 +48,35 @@ extern const char _end[] __attribute__((visibility("hidden")));
 /* Reasons that were noted before there was a region. */
 static const char *_Atomic early_cause[CM_CAUSE_COUNT];
 
+static struct cm_unwind_skip own_code(void)
+{
+	return (struct cm_unwind_skip){(uintptr_t)__ehdr_start, (uintptr_t)_end};
+}
+
+static uint32_t add_stack(uint64_t *words, size_t count, bool cut, uint32_t generation)
+{
+	words[0] = cm_stack_word((uint32_t)count, cut ? CM_STACK_CUT : 0, generation);
+	return count ? cm_intern_table_add(&recorder.stack_table, words,
+					   (count + 1) * sizeof(words[0]))
+		     : 0;
+}
+
+/* The stack that was kept before there was a region; 0: none. */
+static uint32_t early_stack(enum cm_cause cause, const char *by)
+{
+	uint64_t words[1 + CM_EARLY_FRAMES], unloads;
+	uint32_t generation;
+	size_t count;
+	bool cut;
+
+	if (!cm_modules_refresh(&recorder.modules, &generation, &unloads))
+		return 0;
+	count = cm_early_stack_read(
+		cause, by, unloads, words + 1,
+		recorder.depth < CM_EARLY_FRAMES ? recorder.depth : CM_EARLY_FRAMES, &cut);
+	return add_stack(words, count, cut, generation);
+}
+
 static void publish_cause(enum cm_cause cause, const char *by, uint32_t stack)
 {
 	uint64_t none = 0;
@@ -65,19 +95,31 @@ static void publish_early_causes(void)
 	for (i = 0; i < CM_CAUSE_COUNT; i++) {
 		by = atomic_exchange(&early_cause[i], NULL);
 		if (by)
-			publish_cause((enum cm_cause)i, by, 0);
+			publish_cause((enum cm_cause)i, by, early_stack((enum cm_cause)i, by));
 	}
+}
+
+void cm_record_keep_stack(enum cm_cause cause, const char *by)
+{
+	const struct cm_unwind_skip own = own_code();
+
+	cm_early_stack_keep(cause, by, &own);
 }
 
 void cm_record_cause(enum cm_cause cause, const char *by, bool has_stack)
 {
+	const char *none = NULL;
+
 	if (!atomic_load(&recorder.started)) {
-		atomic_store(&early_cause[cause], by);
+		if (has_stack)
+			cm_record_keep_stack(cause, by);
+		(void)atomic_compare_exchange_strong(&early_cause[cause], &none, by);
 		/* The recorder may have started in between, and have published what was noted. */
 		if (atomic_load(&recorder.started))
 			publish_early_causes();
 	} else if (!__atomic_load_n(&recorder.record->cause[cause], __ATOMIC_RELAXED)) {
-		publish_cause(cause, by, has_stack ? cm_record_capture_now() : 0);
+		publish_cause(cause, by,
+			      has_stack ? cm_record_capture_now() : early_stack(cause, by));
 	}
 }
 
@@ -131,6 +173,7 @@ void cm_record_forget(void)
 	recorder.cache = NULL;
 	for (i = 0; i < CM_CAUSE_COUNT; i++)
 		atomic_store(&early_cause[i], NULL);
+	cm_early_stack_forget();
 	changing = unlocked;
 	cm_python_forget();
 }
@@ -246,7 +289,7 @@ static size_t merge(const uint64_t *native, size_t count, const struct cm_python
 /* Writes the frames to words[1] and following and returns how many. `native`: C frames too. */
 static size_t collect_frames(bool native, uint64_t unloads, uint64_t *words, bool *ret_cut)
 {
-	const struct cm_unwind_skip own = {(uintptr_t)__ehdr_start, (uintptr_t)_end};
+	const struct cm_unwind_skip own = own_code();
 	const uint32_t depth = recorder.depth;
 	struct cm_python_frames python;
 	uint32_t how;
@@ -281,10 +324,7 @@ CM_NOINLINE void cm_record_capture(void)
 	/* Without addresses, nothing depends on the module map. */
 	if (!native || cm_modules_refresh(&recorder.modules, &generation, &unloads)) {
 		count = collect_frames(native, unloads, words, &cut);
-		words[0] = cm_stack_word((uint32_t)count, cut ? CM_STACK_CUT : 0, generation);
-		if (count)
-			cm_thread.stack = cm_intern_table_add(&recorder.stack_table, words,
-							      (count + 1) * sizeof(words[0]));
+		cm_thread.stack = add_stack(words, count, cut, generation);
 	} else {
 		__atomic_fetch_add(&recorder.record->stacks_lost, 1, __ATOMIC_RELAXED);
 	}

@@ -52,9 +52,14 @@ uint32_t cm_record_text(const char *text);
 uint32_t cm_record_range(uint32_t around, const char *name);
 
 /* Publishes what takes a service away, if it is the first of its kind: `by` is a call, an object or
- * a reason. With has_stack the calling thread's stack is captured, whatever is being recorded; the
- * caller holds no lock then. Before cm_record_start `by` is kept, must last, and has no stack. */
+ * a reason, and lasts. With has_stack the calling thread's stack is captured, whatever is being
+ * recorded; the caller holds no lock then. Before cm_record_start both are kept. Without has_stack
+ * it gets the stack that cm_record_keep_stack kept for the same `by`. */
 void cm_record_cause(enum cm_cause cause, const char *by, bool has_stack);
+
+/* Keeps the stack of the calling thread for a cause that cm_record_cause is told later, if it is
+ * the first of its kind. The caller holds no lock. */
+void cm_record_keep_stack(enum cm_cause cause, const char *by);
 
 /* Captures the stack of the calling thread for its next events. Prefer cm_record_begin. */
 void cm_record_capture(void);

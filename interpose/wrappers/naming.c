@@ -44,13 +44,21 @@ static void name_memory(const struct cm_naming *row, uint64_t addr, uint64_t byt
 	cm_hook_leave();
 }
 
+/* Before the start nobody listens to the note, and its stack is kept. */
+static void name_all(const struct cm_naming *row)
+{
+	if (!cm_process_cache_if_made())
+		cm_record_keep_stack(CM_CAUSE_REACHED, row->symbol);
+	cm_reached_note(row->symbol);
+}
+
 void cm_name_range(const struct cm_naming *row, const uint64_t args[6])
 {
 	const uint64_t bytes = args[row->second];
 
 	/* All addresses: paging on demand may reach memory that is allocated later. */
 	if (bytes == UINT64_MAX)
-		cm_reached_note(row->symbol);
+		name_all(row);
 	else
 		name_memory(row, args[row->first], bytes);
 }
@@ -89,5 +97,5 @@ void cm_name_umem(const struct cm_naming *row, const uint64_t args[6])
 void cm_name_all(const struct cm_naming *row, const uint64_t args[6])
 {
 	(void)args;
-	cm_reached_note(row->symbol);
+	name_all(row);
 }

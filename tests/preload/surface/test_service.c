@@ -253,6 +253,46 @@ static void play_shown_peers(void)
 	CM_MUST(strstr(said, "\nservice: reuse by event"));
 }
 
+/* Given before there is any memory, and so no region. */
+__attribute__((noinline)) static void give_early(CUcontext ctx)
+{
+	OK(cuCtxEnablePeerAccess(ctx, 0));
+	cudasim_reset_counters(); /* keeps the call from being the last one */
+}
+
+static void play_shown_early(void)
+{
+	static char said[SHOWN_BYTES];
+	CUcontext ctx = cm_open(0);
+
+	cm_open(1);
+	give_early(ctx);
+	OK(cuCtxSetCurrent(ctx));
+	(void)cm_get(LARGE);
+	show("", said);
+	CM_MUST(strstr(said, "\n  peer access was given: cuCtxEnablePeerAccess\n    at "));
+	CM_MUST(strstr(said, "give_early") || strstr(said, "test_surface_service+0x"));
+}
+
+__attribute__((noinline)) static void register_early(register_fn *reg)
+{
+	CM_MUST(reg(NULL, NULL, SIZE_MAX, 0));
+	cudasim_reset_counters(); /* keeps the call from being the last one */
+}
+
+/* All addresses, and so memory that is allocated later. */
+static void play_shown_all(void)
+{
+	static char said[SHOWN_BYTES];
+
+	register_early(find_register());
+	cm_open(0);
+	(void)cm_get(LARGE);
+	show("", said);
+	CM_MUST(strstr(said, "\n  other devices may access any memory: ibv_reg_mr\n    at "));
+	CM_MUST(strstr(said, "register_early") || strstr(said, "test_surface_service+0x"));
+}
+
 static void play_shown_apart(void)
 {
 	static char said[SHOWN_BYTES];
@@ -366,6 +406,8 @@ static const struct cm_role roles[] = {
 	{"shown", play_shown},
 	{"shown_peers", play_shown_peers},
 	{"shown_apart", play_shown_apart},
+	{"shown_early", play_shown_early},
+	{"shown_all", play_shown_all},
 	{"apart_by_hand", play_apart_by_hand},
 	{NULL, NULL},
 };
@@ -405,6 +447,8 @@ CM_PLAY(peers_of_a_driver_of_12_4_are_waited_for, "waited_peers", CAP,
 CM_PLAY(a_free_waits_by_hand, "freed", "sync:free," CAP, NULL)
 CM_PLAY(a_call_that_takes_the_barrier_is_shown, "shown", "", NULL)
 CM_PLAY(access_that_takes_the_barrier_is_shown, "shown_peers", "", "CUDASIM=devices:2")
+CM_PLAY(access_before_the_start_is_shown_with_its_stack, "shown_early", "", "CUDASIM=devices:2")
+CM_PLAY(a_registration_before_the_start_is_shown_with_its_stack, "shown_all", "", NULL)
 CM_PLAY(what_takes_it_before_the_start_is_shown, "shown_apart", "", "WORLD_SIZE=8")
 CM_PLAY(a_profiler_sees_all, "forwarded", "", "NVTX_INJECTION64_PATH=/tool")
 
@@ -438,6 +482,8 @@ int main(int argc, char **argv)
 		CM_PLAY_TEST(a_call_that_takes_the_barrier_is_shown),
 		CM_PLAY_TEST(access_that_takes_the_barrier_is_shown),
 		CM_PLAY_TEST(what_takes_it_before_the_start_is_shown),
+		CM_PLAY_TEST(access_before_the_start_is_shown_with_its_stack),
+		CM_PLAY_TEST(a_registration_before_the_start_is_shown_with_its_stack),
 		CM_PLAY_TEST(a_profiler_sees_all),
 	};
 
