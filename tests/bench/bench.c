@@ -124,6 +124,7 @@ static int print_pairs(const struct play *what)
 		return -1;
 	printf("pairs %llu\n", (unsigned long long)played.pairs);
 	printf("ns %.3f\n", played.ns);
+	printf("cpu_ns %.3f\n", played.cpu_ns);
 	printf("driver_calls %llu\n", (unsigned long long)played.calls.all);
 	printf("current_calls %llu\n", (unsigned long long)played.calls.current);
 	printf("simulated_ns %.3f\n", (double)played.calls.ns / (double)played.pairs);

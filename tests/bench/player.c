@@ -181,7 +181,7 @@ static uint64_t count_pairs(const struct sequence *sequence)
 static int sum_up(const struct player *player, unsigned threads, struct played *ret_played)
 {
 	unsigned i;
-	double ns = 0;
+	double ns = 0, cpu_ns = 0;
 
 	for (i = 0; i < threads; i++) {
 		if (player[i].refused) {
@@ -190,8 +190,10 @@ static int sum_up(const struct player *player, unsigned threads, struct played *
 		}
 		ret_played->pairs += count_pairs(player[i].sequence);
 		ns += (double)(threads == 1 ? player[i].cpu_ns : player[i].wall_ns);
+		cpu_ns += (double)player[i].cpu_ns;
 	}
 	ret_played->ns = ns / (double)ret_played->pairs;
+	ret_played->cpu_ns = cpu_ns / (double)ret_played->pairs;
 	return 0;
 }
 

@@ -29,6 +29,7 @@ struct played {
 	/* A pair, of one thread: its processor time where there is one thread, else time on the
 	 * wall, so that waiting for locks is in it. */
 	double ns;
+	double cpu_ns;             /* the same, always processor time */
 	struct device_calls calls; /* in the timed part */
 	uint64_t runtime_calls;    /* to the CUDA runtime, where the allocator counts them */
 };

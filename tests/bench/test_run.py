@@ -86,7 +86,8 @@ class Parts(unittest.TestCase):
 
 
 class Whole(unittest.TestCase):
-    ROWS = ('same size, 1 MiB', '2 threads, remote frees', 'busy device, ramps')
+    ROWS = ('same size, 1 MiB', 'log-uniform, 1000 live', '2 threads, remote frees',
+            '8 threads, a device each', 'busy device, ramps')
     ONLY = '|'.join((*ROWS, 'drain', 'peers', 'pipelines', 'python stacks'))
 
     def run_it(self, *arguments):
@@ -99,9 +100,9 @@ class Whole(unittest.TestCase):
         done = self.run_it('--smallest', '--traces', os.path.join(HERE, 'traces'), '--json', '-')
         self.assertEqual(done.returncode, 0, done.stderr + done.stdout[-2000:])
         told = json.loads(done.stdout)
-        same, remote, busy = told['workloads']
-        self.assertEqual((same['name'], remote['name'], busy['name']), self.ROWS)
-        for row in (same, remote):
+        same, mixed, remote, devices, busy = told['workloads']
+        self.assertEqual(tuple(row['name'] for row in told['workloads']), self.ROWS)
+        for row in (same, mixed, remote, devices):
             self.assertGreater(row['ns'], 0)
             self.assertGreater(row['glibc_pairs'], 0)
         self.assertIsNone(busy['ns'])
@@ -109,6 +110,7 @@ class Whole(unittest.TestCase):
         self.assertGreater(same['rivals_ns']['glibc'], 0)
         found = {goal['name']: goal for goal in told['goals']}
         self.assertIsNotNone(found['waiting, to live bytes: busy device, ramps']['value'])
+        self.assertGreater(found['processor time of 8 threads, a device each, to one']['value'], 0)
         self.assertIsNotNone(found['no CUDA: time more']['value'])
         self.assertIsNotNone(found['p99.99 of 1 000 000 frees, beyond glibc\'s']['value'])
         self.assertGreater(found['given by peers: 8 processes']['value'], 0)

@@ -70,6 +70,7 @@ ROWS = (
     Row('  2 threads, remote frees', ('-r', 'mixed'), threads=2, rivals=('cub-8x', 'glibc', 'mimalloc'),
         quick=True),
     Row('  2 threads, a device each', ('-d', 'mixed'), threads=2),
+    Row('  8 threads, a device each', ('-d', 'mixed'), threads=8, quick=True),
     Row('planned driver latencies', ('mixed',), plan=f'{PLAN},{LATENCIES}', rivals=('driver',),
         quick=True),
     Row('busy device, log-uniform', ('-b', 'mixed'), rivals=('cub-8x',), calls=0.05, quick=True,
