@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The part of the check that knows pages: every page below a run's address is mapped, none
- * elsewhere, and the ends of each run name it.
+ * elsewhere, the ends of each run name it, and no handle lies in two of them.
  */
 #include "allocator/check/check.h"
 #include "allocator/state/pages.h"
@@ -25,6 +25,8 @@ static bool check_run(const struct cm_heap *heap, const struct cm_paged *paged, 
 	if (run->size % CM_PAGED_PAGE || run->size / CM_PAGED_PAGE > pages)
 		return cm_why_set(why, "segment %u has %llu bytes, and %u pages", s,
 				  (unsigned long long)run->size, pages);
+	if (at && paged->page[at - 1].handle == paged->page[at].handle)
+		return cm_why_set(why, "segment %u shares a handle with the one before it", s);
 	if (paged->page[at + run->size / CM_PAGED_PAGE - 1].run != s)
 		return cm_why_set(why, "the last page of segment %u is not its own", s);
 	return true;

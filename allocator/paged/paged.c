@@ -259,7 +259,8 @@ static void steal_from_pool(struct cm_heap *heap, struct cm_paged *growing, enum
 		pages = (struct cm_paged_span){0, 0};
 		if (index != tail && index != head &&
 		    heap->cache->segment[block[index].segment].flags & CM_SEGMENT_PAGED)
-			pages = cm_paged_whole_pages(paged, &block[index], want - stolen->pages);
+			pages = cm_paged_whole_pages_locked(heap->cache, paged, &block[index],
+							    want - stolen->pages);
 		if (!pages.count) {
 			cm_bins_remove(&heap->bins[pool], index);
 			aside[n++] = index;

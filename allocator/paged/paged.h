@@ -70,7 +70,7 @@ void cm_paged_forget_locked(struct cm_heap *heap);
 void cm_paged_return_forgotten(struct cm_cache *cache);
 
 /* Bytes of whole pages in a run that hold no block in use. The device's lock is held. */
-uint64_t cm_paged_returnable_locked(const struct cm_cache *cache, uint32_t run);
+uint64_t cm_paged_returnable_locked(struct cm_cache *cache, uint32_t run);
 
 /* The devices of these bits (see cm_cache_open_to) reach the pages of the context's heap from now
  * on, present and future. 0 or the driver's code. The gate need not be entered. */

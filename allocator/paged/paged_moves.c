@@ -28,17 +28,52 @@ void cm_paged_tag_run_locked(struct cm_heap *heap, struct cm_paged *paged, uint3
 		last->hint = block;
 }
 
-struct cm_paged_span cm_paged_whole_pages(const struct cm_paged *paged,
-					  const struct cm_block *block, uint32_t most)
+/* The first page of the handle at `at`; at least `low`. */
+static uint32_t handle_start(const struct cm_paged *paged, uint32_t at, uint32_t low)
 {
-	uint32_t first = cm_paged_page_at(paged, block->addr + PAGE - 1);
-	uint32_t end = cm_paged_page_at(paged, block->addr + block->size);
+	while (at > low && paged->page[at - 1].handle == paged->page[at].handle)
+		at--;
+	return at;
+}
 
-	if (end <= first)
-		return (struct cm_paged_span){0, 0};
-	if (end - first > most)
-		first = end - most;
-	return (struct cm_paged_span){first, end - first};
+struct cm_paged_span cm_paged_whole_handles_locked(const struct cm_paged *paged,
+						   const struct cm_segment *run, uint64_t from,
+						   uint64_t end)
+{
+	const uint32_t low = cm_paged_page_at(paged, run->addr);
+	const uint32_t high = cm_paged_page_at(paged, cm_paged_end_of(run));
+	struct cm_paged_span pages = {cm_paged_page_at(paged, from + PAGE - 1), 0};
+	uint32_t stop = cm_paged_page_at(paged, end);
+
+	if (pages.first < stop && pages.first > low &&
+	    paged->page[pages.first - 1].handle == paged->page[pages.first].handle)
+		pages.first = cm_paged_handle_end(paged, pages.first, stop);
+	if (pages.first < stop && stop < high &&
+	    paged->page[stop].handle == paged->page[stop - 1].handle)
+		stop = handle_start(paged, stop - 1, pages.first);
+	pages.count = pages.first < stop ? stop - pages.first : 0;
+	return pages;
+}
+
+void cm_paged_keep_last(const struct cm_paged *paged, struct cm_paged_span *pages, uint32_t least)
+{
+	const uint32_t end = pages->first + pages->count;
+
+	if (pages->count > least) {
+		pages->first = handle_start(paged, end - least, pages->first);
+		pages->count = end - pages->first;
+	}
+}
+
+struct cm_paged_span cm_paged_whole_pages_locked(const struct cm_cache *cache,
+						 const struct cm_paged *paged,
+						 const struct cm_block *block, uint32_t least)
+{
+	struct cm_paged_span pages = cm_paged_whole_handles_locked(
+		paged, &cache->segment[block->segment], block->addr, block->addr + block->size);
+
+	cm_paged_keep_last(paged, &pages, least);
+	return pages;
 }
 
 bool cm_paged_cut_locked(struct cm_heap *heap, struct cm_paged *paged, uint32_t index,
@@ -61,56 +96,77 @@ bool cm_paged_cut_locked(struct cm_heap *heap, struct cm_paged *paged, uint32_t 
 	return true;
 }
 
-static void lose(struct cm_paged *paged, uint32_t at)
+static void lose(struct cm_paged *paged, struct cm_paged_span pages)
 {
-	paged->page[at] = (struct cm_paged_page){.handle = LOST};
-	if (paged->top <= at)
-		paged->top = at + 1;
+	const uint32_t end = pages.first + pages.count;
+	uint32_t at;
+
+	for (at = pages.first; at < end; at++)
+		paged->page[at] = (struct cm_paged_page){.handle = LOST};
+	if (paged->top < end)
+		paged->top = end;
 }
 
-/* Unmaps a page. Returns its handle, or 0 if the page is lost. */
-static uint64_t unmap_one(const struct cm_driver_ops *ops, struct cm_paged *paged, uint32_t at)
+static void set_handle(struct cm_paged *paged, struct cm_paged_span pages, uint64_t handle)
 {
-	const uint64_t handle = paged->page[at].handle;
+	uint32_t at;
 
-	if (handle == LOST || ops->page_unmap(cm_paged_addr_of(paged, at), PAGE)) {
-		lose(paged, at);
+	for (at = pages.first; at < pages.first + pages.count; at++)
+		paged->page[at].handle = handle;
+}
+
+/* Unmaps the last handle of the pages, and takes its *ret_count pages from them. Returns the
+ * handle, or 0 if its pages are lost. */
+static uint64_t unmap_last(const struct cm_driver_ops *ops, struct cm_paged *paged,
+			   struct cm_paged_span *pages, uint32_t *ret_count)
+{
+	const uint32_t end = pages->first + pages->count;
+	const uint32_t first = handle_start(paged, end - 1, pages->first);
+	const struct cm_paged_span of = {first, end - first};
+	const uint64_t handle = paged->page[first].handle;
+
+	pages->count -= of.count;
+	*ret_count = of.count;
+	if (handle == LOST || ops->page_unmap(cm_paged_addr_of(paged, first), of.count * PAGE)) {
+		lose(paged, of);
 		return 0;
 	}
-	paged->page[at].handle = 0;
+	set_handle(paged, of, 0);
 	return handle;
 }
 
-/* Unmaps the last of the stolen pages; its handle or 0. */
-static uint64_t pop_stolen(const struct cm_driver_ops *ops, struct cm_paged_stolen *stolen)
+/* The same with the last stolen pages. */
+static uint64_t pop_stolen(const struct cm_driver_ops *ops, struct cm_paged_stolen *stolen,
+			   uint32_t *ret_count)
 {
 	struct cm_paged *from = stolen->part[stolen->parts - 1].from;
 	struct cm_paged_span *pages = &stolen->part[stolen->parts - 1].pages;
-	const uint32_t at = pages->first + --pages->count;
+	const uint64_t handle = unmap_last(ops, from, pages, ret_count);
 
-	stolen->pages--;
+	stolen->pages -= *ret_count;
 	if (!pages->count)
 		stolen->parts--;
-	return unmap_one(ops, from, at);
+	return handle;
 }
 
-/* False: the driver has refused, and keeps it. */
-static bool release_page(struct cm_device *device, uint64_t handle)
+/* Releases a handle of so many pages. Returns its bytes, or 0 if the driver refuses. */
+static uint64_t release_handle(struct cm_device *device, uint64_t handle, uint32_t count)
 {
 	if (device->cache->ops->page_release(handle))
-		return false;
-	cm_limit_give(device, PAGE);
-	return true;
+		return 0;
+	cm_limit_give(device, count * PAGE);
+	return count * PAGE;
 }
 
 uint64_t cm_paged_give_back(struct cm_device *device, struct cm_paged_stolen *stolen)
 {
 	uint64_t handle, bytes = 0;
+	uint32_t count;
 
 	while (stolen->pages) {
-		handle = pop_stolen(device->cache->ops, stolen);
-		if (handle && release_page(device, handle))
-			bytes += PAGE;
+		handle = pop_stolen(device->cache->ops, stolen, &count);
+		if (handle)
+			bytes += release_handle(device, handle, count);
 	}
 	return bytes;
 }
@@ -118,45 +174,85 @@ uint64_t cm_paged_give_back(struct cm_device *device, struct cm_paged_stolen *st
 void cm_paged_unmap(struct cm_device *device, struct cm_paged *paged, struct cm_paged_span pages)
 {
 	uint64_t handle;
-	uint32_t i;
+	uint32_t count;
 
-	for (i = pages.first; i < pages.first + pages.count; i++) {
-		handle = unmap_one(device->cache->ops, paged, i);
+	while (pages.count) {
+		handle = unmap_last(device->cache->ops, paged, &pages, &count);
 		if (handle)
-			(void)release_page(device, handle);
+			(void)release_handle(device, handle, count);
 	}
 }
 
-static int create_page(struct cm_device *device, uint64_t *ret_handle)
+static int create_handle(struct cm_device *device, uint32_t count, uint64_t *ret_handle)
 {
 	int err;
 
-	if (!cm_limit_take(device, PAGE))
+	if (!cm_limit_take(device, count * PAGE))
 		return CM_DRIVER_OUT_OF_MEMORY;
-	err = device->cache->ops->page_create(device->row->ordinal, PAGE, ret_handle);
+	err = device->cache->ops->page_create(device->row->ordinal, count * PAGE, ret_handle);
 	if (err)
-		cm_limit_give(device, PAGE);
+		cm_limit_give(device, count * PAGE);
 	return err;
 }
 
-/* One page of stolen pages or new, mapped at `at`. */
-static int map_one(struct cm_heap *heap, struct cm_paged *paged, uint32_t at,
-		   struct cm_paged_stolen *stolen)
+/* Maps a handle at `pages`, or releases it if the driver refuses. */
+static int map_handle(struct cm_device *device, struct cm_paged *paged, struct cm_paged_span pages,
+		      uint64_t handle)
 {
-	const struct cm_driver_ops *ops = heap->cache->ops;
-	uint64_t handle = 0;
-	int err;
+	int err = device->cache->ops->page_map(cm_paged_addr_of(paged, pages.first),
+					       pages.count * PAGE, handle);
 
-	while (!handle && stolen->pages)
-		handle = pop_stolen(ops, stolen);
-	err = handle ? 0 : create_page(heap->device, &handle);
 	if (err)
-		return err;
-	err = ops->page_map(cm_paged_addr_of(paged, at), PAGE, handle);
-	if (err)
-		(void)release_page(heap->device, handle);
+		(void)release_handle(device, handle, pages.count);
 	else
-		paged->page[at].handle = handle;
+		set_handle(paged, pages, handle);
+	return err;
+}
+
+/* Maps stolen handles, from the first page on; *done: the pages that have one. */
+static int map_stolen(struct cm_device *device, struct cm_paged *paged, struct cm_paged_span pages,
+		      struct cm_paged_stolen *stolen, struct cm_paged_span *done)
+{
+	uint32_t count, end = pages.first + pages.count, at;
+	uint64_t handle;
+	int err = 0;
+
+	while (!err && stolen->pages && done->count < pages.count) {
+		at = done->first + done->count;
+		handle = pop_stolen(device->cache->ops, stolen, &count);
+		if (!handle)
+			continue;
+		if (count > end - at) {
+			(void)release_handle(device, handle, count);
+			continue;
+		}
+		err = map_handle(device, paged, (struct cm_paged_span){at, count}, handle);
+		done->count += err ? 0 : count;
+	}
+	return err;
+}
+
+/* Maps new handles at all other pages. */
+static int map_new(struct cm_device *device, struct cm_paged *paged, struct cm_paged_span pages,
+		   struct cm_paged_span *done)
+{
+	const uint32_t most = cm_paged_handle_pages(pages.count);
+	struct cm_paged_span next;
+	uint64_t handle = 0;
+	int err = 0;
+
+	if (done->count < pages.count &&
+	    cm_limit_refuses(device, (pages.count - done->count) * PAGE))
+		return CM_DRIVER_OUT_OF_MEMORY;
+	while (!err && done->count < pages.count) {
+		next = (struct cm_paged_span){done->first + done->count, pages.count - done->count};
+		if (next.count > most)
+			next.count = most;
+		err = create_handle(device, next.count, &handle);
+		if (!err)
+			err = map_handle(device, paged, next, handle);
+		done->count += err ? 0 : next.count;
+	}
 	return err;
 }
 
@@ -180,19 +276,15 @@ static int open_to_all(struct cm_heap *heap, uint64_t addr, uint64_t bytes)
 int cm_paged_map(struct cm_heap *heap, struct cm_paged *paged, struct cm_paged_span pages,
 		 struct cm_paged_stolen *stolen)
 {
-	const uint32_t fresh = pages.count > stolen->pages ? pages.count - stolen->pages : 0;
 	struct cm_paged_span done = {pages.first, 0};
-	int err = 0;
+	int err = map_stolen(heap->device, paged, pages, stolen, &done);
 
-	if (fresh && cm_limit_refuses(heap->device, (uint64_t)fresh * PAGE))
-		err = CM_DRIVER_OUT_OF_MEMORY;
-	while (!err && done.count < pages.count) {
-		err = map_one(heap, paged, done.first + done.count, stolen);
-		done.count += !err;
-	}
+	/* First, as the device may have no other memory for new ones. */
+	(void)cm_paged_give_back(heap->device, stolen);
+	if (!err)
+		err = map_new(heap->device, paged, pages, &done);
 	if (!err)
 		err = open_to_all(heap, cm_paged_addr_of(paged, pages.first), pages.count * PAGE);
-	(void)cm_paged_give_back(heap->device, stolen);
 	if (err)
 		cm_paged_unmap(heap->device, paged, done);
 	return err;
@@ -202,12 +294,15 @@ int cm_paged_map(struct cm_heap *heap, struct cm_paged *paged, struct cm_paged_s
 static int open_range_to(const struct cm_driver_ops *ops, const struct cm_paged *paged,
 			 int32_t ordinal)
 {
-	uint32_t at;
+	uint32_t at, end;
 	int err = 0;
 
-	for (at = 0; !err && at < paged->top; at++)
+	for (at = 0; !err && at < paged->top; at = end) {
+		end = cm_paged_handle_end(paged, at, paged->top);
 		if (paged->page[at].handle && paged->page[at].handle != LOST)
-			err = ops->range_open_ungated(ordinal, cm_paged_addr_of(paged, at), PAGE);
+			err = ops->range_open_ungated(ordinal, cm_paged_addr_of(paged, at),
+						      (end - at) * PAGE);
+	}
 	return err;
 }
 

@@ -20,7 +20,7 @@
 
 #define CM_PAGED_PARTS 64
 
-/* Pages in a row, by number. */
+/* Pages in a row, by number. Those that move, or go back to the driver, have whole handles. */
 struct cm_paged_span {
 	uint32_t first;
 	uint32_t count;
@@ -53,17 +53,39 @@ static inline bool cm_paged_is_standing_locked(const struct cm_heap *heap,
  * the run, from which the search for its last block starts; 0: there is no run. */
 void cm_paged_tag_run_locked(struct cm_heap *heap, struct cm_paged *paged, uint32_t block);
 
-/* The last whole pages of a free block, at most `most`; count 0: none. */
-struct cm_paged_span cm_paged_whole_pages(const struct cm_paged *paged,
-					  const struct cm_block *block, uint32_t most);
+/* The first page behind those of the handle at `at`, or behind the pages that have none; at most
+ * `end`. With the device's lock alone `end` must be in the same run. */
+static inline uint32_t cm_paged_handle_end(const struct cm_paged *paged, uint32_t at, uint32_t end)
+{
+	const uint64_t handle = paged->page[at].handle;
+
+	do
+		at++;
+	while (at < end && paged->page[at].handle == handle);
+	return at;
+}
+
+/* The pages in [from, end) of a run whose handles lie wholly there; count 0: none. */
+struct cm_paged_span cm_paged_whole_handles_locked(const struct cm_paged *paged,
+						   const struct cm_segment *run, uint64_t from,
+						   uint64_t end);
+
+/* Shortens pages of whole handles to the last ones: as few handles as have `least` pages. */
+void cm_paged_keep_last(const struct cm_paged *paged, struct cm_paged_span *pages, uint32_t least);
+
+/* The last pages of a free block whose handles lie wholly in it: as few handles as have `least`
+ * pages, or all; count 0: none. */
+struct cm_paged_span cm_paged_whole_pages_locked(const struct cm_cache *cache,
+						 const struct cm_paged *paged,
+						 const struct cm_block *block, uint32_t least);
 
 /* Makes pages of the free block `index` stolen pages; false: no room or no rows, nothing was
  * changed. */
 bool cm_paged_cut_locked(struct cm_heap *heap, struct cm_paged *paged, uint32_t index,
 			 struct cm_paged_span pages, struct cm_paged_stolen *stolen);
 
-/* Maps pages that are in no run, all or none: stolen pages first, then new ones; the other
- * stolen pages go to the driver. 0 or the driver's code. */
+/* Maps pages that are in no run, all or none: stolen handles first, if they fit, then new ones.
+ * The remaining stolen handles go to the driver. 0 or the driver's code. */
 int cm_paged_map(struct cm_heap *heap, struct cm_paged *paged, struct cm_paged_span pages,
 		 struct cm_paged_stolen *stolen);
 

@@ -14,21 +14,37 @@
 
 /* --- what is idle ------------------------------------------------------------------------- */
 
-/* The rows of pages of equal ticks in a free block. */
+/* The last use of a block on the handle that begins at *at. Moves *at behind the handle. */
+static uint64_t tick_of_handle(const struct cm_paged *paged, uint32_t end, uint32_t *at)
+{
+	const uint32_t stop = cm_paged_handle_end(paged, *at, end);
+	uint64_t tick = 0;
+
+	for (; *at < stop; ++*at)
+		if (tick < paged->page[*at].tick)
+			tick = paged->page[*at].tick;
+	return tick;
+}
+
+/* The rows of handles of equal ticks in a free block. */
 static void each_idle_of(struct cm_heap *heap, struct cm_paged *paged, uint32_t index,
 			 void (*each)(void *data, const struct cm_paged_idle *idle), void *data)
 {
-	const struct cm_paged_span pages = cm_paged_whole_pages(paged, &heap->cache->block[index],
-								UINT32_MAX);
+	const struct cm_paged_span pages = cm_paged_whole_pages_locked(
+		heap->cache, paged, &heap->cache->block[index], UINT32_MAX);
 	const uint32_t end = pages.first + pages.count;
 	struct cm_paged_idle idle = {.heap = heap, .paged = paged, .block = index};
-	uint32_t at = pages.first;
+	uint32_t at = pages.first, next = at;
+	uint64_t tick = at < end ? tick_of_handle(paged, end, &next) : 0;
 
 	while (at < end) {
 		idle.page = at;
-		idle.tick = paged->page[at].tick;
-		while (at < end && paged->page[at].tick == idle.tick)
-			at++;
+		idle.tick = tick;
+		for (at = next; at < end; at = next) {
+			tick = tick_of_handle(paged, end, &next);
+			if (tick != idle.tick)
+				break;
+		}
 		idle.pages = at - idle.page;
 		each(data, &idle);
 	}
@@ -97,8 +113,8 @@ static void cut_idlest_event_locked(struct cm_device *device, uint32_t most,
 		if (heaps.bits[heap->index / 64] >> heap->index % 64 & 1)
 			cm_paged_each_idle_locked(heap, keep_older, &oldest);
 	if (oldest.pages) {
-		pages.count = oldest.pages < most ? oldest.pages : most;
-		pages.first = oldest.page + oldest.pages - pages.count;
+		pages = (struct cm_paged_span){oldest.page, oldest.pages};
+		cm_paged_keep_last(oldest.paged, &pages, most);
 		(void)cm_paged_cut_locked(oldest.heap, oldest.paged, oldest.block, pages, stolen);
 	}
 	cm_lock_release(&device->lock);
@@ -119,7 +135,8 @@ static bool find_idle(struct cm_heap *heap, const struct cm_paged *paged, uint32
 	for (index = cache->segment[run].first; index; index = cache->block[index].next) {
 		if (cache->block[index].state != CM_BLOCK_FREE)
 			continue;
-		*ret_pages = cm_paged_whole_pages(paged, &cache->block[index], UINT32_MAX);
+		*ret_pages = cm_paged_whole_pages_locked(cache, paged, &cache->block[index],
+							 UINT32_MAX);
 		*ret_block = index;
 		if (ret_pages->count)
 			return true;
@@ -223,20 +240,23 @@ uint64_t cm_paged_release_unreclaimed(struct cm_device *device)
 	return release_pages(device, true);
 }
 
-uint64_t cm_paged_returnable_locked(const struct cm_cache *cache, uint32_t run)
+uint64_t cm_paged_returnable_locked(struct cm_cache *cache, uint32_t run)
 {
-	uint64_t from = 0, first, end, bytes = 0;
+	const struct cm_segment *segment = &cache->segment[run];
+	const struct cm_paged *paged =
+		cm_segment_heap(cache, segment)->paged[cm_segment_pool(segment)];
+	uint64_t from = 0, end, bytes = 0;
 	const struct cm_block *block;
-	uint32_t index = cache->segment[run].first;
+	uint32_t index = segment->first;
 
 	do {
 		block = index ? &cache->block[index] : NULL;
 		if (block && block->state != CM_BLOCK_LIVE) {
 			from = from ? from : block->addr;
 		} else if (from) {
-			first = (from + PAGE - 1) / PAGE;
-			end = (block ? block->addr : cm_paged_end_of(&cache->segment[run])) / PAGE;
-			bytes += end > first ? (end - first) * PAGE : 0;
+			end = block ? block->addr : cm_paged_end_of(segment);
+			bytes += cm_paged_whole_handles_locked(paged, segment, from, end).count *
+				 PAGE;
 			from = 0;
 		}
 		index = block ? block->next : 0;
@@ -281,11 +301,12 @@ static struct cm_paged *take_forgotten(struct cm_device *device)
 void cm_paged_return_range(struct cm_device *device, struct cm_paged *paged)
 {
 	bool all = true;
-	uint32_t at;
+	uint32_t at, end;
 
-	for (at = 0; at < paged->top; at++) {
+	for (at = 0; at < paged->top; at = end) {
+		end = cm_paged_handle_end(paged, at, paged->top);
 		if (paged->page[at].handle)
-			cm_paged_unmap(device, paged, (struct cm_paged_span){at, 1});
+			cm_paged_unmap(device, paged, (struct cm_paged_span){at, end - at});
 		all &= paged->page[at].handle != LOST;
 	}
 	/* The addresses stay reserved if one of their pages is lost. */

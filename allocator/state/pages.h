@@ -26,7 +26,8 @@ struct cm_paged {
 	uint32_t top;          /* no page from here on was ever in a run */
 	struct cm_paged *next; /* of those put aside */
 	struct cm_paged_page {
-		uint64_t handle; /* of the driver, 0: no page is mapped here */
+		uint64_t handle; /* of the driver, 0: no page is mapped here. Pages side by side
+				  * may share one; all of them are in one run then. */
 		uint32_t run;    /* of the first and the last page of a run: its segment */
 		uint32_t hint;   /* of the last page of a run: see cm_runs_last_block */
 		uint64_t tick;   /* of a page in a run: when a block on it was last in use */
@@ -58,6 +59,9 @@ static inline uint64_t cm_paged_touched(uint64_t addr, uint64_t bytes, uint64_t 
 
 	return first < end ? (stop < end ? stop : end) - first : 0;
 }
+
+/* The pages of each handle, the last one excepted, when a request gets so many new pages. */
+uint32_t cm_paged_handle_pages(uint32_t pages);
 
 /* Whether the heap's memory is paged. */
 bool cm_paged_serves(const struct cm_heap *heap);

@@ -31,6 +31,7 @@ WRAPPED(cm_wrap_cuMemFreeHost);
 WRAPPED(cm_cache_end_wait);
 WRAPPED(cm_driver_ops);
 WRAPPED(cm_ordered_settle);
+WRAPPED(cm_paged_handle_pages);
 WRAPPED(cm_paged_return_forgotten);
 
 /* The checker's functions, or ones that do nothing where another driver is there. */
@@ -259,4 +260,10 @@ void __wrap_cm_paged_return_forgotten(struct cm_cache *cache)
 	context_is_gone = true;
 	__real_cm_paged_return_forgotten(cache);
 	context_is_gone = false;
+}
+
+/* Handles of three pages already for requests that the small devices here have room for. */
+uint32_t __wrap_cm_paged_handle_pages(uint32_t pages)
+{
+	return pages < 5 ? 1 : 3;
 }

@@ -8,8 +8,7 @@
 #include "tests/sim/cudasim.h"
 
 #define HOLDINGS 1024
-#define LOOKS    10000               /* a millisecond apart */
-#define PAGE     (UINT64_C(2) << 20) /* of the library's */
+#define LOOKS    10000 /* a millisecond apart */
 
 /* What the library keeps for programs comes first. All else passes it by: where that stays, the
  * program has it; but not where each of its calls has succeeded. */
@@ -46,12 +45,6 @@ static bool is_the_programs(const struct cudasim_holding *holding)
 	return false;
 }
 
-/* Allocations, or pages. */
-static uint64_t count_of(const struct cudasim_holding *holding)
-{
-	return !strcmp(holding->made_by, "cuMemCreate") ? holding->bytes / PAGE : 1;
-}
-
 /* What nobody may have any more, beyond what the errors may cost. False: there is none. */
 static bool find_loss(bool ended, struct cudasim_holding *ret_loss)
 {
@@ -64,7 +57,7 @@ static bool find_loss(bool ended, struct cudasim_holding *ret_loss)
 
 		if (!must_go(one) || (one->error && !ended) || is_the_programs(one))
 			continue;
-		lost += count_of(one);
+		lost += one->count;
 		if (lost > proof_state.lost) {
 			*ret_loss = *one;
 			return true;

@@ -127,7 +127,7 @@ struct proof_state {
 	bool broken;   /* an error of the plan has been heard: what follows may fail with it */
 	bool pooled;   /* memory that was freed in a stream may come back at any time */
 	int tolerated[PROOF_TOLERATED];
-	uint64_t lost; /* allocations, or pages, that the errors may cost */
+	uint64_t lost; /* allocations of the driver that the errors may cost */
 	bool simulated;
 };
 

@@ -46,8 +46,9 @@ struct cudasim_holding {
 	const char *made_by; /* the function, without a suffix */
 	uint64_t addr;       /* 0: it has none */
 	uint64_t bytes;
-	int device; /* -1: of none */
-	int error;  /* that has broken its context, or one of the device */
+	uint64_t count; /* of allocations */
+	int device;     /* -1: of none */
+	int error;      /* that has broken its context, or one of the device */
 };
 
 /* All of them, the newest first; at most `room` of them. How many there are. */

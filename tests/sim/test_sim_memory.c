@@ -271,6 +271,7 @@ static void must_hold(const char *made_by, CUdeviceptr addr, uint64_t bytes, int
 	for (i = 0; i < n && i < 8; i++)
 		if (!strcmp(holding[i].made_by, made_by) && holding[i].addr == addr) {
 			assert_int_equal(holding[i].bytes, bytes);
+			assert_int_equal(holding[i].count, 1);
 			assert_int_equal(holding[i].error, error);
 			return;
 		}

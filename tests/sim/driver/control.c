@@ -137,6 +137,7 @@ static struct cudasim_holding holding_of(const struct sim_mem *mem)
 		.made_by = makers[mem->kind],
 		.addr = mem->base,
 		.bytes = mem->bytes,
+		.count = 1,
 		.device = mem->device ? mem->device->ordinal : -1,
 		.error = mem->ctx ? (int)mem->ctx->error : 0,
 	};
@@ -146,7 +147,11 @@ static struct cudasim_holding holding_of(const struct sim_mem *mem)
 static struct cudasim_holding pages_of(const struct sim_device *device)
 {
 	struct cudasim_holding holding = {
-		.made_by = "cuMemCreate", .bytes = device->vram.taken, .device = device->ordinal};
+		.made_by = "cuMemCreate",
+		.bytes = device->vram.taken,
+		.count = device->vram.takes,
+		.device = device->ordinal,
+	};
 
 	for (const struct sim_ctx *ctx = device->contexts; ctx && !holding.error; ctx = ctx->next)
 		holding.error = (int)ctx->error;

@@ -243,6 +243,7 @@ uint64_t sim_vram_take(struct sim_vram *vram, uint64_t bytes)
 		return UINT64_MAX;
 	}
 	vram->taken += bytes;
+	vram->takes++;
 	return vram->span + chunk * SIM_CHUNK_BYTES;
 }
 
@@ -254,6 +255,7 @@ void sim_vram_give(struct sim_vram *vram, uint64_t offset, uint64_t bytes)
 	sim_extents_free(&vram->physical, (uint32_t)((offset - vram->span) / SIM_CHUNK_BYTES),
 			 &length);
 	vram->taken -= bytes;
+	vram->takes--;
 	sim_vram_uncharge(vram, bytes);
 }
 

@@ -37,6 +37,7 @@ struct sim_vram {
 	uint64_t peak;
 	uint64_t live;  /* allocations */
 	uint64_t taken; /* bytes of chunks without an address */
+	uint64_t takes; /* how many such allocations there are */
 	struct sim_extents chunks;
 	struct sim_extents units;
 	struct sim_extents physical; /* chunks of the upper part of the file */

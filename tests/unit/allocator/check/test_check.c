@@ -259,6 +259,12 @@ static void wrong_pages_are_named(void **state)
 	WRONG(&stage, paged->page[at + run->size / CM_PAGED_PAGE - 1].run, 0, "is not its own");
 	WRONG(&stage, paged->top, at, "bytes of pages are mapped, runs have");
 	WRONG(&stage, paged->top, paged->top - 1, "and 14 pages");
+	/* The next run is not joined to memory that others see. */
+	assert_int_equal(cm_cache_mark_exported(stage.cache, stage.cache->block[stage.large].addr),
+			 0);
+	(void)get(&stage, 30 * MIB);
+	at += (uint32_t)(run->size / CM_PAGED_PAGE);
+	WRONG(&stage, paged->page[at].handle, paged->page[at - 1].handle, "shares a handle");
 	close_stage(&stage);
 }
 

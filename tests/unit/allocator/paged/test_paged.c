@@ -180,6 +180,72 @@ static void a_trim_gives_back_the_pages_of_many_holes(void **state)
 		(void)case_get(f, i % 2 ? 5 * MIB : 6 * MIB);
 }
 
+/* 2 MiB each for a request up to 256 MiB, and never more than 128 for one. */
+static void a_large_request_gets_large_handles(void **state)
+{
+	struct fixture *f = *state;
+
+	(void)case_get(f, 256 * MIB);
+	assert_int_equal(f->driver.called[FAKE_PAGE_CREATE], 128);
+	(void)case_get(f, 1024 * MIB);
+	assert_int_equal(f->driver.called[FAKE_PAGE_CREATE], 256);
+	assert_pages(f, 640);
+}
+
+/* Memory goes back in whole handles. */
+static void a_handle_with_a_block_on_it_stays(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t large = case_get(f, 1024 * MIB), first, middle, bytes;
+
+	assert_int_equal(f->driver.called[FAKE_PAGE_CREATE], 128);
+	case_put(f, large);
+	case_settle(f);
+	first = case_get(f, 2 * MIB);
+	middle = case_get(f, 100 * MIB);
+	assert_int_equal(first, large);
+	assert_int_equal(middle, large + 2 * MIB);
+	case_put(f, first);
+	case_settle(f);
+	/* The first block's page shares its handle of 8 MiB with the other block. */
+	assert_int_equal(cm_cache_trim(f->cache, UINT32_MAX, &bytes), 0);
+	assert_int_equal(bytes, 920 * MIB);
+	assert_pages(f, 52);
+	assert_int_equal(f->driver.called[FAKE_PAGE_UNMAP], 115);
+	case_put(f, middle);
+	case_settle(f);
+	assert_int_equal(cm_cache_trim(f->cache, UINT32_MAX, &bytes), 0);
+	assert_int_equal(bytes, 104 * MIB);
+	assert_pages(f, 0);
+	assert_int_equal(f->driver.called[FAKE_PAGE_UNMAP], 128);
+}
+
+/* One that is larger than what is still missing goes to the driver, and a smaller one comes. */
+static void handles_are_moved_where_they_fit(void **state)
+{
+	struct fixture *f = open_paged(1200 * MIB);
+	uint64_t large = case_get(f, 1024 * MIB), left, middle;
+
+	(void)state;
+	(void)case_get(f, 2 * MIB);
+	case_put(f, large);
+	case_settle(f);
+	left = case_get(f, 512 * MIB);
+	middle = case_get(f, 2 * MIB);
+	assert_int_equal(middle, left + 512 * MIB);
+	case_put(f, left);
+	case_settle(f);
+	assert_pages(f, 513);
+	assert_int_equal(f->driver.called[FAKE_PAGE_CREATE], 129);
+	/* 258 pages are missing: 64 handles of 4 pages come from the left, one from the right. */
+	(void)case_get(f, 516 * MIB);
+	assert_int_equal(f->driver.called[FAKE_PAGE_UNMAP], 65);
+	assert_int_equal(f->driver.called[FAKE_PAGE_RELEASE], 1);
+	assert_int_equal(f->driver.called[FAKE_PAGE_CREATE], 130);
+	assert_pages(f, 511);
+	case_close(f);
+}
+
 static void a_full_card_serves_by_moving(void **state)
 {
 	struct fixture *f = open_paged(64 * MIB);
@@ -477,6 +543,9 @@ int main(void)
 		cmocka_unit_test(pages_behind_a_barrier_are_not_moved_until_it_is_passed),
 		CASE(a_trim_gives_back_every_whole_page),
 		CASE(a_trim_gives_back_the_pages_of_many_holes),
+		CASE(a_large_request_gets_large_handles),
+		CASE(a_handle_with_a_block_on_it_stays),
+		cmocka_unit_test(handles_are_moved_where_they_fit),
 		cmocka_unit_test(a_full_card_serves_by_moving),
 		cmocka_unit_test(a_failure_in_the_middle_leaves_nothing),
 		cmocka_unit_test(what_is_refused_as_pages_is_had_as_a_segment),
