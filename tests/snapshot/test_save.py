@@ -487,7 +487,7 @@ def commands_name_what_they_change(kit_):
             both = kit_.run(*verb, '--dir', running.regions, '--all', 'snapshot_program')
             assert both.returncode == 0, both
         text = kit_.ok('reset', '--dir', running.regions, running.pid).decode()
-        assert f'{running.pid} pinned memory: reset peak' in text, text
+        assert f'{running.pid} pinned memory: peaks set to the current values' in text, text
         assert 'pinned' not in kit_.ok('reset', '-d', '0', '--dir', running.regions, running.pid).decode()
         run = kit_.run('history', 'start', '--max-entries', 1 << 20, '--dir', running.regions, running.pid)
         assert run.returncode == 2 and b'has room for' in run.stderr, run

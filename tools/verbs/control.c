@@ -130,8 +130,9 @@ static void report_accumulated(struct cm_json *json, const struct cm_process *pr
 	}
 	cm_line(stdout, "    ",
 		"%d GPU %d: sums and event counters set to 0 (there were %" PRId64
-		" requests and %" PRId64 " frees)",
-		(int)process->pid, (int)after->ordinal, was.allocs, was.frees);
+		" request%s and %" PRId64 " free%s)",
+		(int)process->pid, (int)after->ordinal, was.allocs, was.allocs == 1 ? "" : "s",
+		was.frees, was.frees == 1 ? "" : "s");
 }
 
 static int trim(const struct cm_options *options, struct cm_process *process, void *data)
@@ -139,10 +140,11 @@ static int trim(const struct cm_options *options, struct cm_process *process, vo
 	return change_devices(options, process, CM_COMMAND_EMPTY_CACHE, false, report_trim, data);
 }
 
-/* Unless devices are named, pinned memory is reset, too. */
+/* Unless devices are named, pinned memory is reset, too: `what` says so to programs, `told` to
+ * people. */
 static int reset_part(const struct cm_options *options, struct cm_process *process,
-		      enum cm_command_code code, const char *what, report_fn report,
-		      struct cm_json *json)
+		      enum cm_command_code code, const char *what, const char *told,
+		      report_fn report, struct cm_json *json)
 {
 	const bool whole = !options->device_count;
 	const int exit = change_devices(options, process, code, whole, report, json);
@@ -156,7 +158,7 @@ static int reset_part(const struct cm_options *options, struct cm_process *proce
 		cm_json_bool(json, "pinned", true);
 		cm_json_end(json);
 	} else {
-		(void)printf("%d pinned memory: %s\n", (int)process->pid, what);
+		(void)printf("%d pinned memory: %s\n", (int)process->pid, told);
 	}
 	return exit;
 }
@@ -167,10 +169,11 @@ static int reset(const struct cm_options *options, struct cm_process *process, v
 
 	if (options->accumulated)
 		exit = reset_part(options, process, CM_COMMAND_RESET_ACCUMULATED,
-				  "reset accumulated", report_accumulated, data);
+				  "reset accumulated", "sums and event counters set to 0",
+				  report_accumulated, data);
 	if (!exit && (options->peak || !options->accumulated))
 		exit = reset_part(options, process, CM_COMMAND_RESET_PEAK, "reset peak",
-				  report_peak, data);
+				  "peaks set to the current values", report_peak, data);
 	return exit;
 }
 
