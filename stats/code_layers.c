@@ -105,7 +105,7 @@ enum cm_layer cm_layer_python(const char *file, const char **ret_name)
 		return rows[i].layer;
 	}
 	/* The standard library; packages lie in folders below it. */
-	if (*file == '<' || (strstr(file, "/lib/python3") && !strstr(file, "-packages/"))) {
+	if (strstr(file, "/lib/python3") && !strstr(file, "-packages/")) {
 		if (ret_name)
 			*ret_name = "python";
 		return CM_LAYER_PLUMBING;

@@ -114,6 +114,14 @@ static void python_frames_belong_to_their_layers(void **state)
 			 CM_LAYER_PLUMBING);
 	assert_string_equal(name, "python");
 	assert_int_equal(cm_layer_python("<frozen importlib._bootstrap>", NULL), CM_LAYER_PLUMBING);
+	assert_int_equal(cm_layer_python("<__array_function__ internals>", &name),
+			 CM_LAYER_PLUMBING);
+	assert_string_equal(name, "numpy");
+	/* What is typed or executed is the program's: python3 -c, a shell, a notebook. */
+	assert_int_equal(cm_layer_python("<string>", &name), CM_LAYER_PROGRAM);
+	assert_null(name);
+	assert_int_equal(cm_layer_python("<stdin>", NULL), CM_LAYER_PROGRAM);
+	assert_int_equal(cm_layer_python("<ipython-input-3-0d1b>", NULL), CM_LAYER_PROGRAM);
 }
 
 int main(void)
