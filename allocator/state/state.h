@@ -145,7 +145,7 @@ struct cm_heap {
 	uint64_t polled_bytes; /* pending then; 0 once some of it is ready */
 	uint32_t last_poll;    /* at this request, of both pools */
 	uint32_t misses;       /* requests in a row that no ready block served: slow_path.c */
-	uint64_t asked_ns;     /* when the driver was last asked for one of them */
+	uint64_t polled_ns;    /* when one of them last polled */
 	int32_t quick_polls;   /* how many in a row came soon after the one before */
 
 	struct cm_batch_ring epochs;

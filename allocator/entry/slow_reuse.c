@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: MIT */
+#include "allocator/entry/slow_reuse.h"
+
+#include "allocator/base/size_class.h"
+#include "allocator/blocks/poll_policy.h"
+#include "allocator/reuse/await.h"
+#include "allocator/reuse/epoch.h"
+
+/* While no barrier may be laid, freed memory piles up if the device lags. Up to this much of it, or
+ * a quarter of what is in use, requests take new memory; beyond that the host waits, as a cudaFree
+ * would. */
+#define RUN_AHEAD_BYTES (UINT64_C(64) << 20)
+
+/* After this time the device may have caught up with the program: poll again. */
+#define POLL_ANEW_NS UINT64_C(10000000)
+
+static bool runs_too_far_ahead(struct cm_heap *heap)
+{
+	return CM_WITH_LOCK(&heap->device->lock,
+			    heap->row->pending_bytes > heap->live_bytes / 4 + RUN_AHEAD_BYTES);
+}
+
+/* Makes freed memory ready as the policy says, after a poll did not. */
+static bool make_ready_event_locked(struct cm_heap *heap)
+{
+	if (heap->cache->policy.reuse == CM_REUSE_BARRIER && cm_epoch_barrier_event_locked(heap))
+		return true;
+	/* The device may be idle, or done by the next request. */
+	return cm_epoch_close_event_locked(heap) && cm_epoch_poll_event_locked(heap);
+}
+
+/* Whether anything is pending: even a small block may merge with free neighbours to one that fits,
+ * and a poll costs less than new memory. */
+static bool is_anything_pending(const struct cm_heap *heap)
+{
+	return cm_heap_pending_bytes(heap) > 0;
+}
+
+static void pause_polling(struct cm_heap *heap)
+{
+	cm_lock_acquire(&heap->device->lock);
+	cm_poll_policy_pause_locked(heap);
+	cm_lock_release(&heap->device->lock);
+}
+
+/* Whether more memory may stay pending, so that no poll is needed. */
+static bool gathers(const struct cm_slow_request *request)
+{
+	struct cm_heap *heap = request->heap;
+	const struct cm_driver_ops *ops = heap->cache->ops;
+	struct cm_lock *lock = &heap->device->lock;
+	uint64_t free_bytes = 0, total, bytes;
+
+	if (CM_WITH_LOCK(lock, cm_poll_policy_polls_locked(heap)))
+		return false;
+	bytes = cm_slow_segment_bytes(request);
+	/* Without a barrier, a request would wait for everything that was gathered. */
+	if (!cm_epoch_may_order(heap) || !cm_slow_stands(request) ||
+	    ops->mem_info(request->ctx, &free_bytes, &total))
+		free_bytes = 0;
+	return CM_WITH_LOCK(lock, cm_poll_policy_gather_locked(heap, bytes, free_bytes));
+}
+
+static void stop_gathering(struct cm_heap *heap)
+{
+	cm_lock_acquire(&heap->device->lock);
+	cm_poll_policy_stop_gathering_locked(heap->device);
+	cm_lock_release(&heap->device->lock);
+}
+
+/* Polls, lays a barrier if that does not serve, and takes what is ready then. */
+static int poll_once(const struct cm_slow_request *request)
+{
+	struct cm_heap *heap = request->heap;
+	struct cm_cache *cache = heap->cache;
+	int err = -ENOENT;
+	bool ready;
+
+	cm_lock_acquire(&cache->event_lock);
+	ready = cm_epoch_poll_event_locked(heap);
+	if (ready)
+		err = cm_slow_take_unfragmenting(request);
+	if (err == -ENOENT && make_ready_event_locked(heap)) {
+		ready = true;
+		err = cm_slow_take_unfragmenting(request);
+	}
+	cm_lock_release(&cache->event_lock);
+	if (!ready)
+		pause_polling(heap);
+	return err == -ENOENT ? cm_slow_take_unfragmenting(request) : err;
+}
+
+/* ---- memory that becomes ready only by events or waits ---- */
+
+/*
+ * Whether to poll: at the first, second, fourth, eighth request in a row that finds nothing ready,
+ * since the answer to the others would be the same. After some time it may be another one.
+ */
+static bool should_poll(const struct cm_slow_request *request)
+{
+	struct cm_heap *heap = request->heap;
+	const struct cm_bins *bins = &heap->bins[cm_size_pool(request->size)];
+	bool polls;
+
+	cm_lock_acquire(&heap->device->lock);
+	/* A ready block would serve: there is another reason to poll. */
+	polls = heap->card_fills_up || cm_bins_find(bins, request->size);
+	if (!polls) {
+		polls = !(heap->misses & (heap->misses + 1)) ||
+			heap->cache->ops->now_ns() - heap->polled_ns >= POLL_ANEW_NS;
+		heap->misses++;
+	}
+	cm_lock_release(&heap->device->lock);
+	return polls;
+}
+
+static int poll_seldom(const struct cm_slow_request *request)
+{
+	struct cm_heap *heap = request->heap;
+	const int err = poll_once(request);
+
+	cm_lock_acquire(&heap->device->lock);
+	if (err != -ENOENT)
+		heap->misses = 0;
+	heap->polled_ns = heap->cache->ops->now_ns();
+	cm_lock_release(&heap->device->lock);
+	return err;
+}
+
+/* Whether a batch is pending, and half a batch that was freed later: the device works on that while
+ * the host waits for the batch. An old driver waits for all. */
+static bool is_room_full(struct cm_heap *heap)
+{
+	const uint64_t oldest = cm_epoch_oldest_bytes(heap);
+	uint64_t waits, batch;
+
+	cm_lock_acquire(&heap->device->lock);
+	waits = heap->row->pending_bytes;
+	batch = heap->device->poll_bytes;
+	cm_lock_release(&heap->device->lock);
+	if (!(heap->can & CM_CAN_CTX_EVENTS))
+		return oldest && waits >= batch;
+	return oldest && waits >= oldest + batch / 2 && waits >= batch + batch / 2;
+}
+
+static bool is_worth_a_wait(struct cm_heap *heap)
+{
+	return is_anything_pending(heap) && (heap->cache->policy.reuse == CM_REUSE_WAIT ||
+					     is_room_full(heap) || runs_too_far_ahead(heap));
+}
+
+static bool is_waited_for(struct cm_heap *heap)
+{
+	return CM_WITH_LOCK(&heap->cache->event_lock, cm_epoch_is_waited_for_event_locked(heap));
+}
+
+static bool wait_for_freed(struct cm_heap *heap)
+{
+	return heap->cache->policy.reuse != CM_REUSE_WAIT && is_waited_for(heap)
+		       ? cm_epoch_wait_for_oldest(heap)
+		       : cm_epoch_wait_as_native(heap);
+}
+
+/* Sparing a block is not worth a wait. */
+static int take_behind_wait(const struct cm_slow_request *request)
+{
+	struct cm_heap *heap = request->heap;
+	uint64_t waits = UINT64_MAX;
+	int err = cm_slow_take(request);
+
+	while (err == -ENOENT && cm_heap_pending_bytes(heap) < waits && is_worth_a_wait(heap)) {
+		waits = cm_heap_pending_bytes(heap);
+		err = wait_for_freed(heap) ? cm_slow_take_unfragmenting(request) : -EBUSY;
+	}
+	if (err != -EBUSY && is_anything_pending(heap))
+		pause_polling(heap);
+	return err;
+}
+
+/* Polls seldom, and waits once too much is pending. */
+static int reuse_by_event(const struct cm_slow_request *request)
+{
+	const int err = should_poll(request) ? poll_seldom(request)
+					     : cm_slow_take_unfragmenting(request);
+
+	return err == -ENOENT && is_worth_a_wait(request->heap) ? take_behind_wait(request) : err;
+}
+
+int cm_slow_reuse(const struct cm_slow_request *request)
+{
+	struct cm_heap *heap = request->heap;
+	int err;
+
+	if (!is_anything_pending(heap))
+		return cm_slow_take_unfragmenting(request);
+	if (is_waited_for(heap)) {
+		stop_gathering(heap);
+		return reuse_by_event(request);
+	}
+	if (gathers(request))
+		return cm_slow_take_unfragmenting(request);
+	err = poll_once(request);
+	if (err != -ENOENT || !runs_too_far_ahead(heap))
+		return err;
+	stop_gathering(heap);
+	return take_behind_wait(request);
+}
