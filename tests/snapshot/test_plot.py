@@ -217,12 +217,12 @@ def ticks_do_not_touch_and_tips_cover_nothing(kit_):
             assert wide <= width, wide
             help_, field = browser.box('#help'), browser.box('#search')
             assert abs(help_[1] + help_[3] / 2 - field[1] - field[3] / 2) < 3, (help_, field)  # in one line
-            # A long name has a second line, where two callers of one function differ.
+            # A long name has further lines, where two callers of one function differ.
             lines = browser.evaluate('(() => { const name = document.querySelector("#timeline .stack .name");'
                                      'name.textContent = "word"; const short = name.offsetHeight;'
                                      'name.textContent = "word ".repeat(60);'
                                      'return name.offsetHeight / short; })()')
-            assert abs(lines - 2) < 0.2, lines
+            assert abs(lines - 3) < 0.2, lines
             for name in VIEWS:
                 show(browser, name)
                 shoot(browser, f'{name}-{width}')
