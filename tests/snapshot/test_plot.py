@@ -576,6 +576,10 @@ def a_still_picture_shows_who_held_what(kit_):
     plot = 640 - 62 - 44
     assert abs(column.count('4e79a7') - plot * 38 * kit.MIB / (1.05 * (44 * kit.MIB + 300 * 1024 + 500010))) < 8, \
         column.count('4e79a7')
+    # Where callers of one function differ is on the second line of its name.
+    kit_.ok('plot', '--svg', '--region', kit_.make(3000, 100, 5), '-f', '-O', svg)
+    texts = [node.text for node in xml.etree.ElementTree.parse(svg).getroot().iter() if node.tag.endswith('text')]
+    assert sum(text.startswith('< ') and 'main' in text for text in texts) == 5, texts
     for words in (('--svg', '--png', kit_.saved), ('--svg', kit_.saved, kit_.saved), ('--png', 'flame', kit_.saved)):
         assert kit_.run('plot', *words, '-f', '-O', svg).returncode == 2, words
 

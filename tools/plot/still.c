@@ -199,18 +199,47 @@ static void draw_ooms(struct still *still)
 	}
 }
 
-/* The beginning of a text that fits the legend; not in the middle of a character. */
-static void shorten(char *to, size_t bytes, const char *name)
+/* The bytes of the beginning of a text that fits the legend; not in the middle of a character. */
+static size_t fitting(const char *name)
 {
 	size_t at, characters = 0;
 
-	for (at = 0; name[at] && at + 5 < bytes; at++) {
+	for (at = 0; name[at]; at++) {
 		characters += ((unsigned char)name[at] & 0xc0) != 0x80;
 		if (characters > NAME_MOST)
 			break;
-		to[at] = name[at];
 	}
-	(void)snprintf(to + at, bytes - at, "%s", name[at] ? ".." : "");
+	return at;
+}
+
+/* Where the second line of a name begins: behind the last frame or word that fits the first one. */
+static size_t break_name(const char *name)
+{
+	const size_t most = fitting(name);
+	size_t at;
+
+	for (at = most; name[most] && at > 1; at--)
+		if (name[at] == '<' && name[at - 1] == ' ')
+			return at;
+	return most;
+}
+
+/* A name on at most two lines. Returns how many. */
+static int draw_name(struct still *still, double x, double y, const char *name, bool second)
+{
+	const size_t first = second ? break_name(name) : fitting(name);
+	const char *rest = second ? name + first : "";
+	char text[512];
+
+	(void)snprintf(text, sizeof(text), "%.*s%s", (int)first, name,
+		       !second && name[first] ? ".." : "");
+	cm_picture_text(&still->picture, x, y, SMALL_SIZE, CM_ALIGN_LEFT, INK, text);
+	if (!*rest)
+		return 1;
+	(void)snprintf(text, sizeof(text), "%.*s%s", (int)fitting(rest), rest,
+		       rest[fitting(rest)] ? ".." : "");
+	cm_picture_text(&still->picture, x, y + 14, SMALL_SIZE, CM_ALIGN_LEFT, INK, text);
+	return 2;
 }
 
 static void draw_legend_outside(struct still *still, double x, double y)
@@ -230,8 +259,9 @@ static void draw_legend(struct still *still)
 {
 	const struct cm_curve *curve = still->curve;
 	const double x = WIDTH - RIGHT + 24;
+	const bool second = TOP + 8 + (double)(curve->bands + 2) * 47 < HEIGHT;
 	double y = TOP + 8;
-	char name[256], text[320];
+	char text[64];
 	size_t b;
 
 	cm_picture_text(&still->picture, x, y, SMALL_SIZE, CM_ALIGN_LEFT, FAINT,
@@ -240,11 +270,10 @@ static void draw_legend(struct still *still)
 		if (b + 1 == curve->bands && !curve->others)
 			continue;
 		y += 33;
-		shorten(name, sizeof(name), curve->band[b].name);
 		(void)snprintf(text, sizeof(text), "%s",
 			       cm_size_format((int64_t)curve->band[b].peak_bytes).text);
 		cm_picture_box(&still->picture, x, y - 10, 11, 11, color_of(curve, b));
-		cm_picture_text(&still->picture, x + 18, y, SMALL_SIZE, CM_ALIGN_LEFT, INK, name);
+		y += 14 * (draw_name(still, x + 18, y, curve->band[b].name, second) - 1);
 		cm_picture_text(&still->picture, x + 18, y + 14, SMALL_SIZE - 1, CM_ALIGN_LEFT,
 				FAINT, text);
 	}
