@@ -39,8 +39,8 @@ LIVE_PIDS = [name + '_pid' for name in LIVE]
 # name, command line. {good}: folder with one region; {all}: one of each kind; {none}: empty folder;
 # {KIND}: a region's file; {live}, {deaf}, {mute}: folders of processes that run.
 CASES = [
-    ('ls', 'ls --dir {good}'),
-    ('ls-default', '--dir {good}'),
+    ('ls', 'ls --dir {good} -o +TOTAL'),
+    ('ls-default', '--dir {good} -o +TOTAL'),
     ('ls-cards', 'ls --dir {live}'),
     ('ls-columns', 'ls --dir {good} -o pid,GPU,LARGEST,frag%,HIT%,UUID'),
     ('ls-more-columns', 'ls --dir {good} -o +HOST,MODEL -n -b'),
@@ -268,6 +268,9 @@ CASES = [
     ('exporter-group', 'exporter --once --group-by pod'),
     ('completion-shell', 'completion tcsh'),
 ]
+# Which columns have room in 80 depends on the pid and on the user's name, so -o names one in 'ls';
+# of 'ls-cards' the transcript has the cards alone, which -o leaves out.
+CARDS = {'ls-cards'}
 COLLAPSED = {'ls', 'ls-cards', 'ls-unmanaged', 'ls-default', 'ls-more-columns', 'show', 'show-map'}  # widths follow the user's name
 
 
@@ -311,7 +314,8 @@ def make_recordings(tool, places, root):
     """Of the regions in {all}: whole, without the last sample's end, and with a changed byte."""
     places['recording'], places['text'] = str(root / 'day.rec'), str(root / 'notes.txt')
     pathlib.Path(places['text']).write_text('notes\n', encoding='utf-8')
-    subprocess.run([tool, 'stat', '--dir', places['all'], '--record', places['recording'], '0.2',
+    # The samples lie further apart than a busy machine may delay the first one.
+    subprocess.run([tool, 'stat', '--dir', places['all'], '--record', places['recording'], '0.8',
                     '2'], stdout=subprocess.DEVNULL, check=True)
     data = pathlib.Path(places['recording']).read_bytes()
     for name, content in (('cut_recording', data[:-3]),
@@ -384,14 +388,14 @@ def read_machine_form(words, text):
     return text
 
 
-def transcribe(tool, command, places, library, collapsed):
+def transcribe(tool, name, command, places, library):
     words = shlex.split(command)
     environment = {'PATH': os.environ['PATH'], 'LC_ALL': 'C.UTF-8', 'TZ': 'UTC',
                    # A sanitized library comes second into a program that is not.
                    'ASAN_OPTIONS': 'verify_asan_link_order=0'}
     while '=' in words[0] and not words[0].startswith('-'):
-        name, _, value = words.pop(0).partition('=')
-        environment[name] = value.format(**places)
+        variable, _, value = words.pop(0).partition('=')
+        environment[variable] = value.format(**places)
     arguments = [word.format(**places) for word in words]
     if words[0] in ('trim', 'reset', 'history') and '{live_file}' in words:
         arguments += checks.PATIENT
@@ -400,10 +404,12 @@ def transcribe(tool, command, places, library, collapsed):
     # The transcripts are of a build that has everything.
     out = re.sub('^built without .*\n', '', run.stdout.decode(), flags=re.MULTILINE)
     out = read_machine_form(words, out)
+    if name in CARDS:
+        out = out.split('\n\n')[1]
     text = f'$ {command}\n{tidy(out, places, library)}'
     if run.stderr:
         text += f'--- complaints\n{tidy(run.stderr.decode(), places, library)}'
-    if collapsed:
+    if name in COLLAPSED:
         text = re.sub(r'^ *(PID|USER)\b', r'\1', re.sub(r' +', ' ', text), flags=re.MULTILINE)
     return f'{text}--- exit {run.returncode}\n'
 
@@ -478,8 +484,7 @@ def main():
         places['nvml'] = str(pathlib.Path(nvml).resolve().parent)
         with live_processes(make_region, places):
             for name, command in CASES:
-                text = transcribe(tool, command, places, pathlib.Path(library).resolve(),
-                                  name in COLLAPSED)
+                text = transcribe(tool, name, command, places, pathlib.Path(library).resolve())
                 if not compare(name, text, update):
                     failures.append(name)
             checks.check_recording(tool, places)
