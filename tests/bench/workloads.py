@@ -105,10 +105,14 @@ def allocator_of(column):
 
 
 def shares(row, column, share):
-    """Thousandths of the workload: less where it is played by many threads or only counted."""
+    """Thousandths of the workload: less where many threads share a device, or if it is only counted.
+
+    A thread with a device of its own plays as much as one thread alone: fresh rows and rings cost
+    the first pairs more.
+    """
     if row.count:
         return min(share, 100)
-    return max(1, share // row.threads)
+    return share if '-d' in row.what else max(1, share // row.threads)
 
 
 def row_jobs(row, preloads, share):
