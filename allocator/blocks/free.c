@@ -199,7 +199,7 @@ bool cm_heap_free_locked(struct cm_heap *heap, uint32_t index)
 	/* The driver frees this without waiting for the device, so it waits for its epoch here. */
 	const bool waits = cm_heap_recycles(heap, segment) || segment->flags & CM_SEGMENT_PAGED;
 
-	cm_free_block(heap, index, cm_segment_pool(segment), waits, false);
+	cm_free_block(heap, cm_thread.id, index, cm_segment_pool(segment), waits, false);
 	return !waits;
 }
 

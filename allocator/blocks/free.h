@@ -31,7 +31,7 @@ CM_ALWAYS_INLINE void cm_heap_set_pending_bytes(struct cm_heap *heap, uint64_t b
 }
 
 CM_ALWAYS_INLINE void cm_free_join_epoch(struct cm_heap *heap, struct cm_block *block,
-					 uint32_t index, uint64_t size)
+					 uint32_t index, uint64_t size, uint32_t self)
 {
 	struct cm_heap_row *row = heap->row;
 	struct cm_batch *open = &heap->epochs.open;
@@ -42,7 +42,7 @@ CM_ALWAYS_INLINE void cm_free_join_epoch(struct cm_heap *heap, struct cm_block *
 	open->blocks++;
 	open->bytes += size;
 	open->work = cm_device_work(heap->device);
-	open->thread = cm_thread.id;
+	open->thread = self;
 	row->pending_blocks++;
 	cm_heap_set_pending_bytes(heap, row->pending_bytes + size);
 	heap->pending_sizes |= UINT64_C(1) << cm_size_class(size);
@@ -59,9 +59,9 @@ CM_ALWAYS_INLINE void cm_free_want_close(struct cm_heap *heap)
 }
 
 /* Frees a block that is no longer in the pointer map: it waits in the open epoch, or is FREE at
- * once. `usual`: the policy and what is recorded are the defaults. */
-CM_ALWAYS_INLINE void cm_free_block(struct cm_heap *heap, uint32_t index, enum cm_pool pool,
-				    bool waits, bool usual)
+ * once. `self` is the thread's id. `usual`: the policy and what is recorded are the defaults. */
+CM_ALWAYS_INLINE void cm_free_block(struct cm_heap *heap, uint32_t self, uint32_t index,
+				    enum cm_pool pool, bool waits, bool usual)
 {
 	struct cm_cache *cache = heap->cache;
 	struct cm_device *device = heap->device;
@@ -80,7 +80,7 @@ CM_ALWAYS_INLINE void cm_free_block(struct cm_heap *heap, uint32_t index, enum c
 	cm_device_note_locked(device, CM_ACTION_FREE_REQUESTED, pool, heap->index,
 			      block->free_stack, tick, block->addr, block->requested);
 	if (waits)
-		cm_free_join_epoch(heap, block, index, size);
+		cm_free_join_epoch(heap, block, index, size, self);
 	else
 		cm_free_retire_at_once_locked(heap, index, tick);
 	cm_counters_end(row);
@@ -110,7 +110,7 @@ CM_ALWAYS_INLINE bool cm_free_usual(struct cm_heap *heap, uint32_t self, uint64_
 			cm_heap_recycles(heap, segment);
 		if (CM_LIKELY(usual)) {
 			cm_ptr_map_remove_at(&device->map, addr, place);
-			cm_free_block(heap, index, cm_segment_pool(segment), true, true);
+			cm_free_block(heap, self, index, cm_segment_pool(segment), true, true);
 			cm_free_want_close(heap);
 		}
 	}

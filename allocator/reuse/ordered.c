@@ -142,6 +142,9 @@ bool cm_ordered_holds_event_locked(const struct cm_heap *heap)
 	const struct cm_batch_ring *ring = &heap->ordered;
 	uint64_t number;
 
+	/* Once set it stays so: without it no batch has ever had blocks. */
+	if (!atomic_load_explicit(&heap->cache->has_named, memory_order_relaxed))
+		return false;
 	for (number = ring->oldest; number < ring->open.number; number++)
 		if (ring->closed[number & (CM_BATCHES_MAX - 1)].list.first)
 			return true;
