@@ -61,6 +61,9 @@ bool cm_summary_outside(const struct cm_device_row *row, int64_t *ret_bytes)
 		return false;
 	*ret_bytes = cm_wrap_sub(cm_wrap_sub((int64_t)row->total_bytes, (int64_t)row->free_bytes),
 				 ours);
+	/* The free memory was read some time before the rest. */
+	if (*ret_bytes < 0)
+		*ret_bytes = 0;
 	return true;
 }
 

@@ -41,7 +41,8 @@ int64_t cm_summary_other(const struct cm_device_row *row);
 
 /*
  * Untracked device memory, in bytes: used by contexts, libraries and other processes, not by what
- * the row counts. False: unknown, as the driver was never asked how much is free.
+ * the row counts. False: unknown, as the driver was never asked how much is free. Never negative,
+ * though memory may have been allocated since the driver was asked.
  */
 bool cm_summary_outside(const struct cm_device_row *row, int64_t *ret_bytes);
 

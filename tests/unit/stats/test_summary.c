@@ -126,6 +126,10 @@ static void managed_memory_is_not_counted_as_the_devices(void **state)
 	row.free_seen_ns = 1;
 	assert_true(cm_summary_outside(&row, &outside));
 	assert_int_equal(outside, 770);
+	/* More was allocated since the free memory was read. */
+	row.other_bytes[CM_UNCACHED_ARRAY].current = 2000;
+	assert_true(cm_summary_outside(&row, &outside));
+	assert_int_equal(outside, 0);
 }
 
 static void rates_of_nothing_are_told_apart_from_zero(void **state)
