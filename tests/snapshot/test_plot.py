@@ -613,7 +613,7 @@ def the_terminal_shows_it_too(kit_):
     assert graph[0].startswith('     44.77 MiB |') and graph[11].endswith('a' * 60), graph
     # Of twelve lines ten are below 38 MiB; the activations are above.
     assert [line.count('b') > 0 for line in graph] == [True, True] + [False] * 10, graph
-    assert '  a    38.00 MiB  train_step train.py:31 (load_weights)' in lines
+    assert '  a   38.00 MiB  train_step train.py:31 (load_weights)' in lines
 
 
 def a_page_is_named_after_its_program(kit_):
