@@ -123,12 +123,12 @@ void proof_do_alloc(struct proof_hand *hand, const uint64_t *arg)
 	struct proof_slot *slot = proof_slot_of(hand, arg[0]),
 			  made = {.kind = kind_of(arg[2]),
 				  .fresh = true,
-				  .native = proof_state.captures != 0,
 				  .bytes = arg[1] ? arg[1] : 1,
 				  .ctx = hand->ctx,
 				  .stream = proof_stream_number(hand, arg[0] / PROOF_THREADS % 2 +
 									      arg[2] % 2)},
 			  wanted = made;
+	const unsigned ended = proof_state.ended;
 
 	if (slot->kind != PROOF_NONE ||
 	    (made.kind == PROOF_ASYNC && proof_stream_of(&made)->capturing))
@@ -141,6 +141,8 @@ void proof_do_alloc(struct proof_hand *hand, const uint64_t *arg)
 		must_be_out(hand, wanted);
 		return;
 	}
+	/* A capture that another thread began meanwhile counts: the library may have seen it. */
+	made.native = proof_state.begun != ended;
 	*slot = made;
 	if (!proof_state.run.free_running)
 		must_be_apart(hand, slot);
