@@ -66,6 +66,11 @@ static void the_runtime_says_where_things_are(void **state)
 	assert_int_equal(cm_python_layout_find("3.14.2 (main)", runtime, &layout),
 			 CM_PYTHON_UNCHECKED);
 	assert_int_equal(layout.frame_flag, 36);
+	fill(runtime, 15);
+	assert_int_equal(cm_python_layout_find("3.15.2 (main)", runtime, &layout),
+			 CM_PYTHON_UNCHECKED);
+	assert_int_equal(layout.frame_flag, 44);
+	assert_int_equal(layout.code_line, 52);
 }
 
 static void a_runtime_that_makes_no_sense_is_refused(void **state)
