@@ -38,12 +38,15 @@ def start_named(kit_):
     return process, pathlib.Path(folder)
 
 
-def run(kit_, *words, program, **more):
+def run(kit_, *words, program, keep=False, **more):
     with start(kit_, *words, program=program, **more) as process:
         out, err = process.communicate(timeout=300)
     # A region bears the pid of the program, which is in what is said of it.
     for pid in set(re.findall(r'^==(\d+)== ', err, re.MULTILINE)):
         assert not list(pathlib.Path('/dev/shm').glob(f'cudamem-run.*/cudamem.*.{pid}.*'))
+        if not keep:
+            for region in pathlib.Path('/dev/shm').glob(f'cudamem.*.{pid}.*'):
+                region.unlink()
     return process.returncode, out, err
 
 
@@ -103,6 +106,25 @@ def what_was_there_when_memory_was_out_is_saved(kit_):
     report = json.loads(kit_.ok('report', '--json', path))
     assert (report['reason'], report['state']) == ('oom', 'running'), report
     assert report['devices'][0]['allocated_bytes'] == 24 * kit.MIB
+
+
+def who_crashed_or_ran_out_of_memory_is_still_read(kit_):
+    """As without `run`, and as the report of out of memory says; all others leave nothing."""
+    for words, state in (('oom', 'exited'), ('give-up', 'crashed'), ('leak 3', None)):
+        script = f'"{PROGRAM}" {words} & wait $!; echo $!'
+        _, out, err = run(kit_, '--leaks', program=('sh', '-c', script), conf='oom_report:full', keep=True)
+        pid = out.split()[-1]
+        kept = list(pathlib.Path('/dev/shm').glob(f'cudamem.*.{pid}.*'))
+        try:
+            assert len(kept) == (state is not None), (words, kept)
+            if state:
+                found = json.loads(kit_.ok('report', '--json', pid))
+                assert found['state'] == state and found['devices'], (words, found)
+            if state == 'exited':
+                assert f'also when it has ended: cudamemstat report {pid}' in err, err
+        finally:
+            for region in kept:
+                region.unlink()
 
 
 def a_program_that_becomes_another_is_watched(kit_):
@@ -311,6 +333,7 @@ if __name__ == '__main__':
         a_growing_stack_is_told_first, what_is_there_from_the_beginning_does_not_grow,
         a_leak_may_change_the_exit_code, a_suppressed_stack_is_not_told,
         a_snapshot_is_saved_when_memory_is_out, what_was_there_when_memory_was_out_is_saved,
+        who_crashed_or_ran_out_of_memory_is_still_read,
         a_program_that_becomes_another_is_watched, every_process_is_watched_however_many_were_before,
         after_ten_files_nobody_is_copied, files_are_numbered_as_they_are_written,
         nobody_waits_for_an_eye_that_is_not_there, the_highest_use_is_saved,

@@ -223,12 +223,14 @@ static void find_regions(struct cm_guard *guard)
 struct state {
 	int64_t peak;    /* sum of the peaks of its devices, an upper bound */
 	uint64_t events; /* written so far */
+	int64_t ooms;    /* requests of all kinds that ran out of memory */
 };
 
 static void read_state(struct cm_reader *reader, struct state *ret_state)
 {
 	struct cm_device_row row;
 	struct state state = {0};
+	struct cm_host_row host;
 	uint32_t i;
 	bool torn;
 
@@ -239,7 +241,11 @@ static void read_state(struct cm_reader *reader, struct state *ret_state)
 		state.events += row.event_next;
 		state.peak = cm_wrap_add(
 			state.peak, cm_stat_read(&row, CM_POOL_ALL, CM_STAT_ALLOCATED_BYTES).peak);
+		state.ooms = cm_wrap_add(state.ooms, row.scalar[CM_SCALAR_num_ooms]);
+		state.ooms = cm_wrap_add(state.ooms, row.scalar[CM_SCALAR_uncached_ooms]);
 	}
+	if (!cm_reader_read_host(reader, &host, &torn))
+		state.ooms = cm_wrap_add(state.ooms, (int64_t)host.num_host_ooms);
 	*ret_state = state;
 }
 
@@ -453,6 +459,17 @@ static void print_summary(struct cm_guard *guard, struct watched *watched)
 			   "program alone");
 }
 
+/* Whoever crashed, or reported out of memory, can still be looked at, as without `run`. */
+static void keep_region(const struct cm_guard *guard, const struct watched *watched)
+{
+	const enum cm_life life = cm_reader_life(watched->reader);
+	struct state state;
+
+	read_state(watched->reader, &state);
+	if (life == CM_LIFE_CRASHED || (life == CM_LIFE_EXITED && state.ooms))
+		cm_run_directory_keep(&guard->directory, watched->name);
+}
+
 /* Reports all processes. If the program could not be started, that was reported already. */
 static void report(struct cm_guard *guard, bool covered, int exit)
 {
@@ -466,6 +483,7 @@ static void report(struct cm_guard *guard, bool covered, int exit)
 			report_leaks(guard, &guard->watched[i]);
 		if (guard->options->report)
 			print_summary(guard, &guard->watched[i]);
+		keep_region(guard, &guard->watched[i]);
 	}
 	if (covered && !guard->count && exit != CM_EXIT_RUN && exit != CM_EXIT_NOT_EXECUTABLE &&
 	    exit != CM_EXIT_NOT_FOUND)

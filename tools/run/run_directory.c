@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -70,6 +71,14 @@ int cm_run_directory_create(struct cm_run_directory *directory)
 		}
 	}
 	return err;
+}
+
+void cm_run_directory_keep(const struct cm_run_directory *directory, const char *name)
+{
+	char path[PATH_MAX];
+
+	(void)snprintf(path, sizeof(path), "%s/%s", CM_REGION_DIR, name);
+	(void)renameat(directory->fd, name, AT_FDCWD, path);
 }
 
 static int remove_any(int dir, const char *name)

@@ -20,6 +20,10 @@ void cm_run_directory_init(struct cm_run_directory *directory);
 /* Creates and locks the directory. 0, or -errno. */
 int cm_run_directory_create(struct cm_run_directory *directory);
 
+/* Moves a region, by its file name, to where those of all processes are. Nothing is moved if that
+ * fails. */
+void cm_run_directory_keep(const struct cm_run_directory *directory, const char *name);
+
 /* Removes the regions in the directory, and the directory if it is empty then. Does nothing if
  * it was not created. */
 void cm_run_directory_remove(struct cm_run_directory *directory);
