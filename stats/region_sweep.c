@@ -85,6 +85,16 @@ static bool read_flags(int fd, uint32_t *ret_flags)
 
 /*
  * Reads the header of a leftover. At the first time it notes there that the process is gone, which
+/* A write beyond the program's limit on the length of files would be a SIGXFSZ. */
+static void mark_dead(int fd, uint32_t flags)
+{
+	const off_t place = offsetof(struct cm_header, flags);
+
+	flags |= CM_REGION_FOUND_DEAD;
+	if (cm_region_file_size_allowed((uint64_t)place + sizeof(flags)))
+		(void)pwrite(fd, &flags, sizeof(flags), place);
+}
+
  * also sets the file's mtime: that is when it was created, as writes through a mapping do not
  * advance it. A file of another layout is as old as its mtime says. False: it is no leftover.
  */
@@ -101,8 +111,7 @@ static bool examine(int dir, struct leftover *found)
 	if (dead && read_flags(fd, &flags)) {
 		found->unremoved = flags & CM_REGION_UNREMOVED;
 		if (!(flags & CM_REGION_FOUND_DEAD)) {
-			flags |= CM_REGION_FOUND_DEAD;
-			(void)pwrite(fd, &flags, sizeof(flags), offsetof(struct cm_header, flags));
+			mark_dead(fd, flags);
 			found->age_ns = 0;
 		}
 	}

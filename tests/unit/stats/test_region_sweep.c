@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -253,6 +254,23 @@ static void names_that_are_no_region_of_ours_are_left_alone(void **state)
 	};
 	struct cm_region_fixture *f = *state;
 	char name[80], path[120];
+/* The kernel sends a SIGXFSZ to who writes beyond the limit. */
+static void a_process_that_may_write_no_files_sweeps(void **state)
+{
+	const struct rlimit none = {0, 0};
+	struct cm_region_fixture *f = *state;
+	int status;
+	pid_t child;
+
+	leave_region(f, 10, false);
+	child = fork();
+	if (!child)
+		_exit(setrlimit(RLIMIT_FSIZE, &none) || cm_region_sweep(f->dir, &keep_ten));
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	assert_int_equal(cm_region_fixture_files(f), 1);
+}
+
 	size_t i;
 
 	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++)
@@ -294,3 +312,4 @@ int main(void)
 
 	return cmocka_run_group_tests_name("region_sweep", tests, NULL, NULL);
 }
+		REGION(a_process_that_may_write_no_files_sweeps),
