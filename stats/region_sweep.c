@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -26,6 +27,7 @@ struct leftover {
 	char name[NAME_MAX + 1];
 	uint64_t age_ns;     /* since the process was found dead */
 	uint64_t written_ns; /* since its last write that is not through the mapping */
+	uint64_t bytes;      /* that it takes of the file system */
 	bool unremoved;
 };
 
@@ -83,8 +85,6 @@ static bool read_flags(int fd, uint32_t *ret_flags)
 	       magic == CM_LAYOUT_MAGIC && major == CM_LAYOUT_MAJOR;
 }
 
-/*
- * Reads the header of a leftover. At the first time it notes there that the process is gone, which
 /* A write beyond the program's limit on the length of files would be a SIGXFSZ. */
 static void mark_dead(int fd, uint32_t flags)
 {
@@ -95,6 +95,8 @@ static void mark_dead(int fd, uint32_t flags)
 		(void)pwrite(fd, &flags, sizeof(flags), place);
 }
 
+/*
+ * Reads the header of a leftover. At the first time it notes there that the process is gone, which
  * also sets the file's mtime: that is when it was created, as writes through a mapping do not
  * advance it. A file of another layout is as old as its mtime says. False: it is no leftover.
  */
@@ -134,6 +136,7 @@ static size_t find_leftovers(DIR *stream, struct leftover *found, size_t max)
 		    !S_ISREG(st.st_mode) || st.st_uid != geteuid())
 			continue;
 		found[n].age_ns = found[n].written_ns = age_ns(&now, &st.st_mtim);
+		found[n].bytes = (uint64_t)st.st_blocks * 512;
 		(void)snprintf(found[n].name, sizeof(found[n].name), "%s", entry->d_name);
 		if (found[n].age_ns >= BIRTH_NS && examine(dirfd(stream), &found[n]))
 			n++;
@@ -141,21 +144,44 @@ static size_t find_leftovers(DIR *stream, struct leftover *found, size_t max)
 	return n;
 }
 
-static bool must_keep(const struct leftover *found, size_t younger,
-		      const struct cm_region_keep *keep)
+static uint64_t bytes_allowed(DIR *stream, const struct cm_region_keep *keep)
 {
-	if (found->unremoved || younger >= keep->most)
-		return false;
-	return younger < keep->least || found->age_ns <= keep->ns;
+	struct statfs system;
+
+	if (!keep->share || fstatfs(dirfd(stream), &system) || !system.f_blocks)
+		return UINT64_MAX;
+	return (uint64_t)system.f_blocks * (uint64_t)system.f_bsize / keep->share;
+}
+
+/* Removes what is not to be kept; the youngest come first. */
+static int remove_leftovers(DIR *stream, const struct leftover *found, size_t n,
+			    const struct cm_region_keep *keep)
+{
+	const uint64_t most_bytes = bytes_allowed(stream, keep);
+	uint64_t bytes = 0;
+	size_t i, kept = 0;
+	int removed = 0;
+
+	for (i = 0; i < n; i++) {
+		if (!found[i].unremoved && kept < keep->most &&
+		    (kept < keep->least || found[i].age_ns <= keep->ns) &&
+		    (!kept || bytes + found[i].bytes <= most_bytes)) {
+			kept++;
+			bytes += found[i].bytes;
+		} else if (!cm_region_remove_leftover(dirfd(stream), found[i].name)) {
+			removed++;
+		}
+	}
+	return removed;
 }
 
 int cm_region_sweep(const char *dir, const struct cm_region_keep *keep)
 {
 	static const struct cm_region_keep none;
 	struct leftover *found;
-	size_t i, n, kept = 0;
 	DIR *stream;
-	int removed = 0;
+	size_t n;
+	int removed;
 
 	found = calloc(LEFTOVERS_MOST, sizeof(*found));
 	stream = found ? opendir(dir ? dir : CM_REGION_DIR) : NULL;
@@ -165,11 +191,7 @@ int cm_region_sweep(const char *dir, const struct cm_region_keep *keep)
 	}
 	n = find_leftovers(stream, found, LEFTOVERS_MOST);
 	qsort(found, n, sizeof(*found), by_age);
-	for (i = 0; i < n; i++)
-		if (must_keep(&found[i], kept, keep ? keep : &none))
-			kept++;
-		else if (!cm_region_remove_leftover(dirfd(stream), found[i].name))
-			removed++;
+	removed = remove_leftovers(stream, found, n, keep ? keep : &none);
 	(void)closedir(stream);
 	free(found);
 	return removed;

@@ -14,6 +14,7 @@ struct cm_region_keep {
 	uint64_t ns;    /* those of this age */
 	uint32_t least; /* but this many of the youngest at any age */
 	uint32_t most;  /* and no more than this many */
+	uint32_t share; /* nor, beyond the youngest, than a share-th of the file system; 0: any */
 };
 
 /*

@@ -193,8 +193,10 @@ static int make_region(const struct cm_config *config, struct cm_region **ret_re
 		.text_bytes = cm_settings_bytes(config->text_table_mb),
 		.backing = CM_BACKING_FILE,
 	};
-	/* What crashed over a weekend is still there on Monday, in at most some 50 MB. */
-	static const struct cm_region_keep keep = {.ns = DAY_NS, .least = 4, .most = 16};
+	/* What crashed over a weekend is still there on Monday. Each takes 2 to 10 MB, and a
+	 * container's /dev/shm has 64 MB, which the program needs as well. */
+	static const struct cm_region_keep keep = {
+		.ns = DAY_NS, .least = 4, .most = 16, .share = 4};
 	int err;
 
 	(void)cm_region_sweep(config->region_dir, &keep);

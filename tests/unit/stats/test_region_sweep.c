@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -98,6 +99,45 @@ static void a_sweep_keeps_the_youngest_at_any_age(void **state)
 		add_leftover(f, i, 86400 * (2 + (time_t)i));
 	assert_int_equal(cm_region_sweep(f->dir, &keep), 2);
 	assert_true(has_leftover(f, 0) && has_leftover(f, 1));
+	assert_int_equal(cm_region_sweep(f->dir, &keep), 0);
+}
+
+/* Adds one of 64 KiB. */
+static void add_large_leftover(const struct cm_region_fixture *f, unsigned number, time_t age_s)
+{
+	const struct timespec times[2] = {{.tv_sec = time(NULL) - age_s},
+					  {.tv_sec = time(NULL) - age_s}};
+	char path[120];
+	int fd;
+
+	add_leftover(f, number, age_s);
+	(void)snprintf(path, sizeof(path), "%s/cudamem.%u.%u.77", f->dir, (unsigned)geteuid(),
+		       0x7ffffff0u + number);
+	fd = open(path, O_WRONLY);
+	assert_int_equal(posix_fallocate(fd, 0, 65536), 0);
+	assert_int_equal(futimens(fd, times), 0);
+	(void)close(fd);
+}
+
+/* In a container's /dev/shm the crashes of one day would leave the program no room. */
+static void leftovers_take_no_more_than_their_share(void **state)
+{
+	struct cm_region_keep keep = {.ns = DAY_NS, .least = 4, .most = 10};
+	struct cm_region_fixture *f = *state;
+	struct statfs system;
+	unsigned i;
+
+	assert_int_equal(statfs(f->dir, &system), 0);
+	if (!system.f_blocks)
+		cm_skip("nothing limits this file system");
+	for (i = 0; i < 4; i++)
+		add_large_leftover(f, i, 10 + (time_t)i);
+	keep.share = (uint32_t)((uint64_t)system.f_blocks * (uint64_t)system.f_bsize / 160 / 1024);
+	assert_int_equal(cm_region_sweep(f->dir, &keep), 2);
+	assert_true(has_leftover(f, 0) && has_leftover(f, 1));
+	keep.share *= 5; /* less than one takes */
+	assert_int_equal(cm_region_sweep(f->dir, &keep), 1);
+	assert_true(has_leftover(f, 0));
 	assert_int_equal(cm_region_sweep(f->dir, &keep), 0);
 }
 
@@ -214,6 +254,23 @@ static void a_sweep_leaves_a_locked_region_alone(void **state)
 	assert_int_equal(cm_region_sweep(f->dir, NULL), 1);
 }
 
+/* The kernel sends a SIGXFSZ to who writes beyond the limit. */
+static void a_process_that_may_write_no_files_sweeps(void **state)
+{
+	const struct rlimit none = {0, 0};
+	struct cm_region_fixture *f = *state;
+	int status;
+	pid_t child;
+
+	leave_region(f, 10, false);
+	child = fork();
+	if (!child)
+		_exit(setrlimit(RLIMIT_FSIZE, &none) || cm_region_sweep(f->dir, &keep_ten));
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	assert_int_equal(cm_region_fixture_files(f), 1);
+}
+
 static time_t second_now(void)
 {
 	struct timespec now;
@@ -254,23 +311,6 @@ static void names_that_are_no_region_of_ours_are_left_alone(void **state)
 	};
 	struct cm_region_fixture *f = *state;
 	char name[80], path[120];
-/* The kernel sends a SIGXFSZ to who writes beyond the limit. */
-static void a_process_that_may_write_no_files_sweeps(void **state)
-{
-	const struct rlimit none = {0, 0};
-	struct cm_region_fixture *f = *state;
-	int status;
-	pid_t child;
-
-	leave_region(f, 10, false);
-	child = fork();
-	if (!child)
-		_exit(setrlimit(RLIMIT_FSIZE, &none) || cm_region_sweep(f->dir, &keep_ten));
-	assert_int_equal(waitpid(child, &status, 0), child);
-	assert_int_equal(status, 0);
-	assert_int_equal(cm_region_fixture_files(f), 1);
-}
-
 	size_t i;
 
 	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++)
@@ -299,12 +339,14 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		REGION(a_sweep_removes_what_is_old_and_what_is_too_many),
 		REGION(a_sweep_keeps_the_youngest_at_any_age),
+		REGION(leftovers_take_no_more_than_their_share),
 		REGION(a_crash_is_as_old_as_the_sweep_that_found_it),
 		REGION(a_crash_that_was_found_grows_old),
 		REGION(what_an_exited_process_could_not_remove_is_swept),
 		REGION(a_sweep_leaves_the_living_alone),
 		REGION(a_sweep_removes_what_a_zombie_left),
 		REGION(a_sweep_leaves_a_locked_region_alone),
+		REGION(a_process_that_may_write_no_files_sweeps),
 		REGION(a_region_just_born_is_left_alone),
 		REGION(names_that_are_no_region_of_ours_are_left_alone),
 		cmocka_unit_test(a_sweep_of_nothing_removes_nothing),
@@ -312,4 +354,3 @@ int main(void)
 
 	return cmocka_run_group_tests_name("region_sweep", tests, NULL, NULL);
 }
-		REGION(a_process_that_may_write_no_files_sweeps),
