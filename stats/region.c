@@ -201,7 +201,7 @@ static int open_pages(struct region *region, uint64_t offset, uint64_t bytes)
 /*
  * Maps the whole region, of which the header alone can be touched: the tables are opened as they
  * are backed. A stray write of the program cannot reach the rest, and mlockall(2) does not fill it
- * with memory.
+ * with memory. Neither does a core dump, which contains a file without a name, holes and all.
  */
 static int map_region(struct region *region, uint64_t bytes, int flags, int fd)
 {
@@ -213,6 +213,7 @@ static int map_region(struct region *region, uint64_t bytes, int flags, int fd)
 	region->public.header = map;
 	region->public.map_bytes = bytes;
 	region->fd = fd;
+	(void)madvise(map, bytes, MADV_DONTDUMP);
 	err = open_pages(region, 0, sizeof(struct cm_header));
 	if (err)
 		(void)munmap(map, bytes);

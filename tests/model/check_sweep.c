@@ -47,6 +47,7 @@
 #define memfd_create(...)    kernel_memfd_create(__VA_ARGS__)
 #define mmap(...)            kernel_mmap(__VA_ARGS__)
 #define munmap(at, n)        kernel_munmap(at, n)
+#define madvise(at, n, how)  ((void)(at), (void)(n), 0)
 #define mprotect(at, n, to)  ((void)(at), (void)(n), 0)
 #define opendir(path)        kernel_opendir(path)
 #define readdir(stream)      kernel_readdir(stream)

@@ -429,6 +429,45 @@ static void nobody_can_cut_a_memfd_short(void **state)
 			 0);
 }
 
+/* Mappings of the region that a core dump contains. */
+static unsigned count_dumped(const struct cm_region *region)
+{
+	const uintptr_t from = (uintptr_t)region->header, to = from + region->map_bytes;
+	FILE *file = fopen("/proc/self/smaps", "re");
+	unsigned long long first, start = 0, end = 0;
+	char line[512];
+	unsigned n = 0;
+
+	assert_non_null(file);
+	while (fgets(line, sizeof(line), file)) {
+		/* NOLINTNEXTLINE(cert-err34-c): the kernel's own numbers */
+		if (sscanf(line, "%llx-%llx ", &first, &end) == 2)
+			start = first;
+		if (!strncmp(line, "VmFlags:", 8) && start < to && from < end)
+			n += !strstr(line, " dd");
+	}
+	(void)fclose(file);
+	return n;
+}
+
+/* A memfd would be in it with all its holes, which become memory at that moment: 850 MiB. */
+static void no_region_is_in_a_core_dump(void **state)
+{
+	struct cm_region_params params = {.backing = CM_BACKING_FILE};
+	struct cm_region_fixture *f = *state;
+
+	params.dir = f->dir;
+	for (; params.backing <= CM_BACKING_PRIVATE; params.backing++) {
+		assert_int_equal(cm_region_create(&params, &f->region), 0);
+		assert_int_equal(f->region->backing, params.backing);
+		assert_int_equal(cm_region_commit(f->region, CM_TABLE_BLOCK, 100000), 0);
+		assert_int_equal(count_dumped(f->region), 0);
+		cm_region_remove(f->region);
+		cm_region_abandon(f->region);
+		f->region = NULL;
+	}
+}
+
 /* A file longer than the limit would be a signal. */
 static void a_limit_on_file_sizes_is_respected(void **state)
 {
@@ -532,6 +571,7 @@ int main(void)
 		REGION(a_file_system_that_is_nearly_full_gets_no_file),
 		REGION(without_memfd_private_memory_serves),
 		REGION(nobody_can_cut_a_memfd_short),
+		REGION(no_region_is_in_a_core_dump),
 		REGION(a_limit_on_file_sizes_is_respected),
 		REGION(a_leftover_of_the_same_name_is_replaced),
 		REGION(a_link_that_lies_in_wait_is_not_followed),
