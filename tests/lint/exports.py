@@ -16,6 +16,8 @@ OLDEST_GLIBC = (2, 28)
 THERE_BEFORE = re.compile(r'pthread_(attr_setstacksize|create|key_(create|delete)|'
                           r'mutex_(timed|try)lock|setname_np|setspecific|sigmask)|[fl]?stat(at)?64|'
                           r'dl(open|sym|error)|__libc_start_main')
+# interpose/symbols/asan_options.c
+ASAN_QUESTION = '__asan_default_options'
 # The compiler's own, and the one that asks which file the standard error is (interpose/core/log.c).
 CONSTRUCTORS = {'frame_dummy', 'remember_stderr'}
 
@@ -31,7 +33,7 @@ def promised_names():
     naming = re.findall(r'^CM_NAMING\(\w+, (\w+), "([^"]*)"', tree.text('interpose/symbols/naming.def'),
                         re.MULTILINE)
     versions = {'CUDAMEM_PRIVATE', *(version for _, version in naming if version)}
-    return {'dlsym', 'dlvsym', *hooks, *api, *versions,
+    return {'dlsym', 'dlvsym', ASAN_QUESTION, *hooks, *api, *versions,
             *(f'{name}@{version}'.rstrip('@') for name, version in naming)}
 
 

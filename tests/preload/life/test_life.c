@@ -167,6 +167,12 @@ static void play_compiler(void)
 	must_still_serve();
 }
 
+/* As by hand: what the test says of the order of libraries is not for it. */
+static void play_guarded(void)
+{
+	CM_MUST(status_of("ASAN_OPTIONS=detect_leaks=0 \"$GUARDED\"") == 7);
+}
+
 /* The loader can't preload 64 bits into it and says so; it runs. */
 static void play_32_bit(void)
 {
@@ -328,6 +334,7 @@ static const struct cm_role roles[] = {
 	{"early_fork", play_early_fork},
 	{"shell", play_shell},
 	{"compiler", play_compiler},
+	{"guarded", play_guarded},
 	{"32_bit", play_32_bit},
 	{"destructor", play_destructor},
 	{"destructor_before_the_end", play_destructor_before_the_end},
@@ -360,6 +367,13 @@ static void a_compiler_among_the_children_is_not_touched(void **state)
 	cm_play_everywhere(state, "compiler", NULL);
 }
 
+static void a_program_of_address_sanitizer_runs(void **state)
+{
+	if (access(getenv("GUARDED"), X_OK))
+		cm_skip("the compiler has no shared AddressSanitizer");
+	cm_play_everywhere(state, "guarded", NULL);
+}
+
 static void a_32_bit_child_runs(void **state)
 {
 	struct cm_play *play = *state;
@@ -387,6 +401,7 @@ int main(int argc, char **argv)
 		CM_PLAY_TEST(a_child_forked_beside_a_retain_is_refused),
 		CM_PLAY_TEST(a_shell_among_the_children_is_not_touched),
 		CM_PLAY_TEST(a_compiler_among_the_children_is_not_touched),
+		CM_PLAY_TEST(a_program_of_address_sanitizer_runs),
 		CM_PLAY_TEST(a_32_bit_child_runs),
 		CM_PLAY_TEST(a_destructor_after_the_driver_hears_that_it_has_gone),
 		CM_PLAY_TEST(a_destructor_before_its_end_frees),
