@@ -205,6 +205,20 @@ def ticks_do_not_touch_and_tips_cover_nothing(kit_):
                 assert len(gaps) >= 2 and min(gaps) > 6, (width, axis, gaps)
             browser.evaluate('view.press("events")')
             browser.settle()
+            # The failure stands near the right edge, where the levels of lines have their names.
+            for brush in ('null', '[0, 90 * 2 ** 30]', '[0, 140 * 2 ** 20]'):
+                browser.evaluate('for (const name of ["capacity", "reserved"]) $(name).checked || $(name).click();'
+                                 f'view.scale.brush = {brush}; view.canvas.draw()')
+                browser.settle()
+                boxes, names = browser.evaluate('[view.scale.labels.boxes, view.scale.labels.texts.map(([text]) => text)]')
+                assert {name.split()[0] for name in names} >= {'out', '↑' if '140' in brush else 'capacity'}, names
+                assert not [1 for i, (x, y, w, h) in enumerate(boxes) for (u, v, s, t) in boxes[:i]
+                            if x < u + s and u < x + w and y < v + t and v < y + h], (width, brush, boxes, names)
+                assert all(x >= 0 and x + w <= width for x, _, w, _ in boxes), boxes
+                shoot(browser, f'labels-{width}')
+            browser.evaluate('for (const name of ["capacity", "reserved"]) $(name).click();'
+                             'view.scale.brush = null; view.canvas.draw()')
+            browser.settle()
             for event, mib in ((30, 4), (44, 30), (41, 41)):
                 browser.hover(*place(browser, event + 0.5, mib))
                 covered = browser.evaluate('(() => { const t = $("tip").getBoundingClientRect(), [x, y, w, h] ='

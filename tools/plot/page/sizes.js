@@ -101,10 +101,10 @@ class SizesView extends View {
     write(context, panel.name, left, y - 16, cssColor("--ink"), "600 13px system-ui, sans-serif", "left middle");
     const after = context.measureText(panel.name).width, total = this.total(name);
     context.font = font;
-    const text = format(total) + (bytes ? "" : " in all");
+    const text = total ? format(total) + (bytes ? "" : " in all") : "none";
     if (left + after + 12 + context.measureText(text).width <= x + w)
       write(context, text, left + after + 12, y - 16, faint, font, "left middle");
-    for (let v = 0; v <= most; v += step) {
+    for (let v = 0; total && v <= most; v += step) {
       const at = Math.round(y + h - v / most * h);
       context.fillStyle = cssColor("--grid");
       context.fillRect(x, at, w, 1);

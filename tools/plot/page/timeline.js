@@ -140,6 +140,7 @@ class TimelineView extends View {
     this.drawBands(context, count, rows);
     scale.drawLines(context, this.bands.sample);
     this.drawMarks(context);
+    scale.labels.draw(context);
     scale.drawAxes(context);
     this.drawStrip(context, width, height);
   }
@@ -253,24 +254,15 @@ class TimelineView extends View {
     context.clip();
     if (world.range || this.drag?.range)
       this.drawRange(context, this.drag?.range || world.range);
-    const font = "600 11px system-ui, sans-serif", alarm = cssColor("--alarm");
-    let free = -Infinity;
-    context.font = font;
-    for (const [event, size] of d.ooms) {
-      const x = scale.px(scale.positionOf(event));
-      if (x < plot.x || x > plot.x + plot.w)
-        continue;
-      context.fillStyle = alarm;
+    const font = "600 11px system-ui, sans-serif", alarm = cssColor("--alarm"), back = cssColor("--back");
+    const failed = d.ooms.map(([event, size]) => [scale.px(scale.positionOf(event)), size])
+      .filter(([x]) => x >= plot.x && x <= plot.x + plot.w);
+    context.fillStyle = alarm;
+    for (const [x] of failed)
       context.fillRect(x - 0.75, plot.y, 1.5, plot.h);
-      const text = "out of memory: " + formatBytes(size), w = context.measureText(text).width;
-      const left = x + 5 + w > plot.x + plot.w;
-      const start = left ? x - 5 - w : x + 5;
-      if (start < Math.max(free, plot.x))
-        continue; /* it would overlap the one before */
-      free = start + w + 8;
-      context.fillStyle = cssColor("--back");
-      context.fillRect(start - 3, plot.y + 16, w + 6, 15);
-      write(context, text, start, plot.y + 18, alarm, font, "left top");
+    for (const [x, size] of failed) {
+      scale.labels.put(context, "out of memory: " + formatBytes(size), alarm, font, [18, 36, 54].flatMap((y) =>
+        [[x + 5, plot.y + y, "left top"], [x - 5, plot.y + y, "right top"]]), back);
     }
     context.fillStyle = cssColor("--accent");
     context.fillRect(Math.round(scale.px(scale.positionOf(world.cursor))), plot.y, 1, plot.h);

@@ -3,7 +3,7 @@
  * and which bytes; the grid, the axes with their labels, the lines for reserved memory, the
  * capacity of the device and the limit of the program, and the band for memory outside the cache.
  */
-const AXIS_FONT = "11.5px system-ui, sans-serif";
+const AXIS_FONT = "11.5px system-ui, sans-serif", LINE_FONT = "11px system-ui, sans-serif";
 
 class TimelineScale {
   constructor(device) {
@@ -71,6 +71,7 @@ class TimelineScale {
     for (const name of ["capacity", "limit"])
       most = Math.max(most, this.lines[name] ? d[name] : 0);
     this.plot = plot;
+    this.labels = new Labels(plot);
     this.low = this.brush ? this.brush[0] : this.fit ? Math.max(0, least - (most - least) * 0.06) : 0;
     this.high = this.brush ? this.brush[1] : most + (most - this.low) * 0.06;
   }
@@ -166,9 +167,9 @@ class TimelineScale {
         this.drawLevel(context, d[name], `${text} ${formatBytes(d[name])}`);
     }
     context.restore();
-    if (above.length && plot.w > 300)
-      write(context, "\u2191 " + above.join(", "), plot.x + plot.w - 6, plot.y + 4, cssColor("--faint"),
-        "11px system-ui, sans-serif", "right top");
+    if (above.length)
+      this.labels.put(context, "\u2191 " + above.join(", "), cssColor("--faint"), LINE_FONT,
+        [[plot.x + plot.w - 6, plot.y + 4, "right top"], [plot.x + 6, plot.y + 4, "left top"]]);
   }
 
   /* A band above what is reserved. */
@@ -191,8 +192,8 @@ class TimelineScale {
     context.globalAlpha = 1;
     const last = sample[count - 1], y = this.py((this.withUncached(last) + d.reservedAfter(last)) / 2);
     if (d.uncachedAfter(last))
-      write(context, "outside the cache", plot.x + plot.w - 6, y, cssColor("--ink"),
-        "11px system-ui, sans-serif", "right middle");
+      this.labels.put(context, "outside the cache", cssColor("--ink"), LINE_FONT,
+        [[plot.x + plot.w - 6, y, "right middle"], [plot.x + 6, y, "left middle"]]);
   }
 
   drawLevel(context, bytes, text) {
@@ -203,10 +204,12 @@ class TimelineScale {
     context.moveTo(this.plot.x, y);
     context.lineTo(this.plot.x + this.plot.w, y);
     context.stroke();
+    const sides = [[this.plot.x + 6, "left"], [this.plot.x + this.plot.w - 6, "right"]];
     /* Failures are named in the upper right corner. */
-    const above = y > this.plot.y + 18, left = this.device.ooms.length > 0;
-    write(context, text, left ? this.plot.x + 6 : this.plot.x + this.plot.w - 6, above ? y - 3 : y + 3,
-      color, "11px system-ui, sans-serif", `${left ? "left" : "right"} ${above ? "bottom" : "top"}`);
+    if (!this.device.ooms.length)
+      sides.reverse();
+    this.labels.put(context, text, color, LINE_FONT, sides.flatMap(([x, side]) =>
+      [[x, y - 3, side + " bottom"], [x, y + 3, side + " top"]]));
   }
 
   drawSteps(context, sample, ink) {
@@ -216,7 +219,7 @@ class TimelineScale {
     context.setLineDash([5, 3]);
     context.beginPath();
     const name = "reserved from the driver";
-    context.font = "11px system-ui, sans-serif";
+    context.font = LINE_FONT;
     const nameEnd = plot.x + context.measureText(name).width + 8;
     let last = d.reservedAfter(sample[0]), mostBelowName = last;
     context.moveTo(plot.x, this.py(last));
@@ -233,8 +236,8 @@ class TimelineScale {
     context.lineTo(plot.x + plot.w, this.py(last));
     context.stroke();
     context.setLineDash([]);
-    const y = this.py(mostBelowName), above = y > plot.y + 16;
-    write(context, name, plot.x + 4, above ? y - 2 : y + 3, cssColor("--faint"), context.font,
-      above ? "left bottom" : "left top");
+    const left = plot.x + 4, right = plot.x + plot.w - 6, y = this.py(mostBelowName);
+    this.labels.put(context, name, cssColor("--faint"), LINE_FONT, [[left, y - 2, "left bottom"],
+      [left, y + 3, "left top"], [right, this.py(last) - 2, "right bottom"]]);
   }
 }
