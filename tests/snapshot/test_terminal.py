@@ -168,12 +168,15 @@ def the_commands_agree(kit_):
             found = {verb: json.loads(kit_.ok(verb, *where, '--json', str(running.pid))) for verb in ('show', 'report')}
             text = kit_.ok('report', *where, str(running.pid)).decode()
             bars = kit_.ok('show', *where, str(running.pid)).decode()
+            saved = json.loads(kit_.ok('snapshot', *where, '--json', '-f', '-O', 'agreeing.cudamem', str(running.pid)))
         finally:
             os.kill(running.pid, signal.SIGCONT)
     figures = {key: value for key, value in row.items() if key not in ('held_bytes', 'waiting_bytes')}
     assert len(figures) == 12 and figures['allocated_bytes'] > 0 and figures['fragmented_bytes'] > 0, figures
     for device in (found['show']['processes'][0]['devices'][0], found['report']['devices'][0]):
         assert {key: device[key] for key in figures} == figures, (device, figures)
+    assert saved['blocks'] == sum(device['blocks'] for device in found['report']['devices']), saved
+    assert saved['segments'] == sum(device['segments'] for device in found['report']['devices']), saved
     for name in ('allocated', 'cached, releasable', 'cached, fragmented'):
         amounts = [re.search(rf'^  {name} +(\S+ \S+)', output, re.MULTILINE)[1] for output in (text, bars)]
         assert amounts[0] == amounts[1], (name, amounts)

@@ -17,6 +17,7 @@
 #include "tools/processes/collect.h"
 #include "tools/processes/describe.h"
 #include "tools/processes/source.h"
+#include "tools/snapshot/figures.h"
 #include "tools/snapshot/saved.h"
 #include "tools/verbs/verbs.h"
 
@@ -41,6 +42,20 @@ static uint64_t count_lost(const struct cm_snapshot *snapshot)
 	for (i = 0; i < snapshot->devices; i++)
 		lost += snapshot->device[i].lost;
 	return lost;
+}
+
+/* Allocated ones, as in `ls` and `report`. */
+static uint64_t count_blocks(const struct cm_snapshot *snapshot)
+{
+	struct cm_figures figures;
+	uint64_t blocks = 0;
+	size_t i;
+
+	for (i = 0; i < snapshot->devices; i++) {
+		cm_figures_get(snapshot, &snapshot->device[i], &figures);
+		blocks += figures.blocks;
+	}
+	return blocks;
 }
 
 /* Writes a path such that the shell passes it on and this program recognises it as a file. */
@@ -78,7 +93,7 @@ static void report(const struct cm_options *options, const struct cm_source *sou
 		cm_json_text(&json, "file", path);
 		cm_json_number(&json, "pid", source->pid);
 		cm_json_unsigned(&json, "segments", snapshot->segments);
-		cm_json_unsigned(&json, "blocks", snapshot->blocks);
+		cm_json_unsigned(&json, "blocks", count_blocks(snapshot));
 		cm_json_unsigned(&json, "events", snapshot->events);
 		cm_json_unsigned(&json, "events_lost", count_lost(snapshot));
 		cm_json_unsigned(&json, "stacks", snapshot->stacks - 1);
@@ -94,7 +109,7 @@ static void report(const struct cm_options *options, const struct cm_source *sou
 			       cm_count_format((int64_t)count_lost(snapshot)).text);
 	cm_line(out, "  ", "saved %s: %s, %s, %s%s, %s (%s, %.2f s)", path,
 		cm_count_of((int64_t)snapshot->segments, "segment").text,
-		cm_count_of((int64_t)snapshot->blocks, "block").text,
+		cm_count_of((int64_t)count_blocks(snapshot), "allocated block").text,
 		cm_count_of((int64_t)snapshot->events, "event").text, lost,
 		cm_count_of((int64_t)snapshot->stacks - 1, "stack").text,
 		cm_size_format(bytes).text, (double)ns / 1e9);
