@@ -496,6 +496,25 @@ def commands_name_what_they_change(kit_):
         assert '4 events, 0 lost' in shown and 'not shown' in shown, shown
 
 
+def a_word_means_those_that_can_be_changed(kit_):
+    """Those of its name that have ended are not complained of, unless there is no other."""
+    with Running(kit_, 'plain') as ended:
+        ended.process.kill()
+        ended.process.wait()
+        where = ('--dir', ended.regions)
+        with Running(kit_, 'plain') as running:
+            for words in (['trim'], ['reset'], ['history', 'start'], ['history', 'stop']):
+                run = kit_.run(*words, *where, 'snapshot_program')
+                assert run.returncode == 0 and not run.stderr and str(running.pid) in run.stdout.decode(), run
+            run = kit_.run('conf', *where, 'snapshot_program', 'decay_seconds:5')
+            assert run.returncode == 0 and not run.stderr, run
+            run = kit_.run('trim', *where, ended.pid)
+            assert run.returncode != 0 and b'has ended' in run.stderr, run
+        for words in (['trim'], ['history', 'start'], ['conf', 'decay_seconds:5']):
+            run = kit_.run(*words, *where, 'snapshot_program')
+            assert run.returncode != 0 and b'has ended' in run.stderr, run
+
+
 if __name__ == '__main__':
     sys.exit(kit.with_kit([
         a_live_process_is_saved_with_names, a_busy_process_stands_still_for_a_moment,
@@ -513,4 +532,4 @@ if __name__ == '__main__':
         a_pipe_takes_a_snapshot, what_is_no_file_is_not_called_one, a_link_stays_one,
         what_is_told_to_be_typed_is_understood,
         a_terminal_is_spared_what_is_no_text, what_is_appended_to_stays_as_it_is,
-        commands_name_what_they_change]))
+        commands_name_what_they_change, a_word_means_those_that_can_be_changed]))

@@ -433,10 +433,23 @@ static int work_on(const struct cm_options *options, struct cm_process *process,
 	return work(options, process, data);
 }
 
-int cm_for_processes(const struct cm_options *options,
-		     int (*work)(const struct cm_options *options, struct cm_process *process,
-				 void *data),
-		     void *data)
+/* A word means the processes that can be changed, if there are any; a pid means that process. */
+static void drop_dead(const char *target, struct cm_processes *found)
+{
+	size_t p, living = 0;
+	uint64_t pid;
+
+	for (p = 0; p < found->count; p++)
+		living += !cm_process_is_dead(&found->item[p]);
+	if (!living || !target || !cm_number_parse(target, INT32_MAX, &pid))
+		return;
+	drop(found, living, found->count); /* the living come first */
+}
+
+static int for_each(const struct cm_options *options, bool change,
+		    int (*work)(const struct cm_options *options, struct cm_process *process,
+				void *data),
+		    void *data)
 {
 	const int count = options->region ? 1 : options->arg_count;
 	struct cm_processes found;
@@ -449,11 +462,29 @@ int cm_for_processes(const struct cm_options *options,
 			exit = cm_exit_join(exit, err);
 			continue;
 		}
+		if (change)
+			drop_dead(options->region ? NULL : options->args[i], &found);
 		for (p = 0; p < found.count; p++)
 			exit = cm_exit_join(exit, work_on(options, &found.item[p], work, data));
 		cm_processes_free(&found);
 	}
 	return exit;
+}
+
+int cm_for_processes(const struct cm_options *options,
+		     int (*work)(const struct cm_options *options, struct cm_process *process,
+				 void *data),
+		     void *data)
+{
+	return for_each(options, false, work, data);
+}
+
+int cm_change_processes(const struct cm_options *options,
+			int (*work)(const struct cm_options *options, struct cm_process *process,
+				    void *data),
+			void *data)
+{
+	return for_each(options, true, work, data);
 }
 
 bool cm_process_is_wanted(const struct cm_options *options, const struct cm_process *process)

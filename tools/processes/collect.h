@@ -84,6 +84,11 @@ int cm_for_processes(const struct cm_options *options,
 		     int (*work)(const struct cm_options *options, struct cm_process *process,
 				 void *data),
 		     void *data);
+/* The same for what changes processes: a word means only running ones, if there are any. */
+int cm_change_processes(const struct cm_options *options,
+			int (*work)(const struct cm_options *options, struct cm_process *process,
+				    void *data),
+			void *data);
 
 /* Whether --pid means the process: its number, or a part of its command line. */
 bool cm_process_is_wanted(const struct cm_options *options, const struct cm_process *process);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "stats/units.h"
 #include "tools/cli/exits.h"
 #include "tools/output/moment.h"
 #include "tools/output/output.h"
@@ -104,8 +105,8 @@ static void tell(struct cm_source *source, uint64_t count, const char *one, cons
 	const size_t used = strlen(source->left_out);
 
 	if (count)
-		(void)snprintf(source->left_out + used, sizeof(source->left_out) - used,
-			       "%s%" PRIu64 " %s", used ? ", " : "", count,
+		(void)snprintf(source->left_out + used, sizeof(source->left_out) - used, "%s%s %s",
+			       used ? ", " : "", cm_count_format((int64_t)count).text,
 			       count == 1 ? one : many);
 }
 

@@ -8,6 +8,7 @@
 
 #include "stats/text.h"
 #include "tools/output/reserve.h"
+#include "tools/output/size.h"
 #include "tools/snapshot/figures.h"
 
 #define NAME_BYTES 4096
@@ -27,14 +28,26 @@ static struct cm_group *find_group(struct cm_groups *groups, const char *name, u
 	return &groups->group[number];
 }
 
+/* "1.50 KiB (1536 B)", or "100 B". */
+static void spell_size(uint64_t size, char *text, size_t bytes)
+{
+	const struct cm_units_text rounded = cm_size_format((int64_t)size);
+
+	if (strstr(rounded.text, " B"))
+		(void)snprintf(text, bytes, "%s", rounded.text);
+	else
+		(void)snprintf(text, bytes, "%s (%" PRIu64 " B)", rounded.text, size);
+}
+
 /* What of an allocation is not in its stack. */
 static struct cm_group *find_by_span(struct cm_groups *groups, const struct cm_snapshot *snapshot,
 				     const struct cm_span *span, uint32_t stack)
 {
+	struct cm_group *group;
 	char name[NAME_BYTES];
 
 	if (groups->view.by == CM_BY_SIZE)
-		(void)snprintf(name, sizeof(name), "%" PRIu64 " bytes", span->size);
+		spell_size(span->size, name, sizeof(name));
 	else if (groups->view.by == CM_BY_THREAD && span->thread)
 		(void)snprintf(name, sizeof(name), "thread %u", span->thread);
 	else if (groups->view.by == CM_BY_THREAD)
@@ -44,7 +57,10 @@ static struct cm_group *find_by_span(struct cm_groups *groups, const struct cm_s
 				    cm_image_range(snapshot->image, span->annotation));
 	else
 		(void)snprintf(name, sizeof(name), "(outside all ranges)");
-	return find_group(groups, name, stack);
+	group = find_group(groups, name, stack);
+	if (group)
+		group->size = span->size;
+	return group;
 }
 
 static const char *file_of(const struct cm_snap_frame *frame)

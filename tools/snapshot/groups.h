@@ -9,6 +9,7 @@
 struct cm_group {
 	const char *name;
 	struct cm_sum sum;      /* its stack is one of those of the group */
+	uint64_t size;          /* of its allocations, in bytes; by size only */
 	uint64_t passing_bytes; /* for the caller */
 	uint32_t passing;       /* for the caller */
 };

@@ -249,7 +249,7 @@ static int change_processes(const struct cm_options *options, struct change *cha
 	if (exit)
 		return exit;
 	change->json = cm_json_open_array(options, &json, "conf", "changes");
-	exit = cm_for_processes(options, change_process, change);
+	exit = cm_change_processes(options, change_process, change);
 	cm_json_close_array(change->json);
 	return exit;
 }

@@ -187,7 +187,7 @@ static int change_processes(const struct cm_options *options, const char *name,
 	if (exit)
 		return exit;
 	to = cm_json_open_array(options, &json, name, "changes");
-	exit = cm_for_processes(options, work, to);
+	exit = cm_change_processes(options, work, to);
 	cm_json_close_array(to);
 	return exit;
 }

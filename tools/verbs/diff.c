@@ -25,6 +25,7 @@
 struct change {
 	uint64_t bytes[2];
 	uint64_t blocks[2];
+	uint64_t size; /* of its allocations, in bytes; by size only */
 	const char *name;
 };
 
@@ -70,6 +71,7 @@ static int add_side(struct changes *changes, const struct cm_snapshot *snapshot,
 		if (change) {
 			change->bytes[side] += groups.group[i].sum.bytes[CM_MEASURE_LIVE];
 			change->blocks[side] += groups.group[i].sum.count[CM_MEASURE_LIVE];
+			change->size = groups.group[i].size;
 		} else {
 			err = -ENOMEM;
 		}
@@ -199,10 +201,14 @@ static void put_json(struct cm_json *json, const struct cm_snap_device *device,
 		cm_json_object(json, NULL);
 		cm_json_number(json, "bytes", change_of(change->bytes));
 		cm_json_number(json, "blocks", change_of(change->blocks));
-		cm_json_text(json,
-			     changes->view.by == CM_BY_CALLER ? "stack"
-							      : cm_by_name(changes->view.by),
-			     change->name);
+		if (changes->view.by == CM_BY_SIZE)
+			cm_json_unsigned(json, "size_bytes", change->size);
+		else
+			cm_json_text(json,
+				     changes->view.by == CM_BY_CALLER
+					     ? "stack"
+					     : cm_by_name(changes->view.by),
+				     change->name);
 		cm_json_end(json);
 	}
 	cm_json_end(json);

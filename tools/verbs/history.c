@@ -411,7 +411,8 @@ int cm_verb_history(const struct cm_options *options)
 	if (exit)
 		return exit;
 	job.json = cm_json_open_array(options, &json, "history", "processes");
-	exit = cm_for_processes(&rest, work, &job);
+	exit = job.action == ACTION_STATUS ? cm_for_processes(&rest, work, &job)
+					   : cm_change_processes(&rest, work, &job);
 	cm_json_close_array(job.json);
 	return exit;
 }

@@ -180,7 +180,7 @@ static void print_passing(const struct cm_groups *groups)
 		if (group->passing < MOMENT_LEAST)
 			break;
 		if (!i)
-			(void)printf("\n  temporary: freed before %d other requests\n",
+			(void)printf("\n  temporary: freed before %d other requests; average size\n",
 				     MOMENT_REQUESTS);
 		used = printf("  %*s  %6" PRIu32 " times   ", cm_size_width(),
 			      cm_size_format((int64_t)(group->passing_bytes / group->passing)).text,
@@ -248,6 +248,8 @@ static void put_json_groups(struct cm_json *json, const char *key,
 		cm_json_text(json, "caller", cm_stack_caller(snapshot, stack)->function);
 		if (groups->view.by == CM_BY_STACK)
 			cm_stack_json(json, snapshot, stack);
+		else if (groups->view.by == CM_BY_SIZE)
+			cm_json_unsigned(json, "size_bytes", group->size);
 		else
 			cm_json_text(json, cm_by_name(groups->view.by), group->name);
 		cm_json_end(json);
