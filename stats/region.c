@@ -3,8 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <sched.h>
-#include <stdatomic.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,7 +55,7 @@ struct region {
 	int fd;       /* -1 for private memory */
 	dev_t device; /* of the file behind fd: the program may close what is not its own */
 	ino_t inode;
-	atomic_flag commit_lock;
+	pthread_mutex_t commit_lock;
 	uint64_t committed[CM_TABLE_COUNT]; /* bytes backed; guarded by commit_lock */
 };
 
@@ -372,7 +371,7 @@ int cm_region_create(const struct cm_region_params *params, struct cm_region **r
 	region = calloc(1, sizeof(*region));
 	if (!region)
 		return -ENOMEM;
-	atomic_flag_clear(&region->commit_lock);
+	(void)pthread_mutex_init(&region->commit_lock, NULL);
 	(void)cm_process_own_start_time(&start);
 	err = back(region, params, start, cm_region_file_bytes(params));
 	if (err) {
@@ -443,8 +442,7 @@ int cm_region_commit(struct cm_region *public, enum cm_table table, uint32_t row
 
 	if (rows > row->capacity)
 		return -ENOSPC;
-	while (atomic_flag_test_and_set_explicit(&region->commit_lock, memory_order_acquire))
-		(void)sched_yield();
+	(void)pthread_mutex_lock(&region->commit_lock);
 	limit = round_up((uint64_t)row->stride * row->capacity, PAGE);
 	want = (uint64_t)rows * row->stride;
 	if (want > region->committed[table]) {
@@ -458,7 +456,7 @@ int cm_region_commit(struct cm_region *public, enum cm_table table, uint32_t row
 	if (!err && rows > row->rows)
 		/* Release: a thread that sees the count may read the rows. */
 		__atomic_store_n(&row->rows, rows, __ATOMIC_RELEASE);
-	atomic_flag_clear_explicit(&region->commit_lock, memory_order_release);
+	(void)pthread_mutex_unlock(&region->commit_lock);
 	return err;
 }
 

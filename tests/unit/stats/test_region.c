@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <pthread.h>
+#include <semaphore.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +15,7 @@
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "stats/region_mode.h"
@@ -20,9 +23,12 @@
 #include "tests/unit/cmocka_all.h"
 #include "tests/unit/region_fixture.h"
 
-/* What the kernel refuses. */
+#define SLOW_US 100000
+
+/* What the kernel refuses, and how long it takes. */
 static int64_t space_left; /* bytes; negative: any number */
 static int fallocate_error;
+static sem_t *slow;    /* posted at the next call, which then takes a tenth of a second */
 static int interrupts; /* how many more calls a signal interrupts; negative: each */
 static bool no_memfd;
 static struct statfs file_system; /* what is told of every file's; no blocks: it has no limit */
@@ -35,8 +41,15 @@ int __wrap_memfd_create(const char *name, unsigned flags);
 
 int __wrap_posix_fallocate64(int fd, off_t offset, off_t bytes)
 {
+	sem_t *told = slow;
+
 	if (fallocate_error)
 		return fallocate_error;
+	slow = NULL;
+	if (told) {
+		(void)sem_post(told);
+		(void)usleep(SLOW_US);
+	}
 	if (interrupts) {
 		interrupts--;
 		return EINTR;
@@ -68,6 +81,7 @@ static int setup(void **state)
 {
 	space_left = -1;
 	fallocate_error = 0;
+	slow = NULL;
 	interrupts = 0;
 	no_memfd = false;
 	memset(&file_system, 0, sizeof(file_system));
@@ -235,6 +249,37 @@ static bool can_be_touched(const void *at)
 	assert_true(found);
 	assert_true(!strncmp(may, "rw", 2) || !strncmp(may, "--", 2));
 	return may[0] == 'r';
+}
+
+static void *commit_blocks(void *region)
+{
+	return cm_region_commit(region, CM_TABLE_BLOCK, 1000) ? region : NULL;
+}
+
+/* Under real-time scheduling a thread that tries again and again can keep the other one from ever
+ * ending its commit. */
+static void a_thread_that_waits_for_a_commit_sleeps(void **state)
+{
+	struct cm_region_fixture *f = *state;
+	struct timespec before, after;
+	pthread_t thread;
+	void *result;
+	sem_t begun;
+
+	assert_int_equal(cm_region_fixture_create(f, 0), 0);
+	assert_int_equal(sem_init(&begun, 0, 0), 0);
+	slow = &begun;
+	assert_int_equal(pthread_create(&thread, NULL, commit_blocks, f->region), 0);
+	assert_int_equal(sem_wait(&begun), 0);
+	(void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &before);
+	assert_int_equal(cm_region_commit(f->region, CM_TABLE_SEGMENT, 10), 0);
+	(void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &after);
+	assert_true((after.tv_sec - before.tv_sec) * 1000000 +
+			    (after.tv_nsec - before.tv_nsec) / 1000 <
+		    SLOW_US / 10);
+	assert_int_equal(pthread_join(thread, &result), 0);
+	assert_null(result);
+	(void)sem_destroy(&begun);
 }
 
 static void what_is_not_committed_cannot_be_touched(void **state)
@@ -561,6 +606,7 @@ int main(void)
 		REGION(tables_are_as_large_as_they_are_asked_for),
 		REGION(a_committed_row_has_memory_behind_it),
 		REGION(committed_rows_are_written_without_a_fault),
+		REGION(a_thread_that_waits_for_a_commit_sleeps),
 		REGION(what_is_not_committed_cannot_be_touched),
 		REGION(memory_that_is_locked_is_not_filled),
 		REGION(a_table_is_bounded_by_its_capacity),
