@@ -398,13 +398,22 @@ void cm_region_abandon(struct cm_region *public)
 	free(region);
 }
 
+/* The name may mean another place by now, as after chroot(2). */
+static bool is_named_elsewhere(const struct region *region)
+{
+	struct stat st;
+
+	return has_file(region) && !fstat(region->fd, &st) && st.st_nlink > 0;
+}
+
 void cm_region_remove(struct cm_region *public)
 {
 	if (!public)
 		return;
 	__atomic_store_n(&public->header->state, CM_REGION_EXITED, __ATOMIC_RELEASE);
 	if (public->path[0] && !__atomic_load_n(&public->keep, __ATOMIC_RELAXED) &&
-	    unlink(public->path) && errno != ENOENT)
+	    unlink(public->path) &&
+	    (errno != ENOENT || is_named_elsewhere((const struct region *)public)))
 		__atomic_fetch_or(&public->header->flags, CM_REGION_UNREMOVED, __ATOMIC_RELAXED);
 }
 

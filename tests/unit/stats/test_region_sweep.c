@@ -207,6 +207,30 @@ static void what_an_exited_process_could_not_remove_is_swept(void **state)
 	assert_int_equal(cm_region_fixture_files(f), 0);
 }
 
+/* As after chroot(2), with which the file's name means another place. */
+static void what_an_exited_process_could_not_find_is_swept(void **state)
+{
+	const struct timespec times[2] = {{.tv_sec = 1000}, {.tv_sec = 1000}};
+	struct cm_region_params params = {.backing = CM_BACKING_FILE, .dir = "."};
+	struct cm_region_fixture *f = *state;
+	struct cm_region *region;
+	int status;
+	pid_t child;
+
+	child = fork();
+	if (!child) {
+		if (chdir(f->dir) || cm_region_create(&params, &region) ||
+		    utimensat(AT_FDCWD, region->path, times, 0) || chdir("/"))
+			_exit(1);
+		cm_region_remove(region);
+		_exit(0);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	assert_int_equal(cm_region_fixture_files(f), 1);
+	assert_int_equal(cm_region_sweep(f->dir, &keep_ten), 1);
+}
+
 static void a_sweep_leaves_the_living_alone(void **state)
 {
 	struct cm_region_fixture *f = *state;
@@ -343,6 +367,7 @@ int main(void)
 		REGION(a_crash_is_as_old_as_the_sweep_that_found_it),
 		REGION(a_crash_that_was_found_grows_old),
 		REGION(what_an_exited_process_could_not_remove_is_swept),
+		REGION(what_an_exited_process_could_not_find_is_swept),
 		REGION(a_sweep_leaves_the_living_alone),
 		REGION(a_sweep_removes_what_a_zombie_left),
 		REGION(a_sweep_leaves_a_locked_region_alone),
