@@ -73,14 +73,17 @@ static bool is_in(const char *function, const char *space)
 enum cm_layer cm_layer_native(const char *object, const char *function, const char **ret_name)
 {
 	char plain[CM_LAYER_NAME_BYTES] = "";
+	const char *file = strrchr(object, '/');
 	bool found = false;
 	size_t i;
 
+	file = file ? file + 1 : object;
 	cm_layer_short_name(plain, sizeof(plain), function);
 	if (ret_name)
 		*ret_name = NULL;
 	for (i = 0; i < sizeof(rows) / sizeof(rows[0]) && !found; i++) {
-		found = (rows[i].what == OBJECT && starts_with(object, rows[i].pattern)) ||
+		found = (rows[i].what == OBJECT && starts_with(file, rows[i].pattern)) ||
+			(rows[i].what == SOURCE && strstr(object, rows[i].pattern)) ||
 			(rows[i].what == NAMESPACE && is_in(plain, rows[i].pattern)) ||
 			(rows[i].what == FUNCTION && starts_with(plain, rows[i].pattern));
 		if (found && ret_name)

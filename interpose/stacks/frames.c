@@ -66,32 +66,30 @@ struct place {
 	uint64_t address;
 	char object[FRAME_BYTES]; /* "": in no object */
 	uint64_t offset;          /* in the object */
+	enum cm_layer layer;
 	struct cm_source source;
 };
-
-static enum cm_layer layer_of(const struct place *place)
-{
-	return cm_layer_native(place->object, place->source.function, NULL);
-}
 
 static int find_place(struct dl_phdr_info *info, size_t size, void *data)
 {
 	struct place *place = data;
 	struct cm_object object;
-	const char *function;
+	const char *function, *path;
 
 	(void)size;
 	if (!cm_object_read(info, place->address, &object))
 		return 0;
 	place->offset = place->address - info->dlpi_addr;
-	(void)snprintf(place->object, sizeof(place->object), "%s",
-		       *info->dlpi_name ? cm_text_file_name(info->dlpi_name)
-					: program_invocation_short_name);
+	path = *info->dlpi_name ? info->dlpi_name : program_invocation_short_name;
+	(void)snprintf(place->object, sizeof(place->object), "%s", cm_text_file_name(path));
 	function = object.dynamic ? cm_object_function_at(&object, place->address) : NULL;
 	if (function)
 		cm_plain_name(place->source.function, sizeof(place->source.function), function);
-	if (layer_of(place) == CM_LAYER_PROGRAM)
+	place->layer = cm_layer_native(path, place->source.function, NULL);
+	if (place->layer == CM_LAYER_PROGRAM) {
 		cm_source_find(info, place->offset, &place->source);
+		place->layer = cm_layer_native(path, place->source.function, NULL);
+	}
 	return 1;
 }
 
@@ -151,7 +149,7 @@ static void add_all_native(struct line *line, const uint64_t *word, uint32_t fra
 		if (word[i] & CM_FRAME_PYTHON)
 			continue;
 		look_up_place(word[i], &place);
-		if (layer_of(&place) != layer)
+		if (place.layer != layer)
 			continue;
 		add_native(line, &place);
 		if (!strcmp(place.source.function, "main"))

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What the tests of this folder share: running the tool, made regions, and TAP."""
 
+import json
 import os
 import pathlib
 import re
@@ -67,8 +68,16 @@ def run_cases(cases, *arguments):
     return 1 if failed else 0
 
 
-def with_kit(cases):
-    """Entry of a test program: TOOL MAKER ..."""
+def remove_regions(tool, program):
+    """Those that stay after the ends of a program, since it crashed or ran out of memory."""
+    run = subprocess.run([tool, 'ls', '--json', '-p', program], capture_output=True, text=True, check=False)
+    for process in json.loads(run.stdout)['processes'] if run.returncode == 0 else []:
+        if process['state'] in ('exited', 'crashed'):
+            pathlib.Path(process['region']).unlink(missing_ok=True)
+
+
+def with_kit(cases, program=None):
+    """Entry of a test program: TOOL MAKER ... What is left of `program` is removed."""
     import sys
     version = subprocess.run([sys.argv[1], '--version'], capture_output=True, text=True, check=True)
     lacks = re.search('^built without (?!ncursesw$).*', version.stdout, re.MULTILINE)
@@ -76,7 +85,11 @@ def with_kit(cases):
         print(f'1..0 # SKIP {lacks[0]}')
         return 0
     with tempfile.TemporaryDirectory(prefix='cudamem-snapshot-') as folder:
-        return run_cases(cases, Kit(sys.argv[1], sys.argv[2], folder))
+        try:
+            return run_cases(cases, Kit(sys.argv[1], sys.argv[2], folder))
+        finally:
+            if program:
+                remove_regions(sys.argv[1], program)
 
 
 def decode(proto, message, data):

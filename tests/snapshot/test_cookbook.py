@@ -101,4 +101,4 @@ def a_server_returns_memory(kit_):
 
 if __name__ == '__main__':
     sys.exit(kit.with_kit([a_leak_is_found, holes_are_seen, a_limit_is_told, the_inner_loop_is_named,
-                           a_server_returns_memory]))
+                           a_server_returns_memory], COOKBOOK))

@@ -38,15 +38,12 @@ def start_named(kit_):
     return process, pathlib.Path(folder)
 
 
-def run(kit_, *words, program, keep=False, **more):
+def run(kit_, *words, program, **more):
     with start(kit_, *words, program=program, **more) as process:
         out, err = process.communicate(timeout=300)
     # A region bears the pid of the program, which is in what is said of it.
     for pid in set(re.findall(r'^==(\d+)== ', err, re.MULTILINE)):
         assert not list(pathlib.Path('/dev/shm').glob(f'cudamem-run.*/cudamem.*.{pid}.*'))
-        if not keep:
-            for region in pathlib.Path('/dev/shm').glob(f'cudamem.*.{pid}.*'):
-                region.unlink()
     return process.returncode, out, err
 
 
@@ -112,7 +109,7 @@ def who_crashed_or_ran_out_of_memory_is_still_read(kit_):
     """As without `run`, and as the report of out of memory says; all others leave nothing."""
     for words, state in (('oom', 'exited'), ('give-up', 'crashed'), ('leak 3', None)):
         script = f'"{PROGRAM}" {words} & wait $!; echo $!'
-        _, out, err = run(kit_, '--leaks', program=('sh', '-c', script), conf='oom_report:full', keep=True)
+        _, out, err = run(kit_, '--leaks', program=('sh', '-c', script), conf='oom_report:full')
         pid = out.split()[-1]
         kept = list(pathlib.Path('/dev/shm').glob(f'cudamem.*.{pid}.*'))
         try:
@@ -342,4 +339,4 @@ if __name__ == '__main__':
         what_the_loader_could_not_do_is_told_before,
         five_lines_report_what_the_cache_did, children_are_left_out_if_asked,
         history_and_stacks_are_options_of_the_program, folders_of_killed_runs_are_removed,
-        who_reads_no_further_ends_nothing]))
+        who_reads_no_further_ends_nothing], PROGRAM))

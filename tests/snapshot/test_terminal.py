@@ -138,6 +138,13 @@ def help_fits(kit_):
     keep_within(kit_, [(kit_.tool, '--help')] + [(kit_.tool, verb, '--help') for verb in VERBS])
 
 
+def names_keep_their_beginning(kit_):
+    """Of a Python line and the function that it calls, the line stays."""
+    wide, narrow = (shown(columns, kit_.folder, kit_.tool, 'report', kit_.saved) for columns in (80, 60))
+    assert ' train_step train.py:31 (load_weights)\n' in wide, wide
+    assert ' train_step train.py:31\n' in narrow and '...' not in narrow, narrow
+
+
 def columns_are_left_out_by_worth(kit_):
     with Running(kit_, 'columns') as running:
         def headings(columns, *words):
@@ -223,5 +230,5 @@ def sizes_are_exact_with_b(kit_):
 
 if __name__ == '__main__':
     sys.exit(kit.with_kit([a_running_process_fits, a_stopped_process_fits, a_killed_process_fits, the_end_of_a_run_fits,
-                           complaints_fit, help_fits, columns_are_left_out_by_worth, the_commands_agree, cards_are_told_apart,
-                           sizes_are_exact_with_b]))
+                           complaints_fit, help_fits, names_keep_their_beginning, columns_are_left_out_by_worth,
+                           the_commands_agree, cards_are_told_apart, sizes_are_exact_with_b], PROGRAM))

@@ -70,8 +70,8 @@ void cm_layers_mark(struct cm_snapshot *snapshot, const char *hide)
 		struct cm_snap_frame *frame = &snapshot->frame[i];
 
 		frame->layer = frame->python ? cm_layer_python(frame->file, &frame->layer_name)
-					     : cm_layer_native(basename(frame->module),
-							       frame->function, &frame->layer_name);
+					     : cm_layer_native(frame->module, frame->function,
+							       &frame->layer_name);
 		if (is_hidden(hide, frame)) {
 			frame->layer = CM_LAYER_PLUMBING;
 			frame->layer_name = "hidden";
@@ -215,8 +215,12 @@ char *cm_stack_spell(const struct cm_snapshot *snapshot, const struct cm_snap_st
  * characters have one. */
 static size_t put_piece(FILE *file, const char *piece, size_t length, size_t room)
 {
+	const char *called = length > room ? memmem(piece, length, " (", 2) : NULL;
 	size_t skip = 0;
 
+	/* The function that is called is left out first. */
+	if (called && called > piece)
+		length = (size_t)(called - piece);
 	if (length > room) {
 		skip = length - room + strlen("...");
 		while (skip < length && (piece[skip] & 0xc0) == 0x80)

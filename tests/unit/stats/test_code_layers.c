@@ -81,6 +81,15 @@ static void native_frames_belong_to_their_layers(void **state)
 		{"solver", "_Z", CM_LAYER_PROGRAM, NULL},
 		{"solver", "_ZN", CM_LAYER_PROGRAM, NULL},
 		{"python3.11", "", CM_LAYER_PLUMBING, "python3"},
+		{"/usr/bin/python3.11", "", CM_LAYER_PLUMBING, "python3"},
+		{"/v/site-packages/cupy/cuda/memory.cpython-311-x86_64-linux-gnu.so",
+		 "__pyx_f_4cupy_4cuda_6memory__malloc", CM_LAYER_LIBRARY, "cupy"},
+		{"/v/site-packages/cupy_backends/cuda/api/runtime.so", "", CM_LAYER_LIBRARY,
+		 "cupy"},
+		{"/v/site-packages/mine/fast.so", "__Pyx_PyObject_Call", CM_LAYER_PLUMBING,
+		 "__Pyx_"},
+		{"/v/site-packages/mine/fast.so", "__pyx_pw_4mine_1run", CM_LAYER_PROGRAM, NULL},
+		{"/v/site-packages/torch/lib/libtorch_cuda.so", "", CM_LAYER_LIBRARY, "libtorch"},
 	};
 	const char *name;
 	size_t i;
