@@ -68,3 +68,16 @@ bool cm_ends_of_boxes_are_host(const CUDA_MEMCPY3D_BATCH_OP *list, size_t count)
 		found = operand_is_host(&list[i].src) || operand_is_host(&list[i].dst);
 	return found;
 }
+
+/* The numbers of bytes that were written may be recorded in memory of the host. */
+bool cm_ends_of_unpacked_are_host(const CUmemDecompressParams *list, size_t count)
+{
+	bool found = false;
+	size_t i;
+
+	for (i = 0; i < count && !found; i++)
+		found = cm_end_is_host((uintptr_t)list[i].src) ||
+			cm_end_is_host((uintptr_t)list[i].dst) ||
+			cm_end_is_host((uintptr_t)list[i].dstActBytes);
+	return found;
+}

@@ -25,5 +25,6 @@ bool cm_end_of_box_is_host(CUmemorytype type, CUdeviceptr addr);
 /* Any of the ends of a batch. */
 bool cm_ends_of_list_are_host(const CUdeviceptr *list, size_t count);
 bool cm_ends_of_boxes_are_host(const CUDA_MEMCPY3D_BATCH_OP *list, size_t count);
+bool cm_ends_of_unpacked_are_host(const CUmemDecompressParams *list, size_t count);
 
 #endif

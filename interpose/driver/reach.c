@@ -40,6 +40,17 @@ uint64_t cm_reach_of_boxes(const CUDA_MEMCPY3D_BATCH_OP *list, size_t count)
 	return named;
 }
 
+uint64_t cm_reach_of_unpacked(const CUmemDecompressParams *list, size_t count)
+{
+	uint64_t named = 0;
+	size_t i;
+
+	for (i = 0; list && i < count; i++)
+		named |= cm_reach_of((uintptr_t)list[i].src) | cm_reach_of((uintptr_t)list[i].dst) |
+			 cm_reach_of((uintptr_t)list[i].dstActBytes);
+	return named;
+}
+
 /* The address has the same place in a wait and in a write; the others have none. */
 uint64_t cm_reach_of_words(const CUstreamBatchMemOpParams *ops, unsigned int count)
 {

@@ -31,6 +31,7 @@ uint64_t cm_reach_of(CUdeviceptr addr);
 uint64_t cm_reach_of_box(CUmemorytype type, CUdeviceptr addr);
 uint64_t cm_reach_of_list(const CUdeviceptr *list, size_t count);
 uint64_t cm_reach_of_boxes(const CUDA_MEMCPY3D_BATCH_OP *list, size_t count);
+uint64_t cm_reach_of_unpacked(const CUmemDecompressParams *list, size_t count);
 uint64_t cm_reach_of_words(const CUstreamBatchMemOpParams *ops, unsigned int count);
 /* All devices, for work that may name any memory. */
 uint64_t cm_reach_of_any(void);

@@ -18,6 +18,7 @@
 #define DEVICE(addr)       NAMED(cm_reach_of(addr))
 #define LIST(list, count)  NAMED(cm_reach_of_list(list, count))
 #define BOXES(list, count) NAMED(cm_reach_of_boxes(list, count))
+#define UNPACKED(list, n)  NAMED(cm_reach_of_unpacked(list, n))
 #define BOX(copy)                                                                        \
 	NAMED((copy) ? cm_reach_of_box((copy)->srcMemoryType, (copy)->srcDevice) |       \
 			       cm_reach_of_box((copy)->dstMemoryType, (copy)->dstDevice) \
@@ -40,6 +41,7 @@
 #undef DEVICE
 #undef LIST
 #undef BOXES
+#undef UNPACKED
 #undef BOX
 
 #define HOST(addr)         true
@@ -47,6 +49,7 @@
 #define DEVICE(addr)       cm_end_of_device_is_host(addr)
 #define LIST(list, count)  cm_ends_of_list_are_host(list, count)
 #define BOXES(list, count) cm_ends_of_boxes_are_host(list, count)
+#define UNPACKED(list, n)  cm_ends_of_unpacked_are_host(list, n)
 #define BOX(copy)                                                           \
 	(cm_end_of_box_is_host((copy)->srcMemoryType, (copy)->srcDevice) || \
 	 cm_end_of_box_is_host((copy)->dstMemoryType, (copy)->dstDevice))

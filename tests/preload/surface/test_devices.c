@@ -231,6 +231,35 @@ static void do_batch_of_boxes(const struct scene *scene)
 	OK(cuMemcpy3DBatchAsync_v2(1, &op, 0, scene->stream));
 }
 
+static void unpack(const struct scene *scene, CUdeviceptr src, CUdeviceptr dst, CUdeviceptr count)
+{
+	CUmemDecompressParams params = {
+		.srcNumBytes = 4096,
+		.dstNumBytes = 4096,
+		.dstActBytes = (cuuint32_t *)count,
+		.src = (const void *)src,
+		.dst = (void *)dst,
+		.algo = CU_MEM_DECOMPRESS_ALGORITHM_DEFLATE,
+	};
+
+	OK(cuMemBatchDecompressAsync(&params, 1, 0, NULL, scene->stream));
+}
+
+static void do_unpack(const struct scene *scene)
+{
+	unpack(scene, scene->other, scene->own, scene->own + MIB);
+}
+
+static void do_unpack_to(const struct scene *scene)
+{
+	unpack(scene, scene->own, scene->other, scene->own + MIB);
+}
+
+static void do_unpack_count(const struct scene *scene)
+{
+	unpack(scene, scene->own, scene->own + 2 * MIB, scene->other);
+}
+
 static void do_fill(const struct scene *scene)
 {
 	OK(cuMemsetD32Async(scene->other, 1, BLOCK / 4, scene->stream));
@@ -272,9 +301,13 @@ static void do_graph(const struct scene *scene)
 }
 
 static void (*const forms[])(const struct scene *scene) = {
-	do_batch, do_batch_of_boxes, do_unified,    do_on_devices, do_peers, do_to_host, do_plane,
-	do_box,   do_fill,           do_plane_fill, do_value,      do_words, do_graph,
+	do_unpack,         do_unpack_to, do_unpack_count, do_batch,
+	do_batch_of_boxes, do_unified,   do_on_devices,   do_peers,
+	do_to_host,        do_plane,     do_box,          do_fill,
+	do_plane_fill,     do_value,     do_words,        do_graph,
 };
+/* The calls of the first ones came after CUDA 12.4. */
+#define FORMS_OF_LATER 5
 
 static int driver_version(void)
 {
@@ -315,8 +348,7 @@ static void hold_back(void (*submit)(const struct scene *scene))
 static void play_forms(void)
 {
 	struct cm_api api;
-	/* The calls of the first two came with CUDA 13. */
-	size_t i = driver_version() < 13000 ? 2 : 0;
+	size_t i = driver_version() < 13000 ? FORMS_OF_LATER : 0;
 
 	cm_api_open(&api);
 	for (; i < sizeof(forms) / sizeof(forms[0]); i++) {
@@ -470,7 +502,7 @@ static const struct cm_role roles[] = {
 };
 
 /* To let more wait than what is live (poll_policy.h). */
-#define WITHOUT_ROOM "CUDASIM=devices:2,memory:6G"
+#define WITHOUT_ROOM "CUDASIM=devices:2,memory:6G,abilities:on"
 
 CM_PLAY(a_busy_device_holds_up_no_other, "busy", "", PLAN(""))
 CM_PLAY(nor_does_a_kernel_that_never_ends, "endless", "", PLAN(""))

@@ -183,6 +183,23 @@ static void play_attributes_of_a_box(void)
 	must_read(7);
 }
 
+/* The host gets the number of bytes alone. */
+static void play_unpacked(void)
+{
+	CUmemDecompressParams params = {
+		.srcNumBytes = BYTES,
+		.dstNumBytes = BYTES,
+		.algo = CU_MEM_DECOMPRESS_ALGORITHM_DEFLATE,
+	};
+
+	open_all();
+	params.src = (const void *)source;
+	params.dst = (void *)cm_get(BYTES);
+	params.dstActBytes = &host[BYTES / 4 - 1];
+	OK(cuMemBatchDecompressAsync(&params, 1, 0, NULL, stream));
+	must_read(BYTES);
+}
+
 /* A pinned source may be written again behind a free. */
 static void play_source(void)
 {
@@ -452,6 +469,7 @@ static const struct cm_role roles[] = {
 	{"batch_of_boxes", play_batch_of_boxes},
 	{"attributes", play_attributes},
 	{"attributes_of_a_box", play_attributes_of_a_box},
+	{"unpacked", play_unpacked},
 	{"source", play_source},
 	{"destroyed_stream", play_destroyed_stream},
 	{"stream_of_a_thread", play_stream_of_a_thread},
@@ -483,6 +501,7 @@ CM_PLAY_EVERYWHERE(a_batch_of_copies_is_read, "batch", NULL)
 CM_PLAY_EVERYWHERE(a_batch_of_boxes_is_read, "batch_of_boxes", NULL)
 CM_PLAY_EVERYWHERE(a_copy_with_attributes_is_read, "attributes", NULL)
 CM_PLAY_EVERYWHERE(a_box_with_attributes_is_read, "attributes_of_a_box", NULL)
+CM_PLAY_EVERYWHERE(what_decompression_wrote_is_read, "unpacked", "CUDASIM=abilities:on")
 CM_PLAY_EVERYWHERE(the_source_of_a_copy_is_written_again, "source", NULL)
 CM_PLAY_EVERYWHERE(a_copy_of_a_destroyed_stream_is_read, "destroyed_stream", NULL)
 CM_PLAY_EVERYWHERE(a_copy_of_another_threads_stream_is_read, "stream_of_a_thread", NULL)
@@ -517,6 +536,7 @@ int main(int argc, char **argv)
 		CM_PLAY_TEST(a_batch_of_boxes_is_read),
 		CM_PLAY_TEST(a_copy_with_attributes_is_read),
 		CM_PLAY_TEST(a_box_with_attributes_is_read),
+		CM_PLAY_TEST(what_decompression_wrote_is_read),
 		CM_PLAY_TEST(the_source_of_a_copy_is_written_again),
 		CM_PLAY_TEST(a_copy_of_a_destroyed_stream_is_read),
 		CM_PLAY_TEST(a_copy_of_another_threads_stream_is_read),

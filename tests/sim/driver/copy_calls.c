@@ -3,6 +3,7 @@
 #include "array.h"
 #include "context.h"
 #include "copy.h"
+#include "plan.h"
 
 /* One end of a plain copy: what kind of memory the caller says it is, and where. */
 struct end {
@@ -116,6 +117,38 @@ CUresult sim_cuMemcpy3DWithAttributesAsync(CUDA_MEMCPY3D_BATCH_OP *op, unsigned 
 					   CUstream hStream)
 {
 	return sim_cuMemcpy3DBatchAsync_v2(1, op, flags, hStream);
+}
+
+/* No codec is simulated: what is unpacked is what was packed. The number of bytes follows it. */
+static CUresult unpack(const CUmemDecompressParams *params, CUstream stream)
+{
+	const size_t bytes = params->srcNumBytes;
+	CUresult result;
+
+	if (params->algo != CU_MEM_DECOMPRESS_ALGORITHM_DEFLATE || !params->src || !params->dst)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = copy(anywhere((uintptr_t)params->dst), anywhere((uintptr_t)params->src), bytes,
+		      stream, false);
+	if (result != CUDA_SUCCESS || !params->dstActBytes)
+		return result;
+	return sim_cuMemsetD32Async((uintptr_t)params->dstActBytes, (unsigned)bytes, 1, stream);
+}
+
+CUresult sim_cuMemBatchDecompressAsync(CUmemDecompressParams *paramsArray, size_t count,
+				       unsigned int flags, size_t *errorIndex, CUstream stream)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	if (!sim_plan.abilities)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (!paramsArray || !count || flags)
+		return CUDA_ERROR_INVALID_VALUE;
+	for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++) {
+		result = unpack(&paramsArray[i], stream);
+		if (result != CUDA_SUCCESS && errorIndex)
+			*errorIndex = i;
+	}
+	return result;
 }
 
 CUresult sim_cuMemcpyPeerAsync(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice,
