@@ -2,7 +2,7 @@
 /*
  * The exported driver symbols, one for each CM_HOOK row, for programs linked with -lcuda. Each
  * jumps through a slot: the wrappers' own names stay hidden, so that no other library binds to the
- * functions that we hand out and compare with. A slot first leads to cm_entry_points_enter, which
+ * functions that we return and compare with. A slot first leads to cm_entry_points_enter, which
  * finds the driver and stores the wrapper's address; from then on it costs nothing.
  *
  * No hooked function takes floating-point arguments, so those registers need no saving.

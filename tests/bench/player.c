@@ -208,7 +208,7 @@ static int run_players(struct player *player, unsigned threads, struct played *r
 	atomic_store(&playing, threads);
 	for (i = 1; i < threads; i++) {
 		if (pthread_create(&player[i].thread, NULL, run_player, &player[i])) {
-			fprintf(stderr, "bench: no thread to be had\n");
+			fprintf(stderr, "bench: cannot start a thread\n");
 			exit(1);
 		}
 	}

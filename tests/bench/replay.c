@@ -20,7 +20,7 @@
 #define MIB           ((uint64_t)1 << 20)
 #define PASSES        5 /* timed ones, the allocator warm; the median counts */
 #define PASSES_MAX    64
-#define SMALLEST_STEP (2 * MIB) /* what the simulated card hands out at a time */
+#define SMALLEST_STEP (2 * MIB) /* what the simulated card allocates at a time */
 
 struct options {
 	const struct allocator *allocator;

@@ -507,7 +507,7 @@ static void look(void)
 	CM_MUST(free_bytes <= total / 8 * 7);
 }
 
-/* Past the cache, which holds most of that. */
+/* Outside the cache, which holds most of that. */
 static void fill_pool(void)
 {
 	size_t free_bytes, total;

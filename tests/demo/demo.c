@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * An ordinary CUDA program, as many are: every step takes temporaries from cudaMalloc, uses them on
- * a stream and gives them back with cudaFree, and leans on CUDA to know when they are idle. It
+ * a stream and frees them with cudaFree, and relies on CUDA to know when they are idle. It
  * knows nothing of cudamem. It checks its results and says how long it took.
  *
  *   demo [STEPS [hold]]      hold: keep the memory and wait for the end of stdin before exit

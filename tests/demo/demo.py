@@ -26,7 +26,7 @@ PLAN = ','.join((
     'time:real', 'memory:16G', 'context:0', 'copy:5us', 'bandwidth:12G',
     'cuMemAlloc_v2:50us', 'cuMemFree_v2:50us',
     'cuCtxRecordEvent:2us', 'cuEventQuery:1us', 'cuCtxWaitEvent:2us'))
-# Calls that hand out or take back memory, or learn whether it is idle; under the names of the driver.
+# Calls that allocate or free memory, or learn whether it is idle; under the names of the driver.
 COUNTED = ('cuMemAlloc_v2', 'cuMemFree_v2', 'cuCtxRecordEvent', 'cuEventQuery', 'cuCtxWaitEvent')
 
 

@@ -20,7 +20,7 @@
 struct cm_play {
 	char dir[PATH_MAX];
 	char said[CM_RERUN_SAID];
-	bool keeps; /* a program reported that memory was out: its region stays */
+	bool keeps; /* a program reported out of memory: its region stays */
 };
 
 int cm_play_setup(void **state);

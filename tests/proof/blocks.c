@@ -105,7 +105,7 @@ static void must_be_apart(struct proof_hand *hand, const struct proof_slot *made
 }
 
 /*
- * What is refused for want of memory is refused still when the library's own thread has done its
+ * What is refused for lack of memory is refused still when the library's own thread has done its
  * work: nothing that it was just giving back may have been missing.
  */
 static void must_be_out(struct proof_hand *hand, struct proof_slot wanted)
@@ -272,7 +272,7 @@ void proof_free_owed(struct proof_hand *hand)
 
 		if (slot->kind == PROOF_NONE)
 			continue;
-		/* Handed out again, it was free after all. */
+		/* Allocated again, it was free after all. */
 		if (is_in_use(slot->addr)) {
 			slot->kind = PROOF_NONE;
 		} else if (proof_visit(hand, slot->ctx)) {

@@ -19,7 +19,7 @@ struct cm_import {
 	uint64_t tail; /* where the second end begins, in bytes */
 };
 
-/* Before the driver is called for the first time. False: there is no process to be had. */
+/* Before the driver is called for the first time. False: no process could be started. */
 bool cm_importer_start(void);
 
 /* What the other process heard from the driver, or -1 where the memory held something else. */

@@ -65,7 +65,7 @@ class Stage:
         return self.region_of(process.pid)
 
     def tell(self, *arguments):
-        """What the tool says; it must not crash, hang or fail without a word."""
+        """What the tool prints; it must not crash, hang, or fail and print nothing."""
         run = subprocess.run([self.tool, *arguments], capture_output=True, timeout=SECONDS)
         if run.returncode < 0 or (run.returncode and not run.stderr):
             raise SystemExit(f'{arguments}: ended with {run.returncode}: {run.stderr.decode()}')

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A card and its driver, as far as the memory of an allocator is concerned: what is taken of the
- * card, what the driver's calls take, and when work is over. The card hands out chunks of 2 MiB;
+ * card, what the driver's calls take, and when work is over. The card allocates chunks of 2 MiB;
  * requests below 1 MiB share them in units of 512 bytes. Time is virtual: calls take what is
  * planned, a queue of work for each context runs beside the host, who may be so many pieces ahead.
  * It trusts its caller: whether allocators are right the proof suites ask.

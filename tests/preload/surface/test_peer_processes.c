@@ -354,7 +354,7 @@ static void play_not_asking(void)
 	CM_MUST(scalar(CM_SCALAR_peer_asks) == 0);
 }
 
-/* Gone without a word, its region left: nobody waits for it, and its memory is free. */
+/* It crashed and left its region: nobody waits for it, and its memory is free. */
 static void play_crashed(void)
 {
 	struct other other = start(be_idle_for_long);

@@ -11,7 +11,7 @@
 /* The access of the new owner, whose order is `known`, may meet the old one. */
 void sim_accuse_early(const struct sim_access *old, const struct sim_access *new,
 		      const struct sim_vector *known);
-/* Handed out while the old owner lives. */
+/* Allocated while the old owner lives. */
 void sim_accuse_twice(const struct sim_holding *old, const struct sim_holding *new);
 /* An allocator gave the driver back what somebody owns. */
 void sim_accuse_return(const struct sim_holding *old);

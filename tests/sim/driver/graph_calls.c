@@ -215,7 +215,7 @@ CUresult sim_cuGraphAddDependencies_v2(CUgraph hGraph, const CUgraphNode *from,
 			: sim_cuGraphAddDependencies(hGraph, from, to, numDependencies);
 }
 
-/* Hands out nodes as the querying functions do: with no room given, only their number. */
+/* Returns nodes as the querying functions do: with no room given, only their number. */
 static void give(CUgraphNode *handles, size_t room, size_t *count, struct sim_node *node)
 {
 	if (handles && *count < room)

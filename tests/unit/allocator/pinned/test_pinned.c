@@ -282,7 +282,7 @@ static void registered_memory_is_counted_by_its_bytes(void **state)
 	assert_int_equal(row.alloc_time.total_ns, 500);
 	assert_int_equal(row.reserved_bytes.current, 0);
 	assert_int_equal(put(pages), -ENOENT);
-	/* Unmapped without a word, and registered anew. */
+	/* Unmapped without a call of CUDA, and registered again. */
 	cm_cache_host_add_registered(fixture.cache, fixture.heap, pages, 4096, 500);
 	assert_int_equal(host().registered_bytes.current, 4096);
 	cm_cache_host_remove_registered(fixture.cache, pages, 700);

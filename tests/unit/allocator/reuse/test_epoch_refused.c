@@ -61,7 +61,7 @@ static void an_epoch_that_cannot_be_recorded_stays_open(void **state)
 	case_put(f, b);
 	cm_cache_poll(f->cache);
 	assert_int_equal(f->heap->row->pending_bytes, 0);
-	/* For want of memory an event was not made: that is no reason to stop caching. */
+	/* An event could not be made for lack of memory: that is no reason to stop caching. */
 	assert_int_equal(case_get(f, MIB), a);
 }
 
