@@ -11,6 +11,7 @@
 #include "allocator/base/lock.h"
 #include "interpose/core/cancel.h"
 #include "interpose/core/unusual.h"
+#include "interpose/driver/captured_graph.h"
 #include "interpose/driver/current.h"
 #include "interpose/symbols/hooks.h"
 
@@ -30,7 +31,9 @@ static struct cm_lock lock = CM_LOCK_FREE(CM_LOCK_CAPTURE);
 static struct capture {
 	CUstream stream;
 	uint64_t ctx;
-	uint32_t thread; /* the thread that began it */
+	uint64_t changes; /* cm_captured_graph_changes at its begin */
+	cuuint64_t id;    /* the driver's; 0: its kernels are not known (captured_graph.h) */
+	uint32_t thread;  /* the thread that began it */
 	bool used;
 } captures[STREAMS_MAX];
 
@@ -131,6 +134,34 @@ static bool take_capture(CUstream stream, struct capture *ret_capture)
 	return found;
 }
 
+/* The id of the capture that the stream takes part in; 0: none, or the driver does not tell. */
+static cuuint64_t capture_id(CUstream stream, bool per_thread)
+{
+	CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+	cuuint64_t id = 0;
+	CUresult res;
+
+	res = per_thread
+		      ? cm_real.cuStreamGetCaptureInfo_v2_ptsz(stream, &status, &id, NULL, NULL,
+							       NULL)
+		      : cm_real.cuStreamGetCaptureInfo_v2(stream, &status, &id, NULL, NULL, NULL);
+	return res == CUDA_SUCCESS && status == CU_STREAM_CAPTURE_STATUS_ACTIVE ? id : 0;
+}
+
+void cm_capture_note_work(CUstream stream, bool per_thread, uint64_t ctx)
+{
+	const cuuint64_t id = capture_id(stream, per_thread);
+	size_t i;
+
+	if (!id)
+		return;
+	cm_lock_acquire(&lock);
+	for (i = 0; i < STREAMS_MAX; i++)
+		if (captures[i].used && captures[i].id == id && captures[i].ctx != ctx)
+			captures[i].id = 0;
+	cm_lock_release(&lock);
+}
+
 bool cm_capture_is_own(void)
 {
 	const uint32_t self = cm_thread_id();
@@ -167,9 +198,11 @@ void cm_capture_forget_all(void)
 	atomic_store(&cm_captures, 0);
 	atomic_fetch_and(&cm_unusual, ~CM_UNUSUAL_CAPTURES);
 	atomic_store(&calls_inside, 0);
+	cm_captured_graph_forget_all();
 }
 
-static CUresult finish_begin(CUresult res, CUstream stream, bool per_thread)
+/* `anew`: the capture makes a graph, instead of adding to one. */
+static CUresult finish_begin(CUresult res, CUstream stream, bool per_thread, bool anew)
 {
 	struct capture capture = {
 		.stream = stream_name(stream, per_thread), .thread = cm_thread_id(), .used = true};
@@ -179,17 +212,19 @@ static CUresult finish_begin(CUresult res, CUstream stream, bool per_thread)
 		return res;
 	}
 	capture.ctx = capture_context(stream);
+	capture.changes = cm_captured_graph_changes();
+	capture.id = anew ? capture_id(stream, per_thread) : 0;
 	put_capture(&capture);
 	return res;
 }
 
 /* A failed end leaves the capture active (wrong thread) or not (invalidated): the driver knows
  * which. If it does not answer, as in a thread without a context, the capture counts as active. */
-static CUresult finish_end(CUresult res, CUstream stream, bool per_thread)
+static CUresult finish_end(CUresult res, CUstream stream, bool per_thread, const CUgraph *graph)
 {
 	CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
 	CUresult query_result = CUDA_SUCCESS;
-	struct capture capture;
+	struct capture capture = {0};
 
 	if (res != CUDA_SUCCESS)
 		query_result = per_thread ? cm_real.cuStreamIsCapturing_ptsz(stream, &status)
@@ -197,6 +232,8 @@ static CUresult finish_end(CUresult res, CUstream stream, bool per_thread)
 	if (query_result == CUDA_SUCCESS && status == CU_STREAM_CAPTURE_STATUS_NONE &&
 	    take_capture(stream_name(stream, per_thread), &capture))
 		withdraw_capture();
+	if (res == CUDA_SUCCESS && graph)
+		cm_captured_graph_note(*graph, capture.id ? capture.ctx : 0, capture.changes);
 	return res;
 }
 
@@ -220,34 +257,43 @@ CUresult cm_capture_destroy_stream(CUstream stream, CUresult (*real)(CUstream st
 }
 
 /* The wrapper of a function that begins a capture; `pass` are the arguments' names. Not
- * cancellable: a capture that was announced and never entered would stay active for ever. */
-#define BEGIN(symbol, per_thread, params, pass)                              \
-	CUresult cm_wrap_##symbol params                                     \
-	{                                                                    \
-		CUresult res;                                                \
-                                                                             \
-		if (!cm_hook_enter())                                        \
-			return cm_real.symbol pass;                          \
-		cm_cancel_hold();                                            \
-		announce_capture();                                          \
-		res = finish_begin(cm_real.symbol pass, stream, per_thread); \
-		cm_cancel_allow();                                           \
-		cm_hook_leave();                                             \
-		return res;                                                  \
+ * cancellable: a capture that was announced and never entered would stay active for ever. A thread
+ * inside the hook enters none, so what is known of graphs ends. */
+#define BEGIN_AS(symbol, per_thread, anew, params, pass)                           \
+	CUresult cm_wrap_##symbol params                                           \
+	{                                                                          \
+		const bool entered = cm_hook_enter();                              \
+		CUresult res;                                                      \
+                                                                                   \
+		if (!entered || !(anew))                                           \
+			cm_captured_graph_note_change();                           \
+		if (!entered)                                                      \
+			return cm_real.symbol pass;                                \
+		cm_cancel_hold();                                                  \
+		announce_capture();                                                \
+		res = finish_begin(cm_real.symbol pass, stream, per_thread, anew); \
+		cm_cancel_allow();                                                 \
+		cm_hook_leave();                                                   \
+		return res;                                                        \
 	}
 
-#define END(symbol, per_thread)                                                      \
-	CUresult cm_wrap_##symbol(CUstream stream, CUgraph *graph)                   \
-	{                                                                            \
-		CUresult res;                                                        \
-                                                                                     \
-		if (!cm_hook_enter())                                                \
-			return cm_real.symbol(stream, graph);                        \
-		cm_cancel_hold();                                                    \
-		res = finish_end(cm_real.symbol(stream, graph), stream, per_thread); \
-		cm_cancel_allow();                                                   \
-		cm_hook_leave();                                                     \
-		return res;                                                          \
+#define BEGIN(symbol, per_thread, params, pass)    BEGIN_AS(symbol, per_thread, true, params, pass)
+#define BEGIN_TO(symbol, per_thread, params, pass) BEGIN_AS(symbol, per_thread, false, params, pass)
+
+#define END(symbol, per_thread)                                                             \
+	CUresult cm_wrap_##symbol(CUstream stream, CUgraph *graph)                          \
+	{                                                                                   \
+		CUresult res;                                                               \
+                                                                                            \
+		if (!cm_hook_enter()) {                                                     \
+			cm_captured_graph_note_change();                                    \
+			return cm_real.symbol(stream, graph);                               \
+		}                                                                           \
+		cm_cancel_hold();                                                           \
+		res = finish_end(cm_real.symbol(stream, graph), stream, per_thread, graph); \
+		cm_cancel_allow();                                                          \
+		cm_hook_leave();                                                            \
+		return res;                                                                 \
 	}
 
 /* clang-format off */
@@ -256,19 +302,19 @@ BEGIN(cuStreamBeginCapture_ptsz, true, (CUstream stream), (stream))
 BEGIN(cuStreamBeginCapture_v2, false, (CUstream stream, CUstreamCaptureMode mode), (stream, mode))
 BEGIN(cuStreamBeginCapture_v2_ptsz, true, (CUstream stream, CUstreamCaptureMode mode),
       (stream, mode))
-BEGIN(cuStreamBeginCaptureToGraph, false,
+BEGIN_TO(cuStreamBeginCaptureToGraph, false,
+	 (CUstream stream, CUgraph graph, const CUgraphNode *nodes, const CUgraphEdgeData *edges,
+       size_t n, CUstreamCaptureMode mode),
+      (stream, graph, nodes, edges, n, mode))
+BEGIN_TO(cuStreamBeginCaptureToGraph_ptsz, true,
       (CUstream stream, CUgraph graph, const CUgraphNode *nodes, const CUgraphEdgeData *edges,
        size_t n, CUstreamCaptureMode mode),
       (stream, graph, nodes, edges, n, mode))
-BEGIN(cuStreamBeginCaptureToGraph_ptsz, true,
-      (CUstream stream, CUgraph graph, const CUgraphNode *nodes, const CUgraphEdgeData *edges,
-       size_t n, CUstreamCaptureMode mode),
-      (stream, graph, nodes, edges, n, mode))
-BEGIN(cuStreamBeginRecaptureToGraph, false,
+BEGIN_TO(cuStreamBeginRecaptureToGraph, false,
       (CUstream stream, CUstreamCaptureMode mode, CUgraph graph, CUgraphRecaptureCallback callback,
        void *data),
       (stream, mode, graph, callback, data))
-BEGIN(cuStreamBeginRecaptureToGraph_ptsz, true,
+BEGIN_TO(cuStreamBeginRecaptureToGraph_ptsz, true,
       (CUstream stream, CUstreamCaptureMode mode, CUgraph graph, CUgraphRecaptureCallback callback,
        void *data),
       (stream, mode, graph, callback, data))

@@ -32,6 +32,11 @@ void cm_capture_gate_leave(void);
  * finish. */
 bool cm_capture_is_own(void);
 
+/* Work of a context (0: not known) may have been added to a capture by way of the stream, as the
+ * calling thread names it: the graph's kernels are known no more if it is another context
+ * (captured_graph.h). */
+void cm_capture_note_work(CUstream stream, bool per_thread, uint64_t ctx);
+
 /* Destroys the stream by the driver's function `real`, inside the hook: a capture of it ends with
  * it. Returns the driver's result. */
 CUresult cm_capture_destroy_stream(CUstream stream, CUresult (*real)(CUstream stream));
@@ -39,7 +44,7 @@ CUresult cm_capture_destroy_stream(CUstream stream, CUresult (*real)(CUstream st
 /* A context was destroyed: drops the captures of its streams. */
 void cm_capture_forget_context(uint64_t ctx);
 
-/* In a forked child, which has none. */
+/* In a forked child, which has none, and no graphs. */
 void cm_capture_forget_all(void);
 
 #endif

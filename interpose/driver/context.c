@@ -11,6 +11,7 @@
 #include "interpose/driver/capture.h"
 #include "interpose/driver/current.h"
 #include "interpose/driver/driver_ops.h"
+#include "interpose/driver/graph_work.h"
 #include "interpose/driver/host_work.h"
 #include "interpose/stacks/record.h"
 #include "interpose/symbols/hooks.h"
@@ -269,5 +270,6 @@ void cm_context_forget_all(void)
 	cm_registry_forget_all();
 	cm_context_forget_streams();
 	cm_host_work_forget_all();
+	cm_graph_work_forget_all();
 	(void)cm_unusual_set(CM_UNUSUAL_STOPPED, false);
 }

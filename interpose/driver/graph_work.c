@@ -1,69 +1,115 @@
 /* SPDX-License-Identifier: MIT */
 #include "interpose/driver/graph_work.h"
 
-#include <stdatomic.h>
-#include <stdint.h>
 #include <stdlib.h>
 
+#include "allocator/base/lock.h"
+#include "allocator/state/state.h"
+#include "interpose/core/state.h"
+#include "interpose/driver/captured_graph.h"
 #include "interpose/driver/host_memory_ends.h"
 #include "interpose/driver/host_work.h"
+#include "interpose/driver/reach.h"
 
 #define DEPTH_MAX 16      /* graphs in graphs */
 #define NODES_MAX 1000000 /* of one graph that is walked */
-#define KNOWN_MAX 1024    /* a power of two */
+#define EXECS_MAX 1024    /* a power of two */
 
-/* Executable graphs whose work stays on devices, by a hash of their handles. A graph replaces
- * another one with the same hash, which then counts as unknown. */
-static _Atomic uintptr_t known[KNOWN_MAX];
+/* What the work of a graph reaches. */
+struct reached {
+	uint64_t named; /* devices by their rows */
+	uint64_t ctx;   /* of all kernels; 0: not known, so that they may reach any device */
+	bool host;
+};
 
-static _Atomic uintptr_t *place_of(CUgraphExec exec)
+static const struct reached everything = {.named = UINT64_MAX, .host = true};
+
+/* Executable graphs, by a hash of their handles, guarded by the lock. A graph replaces another one
+ * with the same hash, which then counts as unknown. */
+static struct cm_lock lock = CM_LOCK_FREE(CM_LOCK_GRAPHS);
+static struct instantiated {
+	uintptr_t exec;
+	struct reached reached;
+} instantiated[EXECS_MAX];
+
+/* Handles are addresses of structures, so their low bits are equal. */
+static struct instantiated *place_of(CUgraphExec exec)
 {
-	/* Handles are addresses of structures, so their low bits are equal. */
-	return &known[((uintptr_t)exec >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> 54];
+	return &instantiated[((uintptr_t)exec >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> 54];
 }
 
-static bool graph_reaches_host(CUgraph graph, int depth);
+/* ---- the nodes of a graph ---- */
 
-static bool copy_reaches_host(CUgraphNode node)
+static void walk(CUgraph graph, int depth, struct reached *reached);
+
+static void add_everything(struct reached *reached)
+{
+	*reached = everything;
+}
+
+/* An end of a copy. Before there is a cache, there is no memory of it. */
+static void add_box(struct reached *reached, CUmemorytype type, CUdeviceptr addr)
+{
+	if (cm_process_cache_if_made())
+		reached->named |= cm_reach_of_box(type, addr);
+	reached->host = reached->host || cm_end_of_box_is_host(type, addr);
+}
+
+static void add_copy(CUgraphNode node, struct reached *reached)
 {
 	CUDA_MEMCPY3D copy;
 
-	if (cm_real.cuGraphMemcpyNodeGetParams(node, &copy) != CUDA_SUCCESS)
-		return true;
-	return cm_end_of_box_is_host(copy.srcMemoryType, copy.srcDevice) ||
-	       cm_end_of_box_is_host(copy.dstMemoryType, copy.dstDevice);
+	if (cm_real.cuGraphMemcpyNodeGetParams(node, &copy) != CUDA_SUCCESS) {
+		add_everything(reached);
+		return;
+	}
+	add_box(reached, copy.srcMemoryType, copy.srcDevice);
+	add_box(reached, copy.dstMemoryType, copy.dstDevice);
 }
 
-static bool fill_reaches_host(CUgraphNode node)
+static void add_fill(CUgraphNode node, struct reached *reached)
 {
 	CUDA_MEMSET_NODE_PARAMS fill;
 
-	return cm_real.cuGraphMemsetNodeGetParams(node, &fill) != CUDA_SUCCESS ||
-	       cm_end_of_device_is_host(fill.dst);
+	if (cm_real.cuGraphMemsetNodeGetParams(node, &fill) == CUDA_SUCCESS)
+		add_box(reached, CU_MEMORYTYPE_DEVICE, fill.dst);
+	else
+		add_everything(reached);
 }
 
-static bool child_reaches_host(CUgraphNode node, int depth)
+static void add_child(CUgraphNode node, int depth, struct reached *reached)
 {
 	CUgraph child;
 
-	return cm_real.cuGraphChildGraphNodeGetGraph(node, &child) != CUDA_SUCCESS ||
-	       graph_reaches_host(child, depth + 1);
+	if (cm_real.cuGraphChildGraphNodeGetGraph(node, &child) == CUDA_SUCCESS)
+		walk(child, depth + 1, reached);
+	else
+		add_everything(reached);
 }
 
-/* Kernels are checked at the launch. What a node of another kind does is not known. */
-static bool node_reaches_host(CUgraphNode node, int depth)
+/* Whether the host sees what kernels do is asked at the launch. What a node of another kind does is
+ * not known. */
+static void add_node(CUgraphNode node, int depth, struct reached *reached)
 {
 	CUgraphNodeType type;
 
-	if (cm_real.cuGraphNodeGetType(node, &type) != CUDA_SUCCESS)
-		return true;
+	if (cm_real.cuGraphNodeGetType(node, &type) != CUDA_SUCCESS) {
+		add_everything(reached);
+		return;
+	}
 	switch ((unsigned int)type) {
 	case CU_GRAPH_NODE_TYPE_MEMCPY:
-		return copy_reaches_host(node);
+		add_copy(node, reached);
+		break;
 	case CU_GRAPH_NODE_TYPE_MEMSET:
-		return fill_reaches_host(node);
+		add_fill(node, reached);
+		break;
 	case CU_GRAPH_NODE_TYPE_GRAPH:
-		return child_reaches_host(node, depth);
+		add_child(node, depth, reached);
+		break;
+	case CU_GRAPH_NODE_TYPE_HOST:
+		reached->host = true;
+		break;
 	case CU_GRAPH_NODE_TYPE_KERNEL:
 	case CU_GRAPH_NODE_TYPE_EMPTY:
 	case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
@@ -72,47 +118,82 @@ static bool node_reaches_host(CUgraphNode node, int depth)
 	case CU_GRAPH_NODE_TYPE_EXT_SEMAS_WAIT:
 	case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
 	case CU_GRAPH_NODE_TYPE_MEM_FREE:
-		return false;
+		break;
 	default:
-		return true;
+		add_everything(reached);
 	}
 }
 
-static bool graph_reaches_host(CUgraph graph, int depth)
+static void walk(CUgraph graph, int depth, struct reached *reached)
 {
-	CUgraphNode *nodes;
+	CUgraphNode *nodes = NULL;
 	size_t n = 0, i;
-	bool found = false;
 
 	if (depth == DEPTH_MAX || cm_real.cuGraphGetNodes(graph, NULL, &n) != CUDA_SUCCESS ||
-	    n > NODES_MAX)
-		return true;
+	    n > NODES_MAX) {
+		add_everything(reached);
+		return;
+	}
 	if (!n)
-		return false;
+		return;
 	nodes = malloc(n * sizeof(*nodes));
-	if (!nodes)
-		return true;
-	found = cm_real.cuGraphGetNodes(graph, nodes, &n) != CUDA_SUCCESS;
-	for (i = 0; i < n && !found; i++)
-		found = node_reaches_host(nodes[i], depth);
+	if (!nodes || cm_real.cuGraphGetNodes(graph, nodes, &n) != CUDA_SUCCESS)
+		add_everything(reached);
+	else
+		for (i = 0; i < n; i++)
+			add_node(nodes[i], depth, reached);
 	free(nodes);
-	return found;
 }
+
+/* ---- executable graphs ---- */
 
 void cm_graph_work_note(CUgraphExec exec, CUgraph graph)
 {
-	_Atomic uintptr_t *place = place_of(exec);
+	struct reached reached = {.ctx = cm_captured_graph_context(graph)};
 
-	if (!cm_host_work_is_on())
-		return;
-	if (!graph_reaches_host(graph, 0))
-		atomic_store_explicit(place, (uintptr_t)exec, memory_order_relaxed);
-	else if (atomic_load_explicit(place, memory_order_relaxed) == (uintptr_t)exec)
-		atomic_store_explicit(place, 0, memory_order_relaxed); /* an older graph's handle */
+	walk(graph, 0, &reached);
+	cm_lock_acquire(&lock);
+	*place_of(exec) = (struct instantiated){.exec = (uintptr_t)exec, .reached = reached};
+	cm_lock_release(&lock);
+}
+
+static struct reached reached_by(CUgraphExec exec)
+{
+	struct instantiated found;
+
+	cm_lock_acquire(&lock);
+	found = *place_of(exec);
+	cm_lock_release(&lock);
+	return found.exec == (uintptr_t)exec ? found.reached : everything;
 }
 
 bool cm_graph_work_reaches_host(CUgraphExec exec)
 {
-	return cm_host_work_has_kernels() ||
-	       atomic_load_explicit(place_of(exec), memory_order_relaxed) != (uintptr_t)exec;
+	return cm_host_work_has_kernels() || reached_by(exec).host;
+}
+
+uint64_t cm_graph_work_named(CUgraphExec exec)
+{
+	const struct reached reached = reached_by(exec);
+	const struct cm_heap *heap = NULL;
+
+	if (reached.ctx)
+		heap = cm_cache_find_heap(cm_process_cache_if_made(), reached.ctx);
+	if (!heap)
+		return cm_reach_of_any();
+	return (reached.named | UINT64_C(1) << heap->device->index) & cm_reach_of_any();
+}
+
+uint64_t cm_graph_work_context(CUgraphExec exec)
+{
+	return reached_by(exec).ctx;
+}
+
+void cm_graph_work_forget_all(void)
+{
+	size_t i;
+
+	cm_lock_init(&lock, CM_LOCK_GRAPHS, 0);
+	for (i = 0; i < EXECS_MAX; i++)
+		instantiated[i].exec = 0;
 }

@@ -7,6 +7,7 @@
  */
 #include "allocator/base/attr.h"
 #include "allocator/cache.h"
+#include "interpose/driver/capture.h"
 #include "interpose/driver/context.h"
 #include "interpose/driver/driver_ops.h"
 #include "interpose/driver/graph_work.h"
@@ -69,12 +70,11 @@ static bool should_retry(CUresult res, uint64_t *returns)
 #define GRAPH(graph) cm_graph_work_reaches_host(graph)
 #define NOTHING      false
 
-/* The devices whose memory work names. Kernels reach no others than they were given access to; the
- * nodes of a graph may run on any device, and the driver does not tell on which. */
+/* The devices whose memory work names. Kernels reach no others than they were given access to. */
 #define NO_MEMORY     UINT64_C(0)
 #define WORD(addr)    cm_reach_of(addr)
 #define WORDS(ops, n) cm_reach_of_words(ops, n)
-#define ALL_MEMORY    cm_reach_of_any()
+#define NODES(graph)  cm_graph_work_named(graph)
 
 /* A wrapper that announces the work and passes on, outside the hook: calls that the driver makes
  * meanwhile are still counted. */
@@ -123,8 +123,10 @@ WORK_BOTH(cuLaunchCooperativeKernel,
 	  (CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx,
 	   unsigned int by, unsigned int bz, unsigned int shared, CUstream stream, void **params),
 	  (f, gx, gy, gz, bx, by, bz, shared, stream, params), stream, KERNEL, NO_MEMORY)
-WORK_BOTH(cuGraphLaunch, (CUgraphExec graph, CUstream stream), (graph, stream), stream,
-	  GRAPH(graph), ALL_MEMORY)
+static WORK_AS(launch_graph, cuGraphLaunch, false, (CUgraphExec graph, CUstream stream),
+	       (graph, stream), stream, GRAPH(graph), NODES(graph))
+static WORK_AS(launch_graph_ptsz, cuGraphLaunch_ptsz, true, (CUgraphExec graph, CUstream stream),
+	       (graph, stream), stream, GRAPH(graph), NODES(graph))
 WORK_BOTH(cuLaunchHostFunc, (CUstream stream, CUhostFn fn, void *data), (stream, fn, data),
 	  stream, HOST, NO_MEMORY)
 WORK_BOTH(cuLaunchHostFunc_v2, (CUstream stream, CUhostFn fn, void *data, unsigned int mode),
@@ -155,6 +157,40 @@ WORK_BOTH(cuWaitExternalSemaphoresAsync,
 	   const CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS *params, unsigned int count, CUstream stream),
 	  (semaphores, params, count, stream), stream, NOTHING, NO_MEMORY)
 
+/* The driver has accepted a wait or a graph, which may have added work of the context to a capture.
+ * Also in a thread whose hook depth longjmp or cancellation left set. */
+static CUresult note_captured(CUresult res, CUstream stream, bool per_thread, uint64_t ctx)
+{
+	bool entered;
+
+	if (res != CUDA_SUCCESS)
+		return res;
+	entered = cm_hook_enter();
+	cm_capture_note_work(stream, per_thread, ctx);
+	if (entered)
+		cm_hook_leave();
+	return res;
+}
+
+/* A graph that is launched in a capture becomes a node of it. */
+CUresult cm_wrap_cuGraphLaunch(CUgraphExec graph, CUstream stream)
+{
+	const CUresult res = launch_graph(graph, stream);
+
+	return CM_LIKELY(!cm_capture_is_active())
+		       ? res
+		       : note_captured(res, stream, false, cm_graph_work_context(graph));
+}
+
+CUresult cm_wrap_cuGraphLaunch_ptsz(CUgraphExec graph, CUstream stream)
+{
+	const CUresult res = launch_graph_ptsz(graph, stream);
+
+	return CM_LIKELY(!cm_capture_is_active())
+		       ? res
+		       : note_captured(res, stream, true, cm_graph_work_context(graph));
+}
+
 /* Each kernel names a stream of its own. */
 CUresult cm_wrap_cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS *launches,
 						      unsigned int count, unsigned int flags)
@@ -171,19 +207,28 @@ CUresult cm_wrap_cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS *launch
 }
 /* clang-format on */
 
-/* Behind the event may be unbounded work of another device. */
-#define WAIT(symbol, params, pass, note)                \
-	CUresult cm_wrap_##symbol params                \
-	{                                               \
-		if (CM_UNLIKELY(cm_reach_is_watched())) \
-			note;                           \
-		return cm_real.symbol pass;             \
+/* Behind the event may be unbounded work of another device. A stream that waits for an event of a
+ * capture takes part in it from then on. */
+#define WAIT(symbol, per_thread)                                                      \
+	CUresult cm_wrap_##symbol(CUstream stream, CUevent event, unsigned int flags) \
+	{                                                                             \
+		CUresult res;                                                         \
+                                                                                      \
+		if (CM_UNLIKELY(cm_reach_is_watched()))                               \
+			cm_reach_note_work(stream);                                   \
+		res = cm_real.symbol(stream, event, flags);                           \
+		return CM_LIKELY(!cm_capture_is_active())                             \
+			       ? res                                                  \
+			       : note_captured(res, stream, per_thread,               \
+					       cm_context_of_stream(stream));         \
 	}
 
-/* clang-format off */
-WAIT(cuStreamWaitEvent, (CUstream stream, CUevent event, unsigned int flags),
-     (stream, event, flags), cm_reach_note_work(stream))
-WAIT(cuStreamWaitEvent_ptsz, (CUstream stream, CUevent event, unsigned int flags),
-     (stream, event, flags), cm_reach_note_work(stream))
-WAIT(cuCtxWaitEvent, (CUcontext ctx, CUevent event), (ctx, event), cm_reach_note_work_in(ctx))
-/* clang-format on */
+WAIT(cuStreamWaitEvent, false)
+WAIT(cuStreamWaitEvent_ptsz, true)
+
+CUresult cm_wrap_cuCtxWaitEvent(CUcontext ctx, CUevent event)
+{
+	if (CM_UNLIKELY(cm_reach_is_watched()))
+		cm_reach_note_work_in(ctx);
+	return cm_real.cuCtxWaitEvent(ctx, event);
+}

@@ -90,6 +90,19 @@ static CUresult get_context(void)
 	return cuStreamGetCtx(stream, &of_stream);
 }
 
+/* Edges have data since CUDA 13. */
+static CUresult get_capture(void)
+{
+	CUstreamCaptureStatus status;
+	cuuint64_t id;
+
+#if CUDA_VERSION >= 13000
+	return cuStreamGetCaptureInfo(stream, &status, &id, NULL, NULL, NULL, NULL);
+#else
+	return cuStreamGetCaptureInfo(stream, &status, &id, NULL, NULL, NULL);
+#endif
+}
+
 static const struct call {
 	const char *name;
 	CUresult (*call)(void);
@@ -107,6 +120,7 @@ static const struct call {
 	{"cuMemGetInfo", get_info},
 	{"cuStreamIsCapturing", is_capturing},
 	{"cuStreamGetCtx", get_context},
+	{"cuStreamGetCaptureInfo", get_capture},
 };
 
 static const struct mode {

@@ -119,7 +119,7 @@ static bool stage(struct sim_copy *copy)
 	gather.u.copy.dst = (uint64_t)(uintptr_t)bytes;
 	gather.u.copy.dst_pitch = copy->width;
 	gather.u.copy.dst_slice = copy->width * copy->height;
-	(void)sim_op_run(&gather, NULL);
+	(void)sim_op_run(&gather);
 	copy->staged = bytes;
 	copy->src_pitch = copy->width;
 	copy->src_slice = copy->width * copy->height;

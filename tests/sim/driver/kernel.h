@@ -49,6 +49,7 @@ struct sim_kernel {
 /* One launch: the kernel as it was, and its parameters' bytes. */
 struct sim_kernel_run {
 	struct sim_kernel kernel;
+	CUcontext ctx; /* of the function; the kernel reaches what that can, whatever the stream */
 	uint64_t values[SIM_KERNEL_PARAMS];
 };
 

@@ -60,6 +60,7 @@ static CUresult prepare(CUfunction handle, void **params, void **extra, struct s
 	if (!run)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	run->kernel = function->kernel;
+	run->ctx = sim_ctx_handle(function->module->ctx);
 	if (!read_params(&run->kernel, params, extra, run->values)) {
 		free(run);
 		return CUDA_ERROR_INVALID_VALUE;

@@ -145,7 +145,7 @@ static bool is_reachable(const struct sim_touch *touch, void *ctx)
 	const struct sim_mem *mem;
 	uint64_t at;
 
-	if (!is_live(touch, NULL))
+	if (!ctx || !is_live(touch, NULL))
 		return false;
 	for (at = touch->addr; at == touch->addr || at < touch->addr + touch->bytes;
 	     at = mem->base + mem->bytes) {
@@ -156,9 +156,16 @@ static bool is_reachable(const struct sim_touch *touch, void *ctx)
 	return true;
 }
 
-CUresult sim_op_run(struct sim_op *op, struct sim_ctx *ctx)
+static bool touches_what_is_there(struct sim_op *op)
 {
-	if (!sim_op_visit(op, op->kind == SIM_OP_KERNEL ? is_reachable : is_live, ctx))
+	if (op->kind == SIM_OP_KERNEL)
+		return sim_op_visit(op, is_reachable, sim_ctx_of(op->u.kernel->ctx));
+	return sim_op_visit(op, is_live, NULL);
+}
+
+CUresult sim_op_run(struct sim_op *op)
+{
+	if (!touches_what_is_there(op))
 		return CUDA_ERROR_ILLEGAL_ADDRESS;
 	switch (op->kind) {
 	case SIM_OP_COPY:

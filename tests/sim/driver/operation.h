@@ -90,10 +90,10 @@ bool sim_op_visit(const struct sim_op *op, bool (*see)(const struct sim_touch *t
 bool sim_op_is_possible(const struct sim_op *op);
 
 /*
- * Carries it out for the context. CUDA_ERROR_ILLEGAL_ADDRESS when it touches memory that is not
- * there, or, being a kernel, that the context cannot reach.
+ * Carries it out. CUDA_ERROR_ILLEGAL_ADDRESS when it touches memory that is not
+ * there, or, being a kernel, that the context of its function cannot reach.
  */
-CUresult sim_op_run(struct sim_op *op, struct sim_ctx *ctx);
+CUresult sim_op_run(struct sim_op *op);
 
 /* False while the operation must go on whatever time has passed. */
 bool sim_op_is_over(const struct sim_op *op);

@@ -161,7 +161,7 @@ static void finish(struct sim_work *work)
 	}
 	sim_checker_acts(work->vector);
 	if (!work->ctx->error)
-		result = sim_op_run(&work->op, work->ctx);
+		result = sim_op_run(&work->op);
 	sim_checker_acted();
 	if (result != CUDA_SUCCESS)
 		work->ctx->error = result;
