@@ -200,6 +200,9 @@ def cards_are_told_apart(kit_):
         row = json.loads(kit_.ok('ls', '--dir', running.dir, '--ndjson', '-o', 'UUID,PCI,FREE,RESERVED,TOTAL'))
         assert cards(text) == [{'SMI': '-', 'PCI': row['pci'], 'TOTAL': '16.0G', 'FREE': '15.9G', 'RESERVED': '62.0M',
                                 'PROCS': '1', 'UUID': row['uuid'][:12]}], text
+        # What tells cards apart stays whole on a narrow terminal.
+        narrow = shown(60, kit_.folder, kit_.tool, 'ls', '--dir', running.dir).split('\n\n')[1]
+        assert re.search(rf'^{row["pci"]} .* {row["uuid"][:12]}', narrow, re.MULTILINE), narrow
         assert row['device_free_bytes'] == row['total_bytes'] - row['reserved_bytes'] and row['uuid'].startswith('GPU-')
         ENVIRONMENT['CUDASIM'] = 'mig:on'
         try:

@@ -14,6 +14,7 @@
 
 #define WRAP_LEAST 20 /* of a last column that is wrapped, if others can be left out for it */
 #define WRAP_MIN   8  /* a narrower one is not wrapped */
+#define CUT_ABOVE  16 /* a PCI id stays whole */
 #define CUT_LEAST  14 /* what is left of a column that is cut */
 
 const char *cm_emit_spell(const struct cm_emit *emit, const struct cm_value *value,
@@ -165,10 +166,10 @@ static int set_wrapped(struct libscols_line *line, size_t i, const char *text, s
 static int fill_table(struct cm_emit *emit, struct libscols_table *table)
 {
 	size_t width;
-	/* A table that is still too wide loses the ends of its texts. */
+	/* A table that is still too wide loses the ends of its longer texts. */
 	const bool fits = !cm_is_terminal(stdout, &width) || measure_table(emit) <= width;
-	const int flags[] = {
-		[CM_ALIGN_LEFT] = fits ? 0 : SCOLS_FL_TRUNC,
+	int flags[] = {
+		[CM_ALIGN_LEFT] = 0,
 		[CM_ALIGN_RIGHT] = SCOLS_FL_RIGHT,
 		[CM_ALIGN_CUT] = SCOLS_FL_TRUNC,
 		[CM_ALIGN_WRAP] = SCOLS_FL_TRUNC,
@@ -180,6 +181,9 @@ static int fill_table(struct cm_emit *emit, struct libscols_table *table)
 	for (i = 0; i < emit->picked_count; i++) {
 		const struct cm_column *column = &emit->column_set->columns[emit->picked[i]];
 
+		flags[CM_ALIGN_LEFT] = !fits && measure_column(emit, emit->picked[i]) > CUT_ABOVE
+					       ? SCOLS_FL_TRUNC
+					       : 0;
 		if (rest && column->align == CM_ALIGN_WRAP
 			    ? add_wrapped(table, column->name)
 			    : !scols_table_new_column(table, column->name, 0, flags[column->align]))
