@@ -594,6 +594,10 @@ def a_still_picture_shows_who_held_what(kit_):
     kit_.ok('plot', '--svg', '--region', kit_.make(3000, 100, 5), '-f', '-O', svg)
     texts = [node.text for node in xml.etree.ElementTree.parse(svg).getroot().iter() if node.tag.endswith('text')]
     assert sum(text.startswith('< ') and 'main' in text for text in texts) == 5, texts
+    # With many of them each has one line, which ends within the picture.
+    kit_.ok('plot', '--svg', '--region', kit_.make(3000, 100, 60), '-f', '-O', svg)
+    names = [node.text for node in xml.etree.ElementTree.parse(svg).getroot().iter() if node.get('x') == '890.00']
+    assert max(map(len, names)) == 37 and sum(name.endswith('...') for name in names) > 9, names
     for words in (('--svg', '--png', kit_.saved), ('--svg', kit_.saved, kit_.saved), ('--png', 'flame', kit_.saved)):
         assert kit_.run('plot', *words, '-f', '-O', svg).returncode == 2, words
 

@@ -199,14 +199,14 @@ static void draw_ooms(struct still *still)
 	}
 }
 
-/* The bytes of the beginning of a text that fits the legend; not in the middle of a character. */
-static size_t fitting(const char *name)
+/* The bytes of the beginning of a text with at most so many characters. */
+static size_t fitting(const char *name, size_t most)
 {
 	size_t at, characters = 0;
 
 	for (at = 0; name[at]; at++) {
 		characters += ((unsigned char)name[at] & 0xc0) != 0x80;
-		if (characters > NAME_MOST)
+		if (characters > most)
 			break;
 	}
 	return at;
@@ -215,7 +215,7 @@ static size_t fitting(const char *name)
 /* Where the second line of a name begins: behind the last frame or word that fits the first one. */
 static size_t break_name(const char *name)
 {
-	const size_t most = fitting(name);
+	const size_t most = fitting(name, NAME_MOST);
 	size_t at;
 
 	for (at = most; name[most] && at > 1; at--)
@@ -224,21 +224,31 @@ static size_t break_name(const char *name)
 	return most;
 }
 
+/* A text, or its beginning and "..." if it is too long for a line. */
+static void draw_cut(struct still *still, double x, double y, const char *name)
+{
+	const bool fits = !name[fitting(name, NAME_MOST)];
+	char text[4 * NAME_MOST + 4];
+
+	(void)snprintf(text, sizeof(text), "%.*s%s",
+		       (int)fitting(name, fits ? NAME_MOST : NAME_MOST - 3), name,
+		       fits ? "" : "...");
+	cm_picture_text(&still->picture, x, y, SMALL_SIZE, CM_ALIGN_LEFT, INK, text);
+}
+
 /* A name on at most two lines. Returns how many. */
 static int draw_name(struct still *still, double x, double y, const char *name, bool second)
 {
-	const size_t first = second ? break_name(name) : fitting(name);
-	const char *rest = second ? name + first : "";
-	char text[512];
+	const size_t first = break_name(name);
+	char text[4 * NAME_MOST + 1];
 
-	(void)snprintf(text, sizeof(text), "%.*s%s", (int)first, name,
-		       !second && name[first] ? ".." : "");
-	cm_picture_text(&still->picture, x, y, SMALL_SIZE, CM_ALIGN_LEFT, INK, text);
-	if (!*rest)
+	if (!second || !name[first]) {
+		draw_cut(still, x, y, name);
 		return 1;
-	(void)snprintf(text, sizeof(text), "%.*s%s", (int)fitting(rest), rest,
-		       rest[fitting(rest)] ? ".." : "");
-	cm_picture_text(&still->picture, x, y + 14, SMALL_SIZE, CM_ALIGN_LEFT, INK, text);
+	}
+	(void)snprintf(text, sizeof(text), "%.*s", (int)first, name);
+	cm_picture_text(&still->picture, x, y, SMALL_SIZE, CM_ALIGN_LEFT, INK, text);
+	draw_cut(still, x, y + 14, name + first);
 	return 2;
 }
 
