@@ -6,6 +6,7 @@
 
 #include "allocator/check/after.h"
 #include "allocator/paged/paged.h"
+#include "allocator/pinned/pinned.h"
 #include "allocator/reclaim/release.h"
 #include "allocator/reuse/epoch.h"
 #include "allocator/state/limit.h"
@@ -53,6 +54,20 @@ static uint64_t ticks_to_ns(const struct cm_device *device, uint64_t ticks, uint
 	if (!paced)
 		return 0;
 	return (uint64_t)((unsigned __int128)ticks * (now_ns - device->decay_ns) / paced);
+}
+
+/* The tick of a moment that was so long ago; 0 before the pace is known. */
+static uint64_t tick_before(const struct cm_device *device, uint64_t ns)
+{
+	const uint64_t now_tick = cm_cache_tick(device->cache);
+	const uint64_t paced_ns = device->cache->ops->now_ns() - device->decay_ns;
+	const uint64_t paced = now_tick - device->decay_tick;
+	unsigned __int128 ticks;
+
+	if (!paced || !paced_ns)
+		return 0;
+	ticks = (unsigned __int128)ns * paced / paced_ns;
+	return ticks < now_tick ? now_tick - (uint64_t)ticks : 0;
 }
 
 /* Which span of time a moment belongs to. */
@@ -233,6 +248,15 @@ static uint64_t give_excess(struct cm_device *device)
 	return bytes;
 }
 
+/* One block at a time: the driver may take long for a large one. */
+static bool give_pinned(struct cm_device *device)
+{
+	const uint64_t decay_ns = device->cache->policy.decay_ns;
+
+	return decay_ns && cm_pinned_has_idle(device->cache) &&
+	       cm_pinned_release_aged(device, tick_before(device, decay_ns));
+}
+
 /* If the device cannot be queried, it is not known to be idle. -EBUSY: outside the gate. */
 static int step(struct cm_device *device, bool *given)
 {
@@ -247,8 +271,10 @@ static int step(struct cm_device *device, bool *given)
 		return 0;
 	if (cm_epoch_can_ask(cache))
 		err = cm_epoch_quiesces(device, LOOK_NS);
-	if (!err)
+	if (!err) {
 		*given |= give_excess(device) != 0;
+		*given |= give_pinned(device);
+	}
 	cm_lock_release(&device->reclaim_lock);
 	return err;
 }
@@ -269,6 +295,14 @@ static uint64_t next_step(const struct cm_cache *cache, bool cached, bool given)
 	return decay_ns / (given ? STEPS * STEPS : cached ? STEPS : STEPS_IDLE);
 }
 
+/* Whether the device may have something that is due, now or later. */
+static bool has_idle(struct cm_device *device)
+{
+	if (!device->cache->policy.decay_ns && !cm_limit_exceeded(device))
+		return false;
+	return cm_device_has_cached(device) || cm_pinned_has_idle(device->cache);
+}
+
 uint64_t cm_cache_decay(struct cm_cache *cache)
 {
 	uint32_t i, n = atomic_load_explicit(&cache->devices, memory_order_acquire);
@@ -277,8 +311,7 @@ uint64_t cm_cache_decay(struct cm_cache *cache)
 	if (cache->policy.mode != CM_MODE_CACHE)
 		return UINT64_MAX;
 	for (i = 0; i < n; i++) {
-		if (!(cache->policy.decay_ns || cm_limit_exceeded(cache->device[i])) ||
-		    !cm_device_has_cached(cache->device[i]) || !cache->ops->gate_enter())
+		if (!has_idle(cache->device[i]) || !cache->ops->gate_enter())
 			continue;
 		cached = true;
 		if (step(cache->device[i], &given) != -EBUSY)

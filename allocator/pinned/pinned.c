@@ -151,13 +151,17 @@ static bool has_ready(const struct cm_device *device)
 	return CM_WITH_LOCK(&pinned->lock, pick_ready_locked(device->cache, device) != 0);
 }
 
-static bool pop_ready(const struct cm_device *device, struct cm_pending_release *ret_release)
+/* The oldest one that has been ready since `tick` or before. */
+static bool pop_ready(const struct cm_device *device, uint64_t tick,
+		      struct cm_pending_release *ret_release)
 {
 	struct cm_cache *cache = device->cache;
 	uint32_t index;
 
 	cm_lock_acquire(&cache->pinned.lock);
 	index = pick_ready_locked(cache, device);
+	if (cache->block[index].tick > tick)
+		index = 0;
 	if (index)
 		pop_locked(cache, index, ret_release);
 	cm_lock_release(&cache->pinned.lock);
@@ -175,11 +179,28 @@ static int flush_pinned_of(struct cm_device *device, uint64_t limit_ns, uint64_t
 	if (!cm_gate_lock(device->cache->ops, &device->reclaim_lock))
 		return -EBUSY;
 	err = cm_epoch_quiesces(device, limit_ns);
-	while (!err && pop_ready(device, &release))
+	while (!err && pop_ready(device, UINT64_MAX, &release))
 		if (!release_block(device->cache, &release))
 			*bytes += release.size;
 	cm_lock_release(&device->reclaim_lock);
 	return err;
+}
+
+bool cm_pinned_has_idle(struct cm_cache *cache)
+{
+	return CM_WITH_LOCK(&cache->pinned.lock, cm_pinned_idle_locked(&cache->pinned) != 0);
+}
+
+bool cm_pinned_release_aged(struct cm_device *device, uint64_t tick)
+{
+	struct cm_cache *cache = device->cache;
+	struct cm_pending_release release;
+
+	cm_lock_acquire(&cache->event_lock);
+	(void)cm_pinned_close_event_locked(cache);
+	(void)cm_pinned_poll_event_locked(cache);
+	cm_lock_release(&cache->event_lock);
+	return pop_ready(device, tick, &release) && !release_block(cache, &release);
 }
 
 int cm_pinned_flush(struct cm_cache *cache, uint64_t limit_ns, uint64_t *bytes)

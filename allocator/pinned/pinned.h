@@ -14,7 +14,7 @@
  * Idle pinned memory is taken from the whole machine, which can't swap it. So no more of it is kept
  * than is in use, plus CM_PINNED_IDLE_BYTES for programs that free their one buffer and request it
  * again; beyond that a free goes to the driver, as it does without us. A limit by the peak would
- * keep one-time buffers for ever.
+ * keep one-time buffers for ever. What has been idle for the decay time goes back, too.
  *
  * Threads: `lock` guards lists, rows and counters, the cache's event lock the fences; numbers of
  * batches change under both. Rows are taken and given back under the lock of the context's device
@@ -82,6 +82,16 @@ void cm_pinned_forget_event_locked(struct cm_cache *cache, const struct cm_heap 
 
 /* Bytes that are freed and not ready. */
 uint64_t cm_pinned_pending(struct cm_cache *cache);
+
+/* Whether memory is freed that the driver has not got back. */
+bool cm_pinned_has_idle(struct cm_cache *cache);
+
+/*
+ * Returns the oldest block of the device's contexts to the driver if it has been ready since `tick`
+ * or before; true if there was one. The caller holds the device's reclaim lock, is inside the gate,
+ * and knows that the device is idle, since the driver may wait for it.
+ */
+bool cm_pinned_release_aged(struct cm_device *device, uint64_t tick);
 
 /* Waits until all that was freed before is ready, `limit_ns` at most. The gate is entered; false: a
  * capture is active, and the caller outside of it (cm_gate_enter). */

@@ -262,6 +262,91 @@ static void an_old_driver_is_left_alone(void **state)
 	case_close(f);
 }
 
+static uint64_t get_pinned(struct fixture *f, uint64_t bytes)
+{
+	uint64_t addr;
+
+	assert_int_equal(cm_cache_host_alloc(f->cache, f->heap, 0, bytes, &addr), 0);
+	fake_hand_out(f->ctx, addr, bytes);
+	return addr;
+}
+
+static void put_pinned(struct fixture *f, uint64_t addr)
+{
+	uint64_t forward;
+
+	assert_int_equal(cm_cache_host_free(f->cache, addr, &forward), 0);
+}
+
+static uint64_t pinned_reserved(struct fixture *f)
+{
+	struct cm_host_row row;
+
+	cm_cache_read_host(f->cache, &row);
+	assert_int_equal(row.reserved_bytes.current, f->driver.used_bytes[FAKE_HOST]);
+	return (uint64_t)row.reserved_bytes.current;
+}
+
+#define PINNED (64 * MIB)
+
+/* Also if it was freed and forgotten, in a program that has no device memory. */
+static void idle_pinned_memory_goes_back_at_the_end(void **state)
+{
+	struct fixture *f = open_decaying(DECAY_NS);
+	uint64_t addr[3], live;
+	unsigned i;
+
+	(void)state;
+	live = get_pinned(f, PINNED);
+	for (i = 0; i < 3; i++)
+		addr[i] = get_pinned(f, PINNED);
+	for (i = 0; i < 3; i++)
+		put_pinned(f, addr[i]);
+	pass(f, DECAY_NS - DECAY_NS / 100);
+	assert_int_equal(pinned_reserved(f), 4 * PINNED);
+	pass(f, DECAY_NS / 5);
+	assert_int_equal(pinned_reserved(f), PINNED);
+	put_pinned(f, live);
+	case_close(f);
+}
+
+/* A buffer that is used from time to time stays; the others of its size go. */
+static void pinned_memory_that_is_used_again_stays(void **state)
+{
+	struct fixture *f = open_decaying(DECAY_NS);
+	uint64_t first = get_pinned(f, PINNED), second = get_pinned(f, PINNED);
+	unsigned i;
+
+	(void)state;
+	put_pinned(f, first);
+	put_pinned(f, second);
+	for (i = 0; i < 10; i++) {
+		pass(f, DECAY_NS / 4);
+		put_pinned(f, get_pinned(f, PINNED));
+	}
+	assert_int_equal(pinned_reserved(f), PINNED);
+	assert_int_equal(f->driver.called[FAKE_HOST_ALLOC], 2);
+	case_close(f);
+}
+
+static void no_pinned_memory_goes_back_while_the_device_works(void **state)
+{
+	struct fixture *f = open_decaying(DECAY_NS);
+	uint64_t keep = case_get(f, 512), work;
+
+	(void)state;
+	put_pinned(f, get_pinned(f, PINNED));
+	pass(f, DECAY_NS / 100);
+	work = fixture_launch(f, f->ctx, 1, keep, 512, FAKE_FOREVER);
+	pass(f, 2 * DECAY_NS);
+	assert_int_equal(f->driver.called[FAKE_HOST_FREE], 0);
+	fake_finish(work);
+	pass(f, DECAY_NS / 5);
+	assert_int_equal(pinned_reserved(f), 0);
+	case_put(f, keep);
+	case_close(f);
+}
+
 /* 40 MiB that were freed, and 60 MiB that were freed later; the block between them that stays. */
 static uint64_t leave_two_ages(struct fixture *f, uint64_t keep_bytes)
 {
@@ -418,6 +503,9 @@ int main(void)
 		cmocka_unit_test(what_waits_for_an_idle_device_decays_too),
 		cmocka_unit_test(nothing_goes_back_while_the_device_works),
 		cmocka_unit_test(nothing_goes_back_in_a_capture),
+		cmocka_unit_test(idle_pinned_memory_goes_back_at_the_end),
+		cmocka_unit_test(pinned_memory_that_is_used_again_stays),
+		cmocka_unit_test(no_pinned_memory_goes_back_while_the_device_works),
 		cmocka_unit_test(decay_can_be_off),
 		cmocka_unit_test(an_old_driver_is_left_alone),
 		cmocka_unit_test(a_peer_gets_what_is_idle_and_no_more),
