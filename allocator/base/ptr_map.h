@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Address to block index, for the blocks in use of one device: a hash table of buckets of three,
- * each a cache line. 32 bits of the three hashes are compared at once, with no branch that depends
- * on where an address stands. If a bucket is full, an address goes to the next one that is not, and
- * each bucket on the way counts it, so that a search goes on only if an address did. At most three
- * of eight places are taken. Memory comes from mmap, so that a program that ruins its own heap does
- * not ruin ours. Caller locks.
+ * Address to row, of pinned memory and of memory outside the cache: a hash table of buckets of
+ * three, each a cache line. 32 bits of the three hashes are compared at once, with no branch that
+ * depends on where an address stands. If a bucket is full, an address goes to the next one that is
+ * not, and each bucket on the way counts it, so that a search goes on only if an address did. At
+ * most three of eight places are taken. Memory comes from mmap, so that a program that ruins its
+ * own heap does not ruin ours. Caller locks.
  *
  * A map that is full gets a table of twice the size. Each address that is added after that moves
  * some of the old ones, so no request pays for all of them.

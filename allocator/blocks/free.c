@@ -211,8 +211,10 @@ struct cm_freed cm_device_free(struct cm_device *device, uint64_t addr)
 	uint32_t index;
 
 	cm_lock_acquire(&device->lock);
-	index = cm_ptr_map_remove(&device->map, addr);
-	if (index) {
+	/* A walk if it is not in its cell: that is for blocks of at least 512 bytes, and may be
+	 * another one's if the driver served two smaller requests there. */
+	index = cm_rows_find_block_locked(device, addr);
+	if (cache->block[index].state == CM_BLOCK_LIVE && cache->block[index].addr == addr) {
 		segment = &cache->segment[cache->block[index].segment];
 		freed.heap = cm_segment_heap(cache, segment);
 		if (!cm_heap_free_locked(freed.heap, index))

@@ -58,7 +58,7 @@ CM_ALWAYS_INLINE void cm_free_want_close(struct cm_heap *heap)
 		atomic_store_explicit(&cache->wants_close, true, memory_order_relaxed);
 }
 
-/* Frees a block that is no longer in the pointer map: it waits in the open epoch, or is FREE at
+/* Frees a block in use: it waits in the open epoch, or is FREE at
  * once. `self` is the thread's id. `usual`: the policy and what is recorded are the defaults. */
 CM_ALWAYS_INLINE void cm_free_block(struct cm_heap *heap, uint32_t self, uint32_t index,
 				    enum cm_pool pool, bool waits, bool usual)
@@ -96,20 +96,17 @@ CM_ALWAYS_INLINE bool cm_free_usual(struct cm_heap *heap, uint32_t self, uint64_
 	struct cm_cache *cache = heap->cache;
 	struct cm_device *device = heap->device;
 	const struct cm_segment *segment;
-	struct cm_ptr_place place;
 	uint32_t index;
 	bool usual;
 
 	cm_lock_acquire_as(&device->lock, self);
-	place = cm_ptr_map_look(&device->map, addr);
-	usual = place.bucket;
+	index = cm_page_map_find(&cache->pages, device->index, addr);
+	usual = index;
 	if (CM_LIKELY(usual)) {
-		index = place.bucket->index[place.at];
 		segment = &cache->segment[cache->block[index].segment];
 		usual = segment->heap == heap->index && !(segment->flags & CM_SEGMENT_PAGED) &&
 			cm_heap_recycles(heap, segment);
 		if (CM_LIKELY(usual)) {
-			cm_ptr_map_remove_at(&device->map, addr, place);
 			cm_free_block(heap, self, index, cm_segment_pool(segment), true, true);
 			cm_free_want_close(heap);
 		}
@@ -125,7 +122,7 @@ CM_ALWAYS_INLINE bool cm_free_usual(struct cm_heap *heap, uint32_t self, uint64_
  */
 struct cm_freed cm_device_free(struct cm_device *device, uint64_t addr);
 
-/* The same for a block that is no longer in the pointer map. True: it became FREE at once. */
+/* The same for a block in use. True: it became FREE at once. */
 bool cm_heap_free_locked(struct cm_heap *heap, uint32_t block);
 
 /*

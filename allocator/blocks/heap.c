@@ -94,7 +94,7 @@ static void fill_segment(struct cm_heap *heap, uint32_t s, uint32_t b, uint64_t 
 }
 
 /* Rows for a segment and its block, and its place in the page map; all or nothing. */
-static int take_segment_rows(struct cm_heap *heap, uint64_t addr, uint64_t size,
+static int take_segment_rows(struct cm_heap *heap, uint64_t addr, uint64_t size, bool small,
 			     uint32_t *ret_segment, uint32_t *ret_block)
 {
 	struct cm_cache *cache = heap->cache;
@@ -104,7 +104,7 @@ static int take_segment_rows(struct cm_heap *heap, uint64_t addr, uint64_t size,
 	b = cm_rows_take_block(heap->device);
 	s = b ? cm_rows_take_segment(cache) : 0;
 	cm_lock_acquire(&cache->tables);
-	err = s ? cm_page_map_add(&cache->pages, addr, size, heap->device->index) : -ENOSPC;
+	err = s ? cm_page_map_add(&cache->pages, addr, size, heap->device->index, small) : -ENOSPC;
 	cm_lock_release(&cache->tables);
 	if (err) {
 		if (s)
@@ -146,7 +146,7 @@ static void count_new_segment(struct cm_heap *heap, const struct cm_segment *seg
 static void forget_lost(struct cm_device *device, uint64_t addr)
 {
 	struct cm_cache *cache = device->cache;
-	uint32_t index = cm_ptr_map_find(&device->map, addr), s;
+	uint32_t index = cm_page_map_find(&cache->pages, device->index, addr), s;
 
 	if (CM_LIKELY(!index))
 		return;
@@ -154,7 +154,6 @@ static void forget_lost(struct cm_device *device, uint64_t addr)
 	if (cache->segment[s].blocks != 1 || cache->segment[s].flags & CM_SEGMENT_PAGED)
 		return; /* part of a segment: the driver has freed the rest, too */
 	__atomic_fetch_or(&cache->segment[s].flags, CM_SEGMENT_EXPORTED, __ATOMIC_RELAXED);
-	(void)cm_ptr_map_remove(&device->map, addr);
 	(void)cm_heap_free_locked(cm_segment_heap(cache, &cache->segment[s]), index);
 	cm_limit_give(device, cache->segment[s].size);
 	cm_heap_remove_segment_locked(cache, s);
@@ -170,9 +169,7 @@ int cm_heap_take_new_locked(struct cm_heap *heap, uint64_t addr, uint64_t segmen
 
 	assert(cm_lock_is_held(&heap->device->lock));
 	forget_lost(heap->device, addr);
-	err = cm_ptr_map_reserve(&heap->device->map);
-	if (!err)
-		err = take_segment_rows(heap, addr, segment_size, &s, &b);
+	err = take_segment_rows(heap, addr, segment_size, flags & CM_SEGMENT_SMALL, &s, &b);
 	if (err)
 		return err;
 	fill_segment(heap, s, b, addr, segment_size, flags);
@@ -205,6 +202,9 @@ void cm_heap_remove_segment_locked(struct cm_cache *cache, uint32_t s)
 			      cm_cache_tick(cache), segment->addr, segment->size);
 	cm_counters_end(device->row);
 	cm_fragmentation_note_reserved_locked(heap);
+	cm_lock_acquire(&cache->tables);
+	cm_page_map_remove(&cache->pages, segment->addr, segment->size);
+	cm_lock_release(&cache->tables);
 	cm_rows_give_block(device, segment->first);
 	cm_rows_give_segment(cache, s);
 }

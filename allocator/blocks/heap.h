@@ -11,8 +11,7 @@
 #include "allocator/state/state.h"
 
 /*
- * Allocates a ready block for `bytes` rounded to `size`, or returns -ENOENT if none fits. -ENOMEM:
- * no room for the pointer.
+ * Allocates a ready block for `bytes` rounded to `size`, or returns -ENOENT if none fits.
  */
 int cm_heap_take_locked(struct cm_heap *heap, uint64_t size, uint64_t bytes, uint64_t *ret_addr);
 
@@ -27,7 +26,7 @@ int cm_heap_take_block_locked(struct cm_heap *heap, uint32_t block, uint64_t siz
 
 /*
  * Enters new memory of the driver as a segment and allocates its first `size` bytes. -ENOSPC: no
- * rows left, -ENOMEM: no room for the pointer; nothing was changed, and the caller keeps the
+ * rows left, or no memory for the page map; nothing was changed, and the caller keeps the
  * memory. `flags`: CM_SEGMENT_SMALL, CM_SEGMENT_EXACT, CM_SEGMENT_DIRECT.
  */
 int cm_heap_take_new_locked(struct cm_heap *heap, uint64_t addr, uint64_t segment_size,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Allocates a ready block: the smallest that fits leaves its bin, is split if the remainder is
- * useful, and enters the pointer map and the counters. Inline, since every request runs this code:
+ * useful, and enters the page map and the counters. Inline, since every request runs this code:
  * each pool and each kind of search gets a copy with constants.
  *
  * The device's lock is held. Nothing here calls the driver.
@@ -92,8 +92,8 @@ CM_ALWAYS_INLINE void cm_take_count_split(struct cm_device_row *row, enum cm_poo
 	}
 }
 
-/* Allocates a free block that is in no bin, and splits it if that is worth it. Room for the pointer
- * was reserved. `usual`: the policy and what is recorded are the defaults. */
+/* Allocates a free block that is in no bin, and splits it if that is worth it. `usual`: the
+ * policy and what is recorded are the defaults. */
 CM_ALWAYS_INLINE void cm_take_allocate(struct cm_heap *heap, enum cm_pool pool, uint32_t index,
 				       uint64_t size, uint64_t bytes, bool worth_splitting,
 				       enum cm_scalar source, bool usual)
@@ -115,7 +115,7 @@ CM_ALWAYS_INLINE void cm_take_allocate(struct cm_heap *heap, enum cm_pool pool, 
 	block->requested = bytes;
 	block->stack = usual ? 0 : cm_thread.stack;
 	block->tick = tick;
-	cm_ptr_map_add(&device->map, block->addr, index);
+	cm_page_map_enter(&cache->pages, block->addr, index);
 	heap->live_bytes += size;
 
 	cm_counters_begin(row);
@@ -188,8 +188,6 @@ CM_ALWAYS_INLINE int cm_take_found(struct cm_heap *heap, enum cm_pool pool, uint
 
 	if (CM_UNLIKELY(!index || (!usual && !cm_take_fits(cache, block, size))))
 		return -ENOENT;
-	if (CM_UNLIKELY(cm_ptr_map_reserve(&heap->device->map)))
-		return -ENOMEM;
 	worth = usual ? cm_take_remainder_serves(pool, block->size - size)
 		      : cm_take_splits(cache, pool, block, size);
 	cm_bins_remove(&heap->bins[pool], index);

@@ -35,7 +35,6 @@ static void free_segment(struct cm_heap *heap, uint32_t s)
 
 	for (; index; index = next) {
 		next = live_from(cache, cache->block[index].next);
-		(void)cm_ptr_map_remove(&heap->device->map, cache->block[index].addr);
 		(void)cm_heap_free_locked(heap, index);
 	}
 }

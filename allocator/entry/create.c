@@ -54,7 +54,7 @@ int cm_cache_create(const struct cm_cache_params *params, struct cm_cache **ret_
 	cache->blocks = cache->segments = 1; /* row 0 means none */
 	if (cm_region_commit(cache->region, CM_TABLE_BLOCK, 1) ||
 	    cm_region_commit(cache->region, CM_TABLE_SEGMENT, 1) ||
-	    cm_page_map_init(&cache->pages)) {
+	    cm_page_map_init(&cache->pages, cache->block)) {
 		(void)munmap(cache, sizeof(*cache));
 		return -ENOMEM;
 	}
@@ -80,10 +80,8 @@ void cm_cache_destroy(struct cm_cache *cache)
 		return;
 	for (i = 0; i < cache->heaps; i++)
 		(void)munmap(cache->heap[i], sizeof(*cache->heap[i]));
-	for (i = 0; i < cache->devices; i++) {
-		cm_ptr_map_fini(&cache->device[i]->map);
+	for (i = 0; i < cache->devices; i++)
 		(void)munmap(cache->device[i], sizeof(*cache->device[i]));
-	}
 	cm_ptr_map_fini(&cache->pinned.map);
 	cm_uncached_fini(&cache->uncached);
 	cm_page_map_fini(&cache->pages);

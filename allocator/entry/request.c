@@ -29,29 +29,6 @@ static uint64_t invalid_alias(const struct cm_place_info *info, uint64_t addr)
 	return addr == info->segment_addr ? addr + 1 : addr;
 }
 
-/* The block of the device that the address lies in, or 0. The start of one in use is found at once,
- * for any other address the segments are walked. */
-static uint32_t find_block_locked(struct cm_device *device, uint64_t addr)
-{
-	struct cm_cache *cache = device->cache;
-	uint32_t index = cm_ptr_map_find(&device->map, addr), s, end;
-
-	if (index)
-		return index;
-	end = cm_rows_segments(cache);
-	for (s = 1; s < end; s++)
-		if (cm_segment_is_of(&cache->segment[s], device) &&
-		    addr >= cache->segment[s].addr &&
-		    addr - cache->segment[s].addr < cache->segment[s].size)
-			break;
-	if (s == end)
-		return 0;
-	for (index = cache->segment[s].first;
-	     cache->block[index].addr + cache->block[index].size <= addr;)
-		index = cache->block[index].next;
-	return index;
-}
-
 static enum cm_place place_of(const struct cm_block *block, uint64_t addr)
 {
 	if (block->state != CM_BLOCK_LIVE)
@@ -97,7 +74,7 @@ static int lookup_each(struct cm_device *device, uint64_t addr, void *data)
 
 	do {
 		cm_lock_acquire(&device->lock);
-		b = find_block_locked(device, addr);
+		b = cm_rows_find_block_locked(device, addr);
 		if (b)
 			*info = tell_place(cache, b, addr);
 		pending = !b && cm_pending_release_has_locked(&device->releases, addr);
@@ -246,7 +223,7 @@ static int export_each(struct cm_device *device, uint64_t addr, void *data)
 	uint32_t b;
 
 	cm_lock_acquire(&device->lock);
-	b = find_block_locked(device, addr);
+	b = cm_rows_find_block_locked(device, addr);
 	if (b) {
 		segment = &cache->segment[cache->block[b].segment];
 		*heap = cm_segment_heap(cache, segment);

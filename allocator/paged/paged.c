@@ -309,7 +309,7 @@ static int enter_pages_locked(struct cm_heap *heap, struct cm_paged *paged,
 	if (!cm_paged_is_standing_locked(heap, paged) || cm_heap_drains(heap))
 		return -EAGAIN;
 	cm_lock_acquire(&cache->tables);
-	err = cm_page_map_add(&cache->pages, addr, bytes, heap->device->index);
+	err = cm_page_map_add(&cache->pages, addr, bytes, heap->device->index, flags);
 	cm_lock_release(&cache->tables);
 	if (err)
 		return -ENOSPC;
@@ -317,8 +317,12 @@ static int enter_pages_locked(struct cm_heap *heap, struct cm_paged *paged,
 	err = cm_runs_add_locked(heap, flags, addr, bytes,
 				 tail_of(heap, paged, joinable(cache, place->left)),
 				 head_of(heap, joinable(cache, place->right)), ret_block);
-	if (err)
+	if (err) {
+		cm_lock_acquire(&cache->tables);
+		cm_page_map_remove(&cache->pages, addr, bytes);
+		cm_lock_release(&cache->tables);
 		return err;
+	}
 	if (paged->top < end)
 		paged->top = end;
 	cm_paged_tag_run_locked(heap, paged, *ret_block);

@@ -308,6 +308,9 @@ int cm_runs_cut_locked(struct cm_heap *heap, uint32_t index, uint64_t addr, uint
 	}
 	if (!head && !tail)
 		cm_rows_give_block(heap->device, index);
+	cm_lock_acquire(&cache->tables);
+	cm_page_map_remove(&cache->pages, addr, bytes);
+	cm_lock_release(&cache->tables);
 	count_mapping(heap, pool, CM_ACTION_SEGMENT_UNMAP, addr, bytes, (int64_t)left + right - 1,
 		      &split);
 	return 0;

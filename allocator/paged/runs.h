@@ -16,7 +16,7 @@
 /*
  * Enters [addr, addr + bytes) as free memory of the pool that `flags` name (CM_SEGMENT_SMALL or 0),
  * joined with the run whose last block `before` ends at addr, and with the run whose first block
- * `behind` starts at its end; 0: there is none. The page map covers the addresses. *ret_block is
+ * `behind` starts at its end; 0: there is none. The page map has the addresses. *ret_block is
  * the free block that contains them. -ENOSPC: no rows left, nothing was changed.
  */
 int cm_runs_add_locked(struct cm_heap *heap, uint32_t flags, uint64_t addr, uint64_t bytes,

@@ -51,6 +51,27 @@ uint32_t cm_rows_segments(struct cm_cache *cache)
 	return CM_WITH_LOCK(&cache->tables, cache->segments);
 }
 
+uint32_t cm_rows_find_block_locked(struct cm_device *device, uint64_t addr)
+{
+	struct cm_cache *cache = device->cache;
+	uint32_t index = cm_page_map_find(&cache->pages, device->index, addr), s, end;
+
+	if (index)
+		return index;
+	end = cm_rows_segments(cache);
+	for (s = 1; s < end; s++)
+		if (cm_segment_is_of(&cache->segment[s], device) &&
+		    addr >= cache->segment[s].addr &&
+		    addr - cache->segment[s].addr < cache->segment[s].size)
+			break;
+	if (s == end)
+		return 0;
+	for (index = cache->segment[s].first;
+	     cache->block[index].addr + cache->block[index].size <= addr;)
+		index = cache->block[index].next;
+	return index;
+}
+
 void cm_cache_open_ring(struct cm_cache *cache, enum cm_table table, uint32_t index,
 			struct cm_ring *ret_ring)
 {

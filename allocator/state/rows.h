@@ -18,6 +18,10 @@ void cm_rows_give_segment(struct cm_cache *cache, uint32_t index);
 /* One more than the highest segment row ever used. */
 uint32_t cm_rows_segments(struct cm_cache *cache);
 
+/* The block of the device that the address lies in, or 0. The start of one in use is found at once,
+ * for any other address the segments are walked. The device's lock is held. */
+uint32_t cm_rows_find_block_locked(struct cm_device *device, uint64_t addr);
+
 /* Opens a ring if events are recorded. Without memory for it, its events are not recorded; that is
  * no failure. */
 void cm_cache_open_ring(struct cm_cache *cache, enum cm_table table, uint32_t index,

@@ -3,7 +3,7 @@
  * The structures of the allocator, and what is done to them under the device's lock.
  *
  * A cache holds devices, a device holds the heaps of its contexts. The lock, the counters, the
- * pointer map and the spare rows are the device's, since PyTorch's statistics are kept by device;
+ * the spare rows are the device's, since PyTorch's statistics are kept by device;
  * the free blocks and the epochs are the heap's, since memory of one context is of no use in
  * another.
  *
@@ -11,7 +11,8 @@
  * index. Equations that hold whenever the lock is free, checked by check.c:
  *   - the blocks of a segment tile it, in the order of their links; no two neighbours are FREE;
  *   - a FREE block is in the bins of its heap and pool, unless its segment is exported or its heap
- *     drains; a PENDING block is on the list of exactly one epoch; a LIVE block is in the map;
+ *     drains; a PENDING block is on the list of exactly one epoch; a LIVE block is in its page's
+ *     cell;
  *   - the counters equal the sums over the rows.
  *
  * Functions here never call the driver unless they say so; those named *_locked want the device's
@@ -197,7 +198,6 @@ struct cm_device {
 	struct cm_ring ring;
 	uint32_t index;
 	uint32_t spare_block; /* unused block rows, by link_next */
-	struct cm_ptr_map map;
 	struct cm_pending_releases releases;
 	struct cm_pending_release exchanged[CM_EXCHANGE_MAX]; /* guarded by the reclaim lock */
 	struct cm_fence
@@ -295,7 +295,7 @@ struct cm_cache {
 	_Atomic uint32_t
 		suspended; /* those of them that have a heap; changed under the event lock */
 
-	/* The tables' lock guards what follows, and adding to the page map. */
+	/* The tables' lock guards what follows, and changes of the page map. */
 	struct cm_lock tables;
 	uint32_t blocks;        /* block rows ever used, row 0 included */
 	uint32_t segments;      /* segment rows ever used, row 0 included */

@@ -132,7 +132,7 @@ static const struct allocator allocators[] = {
 	{"driver", "cuMemAlloc and cuMemFree", device_open, driver_alloc, driver_free, NULL},
 	{"malloc", "malloc of the true size", NULL, malloc_alloc, free, NULL},
 	{"units", "malloc of size / 512", NULL, units_alloc, free, NULL},
-	{"bare", "the library's free blocks and pointer map behind a mutex, no more", bare_open,
+	{"bare", "the library's free blocks and page map behind a mutex, no more", bare_open,
 	 bare_alloc, bare_free, NULL},
 	{"cub", "CUB's caching allocator as it comes", cub_default_open, cub_alloc, cub_free,
 	 cub_calls},

@@ -6,10 +6,10 @@
 #include <stdlib.h>
 
 #include "allocator/base/bins.h"
-#include "allocator/base/ptr_map.h"
+#include "allocator/base/page_map.h"
 
 /* As much as no workload has live at a time, and as many pieces. */
-#define RANGE_BYTES (UINT64_C(1) << 40)
+#define RANGE_BYTES (UINT64_C(1) << 37)
 #define ROWS_MAX    (1u << 20)
 /* No memory stands there; 0 would be a failure. */
 #define RANGE_ADDR (UINT64_C(1) << 40)
@@ -17,7 +17,7 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct cm_block *block;
 static struct cm_bins bins;
-static struct cm_ptr_map map;
+static struct cm_page_map map;
 static uint32_t rows = 1, spare; /* row 0 means none */
 
 static uint32_t take_row(void)
@@ -43,7 +43,8 @@ int bare_open(void)
 	uint32_t all;
 
 	block = calloc(ROWS_MAX, sizeof(*block));
-	if (!block) {
+	if (!block || cm_page_map_init(&map, block) ||
+	    cm_page_map_add(&map, RANGE_ADDR, RANGE_BYTES, 0, true)) {
 		fprintf(stderr, "bench: no memory\n");
 		return -1;
 	}
@@ -79,13 +80,13 @@ static void *take(uint64_t size)
 {
 	uint32_t index = cm_bins_find(&bins, size);
 
-	if (!index || cm_ptr_map_reserve(&map))
+	if (!index)
 		return NULL;
 	cm_bins_remove(&bins, index);
 	if (block[index].size > size)
 		split(index, size);
 	block[index].state = CM_BLOCK_LIVE;
-	cm_ptr_map_add(&map, block[index].addr, index);
+	cm_page_map_enter(&map, block[index].addr, index);
 	return (void *)(uintptr_t)block[index].addr;
 }
 
@@ -103,7 +104,7 @@ static void join(uint32_t first, uint32_t second)
 
 static void give(uint64_t addr)
 {
-	uint32_t index = cm_ptr_map_remove(&map, addr), left, right;
+	uint32_t index = cm_page_map_find(&map, 0, addr), left, right;
 
 	if (!index)
 		return;

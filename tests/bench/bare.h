@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A limit: the library's own free blocks and pointer map behind a mutex, over one range of
+ * A limit: the library's own free blocks and page map behind a mutex, over one range of
  * addresses, and nothing else: no driver, no memory that has to become ready, no statistics, no
  * region, no events. What the library takes more than that is the price of those.
  */

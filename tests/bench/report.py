@@ -14,7 +14,7 @@ LEGEND = (
     ('calls', 'driver calls a pair, without cuCtxGetCurrent.'),
     ('current', 'calls of cuCtxGetCurrent a pair: it reads a variable of the calling thread and never '
      'comes to the device.'),
-    ('bare', "the library's own free blocks and pointer map behind a mutex and nothing else, a limit: no "
+    ('bare', "the library's own free blocks and page map behind a mutex and nothing else, a limit: no "
      'memory that has to become ready, no statistics, region or events, and no driver.'),
     ('cub, cub-pow2, cub-8x', "CUB's allocator as it comes, and with unbounded bins of powers of 2 "
      'and of 8, over a runtime that answers at once.'),

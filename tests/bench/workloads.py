@@ -11,7 +11,7 @@ OURS = 'ours'
 PAGED = 'paged'  # the same library, on pages instead of segments
 # Its preload where the device has nothing to do: a driver that answers at once, as CUB's runtime does.
 IDLE = 'ours on an idle device'
-# What the library's own free blocks and pointer map take without all the rest.
+# What the library's own free blocks and page map take without all the rest.
 BARE = 'bare'
 CUBS = ('cub', 'cub-pow2', 'cub-8x')
 # glibc and the heaps that are put in front of it: they are asked for size / 512 bytes.
