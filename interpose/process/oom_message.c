@@ -23,6 +23,7 @@
 #define PLACE_BYTES   84 /* the place of the failed request */
 #define COMMAND_BYTES 400
 
+#define KIB (INT64_C(1) << 10)
 #define MIB (INT64_C(1) << 20)
 #define GIB (INT64_C(1) << 30)
 /* Amounts are in GiB on devices, or under limits, of this size and more, else in MiB. */
@@ -38,6 +39,7 @@ struct text {
 	int64_t unit; /* the unit of all amounts */
 	const char *unit_name;
 	int64_t part[PARTS]; /* in hundredths; they add up to the device's */
+	int64_t part_bytes[PARTS];
 };
 
 /* A number as text, valid within the full expression that made it. */
@@ -55,19 +57,58 @@ static struct amount amount_of(int64_t hundredths)
 	return amount;
 }
 
-/* The same with its unit, for sentences: columns have the unit in their heading. */
-static struct amount amount_with_unit(const struct text *text, int64_t hundredths)
+/* An amount in a column, whose heading has the unit: what is there is never 0. */
+static struct amount cell(int64_t hundredths, int64_t bytes)
 {
+	static const struct amount none = {"0"}, little = {"<0.01"};
+
+	return hundredths ? amount_of(hundredths) : bytes ? little : none;
+}
+
+static struct amount cell_of(const struct text *text, int part)
+{
+	return cell(text->part[part], text->part_bytes[part]);
+}
+
+/* An amount in a sentence, in the unit of the columns unless it is too small for it: "30.00 MiB". */
+static struct amount amount(const struct text *text, uint64_t bytes)
+{
+	int64_t unit = text->unit;
 	struct amount amount;
 
-	(void)snprintf(amount.text, sizeof(amount.text), "%.27s %s", amount_of(hundredths).text,
-		       text->unit_name);
+	while (unit > 1 && (int64_t)bytes < (unit == KIB ? KIB : unit / 100))
+		unit >>= 10;
+	if (unit == 1)
+		(void)snprintf(amount.text, sizeof(amount.text), "%llu B",
+			       (unsigned long long)bytes);
+	else
+		(void)snprintf(amount.text, sizeof(amount.text), "%.22s %s",
+			       amount_of(cm_oom_hundredths((int64_t)bytes, unit)).text,
+			       unit == GIB   ? "GiB"
+			       : unit == MIB ? "MiB"
+					     : "KiB");
 	return amount;
 }
 
-static struct amount amount(const struct text *text, int64_t bytes)
+/* The sum of two or three parts (PARTS: none), as their columns add up. */
+static struct amount amount_of_parts(const struct text *text, int one, int two, int three)
 {
-	return amount_with_unit(text, cm_oom_hundredths(bytes, text->unit));
+	const int parts[] = {one, two, three};
+	int64_t hundredths = 0, bytes = 0;
+	struct amount sum;
+	size_t i;
+
+	for (i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+		if (parts[i] == PARTS)
+			continue;
+		hundredths += text->part[parts[i]];
+		bytes += text->part_bytes[parts[i]];
+	}
+	if (!hundredths)
+		return amount(text, (uint64_t)bytes);
+	(void)snprintf(sum.text, sizeof(sum.text), "%.27s %s", amount_of(hundredths).text,
+		       text->unit_name);
+	return sum;
 }
 
 #define ADD(to, ...) \
@@ -104,7 +145,7 @@ static enum cm_oom_verdict verdict_of(const struct cm_oom *oom)
 /* Free or cached. */
 static struct amount available(const struct text *text)
 {
-	return amount_with_unit(text, text->part[FREE] + text->part[CACHED]);
+	return amount_of_parts(text, FREE, CACHED, PARTS);
 }
 
 /* An amount that is unknown if the driver did not report free memory. */
@@ -120,31 +161,10 @@ static int64_t largest_block(const struct cm_oom *oom)
 	return oom->figures.free > oom->largest ? oom->figures.free : oom->largest;
 }
 
-/* A request, in the unit of the other amounts unless it is too small for it: "30.00 MiB". */
-static struct amount request_of(const struct text *text, uint64_t bytes)
-{
-	struct amount amount;
-	int64_t unit = text->unit;
-
-	while (unit > 1 && (int64_t)bytes < unit / 100)
-		unit >>= 10;
-	if (unit == 1) {
-		(void)snprintf(amount.text, sizeof(amount.text), "%llu B",
-			       (unsigned long long)bytes);
-		return amount;
-	}
-	(void)snprintf(amount.text, sizeof(amount.text), "%.22s %s",
-		       amount_of(cm_oom_hundredths((int64_t)bytes, unit)).text,
-		       unit == GIB   ? "GiB"
-		       : unit == MIB ? "MiB"
-				     : "KiB");
-	return amount;
-}
-
 /* What counts against the limit. */
 static struct amount taken(const struct text *text)
 {
-	return amount_with_unit(text, text->part[USED] + text->part[CACHED] + text->part[UNCACHED]);
+	return amount_of_parts(text, USED, CACHED, UNCACHED);
 }
 
 /* Complete in itself, for searches in logs. */
@@ -153,14 +173,14 @@ CM_NOINLINE static void add_first_line(struct text *text, const struct cm_oom *o
 	const enum cm_oom_verdict verdict = verdict_of(oom);
 
 	ADD(text, "cudamem[%d]: out of memory on GPU %d: requested %s%s%s, ", text->pid,
-	    oom->ordinal, request_of(text, oom->bytes).text, oom->kind ? " of " : "",
+	    oom->ordinal, amount(text, oom->bytes).text, oom->kind ? " of " : "",
 	    oom->kind ? oom->kind : "");
 	if (verdict == CM_OOM_LIMIT)
-		ADD(text, "limit %s, of which %s is taken", amount(text, oom->figures.limit).text,
-		    taken(text).text);
+		ADD(text, "limit %s, of which %s is taken",
+		    amount(text, (uint64_t)oom->figures.limit).text, taken(text).text);
 	else
 		ADD(text, "largest block %s, free and cached %s",
-		    if_known(oom, amount(text, largest_block(oom))).text,
+		    if_known(oom, amount(text, (uint64_t)largest_block(oom))).text,
 		    if_known(oom, available(text)).text);
 	ADD(text, " (%s)%s\n", name_of(verdict),
 	    oom->nth == LINES_MAX ? "; later failures are not reported" : "");
@@ -175,11 +195,11 @@ static void add_reason(struct text *text, const struct cm_oom *oom)
 	switch (verdict) {
 	case CM_OOM_TOO_BIG:
 		LINE(text, " Why it failed: %s: the GPU has %s in total", name,
-		     amount(text, figures->total).text);
+		     amount(text, (uint64_t)figures->total).text);
 		break;
 	case CM_OOM_LIMIT:
 		LINE(text, " Why it failed: %s: this process may have %s, and has %s", name,
-		     amount(text, figures->limit).text, taken(text).text);
+		     amount(text, (uint64_t)figures->limit).text, taken(text).text);
 		break;
 	case CM_OOM_DRIVER:
 		if (oom->info_error)
@@ -189,7 +209,7 @@ static void add_reason(struct text *text, const struct cm_oom *oom)
 		else
 			LINE(text,
 			     " Why it failed: %s: %s is free, and the driver refused (error 2)",
-			     name, amount_with_unit(text, text->part[FREE]).text);
+			     name, amount_of_parts(text, FREE, PARTS, PARTS).text);
 		break;
 	case CM_OOM_FRAGMENTED:
 		LINE(text, " Why it failed: %s: %s is free or cached, but not in one block", name,
@@ -197,12 +217,11 @@ static void add_reason(struct text *text, const struct cm_oom *oom)
 		break;
 	case CM_OOM_OTHER_PROCESSES:
 		LINE(text, " Why it failed: %s: other processes hold %s; without them it would fit",
-		     name, amount(text, cm_oom_others(figures)).text);
+		     name, amount(text, (uint64_t)cm_oom_others(figures)).text);
 		break;
 	case CM_OOM_FULL:
 		LINE(text, " Why it failed: %s: this program uses %s, only %s is free or cached",
-		     name, amount_with_unit(text, text->part[USED] + text->part[UNCACHED]).text,
-		     available(text).text);
+		     name, amount_of_parts(text, USED, UNCACHED, PARTS).text, available(text).text);
 		break;
 	}
 }
@@ -219,12 +238,11 @@ static void add_attempt(struct text *text, const struct cm_oom *oom)
 			   "cached memory could be released");
 	else
 		LINE(text, "   Tried: the cache, waiting for freed memory, releasing (%s), %s",
-		     amount(text, oom->given_back).text,
+		     amount(text, (uint64_t)oom->given_back).text,
 		     oom->figures.limited ? "no more from the driver" : "the driver again");
 	if (oom->peers.asked)
 		LINE(text, "   Asked %u other process%s under cudamem, got %s", oom->peers.asked,
-		     oom->peers.asked == 1 ? "" : "es",
-		     amount(text, (int64_t)oom->peers.given_bytes).text);
+		     oom->peers.asked == 1 ? "" : "es", amount(text, oom->peers.given_bytes).text);
 	else
 		LINE(text, "   Asked no other process%s",
 		     oom->peers.count ? ": none has idle memory" : "");
@@ -238,31 +256,29 @@ static void add_peers(struct text *text, const struct cm_oom *oom)
 	(void)cm_text_clean(name, sizeof(name), peers->most_comm);
 	if (peers->most_pid)
 		LINE(text, " %9s  other processes under cudamem: %u (most has %d %s, %s)",
-		     amount_of(text->part[PEERS]).text, peers->count, (int)peers->most_pid, name,
+		     cell_of(text, PEERS).text, peers->count, (int)peers->most_pid, name,
 		     amount(text, peers->most_bytes).text);
 	else
-		LINE(text, " %9s  other processes under cudamem",
-		     amount_of(text->part[PEERS]).text);
+		LINE(text, " %9s  other processes under cudamem", cell_of(text, PEERS).text);
 }
 
 static void add_budget(struct text *text, const struct cm_oom *oom)
 {
 	const struct cm_oom_figures *figures = &oom->figures;
-	const int64_t *n = text->part;
 
 	LINE(text, " Where GPU %d went: %s, %s", oom->ordinal, oom->device_name,
-	     amount(text, figures->total).text);
+	     amount(text, (uint64_t)figures->total).text);
 	LINE(text, " %9s  allocated by this program, %lld block%s (%s of it rounding)",
-	     amount_of(n[USED]).text, (long long)oom->blocks, oom->blocks == 1 ? "" : "s",
-	     amount(text, oom->rounding).text);
+	     cell_of(text, USED).text, (long long)oom->blocks, oom->blocks == 1 ? "" : "s",
+	     amount(text, (uint64_t)oom->rounding).text);
 	LINE(text, " %9s  cached by this program, in blocks too small (largest %s)",
-	     amount_of(n[CACHED]).text, amount(text, oom->largest).text);
+	     cell_of(text, CACHED).text, amount(text, (uint64_t)oom->largest).text);
 	LINE(text, " %9s  this program outside the cache (pools, arrays, mapped memory ...)",
-	     amount_of(n[UNCACHED]).text);
+	     cell_of(text, UNCACHED).text);
 	add_peers(text, oom);
 	LINE(text, " %9s  contexts and libraries, processes without cudamem",
-	     if_known(oom, amount_of(n[REST])).text);
-	LINE(text, " %9s  free", if_known(oom, amount_of(n[FREE])).text);
+	     if_known(oom, cell_of(text, REST)).text);
+	LINE(text, " %9s  free", if_known(oom, cell_of(text, FREE)).text);
 }
 
 static void add_cached(struct text *text, const struct cm_oom *oom)
@@ -277,10 +293,12 @@ static void add_cached(struct text *text, const struct cm_oom *oom)
 
 	cm_oom_share(part, COUNT, text->unit, text->part[CACHED], n);
 	LINE(text, " What is cached, in %s", text->unit_name);
-	LINE(text, " %9s  fragmented: in segments with live blocks", amount_of(n[FRAGMENTED]).text);
+	LINE(text, " %9s  fragmented: in segments with live blocks",
+	     cell(n[FRAGMENTED], part[FRAGMENTED]).text);
 	LINE(text, " %9s  releasable: in segments without live blocks",
-	     amount_of(n[RELEASABLE]).text);
-	LINE(text, " %9s  pending free: the GPU may still use it", amount_of(n[PENDING]).text);
+	     cell(n[RELEASABLE], part[RELEASABLE]).text);
+	LINE(text, " %9s  pending free: the GPU may still use it",
+	     cell(n[PENDING], part[PENDING]).text);
 }
 
 /* What the blocks of a holder have in common. */
@@ -308,15 +326,16 @@ static void add_holders(struct text *text, const struct cm_oom *oom)
 	part[CM_OOM_HOLDERS] = holders->rest.bytes;
 	cm_oom_share(part, CM_OOM_HOLDERS + 1, text->unit, text->part[USED], n);
 	LINE(text, " Who holds the %s allocated, by %s",
-	     amount_with_unit(text, text->part[USED]).text,
+	     amount_of_parts(text, USED, PARTS, PARTS).text,
 	     holders->by_stack ? "stack" : "block size");
 	for (i = 0; i < CM_OOM_HOLDERS && holders->top[i].bytes; i++) {
 		name_holder(holders, &holders->top[i], name);
-		LINE(text, " %9s  %6lld %s", amount_of(n[i]).text,
+		LINE(text, " %9s  %6lld %s", cell(n[i], part[i]).text,
 		     (long long)holders->top[i].blocks, name);
 	}
 	if (holders->rest.blocks)
-		LINE(text, " %9s  %6lld of other %s", amount_of(n[CM_OOM_HOLDERS]).text,
+		LINE(text, " %9s  %6lld of other %s",
+		     cell(n[CM_OOM_HOLDERS], part[CM_OOM_HOLDERS]).text,
 		     (long long)holders->rest.blocks, holders->by_stack ? "stacks" : "sizes");
 }
 
@@ -337,7 +356,8 @@ static void add_remedies(struct text *text, const struct cm_oom *oom)
 	for (i = 0; i < CM_OOM_REMEDY_COUNT; i++) {
 		fits = !oom->info_error && cm_oom_would_fit(&oom->figures, i, &bytes);
 		LINE(text, "   %-3s  %-41s %9s available", fits ? "yes" : "no", what[i],
-		     oom->info_error ? "?" : amount_of(cm_oom_hundredths(bytes, text->unit)).text);
+		     oom->info_error ? "?"
+				     : cell(cm_oom_hundredths(bytes, text->unit), bytes).text);
 	}
 	if (oom->info_error)
 		LINE(text, "   no   less allocated by this program: ? less");
@@ -345,10 +365,10 @@ static void add_remedies(struct text *text, const struct cm_oom *oom)
 		LINE(text, "   no   less allocated by this program: there was enough memory");
 	else if (excess > oom->figures.live)
 		LINE(text, "   no   less allocated by this program: %s less, more than it uses",
-		     request_of(text, (uint64_t)excess).text);
+		     amount(text, (uint64_t)excess).text);
 	else
 		LINE(text, "   yes  less allocated by this program: %s less",
-		     request_of(text, (uint64_t)excess).text);
+		     amount(text, (uint64_t)excess).text);
 }
 
 /* The program's command line, for the shell as far as no argument has blanks. */
@@ -381,8 +401,8 @@ CM_NOINLINE static void add_host_report(struct text *text, const struct cm_oom *
 	ADD(text,
 	    "cudamem[%d]: out of memory for the host: requested %s of pinned host memory; this "
 	    "program holds %s in %lld block%s%s\n",
-	    text->pid, request_of(text, oom->bytes).text,
-	    request_of(text, (uint64_t)oom->figures.live).text, (long long)oom->blocks,
+	    text->pid, amount(text, oom->bytes).text,
+	    amount(text, (uint64_t)oom->figures.live).text, (long long)oom->blocks,
 	    oom->blocks == 1 ? "" : "s",
 	    oom->nth == LINES_MAX ? "; later failures are not reported" : "");
 	if (oom->nth > 1)
@@ -425,7 +445,10 @@ static void init_text(struct text *text, const struct cm_oom_figures *figures)
 		[FREE] = figures->free,      [REST] = cm_oom_outside(figures),
 	};
 	const bool large = (figures->limited ? figures->limit : figures->total) >= LARGE_DEVICE;
+	size_t i;
 
+	for (i = 0; i < PARTS; i++)
+		text->part_bytes[i] = part[i];
 	text->length = 0;
 	text->pid = (int)getpid();
 	text->unit = large ? GIB : MIB;
@@ -457,7 +480,7 @@ void cm_oom_message_print(const struct cm_oom *oom)
 	init_text(text, &oom->figures);
 	if (oom->served) {
 		ADD(text, "cudamem[%d]: the %s on GPU %d were allocated at a later try\n",
-		    text->pid, amount(text, (int64_t)oom->bytes).text, oom->ordinal);
+		    text->pid, amount(text, oom->bytes).text, oom->ordinal);
 	} else {
 		if (oom->host)
 			add_host_report(text, oom);

@@ -104,6 +104,14 @@ static void play_stacks(void)
 	CM_MUST(want_much(addr) == CUDA_ERROR_OUT_OF_MEMORY);
 }
 
+/* On a large card amounts are in GiB. */
+static void play_little(void)
+{
+	cm_open(0);
+	(void)cm_get(512);
+	must_fail(((size_t)17 << 10) * MIB);
+}
+
 static void play_too_big(void)
 {
 	cm_open(0);
@@ -208,6 +216,7 @@ static const struct cm_role roles[] = {
 	{"cancelled", play_cancelled},
 	{"stacks", play_stacks},
 	{"too_big", play_too_big},
+	{"little", play_little},
 	{"driver", play_driver},
 	{"driver_is_mute", play_driver_is_mute},
 	{"others", play_others},
@@ -290,23 +299,23 @@ static void the_whole_report(void **state)
 		"====\n"
 		"==== Why it failed: FRAGMENTED: 36.00 MiB is free or cached, but not in one "
 		"block\n"
-		"====   Tried: the cache, waiting for freed memory, releasing (0.00 MiB), the "
+		"====   Tried: the cache, waiting for freed memory, releasing (0 B), the "
 		"driver again\n"
 		"====   Asked no other process\n"
 		"====\n"
 		"==== Where GPU 0 went: Simulated CUDA device, 64.00 MiB\n"
-		"====     28.00  allocated by this program, 4 blocks (0.00 MiB of it rounding)\n"
+		"====     28.00  allocated by this program, 4 blocks (100 B of it rounding)\n"
 		"====     28.00  cached by this program, in blocks too small (largest 9.00 MiB)\n"
-		"====      0.00  this program outside the cache (pools, arrays, mapped memory "
+		"====         0  this program outside the cache (pools, arrays, mapped memory "
 		"...)\n"
-		"====      0.00  other processes under cudamem\n"
-		"====      0.00  contexts and libraries, processes without cudamem\n"
+		"====         0  other processes under cudamem\n"
+		"====         0  contexts and libraries, processes without cudamem\n"
 		"====      8.00  free\n"
 		"====\n"
 		"==== What is cached, in MiB\n"
 		"====     28.00  fragmented: in segments with live blocks\n"
-		"====      0.00  releasable: in segments without live blocks\n"
-		"====      0.00  pending free: the GPU may still use it\n"
+		"====         0  releasable: in segments without live blocks\n"
+		"====         0  pending free: the GPU may still use it\n"
 		"====\n"
 		"==== Who holds the 28.00 MiB allocated, by block size\n"
 		"====     27.00       3 of 9.0M\n"
@@ -365,6 +374,23 @@ static void each_verdict_is_told(void **state)
 		      "OTHERS: other processes hold 40.00 MiB; without them it would fit");
 	assert_non_null(strstr(play->said, "40.00  contexts and libraries, processes without"));
 	(void)unlink(strrchr(card, ':') + 1);
+}
+
+/* What is there is not called nothing. */
+static void little_is_not_zero(void **state)
+{
+	struct cm_play *play = *state;
+
+	assert_report(state, "little", "", "CUDASIM=memory:16G,context:0", "TOO BIG",
+		      "TOO BIG: the GPU has 16.00 GiB in total\n");
+	assert_non_null(
+		strstr(play->said, "     <0.01  allocated by this program, 1 block (0 B of"));
+	assert_non_null(strstr(play->said,
+			       "     <0.01  cached by this program, in blocks too small "
+			       "(largest 2.00 MiB)\n"));
+	assert_non_null(strstr(play->said, "Who holds the 512 B allocated, by block size\n"));
+	assert_non_null(strstr(play->said, "         0  other processes under cudamem\n"));
+	assert_null(strstr(play->said, " 0.00"));
 }
 
 /* Who asked, and who holds: by stack where stacks are recorded, the place alone where they are
@@ -466,6 +492,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		CM_PLAY_TEST(the_whole_report),
 		CM_PLAY_TEST(each_verdict_is_told),
+		CM_PLAY_TEST(little_is_not_zero),
 		CM_PLAY_TEST(stacks_are_told),
 		CM_PLAY_TEST(later_failures_take_a_line),
 		CM_PLAY_TEST(every_failure_can_take_a_line),
