@@ -99,22 +99,22 @@ def empty_cache() -> None:
 
 def memory_allocated(device: Any = None) -> int:
     """Bytes in allocated blocks."""
-    return _call('memory_allocated', _index(device))
+    return int(_call('memory_allocated', _index(device)))
 
 
 def max_memory_allocated(device: Any = None) -> int:
     """Bytes in allocated blocks, at most since the start or the last reset."""
-    return _call('max_memory_allocated', _index(device))
+    return int(_call('max_memory_allocated', _index(device)))
 
 
 def memory_reserved(device: Any = None) -> int:
     """Bytes reserved from the driver, allocated or cached."""
-    return _call('memory_reserved', _index(device))
+    return int(_call('memory_reserved', _index(device)))
 
 
 def max_memory_reserved(device: Any = None) -> int:
     """Bytes reserved from the driver, at most since the start or the last reset."""
-    return _call('max_memory_reserved', _index(device))
+    return int(_call('max_memory_reserved', _index(device)))
 
 
 def _read_json(name: str, *device: int) -> Dict[str, int]:
@@ -123,7 +123,8 @@ def _read_json(name: str, *device: int) -> Dict[str, int]:
         text = ctypes.create_string_buffer(room)
         length = _call(name, *device, text, room)
         if length < room:
-            return json.loads(text.value)
+            stats: Dict[str, int] = json.loads(text.value)
+            return stats
         room = length + 1
 
 
@@ -246,7 +247,8 @@ def _export(form: str, path: str) -> bytes:
 def _snapshot(device: Any = None) -> Dict[str, Any]:
     """As torch.cuda.memory._snapshot: segments and events as a dictionary; all devices."""
     del device
-    return pickle.loads(_export('export --to pickle', '-'))
+    snapshot: Dict[str, Any] = pickle.loads(_export('export --to pickle', '-'))
+    return snapshot
 
 
 def _dump_snapshot(filename: str = 'dump_snapshot.pickle') -> None:

@@ -4,6 +4,7 @@
 Each function is called in real programs, with the simulated driver by ctypes.
 """
 
+import ast
 import ctypes
 import errno
 import os
@@ -25,12 +26,30 @@ def fails(kind, function, *arguments):
     return False
 
 
+def is_typed():
+    """Type checkers see all that a program does, each function with its types and a text."""
+    import cudamem
+    seen = set()
+    for path in pathlib.Path(cudamem.__file__).parent.glob('*.py'):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and node.module == 'cudamem.memory':
+                seen |= {name.asname for name in node.names}
+            if isinstance(node, ast.FunctionDef) and node.name not in ('__getattr__', '__init__', '__exit__'):
+                wanted = [arg for arg in node.args.args if arg.arg != 'self']
+                assert node.returns is not None and all(arg.annotation for arg in wanted), (path, node.name)
+                assert node.name.startswith('_') or ast.get_docstring(node), (path, node.name)
+    hidden = {'_snapshot', '_dump_snapshot', '_record_memory_history'}
+    assert seen == set(cudamem.memory.__all__) | hidden, seen
+    assert pathlib.Path(cudamem.__file__).with_name('py.typed').exists()
+
+
 def alone():
     import cudamem
     assert not cudamem.is_loaded()
     assert fails(RuntimeError, cudamem.memory_allocated)
     assert fails(RuntimeError, cudamem.empty_cache)
     assert fails(AttributeError, getattr, cudamem, 'nothing')
+    is_typed()
 
 
 def request(driver, size):
