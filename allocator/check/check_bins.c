@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * The part of cm_cache_check that walks the bins: every free block is in the bin of its size, once.
+ */
 #include "allocator/check/check.h"
 
 #include <string.h>

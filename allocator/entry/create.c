@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Creates and destroys a cache, and gives devices and contexts their rows and heaps. */
 #include "allocator/cache.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* The functions of cudamem.h, which programs call themselves. */
 #include "interpose/cudamem.h"
 
 #include <errno.h>

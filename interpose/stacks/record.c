@@ -77,13 +77,21 @@ static uint32_t early_stack(enum cm_cause cause, const char *by)
 	return add_stack(words, count, cut, generation);
 }
 
+/* Adds a text to the region and returns its id; 0: nothing is recorded, or no space. */
+static uint32_t add_text(const char *text)
+{
+	if (!atomic_load_explicit(&recorder.started, memory_order_acquire))
+		return 0;
+	return cm_intern_table_add(&recorder.text_table, text, strlen(text) + 1);
+}
+
 static void publish_cause(enum cm_cause cause, const char *by, uint32_t stack)
 {
 	uint64_t none = 0;
 
 	/* Release: a reader that sees the word sees text and stack. */
 	(void)__atomic_compare_exchange_n(&recorder.record->cause[cause], &none,
-					  cm_cause_pack(cm_record_text(by), stack), false,
+					  cm_cause_pack(add_text(by), stack), false,
 					  __ATOMIC_RELEASE, __ATOMIC_RELAXED);
 }
 
@@ -227,13 +235,6 @@ int cm_record_change(const struct cm_record_request *request)
 	return err;
 }
 
-uint32_t cm_record_text(const char *text)
-{
-	if (!atomic_load_explicit(&recorder.started, memory_order_acquire))
-		return 0;
-	return cm_intern_table_add(&recorder.text_table, text, strlen(text) + 1);
-}
-
 uint32_t cm_record_range(uint32_t around, const char *name)
 {
 	char path[RANGE_BYTES];
@@ -244,7 +245,7 @@ uint32_t cm_record_range(uint32_t around, const char *name)
 		outer = cm_region_row(recorder.text_table.region, CM_TABLE_TEXT, around);
 		length = snprintf(path, sizeof(path), "%s%c%s", outer, CM_RANGE_SPLIT, name);
 	}
-	return cm_record_text(length > 0 && (size_t)length < sizeof(path) ? path : name);
+	return add_text(length > 0 && (size_t)length < sizeof(path) ? path : name);
 }
 
 static bool runs_python(const uint64_t *native, size_t count)
@@ -298,7 +299,7 @@ static size_t collect_frames(bool native, uint64_t unloads, uint64_t *words, boo
 
 	if (native)
 		count = cm_unwind(&own, unloads, words + 1 + depth, depth, &cut);
-	cm_python_stack(&python, depth, cm_record_text);
+	cm_python_stack(&python, depth, add_text);
 	if (cm_python_state(&how) != recorder.record->python)
 		publish_python();
 	*ret_cut = cut || python.cut;

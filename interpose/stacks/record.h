@@ -45,10 +45,9 @@ struct cm_record_request {
 };
 int cm_record_change(const struct cm_record_request *request);
 
-/* Adds a text to the region and returns its id; 0: nothing is recorded, or no space. */
-uint32_t cm_record_text(const char *text);
-/* The same of a range inside another one, `around`, which was recorded before; 0: the outermost. If
- * their names are too long together, it counts as outermost. */
+/* Adds the name of a range to the region and returns its id; 0: nothing is recorded, or no space.
+ * `around` is the range that it is inside of, which was recorded before; 0: the outermost. If their
+ * names are too long together, it counts as outermost. */
 uint32_t cm_record_range(uint32_t around, const char *name);
 
 /* Publishes what takes a service away, if it is the first of its kind: `by` is a call, an object or

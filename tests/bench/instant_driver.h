@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* What the driver of instant_driver.c counts. */
 #ifndef CM_BENCH_INSTANT_DRIVER_H
 #define CM_BENCH_INSTANT_DRIVER_H
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* What the runtime of instant_runtime.c counts. */
 #ifndef CM_BENCH_INSTANT_RUNTIME_H
 #define CM_BENCH_INSTANT_RUNTIME_H
 

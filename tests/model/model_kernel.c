@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* The system calls of the model: futexes, barriers on every processor, and the clock. */
 #include "tests/model/model_parts.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* The memory of the model: which values an atomic load may see, and which plain accesses race. */
 #include "tests/model/model_parts.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Captures and graphs of the simulated driver. */
 #include <pthread.h>
 
 #include "sim_test.h"

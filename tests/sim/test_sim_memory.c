@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Device, pitched, pinned, managed and stream-ordered memory of the simulated driver. */
 #include <setjmp.h>
 #include <signal.h>
 #include <string.h>

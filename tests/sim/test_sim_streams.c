@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Streams, events and kernels of the simulated driver. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>

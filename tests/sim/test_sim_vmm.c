@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Virtual memory management of the simulated driver. */
 #include "sim_test.h"
 
 #define GRAIN (2 * MIB)

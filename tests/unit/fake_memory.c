@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* The fake driver's memory: allocations, pinned memory, address ranges and pages. */
 #include "tests/unit/fake_parts.h"
 
 #include <string.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* The families of the ensemble: what each of its programs allocates and frees, and when. */
 #include <math.h>
 #include <string.h>
 

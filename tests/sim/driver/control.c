@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* The functions of cudasim.h, by which tests count, plan and check. */
 #include "../cudasim.h"
 
 #include <stdio.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* What the driver exports: a function for each row of calls.def, around its implementation. */
 #include "call.h"
 
 #define EXPORT __attribute__((visibility("default")))

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Names and texts of the error codes. */
 #include "call.h"
 
 struct error {

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Devices of the simulated runtime: the current one, flags and attributes. */
 #include <stddef.h>
 #include <string.h>
 

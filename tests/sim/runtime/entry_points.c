@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* What the runtime exports: a function for each row of runtime.def, around its implementation. */
 #include "runtime.h"
 
 #define EXPORT __attribute__((visibility("default")))

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Memory of the simulated runtime: each function is one of the driver, or a few. */
 #include <string.h>
 
 #include "runtime.h"
