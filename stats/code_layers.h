@@ -16,8 +16,8 @@ enum cm_layer {
 
 /*
  * `object` is the path of the object, `function` a name as in the symbol table or demangled; either
- * may be "". An extension module is its package's, as the package's Python files are. *ret_name, unless NULL: what the layer is called, a
- * constant text, or NULL for the program's own.
+ * may be "". An extension module is its package's, as the package's Python files are. *ret_name,
+ * unless NULL: what the layer is called, a constant text, or NULL for the program's own.
  */
 enum cm_layer cm_layer_native(const char *object, const char *function, const char **ret_name);
 /* `file` is the path of the source. */

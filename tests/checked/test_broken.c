@@ -337,7 +337,78 @@ static void play_all_owned(void)
 	CM_MUST(checked.accesses == 22 && checked.strays == 0);
 }
 
+/* A graph of device 1 fills a block of device 0. Its capture has a stream of that device, or has
+ * not. */
+static void launch_on_other(CUcontext owner, CUdeviceptr addr, bool joined)
+{
+	CUcontext other = cm_open(1);
+	CUstream own = make_stream(CU_STREAM_NON_BLOCKING), stream = own;
+	CUfunction touch;
+	CUevent fork, join;
+	CUgraphExec exec;
+	CUgraph graph;
+
+	OK(cuMemFree_v2(cm_get(BLOCK)));
+	OK(cuEventCreate(&fork, CU_EVENT_DISABLE_TIMING));
+	OK(cuCtxPushCurrent_v2(owner));
+	OK(cuEventCreate(&join, CU_EVENT_DISABLE_TIMING));
+	touch = load_touch();
+	if (joined)
+		stream = make_stream(CU_STREAM_NON_BLOCKING);
+	OK(cuStreamBeginCapture_v2(own, CU_STREAM_CAPTURE_MODE_RELAXED));
+	OK(cuEventRecord(fork, own));
+	OK(cuStreamWaitEvent(stream, fork, 0));
+	if (joined) {
+		launch(touch, stream, addr);
+		OK(cuEventRecord(join, stream));
+		OK(cuStreamWaitEvent(own, join, 0));
+	} else {
+		OK(cuMemsetD8Async(addr, 1, BLOCK, own));
+	}
+	OK(cuStreamEndCapture(own, &graph));
+	OK(cuGraphInstantiateWithFlags(&exec, graph, 0));
+	OK(cuCtxPopCurrent_v2(&owner));
+	/* What was done until here reaches nothing any more. */
+	OK(cuCtxSynchronize());
+	OK(cuCtxPushCurrent_v2(owner));
+	OK(cuMemFree_v2(cm_get(BLOCK)));
+	OK(cuCtxSynchronize());
+	OK(cuMemFree_v2(cm_get(BLOCK)));
+	OK(cuCtxPopCurrent_v2(&owner));
+	OK(cuGraphLaunch(exec, own));
+	OK(cuCtxPopCurrent_v2(&other));
+}
+
+static void play_graph_with(bool joined)
+{
+	CUcontext owner = cm_open(0);
+	CUdeviceptr addr = cm_get(BLOCK);
+	CUstream stream = make_stream(CU_STREAM_DEFAULT);
+	CUfunction touch = load_touch();
+	int i;
+
+	OK(cuCtxPushCurrent_v2(owner));
+	launch_on_other(owner, addr, joined);
+	for (i = 0; i < 10; i++) {
+		addr = free_and_get(addr);
+		launch(touch, stream, addr);
+	}
+	OK(cuCtxSynchronize());
+}
+
+static void play_graph(void)
+{
+	play_graph_with(false);
+}
+
+static void play_joined(void)
+{
+	play_graph_with(true);
+}
+
 static const struct cm_role roles[] = {
+	{"graph", play_graph},
+	{"joined", play_joined},
 	{"streams", play_streams},
 	{"non_blocking", play_non_blocking},
 	{"contexts", play_contexts},
@@ -424,6 +495,8 @@ FOUND(peer, "peer", "")
 FOUND(settle, "late_peer", "")
 FOUND(named, "named", "")
 FOUND(reach, "copies", "")
+FOUND(graph, "graph", "")
+FOUND(join, "joined", "")
 FOUND(under_way, "copies", "")
 FOUND(pinned, "pinned", "sync:never")
 FOUND(capture, "capture", "")
@@ -458,6 +531,7 @@ int main(int argc, char **argv)
 		CM_PLAY_TEST(shown_is_found),          CM_PLAY_TEST(reach_is_found),
 		CM_PLAY_TEST(under_way_is_found),      CM_PLAY_TEST(settle_is_found_by_a_copy),
 		CM_PLAY_TEST(peer_is_found_by_a_wait), CM_PLAY_TEST(named_is_found),
+		CM_PLAY_TEST(graph_is_found),          CM_PLAY_TEST(join_is_found),
 	};
 
 	cm_rerun_role(argc, argv, roles);
