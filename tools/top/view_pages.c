@@ -40,9 +40,10 @@ static void draw_identity(const struct cm_top *top, struct cm_canvas *canvas, in
 	const bool versions = *row->version && canvas->width >= WIDE;
 	char text[CM_TOP_TEXT_BYTES];
 
-	(void)snprintf(text, sizeof(text), "pid %d  %s  %s%s%s  up %s", (int)row->pid, row->user,
+	(void)snprintf(text, sizeof(text), "pid %d  %s  %s%s%s%s%s", (int)row->pid, row->user,
 		       cm_life_name(row->life), versions ? "  libcudamem " : "",
-		       versions ? row->version : "", cm_duration_format(row->up_ns).text);
+		       versions ? row->version : "", row->up_ns ? "  up " : "",
+		       row->up_ns ? cm_duration_format(row->up_ns).text : "");
 	draw_heading(canvas, y, text);
 }
 
@@ -56,6 +57,8 @@ static int draw_graph(const struct cm_top *top, struct cm_canvas *canvas, int y,
 				 .width = canvas->width - LABEL,
 				 .held = top->held,
 				 .kind = top->graph};
+	char oom[64];
+	int x;
 
 	if (graph.height < 2)
 		return 0;
@@ -65,14 +68,19 @@ static int draw_graph(const struct cm_top *top, struct cm_canvas *canvas, int y,
 	(void)cm_canvas_print(canvas, y + graph.height - 1, 0, LABEL - 1, plain, "%*s", LABEL - 1,
 			      "0");
 	cm_graph_draw(canvas, &graph, &row->history);
-	(void)cm_canvas_print(canvas, y + graph.height, LABEL, graph.width, plain,
-			      "allocated %s, reserved %s", cm_bytes_format(row->sum.allocated).text,
-			      cm_bytes_format(row->sum.reserved).text);
-	if (row->oom_ns && top->time_ns >= row->oom_ns)
-		(void)cm_canvas_print(canvas, y + graph.height, LABEL + 40, graph.width - 40,
-				      (struct cm_pen){CM_COLOR_ALARM, CM_ATTR_BOLD},
-				      "out of memory %s ago",
-				      cm_duration_format(top->time_ns - row->oom_ns).text);
+	x = cm_canvas_print(canvas, y + graph.height, LABEL, graph.width, plain,
+			    "allocated %s, reserved %s", cm_bytes_format(row->sum.allocated).text,
+			    cm_bytes_format(row->sum.reserved).text);
+	if (row->oom_ns && top->time_ns >= row->oom_ns) {
+		(void)snprintf(oom, sizeof(oom), "out of memory %s ago",
+			       cm_duration_format(top->time_ns - row->oom_ns).text);
+		/* On a narrow screen the sign of the graph stands for the words. */
+		if (x + 3 + (int)strlen(oom) > canvas->width)
+			(void)snprintf(oom, sizeof(oom), "! %s ago",
+				       cm_duration_format(top->time_ns - row->oom_ns).text);
+		(void)cm_canvas_text(canvas, y + graph.height, x + 3, canvas->width - x - 3,
+				     (struct cm_pen){CM_COLOR_ALARM, CM_ATTR_BOLD}, oom);
+	}
 	return graph.height + 1;
 }
 
@@ -83,6 +91,29 @@ static size_t count_lines(const char *text)
 	for (; *text; text += strcspn(text, "\n"), text += *text == '\n')
 		n++;
 	return n;
+}
+
+/* The text on lines of at most so many cells. The caller frees it; NULL: not enough memory. */
+static char *wrap_lines(const char *text, size_t width)
+{
+	char *wrapped = NULL, *line, *parts;
+	size_t bytes, length;
+	FILE *file = open_memstream(&wrapped, &bytes);
+
+	if (!file)
+		return NULL;
+	for (; *text; text += length + (text[length] == '\n')) {
+		length = strcspn(text, "\n");
+		line = strndup(text, length);
+		parts = line && cm_text_width(line) > width ? cm_text_wrap(line, width) : NULL;
+		(void)fprintf(file, "%s\n", parts ? parts : line ? line : "");
+		free(parts);
+		free(line);
+	}
+	if (!fclose(file))
+		return wrapped;
+	free(wrapped);
+	return NULL;
 }
 
 /* The lines of a text from top->menu on, which is brought back into the text. */
@@ -132,6 +163,7 @@ static void draw_recorded(const struct cm_top *top, struct cm_canvas *canvas, in
 
 void cm_view_detail(struct cm_top *top, struct cm_canvas *canvas, int y, int height)
 {
+	char *text;
 	int graph;
 
 	if (!top->selected || top->selected->is_group) {
@@ -141,11 +173,16 @@ void cm_view_detail(struct cm_top *top, struct cm_canvas *canvas, int y, int hei
 	draw_identity(top, canvas, y);
 	(void)cm_canvas_text(canvas, y + 1, 1, canvas->width - 1, bold, top->selected->command);
 	graph = draw_graph(top, canvas, y + 2, height - 2);
-	if (top->replay.on)
+	if (top->replay.on) {
 		draw_recorded(top, canvas, y + 2 + graph, height - 2 - graph);
-	else
-		draw_lines(top, canvas, y + 2 + graph, height - 2 - graph,
-			   top->detail ? top->detail : "reading ...");
+		return;
+	}
+	text = top->detail ? wrap_lines(top->detail, (size_t)canvas->width - 1) : NULL;
+	draw_lines(top, canvas, y + 2 + graph, height - 2 - graph,
+		   text          ? text
+		   : top->detail ? top->detail
+				 : "reading ...");
+	free(text);
 }
 
 static bool is_on_screen(const struct cm_top *top, size_t column)

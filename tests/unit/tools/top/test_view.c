@@ -167,7 +167,8 @@ static void frames_of_what_lies_over_the_table(void **state)
 	f->top.menu = 0;
 	f->top.mode = CM_TOP_DETAIL;
 	cm_top_select(&f->top, 0);
-	cm_top_set_detail(&f->top, strdup("first line\nsecond line\n"));
+	cm_top_set_detail(&f->top, strdup("first line\nsecond line\nA line that is longer than "
+					  "a narrow screen goes on below it.\nlast line\n"));
 	compare(f, "detail", 100, 40);
 	compare(f, "detail-narrow", 60, 20);
 	compare(f, "detail-40", 40, 20);
