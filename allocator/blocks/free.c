@@ -16,58 +16,82 @@ CM_ALWAYS_INLINE void absorb(struct cm_device *device, struct cm_block *table, u
 	cm_rows_give_block(device, right);
 }
 
-/* Merges a block with adjacent free blocks, whose rows become unused, after `gone` blocks became
- * part of it. Tells how the number of free blocks and their bytes changed. Returns the row of
- * the whole. */
+/* Blocks of a batch that become ready at one moment, and their sums by pool. */
+struct slice {
+	uint64_t tick;
+	uint32_t left; /* as many more may */
+	struct sums {
+		int64_t blocks;
+		int64_t bytes;
+		int64_t requested;
+		int64_t pieces; /* how inactive_split changes, and its bytes */
+		int64_t piece_bytes;
+	} sums[CM_POOL_COUNT];
+};
+
+/* `gone` blocks became part of the block. */
+CM_ALWAYS_INLINE void note_merged(struct cm_cache *cache, uint32_t index, uint32_t gone)
+{
+	struct cm_block *table = cache->block;
+
+	if (table[index].next)
+		table[table[index].next].prev = index;
+	cache->segment[table[index].segment].blocks -= gone;
+}
+
+/* A free neighbour leaves the bins, to become part of another block. */
+CM_ALWAYS_INLINE void take_neighbour(struct cm_bins *bins, bool recycled, uint32_t index,
+				     struct sums *sums)
+{
+	if (recycled)
+		cm_bins_remove(bins, index);
+	sums->pieces--;
+	sums->piece_bytes -= (int64_t)bins->block[index].size;
+}
+
+/* Merges a block with adjacent free blocks, whose rows become unused. Returns the row of the
+ * whole. */
 CM_ALWAYS_INLINE uint32_t join(struct cm_heap *heap, struct cm_bins *bins, bool recycled,
-			       uint32_t index, uint32_t gone, int64_t *ret_count,
-			       int64_t *ret_bytes)
+			       uint32_t index, struct sums *sums)
 {
 	struct cm_cache *cache = heap->cache;
-	struct cm_block *table = cache->block;
+	struct cm_block *table = bins->block;
 	const uint32_t left = table[index].prev, right = table[index].next;
+	uint32_t gone = 0;
 
 	/* Row 0, which stands for "no neighbour", is never FREE: one check in place of two. */
 	if (cache->is_free[right]) {
-		if (recycled)
-			cm_bins_remove(bins, right);
-		*ret_count -= 1;
-		*ret_bytes -= (int64_t)table[right].size;
+		take_neighbour(bins, recycled, right, sums);
 		absorb(heap->device, table, index, right);
 		gone++;
 	}
 	if (cache->is_free[left]) {
-		if (recycled)
-			cm_bins_remove(bins, left);
-		*ret_count -= 1;
-		*ret_bytes -= (int64_t)table[left].size;
+		take_neighbour(bins, recycled, left, sums);
 		absorb(heap->device, table, left, index);
 		index = left;
 		gone++;
 	}
-	if (gone) {
-		if (table[index].next)
-			table[table[index].next].prev = index;
-		cache->segment[table[index].segment].blocks -= gone;
-	}
+	if (gone)
+		note_merged(cache, index, gone);
 	return index;
 }
 
-/* The sums over the blocks that became ready, by pool. */
-struct retired {
-	int64_t blocks;
-	int64_t bytes;
-	int64_t requested;
-};
-
-/* A block is ready; its bytes are counted with those that it merges with. */
-CM_ALWAYS_INLINE void note_ready(struct cm_heap *heap, const struct cm_block *block,
-				 enum cm_pool pool, uint64_t tick, struct retired *retired)
+/* Returns what was requested of a block that is ready. */
+CM_ALWAYS_INLINE int64_t note_ready(struct cm_heap *heap, const struct cm_block *block,
+				    enum cm_pool pool, uint64_t tick)
 {
-	retired[pool].blocks++;
-	retired[pool].requested += (int64_t)block->requested;
 	cm_device_note_locked(heap->device, CM_ACTION_FREE_COMPLETED, pool, heap->index,
 			      block->free_stack, tick, block->addr, block->requested);
+	return (int64_t)block->requested;
+}
+
+/* The bytes of ready blocks are counted once they have merged. */
+CM_ALWAYS_INLINE void count_ready(struct slice *slice, enum cm_pool pool, uint32_t blocks,
+				  int64_t requested)
+{
+	slice->left -= blocks;
+	slice->sums[pool].blocks += blocks;
+	slice->sums[pool].requested += requested;
 }
 
 /* Whether the next block of the list is adjacent to the first one. */
@@ -79,117 +103,129 @@ CM_ALWAYS_INLINE bool begins_run(const struct cm_block *block)
 }
 
 /*
- * Merges the first blocks of a list, at most `most`, as far as each adjoins those before it, into
- * one ready block: blocks freed in a row often lie in a row, and then enter the bins once. Returns
- * how many they were; *index becomes the row of the merged block, whose link_next is the rest of
- * the list.
+ * Merges the first blocks of a list as far as each adjoins those before it into one ready block:
+ * blocks freed in a row often lie in a row, and then enter the bins once. Returns the row of that
+ * block, whose link_next is the rest of the list.
  */
-static CM_NOINLINE uint32_t merge_run(struct cm_heap *heap, enum cm_pool pool, uint32_t *index,
-				      uint32_t most, uint64_t tick, struct retired *retired)
+static CM_NOINLINE uint32_t merge_run(struct cm_heap *heap, enum cm_pool pool, uint32_t first,
+				      struct slice *slice)
 {
 	struct cm_block *table = heap->cache->block;
-	uint32_t whole = *index, at = whole, next, n = 1;
+	const uint64_t tick = slice->tick;
+	const uint32_t most = slice->left;
+	int64_t requested = note_ready(heap, &table[first], pool, tick);
+	uint32_t before = table[first].prev, behind = table[first].next, next, gone;
+	uint32_t list = table[first].link_next, whole = first, n = 1;
+	uint64_t size = table[first].size;
 
-	note_ready(heap, &table[at], pool, tick, retired);
-	for (; n < most && begins_run(&table[whole]); n++) {
-		at = table[whole].link_next;
-		next = table[at].link_next;
-		note_ready(heap, &table[at], pool, tick, retired);
-		if (at == table[whole].next) {
-			absorb(heap->device, table, whole, at);
+	for (; n < most && list && (list == before || list == behind); n++) {
+		next = list;
+		list = table[next].link_next;
+		size += table[next].size;
+		requested += note_ready(heap, &table[next], pool, tick);
+		if (next == before) {
+			before = table[next].prev;
+			gone = whole;
+			whole = next;
 		} else {
-			absorb(heap->device, table, at, whole);
-			whole = at;
+			behind = table[next].next;
+			gone = next;
 		}
-		table[whole].link_next = next;
+		cm_rows_give_block(heap->device, gone);
 	}
-	*index = whole;
-	return n;
+	table[whole].size = size;
+	table[whole].next = behind;
+	table[whole].link_next = list;
+	note_merged(heap->cache, whole, n - 1);
+	count_ready(slice, pool, n, requested);
+	return whole;
 }
 
-/* The first block of a list becomes FREE, with those behind it that adjoin it, `most` together at
- * most. `list` becomes the rest; returns how many they were. `recycled` and `paged`: what their
- * segment is. */
-CM_ALWAYS_INLINE uint32_t retire_of(struct cm_heap *heap, enum cm_pool pool, uint32_t *list,
-				    uint32_t most, bool recycled, bool paged, uint64_t tick,
-				    struct retired *retired)
+/* The first block of a list becomes FREE, with those behind it that adjoin it. Returns the rest of
+ * the list. `recycled` and `paged`: what their segment is. */
+CM_ALWAYS_INLINE uint32_t retire_of(struct cm_heap *heap, enum cm_pool pool, uint32_t index,
+				    bool recycled, bool paged, struct slice *slice)
 {
-	struct cm_cache *cache = heap->cache;
-	struct cm_device_row *row = heap->device->row;
-	uint32_t index = *list, n = 1;
-	struct cm_block *block = &cache->block[index];
-	int64_t count = 0, bytes = 0;
+	struct cm_bins *bins = &heap->bins[pool];
+	struct sums *sums = &slice->sums[pool];
+	struct cm_block *block = &bins->block[index];
+	uint32_t rest;
 
 	if (CM_UNLIKELY(begins_run(block))) {
-		n = merge_run(heap, pool, &index, most, tick, retired);
-		block = &cache->block[index];
+		index = merge_run(heap, pool, index, slice);
+		block = &bins->block[index];
 	} else {
-		note_ready(heap, block, pool, tick, retired);
+		count_ready(slice, pool, 1, note_ready(heap, block, pool, slice->tick));
 	}
-	*list = block->link_next;
-	retired[pool].bytes += (int64_t)block->size;
+	rest = block->link_next;
+	sums->bytes += (int64_t)block->size;
 	if (paged)
-		cm_paged_note_use_locked(heap->paged[pool], block->addr, block->size, tick);
-	index = join(heap, &heap->bins[pool], recycled, index, n - 1, &count, &bytes);
-	block = &cache->block[index];
-	cm_block_set_state(cache, index, CM_BLOCK_FREE);
-	block->tick = tick;
+		cm_paged_note_use_locked(heap->paged[pool], block->addr, block->size, slice->tick);
+	index = join(heap, bins, recycled, index, sums);
+	block = &bins->block[index];
+	cm_block_set_state(heap->cache, index, CM_BLOCK_FREE);
+	block->tick = slice->tick;
 	block->age = heap->searches[pool];
 	if (recycled)
-		cm_bins_insert(&heap->bins[pool], index);
+		cm_bins_insert(bins, index);
 	if (cm_block_is_split(block)) {
-		count++;
-		bytes += (int64_t)block->size;
+		sums->pieces++;
+		sums->piece_bytes += (int64_t)block->size;
 	}
-	cm_counters_change(row, pool, CM_STAT_INACTIVE_SPLIT, count);
-	cm_counters_change(row, pool, CM_STAT_INACTIVE_SPLIT_BYTES, bytes);
-	return n;
+	return rest;
 }
 
-static CM_NOINLINE uint32_t retire_unusual(struct cm_heap *heap, uint32_t *list, uint32_t most,
-					   const struct cm_segment *segment, uint64_t tick,
-					   struct retired *retired)
+static CM_NOINLINE uint32_t retire_unusual(struct cm_heap *heap, uint32_t index,
+					   const struct cm_segment *segment, struct slice *slice)
 {
 	const bool recycled = cm_heap_recycles(heap, segment);
 
 	if (!recycled)
 		cm_device_note_unreclaimed(heap->device);
-	return retire_of(heap, cm_segment_pool(segment), list, most, recycled,
-			 segment->flags & CM_SEGMENT_PAGED, tick, retired);
+	return retire_of(heap, cm_segment_pool(segment), index, recycled,
+			 segment->flags & CM_SEGMENT_PAGED, slice);
 }
 
-CM_ALWAYS_INLINE uint32_t retire(struct cm_heap *heap, uint32_t *list, uint32_t most, uint64_t tick,
-				 struct retired *retired)
+/* `unusual`: flags of segments whose blocks need more than the others. */
+CM_ALWAYS_INLINE uint32_t retire(struct cm_heap *heap, uint32_t index, uint32_t unusual,
+				 struct slice *slice)
 {
 	struct cm_cache *cache = heap->cache;
-	const struct cm_segment *segment = &cache->segment[cache->block[*list].segment];
+	const struct cm_segment *segment = &cache->segment[cache->block[index].segment];
 
-	if (CM_UNLIKELY(!cm_heap_recycles(heap, segment) || segment->flags & CM_SEGMENT_PAGED))
-		return retire_unusual(heap, list, most, segment, tick, retired);
+	if (CM_UNLIKELY(segment->flags & unusual))
+		return retire_unusual(heap, index, segment, slice);
 	return cm_segment_pool(segment) == CM_POOL_SMALL
-		       ? retire_of(heap, CM_POOL_SMALL, list, most, true, false, tick, retired)
-		       : retire_of(heap, CM_POOL_LARGE, list, most, true, false, tick, retired);
+		       ? retire_of(heap, CM_POOL_SMALL, index, true, false, slice)
+		       : retire_of(heap, CM_POOL_LARGE, index, true, false, slice);
 }
 
-static void count_retired(struct cm_device_row *row, const struct retired *retired)
+static void count_retired(struct cm_device_row *row, const struct slice *slice)
 {
+	const struct sums *sums;
 	uint32_t pool;
 
-	for (pool = CM_POOL_SMALL; pool < CM_POOL_COUNT; pool++)
-		if (retired[pool].blocks)
-			cm_counters_ready(row, (enum cm_pool)pool, retired[pool].blocks,
-					  retired[pool].bytes, retired[pool].requested);
+	for (pool = CM_POOL_SMALL; pool < CM_POOL_COUNT; pool++) {
+		sums = &slice->sums[pool];
+		if (!sums->blocks)
+			continue;
+		cm_counters_ready(row, (enum cm_pool)pool, sums->blocks, sums->bytes,
+				  sums->requested);
+		cm_counters_change(row, (enum cm_pool)pool, CM_STAT_INACTIVE_SPLIT, sums->pieces);
+		cm_counters_change(row, (enum cm_pool)pool, CM_STAT_INACTIVE_SPLIT_BYTES,
+				   sums->piece_bytes);
+	}
 }
 
 void cm_free_retire_at_once_locked(struct cm_heap *heap, uint32_t index, uint64_t tick)
 {
 	const struct cm_cache *cache = heap->cache;
 	const struct cm_segment *segment = &cache->segment[cache->block[index].segment];
-	struct retired retired[CM_POOL_COUNT] = {0};
+	struct slice slice = {.tick = tick, .left = 1};
 
 	/* The caller returns the segment to the driver, so no other thread has to find it. */
-	(void)retire_of(heap, cm_segment_pool(segment), &index, 1, false, false, tick, retired);
-	count_retired(heap->device->row, retired);
+	(void)retire_of(heap, cm_segment_pool(segment), index, false, false, &slice);
+	count_retired(heap->device->row, &slice);
 }
 
 bool cm_heap_free_locked(struct cm_heap *heap, uint32_t index)
@@ -237,27 +273,30 @@ static void end_epoch_locked(struct cm_heap *heap, struct cm_batch *epoch)
 
 bool cm_heap_retire_locked(struct cm_heap *heap, struct cm_batch *epoch)
 {
-	struct retired retired[CM_POOL_COUNT] = {0};
+	struct slice slice = {.tick = cm_cache_tick(heap->cache), .left = CM_RETIRE_SLICE};
 	struct cm_device_row *row = heap->device->row;
-	uint64_t tick = cm_cache_tick(heap->cache);
-	uint32_t list = epoch->list.first, pool, n;
+	uint32_t list = epoch->list.first, blocks;
+	/* A segment in use has one flag at least. */
+	const uint32_t unusual = cm_heap_drains(heap) ? CM_SEGMENT_USED
+						      : CM_SEGMENT_EXPORTED | CM_SEGMENT_DIRECT |
+								CM_SEGMENT_PAGED;
+	uint64_t bytes;
 
 	assert(cm_lock_is_held(&heap->device->lock));
 	cm_counters_begin(row);
-	for (n = 0; list && n < CM_RETIRE_SLICE;)
-		n += retire(heap, &list, CM_RETIRE_SLICE - n, tick, retired);
-	count_retired(row, retired);
+	while (list && slice.left)
+		list = retire(heap, list, unusual, &slice);
+	count_retired(row, &slice);
 	if (!list)
 		end_epoch_locked(heap, epoch);
 	cm_counters_end(row);
+	blocks = CM_RETIRE_SLICE - slice.left;
+	bytes = (uint64_t)(slice.sums[CM_POOL_SMALL].bytes + slice.sums[CM_POOL_LARGE].bytes);
 	epoch->list.first = list;
-	for (pool = CM_POOL_SMALL; pool < CM_POOL_COUNT; pool++) {
-		epoch->bytes -= (uint64_t)retired[pool].bytes;
-		cm_heap_set_pending_bytes(heap,
-					  heap->row->pending_bytes - (uint64_t)retired[pool].bytes);
-	}
-	epoch->blocks -= n;
-	heap->row->pending_blocks -= n;
+	epoch->bytes -= bytes;
+	epoch->blocks -= blocks;
+	cm_heap_set_pending_bytes(heap, heap->row->pending_bytes - bytes);
+	heap->row->pending_blocks -= blocks;
 	if (!heap->row->pending_blocks)
 		heap->pending_sizes = heap->card_fills_up ? ~UINT64_C(0) : 0;
 	return !list;
