@@ -2,6 +2,7 @@
 #include "interpose/stacks/python.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <limits.h>
 #include <link.h>
 #include <stdatomic.h>
@@ -36,6 +37,7 @@ static struct python {
 	void (*clear_error)(void);
 	int (*gc_disable)(void); /* NULL before 3.10, where frames are no new objects */
 	int (*gc_enable)(void);
+	int (*call_later)(int (*fn)(void *data), void *data); /* may be NULL */
 	struct cm_python_reader reader;
 	uintptr_t eval; /* _PyEval_EvalFrameDefault */
 	uintptr_t eval_bytes;
@@ -68,6 +70,7 @@ static bool find_all(struct python *python)
 	(void)FIND(lasti, "PyFrame_GetLasti");
 	(void)FIND(gc_disable, "PyGC_Disable");
 	(void)FIND(gc_enable, "PyGC_Enable");
+	(void)FIND(call_later, "Py_AddPendingCall");
 	return python->current && FIND(frame, "PyEval_GetFrame") && FIND(back, "PyFrame_GetBack") &&
 	       FIND(code, "PyFrame_GetCode") && FIND(line, "PyFrame_GetLineNumber") &&
 	       FIND(attribute, "PyObject_GetAttrString") && FIND(utf8, "PyUnicode_AsUTF8") &&
@@ -283,6 +286,32 @@ static void decide(enum cm_python how)
 	(void)atomic_compare_exchange_strong(&state, &expected, how);
 }
 
+/* Whether the interpreter was asked to call confirm(). */
+static atomic_bool is_asked;
+
+/* Called by the interpreter, once, with the GIL. */
+static int confirm(void *data)
+{
+	static struct cm_python_frames frames;
+	const int saved = errno;
+
+	cm_python_stack(&frames, CM_STACK_DEPTH_MAX, (cm_python_text_fn *)data);
+	errno = saved;
+	return 0;
+}
+
+/* A program that always requests memory without the GIL would never be compared otherwise. The
+ * caller has no GIL: it could lose it here and wait for it under our locks. */
+static void ask_for_comparison(cm_python_text_fn *add_text)
+{
+	if (!py.call_later || atomic_load_explicit(&is_asked, memory_order_relaxed) ||
+	    atomic_exchange(&is_asked, true))
+		return;
+	/* It has no room for more calls. */
+	if (py.call_later(confirm, (void *)add_text))
+		atomic_store(&is_asked, false);
+}
+
 /* The first time with the GIL: both ways must lead to the same frames. */
 static void compare(py_state *this_thread, struct cm_python_frames *to, size_t max,
 		    cm_python_text_fn *add_text)
@@ -291,6 +320,9 @@ static void compare(py_state *this_thread, struct cm_python_frames *to, size_t m
 	const uint64_t before = digest(to);
 
 	ask_interpreter(to, max, add_text, false);
+	/* No frames prove nothing. */
+	if (!to->count)
+		return;
 	/* Equal frames: those of the walk with what it knows of their places. */
 	to->placed = walked && digest(to) == before;
 	decide(to->placed ? CM_PYTHON_CHECKED : CM_PYTHON_DIFFERS);
@@ -341,16 +373,21 @@ void cm_python_stack(struct cm_python_frames *to, size_t max, cm_python_text_fn 
 		ask_interpreter(to, max, add_text, true);
 	/* An interpreter that ends frees the thread states of other threads. */
 	else if ((how == CM_PYTHON_CHECKED || how == CM_PYTHON_UNCHECKED) &&
-		 (held || !py.is_finalizing()))
+		 (held || !py.is_finalizing())) {
 		walk(this_thread, to, max, add_text);
+		if (how == CM_PYTHON_UNCHECKED && !held)
+			ask_for_comparison(add_text);
+	}
 }
 
 void cm_python_forget(void)
 {
 	/* Nothing was stored: do not touch the pages of the table. */
-	if (is_found())
+	if (is_found()) {
 		cm_python_forget_all();
-	else
+		atomic_store(&is_asked, false);
+	} else {
 		/* A thread that was storing does not exist in the child. */
 		atomic_store(&found, NOT_FOUND);
+	}
 }

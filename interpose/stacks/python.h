@@ -4,9 +4,11 @@
  * otherwise, and it never waits. The library neither links nor loads Python.
  *
  * Frames are read from the interpreter's memory (python_walk.h), whether or not the thread holds
- * the GIL: most clients let go of it before they call CUDA. When a thread with the GIL comes first,
- * the result is compared with that of the public C API. If they differ, or the layout of this
- * Python is not known, the API alone is used, and threads without the GIL have no Python frames.
+ * the GIL: most clients let go of it before they call CUDA. The result is compared once with that
+ * of the public C API: when a thread comes that holds the GIL, or, if one without it comes first,
+ * when the interpreter makes the call that it is then asked for (Py_AddPendingCall). If they
+ * differ, or the layout of this Python is not known, the API alone is used, and threads without the
+ * GIL have no Python frames.
  * While the API is used, garbage collection is off, since a finalizer could call CUDA.
  * Thread-safe.
  */

@@ -65,6 +65,8 @@ def check(running):
     assert told['devices'][0]['events_recorded'] == 0, told
     assert (told['context'], told['stacks'], told['max_entries']) == ('alloc', 'python', 2), told
     running.alloc(3000)
+    # All requests let go of the GIL: the interpreter was asked to compare the frames with it.
+    assert running.history('status')['python'] == ('checked' if sys.version_info >= (3, 9) else 'unknown-version')
     device = running.history('status')['devices'][0]
     assert device['events_kept'] == 2 and device['events_lost'] == device['events_recorded'] - 2
 
