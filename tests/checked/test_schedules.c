@@ -6,23 +6,19 @@
  * parts of one call of the program. Each schedule is a process, stopped where the checker finds
  * anything.
  */
-#include <fcntl.h>
-#include <pthread.h>
-#include <sched.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/checked/hold_up.h"
 #include "tests/preload/api.h"
 #include "tests/preload/surface/surface.h"
 #include "tests/unit/cmocka_all.h"
 
 #define BLOCK (4 * MIB)
 
-enum { NOT_REACHED = 77, SCHEDULES_MAX = 2000 };
+enum { SCHEDULES_MAX = 2000 };
 
 /* ---- what both threads share ---- */
 
@@ -206,54 +202,10 @@ static const struct script *run_second;
 
 /* ---- a schedule ---- */
 
-static pthread_t second;
-static _Atomic pid_t second_id;
-static _Atomic bool second_done;
-static bool started;
-
-static void *begin_second(void *unused)
+static void begin_second(void)
 {
-	(void)unused;
-	atomic_store(&second_id, (pid_t)syscall(SYS_gettid));
 	OK(cuCtxSetCurrent(first_ctx));
 	run_second->run();
-	atomic_store(&second_done, true);
-	return NULL;
-}
-
-/* A thread that sleeps waits for the one that is held up here, or backs off. */
-static bool second_sleeps(void)
-{
-	char path[64], text[256] = "";
-	const char *state;
-	int fd;
-
-	(void)snprintf(path, sizeof(path), "/proc/self/task/%d/stat", (int)second_id);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return false;
-	(void)!read(fd, text, sizeof(text) - 1);
-	(void)close(fd);
-	state = strrchr(text, ')');
-	return state && state[1] && state[2] == 'S';
-}
-
-static void let_second_go(void *unused)
-{
-	(void)unused;
-	started = true;
-	CM_MUST(!pthread_create(&second, NULL, begin_second, NULL));
-	while (!atomic_load(&second_done) && !(atomic_load(&second_id) && second_sleeps()))
-		(void)sched_yield();
-}
-
-/* The first one has done all in which it is to be held up. */
-static void await_second(void)
-{
-	cudasim_interrupt(0, NULL, NULL);
-	if (!started)
-		exit(NOT_REACHED);
-	CM_MUST(!pthread_join(second, NULL));
 }
 
 static const struct script scripts[] = {
@@ -280,9 +232,9 @@ static void play(const struct script *script, uint64_t n)
 		OK(cuCtxCreate_v2(&second_ctx, 0, 0));
 		OK(cuCtxPopCurrent_v2(&second_ctx));
 	}
-	cudasim_interrupt(n, let_second_go, NULL);
+	cm_hold_up(n, begin_second);
 	script->run();
-	await_second();
+	cm_hold_up_end();
 	OK(cuCtxSynchronize());
 	exit(0);
 }
@@ -300,9 +252,9 @@ static void play_reach(uint64_t n)
 
 	second_ctx = cm_open(1);
 	first_ctx = cm_open(0);
-	cudasim_interrupt(n, let_second_go, NULL);
+	cm_hold_up(n, begin_second);
 	block[0] = cm_get(BLOCK);
-	await_second();
+	cm_hold_up_end();
 	block[1] = cm_get(BLOCK);
 	OK(cuCtxSetCurrent(second_ctx));
 	cm_launch_hold(cm_load_hold(), NULL, block[0], BLOCK, &flag);
@@ -362,10 +314,10 @@ static void play_give_back(uint64_t n)
 	OK(cuCtxCreate_v2(&first_ctx, 0, 0));
 	CM_MUST(!cudasim_fail("cuMemAlloc_v2", 1, CUDA_ERROR_OUT_OF_MEMORY));
 	CM_MUST(!cudasim_fail("cuMemHostAlloc", 1, CUDA_ERROR_OUT_OF_MEMORY));
-	cudasim_interrupt(n, let_second_go, NULL);
+	cm_hold_up(n, begin_second);
 	block[1] = cm_get(BLOCK);
 	pinned[1] = get_little_pinned();
-	await_second();
+	cm_hold_up_end();
 	OK(cuMemsetD8_v2(block[0], 1, BLOCK));
 	OK(cuMemHostGetFlags(&flags, pinned[0]));
 	memset(pinned[0], 1, MIB);
@@ -387,13 +339,13 @@ static void play_release(uint64_t n)
 	(void)cm_open(0);
 	OK(cuMemFree_v2(cm_get(BLOCK)));
 	OK(cuCtxCreate_v2(&first_ctx, 0, 0));
-	cudasim_interrupt(n, let_second_go, NULL);
+	cm_hold_up(n, begin_second);
 	OK(cuDevicePrimaryCtxRelease_v2(0));
 	OK(cuDevicePrimaryCtxRetain(&ctx, 0));
 	OK(cuCtxPushCurrent_v2(ctx));
 	OK(cuMemFree_v2(cm_get(BLOCK)));
 	OK(cuDevicePrimaryCtxRelease_v2(0));
-	await_second();
+	cm_hold_up_end();
 	OK(cuCtxSetCurrent(second_ctx));
 	OK(cuMemsetD8_v2(block[0], 1, BLOCK));
 	OK(cuMemFree_v2(block[0]));
@@ -450,13 +402,13 @@ static void play_leave(uint64_t n)
 	(void)get_little_pinned();
 	(void)cm_get(BLOCK);
 	OK(cuCtxCreate_v2(&first_ctx, 0, 0));
-	cudasim_interrupt(n, let_second_go, NULL);
+	cm_hold_up(n, begin_second);
 	OK(cuDevicePrimaryCtxRelease_v2(0));
 	OK(cuMemFreeHost(get_little_pinned()));
 	OK(cuMemFree_v2(cm_get(3 * BLOCK)));
 	OK(cuMemFree_v2(cm_get(5 * BLOCK)));
 	OK(cuMemFree_v2(cm_get(7 * BLOCK)));
-	await_second();
+	cm_hold_up_end();
 	if (block[0])
 		OK(cuMemFree_v2(block[0]));
 	else
@@ -487,14 +439,14 @@ static void play_leave_idle(uint64_t n)
 	OK(cuCtxCreate_v2(&first_ctx, 0, 0));
 	OK(cuMemFree_v2(cm_get(BLOCK)));
 	OK(cuDevicePrimaryCtxRetain(&second_ctx, 0));
-	cudasim_interrupt(n, let_second_go, NULL);
+	cm_hold_up(n, begin_second);
 	OK(cuDevicePrimaryCtxRelease_v2(0));
 	OK(cuDevicePrimaryCtxRetain(&second_ctx, 0));
 	OK(cuDevicePrimaryCtxRelease_v2(0));
 	OK(cuDevicePrimaryCtxRetain(&second_ctx, 0));
 	OK(cuDevicePrimaryCtxRelease_v2(0));
 	OK(cuMemFree_v2(cm_get(BLOCK)));
-	await_second();
+	cm_hold_up_end();
 	exit(0);
 }
 
@@ -530,12 +482,12 @@ static void play_end_idle(uint64_t n)
 	OK(cuCtxCreate_v2(&ctx, 0, 0));
 	OK(cuMemFree_v2(cm_get(total / 2)));
 	OK(cuDevicePrimaryCtxRetain(&second_ctx, 0));
-	cudasim_interrupt(n, let_second_go, NULL);
+	cm_hold_up(n, begin_second);
 	OK(cuCtxDestroy_v2(ctx));
 	OK(cuCtxSetCurrent(second_ctx));
 	OK(cuMemFree_v2(cm_get(BLOCK)));
 	OK(cuDevicePrimaryCtxRelease_v2(0));
-	await_second();
+	cm_hold_up_end();
 	exit(0);
 }
 
@@ -551,9 +503,9 @@ static void play_first_request(uint64_t n)
 	OK(cuInit(0));
 	OK(cuCtxCreate_v2(&second_ctx, 0, 0));
 	OK(cuCtxCreate_v2(&first_ctx, 0, 0));
-	cudasim_interrupt(n, let_second_go, NULL);
+	cm_hold_up(n, begin_second);
 	block[0] = cm_get(BLOCK);
-	await_second();
+	cm_hold_up_end();
 	/* What is left of it would be waited for in vain. */
 	OK(cuMemFree_v2(block[0]));
 	OK(cuCtxSynchronize());
@@ -593,7 +545,7 @@ static void play_all(const struct script *script)
 		if (!child)
 			play(script, n);
 		assert_int_equal(waitpid(child, &status, 0), child);
-		if (WIFEXITED(status) && WEXITSTATUS(status) == NOT_REACHED)
+		if (WIFEXITED(status) && WEXITSTATUS(status) == CM_NOT_REACHED)
 			break;
 		if (status)
 			fail_msg("%s: held up at call %llu, it ended with %d", script->name,
