@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "tests/preload/surface/more.h"
 #include "tests/preload/surface/surface.h"
 #include "tests/unit/cmocka_all.h"
 
@@ -492,131 +491,8 @@ static void play_memory_info(void)
 	CM_MUST(cuMemGetInfo_v2(NULL, NULL) == CUDA_SUCCESS);
 }
 
-/* ---- functions that the simulated driver has not ---- */
-
-#define AT(value) ((void *)(uintptr_t)(value))
-
-/* Where a result goes that the library reads. */
-static uint64_t result[1];
-
-static CUresult load_function(void)
-{
-	return cuFuncLoad(AT(8));
-}
-
-static CUresult load_library_file(void)
-{
-	return cuLibraryLoadFromFile(AT(8), "file", NULL, NULL, 0, NULL, NULL, 8);
-}
-
-static CUresult instantiate_first_form(void)
-{
-	return cuGraphInstantiate((void *)result, NULL, NULL, NULL, 8);
-}
-
-static CUresult launch_one(void)
-{
-	return cuLaunch(AT(8));
-}
-
-static CUresult launch_grid(void)
-{
-	return cuLaunchGrid(AT(8), 1, 8);
-}
-
-static CUresult launch_grid_in_stream(void)
-{
-	return cuLaunchGridAsync(AT(8), 1, 1, AT(8));
-}
-
-static CUresult launch_on_devices(void)
-{
-	return cuLaunchCooperativeKernelMultiDevice(AT(8), 1, 8);
-}
-
-static CUresult get_managed_of_library(void)
-{
-	return cuLibraryGetManaged((void *)result, NULL, AT(1), AT(8));
-}
-
-static CUresult get_attribute_of_kernel(void)
-{
-	return cuKernelGetAttribute(AT(8), 0, AT(1), 8);
-}
-
-static CUresult set_attribute_of_kernel(void)
-{
-	return cuKernelSetAttribute(8, 0, AT(1), 8);
-}
-
-static CUresult set_cache_of_kernel(void)
-{
-	return cuKernelSetCacheConfig(AT(8), 0, 8);
-}
-
-static CUresult submit_batch(void)
-{
-	return cuStreamBatchMemOp(AT(8), 0, NULL, 8);
-}
-
-static CUresult submit_batch_per_thread(void)
-{
-	return cuStreamBatchMemOp_ptsz(AT(8), 0, NULL, 8);
-}
-
-static CUresult wait_for_semaphores(void)
-{
-	return cuWaitExternalSemaphoresAsync(AT(8), NULL, 0, AT(8));
-}
-
-static CUresult wait_for_semaphores_per_thread(void)
-{
-	return cuWaitExternalSemaphoresAsync_ptsz(AT(8), NULL, 0, AT(8));
-}
-
-static CUresult (*const more_needy[])(void) = {
-	load_function,
-	load_library_file,
-	instantiate_first_form,
-	submit_batch,
-	submit_batch_per_thread,
-	wait_for_semaphores,
-	wait_for_semaphores_per_thread,
-	launch_one,
-	launch_grid,
-	launch_grid_in_stream,
-	launch_on_devices,
-	get_managed_of_library,
-	get_attribute_of_kernel,
-	set_attribute_of_kernel,
-	set_cache_of_kernel,
-};
-
-static bool is_first(uintptr_t first)
-{
-	return first == 8 || first == (uintptr_t)result;
-}
-
-static void play_more(void)
-{
-	size_t i;
-
-	cm_open(0);
-	for (i = 0; i < sizeof(more_needy) / sizeof(more_needy[0]); i++) {
-		OK(cuMemFree_v2(cm_get(40 * MIB)));
-		more = (struct more){.failures = 1};
-		OK(more_needy[i]());
-		CM_MUST(more.calls == 2 && is_first(more.first) && more.last == 8);
-		CM_MUST(cm_reserved() == 0);
-		more = (struct more){.failures = 2};
-		CM_MUST(more_needy[i]() == CUDA_ERROR_OUT_OF_MEMORY);
-		CM_MUST(more.calls == 1);
-	}
-}
-
 static const struct cm_role roles[] = {
 	{"needy", play_needy},
-	{"more", play_more},
 	{"nothing_to_give", play_nothing_to_give},
 	{"other_error", play_other_error},
 	{"full_card", play_full_card},
@@ -627,7 +503,6 @@ static const struct cm_role roles[] = {
 #define CARD "CUDASIM=memory:64M,context:0"
 
 CM_PLAY(who_fails_for_memory_gets_what_is_cached, "needy", "", NULL)
-CM_PLAY(so_does_what_the_simulation_has_not, "more", "", NULL)
 CM_PLAY(who_fails_with_nothing_cached_hears_it_at_once, "nothing_to_give", "oom_report:off", NULL)
 CM_PLAY(another_error_costs_no_cache, "other_error", "", NULL)
 CM_PLAY_EVERYWHERE(a_full_card_serves_whoever_asks, "full_card", CARD)
@@ -637,7 +512,6 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		CM_PLAY_TEST(who_fails_for_memory_gets_what_is_cached),
-		CM_PLAY_TEST(so_does_what_the_simulation_has_not),
 		CM_PLAY_TEST(who_fails_with_nothing_cached_hears_it_at_once),
 		CM_PLAY_TEST(another_error_costs_no_cache),
 		CM_PLAY_TEST(a_full_card_serves_whoever_asks),

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Functions that the simulated driver has not: they fail for lack of memory, and are called again
+ * when the cache has released its own.
+ */
+#include "tests/preload/surface/more.h"
+#include "tests/preload/surface/surface.h"
+#include "tests/unit/cmocka_all.h"
+
+#define AT(value) ((void *)(uintptr_t)(value))
+
+/* Where a result goes that the library reads. */
+static uint64_t result[1];
+
+static CUresult load_function(void)
+{
+	return cuFuncLoad(AT(8));
+}
+
+static CUresult load_library_file(void)
+{
+	return cuLibraryLoadFromFile(AT(8), "file", NULL, NULL, 0, NULL, NULL, 8);
+}
+
+static CUresult instantiate_first_form(void)
+{
+	return cuGraphInstantiate((void *)result, NULL, NULL, NULL, 8);
+}
+
+static CUresult launch_one(void)
+{
+	return cuLaunch(AT(8));
+}
+
+static CUresult launch_grid(void)
+{
+	return cuLaunchGrid(AT(8), 1, 8);
+}
+
+static CUresult launch_grid_in_stream(void)
+{
+	return cuLaunchGridAsync(AT(8), 1, 1, AT(8));
+}
+
+static CUresult launch_on_devices(void)
+{
+	return cuLaunchCooperativeKernelMultiDevice(AT(8), 1, 8);
+}
+
+static CUresult get_managed_of_library(void)
+{
+	return cuLibraryGetManaged((void *)result, NULL, AT(1), AT(8));
+}
+
+static CUresult get_attribute_of_kernel(void)
+{
+	return cuKernelGetAttribute(AT(8), 0, AT(1), 8);
+}
+
+static CUresult set_attribute_of_kernel(void)
+{
+	return cuKernelSetAttribute(8, 0, AT(1), 8);
+}
+
+static CUresult set_cache_of_kernel(void)
+{
+	return cuKernelSetCacheConfig(AT(8), 0, 8);
+}
+
+static CUresult submit_batch(void)
+{
+	return cuStreamBatchMemOp(AT(8), 0, NULL, 8);
+}
+
+static CUresult submit_batch_per_thread(void)
+{
+	return cuStreamBatchMemOp_ptsz(AT(8), 0, NULL, 8);
+}
+
+static CUresult wait_for_semaphores(void)
+{
+	return cuWaitExternalSemaphoresAsync(AT(8), NULL, 0, AT(8));
+}
+
+static CUresult wait_for_semaphores_per_thread(void)
+{
+	return cuWaitExternalSemaphoresAsync_ptsz(AT(8), NULL, 0, AT(8));
+}
+
+static CUresult (*const needy[])(void) = {
+	load_function,
+	load_library_file,
+	instantiate_first_form,
+	submit_batch,
+	submit_batch_per_thread,
+	wait_for_semaphores,
+	wait_for_semaphores_per_thread,
+	launch_one,
+	launch_grid,
+	launch_grid_in_stream,
+	launch_on_devices,
+	get_managed_of_library,
+	get_attribute_of_kernel,
+	set_attribute_of_kernel,
+	set_cache_of_kernel,
+};
+
+static bool is_first(uintptr_t first)
+{
+	return first == 8 || first == (uintptr_t)result;
+}
+
+static void play(void)
+{
+	size_t i;
+
+	cm_open(0);
+	for (i = 0; i < sizeof(needy) / sizeof(needy[0]); i++) {
+		OK(cuMemFree_v2(cm_get(40 * MIB)));
+		more = (struct more){.failures = 1};
+		OK(needy[i]());
+		CM_MUST(more.calls == 2 && is_first(more.first) && more.last == 8);
+		CM_MUST(cm_reserved() == 0);
+		more = (struct more){.failures = 2};
+		CM_MUST(needy[i]() == CUDA_ERROR_OUT_OF_MEMORY);
+		CM_MUST(more.calls == 1);
+	}
+}
+
+static const struct cm_role roles[] = {
+	{"play", play},
+	{NULL, NULL},
+};
+
+CM_PLAY(who_fails_for_memory_gets_what_is_cached, "play", "", NULL)
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		CM_PLAY_TEST(who_fails_for_memory_gets_what_is_cached),
+	};
+
+	cm_rerun_role(argc, argv, roles);
+	return cmocka_run_group_tests_name("surface_retry_unsimulated", tests, NULL, NULL);
+}
