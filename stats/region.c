@@ -151,6 +151,15 @@ static bool has_file(const struct region *region)
 	       st.st_ino == region->inode;
 }
 
+/* A umask may have left less, and the file's own user, and a sweep, could not open it. */
+static void set_mode(int fd)
+{
+	struct stat st;
+
+	if (!fstat(fd, &st) && (st.st_mode & 07777) != CM_REGION_MODE)
+		(void)fchmod(fd, CM_REGION_MODE);
+}
+
 /* Creates the file under the process's name, in place of a leftover: a process that was replaced by
  * exec(2) has the name of its past. -EAGAIN: one in another PID namespace has that name, too. */
 static int open_file(struct region *region, const char *dir, uint64_t start)
@@ -163,8 +172,10 @@ static int open_file(struct region *region, const char *dir, uint64_t start)
 	for (tries = 0; tries < NAME_TRIES; tries++) {
 		fd = move_up(open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW,
 				  CM_REGION_MODE));
-		if (fd >= 0 && !cm_region_lock(fd) && cm_region_is_named(AT_FDCWD, path, fd))
+		if (fd >= 0 && !cm_region_lock(fd) && cm_region_is_named(AT_FDCWD, path, fd)) {
+			set_mode(fd);
 			return fd;
+		}
 		if (fd >= 0) {
 			(void)close(fd);
 			continue;

@@ -457,6 +457,21 @@ static void find_memfd(char path[PATH_MAX])
 	fail();
 }
 
+/* Its user could not read it otherwise, nor a sweep remove it. */
+static void no_umask_takes_the_file_from_its_user(void **state)
+{
+	struct cm_region_fixture *f = *state;
+	const mode_t before = umask(0777);
+	struct stat st;
+	int err;
+
+	err = cm_region_fixture_create(f, 0);
+	(void)umask(before);
+	assert_int_equal(err, 0);
+	assert_int_equal(stat(f->region->path, &st), 0);
+	assert_int_equal(st.st_mode, S_IFREG | CM_REGION_MODE);
+}
+
 /* If it could, the next access would be a SIGBUS. */
 static void nobody_can_cut_a_memfd_short(void **state)
 {
@@ -616,6 +631,7 @@ int main(void)
 		REGION(a_full_file_system_leaves_no_file_behind),
 		REGION(a_file_system_that_is_nearly_full_gets_no_file),
 		REGION(without_memfd_private_memory_serves),
+		REGION(no_umask_takes_the_file_from_its_user),
 		REGION(nobody_can_cut_a_memfd_short),
 		REGION(no_region_is_in_a_core_dump),
 		REGION(a_limit_on_file_sizes_is_respected),
