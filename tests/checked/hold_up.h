@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Holds the calling thread up before one of its driver calls, while a second thread does all that it
- * has to do, as far as it does not wait for the first one. Once a process.
+ * Holds the calling thread up before one of its driver calls, while a second thread does all that
+ * it has to do, as far as it does not wait for the first one. Once a process.
  */
 #ifndef CM_TESTS_CHECKED_HOLD_UP_H
 #define CM_TESTS_CHECKED_HOLD_UP_H
