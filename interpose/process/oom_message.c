@@ -70,7 +70,7 @@ static struct amount cell_of(const struct text *text, int part)
 	return cell(text->part[part], text->part_bytes[part]);
 }
 
-/* An amount in a sentence, in the unit of the columns unless it is too small for it: "30.00 MiB". */
+/* An amount in a sentence, in the unit of the columns unless it is too small: "30.00 MiB". */
 static struct amount amount(const struct text *text, uint64_t bytes)
 {
 	int64_t unit = text->unit;
