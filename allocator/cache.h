@@ -50,7 +50,7 @@ enum cm_place {
 	CM_PLACE_FOREIGN,  /* not in memory of ours */
 	CM_PLACE_LIVE,     /* the start of a block in use */
 	CM_PLACE_INTERIOR, /* inside a block in use */
-	CM_PLACE_IDLE,     /* in a block that is free or waiting */
+	CM_PLACE_IDLE,     /* in a block that is free or pending */
 };
 
 struct cm_place_info {
@@ -91,7 +91,7 @@ struct cm_heap *cm_cache_forget_heap(struct cm_cache *cache, uint64_t ctx);
 /*
  * The same if only the driver knows whether it will destroy the context. From here on no driver
  * call is made for that heap. When the driver has answered, the contexts are locked again, and the
- * heap is forgotten or resumed. In between the context is_ending, as below. NULL: unknown.
+ * heap is forgotten or resumed. In between the context is ending, as below. NULL: unknown.
  */
 struct cm_heap *cm_cache_suspend_heap(struct cm_cache *cache, uint64_t ctx);
 void cm_cache_resume_heap(struct cm_heap *heap);
@@ -164,7 +164,8 @@ void cm_cache_host_remove_registered(struct cm_cache *cache, uint64_t addr, uint
 /* What `addr` is. If it is ours, takes the device's lock for a moment. */
 void cm_cache_lookup(struct cm_cache *cache, uint64_t addr, struct cm_place_info *ret_info);
 
-/* Marks the segment that holds addr: its blocks are given back, never recycled. -ENOENT. */
+/* Marks the segment that holds addr: its blocks return to the driver, and are never reused.
+ * -ENOENT. */
 int cm_cache_mark_exported(struct cm_cache *cache, uint64_t addr);
 /* Something outside the context can reach its memory from now on: no more ordered barriers. */
 void cm_cache_mark_shared(struct cm_cache *cache, uint64_t ctx);

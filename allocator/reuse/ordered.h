@@ -34,7 +34,7 @@ void cm_ordered_add_event_locked(struct cm_heap *heap, uint64_t number);
 /* Whether blocks wait for the fence of a barrier. No driver call. */
 bool cm_ordered_holds_event_locked(const struct cm_heap *heap);
 
-/* Asks for the fences that blocks wait for; true if any became ready. */
+/* Queries the fences that blocks wait for; true if any block became ready. */
 bool cm_ordered_poll_event_locked(struct cm_heap *heap);
 
 /*

@@ -17,7 +17,7 @@
 void cm_log_set_level(enum cm_log_level level);
 
 /* Prints whole lines, line ends included, in one write, so that they stay together. Cut at PIPE_BUF
- * (4096) bytes, since more might block. Returns whether such messages are printed. */
+ * (4096) bytes, since a longer write might block. Returns whether such messages are printed. */
 bool cm_log_text(enum cm_log_level level, const char *text, size_t bytes);
 
 /* Prints one line; adds the line end. Cut at about 1000 bytes. */

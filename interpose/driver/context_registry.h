@@ -57,8 +57,8 @@ bool cm_registry_pin_all(CUcontext ret_list[CM_FENCE_CONTEXTS], size_t *ret_coun
 bool cm_registry_pin(CUcontext ctx);
 void cm_registry_unpin_all(const CUcontext *list, size_t n);
 
-/* From now on no thread can pin the context; waits for those that do. The caller holds no lock that
- * they may want. Ends with cm_registry_remove or abort_teardown. */
+/* From now on no thread can pin the context; waits until no thread does. The caller holds no lock
+ * that such a thread may want. Ends with cm_registry_remove or abort_teardown. */
 void cm_registry_begin_teardown(CUcontext ctx);
 void cm_registry_abort_teardown(CUcontext ctx);
 

@@ -21,7 +21,7 @@ uint64_t cm_clock_now_ns(void);
  * its cache line, since every launch writes it. */
 extern uint64_t cm_work_number __attribute__((visibility("hidden")));
 
-/* Changes it: an epoch that was freed into before and is closed later is not clean. */
+/* Changes it. If an epoch had a free before this and is closed after it, the epoch is not clean. */
 static inline void cm_work_note(void)
 {
 	(void)__atomic_fetch_add(&cm_work_number, 1, __ATOMIC_RELAXED);

@@ -73,8 +73,9 @@ void cm_uncached_fail(const struct cm_uncached_request *request, CUresult res, u
 		return res;                                                                 \
 	}
 
-/* Around a driver call that frees memory: takes the entry before the call, as the driver may hand
- * out the address again at once; drops it or puts it back according to `res`, which is returned. */
+/* Around a driver call that frees memory: takes the entry before the call, as the driver may
+ * allocate the address again at once; drops it or puts it back according to `res`, which is
+ * returned. */
 uint32_t cm_uncached_begin_free(enum cm_uncached_name name, uint64_t key);
 CUresult cm_uncached_finish(uint32_t taken, CUresult res);
 
