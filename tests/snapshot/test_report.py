@@ -93,6 +93,18 @@ def a_report_has_80_columns(kit_):
             assert len(line) <= 80 or line.startswith('  peak'), line
 
 
+def what_was_not_recorded_is_said(kit_):
+    """And how to have it, where there is a process and where there is none."""
+    plain = kit_.make(64, 10)
+    hint = 'No stacks were recorded. Next time: cudamemstat run --stacks\n'
+    text = kit_.ok('report', '--region', plain).decode()
+    assert text.endswith(hint) and '(no stack recorded)' in text, text
+    assert 'No stacks' not in kit_.ok('report', kit_.saved).decode()
+    none = 'There are no events, so --graph has nothing to draw.\n'
+    for words, said in ((('--graph',), False), (('--graph', '--since', '2033-01-01 00:00'), True), ((), False)):
+        assert (none in kit_.ok('report', *words, kit_.saved).decode()) == said, words
+
+
 def temporaries_are_named(kit_):
     many = kit_.make(1000, 10)
     text = kit_.ok('report', '--region', many).decode()
@@ -177,6 +189,7 @@ if __name__ == '__main__':
     sys.exit(kit.with_kit([
         the_parts_add_up_to_what_is_reserved, stacks_add_up_to_what_is_in_use,
         the_text_says_who_and_why, rows_stand_for_what_is_asked_for,
-        a_report_has_80_columns, temporaries_are_named, requests_that_failed_are_named,
+        a_report_has_80_columns, what_was_not_recorded_is_said,
+        temporaries_are_named, requests_that_failed_are_named,
         a_region_says_what_its_snapshot_says, a_snapshot_equals_itself, a_difference_is_told_by_stack,
         what_is_left_out_is_said]))

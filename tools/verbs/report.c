@@ -180,8 +180,9 @@ static void print_passing(const struct cm_groups *groups)
 		if (group->passing < MOMENT_LEAST)
 			break;
 		if (!i)
-			(void)printf("\n  temporary: freed before %d other requests; average size\n",
-				     MOMENT_REQUESTS);
+			(void)printf(
+				"\n  temporary: freed before %d other requests; average size\n",
+				MOMENT_REQUESTS);
 		used = printf("  %*s  %6" PRIu32 " times   ", cm_size_width(),
 			      cm_size_format((int64_t)(group->passing_bytes / group->passing)).text,
 			      group->passing);
@@ -449,6 +450,34 @@ static void put_head(struct cm_json *json, const struct cm_source *source)
 	cm_json_bool(json, "of_one_moment", saved->moment != CM_MOMENT_TORN);
 }
 
+/* What was not recorded, where the user asked for it, and how to have it. */
+static void print_missing(const struct cm_options *options, const struct cm_source *source)
+{
+	const struct cm_snapshot *snapshot = source->snapshot;
+	const struct cm_snap_device *device;
+	const bool runs = source->image->saved.life == CM_LIFE_RUNNING && !options->region &&
+			  !cm_is_file_name(options->args[0]);
+	uint64_t events = 0;
+	size_t i;
+
+	if (snapshot->stacks == 1 && snapshot->blocks) {
+		(void)putchar('\n');
+		if (runs)
+			cm_line(stdout, "  ",
+				"No stacks were recorded. From now on: cudamemstat history start %d",
+				(int)source->pid);
+		else
+			cm_line(stdout, "  ",
+				"No stacks were recorded. Next time: cudamemstat run --stacks");
+	}
+	for (i = 0; (device = cm_snapshot_device(snapshot, i)); i++)
+		events += device->events;
+	if (options->timeline && !events) {
+		(void)putchar('\n');
+		cm_line(stdout, "  ", "There are no events, so --graph has nothing to draw.");
+	}
+}
+
 int cm_verb_report(const struct cm_options *options)
 {
 	struct cm_view view = cm_view_of(options);
@@ -475,6 +504,8 @@ int cm_verb_report(const struct cm_options *options)
 	for (i = 0; (device = cm_snapshot_device(source.snapshot, i)) && !err; i++)
 		if (cm_snap_device_is_used(source.snapshot, device))
 			err = report_device(options, source.snapshot, device, &view, to);
+	if (!to && !err)
+		print_missing(options, &source);
 	cm_json_close_array(to);
 	cm_source_close(&source);
 	if (!err)
