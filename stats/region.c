@@ -50,6 +50,10 @@ static const struct table_plan {
 /* The size of all tables but events once a program has its first blocks, with some reserve. */
 #define TABLES_ROOM (UINT64_C(2) << 20)
 
+/* What stays free of a file system for the program: half of it, 32 of the 64 MiB of a container's
+ * /dev/shm, and no more of a larger one. Tables without which nothing is cached may take it. */
+#define LEFT_BYTES UINT64_C(33554432)
+
 struct region {
 	struct cm_region public;
 	int fd;       /* -1 for private memory */
@@ -273,9 +277,13 @@ static uint64_t plan_room(const struct cm_region_params *params)
 static bool has_room(int fd, uint64_t bytes)
 {
 	struct statfs system;
+	uint64_t half;
 
-	return fstatfs(fd, &system) || !system.f_blocks || !system.f_bsize ||
-	       system.f_bavail >= bytes / (uint64_t)system.f_bsize;
+	if (fstatfs(fd, &system) || !system.f_blocks || !system.f_bsize)
+		return true;
+	half = (uint64_t)system.f_blocks * (uint64_t)system.f_bsize / 2;
+	bytes += half < LEFT_BYTES ? half : LEFT_BYTES;
+	return system.f_bavail >= bytes / (uint64_t)system.f_bsize;
 }
 
 static int back_by_file(struct region *region, const struct cm_region_params *params,
@@ -453,6 +461,12 @@ static int back_bytes(struct region *region, uint64_t offset, uint64_t bytes)
 	return err;
 }
 
+/* A program can do without events: its ring leaves space to it. */
+static bool must_leave_space(enum cm_table table)
+{
+	return table == CM_TABLE_EVENT || table == CM_TABLE_HOST_EVENT;
+}
+
 int cm_region_commit(struct cm_region *public, enum cm_table table, uint32_t rows)
 {
 	struct region *region = (struct region *)public;
@@ -469,7 +483,9 @@ int cm_region_commit(struct cm_region *public, enum cm_table table, uint32_t row
 		step = round_up(want - region->committed[table], COMMIT_STEP);
 		if (step > limit - region->committed[table])
 			step = limit - region->committed[table];
-		err = back_bytes(region, row->offset + region->committed[table], step);
+		err = must_leave_space(table) && has_file(region) && !has_room(region->fd, step)
+			      ? -ENOSPC
+			      : back_bytes(region, row->offset + region->committed[table], step);
 		if (!err)
 			region->committed[table] += step;
 	}

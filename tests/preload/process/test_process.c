@@ -392,7 +392,7 @@ static void play_full_folder(void)
 /* Room for what a process has at first: what grows later finds none, and is passed on. */
 static void play_filling_folder(void)
 {
-	enum { MOST = 60000, BATCH = 250 };
+	enum { MOST = 100000, BATCH = 250 };
 	CUdeviceptr *blocks = calloc(MOST, sizeof(*blocks));
 	int i, n = 0;
 
@@ -553,7 +553,7 @@ static void a_dev_shm_that_fills_up_stops_nothing(void **state)
 
 	if (!can_mount())
 		cm_skip("mounting is not allowed here");
-	mount_size = "size=2100k";
+	mount_size = "size=4200k";
 	cm_play_under(play, "filling_folder", "events:0", NULL, mount_small_folder);
 }
 

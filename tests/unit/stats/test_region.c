@@ -23,7 +23,9 @@
 #include "tests/unit/cmocka_all.h"
 #include "tests/unit/region_fixture.h"
 
-#define SLOW_US 100000
+#define SLOW_US  100000
+#define MIB      UINT64_C(1048576)
+#define BYTES_4G (UINT64_C(4) << 30)
 
 /* What the kernel refuses, and how long it takes. */
 static int64_t space_left; /* bytes; negative: any number */
@@ -401,20 +403,23 @@ static void a_full_file_system_leaves_no_file_behind(void **state)
 static void a_file_system_that_is_nearly_full_gets_no_file(void **state)
 {
 	static const struct {
+		uint64_t total;
 		uint32_t events;
 		uint64_t room;
 	} cases[] = {
-		{0, UINT64_C(2) << 20},
-		{1, (UINT64_C(2) << 20) + 2 * 4096},
-		{1 << 16, (UINT64_C(2) << 20) + (2 << 16) * sizeof(struct cm_event)},
+		{BYTES_4G, 0, (32 + 2) * MIB},
+		{BYTES_4G, 1, (32 + 2) * MIB + 2 * 4096},
+		{BYTES_4G, 1 << 16, (32 + 2) * MIB + (2 << 16) * sizeof(struct cm_event)},
+		{64 * MIB, 0, (32 + 2) * MIB},
+		{40 * MIB, 0, (20 + 2) * MIB},
 	};
 	struct cm_region_fixture *f = *state;
 	unsigned missing;
 	size_t i;
 
-	file_system.f_blocks = 1 << 20;
 	file_system.f_bsize = 4096;
 	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		file_system.f_blocks = cases[i].total / 4096;
 		for (missing = 0; missing < 2; missing++) {
 			file_system.f_bavail = cases[i].room / 4096 - missing;
 			assert_int_equal(cm_region_fixture_create(f, cases[i].events), 0);
@@ -427,6 +432,25 @@ static void a_file_system_that_is_nearly_full_gets_no_file(void **state)
 			f->region = NULL;
 		}
 	}
+}
+
+/* Eight devices would take nearly half of a container's /dev/shm, sixteen nearly all. */
+static void events_leave_half_of_a_small_file_system(void **state)
+{
+	struct cm_region_fixture *f = *state;
+	const uint64_t ring = (UINT64_C(1) << 16) * sizeof(struct cm_event);
+	const uint32_t rows = 1 << 16;
+
+	file_system.f_bsize = 4096;
+	file_system.f_blocks = file_system.f_bavail = 64 * MIB / 4096;
+	assert_int_equal(cm_region_fixture_create(f, rows), 0);
+	file_system.f_bavail = (32 * MIB + ring) / 4096 - 1;
+	assert_int_equal(cm_region_commit(f->region, CM_TABLE_EVENT, rows), -ENOSPC);
+	assert_int_equal(cm_region_commit(f->region, CM_TABLE_HOST_EVENT, rows), -ENOSPC);
+	assert_int_equal(cm_region_commit(f->region, CM_TABLE_BLOCK, rows), 0);
+	file_system.f_bavail++;
+	assert_int_equal(cm_region_commit(f->region, CM_TABLE_EVENT, rows), 0);
+	assert_int_equal(cm_region_commit(f->region, CM_TABLE_HOST_EVENT, rows), 0);
 }
 
 static void without_memfd_private_memory_serves(void **state)
@@ -630,6 +654,7 @@ int main(void)
 		REGION(where_no_file_can_be_a_memfd_serves),
 		REGION(a_full_file_system_leaves_no_file_behind),
 		REGION(a_file_system_that_is_nearly_full_gets_no_file),
+		REGION(events_leave_half_of_a_small_file_system),
 		REGION(without_memfd_private_memory_serves),
 		REGION(no_umask_takes_the_file_from_its_user),
 		REGION(nobody_can_cut_a_memfd_short),
