@@ -50,8 +50,7 @@ static const struct table_plan {
 /* The size of all tables but events once a program has its first blocks, with some reserve. */
 #define TABLES_ROOM (UINT64_C(2) << 20)
 
-/* What stays free of a file system for the program: half of it, 32 of the 64 MiB of a container's
- * /dev/shm, and no more of a larger one. Tables without which nothing is cached may take it. */
+/* Half of a container's /dev/shm. */
 #define LEFT_BYTES UINT64_C(33554432)
 
 struct region {
@@ -270,6 +269,11 @@ static uint64_t plan_room(const struct cm_region_params *params)
 	return (params->events ? 2 * ring : 0) + TABLES_ROOM;
 }
 
+uint64_t cm_region_left_bytes(uint64_t total_bytes)
+{
+	return total_bytes / 2 < LEFT_BYTES ? total_bytes / 2 : LEFT_BYTES;
+}
+
 /*
  * Tables find out late that there is no space for them: in a file system that is nearly full the
  * process would have no events, or no cache. True also if that is not known, or nothing limits it.
@@ -277,12 +281,10 @@ static uint64_t plan_room(const struct cm_region_params *params)
 static bool has_room(int fd, uint64_t bytes)
 {
 	struct statfs system;
-	uint64_t half;
 
 	if (fstatfs(fd, &system) || !system.f_blocks || !system.f_bsize)
 		return true;
-	half = (uint64_t)system.f_blocks * (uint64_t)system.f_bsize / 2;
-	bytes += half < LEFT_BYTES ? half : LEFT_BYTES;
+	bytes += cm_region_left_bytes((uint64_t)system.f_blocks * (uint64_t)system.f_bsize);
 	return system.f_bavail >= bytes / (uint64_t)system.f_bsize;
 }
 

@@ -68,6 +68,10 @@ void cm_region_remove(struct cm_region *public);
  */
 int cm_region_commit(struct cm_region *public, enum cm_table table, uint32_t rows);
 
+/* What regions leave free for programs of a file system of so many bytes: half of it, and no more
+ * than 32 MiB. Tables without which nothing is cached may take that, too. */
+uint64_t cm_region_left_bytes(uint64_t total_bytes);
+
 /* Whether a file of the process may have this length. A write beyond the limit would raise SIGXFSZ,
  * which ends the program. */
 bool cm_region_file_size_allowed(uint64_t bytes);

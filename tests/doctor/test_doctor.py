@@ -133,6 +133,7 @@ def nothing_is_found_on_a_machine_in_order():
 
 def a_small_or_missing_folder_is_found():
     finds({'region-dir': 'warn'}, change='mount -t tmpfs -o mode=1777,size=4m shm /dev/shm')
+    finds({'region-dir': 'warn'}, change='fallocate -l 20M /dev/shm/data')
     finds({'region-dir': 'warn'}, change='umount /dev/shm && rmdir /dev/shm')
     finds({'region-dir': 'warn'}, change='chmod 777 /dev/shm')
     finds({'region-dir': 'warn'}, change='mount -o remount,ro /dev/shm')

@@ -26,7 +26,7 @@
 #include "tools/run/library.h"
 
 /* The size of a small program's region, and the free space below which few programs fit: the usual
- * 64 MiB of a container hold 18. */
+ * 64 MiB of a container, half of which is left to programs, hold 9. */
 #define REGION_BYTES   (UINT64_C(3400) << 10)
 #define ROOM_BYTES     (UINT64_C(16) << 20)
 #define CONTEXT_EVENTS 12050 /* the first driver with cuCtxRecordEvent */
@@ -188,7 +188,10 @@ static const char *name_network(const struct statfs *system)
 
 static void see_folder(const char *dir, const struct statfs *system, struct cm_finding *finding)
 {
-	const uint64_t room = (uint64_t)system->f_bavail * (uint64_t)system->f_bsize;
+	const uint64_t unused = (uint64_t)system->f_bavail * (uint64_t)system->f_bsize;
+	const uint64_t left = cm_region_left_bytes((uint64_t)system->f_blocks *
+						   (uint64_t)system->f_bsize);
+	const uint64_t room = unused > left ? unused - left : 0;
 
 	if (name_network(system)) {
 		cm_see(finding, CM_VERDICT_WARN,
@@ -197,15 +200,15 @@ static void see_folder(const char *dir, const struct statfs *system, struct cm_f
 		cm_remedy(finding, "CUDAMEM_CONF=region_dir:/dev/shm");
 	} else if (system->f_blocks && room < ROOM_BYTES) {
 		cm_see(finding, CM_VERDICT_WARN,
-		       "%s has %s left, enough for %llu programs; others keep their figures in "
-		       "memory, which a crash loses",
+		       "%s has %s left for regions, enough for %llu programs; others keep their "
+		       "figures in memory, which a crash loses",
 		       dir, cm_size_format((int64_t)room).text,
 		       (unsigned long long)(room / REGION_BYTES));
 		cm_remedy(finding, "in a container: start it with a larger one (docker run "
 				   "--shm-size 1g)");
 	} else {
 		cm_see(finding, CM_VERDICT_OK, "%s has %s left", dir,
-		       cm_size_format((int64_t)room).text);
+		       cm_size_format((int64_t)unused).text);
 	}
 }
 
