@@ -193,7 +193,7 @@ static int make_region(const struct cm_config *config, struct cm_region **ret_re
 		.text_bytes = cm_settings_bytes(config->text_table_mb),
 		.backing = CM_BACKING_FILE,
 	};
-	/* What crashed over a weekend is still there on Monday. Each takes 2 to 10 MB, and a
+	/* What crashed over a weekend is still there on Monday. Each takes 3 to 10 MB, and a
 	 * container's /dev/shm has 64 MB, which the program needs as well. */
 	static const struct cm_region_keep keep = {
 		.ns = DAY_NS, .least = 4, .most = 16, .share = 4};
