@@ -464,7 +464,8 @@ static void print_missing(const struct cm_options *options, const struct cm_sour
 		(void)putchar('\n');
 		if (runs)
 			cm_line(stdout, "  ",
-				"No stacks were recorded. From now on: cudamemstat history start %d",
+				"No stacks were recorded. From now on: "
+				"cudamemstat history start %d",
 				(int)source->pid);
 		else
 			cm_line(stdout, "  ",
