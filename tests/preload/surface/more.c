@@ -140,3 +140,49 @@ BATCH(cuStreamBatchMemOp_ptsz)
 	}
 SEMAPHORES(cuWaitExternalSemaphoresAsync)
 SEMAPHORES(cuWaitExternalSemaphoresAsync_ptsz)
+
+PUBLIC CUresult cuGraphAddKernelNode(CUgraphNode *phGraphNode, CUgraph hGraph,
+				     const CUgraphNode *dependencies, size_t numDependencies,
+				     const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams)
+{
+	(void)hGraph;
+	(void)dependencies;
+	(void)numDependencies;
+	return answer((uintptr_t)phGraphNode, (uintptr_t)nodeParams);
+}
+
+PUBLIC CUresult cuGraphAddNode(CUgraphNode *phGraphNode, CUgraph hGraph,
+			       const CUgraphNode *dependencies, size_t numDependencies,
+			       CUgraphNodeParams *nodeParams)
+{
+	(void)hGraph;
+	(void)dependencies;
+	(void)numDependencies;
+	return answer((uintptr_t)phGraphNode, (uintptr_t)nodeParams);
+}
+
+PUBLIC CUresult cuGraphAddNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph,
+				  const CUgraphNode *dependencies,
+				  const CUgraphEdgeData *dependencyData, size_t numDependencies,
+				  CUgraphNodeParams *nodeParams)
+{
+	(void)hGraph;
+	(void)dependencies;
+	(void)dependencyData;
+	(void)numDependencies;
+	return answer((uintptr_t)phGraphNode, (uintptr_t)nodeParams);
+}
+
+#define SET_PARAMS(name, type)                                          \
+	PUBLIC CUresult name(CUgraphNode hNode, type *nodeParams)       \
+	{                                                               \
+		return answer((uintptr_t)hNode, (uintptr_t)nodeParams); \
+	}
+SET_PARAMS(cuGraphKernelNodeSetParams, const CUDA_KERNEL_NODE_PARAMS_v1)
+SET_PARAMS(cuGraphKernelNodeSetParams_v2, const CUDA_KERNEL_NODE_PARAMS_v2)
+SET_PARAMS(cuGraphNodeSetParams, CUgraphNodeParams)
+
+PUBLIC CUresult cuGraphClone(CUgraph *phGraphClone, CUgraph originalGraph)
+{
+	return answer((uintptr_t)phGraphClone, (uintptr_t)originalGraph);
+}

@@ -449,7 +449,7 @@ static void play_foreign_stream(void)
 
 /* The kernel that device 0 waits for on the device may never end, so no barrier is laid behind it:
  * natively the free has returned before it is waited for. */
-static void play_foreign_event(void)
+static void play_foreign(bool by_context)
 {
 	struct scene scene = open_scene();
 	CUdeviceptr kept;
@@ -465,13 +465,26 @@ static void play_foreign_event(void)
 	OK(cuEventRecord(event, scene.stream));
 	OK(cuCtxSetCurrent(scene.first));
 	OK(cuMemFree_v2(scene.other));
-	OK(cuStreamWaitEvent(stream, event, 0));
+	if (by_context)
+		OK(cuCtxWaitEvent(scene.first, event));
+	else
+		OK(cuStreamWaitEvent(stream, event, 0));
 	OK(cuMemsetD8Async(kept, 1, MIB, stream));
 	cudasim_reset_counters();
 	CM_MUST(cm_get(BLOCK) != scene.other);
 	CM_MUST(cudasim_calls("cuCtxWaitEvent") == 0);
 	flag = 1;
 	OK(cuCtxSynchronize());
+}
+
+static void play_foreign_event(void)
+{
+	play_foreign(false);
+}
+
+static void play_foreign_event_of_context(void)
+{
+	play_foreign(true);
 }
 
 /* The copy goes with its device, which natively a reset waits for. */
@@ -497,6 +510,7 @@ static const struct cm_role roles[] = {
 	{"in_place", play_in_place},
 	{"foreign_stream", play_foreign_stream},
 	{"foreign_event", play_foreign_event},
+	{"foreign_event_of_context", play_foreign_event_of_context},
 	{"reset", play_reset},
 	{NULL, NULL},
 };
@@ -517,6 +531,7 @@ CM_PLAY(so_it_does_under_12_2, "forms", "", WITHOUT_ROOM ",version:12020")
 CM_PLAY(work_that_names_a_block_comes_after_its_old_work, "in_place", "", WITHOUT_ROOM)
 CM_PLAY(a_copy_is_work_of_its_stream, "foreign_stream", "", PLAN(""))
 CM_PLAY(a_stream_waits_for_an_event_of_another_device, "foreign_event", "", PLAN(""))
+CM_PLAY(a_context_waits_for_an_event_of_another_device, "foreign_event_of_context", "", PLAN(""))
 CM_PLAY(a_device_that_is_reset_holds_nothing_back, "reset", "", PLAN(""))
 
 int main(int argc, char **argv)
@@ -535,6 +550,7 @@ int main(int argc, char **argv)
 		CM_PLAY_TEST(work_that_names_a_block_comes_after_its_old_work),
 		CM_PLAY_TEST(a_copy_is_work_of_its_stream),
 		CM_PLAY_TEST(a_stream_waits_for_an_event_of_another_device),
+		CM_PLAY_TEST(a_context_waits_for_an_event_of_another_device),
 		CM_PLAY_TEST(a_device_that_is_reset_holds_nothing_back),
 	};
 

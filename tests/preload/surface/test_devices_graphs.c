@@ -126,7 +126,7 @@ static CUgraph capture_across(const struct scene *scene)
 	OK(cuStreamWaitEvent(stream, fork, 0));
 	touch(scene->on_first, stream, scene->other);
 	OK(cuEventRecord(join, stream));
-	OK(cuStreamWaitEvent(scene->stream, join, 0));
+	OK(cuStreamWaitEvent_ptsz(scene->stream, join, 0));
 	return end(scene->stream);
 }
 
@@ -187,6 +187,46 @@ static CUgraph add_kernel(const struct scene *scene)
 	OK(cuGraphAddKernelNode_v2(&node, graph, NULL, 0, &kernel));
 	return graph;
 }
+
+static CUgraph capture_word(const struct scene *scene)
+{
+	begin(scene->stream);
+	OK(cuStreamWriteValue32(scene->stream, scene->own, 1, 0));
+	return end(scene->stream);
+}
+
+/* After such a call no graph is known, as it may be any graph that has changed. */
+#define CHANGED_BY(name, call)                            \
+	static CUgraph name(const struct scene *scene)    \
+	{                                                 \
+		CUgraph graph = capture_on_second(scene); \
+                                                          \
+		OK(call);                                 \
+		return graph;                             \
+	}
+CHANGED_BY(changed_by_kernel, cuGraphAddKernelNode(NULL, graph, NULL, 0, NULL))
+CHANGED_BY(changed_by_node, cuGraphAddNode(NULL, graph, NULL, 0, NULL))
+CHANGED_BY(changed_by_node_2, cuGraphAddNode_v2(NULL, graph, NULL, NULL, 0, NULL))
+CHANGED_BY(changed_by_params, cuGraphKernelNodeSetParams(NULL, NULL))
+CHANGED_BY(changed_by_params_2, cuGraphKernelNodeSetParams_v2(NULL, NULL))
+CHANGED_BY(changed_by_params_of_any, cuGraphNodeSetParams(NULL, NULL))
+CHANGED_BY(changed_by_clone, cuGraphClone(&graph, graph))
+
+/* The driver does not tell what the graph is made of. */
+#define UNTOLD(name, query)                                                          \
+	static CUgraph name(const struct scene *scene)                               \
+	{                                                                            \
+		begin(scene->stream);                                                \
+		touch(scene->on_second, scene->stream, scene->own);                  \
+		OK(cuMemsetD8Async(scene->own, 1, 512, scene->stream));              \
+		OK(cuMemcpyAsync(scene->own, scene->own + MIB, 512, scene->stream)); \
+		CM_MUST(!cudasim_fail(query, 1, CUDA_ERROR_NOT_SUPPORTED));          \
+		return end(scene->stream);                                           \
+	}
+UNTOLD(untold_nodes, "cuGraphGetNodes")
+UNTOLD(untold_types, "cuGraphNodeGetType")
+UNTOLD(untold_copies, "cuGraphMemcpyNodeGetParams")
+UNTOLD(untold_fills, "cuGraphMemsetNodeGetParams")
 
 static CUgraph add_child(const struct scene *scene)
 {
@@ -253,28 +293,51 @@ static void hold_back(CUgraph (*make)(const struct scene *scene), const struct c
 	OK(cuMemFree_v2(next));
 }
 
-static void play_reaching(void)
+static void hold_all_back(CUgraph (*const *graphs)(const struct scene *scene))
 {
-	static CUgraph (*const graphs[])(const struct scene *scene) = {
-		capture_across, capture_graph, capture_copy, capture_on_first,
-		add_kernel,     add_child,     capture_more,
-	};
 	struct cm_api api;
-	size_t i;
 
 	cm_api_open(&api);
-	for (i = 0; i < sizeof(graphs) / sizeof(graphs[0]); i++) {
-		hold_back(graphs[i], &api);
+	for (; *graphs; graphs++) {
+		hold_back(*graphs, &api);
 		OK(cuCtxSynchronize());
 		api.empty_cache();
 	}
 }
 
+static void play_reaching(void)
+{
+	static CUgraph (*const graphs[])(const struct scene *scene) = {
+		capture_across,   capture_graph, capture_copy,
+		capture_on_first, capture_word,  add_kernel,
+		add_child,        capture_more,  NULL,
+	};
+
+	hold_all_back(graphs);
+}
+
+static void play_changed(void)
+{
+	static CUgraph (*const graphs[])(const struct scene *scene) = {
+		changed_by_kernel,   changed_by_node,          changed_by_node_2, changed_by_params,
+		changed_by_params_2, changed_by_params_of_any, changed_by_clone,  NULL,
+	};
+
+	hold_all_back(graphs);
+}
+
+static void play_untold(void)
+{
+	static CUgraph (*const graphs[])(const struct scene *scene) = {
+		untold_nodes, untold_types, untold_copies, untold_fills, NULL,
+	};
+
+	hold_all_back(graphs);
+}
+
 static const struct cm_role roles[] = {
-	{"busy", play_busy},
-	{"endless", play_endless},
-	{"reaching", play_reaching},
-	{NULL, NULL},
+	{"busy", play_busy},       {"endless", play_endless}, {"reaching", play_reaching},
+	{"changed", play_changed}, {"untold", play_untold},   {NULL, NULL},
 };
 
 #define PLAN "CUDASIM=devices:2,memory:16G"
@@ -286,6 +349,8 @@ CM_PLAY(nor_does_one_that_never_ends, "endless", "", PLAN)
 CM_PLAY(nor_does_one_under_12_4, "busy", "", PLAN ",version:12040")
 CM_PLAY(nor_does_one_that_never_ends_under_12_4, "endless", "", PLAN ",version:12040")
 CM_PLAY(a_graph_that_may_reach_a_block_holds_it_back, "reaching", "", WITHOUT_ROOM)
+CM_PLAY(so_does_one_that_may_have_changed, "changed", "", WITHOUT_ROOM)
+CM_PLAY(so_does_one_of_which_the_driver_does_not_tell, "untold", "", WITHOUT_ROOM)
 
 int main(int argc, char **argv)
 {
@@ -295,6 +360,8 @@ int main(int argc, char **argv)
 		CM_PLAY_TEST(nor_does_one_under_12_4),
 		CM_PLAY_TEST(nor_does_one_that_never_ends_under_12_4),
 		CM_PLAY_TEST(a_graph_that_may_reach_a_block_holds_it_back),
+		CM_PLAY_TEST(so_does_one_that_may_have_changed),
+		CM_PLAY_TEST(so_does_one_of_which_the_driver_does_not_tell),
 	};
 
 	cm_rerun_role(argc, argv, roles);

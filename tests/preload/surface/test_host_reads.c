@@ -326,6 +326,22 @@ static void play_host_function(void)
 	CM_MUST(called);
 }
 
+static void play_host_function_of_a_graph(void)
+{
+	CUgraphExec exec;
+	CUgraph graph;
+
+	open_all();
+	OK(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+	OK(cuMemsetD32Async(source, 9, BYTES / 4, stream));
+	OK(cuLaunchHostFunc(stream, host_function, NULL));
+	OK(cuStreamEndCapture(stream, &graph));
+	OK(cuGraphInstantiateWithFlags(&exec, graph, 0));
+	OK(cuGraphLaunch(exec, stream));
+	OK(cuMemFree_v2(temporary));
+	CM_MUST(called);
+}
+
 static void fill_by_kernel(CUdeviceptr addr)
 {
 	CUfunction fill = cm_load(text, "fill");
@@ -476,6 +492,7 @@ static const struct cm_role roles[] = {
 	{"own_stream", play_own_stream},
 	{"graph", play_graph},
 	{"host_function", play_host_function},
+	{"host_function_of_a_graph", play_host_function_of_a_graph},
 	{"managed", play_managed},
 	{"managed_of_devices", play_managed_of_devices},
 	{"mapped", play_mapped},
@@ -508,6 +525,7 @@ CM_PLAY_EVERYWHERE(a_copy_of_another_threads_stream_is_read, "stream_of_a_thread
 CM_PLAY_EVERYWHERE(a_copy_of_the_threads_own_stream_is_read, "own_stream", NULL)
 CM_PLAY_EVERYWHERE(a_copy_of_a_graph_is_read, "graph", NULL)
 CM_PLAY_EVERYWHERE(a_host_function_has_run, "host_function", NULL)
+CM_PLAY_EVERYWHERE(a_host_function_of_a_graph_has_run, "host_function_of_a_graph", NULL)
 CM_PLAY_EVERYWHERE(managed_memory_is_read_behind_a_kernel, "managed", NULL)
 CM_PLAY_EVERYWHERE(managed_memory_is_read_behind_a_peer_copy, "managed_of_devices",
 		   "CUDASIM=devices:2")
@@ -543,6 +561,7 @@ int main(int argc, char **argv)
 		CM_PLAY_TEST(a_copy_of_the_threads_own_stream_is_read),
 		CM_PLAY_TEST(a_copy_of_a_graph_is_read),
 		CM_PLAY_TEST(a_host_function_has_run),
+		CM_PLAY_TEST(a_host_function_of_a_graph_has_run),
 		CM_PLAY_TEST(managed_memory_is_read_behind_a_kernel),
 		CM_PLAY_TEST(managed_memory_is_read_behind_a_peer_copy),
 		CM_PLAY_TEST(mapped_memory_is_read_behind_a_kernel),
