@@ -21,6 +21,7 @@ void cm_run_outcome_add(struct cm_run_outcome *outcome, const struct cm_device_r
 	const int64_t fragmented =
 		cm_stat_read(row, CM_POOL_ALL, CM_STAT_INACTIVE_SPLIT_BYTES).peak;
 	const int64_t *scalar = row->scalar;
+	size_t i;
 
 #define ADD(field, value) outcome->field = cm_wrap_add(outcome->field, value)
 	ADD(peak_allocated, sum.peak_allocated);
@@ -35,6 +36,8 @@ void cm_run_outcome_add(struct cm_run_outcome *outcome, const struct cm_device_r
 	ADD(ooms, scalar[CM_SCALAR_num_ooms]);
 	ADD(rejections, scalar[CM_SCALAR_num_oom_rejections]);
 	ADD(decayed, scalar[CM_SCALAR_decay_bytes]);
+	for (i = 0; i < CM_UNCACHED_COUNT; i++)
+		ADD(peak_uncached, row->other_bytes[i].peak);
 #undef ADD
 	if (fragmented > outcome->peak_fragmented)
 		outcome->peak_fragmented = fragmented;
@@ -153,11 +156,17 @@ bool cm_run_outcome_print(struct cm_reader *reader, bool saves_oom, FILE *out)
 {
 	struct cm_run_outcome outcome = read_outcome(reader);
 	const double hits = cm_hit_rate(outcome.hits, outcome.misses);
+	const bool uses_cache = outcome.allocs || outcome.forwarded || outcome.ooms;
 	char comm[sizeof(reader->header.comm)], advice[256], on[48] = "";
 
-	if (!outcome.devices || (!outcome.allocs && !outcome.forwarded && !outcome.ooms))
+	if (!outcome.devices || (!uses_cache && !outcome.peak_uncached))
 		return false;
 	(void)cm_text_clean(comm, sizeof(comm), reader->header.comm);
+	if (!uses_cache) {
+		LINE("peak", "%s outside the cache, to which no request went (%s)",
+		     cm_size_format(outcome.peak_uncached).text, comm);
+		return true;
+	}
 	if (outcome.devices > 1)
 		(void)snprintf(on, sizeof(on), " on %zu devices", outcome.devices);
 	LINE("peak", "%s allocated, %s reserved%s (%s)",

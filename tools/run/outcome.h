@@ -19,6 +19,7 @@ struct cm_run_outcome {
 	int64_t peak_allocated;
 	int64_t peak_reserved;
 	int64_t peak_fragmented; /* of the device where it was highest */
+	int64_t peak_uncached;   /* sum of the peaks of its kinds */
 	int64_t allocs;          /* requests, as all down to `rejections` */
 	int64_t frees;
 	int64_t hits;

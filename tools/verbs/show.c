@@ -124,6 +124,8 @@ static size_t fill_bars(const struct cm_device_row *row, const struct cm_summary
 			struct cm_bar bars[CM_BARS_MAX])
 {
 	const int64_t uncached = cm_summary_other(row);
+	const int64_t rest = (int64_t)(row->total_bytes - (uint64_t)sum->reserved -
+				       (uint64_t)uncached);
 	int64_t outside = 0;
 	size_t n = 0;
 
@@ -136,11 +138,11 @@ static size_t fill_bars(const struct cm_device_row *row, const struct cm_summary
 		return n;
 	if (cm_summary_outside(row, &outside)) {
 		bars[n++] = (struct cm_bar){"contexts, libraries, others", outside, false};
-		bars[n++] = (struct cm_bar){"free on the device", (int64_t)row->free_bytes, false};
+		/* What the process has taken since the driver was asked is free no more. */
+		bars[n++] = (struct cm_bar){"free on the device",
+					    (int64_t)((uint64_t)rest - (uint64_t)outside), false};
 	} else {
-		outside = (int64_t)(row->total_bytes - (uint64_t)sum->reserved -
-				    (uint64_t)uncached);
-		bars[n++] = (struct cm_bar){"free, or used by others", outside, false};
+		bars[n++] = (struct cm_bar){"free, or used by others", rest, false};
 	}
 	return n;
 }

@@ -223,12 +223,35 @@ def check(module, driver, tool, folder):
     check_diff(tool, region, second)
 
 
+def check_pools_alone(module, driver, tool, folder):
+    """What show and run say of a program that has nothing in the cache."""
+    os.mkdir(folder)
+    own = [sys.executable, __file__, '--pools', driver]
+    environment = {**os.environ, 'CUDASIM': 'memory:1G', 'LD_PRELOAD': module,
+                   'CUDAMEM_CONF': f'region_dir:{folder},region_keep:on',
+                   'ASAN_OPTIONS': 'verify_asan_link_order=0:detect_leaks=0'}
+    subprocess.run(own, env=environment, check=True)
+    region, = (os.path.join(folder, name) for name in os.listdir(folder))
+    text = subprocess.run([tool, 'show', '--region', region], stdout=subprocess.PIPE, text=True, check=True).stdout
+    # What is free was asked before; all adds up to the device all the same.
+    assert re.search(r'^  uncached +50\.00 MiB', text, re.MULTILINE), text
+    assert re.search(r'^  total +1\.00 GiB 100\.0%', text, re.MULTILINE), text
+    del environment['LD_PRELOAD'], environment['CUDAMEM_CONF']
+    said = subprocess.run([tool, 'run', '--library', module, '--report', '--', *own], env=environment,
+                          stderr=subprocess.PIPE, text=True, check=True).stderr
+    assert re.search('peak +50.00 MiB outside the cache, to which no request went', said), said
+
+
 def main():
+    if sys.argv[1] == '--pools':
+        assert Program(sys.argv[2]).pool(50 * MIB)[0] == 0
+        return
     if sys.argv[1] == '--program':
         Program(sys.argv[2]).run(int(sys.argv[3]))
         return
     with tempfile.TemporaryDirectory() as folder:
         check(*sys.argv[1:], folder)
+        check_pools_alone(*sys.argv[1:], os.path.join(folder, 'pools'))
 
 
 if __name__ == '__main__':
