@@ -70,6 +70,12 @@ static bool is_in(const char *function, const char *space)
 	return !strncmp(function, space, length) && !strncmp(function + length, "::", 2);
 }
 
+/* Python's own files, and its extension modules; packages lie in folders below. */
+static bool is_standard_library(const char *path)
+{
+	return strstr(path, "/lib/python3") && !strstr(path, "-packages/");
+}
+
 enum cm_layer cm_layer_native(const char *object, const char *function, const char **ret_name)
 {
 	char plain[CM_LAYER_NAME_BYTES] = "";
@@ -91,7 +97,11 @@ enum cm_layer cm_layer_native(const char *object, const char *function, const ch
 		if (found)
 			return rows[i].layer;
 	}
-	return CM_LAYER_PROGRAM;
+	if (!is_standard_library(object))
+		return CM_LAYER_PROGRAM;
+	if (ret_name)
+		*ret_name = "python";
+	return CM_LAYER_PLUMBING;
 }
 
 enum cm_layer cm_layer_python(const char *file, const char **ret_name)
@@ -107,8 +117,7 @@ enum cm_layer cm_layer_python(const char *file, const char **ret_name)
 			*ret_name = rows[i].name;
 		return rows[i].layer;
 	}
-	/* The standard library; packages lie in folders below it. */
-	if (strstr(file, "/lib/python3") && !strstr(file, "-packages/")) {
+	if (is_standard_library(file)) {
 		if (ret_name)
 			*ret_name = "python";
 		return CM_LAYER_PLUMBING;

@@ -89,6 +89,9 @@ static void native_frames_belong_to_their_layers(void **state)
 		{"/v/site-packages/mine/fast.so", "__Pyx_PyObject_Call", CM_LAYER_PLUMBING,
 		 "__Pyx_"},
 		{"/v/site-packages/mine/fast.so", "__pyx_pw_4mine_1run", CM_LAYER_PROGRAM, NULL},
+		{"/usr/lib/python3.11/lib-dynload/_struct.so", "s_pack", CM_LAYER_PLUMBING,
+		 "python"},
+		{"/v/lib/python3.11/site-packages/mine/fast.so", "grow", CM_LAYER_PROGRAM, NULL},
 		{"/v/site-packages/torch/lib/libtorch_cuda.so", "", CM_LAYER_LIBRARY, "libtorch"},
 	};
 	const char *name;
