@@ -206,7 +206,8 @@ static bool choose_locked(struct cm_heap *heap, struct cm_paged *paged, uint64_t
 	uint32_t at = 0;
 
 	*ret_place = (struct place){.left = 0};
-	if (!cm_paged_is_standing_locked(heap, paged))
+	/* The pages of a request that is larger than the range may not be counted in 32 bits. */
+	if (!cm_paged_is_standing_locked(heap, paged) || size > paged->bytes)
 		return false;
 	for (;;) {
 		for (gap.pages.first = at; at < paged->top && !paged->page[at].handle; at++)

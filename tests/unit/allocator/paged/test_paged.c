@@ -267,6 +267,24 @@ static void a_full_card_serves_by_moving(void **state)
 	case_close(f);
 }
 
+/* The number of its pages is no 32-bit number. */
+static void a_request_of_more_than_the_range_gets_no_pages(void **state)
+{
+	static const uint64_t sizes[] = {
+		UINT64_C(1) << 40,
+		(UINT64_C(1) << 53) + 3 * MIB,
+		(UINT64_C(3) << 53) + 64 * MIB,
+	};
+	struct fixture *f = *state;
+	size_t i;
+
+	(void)case_get(f, 3 * MIB);
+	for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
+		assert_int_equal(fixture_get(f, sizes[i]), 0);
+	assert_int_equal(f->driver.called[FAKE_PAGE_MAP], 2);
+	assert_sound(f);
+}
+
 static void a_failure_in_the_middle_leaves_nothing(void **state)
 {
 	uint64_t n, addr;
@@ -547,6 +565,7 @@ int main(void)
 		CASE(a_handle_with_a_block_on_it_stays),
 		cmocka_unit_test(handles_are_moved_where_they_fit),
 		cmocka_unit_test(a_full_card_serves_by_moving),
+		CASE(a_request_of_more_than_the_range_gets_no_pages),
 		cmocka_unit_test(a_failure_in_the_middle_leaves_nothing),
 		cmocka_unit_test(what_is_refused_as_pages_is_had_as_a_segment),
 		CASE(a_context_takes_its_pages_along),
