@@ -60,7 +60,7 @@ void cm_lock_init(struct cm_lock *lock, enum cm_lock_rank rank, uint32_t row)
 	lock->row = (uint8_t)row;
 	atomic_init(&lock->word, 0);
 	atomic_init(&lock->bias_owner, 0);
-	lock->by_flag = false;
+	lock->by_word = false;
 	lock->last = lock->streak = 0;
 	for (i = 0; i < CM_LOCK_FLAGS; i++) {
 		atomic_init(&lock->flag[i], 0);
@@ -199,7 +199,7 @@ static uint32_t bias_owner_of(const struct cm_lock *lock)
 /* This thread has taken the word, and no other thread has the bias: it may earn the bias. */
 static void enter(struct cm_lock *lock, uint32_t self)
 {
-	lock->by_flag = false;
+	lock->by_word = true;
 	if (lock->last != self) {
 		lock->last = self;
 		lock->streak = 0;
@@ -255,7 +255,7 @@ static void sleep_while_it_wakes(void)
 
 void cm_lock_let_in(struct cm_lock *lock) CM_UNCHECKED
 {
-	const bool is_bias_owner = lock->by_flag;
+	const bool is_bias_owner = !lock->by_word;
 	const bool has_sleeper = atomic_load_explicit(&lock->word, memory_order_relaxed) == 2;
 
 	/* Another thread wants the lock, and would end the bias at once. */

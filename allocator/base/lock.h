@@ -33,15 +33,15 @@
 #define CM_LOCK_STREAK 1024u /* a revocation costs about as much as that many locked instructions */
 
 struct CM_CAPABILITY("lock") cm_lock {
-	_Atomic uint32_t word;       /* 0 free, 1 held, 2 held and somebody waits */
-	_Atomic uint32_t bias_owner; /* a thread's id, 0: none; changed by the holder of the word */
 	_Atomic uint32_t flag[CM_LOCK_FLAGS]; /* 1: its thread is inside, or tries; a futex */
+	_Atomic uint32_t word;                /* 0 free, 1 held, 2 held and somebody waits */
+	_Atomic uint32_t bias_owner; /* a thread's id, 0: none; changed by the holder of the word */
 
 	uint8_t rank; /* enum cm_lock_rank; with the row set before the lock is shared */
 	uint8_t row;
 
 	/* Guarded by the lock. */
-	bool by_flag;  /* how the holder came in */
+	bool by_word;  /* how the holder came in */
 	uint32_t last; /* the thread that took the word last, and how often in a row */
 	uint32_t streak;
 	uint32_t owner[CM_LOCK_FLAGS]; /* of the flags, for good */
@@ -110,7 +110,6 @@ CM_ALWAYS_INLINE bool cm_lock_enter_by_flag(struct cm_lock *lock, uint32_t self)
 		cm_lock_lower(lock, self);
 		return false;
 	}
-	lock->by_flag = true;
 	return true;
 }
 
@@ -147,7 +146,8 @@ CM_ALWAYS_INLINE void cm_lock_release_as(struct cm_lock *lock, uint32_t self)
 	CM_RELEASES(lock) CM_UNCHECKED
 {
 	cm_lock_note_released(lock);
-	if (CM_UNLIKELY(!lock->by_flag)) {
+	if (CM_UNLIKELY(lock->by_word)) {
+		lock->by_word = false;
 		cm_lock_release_word(lock);
 		return;
 	}

@@ -46,7 +46,7 @@ void __wrap_cm_lock_acquire_word(struct cm_lock *lock, uint32_t self)
 	model_step();
 	MODEL_SPIN_UNTIL(!keeps_out(lock) || !lock->word);
 	lock->word++;
-	lock->by_flag = false;
+	lock->by_word = true;
 }
 
 bool __wrap_cm_lock_try_word(struct cm_lock *lock, uint32_t self)
@@ -56,13 +56,14 @@ bool __wrap_cm_lock_try_word(struct cm_lock *lock, uint32_t self)
 	if (lock->word)
 		return false;
 	lock->word = 1;
-	lock->by_flag = false;
+	lock->by_word = true;
 	return true;
 }
 
 void __wrap_cm_lock_release_word(struct cm_lock *lock)
 {
 	lock->word--;
+	lock->by_word = lock->word != 0; /* where several threads hold it */
 }
 
 /* ---- the driver ---- */
