@@ -199,9 +199,10 @@ static inline void cm_counters_alloc(struct cm_device_row *row, enum cm_pool poo
 static inline void cm_counters_free(struct cm_device_row *row, enum cm_pool pool, int64_t size)
 {
 	const cm_counters_pair n = {1, size};
+	struct cm_stat_pool *to = &row->stat[pool];
 
-	*(cm_counters_pair *)(void *)row->stat[pool].current -= n;
-	*(cm_counters_pair *)(void *)row->stat[pool].freed += n;
+	*(cm_counters_pair *)(void *)to->current -= n;
+	*(cm_counters_pair *)(void *)to->freed += n;
 }
 
 /* `blocks` freed blocks, of `size` bytes together, may be used again. */

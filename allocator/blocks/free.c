@@ -254,7 +254,7 @@ struct cm_freed cm_device_free(struct cm_device *device, uint64_t addr)
 		segment = &cache->segment[cache->block[index].segment];
 		freed.heap = cm_segment_heap(cache, segment);
 		if (!cm_heap_free_locked(freed.heap, index))
-			cm_free_want_close(freed.heap);
+			cm_free_want_close(cache, device, freed.heap);
 		else if (cm_segment_is_free(cache, segment))
 			freed.unreclaimed_segment = (uint32_t)(segment - cache->segment);
 	}

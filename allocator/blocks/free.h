@@ -30,8 +30,9 @@ CM_ALWAYS_INLINE void cm_heap_set_pending_bytes(struct cm_heap *heap, uint64_t b
 	__atomic_store_n(&heap->row->pending_bytes, bytes, __ATOMIC_RELAXED);
 }
 
-CM_ALWAYS_INLINE void cm_free_join_epoch(struct cm_heap *heap, struct cm_block *block,
-					 uint32_t index, uint64_t size, uint32_t self)
+CM_ALWAYS_INLINE void cm_free_join_epoch(struct cm_heap *heap, const struct cm_device *device,
+					 struct cm_block *block, uint32_t index, uint64_t size,
+					 uint32_t self)
 {
 	struct cm_heap_row *row = heap->row;
 	struct cm_batch *open = &heap->epochs.open;
@@ -41,19 +42,19 @@ CM_ALWAYS_INLINE void cm_free_join_epoch(struct cm_heap *heap, struct cm_block *
 	open->list.first = index;
 	open->blocks++;
 	open->bytes += size;
-	open->work = cm_device_work(heap->device);
+	open->work = cm_device_work(device);
 	open->thread = self;
 	row->pending_blocks++;
-	cm_heap_set_pending_bytes(heap, row->pending_bytes + size);
+	__atomic_store_n(&row->pending_bytes, row->pending_bytes + size, __ATOMIC_RELAXED);
 	heap->pending_sizes |= UINT64_C(1) << cm_size_class(size);
 }
 
 /* Whether enough was freed since the last event to be worth one before more work is submitted. */
-CM_ALWAYS_INLINE void cm_free_want_close(struct cm_heap *heap)
+CM_ALWAYS_INLINE void cm_free_want_close(struct cm_cache *cache, const struct cm_device *device,
+					 const struct cm_heap *heap)
 {
-	struct cm_cache *cache = heap->cache;
-
-	if (CM_UNLIKELY(cm_heap_is_worth_closing(heap) && heap->can & CM_CAN_CTX_EVENTS &&
+	if (CM_UNLIKELY(heap->epochs.open.bytes >= device->batch_bytes &&
+			heap->can & CM_CAN_CTX_EVENTS &&
 			!atomic_load_explicit(&cache->wants_close, memory_order_relaxed)))
 		atomic_store_explicit(&cache->wants_close, true, memory_order_relaxed);
 }
@@ -68,19 +69,20 @@ CM_ALWAYS_INLINE void cm_free_block(struct cm_heap *heap, uint32_t self, uint32_
 	struct cm_device_row *row = device->row;
 	struct cm_block *block = &cache->block[index];
 	const uint64_t size = block->size, tick = usual ? cm_tick() : cm_cache_tick(cache);
+	const uint32_t stack = usual ? block->stack : cm_block_free_stack(block);
 
 	assert(cm_lock_is_held(&device->lock));
 	heap->live_bytes -= size;
 	block->tick = tick;
-	block->free_stack = usual ? block->stack : cm_block_free_stack(block);
+	block->free_stack = stack;
 	cm_counters_begin(row);
 	cm_counters_free(row, pool, (int64_t)size);
 	if (!usual && CM_UNLIKELY(size >= cache->policy.max_split_size))
 		cm_stat4_lower(&row->stat1[CM_STAT1_OVERSIZE_ALLOCATIONS], 1);
-	cm_device_note_locked(device, CM_ACTION_FREE_REQUESTED, pool, heap->index,
-			      block->free_stack, tick, block->addr, block->requested);
+	cm_device_note_locked(device, CM_ACTION_FREE_REQUESTED, pool, heap->index, stack, tick,
+			      block->addr, block->requested);
 	if (waits)
-		cm_free_join_epoch(heap, block, index, size, self);
+		cm_free_join_epoch(heap, device, block, index, size, self);
 	else
 		cm_free_retire_at_once_locked(heap, index, tick);
 	cm_counters_end(row);
@@ -108,7 +110,7 @@ CM_ALWAYS_INLINE bool cm_free_usual(struct cm_heap *heap, uint32_t self, uint64_
 			cm_heap_recycles(heap, segment);
 		if (CM_LIKELY(usual)) {
 			cm_free_block(heap, self, index, cm_segment_pool(segment), true, true);
-			cm_free_want_close(heap);
+			cm_free_want_close(cache, device, heap);
 		}
 	}
 	cm_lock_release_as(&device->lock, self);

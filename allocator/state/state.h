@@ -464,16 +464,10 @@ static inline struct cm_heap *cm_segment_heap(struct cm_cache *cache,
  * requests apart. */
 #define CM_PENDING_BLOCKS 256
 
-/* Once freed memory amounts to a batch, it is worth an event of its own before more work is
- * submitted. */
-static inline bool cm_heap_is_worth_closing(const struct cm_heap *heap)
-{
-	return heap->epochs.open.bytes >= heap->device->batch_bytes;
-}
-
 static inline enum cm_pool cm_segment_pool(const struct cm_segment *segment)
 {
-	return segment->flags & CM_SEGMENT_SMALL ? CM_POOL_SMALL : CM_POOL_LARGE;
+	/* Without a branch: a processor cannot predict the pool. */
+	return (enum cm_pool)(CM_POOL_LARGE - (segment->flags / CM_SEGMENT_SMALL & 1));
 }
 
 /* Whether a free block of the segment may be allocated, and so stands in the bins; the segment is
