@@ -44,7 +44,7 @@ static void pause_polling(struct cm_heap *heap)
 }
 
 /* Whether more memory may stay pending, so that no poll is needed. */
-static bool gathers(const struct cm_slow_request *request)
+static bool gathers_event_locked(const struct cm_slow_request *request)
 {
 	struct cm_heap *heap = request->heap;
 	const struct cm_driver_ops *ops = heap->cache->ops;
@@ -55,7 +55,7 @@ static bool gathers(const struct cm_slow_request *request)
 		return false;
 	bytes = cm_slow_segment_bytes(request);
 	/* Without a barrier, a request would wait for everything that was gathered. */
-	if (!cm_epoch_may_order(heap) || !cm_slow_stands(request) ||
+	if (!cm_epoch_may_order_event_locked(heap) || !cm_slow_stands(request) ||
 	    ops->mem_info(request->ctx, &free_bytes, &total))
 		free_bytes = 0;
 	return CM_WITH_LOCK(lock, cm_poll_policy_gather_locked(heap, bytes, free_bytes));
@@ -69,14 +69,12 @@ static void stop_gathering(struct cm_heap *heap)
 }
 
 /* Polls, lays a barrier if that does not serve, and takes what is ready then. */
-static int poll_once(const struct cm_slow_request *request)
+static int poll_once_event_locked(const struct cm_slow_request *request)
 {
 	struct cm_heap *heap = request->heap;
-	struct cm_cache *cache = heap->cache;
 	int err = -ENOENT;
 	bool ready;
 
-	cm_lock_acquire(&cache->event_lock);
 	ready = cm_epoch_poll_event_locked(heap);
 	if (ready)
 		err = cm_slow_take_unfragmenting(request);
@@ -84,10 +82,9 @@ static int poll_once(const struct cm_slow_request *request)
 		ready = true;
 		err = cm_slow_take_unfragmenting(request);
 	}
-	cm_lock_release(&cache->event_lock);
 	if (!ready)
 		pause_polling(heap);
-	return err == -ENOENT ? cm_slow_take_unfragmenting(request) : err;
+	return err;
 }
 
 /* ---- memory that becomes ready only by events or waits ---- */
@@ -117,8 +114,10 @@ static bool should_poll(const struct cm_slow_request *request)
 static int poll_seldom(const struct cm_slow_request *request)
 {
 	struct cm_heap *heap = request->heap;
-	const int err = poll_once(request);
+	int err = CM_WITH_LOCK(&heap->cache->event_lock, poll_once_event_locked(request));
 
+	if (err == -ENOENT)
+		err = cm_slow_take_unfragmenting(request);
 	cm_lock_acquire(&heap->device->lock);
 	if (err != -ENOENT)
 		heap->misses = 0;
@@ -189,18 +188,24 @@ static int reuse_by_event(const struct cm_slow_request *request)
 int cm_slow_reuse(const struct cm_slow_request *request)
 {
 	struct cm_heap *heap = request->heap;
-	int err;
+	bool waits, gathers;
+	int err = -ENOENT;
 
 	if (!is_anything_pending(heap))
 		return cm_slow_take_unfragmenting(request);
-	if (is_waited_for(heap)) {
+	cm_lock_acquire(&heap->cache->event_lock);
+	waits = cm_epoch_is_waited_for_event_locked(heap);
+	gathers = !waits && gathers_event_locked(request);
+	if (!waits && !gathers)
+		err = poll_once_event_locked(request);
+	cm_lock_release(&heap->cache->event_lock);
+	if (waits) {
 		stop_gathering(heap);
 		return reuse_by_event(request);
 	}
-	if (gathers(request))
-		return cm_slow_take_unfragmenting(request);
-	err = poll_once(request);
-	if (err != -ENOENT || !runs_too_far_ahead(heap))
+	if (err == -ENOENT)
+		err = cm_slow_take_unfragmenting(request);
+	if (err != -ENOENT || gathers || !runs_too_far_ahead(heap))
 		return err;
 	stop_gathering(heap);
 	return take_behind_wait(request);

@@ -114,19 +114,14 @@ static bool may_lay_barrier(struct cm_heap *heap)
 	       cm_reach_is_alone_event_locked(heap);
 }
 
-static bool may_order(struct cm_heap *heap)
+bool cm_epoch_may_order_event_locked(struct cm_heap *heap)
 {
 	return heap->cache->policy.reuse == CM_REUSE_BARRIER && may_lay_barrier(heap);
 }
 
-bool cm_epoch_may_order(struct cm_heap *heap)
-{
-	return CM_WITH_LOCK(&heap->cache->event_lock, may_order(heap));
-}
-
 bool cm_epoch_is_waited_for_event_locked(struct cm_heap *heap)
 {
-	return !may_order(heap) || cm_ordered_holds_event_locked(heap);
+	return !cm_epoch_may_order_event_locked(heap) || cm_ordered_holds_event_locked(heap);
 }
 
 bool cm_epoch_is_worth_closing_event_locked(struct cm_heap *heap)

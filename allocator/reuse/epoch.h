@@ -31,8 +31,8 @@ bool cm_epoch_close_event_locked(struct cm_heap *heap);
 /* Polls the closed epochs; true if any became ready. */
 bool cm_epoch_poll_event_locked(struct cm_heap *heap);
 
-/* Whether a barrier may be laid at present. Takes the event lock. */
-bool cm_epoch_may_order(struct cm_heap *heap);
+/* Whether a barrier may be laid at present. */
+bool cm_epoch_may_order_event_locked(struct cm_heap *heap);
 
 /* Whether some of the freed memory becomes ready only by events or waits: no barrier may be laid,
  * or blocks wait for the fence of one. */

@@ -52,23 +52,26 @@ static void drop_spent(struct cm_heap *heap)
 	}
 }
 
-/* Enters a batch that waits for the fence of an epoch. */
-static void push(struct cm_heap *heap, struct cm_batch *epoch, const struct cm_batch *named)
+/* Enters a batch that waits for the fence of an epoch, with the blocks `list`. */
+static struct cm_batch *push(struct cm_heap *heap, struct cm_batch *epoch,
+			     struct cm_block_list list)
 {
 	struct cm_batch_ring *ring = &heap->ordered;
 	const uint64_t number = ring->open.number++;
 	struct cm_batch *batch = cm_batch_newest(ring);
 
-	memcpy(batch, named, offsetof(struct cm_batch, fence));
+	memset(batch, 0, offsetof(struct cm_batch, fence));
 	batch->number = number;
+	batch->list = list;
 	batch->recorded = true;
 	batch->clean = epoch->clean;
 	batch->thread = epoch->thread;
 	/* An epoch that a barrier makes ready at once has no time. */
 	batch->closed_ns = epoch->closed_ns;
-	if (batch->list.first && !batch->closed_ns)
+	if (list.first && !batch->closed_ns)
 		batch->closed_ns = heap->cache->ops->now_ns();
 	cm_fence_move_event_locked(&epoch->fence, &batch->fence);
+	return batch;
 }
 
 static void append_block(struct cm_cache *cache, struct cm_block_list *list, uint32_t index)
@@ -105,36 +108,36 @@ static void move_named_locked(struct cm_cache *cache, struct cm_batch *epoch,
 }
 
 /* Each epoch's blocks wait for its own fence, or for a later one if there is no room. */
-static void add_with_named(struct cm_heap *heap, uint64_t number, struct cm_batch *named)
+static void add_with_named(struct cm_heap *heap, uint64_t number)
 {
-	struct cm_batch *epoch;
+	struct cm_batch *epoch, *batch, named;
 	uint64_t n;
 
+	memset(&named, 0, offsetof(struct cm_batch, fence));
 	for (n = heap->epochs.oldest; n <= number; n++) {
 		epoch = cm_batch_at(&heap->epochs, n);
 		cm_lock_acquire(&heap->device->lock);
-		move_named_locked(heap->cache, epoch, named);
+		move_named_locked(heap->cache, epoch, &named);
 		cm_lock_release(&heap->device->lock);
-		if (n < number && (!named->list.first || !epoch->recorded ||
+		if (n < number && (!named.list.first || !epoch->recorded ||
 				   count(&heap->ordered) + 1 == CM_BATCHES_MAX))
 			continue;
-		push(heap, epoch, named);
-		memset(named, 0, offsetof(struct cm_batch, fence));
+		batch = push(heap, epoch, named.list);
+		batch->blocks = named.blocks;
+		batch->bytes = named.bytes;
+		memset(&named, 0, offsetof(struct cm_batch, fence));
 	}
 }
 
 void cm_ordered_add_event_locked(struct cm_heap *heap, uint64_t number)
 {
-	struct cm_batch named;
-
 	assert(cm_lock_is_held(&heap->cache->event_lock));
-	memset(&named, 0, offsetof(struct cm_batch, fence));
 	drop_spent(heap);
 	/* A segment that becomes NAMED later is settled behind this barrier. */
 	if (atomic_load_explicit(&heap->cache->has_named, memory_order_relaxed))
-		add_with_named(heap, number, &named);
+		add_with_named(heap, number);
 	else
-		push(heap, cm_batch_at(&heap->epochs, number), &named);
+		(void)push(heap, cm_batch_at(&heap->epochs, number), (struct cm_block_list){0, 0});
 }
 
 bool cm_ordered_holds_event_locked(const struct cm_heap *heap)
