@@ -23,8 +23,9 @@ extern union cm_process {
 	struct {
 		_Atomic(struct cm_cache *) cache;
 		struct cm_region *region;
-		_Atomic uint32_t phase;  /* of process.c, a futex */
-		_Atomic int32_t starter; /* id of the thread that runs the start */
+		_Atomic uint32_t phase;   /* of process.c, a futex */
+		_Atomic int32_t starter;  /* id of the thread that runs the start */
+		_Atomic uint32_t unusual; /* see unusual.h */
 	};
 	char page[CM_PROCESS_PAGE];
 } cm_process __attribute__((visibility("hidden")));

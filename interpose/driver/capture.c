@@ -67,7 +67,7 @@ static void announce_capture(void)
 	int saved = errno, n;
 
 	atomic_fetch_add(&cm_captures, 1);
-	atomic_fetch_add(&cm_unusual, 1);
+	atomic_fetch_add(&cm_process.unusual, 1);
 	while ((n = atomic_load(&calls_inside)) != 0)
 		(void)syscall(SYS_futex, &calls_inside, FUTEX_WAIT_PRIVATE, n, NULL, NULL, 0);
 	errno = saved;
@@ -75,7 +75,7 @@ static void announce_capture(void)
 
 static void withdraw_capture(void)
 {
-	atomic_fetch_sub(&cm_unusual, 1);
+	atomic_fetch_sub(&cm_process.unusual, 1);
 	atomic_fetch_sub(&cm_captures, 1);
 }
 
@@ -196,7 +196,7 @@ void cm_capture_forget_all(void)
 	for (i = 0; i < STREAMS_MAX; i++)
 		captures[i].used = false;
 	atomic_store(&cm_captures, 0);
-	atomic_fetch_and(&cm_unusual, ~CM_UNUSUAL_CAPTURES);
+	atomic_fetch_and(&cm_process.unusual, ~CM_UNUSUAL_CAPTURES);
 	atomic_store(&calls_inside, 0);
 	cm_captured_graph_forget_all();
 }

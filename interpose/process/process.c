@@ -343,6 +343,7 @@ static void run_start(void)
 		forget_parent(); /* a child in which pthread_atfork handlers did not run */
 	cache = make_cache();
 	atomic_store_explicit(&cm_process.cache, cache, memory_order_release);
+	(void)cm_unusual_set(CM_USUAL, cache != NULL);
 	follow_notes();
 	set_phase(cache ? PHASE_MADE : PHASE_OFF);
 	cm_cancel_allow();

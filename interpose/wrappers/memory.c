@@ -67,8 +67,8 @@ CM_ALWAYS_INLINE struct cm_heap *enter_usual(void)
 	CUcontext ctx = NULL;
 
 	if (CM_UNLIKELY(cm_hook_depth || !heap ||
-			atomic_load_explicit(&cm_unusual, memory_order_acquire) ||
-			!atomic_load_explicit(&cm_process.cache, memory_order_acquire)))
+			atomic_load_explicit(&cm_process.unusual, memory_order_acquire) !=
+				CM_USUAL))
 		return NULL;
 	cm_hook_depth = 1;
 	atomic_signal_fence(memory_order_seq_cst);

@@ -15,12 +15,12 @@
 #include "allocator/base/gate.c" /* NOLINT(bugprone-suspicious-include) */
 #include "allocator/base/lock.c" /* NOLINT(bugprone-suspicious-include) */
 #include "allocator/base/lock.h"
-#include "interpose/core/unusual.c"   /* NOLINT(bugprone-suspicious-include) */
 #include "interpose/driver/capture.c" /* NOLINT(bugprone-suspicious-include) */
 /* clang-format on */
 
 /* What the two files refer to beside, and what no thread here comes to. */
 struct cm_real cm_real;
+union cm_process cm_process;
 __thread unsigned int cm_hook_depth;
 __thread struct cm_cancel cm_cancel;
 
