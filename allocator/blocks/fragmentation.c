@@ -11,8 +11,9 @@
 
 /* docs/decisions/layout.md has the measurements of other values. */
 #define FILL_TENTHS 5  /* if 5/10 of the card are reserved, splits may pin only a share */
-#define PIN_SHARE   5  /* that share: 1/5 of the room above the peak at first, */
-#define TURNOVERS   12 /* and all of it after 12 turnovers of poll_policy.h */
+#define PIN_LEAST   5  /* that share: 1/5 of the room above the peak at first, */
+#define PIN_MOST    2  /* and 1/2 of it once as much has returned in exchange as is reserved, */
+#define PIN_STEPS   16 /* in so many steps */
 /* If segments of 20 MiB would pin over 1/TAIL_SHARE of the card, segments hold a whole number of
  * blocks, and leave at most 1/UNUSED_SHARE unused. */
 #define TAIL_SHARE   256
@@ -67,10 +68,7 @@ void cm_fragmentation_note_reserved_locked(struct cm_heap *heap)
 	if (cm_device_reserved_locked(heap->device) >= device->refused_at)
 		device->refused_at = 0;
 	heap->card_fills_up = card_fills_up(heap);
-	if (heap->card_fills_up)
-		heap->pending_sizes = ~UINT64_C(0);
-	else if (!heap->row->pending_blocks)
-		heap->pending_sizes = 0;
+	heap->watches_splits = heap->card_fills_up || cm_paged_serves(heap);
 }
 
 void cm_fragmentation_note_refusal_locked(struct cm_heap *heap, uint64_t bytes)
@@ -126,39 +124,57 @@ static uint64_t pinned_bytes(const struct cm_heap *heap)
 	return (uint64_t)cm_stat_current(heap->device->row, CM_STAT_INACTIVE_SPLIT_BYTES);
 }
 
-/* How much may be pinned once `used` bytes are in use. */
-static uint64_t pinned_most(const struct cm_heap *heap, uint64_t used)
+/* What the card has above the most that was ever in use, or is with `used` bytes. */
+static uint64_t room_above(const struct cm_heap *heap, uint64_t used)
 {
 	const struct cm_stat_pool *all = &heap->device->row->stat[CM_POOL_ALL];
 	const uint64_t peak = (uint64_t)all->peak[CM_STAT_ALLOCATED_BYTES];
 	const uint64_t most = used > peak ? used : peak, card = card_bytes(heap);
-	const uint64_t room = card > most ? card - most : 0;
-	const uint64_t turnovers = cm_poll_policy_turnovers_locked(heap->device);
 
-	if (used <= peak && turnovers > TURNOVERS / PIN_SHARE)
-		return turnovers < TURNOVERS ? room / TURNOVERS * turnovers : room;
-	return room / PIN_SHARE;
+	return card > most ? card - most : 0;
+}
+
+/* How much may be pinned once `used` bytes are in use. What has returned in exchange is counted
+ * from 0 again when the program resets its counters. */
+static uint64_t pinned_most(const struct cm_heap *heap, uint64_t used)
+{
+	const uint64_t room = room_above(heap, used);
+	const uint64_t reserved = cm_device_reserved_locked(heap->device) + 1;
+	const uint64_t returned = (uint64_t)heap->device->row->scalar[CM_SCALAR_exchange_bytes];
+	const uint64_t least = room / PIN_LEAST;
+	const uint64_t more = returned < reserved ? room / (PIN_MOST * PIN_STEPS) *
+							    (returned * PIN_STEPS / reserved)
+						  : room / PIN_MOST;
+
+	return more > least ? more : least;
+}
+
+/* Whether too much is pinned if `size` bytes are allocated and `more` bytes are pinned with it. */
+static bool pins_too_much(const struct cm_heap *heap, uint64_t size, uint64_t more)
+{
+	return pinned_bytes(heap) + more > pinned_most(heap, used_bytes(heap) + size);
 }
 
 /* Whether the policy spares the free block, although it fits `size` bytes. */
 static bool spares(struct cm_heap *heap, const struct cm_block *block, uint64_t size)
 {
-	const uint64_t used = used_bytes(heap) + size, rest = block->size - size;
-
 	if (cm_paged_serves(heap))
 		return spares_pages(heap, block, size);
 	if (!heap->card_fills_up || cm_block_is_split(block) ||
 	    used_bytes(heap) < heap->spares_from ||
 	    block->size <= (size + CM_SEGMENT_GRAIN - 1) / CM_SEGMENT_GRAIN * CM_SEGMENT_GRAIN)
 		return false;
-	return pinned_bytes(heap) + rest > pinned_most(heap, used);
+	return pins_too_much(heap, size, block->size - size);
 }
 
 bool cm_fragmentation_should_poll_locked(struct cm_heap *heap, const struct cm_block *block,
 					 uint64_t size)
 {
-	if (heap->row->pending_blocks &&
-	    cm_poll_policy_has_pending_between_locked(heap, size, block->size))
+	const uint64_t pending = heap->row->pending_bytes;
+
+	if (pending &&
+	    (cm_paged_serves(heap) || pins_too_much(heap, size, block->size - size + pending)) &&
+	    cm_poll_policy_before_split_locked(heap, size, block->size))
 		return true;
 	return spares(heap, block, size);
 }

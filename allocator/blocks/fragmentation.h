@@ -3,10 +3,10 @@
  * How memory is laid out when a card fills up. A segment that is wholly free can return to the
  * driver in exchange for another one. Once a block of it is in use, that block pins the rest, which
  * then serves only small requests. So a split may pin at most a share of what the card has above
- * the program's peak. The share is small at first, and grows while the program goes on without
- * reserving more. If a split would pin more, the request gets a segment of its own, and idle
- * segments return for it (exchange.h). A segment for several blocks that would pin much is made as
- * large as a whole number of these blocks.
+ * the program's peak. The share is small at first, and grows with what returns in exchange. If a
+ * split would pin more, the request gets a segment of its own, and idle segments return for it
+ * (exchange.h). A segment for several blocks that would pin much is made as large as a whole number
+ * of these blocks.
  *
  * With pages, free pages stay where they are until the card fills up, since a page that is moved is
  * soon needed again in its old place. Then they are moved to where pages are missing, and a block
@@ -29,15 +29,16 @@
 
 struct cm_heap;
 
-/* A segment of the heap, or pages of one, were added or returned: sets heap->card_fills_up and
- * informs poll_policy.h. Only heaps with card_fills_up spare blocks. */
+/* A segment of the heap, or pages of one, were added or returned: sets heap->card_fills_up, informs
+ * poll_policy.h, and sets heap->watches_splits: card_fills_up, or it has pages. Only heaps with
+ * card_fills_up spare blocks. */
 void cm_fragmentation_note_reserved_locked(struct cm_heap *heap);
 
 /* The driver refused `bytes`: the card is as large as what was reserved plus these. */
 void cm_fragmentation_note_refusal_locked(struct cm_heap *heap, uint64_t bytes);
 
-/* Called if the card fills up and the device keeps up: whether to poll, or to get a segment,
- * before `size` bytes are split off a free block of the large pool. */
+/* Called if the heap watches splits: whether to poll, or to get a segment, before `size` bytes are
+ * split off a free block of the large pool. */
 CM_COLD bool cm_fragmentation_should_poll_locked(struct cm_heap *heap, const struct cm_block *block,
 						 uint64_t size);
 

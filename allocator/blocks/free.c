@@ -297,7 +297,5 @@ bool cm_heap_retire_locked(struct cm_heap *heap, struct cm_batch *epoch)
 	epoch->blocks -= blocks;
 	cm_heap_set_pending_bytes(heap, heap->row->pending_bytes - bytes);
 	heap->row->pending_blocks -= blocks;
-	if (!heap->row->pending_blocks)
-		heap->pending_sizes = heap->card_fills_up ? ~UINT64_C(0) : 0;
 	return !list;
 }

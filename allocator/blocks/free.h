@@ -46,7 +46,6 @@ CM_ALWAYS_INLINE void cm_free_join_epoch(struct cm_heap *heap, const struct cm_d
 	open->thread = self;
 	row->pending_blocks++;
 	__atomic_store_n(&row->pending_bytes, row->pending_bytes + size, __ATOMIC_RELAXED);
-	heap->pending_sizes |= UINT64_C(1) << cm_size_class(size);
 }
 
 /* Whether enough was freed since the last event to be worth one before more work is submitted. */

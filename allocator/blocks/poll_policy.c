@@ -7,12 +7,9 @@
 #include "stats/counters.h"
 
 /* docs/decisions/reuse.md ("Poll by the batch") has the measurements of other values. */
-#define BATCH_SHARE  25                   /* a batch is 1/25 of what is reserved, */
-#define BATCH_LEAST  (UINT64_C(32) << 20) /* but at least this */
-#define GROWTH_SHARE 16 /* if 1/16 more is reserved, turnovers count from 0 again */
-#define TURNOVERS    20 /* after so many the program's memory has taken its shape */
-#define SPLIT_SHARE  32 /* a split of 1/32 of what is reserved is a large one */
-#define LOOKS        32u
+#define BATCH_SHARE 25                   /* a batch is 1/25 of what is reserved, */
+#define BATCH_LEAST (UINT64_C(32) << 20) /* but at least this */
+#define LOOKS       32u /* pending blocks that are read to find one that fits better */
 /* A program may gather pending memory if it has reserved at most 1/GATHER_SHARE of what the card
  * has free beyond GATHER_REST, and its last GATHER_SIGNS polls were less than GATHER_GAP
  * requests apart. If the card has no room after all, it tries again after GATHER_PAUSE polls. */
@@ -21,15 +18,6 @@
 #define GATHER_GAP   48u
 #define GATHER_SIGNS 4
 #define GATHER_PAUSE 1024
-
-/* Starts over when the program resets its counters: then the shape counts as settled. */
-static uint64_t freed_bytes(const struct cm_device *device)
-{
-	const struct cm_stat_pool *stat = device->row->stat;
-
-	return (uint64_t)stat[CM_POOL_SMALL].freed[CM_STAT_ALLOCATED_BYTES] +
-	       (uint64_t)stat[CM_POOL_LARGE].freed[CM_STAT_ALLOCATED_BYTES];
-}
 
 static uint64_t greater(uint64_t a, uint64_t b)
 {
@@ -60,21 +48,11 @@ void cm_poll_policy_note_reserved_locked(struct cm_device *device)
 	device->batch_bytes = greater(reserved / BATCH_SHARE, device->gather_bytes);
 	device->poll_bytes = greater(greater(reserved / BATCH_SHARE, BATCH_LEAST),
 				     device->gather_bytes);
-	if (reserved <= device->shaped_bytes + device->shaped_bytes / GROWTH_SHARE)
-		return;
-	device->shaped_bytes = reserved;
-	device->shaped_freed = freed_bytes(device);
 }
 
-uint64_t cm_poll_policy_turnovers_locked(const struct cm_device *device)
-{
-	const uint64_t reserved = cm_device_reserved_locked(device);
-
-	return reserved ? (freed_bytes(device) - device->shaped_freed) / reserved : 0;
-}
-
-bool cm_poll_policy_has_pending_between_locked(const struct cm_heap *heap, uint64_t least,
-					       uint64_t most)
+/* Whether a block of `least` to `most` bytes is pending and was not polled for, or too many are
+ * pending to check each. */
+static bool has_pending_between(const struct cm_heap *heap, uint64_t least, uint64_t most)
 {
 	const struct cm_block *block = heap->cache->block;
 	uint32_t index = heap->epochs.open.list.first, looks;
@@ -85,28 +63,28 @@ bool cm_poll_policy_has_pending_between_locked(const struct cm_heap *heap, uint6
 	return index != 0;
 }
 
-bool cm_poll_policy_before_cut_locked(const struct cm_heap *heap, uint64_t size, uint64_t most)
+bool cm_poll_policy_before_split_locked(const struct cm_heap *heap, uint64_t size, uint64_t most)
 {
-	const struct cm_device *device = heap->device;
-
-	if (cm_paged_serves(heap))
-		return true;
-	if (heap->row->pending_bytes < device->gather_bytes)
-		return false;
-	if (cm_poll_policy_turnovers_locked(device) >= TURNOVERS &&
-	    (most - size) * SPLIT_SHARE < cm_device_reserved_locked(device))
+	if (heap->polled_bytes && !cm_poll_policy_has_paused(heap))
 		return false;
 	/* A batch whose event is recorded costs only the query. */
 	return heap->row->pending_bytes > heap->epochs.open.bytes ||
-	       cm_poll_policy_has_pending_between_locked(heap, size, most);
+	       has_pending_between(heap, size, most);
 }
 
 static uint32_t requests_since_poll(const struct cm_heap *heap)
 {
-	return heap->searches[CM_POOL_SMALL] + heap->searches[CM_POOL_LARGE] - heap->last_poll;
+	return cm_poll_policy_requests(heap) - heap->last_poll;
 }
 
-static void count_poll(struct cm_heap *heap)
+void cm_poll_policy_init_locked(struct cm_heap *heap)
+{
+	heap->last_poll = cm_poll_policy_requests(heap) - CM_POLL_PAUSE;
+	heap->polled_bytes = 0;
+	heap->quick_polls = 0;
+}
+
+void cm_poll_policy_note_poll_locked(struct cm_heap *heap)
 {
 	const uint32_t since = requests_since_poll(heap);
 
@@ -127,7 +105,7 @@ bool cm_poll_policy_polls_locked(struct cm_heap *heap)
 {
 	if (may_gather(heap))
 		return false;
-	count_poll(heap);
+	cm_poll_policy_note_poll_locked(heap);
 	return true;
 }
 
@@ -137,7 +115,7 @@ bool cm_poll_policy_gather_locked(struct cm_heap *heap, uint64_t segment_bytes, 
 	const uint64_t waits = heap->row->pending_bytes;
 
 	if (cm_device_reserved_locked(device) + segment_bytes > share_of(free_bytes)) {
-		count_poll(heap);
+		cm_poll_policy_note_poll_locked(heap);
 		heap->quick_polls = -GATHER_PAUSE;
 		return false;
 	}

@@ -129,8 +129,8 @@ CM_ALWAYS_INLINE void cm_take_allocate(struct cm_heap *heap, enum cm_pool pool, 
 	cm_counters_end(row);
 }
 
-/* Whether a batch is complete, or another one since a poll found nothing ready. With an old
- * driver the host would have to wait, which a hit never does. */
+/* Whether a batch is complete, or another one since a poll found nothing ready. With an old driver
+ * the host would have to wait, which a hit never does. */
 CM_ALWAYS_INLINE bool cm_take_batch_waits(const struct cm_heap *heap)
 {
 	return CM_UNLIKELY(heap->row->pending_bytes >=
@@ -138,19 +138,9 @@ CM_ALWAYS_INLINE bool cm_take_batch_waits(const struct cm_heap *heap)
 	       heap->can & CM_CAN_CTX_EVENTS;
 }
 
-/* Whether a block is pending that may be of a size from `least` to `most`, or the card fills up. */
-CM_ALWAYS_INLINE bool cm_take_has_pending_between(const struct cm_heap *heap, uint64_t least,
-						  uint64_t most)
-{
-	const uint64_t above = ~UINT64_C(0) << cm_size_class(least);
-	const uint64_t below = ~UINT64_C(0) >> (63 - cm_size_class(most));
-
-	return heap->pending_sizes & above & below;
-}
-
 /*
- * Whether to poll first although a block fits: see poll_policy.h, and fragmentation.h for a device
- * that fills up. Also now and then while many blocks are pending: retiring them is cheap while
+ * Whether to poll first although a block fits: see poll_policy.h, and fragmentation.h for a split
+ * that pins memory. Also now and then while many blocks are pending: retiring them is cheap while
  * their rows are in the processor's caches.
  */
 CM_ALWAYS_INLINE bool cm_take_should_poll(struct cm_heap *heap, enum cm_pool pool,
@@ -161,13 +151,11 @@ CM_ALWAYS_INLINE bool cm_take_should_poll(struct cm_heap *heap, enum cm_pool poo
 	if (CM_UNLIKELY(heap->searches[pool] % CM_PENDING_BLOCKS == 0 &&
 			row->pending_blocks >= CM_PENDING_BLOCKS))
 		return true;
-	if (cm_take_batch_waits(heap))
+	if (cm_take_batch_waits(heap) && cm_poll_policy_wants_batch_locked(heap))
 		return true;
-	return pool == CM_POOL_LARGE && block->size - size > CM_SMALL_MAX &&
-	       cm_take_has_pending_between(heap, size, block->size) &&
-	       heap->searches[CM_POOL_LARGE] - heap->paused_at >= CM_POLL_PAUSE &&
-	       (heap->card_fills_up ? cm_fragmentation_should_poll_locked(heap, block, size)
-				    : cm_poll_policy_before_cut_locked(heap, size, block->size));
+	return pool == CM_POOL_LARGE && CM_UNLIKELY(heap->watches_splits) &&
+	       block->size - size > CM_SMALL_MAX &&
+	       cm_fragmentation_should_poll_locked(heap, block, size);
 }
 
 enum cm_take_way {

@@ -293,11 +293,6 @@ static bool check_epoch(struct walk *walk, const struct cm_heap *heap, const str
 			return cm_why_set(&walk->why,
 					  "block %u is in epoch %llu of heap %u by mistake", index,
 					  (ull)epoch->number, heap->index);
-		if (!(heap->pending_sizes >> cm_size_class(block[index].size) & 1))
-			return cm_why_set(&walk->why,
-					  "block %u of %llu bytes waits, of heap %u none of its "
-					  "size class",
-					  index, (ull)block[index].size, heap->index);
 		walk->seen[index] = SEEN_IN_EPOCH;
 		blocks++;
 		bytes += block[index].size;

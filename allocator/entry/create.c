@@ -15,6 +15,7 @@
 #include "allocator/reuse/reach.h"
 #include "allocator/state/life_cycle.h"
 #include "allocator/state/limit.h"
+#include "allocator/state/pages.h"
 #include "allocator/state/rows.h"
 #include "allocator/state/state.h"
 #include "allocator/state/suspended.h"
@@ -205,12 +206,11 @@ static void open_heap(struct cm_heap *heap, const struct cm_context_info *info)
 	for (pool = CM_POOL_SMALL; pool < CM_POOL_COUNT; pool++)
 		cm_bins_init(&heap->bins[pool], heap->cache->block);
 	cm_epoch_init(heap);
-	heap->live_bytes = heap->pending_sizes = 0;
+	heap->live_bytes = 0;
 	heap->card_fills_up = false;
+	heap->watches_splits = cm_paged_serves(heap);
 	heap->spares_from = heap->spared_at = 0;
-	heap->paused_at = heap->searches[CM_POOL_LARGE] - CM_POLL_PAUSE;
-	heap->polled_bytes = 0;
-	heap->quick_polls = 0;
+	cm_poll_policy_init_locked(heap);
 	heap->misses = 0;
 	memset(heap->row, 0, sizeof(*heap->row));
 	heap->row->context = info->ctx;

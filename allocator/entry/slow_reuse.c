@@ -36,10 +36,10 @@ static bool is_anything_pending(const struct cm_heap *heap)
 	return cm_heap_pending_bytes(heap) > 0;
 }
 
-static void pause_polling(struct cm_heap *heap)
+static void note_lag(struct cm_heap *heap)
 {
 	cm_lock_acquire(&heap->device->lock);
-	cm_poll_policy_pause_locked(heap);
+	cm_poll_policy_note_lag_locked(heap);
 	cm_lock_release(&heap->device->lock);
 }
 
@@ -83,7 +83,7 @@ static int poll_once_event_locked(const struct cm_slow_request *request)
 		err = cm_slow_take_unfragmenting(request);
 	}
 	if (!ready)
-		pause_polling(heap);
+		note_lag(heap);
 	return err;
 }
 
@@ -107,6 +107,8 @@ static bool should_poll(const struct cm_slow_request *request)
 			heap->cache->ops->now_ns() - heap->polled_ns >= POLL_ANEW_NS;
 		heap->misses++;
 	}
+	if (polls)
+		cm_poll_policy_note_poll_locked(heap);
 	cm_lock_release(&heap->device->lock);
 	return polls;
 }
@@ -172,7 +174,7 @@ static int take_behind_wait(const struct cm_slow_request *request)
 		err = wait_for_freed(heap) ? cm_slow_take_unfragmenting(request) : -EBUSY;
 	}
 	if (err != -EBUSY && is_anything_pending(heap))
-		pause_polling(heap);
+		note_lag(heap);
 	return err;
 }
 

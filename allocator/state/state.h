@@ -127,12 +127,11 @@ struct cm_heap {
 	uint32_t index; /* in cache->heap and the heap table */
 	uint32_t can;   /* CM_CAN_* */
 	uint64_t live_bytes;
-	/* Bit c: a block of cm_size_class c may be pending. All bits: the card fills up. */
-	uint64_t pending_sizes;
 	/* Changes under the device's lock and others that docs/architecture.md names; any of them
 	 * is enough to read it. */
 	_Atomic uint8_t state;
-	bool card_fills_up;       /* see fragmentation.h */
+	bool card_fills_up;       /* this and the next: see fragmentation.h */
+	bool watches_splits;
 	uint64_t spares_from;     /* spares blocks once so much is in use on the device */
 	uint32_t futile_searches; /* this and the next: see FUTILE_MOST in fragmentation.c */
 	uint32_t spared_moves;
@@ -142,8 +141,7 @@ struct cm_heap {
 	struct cm_bins bins[CM_POOL_COUNT];
 	uint32_t pinned[CM_HOST_KINDS][CM_PINNED_CLASSES]; /* ready, the youngest first */
 	uint32_t searches[CM_POOL_COUNT]; /* requests, the clock of a free block's age */
-	uint32_t paused_at;    /* of the large pool's requests: see cm_poll_policy_pause_locked */
-	uint64_t polled_bytes; /* pending then; 0 once some of it is ready */
+	uint64_t polled_bytes; /* pending at a poll that found nothing ready, see poll_policy.h */
 	uint32_t last_poll;    /* at this request, of both pools */
 	uint32_t misses;       /* requests in a row that no ready block served: slow_path.c */
 	uint64_t polled_ns;    /* when one of them last polled */
@@ -205,10 +203,8 @@ struct cm_device {
 	uint64_t probe_ns;      /* when it was recorded */
 	bool reset;             /* accumulated counters were reset: current != allocated - freed */
 	uint64_t batch_bytes;   /* an open epoch of so much is closed, see poll_policy.h */
-	uint64_t poll_bytes;    /* with so much pending any request polls */
+	uint64_t poll_bytes;    /* with so much pending any request may poll */
 	uint64_t gather_bytes;  /* may be pending without a poll, as the card has room */
-	uint64_t shaped_bytes;  /* reserved when turnovers were last counted from 0, */
-	uint64_t shaped_freed;  /* and freed until then */
 	uint64_t most_reserved; /* with a large segment; see exchange.h */
 	uint64_t refused_at; /* reserved plus the request when the driver refused; 0: it has not */
 	uint64_t decay_tick; /* the clock's ticks at decay_ns, to tell how fast it goes */

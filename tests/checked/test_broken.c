@@ -12,7 +12,7 @@
 #include "tests/preload/surface/surface.h"
 #include "tests/unit/cmocka_all.h"
 
-#define BLOCK (4 * MIB)
+#define BLOCK (12 * MIB) /* all of a segment, so that the next request lacks it */
 
 /* ---- the programs ---- */
 
@@ -501,7 +501,7 @@ FOUND(under_way, "copies", "")
 FOUND(pinned, "pinned", "sync:never")
 FOUND(capture, "capture", "")
 /* Pages are moved where the limit is near. */
-FOUND(pages, "page", "expandable_segments:on,memory_limit_mb:24")
+FOUND(pages, "page", "expandable_segments:on,memory_limit_mb:72")
 
 /* It waits as all that is freed does, and goes back with the next request. */
 static void shown_is_found(void **state)

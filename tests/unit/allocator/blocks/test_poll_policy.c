@@ -17,26 +17,10 @@ static void fill(struct fixture *f, uint64_t *addr)
 	(void)case_get(f, 512);
 }
 
-/* As much is freed and taken as it takes until no more is reserved for the shape's sake. */
-static void settle_shape(struct fixture *f, uint64_t *addr)
+static void request_small(struct fixture *f, uint32_t times)
 {
-	uint32_t i;
-
-	for (i = 0; i < 25 * BLOCKS; i++) {
-		case_put(f, addr[i % BLOCKS]);
-		addr[i % BLOCKS] = case_get(f, BLOCK);
-	}
-}
-
-/* A free block of `large`, which is ready, and one of 12 MiB that waits. */
-static uint64_t keep_large_and_free_better(struct fixture *f, uint64_t large)
-{
-	uint64_t kept = case_get(f, large), better = case_get(f, 12 * MIB);
-
-	case_put(f, kept);
-	case_settle(f);
-	case_put(f, better);
-	return better;
+	while (times--)
+		(void)case_get(f, 512);
 }
 
 static void a_batch_that_waits_is_asked_for_whatever_the_request(void **state)
@@ -108,10 +92,11 @@ static void a_device_that_lags_is_asked_once_a_batch(void **state)
 	assert_int_equal(f->heap->row->pending_bytes, 2 * BLOCK);
 	/* Once some of it is ready nothing is held against the rest. */
 	fake_finish_all();
+	request_small(f, CM_POLL_PAUSE);
 	case_put(f, addr[2]);
 	(void)case_get(f, 512);
 	assert_int_equal(f->heap->row->pending_bytes, BLOCK);
-	(void)case_get(f, 512);
+	request_small(f, CM_POLL_PAUSE);
 	assert_int_equal(f->heap->row->pending_bytes, 0);
 	case_close(f);
 }
@@ -131,63 +116,75 @@ static void of_an_old_driver_no_batch_is_asked_for(void **state)
 	case_close(f);
 }
 
-/* Of the same class of sizes, and too small. */
-static void nobody_is_asked_for_what_would_not_do(void **state)
+/* A batch is 45 MiB, and three blocks of 16 MiB are one. */
+static void between_two_batches_requests_pass_unless_three_wait(void **state)
 {
 	struct fixture *f = *state;
-	uint64_t calls;
+	uint64_t addr[BLOCKS], piece[8], calls;
+	uint32_t i;
 
-	(void)keep_large_and_free_better(f, 40 * MIB);
+	for (i = 0; i < sizeof(piece) / sizeof(piece[0]); i++)
+		piece[i] = case_get(f, 16 * MIB);
+	fill(f, addr);
+	for (i = 0; i < 3; i++)
+		case_put(f, piece[i]);
+	(void)case_get(f, 512);
+	assert_int_equal(f->heap->row->pending_bytes, 0);
+	for (; i < 6; i++)
+		case_put(f, piece[i]);
 	calls = f->driver.calls;
-	(void)case_get(f, 13 * MIB);
+	request_small(f, CM_POLL_PAUSE - 1);
 	assert_int_equal(f->driver.calls, calls);
-	assert_int_equal(f->heap->row->pending_bytes, 12 * MIB);
+	(void)case_get(f, 512);
+	assert_true(f->driver.calls > calls);
+	assert_int_equal(f->heap->row->pending_bytes, 0);
+	case_put(f, addr[0]);
+	case_put(f, addr[1]);
+	(void)case_get(f, 512);
+	assert_int_equal(f->heap->row->pending_bytes, 0);
 }
 
-/* No room to let more of it wait. */
-static struct fixture *open_without_room(void)
+/* 172 MiB are reserved: a free segment of 40 MiB, and a block of 12 MiB that waits for work of so
+ * long, among others. */
+static uint64_t crowd(struct fixture *f, uint64_t work_ns)
 {
-	return case_open(&(struct fixture_params){.limit_bytes = 4096 * MIB});
-}
+	uint64_t idle, better;
 
-static void in_a_settled_shape_large_cuts_alone_are_asked_for(void **state)
-{
-	struct fixture *f = open_without_room();
-	uint64_t addr[BLOCKS], large, less, better;
-
-	(void)state;
-	fill(f, addr);
-	large = case_get(f, 60 * MIB);
-	less = case_get(f, 40 * MIB);
+	(void)case_get(f, 120 * MIB);
+	idle = case_get(f, 40 * MIB);
 	better = case_get(f, 12 * MIB);
-	settle_shape(f, addr);
-	case_put(f, less);
+	case_put(f, idle);
 	case_settle(f);
+	if (work_ns)
+		(void)case_launch(f, better, work_ns);
 	case_put(f, better);
-	assert_int_equal(case_get(f, 12 * MIB), less);
-	assert_int_equal(f->heap->row->pending_bytes, 12 * MIB);
-	case_settle(f);
-	assert_int_equal(case_get(f, 12 * MIB), better);
-	case_put(f, large);
-	case_settle(f);
-	(void)case_get(f, 28 * MIB); /* what was left of the other one */
-	case_put(f, better);
-	assert_int_equal(case_get(f, 12 * MIB), better);
-	case_close(f);
+	return better;
 }
 
-static void with_more_memory_the_shape_is_judged_anew(void **state)
+static void no_segment_is_split_while_a_better_block_is_pending(void **state)
 {
-	struct fixture *f = open_without_room();
-	uint64_t addr[BLOCKS], better;
+	static const struct {
+		uint64_t card;
+		bool polls;
+	} cases[] = {
+		{300, true},  /* 28 would be pinned, which are more than a fifth of the room */
+		{344, true},  /* they are less, but not with the 12 that wait */
+		{346, false}, /* less than half of the card is reserved */
+	};
+	struct fixture *f;
+	uint64_t better, got;
+	size_t i;
 
 	(void)state;
-	fill(f, addr);
-	settle_shape(f, addr);
-	(void)case_get(f, BLOCK);
-	better = keep_large_and_free_better(f, 40 * MIB);
-	assert_int_equal(case_get(f, 12 * MIB), better);
-	case_close(f);
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		f = case_open(&(struct fixture_params){.limit_bytes = cases[i].card * MIB});
+		better = crowd(f, 0);
+		got = case_get(f, 12 * MIB);
+		if ((got == better) != cases[i].polls)
+			fail_msg("case %zu", i);
+		assert_int_equal(f->driver.called[FAKE_MEM_ALLOC], 3);
+		case_close(f);
+	}
 }
 
 #define TURNS 500
@@ -278,59 +275,26 @@ static void once_the_card_fills_up_nothing_more_is_let_wait(void **state)
 	case_close(f);
 }
 
-/* A free block of 40 MiB, and one of 12 MiB that waits for work of so long. */
-static uint64_t keep_a_large_one_and_free_a_better_one(struct fixture *f, uint64_t work_ns)
+/* Parts of the segment are allocated; each time the block that waits might have been better. */
+static void a_device_that_lags_is_not_asked_before_every_split(void **state)
 {
-	uint64_t large = case_get(f, 40 * MIB), better = case_get(f, 12 * MIB);
-
-	case_put(f, large);
-	case_settle(f);
-	(void)case_launch(f, better, work_ns);
-	case_put(f, better);
-	return better;
-}
-
-static void no_large_block_is_split_while_a_better_one_is_pending(void **state)
-{
-	struct fixture *f = *state;
-	uint64_t better = keep_a_large_one_and_free_a_better_one(f, MS);
-
-	assert_int_equal(case_get(f, 12 * MIB), better);
-	assert_int_equal(f->driver.called[FAKE_MEM_ALLOC], 2);
-}
-
-/* Pieces of the large block are allocated; each time the one that waits might have been better. */
-static void a_device_that_lags_is_not_asked_for_every_piece(void **state)
-{
-	struct fixture *f = case_open_reuse(CM_REUSE_GROW, 0);
+	struct cm_policy policy;
+	struct fixture *f;
 	uint64_t queries;
 	uint32_t i;
 
 	(void)state;
-	(void)keep_a_large_one_and_free_a_better_one(f, 1000 * MS);
-	(void)case_get(f, 2 * MIB);
+	cm_policy_init(&policy);
+	policy.reuse = CM_REUSE_GROW;
+	f = case_open(&(struct fixture_params){.policy = &policy, .limit_bytes = 344 * MIB});
+	(void)crowd(f, 1000 * MS);
+	(void)case_get(f, 12 * MIB);
 	queries = f->driver.called[FAKE_EVENT_QUERY];
-	for (i = 0; i < 10; i++)
+	assert_true(queries > 0);
+	for (i = 0; i < 5; i++)
 		(void)case_get(f, 2 * MIB);
 	assert_int_equal(f->driver.called[FAKE_EVENT_QUERY], queries);
-	assert_int_equal(f->driver.called[FAKE_MEM_ALLOC], 2);
-	assert_int_equal(f->heap->row->pending_bytes, 12 * MIB);
-	for (i = 0; i < CM_POLL_PAUSE; i++)
-		case_put(f, case_get(f, 2 * MIB));
-	assert_true(f->driver.called[FAKE_EVENT_QUERY] > queries);
-	case_close(f);
-}
-
-static void a_pause_does_not_come_back_after_ever_so_many_requests(void **state)
-{
-	struct fixture *f = case_open_reuse(CM_REUSE_GROW, 0);
-	uint64_t queries;
-
-	(void)state;
-	(void)keep_a_large_one_and_free_a_better_one(f, 1000 * MS);
-	(void)case_get(f, 2 * MIB);
-	queries = f->driver.called[FAKE_EVENT_QUERY];
-	/* None of them had anything to ask for. */
+	/* Nor does a pause come back after ever so many requests. */
 	f->heap->searches[CM_POOL_LARGE] += (UINT32_C(1) << 31) + CM_POLL_PAUSE;
 	(void)case_get(f, 2 * MIB);
 	assert_true(f->driver.called[FAKE_EVENT_QUERY] > queries);
@@ -358,15 +322,12 @@ int main(void)
 		fixture_case(a_small_cache_gathers_more_than_its_share),
 		cmocka_unit_test(a_device_that_lags_is_asked_once_a_batch),
 		cmocka_unit_test(of_an_old_driver_no_batch_is_asked_for),
-		fixture_case(nobody_is_asked_for_what_would_not_do),
-		cmocka_unit_test(in_a_settled_shape_large_cuts_alone_are_asked_for),
-		cmocka_unit_test(with_more_memory_the_shape_is_judged_anew),
+		fixture_case(between_two_batches_requests_pass_unless_three_wait),
+		cmocka_unit_test(no_segment_is_split_while_a_better_block_is_pending),
+		cmocka_unit_test(a_device_that_lags_is_not_asked_before_every_split),
 		cmocka_unit_test(what_goes_round_is_asked_for_seldom_while_there_is_room),
 		cmocka_unit_test(without_room_what_goes_round_is_asked_for_each_time),
 		cmocka_unit_test(once_the_card_fills_up_nothing_more_is_let_wait),
-		fixture_case(no_large_block_is_split_while_a_better_one_is_pending),
-		cmocka_unit_test(a_device_that_lags_is_not_asked_for_every_piece),
-		cmocka_unit_test(a_pause_does_not_come_back_after_ever_so_many_requests),
 		fixture_case(many_blocks_that_wait_are_asked_for),
 	};
 

@@ -191,7 +191,6 @@ static void wrong_heaps_and_epochs_are_named(void **state)
 	WRONG(&stage, closed->list.first, stage.live, "by mistake");
 	WRONG(&stage, heap->epochs.open.list.first, stage.closed, "by mistake");
 	WRONG(&stage, heap->epochs.open.bytes, 1, "states 1 blocks of 1 bytes");
-	WRONG(&stage, heap->pending_sizes, 0, "none of its size class");
 	WRONG(&stage, heap->row->pending_bytes, 1, "its epochs hold");
 	WRONG(&stage, stage.cache->contexts, 4, "contexts have a heap, not 4");
 	WRONG(&stage, block[stage.closed].link_next, stage.open, "and holds 2");
