@@ -14,7 +14,7 @@
 #define PIN_LEAST   5  /* that share: 1/5 of the room above the peak at first, */
 #define PIN_MOST    2  /* and 1/2 of it once as much has returned in exchange as is reserved, */
 #define PIN_STEPS   16 /* in so many steps */
-/* If segments of 20 MiB would pin over 1/TAIL_SHARE of the card, segments hold a whole number of
+/* If segments of 20 MiB would pin over 1/TAIL_SHARE of the room, segments hold a whole number of
  * blocks, and leave at most 1/UNUSED_SHARE unused. */
 #define TAIL_SHARE   256
 #define UNUSED_SHARE 32
@@ -268,7 +268,8 @@ uint64_t cm_fragmentation_segment_bytes_locked(const struct cm_heap *heap, uint6
 
 	if (!heap->cache->plain || cm_paged_serves(heap) || size <= CM_SMALL_MAX ||
 	    size >= CM_MEDIUM_MAX ||
-	    pinned_bytes(heap) + bytes - size <= card_bytes(heap) / TAIL_SHARE)
+	    pinned_bytes(heap) + bytes - size <=
+		    room_above(heap, used_bytes(heap) + size) / TAIL_SHARE)
 		return bytes;
 	return made_to_measure(size, bytes);
 }

@@ -126,9 +126,9 @@ static void segments_for_several_blocks_are_made_to_measure(void **state)
 	}
 }
 
-static void a_256th_of_the_card_may_be_pinned_before(void **state)
+static void a_256th_of_the_room_may_be_pinned_before(void **state)
 {
-	struct fixture *f = open_card(256 * 13 * MIB);
+	struct fixture *f = open_card((256 * 13 + 7) * MIB);
 
 	(void)state;
 	(void)case_get(f, 7 * MIB);
@@ -138,7 +138,7 @@ static void a_256th_of_the_card_may_be_pinned_before(void **state)
 	(void)case_get(f, 8 * MIB);
 	assert_int_equal(case_reserved(f), 28 * MIB);
 	case_close(f);
-	f = open_card(256 * 13 * MIB - 256);
+	f = open_card((256 * 13 + 7) * MIB - 256);
 	(void)case_get(f, 7 * MIB);
 	assert_int_equal(case_reserved(f), 14 * MIB);
 	case_close(f);
@@ -266,7 +266,7 @@ int main(void)
 		card_case(what_fits_its_segment_is_served_from_it),
 		card_case(a_piece_beside_one_in_use_is_cut),
 		cmocka_unit_test(segments_for_several_blocks_are_made_to_measure),
-		cmocka_unit_test(a_256th_of_the_card_may_be_pinned_before),
+		cmocka_unit_test(a_256th_of_the_room_may_be_pinned_before),
 		card_case(what_is_too_small_goes_before_the_driver_refuses),
 		card_case(a_device_that_is_busy_is_not_waited_for_twice),
 		cmocka_unit_test(a_program_that_repeats_itself_comes_to_an_end_of_it),
