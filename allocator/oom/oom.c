@@ -142,6 +142,7 @@ static void fill_figures(const struct cm_device *device, const struct cm_oom_att
 		.fragmented = sum.fragmented,
 		.releasable = sum.releasable,
 		.other = cm_summary_other(device->row),
+		.managed = device->row->other_bytes[CM_UNCACHED_MANAGED].current,
 		.peers = attempt->peers.held_bytes,
 		.limit = (int64_t)cm_limit_bytes(device),
 		.limited = attempt->capped,

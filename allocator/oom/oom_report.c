@@ -42,7 +42,7 @@ enum cm_oom_verdict cm_oom_judge(const struct cm_oom_figures *figures)
 /* The part of `bytes` that the limit leaves, if so much stays reserved. */
 static int64_t allowed(const struct cm_oom_figures *figures, int64_t reserved, int64_t bytes)
 {
-	const int64_t left = figures->limit - figures->other - reserved;
+	const int64_t left = figures->limit - figures->other - figures->managed - reserved;
 
 	if (!figures->limit || bytes <= left)
 		return bytes;
@@ -85,7 +85,8 @@ int64_t cm_oom_excess(const struct cm_oom_figures *figures)
 	int64_t excess = figures->asked - figures->free - cm_oom_cached(figures), over;
 
 	if (figures->limited) {
-		over = figures->live + figures->other + figures->asked - figures->limit;
+		over = figures->live + figures->other + figures->managed + figures->asked -
+		       figures->limit;
 		excess = over > excess ? over : excess;
 	}
 	return excess > 0 ? excess : 0;

@@ -22,8 +22,9 @@ struct cm_oom_figures {
 	int64_t releasable; /* cached: free, in segments without an allocated block */
 	int64_t pages;      /* of these two: whole pages of 2 MiB, which could be moved */
 	int64_t other;      /* of this process outside the cache */
+	int64_t managed;    /* managed memory: it counts towards the limit, but may lie elsewhere */
 	int64_t peers;      /* of other processes under the library */
-	int64_t limit;      /* what the process may have, `other` included; 0: no limit */
+	int64_t limit;      /* what the process may have, these two included; 0: no limit */
 	bool limited;       /* the limit refused, the driver was not asked */
 	/* What contexts and libraries of this process may take: what was missing when it started,
 	 * up to what one process can take. */

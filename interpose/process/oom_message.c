@@ -161,10 +161,14 @@ static int64_t largest_block(const struct cm_oom *oom)
 	return oom->figures.free > oom->largest ? oom->figures.free : oom->largest;
 }
 
-/* What counts against the limit. */
-static struct amount taken(const struct text *text)
+/* What counts towards the limit. */
+static struct amount taken(const struct text *text, const struct cm_oom *oom)
 {
-	return amount_of_parts(text, USED, CACHED, UNCACHED);
+	const int64_t *bytes = text->part_bytes, managed = oom->figures.managed;
+
+	if (!managed)
+		return amount_of_parts(text, USED, CACHED, UNCACHED);
+	return amount(text, (uint64_t)(bytes[USED] + bytes[CACHED] + bytes[UNCACHED] + managed));
 }
 
 /* Complete in itself, for searches in logs. */
@@ -177,7 +181,7 @@ CM_NOINLINE static void add_first_line(struct text *text, const struct cm_oom *o
 	    oom->kind ? oom->kind : "");
 	if (verdict == CM_OOM_LIMIT)
 		ADD(text, "limit %s, of which %s is taken",
-		    amount(text, (uint64_t)oom->figures.limit).text, taken(text).text);
+		    amount(text, (uint64_t)oom->figures.limit).text, taken(text, oom).text);
 	else
 		ADD(text, "largest block %s, free and cached %s",
 		    if_known(oom, amount(text, (uint64_t)largest_block(oom))).text,
@@ -199,7 +203,7 @@ static void add_reason(struct text *text, const struct cm_oom *oom)
 		break;
 	case CM_OOM_LIMIT:
 		LINE(text, " Why it failed: %s: this process may have %s, and has %s", name,
-		     amount(text, (uint64_t)figures->limit).text, taken(text).text);
+		     amount(text, (uint64_t)figures->limit).text, taken(text, oom).text);
 		break;
 	case CM_OOM_DRIVER:
 		if (oom->info_error)
@@ -279,6 +283,9 @@ static void add_budget(struct text *text, const struct cm_oom *oom)
 	LINE(text, " %9s  contexts and libraries, processes without cudamem",
 	     if_known(oom, cell_of(text, REST)).text);
 	LINE(text, " %9s  free", if_known(oom, cell_of(text, FREE)).text);
+	if (figures->limited && figures->managed)
+		LINE(text, " Beside these %s of managed memory count towards the limit",
+		     amount(text, (uint64_t)figures->managed).text);
 }
 
 static void add_cached(struct text *text, const struct cm_oom *oom)

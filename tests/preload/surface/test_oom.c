@@ -49,6 +49,17 @@ static void play_full(void)
 	must_fail(30 * MIB);
 }
 
+/* Managed memory counts towards a limit, too. */
+static void play_managed(void)
+{
+	CUdeviceptr addr;
+
+	cm_open(0);
+	(void)cm_get(20 * MIB);
+	OK(cuMemAllocManaged(&addr, 16 * MIB, CU_MEM_ATTACH_GLOBAL));
+	must_fail(20 * MIB);
+}
+
 static _Atomic bool came_back;
 
 /* It is to end at the first point where it can be cancelled: at none of ours. */
@@ -213,6 +224,7 @@ static void play_counters(void)
 static const struct cm_role roles[] = {
 	{"fragmented", play_fragmented},
 	{"full", play_full},
+	{"managed", play_managed},
 	{"cancelled", play_cancelled},
 	{"stacks", play_stacks},
 	{"too_big", play_too_big},
@@ -360,6 +372,10 @@ static void each_verdict_is_told(void **state)
 					   "MiB is taken (LIMIT)\n"));
 	assert_non_null(strstr(play->said, "joined (expandable_segments)        8.00 available\n"));
 	assert_non_null(strstr(play->said, "yes  less allocated by this program: 22.00 MiB less"));
+	assert_report(state, "managed", "memory_limit_mb:48", CARD, "LIMIT",
+		      "LIMIT: this process may have 48.00 MiB, and has 36.00 MiB\n");
+	assert_non_null(strstr(play->said, "Beside these 16.00 MiB of managed memory count"));
+	assert_non_null(strstr(play->said, "yes  less allocated by this program: 8.00 MiB less"));
 	/* A small limit on a large device: the digits are the limit's. */
 	assert_report(state, "full", "memory_limit_mb:48", "CUDASIM=memory:80G,context:0", "LIMIT",
 		      "GPU 0 went: Simulated CUDA device, 81920.00 MiB\n");
