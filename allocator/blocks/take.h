@@ -51,12 +51,12 @@ CM_ALWAYS_INLINE uint32_t cm_take_split(struct cm_heap *heap, struct cm_bins *bi
 					uint64_t size)
 {
 	struct cm_cache *cache = heap->cache;
-	struct cm_block *block = &cache->block[index], *tail;
+	struct cm_block *block = &bins->block[index], *tail;
 	uint32_t rest = cm_rows_take_block(heap->device), next = block->next;
 
 	if (CM_UNLIKELY(!rest))
 		return 0;
-	tail = &cache->block[rest];
+	tail = &bins->block[rest];
 	tail->addr = block->addr + size;
 	tail->size = block->size - size;
 	tail->requested = 0;
@@ -68,7 +68,7 @@ CM_ALWAYS_INLINE uint32_t cm_take_split(struct cm_heap *heap, struct cm_bins *bi
 	tail->age = block->age;
 	tail->tick = block->tick;
 	if (next)
-		cache->block[next].prev = rest;
+		bins->block[next].prev = rest;
 	block->next = rest;
 	block->size = size;
 	cache->segment[block->segment].blocks++;
@@ -101,7 +101,7 @@ CM_ALWAYS_INLINE void cm_take_allocate(struct cm_heap *heap, enum cm_pool pool, 
 	struct cm_cache *cache = heap->cache;
 	struct cm_device *device = heap->device;
 	struct cm_device_row *row = device->row;
-	struct cm_block *block = &cache->block[index];
+	struct cm_block *block = &heap->bins[pool].block[index];
 	bool was_split = cm_block_is_split(block);
 	uint64_t tick = usual ? cm_tick() : cm_cache_tick(cache), remainder = block->size - size;
 	uint32_t rest = 0;
@@ -171,7 +171,7 @@ CM_ALWAYS_INLINE int cm_take_found(struct cm_heap *heap, enum cm_pool pool, uint
 				   uint64_t *ret_addr)
 {
 	struct cm_cache *cache = heap->cache;
-	const struct cm_block *block = &cache->block[index];
+	const struct cm_block *block = &heap->bins[pool].block[index];
 	bool worth;
 
 	if (CM_UNLIKELY(!index || (!usual && !cm_take_fits(cache, block, size))))
@@ -188,13 +188,12 @@ CM_ALWAYS_INLINE int cm_take_found(struct cm_heap *heap, enum cm_pool pool, uint
 CM_ALWAYS_INLINE int cm_take_from_pool(struct cm_heap *heap, enum cm_pool pool, uint64_t size,
 				       uint64_t bytes, enum cm_take_way way, uint64_t *ret_addr)
 {
-	struct cm_cache *cache = heap->cache;
 	struct cm_bins *bins = &heap->bins[pool];
 	uint32_t index = way == CM_TAKE_SPARING && pool == CM_POOL_LARGE &&
 					 CM_UNLIKELY(heap->card_fills_up)
 				 ? cm_fragmentation_find_locked(heap, size)
 				 : cm_bins_find(bins, size);
-	const struct cm_block *block = &cache->block[index];
+	const struct cm_block *block = &bins->block[index];
 
 	if (way <= CM_TAKE_FIRST &&
 	    CM_UNLIKELY(index && cm_take_should_poll(heap, pool, block, size)))
