@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * The data of the page (plot.h): of each device its facts and its columns, and what all devices
+ * share: stacks, their functions, and the texts of annotations.
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * `completion bash`: one function for complete(1). Its case labels come from the tables.
+ */
 #include "tools/verbs/completion.h"
 
 #include <stdio.h>

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * `completion fish`: a line for each verb and option, with a condition that says when it applies.
+ */
 #include "tools/verbs/completion.h"
 
 #include <stdio.h>

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * What completion offers for an option or a verb, as far as it is the same in all shells: taken
+ * from the words of their arguments in the help.
+ */
 #include "tools/verbs/completion.h"
 
 #include <ctype.h>

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * `completion zsh`: one function, which has a call of _arguments for each verb.
+ */
 #include "tools/verbs/completion.h"
 
 #include <stdio.h>

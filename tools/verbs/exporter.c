@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * `exporter`: metrics for Prometheus, as one page, as a file that is rewritten, or over HTTP.
+ * tools/exporter builds the page. This file decides where it goes, and keeps the memory of the
+ * process small while it waits.
+ */
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * Writes recordings (recording.h): creates the file or continues it after its last whole frame, and
+ * appends a frame for each sample.
+ */
 #include "tools/watch/recording.h"
 
 #include <errno.h>
