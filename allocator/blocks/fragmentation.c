@@ -10,10 +10,10 @@
 #include "stats/counters.h"
 
 /* docs/decisions/layout.md has the measurements of other values. */
-#define FILL_TENTHS 5  /* if 5/10 of the card are reserved, splits may pin only a share */
-#define PIN_LEAST   5  /* that share: 1/5 of the room above the peak at first, */
-#define PIN_MOST    2  /* and 1/2 of it once as much has returned in exchange as is reserved, */
-#define PIN_STEPS   16 /* in so many steps */
+#define FILL_TENTHS 5 /* if 5/10 of the card are reserved, splits may pin only a share */
+#define PIN_LEAST   5 /* that share: 1/5 of the room above the peak at first, */
+#define PIN_MOST    2 /* and 1/2 of it once as much has returned in exchange as is reserved, */
+#define PIN_STEPS   UINT64_C(16) /* in so many steps */
 /* If segments of 20 MiB would pin over 1/TAIL_SHARE of the room, segments hold a whole number of
  * blocks, and leave at most 1/UNUSED_SHARE unused. */
 #define TAIL_SHARE   256

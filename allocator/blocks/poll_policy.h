@@ -16,6 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "allocator/state/pages.h"
 #include "allocator/state/state.h"
 
 /* docs/decisions/reuse.md ("Poll by the batch") has the measurements of other values. */
@@ -59,12 +60,13 @@ static inline bool cm_poll_policy_has_paused(const struct cm_heap *heap)
 	return cm_poll_policy_requests(heap) - heap->last_poll >= CM_POLL_PAUSE;
 }
 
-/* Whether a request polls for batches that are complete, when at least one is. */
+/* Whether a request polls for batches that are complete, when at least one is. With pages it always
+ * does, since pages of pending memory cannot be moved. */
 static inline bool cm_poll_policy_wants_batch_locked(const struct cm_heap *heap)
 {
 	const uint64_t batches = CM_POLL_BATCHES * heap->device->poll_bytes;
 
-	return cm_poll_policy_has_paused(heap) ||
+	return cm_poll_policy_has_paused(heap) || cm_paged_serves(heap) ||
 	       heap->row->pending_bytes >= heap->polled_bytes + batches;
 }
 

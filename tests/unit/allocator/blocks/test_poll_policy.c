@@ -144,6 +144,27 @@ static void between_two_batches_requests_pass_unless_three_wait(void **state)
 	assert_int_equal(f->heap->row->pending_bytes, 0);
 }
 
+/* Pages of pending memory cannot be moved. */
+static void with_pages_there_is_no_pause_between_batches(void **state)
+{
+	struct cm_policy policy;
+	struct fixture *f;
+	uint64_t addr[BLOCKS];
+	uint32_t i;
+
+	(void)state;
+	cm_policy_init(&policy);
+	policy.expandable_segments = true;
+	f = case_open(&(struct fixture_params){.policy = &policy, .events = 64});
+	fill(f, addr);
+	for (i = 0; i < 3; i++) {
+		case_put(f, addr[i]);
+		(void)case_get(f, 512);
+		assert_int_equal(f->heap->row->pending_bytes, 0);
+	}
+	case_close(f);
+}
+
 /* 172 MiB are reserved: a free segment of 40 MiB, and a block of 12 MiB that waits for work of so
  * long, among others. */
 static uint64_t crowd(struct fixture *f, uint64_t work_ns)
@@ -323,6 +344,7 @@ int main(void)
 		cmocka_unit_test(a_device_that_lags_is_asked_once_a_batch),
 		cmocka_unit_test(of_an_old_driver_no_batch_is_asked_for),
 		fixture_case(between_two_batches_requests_pass_unless_three_wait),
+		cmocka_unit_test(with_pages_there_is_no_pause_between_batches),
 		cmocka_unit_test(no_segment_is_split_while_a_better_block_is_pending),
 		cmocka_unit_test(a_device_that_lags_is_not_asked_before_every_split),
 		cmocka_unit_test(what_goes_round_is_asked_for_seldom_while_there_is_room),
