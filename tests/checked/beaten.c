@@ -40,8 +40,8 @@ static void get_and_free(struct cm_cache *cache, uint64_t ctx)
 		(void)cm_cache_free(cache, addr, &addr);
 }
 
-/* On a small card, by turns: another thread has got some of what was given back, and has freed it
- * since. */
+/* On a small card, alternating: another thread has got some of what was given back, and has
+ * freed it since. */
 static void get_and_free_sometimes(void)
 {
 	static atomic_uint times;
@@ -73,7 +73,7 @@ bool __wrap_cm_retry_trim_on(CUdevice device, uint64_t bytes, uint64_t returns)
 	return made;
 }
 
-/* By turns: it is counted anew where something has gone. */
+/* Alternating: it is counted anew where something has gone. */
 uint64_t __wrap_cm_cache_returnable(struct cm_cache *cache, uint64_t ctx)
 {
 	static atomic_uint looks;

@@ -36,9 +36,9 @@ WRAPPED(cm_paged_return_forgotten);
 
 /* The checker's functions, or ones that do nothing where another driver is there. */
 static struct {
-	void (*handed_out)(const void *addr, size_t bytes, int on_host);
-	int (*taken_back)(const void *addr);
-	void (*not_taken_back)(const void *addr);
+	void (*allocated)(const void *addr, size_t bytes, int on_host);
+	int (*freed)(const void *addr);
+	void (*not_freed)(const void *addr);
 	void (*allocator_enter)(void);
 	void (*allocator_leave)(void);
 	void (*allocator_is_told)(void);
@@ -67,9 +67,9 @@ static void find_checker(void)
 
 	if (dladdr((void *)cm_real.cuMemAlloc_v2, &info) && info.dli_fname)
 		driver = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
-	*(void **)&checker.handed_out = find(driver, "cudasim_handed_out");
-	*(void **)&checker.taken_back = find(driver, "cudasim_taken_back");
-	*(void **)&checker.not_taken_back = find(driver, "cudasim_not_taken_back");
+	*(void **)&checker.allocated = find(driver, "cudasim_allocated");
+	*(void **)&checker.freed = find(driver, "cudasim_freed");
+	*(void **)&checker.not_freed = find(driver, "cudasim_not_freed");
 	*(void **)&checker.allocator_enter = find(driver, "cudasim_allocator_enter");
 	*(void **)&checker.allocator_leave = find(driver, "cudasim_allocator_leave");
 	*(void **)&checker.allocator_is_told = find(driver, "cudasim_allocator_is_told");
@@ -109,20 +109,20 @@ CUresult __wrap_cm_wrap_cuMemAlloc_v2(CUdeviceptr *addr, size_t bytes)
 	CUresult res = __real_cm_wrap_cuMemAlloc_v2(addr, bytes);
 
 	if (outermost && res == CUDA_SUCCESS)
-		checker.handed_out(pointer(*addr), bytes, 0);
+		checker.allocated(pointer(*addr), bytes, 0);
 	return res;
 }
 
 /* Before the call: from within it somebody else may be given the memory. */
-#define FREE(symbol, params, pass, addr)                                 \
-	CUresult __wrap_cm_wrap_##symbol params                          \
-	{                                                                \
-		bool taken = is_outermost() && checker.taken_back(addr); \
-		CUresult res = __real_cm_wrap_##symbol pass;             \
-                                                                         \
-		if (taken && res != CUDA_SUCCESS)                        \
-			checker.not_taken_back(addr);                    \
-		return res;                                              \
+#define FREE(symbol, params, pass, addr)                            \
+	CUresult __wrap_cm_wrap_##symbol params                     \
+	{                                                           \
+		bool taken = is_outermost() && checker.freed(addr); \
+		CUresult res = __real_cm_wrap_##symbol pass;        \
+                                                                    \
+		if (taken && res != CUDA_SUCCESS)                   \
+			checker.not_freed(addr);                    \
+		return res;                                         \
 	}
 
 /* clang-format off */
@@ -138,7 +138,7 @@ CUresult __wrap_cm_wrap_cuMemHostAlloc(void **ptr, size_t bytes, unsigned int fl
 	CUresult res = __real_cm_wrap_cuMemHostAlloc(ptr, bytes, flags);
 
 	if (outermost && res == CUDA_SUCCESS)
-		checker.handed_out(*ptr, bytes, 1);
+		checker.allocated(*ptr, bytes, 1);
 	return res;
 }
 
@@ -148,7 +148,7 @@ CUresult __wrap_cm_wrap_cuMemAllocHost_v2(void **ptr, size_t bytes)
 	CUresult res = __real_cm_wrap_cuMemAllocHost_v2(ptr, bytes);
 
 	if (outermost && res == CUDA_SUCCESS)
-		checker.handed_out(*ptr, bytes, 1);
+		checker.allocated(*ptr, bytes, 1);
 	return res;
 }
 

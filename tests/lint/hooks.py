@@ -15,9 +15,9 @@ TYPE = re.compile(r'\*PFN_(cu\w+?)_v(\d+)(_ptsz|_ptds)?\)')
 def complaints_of(hooks, typedefs, newest, known):
     """`newest`: as far as the rows go; `known`: as far as the headers go, which may be older."""
     abis = collections.defaultdict(set)
-    for base, version, twin in TYPE.findall(typedefs):
+    for base, version, per_thread in TYPE.findall(typedefs):
         if int(version) <= newest:
-            abis[base].add((int(version), bool(twin)))
+            abis[base].add((int(version), bool(per_thread)))
     rows = collections.defaultdict(set)
     hooked = set()
     for kind, symbol, base, version, flags in ROW.findall(hooks):
@@ -34,8 +34,8 @@ def complaints_of(hooks, typedefs, newest, known):
         if kind == 'HOOK':
             hooked.add(base)
     for base in sorted(hooked):
-        for version, twin in sorted(abis[base] - rows[base]):
-            yield f'{base}: no row for version {version}{", per thread" if twin else ""}'
+        for version, per_thread in sorted(abis[base] - rows[base]):
+            yield f'{base}: no row for version {version}{", per thread" if per_thread else ""}'
 
 
 def version_of(headers):

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""The rules see what they are there to see: each planted fault is found, each fair twin is not.
+"""The rules see what they are there to see: each planted fault is found, and its
+fair counterpart is not.
 
 So does the count of the tests: it is what tells a good run from a bad one.
 """
@@ -24,7 +25,7 @@ import summary  # noqa: E402
 
 SPDX = '/* SPDX-License-Identifier: MIT */\n'
 
-# rule, path, fault, fair twin
+# rule, path, fault, fair counterpart
 CASES = (
     (text, 'stats/a.c', 'int a; \n', 'int a;\n'),
     (text, 'stats/a.c', 'int a;\r\n', 'int a;\n'),
@@ -61,7 +62,7 @@ CASES = (
     (layers, 'stats/a.c', 'fprintf(f, "a");\n', 'snprintf(b, n, "printf(%d)", 1);\n'),
 )
 
-# what files define and need: the arrows and circles that floors must find, and fair twins of them
+# what files define and need: the arrows and circles that floors must find, and fair counterparts of them
 FAULTY_OBJECTS = (
     # a circle of two in one room, of three over folders' floors, and of two in one folder
     {'allocator/base/a.c': ('a', 'b'), 'allocator/base/b.c': ('b', 'a')},

@@ -75,13 +75,13 @@ static void *get(size_t bytes, cudaStream_t stream)
 	while (error == cudaErrorNotReady);
 	cudasim_allocator_leave();
 	must(error, "DeviceAllocate");
-	cudasim_handed_out(block, bytes, 0);
+	cudasim_allocated(block, bytes, 0);
 	return block;
 }
 
 static void put(int device, void *block)
 {
-	cudasim_taken_back(block);
+	cudasim_freed(block);
 	cudasim_allocator_enter();
 	if (tidy)
 		(void)cudaGetLastError();

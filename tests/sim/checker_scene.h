@@ -59,7 +59,7 @@ static inline void set_scene(struct scene *scene, unsigned old_flags, unsigned n
 	assert_ok(cuCtxGetCurrent(&scene->ctx));
 	assert_ok(cuEventCreate(&scene->event, CU_EVENT_DISABLE_TIMING));
 	assert_ok(cuMemAlloc(&scene->block, 16 * BLOCK));
-	cudasim_handed_out(at(scene->block), BLOCK, 0);
+	cudasim_allocated(at(scene->block), BLOCK, 0);
 }
 
 /* Found since the last call. */
@@ -146,17 +146,17 @@ static inline int end_case(void **state)
 static inline void use_and_free(const struct scene *scene)
 {
 	work(scene->touch, scene->old, scene->block);
-	assert_int_equal(cudasim_taken_back(at(scene->block)), 1);
+	assert_int_equal(cudasim_freed(at(scene->block)), 1);
 }
 
-static inline void hand_out(const struct scene *scene)
+static inline void allocate(const struct scene *scene)
 {
-	cudasim_handed_out(at(scene->block), BLOCK, 0);
+	cudasim_allocated(at(scene->block), BLOCK, 0);
 }
 
 static inline void use_as_new(const struct scene *scene)
 {
-	hand_out(scene);
+	allocate(scene);
 	work(scene->touch, scene->new, scene->block);
 }
 

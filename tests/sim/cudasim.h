@@ -97,7 +97,7 @@ size_t cudasim_violation(uint64_t n, char *text, size_t room);
 
 /* What it has looked at. */
 struct cudasim_checked {
-	uint64_t hand_outs;   /* of memory to an owner, by the driver or an allocator */
+	uint64_t allocations; /* of memory to an owner, by the driver or an allocator */
 	uint64_t accesses;    /* by works and by the host, of memory that has an owner */
 	uint64_t strays;      /* of memory that has none: the program's own mistake */
 	uint64_t comparisons; /* of an access with one of an earlier owner */
@@ -112,13 +112,11 @@ void cudasim_checked(struct cudasim_checked *ret_checked);
  */
 
 /* The calling thread got this memory. `on_host`: its owner's CPU may touch it from now on. */
-void cudasim_handed_out(const void *addr, size_t bytes, int on_host);
-/* The calling thread is about to give back what was allocated there; 0 when nothing lives
- * there. */
-int cudasim_taken_back(const void *addr);
-/* What was taken back was not after all, and nobody else can have got it: the owner has it
- * still. */
-void cudasim_not_taken_back(const void *addr);
+void cudasim_allocated(const void *addr, size_t bytes, int on_host);
+/* The calling thread is about to free what was allocated there; 0 if nothing is. */
+int cudasim_freed(const void *addr);
+/* That free failed, and nobody else can have got the memory: its owner still has it. */
+void cudasim_not_freed(const void *addr);
 
 /*
  * Between these the calling thread works for the allocator: what the driver tells it (an event has

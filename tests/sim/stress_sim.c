@@ -11,7 +11,7 @@
 
 #include "tests/sim/cudasim.h"
 
-enum { THREADS = 4, TURNS = 3000, SLOTS = 8 };
+enum { THREADS = 4, STEPS = 3000, SLOTS = 8 };
 
 static const char KERNELS[] = "cudasim-module\nkernel work\n params ptr u64\n time 3us\n"
 			      " writes p0 p1\nend\n";
@@ -111,7 +111,7 @@ static void capture(struct worker *worker)
 	MUST(cuGraphDestroy(graph));
 }
 
-static void turn(struct worker *worker)
+static void step(struct worker *worker)
 {
 	unsigned dice = (unsigned)rand_r(&worker->seed);
 	CUstream stream = worker->streams[dice & 1];
@@ -160,8 +160,8 @@ static void *work(void *data)
 	MUST(cuEventCreate(&worker->event, CU_EVENT_DISABLE_TIMING));
 	MUST(cuModuleLoadData(&module, KERNELS));
 	MUST(cuModuleGetFunction(&worker->kernel, module, "work"));
-	for (unsigned i = 0; i < TURNS && !worker->line; i++)
-		turn(worker);
+	for (unsigned i = 0; i < STEPS && !worker->line; i++)
+		step(worker);
 	MUST(cuCtxSynchronize());
 	MUST(cuCtxDestroy(worker->ctx));
 	return NULL;

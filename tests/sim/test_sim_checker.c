@@ -17,7 +17,7 @@ static void barrier_holds_its_own_context_only(void **state)
 
 	use_and_free(scene);
 	ctx_record_and_wait(scene);
-	hand_out(scene);
+	allocate(scene);
 	work(second.touch, second.stream, scene->block);
 	expect_found(1);
 	assert_ok(cuCtxDestroy(second.ctx));
@@ -31,7 +31,7 @@ static void context_waits_for_another(void **state)
 	use_and_free(scene);
 	ctx_record(scene);
 	assert_ok(cuCtxWaitEvent(second.ctx, scene->event));
-	hand_out(scene);
+	allocate(scene);
 	work(second.touch, second.stream, scene->block);
 	expect_found(0);
 	assert_ok(cuCtxDestroy(second.ctx));
@@ -43,7 +43,7 @@ static void event_of_one_context_misses_the_other(void **state)
 	struct second second = make_second();
 
 	work(second.touch, second.stream, scene->block);
-	assert_int_equal(cudasim_taken_back(at(scene->block)), 1);
+	assert_int_equal(cudasim_freed(at(scene->block)), 1);
 	ctx_record(scene);
 	cudasim_complete_all();
 	assert_ok(cuEventQuery(scene->event));
@@ -61,7 +61,7 @@ static void context_that_is_broken_does_no_more(void **state)
 	cudasim_clear_failures();
 	assert_int_equal(cudasim_fail("cuCtxSynchronize", 1, CUDA_ERROR_LAUNCH_FAILED), 0);
 	assert_int_equal(cuCtxSynchronize(), CUDA_ERROR_LAUNCH_FAILED);
-	hand_out(scene);
+	allocate(scene);
 	assert_ok(cuCtxPushCurrent(second.ctx));
 	work(second.touch, second.stream, scene->block);
 	assert_ok(cuCtxPopCurrent(NULL));
@@ -75,7 +75,7 @@ static void context_that_is_gone_has_ended(void **state)
 	struct second second = make_second();
 
 	work(second.touch, second.stream, scene->block);
-	assert_int_equal(cudasim_taken_back(at(scene->block)), 1);
+	assert_int_equal(cudasim_freed(at(scene->block)), 1);
 	assert_ok(cuCtxDestroy(second.ctx));
 	use_as_new(scene);
 	expect_found(0);
@@ -88,7 +88,7 @@ static void *synchronize_and_free_here(void *data)
 	struct scene *scene = data;
 
 	(void)synchronize_here(scene);
-	(void)cudasim_taken_back(at(scene->block));
+	(void)cudasim_freed(at(scene->block));
 	return NULL;
 }
 
@@ -96,7 +96,7 @@ static void *free_here(void *data)
 {
 	struct scene *scene = data;
 
-	(void)cudasim_taken_back(at(scene->block));
+	(void)cudasim_freed(at(scene->block));
 	return NULL;
 }
 
@@ -166,12 +166,12 @@ static void other_memory_does_not_bring_it(void **state)
 {
 	struct scene *scene = *state;
 
-	cudasim_handed_out(at(scene->block + BLOCK), BLOCK, 0);
+	cudasim_allocated(at(scene->block + BLOCK), BLOCK, 0);
 	work(scene->touch, scene->old, scene->block + BLOCK);
-	assert_int_equal(cudasim_taken_back(at(scene->block + BLOCK)), 1);
+	assert_int_equal(cudasim_freed(at(scene->block + BLOCK)), 1);
 	in_another_thread(synchronize_and_free_here, scene);
-	hand_out(scene);
-	cudasim_handed_out(at(scene->block + BLOCK), BLOCK, 0);
+	allocate(scene);
+	cudasim_allocated(at(scene->block + BLOCK), BLOCK, 0);
 	work(scene->touch, scene->new, scene->block + BLOCK);
 	expect_found(1);
 }
@@ -191,7 +191,7 @@ static void allocators_know_of_contexts_that_are_gone(void **state)
 	pthread_t thread;
 
 	work(second.touch, second.stream, scene->block);
-	assert_int_equal(cudasim_taken_back(at(scene->block)), 1);
+	assert_int_equal(cudasim_freed(at(scene->block)), 1);
 	assert_int_equal(pthread_create(&thread, NULL, destroy_here, second.ctx), 0);
 	assert_int_equal(pthread_join(thread, NULL), 0);
 	use_as_new(scene);
@@ -243,7 +243,7 @@ static void what_the_allocator_is_told_later_does_not(void **state)
 
 	use_and_free(scene);
 	ctx_record(scene);
-	hand_out(scene);
+	allocate(scene);
 	cudasim_complete_all();
 	(void)query_for_allocator(scene);
 	work(scene->touch, scene->new, scene->block);
@@ -256,7 +256,7 @@ static void unless_it_says_so(void **state)
 
 	use_and_free(scene);
 	ctx_record(scene);
-	hand_out(scene);
+	allocate(scene);
 	cudasim_complete_all();
 	(void)query_for_allocator(scene);
 	cudasim_allocator_settles();
@@ -271,7 +271,7 @@ static void hand_out_of_pinned_memory_is_an_access(void **state)
 	struct scene *scene = *state;
 
 	use_and_free(scene);
-	cudasim_handed_out(at(scene->block), BLOCK, 1);
+	cudasim_allocated(at(scene->block), BLOCK, 1);
 	expect_found(1);
 }
 
@@ -281,7 +281,7 @@ static void barrier_does_not_hold_the_host(void **state)
 
 	use_and_free(scene);
 	ctx_record_and_wait(scene);
-	cudasim_handed_out(at(scene->block), BLOCK, 1);
+	cudasim_allocated(at(scene->block), BLOCK, 1);
 	expect_found(1);
 }
 
@@ -291,7 +291,7 @@ static void host_that_has_waited_may_touch_it(void **state)
 
 	use_and_free(scene);
 	synchronize_event(scene);
-	cudasim_handed_out(at(scene->block), BLOCK, 1);
+	cudasim_allocated(at(scene->block), BLOCK, 1);
 	cudasim_host_write(at(scene->block), BLOCK);
 	expect_found(0);
 }
@@ -302,7 +302,7 @@ static void declared_access_is_checked(void **state)
 
 	use_and_free(scene);
 	ctx_record_and_wait(scene);
-	hand_out(scene);
+	allocate(scene);
 	expect_found(0);
 	cudasim_host_read(at(scene->block + BLOCK / 2), 1);
 	expect_found(1);
@@ -318,7 +318,7 @@ static void host_function_is_in_its_stream(void **state)
 	struct scene *scene = *state;
 
 	use_and_free(scene);
-	hand_out(scene);
+	allocate(scene);
 	assert_ok(cuLaunchHostFunc(scene->old, touch_block, scene));
 	assert_ok(cuStreamSynchronize(scene->old));
 	expect_found(0);
@@ -329,7 +329,7 @@ static void host_function_of_another_stream_is_not(void **state)
 	struct scene *scene = *state;
 
 	use_and_free(scene);
-	hand_out(scene);
+	allocate(scene);
 	assert_ok(cuLaunchHostFunc(scene->new, touch_block, scene));
 	assert_ok(cuStreamSynchronize(scene->new));
 	expect_found(1);
@@ -352,7 +352,7 @@ static void report_has_it_all(void **state)
 	char addr[32];
 
 	use_and_free(scene);
-	hand_out(scene);
+	allocate(scene);
 	assert_ok(cuMemsetD8Async(scene->block, 0, 512, scene->new));
 	expect_found(1);
 	assert_true(cudasim_violation(cudasim_violations() - 1, text, sizeof(text)) > 500);

@@ -17,20 +17,20 @@ struct lookup {
 
 static void names_and_versions_lead_to_the_right_form(void **state)
 {
-	const unsigned twin = CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
+	const unsigned per_thread = CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
 	const struct lookup lookups[] = {
 		{"cuMemAlloc", 3020, 0, "cuMemAlloc_v2"},
-		{"cuMemAlloc", 13000, twin, "cuMemAlloc_v2"},
+		{"cuMemAlloc", 13000, per_thread, "cuMemAlloc_v2"},
 		{"cuMemAlloc", 2000, 0, NULL},
 		{"cuCtxGetDevice", 12090, 0, "cuCtxGetDevice"},
 		{"cuCtxGetDevice", 13000, 0, "cuCtxGetDevice_v2"},
 		{"cuLaunchHostFunc", 13000, 0, "cuLaunchHostFunc"},
-		{"cuLaunchHostFunc", 13010, twin, "cuLaunchHostFunc_v2_ptsz"},
+		{"cuLaunchHostFunc", 13010, per_thread, "cuLaunchHostFunc_v2_ptsz"},
 		{"cuStreamBeginCapture", 10000, 0, "cuStreamBeginCapture"},
 		{"cuStreamBeginCapture", 10010, 0, "cuStreamBeginCapture_v2"},
-		{"cuStreamBeginCapture", 10010, twin, "cuStreamBeginCapture_v2_ptsz"},
-		{"cuMemcpyHtoD", 3020, twin, "cuMemcpyHtoD_v2"},
-		{"cuMemcpyHtoD", 7000, twin, "cuMemcpyHtoD_v2_ptds"},
+		{"cuStreamBeginCapture", 10010, per_thread, "cuStreamBeginCapture_v2_ptsz"},
+		{"cuMemcpyHtoD", 3020, per_thread, "cuMemcpyHtoD_v2"},
+		{"cuMemcpyHtoD", 7000, per_thread, "cuMemcpyHtoD_v2_ptds"},
 		{"cuGetProcAddress", 11030, 0, "cuGetProcAddress"},
 		{"cuGetProcAddress", 12000, 0, "cuGetProcAddress_v2"},
 		{"cuCtxRecordEvent", 12040, 0, NULL},
@@ -72,10 +72,10 @@ static void what_the_device_has_not_says_so(void **state)
 {
 	static const char *const names[] = {
 #define CALL(name, base, version, flags, params, args)                       #name,
-#define TWIN(name, suffix, base, version, twin_version, flags, params, args) #name, #name #suffix,
+#define PAIR(name, suffix, base, version, ptsz_version, flags, params, args) #name, #name #suffix,
 #include "tests/sim/driver/absent.def"
 #undef CALL
-#undef TWIN
+#undef PAIR
 	};
 	const CUDA_RESOURCE_DESC resource = {.resType = CU_RESOURCE_TYPE_ARRAY};
 	const CUexternalSemaphore semaphore = NULL;

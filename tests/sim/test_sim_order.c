@@ -298,12 +298,12 @@ static void play_order(const struct order *order, bool ended)
 	if (order->before)
 		order->before(&scene);
 	work(scene.touch, scene.old, scene.block);
-	cudasim_taken_back(at(scene.block));
+	cudasim_freed(at(scene.block));
 	if (order->between)
 		order->between(&scene);
 	if (ended)
 		cudasim_complete_all();
-	cudasim_handed_out(at(scene.block), BLOCK, 0);
+	cudasim_allocated(at(scene.block), BLOCK, 0);
 	work(scene.touch, scene.new, scene.block);
 	n = found();
 	if (n != order->found)

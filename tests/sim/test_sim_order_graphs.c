@@ -53,8 +53,8 @@ static void launch_in_a_stream_is_ordered(void **state)
 	CUgraphExec exec = make_branches(scene);
 
 	assert_ok(cuGraphLaunch(exec, scene->old));
-	assert_int_equal(cudasim_taken_back(at(scene->block)), 1);
-	hand_out(scene);
+	assert_int_equal(cudasim_freed(at(scene->block)), 1);
+	allocate(scene);
 	work(scene->touch, scene->old, scene->block);
 	expect_found(0);
 }
@@ -65,7 +65,7 @@ static void launch_comes_after_its_stream(void **state)
 	CUgraphExec exec = make_branches(scene);
 
 	use_and_free(scene);
-	hand_out(scene);
+	allocate(scene);
 	assert_ok(cuGraphLaunch(exec, scene->old));
 	expect_found(0);
 }
@@ -76,7 +76,7 @@ static void launch_does_not_come_after_other_streams(void **state)
 	CUgraphExec exec = make_branches(scene);
 
 	use_and_free(scene);
-	hand_out(scene);
+	allocate(scene);
 	assert_ok(cuGraphLaunch(exec, scene->new));
 	expect_found(1);
 }
@@ -87,7 +87,7 @@ static void work_does_not_come_after_launches_elsewhere(void **state)
 	CUgraphExec exec = make_branches(scene);
 
 	assert_ok(cuGraphLaunch(exec, scene->old));
-	assert_int_equal(cudasim_taken_back(at(scene->block)), 1);
+	assert_int_equal(cudasim_freed(at(scene->block)), 1);
 	use_as_new(scene);
 	expect_found(1);
 }
@@ -97,13 +97,13 @@ static void event_has_all_branches(void **state)
 	struct scene *scene = *state;
 	CUgraphExec exec = make_branches(scene);
 
-	cudasim_handed_out(at(scene->block + 2 * BLOCK), BLOCK, 0);
+	cudasim_allocated(at(scene->block + 2 * BLOCK), BLOCK, 0);
 	assert_ok(cuGraphLaunch(exec, scene->old));
-	assert_int_equal(cudasim_taken_back(at(scene->block)), 1);
-	assert_int_equal(cudasim_taken_back(at(scene->block + 2 * BLOCK)), 1);
+	assert_int_equal(cudasim_freed(at(scene->block)), 1);
+	assert_int_equal(cudasim_freed(at(scene->block + 2 * BLOCK)), 1);
 	record_and_wait(scene);
 	use_as_new(scene);
-	cudasim_handed_out(at(scene->block + 2 * BLOCK), BLOCK, 0);
+	cudasim_allocated(at(scene->block + 2 * BLOCK), BLOCK, 0);
 	work(scene->touch, scene->new, scene->block + 2 * BLOCK);
 	expect_found(0);
 }
@@ -114,8 +114,8 @@ static void launches_of_one_executable_are_ordered(void **state)
 	CUgraphExec exec = make_branches(scene);
 
 	assert_ok(cuGraphLaunch(exec, scene->old));
-	assert_int_equal(cudasim_taken_back(at(scene->block)), 1);
-	hand_out(scene);
+	assert_int_equal(cudasim_freed(at(scene->block)), 1);
+	allocate(scene);
 	assert_ok(cuGraphLaunch(exec, scene->new));
 	expect_found(0);
 }
@@ -125,8 +125,8 @@ static void launches_of_two_executables_are_not(void **state)
 	struct scene *scene = *state;
 
 	assert_ok(cuGraphLaunch(make_branches(scene), scene->old));
-	assert_int_equal(cudasim_taken_back(at(scene->block)), 1);
-	hand_out(scene);
+	assert_int_equal(cudasim_freed(at(scene->block)), 1);
+	allocate(scene);
 	assert_ok(cuGraphLaunch(make_branches(scene), scene->new));
 	expect_found(1);
 }
@@ -149,7 +149,7 @@ static void event_node_has_what_is_before_it(void **state)
 	struct scene *scene = *state;
 
 	assert_ok(cuGraphLaunch(make_recording(scene, true), scene->old));
-	assert_int_equal(cudasim_taken_back(at(scene->block)), 1);
+	assert_int_equal(cudasim_freed(at(scene->block)), 1);
 	wait(scene);
 	use_as_new(scene);
 	expect_found(0);
@@ -160,7 +160,7 @@ static void event_node_has_no_other_branch(void **state)
 	struct scene *scene = *state;
 
 	assert_ok(cuGraphLaunch(make_recording(scene, false), scene->old));
-	assert_int_equal(cudasim_taken_back(at(scene->block)), 1);
+	assert_int_equal(cudasim_freed(at(scene->block)), 1);
 	wait(scene);
 	use_as_new(scene);
 	expect_found(1);
@@ -176,14 +176,14 @@ static void event_node_has_no_sibling(void **state)
 	CUgraphNode node;
 	CUgraph graph;
 
-	cudasim_handed_out(at(behind), BLOCK, 0);
+	cudasim_allocated(at(behind), BLOCK, 0);
 	assert_ok(cuGraphCreate(&graph, 0));
 	root = add_touch(graph, scene, behind, NULL, 0);
 	(void)add_touch(graph, scene, scene->block, &root, 1);
 	second = add_touch(graph, scene, behind, &root, 1);
 	assert_ok(cuGraphAddEventRecordNode(&node, graph, &second, 1, scene->event));
 	assert_ok(cuGraphLaunch(instantiate(graph), scene->old));
-	assert_int_equal(cudasim_taken_back(at(scene->block)), 1);
+	assert_int_equal(cudasim_freed(at(scene->block)), 1);
 	wait(scene);
 	use_as_new(scene);
 	expect_found(1);
@@ -206,7 +206,7 @@ static void wait_node_orders_what_is_after_it(void **state)
 
 	use_and_free(scene);
 	record(scene);
-	hand_out(scene);
+	allocate(scene);
 	assert_ok(cuGraphLaunch(make_waiting(scene, true), scene->new));
 	expect_found(0);
 }
@@ -217,7 +217,7 @@ static void wait_node_orders_no_other_branch(void **state)
 
 	use_and_free(scene);
 	record(scene);
-	hand_out(scene);
+	allocate(scene);
 	assert_ok(cuGraphLaunch(make_waiting(scene, false), scene->new));
 	expect_found(1);
 }
@@ -229,7 +229,7 @@ static void capture_is_not_work(void **state)
 	CUgraph graph;
 
 	use_and_free(scene);
-	hand_out(scene);
+	allocate(scene);
 	assert_ok(cuStreamBeginCapture(scene->new, CU_STREAM_CAPTURE_MODE_RELAXED));
 	work(scene->touch, scene->new, scene->block);
 	assert_ok(cuStreamEndCapture(scene->new, &graph));
@@ -277,7 +277,7 @@ static void barrier_holds_graphs(void **state)
 
 	use_and_free(scene);
 	ctx_record_and_wait(scene);
-	hand_out(scene);
+	allocate(scene);
 	assert_ok(cuGraphLaunch(exec, scene->new));
 	expect_found(0);
 }

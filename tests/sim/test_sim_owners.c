@@ -12,8 +12,8 @@ static void reading_counts_as_writing(void **state)
 	struct scene *scene = *state;
 
 	work(scene->look, scene->old, scene->block);
-	assert_int_equal(cudasim_taken_back(at(scene->block)), 1);
-	hand_out(scene);
+	assert_int_equal(cudasim_freed(at(scene->block)), 1);
+	allocate(scene);
 	work(scene->look, scene->new, scene->block);
 	expect_found(1);
 }
@@ -33,14 +33,14 @@ static void piece_of_a_block_inherits(void **state)
 	CUdeviceptr behind = scene->block + BLOCK / 2;
 
 	use_and_free(scene);
-	cudasim_handed_out(at(behind), 512, 0);
+	cudasim_allocated(at(behind), 512, 0);
 	assert_ok(cuMemsetD8Async(behind, 0, 512, scene->new));
 	expect_found(1);
 	/* What is left of it has not been allocated, and still waits for its turn. */
-	cudasim_handed_out(at(scene->block), 512, 0);
+	cudasim_allocated(at(scene->block), 512, 0);
 	assert_ok(cuMemsetD8Async(scene->block, 0, 512, scene->new));
 	expect_found(1);
-	cudasim_handed_out(at(behind + 512), 512, 0);
+	cudasim_allocated(at(behind + 512), 512, 0);
 	assert_ok(cuMemsetD8Async(behind + 512, 0, 512, scene->old));
 	expect_found(0);
 }
@@ -49,11 +49,11 @@ static void merged_block_inherits_from_all(void **state)
 {
 	struct scene *scene = *state;
 
-	cudasim_handed_out(at(scene->block + BLOCK), BLOCK, 0);
+	cudasim_allocated(at(scene->block + BLOCK), BLOCK, 0);
 	use_and_free(scene);
 	work(scene->touch, scene->other, scene->block + BLOCK);
-	assert_int_equal(cudasim_taken_back(at(scene->block + BLOCK)), 1);
-	cudasim_handed_out(at(scene->block), 2 * BLOCK, 0);
+	assert_int_equal(cudasim_freed(at(scene->block + BLOCK)), 1);
+	cudasim_allocated(at(scene->block), 2 * BLOCK, 0);
 	assert_ok(cuMemsetD8Async(scene->block, 0, 1, scene->new));
 	expect_found(2);
 }
@@ -64,8 +64,8 @@ static void idle_owner_passes_on(void **state)
 
 	use_and_free(scene);
 	for (unsigned i = 0; i < 10; i++) {
-		hand_out(scene);
-		assert_int_equal(cudasim_taken_back(at(scene->block)), 1);
+		allocate(scene);
+		assert_int_equal(cudasim_freed(at(scene->block)), 1);
 	}
 	use_as_new(scene);
 	expect_found(1);
@@ -76,7 +76,7 @@ static void two_owners_at_a_time(void **state)
 	struct scene *scene = *state;
 	char text[4096];
 
-	cudasim_handed_out(at(scene->block + BLOCK / 2), 512, 0);
+	cudasim_allocated(at(scene->block + BLOCK / 2), 512, 0);
 	expect_found(1);
 	(void)cudasim_violation(cudasim_violations() - 1, text, sizeof(text));
 	assert_non_null(strstr(text, "has an owner"));
@@ -100,12 +100,12 @@ static void failed_free_leaves_the_owner(void **state)
 	struct scene *scene = *state;
 
 	work(scene->touch, scene->old, scene->block);
-	assert_int_equal(cudasim_taken_back(at(scene->block)), 1);
-	assert_int_equal(cudasim_taken_back(at(scene->block)), 0);
-	cudasim_not_taken_back(at(scene->block));
+	assert_int_equal(cudasim_freed(at(scene->block)), 1);
+	assert_int_equal(cudasim_freed(at(scene->block)), 0);
+	cudasim_not_freed(at(scene->block));
 	work(scene->touch, scene->new, scene->block);
-	assert_int_equal(cudasim_taken_back(at(scene->block + 512)), 0);
-	assert_int_equal(cudasim_taken_back(at(scene->block)), 1);
+	assert_int_equal(cudasim_freed(at(scene->block + 512)), 0);
+	assert_int_equal(cudasim_freed(at(scene->block)), 1);
 	expect_found(0);
 }
 
@@ -134,7 +134,7 @@ static void allocators_stock_has_no_owner(void **state)
 	cudasim_allocator_enter();
 	assert_ok(cuMemAlloc(&stock, 4 * MIB));
 	cudasim_allocator_leave();
-	cudasim_handed_out(at(stock), BLOCK, 0);
+	cudasim_allocated(at(stock), BLOCK, 0);
 	cudasim_checked(&before);
 	work(scene->touch, scene->old, stock);
 	work(scene->touch, scene->old, stock + BLOCK);
@@ -164,9 +164,9 @@ static void unmap_under_work(struct scene *scene, bool told)
 	assert_ok(cuMemMap(addr, page, 0, handle, 0));
 	assert_ok(cuMemSetAccess(addr, page, &access, 1));
 	cudasim_allocator_leave();
-	cudasim_handed_out(at(addr), BLOCK, 0);
+	cudasim_allocated(at(addr), BLOCK, 0);
 	work(scene->touch, scene->old, addr);
-	assert_int_equal(cudasim_taken_back(at(addr)), 1);
+	assert_int_equal(cudasim_freed(at(addr)), 1);
 	cudasim_complete_all();
 	cudasim_allocator_enter();
 	if (told)

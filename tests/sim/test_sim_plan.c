@@ -149,7 +149,7 @@ static int real_latency(void)
 }
 
 /* So often in a row nobody holds the program up for longer than its kernel takes. */
-#define TURNS 100
+#define ROUNDS 100
 
 static int real_work(void)
 {
@@ -157,12 +157,12 @@ static int real_work(void)
 	CUmodule module;
 	CUfunction kernel;
 	uint64_t begin;
-	int turn;
+	int round;
 
 	MUST(start() == CUDA_SUCCESS);
 	MUST(cuModuleLoadData(&module, "cudasim-module\nkernel k\nend\n") == CUDA_SUCCESS);
 	MUST(cuModuleGetFunction(&kernel, module, "k") == CUDA_SUCCESS);
-	for (turn = 0; turn < TURNS && result == CUDA_SUCCESS; turn++) {
+	for (round = 0; round < ROUNDS && result == CUDA_SUCCESS; round++) {
 		begin = monotonic_ns();
 		MUST(cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL) == CUDA_SUCCESS);
 		result = cuStreamQuery(NULL);
@@ -306,10 +306,10 @@ static int an_early_reuse(void)
 	MUST(signal(SIGABRT, go_on) != SIG_ERR);
 	MUST(cuMemAlloc(&addr, 4096) == CUDA_SUCCESS);
 	MUST(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
-	cudasim_handed_out((void *)(uintptr_t)addr, 4096, 0);
+	cudasim_allocated((void *)(uintptr_t)addr, 4096, 0);
 	MUST(cuMemsetD8Async(addr, 1, 4096, stream) == CUDA_SUCCESS);
-	MUST(cudasim_taken_back((void *)(uintptr_t)addr));
-	cudasim_handed_out((void *)(uintptr_t)addr, 4096, 0);
+	MUST(cudasim_freed((void *)(uintptr_t)addr));
+	cudasim_allocated((void *)(uintptr_t)addr, 4096, 0);
 	MUST(cuMemsetD8Async(addr, 1, 4096, CU_STREAM_LEGACY) == CUDA_SUCCESS);
 	return cudasim_violations() == 1 ? 0 : 1;
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The checker against a slow twin. Random programs of streams, events, barriers and waits, over
- * memory that is cut, merged and allocated again; the twin keeps for every piece of work the whole
- * set of what it comes after, and for every 512 bytes their owner, and says of every access whether
- * it must be found. A failure names its program's number, which is all it depends on.
+ * The checker against a slow reference. Random programs of streams, events, barriers and waits,
+ * over memory that is cut, merged and allocated again; the reference keeps for every piece of work
+ * the whole set of what it comes after, and for every 512 bytes their owner, and says of every
+ * access whether it must be found. A failure names its program's number, which is all it depends
+ * on.
  */
 #include <stdio.h>
 #include <string.h>
@@ -21,7 +22,7 @@ enum {
 	WORDS = WORKS / 64 + 1,
 };
 
-/* ---- the twin ---- */
+/* ---- the reference ---- */
 
 struct set {
 	uint64_t word[WORDS];
@@ -43,7 +44,7 @@ struct owner {
 	unsigned inherits;
 };
 
-struct twin {
+struct reference {
 	struct set before[WORKS]; /* what the work comes after, itself included */
 	unsigned works;           /* number 0 comes after nothing */
 	unsigned tail[STREAMS];
@@ -68,18 +69,18 @@ static void add(struct set *set, const struct set *more)
 }
 
 /* A piece of work that comes after what the thread knows, and after this. */
-static unsigned create(struct twin *twin)
+static unsigned create(struct reference *reference)
 {
-	unsigned work = ++twin->works;
+	unsigned work = ++reference->works;
 
-	twin->before[work] = twin->thread;
-	twin->before[work].word[work / 64] |= (uint64_t)1 << (work % 64);
+	reference->before[work] = reference->thread;
+	reference->before[work].word[work / 64] |= (uint64_t)1 << (work % 64);
 	return work;
 }
 
-static void come_after(struct twin *twin, unsigned work, unsigned earlier)
+static void come_after(struct reference *reference, unsigned work, unsigned earlier)
 {
-	add(&twin->before[work], &twin->before[earlier]);
+	add(&reference->before[work], &reference->before[earlier]);
 }
 
 static bool is_blocking(unsigned stream)
@@ -88,33 +89,33 @@ static bool is_blocking(unsigned stream)
 }
 
 /* In a stream: `counts` where it is work, and not only somebody's question. */
-static unsigned submit(struct twin *twin, unsigned stream, bool counts)
+static unsigned submit(struct reference *reference, unsigned stream, bool counts)
 {
-	unsigned work = create(twin);
+	unsigned work = create(reference);
 
-	come_after(twin, work, twin->tail[stream]);
-	come_after(twin, work, twin->gate);
+	come_after(reference, work, reference->tail[stream]);
+	come_after(reference, work, reference->gate);
 	for (unsigned i = 1; i < STREAMS && stream == 0; i++) {
 		if (is_blocking(i))
-			come_after(twin, work, twin->tail[i]);
+			come_after(reference, work, reference->tail[i]);
 	}
 	if (stream && is_blocking(stream))
-		come_after(twin, work, twin->tail[0]);
+		come_after(reference, work, reference->tail[0]);
 	if (counts)
-		twin->tail[stream] = work;
+		reference->tail[stream] = work;
 	return work;
 }
 
-static unsigned mark_all(struct twin *twin)
+static unsigned mark_all(struct reference *reference)
 {
-	unsigned work = create(twin);
+	unsigned work = create(reference);
 
 	for (unsigned i = 0; i < STREAMS; i++)
-		come_after(twin, work, twin->tail[i]);
+		come_after(reference, work, reference->tail[i]);
 	return work;
 }
 
-static void inherit(struct twin *twin, struct owner *heir, const struct owner *owner,
+static void inherit(struct reference *reference, struct owner *heir, const struct owner *owner,
 		    const struct access *accesses, unsigned count)
 {
 	for (unsigned i = 0; i < count; i++) {
@@ -123,39 +124,39 @@ static void inherit(struct twin *twin, struct owner *heir, const struct owner *o
 
 		for (unsigned k = 0; k < heir->inherits; k++)
 			twice |= heir->inherited[k].work == work;
-		if (!twice && !has(&twin->thread, work) && !has(&twin->allocator, work) &&
+		if (!twice && !has(&reference->thread, work) && !has(&reference->allocator, work) &&
 		    !has(&owner->left_after, work))
 			heir->inherited[heir->inherits++] = accesses[i];
 	}
 }
 
-static void hand_out(struct twin *twin, unsigned first, unsigned cells)
+static void allocate(struct reference *reference, unsigned first, unsigned cells)
 {
-	struct owner *heir = &twin->owners[twin->count++];
+	struct owner *heir = &reference->owners[reference->count++];
 
 	heir->live = true;
 	heir->first = first;
 	heir->cells = cells;
 	for (unsigned i = first; i < first + cells; i++) {
-		const struct owner *owner = twin->cell[i];
+		const struct owner *owner = reference->cell[i];
 
 		if (owner) {
-			inherit(twin, heir, owner, owner->own, owner->owns);
-			inherit(twin, heir, owner, owner->inherited, owner->inherits);
+			inherit(reference, heir, owner, owner->own, owner->owns);
+			inherit(reference, heir, owner, owner->inherited, owner->inherits);
 		}
-		twin->cell[i] = heir;
+		reference->cell[i] = heir;
 	}
 }
 
 /* Whether the work may meet an earlier owner's. What is found of a stream is not found again. */
-static bool touch(struct twin *twin, struct owner *owner, unsigned work, unsigned stream)
+static bool touch(struct reference *reference, struct owner *owner, unsigned work, unsigned stream)
 {
 	bool meets[STREAMS] = {false};
 	bool any = false;
 	unsigned left = 0;
 
 	for (unsigned i = 0; i < owner->inherits; i++) {
-		if (!has(&twin->before[work], owner->inherited[i].work))
+		if (!has(&reference->before[work], owner->inherited[i].work))
 			meets[owner->inherited[i].stream] = any = true;
 	}
 	for (unsigned i = 0; i < owner->inherits; i++) {
@@ -167,10 +168,10 @@ static bool touch(struct twin *twin, struct owner *owner, unsigned work, unsigne
 	return any;
 }
 
-/* ---- the program, for the driver and the twin ---- */
+/* ---- the program, for the driver and the reference ---- */
 
 struct program {
-	struct twin twin;
+	struct reference reference;
 	uint64_t seed;
 	CUcontext ctx;
 	CUstream stream[STREAMS];
@@ -193,35 +194,35 @@ static void *at(const struct program *program, unsigned cell)
 /* Frees what is in the way of a new block, and hands that out. */
 static void step_hand_out(struct program *program)
 {
-	struct twin *twin = &program->twin;
+	struct reference *reference = &program->reference;
 	unsigned cells = 1 + draw(program, 8);
 	unsigned first = draw(program, CELLS - cells);
 
 	for (unsigned i = first; i < first + cells; i++) {
-		struct owner *owner = twin->cell[i];
+		struct owner *owner = reference->cell[i];
 
 		if (!owner || !owner->live)
 			continue;
-		assert_int_equal(cudasim_taken_back(at(program, owner->first)), 1);
+		assert_int_equal(cudasim_freed(at(program, owner->first)), 1);
 		owner->live = false;
-		owner->left_after = twin->thread;
+		owner->left_after = reference->thread;
 	}
-	cudasim_handed_out(at(program, first), (size_t)cells * CELL, 0);
-	hand_out(twin, first, cells);
+	cudasim_allocated(at(program, first), (size_t)cells * CELL, 0);
+	allocate(reference, first, cells);
 }
 
 static void step_touch(struct program *program)
 {
-	struct twin *twin = &program->twin;
+	struct reference *reference = &program->reference;
 	unsigned stream = draw(program, STREAMS);
 	unsigned cell = draw(program, CELLS);
-	struct owner *owner = twin->cell[cell];
+	struct owner *owner = reference->cell[cell];
 	bool must;
 	uint64_t now;
 
 	if (!owner || !owner->live)
 		return;
-	must = touch(twin, owner, submit(twin, stream, true), stream);
+	must = touch(reference, owner, submit(reference, stream, true), stream);
 	assert_ok(cuMemsetD8Async(program->base + (uint64_t)cell * CELL, 1, CELL,
 				  program->stream[stream]));
 	now = cudasim_violations();
@@ -232,7 +233,7 @@ static void step_touch(struct program *program)
 
 static void step_event(struct program *program)
 {
-	struct twin *twin = &program->twin;
+	struct reference *reference = &program->reference;
 	unsigned event = draw(program, EVENTS);
 	unsigned stream = draw(program, STREAMS);
 	unsigned work;
@@ -241,33 +242,33 @@ static void step_event(struct program *program)
 	case 0:
 	case 1:
 		assert_ok(cuEventRecord(program->event[event], program->stream[stream]));
-		twin->event[event] = submit(twin, stream, true);
+		reference->event[event] = submit(reference, stream, true);
 		break;
 	case 2:
 	case 3:
 		assert_ok(cuStreamWaitEvent(program->stream[stream], program->event[event], 0));
-		work = submit(twin, stream, true);
-		come_after(twin, work, twin->event[event]);
+		work = submit(reference, stream, true);
+		come_after(reference, work, reference->event[event]);
 		break;
 	case 4:
 		assert_ok(cuCtxRecordEvent(program->ctx, program->event[event]));
-		twin->event[event] = mark_all(twin);
+		reference->event[event] = mark_all(reference);
 		break;
 	default:
 		assert_ok(cuCtxWaitEvent(program->ctx, program->event[event]));
-		work = create(twin);
-		come_after(twin, work, twin->gate);
-		come_after(twin, work, twin->event[event]);
-		twin->gate = work;
+		work = create(reference);
+		come_after(reference, work, reference->gate);
+		come_after(reference, work, reference->event[event]);
+		reference->gate = work;
 	}
 }
 
 /* What the host is told, for itself or for an allocator. */
 static void step_ask(struct program *program)
 {
-	struct twin *twin = &program->twin;
+	struct reference *reference = &program->reference;
 	bool for_allocator = draw(program, 2);
-	struct set *known = for_allocator ? &twin->allocator : &twin->thread;
+	struct set *known = for_allocator ? &reference->allocator : &reference->thread;
 	unsigned event = draw(program, EVENTS);
 	unsigned stream = draw(program, STREAMS);
 
@@ -276,26 +277,26 @@ static void step_ask(struct program *program)
 	switch (draw(program, 8)) {
 	case 0:
 		assert_ok(cuStreamSynchronize(program->stream[stream]));
-		add(known, &twin->before[submit(twin, stream, false)]);
+		add(known, &reference->before[submit(reference, stream, false)]);
 		break;
 	case 1:
 		assert_ok(cuCtxSynchronize());
-		add(known, &twin->before[mark_all(twin)]);
+		add(known, &reference->before[mark_all(reference)]);
 		break;
 	case 2:
 		cudasim_complete_all();
 		assert_ok(cuStreamQuery(program->stream[stream]));
-		add(known, &twin->before[submit(twin, stream, false)]);
+		add(known, &reference->before[submit(reference, stream, false)]);
 		break;
 	case 3:
 	case 4:
 		assert_ok(cuEventSynchronize(program->event[event]));
-		add(known, &twin->before[twin->event[event]]);
+		add(known, &reference->before[reference->event[event]]);
 		break;
 	default:
 		cudasim_complete_all();
 		assert_ok(cuEventQuery(program->event[event]));
-		add(known, &twin->before[twin->event[event]]);
+		add(known, &reference->before[reference->event[event]]);
 		break;
 	}
 	if (for_allocator)

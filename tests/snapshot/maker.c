@@ -333,7 +333,7 @@ static void change_outside(enum cm_action action, uint64_t addr, uint64_t size)
 	}
 }
 
-/* Memory in the cache and outside by turns. The first of that has no event. */
+/* Memory in the cache and outside, alternating. The first of that has no event. */
 static void play_outside(void)
 {
 	const uint64_t addr = UINT64_C(0x7e0000000000);

@@ -189,7 +189,7 @@ void fake_finish_all(void);
 void fake_capture(bool active);
 
 /* The program gets the range: complains of work before that may run beside work to come. */
-void fake_hand_out(uint64_t ctx, uint64_t addr, uint64_t bytes);
+void fake_allocated(uint64_t ctx, uint64_t addr, uint64_t bytes);
 /* Others can reach the context's memory now, and no barrier holds them back: complains of work
  * that still touches what has been allocated behind one. */
 void fake_judge_reach(uint64_t ctx);

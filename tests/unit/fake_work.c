@@ -225,7 +225,7 @@ static bool is_named(uint64_t addr, uint64_t bytes)
 	return false;
 }
 
-void fake_hand_out(uint64_t ctx, uint64_t addr, uint64_t bytes)
+void fake_allocated(uint64_t ctx, uint64_t addr, uint64_t bytes)
 {
 	const struct fake_context *context;
 	struct fake_memory memory = fake_memory_of(addr);

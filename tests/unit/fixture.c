@@ -109,7 +109,7 @@ int fixture_alloc(struct fixture *fixture, struct cm_heap *heap, uint64_t bytes,
 	if (err)
 		return err;
 	cm_cache_lookup(fixture->cache, *ret_addr, &place);
-	fake_hand_out(place.ctx, *ret_addr, bytes);
+	fake_allocated(place.ctx, *ret_addr, bytes);
 	return 0;
 }
 

@@ -142,7 +142,7 @@ static int do_host_alloc(struct ops *ops)
 		return say(ops, "an error that the driver did not give", bytes, err);
 	if (err)
 		return 0;
-	fake_hand_out(ctx, addr, bytes);
+	fake_allocated(ctx, addr, bytes);
 	if (fake_memory_of(addr).kind != kind)
 		return say(ops, "pinned memory of another kind", addr, (int64_t)kind);
 	if (check_new(ops, addr, bytes))

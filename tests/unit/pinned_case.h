@@ -39,7 +39,7 @@ static inline uint64_t get_of(struct cm_heap *heap, uint64_t ctx, uint32_t kind,
 
 	if (cm_cache_host_alloc(fixture.cache, heap, kind, bytes, &addr))
 		return 0;
-	fake_hand_out(ctx, addr, bytes);
+	fake_allocated(ctx, addr, bytes);
 	return addr;
 }
 

@@ -15,7 +15,7 @@
 #include "tests/unit/fixture.h"
 
 #define THREADS 6
-#define TURNS   3000
+#define STEPS   3000
 #define PLACES  256
 
 /* Where threads leave blocks for each other. */
@@ -53,7 +53,7 @@ static void free_block(uint64_t addr)
 }
 
 /* Allocates on one of the devices, works on it, and leaves it for whoever comes by. */
-static void turn(uint64_t *random)
+static void step(uint64_t *random)
 {
 	uint32_t on = (uint32_t)next_random(random) % devices;
 	uint64_t bytes = random_size(random), addr = 0;
@@ -125,8 +125,8 @@ static void *work(void *arg)
 	uint64_t random = (uintptr_t)arg, bytes, total;
 	int i;
 
-	for (i = 0; i < TURNS; i++) {
-		turn(&random);
+	for (i = 0; i < STEPS; i++) {
+		step(&random);
 		switch (next_random(&random) % 64) {
 		case 0:
 			cm_cache_poll(fixture.cache);
@@ -173,7 +173,7 @@ static void *stir(void *arg)
 	struct cm_heap *third;
 	int i;
 
-	for (i = 0; i < TURNS / 30; i++) {
+	for (i = 0; i < STEPS / 30; i++) {
 		addr = 0;
 		other = fixture_add_context(&fixture, 0, &third);
 		if (!other) {

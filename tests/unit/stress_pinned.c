@@ -58,7 +58,7 @@ static void use_block(struct worker *worker, uint64_t random)
 		worker->failed = true;
 	if (err)
 		return;
-	fake_hand_out(contexts[which], addr, bytes);
+	fake_allocated(contexts[which], addr, bytes);
 	worker->block[at].addr = addr;
 	worker->block[at].bytes = bytes;
 }

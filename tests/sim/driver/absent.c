@@ -15,8 +15,8 @@ static void ignore(int first, ...)
 		IGNORE args;                           \
 		return CUDA_ERROR_NOT_SUPPORTED;       \
 	}
-#define TWIN(name, suffix, base, version, twin_version, flags, params, args) \
+#define PAIR(name, suffix, base, version, ptsz_version, flags, params, args) \
 	CALL(name, base, version, flags, params, args)
 #include "absent.def"
 #undef CALL
-#undef TWIN
+#undef PAIR

@@ -36,11 +36,11 @@ enum sim_call_flags {
 
 enum sim_call {
 #define CALL(name, base, version, flags, params, args) SIM_CALL_##name,
-#define TWIN(name, suffix, base, version, twin_version, flags, params, args) \
+#define PAIR(name, suffix, base, version, ptsz_version, flags, params, args) \
 	SIM_CALL_##name, SIM_CALL_##name##suffix,
 #include "calls.def"
 #undef CALL
-#undef TWIN
+#undef PAIR
 	SIM_CALL_COUNT
 };
 
@@ -71,10 +71,10 @@ CUresult sim_call_leave(struct sim_frame *frame, CUresult result);
 
 /* What the entry points call. */
 #define CALL(name, base, version, flags, params, args) CUresult sim_##name params;
-#define TWIN(name, suffix, base, version, twin_version, flags, params, args) \
+#define PAIR(name, suffix, base, version, ptsz_version, flags, params, args) \
 	CUresult sim_##name params;
 #include "calls.def"
 #undef CALL
-#undef TWIN
+#undef PAIR
 
 #endif

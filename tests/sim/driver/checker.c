@@ -265,15 +265,15 @@ static void touch_by_host(struct sim_owner *owner, const char *what, bool write,
 	sim_deed_unref(access.deed);
 }
 
-static void hand_out(uint64_t addr, uint64_t bytes, enum sim_mem_kind kind, enum sim_source source,
-		     bool on_host)
+static void record_allocation(uint64_t addr, uint64_t bytes, enum sim_mem_kind kind,
+			      enum sim_source source, bool on_host)
 {
 	const struct sim_known known = known_now(source);
 	struct sim_holding *conflict;
 	struct sim_holding *holding = sim_holding_create(addr, bytes, kind, source);
-	struct sim_owner *owner = sim_owners_hand_out(holding, &known, &conflict);
+	struct sim_owner *owner = sim_owners_allocate(holding, &known, &conflict);
 
-	counts.hand_outs++;
+	counts.allocations++;
 	if (conflict)
 		sim_accuse_twice(conflict, holding);
 	sim_holding_unref(conflict);
@@ -290,9 +290,9 @@ void sim_checker_allocated(const struct sim_mem *mem)
 		return;
 	if (self()->for_allocator)
 		source = SIM_FOR_ALLOCATOR;
-	hand_out(mem->base, mem->bytes, mem->kind, source,
-		 source == SIM_FROM_DRIVER &&
-			 (mem->kind == SIM_MEM_HOST || mem->kind == SIM_MEM_MANAGED));
+	record_allocation(mem->base, mem->bytes, mem->kind, source,
+			  source == SIM_FROM_DRIVER &&
+				  (mem->kind == SIM_MEM_HOST || mem->kind == SIM_MEM_MANAGED));
 }
 
 /* Pages go to others at once, and their addresses to nobody: all that touches them must be over. */
@@ -319,7 +319,7 @@ static void end_ownership(struct sim_owner *owner, void *data)
 
 	if (owner->live && owner->holding->source == SIM_FROM_ALLOCATOR && self()->for_allocator)
 		sim_accuse_return(owner->holding);
-	sim_owners_give_back(owner, known);
+	sim_owners_free(owner, known);
 }
 
 void sim_checker_freed(const struct sim_mem *mem)
@@ -419,18 +419,18 @@ EXPORT void cudasim_checked(struct cudasim_checked *ret_checked)
 	sim_unlock();
 }
 
-EXPORT void cudasim_handed_out(const void *addr, size_t bytes, int on_host)
+EXPORT void cudasim_allocated(const void *addr, size_t bytes, int on_host)
 {
 	sim_start();
 	if (!sim_checking || !bytes)
 		return;
 	sim_lock();
-	hand_out((uint64_t)(uintptr_t)addr, bytes, on_host ? SIM_MEM_HOST : SIM_MEM_DEVICE,
-		 SIM_FROM_ALLOCATOR, on_host);
+	record_allocation((uint64_t)(uintptr_t)addr, bytes, on_host ? SIM_MEM_HOST : SIM_MEM_DEVICE,
+			  SIM_FROM_ALLOCATOR, on_host);
 	sim_unlock();
 }
 
-EXPORT int cudasim_taken_back(const void *addr)
+EXPORT int cudasim_freed(const void *addr)
 {
 	struct sim_owner *owner;
 	bool lives;
@@ -439,15 +439,15 @@ EXPORT int cudasim_taken_back(const void *addr)
 	if (!sim_checking)
 		return 0;
 	sim_lock();
-	owner = sim_owners_find_handed_out((uint64_t)(uintptr_t)addr);
+	owner = sim_owners_find_allocated((uint64_t)(uintptr_t)addr);
 	lives = owner && owner->live;
 	if (lives)
-		sim_owners_give_back(owner, self()->known);
+		sim_owners_free(owner, self()->known);
 	sim_unlock();
 	return lives;
 }
 
-EXPORT void cudasim_not_taken_back(const void *addr)
+EXPORT void cudasim_not_freed(const void *addr)
 {
 	struct sim_owner *owner;
 
@@ -455,7 +455,7 @@ EXPORT void cudasim_not_taken_back(const void *addr)
 	if (!sim_checking)
 		return;
 	sim_lock();
-	owner = sim_owners_find_handed_out((uint64_t)(uintptr_t)addr);
+	owner = sim_owners_find_allocated((uint64_t)(uintptr_t)addr);
 	if (owner && !owner->live)
 		sim_owners_revive(owner);
 	sim_unlock();

@@ -16,12 +16,12 @@
 	}
 
 #define CALL(name, base, version, flags, params, args) ENTRY(name, name, params, args)
-#define TWIN(name, suffix, base, version, twin_version, flags, params, args) \
+#define PAIR(name, suffix, base, version, ptsz_version, flags, params, args) \
 	ENTRY(name, name, params, args)                                      \
 	ENTRY(name##suffix, name, params, args)
 #include "calls.def"
 #undef CALL
-#undef TWIN
+#undef PAIR
 
 /* The short spellings of the flags column. */
 enum {
@@ -34,11 +34,11 @@ enum {
 
 const struct sim_call_info sim_calls[SIM_CALL_COUNT] = {
 #define CALL(name, base, version, flags, params, args) {#name, #base, version, flags, (void *)name},
-#define TWIN(name, suffix, base, version, twin_version, flags, params, args)   \
+#define PAIR(name, suffix, base, version, ptsz_version, flags, params, args)   \
 	{#name, #base, version, flags, (void *)name},                          \
-		{#name #suffix, #base, twin_version, (flags) | SIM_PER_THREAD, \
+		{#name #suffix, #base, ptsz_version, (flags) | SIM_PER_THREAD, \
 		 (void *)name##suffix},
 #include "calls.def"
 #undef CALL
-#undef TWIN
+#undef PAIR
 };

@@ -18,16 +18,17 @@ static const struct sim_call_info *find(const char *symbol, int version, bool pe
 	*ret_known = false;
 	for (unsigned i = 0; i < SIM_CALL_COUNT; i++) {
 		const struct sim_call_info *info = &sim_calls[i];
-		bool twin = info->flags & SIM_PER_THREAD;
+		bool is_per_thread = info->flags & SIM_PER_THREAD;
 
-		if (strcmp(info->base, symbol) || (twin && !per_thread) ||
+		if (strcmp(info->base, symbol) || (is_per_thread && !per_thread) ||
 		    info->version > (unsigned)sim_plan.version)
 			continue;
 		*ret_known = true;
 		if (info->version > (unsigned)version)
 			continue;
-		if (!best || (twin && !(best->flags & SIM_PER_THREAD)) ||
-		    (twin == !!(best->flags & SIM_PER_THREAD) && info->version > best->version))
+		if (!best || (is_per_thread && !(best->flags & SIM_PER_THREAD)) ||
+		    (is_per_thread == !!(best->flags & SIM_PER_THREAD) &&
+		     info->version > best->version))
 			best = info;
 	}
 	return best;

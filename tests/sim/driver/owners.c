@@ -116,7 +116,7 @@ static void cut(struct sim_span *span, uint64_t begin, uint64_t end)
 	forget_span(owner);
 }
 
-struct sim_owner *sim_owners_hand_out(struct sim_holding *holding, const struct sim_known *known,
+struct sim_owner *sim_owners_allocate(struct sim_holding *holding, const struct sim_known *known,
 				      struct sim_holding **ret_conflict)
 {
 	uint64_t end = holding->addr + holding->bytes;
@@ -154,7 +154,7 @@ struct sim_owner *sim_owners_find(uint64_t addr, uint64_t bytes)
 	return span ? span->value : NULL;
 }
 
-struct sim_owner *sim_owners_find_handed_out(uint64_t addr)
+struct sim_owner *sim_owners_find_allocated(uint64_t addr)
 {
 	const struct sim_span *span = sim_spans_first(&spans, addr, addr + 1);
 	struct sim_owner *owner = span ? span->value : NULL;
@@ -164,7 +164,7 @@ struct sim_owner *sim_owners_find_handed_out(uint64_t addr)
 		       : NULL;
 }
 
-void sim_owners_give_back(struct sim_owner *owner, struct sim_vector *known)
+void sim_owners_free(struct sim_owner *owner, struct sim_vector *known)
 {
 	owner->live = false;
 	sim_vector_join(&owner->left_after, known);

@@ -44,15 +44,15 @@ struct sim_known {
  * The memory of the holding, a reference to which is taken over, has this owner from here on.
  * ret_conflict gets an allocation that still lives and is another allocator's, or NULL.
  */
-struct sim_owner *sim_owners_hand_out(struct sim_holding *holding, const struct sim_known *known,
+struct sim_owner *sim_owners_allocate(struct sim_holding *holding, const struct sim_known *known,
 				      struct sim_holding **ret_conflict);
 
 /* The living owner of the address, or of some of the addresses; NULL: none. */
 struct sim_owner *sim_owners_find(uint64_t addr, uint64_t bytes);
 /* The owner, dead or alive, to which an allocator has given the address. */
-struct sim_owner *sim_owners_find_handed_out(uint64_t addr);
+struct sim_owner *sim_owners_find_allocated(uint64_t addr);
 
-void sim_owners_give_back(struct sim_owner *owner, struct sim_vector *known);
+void sim_owners_free(struct sim_owner *owner, struct sim_vector *known);
 /* It lives on. */
 void sim_owners_revive(struct sim_owner *owner);
 

@@ -31,9 +31,9 @@ static void write_checked(FILE *file)
 
 	cudasim_checked(&checked);
 	fprintf(file,
-		"checked hand_outs %llu accesses %llu strays %llu comparisons %llu lines %llu "
+		"checked allocations %llu accesses %llu strays %llu comparisons %llu lines %llu "
 		"forgotten %llu violations %llu\n",
-		(unsigned long long)checked.hand_outs, (unsigned long long)checked.accesses,
+		(unsigned long long)checked.allocations, (unsigned long long)checked.accesses,
 		(unsigned long long)checked.strays, (unsigned long long)checked.comparisons,
 		(unsigned long long)checked.lines, (unsigned long long)checked.forgotten,
 		(unsigned long long)cudasim_violations());

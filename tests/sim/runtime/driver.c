@@ -19,26 +19,26 @@ struct request {
 static const struct request plain_requests[] = {
 #define DRIVER(name, base, version) {offsetof(struct rt_driver, name), #base, version, #name},
 
-#define DRIVER_TWIN(name, base, version, suffix, twin_version) DRIVER(name, base, version)
+#define DRIVER_PAIR(name, base, version, suffix, ptsz_version) DRIVER(name, base, version)
 #include "driver.def"
 #undef DRIVER
-#undef DRIVER_TWIN
+#undef DRIVER_PAIR
 };
 
-static const struct request twin_requests[] = {
+static const struct request ptsz_requests[] = {
 #define DRIVER(name, base, version)
-#define DRIVER_TWIN(name, base, version, suffix, twin_version) \
-	{offsetof(struct rt_driver, name), #base, twin_version, #name #suffix},
+#define DRIVER_PAIR(name, base, version, suffix, ptsz_version) \
+	{offsetof(struct rt_driver, name), #base, ptsz_version, #name #suffix},
 #include "driver.def"
 #undef DRIVER
-#undef DRIVER_TWIN
+#undef DRIVER_PAIR
 };
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static cudaError_t bound;
 static int version;
 static struct rt_driver plain;
-static struct rt_driver twin;
+static struct rt_driver ptsz;
 
 typedef CUresult resolver(const char *symbol, void **pfn, int driver_version, cuuint64_t flags,
 			  CUdriverProcAddressQueryResult *status);
@@ -68,14 +68,14 @@ static void fill(void *library, resolver *resolve)
 	for (size_t i = 0; i < count; i++)
 		set(&plain, plain_requests[i].slot,
 		    look_up(library, resolve, &plain_requests[i], CU_GET_PROC_ADDRESS_DEFAULT));
-	twin = plain;
-	count = sizeof(twin_requests) / sizeof(twin_requests[0]);
+	ptsz = plain;
+	count = sizeof(ptsz_requests) / sizeof(ptsz_requests[0]);
 	for (size_t i = 0; i < count; i++) {
-		void *function = look_up(library, resolve, &twin_requests[i],
+		void *function = look_up(library, resolve, &ptsz_requests[i],
 					 CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM);
 
 		if (function)
-			set(&twin, twin_requests[i].slot, function);
+			set(&ptsz, ptsz_requests[i].slot, function);
 	}
 }
 
@@ -129,5 +129,5 @@ int rt_driver_version(void)
 
 const struct rt_driver *rt_driver_table(bool per_thread)
 {
-	return per_thread ? &twin : &plain;
+	return per_thread ? &ptsz : &plain;
 }

@@ -16,10 +16,10 @@
 
 struct rt_driver {
 #define DRIVER(name, base, version)                            __typeof__(name) *name;
-#define DRIVER_TWIN(name, base, version, suffix, twin_version) __typeof__(name) *name;
+#define DRIVER_PAIR(name, base, version, suffix, ptsz_version) __typeof__(name) *name;
 #include "driver.def"
 #undef DRIVER
-#undef DRIVER_TWIN
+#undef DRIVER_PAIR
 };
 
 /*

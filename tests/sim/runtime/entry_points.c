@@ -16,9 +16,9 @@ enum { NONE = RT_NONE, BIND = RT_BIND, INIT = RT_INIT, CTX = RT_CTX };
 	}
 
 #define CALL(name, need, params, args) ENTRY(name, name, need, false, params, args)
-#define TWIN(name, suffix, need, params, args)       \
+#define PAIR(name, suffix, need, params, args)       \
 	ENTRY(name, name, need, false, params, args) \
 	ENTRY(name##suffix, name, need, true, params, args)
 #include "runtime.def"
 #undef CALL
-#undef TWIN
+#undef PAIR

@@ -48,9 +48,9 @@ cudaError_t rt_primary_context(int device, CUcontext *ret_ctx);
 int rt_device_count(void);
 
 #define CALL(name, need, params, args)         cudaError_t rt_##name params;
-#define TWIN(name, suffix, need, params, args) cudaError_t rt_##name params;
+#define PAIR(name, suffix, need, params, args) cudaError_t rt_##name params;
 #include "runtime.def"
 #undef CALL
-#undef TWIN
+#undef PAIR
 
 #endif

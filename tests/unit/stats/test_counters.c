@@ -40,7 +40,7 @@ static void both_pools_add_up(void **state)
 	assert_int_equal(cm_stat_current(&row, CM_STAT_SEGMENT), 7);
 }
 
-static void a_hand_out_moves_five_families(void **state)
+static void an_allocation_moves_five_families(void **state)
 {
 	(void)state;
 	cm_counters_alloc(&row, CM_POOL_LARGE, 1024, 1000);
@@ -127,7 +127,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(both_pools_add_up, setup),
-		cmocka_unit_test_setup(a_hand_out_moves_five_families, setup),
+		cmocka_unit_test_setup(an_allocation_moves_five_families, setup),
 		cmocka_unit_test_setup(a_change_is_one_raise_or_one_lowering_or_nothing, setup),
 		cmocka_unit_test_setup(a_reset_of_peaks_takes_all_of_them_to_the_present, setup),
 		cmocka_unit_test_setup(a_reset_of_totals_leaves_the_present_and_the_peaks, setup),

@@ -17,7 +17,7 @@
 #define ORDINARY 65534
 #define NO_USER  2 /* how a child ends that could not become one */
 #define OPENERS  4
-#define TURNS    500
+#define ROUNDS   500
 
 static char dir[32];
 static char path[64], link_path[64];
@@ -101,7 +101,7 @@ static void *open_and_close(void *failed)
 {
 	int i, fd;
 
-	for (i = 0; i < TURNS; i++) {
+	for (i = 0; i < ROUNDS; i++) {
 		fd = cm_region_open_writable(AT_FDCWD, path, 0);
 		if (fd < 0)
 			__atomic_store_n((int *)failed, fd, __ATOMIC_RELAXED);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The resolver of the driver of names, for the documented rules: the newest ABI that is not newer
- * than the version asked for, the per-thread twin where there is one and it is asked for. It is of
+ * than the version asked for, the per-thread form where there is one and it is asked for. It is of
  * a version that our list does not know and has one ABI from there.
  */
 #include "interpose/symbols/hooks.h"

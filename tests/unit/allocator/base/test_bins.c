@@ -172,7 +172,7 @@ static void cutting_the_best_fit_keeps_the_fit_exact(void **state)
 	}
 }
 
-static void equal_sizes_are_all_handed_out(void **state)
+static void equal_sizes_are_all_allocated(void **state)
 {
 	static const uint64_t sizes[] = {CM_GRAIN, (CM_BINS_EXACT - 1) * CM_GRAIN,
 					 CM_BINS_EXACT * CM_GRAIN, UINT64_C(1) << 33};
@@ -273,7 +273,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		BENCH(the_fit_is_the_best_among_all_sizes),
 		BENCH(cutting_the_best_fit_keeps_the_fit_exact),
-		BENCH(equal_sizes_are_all_handed_out),
+		BENCH(equal_sizes_are_all_allocated),
 		BENCH(of_equal_blocks_the_lowest_comes_first),
 		BENCH(a_few_sizes_of_a_wide_bin_come_off_in_order),
 		BENCH(a_crowded_wide_bin_hides_nobody),

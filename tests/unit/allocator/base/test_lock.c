@@ -18,7 +18,7 @@
 #include "tests/unit/cmocka_all.h"
 
 #define THREADS 4
-#define TURNS   50000
+#define ROUNDS  50000
 
 static struct cm_lock lock;
 static uint64_t counter; /* guarded by the lock */
@@ -30,7 +30,7 @@ static void *count(void *arg)
 	uint64_t before;
 	int i;
 
-	for (i = 0; i < TURNS; i++) {
+	for (i = 0; i < ROUNDS; i++) {
 		errno = 4711;
 		cm_lock_acquire(&lock);
 		before = counter;
@@ -60,7 +60,7 @@ static void one_thread_at_a_time_and_errno_stays(void **state)
 		assert_int_equal(pthread_join(thread[i], NULL), 0);
 		assert_int_equal(errnos[i], 0);
 	}
-	assert_int_equal(counter, THREADS * TURNS);
+	assert_int_equal(counter, THREADS * ROUNDS);
 	assert_int_equal(overlaps, 0);
 	assert_false(cm_lock_is_held(&lock));
 }

@@ -181,14 +181,14 @@ static void a_device_that_is_busy_is_not_waited_for_twice(void **state)
 	fake_finish(work);
 }
 
-/* The driver's calls of the last ten of so many turns. */
-static uint64_t calls_of_turns(struct fixture *f, int turns)
+/* The driver's calls of the last ten of so many rounds. */
+static uint64_t calls_of_rounds(struct fixture *f, int rounds)
 {
 	uint64_t calls = 0;
 	int i;
 
-	for (i = 0; i < turns; i++) {
-		if (i == turns - 10)
+	for (i = 0; i < rounds; i++) {
+		if (i == rounds - 10)
 			calls = segment_calls(f);
 		use(f, 80 * MIB);
 		use(f, 20 * MIB);
@@ -200,7 +200,7 @@ static void a_program_that_repeats_itself_comes_to_an_end_of_it(void **state)
 {
 	static const struct {
 		uint64_t card;
-		int turns;
+		int rounds;
 		uint64_t calls;
 	} cases[] = {
 		{300, 10, 9}, /* until as much has returned as is reserved, half the room may go */
@@ -215,7 +215,7 @@ static void a_program_that_repeats_itself_comes_to_an_end_of_it(void **state)
 	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		f = open_card(cases[i].card * MIB);
 		(void)case_get(f, 100 * MIB);
-		calls = calls_of_turns(f, cases[i].turns);
+		calls = calls_of_rounds(f, cases[i].rounds);
 		if (calls != cases[i].calls)
 			fail_msg("case %zu: %llu calls", i, (unsigned long long)calls);
 		case_close(f);

@@ -208,16 +208,16 @@ static void no_segment_is_split_while_a_better_block_is_pending(void **state)
 	}
 }
 
-#define TURNS 500
+#define ROUNDS 500
 
-/* Of a loop over one block: driver calls a turn, and what is reserved at its end. */
+/* Of a loop over one block: driver calls a round, and what is reserved at its end. */
 static double calls_of_a_loop(struct fixture *f, uint64_t bytes, bool works, int64_t *ret_reserved)
 {
 	uint64_t calls = 0, addr;
 	int i;
 
-	for (i = 0; i < 2 * TURNS; i++) {
-		if (i == TURNS)
+	for (i = 0; i < 2 * ROUNDS; i++) {
+		if (i == ROUNDS)
 			calls = f->driver.calls;
 		addr = case_get(f, bytes);
 		if (works) {
@@ -229,7 +229,7 @@ static double calls_of_a_loop(struct fixture *f, uint64_t bytes, bool works, int
 		fake_advance(2000);
 	}
 	*ret_reserved = fixture_stat(f, CM_POOL_ALL, CM_STAT_RESERVED_BYTES).current;
-	return (double)(f->driver.calls - calls) / TURNS;
+	return (double)(f->driver.calls - calls) / ROUNDS;
 }
 
 static void what_goes_round_is_asked_for_seldom_while_there_is_room(void **state)
@@ -249,7 +249,7 @@ static void what_goes_round_is_asked_for_seldom_while_there_is_room(void **state
 		calls = calls_of_a_loop(f, loops[i / 2].bytes, i % 2, &reserved);
 		/* An event more behind what works, as it is recorded before the next work. */
 		if (calls > loops[i / 2].calls * (i % 2 ? 2 : 1))
-			fail_msg("%zu: %g calls a turn", i, calls);
+			fail_msg("%zu: %g calls a round", i, calls);
 		assert_in_range(reserved, 0, 81920 / 128 * MIB + loops[i / 2].bytes);
 		case_close(f);
 	}
@@ -275,7 +275,7 @@ static void without_room_what_goes_round_is_asked_for_each_time(void **state)
 			f->driver.limit_bytes = 4096 * MIB;
 		(void)calls_of_a_loop(f, 64 * MIB, false, &reserved);
 		assert_int_equal(reserved, 64 * MIB);
-		assert_in_range(f->driver.called[FAKE_MEM_INFO], 0, 2 * TURNS / 1000);
+		assert_in_range(f->driver.called[FAKE_MEM_INFO], 0, 2 * ROUNDS / 1000);
 		case_close(f);
 	}
 }

@@ -267,7 +267,7 @@ static uint64_t get_pinned(struct fixture *f, uint64_t bytes)
 	uint64_t addr;
 
 	assert_int_equal(cm_cache_host_alloc(f->cache, f->heap, 0, bytes, &addr), 0);
-	fake_hand_out(f->ctx, addr, bytes);
+	fake_allocated(f->ctx, addr, bytes);
 	return addr;
 }
 

@@ -207,7 +207,7 @@ static void check_event(struct fixture *f, enum cm_table table, uint64_t number,
 }
 
 /* With the stacks of allocations alone: a free bears that of its allocation. */
-static void events_bear_the_stack_of_the_hand_out(void **state)
+static void events_bear_the_stack_of_the_request(void **state)
 {
 	struct fixture *f = *state;
 	uint64_t addr, pinned;
@@ -367,7 +367,7 @@ int main(void)
 		fixture_case(devices_are_recorded_one_by_one),
 		fixture_case(clearing_forgets_what_was_before),
 		cmocka_unit_test(a_ring_without_space_is_told_and_hurts_nobody),
-		fixture_case(events_bear_the_stack_of_the_hand_out),
+		fixture_case(events_bear_the_stack_of_the_request),
 		fixture_case(a_free_with_a_stack_bears_its_own),
 		fixture_case(rows_bear_their_stacks),
 		cmocka_unit_test(a_failed_request_for_pinned_memory_is_an_event),

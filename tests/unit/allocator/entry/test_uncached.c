@@ -132,7 +132,7 @@ static void a_refused_free_leaves_it_in_the_counters(void **state)
 }
 
 /* The driver has it back and gives it to another thread, before the first one's call returns. */
-static void a_name_may_be_handed_out_before_its_free_returns(void **state)
+static void an_address_may_be_allocated_before_its_free_returns(void **state)
 {
 	struct fixture *f = *state;
 	uint32_t taken;
@@ -335,7 +335,7 @@ int main(void)
 		fixture_case(handles_that_lie_close_are_told_apart),
 		fixture_case(what_has_no_name_or_no_size_is_not_counted),
 		fixture_case(a_refused_free_leaves_it_in_the_counters),
-		fixture_case(a_name_may_be_handed_out_before_its_free_returns),
+		fixture_case(an_address_may_be_allocated_before_its_free_returns),
 		fixture_case(what_was_given_up_past_us_leaves_the_counters),
 		fixture_case(mapped_memory_lasts_as_long_as_anything_holds_it),
 		fixture_case(a_range_of_mappings_goes_together),

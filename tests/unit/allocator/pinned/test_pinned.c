@@ -70,7 +70,7 @@ static void freed_block_is_reused(void **state)
 	close_well();
 }
 
-static void ready_block_is_handed_out_without_a_driver_call(void **state)
+static void ready_block_is_allocated_without_a_driver_call(void **state)
 {
 	uint64_t addr, calls;
 
@@ -86,7 +86,7 @@ static void ready_block_is_handed_out_without_a_driver_call(void **state)
 	close_well();
 }
 
-static void block_once_shown_is_never_handed_out_again(void **state)
+static void block_once_shown_is_never_allocated_again(void **state)
 {
 	uint64_t addr, kept;
 
@@ -400,8 +400,8 @@ int main(void)
 		cmocka_unit_test(request_gets_its_class_and_no_power_of_two),
 		cmocka_unit_test(odd_requests_are_passed_on),
 		cmocka_unit_test(freed_block_is_reused),
-		cmocka_unit_test(ready_block_is_handed_out_without_a_driver_call),
-		cmocka_unit_test(block_once_shown_is_never_handed_out_again),
+		cmocka_unit_test(ready_block_is_allocated_without_a_driver_call),
+		cmocka_unit_test(block_once_shown_is_never_allocated_again),
 		cmocka_unit_test(block_waits_for_work_of_its_context),
 		cmocka_unit_test(block_waits_for_work_of_every_context),
 		cmocka_unit_test(work_submitted_later_holds_back_no_block),

@@ -77,7 +77,7 @@ static void a_block_freed_and_requested_in_a_loop_costs_three_calls_a_turn(void 
 			(void)case_launch(f, other, MS);
 	}
 	if (f->driver.calls - calls > 3 * 999)
-		fail_msg("%llu calls in 999 turns", (unsigned long long)(f->driver.calls - calls));
+		fail_msg("%llu calls in 999 rounds", (unsigned long long)(f->driver.calls - calls));
 	assert_int_equal(f->driver.called[FAKE_MEM_ALLOC], 2);
 	assert_int_equal(f->driver.called[FAKE_CTX_SYNCHRONIZE], 0);
 	/* An event for the barrier laid, and one for the next. */

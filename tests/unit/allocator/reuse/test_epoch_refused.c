@@ -179,18 +179,18 @@ static void an_old_driver_waits_at_reuse_and_never_at_a_free(void **state)
 /* One wait for as much as a batch is elsewhere. */
 static void an_old_driver_is_waited_for_by_the_batch(void **state)
 {
-	enum { TURNS = 320 };
+	enum { ROUNDS = 320 };
 	struct fixture *f = open_old();
 	int i;
 
 	(void)state;
-	for (i = 0; i < TURNS; i++) {
+	for (i = 0; i < ROUNDS; i++) {
 		const uint64_t addr = case_get(f, MIB);
 
 		(void)fixture_launch(f, f->ctx, 1, addr, MIB, MS);
 		case_put(f, addr);
 	}
-	assert_true(f->driver.called[FAKE_CTX_SYNCHRONIZE] <= TURNS / 32);
+	assert_true(f->driver.called[FAKE_CTX_SYNCHRONIZE] <= ROUNDS / 32);
 	assert_true(case_reserved(f) <= 64 * MIB);
 	case_close(f);
 }

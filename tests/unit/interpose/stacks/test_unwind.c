@@ -422,7 +422,7 @@ static void wrong_rules_of_another_stack_end_the_walk(void **state)
 #endif
 
 #define THREADS 4
-#define TURNS   2000
+#define ROUNDS  2000
 
 /* Threads walk while others drop the cached rules. */
 static void *walk_often(void *arg)
@@ -431,7 +431,7 @@ static void *walk_often(void *arg)
 	bool cut;
 	size_t i, n, m;
 
-	for (i = 0; i < TURNS; i++) {
+	for (i = 0; i < ROUNDS; i++) {
 		n = cm_unwind(&skip_nothing, i / 100, own, 64, &cut);
 		m = cm_unwind(&skip_nothing, i / 100, again, 64, &cut);
 		if (n != m || n < 2 || memcmp(own + 1, again + 1, (n - 1) * sizeof(own[0])) != 0)
