@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The library beside others that come at the worst moment: the driver has refused for want of
+ * The library beside others that come at the worst moment: the driver has refused for lack of
  * memory, and before the library looks at what lies idle a trim has given it back, or another
  * thread gets it before the library asks again; or the library has counted what lies idle, and
  * before the driver says what is free that goes back, or before it counts another thread has got
