@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: MIT
 """What it costs a program that finds no card to run under the library: processor time, bare and
-under it by turns, so that what else the machine does falls on both."""
+under it, alternating, so that what else the machine does falls on both."""
 
 import resource
 import statistics
 
 import programs
 
-# Turns of a program that takes milliseconds, and of one that takes seconds to import its modules.
-TURNS, FEW_TURNS = 15, 5
+# Rounds of a program that takes milliseconds, and of one that takes seconds to import its modules.
+ROUNDS, FEW_ROUNDS = 15, 5
 TRIES = 3
 # Of each kind of runtime one: the driver's own version, and one that is too new for the driver.
 RUNTIMES = ('12.4.127', '13.0.96')
@@ -24,23 +24,23 @@ def spent_ms(case, command, preloaded):
     return 1000 * (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
 
 
-def take_turns(case, command, name, turns):
-    """What each turn takes more under the library; the two of a turn run one after the other."""
+def compare(case, command, name, rounds):
+    """What each round takes more under the library; its two runs come one after the other."""
     bare, more = [], []
-    for _ in range(turns):
+    for _ in range(rounds):
         bare.append(spent_ms(case, command, False))
         more.append(spent_ms(case, command, True) - bare[-1])
     low, median, high = statistics.quantiles(more, n=4)
     print(f'{name}: {statistics.median(bare):.1f} ms bare, {median:+.1f} ms ({low:+.1f} to '
-          f'{high:+.1f}) under the library: median and quartiles of {turns} turns')
+          f'{high:+.1f}) under the library: median and quartiles of {rounds} rounds')
     return low
 
 
-def check_time(case, command, name, turns=TURNS):
-    """Complains if three turns of four take longer by more than loading may, three times in a row:
+def check_time(case, command, name, rounds=ROUNDS):
+    """Complains if three rounds of four take longer by more than loading may, three times in a row:
     a machine that becomes busy meanwhile does not slow down the same one of the two each time."""
     for _ in range(TRIES):
-        least = take_turns(case, command, name, turns)
+        least = compare(case, command, name, rounds)
         if least <= LOADING_MS:
             return []
     return [f'{name}: takes {least:.1f} ms more under the library']
@@ -50,5 +50,5 @@ def check_python_times(case, python, release, is_there):
     found = []
     for name, (module, code) in programs.PROGRAMS.items():
         if is_there(python, module):
-            found += check_time(case, [python, '-c', code], f'{release}, {name}', FEW_TURNS)
+            found += check_time(case, [python, '-c', code], f'{release}, {name}', FEW_ROUNDS)
     return found

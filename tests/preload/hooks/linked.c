@@ -40,10 +40,10 @@ static void all_arguments_arrive(void)
 	const uintptr_t *(*get)(void) = (const uintptr_t *(*)(void))dlsym(RTLD_DEFAULT,
 									  "driver_arguments");
 	const uintptr_t *arguments = get();
-	unsigned int turn;
+	unsigned int round;
 	uintptr_t i;
 
-	for (turn = 0; turn < 2; turn++) {
+	for (round = 0; round < 2; round++) {
 		check((int)cuLaunchKernel((CUfunction)1, 2, 3, 4, 5, 6, 7, 8, (CUstream)9,
 					  (void **)10, (void **)11) == number_cuLaunchKernel);
 		for (i = 0; i < 11; i++)

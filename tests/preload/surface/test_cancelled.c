@@ -14,8 +14,8 @@
 #include "tests/unit/cmocka_all.h"
 
 #define NOT_REACHED     9
-#define CALLS_LEAST     40 /* of the driver in one turn; it is far more */
-#define SECONDS_AT_MOST 60 /* a turn that hangs ends so */
+#define CALLS_LEAST     40 /* of the driver in one round; it is far more */
+#define SECONDS_AT_MOST 60 /* a round that hangs ends so */
 
 static uint64_t held_up_at; /* 0: nowhere */
 static bool reached;

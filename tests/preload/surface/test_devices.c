@@ -11,7 +11,7 @@
 #include "tests/unit/cmocka_all.h"
 
 #define BLOCK      (16 * MIB)
-#define TURNS      300
+#define ROUNDS     300
 #define PLAN(more) "CUDASIM=devices:2,memory:16G" more
 
 /* Never ends, as far as the role is concerned. */
@@ -37,7 +37,7 @@ static uint64_t get_and_free_often(void)
 	int i;
 
 	cudasim_reset_counters();
-	for (i = 0; i < TURNS; i++) {
+	for (i = 0; i < ROUNDS; i++) {
 		addr = cm_get(BLOCK);
 		OK(cuMemsetD8_v2(addr, 1, BLOCK));
 		OK(cuMemFree_v2(addr));
@@ -59,8 +59,8 @@ static void play(bool endless)
 	start = cudasim_now();
 	beside = get_and_free_often();
 	/* An old driver is waited for by the batch, and how many blocks that is varies. */
-	CM_MUST(beside <= alone + 10 || cudasim_calls("cuCtxSynchronize") <= TURNS / 2);
-	/* Natively each turn waits for its fill. */
+	CM_MUST(beside <= alone + 10 || cudasim_calls("cuCtxSynchronize") <= ROUNDS / 2);
+	/* Natively each round waits for its fill. */
 	CM_MUST(cudasim_now() - start < 300000000);
 	OK(cuCtxSetCurrent(second));
 	CM_MUST(cuStreamQuery(NULL) == CUDA_ERROR_NOT_READY);
@@ -81,7 +81,7 @@ static void *drive(void *arg)
 
 	OK(cuCtxSetCurrent(ctx));
 	OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
-	for (i = 0; i < TURNS; i++) {
+	for (i = 0; i < ROUNDS; i++) {
 		addr = cm_get(BLOCK);
 		OK(cuMemsetD8Async(addr, 1, BLOCK, stream));
 		OK(cuMemFree_v2(addr));

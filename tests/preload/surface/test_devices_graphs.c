@@ -7,8 +7,8 @@
 #include "tests/preload/surface/surface.h"
 #include "tests/unit/cmocka_all.h"
 
-#define BLOCK (16 * MIB)
-#define TURNS 300
+#define BLOCK  (16 * MIB)
+#define ROUNDS 300
 
 /* Never ends, as far as the role is concerned. */
 static volatile uint32_t flag;
@@ -78,20 +78,20 @@ static void play(bool endless)
 	else
 		OK(cuMemsetD8Async(scene.own, 1, BLOCK, scene.stream));
 	exec = instantiate(end(scene.stream));
-	for (i = 0; i < (endless ? 1 : TURNS); i++)
+	for (i = 0; i < (endless ? 1 : ROUNDS); i++)
 		OK(cuGraphLaunch(exec, scene.stream));
 	OK(cuCtxSetCurrent(scene.first));
 	OK(cuMemFree_v2(scene.other));
 	cudasim_reset_counters();
 	start = cudasim_now();
-	for (i = 0; i < TURNS; i++) {
+	for (i = 0; i < ROUNDS; i++) {
 		scene.other = cm_get(BLOCK);
 		OK(cuMemsetD8_v2(scene.other, 1, BLOCK));
 		OK(cuMemFree_v2(scene.other));
 	}
 	CM_MUST(cudasim_calls("cuMemAlloc_v2") <= 20);
 	CM_MUST(cudasim_peak_bytes(0) <= 64 * MIB);
-	/* Natively each turn waits for its fill. */
+	/* Natively each round waits for its fill. */
 	CM_MUST(cudasim_now() - start < 300000000);
 	CM_MUST(!endless || cuStreamQuery(scene.stream) == CUDA_ERROR_NOT_READY);
 	flag = 1;

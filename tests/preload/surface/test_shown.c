@@ -123,7 +123,7 @@ static void play_shown_in_pieces(void)
 }
 
 /* So often in a row nobody holds the program up for longer than its kernel takes. */
-#define TURNS 100
+#define ROUNDS 100
 
 /* A block that was allocated behind a barrier, and may still be written to by who had it
  * before. */
@@ -131,10 +131,10 @@ static CUdeviceptr get_behind_work(void)
 {
 	CUdeviceptr block, again;
 	bool works = false;
-	int turn;
+	int round;
 
-	for (turn = 0; turn < TURNS && !works; turn++) {
-		if (turn)
+	for (round = 0; round < ROUNDS && !works; round++) {
+		if (round)
 			OK(cuMemFree_v2(again));
 		block = cm_get(3 * MIB);
 		cm_launch_slow(block);

@@ -214,7 +214,7 @@ static void play_waits(void)
 	}
 }
 
-#define TURNS 200
+#define ROUNDS 200
 
 /* Its library may have the calls all the same, and answer that they are not supported. One wait
  * serves many requests, which is what the segments are for. */
@@ -224,15 +224,15 @@ static void play_old_driver(void)
 	int i;
 
 	open_all();
-	for (i = 0; i < TURNS; i++) {
+	for (i = 0; i < ROUNDS; i++) {
 		addr = cm_get(MIB);
 		OK(cuMemsetD32Async(addr, 1, MIB / 4, NULL));
 		OK(cuMemFree_v2(addr));
 	}
 	CM_MUST(cudasim_calls("cuCtxRecordEvent") == 0);
 	CM_MUST(cudasim_calls("cuCtxSynchronize") > 0);
-	CM_MUST(cudasim_calls("cuCtxSynchronize") <= TURNS / 10);
-	CM_MUST(cudasim_calls("cuMemAlloc_v2") <= TURNS / 10);
+	CM_MUST(cudasim_calls("cuCtxSynchronize") <= ROUNDS / 10);
+	CM_MUST(cudasim_calls("cuMemAlloc_v2") <= ROUNDS / 10);
 }
 
 /* What was freed before such a wait is ready behind it: no event is recorded, and nothing asked. */
@@ -244,7 +244,7 @@ static void play_own_waits(void)
 
 	open_all();
 	OK(cuCtxGetCurrent(&ctx));
-	for (i = 0; i < TURNS; i++) {
+	for (i = 0; i < ROUNDS; i++) {
 		addr = cm_get(16 * MIB);
 		if (!first)
 			first = addr;
