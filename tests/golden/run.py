@@ -225,7 +225,7 @@ CASES = [
     ('reset-json', 'reset --region {live_file} -d 1 --peak --accumulated --json'),
     ('show-fresh', 'show --region {live_file} -d 1 --fresh'),
     ('show-fresh-dead', 'show --dir {good} 5000001 -d 1 --fresh'),
-    ('show-fresh-mute', 'show --region {mute_file} -d 1 --fresh'),
+    ('show-fresh-mute', 'show --region {mute_file} -d 1 --fresh --timeout 0.2'),
     ('reset-dead', 'reset --dir {good} 5000001 --accumulated'),
     ('run-dry', 'CUDAMEM_CONF=events:0 run -c sync:free --limit 12.5% --dry-run -- ./a.out "b c"'),
     ('run-dry-leaks', 'run --leaks --dry-run ./a.out'),

@@ -24,7 +24,6 @@
 #include "tools/processes/uncached.h"
 #include "tools/verbs/verbs.h"
 
-#define FRESH_NS       UINT64_C(1000000000)
 #define OPTIONS_MAX    64
 #define SENTENCE_BYTES 4096
 
@@ -370,7 +369,7 @@ static int show(const struct cm_options *options, struct cm_process *process, vo
 	uint32_t index = 0;
 
 	if (options->fresh && !cm_process_is_dead(process) &&
-	    cm_client_send(process->reader, &checkpoint, FRESH_NS))
+	    cm_client_send(process->reader, &checkpoint, options->timeout_ns))
 		cm_complain("process %d did not update its counters; they are shown as they are",
 			    (int)process->pid);
 	(void)cm_reader_refresh(process->reader);
