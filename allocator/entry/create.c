@@ -211,7 +211,7 @@ static void open_heap(struct cm_heap *heap, const struct cm_context_info *info)
 	heap->watches_splits = cm_paged_serves(heap);
 	heap->spares_from = heap->spared_at = 0;
 	cm_poll_policy_init_locked(heap);
-	heap->misses = 0;
+	heap->misses = heap->lags = 0;
 	memset(heap->row, 0, sizeof(*heap->row));
 	heap->row->context = info->ctx;
 	heap->row->context_id = info->id;

@@ -4,6 +4,7 @@
 #include "allocator/base/size_class.h"
 #include "allocator/blocks/poll_policy.h"
 #include "allocator/reuse/await.h"
+#include "allocator/reuse/batch_ring.h"
 #include "allocator/reuse/epoch.h"
 
 /* While no barrier may be laid, freed memory piles up if the device lags. Up to this much of it, or
@@ -20,13 +21,21 @@ static bool runs_too_far_ahead(struct cm_heap *heap)
 			    heap->row->pending_bytes > heap->live_bytes / 4 + RUN_AHEAD_BYTES);
 }
 
-/* Makes freed memory ready as the policy says, after a poll did not. */
-static bool make_ready_event_locked(struct cm_heap *heap)
+/* Whether to query behind so many attempts in a row that found nothing ready: behind 0, 1, 3, 7 and
+ * so on, since the answer would be the same, and every 64 times. */
+static bool is_query_due(uint32_t misses)
+{
+	return !(misses & (misses + 1)) || misses % 64 == 63;
+}
+
+/* Makes freed memory ready as the policy says, after a query did not, or in place of it. */
+static bool make_ready_event_locked(struct cm_heap *heap, bool has_queried)
 {
 	if (heap->cache->policy.reuse == CM_REUSE_BARRIER && cm_epoch_barrier_event_locked(heap))
 		return true;
 	/* The device may be idle, or done by the next request. */
-	return cm_epoch_close_event_locked(heap) && cm_epoch_poll_event_locked(heap);
+	return (cm_epoch_close_event_locked(heap) || !has_queried) &&
+	       cm_epoch_poll_event_locked(heap);
 }
 
 /* Whether anything is pending: even a small block may merge with free neighbours to one that fits,
@@ -68,17 +77,21 @@ static void stop_gathering(struct cm_heap *heap)
 	cm_lock_release(&heap->device->lock);
 }
 
-/* Polls, lays a barrier if that does not serve, and takes what is ready then. */
-static int poll_once_event_locked(const struct cm_slow_request *request)
+/* Polls, lays a barrier if that does not serve, and takes what is ready then. If a barrier may be
+ * laid (`orders`) and the device lags, most polls make no query. */
+static int poll_once_event_locked(const struct cm_slow_request *request, bool orders)
 {
 	struct cm_heap *heap = request->heap;
+	const bool has_closed = !cm_batch_ring_is_empty(&heap->epochs);
+	const bool queries = !orders || !has_closed || is_query_due(heap->lags);
 	int err = -ENOENT;
 	bool ready;
 
-	ready = cm_epoch_poll_event_locked(heap);
+	ready = queries && cm_epoch_poll_event_locked(heap);
+	heap->lags = ready ? 0 : heap->lags + has_closed;
 	if (ready)
 		err = cm_slow_take_unfragmenting(request);
-	if (err == -ENOENT && make_ready_event_locked(heap)) {
+	if (err == -ENOENT && make_ready_event_locked(heap, queries)) {
 		ready = true;
 		err = cm_slow_take_unfragmenting(request);
 	}
@@ -89,10 +102,8 @@ static int poll_once_event_locked(const struct cm_slow_request *request)
 
 /* ---- memory that becomes ready only by events or waits ---- */
 
-/*
- * Whether to poll: at the first, second, fourth, eighth request in a row that finds nothing ready,
- * since the answer to the others would be the same. After some time it may be another one.
- */
+/* Whether to poll: not at each request in a row that finds nothing ready. After some time the
+ * answer may be another one. */
 static bool should_poll(const struct cm_slow_request *request)
 {
 	struct cm_heap *heap = request->heap;
@@ -103,7 +114,7 @@ static bool should_poll(const struct cm_slow_request *request)
 	/* A ready block would serve: there is another reason to poll. */
 	polls = heap->card_fills_up || cm_bins_find(bins, request->size);
 	if (!polls) {
-		polls = !(heap->misses & (heap->misses + 1)) ||
+		polls = is_query_due(heap->misses) ||
 			heap->cache->ops->now_ns() - heap->polled_ns >= POLL_ANEW_NS;
 		heap->misses++;
 	}
@@ -116,7 +127,7 @@ static bool should_poll(const struct cm_slow_request *request)
 static int poll_seldom(const struct cm_slow_request *request)
 {
 	struct cm_heap *heap = request->heap;
-	int err = CM_WITH_LOCK(&heap->cache->event_lock, poll_once_event_locked(request));
+	int err = CM_WITH_LOCK(&heap->cache->event_lock, poll_once_event_locked(request, false));
 
 	if (err == -ENOENT)
 		err = cm_slow_take_unfragmenting(request);
@@ -199,7 +210,7 @@ int cm_slow_reuse(const struct cm_slow_request *request)
 	waits = cm_epoch_is_waited_for_event_locked(heap);
 	gathers = !waits && gathers_event_locked(request);
 	if (!waits && !gathers)
-		err = poll_once_event_locked(request);
+		err = poll_once_event_locked(request, true);
 	cm_lock_release(&heap->cache->event_lock);
 	if (waits) {
 		stop_gathering(heap);

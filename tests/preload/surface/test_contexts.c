@@ -451,7 +451,8 @@ static void play_graphics(void)
 	CM_MUST(cudasim_live_allocations(0) == live - 1);
 }
 
-/* As many contexts as an epoch can wait for are served, each of them; one more, and none is. */
+/* As many contexts as an epoch can wait for are served, each of them; one more, and none is. A
+ * block of 12 MiB is a segment of its own, so no other memory serves before it is ready. */
 static void play_too_many(void)
 {
 	CUcontext ctx[CM_FENCE_CONTEXTS];
@@ -464,10 +465,10 @@ static void play_too_many(void)
 		OK(cuCtxCreate_v2(&ctx[i], 0, 0));
 	for (i = 0; i < CM_FENCE_CONTEXTS; i++) {
 		OK(cuCtxSetCurrent(ctx[i]));
-		block = cm_get(4 * MIB);
+		block = cm_get(12 * MIB);
 		OK(cuMemFree_v2(block));
 		OK(cuCtxSynchronize());
-		CM_MUST(cm_get(4 * MIB) == block);
+		CM_MUST(cm_get(12 * MIB) == block);
 		OK(cuMemFree_v2(block));
 	}
 	OK(cuCtxCreate_v2(&ctx[0], 0, 0));
