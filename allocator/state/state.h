@@ -130,7 +130,7 @@ struct cm_heap {
 	/* Changes under the device's lock and others that docs/architecture.md names; any of them
 	 * is enough to read it. */
 	_Atomic uint8_t state;
-	bool card_fills_up;       /* this and the next: see fragmentation.h */
+	bool card_fills_up; /* this and the next: see fragmentation.h */
 	bool watches_splits;
 	uint64_t spares_from;     /* spares blocks once so much is in use on the device */
 	uint32_t futile_searches; /* this and the next: see FUTILE_MOST in fragmentation.c */
