@@ -9,7 +9,7 @@
 #include "allocator/base/page_map.h"
 
 /* As much as no workload has live at a time, and as many pieces. */
-#define RANGE_BYTES (UINT64_C(1) << 37)
+#define RANGE_BYTES (UINT64_C(1) << 40)
 #define ROWS_MAX    (1u << 20)
 /* No memory stands there; 0 would be a failure. */
 #define RANGE_ADDR (UINT64_C(1) << 40)
