@@ -47,12 +47,15 @@ static void add_everything(struct reached *reached)
 	*reached = everything;
 }
 
-/* An end of a copy. Before there is a cache, there is no memory of it. */
+/* An end of a copy. If it is in memory of a device that is not the cache's, an update may lead it
+ * to memory that is: then the device is not known. */
 static void add_box(struct reached *reached, CUmemorytype type, CUdeviceptr addr)
 {
-	if (cm_process_cache_if_made())
-		reached->named |= cm_reach_of_box(type, addr);
-	reached->host = reached->host || cm_end_of_box_is_host(type, addr);
+	const bool host = cm_end_of_box_is_host(type, addr);
+	const uint64_t named = cm_process_cache_if_made() ? cm_reach_of_box(type, addr) : 0;
+
+	reached->host = reached->host || host;
+	reached->named |= named || host || type == CU_MEMORYTYPE_ARRAY ? named : everything.named;
 }
 
 static void add_copy(CUgraphNode node, struct reached *reached)
