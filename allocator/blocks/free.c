@@ -2,6 +2,7 @@
 #include "allocator/blocks/free.h"
 
 #include "allocator/state/pages.h"
+#include "allocator/state/reached.h"
 #include "allocator/state/rows.h"
 #include "allocator/state/state.h"
 #include "stats/counters.h"
@@ -232,8 +233,10 @@ bool cm_heap_free_locked(struct cm_heap *heap, uint32_t index)
 {
 	struct cm_cache *cache = heap->cache;
 	const struct cm_segment *segment = &cache->segment[cache->block[index].segment];
-	/* The driver frees this without waiting for the device, so it waits for its epoch here. */
-	const bool waits = cm_heap_recycles(heap, segment) || segment->flags & CM_SEGMENT_PAGED;
+	/* The driver frees pages without waiting for the device, and everything without waiting for
+	 * work of other devices: that waits for its epoch here. */
+	const bool waits = cm_heap_recycles(heap, segment) || segment->flags & CM_SEGMENT_PAGED ||
+			   cm_device_is_reached(heap->device);
 
 	cm_free_block(heap, cm_thread.id, index, cm_segment_pool(segment), waits, false);
 	return !waits;

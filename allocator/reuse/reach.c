@@ -4,30 +4,13 @@
 #include <assert.h>
 #include <stddef.h>
 
-/* Whether peer access was given to memory of the device. */
-static bool is_shared(const struct cm_device *device)
-{
-	const struct cm_heap *heap;
-	uint32_t at = 0;
-
-	while ((heap = cm_device_next_heap(device, &at)))
-		if (cm_heap_flags(heap) & CM_HEAP_SHARED)
-			return true;
-	return false;
-}
-
-/* `begun` is counted before the work can be submitted, and the program frees memory that the
- * work names only after that submission. So the caller, which deals with freed memory, sees the
- * number. */
-static bool is_open(const struct cm_reach *reach)
-{
-	return atomic_load_explicit(&reach->begun, memory_order_relaxed) != reach->done;
-}
+#include "allocator/state/reached.h"
 
 bool cm_reach_has_event_locked(const struct cm_device *device, const struct cm_device *by)
 {
 	assert(cm_lock_is_held(&device->cache->event_lock));
-	return by == device || is_open(&device->reach[by->index]) || is_shared(device);
+	return by == device || cm_reach_is_open(&device->reach[by->index]) ||
+	       cm_device_is_shared(device);
 }
 
 bool cm_reach_is_alone_event_locked(const struct cm_heap *heap)
@@ -45,7 +28,7 @@ bool cm_reach_is_alone_event_locked(const struct cm_heap *heap)
 		if (each != heap || cm_heap_flags(each) & CM_HEAP_SHARED)
 			return false;
 	for (i = 0; i < n; i++)
-		if (is_open(&device->reach[i]))
+		if (cm_reach_is_open(&device->reach[i]))
 			return false;
 	return true;
 }
@@ -58,7 +41,8 @@ struct cm_reach *cm_reach_open_event_locked(struct cm_device *device, const stru
 	 * Acquire: the events of the caller come behind these submissions. */
 	const uint64_t ended = atomic_load_explicit(&reach->ended, memory_order_acquire);
 
-	if (!is_open(reach) || ended != atomic_load_explicit(&reach->begun, memory_order_relaxed))
+	if (!cm_reach_is_open(reach) ||
+	    ended != atomic_load_explicit(&reach->begun, memory_order_relaxed))
 		return NULL;
 	*ret_number = ended;
 	return reach;
@@ -66,8 +50,8 @@ struct cm_reach *cm_reach_open_event_locked(struct cm_device *device, const stru
 
 void cm_reach_close_event_locked(struct cm_reach *reach, uint64_t number)
 {
-	if (reach->done < number)
-		reach->done = number;
+	if (atomic_load_explicit(&reach->done, memory_order_relaxed) < number)
+		atomic_store_explicit(&reach->done, number, memory_order_relaxed);
 }
 
 void cm_reach_open_all_event_locked(struct cm_device *by)

@@ -48,7 +48,7 @@
 struct cm_reach {
 	_Atomic uint64_t begun; /* submissions, counted before the driver is called */
 	_Atomic uint64_t ended; /* of these, the ones for which the driver call has returned */
-	uint64_t done;          /* of these, the ones before a complete event; event lock */
+	_Atomic uint64_t done;  /* of these, the ones before a complete event; event lock */
 };
 
 struct cm_fence {

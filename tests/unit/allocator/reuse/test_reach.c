@@ -91,6 +91,26 @@ static void a_copy_by_another_device_is_waited_for(void **state)
 	assert_true(is_had_again(&scene));
 }
 
+/* It goes to the driver, whose free need not wait for the other device. */
+static void so_it_is_if_nobody_gets_the_memory_again(void **state)
+{
+	struct scene scene = open_scene(*state);
+	const uint64_t work = copy(&scene, 10 * MS);
+	uint64_t bytes;
+
+	assert_int_equal(cm_cache_mark_exported(scene.f->cache, scene.block), 0);
+	case_put(scene.f, scene.block);
+	assert_int_equal(scene.f->driver.called[FAKE_MEM_FREE], 0);
+	assert_false(fake_is_done(work));
+	assert_int_equal(cm_cache_trim(scene.f->cache, 0, &bytes), 0);
+	assert_true(fake_is_done(work));
+	assert_int_equal(scene.f->driver.called[FAKE_MEM_FREE], 1);
+	scene.block = case_get(scene.f, BLOCK);
+	assert_int_equal(cm_cache_mark_exported(scene.f->cache, scene.block), 0);
+	case_put(scene.f, scene.block);
+	assert_int_equal(scene.f->driver.called[FAKE_MEM_FREE], 2);
+}
+
 /* Until an event has shown it to be done, and no longer. */
 static void then_it_reaches_the_memory_no_more(void **state)
 {
@@ -230,7 +250,7 @@ static void work_is_counted_for_its_device(void **state)
 static void a_wait_is_for_who_reaches_the_memory(void **state)
 {
 	struct scene scene;
-	uint64_t work;
+	uint64_t work, bytes;
 
 	(void)state;
 	scene = open_scene(case_open(&(struct fixture_params){.old_driver = true}));
@@ -248,6 +268,14 @@ static void a_wait_is_for_who_reaches_the_memory(void **state)
 	assert_true(is_had_again(&scene));
 	assert_false(fake_is_done(work));
 	fake_finish(work);
+	work = copy(&scene, 10 * MS);
+	assert_int_equal(cm_cache_mark_exported(scene.f->cache, scene.block), 0);
+	case_put(scene.f, scene.block);
+	assert_int_equal(scene.f->driver.called[FAKE_MEM_FREE], 0);
+	case_put(scene.f, case_get(scene.f, BLOCK));
+	assert_true(fake_is_done(work));
+	assert_int_equal(cm_cache_trim(scene.f->cache, 0, &bytes), 0);
+	assert_int_equal(scene.f->driver.called[FAKE_MEM_FREE], 2);
 	case_close(scene.f);
 }
 
@@ -257,6 +285,7 @@ int main(void)
 		fixture_case(a_device_does_not_wait_for_another),
 		fixture_case(nor_does_its_memory_go_back_later),
 		fixture_case(a_copy_by_another_device_is_waited_for),
+		fixture_case(so_it_is_if_nobody_gets_the_memory_again),
 		fixture_case(then_it_reaches_the_memory_no_more),
 		fixture_case(a_submission_under_way_is_not_taken_for_done),
 		fixture_case(a_later_submission_keeps_it_open),
