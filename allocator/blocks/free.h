@@ -105,8 +105,7 @@ CM_ALWAYS_INLINE bool cm_free_usual(struct cm_heap *heap, uint32_t self, uint64_
 	usual = index;
 	if (CM_LIKELY(usual)) {
 		segment = &cache->segment[cache->block[index].segment];
-		usual = segment->heap == heap->index && !(segment->flags & CM_SEGMENT_PAGED) &&
-			cm_heap_recycles(heap, segment);
+		usual = segment->heap == heap->index && cm_heap_recycles(heap, segment);
 		if (CM_LIKELY(usual)) {
 			cm_free_block(heap, self, index, cm_segment_pool(segment), true, true);
 			cm_free_want_close(cache, device, heap);

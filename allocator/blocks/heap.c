@@ -37,15 +37,14 @@ bool cm_take_fits_by_policy(const struct cm_cache *cache, const struct cm_block 
 	return true;
 }
 
-bool cm_take_splits_by_policy(const struct cm_cache *cache, enum cm_pool pool,
+bool cm_take_splits_by_policy(const struct cm_heap *heap, enum cm_pool pool,
 			      const struct cm_block *block, uint64_t size)
 {
-	const uint32_t flags = cache->segment[block->segment].flags;
+	const uint32_t flags = heap->cache->segment[block->segment].flags;
 
-	/* The rest of a run is always split off, however small it is, so that pages fill up. */
 	return flags & CM_SEGMENT_PAGED ||
-	       (cm_take_remainder_serves(pool, block->size - size) &&
-		size < cache->policy.max_split_size && !(flags & CM_SEGMENT_EXACT));
+	       (cm_take_remainder_serves(heap, pool, block->size - size) &&
+		size < heap->cache->policy.max_split_size && !(flags & CM_SEGMENT_EXACT));
 }
 
 int cm_heap_take_locked(struct cm_heap *heap, uint64_t size, uint64_t bytes, uint64_t *ret_addr)
@@ -177,7 +176,7 @@ int cm_heap_take_new_locked(struct cm_heap *heap, uint64_t addr, uint64_t segmen
 	pool = cm_segment_pool(&cache->segment[s]);
 	cm_take_allocate(heap, pool, b, size, bytes,
 			 !(flags & CM_SEGMENT_EXACT) &&
-				 cm_take_splits(cache, pool, &cache->block[b], size),
+				 cm_take_splits(heap, pool, &cache->block[b], size),
 			 CM_SCALAR_cache_misses, false);
 	return 0;
 }

@@ -21,12 +21,13 @@
 /* Whether the policy lets the block serve `size` bytes, and lets it be split for them. */
 bool cm_take_fits_by_policy(const struct cm_cache *cache, const struct cm_block *block,
 			    uint64_t size);
-bool cm_take_splits_by_policy(const struct cm_cache *cache, enum cm_pool pool,
+bool cm_take_splits_by_policy(const struct cm_heap *heap, enum cm_pool pool,
 			      const struct cm_block *block, uint64_t size);
 
-CM_ALWAYS_INLINE bool cm_take_remainder_serves(enum cm_pool pool, uint64_t rest)
+CM_ALWAYS_INLINE bool cm_take_remainder_serves(const struct cm_heap *heap, enum cm_pool pool,
+					       uint64_t rest)
 {
-	return pool == CM_POOL_SMALL ? rest >= CM_GRAIN : rest > CM_SMALL_MAX;
+	return pool == CM_POOL_SMALL ? rest >= CM_GRAIN : rest > heap->rest_most;
 }
 
 /* Most processes configure nothing: then a block that is large enough fits, and its segment need
@@ -37,12 +38,12 @@ CM_ALWAYS_INLINE bool cm_take_fits(const struct cm_cache *cache, const struct cm
 	return CM_LIKELY(cache->plain) || cm_take_fits_by_policy(cache, block, size);
 }
 
-CM_ALWAYS_INLINE bool cm_take_splits(const struct cm_cache *cache, enum cm_pool pool,
+CM_ALWAYS_INLINE bool cm_take_splits(const struct cm_heap *heap, enum cm_pool pool,
 				     const struct cm_block *block, uint64_t size)
 {
-	if (CM_LIKELY(cache->plain))
-		return cm_take_remainder_serves(pool, block->size - size);
-	return block->size > size && cm_take_splits_by_policy(cache, pool, block, size);
+	if (CM_LIKELY(heap->cache->plain))
+		return cm_take_remainder_serves(heap, pool, block->size - size);
+	return block->size > size && cm_take_splits_by_policy(heap, pool, block, size);
 }
 
 /* Splits what lies behind the first `size` bytes off as a free block of its own, and puts that into
@@ -176,8 +177,8 @@ CM_ALWAYS_INLINE int cm_take_found(struct cm_heap *heap, enum cm_pool pool, uint
 
 	if (CM_UNLIKELY(!index || (!usual && !cm_take_fits(cache, block, size))))
 		return -ENOENT;
-	worth = usual ? cm_take_remainder_serves(pool, block->size - size)
-		      : cm_take_splits(cache, pool, block, size);
+	worth = usual ? cm_take_remainder_serves(heap, pool, block->size - size)
+		      : cm_take_splits(heap, pool, block, size);
 	cm_bins_remove(&heap->bins[pool], index);
 	cm_take_allocate(heap, pool, index, size, bytes, worth, source, usual);
 	*ret_addr = block->addr;

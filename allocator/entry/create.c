@@ -46,8 +46,7 @@ int cm_cache_create(const struct cm_cache_params *params, struct cm_cache **ret_
 	cache->ops = params->ops;
 	cache->policy = *params->policy;
 	cache->plain = cache->policy.max_split_size == UINT64_MAX &&
-		       cache->policy.placement == CM_PLACEMENT_SPLIT &&
-		       !cache->policy.expandable_segments;
+		       cache->policy.placement == CM_PLACEMENT_SPLIT;
 	cache->region = params->region;
 	cache->pinned_events = params->region->header->record.events;
 	cache->events = cache->pinned_events ? UINT64_MAX : 0;
@@ -209,6 +208,7 @@ static void open_heap(struct cm_heap *heap, const struct cm_context_info *info)
 	heap->live_bytes = 0;
 	heap->card_fills_up = false;
 	heap->watches_splits = cm_paged_serves(heap);
+	heap->rest_most = cm_paged_serves(heap) ? 0 : CM_SMALL_MAX;
 	heap->spares_from = heap->spared_at = 0;
 	cm_poll_policy_init_locked(heap);
 	heap->misses = heap->lags = 0;

@@ -6,6 +6,7 @@
 #include "allocator/base/gate.h"
 #include "allocator/reclaim/release.h"
 #include "allocator/reuse/epoch.h"
+#include "allocator/state/pages.h"
 #include "allocator/state/report.h"
 #include "allocator/state/rows.h"
 #include "allocator/state/state.h"
@@ -156,8 +157,8 @@ int cm_exchange(struct cm_heap *heap, uint64_t bytes)
 	int err;
 
 	/* An old driver can only be waited for without a limit. */
-	if (!cache->plain || !cache->policy.exchange || !cm_epoch_can_ask(cache) ||
-	    !cm_lock_try(&heap->device->reclaim_lock))
+	if (!cache->plain || cm_paged_serves(heap) || !cache->policy.exchange ||
+	    !cm_epoch_can_ask(cache) || !cm_lock_try(&heap->device->reclaim_lock))
 		return 0;
 	err = give_idle(&exchange);
 	cm_lock_release(&heap->device->reclaim_lock);

@@ -132,6 +132,9 @@ struct cm_heap {
 	_Atomic uint8_t state;
 	bool card_fills_up; /* this and the next: see fragmentation.h */
 	bool watches_splits;
+	/* Of a block of the large pool, so much stays with a request that it serves: nothing with
+	 * pages, so that they fill up. */
+	uint64_t rest_most;
 	uint64_t spares_from;     /* spares blocks once so much is in use on the device */
 	uint32_t futile_searches; /* this and the next: see FUTILE_MOST in fragmentation.c */
 	uint32_t spared_moves;

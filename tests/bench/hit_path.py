@@ -40,6 +40,9 @@ PAIRS = {
     'training-step ramps': ('ramps', 10, 30),
     'same size, 64 MiB': ('same:64M', 2, 4),
 }
+# The same where the library is on pages.
+PAGED = ('log-uniform, 1000 live', 'training-step ramps')
+PAGED_CONF = 'expandable_segments:True'
 # What is counted: all inside the first function, but for what is inside the second.
 CALLS = {'cuMemAlloc': ('cm_wrap_cuMemAlloc_v2', 'cm_slow_path_alloc'),
          'cuMemFree': ('cm_wrap_cuMemFree_v2',)}
@@ -85,13 +88,13 @@ class Counts:
         return sum(self.executed.values())
 
 
-def count(programs, workload, share, *options):
+def count(programs, workload, share, *options, conf=''):
     """Pairs that the workload had, and what was executed for it."""
     with tempfile.TemporaryDirectory() as folder:
         out = os.path.join(folder, 'callgrind')
         env = {key: value for key, value in os.environ.items() if not key.startswith('CUDAMEM')}
         env.update(LD_PRELOAD=f'{programs.path(LIBRARY)}:{programs.path("libbench_instant.so")}',
-                   CUDASIM=PLAN, CUDAMEM_CONF=f'region_dir:{folder}')
+                   CUDASIM=PLAN, CUDAMEM_CONF=f'region_dir:{folder},{conf}')
         command = ['valgrind', '--quiet', '--tool=callgrind', '--dump-instr=yes',
                    f'--callgrind-out-file={out}', *options, programs.path('bench'), '-s', str(share),
                    'driver', workload]
@@ -103,16 +106,19 @@ def count(programs, workload, share, *options):
             return parse(done.stdout)['pairs'], Counts(file.read())
 
 
-def per_pair(programs, workload, less, more, *options):
+def per_pair(programs, workload, less, more, *options, conf=''):
     """Instructions of a pair, by object and address."""
-    (few, base), (many, counts) = (count(programs, workload, share, *options) for share in (less, more))
+    (few, base), (many, counts) = (count(programs, workload, share, *options, conf=conf) for share in (less, more))
     counts.executed.subtract(base.executed)
     return {key: n / (many - few) for key, n in counts.executed.items()}
 
 
 def count_pairs(programs):
     """Instructions of a pair by workload, with those of the program and of the driver's stubs."""
-    return {name: sum(per_pair(programs, *how).values()) for name, how in PAIRS.items()}
+    found = {name: sum(per_pair(programs, *how).values()) for name, how in PAIRS.items()}
+    for name in PAGED:
+        found[f'{name}, pages'] = sum(per_pair(programs, *PAIRS[name], conf=PAGED_CONF).values())
+    return found
 
 
 def read_lines(library, addresses):
