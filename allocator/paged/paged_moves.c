@@ -10,6 +10,9 @@
 
 #define PAGE CM_PAGED_PAGE
 #define LOST CM_PAGED_LOST
+/* So many new pages take at least 32 driver calls: one more to know whether there is memory for
+ * them costs little. */
+#define ASK_ABOVE 8
 
 void cm_paged_tag_run_locked(struct cm_heap *heap, struct cm_paged *paged, uint32_t block)
 {
@@ -232,17 +235,29 @@ static int map_stolen(struct cm_device *device, struct cm_paged *paged, struct c
 	return err;
 }
 
+/* Whether the device has no memory for so many new pages. Else a request that cannot be served
+ * would create handles until the device is full, only to release them. */
+static bool is_refused(struct cm_heap *heap, uint32_t count)
+{
+	uint64_t free_bytes, total;
+
+	return cm_limit_refuses(heap->device, count * PAGE) ||
+	       (count > ASK_ABOVE &&
+		!heap->cache->ops->mem_info(cm_heap_ctx(heap), &free_bytes, &total) &&
+		free_bytes < count * PAGE);
+}
+
 /* Maps new handles at all other pages. */
-static int map_new(struct cm_device *device, struct cm_paged *paged, struct cm_paged_span pages,
+static int map_new(struct cm_heap *heap, struct cm_paged *paged, struct cm_paged_span pages,
 		   struct cm_paged_span *done)
 {
 	const uint32_t most = cm_paged_handle_pages(pages.count);
+	struct cm_device *device = heap->device;
 	struct cm_paged_span next;
 	uint64_t handle = 0;
 	int err = 0;
 
-	if (done->count < pages.count &&
-	    cm_limit_refuses(device, (pages.count - done->count) * PAGE))
+	if (done->count < pages.count && is_refused(heap, pages.count - done->count))
 		return CM_DRIVER_OUT_OF_MEMORY;
 	while (!err && done->count < pages.count) {
 		next = (struct cm_paged_span){done->first + done->count, pages.count - done->count};
@@ -282,7 +297,7 @@ int cm_paged_map(struct cm_heap *heap, struct cm_paged *paged, struct cm_paged_s
 	/* First, as the device may have no other memory for new ones. */
 	(void)cm_paged_give_back(heap->device, stolen);
 	if (!err)
-		err = map_new(heap->device, paged, pages, &done);
+		err = map_new(heap, paged, pages, &done);
 	if (!err)
 		err = open_to_all(heap, cm_paged_addr_of(paged, pages.first), pages.count * PAGE);
 	if (err)

@@ -267,6 +267,23 @@ static void a_full_card_serves_by_moving(void **state)
 	case_close(f);
 }
 
+/* A program may ask for less and less until it gets something. */
+static void a_request_beyond_the_card_creates_no_pages(void **state)
+{
+	struct fixture *f = open_paged(64 * MIB);
+	const uint64_t block = case_get(f, 32 * MIB);
+
+	(void)state;
+	assert_int_equal(f->driver.called[FAKE_PAGE_CREATE], 16);
+	assert_int_equal(fixture_get(f, 48 * MIB), 0);
+	assert_int_equal(fixture_get(f, 34 * MIB), 0);
+	assert_int_equal(f->driver.called[FAKE_PAGE_CREATE], 16);
+	(void)case_get(f, 32 * MIB);
+	assert_int_equal(f->driver.called[FAKE_PAGE_CREATE], 32);
+	case_put(f, block);
+	case_close(f);
+}
+
 /* The number of its pages is no 32-bit number. */
 static void a_request_of_more_than_the_range_gets_no_pages(void **state)
 {
@@ -565,6 +582,7 @@ int main(void)
 		CASE(a_handle_with_a_block_on_it_stays),
 		cmocka_unit_test(handles_are_moved_where_they_fit),
 		cmocka_unit_test(a_full_card_serves_by_moving),
+		cmocka_unit_test(a_request_beyond_the_card_creates_no_pages),
 		CASE(a_request_of_more_than_the_range_gets_no_pages),
 		cmocka_unit_test(a_failure_in_the_middle_leaves_nothing),
 		cmocka_unit_test(what_is_refused_as_pages_is_had_as_a_segment),
