@@ -240,7 +240,7 @@ static int after_failure(const struct cm_slow_request *request)
 }
 
 /* Returns memory to the driver before more is taken from it. -EBUSY: outside the gate. */
-static int make_way(const struct cm_slow_request *request)
+static int make_way(const struct cm_slow_request *request, bool device_is_idle)
 {
 	struct cm_device *device = request->heap->device;
 	int err = 0;
@@ -252,7 +252,7 @@ static int make_way(const struct cm_slow_request *request)
 		cm_lock_release(&device->reclaim_lock);
 	}
 	if (!err && request->size > CM_SMALL_MAX)
-		err = cm_exchange(request->heap, cm_slow_segment_bytes(request));
+		err = cm_exchange(request->heap, cm_slow_segment_bytes(request), device_is_idle);
 	return err;
 }
 
@@ -298,14 +298,14 @@ static int trade(const struct cm_slow_request *request)
 static int serve_request(const struct cm_slow_request *request)
 {
 	struct cm_device *device = request->heap->device;
-	bool spared;
+	bool spared, idle;
 	int err;
 
-	err = cm_slow_reuse(request);
+	err = cm_slow_reuse(request, &idle);
 	if (err != -ENOENT)
 		return err;
 	spared = has_spared(request);
-	err = make_way(request);
+	err = make_way(request, idle);
 	if (!err)
 		err = alloc_new(request);
 	if (err != CM_DRIVER_OUT_OF_MEMORY)

@@ -77,21 +77,39 @@ static void stop_gathering(struct cm_heap *heap)
 	cm_lock_release(&heap->device->lock);
 }
 
-/* Polls, lays a barrier if that does not serve, and takes what is ready then. If a barrier may be
- * laid (`orders`) and the device lags, most polls make no query. */
-static int poll_once_event_locked(const struct cm_slow_request *request, bool orders)
+/* Queries the closed epochs, and if those are ready, the open one, until a block serves. Takes
+ * that; -ENOENT: none does. */
+static int query_event_locked(const struct cm_slow_request *request, bool *ret_ready,
+			      bool *ret_idle)
 {
 	struct cm_heap *heap = request->heap;
 	const bool has_closed = !cm_batch_ring_is_empty(&heap->epochs);
-	const bool queries = !orders || !has_closed || is_query_due(heap->lags);
 	int err = -ENOENT;
-	bool ready;
 
-	ready = queries && cm_epoch_poll_event_locked(heap);
-	heap->lags = ready ? 0 : heap->lags + has_closed;
-	if (ready)
+	*ret_ready = cm_epoch_poll_event_locked(heap);
+	if (*ret_ready)
 		err = cm_slow_take_unfragmenting(request);
-	if (err == -ENOENT && make_ready_event_locked(heap, queries)) {
+	if (err != -ENOENT || (has_closed && !*ret_ready))
+		return err;
+	*ret_idle = cm_epoch_poll_open_event_locked(heap);
+	*ret_ready |= *ret_idle;
+	return *ret_idle ? cm_slow_take_unfragmenting(request) : -ENOENT;
+}
+
+/* Polls, lays a barrier if the device is not idle, and takes what is ready then. If a barrier may
+ * be laid (`orders`) and the device lags, most polls make no query. */
+static int poll_once_event_locked(const struct cm_slow_request *request, bool orders,
+				  bool *ret_idle)
+{
+	struct cm_heap *heap = request->heap;
+	const bool queries = !orders || is_query_due(heap->lags);
+	bool ready = false;
+	int err = -ENOENT;
+
+	if (queries)
+		err = query_event_locked(request, &ready, ret_idle);
+	heap->lags = ready ? 0 : heap->lags + 1;
+	if (err == -ENOENT && !*ret_idle && make_ready_event_locked(heap, queries)) {
 		ready = true;
 		err = cm_slow_take_unfragmenting(request);
 	}
@@ -124,10 +142,11 @@ static bool should_poll(const struct cm_slow_request *request)
 	return polls;
 }
 
-static int poll_seldom(const struct cm_slow_request *request)
+static int poll_seldom(const struct cm_slow_request *request, bool *ret_idle)
 {
 	struct cm_heap *heap = request->heap;
-	int err = CM_WITH_LOCK(&heap->cache->event_lock, poll_once_event_locked(request, false));
+	int err = CM_WITH_LOCK(&heap->cache->event_lock,
+			       poll_once_event_locked(request, false, ret_idle));
 
 	if (err == -ENOENT)
 		err = cm_slow_take_unfragmenting(request);
@@ -190,31 +209,32 @@ static int take_behind_wait(const struct cm_slow_request *request)
 }
 
 /* Polls seldom, and waits once too much is pending. */
-static int reuse_by_event(const struct cm_slow_request *request)
+static int reuse_by_event(const struct cm_slow_request *request, bool *ret_idle)
 {
-	const int err = should_poll(request) ? poll_seldom(request)
+	const int err = should_poll(request) ? poll_seldom(request, ret_idle)
 					     : cm_slow_take_unfragmenting(request);
 
 	return err == -ENOENT && is_worth_a_wait(request->heap) ? take_behind_wait(request) : err;
 }
 
-int cm_slow_reuse(const struct cm_slow_request *request)
+int cm_slow_reuse(const struct cm_slow_request *request, bool *ret_idle)
 {
 	struct cm_heap *heap = request->heap;
 	bool waits, gathers;
 	int err = -ENOENT;
 
+	*ret_idle = false;
 	if (!is_anything_pending(heap))
 		return cm_slow_take_unfragmenting(request);
 	cm_lock_acquire(&heap->cache->event_lock);
 	waits = cm_epoch_is_waited_for_event_locked(heap);
 	gathers = !waits && gathers_event_locked(request);
 	if (!waits && !gathers)
-		err = poll_once_event_locked(request, true);
+		err = poll_once_event_locked(request, true, ret_idle);
 	cm_lock_release(&heap->cache->event_lock);
 	if (waits) {
 		stop_gathering(heap);
-		return reuse_by_event(request);
+		return reuse_by_event(request, ret_idle);
 	}
 	if (err == -ENOENT)
 		err = cm_slow_take_unfragmenting(request);

@@ -127,17 +127,18 @@ static uint32_t take_idle(const struct exchange *exchange, struct cm_pending_rel
 }
 
 /* The reclaim lock is held. -EBUSY: outside of the gate. -EAGAIN: the device is busy. */
-static int give_idle(const struct exchange *exchange)
+static int give_idle(const struct exchange *exchange, bool device_is_idle)
 {
 	struct cm_device *device = exchange->heap->device;
 	struct cm_pending_release *release = device->exchanged;
 	uint64_t given = 0;
 	uint32_t i, n;
-	int err;
+	int err = 0;
 
 	if (!has_idle(exchange))
 		return 0;
-	err = cm_epoch_quiesces(device, CM_PATIENCE_NS);
+	if (!device_is_idle)
+		err = cm_epoch_quiesces(device, CM_PATIENCE_NS);
 	if (err)
 		return err == -EBUSY ? err : -EAGAIN;
 	n = take_idle(exchange, release);
@@ -150,7 +151,7 @@ static int give_idle(const struct exchange *exchange)
 	return 0;
 }
 
-int cm_exchange(struct cm_heap *heap, uint64_t bytes)
+int cm_exchange(struct cm_heap *heap, uint64_t bytes, bool device_is_idle)
 {
 	const struct exchange exchange = {.heap = heap, .bytes = bytes};
 	struct cm_cache *cache = heap->cache;
@@ -160,7 +161,7 @@ int cm_exchange(struct cm_heap *heap, uint64_t bytes)
 	if (!cache->plain || cm_paged_serves(heap) || !cache->policy.exchange ||
 	    !cm_epoch_can_ask(cache) || !cm_lock_try(&heap->device->reclaim_lock))
 		return 0;
-	err = give_idle(&exchange);
+	err = give_idle(&exchange, device_is_idle);
 	cm_lock_release(&heap->device->reclaim_lock);
 	return err == -EBUSY ? err : 0;
 }
@@ -169,5 +170,5 @@ int cm_exchange_refused(struct cm_heap *heap, uint64_t bytes)
 {
 	const struct exchange exchange = {.heap = heap, .bytes = bytes, .refused = true};
 
-	return give_idle(&exchange);
+	return give_idle(&exchange, false);
 }

@@ -10,6 +10,7 @@
 #ifndef CM_ALLOCATOR_RECLAIM_EXCHANGE_H
 #define CM_ALLOCATOR_RECLAIM_EXCHANGE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "allocator/base/attr.h"
@@ -19,9 +20,11 @@ struct cm_heap;
 /*
  * A segment of `bytes` is about to be made in the large pool of the heap. May wait for the device
  * for CM_PATIENCE_NS; if it is busy for longer, nothing returns. The gate is entered, and no lock
- * is held. 0; -EBUSY: a capture is active, and the caller outside of the gate (cm_gate_enter).
+ * is held. `device_is_idle`: the request has seen that what was submitted before it has ended, so
+ * no probe is needed. 0; -EBUSY: a capture is active, and the caller outside of the gate
+ * (cm_gate_enter).
  */
-CM_NODISCARD int cm_exchange(struct cm_heap *heap, uint64_t bytes);
+CM_NODISCARD int cm_exchange(struct cm_heap *heap, uint64_t bytes, bool device_is_idle);
 
 /* The driver refused `bytes` in the large pool of the heap while ready blocks were spared:
  * returns idle segments of about as many bytes. The reclaim lock is held; otherwise as above.

@@ -88,6 +88,17 @@ bool cm_epoch_close_event_locked(struct cm_heap *heap)
 	return true;
 }
 
+bool cm_epoch_poll_open_event_locked(struct cm_heap *heap)
+{
+	if (!close_epoch(heap, false))
+		return false;
+	(void)cm_batch_ring_poll_event_locked(&heap->epochs);
+	if (cm_batch_ring_is_empty(&heap->epochs))
+		return true;
+	note_closed(heap);
+	return false;
+}
+
 bool cm_epoch_poll_event_locked(struct cm_heap *heap)
 {
 	const bool ready = cm_ordered_poll_event_locked(heap);

@@ -31,6 +31,10 @@ bool cm_epoch_close_event_locked(struct cm_heap *heap);
 /* Polls the closed epochs; true if any became ready. */
 bool cm_epoch_poll_event_locked(struct cm_heap *heap);
 
+/* Closes the open epoch and polls. True: all is ready, and all work of the device that was
+ * submitted before has ended, as if cm_epoch_quiesces had returned 0. */
+bool cm_epoch_poll_open_event_locked(struct cm_heap *heap);
+
 /* Whether a barrier may be laid at present. */
 bool cm_epoch_may_order_event_locked(struct cm_heap *heap);
 

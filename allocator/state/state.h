@@ -148,7 +148,7 @@ struct cm_heap {
 	uint32_t last_poll;    /* at this request, of both pools */
 	uint32_t misses;       /* requests in a row that no ready block served: slow_path.c */
 	uint64_t polled_ns;    /* when one of them last polled */
-	uint32_t lags;         /* polls in a row that found closed epochs not ready */
+	uint32_t lags;         /* polls in a row whose events were not complete, or not queried */
 	int32_t quick_polls;   /* how many in a row came soon after the one before */
 
 	struct cm_batch_ring epochs;

@@ -133,13 +133,14 @@ static void play_wait(void)
 	OK(cuCtxSynchronize());
 }
 
-/* Two streams of a context that reaches the memory of another device. */
+/* Two streams of a context that reaches the memory of another device. The memory's own context is
+ * busy, too: only then is a barrier laid in it. */
 static void play_peer(void)
 {
 	CUcontext owner = cm_open(0), peer;
-	CUdeviceptr addr = cm_get(BLOCK);
-	CUstream first, second;
-	CUfunction touch;
+	CUdeviceptr addr = cm_get(BLOCK), other = cm_get(BLOCK);
+	CUstream first, second, owners = make_stream(CU_STREAM_DEFAULT);
+	CUfunction touch, owners_touch = load_touch();
 	int i;
 
 	OK(cuCtxCreate_v2(&peer, 0, 1));
@@ -150,6 +151,7 @@ static void play_peer(void)
 	for (i = 0; i < 10; i++) {
 		launch(touch, i % 2 ? second : first, addr);
 		OK(cuCtxPushCurrent_v2(owner));
+		launch(owners_touch, owners, other);
 		addr = free_and_get(addr);
 		OK(cuCtxPopCurrent_v2(&owner));
 	}

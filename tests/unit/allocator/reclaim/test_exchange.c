@@ -42,6 +42,34 @@ static void an_idle_segment_goes_when_a_larger_one_comes(void **state)
 	assert_int_equal(fixture_scalar(f, CM_SCALAR_exchange_bytes), 30 * MIB);
 }
 
+/* The event by which the freed block got ready shows the device to be idle. */
+static void the_event_of_a_poll_is_not_followed_by_a_probe(void **state)
+{
+	struct fixture *f = *state;
+
+	case_put(f, case_get(f, 30 * MIB));
+	(void)case_get(f, 40 * MIB);
+	assert_int_equal(case_reserved(f), 40 * MIB);
+	assert_int_equal(f->driver.called[FAKE_EVENT_RECORD], 1);
+	assert_int_equal(f->driver.called[FAKE_EVENT_QUERY], 1);
+	assert_int_equal(f->driver.called[FAKE_CTX_WAIT_EVENT], 0);
+}
+
+/* Behind a barrier work may be under way, which the driver would wait for. */
+static void behind_a_barrier_a_probe_is_sent(void **state)
+{
+	struct fixture *f = *state;
+	const uint64_t addr = case_get(f, 30 * MIB);
+
+	(void)case_launch(f, addr, MS);
+	case_put(f, addr);
+	(void)case_get(f, 40 * MIB);
+	assert_int_equal(case_reserved(f), 40 * MIB);
+	assert_int_equal(f->driver.called[FAKE_EVENT_RECORD], 2);
+	assert_int_equal(f->driver.called[FAKE_CTX_WAIT_EVENT], 1);
+	assert_true(f->driver.called[FAKE_EVENT_QUERY] >= 2);
+}
+
 static void nothing_goes_where_the_reserve_was_higher_before(void **state)
 {
 	struct fixture *f = *state;
@@ -169,6 +197,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		fixture_case(an_idle_segment_goes_when_a_larger_one_comes),
+		fixture_case(the_event_of_a_poll_is_not_followed_by_a_probe),
+		fixture_case(behind_a_barrier_a_probe_is_sent),
 		fixture_case(nothing_goes_where_the_reserve_was_higher_before),
 		fixture_case(the_smallest_that_is_enough_goes),
 		fixture_case(a_request_that_fails_raises_nothing),

@@ -314,7 +314,7 @@ static void an_epoch_whose_barrier_failed_does_not_hang_for_that(void **state)
 	fake_advance(10 * CM_PATIENCE_NS);
 	(void)case_launch(f, addr, MS);
 	case_put(f, addr);
-	f->driver.fail_call = f->driver.calls + 3; /* an event is made and recorded before */
+	f->driver.fail_call = f->driver.calls + 4; /* an event is made, recorded and queried */
 	f->driver.fail_code = CM_DRIVER_OUT_OF_MEMORY;
 	assert_int_not_equal(case_get(f, 64 * MIB), addr);
 	assert_true(f->driver.failed);
