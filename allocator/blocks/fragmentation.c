@@ -266,8 +266,10 @@ uint64_t cm_fragmentation_segment_bytes_locked(const struct cm_heap *heap, uint6
 {
 	const uint64_t bytes = cm_size_segment(&heap->cache->policy, size);
 
+	if (size >= CM_MEDIUM_MAX)
+		return cm_device_reserved_locked(heap->device) + bytes > card_bytes(heap) ? size
+											  : bytes;
 	if (!heap->cache->plain || cm_paged_serves(heap) || size <= CM_SMALL_MAX ||
-	    size >= CM_MEDIUM_MAX ||
 	    pinned_bytes(heap) + bytes - size <=
 		    room_above(heap, used_bytes(heap) + size) / TAIL_SHARE)
 		return bytes;

@@ -26,22 +26,27 @@ static void note_refusal(struct cm_heap *heap, uint64_t bytes)
 	cm_lock_release(&heap->device->lock);
 }
 
+/* The driver is not asked again for what it has refused, unless memory has returned since. */
 static int driver_alloc(const struct cm_slow_request *request, uint64_t bytes, uint64_t *ret_addr)
 {
 	struct cm_heap *heap = request->heap;
 	const struct cm_driver_ops *ops = heap->cache->ops;
+	const struct cm_slow_refusal refusal = {bytes, cm_cache_returns(heap->cache)};
 	uint64_t start;
 	int err;
 
-	if (!cm_limit_take(heap->device, bytes))
+	if ((request->refusal->bytes == bytes && request->refusal->returns == refusal.returns) ||
+	    !cm_limit_take(heap->device, bytes))
 		return CM_DRIVER_OUT_OF_MEMORY;
 	start = ops->now_ns();
 	err = ops->mem_alloc(request->ctx, bytes, ret_addr);
 	cm_device_count(heap->device, CM_SCALAR_driver_alloc_ns, (int64_t)(ops->now_ns() - start));
 	if (err)
 		cm_limit_give(heap->device, bytes);
-	if (err == CM_DRIVER_OUT_OF_MEMORY)
+	if (err == CM_DRIVER_OUT_OF_MEMORY) {
+		*request->refusal = refusal;
 		note_refusal(heap, bytes);
+	}
 	return err;
 }
 
@@ -158,6 +163,8 @@ static int ask_and_retry(const struct cm_slow_request *request, struct cm_oom_at
 	ops->ask_peers(device->row->uuid, wanted, &attempt->peers);
 	cm_device_count(device, CM_SCALAR_peer_asks, attempt->peers.asked != 0);
 	cm_device_count(device, CM_SCALAR_peer_bytes_got, (int64_t)attempt->peers.given_bytes);
+	if (attempt->peers.given_bytes)
+		request->refusal->bytes = 0;
 	if (!cm_gate_enter(ops))
 		return -EBUSY;
 	return attempt->peers.given_bytes ? alloc_new(request) : CM_DRIVER_OUT_OF_MEMORY;
@@ -323,8 +330,9 @@ static int serve_request(const struct cm_slow_request *request)
 int cm_slow_path_alloc(struct cm_heap *heap, uint64_t size, uint64_t bytes, uint64_t *ret_addr)
 {
 	struct cm_oom oom; /* half a kilobyte, not filled in unless the request fails */
-	const struct cm_slow_request request = {heap,  cm_heap_ctx(heap), size,
-						bytes, ret_addr,          &oom};
+	struct cm_slow_refusal refusal = {0, 0};
+	const struct cm_slow_request request = {heap, cm_heap_ctx(heap), size, bytes, ret_addr,
+						&oom, &refusal};
 	const struct cm_driver_ops *ops = heap->cache->ops;
 	int err;
 
@@ -373,8 +381,9 @@ int cm_slow_path_alloc_direct(struct cm_heap *heap, uint64_t bytes, uint64_t *re
 {
 	struct cm_oom oom = {0};
 	struct cm_oom_attempt attempt = {0};
-	const struct cm_slow_request request = {heap,  cm_heap_ctx(heap), bytes,
-						bytes, ret_addr,          &oom};
+	struct cm_slow_refusal refusal = {0, 0};
+	const struct cm_slow_request request = {heap, cm_heap_ctx(heap), bytes, bytes, ret_addr,
+						&oom, &refusal};
 	const struct cm_driver_ops *ops = heap->cache->ops;
 	int err;
 

@@ -16,6 +16,12 @@
 
 struct cm_oom;
 
+/* What the driver has refused last, and cm_cache_returns before that. */
+struct cm_slow_refusal {
+	uint64_t bytes; /* 0: nothing */
+	uint64_t returns;
+};
+
 struct cm_slow_request {
 	struct cm_heap *heap;
 	uint64_t ctx;   /* of the heap when the request came */
@@ -23,6 +29,7 @@ struct cm_slow_request {
 	uint64_t bytes; /* as the program requested */
 	uint64_t *ret_addr;
 	struct cm_oom *oom; /* filled in if it fails for lack of memory */
+	struct cm_slow_refusal *refusal;
 };
 
 /* Whether the heap is still that of the context. If not, the request goes to the driver. */

@@ -243,7 +243,9 @@ static void add_attempt(struct text *text, const struct cm_oom *oom)
 	else
 		LINE(text, "   Tried: the cache, waiting for freed memory, releasing (%s), %s",
 		     amount(text, (uint64_t)oom->given_back).text,
-		     oom->figures.limited ? "no more from the driver" : "the driver again");
+		     oom->figures.limited ? "no more from the driver"
+		     : oom->given_back    ? "the driver again"
+					  : "the driver");
 	if (oom->peers.asked)
 		LINE(text, "   Asked %u other process%s under cudamem, got %s", oom->peers.asked,
 		     oom->peers.asked == 1 ? "" : "es", amount(text, oom->peers.given_bytes).text);

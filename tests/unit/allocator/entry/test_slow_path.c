@@ -89,6 +89,35 @@ static void a_request_gets_its_own_size_where_a_segment_cannot_be_had(void **sta
 	case_close(f);
 }
 
+static void the_driver_is_not_asked_again_unless_memory_has_returned(void **state)
+{
+	struct fixture *f = case_open_limit(NULL, 100 * MIB);
+	const uint64_t addr = case_get(f, 64 * MIB);
+
+	(void)state;
+	/* The same size as of a segment. */
+	assert_int_equal(case_try(f, 40 * MIB), CM_DRIVER_OUT_OF_MEMORY);
+	assert_int_equal(f->driver.called[FAKE_MEM_ALLOC], 2);
+	case_put(f, addr);
+	/* The idle segment returns, and the same is asked for again. */
+	assert_int_equal(fake_memory_of(case_get(f, 100 * MIB)).bytes, 100 * MIB);
+	case_close(f);
+}
+
+/* The card is known to be too small for a segment, which would be rounded up. */
+static void a_large_request_that_the_card_will_refuse_asks_for_its_own_size(void **state)
+{
+	struct fixture *f = case_open_limit(NULL, 100 * MIB);
+
+	(void)state;
+	(void)case_get(f, 64 * MIB);
+	assert_int_equal(case_try(f, 40 * MIB), CM_DRIVER_OUT_OF_MEMORY);
+	assert_int_equal(case_try(f, 40 * MIB - 512), CM_DRIVER_OUT_OF_MEMORY);
+	assert_int_equal(f->driver.called[FAKE_MEM_ALLOC], 3);
+	assert_int_equal(fake_memory_of(case_get(f, 35 * MIB)).bytes, 36 * MIB);
+	case_close(f);
+}
+
 static struct fixture *open_oversize(void)
 {
 	struct cm_policy policy;
@@ -565,6 +594,8 @@ int main(void)
 		cmocka_unit_test(a_failure_is_answered_by_waiting_giving_back_and_asking_again),
 		cmocka_unit_test(a_block_that_gets_ready_by_the_wait_serves_without_a_retry),
 		cmocka_unit_test(a_request_gets_its_own_size_where_a_segment_cannot_be_had),
+		cmocka_unit_test(the_driver_is_not_asked_again_unless_memory_has_returned),
+		cmocka_unit_test(a_large_request_that_the_card_will_refuse_asks_for_its_own_size),
 		cmocka_unit_test(an_oversize_block_that_is_enough_is_given_back_first),
 		cmocka_unit_test(oversize_blocks_go_from_the_largest_down),
 		cmocka_unit_test(the_lower_of_two_caps_holds),
