@@ -35,17 +35,16 @@ static void note_idle(const struct cm_cache *cache, struct idle *idle, uint32_t 
 	idle->segments += idle->segments < CM_EXCHANGE_MAX;
 }
 
-static void list_idle_locked(struct cm_heap *heap, struct idle *idle)
+static void list_idle_locked(struct cm_device *device, struct idle *idle)
 {
-	struct cm_cache *cache = heap->cache;
+	struct cm_cache *cache = device->cache;
 	const uint32_t end = cm_rows_segments(cache);
 	uint32_t s;
 
 	for (s = 1; s < end; s++) {
 		const struct cm_segment *segment = &cache->segment[s];
 
-		if (cm_release_can(heap->device, segment) && segment->heap == heap->index &&
-		    !(segment->flags & CM_SEGMENT_SMALL))
+		if (cm_release_can(device, segment) && !(segment->flags & CM_SEGMENT_SMALL))
 			note_idle(cache, idle, s);
 	}
 }
@@ -68,7 +67,7 @@ static uint64_t choose_idle(const struct cm_cache *cache, uint64_t need, struct 
 	return bytes;
 }
 
-/* A request of `bytes` for which idle segments of the heap return. */
+/* A request of `bytes` of the heap, for which idle segments return. */
 struct exchange {
 	struct cm_heap *heap;
 	uint64_t bytes;
@@ -99,7 +98,7 @@ static bool find_idle_locked(const struct exchange *exchange, struct idle *ret_i
 	/* For a program that only grows, the walk over all its segments is skipped. */
 	if (cm_summary_pool(heap->device->row, CM_POOL_LARGE).releasable < (int64_t)least)
 		return false;
-	list_idle_locked(heap, ret_idle);
+	list_idle_locked(heap->device, ret_idle);
 	return choose_idle(heap->cache, missing, ret_idle) >= least && ret_idle->segments;
 }
 

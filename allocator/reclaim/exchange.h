@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Exchanges idle segments for a new one. If no block serves a request, idle segments would stay
- * beside the new segment: they are too small, or spared (fragmentation.h). If that would raise what
- * is reserved to a new maximum, idle segments return to the driver first, as many as keep it from
- * rising. This needs a policy that splits any larger block, so that the new segment can serve in
- * their place. If the driver refuses a request that spared idle segments, these return for it as
- * well.
+ * beside the new segment: they are too small, spared (fragmentation.h), or of another context of
+ * the device. If that would raise what is reserved to a new maximum, idle segments return to the
+ * driver first, as many as keep it from rising. This needs a policy that splits any larger block,
+ * so that the new segment can serve in their place. If the driver refuses a request that spared
+ * idle segments, these return for it as well.
  */
 #ifndef CM_ALLOCATOR_RECLAIM_EXCHANGE_H
 #define CM_ALLOCATOR_RECLAIM_EXCHANGE_H
@@ -18,7 +18,8 @@
 struct cm_heap;
 
 /*
- * A segment of `bytes` is about to be made in the large pool of the heap. May wait for the device
+ * A segment of `bytes` is about to be made in the large pool of the heap. Idle segments of all
+ * contexts of its device may return. May wait for the device
  * for CM_PATIENCE_NS; if it is busy for longer, nothing returns. The gate is entered, and no lock
  * is held. `device_is_idle`: the request has seen that what was submitted before it has ended, so
  * no probe is needed. 0; -EBUSY: a capture is active, and the caller outside of the gate

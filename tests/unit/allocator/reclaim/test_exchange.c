@@ -42,6 +42,36 @@ static void an_idle_segment_goes_when_a_larger_one_comes(void **state)
 	assert_int_equal(fixture_scalar(f, CM_SCALAR_exchange_bytes), 30 * MIB);
 }
 
+static void that_of_another_context_of_the_device_goes_too(void **state)
+{
+	struct fixture *f = *state;
+	struct cm_heap *heap;
+	uint64_t addr;
+
+	(void)fixture_add_context(f, 0, &heap);
+	assert_int_equal(fixture_alloc(f, heap, 30 * MIB, &addr), 0);
+	case_put(f, addr);
+	case_settle(f);
+	(void)case_get(f, 40 * MIB);
+	assert_int_equal(case_reserved(f), 40 * MIB);
+	assert_int_equal(fixture_scalar(f, CM_SCALAR_exchange_bytes), 30 * MIB);
+}
+
+static void that_of_another_device_stays(void **state)
+{
+	struct fixture *f = *state;
+	struct cm_heap *heap;
+	uint64_t addr;
+
+	(void)fixture_add_context(f, 1, &heap);
+	assert_int_equal(fixture_alloc(f, heap, 30 * MIB, &addr), 0);
+	case_put(f, addr);
+	case_settle(f);
+	(void)case_get(f, 40 * MIB);
+	assert_int_equal(f->driver.used_bytes[1], 30 * MIB);
+	assert_int_equal(fixture_scalar(f, CM_SCALAR_exchange_bytes), 0);
+}
+
 /* The event by which the freed block got ready shows the device to be idle. */
 static void the_event_of_a_poll_is_not_followed_by_a_probe(void **state)
 {
@@ -197,6 +227,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		fixture_case(an_idle_segment_goes_when_a_larger_one_comes),
+		fixture_case(that_of_another_context_of_the_device_goes_too),
+		fixture_case(that_of_another_device_stays),
 		fixture_case(the_event_of_a_poll_is_not_followed_by_a_probe),
 		fixture_case(behind_a_barrier_a_probe_is_sent),
 		fixture_case(nothing_goes_where_the_reserve_was_higher_before),
