@@ -170,11 +170,23 @@ static int ask_and_retry(const struct cm_slow_request *request, struct cm_oom_at
 	return attempt->peers.given_bytes ? alloc_new(request) : CM_DRIVER_OUT_OF_MEMORY;
 }
 
+/* A small request takes a block of the large pool rather than fail: the driver would cut it out of
+ * any memory, too. */
+static int take_large(const struct cm_slow_request *request)
+{
+	struct cm_slow_request large = *request;
+
+	if (request->size > CM_SMALL_MAX)
+		return -ENOENT;
+	large.size = CM_SMALL_MAX + CM_GRAIN;
+	return cm_slow_take(&large);
+}
+
 /* Returns idle memory, asks peer processes, and asks the driver again. The last step requests what
  * the program would have requested without us: its own size instead of a whole segment. */
 static int try_all(const struct cm_slow_request *request, struct cm_oom_attempt *attempt)
 {
-	int err = cm_slow_take(request);
+	int err = cm_slow_take(request), take;
 
 	if (err != -ENOENT)
 		return err;
@@ -189,6 +201,8 @@ static int try_all(const struct cm_slow_request *request, struct cm_oom_attempt 
 		err = ask_and_retry(request, attempt);
 	if (err == CM_DRIVER_OUT_OF_MEMORY)
 		err = alloc_segment(request, request->size, segment_flags(request));
+	if (err == CM_DRIVER_OUT_OF_MEMORY && (take = take_large(request)) != -ENOENT)
+		err = take;
 	return err;
 }
 

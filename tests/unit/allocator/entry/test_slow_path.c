@@ -89,6 +89,31 @@ static void a_request_gets_its_own_size_where_a_segment_cannot_be_had(void **sta
 	case_close(f);
 }
 
+/* As on the driver alone, where both come out of the same memory. */
+static void a_small_request_takes_a_large_block_rather_than_fail(void **state)
+{
+	struct fixture *f = case_open_limit(NULL, 64 * MIB);
+	uint64_t addr[4], small;
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < 4; i++)
+		addr[i] = case_get(f, 16 * MIB);
+	assert_int_equal(case_try(f, 512), CM_DRIVER_OUT_OF_MEMORY);
+	case_put(f, addr[1]);
+	addr[1] = case_get(f, 3 * MIB);
+	small = case_get(f, 512);
+	assert_true(small >= addr[1] && small - addr[1] < 16 * MIB);
+	case_put(f, addr[1]);
+	case_settle(f);
+	assert_int_equal(fixture_scalar(f, CM_SCALAR_num_ooms), 1);
+	case_put(f, small);
+	case_settle(f);
+	assert_int_equal(cm_cache_trim(f->cache, 0, NULL), 0);
+	assert_int_equal(case_reserved(f), 48 * MIB);
+	case_close(f);
+}
+
 static void the_driver_is_not_asked_again_unless_memory_has_returned(void **state)
 {
 	struct fixture *f = case_open_limit(NULL, 100 * MIB);
@@ -594,6 +619,7 @@ int main(void)
 		cmocka_unit_test(a_failure_is_answered_by_waiting_giving_back_and_asking_again),
 		cmocka_unit_test(a_block_that_gets_ready_by_the_wait_serves_without_a_retry),
 		cmocka_unit_test(a_request_gets_its_own_size_where_a_segment_cannot_be_had),
+		cmocka_unit_test(a_small_request_takes_a_large_block_rather_than_fail),
 		cmocka_unit_test(the_driver_is_not_asked_again_unless_memory_has_returned),
 		cmocka_unit_test(a_large_request_that_the_card_will_refuse_asks_for_its_own_size),
 		cmocka_unit_test(an_oversize_block_that_is_enough_is_given_back_first),
