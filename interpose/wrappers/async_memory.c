@@ -31,15 +31,40 @@ static bool is_captured(CUstream stream, is_capturing_fn *is_capturing)
 	       status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
+#define CURRENT_DEVICE ((CUdevice)-1) /* that of the current context */
+
+/* The device whose pool serves a request that names none: that of the stream. */
+static CUdevice device_of(CUstream stream)
+{
+	const struct cm_cache *cache = cm_process_cache_for_request();
+	struct cm_known_context known;
+
+	if (!stream || !cache || !cm_cache_has_devices(cache))
+		return CURRENT_DEVICE;
+	known = cm_registry_read((CUcontext)(uintptr_t)cm_context_of_stream(stream));
+	return known.ctx ? known.device : CURRENT_DEVICE;
+}
+
 /* Memory that a graph will allocate takes nothing from the limit now. */
-static struct cm_uncached_request begin_request(size_t bytes, CUstream stream,
+static struct cm_uncached_request begin_request(CUdevice device, size_t bytes, CUstream stream,
 						is_capturing_fn *is_capturing)
 {
-	struct cm_uncached_request request = cm_uncached_begin(
-		CM_UNCACHED_ASYNC, is_captured(stream, is_capturing) ? 0 : bytes);
+	const uint64_t takes = is_captured(stream, is_capturing) ? 0 : bytes;
+	struct cm_uncached_request request =
+		device == CURRENT_DEVICE ? cm_uncached_begin(CM_UNCACHED_ASYNC, takes)
+					 : cm_uncached_begin_on(device, CM_UNCACHED_ASYNC, takes);
 
 	request.memory.ctx = 0; /* the pool's, which outlives contexts */
 	return request;
+}
+
+/* As cm_retry_trim. The driver does not tell the device of a pool: if that of the current context
+ * has nothing to give, all others give what they have. */
+static bool trim(CUdevice device, uint64_t bytes, uint64_t returns, bool from_pool)
+{
+	if (device != CURRENT_DEVICE)
+		return cm_retry_trim_on(device, bytes, returns);
+	return cm_retry_trim(bytes, returns) || (from_pool && cm_retry_trim_all(bytes, returns));
 }
 
 /* A pool, unlike a stream, may belong to another device than the current context. */
@@ -121,26 +146,29 @@ static CUresult free_async(CUdeviceptr addr, CUstream stream, is_capturing_fn *i
 	return cm_uncached_finish(taken, real(addr, stream));
 }
 
-#define ALLOC(symbol, suffix, params, pass, from_pool)                                       \
-	CUresult cm_wrap_##symbol##suffix params                                             \
-	{                                                                                    \
-		struct cm_uncached_request request;                                          \
-		bool recorded;                                                               \
-		CUresult res;                                                                \
-                                                                                             \
-		if (!cm_hook_enter())                                                        \
-			return cm_real.symbol##suffix pass;                                  \
-		request = begin_request(bytes, stream, cm_real.cuStreamIsCapturing##suffix); \
-		CM_RETRY_AFTER_TRIM(bytes, res,                                              \
-				    CM_UNCACHED_ASK(&request, cm_real.symbol##suffix pass)); \
-		recorded = cm_record_begin(CM_CONTEXT_STATE);                                \
-		if (res == CUDA_SUCCESS)                                                     \
-			settle(&request, *addr, bytes, from_pool);                           \
-		else                                                                         \
-			cm_uncached_fail(&request, res, bytes);                              \
-		cm_record_end(recorded);                                                     \
-		cm_hook_leave();                                                             \
-		return res;                                                                  \
+#define ALLOC(symbol, suffix, params, pass, from_pool)                                  \
+	CUresult cm_wrap_##symbol##suffix params                                        \
+	{                                                                               \
+		struct cm_uncached_request request;                                     \
+		CUdevice device;                                                        \
+		bool recorded;                                                          \
+		CUresult res;                                                           \
+                                                                                        \
+		if (!cm_hook_enter())                                                   \
+			return cm_real.symbol##suffix pass;                             \
+		device = (from_pool) ? CURRENT_DEVICE : device_of(stream);              \
+		request = begin_request(device, bytes, stream,                          \
+					cm_real.cuStreamIsCapturing##suffix);           \
+		CM_RETRY_AFTER(trim(device, bytes, returns, from_pool), res,            \
+			       CM_UNCACHED_ASK(&request, cm_real.symbol##suffix pass)); \
+		recorded = cm_record_begin(CM_CONTEXT_STATE);                           \
+		if (res == CUDA_SUCCESS)                                                \
+			settle(&request, *addr, bytes, from_pool);                      \
+		else                                                                    \
+			cm_uncached_fail(&request, res, bytes);                         \
+		cm_record_end(recorded);                                                \
+		cm_hook_leave();                                                        \
+		return res;                                                             \
 	}
 
 #define FREE(suffix)                                                                         \

@@ -63,6 +63,18 @@ bool cm_retry_trim_on(CUdevice device, uint64_t bytes, uint64_t returns)
 	return cache && trim_row(cache, cm_cache_device_row(cache, device), bytes, returns);
 }
 
+bool cm_retry_trim_all(uint64_t bytes, uint64_t returns)
+{
+	struct cm_cache *cache = cm_process_cache_if_made();
+	uint64_t rows = cache ? cm_cache_all_rows(cache) : 0;
+	bool released = false;
+
+	for (; rows; rows &= rows - 1)
+		released = trim_row(cache, (uint32_t)__builtin_ctzll(rows), bytes, returns) ||
+			   released;
+	return released;
+}
+
 /* A wrapper that passes on, with retries; `pass` are the arguments' names. */
 #define WRAP(symbol, params, pass) CM_WRAP_RETRY_AFTER_TRIM(symbol, params, pass, (void)0)
 

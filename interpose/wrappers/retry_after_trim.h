@@ -19,10 +19,11 @@ uint64_t cm_retry_returns(void);
  * Releases cached memory of a device, that of the current context or a named one, for a call that
  * needs `bytes` (0: unknown). Waits for freed blocks. Returns false if a retry makes no sense:
  * nothing was released, not even by another thread since cm_retry_returns, or the device never has
- * that much.
+ * that much. Or of all devices, for a call whose device is not known.
  */
 bool cm_retry_trim(uint64_t bytes, uint64_t returns);
 bool cm_retry_trim_on(CUdevice device, uint64_t bytes, uint64_t returns);
+bool cm_retry_trim_all(uint64_t bytes, uint64_t returns);
 
 /* At most this many retries: other threads may take the released memory each time. */
 #define CM_RETRY_MAX 8

@@ -471,6 +471,31 @@ static void play_full_card(void)
 	CM_MUST(cuMemAllocAsync(&addr, 50 * MIB, NULL) == CUDA_ERROR_OUT_OF_MEMORY);
 }
 
+/* The device that is full is that of the pool, or of the stream; another one's context is
+ * current. */
+static void play_full_card_of_another_context(void)
+{
+	CUstream stream;
+	CUmemoryPool pool;
+	CUcontext ctx;
+	CUdeviceptr addr;
+
+	cm_open(0);
+	OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	OK(cuDeviceGetDefaultMemPool(&pool, 0));
+	OK(cuDevicePrimaryCtxRetain(&ctx, 1));
+	OK(cuMemFree_v2(cm_get(40 * MIB)));
+	OK(cuCtxPushCurrent_v2(ctx));
+	(void)cm_get(MIB);
+	OK(cuMemAllocAsync(&addr, 50 * MIB, stream));
+	OK(cuMemFree_v2(addr));
+	OK(cuCtxPopCurrent_v2(&ctx));
+	OK(cuMemFree_v2(cm_get(40 * MIB)));
+	OK(cuCtxPushCurrent_v2(ctx));
+	OK(cuMemAllocFromPoolAsync(&addr, 50 * MIB, pool, NULL));
+	OK(cuMemFree_v2(addr));
+}
+
 /* What is free to the program is what it could get; a NULL for either is allowed. */
 static void play_memory_info(void)
 {
@@ -496,6 +521,7 @@ static const struct cm_role roles[] = {
 	{"nothing_to_give", play_nothing_to_give},
 	{"other_error", play_other_error},
 	{"full_card", play_full_card},
+	{"full_card_of_another_context", play_full_card_of_another_context},
 	{"memory_info", play_memory_info},
 	{NULL, NULL},
 };
@@ -506,6 +532,8 @@ CM_PLAY(who_fails_for_memory_gets_what_is_cached, "needy", "", NULL)
 CM_PLAY(who_fails_with_nothing_cached_hears_it_at_once, "nothing_to_give", "oom_report:off", NULL)
 CM_PLAY(another_error_costs_no_cache, "other_error", "", NULL)
 CM_PLAY_EVERYWHERE(a_full_card_serves_whoever_asks, "full_card", CARD)
+CM_PLAY_EVERYWHERE(a_full_card_serves_other_contexts, "full_card_of_another_context",
+		   CARD ",devices:2")
 CM_PLAY_EVERYWHERE(memory_info_is_what_the_program_can_get, "memory_info", CARD)
 
 int main(int argc, char **argv)
@@ -515,6 +543,7 @@ int main(int argc, char **argv)
 		CM_PLAY_TEST(who_fails_with_nothing_cached_hears_it_at_once),
 		CM_PLAY_TEST(another_error_costs_no_cache),
 		CM_PLAY_TEST(a_full_card_serves_whoever_asks),
+		CM_PLAY_TEST(a_full_card_serves_other_contexts),
 		CM_PLAY_TEST(memory_info_is_what_the_program_can_get),
 	};
 

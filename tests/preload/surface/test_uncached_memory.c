@@ -97,6 +97,26 @@ static void play_async(void)
 	CM_MUST(cm_reserved() == 0);
 }
 
+/* The pool is that of the stream's device, whatever context is current. */
+static void play_async_elsewhere(void)
+{
+	CUdeviceptr addr;
+	CUcontext first, second;
+	CUstream stream;
+
+	cm_open(0);
+	OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	(void)cm_get(MIB);
+	OK(cuDevicePrimaryCtxRetain(&second, 1));
+	OK(cuCtxPushCurrent_v2(second));
+	(void)cm_get(MIB);
+	OK(cuMemAllocAsync(&addr, 3 * MIB, stream));
+	OK(cuCtxPopCurrent_v2(&first));
+	must_hold(CM_UNCACHED_ASYNC, 1, 3 * MIB);
+	OK(cuMemFreeAsync(addr, stream));
+	must_hold(CM_UNCACHED_ASYNC, 0, 0);
+}
+
 /* Where several things are wrong with a call, the driver says which it is. */
 static void play_inner_pointer_in_a_stream(void)
 {
@@ -264,6 +284,7 @@ static const struct cm_role roles[] = {
 	{"pitch", play_pitch},
 	{"arrays", play_arrays},
 	{"async", play_async},
+	{"async_elsewhere", play_async_elsewhere},
 	{"inner_pointer_in_a_stream", play_inner_pointer_in_a_stream},
 	{"block_freed_in_a_stream", play_block_freed_in_a_stream},
 	{"block_freed_in_a_capture", play_block_freed_in_a_capture},
@@ -279,6 +300,7 @@ CM_PLAY(managed_memory_is_the_drivers_and_counted, "managed", "", NULL)
 CM_PLAY(pitched_memory_is_the_drivers_and_counted, "pitch", "", NULL)
 CM_PLAY(arrays_and_mipmaps_are_counted, "arrays", "", NULL)
 CM_PLAY(pooled_memory_is_counted_and_freed_either_way, "async", "", NULL)
+CM_PLAY(pooled_memory_is_counted_where_its_stream_is, "async_elsewhere", "", "CUDASIM=devices:2")
 CM_PLAY_EVERYWHERE(an_inner_pointer_in_a_stream_is_refused, "inner_pointer_in_a_stream", NULL)
 CM_PLAY(a_block_freed_in_a_stream_waits_for_it, "block_freed_in_a_stream", "", NULL)
 CM_PLAY(a_block_freed_in_a_capture_stays, "block_freed_in_a_capture", "", NULL)
@@ -295,6 +317,7 @@ int main(int argc, char **argv)
 		CM_PLAY_TEST(pitched_memory_is_the_drivers_and_counted),
 		CM_PLAY_TEST(arrays_and_mipmaps_are_counted),
 		CM_PLAY_TEST(pooled_memory_is_counted_and_freed_either_way),
+		CM_PLAY_TEST(pooled_memory_is_counted_where_its_stream_is),
 		CM_PLAY_TEST(an_inner_pointer_in_a_stream_is_refused),
 		CM_PLAY_TEST(a_block_freed_in_a_stream_waits_for_it),
 		CM_PLAY_TEST(a_block_freed_in_a_capture_stays),
