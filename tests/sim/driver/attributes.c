@@ -55,7 +55,7 @@ static const struct attribute attributes[] = {
 	{CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED, 1},
 	{CU_DEVICE_ATTRIBUTE_CAN_USE_STREAM_WAIT_VALUE_NOR_V1, 1},
 	{CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS, 1},
-	{CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED, 0},
+	{CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED, 1},
 };
 
 CUresult sim_cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, CUdevice dev)

@@ -150,6 +150,8 @@ static CUgraphNodeType node_type(const struct sim_op *op)
 		return CU_GRAPH_NODE_TYPE_BATCH_MEM_OP;
 	case SIM_OP_MARK:
 	case SIM_OP_FREE:
+	case SIM_OP_POST:
+	case SIM_OP_AWAIT:
 		break;
 	}
 	return CU_GRAPH_NODE_TYPE_EMPTY;

@@ -101,6 +101,8 @@ static void describe(const struct sim_op *op, char *text, size_t room)
 		[SIM_OP_WAIT_VALUE] = "wait for a value",
 		[SIM_OP_WRITE_VALUE] = "write of a value",
 		[SIM_OP_FREE] = "free",
+		[SIM_OP_POST] = "record for other processes",
+		[SIM_OP_AWAIT] = "wait for another process",
 	};
 
 	if (op->kind == SIM_OP_KERNEL)

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "event.h"
 
+#include <stdlib.h>
+
 #include "capture.h"
 #include "context.h"
+#include "shared_event.h"
 #include "stream.h"
 
 static struct sim_event *event_of(CUevent handle)
@@ -10,25 +13,34 @@ static struct sim_event *event_of(CUevent handle)
 	return sim_object_is(handle, SIM_EVENT) ? (struct sim_event *)(void *)handle : NULL;
 }
 
+static struct sim_event *create(unsigned flags)
+{
+	struct sim_ctx *ctx = sim_ctx_current();
+	struct sim_event *event = sim_object_create(SIM_EVENT, sizeof(*event));
+
+	if (!event)
+		return NULL;
+	event->ctx = ctx;
+	event->flags = flags;
+	event->next = ctx->events;
+	if (event->next)
+		event->next->prev = event;
+	ctx->events = event;
+	return event;
+}
+
 CUresult sim_cuEventCreate(CUevent *phEvent, unsigned int Flags)
 {
 	const unsigned known = CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING |
 			       CU_EVENT_INTERPROCESS;
-	struct sim_ctx *ctx = sim_ctx_current();
 	struct sim_event *event;
 
 	if (!phEvent || (Flags & ~known) ||
 	    ((Flags & CU_EVENT_INTERPROCESS) && !(Flags & CU_EVENT_DISABLE_TIMING)))
 		return CUDA_ERROR_INVALID_VALUE;
-	event = sim_object_create(SIM_EVENT, sizeof(*event));
+	event = create(Flags);
 	if (!event)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	event->ctx = ctx;
-	event->flags = Flags;
-	event->next = ctx->events;
-	if (event->next)
-		event->next->prev = event;
-	ctx->events = event;
 	*phEvent = (CUevent)(void *)event;
 	return CUDA_SUCCESS;
 }
@@ -43,6 +55,7 @@ void sim_event_destroy(struct sim_event *event)
 		event->ctx->events = event->next;
 	sim_capture_forget_event(event);
 	sim_work_unref(event->work);
+	sim_shared_event_unref(event->shared);
 	sim_object_destroy(event);
 }
 
@@ -59,6 +72,97 @@ CUresult sim_cuEventDestroy_v2(CUevent hEvent)
 CUresult sim_cuEventDestroy(CUevent hEvent)
 {
 	return sim_cuEventDestroy_v2(hEvent);
+}
+
+/* Other processes learn of the last record, and when it is complete. */
+static void post(struct sim_event *event)
+{
+	struct sim_op op = {.kind = SIM_OP_POST};
+	struct sim_work *work;
+
+	event->number = sim_shared_event_record(event->shared);
+	op.u.record = (struct sim_record){sim_shared_event_ref(event->shared), event->number};
+	work = sim_work_create(event->ctx, &op);
+	if (!work)
+		abort(); /* an order that is lost would be worse than a simulator that stops */
+	sim_work_after(work, event->work);
+	sim_work_commit(work);
+	sim_work_unref(work);
+}
+
+void sim_event_store(struct sim_event *event, struct sim_work *work)
+{
+	sim_work_store(&event->work, work);
+	if (event->shared)
+		post(event);
+}
+
+/* Stands for a record that another process has made. */
+static void await(struct sim_event *event, uint64_t number)
+{
+	struct sim_op op = {.kind = SIM_OP_AWAIT};
+	struct sim_work *work;
+
+	op.u.record = (struct sim_record){sim_shared_event_ref(event->shared), number};
+	work = sim_work_create(event->ctx, &op);
+	if (!work)
+		abort();
+	sim_work_commit(work);
+	sim_work_store(&event->work, work);
+	sim_work_unref(work);
+	event->number = number;
+}
+
+struct sim_work *sim_event_work(struct sim_event *event)
+{
+	uint64_t last = event->shared ? sim_shared_event_last(event->shared) : event->number;
+
+	if (last != event->number)
+		await(event, last);
+	return event->work;
+}
+
+CUresult sim_cuIpcGetEventHandle(CUipcEventHandle *pHandle, CUevent hEvent)
+{
+	struct sim_event *event = event_of(hEvent);
+
+	if (!pHandle)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!event || !(event->flags & CU_EVENT_INTERPROCESS))
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (!event->shared) {
+		event->shared = sim_shared_event_create();
+		if (!event->shared)
+			return CUDA_ERROR_OUT_OF_MEMORY;
+		/* A row that was another event's has numbers. */
+		event->number = sim_shared_event_last(event->shared);
+		if (event->work)
+			post(event);
+	}
+	sim_shared_event_describe(event->shared, pHandle);
+	return CUDA_SUCCESS;
+}
+
+CUresult sim_cuIpcOpenEventHandle(CUevent *phEvent, CUipcEventHandle handle)
+{
+	struct sim_shared_event *shared;
+	struct sim_event *event;
+
+	if (!phEvent)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (sim_shared_event_is_own(&handle))
+		return CUDA_ERROR_INVALID_CONTEXT;
+	shared = sim_shared_event_open(&handle);
+	if (!shared)
+		return CUDA_ERROR_INVALID_HANDLE;
+	event = create(CU_EVENT_DISABLE_TIMING);
+	if (!event) {
+		sim_shared_event_unref(shared);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	event->shared = shared;
+	*phEvent = (CUevent)(void *)event;
+	return CUDA_SUCCESS;
 }
 
 /* An external record is a node that records when the graph runs. */
@@ -98,7 +202,7 @@ CUresult sim_cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned i
 	if (result != CUDA_SUCCESS)
 		return result;
 	sim_capture_forget_event(event);
-	sim_work_store(&event->work, work);
+	sim_event_store(event, work);
 	sim_work_unref(work);
 	return CUDA_SUCCESS;
 }
@@ -118,12 +222,13 @@ CUresult sim_cuEventQuery(CUevent hEvent)
 		return event->ctx->error;
 	if (event->capture)
 		return sim_capture_check_event(event);
-	return sim_work_is_seen_done(event->work) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+	return sim_work_is_seen_done(sim_event_work(event)) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
 CUresult sim_cuEventSynchronize(CUevent hEvent)
 {
 	struct sim_event *event = event_of(hEvent);
+	struct sim_work *work;
 	struct sim_ctx *ctx;
 
 	if (!event)
@@ -131,8 +236,9 @@ CUresult sim_cuEventSynchronize(CUevent hEvent)
 	if (event->capture)
 		return sim_capture_check_event(event);
 	ctx = event->ctx;
-	if (event->work)
-		sim_work_wait(event->work);
+	work = sim_event_work(event);
+	if (work)
+		sim_work_wait(work);
 	return ctx->error;
 }
 
@@ -175,7 +281,7 @@ CUresult sim_cuCtxRecordEvent(CUcontext hCtx, CUevent hEvent)
 	if (!mark)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	sim_capture_forget_event(event);
-	sim_work_store(&event->work, mark);
+	sim_event_store(event, mark);
 	sim_work_unref(mark);
 	return CUDA_SUCCESS;
 }
@@ -201,7 +307,7 @@ CUresult sim_cuCtxWaitEvent(CUcontext hCtx, CUevent hEvent)
 	if (!gate)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	sim_work_after(gate, ctx->gate);
-	sim_work_after(gate, event->work);
+	sim_work_after(gate, sim_event_work(event));
 	sim_work_commit(gate);
 	sim_work_store(&ctx->gate, gate);
 	sim_work_unref(gate);

@@ -10,6 +10,7 @@
 #include "work.h"
 
 struct sim_capture;
+struct sim_shared_event;
 
 struct sim_event {
 	struct sim_object object;
@@ -17,10 +18,17 @@ struct sim_event {
 	struct sim_event *next; /* of the context */
 	struct sim_event *prev;
 	unsigned flags;
-	struct sim_work *work;       /* NULL: never recorded */
-	struct sim_capture *capture; /* the last record was captured by it, or NULL */
-	struct sim_nodes frontier;   /* and stands for these nodes */
+	struct sim_work *work;           /* NULL: never recorded; see sim_event_work() */
+	struct sim_capture *capture;     /* the last record was captured by it, or NULL */
+	struct sim_nodes frontier;       /* and stands for these nodes */
+	struct sim_shared_event *shared; /* what other processes know of it, or NULL */
+	uint64_t number;                 /* the last record of it that `work` stands for */
 };
+
+/* Makes `work` the last record, for other processes as well. */
+void sim_event_store(struct sim_event *event, struct sim_work *work);
+/* The last record, whichever process made it, or NULL. Not a reference. */
+struct sim_work *sim_event_work(struct sim_event *event);
 
 void sim_event_destroy(struct sim_event *event);
 

@@ -211,11 +211,11 @@ static struct sim_work *submit_step(const struct sim_exec *exec, const struct st
 	for (unsigned i = 0; i < step->before_count; i++)
 		sim_work_after(work, works[step->before[i]]);
 	if (step->type == CU_GRAPH_NODE_TYPE_WAIT_EVENT)
-		sim_work_after(work, step->event->work);
+		sim_work_after(work, sim_event_work(step->event));
 	sim_checker_submitted(work, stream, &exec->lines[step->branch], true);
 	sim_work_commit(work);
 	if (step->type == CU_GRAPH_NODE_TYPE_EVENT_RECORD)
-		sim_work_store(&step->event->work, work);
+		sim_event_store(step->event, work);
 	return work;
 }
 

@@ -7,6 +7,7 @@
 #include "clock.h"
 #include "plan.h"
 #include "state.h"
+#include "timeline.h"
 #include "work.h"
 
 enum { ROOM = 1024, IDLE_NS = 1000000000, LOOK_NS = 200000 };
@@ -16,9 +17,22 @@ static unsigned first;
 static unsigned waiting;
 static unsigned running;
 static unsigned expected; /* submitted, and not done */
+static unsigned posts;    /* the same, of those that other processes wait for */
 static bool started;
 static bool stopping;
 static pthread_t server;
+
+/*
+ * No process knows what another one's virtual time is. So time passes here as long as another
+ * process may wait for something that ends by itself.
+ */
+static void pass_for_others(void)
+{
+	sim_wait(LOOK_NS);
+	sim_work_run_until(sim_clock_now());
+	while (posts && sim_timeline_first())
+		sim_work_run_until(sim_timeline_first()->end_ns);
+}
 
 /*
  * By the clock on the wall a function's time comes also while its program waits for it by means of
@@ -26,7 +40,11 @@ static pthread_t server;
  */
 static void wait_for_one(void)
 {
-	if (!sim_plan.real_time || !expected) {
+	if (posts && !sim_plan.real_time) {
+		pass_for_others();
+		return;
+	}
+	if (!sim_plan.real_time || !(expected || posts)) {
 		sim_wait(IDLE_NS);
 		return;
 	}
@@ -100,6 +118,19 @@ void sim_host_calls_expect(void)
 void sim_host_calls_done(void)
 {
 	expected--;
+}
+
+void sim_host_calls_expect_post(void)
+{
+	posts++;
+	if (!started)
+		started = start_thread();
+	sim_wake();
+}
+
+void sim_host_calls_posted(void)
+{
+	posts--;
 }
 
 void sim_host_calls_add(struct sim_work *work)

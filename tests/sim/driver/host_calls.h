@@ -15,6 +15,13 @@ struct sim_work;
 void sim_host_calls_expect(void);
 void sim_host_calls_done(void);
 
+/*
+ * The same for work that other processes wait for: its time comes, in virtual time as well, while
+ * the program calls the driver no more.
+ */
+void sim_host_calls_expect_post(void);
+void sim_host_calls_posted(void);
+
 /* Hands the work's function over; sim_work_called() is called when it has returned. */
 void sim_host_calls_add(struct sim_work *work);
 

@@ -102,6 +102,8 @@ CUresult sim_cuIpcOpenMemHandle_v2(CUdeviceptr *pdptr, CUipcMemHandle handle, un
 	memcpy(&shared, handle.reserved, sizeof(shared));
 	if (shared.pid == getpid())
 		return CUDA_ERROR_INVALID_CONTEXT;
+	if (shared.device == SIM_SHARED_NO_DEVICE)
+		return CUDA_ERROR_INVALID_VALUE;
 	window = find_window(&shared);
 	if (!window) {
 		window = map_window(&shared);

@@ -8,6 +8,7 @@
 #include "kernel.h"
 #include "memory.h"
 #include "plan.h"
+#include "shared_event.h"
 
 uint64_t sim_op_move_ns(uint64_t bytes)
 {
@@ -77,6 +78,8 @@ bool sim_op_visit(const struct sim_op *op, bool (*see)(const struct sim_touch *t
 	case SIM_OP_MARK:
 	case SIM_OP_HOST:
 	case SIM_OP_FREE:
+	case SIM_OP_POST:
+	case SIM_OP_AWAIT:
 		break;
 	}
 	return true;
@@ -186,6 +189,8 @@ CUresult sim_op_run(struct sim_op *op)
 	case SIM_OP_MARK:
 	case SIM_OP_HOST:
 	case SIM_OP_WAIT_VALUE:
+	case SIM_OP_POST: /* however it ends: work.c */
+	case SIM_OP_AWAIT:
 		break;
 	}
 	return CUDA_SUCCESS;
@@ -211,7 +216,7 @@ static bool word_holds(const struct sim_word *word)
 
 bool sim_op_polls(const struct sim_op *op)
 {
-	return op->kind == SIM_OP_WAIT_VALUE ||
+	return op->kind == SIM_OP_WAIT_VALUE || op->kind == SIM_OP_AWAIT ||
 	       (op->kind == SIM_OP_KERNEL && op->u.kernel->kernel.until >= 0);
 }
 
@@ -220,6 +225,8 @@ bool sim_op_is_over(const struct sim_op *op)
 	/* What touches memory that is gone ends at once, with an error. */
 	if (!sim_op_is_possible(op))
 		return true;
+	if (op->kind == SIM_OP_AWAIT)
+		return sim_shared_event_is_complete(op->u.record.event, op->u.record.number);
 	return op->kind == SIM_OP_KERNEL ? sim_kernel_is_over(op->u.kernel)
 					 : word_holds(&op->u.word);
 }
@@ -250,6 +257,8 @@ void sim_op_release(struct sim_op *op)
 		free(op->u.copy.staged);
 	if (op->kind == SIM_OP_KERNEL)
 		free(op->u.kernel);
+	if (op->kind == SIM_OP_POST || op->kind == SIM_OP_AWAIT)
+		sim_shared_event_unref(op->u.record.event);
 	if (op->kind == SIM_OP_FREE && op->u.freed) {
 		sim_mem_free(op->u.freed);
 		op->u.freed = NULL;

@@ -11,6 +11,7 @@
 struct sim_ctx;
 struct sim_kernel_run;
 struct sim_mem;
+struct sim_shared_event;
 
 enum sim_op_kind {
 	SIM_OP_MARK, /* nothing: an event, a wait, a join */
@@ -20,7 +21,9 @@ enum sim_op_kind {
 	SIM_OP_KERNEL,
 	SIM_OP_WAIT_VALUE,
 	SIM_OP_WRITE_VALUE,
-	SIM_OP_FREE, /* of stream-ordered memory */
+	SIM_OP_FREE,  /* of stream-ordered memory */
+	SIM_OP_POST,  /* other processes learn that a record of a shared event is complete */
+	SIM_OP_AWAIT, /* lasts until such a record, of another process, is complete */
 };
 
 /* Bytes of a box of rows; a plain copy is one row. */
@@ -62,6 +65,12 @@ struct sim_word {
 	unsigned bytes; /* 4 or 8 */
 };
 
+/* A record of a shared event; a reference to it. */
+struct sim_record {
+	struct sim_shared_event *event;
+	uint64_t number;
+};
+
 struct sim_op {
 	enum sim_op_kind kind;
 	uint64_t duration_ns;
@@ -72,6 +81,7 @@ struct sim_op {
 		struct sim_word word;
 		struct sim_kernel_run *kernel; /* malloc'd */
 		struct sim_mem *freed;         /* NULL once it is */
+		struct sim_record record;
 	} u;
 };
 

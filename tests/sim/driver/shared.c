@@ -12,21 +12,27 @@
 
 #define MAGIC 0x6d69736164756371u
 
-void sim_shared_describe(struct sim_shared *shared, const struct sim_device *device,
-			 uint64_t offset, uint64_t bytes)
+void sim_shared_describe_file(struct sim_shared *shared, int fd, uint64_t offset, uint64_t bytes)
 {
 	struct stat file;
 
 	*shared = (struct sim_shared){
 		.magic = MAGIC,
 		.pid = getpid(),
-		.fd = device->vram.fd,
-		.device = device->ordinal,
+		.fd = fd,
+		.device = SIM_SHARED_NO_DEVICE,
 		.offset = offset,
 		.bytes = bytes,
 	};
-	if (fstat(device->vram.fd, &file) == 0)
+	if (fstat(fd, &file) == 0)
 		shared->inode = file.st_ino;
+}
+
+void sim_shared_describe(struct sim_shared *shared, const struct sim_device *device,
+			 uint64_t offset, uint64_t bytes)
+{
+	sim_shared_describe_file(shared, device->vram.fd, offset, bytes);
+	shared->device = device->ordinal;
 }
 
 int sim_shared_open(const struct sim_shared *shared)

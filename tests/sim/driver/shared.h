@@ -11,11 +11,13 @@
 
 struct sim_device;
 
+enum { SIM_SHARED_NO_DEVICE = -1 };
+
 struct sim_shared {
 	uint64_t magic;
 	pid_t pid;
-	int fd; /* the memory file in that process */
-	int device;
+	int fd;         /* the memory file in that process */
+	int device;     /* or SIM_SHARED_NO_DEVICE */
 	int unused;     /* no padding: handles are compared as bytes */
 	uint64_t inode; /* of the file, so that a number used again is noticed */
 	uint64_t offset;
@@ -25,6 +27,8 @@ struct sim_shared {
 
 void sim_shared_describe(struct sim_shared *shared, const struct sim_device *device,
 			 uint64_t offset, uint64_t bytes);
+/* The same of another file that is no device's memory. */
+void sim_shared_describe_file(struct sim_shared *shared, int fd, uint64_t offset, uint64_t bytes);
 /* The file, opened; or a negative errno when the owner is gone or it is no description. */
 int sim_shared_open(const struct sim_shared *shared);
 

@@ -275,7 +275,7 @@ CUresult sim_cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Fl
 	if (!work)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	sim_stream_order(stream, work);
-	sim_work_after(work, event->work);
+	sim_work_after(work, sim_event_work(event));
 	sim_work_commit(work);
 	sim_work_store(&stream->tail, work);
 	sim_work_unref(work);

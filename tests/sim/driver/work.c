@@ -8,6 +8,7 @@
 #include "context.h"
 #include "host_calls.h"
 #include "plan.h"
+#include "shared_event.h"
 #include "state.h"
 #include "timeline.h"
 #include "vector.h"
@@ -133,6 +134,11 @@ static void complete(struct sim_work *work)
 	unlink_running(work);
 	if (work->op.kind == SIM_OP_HOST)
 		sim_host_calls_done();
+	if (work->op.kind == SIM_OP_POST) {
+		/* Also if its context is broken: other processes must not wait for ever. */
+		sim_shared_event_complete(work->op.u.record.event, work->op.u.record.number);
+		sim_host_calls_posted();
+	}
 	while (edge) {
 		struct sim_edge *next = edge->next;
 		struct sim_work *follower = edge->work;
@@ -189,19 +195,30 @@ static void start(struct sim_work *work)
 		abort();
 }
 
+/* Over as soon as nothing is before it. */
+static bool is_instant(const struct sim_op *op)
+{
+	if (op->duration_ns)
+		return false;
+	return op->kind == SIM_OP_MARK || op->kind == SIM_OP_POST ||
+	       (op->kind == SIM_OP_AWAIT && sim_op_is_over(op));
+}
+
 void sim_work_commit(struct sim_work *work)
 {
 	sim_work_ref(work);
 	link_running(work);
 	if (work->op.kind == SIM_OP_HOST)
 		sim_host_calls_expect();
+	if (work->op.kind == SIM_OP_POST)
+		sim_host_calls_expect_post();
 	if (work->start_ns < sim_clock_now())
 		work->start_ns = sim_clock_now();
 	if (work->blockers) {
 		work->state = SIM_WORK_BLOCKED;
 		return;
 	}
-	if (work->op.kind == SIM_OP_MARK && !work->op.duration_ns) {
+	if (is_instant(&work->op)) {
 		work->end_ns = work->start_ns;
 		complete(work);
 		return;

@@ -271,3 +271,17 @@ cudaError_t rt_cudaIpcCloseMemHandle(void *devPtr)
 {
 	return rt_error(rt_driver()->cuIpcCloseMemHandle(address(devPtr)));
 }
+
+cudaError_t rt_cudaIpcGetEventHandle(cudaIpcEventHandle_t *handle, cudaEvent_t event)
+{
+	return rt_error(
+		rt_driver()->cuIpcGetEventHandle((CUipcEventHandle *)(void *)handle, event));
+}
+
+cudaError_t rt_cudaIpcOpenEventHandle(cudaEvent_t *event, cudaIpcEventHandle_t handle)
+{
+	CUipcEventHandle copy;
+
+	memcpy(&copy, &handle, sizeof(copy));
+	return rt_error(rt_driver()->cuIpcOpenEventHandle(event, copy));
+}
