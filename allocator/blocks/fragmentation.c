@@ -18,8 +18,10 @@
  * blocks, and leave at most 1/UNUSED_SHARE unused. */
 #define TAIL_SHARE   256
 #define UNUSED_SHARE 32
-#define PACK_TENTHS  7  /* with pages, if 7/10 are reserved: pages move, and few are touched */
-#define FULL_SHARE   32 /* with pages: if less than 1/32 is not reserved, moves have no limit */
+/* If blocks are not split, idle segments return once they exceed 1/8 of the room. */
+#define UNSPLIT_SHARE 8
+#define PACK_TENTHS   7  /* with pages, if 7/10 are reserved: pages move, and few are touched */
+#define FULL_SHARE    32 /* with pages: if less than 1/32 is not reserved, moves have no limit */
 /* Limits that hold until 1/32 more is in use than when they were last reset: */
 #define FUTILE_MOST 1024u /* searches for pages that found no better place than a ready block */
 #define MOVES_MOST  256u  /* requests for which pages are moved */
@@ -132,6 +134,13 @@ static uint64_t room_above(const struct cm_heap *heap, uint64_t used)
 	const uint64_t most = used > peak ? used : peak, card = card_bytes(heap);
 
 	return card > most ? card - most : 0;
+}
+
+uint64_t cm_fragmentation_unsplit_most_locked(const struct cm_heap *heap, uint64_t bytes)
+{
+	const uint64_t room = room_above(heap, used_bytes(heap) + bytes);
+
+	return card_bytes(heap) - room + room / UNSPLIT_SHARE;
 }
 
 /* How much may be pinned once `used` bytes are in use. What has returned in exchange is counted

@@ -63,6 +63,10 @@ uint32_t cm_fragmentation_find_reserved_locked(struct cm_heap *heap, uint64_t si
  * device. */
 void cm_fragmentation_stop_locked(struct cm_heap *heap);
 
+/* How many bytes may be reserved before idle segments return, if blocks are not split: the most
+ * that was ever in use, or is with `bytes` more, and a share of what the card has above that. */
+uint64_t cm_fragmentation_unsplit_most_locked(const struct cm_heap *heap, uint64_t bytes);
+
 /* The size of the segment that a miss of a rounded size requests from the driver, in place of
  * cm_size_segment. */
 uint64_t cm_fragmentation_segment_bytes_locked(const struct cm_heap *heap, uint64_t size);

@@ -40,13 +40,15 @@ static void *map_zeroed(size_t bytes)
 int cm_cache_create(const struct cm_cache_params *params, struct cm_cache **ret_cache)
 {
 	struct cm_cache *cache = cm_sparse_map(sizeof(*cache), MAP_PRIVATE | MAP_ANONYMOUS, -1);
+	bool unlimited;
 
 	if (!cache)
 		return -ENOMEM;
 	cache->ops = params->ops;
 	cache->policy = *params->policy;
-	cache->plain = cache->policy.max_split_size == UINT64_MAX &&
-		       cache->policy.placement == CM_PLACEMENT_SPLIT;
+	unlimited = cache->policy.max_split_size == UINT64_MAX;
+	cache->plain = unlimited && cache->policy.placement == CM_PLACEMENT_SPLIT;
+	cache->exact = unlimited && cache->policy.placement == CM_PLACEMENT_EXACT;
 	cache->region = params->region;
 	cache->pinned_events = params->region->header->record.events;
 	cache->events = cache->pinned_events ? UINT64_MAX : 0;

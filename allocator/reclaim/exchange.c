@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "allocator/base/gate.h"
+#include "allocator/blocks/fragmentation.h"
 #include "allocator/reclaim/release.h"
 #include "allocator/reuse/epoch.h"
 #include "allocator/state/pages.h"
@@ -74,16 +75,29 @@ struct exchange {
 	bool refused; /* by the driver */
 };
 
-/* How much returns: what was refused; else the excess of what would be reserved over its
- * maximum. */
+/* What may be reserved before idle segments return: as much as before, and more if blocks are not
+ * split. */
+static uint64_t may_reserve_locked(const struct exchange *exchange)
+{
+	const struct cm_heap *heap = exchange->heap;
+	const uint64_t most = heap->device->most_reserved;
+	const uint64_t unsplit = heap->cache->exact ? cm_fragmentation_unsplit_most_locked(
+							      heap, exchange->bytes)
+						    : 0;
+
+	return unsplit > most ? unsplit : most;
+}
+
+/* How much returns: what was refused; else the excess of what would be reserved. */
 static uint64_t missing_locked(const struct exchange *exchange)
 {
-	const struct cm_device *device = exchange->heap->device;
-	const uint64_t reserved = cm_device_reserved_locked(device) + exchange->bytes;
+	const uint64_t reserved = cm_device_reserved_locked(exchange->heap->device) +
+				  exchange->bytes;
+	const uint64_t most = may_reserve_locked(exchange);
 
 	if (exchange->refused)
 		return exchange->bytes;
-	return reserved > device->most_reserved ? reserved - device->most_reserved : 0;
+	return reserved > most ? reserved - most : 0;
 }
 
 /* Chooses what returns; false: nothing, or too little to be worth it. */
@@ -157,7 +171,7 @@ int cm_exchange(struct cm_heap *heap, uint64_t bytes, bool device_is_idle)
 	int err;
 
 	/* An old driver can only be waited for without a limit. */
-	if (!cache->plain || cm_paged_serves(heap) || !cache->policy.exchange ||
+	if (!(cache->plain || cache->exact) || cm_paged_serves(heap) || !cache->policy.exchange ||
 	    !cm_epoch_can_ask(cache) || !cm_lock_try(&heap->device->reclaim_lock))
 		return 0;
 	err = give_idle(&exchange, device_is_idle);

@@ -3,9 +3,10 @@
  * Exchanges idle segments for a new one. If no block serves a request, idle segments would stay
  * beside the new segment: they are too small, spared (fragmentation.h), or of another context of
  * the device. If that would raise what is reserved to a new maximum, idle segments return to the
- * driver first, as many as keep it from rising. This needs a policy that splits any larger block,
- * so that the new segment can serve in their place. If the driver refuses a request that spared
- * idle segments, these return for it as well.
+ * driver first, as many as keep it from rising. Later the new segment serves in their place, as any
+ * larger block is split. If no block is, a program with several sizes would exchange for ever, so
+ * more may be reserved before anything returns (cm_fragmentation_unsplit_most_locked). If the
+ * driver refuses a request that spared idle segments, these return for it as well.
  */
 #ifndef CM_ALLOCATOR_RECLAIM_EXCHANGE_H
 #define CM_ALLOCATOR_RECLAIM_EXCHANGE_H

@@ -280,7 +280,8 @@ struct cm_uncached {
 struct cm_cache {
 	const struct cm_driver_ops *ops;
 	struct cm_policy policy;
-	bool plain;                   /* the policy lets every ready block serve and be split */
+	bool plain; /* the policy lets every ready block serve and be split */
+	bool exact; /* it splits no block, and no other option limits what serves */
 	_Atomic uint32_t suspensions; /* how often a heap was suspended */
 	struct cm_region *region;
 	struct cm_block *block; /* the tables in the region */

@@ -254,7 +254,8 @@ static void it_is_done_where_blocks_may_be_cut_and_the_policy_wants_it(void **st
 		(void)case_get(f, 120 * MIB);
 		use(f, 60 * MIB);
 		(void)case_get(f, 9 * MIB);
-		assert_int_equal(case_reserved(f), (i == 1 ? 190 : 180) * MIB);
+		/* Exact placement never cuts: the idle segment is more than may stay, and goes. */
+		assert_int_equal(case_reserved(f), (i == 1 ? 130 : 180) * MIB);
 		case_close(f);
 	}
 }

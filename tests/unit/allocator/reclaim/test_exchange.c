@@ -208,7 +208,7 @@ static void a_program_that_repeats_itself_soon_does_without(void **state)
 	assert_true(fixture_scalar(f, CM_SCALAR_exchange_bytes) > 0);
 }
 
-static void it_is_done_where_blocks_may_be_cut_and_the_policy_wants_it(void **state)
+static void it_is_done_as_the_policy_wants_it(void **state)
 {
 	struct fixture *f;
 	size_t i;
@@ -221,6 +221,59 @@ static void it_is_done_where_blocks_may_be_cut_and_the_policy_wants_it(void **st
 		assert_int_equal(case_reserved(f), 70 * MIB);
 		case_close(f);
 	}
+}
+
+static struct fixture *open_exact(uint64_t limit_bytes)
+{
+	struct cm_policy policy;
+
+	cm_policy_init(&policy);
+	policy.placement = CM_PLACEMENT_EXACT;
+	return case_open(&(struct fixture_params){.policy = &policy, .limit_bytes = limit_bytes});
+}
+
+/* 1/8 of what 1 GiB has above the 300 MiB in use is 90. */
+static void segments_that_are_not_split_go_once_they_are_a_share_of_the_room(void **state)
+{
+	struct fixture *f = open_exact(GIB);
+
+	(void)state;
+	USE(f, 100 * MIB);
+	USE(f, 200 * MIB);
+	assert_int_equal(case_reserved(f), 300 * MIB);
+	(void)case_get(f, 300 * MIB);
+	assert_int_equal(case_reserved(f), 300 * MIB);
+	assert_int_equal(most_reserved(f), 300 * MIB);
+	case_close(f);
+}
+
+static void those_below_that_share_stay(void **state)
+{
+	struct fixture *f = open_exact(GIB);
+	int i;
+
+	(void)state;
+	for (i = 0; i < 8; i++) {
+		USE(f, 40 * MIB);
+		USE(f, 50 * MIB);
+		USE(f, 60 * MIB);
+	}
+	assert_int_equal(f->driver.called[FAKE_MEM_ALLOC], 3);
+	assert_int_equal(f->driver.called[FAKE_MEM_FREE], 0);
+	case_close(f);
+}
+
+/* What the program had in use before may be reserved as well. */
+static void the_peak_of_what_was_in_use_counts(void **state)
+{
+	struct fixture *f = open_exact(GIB);
+
+	(void)state;
+	USE(f, 100 * MIB, 200 * MIB, 300 * MIB);
+	USE(f, 400 * MIB);
+	/* 600 MiB were in use, and 53 are 1/8 of the rest: of 1000 those of 300 and 100 went. */
+	assert_int_equal(case_reserved(f), 600 * MIB);
+	case_close(f);
 }
 
 int main(void)
@@ -239,7 +292,10 @@ int main(void)
 		fixture_case(a_small_request_asks_for_nothing),
 		fixture_case(nothing_goes_behind_a_kernel_without_end),
 		fixture_case(a_program_that_repeats_itself_soon_does_without),
-		cmocka_unit_test(it_is_done_where_blocks_may_be_cut_and_the_policy_wants_it),
+		cmocka_unit_test(segments_that_are_not_split_go_once_they_are_a_share_of_the_room),
+		cmocka_unit_test(those_below_that_share_stay),
+		cmocka_unit_test(the_peak_of_what_was_in_use_counts),
+		cmocka_unit_test(it_is_done_as_the_policy_wants_it),
 	};
 
 	return cmocka_run_group_tests_name("exchange", tests, NULL, NULL);
