@@ -161,7 +161,8 @@ CM_ALWAYS_INLINE uint32_t retire_of(struct cm_heap *heap, enum cm_pool pool, uin
 	rest = block->link_next;
 	sums->bytes += (int64_t)block->size;
 	if (paged)
-		cm_paged_note_use_locked(heap->paged[pool], block->addr, block->size, slice->tick);
+		cm_paged_note_use_locked(heap->device->paged[pool], block->addr, block->size,
+					 slice->tick);
 	index = join(heap, bins, recycled, index, sums);
 	block = &bins->block[index];
 	cm_block_set_state(heap->cache, index, CM_BLOCK_FREE);

@@ -6,7 +6,7 @@
 #include "allocator/check/check.h"
 #include "allocator/state/pages.h"
 
-static bool is_in_run(const struct cm_paged_page *page)
+static bool is_mapped(const struct cm_paged_page *page)
 {
 	return page->handle && page->handle != CM_PAGED_LOST;
 }
@@ -18,7 +18,7 @@ static bool check_run(const struct cm_heap *heap, const struct cm_paged *paged, 
 	const struct cm_segment *run = &heap->cache->segment[s];
 
 	if (s >= heap->cache->segments || !(run->flags & CM_SEGMENT_PAGED) ||
-	    run->heap != heap->index || cm_segment_pool(run) != pool ||
+	    !cm_segment_is_of(run, heap->device) || cm_segment_pool(run) != pool ||
 	    run->addr != paged->base + at * CM_PAGED_PAGE)
 		return cm_why_set(why, "page %u of heap %u is not where segment %u begins", at,
 				  heap->index, s);
@@ -35,20 +35,26 @@ static bool check_run(const struct cm_heap *heap, const struct cm_paged *paged, 
 bool cm_check_paged(const struct cm_heap *heap, enum cm_pool pool, uint64_t bytes,
 		    const struct cm_why *why)
 {
-	const struct cm_paged *paged = heap->paged[pool];
+	const struct cm_paged *paged = heap->device->paged[pool];
 	uint32_t at = 0, end = 0;
+	const struct cm_segment *run;
 	uint64_t mapped = 0;
 
 	while (paged && at < paged->top) {
-		for (end = at; end < paged->top && is_in_run(&paged->page[end]); end++)
+		for (end = at; end < paged->top && is_mapped(&paged->page[end]); end++)
 			;
-		mapped += (end - at) * CM_PAGED_PAGE;
-		/* Runs that are not to be joined lie side by side. */
+		/* Runs that are not to be joined lie side by side, and pages of contexts that are
+		 * gone. */
 		while (at < end) {
+			if (!paged->page[at].run && heap->device->has_forgotten) {
+				at++;
+				continue;
+			}
 			if (!check_run(heap, paged, pool, at, end - at, why))
 				return false;
-			at += (uint32_t)(heap->cache->segment[paged->page[at].run].size /
-					 CM_PAGED_PAGE);
+			run = &heap->cache->segment[paged->page[at].run];
+			mapped += run->heap == heap->index ? run->size : 0;
+			at += (uint32_t)(run->size / CM_PAGED_PAGE);
 		}
 		at = end + 1;
 	}

@@ -180,8 +180,8 @@ struct cm_heap *cm_cache_forget_heap(struct cm_cache *cache, uint64_t ctx)
 	for_each_segment_locked(heap, free_segment);
 	retire_all(heap, &heap->ordered);
 	retire_all(heap, &heap->epochs);
-	for_each_segment_locked(heap, remove_segment);
 	cm_paged_forget_locked(heap);
+	for_each_segment_locked(heap, remove_segment);
 	/* The driver has all of it. The number changes before the state, so a thread that sees the
 	 * new state sees the number. */
 	cm_cache_note_return(cache);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The page-backed heap (expandable_segments): one reserved range of addresses for each pool of a
- * context, with pages mapped only where it has blocks. A request that no ready block serves is
+ * device, with pages mapped only where its contexts have blocks. A request that no ready block of
+ * its context serves gets idle pages of another context of the device, as they lie; else it is
  * placed where the fewest pages are missing, and the driver creates them. On a card that fills up
- * it is placed where it occupies the fewest pages (fragmentation.h). Then pages that lie wholly in
- * free blocks are moved there first, and the driver creates only the rest.
+ * none change hands: it is placed where it occupies the fewest pages (fragmentation.h), pages that
+ * lie wholly in free blocks are moved there first, and the driver creates only the rest.
  *
  * A page is moved or returned only if no submitted work can still touch it: its block is free, so
  * its epoch is ready (even if it is not recycled), and the last ordered barrier has been passed.
@@ -62,18 +63,20 @@ void cm_paged_each_idle_locked(struct cm_heap *heap,
  */
 uint64_t cm_paged_release_idlest(struct cm_device *device, uint64_t most);
 
-/* The context is being destroyed: puts its ranges aside, without a driver call. The event lock
- * and the device's lock are held. */
+/* The context is being destroyed: its pages are in no run any more. The rows of its runs go next.
+ * No driver call. The event lock and the device's lock are held. */
 void cm_paged_forget_locked(struct cm_heap *heap);
 
-/* Returns these ranges to the driver, after the context was destroyed. */
+/* Returns these pages to the driver after the context was destroyed, and the ranges of a device
+ * that has no context left. */
 void cm_paged_return_forgotten(struct cm_cache *cache);
 
 /* Bytes of whole pages in a run that hold no block in use. The device's lock is held. */
 uint64_t cm_paged_returnable_locked(struct cm_cache *cache, uint32_t run);
 
 /* The devices of these bits (see cm_cache_open_to) reach the pages of the context's heap from now
- * on, present and future. 0 or the driver's code. The gate need not be entered. */
+ * on, present and future, and the present ones of the device's other contexts. 0 or the driver's
+ * code. The gate need not be entered. */
 int cm_paged_open_to(struct cm_heap *heap, uint64_t ctx, uint64_t ordinals);
 
 #endif

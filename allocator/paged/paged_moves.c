@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "allocator/paged/runs.h"
+#include "allocator/reuse/fence.h"
 #include "allocator/state/limit.h"
 #include "allocator/state/report.h"
 
@@ -97,6 +98,18 @@ bool cm_paged_cut_locked(struct cm_heap *heap, struct cm_paged *paged, uint32_t 
 	stolen->part[stolen->parts++].pages = pages;
 	stolen->pages += pages.count;
 	return true;
+}
+
+void cm_paged_find_idle_event_locked(struct cm_device *device, struct cm_paged_heaps *ret_heaps)
+{
+	struct cm_heap *heap;
+	uint32_t at = 0;
+
+	*ret_heaps = (struct cm_paged_heaps){0};
+	while ((heap = cm_device_next_heap(device, &at)))
+		if (cm_fence_is_complete_event_locked(cm_heap_ordered(heap), heap->device) &&
+		    !cm_heap_is_dead(heap))
+			ret_heaps->bits[heap->index / 64] |= UINT64_C(1) << heap->index % 64;
 }
 
 static void lose(struct cm_paged *paged, struct cm_paged_span pages)
@@ -333,7 +346,7 @@ int cm_paged_open_to(struct cm_heap *heap, uint64_t ctx, uint64_t ordinals)
 	cm_lock_acquire(&device->lock);
 	if (heap->ctx == ctx) {
 		heap->open_to |= ordinals;
-		memcpy(paged, heap->paged, sizeof(paged));
+		memcpy(paged, device->paged, sizeof(paged));
 	}
 	cm_lock_release(&device->lock);
 	for (; !err && ordinals; ordinals &= ordinals - 1)

@@ -36,17 +36,24 @@ struct cm_paged_stolen {
 	uint32_t pages; /* all together */
 };
 
+/* A bit for each heap, by its index. */
+struct cm_paged_heaps {
+	uint64_t bits[CM_HEAPS_MAX / 64];
+};
+
+static inline bool cm_paged_has_heap(const struct cm_paged_heaps *heaps, const struct cm_heap *heap)
+{
+	return heaps->bits[heap->index / 64] >> heap->index % 64 & 1;
+}
+
+/* The heaps of a device whose last barrier was passed: no work can touch their free memory, as long
+ * as the event lock is held. Asks the driver; the device's lock is not held. */
+void cm_paged_find_idle_event_locked(struct cm_device *device, struct cm_paged_heaps *ret_heaps);
+
 /* What a range and its table take of the process's own addresses. */
 static inline size_t cm_paged_table_bytes(uint64_t range_bytes)
 {
 	return sizeof(struct cm_paged) + range_bytes / CM_PAGED_PAGE * sizeof(struct cm_paged_page);
-}
-
-/* False: the context is gone, and its range with it; see cm_paged_forget_locked. */
-static inline bool cm_paged_is_standing_locked(const struct cm_heap *heap,
-					       const struct cm_paged *paged)
-{
-	return heap->paged[CM_POOL_SMALL] == paged || heap->paged[CM_POOL_LARGE] == paged;
 }
 
 /* Stores with the first and last page of a run which segment it is, and `block`, any block of

@@ -2,6 +2,7 @@
 /*
  * How the page-backed heap returns pages to the driver.
  */
+#include <string.h>
 #include <sys/mman.h>
 
 #include "allocator/paged/paged.h"
@@ -61,13 +62,15 @@ void cm_paged_each_idle_locked(struct cm_heap *heap,
 	for (pool = CM_POOL_SMALL; pool < CM_POOL_COUNT; pool++) {
 		const struct cm_bins *bins = &heap->bins[pool];
 
-		bin = heap->paged[pool] ? cm_bins_next(bins, cm_bins_of(PAGE >> CM_GRAIN_SHIFT))
-					: CM_BINS_COUNT;
+		bin = heap->device->paged[pool]
+			      ? cm_bins_next(bins, cm_bins_of(PAGE >> CM_GRAIN_SHIFT))
+			      : CM_BINS_COUNT;
 		for (; bin < CM_BINS_COUNT; bin = cm_bins_next(bins, bin + 1))
 			for (index = bins->head[bin]; index; index = cache->block[index].link_next)
 				if (cache->segment[cache->block[index].segment].flags &
 				    CM_SEGMENT_PAGED)
-					each_idle_of(heap, heap->paged[pool], index, each, data);
+					each_idle_of(heap, heap->device->paged[pool], index, each,
+						     data);
 	}
 }
 
@@ -79,38 +82,20 @@ static void keep_older(void *data, const struct cm_paged_idle *idle)
 		*oldest = *idle;
 }
 
-/* A bit for each heap, by its index. */
-struct heap_set {
-	uint64_t bits[CM_HEAPS_MAX / 64];
-};
-
-/* The heaps of a device whose last barrier was passed, so that they can return pages. */
-static void find_heaps_event_locked(struct cm_device *device, struct heap_set *ret_set)
-{
-	struct cm_heap *heap;
-	uint32_t at = 0;
-
-	*ret_set = (struct heap_set){0};
-	while ((heap = cm_device_next_heap(device, &at)))
-		if (cm_fence_is_complete_event_locked(cm_heap_ordered(heap), heap->device) &&
-		    !cm_heap_is_dead(heap))
-			ret_set->bits[heap->index / 64] |= UINT64_C(1) << heap->index % 64;
-}
-
 /* Makes the pages that have been idle longest stolen pages, from the end of their row. */
 static void cut_idlest_event_locked(struct cm_device *device, uint32_t most,
 				    struct cm_paged_stolen *stolen)
 {
 	struct cm_paged_idle oldest = {.pages = 0};
 	struct cm_paged_span pages;
-	struct heap_set heaps;
+	struct cm_paged_heaps heaps;
 	struct cm_heap *heap;
 	uint32_t at = 0;
 
-	find_heaps_event_locked(device, &heaps);
+	cm_paged_find_idle_event_locked(device, &heaps);
 	cm_lock_acquire(&device->lock);
 	while ((heap = cm_device_next_heap(device, &at)))
-		if (heaps.bits[heap->index / 64] >> heap->index % 64 & 1)
+		if (cm_paged_has_heap(&heaps, heap))
 			cm_paged_each_idle_locked(heap, keep_older, &oldest);
 	if (oldest.pages) {
 		pages = (struct cm_paged_span){oldest.page, oldest.pages};
@@ -160,7 +145,7 @@ static void collect_locked(struct cm_heap *heap, bool unreclaimed, struct cm_pag
 		 * or at the next call. */
 		while (cm_segment_is_of(run, heap->device) && run->flags & CM_SEGMENT_PAGED &&
 		       run->heap == heap->index) {
-			paged = heap->paged[cm_segment_pool(run)];
+			paged = heap->device->paged[cm_segment_pool(run)];
 			if (!paged || (unreclaimed && cm_segment_is_recycled(cache, run)) ||
 			    !find_idle(heap, paged, s, &index, &pages))
 				break;
@@ -244,7 +229,7 @@ uint64_t cm_paged_returnable_locked(struct cm_cache *cache, uint32_t run)
 {
 	const struct cm_segment *segment = &cache->segment[run];
 	const struct cm_paged *paged =
-		cm_segment_heap(cache, segment)->paged[cm_segment_pool(segment)];
+		cm_segment_heap(cache, segment)->device->paged[cm_segment_pool(segment)];
 	uint64_t from = 0, end, bytes = 0;
 	const struct cm_block *block;
 	uint32_t index = segment->first;
@@ -264,38 +249,85 @@ uint64_t cm_paged_returnable_locked(struct cm_cache *cache, uint32_t run)
 	return bytes;
 }
 
+/* The pages of a run are in no run any more. */
+static void forget_run_locked(struct cm_device *device, const struct cm_segment *run)
+{
+	struct cm_paged *paged = device->paged[cm_segment_pool(run)];
+	const uint32_t end = cm_paged_page_at(paged, cm_paged_end_of(run));
+	uint32_t at;
+
+	/* In the middle a page may name a run that was joined to this one. */
+	for (at = cm_paged_page_at(paged, run->addr); at < end; at++)
+		paged->page[at].run = 0;
+}
+
 void cm_paged_forget_locked(struct cm_heap *heap)
 {
-	enum cm_pool pool;
+	struct cm_device *device = heap->device;
+	struct cm_cache *cache = heap->cache;
+	const uint32_t end = cm_rows_segments(cache);
+	uint32_t s;
 
-	for (pool = CM_POOL_SMALL; pool < CM_POOL_COUNT; pool++) {
-		struct cm_paged *paged = heap->paged[pool];
+	if (!device->paged[CM_POOL_SMALL] && !device->paged[CM_POOL_LARGE])
+		return;
+	for (s = 1; s < end; s++)
+		if (cm_segment_is_of(&cache->segment[s], device) &&
+		    cache->segment[s].heap == heap->index &&
+		    cache->segment[s].flags & CM_SEGMENT_PAGED)
+			forget_run_locked(device, &cache->segment[s]);
+	device->has_forgotten = true;
+	cm_device_note_unreclaimed(device);
+}
 
-		if (!paged)
+/* The pages of a range that are in no run: some, or all. No other thread moves pages. */
+static void collect_forgotten(struct cm_device *device, struct cm_paged *paged,
+			      struct cm_paged_stolen *pages)
+{
+	const struct cm_segment *segment = device->cache->segment;
+	uint32_t at = 0, end;
+
+	while (at < paged->top && pages->parts < CM_PAGED_PARTS) {
+		if (paged->page[at].run) {
+			at = cm_paged_page_at(paged,
+					      cm_paged_end_of(&segment[paged->page[at].run]));
 			continue;
-		heap->paged[pool] = NULL;
-		paged->next = heap->device->forgotten;
-		heap->device->forgotten = paged;
-		cm_device_note_unreclaimed(heap->device);
+		}
+		end = cm_paged_handle_end(paged, at, paged->top);
+		if (paged->page[at].handle && paged->page[at].handle != LOST) {
+			pages->part[pages->parts].from = paged;
+			pages->part[pages->parts++].pages = (struct cm_paged_span){at, end - at};
+			pages->pages += end - at;
+		}
+		at = end;
 	}
 }
 
-/* None while a context is ending: its work may run until the driver has destroyed it. */
-static struct cm_paged *take_forgotten(struct cm_device *device)
+/* None while a context is ending: its work may run until the driver has destroyed it. If there are
+ * none left, and no context of the device, the ranges go as well. */
+static void take_forgotten(struct cm_device *device, struct cm_paged_stolen *ret_pages,
+			   struct cm_paged *ret_ranges[CM_POOL_COUNT])
 {
 	struct cm_cache *cache = device->cache;
-	struct cm_paged *paged;
+	enum cm_pool pool;
+	uint32_t at = 0;
 
+	*ret_pages = (struct cm_paged_stolen){.parts = 0};
 	cm_lock_acquire(&cache->event_lock);
 	cm_lock_acquire(&device->lock);
-	paged = cache->ending ? NULL : device->forgotten;
-	if (paged)
-		device->forgotten = paged->next;
-	else if (device->forgotten)
+	for (pool = CM_POOL_SMALL; pool < CM_POOL_COUNT; pool++)
+		if (device->has_forgotten && !cache->ending && device->paged[pool])
+			collect_forgotten(device, device->paged[pool], ret_pages);
+	if (device->has_forgotten && cache->ending) {
 		cm_device_note_unreclaimed(device);
+	} else if (device->has_forgotten && !ret_pages->pages) {
+		device->has_forgotten = false;
+		if (!cm_device_next_heap(device, &at)) {
+			memcpy(ret_ranges, device->paged, sizeof(device->paged));
+			memset(device->paged, 0, sizeof(device->paged));
+		}
+	}
 	cm_lock_release(&device->lock);
 	cm_lock_release(&cache->event_lock);
-	return paged;
 }
 
 void cm_paged_return_range(struct cm_device *device, struct cm_paged *paged)
@@ -315,17 +347,30 @@ void cm_paged_return_range(struct cm_device *device, struct cm_paged *paged)
 	(void)munmap(paged, cm_paged_table_bytes(paged->bytes));
 }
 
+static void return_forgotten(struct cm_device *device)
+{
+	struct cm_paged *ranges[CM_POOL_COUNT] = {NULL};
+	struct cm_paged_stolen pages;
+	enum cm_pool pool;
+	bool more;
+
+	cm_lock_acquire(&device->paging);
+	do {
+		take_forgotten(device, &pages, ranges);
+		more = pages.parts != 0;
+		if (cm_paged_give_back(device, &pages))
+			cm_cache_note_return(device->cache);
+	} while (more);
+	for (pool = CM_POOL_SMALL; pool < CM_POOL_COUNT; pool++)
+		if (ranges[pool])
+			cm_paged_return_range(device, ranges[pool]);
+	cm_lock_release(&device->paging);
+}
+
 void cm_paged_return_forgotten(struct cm_cache *cache)
 {
 	uint32_t i, n = atomic_load_explicit(&cache->devices, memory_order_acquire);
-	struct cm_paged *paged;
 
-	for (i = 0; cache->policy.expandable_segments && i < n; i++) {
-		cm_lock_acquire(&cache->device[i]->paging);
-		while ((paged = take_forgotten(cache->device[i]))) {
-			cm_paged_return_range(cache->device[i], paged);
-			cm_cache_note_return(cache);
-		}
-		cm_lock_release(&cache->device[i]->paging);
-	}
+	for (i = 0; cache->policy.expandable_segments && i < n; i++)
+		return_forgotten(cache->device[i]);
 }

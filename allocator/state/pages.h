@@ -18,13 +18,12 @@
  * any more. */
 #define CM_PAGED_LOST UINT64_MAX
 
-/* One reserved range. Its pages are guarded by the paging lock, and their runs by the device's,
- * too. */
+/* One reserved range of a device: the runs of all its contexts lie there, each is of one context.
+ * Its pages are guarded by the paging lock, and their runs by the device's, too. */
 struct cm_paged {
 	uint64_t base;
 	uint64_t bytes;
-	uint32_t top;          /* no page from here on was ever in a run */
-	struct cm_paged *next; /* of those put aside */
+	uint32_t top; /* no page from here on was ever in a run */
 	struct cm_paged_page {
 		uint64_t handle; /* of the driver, 0: no page is mapped here. Pages side by side
 				  * may share one; all of them are in one run then. */

@@ -165,7 +165,6 @@ struct cm_heap {
 	bool awaited_is_spare;
 	uint64_t seen_event;
 
-	struct cm_paged *paged[CM_POOL_COUNT]; /* NULL: no range is reserved */
 	uint64_t open_to; /* ordinals of the devices that reach the heap's pages beside its own */
 
 	uint64_t spare_event[CM_BATCHES_MAX]; /* events of this context, not in use */
@@ -190,7 +189,9 @@ struct cm_device {
 	struct cm_lock
 		reclaim_lock;  /* one thread at a time returns memory, or retries after a failure */
 	struct cm_lock paging; /* one thread at a time moves pages, see paged.h */
-	struct cm_paged *forgotten;    /* ranges whose context is gone */
+	/* The ranges of its contexts' pages, NULL: none is reserved. */
+	struct cm_paged *paged[CM_POOL_COUNT];
+	bool has_forgotten; /* pages whose context is gone: they are mapped, and in no run */
 	_Atomic uint32_t giving_pages; /* threads that return idle pages; lowered once these are
 					* returned and counted in `returns` */
 	struct cm_cache *cache;

@@ -249,7 +249,7 @@ static void wrong_pages_are_named(void **state)
 
 	(void)state;
 	open_stage(&stage, true);
-	paged = stage.heap->paged[CM_POOL_LARGE];
+	paged = stage.heap->device->paged[CM_POOL_LARGE];
 	assert_non_null(paged);
 	run = segment_of(&stage, stage.large);
 	at = (uint32_t)((run->addr - paged->base) / CM_PAGED_PAGE);

@@ -353,8 +353,78 @@ static void a_context_takes_its_pages_along(void **state)
 	assert_int_equal(f->driver.used_bytes[0], 30 * MIB);
 	fixture_remove_context(f, ctx);
 	assert_int_equal(f->driver.used_bytes[0], 0);
+	/* The range is the device's: it goes with its last context. */
+	assert_int_equal(f->driver.called[FAKE_RANGE_FREE], 0);
+	assert_sound(f);
+	fixture_remove_context(f, f->ctx);
 	assert_int_equal(f->driver.called[FAKE_RANGE_FREE], 1);
 	assert_sound(f);
+}
+
+static void idle_pages_serve_another_context(void **state)
+{
+	struct fixture *f = *state;
+	struct cm_heap *heap;
+	uint64_t ctx = fixture_add_context(f, 0, &heap), block = case_get(f, 30 * MIB), addr, work;
+
+	assert_int_equal(fixture_alloc(f, heap, 5 * MIB, &addr), 0);
+	assert_pages(f, 18);
+	/* Not while work of either context may touch them. */
+	work = fixture_launch(f, ctx, 1, block, 30 * MIB, FAKE_FOREVER);
+	case_put(f, block);
+	assert_int_equal(fixture_alloc(f, heap, 10 * MIB, &addr), 0);
+	assert_true(addr < block || addr >= block + 30 * MIB);
+	assert_pages(f, 23);
+	fake_finish(work);
+	/* No request of the first context is needed for it, nor the driver. */
+	assert_int_equal(fixture_alloc(f, heap, 20 * MIB, &addr), 0);
+	assert_true(addr >= block && addr + 20 * MIB <= block + 30 * MIB);
+	assert_pages(f, 23);
+	assert_sound(f);
+	assert_int_equal(fixture_scalar(f, CM_SCALAR_num_device_alloc), 3);
+	assert_int_equal(fixture_scalar(f, CM_SCALAR_num_device_free), 0);
+	assert_int_equal(f->driver.called[FAKE_PAGE_CREATE], 23);
+	/* They stay when the context goes that had them first. */
+	fixture_remove_context(f, f->ctx);
+	assert_sound(f);
+	assert_pages(f, 18);
+	fixture_launch(f, ctx, 1, addr, 20 * MIB, MS);
+	assert_int_equal(fixture_put(f, addr), 0);
+	fixture_remove_context(f, ctx);
+	assert_pages(f, 0);
+	assert_int_equal(f->driver.called[FAKE_RANGE_FREE], 1);
+}
+
+static void pages_change_hands_only_if_they_are_open_enough(void **state)
+{
+	struct fixture *f = *state;
+	struct cm_heap *heap;
+	uint64_t ctx = fixture_add_context(f, 0, &heap), block = case_get(f, 30 * MIB), addr;
+
+	assert_int_equal(cm_cache_open_to(f->cache, ctx, 1 << 1), 0);
+	case_put(f, block);
+	assert_int_equal(fixture_alloc(f, heap, 30 * MIB, &addr), 0);
+	assert_true(fake_is_open_to(1, addr));
+	assert_pages(f, 30);
+	assert_int_equal(cm_cache_open_to(f->cache, f->ctx, 1 << 1), 0);
+	assert_int_equal(fixture_alloc(f, heap, 30 * MIB, &addr), 0);
+	assert_int_equal(addr, block);
+	assert_true(fake_is_open_to(1, addr) && fake_is_open_to(1, addr + 28 * MIB));
+	assert_pages(f, 30);
+}
+
+static void no_page_changes_hands_on_a_card_that_fills_up(void **state)
+{
+	struct fixture *f = open_paged(80 * MIB);
+	struct cm_heap *heap;
+	uint64_t addr;
+
+	(void)state;
+	(void)fixture_add_context(f, 0, &heap);
+	case_put(f, case_get(f, 40 * MIB));
+	assert_int_equal(fixture_alloc(f, heap, 20 * MIB, &addr), 0);
+	assert_pages(f, 30);
+	case_close(f);
 }
 
 /* No call is made while a capture is active: whoever wants memory next gives them back, though a
@@ -587,6 +657,9 @@ int main(void)
 		cmocka_unit_test(a_failure_in_the_middle_leaves_nothing),
 		cmocka_unit_test(what_is_refused_as_pages_is_had_as_a_segment),
 		CASE(a_context_takes_its_pages_along),
+		CASE(idle_pages_serve_another_context),
+		CASE(pages_change_hands_only_if_they_are_open_enough),
+		cmocka_unit_test(no_page_changes_hands_on_a_card_that_fills_up),
 		cmocka_unit_test(pages_of_a_context_that_went_in_a_capture_are_given_back),
 		CASE(a_heap_without_a_context_gets_no_pages),
 		CASE(a_range_is_not_given_to_the_next_context),
